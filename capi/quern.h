@@ -1,0 +1,529 @@
+/* quern: kernels ground to order.
+ *
+ * One flat C99 interface. The conventions, stated once:
+ *
+ *  - Every function returns a status (enum quern_status); 0 is success. The caller may pass a quern_error to learn
+ *    more, or NULL. On an error no output has been touched.
+ *  - Every struct begins with `uint32_t size`, set by the caller to sizeof(the struct). A zeroed field means its default.
+ *    Where zero is a meaningful value, a flag bit says that the field is set. A larger struct from a newer header is
+ *    accepted as long as the part this library does not know is zero; a smaller one reads as if followed by zeros.
+ *  - Tensors are borrowed `const DLTensor *` (DLPack 1.x): strides NULL means compact row-major, byte_offset is
+ *    honoured, nothing is kept after the call returns. Device tensors are read and written in stream order.
+ *  - A context is safe to use from several threads at once and belongs to one device.
+ *  - Strings are UTF-8 and NUL-terminated unless a length stands beside them.
+ *  - Callbacks come without any lock held, possibly from threads of quern's own; everything they say can be polled too.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#ifndef QUERN_H
+#define QUERN_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define QUERN_ABI_VERSION 1
+
+/* ---- DLPack ----------------------------------------------------------------------------------------------------
+ * The layout of DLPack 1.x's DLTensor, declared here unless dlpack.h was included first. */
+#ifndef DLPACK_DLPACK_H_
+#ifndef QUERN_DLPACK_DECLARED
+#define QUERN_DLPACK_DECLARED
+enum { kDLCPU = 1, kDLCUDA = 2, kDLROCM = 10 };
+enum { kDLInt = 0, kDLUInt = 1, kDLFloat = 2, kDLBfloat = 4, kDLFloat8_e4m3fn = 10, kDLFloat8_e5m2 = 12 };
+typedef struct {
+  int32_t device_type;
+  int32_t device_id;
+} DLDevice;
+typedef struct {
+  uint8_t code;
+  uint8_t bits;
+  uint16_t lanes;
+} DLDataType;
+typedef struct DLTensor {
+  void *data;
+  DLDevice device;
+  int32_t ndim;
+  DLDataType dtype;
+  int64_t *shape;
+  int64_t *strides; /* in elements; NULL: compact row-major */
+  uint64_t byte_offset;
+} DLTensor;
+#endif
+#endif
+
+/* ---- Status and errors ---------------------------------------------------------------------------------------- */
+enum quern_status {
+  QUERN_OK = 0,
+  QUERN_MISS = 1,        /* neither loaded nor cached, and the policy forbids compiling */
+  QUERN_PENDING = 2,     /* being compiled in the background: call again */
+  QUERN_INVALID = 3,     /* an argument is wrong; the text names it, what was given and what is allowed */
+  QUERN_UNSUPPORTED = 4, /* well-formed, but no kernel or target here does it */
+  QUERN_NOT_FOUND = 5,   /* a library, compiler, device, file or key is not there; the text says what was tried */
+  QUERN_COMPILE = 6,     /* the kernel compiler refused, crashed or ran out of time; the text carries its log */
+  QUERN_DRIVER = 7,      /* the GPU driver failed; `native` is its code */
+  QUERN_STICKY = 8,      /* the GPU was already in an error state before this call: not quern's doing */
+  QUERN_CAPTURING = 9,   /* not ready, and the stream is being captured into a graph: prepare first */
+  QUERN_NO_MEMORY = 10,
+  QUERN_IO = 11,      /* a file could not be read or written */
+  QUERN_DAMAGED = 12, /* a cache file or bundle does not verify */
+  QUERN_FORKED = 13,  /* the context was made by the parent of this process: make one of your own */
+  QUERN_PARTIAL = 14, /* some items failed, the others were done; the result list says which */
+  QUERN_INTERNAL = 15 /* a bug in quern */
+};
+
+typedef struct quern_error {
+  uint32_t size;
+  int32_t status;  /* enum quern_status */
+  int64_t native;  /* the driver's, compiler's or system's own code, 0 if none */
+  char text[4080]; /* what, which argument, what was given, what is allowed; NUL-terminated */
+} quern_error;
+
+uint32_t quern_abi_version(void);
+/* "1.0.0" */
+const char *quern_version(void);
+/* "QUERN_INVALID" and so on; "unknown" for a number that is no status. */
+const char *quern_status_name(int32_t status);
+
+/* ---- Context --------------------------------------------------------------------------------------------------- */
+typedef struct quern_context quern_context;
+
+enum quern_miss_policy {
+  QUERN_MISS_COMPILE = 0,     /* compile and wait */
+  QUERN_MISS_CACHED_ONLY = 1, /* return QUERN_MISS; no compiler is looked for */
+  QUERN_MISS_BACKGROUND = 2   /* compile on quern's own threads and return QUERN_PENDING */
+};
+
+enum quern_context_flags {
+  QUERN_CONTEXT_NO_CACHE = 1u << 0,        /* keep kernels in memory only (bundles are still read) */
+  QUERN_CONTEXT_READ_ONLY_CACHE = 1u << 1, /* read the cache file, never write it */
+  QUERN_CONTEXT_SHARED_CACHE = 1u << 2,    /* accept a cache folder that others own or can write */
+  QUERN_CONTEXT_NVRTC_IN_HELPER = 1u << 3, /* run NVRTC in the helper process too, so that its crashes are survived */
+  QUERN_CONTEXT_HOST_SEED = 1u << 4        /* `host_seed` is set (0 included) */
+};
+
+typedef struct quern_event {
+  uint32_t size;
+  int32_t kind;        /* enum quern_event_kind */
+  const char *op;      /* "attention" */
+  const char *target;  /* "sm_90a" */
+  const char *key;     /* 32 hexadecimal digits */
+  const char *text;    /* a sentence for people */
+  double milliseconds; /* how long it took, 0 where that means nothing */
+  int32_t status;      /* enum quern_status */
+  int32_t reserved;
+} quern_event;
+
+enum quern_event_kind {
+  QUERN_EVENT_COMPILED = 1, /* a kernel was compiled */
+  QUERN_EVENT_LOADED = 2,   /* a kernel was loaded from the cache or a bundle */
+  QUERN_EVENT_FAILED = 3,   /* a compilation failed */
+  QUERN_EVENT_REJECTED = 4, /* a cached image was refused (checksum, architecture) and will be made again */
+  QUERN_EVENT_CACHE = 5     /* the cache is unavailable, read-only, damaged or full; `text` says which */
+};
+
+enum quern_log_level { QUERN_LOG_ERROR = 1, QUERN_LOG_WARNING = 2, QUERN_LOG_INFO = 3, QUERN_LOG_DEBUG = 4 };
+
+typedef void (*quern_log_callback)(void *user, int32_t level, const char *text);
+typedef void (*quern_event_callback)(void *user, const quern_event *event);
+
+typedef struct quern_context_options {
+  uint32_t size;
+  uint32_t flags;          /* enum quern_context_flags */
+  int32_t device_type;     /* kDLCUDA, kDLROCM, kDLCPU (the `host` target, asked for by name); 0: no device, for warming and
+                              cache administration */
+  int32_t device_id;       /* ordinal of the device */
+  int32_t miss_policy;     /* enum quern_miss_policy */
+  int32_t compile_threads; /* compilations at once; 0: the number of cores, at most 8 */
+  const char *target;      /* NULL: the device's own. "host64" gives the host a warp of 64 */
+  const char *cache_path;  /* folder; NULL: $XDG_CACHE_HOME/quern, else $HOME/.cache/quern */
+  const char *const *bundles; /* files made by quern_cache_export, searched in order below the cache */
+  uint64_t bundle_count;
+  const char *const *search_dirs; /* absolute folders looked into first for NVRTC, hipRTC and drivers */
+  uint64_t search_dir_count;
+  const char *helper_path;      /* absolute; NULL: beside libquern */
+  const char *host_compiler;    /* absolute path of the C++ compiler for `host`; NULL: c++ in /usr/bin and /usr/local/bin */
+  const char *compiler_pin;     /* "nvrtc 13.0": use images of this compiler build only; NULL: any */
+  uint64_t cache_limit;         /* bytes, file and journal together; 0: 1 GiB */
+  uint32_t compile_timeout_ms;  /* in the helper; 0: 120 000 */
+  uint32_t flight_timeout_ms;   /* waiting for another process that compiles the same kernel; 0: 30 000 */
+  uint64_t host_seed;           /* `host`: seed of the unfair scheduling and late delivery; needs QUERN_CONTEXT_HOST_SEED */
+  uint32_t host_threads;        /* `host`: CPU threads; 0: the number of cores */
+  uint32_t reserved;
+  quern_log_callback log;
+  void *log_user;
+  quern_event_callback event;
+  void *event_user;
+} quern_context_options;
+
+int32_t quern_context_create(const quern_context_options *options, quern_context **context, quern_error *error);
+/* Waits for background compilations and unloads the kernels. No call may be in flight. NULL is ignored. */
+void quern_context_destroy(quern_context *context);
+
+typedef struct quern_device_info {
+  uint32_t size;
+  int32_t device_type;
+  int32_t device_id;
+  uint32_t warp_size;
+  uint32_t sm_count;
+  uint32_t shared_per_block; /* bytes a block may opt in to */
+  uint64_t l2_bytes;
+  uint64_t memory_bytes;
+  uint32_t driver_version; /* CUDA: 13000 for 13.0 */
+  uint32_t reserved;
+  char target[16];
+  char name[104];
+} quern_device_info;
+
+int32_t quern_device(const quern_context *context, quern_device_info *info, quern_error *error);
+
+typedef struct quern_stats {
+  uint32_t size;
+  uint32_t reserved;
+  uint64_t kernels_loaded;  /* in this context now */
+  uint64_t cache_hits;      /* kernels taken from the cache or a bundle */
+  uint64_t cache_misses;    /* not there, or refused */
+  uint64_t compiled;        /* compilations that succeeded */
+  uint64_t compile_errors;  /* and those that did not */
+  uint64_t rejected;        /* images refused: checksum, architecture */
+  uint64_t stored;          /* kernels written to the cache */
+  uint64_t store_errors;    /* writes that failed; the kernel served all the same */
+  uint64_t flight_waits;    /* times another thread's or process's compilation was waited for */
+  uint64_t pending;         /* compilations under way or queued */
+  double compile_ms;        /* summed over compilations */
+  double load_ms;           /* summed over loads into the driver */
+} quern_stats;
+
+int32_t quern_get_stats(const quern_context *context, quern_stats *stats, quern_error *error);
+
+/* ---- Lists ------------------------------------------------------------------------------------------------------
+ * What administration calls return: a snapshot, read by index. Strings live until the list is freed. */
+typedef struct quern_list quern_list;
+uint64_t quern_list_count(const quern_list *list);
+void quern_list_free(quern_list *list); /* NULL is ignored */
+
+/* ---- Warming and recording --------------------------------------------------------------------------------------
+ * A manifest is text, one specialisation a line:  OP TARGET NAME=VALUE ...   Values are percent-encoded where they hold a
+ * space, '%', '=' or a control character; empty lines and lines that begin with '#' are skipped; TARGET '*' stands for
+ * every target of the call. `quern_manifest` writes what a context has specialised in just this form. */
+enum quern_model_flags {
+  QUERN_MODEL_SINKS = 1u << 0,       /* attention sinks */
+  QUERN_MODEL_MLA = 1u << 1,         /* latent attention (DeepSeek) */
+  QUERN_MODEL_GATED_MLP = 1u << 2,   /* gate and up projections */
+  QUERN_MODEL_BLOCK_FP8 = 1u << 3    /* weights e4m3 with 128x128 scales */
+};
+
+/* A transformer's shape, as config.json states it, before tensor parallelism divides it. */
+typedef struct quern_model {
+  uint32_t size;
+  uint32_t flags;           /* enum quern_model_flags */
+  uint32_t tensor_parallel; /* 0: 1 */
+  uint32_t hidden_size;
+  uint32_t intermediate_size;
+  uint32_t layers;
+  uint32_t heads;
+  uint32_t kv_heads;
+  uint32_t head_dim;
+  uint32_t v_head_dim; /* 0: head_dim */
+  uint32_t vocab_size;
+  uint32_t max_positions;
+  uint32_t sliding_window;       /* 0: none */
+  uint32_t experts;              /* 0: dense */
+  uint32_t experts_per_token;
+  uint32_t expert_intermediate_size;
+  uint32_t kv_lora_rank;         /* MLA */
+  uint32_t q_lora_rank;
+  uint32_t rope_head_dim;
+  uint32_t page_size;            /* 0: 16 and 64 */
+  float logit_cap;               /* 0: none */
+  DLDataType dtype;              /* of activations; zeroed: bf16 */
+  DLDataType kv_dtype;           /* zeroed: as dtype */
+} quern_model;
+
+enum quern_warm_flags {
+  QUERN_WARM_LIST_ONLY = 1u << 0 /* say what would be made and whether it is there; compile nothing */
+};
+enum quern_warm_outcome {
+  QUERN_WARM_HIT = 1,      /* was there */
+  QUERN_WARM_COMPILED = 2, /* compiled and stored */
+  QUERN_WARM_FAILED = 3,   /* see status and text */
+  QUERN_WARM_ABSENT = 4    /* list only: is not there */
+};
+
+typedef struct quern_warm_result {
+  uint32_t size;
+  int32_t outcome;     /* enum quern_warm_outcome */
+  int32_t status;      /* enum quern_status */
+  uint32_t line;       /* of the manifest, from 1; 0: from the model */
+  const char *op;      /* "" for a line that could not be read */
+  const char *target;
+  const char *key;     /* 32 hexadecimal digits */
+  const char *spec;    /* the constants, as in a manifest */
+  const char *text;    /* the error, or "" */
+  double milliseconds;
+} quern_warm_result;
+
+typedef void (*quern_warm_callback)(void *user, uint64_t done, uint64_t total, const quern_warm_result *result);
+
+typedef struct quern_warm_options {
+  uint32_t size;
+  uint32_t flags; /* enum quern_warm_flags */
+  const char *const *targets; /* "sm_90a", "gfx90a", ...; none: the context's own */
+  uint64_t target_count;
+  const char *manifest; /* NULL: none */
+  uint64_t manifest_length;
+  const quern_model *model; /* NULL: none */
+  quern_warm_callback progress;
+  void *progress_user;
+} quern_warm_options;
+
+/* Compiles and stores whatever of the manifest and the model's needs is not in the cache or a bundle, without touching a
+ * device. Returns QUERN_PARTIAL where some failed; `results` (may be NULL) is set in both cases. */
+int32_t quern_warm(quern_context *context, const quern_warm_options *options, quern_list **results, quern_error *error);
+int32_t quern_list_warm_result(const quern_list *list, uint64_t index, quern_warm_result *result);
+
+/* Everything this context has specialised, sorted, as a manifest. *length in: the buffer's size; out: the text's length
+ * without its NUL. A NULL or short buffer is left untouched and the length is still told. */
+int32_t quern_manifest(const quern_context *context, char *buffer, uint64_t *length, quern_error *error);
+
+/* ---- Cache administration --------------------------------------------------------------------------------------- */
+typedef struct quern_entry {
+  uint32_t size;
+  int32_t layer;          /* 0: the user's file; 1 and up: the bundles in order */
+  const char *key;        /* 32 hexadecimal digits */
+  const char *op;
+  const char *target;
+  const char *entry_name; /* the kernel's symbol */
+  const char *text;       /* the canonical text that the key is the hash of */
+  const char *compiler;   /* "nvrtc 13.0" */
+  const char *log;        /* the compiler's */
+  const void *image;      /* NULL unless asked for by key */
+  uint64_t image_size;    /* bytes */
+  int64_t created;        /* seconds since 1970, 0 in bundles */
+  uint64_t last_use;      /* a logical counter: larger is more recent */
+  double compile_ms;
+  int32_t registers;     /* per thread; -1 unknown */
+  int32_t shared_bytes;  /* static; -1 unknown */
+  int32_t local_bytes;   /* per thread, spills included; -1 unknown */
+  int32_t kind;          /* 1: image, 2: tuning result */
+} quern_entry;
+
+/* Every entry whose key begins with `prefix`, or whose op or target equals it; NULL or "": all. Sorted by op, target, text. */
+int32_t quern_cache_list(quern_context *context, const char *prefix, quern_list **entries, quern_error *error);
+/* The one entry whose key begins with `key` (at least 4 digits), image and all. */
+int32_t quern_cache_inspect(quern_context *context, const char *key, quern_list **entry, quern_error *error);
+int32_t quern_list_entry(const quern_list *list, uint64_t index, quern_entry *entry);
+
+typedef struct quern_finding {
+  uint32_t size;
+  int32_t status;   /* QUERN_OK: fine; else what is wrong */
+  const char *what; /* "nvrtc", "cache", a key */
+  const char *text; /* what was found: path, version, state */
+  const char *hint; /* what to do about it, or "" */
+} quern_finding;
+
+/* Reads and checks every row and bundle. QUERN_DAMAGED when something does not verify; findings name it. */
+int32_t quern_cache_verify(quern_context *context, quern_list **findings, quern_error *error);
+
+typedef struct quern_trim_options {
+  uint32_t size;
+  uint32_t flags;   /* enum quern_trim_flags */
+  uint64_t limit;   /* bytes to trim to, least recently used first; 0: the context's limit */
+} quern_trim_options;
+enum quern_trim_flags {
+  QUERN_TRIM_REBUILD = 1u << 0, /* write a fresh file with every row that verifies */
+  QUERN_TRIM_ALL = 1u << 1      /* remove everything */
+};
+typedef struct quern_trim_result {
+  uint32_t size;
+  uint32_t reserved;
+  uint64_t removed;      /* entries */
+  uint64_t kept;
+  uint64_t bytes_before; /* file and journal */
+  uint64_t bytes_after;
+} quern_trim_result;
+int32_t quern_cache_trim(quern_context *context, const quern_trim_options *options, quern_trim_result *result, quern_error *error);
+
+/* Writes the cache (or what `prefix` selects, as in quern_cache_list) as a bundle: equal to the byte for equal contents. */
+int32_t quern_cache_export(quern_context *context, const char *path, const char *prefix, uint64_t *count, quern_error *error);
+/* Adds a bundle's entries to the cache. All are verified before the first is written. */
+int32_t quern_cache_import(quern_context *context, const char *path, uint64_t *count, quern_error *error);
+
+typedef struct quern_cache_stats {
+  uint32_t size;
+  int32_t state;        /* enum quern_cache_state */
+  uint64_t entries;
+  uint64_t image_bytes;
+  uint64_t file_bytes;  /* file and journal */
+  uint64_t limit;
+  uint64_t bundles;
+  uint64_t bundle_entries;
+  char path[2048];      /* of the file, "" where there is none */
+  char reason[504];     /* why the state is not QUERN_CACHE_READY */
+} quern_cache_stats;
+enum quern_cache_state {
+  QUERN_CACHE_READY = 0,
+  QUERN_CACHE_READ_ONLY = 1,
+  QUERN_CACHE_OFF = 2,     /* not asked for, or no place for it */
+  QUERN_CACHE_DAMAGED = 3, /* set aside: memory only until `trim` with QUERN_TRIM_REBUILD */
+  QUERN_CACHE_REFUSED = 4  /* foreign owner, writable by others, symbolic link, network file system, newer schema */
+};
+int32_t quern_cache_get_stats(quern_context *context, quern_cache_stats *stats, quern_error *error);
+
+/* What is here: drivers, devices, compilers with versions and paths, the helper, the cache. Never fails because something is
+ * missing: that is a finding. */
+int32_t quern_doctor(quern_context *context, quern_list **findings, quern_error *error);
+int32_t quern_list_finding(const quern_list *list, uint64_t index, quern_finding *finding);
+
+/* ---- Ops ---------------------------------------------------------------------------------------------------------
+ * Three calls an op, on one args struct:
+ *   quern_OP_workspace  the bytes of workspace needed, from the maxima alone; grows with them. The caller zeroes the
+ *                       workspace once; every launch leaves it ready for the next. Two calls in flight never share one.
+ *   quern_OP_prepare    readies every kernel that any call with the same dtypes, head counts and flags and no larger
+ *                       maxima can reach. Tensors may have NULL data.
+ *   quern_OP            launches. After prepare it neither allocates, locks, synchronises, compiles nor touches a file,
+ *                       and can be captured into a CUDA graph.
+ * The fields up to max_sms are the same in every op. */
+enum quern_call_flags {
+  QUERN_CALL_BATCH_INVARIANT = 1u << 0, /* a row's bits do not depend on what else is in the batch */
+  QUERN_CALL_PROGRAMMATIC = 1u << 1,    /* launch with programmatic stream serialisation (sm_90 and up) */
+  QUERN_CALL_CACHED_ONLY = 1u << 2,     /* this call: QUERN_MISS_CACHED_ONLY */
+  QUERN_CALL_BACKGROUND = 1u << 3       /* this call: QUERN_MISS_BACKGROUND */
+};
+
+enum quern_attention_flags {
+  QUERN_ATTENTION_CAUSAL = 1u << 16,       /* query i of a sequence sees keys j <= length - q_len + i */
+  QUERN_ATTENTION_WINDOW_LEFT = 1u << 17,  /* `window_left` is set: keys j >= length - q_len + i - window_left */
+  QUERN_ATTENTION_WINDOW_RIGHT = 1u << 18  /* `window_right` is set: keys j <= length - q_len + i + window_right */
+};
+
+/* Attention of ragged queries over a paged or ragged KV cache.
+ *
+ *   s[i,j] = scale * q[i] . k[j]            for the keys j that query i may see
+ *   s      = logit_cap * tanh(s/logit_cap)  where logit_cap > 0
+ *   s     += alibi_slopes[h] * (j - (length - q_len + i))   where given
+ *   lse[i] = ln(sum_j exp(s[i,j]) + exp(sinks[h]))          (the last term where given)
+ *   out[i] = sum_j exp(s[i,j] - lse[i]) v[j]
+ *
+ * A row that sees no key gives zeros, and lse -inf (or the sink). batch is the extent of `lengths`; heads a multiple of
+ * kv_heads. Rows of q past the last sequence's are not read, those of out and lse not written. */
+typedef struct quern_attention_args {
+  uint32_t size;
+  uint32_t flags; /* enum quern_call_flags | enum quern_attention_flags */
+  void *stream;   /* CUstream or hipStream_t; NULL: the default stream */
+  void *workspace; /* on the device, 256-byte aligned */
+  uint64_t workspace_size;
+  int32_t alignment; /* bytes every tensor's rows are promised to be aligned to: 16 (0), or less */
+  int32_t max_sms;   /* leave the other SMs free; 0: all */
+  const DLTensor *q; /* [total_q, heads, d_k], f16 or bf16, last stride 1 */
+  const DLTensor *k; /* paged: [pages, page_size, kv_heads, d_k]; ragged: [total_kv, kv_heads, d_k]; last stride 1 */
+  const DLTensor *v; /* as k with d_v */
+  const DLTensor *out;  /* [total_q, heads, d_v], q's dtype, last stride 1 */
+  const DLTensor *lse;  /* optional [total_q, heads] f32, natural logarithm */
+  const DLTensor *lengths; /* [batch] int32: keys of each sequence, this call's tokens included */
+  const DLTensor *cu_q;    /* [batch+1] int32: where each sequence's queries begin; NULL: one query each */
+  const DLTensor *page_table;   /* paged: [batch, max_pages] int32, last stride 1 ... */
+  const DLTensor *page_indptr;  /* ... or [batch+1] int32 with ... */
+  const DLTensor *page_indices; /* ... [>= indptr[batch]] int32 */
+  const DLTensor *cu_kv;        /* ragged: [batch+1] int32 */
+  const DLTensor *alibi_slopes; /* optional [heads] f32 */
+  const DLTensor *sinks;        /* optional [heads] f32 */
+  int32_t max_q_len;  /* no sequence has more queries; 0: 1 without cu_q, else total_q */
+  int32_t max_kv_len; /* no sequence has more keys; must be given */
+  int32_t window_left;
+  int32_t window_right;
+  float scale;     /* 0: 1/sqrt(d_k) */
+  float logit_cap; /* 0: none */
+} quern_attention_args;
+
+/* Joins two partial results over disjoint sets of keys: lse = ln(exp(lse_a)+exp(lse_b)),
+ * out = exp(lse_a-lse) out_a + exp(lse_b-lse) out_b; both -inf gives zeros and -inf. out may be out_a or out_b. */
+typedef struct quern_merge_state_args {
+  uint32_t size;
+  uint32_t flags;
+  void *stream;
+  void *workspace;
+  uint64_t workspace_size;
+  int32_t alignment;
+  int32_t max_sms;
+  const DLTensor *out_a; /* [rows, heads, d] f16, bf16 or f32 */
+  const DLTensor *lse_a; /* [rows, heads] f32, natural logarithm */
+  const DLTensor *out_b;
+  const DLTensor *lse_b;
+  const DLTensor *out; /* dtype of out_a */
+  const DLTensor *lse; /* optional */
+} quern_merge_state_args;
+
+int32_t quern_attention_workspace(quern_context *context, const quern_attention_args *args, uint64_t *bytes, quern_error *error);
+int32_t quern_attention_prepare(quern_context *context, const quern_attention_args *args, quern_error *error);
+int32_t quern_attention(quern_context *context, const quern_attention_args *args, quern_error *error);
+
+int32_t quern_merge_state_workspace(quern_context *context, const quern_merge_state_args *args, uint64_t *bytes, quern_error *error);
+int32_t quern_merge_state_prepare(quern_context *context, const quern_merge_state_args *args, quern_error *error);
+int32_t quern_merge_state(quern_context *context, const quern_merge_state_args *args, quern_error *error);
+
+/* ---- A host's own kernels ----------------------------------------------------------------------------------------
+ * The same service for a kernel that the host brings: specialised by constants, keyed, cached, compiled once, launched. */
+typedef struct quern_source {
+  const char *name; /* as #include "name" finds it, and as the compiler's log names it */
+  const char *text;
+  uint64_t length; /* 0: up to the NUL */
+} quern_source;
+
+typedef struct quern_constant {
+  const char *name;  /* a C identifier; becomes  #define name value */
+  const char *value;
+} quern_constant;
+
+typedef struct quern_kernel_desc {
+  uint32_t size;
+  uint32_t flags;            /* QUERN_CALL_CACHED_ONLY, QUERN_CALL_BACKGROUND */
+  const char *entry;         /* the kernel's name; see "quern/kernel.cuh" in the README for one source on every target */
+  const quern_source *source;
+  const quern_source *headers; /* what the source may include; nothing else can be */
+  uint64_t header_count;
+  const quern_constant *constants;
+  uint64_t constant_count;
+  const char *const *options; /* further compiler options, part of the key */
+  uint64_t option_count;
+  const char *target;         /* NULL: the context's device. Another one is compiled and stored, not loaded */
+  uint32_t max_shared_bytes;  /* the most dynamic shared memory a launch will ask for */
+  uint32_t reserved;
+} quern_kernel_desc;
+
+typedef struct quern_kernel quern_kernel;
+
+/* Readies the kernel. The handle lives until the context is destroyed; the same desc gives the same handle.
+ * `kernel` may be NULL, and is set to NULL for a target that is not the device's. */
+int32_t quern_kernel_prepare(quern_context *context, const quern_kernel_desc *desc, quern_kernel **kernel, quern_error *error);
+
+typedef struct quern_kernel_info {
+  uint32_t size;
+  int32_t registers;    /* per thread; -1 unknown */
+  int32_t shared_bytes; /* static */
+  int32_t local_bytes;  /* per thread */
+  int32_t max_threads;  /* a block */
+  int32_t reserved;
+  char key[40];
+} quern_kernel_info;
+int32_t quern_kernel_get_info(const quern_kernel *kernel, quern_kernel_info *info, quern_error *error);
+
+typedef struct quern_launch {
+  uint32_t size;
+  uint32_t flags; /* QUERN_CALL_PROGRAMMATIC */
+  void *stream;
+  uint32_t grid_x, grid_y, grid_z;          /* 0: 1 */
+  uint32_t block_x, block_y, block_z;       /* 0: 1 */
+  uint32_t cluster_x, cluster_y, cluster_z; /* 0: 1 */
+  uint32_t shared_bytes;                    /* dynamic */
+  void *const *args;                        /* one pointer to each argument's value */
+  uint64_t arg_count;
+} quern_launch;
+int32_t quern_kernel_launch(quern_context *context, const quern_kernel *kernel, const quern_launch *launch, quern_error *error);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

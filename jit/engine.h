@@ -1,0 +1,89 @@
+// From a Spec to a kernel that can be launched: memory, cache, compiler, in that order. Knows no op and no SQL.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "cache/store.h"
+#include "jit/compiler.h"
+#include "jit/driver.h"
+#include "jit/spec.h"
+#include "jit/unit.h"
+
+namespace quern::jit {
+
+// What to do when a kernel is neither loaded nor cached.
+enum class Miss : std::uint8_t { compile, cached_only, background };
+
+// A kernel ready to launch. Lives until its engine is destroyed.
+struct Kernel {
+  Spec spec;
+  Loaded loaded;
+  cache::Key key;
+};
+
+struct Event {
+  int kind;  // quern_event_kind
+  std::string op, target, key, text;
+  double milliseconds;
+  int status;
+};
+
+struct EngineStats {
+  std::uint64_t kernels_loaded, cache_hits, cache_misses, compiled, compile_errors, rejected, stored, store_errors,
+      flight_waits, pending;
+  double compile_ms, load_ms;
+};
+
+struct EngineOptions {
+  Driver* driver = nullptr;        // may be null: compile and store only
+  cache::Store* store = nullptr;   // never null; a Store without a file is a memory of nothing
+  Compilers* compilers = nullptr;  // never null
+  // What a Spec stands for. Called on a miss only, from any thread; throws Error.
+  std::function<Unit(const Spec&)> describe;
+  unsigned compile_threads = 0;  // 0: the number of cores, at most 8
+  std::chrono::milliseconds flight_timeout{30'000};
+  std::string compiler_pin;
+  std::function<void(const Event&)> event;  // called without locks held
+};
+
+enum class Outcome : std::uint8_t { hit, compiled, absent };
+struct Warmed {
+  Outcome outcome;
+  cache::Key key;
+  double milliseconds;
+};
+
+class Engine {
+ public:
+  explicit Engine(EngineOptions options);
+  ~Engine();
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
+
+  // The kernel if it is loaded, else null. Wait-free: no lock, no allocation, no string.
+  const Kernel* find(const Spec& spec) const noexcept;
+
+  // The kernel, made ready as `miss` allows. Throws Error: QUERN_MISS, QUERN_PENDING, QUERN_COMPILE, QUERN_NOT_FOUND,
+  // QUERN_DRIVER. When `stream` is being captured, QUERN_CAPTURING rather than loading into it.
+  const Kernel* ready(const Spec& spec, Miss miss, void* stream);
+
+  // Puts the image into the store for whatever target the Spec names, without loading it. Throws Error.
+  Warmed warm(const Spec& spec, bool list_only);
+
+  // Every Spec that was made ready or warmed, in no order.
+  std::vector<Spec> specialised() const;
+  EngineStats stats() const noexcept;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace quern::jit

@@ -1,0 +1,34 @@
+// From a unit to its identity: canonical text, and the XXH3-128 of that text.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "cache/store.h"
+#include "jit/unit.h"
+
+namespace quern::jit {
+
+// Raised when the meaning of a cached image changes without any source changing (the launch convention, say).
+inline constexpr int kFormat = 1;
+
+// The canonical text, one fact a line:
+//
+//   quern 1                                the format
+//   op attention
+//   target sm_90a
+//   entry quern_attention
+//   const HEAD_DIM 128                     one line a constant, in the unit's order
+//   shared 65536                           only where not zero
+//   option -use_fast_math                  one line an option, in the unit's order
+//   source attention/attention.cuh <SHA-256 of its text, hexadecimal>
+//   header common/tile.cuh <SHA-256>       one line a header that went in, sorted by name
+//
+// Values are percent-encoded where they hold a control character or '%'. No path, environment, time, driver or compiler
+// version: a host without a compiler computes the same text.
+std::string canonical_text(const Unit& unit, const Rendered& rendered);
+
+cache::Key key_of(std::string_view canonical_text);
+
+}  // namespace quern::jit

@@ -1,0 +1,32 @@
+// Finding and opening a shared library the same way for compilers and drivers.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace quern::jit {
+
+// Absolute paths only, never the working directory; the environment is not read in a privileged process (AT_SECURE).
+// Order: `search_dirs`, the folder named by `environment_variable`, the default search path of dlopen, CUDA_PATH /
+// ROCM_PATH and the toolkits' usual folders.
+struct LibrarySearch {
+  std::vector<std::string> sonames;  // best first: "libnvrtc.so.13", ...
+  std::vector<std::string> search_dirs;
+  const char* environment_variable = nullptr;  // "QUERN_NVRTC_DIR"
+  const char* toolkit_variable = nullptr;      // "CUDA_PATH"
+  std::vector<std::string> usual_dirs;
+  // Opened first, by absolute path, from the folder in which a candidate stands: libnvrtc's builtins.
+  std::vector<std::string> companions;
+};
+
+struct Library {
+  void* handle = nullptr;  // of dlopen; never closed: GPU libraries do not survive it
+  std::string path;        // where it was found
+  std::string tried;       // one line a place
+  explicit operator bool() const { return handle != nullptr; }
+};
+
+Library open_library(const LibrarySearch& search);
+
+}  // namespace quern::jit

@@ -1,0 +1,54 @@
+// What an op is to the rest of the house.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "capi/quern.h"
+#include "jit/engine.h"
+#include "jit/spec.h"
+#include "jit/unit.h"
+
+namespace quern::ops {
+
+// The name and value of every constant of a specialisation, as in a manifest line and in the canonical text.
+using Constants = std::vector<jit::Constant>;
+
+struct Op {
+  const char* name;  // "attention"; names the folder, the manifest's op and the exports
+  // Spec to what is compiled; the inverse of parse. Throws Error.
+  jit::Unit (*unit)(const jit::Spec& spec);
+  // A manifest line's constants to a Spec. Throws Error(QUERN_INVALID) naming the constant, what was given and what is
+  // allowed.
+  jit::Spec (*parse)(const Constants& constants, const jit::TargetInfo& target);
+  // Every specialisation that a model needs on a target, appended to *specs; nothing where the op is not for that model.
+  void (*list)(const quern_model& model, const jit::TargetInfo& target, std::vector<jit::Spec>* specs);
+};
+
+// The ops in the order of sources/ops.def; Spec::op is the index.
+std::span<const Op> all();
+// Null when there is none of this name.
+const Op* find(std::string_view name);
+
+// What an op's three calls work with. `driver` is null in a context without a device: workspace and prepare then throw
+// Error(QUERN_INVALID).
+struct Runtime {
+  jit::Engine* engine;
+  jit::Driver* driver;
+  jit::Miss miss;
+};
+
+// The kernel for a Spec: the lock-free look-up, and on a miss whatever the call's flags and the context's policy allow.
+inline const jit::Kernel* kernel_for(const Runtime& runtime, const jit::Spec& spec, std::uint32_t call_flags, void* stream) {
+  if (const jit::Kernel* kernel = runtime.engine->find(spec)) return kernel;
+  jit::Miss miss = runtime.miss;
+  if (call_flags & QUERN_CALL_CACHED_ONLY) miss = jit::Miss::cached_only;
+  if (call_flags & QUERN_CALL_BACKGROUND) miss = jit::Miss::background;
+  return runtime.engine->ready(spec, miss, stream);
+}
+
+}  // namespace quern::ops
