@@ -56,3 +56,10 @@
 
 #include "common/backend.cuh"
 #include "common/convert.cuh"
+
+namespace q {
+
+QUERN_DEVICE constexpr i32 div_up(i32 a, i32 b) { return (a + b - 1) / b; }
+QUERN_DEVICE constexpr i32 round_up(i32 a, i32 b) { return div_up(a, b) * b; }
+
+}  // namespace q

@@ -40,7 +40,4 @@ struct alignas(16) vec16 {
 };
 
 
-constexpr i32 div_up(i32 a, i32 b) { return (a + b - 1) / b; }
-constexpr i32 round_up(i32 a, i32 b) { return div_up(a, b) * b; }
-
 }  // namespace q
