@@ -17,8 +17,7 @@ namespace q {
 inline constexpr int kWarp = 32;
 QUERN_DEVICE int thread_index() { return static_cast<int>(threadIdx.x); }
 QUERN_DEVICE int lane() { return static_cast<int>(threadIdx.x) & 31; }
-// The shuffle tells the compiler that the value is the same in all lanes.
-QUERN_DEVICE int warp() { return __shfl_sync(0xffffffffu, static_cast<int>(threadIdx.x) >> 5, 0); }
+QUERN_DEVICE int warp() { return static_cast<int>(threadIdx.x) >> 5; }
 QUERN_DEVICE int block_index(int d) { return static_cast<int>(d == 0 ? blockIdx.x : d == 1 ? blockIdx.y : blockIdx.z); }
 QUERN_DEVICE int block_count(int d) { return static_cast<int>(d == 0 ? gridDim.x : d == 1 ? gridDim.y : gridDim.z); }
 QUERN_DEVICE void sync_block() { __syncthreads(); }
