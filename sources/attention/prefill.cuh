@@ -161,8 +161,9 @@ struct Rows {
     }
   }
 
-  // To `out`, or to the piece's slot. `row0` is the warp's first row in the tile.
-  QUERN_DEVICE void write(const AttentionParams& p, const Sequence& s, const Piece& piece, int row0) {
+  // Leaves the results in the piece's slot, or divided and rounded in shared memory for write_rows. `row0` is the warp's first
+  // row in the tile.
+  QUERN_DEVICE void finish_rows(const AttentionParams& p, const Sequence& s, const Piece& piece, int row0, Element* staged) {
     f32* slot = piece.count > 1 ? slot_at(p, slot_of_piece(piece, piece.index)) : nullptr;
     QUERN_UNROLL for (int t = 0; t < kRowTiles; ++t) {
       QUERN_UNROLL for (int h = 0; h < kRowsHeld; ++h) {
@@ -170,11 +171,12 @@ struct Rows {
         const int row = row0 + t * 16 + row_of(lane(), h);
         const i32 r = piece.tile * kRows + row;
         if (r >= s.q_len * kGroup) continue;
-        const bool speaker = column_of(lane(), 0) == 0;  // one lane of those that hold the row
         const RowPlace place = place_of(p, s, piece.head, r);
         const Finished done = finish(p, max, sum, place.q_head);
-        if (slot && speaker) slot_max(slot)[row] = max, slot_sum(slot)[row] = sum;
-        if (!slot && speaker && place.lse) *place.lse = done.lse;
+        if (column_of(lane(), 0) == 0) {  // one lane of those that hold the row
+          if (slot) slot_max(slot)[row] = max, slot_sum(slot)[row] = sum;
+          if (!slot && place.lse) *place.lse = done.lse;
+        }
         QUERN_UNROLL for (int n = 0; n < kTilesV; ++n) {
           QUERN_UNROLL for (int i = 0; i < kHeld; i += 2) {
             const int column = n * 16 + column_of(lane(), i);
@@ -183,7 +185,7 @@ struct Rows {
             if (slot) {
               *reinterpret_cast<f32x2*>(slot + row * kDimV + column) = {x, y};
             } else {
-              *reinterpret_cast<u32*>(place.out + column) = pack<Element>(x * done.inverse, y * done.inverse);
+              *reinterpret_cast<u32*>(staged + row * kPitchV + column) = pack<Element>(x * done.inverse, y * done.inverse);
             }
           }
         }
@@ -191,6 +193,22 @@ struct Rows {
     }
   }
 };
+
+// The warp's staged rows to `out`, in accesses as wide as the alignment allows.
+QUERN_DEVICE void write_rows(const AttentionParams& p, const Sequence& s, const Piece& piece, int row0, const Element* staged) {
+  constexpr int kChunks = kDimV * kElementBytes / kCopyBytes;
+  const i32 rows = s.q_len * kGroup - piece.tile * kRows - row0;
+  for (int i = lane(); i < (rows < kRowTiles * 16 ? rows : kRowTiles * 16) * kChunks; i += kWarp) {
+    const int row = row0 + i / kChunks, column = i % kChunks * (kCopyBytes / kElementBytes);
+    Element* to = place_of(p, s, piece.head, piece.tile * kRows + row).out + column;
+    const Element* from = staged + row * kPitchV + column;
+    if (kCopyBytes == 16) {
+      store16(to, load16(from));
+    } else {
+      *reinterpret_cast<u32*>(to) = *reinterpret_cast<const u32*>(from);
+    }
+  }
+}
 
 QUERN_DEVICE void take_piece(const AttentionParams& p, const Sequence& s, const Piece& piece, const Memory& memory,
                              Shared* shared) {
@@ -267,8 +285,14 @@ QUERN_DEVICE void take_piece(const AttentionParams& p, const Sequence& s, const 
     }
     rows.accumulate(memory.values + reader.stage_of(block) * kBlock * kPitchV, weights);
   }
-  rows.write(p, s, piece, row0);
-  if (piece.count > 1 && arrived_last(p, piece, &shared->flag)) join_pieces<kThreads>(p, s, piece);
+  sync_block();  // all warps are done with the shared memory that results are staged in
+  rows.finish_rows(p, s, piece, row0, memory.queries);
+  if (piece.count == 1) {
+    sync_warp();
+    write_rows(p, s, piece, row0, memory.queries);
+  } else if (arrived_last(p, piece, &shared->flag)) {
+    join_pieces<kThreads>(p, s, piece);
+  }
   sync_block();  // before the next piece's queries come
 }
 
