@@ -28,7 +28,7 @@
   static void name##_body(__VA_ARGS__);                                                                           \
   extern "C" {                                                                                                    \
   QUERN_HOST_EXPORT void name(void** args) { ::q::host::call(name##_body, args); }                                \
-  extern QUERN_HOST_EXPORT const ::q::host::Kernel name##_kernel;                                                 \
+  extern __attribute__((visibility("default"))) const ::q::host::Kernel name##_kernel;                                                 \
   }                                                                                                               \
   const ::q::host::Kernel name##_kernel = {name, threads, ::q::host::parameter_count(name##_body)};               \
   static void name##_body(__VA_ARGS__)
