@@ -3,6 +3,7 @@
 // Four warps share the tiles of keys and values, each with ROW_TILES tiles of 16 rows of its own. The kernel also carries the
 // batch-invariant form of every length of query: the sums of a row do not depend on which rows stand beside it.
 // SPDX-License-Identifier: Apache-2.0
+#include "attention/cache.cuh"
 #include "attention/combine.cuh"
 #include "attention/softmax.cuh"
 
@@ -13,7 +14,6 @@ inline constexpr int kWarps = kThreads / kWarp;
 inline constexpr int kStages = STAGES;
 inline constexpr int kRowTiles = ROW_TILES;  // of a warp
 inline constexpr int kKeyTiles = kBlock / 16;
-inline constexpr int kCopyBytes = COPY_BYTES;  // 16, or 4 where rows are not aligned to 16
 static_assert(kRows == kWarps * kRowTiles * 16);
 // Queries stay in registers where there is room, else they are read from shared memory for every block of keys.
 inline constexpr bool kHoldQueries = kRowTiles == 1 && kStepsK + kTilesV <= 16;
@@ -43,20 +43,19 @@ QUERN_DEVICE Memory memory_at(u8* base) {
 // Copies blocks of keys and values, all threads together.
 struct Reader {
   const AttentionParams& p;
-  const Element* k;
-  const Element* v;
   Cache cache;
-  Range keys;   // that the tile sees
-  i32 origin;   // Sequence::first
+  Range keys;  // that the tile sees
+  i32 origin;  // Sequence::first
   const Memory& memory;
   Shared* shared;
+
+  static constexpr int kEach = kBlock / kPages;  // keys of a block that share an entry of the page table
 
   QUERN_DEVICE i32 key_of(i32 block) const { return origin + block * kBlock; }
 
   // The page table's entries go to shared memory the same way as the keys and values.
   QUERN_DEVICE void copy_pages(i32 block, int ring) {
 #if PAGED
-    constexpr int kEach = kBlock / kPages;
     const int i = thread_index();
     if (i >= kPages) return;
     const i32 first = key_of(block) + i * kEach;
@@ -67,37 +66,31 @@ struct Reader {
 #endif
   }
 
-  template <int kChunks>
-  QUERN_DEVICE void copy_rows(Element* to, int pitch, const Element* from, i64 stride_page, i64 stride_token, i32 key,
-                              int ring) {
-    constexpr int kElements = kCopyBytes / 2;
-    QUERN_UNROLL for (int i = 0; i < div_up(kBlock * kChunks, kThreads); ++i) {
-      const int index = i * kThreads + thread_index();
-      const int row = index / kChunks, column = index % kChunks * kElements;
-      if (kBlock * kChunks % kThreads != 0 && row >= kBlock) continue;
-      const i32 j = key + row;
+  template <int kRowBytes>
+  QUERN_DEVICE void copy_rows(Element* to, int pitch, const u8* base, u32 page_bytes, u32 token_bytes, i32 key, int ring) {
+    copy_tile<kBlock, kRowBytes, kThreads>(to, pitch, thread_index(), keys.first - key, keys.last - key, [&](int row, int step) {
 #if PAGED
-      const i64 page = shared->pages[ring][row / (kBlock / kPages)];
-      const Element* source = from + page * stride_page + slot_of(p, j) * stride_token + column;
+      // A thread's rows are its own remainder plus `step`; with whole pages between the steps the entry is a constant.
+      constexpr int kRowsAtOnce = kThreads * kCopyBytes % kRowBytes == 0 ? kThreads * kCopyBytes / kRowBytes : 0;
+      constexpr bool kConstant = kRowsAtOnce > 0 && kEach % (kRowsAtOnce > 0 ? kRowsAtOnce : 1) == 0;
+      const i32 page = shared->pages[ring][(kConstant ? step : row) / kEach];
+      const u32 slot = PAGE_SIZE == 0   ? slot_of(p, key + row)
+                       : kEach < kBlock ? (kConstant ? row - step + step % kEach : row % kEach)
+                                        : slot_of(p, key) + row;
+      return row_at(base, static_cast<u32>(page), page_bytes, slot, token_bytes);
 #else
-      const Element* source = from + (cache.token + j) * stride_token + column;
-      (void)stride_page, (void)ring;
+      (void)ring, (void)step;
+      return row_at(base, 0, page_bytes, static_cast<u32>(key + row), token_bytes);
 #endif
-      const bool take = j >= keys.first && j < keys.last;
-      if (kCopyBytes == 16) {
-        copy_async_16(to + row * pitch + column, take ? source : from, take);
-      } else {
-        copy_async_4(to + row * pitch + column, take ? source : from, take);
-      }
-    }
+    });
   }
 
   QUERN_DEVICE void copy(i32 block, int stage, int ring) {
     const i32 key = key_of(block);
-    copy_rows<kDimK * 2 / kCopyBytes>(memory.keys + stage * kBlock * kPitchK, kPitchK, k, p.k_stride_page,
-                                      p.k_stride_token, key, ring);
-    copy_rows<kDimV * 2 / kCopyBytes>(memory.values + stage * kBlock * kPitchV, kPitchV, v, p.v_stride_page,
-                                      p.v_stride_token, key, ring);
+    copy_rows<kDimK * kElementBytes>(memory.keys + stage * kBlock * kPitchK, kPitchK, cache.k, p.k_page_bytes, p.k_token_bytes,
+                                     key, ring);
+    copy_rows<kDimV * kElementBytes>(memory.values + stage * kBlock * kPitchV, kPitchV, cache.v, p.v_page_bytes,
+                                     p.v_token_bytes, key, ring);
   }
 };
 
@@ -170,21 +163,19 @@ struct Rows {
 QUERN_DEVICE void take_piece(const AttentionParams& p, const Sequence& s, const Piece& piece, const Memory& memory,
                              Shared* shared) {
   const TileRange seen = tile_range(p, s, piece.tile * kRows, kRows);
-  Reader reader{p, static_cast<const Element*>(p.keys) + piece.head * p.k_stride_head,
-                static_cast<const Element*>(p.values) + piece.head * p.v_stride_head, cache_of(p, s.index), seen.any,
-                s.first, memory, shared};
+  Reader reader{p, cache_of(p, s.index, piece.head), seen.any, s.first, memory, shared};
   // The sequence's blocks that this tile sees at all; an uncut item skips the others.
   i32 begin = (seen.any.first - s.first) / kBlock, end = div_up(seen.any.last - s.first, kBlock);
   begin = begin > piece.begin ? begin : piece.begin;
   end = end < piece.end ? end : piece.end;
 
   QUERN_UNROLL for (int i = 0; i < kAhead; ++i) reader.copy_pages(begin + i, i);
+  copy_queries<kThreads>(p, s, piece.head, piece.tile, memory.queries);
   copy_async_commit();
   if (kStepsK * 16 != kDimK || kTilesV * 16 != kDimV) {  // what no copy writes must still be finite
     u32* stages = reinterpret_cast<u32*>(memory.keys);
     for (int i = thread_index(); i < kStages * kBlock * (kPitchK + kPitchV) / 2; i += kThreads) stages[i] = 0;
   }
-  load_queries<kThreads>(p, s, piece, memory.queries);
   copy_async_wait<0>();
   sync_block();
 
