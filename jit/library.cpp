@@ -125,7 +125,7 @@ class Search {
 
   void open_companions(const std::string& dir) {
     for (const std::string& pattern : search_.companions) {
-      for (const std::string& path : matches(dir + '/' + pattern)) {
+      for (const std::string& path : matches(std::string(dir).append(1, '/').append(pattern))) {
         if (dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL) == nullptr) {
           const char* reason = dlerror();
           note(path, reason == nullptr ? "cannot be opened" : reason);
