@@ -1,5 +1,6 @@
 // What we call of libcuda, declared by ourselves, so that building needs no CUDA header. A test holds it against
-// cuda.h. SPDX-License-Identifier: Apache-2.0
+// cuda.h.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstddef>

@@ -36,41 +36,36 @@ QUERN_DEVICE u32 page_size(const AttentionParams& p) { return PAGE_SIZE ? PAGE_S
 QUERN_DEVICE u32 page_of(const AttentionParams& p, i32 j) { return static_cast<u32>(j) / page_size(p); }
 QUERN_DEVICE u32 slot_of(const AttentionParams& p, i32 j) { return static_cast<u32>(j) % page_size(p); }
 
-QUERN_DEVICE const u8* row_at(const u8* base, u32 page, u32 page_bytes, u32 slot, u32 token_bytes) {
-  return base + static_cast<u64>(page) * page_bytes + static_cast<u64>(slot) * token_bytes;
-}
+// How a tile of rows is shared out for copying: thread `thread` of kThreadCount copies one chunk of kCopyBytes in each of
+// kSteps steps. Where the chunks of a row divide the threads (kEven), its chunk is always in the same column, and its rows
+// are `row + step * kRowsAtOnce` with `row` its own.
+template <int kRowCount, int kRowBytes, int kThreadCount>
+struct TileCopy {
+  static constexpr int kChunks = kRowBytes / kCopyBytes;
+  static constexpr int kSteps = div_up(kRowCount * kChunks, kThreadCount);
+  static constexpr bool kEven = kThreadCount % kChunks == 0;
+  static constexpr int kRowsAtOnce = kEven ? kThreadCount / kChunks : 1;
 
-// Copies kRowCount rows of kRowBytes, `thread` being one of kThreadCount. Row r comes from at(r, step), `step` being the part
-// of r that is the same in all threads and known at compile time, or 0. Rows outside [first, last) become zeros.
-template <int kRowCount, int kRowBytes, int kThreadCount, class At>
-QUERN_DEVICE void copy_tile(Element* to, int pitch, int thread, i32 first, i32 last, const At& at) {
-  constexpr int kChunks = kRowBytes / kCopyBytes;
-  constexpr bool kEven = kThreadCount % kChunks == 0;
-  constexpr int kRowsAtOnce = kEven ? kThreadCount / kChunks : 1;
-  const auto each = [&](auto all) {
-    QUERN_UNROLL for (int i = 0; i < div_up(kRowCount * kChunks, kThreadCount); ++i) {
-      const int index = i * kThreadCount + thread;
-      const int step = kEven ? i * kRowsAtOnce : 0;
-      const int row = kEven ? step + thread / kChunks : index / kChunks;
-      const int column = (kEven ? thread : index) % kChunks;
-      const bool inside = kRowCount * kChunks % kThreadCount == 0 || row < kRowCount;
-      const u8* source = at(inside ? row : 0, step) + column * kCopyBytes;
-      if (!inside) continue;
-      const bool take = all.value || (row >= first && row < last);
-      Element* target = to + row * pitch + column * (kCopyBytes / kElementBytes);
-      if (kCopyBytes == 16) {
-        copy_async_16(target, source, take);
-      } else {
-        copy_async_4(target, source, take);
-      }
+  int thread, row, column;
+
+  QUERN_DEVICE explicit TileCopy(int index) : thread(index), row(index / kChunks), column(index % kChunks) {}
+
+  // The row and column of a step, in chunks; the row of `own` alone is the same in all steps when kEven.
+  QUERN_DEVICE int row_at(int step) const { return kEven ? row + step * kRowsAtOnce : (step * kThreadCount + thread) / kChunks; }
+  QUERN_DEVICE int column_at(int step) const { return kEven ? column : (step * kThreadCount + thread) % kChunks; }
+  QUERN_DEVICE bool inside(int step) const { return kRowCount * kChunks % kThreadCount == 0 || row_at(step) < kRowCount; }
+
+  // Copies the step's chunk, `source` being where its row begins; zeros where `take` is false.
+  QUERN_DEVICE void copy(Element* to, int pitch, int step, const u8* source, bool take) const {
+    Element* target = to + row_at(step) * pitch + column_at(step) * (kCopyBytes / kElementBytes);
+    source += column_at(step) * kCopyBytes;
+    if (kCopyBytes == 16) {
+      copy_async_16(target, source, take);
+    } else {
+      copy_async_4(target, source, take);
     }
-  };
-  if (first <= 0 && last >= kRowCount) {
-    each(Constant<true>{});
-  } else {
-    each(Constant<false>{});
   }
-}
+};
 
 // The tile's queries, zero beyond the last row and beyond kDimK. Completes with the caller's next group of copies.
 template <int kThreads>
@@ -83,10 +78,19 @@ QUERN_DEVICE void copy_queries(const AttentionParams& p, const Sequence& s, i32 
   }
   const Element* queries = static_cast<const Element*>(p.queries) + s.q_begin * p.q_stride_token + head * kGroup * p.q_stride_head;
   const i32 rows = s.q_len * kGroup - tile * kRows;
-  copy_tile<kRows, kDimK * kElementBytes, kThreads>(to, kPitchK, thread_index(), 0, rows, [&](int row, int) {
+  const TileCopy<kRows, kDimK * kElementBytes, kThreads> tile_copy(thread_index());
+  QUERN_UNROLL for (int step = 0; step < tile_copy.kSteps; ++step) {
+    if (!tile_copy.inside(step)) continue;
+    const int row = tile_copy.row_at(step);
     const i32 r = tile * kRows + row;
-    return reinterpret_cast<const u8*>(queries + r / kGroup * p.q_stride_token + r % kGroup * p.q_stride_head);
-  });
+    const Element* source = queries + r / kGroup * p.q_stride_token + r % kGroup * p.q_stride_head;
+    tile_copy.copy(to, kPitchK, step, reinterpret_cast<const u8*>(source), row < rows);
+  }
+}
+
+// Whether key `key + row` is among `keys`.
+QUERN_DEVICE bool takes(const Range& keys, i32 key, int row) {
+  return static_cast<u32>(key + row - keys.first) < static_cast<u32>(keys.last > keys.first ? keys.last - keys.first : 0);
 }
 
 }  // namespace q

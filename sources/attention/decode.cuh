@@ -40,25 +40,31 @@ struct Reader {
 #endif
   }
 
-  QUERN_DEVICE const u8* source(const u8* base, u32 page_bytes, u32 token_bytes, i32 key, int row) {
+  template <int kDim>
+  QUERN_DEVICE void copy_rows(Element* to, int pitch, const u8* base, u32 page_bytes, u32 token_bytes, i32 key) {
+    const TileCopy<16, kDim * kElementBytes, kWarp> tile(lane());
 #if PAGED
-    const u32 own = kOnePage ? page : shuffle(page, row);
-    const u32 slot = kOnePage ? slot_of(p, key) + row : slot_of(p, key + row);
-    return row_at(base, own, page_bytes, slot, token_bytes);
+    if (kOnePage) base += static_cast<u64>(page) * page_bytes + static_cast<u64>(slot_of(p, key)) * token_bytes;
 #else
-    return row_at(base, 0, page_bytes, static_cast<u32>(key + row), token_bytes);
+    (void)page_bytes;
+    base += static_cast<u64>(static_cast<u32>(key)) * token_bytes;
 #endif
+    QUERN_UNROLL for (int step = 0; step < tile.kSteps; ++step) {
+      const int row = tile.inside(step) ? tile.row_at(step) : 0;
+      const u8* source = base;
+      if (PAGED && !kOnePage) {
+        source += static_cast<u64>(shuffle(page, row)) * page_bytes + static_cast<u64>(slot_of(p, key + row)) * token_bytes;
+      } else {
+        source += static_cast<u64>(static_cast<u32>(row)) * token_bytes;
+      }
+      if (tile.inside(step)) tile.copy(to, pitch, step, source, takes(keys, key, row));
+    }
   }
 
   QUERN_DEVICE void copy(int stage, i32 key) {
     Element* to = stages + stage * kStageElements;
-    copy_tile<16, kDimK * kElementBytes, kWarp>(to, kPitchK, lane(), keys.first - key, keys.last - key, [&](int row, int) {
-      return source(cache.k, p.k_page_bytes, p.k_token_bytes, key, row);
-    });
-    copy_tile<16, kDimV * kElementBytes, kWarp>(to + 16 * kPitchK, kPitchV, lane(), keys.first - key, keys.last - key,
-                                                [&](int row, int) {
-                                                  return source(cache.v, p.v_page_bytes, p.v_token_bytes, key, row);
-                                                });
+    copy_rows<kDimK>(to, kPitchK, cache.k, p.k_page_bytes, p.k_token_bytes, key);
+    copy_rows<kDimV>(to + 16 * kPitchK, kPitchV, cache.v, p.v_page_bytes, p.v_token_bytes, key);
   }
 };
 
@@ -79,8 +85,9 @@ QUERN_DEVICE void attend(const AttentionParams& p, const Sequence& s, const Oper
   Accumulator scores[1] = {};
   QUERN_UNROLL for (int k = 0; k < kStepsK; ++k) mma(scores[0], queries[k], load_b(stage + k * 16, kPitchK));
   const bool masked = key < seen.all.first || key + 16 > seen.all.last;
+  mask_scores(p, s, scores, key, masked, rows);
   f32 rescale[kRowsHeld];
-  if (ballot(take_scores(p, s, scores, key, masked, rows, r.softmax, rescale))) rescale_tiles(r.o, rescale);
+  if (ballot(weigh_scores(p, scores, r.softmax, rescale))) rescale_tiles(r.o, rescale);
   const OperandA<Element> weights = to_operand<Element>(scores[0]);
   const Element* values = stage + 16 * kPitchK;
   QUERN_UNROLL for (int n = 0; n < kTilesV; ++n) mma(r.o[n], weights, load_b_transposed(values + n * 16, kPitchV));

@@ -1,5 +1,6 @@
 // The CUDA driver on a real GPU, with kernels compiled here through NVRTC. Without a GPU every test of this file is
-// skipped, with what was looked for as its reason. SPDX-License-Identifier: Apache-2.0
+// skipped, with what was looked for as its reason.
+// SPDX-License-Identifier: Apache-2.0
 #include <chrono>
 #include <cstdio>
 #include <optional>

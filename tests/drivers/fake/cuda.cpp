@@ -1,5 +1,6 @@
 // A libcuda without a GPU: it answers as told and remembers what it was asked. Defines just what jit/cuda_api.h
-// declares. SPDX-License-Identifier: Apache-2.0
+// declares.
+// SPDX-License-Identifier: Apache-2.0
 #include "tests/drivers/fake/cuda.h"
 
 #include <cstdio>

@@ -1,5 +1,6 @@
 // A libamdhip64 without a GPU: it answers as told and remembers what it was asked. Defines just what jit/hip_api.h
-// declares. SPDX-License-Identifier: Apache-2.0
+// declares.
+// SPDX-License-Identifier: Apache-2.0
 #include "tests/drivers/fake/hip.h"
 
 #include <cstdio>
