@@ -8,6 +8,7 @@
 
 #include <cerrno>
 #include <mutex>
+#include <new>
 #include <utility>
 
 namespace quern::cache {
@@ -58,7 +59,9 @@ void Guard::in_child() {
     node->next = guard().abandoned;
     guard().abandoned = node;
   }
-  in_parent();
+  guard().mutex.unlock();
+  // Not unlocked: a reader-writer lock knows its writer by thread number, and the child's is another one.
+  new (&guard().sqlite) std::shared_mutex;
 }
 
 }  // namespace
