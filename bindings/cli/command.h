@@ -1,0 +1,57 @@
+// What a command of `quern` is, and what it works with.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <cstdint>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "bindings/cli/console.h"
+#include "bindings/cli/failure.h"
+#include "bindings/cli/library.h"
+
+namespace quern::cli {
+
+using Json = nlohmann::ordered_json;
+
+struct GlobalOptions {
+  ContextOptions context;
+  ConsoleOptions console;
+};
+
+struct Session {
+  const GlobalOptions& global;
+  Console& console;
+  Json& result;  // what --json prints, beside "command", "ok" and "error"
+
+  // The context of the global options, with `flags` added.
+  Context open(std::uint32_t flags = 0) const {
+    ContextOptions options = global.context;
+    options.flags |= flags;
+    return Context(options, console);
+  }
+};
+
+class Command {
+ public:
+  virtual ~Command() = default;
+  virtual const char* name() const = 0;
+  virtual const char* summary() const = 0;
+  virtual const char* examples() const = 0;     // command lines, two spaces before each
+  virtual void declare(CLI::App& app) = 0;      // its arguments
+  virtual int run(const Session& session) = 0;  // the exit code; throws Failure
+};
+
+std::unique_ptr<Command> make_warm();
+std::unique_ptr<Command> make_list();
+std::unique_ptr<Command> make_inspect();
+std::unique_ptr<Command> make_verify();
+std::unique_ptr<Command> make_trim();
+std::unique_ptr<Command> make_export();
+std::unique_ptr<Command> make_import();
+std::unique_ptr<Command> make_stats();
+std::unique_ptr<Command> make_doctor();
+
+}  // namespace quern::cli

@@ -1,0 +1,70 @@
+// How far a warm-up has come: a bar at the bottom of a terminal, or a line a kernel when asked to be verbose.
+// SPDX-License-Identifier: Apache-2.0
+#include "bindings/cli/progress.h"
+
+#include <algorithm>
+
+#include "bindings/cli/format.h"
+
+namespace quern::cli {
+namespace {
+
+constexpr std::size_t kBarWidth = 24;
+
+}  // namespace
+
+const char* outcome_name(std::int32_t outcome) {
+  switch (outcome) {
+    case QUERN_WARM_HIT:
+      return "cached";
+    case QUERN_WARM_COMPILED:
+      return "compiled";
+    case QUERN_WARM_FAILED:
+      return "failed";
+    case QUERN_WARM_ABSENT:
+      return "absent";
+    default:
+      return "unknown";
+  }
+}
+
+Progress::Progress(Console& console) : console_(console) { console_.status(bar(0, 0, "")); }
+
+Progress::~Progress() { console_.status(""); }
+
+double Progress::milliseconds() const {
+  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin_).count();
+}
+
+void Progress::report(void* user, std::uint64_t done, std::uint64_t total, const quern_warm_result* result) {
+  static_cast<Progress*>(user)->show(done, total, *result);
+}
+
+void Progress::show(std::uint64_t done, std::uint64_t total, const quern_warm_result& result) {
+  const std::lock_guard lock(mutex_);
+  if (result.outcome == QUERN_WARM_FAILED) ++failed_;
+  const std::string what = printable(std::string(result.op) + ' ' + result.target);
+  if (console_.verbose()) {
+    console_.detail('[' + std::to_string(done) + '/' + std::to_string(total) + "] " + outcome_name(result.outcome) +
+                    ' ' + what + ' ' + printable(result.key) + ' ' + format_milliseconds(result.milliseconds));
+  }
+  // Two threads may report in the other order: the bar never goes back.
+  furthest_ = std::max(furthest_, done);
+  console_.status(bar(furthest_, total, what));
+}
+
+std::string Progress::bar(std::uint64_t done, std::uint64_t total, const std::string& what) const {
+  const std::uint64_t filled = total == 0 ? 0 : std::min<std::uint64_t>(kBarWidth, done * kBarWidth / total);
+  std::string text = '[' + std::string(filled, '#') + std::string(kBarWidth - filled, '-') + "] ";
+  if (total == 0) {
+    text += "looking at what is there";
+  } else {
+    text += std::to_string(done) + '/' + std::to_string(total);
+    if (failed_ != 0) text += ", " + std::to_string(failed_) + " failed";
+    text += "  " + format_milliseconds(milliseconds()) + "  " + what;
+  }
+  // One column stays free: a full line would wrap on some terminals.
+  return shorten(text, console_.status_width() - 1);
+}
+
+}  // namespace quern::cli
