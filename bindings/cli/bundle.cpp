@@ -1,6 +1,7 @@
 // `quern export` and `quern import`: the cache as one flat file, for hosts that must not compile.
 // SPDX-License-Identifier: Apache-2.0
 #include "bindings/cli/command.h"
+#include "bindings/cli/files.h"
 #include "bindings/cli/format.h"
 #include "bindings/cli/validators.h"
 
@@ -36,7 +37,7 @@ class Export : public Command {
     const Context context = session.open(QUERN_CONTEXT_READ_ONLY_CACHE);
     std::uint64_t count = 0;
     auto error = sized<quern_error>();
-    check(quern_cache_export(context.get(), file_.c_str(), select_.c_str(), &count, &error), error);
+    check(quern_cache_export(context.get(), absolute_path(file_).c_str(), select_.c_str(), &count, &error), error);
     report(session, file_, count, "written to");
     return kExitOk;
   }
@@ -62,7 +63,7 @@ class Import : public Command {
     const Context context = session.open();
     std::uint64_t count = 0;
     auto error = sized<quern_error>();
-    check(quern_cache_import(context.get(), file_.c_str(), &count, &error), error);
+    check(quern_cache_import(context.get(), absolute_path(file_).c_str(), &count, &error), error);
     report(session, file_, count, "taken from");
     return kExitOk;
   }

@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <cstddef>
 #include <cstdio>
+#include <filesystem>
 #include <system_error>
 
 #include "bindings/cli/failure.h"
@@ -24,7 +25,7 @@ class Descriptor {
  public:
   explicit Descriptor(int descriptor) : descriptor_(descriptor) {}
   ~Descriptor() {
-    if (descriptor_ > STDERR_FILENO) ::close(descriptor_);
+    if (descriptor_ >= 0) ::close(descriptor_);
   }
   Descriptor(const Descriptor&) = delete;
   Descriptor& operator=(const Descriptor&) = delete;
@@ -40,6 +41,22 @@ class Descriptor {
                 code);
 }
 
+std::string read_all(int descriptor, const std::string& path) {
+  std::string text;
+  std::array<char, 65536> buffer;
+  for (;;) {
+    const ssize_t got = ::read(descriptor, buffer.data(), buffer.size());
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) fail("read", path, errno);
+    if (got == 0) return text;
+    text.append(buffer.data(), static_cast<std::size_t>(got));
+    if (text.size() > kMostInput) {
+      throw Failure(QUERN_IO, "cannot read '" + printable(path) + "': it is larger than " + format_bytes(kMostInput) +
+                                  ", the most that is allowed");
+    }
+  }
+}
+
 void write_all(int descriptor, std::string_view bytes, const std::string& path) {
   while (!bytes.empty()) {
     const ssize_t written = ::write(descriptor, bytes.data(), bytes.size());
@@ -52,23 +69,17 @@ void write_all(int descriptor, std::string_view bytes, const std::string& path) 
 
 }  // namespace
 
-std::string read_input(const std::string& path) {
-  const Descriptor file(path == "-" ? STDIN_FILENO : ::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (file.get() < 0) fail("read", path, errno);
-  std::string text;
-  std::array<char, 65536> buffer;
-  for (;;) {
-    const ssize_t got = ::read(file.get(), buffer.data(), buffer.size());
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) fail("read", path, errno);
-    if (got == 0) return text;
-    text.append(buffer.data(), static_cast<std::size_t>(got));
-    if (text.size() > kMostInput) {
-      throw Failure(QUERN_IO,
-                    "cannot read '" + printable(path) + "': larger than the " + format_bytes(kMostInput) + " allowed");
-    }
-  }
+std::string absolute_path(const std::string& path) {
+  return path.empty() ? path : std::filesystem::absolute(path).lexically_normal().string();
 }
+
+std::string read_file(const std::string& path) {
+  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (file.get() < 0) fail("read", path, errno);
+  return read_all(file.get(), path);
+}
+
+std::string read_input(const std::string& path) { return path == "-" ? read_all(STDIN_FILENO, path) : read_file(path); }
 
 void write_atomically(const std::string& path, std::string_view bytes) {
   std::string temporary = path + ".XXXXXX";

@@ -7,8 +7,12 @@
 
 namespace quern::cli {
 
-// The whole file, or standard input for "-". Throws Failure(QUERN_NOT_FOUND or QUERN_IO) naming it; more than 64 MiB is
-// refused.
+// The path from the root, "." and ".." taken out; "" stays "". The library takes no other paths.
+std::string absolute_path(const std::string& path);
+
+// The whole file. Throws Failure(QUERN_NOT_FOUND or QUERN_IO) naming it; more than 64 MiB is refused.
+std::string read_file(const std::string& path);
+// The same, and standard input for "-".
 std::string read_input(const std::string& path);
 
 // Writes beside `path` and renames, so that a reader sees the old file or the new one. Throws Failure(QUERN_IO).

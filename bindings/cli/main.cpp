@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "bindings/cli/command.h"
+#include "bindings/cli/files.h"
 #include "bindings/cli/format.h"
 #include "bindings/cli/validators.h"
 
@@ -163,6 +164,11 @@ int run(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     return usage_error(app, arguments, error.what());
   }
+
+  ContextOptions& context = global.context;
+  context.cache = absolute_path(context.cache);
+  for (std::string& path : context.bundles) path = absolute_path(path);
+  for (std::string& path : context.search_dirs) path = absolute_path(path);
 
   Console console(global.console);
   int code = kExitOk;

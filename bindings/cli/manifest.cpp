@@ -2,6 +2,7 @@
 // content. SPDX-License-Identifier: Apache-2.0
 #include "bindings/cli/manifest.h"
 
+#include <algorithm>
 #include <filesystem>
 
 #include "bindings/cli/failure.h"
@@ -20,25 +21,67 @@ std::string_view next_word(std::string_view& rest) {
   return word;
 }
 
-// `word` with the file it names, where it names one: source=@PATH, header=@PATH.
-std::string with_file(std::string_view word, const std::string& folder) {
-  const std::size_t equals = word.find("=@");
-  const std::string_view kind = word.substr(0, std::min(equals, word.size()));
-  if (equals == std::string_view::npos || (kind != "source" && kind != "header")) return std::string(word);
-  const std::filesystem::path written(word.substr(equals + 2));
-  if (written.empty()) {
-    throw BadInput(std::string(kind) + ": no path after the '@'; allowed: a path relative to the manifest's folder");
-  }
-  const std::string name = written.is_absolute() ? written.filename() : written;
-  const std::string content = read_input(std::filesystem::path(folder) / written);
-  return std::string(kind) + ':' + percent_encode(name) + '=' + percent_encode(content);
+int hex_digit(char c) {
+  if (c >= '0' && c <= '9') return c - '0';
+  const char lower = static_cast<char>(c | 0x20);
+  return lower >= 'a' && lower <= 'f' ? lower - 'a' + 10 : -1;
 }
 
+// A path may hold what separates words: "my%20kernel.cu".
+std::string percent_decode(std::string_view text) {
+  std::string decoded;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const bool escape = text[i] == '%' && i + 2 < text.size();
+    const int high = escape ? hex_digit(text[i + 1]) : -1;
+    const int low = escape ? hex_digit(text[i + 2]) : -1;
+    if (high < 0 || low < 0) {
+      decoded += text[i];
+      continue;
+    }
+    decoded += static_cast<char>(16 * high + low);
+    i += 2;
+  }
+  return decoded;
+}
+
+// A word of a kernel line in the library's form.
+class KernelWords {
+ public:
+  explicit KernelWords(const std::string& folder) : folder_(folder) {}
+
+  std::string translate(std::string_view word) {
+    const std::size_t equals = word.find('=');
+    const std::string_view name = word.substr(0, equals);
+    if (name == "option") return "option." + std::to_string(options_++) + std::string(word.substr(name.size()));
+    const std::string_view kind = name.substr(0, name.find('.'));
+    const bool file = word.substr(name.size(), 2) == "=@" && (kind == "source" || kind == "header");
+    return file ? with_file(name, word.substr(name.size() + 2)) : std::string(word);
+  }
+
+ private:
+  // `name` is "source", "header" or either with ".NAME".
+  std::string with_file(std::string_view name, std::string_view path) const {
+    const std::filesystem::path written(percent_decode(path));
+    if (written.empty()) {
+      throw BadInput(std::string(name) + ": '@' given; allowed: '@' and a path relative to the manifest's folder");
+    }
+    std::string text(name);
+    if (name.find('.') == std::string_view::npos) {
+      text += '.' + percent_encode(written.is_absolute() ? written.filename().string() : written.string());
+    }
+    return text + '=' + percent_encode(read_file(std::filesystem::path(folder_) / written));
+  }
+
+  const std::string& folder_;
+  std::uint32_t options_ = 0;
+};
+
 std::string kernel_line(std::string_view line, const std::string& folder) {
+  KernelWords words(folder);
   std::string text;
   for (std::string_view word = next_word(line); !word.empty(); word = next_word(line)) {
     if (!text.empty()) text += ' ';
-    text += with_file(word, folder);
+    text += words.translate(word);
   }
   return text;
 }

@@ -20,9 +20,12 @@ struct Manifest {
   bool for_every_target = false;  // some line has the target '*'
 };
 
-// On lines of the op `kernel`, `source=@add.cu` and `header=@math.cuh` are replaced by the text of the files, paths
-// relative to `folder`. The name that the compiler's log and #include use is the path as written (an absolute one: its
-// last part).
+// On lines of the op `kernel`, whose form is OP TARGET entry=NAME source.FILE=TEXT header.FILE=TEXT ...:
+//   source=@dir/add.cu       becomes source.dir/add.cu=TEXT, the percent-encoded text of the file;
+//   header=@math.cuh         likewise; source.NAME=@path and header.NAME=@path give another name than the path's;
+//   option=TEXT              becomes option.0=TEXT, the next one option.1=TEXT, and so on.
+// Paths are relative to `folder`. The name is what the compiler's log and #include know the file by: the path as
+// written, of an absolute one its last part, so that the key is the same on every machine.
 Manifest read_manifest(std::string_view text, const std::string& folder);
 
 // The percent-encoding of manifest values: '%', '=', space and control characters.
