@@ -9,7 +9,7 @@ namespace quern::cli {
 namespace {
 
 void declare_file(CLI::App& app, std::string& file, const char* description) {
-  app.add_option("file", file, description)->option_text("FILE (required)")->required()->check(not_empty());
+  app.add_option("FILE", file, description)->type_name("")->required()->check(not_empty());
 }
 
 void report(const Session& session, const std::string& file, std::uint64_t count, const char* what) {
@@ -30,7 +30,7 @@ class Export : public Command {
 
   void declare(CLI::App& app) override {
     declare_file(app, file_, "The bundle to write; equal to the byte for equal contents");
-    app.add_option("select", select_, "Only keys that begin so, or this op or target")->option_text("SELECT");
+    app.add_option("SELECT", select_, "Only keys that begin so, or this op or target")->type_name("");
   }
 
   int run(const Session& session) override {

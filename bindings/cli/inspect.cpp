@@ -39,12 +39,12 @@ class Inspect : public Command {
   }
 
   void declare(CLI::App& app) override {
-    app.add_option("key", key_, "The key, or its first digits (4 at least)")
-        ->option_text("KEY (required)")
+    app.add_option("KEY", key_, "The key, or its first digits (4 at least)")
+        ->type_name("")
         ->required()
         ->check(not_empty());
     app.add_option("--extract", extract_, "Write the image (cubin, code object, shared object) to this file")
-        ->option_text("FILE")
+        ->type_name("FILE")
         ->check(not_empty());
   }
 

@@ -20,7 +20,7 @@ class ListEntries : public Command {
   }
 
   void declare(CLI::App& app) override {
-    app.add_option("select", select_, "Only keys that begin so, or this op or target")->option_text("SELECT");
+    app.add_option("SELECT", select_, "Only keys that begin so, or this op or target")->type_name("");
   }
 
   int run(const Session& session) override {

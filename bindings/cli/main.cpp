@@ -9,6 +9,7 @@
 #include "bindings/cli/command.h"
 #include "bindings/cli/files.h"
 #include "bindings/cli/format.h"
+#include "bindings/cli/help.h"
 #include "bindings/cli/validators.h"
 
 namespace quern::cli {
@@ -21,7 +22,6 @@ constexpr const char* kExamples =
     "  quern export kernels.quern && scp kernels.quern host:\n"
     "  quern list --bundle kernels.quern\n"
     "  quern doctor";
-constexpr const char* kExitCodes = "Exit codes: 0 success, 1 failure, 2 wrong usage, 3 damage found";
 
 Commands make_commands() {
   Commands commands;
@@ -37,8 +37,6 @@ Commands make_commands() {
   return commands;
 }
 
-std::string footer(const char* examples) { return std::string("\nExamples:\n") + examples + "\n\n" + kExitCodes; }
-
 // Every command takes them, before its name or after it; lists given in both places add up.
 void declare_global(CLI::App& app, GlobalOptions& global) {
   const auto text = [&](const char* name, std::string& value, const char* description) {
@@ -53,12 +51,11 @@ void declare_global(CLI::App& app, GlobalOptions& global) {
         ->check(not_empty());
   };
   const std::vector<CLI::Option*> options = {
-      text("--cache", global.context.cache, "Folder of the cache ($XDG_CACHE_HOME/quern)")->option_text("DIR"),
-      list("--bundle", global.context.bundles, "Look into this bundle too, below the cache; several may be given")
-          ->option_text("FILE"),
+      text("--cache", global.context.cache, "Folder of the cache ($XDG_CACHE_HOME/quern)")->type_name("DIR"),
+      list("--bundle", global.context.bundles, "Look into this bundle too, below the cache")->type_name("FILE"),
       list("--search-dir", global.context.search_dirs,
-           "Look here first for NVRTC, hipRTC and drivers (a pip wheel's lib folder); several may be given")
-          ->option_text("DIR"),
+           "Look here first for NVRTC, hipRTC and drivers (a pip wheel's lib folder)")
+          ->type_name("DIR"),
       app.add_flag("--shared-cache", global.context.shared_cache, "Accept a cache folder that others own or can write"),
       app.add_flag("--json", global.console.json, "Print one JSON object on standard output"),
       app.add_flag("--quiet,-q", global.console.quiet, "Say nothing but errors and data"),
@@ -116,6 +113,16 @@ int print_version(Console& console) {
   return kExitOk;
 }
 
+// What to say of words that are no command and no argument of one.
+std::string unexpected(const CLI::App& app, const std::string& commands) {
+  const std::vector<CLI::App*> chosen = app.get_subcommands();
+  const std::vector<std::string> words = app.remaining(true);
+  const std::string given = words.empty() ? "" : printable(words.front());
+  if (!chosen.empty()) return '\'' + given + "' given; it is no argument of quern " + chosen.front()->get_name();
+  if (given.starts_with('-')) return '\'' + given + "' given; it is no option of quern";
+  return "COMMAND: '" + given + "' given; allowed: " + commands;
+}
+
 // The arguments could not be read, so what was asked about the output is looked for by hand.
 int usage_error(const CLI::App& app, std::vector<std::string> arguments, const std::string& text) {
   const auto given = [&](const char* flag) {
@@ -134,9 +141,8 @@ int run(int argc, char** argv) {
   bool version = false;
   CLI::App app("quern: GPU kernels ground to order. Warms, ships and looks after the cache of compiled kernels.",
                "quern");
-  app.get_formatter()->column_width(28);
+  set_help(app, kExamples);
   app.set_help_flag("--help,-h", "Print this help and exit");
-  app.footer(footer(kExamples));
   app.require_subcommand(0, 1);
   app.add_flag("--version", version, "Print the version and exit");
   declare_global(app, global);
@@ -146,7 +152,7 @@ int run(int argc, char** argv) {
     CLI::App& sub = *app.add_subcommand(command->name(), command->summary());
     command->declare(sub);
     declare_global(sub, global);
-    sub.footer(footer(command->examples()));
+    set_help(sub, command->examples());
     names += (names.empty() ? "" : ", ") + std::string(command->name());
   }
 
@@ -159,8 +165,10 @@ int run(int argc, char** argv) {
   } catch (const CLI::Success&) {  // --help
     Console console({});
     const std::vector<CLI::App*> chosen = app.get_subcommands();
-    console.data(chosen.empty() ? app.help() : chosen.front()->help());
+    console.data(chosen.empty() ? app.help() : chosen.front()->help(app.get_name()));
     return console.flush() ? kExitOk : kExitFailure;
+  } catch (const CLI::ExtrasError&) {
+    return usage_error(app, arguments, unexpected(app, names));
   } catch (const CLI::ParseError& error) {
     return usage_error(app, arguments, error.what());
   }

@@ -19,7 +19,7 @@ class Trim : public Command {
 
   void declare(CLI::App& app) override {
     app.add_option("--limit", limit_, "Remove the least recently used until the file is no larger, such as 512M (1G)")
-        ->option_text("SIZE")
+        ->type_name("SIZE")
         ->check(byte_size());
     app.add_flag("--rebuild", rebuild_, "Write a fresh file with every entry that verifies: mends a damaged cache");
     app.add_flag("--all", all_, "Remove every entry");

@@ -55,34 +55,32 @@ class Warm : public Command {
   }
 
   void declare(CLI::App& app) override {
-    app.add_option("manifest", manifest_, "File of specialisations, one a line; - reads standard input")
-        ->option_text("MANIFEST")
+    app.add_option("MANIFEST", manifest_, "File of specialisations, one a line; - reads standard input")
+        ->type_name("")
         ->check(not_empty());
     app.add_option("--config", config_, "A model's config.json: every kernel that it needs")
-        ->option_text("FILE")
+        ->type_name("FILE")
         ->check(not_empty());
-    app.add_option("--target", targets_,
-                   "What to compile for: sm_90a, gfx90a, host, ...; a list, or given several times; "
-                   "the device here where none is given")
-        ->option_text("T[,T...]")
+    app.add_option("--target", targets_, "What to compile for: sm_90a, gfx90a, host, ...; without it, the device here")
+        ->type_name("T[,T]")
         ->delimiter(',')
         ->allow_extra_args(false)
         ->check(not_empty());
     app.add_option("--tp", tensor_parallel_, "With --config: ranks that the heads are divided over (1)")
-        ->option_text("N")
+        ->type_name("N")
         ->check(whole_number(1, 1024));
     app.add_option("--dtype", dtype_, "With --config: of activations, bf16 or f16 (the file's)")
-        ->option_text("TYPE")
+        ->type_name("TYPE")
         ->check(one_of(kDtypes));
     app.add_option("--kv-dtype", kv_dtype_,
                    "With --config: of the KV cache, bf16, f16, e4m3, e5m2 or int8 (as --dtype)")
-        ->option_text("TYPE")
+        ->type_name("TYPE")
         ->check(one_of(kKvDtypes));
     app.add_option("--page-size", page_size_, "With --config: tokens a page of the KV cache (16 and 64)")
-        ->option_text("N")
+        ->type_name("N")
         ->check(whole_number(1, 65536));
     app.add_option("--jobs,-j", jobs_, "Compilations at once (the number of cores, at most 8)")
-        ->option_text("N")
+        ->type_name("N")
         ->check(whole_number(1, 256));
     app.add_flag("--list-only,--dry-run", list_only_, "Say what would be compiled and what is there; compile nothing");
   }
