@@ -34,10 +34,16 @@ class Export : public Command {
   }
 
   int run(const Session& session) override {
-    const Context context = session.open(QUERN_CONTEXT_READ_ONLY_CACHE);
+    const Existing existing = session.open_existing();
     std::uint64_t count = 0;
     auto error = sized<quern_error>();
-    check(quern_cache_export(context.get(), absolute_path(file_).c_str(), select_.c_str(), &count, &error), error);
+    check(quern_cache_export(existing.context.get(), absolute_path(file_).c_str(), select_.c_str(), &count, &error),
+          error);
+    if (count == 0) {
+      const char* reason =
+          existing.stats.state == QUERN_CACHE_OFF ? existing.stats.reason : "nothing here is of that name";
+      session.console.warning("the bundle is empty: " + printable(reason));
+    }
     report(session, file_, count, "written to");
     return kExitOk;
   }

@@ -1,38 +1,14 @@
-// What a command of `quern` is, and what it works with.
+// What a command of `quern` is.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <CLI/CLI.hpp>
-#include <cstdint>
 #include <memory>
-#include <nlohmann/json.hpp>
-#include <vector>
 
-#include "bindings/cli/console.h"
 #include "bindings/cli/failure.h"
-#include "bindings/cli/library.h"
+#include "bindings/cli/session.h"
 
 namespace quern::cli {
-
-using Json = nlohmann::ordered_json;
-
-struct GlobalOptions {
-  ContextOptions context;
-  ConsoleOptions console;
-};
-
-struct Session {
-  const GlobalOptions& global;
-  Console& console;
-  Json& result;  // what --json prints, beside "command", "ok" and "error"
-
-  // The context of the global options, with `flags` added.
-  Context open(std::uint32_t flags = 0) const {
-    ContextOptions options = global.context;
-    options.flags |= flags;
-    return Context(options, console);
-  }
-};
 
 class Command {
  public:

@@ -22,7 +22,7 @@ class Doctor : public Command {
   void declare(CLI::App&) override {}
 
   int run(const Session& session) override {
-    const Context context = session.open(QUERN_CONTEXT_READ_ONLY_CACHE);
+    const Context context = session.open();
     List list;
     auto error = sized<quern_error>();
     check(quern_doctor(context.get(), list.out(), &error), error);

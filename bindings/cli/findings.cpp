@@ -51,6 +51,7 @@ std::size_t show_findings(const Session& session, const std::vector<quern_findin
     // Further lines of a text, and the hint, stand under its first.
     const std::string margin(kMarkWidth + widest + 2, ' ');
     std::string text = printable(finding.text, true);
+    text.erase(0, std::min(text.find_first_not_of('\n'), text.size()));
     while (!text.empty() && text.back() == '\n') text.pop_back();
     if (*finding.hint != '\0') text += "\n-> " + printable(finding.hint, true);
     for (std::size_t at = text.find('\n'); at != std::string::npos; at = text.find('\n', at + 1))

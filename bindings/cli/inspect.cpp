@@ -49,10 +49,10 @@ class Inspect : public Command {
   }
 
   int run(const Session& session) override {
-    const Context context = session.open(QUERN_CONTEXT_READ_ONLY_CACHE);
+    const Existing existing = session.open_existing();
     List list;
     auto error = sized<quern_error>();
-    check(quern_cache_inspect(context.get(), key_.c_str(), list.out(), &error), error);
+    check(quern_cache_inspect(existing.context.get(), key_.c_str(), list.out(), &error), error);
     const std::vector<quern_entry> entries = list.items(quern_list_entry);
     if (entries.empty())
       throw Failure(QUERN_NOT_FOUND, "KEY: '" + printable(key_) + "' given; no entry's key begins so");

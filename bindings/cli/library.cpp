@@ -2,6 +2,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bindings/cli/library.h"
 
+#include <unistd.h>
+
+#include <cerrno>
+#include <system_error>
+
 #include "bindings/cli/failure.h"
 #include "bindings/cli/format.h"
 
@@ -33,6 +38,14 @@ void check(std::int32_t status, const quern_error& error) {
 }
 
 Context::Context(const ContextOptions& options, Console& console) {
+  // The library goes on without a bundle that it cannot open. Who names one here wants it.
+  for (const std::string& bundle : options.bundles) {
+    if (::access(bundle.c_str(), R_OK) != 0) {
+      throw Failure(errno == ENOENT ? QUERN_NOT_FOUND : QUERN_IO,
+                    "--bundle: cannot read '" + printable(bundle) + "': " + std::generic_category().message(errno),
+                    errno);
+    }
+  }
   const std::vector<const char*> bundles = pointers(options.bundles);
   const std::vector<const char*> search_dirs = pointers(options.search_dirs);
   auto given = sized<quern_context_options>();
@@ -45,8 +58,10 @@ Context::Context(const ContextOptions& options, Console& console) {
   given.bundle_count = bundles.size();
   given.search_dirs = search_dirs.data();
   given.search_dir_count = search_dirs.size();
-  given.log = log_to_console;
-  given.log_user = &console;
+  if (!options.silent) {
+    given.log = log_to_console;
+    given.log_user = &console;
+  }
   quern_context* context = nullptr;
   auto error = sized<quern_error>();
   check(quern_context_create(&given, &context, &error), error);

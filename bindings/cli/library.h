@@ -31,11 +31,13 @@ struct ContextOptions {
   std::uint32_t flags = 0;       // more of enum quern_context_flags
   std::int32_t device_type = 0;  // 0: no device
   std::int32_t compile_threads = 0;
+  bool silent = false;  // what the library logs is not shown
 };
 
 class Context {
  public:
-  // What the library logs goes to the console, which must outlive the context. Throws Failure.
+  // What the library logs goes to the console, which must outlive the context. Throws Failure, for a bundle that cannot
+  // be read too: who names one wants it.
   Context(const ContextOptions& options, Console& console);
   quern_context* get() const { return context_.get(); }
 

@@ -24,10 +24,10 @@ class ListEntries : public Command {
   }
 
   int run(const Session& session) override {
-    const Context context = session.open(QUERN_CONTEXT_READ_ONLY_CACHE);
+    const Existing existing = session.open_existing();
     List list;
     auto error = sized<quern_error>();
-    check(quern_cache_list(context.get(), select_.c_str(), list.out(), &error), error);
+    check(quern_cache_list(existing.context.get(), select_.c_str(), list.out(), &error), error);
     const std::vector<quern_entry> entries = list.items(quern_list_entry);
 
     const std::size_t digits = distinct_digits(entries);
@@ -61,6 +61,7 @@ class ListEntries : public Command {
     }
     session.result["image_bytes"] = bytes;
     if (!table.empty()) session.console.data(table);
+    if (existing.stats.state == QUERN_CACHE_OFF) session.console.note("no cache: " + printable(existing.stats.reason));
     session.console.note(format_count(entries.size(), "kernel") + ", " + format_bytes(bytes));
     return kExitOk;
   }

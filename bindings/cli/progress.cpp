@@ -43,10 +43,12 @@ void Progress::report(void* user, std::uint64_t done, std::uint64_t total, const
 void Progress::show(std::uint64_t done, std::uint64_t total, const quern_warm_result& result) {
   const std::lock_guard lock(mutex_);
   if (result.outcome == QUERN_WARM_FAILED) ++failed_;
-  const std::string what = printable(std::string(result.op) + ' ' + result.target);
+  std::string what = printable(std::string(result.op) + ' ' + result.target);
+  if (*result.op == '\0') what = "line " + std::to_string(result.line);
   if (console_.verbose()) {
     console_.detail('[' + std::to_string(done) + '/' + std::to_string(total) + "] " + outcome_name(result.outcome) +
-                    ' ' + what + ' ' + printable(result.key) + ' ' + format_milliseconds(result.milliseconds));
+                    ' ' + what + (*result.key != '\0' ? ' ' + printable(result.key) : "") + ", " +
+                    format_milliseconds(result.milliseconds));
   }
   // Two threads may report in the other order: the bar never goes back.
   furthest_ = std::max(furthest_, done);

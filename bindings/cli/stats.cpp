@@ -48,17 +48,16 @@ class Stats : public Command {
   void declare(CLI::App&) override {}
 
   int run(const Session& session) override {
-    const Context context = session.open(QUERN_CONTEXT_READ_ONLY_CACHE);
-    auto stats = sized<quern_cache_stats>();
-    auto error = sized<quern_error>();
-    check(quern_cache_get_stats(context.get(), &stats, &error), error);
+    const Existing existing = session.open_existing();
+    const quern_cache_stats& stats = existing.stats;
     show_file(session, stats);
     if (stats.state == QUERN_CACHE_DAMAGED) {
       throw Failure(QUERN_DAMAGED,
                     std::string(stats.path) + ": " + stats.reason + "; mend it with: quern trim --rebuild");
     }
     List list;
-    check(quern_cache_list(context.get(), nullptr, list.out(), &error), error);
+    auto error = sized<quern_error>();
+    check(quern_cache_list(existing.context.get(), nullptr, list.out(), &error), error);
     show_parts(session, list.items(quern_list_entry));
     return kExitOk;
   }

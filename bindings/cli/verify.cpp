@@ -19,10 +19,10 @@ class Verify : public Command {
   void declare(CLI::App&) override {}
 
   int run(const Session& session) override {
-    const Context context = session.open(QUERN_CONTEXT_READ_ONLY_CACHE);
+    const Existing existing = session.open_existing();
     List list;
     auto error = sized<quern_error>();
-    const std::int32_t status = quern_cache_verify(context.get(), list.out(), &error);
+    const std::int32_t status = quern_cache_verify(existing.context.get(), list.out(), &error);
     const std::vector<quern_finding> findings = list.items(quern_list_finding);
     const std::size_t wrong = show_findings(session, findings);
     check(status, error);

@@ -43,6 +43,13 @@ std::string device_target(const Session& session) {
       "('quern doctor' says what is here)");
 }
 
+// The library's messages begin with the line's number, which the command shows with the file.
+std::string without_line(std::string text, std::uint32_t line) {
+  const std::string prefix = "line " + std::to_string(line) + ": ";
+  if (text.starts_with(prefix)) text.erase(0, prefix.size());
+  return text;
+}
+
 class Warm : public Command {
  public:
   const char* name() const override { return "warm"; }
@@ -161,8 +168,8 @@ class Warm : public Command {
   void warm(const Session& session, const std::string* manifest, const quern_model* model, WarmReport& report) const {
     ContextOptions context_options = session.global.context;
     context_options.compile_threads = jobs_;
-    if (list_only_) context_options.flags |= QUERN_CONTEXT_READ_ONLY_CACHE;
-    const Context context(context_options, session.console);
+    const Context context =
+        list_only_ ? session.open_existing(context_options).context : Context(context_options, session.console);
     std::vector<const char*> targets;
     for (const std::string& target : targets_) targets.push_back(target.c_str());
     Progress progress(session.console);
@@ -184,7 +191,7 @@ class Warm : public Command {
     report.milliseconds = progress.milliseconds();
     for (const quern_warm_result& result : list.items(quern_list_warm_result)) {
       report.rows.push_back({result.outcome, result.status, result.line, result.op, result.target, result.key,
-                             result.spec, result.text, result.milliseconds});
+                             result.spec, without_line(result.text, result.line), result.milliseconds});
     }
   }
 

@@ -19,6 +19,18 @@ Style style_of(std::int32_t outcome) {
   return outcome == QUERN_WARM_ABSENT ? Style::warning : Style::good;
 }
 
+// Constants as a table shows them: a value that is a whole source would fill the screen.
+std::string brief(std::string_view spec) {
+  constexpr std::size_t kMost = 40;
+  std::string text;
+  while (!spec.empty()) {
+    const std::string_view word = spec.substr(0, spec.find(' '));
+    spec.remove_prefix(std::min(word.size() + 1, spec.size()));
+    text += (text.empty() ? "" : " ") + shorten(word, kMost);
+  }
+  return text;
+}
+
 // A line a kernel.
 Table kernel_table(const std::vector<WarmRow>& rows) {
   Table table({{"STATE"}, {"KEY"}, {"TARGET"}, {"OP"}, {"COMPILE", true}, {"CONSTANTS", false, true}});
@@ -28,7 +40,7 @@ Table kernel_table(const std::vector<WarmRow>& rows) {
                {row.target.empty() ? "-" : row.target},
                {row.op.empty() ? "-" : row.op},
                {row.outcome == QUERN_WARM_COMPILED ? format_milliseconds(row.milliseconds) : "-"},
-               {row.spec}});
+               {brief(row.spec)}});
   }
   return table;
 }
@@ -90,7 +102,7 @@ void WarmReport::show(const Session& session) const {
   for (const WarmRow& row : rows) {
     if (row.outcome != QUERN_WARM_FAILED) continue;
     const std::string where =
-        row.line != 0 ? manifest + ':' + std::to_string(row.line) : row.op + ' ' + row.target + ' ' + row.spec;
+        row.line != 0 ? manifest + ':' + std::to_string(row.line) : row.op + ' ' + row.target + ' ' + brief(row.spec);
     console.error(printable(where) + ": " + printable(row.text, true));
   }
   if (!rows.empty()) console.data(list_only || console.verbose() ? kernel_table(rows) : target_table(rows));
