@@ -17,7 +17,7 @@ class Doctor : public Command {
   }
   const char* examples() const override {
     return "  quern doctor\n"
-           "  quern doctor --search-dir /opt/venv/lib/python3.11/site-packages/nvidia/cuda_nvrtc/lib";
+           "  quern doctor --search-dir venv/lib/python3.11/site-packages/nvidia/cu13/lib";
   }
   void declare(CLI::App&) override {}
 

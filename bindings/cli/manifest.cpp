@@ -98,12 +98,13 @@ Manifest read_manifest(std::string_view text, const std::string& folder) {
     std::string_view rest = line;
     const std::string_view op = next_word(rest);
     const bool comment = op.empty() || op.front() == '#';
-    if (!comment && next_word(rest) == "*") manifest.for_every_target = true;
+    const std::string_view target = next_word(rest);
+    if (!comment && target == "*") manifest.for_every_target = true;
     if (!comment && op == "kernel") {
       try {
         manifest.text += kernel_line(line, folder);
       } catch (const Failure& failure) {
-        manifest.bad.push_back({number, failure.what()});
+        manifest.bad.push_back({number, std::string(target), failure.what()});
       }
     } else {
       manifest.text += line;

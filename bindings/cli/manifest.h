@@ -11,7 +11,8 @@ namespace quern::cli {
 
 struct BadLine {
   std::uint32_t line;  // from 1
-  std::string text;    // what is wrong with it
+  std::string target;
+  std::string text;  // what is wrong with it
 };
 
 struct Manifest {

@@ -9,7 +9,8 @@
 namespace quern::cli {
 namespace {
 
-constexpr std::size_t kBarWidth = 24;
+constexpr std::size_t kShortestBar = 4;
+constexpr std::size_t kLongestBar = 24;
 
 }  // namespace
 
@@ -46,9 +47,11 @@ void Progress::show(std::uint64_t done, std::uint64_t total, const quern_warm_re
   std::string what = printable(std::string(result.op) + ' ' + result.target);
   if (*result.op == '\0') what = "line " + std::to_string(result.line);
   if (console_.verbose()) {
-    console_.detail('[' + std::to_string(done) + '/' + std::to_string(total) + "] " + outcome_name(result.outcome) +
-                    ' ' + what + (*result.key != '\0' ? ' ' + printable(result.key) : "") + ", " +
-                    format_milliseconds(result.milliseconds));
+    std::string text =
+        '[' + std::to_string(done) + '/' + std::to_string(total) + "] " + outcome_name(result.outcome) + ' ' + what;
+    if (*result.key != '\0') text += ' ' + printable(result.key);
+    if (result.milliseconds > 0) text += ", " + format_milliseconds(result.milliseconds);
+    console_.detail(text);
   }
   // Two threads may report in the other order: the bar never goes back.
   furthest_ = std::max(furthest_, done);
@@ -56,8 +59,10 @@ void Progress::show(std::uint64_t done, std::uint64_t total, const quern_warm_re
 }
 
 std::string Progress::bar(std::uint64_t done, std::uint64_t total, const std::string& what) const {
-  const std::uint64_t filled = total == 0 ? 0 : std::min<std::uint64_t>(kBarWidth, done * kBarWidth / total);
-  std::string text = '[' + std::string(filled, '#') + std::string(kBarWidth - filled, '-') + "] ";
+  const std::size_t columns = console_.status_width();
+  const std::size_t width = std::clamp(columns / 4, kShortestBar, kLongestBar);
+  const std::size_t filled = total == 0 ? 0 : std::min<std::size_t>(width, done * width / total);
+  std::string text = '[' + std::string(filled, '#') + std::string(width - filled, '-') + "] ";
   if (total == 0) {
     text += "looking at what is there";
   } else {
@@ -66,7 +71,7 @@ std::string Progress::bar(std::uint64_t done, std::uint64_t total, const std::st
     text += "  " + format_milliseconds(milliseconds()) + "  " + what;
   }
   // One column stays free: a full line would wrap on some terminals.
-  return shorten(text, console_.status_width() - 1);
+  return shorten(text, columns - 1);
 }
 
 }  // namespace quern::cli

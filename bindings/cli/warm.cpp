@@ -109,7 +109,7 @@ class Warm : public Command {
     warm(session, manifest ? &manifest->text : nullptr, config ? &config->model : nullptr, report);
     if (manifest) {
       for (const BadLine& bad : manifest->bad) {
-        report.rows.push_back({QUERN_WARM_FAILED, QUERN_INVALID, bad.line, "kernel", "", "", "", bad.text, 0});
+        report.rows.push_back({QUERN_WARM_FAILED, QUERN_INVALID, bad.line, "kernel", bad.target, "", "", bad.text, 0});
       }
     }
     const auto by_line = [](const WarmRow& a, const WarmRow& b) { return a.line < b.line; };

@@ -34,7 +34,7 @@ Finished CommandTest::quern(std::vector<std::string> arguments, std::string inpu
 }
 
 Json CommandTest::quern_json(std::vector<std::string> arguments, std::string input) const {
-  arguments.emplace_back("--json");
+  arguments.insert(arguments.begin(), "--json");
   const Finished finished = quern(std::move(arguments), std::move(input));
   Json json = Json::parse(finished.out, nullptr, false);
   if (!json.is_object()) {

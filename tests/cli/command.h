@@ -24,8 +24,8 @@ class CommandTest : public ::testing::Test {
   // `quern ARGUMENTS`, run in folder() with XDG_CACHE_HOME there.
   Invocation invocation(std::vector<std::string> arguments, std::string input = {}) const;
   Finished quern(std::vector<std::string> arguments, std::string input = {}) const;
-  // The same with --json: the object, with the exit code as "code". Fails the test where stdout holds anything else, or where
-  // "ok" and the code disagree.
+  // The same with --json: the object, with the exit code as "code". Fails the test where stdout holds anything else, or
+  // where "ok" and the code disagree.
   Json quern_json(std::vector<std::string> arguments, std::string input = {}) const;
 
   const std::filesystem::path& folder() const { return folder_; }

@@ -13,15 +13,18 @@ class ModelConfig : public CommandTest {
 
   // What is read of the model. Nothing is compiled, and whether an op has kernels for it does not matter here.
   Json model(const Json& json, std::vector<std::string> arguments = {}) const {
-    arguments.insert(arguments.begin(), {"warm", "--config", write("config.json", json.dump()), "--target", "sm_90a", "--list-only"});
+    arguments.insert(arguments.begin(),
+                     {"warm", "--config", write("config.json", json.dump()), "--target", "sm_90a", "--list-only"});
     const Json result = quern_json(std::move(arguments));
     EXPECT_TRUE(result.contains("model")) << result;
     return result.value("model", Json::object());
   }
 
   // Refused, exit code 1, with a message that holds the file's name and every part.
-  void refused(const std::string& text, const std::vector<std::string>& parts, std::vector<std::string> arguments = {}) const {
-    arguments.insert(arguments.begin(), {"warm", "--config", write("config.json", text), "--target", "sm_90a", "--list-only"});
+  void refused(const std::string& text, const std::vector<std::string>& parts,
+               std::vector<std::string> arguments = {}) const {
+    arguments.insert(arguments.begin(),
+                     {"warm", "--config", write("config.json", text), "--target", "sm_90a", "--list-only"});
     const Json json = quern_json(std::move(arguments));
     EXPECT_EQ(json["code"], 1);
     const std::string message = json["error"]["text"];
@@ -38,17 +41,35 @@ class ModelConfig : public CommandTest {
 };
 
 TEST_F(ModelConfig, Llama) {
-  expect(model(config("llama-3-8b")), {{"model_type", "llama"}, {"hidden_size", 4096}, {"intermediate_size", 14336},
-                                       {"layers", 32}, {"heads", 32}, {"kv_heads", 8}, {"head_dim", 128},
-                                       {"vocab_size", 128256}, {"max_positions", 8192}, {"tensor_parallel", 1},
-                                       {"sliding_window", 0}, {"experts", 0}, {"logit_cap", 0.0}, {"dtype", "bf16"},
-                                       {"kv_dtype", "bf16"}, {"gated_mlp", true}, {"sinks", false}, {"mla", false}});
-  expect(model(config("llama-3.1-70b"), {"--tp", "8"}), {{"heads", 64}, {"kv_heads", 8}, {"head_dim", 128}, {"layers", 80}, {"tensor_parallel", 8}});
+  expect(model(config("llama-3-8b")), {{"model_type", "llama"},
+                                       {"hidden_size", 4096},
+                                       {"intermediate_size", 14336},
+                                       {"layers", 32},
+                                       {"heads", 32},
+                                       {"kv_heads", 8},
+                                       {"head_dim", 128},
+                                       {"vocab_size", 128256},
+                                       {"max_positions", 8192},
+                                       {"tensor_parallel", 1},
+                                       {"sliding_window", 0},
+                                       {"experts", 0},
+                                       {"logit_cap", 0.0},
+                                       {"dtype", "bf16"},
+                                       {"kv_dtype", "bf16"},
+                                       {"gated_mlp", true},
+                                       {"sinks", false},
+                                       {"mla", false}});
+  expect(model(config("llama-3.1-70b"), {"--tp", "8"}),
+         {{"heads", 64}, {"kv_heads", 8}, {"head_dim", 128}, {"layers", 80}, {"tensor_parallel", 8}});
 }
 
 TEST_F(ModelConfig, Mixtral) {
-  expect(model(config("mixtral-8x7b")), {{"experts", 8}, {"experts_per_token", 2}, {"expert_intermediate_size", 14336},
-                                         {"sliding_window", 0}, {"head_dim", 128}, {"kv_heads", 8}});
+  expect(model(config("mixtral-8x7b")), {{"experts", 8},
+                                         {"experts_per_token", 2},
+                                         {"expert_intermediate_size", 14336},
+                                         {"sliding_window", 0},
+                                         {"head_dim", 128},
+                                         {"kv_heads", 8}});
 }
 
 TEST_F(ModelConfig, Mistral) {
@@ -62,7 +83,8 @@ TEST_F(ModelConfig, Mistral) {
 }
 
 TEST_F(ModelConfig, Qwen) {
-  expect(model(config("qwen3-8b")), {{"model_type", "qwen3"}, {"head_dim", 128}, {"kv_heads", 8}, {"vocab_size", 151936}});
+  expect(model(config("qwen3-8b")),
+         {{"model_type", "qwen3"}, {"head_dim", 128}, {"kv_heads", 8}, {"vocab_size", 151936}});
   Json json = config("qwen3-8b");
   json["model_type"] = "qwen2";
   json["sliding_window"] = 32768;
@@ -78,23 +100,44 @@ TEST_F(ModelConfig, Qwen) {
 }
 
 TEST_F(ModelConfig, Gemma2) {
-  expect(model(config("gemma-2-9b")), {{"head_dim", 256}, {"heads", 16}, {"kv_heads", 8}, {"logit_cap", 50.0}, {"sliding_window", 4096}});
+  expect(model(config("gemma-2-9b")),
+         {{"head_dim", 256}, {"heads", 16}, {"kv_heads", 8}, {"logit_cap", 50.0}, {"sliding_window", 4096}});
 }
 
 TEST_F(ModelConfig, GptOss) {
-  expect(model(config("gpt-oss-20b")), {{"sinks", true}, {"head_dim", 64}, {"heads", 64}, {"kv_heads", 8}, {"experts", 32},
-                                        {"experts_per_token", 4}, {"expert_intermediate_size", 2880}, {"sliding_window", 128}});
+  expect(model(config("gpt-oss-20b")), {{"sinks", true},
+                                        {"head_dim", 64},
+                                        {"heads", 64},
+                                        {"kv_heads", 8},
+                                        {"experts", 32},
+                                        {"experts_per_token", 4},
+                                        {"expert_intermediate_size", 2880},
+                                        {"sliding_window", 128}});
 }
 
 TEST_F(ModelConfig, Gpt2) {
-  expect(model(config("gpt2")), {{"hidden_size", 768}, {"intermediate_size", 3072}, {"layers", 12}, {"heads", 12},
-                                 {"kv_heads", 12}, {"head_dim", 64}, {"max_positions", 1024}, {"gated_mlp", false}});
+  expect(model(config("gpt2")), {{"hidden_size", 768},
+                                 {"intermediate_size", 3072},
+                                 {"layers", 12},
+                                 {"heads", 12},
+                                 {"kv_heads", 12},
+                                 {"head_dim", 64},
+                                 {"max_positions", 1024},
+                                 {"gated_mlp", false}});
 }
 
 TEST_F(ModelConfig, Deepseek) {
-  expect(model(config("deepseek-v3"), {"--tp", "16"}),
-         {{"mla", true}, {"block_fp8", true}, {"heads", 128}, {"head_dim", 192}, {"v_head_dim", 128}, {"rope_head_dim", 64},
-          {"kv_lora_rank", 512}, {"q_lora_rank", 1536}, {"experts", 256}, {"experts_per_token", 8}, {"expert_intermediate_size", 2048}});
+  expect(model(config("deepseek-v3"), {"--tp", "16"}), {{"mla", true},
+                                                        {"block_fp8", true},
+                                                        {"heads", 128},
+                                                        {"head_dim", 192},
+                                                        {"v_head_dim", 128},
+                                                        {"rope_head_dim", 64},
+                                                        {"kv_lora_rank", 512},
+                                                        {"q_lora_rank", 1536},
+                                                        {"experts", 256},
+                                                        {"experts_per_token", 8},
+                                                        {"expert_intermediate_size", 2048}});
   Json json = config("deepseek-v3");
   json["model_type"] = "deepseek_v2";
   json["q_lora_rank"] = nullptr;
@@ -113,7 +156,8 @@ TEST_F(ModelConfig, TypesFromFileAndCommandLine) {
   json["torch_dtype"] = "float16";
   expect(model(json), {{"dtype", "f16"}, {"kv_dtype", "f16"}});
   expect(model(json, {"--kv-dtype", "e4m3"}), {{"dtype", "f16"}, {"kv_dtype", "e4m3"}});
-  expect(model(json, {"--dtype", "bf16", "--page-size", "32"}), {{"dtype", "bf16"}, {"kv_dtype", "bf16"}, {"page_size", 32}});
+  expect(model(json, {"--dtype", "bf16", "--page-size", "32"}),
+         {{"dtype", "bf16"}, {"kv_dtype", "bf16"}, {"page_size", 32}});
   json.erase("torch_dtype");
   json["dtype"] = "float16";
   expect(model(json), {{"dtype", "f16"}});
@@ -125,7 +169,8 @@ TEST_F(ModelConfig, TypesFromFileAndCommandLine) {
 TEST_F(ModelConfig, WeightsWithoutKernelsAreSaid) {
   Json json = config("llama-3-8b");
   json["quantization_config"] = {{"quant_method", "awq"}};
-  const Json result = quern_json({"warm", "--config", write("config.json", json.dump()), "--target", "sm_90a", "--list-only"});
+  const Json result =
+      quern_json({"warm", "--config", write("config.json", json.dump()), "--target", "sm_90a", "--list-only"});
   ASSERT_EQ(result["notes"].size(), 1U);
   EXPECT_TRUE(has(result["notes"][0].get<std::string>(), "awq"));
   EXPECT_EQ(result["model"]["block_fp8"], false);
@@ -144,7 +189,8 @@ TEST_F(ModelConfig, TensorParallel) {
 TEST_F(ModelConfig, UnknownModel) {
   Json json = config("llama-3-8b");
   json["model_type"] = "mamba";
-  refused(json, {"model_type", "mamba", "llama, mistral, mixtral, qwen2, qwen3, qwen3_moe, gemma2, gpt_oss, gpt2, deepseek_v2, deepseek_v3"});
+  refused(json, {"model_type", "mamba",
+                 "llama, mistral, mixtral, qwen2, qwen3, qwen3_moe, gemma2, gpt_oss, gpt2, deepseek_v2, deepseek_v3"});
   json.erase("model_type");
   json["architectures"] = {"MambaForCausalLM"};
   refused(json, {"MambaForCausalLM", "known: llama"});
@@ -153,7 +199,8 @@ TEST_F(ModelConfig, UnknownModel) {
 }
 
 TEST_F(ModelConfig, MissingFields) {
-  for (const char* field : {"hidden_size", "num_hidden_layers", "num_attention_heads", "vocab_size", "max_position_embeddings"}) {
+  for (const char* field :
+       {"hidden_size", "num_hidden_layers", "num_attention_heads", "vocab_size", "max_position_embeddings"}) {
     Json json = config("llama-3-8b");
     json.erase(field);
     refused(json, {field, "missing", "from 1 to"});
@@ -169,7 +216,8 @@ TEST_F(ModelConfig, MissingFields) {
 }
 
 TEST_F(ModelConfig, MalformedFields) {
-  for (const Json& value : {Json(0), Json(-8), Json(8.5), Json("32"), Json(true), Json::array({32}), Json(1e30), Json(std::uint64_t{1} << 40)}) {
+  for (const Json& value : {Json(0), Json(-8), Json(8.5), Json("32"), Json(true), Json::array({32}), Json(1e30),
+                            Json(std::uint64_t{1} << 40)}) {
     Json json = config("llama-3-8b");
     json["num_attention_heads"] = value;
     refused(json, {"num_attention_heads", value.dump() + " given", "a whole number from 1 to 65536"});

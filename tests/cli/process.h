@@ -9,10 +9,10 @@
 namespace quern::cli_tests {
 
 struct Invocation {
-  std::vector<std::string> arguments;  // the program first
-  std::string input;                   // what it reads on stdin
+  std::vector<std::string> arguments;              // the program first
+  std::string input;                               // what it reads on stdin
   std::map<std::string, std::string> environment;  // added to this process's, "" removes
-  std::string folder;                  // where it runs; "": here
+  std::string folder;                              // where it runs; "": here
 };
 
 struct Finished {

@@ -5,7 +5,8 @@
 namespace quern::cli_tests {
 namespace {
 
-constexpr const char* kCommands[] = {"warm", "list", "inspect", "verify", "trim", "export", "import", "stats", "doctor"};
+constexpr const char* kCommands[] = {"warm",   "list",   "inspect", "verify", "trim",
+                                     "export", "import", "stats",   "doctor"};
 
 class Usage : public CommandTest {
  protected:
@@ -82,9 +83,12 @@ TEST_F(Usage, Dtype) {
   refused({"warm", "--config", "c.json", "--dtype", "f32"}, {"--dtype", "'f32' given", "bf16, f16"});
 }
 TEST_F(Usage, KvDtype) {
-  refused({"warm", "--config", "c.json", "--kv-dtype", "fp4"}, {"--kv-dtype", "'fp4' given", "bf16, f16, e4m3, e5m2, int8"});
+  refused({"warm", "--config", "c.json", "--kv-dtype", "fp4"},
+          {"--kv-dtype", "'fp4' given", "bf16, f16, e4m3, e5m2, int8"});
 }
-TEST_F(Usage, PageSize) { refused({"warm", "--config", "c.json", "--page-size", "0"}, {"--page-size", "'0' given", "from 1"}); }
+TEST_F(Usage, PageSize) {
+  refused({"warm", "--config", "c.json", "--page-size", "0"}, {"--page-size", "'0' given", "from 1"});
+}
 TEST_F(Usage, Jobs) { refused({"warm", "m", "--jobs", "0"}, {"--jobs", "'0' given", "from 1 to 256"}); }
 TEST_F(Usage, Limit) {
   for (const char* given : {"0", "12Q", "-5", "M", "1e400"}) {
@@ -102,7 +106,8 @@ TEST_F(Usage, ModelOptionsNeedAConfig) {
 
 TEST_F(Usage, GlobalOptionsStandAnywhere) {
   const std::string here = folder() / "elsewhere";
-  for (const auto& arguments : {std::vector<std::string>{"--cache", here, "stats", "--json"}, {"stats", "--json", "--cache", here}}) {
+  for (const auto& arguments :
+       {std::vector<std::string>{"--cache", here, "stats", "--json"}, {"stats", "--json", "--cache", here}}) {
     const Finished finished = quern(arguments);
     EXPECT_EQ(finished.code, 0) << finished.err;
     EXPECT_EQ(Json::parse(finished.out)["command"], "stats");
