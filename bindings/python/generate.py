@@ -295,7 +295,7 @@ def write(header: Header) -> str:
     lines += ["}"]
     lines += ["", "", "class Op(NamedTuple):"]
     lines += [
-        "    args: type  # its args struct",
+        "    args: Any  # its args struct",
         "    flags: type | None  # its own flags",
         "    text: str  # its declaration",
     ]
