@@ -1,0 +1,208 @@
+// Attention with few rows a KV head (decode, speculative decode): bound by reading K and V.
+//
+// One tile of 16 rows. Of every block of keys each warp takes 16 for itself, with a pipeline of asynchronous copies of its
+// own, so that the warps of a thread block never wait for each other until the piece is done; then their results are joined
+// through shared memory.
+// SPDX-License-Identifier: Apache-2.0
+#include "attention/combine.cuh"
+#include "attention/softmax.cuh"
+
+namespace q {
+
+inline constexpr int kThreads = THREADS;
+inline constexpr int kWarps = kThreads / kWarp;
+inline constexpr int kStages = STAGES;
+inline constexpr int kCopyBytes = COPY_BYTES;  // 16, or 4 where rows are not aligned to 16
+static_assert(kRows == 16 && kBlock == 16 * kWarps, "a warp takes one tile of keys of a block");
+
+inline constexpr int kStageElements = 16 * (kPitchK + kPitchV);
+inline constexpr int kWarpBytes = kStages * kStageElements * 2;
+static_assert(kWarpBytes >= 16 * kDimV * 4, "the warp's results are joined where its stages were");
+
+// One warp's reader of keys and values.
+struct Reader {
+  const AttentionParams& p;
+  const Element* k;
+  const Element* v;
+  Cache cache;
+  i32 first, last;  // the piece's keys
+  i32 page;         // of key `lane() % 16` of the tile that is copied next
+  Element* stages;
+
+  QUERN_DEVICE i32 tile_key(i32 block) const { return block * kBlock + warp() * 16; }
+
+  // Looks up ahead of time, so that the copy does not wait for the page table.
+  QUERN_DEVICE void look_up(i32 key) {
+#if PAGED
+    const i32 j = key + (lane() & 15);
+    page = j >= first && j < last ? cache.pages[page_of(p, j)] : 0;
+#else
+    (void)key;
+#endif
+  }
+
+  template <int kChunks>
+  QUERN_DEVICE void copy_rows(Element* to, int pitch, const Element* from, i64 stride_page, i64 stride_token, i32 key) {
+    constexpr int kElements = kCopyBytes / 2;
+    QUERN_UNROLL for (int i = 0; i < div_up(16 * kChunks, kWarp); ++i) {
+      const int index = i * kWarp + lane();
+      const int row = index / kChunks, column = index % kChunks * kElements;
+      const i32 j = key + row;
+#if PAGED
+      const i64 in_page = PAGE_SIZE % 16 == 0 && PAGE_SIZE ? page : shuffle(page, row & 15);
+      const Element* source = from + in_page * stride_page + slot_of(p, j) * stride_token + column;
+#else
+      const Element* source = from + (cache.token + j) * stride_token + column;
+      (void)stride_page;
+#endif
+      const bool take = j >= first && j < last;
+      if (16 * kChunks % kWarp != 0 && row >= 16) continue;
+      if (kCopyBytes == 16) {
+        copy_async_16(to + row * pitch + column, take ? source : from, take);
+      } else {
+        copy_async_4(to + row * pitch + column, take ? source : from, take);
+      }
+    }
+  }
+
+  QUERN_DEVICE void copy(int stage, i32 key) {
+    Element* to = stages + stage * kStageElements;
+    copy_rows<kDimK * 2 / kCopyBytes>(to, kPitchK, k, p.k_stride_page, p.k_stride_token, key);
+    copy_rows<kDimV * 2 / kCopyBytes>(to + 16 * kPitchK, kPitchV, v, p.v_stride_page, p.v_stride_token, key);
+  }
+};
+
+struct Shared {
+  ScheduleScratch schedule;
+  f32 max[kWarps][16];
+  f32 sum[kWarps][16];
+  i32 flag;
+};
+
+struct Result {
+  Softmax softmax;
+  Accumulator o[kTilesV];
+};
+
+QUERN_DEVICE void attend(const AttentionParams& p, const Sequence& s, const OperandA<Element>* queries,
+                         const Element* stage, i32 key, const RowContext& rows, const TileRange& seen, Result& r) {
+  Accumulator scores[1] = {};
+  QUERN_UNROLL for (int k = 0; k < kStepsK; ++k) mma(scores[0], queries[k], load_b(stage + k * 16, kPitchK));
+  const bool masked = key < seen.all.first || key + 16 > seen.all.last;
+  f32 rescale[kRowsHeld];
+  if (ballot(take_scores(p, s, scores, key, masked, rows, r.softmax, rescale))) rescale_tiles(r.o, rescale);
+  const OperandA<Element> weights = to_operand<Element>(scores[0]);
+  const Element* values = stage + 16 * kPitchK;
+  QUERN_UNROLL for (int n = 0; n < kTilesV; ++n) mma(r.o[n], weights, load_b_transposed(values + n * 16, kPitchV));
+}
+
+// Joins the warps' results and writes them to `out`, or to the piece's slot.
+QUERN_DEVICE void write_result(const AttentionParams& p, const Sequence& s, const Piece& piece, Result& r, u8* stages,
+                               Shared* shared) {
+  QUERN_UNROLL for (int h = 0; h < kRowsHeld; ++h) {
+    const f32 sum = reduce_row_sum(r.softmax.sum[h]);
+    const int row = row_of(lane(), h);
+    if (column_of(lane(), 0) == 0) shared->max[warp()][row] = r.softmax.max[h], shared->sum[warp()][row] = sum;
+  }
+  // Each warp's rows go where its own stages were: nobody else has read those, and all its copies have arrived.
+  f32* own = reinterpret_cast<f32*>(stages + warp() * kWarpBytes);
+  sync_warp();
+  QUERN_UNROLL for (int n = 0; n < kTilesV; ++n) {
+    QUERN_UNROLL for (int i = 0; i < kHeld; ++i) {
+      const int column = n * 16 + column_of(lane(), i);
+      if (kDimV % 16 == 0 || column < kDimV) own[row_of(lane(), held_row(i)) * kDimV + column] = r.o[n].x[i];
+    }
+  }
+  sync_block();
+
+  constexpr int kQuads = kDimV / 4;
+  f32* slot = piece.count > 1 ? slot_at(p, slot_of_piece(piece, piece.index)) : nullptr;
+  const i32 rows = s.q_len * kGroup - piece.tile * kRows;
+  for (i32 i = thread_index(); i < (rows < kRows ? rows : kRows) * kQuads; i += kThreads) {
+    const int row = i / kQuads, quad = i % kQuads;
+    f32 max = -infinity(), sum = 0.0f, acc[4] = {};
+    QUERN_UNROLL for (int w = 0; w < kWarps; ++w) max = fmax(max, shared->max[w][row]);
+    QUERN_UNROLL for (int w = 0; w < kWarps; ++w) {
+      const f32 weight = exp2(shared->max[w][row] - finite_max(max));
+      const vec16 part = load16(stages + w * kWarpBytes + (row * kDimV + quad * 4) * 4);
+      sum = fma(weight, shared->sum[w][row], sum);
+      QUERN_UNROLL for (int c = 0; c < 4; ++c) acc[c] = fma(weight, f32_of(part.x[c]), acc[c]);
+    }
+    if (slot) {
+      store16(slot + row * kDimV + quad * 4, {{bits_of(acc[0]), bits_of(acc[1]), bits_of(acc[2]), bits_of(acc[3])}});
+      if (quad == 0) slot_max(slot)[row] = max, slot_sum(slot)[row] = sum;
+    } else {
+      const RowPlace place = place_of(p, s, piece.head, piece.tile * kRows + row);
+      const Finished done = finish(p, max, sum, place.q_head);
+      QUERN_UNROLL for (int c = 0; c < 4; c += 2) {
+        *reinterpret_cast<u32*>(place.out + quad * 4 + c) = pack<Element>(acc[c] * done.inverse, acc[c + 1] * done.inverse);
+      }
+      if (quad == 0 && place.lse) *place.lse = done.lse;
+    }
+  }
+  if (slot && arrived_last(p, piece, &shared->flag)) join_pieces<kThreads>(p, s, piece);
+  sync_block();
+}
+
+QUERN_DEVICE void take_piece(const AttentionParams& p, const Sequence& s, const Piece& piece, u8* memory, Shared* shared) {
+  Element* query_tile = reinterpret_cast<Element*>(memory);
+  u8* stages = memory + kRows * kPitchK * 2;
+
+  Reader reader{p, static_cast<const Element*>(p.keys) + piece.head * p.k_stride_head,
+                static_cast<const Element*>(p.values) + piece.head * p.v_stride_head, cache_of(p, s.index), 0, 0, 0,
+                reinterpret_cast<Element*>(stages + warp() * kWarpBytes)};
+  const TileRange seen = tile_range(p, s, piece.tile * kRows, kRows);
+  reader.first = seen.any.first;
+  reader.last = seen.any.last;
+  const auto key_of = [&](i32 block) { return s.first + reader.tile_key(block); };
+
+  reader.look_up(key_of(piece.begin));
+  if (kStepsK * 16 != kDimK || kTilesV * 16 != kDimV) {  // what no copy writes must still be finite
+    for (int i = lane(); i < kStages * kStageElements / 2; i += kWarp) reinterpret_cast<u32*>(reader.stages)[i] = 0;
+    sync_warp();
+  }
+  QUERN_UNROLL for (int i = 0; i < kStages - 1; ++i) {
+    if (piece.begin + i < piece.end) {
+      reader.copy(i, key_of(piece.begin + i));
+      reader.look_up(key_of(piece.begin + i + 1));
+    }
+    copy_async_commit();
+  }
+
+  load_queries<kThreads>(p, s, piece, query_tile);
+  sync_block();
+  OperandA<Element> queries[kStepsK];
+  QUERN_UNROLL for (int k = 0; k < kStepsK; ++k) queries[k] = load_a(query_tile + k * 16, kPitchK);
+
+  Result r = {};
+  r.softmax = empty_softmax();
+  const RowContext rows = row_context(p, s, piece.head, piece.tile * kRows);
+  int stage = 0, next = kStages - 1;
+  for (i32 block = piece.begin; block < piece.end; ++block) {
+    sync_warp();  // all lanes have read the stage that is filled now
+    if (block + kStages - 1 < piece.end) {
+      reader.copy(next, key_of(block + kStages - 1));
+      reader.look_up(key_of(block + kStages));
+    }
+    copy_async_commit();
+    copy_async_wait<kStages - 1>();
+    sync_warp();
+    attend(p, s, queries, reader.stages + stage * kStageElements, key_of(block), rows, seen, r);
+    stage = stage + 1 == kStages ? 0 : stage + 1;
+    next = next + 1 == kStages ? 0 : next + 1;
+  }
+  write_result(p, s, piece, r, stages, shared);
+}
+
+}  // namespace q
+
+QUERN_KERNEL(quern_attention_decode, THREADS, BLOCKS_PER_SM, QUERN_PARAM q::AttentionParams p) {
+  using namespace q;
+  QUERN_SHARED(Shared, shared, 1);
+  launch_next_grid();
+  wait_for_previous_grid();
+  Schedule<kThreads, false> schedule(p, &shared->schedule);
+  Sequence s;
+  Piece piece;
+  while (schedule.next(&s, &piece)) take_piece(p, s, piece, dynamic_shared(), shared);
+}

@@ -1,0 +1,120 @@
+// The compile-time shape of an attention kernel, and the sequence, row and mask arithmetic that all of its forms share.
+//
+// The query heads of one KV head are packed into the rows of a tile: row r of a sequence's (KV head's) rows is query
+// r / GROUP, head r % GROUP of the group.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "attention/params.cuh"
+#include "common/kernel.cuh"
+
+namespace q {
+
+using Element = ELEMENT;  // f16 or bf16
+inline constexpr int kDimK = HEAD_DIM_K;
+inline constexpr int kDimV = HEAD_DIM_V;
+inline constexpr int kGroup = GROUP;
+inline constexpr int kBlock = BLOCK_KV;  // keys that a block of threads takes at once
+inline constexpr int kRows = ROWS;       // rows of a tile
+inline constexpr int kStepsK = div_up(kDimK, 16);
+inline constexpr int kTilesV = div_up(kDimV, 16);
+// Rows in shared memory an odd number of 16 bytes apart: no bank conflicts among eight rows.
+inline constexpr int kPitchK = (kStepsK * 2 | 1) * 8;
+inline constexpr int kPitchV = (kTilesV * 2 | 1) * 8;
+inline constexpr f32 kLog2E = 1.44269504088896341f;
+inline constexpr f32 kLn2 = 0.69314718055994531f;
+
+// One sequence, as the arrays on the device tell it.
+struct Sequence {
+  i32 index;
+  i32 q_begin, q_len;
+  i32 kv_len;
+  i32 tiles;   // tiles of kRows rows for each KV head
+  i32 first;   // keys [first, last) are visible to one of its queries at least; `first` is a multiple of kBlock
+  i32 last;
+  i32 blocks;  // of kBlock keys, at least one: an empty sequence has its zeros to write
+};
+
+QUERN_DEVICE Sequence sequence_at(const AttentionParams& p, i32 index) {
+  Sequence s;
+  s.index = index;
+  s.q_begin = p.cu_q ? p.cu_q[index] : index;
+  s.q_len = p.cu_q ? p.cu_q[index + 1] - s.q_begin : 1;
+  s.kv_len = p.lengths[index];
+  s.tiles = div_up(s.q_len * kGroup, kRows);
+  const i32 lowest = s.kv_len - s.q_len - p.window_left;
+  s.first = (lowest > 0 ? lowest : 0) / kBlock * kBlock;
+  const i32 highest = s.kv_len + (p.window_right < kUnbounded ? p.window_right : 0);
+  s.last = highest < s.kv_len ? (highest > 0 ? highest : 0) : s.kv_len;
+  const i32 blocks = div_up(s.last - s.first, kBlock);
+  s.blocks = blocks > 0 ? blocks : 1;
+  return s;
+}
+
+// The keys that a row sees: [first, last), empty when last <= first.
+struct Range {
+  i32 first, last;
+};
+QUERN_DEVICE Range visible(const AttentionParams& p, const Sequence& s, i32 row) {
+  const i32 position = s.kv_len - s.q_len + row / kGroup;
+  const i32 first = position - p.window_left;
+  const i32 last = p.window_right < kUnbounded ? position + p.window_right + 1 : s.kv_len;
+  return {first > 0 ? first : 0, last < s.kv_len ? last : s.kv_len};
+}
+
+// What all rows of a tile see together, and what each of them sees.
+struct TileRange {
+  Range any, all;
+};
+QUERN_DEVICE TileRange tile_range(const AttentionParams& p, const Sequence& s, i32 first_row, i32 rows) {
+  const i32 count = s.q_len * kGroup;
+  const i32 last_row = (first_row + rows < count ? first_row + rows : count) - 1;
+  const Range a = visible(p, s, first_row), b = visible(p, s, last_row > first_row ? last_row : first_row);
+  return {{a.first, b.last}, {b.first, a.last}};
+}
+
+// Where a sequence's keys lie: its row of the page table, or its first token in a ragged cache.
+struct Cache {
+  const i32* pages;
+  i64 token;
+};
+QUERN_DEVICE Cache cache_of(const AttentionParams& p, i32 sequence) {
+  Cache c;
+#if PAGED
+  c.pages = p.pages + (p.page_indptr ? static_cast<i64>(p.page_indptr[sequence]) : sequence * p.pages_stride);
+  c.token = 0;
+#else
+  c.pages = nullptr;
+  c.token = p.cu_kv[sequence];
+#endif
+  return c;
+}
+
+// The page that key `j` lies in, as an index into Cache::pages, and its place there. PAGE_SIZE 0: known at run time only.
+QUERN_DEVICE i32 page_size(const AttentionParams& p) { return PAGE_SIZE ? PAGE_SIZE : p.page_size; }
+QUERN_DEVICE i32 page_of(const AttentionParams& p, i32 j) { return static_cast<i32>(static_cast<u32>(j) / static_cast<u32>(page_size(p))); }
+QUERN_DEVICE i32 slot_of(const AttentionParams& p, i32 j) { return static_cast<i32>(static_cast<u32>(j) % static_cast<u32>(page_size(p))); }
+
+// What exponents are taken relative to: a row without keys yet must not give inf - inf.
+QUERN_DEVICE f32 finite_max(f32 max) { return max == -infinity() ? 0.0f : max; }
+
+// The result of a row: what `out` is multiplied with, and its log-sum-exp.
+struct Finished {
+  f32 inverse;
+  f32 lse;
+};
+QUERN_DEVICE Finished finish(const AttentionParams& p, f32 max, f32 sum, i32 head) {
+#if SINKS
+  const f32 sink = p.sinks[head] * kLog2E;
+  const f32 joint = fmax(max, sink);
+  const f32 rescale = exp2(max - finite_max(joint));
+  sum = sum * rescale + exp2(sink - finite_max(joint));
+  if (sum > 0.0f) return {rescale * rcp(sum), (joint + log2(sum)) * kLn2};
+#else
+  (void)p, (void)head;
+  if (sum > 0.0f) return {rcp(sum), (max + log2(sum)) * kLn2};
+#endif
+  return {0.0f, -infinity()};
+}
+
+}  // namespace q

@@ -1,0 +1,111 @@
+// The running softmax over the keys of a row (Milakov and Gimelshein, "Online normalizer calculation for softmax", 2018),
+// kept in units of log2.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "attention/problem.cuh"
+
+namespace q {
+
+inline constexpr int kHeld = 256 / kWarp;  // elements of a tile that a lane holds
+
+// What a lane needs to know of the rows that it holds of one tile; the rest is computed where a block is masked.
+struct RowContext {
+  i32 first_row;  // of the tile, among the KV head's rows
+  f32 slope[kRowsHeld];
+};
+QUERN_DEVICE RowContext row_context(const AttentionParams& p, const Sequence& s, i32 head, i32 first_row) {
+  RowContext c;
+  c.first_row = first_row;
+  QUERN_UNROLL for (int h = 0; h < kRowsHeld; ++h) {
+#if ALIBI
+    const i32 row = first_row + row_of(lane(), h);
+    c.slope[h] = row < s.q_len * kGroup ? p.alibi_slopes[head * kGroup + row % kGroup] * kLog2E : 0.0f;
+#else
+    c.slope[h] = 0.0f, (void)p, (void)s, (void)head;
+#endif
+  }
+  return c;
+}
+
+// max in units of log2; sum is the lane's own share of the row's.
+struct Softmax {
+  f32 max[kRowsHeld];
+  f32 sum[kRowsHeld];
+};
+QUERN_DEVICE Softmax empty_softmax() {
+  Softmax s;
+  QUERN_UNROLL for (int h = 0; h < kRowsHeld; ++h) s.max[h] = -infinity(), s.sum[h] = 0.0f;
+  return s;
+}
+
+// Products q.k become logits here, except that a plain scale is left to the exponent's multiply-add.
+inline constexpr bool kPlainScale = !CAP && !ALIBI;
+QUERN_DEVICE f32 logit(const AttentionParams& p, f32 product, f32 slope, i32 distance) {
+  if (kPlainScale) return product;
+  f32 s = product * p.scale;
+#if CAP
+  // tanh(x) = 1 - 2 / (exp(2x) + 1), right at both ends
+  s = p.cap * kLog2E * (1.0f - 2.0f * rcp(exp2(s * (2.0f * kLog2E / p.cap)) + 1.0f));
+#endif
+  return fma(slope, static_cast<f32>(distance), s);
+}
+
+// Takes the products of one row tile with kTiles * 16 keys from `key` on and turns them into weights relative to the new
+// maximum. True when that has grown for one of the lane's rows: what was summed before is then to be multiplied by `rescale`.
+template <int kTiles>
+QUERN_DEVICE bool take_scores(const AttentionParams& p, const Sequence& s, Accumulator (&scores)[kTiles], i32 key,
+                              bool masked, const RowContext& rows, Softmax& softmax, f32 (&rescale)[kRowsHeld]) {
+  const f32 factor = kPlainScale ? p.scale : 1.0f;
+  if (!kPlainScale) {
+    QUERN_UNROLL for (int n = 0; n < kTiles; ++n) {
+      QUERN_UNROLL for (int i = 0; i < kHeld; ++i) {
+        const int h = held_row(i);
+        const i32 position = s.kv_len - s.q_len + (rows.first_row + row_of(lane(), h)) / kGroup;
+        scores[n].x[i] = logit(p, scores[n].x[i], rows.slope[h], key + n * 16 + column_of(lane(), i) - position);
+      }
+    }
+  }
+  if (masked) {
+    Range seen[kRowsHeld];
+    QUERN_UNROLL for (int h = 0; h < kRowsHeld; ++h) seen[h] = visible(p, s, rows.first_row + row_of(lane(), h));
+    QUERN_UNROLL for (int n = 0; n < kTiles; ++n) {
+      QUERN_UNROLL for (int i = 0; i < kHeld; ++i) {
+        const i32 j = key + n * 16 + column_of(lane(), i);
+        if (j < seen[held_row(i)].first || j >= seen[held_row(i)].last) scores[n].x[i] = -infinity();
+      }
+    }
+  }
+  f32 max[kRowsHeld];
+  QUERN_UNROLL for (int h = 0; h < kRowsHeld; ++h) max[h] = -infinity();
+  QUERN_UNROLL for (int n = 0; n < kTiles; ++n) {
+    QUERN_UNROLL for (int i = 0; i < kHeld; ++i) max[held_row(i)] = fmax(max[held_row(i)], scores[n].x[i]);
+  }
+  bool grew = false;
+  f32 base[kRowsHeld];
+  QUERN_UNROLL for (int h = 0; h < kRowsHeld; ++h) {
+    const f32 before = softmax.max[h];
+    softmax.max[h] = fmax(before, reduce_row_max(max[h]) * factor);
+    grew |= softmax.max[h] != before;
+    base[h] = finite_max(softmax.max[h]);
+    rescale[h] = exp2(before - base[h]);
+    softmax.sum[h] *= rescale[h];
+  }
+  QUERN_UNROLL for (int n = 0; n < kTiles; ++n) {
+    QUERN_UNROLL for (int i = 0; i < kHeld; ++i) {
+      const int h = held_row(i);
+      scores[n].x[i] = exp2(fma(scores[n].x[i], factor, -base[h]));
+      softmax.sum[h] += scores[n].x[i];
+    }
+  }
+  return grew;
+}
+
+// What was summed before the maximum grew.
+QUERN_DEVICE void rescale_tiles(Accumulator (&o)[div_up(HEAD_DIM_V, 16)], const f32 (&rescale)[kRowsHeld]) {
+  QUERN_UNROLL for (int n = 0; n < kTilesV; ++n) {
+    QUERN_UNROLL for (int i = 0; i < kHeld; ++i) o[n].x[i] *= rescale[held_row(i)];
+  }
+}
+
+}  // namespace q

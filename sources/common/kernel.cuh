@@ -1,0 +1,65 @@
+// The device-side layer every kernel is written on. A kernel includes this file and nothing of its target's own; what is
+// listed here means the same on every target, and the backend that stands behind it is chosen by whoever compiles.
+//
+// A kernel is one extern "C" entry, its arguments passed by value:
+//
+//   struct Params { ... };
+//   QUERN_KERNEL(name, threads, blocks_per_sm, QUERN_PARAM Params p) { ... }
+//
+// `threads` is the block size it is always launched with, `blocks_per_sm` the residency the register allocator aims at.
+//
+// What each backend provides, in namespace q:
+//
+//   Execution   kWarp                              lanes of a warp: 32, or 64 on AMD
+//               thread_index() lane() warp()       within the block, which is one-dimensional
+//               block_index(d) block_count(d)      d = 0, 1, 2
+//               sync_block()                       barrier of the block; orders shared and global memory among its threads
+//               sync_warp()                        the same for the calling warp
+//               sync_named(id, threads)            barrier `id` (1..15) of `threads` threads, whole warps; not on AMD
+//   Shared      dynamic_shared()                   u8 *, 128-byte aligned
+//               QUERN_SHARED(type, name, count)    static, an array of a trivial type
+//   Warp        shuffle(v, lane) shuffle_xor(v, mask) shuffle_up(v, delta) for 32-bit and 64-bit values; all lanes take part
+//               ballot(predicate) -> u64
+//   Memory      load16(p) store16(p, v)            16 bytes, aligned; load16_once(p): read once, do not keep in L1
+//               load_volatile(p)                   a load that is neither hoisted nor served from a stale L1 line
+//               atomic_add(p, v) atomic_max(p, v)  device scope, relaxed; u32, i32, and f32 for add
+//               fence()                            orders this thread's writes before its later ones, device wide
+//   Async       copy_async_16(shared, global, take) copies 16 aligned bytes; writes zeros when `take` is false, and then
+//                                                  does not read `global`. copy_async_4 likewise with 4 bytes
+//               copy_async_commit()                closes a group of this thread's copies
+//               copy_async_wait<n>()               until at most the n youngest groups are under way; then a barrier makes
+//                                                  them visible to the other threads
+//   Grid        wait_for_previous_grid()           programmatic launch: until the grid before has finished and its writes show
+//               launch_next_grid()                 lets the grid after begin its set-up
+//   Maths       exp2 log2 rcp rsqrt: a few ulp;    fmin fmax fma: exact
+//               infinity() nan()
+//   Conversion  to_f32(f16|bf16) from_f32<T>(f32)  round to nearest even
+//               pack<T>(lo, hi) -> u32 unpack<T>(u32) -> f32x2 for f16 and bf16
+//   Tile        a 16x16 tile of f32 accumulators over a warp, and its operands:
+//     Accumulator                       { f32 x[256 / kWarp]; }
+//     kRowsHeld                         distinct rows among a lane's elements
+//     held_row(i)                       which of the lane's rows (0 .. kRowsHeld-1) element i lies in
+//     row_of(lane, held) column_of(lane, i)   where that is in the tile
+//     OperandA<T> load_a(tile, pitch)   16 rows of 16 k, `tile` in shared memory with `pitch` elements from row to row
+//     OperandB<T> load_b(tile, pitch)   stored [n][k]: 16 columns, each with its 16 k side by side
+//     OperandB<T> load_b_transposed(tile, pitch)  stored [k][n]
+//                                       rows must be 16-byte aligned; a pitch of an odd number of 16 bytes avoids bank conflicts
+//     mma(accumulator, a, b)            accumulator += a b, T = f16 or bf16
+//     to_operand<T>(accumulator)        the accumulator as operand A of a next product: the layouts agree, no lane gives away
+//                                       anything
+//     reduce_row_max(v) reduce_row_sum(v)  over the lanes that hold the same row, result in all of them
+//
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "common/types.cuh"
+
+#include "common/backend.cuh"
+#include "common/convert.cuh"
+
+namespace q {
+
+QUERN_DEVICE constexpr i32 div_up(i32 a, i32 b) { return (a + b - 1) / b; }
+QUERN_DEVICE constexpr i32 round_up(i32 a, i32 b) { return div_up(a, b) * b; }
+
+}  // namespace q
