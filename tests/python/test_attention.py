@@ -54,11 +54,15 @@ def test_indptr_and_ragged_forms(context, rng):
     indices = np.concatenate([table[i, :count] for i, count in enumerate(used)])
     by_index = {"page_indptr": indptr, "page_indices": indices}
     np.testing.assert_array_equal(context.attention(case.q, case.k, case.v, **arguments, **by_index), expected)
-    rows = [
-        (pool[table[i, :count]].reshape(-1, *pool.shape[2:])[: case.lengths[i]] for i, count in enumerate(used))
+    k, v = (
+        np.concatenate(
+            [
+                pool[table[i, :count]].reshape(-1, *pool.shape[2:])[:length]
+                for i, (count, length) in enumerate(zip(used, case.lengths, strict=True))
+            ]
+        )
         for pool in (case.k, case.v)
-    ]
-    k, v = (np.concatenate(list(parts)) for parts in rows)
+    )
     cu_kv = np.cumsum([0, *case.lengths]).astype(np.int32)
     out, lse = context.attention(case.q, k, v, **arguments, cu_kv=cu_kv, return_lse=True)
     case.check(out, lse, F16_UNIT)
