@@ -86,7 +86,7 @@ class Case:
 
     def check(self, out, lse, unit):
         """Against the truth; `unit`: the relative rounding error of the working precision. The products' weights and
-        the result are each rounded to it once, so four units of the largest value bound the error with room to spare."""
+        the result are each rounded to it once, so four units of the largest value bound the error."""
         largest = max(1.0, float(np.nanmax(np.abs(self.v.astype(np.float64)), initial=0.0)))
         np.testing.assert_allclose(np.asarray(out, np.float64), self.out, rtol=0, atol=4 * unit * largest)
         np.testing.assert_array_equal(np.isinf(lse), np.isinf(self.lse))

@@ -1,5 +1,5 @@
-# PyTorch tensors on an NVIDIA GPU: attention, kernels of one's own, streams, graphs. Skipped where there is none: CI has
-# none, `./dev device-test` runs these.
+# PyTorch tensors on an NVIDIA GPU: attention, kernels of one's own, streams, graphs. Skipped where there is none:
+# CI has none, `./dev device-test` runs these.
 # SPDX-License-Identifier: Apache-2.0
 import numpy as np
 import pytest
