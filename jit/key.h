@@ -21,7 +21,9 @@ inline constexpr int kFormat = 1;
 //   entry quern_attention
 //   const HEAD_DIM 128                     one line a constant, in the unit's order
 //   shared 65536                           only where not zero
-//   option -use_fast_math                  one line an option, in the unit's order
+//   option -use_fast_math                  one line an option, in the unit's order; for `host`, a library built with a
+//                                          sanitizer adds the option by which it compiles kernels (jit/sanitizer.h), so
+//                                          that an ordinary process never meets such an image
 //   source attention/attention.cuh <SHA-256 of its text, hexadecimal>
 //   header common/tile.cuh <SHA-256>       one line a header that went in, sorted by name
 //

@@ -1,0 +1,134 @@
+// quern-compile-helper: one compilation in a process of its own, so that a compiler that crashes or hangs takes nobody
+// along. Started by libquern with a socket as standard input (see protocol.h); of no use by hand.
+// SPDX-License-Identifier: Apache-2.0
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <new>
+
+#include "jit/error.h"
+#include "jit/helper/protocol.h"
+#include "jit/sanitizer.h"
+
+#if defined(QUERN_BUILT_WITH_ASAN)
+// The compilers loaded here are not ours to mend: their leaks and mismatched deallocations say nothing about quern.
+extern "C" const char* __asan_default_options();  // NOLINT: the sanitizer's name
+extern "C" const char* __asan_default_options() { return "detect_leaks=0:alloc_dealloc_mismatch=0"; }
+#endif
+
+namespace quern::jit::helper {
+namespace {
+
+constexpr int kSocket = STDIN_FILENO;
+
+void limit(int resource, rlim_t most) {
+  rlimit now{};
+  if (getrlimit(static_cast<__rlimit_resource_t>(resource), &now) != 0) return;
+  now.rlim_cur = std::min(now.rlim_max, most);
+  now.rlim_max = now.rlim_cur;
+  setrlimit(static_cast<__rlimit_resource_t>(resource), &now);
+}
+
+// Generous: they stop a compiler gone wild, not a large kernel.
+void set_limits(std::uint32_t timeout_ms) {
+  constexpr rlim_t gib = rlim_t{1} << 30;
+  limit(RLIMIT_CORE, 0);
+  limit(RLIMIT_FSIZE, gib);
+  if (kSanitizerOption.empty()) limit(RLIMIT_AS, 32 * gib);  // a sanitizer's shadow memory alone is larger
+  const rlim_t seconds = timeout_ms / 1000 + 1;
+  limit(RLIMIT_CPU, 4 * seconds);  // compilers use several threads
+  // Should the asker die before it can end this process.
+  alarm(static_cast<unsigned>(seconds + 10));
+}
+
+Request receive() {
+  std::string bytes;
+  char buffer[65536];
+  for (;;) {
+    const ssize_t got = read(kSocket, buffer, sizeof buffer);
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) _exit(3);  // whoever asked is gone
+    bytes.append(buffer, static_cast<std::size_t>(got));
+    if (std::optional<Frame> frame = take_frame(&bytes)) {
+      if (frame->type != Type::request) _exit(3);
+      return decode_request(frame->payload);
+    }
+  }
+}
+
+void send_frame(Type type, std::string_view payload) {
+  const std::string frame = make_frame(type, payload);
+  for (std::size_t done = 0; done < frame.size();) {
+    const ssize_t sent = send(kSocket, frame.data() + done, frame.size() - done, MSG_NOSIGNAL);
+    if (sent < 0 && errno == EINTR) continue;
+    if (sent <= 0) _exit(3);
+    done += static_cast<std::size_t>(sent);
+  }
+}
+
+std::unique_ptr<Backend> open(const Request& request) {
+  switch (request.family) {
+    case Family::cuda:
+      return open_nvrtc(request.search_dirs);
+    case Family::hip:
+      return open_hiprtc(request.search_dirs);
+    case Family::host:
+      return open_cxx(request.host_compiler, request.folder);
+    case Family::none:
+      break;
+  }
+  throw Error(QUERN_INTERNAL, "the compile helper was asked for a target of no family");
+}
+
+Answer serve(const Request& request) {
+  Answer answer;
+  try {
+    const std::unique_ptr<Backend> backend = open(request);
+    send_frame(Type::opened, encode(backend->identity()));
+    if (request.action == Action::compile) {
+      answer.compiled = backend->compile(request.job);
+    } else {
+      answer.targets = backend->targets();
+    }
+  } catch (const Error& error) {
+    answer.status = error.status();
+    answer.native = error.native();
+    answer.text = error.text();
+  } catch (const std::bad_alloc&) {
+    answer.status = QUERN_NO_MEMORY;
+    answer.text = "the compiler ran out of memory";
+  } catch (const std::exception& error) {
+    answer.status = QUERN_COMPILE;
+    answer.text = error.what();
+  }
+  return answer;
+}
+
+}  // namespace
+}  // namespace quern::jit::helper
+
+int main() {
+  using namespace quern::jit::helper;
+  struct stat status {};
+  if (fstat(kSocket, &status) != 0 || !S_ISSOCK(status.st_mode)) {
+    std::fputs("quern-compile-helper is started by libquern, not by hand.\n", stderr);
+    return 2;
+  }
+  try {
+    const Request request = receive();
+    set_limits(request.timeout_ms);
+    send_frame(Type::answer, encode(serve(request)));
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "quern-compile-helper: %s\n", error.what());
+    _exit(3);
+  }
+  // At once: what compilers do at exit is slow and may crash, and all is said.
+  _exit(0);
+}

@@ -1,0 +1,211 @@
+// Frames and payloads between a process and its compile helper.
+// SPDX-License-Identifier: Apache-2.0
+#include "jit/helper/protocol.h"
+
+#include <algorithm>
+#include <cstring>
+#include <type_traits>
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include "jit/error.h"
+
+namespace quern::jit::helper {
+namespace {
+
+constexpr char kMagic[4] = {'Q', 'R', 'N', 'A'};
+
+struct Header {
+  char magic[4];
+  std::uint32_t type;
+  std::uint64_t length;
+  std::uint64_t checksum[2];
+};
+static_assert(sizeof(Header) == 32 && std::is_trivially_copyable_v<Header>);
+
+Header header_of(Type type, std::string_view payload) {
+  Header header{};
+  std::memcpy(header.magic, kMagic, sizeof kMagic);
+  header.type = static_cast<std::uint32_t>(type);
+  header.length = payload.size();
+  const XXH128_hash_t hash = XXH3_128bits_withSeed(payload.data(), payload.size(), header.type);
+  header.checksum[0] = hash.low64;
+  header.checksum[1] = hash.high64;
+  return header;
+}
+
+[[noreturn]] void damaged(const char* what) {
+  throw Error(QUERN_COMPILE, std::string("a message of the compile helper is damaged: ") + what);
+}
+
+class Writer {
+ public:
+  template <class Number>
+  Writer& number(Number value) {
+    static_assert(std::is_arithmetic_v<Number> || std::is_enum_v<Number>);
+    char bytes[sizeof value];
+    std::memcpy(bytes, &value, sizeof value);
+    out_.append(bytes, sizeof value);
+    return *this;
+  }
+  Writer& text(std::string_view value) {
+    number(static_cast<std::uint64_t>(value.size()));
+    out_ += value;
+    return *this;
+  }
+  Writer& texts(const std::vector<std::string>& values) {
+    number(static_cast<std::uint64_t>(values.size()));
+    for (const std::string& value : values) text(value);
+    return *this;
+  }
+  std::string take() { return std::move(out_); }
+
+ private:
+  std::string out_;
+};
+
+class Reader {
+ public:
+  explicit Reader(std::string_view bytes) : rest_(bytes) {}
+
+  template <class Number>
+  void number(Number* value) {
+    std::memcpy(value, take(sizeof *value).data(), sizeof *value);
+  }
+  void text(std::string* value) {
+    std::uint64_t size = 0;
+    number(&size);
+    *value = take(size);
+  }
+  void texts(std::vector<std::string>* values) {
+    std::uint64_t count = 0;
+    number(&count);
+    if (count > rest_.size()) damaged("a list is longer than its message");
+    values->resize(count);
+    for (std::string& value : *values) text(&value);
+  }
+  void end() const {
+    if (!rest_.empty()) damaged("it is too long");
+  }
+
+ private:
+  std::string_view take(std::uint64_t size) {
+    if (size > rest_.size()) damaged("it is too short");
+    const std::string_view part = rest_.substr(0, size);
+    rest_.remove_prefix(size);
+    return part;
+  }
+
+  std::string_view rest_;
+};
+
+}  // namespace
+
+std::string make_frame(Type type, std::string_view payload) {
+  const Header header = header_of(type, payload);
+  std::string frame(reinterpret_cast<const char*>(&header), sizeof header);
+  frame += payload;
+  return frame;
+}
+
+std::optional<Frame> take_frame(std::string* bytes) {
+  Header header{};
+  const std::size_t magic = std::min(bytes->size(), sizeof kMagic);
+  if (std::memcmp(bytes->data(), kMagic, magic) != 0)
+    damaged("it begins with other bytes (a helper of another version?)");
+  if (bytes->size() < sizeof header) return std::nullopt;
+  std::memcpy(&header, bytes->data(), sizeof header);
+  if (header.type < 1 || header.type > 3) damaged("its type is unknown");
+  if (header.length > kMaxPayload) damaged("it is longer than 256 MiB");
+  if (bytes->size() - sizeof header < header.length) return std::nullopt;
+  Frame frame{static_cast<Type>(header.type), bytes->substr(sizeof header, header.length)};
+  const Header right = header_of(frame.type, frame.payload);
+  if (std::memcmp(&header, &right, sizeof header) != 0) damaged("its checksum is wrong");
+  bytes->erase(0, sizeof header + header.length);
+  return frame;
+}
+
+std::string encode(const Request& request) {
+  return Writer()
+      .number(request.action)
+      .number(request.family)
+      .number(request.job.target.tag())
+      .text(request.job.source)
+      .text(request.job.entry)
+      .texts(request.job.options)
+      .texts(request.search_dirs)
+      .text(request.host_compiler)
+      .text(request.folder)
+      .number(request.timeout_ms)
+      .take();
+}
+
+Request decode_request(std::string_view payload) {
+  Reader reader(payload);
+  Request request;
+  std::uint32_t tag = 0;
+  reader.number(&request.action);
+  reader.number(&request.family);
+  reader.number(&tag);
+  request.job.target = Target::from_tag(tag);
+  reader.text(&request.job.source);
+  reader.text(&request.job.entry);
+  reader.texts(&request.job.options);
+  reader.texts(&request.search_dirs);
+  reader.text(&request.host_compiler);
+  reader.text(&request.folder);
+  reader.number(&request.timeout_ms);
+  reader.end();
+  return request;
+}
+
+std::string encode(const CompilerIdentity& identity) {
+  return Writer().text(identity.kind).text(identity.build).text(identity.path).take();
+}
+
+CompilerIdentity decode_identity(std::string_view payload) {
+  Reader reader(payload);
+  CompilerIdentity identity;
+  reader.text(&identity.kind);
+  reader.text(&identity.build);
+  reader.text(&identity.path);
+  reader.end();
+  return identity;
+}
+
+std::string encode(const Answer& answer) {
+  return Writer()
+      .number(answer.status)
+      .number(answer.native)
+      .text(answer.text)
+      .text(answer.compiled.image)
+      .text(answer.compiled.log)
+      .text(answer.compiled.compiler_kind)
+      .text(answer.compiled.compiler_build)
+      .number(answer.compiled.registers)
+      .number(answer.compiled.shared_bytes)
+      .number(answer.compiled.local_bytes)
+      .text(answer.targets)
+      .take();
+}
+
+Answer decode_answer(std::string_view payload) {
+  Reader reader(payload);
+  Answer answer;
+  reader.number(&answer.status);
+  reader.number(&answer.native);
+  reader.text(&answer.text);
+  reader.text(&answer.compiled.image);
+  reader.text(&answer.compiled.log);
+  reader.text(&answer.compiled.compiler_kind);
+  reader.text(&answer.compiled.compiler_build);
+  reader.number(&answer.compiled.registers);
+  reader.number(&answer.compiled.shared_bytes);
+  reader.number(&answer.compiled.local_bytes);
+  reader.text(&answer.targets);
+  reader.end();
+  return answer;
+}
+
+}  // namespace quern::jit::helper

@@ -1,0 +1,218 @@
+// One translation unit out of constants, a source and the headers it asks for.
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "jit/directives.h"
+#include "jit/error.h"
+#include "jit/unit.h"
+
+namespace quern::jit {
+namespace {
+
+constexpr std::size_t kMaxText = std::size_t{64} << 20;
+constexpr std::size_t kMaxDepth = 200;
+
+std::string quoted(std::string_view name) {
+  std::string text = "\"";
+  for (const char c : name) {
+    if (c == '"' || c == '\\') text += '\\';
+    text += c;
+  }
+  return text + '"';
+}
+
+void check_file(const File& file) {
+  const bool bad = file.name.empty() || std::any_of(file.name.begin(), file.name.end(), [](char c) {
+                     return static_cast<unsigned char>(c) < 0x20 || c == 0x7f;
+                   });
+  if (bad)
+    throw Error(QUERN_INVALID, "file name: '" + std::string(file.name) + "' is empty or holds a control character");
+  if (file.text.find('\0') != std::string_view::npos) {
+    throw Error(QUERN_INVALID, std::string(file.name) + ": the text holds a NUL character");
+  }
+}
+
+bool is_identifier(std::string_view name) {
+  const auto letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; };
+  if (name.empty() || !letter(name.front())) return false;
+  return std::all_of(name.begin(), name.end(), [&](char c) { return letter(c) || (c >= '0' && c <= '9'); });
+}
+
+// A constant is one logical line: a line break in its value is spliced, and the value cannot reach into what follows.
+void append_constant(std::string* text, const Constant& constant) {
+  if (!is_identifier(constant.name) || constant.name == "defined") {
+    throw Error(QUERN_INVALID, "constant: '" + constant.name + "' is not a C identifier");
+  }
+  *text += "#define " + constant.name + ' ';
+  for (const char c : constant.value) {
+    if (c == '\n') {
+      *text += "\\\n";
+    } else if ((static_cast<unsigned char>(c) < 0x20 && c != '\t') || c == 0x7f) {
+      throw Error(QUERN_INVALID, "constant " + constant.name + ": the value holds a control character (code " +
+                                     std::to_string(static_cast<unsigned char>(c)) + ")");
+    } else {
+      *text += c;
+    }
+  }
+  if (constant.value.ends_with('\\')) {
+    throw Error(QUERN_INVALID, "constant " + constant.name + ": the value ends in a backslash");
+  }
+  *text += '\n';
+}
+
+// Puts the files together. `#pragma once` cannot be obeyed by dropping every later inclusion: the first may stand in a
+// branch of an #if that the compiler does not take. So each inclusion is remembered with the branches that were open
+// around it. Where one of them is certain to have been compiled before, the text is dropped; else it comes again,
+// inside #ifndef.
+class Renderer {
+ public:
+  explicit Renderer(const Unit& unit) : unit_(unit) {}
+
+  Rendered run() {
+    for (const Constant& constant : unit_.constants) append_constant(&out_, constant);
+    if (!out_.empty()) out_ = "#line 1 \"constants\"\n" + out_;
+    check_file(unit_.source);
+    used_.push_back(unit_.source);
+    expand(unit_.source, find_directives(unit_.source.text));
+    return {std::move(out_), std::move(used_)};
+  }
+
+ private:
+  using Branches = std::vector<unsigned>;
+  struct Header {
+    const File* file = nullptr;
+    Directives directives;
+    std::size_t number = 0;
+    std::vector<Branches> seen_under;
+  };
+
+  // Maps a name to its header, read on first use; nullptr where there is none.
+  Header* header(std::string_view name) {
+    const auto known = headers_.find(name);
+    if (known != headers_.end()) return &known->second;
+    const auto file =
+        std::find_if(unit_.headers.begin(), unit_.headers.end(), [&](const File& each) { return each.name == name; });
+    if (file == unit_.headers.end()) return nullptr;
+    check_file(*file);
+    used_.push_back(*file);
+    Header& made = headers_[file->name];
+    made.file = &*file;
+    made.directives = find_directives(file->text);
+    made.number = headers_.size();
+    return &made;
+  }
+
+  void line(std::size_t number, std::string_view name) {
+    out_ += "#line " + std::to_string(number) + ' ' + quoted(name) + '\n';
+  }
+
+  void expand(const File& file, const Directives& directives) {
+    std::string_view text = file.text;
+    const std::size_t depth_before = open_.size();
+    line(1, file.name);
+    std::size_t done = text.starts_with("\xef\xbb\xbf") ? 3 : 0;  // a byte order mark is an error in mid-text
+    for (const Directive& directive : directives.list) {
+      switch (directive.kind) {
+        case Directive::Kind::open:
+          open_.push_back(++last_branch_);
+          break;
+        case Directive::Kind::other_branch:
+        case Directive::Kind::close:
+          if (open_.size() == depth_before) unbalanced(file, directive.line);
+          open_.pop_back();
+          if (directive.kind == Directive::Kind::other_branch) open_.push_back(++last_branch_);
+          break;
+        case Directive::Kind::once:
+          out_ += text.substr(done, directive.begin - done);
+          out_.append(directive.lines, '\n');
+          done = directive.end;
+          break;
+        case Directive::Kind::include:
+          out_ += text.substr(done, directive.begin - done);
+          done = directive.end;
+          include(file, directive);
+          line(directive.line + directive.lines, file.name);
+          break;
+      }
+    }
+    out_ += text.substr(done);
+    if (!out_.ends_with('\n')) out_ += '\n';
+    if (open_.size() != depth_before) unbalanced(file, directives.lines);
+    if (out_.size() > kMaxText) {
+      throw Error(QUERN_INVALID,
+                  std::string(unit_.source.name) + ": more than 64 MiB of text once its includes are in");
+    }
+  }
+
+  void include(const File& from, const Directive& directive) {
+    Header* found = header(directive.name);
+    if (found == nullptr) missing(from, directive);
+    if (!found->directives.once) {
+      nest(*found, from, directive);
+      return;
+    }
+    for (const Branches& branches : found->seen_under) {
+      if (branches.size() <= open_.size() && std::equal(branches.begin(), branches.end(), open_.begin())) return;
+    }
+    const bool again = !found->seen_under.empty();
+    const std::string macro = "QUERN_INCLUDED_" + std::to_string(found->number);
+    found->seen_under.push_back(open_);
+    if (again) {
+      out_ += "#ifndef " + macro + '\n';
+      open_.push_back(++last_branch_);
+    }
+    out_ += "#define " + macro + '\n';
+    nest(*found, from, directive);
+    if (again) {
+      out_ += "#endif\n";
+      open_.pop_back();
+    }
+  }
+
+  void nest(const Header& found, const File& from, const Directive& directive) {
+    if (++depth_ > kMaxDepth) {
+      throw Error(QUERN_INVALID,
+                  where(from, directive.line) + "#include \"" + directive.name +
+                      "\" is nested more than 200 deep: without #pragma once a header cannot include itself");
+    }
+    expand(*found.file, found.directives);
+    --depth_;
+  }
+
+  static std::string where(const File& file, std::size_t number) {
+    return std::string(file.name) + ':' + std::to_string(number) + ": ";
+  }
+
+  [[noreturn]] static void unbalanced(const File& file, std::size_t number) {
+    throw Error(QUERN_INVALID, where(file, number) + "#if and #endif do not pair up within the file");
+  }
+
+  [[noreturn]] void missing(const File& from, const Directive& directive) const {
+    std::string text = where(from, directive.line) + "#include \"" + directive.name + "\" is not among the headers";
+    if (unit_.headers.empty()) {
+      text += " (there are none)";
+    } else {
+      text += ':';
+      for (std::size_t i = 0; i < unit_.headers.size() && i < 20; ++i) text += ' ' + std::string(unit_.headers[i].name);
+      if (unit_.headers.size() > 20) text += " and " + std::to_string(unit_.headers.size() - 20) + " more";
+    }
+    throw Error(QUERN_INVALID, text);
+  }
+
+  const Unit& unit_;
+  std::string out_;
+  std::vector<File> used_;
+  std::map<std::string_view, Header> headers_;
+  Branches open_;
+  unsigned last_branch_ = 0;
+  std::size_t depth_ = 0;
+};
+
+}  // namespace
+
+Rendered render(const Unit& unit) { return Renderer(unit).run(); }
+
+}  // namespace quern::jit

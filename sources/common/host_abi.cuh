@@ -1,0 +1,69 @@
+// What a kernel compiled for `host` and the executor that runs it agree on. Seen by both: the kernel is compiled without
+// system headers, the executor with them.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+namespace q::host {
+
+// Raised when anything in this file changes; an image of another version is refused and made again.
+inline constexpr unsigned kAbi = 1;
+
+// What the threads of a block have in common.
+struct Block {
+  unsigned index[3];
+  unsigned count[3];
+  unsigned char* dynamic_shared;  // 128-byte aligned
+  unsigned char* static_shared;   // SharedArray::offset counts from here
+  unsigned seeded;                // not 0: order is drawn from a seed, and asynchronous copies arrive late
+};
+
+struct Thread {
+  const Block* block;
+  unsigned index, lane, warp;
+};
+
+// One static array of shared memory. The kernel enlists it, the executor places it.
+struct SharedArray {
+  unsigned long long bytes;
+  unsigned long long offset;
+  SharedArray* next;
+};
+
+// The warp collectives that compute in the kernel's own code, as a deadlock names them.
+enum class Together : unsigned { mma = 0 };
+
+// Every call concerns the thread that makes it. Those of warp, block and barrier return when all that must come have come.
+struct Table {
+  // The same for the whole life of a thread, so the compiler may keep it.
+  const Thread* (*self)() __attribute__((const));
+  void (*sync_block)();
+  void (*sync_named)(unsigned id, unsigned threads);
+  void (*sync_warp)();
+  unsigned long long (*shuffle)(unsigned long long value, unsigned source);
+  unsigned long long (*ballot)(unsigned predicate);
+  // The last lane to come calls run(what each lane brought, by lane) for all of them.
+  void (*together)(Together kind, void* mine, void (*run)(void* const* lanes));
+  // Lets other threads run: for whoever polls memory.
+  void (*yield)();
+  // Not called where Block::seeded is 0: the kernel then copies at once.
+  void (*copy)(void* shared, const void* global, unsigned bytes, unsigned take);
+  void (*copy_commit)();
+  void (*copy_wait)(unsigned groups_left);
+};
+
+// Exported as <entry>_kernel.
+struct Kernel {
+  void (*entry)(void** args);  // one pointer to each parameter's value
+  unsigned threads;            // of a block
+  unsigned parameters;
+};
+
+struct Module {
+  unsigned warp;
+  SharedArray* shared;  // a list
+};
+
+// Exported as quern_host_bind. Returns the image's own kAbi, and does nothing else unless that equals `abi`.
+using Bind = unsigned (*)(unsigned abi, const Table* table, Module* module);
+
+}  // namespace q::host
