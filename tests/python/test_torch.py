@@ -6,11 +6,15 @@ import pytest
 import quern
 from attention_cases import Case, cases
 
-torch = pytest.importorskip("torch", reason="PyTorch is not installed")
-if not torch.cuda.is_available():
-    pytest.skip("PyTorch finds no CUDA device", allow_module_level=True)
+try:
+    import torch
 
-UNITS = {torch.float16: 2.0**-11, torch.bfloat16: 2.0**-8}
+    WHY_NOT = "" if torch.cuda.is_available() else "PyTorch finds no CUDA device"
+except ImportError:
+    WHY_NOT = "PyTorch is not installed"
+pytestmark = pytest.mark.skipif(bool(WHY_NOT), reason=WHY_NOT)
+
+UNITS = {"float16": 2.0**-11, "bfloat16": 2.0**-8}
 
 
 @pytest.fixture
@@ -24,7 +28,10 @@ def on_gpu(array):
 
 
 def tensors(case, dtype):
-    return [torch.from_numpy(array.astype(np.float32)).to("cuda", dtype) for array in (case.q, case.k, case.v)]
+    return [
+        torch.from_numpy(array.astype(np.float32)).to("cuda", getattr(torch, dtype))
+        for array in (case.q, case.k, case.v)
+    ]
 
 
 def checked(case, out, lse, dtype):
@@ -40,7 +47,7 @@ def test_attention(gpu, rng, name, dtype):
     case.make(Coarse(rng), np.float32)
     q, k, v = tensors(case, dtype)
     out, lse = gpu.attention(q, k, v, **case.arguments(on_gpu), return_lse=True)
-    assert (out.dtype, out.device, lse.dtype) == (dtype, q.device, torch.float32)
+    assert (out.dtype, out.device, lse.dtype) == (q.dtype, q.device, torch.float32)
     checked(case, out, lse, dtype)
 
 
@@ -57,7 +64,7 @@ class Coarse:
 
 def test_the_stream_that_is_current(gpu, rng):
     case = Case([1, 1], [300, 200]).make(Coarse(rng), np.float32)
-    q, k, v = tensors(case, torch.float16)
+    q, k, v = tensors(case, "float16")
     arguments = case.arguments(on_gpu)
     gpu.attention(q, k, v, **arguments)
     for given in (False, True):
@@ -69,12 +76,12 @@ def test_the_stream_that_is_current(gpu, rng):
             late.copy_(q)
             options = {"stream": stream} if given else {}
             out, lse = gpu.attention(late, k, v, **arguments, return_lse=True, **options)
-        checked(case, out, lse, torch.float16)
+        checked(case, out, lse, "float16")
 
 
 def test_a_stream_given_waits_for_what_is_pending(gpu, rng):
     case = Case([1], [100]).make(Coarse(rng), np.float32)
-    q, k, v = tensors(case, torch.float16)
+    q, k, v = tensors(case, "float16")
     arguments = case.arguments(on_gpu)
     out, lse = torch.empty_like(q), torch.empty(q.shape[:2], device="cuda")
     gpu.attention(q, k, v, **arguments, out=out, lse=lse)
@@ -83,12 +90,12 @@ def test_a_stream_given_waits_for_what_is_pending(gpu, rng):
     torch.cuda._sleep(10_000_000)
     late.copy_(q)
     gpu.attention(late, k, v, **arguments, out=out, lse=lse, stream=torch.cuda.Stream().cuda_stream)
-    checked(case, out, lse, torch.float16)
+    checked(case, out, lse, "float16")
 
 
 def test_a_graph_serves_lengths_that_change(gpu, rng):
     case = Case([1, 1, 1], [300, 17, 120]).make(Coarse(rng), np.float32)
-    q, k, v = tensors(case, torch.float16)
+    q, k, v = tensors(case, "float16")
     arguments = {**case.arguments(on_gpu), "max_kv_len": 320}
     out, lse = torch.empty_like(q), torch.empty(q.shape[:2], device="cuda")
     gpu.attention(q, k, v, **arguments, out=out, lse=lse)
@@ -123,7 +130,7 @@ def test_what_is_not_ready_is_refused_under_capture(tmp_path):
 
 def test_merge_state(gpu, rng):
     case = Case([1, 1], [300, 200]).make(Coarse(rng), np.float32)
-    q, k, v = tensors(case, torch.float16)
+    q, k, v = tensors(case, "float16")
     arguments = case.arguments(on_gpu)
     table, lengths = arguments.pop("page_table"), arguments.pop("lengths")
     head = torch.full_like(lengths, 160)
@@ -153,7 +160,7 @@ QUERN_KERNEL(add, 128, 1, float *y, const float *x, float a, int n) {
 
 def test_bad_tensors(gpu, rng):
     case = Case([1, 1], [20, 30]).make(Coarse(rng), np.float32)
-    q, k, v = tensors(case, torch.float16)
+    q, k, v = tensors(case, "float16")
     arguments = {**case.arguments(on_gpu), "out": torch.full_like(q, 9)}
     bad = {
         "q": (torch.nn.Parameter(q), "q: Parameter does not give its memory away"),
