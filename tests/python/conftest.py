@@ -21,8 +21,7 @@ def context(cache_folder):
 
 
 @pytest.fixture
-def rng(record_property):
+def rng():
     seed = int(os.environ.get("QUERN_TEST_SEED", random.SystemRandom().randrange(2**32)))
-    record_property("seed", seed)
     print(f"seed: QUERN_TEST_SEED={seed}")
     return np.random.default_rng(seed)

@@ -44,13 +44,12 @@ def test_everything_is_summed_and_said(tmp_path):
     assert lines[-1] == "3 passed, 3 failed, 5 skipped"
     assert set(lines[:-1]) == {
         "failed: A.Fail",
-        "skipped: A.Skip: no GPU here",
-        "skipped: A.Off: disabled",
+        "skipped 1: no GPU here: A.Skip",
+        "skipped 2: disabled: A.Off, B::Off",
         "failed: gone: Unable to find executable",
         "failed: test_x::test_b",
-        "skipped: test_x::test_c: no PyTorch",
-        "skipped: B::Skip: no GPU",
-        "skipped: B::Off: disabled",
+        "skipped 1: no PyTorch: test_x::test_c",
+        "skipped 1: no GPU: B::Skip",
     }
 
 
