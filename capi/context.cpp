@@ -64,7 +64,8 @@ jit::EngineOptions engine_options(const quern_context& context) {
 
 void fail_context(const quern_context* context) {
   if (context == nullptr) fail_null("context");
-  throw Error(QUERN_FORKED, "context was made before a fork, by this process's parent; make one in this process");
+  context->fork.check();
+  throw Error(QUERN_INTERNAL, "context was refused without a reason");
 }
 
 void fail_no_device() {
@@ -77,8 +78,7 @@ using namespace quern;
 using namespace quern::capi;
 
 quern_context::quern_context(const quern_context_options& given)
-    : generation(fork_generation.load(std::memory_order_relaxed)),
-      notify(given),
+    : notify(given),
       options(read_options(given)),
       store(std::make_unique<cache::Store>(store_options(*this))),
       compilers(std::make_unique<jit::Compilers>(options.compilers)),
@@ -97,7 +97,6 @@ int32_t quern_context_create(const quern_context_options* options, quern_context
   return guarded(error, [&] {
     quern_context*& made = out_parameter(context, "context");
     const In<quern_context_options> given(options != nullptr ? options : &defaults(), "quern_context_options");
-    watch_forks();
     made = std::make_unique<quern_context>(*given).release();
     return QUERN_OK;
   });
@@ -106,7 +105,7 @@ int32_t quern_context_create(const quern_context_options* options, quern_context
 void quern_context_destroy(quern_context* context) {
   // In a forked child the threads to wait for do not exist and the device and the files are the parent's: all of it is
   // abandoned.
-  if (context == nullptr || context->generation != fork_generation.load(std::memory_order_relaxed)) return;
+  if (context == nullptr || context->fork.forked()) return;
   delete context;
 }
 

@@ -9,19 +9,19 @@
 
 #include "cache/store.h"
 #include "capi/abi.h"
-#include "capi/fork.h"
 #include "capi/kernels.h"
 #include "capi/notify.h"
 #include "capi/options.h"
 #include "jit/compiler.h"
 #include "jit/driver.h"
 #include "jit/engine.h"
+#include "jit/fork_guard.h"
 #include "sources/op.h"
 
 struct quern_context {
   explicit quern_context(const quern_context_options& given);
 
-  const std::uint32_t generation;  // of forks, when this was made
+  const quern::jit::ForkGuard fork;
   const quern::capi::Notify notify;
   const quern::capi::Options options;
 
@@ -47,7 +47,7 @@ namespace quern::capi {
 // process.
 template <class C>
 C& live(C* context) {
-  if (context == nullptr || context->generation != fork_generation.load(std::memory_order_relaxed)) [[unlikely]] {
+  if (context == nullptr || context->fork.forked()) [[unlikely]] {
     fail_context(context);
   }
   return *context;

@@ -1,4 +1,4 @@
-// Reading queries, and writing results: of an item that one thread block did alone, of a piece into its slot, and of a cut item from its slots.
+// Writing results: of an item that one thread block did alone, of a piece into its slot, and of a cut item from its slots.
 //
 // A slot: kRows rows of kDimV f32 (not yet divided by the sum), then kRows maxima and kRows sums.
 // SPDX-License-Identifier: Apache-2.0
@@ -27,23 +27,6 @@ QUERN_DEVICE RowPlace place_of(const AttentionParams& p, const Sequence& s, i32 
   r.lse = p.lse ? p.lse + token * p.lse_stride_token + q_head * p.lse_stride_head : nullptr;
   r.q_head = q_head;
   return r;
-}
-
-// The tile's queries, zero beyond the last row and beyond kDimK.
-template <int kThreads>
-QUERN_DEVICE void load_queries(const AttentionParams& p, const Sequence& s, const Piece& piece, Element* to) {
-  constexpr int kPairs = kStepsK * 8;
-  const i32 rows = s.q_len * kGroup - piece.tile * kRows;
-  for (int i = thread_index(); i < kRows * kPairs; i += kThreads) {
-    const int row = i / kPairs, pair = i % kPairs;
-    const i32 r = piece.tile * kRows + row;
-    u32 value = 0;
-    if (row < rows && pair * 2 < kDimK) {
-      const i64 offset = (s.q_begin + r / kGroup) * p.q_stride_token + (piece.head * kGroup + r % kGroup) * p.q_stride_head;
-      value = *reinterpret_cast<const u32*>(static_cast<const Element*>(p.queries) + offset + pair * 2);
-    }
-    *reinterpret_cast<u32*>(to + row * kPitchK + pair * 2) = value;
-  }
 }
 
 // True in all threads of the last thread block that arrives for this piece's item; the counter is then zero again.

@@ -6,7 +6,7 @@
 
 namespace q {
 
-// Strides in elements. Pointers are on the device; those that do not apply are null.
+// Strides in elements, but for those of pages and tokens. Pointers are on the device; those that do not apply are null.
 struct AttentionParams {
   const void* queries;  // [total_q, heads, HEAD_DIM_K]
   const void* keys;     // [pages, page_size, kv_heads, HEAD_DIM_K] or [total_kv, kv_heads, HEAD_DIM_K]
@@ -23,8 +23,9 @@ struct AttentionParams {
   f32* partials;            // slots of kRows * (HEAD_DIM_V + 2) f32
   u32* counters;            // zero between launches
   i64 q_stride_token, q_stride_head;
-  i64 k_stride_page, k_stride_token, k_stride_head;
-  i64 v_stride_page, v_stride_token, v_stride_head;
+  i64 k_stride_head, v_stride_head;
+  u32 k_page_bytes, k_token_bytes;  // strides in bytes: a 32-bit multiplier with a 64-bit product is one instruction
+  u32 v_page_bytes, v_token_bytes;
   i64 out_stride_token, out_stride_head;
   i64 lse_stride_token, lse_stride_head;
   i64 pages_stride;

@@ -73,28 +73,6 @@ QUERN_DEVICE TileRange tile_range(const AttentionParams& p, const Sequence& s, i
   return {{a.first, b.last}, {b.first, a.last}};
 }
 
-// Where a sequence's keys lie: its row of the page table, or its first token in a ragged cache.
-struct Cache {
-  const i32* pages;
-  i64 token;
-};
-QUERN_DEVICE Cache cache_of(const AttentionParams& p, i32 sequence) {
-  Cache c;
-#if PAGED
-  c.pages = p.pages + (p.page_indptr ? static_cast<i64>(p.page_indptr[sequence]) : sequence * p.pages_stride);
-  c.token = 0;
-#else
-  c.pages = nullptr;
-  c.token = p.cu_kv[sequence];
-#endif
-  return c;
-}
-
-// The page that key `j` lies in, as an index into Cache::pages, and its place there. PAGE_SIZE 0: known at run time only.
-QUERN_DEVICE i32 page_size(const AttentionParams& p) { return PAGE_SIZE ? PAGE_SIZE : p.page_size; }
-QUERN_DEVICE i32 page_of(const AttentionParams& p, i32 j) { return static_cast<i32>(static_cast<u32>(j) / static_cast<u32>(page_size(p))); }
-QUERN_DEVICE i32 slot_of(const AttentionParams& p, i32 j) { return static_cast<i32>(static_cast<u32>(j) % static_cast<u32>(page_size(p))); }
-
 // What exponents are taken relative to: a row without keys yet must not give inf - inf.
 QUERN_DEVICE f32 finite_max(f32 max) { return max == -infinity() ? 0.0f : max; }
 

@@ -40,4 +40,10 @@ struct alignas(16) vec16 {
 };
 
 
+// A value as a type, so that a generic lambda can be told it at compile time.
+template <auto v>
+struct Constant {
+  static constexpr auto value = v;
+};
+
 }  // namespace q

@@ -5,6 +5,7 @@
 #include <mutex>
 #include <string_view>
 
+#include "jit/backend.h"
 #include "jit/error.h"
 #include "sources/kernel/kernel.h"
 
@@ -51,14 +52,6 @@ void check_file(std::string_view what, const std::pair<std::string, std::string>
 
 void check_option(const std::string& option) {
   if (option.empty() || !is_plain(option)) refuse("option \"" + option + "\" is empty or holds a control character");
-  // The key covers what quern can see. A path would make equal keys mean different kernels on different machines.
-  constexpr std::string_view kFiles[] = {"-I", "-i", "--include",     "-pre-include", "--pre-include",
-                                         "@",  "-o", "--options-file"};
-  for (const std::string_view prefix : kFiles) {
-    if (option.starts_with(prefix)) {
-      refuse("option \"" + option + "\" names a file or folder; what a kernel includes is given as headers");
-    }
-  }
 }
 
 }  // namespace
@@ -82,6 +75,7 @@ void check(const Text& text) {
     if (twice) refuse("constant \"" + define->first + "\" is given twice");
   }
   for (const std::string& option : text.options) check_option(option);
+  jit::check_options(text.options);
 }
 
 jit::Spec intern(Text text, jit::Target target) {

@@ -70,7 +70,8 @@ TEST(Context, WithoutADeviceSaysSo) {
 TEST(Context, TheHostDescribesItself) {
   for (const auto& [target, warp] : {std::pair{"host", 32U}, {"host64", 64U}}) {
     const Folder folder;
-    const Context context = make_context(folder, kDLCPU, [&](quern_context_options& options) { options.target = target; });
+    const Context context =
+        make_context(folder, kDLCPU, [&](quern_context_options& options) { options.target = target; });
     auto info = sized<quern_device_info>();
     ASSERT_EQ(quern_device(context.get(), &info, nullptr), QUERN_OK);
     EXPECT_STREQ(info.target, target);

@@ -1,5 +1,5 @@
-// The size protocol: smaller structs, larger ones, and sizes that no struct has; and what is written into a quern_error.
-// SPDX-License-Identifier: Apache-2.0
+// The size protocol: smaller structs, larger ones, and sizes that no struct has; and what is written into a
+// quern_error. SPDX-License-Identifier: Apache-2.0
 #include <cstring>
 
 #include "tests/abi/support.h"
@@ -57,7 +57,8 @@ TEST(Structs, SizesThatNoStructHasAreRefused) {
   for (const std::uint32_t size : {0U, 4U, 7U, 65'537U, 0xffffffffU}) {
     auto options = sized<quern_context_options>();
     options.size = size;
-    expect_refused(QUERN_INVALID, {"quern_context_options.size is " + std::to_string(size), "sizeof(quern_context_options)", "160"},
+    expect_refused(QUERN_INVALID,
+                   {"quern_context_options.size is " + std::to_string(size), "sizeof(quern_context_options)", "160"},
                    [&](quern_error* error) { return create(&options, error); });
   }
 }
@@ -90,7 +91,8 @@ std::int32_t fail_with(quern_error* error) {
 
 bool is_whole_utf8(std::string_view text) {
   for (std::size_t i = 0; i < text.size(); ++i) {
-    if (static_cast<unsigned char>(text[i]) == 0xC3 && (i + 1 == text.size() || static_cast<unsigned char>(text[i + 1]) != 0xA9)) {
+    if (static_cast<unsigned char>(text[i]) == 0xC3 &&
+        (i + 1 == text.size() || static_cast<unsigned char>(text[i + 1]) != 0xA9)) {
       return false;
     }
   }
