@@ -130,7 +130,7 @@ def test_a_workspace_of_one_s_own(context, rng):
 
 
 BAD = {
-    "q of another rank": ({"q": lambda a: a[0]}, "q: shape .* given; allowed are 3 dimensions"),
+    "q of another rank": ({"q": lambda a: a[0]}, "q"),
     "q of another type": ({"q": lambda a: a.astype(np.float64)}, "q"),
     "k with another head dim": ({"k": lambda a: a[..., :32]}, "k"),
     "k of another type": ({"k": lambda a: a.astype(np.float32)}, "k"),
