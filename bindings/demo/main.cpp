@@ -80,17 +80,21 @@ std::string shown(const fs::path& path) {
   return *relative.begin() == ".." ? path.string() : relative.string();
 }
 
-// Runs `quern warm` and shows its command line.
-double warm(const fs::path& config, const std::string& targets, const fs::path& cache, bool capture) {
+// Runs `quern warm`, and shows its command line and output unless `quiet`.
+double warm(const fs::path& config, const std::string& targets, const fs::path& cache, bool quiet) {
   const fs::path command = own_path().parent_path() / "quern";
-  const std::vector<std::string> arguments = {command.string(), "warm",   "--config", config.string(),
-                                              "--target",       targets,  "--cache",  cache.string()};
-  if (!capture) {
+  std::vector<std::string> arguments = {command.string(), "warm",  "--config", config.string(),
+                                        "--target",       targets, "--cache",  cache.string()};
+  if (quiet) arguments.push_back("--quiet");
+  if (!quiet) {
     show_command(shown(command) + " warm --config " + shown(config) + " --target " + targets + " --cache " +
                  shown(cache));
   }
-  const Finished finished = run_process(arguments, capture);
-  if (finished.code != 0) throw std::runtime_error("quern warm ended with code " + std::to_string(finished.code));
+  const Finished finished = run_process(arguments, quiet);
+  if (finished.code != 0) {
+    throw std::runtime_error("quern warm ended with code " + std::to_string(finished.code) + "; '" + shown(command) +
+                             " doctor' says what is here and what is missing");
+  }
   return finished.milliseconds;
 }
 

@@ -46,11 +46,13 @@ void row(const std::string& what, const std::string& first, const std::string& s
   line(formatted("   %-34s %14s %14s", what.c_str(), first.c_str(), second.c_str()));
 }
 
+constexpr const char* kPhaseFormat = "   %-24s %6s %7s %10s %10s %11s %11s";
+
 void phase_row(const char* what, const Phase& phase) {
-  line(formatted("   %-22s %5lld %7lld %10s %10s   %-9.2g %-9.2g", what, static_cast<long long>(phase.calls),
-                 static_cast<long long>(phase.tokens), duration(phase.milliseconds).c_str(),
-                 duration(phase.milliseconds / static_cast<double>(phase.calls)).c_str(), phase.out_error,
-                 phase.lse_error));
+  line(formatted(kPhaseFormat, what, std::to_string(phase.calls).c_str(), std::to_string(phase.tokens).c_str(),
+                 duration(phase.milliseconds).c_str(),
+                 duration(phase.milliseconds / static_cast<double>(phase.calls)).c_str(),
+                 formatted("%.2g", phase.out_error).c_str(), formatted("%.2g", phase.lse_error).c_str()));
 }
 
 }  // namespace
@@ -65,27 +67,30 @@ void show_warmed(double cold_ms, double again_ms) {
 
 void show_run(const RunResult& run) {
   line("   on " + bold(run.device));
-  if (!run.why_no_gpu.empty()) line(dim("   no GPU: " + run.why_no_gpu.substr(0, run.why_no_gpu.find('\n'))));
-  line("   layers 0 and 3, sequences of 512, 317 and 64 tokens, each call's keys and values in shuffled pages of 16\n");
-  line(dim("                          calls  tokens       time     a call   max |error|:"));
-  line(dim("                                                              out       LSE"));
+  if (!run.why_no_gpu.empty()) line(dim("   (" + run.why_no_gpu + ": the CPU runs the same kernel sources)"));
+  line("   layers 0 and 3; sequences of 512, 317 and 64 tokens; keys and values in shuffled pages of 16\n");
+  line(dim(formatted(kPhaseFormat, "", "calls", "tokens", "in all", "a call", "out is off", "LSE is off")));
   phase_row("prefill, chunks of 128", run.prefill);
   phase_row("decode, token by token", run.decode);
-  line(dim(formatted("   %-58s %-9.2g %-9.2g", "allowed", kOutBound, kLseBound)));
+  line(dim(formatted(kPhaseFormat, "at most allowed", "", "", "", "", formatted("%.2g", kOutBound).c_str(),
+                     formatted("%.2g", kLseBound).c_str())));
 }
 
 void show_comparison(const RunResult& first, const RunResult& second) {
   const auto count = [](std::uint64_t number) { return std::to_string(number); };
-  row("", "first process", "second process");
-  row("process id", std::to_string(first.process), std::to_string(second.process));
+  const auto process = [](const RunResult& run) { return "process " + std::to_string(run.process); };
+  row("", process(first), process(second));
   row("kernels compiled", count(first.compiled), count(second.compiled));
   row("kernels taken from the cache", count(first.from_cache), count(second.from_cache));
   row("opening the device and the cache", duration(first.context_ms), duration(second.context_ms));
   row("kernels ready after", duration(first.ready_ms), duration(second.ready_ms));
   row("prefill", duration(first.prefill.milliseconds), duration(second.prefill.milliseconds));
   row("decode", duration(first.decode.milliseconds), duration(second.decode.milliseconds));
-  row("max |out - truth|", formatted("%.2g", std::max(first.prefill.out_error, first.decode.out_error)),
-      formatted("%.2g", std::max(second.prefill.out_error, second.decode.out_error)));
+  const auto off = [](double prefill, double decode) { return formatted("%.2g", std::max(prefill, decode)); };
+  row("out is off by", off(first.prefill.out_error, first.decode.out_error),
+      off(second.prefill.out_error, second.decode.out_error));
+  row("LSE is off by", off(first.prefill.lse_error, first.decode.lse_error),
+      off(second.prefill.lse_error, second.decode.lse_error));
 }
 
 std::vector<std::string> judge(const RunResult& first, const RunResult& second) {
