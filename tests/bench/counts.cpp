@@ -20,9 +20,9 @@ quern::bench::Counts quern::bench::counts() noexcept { return counted; }
 extern "C" {
 
 // What glibc offers to those who replace malloc.
-void* __libc_malloc(std::size_t bytes);                       // NOLINT(bugprone-reserved-identifier)
-void* __libc_calloc(std::size_t count, std::size_t bytes);    // NOLINT(bugprone-reserved-identifier)
-void* __libc_realloc(void* block, std::size_t bytes);         // NOLINT(bugprone-reserved-identifier)
+void* __libc_malloc(std::size_t bytes);                           // NOLINT(bugprone-reserved-identifier)
+void* __libc_calloc(std::size_t count, std::size_t bytes);        // NOLINT(bugprone-reserved-identifier)
+void* __libc_realloc(void* block, std::size_t bytes);             // NOLINT(bugprone-reserved-identifier)
 void* __libc_memalign(std::size_t alignment, std::size_t bytes);  // NOLINT(bugprone-reserved-identifier)
 
 QUERN_INTERPOSED void* malloc(std::size_t bytes) {

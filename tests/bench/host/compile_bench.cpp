@@ -70,9 +70,9 @@ BENCHMARK(nvrtc_first_compile)->Unit(benchmark::kMillisecond)->UseManualTime()->
 double warm(const std::string& cache) {
   const std::filesystem::path folder = std::filesystem::path(own_path()).parent_path();
   const std::string config = (folder / "../../tests/cli/data/configs/llama-3-8b.json").lexically_normal().string();
-  const demo::Finished finished = demo::run_process({(folder / "quern").string(), "warm", "--config", config, "--target",
-                                                     "sm_90a", "--cache", cache, "--quiet"},
-                                                    true);
+  const demo::Finished finished = demo::run_process(
+      {(folder / "quern").string(), "warm", "--config", config, "--target", "sm_90a", "--cache", cache, "--quiet"},
+      true);
   if (finished.code != 0) throw std::runtime_error("quern warm ended with code " + std::to_string(finished.code));
   return finished.milliseconds / 1000;
 }
