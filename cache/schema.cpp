@@ -80,10 +80,11 @@ bool repair_header(const std::string& path) noexcept {
 }
 
 void create_schema(Connection& connection) {
-  // Both hold for a file's life and must come before its first table.
+  // Deferred, since page size and vacuum mode must be set before the first page is made, and inside the transaction,
+  // since setting the vacuum mode writes that page: a file that ended there would be nobody's.
+  Transaction transaction(connection, Transaction::Begin::deferred);
   connection.execute(R"(PRAGMA page_size = 16384)");
   connection.execute(R"(PRAGMA auto_vacuum = INCREMENTAL)");
-  Transaction transaction(connection);
   // Images stand apart, so that looking through entries does not wade through them; the log before the image, so that
   // it is read without walking the image's pages. `tick` is a logical clock: the larger, the later used; `day` only
   // keeps a row from being marked more than daily.

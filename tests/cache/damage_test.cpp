@@ -121,8 +121,8 @@ TEST_F(DamageTest, AFlippedBitAnywhereNeverGivesAWrongEntry) {
 TEST_F(DamageTest, CutShortIsSetAsideAndNeverRemoved) {
   fill(20, 20'000);
   const std::string good = read_file(file());
-  for (const std::size_t size : {std::size_t{50}, std::size_t{4096}, std::size_t{16384}, good.size() / 2,
-                                 good.size() - 16384}) {
+  for (const std::size_t size :
+       {std::size_t{50}, std::size_t{4096}, std::size_t{16384}, good.size() / 2, good.size() - 16384}) {
     write_file(file(), good.substr(0, size));
     Store store(options());
     EXPECT_TRUE(miss(store, 1)) << size;

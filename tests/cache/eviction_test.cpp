@@ -134,6 +134,20 @@ TEST_F(EvictionTest, AnEntryLargerThanTheLimitIsNotStored) {
   EXPECT_FALSE(put(tiny, 1));
 }
 
+TEST_F(EvictionTest, NothingIsEvictedForWhatDoesNotFitInTheEnd) {
+  StoreOptions small = options();
+  small.limit_bytes = 1 << 20;
+  Store store(small);
+  for (std::size_t size = 100'000; size < small.limit_bytes; size += 20'000) {
+    ASSERT_TRUE(put(store, 1));
+    if (!put(store, 2, size)) {
+      EXPECT_TRUE(hit(store, 1)) << size;
+    } else {
+      EXPECT_TRUE(hit(store, 2, size)) << size;
+    }
+  }
+}
+
 TEST_F(EvictionTest, AFileLongerThanANewLimitShrinksInSteps) {
   {
     Store store(options());
