@@ -73,8 +73,7 @@ class Flight {
  private:
   friend class Store;
   State state_ = State::alone;
-  int descriptor_ = -1;
-  std::int64_t offset_ = 0;
+  std::uint64_t ticket_ = 0;  // of the lock file's descriptor; worth nothing in a forked child
 };
 
 // One row without its image, for administration.

@@ -63,7 +63,7 @@ bool is_forbidden(std::string_view option) {
 
 std::string what(const CompileJob& job) { return '\'' + job.entry + "' for " + job.target.name(); }
 
-std::string with_log(std::string text, std::string log) {
+std::string with_log(const std::string& text, std::string log) {
   cap_log(&log);
   while (!log.empty() && (log.back() == '\n' || log.back() == '\0')) log.pop_back();
   return log.empty() ? text : text + ":\n" + log;

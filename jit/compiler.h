@@ -24,21 +24,21 @@ struct CompileJob {
   Target target;
   std::string source;  // one whole translation unit
   std::string entry;
-  std::vector<std::string> options;
+  std::vector<std::string> options;  // none that reaches for files or contradicts the target
 };
 
 struct Compiled {
   std::string image;           // cubin, PTX (NUL-terminated), code object or shared object
   std::string log;             // whatever the compiler said, capped
   std::string compiler_kind;   // "nvrtc", "hiprtc", "cxx"
-  std::string compiler_build;  // "13.0", "5.2", "g++ 12.2.0"
+  std::string compiler_build;  // "13.0", "5.2.21153", "g++ 12.2.0"
   double milliseconds = 0;
   std::int32_t registers = -1;     // per thread, where the compiler tells
   std::int32_t shared_bytes = -1;  // static
   std::int32_t local_bytes = -1;   // per thread
 };
 
-// What was found of one compiler, for `doctor`.
+// What was found of one compiler, or of the helper ("helper": path only), for `doctor`.
 struct CompilerFound {
   std::string kind;
   bool found = false;
@@ -57,8 +57,9 @@ class Compilers {
   Compilers(const Compilers&) = delete;
   Compilers& operator=(const Compilers&) = delete;
 
-  // Throws Error: QUERN_NOT_FOUND (no compiler; says what was tried), QUERN_COMPILE (refused, crashed, too slow; carries the
-  // log), QUERN_UNSUPPORTED (the compiler does not know the target).
+  // Throws Error: QUERN_INVALID (an option), QUERN_NOT_FOUND (no compiler or no helper; says what was tried), QUERN_COMPILE
+  // (refused, crashed, too slow; carries the log), QUERN_UNSUPPORTED (the compiler does not know the target), QUERN_NO_MEMORY,
+  // QUERN_IO (no temporary folder). For `host`, a library built with a sanitizer compiles with the same (jit/sanitizer.h).
   Compiled compile(const CompileJob& job);
 
   std::vector<CompilerFound> doctor();

@@ -101,11 +101,12 @@ class Cxx final : public Backend {
     const std::string input = folder_ + "/kernel.cpp";
     const std::string image = folder_ + "/kernel.so";
     std::ofstream(input, std::ios::binary) << job.source;
-    // Aliasing as the GPU compilers have it; no C++ runtime, so that the object depends on libc and libm alone.
+    // Aliasing as the GPU compilers have it; nothing of the folder in the object, so that equal sources give equal
+    // bytes; no C++ runtime, so that the object depends on libc and libm alone.
     std::vector<std::string> arguments =
         merge_options({identity_.path, "-x", "c++", "-std=c++20", "-shared", "-fPIC", "-O2", "-nostdinc",
                        "-fno-exceptions", "-fno-rtti", "-fvisibility=hidden", "-fno-strict-aliasing", "-fno-math-errno",
-                       "-nodefaultlibs", "-Wl,--build-id=none"},
+                       "-nodefaultlibs", "-Wl,--build-id=none", "-ffile-prefix-map=" + folder_ + "=."},
                       job.options);
     for (const char* last : {"-o", image.c_str(), "-", "-lm", "-lc", "-lgcc"}) arguments.emplace_back(last);
     const int status = run_program(arguments, input.c_str(), "/dev/null");

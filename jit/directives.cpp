@@ -3,14 +3,20 @@
 #include "jit/directives.h"
 
 #include <algorithm>
+#include <array>
 
 namespace quern::jit {
 namespace {
 
-bool is_word(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
-         static_cast<unsigned char>(c) >= 0x80;
-}
+// The characters of identifiers and numbers.
+constexpr auto kWord = [] {
+  std::array<bool, 256> table{};
+  for (unsigned c = 0; c < 256; ++c) {
+    table[c] = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c >= 0x80;
+  }
+  return table;
+}();
+bool is_word(char c) { return kWord[static_cast<unsigned char>(c)]; }
 
 class Scanner {
  public:
@@ -31,44 +37,65 @@ class Scanner {
     return 0;
   }
 
-  bool starts(std::string_view what) const { return text_.substr(at_).starts_with(what); }
+  bool next_is(char c) const { return at_ + 1 < text_.size() && text_[at_ + 1] == c; }
 
-  // Reads up to and with the next line break outside comments and raw strings. What it reads, less comments and
-  // splices, is the directive's text if the first visible character is '#'.
+  // Reads up to and with the next line break outside comments and raw strings. Only where the first visible character
+  // is '#' is what it reads collected, less comments and splices: most lines are no directives, and this runs on every
+  // cold start.
   void logical_line() {
     const std::size_t begin = at_;
     const std::size_t first_line = line_;
-    std::string clean;
+    collected_.clear();
+    is_directive_ = false;
+    bool only_space = true;
     bool ended = false;
     while (at_ < text_.size() && !ended) {
-      if (const std::size_t skip = splice(at_); skip != 0) {
-        at_ += skip;
-        ++line_;
-      } else if (text_[at_] == '\n') {
+      const char c = text_[at_];
+      if (is_word(c)) {
+        only_space = false;
+        word();
+      } else if (c == ' ' || c == '\t' || c == '\r' || c == '\f' || c == '\v') {
+        collect(c);
+        ++at_;
+      } else if (c == '\n') {
         ++at_;
         ++line_;
         ended = true;
-      } else if (starts("//")) {
+      } else if (c == '/' && next_is('/')) {
         line_comment();
-      } else if (starts("/*")) {
+      } else if (c == '/' && next_is('*')) {
         block_comment();
-        clean += ' ';
-      } else if (text_[at_] == '"' || text_[at_] == '\'') {
-        literal(&clean);
-      } else if (is_word(text_[at_])) {
-        word(&clean);
+        collect(' ');
+      } else if (const std::size_t skip = splice(at_); skip != 0) {
+        at_ += skip;
+        ++line_;
       } else {
-        clean += text_[at_++];
+        is_directive_ = is_directive_ || (only_space && c == '#');
+        only_space = false;
+        if (c == '"' || c == '\'') {
+          literal();
+        } else {
+          collect(c);
+          ++at_;
+        }
       }
     }
-    directive(clean, begin, first_line, ended ? line_ - first_line : line_ - first_line + 1);
+    if (is_directive_) directive(begin, first_line, ended ? line_ - first_line : line_ - first_line + 1);
+  }
+
+  void collect(char c) {
+    if (is_directive_) collected_ += c;
   }
 
   void line_comment() {
     while (at_ < text_.size() && text_[at_] != '\n') {
-      const std::size_t skip = splice(at_);
-      at_ += skip != 0 ? skip : 1;
-      if (skip != 0) ++line_;
+      at_ = std::min(text_.find_first_of("\\\n", at_), text_.size());
+      if (const std::size_t skip = splice(at_); skip != 0) {
+        at_ += skip;
+        ++line_;
+      } else if (at_ < text_.size() && text_[at_] == '\\') {
+        ++at_;
+      }
     }
   }
 
@@ -85,9 +112,9 @@ class Scanner {
   }
 
   // A string or character literal; one that is not closed ends with its line, as in text skipped by #if 0.
-  void literal(std::string* clean) {
+  void literal() {
     const char quote = text_[at_];
-    *clean += text_[at_++];
+    collect(text_[at_++]);
     while (at_ < text_.size() && text_[at_] != '\n') {
       if (const std::size_t skip = splice(at_); skip != 0) {
         at_ += skip;
@@ -95,14 +122,14 @@ class Scanner {
         continue;
       }
       const char c = text_[at_];
-      *clean += text_[at_++];
+      collect(text_[at_++]);
       if (c == quote) return;
-      if (c == '\\' && at_ < text_.size() && text_[at_] != '\n' && splice(at_) == 0) *clean += text_[at_++];
+      if (c == '\\' && at_ < text_.size() && text_[at_] != '\n' && splice(at_) == 0) collect(text_[at_++]);
     }
   }
 
   // An identifier or number as a whole, so that 1'000 opens no literal and R"( does open a raw string.
-  void word(std::string* clean) {
+  void word() {
     const std::size_t begin = at_;
     const bool number = text_[at_] >= '0' && text_[at_] <= '9';
     while (at_ < text_.size()) {
@@ -111,9 +138,9 @@ class Scanner {
       ++at_;
     }
     const std::string_view word = text_.substr(begin, at_ - begin);
-    *clean += word;
-    const bool raw = word == "R" || word == "u8R" || word == "uR" || word == "UR" || word == "LR";
-    if (raw && at_ < text_.size() && text_[at_] == '"') raw_string();
+    if (is_directive_) collected_ += word;
+    if (at_ == text_.size() || text_[at_] != '"' || word.back() != 'R') return;
+    if (word == "R" || word == "u8R" || word == "uR" || word == "UR" || word == "LR") raw_string();
   }
 
   void raw_string() {
@@ -136,10 +163,8 @@ class Scanner {
     return word;
   }
 
-  void directive(std::string_view clean, std::size_t begin, std::size_t first_line, std::size_t lines) {
-    const std::size_t hash = clean.find_first_not_of(" \t\r\f\v");
-    if (hash == std::string_view::npos || clean[hash] != '#') return;
-    std::string_view rest = clean.substr(hash + 1);
+  void directive(std::size_t begin, std::size_t first_line, std::size_t lines) {
+    std::string_view rest = std::string_view(collected_).substr(1);
     const std::string_view name = next_word(&rest);
     Directive made{Directive::Kind::include, begin, at_, first_line, lines, {}};
     if (name == "include") {
@@ -167,6 +192,8 @@ class Scanner {
   std::string_view text_;
   std::size_t at_ = 0;
   std::size_t line_ = 1;
+  bool is_directive_ = false;
+  std::string collected_;  // of a directive, from the '#' on
   Directives found_;
 };
 

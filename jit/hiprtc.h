@@ -29,7 +29,7 @@ using HiprtcProgram = struct HiprtcProgramOpaque*;
 using HiprtcGetErrorString = const char*(int result);
 
 struct HiprtcFunctions {
-#define QUERN_DECLARE(name, parameters) int(*name) parameters = nullptr;
+#define QUERN_DECLARE(name, parameters) int(*name) parameters = nullptr;  // NOLINT(bugprone-macro-parentheses)
   QUERN_HIPRTC_FUNCTIONS(QUERN_DECLARE)
 #undef QUERN_DECLARE
   HiprtcGetErrorString* hiprtcGetErrorString = nullptr;

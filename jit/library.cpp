@@ -70,17 +70,23 @@ class Search {
  private:
   static const char* environment_of(const char* name) { return name == nullptr ? nullptr : environment(name); }
 
-  void note(const std::string& place, const std::string& what) { library_.tried += place + ": " + what + '\n'; }
+  void note(const std::string& place, const std::string& what) {
+    library_.tried += place;
+    library_.tried += ": ";
+    library_.tried += what;
+    library_.tried += '\n';
+  }
 
   bool try_folder(const std::string& dir, const char* origin) {
-    const std::string named = origin == nullptr ? dir : dir + " (" + origin + ")";
+    std::string named = dir;
+    if (origin != nullptr) named.append(" (").append(origin).append(")");
     if (!dir.starts_with('/')) {
       note(named, "not an absolute path");
       return false;
     }
     bool any = false;
     for (const std::string& soname : search_.sonames) {
-      const std::string path = dir + '/' + soname;
+      const std::string path = std::string(dir).append(1, '/').append(soname);
       struct stat status {};
       if (stat(path.c_str(), &status) != 0) continue;
       any = true;
@@ -119,7 +125,7 @@ class Search {
 
   void open_companions(const std::string& dir) {
     for (const std::string& pattern : search_.companions) {
-      for (const std::string& path : matches(dir + '/' + pattern)) {
+      for (const std::string& path : matches(std::string(dir).append(1, '/').append(pattern))) {
         if (dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL) == nullptr) {
           const char* reason = dlerror();
           note(path, reason == nullptr ? "cannot be opened" : reason);
@@ -130,7 +136,7 @@ class Search {
 
   std::string names() const {
     std::string text;
-    for (const std::string& soname : search_.sonames) text += (text.empty() ? "" : ", ") + soname;
+    for (const std::string& soname : search_.sonames) text.append(text.empty() ? "" : ", ").append(soname);
     return text;
   }
 

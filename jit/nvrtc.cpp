@@ -98,7 +98,7 @@ class Nvrtc final : public Backend {
     for (const std::string& option : options) pointers.push_back(option.c_str());
     const int result =
         functions_.nvrtcCompileProgram(program.get(), static_cast<int>(pointers.size()), pointers.data());
-    const std::string log = read_log(program);
+    std::string log = read_log(program);
     // sm_100f for an NVRTC without family targets is an invalid option, sm_80a a failed compilation; both name their
     // flag.
     const bool about_target =

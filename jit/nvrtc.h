@@ -36,7 +36,7 @@ using NvrtcProgram = struct NvrtcProgramOpaque*;
 using NvrtcGetErrorString = const char*(int result);
 
 struct NvrtcFunctions {
-#define QUERN_DECLARE(name, parameters) int(*name) parameters = nullptr;
+#define QUERN_DECLARE(name, parameters) int(*name) parameters = nullptr;  // NOLINT(bugprone-macro-parentheses)
   QUERN_NVRTC_FUNCTIONS(QUERN_DECLARE)
 #undef QUERN_DECLARE
   NvrtcGetErrorString* nvrtcGetErrorString = nullptr;

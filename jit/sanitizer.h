@@ -26,7 +26,7 @@ inline constexpr std::string_view kSanitizerOption = "-fsanitize=address";
 #elif defined(QUERN_BUILT_WITH_TSAN)
 inline constexpr std::string_view kSanitizerOption = "-fsanitize=thread";
 #else
-inline constexpr std::string_view kSanitizerOption = "";
+inline constexpr std::string_view kSanitizerOption;
 #endif
 
 }  // namespace quern::jit

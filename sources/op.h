@@ -25,14 +25,28 @@ struct Op {
   // A manifest line's constants to a Spec. Throws Error(QUERN_INVALID) naming the constant, what was given and what is
   // allowed.
   jit::Spec (*parse)(const Constants& constants, const jit::TargetInfo& target);
-  // Every specialisation that a model needs on a target, appended to *specs; nothing where the op is not for that model.
+  // Every specialisation that a model needs on a target, appended to *specs; nothing where the op is not for that
+  // model.
   void (*list)(const quern_model& model, const jit::TargetInfo& target, std::vector<jit::Spec>* specs);
+  // What parse reads back, where that is more than the unit's constants (a host's own kernel carries its source). Null:
+  // the unit's constants are all there is.
+  Constants (*constants)(const jit::Spec& spec) = nullptr;
 };
 
-// The ops in the order of sources/ops.def; Spec::op is the index.
+// Spec::op of each op: its place in sources/ops.def, a host's own kernels after them.
+enum Tag : std::uint32_t {
+#define QUERN_OP(name) tag_##name,
+#include "sources/ops.def"
+#undef QUERN_OP
+  tag_kernel,
+};
+
+// The ops in the order of their tags.
 std::span<const Op> all();
 // Null when there is none of this name.
 const Op* find(std::string_view name);
+// What a Spec stands for: the unit of its op. Throws Error.
+jit::Unit describe(const jit::Spec& spec);
 
 // What an op's three calls work with. `driver` is null in a context without a device: workspace and prepare then throw
 // Error(QUERN_INVALID).
@@ -43,7 +57,8 @@ struct Runtime {
 };
 
 // The kernel for a Spec: the lock-free look-up, and on a miss whatever the call's flags and the context's policy allow.
-inline const jit::Kernel* kernel_for(const Runtime& runtime, const jit::Spec& spec, std::uint32_t call_flags, void* stream) {
+inline const jit::Kernel* kernel_for(const Runtime& runtime, const jit::Spec& spec, std::uint32_t call_flags,
+                                     void* stream) {
   if (const jit::Kernel* kernel = runtime.engine->find(spec)) return kernel;
   jit::Miss miss = runtime.miss;
   if (call_flags & QUERN_CALL_CACHED_ONLY) miss = jit::Miss::cached_only;

@@ -153,7 +153,7 @@ std::string find_helper(const std::string& asked) {
     const std::size_t slash = origin.rfind('/');
     if (slash == std::string::npos) continue;
     for (const char* place : places) {
-      const std::string path = origin.substr(0, slash + 1) + place + "quern-compile-helper";
+      std::string path = origin.substr(0, slash + 1) + place + "quern-compile-helper";
       const char* reason = unusable(path);
       if (reason == nullptr) return path;
       tried += '\n' + path + ": " + reason;

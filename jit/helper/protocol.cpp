@@ -42,23 +42,21 @@ Header header_of(Type type, std::string_view payload) {
 class Writer {
  public:
   template <class Number>
-  Writer& number(Number value) {
+  void number(const Number& value) {
     static_assert(std::is_arithmetic_v<Number> || std::is_enum_v<Number>);
     char bytes[sizeof value];
     std::memcpy(bytes, &value, sizeof value);
     out_.append(bytes, sizeof value);
-    return *this;
   }
-  Writer& text(std::string_view value) {
+  void text(const std::string& value) {
     number(static_cast<std::uint64_t>(value.size()));
     out_ += value;
-    return *this;
   }
-  Writer& texts(const std::vector<std::string>& values) {
+  void texts(const std::vector<std::string>& values) {
     number(static_cast<std::uint64_t>(values.size()));
     for (const std::string& value : values) text(value);
-    return *this;
   }
+  void target(const Target& value) { number(value.tag()); }
   std::string take() { return std::move(out_); }
 
  private:
@@ -70,20 +68,25 @@ class Reader {
   explicit Reader(std::string_view bytes) : rest_(bytes) {}
 
   template <class Number>
-  void number(Number* value) {
-    std::memcpy(value, take(sizeof *value).data(), sizeof *value);
+  void number(Number& value) {
+    std::memcpy(&value, take(sizeof value).data(), sizeof value);
   }
-  void text(std::string* value) {
+  void text(std::string& value) {
     std::uint64_t size = 0;
-    number(&size);
-    *value = take(size);
+    number(size);
+    value = take(size);
   }
-  void texts(std::vector<std::string>* values) {
+  void texts(std::vector<std::string>& values) {
     std::uint64_t count = 0;
-    number(&count);
+    number(count);
     if (count > rest_.size()) damaged("a list is longer than its message");
-    values->resize(count);
-    for (std::string& value : *values) text(&value);
+    values.resize(count);
+    for (std::string& value : values) text(value);
+  }
+  void target(Target& value) {
+    std::uint32_t tag = 0;
+    number(tag);
+    value = Target::from_tag(tag);
   }
   void end() const {
     if (!rest_.empty()) damaged("it is too long");
@@ -99,6 +102,43 @@ class Reader {
 
   std::string_view rest_;
 };
+
+// The fields of each message, in order, for writing and reading alike.
+template <class Archive, class Message>
+void request_fields(Archive& archive, Message& request) {
+  archive.number(request.action);
+  archive.number(request.family);
+  archive.target(request.job.target);
+  archive.text(request.job.source);
+  archive.text(request.job.entry);
+  archive.texts(request.job.options);
+  archive.texts(request.search_dirs);
+  archive.text(request.host_compiler);
+  archive.text(request.folder);
+  archive.number(request.timeout_ms);
+}
+
+template <class Archive, class Message>
+void identity_fields(Archive& archive, Message& identity) {
+  archive.text(identity.kind);
+  archive.text(identity.build);
+  archive.text(identity.path);
+}
+
+template <class Archive, class Message>
+void answer_fields(Archive& archive, Message& answer) {
+  archive.number(answer.status);
+  archive.number(answer.native);
+  archive.text(answer.text);
+  archive.text(answer.compiled.image);
+  archive.text(answer.compiled.log);
+  archive.text(answer.compiled.compiler_kind);
+  archive.text(answer.compiled.compiler_build);
+  archive.number(answer.compiled.registers);
+  archive.number(answer.compiled.shared_bytes);
+  archive.number(answer.compiled.local_bytes);
+  archive.text(answer.targets);
+}
 
 }  // namespace
 
@@ -127,83 +167,43 @@ std::optional<Frame> take_frame(std::string* bytes) {
 }
 
 std::string encode(const Request& request) {
-  return Writer()
-      .number(request.action)
-      .number(request.family)
-      .number(request.job.target.tag())
-      .text(request.job.source)
-      .text(request.job.entry)
-      .texts(request.job.options)
-      .texts(request.search_dirs)
-      .text(request.host_compiler)
-      .text(request.folder)
-      .number(request.timeout_ms)
-      .take();
+  Writer writer;
+  request_fields(writer, request);
+  return writer.take();
 }
 
 Request decode_request(std::string_view payload) {
   Reader reader(payload);
   Request request;
-  std::uint32_t tag = 0;
-  reader.number(&request.action);
-  reader.number(&request.family);
-  reader.number(&tag);
-  request.job.target = Target::from_tag(tag);
-  reader.text(&request.job.source);
-  reader.text(&request.job.entry);
-  reader.texts(&request.job.options);
-  reader.texts(&request.search_dirs);
-  reader.text(&request.host_compiler);
-  reader.text(&request.folder);
-  reader.number(&request.timeout_ms);
+  request_fields(reader, request);
   reader.end();
   return request;
 }
 
 std::string encode(const CompilerIdentity& identity) {
-  return Writer().text(identity.kind).text(identity.build).text(identity.path).take();
+  Writer writer;
+  identity_fields(writer, identity);
+  return writer.take();
 }
 
 CompilerIdentity decode_identity(std::string_view payload) {
   Reader reader(payload);
   CompilerIdentity identity;
-  reader.text(&identity.kind);
-  reader.text(&identity.build);
-  reader.text(&identity.path);
+  identity_fields(reader, identity);
   reader.end();
   return identity;
 }
 
 std::string encode(const Answer& answer) {
-  return Writer()
-      .number(answer.status)
-      .number(answer.native)
-      .text(answer.text)
-      .text(answer.compiled.image)
-      .text(answer.compiled.log)
-      .text(answer.compiled.compiler_kind)
-      .text(answer.compiled.compiler_build)
-      .number(answer.compiled.registers)
-      .number(answer.compiled.shared_bytes)
-      .number(answer.compiled.local_bytes)
-      .text(answer.targets)
-      .take();
+  Writer writer;
+  answer_fields(writer, answer);
+  return writer.take();
 }
 
 Answer decode_answer(std::string_view payload) {
   Reader reader(payload);
   Answer answer;
-  reader.number(&answer.status);
-  reader.number(&answer.native);
-  reader.text(&answer.text);
-  reader.text(&answer.compiled.image);
-  reader.text(&answer.compiled.log);
-  reader.text(&answer.compiled.compiler_kind);
-  reader.text(&answer.compiled.compiler_build);
-  reader.number(&answer.compiled.registers);
-  reader.number(&answer.compiled.shared_bytes);
-  reader.number(&answer.compiled.local_bytes);
-  reader.text(&answer.targets);
+  answer_fields(reader, answer);
   reader.end();
   return answer;
 }

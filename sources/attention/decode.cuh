@@ -4,6 +4,7 @@
 // own, so that the warps of a thread block never wait for each other until the piece is done; then their results are joined
 // through shared memory.
 // SPDX-License-Identifier: Apache-2.0
+#include "attention/cache.cuh"
 #include "attention/combine.cuh"
 #include "attention/softmax.cuh"
 
@@ -12,63 +13,57 @@ namespace q {
 inline constexpr int kThreads = THREADS;
 inline constexpr int kWarps = kThreads / kWarp;
 inline constexpr int kStages = STAGES;
-inline constexpr int kCopyBytes = COPY_BYTES;  // 16, or 4 where rows are not aligned to 16
+// Sixteen keys from a multiple of 16 on lie in one page.
+inline constexpr bool kOnePage = PAGE_SIZE != 0 && PAGE_SIZE % 16 == 0;
 static_assert(kRows == 16 && kBlock == 16 * kWarps, "a warp takes one tile of keys of a block");
 
 inline constexpr int kStageElements = 16 * (kPitchK + kPitchV);
-inline constexpr int kWarpBytes = kStages * kStageElements * 2;
-static_assert(kWarpBytes >= 16 * kDimV * 4, "the warp's results are joined where its stages were");
+inline constexpr int kWarpBytes = decode_warp_bytes(kDimK, kDimV, kStages);
 
 // One warp's reader of keys and values.
 struct Reader {
   const AttentionParams& p;
-  const Element* k;
-  const Element* v;
   Cache cache;
-  i32 first, last;  // the piece's keys
-  i32 page;         // of key `lane() % 16` of the tile that is copied next
+  Range keys;  // that the tile sees
+  u32 page;    // of the tile that is copied next: one for all its keys, or that of key `lane() % 16`
   Element* stages;
-
-  QUERN_DEVICE i32 tile_key(i32 block) const { return block * kBlock + warp() * 16; }
 
   // Looks up ahead of time, so that the copy does not wait for the page table.
   QUERN_DEVICE void look_up(i32 key) {
 #if PAGED
-    const i32 j = key + (lane() & 15);
-    page = j >= first && j < last ? cache.pages[page_of(p, j)] : 0;
+    const i32 j = kOnePage ? key : key + (lane() & 15);
+    const bool needed = kOnePage ? key < keys.last && key + 16 > keys.first : j >= keys.first && j < keys.last;
+    page = needed ? static_cast<u32>(cache.pages[page_of(p, j)]) : 0;
 #else
     (void)key;
 #endif
   }
 
-  template <int kChunks>
-  QUERN_DEVICE void copy_rows(Element* to, int pitch, const Element* from, i64 stride_page, i64 stride_token, i32 key) {
-    constexpr int kElements = kCopyBytes / 2;
-    QUERN_UNROLL for (int i = 0; i < div_up(16 * kChunks, kWarp); ++i) {
-      const int index = i * kWarp + lane();
-      const int row = index / kChunks, column = index % kChunks * kElements;
-      const i32 j = key + row;
+  template <int kDim>
+  QUERN_DEVICE void copy_rows(Element* to, int pitch, const u8* base, u32 page_bytes, u32 token_bytes, i32 key) {
+    const TileCopy<16, kDim * kElementBytes, kWarp> tile(lane());
 #if PAGED
-      const i64 in_page = PAGE_SIZE % 16 == 0 && PAGE_SIZE ? page : shuffle(page, row & 15);
-      const Element* source = from + in_page * stride_page + slot_of(p, j) * stride_token + column;
+    if (kOnePage) base += static_cast<u64>(page) * page_bytes + static_cast<u64>(slot_of(p, key)) * token_bytes;
 #else
-      const Element* source = from + (cache.token + j) * stride_token + column;
-      (void)stride_page;
+    (void)page_bytes;
+    base += static_cast<u64>(static_cast<u32>(key)) * token_bytes;
 #endif
-      const bool take = j >= first && j < last;
-      if (16 * kChunks % kWarp != 0 && row >= 16) continue;
-      if (kCopyBytes == 16) {
-        copy_async_16(to + row * pitch + column, take ? source : from, take);
+    QUERN_UNROLL for (int step = 0; step < tile.kSteps; ++step) {
+      const int row = tile.inside(step) ? tile.row_at(step) : 0;
+      const u8* source = base;
+      if (PAGED && !kOnePage) {
+        source += static_cast<u64>(shuffle(page, row)) * page_bytes + static_cast<u64>(slot_of(p, key + row)) * token_bytes;
       } else {
-        copy_async_4(to + row * pitch + column, take ? source : from, take);
+        source += static_cast<u64>(static_cast<u32>(row)) * token_bytes;
       }
+      if (tile.inside(step)) tile.copy(to, pitch, step, source, takes(keys, key, row));
     }
   }
 
   QUERN_DEVICE void copy(int stage, i32 key) {
     Element* to = stages + stage * kStageElements;
-    copy_rows<kDimK * 2 / kCopyBytes>(to, kPitchK, k, p.k_stride_page, p.k_stride_token, key);
-    copy_rows<kDimV * 2 / kCopyBytes>(to + 16 * kPitchK, kPitchV, v, p.v_stride_page, p.v_stride_token, key);
+    copy_rows<kDimK>(to, kPitchK, cache.k, p.k_page_bytes, p.k_token_bytes, key);
+    copy_rows<kDimV>(to + 16 * kPitchK, kPitchV, cache.v, p.v_page_bytes, p.v_token_bytes, key);
   }
 };
 
@@ -89,8 +84,9 @@ QUERN_DEVICE void attend(const AttentionParams& p, const Sequence& s, const Oper
   Accumulator scores[1] = {};
   QUERN_UNROLL for (int k = 0; k < kStepsK; ++k) mma(scores[0], queries[k], load_b(stage + k * 16, kPitchK));
   const bool masked = key < seen.all.first || key + 16 > seen.all.last;
+  mask_scores(p, s, scores, key, masked, rows);
   f32 rescale[kRowsHeld];
-  if (ballot(take_scores(p, s, scores, key, masked, rows, r.softmax, rescale))) rescale_tiles(r.o, rescale);
+  if (ballot(weigh_scores(p, scores, r.softmax, rescale))) rescale_tiles(r.o, rescale);
   const OperandA<Element> weights = to_operand<Element>(scores[0]);
   const Element* values = stage + 16 * kPitchK;
   QUERN_UNROLL for (int n = 0; n < kTilesV; ++n) mma(r.o[n], weights, load_b_transposed(values + n * 16, kPitchV));
@@ -116,7 +112,8 @@ QUERN_DEVICE void write_result(const AttentionParams& p, const Sequence& s, cons
   sync_block();
 
   constexpr int kQuads = kDimV / 4;
-  f32* slot = piece.count > 1 ? slot_at(p, slot_of_piece(piece, piece.index)) : nullptr;
+  const bool cut = piece.count > 1;
+  const Slot slot = slot_at(p, cut ? slot_of_piece(piece, piece.index) : 0);
   const i32 rows = s.q_len * kGroup - piece.tile * kRows;
   for (i32 i = thread_index(); i < (rows < kRows ? rows : kRows) * kQuads; i += kThreads) {
     const int row = i / kQuads, quad = i % kQuads;
@@ -128,9 +125,9 @@ QUERN_DEVICE void write_result(const AttentionParams& p, const Sequence& s, cons
       sum = fma(weight, shared->sum[w][row], sum);
       QUERN_UNROLL for (int c = 0; c < 4; ++c) acc[c] = fma(weight, f32_of(part.x[c]), acc[c]);
     }
-    if (slot) {
-      store16(slot + row * kDimV + quad * 4, {{bits_of(acc[0]), bits_of(acc[1]), bits_of(acc[2]), bits_of(acc[3])}});
-      if (quad == 0) slot_max(slot)[row] = max, slot_sum(slot)[row] = sum;
+    if (cut) {
+      store16(slot.rows + row * kDimV + quad * 4, {{bits_of(acc[0]), bits_of(acc[1]), bits_of(acc[2]), bits_of(acc[3])}});
+      if (quad == 0) slot.max[row] = max, slot.sum[row] = sum;
     } else {
       const RowPlace place = place_of(p, s, piece.head, piece.tile * kRows + row);
       const Finished done = finish(p, max, sum, place.q_head);
@@ -140,7 +137,7 @@ QUERN_DEVICE void write_result(const AttentionParams& p, const Sequence& s, cons
       if (quad == 0 && place.lse) *place.lse = done.lse;
     }
   }
-  if (slot && arrived_last(p, piece, &shared->flag)) join_pieces<kThreads>(p, s, piece);
+  if (cut && arrived_last(p, piece, &shared->flag)) join_pieces<kThreads>(p, s, piece);
   sync_block();
 }
 
@@ -148,14 +145,12 @@ QUERN_DEVICE void take_piece(const AttentionParams& p, const Sequence& s, const 
   Element* query_tile = reinterpret_cast<Element*>(memory);
   u8* stages = memory + kRows * kPitchK * 2;
 
-  Reader reader{p, static_cast<const Element*>(p.keys) + piece.head * p.k_stride_head,
-                static_cast<const Element*>(p.values) + piece.head * p.v_stride_head, cache_of(p, s.index), 0, 0, 0,
-                reinterpret_cast<Element*>(stages + warp() * kWarpBytes)};
   const TileRange seen = tile_range(p, s, piece.tile * kRows, kRows);
-  reader.first = seen.any.first;
-  reader.last = seen.any.last;
-  const auto key_of = [&](i32 block) { return s.first + reader.tile_key(block); };
+  Reader reader{p, cache_of(p, s.index, piece.head), seen.any, 0, reinterpret_cast<Element*>(stages + warp() * kWarpBytes)};
+  const auto key_of = [&](i32 block) { return s.first + block * kBlock + warp() * 16; };
 
+  copy_queries<kThreads>(p, s, piece.head, piece.tile, query_tile);
+  copy_async_commit();
   reader.look_up(key_of(piece.begin));
   if (kStepsK * 16 != kDimK || kTilesV * 16 != kDimV) {  // what no copy writes must still be finite
     for (int i = lane(); i < kStages * kStageElements / 2; i += kWarp) reinterpret_cast<u32*>(reader.stages)[i] = 0;
@@ -169,7 +164,7 @@ QUERN_DEVICE void take_piece(const AttentionParams& p, const Sequence& s, const 
     copy_async_commit();
   }
 
-  load_queries<kThreads>(p, s, piece, query_tile);
+  copy_async_wait<kStages - 1>();
   sync_block();
   OperandA<Element> queries[kStepsK];
   QUERN_UNROLL for (int k = 0; k < kStepsK; ++k) queries[k] = load_a(query_tile + k * 16, kPitchK);

@@ -3,6 +3,7 @@
 // Four warps share the tiles of keys and values, each with ROW_TILES tiles of 16 rows of its own. The kernel also carries the
 // batch-invariant form of every length of query: the sums of a row do not depend on which rows stand beside it.
 // SPDX-License-Identifier: Apache-2.0
+#include "attention/cache.cuh"
 #include "attention/combine.cuh"
 #include "attention/softmax.cuh"
 
@@ -13,7 +14,6 @@ inline constexpr int kWarps = kThreads / kWarp;
 inline constexpr int kStages = STAGES;
 inline constexpr int kRowTiles = ROW_TILES;  // of a warp
 inline constexpr int kKeyTiles = kBlock / 16;
-inline constexpr int kCopyBytes = COPY_BYTES;  // 16, or 4 where rows are not aligned to 16
 static_assert(kRows == kWarps * kRowTiles * 16);
 // Queries stay in registers where there is room, else they are read from shared memory for every block of keys.
 inline constexpr bool kHoldQueries = kRowTiles == 1 && kStepsK + kTilesV <= 16;
@@ -40,65 +40,89 @@ QUERN_DEVICE Memory memory_at(u8* base) {
   return {e, e + kRows * kPitchK, e + kRows * kPitchK + kStages * kBlock * kPitchK};
 }
 
-// Copies blocks of keys and values, all threads together.
+// Copies blocks of keys and values, all threads together, a step at a time so that it can be woven into arithmetic.
 struct Reader {
+  using CopyK = TileCopy<kBlock, kDimK * kElementBytes, kThreads>;
+  using CopyV = TileCopy<kBlock, kDimV * kElementBytes, kThreads>;
+  static constexpr int kSteps = CopyK::kSteps + CopyV::kSteps;
+  static constexpr int kEach = kBlock / kPages;  // keys of a block that share an entry of the page table
+
   const AttentionParams& p;
-  const Element* k;
-  const Element* v;
   Cache cache;
-  Range keys;   // that the tile sees
-  i32 origin;   // Sequence::first
-  const Memory& memory;
+  Range keys;  // of the piece that the tile sees
+  i32 origin;  // Sequence::first
+  i32 begin;   // the piece's first block
+  Memory memory;
   Shared* shared;
+  CopyK copy_k{thread_index()};
+  CopyV copy_v{thread_index()};
 
   QUERN_DEVICE i32 key_of(i32 block) const { return origin + block * kBlock; }
+  QUERN_DEVICE u32 stage_of(i32 block) const { return static_cast<u32>(block - begin) % kStages; }
+  QUERN_DEVICE const i32* ring_of(i32 block) const { return shared->pages[static_cast<u32>(block - begin) % kPageRing]; }
 
   // The page table's entries go to shared memory the same way as the keys and values.
-  QUERN_DEVICE void copy_pages(i32 block, int ring) {
+  QUERN_DEVICE void copy_pages(i32 block) {
 #if PAGED
-    constexpr int kEach = kBlock / kPages;
     const int i = thread_index();
     if (i >= kPages) return;
     const i32 first = key_of(block) + i * kEach;
     const bool take = first < keys.last && first + kEach > keys.first;
-    copy_async_4(&shared->pages[ring][i], cache.pages + (take ? page_of(p, first) : 0), take);
+    copy_async_4(const_cast<i32*>(ring_of(block)) + i, cache.pages + (take ? page_of(p, first) : 0), take);
 #else
-    (void)block, (void)ring;
+    (void)block;
 #endif
   }
 
-  template <int kChunks>
-  QUERN_DEVICE void copy_rows(Element* to, int pitch, const Element* from, i64 stride_page, i64 stride_token, i32 key,
-                              int ring) {
-    constexpr int kElements = kCopyBytes / 2;
-    QUERN_UNROLL for (int i = 0; i < div_up(kBlock * kChunks, kThreads); ++i) {
-      const int index = i * kThreads + thread_index();
-      const int row = index / kChunks, column = index % kChunks * kElements;
-      if (kBlock * kChunks % kThreads != 0 && row >= kBlock) continue;
-      const i32 j = key + row;
+  template <class Copy>
+  QUERN_DEVICE void copy_row(const Copy& tile, int step, Element* to, int pitch, const u8* base, u32 page_bytes, u32 token_bytes,
+                             i32 block) {
+    if (!tile.inside(step)) return;
+    const i32 key = key_of(block);
+    const int row = tile.row_at(step);
 #if PAGED
-      const i64 page = shared->pages[ring][row / (kBlock / kPages)];
-      const Element* source = from + page * stride_page + slot_of(p, j) * stride_token + column;
+    // With whole steps to a page the entry is a constant, and so is what the step adds to the thread's own row.
+    constexpr bool kWhole = Copy::kEven && kEach % Copy::kRowsAtOnce == 0;
+    const int part = step * Copy::kRowsAtOnce;
+    const u32 page = static_cast<u32>(ring_of(block)[(kWhole ? part : row) / kEach]);
+    const u8* source = base + static_cast<u64>(page) * page_bytes;
+    if (PAGE_SIZE == 0) {
+      source += static_cast<u64>(slot_of(p, key + row)) * token_bytes;
+    } else {
+      const u32 slot = kEach < kBlock ? (kWhole ? part % kEach : row % kEach) : slot_of(p, key) + (kWhole ? part : row);
+      if (kWhole) source += static_cast<u64>(static_cast<u32>(tile.row)) * token_bytes;
+      source += static_cast<u64>(slot) * token_bytes;
+    }
 #else
-      const Element* source = from + (cache.token + j) * stride_token + column;
-      (void)stride_page, (void)ring;
+    (void)page_bytes;
+    const u8* source = base + static_cast<u64>(static_cast<u32>(key + row)) * token_bytes;
 #endif
-      const bool take = j >= keys.first && j < keys.last;
-      if (kCopyBytes == 16) {
-        copy_async_16(to + row * pitch + column, take ? source : from, take);
-      } else {
-        copy_async_4(to + row * pitch + column, take ? source : from, take);
-      }
+    tile.copy(to, pitch, step, source, takes(keys, key, row));
+  }
+
+  // Step `step` of kSteps of copying `block`. Beyond the piece's last block there are no keys, and zeros are written: a branch
+  // would cost more.
+  QUERN_DEVICE void copy(i32 block, int step) {
+    if (step < CopyK::kSteps) {
+      copy_row(copy_k, step, memory.keys + stage_of(block) * kBlock * kPitchK, kPitchK, cache.k, p.k_page_bytes,
+               p.k_token_bytes, block);
+    } else {
+      copy_row(copy_v, step - CopyK::kSteps, memory.values + stage_of(block) * kBlock * kPitchV, kPitchV, cache.v,
+               p.v_page_bytes, p.v_token_bytes, block);
     }
   }
-
-  QUERN_DEVICE void copy(i32 block, int stage, int ring) {
-    const i32 key = key_of(block);
-    copy_rows<kDimK * 2 / kCopyBytes>(memory.keys + stage * kBlock * kPitchK, kPitchK, k, p.k_stride_page,
-                                      p.k_stride_token, key, ring);
-    copy_rows<kDimV * 2 / kCopyBytes>(memory.values + stage * kBlock * kPitchV, kPitchV, v, p.v_stride_page,
-                                      p.v_stride_token, key, ring);
+  // Closes the block's group of copies.
+  QUERN_DEVICE void commit(i32 block) {
+    copy_pages(block + kAhead);
+    copy_async_commit();
   }
+};
+
+struct Scores {
+  Accumulator x[kRowTiles][kKeyTiles];
+};
+struct Weights {
+  OperandA<Element> x[kRowTiles][kKeyTiles];
 };
 
 // One warp's rows.
@@ -109,9 +133,12 @@ struct Rows {
   OperandA<Element> queries[kHoldQueries ? kStepsK : 1];
   const Element* query_tile;  // the warp's first row in shared memory
 
-  QUERN_DEVICE void attend(const AttentionParams& p, const Sequence& s, const Element* keys, const Element* values, i32 key,
-                           bool masked) {
-    Accumulator scores[kRowTiles][kKeyTiles] = {};
+  // The products with a block of keys; between(k) is called in each of the kStepsK steps.
+  template <class Between>
+  QUERN_DEVICE void multiply(const Element* keys, Scores& scores, const Between& between) {
+    QUERN_UNROLL for (int t = 0; t < kRowTiles; ++t) {
+      QUERN_UNROLL for (int n = 0; n < kKeyTiles; ++n) scores.x[t][n] = Accumulator{};
+    }
     QUERN_UNROLL for (int k = 0; k < kStepsK; ++k) {
       OperandA<Element> a[kRowTiles];
       QUERN_UNROLL for (int t = 0; t < kRowTiles; ++t) {
@@ -119,46 +146,47 @@ struct Rows {
       }
       QUERN_UNROLL for (int n = 0; n < kKeyTiles; ++n) {
         const OperandB<Element> b = load_b(keys + n * 16 * kPitchK + k * 16, kPitchK);
-        QUERN_UNROLL for (int t = 0; t < kRowTiles; ++t) mma(scores[t][n], a[t], b);
+        QUERN_UNROLL for (int t = 0; t < kRowTiles; ++t) mma(scores.x[t][n], a[t], b);
       }
+      between(k);
     }
-    OperandA<Element> weights[kRowTiles][kKeyTiles];
-    QUERN_UNROLL for (int t = 0; t < kRowTiles; ++t) {
-      f32 rescale[kRowsHeld];
-      if (ballot(take_scores(p, s, scores[t], key, masked, context[t], softmax[t], rescale))) rescale_tiles(o[t], rescale);
-      QUERN_UNROLL for (int n = 0; n < kKeyTiles; ++n) weights[t][n] = to_operand<Element>(scores[t][n]);
-    }
+  }
+
+  QUERN_DEVICE void accumulate(const Element* values, const Weights& weights) {
     QUERN_UNROLL for (int k = 0; k < kKeyTiles; ++k) {
       QUERN_UNROLL for (int n = 0; n < kTilesV; ++n) {
         const OperandB<Element> b = load_b_transposed(values + k * 16 * kPitchV + n * 16, kPitchV);
-        QUERN_UNROLL for (int t = 0; t < kRowTiles; ++t) mma(o[t][n], weights[t][k], b);
+        QUERN_UNROLL for (int t = 0; t < kRowTiles; ++t) mma(o[t][n], weights.x[t][k], b);
       }
     }
   }
 
-  // To `out`, or to the piece's slot. `row0` is the warp's first row in the tile.
-  QUERN_DEVICE void write(const AttentionParams& p, const Sequence& s, const Piece& piece, int row0) {
-    f32* slot = piece.count > 1 ? slot_at(p, slot_of_piece(piece, piece.index)) : nullptr;
+  // Leaves the results in the piece's slot, or divided and rounded in shared memory for write_rows. `row0` is the warp's first
+  // row in the tile.
+  QUERN_DEVICE void finish_rows(const AttentionParams& p, const Sequence& s, const Piece& piece, int row0, Element* staged) {
+    const bool cut = piece.count > 1;
+    const Slot slot = slot_at(p, cut ? slot_of_piece(piece, piece.index) : 0);
     QUERN_UNROLL for (int t = 0; t < kRowTiles; ++t) {
       QUERN_UNROLL for (int h = 0; h < kRowsHeld; ++h) {
         const f32 sum = reduce_row_sum(softmax[t].sum[h]), max = softmax[t].max[h];
         const int row = row0 + t * 16 + row_of(lane(), h);
         const i32 r = piece.tile * kRows + row;
         if (r >= s.q_len * kGroup) continue;
-        const bool speaker = column_of(lane(), 0) == 0;  // one lane of those that hold the row
         const RowPlace place = place_of(p, s, piece.head, r);
         const Finished done = finish(p, max, sum, place.q_head);
-        if (slot && speaker) slot_max(slot)[row] = max, slot_sum(slot)[row] = sum;
-        if (!slot && speaker && place.lse) *place.lse = done.lse;
+        if (column_of(lane(), 0) == 0) {  // one lane of those that hold the row
+          if (cut) slot.max[row] = max, slot.sum[row] = sum;
+          if (!cut && place.lse) *place.lse = done.lse;
+        }
         QUERN_UNROLL for (int n = 0; n < kTilesV; ++n) {
           QUERN_UNROLL for (int i = 0; i < kHeld; i += 2) {
             const int column = n * 16 + column_of(lane(), i);
             if (held_row(i) != h || (kDimV % 16 != 0 && column >= kDimV)) continue;
             const f32 x = o[t][n].x[i], y = o[t][n].x[i + 1];
-            if (slot) {
-              *reinterpret_cast<f32x2*>(slot + row * kDimV + column) = {x, y};
+            if (cut) {
+              *reinterpret_cast<f32x2*>(slot.rows + row * kDimV + column) = {x, y};
             } else {
-              *reinterpret_cast<u32*>(place.out + column) = pack<Element>(x * done.inverse, y * done.inverse);
+              *reinterpret_cast<u32*>(staged + row * kPitchV + column) = pack<Element>(x * done.inverse, y * done.inverse);
             }
           }
         }
@@ -167,24 +195,44 @@ struct Rows {
   }
 };
 
+// The warp's staged rows to `out`, in accesses as wide as the alignment allows.
+QUERN_DEVICE void write_rows(const AttentionParams& p, const Sequence& s, const Piece& piece, int row0, const Element* staged) {
+  constexpr int kChunks = kDimV * kElementBytes / kCopyBytes;
+  const i32 rows = s.q_len * kGroup - piece.tile * kRows - row0;
+  for (int i = lane(); i < (rows < kRowTiles * 16 ? rows : kRowTiles * 16) * kChunks; i += kWarp) {
+    const int row = row0 + i / kChunks, column = i % kChunks * (kCopyBytes / kElementBytes);
+    Element* to = place_of(p, s, piece.head, piece.tile * kRows + row).out + column;
+    const Element* from = staged + row * kPitchV + column;
+    if (kCopyBytes == 16) {
+      store16(to, load16(from));
+    } else {
+      *reinterpret_cast<u32*>(to) = *reinterpret_cast<const u32*>(from);
+    }
+  }
+}
+
 QUERN_DEVICE void take_piece(const AttentionParams& p, const Sequence& s, const Piece& piece, const Memory& memory,
                              Shared* shared) {
   const TileRange seen = tile_range(p, s, piece.tile * kRows, kRows);
-  Reader reader{p, static_cast<const Element*>(p.keys) + piece.head * p.k_stride_head,
-                static_cast<const Element*>(p.values) + piece.head * p.v_stride_head, cache_of(p, s.index), seen.any,
-                s.first, memory, shared};
   // The sequence's blocks that this tile sees at all; an uncut item skips the others.
   i32 begin = (seen.any.first - s.first) / kBlock, end = div_up(seen.any.last - s.first, kBlock);
   begin = begin > piece.begin ? begin : piece.begin;
   end = end < piece.end ? end : piece.end;
+  const i32 last = s.first + end * kBlock;
+  Reader reader{p, cache_of(p, s.index, piece.head), {seen.any.first, last < seen.any.last ? last : seen.any.last},
+                s.first, begin, memory, shared};
+  const auto copy_all = [&](i32 block) {
+    QUERN_UNROLL for (int step = 0; step < Reader::kSteps; ++step) reader.copy(block, step);
+    reader.commit(block);
+  };
 
-  QUERN_UNROLL for (int i = 0; i < kAhead; ++i) reader.copy_pages(begin + i, i);
+  QUERN_UNROLL for (int i = 0; i < kAhead; ++i) reader.copy_pages(begin + i);
+  copy_queries<kThreads>(p, s, piece.head, piece.tile, memory.queries);
   copy_async_commit();
   if (kStepsK * 16 != kDimK || kTilesV * 16 != kDimV) {  // what no copy writes must still be finite
     u32* stages = reinterpret_cast<u32*>(memory.keys);
     for (int i = thread_index(); i < kStages * kBlock * (kPitchK + kPitchV) / 2; i += kThreads) stages[i] = 0;
   }
-  load_queries<kThreads>(p, s, piece, memory.queries);
   copy_async_wait<0>();
   sync_block();
 
@@ -205,35 +253,47 @@ QUERN_DEVICE void take_piece(const AttentionParams& p, const Sequence& s, const 
     }
   }
 
-  // One group of copies a block, empty ones beyond the last so that the count of groups stays right.
-  const auto issue = [&](i32 block) {
-    const u32 n = static_cast<u32>(block - begin);
-    if (block < end) {
-      reader.copy(block, n % kStages, n % kPageRing);
-      reader.copy_pages(block + kAhead, (n + kAhead) % kPageRing);
-    }
-    copy_async_commit();
-  };
-  QUERN_UNROLL for (int i = 0; i < kStages - 1; ++i) issue(begin + i);
+  QUERN_UNROLL for (int i = 0; i < kStages - 1; ++i) copy_all(begin + i);
   for (i32 block = begin; block < end; ++block) {
     if (kStages == 1) {
       sync_block();
-      issue(block);
+      copy_all(block);
       copy_async_wait<0>();
-      sync_block();
     } else {
       copy_async_wait<kStages < 2 ? 0 : kStages - 2>();
-      sync_block();
-      issue(block + kStages - 1);
     }
-    const i32 key = reader.key_of(block);
-    if (key >= mine.any.last || key + kBlock <= mine.any.first) continue;
-    const int stage = static_cast<int>(static_cast<u32>(block - begin) % kStages);
+    sync_block();
+    const i32 key = reader.key_of(block), ahead = block + kStages - 1;
+    if (key >= mine.any.last || key + kBlock <= mine.any.first) {  // none of the warp's rows sees these keys
+      if (kStages > 1) copy_all(ahead);
+      continue;
+    }
+    Scores scores;
+    rows.multiply(memory.keys + reader.stage_of(block) * kBlock * kPitchK, scores, [&](int k) {
+      if (kStages == 1) return;
+      QUERN_UNROLL for (int step = 0; step < Reader::kSteps; ++step) {
+        if (step * kStepsK / Reader::kSteps == k) reader.copy(ahead, step);
+      }
+    });
+    if (kStages > 1) reader.commit(ahead);
     const bool masked = key < mine.all.first || key + kBlock > mine.all.last;
-    rows.attend(p, s, memory.keys + stage * kBlock * kPitchK, memory.values + stage * kBlock * kPitchV, key, masked);
+    Weights weights;
+    QUERN_UNROLL for (int t = 0; t < kRowTiles; ++t) {
+      mask_scores(p, s, scores.x[t], key, masked, rows.context[t]);
+      f32 rescale[kRowsHeld];
+      if (ballot(weigh_scores(p, scores.x[t], rows.softmax[t], rescale))) rescale_tiles(rows.o[t], rescale);
+      QUERN_UNROLL for (int k = 0; k < kKeyTiles; ++k) weights.x[t][k] = to_operand<Element>(scores.x[t][k]);
+    }
+    rows.accumulate(memory.values + reader.stage_of(block) * kBlock * kPitchV, weights);
   }
-  rows.write(p, s, piece, row0);
-  if (piece.count > 1 && arrived_last(p, piece, &shared->flag)) join_pieces<kThreads>(p, s, piece);
+  sync_block();  // all warps are done with the shared memory that results are staged in
+  rows.finish_rows(p, s, piece, row0, memory.queries);
+  if (piece.count == 1) {
+    sync_warp();
+    write_rows(p, s, piece, row0, memory.queries);
+  } else if (arrived_last(p, piece, &shared->flag)) {
+    join_pieces<kThreads>(p, s, piece);
+  }
   sync_block();  // before the next piece's queries come
 }
 

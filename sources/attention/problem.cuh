@@ -18,9 +18,8 @@ inline constexpr int kBlock = BLOCK_KV;  // keys that a block of threads takes a
 inline constexpr int kRows = ROWS;       // rows of a tile
 inline constexpr int kStepsK = div_up(kDimK, 16);
 inline constexpr int kTilesV = div_up(kDimV, 16);
-// Rows in shared memory an odd number of 16 bytes apart: no bank conflicts among eight rows.
-inline constexpr int kPitchK = (kStepsK * 2 | 1) * 8;
-inline constexpr int kPitchV = (kTilesV * 2 | 1) * 8;
+inline constexpr int kPitchK = shared_pitch(kDimK);
+inline constexpr int kPitchV = shared_pitch(kDimV);
 inline constexpr f32 kLog2E = 1.44269504088896341f;
 inline constexpr f32 kLn2 = 0.69314718055994531f;
 
@@ -72,28 +71,6 @@ QUERN_DEVICE TileRange tile_range(const AttentionParams& p, const Sequence& s, i
   const Range a = visible(p, s, first_row), b = visible(p, s, last_row > first_row ? last_row : first_row);
   return {{a.first, b.last}, {b.first, a.last}};
 }
-
-// Where a sequence's keys lie: its row of the page table, or its first token in a ragged cache.
-struct Cache {
-  const i32* pages;
-  i64 token;
-};
-QUERN_DEVICE Cache cache_of(const AttentionParams& p, i32 sequence) {
-  Cache c;
-#if PAGED
-  c.pages = p.pages + (p.page_indptr ? static_cast<i64>(p.page_indptr[sequence]) : sequence * p.pages_stride);
-  c.token = 0;
-#else
-  c.pages = nullptr;
-  c.token = p.cu_kv[sequence];
-#endif
-  return c;
-}
-
-// The page that key `j` lies in, as an index into Cache::pages, and its place there. PAGE_SIZE 0: known at run time only.
-QUERN_DEVICE i32 page_size(const AttentionParams& p) { return PAGE_SIZE ? PAGE_SIZE : p.page_size; }
-QUERN_DEVICE i32 page_of(const AttentionParams& p, i32 j) { return static_cast<i32>(static_cast<u32>(j) / static_cast<u32>(page_size(p))); }
-QUERN_DEVICE i32 slot_of(const AttentionParams& p, i32 j) { return static_cast<i32>(static_cast<u32>(j) % static_cast<u32>(page_size(p))); }
 
 // What exponents are taken relative to: a row without keys yet must not give inf - inf.
 QUERN_DEVICE f32 finite_max(f32 max) { return max == -infinity() ? 0.0f : max; }

@@ -4,8 +4,9 @@
 // An item is one tile of rows of one KV head of one sequence. Items stand in the order sequence, KV head, tile; a block of
 // threads takes pieces of items: an item and a range of its KV blocks.
 //
-//  whole      one item a piece, in reverse order, so that a causal sequence's longest tiles begin first. Taken, where the
-//             kernel allows it, when no item is longer than an even share.
+//  whole      one item a piece, a sequence's tiles in reverse order: the longest of a causal sequence begin first, and the
+//             heads of one tile, which end together, stand side by side. Taken, where the kernel allows it, when no item is
+//             longer than an even share.
 //  split      every KV block, and a fixed price for each item, is a unit; the units are cut into equal runs, one a thread
 //             block. A run covers the end of one item, some whole items and the beginning of another.
 //  invariant  every item is cut into pieces by its own sequence's length alone.
@@ -37,10 +38,11 @@ QUERN_DEVICE i32 slot_of_piece(const Piece& piece, i32 i) {
   return i == 0 ? piece.first_slot : piece.next_slot + (i - 1) * piece.slot_step;
 }
 
+// Into how many pieces an item of a sequence may be cut: so many that one KV head's tiles have kInvariantPieces in all.
+QUERN_DEVICE i32 invariant_most(const Sequence& s) { return s.tiles < kInvariantPieces ? kInvariantPieces / s.tiles : 1; }
 QUERN_DEVICE i32 invariant_blocks(const Sequence& s) {
-  const i32 least = div_up(kInvariantKeys, kBlock);
-  const i32 even = div_up(s.blocks, kInvariantPieces);
-  return even > least ? even : least;
+  const i32 most = invariant_most(s), least = div_up(kInvariantKeys, kBlock), even = div_up(s.blocks, most);
+  return even > least || most == 1 ? even : least;
 }
 
 // How many units of `mode` a sequence has.
@@ -48,6 +50,7 @@ QUERN_DEVICE i64 units_of(const AttentionParams& p, const Sequence& s, Mode mode
   const i64 items = static_cast<i64>(s.tiles) * p.kv_heads;
   if (mode == Mode::whole) return items;
   if (mode == Mode::split) return items * (s.blocks + kItemPrice);
+  if (items == 0) return 0;
   return items * div_up(s.blocks, invariant_blocks(s));
 }
 
@@ -88,7 +91,7 @@ class Schedule {
   QUERN_DEVICE bool next(Sequence* s, Piece* piece) {
     for (;;) {
       if (at_ >= end_) return false;
-      const i64 unit = mode_ == Mode::whole ? total_ - 1 - at_ : at_;
+      const i64 unit = at_;
       if (mode_ == Mode::split && after_ == unit) {
         ++index_;  // a run goes on with the next sequence
         base_ = after_;
@@ -100,7 +103,9 @@ class Schedule {
       if (unit >= after_) continue;  // a sequence without queries
       if (mode_ != Mode::split) {
         at_ += parts_;
-        *piece = mode_ == Mode::whole ? whole_piece(*s, unit) : invariant_piece(*s, unit);
+        const i32 local = static_cast<i32>(unit - base_);
+        *piece = mode_ == Mode::whole ? uncut_piece(*s, local % p.kv_heads, s->tiles - 1 - local / p.kv_heads)
+                                      : invariant_piece(*s, local);
         return true;
       }
       if (split_piece(*s, piece)) return true;
@@ -160,10 +165,9 @@ class Schedule {
     base_ = scratch_->base;
   }
 
-  QUERN_DEVICE static Piece whole_piece(const Sequence& s, i32 item) {
-    return {item / s.tiles, item % s.tiles, 0, s.blocks, 0, 1, 0, 0, 0, 0};
+  QUERN_DEVICE static Piece uncut_piece(const Sequence& s, i32 head, i32 tile) {
+    return {head, tile, 0, s.blocks, 0, 1, 0, 0, 0, 0};
   }
-  QUERN_DEVICE Piece whole_piece(const Sequence& s, i64 unit) const { return whole_piece(s, static_cast<i32>(unit - base_)); }
 
   QUERN_DEVICE i64 run_begin(i32 part) const { return part * total_ / parts_; }
   QUERN_DEVICE i32 part_of(i64 unit) const { return static_cast<i32>(((unit + 1) * parts_ - 1) / total_); }
@@ -174,7 +178,7 @@ class Schedule {
     const i32 item = static_cast<i32>((at_ - base_) / length);
     const i64 start = base_ + static_cast<i64>(item) * length;
     const i32 from = static_cast<i32>(at_ - start), to = end_ - start < length ? static_cast<i32>(end_ - start) : length;
-    *piece = whole_piece(s, item);
+    *piece = uncut_piece(s, item / s.tiles, item % s.tiles);
     piece->begin = from > kItemPrice ? from - kItemPrice : 0;
     piece->end = to - kItemPrice;
     at_ = start + length;
@@ -191,21 +195,19 @@ class Schedule {
     return true;
   }
 
-  QUERN_DEVICE Piece invariant_piece(const Sequence& s, i64 unit) const {
+  QUERN_DEVICE Piece invariant_piece(const Sequence& s, i32 local) const {
     const i32 each = invariant_blocks(s), count = div_up(s.blocks, each);
-    const i32 local = static_cast<i32>(unit - base_), item = local / count;
-    // A number for the item that needs no second sum: the rows before this sequence fill at most so many tiles, and every
-    // sequence before it adds at most one.
-    const i32 number = (s.q_begin * kGroup / kRows + s.index) * p.kv_heads + item;
-    Piece piece = whole_piece(s, item);
+    const i32 item = local / count;
+    Piece piece = uncut_piece(s, item / s.tiles, item % s.tiles);
     piece.index = local % count;
     piece.count = count;
     piece.begin = piece.index * each;
     piece.end = piece.begin + each < s.blocks ? piece.begin + each : s.blocks;
-    piece.first_slot = number * kInvariantPieces;
+    const i32 head = (s.index * p.kv_heads + piece.head) * kInvariantPieces;  // a KV head's slots and counters
+    piece.first_slot = head + piece.tile * invariant_most(s);
     piece.next_slot = piece.first_slot + 1;
     piece.slot_step = 1;
-    piece.counter = number;
+    piece.counter = head + piece.tile;
     return piece;
   }
 

@@ -51,12 +51,10 @@ QUERN_DEVICE f32 logit(const AttentionParams& p, f32 product, f32 slope, i32 dis
   return fma(slope, static_cast<f32>(distance), s);
 }
 
-// Takes the products of one row tile with kTiles * 16 keys from `key` on and turns them into weights relative to the new
-// maximum. True when that has grown for one of the lane's rows: what was summed before is then to be multiplied by `rescale`.
+// Products become logits, and those of keys that a row does not see -inf.
 template <int kTiles>
-QUERN_DEVICE bool take_scores(const AttentionParams& p, const Sequence& s, Accumulator (&scores)[kTiles], i32 key,
-                              bool masked, const RowContext& rows, Softmax& softmax, f32 (&rescale)[kRowsHeld]) {
-  const f32 factor = kPlainScale ? p.scale : 1.0f;
+QUERN_DEVICE void mask_scores(const AttentionParams& p, const Sequence& s, Accumulator (&scores)[kTiles], i32 key, bool masked,
+                              const RowContext& rows) {
   if (!kPlainScale) {
     QUERN_UNROLL for (int n = 0; n < kTiles; ++n) {
       QUERN_UNROLL for (int i = 0; i < kHeld; ++i) {
@@ -76,17 +74,29 @@ QUERN_DEVICE bool take_scores(const AttentionParams& p, const Sequence& s, Accum
       }
     }
   }
+}
+
+// The maximum that exponents are relative to need not be the very maximum: it follows only when it is left behind by more
+// than this, so that what was summed before seldom has to be rescaled. 2^8 is far from overflow in every type involved.
+inline constexpr f32 kSlack = 8.0f;
+
+// Turns logits into weights relative to the maximum. True when that has changed for one of the lane's rows: what was summed
+// before is then to be multiplied by `rescale`.
+template <int kTiles>
+QUERN_DEVICE bool weigh_scores(const AttentionParams& p, Accumulator (&scores)[kTiles], Softmax& softmax,
+                               f32 (&rescale)[kRowsHeld]) {
+  const f32 factor = kPlainScale ? p.scale : 1.0f;
   f32 max[kRowsHeld];
   QUERN_UNROLL for (int h = 0; h < kRowsHeld; ++h) max[h] = -infinity();
   QUERN_UNROLL for (int n = 0; n < kTiles; ++n) {
     QUERN_UNROLL for (int i = 0; i < kHeld; ++i) max[held_row(i)] = fmax(max[held_row(i)], scores[n].x[i]);
   }
-  bool grew = false;
+  bool changed = false;
   f32 base[kRowsHeld];
   QUERN_UNROLL for (int h = 0; h < kRowsHeld; ++h) {
-    const f32 before = softmax.max[h];
-    softmax.max[h] = fmax(before, reduce_row_max(max[h]) * factor);
-    grew |= softmax.max[h] != before;
+    const f32 before = softmax.max[h], now = reduce_row_max(max[h]) * factor;
+    if (now > before + kSlack) softmax.max[h] = now;
+    changed |= softmax.max[h] != before;
     base[h] = finite_max(softmax.max[h]);
     rescale[h] = exp2(before - base[h]);
     softmax.sum[h] *= rescale[h];
@@ -98,7 +108,7 @@ QUERN_DEVICE bool take_scores(const AttentionParams& p, const Sequence& s, Accum
       softmax.sum[h] += scores[n].x[i];
     }
   }
-  return grew;
+  return changed;
 }
 
 // What was summed before the maximum grew.

@@ -45,7 +45,7 @@ TEST(Key, GoldenKey) {
   const cache::Key empty = key_of("");  // XXH3-128 of nothing, as xxHash documents it
   EXPECT_EQ(empty.high, 0x99aa06d3014798d8u);
   EXPECT_EQ(empty.low, 0x6001c324468d497fu);
-  const cache::Key key = key_of(text_of(sample()));  // GoldenText's, hashed by another implementation's binding
+  const cache::Key key = key_of(text_of(sample()));  // of GoldenText, as xxHash's Python package computes it
   EXPECT_EQ(key.high, 0x5a4f58367f60e0eau);
   EXPECT_EQ(key.low, 0x5a36a15982262234u);
 }

@@ -1,0 +1,123 @@
+// Bundles: flat files of entries, the same to the byte for the same entries.
+//
+//   bundle  = header index records
+//   header  = magic format zero count size index_sum header_sum            64 bytes
+//   magic   = "quernbdl"                                                    8 bytes
+//   format  = u32                                                           1
+//   zero    = u32                                                           0
+//   count   = u64                                                           number of entries
+//   size    = u64                                                           bytes in the whole file
+//   index_sum  = XXH3-128 of the index                                     16 bytes
+//   header_sum = XXH3-128 of the 48 bytes before it                        16 bytes
+//   index   = { key offset length sha256 } * count                         64 bytes each, strictly ascending by key
+//   key     = 16 bytes, most significant first
+//   offset  = u64, from the beginning of the file                          records follow each other without gaps
+//   length  = u64
+//   sha256  = 32 bytes, of the record
+//   record  = sum kind registers shared_bytes local_bytes lengths image_length texts image
+//   sum     = XXH3-128 of the entry as checksum.h computes it (created, compile_ms 0, log empty)
+//   kind    = u32                                                           1 image, 2 tuning
+//   registers, shared_bytes, local_bytes = i32 each
+//   lengths = u32 * 6                                                       of the texts
+//   image_length = u64
+//   texts   = text op target entry_name compiler_kind compiler_build
+//
+// Numbers are least significant byte first. There are no times, and no log (it may name temporary files), so that
+// neither the order of insertion nor the machine shows. A hit checks `sum`, which is fast; verifying and importing
+// check the SHA-256 too. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cache/checksum.h"
+#include "cache/entries.h"
+#include "cache/store.h"
+
+namespace quern::cache {
+
+// Thrown by what reads or writes a bundle.
+class BundleError : public std::exception {
+ public:
+  enum class What : std::uint8_t { not_found, io, damaged };
+  BundleError(What what, std::string text) : what_(what), text_(std::move(text)) {}
+  What kind() const noexcept { return what_; }
+  const char* what() const noexcept override { return text_.c_str(); }
+
+ private:
+  What what_;
+  std::string text_;
+};
+
+// An open bundle. Reading is by pread alone: thread-safe, and a file cut short is an error rather than a SIGBUS.
+class Bundle {
+ public:
+  struct Slot {
+    Key key;
+    std::uint64_t offset = 0, length = 0;
+    Digest digest{};
+  };
+  // Throws BundleError.
+  explicit Bundle(const std::string& path);
+  ~Bundle();
+  Bundle(const Bundle&) = delete;
+  Bundle& operator=(const Bundle&) = delete;
+
+  const std::string& path() const { return path_; }
+  const std::vector<Slot>& slots() const { return slots_; }
+
+  // As find_entry. Throws BundleError where the file cannot be read.
+  Found find(const Key& key, std::string_view text, std::string_view pin, Entry* entry) const;
+  const Slot* slot(const Key& key) const;
+  // The entry, checked by both sums. Throws BundleError naming the key.
+  Entry read_verified(const Slot& slot) const;
+  // Everything but the image, unchecked but for the lengths.
+  Row read_listed(const Slot& slot) const;
+
+ private:
+  void open_and_check();
+  std::string read(std::uint64_t offset, std::uint64_t length) const;
+  [[noreturn]] void damaged(const std::string& why) const;
+
+  std::string path_;
+  int descriptor_ = -1;
+  std::vector<Slot> slots_;
+};
+
+// Writes a bundle beside `path` and renames it into place when it is whole. Entries come in ascending order of keys.
+class BundleWriter {
+ public:
+  // Throws BundleError.
+  BundleWriter(const std::string& path, std::uint64_t count);
+  ~BundleWriter();
+  BundleWriter(const BundleWriter&) = delete;
+  BundleWriter& operator=(const BundleWriter&) = delete;
+
+  void add(const Key& key, Entry entry);
+  void finish();
+
+ private:
+  void write(std::string_view bytes, std::uint64_t offset);
+  [[noreturn]] void fail(const char* doing) const;
+
+  std::string path_, temporary_;
+  int descriptor_ = -1;
+  std::uint64_t count_, offset_;
+  std::string index_;
+};
+
+// Details that reader and writer share.
+namespace bundle_format {
+inline constexpr char kMagic[9] = "quernbdl";
+inline constexpr std::uint32_t kFormat = 1;
+inline constexpr std::size_t kHeaderSize = 64, kSummed = 48, kSlotSize = 64;
+inline constexpr std::size_t kTexts = 6;
+inline constexpr std::size_t kRecordHead = 16 + 4 * 4 + 4 * kTexts + 8;
+// In the order of the grammar.
+std::array<std::string*, kTexts> texts(Entry& entry);
+}  // namespace bundle_format
+
+}  // namespace quern::cache

@@ -1,0 +1,168 @@
+// The calls into SQLite.
+// SPDX-License-Identifier: Apache-2.0
+#include "cache/connection.h"
+
+#include <sqlite3.h>
+#include <unistd.h>
+
+namespace quern::cache {
+namespace {
+
+// SQLite itself would go to 1 GB; a kernel image or a log that large is a mistake.
+constexpr int kLongestValue = 256 << 20;
+
+}  // namespace
+
+Connection::Connection(const std::string& path, Mode mode) : process_(getpid()) {
+  const int flags = (mode == Mode::write ? SQLITE_OPEN_READWRITE : SQLITE_OPEN_READONLY) | SQLITE_OPEN_NOMUTEX |
+                    SQLITE_OPEN_NOFOLLOW | SQLITE_OPEN_PRIVATECACHE | SQLITE_OPEN_EXRESCODE;
+  const int code = sqlite3_open_v2(path.c_str(), &handle_, flags, mode == Mode::read_unlocked ? "unix-none" : nullptr);
+  if (code != SQLITE_OK) {
+    const std::string text = handle_ != nullptr ? sqlite3_errmsg(handle_) : sqlite3_errstr(code);
+    close();
+    throw SqlError(code, text);
+  }
+  try {
+    // Whatever stands in the file's schema beside our tables must not run.
+    sqlite3_db_config(handle_, SQLITE_DBCONFIG_DEFENSIVE, 1, nullptr);
+    sqlite3_db_config(handle_, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, nullptr);
+    sqlite3_db_config(handle_, SQLITE_DBCONFIG_ENABLE_TRIGGER, 0, nullptr);
+    sqlite3_db_config(handle_, SQLITE_DBCONFIG_ENABLE_VIEW, 0, nullptr);
+    sqlite3_limit(handle_, SQLITE_LIMIT_LENGTH, kLongestValue);
+    // The sidecar lock has settled who may go; only a stranger with the sqlite3 tool can be in the way here.
+    sqlite3_busy_timeout(handle_, 100);
+    execute(R"(PRAGMA temp_store = MEMORY)");  // nothing of ours in /var/tmp
+    execute(R"(PRAGMA cell_size_check = ON)");
+    execute(R"(PRAGMA mmap_size = 0)");  // a file cut short under a mapping would be a SIGBUS
+  } catch (...) {
+    close();
+    throw;
+  }
+}
+
+Connection::~Connection() { close(); }
+
+void Connection::close() noexcept {
+  if (process_ != getpid()) return;
+  for (const auto& statement : statements_) sqlite3_finalize(statement.second);
+  statements_.clear();
+  sqlite3_close(handle_);
+  handle_ = nullptr;
+}
+
+void Connection::prepare_to_write() {
+  if (ready_to_write_) return;
+  // TRUNCATE spares the folder an entry made and removed at every write. NORMAL syncs the journal before the file is
+  // touched and the file before the journal goes; what FULL adds guards the last commit only, and losing that costs one
+  // compilation.
+  execute(R"(PRAGMA journal_mode = TRUNCATE)");
+  execute(R"(PRAGMA synchronous = NORMAL)");
+  execute(R"(PRAGMA secure_delete = OFF)");  // else every evicted page is journalled and written once more
+  execute(R"(PRAGMA cache_size = -2048)");   // KiB: larger transactions spill into the file
+  ready_to_write_ = true;
+}
+
+void Connection::execute(const char* sql) {
+  const int code = sqlite3_exec(handle_, sql, nullptr, nullptr, nullptr);
+  if (code != SQLITE_OK) fail(code);
+}
+
+std::int64_t Connection::number(const char* sql) {
+  Query query(*this, sql);
+  return query.step() ? query.number(0) : 0;
+}
+
+sqlite3_stmt* Connection::prepare(const char* sql) {
+  for (const auto& [text, statement] : statements_)
+    if (text == sql) return statement;
+  statements_.reserve(statements_.size() + 1);
+  sqlite3_stmt* statement = nullptr;
+  const int code = sqlite3_prepare_v3(handle_, sql, -1, SQLITE_PREPARE_PERSISTENT, &statement, nullptr);
+  if (code != SQLITE_OK) fail(code);
+  statements_.emplace_back(sql, statement);
+  return statement;
+}
+
+std::int64_t Connection::last_id() const { return sqlite3_last_insert_rowid(handle_); }
+
+std::uint64_t Connection::changes() const { return static_cast<std::uint64_t>(sqlite3_changes64(handle_)); }
+
+void Connection::fail(int code) const {
+  throw SqlError(code, std::string(sqlite3_errmsg(handle_)) + " (SQLite " + std::to_string(code) + ")");
+}
+
+Query::Query(Connection& connection, const char* sql) : connection_(connection), statement_(connection.prepare(sql)) {}
+
+Query::~Query() {
+  sqlite3_reset(statement_);
+  sqlite3_clear_bindings(statement_);
+}
+
+Query& Query::bind(int index, std::int64_t value) {
+  const int code = sqlite3_bind_int64(statement_, index, value);
+  if (code != SQLITE_OK) connection_.fail(code);
+  return *this;
+}
+
+Query& Query::bind(int index, double value) {
+  const int code = sqlite3_bind_double(statement_, index, value);
+  if (code != SQLITE_OK) connection_.fail(code);
+  return *this;
+}
+
+Query& Query::bind_text(int index, std::string_view value) {
+  const char* data = value.empty() ? "" : value.data();  // a null pointer would bind NULL
+  const int code = sqlite3_bind_text64(statement_, index, data, value.size(), SQLITE_STATIC, SQLITE_UTF8);
+  if (code != SQLITE_OK) connection_.fail(code);
+  return *this;
+}
+
+Query& Query::bind_blob(int index, std::string_view value) {
+  const char* data = value.empty() ? "" : value.data();
+  const int code = sqlite3_bind_blob64(statement_, index, data, value.size(), SQLITE_STATIC);
+  if (code != SQLITE_OK) connection_.fail(code);
+  return *this;
+}
+
+bool Query::step() {
+  const int code = sqlite3_step(statement_);
+  if (code == SQLITE_ROW) return true;
+  if (code == SQLITE_DONE) return false;
+  connection_.fail(code);
+}
+
+std::int64_t Query::number(int column) const { return sqlite3_column_int64(statement_, column); }
+
+double Query::real(int column) const { return sqlite3_column_double(statement_, column); }
+
+std::string_view Query::bytes(int column) const {
+  const void* data = sqlite3_column_blob(statement_, column);
+  if (data == nullptr) {
+    // Either nothing is stored or SQLite had no memory to fetch it: only the former is an empty value.
+    if (sqlite3_column_bytes(statement_, column) != 0 || sqlite3_errcode(sqlite3_db_handle(statement_)) == SQLITE_NOMEM)
+      connection_.fail(SQLITE_NOMEM);
+    return {};
+  }
+  return {static_cast<const char*>(data), static_cast<std::size_t>(sqlite3_column_bytes(statement_, column))};
+}
+
+Transaction::Transaction(Connection& connection, Begin begin) : connection_(connection) {
+  connection_.prepare_to_write();
+  connection_.execute(begin == Begin::immediate ? R"(BEGIN IMMEDIATE)" : R"(BEGIN)");
+}
+
+Transaction::~Transaction() {
+  if (!open_) return;
+  try {
+    connection_.execute(R"(ROLLBACK)");
+  } catch (...) {
+    // SQLite rolls back by itself on the graver errors, and says here that there is nothing left to do.
+  }
+}
+
+void Transaction::commit() {
+  connection_.execute(R"(COMMIT)");
+  open_ = false;
+}
+
+}  // namespace quern::cache

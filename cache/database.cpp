@@ -1,0 +1,352 @@
+// The one way to the file: mutex, place, sidecar lock, file, connection, work.
+// SPDX-License-Identifier: Apache-2.0
+#include "cache/database.h"
+
+#include <fcntl.h>
+#include <sqlite3.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "cache/schema.h"
+
+namespace quern::cache {
+namespace {
+
+using What = Outcome::What;
+
+std::uint64_t file_size(const std::string& path) {
+  struct stat status;
+  return lstat(path.c_str(), &status) == 0 && status.st_size > 0 ? static_cast<std::uint64_t>(status.st_size) : 0;
+}
+
+}  // namespace
+
+// The sidecar lock for as long as the object lives.
+class Database::Hold {
+ public:
+  explicit Hold(Sidecar& sidecar) : sidecar_(sidecar) {}
+  ~Hold() {
+    if (held) sidecar_.release();
+  }
+  Hold(const Hold&) = delete;
+  Hold& operator=(const Hold&) = delete;
+  bool held = false;
+
+ private:
+  Sidecar& sidecar_;
+};
+
+Database::~Database() {
+  // Without the sidecar lock: no transaction is open, so that closing does not touch the file.
+  const SqliteSection section;
+  connection_.reset();
+}
+
+std::string Database::path() const { return place_.file(kFileName); }
+std::string Database::journal_path() const { return path() + "-journal"; }
+// While nobody writes, a journal with something in it is what a writer that died has left.
+bool Database::hot_journal() const { return file_size(journal_path()) != 0; }
+
+void Database::set_state(State state, const std::string& reason) {
+  if (state_ == state && reason_ == reason) return;
+  const bool mended = state == State::ready && (state_ == State::damaged || state_ == State::refused);
+  state_ = state;
+  reason_ = reason;
+  if (mended) notices_.add("the cache " + path() + " is in use again");
+  if (!reason.empty() && !options_.no_file) notices_.add("cache: " + reason);
+}
+
+bool Database::settle_place(bool make) {
+  if (settled_) return state_ != State::off && state_ != State::refused;
+  place_ = make ? make_place(options_) : find_place(options_);
+  const Judgement& judgement = place_.judgement;
+  switch (judgement.standing) {
+    case Standing::writable:
+      unmakable_ = false;
+      set_state(State::ready, "");
+      return settled_ = true;
+    case Standing::readable:
+      set_state(State::read_only, judgement.reason);
+      return settled_ = true;
+    case Standing::absent:
+      // That it could not be made is better known than that it looks as if it could.
+      if (unmakable_) return false;
+      set_state(State::ready, "");
+      return true;
+    case Standing::off:
+      unmakable_ = make;
+      set_state(State::off, judgement.reason);
+      return false;
+    case Standing::refused:
+      set_state(State::refused, judgement.reason);
+      return false;
+  }
+  return false;
+}
+
+Outcome Database::run(Access access, std::chrono::milliseconds patience, const Work& work) {
+  const Deadline deadline = std::chrono::steady_clock::now() + patience;
+  const std::unique_lock lock(mutex_, deadline);
+  if (!lock.owns_lock()) return {What::busy, "the cache was in use by other threads for too long"};
+  return run_locked(access, deadline, work);
+}
+
+Outcome Database::run_locked(Access access, Deadline deadline, const Work& work) {
+  if (!settle_place(access == Access::write)) {
+    // A file that is refused may have been replaced by a better one: its folder stays settled, and it is looked at
+    // again.
+    if (!settled_ || state_ == State::off) return unusable();
+  }
+  if (access == Access::write && !writable()) return unusable();
+  bool exclusive = access == Access::write;
+  for (;;) {
+    struct stat status;
+    if (access == Access::read && lstat(path().c_str(), &status) != 0 && errno == ENOENT) {
+      const SqliteSection section;
+      connection_.reset();
+      return {What::absent, path() + " is not there"};
+    }
+    Hold hold(sidecar_);
+    if (Outcome locked = lock_sidecar(hold, exclusive, deadline); !locked.done()) return locked;
+    const SqliteSection section;
+    if (!exclusive && writable() && hot_journal()) {
+      // Rolling it back writes to the file, which a shared lock does not allow.
+      exclusive = true;
+      continue;
+    }
+    try {
+      if (Outcome found = find_file(access); !found.done()) return found;
+      if (Outcome opened = open_file(access); !opened.done()) return opened;
+      work(*connection_);
+      return {};
+    } catch (const SqlError& error) {
+      return survive(error, access);
+    }
+  }
+}
+
+Outcome Database::lock_sidecar(Hold& hold, bool exclusive, Deadline deadline) {
+  if (!place_.lockable) return {};
+  Locked got = sidecar_.acquire(place_.file(kSidecarName), exclusive, writable(), place_.file_mode, deadline);
+  if (got == Locked::failed && errno == ENOENT && exclusive) {
+    // The folder went away since it was settled.
+    settled_ = false;
+    if (!settle_place(true) || !writable()) return unusable();
+    got = sidecar_.acquire(place_.file(kSidecarName), exclusive, writable(), place_.file_mode, deadline);
+  }
+  switch (got) {
+    case Locked::held:
+    case Locked::waited:
+      hold.held = true;
+      return {};
+    case Locked::busy: {
+      const std::string text =
+          path() + " was in use by other processes for " + std::to_string(options_.busy_timeout.count()) + " ms";
+      notices_.add("cache: " + text);
+      return {What::busy, text};
+    }
+    case Locked::failed:
+      break;
+  }
+  // What cannot be written here is read all the same: a writer elsewhere at worst makes a checksum fail.
+  if (!writable()) return {};
+  const std::string text = place_.file(kSidecarName) + " cannot be locked: " + std::strerror(errno);
+  notices_.add("cache: " + text);
+  return {What::failed, text};
+}
+
+Outcome Database::find_file(Access access) {
+  struct stat status;
+  const std::string file = path();
+  if (lstat(file.c_str(), &status) != 0) {
+    connection_.reset();
+    if (errno != ENOENT) return {What::failed, file + ": " + std::strerror(errno)};
+    if (access == Access::read) return {What::absent, file + " is not there"};
+    // A journal without its file would be played back into the new one.
+    unlink(journal_path().c_str());
+    const int descriptor = ::open(file.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, place_.file_mode);
+    if (descriptor < 0 || fstat(descriptor, &status) != 0) {
+      const std::string text = file + " cannot be made: " + std::strerror(errno);
+      if (descriptor >= 0) ::close(descriptor);
+      notices_.add("cache: " + text);
+      return {What::failed, text};
+    }
+    ::close(descriptor);
+  }
+  const Judgement judgement = judge_file(file, status, geteuid(), options_.shared_folder);
+  if (judgement.standing == Standing::refused) {
+    connection_.reset();
+    set_state(State::refused, judgement.reason);
+    return unusable();
+  }
+  const Identity identity{status.st_dev, status.st_ino};
+  if (connection_ != nullptr && identity != file_) connection_.reset();
+  if (damaged_ == identity) return unusable();
+  damaged_.reset();
+  file_ = identity;
+  return {};
+}
+
+Outcome Database::open_file(Access access) {
+  if (connection_ != nullptr) return {};
+  const bool hot = writable() && hot_journal();
+  std::unique_ptr<Connection> connection;
+  const auto open = [&] {
+    const auto mode = writable()        ? Connection::Mode::write
+                      : place_.lockable ? Connection::Mode::read
+                                        : Connection::Mode::read_unlocked;
+    connection = std::make_unique<Connection>(path(), mode);
+  };
+  if (hot) {
+    // Only after the roll-back does the header say what the file is.
+    open();
+    connection->number(R"(PRAGMA user_version)");
+  }
+  switch (inspect_file(path())) {
+    case FileKind::ours:
+      if (connection == nullptr) open();
+      break;
+    case FileKind::empty:
+      if (access == Access::read) return {What::absent, path() + " is empty"};
+      if (connection == nullptr) open();
+      create_schema(*connection);
+      break;
+    case FileKind::newer:
+      set_state(State::refused, path() + " was written by a newer version; it is left alone");
+      return unusable();
+    case FileKind::foreign:
+      set_state(State::refused, path() + " is not a cache of quern; it is left alone, remove it to have one there");
+      return unusable();
+    case FileKind::damaged:
+      return set_aside("its header is not whole");
+    case FileKind::unreadable: {
+      const std::string text = path() + " cannot be read: " + std::strerror(errno);
+      notices_.add("cache: " + text);
+      return {What::failed, text};
+    }
+  }
+  connection_ = std::move(connection);
+  set_state(writable() ? State::ready : State::read_only, place_.judgement.reason);
+  return {};
+}
+
+Outcome Database::survive(const SqlError& error, Access access) {
+  // After an error of the system the connection's view of the file is worth nothing; a new one finds the journal and
+  // recovers.
+  connection_.reset();
+  switch (error.code()) {
+    case SQLITE_CORRUPT:
+    case SQLITE_NOTADB:
+    case SQLITE_ERROR:       // our statements do not fit the tables
+    case SQLITE_CONSTRAINT:  // nor do the rows, as index and table disagree
+    case SQLITE_MISMATCH:
+    case SQLITE_FORMAT:
+      // Read without a lock, a file may look torn that is only being written.
+      if (place_.lockable) return set_aside(error.what());
+      break;
+    case SQLITE_BUSY:
+    case SQLITE_LOCKED:
+      return {What::busy, path() + " is locked by another program: " + error.what()};
+    default:
+      break;
+  }
+  const std::string text =
+      path() + (access == Access::read ? " cannot be read: " : " cannot be written: ") + error.what();
+  notices_.add("cache: " + text);
+  return {What::failed, text};
+}
+
+Outcome Database::set_aside(const std::string& why) {
+  damaged_ = file_;
+  set_state(State::damaged, path() + " is damaged (" + why +
+                                "); it is set aside, and kernels are kept in memory only, until a trim rebuilds it");
+  return unusable();
+}
+
+Outcome Database::rebuild(const std::function<void(Connection* old, Connection& fresh)>& fill) {
+  const std::unique_lock lock(mutex_);
+  settle_place(true);
+  if (!settled_ || !writable()) return unusable();
+  Hold hold(sidecar_);
+  const Deadline deadline = std::chrono::steady_clock::now() + options_.busy_timeout;
+  if (Outcome locked = lock_sidecar(hold, true, deadline); !locked.done()) return locked;
+  const SqliteSection section;
+  connection_.reset();
+  damaged_.reset();
+  try {
+    if (Outcome found = find_file(Access::write); !found.done()) return found;
+    return rebuild_locked(fill);
+  } catch (const SqlError& error) {
+    return {What::failed, place_.file(kRebuildName) + " cannot be written: " + error.what()};
+  }
+}
+
+Outcome Database::rebuild_locked(const std::function<void(Connection* old, Connection& fresh)>& fill) {
+  const FileKind kind = inspect_file(path());
+  if (kind == FileKind::foreign || kind == FileKind::newer)
+    return open_file(Access::write);  // says why it is left alone
+  std::unique_ptr<Connection> old;
+  // Twice: the first opening plays a journal back, on which the header depends.
+  for (const bool repaired : {false, true}) {
+    if (repaired && !repair_header(path())) break;
+    if (!repaired && kind != FileKind::ours) continue;
+    old.reset();
+    try {
+      old = std::make_unique<Connection>(path(), Connection::Mode::write);
+      old->number(R"(SELECT count(*) FROM sqlite_schema)");
+    } catch (const SqlError&) {
+      old.reset();
+    }
+  }
+  const std::string fresh_path = place_.file(kRebuildName);
+  unlink(fresh_path.c_str());
+  unlink((fresh_path + "-journal").c_str());
+  const int descriptor =
+      ::open(fresh_path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, place_.file_mode);
+  if (descriptor < 0) return {What::failed, fresh_path + " cannot be made: " + std::strerror(errno)};
+  ::close(descriptor);
+  {
+    Connection fresh(fresh_path, Connection::Mode::write);
+    create_schema(fresh);
+    fill(old.get(), fresh);
+  }
+  old.reset();
+  // In this order: a journal of the old file beside the new one would be played back into it.
+  unlink(journal_path().c_str());
+  unlink((fresh_path + "-journal").c_str());
+  if (rename(fresh_path.c_str(), path().c_str()) != 0)
+    return {What::failed, fresh_path + " cannot take the place of " + path() + ": " + std::strerror(errno)};
+  if (const int folder = ::open(place_.folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); folder >= 0) {
+    fsync(folder);
+    ::close(folder);
+  }
+  if (Outcome found = find_file(Access::write); !found.done()) return found;
+  return open_file(Access::write);
+}
+
+Database::Status Database::status() {
+  const std::unique_lock lock(mutex_);
+  settle_place(false);
+  return {state_, reason_, place_.folder.empty() ? "" : path()};
+}
+
+std::string Database::lock_folder(mode_t* file_mode) {
+  const std::unique_lock lock(mutex_, std::chrono::milliseconds{100});
+  if (!lock.owns_lock()) return "";
+  settle_place(true);
+  if (!settled_ || !writable() || state_ != State::ready) return "";
+  *file_mode = place_.file_mode;
+  return place_.folder;
+}
+
+Database::Size Database::size() {
+  const std::unique_lock lock(mutex_);
+  settle_place(false);
+  if (place_.folder.empty()) return {};
+  return {file_size(path()), file_size(journal_path())};
+}
+
+}  // namespace quern::cache

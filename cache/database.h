@@ -1,0 +1,104 @@
+// The cache file as a whole: found, locked, opened, set aside when damaged, replaced when rebuilt.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "cache/connection.h"
+#include "cache/file_lock.h"
+#include "cache/notices.h"
+#include "cache/place.h"
+#include "cache/store.h"
+
+namespace quern::cache {
+
+enum class Access : std::uint8_t { read, write };
+
+// What became of one piece of work on the file.
+struct Outcome {
+  enum class What : std::uint8_t {
+    done,
+    absent,    // no file, and the work was reading
+    busy,      // others had it up to the deadline
+    unusable,  // off, refused, damaged, or to be written where it is read only: see status()
+    failed     // an error of the system or of SQLite; the file may be used again
+  } what = What::done;
+  std::string text;
+  bool done() const { return what == What::done; }
+};
+
+// Opened by the first work that needs it, and opened again whenever the file behind the path has become another one.
+class Database {
+ public:
+  using Work = std::function<void(Connection&)>;
+
+  // Both outlive the database.
+  Database(const StoreOptions& options, Notices& notices) : options_(options), notices_(notices) {}
+  ~Database();
+
+  // Runs `work` on the file, under the sidecar lock and alone in this process. What `work` throws besides SqlError
+  // passes through; a transaction that it left open is rolled back.
+  Outcome run(Access access, const Work& work) { return run(access, options_.busy_timeout, work); }
+  Outcome run(Access access, std::chrono::milliseconds patience, const Work& work);
+
+  // Puts a new file in the place of the old one, others being locked out meanwhile. `old` is null where nothing in the
+  // old file can be read. The old file stays until the new one is whole.
+  Outcome rebuild(const std::function<void(Connection* old, Connection& fresh)>& fill);
+
+  struct Status {
+    State state;
+    std::string reason, path;
+  };
+  Status status();
+  // The folder in which a file may be locked, made if need be; empty where there is none.
+  std::string lock_folder(mode_t* file_mode);
+
+  struct Size {
+    std::uint64_t file = 0, journal = 0;
+  };
+  Size size();
+
+ private:
+  struct Identity {
+    std::uint64_t device = 0, inode = 0;
+    friend bool operator==(const Identity&, const Identity&) = default;
+  };
+  class Hold;
+
+  bool settle_place(bool make);
+  void set_state(State state, const std::string& reason);
+  bool writable() const { return place_.judgement.standing == Standing::writable; }
+  std::string path() const;
+  std::string journal_path() const;
+  bool hot_journal() const;
+  Outcome run_locked(Access access, Deadline deadline, const Work& work);
+  Outcome rebuild_locked(const std::function<void(Connection* old, Connection& fresh)>& fill);
+  Outcome lock_sidecar(Hold& hold, bool exclusive, Deadline deadline);
+  // Whether there is a file to open; makes an empty one to write into.
+  Outcome find_file(Access access);
+  Outcome open_file(Access access);
+  Outcome survive(const SqlError& error, Access access);
+  Outcome set_aside(const std::string& why);
+  Outcome unusable() const { return {Outcome::What::unusable, reason_}; }
+
+  const StoreOptions& options_;
+  Notices& notices_;
+  std::timed_mutex mutex_;
+  bool settled_ = false;
+  bool unmakable_ = false;  // the folder is not there, and making it has failed
+  Place place_;
+  State state_ = State::off;
+  std::string reason_;
+  Sidecar sidecar_;
+  std::unique_ptr<Connection> connection_;
+  Identity file_;                    // what connection_ has open
+  std::optional<Identity> damaged_;  // what is set aside
+};
+
+}  // namespace quern::cache

@@ -1,0 +1,64 @@
+// Rows: one an entry, over three tables. Everything here runs inside a caller's lock (and transaction, where it
+// writes). SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "cache/connection.h"
+#include "cache/store.h"
+
+namespace quern::cache {
+
+enum class Found : std::uint8_t {
+  yes,
+  absent,
+  other_text,      // another text under this key: damage, or a collision that nobody will ever see
+  other_compiler,  // not the one that was pinned
+  damaged          // the checksum does not fit
+};
+
+// Fills *entry only for `yes`. The text is compared first, the checksum is over the bytes in *entry.
+Found find_entry(Connection& connection, const Key& key, std::string_view text, std::string_view pin, Entry* entry);
+
+// The row whatever its text; `verified` says whether its checksum fits. False where there is none.
+struct Row {
+  Key key;
+  Entry entry;
+  std::uint64_t image_size = 0;
+  std::uint64_t last_use = 0;
+  bool verified = false;
+};
+bool read_row(Connection& connection, const Key& key, Row* row);
+
+// One row by its number; used where the index over keys is not to be trusted.
+bool read_row_by_id(Connection& connection, std::int64_t id, Row* row);
+std::int64_t last_row_id(Connection& connection);
+
+// Every row without its image, in the order of ids; `verified` is not computed.
+void list_rows(Connection& connection, const std::function<void(Row&)>& visit);
+
+// Replaces whatever stands under the key. `day` as in touch_rows.
+void insert_entry(Connection& connection, const Key& key, const Entry& entry, std::int64_t day);
+// Keeps the place in the order of use that the row had elsewhere.
+void insert_row(Connection& connection, const Row& row);
+bool remove_entry(Connection& connection, const Key& key);
+void remove_row(Connection& connection, std::int64_t id);
+
+// Those of `keys` whose rows were last marked on another day than `day` (days since 1970; only compared for equality,
+// so that a clock set back does no harm).
+std::vector<Key> stale_uses(Connection& connection, std::span<const Key> keys, std::int64_t day);
+void touch_rows(Connection& connection, std::span<const Key> keys, std::int64_t day);
+
+struct Totals {
+  std::uint64_t entries = 0, image_bytes = 0;
+};
+Totals count_rows(Connection& connection);
+
+// Whether "kind build" of the entry's compiler is what was pinned; an empty pin takes any.
+bool pinned(std::string_view pin, std::string_view kind, std::string_view build);
+
+}  // namespace quern::cache

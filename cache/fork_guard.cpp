@@ -1,0 +1,136 @@
+// The handlers that run around fork(), and the table of descriptors that they close.
+// SPDX-License-Identifier: Apache-2.0
+#include "cache/fork_guard.h"
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <mutex>
+#include <new>
+#include <utility>
+
+namespace quern::cache {
+namespace {
+
+// A node lives inside no Descriptor, since those move; the list is short (one lock file a store, one descriptor a
+// flight).
+struct Node {
+  std::uint64_t ticket;
+  int descriptor;
+  pid_t process;
+  Node* next;
+};
+
+struct Guard {
+  std::mutex mutex;
+  std::shared_mutex sqlite;
+  Node* head = nullptr;
+  Node* abandoned = nullptr;  // a parent's, closed here: freeing is not safe right after fork()
+  std::uint64_t last_ticket = 0;
+
+  Guard() { pthread_atfork(&before, &in_parent, &in_child); }
+
+  static void before();
+  static void in_parent();
+  static void in_child();
+};
+
+// Never destroyed: descriptors may be closed, and the process may fork, while static objects go away.
+Guard& guard() {
+  static Guard* const instance = new Guard;
+  return *instance;
+}
+
+void Guard::before() {
+  guard().sqlite.lock();
+  guard().mutex.lock();
+}
+
+void Guard::in_parent() {
+  guard().mutex.unlock();
+  guard().sqlite.unlock();
+}
+
+void Guard::in_child() {
+  while (Node* const node = guard().head) {
+    ::close(node->descriptor);
+    guard().head = node->next;
+    node->next = guard().abandoned;
+    guard().abandoned = node;
+  }
+  guard().mutex.unlock();
+  // Not unlocked: a reader-writer lock knows its writer by thread number, and the child's is another one.
+  new (&guard().sqlite) std::shared_mutex;
+}
+
+}  // namespace
+
+Descriptor Descriptor::open(const char* path, int flags, mode_t mode) noexcept {
+  Descriptor result;
+  try {
+    auto* node = new Node{0, -1, getpid(), nullptr};
+    // Opened under the mutex: a fork in between would leave the child a descriptor that nobody closes.
+    const std::lock_guard lock(guard().mutex);
+    node->descriptor = ::open(path, flags | O_CLOEXEC, mode);
+    if (node->descriptor < 0) {
+      delete node;
+      return result;
+    }
+    node->ticket = ++guard().last_ticket;
+    node->next = guard().head;
+    guard().head = node;
+    result.descriptor_ = node->descriptor;
+    result.ticket_ = node->ticket;
+  } catch (...) {
+    errno = ENOMEM;
+  }
+  return result;
+}
+
+Descriptor::Descriptor(Descriptor&& other) noexcept
+    : descriptor_(std::exchange(other.descriptor_, -1)), ticket_(std::exchange(other.ticket_, 0)) {}
+
+Descriptor& Descriptor::operator=(Descriptor&& other) noexcept {
+  if (this != &other) {
+    close();
+    descriptor_ = std::exchange(other.descriptor_, -1);
+    ticket_ = std::exchange(other.ticket_, 0);
+  }
+  return *this;
+}
+
+void Descriptor::close() noexcept {
+  descriptor_ = -1;
+  close_ticket(std::exchange(ticket_, 0));
+}
+
+std::uint64_t Descriptor::release_to_ticket() noexcept {
+  descriptor_ = -1;
+  return std::exchange(ticket_, 0);
+}
+
+void Descriptor::close_ticket(std::uint64_t ticket) noexcept {
+  if (ticket == 0) return;
+  const std::lock_guard lock(guard().mutex);
+  for (Node** link = &guard().head; *link != nullptr; link = &(*link)->next) {
+    Node* const node = *link;
+    if (node->ticket != ticket) continue;
+    *link = node->next;
+    if (node->process == getpid()) {
+      // Let go first: a child made this instant may not have closed its copy yet, which would keep the lock alive.
+      struct flock whole = {};
+      whole.l_type = F_UNLCK;
+      whole.l_whence = SEEK_SET;
+      fcntl(node->descriptor, F_OFD_SETLK, &whole);
+    }
+    ::close(node->descriptor);
+    delete node;
+    return;
+  }
+}
+
+SqliteSection::SqliteSection() : lock_(guard().sqlite) {}
+
+}  // namespace quern::cache

@@ -1,0 +1,30 @@
+// What the store has to tell, gathered under its locks and told without them.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+#include <mutex>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace quern::cache {
+
+class Notices {
+ public:
+  explicit Notices(std::function<void(std::string_view)> callback) : callback_(std::move(callback)) {}
+
+  // Told once: the same words again are dropped, and after a great many different ones all are.
+  void add(std::string text);
+  // To be called without any lock held. What the callback throws is dropped.
+  void deliver() noexcept;
+
+ private:
+  std::function<void(std::string_view)> callback_;
+  std::mutex mutex_;
+  std::set<std::string> told_;
+  std::vector<std::string> pending_;
+};
+
+}  // namespace quern::cache

@@ -1,0 +1,86 @@
+// The parts of the border that are off the hot path.
+// SPDX-License-Identifier: Apache-2.0
+#include "capi/abi.h"
+
+#include <new>
+#include <system_error>
+
+namespace quern::capi {
+namespace {
+
+// Every struct begins with two 32-bit fields; none comes near the upper bound.
+constexpr std::uint32_t kSmallest = 8;
+constexpr std::uint32_t kLargest = 65'536;
+
+std::int32_t report(quern_error* error, std::int32_t status, std::int64_t native, std::string_view text) noexcept {
+  if (error == nullptr || error->size < kSmallest || error->size > kLargest) return status;
+  error->status = status;
+  if (error->size >= offsetof(quern_error, native) + sizeof(error->native)) error->native = native;
+  if (error->size > offsetof(quern_error, text)) {
+    const std::size_t room = error->size - offsetof(quern_error, text);
+    copy_text(text, error->text, std::min(room, sizeof(error->text)));
+  }
+  return status;
+}
+
+}  // namespace
+
+std::int32_t report_current_exception(quern_error* error) noexcept {
+  try {
+    throw;
+  } catch (const Error& failure) {
+    return report(error, failure.status(), failure.native(), failure.text());
+  } catch (const std::bad_alloc&) {
+    return report(error, QUERN_NO_MEMORY, 0, "out of memory");
+  } catch (const std::system_error& failure) {
+    return report(error, QUERN_INTERNAL, failure.code().value(), failure.what());
+  } catch (const std::exception& failure) {
+    return report(error, QUERN_INTERNAL, 0, failure.what());
+  } catch (...) {
+    return report(error, QUERN_INTERNAL, 0, "an exception of an unknown type");
+  }
+}
+
+void copy_text(std::string_view text, char* buffer, std::size_t size) noexcept {
+  if (size == 0) return;
+  std::size_t length = std::min(text.size(), size - 1);
+  if (length < text.size()) {
+    // Back over the continuation bytes to the start of the character that does not fit.
+    while (length > 0 && (static_cast<unsigned char>(text[length]) & 0xC0) == 0x80) --length;
+  }
+  std::memcpy(buffer, text.data(), length);
+  buffer[length] = '\0';
+}
+
+void fail_null(const char* name) { throw Error(QUERN_INVALID, std::string(name) + " is NULL"); }
+
+void check_flags(const char* field, std::uint32_t given, std::uint32_t known) {
+  if ((given & ~known) == 0) return;
+  constexpr char kDigits[] = "0123456789abcdef";
+  const auto hex = [&](std::uint32_t bits) {
+    std::string digits;
+    for (int shift = 28; shift >= 0; shift -= 4) {
+      if (!digits.empty() || bits >> shift != 0 || shift == 0) digits += kDigits[(bits >> shift) & 15];
+    }
+    return "0x" + digits;
+  };
+  throw Error(QUERN_INVALID,
+              std::string(field) + " has unknown bits " + hex(given & ~known) + "; known are " + hex(known));
+}
+
+void check_size(const char* name, const void* given, std::uint32_t size, std::size_t ours) {
+  if (size < kSmallest || size > kLargest) {
+    throw Error(QUERN_INVALID, std::string(name) + ".size is " + std::to_string(size) + "; set it to sizeof(" + name +
+                                   "), which is " + std::to_string(ours) + " in this version");
+  }
+  const auto* const bytes = static_cast<const unsigned char*>(given);
+  for (std::size_t i = ours; i < size; ++i) {
+    if (bytes[i] != 0) {
+      throw Error(QUERN_INVALID, std::string(name) + ".size is " + std::to_string(size) + " and byte " +
+                                     std::to_string(i) + " is not zero; this version of quern knows the first " +
+                                     std::to_string(ours) + " bytes, so a newer field is set that it cannot honour");
+    }
+  }
+}
+
+}  // namespace quern::capi

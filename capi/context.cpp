@@ -1,0 +1,156 @@
+// Making, describing and ending a context.
+// SPDX-License-Identifier: Apache-2.0
+#include "capi/context.h"
+
+namespace quern::capi {
+namespace {
+
+const quern_context_options& defaults() {
+  static const quern_context_options zeroed = [] {
+    quern_context_options options{};
+    options.size = sizeof(options);
+    return options;
+  }();
+  return zeroed;
+}
+
+std::unique_ptr<jit::Driver> open_host_device(const Options& options) {
+  jit::HostOptions host = options.host;
+  if (options.target) {
+    if (options.target->family() != jit::Family::host) {
+      throw Error(QUERN_INVALID,
+                  "target is \"" + options.target->name() + "\"; device_type kDLCPU allows \"host\" and \"host64\"");
+    }
+    host.warp_size = jit::limits_of(*options.target).warp_size;
+  }
+  return jit::open_host(host);
+}
+
+std::unique_ptr<jit::Driver> open_driver(const Options& options) {
+  if (options.device_type == 0) return nullptr;
+  if (options.device_type == kDLCPU) return open_host_device(options);
+  std::unique_ptr<jit::Driver> driver = options.device_type == kDLCUDA
+                                            ? jit::open_cuda(options.device_id, options.search_dirs)
+                                            : jit::open_hip(options.device_id, options.search_dirs);
+  const jit::Target own = driver->device().limits.target;
+  if (options.target && *options.target != own) {
+    throw Error(QUERN_INVALID, "target is \"" + options.target->name() + "\", but device " +
+                                   std::to_string(options.device_id) + " is \"" + own.name() +
+                                   "\"; leave target NULL, or use device_type 0 to warm for another target");
+  }
+  return driver;
+}
+
+cache::StoreOptions store_options(const quern_context& context) {
+  cache::StoreOptions options = context.options.store;
+  options.notice = [&notify = context.notify](std::string_view text) { notify.cache(text); };
+  return options;
+}
+
+jit::EngineOptions engine_options(const quern_context& context) {
+  jit::EngineOptions options;
+  options.driver = context.driver.get();
+  options.store = context.store.get();
+  options.compilers = context.compilers.get();
+  options.describe = ops::describe;
+  options.compile_threads = context.options.compile_threads;
+  options.flight_timeout = context.options.flight_timeout;
+  options.compiler_pin = context.options.compiler_pin;
+  options.event = [&notify = context.notify](const jit::Event& event) { notify.event(event); };
+  return options;
+}
+
+}  // namespace
+
+void fail_context(const quern_context* context) {
+  if (context == nullptr) fail_null("context");
+  context->fork.check();
+  throw Error(QUERN_INTERNAL, "context was refused without a reason");
+}
+
+void fail_no_device() {
+  throw Error(QUERN_INVALID, "context has no device; make one whose device_type is kDLCUDA, kDLROCM or kDLCPU");
+}
+
+}  // namespace quern::capi
+
+using namespace quern;
+using namespace quern::capi;
+
+quern_context::quern_context(const quern_context_options& given)
+    : notify(given),
+      options(read_options(given)),
+      store(std::make_unique<cache::Store>(store_options(*this))),
+      compilers(std::make_unique<jit::Compilers>(options.compilers)),
+      driver(open_driver(options)),
+      engine(std::make_unique<jit::Engine>(engine_options(*this))),
+      runtime{engine.get(), driver.get(), options.miss} {}
+
+std::optional<jit::Target> quern_context::target() const {
+  if (driver != nullptr) return driver->device().limits.target;
+  return options.target;
+}
+
+extern "C" {
+
+int32_t quern_context_create(const quern_context_options* options, quern_context** context, quern_error* error) {
+  return guarded(error, [&] {
+    quern_context*& made = out_parameter(context, "context");
+    const In<quern_context_options> given(options != nullptr ? options : &defaults(), "quern_context_options");
+    made = std::make_unique<quern_context>(*given).release();
+    return QUERN_OK;
+  });
+}
+
+void quern_context_destroy(quern_context* context) {
+  // In a forked child the threads to wait for do not exist and the device and the files are the parent's: all of it is
+  // abandoned.
+  if (context == nullptr || context->fork.forked()) return;
+  delete context;
+}
+
+int32_t quern_device(const quern_context* context, quern_device_info* info, quern_error* error) {
+  return guarded(error, [&] {
+    const quern_context& alive = live_with_device(context);
+    const Out<quern_device_info> out(info, "quern_device_info");
+    const jit::DeviceInfo& device = alive.driver->device();
+    quern_device_info filled{};
+    filled.device_type = device.device_type;
+    filled.device_id = device.device_id;
+    filled.warp_size = device.limits.warp_size;
+    filled.sm_count = device.sm_count;
+    filled.shared_per_block = device.limits.shared_per_block;
+    filled.l2_bytes = device.l2_bytes;
+    filled.memory_bytes = device.memory_bytes;
+    filled.driver_version = device.driver_version;
+    copy_text(device.limits.target.name(), filled.target, sizeof(filled.target));
+    copy_text(device.name, filled.name, sizeof(filled.name));
+    out.set(filled);
+    return QUERN_OK;
+  });
+}
+
+int32_t quern_get_stats(const quern_context* context, quern_stats* stats, quern_error* error) {
+  return guarded(error, [&] {
+    const quern_context& alive = live(context);
+    const Out<quern_stats> out(stats, "quern_stats");
+    const jit::EngineStats counted = alive.engine->stats();
+    quern_stats filled{};
+    filled.kernels_loaded = counted.kernels_loaded;
+    filled.cache_hits = counted.cache_hits;
+    filled.cache_misses = counted.cache_misses;
+    filled.compiled = counted.compiled;
+    filled.compile_errors = counted.compile_errors;
+    filled.rejected = counted.rejected;
+    filled.stored = counted.stored;
+    filled.store_errors = counted.store_errors;
+    filled.flight_waits = counted.flight_waits;
+    filled.pending = counted.pending;
+    filled.compile_ms = counted.compile_ms;
+    filled.load_ms = counted.load_ms;
+    out.set(filled);
+    return QUERN_OK;
+  });
+}
+
+}  // extern "C"

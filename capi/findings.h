@@ -1,0 +1,18 @@
+// Findings about the cache, as `verify` and `doctor` tell them.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "cache/store.h"
+#include "capi/list.h"
+#include "capi/quern.h"
+
+namespace quern::capi {
+
+quern_cache_state state_number(cache::State state);
+
+FindingRow make_finding_row(cache::Finding finding);
+
+// The cache file's place and state, with what to do where it cannot be used.
+FindingRow cache_finding(const cache::StoreStats& stats);
+
+}  // namespace quern::capi

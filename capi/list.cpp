@@ -1,0 +1,110 @@
+// Lists: counting, reading by index, freeing.
+// SPDX-License-Identifier: Apache-2.0
+#include "capi/list.h"
+
+#include "capi/abi.h"
+
+namespace quern::capi {
+namespace {
+
+// Fills *out with row `index` of a list that holds such rows. The typed getters take no quern_error: the status says
+// it.
+template <class Row, class T>
+std::int32_t read_row(const quern_list* list, std::uint64_t index, T* given, const char* name) noexcept {
+  return guarded(nullptr, [&] {
+    const Out<T> out(given, name);
+    if (list == nullptr) fail_null("list");
+    const auto* const rows = std::get_if<std::vector<Row>>(&list->rows);
+    if (rows == nullptr || index >= rows->size()) return QUERN_INVALID;
+    out.set(view((*rows)[index]));
+    return QUERN_OK;
+  });
+}
+
+}  // namespace
+
+EntryRow make_entry_row(cache::Listed listed, bool with_image) {
+  EntryRow row;
+  row.key = cache::to_hex(listed.key);
+  row.compiler = listed.entry.compiler_kind;
+  if (!listed.entry.compiler_build.empty()) row.compiler += ' ' + listed.entry.compiler_build;
+  row.with_image = with_image;
+  row.listed = std::move(listed);
+  return row;
+}
+
+quern_warm_result view(const WarmRow& row) {
+  quern_warm_result seen{};
+  seen.size = sizeof(seen);
+  seen.outcome = row.outcome;
+  seen.status = row.status;
+  seen.line = row.line;
+  seen.op = row.op.c_str();
+  seen.target = row.target.c_str();
+  seen.key = row.key.c_str();
+  seen.spec = row.spec.c_str();
+  seen.text = row.text.c_str();
+  seen.milliseconds = row.milliseconds;
+  return seen;
+}
+
+quern_entry view(const EntryRow& row) {
+  const cache::Entry& entry = row.listed.entry;
+  quern_entry seen{};
+  seen.size = sizeof(seen);
+  seen.layer = row.listed.layer;
+  seen.key = row.key.c_str();
+  seen.op = entry.op.c_str();
+  seen.target = entry.target.c_str();
+  seen.entry_name = entry.entry_name.c_str();
+  seen.text = entry.text.c_str();
+  seen.compiler = row.compiler.c_str();
+  seen.log = entry.log.c_str();
+  seen.image = row.with_image ? entry.image.data() : nullptr;
+  seen.image_size = row.listed.image_size;
+  seen.created = entry.created;
+  seen.last_use = row.listed.last_use;
+  seen.compile_ms = entry.compile_ms;
+  seen.registers = entry.registers;
+  seen.shared_bytes = entry.shared_bytes;
+  seen.local_bytes = entry.local_bytes;
+  seen.kind = static_cast<std::int32_t>(entry.kind);
+  return seen;
+}
+
+quern_finding view(const FindingRow& row) {
+  quern_finding seen{};
+  seen.size = sizeof(seen);
+  seen.status = row.status;
+  seen.what = row.what.c_str();
+  seen.text = row.text.c_str();
+  seen.hint = row.hint.c_str();
+  return seen;
+}
+
+}  // namespace quern::capi
+
+using namespace quern::capi;
+
+extern "C" {
+
+uint64_t quern_list_count(const quern_list* list) {
+  if (list == nullptr) return 0;
+  return std::visit([](const auto& rows) -> uint64_t { return rows.size(); }, list->rows);
+}
+
+void quern_list_free(quern_list* list) { delete list; }
+
+int32_t quern_list_warm_result(const quern_list* list, uint64_t index, quern_warm_result* result) {
+  return read_row<WarmRow>(list, index, result, "quern_warm_result");
+}
+
+int32_t quern_list_entry(const quern_list* list, uint64_t index, quern_entry* entry) {
+  return read_row<EntryRow>(list, index, entry, "quern_entry");
+}
+
+int32_t quern_list_finding(const quern_list* list, uint64_t index, quern_finding* finding) {
+  return read_row<FindingRow>(list, index, finding, "quern_finding");
+}
+
+}  // extern "C"

@@ -1,0 +1,60 @@
+// What administration calls return: rows copied out of the library, with strings of their own.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "cache/store.h"
+#include "capi/quern.h"
+
+namespace quern::capi {
+
+struct WarmRow {
+  std::int32_t outcome = QUERN_WARM_FAILED;
+  std::int32_t status = QUERN_OK;
+  std::uint32_t line = 0;
+  std::string op, target, key, spec, text;
+  double milliseconds = 0;
+};
+
+struct EntryRow {
+  cache::Listed listed;
+  std::string key;
+  std::string compiler;
+  bool with_image = false;
+};
+EntryRow make_entry_row(cache::Listed listed, bool with_image);
+
+struct FindingRow {
+  std::int32_t status = QUERN_OK;
+  std::string what, text, hint;
+};
+
+// The struct that a caller sees of a row; it points into the row.
+quern_warm_result view(const WarmRow& row);
+quern_entry view(const EntryRow& row);
+quern_finding view(const FindingRow& row);
+
+}  // namespace quern::capi
+
+struct quern_list {
+  std::variant<std::vector<quern::capi::WarmRow>, std::vector<quern::capi::EntryRow>,
+               std::vector<quern::capi::FindingRow>>
+      rows;
+};
+
+namespace quern::capi {
+
+template <class Row>
+std::unique_ptr<quern_list> make_list(std::vector<Row> rows) {
+  auto list = std::make_unique<quern_list>();
+  list->rows = std::move(rows);
+  return list;
+}
+
+}  // namespace quern::capi

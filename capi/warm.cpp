@@ -1,0 +1,175 @@
+// Warming the cache, and writing down what was specialised.
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <atomic>
+#include <condition_variable>
+#include <mutex>
+#include <system_error>
+#include <thread>
+
+#include "capi/context.h"
+#include "capi/list.h"
+#include "capi/warm_plan.h"
+#include "sources/manifest.h"
+
+namespace quern::capi {
+namespace {
+
+void warm_item(jit::Engine& engine, bool list_only, WarmItem* item) noexcept {
+  WarmRow& row = item->row;
+  quern_error error{};
+  error.size = sizeof(error);
+  row.status = guarded(&error, [&] {
+    const jit::Warmed warmed = engine.warm(*item->spec, list_only);
+    row.key = cache::to_hex(warmed.key);
+    row.milliseconds = warmed.milliseconds;
+    row.outcome = warmed.outcome == jit::Outcome::hit        ? QUERN_WARM_HIT
+                  : warmed.outcome == jit::Outcome::compiled ? QUERN_WARM_COMPILED
+                                                             : QUERN_WARM_ABSENT;
+    return QUERN_OK;
+  });
+  if (row.status == QUERN_OK) return;
+  row.outcome = QUERN_WARM_FAILED;
+  // No memory for a text: the status says what happened.
+  static_cast<void>(guarded(nullptr, [&] {
+    row.text = row.line == 0 ? error.text : "line " + std::to_string(row.line) + ": " + error.text;
+    return QUERN_OK;
+  }));
+}
+
+// Works through the items on threads of its own and hands each back, as it is done, to the thread that called.
+class Crew {
+ public:
+  Crew(jit::Engine& engine, bool list_only, std::vector<WarmItem>& items)
+      : engine_(engine), list_only_(list_only), items_(items) {
+    done_.reserve(items.size());
+  }
+  ~Crew() {
+    next_ = items_.size();  // reached early only when the caller's thread could not go on: nothing new is begun
+    for (std::thread& thread : threads_) thread.join();
+  }
+  Crew(const Crew&) = delete;
+  Crew& operator=(const Crew&) = delete;
+
+  void start(unsigned count) {
+    threads_.reserve(count);
+    try {
+      while (threads_.size() < count) threads_.emplace_back([this] { work(); });
+    } catch (const std::system_error&) {
+      // As many as the system gives; without any, the caller's thread does it all.
+      if (threads_.empty()) work();
+    }
+  }
+
+  // The next item that is done; each is given once.
+  WarmItem& take() {
+    std::unique_lock lock(mutex_);
+    ready_.wait(lock, [&] { return taken_ < done_.size(); });
+    return items_[done_[taken_++]];
+  }
+
+ private:
+  void work() noexcept {
+    for (std::size_t i = next_++; i < items_.size(); i = next_++) {
+      if (items_[i].spec) warm_item(engine_, list_only_, &items_[i]);
+      const std::lock_guard lock(mutex_);
+      done_.push_back(i);
+      ready_.notify_one();
+    }
+  }
+
+  jit::Engine& engine_;
+  const bool list_only_;
+  std::vector<WarmItem>& items_;
+  std::atomic<std::size_t> next_{0};
+  std::mutex mutex_;
+  std::condition_variable ready_;
+  std::vector<std::size_t> done_;  // room for all is reserved: a push never allocates
+  std::size_t taken_ = 0;
+  std::vector<std::thread> threads_;
+};
+
+void tell_progress(const quern_warm_options& options, std::uint64_t done, std::uint64_t total,
+                   const WarmRow& row) noexcept {
+  if (options.progress == nullptr) return;
+  const quern_warm_result result = view(row);
+  try {
+    options.progress(options.progress_user, done, total, &result);
+  } catch (...) {  // a callback's own trouble does not stop the work
+  }
+}
+
+// How many failed, and the first failure's text.
+struct Failures {
+  std::size_t count = 0;
+  std::string first;
+};
+Failures failures_among(const std::vector<WarmItem>& items) {
+  Failures failures;
+  for (const WarmItem& item : items) {
+    if (item.row.status != QUERN_OK && failures.count++ == 0) failures.first = item.row.text;
+  }
+  return failures;
+}
+
+}  // namespace
+}  // namespace quern::capi
+
+using namespace quern;
+using namespace quern::capi;
+
+extern "C" {
+
+int32_t quern_warm(quern_context* context, const quern_warm_options* options, quern_list** results,
+                   quern_error* error) {
+  return guarded(error, [&] {
+    const quern_context& alive = live(context);
+    const In<quern_warm_options> given(options, "quern_warm_options");
+    check_flags("quern_warm_options.flags", given->flags, QUERN_WARM_LIST_ONLY);
+    if (given->manifest == nullptr && given->manifest_length != 0) {
+      throw Error(QUERN_INVALID,
+                  "manifest is NULL with a manifest_length of " + std::to_string(given->manifest_length));
+    }
+    if (given->manifest == nullptr && given->model == nullptr) {
+      throw Error(QUERN_INVALID, "neither manifest nor model is given; there is nothing to warm");
+    }
+    std::vector<WarmItem> items = plan_warm(*given, read_targets(*given, alive.target()));
+    if (!items.empty()) {
+      Crew crew(*alive.engine, (given->flags & QUERN_WARM_LIST_ONLY) != 0, items);
+      crew.start(static_cast<unsigned>(std::min<std::size_t>(alive.options.compile_threads, items.size())));
+      for (std::size_t done = 1; done <= items.size(); ++done)
+        tell_progress(*given, done, items.size(), crew.take().row);
+    }
+
+    const Failures failures = failures_among(items);
+    if (results != nullptr) {
+      std::vector<WarmRow> rows;
+      rows.reserve(items.size());
+      for (WarmItem& item : items) rows.push_back(std::move(item.row));
+      *results = make_list(std::move(rows)).release();
+    }
+    if (failures.count != 0) {
+      throw Error(QUERN_PARTIAL, std::to_string(failures.count) + " of " + std::to_string(items.size()) +
+                                     " could not be made, first: " + failures.first);
+    }
+    return QUERN_OK;
+  });
+}
+
+int32_t quern_manifest(const quern_context* context, char* buffer, uint64_t* length, quern_error* error) {
+  return guarded(error, [&] {
+    const quern_context& alive = live(context);
+    uint64_t& size = out_parameter(length, "length");
+    std::vector<std::string> lines;
+    for (const jit::Spec& spec : alive.engine->specialised()) lines.push_back(ops::to_line(spec) + '\n');
+    std::sort(lines.begin(), lines.end());
+    lines.erase(std::unique(lines.begin(), lines.end()), lines.end());
+    std::string text;
+    for (const std::string& line : lines) text += line;
+    if (buffer != nullptr && size > text.size()) std::memcpy(buffer, text.c_str(), text.size() + 1);
+    size = text.size();
+    return QUERN_OK;
+  });
+}
+
+}  // extern "C"

@@ -1,0 +1,151 @@
+// From a manifest and a model to the specialisations they ask for.
+// SPDX-License-Identifier: Apache-2.0
+#include "capi/warm_plan.h"
+
+#include <algorithm>
+#include <cmath>
+#include <string_view>
+#include <unordered_set>
+
+#include "capi/abi.h"
+#include "sources/manifest.h"
+#include "sources/op.h"
+
+namespace quern::capi {
+namespace {
+
+constexpr std::uint64_t kMostTargets = 256;
+
+struct HashSpec {
+  std::size_t operator()(const jit::Spec& spec) const noexcept {
+    return std::hash<std::string_view>()({reinterpret_cast<const char*>(&spec), sizeof(spec)});
+  }
+};
+
+class Plan {
+ public:
+  void add(const jit::Spec& spec, std::uint32_t line) {
+    if (!seen_.insert(spec).second) return;
+    WarmItem item;
+    item.spec = spec;
+    item.row.line = line;
+    item.row.op = ops::all()[spec.op].name;
+    item.row.target = jit::Target::from_tag(spec.target).name();
+    item.row.spec = ops::constants_text(spec);
+    items_.push_back(std::move(item));
+  }
+  void add_failure(const Error& failure, std::uint32_t line, std::string op, std::string target) {
+    WarmItem item;
+    item.row.status = failure.status();
+    item.row.line = line;
+    item.row.op = std::move(op);
+    item.row.target = std::move(target);
+    item.row.text = line == 0 ? failure.text() : "line " + std::to_string(line) + ": " + failure.text();
+    items_.push_back(std::move(item));
+  }
+  std::vector<WarmItem> take() { return std::move(items_); }
+
+ private:
+  std::vector<WarmItem> items_;
+  std::unordered_set<jit::Spec, HashSpec> seen_;
+};
+
+void add_line(std::string_view text, std::uint32_t number, const std::vector<jit::Target>& targets, Plan* plan) {
+  std::optional<ops::ManifestLine> line;
+  try {
+    line = ops::parse_line(text);
+  } catch (const Error& failure) {
+    plan->add_failure(failure, number, "", "");
+    return;
+  }
+  if (!line) return;
+  const std::vector<jit::Target> wanted = line->target ? std::vector{*line->target} : targets;
+  if (wanted.empty()) {
+    plan->add_failure({QUERN_INVALID, "target '*' stands for the targets of the call, and none was given"}, number,
+                      line->op->name, "*");
+  }
+  for (const jit::Target target : wanted) {
+    try {
+      plan->add(ops::to_spec(*line, target), number);
+    } catch (const Error& failure) {
+      plan->add_failure(failure, number, line->op->name, target.name());
+    }
+  }
+}
+
+void add_manifest(std::string_view manifest, const std::vector<jit::Target>& targets, Plan* plan) {
+  for (std::uint32_t number = 1; !manifest.empty(); ++number) {
+    const std::size_t end = std::min(manifest.find('\n'), manifest.size());
+    add_line(manifest.substr(0, end), number, targets, plan);
+    manifest.remove_prefix(std::min(end + 1, manifest.size()));
+  }
+}
+
+void check_model(const quern_model& model) {
+  check_flags("quern_model.flags", model.flags,
+              QUERN_MODEL_SINKS | QUERN_MODEL_MLA | QUERN_MODEL_GATED_MLP | QUERN_MODEL_BLOCK_FP8);
+  const auto need = [](const char* field, std::uint32_t value) {
+    if (value == 0) throw Error(QUERN_INVALID, std::string("quern_model.") + field + " is 0; it must be given");
+  };
+  need("heads", model.heads);
+  need("kv_heads", model.kv_heads);
+  need("head_dim", model.head_dim);
+  if (!std::isfinite(model.logit_cap) || model.logit_cap < 0) {
+    throw Error(QUERN_INVALID,
+                "quern_model.logit_cap is " + std::to_string(model.logit_cap) + "; 0 (none) and up are allowed");
+  }
+}
+
+void add_model(const quern_model& model, const std::vector<jit::Target>& targets, Plan* plan) {
+  check_model(model);
+  if (targets.empty()) {
+    throw Error(QUERN_INVALID, "targets: none is given with a model, and the context has none of its own");
+  }
+  for (const jit::Target target : targets) {
+    for (const ops::Op& op : ops::all()) {
+      std::vector<jit::Spec> specs;
+      try {
+        op.list(model, jit::limits_of(target), &specs);
+      } catch (const Error& failure) {
+        plan->add_failure(failure, 0, op.name, target.name());
+        continue;
+      }
+      for (const jit::Spec& spec : specs) plan->add(spec, 0);
+    }
+  }
+}
+
+}  // namespace
+
+std::vector<jit::Target> read_targets(const quern_warm_options& options, std::optional<jit::Target> own) {
+  if (options.target_count > kMostTargets || (options.target_count != 0 && options.targets == nullptr)) {
+    throw Error(QUERN_INVALID, "targets is " + std::string(options.targets == nullptr ? "NULL" : "given") +
+                                   " with a count of " + std::to_string(options.target_count) + "; at most " +
+                                   std::to_string(kMostTargets) + " are allowed");
+  }
+  if (options.target_count == 0) return own ? std::vector{*own} : std::vector<jit::Target>{};
+  std::vector<jit::Target> targets;
+  for (std::uint64_t i = 0; i < options.target_count; ++i) {
+    const std::string place = "targets[" + std::to_string(i) + "]";
+    if (options.targets[i] == nullptr) fail_null(place.c_str());
+    try {
+      const jit::Target target = jit::Target::parse(options.targets[i]);
+      if (std::find(targets.begin(), targets.end(), target) == targets.end()) targets.push_back(target);
+    } catch (const Error& failure) {
+      throw Error(failure.status(), place + ": " + failure.text());
+    }
+  }
+  return targets;
+}
+
+std::vector<WarmItem> plan_warm(const quern_warm_options& options, const std::vector<jit::Target>& targets) {
+  Plan plan;
+  if (options.manifest != nullptr) add_manifest({options.manifest, options.manifest_length}, targets, &plan);
+  if (options.model != nullptr) {
+    const In<quern_model> model(options.model, "quern_model");
+    add_model(*model, targets, &plan);
+  }
+  return plan.take();
+}
+
+}  // namespace quern::capi

@@ -1,0 +1,167 @@
+// Looking, compiling, storing, and the counting and telling of it.
+// SPDX-License-Identifier: Apache-2.0
+#include "jit/images.h"
+
+#include <ctime>
+#include <utility>
+
+#include "jit/error.h"
+#include "jit/failure.h"
+#include "jit/key.h"
+
+namespace quern::jit {
+namespace {
+
+// So many uses of stored images make a batch worth a write.
+constexpr std::size_t kUseBatch = 32;
+
+}  // namespace
+
+Slots::Taken::Taken(Slots& slots) : slots_(slots) {
+  std::unique_lock lock(slots_.mutex_);
+  slots_.freed_.wait(lock, [this] { return slots_.free_ > 0; });
+  slots_.free_--;
+}
+
+Slots::Taken::~Taken() {
+  {
+    std::lock_guard lock(slots_.mutex_);
+    slots_.free_++;
+  }
+  slots_.freed_.notify_one();
+}
+
+std::string Wanted::name() const {
+  std::string name = unit.op;
+  for (const Constant& constant : unit.constants) name += ' ' + constant.name + '=' + constant.value;
+  return name + " for " + unit.target.name() + ", key " + cache::to_hex(key);
+}
+
+Outbox::~Outbox() {
+  for (const Event& event : events_) {
+    try {
+      tell_(event);
+    } catch (...) {
+      // A callback's exception is its own affair; what it was told about has happened all the same.
+    }
+  }
+}
+
+void Outbox::note(int kind, const Wanted& wanted, std::string_view text, double milliseconds, int status) noexcept {
+  if (!tell_) return;
+  try {
+    events_.push_back({kind, wanted.unit.op, wanted.unit.target.name(), cache::to_hex(wanted.key), std::string(text),
+                       milliseconds, status});
+  } catch (...) {
+    // No memory: the counters tell the same.
+  }
+}
+
+Images::Images(const EngineOptions& options, unsigned compile_threads) : options_(options), slots_(compile_threads) {}
+
+Wanted Images::want(const Spec& spec) const {
+  Wanted wanted;
+  wanted.unit = options_.describe(spec);
+  wanted.rendered = render(wanted.unit);
+  wanted.text = canonical_text(wanted.unit, wanted.rendered);
+  wanted.key = key_of(wanted.text);
+  return wanted;
+}
+
+bool Images::cached(const Wanted& wanted, cache::Entry* entry) noexcept {
+  return options_.store->get(wanted.key, wanted.text, options_.compiler_pin, entry);
+}
+
+Images::Image Images::obtain(const Wanted& wanted, bool anew, Outbox& outbox) {
+  Image image;
+  {
+    const cache::Flight flight = options_.store->flight(wanted.key, options_.flight_timeout);
+    if (flight.state() == cache::Flight::State::follower) counters.flight_waits++;
+    // The leader looks again too: another process may have stored it between our look and our flight.
+    if (!anew && cached(wanted, &image.entry)) {
+      image.stored = true;
+      return image;
+    }
+    image.entry = compile(wanted, outbox);
+    image.fresh = true;
+    image.stored = put(wanted, image.entry);
+  }
+  return image;
+}
+
+cache::Entry Images::compile(const Wanted& wanted, Outbox& outbox) {
+  const CompileJob job{wanted.unit.target, wanted.rendered.text, wanted.unit.entry, wanted.unit.options};
+  Compiled compiled;
+  try {
+    const Slots::Taken slot(slots_);
+    compiled = options_.compile ? options_.compile(job) : options_.compilers->compile(job);
+  } catch (...) {
+    counters.compile_errors++;
+    const Failure failure = Failure::caught();
+    outbox.note(QUERN_EVENT_FAILED, wanted, failure.text(), 0, failure.status());
+    throw;
+  }
+  counters.compiled++;
+  counters.compile_ms.fetch_add(compiled.milliseconds);
+  outbox.note(QUERN_EVENT_COMPILED, wanted, "compiled by " + compiled.compiler_kind + ' ' + compiled.compiler_build,
+              compiled.milliseconds, QUERN_OK);
+
+  cache::Entry entry;
+  entry.text = wanted.text;
+  entry.op = wanted.unit.op;
+  entry.target = wanted.unit.target.name();
+  entry.entry_name = wanted.unit.entry;
+  entry.image = std::move(compiled.image);
+  entry.compiler_kind = std::move(compiled.compiler_kind);
+  entry.compiler_build = std::move(compiled.compiler_build);
+  entry.log = std::move(compiled.log);
+  entry.compile_ms = compiled.milliseconds;
+  entry.registers = compiled.registers;
+  entry.shared_bytes = compiled.shared_bytes;
+  entry.local_bytes = compiled.local_bytes;
+  entry.created = static_cast<std::int64_t>(std::time(nullptr));
+  return entry;
+}
+
+bool Images::put(const Wanted& wanted, const cache::Entry& entry) noexcept {
+  if (options_.store->put(wanted.key, entry) == cache::Put::stored) {
+    counters.stored++;
+    return true;
+  }
+  try {
+    // Where nothing was meant to be written, nothing has failed.
+    const cache::State state = options_.store->stats().state;
+    if (state == cache::State::off || state == cache::State::read_only) return false;
+  } catch (...) {
+    // No memory to ask: it counts as failed.
+  }
+  counters.store_errors++;
+  return false;
+}
+
+void Images::reject(const Wanted& wanted, const std::string& reason, Outbox& outbox) {
+  counters.rejected++;
+  options_.store->reject(wanted.key, reason);
+  outbox.note(QUERN_EVENT_REJECTED, wanted, reason, 0, QUERN_UNSUPPORTED);
+}
+
+bool Images::note_use(const cache::Key& key) noexcept {
+  try {
+    std::lock_guard lock(uses_mutex_);
+    uses_.push_back(key);
+    return uses_.size() % kUseBatch == 0;
+  } catch (...) {
+    return false;  // no memory: one use goes unnoted
+  }
+}
+
+void Images::flush_uses() noexcept {
+  std::vector<cache::Key> batch;
+  {
+    std::lock_guard lock(uses_mutex_);
+    batch.swap(uses_);
+  }
+  if (!batch.empty()) options_.store->touch(batch);
+}
+
+}  // namespace quern::jit

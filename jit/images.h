@@ -1,0 +1,113 @@
+// From a Spec to a binary image: out of the store where it is there, else compiled and stored.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <functional>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "cache/store.h"
+#include "jit/compiler.h"
+#include "jit/engine.h"
+#include "jit/spec.h"
+#include "jit/unit.h"
+
+namespace quern::jit {
+
+// Everything that follows from a Spec without compiling.
+struct Wanted {
+  Unit unit;
+  Rendered rendered;
+  std::string text;  // canonical
+  cache::Key key;
+
+  // "attention HEAD_DIM=128 PAGE=16 for sm_90a, key 0123...": how messages name it.
+  std::string name() const;
+};
+
+// What happened, gathered while flights are open and locks held, and told once they are not: a callback may call us
+// again.
+class Outbox {
+ public:
+  explicit Outbox(const std::function<void(const Event&)>& tell) : tell_(tell) {}
+  ~Outbox();
+  Outbox(const Outbox&) = delete;
+  Outbox& operator=(const Outbox&) = delete;
+  // Never fails: an event is worth less than the kernel it speaks of.
+  void note(int kind, const Wanted& wanted, std::string_view text, double milliseconds, int status) noexcept;
+
+ private:
+  const std::function<void(const Event&)>& tell_;
+  std::vector<Event> events_;
+};
+
+struct ImageCounters {
+  std::atomic<std::uint64_t> hits{0}, misses{0}, compiled{0}, compile_errors{0}, rejected{0}, stored{0},
+      store_errors{0}, flight_waits{0};
+  std::atomic<double> compile_ms{0};
+};
+
+// Compilations at once, whoever's threads they run on.
+class Slots {
+ public:
+  explicit Slots(unsigned count) : free_(count) {}
+  class Taken {
+   public:
+    explicit Taken(Slots& slots);
+    ~Taken();
+    Taken(const Taken&) = delete;
+    Taken& operator=(const Taken&) = delete;
+
+   private:
+    Slots& slots_;
+  };
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable freed_;
+  unsigned free_;
+};
+
+class Images {
+ public:
+  struct Image {
+    cache::Entry entry;
+    bool fresh = false;   // compiled just now, rather than taken from the store
+    bool stored = false;  // is in the store, now or before
+  };
+
+  // `options` outlives this object.
+  explicit Images(const EngineOptions& options, unsigned compile_threads);
+
+  // Throws what describe() and render() throw.
+  Wanted want(const Spec& spec) const;
+  bool cached(const Wanted& wanted, cache::Entry* entry) noexcept;
+  // Under the store's single flight: looks again unless `anew`, then compiles and stores. Throws what the compiler
+  // throws.
+  Image obtain(const Wanted& wanted, bool anew, Outbox& outbox);
+  // The driver refused a stored image.
+  void reject(const Wanted& wanted, const std::string& reason, Outbox& outbox);
+
+  // Why the store does not take anything, for messages.
+  std::string store_reason() const { return options_.store->stats().reason; }
+
+  // Notes the use of a stored image; written in batches by flush_uses(), for which `true` says that it is time.
+  bool note_use(const cache::Key& key) noexcept;
+  void flush_uses() noexcept;
+
+  ImageCounters counters;
+
+ private:
+  cache::Entry compile(const Wanted& wanted, Outbox& outbox);
+  bool put(const Wanted& wanted, const cache::Entry& entry) noexcept;
+
+  const EngineOptions& options_;
+  Slots slots_;
+  std::mutex uses_mutex_;
+  std::vector<cache::Key> uses_;
+};
+
+}  // namespace quern::jit

@@ -1,0 +1,106 @@
+// The process-wide table of interned kernel texts, and what may be interned.
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <map>
+#include <mutex>
+#include <string_view>
+
+#include "jit/backend.h"
+#include "jit/error.h"
+#include "sources/kernel/kernel.h"
+
+namespace quern::ops::kernel {
+namespace {
+
+// Never destroyed: nothing of quern runs at exit, and another thread may still be in a call then.
+struct Table {
+  std::mutex mutex;
+  std::map<Text, std::uint32_t> numbers;
+  std::vector<const Text*> texts;  // by number; the map's nodes do not move
+};
+Table& table() {
+  static Table* const kept = new Table;
+  return *kept;
+}
+
+bool is_identifier(std::string_view name) {
+  const auto letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; };
+  return !name.empty() && letter(name.front()) &&
+         std::all_of(name.begin(), name.end(), [&](char c) { return letter(c) || (c >= '0' && c <= '9'); });
+}
+
+bool is_plain(std::string_view text) {
+  return std::none_of(text.begin(), text.end(),
+                      [](char c) { return static_cast<unsigned char>(c) < ' ' || c == 0x7f; });
+}
+
+[[noreturn]] void refuse(std::string text) { throw Error(QUERN_INVALID, std::move(text)); }
+
+void check_file(std::string_view what, const std::pair<std::string, std::string>& file) {
+  const std::string& name = file.first;
+  if (name.empty()) refuse("the name of a " + std::string(what) + " is empty");
+  if (!is_plain(name) || name.find_first_of("\"\\<>") != std::string::npos) {
+    refuse(std::string(what) + " name \"" + name + "\" holds a quote, bracket, backslash or control character");
+  }
+  if (name.starts_with("common/") || name.starts_with("quern/")) {
+    refuse(std::string(what) + " name \"" + name + "\": names below common/ and quern/ are quern's own");
+  }
+  const std::size_t nul = file.second.find('\0');
+  if (nul != std::string::npos)
+    refuse(std::string(what) + " \"" + name + "\" has a NUL at byte " + std::to_string(nul));
+}
+
+void check_option(const std::string& option) {
+  if (option.empty() || !is_plain(option)) refuse("option \"" + option + "\" is empty or holds a control character");
+}
+
+}  // namespace
+
+void check(const Text& text) {
+  if (!is_identifier(text.entry)) refuse("entry \"" + text.entry + "\" is not a C identifier");
+  check_file("source", text.source);
+  if (text.source.second.empty()) refuse("source \"" + text.source.first + "\" is empty");
+  for (auto header = text.headers.begin(); header != text.headers.end(); ++header) {
+    check_file("header", *header);
+    const bool twice =
+        header->first == text.source.first ||
+        std::any_of(text.headers.begin(), header, [&](const auto& other) { return other.first == header->first; });
+    if (twice) refuse("header \"" + header->first + "\" is given twice");
+  }
+  for (auto define = text.defines.begin(); define != text.defines.end(); ++define) {
+    if (!is_identifier(define->first)) refuse("constant \"" + define->first + "\" is not a C identifier");
+    if (!is_plain(define->second)) refuse("the value of constant \"" + define->first + "\" holds a control character");
+    const bool twice =
+        std::any_of(text.defines.begin(), define, [&](const auto& other) { return other.first == define->first; });
+    if (twice) refuse("constant \"" + define->first + "\" is given twice");
+  }
+  for (const std::string& option : text.options) check_option(option);
+  jit::check_options(text.options);
+}
+
+jit::Spec intern(Text text, jit::Target target) {
+  check(text);
+  Table& known = table();
+  const std::lock_guard lock(known.mutex);
+  // Room first: a text must not be in the map and missing in the list when memory runs out in between.
+  if (known.texts.size() == known.texts.capacity()) known.texts.reserve(2 * known.texts.size() + 8);
+  const auto [place, added] =
+      known.numbers.try_emplace(std::move(text), static_cast<std::uint32_t>(known.texts.size()));
+  if (added) known.texts.push_back(&place->first);
+  jit::Spec spec;
+  spec.op = tag_kernel;
+  spec.target = target.tag();
+  spec.words[0] = place->second;
+  return spec;
+}
+
+const Text& interned(const jit::Spec& spec) {
+  Table& known = table();
+  const std::lock_guard lock(known.mutex);
+  if (spec.op != tag_kernel || spec.words[0] >= known.texts.size()) {
+    throw Error(QUERN_INTERNAL, "a Spec stands for a kernel that was never interned");
+  }
+  return *known.texts[spec.words[0]];
+}
+
+}  // namespace quern::ops::kernel

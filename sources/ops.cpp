@@ -1,0 +1,45 @@
+// The list of ops, made of sources/ops.def.
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <array>
+
+#include "jit/error.h"
+#include "sources/kernel/kernel.h"
+#include "sources/op.h"
+
+#define QUERN_OP(name)         \
+  namespace quern::ops::name { \
+  extern const Op op;          \
+  }
+#include "sources/ops.def"
+#undef QUERN_OP
+
+namespace quern::ops {
+
+std::span<const Op> all() {
+  static const std::array ops = {
+#define QUERN_OP(name) name::op,
+#include "sources/ops.def"
+#undef QUERN_OP
+      kernel::op,
+  };
+  static_assert(std::tuple_size_v<decltype(ops)> == tag_kernel + 1);
+  return ops;
+}
+
+const Op* find(std::string_view name) {
+  const std::span<const Op> ops = all();
+  const auto found = std::find_if(ops.begin(), ops.end(), [&](const Op& op) { return op.name == name; });
+  return found == ops.end() ? nullptr : &*found;
+}
+
+jit::Unit describe(const jit::Spec& spec) {
+  const std::span<const Op> ops = all();
+  if (spec.op >= ops.size()) {
+    throw Error(QUERN_INTERNAL,
+                "a Spec names op " + std::to_string(spec.op) + "; there are " + std::to_string(ops.size()));
+  }
+  return ops[spec.op].unit(spec);
+}
+
+}  // namespace quern::ops

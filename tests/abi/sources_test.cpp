@@ -1,0 +1,121 @@
+// The device sources inside the library, and manifest lines taken apart and put together.
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include "jit/error.h"
+#include "sources/common_headers.h"
+#include "sources/embedded.h"
+#include "sources/kernel/kernel.h"
+#include "sources/manifest.h"
+
+namespace quern::ops {
+namespace {
+
+std::string contents(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+TEST(Embedded, HoldsEveryDeviceSourceToTheByte) {
+  const std::filesystem::path folder = QUERN_TEST_SOURCES;
+  std::size_t files = 0;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder)) {
+    if (entry.path().extension() != ".cuh") continue;
+    ++files;
+    const std::string name = entry.path().lexically_relative(folder).generic_string();
+    EXPECT_TRUE(embedded(name).text == contents(entry.path())) << name;
+  }
+  EXPECT_GT(files, 0U);
+  EXPECT_EQ(embedded().size(), files);
+  const auto by_name = [](const jit::File& a, const jit::File& b) { return a.name < b.name; };
+  EXPECT_TRUE(std::is_sorted(embedded().begin(), embedded().end(), by_name));
+  EXPECT_THROW(embedded("common/absent.cuh"), Error);
+}
+
+TEST(CommonHeaders, HaveOneBackendUnderItsCommonName) {
+  for (const auto& [target, backend] : {std::pair{"sm_90a", "common/cuda.cuh"}, {"host", "common/host.cuh"}}) {
+    const std::vector<jit::File> headers = common_headers(jit::Target::parse(target));
+    std::size_t backends = 0;
+    for (const jit::File& header : headers) {
+      EXPECT_TRUE(header.name.starts_with("common/")) << header.name;
+      EXPECT_NE(header.name, "common/cuda.cuh");
+      EXPECT_NE(header.name, "common/hip.cuh");
+      EXPECT_NE(header.name, "common/host.cuh");
+      if (header.name != "common/backend.cuh") continue;
+      ++backends;
+      EXPECT_EQ(header.text, embedded(backend).text);
+    }
+    EXPECT_EQ(backends, 1U);
+    EXPECT_TRUE(
+        std::any_of(headers.begin(), headers.end(), [](const jit::File& f) { return f.name == "common/kernel.cuh"; }));
+  }
+  EXPECT_THROW(common_headers(jit::Target()), Error);
+
+  std::string wide;
+  for (const jit::File& header : common_headers(jit::Target::parse("host64"))) {
+    if (header.name == "common/backend.cuh") wide = header.text;
+  }
+  EXPECT_NE(wide.find("QUERN_HOST_WARP 64"), std::string::npos) << wide;
+  EXPECT_NE(wide.find("common/host.cuh"), std::string::npos) << wide;
+}
+
+TEST(Manifest, PercentEncodingTakesEveryByteThereAndBack) {
+  std::string all;
+  for (int byte = 0; byte < 256; ++byte) all += static_cast<char>(byte);
+  const std::string encoded = percent_encode(all);
+  EXPECT_EQ(encoded.find_first_of(" =\n\t\r"), std::string::npos);
+  EXPECT_EQ(percent_decode(encoded), all);
+  EXPECT_EQ(percent_decode("%41%62"), "Ab");
+  EXPECT_EQ(percent_decode("x%20"), "x ");
+  for (const char* bad : {"%", "%4", "%4g", "a%%20"}) EXPECT_THROW(percent_decode(bad), Error) << bad;
+}
+
+TEST(Manifest, ALineAndItsSpecAreEachOthersInverse) {
+  kernel::Text text;
+  text.entry = "entry_point";
+  text.source = {"a b.cuh", "line one\n\t100 % == é\n"};
+  text.headers = {{"z.cuh", ""}, {"a.cuh", "x"}};
+  text.defines = {{"SECOND", "1 + 1"}, {"FIRST", ""}};
+  text.options = {"-use_fast_math", "-DA=1"};
+  text.max_shared_bytes = 4096;
+  const jit::Spec spec = kernel::intern(text, jit::Target::parse("sm_90a"));
+  const std::string line = to_line(spec);
+  EXPECT_EQ(line.find('\n'), std::string::npos);
+  const auto parsed = parse_line(line);
+  ASSERT_TRUE(parsed && parsed->target);
+  EXPECT_TRUE(to_spec(*parsed, *parsed->target) == spec) << line;
+  EXPECT_EQ(kernel::interned(spec), text);
+
+  text.defines = {{"FIRST", ""}, {"SECOND", "1 + 1"}};
+  EXPECT_FALSE(kernel::intern(text, jit::Target::parse("sm_90a")) == spec) << "the order of constants means something";
+  EXPECT_FALSE(to_spec(*parsed, jit::Target::parse("sm_80")) == spec);
+}
+
+TEST(Manifest, EmptyLinesAndCommentsSayNothing) {
+  for (const char* line : {"", "   ", "\t\r", "# kernel host", "  #"})
+    EXPECT_FALSE(parse_line(line).has_value()) << line;
+  const auto star = parse_line("kernel\t*  entry=x\r");
+  ASSERT_TRUE(star.has_value());
+  EXPECT_FALSE(star->target.has_value());
+  ASSERT_EQ(star->constants.size(), 1U);
+  EXPECT_EQ(star->constants[0].value, "x");
+}
+
+TEST(Ops, TagsAreTheirPlaces) {
+  EXPECT_EQ(all().size(), tag_kernel + std::size_t{1});
+  for (const Op& op : all()) EXPECT_EQ(find(op.name), &op);
+  EXPECT_STREQ(all()[tag_kernel].name, "kernel");
+  EXPECT_STREQ(all()[tag_attention].name, "attention");
+  EXPECT_EQ(find("none"), nullptr);
+  jit::Spec spec;
+  spec.op = 1000;
+  EXPECT_THROW(describe(spec), Error);
+}
+
+}  // namespace
+}  // namespace quern::ops
