@@ -152,7 +152,7 @@ std::string Runner::run(std::uint32_t x, std::uint32_t y, std::uint32_t z) {
   start_block(x, y, z);
   runner = this;
   watch_thread(watched_thread_);
-  release(&order_);
+  release(&begun_);
   first_step_ = true;
   current_ = grid_.seeded ? pick() : 0;
   Fiber& first = fibers_[current_];
@@ -160,7 +160,7 @@ std::string Runner::run(std::uint32_t x, std::uint32_t y, std::uint32_t z) {
   quern_switch_fiber(&thread_, first.suspended);
   after_switch(watched_thread_);
   runner = nullptr;
-  acquire(&order_);
+  acquire(&ended_);
   if (failure_.empty()) {
     failure_ = arena_.overrun();
   } else {
@@ -172,9 +172,9 @@ std::string Runner::run(std::uint32_t x, std::uint32_t y, std::uint32_t z) {
 
 void Runner::fiber_main() {
   enter_fiber(runner->watched_thread_, std::exchange(runner->first_step_, false));
-  acquire(&runner->order_);
+  acquire(&runner->begun_);
   runner->grid_.program->kernel->entry(runner->grid_.args);
-  release(&runner->order_);
+  release(&runner->ended_);
   runner->finish_fiber();
 }
 

@@ -143,7 +143,7 @@ class Runner {
   Suspended thread_ = nullptr;  // whoever called run()
   Watched watched_thread_;
   bool first_step_ = false;
-  char order_ = 0;
+  char begun_ = 0, ended_ = 0;  // as Warp::order
   std::string failure_;
 };
 
