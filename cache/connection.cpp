@@ -146,9 +146,9 @@ std::string_view Query::bytes(int column) const {
   return {static_cast<const char*>(data), static_cast<std::size_t>(sqlite3_column_bytes(statement_, column))};
 }
 
-Transaction::Transaction(Connection& connection) : connection_(connection) {
+Transaction::Transaction(Connection& connection, Begin begin) : connection_(connection) {
   connection_.prepare_to_write();
-  connection_.execute(R"(BEGIN IMMEDIATE)");
+  connection_.execute(begin == Begin::immediate ? R"(BEGIN IMMEDIATE)" : R"(BEGIN)");
 }
 
 Transaction::~Transaction() {

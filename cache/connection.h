@@ -92,7 +92,8 @@ class Query {
 // Rolled back unless committed.
 class Transaction {
  public:
-  explicit Transaction(Connection& connection);
+  enum class Begin : std::uint8_t { immediate, deferred };
+  explicit Transaction(Connection& connection, Begin begin = Begin::immediate);
   ~Transaction();
   Transaction(const Transaction&) = delete;
   Transaction& operator=(const Transaction&) = delete;

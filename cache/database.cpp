@@ -65,15 +65,19 @@ bool Database::settle_place(bool make) {
   const Judgement& judgement = place_.judgement;
   switch (judgement.standing) {
     case Standing::writable:
+      unmakable_ = false;
       set_state(State::ready, "");
       return settled_ = true;
     case Standing::readable:
       set_state(State::read_only, judgement.reason);
       return settled_ = true;
     case Standing::absent:
+      // That it could not be made is better known than that it looks as if it could.
+      if (unmakable_) return false;
       set_state(State::ready, "");
       return true;
     case Standing::off:
+      unmakable_ = make;
       set_state(State::off, judgement.reason);
       return false;
     case Standing::refused:
@@ -285,12 +289,14 @@ Outcome Database::rebuild_locked(const std::function<void(Connection* old, Conne
   if (kind == FileKind::foreign || kind == FileKind::newer)
     return open_file(Access::write);  // says why it is left alone
   std::unique_ptr<Connection> old;
-  for (const bool repair : {false, true}) {
+  // Twice: the first opening plays a journal back, on which the header depends.
+  for (const bool repaired : {false, true}) {
+    if (repaired && !repair_header(path())) break;
+    if (!repaired && kind != FileKind::ours) continue;
+    old.reset();
     try {
-      if (repair || kind == FileKind::damaged) repair_header(path());
       old = std::make_unique<Connection>(path(), Connection::Mode::write);
       old->number(R"(SELECT count(*) FROM sqlite_schema)");
-      break;
     } catch (const SqlError&) {
       old.reset();
     }

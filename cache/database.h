@@ -91,6 +91,7 @@ class Database {
   Notices& notices_;
   std::timed_mutex mutex_;
   bool settled_ = false;
+  bool unmakable_ = false;  // the folder is not there, and making it has failed
   Place place_;
   State state_ = State::off;
   std::string reason_;

@@ -16,6 +16,8 @@ namespace {
 constexpr std::uint64_t kOverheadPages = 16;
 // And those that every further entry may add.
 constexpr std::uint64_t kPagesPerEntry = 3;
+// Of a file without entries: the header, a page map, the roots of five trees.
+constexpr std::uint64_t kEmptyPages = 7;
 // Vacuumed at a time: each page may cost one in the journal.
 constexpr std::uint64_t kVacuumPages = 32;
 constexpr int kVacuumPiecesInCall = 4;
@@ -89,7 +91,8 @@ Space measure(Connection& connection) {
 bool make_room(Connection& connection, std::uint64_t limit_bytes, std::uint64_t needed) {
   const std::uint64_t reserve = journal_reserve(limit_bytes);
   needed += kOverheadPages * kPageSize;
-  if (needed + reserve > limit_bytes) return false;
+  // Before anything is evicted for an entry that will not fit in the end.
+  if (kEmptyPages * kPageSize + needed + reserve > limit_bytes) return false;
   const std::uint64_t allowed = limit_bytes - reserve - needed;
   for (Space space = measure(connection); space.used > allowed; space = measure(connection))
     if (evict_batch(connection, batch_rows(limit_bytes), space.used - allowed) == 0) return false;

@@ -8,6 +8,7 @@
 
 #include <cerrno>
 #include <mutex>
+#include <new>
 #include <utility>
 
 namespace quern::cache {
@@ -18,6 +19,7 @@ namespace {
 struct Node {
   std::uint64_t ticket;
   int descriptor;
+  pid_t process;
   Node* next;
 };
 
@@ -58,7 +60,9 @@ void Guard::in_child() {
     node->next = guard().abandoned;
     guard().abandoned = node;
   }
-  in_parent();
+  guard().mutex.unlock();
+  // Not unlocked: a reader-writer lock knows its writer by thread number, and the child's is another one.
+  new (&guard().sqlite) std::shared_mutex;
 }
 
 }  // namespace
@@ -66,7 +70,7 @@ void Guard::in_child() {
 Descriptor Descriptor::open(const char* path, int flags, mode_t mode) noexcept {
   Descriptor result;
   try {
-    auto* node = new Node{0, -1, nullptr};
+    auto* node = new Node{0, -1, getpid(), nullptr};
     // Opened under the mutex: a fork in between would leave the child a descriptor that nobody closes.
     const std::lock_guard lock(guard().mutex);
     node->descriptor = ::open(path, flags | O_CLOEXEC, mode);
@@ -114,6 +118,13 @@ void Descriptor::close_ticket(std::uint64_t ticket) noexcept {
     Node* const node = *link;
     if (node->ticket != ticket) continue;
     *link = node->next;
+    if (node->process == getpid()) {
+      // Let go first: a child made this instant may not have closed its copy yet, which would keep the lock alive.
+      struct flock whole = {};
+      whole.l_type = F_UNLCK;
+      whole.l_whence = SEEK_SET;
+      fcntl(node->descriptor, F_OFD_SETLK, &whole);
+    }
     ::close(node->descriptor);
     delete node;
     return;

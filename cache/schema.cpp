@@ -15,8 +15,12 @@ namespace {
 // first.
 constexpr std::size_t kHeaderSize = 100;
 constexpr char kMagic[] = "SQLite format 3";  // with its NUL, 16 bytes
-constexpr std::size_t kPageSizeField = 16, kWriteVersion = 18, kReadVersion = 19, kChangeCounter = 24, kPageCount = 28,
-                      kEncoding = 56, kUserVersion = 60, kApplication = 68, kPageCountValidFor = 92;
+constexpr std::size_t kLayoutField = 16, kChangeCounter = 24, kPageCount = 28, kEncoding = 56, kUserVersion = 60,
+                      kApplication = 68, kPageCountValidFor = 92;
+
+// Page size, rollback journal both to write and to read, no reserved bytes, and the payload fractions that SQLite
+// demands.
+constexpr unsigned char kLayout[8] = {kPageSize >> 8, kPageSize & 255, 1, 1, 0, 64, 32, 32};
 
 std::uint32_t field(const unsigned char* header, std::size_t offset) {
   return static_cast<std::uint32_t>(header[offset]) << 24 | static_cast<std::uint32_t>(header[offset + 1]) << 16 |
@@ -33,8 +37,8 @@ FileKind classify(const unsigned char* header, std::size_t size) {
   if (!magic) return FileKind::damaged;
   const std::uint32_t version = field(header, kUserVersion);
   if (version > kSchemaVersion && version < 1000) return FileKind::newer;
-  // Rollback journal and UTF-8, as we made it; anything else was changed by somebody, or by accident.
-  const bool whole = version == kSchemaVersion && header[kWriteVersion] == 1 && header[kReadVersion] == 1 &&
+  // As we made it; anything else was changed by somebody, or by accident.
+  const bool whole = version == kSchemaVersion && std::memcmp(header + kLayoutField, kLayout, sizeof kLayout) == 0 &&
                      field(header, kEncoding) == 1;
   return whole ? FileKind::ours : FileKind::damaged;
 }
@@ -58,8 +62,6 @@ FileKind inspect_file(const std::string& path) noexcept {
 }
 
 bool repair_header(const std::string& path) noexcept {
-  // Page size, versions, reserved bytes and payload fractions: bytes 16 to 23.
-  static constexpr unsigned char kLayout[8] = {kPageSize >> 8, kPageSize & 255, 1, 1, 0, 64, 32, 32};
   const int descriptor = ::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW);
   if (descriptor < 0) return false;
   unsigned char header[kHeaderSize];
@@ -67,7 +69,7 @@ bool repair_header(const std::string& path) noexcept {
   bool done = length >= static_cast<off_t>(kPageSize) && pread(descriptor, header, sizeof header, 0) == sizeof header;
   if (done) {
     std::memcpy(header, kMagic, 16);
-    std::memcpy(header + kPageSizeField, kLayout, sizeof kLayout);
+    std::memcpy(header + kLayoutField, kLayout, sizeof kLayout);
     const auto pages = static_cast<std::uint32_t>(static_cast<std::uint64_t>(length) / kPageSize);
     for (std::size_t i = 0; i < 4; ++i) header[kPageCount + i] = static_cast<unsigned char>(pages >> (24 - 8 * i));
     std::memcpy(header + kPageCountValidFor, header + kChangeCounter, 4);
@@ -78,10 +80,11 @@ bool repair_header(const std::string& path) noexcept {
 }
 
 void create_schema(Connection& connection) {
-  // Both hold for a file's life and must come before its first table.
+  // Deferred, since page size and vacuum mode must be set before the first page is made, and inside the transaction,
+  // since setting the vacuum mode writes that page: a file that ended there would be nobody's.
+  Transaction transaction(connection, Transaction::Begin::deferred);
   connection.execute(R"(PRAGMA page_size = 16384)");
   connection.execute(R"(PRAGMA auto_vacuum = INCREMENTAL)");
-  Transaction transaction(connection);
   // Images stand apart, so that looking through entries does not wade through them; the log before the image, so that
   // it is read without walking the image's pages. `tick` is a logical clock: the larger, the later used; `day` only
   // keeps a row from being marked more than daily.

@@ -1,5 +1,6 @@
 // The pool's threads: all signals blocked, since they are the host's to handle, and named, so that a debugger shows
-// whose they are. SPDX-License-Identifier: Apache-2.0
+// whose they are.
+// SPDX-License-Identifier: Apache-2.0
 #include "jit/compile_pool.h"
 
 #include <pthread.h>

@@ -1,5 +1,6 @@
 // What we call of libcuda, declared by ourselves, so that building needs no CUDA header. A test holds it against
-// cuda.h. SPDX-License-Identifier: Apache-2.0
+// cuda.h.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstddef>
@@ -132,8 +133,8 @@ struct Api {
 // is too old (names what it lacks), or one that finds no device (with its code).
 Api open_api(const std::vector<std::string>& search_dirs);
 
-// sm_90a for compute capability 9.0: from 9.0 on the suffix is 'a', which unlocks what that generation alone has. Throws
-// Error(QUERN_INVALID) for a device older than any target.
+// sm_90a for compute capability 9.0: from 9.0 on the suffix is 'a', which unlocks what that generation alone has.
+// Throws Error(QUERN_INVALID) for a device older than any target.
 Target target_of(int major, int minor);
 
 }  // namespace quern::jit::cuda

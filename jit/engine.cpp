@@ -2,7 +2,8 @@
 //
 // A miss goes through two flights. The first looks into the store and loads; it is short and everybody takes part. The
 // second compiles; only callers that may compile and the pool take part, so that nobody who must not compile waits for
-// a compiler. SPDX-License-Identifier: Apache-2.0
+// a compiler.
+// SPDX-License-Identifier: Apache-2.0
 #include "jit/engine.h"
 
 #include <algorithm>

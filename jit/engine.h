@@ -65,8 +65,8 @@ struct Warmed {
 class Engine {
  public:
   explicit Engine(EngineOptions options);
-  // Waits for the compilations that run in the background (those still queued are dropped), unloads the kernels, notes what
-  // was used. The driver and the store are still needed for that. In a forked child: leaves everything as it is.
+  // Waits for the compilations that run in the background (those still queued are dropped), unloads the kernels, notes
+  // what was used. The driver and the store are still needed for that. In a forked child: leaves everything as it is.
   ~Engine();
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
@@ -77,13 +77,13 @@ class Engine {
   // The kernel, made ready as `miss` allows. Throws Error: QUERN_MISS, QUERN_PENDING, QUERN_COMPILE, QUERN_NOT_FOUND,
   // QUERN_UNSUPPORTED (a target that the device does not run), QUERN_DRIVER, QUERN_STICKY, QUERN_INVALID (no device),
   // QUERN_NO_MEMORY, QUERN_FORKED. When `stream` is being captured, QUERN_CAPTURING rather than loading into it.
-  // A kernel that is cached is loaded at once under every policy; Miss::background puts off a compilation only. When that
-  // fails, the next call with Miss::background throws its Error, and the one after that tries again.
+  // A kernel that is cached is loaded at once under every policy; Miss::background puts off a compilation only. When
+  // that fails, the next call with Miss::background throws its Error, and the one after that tries again.
   const Kernel* ready(const Spec& spec, Miss miss, void* stream);
 
-  // Puts the image into the store for whatever target the Spec names, without loading it; `list_only` only looks. Throws
-  // Error: QUERN_COMPILE, QUERN_NOT_FOUND, QUERN_UNSUPPORTED, QUERN_IO (compiled, but could not be stored), QUERN_NO_MEMORY,
-  // QUERN_FORKED.
+  // Puts the image into the store for whatever target the Spec names, without loading it; `list_only` only looks.
+  // Throws Error: QUERN_COMPILE, QUERN_NOT_FOUND, QUERN_UNSUPPORTED, QUERN_IO (compiled, but could not be stored),
+  // QUERN_NO_MEMORY, QUERN_FORKED.
   Warmed warm(const Spec& spec, bool list_only);
 
   // Every Spec that was made ready or warmed, in no order.

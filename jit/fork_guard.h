@@ -1,5 +1,6 @@
 // Whether this process is a fork of the one that made an object, for the price of one load: cheap enough for every
-// launch. SPDX-License-Identifier: Apache-2.0
+// launch.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <atomic>

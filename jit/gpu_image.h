@@ -1,5 +1,6 @@
 // Whether bytes are an image that a GPU driver can be handed. Drivers take a pointer without a length and believe what
-// they read, so a short or foreign image must be found out before. SPDX-License-Identifier: Apache-2.0
+// they read, so a short or foreign image must be found out before.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <string_view>

@@ -17,7 +17,8 @@ Api open_api(const std::vector<std::string>& search_dirs) {
   search.search_dirs = search_dirs;
   search.environment_variable = "QUERN_HIP_DRIVER_DIR";
   search.toolkit_variable = "ROCM_PATH";
-  search.usual_dirs = {"/opt/rocm/lib", "/usr/lib/x86_64-linux-gnu", "/usr/lib64"};
+  search.toolkit_dirs = {"lib", "lib64"};
+  search.usual_dirs = {"/opt/rocm*/lib", "/opt/rocm*/lib64", "/usr/lib/x86_64-linux-gnu", "/usr/lib64"};
   const Library library = open_library(search);
   if (!library)
     throw Error(QUERN_NOT_FOUND, "no HIP driver: libamdhip64.so (7, 6 or 5) was not found; tried\n" + library.tried);

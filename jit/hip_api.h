@@ -78,8 +78,8 @@ struct Api {
 // that is too old (names what it lacks), or one that finds no device (with its code).
 Api open_api(const std::vector<std::string>& search_dirs);
 
-// The target named in what hipGetDeviceProperties filled in ("gfx90a:sramecc+:xnack-"); Target() when there is none. Where
-// the name stands differs between releases, so it is looked for: text between zero bytes that names a gfx target.
+// The target named in what hipGetDeviceProperties filled in ("gfx90a:sramecc+:xnack-"); Target() when there is none.
+// Where the name stands differs between releases, so it is looked for: text between zero bytes that names a gfx target.
 Target find_target(std::string_view properties);
 
 }  // namespace quern::jit::hip

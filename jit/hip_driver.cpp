@@ -1,5 +1,6 @@
 // Loading and launching through libamdhip64. HIP has no contexts worth the name: a thread has a current device, which
-// is set for a call and put back. SPDX-License-Identifier: Apache-2.0
+// is set for a call and put back.
+// SPDX-License-Identifier: Apache-2.0
 #include "jit/hip_driver.h"
 
 #include <array>

@@ -26,7 +26,8 @@ class Arena {
   Arena(const Arena&) = delete;
   Arena& operator=(const Arena&) = delete;
 
-  // For the image of this number, with these static arrays, and so much dynamic memory from now on. Throws std::bad_alloc.
+  // For the image of this number, with these static arrays, and so much dynamic memory from now on. Throws
+  // std::bad_alloc.
   void lay_out(std::uint64_t image, const q::host::SharedArray* arrays, std::uint64_t placed_bytes,
                std::uint32_t dynamic_bytes);
   // Before each block: everything 0xff, which is NaN in every floating-point type.

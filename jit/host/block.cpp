@@ -82,9 +82,9 @@ struct Calls {
 };
 
 const q::host::Table& table() {
-  static constexpr q::host::Table kTable = {
-      &Calls::self,     &Calls::sync_block, &Calls::sync_named, &Calls::sync_warp, &Calls::shuffle,  &Calls::ballot,
-      &Calls::together, &Calls::yield,      &Calls::copy,       &Calls::copy_commit, &Calls::copy_wait};
+  static constexpr q::host::Table kTable = {&Calls::self,    &Calls::sync_block,  &Calls::sync_named, &Calls::sync_warp,
+                                            &Calls::shuffle, &Calls::ballot,      &Calls::together,   &Calls::yield,
+                                            &Calls::copy,    &Calls::copy_commit, &Calls::copy_wait};
   return kTable;
 }
 
@@ -241,7 +241,8 @@ std::uint32_t Runner::pick_seeded() {
   std::uint64_t lanes = warp_[warp].runnable;
   if (lane_order_ == 1) return index_of(warp, 63 - static_cast<std::uint32_t>(std::countl_zero(lanes)));
   if (lane_order_ == 2) {
-    for (auto skip = random_.below(static_cast<std::uint32_t>(std::popcount(lanes))); skip > 0; --skip) lanes &= lanes - 1;
+    for (auto skip = random_.below(static_cast<std::uint32_t>(std::popcount(lanes))); skip > 0; --skip)
+      lanes &= lanes - 1;
   }
   return index_of(warp, static_cast<std::uint32_t>(std::countr_zero(lanes)));
 }
@@ -284,7 +285,8 @@ void Runner::yield() {
     if (warps_ > 1 && random_.once_in(2)) std::swap(priority_[random_.below(warps_)], priority_[random_.below(warps_)]);
     return switch_to(pick_seeded());
   }
-  // Lane after lane and then to the next warp: the rest of a warp that polls together must not keep others from running.
+  // Lane after lane and then to the next warp: the rest of a warp that polls together must not keep others from
+  // running.
   const std::uint32_t warp = views_[current_].warp;
   const std::uint32_t lane = views_[current_].lane;
   const std::uint64_t lanes = warp_[warp].runnable & (~1ULL << lane);

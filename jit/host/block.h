@@ -1,9 +1,9 @@
-// Runs the blocks of a grid, one after the other, on one CPU thread: a fiber for each GPU thread, and all that makes one
-// wait for another.
+// Runs the blocks of a grid, one after the other, on one CPU thread: a fiber for each GPU thread, and all that makes
+// one wait for another.
 //
 // A fiber runs until it must wait; the next one is then chosen and switched to directly. In a fair run that is the next
-// lane of the same warp, then the next warp. In a seeded run the warp of highest priority goes first, priorities being drawn
-// anew now and then: a warp may run far ahead of another, which is what shows a missing barrier.
+// lane of the same warp, then the next warp. In a seeded run the warp of highest priority goes first, priorities being
+// drawn anew now and then: a warp may run far ahead of another, which is what shows a missing barrier.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -45,8 +45,8 @@ struct Grid {
   std::uint64_t seed;
 };
 
-// What a fiber waits for. Whatever comes to be waited for later (a memory barrier with a phase, a warpgroup's products) gets a
-// line here and one in report.cpp.
+// What a fiber waits for. Whatever comes to be waited for later (a memory barrier with a phase, a warpgroup's products)
+// gets a line here and one in report.cpp.
 enum class Wait : std::uint8_t { nothing, block, named, warp, shuffle, ballot, mma, returned };
 
 const q::host::Table& table();

@@ -1,5 +1,7 @@
 // The driver of the `host` target: this machine's CPU threads as a device.
 // SPDX-License-Identifier: Apache-2.0
+#include "jit/driver.h"
+
 #include <sys/utsname.h>
 #include <unistd.h>
 
@@ -10,7 +12,6 @@
 #include <system_error>
 #include <thread>
 
-#include "jit/driver.h"
 #include "jit/error.h"
 #include "jit/host/image.h"
 #include "jit/host/pool.h"
@@ -18,8 +19,8 @@
 namespace quern::jit {
 namespace {
 
-constexpr std::int32_t kDeviceType = 1;     // DLPack's kDLCPU
-constexpr std::uint32_t kLeastSms = 4;      // so that work which is split over SMs is split here too
+constexpr std::int32_t kDeviceType = 1;  // DLPack's kDLCPU
+constexpr std::uint32_t kLeastSms = 4;   // so that work which is split over SMs is split here too
 constexpr std::uint32_t kMostThreads = 256;
 
 std::string cpu_name() {
@@ -112,8 +113,9 @@ class HostDriver final : public Driver {
  private:
   static std::uint32_t thread_count(const HostOptions& options) {
     if (options.threads > kMostThreads) {
-      throw Error(QUERN_INVALID, "host: " + std::to_string(options.threads) + " CPU threads asked for; allowed are 0 (the " +
-                                     "number of cores) to " + std::to_string(kMostThreads));
+      throw Error(QUERN_INVALID, "host: " + std::to_string(options.threads) +
+                                     " CPU threads asked for; allowed are 0 (the " + "number of cores) to " +
+                                     std::to_string(kMostThreads));
     }
     const std::uint32_t threads = options.threads != 0 ? options.threads : std::thread::hardware_concurrency();
     return std::clamp(threads, 1u, kMostThreads);
@@ -121,7 +123,7 @@ class HostDriver final : public Driver {
 
   // Why this launch cannot be, if so.
   static std::string objection(const host::Program& program, const Launch& launch, std::size_t count) {
-    const auto dims = [](const std::uint32_t (&d)[3]) {
+    const auto dims = [](const std::uint32_t(&d)[3]) {
       return "(" + std::to_string(d[0]) + ", " + std::to_string(d[1]) + ", " + std::to_string(d[2]) + ")";
     };
     const std::string kernel = "kernel " + program.name;

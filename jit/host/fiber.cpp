@@ -16,7 +16,8 @@
 #if defined(QUERN_FIBER_UCONTEXT)
 #include <ucontext.h>
 #elif defined(__x86_64__)
-// The jump, rather than a return, leaves the prediction to the indirect predictor: most switches go to where the last went.
+// The jump, rather than a return, leaves the prediction to the indirect predictor: most switches go to where the last
+// went.
 asm(R"(
 .text
 .globl quern_switch_fiber
@@ -110,7 +111,7 @@ Suspended make_fiber(unsigned char* top, void (*entry)()) {
 Suspended make_fiber(unsigned char* top, void (*entry)()) {
 #if defined(__x86_64__)
   constexpr std::size_t kFrame = 7, kEntry = 6;  // words popped by the switch, and which of them is jumped to
-  constexpr std::size_t kAbove = 9;              // the entry sees the stack as after a call: a return address, then alignment
+  constexpr std::size_t kAbove = 9;  // the entry sees the stack as after a call: a return address, then alignment
 #else
   constexpr std::size_t kFrame = 20, kEntry = 11;
   constexpr std::size_t kAbove = 8;

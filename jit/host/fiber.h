@@ -18,9 +18,9 @@ extern "C" void quern_switch_fiber(Suspended* from, Suspended to);
 // A flow that will begin at `entry`, which never returns, on the stack that ends at `top` (16-byte aligned).
 Suspended make_fiber(unsigned char* top, void (*entry)());
 
-// Stacks of one size, kept and used again. The first few thousand of the process end in a guard page; as every guard page
-// takes one of the process's memory mappings, which are limited (vm.max_map_count) and not ours alone, the others end in a
-// canary.
+// Stacks of one size, kept and used again. The first few thousand of the process end in a guard page; as every guard
+// page takes one of the process's memory mappings, which are limited (vm.max_map_count) and not ours alone, the others
+// end in a canary.
 class Stacks {
  public:
   Stacks() = default;
@@ -45,7 +45,7 @@ class Stacks {
   static constexpr std::uint64_t kCanary = 0x71756572'6e21a55aULL;
   std::uint64_t* canary(unsigned i) const { return reinterpret_cast<std::uint64_t*>(bottom(i)); }
 
-  std::size_t guard_ = 0;  // bytes
+  std::size_t guard_ = 0;    // bytes
   std::size_t guarded_ = 0;  // the first so many stacks have a guard page
   std::vector<unsigned char*> stacks_;
   struct Mapping {

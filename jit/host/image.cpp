@@ -45,8 +45,9 @@ int file_of(std::string_view bytes) {
 
 std::string path_of(int fd) { return "/proc/self/fd/" + std::to_string(fd); }
 
-// The dynamic linker takes two objects of one path for the same. A path is free again only when its descriptor is closed, by
-// us on unloading or by a program that closes descriptors that are not its own: then another number is needed.
+// The dynamic linker takes two objects of one path for the same. A path is free again only when its descriptor is
+// closed, by us on unloading or by a program that closes descriptors that are not its own: then another number is
+// needed.
 int with_unused_path(int fd) {
   Descriptor file{fd};
   while (void* known = dlopen(path_of(file.fd).c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD)) {
@@ -60,7 +61,8 @@ int with_unused_path(int fd) {
 
 }  // namespace
 
-Image::Image(std::string_view bytes, const std::string& entry, std::uint32_t warp_size, std::uint32_t max_dynamic_bytes) {
+Image::Image(std::string_view bytes, const std::string& entry, std::uint32_t warp_size,
+             std::uint32_t max_dynamic_bytes) {
   static std::atomic<std::uint64_t> count{0};
   program_.image = ++count;
   program_.name = entry;
@@ -70,7 +72,8 @@ Image::Image(std::string_view bytes, const std::string& entry, std::uint32_t war
     handle_ = dlopen(path_of(file_).c_str(), RTLD_NOW | RTLD_LOCAL);
     if (handle_ == nullptr) {
       const char* why = dlerror();
-      throw Error(QUERN_UNSUPPORTED, std::string("host: the image cannot be loaded here: ") + (why != nullptr ? why : "?"));
+      throw Error(QUERN_UNSUPPORTED,
+                  std::string("host: the image cannot be loaded here: ") + (why != nullptr ? why : "?"));
     }
     bind(entry, warp_size);
   } catch (...) {
@@ -90,8 +93,8 @@ void Image::bind(const std::string& entry, std::uint32_t warp_size) {
   };
   const auto bind = reinterpret_cast<q::host::Bind>(symbol("quern_host_bind"));
   if (const unsigned abi = bind(q::host::kAbi, &table(), &program_.module); abi != q::host::kAbi) {
-    throw Error(QUERN_UNSUPPORTED, "host: the image is for version " + std::to_string(abi) + " of the executor, this is " +
-                                       std::to_string(q::host::kAbi));
+    throw Error(QUERN_UNSUPPORTED, "host: the image is for version " + std::to_string(abi) +
+                                       " of the executor, this is " + std::to_string(q::host::kAbi));
   }
   if (program_.module.warp != warp_size) {
     throw Error(QUERN_UNSUPPORTED, "host: the image is for a warp of " + std::to_string(program_.module.warp) +
@@ -105,8 +108,8 @@ void Image::bind(const std::string& entry, std::uint32_t warp_size) {
   }
   program_.static_bytes = static_bytes(program_.module.shared);
   if (program_.static_bytes + program_.max_dynamic_bytes > kSharedLimit) {
-    throw Error(QUERN_UNSUPPORTED, "host: kernel '" + entry + "' needs " + std::to_string(program_.static_bytes) + " + " +
-                                       std::to_string(program_.max_dynamic_bytes) +
+    throw Error(QUERN_UNSUPPORTED, "host: kernel '" + entry + "' needs " + std::to_string(program_.static_bytes) +
+                                       " + " + std::to_string(program_.max_dynamic_bytes) +
                                        " bytes of shared memory (static, dynamic); a block has " +
                                        std::to_string(kSharedLimit));
   }

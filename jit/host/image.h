@@ -12,8 +12,8 @@ namespace quern::jit::host {
 
 class Image {
  public:
-  // Throws Error(QUERN_UNSUPPORTED) when the image is not for this machine, executor or warp size, and Error(QUERN_DRIVER)
-  // when the system refuses or `entry` is not in it.
+  // Throws Error(QUERN_UNSUPPORTED) when the image is not for this machine, executor or warp size, and
+  // Error(QUERN_DRIVER) when the system refuses or `entry` is not in it.
   Image(std::string_view bytes, const std::string& entry, std::uint32_t warp_size, std::uint32_t max_dynamic_bytes);
   ~Image();
   Image(const Image&) = delete;

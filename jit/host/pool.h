@@ -23,8 +23,8 @@ class Pool {
   Pool(const Pool&) = delete;
   Pool& operator=(const Pool&) = delete;
 
-  // Runs a whole grid; one at a time, others wait. Empty, or the first failure; the blocks not yet begun then never are.
-  // Throws std::bad_alloc, std::system_error.
+  // Runs a whole grid; one at a time, others wait. Empty, or the first failure; the blocks not yet begun then never
+  // are. Throws std::bad_alloc, std::system_error.
   std::string run(const Grid& grid);
 
  private:

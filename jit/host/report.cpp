@@ -28,7 +28,8 @@ std::string Runner::state_of(std::uint32_t thread) const {
       what = "running";
       break;
     case Wait::block:
-      what = "in sync_block with " + std::to_string(barriers_[0].count) + " of " + std::to_string(threads_) + " threads";
+      what =
+          "in sync_block with " + std::to_string(barriers_[0].count) + " of " + std::to_string(threads_) + " threads";
       break;
     case Wait::named:
       what = "in sync_named(" + std::to_string(f.barrier) + ") with " + std::to_string(barriers_[f.barrier].count) +
@@ -63,7 +64,8 @@ std::string Runner::describe_waits() const {
     for (to = from + 1; to < threads_ && state_of(to) == what;) ++to;
     if (++groups > kMostGroups) continue;
     if (!text.empty()) text += "; ";
-    text += (to - from == 1 ? name_of(from) : "threads " + std::to_string(from) + "-" + std::to_string(to - 1)) + ": " + what;
+    text += (to - from == 1 ? name_of(from) : "threads " + std::to_string(from) + "-" + std::to_string(to - 1)) + ": " +
+            what;
   }
   if (groups > kMostGroups) text += "; and " + std::to_string(groups - kMostGroups) + " groups more";
   return text;

@@ -4,8 +4,8 @@
 
 #include <cstddef>
 
-// The files that run on fibers are themselves compiled without ThreadSanitizer (their data is handed from fiber to fiber
-// without what it would take for synchronisation) and told of it by QUERN_HOST_TSAN.
+// The files that run on fibers are themselves compiled without ThreadSanitizer (their data is handed from fiber to
+// fiber without what it would take for synchronisation) and told of it by QUERN_HOST_TSAN.
 #ifdef __SANITIZE_THREAD__
 #define QUERN_HOST_TSAN
 #endif
@@ -43,7 +43,8 @@ struct Watched {
 };
 
 // Around a switch. The switch itself orders nothing between the two: only what the kernel asks for does.
-inline void before_switch([[maybe_unused]] Watched& from, [[maybe_unused]] Watched& to, [[maybe_unused]] bool for_ever) {
+inline void before_switch([[maybe_unused]] Watched& from, [[maybe_unused]] Watched& to,
+                          [[maybe_unused]] bool for_ever) {
 #ifdef QUERN_HOST_ASAN
   __sanitizer_start_switch_fiber(for_ever ? nullptr : &from.fake_stack, to.bottom, to.bytes);
 #endif

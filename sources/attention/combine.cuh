@@ -1,6 +1,6 @@
 // Writing results: of an item that one thread block did alone, of a piece into its slot, and of a cut item from its slots.
 //
-// A slot: kRows rows of kDimV f32 (not yet divided by the sum), then kRows maxima and kRows sums.
+// A slot: slot_rows rows of kDimV f32 (not yet divided by the sum), then as many maxima and as many sums.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -8,10 +8,16 @@
 
 namespace q {
 
-inline constexpr int kSlotSize = kRows * (kDimV + 2);
-QUERN_DEVICE f32* slot_at(const AttentionParams& p, i32 slot) { return p.partials + static_cast<i64>(slot) * kSlotSize; }
-QUERN_DEVICE f32* slot_max(f32* slot) { return slot + kRows * kDimV; }
-QUERN_DEVICE f32* slot_sum(f32* slot) { return slot + kRows * (kDimV + 1); }
+struct Slot {
+  f32* rows;
+  f32* max;
+  f32* sum;
+};
+QUERN_DEVICE Slot slot_at(const AttentionParams& p, i32 index) {
+  f32* rows = p.partials + index * p.slot_floats;
+  f32* max = rows + p.slot_rows * kDimV;
+  return {rows, max, max + p.slot_rows};
+}
 
 // Where row `row` of KV head `head` goes.
 struct RowPlace {
@@ -52,15 +58,15 @@ QUERN_DEVICE void join_pieces(const AttentionParams& p, const Sequence& s, const
   for (i32 i = thread_index(); i < (rows < kRows ? rows : kRows) * kQuads; i += kThreads) {
     const i32 row = i / kQuads, quad = i % kQuads;
     f32 max = -infinity();
-    for (i32 j = 0; j < piece.count; ++j) max = fmax(max, slot_max(slot_at(p, slot_of_piece(piece, j)))[row]);
+    for (i32 j = 0; j < piece.count; ++j) max = fmax(max, slot_at(p, slot_of_piece(piece, j)).max[row]);
     const f32 base = finite_max(max);
     f32 sum = 0.0f, acc[4] = {};
 #pragma unroll 4
     for (i32 j = 0; j < piece.count; ++j) {
-      f32* slot = slot_at(p, slot_of_piece(piece, j));
-      const f32 weight = exp2(slot_max(slot)[row] - base);
-      const vec16 part = load16(slot + row * kDimV + quad * 4);
-      sum = fma(weight, slot_sum(slot)[row], sum);
+      const Slot slot = slot_at(p, slot_of_piece(piece, j));
+      const f32 weight = exp2(slot.max[row] - base);
+      const vec16 part = load16(slot.rows + row * kDimV + quad * 4);
+      sum = fma(weight, slot.sum[row], sum);
       QUERN_UNROLL for (int c = 0; c < 4; ++c) acc[c] = fma(weight, f32_of(part.x[c]), acc[c]);
     }
     const RowPlace place = place_of(p, s, piece.head, piece.tile * kRows + row);

@@ -18,8 +18,7 @@ inline constexpr bool kOnePage = PAGE_SIZE != 0 && PAGE_SIZE % 16 == 0;
 static_assert(kRows == 16 && kBlock == 16 * kWarps, "a warp takes one tile of keys of a block");
 
 inline constexpr int kStageElements = 16 * (kPitchK + kPitchV);
-inline constexpr int kWarpBytes = kStages * kStageElements * 2;
-static_assert(kWarpBytes >= 16 * kDimV * 4, "the warp's results are joined where its stages were");
+inline constexpr int kWarpBytes = decode_warp_bytes(kDimK, kDimV, kStages);
 
 // One warp's reader of keys and values.
 struct Reader {
@@ -113,7 +112,8 @@ QUERN_DEVICE void write_result(const AttentionParams& p, const Sequence& s, cons
   sync_block();
 
   constexpr int kQuads = kDimV / 4;
-  f32* slot = piece.count > 1 ? slot_at(p, slot_of_piece(piece, piece.index)) : nullptr;
+  const bool cut = piece.count > 1;
+  const Slot slot = slot_at(p, cut ? slot_of_piece(piece, piece.index) : 0);
   const i32 rows = s.q_len * kGroup - piece.tile * kRows;
   for (i32 i = thread_index(); i < (rows < kRows ? rows : kRows) * kQuads; i += kThreads) {
     const int row = i / kQuads, quad = i % kQuads;
@@ -125,9 +125,9 @@ QUERN_DEVICE void write_result(const AttentionParams& p, const Sequence& s, cons
       sum = fma(weight, shared->sum[w][row], sum);
       QUERN_UNROLL for (int c = 0; c < 4; ++c) acc[c] = fma(weight, f32_of(part.x[c]), acc[c]);
     }
-    if (slot) {
-      store16(slot + row * kDimV + quad * 4, {{bits_of(acc[0]), bits_of(acc[1]), bits_of(acc[2]), bits_of(acc[3])}});
-      if (quad == 0) slot_max(slot)[row] = max, slot_sum(slot)[row] = sum;
+    if (cut) {
+      store16(slot.rows + row * kDimV + quad * 4, {{bits_of(acc[0]), bits_of(acc[1]), bits_of(acc[2]), bits_of(acc[3])}});
+      if (quad == 0) slot.max[row] = max, slot.sum[row] = sum;
     } else {
       const RowPlace place = place_of(p, s, piece.head, piece.tile * kRows + row);
       const Finished done = finish(p, max, sum, place.q_head);
@@ -137,7 +137,7 @@ QUERN_DEVICE void write_result(const AttentionParams& p, const Sequence& s, cons
       if (quad == 0 && place.lse) *place.lse = done.lse;
     }
   }
-  if (slot && arrived_last(p, piece, &shared->flag)) join_pieces<kThreads>(p, s, piece);
+  if (cut && arrived_last(p, piece, &shared->flag)) join_pieces<kThreads>(p, s, piece);
   sync_block();
 }
 

@@ -20,7 +20,7 @@ struct AttentionParams {
   const i32* cu_kv;       // [batch + 1], ragged only
   const f32* alibi_slopes;  // [heads]
   const f32* sinks;         // [heads]
-  f32* partials;            // slots of kRows * (HEAD_DIM_V + 2) f32
+  f32* partials;            // slots of slot_floats each
   u32* counters;            // zero between launches
   i64 q_stride_token, q_stride_head;
   i64 k_stride_head, v_stride_head;
@@ -29,11 +29,13 @@ struct AttentionParams {
   i64 out_stride_token, out_stride_head;
   i64 lse_stride_token, lse_stride_head;
   i64 pages_stride;
+  i64 slot_floats;  // slot_size(slot_rows, HEAD_DIM_V)
   i32 batch;
   i32 kv_heads;
   i32 page_size;
   i32 window_left;   // keys j >= position - window_left; kUnbounded: all
   i32 window_right;  // keys j <= position + window_right; 0 is causal
+  i32 slot_rows;     // no tile has more rows in use
   i32 parts;         // blocks that share the work when it is split
   i32 invariant;     // split each sequence by its own length only
   f32 scale;         // of q.k, with log2(e) in it unless there is a cap
@@ -41,7 +43,29 @@ struct AttentionParams {
 };
 
 inline constexpr i32 kUnbounded = 0x3fffffff;
-// A batch-invariant split cuts no sequence into more pieces than this.
+// A batch-invariant split cuts the tiles of one KV head of a sequence into no more pieces than this.
 inline constexpr i32 kInvariantPieces = 16;
+
+// Elements from row to row in shared memory: whole steps of 16, and an odd number of 16 bytes, so that eight rows lie in
+// different banks.
+constexpr i32 shared_pitch(i32 dim) { return ((dim + 15) / 16 * 2 | 1) * 8; }
+
+// f32 of a partial result: `rows` rows of `dim_v`, then their maxima and sums, in whole 16 bytes.
+constexpr i64 slot_size(i32 rows, i32 dim_v) { return (static_cast<i64>(rows) * (dim_v + 2) + 3) / 4 * 4; }
+
+// Bytes of one warp's stages in the decode kernel, where its results go afterwards.
+constexpr i32 decode_warp_bytes(i32 dim_k, i32 dim_v, i32 stages) {
+  const i32 copies = stages * 16 * (shared_pitch(dim_k) + shared_pitch(dim_v)) * 2, results = 16 * dim_v * 4;
+  return copies > results ? copies : results;
+}
+constexpr i32 decode_shared_bytes(i32 dim_k, i32 dim_v, i32 warps, i32 stages) {
+  return 16 * shared_pitch(dim_k) * 2 + warps * decode_warp_bytes(dim_k, dim_v, stages);
+}
+// Queries and stages of the prefill kernel; its results are staged in the same place.
+constexpr i32 prefill_shared_bytes(i32 dim_k, i32 dim_v, i32 rows, i32 block, i32 stages) {
+  const i32 loop = (rows * shared_pitch(dim_k) + stages * block * (shared_pitch(dim_k) + shared_pitch(dim_v))) * 2;
+  const i32 results = rows * shared_pitch(dim_v) * 2;
+  return loop > results ? loop : results;
+}
 
 }  // namespace q

@@ -164,7 +164,8 @@ struct Rows {
   // Leaves the results in the piece's slot, or divided and rounded in shared memory for write_rows. `row0` is the warp's first
   // row in the tile.
   QUERN_DEVICE void finish_rows(const AttentionParams& p, const Sequence& s, const Piece& piece, int row0, Element* staged) {
-    f32* slot = piece.count > 1 ? slot_at(p, slot_of_piece(piece, piece.index)) : nullptr;
+    const bool cut = piece.count > 1;
+    const Slot slot = slot_at(p, cut ? slot_of_piece(piece, piece.index) : 0);
     QUERN_UNROLL for (int t = 0; t < kRowTiles; ++t) {
       QUERN_UNROLL for (int h = 0; h < kRowsHeld; ++h) {
         const f32 sum = reduce_row_sum(softmax[t].sum[h]), max = softmax[t].max[h];
@@ -174,16 +175,16 @@ struct Rows {
         const RowPlace place = place_of(p, s, piece.head, r);
         const Finished done = finish(p, max, sum, place.q_head);
         if (column_of(lane(), 0) == 0) {  // one lane of those that hold the row
-          if (slot) slot_max(slot)[row] = max, slot_sum(slot)[row] = sum;
-          if (!slot && place.lse) *place.lse = done.lse;
+          if (cut) slot.max[row] = max, slot.sum[row] = sum;
+          if (!cut && place.lse) *place.lse = done.lse;
         }
         QUERN_UNROLL for (int n = 0; n < kTilesV; ++n) {
           QUERN_UNROLL for (int i = 0; i < kHeld; i += 2) {
             const int column = n * 16 + column_of(lane(), i);
             if (held_row(i) != h || (kDimV % 16 != 0 && column >= kDimV)) continue;
             const f32 x = o[t][n].x[i], y = o[t][n].x[i + 1];
-            if (slot) {
-              *reinterpret_cast<f32x2*>(slot + row * kDimV + column) = {x, y};
+            if (cut) {
+              *reinterpret_cast<f32x2*>(slot.rows + row * kDimV + column) = {x, y};
             } else {
               *reinterpret_cast<u32*>(staged + row * kPitchV + column) = pack<Element>(x * done.inverse, y * done.inverse);
             }

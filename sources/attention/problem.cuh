@@ -18,9 +18,8 @@ inline constexpr int kBlock = BLOCK_KV;  // keys that a block of threads takes a
 inline constexpr int kRows = ROWS;       // rows of a tile
 inline constexpr int kStepsK = div_up(kDimK, 16);
 inline constexpr int kTilesV = div_up(kDimV, 16);
-// Rows in shared memory an odd number of 16 bytes apart: no bank conflicts among eight rows.
-inline constexpr int kPitchK = (kStepsK * 2 | 1) * 8;
-inline constexpr int kPitchV = (kTilesV * 2 | 1) * 8;
+inline constexpr int kPitchK = shared_pitch(kDimK);
+inline constexpr int kPitchV = shared_pitch(kDimV);
 inline constexpr f32 kLog2E = 1.44269504088896341f;
 inline constexpr f32 kLn2 = 0.69314718055994531f;
 

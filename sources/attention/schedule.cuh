@@ -38,10 +38,11 @@ QUERN_DEVICE i32 slot_of_piece(const Piece& piece, i32 i) {
   return i == 0 ? piece.first_slot : piece.next_slot + (i - 1) * piece.slot_step;
 }
 
+// Into how many pieces an item of a sequence may be cut: so many that one KV head's tiles have kInvariantPieces in all.
+QUERN_DEVICE i32 invariant_most(const Sequence& s) { return s.tiles < kInvariantPieces ? kInvariantPieces / s.tiles : 1; }
 QUERN_DEVICE i32 invariant_blocks(const Sequence& s) {
-  const i32 least = div_up(kInvariantKeys, kBlock);
-  const i32 even = div_up(s.blocks, kInvariantPieces);
-  return even > least ? even : least;
+  const i32 most = invariant_most(s), least = div_up(kInvariantKeys, kBlock), even = div_up(s.blocks, most);
+  return even > least || most == 1 ? even : least;
 }
 
 // How many units of `mode` a sequence has.
@@ -49,6 +50,7 @@ QUERN_DEVICE i64 units_of(const AttentionParams& p, const Sequence& s, Mode mode
   const i64 items = static_cast<i64>(s.tiles) * p.kv_heads;
   if (mode == Mode::whole) return items;
   if (mode == Mode::split) return items * (s.blocks + kItemPrice);
+  if (items == 0) return 0;
   return items * div_up(s.blocks, invariant_blocks(s));
 }
 
@@ -196,18 +198,16 @@ class Schedule {
   QUERN_DEVICE Piece invariant_piece(const Sequence& s, i32 local) const {
     const i32 each = invariant_blocks(s), count = div_up(s.blocks, each);
     const i32 item = local / count;
-    // A number for the item that needs no second sum: the rows before this sequence fill at most so many tiles, and every
-    // sequence before it adds at most one.
-    const i32 number = (s.q_begin * kGroup / kRows + s.index) * p.kv_heads + item;
     Piece piece = uncut_piece(s, item / s.tiles, item % s.tiles);
     piece.index = local % count;
     piece.count = count;
     piece.begin = piece.index * each;
     piece.end = piece.begin + each < s.blocks ? piece.begin + each : s.blocks;
-    piece.first_slot = number * kInvariantPieces;
+    const i32 head = (s.index * p.kv_heads + piece.head) * kInvariantPieces;  // a KV head's slots and counters
+    piece.first_slot = head + piece.tile * invariant_most(s);
     piece.next_slot = piece.first_slot + 1;
     piece.slot_step = 1;
-    piece.counter = number;
+    piece.counter = head + piece.tile;
     return piece;
   }
 

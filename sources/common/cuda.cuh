@@ -22,6 +22,7 @@ QUERN_DEVICE int block_index(int d) { return static_cast<int>(d == 0 ? blockIdx.
 QUERN_DEVICE int block_count(int d) { return static_cast<int>(d == 0 ? gridDim.x : d == 1 ? gridDim.y : gridDim.z); }
 QUERN_DEVICE void sync_block() { __syncthreads(); }
 QUERN_DEVICE void sync_warp() { __syncwarp(); }
+#define QUERN_NAMED_BARRIERS 1
 QUERN_DEVICE void sync_named(int id, int threads) { asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory"); }
 
 // ---- Shared memory
@@ -175,6 +176,39 @@ template <>
 QUERN_DEVICE f32 from_f32<f32>(f32 v) {
   return v;
 }
+
+// For convert.cuh.
+#if __CUDA_ARCH__ >= 890
+#define QUERN_NATIVE_FP8 1
+template <class T>
+struct NativeFp8;
+template <>
+struct NativeFp8<e4m3> {
+  static QUERN_DEVICE u16 encode(f32 lo, f32 hi) {
+    u16 r;
+    asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(r) : "f"(hi), "f"(lo));
+    return r;
+  }
+  static QUERN_DEVICE u32 decode(u16 v) {
+    u32 r;
+    asm("cvt.rn.f16x2.e4m3x2 %0, %1;" : "=r"(r) : "h"(v));
+    return r;
+  }
+};
+template <>
+struct NativeFp8<e5m2> {
+  static QUERN_DEVICE u16 encode(f32 lo, f32 hi) {
+    u16 r;
+    asm("cvt.rn.satfinite.e5m2x2.f32 %0, %1, %2;" : "=h"(r) : "f"(hi), "f"(lo));
+    return r;
+  }
+  static QUERN_DEVICE u32 decode(u16 v) {
+    u32 r;
+    asm("cvt.rn.f16x2.e5m2x2 %0, %1;" : "=r"(r) : "h"(v));
+    return r;
+  }
+};
+#endif
 
 // ---- Tile: two m16n8k16 side by side
 struct Accumulator {

@@ -1,5 +1,5 @@
-// A CPU: every GPU thread is a fiber of the executor (jit/host), which this file calls through a table of functions. Plain
-// g++ or clang++, C++20, no system header. QUERN_HOST_WARP is the warp size, 32 unless defined.
+// A CPU: every GPU thread is a fiber of the executor (jit/host), which this file calls through a table of functions.
+// Plain g++ or clang++, C++20, no system header. QUERN_HOST_WARP is the warp size, 32 unless defined.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -10,27 +10,27 @@
 #define QUERN_HOST_WARP 32
 #endif
 
-// Vague linkage in a shared object is shared by the whole process (STB_GNU_UNIQUE) unless hidden, and two kernels must not
-// share a table or a static array.
+// Vague linkage in a shared object is shared by the whole process (STB_GNU_UNIQUE) unless hidden, and two kernels must
+// not share a table or a static array.
 #pragma GCC visibility push(hidden)
 
 #define QUERN_DEVICE inline __attribute__((always_inline))
 #define QUERN_UNROLL
 #define QUERN_PARAM const
-#define QUERN_SHARED(type, name, count)                                                      \
-  struct name##_quern_site {};                                                               \
-  type(&name)[count] = *reinterpret_cast<type(*)[count]>(                                    \
-      ::q::host::self()->block->static_shared +                                              \
+#define QUERN_SHARED(type, name, count)                   \
+  struct name##_quern_site {};                            \
+  type(&name)[count] = *reinterpret_cast<type(*)[count]>( \
+      ::q::host::self()->block->static_shared +           \
       ::q::host::SharedSite<name##_quern_site, sizeof(type) * static_cast<unsigned long long>(count)>::array.offset)
 #define QUERN_KERNEL(name, threads, blocks_per_sm, ...) QUERN_HOST_KERNEL(name, threads, __VA_ARGS__)
 #define QUERN_HOST_EXPORT __attribute__((visibility("default"), used))
-#define QUERN_HOST_KERNEL(name, threads, ...)                                                                     \
-  static void name##_body(__VA_ARGS__);                                                                           \
-  extern "C" {                                                                                                    \
-  QUERN_HOST_EXPORT void name(void** args) { ::q::host::call(name##_body, args); }                                \
-  extern __attribute__((visibility("default"))) const ::q::host::Kernel name##_kernel;                                                 \
-  }                                                                                                               \
-  const ::q::host::Kernel name##_kernel = {name, threads, ::q::host::parameter_count(name##_body)};               \
+#define QUERN_HOST_KERNEL(name, threads, ...)                                                       \
+  static void name##_body(__VA_ARGS__);                                                             \
+  extern "C" {                                                                                      \
+  QUERN_HOST_EXPORT void name(void** args) { ::q::host::call(name##_body, args); }                  \
+  extern __attribute__((visibility("default"))) const ::q::host::Kernel name##_kernel;              \
+  }                                                                                                 \
+  const ::q::host::Kernel name##_kernel = {name, threads, ::q::host::parameter_count(name##_body)}; \
   static void name##_body(__VA_ARGS__)
 
 namespace q {
@@ -134,7 +134,8 @@ QUERN_DEVICE T load_volatile(const T* p) {
   __atomic_load(p, &v, __ATOMIC_ACQUIRE);
   return v;
 }
-// Relaxed by contract, with fence() where order matters. Stronger here, because ThreadSanitizer does not understand fences.
+// Relaxed by contract, with fence() where order matters. Stronger here, because ThreadSanitizer does not understand
+// fences.
 template <class T>
 QUERN_DEVICE T atomic_add(T* p, T v) {
   host::maybe_yield();

@@ -1,6 +1,5 @@
-// What a kernel compiled for `host` and the executor that runs it agree on. Seen by both: the kernel is compiled without
-// system headers, the executor with them.
-// SPDX-License-Identifier: Apache-2.0
+// What a kernel compiled for `host` and the executor that runs it agree on. Seen by both: the kernel is compiled
+// without system headers, the executor with them. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 namespace q::host {
@@ -32,7 +31,8 @@ struct SharedArray {
 // The warp collectives that compute in the kernel's own code, as a deadlock names them.
 enum class Together : unsigned { mma = 0 };
 
-// Every call concerns the thread that makes it. Those of warp, block and barrier return when all that must come have come.
+// Every call concerns the thread that makes it. Those of warp, block and barrier return when all that must come have
+// come.
 struct Table {
   // The same for the whole life of a thread, so the compiler may keep it.
   const Thread* (*self)() __attribute__((const));

@@ -13,9 +13,11 @@
 //   Execution   kWarp                              lanes of a warp: 32, or 64 on AMD
 //               thread_index() lane() warp()       within the block, which is one-dimensional
 //               block_index(d) block_count(d)      d = 0, 1, 2
-//               sync_block()                       barrier of the block; orders shared and global memory among its threads
+//               sync_block()                       barrier of the block; orders shared and global memory among its threads.
+//                                                  All of them take part: none may have returned
 //               sync_warp()                        the same for the calling warp
-//               sync_named(id, threads)            barrier `id` (1..15) of `threads` threads, whole warps; not on AMD
+//               sync_named(id, threads)            barrier `id` (1..15) of `threads` threads, whole warps; not on AMD:
+//                                                  the macro QUERN_NAMED_BARRIERS is defined where it is
 //   Shared      dynamic_shared()                   u8 *, 128-byte aligned
 //               QUERN_SHARED(type, name, count)    static, an array of a trivial type
 //   Warp        shuffle(v, lane) shuffle_xor(v, mask) shuffle_up(v, delta) for 32-bit and 64-bit values; all lanes take part
@@ -35,6 +37,9 @@
 //               infinity() nan()
 //   Conversion  to_f32(f16|bf16) from_f32<T>(f32)  round to nearest even
 //               pack<T>(lo, hi) -> u32 unpack<T>(u32) -> f32x2 for f16 and bf16
+//               to_f32 and from_f32<T> also for e4m3 and e5m2; pack_fp8<T>(lo, hi) -> u16, unpack_fp8<T>(u16) -> f32x2;
+//                                                  too large becomes the largest finite value
+//               bits_of(f32) -> u32 f32_of(u32) -> f32
 //   Tile        a 16x16 tile of f32 accumulators over a warp, and its operands:
 //     Accumulator                       { f32 x[256 / kWarp]; }
 //     kRowsHeld                         distinct rows among a lane's elements

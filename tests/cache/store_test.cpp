@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "tests/cache/fixture.h"
+#include "tests/cache/sql.h"
 
 namespace quern::cache::testing {
 namespace {
@@ -168,6 +169,16 @@ TEST_F(StoreTest, TwoStoresOfOneProcessShareAFile) {
   ASSERT_TRUE(hit(second, 1));
   ASSERT_TRUE(put(second, 2));
   EXPECT_TRUE(hit(first, 2));
+}
+
+TEST_F(StoreTest, TheFileIsMadeAsItShallStay) {
+  Store store(options());
+  ASSERT_TRUE(put(store, 1, 100'000));
+  EXPECT_EQ(sql(file(), R"(PRAGMA page_size)"), 16384);
+  EXPECT_EQ(sql(file(), R"(PRAGMA auto_vacuum)"), 2) << "incremental";
+  EXPECT_EQ(sql(file(), R"(SELECT count(*) FROM pragma_journal_mode WHERE journal_mode = 'wal')"), 0);
+  EXPECT_EQ(sql(file(), R"(PRAGMA user_version)"), 1);
+  EXPECT_EQ(std::filesystem::file_size(file() + "-journal"), 0u);
 }
 
 TEST_F(StoreTest, ListsWithoutImagesSortedByOpTargetText) {

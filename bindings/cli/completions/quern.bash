@@ -1,0 +1,101 @@
+# Completions of quern for bash: commands, options, targets, files.
+# SPDX-License-Identifier: Apache-2.0
+
+_quern() {
+  local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]}
+  local commands="warm list inspect verify trim export import stats doctor"
+  local global="--cache --bundle --search-dir --shared-cache --json --quiet --verbose --no-color --help"
+  local targets="sm_80 sm_86 sm_89 sm_90a sm_100a sm_120a gfx908 gfx90a gfx942 gfx950 gfx1030 gfx1100 host host64"
+  local ops="attention merge_state kernel"
+  COMPREPLY=()
+
+  # "--option=value" comes as three words.
+  if [[ $current == "=" ]]; then
+    current=""
+  elif [[ $previous == "=" ]]; then
+    previous=${COMP_WORDS[COMP_CWORD - 2]}
+  fi
+
+  case $previous in
+    --cache | --search-dir)
+      COMPREPLY=($(compgen -d -- "$current"))
+      return
+      ;;
+    --bundle | --config | --extract)
+      COMPREPLY=($(compgen -f -- "$current"))
+      return
+      ;;
+    --target)
+      # A list: what stands before the last comma stays.
+      local before=""
+      [[ $current == *,* ]] && before=${current%,*},
+      COMPREPLY=($(compgen -P "$before" -W "$targets" -- "${current##*,}"))
+      return
+      ;;
+    --dtype)
+      COMPREPLY=($(compgen -W "bf16 f16" -- "$current"))
+      return
+      ;;
+    --kv-dtype)
+      COMPREPLY=($(compgen -W "bf16 f16 e4m3 e5m2 int8" -- "$current"))
+      return
+      ;;
+    --tp)
+      COMPREPLY=($(compgen -W "1 2 4 8 16" -- "$current"))
+      return
+      ;;
+    --page-size)
+      COMPREPLY=($(compgen -W "16 32 64 128" -- "$current"))
+      return
+      ;;
+    --limit)
+      COMPREPLY=($(compgen -W "256M 512M 1G 4G" -- "$current"))
+      return
+      ;;
+    --jobs | -j)
+      COMPREPLY=($(compgen -W "1 2 4 8 16" -- "$current"))
+      return
+      ;;
+  esac
+
+  # The command is the first word that is neither an option nor an option's value.
+  local command="" index
+  for ((index = 1; index < COMP_CWORD; ++index)); do
+    case ${COMP_WORDS[index]} in
+      --cache | --bundle | --search-dir) ((++index)) ;;
+      -*) ;;
+      *)
+        command=${COMP_WORDS[index]}
+        break
+        ;;
+    esac
+  done
+
+  if [[ -z $command ]]; then
+    COMPREPLY=($(compgen -W "$commands $global --version" -- "$current"))
+    return
+  fi
+  if [[ $current == -* ]]; then
+    local own=""
+    case $command in
+      warm) own="--config --target --tp --dtype --kv-dtype --page-size --jobs --list-only --dry-run" ;;
+      inspect) own="--extract" ;;
+      trim) own="--limit --rebuild --all" ;;
+    esac
+    COMPREPLY=($(compgen -W "$own $global" -- "$current"))
+    return
+  fi
+  case $command in
+    warm | import) COMPREPLY=($(compgen -f -- "$current")) ;;
+    list) COMPREPLY=($(compgen -W "$targets $ops" -- "$current")) ;;
+    export)
+      if ((COMP_CWORD == index + 1)); then
+        COMPREPLY=($(compgen -f -- "$current"))
+      else
+        COMPREPLY=($(compgen -W "$targets $ops" -- "$current"))
+      fi
+      ;;
+  esac
+}
+
+complete -o filenames -o bashdefault -F _quern quern

@@ -1,0 +1,51 @@
+# Completions of quern for fish: commands, options, targets, files.
+# SPDX-License-Identifier: Apache-2.0
+
+set -l commands warm list inspect verify trim export import stats doctor
+set -l targets sm_80 sm_86 sm_89 sm_90a sm_100a sm_120a gfx908 gfx90a gfx942 gfx950 gfx1030 gfx1100 host host64
+set -l ops attention merge_state kernel
+set -l first "not __fish_seen_subcommand_from $commands"
+
+complete -c quern -f
+complete -c quern -n $first -a warm -d 'Compile the kernels of a manifest or a model'
+complete -c quern -n $first -a list -d 'List the kernels in the cache and the bundles'
+complete -c quern -n $first -a inspect -d 'Show one kernel'
+complete -c quern -n $first -a verify -d 'Check every entry of the cache and the bundles'
+complete -c quern -n $first -a trim -d 'Make the cache smaller, mend it or empty it'
+complete -c quern -n $first -a export -d 'Write the cache as a bundle'
+complete -c quern -n $first -a import -d 'Add a bundle to the cache'
+complete -c quern -n $first -a stats -d 'Show where the cache is and what fills it'
+complete -c quern -n $first -a doctor -d 'Say what is here and what is missing'
+complete -c quern -n $first -l version -d 'Print the version'
+
+complete -c quern -l cache -r -a '(__fish_complete_directories)' -d 'Folder of the cache'
+complete -c quern -l bundle -r -F -d 'Look into this bundle too'
+complete -c quern -l search-dir -r -a '(__fish_complete_directories)' -d 'Look here first for compilers and drivers'
+complete -c quern -l shared-cache -d 'Accept a cache folder that others own or can write'
+complete -c quern -l json -d 'Print one JSON object'
+complete -c quern -s q -l quiet -d 'Say nothing but errors and data'
+complete -c quern -s v -l verbose -d 'Say more'
+complete -c quern -l no-color -d 'No colours'
+complete -c quern -s h -l help -d 'Print help'
+
+set -l warm '__fish_seen_subcommand_from warm'
+complete -c quern -n $warm -F
+complete -c quern -n $warm -l config -r -F -d "A model's config.json"
+complete -c quern -n $warm -l target -x -a "(__fish_complete_list , 'string split \" \" \"$targets\"')" -d 'What to compile for'
+complete -c quern -n $warm -l tp -x -a '1 2 4 8 16' -d 'Ranks that the heads are divided over'
+complete -c quern -n $warm -l dtype -x -a 'bf16 f16' -d 'Of activations'
+complete -c quern -n $warm -l kv-dtype -x -a 'bf16 f16 e4m3 e5m2 int8' -d 'Of the KV cache'
+complete -c quern -n $warm -l page-size -x -a '16 32 64 128' -d 'Tokens a page of the KV cache'
+complete -c quern -n $warm -s j -l jobs -x -a '1 2 4 8 16' -d 'Compilations at once'
+complete -c quern -n $warm -l list-only -d 'Compile nothing'
+complete -c quern -n $warm -l dry-run -d 'Compile nothing'
+
+complete -c quern -n '__fish_seen_subcommand_from inspect' -l extract -r -F -d 'Write the image to this file'
+
+set -l trim '__fish_seen_subcommand_from trim'
+complete -c quern -n $trim -l limit -x -a '256M 512M 1G 4G' -d 'Remove the least recently used beyond this size'
+complete -c quern -n $trim -l rebuild -d 'Write a fresh file with every entry that verifies'
+complete -c quern -n $trim -l all -d 'Remove every entry'
+
+complete -c quern -n '__fish_seen_subcommand_from export import' -F
+complete -c quern -n '__fish_seen_subcommand_from list export' -a "$ops $targets"

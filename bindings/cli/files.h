@@ -1,0 +1,21 @@
+// Reading what the user names, and writing files that are there whole or not at all.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace quern::cli {
+
+// The path from the root, "." and ".." taken out; "" stays "". The library takes no other paths.
+std::string absolute_path(const std::string& path);
+
+// The whole file. Throws Failure(QUERN_NOT_FOUND or QUERN_IO) naming it; more than 64 MiB is refused.
+std::string read_file(const std::string& path);
+// The same, and standard input for "-".
+std::string read_input(const std::string& path);
+
+// Writes beside `path` and renames, so that a reader sees the old file or the new one. Throws Failure(QUERN_IO).
+void write_atomically(const std::string& path, std::string_view bytes);
+
+}  // namespace quern::cli

@@ -1,0 +1,362 @@
+// A model's config.json, as Hugging Face repositories carry it, to the quern_model that `warm` asks the library with.
+// SPDX-License-Identifier: Apache-2.0
+#include "bindings/cli/model_config.h"
+
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+#include <nlohmann/json.hpp>
+#include <span>
+
+#include "bindings/cli/failure.h"
+#include "bindings/cli/format.h"
+#include "bindings/cli/library.h"
+
+namespace quern::cli {
+namespace {
+
+using Json = nlohmann::json;
+using Member = std::uint32_t quern_model::*;
+
+// ---- What families of models call things. A new family is a row of kFamilies, and a group of fields where its names
+// are new.
+
+// What holds where a field is missing or null.
+enum class Absent : std::uint8_t { refused, zero, as_heads, hidden_over_heads, four_times_hidden };
+
+struct Field {
+  Member member;
+  const char* name;  // in config.json
+  Absent absent = Absent::refused;
+  std::uint32_t most = 1u << 24;
+};
+
+constexpr std::uint32_t kMostHeads = 1u << 16;
+constexpr std::uint32_t kMostPositions = 0x7fffffff;
+
+// In an order in which what a default is made from comes first.
+constexpr Field kSizes[] = {
+    {&quern_model::hidden_size, "hidden_size"},
+    {&quern_model::intermediate_size, "intermediate_size"},
+    {&quern_model::layers, "num_hidden_layers"},
+    {&quern_model::heads, "num_attention_heads", Absent::refused, kMostHeads},
+    {&quern_model::kv_heads, "num_key_value_heads", Absent::as_heads, kMostHeads},
+    {&quern_model::vocab_size, "vocab_size"},
+    {&quern_model::max_positions, "max_position_embeddings", Absent::refused, kMostPositions},
+};
+constexpr Field kHeadDim[] = {{&quern_model::head_dim, "head_dim", Absent::hidden_over_heads}};
+constexpr Field kGpt2[] = {
+    {&quern_model::hidden_size, "n_embd"},
+    {&quern_model::intermediate_size, "n_inner", Absent::four_times_hidden},
+    {&quern_model::layers, "n_layer"},
+    {&quern_model::heads, "n_head", Absent::refused, kMostHeads},
+    {&quern_model::kv_heads, nullptr, Absent::as_heads},
+    {&quern_model::head_dim, nullptr, Absent::hidden_over_heads},
+    {&quern_model::vocab_size, "vocab_size"},
+    {&quern_model::max_positions, "n_positions", Absent::refused, kMostPositions},
+};
+constexpr Field kMixtralExperts[] = {
+    {&quern_model::experts, "num_local_experts"},
+    {&quern_model::experts_per_token, "num_experts_per_tok"},
+    {&quern_model::expert_intermediate_size, "intermediate_size"},
+};
+constexpr Field kQwenExperts[] = {
+    {&quern_model::experts, "num_experts"},
+    {&quern_model::experts_per_token, "num_experts_per_tok"},
+    {&quern_model::expert_intermediate_size, "moe_intermediate_size"},
+};
+constexpr Field kDeepseekExperts[] = {
+    {&quern_model::experts, "n_routed_experts"},
+    {&quern_model::experts_per_token, "num_experts_per_tok"},
+    {&quern_model::expert_intermediate_size, "moe_intermediate_size"},
+};
+// head_dim becomes the width of a query head: the part without rope, read here, and the part with it.
+constexpr Field kLatent[] = {
+    {&quern_model::head_dim, "qk_nope_head_dim"},
+    {&quern_model::rope_head_dim, "qk_rope_head_dim"},
+    {&quern_model::v_head_dim, "v_head_dim"},
+    {&quern_model::kv_lora_rank, "kv_lora_rank"},
+    {&quern_model::q_lora_rank, "q_lora_rank", Absent::zero},
+};
+
+enum class Window : std::uint8_t {
+  none,
+  stated,   // sliding_window, null for none
+  switched  // the same, when use_sliding_window is true
+};
+
+struct Family {
+  const char* model_type;
+  const char* architecture;
+  std::span<const Field> groups[3];
+  std::uint32_t flags = QUERN_MODEL_GATED_MLP;
+  Window window = Window::none;
+  const char* logit_cap = nullptr;
+};
+
+constexpr std::uint32_t kGated = QUERN_MODEL_GATED_MLP;
+constexpr Family kFamilies[] = {
+    {"llama", "LlamaForCausalLM", {kSizes, kHeadDim}},
+    {"mistral", "MistralForCausalLM", {kSizes, kHeadDim}, kGated, Window::stated},
+    {"mixtral", "MixtralForCausalLM", {kSizes, kHeadDim, kMixtralExperts}, kGated, Window::stated},
+    {"qwen2", "Qwen2ForCausalLM", {kSizes, kHeadDim}, kGated, Window::switched},
+    {"qwen3", "Qwen3ForCausalLM", {kSizes, kHeadDim}, kGated, Window::switched},
+    {"qwen3_moe", "Qwen3MoeForCausalLM", {kSizes, kHeadDim, kQwenExperts}, kGated, Window::switched},
+    {"gemma2", "Gemma2ForCausalLM", {kSizes, kHeadDim}, kGated, Window::stated, "attn_logit_softcapping"},
+    {"gpt_oss", "GptOssForCausalLM", {kSizes, kHeadDim, kMixtralExperts}, kGated | QUERN_MODEL_SINKS, Window::stated},
+    {"gpt2", "GPT2LMHeadModel", {kGpt2}, 0},
+    {"deepseek_v2", "DeepseekV2ForCausalLM", {kSizes, kLatent, kDeepseekExperts}, kGated | QUERN_MODEL_MLA},
+    {"deepseek_v3", "DeepseekV3ForCausalLM", {kSizes, kLatent, kDeepseekExperts}, kGated | QUERN_MODEL_MLA},
+};
+
+struct NamedType {
+  std::string_view name;
+  DLDataType dtype;
+};
+constexpr NamedType kTypes[] = {
+    {"bf16", {kDLBfloat, 16, 1}},     {"f16", {kDLFloat, 16, 1}}, {"e4m3", {kDLFloat8_e4m3fn, 8, 1}},
+    {"e5m2", {kDLFloat8_e5m2, 8, 1}}, {"int8", {kDLInt, 8, 1}},
+};
+
+// ---- Reading.
+
+class Reader {
+ public:
+  Reader(std::string_view text, const std::string& path) : path_(path) {
+    try {
+      json_ = Json::parse(text);
+    } catch (const Json::parse_error& error) {
+      const std::string_view before = text.substr(0, std::min<std::size_t>(error.byte, text.size()));
+      const auto line = 1 + std::count(before.begin(), before.end(), '\n');
+      fail("not valid JSON: it ends or goes wrong at byte " + std::to_string(error.byte) + ", line " +
+           std::to_string(line) + "; allowed: one JSON object");
+    }
+    if (!json_.is_object()) fail("a JSON " + std::string(json_.type_name()) + " given; allowed: one JSON object");
+  }
+
+  [[noreturn]] void fail(const std::string& what) const { throw BadInput(path_ + ": " + what); }
+  [[noreturn]] void fail(const char* name, const Json& given, const std::string& allowed) const {
+    const std::string text = given.dump(-1, ' ', false, Json::error_handler_t::replace);
+    fail("field " + std::string(name) + ": " + shorten(text, 60) + " given; allowed: " + allowed);
+  }
+
+  // Null where the field is missing or null.
+  const Json* find(const char* name) const {
+    const auto found = json_.find(name);
+    return found == json_.end() || found->is_null() ? nullptr : &*found;
+  }
+
+  std::string string(const char* name) const {
+    const Json* value = find(name);
+    if (value == nullptr) return {};
+    if (!value->is_string()) fail(name, *value, "a string");
+    return value->get<std::string>();
+  }
+
+  std::uint32_t whole(const char* name, const Json& value, std::uint32_t most) const {
+    if (value.is_number_unsigned()) {
+      const auto number = value.get<std::uint64_t>();
+      if (number >= 1 && number <= most) return static_cast<std::uint32_t>(number);
+    }
+    fail(name, value, "a whole number from 1 to " + std::to_string(most));
+  }
+
+ private:
+  std::string path_;
+  Json json_;
+};
+
+const Family& family_of(const Reader& reader) {
+  const std::string type = reader.string("model_type");
+  std::string architecture;
+  if (const Json* architectures = reader.find("architectures")) {
+    if (!architectures->is_array() || architectures->empty() || !architectures->front().is_string()) {
+      reader.fail("architectures", *architectures, "an array of strings");
+    }
+    architecture = architectures->front().get<std::string>();
+  }
+  for (const Family& family : kFamilies) {
+    if (type.empty() ? architecture == family.architecture : type == family.model_type) return family;
+  }
+  std::string known;
+  for (const Family& family : kFamilies) known += (known.empty() ? "" : ", ") + std::string(family.model_type);
+  if (type.empty() && architecture.empty()) reader.fail("field model_type: missing; known: " + known);
+  reader.fail("unknown model: " +
+              (type.empty() ? "architectures names '" + printable(architecture) : "model_type is '" + printable(type)) +
+              "'; known: " + known);
+}
+
+std::uint32_t fallback(const Reader& reader, const Field& field, const quern_model& model) {
+  switch (field.absent) {
+    case Absent::zero:
+      return 0;
+    case Absent::as_heads:
+      return model.heads;
+    case Absent::four_times_hidden:
+      return 4 * model.hidden_size;
+    case Absent::hidden_over_heads:
+      if (model.hidden_size % model.heads == 0) return model.hidden_size / model.heads;
+      reader.fail("field head_dim: missing, and the hidden size " + std::to_string(model.hidden_size) +
+                  " is no multiple of the heads, " + std::to_string(model.heads) +
+                  "; allowed: a whole number from 1 on");
+    case Absent::refused:
+      break;
+  }
+  reader.fail("field " + std::string(field.name) + ": missing; allowed: a whole number from 1 to " +
+              std::to_string(field.most));
+}
+
+void read_window(const Reader& reader, Window rule, quern_model& model) {
+  if (rule == Window::none) return;
+  if (rule == Window::switched) {
+    const Json* use = reader.find("use_sliding_window");
+    if (use == nullptr) return;
+    if (!use->is_boolean()) reader.fail("use_sliding_window", *use, "true or false");
+    if (!use->get<bool>()) return;
+  }
+  const Json* window = reader.find("sliding_window");
+  if (window != nullptr) model.sliding_window = reader.whole("sliding_window", *window, kMostPositions);
+}
+
+void read_logit_cap(const Reader& reader, const char* name, quern_model& model) {
+  const Json* cap = name == nullptr ? nullptr : reader.find(name);
+  if (cap == nullptr) return;
+  const double value = cap->is_number() ? cap->get<double>() : -1;
+  if (!(value >= 0 && value <= 1e6)) reader.fail(name, *cap, "a number from 0 (none) to 1000000, or null");
+  model.logit_cap = static_cast<float>(value);
+}
+
+void read_dtype(const Reader& reader, const ModelOptions& options, quern_model& model) {
+  model.dtype = dtype_named("bf16");
+  if (options.dtype) {
+    model.dtype = *options.dtype;
+  } else {
+    const char* name = reader.find("torch_dtype") != nullptr ? "torch_dtype" : "dtype";
+    const std::string given = reader.string(name);
+    if (given == "float16") {
+      model.dtype = dtype_named("f16");
+    } else if (!given.empty() && given != "bfloat16") {
+      reader.fail(name, given, "bfloat16, float16; or say with --dtype what the engine computes in");
+    }
+  }
+  model.kv_dtype = options.kv_dtype.value_or(model.dtype);
+}
+
+// Quantised weights, as far as kernels depend on it.
+void read_quantisation(const Reader& reader, ModelConfig& config) {
+  const Json* quantisation = reader.find("quantization_config");
+  if (quantisation == nullptr) return;
+  if (!quantisation->is_object()) reader.fail("quantization_config", *quantisation, "an object or null");
+  const Json method = quantisation->value("quant_method", Json());
+  const Json block = quantisation->value("weight_block_size", Json());
+  if (method == "fp8" && block == Json::array({128, 128})) {
+    config.model.flags |= QUERN_MODEL_BLOCK_FP8;
+  } else {
+    config.notes.push_back("quantization_config: quant_method " + shorten(method.dump(), 40) + ", weight_block_size " +
+                           shorten(block.dump(), 40) +
+                           ": no kernels are made for these weights (known: \"fp8\" with [128,128])");
+  }
+}
+
+void check_heads(const Reader& reader, const quern_model& model) {
+  const auto text = [](std::uint32_t number) { return std::to_string(number); };
+  if (model.heads % model.kv_heads != 0) {
+    reader.fail("field num_key_value_heads: " + text(model.kv_heads) + " given; allowed: a divisor of the " +
+                text(model.heads) + " attention heads");
+  }
+  if (model.heads % model.tensor_parallel != 0) {
+    reader.fail("--tp: " + text(model.tensor_parallel) + " given; allowed: a divisor of the model's " +
+                text(model.heads) + " attention heads");
+  }
+  // Where there are fewer KV heads than ranks, every rank holds a copy of one. The latent of MLA is on every rank
+  // anyway.
+  const bool latent = (model.flags & QUERN_MODEL_MLA) != 0;
+  if (!latent && model.kv_heads % model.tensor_parallel != 0 && model.tensor_parallel % model.kv_heads != 0) {
+    reader.fail("--tp: " + text(model.tensor_parallel) + " given; allowed: a divisor or a multiple of the model's " +
+                text(model.kv_heads) + " key and value heads");
+  }
+}
+
+}  // namespace
+
+ModelConfig read_model_config(std::string_view text, const std::string& path, const ModelOptions& options) {
+  const Reader reader(text, path);
+  const Family& family = family_of(reader);
+  ModelConfig config{sized<quern_model>(), family.model_type, {}};
+  quern_model& model = config.model;
+  model.flags = family.flags;
+  model.tensor_parallel = options.tensor_parallel;
+  model.page_size = options.page_size;
+  for (const std::span<const Field> group : family.groups) {
+    for (const Field& field : group) {
+      const Json* value = field.name == nullptr ? nullptr : reader.find(field.name);
+      model.*field.member =
+          value != nullptr ? reader.whole(field.name, *value, field.most) : fallback(reader, field, model);
+    }
+  }
+  if ((family.flags & QUERN_MODEL_MLA) != 0) model.head_dim += model.rope_head_dim;
+  read_window(reader, family.window, model);
+  read_logit_cap(reader, family.logit_cap, model);
+  read_dtype(reader, options, model);
+  read_quantisation(reader, config);
+  check_heads(reader, model);
+  return config;
+}
+
+nlohmann::ordered_json model_to_json(const quern_model& model) {
+  static constexpr struct {
+    Member member;
+    const char* name;
+  } kNumbers[] = {
+      {&quern_model::tensor_parallel, "tensor_parallel"},
+      {&quern_model::hidden_size, "hidden_size"},
+      {&quern_model::intermediate_size, "intermediate_size"},
+      {&quern_model::layers, "layers"},
+      {&quern_model::heads, "heads"},
+      {&quern_model::kv_heads, "kv_heads"},
+      {&quern_model::head_dim, "head_dim"},
+      {&quern_model::v_head_dim, "v_head_dim"},
+      {&quern_model::vocab_size, "vocab_size"},
+      {&quern_model::max_positions, "max_positions"},
+      {&quern_model::sliding_window, "sliding_window"},
+      {&quern_model::experts, "experts"},
+      {&quern_model::experts_per_token, "experts_per_token"},
+      {&quern_model::expert_intermediate_size, "expert_intermediate_size"},
+      {&quern_model::kv_lora_rank, "kv_lora_rank"},
+      {&quern_model::q_lora_rank, "q_lora_rank"},
+      {&quern_model::rope_head_dim, "rope_head_dim"},
+      {&quern_model::page_size, "page_size"},
+  };
+  static constexpr struct {
+    std::uint32_t flag;
+    const char* name;
+  } kFlags[] = {
+      {QUERN_MODEL_SINKS, "sinks"},
+      {QUERN_MODEL_MLA, "mla"},
+      {QUERN_MODEL_GATED_MLP, "gated_mlp"},
+      {QUERN_MODEL_BLOCK_FP8, "block_fp8"},
+  };
+  nlohmann::ordered_json json;
+  for (const auto& number : kNumbers) json[number.name] = model.*number.member;
+  json["logit_cap"] = model.logit_cap;
+  json["dtype"] = dtype_name(model.dtype);
+  json["kv_dtype"] = dtype_name(model.kv_dtype);
+  for (const auto& flag : kFlags) json[flag.name] = (model.flags & flag.flag) != 0;
+  return json;
+}
+
+DLDataType dtype_named(std::string_view name) {
+  const auto* const found =
+      std::find_if(std::begin(kTypes), std::end(kTypes), [&](const NamedType& t) { return t.name == name; });
+  if (found == std::end(kTypes)) throw Failure(QUERN_INTERNAL, "no dtype is named '" + std::string(name) + "'");
+  return found->dtype;
+}
+
+std::string dtype_name(DLDataType dtype) {
+  for (const NamedType& type : kTypes) {
+    if (type.dtype.code == dtype.code && type.dtype.bits == dtype.bits) return std::string(type.name);
+  }
+  return "?";
+}
+
+}  // namespace quern::cli

@@ -1,0 +1,41 @@
+// A model's config.json, as Hugging Face repositories carry it, to the quern_model that `warm` asks the library with.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "quern.h"
+
+namespace quern::cli {
+
+// What the command line says beside, or against, the file.
+struct ModelOptions {
+  std::uint32_t tensor_parallel = 1;
+  std::uint32_t page_size = 0;         // tokens; 0: the library's choice
+  std::optional<DLDataType> dtype;     // of activations; else the file's, else bf16
+  std::optional<DLDataType> kv_dtype;  // else as dtype
+};
+
+struct ModelConfig {
+  quern_model model;
+  std::string model_type;          // "llama"
+  std::vector<std::string> notes;  // what the file says and no kernel is made for
+};
+
+// Reads `text`, the contents of the file `path`. Throws BadInput naming the file, the field, what was given and what is
+// allowed.
+ModelConfig read_model_config(std::string_view text, const std::string& path, const ModelOptions& options);
+
+// The fields of a quern_model by their names in quern.h.
+nlohmann::ordered_json model_to_json(const quern_model& model);
+
+// "bf16", "f16", "e4m3", "e5m2", "int8" to DLPack's types and back. `name` must be one of these.
+DLDataType dtype_named(std::string_view name);
+std::string dtype_name(DLDataType dtype);
+
+}  // namespace quern::cli

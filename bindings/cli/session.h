@@ -1,0 +1,38 @@
+// What a command works with: the global options, the console, the JSON that it fills in, and contexts.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+
+#include "bindings/cli/console.h"
+#include "bindings/cli/library.h"
+
+namespace quern::cli {
+
+using Json = nlohmann::ordered_json;
+
+struct GlobalOptions {
+  ContextOptions context;
+  ConsoleOptions console;
+};
+
+// A context on the cache that is there, and the state of that cache.
+struct Existing {
+  Context context;
+  quern_cache_stats stats;
+};
+
+struct Session {
+  const GlobalOptions& global;
+  Console& console;
+  Json& result;  // what --json prints, beside "command", "ok" and "error"
+
+  // The context of the global options, for commands that write: a cache that is not there is made.
+  Context open() const { return Context(global.context, console); }
+  // For commands that look: where there is no cache none is made, and only the bundles are seen.
+  Existing open_existing() const { return open_existing(global.context); }
+  Existing open_existing(ContextOptions options) const;
+};
+
+}  // namespace quern::cli

@@ -1,0 +1,66 @@
+// The compile-time side of attention: what distinguishes its kernels, and the tile sizes that follow from it.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+#include "jit/spec.h"
+#include "jit/target.h"
+#include "jit/unit.h"
+#include "sources/op.h"
+#include "sources/tensor.h"
+
+namespace quern::ops::attention {
+
+// Which kernel, by the rows (queries times the query heads of a KV head) that a sequence has at most.
+enum class Form : std::uint8_t {
+  decode,  // up to 16 rows; bound by reading keys and values
+  medium,  // tiles of 64 rows; every length where the call is batch-invariant
+  large    // the tallest tiles that the target has room for
+};
+inline constexpr int kForms = 3;
+
+// Everything that is a constant of a kernel.
+struct Shape {
+  Form form = Form::decode;
+  Dtype element = Dtype::bf16;  // of queries, keys, values and results
+  int dim_k = 0;                // multiples of 8, up to kMaxDim
+  int dim_v = 0;
+  int group = 1;      // query heads of a KV head
+  int page_size = 0;  // one of the fast ones; 0: any, told at run time
+  bool paged = true;  // else ragged
+  bool cap = false;
+  bool alibi = false;
+  bool sinks = false;
+  int copy_bytes = 16;  // 16, or 4 where rows are not aligned to 16
+};
+inline constexpr int kMaxDim = 256;
+
+// The page size as a constant: itself where that makes a faster kernel, else 0.
+int constant_page_size(std::int64_t page_size);
+
+// How a kernel of this shape is tiled on a target.
+struct Tiling {
+  int rows = 0;       // of a tile
+  int row_tiles = 1;  // 16-row tiles of a warp
+  int warps = 0;
+  int block = 0;  // keys at once
+  int stages = 0;
+  int blocks_per_sm = 1;
+  int threads = 0;
+  std::uint32_t shared_bytes = 0;  // dynamic
+};
+// Throws Error(QUERN_UNSUPPORTED) when the target has no room for the smallest tiles.
+Tiling tile(const Shape& shape, const jit::TargetInfo& target);
+
+jit::Spec to_spec(const Shape& shape, jit::Target target);
+Shape to_shape(const jit::Spec& spec);
+
+// What a manifest says of a shape, and back. Throws Error(QUERN_INVALID).
+Constants to_constants(const Shape& shape);
+Shape from_constants(const Constants& constants);
+
+// The unit that a shape stands for on a target.
+jit::Unit to_unit(const Shape& shape, jit::Target target);
+
+}  // namespace quern::ops::attention

@@ -1,0 +1,97 @@
+// The sentences of sources/tensor.h.
+// SPDX-License-Identifier: Apache-2.0
+#include "sources/tensor.h"
+
+#include <string>
+
+#include "jit/error.h"
+
+namespace quern::ops {
+namespace {
+
+[[noreturn]] void refuse(const std::string& text) { throw Error(QUERN_INVALID, text); }
+
+std::string describe(const DLDataType& t) {
+  const Dtype known = dtype_of(t);
+  if (known != Dtype::other) return name_of(known);
+  return "code " + std::to_string(t.code) + " with " + std::to_string(t.bits) + " bits and " + std::to_string(t.lanes) +
+         " lanes";
+}
+
+std::string describe(std::int64_t device_type, std::int64_t device_id) {
+  const char* kind = device_type == kDLCPU    ? "CPU"
+                     : device_type == kDLCUDA ? "CUDA"
+                     : device_type == kDLROCM ? "ROCm"
+                                              : "type";
+  std::string text = kind;
+  if (text == "type") text += " " + std::to_string(device_type);
+  return text + ":" + std::to_string(device_id);
+}
+
+std::string dimension_of(const char* name, int dimension) {
+  return std::string(name) + ".shape[" + std::to_string(dimension) + "]";
+}
+
+}  // namespace
+
+const char* name_of(Dtype dtype) {
+  switch (dtype) {
+    case Dtype::f16:
+      return "f16";
+    case Dtype::bf16:
+      return "bf16";
+    case Dtype::f32:
+      return "f32";
+    case Dtype::i32:
+      return "int32";
+    case Dtype::other:
+      break;
+  }
+  return "another dtype";
+}
+
+void refuse_missing(const char* name) { refuse(std::string(name) + " is NULL; it must be given"); }
+
+void refuse_rank(const char* name, int given, int allowed) {
+  if (given < 0) refuse(std::string(name) + ".shape is NULL");
+  refuse(std::string(name) + " has " + std::to_string(given) + " dimensions; it must have " + std::to_string(allowed));
+}
+
+void refuse_dtype(const char* name, const DLDataType& given, std::initializer_list<Dtype> allowed) {
+  std::string list;
+  for (const Dtype dtype : allowed) list += (list.empty() ? "" : ", ") + std::string(name_of(dtype));
+  refuse(std::string(name) + " is " + describe(given) + "; allowed: " + list);
+}
+
+void refuse_device(const char* name, const DLDevice& given, int device_type, int device_id) {
+  refuse(std::string(name) + " is on " + describe(given.device_type, given.device_id) + "; the context is on " +
+         describe(device_type, device_id));
+}
+
+void refuse_data(const char* name) { refuse(std::string(name) + ".data is NULL"); }
+
+void refuse_extent(const char* name, int dimension, std::int64_t given, const char* allowed) {
+  refuse(dimension_of(name, dimension) + " is " + std::to_string(given) + "; allowed: " + allowed);
+}
+void refuse_extent(const char* name, int dimension, std::int64_t given, std::int64_t allowed) {
+  refuse(dimension_of(name, dimension) + " is " + std::to_string(given) + "; it must be " + std::to_string(allowed));
+}
+
+void refuse_stride(const char* name, int dimension, std::int64_t given, const char* allowed) {
+  refuse(std::string(name) + ".strides[" + std::to_string(dimension) + "] is " + std::to_string(given) +
+         "; allowed: " + allowed);
+}
+
+void refuse_alignment(const char* name, const char* what, std::uint64_t given, int promised) {
+  refuse(std::string(name) + ": " + what + (std::string(what) == "data" ? " is aligned to " : " is ") +
+         std::to_string(given) + " bytes, and `alignment` promises rows aligned to " + std::to_string(promised));
+}
+
+void refuse_value(const char* name, std::int64_t given, const char* allowed) {
+  refuse(std::string(name) + " is " + std::to_string(given) + "; allowed: " + allowed);
+}
+void refuse_value(const char* name, double given, const char* allowed) {
+  refuse(std::string(name) + " is " + std::to_string(given) + "; allowed: " + allowed);
+}
+
+}  // namespace quern::ops

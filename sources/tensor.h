@@ -1,0 +1,113 @@
+// Reading the tensors that a caller hands over. The checks are inline and cheap, since every hot call makes them; the
+// sentences are composed out of line.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <initializer_list>
+
+#include "capi/quern.h"
+
+namespace quern::ops {
+
+enum class Dtype : std::uint8_t { f16, bf16, f32, i32, other };
+
+inline Dtype dtype_of(const DLDataType& t) {
+  if (t.lanes != 1) return Dtype::other;
+  if (t.code == kDLBfloat && t.bits == 16) return Dtype::bf16;
+  if (t.code == kDLFloat && t.bits == 16) return Dtype::f16;
+  if (t.code == kDLFloat && t.bits == 32) return Dtype::f32;
+  if (t.code == kDLInt && t.bits == 32) return Dtype::i32;
+  return Dtype::other;
+}
+const char* name_of(Dtype dtype);
+constexpr std::int64_t bytes_of(Dtype dtype) { return dtype == Dtype::f32 || dtype == Dtype::i32 ? 4 : 2; }
+
+// Each throws Error(QUERN_INVALID) naming the tensor, what was given and what is allowed.
+[[noreturn]] void refuse_missing(const char* name);
+[[noreturn]] void refuse_rank(const char* name, int given, int allowed);
+[[noreturn]] void refuse_dtype(const char* name, const DLDataType& given, std::initializer_list<Dtype> allowed);
+[[noreturn]] void refuse_device(const char* name, const DLDevice& given, int device_type, int device_id);
+[[noreturn]] void refuse_data(const char* name);
+[[noreturn]] void refuse_extent(const char* name, int dimension, std::int64_t given, const char* allowed);
+[[noreturn]] void refuse_extent(const char* name, int dimension, std::int64_t given, std::int64_t allowed);
+[[noreturn]] void refuse_stride(const char* name, int dimension, std::int64_t given, const char* allowed);
+[[noreturn]] void refuse_alignment(const char* name, const char* what, std::uint64_t given, int promised);
+// "NAME is GIVEN; ALLOWED".
+[[noreturn]] void refuse_value(const char* name, std::int64_t given, const char* allowed);
+[[noreturn]] void refuse_value(const char* name, double given, const char* allowed);
+
+// What every tensor of a call is held against.
+struct Place {
+  std::int32_t device_type;
+  std::int32_t device_id;
+  bool may_lack_data;  // workspace and prepare: shapes alone count
+};
+
+// A tensor that has been read: its strides always present, in elements, and its byte offset applied.
+struct Tensor {
+  static constexpr int kMaxRank = 4;
+  std::uint8_t* data = nullptr;
+  const std::int64_t* shape = nullptr;
+  std::int64_t strides[kMaxRank] = {};
+  Dtype dtype = Dtype::other;
+  int rank = 0;
+};
+
+// Reads a required tensor of the given rank and one of the allowed dtypes, on the right device, with extents below 2^31
+// and strides that are not negative.
+inline Tensor read(const DLTensor* given, const char* name, int rank, std::initializer_list<Dtype> allowed,
+                   const Place& place) {
+  if (given == nullptr) refuse_missing(name);
+  Tensor t;
+  t.rank = rank;
+  if (given->ndim != rank) refuse_rank(name, given->ndim, rank);
+  t.dtype = dtype_of(given->dtype);
+  bool known = false;
+  for (const Dtype d : allowed) known |= d == t.dtype;
+  if (!known) refuse_dtype(name, given->dtype, allowed);
+  if (static_cast<std::int32_t>(given->device.device_type) != place.device_type ||
+      given->device.device_id != place.device_id) {
+    refuse_device(name, given->device, place.device_type, place.device_id);
+  }
+  if (given->shape == nullptr) refuse_rank(name, -1, rank);
+  t.shape = given->shape;
+  std::int64_t compact = 1, count = 1;
+  for (int d = rank - 1; d >= 0; --d) {
+    if (t.shape[d] < 0 || t.shape[d] > INT32_MAX) refuse_extent(name, d, t.shape[d], "0 to 2^31 - 1");
+    t.strides[d] = given->strides != nullptr ? given->strides[d] : compact;
+    // A stride no larger than this cannot overflow what is computed from it.
+    if (t.strides[d] < 0 || t.strides[d] > (std::int64_t{1} << 48)) refuse_stride(name, d, t.strides[d], "0 to 2^48");
+    compact *= t.shape[d] > 0 ? t.shape[d] : 1;
+    if (compact > (std::int64_t{1} << 48)) refuse_extent(name, d, t.shape[d], "at most 2^48 elements in all");
+    count *= t.shape[d];
+  }
+  if (given->data == nullptr) {
+    if (!place.may_lack_data && count > 0) refuse_data(name);
+  } else {
+    t.data = static_cast<std::uint8_t*>(given->data) + given->byte_offset;
+  }
+  return t;
+}
+
+inline void expect_extent(const Tensor& t, const char* name, int dimension, std::int64_t extent) {
+  if (t.shape[dimension] != extent) refuse_extent(name, dimension, t.shape[dimension], extent);
+}
+inline void expect_unit_stride(const Tensor& t, const char* name, int dimension) {
+  if (t.strides[dimension] != 1 && t.shape[dimension] > 1) refuse_stride(name, dimension, t.strides[dimension], "1");
+}
+// That the data and the strides of all dimensions but the last keep rows aligned to `alignment` bytes.
+inline void expect_aligned(const Tensor& t, const char* name, int alignment) {
+  const auto mask = static_cast<std::uint64_t>(alignment) - 1;
+  if ((reinterpret_cast<std::uintptr_t>(t.data) & mask) != 0) {
+    refuse_alignment(name, "data",
+                     reinterpret_cast<std::uintptr_t>(t.data) & (~reinterpret_cast<std::uintptr_t>(t.data) + 1),
+                     alignment);
+  }
+  for (int d = 0; d + 1 < t.rank; ++d) {
+    const auto bytes = static_cast<std::uint64_t>(t.strides[d] * bytes_of(t.dtype));
+    if ((bytes & mask) != 0 && t.shape[d] > 1) refuse_alignment(name, "a stride", bytes, alignment);
+  }
+}
+
+}  // namespace quern::ops

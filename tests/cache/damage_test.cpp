@@ -1,0 +1,234 @@
+// Damage to the file, anywhere: never a wrong byte handed out, never a failure, at worst no cache.
+// SPDX-License-Identifier: Apache-2.0
+#include <sqlite3.h>
+
+#include "tests/cache/fixture.h"
+#include "tests/cache/sql.h"
+
+namespace quern::cache::testing {
+namespace {
+
+class DamageTest : public CacheTest {
+ protected:
+  void fill(std::uint64_t count, std::size_t image_size = 5000) {
+    Store store(options());
+    for (std::uint64_t number = 1; number <= count; ++number) ASSERT_TRUE(put(store, number, image_size));
+  }
+};
+
+TEST_F(DamageTest, AChangeInAnyColumnIsAMissOfThatRowOnly) {
+  // Each statement changes one column of the row with `id` 1 to something the column may hold.
+  const char* const kChanges[] = {
+      R"(UPDATE entries SET key = x'00000000000000000000000000000001' WHERE id = 1)",
+      R"(UPDATE entries SET kind = 2 WHERE id = 1)",
+      R"(UPDATE entries SET kind = 3 WHERE id = 1)",
+      R"(UPDATE entries SET text = text || ' ' WHERE id = 1)",
+      R"(UPDATE entries SET op = 'attentioo' WHERE id = 1)",
+      R"(UPDATE entries SET target = 'sm_90' WHERE id = 1)",
+      R"(UPDATE entries SET entry_name = 'quern_attentioo' WHERE id = 1)",
+      R"(UPDATE entries SET compiler_kind = 'nvrtd' WHERE id = 1)",
+      R"(UPDATE entries SET compiler_build = '13.1' WHERE id = 1)",
+      R"(UPDATE entries SET compile_ms = compile_ms + 1 WHERE id = 1)",
+      R"(UPDATE entries SET registers = 65 WHERE id = 1)",
+      R"(UPDATE entries SET registers = registers + (1 << 40) WHERE id = 1)",
+      R"(UPDATE entries SET shared_bytes = 1025 WHERE id = 1)",
+      R"(UPDATE entries SET local_bytes = 1 WHERE id = 1)",
+      R"(UPDATE entries SET created = created + 1 WHERE id = 1)",
+      R"(UPDATE entries SET image_size = image_size + 1 WHERE id = 1)",
+      R"(UPDATE entries SET checksum = zeroblob(16) WHERE id = 1)",
+      R"(UPDATE entries SET checksum = x'' WHERE id = 1)",
+      R"(UPDATE images SET log = 'b' || substr(log, 2) WHERE id = 1)",
+      R"(UPDATE images SET image = substr(image, 1, 4999) WHERE id = 1)",
+      R"(UPDATE images SET image = CAST(image || x'00' AS BLOB) WHERE id = 1)",
+      R"(UPDATE images SET image = zeroblob(5000) WHERE id = 1)",
+      R"(UPDATE images SET image = (SELECT image FROM images WHERE id = 2) WHERE id = 1)",
+      R"(DELETE FROM images WHERE id = 1)",
+      R"(UPDATE entries SET op = 'attention' || 's', target = 'm_90a' WHERE id = 1)",
+  };
+  fill(2);
+  const std::string good = read_file(file());
+  for (const char* change : kChanges) {
+    write_file(file(), good);
+    sql(file(), change);
+    {
+      Store store(options());
+      EXPECT_TRUE(miss(store, 1)) << change;
+      EXPECT_TRUE(hit(store, 2)) << change;
+      EXPECT_EQ(store.stats().state, State::ready) << change;
+      AdminError error;
+      std::size_t bad = 0;
+      for (const Finding& finding : store.verify(&error)) bad += !finding.ok;
+      EXPECT_EQ(bad, 1u) << change;
+      EXPECT_EQ(error.what, AdminError::What::damaged) << change;
+      EXPECT_TRUE(put(store, 1)) << change;
+      EXPECT_TRUE(hit(store, 1)) << change << ": what is made anew takes the place of the damaged row";
+    }
+  }
+}
+
+TEST_F(DamageTest, VerifyNamesTheBadRow) {
+  fill(3);
+  sql(file(), R"(UPDATE images SET image = zeroblob(5000) WHERE id = 2)");
+  Store store(options());
+  AdminError error;
+  const std::vector<Finding> findings = store.verify(&error);
+  ASSERT_EQ(findings.size(), 1u);
+  EXPECT_FALSE(findings[0].ok);
+  EXPECT_EQ(findings[0].what, to_hex(make_key(2)));
+  EXPECT_NE(findings[0].hint.find("rebuild"), std::string::npos);
+  EXPECT_EQ(store.export_bundle(root_ + "/bundle", nullptr, nullptr).what, AdminError::What::damaged);
+  EXPECT_FALSE(std::filesystem::exists(root_ + "/bundle"));
+  Listed listed;
+  EXPECT_EQ(store.inspect(make_key(2), &listed).what, AdminError::What::damaged);
+  EXPECT_EQ(store.inspect(make_key(1), &listed).what, AdminError::What::none);
+}
+
+TEST_F(DamageTest, AllIsWellWhereAllIsWell) {
+  fill(3);
+  Store store(options());
+  AdminError error;
+  const std::vector<Finding> findings = store.verify(&error);
+  EXPECT_EQ(error.what, AdminError::What::none);
+  ASSERT_EQ(findings.size(), 1u);
+  EXPECT_TRUE(findings[0].ok);
+}
+
+TEST_F(DamageTest, AFlippedBitAnywhereNeverGivesAWrongEntry) {
+  fill(6, 20'000);
+  const std::string good = read_file(file());
+  std::size_t hits = 0;
+  const auto run = [&](std::size_t at, int bit) {
+    std::string bad = good;
+    bad[at] = static_cast<char>(bad[at] ^ (1 << bit));
+    write_file(file(), bad);
+    Store store(options());
+    for (std::uint64_t number = 1; number <= 6; ++number) {
+      Entry got;
+      const Entry wanted = make_entry(number, 20'000);
+      if (!store.get(make_key(number), wanted.text, "", &got)) continue;
+      ASSERT_TRUE(same(got, wanted)) << "byte " << at << " bit " << bit;
+      ++hits;
+    }
+    put(store, 7);
+  };
+  for (std::size_t at = 0; at < 100; ++at) run(at, static_cast<int>(at % 8));
+  for (std::size_t page = 0; page * 16384 < good.size(); ++page)
+    for (const std::size_t offset : {0, 1, 3, 5, 7, 8, 9, 12, 300, 8000, 16000, 16300, 16350, 16383})
+      run(page * 16384 + offset, page % 8);
+  EXPECT_GT(hits, 100u);
+}
+
+TEST_F(DamageTest, CutShortIsSetAsideAndNeverRemoved) {
+  fill(20, 20'000);
+  const std::string good = read_file(file());
+  for (const std::size_t size :
+       {std::size_t{50}, std::size_t{4096}, std::size_t{16384}, good.size() / 2, good.size() - 16384}) {
+    write_file(file(), good.substr(0, size));
+    Store store(options());
+    EXPECT_TRUE(miss(store, 1)) << size;
+    EXPECT_FALSE(put(store, 1)) << size;
+    EXPECT_EQ(store.stats().state, State::damaged) << size;
+    EXPECT_NE(store.stats().reason.find(file()), std::string::npos);
+    EXPECT_EQ(read_file(file()).size(), size);
+    EXPECT_EQ(store.flight(make_key(1), std::chrono::milliseconds{0}).state(), Flight::State::alone);
+    EXPECT_EQ(store.trim({}, nullptr).what, AdminError::What::damaged);
+    EXPECT_EQ(store.import_bundle(root_ + "/none", nullptr).what, AdminError::What::not_found);
+    AdminError error;
+    EXPECT_FALSE(store.verify(&error).empty());
+    EXPECT_EQ(error.what, AdminError::What::damaged);
+  }
+  std::size_t told_times = 0;
+  for (const std::string& notice : notices()) told_times += notice.find("is damaged") != std::string::npos;
+  EXPECT_EQ(told_times, 5u);
+}
+
+TEST_F(DamageTest, DamageIsToldOnce) {
+  fill(2);
+  std::filesystem::resize_file(file(), 20'000);
+  Store store(options());
+  for (int i = 0; i < 10; ++i) {
+    EXPECT_TRUE(miss(store, 1));
+    EXPECT_FALSE(put(store, 3));
+  }
+  EXPECT_EQ(notices().size(), 1u);
+}
+
+TEST_F(DamageTest, AnEmptyFileIsFilled) {
+  std::filesystem::create_directory(folder_);
+  std::filesystem::permissions(folder_, std::filesystem::perms::owner_all);
+  write_file(file(), "");
+  std::filesystem::permissions(file(), std::filesystem::perms::owner_read | std::filesystem::perms::owner_write);
+  Store store(options());
+  EXPECT_TRUE(miss(store, 1));
+  EXPECT_TRUE(put(store, 1));
+  EXPECT_TRUE(hit(store, 1));
+}
+
+TEST_F(DamageTest, AForeignFileIsLeftAlone) {
+  std::filesystem::create_directory(folder_);
+  std::filesystem::permissions(folder_, std::filesystem::perms::owner_all);
+  const auto expect_refused = [&](const char* what) {
+    std::filesystem::permissions(file(), std::filesystem::perms::owner_read | std::filesystem::perms::owner_write);
+    const std::string before = read_file(file());
+    Store store(options());
+    EXPECT_TRUE(miss(store, 1)) << what;
+    EXPECT_FALSE(put(store, 1)) << what;
+    EXPECT_EQ(store.stats().state, State::refused) << what;
+    EXPECT_NE(store.stats().reason.find("not a cache of quern"), std::string::npos) << what;
+    TrimOptions rebuild;
+    rebuild.rebuild = true;
+    EXPECT_EQ(store.trim(rebuild, nullptr).what, AdminError::What::refused) << what;
+    EXPECT_EQ(read_file(file()), before) << what;
+    AdminError error;
+    store.list(&error);
+    EXPECT_EQ(error.what, AdminError::What::refused) << what;
+  };
+  write_file(file(), "a diary\n");
+  expect_refused("a text");
+  write_file(file(), make_bytes(1, 100'000));
+  expect_refused("noise");
+  std::filesystem::remove(file());
+  sql(file(), R"(CREATE TABLE entries(id INTEGER PRIMARY KEY, key BLOB))");
+  expect_refused("another database");
+}
+
+TEST_F(DamageTest, AFileOfANewerSchemaIsLeftAlone) {
+  fill(1);
+  sql(file(), R"(PRAGMA user_version = 2)");
+  Store store(options());
+  EXPECT_TRUE(miss(store, 1));
+  EXPECT_FALSE(put(store, 2));
+  EXPECT_EQ(store.stats().state, State::refused);
+  EXPECT_NE(store.stats().reason.find("newer"), std::string::npos);
+  sql(file(), R"(PRAGMA user_version = 1)");
+  EXPECT_TRUE(hit(store, 1)) << "the file is looked at again";
+  EXPECT_EQ(store.stats().state, State::ready);
+}
+
+TEST_F(DamageTest, OtherTablesUnderOurNameAreDamage) {
+  fill(1);
+  sql(file(), R"(ALTER TABLE entries RENAME COLUMN op TO operation)");
+  Store store(options());
+  EXPECT_TRUE(miss(store, 1));
+  EXPECT_EQ(store.stats().state, State::damaged);
+}
+
+TEST_F(DamageTest, AWriteAheadLogIsNotFollowed) {
+  fill(1);
+  sql(file(), R"(PRAGMA journal_mode = WAL)");
+  Store store(options());
+  EXPECT_TRUE(miss(store, 1));
+  EXPECT_EQ(store.stats().state, State::damaged);
+  EXPECT_FALSE(std::filesystem::exists(file() + "-shm"));
+}
+
+TEST_F(DamageTest, AnAbsurdUseTickIsForgotten) {
+  fill(3);
+  sql(file(), R"(UPDATE uses SET tick = 9223372036854775807 WHERE id = 2)");
+  Store store(options());
+  EXPECT_TRUE(put(store, 4));
+  for (std::uint64_t number = 1; number <= 4; ++number) EXPECT_TRUE(hit(store, number));
+}
+
+}  // namespace
+}  // namespace quern::cache::testing

@@ -1,0 +1,269 @@
+// Models' config.json files: what is read from each, and what is refused.
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/cli/command.h"
+
+namespace quern::cli_tests {
+namespace {
+
+class ModelConfig : public CommandTest {
+ protected:
+  static Json config(const std::string& name) {
+    return Json::parse(read(std::filesystem::path(QUERN_CLI_CONFIGS) / (name + ".json")));
+  }
+
+  // What is read of the model. Nothing is compiled, and whether an op has kernels for it does not matter here.
+  Json model(const Json& json, std::vector<std::string> arguments = {}) const {
+    arguments.insert(arguments.begin(),
+                     {"warm", "--config", write("config.json", json.dump()), "--target", "sm_90a", "--list-only"});
+    const Json result = quern_json(std::move(arguments));
+    EXPECT_TRUE(result.contains("model")) << result;
+    return result.value("model", Json::object());
+  }
+
+  // Refused, exit code 1, with a message that holds the file's name and every part.
+  void refused(const std::string& text, const std::vector<std::string>& parts,
+               std::vector<std::string> arguments = {}) const {
+    arguments.insert(arguments.begin(),
+                     {"warm", "--config", write("config.json", text), "--target", "sm_90a", "--list-only"});
+    const Json json = quern_json(std::move(arguments));
+    EXPECT_EQ(json["code"], 1);
+    const std::string message = json["error"]["text"];
+    EXPECT_TRUE(has(message, "config.json"));
+    for (const std::string& part : parts) EXPECT_TRUE(has(message, part));
+  }
+  void refused(const Json& json, const std::vector<std::string>& parts, std::vector<std::string> arguments = {}) const {
+    refused(json.dump(), parts, std::move(arguments));
+  }
+
+  static void expect(const Json& model, const Json& wanted) {
+    for (const auto& [name, value] : wanted.items()) EXPECT_EQ(model.value(name, Json()), value) << name;
+  }
+};
+
+TEST_F(ModelConfig, Llama) {
+  expect(model(config("llama-3-8b")), {{"model_type", "llama"},
+                                       {"hidden_size", 4096},
+                                       {"intermediate_size", 14336},
+                                       {"layers", 32},
+                                       {"heads", 32},
+                                       {"kv_heads", 8},
+                                       {"head_dim", 128},
+                                       {"vocab_size", 128256},
+                                       {"max_positions", 8192},
+                                       {"tensor_parallel", 1},
+                                       {"sliding_window", 0},
+                                       {"experts", 0},
+                                       {"logit_cap", 0.0},
+                                       {"dtype", "bf16"},
+                                       {"kv_dtype", "bf16"},
+                                       {"gated_mlp", true},
+                                       {"sinks", false},
+                                       {"mla", false}});
+  expect(model(config("llama-3.1-70b"), {"--tp", "8"}),
+         {{"heads", 64}, {"kv_heads", 8}, {"head_dim", 128}, {"layers", 80}, {"tensor_parallel", 8}});
+}
+
+TEST_F(ModelConfig, Mixtral) {
+  expect(model(config("mixtral-8x7b")), {{"experts", 8},
+                                         {"experts_per_token", 2},
+                                         {"expert_intermediate_size", 14336},
+                                         {"sliding_window", 0},
+                                         {"head_dim", 128},
+                                         {"kv_heads", 8}});
+}
+
+TEST_F(ModelConfig, Mistral) {
+  Json json = config("llama-3-8b");
+  json["model_type"] = "mistral";
+  json["sliding_window"] = 4096;
+  expect(model(json), {{"model_type", "mistral"}, {"sliding_window", 4096}});
+  json["sliding_window"] = nullptr;
+  json["head_dim"] = 160;
+  expect(model(json), {{"sliding_window", 0}, {"head_dim", 160}});
+}
+
+TEST_F(ModelConfig, Qwen) {
+  expect(model(config("qwen3-8b")),
+         {{"model_type", "qwen3"}, {"head_dim", 128}, {"kv_heads", 8}, {"vocab_size", 151936}});
+  Json json = config("qwen3-8b");
+  json["model_type"] = "qwen2";
+  json["sliding_window"] = 32768;
+  json["use_sliding_window"] = false;
+  expect(model(json), {{"model_type", "qwen2"}, {"sliding_window", 0}});
+  json["use_sliding_window"] = true;
+  expect(model(json), {{"sliding_window", 32768}});
+  json["model_type"] = "qwen3_moe";
+  json["num_experts"] = 128;
+  json["num_experts_per_tok"] = 8;
+  json["moe_intermediate_size"] = 768;
+  expect(model(json), {{"experts", 128}, {"experts_per_token", 8}, {"expert_intermediate_size", 768}});
+}
+
+TEST_F(ModelConfig, Gemma2) {
+  expect(model(config("gemma-2-9b")),
+         {{"head_dim", 256}, {"heads", 16}, {"kv_heads", 8}, {"logit_cap", 50.0}, {"sliding_window", 4096}});
+}
+
+TEST_F(ModelConfig, GptOss) {
+  expect(model(config("gpt-oss-20b")), {{"sinks", true},
+                                        {"head_dim", 64},
+                                        {"heads", 64},
+                                        {"kv_heads", 8},
+                                        {"experts", 32},
+                                        {"experts_per_token", 4},
+                                        {"expert_intermediate_size", 2880},
+                                        {"sliding_window", 128}});
+}
+
+TEST_F(ModelConfig, Gpt2) {
+  expect(model(config("gpt2")), {{"hidden_size", 768},
+                                 {"intermediate_size", 3072},
+                                 {"layers", 12},
+                                 {"heads", 12},
+                                 {"kv_heads", 12},
+                                 {"head_dim", 64},
+                                 {"max_positions", 1024},
+                                 {"gated_mlp", false}});
+}
+
+TEST_F(ModelConfig, Deepseek) {
+  expect(model(config("deepseek-v3"), {"--tp", "16"}), {{"mla", true},
+                                                        {"block_fp8", true},
+                                                        {"heads", 128},
+                                                        {"head_dim", 192},
+                                                        {"v_head_dim", 128},
+                                                        {"rope_head_dim", 64},
+                                                        {"kv_lora_rank", 512},
+                                                        {"q_lora_rank", 1536},
+                                                        {"experts", 256},
+                                                        {"experts_per_token", 8},
+                                                        {"expert_intermediate_size", 2048}});
+  Json json = config("deepseek-v3");
+  json["model_type"] = "deepseek_v2";
+  json["q_lora_rank"] = nullptr;
+  json.erase("quantization_config");
+  expect(model(json), {{"mla", true}, {"q_lora_rank", 0}, {"block_fp8", false}});
+}
+
+TEST_F(ModelConfig, TheArchitectureServesWhereTheTypeIsMissing) {
+  Json json = config("llama-3-8b");
+  json.erase("model_type");
+  expect(model(json), {{"model_type", "llama"}});
+}
+
+TEST_F(ModelConfig, TypesFromFileAndCommandLine) {
+  Json json = config("llama-3-8b");
+  json["torch_dtype"] = "float16";
+  expect(model(json), {{"dtype", "f16"}, {"kv_dtype", "f16"}});
+  expect(model(json, {"--kv-dtype", "e4m3"}), {{"dtype", "f16"}, {"kv_dtype", "e4m3"}});
+  expect(model(json, {"--dtype", "bf16", "--page-size", "32"}),
+         {{"dtype", "bf16"}, {"kv_dtype", "bf16"}, {"page_size", 32}});
+  json.erase("torch_dtype");
+  json["dtype"] = "float16";
+  expect(model(json), {{"dtype", "f16"}});
+  json["dtype"] = "float32";
+  refused(json, {"dtype", "float32", "bfloat16, float16", "--dtype"});
+  expect(model(json, {"--dtype", "bf16"}), {{"dtype", "bf16"}});
+}
+
+TEST_F(ModelConfig, WeightsWithoutKernelsAreSaid) {
+  Json json = config("llama-3-8b");
+  json["quantization_config"] = {{"quant_method", "awq"}};
+  const Json result =
+      quern_json({"warm", "--config", write("config.json", json.dump()), "--target", "sm_90a", "--list-only"});
+  ASSERT_EQ(result["notes"].size(), 1U);
+  EXPECT_TRUE(has(result["notes"][0].get<std::string>(), "awq"));
+  EXPECT_EQ(result["model"]["block_fp8"], false);
+}
+
+TEST_F(ModelConfig, TensorParallel) {
+  expect(model(config("llama-3-8b"), {"--tp", "16"}), {{"tensor_parallel", 16}, {"kv_heads", 8}});
+  refused(config("gpt2"), {"--tp", "8 given", "divisor", "12"}, {"--tp", "8"});
+  Json json = config("llama-3-8b");
+  json["num_attention_heads"] = 48;
+  json["hidden_size"] = 48 * 128;
+  json["num_key_value_heads"] = 4;
+  refused(json, {"--tp", "6 given", "4 key and value heads"}, {"--tp", "6"});
+}
+
+TEST_F(ModelConfig, UnknownModel) {
+  Json json = config("llama-3-8b");
+  json["model_type"] = "mamba";
+  refused(json, {"model_type", "mamba",
+                 "llama, mistral, mixtral, qwen2, qwen3, qwen3_moe, gemma2, gpt_oss, gpt2, deepseek_v2, deepseek_v3"});
+  json.erase("model_type");
+  json["architectures"] = {"MambaForCausalLM"};
+  refused(json, {"MambaForCausalLM", "known: llama"});
+  json.erase("architectures");
+  refused(json, {"model_type", "missing", "known: llama"});
+}
+
+TEST_F(ModelConfig, MissingFields) {
+  for (const char* field :
+       {"hidden_size", "num_hidden_layers", "num_attention_heads", "vocab_size", "max_position_embeddings"}) {
+    Json json = config("llama-3-8b");
+    json.erase(field);
+    refused(json, {field, "missing", "from 1 to"});
+    json[field] = nullptr;
+    refused(json, {field, "missing"});
+  }
+  Json json = config("mixtral-8x7b");
+  json.erase("num_local_experts");
+  refused(json, {"num_local_experts", "missing"});
+  json = config("deepseek-v3");
+  json.erase("kv_lora_rank");
+  refused(json, {"kv_lora_rank", "missing"});
+}
+
+TEST_F(ModelConfig, MalformedFields) {
+  for (const Json& value : {Json(0), Json(-8), Json(8.5), Json("32"), Json(true), Json::array({32}), Json(1e30),
+                            Json(std::uint64_t{1} << 40)}) {
+    Json json = config("llama-3-8b");
+    json["num_attention_heads"] = value;
+    refused(json, {"num_attention_heads", value.dump() + " given", "a whole number from 1 to 65536"});
+  }
+  Json json = config("llama-3-8b");
+  json["num_key_value_heads"] = 7;
+  refused(json, {"num_key_value_heads", "7 given", "divisor", "32"});
+  json = config("llama-3-8b");
+  json["hidden_size"] = 4100;
+  refused(json, {"head_dim", "missing", "4100", "32"});
+  json = config("gemma-2-9b");
+  json["attn_logit_softcapping"] = "much";
+  refused(json, {"attn_logit_softcapping", "\"much\" given", "number"});
+  json = config("llama-3-8b");
+  json["model_type"] = 7;
+  refused(json, {"model_type", "7 given", "a string"});
+  json = config("qwen3-8b");
+  json["use_sliding_window"] = 1;
+  refused(json, {"use_sliding_window", "1 given", "true or false"});
+  json = config("llama-3-8b");
+  json["quantization_config"] = "fp8";
+  refused(json, {"quantization_config", "\"fp8\" given", "object"});
+  json = config("llama-3-8b");
+  json["torch_dtype"] = 16;
+  refused(json, {"torch_dtype", "16 given", "a string"});
+  json.erase("model_type");
+  json["architectures"] = "LlamaForCausalLM";
+  refused(json, {"architectures", "an array of strings"});
+}
+
+TEST_F(ModelConfig, NotJson) {
+  const std::string whole = config("llama-3-8b").dump(1);
+  refused(whole.substr(0, whole.size() / 2), {"not valid JSON", "line "});
+  refused(std::string(), {"not valid JSON"});
+  refused(std::string("{\"model_type\": \"llama\xff\"}"), {"not valid JSON"});
+  refused(std::string("[1, 2]"), {"array given", "one JSON object"});
+  refused(std::string(100000, '['), {"not valid JSON"});
+}
+
+TEST_F(ModelConfig, NoSuchFile) {
+  const Json json = quern_json({"warm", "--config", "nowhere.json", "--target", "sm_90a"});
+  EXPECT_EQ(json["code"], 1);
+  EXPECT_EQ(json["error"]["status"], "QUERN_NOT_FOUND");
+  EXPECT_TRUE(has(json["error"]["text"].get<std::string>(), "nowhere.json"));
+  EXPECT_EQ(quern({"warm", "--config", folder(), "--target", "sm_90a"}).code, 1);
+}
+
+}  // namespace
+}  // namespace quern::cli_tests

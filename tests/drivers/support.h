@@ -1,0 +1,63 @@
+// What the driver tests share: errors, images that look right, and the way into the fake libraries.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <dlfcn.h>
+#include <elf.h>
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <cstring>
+#include <string>
+
+#include "jit/error.h"
+
+namespace quern::jit::test {
+
+// The Error that `call` throws; fails the test when it throws none.
+template <class Call>
+Error error_of(Call&& call) {
+  try {
+    call();
+  } catch (const Error& error) {
+    return error;
+  }
+  ADD_FAILURE() << "no Error was thrown";
+  return Error(QUERN_OK, "");
+}
+
+// The smallest ELF file that has a section: one header, one section header, eight bytes.
+inline std::string elf_image(std::uint16_t machine) {
+  Elf64_Ehdr header{};
+  std::memcpy(header.e_ident, ELFMAG, SELFMAG);
+  header.e_ident[EI_CLASS] = ELFCLASS64;
+  header.e_ident[EI_DATA] = ELFDATA2LSB;
+  header.e_machine = machine;
+  header.e_shoff = sizeof header;
+  header.e_shentsize = sizeof(Elf64_Shdr);
+  header.e_shnum = 1;
+  Elf64_Shdr section{};
+  section.sh_type = SHT_PROGBITS;
+  section.sh_offset = sizeof header + sizeof section;
+  section.sh_size = 8;
+  std::string image(reinterpret_cast<const char*>(&header), sizeof header);
+  image.append(reinterpret_cast<const char*>(&section), sizeof section);
+  return image + "12345678";
+}
+inline std::string cubin() { return elf_image(190); }
+inline std::string code_object() { return elf_image(224); }
+
+// The folder with a fake driver in it.
+inline std::string fake_folder(const char* name) { return std::string(QUERN_FAKE_DRIVERS) + '/' + name; }
+
+// A function of a fake library.
+template <class Function>
+Function* fake_function(const char* folder, const char* file, const char* symbol) {
+  void* library = dlopen((fake_folder(folder) + '/' + file).c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) throw std::runtime_error(dlerror());
+  return reinterpret_cast<Function*>(dlsym(library, symbol));
+}
+
+inline bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+}  // namespace quern::jit::test

@@ -1,0 +1,115 @@
+// Stores that do not store, images that the driver refuses, memory that runs out.
+// SPDX-License-Identifier: Apache-2.0
+#include <new>
+
+#include "tests/race/fixture.h"
+
+namespace quern::jit::test {
+namespace {
+
+TEST_F(EngineTest, AStoreThatTakesNothingLosesNoKernel) {
+  cache::StoreOptions nothing;
+  nothing.no_file = true;
+  cache::Store store(nothing);
+  Engine engine(options(store, good_image));
+  EXPECT_NE(engine.ready(toy(1), Miss::compile, nullptr), nullptr);
+  EXPECT_EQ(engine.stats().stored, 0u);
+  EXPECT_EQ(engine.stats().store_errors, 0u) << "nothing was meant to be written";
+  const Error error = error_of([&] { engine.warm(toy(2), false); });
+  EXPECT_EQ(error.status(), QUERN_IO) << "warming is for the store: " << error.text();
+}
+
+TEST_F(EngineTest, AStoreThatCannotBeOpenedLosesNoKernel) {
+  cache::StoreOptions bad;
+  bad.folder = "/proc/quern-cannot-be-made";
+  cache::Store store(bad);
+  Engine engine(options(store, good_image));
+  EXPECT_NE(engine.ready(toy(1), Miss::compile, nullptr), nullptr);
+  EXPECT_NE(engine.ready(toy(2), Miss::compile, nullptr), nullptr);
+}
+
+class RefusedImage : public EngineTest, public testing::WithParamInterface<const char*> {
+ protected:
+  void SetUp() override {
+    cache::Store store(in_folder());
+    Engine engine(options(store, [](const CompileJob& job) {
+      Compiled compiled = good_image(job);
+      compiled.image = GetParam();
+      return compiled;
+    }));
+    ASSERT_EQ(engine.warm(toy(1), false).outcome, Outcome::compiled);
+  }
+};
+
+TEST_P(RefusedImage, IsRejectedAndCompiledAnewOnce) {
+  std::atomic<int> compiled{0};
+  const auto compile = [&](const CompileJob& job) {
+    compiled++;
+    return good_image(job);
+  };
+  {
+    cache::Store store(in_folder());
+    Engine engine(options(store, compile));
+    EXPECT_NE(engine.ready(toy(1), Miss::compile, nullptr), nullptr);
+    EXPECT_EQ(compiled, 1);
+    EXPECT_EQ(engine.stats().rejected, 1u);
+    EXPECT_EQ(engine.stats().cache_hits, 0u);
+    EXPECT_EQ(count_events(QUERN_EVENT_REJECTED), 1);
+  }
+  cache::Store store(in_folder());
+  Engine engine(options(store, compile));
+  EXPECT_NE(engine.ready(toy(1), Miss::cached_only, nullptr), nullptr) << "the good image took its place";
+  EXPECT_EQ(compiled, 1);
+}
+
+TEST_P(RefusedImage, IsAMissWhereCompilingIsForbidden) {
+  cache::Store store(in_folder());
+  Engine engine(options(store, good_image));
+  EXPECT_EQ(error_of([&] { engine.ready(toy(1), Miss::cached_only, nullptr); }).status(), QUERN_MISS);
+  EXPECT_EQ(engine.stats().rejected, 1u);
+  EXPECT_EQ(engine.stats().compiled, 0u);
+}
+
+INSTANTIATE_TEST_SUITE_P(Images, RefusedImage, testing::Values("for sm_80", "empty"),
+                         [](const auto& image) { return image.index == 0 ? "OtherDevice" : "WithoutTheKernel"; });
+
+TEST_F(EngineTest, AFreshImageThatIsRefusedIsAnErrorNotALoop) {
+  cache::Store store(in_folder());
+  std::atomic<int> compiled{0};
+  Engine engine(options(store, [&](const CompileJob& job) {
+    compiled++;
+    Compiled bad = good_image(job);
+    bad.image = "for sm_80";
+    return bad;
+  }));
+  EXPECT_EQ(error_of([&] { engine.ready(toy(1), Miss::compile, nullptr); }).status(), QUERN_UNSUPPORTED);
+  EXPECT_EQ(compiled, 1);
+  EXPECT_EQ(error_of([&] { engine.ready(toy(1), Miss::compile, nullptr); }).status(), QUERN_UNSUPPORTED);
+  EXPECT_EQ(compiled, 2);
+}
+
+TEST_F(EngineTest, OutOfMemoryWhileCompilingLeavesTheEngineUsable) {
+  cache::Store store(in_folder());
+  std::atomic<bool> poor{true};
+  Engine engine(options(store, [&](const CompileJob& job) {
+    if (poor) throw std::bad_alloc();
+    return good_image(job);
+  }));
+  EXPECT_THROW(engine.ready(toy(1), Miss::compile, nullptr), std::bad_alloc);
+  poor = false;
+  EXPECT_NE(engine.ready(toy(1), Miss::compile, nullptr), nullptr);
+}
+
+TEST_F(EngineTest, AnUnknownSpecIsItsOpsError) {
+  cache::Store store(in_folder());
+  EngineOptions mine = options(store, good_image);
+  mine.describe = [](const Spec&) -> Unit { throw Error(QUERN_INVALID, "no such op"); };
+  Engine engine(std::move(mine));
+  for (const Miss miss : {Miss::compile, Miss::cached_only, Miss::background}) {
+    EXPECT_EQ(error_of([&] { engine.ready(toy(1), miss, nullptr); }).text(), "no such op");
+  }
+  EXPECT_EQ(error_of([&] { engine.warm(toy(1), false); }).text(), "no such op");
+}
+
+}  // namespace
+}  // namespace quern::jit::test
