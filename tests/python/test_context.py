@@ -181,6 +181,12 @@ def test_without_a_device_nothing_is_launched(tmp_path):
         assert kernel is None and context.stats().stored == 1
 
 
+def run_python(code, folder):
+    """Exit status, output and errors of an interpreter of its own, given a cache folder and SOURCE."""
+    run = subprocess.run([sys.executable, "-c", code, folder, SOURCE], capture_output=True, text=True, check=False)
+    return run.returncode, run.stdout, run.stderr
+
+
 def test_an_unclosed_context_goes_with_the_interpreter(tmp_path):
     code = (
         "import sys, quern\n"
@@ -188,8 +194,7 @@ def test_an_unclosed_context_goes_with_the_interpreter(tmp_path):
         "context.kernel(sys.argv[2], 'nothing', constants={'NUMBER': 1})\n"
         "print('done')\n"
     )
-    run = subprocess.run([sys.executable, "-c", code, tmp_path, SOURCE], capture_output=True, text=True, check=False)
-    assert (run.returncode, run.stdout, run.stderr) == (0, "done\n", "")
+    assert run_python(code, tmp_path) == (0, "done\n", "")
 
 
 def test_a_forked_child_is_told_and_may_make_its_own(tmp_path):
@@ -207,8 +212,7 @@ def test_a_forked_child_is_told_and_may_make_its_own(tmp_path):
         "    sys.exit(1)\n"
         "print(os.waitstatus_to_exitcode(os.wait()[1]))\n"
     )
-    run = subprocess.run([sys.executable, "-c", code, tmp_path, SOURCE], capture_output=True, text=True, check=False)
-    assert (run.returncode, run.stdout, run.stderr) == (0, "41\n", "")
+    assert run_python(code, tmp_path) == (0, "41\n", "")
 
 
 def test_a_forgotten_context_is_destroyed(tmp_path):
