@@ -15,7 +15,7 @@ struct Kernel {
   Shape shape;
 };
 
-// Four kernels of Llama-3-8B. Little data: launching is part of a first call, computing is not the matter.
+// Four kernels of Llama-3-8B, each made ready by one more preparation. Little data: computing is not the matter.
 const Kernel kKernels[] = {
     {"decode, page 16", {1, 32, 8, 1, 256, 128, 16}},
     {"8 query tokens, page 16", {1, 32, 8, 8, 256, 128, 16}},
@@ -39,10 +39,12 @@ Json first_calls(const std::string& cache) {
   result["context_ms"] = gpu.opening_ms();
   for (const Kernel& kernel : kKernels) {
     const Problem problem(gpu, pools, kernel.shape, 1);
-    result["calls"].push_back(milliseconds_of([&] {
+    const double ready = milliseconds_of([&] { problem.prepare(); });
+    const double launched = milliseconds_of([&] {
       problem.enqueue();
       gpu.synchronise();
-    }));
+    });
+    result["kernels"].push_back({{"name", kernel.name}, {"ready_ms", ready}, {"launched_ms", launched}});
   }
   const quern_stats stats = demo::stats_of(gpu.context());
   result["compiled"] = stats.compiled;
@@ -55,23 +57,26 @@ Json bench_cold(const std::string& own_path, const std::string& cache) {
   const Json cold = run_child(own_path, cache), cached = run_child(own_path, cache);
   if (cold["compiled"] != std::size(kKernels)) throw std::runtime_error("the cache for cold calls was not empty");
   if (cached["compiled"] != 0) throw std::runtime_error("the second process compiled: " + cached.dump());
-  std::printf("\nfirst calls in a new process, ms, launched and finished   empty cache   from the cache\n");
-  std::printf("  %-54s %12.1f %16.1f\n", "opening the context: driver, device, cache", cold["context_ms"].get<double>(),
-              cached["context_ms"].get<double>());
-  Json rows = Json::array();
+  std::printf("\nfirst calls in a new process, ms                       empty cache              from the cache\n");
+  std::printf("%49s %12s %12s %12s\n", "ready", "first launch", "ready", "first launch");
+  const auto opening = [](const Json& child) { return child["context_ms"].get<double>(); };
+  std::printf("  %-34s %12.1f %25.1f\n", "opening driver, device and cache", opening(cold), opening(cached));
   for (std::size_t i = 0; i < std::size(kKernels); ++i) {
-    const double compiled = cold["calls"][i].get<double>(), loaded = cached["calls"][i].get<double>();
+    const Json &made = cold["kernels"][i], &loaded = cached["kernels"][i];
+    const double ready = made["ready_ms"], launched = made["launched_ms"];
+    const double ready_again = loaded["ready_ms"], launched_again = loaded["launched_ms"];
     const double goal = i == 0 ? 700 : 400;
-    std::printf("  %-54s %12.1f %16.3f   %s (<= %.0f), %s (<= 1)\n", kKernels[i].name, compiled, loaded,
-                verdict(compiled <= goal), goal, verdict(loaded <= 1));
-    rows.push_back({{"kernel", kKernels[i].name}, {"compiled_ms", compiled}, {"cached_ms", loaded}});
+    std::printf("  %-34s %12.1f %12.3f %12.3f %12.3f   %s (sum <= %.0f), %s (ready <= 1)\n", kKernels[i].name, ready,
+                launched, ready_again, launched_again, verdict(ready + launched <= goal), goal,
+                verdict(ready_again <= 1));
   }
-  std::printf("  %-54s %12.1f %16.3f\n", "of which: compiling", cold["compile_ms"].get<double>(),
-              cached["compile_ms"].get<double>());
-  std::printf("  %-54s %12.1f %16.3f\n", "of which: loading into the driver", cold["load_ms"].get<double>(),
-              cached["load_ms"].get<double>());
+  const auto part = [&](const char* what, const char* field) {
+    std::printf("  %-34s %12.1f %25.3f\n", what, cold[field].get<double>(), cached[field].get<double>());
+  };
+  part("of which compiling", "compile_ms");
+  part("of which loading into the driver", "load_ms");
   std::fflush(stdout);
-  return {{"empty", cold}, {"cached", cached}, {"rows", rows}};
+  return {{"empty", cold}, {"cached", cached}};
 }
 
 }  // namespace quern::bench

@@ -170,6 +170,10 @@ std::vector<std::int32_t> Problem::pages(std::uint32_t seed) const {
   return table;
 }
 
+void Problem::prepare() const {
+  demo::call([&](quern_error* error) { return quern_attention_prepare(context_, &args_, error); });
+}
+
 void Problem::enqueue() const {
   demo::call([&](quern_error* error) { return quern_attention(context_, &args_, error); });
 }

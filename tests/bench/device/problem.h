@@ -38,6 +38,8 @@ class Problem {
  public:
   // Pages in an order shuffled by `seed`. Throws std::runtime_error when the pools are too small.
   Problem(Gpu& gpu, const Pools& pools, const Shape& shape, std::uint32_t seed);
+  // Readies the kernels of this call and of all with fewer query tokens. Throws std::runtime_error.
+  void prepare() const;
   // Enqueues the call. Throws std::runtime_error.
   void enqueue() const;
   // The same with nothing around it: the status alone.

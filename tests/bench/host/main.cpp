@@ -26,7 +26,7 @@ int main(int argc, char** argv) {
     benchmark::RunSpecifiedBenchmarks();
     return 0;
   } catch (const std::exception& error) {
-    std::fprintf(stderr, "quern_host_bench: %s\n", error.what());
+    std::fprintf(stderr, "quern_host_bench_library: %s\n", error.what());
     return 1;
   }
 }
