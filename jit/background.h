@@ -5,7 +5,9 @@
 #include <cstdint>
 #include <mutex>
 #include <optional>
+#include <string>
 #include <unordered_map>
+#include <utility>
 
 #include "jit/failure.h"
 #include "jit/kernel_table.h"
@@ -17,21 +19,25 @@ class Background {
  public:
   enum class State { unknown, pending, failed };
 
-  // Of the job for this Spec. A failure is handed out once and forgotten, so that the next call tries again.
-  State ask(const Spec& spec, Failure* failure) {
+  // Of the job for this Spec. Sets *name while it is pending: callers poll, and need not find it out again. A failure
+  // is handed out once and forgotten, so that the next call tries again.
+  State ask(const Spec& spec, std::string* name, Failure* failure) {
     std::lock_guard lock(mutex_);
     auto job = jobs_.find(spec);
     if (job == jobs_.end()) return State::unknown;
-    if (!job->second) return State::pending;
-    *failure = std::move(*job->second);
+    if (!job->second.failure) {
+      *name = job->second.name;
+      return State::pending;
+    }
+    *failure = std::move(*job->second.failure);
     jobs_.erase(job);
     return State::failed;
   }
 
   // False when there is one already.
-  bool begin(const Spec& spec) {
+  bool begin(const Spec& spec, std::string name) {
     std::lock_guard lock(mutex_);
-    auto [job, added] = jobs_.try_emplace(spec);
+    auto [job, added] = jobs_.try_emplace(spec, Job{std::move(name), {}});
     if (added) pending_++;
     return added;
   }
@@ -41,7 +47,7 @@ class Background {
   }
   void fail(const Spec& spec, Failure&& failure) noexcept {
     std::lock_guard lock(mutex_);
-    jobs_.find(spec)->second = std::move(failure);
+    jobs_.find(spec)->second.failure = std::move(failure);
     pending_--;
   }
   std::uint64_t pending() const noexcept {
@@ -50,8 +56,12 @@ class Background {
   }
 
  private:
+  struct Job {
+    std::string name;
+    std::optional<Failure> failure;  // empty: under way
+  };
   mutable std::mutex mutex_;
-  std::unordered_map<Spec, std::optional<Failure>, SpecHash> jobs_;  // empty: under way
+  std::unordered_map<Spec, Job, SpecHash> jobs_;
   std::uint64_t pending_ = 0;
 };
 

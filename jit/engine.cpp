@@ -40,6 +40,10 @@ bool blames_image(const Error& error) {
   return error.status() == QUERN_UNSUPPORTED || error.status() == QUERN_NOT_FOUND;
 }
 
+[[noreturn]] void throw_pending(const std::string& name) {
+  throw Error(QUERN_PENDING, name + " is being compiled in the background: call again");
+}
+
 // Unloads what was loaded but not published.
 class Unpublished {
  public:
@@ -121,11 +125,12 @@ const Kernel* Engine::Impl::ready(const Spec& spec, Miss miss, void* stream) {
   refuse_other_target(spec);
   if (miss == Miss::background) {
     Failure failure;
-    switch (background.ask(spec, &failure)) {
+    std::string name;
+    switch (background.ask(spec, &name, &failure)) {
       case Background::State::failed:
         failure.raise();
       case Background::State::pending:
-        throw Error(QUERN_PENDING, images.want(spec).name() + " is being compiled in the background: call again");
+        throw_pending(name);
       case Background::State::unknown:
         break;
     }
@@ -143,7 +148,7 @@ const Kernel* Engine::Impl::ready(const Spec& spec, Miss miss, void* stream) {
                                   "beforehand, or add a bundle that holds it");
     case Miss::background:
       put_off(spec, fetched.wanted);
-      throw Error(QUERN_PENDING, wanted.name() + " is being compiled in the background: call again");
+      throw_pending(wanted.name());
     case Miss::compile:
       break;
   }
@@ -217,7 +222,7 @@ const Kernel* Engine::Impl::load(const Spec& spec, const Wanted& wanted, const c
 }
 
 void Engine::Impl::put_off(const Spec& spec, std::shared_ptr<const Wanted> wanted) {
-  if (!background.begin(spec)) return;
+  if (!background.begin(spec, wanted->name())) return;
   try {
     pool->post([this, spec, kept = std::move(wanted)] {
       Outbox outbox(options.event);

@@ -15,18 +15,21 @@ namespace {
 // So many uses of stored images make a batch worth a write.
 constexpr std::size_t kUseBatch = 32;
 
-class Slot {
- public:
-  explicit Slot(std::counting_semaphore<>& slots) : slots_(slots) { slots_.acquire(); }
-  ~Slot() { slots_.release(); }
-  Slot(const Slot&) = delete;
-  Slot& operator=(const Slot&) = delete;
-
- private:
-  std::counting_semaphore<>& slots_;
-};
-
 }  // namespace
+
+Slots::Taken::Taken(Slots& slots) : slots_(slots) {
+  std::unique_lock lock(slots_.mutex_);
+  slots_.freed_.wait(lock, [this] { return slots_.free_ > 0; });
+  slots_.free_--;
+}
+
+Slots::Taken::~Taken() {
+  {
+    std::lock_guard lock(slots_.mutex_);
+    slots_.free_++;
+  }
+  slots_.freed_.notify_one();
+}
 
 std::string Wanted::name() const {
   std::string name = unit.op;
@@ -54,8 +57,7 @@ void Outbox::note(int kind, const Wanted& wanted, std::string_view text, double 
   }
 }
 
-Images::Images(const EngineOptions& options, unsigned compile_threads)
-    : options_(options), slots_(static_cast<std::ptrdiff_t>(compile_threads)) {}
+Images::Images(const EngineOptions& options, unsigned compile_threads) : options_(options), slots_(compile_threads) {}
 
 Wanted Images::want(const Spec& spec) const {
   Wanted wanted;
@@ -91,7 +93,7 @@ cache::Entry Images::compile(const Wanted& wanted, Outbox& outbox) {
   const CompileJob job{wanted.unit.target, wanted.rendered.text, wanted.unit.entry, wanted.unit.options};
   Compiled compiled;
   try {
-    const Slot slot(slots_);
+    const Slots::Taken slot(slots_);
     compiled = options_.compile ? options_.compile(job) : options_.compilers->compile(job);
   } catch (...) {
     counters.compile_errors++;

@@ -3,10 +3,9 @@
 #pragma once
 
 #include <atomic>
-#include <chrono>
+#include <condition_variable>
 #include <functional>
 #include <mutex>
-#include <semaphore>
 #include <string>
 #include <vector>
 
@@ -51,6 +50,27 @@ struct ImageCounters {
   std::atomic<double> compile_ms{0};
 };
 
+// Compilations at once, whoever's threads they run on.
+class Slots {
+ public:
+  explicit Slots(unsigned count) : free_(count) {}
+  class Taken {
+   public:
+    explicit Taken(Slots& slots);
+    ~Taken();
+    Taken(const Taken&) = delete;
+    Taken& operator=(const Taken&) = delete;
+
+   private:
+    Slots& slots_;
+  };
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable freed_;
+  unsigned free_;
+};
+
 class Images {
  public:
   struct Image {
@@ -85,7 +105,7 @@ class Images {
   bool put(const Wanted& wanted, const cache::Entry& entry) noexcept;
 
   const EngineOptions& options_;
-  std::counting_semaphore<> slots_;  // compilations at once, whoever's thread they run on
+  Slots slots_;
   std::mutex uses_mutex_;
   std::vector<cache::Key> uses_;
 };

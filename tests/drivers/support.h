@@ -10,21 +10,12 @@
 #include <cstring>
 #include <string>
 
-#include "jit/error.h"
+#include "tests/support/error_of.h"
 
 namespace quern::jit::test {
 
-// The Error that `call` throws; fails the test when it throws none.
-template <class Call>
-Error error_of(Call&& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    return error;
-  }
-  ADD_FAILURE() << "no Error was thrown";
-  return Error(QUERN_OK, "");
-}
+using quern::test::contains;
+using quern::test::error_of;
 
 // The smallest ELF file that has a section: one header, one section header, eight bytes.
 inline std::string elf_image(std::uint16_t machine) {
@@ -57,7 +48,5 @@ Function* fake_function(const char* folder, const char* file, const char* symbol
   if (library == nullptr) throw std::runtime_error(dlerror());
   return reinterpret_cast<Function*>(dlsym(library, symbol));
 }
-
-inline bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 }  // namespace quern::jit::test

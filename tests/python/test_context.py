@@ -181,6 +181,12 @@ def test_without_a_device_nothing_is_launched(tmp_path):
         assert kernel is None and context.stats().stored == 1
 
 
+def run_python(code, folder):
+    """Exit status, output and errors of an interpreter of its own, given a cache folder and SOURCE."""
+    run = subprocess.run([sys.executable, "-c", code, folder, SOURCE], capture_output=True, text=True, check=False)
+    return run.returncode, run.stdout, run.stderr
+
+
 def test_an_unclosed_context_goes_with_the_interpreter(tmp_path):
     code = (
         "import sys, quern\n"
@@ -188,8 +194,25 @@ def test_an_unclosed_context_goes_with_the_interpreter(tmp_path):
         "context.kernel(sys.argv[2], 'nothing', constants={'NUMBER': 1})\n"
         "print('done')\n"
     )
-    run = subprocess.run([sys.executable, "-c", code, tmp_path, SOURCE], capture_output=True, text=True, check=False)
-    assert (run.returncode, run.stdout, run.stderr) == (0, "done\n", "")
+    assert run_python(code, tmp_path) == (0, "done\n", "")
+
+
+def test_a_forked_child_is_told_and_may_make_its_own(tmp_path):
+    code = (
+        "import os, sys, quern\n"
+        "context = quern.Context('host', cache_path=sys.argv[1])\n"
+        "context.kernel(sys.argv[2], 'nothing', constants={'NUMBER': 1})\n"
+        "if os.fork() == 0:\n"
+        "    try:\n"
+        "        context.kernel(sys.argv[2], 'nothing', constants={'NUMBER': 2})\n"
+        "    except quern.ForkedError:\n"
+        "        with quern.Context('host', cache_path=sys.argv[1]) as own:\n"
+        "            own.kernel(sys.argv[2], 'nothing', constants={'NUMBER': 1})\n"
+        "            sys.exit(40 + own.stats().cache_hits)\n"
+        "    sys.exit(1)\n"
+        "print(os.waitstatus_to_exitcode(os.wait()[1]))\n"
+    )
+    assert run_python(code, tmp_path) == (0, "41\n", "")
 
 
 def test_a_forgotten_context_is_destroyed(tmp_path):

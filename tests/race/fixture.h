@@ -14,6 +14,7 @@
 #include "cache/store.h"
 #include "jit/engine.h"
 #include "jit/error.h"
+#include "tests/support/error_of.h"
 
 namespace quern::jit::test {
 
@@ -70,16 +71,7 @@ class EngineTest : public testing::Test {
   std::vector<Event> events_;
 };
 
-// The Error that `call` throws; fails the test when it throws none.
-template <class Call>
-Error error_of(Call&& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    return error;
-  }
-  ADD_FAILURE() << "no Error was thrown";
-  return Error(QUERN_OK, "");
-}
+using quern::test::contains;
+using quern::test::error_of;
 
 }  // namespace quern::jit::test

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 import os
 from collections import namedtuple
 from collections.abc import Iterable, Mapping
@@ -22,6 +23,7 @@ def new(kind: type[Struct]) -> Struct:
     return kind(size=ctypes.sizeof(kind))
 
 
+@functools.cache
 def flag_bits(*enums: type[IntFlag] | None) -> dict[str, int]:
     """QUERN_ATTENTION_CAUSAL of quern_attention_flags is "causal": name to bit."""
     bits = {}
@@ -32,6 +34,7 @@ def flag_bits(*enums: type[IntFlag] | None) -> dict[str, int]:
     return bits
 
 
+@functools.cache
 def field_kinds(kind: type[ctypes.Structure]) -> dict[str, Any]:
     """The fields a caller may give: all but `size`, `flags` and the reserved ones."""
     return {name: of for name, of, *_ in kind._fields_ if name not in ("size", "flags", "reserved")}
