@@ -307,6 +307,9 @@ QUERN_DEVICE void take_piece(const AttentionParams& p, const Sequence& s, const 
     }
     rows.accumulate(memory.values + reader.stage_of(block) * kBlock * kPitchV, weights);
   }
+  // The copies ahead of the last block have nothing to bring, but they write: zeros to where results are staged, and to the
+  // page entries that the next piece begins with.
+  copy_async_wait<0>();
   sync_block();  // all warps are done with the shared memory that results are staged in
   rows.sum_up();
   if (piece.count == 1) {
