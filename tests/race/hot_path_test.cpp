@@ -69,6 +69,7 @@ TEST_F(EngineTest, LookUpsRunWhileOthersSpecialise) {
   std::atomic<std::uint32_t> known{0};
   std::atomic<std::uint64_t> wrong{0};
   std::vector<std::thread> readers;
+  readers.reserve(3);
   for (int reader = 0; reader < 3; ++reader) {
     readers.emplace_back([&] {
       std::uint32_t at = 0;
