@@ -3,7 +3,8 @@
  * One flat C99 interface. The conventions, stated once:
  *
  *  - Every function returns a status (enum quern_status); 0 is success. The caller may pass a quern_error to learn
- *    more, or NULL. On an error no output has been touched.
+ *    more, or NULL. It is written on an error only, within its size; one whose size is not set is left alone. On an error
+ *    no output has been touched.
  *  - Every struct begins with `uint32_t size`, set by the caller to sizeof(the struct). A zeroed field means its default.
  *    Where zero is a meaningful value, a flag bit says that the field is set. A larger struct from a newer header is
  *    accepted as long as the part this library does not know is zero; a smaller one reads as if followed by zeros.
@@ -280,7 +281,8 @@ typedef struct quern_warm_options {
 } quern_warm_options;
 
 /* Compiles and stores whatever of the manifest and the model's needs is not in the cache or a bundle, without touching a
- * device. Returns QUERN_PARTIAL where some failed; `results` (may be NULL) is set in both cases. */
+ * device. Returns QUERN_PARTIAL where some failed; `results` (may be NULL) is set in both cases. `progress` is called on the
+ * calling thread, once for each result as it is done. */
 int32_t quern_warm(quern_context *context, const quern_warm_options *options, quern_list **results, quern_error *error);
 int32_t quern_list_warm_result(const quern_list *list, uint64_t index, quern_warm_result *result);
 

@@ -207,7 +207,8 @@ bool CudaDriver::capturing(void* stream) noexcept {
 }
 
 int CudaDriver::stream_device_mismatch(void* stream) noexcept {
-  if (is_default_stream(stream) || fork_.forked()) return 0;
+  // With one device there is nobody else for a stream to belong to, and a hot call saves the question.
+  if (api_.devices == 1 || is_default_stream(stream) || fork_.forked()) return 0;
   Device device = device_;
   if (api_.stream_device != nullptr) {
     if (api_.stream_device(stream, &device) != kSuccess) return 0;

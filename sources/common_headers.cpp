@@ -22,6 +22,9 @@ constexpr std::array kBackends = {
     Backend{jit::Family::host, "common/host.cuh"},
 };
 
+// The host's backend takes its warp size from whoever compiles; 32 unless told.
+constexpr std::string_view kHostOf64 = "#pragma once\n#define QUERN_HOST_WARP 64\n#include \"common/host.cuh\"\n";
+
 bool is_backend(std::string_view name) {
   return std::any_of(kBackends.begin(), kBackends.end(), [&](const Backend& backend) { return backend.file == name; });
 }
@@ -38,7 +41,13 @@ std::vector<jit::File> common_headers(jit::Target target) {
   for (const jit::File& file : embedded()) {
     if (file.name.starts_with("common/") && !is_backend(file.name)) headers.push_back(file);
   }
-  headers.push_back({"common/backend.cuh", embedded(backend->file).text});
+  const jit::File chosen = embedded(backend->file);
+  if (backend->family == jit::Family::host && jit::limits_of(target).warp_size == 64) {
+    headers.push_back(chosen);
+    headers.push_back({"common/backend.cuh", kHostOf64});
+  } else {
+    headers.push_back({"common/backend.cuh", chosen.text});
+  }
   return headers;
 }
 

@@ -152,7 +152,7 @@ std::string Runner::run(std::uint32_t x, std::uint32_t y, std::uint32_t z) {
   start_block(x, y, z);
   runner = this;
   watch_thread(watched_thread_);
-  release(&order_);
+  release(&begun_);
   first_step_ = true;
   current_ = grid_.seeded ? pick() : 0;
   Fiber& first = fibers_[current_];
@@ -160,7 +160,7 @@ std::string Runner::run(std::uint32_t x, std::uint32_t y, std::uint32_t z) {
   quern_switch_fiber(&thread_, first.suspended);
   after_switch(watched_thread_);
   runner = nullptr;
-  acquire(&order_);
+  acquire(&ended_);
   if (failure_.empty()) {
     failure_ = arena_.overrun();
   } else {
@@ -172,9 +172,9 @@ std::string Runner::run(std::uint32_t x, std::uint32_t y, std::uint32_t z) {
 
 void Runner::fiber_main() {
   enter_fiber(runner->watched_thread_, std::exchange(runner->first_step_, false));
-  acquire(&runner->order_);
+  acquire(&runner->begun_);
   runner->grid_.program->kernel->entry(runner->grid_.args);
-  release(&runner->order_);
+  release(&runner->ended_);
   runner->finish_fiber();
 }
 
@@ -231,7 +231,7 @@ std::uint32_t Runner::pick_fair(std::uint32_t after) const {
   return index_of(warp, static_cast<std::uint32_t>(std::countr_zero(warp_[warp].runnable)));
 }
 
-std::uint32_t Runner::pick_seeded() {
+std::uint32_t Runner::pick_seeded(bool any_lane) {
   transfers_.some(random_);
   if (ready_ == 0) return kNone;
   if (warps_ > 1 && random_.once_in(redraw_)) std::swap(priority_[0], priority_[random_.below(warps_)]);
@@ -239,15 +239,15 @@ std::uint32_t Runner::pick_seeded() {
   while ((ready_ >> priority_[i] & 1) == 0) ++i;
   const std::uint32_t warp = priority_[i];
   std::uint64_t lanes = warp_[warp].runnable;
-  if (lane_order_ == 1) return index_of(warp, 63 - static_cast<std::uint32_t>(std::countl_zero(lanes)));
-  if (lane_order_ == 2) {
+  if (lane_order_ == 1 && !any_lane) return index_of(warp, 63 - static_cast<std::uint32_t>(std::countl_zero(lanes)));
+  if (lane_order_ == 2 || any_lane) {
     for (auto skip = random_.below(static_cast<std::uint32_t>(std::popcount(lanes))); skip > 0; --skip)
       lanes &= lanes - 1;
   }
   return index_of(warp, static_cast<std::uint32_t>(std::countr_zero(lanes)));
 }
 
-std::uint32_t Runner::pick() { return grid_.seeded ? pick_seeded() : pick_fair(current_); }
+std::uint32_t Runner::pick() { return grid_.seeded ? pick_seeded(false) : pick_fair(current_); }
 
 void Runner::switch_to(std::uint32_t next) {
   if (next == current_) return;
@@ -276,14 +276,14 @@ void Runner::wait(Wait what, std::uint32_t barrier) {
 
 // In a seeded run, a place where another thread may come in between.
 void Runner::reschedule() {
-  if (grid_.seeded) switch_to(pick_seeded());
+  if (grid_.seeded) switch_to(pick_seeded(false));
 }
 
 void Runner::yield() {
   if (grid_.seeded) {
-    // A poller of high priority must not keep what it polls for from happening.
+    // Whoever polls, however favoured, must not keep what it polls for from happening.
     if (warps_ > 1 && random_.once_in(2)) std::swap(priority_[random_.below(warps_)], priority_[random_.below(warps_)]);
-    return switch_to(pick_seeded());
+    return switch_to(pick_seeded(true));
   }
   // Lane after lane and then to the next warp: the rest of a warp that polls together must not keep others from
   // running.

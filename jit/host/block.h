@@ -98,7 +98,7 @@ class Runner {
   void start_block(std::uint32_t x, std::uint32_t y, std::uint32_t z);
   std::uint32_t pick();
   std::uint32_t pick_fair(std::uint32_t after) const;
-  std::uint32_t pick_seeded();
+  std::uint32_t pick_seeded(bool any_lane);
   std::uint32_t index_of(std::uint32_t warp, std::uint32_t lane) const { return warp * warp_size_ + lane; }
   void switch_to(std::uint32_t next);
   void leave_for_thread(bool for_ever);
@@ -143,7 +143,7 @@ class Runner {
   Suspended thread_ = nullptr;  // whoever called run()
   Watched watched_thread_;
   bool first_step_ = false;
-  char order_ = 0;
+  char begun_ = 0, ended_ = 0;  // as Warp::order
   std::string failure_;
 };
 

@@ -9,6 +9,8 @@
 #include <cstring>
 #include <new>
 
+#include "jit/host/sanitizer.h"
+
 #if !defined(__x86_64__) && !defined(__aarch64__)
 #define QUERN_FIBER_UCONTEXT
 #endif
@@ -125,7 +127,10 @@ Suspended make_fiber(unsigned char* top, void (*entry)()) {
 #endif
 
 Stacks::~Stacks() {
-  for (const Mapping& m : mappings_) munmap(m.address, m.bytes);
+  for (const Mapping& m : mappings_) {
+    make_accessible(m.address, m.bytes);  // whoever is given these addresses next must not inherit what is marked there
+    munmap(m.address, m.bytes);
+  }
   guards -= static_cast<int>(guarded_);
 }
 

@@ -3,7 +3,9 @@
 #include "jit/host/image.h"
 
 #include <dlfcn.h>
+#include <elf.h>
 #include <fcntl.h>
+#include <link.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -43,6 +45,24 @@ int file_of(std::string_view bytes) {
   return file.give_away();
 }
 
+// The dynamic linker maps what the headers say and dies of reading past the end of a file that is too short.
+bool is_whole(std::string_view bytes) {
+  ElfW(Ehdr) header;
+  if (bytes.size() < sizeof(header)) return false;
+  std::memcpy(&header, bytes.data(), sizeof(header));
+  if (std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 || header.e_type != ET_DYN) return false;
+  ElfW(Phdr) segment;
+  if (header.e_phentsize != sizeof(segment) || header.e_phoff > bytes.size() ||
+      header.e_phnum > (bytes.size() - header.e_phoff) / sizeof(segment)) {
+    return false;
+  }
+  for (std::size_t i = 0; i < header.e_phnum; ++i) {
+    std::memcpy(&segment, bytes.data() + header.e_phoff + i * sizeof(segment), sizeof(segment));
+    if (segment.p_offset > bytes.size() || segment.p_filesz > bytes.size() - segment.p_offset) return false;
+  }
+  return true;
+}
+
 std::string path_of(int fd) { return "/proc/self/fd/" + std::to_string(fd); }
 
 // The dynamic linker takes two objects of one path for the same. A path is free again only when its descriptor is
@@ -67,6 +87,10 @@ Image::Image(std::string_view bytes, const std::string& entry, std::uint32_t war
   program_.image = ++count;
   program_.name = entry;
   program_.max_dynamic_bytes = max_dynamic_bytes;
+  if (!is_whole(bytes)) {
+    throw Error(QUERN_UNSUPPORTED,
+                "host: the image for kernel '" + entry + "' is not a whole shared object of this machine");
+  }
   try {
     file_ = with_unused_path(file_of(bytes));
     handle_ = dlopen(path_of(file_).c_str(), RTLD_NOW | RTLD_LOCAL);

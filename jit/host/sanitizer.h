@@ -73,9 +73,15 @@ inline void watch_fiber([[maybe_unused]] Watched& w, [[maybe_unused]] unsigned c
 #endif
 }
 
+// A fiber that will not be resumed. What it has done so far is ordered before all that this thread does from now on, for its
+// stack and the block's shared memory will be used again.
 inline void forget_fiber([[maybe_unused]] Watched& w) {
 #ifdef QUERN_HOST_TSAN
-  if (w.fiber != nullptr) __tsan_destroy_fiber(w.fiber);
+  if (w.fiber == nullptr) return;
+  void* here = __tsan_get_current_fiber();
+  __tsan_switch_to_fiber(w.fiber, 0);
+  __tsan_switch_to_fiber(here, 0);
+  __tsan_destroy_fiber(w.fiber);
   w.fiber = nullptr;
 #endif
 }

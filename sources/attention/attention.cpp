@@ -5,6 +5,7 @@
 #include "jit/error.h"
 #include "sources/attention/problem.h"
 #include "sources/attention/shape.h"
+#include "sources/launch.h"
 #include "sources/op.h"
 #include "sources/workspace.h"
 
@@ -176,9 +177,7 @@ void run(const Runtime& runtime, const quern_attention_args& args) {
   launch.shared_bytes = how.tiling.shared_bytes;
   launch.programmatic = (args.flags & QUERN_CALL_PROGRAMMATIC) != 0;
   launch.stream = args.stream;
-  void* arguments[] = {&p};
-  const int code = runtime.driver->launch(kernel->loaded, launch, arguments, 1);
-  if (code != 0) runtime.driver->fail(code, "launching attention");
+  ops::launch(runtime, *kernel, launch, p, "launching attention");
 }
 
 }  // namespace quern::ops::attention

@@ -3,6 +3,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+// In front of a function that the library calls as well as the kernels. NVRTC takes what is not marked as code for the
+// CPU, and refuses it.
+#ifdef __CUDACC__
+#define QUERN_SHARED_CODE __host__ __device__
+#else
+#define QUERN_SHARED_CODE
+#endif
+
 namespace q {
 
 using i8 = signed char;
@@ -38,7 +46,6 @@ struct f32x2 {
 struct alignas(16) vec16 {
   u32 x[4];
 };
-
 
 // A value as a type, so that a generic lambda can be told it at compile time.
 template <auto v>

@@ -6,6 +6,7 @@
 #include "sources/common_headers.h"
 #include "sources/constants.h"
 #include "sources/embedded.h"
+#include "sources/launch.h"
 #include "sources/merge_state/params.cuh"
 #include "sources/op.h"
 #include "sources/tensor.h"
@@ -143,9 +144,7 @@ void run(const Runtime& runtime, const quern_merge_state_args& args) {
   launch.programmatic = (args.flags & QUERN_CALL_PROGRAMMATIC) != 0;
   launch.stream = args.stream;
   q::MergeStateParams p = problem.params;
-  void* arguments[] = {&p};
-  const int code = runtime.driver->launch(kernel->loaded, launch, arguments, 1);
-  if (code != 0) runtime.driver->fail(code, "launching merge_state");
+  ops::launch(runtime, *kernel, launch, p, "launching merge_state");
 }
 
 }  // namespace quern::ops::merge_state

@@ -40,13 +40,8 @@ QUERN_DEVICE void store_group<f32>(f32* to, const Group& g) {
   store16(to + 4, {{bits_of(g.x[4]), bits_of(g.x[5]), bits_of(g.x[6]), bits_of(g.x[7])}});
 }
 
-}  // namespace q
-
-QUERN_KERNEL(quern_merge_state, THREADS, 1, QUERN_PARAM q::MergeStateParams p) {
-  using namespace q;
+QUERN_DEVICE void merge(const MergeStateParams& p) {
   constexpr f32 kLog2E = 1.44269504088896341f, kLn2 = 0.69314718055994531f;
-  launch_next_grid();
-  wait_for_previous_grid();
   const i32 groups_per_row = p.dim / kGroup;
   const i64 step = static_cast<i64>(block_count(0)) * kThreads;
   for (i64 i = static_cast<i64>(block_index(0)) * kThreads + thread_index(); i < p.groups; i += step) {
@@ -71,4 +66,12 @@ QUERN_KERNEL(quern_merge_state, THREADS, 1, QUERN_PARAM q::MergeStateParams p) {
     store_group(static_cast<Element*>(p.out) + row * p.out_stride_row + head * p.out_stride_head + column, joined);
     if (column == 0 && p.lse) p.lse[row * p.lse_stride_row + head * p.lse_stride_head] = sum > 0.0f ? (max + log2(sum)) * kLn2 : -infinity();
   }
+}
+
+}  // namespace q
+
+QUERN_KERNEL(quern_merge_state, THREADS, 1, QUERN_PARAM q::MergeStateParams p) {
+  q::launch_next_grid();
+  q::wait_for_previous_grid();
+  q::merge(p);
 }

@@ -3,6 +3,7 @@
 #include <fstream>
 #include <vector>
 
+#include "cache/store.h"
 #include "tests/abi/support.h"
 
 namespace quern::test {
@@ -93,8 +94,32 @@ TEST_F(Cache, InspectsByTheBeginningOfAKey) {
 }
 
 TEST_F(Cache, AnAmbiguousKeyIsRefusedNamingTheOthers) {
-  // Enough entries that two share their first four digits would take hundreds of compilations; a bundle above the same
-  // file must not count as a second entry, which is what can go wrong here.
+  // Written by a second copy of the store, as another library in the process might hold one.
+  cache::StoreOptions options;
+  options.folder = folder.path("cache");
+  cache::Store store(options);
+  cache::Entry entry;
+  entry.op = "kernel";
+  entry.target = "host";
+  entry.entry_name = "e";
+  entry.image = "image";
+  entry.compiler_kind = "cxx";
+  for (const std::uint64_t low : {1U, 2U}) {
+    entry.text = "text " + std::to_string(low);
+    ASSERT_EQ(store.put({0xabcd'ef00'0000'0000, low}, entry), cache::Put::stored);
+  }
+  quern_list* list = nullptr;
+  const auto inspect = [&](const char* key) {
+    return [this, key, &list](quern_error* failure) { return quern_cache_inspect(context.get(), key, &list, failure); };
+  };
+  expect_refused(QUERN_INVALID, {"\"abcdef\" is ambiguous", "2 entries", "abcdef00000000000000000000000001"},
+                 inspect("abcdef"));
+  EXPECT_EQ(list, nullptr);
+  EXPECT_EQ(inspect("abcdef00000000000000000000000002")(nullptr), QUERN_OK);
+  lists.emplace_back(list);
+}
+
+TEST_F(Cache, TheSameKeyInTwoLayersIsOneEntryToInspect) {
   const std::string bundle = folder.path("all.qb");
   std::uint64_t count = 0;
   auto error = sized<quern_error>();

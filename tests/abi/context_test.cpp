@@ -29,7 +29,7 @@ TEST(ContextOptions, WrongOnesAreRefusedByName) {
       {"miss_policy", [](O o) { o.miss_policy = 9; }, {"miss_policy is 9", "QUERN_MISS_BACKGROUND"}},
       {"compile_threads", [](O o) { o.compile_threads = -2; }, {"compile_threads is -2"}},
       {"host_threads", [](O o) { o.host_threads = 100'000; }, {"host_threads is 100000"}},
-      {"target", [](O o) { o.target = "sm_1234"; }, {"sm_1234", "sm_90a"}},
+      {"target", [](O o) { o.target = "sm90"; }, {"sm90", "sm_90a"}},
       {"cache_path", [](O o) { o.cache_path = "cache"; }, {"cache_path is \"cache\"", "absolute"}},
       {"bundles", [](O o) { o.bundles = relative, o.bundle_count = 2; }, {"bundles[1]", "here/bundle.qb", "absolute"}},
       {"bundles NULL", [](O o) { o.bundle_count = 2; }, {"bundles is NULL", "2"}},

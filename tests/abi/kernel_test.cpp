@@ -229,7 +229,7 @@ TEST(Kernel, AWrongDescIsRefusedByName) {
       {[](D d) { d.constants = lines; }, {"constant \"A\"", "control"}},
       {[](D d) { d.options = reaching, d.option_count = 1; }, {"-I/usr/include"}},
       {[](D d) { d.options = hole, d.option_count = 1; }, {"options[0] is NULL"}},
-      {[](D d) { d.target = "sm_7"; }, {"sm_7"}},
+      {[](D d) { d.target = "sm7"; }, {"sm7"}},
       {[](D d) { d.flags = 8U << 20; }, {"quern_kernel_desc.flags", "0x800000"}},
       {[](D d) { d.flags = QUERN_CALL_BACKGROUND; }, {"QUERN_CALL_BACKGROUND", "host"}},
       {[](D d) { d.reserved = 4; }, {"reserved is 4"}},

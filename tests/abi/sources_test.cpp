@@ -55,6 +55,13 @@ TEST(CommonHeaders, HaveOneBackendUnderItsCommonName) {
         std::any_of(headers.begin(), headers.end(), [](const jit::File& f) { return f.name == "common/kernel.cuh"; }));
   }
   EXPECT_THROW(common_headers(jit::Target()), Error);
+
+  std::string wide;
+  for (const jit::File& header : common_headers(jit::Target::parse("host64"))) {
+    if (header.name == "common/backend.cuh") wide = header.text;
+  }
+  EXPECT_NE(wide.find("QUERN_HOST_WARP 64"), std::string::npos) << wide;
+  EXPECT_NE(wide.find("common/host.cuh"), std::string::npos) << wide;
 }
 
 TEST(Manifest, PercentEncodingTakesEveryByteThereAndBack) {

@@ -140,7 +140,7 @@ TEST(Warm, ListOnlyCompilesNothing) {
 TEST(Warm, WrongOptionsAreRefusedByName) {
   const Folder folder;
   const Context context = make_context(folder, 0);
-  static const char* const unknown[] = {"host", "sm_0"};
+  static const char* const unknown[] = {"host", "sm0"};
   static const char* const hole[] = {nullptr};
   auto headless = sized<quern_model>();
   auto flagged = sized<quern_model>();
@@ -163,7 +163,7 @@ TEST(Warm, WrongOptionsAreRefusedByName) {
       {[](O o) { o.flags = 2; }, {"quern_warm_options.flags", "0x2"}},
       {[](O o) { o.manifest = nullptr; }, {"nothing to warm"}},
       {[](O o) { o.manifest = nullptr, o.manifest_length = 5; }, {"manifest is NULL", "5"}},
-      {[](O o) { o.targets = unknown, o.target_count = 2; }, {"targets[1]", "sm_0"}},
+      {[](O o) { o.targets = unknown, o.target_count = 2; }, {"targets[1]", "sm0"}},
       {[](O o) { o.targets = hole, o.target_count = 1; }, {"targets[0] is NULL"}},
       {[](O o) { o.target_count = 1; }, {"targets is NULL", "1"}},
       {[&](O o) { o.model = &headless, o.targets = host, o.target_count = 1; }, {"quern_model.heads is 0"}},

@@ -45,8 +45,8 @@ class Kernel {
   std::string launch(const jit::Launch& launch, std::vector<void*> args);
   // One-dimensional, with all the dynamic shared memory it was loaded for.
   template <class... A>
-  std::string operator()(std::uint32_t blocks, A... args) {
-    return run(blocks, {static_cast<void*>(&args)...});
+  std::string operator()(std::uint32_t blocks, const A&... args) {
+    return run(blocks, {const_cast<void*>(static_cast<const void*>(&args))...});
   }
   jit::Driver& driver() { return *driver_; }
   const jit::Loaded& loaded() const { return loaded_; }

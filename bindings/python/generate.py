@@ -1,0 +1,329 @@
+# Reads capi/quern.h and writes quern/_abi.py: its structs, enums, callbacks and functions as ctypes knows them.
+# The header is a small, regular part of C99; anything else in it is an error here, never skipped.
+# SPDX-License-Identifier: Apache-2.0
+"""usage: generate.py HEADER OUTPUT"""
+
+from __future__ import annotations
+
+import re
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+
+SCALARS = {
+    "void": "None",
+    "char": "c_char",
+    "float": "c_float",
+    "double": "c_double",
+    "size_t": "c_size_t",
+    **{f"{sign}int{bits}_t": f"c_{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)},
+}
+
+TOKEN = re.compile(
+    r"\s+|(?P<word>[A-Za-z_]\w*)|(?P<number>0[xX][0-9a-fA-F]+|\d+)(?:[uU]?[lL]{0,2})|(?P<sign><<|.)", re.S
+)
+
+
+class HeaderError(Exception):
+    """Something in the header that this parser does not read."""
+
+
+@dataclass
+class Enum:
+    name: str | None
+    values: dict[str, int]
+
+
+@dataclass
+class Struct:
+    name: str
+    fields: list[tuple[str, str]]  # name, ctypes expression; none: opaque
+    text: str = ""  # as it stands in the header, the comment above included
+
+
+@dataclass
+class Function:
+    result: str
+    parameters: list[str]
+
+
+@dataclass
+class Header:
+    constants: dict[str, int] = field(default_factory=dict)  # every #define and enumerator
+    enums: list[Enum] = field(default_factory=list)
+    types: list[tuple[str, Struct | Function]] = field(default_factory=list)  # in order; a Function is a callback
+    functions: dict[str, Function] = field(default_factory=dict)
+
+
+class Parser:
+    """Recursive descent over the header's tokens."""
+
+    def __init__(self, text: str) -> None:
+        self.original = text
+        self.header = Header()
+        self.known = dict(SCALARS)
+        self.callbacks: set[str] = set()
+        blanked = self._preprocess(re.sub(r"/\*.*?\*/", self._blank, text, flags=re.S))
+        self.tokens: list[tuple[str, int]] = []
+        for match in TOKEN.finditer(blanked):
+            token = match.group("word") or match.group("number") or match.group("sign")
+            if token:
+                self.tokens.append((token, match.start()))
+        self.at = 0
+
+    @staticmethod
+    def _blank(match: re.Match[str]) -> str:
+        return re.sub(r"[^\n]", " ", match.group())
+
+    def _preprocess(self, text: str) -> str:
+        """Takes the #defines with a number and blanks what only C++ sees. Offsets stay as they were."""
+        lines, hidden = text.split("\n"), []
+        for number, line in enumerate(lines):
+            directive = line.strip()
+            if directive.startswith("#"):
+                if directive.startswith("#if"):
+                    hidden.append(directive == "#ifdef __cplusplus")
+                elif directive == "#endif":
+                    hidden.pop()
+                elif define := re.fullmatch(r"#define (\w+)(?: (\d+))?", directive):
+                    if define.group(2):
+                        self.header.constants[define.group(1)] = int(define.group(2))
+                elif not directive.startswith("#include"):
+                    raise HeaderError(f"line {number + 1}: '{directive}' is not understood")
+                lines[number] = " " * len(line)
+            elif any(hidden):
+                lines[number] = " " * len(line)
+        return "\n".join(lines)
+
+    # ---- tokens
+
+    def peek(self, ahead: int = 0) -> str:
+        position = self.at + ahead
+        return self.tokens[position][0] if position < len(self.tokens) else ""
+
+    def take(self, expected: str | None = None) -> str:
+        token = self.peek()
+        if not token or (expected is not None and token != expected):
+            raise self.error(f"'{expected or 'more'}' expected, '{token}' found")
+        self.at += 1
+        return token
+
+    def accept(self, token: str) -> bool:
+        if self.peek() != token:
+            return False
+        self.at += 1
+        return True
+
+    def error(self, text: str) -> HeaderError:
+        offset = self.tokens[min(self.at, len(self.tokens) - 1)][1]
+        return HeaderError(f"line {self.original.count(chr(10), 0, offset) + 1}: {text}")
+
+    # ---- declarations
+
+    def parse(self) -> Header:
+        while self.peek():
+            start = self.at
+            if self.accept("typedef"):
+                self.typedef(start)
+            elif self.peek() == "enum" and "{" in (self.peek(1), self.peek(2)):
+                self.enumeration()
+            else:
+                self.prototype()
+        return self.header
+
+    def typedef(self, start: int) -> None:
+        if self.peek() != "struct":
+            self.callback()
+            return
+        self.take("struct")
+        tag = "" if self.peek() == "{" else self.take()
+        if self.peek() == "{":
+            fields = self.fields()
+            name = self.take()
+        else:
+            fields, name = [], self.take()
+        self.take(";")
+        if tag and tag != name:
+            raise self.error(f"struct {tag} has another name, {name}, as a type")
+        self.known[name] = name
+        self.header.types.append((name, Struct(name, fields, self.text_from(start))))
+
+    def text_from(self, start: int) -> str:
+        """The declaration that began at token `start`, and the comment that ends on the line above it."""
+        begin, end = self.tokens[start][1], self.tokens[self.at - 1][1] + 1
+        if above := re.search(r"/\*(?:(?!\*/).)*\*/\n\Z", self.original[:begin], re.S):
+            begin = above.start()
+        return self.original[begin:end]
+
+    def fields(self) -> list[tuple[str, str]]:
+        fields: list[tuple[str, str]] = []
+        self.take("{")
+        while not self.accept("}"):
+            base, const = self.base()
+            while True:
+                kind = self.pointers(base, const)
+                name = self.take()
+                if self.accept("["):
+                    kind = f"{kind} * {int(self.take(), 0)}"
+                    self.take("]")
+                fields.append((name, kind))
+                if not self.accept(","):
+                    break
+            self.take(";")
+        return fields
+
+    def callback(self) -> None:
+        base, const = self.base()
+        result = self.pointers(base, const)
+        self.take("(")
+        self.take("*")
+        name = self.take()
+        self.take(")")
+        parameters = self.parameters()
+        self.take(";")
+        self.known[name] = name
+        self.callbacks.add(name)
+        self.header.types.append((name, Function(result, parameters)))
+
+    def prototype(self) -> None:
+        base, const = self.base()
+        result = self.pointers(base, const)
+        name = self.take()
+        self.header.functions[name] = Function(result, self.parameters())
+        self.take(";")
+
+    def parameters(self) -> list[str]:
+        self.take("(")
+        if self.peek() == "void" and self.peek(1) == ")":
+            self.take()
+        kinds: list[str] = []
+        while not self.accept(")"):
+            if kinds:
+                self.take(",")
+            base, const = self.base()
+            kinds.append(self.pointers(base, const))
+            self.take()
+        return kinds
+
+    def enumeration(self) -> None:
+        self.take("enum")
+        name = None if self.peek() == "{" else self.take()
+        self.take("{")
+        values: dict[str, int] = {}
+        following = 0
+        while not self.accept("}"):
+            enumerator = self.take()
+            if self.accept("="):
+                following = self.expression()
+            values[enumerator] = self.header.constants[enumerator] = following
+            following += 1
+            if not self.accept(","):
+                self.take("}")
+                break
+        self.take(";")
+        self.header.enums.append(Enum(name, values))
+
+    def expression(self) -> int:
+        """A number, or numbers shifted or or-ed together from left to right."""
+        value = self.operand()
+        while self.peek() in ("<<", "|"):
+            value = value << self.operand() if self.take() == "<<" else value | self.operand()
+        return value
+
+    def operand(self) -> int:
+        token = self.take()
+        if token in self.header.constants:
+            return self.header.constants[token]
+        if not token[0].isdigit():
+            raise self.error(f"'{token}' is no number")
+        return int(token, 0)
+
+    # ---- types
+
+    def base(self) -> tuple[str, bool]:
+        const = self.accept("const")
+        self.accept("struct")
+        name = self.take()
+        if name not in self.known:
+            self.at -= 1
+            raise self.error(f"'{name}' is no type that has been declared")
+        return name, const or self.accept("const")
+
+    def pointers(self, base: str, const: bool) -> str:
+        kind = "" if self.peek() == "*" else self.known[base]
+        while self.accept("*"):
+            if not kind and base == "void":
+                kind = "c_void_p"
+            elif not kind and base == "char" and const:
+                kind = "c_char_p"
+            else:
+                kind = f"POINTER({kind or self.known[base]})"
+            self.accept("const")
+        return kind
+
+
+def write(header: Header) -> str:
+    """The text of _abi.py."""
+    lines = [
+        "# The C ABI as ctypes knows it. Generated from quern.h by generate.py: do not edit.",
+        "# SPDX-License-Identifier: Apache-2.0",
+        "from ctypes import *",
+        "from enum import IntEnum, IntFlag",
+        "from typing import Any, NamedTuple",
+        "",
+    ]
+    lines += [f"{name} = {value}" for name, value in header.constants.items()]
+    for enum in header.enums:
+        if enum.name:
+            base = "IntFlag" if enum.name.endswith("_flags") else "IntEnum"
+            lines += ["", "", f"class {enum.name}({base}):"]
+            lines += [f"    {name} = {value}" for name, value in enum.values.items()]
+    for name, kind in header.types:
+        if isinstance(kind, Function):
+            lines += ["", "", f"{name} = CFUNCTYPE({', '.join([kind.result, *kind.parameters])})"]
+        else:
+            lines += ["", "", f"class {name}(Structure):"]
+            if kind.fields:
+                lines += ["    _fields_ = ["]
+                lines += [f'        ("{member}", {member_kind}),' for member, member_kind in kind.fields]
+                lines += ["    ]"]
+            else:
+                lines += ["    pass"]
+    lines += ["", "", "# name: (result, parameters)", "FUNCTIONS: dict[str, Any] = {"]
+    for name, function in header.functions.items():
+        lines += [f'    "{name}": ({function.result}, [{", ".join(function.parameters)}]),']
+    lines += ["}"]
+    lines += ["", "", "class Op(NamedTuple):"]
+    lines += [
+        "    args: Any  # its args struct",
+        "    flags: type | None  # its own flags",
+        "    text: str  # its declaration",
+    ]
+    lines += ["", "", "OPS = {"]
+    enums = {enum.name for enum in header.enums}
+    for name, kind in header.types:
+        op = re.fullmatch(r"quern_(\w+)_args", name)
+        if op and isinstance(kind, Struct):
+            missing = {f"quern_{op[1]}{call}" for call in ("", "_workspace", "_prepare")} - header.functions.keys()
+            if missing:
+                raise HeaderError(f"{name} is there without {', '.join(sorted(missing))}")
+            flags = f"quern_{op[1]}_flags"
+            lines += [f'    "{op[1]}": Op({name}, {flags if flags in enums else None}, {kind.text!r}),']
+    lines += ["}", ""]
+    return "\n".join(lines)
+
+
+def main() -> None:
+    if len(sys.argv) != 3:
+        sys.exit(__doc__)
+    source, target = Path(sys.argv[1]), Path(sys.argv[2])
+    try:
+        text = write(Parser(source.read_text(encoding="utf-8")).parse())
+    except HeaderError as error:
+        sys.exit(f"{source}: {error}")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,52 @@
+# The names of element types and their DLPack codes.
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+from . import _abi
+from .errors import InvalidError
+
+# DLPack codes that quern.h does not need to name.
+_BOOL = 6
+
+# name: (code, bits). The first name of a pair is the one that messages use.
+CODES: dict[str, tuple[int, int]] = {
+    "f16": (_abi.kDLFloat, 16),
+    "f32": (_abi.kDLFloat, 32),
+    "f64": (_abi.kDLFloat, 64),
+    "bf16": (_abi.kDLBfloat, 16),
+    "e4m3": (_abi.kDLFloat8_e4m3fn, 8),
+    "e5m2": (_abi.kDLFloat8_e5m2, 8),
+    "bool": (_BOOL, 8),
+    **{f"i{bits}": (_abi.kDLInt, bits) for bits in (8, 16, 32, 64)},
+    **{f"u{bits}": (_abi.kDLUInt, bits) for bits in (8, 16, 32, 64)},
+}
+# What NumPy, ml_dtypes and PyTorch call them.
+ALIASES: dict[str, str] = {
+    "float16": "f16",
+    "half": "f16",
+    "float32": "f32",
+    "float": "f32",
+    "float64": "f64",
+    "double": "f64",
+    "bfloat16": "bf16",
+    "float8_e4m3fn": "e4m3",
+    "float8_e5m2": "e5m2",
+    **{f"int{bits}": f"i{bits}" for bits in (8, 16, 32, 64)},
+    **{f"uint{bits}": f"u{bits}" for bits in (8, 16, 32, 64)},
+}
+NAMES: dict[tuple[int, int], str] = {code: name for name, code in CODES.items()}
+
+
+def parse(dtype: object, argument: str = "dtype") -> _abi.DLDataType:
+    """Of "bf16", "bfloat16", numpy.float32, torch.float16 and so on, DLPack's form."""
+    name = dtype if isinstance(dtype, str) else getattr(dtype, "name", None) or getattr(dtype, "__name__", None)
+    name = str(name or dtype).rpartition(".")[2]
+    code = CODES.get(ALIASES.get(name, name))
+    if code is None:
+        raise InvalidError(f"{argument}: {dtype!r} is no element type; known are {', '.join(CODES)}")
+    return _abi.DLDataType(code[0], code[1], 1)
+
+
+def name_of(dtype: _abi.DLDataType) -> str:
+    """The short name, "bf16", of DLPack's form; "code C, B bits" where it has none here."""
+    return NAMES.get((dtype.code, dtype.bits), f"code {dtype.code}, {dtype.bits} bits")

@@ -1,0 +1,24 @@
+// Launching an op's kernel: one parameter struct, one place for what can go wrong.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "jit/engine.h"
+#include "sources/op.h"
+
+namespace quern::ops {
+
+// Throws Error(QUERN_INVALID) for a stream of another device, and the driver's Error when the launch fails.
+[[noreturn]] void refuse_stream(const jit::DeviceInfo& device, int mismatch);
+
+template <class Params>
+void launch(const Runtime& runtime, const jit::Kernel& kernel, const jit::Launch& how, Params& params,
+            const char* what) {
+  if (const int mismatch = runtime.driver->stream_device_mismatch(how.stream)) [[unlikely]] {
+    refuse_stream(runtime.driver->device(), mismatch);
+  }
+  void* arguments[] = {&params};
+  if (const int code = runtime.driver->launch(kernel.loaded, how, arguments, 1)) [[unlikely]]
+    runtime.driver->fail(code, what);
+}
+
+}  // namespace quern::ops

@@ -1,0 +1,27 @@
+# What the Python tests share: a context on the host target with a cache of its own, and seeded random numbers.
+# SPDX-License-Identifier: Apache-2.0
+import os
+import random
+
+import numpy as np
+import pytest
+import quern
+
+
+@pytest.fixture(scope="session")
+def cache_folder(tmp_path_factory):
+    """One cache for the session, so that tests share what is compiled."""
+    return tmp_path_factory.mktemp("cache")
+
+
+@pytest.fixture
+def context(cache_folder):
+    with quern.Context("host", cache_path=cache_folder) as made:
+        yield made
+
+
+@pytest.fixture
+def rng():
+    seed = int(os.environ.get("QUERN_TEST_SEED", random.SystemRandom().randrange(2**32)))
+    print(f"seed: QUERN_TEST_SEED={seed}")
+    return np.random.default_rng(seed)

@@ -1,0 +1,177 @@
+# PyTorch tensors on an NVIDIA GPU: attention, kernels of one's own, streams, graphs. Skipped where there is none:
+# CI has none, `./dev device-test` runs these.
+# SPDX-License-Identifier: Apache-2.0
+import numpy as np
+import pytest
+import quern
+from attention_cases import Case, cases
+
+try:
+    import torch
+
+    WHY_NOT = "" if torch.cuda.is_available() else "PyTorch finds no CUDA device"
+except ImportError:
+    WHY_NOT = "PyTorch is not installed"
+pytestmark = pytest.mark.skipif(bool(WHY_NOT), reason=WHY_NOT)
+
+UNITS = {"float16": 2.0**-11, "bfloat16": 2.0**-8}
+
+
+@pytest.fixture
+def gpu(cache_folder):
+    with quern.Context("cuda", cache_path=cache_folder) as made:
+        yield made
+
+
+def on_gpu(array):
+    return torch.from_numpy(np.ascontiguousarray(array)).cuda()
+
+
+def tensors(case, dtype):
+    return [
+        torch.from_numpy(array.astype(np.float32)).to("cuda", getattr(torch, dtype))
+        for array in (case.q, case.k, case.v)
+    ]
+
+
+def checked(case, out, lse, dtype):
+    torch.cuda.synchronize()
+    case.check(out.double().cpu().numpy(), lse.cpu().numpy(), UNITS[dtype])
+
+
+@pytest.mark.parametrize("dtype", UNITS)
+@pytest.mark.parametrize("name", cases())
+def test_attention(gpu, rng, name, dtype):
+    # float32 that both 16-bit types hold exactly: 8 significant bits, no tiny exponents.
+    case = cases()[name]
+    case.make(Coarse(rng), np.float32)
+    q, k, v = tensors(case, dtype)
+    out, lse = gpu.attention(q, k, v, **case.arguments(on_gpu), return_lse=True)
+    assert (out.dtype, out.device, lse.dtype) == (q.dtype, q.device, torch.float32)
+    checked(case, out, lse, dtype)
+
+
+class Coarse:
+    """Random numbers that bf16 and f16 hold exactly."""
+
+    def __init__(self, rng):
+        self.rng = rng
+        self.permutation = rng.permutation
+
+    def standard_normal(self, shape, dtype):
+        return (np.round(self.rng.standard_normal(shape) * 32).clip(-127, 127) / 32).astype(dtype)
+
+
+def test_the_stream_that_is_current(gpu, rng):
+    case = Case([1, 1], [300, 200]).make(Coarse(rng), np.float32)
+    q, k, v = tensors(case, "float16")
+    arguments = case.arguments(on_gpu)
+    gpu.attention(q, k, v, **arguments)
+    for given in (False, True):
+        stream = torch.cuda.Stream()
+        stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(stream):
+            torch.cuda._sleep(10_000_000)
+            late = torch.zeros_like(q)
+            late.copy_(q)
+            options = {"stream": stream} if given else {}
+            out, lse = gpu.attention(late, k, v, **arguments, return_lse=True, **options)
+        checked(case, out, lse, "float16")
+
+
+def test_a_stream_given_waits_for_what_is_pending(gpu, rng):
+    case = Case([1], [100]).make(Coarse(rng), np.float32)
+    q, k, v = tensors(case, "float16")
+    arguments = case.arguments(on_gpu)
+    out, lse = torch.empty_like(q), torch.empty(q.shape[:2], device="cuda")
+    gpu.attention(q, k, v, **arguments, out=out, lse=lse)
+    torch.cuda.synchronize()
+    late = torch.zeros_like(q)
+    torch.cuda._sleep(10_000_000)
+    late.copy_(q)
+    gpu.attention(late, k, v, **arguments, out=out, lse=lse, stream=torch.cuda.Stream().cuda_stream)
+    checked(case, out, lse, "float16")
+
+
+def test_a_graph_serves_lengths_that_change(gpu, rng):
+    case = Case([1, 1, 1], [300, 17, 120]).make(Coarse(rng), np.float32)
+    q, k, v = tensors(case, "float16")
+    arguments = {**case.arguments(on_gpu), "max_kv_len": 320}
+    out, lse = torch.empty_like(q), torch.empty(q.shape[:2], device="cuda")
+    gpu.attention(q, k, v, **arguments, out=out, lse=lse)
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        gpu.attention(q, k, v, **arguments, out=out, lse=lse)
+    for lengths in ([300, 17, 120], [1, 0, 64], [0, 0, 0], [299, 17, 1]):
+        arguments["lengths"].copy_(torch.tensor(lengths, dtype=torch.int32))
+        expected, expected_lse = gpu.attention(q, k, v, **arguments, return_lse=True)
+        out.fill_(float("nan"))
+        graph.replay()
+        torch.cuda.synchronize()
+        assert torch.equal(out, expected) and torch.equal(lse, expected_lse)
+
+
+def test_what_is_not_ready_is_refused_under_capture(tmp_path):
+    source = '#include "quern/kernel.cuh"\nQUERN_KERNEL(k, 32, 1, int n) { (void)n; }\n'
+    with quern.Context("cuda", cache_path=tmp_path) as context:
+        case = Case([1], [20]).make(np.random.default_rng(0), np.float16)
+        arrays = [on_gpu(array) for array in (case.q, case.k, case.v)]
+        out = torch.full_like(arrays[0], 9)
+        arguments = case.arguments(on_gpu)
+        torch.cuda.synchronize()
+        with torch.cuda.graph(torch.cuda.CUDAGraph()), pytest.raises(quern.CapturingError, match="prepare"):
+            context.attention(*arrays, **arguments, out=out)
+        torch.cuda.synchronize()
+        assert (out == 9).all()
+        context.kernel(source, "k").launch(1, 32, [1])
+        torch.cuda.synchronize()
+
+
+def test_merge_state(gpu, rng):
+    case = Case([1, 1], [300, 200]).make(Coarse(rng), np.float32)
+    q, k, v = tensors(case, "float16")
+    arguments = case.arguments(on_gpu)
+    table, lengths = arguments.pop("page_table"), arguments.pop("lengths")
+    head = torch.full_like(lengths, 160)
+    a = gpu.attention(q, k, v, **{**arguments, "causal": False}, lengths=head, page_table=table, return_lse=True)
+    rest = {"lengths": lengths - 160, "page_table": table[:, 10:]}
+    b = gpu.attention(q, k, v, **{**arguments, "causal": False}, **rest, return_lse=True)
+    out, lse = gpu.merge_state(*a, *b)
+    torch.cuda.synchronize()
+    np.testing.assert_allclose(out.double().cpu().numpy(), case.out, rtol=0, atol=2.0**-7)
+    np.testing.assert_allclose(lse.double().cpu().numpy(), case.lse, rtol=0, atol=1e-4)
+
+
+def test_kernel(gpu):
+    source = """
+#include "quern/kernel.cuh"
+QUERN_KERNEL(add, 128, 1, float *y, const float *x, float a, int n) {
+  const int i = static_cast<int>(q::block_index(0)) * 128 + static_cast<int>(q::thread_index());
+  if (i < n) y[i] += a * x[i];
+}
+"""
+    x, y = torch.arange(1000, device="cuda", dtype=torch.float32), torch.ones(1000, device="cuda")
+    gpu.kernel(source, "add").launch(8, 128, [y, x, 2.0, 1000])
+    assert torch.equal(y, 1 + 2 * x)
+    with pytest.raises(quern.InvalidError, match=r"args\[1\]: lies on device 1:0, the context's is 2:0"):
+        gpu.kernel(source, "add").launch(8, 128, [y, np.zeros(1000, np.float32), 2.0, 1000])
+
+
+def test_bad_tensors(gpu, rng):
+    case = Case([1, 1], [20, 30]).make(Coarse(rng), np.float32)
+    q, k, v = tensors(case, "float16")
+    arguments = {**case.arguments(on_gpu), "out": torch.full_like(q, 9)}
+    bad = {
+        "q": (torch.nn.Parameter(q), "q: Parameter does not give its memory away"),
+        "k": (k.cpu(), "k"),
+        "v": (v.float(), "v"),
+        "lengths": (arguments["lengths"].long(), "lengths"),
+        "page_table": (arguments["page_table"].cpu(), "page_table"),
+        "stream": ("7", "stream: '7' given"),
+    }
+    for name, (value, complaint) in bad.items():
+        with pytest.raises(quern.InvalidError, match=complaint):
+            gpu.attention(**{"q": q, "k": k, "v": v, **arguments, name: value})
+    torch.cuda.synchronize()
+    assert (arguments["out"] == 9).all()
