@@ -11,10 +11,10 @@ namespace quern::demo {
 // One sequence in one layer; bf16 as its bits. `out` and `lse` (natural logarithm) are causal attention by fp64 maths.
 struct Sequence {
   std::int64_t tokens = 0;
-  std::vector<std::uint16_t> q;        // [tokens, heads, dim]
-  std::vector<std::uint16_t> k, v;     // [tokens, kv_heads, dim]
-  std::vector<float> out;              // [tokens, heads, dim]
-  std::vector<float> lse;              // [tokens, heads]
+  std::vector<std::uint16_t> q;     // [tokens, heads, dim]
+  std::vector<std::uint16_t> k, v;  // [tokens, kv_heads, dim]
+  std::vector<float> out;           // [tokens, heads, dim]
+  std::vector<float> lse;           // [tokens, heads]
 };
 
 struct Layer {

@@ -88,9 +88,7 @@ AttentionRun::AttentionRun(quern_context* context, const quern_device_info& devi
 void AttentionRun::prepare() {
   const Call maxima(*this, nullptr, static_cast<std::int64_t>(batch_) * kChunk, false);
   call([&](quern_error* error) { return quern_attention_prepare(context_, &maxima.args, error); });
-  call([&](quern_error* error) {
-    return quern_attention_workspace(context_, &maxima.args, &workspace_size_, error);
-  });
+  call([&](quern_error* error) { return quern_attention_workspace(context_, &maxima.args, &workspace_size_, error); });
   workspace_ = memory_->allocate(static_cast<std::size_t>(workspace_size_));
 }
 

@@ -5,6 +5,7 @@
 #include <dlfcn.h>
 
 #include <stdexcept>
+#include <string>
 
 namespace quern::demo {
 

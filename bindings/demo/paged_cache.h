@@ -14,7 +14,8 @@ class PagedCache {
  public:
   static constexpr std::int64_t kPageSize = 16;  // tokens
 
-  // Pages for every token of the layer's sequences, handed out in an order shuffled by `seed`, and a few that nobody has.
+  // Pages for every token of the layer's sequences, handed out in an order shuffled by `seed`, and a few that nobody
+  // has.
   PagedCache(Memory& memory, const Activations& shape, const Layer& layer, unsigned seed);
 
   // Puts tokens [from, to) of a sequence into their places.
@@ -24,7 +25,7 @@ class PagedCache {
 
   std::int64_t pages() const { return pages_; }
   std::int64_t max_pages() const { return max_pages_; }
-  void* keys() const { return k_.device(); }            // [pages, kPageSize, kv_heads, dim]
+  void* keys() const { return k_.device(); }  // [pages, kPageSize, kv_heads, dim]
   void* values() const { return v_.device(); }
   void* page_table() const { return table_.device(); }  // [sequences, max_pages]
 

@@ -15,7 +15,9 @@
 namespace quern::demo {
 namespace {
 
-[[noreturn]] void fail(int code, const std::string& what) { throw std::system_error(code, std::generic_category(), what); }
+[[noreturn]] void fail(int code, const std::string& what) {
+  throw std::system_error(code, std::generic_category(), what);
+}
 
 std::string read_all(int descriptor) {
   std::string all;

@@ -13,8 +13,8 @@ struct Finished {
   double milliseconds = 0;
 };
 
-// Runs the program arguments[0] with our environment. `capture`: what it writes to its standard output comes back, rather
-// than going where ours goes. Throws std::system_error when it cannot be started.
+// Runs the program arguments[0] with our environment. `capture`: what it writes to its standard output comes back,
+// rather than going where ours goes. Throws std::system_error when it cannot be started.
 Finished run_process(const std::vector<std::string>& arguments, bool capture);
 
 }  // namespace quern::demo

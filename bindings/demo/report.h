@@ -9,9 +9,10 @@
 
 namespace quern::demo {
 
-// The most that an answer may be off: twice what the same maths loses when it is done straightforwardly in bf16. Rounding
-// the output costs up to 2^-9 where it lies between 1/2 and 1; rounding the softmax's weights to bf16, as tensor cores
-// want them, up to 2^-9 of the largest value that they weigh, which is about 1 here. The LSE is summed in f32.
+// The most that an answer may be off: twice what the same maths loses when it is done straightforwardly in bf16.
+// Rounding the output costs up to 2^-9 where it lies between 1/2 and 1; rounding the softmax's weights to bf16, as
+// tensor cores want them, up to 2^-9 of the largest value that they weigh, which is about 1 here. The LSE is summed in
+// f32.
 inline constexpr double kOutBound = 1.0 / 128;
 inline constexpr double kLseBound = 1e-4;
 

@@ -32,7 +32,8 @@ Context open_best(const std::string& cache, std::string& why_no_gpu) {
   try {
     return make_context(options);
   } catch (const std::runtime_error& error) {
-    // "QUERN_NOT_FOUND: no CUDA driver: libcuda.so.1 was not found; tried ...": what happened, without all that was tried
+    // "QUERN_NOT_FOUND: no CUDA driver: libcuda.so.1 was not found; tried ...": what happened, without all that was
+    // tried
     const std::string text = error.what();
     const std::size_t from = text.find(": ") + 2;
     why_no_gpu = text.substr(from, text.find_first_of(";\n", from) - from);

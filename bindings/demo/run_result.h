@@ -12,10 +12,10 @@ namespace quern::demo {
 
 struct RunResult {
   std::int64_t process = 0;
-  std::string device;       // "NVIDIA H200 (sm_90a, 132 SMs)"
-  std::string why_no_gpu;   // where the device is the host
-  double context_ms = 0;    // opening the device and the cache
-  double ready_ms = 0;      // from there to every kernel loaded
+  std::string device;      // "NVIDIA H200 (sm_90a, 132 SMs)"
+  std::string why_no_gpu;  // where the device is the host
+  double context_ms = 0;   // opening the device and the cache
+  double ready_ms = 0;     // from there to every kernel loaded
   std::uint64_t compiled = 0;
   std::uint64_t from_cache = 0;
   Phase prefill, decode;

@@ -1,0 +1,114 @@
+// Compiling the attention kernels of Llama-3-8B for sm_90a with NVRTC, and warming the whole list with the CLI.
+// SPDX-License-Identifier: Apache-2.0
+#include <benchmark/benchmark.h>
+
+#include <chrono>
+#include <filesystem>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "bindings/demo/process.h"
+#include "jit/compiler.h"
+#include "sources/op.h"
+#include "tests/bench/folder.h"
+#include "tests/bench/host/children.h"
+#include "tests/bench/llama.h"
+
+namespace quern::bench {
+namespace {
+
+struct Job {
+  std::string name;  // "attention form=decode page_size=16"
+  jit::CompileJob job;
+};
+
+// The kernels with pages of 16: those with pages of 64 differ in a constant.
+std::vector<Job> jobs() {
+  const jit::TargetInfo target = jit::limits_of(jit::Target::parse("sm_90a"));
+  quern_model model = llama_3_8b();
+  model.page_size = 16;
+  std::vector<Job> all;
+  for (const ops::Op& op : ops::all()) {
+    std::vector<jit::Spec> specs;
+    op.list(model, target, &specs);
+    for (const jit::Spec& spec : specs) {
+      const jit::Unit unit = ops::describe(spec);
+      Job& job = all.emplace_back();
+      job.name = op.name;
+      for (const jit::Constant& constant : op.constants != nullptr ? op.constants(spec) : unit.constants) {
+        if (constant.name == "form") job.name += "_" + constant.value;
+      }
+      job.job = {unit.target, jit::render(unit).text, unit.entry, unit.options};
+    }
+  }
+  if (all.empty()) throw std::runtime_error("no op lists a kernel for Llama-3-8B");
+  return all;
+}
+
+void nvrtc_warm(benchmark::State& state, const jit::CompileJob& job) {
+  jit::Compilers compilers({});
+  std::size_t bytes = compilers.compile(job).image.size();  // opens NVRTC
+  for (auto _ : state) bytes = compilers.compile(job).image.size();
+  state.counters["image_bytes"] = static_cast<double>(bytes);
+}
+
+// The first compilation of a process, finding and opening NVRTC included.
+void nvrtc_first_compile(benchmark::State& state) {
+  for (auto _ : state) {
+    const demo::Finished child = demo::run_process({own_path(), std::string(kCompileChild)}, true);
+    if (child.code != 0) {
+      state.SkipWithError("the child failed");
+      break;
+    }
+    state.SetIterationTime(std::stod(child.output) / 1000);
+  }
+}
+BENCHMARK(nvrtc_first_compile)->Unit(benchmark::kMillisecond)->UseManualTime()->Iterations(3);
+
+// `quern warm` as a process of its own, for Llama-3-8B's config.json and sm_90a.
+double warm(const std::string& cache) {
+  const std::filesystem::path folder = std::filesystem::path(own_path()).parent_path();
+  const std::string config = (folder / "../../tests/cli/data/configs/llama-3-8b.json").lexically_normal().string();
+  const demo::Finished finished = demo::run_process(
+      {(folder / "quern").string(), "warm", "--config", config, "--target", "sm_90a", "--cache", cache, "--quiet"},
+      true);
+  if (finished.code != 0) throw std::runtime_error("quern warm ended with code " + std::to_string(finished.code));
+  return finished.milliseconds / 1000;
+}
+
+void warm_llama_3_8b_cold(benchmark::State& state) {
+  for (auto _ : state) {
+    const Folder folder;
+    state.SetIterationTime(warm(folder.path() + "/cache"));
+  }
+}
+BENCHMARK(warm_llama_3_8b_cold)->Unit(benchmark::kMillisecond)->UseManualTime()->Iterations(2);
+
+void warm_llama_3_8b_all_there(benchmark::State& state) {
+  const Folder folder;
+  warm(folder.path() + "/cache");
+  for (auto _ : state) state.SetIterationTime(warm(folder.path() + "/cache"));
+}
+BENCHMARK(warm_llama_3_8b_all_there)->Unit(benchmark::kMillisecond)->UseManualTime()->Iterations(10);
+
+}  // namespace
+
+void register_compilations() {
+  for (const Job& job : jobs()) {
+    benchmark::RegisterBenchmark(("nvrtc_compile/" + job.name).c_str(), nvrtc_warm, job.job)
+        ->Unit(benchmark::kMillisecond)
+        ->UseRealTime()
+        ->Iterations(3);
+  }
+}
+
+double compile_once() {
+  const jit::CompileJob job = jobs().front().job;
+  const auto start = std::chrono::steady_clock::now();
+  jit::Compilers compilers({});
+  compilers.compile(job);
+  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+}
+
+}  // namespace quern::bench
