@@ -9,6 +9,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <mutex>
 
 #include "cache/schema.h"
 
@@ -334,7 +335,7 @@ Database::Status Database::status() {
 }
 
 std::string Database::lock_folder(mode_t* file_mode) {
-  const std::unique_lock lock(mutex_, std::chrono::milliseconds{100});
+  const std::unique_lock lock(mutex_, std::chrono::steady_clock::now() + std::chrono::milliseconds{100});
   if (!lock.owns_lock()) return "";
   settle_place(true);
   if (!settled_ || !writable() || state_ != State::ready) return "";
