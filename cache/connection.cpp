@@ -6,13 +6,6 @@
 #include <unistd.h>
 
 namespace quern::cache {
-namespace {
-
-// SQLite itself would go to 1 GB; a kernel image or a log that large is a mistake.
-constexpr int kLongestValue = 256 << 20;
-
-}  // namespace
-
 Connection::Connection(const std::string& path, Mode mode) : process_(getpid()) {
   const int flags = (mode == Mode::write ? SQLITE_OPEN_READWRITE : SQLITE_OPEN_READONLY) | SQLITE_OPEN_NOMUTEX |
                     SQLITE_OPEN_NOFOLLOW | SQLITE_OPEN_PRIVATECACHE | SQLITE_OPEN_EXRESCODE;
@@ -28,7 +21,7 @@ Connection::Connection(const std::string& path, Mode mode) : process_(getpid()) 
     sqlite3_db_config(handle_, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, nullptr);
     sqlite3_db_config(handle_, SQLITE_DBCONFIG_ENABLE_TRIGGER, 0, nullptr);
     sqlite3_db_config(handle_, SQLITE_DBCONFIG_ENABLE_VIEW, 0, nullptr);
-    sqlite3_limit(handle_, SQLITE_LIMIT_LENGTH, kLongestValue);
+    sqlite3_limit(handle_, SQLITE_LIMIT_LENGTH, kLongestRow);
     // The sidecar lock has settled who may go; only a stranger with the sqlite3 tool can be in the way here.
     sqlite3_busy_timeout(handle_, 100);
     sqlite3_int64 none = 0;  // a file cut short under a mapping would be a SIGBUS

@@ -17,6 +17,10 @@ struct sqlite3_stmt;
 
 namespace quern::cache {
 
+// What one row may hold, all columns together. SQLite itself would go to 1 GB; an image or a log that large is a
+// mistake.
+inline constexpr int kLongestRow = 256 << 20;
+
 class SqlError : public std::exception {
  public:
   SqlError(int code, std::string text) : code_(code), text_(std::move(text)) {}
