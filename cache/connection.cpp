@@ -6,13 +6,6 @@
 #include <unistd.h>
 
 namespace quern::cache {
-namespace {
-
-// SQLite itself would go to 1 GB; a kernel image or a log that large is a mistake.
-constexpr int kLongestValue = 256 << 20;
-
-}  // namespace
-
 Connection::Connection(const std::string& path, Mode mode) : process_(getpid()) {
   const int flags = (mode == Mode::write ? SQLITE_OPEN_READWRITE : SQLITE_OPEN_READONLY) | SQLITE_OPEN_NOMUTEX |
                     SQLITE_OPEN_NOFOLLOW | SQLITE_OPEN_PRIVATECACHE | SQLITE_OPEN_EXRESCODE;
@@ -28,12 +21,12 @@ Connection::Connection(const std::string& path, Mode mode) : process_(getpid()) 
     sqlite3_db_config(handle_, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, nullptr);
     sqlite3_db_config(handle_, SQLITE_DBCONFIG_ENABLE_TRIGGER, 0, nullptr);
     sqlite3_db_config(handle_, SQLITE_DBCONFIG_ENABLE_VIEW, 0, nullptr);
-    sqlite3_limit(handle_, SQLITE_LIMIT_LENGTH, kLongestValue);
+    sqlite3_limit(handle_, SQLITE_LIMIT_LENGTH, kLongestRow);
     // The sidecar lock has settled who may go; only a stranger with the sqlite3 tool can be in the way here.
     sqlite3_busy_timeout(handle_, 100);
-    execute(R"(PRAGMA temp_store = MEMORY)");  // nothing of ours in /var/tmp
+    sqlite3_int64 none = 0;  // a file cut short under a mapping would be a SIGBUS
+    sqlite3_file_control(handle_, "main", SQLITE_FCNTL_MMAP_SIZE, &none);
     execute(R"(PRAGMA cell_size_check = ON)");
-    execute(R"(PRAGMA mmap_size = 0)");  // a file cut short under a mapping would be a SIGBUS
   } catch (...) {
     close();
     throw;
@@ -50,8 +43,11 @@ void Connection::close() noexcept {
   handle_ = nullptr;
 }
 
+void Connection::keep_temporaries_in_memory() { execute(R"(PRAGMA temp_store = MEMORY)"); }
+
 void Connection::prepare_to_write() {
   if (ready_to_write_) return;
+  keep_temporaries_in_memory();
   // TRUNCATE spares the folder an entry made and removed at every write. NORMAL syncs the journal before the file is
   // touched and the file before the journal goes; what FULL adds guards the last commit only, and losing that costs one
   // compilation.

@@ -17,6 +17,10 @@ struct sqlite3_stmt;
 
 namespace quern::cache {
 
+// What one row may hold, all columns together. SQLite itself would go to 1 GB; an image or a log that large is a
+// mistake.
+inline constexpr int kLongestRow = 256 << 20;
+
 class SqlError : public std::exception {
  public:
   SqlError(int code, std::string text) : code_(code), text_(std::move(text)) {}
@@ -49,6 +53,8 @@ class Connection {
   sqlite3_stmt* prepare(const char* sql);
   std::int64_t last_id() const;
   std::uint64_t changes() const;
+  // For work that may sort or collect: nothing of ours in /var/tmp. A look-up by key needs none of it.
+  void keep_temporaries_in_memory();
   // What only writing needs (journal mode, syncing), set on the first call: opening to read must be cheap.
   void prepare_to_write();
   [[noreturn]] void fail(int code) const;

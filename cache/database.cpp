@@ -8,7 +8,9 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cmath>
 #include <cstring>
+#include <mutex>
 
 #include "cache/schema.h"
 
@@ -55,8 +57,8 @@ void Database::set_state(State state, const std::string& reason) {
   const bool mended = state == State::ready && (state_ == State::damaged || state_ == State::refused);
   state_ = state;
   reason_ = reason;
-  if (mended) notices_.add("the cache " + path() + " is in use again");
-  if (!reason.empty() && !options_.no_file) notices_.add("cache: " + reason);
+  if (mended) notices_.add_change("the cache " + path() + " is in use again");
+  if (!reason.empty() && !options_.no_file) notices_.add_change("cache: " + reason);
 }
 
 bool Database::settle_place(bool make) {
@@ -88,7 +90,7 @@ bool Database::settle_place(bool make) {
 }
 
 Outcome Database::run(Access access, std::chrono::milliseconds patience, const Work& work) {
-  const Deadline deadline = std::chrono::steady_clock::now() + patience;
+  const Deadline deadline = deadline_in(patience);
   const std::unique_lock lock(mutex_, deadline);
   if (!lock.owns_lock()) return {What::busy, "the cache was in use by other threads for too long"};
   return run_locked(access, deadline, work);
@@ -130,6 +132,7 @@ Outcome Database::run_locked(Access access, Deadline deadline, const Work& work)
 
 Outcome Database::lock_sidecar(Hold& hold, bool exclusive, Deadline deadline) {
   if (!place_.lockable) return {};
+  const auto begin = std::chrono::steady_clock::now();
   Locked got = sidecar_.acquire(place_.file(kSidecarName), exclusive, writable(), place_.file_mode, deadline);
   if (got == Locked::failed && errno == ENOENT && exclusive) {
     // The folder went away since it was settled.
@@ -143,8 +146,9 @@ Outcome Database::lock_sidecar(Hold& hold, bool exclusive, Deadline deadline) {
       hold.held = true;
       return {};
     case Locked::busy: {
+      const std::chrono::duration<double, std::milli> waited = std::chrono::steady_clock::now() - begin;
       const std::string text =
-          path() + " was in use by other processes for " + std::to_string(options_.busy_timeout.count()) + " ms";
+          path() + " was in use by other processes for " + std::to_string(std::llround(waited.count())) + " ms";
       notices_.add("cache: " + text);
       return {What::busy, text};
     }
@@ -271,7 +275,7 @@ Outcome Database::rebuild(const std::function<void(Connection* old, Connection& 
   settle_place(true);
   if (!settled_ || !writable()) return unusable();
   Hold hold(sidecar_);
-  const Deadline deadline = std::chrono::steady_clock::now() + options_.busy_timeout;
+  const Deadline deadline = deadline_in(options_.busy_timeout);
   if (Outcome locked = lock_sidecar(hold, true, deadline); !locked.done()) return locked;
   const SqliteSection section;
   connection_.reset();
@@ -334,7 +338,7 @@ Database::Status Database::status() {
 }
 
 std::string Database::lock_folder(mode_t* file_mode) {
-  const std::unique_lock lock(mutex_, std::chrono::milliseconds{100});
+  const std::unique_lock lock(mutex_, deadline_in(std::chrono::milliseconds{100}));
   if (!lock.owns_lock()) return "";
   settle_place(true);
   if (!settled_ || !writable() || state_ != State::ready) return "";

@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 
@@ -15,6 +14,7 @@
 #include "cache/notices.h"
 #include "cache/place.h"
 #include "cache/store.h"
+#include "cache/timed_mutex.h"
 
 namespace quern::cache {
 
@@ -89,7 +89,7 @@ class Database {
 
   const StoreOptions& options_;
   Notices& notices_;
-  std::timed_mutex mutex_;
+  TimedMutex mutex_;
   bool settled_ = false;
   bool unmakable_ = false;  // the folder is not there, and making it has failed
   Place place_;

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cache/entries.h"
 
-#include <cstring>
+#include <optional>
 #include <string>
 
 #include "cache/checksum.h"
@@ -79,6 +79,14 @@ bool read_current(const Query& query, Row* row) {
   row->last_use = static_cast<std::uint64_t>(query.number(kTick));
   row->verified = sound && verifies(query, row->key, row->entry);
   return true;
+}
+
+std::optional<std::int64_t> row_id(Connection& connection, const Key& key) {
+  static constexpr char kSql[] = R"(SELECT id FROM entries WHERE key = ?1)";
+  const auto wanted = key_bytes(key);
+  Query query(connection, kSql);
+  if (!query.bind_blob(1, view(wanted)).step()) return std::nullopt;
+  return query.number(0);
 }
 
 std::int64_t next_tick(Connection& connection) {
@@ -192,18 +200,12 @@ void insert_row(Connection& connection, const Row& row) {
   insert(connection, row.key, row.entry, tick >= 0 && tick < kLastTick ? tick : 0, 0);
 }
 
+bool has_entry(Connection& connection, const Key& key) { return row_id(connection, key).has_value(); }
+
 bool remove_entry(Connection& connection, const Key& key) {
-  static constexpr char kSql[] = R"(SELECT id FROM entries WHERE key = ?1)";
-  const auto wanted = key_bytes(key);
-  std::int64_t id;
-  {
-    Query query(connection, kSql);
-    query.bind_blob(1, view(wanted));
-    if (!query.step()) return false;
-    id = query.number(0);
-  }
-  remove_row(connection, id);
-  return true;
+  const std::optional<std::int64_t> id = row_id(connection, key);
+  if (id) remove_row(connection, *id);
+  return id.has_value();
 }
 
 void remove_row(Connection& connection, std::int64_t id) {

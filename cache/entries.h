@@ -45,6 +45,7 @@ void list_rows(Connection& connection, const std::function<void(Row&)>& visit);
 void insert_entry(Connection& connection, const Key& key, const Entry& entry, std::int64_t day);
 // Keeps the place in the order of use that the row had elsewhere.
 void insert_row(Connection& connection, const Row& row);
+bool has_entry(Connection& connection, const Key& key);
 bool remove_entry(Connection& connection, const Key& key);
 void remove_row(Connection& connection, std::int64_t id);
 

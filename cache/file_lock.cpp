@@ -32,6 +32,12 @@ bool same_file(int descriptor, const char* path) noexcept {
 
 }  // namespace
 
+Deadline deadline_in(std::chrono::milliseconds patience) noexcept {
+  return std::chrono::steady_clock::now() +
+         std::clamp(patience, std::chrono::milliseconds{0},
+                    std::chrono::ceil<std::chrono::milliseconds>(std::chrono::years{1}));
+}
+
 Locked lock_range(int descriptor, bool exclusive, std::int64_t start, std::int64_t length, Deadline deadline,
                   std::chrono::microseconds longest_sleep) noexcept {
   // Polled, because F_OFD_SETLKW knows no deadline and a signal to end it would belong to the host.

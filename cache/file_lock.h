@@ -15,6 +15,9 @@ namespace quern::cache {
 // Steady: setting the wall clock back neither shortens nor lengthens a wait.
 using Deadline = std::chrono::steady_clock::time_point;
 
+// That long from now; what is longer than a year is a year, since the clock's numbers end somewhere.
+Deadline deadline_in(std::chrono::milliseconds patience) noexcept;
+
 enum class Locked : std::uint8_t {
   held,
   waited,  // held, after somebody else had it

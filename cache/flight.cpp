@@ -38,7 +38,7 @@ Flight Store::flight(const Key& key, std::chrono::milliseconds deadline) noexcep
   Flight flight;
   if (impl_ == nullptr || impl_->forked()) return flight;
   try {
-    const Deadline until = std::chrono::steady_clock::now() + deadline;
+    const Deadline until = deadline_in(deadline);
     mode_t mode = 0600;
     const std::string folder = impl_->database.lock_folder(&mode);
     // A description of its own for every flight: two flights of one process exclude each other as those of two

@@ -6,9 +6,11 @@
 #include <pthread.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <mutex>
-#include <new>
+#include <thread>
 #include <utility>
 
 namespace quern::cache {
@@ -24,8 +26,13 @@ struct Node {
 };
 
 struct Guard {
-  std::mutex mutex;
-  std::shared_mutex sqlite;
+  std::mutex mutex;  // over the list
+  // A thread inside SQLite counts itself; a thread that forks announces it and waits for the count to fall to zero.
+  // Plain numbers, because a reader-writer lock or a condition variable would carry the parent's threads over into the
+  // child.
+  std::mutex forks;
+  std::atomic<int> in_sqlite{0};
+  std::atomic<bool> forking{false};
   Node* head = nullptr;
   Node* abandoned = nullptr;  // a parent's, closed here: freeing is not safe right after fork()
   std::uint64_t last_ticket = 0;
@@ -43,14 +50,19 @@ Guard& guard() {
   return *instance;
 }
 
+constexpr std::chrono::microseconds kPause{20};
+
 void Guard::before() {
-  guard().sqlite.lock();
+  guard().forks.lock();
+  guard().forking = true;
+  while (guard().in_sqlite != 0) std::this_thread::sleep_for(kPause);
   guard().mutex.lock();
 }
 
 void Guard::in_parent() {
   guard().mutex.unlock();
-  guard().sqlite.unlock();
+  guard().forking = false;
+  guard().forks.unlock();
 }
 
 void Guard::in_child() {
@@ -60,9 +72,7 @@ void Guard::in_child() {
     node->next = guard().abandoned;
     guard().abandoned = node;
   }
-  guard().mutex.unlock();
-  // Not unlocked: a reader-writer lock knows its writer by thread number, and the child's is another one.
-  new (&guard().sqlite) std::shared_mutex;
+  in_parent();
 }
 
 }  // namespace
@@ -131,6 +141,15 @@ void Descriptor::close_ticket(std::uint64_t ticket) noexcept {
   }
 }
 
-SqliteSection::SqliteSection() : lock_(guard().sqlite) {}
+SqliteSection::SqliteSection() noexcept {
+  for (;;) {
+    ++guard().in_sqlite;
+    if (!guard().forking) return;
+    --guard().in_sqlite;
+    while (guard().forking) std::this_thread::sleep_for(kPause);
+  }
+}
+
+SqliteSection::~SqliteSection() { --guard().in_sqlite; }
 
 }  // namespace quern::cache

@@ -5,7 +5,6 @@
 #include <sys/types.h>
 
 #include <cstdint>
-#include <shared_mutex>
 
 namespace quern::cache {
 
@@ -36,10 +35,10 @@ class Descriptor {
 // Held while SQLite runs: fork() waits for it, so that no child starts with one of SQLite's mutexes locked for good.
 class SqliteSection {
  public:
-  SqliteSection();
-
- private:
-  std::shared_lock<std::shared_mutex> lock_;
+  SqliteSection() noexcept;
+  ~SqliteSection();
+  SqliteSection(const SqliteSection&) = delete;
+  SqliteSection& operator=(const SqliteSection&) = delete;
 };
 
 }  // namespace quern::cache

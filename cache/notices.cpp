@@ -18,6 +18,12 @@ void Notices::add(std::string text) {
   pending_.push_back(std::move(text));
 }
 
+void Notices::add_change(std::string text) {
+  if (!callback_) return;
+  const std::lock_guard lock(mutex_);
+  pending_.push_back(std::move(text));
+}
+
 void Notices::deliver() noexcept {
   if (!callback_) return;
   try {

@@ -15,8 +15,10 @@ class Notices {
  public:
   explicit Notices(std::function<void(std::string_view)> callback) : callback_(std::move(callback)) {}
 
-  // Told once: the same words again are dropped, and after a great many different ones all are.
+  // A fault: told once, the same words again are dropped, and after a great many different ones all are.
   void add(std::string text);
+  // A change of state: always told.
+  void add_change(std::string text);
   // To be called without any lock held. What the callback throws is dropped.
   void deliver() noexcept;
 

@@ -24,6 +24,7 @@ void collect_ids(Connection& old, const char* sql, std::set<std::int64_t>& ids) 
 Salvage salvage_rows(Connection* old, Connection& fresh) {
   Salvage salvage;
   if (old == nullptr) return salvage;
+  old->keep_temporaries_in_memory();
   std::set<std::int64_t> ids;
   // From both ends of the table, and through its index, which names the rows as well.
   for (const char* sql :

@@ -118,9 +118,10 @@ bool Store::get(const Key& key, std::string_view text, std::string_view pin, Ent
 Put Store::put(const Key& key, const Entry& entry) noexcept {
   return survive(impl_.get(), Put::not_stored, [&] {
     const Entry stored = normalised(entry);
-    bool fits = true;
+    const std::uint64_t needed = footprint(stored);
+    bool fits = needed <= kLongestRow;
     const Outcome outcome = impl_->database.run(Access::write, [&](Connection& connection) {
-      fits = make_room(connection, impl_->options.limit_bytes, footprint(stored));
+      fits = fits && make_room(connection, impl_->options.limit_bytes, needed);
       if (!fits) return;
       Transaction transaction(connection);
       insert_entry(connection, key, stored, today());
@@ -146,15 +147,16 @@ void Store::reject(const Key& key, std::string_view reason) noexcept {
     }
     impl_->notices.add("cache: the image of " + to_hex(key) +
                        " was refused and will be made anew: " + std::string(reason));
-    if (impl_->database.status().state != State::ready) return false;
-    return impl_->database
-        .run(Access::write,
-             [&](Connection& connection) {
-               Transaction transaction(connection);
-               remove_entry(connection, key);
-               transaction.commit();
-             })
-        .done();
+    // Looked up first: where there is nothing to remove, no file is to be made.
+    bool there = false;
+    impl_->database.run(Access::read, [&](Connection& connection) { there = has_entry(connection, key); });
+    if (!there) return false;
+    const auto remove = [&](Connection& connection) {
+      Transaction transaction(connection);
+      remove_entry(connection, key);
+      transaction.commit();
+    };
+    return impl_->database.run(Access::write, remove).done();
   });
 }
 
@@ -169,7 +171,7 @@ void Store::touch(std::span<const Key> keys) noexcept {
       for (const Key& key : keys)
         if (!impl_->touched.contains(key)) fresh.push_back(key);
     }
-    if (fresh.empty() || impl_->database.status().state != State::ready) return false;
+    if (fresh.empty()) return false;
     // Looked up first, so that of many short-lived processes a day only one writes.
     std::vector<Key> stale;
     Outcome outcome = impl_->database.run(Access::read, kTouchPatience,
@@ -180,7 +182,8 @@ void Store::touch(std::span<const Key> keys) noexcept {
         touch_rows(connection, stale, day);
         transaction.commit();
       });
-    if (!outcome.done()) return false;
+    // Where nothing can be written, trying again today is no use either.
+    if (!outcome.done() && outcome.what != Outcome::What::unusable) return false;
     const std::lock_guard lock(impl_->mutex);
     impl_->touched.insert(fresh.begin(), fresh.end());
     return true;

@@ -20,6 +20,7 @@ struct Report {
 };
 
 void check_file(Connection& connection, Report& report) {
+  connection.keep_temporaries_in_memory();
   std::uint64_t rows = 0;
   const std::uint64_t bad_before = report.bad;
   std::vector<std::int64_t> ids;

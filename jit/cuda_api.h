@@ -14,11 +14,11 @@ namespace quern::jit::cuda {
 
 using Result = int;  // CUresult
 using Device = int;
-using Context = struct ContextTag*;
+using Context = struct CudaContextTag*;
 using Stream = void*;
-using Library = struct LibraryTag*;
-using Kernel = struct KernelTag*;
-using Function = struct FunctionTag*;
+using Library = struct CudaLibraryTag*;
+using Kernel = struct CudaKernelTag*;
+using Function = struct CudaFunctionTag*;
 
 // CUresult
 inline constexpr Result kSuccess = 0, kInvalidValue = 1, kNotInitialized = 3, kStubLibrary = 34, kNoDevice = 100,
@@ -117,6 +117,7 @@ struct LaunchConfig {  // CUlaunchConfig
      int swizzle, int l2_promotion, int fill))
 
 struct Api {
+// NOLINTNEXTLINE(bugprone-macro-parentheses): a declaration, no expression
 #define QUERN_CUDA_MEMBER(need, member, symbol, parameters) Result(*member) parameters = nullptr;
   QUERN_CUDA_SYMBOLS(QUERN_CUDA_MEMBER)
 #undef QUERN_CUDA_MEMBER

@@ -117,6 +117,7 @@ Loaded CudaDriver::load(std::string_view image, const std::string& entry, std::u
 
   std::array<char, 2048> log{};
   std::array<int, 2> options{kJitErrorLogBuffer, kJitErrorLogBufferSizeBytes};
+  // The size goes in place of a pointer. NOLINTNEXTLINE(performance-no-int-to-ptr)
   std::array<void*, 2> values{log.data(), reinterpret_cast<void*>(log.size() - 1)};
   Library library = nullptr;
   check_load(api_.library_load(&library, image.data(), options.data(), values.data(), 2, nullptr, nullptr, 0), what,

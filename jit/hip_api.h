@@ -12,8 +12,8 @@
 namespace quern::jit::hip {
 
 using Result = int;  // hipError_t
-using Module = struct ModuleTag*;
-using Function = struct FunctionTag*;
+using Module = struct HipModuleTag*;
+using Function = struct HipFunctionTag*;
 using Stream = void*;
 
 // hipError_t
@@ -59,6 +59,7 @@ inline constexpr int kCaptureStatusNone = 0, kCaptureModeRelaxed = 2;
   X(optional, exchange_capture_mode, hipThreadExchangeStreamCaptureMode, (int* mode))
 
 struct Api {
+// NOLINTNEXTLINE(bugprone-macro-parentheses): a declaration, no expression
 #define QUERN_HIP_MEMBER(need, member, symbol, parameters) Result(*member) parameters = nullptr;
   QUERN_HIP_SYMBOLS(QUERN_HIP_MEMBER)
 #undef QUERN_HIP_MEMBER

@@ -52,8 +52,9 @@ const char* name_of(Dtype dtype) {
 
 void refuse_missing(const char* name) { refuse(std::string(name) + " is NULL; it must be given"); }
 
+void refuse_shape(const char* name) { refuse(std::string(name) + ".shape is NULL"); }
+
 void refuse_rank(const char* name, int given, int allowed) {
-  if (given < 0) refuse(std::string(name) + ".shape is NULL");
   refuse(std::string(name) + " has " + std::to_string(given) + " dimensions; it must have " + std::to_string(allowed));
 }
 

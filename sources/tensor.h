@@ -25,6 +25,7 @@ constexpr std::int64_t bytes_of(Dtype dtype) { return dtype == Dtype::f32 || dty
 
 // Each throws Error(QUERN_INVALID) naming the tensor, what was given and what is allowed.
 [[noreturn]] void refuse_missing(const char* name);
+[[noreturn]] void refuse_shape(const char* name);  // NULL
 [[noreturn]] void refuse_rank(const char* name, int given, int allowed);
 [[noreturn]] void refuse_dtype(const char* name, const DLDataType& given, std::initializer_list<Dtype> allowed);
 [[noreturn]] void refuse_device(const char* name, const DLDevice& given, int device_type, int device_id);
@@ -70,7 +71,7 @@ inline Tensor read(const DLTensor* given, const char* name, int rank, std::initi
       given->device.device_id != place.device_id) {
     refuse_device(name, given->device, place.device_type, place.device_id);
   }
-  if (given->shape == nullptr) refuse_rank(name, -1, rank);
+  if (given->shape == nullptr) refuse_shape(name);
   t.shape = given->shape;
   std::int64_t compact = 1, count = 1;
   for (int d = rank - 1; d >= 0; --d) {

@@ -16,7 +16,8 @@ namespace {
 void log_to_console(void* user, std::int32_t level, const char* text) {
   Console& console = *static_cast<Console*>(user);
   const std::string shown = printable(text, true);
-  if (level <= QUERN_LOG_WARNING) {
+  // Errors are what a call fails with: the command shows them itself.
+  if (level == QUERN_LOG_WARNING) {
     console.warning(shown);
   } else {
     console.detail(shown);

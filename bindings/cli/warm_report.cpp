@@ -31,6 +31,21 @@ std::string brief(std::string_view spec) {
   return text;
 }
 
+// A compiler may say the same of a hundred kernels, each time over pages.
+std::string first_lines(const std::string& text) {
+  constexpr int kMost = 12;
+  std::size_t end = 0;
+  for (int line = 0; line < kMost; ++line) {
+    end = text.find('\n', end);
+    if (end == std::string::npos) return text;
+    ++end;
+  }
+  if (end == text.size()) return text;
+  const auto more = std::count(text.begin() + static_cast<std::ptrdiff_t>(end), text.end(), '\n');
+  return text.substr(0, end) + "... (--verbose and --json show the rest, " +
+         format_count(static_cast<std::uint64_t>(more), "line") + ')';
+}
+
 // A line a kernel.
 Table kernel_table(const std::vector<WarmRow>& rows) {
   Table table({{"STATE"}, {"KEY"}, {"TARGET"}, {"OP"}, {"COMPILE", true}, {"CONSTANTS", false, true}});
@@ -103,7 +118,8 @@ void WarmReport::show(const Session& session) const {
     if (row.outcome != QUERN_WARM_FAILED) continue;
     const std::string where =
         row.line != 0 ? manifest + ':' + std::to_string(row.line) : row.op + ' ' + row.target + ' ' + brief(row.spec);
-    console.error(printable(where) + ": " + printable(row.text, true));
+    const std::string text = printable(row.text, true);
+    console.error(printable(where) + ": " + (console.verbose() ? text : first_lines(text)));
   }
   if (!rows.empty()) console.data(list_only || console.verbose() ? kernel_table(rows) : target_table(rows));
 

@@ -48,6 +48,13 @@ Plan plan(const Problem& problem, Form form, const jit::DeviceInfo& device, std:
   std::int64_t slots = 2 * plan.parts;
   plan.grid = plan.parts;
   const std::int64_t heads = static_cast<std::int64_t>(problem.params.batch) * problem.params.kv_heads;
+  // The device counts an item's blocks of keys, and a few for its price, in 32 bits.
+  const std::int64_t tiles = problem.total_q * shape.group / t.rows + problem.params.batch;
+  const double units =
+      static_cast<double>(tiles * problem.params.kv_heads) * static_cast<double>(problem.max_keys / t.block + 8);
+  if (units > INT32_MAX) {
+    refuse_value("the blocks of keys over all tiles of queries and KV heads", units, "less than 2^31: split the call");
+  }
   if (problem.invariant) {
     slots = heads * q::kInvariantPieces;
     if (slots > kCounters) {
@@ -55,7 +62,6 @@ Plan plan(const Problem& problem, Form form, const jit::DeviceInfo& device, std:
     }
   } else if (form != Form::decode && max_sms == 0) {
     // One tile a block of threads, where the device finds the tiles even enough; those without a tile leave at once.
-    const std::int64_t tiles = problem.total_q * shape.group / t.rows + problem.params.batch;
     plan.grid = std::clamp<std::int64_t>(tiles * problem.params.kv_heads, plan.parts, INT32_MAX);
   }
   plan.workspace = kCounterBytes + static_cast<std::uint64_t>(slots * plan.slot_floats) * sizeof(float);

@@ -55,19 +55,19 @@ template <int kThreads>
 QUERN_DEVICE void join_pieces(const AttentionParams& p, const Sequence& s, const Piece& piece) {
   constexpr int kQuads = kDimV / 4;
   const i32 rows = s.q_len * kGroup - piece.tile * kRows;
-  for (i32 i = thread_index(); i < (rows < kRows ? rows : kRows) * kQuads; i += kThreads) {
+  QUERN_ROLLED for (i32 i = thread_index(); i < (rows < kRows ? rows : kRows) * kQuads; i += kThreads) {
     const i32 row = i / kQuads, quad = i % kQuads;
-    f32 max = -infinity();
-    for (i32 j = 0; j < piece.count; ++j) max = fmax(max, slot_at(p, slot_of_piece(piece, j)).max[row]);
-    const f32 base = finite_max(max);
-    f32 sum = 0.0f, acc[4] = {};
-#pragma unroll 4
-    for (i32 j = 0; j < piece.count; ++j) {
+    // One pass, rescaling as the maximum grows: the loads of several pieces overlap.
+    f32 max = -infinity(), sum = 0.0f, acc[4] = {};
+    QUERN_FOUR_AT_ONCE for (i32 j = 0; j < piece.count; ++j) {
       const Slot slot = slot_at(p, slot_of_piece(piece, j));
-      const f32 weight = exp2(slot.max[row] - base);
       const vec16 part = load16(slot.rows + row * kDimV + quad * 4);
-      sum = fma(weight, slot.sum[row], sum);
-      QUERN_UNROLL for (int c = 0; c < 4; ++c) acc[c] = fma(weight, f32_of(part.x[c]), acc[c]);
+      const f32 part_max = slot.max[row], part_sum = slot.sum[row];
+      const f32 grown = fmax(max, part_max), base = finite_max(grown);
+      const f32 before = exp2(max - base), weight = exp2(part_max - base);
+      max = grown;
+      sum = fma(weight, part_sum, sum * before);
+      QUERN_UNROLL for (int c = 0; c < 4; ++c) acc[c] = fma(weight, f32_of(part.x[c]), acc[c] * before);
     }
     const RowPlace place = place_of(p, s, piece.head, piece.tile * kRows + row);
     const Finished done = finish(p, max, sum, place.q_head);

@@ -115,7 +115,7 @@ QUERN_DEVICE void write_result(const AttentionParams& p, const Sequence& s, cons
   const bool cut = piece.count > 1;
   const Slot slot = slot_at(p, cut ? slot_of_piece(piece, piece.index) : 0);
   const i32 rows = s.q_len * kGroup - piece.tile * kRows;
-  for (i32 i = thread_index(); i < (rows < kRows ? rows : kRows) * kQuads; i += kThreads) {
+  QUERN_ROLLED for (i32 i = thread_index(); i < (rows < kRows ? rows : kRows) * kQuads; i += kThreads) {
     const int row = i / kQuads, quad = i % kQuads;
     f32 max = -infinity(), sum = 0.0f, acc[4] = {};
     QUERN_UNROLL for (int w = 0; w < kWarps; ++w) max = fmax(max, shared->max[w][row]);
@@ -153,10 +153,10 @@ QUERN_DEVICE void take_piece(const AttentionParams& p, const Sequence& s, const 
   copy_async_commit();
   reader.look_up(key_of(piece.begin));
   if (kStepsK * 16 != kDimK || kTilesV * 16 != kDimV) {  // what no copy writes must still be finite
-    for (int i = lane(); i < kStages * kStageElements / 2; i += kWarp) reinterpret_cast<u32*>(reader.stages)[i] = 0;
+    QUERN_ROLLED for (int i = lane(); i < kStages * kStageElements / 2; i += kWarp) reinterpret_cast<u32*>(reader.stages)[i] = 0;
     sync_warp();
   }
-  QUERN_UNROLL for (int i = 0; i < kStages - 1; ++i) {
+  QUERN_ROLLED for (int i = 0; i < kStages - 1; ++i) {
     if (piece.begin + i < piece.end) {
       reader.copy(i, key_of(piece.begin + i));
       reader.look_up(key_of(piece.begin + i + 1));
@@ -173,7 +173,7 @@ QUERN_DEVICE void take_piece(const AttentionParams& p, const Sequence& s, const 
   r.softmax = empty_softmax();
   const RowContext rows = row_context(p, s, piece.head, piece.tile * kRows);
   int stage = 0, next = kStages - 1;
-  for (i32 block = piece.begin; block < piece.end; ++block) {
+  QUERN_ROLLED for (i32 block = piece.begin; block < piece.end; ++block) {
     sync_warp();  // all lanes have read the stage that is filled now
     if (block + kStages - 1 < piece.end) {
       reader.copy(next, key_of(block + kStages - 1));
@@ -199,5 +199,5 @@ QUERN_KERNEL(quern_attention_decode, THREADS, BLOCKS_PER_SM, QUERN_PARAM q::Atte
   Schedule<kThreads, false> schedule(p, &shared->schedule);
   Sequence s;
   Piece piece;
-  while (schedule.next(&s, &piece)) take_piece(p, s, piece, dynamic_shared(), shared);
+  QUERN_ROLLED while (schedule.next(&s, &piece)) take_piece(p, s, piece, dynamic_shared(), shared);
 }

@@ -161,37 +161,58 @@ struct Rows {
     }
   }
 
-  // Leaves the results in the piece's slot, or divided and rounded in shared memory for write_rows. `row0` is the warp's first
-  // row in the tile.
-  QUERN_DEVICE void finish_rows(const AttentionParams& p, const Sequence& s, const Piece& piece, int row0, Element* staged) {
-    const bool cut = piece.count > 1;
-    const Slot slot = slot_at(p, cut ? slot_of_piece(piece, piece.index) : 0);
+  // Calls write(row, t, h) for each row that a lane holds, `row0` being the warp's first row in the tile.
+  template <class Write>
+  QUERN_DEVICE static void for_each_row(const Sequence& s, const Piece& piece, int row0, const Write& write) {
     QUERN_UNROLL for (int t = 0; t < kRowTiles; ++t) {
       QUERN_UNROLL for (int h = 0; h < kRowsHeld; ++h) {
-        const f32 sum = reduce_row_sum(softmax[t].sum[h]), max = softmax[t].max[h];
         const int row = row0 + t * 16 + row_of(lane(), h);
-        const i32 r = piece.tile * kRows + row;
-        if (r >= s.q_len * kGroup) continue;
-        const RowPlace place = place_of(p, s, piece.head, r);
-        const Finished done = finish(p, max, sum, place.q_head);
-        if (column_of(lane(), 0) == 0) {  // one lane of those that hold the row
-          if (cut) slot.max[row] = max, slot.sum[row] = sum;
-          if (!cut && place.lse) *place.lse = done.lse;
-        }
-        QUERN_UNROLL for (int n = 0; n < kTilesV; ++n) {
-          QUERN_UNROLL for (int i = 0; i < kHeld; i += 2) {
-            const int column = n * 16 + column_of(lane(), i);
-            if (held_row(i) != h || (kDimV % 16 != 0 && column >= kDimV)) continue;
-            const f32 x = o[t][n].x[i], y = o[t][n].x[i + 1];
-            if (cut) {
-              *reinterpret_cast<f32x2*>(slot.rows + row * kDimV + column) = {x, y};
-            } else {
-              *reinterpret_cast<u32*>(staged + row * kPitchV + column) = pack<Element>(x * done.inverse, y * done.inverse);
-            }
-          }
-        }
+        if (piece.tile * kRows + row < s.q_len * kGroup) write(row, t, h);
       }
     }
+  }
+
+  // Calls write(column, x, y) for each pair of neighbours that a lane holds of a row.
+  template <class Write>
+  QUERN_DEVICE void for_each_pair(int t, int h, const Write& write) const {
+    QUERN_UNROLL for (int n = 0; n < kTilesV; ++n) {
+      QUERN_UNROLL for (int i = 0; i < kHeld; i += 2) {
+        const int column = n * 16 + column_of(lane(), i);
+        if (held_row(i) != h || (kDimV % 16 != 0 && column >= kDimV)) continue;
+        write(column, o[t][n].x[i], o[t][n].x[i + 1]);
+      }
+    }
+  }
+
+  // The lanes' shares of the sums become the rows' sums.
+  QUERN_DEVICE void sum_up() {
+    QUERN_UNROLL for (int t = 0; t < kRowTiles; ++t) {
+      QUERN_UNROLL for (int h = 0; h < kRowsHeld; ++h) softmax[t].sum[h] = reduce_row_sum(softmax[t].sum[h]);
+    }
+  }
+
+  QUERN_DEVICE static bool speaks() { return column_of(lane(), 0) == 0; }  // one lane of those that hold a row
+
+  // A piece's results to its slot.
+  QUERN_DEVICE void write_slot(const Slot& slot, const Sequence& s, const Piece& piece, int row0) const {
+    for_each_row(s, piece, row0, [&](int row, int t, int h) {
+      if (speaks()) slot.max[row] = softmax[t].max[h], slot.sum[row] = softmax[t].sum[h];
+      f32* to = slot.rows + row * kDimV;
+      for_each_pair(t, h, [&](int column, f32 x, f32 y) { *reinterpret_cast<f32x2*>(to + column) = {x, y}; });
+    });
+  }
+
+  // An uncut item's results, divided and rounded, to shared memory for write_rows.
+  QUERN_DEVICE void stage_rows(const AttentionParams& p, const Sequence& s, const Piece& piece, int row0, Element* staged) const {
+    for_each_row(s, piece, row0, [&](int row, int t, int h) {
+      const RowPlace place = place_of(p, s, piece.head, piece.tile * kRows + row);
+      const Finished done = finish(p, softmax[t].max[h], softmax[t].sum[h], place.q_head);
+      if (speaks() && place.lse) *place.lse = done.lse;
+      Element* to = staged + row * kPitchV;
+      for_each_pair(t, h, [&](int column, f32 x, f32 y) {
+        *reinterpret_cast<u32*>(to + column) = pack<Element>(x * done.inverse, y * done.inverse);
+      });
+    });
   }
 };
 
@@ -199,7 +220,7 @@ struct Rows {
 QUERN_DEVICE void write_rows(const AttentionParams& p, const Sequence& s, const Piece& piece, int row0, const Element* staged) {
   constexpr int kChunks = kDimV * kElementBytes / kCopyBytes;
   const i32 rows = s.q_len * kGroup - piece.tile * kRows - row0;
-  for (int i = lane(); i < (rows < kRowTiles * 16 ? rows : kRowTiles * 16) * kChunks; i += kWarp) {
+  QUERN_ROLLED for (int i = lane(); i < (rows < kRowTiles * 16 ? rows : kRowTiles * 16) * kChunks; i += kWarp) {
     const int row = row0 + i / kChunks, column = i % kChunks * (kCopyBytes / kElementBytes);
     Element* to = place_of(p, s, piece.head, piece.tile * kRows + row).out + column;
     const Element* from = staged + row * kPitchV + column;
@@ -222,16 +243,16 @@ QUERN_DEVICE void take_piece(const AttentionParams& p, const Sequence& s, const 
   Reader reader{p, cache_of(p, s.index, piece.head), {seen.any.first, last < seen.any.last ? last : seen.any.last},
                 s.first, begin, memory, shared};
   const auto copy_all = [&](i32 block) {
-    QUERN_UNROLL for (int step = 0; step < Reader::kSteps; ++step) reader.copy(block, step);
+    QUERN_FOUR_AT_ONCE for (int step = 0; step < Reader::kSteps; ++step) reader.copy(block, step);
     reader.commit(block);
   };
 
-  QUERN_UNROLL for (int i = 0; i < kAhead; ++i) reader.copy_pages(begin + i);
+  QUERN_ROLLED for (int i = 0; i < kAhead; ++i) reader.copy_pages(begin + i);
   copy_queries<kThreads>(p, s, piece.head, piece.tile, memory.queries);
   copy_async_commit();
   if (kStepsK * 16 != kDimK || kTilesV * 16 != kDimV) {  // what no copy writes must still be finite
     u32* stages = reinterpret_cast<u32*>(memory.keys);
-    for (int i = thread_index(); i < kStages * kBlock * (kPitchK + kPitchV) / 2; i += kThreads) stages[i] = 0;
+    QUERN_ROLLED for (int i = thread_index(); i < kStages * kBlock * (kPitchK + kPitchV) / 2; i += kThreads) stages[i] = 0;
   }
   copy_async_wait<0>();
   sync_block();
@@ -253,8 +274,8 @@ QUERN_DEVICE void take_piece(const AttentionParams& p, const Sequence& s, const 
     }
   }
 
-  QUERN_UNROLL for (int i = 0; i < kStages - 1; ++i) copy_all(begin + i);
-  for (i32 block = begin; block < end; ++block) {
+  QUERN_ROLLED for (int i = 0; i < kStages - 1; ++i) copy_all(begin + i);
+  QUERN_ROLLED for (i32 block = begin; block < end; ++block) {
     if (kStages == 1) {
       sync_block();
       copy_all(block);
@@ -286,13 +307,18 @@ QUERN_DEVICE void take_piece(const AttentionParams& p, const Sequence& s, const 
     }
     rows.accumulate(memory.values + reader.stage_of(block) * kBlock * kPitchV, weights);
   }
+  // The copies ahead of the last block have nothing to bring, but they write: zeros to where results are staged, and to the
+  // page entries that the next piece begins with.
+  copy_async_wait<0>();
   sync_block();  // all warps are done with the shared memory that results are staged in
-  rows.finish_rows(p, s, piece, row0, memory.queries);
+  rows.sum_up();
   if (piece.count == 1) {
+    rows.stage_rows(p, s, piece, row0, memory.queries);
     sync_warp();
     write_rows(p, s, piece, row0, memory.queries);
-  } else if (arrived_last(p, piece, &shared->flag)) {
-    join_pieces<kThreads>(p, s, piece);
+  } else {
+    rows.write_slot(slot_at(p, slot_of_piece(piece, piece.index)), s, piece, row0);
+    if (arrived_last(p, piece, &shared->flag)) join_pieces<kThreads>(p, s, piece);
   }
   sync_block();  // before the next piece's queries come
 }
@@ -308,5 +334,5 @@ QUERN_KERNEL(quern_attention_prefill, THREADS, BLOCKS_PER_SM, QUERN_PARAM q::Att
   Schedule<kThreads, true> schedule(p, &shared->schedule);
   Sequence s;
   Piece piece;
-  while (schedule.next(&s, &piece)) take_piece(p, s, piece, memory, shared);
+  QUERN_ROLLED while (schedule.next(&s, &piece)) take_piece(p, s, piece, memory, shared);
 }

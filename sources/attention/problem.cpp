@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sources/attention/problem.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "jit/error.h"
@@ -59,9 +60,12 @@ void read_pages(const quern_attention_args& args, const Place& place, std::int64
     expect_unit_stride(t, "page_table", 1);
     p.pages = ints(t);
     p.pages_stride = t.strides[0];
+    problem.max_keys = t.shape[1];
   } else if (indices) {
     p.page_indptr = ints(read_array(args.page_indptr, "page_indptr", Dtype::i32, batch + 1, place));
-    p.pages = ints(read_array(args.page_indices, "page_indices", Dtype::i32, -1, place));
+    const Tensor pages = read_array(args.page_indices, "page_indices", Dtype::i32, -1, place);
+    p.pages = ints(pages);
+    problem.max_keys = pages.shape[0];
   } else {
     p.cu_kv = ints(read_array(args.cu_kv, "cu_kv", Dtype::i32, batch + 1, place));
   }
@@ -88,10 +92,12 @@ void read_keys_and_values(const quern_attention_args& args, const Place& place, 
   if (shape.paged) {
     if (k.shape[1] < 1) refuse_extent("k", 1, k.shape[1], "a page size of at least 1");
     p.page_size = static_cast<std::int32_t>(k.shape[1]);
+    problem.max_keys *= k.shape[1];
     shape.page_size = constant_page_size(k.shape[1]);
     p.k_page_bytes = stride_bytes(k, "k", 0);
     p.v_page_bytes = stride_bytes(v, "v", 0);
   }
+  if (!shape.paged) problem.max_keys = k.shape[0];
   p.keys = k.data;
   p.values = v.data;
   p.k_token_bytes = stride_bytes(k, "k", head - 1);
@@ -185,6 +191,7 @@ Problem read_problem(const quern_attention_args& args, const jit::DeviceInfo& de
   if (args.max_kv_len < 1 || args.max_kv_len >= q::kUnbounded) {
     refuse_value("max_kv_len", std::int64_t{args.max_kv_len}, "the longest sequence's keys, 1 to 2^30 - 2");
   }
+  problem.max_keys = std::min<std::int64_t>(problem.max_keys, args.max_kv_len);
   if (args.max_q_len < 0) refuse_value("max_q_len", std::int64_t{args.max_q_len}, "0 and more");
   if (args.max_sms < 0) refuse_value("max_sms", std::int64_t{args.max_sms}, "0 (all) and more");
   if (args.cu_q == nullptr && args.max_q_len > 1)

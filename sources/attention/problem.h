@@ -16,6 +16,7 @@ struct Problem {
   q::AttentionParams params;
   std::int64_t total_q = 0;
   std::int64_t max_rows = 0;  // rows of one KV head of one sequence, at most
+  std::int64_t max_keys = 0;  // of a sequence, by the maximum given and by what the cache can hold
   bool invariant = false;
 };
 

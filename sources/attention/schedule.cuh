@@ -45,19 +45,21 @@ QUERN_DEVICE i32 invariant_blocks(const Sequence& s) {
   return even > least || most == 1 ? even : least;
 }
 
-// How many units of `mode` a sequence has.
-QUERN_DEVICE i64 units_of(const AttentionParams& p, const Sequence& s, Mode mode) {
-  const i64 items = static_cast<i64>(s.tiles) * p.kv_heads;
-  if (mode == Mode::whole) return items;
-  if (mode == Mode::split) return items * (s.blocks + kItemPrice);
-  if (items == 0) return 0;
-  return items * div_up(s.blocks, invariant_blocks(s));
+// How many units of `mode` a sequence has. The caller sees to it that all units of a call stay below 2^31.
+QUERN_DEVICE i32 units_of(const AttentionParams& p, const Sequence& s, Mode mode) {
+  const i32 items = s.tiles * p.kv_heads;
+  if (mode == Mode::whole || items == 0) return items;
+  return items * (mode == Mode::split ? s.blocks + kItemPrice : div_up(s.blocks, invariant_blocks(s)));
 }
 
+// Of numbers that are not negative: cheaper than signed.
+QUERN_DEVICE i32 quotient(i32 a, i32 b) { return static_cast<i32>(static_cast<u32>(a) / static_cast<u32>(b)); }
+
 struct ScheduleScratch {
-  i64 sums[16];
-  i64 base;
+  i32 units[16];  // of each warp's sequences
+  i32 items[16];
   i32 longest[16];
+  i32 base;
   i32 sequence;
 };
 
@@ -70,15 +72,13 @@ class Schedule {
     from_ = thread_index() * each < p.batch ? thread_index() * each : p.batch;
     to_ = from_ + each < p.batch ? from_ + each : p.batch;
     mode_ = p.invariant ? Mode::invariant : Mode::split;
-    const i32 longest = count();
-    if (kMayBeWhole && mode_ == Mode::split && longest <= total_ / p.parts) {
-      mode_ = Mode::whole;
-      count();
-    }
+    count();
     if (mode_ == Mode::split) {
       parts_ = total_ < p.parts ? static_cast<i32>(total_) : p.parts;
-      at_ = block_index(0) < parts_ ? run_begin(block_index(0)) : total_;
-      end_ = block_index(0) < parts_ ? run_begin(block_index(0) + 1) : total_;
+      const bool idle = block_index(0) >= parts_;
+      each_ = idle ? 0 : quotient(total_, parts_);
+      at_ = idle ? total_ : run_begin(block_index(0));
+      end_ = idle ? total_ : run_begin(block_index(0) + 1);
     } else {
       parts_ = block_count(0);
       at_ = block_index(0);
@@ -89,9 +89,9 @@ class Schedule {
 
   // The next piece of this thread block; false when there is none left.
   QUERN_DEVICE bool next(Sequence* s, Piece* piece) {
-    for (;;) {
+    QUERN_ROLLED for (;;) {
       if (at_ >= end_) return false;
-      const i64 unit = at_;
+      const i32 unit = at_;
       if (mode_ == Mode::split && after_ == unit) {
         ++index_;  // a run goes on with the next sequence
         base_ = after_;
@@ -103,9 +103,13 @@ class Schedule {
       if (unit >= after_) continue;  // a sequence without queries
       if (mode_ != Mode::split) {
         at_ += parts_;
-        const i32 local = static_cast<i32>(unit - base_);
-        *piece = mode_ == Mode::whole ? uncut_piece(*s, local % p.kv_heads, s->tiles - 1 - local / p.kv_heads)
-                                      : invariant_piece(*s, local);
+        const i32 local = unit - base_;
+        if (mode_ == Mode::whole) {
+          const i32 tile = quotient(local, p.kv_heads);
+          *piece = uncut_piece(*s, local - tile * p.kv_heads, s->tiles - 1 - tile);
+        } else {
+          *piece = invariant_piece(*s, local);
+        }
         return true;
       }
       if (split_piece(*s, piece)) return true;
@@ -113,47 +117,53 @@ class Schedule {
   }
 
  private:
-  // Sums the units of all sequences; returns the units of the longest item.
-  QUERN_DEVICE i32 count() {
-    i64 own = 0;
-    i32 longest = 0;
-    for (i32 i = from_; i < to_; ++i) {
+  // Sums the units of all sequences, and decides whether items are taken whole.
+  QUERN_DEVICE void count() {
+    i32 units = 0, items = 0, longest = 0;
+    QUERN_ROLLED for (i32 i = from_; i < to_; ++i) {
       const Sequence s = sequence_at(p, i);
-      own += units_of(p, s, mode_);
+      units += units_of(p, s, mode_);
+      items += s.tiles * p.kv_heads;
       if (s.tiles > 0 && s.blocks > longest) longest = s.blocks;
     }
-    i64 prefix = own;  // inclusive, over the warp
-    QUERN_UNROLL for (int d = 1; d < kWarp; d *= 2) {
-      const i64 below = shuffle_up(prefix, d);
-      if (lane() >= d) prefix += below;
-    }
-    QUERN_UNROLL for (int d = kWarp / 2; d > 0; d /= 2) {
-      const i32 other = shuffle_xor(longest, d);
+    own_ = units;
+    own_items_ = items;
+    QUERN_UNROLL for (int d = 1; d < kWarp; d *= 2) {  // inclusive prefix sums over the warp
+      const i32 units_below = shuffle_up(units, d), items_below = shuffle_up(items, d), other = shuffle_xor(longest, d);
+      if (lane() >= d) units += units_below, items += items_below;
       longest = other > longest ? other : longest;
     }
-    if (lane() == kWarp - 1) scratch_->sums[warp()] = prefix, scratch_->longest[warp()] = longest;
+    if (lane() == kWarp - 1) {
+      scratch_->units[warp()] = units;
+      scratch_->items[warp()] = items;
+      scratch_->longest[warp()] = longest;
+    }
     sync_block();
-    i64 before = 0;
+    i32 units_before = 0, items_before = 0, all_items = 0;
     total_ = 0;
     QUERN_UNROLL for (int w = 0; w < kThreads / kWarp; ++w) {
-      if (w < warp()) before += scratch_->sums[w];
-      total_ += scratch_->sums[w];
+      if (w == warp()) units_before = total_, items_before = all_items;
+      total_ += scratch_->units[w];
+      all_items += scratch_->items[w];
       longest = scratch_->longest[w] > longest ? scratch_->longest[w] : longest;
     }
-    before_ = before + prefix - own;
-    own_ = own;
-    sync_block();
-    return longest;
+    before_ = units_before + units - own_;
+    if (kMayBeWhole && mode_ == Mode::split && longest <= quotient(total_, p.parts)) {
+      mode_ = Mode::whole;
+      total_ = all_items;
+      own_ = own_items_;
+      before_ = items_before + items - own_items_;
+    }
   }
 
   // Finds the sequence that a unit belongs to: one thread has it among its own.
-  QUERN_DEVICE void locate(i64 unit) {
+  QUERN_DEVICE void locate(i32 unit) {
     sync_block();  // whoever still reads the last answer
     if (unit >= before_ && unit < before_ + own_) {
-      i64 base = before_;
+      i32 base = before_;
       i32 i = from_;
-      for (;; ++i) {
-        const i64 units = units_of(p, sequence_at(p, i), mode_);
+      QUERN_ROLLED for (;; ++i) {
+        const i32 units = units_of(p, sequence_at(p, i), mode_);
         if (unit < base + units) break;
         base += units;
       }
@@ -169,16 +179,25 @@ class Schedule {
     return {head, tile, 0, s.blocks, 0, 1, 0, 0, 0, 0};
   }
 
-  QUERN_DEVICE i64 run_begin(i32 part) const { return part * total_ / parts_; }
-  QUERN_DEVICE i32 part_of(i64 unit) const { return static_cast<i32>(((unit + 1) * parts_ - 1) / total_); }
+  QUERN_DEVICE static Piece item_piece(const Sequence& s, i32 item) {
+    const i32 head = quotient(item, s.tiles);
+    return uncut_piece(s, head, item - head * s.tiles);
+  }
+
+  // Runs have each_ units, and the first of them one more until the remainder is used up.
+  QUERN_DEVICE i32 remainder() const { return total_ - each_ * parts_; }
+  QUERN_DEVICE i32 run_begin(i32 part) const { return part * each_ + (part < remainder() ? part : remainder()); }
+  QUERN_DEVICE i32 part_of(i32 unit) const {
+    const i32 longer = remainder() * (each_ + 1);
+    return unit < longer ? quotient(unit, each_ + 1) : remainder() + quotient(unit - longer, each_);
+  }
 
   // The run's share of the item that `at_` lies in; false when that is the item's price alone.
   QUERN_DEVICE bool split_piece(const Sequence& s, Piece* piece) {
     const i32 length = s.blocks + kItemPrice;
-    const i32 item = static_cast<i32>((at_ - base_) / length);
-    const i64 start = base_ + static_cast<i64>(item) * length;
-    const i32 from = static_cast<i32>(at_ - start), to = end_ - start < length ? static_cast<i32>(end_ - start) : length;
-    *piece = uncut_piece(s, item / s.tiles, item % s.tiles);
+    const i32 item = quotient(at_ - base_, length), start = base_ + item * length;
+    const i32 from = at_ - start, to = end_ - start < length ? end_ - start : length;
+    *piece = item_piece(s, item);
     piece->begin = from > kItemPrice ? from - kItemPrice : 0;
     piece->end = to - kItemPrice;
     at_ = start + length;
@@ -197,9 +216,9 @@ class Schedule {
 
   QUERN_DEVICE Piece invariant_piece(const Sequence& s, i32 local) const {
     const i32 each = invariant_blocks(s), count = div_up(s.blocks, each);
-    const i32 item = local / count;
-    Piece piece = uncut_piece(s, item / s.tiles, item % s.tiles);
-    piece.index = local % count;
+    const i32 item = quotient(local, count);
+    Piece piece = item_piece(s, item);
+    piece.index = local - item * count;
     piece.count = count;
     piece.begin = piece.index * each;
     piece.end = piece.begin + each < s.blocks ? piece.begin + each : s.blocks;
@@ -215,12 +234,14 @@ class Schedule {
   ScheduleScratch* scratch_;
   Mode mode_;
   i32 from_, to_;            // this thread's sequences,
-  i64 before_, own_;         // the units before them, and theirs
-  i64 total_;
+  i32 before_, own_;         // the units before them, and theirs
+  i32 own_items_;
+  i32 total_;
   i32 parts_;
-  i64 at_, end_;             // what is left of this thread block's units
+  i32 each_;                 // units of a run
+  i32 at_, end_;             // what is left of this thread block's units
   i32 index_;                // the sequence in hand, its first unit and the first one after it
-  i64 base_, after_;
+  i32 base_, after_;
 };
 
 }  // namespace q

@@ -65,12 +65,15 @@ QUERN_DEVICE void mask_scores(const AttentionParams& p, const Sequence& s, Accum
     }
   }
   if (masked) {
-    Range seen[kRowsHeld];
-    QUERN_UNROLL for (int h = 0; h < kRowsHeld; ++h) seen[h] = visible(p, s, rows.first_row + row_of(lane(), h));
-    QUERN_UNROLL for (int n = 0; n < kTiles; ++n) {
-      QUERN_UNROLL for (int i = 0; i < kHeld; ++i) {
-        const i32 j = key + n * 16 + column_of(lane(), i);
-        if (j < seen[held_row(i)].first || j >= seen[held_row(i)].last) scores[n].x[i] = -infinity();
+    QUERN_UNROLL for (int h = 0; h < kRowsHeld; ++h) {
+      const Range seen = visible(p, s, rows.first_row + row_of(lane(), h));
+      const u32 from = static_cast<u32>(key + column_of(lane(), 0) - seen.first);
+      const u32 count = static_cast<u32>(seen.last > seen.first ? seen.last - seen.first : 0);
+      QUERN_UNROLL for (int n = 0; n < kTiles; ++n) {
+        QUERN_UNROLL for (int i = 0; i < kHeld; ++i) {
+          const int offset = n * 16 + column_of(lane(), i) - column_of(lane(), 0);  // known at compile time
+          if (held_row(i) == h) scores[n].x[i] = from + offset < count ? scores[n].x[i] : -infinity();
+        }
       }
     }
   }

@@ -6,19 +6,23 @@
 
 #define QUERN_DEVICE __attribute__((device, always_inline)) inline
 #define QUERN_UNROLL _Pragma("unroll")
+#define QUERN_ROLLED _Pragma("nounroll")
+#define QUERN_FOUR_AT_ONCE _Pragma("unroll 4")
 #define QUERN_PARAM const
 #define QUERN_SHARED(type, name, count) __attribute__((shared)) type name[count]
 // A compute unit's waves are spread over four SIMDs, for each of which the compiler is told how many must fit.
-#define QUERN_KERNEL(name, threads, blocks_per_sm, ...)                                            \
-  extern "C" __attribute__((global, amdgpu_flat_work_group_size(threads, threads),                 \
-                            amdgpu_waves_per_eu(((threads) / 64 * (blocks_per_sm) + 3) / 4))) void \
+#define QUERN_KERNEL(name, threads, blocks_per_sm, ...)                                                   \
+  extern "C" __attribute__((global, amdgpu_flat_work_group_size(threads, threads),                        \
+                            amdgpu_waves_per_eu((((threads) + 63) / 64 * (blocks_per_sm) + 3) / 4))) void \
   name(__VA_ARGS__)
 
 namespace q {
 
 // ---- Execution
 inline constexpr int kWarp = 64;
+#ifdef __AMDGCN_WAVEFRONT_SIZE
 static_assert(__AMDGCN_WAVEFRONT_SIZE == kWarp, "this backend is for a wave of 64");
+#endif
 QUERN_DEVICE int thread_index() { return static_cast<int>(__builtin_amdgcn_workitem_id_x()); }
 QUERN_DEVICE int lane() { return thread_index() & 63; }
 // Told to be the same in all lanes, so it can be kept in a scalar register.

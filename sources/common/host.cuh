@@ -16,6 +16,8 @@
 
 #define QUERN_DEVICE inline __attribute__((always_inline))
 #define QUERN_UNROLL
+#define QUERN_ROLLED
+#define QUERN_FOUR_AT_ONCE
 #define QUERN_PARAM const
 #define QUERN_SHARED(type, name, count)                   \
   struct name##_quern_site {};                            \

@@ -90,6 +90,9 @@ Problem read_problem(const quern_merge_state_args& args, const Runtime& runtime,
   const Part a = read_part(args.out_a, "out_a", args.lse_a, "lse_a", nullptr, place);
   const Part b = read_part(args.out_b, "out_b", args.lse_b, "lse_b", &a.out, place);
   const Part to = read_part(args.out, "out", args.lse, "lse", &a.out, place);
+  if (to.lse.data != nullptr && (to.lse.data == a.lse.data || to.lse.data == b.lse.data)) {
+    throw Error(QUERN_INVALID, "lse is lse_a or lse_b; only out may be joined in place");
+  }
   if (a.out.shape[2] < 8 || a.out.shape[2] % 8 != 0)
     refuse_extent("out_a", 2, a.out.shape[2], "positive multiples of 8");
 

@@ -222,6 +222,50 @@ TEST_F(DamageTest, AWriteAheadLogIsNotFollowed) {
   EXPECT_FALSE(std::filesystem::exists(file() + "-shm"));
 }
 
+TEST_F(DamageTest, ATornJournalNeverGivesAWrongEntry) {
+  fill(6, 20'000);
+  // A transaction that has spilled into the file, and whose process ended before the commit.
+  ASSERT_EQ(in_child([&] {
+              sqlite3* handle = nullptr;
+              if (sqlite3_open(file().c_str(), &handle) != SQLITE_OK) return 1;
+              return sqlite3_exec(handle, R"(
+                PRAGMA cache_size = 3; BEGIN IMMEDIATE; UPDATE images SET image = zeroblob(20000);
+                UPDATE entries SET text = 'half'; DELETE FROM uses; INSERT INTO images VALUES (50, '', zeroblob(900000));)",
+                                  nullptr, nullptr, nullptr);
+            }),
+            0);
+  const std::string half = read_file(file()), journal = read_file(file() + "-journal");
+  ASSERT_GT(journal.size(), 100'000u);
+  std::size_t hits = 0;
+  const auto run = [&](const std::string& torn, std::size_t at) {
+    write_file(file(), half);
+    write_file(file() + "-journal", torn);
+    Store store(options());
+    for (std::uint64_t number = 1; number <= 6; ++number) {
+      Entry got;
+      const Entry wanted = make_entry(number, 20'000);
+      if (!store.get(make_key(number), wanted.text, "", &got)) continue;
+      ASSERT_TRUE(same(got, wanted)) << at;
+      ++hits;
+    }
+    TrimOptions rebuild;
+    rebuild.rebuild = true;
+    ASSERT_EQ(store.trim(rebuild, nullptr).what, AdminError::What::none) << at;
+    ASSERT_TRUE(put(store, 9)) << at;
+    AdminError error;
+    store.verify(&error);
+    ASSERT_EQ(error.what, AdminError::What::none) << at << ": " << error.text;
+  };
+  run(journal, 0);
+  EXPECT_EQ(hits, 6u) << "a whole journal brings everything back";
+  for (std::size_t cut = 1; cut <= 12; ++cut) run(journal.substr(0, journal.size() * cut / 13), cut);
+  for (std::size_t at : {0, 3, 8, 11, 12, 16, 20, 24, 512, 516, 5000, 16'900, 40'000}) {
+    std::string bad = journal;
+    bad[at] = static_cast<char>(bad[at] ^ 0x10);
+    run(bad, at);
+  }
+}
+
 TEST_F(DamageTest, AnAbsurdUseTickIsForgotten) {
   fill(3);
   sql(file(), R"(UPDATE uses SET tick = 9223372036854775807 WHERE id = 2)");

@@ -134,6 +134,18 @@ TEST_F(EvictionTest, AnEntryLargerThanTheLimitIsNotStored) {
   EXPECT_FALSE(put(tiny, 1));
 }
 
+TEST_F(EvictionTest, NothingIsEvictedForARowThatIsTooLong) {
+  StoreOptions large = options();
+  large.limit_bytes = std::uint64_t{1} << 32;
+  Store store(large);
+  ASSERT_TRUE(put(store, 1));
+  Entry huge;
+  huge.image.resize(std::size_t{300} << 20);
+  EXPECT_EQ(store.put(make_key(2), huge), Put::not_stored);
+  EXPECT_TRUE(hit(store, 1));
+  EXPECT_EQ(store.stats().state, State::ready);
+}
+
 TEST_F(EvictionTest, NothingIsEvictedForWhatDoesNotFitInTheEnd) {
   StoreOptions small = options();
   small.limit_bytes = 1 << 20;

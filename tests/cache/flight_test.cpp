@@ -150,6 +150,24 @@ TEST_F(FlightTest, SixteenColdProcessesAndOneCompilation) {
   EXPECT_EQ(read_file(log), "c");
 }
 
+TEST_F(FlightTest, LocksOutliveOtherDescriptorsOfTheSameFile) {
+  // A second copy of the library in this process opens and closes the same files; POSIX locks would be gone after that.
+  Store store(options());
+  ASSERT_TRUE(put(store, 1));
+  const Flight flight = store.flight(make_key(1), milliseconds{0});
+  Sidecar sidecar;
+  ASSERT_EQ(sidecar.acquire(folder_ + "/cache-1.lock", true, true, 0600, {}), Locked::held);
+  for (const char* name : {"/cache-1.lock", "/cache-1.flights", "/cache-1.db"}) read_file(folder_ + name);
+  EXPECT_EQ(in_child([&] {
+              StoreOptions impatient = options();
+              impatient.busy_timeout = milliseconds{10};
+              Store other(impatient);
+              if (!miss(other, 1)) return 1;
+              return other.flight(make_key(1), milliseconds{0}).state() == Flight::State::alone ? 0 : 2;
+            }),
+            0);
+}
+
 TEST_F(FlightTest, WaitsSpareTheWallClock) {
   // The deadline is on the steady clock: a wait for somebody who never lets go ends, and not too early.
   Store store(options()), other(options());

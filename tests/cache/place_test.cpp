@@ -5,6 +5,8 @@
 #include <linux/magic.h>
 #include <sys/stat.h>
 
+#include "cache/connection.h"
+#include "cache/entries.h"
 #include "tests/cache/fixture.h"
 
 namespace quern::cache::testing {
@@ -100,6 +102,20 @@ TEST_F(PlaceTest, OnlyLocalFileSystemsAreWritten) {
     EXPECT_EQ(judgement.standing, Standing::readable);
     EXPECT_NE(judgement.reason.find("read, not written"), std::string::npos);
   }
+}
+
+TEST_F(PlaceTest, WhereLocksCannotBeReliedOnNoneIsAskedFor) {
+  {
+    Store store(options());
+    ASSERT_TRUE(put(store, 1));
+  }
+  Connection writer(file(), Connection::Mode::write);
+  writer.execute(R"(BEGIN EXCLUSIVE)");
+  Connection reader(file(), Connection::Mode::read_unlocked);
+  Entry got;
+  EXPECT_EQ(find_entry(reader, make_key(1), make_entry(1).text, "", &got), Found::yes);
+  Connection locking(file(), Connection::Mode::read);
+  EXPECT_THROW(count_rows(locking), SqlError);
 }
 
 TEST_F(PlaceTest, TheDefaultIsXdgThenHome) {

@@ -58,7 +58,7 @@ TEST_F(DiskTest, KilledAtAnyMomentWhilePutting) {
   StoreOptions small = options();
   small.limit_bytes = 2 << 20;  // so that eviction is among what is interrupted
   std::minstd_rand random(20240607);
-  for (int round = 0; round < 40; ++round) {
+  for (int round = 0; round < 24; ++round) {
     const pid_t child = start_child([&] {
       Store store(small);
       for (std::uint64_t i = 0;; ++i)

@@ -110,6 +110,22 @@ TEST_F(RebuildTest, OthersNoticeTheNewFile) {
   EXPECT_EQ(third.stats().state, State::ready);
 }
 
+TEST_F(RebuildTest, EveryChangeOfStateIsTold) {
+  fill(5, 20'000);
+  const std::string good = read_file(file());
+  Store store(options());
+  for (int round = 0; round < 3; ++round) {
+    write_file(root_ + "/short", good.substr(0, 50'000));
+    std::filesystem::permissions(root_ + "/short",
+                                 std::filesystem::perms::owner_read | std::filesystem::perms::owner_write);
+    std::filesystem::rename(root_ + "/short", file());
+    EXPECT_TRUE(miss(store, 1));
+    EXPECT_TRUE(miss(store, 1));
+    ASSERT_EQ(store.trim(rebuild(), nullptr).what, AdminError::What::none);
+  }
+  EXPECT_EQ(notices().size(), 6u);
+}
+
 TEST_F(RebuildTest, AJournalOfTheOldFileIsNotPlayedIntoTheNew) {
   fill(5, 20'000);
   write_file(file() + "-journal", make_bytes(1, 40'000));

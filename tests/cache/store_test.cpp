@@ -123,6 +123,23 @@ TEST_F(StoreTest, ARejectedImageIsGoneUntilItIsMadeAnew) {
   EXPECT_TRUE(hit(store, 1));
 }
 
+TEST_F(StoreTest, RejectingAndTouchingMakeNoFile) {
+  Store store(options());
+  const Key key = make_key(1);
+  store.reject(key, "wrong arch");
+  store.touch({&key, 1});
+  EXPECT_FALSE(std::filesystem::exists(folder_));
+}
+
+TEST_F(StoreTest, AbsurdPatienceIsSurvived) {
+  StoreOptions patient = options();
+  patient.busy_timeout = std::chrono::milliseconds::max();
+  Store store(patient);
+  EXPECT_TRUE(put(store, 1));
+  EXPECT_EQ(store.flight(make_key(1), std::chrono::milliseconds::max()).state(), Flight::State::leader);
+  EXPECT_EQ(store.flight(make_key(1), std::chrono::milliseconds::min()).state(), Flight::State::leader);
+}
+
 TEST_F(StoreTest, FilesArePrivate) {
   const mode_t old = umask(0);
   {

@@ -190,6 +190,36 @@ TEST_F(WarmTest, FilesAreRelativeToTheManifest) {
                   "source my kernel.cu "));
 }
 
+TEST_F(WarmTest, AModelForAGpuThatIsNotHere) {
+  const std::string config = std::string(QUERN_CLI_CONFIGS) + "/llama-3-8b.json";
+  const std::vector<std::string> arguments = {"warm", "--config", config, "--target", "sm_90a"};
+  const Json cold = quern_json(arguments);
+  EXPECT_EQ(cold["code"], 0) << cold;
+  const std::size_t kernels = cold["kernels"].size();
+  EXPECT_GT(kernels, 0U);
+  EXPECT_EQ(cold["counts"]["compiled"], kernels);
+  for (const Json& kernel : cold["kernels"]) EXPECT_EQ(kernel["line"], 0) << kernel;
+  const Json again = quern_json(arguments);
+  EXPECT_EQ(again["code"], 0) << again;
+  EXPECT_EQ(again["counts"]["cached"], kernels);
+  EXPECT_EQ(again["counts"]["compiled"], 0);
+  EXPECT_EQ(quern_json({"list", "sm_90a"})["entries"].size(), kernels);
+}
+
+TEST_F(WarmTest, LongCompilerLogsAreCut) {
+  std::string source;
+  for (int i = 0; i < 40; ++i) source += "nonsense_" + std::to_string(i) + ";\n";
+  write("broken.cu", source);
+  const std::string manifest = write("m", "kernel sm_90a entry=e source=@broken.cu\n");
+  const Finished brief = quern({"warm", manifest});
+  EXPECT_EQ(brief.code, 1);
+  EXPECT_TRUE(has(brief.err, "nonsense_0"));
+  EXPECT_TRUE(has(brief.err, "... (--verbose and --json show the rest, "));
+  EXPECT_FALSE(has(brief.err, "nonsense_30"));
+  EXPECT_EQ(occurrences(brief.err, "refused"), 1) << "said twice";
+  EXPECT_TRUE(has(quern({"warm", manifest, "--verbose"}).err, "nonsense_30"));
+}
+
 TEST_F(WarmTest, EmptyManifest) {
   const Json json = quern_json({"warm", write("empty.manifest", "")});
   EXPECT_EQ(json["code"], 0);

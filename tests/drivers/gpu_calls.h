@@ -32,6 +32,7 @@ using DevicePointer = unsigned long long;
   X(executable_destroy, cuGraphExecDestroy, (void* executable))
 
 struct GpuCalls {
+// NOLINTNEXTLINE(bugprone-macro-parentheses): a declaration, no expression
 #define QUERN_GPU_MEMBER(member, symbol, parameters) cuda::Result(*member) parameters = nullptr;
   QUERN_GPU_CALLS(QUERN_GPU_MEMBER)
 #undef QUERN_GPU_MEMBER

@@ -239,6 +239,7 @@ TEST_F(Gpu, EncodesTensorMaps) {
   TensorMapDesc desc;
   desc.data_type = 7;  // f32
   desc.rank = 2;
+  // NOLINTNEXTLINE(performance-no-int-to-ptr): the driver's device addresses are integers
   desc.address = reinterpret_cast<void*>(*x.pointer());
   desc.extent[0] = 256;
   desc.extent[1] = 64;

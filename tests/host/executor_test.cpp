@@ -9,9 +9,9 @@
 #include <thread>
 #include <vector>
 
-#include "jit/error.h"
 #include "jit/sanitizer.h"
 #include "tests/host/kernels.h"
+#include "tests/support/error_of.h"
 
 namespace quern::host_tests {
 namespace {
@@ -24,15 +24,7 @@ namespace {
   return ::testing::AssertionSuccess();
 }
 
-Error error_of(const std::function<void()>& action) {
-  try {
-    action();
-  } catch (const Error& error) {
-    return error;
-  }
-  ADD_FAILURE() << "no error was thrown";
-  return Error(QUERN_OK, "");
-}
+using test::error_of;
 
 // Both ways of running, since each has a scheduler of its own.
 class HostReports : public testing::TestWithParam<bool> {

@@ -9,6 +9,7 @@
 #include <stdexcept>
 
 #include "jit/error.h"
+#include "sources/common_headers.h"
 
 namespace quern::host_tests {
 namespace {
@@ -21,17 +22,6 @@ const std::string& kept_file(const std::string& name) {
   auto [it, added] = files.try_emplace(name);
   if (added) it->second = read_file(name);
   return it->second;
-}
-
-std::string backend_of(jit::Family family) {
-  switch (family) {
-    case jit::Family::cuda:
-      return "sources/common/cuda.cuh";
-    case jit::Family::hip:
-      return "sources/common/hip.cuh";
-    default:
-      return "sources/common/host.cuh";
-  }
 }
 
 }  // namespace
@@ -51,12 +41,8 @@ jit::Unit unit_for(const std::string& target, std::string_view source_name, std:
   unit.target = jit::Target::parse(target);
   unit.entry = entry;
   unit.source = {source_name, source};
-  if (target == "host64") unit.constants.push_back({"QUERN_HOST_WARP", "64"});
-  unit.headers = {{"common/backend.cuh", kept_file(backend_of(unit.target.family()))},
-                  {"layer_layout.cuh", kept_file("tests/host/layer_layout.cuh")}};
-  for (const char* name : {"common/convert.cuh", "common/host_abi.cuh", "common/kernel.cuh", "common/types.cuh"}) {
-    unit.headers.push_back({name, kept_file(std::string("sources/") + name)});
-  }
+  unit.headers = ops::common_headers(unit.target);
+  unit.headers.push_back({"layer_layout.cuh", kept_file("tests/host/layer_layout.cuh")});
   return unit;
 }
 

@@ -16,7 +16,7 @@ namespace quern::host_tests {
 // The text of a file, named from the project's root.
 std::string read_file(const std::string& name);
 
-// Everything a kernel may include, the backend chosen for the target, and tests/host/layer_layout.cuh.
+// With the device-side layer and tests/host/layer_layout.cuh to include.
 jit::Unit unit_for(const std::string& target, std::string_view source_name, std::string_view source,
                    const std::string& entry);
 // Compiled once per process for equal arguments.

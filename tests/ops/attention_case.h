@@ -29,6 +29,7 @@ enum class Layout {
 struct AttentionCase {
   std::string name;
   std::vector<Lengths> sequences;
+  std::vector<int> numbers;  // which numbers each sequence gets, so that it can be met again in other company; empty: 0, 1, ...
   Format format = Format::bf16;
   int dim_k = 64;
   int dim_v = 0;  // 0: dim_k

@@ -77,18 +77,26 @@ void AttentionProblem::fill(const std::vector<Lengths>& sequences, Random random
   if (sequences.size() != case_.sequences.size()) throw std::invalid_argument("AttentionProblem::fill: another batch");
   q_begin_.assign(1, 0);
   for (const Lengths& s : sequences_) q_begin_.push_back(q_begin_.back() + s.q);
+  const std::uint64_t seed = random.next();
   if (case_.layout == Layout::ragged) {
     assign_ragged(random);
   } else {
     assign_pages(random);
   }
-  fill_cache(random);
-  fill_queries(random);
+  k_.assign(static_cast<std::size_t>(tensors_.k_elements), kNan16);
+  v_.assign(static_cast<std::size_t>(tensors_.v_elements), kNan16);
+  q_.assign(static_cast<std::size_t>(tensors_.q_elements), kNan16);
+  for (int s = 0; s < case_.batch(); ++s) {
+    const int number = case_.numbers.empty() ? s : case_.numbers[static_cast<std::size_t>(s)];
+    fill_cache(s, Random(seed + 2 * static_cast<std::uint64_t>(number)));
+    fill_queries(s, Random(seed + 2 * static_cast<std::uint64_t>(number) + 1));
+  }
+  Random per_head(seed - 1);
   slopes_.resize(static_cast<std::size_t>(case_.heads()));
   sinks_.resize(slopes_.size());
   for (std::size_t h = 0; h < slopes_.size(); ++h) {
     slopes_[h] = static_cast<float>(std::exp2(-8.0 * static_cast<double>(h + 1) / case_.heads()));
-    sinks_[h] = static_cast<float>(2.0 * random.normal());
+    sinks_[h] = static_cast<float>(2.0 * per_head.normal());
   }
   upload();
   poison_outputs();
@@ -125,36 +133,31 @@ void AttentionProblem::assign_pages(Random& random) {
   }
 }
 
-void AttentionProblem::fill_cache(Random& random) {
+void AttentionProblem::fill_cache(int sequence, Random random) {
   const NormalNumbers& numbers = normal_numbers(case_.format);
-  k_.assign(static_cast<std::size_t>(tensors_.k_elements), kNan16);
-  v_.assign(static_cast<std::size_t>(tensors_.v_elements), kNan16);
   std::vector<std::uint16_t>& values = tensors_.v_elements == 0 ? k_ : v_;
   const auto dim_k = static_cast<std::size_t>(case_.dim_k), dim_v = static_cast<std::size_t>(case_.v());
-  for (int s = 0; s < case_.batch(); ++s) {
-    const int kv = sequences_[static_cast<std::size_t>(s)].kv;
-    for (int j = 0; j < kv; ++j) {
-      for (int h = 0; h < case_.kv_heads; ++h) {
-        std::uint16_t* k = &k_[static_cast<std::size_t>(cache_at(tensors_.k_cache, s, j, h))];
-        numbers.fill(random, k, dim_k);
-        numbers.fill(random, &values[static_cast<std::size_t>(cache_at(tensors_.v_cache, s, j, h))], dim_v);
-        if (case_.growth == 0.0) continue;
-        const double more = case_.growth * j / kv / (case_.dim_k * case_.scale_used());
-        for (std::size_t d = 0; d < dim_k; ++d) k[d] = encode(decode(k[d], case_.format) + more, case_.format);
-      }
+  const int kv = sequences_[static_cast<std::size_t>(sequence)].kv;
+  for (int j = 0; j < kv; ++j) {
+    for (int h = 0; h < case_.kv_heads; ++h) {
+      std::uint16_t* k = &k_[static_cast<std::size_t>(cache_at(tensors_.k_cache, sequence, j, h))];
+      numbers.fill(random, k, dim_k);
+      numbers.fill(random, &values[static_cast<std::size_t>(cache_at(tensors_.v_cache, sequence, j, h))], dim_v);
+      if (case_.growth == 0.0) continue;
+      const double more = case_.growth * j / kv / (case_.dim_k * case_.scale_used());
+      for (std::size_t d = 0; d < dim_k; ++d) k[d] = encode(double{decode(k[d], case_.format)} + more, case_.format);
     }
   }
 }
 
-void AttentionProblem::fill_queries(Random& random) {
-  q_.assign(static_cast<std::size_t>(tensors_.q_elements), kNan16);
+void AttentionProblem::fill_queries(int sequence, Random random) {
   const auto dim = static_cast<std::size_t>(case_.dim_k);
-  for (int row = 0; row < q_begin_.back(); ++row) {
+  for (int row = q_begin(sequence); row < q_begin(sequence + 1); ++row) {
     for (int h = 0; h < case_.heads(); ++h) {
       std::uint16_t* q = &q_[static_cast<std::size_t>(tensors_.q_rows.at(row, h))];
       normal_numbers(case_.format).fill(random, q, dim);
       if (case_.growth == 0.0) continue;
-      for (std::size_t d = 0; d < dim; ++d) q[d] = encode(decode(q[d], case_.format) + 1.0, case_.format);
+      for (std::size_t d = 0; d < dim; ++d) q[d] = encode(double{decode(q[d], case_.format)} + 1.0, case_.format);
     }
   }
 }

@@ -22,7 +22,8 @@ class AttentionProblem {
  public:
   AttentionProblem(const AttentionCase& c, Random random);
 
-  // New lengths (no larger than the case's, as many sequences), new numbers, new pages; in the same memory.
+  // New lengths (no larger than the case's, as many sequences), new numbers, new pages; in the same memory. A sequence's
+  // numbers follow from the generator, its lengths and its own number alone.
   void fill(const std::vector<Lengths>& sequences, Random random);
   void poison_outputs();
 
@@ -69,8 +70,9 @@ class AttentionProblem {
   }
   void assign_pages(Random& random);
   void assign_ragged(Random& random);
-  void fill_cache(Random& random);
-  void fill_queries(Random& random);
+  // The numbers of one sequence.
+  void fill_cache(int sequence, Random random);
+  void fill_queries(int sequence, Random random);
   void upload();
   void check_untouched(const AttentionOutput& output) const;
 

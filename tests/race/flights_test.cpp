@@ -18,6 +18,7 @@ constexpr int kThreads = 16;
 template <class Call>
 void together(Call call) {
   std::vector<std::thread> threads;
+  threads.reserve(kThreads);
   for (int i = 0; i < kThreads; ++i) threads.emplace_back([&call, i] { call(i); });
   for (std::thread& thread : threads) thread.join();
 }

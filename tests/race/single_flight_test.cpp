@@ -28,6 +28,7 @@ TEST_F(EngineTest, SixtyFourThreadsCompileOnce) {
   std::barrier start(kThreads);
   std::vector<const Kernel*> got(kThreads);
   std::vector<std::thread> threads;
+  threads.reserve(kThreads);
   for (auto& slot : got) {
     threads.emplace_back([&] {
       start.arrive_and_wait();
@@ -84,6 +85,7 @@ TEST_F(EngineTest, AllWaitersHearOfAFailureAndALaterCallSucceeds) {
   std::barrier start(kThreads);
   std::atomic<int> told{0};
   std::vector<std::thread> threads;
+  threads.reserve(kThreads);
   for (int i = 0; i < kThreads; ++i) {
     threads.emplace_back([&] {
       start.arrive_and_wait();

@@ -118,7 +118,8 @@ Result cuLibraryLoadData(Library* library, const void*, int* options, void** val
                          unsigned) {
   state.mode_at_load = capture_mode;
   if (state.library_load != kSuccess) {
-    if (count == 2 && options[0] == kJitErrorLogBuffer) std::strcpy(static_cast<char*>(values[0]), state.jit_log);
+    if (count == 2 && options[0] == kJitErrorLogBuffer)
+      std::snprintf(static_cast<char*>(values[0]), 2047, "%s", state.jit_log);
     return state.library_load;
   }
   *library = reinterpret_cast<Library>(0x20);

@@ -67,8 +67,8 @@ Result hipDeviceGetAttribute(int* value, int attribute, int) {
 Result hipGetDevicePropertiesR0600(void* properties, int) {
   auto* bytes = static_cast<char*>(properties);
   std::memset(bytes, 0, 1472);
-  std::strcpy(bytes, "gfx is not an architecture");
-  std::strcpy(bytes + 1160, state.arch);
+  std::snprintf(bytes, 256, "gfx is not an architecture");
+  std::snprintf(bytes + 1160, 256, "%s", state.arch);
   return kSuccess;
 }
 Result hipModuleLoadData(Module* module, const void*) {
