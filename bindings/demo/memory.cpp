@@ -56,7 +56,7 @@ class CudaMemory final : public Memory {
     check_cuda(cuda_allocate(&block, bytes), "allocating on the GPU");
     blocks_.push_back(block);
     check_cuda(set(block, 0, bytes), "zeroing memory of the GPU");
-    return reinterpret_cast<void*>(block);
+    return reinterpret_cast<void*>(block);  // NOLINT(performance-no-int-to-ptr)
   }
   void upload(void* to, const void* from, std::size_t bytes) override {
     check_cuda(copy_in(reinterpret_cast<CudaPointer>(to), from, bytes), "copying to the GPU");
@@ -67,6 +67,7 @@ class CudaMemory final : public Memory {
   void synchronise() override { check_cuda(cuda_synchronise(), "waiting for the GPU"); }
 
  private:
+// NOLINTNEXTLINE(bugprone-macro-parentheses): a declarator and a parameter list
 #define QUERN_DEMO_MEMBER(member, symbol, parameters) CudaResult(*member) parameters = nullptr;
   QUERN_DEMO_CUDA(QUERN_DEMO_MEMBER)
 #undef QUERN_DEMO_MEMBER

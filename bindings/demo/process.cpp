@@ -36,6 +36,7 @@ std::string read_all(int descriptor) {
 
 Finished run_process(const std::vector<std::string>& arguments, bool capture) {
   std::vector<char*> argv;
+  argv.reserve(arguments.size() + 1);
   for (const std::string& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
   argv.push_back(nullptr);
   std::array<int, 2> pipe_ends{-1, -1};

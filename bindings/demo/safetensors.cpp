@@ -24,7 +24,8 @@ Safetensors::Safetensors(const std::string& path) : path_(path) {
       if (name == "__metadata__") continue;
       const auto offsets = tensor.at("data_offsets").get<std::vector<std::size_t>>();
       if (offsets.size() != 2 || offsets[0] > offsets[1] || offsets[1] > text_.size() - data) {
-        throw std::runtime_error(path + ": the offsets of " + name + " are no part of the file");
+        std::string text = path;
+        throw std::runtime_error(text.append(": the offsets of ").append(name).append(" are no part of the file"));
       }
       entries_[name] = {tensor.at("dtype").get<std::string>(), tensor.at("shape").get<std::vector<std::int64_t>>(),
                         data + offsets[0], data + offsets[1]};

@@ -2,7 +2,7 @@
 
     python3 tests/bench/peers.py [--quern FILE] [--json FILE]
 
-FILE of --quern is what `quern_device_bench --json FILE` wrote in the same session on the same GPU. PyTorch's keys and
+FILE of --quern is what `quern_device_bench --json FILE` wrote at the same time on the same GPU. PyTorch's keys and
 values are contiguous, not paged.
 
 SPDX-License-Identifier: Apache-2.0

@@ -85,8 +85,8 @@ void trace(pid_t child, SystemCalls& calls) {
     } else if (WSTOPSIG(status) != SIGTRAP) {
       signal = WSTOPSIG(status);
     }
-    if (ptrace(PTRACE_SYSCALL, child, nullptr, reinterpret_cast<void*>(static_cast<long>(signal))) != 0 &&
-        errno != ESRCH) {
+    // ptrace takes the signal's number where a pointer stands.
+    if (ptrace(PTRACE_SYSCALL, child, nullptr, static_cast<long>(signal)) != 0 && errno != ESRCH) {
       calls.failure = std::string("PTRACE_SYSCALL: ") + std::strerror(errno);
       kill(child, SIGKILL);
     }
@@ -107,6 +107,7 @@ void mark_region(int region) { syscall(SYS_lseek, -1, static_cast<long>(kMark), 
 
 SystemCalls count_system_calls(const std::vector<std::string>& arguments, unsigned seconds) {
   std::vector<char*> argv;
+  argv.reserve(arguments.size() + 1);
   for (const std::string& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
   argv.push_back(nullptr);
   const int nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);

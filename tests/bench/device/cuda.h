@@ -48,6 +48,7 @@ inline constexpr int kCaptureThreadLocal = 1;  // CU_STREAM_CAPTURE_MODE_THREAD_
      unsigned block_z, unsigned shared_bytes, CudaStream stream, void** parameters, void** extra))
 
 struct Cuda {
+// NOLINTNEXTLINE(bugprone-macro-parentheses): a declarator and a parameter list
 #define QUERN_BENCH_MEMBER(member, symbol, parameters) CudaResult(*member) parameters = nullptr;
   QUERN_BENCH_CUDA(QUERN_BENCH_MEMBER)
 #undef QUERN_BENCH_MEMBER

@@ -36,12 +36,14 @@ struct Span {
 
 std::vector<std::unique_ptr<Span>> spans(const Cuda& cuda, int count) {
   std::vector<std::unique_ptr<Span>> all;
+  all.reserve(static_cast<std::size_t>(count));
   for (int i = 0; i < count; ++i) all.push_back(std::make_unique<Span>(cuda));
   return all;
 }
 
 double median_us(const std::vector<std::unique_ptr<Span>>& all) {
   std::vector<double> times;
+  times.reserve(all.size());
   for (const auto& span : all) times.push_back(span->to.us_since(span->from));
   return median(std::move(times));
 }

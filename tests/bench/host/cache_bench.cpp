@@ -52,7 +52,7 @@ void cache_get(benchmark::State& state) {
   const cache::Entry made = entry(0);
   const cache::Key key = jit::key_of(made.text);
   put(store, made);
-  for (auto _ : state) get(state, store, made, key);
+  while (state.KeepRunning()) get(state, store, made, key);
 }
 BENCHMARK(cache_get)->Unit(benchmark::kMicrosecond);
 
@@ -65,7 +65,7 @@ void cache_open_get_close(benchmark::State& state) {
     cache::Store store(in(folder));
     put(store, made);
   }
-  for (auto _ : state) {
+  while (state.KeepRunning()) {
     cache::Store store(in(folder));
     get(state, store, made, key);
   }
@@ -76,7 +76,7 @@ void cache_put(benchmark::State& state) {
   const Folder folder;
   cache::Store store(in(folder));
   int number = 0;
-  for (auto _ : state) {
+  while (state.KeepRunning()) {
     state.PauseTiming();
     const cache::Entry made = entry(++number);
     state.ResumeTiming();

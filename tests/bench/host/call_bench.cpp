@@ -64,7 +64,9 @@ class Decode {
   quern_attention_args args;
 
  private:
-  static void* memory(std::uintptr_t number) { return reinterpret_cast<void*>((number + 1) << 32); }
+  static void* memory(std::uintptr_t number) {
+    return reinterpret_cast<void*>((number + 1) << 32);  // NOLINT(performance-no-int-to-ptr)
+  }
   static constexpr DLDevice kDevice{kDLCUDA, 0};
 
   Tensor q_{memory(1), kDevice, demo::kBf16, {1, 32, 128}};
@@ -86,7 +88,7 @@ void attention_call(benchmark::State& state) {
   if (set_up.allocations == 0 || set_up.locks == 0) throw std::runtime_error("allocations and locks are not counted");
 
   std::int32_t failed = 0;
-  for (auto _ : state) failed |= quern_attention(context.get(), &decode.args, nullptr);
+  while (state.KeepRunning()) failed |= quern_attention(context.get(), &decode.args, nullptr);
   const Counts before = counts();
   for (int i = 0; i < kMarkedCalls; ++i) failed |= quern_attention(context.get(), &decode.args, nullptr);
   const Counts during = counts() - before;
@@ -110,7 +112,7 @@ void attention_context_and_cached_kernel(benchmark::State& state) {
     const demo::Context context = make_context(folder.path() + "/cache");
     decode.prepare(context.get());
   }
-  for (auto _ : state) {
+  while (state.KeepRunning()) {
     const demo::Context context = make_context(folder.path() + "/cache");
     decode.prepare(context.get());
     if (demo::stats_of(context.get()).compiled != 0) state.SkipWithError("the kernel was not in the cache");

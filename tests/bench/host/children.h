@@ -1,5 +1,4 @@
-// What the host benchmarks do in processes of their own, because it can be measured only once in one, and what they
-// register when the program runs, because it takes the ops to know it.
+// What the host benchmarks do in processes of their own, because it can be measured only once in one.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -13,9 +12,6 @@ inline constexpr std::string_view kCallChild = "--call-marked";      // marks a 
 
 double compile_once();                       // compile_bench.cpp
 void call_marked(const std::string& cache);  // call_bench.cpp
-
-// One benchmark for each kernel of Llama-3-8B.
-void register_compilations();  // compile_bench.cpp
 
 // This program's own file.
 std::string own_path();

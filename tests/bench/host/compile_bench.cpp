@@ -19,8 +19,10 @@
 namespace quern::bench {
 namespace {
 
+constexpr std::size_t kKernels = 4;  // of Llama-3-8B with one page size
+
 struct Job {
-  std::string name;  // "attention form=decode page_size=16"
+  std::string name;  // "attention_decode"
   jit::CompileJob job;
 };
 
@@ -47,12 +49,19 @@ std::vector<Job> jobs() {
   return all;
 }
 
-void nvrtc_warm(benchmark::State& state, const jit::CompileJob& job) {
+// The argument is the kernel's place in the list; the label names it.
+void nvrtc_compile(benchmark::State& state) {
+  const std::vector<Job> all = jobs();
+  const auto index = static_cast<std::size_t>(state.range(0));
+  if (all.size() != kKernels) throw std::runtime_error("Llama-3-8B has " + std::to_string(all.size()) + " kernels now");
+  const jit::CompileJob& job = all[index].job;
   jit::Compilers compilers({});
   std::size_t bytes = compilers.compile(job).image.size();  // opens NVRTC
-  for (auto _ : state) bytes = compilers.compile(job).image.size();
+  while (state.KeepRunning()) bytes = compilers.compile(job).image.size();
   state.counters["image_bytes"] = static_cast<double>(bytes);
+  state.SetLabel(all[index].name);
 }
+BENCHMARK(nvrtc_compile)->DenseRange(0, kKernels - 1)->Unit(benchmark::kMillisecond)->UseRealTime()->Iterations(3);
 
 // Processor time of all processes that were waited for, in ms: what they cost whatever else this machine does.
 double children_cpu_ms() {
@@ -82,7 +91,7 @@ class ChildrenCpu {
 // The first compilation of a process, finding and opening NVRTC included.
 void nvrtc_first_compile(benchmark::State& state) {
   const ChildrenCpu cpu(state);
-  for (auto _ : state) {
+  while (state.KeepRunning()) {
     const demo::Finished child = demo::run_process({own_path(), std::string(kCompileChild)}, true);
     if (child.code != 0) {
       state.SkipWithError("the child failed");
@@ -106,7 +115,7 @@ double warm(const std::string& cache) {
 
 void warm_llama_3_8b_cold(benchmark::State& state) {
   const ChildrenCpu cpu(state);
-  for (auto _ : state) {
+  while (state.KeepRunning()) {
     const Folder folder;
     state.SetIterationTime(warm(folder.path() + "/cache"));
   }
@@ -117,20 +126,11 @@ void warm_llama_3_8b_all_there(benchmark::State& state) {
   const Folder folder;
   warm(folder.path() + "/cache");
   const ChildrenCpu cpu(state);
-  for (auto _ : state) state.SetIterationTime(warm(folder.path() + "/cache"));
+  while (state.KeepRunning()) state.SetIterationTime(warm(folder.path() + "/cache"));
 }
 BENCHMARK(warm_llama_3_8b_all_there)->Unit(benchmark::kMillisecond)->UseManualTime()->Iterations(10);
 
 }  // namespace
-
-void register_compilations() {
-  for (const Job& job : jobs()) {
-    benchmark::RegisterBenchmark(("nvrtc_compile/" + job.name).c_str(), nvrtc_warm, job.job)
-        ->Unit(benchmark::kMillisecond)
-        ->UseRealTime()
-        ->Iterations(3);
-  }
-}
 
 double compile_once() {
   const jit::CompileJob job = jobs().front().job;

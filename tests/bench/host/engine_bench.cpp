@@ -60,7 +60,7 @@ void engine_find(benchmark::State& state) {
   }
   std::shuffle(specs.begin(), specs.end(), std::mt19937(1));
   std::size_t at = 0;
-  for (auto _ : state) {
+  while (state.KeepRunning()) {
     const jit::Kernel* kernel = engine.find(specs[at]);
     if (kernel == nullptr) {
       state.SkipWithError("a kernel that is ready was not found");
@@ -85,7 +85,7 @@ jit::Spec attention_spec() {
 // the SHA-256 of each file, key.
 void spec_to_key(benchmark::State& state) {
   const jit::Spec spec = attention_spec();
-  for (auto _ : state) {
+  while (state.KeepRunning()) {
     const jit::Unit unit = ops::describe(spec);
     const jit::Rendered rendered = jit::render(unit);
     const std::string text = jit::canonical_text(unit, rendered);
@@ -97,7 +97,7 @@ BENCHMARK(spec_to_key)->Unit(benchmark::kMicrosecond);
 void canonical_text_and_key(benchmark::State& state) {
   const jit::Unit unit = ops::describe(attention_spec());
   const jit::Rendered rendered = jit::render(unit);
-  for (auto _ : state) benchmark::DoNotOptimize(jit::key_of(jit::canonical_text(unit, rendered)));
+  while (state.KeepRunning()) benchmark::DoNotOptimize(jit::key_of(jit::canonical_text(unit, rendered)));
 }
 BENCHMARK(canonical_text_and_key)->Unit(benchmark::kMicrosecond);
 

@@ -22,7 +22,6 @@ int main(int argc, char** argv) {
     }
     benchmark::Initialize(&argc, argv);
     if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;
-    quern::bench::register_compilations();
     benchmark::RunSpecifiedBenchmarks();
     return 0;
   } catch (const std::exception& error) {
