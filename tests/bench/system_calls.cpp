@@ -9,6 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
@@ -16,6 +17,7 @@ namespace quern::bench {
 namespace {
 
 constexpr int kNotTraced = 77, kNotStarted = 78;
+constexpr int kProofRegion = kRegions, kProofCalls = 10;
 constexpr std::uint64_t kMark = 0x71756572;
 
 volatile sig_atomic_t watched = 0;
@@ -50,7 +52,7 @@ class Deadline {
 }
 
 // The child has stopped at a system call: on its way in it counts.
-void note(pid_t child, int& region, SystemCalls& calls) {
+void note(pid_t child, int& region, std::array<std::uint64_t, kRegions + 1>& count, SystemCalls& calls) {
   __ptrace_syscall_info info;
   const long got = ptrace(PTRACE_GET_SYSCALL_INFO, child, sizeof info, &info);
   if (got <= 0) {
@@ -60,15 +62,16 @@ void note(pid_t child, int& region, SystemCalls& calls) {
   if (info.op != PTRACE_SYSCALL_INFO_ENTRY) return;
   if (info.entry.nr == SYS_lseek && static_cast<int>(info.entry.args[0]) == -1 && info.entry.args[1] == kMark) {
     const std::uint64_t marked = info.entry.args[2];
-    region = marked < kRegions ? static_cast<int>(marked) : 0;
+    region = marked <= kProofRegion ? static_cast<int>(marked) : 0;
   } else if (region > 0) {
-    calls.count[static_cast<std::size_t>(region)]++;
+    count[static_cast<std::size_t>(region)]++;
   }
 }
 
 void trace(pid_t child, SystemCalls& calls) {
   int status = 0, region = 0;
   bool begun = false;
+  std::array<std::uint64_t, kRegions + 1> count{};
   for (;;) {
     if (waitpid(child, &status, 0) < 0) {
       if (errno == EINTR) continue;
@@ -81,7 +84,7 @@ void trace(pid_t child, SystemCalls& calls) {
       begun = true;  // stopped by its exec
       ptrace(PTRACE_SETOPTIONS, child, nullptr, PTRACE_O_TRACESYSGOOD | PTRACE_O_EXITKILL);
     } else if (WSTOPSIG(status) == (SIGTRAP | 0x80)) {
-      note(child, region, calls);
+      note(child, region, count, calls);
     } else if (WSTOPSIG(status) != SIGTRAP) {
       signal = WSTOPSIG(status);
     }
@@ -98,12 +101,22 @@ void trace(pid_t child, SystemCalls& calls) {
     calls.failure = "tracing is not allowed here";
   } else if (WEXITSTATUS(status) != 0) {
     calls.failure = "the traced process ended with code " + std::to_string(WEXITSTATUS(status));
+  } else if (count[kProofRegion] != kProofCalls) {
+    calls.failure = std::to_string(count[kProofRegion]) + " system calls were seen where " +
+                    std::to_string(kProofCalls) + " were made";
   }
+  std::copy_n(count.begin(), kRegions, calls.count.begin());
 }
 
 }  // namespace
 
 void mark_region(int region) { syscall(SYS_lseek, -1, static_cast<long>(kMark), region); }
+
+void prove_counting() {
+  mark_region(kProofRegion);
+  for (int i = 0; i < kProofCalls; ++i) syscall(SYS_getppid);
+  mark_region(0);
+}
 
 SystemCalls count_system_calls(const std::vector<std::string>& arguments, unsigned seconds) {
   std::vector<char*> argv;

@@ -92,6 +92,7 @@ struct Marked {
 }  // namespace
 
 void marked_calls(const std::string& cache) {
+  prove_counting();
   Gpu gpu(cache);
   Pair pair(gpu);
   for (int i = 0; i < kCountedRounds; ++i) {

@@ -130,6 +130,7 @@ void call_marked(const std::string& cache) {
   mark_region(1);
   for (int i = 0; i < kMarkedCalls; ++i) failed |= quern_attention(context.get(), &decode.args, nullptr);
   mark_region(0);
+  prove_counting();
   if (failed != 0) throw std::runtime_error("a call failed");
 }
 
