@@ -41,6 +41,7 @@ Options read_options(int argc, char** argv) {
   Options options{tests / "cli/data/configs/llama-3-8b.json", tests / "data/attention.safetensors", ""};
   for (int i = 1; i < argc; i += 2) {
     const std::string name = argv[i];
+    if (name == "--help" || name == "-h") throw Usage("");
     if (i + 1 >= argc) throw Usage(name + " needs a value");
     if (name == "--config") {
       options.config = argv[i + 1];
@@ -146,6 +147,7 @@ int main(int argc, char** argv) {
     std::puts(to_json(run_attention(options.activations.string(), options.worker_cache)).c_str());
     return 0;
   } catch (const Usage& error) {
+    if (*error.what() == '\0') return std::fputs(kUsage, stdout) < 0 ? 1 : 0;
     std::fprintf(stderr, "quern-demo: %s\n%s", error.what(), kUsage);
     return 2;
   } catch (const std::exception& error) {

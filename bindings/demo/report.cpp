@@ -42,6 +42,9 @@ std::string duration(double milliseconds) {
   return milliseconds >= 10 ? formatted("%.1f ms", milliseconds) : formatted("%.2f ms", milliseconds);
 }
 
+// NaN comes as the largest number there is.
+std::string error_text(double error) { return error < 1e30 ? formatted("%.2g", error) : "not a number"; }
+
 void row(const std::string& what, const std::string& first, const std::string& second) {
   line(formatted("   %-34s %14s %14s", what.c_str(), first.c_str(), second.c_str()));
 }
@@ -52,7 +55,7 @@ void phase_row(const char* what, const Phase& phase) {
   line(formatted(kPhaseFormat, what, std::to_string(phase.calls).c_str(), std::to_string(phase.tokens).c_str(),
                  duration(phase.milliseconds).c_str(),
                  duration(phase.milliseconds / static_cast<double>(phase.calls)).c_str(),
-                 formatted("%.2g", phase.out_error).c_str(), formatted("%.2g", phase.lse_error).c_str()));
+                 error_text(phase.out_error).c_str(), error_text(phase.lse_error).c_str()));
 }
 
 }  // namespace
@@ -86,7 +89,7 @@ void show_comparison(const RunResult& first, const RunResult& second) {
   row("kernels ready after", duration(first.ready_ms), duration(second.ready_ms));
   row("prefill", duration(first.prefill.milliseconds), duration(second.prefill.milliseconds));
   row("decode", duration(first.decode.milliseconds), duration(second.decode.milliseconds));
-  const auto off = [](double prefill, double decode) { return formatted("%.2g", std::max(prefill, decode)); };
+  const auto off = [](double prefill, double decode) { return error_text(std::max(prefill, decode)); };
   row("out is off by", off(first.prefill.out_error, first.decode.out_error),
       off(second.prefill.out_error, second.decode.out_error));
   row("LSE is off by", off(first.prefill.lse_error, first.decode.lse_error),
@@ -99,10 +102,12 @@ std::vector<std::string> judge(const RunResult& first, const RunResult& second) 
     for (const auto& [kind, phase] : {std::pair{"prefill", &run->prefill}, std::pair{"decode", &run->decode}}) {
       const std::string where = std::string(kind) + " of the " + name + " process: ";
       if (!(phase->out_error <= kOutBound)) {
-        failures.push_back(where + formatted("out is off by %.3g, allowed %.3g", phase->out_error, kOutBound));
+        failures.push_back(where + "out is off by " + error_text(phase->out_error) + ", allowed " +
+                           error_text(kOutBound));
       }
       if (!(phase->lse_error <= kLseBound)) {
-        failures.push_back(where + formatted("LSE is off by %.3g, allowed %.3g", phase->lse_error, kLseBound));
+        failures.push_back(where + "LSE is off by " + error_text(phase->lse_error) + ", allowed " +
+                           error_text(kLseBound));
       }
     }
   }

@@ -55,8 +55,8 @@ RunResult run_attention(const std::string& path, const std::string& cache) {
   auto device = sized<quern_device_info>();
   call([&](quern_error* error) { return quern_device(context.get(), &device, error); });
   const bool host = device.device_type == kDLCPU;
-  result.device = std::string(device.name) + " (" + device.target + ", " + std::to_string(device.sm_count) +
-                  (host ? device.sm_count == 1 ? " thread)" : " threads)" : " SMs)");
+  result.device = std::string(device.name) + " (" + device.target +
+                  (host ? "" : ", " + std::to_string(device.sm_count) + " SMs") + ")";
 
   AttentionRun run(context.get(), device, activations);
   start = Clock::now();
