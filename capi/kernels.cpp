@@ -126,7 +126,7 @@ quern_kernel* Kernels::handle(const quern_context& context, const jit::Kernel* k
   std::unique_ptr<quern_kernel>& handle = handles_[kernel];
   if (handle == nullptr) {
     const ops::kernel::Text& text = ops::kernel::interned(kernel->spec);
-    handle = std::make_unique<quern_kernel>(&context, kernel, text.entry, text.max_shared_bytes);
+    handle.reset(new quern_kernel{&context, kernel, text.entry, text.max_shared_bytes});
   }
   return handle.get();
 }

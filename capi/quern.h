@@ -226,7 +226,7 @@ typedef struct quern_model {
   uint32_t layers;
   uint32_t heads;
   uint32_t kv_heads;
-  uint32_t head_dim;
+  uint32_t head_dim; /* of queries and keys; with latent attention its rope part included */
   uint32_t v_head_dim; /* 0: head_dim */
   uint32_t vocab_size;
   uint32_t max_positions;

@@ -126,7 +126,7 @@ void Runner::start_block(std::uint32_t x, std::uint32_t y, std::uint32_t z) {
   ready_ = 0;
   for (std::uint32_t w = 0; w < warps_; ++w) {
     const std::uint32_t lanes = threads_ - w * warp_size_ < warp_size_ ? threads_ - w * warp_size_ : warp_size_;
-    warp_[w].all = ~0ULL >> (64 - lanes);
+    warp_[w].all = lanes == kMaxLanes ? ~0ULL : (1ULL << lanes) - 1;
     warp_[w].arrived = warp_[w].votes = warp_[w].runnable = 0;
     make_runnable(w, warp_[w].all);
   }

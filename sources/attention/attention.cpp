@@ -117,7 +117,7 @@ void list(const quern_model& model, const jit::TargetInfo& target, std::vector<j
   };
   if (model.flags & QUERN_MODEL_MLA) {
     // Latent attention decodes from its latent cache; its prefill is plain attention over ragged keys and values.
-    shape.dim_k = static_cast<int>(model.head_dim + model.rope_head_dim);
+    shape.dim_k = static_cast<int>(model.head_dim);
     shape.group = 1;
     shape.paged = false;
     for (const Form form : {Form::decode, Form::medium, Form::large}) add(form);

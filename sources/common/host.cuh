@@ -26,13 +26,15 @@
       ::q::host::SharedSite<name##_quern_site, sizeof(type) * static_cast<unsigned long long>(count)>::array.offset)
 #define QUERN_KERNEL(name, threads, blocks_per_sm, ...) QUERN_HOST_KERNEL(name, threads, __VA_ARGS__)
 #define QUERN_HOST_EXPORT __attribute__((visibility("default"), used))
-#define QUERN_HOST_KERNEL(name, threads, ...)                                                       \
-  static void name##_body(__VA_ARGS__);                                                             \
-  extern "C" {                                                                                      \
-  QUERN_HOST_EXPORT void name(void** args) { ::q::host::call(name##_body, args); }                  \
-  extern __attribute__((visibility("default"))) const ::q::host::Kernel name##_kernel;              \
-  }                                                                                                 \
-  const ::q::host::Kernel name##_kernel = {name, threads, ::q::host::parameter_count(name##_body)}; \
+// The entry itself is local: of an exported one the table would name whatever the process calls by that name, and the C
+// ABI has a function called quern_merge_state.
+#define QUERN_HOST_KERNEL(name, threads, ...)                                                               \
+  static void name##_body(__VA_ARGS__);                                                                     \
+  static void name##_entry(void** args) { ::q::host::call(name##_body, args); }                             \
+  extern "C" {                                                                                              \
+  extern __attribute__((visibility("default"))) const ::q::host::Kernel name##_kernel;                      \
+  }                                                                                                         \
+  const ::q::host::Kernel name##_kernel = {name##_entry, threads, ::q::host::parameter_count(name##_body)}; \
   static void name##_body(__VA_ARGS__)
 
 namespace q {

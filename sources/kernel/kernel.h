@@ -30,7 +30,8 @@ struct Text {
   std::vector<std::pair<std::string, std::string>> defines;
   std::vector<std::string> options;
   std::uint32_t max_shared_bytes = 0;
-  friend auto operator<=>(const Text&, const Text&) = default;
+  // clang-tidy 14 takes the comparison of the result with 0 for a null pointer.
+  friend auto operator<=>(const Text&, const Text&) = default;  // NOLINT(modernize-use-nullptr)
 };
 
 // Throws Error(QUERN_INVALID) naming the part that cannot be: an entry or constant that is no C identifier, a name or

@@ -1,7 +1,5 @@
 // A host's own kernel on the host target, from text to numbers.
 // SPDX-License-Identifier: Apache-2.0
-#include <malloc.h>
-
 #include <atomic>
 #include <cmath>
 #include <cstdlib>
@@ -91,25 +89,6 @@ TEST_P(HostKernel, ComesFromTheCacheInTheNextContext) {
     return quern_kernel_prepare(cached_only.get(), &other.desc, &kernel, failure);
   });
   EXPECT_EQ(kernel, untouched) << "an output was touched on an error";
-}
-
-TEST_P(HostKernel, AHotLaunchAllocatesNothing) {
-  const ScaleDesc scale;
-  const quern_kernel* const kernel = prepare(scale.desc);
-  run_scale(context.get(), kernel, 64, 2);
-  float a = 1;
-  float out = 0;
-  ScaleParams params{&a, &out, 1, 0};
-  void* args[] = {&params};
-  auto launch = sized<quern_launch>();
-  launch.block_x = kScaleThreads;
-  launch.args = args;
-  launch.arg_count = 1;
-  auto error = sized<quern_error>();
-  const std::size_t before = mallinfo2().uordblks;
-  for (int i = 0; i < 1000; ++i) ASSERT_EQ(quern_kernel_launch(context.get(), kernel, &launch, &error), QUERN_OK);
-  EXPECT_EQ(mallinfo2().uordblks, before);
-  EXPECT_EQ(out, 2.0F);
 }
 
 TEST_P(HostKernel, AManifestOfItWarmsAnotherCache) {

@@ -137,6 +137,42 @@ TEST(Warm, ListOnlyCompilesNothing) {
   EXPECT_EQ(outcome.rows[0].outcome, QUERN_WARM_HIT);
 }
 
+TEST(Warm, AModelsNeedsAreAManifestToo) {
+  const Folder folder;
+  const Context context = make_context(folder, 0);
+  static const char* const targets[] = {"sm_90a", "gfx90a", "host"};
+  auto model = sized<quern_model>();  // Llama-3-8B's shape
+  model.hidden_size = 4096;
+  model.layers = 32;
+  model.heads = 32;
+  model.kv_heads = 8;
+  model.head_dim = 128;
+  model.vocab_size = 128'256;
+  model.max_positions = 8192;
+  const auto list_only = [](quern_warm_options& options) { options.flags = QUERN_WARM_LIST_ONLY; };
+  const Outcome needs = warm(context.get(), "", [&](quern_warm_options& options) {
+    list_only(options);
+    options.targets = targets;
+    options.target_count = 3;
+    options.model = &model;
+  });
+  ASSERT_EQ(needs.status, QUERN_OK) << needs.text;
+  ASSERT_GE(needs.rows.size(), 3U) << "at least one attention kernel a target";
+  std::string manifest;
+  for (const quern_warm_result& row : needs.rows) {
+    EXPECT_EQ(row.line, 0U);
+    EXPECT_EQ(row.outcome, QUERN_WARM_ABSENT);
+    manifest += std::string(row.op) + " " + row.target + " " + row.spec + "\n";
+  }
+  const Outcome lines = warm(context.get(), manifest, list_only);
+  ASSERT_EQ(lines.status, QUERN_OK) << lines.text;
+  ASSERT_EQ(lines.rows.size(), needs.rows.size());
+  for (std::size_t i = 0; i < lines.rows.size(); ++i) {
+    EXPECT_STREQ(lines.rows[i].key, needs.rows[i].key) << lines.rows[i].spec;
+    EXPECT_EQ(lines.rows[i].line, i + 1);
+  }
+}
+
 TEST(Warm, WrongOptionsAreRefusedByName) {
   const Folder folder;
   const Context context = make_context(folder, 0);

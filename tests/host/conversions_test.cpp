@@ -110,7 +110,7 @@ TEST_P(HostConversions, EveryCodeAndEveryBoundary) {
   Kernel kernel(compile(target, "conversions.cuh", read_file("tests/host/conversions.cuh"), "quern_conversions"),
                 "quern_conversions", 0, {.warp_size = GetParam()});
   std::vector<float> wide[4];
-  for (int i = 0; i < 4; ++i) wide[i].assign(static_cast<std::size_t>(2 * kFormats[i].codes), -777.0f);
+  for (int i = 0; i < 4; ++i) wide[i].assign(2 * static_cast<std::size_t>(kFormats[i].codes), -777.0f);
   const std::vector<float> list = values();
   std::vector<unsigned> narrow(4 * list.size(), ~0u);
   const Params params{wide[0].data(),

@@ -23,7 +23,7 @@ void repeat(benchmark::State& state, const std::string& statement) {
                              statement + " }\n  out[thread_index()] = v + c.x[0];\n}"),
                 "k", 0, options);
   float out[kThreads];
-  for (auto _ : state) {
+  for ([[maybe_unused]] auto _ : state) {
     if (const std::string error = kernel(1, kRepeats, &out[0]); !error.empty()) throw std::runtime_error(error);
   }
   state.counters["per_thread"] = benchmark::Counter(static_cast<double>(state.iterations()) * kRepeats * kThreads,
@@ -40,7 +40,7 @@ void launch(benchmark::State& state) {
   Options options;
   options.cpu_threads = static_cast<std::uint32_t>(state.range(0));
   Kernel kernel(compile_body("QUERN_KERNEL(k, 128, 1) {}"), "k", 0, options);
-  for (auto _ : state) kernel(64);
+  for ([[maybe_unused]] auto _ : state) kernel(64);
 }
 BENCHMARK(launch)->ArgName("cpu_threads")->Arg(1)->Arg(2);
 

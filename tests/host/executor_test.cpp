@@ -203,6 +203,7 @@ TEST(HostLaunch, FromSeveralThreadsAtOnce) {
   Kernel kernel(compile_body("QUERN_KERNEL(k, 64, 1, unsigned* sum) { sync_block(); atomic_add(sum, 1u); }"), "k", 0,
                 {});
   std::vector<std::thread> threads;
+  threads.reserve(4);
   std::atomic<int> good{0};
   for (int i = 0; i < 4; ++i) {
     threads.emplace_back([&] {

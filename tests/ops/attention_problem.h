@@ -61,6 +61,7 @@ class AttentionProblem {
   float slope(int head) const { return case_.alibi ? slopes_[static_cast<std::size_t>(head)] : 0.0f; }
   float sink(int head) const { return sinks_[static_cast<std::size_t>(head)]; }
   int q_begin(int sequence) const { return q_begin_[static_cast<std::size_t>(sequence)]; }
+  int kv_begin(int sequence) const { return kv_begin_[static_cast<std::size_t>(sequence)]; }  // ragged
 
  private:
   std::int64_t cache_at(const CacheLayout& layout, int sequence, int key, int head) const {
