@@ -57,7 +57,7 @@ struct AttentionCase {
   int max_kv_len = 0;   // 0: the longest sequence's
   double growth = 0.0;  // products grow along the keys by this much in all, so that the running maximum keeps moving
   std::int64_t most_tokens = std::int64_t{1} << 18;  // of the pool; sequences share pages beyond that
-  int first_page = 0;   // pages below are never used
+  int first_page = 0;   // the pool begins with so many pages that nobody uses; not with a ragged or interleaved cache
 
   int v() const { return dim_v != 0 ? dim_v : dim_k; }
   int heads() const { return kv_heads * group; }

@@ -27,7 +27,7 @@ std::int64_t pool_of(const AttentionCase& c) {
   std::int64_t partial = 0;
   for (const Lengths& s : c.sequences) partial += s.kv % c.page_size != 0;
   const std::int64_t most = std::max(c.most_tokens / c.page_size, partial + 1);
-  return c.first_page + std::min(pages_of(c), most) + 3;
+  return std::min(pages_of(c), most) + 3;
 }
 
 std::size_t bytes16(std::int64_t elements) { return static_cast<std::size_t>(elements) * 2; }
@@ -35,7 +35,7 @@ std::size_t bytes16(std::int64_t elements) { return static_cast<std::size_t>(ele
 }  // namespace
 
 AttentionProblem::AttentionProblem(const AttentionCase& c, Random random)
-    : case_(c), pool_(pool_of(c)), tensors_(c, pool_) {
+    : case_(c), pool_(pool_of(c)), tensors_(c, c.first_page + pool_) {
   AttentionTensors& t = tensors_;
   const auto offset = static_cast<std::uint64_t>(c.offset);
   q_buffer_ = Buffer(bytes16(t.q_elements));
@@ -83,8 +83,8 @@ void AttentionProblem::fill(const std::vector<Lengths>& sequences, Random random
   } else {
     assign_pages(random);
   }
-  k_.assign(static_cast<std::size_t>(tensors_.k_elements), kNan16);
-  v_.assign(static_cast<std::size_t>(tensors_.v_elements), kNan16);
+  k_.assign(static_cast<std::size_t>(tensors_.k_elements - unused_elements(tensors_.k_cache)), kNan16);
+  v_.assign(static_cast<std::size_t>(tensors_.v_elements - (tensors_.v_elements > 0 ? unused_elements(tensors_.v_cache) : 0)), kNan16);
   q_.assign(static_cast<std::size_t>(tensors_.q_elements), kNan16);
   for (int s = 0; s < case_.batch(); ++s) {
     const int number = case_.numbers.empty() ? s : case_.numbers[static_cast<std::size_t>(s)];
@@ -110,8 +110,8 @@ void AttentionProblem::assign_ragged(Random& random) {
 // Every sequence gets pages at random places; where there are fewer than needed, full ones are shared, as common prefixes
 // are.
 void AttentionProblem::assign_pages(Random& random) {
-  std::vector<std::int32_t> free(static_cast<std::size_t>(pool_ - case_.first_page));
-  std::iota(free.begin(), free.end(), case_.first_page);
+  std::vector<std::int32_t> free(static_cast<std::size_t>(pool_));
+  std::iota(free.begin(), free.end(), 0);
   random.shuffle(free);
   std::size_t partial = 0;
   for (const Lengths& s : sequences_) partial += s.kv % case_.page_size != 0;
@@ -164,8 +164,8 @@ void AttentionProblem::fill_queries(int sequence, Random random) {
 
 void AttentionProblem::upload() {
   q_buffer_.write(q_);
-  k_buffer_.write(k_);
-  v_buffer_.write(v_);
+  k_buffer_.write(k_, bytes16(unused_elements(tensors_.k_cache)));
+  if (!v_.empty()) v_buffer_.write(v_, bytes16(unused_elements(tensors_.v_cache)));
   std::vector<std::int32_t> lengths;
   for (const Lengths& s : sequences_) lengths.push_back(s.kv);
   lengths_buffer_.write(lengths);
@@ -176,8 +176,10 @@ void AttentionProblem::upload() {
     const auto columns = static_cast<std::size_t>(tensors_.max_pages);
     std::vector<std::int32_t> table(sequences_.size() * columns, invalid_page()), indptr(1, 0), indices;
     for (std::size_t i = 0; i < pages_.size(); ++i) {
-      std::copy(pages_[i].begin(), pages_[i].end(), table.begin() + static_cast<std::ptrdiff_t>(i * columns));
-      indices.insert(indices.end(), pages_[i].begin(), pages_[i].end());
+      for (std::size_t j = 0; j < pages_[i].size(); ++j) {
+        table[i * columns + j] = pages_[i][j] + case_.first_page;
+        indices.push_back(pages_[i][j] + case_.first_page);
+      }
       indptr.push_back(static_cast<std::int32_t>(indices.size()));
     }
     indices.resize(static_cast<std::size_t>(tensors_.page_indices.shape[0]), invalid_page());

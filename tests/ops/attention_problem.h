@@ -69,6 +69,8 @@ class AttentionProblem {
     if (case_.layout == Layout::ragged) return layout.at(0, kv_begin_[s] + key, head);
     return layout.at(pages_[s][static_cast<std::size_t>(key / case_.page_size)], key % case_.page_size, head);
   }
+  // The mirrors leave out the pages below first_page.
+  std::int64_t unused_elements(const CacheLayout& layout) const { return case_.first_page * layout.page; }
   void assign_pages(Random& random);
   void assign_ragged(Random& random);
   // The numbers of one sequence.
@@ -82,7 +84,7 @@ class AttentionProblem {
   std::int64_t pool_;  // pages, or tokens of a ragged cache
   AttentionTensors tensors_;
   std::vector<int> q_begin_, kv_begin_;
-  std::vector<std::vector<std::int32_t>> pages_;
+  std::vector<std::vector<std::int32_t>> pages_;  // counted from first_page
   std::vector<std::uint16_t> q_, k_, v_;
   std::vector<float> slopes_, sinks_;
   Buffer q_buffer_, k_buffer_, v_buffer_, out_buffer_, lse_buffer_;

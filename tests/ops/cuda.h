@@ -20,11 +20,9 @@ using DevicePointer = unsigned long long;
   X(cuCtxSynchronize, ())                                                                     \
   X(cuMemAlloc_v2, (DevicePointer * pointer, std::size_t bytes))                              \
   X(cuMemFree_v2, (DevicePointer pointer))                                                    \
-  X(cuMemGetInfo_v2, (std::size_t * free, std::size_t* total))                                \
   X(cuMemcpyHtoD_v2, (DevicePointer to, const void* from, std::size_t bytes))                 \
   X(cuMemcpyDtoH_v2, (void* to, DevicePointer from, std::size_t bytes))                       \
   X(cuMemsetD8_v2, (DevicePointer to, unsigned char value, std::size_t bytes))                \
-  X(cuMemcpyHtoDAsync_v2, (DevicePointer to, const void* from, std::size_t bytes, void* stream)) \
   X(cuStreamCreate, (void** stream, unsigned flags))                                          \
   X(cuStreamDestroy_v2, (void* stream))                                                       \
   X(cuStreamSynchronize, (void* stream))                                                      \
@@ -33,11 +31,7 @@ using DevicePointer = unsigned long long;
   X(cuGraphInstantiateWithFlags, (void** executable, void* graph, unsigned long long flags))  \
   X(cuGraphLaunch, (void* executable, void* stream))                                          \
   X(cuGraphDestroy, (void* graph))                                                            \
-  X(cuGraphExecDestroy, (void* executable))                                                   \
-  X(cuEventCreate, (void** event, unsigned flags))                                            \
-  X(cuEventDestroy_v2, (void* event))                                                         \
-  X(cuEventRecord, (void* event, void* stream))                                               \
-  X(cuEventElapsedTime, (float* milliseconds, void* from, void* to))
+  X(cuGraphExecDestroy, (void* executable))
 
 // Throws std::runtime_error naming the call when one does not return 0.
 void check_cuda(int result, const char* call);

@@ -1,0 +1,110 @@
+// Every kernel template for every GPU target, compiled without a GPU; and what the kernels take of a multiprocessor.
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <iterator>
+
+#include "tests/ops/manifest.h"
+
+namespace quern::test {
+namespace {
+
+// The first few have each template meet what makes it differ most; the rest are what else is a constant.
+constexpr const char* kShapes[] = {
+    "dtype=bf16 dim_k=128 group=4 page_size=16",
+    "dtype=f16 dim_k=40 dim_v=24 group=3 page_size=0 cap=1 alibi=1 sinks=1 alignment=4",
+    "dtype=bf16 dim_k=256 group=7 page_size=ragged",
+    "dtype=bf16 dim_k=128 group=8 page_size=64 sinks=1",
+    "dtype=f16 dim_k=64 group=1 page_size=32 alibi=1",
+    "dtype=bf16 dim_k=192 dim_v=128 group=1 page_size=128",
+    "dtype=bf16 dim_k=8 dim_v=256 group=128 page_size=256 cap=1",
+};
+constexpr std::size_t kFew = 3;
+
+// Every form of the shapes, and merge_state.
+std::string manifest_of_shapes(std::size_t count) {
+  std::string text;
+  for (std::size_t i = 0; i < count; ++i) {
+    for (const char* form : {"decode", "medium", "large"})
+      text += std::string("attention * form=") + form + " " + kShapes[i] + "\n";
+  }
+  for (const char* dtype : {"f16", "bf16", "f32"}) text += std::string("merge_state * dtype=") + dtype + "\n";
+  return text;
+}
+
+// A context that only compiles.
+Context compiling_context() {
+  return make_context([](quern_context_options& o) {
+    o.device_type = 0;
+    o.target = nullptr;
+  });
+}
+
+// Whether a compiler for the target is here.
+bool has_compiler(quern_context* context, const std::string& what, std::string* why) {
+  quern_list* list = nullptr;
+  EXPECT_EQ(quern_doctor(context, &list, nullptr), QUERN_OK);
+  const List findings(list);
+  for (std::uint64_t i = 0; i < quern_list_count(list); ++i) {
+    auto finding = sized<quern_finding>();
+    EXPECT_EQ(quern_list_finding(list, i, &finding), QUERN_OK);
+    if (what == finding.what) {
+      *why = finding.text;
+      return finding.status == QUERN_OK;
+    }
+  }
+  ADD_FAILURE() << "quern_doctor says nothing of " << what;
+  return false;
+}
+
+void print_resources(quern_context* context, const std::string& target) {
+  quern_list* list = nullptr;
+  auto error = sized<quern_error>();
+  ASSERT_EQ(quern_cache_list(context, target.c_str(), &list, &error), QUERN_OK) << error.text;
+  const List entries(list);
+  std::printf("%-9s %4s %6s %6s %8s  %s\n", "target", "regs", "local", "static", "ms", "kernel");
+  for (std::uint64_t i = 0; i < quern_list_count(list); ++i) {
+    auto entry = sized<quern_entry>();
+    ASSERT_EQ(quern_list_entry(list, i, &entry), QUERN_OK);
+    std::string constants;
+    const std::string text = entry.text;
+    for (std::size_t at = text.find("const "); at != std::string::npos; at = text.find("\nconst ", at + 1)) {
+      const std::size_t begin = text.find("const ", at) + 6;
+      std::string one = text.substr(begin, text.find('\n', begin) - begin);
+      constants += ' ' + one.replace(one.find(' '), 1, "=");
+    }
+    std::printf("%-9s %4d %6d %6d %8.0f  %s%s\n", entry.target, entry.registers, entry.local_bytes, entry.shared_bytes,
+                entry.compile_ms, entry.entry_name, constants.c_str());
+    if (std::string(entry.entry_name) == "quern_attention_decode" && target.starts_with("sm_")) {
+      EXPECT_GE(entry.registers, 1);
+      EXPECT_LE(entry.local_bytes, 64) << "decode spills: " << constants;
+    }
+  }
+}
+
+class Targets : public testing::TestWithParam<const char*> {};
+INSTANTIATE_TEST_SUITE_P(Nvrtc, Targets, testing::Values("sm_80", "sm_86", "sm_89", "sm_90a", "sm_100a", "sm_120a"),
+                         [](const testing::TestParamInfo<const char*>& target) { return std::string(target.param); });
+INSTANTIATE_TEST_SUITE_P(Hiprtc, Targets, testing::Values("gfx90a"),
+                         [](const testing::TestParamInfo<const char*>& target) { return std::string(target.param); });
+
+TEST_P(Targets, TakeEveryTemplate) {
+  if (device_kind() != Kind::host) GTEST_SKIP() << "compiled once, where the device is the host";
+  const std::string target = GetParam();
+  const Context context = compiling_context();
+  std::string why;
+  if (!has_compiler(context.get(), target.starts_with("gfx") ? "hiprtc" : "nvrtc", &why)) GTEST_SKIP() << why;
+  // All of them for the targets of the machines in use; what sets the others apart is the room they have.
+  const std::size_t count = target == "sm_90a" || target == "gfx90a" ? std::size(kShapes) : kFew;
+  const std::vector<Warmed> warmed = warm(context.get(), {target}, manifest_of_shapes(count));
+  EXPECT_EQ(warmed.size(), 3 * count + 3);
+  for (const Warmed& w : warmed) {
+    EXPECT_TRUE(w.outcome == QUERN_WARM_HIT || w.outcome == QUERN_WARM_COMPILED) << w.op << " " << w.target << " " << w.spec << "\n"
+                                                                                  << w.text;
+  }
+  print_resources(context.get(), target);
+}
+
+}  // namespace
+}  // namespace quern::test
