@@ -91,6 +91,14 @@ Store::~Store() {
   if (impl_ != nullptr && impl_->forked()) static_cast<void>(impl_.release());
 }
 
+void Store::open() noexcept {
+  survive(impl_.get(), false, [&] {
+    impl_->database.run(Access::read, [](Connection&) {});
+    if (!impl_->options.bundles.empty()) impl_->layers.open();
+    return true;
+  });
+}
+
 bool Store::get(const Key& key, std::string_view text, std::string_view pin, Entry* entry) noexcept {
   return survive(impl_.get(), false, [&] {
     if (!impl_->hidden(key, true)) {

@@ -115,6 +115,9 @@ class Store {
   Store(const Store&) = delete;
   Store& operator=(const Store&) = delete;
 
+  // Opens the file and the bundles now, where they are there, rather than at the first look-up.
+  void open() noexcept;
+
   // ---- what the engine calls. None throws; any fault is a miss or "not stored". Thread-safe.
 
   // True, and *entry filled, when an entry with this key and exactly this text is in the file or a bundle, its checksum

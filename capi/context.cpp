@@ -84,7 +84,10 @@ quern_context::quern_context(const quern_context_options& given)
       compilers(std::make_unique<jit::Compilers>(options.compilers)),
       driver(open_driver(options)),
       engine(std::make_unique<jit::Engine>(engine_options(*this))),
-      runtime{engine.get(), driver.get(), options.miss} {}
+      runtime{engine.get(), driver.get(), options.miss} {
+  // A device's context is about to look for kernels: the first is not to wait for the file to be opened.
+  if (driver != nullptr) store->open();
+}
 
 std::optional<jit::Target> quern_context::target() const {
   if (driver != nullptr) return driver->device().limits.target;

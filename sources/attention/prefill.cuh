@@ -89,7 +89,9 @@ struct Reader {
     if (PAGE_SIZE == 0) {
       source += static_cast<u64>(slot_of(p, key + row)) * token_bytes;
     } else {
-      const u32 slot = kEach < kBlock ? (kWhole ? part % kEach : row % kEach) : slot_of(p, key) + (kWhole ? part : row);
+      // A block of keys begins on a multiple of its length: in pages as long, or shorter, always on a page's first key.
+      const u32 before = PAGE_SIZE > kBlock ? slot_of(p, key) : 0;
+      const u32 slot = before + (kWhole ? part % kEach : row % kEach);
       if (kWhole) source += static_cast<u64>(static_cast<u32>(tile.row)) * token_bytes;
       source += static_cast<u64>(slot) * token_bytes;
     }

@@ -45,8 +45,11 @@ QUERN_DEVICE f32 logit(const AttentionParams& p, f32 product, f32 slope, i32 dis
   if (kPlainScale) return product;
   f32 s = product * p.scale;
 #if CAP
-  // tanh(x) = 1 - 2 / (exp(2x) + 1), right at both ends
-  s = p.cap * kLog2E * (1.0f - 2.0f * rcp(exp2(s * (2.0f * kLog2E / p.cap)) + 1.0f));
+  // tanh(x) = 1 - 2 / (exp(2x) + 1), right at both ends; near 0, where that loses digits, the first terms of its series.
+  const f32 x = s * rcp(p.cap), y = x * x;
+  const f32 series = x * fma(y, fma(y, fma(y, fma(y, 62.0f / 2835.0f, -17.0f / 315.0f), 2.0f / 15.0f), -1.0f / 3.0f), 1.0f);
+  const f32 tanh = y < 0.09f ? series : 1.0f - 2.0f * rcp(exp2(x * (2.0f * kLog2E)) + 1.0f);
+  s = p.cap * kLog2E * tanh;
 #endif
   return fma(slope, static_cast<f32>(distance), s);
 }
