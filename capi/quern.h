@@ -213,7 +213,9 @@ enum quern_model_flags {
   QUERN_MODEL_SINKS = 1u << 0,       /* attention sinks */
   QUERN_MODEL_MLA = 1u << 1,         /* latent attention (DeepSeek) */
   QUERN_MODEL_GATED_MLP = 1u << 2,   /* gate and up projections */
-  QUERN_MODEL_BLOCK_FP8 = 1u << 3    /* weights e4m3 with 128x128 scales */
+  QUERN_MODEL_BLOCK_FP8 = 1u << 3,   /* weights e4m3 with 128x128 scales */
+  QUERN_MODEL_FP8 = 1u << 4,         /* weights e4m3 with a scale per tensor or output channel */
+  QUERN_MODEL_BIAS = 1u << 5         /* projections add a bias */
 };
 
 /* A transformer's shape, as config.json states it, before tensor parallelism divides it. */
@@ -241,6 +243,8 @@ typedef struct quern_model {
   float logit_cap;               /* 0: none */
   DLDataType dtype;              /* of activations; zeroed: bf16 */
   DLDataType kv_dtype;           /* zeroed: as dtype */
+  uint32_t shared_experts;       /* every token visits these too */
+  int32_t activation;            /* of the MLP, enum quern_activation; 0: silu */
 } quern_model;
 
 enum quern_warm_flags {
@@ -465,6 +469,288 @@ int32_t quern_attention(quern_context *context, const quern_attention_args *args
 int32_t quern_merge_state_workspace(quern_context *context, const quern_merge_state_args *args, uint64_t *bytes, quern_error *error);
 int32_t quern_merge_state_prepare(quern_context *context, const quern_merge_state_args *args, quern_error *error);
 int32_t quern_merge_state(quern_context *context, const quern_merge_state_args *args, quern_error *error);
+
+/* ---- Pointwise expressions ----------------------------------------------------------------------------------------
+ * A formula that a kernel applies to each of its results, as text: "silu(acc + col0) * row1". Part of the kernel's identity;
+ * made once, used in any number of calls.
+ *
+ *   leaves      acc: the op's result (its args say which names it offers); numbers (1, 0.5, 1e-3)
+ *               rowN colN tensorN: operand N (0 to 7), a vector over rows, one over columns, or a tensor of the result's shape
+ *               scalarN: run-time scalar N (0 to 7), f32
+ *   operators   + - * / and unary -; < <= > >= == != (their result is a truth value); && || !
+ *   functions   abs exp log sqrt rsqrt tanh erf sigmoid relu silu gelu gelu_tanh (x); min max pow (x, y); clamp (x, low, high)
+ *               select (truth value, x, y)
+ *
+ * All numbers are f32; operands of f16, bf16, f32, e4m3 and e5m2 are widened as they are read. */
+typedef struct quern_expression quern_expression;
+
+/* Reads, type-checks and keeps an expression. QUERN_INVALID names the place and what is allowed there. The same formula gives
+ * the same handle, which lives until the context is destroyed; it may be used with that context only. */
+int32_t quern_expression_create(quern_context *context, const char *text, const quern_expression **expression, quern_error *error);
+
+enum quern_activation {
+  QUERN_ACTIVATION_DEFAULT = 0,   /* none; in front of a gate silu */
+  QUERN_ACTIVATION_RELU = 1,
+  QUERN_ACTIVATION_GELU = 2,      /* x/2 (1 + erf(x/sqrt(2))) */
+  QUERN_ACTIVATION_GELU_TANH = 3, /* x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))) */
+  QUERN_ACTIVATION_SILU = 4,      /* x / (1 + exp(-x)) */
+  QUERN_ACTIVATION_NONE = 5
+};
+
+/* What becomes of a matrix product's f32 results before they are stored:
+ *   plain:  out = activation(acc + c + bias)
+ *   gated:  out = activation(gate + c + bias) * (up + c + bias), gate and up the halves of the N columns, out [M, N/2]
+ *   or      out = expression, whose leaves are acc, or with the gate flag gate and up
+ * "row" counts the rows of out, "column" its columns. */
+enum quern_epilogue_flags {
+  QUERN_EPILOGUE_GATE = 1u << 0,        /* columns j and j + N/2 meet: out has N/2 columns. N even */
+  QUERN_EPILOGUE_POWER_OF_TWO = 1u << 1 /* round out_scale up to powers of two */
+};
+typedef struct quern_epilogue {
+  uint32_t size;
+  uint32_t flags;                     /* enum quern_epilogue_flags */
+  int32_t activation;                 /* enum quern_activation */
+  uint32_t operand_count;             /* at most 8 */
+  uint32_t scalar_count;              /* at most 8 */
+  uint32_t reserved;
+  const DLTensor *bias;               /* optional [N], grouped: [experts, N], batched: [N] or [batch, N]; f32, f16, bf16 */
+  const DLTensor *c;                  /* optional, [M, N] with any leading dimension of out; f32, f16, bf16; may be out */
+  const quern_expression *expression; /* instead of activation, bias and c */
+  const DLTensor *const *operands;    /* row: [M]; col: [columns]; tensor: as out; each with any leading dimension of out */
+  const float *scalars;
+  const DLTensor *out_scale;          /* out e4m3 or e5m2: written, [M, ceil(columns/128)] f32, any strides. out = result / scale,
+                                         scale = the largest magnitude of the row's 128 columns / the dtype's largest number */
+} quern_epilogue;
+
+/* ---- Matrix products -------------------------------------------------------------------------------------------- */
+enum quern_fp8 { QUERN_FP8_AS_TENSOR = 0, QUERN_FP8_E4M3 = 1, QUERN_FP8_E5M2 = 2 }; /* what bytes (uint8) stand for */
+
+/* out = epilogue(A B^T), A and B 8-bit floating point with scales: x = q * scale.
+ *
+ *   acc[m,n] = sum over k of scale_a[m, k/128] a[m,k] scale_b[n/128, k/128] b[n,k]     block scales
+ *   acc[m,n] = scale_a[m] scale_b[n] sum over k of a[m,k] b[n,k]                       else
+ *
+ * K a multiple of 16, rows of a and b 16-byte aligned; with `alignment` 4, K a multiple of 4. N and M are any. */
+typedef struct quern_fp8_gemm_args {
+  uint32_t size;
+  uint32_t flags;
+  void *stream;
+  void *workspace;
+  uint64_t workspace_size;
+  int32_t alignment;
+  int32_t max_sms;
+  const DLTensor *a;       /* [M, K] e4m3 or e5m2, last stride 1 */
+  const DLTensor *b;       /* [N, K] e4m3 or e5m2, last stride 1 */
+  const DLTensor *scale_a; /* f32: [1] per tensor, [M] per row, or [M, ceil(K/128)] in blocks, any strides: read fastest where M is
+                              contiguous with a leading dimension of round_up(M, 4) */
+  const DLTensor *scale_b; /* f32: [1] per tensor, [N] per column, or, with blocks in a, [ceil(N/128), ceil(K/128)] */
+  const DLTensor *out;     /* [M, N], gated [M, N/2]: bf16, f16, f32, e4m3, e5m2 (saturating), last stride 1 */
+  const quern_epilogue *epilogue; /* NULL: out = acc */
+  int32_t a_type;          /* enum quern_fp8, where a is uint8 */
+  int32_t b_type;
+} quern_fp8_gemm_args;
+
+/* What a grouped product found wrong on the device, or-ed into `status`. Rows concerned are left out, never read or written
+ * out of bounds. */
+enum quern_group_status {
+  QUERN_GROUP_OFFSETS = 1u << 0,  /* offsets[0] < 0, or an offset smaller than the one before */
+  QUERN_GROUP_CAPACITY = 1u << 1, /* an offset or count beyond the rows there are, or a negative count */
+  QUERN_GROUP_INDEX = 1u << 2     /* an index outside of a */
+};
+
+/* As quern_fp8_gemm for a mixture of experts, each row by its expert's weights, in one launch. Which rows those are is read on
+ * the device: a captured call serves changing counts.
+ *   contiguous  rows sorted by expert: expert e has the rows offsets[e] to offsets[e+1] of out, and of a unless gathered
+ *   masked      a fixed capacity of rows an expert, of which counts[e] are there
+ * Rows of out that belong to no expert are left untouched. */
+typedef struct quern_grouped_fp8_gemm_args {
+  uint32_t size;
+  uint32_t flags;
+  void *stream;
+  void *workspace;
+  uint64_t workspace_size;
+  int32_t alignment;
+  int32_t max_sms;
+  const DLTensor *a;       /* contiguous: [rows, K], gathered: [tokens, K]; masked: [experts, capacity, K] */
+  const DLTensor *b;       /* [experts, N, K] */
+  const DLTensor *scale_a; /* f32: [1], [rows of a] or [rows of a, ceil(K/128)]; masked: [1] or with the experts in front */
+  const DLTensor *scale_b; /* f32: [experts], [experts, N], or [experts, ceil(N/128), ceil(K/128)] */
+  const DLTensor *out;     /* contiguous: [rows, N]; masked: [experts, capacity, N]; gated N/2 */
+  const DLTensor *offsets; /* contiguous: [experts+1] int32, ascending, not aligned in any way ... */
+  const DLTensor *counts;  /* ... or masked: [experts] int32 */
+  const DLTensor *indices; /* contiguous, optional: [rows] int32: row r of out is made of row indices[r] of a and its scales */
+  const DLTensor *status;  /* optional [1] int32: enum quern_group_status or-ed in; the caller zeroes it */
+  const quern_epilogue *epilogue;
+  int32_t a_type;
+  int32_t b_type;
+} quern_grouped_fp8_gemm_args;
+
+enum quern_gemm_flags {
+  QUERN_GEMM_TF32 = 1u << 16 /* f32 operands may be rounded to TF32 (10 bits of mantissa) where the target has it */
+};
+
+/* out = epilogue(A B^T) of bf16, f16 or f32, any of a and b in either order: the last stride may be 1, or the one before it
+ * (NN: b is the transposed view of a [K, N] matrix; TN: both are views). */
+typedef struct quern_gemm_args {
+  uint32_t size;
+  uint32_t flags; /* enum quern_call_flags | enum quern_gemm_flags */
+  void *stream;
+  void *workspace;
+  uint64_t workspace_size;
+  int32_t alignment;
+  int32_t max_sms;
+  const DLTensor *a;   /* [M, K] or [batch, M, K]; f16, bf16 or f32 */
+  const DLTensor *b;   /* [N, K] or [batch, N, K], a's dtype; a batch stride of 0 shares one b */
+  const DLTensor *out; /* [M, N] or [batch, M, N], gated N/2; f16, bf16, f32, e4m3, e5m2; last stride 1 */
+  const quern_epilogue *epilogue;
+} quern_gemm_args;
+
+/* ---- Quantisation ------------------------------------------------------------------------------------------------- */
+enum quern_quantize_front { /* what stands in front of the quantiser: y, from x */
+  QUERN_FRONT_NONE = 0,
+  QUERN_FRONT_RMSNORM = 1,      /* x += residual; x / sqrt(mean(x^2) + eps) * weight */
+  QUERN_FRONT_LAYERNORM = 2,    /* x += residual; (x - mean) / sqrt(variance + eps) * weight + bias */
+  QUERN_FRONT_SILU_MUL = 3,     /* silu(x[:n]) * x[n:] */
+  QUERN_FRONT_GELU_MUL = 4,     /* gelu(x[:n]) * x[n:] */
+  QUERN_FRONT_GELU_TANH_MUL = 5
+};
+enum quern_scale_kind {
+  QUERN_SCALE_NONE = 0,      /* no quantisation: `dense` alone is written */
+  QUERN_SCALE_STATIC = 1,    /* per tensor, given: scale [1] is read */
+  QUERN_SCALE_TENSOR = 2,    /* per tensor, found: scale [1] is written */
+  QUERN_SCALE_TOKEN = 3,     /* scale [rows] is written */
+  QUERN_SCALE_GROUP = 4,     /* 1x128 of activations: scale [rows, ceil(n/128)] is written */
+  QUERN_SCALE_BLOCK = 5      /* 128x128 of weights: scale [ceil(rows/128), ceil(n/128)] is written */
+};
+enum quern_quantize_flags {
+  QUERN_QUANTIZE_POWER_OF_TWO = 1u << 16, /* round scales up to powers of two */
+  QUERN_QUANTIZE_WEIGHT_PLUS_ONE = 1u << 17 /* norms multiply by 1 + weight (Gemma) */
+};
+
+/* out = saturate(y / scale), scale = the largest magnitude of y over what shares it / the dtype's largest number (448, 57344);
+ * where all of y is 0 the scale is 1. NaN stays NaN, infinities become the largest number; neither counts in the scale. */
+typedef struct quern_quantize_args {
+  uint32_t size;
+  uint32_t flags; /* enum quern_call_flags | enum quern_quantize_flags */
+  void *stream;
+  void *workspace;
+  uint64_t workspace_size;
+  int32_t alignment;
+  int32_t max_sms;
+  const DLTensor *x;            /* [rows, n], in front of a product [rows, 2n]; f16, bf16, f32; last stride 1 */
+  const DLTensor *out;          /* [rows, n] e4m3, e5m2 or uint8; last stride 1. NULL with QUERN_SCALE_NONE */
+  const DLTensor *scale;        /* f32, see enum quern_scale_kind; any strides. A GEMM reads [rows, groups] fastest where rows are
+                                   contiguous, with a leading dimension of round_up(rows, 4) */
+  const DLTensor *residual;     /* norms, optional [rows, n], x's dtype */
+  const DLTensor *residual_out; /* x + residual, as x; may be residual or x */
+  const DLTensor *weight;       /* norms, optional [n]: x's dtype or f32 */
+  const DLTensor *bias;         /* layer norm, optional [n]: weight's dtype */
+  const DLTensor *dense;        /* optional: y itself, [rows, n], x's dtype */
+  int32_t front;                /* enum quern_quantize_front */
+  int32_t scale_kind;           /* enum quern_scale_kind */
+  int32_t type;                 /* enum quern_fp8, where out is uint8 */
+  float eps;                    /* norms */
+} quern_quantize_args;
+
+/* x = out * scale, the inverse of quern_quantize. */
+typedef struct quern_dequantize_args {
+  uint32_t size;
+  uint32_t flags;
+  void *stream;
+  void *workspace;
+  uint64_t workspace_size;
+  int32_t alignment;
+  int32_t max_sms;
+  const DLTensor *x;     /* [rows, n] e4m3, e5m2 or uint8; last stride 1 */
+  const DLTensor *scale; /* f32: [1], [rows], [rows, ceil(n/128)] or [ceil(rows/128), ceil(n/128)] by scale_kind */
+  const DLTensor *out;   /* [rows, n] f16, bf16, f32; last stride 1 */
+  int32_t scale_kind;    /* enum quern_scale_kind; STATIC and TENSOR are the same here */
+  int32_t type;          /* enum quern_fp8, where x is uint8 */
+} quern_dequantize_args;
+
+/* ---- Mixture of experts ------------------------------------------------------------------------------------------- */
+enum quern_moe_flags {
+  QUERN_MOE_SIGMOID = 1u << 16,    /* scores are sigmoid(logits), else softmax over the experts */
+  QUERN_MOE_RENORMALIZE = 1u << 17 /* the weights of a token are divided by their sum */
+};
+
+/* Chooses each token's experts, and sorts the choices by expert for a grouped product.
+ *
+ *   score = softmax(logits) or sigmoid(logits);  choice = score + bias
+ *   With groups > 1 (DeepSeek-V3) the experts fall into that many equal groups; a group's worth is the sum of its two largest
+ *   choices with a bias, its largest one without; experts outside the top_groups best groups are passed over.
+ *   ids: the top_k largest choices, largest first, the lower id on ties; weights: their scores, renormalised, times scale.
+ *
+ * A NaN choice is never taken before another. */
+typedef struct quern_moe_route_args {
+  uint32_t size;
+  uint32_t flags; /* enum quern_call_flags | enum quern_moe_flags */
+  void *stream;
+  void *workspace;
+  uint64_t workspace_size;
+  int32_t alignment;
+  int32_t max_sms;
+  const DLTensor *logits;    /* [tokens, experts] f32, f16, bf16; last stride 1 */
+  const DLTensor *bias;      /* optional [experts] f32 */
+  const DLTensor *weights;   /* written: [tokens, top_k] f32 */
+  const DLTensor *ids;       /* written: [tokens, top_k] int32 */
+  const DLTensor *offsets;   /* optional, written: [local_experts+1] int32: where each expert's rows begin */
+  const DLTensor *indices;   /* optional, written: [tokens*top_k] int32: the token of each sorted row, in order of expert, then
+                                token; rows past offsets' last are left alone. For `indices` of a grouped product */
+  const DLTensor *positions; /* optional, written: [tokens, top_k] int32: the sorted row of each choice, -1 where its expert is not
+                                local. For quern_moe_combine */
+  const DLTensor *counts;    /* optional, written: [local_experts] int32 */
+  int32_t top_k;
+  int32_t groups;            /* 0: 1 */
+  int32_t top_groups;        /* 0: groups */
+  int32_t first_expert;      /* expert parallelism: the sorted part holds experts first_expert on ... */
+  int32_t local_experts;     /* ... this many; 0: all from first_expert on */
+  float scale;               /* 0: 1 */
+} quern_moe_route_args;
+
+/* out[t] = sum over j, ascending, of weights[t,j] x[positions[t,j]]  (+ add[t]). Choices with a position of -1 give nothing. */
+typedef struct quern_moe_combine_args {
+  uint32_t size;
+  uint32_t flags;
+  void *stream;
+  void *workspace;
+  uint64_t workspace_size;
+  int32_t alignment;
+  int32_t max_sms;
+  const DLTensor *x;         /* [rows, n] f16, bf16, f32; last stride 1 */
+  const DLTensor *positions; /* [tokens, top_k] int32, below rows */
+  const DLTensor *weights;   /* [tokens, top_k] f32; NULL: 1 each */
+  const DLTensor *add;       /* optional [tokens, n], out's dtype: the shared experts' result; may be out */
+  const DLTensor *out;       /* [tokens, n] f16, bf16, f32 */
+} quern_moe_combine_args;
+
+int32_t quern_fp8_gemm_workspace(quern_context *context, const quern_fp8_gemm_args *args, uint64_t *bytes, quern_error *error);
+int32_t quern_fp8_gemm_prepare(quern_context *context, const quern_fp8_gemm_args *args, quern_error *error);
+int32_t quern_fp8_gemm(quern_context *context, const quern_fp8_gemm_args *args, quern_error *error);
+
+int32_t quern_grouped_fp8_gemm_workspace(quern_context *context, const quern_grouped_fp8_gemm_args *args, uint64_t *bytes, quern_error *error);
+int32_t quern_grouped_fp8_gemm_prepare(quern_context *context, const quern_grouped_fp8_gemm_args *args, quern_error *error);
+int32_t quern_grouped_fp8_gemm(quern_context *context, const quern_grouped_fp8_gemm_args *args, quern_error *error);
+
+int32_t quern_gemm_workspace(quern_context *context, const quern_gemm_args *args, uint64_t *bytes, quern_error *error);
+int32_t quern_gemm_prepare(quern_context *context, const quern_gemm_args *args, quern_error *error);
+int32_t quern_gemm(quern_context *context, const quern_gemm_args *args, quern_error *error);
+
+int32_t quern_quantize_workspace(quern_context *context, const quern_quantize_args *args, uint64_t *bytes, quern_error *error);
+int32_t quern_quantize_prepare(quern_context *context, const quern_quantize_args *args, quern_error *error);
+int32_t quern_quantize(quern_context *context, const quern_quantize_args *args, quern_error *error);
+
+int32_t quern_dequantize_workspace(quern_context *context, const quern_dequantize_args *args, uint64_t *bytes, quern_error *error);
+int32_t quern_dequantize_prepare(quern_context *context, const quern_dequantize_args *args, quern_error *error);
+int32_t quern_dequantize(quern_context *context, const quern_dequantize_args *args, quern_error *error);
+
+int32_t quern_moe_route_workspace(quern_context *context, const quern_moe_route_args *args, uint64_t *bytes, quern_error *error);
+int32_t quern_moe_route_prepare(quern_context *context, const quern_moe_route_args *args, quern_error *error);
+int32_t quern_moe_route(quern_context *context, const quern_moe_route_args *args, quern_error *error);
+
+int32_t quern_moe_combine_workspace(quern_context *context, const quern_moe_combine_args *args, uint64_t *bytes, quern_error *error);
+int32_t quern_moe_combine_prepare(quern_context *context, const quern_moe_combine_args *args, quern_error *error);
+int32_t quern_moe_combine(quern_context *context, const quern_moe_combine_args *args, quern_error *error);
 
 /* ---- A host's own kernels ----------------------------------------------------------------------------------------
  * The same service for a kernel that the host brings: specialised by constants, keyed, cached, compiled once, launched. */

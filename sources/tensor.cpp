@@ -44,6 +44,12 @@ const char* name_of(Dtype dtype) {
       return "f32";
     case Dtype::i32:
       return "int32";
+    case Dtype::e4m3:
+      return "e4m3";
+    case Dtype::e5m2:
+      return "e5m2";
+    case Dtype::u8:
+      return "uint8";
     case Dtype::other:
       break;
   }
@@ -93,6 +99,22 @@ void refuse_value(const char* name, std::int64_t given, const char* allowed) {
 }
 void refuse_value(const char* name, double given, const char* allowed) {
   refuse(std::string(name) + " is " + std::to_string(given) + "; allowed: " + allowed);
+}
+
+Tensor read_fp8(const DLTensor* given, const char* name, int rank, std::int32_t type, const char* type_name,
+                const Place& place) {
+  if (type < QUERN_FP8_AS_TENSOR || type > QUERN_FP8_E5M2)
+    refuse_value(type_name, std::int64_t{type}, "0, QUERN_FP8_E4M3, QUERN_FP8_E5M2");
+  Tensor t = read(given, name, rank, {Dtype::e4m3, Dtype::e5m2, Dtype::u8}, place);
+  if (t.dtype == Dtype::u8) {
+    if (type == QUERN_FP8_AS_TENSOR) {
+      refuse_value(type_name, std::int64_t{type}, "QUERN_FP8_E4M3 or QUERN_FP8_E5M2, where the tensor is uint8");
+    }
+    t.dtype = type == QUERN_FP8_E4M3 ? Dtype::e4m3 : Dtype::e5m2;
+  } else if (type != QUERN_FP8_AS_TENSOR && (type == QUERN_FP8_E4M3) != (t.dtype == Dtype::e4m3)) {
+    refuse_value(type_name, std::int64_t{type}, "0, or what the tensor's dtype is");
+  }
+  return t;
 }
 
 }  // namespace quern::ops

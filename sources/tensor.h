@@ -10,7 +10,7 @@
 
 namespace quern::ops {
 
-enum class Dtype : std::uint8_t { f16, bf16, f32, i32, other };
+enum class Dtype : std::uint8_t { f16, bf16, f32, i32, e4m3, e5m2, u8, other };
 
 inline Dtype dtype_of(const DLDataType& t) {
   if (t.lanes != 1) return Dtype::other;
@@ -18,10 +18,16 @@ inline Dtype dtype_of(const DLDataType& t) {
   if (t.code == kDLFloat && t.bits == 16) return Dtype::f16;
   if (t.code == kDLFloat && t.bits == 32) return Dtype::f32;
   if (t.code == kDLInt && t.bits == 32) return Dtype::i32;
+  if (t.code == kDLFloat8_e4m3fn && t.bits == 8) return Dtype::e4m3;
+  if (t.code == kDLFloat8_e5m2 && t.bits == 8) return Dtype::e5m2;
+  if (t.code == kDLUInt && t.bits == 8) return Dtype::u8;
   return Dtype::other;
 }
 const char* name_of(Dtype dtype);
-constexpr std::int64_t bytes_of(Dtype dtype) { return dtype == Dtype::f32 || dtype == Dtype::i32 ? 4 : 2; }
+constexpr std::int64_t bytes_of(Dtype dtype) {
+  if (dtype == Dtype::f32 || dtype == Dtype::i32) return 4;
+  return dtype == Dtype::e4m3 || dtype == Dtype::e5m2 || dtype == Dtype::u8 ? 1 : 2;
+}
 
 // Each throws Error(QUERN_INVALID) naming the tensor, what was given and what is allowed.
 [[noreturn]] void refuse_missing(const char* name);
@@ -90,6 +96,11 @@ inline Tensor read(const DLTensor* given, const char* name, int rank, std::initi
   }
   return t;
 }
+
+// The same for bytes that stand for 8-bit floating point: the tensor's own dtype, or for uint8 what `type`
+// (enum quern_fp8, the argument `type_name`) says.
+Tensor read_fp8(const DLTensor* given, const char* name, int rank, std::int32_t type, const char* type_name,
+                const Place& place);
 
 inline void expect_extent(const Tensor& t, const char* name, int dimension, std::int64_t extent) {
   if (t.shape[dimension] != extent) refuse_extent(name, dimension, t.shape[dimension], extent);

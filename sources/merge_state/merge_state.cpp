@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "jit/error.h"
+#include "sources/call.h"
 #include "sources/common_headers.h"
 #include "sources/constants.h"
 #include "sources/embedded.h"
@@ -57,6 +58,7 @@ void list(const quern_model& model, const jit::TargetInfo& target, std::vector<j
 struct Problem {
   Dtype element;
   q::MergeStateParams params;
+  int sms;
 };
 
 struct Part {
@@ -78,15 +80,8 @@ Part read_part(const DLTensor* out, const char* out_name, const DLTensor* lse, c
 }
 
 Problem read_problem(const quern_merge_state_args& args, const Runtime& runtime, bool may_lack_data) {
-  if (runtime.driver == nullptr) throw Error(QUERN_INVALID, "the context has no device");
-  const jit::DeviceInfo& device = runtime.driver->device();
-  constexpr std::uint32_t kKnown =
-      QUERN_CALL_BATCH_INVARIANT | QUERN_CALL_PROGRAMMATIC | QUERN_CALL_CACHED_ONLY | QUERN_CALL_BACKGROUND;
-  if (args.flags & ~kKnown) refuse_value("flags", std::int64_t{args.flags}, "enum quern_call_flags");
-  if (args.alignment != 0 && args.alignment != 16)
-    refuse_value("alignment", std::int64_t{args.alignment}, "0 (16) or 16");
-  if (args.max_sms < 0) refuse_value("max_sms", std::int64_t{args.max_sms}, "0 (all) and more");
-  const Place place{device.device_type, device.device_id, may_lack_data};
+  const Call call = read_call(runtime, args, 0, "enum quern_call_flags", 16, may_lack_data);
+  const Place& place = call.place;
   const Part a = read_part(args.out_a, "out_a", args.lse_a, "lse_a", nullptr, place);
   const Part b = read_part(args.out_b, "out_b", args.lse_b, "lse_b", &a.out, place);
   const Part to = read_part(args.out, "out", args.lse, "lse", &a.out, place);
@@ -96,7 +91,7 @@ Problem read_problem(const quern_merge_state_args& args, const Runtime& runtime,
   if (a.out.shape[2] < 8 || a.out.shape[2] % 8 != 0)
     refuse_extent("out_a", 2, a.out.shape[2], "positive multiples of 8");
 
-  Problem problem{a.out.dtype, {}};
+  Problem problem{a.out.dtype, {}, call.sms};
   q::MergeStateParams& p = problem.params;
   p.out_a = a.out.data, p.out_b = b.out.data, p.out = to.out.data;
   p.lse_a = reinterpret_cast<const float*>(a.lse.data), p.lse_b = reinterpret_cast<const float*>(b.lse.data);
@@ -139,10 +134,9 @@ void run(const Runtime& runtime, const quern_merge_state_args& args) {
       kernel_for(runtime, to_spec(problem.element, device.limits.target), args.flags, args.stream);
   if (problem.params.groups == 0) return;
   const std::int64_t threads = kWarps * static_cast<std::int64_t>(device.limits.warp_size);
-  const std::int64_t sms = args.max_sms > 0 ? std::min<std::int64_t>(args.max_sms, device.sm_count) : device.sm_count;
   jit::Launch launch;
   launch.grid[0] = static_cast<std::uint32_t>(
-      std::clamp<std::int64_t>((problem.params.groups + threads - 1) / threads, 1, std::max<std::int64_t>(sms, 1) * 8));
+      std::clamp<std::int64_t>((problem.params.groups + threads - 1) / threads, 1, std::int64_t{problem.sms} * 8));
   launch.block[0] = static_cast<std::uint32_t>(threads);
   launch.programmatic = (args.flags & QUERN_CALL_PROGRAMMATIC) != 0;
   launch.stream = args.stream;

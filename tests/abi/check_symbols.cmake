@@ -29,14 +29,14 @@ endforeach()
 file(STRINGS ${LIST} listed)
 file(READ ${HEADER} header)
 string(REGEX REPLACE "/\\*([^*]|\\*+[^*/])*\\*+/" "" header "${header}") # comments
-string(REGEX MATCHALL "quern_[a-z_]+\\(" declared "${header}")
+string(REGEX MATCHALL "quern_[a-z0-9_]+\\(" declared "${header}")
 list(TRANSFORM declared REPLACE "\\($" "")
 list(REMOVE_DUPLICATES declared)
 
 hold("libquern exports" exported listed)
 hold("quern.h declares" declared listed)
 
-string(REGEX MATCHALL "} quern_[a-z_]+" defined "${header}")
+string(REGEX MATCHALL "} quern_[a-z0-9_]+" defined "${header}")
 list(TRANSFORM defined REPLACE "^} " "")
 file(STRINGS ${LAYOUT} structs REGEX "^QUERN_STRUCT\\(quern_")
 list(TRANSFORM structs REPLACE "^QUERN_STRUCT\\((.*)\\)$" "\\1")

@@ -5,18 +5,6 @@
 
 namespace quern::test {
 
-void TensorBox::set(DLDataType dtype, std::initializer_list<std::int64_t> extents,
-                    std::initializer_list<std::int64_t> steps) {
-  tensor = DLTensor{};
-  tensor.device = dl_device();
-  tensor.dtype = dtype;
-  tensor.ndim = static_cast<std::int32_t>(extents.size());
-  std::copy(extents.begin(), extents.end(), shape);
-  std::copy(steps.begin(), steps.end(), strides);
-  tensor.shape = shape;
-  tensor.strides = steps.size() > 0 ? strides : nullptr;
-}
-
 std::int64_t pages_of(const AttentionCase& c) {
   std::int64_t pages = 0;
   for (const Lengths& s : c.sequences) pages += (s.kv + c.page_size - 1) / c.page_size;

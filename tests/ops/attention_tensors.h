@@ -7,29 +7,9 @@
 
 #include "capi/quern.h"
 #include "tests/ops/attention_case.h"
+#include "tests/ops/tensor_box.h"
 
 namespace quern::test {
-
-// A DLTensor with its shape and strides beside it. Stays where it is.
-class TensorBox {
- public:
-  TensorBox() = default;
-  TensorBox(const TensorBox&) = delete;
-  TensorBox& operator=(const TensorBox&) = delete;
-
-  // Compact when `strides` is empty.
-  void set(DLDataType dtype, std::initializer_list<std::int64_t> shape, std::initializer_list<std::int64_t> strides = {});
-  void place(void* data, std::uint64_t byte_offset = 0) {
-    tensor.data = data;
-    tensor.byte_offset = byte_offset;
-  }
-  const DLTensor* get() const { return &tensor; }
-  bool given() const { return tensor.shape != nullptr; }
-
-  DLTensor tensor{};
-  std::int64_t shape[4] = {};
-  std::int64_t strides[4] = {};
-};
 
 // Where element [page, token, head, 0] of a cache lies, in elements from the buffer's beginning.
 struct CacheLayout {

@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "tests/ops/attention_problem.h"
+#include "tests/ops/element.h"
 #include "tests/ops/refusal.h"
 
 namespace quern::test {
@@ -15,40 +16,11 @@ namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
-struct Dtype {
-  const char* name;
-  DLDataType type;
-  std::optional<Format> format;  // none: f32
-
-  std::size_t bytes() const { return type.bits / 8u; }
-  double roundoff() const { return format ? unit_roundoff(*format) : 0x1p-24; }
-  void store(unsigned char* to, double value) const {
-    if (format) {
-      const std::uint16_t bits = encode(value, *format);
-      std::memcpy(to, &bits, 2);
-    } else {
-      const auto single = static_cast<float>(value);
-      std::memcpy(to, &single, 4);
-    }
-  }
-  double load(const unsigned char* from) const {
-    std::uint16_t bits = 0;
-    float single = 0;
-    std::memcpy(&bits, from, 2);
-    if (format) return decode(bits, *format);
-    std::memcpy(&single, from, 4);
-    return single;
-  }
-};
-const Dtype kF16{"f16", dtype_of(Format::f16), Format::f16};
-const Dtype kBf16{"bf16", dtype_of(Format::bf16), Format::bf16};
-const Dtype kF32{"f32", kFloat32, std::nullopt};
-
 // One call: parts a and b, the result in memory of its own.
 class Merge {
  public:
   // `padding` elements lie between the rows of every tensor.
-  Merge(const Dtype& dtype, std::int64_t rows, std::int64_t heads, std::int64_t dim, std::int64_t padding = 0)
+  Merge(Element dtype, std::int64_t rows, std::int64_t heads, std::int64_t dim, std::int64_t padding = 0)
       : dtype_(dtype), rows_(rows), heads_(heads), dim_(dim), pitch_(dim + padding), lse_pitch_(heads + padding / 8) {
     Random random("merge_state");
     for (Part& part : parts_) {
@@ -64,7 +36,7 @@ class Merge {
     for (int i = 0; i < 3; ++i) {
       out_buffers_[i] = Buffer(static_cast<std::size_t>(rows * heads * pitch_) * dtype.bytes(), 0xff);
       lse_buffers_[i] = Buffer(static_cast<std::size_t>(rows * lse_pitch_) * 4, 0xff);
-      out[i].set(dtype.type, {rows, heads, dim}, {heads * pitch_, pitch_, 1});
+      out[i].set(dtype.type(), {rows, heads, dim}, {heads * pitch_, pitch_, 1});
       lse[i].set(kFloat32, {rows, heads}, {lse_pitch_, 1});
       out[i].place(out_buffers_[i].data());
       lse[i].place(lse_buffers_[i].data());
@@ -126,7 +98,7 @@ class Merge {
         }
       }
     }
-    EXPECT_EQ(wrong, 0) << dtype_.name << " " << rows_ << "x" << heads_ << "x" << dim_ << "; QUERN_TEST_SEED=" << run_seed();
+    EXPECT_EQ(wrong, 0) << dtype_.name() << " " << rows_ << "x" << heads_ << "x" << dim_ << "; QUERN_TEST_SEED=" << run_seed();
     // Between the rows nothing was written.
     for (std::int64_t r = 0; r < rows_ * heads_; ++r) {
       for (std::size_t i = static_cast<std::size_t>(r * pitch_ + dim_) * dtype_.bytes(); i < static_cast<std::size_t>((r + 1) * pitch_) * dtype_.bytes(); ++i)
@@ -147,15 +119,15 @@ class Merge {
   }
   std::size_t lse_at(std::int64_t row, std::int64_t head) const { return static_cast<std::size_t>(row * lse_pitch_ + head); }
 
-  Dtype dtype_;
+  Element dtype_;
   std::int64_t rows_, heads_, dim_, pitch_, lse_pitch_;
   Part parts_[2];
   Buffer out_buffers_[3], lse_buffers_[3];
 };
 
-class MergeState : public testing::TestWithParam<Dtype> {};
-INSTANTIATE_TEST_SUITE_P(Dtypes, MergeState, testing::Values(kF16, kBf16, kF32),
-                         [](const testing::TestParamInfo<Dtype>& dtype) { return std::string(dtype.param.name); });
+class MergeState : public testing::TestWithParam<Element> {};
+INSTANTIATE_TEST_SUITE_P(Dtypes, MergeState, testing::Values(Element(Element::f16), Element(Element::bf16), Element(Element::f32)),
+                         [](const testing::TestParamInfo<Element>& dtype) { return std::string(dtype.param.name()); });
 
 TEST_P(MergeState, MatchesItsFormula) {
   struct Extents {
@@ -248,7 +220,7 @@ TEST(MergeStateRefuses, EveryWrongArgument) {
   };
   for (const Mistake& mistake : mistakes) {
     SCOPED_TRACE(mistake.what);
-    Merge merge(kBf16, 4, 2, 64, 8);
+    Merge merge(Element::bf16, 4, 2, 64, 8);
     mistake.make(merge);
     expect_refused(mistake.words, [&](quern_error* e) { return quern_merge_state(context(), &merge.args, e); });
     if (mistake.by_the_call) continue;
