@@ -1,6 +1,6 @@
 // Matrix products, dense, batched and grouped: the kernel. Tiles are one block's each, or shared by the steps of k.
 // SPDX-License-Identifier: Apache-2.0
-#include "gemm/tile.cuh"
+#include "gemm/load.cuh"
 #if TENSOR_CORES
 #include "gemm/product.cuh"
 #else
@@ -42,31 +42,29 @@ QUERN_DEVICE void multiply(const GemmParams& p) {
       store(p, work, product(p, work, shared), staged);
     }
   } else {
-    QUERN_SHARED(i32, flag, 1);
     const i32 tiles = p.groups * p.tiles_m * p.tiles_n, steps = div_up(p.k, kStepK);
-    const Deal deal{static_cast<i64>(tiles) * steps, block_count(0), steps};
-    i32 tile = block_index(0), first_step = 0;
-    i64 unit = 0, end = 0;
-    if (p.whole_tiles == 0) {
-      unit = deal.begin(block_index(0)), end = deal.begin(block_index(0) + 1);
-      tile = unit < end ? static_cast<i32>(unit / steps) : tiles;
-      first_step = static_cast<i32>(unit - static_cast<i64>(tile) * steps);
-    }
-    QUERN_ROLLED while (tile < tiles) {
-      Work work = work_of(p, tile);
-      if (p.whole_tiles == 0) {
-        work.first_step = first_step;
-        const i64 left = end - unit;
-        if (left < work.last_step - first_step) work.last_step = first_step + static_cast<i32>(left);
+    if constexpr (!kShared) {
+      QUERN_ROLLED for (i32 tile = block_index(0); tile < tiles; tile += block_count(0)) {
+        const Work work = work_of(p, tile);
+        store(p, work, product(p, work, shared), staged);
       }
-      Sums sums = product(p, work, shared);
-      if (p.whole_tiles != 0 || shared_sums(p, deal, work, sums, flag)) store(p, work, sums, staged);
-      if (p.whole_tiles != 0) {
-        tile += block_count(0);
-      } else {
-        unit += work.last_step - work.first_step;
-        tile = unit < end ? tile + 1 : tiles;
-        first_step = 0;
+    } else {
+      QUERN_SHARED(i32, flag, 1);
+      // Whole tiles are dealt out as one unit each.
+      const i32 units_of_tile = p.whole_tiles != 0 ? 1 : steps;
+      const Deal deal{static_cast<i64>(tiles) * units_of_tile, block_count(0), units_of_tile};
+      const i64 end = deal.begin(block_index(0) + 1);
+      QUERN_ROLLED for (i64 unit = deal.begin(block_index(0)); unit < end;) {
+        Work work = work_of(p, static_cast<i32>(unit / units_of_tile));
+        i64 taken = 1;
+        if (p.whole_tiles == 0) {
+          work.first_step = static_cast<i32>(unit % units_of_tile);
+          taken = end - unit < steps - work.first_step ? end - unit : steps - work.first_step;
+          work.last_step = work.first_step + static_cast<i32>(taken);
+        }
+        Sums sums = product(p, work, shared);
+        if (shared_sums(p, deal, work, sums, flag)) store(p, work, sums, staged);
+        unit += taken;
       }
     }
   }

@@ -14,8 +14,9 @@ class Loader {
   static constexpr i32 kPerCopy = kCopyBytes / static_cast<i32>(sizeof(T));
   static constexpr i32 kRowCopies = Staged::kRowBytes / kCopyBytes;
   static constexpr i32 kRowsAtOnce = kThreads / kRowCopies > 0 ? kThreads / kRowCopies : 1;
-  static_assert(kThreads % kRowCopies == 0 && Staged::kRows % kRowsAtOnce == 0, "the threads cover whole rows");
-  static constexpr i32 kPasses = Staged::kRows / kRowsAtOnce;
+  static constexpr bool kIdle = kRowsAtOnce > Staged::kRows;  // some threads have nothing to copy
+  static_assert(kThreads % kRowCopies == 0 && (kIdle || Staged::kRows % kRowsAtOnce == 0), "the threads cover whole rows");
+  static constexpr i32 kPasses = kIdle ? 1 : Staged::kRows / kRowsAtOnce;
   // Lines that one thread has to do with.
   static constexpr i32 kLines = transposed ? 1 : kPasses;
   static_assert(kLines <= 64);
@@ -33,13 +34,14 @@ class Loader {
     k_bytes_ = k_stride * static_cast<i64>(sizeof(T));
     at_ = static_cast<const u8*>(operand) + k_ * k_bytes_;
     QUERN_UNROLL for (i32 i = 0; i < kLines; ++i) {
-      const i32 index = line_of(transposed ? column : row + i * kRowsAtOnce);
+      const i32 index = idle() ? -1 : line_of(transposed ? column : row + i * kRowsAtOnce);
       line_[i] = index < 0 ? 0 : index;
       there_ |= static_cast<u64>(index >= 0) << i;
     }
   }
   // Starts the copies of the next step.
   QUERN_DEVICE void next(T* stage) {
+    if (idle()) return;
     T* to = stage + to_;
     QUERN_UNROLL for (i32 i = 0; i < kPasses; ++i) {
       if constexpr (transposed) {
@@ -55,6 +57,7 @@ class Loader {
   }
 
  private:
+  static QUERN_DEVICE bool idle() { return kIdle && thread_index() / kRowCopies >= Staged::kRows; }
   static QUERN_DEVICE void copy(T* to, const u8* from, bool take) {
     if constexpr (kCopyBytes == 16) {
       copy_async_16(to, from, take);

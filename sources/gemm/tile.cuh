@@ -34,6 +34,8 @@ inline constexpr bool kTransposedB = TRANSPOSED_B != 0;
 inline constexpr i32 kDense = 0, kContiguous = 1, kMasked = 2;
 inline constexpr i32 kGrouping = GROUPING;
 
+inline constexpr bool kShared = SHARED_TILES != 0;  // tiles may be shared by the steps of k
+
 inline constexpr i32 kOutTileN = kGate ? kTileN / 2 : kTileN;
 
 // A staged tile of `lines` rows of a or b. Lines are 16 bytes longer than they need be, so that eight of them start in
