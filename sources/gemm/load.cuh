@@ -45,20 +45,18 @@ class Loader {
   template <i32 part, i32 parts>
   QUERN_DEVICE void copy_part(u8* stage) const {
     constexpr i32 kFirst = kPasses * part / parts, kLast = kPasses * (part + 1) / parts;
-    constexpr u32 kAll = transposed ? 1u : static_cast<u32>((u64{1} << kPasses) - 1);
     u8* to = stage + to_;
-    // The whole of a tile's step, as a rule.
-    if (there_ == kAll && left_ > (transposed ? (kPasses - 1) * kRowsAtOnce : 0)) {
-      QUERN_UNROLL for (i32 i = kFirst; i < kLast; ++i) {
-        copy(to + i * kRowsAtOnce * Staged::kPitchBytes, at_[i / kRunPasses] + i % kRunPasses * pass_bytes_, true);
+    if constexpr (kSpread && !transposed) {
+      // As a rule all of a tile's step is there: fewer instructions.
+      constexpr u32 kAll = static_cast<u32>((u64{1} << kPasses) - 1);
+      if (there_ == kAll && left_ > 0) {
+        QUERN_UNROLL for (i32 i = kFirst; i < kLast; ++i) copy(to, i, true);
+        return;
       }
-    } else if (!kIdle || thread_index() / kRowCopies < Staged::kRows) {
-      QUERN_UNROLL for (i32 run = 0; run < kRuns; ++run) {
-        QUERN_ROLLED for (i32 i = kFirst > run * kRunPasses ? kFirst : run * kRunPasses; i < kLast && i < (run + 1) * kRunPasses; ++i) {
-          const bool take = transposed ? there_ != 0 && i * kRowsAtOnce < left_ : (there_ >> i & 1) != 0 && left_ > 0;
-          copy(to + i * kRowsAtOnce * Staged::kPitchBytes, at_[run] + (i - run * kRunPasses) * pass_bytes_, take);
-        }
-      }
+    }
+    QUERN_UNROLL for (i32 i = kFirst; i < kLast; ++i) {
+      const bool take = transposed ? there_ != 0 && i * kRowsAtOnce < left_ : (there_ & 1u << i) != 0 && left_ > 0;
+      if (!kIdle || thread_index() / kRowCopies < Staged::kRows) copy(to, i, take);
     }
   }
   QUERN_DEVICE void advance() {
@@ -67,7 +65,9 @@ class Loader {
   }
 
  private:
-  static QUERN_DEVICE void copy(u8* to, const u8* from, bool take) {
+  QUERN_DEVICE void copy(u8* stage, i32 pass, bool take) const {
+    u8* to = stage + pass * kRowsAtOnce * Staged::kPitchBytes;
+    const u8* from = at_[pass / kRunPasses] + pass % kRunPasses * pass_bytes_;
     if constexpr (kCopyBytes == 16) {
       copy_async_16(to, from, take);
     } else {
@@ -151,7 +151,7 @@ class Pipeline {
   }
   // Starts the next step; past the last it only counts.
   QUERN_DEVICE void load() { load_part<0, 1>(); }
-  // The same in parts, in order, so that copies stand between products.
+  // The same in parts, in order.
   template <i32 part, i32 parts>
   QUERN_DEVICE void load_part() {
     if constexpr (part == 0) {
@@ -162,16 +162,18 @@ class Pipeline {
       a_.template copy_part<part, parts>(stage);
       b_.template copy_part<part, parts>(stage + StagedA::kBytes);
       if constexpr (part == 0 && kBlockScale) scales_.next(p_, reinterpret_cast<f32*>(stage + StagedA::kBytes + StagedB::kBytes));
+      if constexpr (part == parts - 1) {
+        a_.advance();
+        b_.advance();
+        --left_;
+      }
     }
     if constexpr (part == parts - 1) {
-      a_.advance();
-      b_.advance();
-      if (left_ > 0) --left_;
       ++begun_;
       copy_async_commit();
     }
   }
-  // Until the stage that is multiplied next has arrived, or the one after it too.
+  // Until the stage that is multiplied next has arrived; or the one after it too.
   QUERN_DEVICE void wait() { copy_async_wait<(kStages > 2 ? kStages - 2 : 0)>(); }
   QUERN_DEVICE void wait_for_two() { copy_async_wait<(kStages > 3 ? kStages - 3 : 0)>(); }
 

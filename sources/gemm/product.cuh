@@ -128,16 +128,30 @@ QUERN_DEVICE void stage_slice(const Sums& sums, f32* staged, i32 pitch) {
   }
 }
 
-// Tensor-core step k of a step and those after it. The barrier at its beginning shows the stage after this one to all, from
-// which the last products' successors are read, and frees the one before: its copies follow among the products.
+// What belongs to tensor-core step k of a step beside its products: starting copies, and the barrier that shows the next stage to
+// all and frees the one before. It comes before the last products; or, copies being spread, at the beginning, for the stage after.
+template <i32 k, class Pipe>
+QUERN_DEVICE void feed(Pipe& pipeline) {
+  if constexpr (kSpread) {
+    if constexpr (k == 0) {
+      pipeline.wait_for_two();
+      sync_block();
+    }
+    if constexpr (k + 1 < kProducts) pipeline.template load_part<k, kProducts - 1>();
+  } else {
+    if constexpr (k == 0) pipeline.load();
+    if constexpr (k + 1 == kProducts) {
+      pipeline.wait();
+      sync_block();
+    }
+  }
+}
+
+// Tensor-core step k of a step and those after it.
 template <i32 k, class Pipe>
 QUERN_DEVICE void multiply_step(Sums& sums, Fragments<kTilesN>* f, Pipe& pipeline, const u8* stage, const u8* next) {
+  feed<k>(pipeline);
   f[(k + 1) & 1].load(k + 1 < kProducts ? stage : next, (k + 1) % kProducts * kTileK<ElementA>);
-  if constexpr (k == 0) {
-    pipeline.wait_for_two();
-    sync_block();
-  }
-  if constexpr (k + 1 < kProducts) pipeline.template load_part<k, kProducts - 1>();
   multiply(sums, f[k & 1]);
   if constexpr (k + 1 < kProducts) multiply_step<k + 1>(sums, f, pipeline, stage, next);
 }
@@ -147,14 +161,10 @@ template <i32 k, class Pipe>
 QUERN_DEVICE void widened_step(Sums& sums, Fragments<kTilesN>& f, Pipe& pipeline, const u8* stage, const u8* next) {
   WideColumn b[kTilesN];
   QUERN_UNROLL for (i32 j = 0; j < kTilesN; ++j) b[j] = multiplicand(f.b[j]);
+  feed<k>(pipeline);
   const u8* from = k + 1 < kProducts ? stage : next;
   constexpr i32 kNext = (k + 1) % kProducts * kTileK<ElementA>;
   f.load_columns(from, kNext, 0);
-  if constexpr (k == 0) {
-    pipeline.wait_for_two();
-    sync_block();
-  }
-  if constexpr (k + 1 < kProducts) pipeline.template load_part<k, kProducts - 1>();
   QUERN_UNROLL for (i32 i = 0; i < kTilesM; ++i) {
     const auto a = multiplicand(f.a[i]);
     f.load_rows(from, kNext, i);
