@@ -15,17 +15,18 @@ QUERN_DEVICE void dequantize_piece(const DequantizeParams& p, i64 row, i64 first
   const f32* scales = p.scale ? p.scale + row / p.scale_rows * p.scale_stride_row : nullptr;
   Out* out = static_cast<Out*>(p.out) + row * p.out_stride;
   const auto column = [&](int v) { return first + (v * kDequantizeThreads + thread_index()) * kElements; };
+  const auto left = [&](int v) { return static_cast<i32>(p.n - column(v)); };
   Raw<In> raw[kDequantizeVectors];
   f32 scale[kDequantizeVectors];
   QUERN_UNROLL for (int v = 0; v < kDequantizeVectors; ++v) {
-    const i64 at = column(v);
-    raw[v] = load_vector<Reuse::no>(x + at, p.n - at);
-    scale[v] = scales && at < p.n ? scales[static_cast<i32>(at) / p.scale_columns * p.scale_stride_column] : 1.0f;
+    raw[v] = load_vector<Reuse::no>(x + column(v), left(v));
+    const i64 group = static_cast<i32>(column(v)) / p.scale_columns;
+    scale[v] = scales && left(v) > 0 ? scales[group * p.scale_stride_column] : 1.0f;
   }
   QUERN_UNROLL for (int v = 0; v < kDequantizeVectors; ++v) {
     Vector y = widen(raw[v]);
     QUERN_UNROLL for (int i = 0; i < kElements; ++i) y.x[i] *= scale[v];
-    store_vector(out + column(v), y, p.n - column(v));
+    store_vector(out + column(v), y, left(v));
   }
 }
 

@@ -17,7 +17,7 @@ static_assert(kVectors * kRowsAtOnce == kBlockRows, "a block's threads hold all 
 QUERN_DEVICE void quantize_block(const QuantizeParams& p, i64 first_row, i64 first_column, Joiner& joiner) {
   const i64 column = first_column + thread_index() % kRowThreads * kElements;
   const i64 row = first_row + thread_index() / kRowThreads;
-  const auto left = [&](int v) { return row + v * kRowsAtOnce < p.rows ? p.n - column : 0; };
+  const auto left = [&](int v) { return row + v * kRowsAtOnce < p.rows ? static_cast<i32>(p.n - column) : 0; };
   const auto at = [&](int v, i64 stride) { return (row + v * kRowsAtOnce) * stride + column; };
   Raw<In> raw[kVectors];
   QUERN_UNROLL for (int v = 0; v < kVectors; ++v) {

@@ -16,20 +16,35 @@ inline constexpr Front kFront = FRONT;
 inline constexpr bool kResidual = RESIDUAL, kHasWeight = HAS_WEIGHT, kHasBias = HAS_BIAS;
 inline constexpr bool kNorm = kFront == Front::rmsnorm || kFront == Front::layernorm;
 inline constexpr bool kProduct = kFront == Front::silu_mul || kFront == Front::gelu_mul || kFront == Front::gelu_tanh_mul;
-inline constexpr i32 kPass = kTeam * kVectors * kElements;  // columns that a team takes at once
+inline constexpr i32 kStep = kTeam * kElements;  // columns from one of a thread's vectors to its next
+inline constexpr i32 kPass = kStep * kVectors;   // columns that a team takes at once
 
-// The vectors of one pass over a row, as its thread sees them.
-struct Pass {
-  i64 row;
-  i64 first;   // column
-  bool there;  // a team past the last row reads and writes nothing
-  i32 n;
+// What one pass over a row, or over a piece of it, is to a thread.
+class Pass {
+ public:
+  // A team past the last row reads and writes nothing.
+  QUERN_DEVICE Pass(const QuantizeParams& p, i64 row, u32 first_column)
+      : row_(row), column_(first_column + static_cast<u32>((kTeams == 1 ? thread_index() : thread_index() % kTeam) * kElements)),
+        left_(row < p.rows ? static_cast<i32>(static_cast<u32>(p.n) - column_) : -kPass) {}
 
-  QUERN_DEVICE i64 column(int vector) const {
-    return first + (vector * kTeam + (kTeams == 1 ? thread_index() : thread_index() & (kTeam - 1))) * kElements;
+  QUERN_DEVICE i64 row() const { return row_; }
+  QUERN_DEVICE u32 column(int vector) const { return column_ + static_cast<u32>(vector * kStep); }
+  // Elements of the row from there on; none where it is not positive.
+  QUERN_DEVICE i32 left(int vector) const { return left_ - vector * kStep; }
+  // Where the thread's first vector lies; the others follow kStep apart.
+  template <class T>
+  QUERN_DEVICE T* in(void* matrix, i64 stride) const {
+    return static_cast<T*>(matrix) + (row_ * stride + column_);
   }
-  // Elements of the row from there on, at most 0 where there is none.
-  QUERN_DEVICE i64 left(int vector) const { return there ? n - column(vector) : 0; }
+  template <class T>
+  QUERN_DEVICE const T* in(const void* matrix, i64 stride) const {
+    return static_cast<const T*>(matrix) + (row_ * stride + column_);
+  }
+
+ private:
+  i64 row_;
+  u32 column_;
+  i32 left_;
 };
 
 struct Values {
@@ -48,14 +63,12 @@ QUERN_DEVICE f32 activate(f32 gate) {
 
 // x, x + residual, or the product. All loads are under way before the first is waited for.
 QUERN_DEVICE Values load_values(const QuantizeParams& p, const Pass& pass) {
-  const In* x = static_cast<const In*>(p.x) + pass.row * p.x_stride;
-  const In* residual = static_cast<const In*>(p.residual) + pass.row * p.residual_stride;
+  const In* x = pass.in<In>(p.x, p.x_stride);
+  const In* beside = kResidual ? pass.in<In>(p.residual, p.residual_stride) : x + p.n;
   Raw<In> first[kVectors], second[kVectors];
   QUERN_UNROLL for (int v = 0; v < kVectors; ++v) {
-    const i64 column = pass.column(v), left = pass.left(v);
-    first[v] = load_vector<Reuse::no>(x + column, left);
-    if constexpr (kProduct) second[v] = load_vector<Reuse::no>(x + pass.n + column, left);
-    if constexpr (kResidual) second[v] = load_vector<Reuse::no>(residual + column, left);
+    first[v] = load_vector<Reuse::no>(x + v * kStep, pass.left(v));
+    if constexpr (kProduct || kResidual) second[v] = load_vector<Reuse::no>(beside + v * kStep, pass.left(v));
   }
   Values y;
   QUERN_UNROLL for (int v = 0; v < kVectors; ++v) {
@@ -71,8 +84,8 @@ QUERN_DEVICE Values load_values(const QuantizeParams& p, const Pass& pass) {
 }
 
 QUERN_DEVICE void store_values(void* to, i64 stride, const Pass& pass, const Values& y) {
-  In* row = static_cast<In*>(to) + pass.row * stride;
-  QUERN_UNROLL for (int v = 0; v < kVectors; ++v) store_vector(row + pass.column(v), y.v[v], pass.left(v));
+  In* at = pass.in<In>(to, stride);
+  QUERN_UNROLL for (int v = 0; v < kVectors; ++v) store_vector(at + v * kStep, y.v[v], pass.left(v));
 }
 
 // ---- Norms
@@ -90,7 +103,7 @@ QUERN_DEVICE f32 sum(const Values& y) {
 QUERN_DEVICE f32 sum_of_squares(const Values& y, const Pass& pass, f32 mean) {
   f32 total = 0.0f;
   QUERN_UNROLL for (int v = 0; v < kVectors; ++v) {
-    const i64 left = pass.left(v);
+    const i32 left = pass.left(v);
     QUERN_UNROLL for (int i = 0; i < kElements; ++i) {
       const f32 deviation = y.v[v].x[i] - mean;
       // What lies past the row is 0, and deviates from a mean all the same.
@@ -109,10 +122,11 @@ struct Parameters {
 };
 QUERN_DEVICE Parameters load_parameters(const QuantizeParams& p, const Pass& pass) {
   Parameters parameters;
+  const Weight* weight = static_cast<const Weight*>(p.weight) + pass.column(0);
+  const Bias* bias = static_cast<const Bias*>(p.bias) + pass.column(0);
   QUERN_UNROLL for (int v = 0; v < kVectors; ++v) {
-    const i64 column = pass.column(v), left = pass.left(v);
-    if constexpr (kHasWeight) parameters.weight[v] = load_vector<Reuse::yes>(static_cast<const Weight*>(p.weight) + column, left);
-    if constexpr (kHasBias) parameters.bias[v] = load_vector<Reuse::yes>(static_cast<const Bias*>(p.bias) + column, left);
+    if constexpr (kHasWeight) parameters.weight[v] = load_vector<Reuse::yes>(weight + v * kStep, pass.left(v));
+    if constexpr (kHasBias) parameters.bias[v] = load_vector<Reuse::yes>(bias + v * kStep, pass.left(v));
   }
   return parameters;
 }

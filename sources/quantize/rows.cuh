@@ -23,28 +23,47 @@ QUERN_DEVICE f32 largest_of(f32 largest, const Values& y) {
   return largest;
 }
 
-QUERN_DEVICE void store_codes(const QuantizeParams& p, const Pass& pass, int v, const Vector& y, f32 scale) {
-  Out* row = static_cast<Out*>(p.out) + pass.row * p.out_stride;
-  store_vector(row + pass.column(v), divide(y, divisor_of(scale)), pass.left(v));
+QUERN_DEVICE void store_codes(Out* at, const Pass& pass, int v, const Vector& y, const Divisor& scale) {
+  store_vector(at + v * kStep, divide(y, scale), pass.left(v));
+}
+
+// A thread's vectors lie in as many groups, whose lanes between them hold each vector's largest magnitude in turn: folded
+// together, kSpread neighbours are left with that of vector lane / kSpread, and what follows from it is worked out once.
+QUERN_DEVICE void store_groups(const QuantizeParams& p, const Pass& pass, const Values& y, Out* at) {
+  constexpr int kSpread = kGroupLanes / kVectors;
+  f32 largest[kVectors];
+  QUERN_UNROLL for (int v = 0; v < kVectors; ++v) largest[v] = largest_magnitude(0.0f, y.v[v]);
+  QUERN_UNROLL for (int count = kVectors / 2; count > 0; count /= 2) {
+    const int mask = kSpread * count;
+    const bool upper = (lane() & mask) != 0;
+    QUERN_UNROLL for (int v = 0; v < count; ++v) {
+      const f32 kept = upper ? largest[v + count] : largest[v], given = upper ? largest[v] : largest[v + count];
+      largest[v] = fmax(kept, shuffle_xor(given, mask));
+    }
+  }
+  const f32 scale = scale_of<Out>(join_lanes<kSpread>(largest[0], Largest()), p.power_of_two);
+  const int own = lane() % kGroupLanes / kSpread;
+  if (lane() % kSpread == 0 && pass.left(own) > 0) {
+    const i64 group = pass.column(own) / kGroupColumns;
+    p.scale[pass.row() * p.scale_stride_row + group * p.scale_stride_group] = scale;
+  }
+  const Divisor divisor = divisor_of(scale);
+  QUERN_UNROLL for (int v = 0; v < kVectors; ++v) {
+    const int owner = lane() / kGroupLanes * kGroupLanes + v * kSpread;
+    store_codes(at, pass, v, y.v[v], {shuffle(divisor.high, owner), shuffle(divisor.low, owner)});
+  }
 }
 
 // Stores what a pass has come to. `scale` is the row's or the tensor's, where it is not a group's.
 QUERN_DEVICE void finish(const QuantizeParams& p, const Pass& pass, const Values& y, f32 scale) {
   if (p.dense) store_values(p.dense, p.dense_stride, pass, y);
+  if constexpr (kScale == Scale::none) return;
+  Out* at = pass.in<Out>(p.out, p.out_stride);
   if constexpr (kScale == Scale::group) {
-    f32 largest[kVectors];
-    QUERN_UNROLL for (int v = 0; v < kVectors; ++v) {
-      largest[v] = join_lanes<kGroupLanes>(largest_magnitude(0.0f, y.v[v]), Largest());
-    }
-    QUERN_UNROLL for (int v = 0; v < kVectors; ++v) {
-      const f32 own = scale_of<Out>(largest[v], p.power_of_two);
-      store_codes(p, pass, v, y.v[v], own);
-      if (lane() % kGroupLanes == 0 && pass.left(v) > 0) {
-        p.scale[pass.row * p.scale_stride_row + pass.column(v) / kGroupColumns * p.scale_stride_group] = own;
-      }
-    }
-  } else if constexpr (kScale != Scale::none) {
-    QUERN_UNROLL for (int v = 0; v < kVectors; ++v) store_codes(p, pass, v, y.v[v], scale);
+    store_groups(p, pass, y, at);
+  } else {
+    const Divisor divisor = divisor_of(scale);
+    QUERN_UNROLL for (int v = 0; v < kVectors; ++v) store_codes(at, pass, v, y.v[v], divisor);
   }
 }
 
@@ -52,7 +71,7 @@ QUERN_DEVICE void finish(const QuantizeParams& p, const Pass& pass, const Values
 QUERN_DEVICE f32 row_scale(const QuantizeParams& p, const Pass& pass, f32 largest, Joiner& joiner) {
   if constexpr (kScale == Scale::token) {
     const f32 scale = scale_of<Out>(joiner.team(largest, Largest()), p.power_of_two);
-    if (pass.there && thread_index() % kTeam == 0) p.scale[pass.row * p.scale_stride_row] = scale;
+    if (pass.row() < p.rows && thread_index() % kTeam == 0) p.scale[pass.row() * p.scale_stride_row] = scale;
     return scale;
   } else if constexpr (kScale == Scale::given) {
     return p.scale[0];
@@ -81,8 +100,8 @@ QUERN_DEVICE f32 take_held(const QuantizeParams& p, const Pass& pass, f32 larges
 // Calls f(pass, values) for each pass of a row, the values as they are loaded.
 template <class F>
 QUERN_DEVICE void each_pass(const QuantizeParams& p, i64 row, F&& f) {
-  QUERN_ROLLED for (i64 first = 0; first < p.n; first += kPass) {
-    const Pass pass{row, first, true, p.n};
+  QUERN_ROLLED for (u32 first = 0; first < static_cast<u32>(p.n); first += kPass) {
+    const Pass pass(p, row, first);
     Values y = load_values(p, pass);
     f(pass, y);
   }
@@ -112,7 +131,7 @@ QUERN_DEVICE f32 take_long(const QuantizeParams& p, i64 row, f32 largest, Joiner
     });
     if constexpr (kScale == Scale::find) return fmax(largest, row_largest);
   }
-  const f32 scale = row_scale(p, {row, 0, true, p.n}, row_largest, joiner);
+  const f32 scale = row_scale(p, Pass(p, row, 0), row_largest, joiner);
   each_pass(p, row, [&](const Pass& pass, Values& y) {
     if (kResidual && p.residual_out) store_values(p.residual_out, p.residual_out_stride, pass, y);
     front(pass, y);
@@ -142,13 +161,13 @@ QUERN_DEVICE void quantize_rows(const QuantizeParams& p) {
   QUERN_ROLLED for (i64 first_row = static_cast<i64>(block_index(0)) * kTeams; first_row < p.rows; first_row += step) {
     const i64 row = first_row + (kTeams == 1 ? 0 : thread_index() / kTeam);
     if constexpr (kWhole && kHeld) {
-      largest = take_held(p, {row, 0, row < p.rows, p.n}, largest, joiner);
+      largest = take_held(p, Pass(p, row, 0), largest, joiner);
     } else if constexpr (kWhole) {
       largest = take_long(p, row, largest, joiner);
     } else {
       const i64 stride = static_cast<i64>(block_count(1)) * kPass;
       QUERN_ROLLED for (i64 first = static_cast<i64>(block_index(1)) * kPass; first < p.n; first += stride) {
-        largest = take_held(p, {row, first, row < p.rows, p.n}, largest, joiner);
+        largest = take_held(p, Pass(p, row, static_cast<u32>(first)), largest, joiner);
       }
     }
   }

@@ -79,7 +79,7 @@ QUERN_DEVICE T element_of(u32 bits) {
 
 // The first `count` elements, 0 for the others.
 template <Reuse reuse, class T>
-QUERN_DEVICE Raw<T> load_vector(const T* from, i64 count) {
+QUERN_DEVICE Raw<T> load_vector(const T* from, i32 count) {
   Raw<T> raw{};
   if (count >= kElements) {
     load_words<reuse>(raw.words, from);
@@ -127,7 +127,7 @@ QUERN_DEVICE Raw<T> narrow(const Vector& v) {
 
 // Rounds the first `count` elements and stores them.
 template <class T>
-QUERN_DEVICE void store_vector(T* to, const Vector& v, i64 count) {
+QUERN_DEVICE void store_vector(T* to, const Vector& v, i32 count) {
   const Raw<T> raw = narrow<T>(v);
   if (count >= kElements) {
     store_words(to, raw.words);
