@@ -1,6 +1,7 @@
 // Quantises blocks of 128 rows and 128 columns that share a scale: a block of threads takes one, in registers.
 // SPDX-License-Identifier: Apache-2.0
 #include "common/kernel.cuh"
+#include "common/scale.cuh"
 #include "quantize/params.cuh"
 #include "quantize/scale.cuh"
 #include "quantize/team.cuh"
@@ -25,7 +26,7 @@ QUERN_DEVICE void quantize_block(const QuantizeParams& p, i64 first_row, i64 fir
   }
   f32 largest = 0.0f;
   QUERN_UNROLL for (int v = 0; v < kVectors; ++v) largest = largest_magnitude(largest, widen(raw[v]));
-  const f32 scale = scale_of<Out>(joiner.block(largest, Largest()), p.power_of_two);
+  const f32 scale = scale_for<Out>(joiner.block(largest, Largest()), p.power_of_two);
   const Divisor divisor = divisor_of(scale);
   QUERN_UNROLL for (int v = 0; v < kVectors; ++v) {
     const Vector y = widen(raw[v]);

@@ -3,6 +3,7 @@
 // known of all of it.
 // SPDX-License-Identifier: Apache-2.0
 #include "common/kernel.cuh"
+#include "common/scale.cuh"
 #include "quantize/front.cuh"
 #include "quantize/params.cuh"
 #include "quantize/scale.cuh"
@@ -41,7 +42,7 @@ QUERN_DEVICE void store_groups(const QuantizeParams& p, const Pass& pass, const 
       largest[v] = fmax(kept, shuffle_xor(given, mask));
     }
   }
-  const f32 scale = scale_of<Out>(join_lanes<kSpread>(largest[0], Largest()), p.power_of_two);
+  const f32 scale = scale_for<Out>(join_lanes<kSpread>(largest[0], Largest()), p.power_of_two);
   const int own = lane() % kGroupLanes / kSpread;
   if (lane() % kSpread == 0 && pass.left(own) > 0) {
     const i64 group = pass.column(own) / kGroupColumns;
@@ -70,7 +71,7 @@ QUERN_DEVICE void finish(const QuantizeParams& p, const Pass& pass, const Values
 // The scale of a row, found (the team's first thread writes it down) or given.
 QUERN_DEVICE f32 row_scale(const QuantizeParams& p, const Pass& pass, f32 largest, Joiner& joiner) {
   if constexpr (kScale == Scale::token) {
-    const f32 scale = scale_of<Out>(joiner.team(largest, Largest()), p.power_of_two);
+    const f32 scale = scale_for<Out>(joiner.team(largest, Largest()), p.power_of_two);
     if (pass.row() < p.rows && thread_index() % kTeam == 0) p.scale[pass.row() * p.scale_stride_row] = scale;
     return scale;
   } else if constexpr (kScale == Scale::given) {
@@ -149,7 +150,7 @@ QUERN_DEVICE void find_scale(const QuantizeParams& p, f32 largest, Joiner& joine
   const u32 blocks = static_cast<u32>(block_count(0) * block_count(1));
   if (atomic_add(p.counters, 1u) != blocks - 1) return;
   fence();
-  p.scale[0] = scale_of<Out>(f32_of(load_volatile(p.counters + 1)), p.power_of_two);
+  p.scale[0] = scale_for<Out>(f32_of(load_volatile(p.counters + 1)), p.power_of_two);
   p.counters[0] = 0, p.counters[1] = 0;
 }
 
