@@ -43,8 +43,9 @@ QUERN_DEVICE void store_groups(const QuantizeParams& p, const Pass& pass, const 
     }
   }
   const f32 scale = scale_for<Out>(join_lanes<kSpread>(largest[0], Largest()), p.power_of_two);
-  const int own = lane() % kGroupLanes / kSpread;
-  if (lane() % kSpread == 0 && pass.left(own) > 0) {
+  const int place = lane() % kGroupLanes, own = place / kSpread;
+  // The group begins with the first lane's elements, which may be there where this lane's are not.
+  if (place % kSpread == 0 && pass.left(own) + place * kElements > 0) {
     const i64 group = pass.column(own) / kGroupColumns;
     p.scale[pass.row() * p.scale_stride_row + group * p.scale_stride_group] = scale;
   }

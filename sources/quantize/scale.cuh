@@ -25,12 +25,13 @@ QUERN_DEVICE Divisor divisor_of(f32 scale) {
 }
 
 // y / scale, rounded to nearest once: Brisebarre, Muller and Raina, "Accelerating correctly rounded floating-point division when
-// the divisor is known in advance", 2004. Infinity and NaN stay what they are.
+// the divisor is known in advance", 2004. Where the two parts cancel or are no numbers, the first alone is right.
 QUERN_DEVICE Vector divide(const Vector& y, const Divisor& by) {
   Vector quotient;
   QUERN_UNROLL for (int i = 0; i < kElements; ++i) {
-    const f32 ratio = fma(y.x[i], by.high, y.x[i] * by.low);
-    quotient.x[i] = fabs(y.x[i]) < infinity() ? ratio : y.x[i];
+    const f32 value = y.x[i];
+    const bool ordinary = value != 0.0f && fabs(value) < infinity();
+    quotient.x[i] = ordinary ? fma(value, by.high, value * by.low) : value * by.high;
   }
   return quotient;
 }

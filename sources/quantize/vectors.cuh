@@ -21,6 +21,10 @@ struct Raw {
   u32 words[kElements * sizeof(T) / 4];
 };
 
+struct alignas(8) vec8 {
+  u32 x[2];
+};
+
 enum class Reuse { no, yes };  // whether what is loaded is worth keeping in L1
 
 template <Reuse reuse, int kWords>
@@ -33,8 +37,8 @@ QUERN_DEVICE void load_words(u32 (&to)[kWords], const void* from) {
     }
   } else if constexpr (kAccess >= 8 && kWords % 2 == 0) {
     QUERN_UNROLL for (int i = 0; i < kWords / 2; ++i) {
-      const u64 v = static_cast<const u64*>(from)[i];
-      to[2 * i] = static_cast<u32>(v), to[2 * i + 1] = static_cast<u32>(v >> 32);
+      const vec8 v = static_cast<const vec8*>(from)[i];
+      to[2 * i] = v.x[0], to[2 * i + 1] = v.x[1];
     }
   } else if constexpr (kAccess >= 4) {
     QUERN_UNROLL for (int i = 0; i < kWords; ++i) to[i] = static_cast<const u32*>(from)[i];
@@ -54,7 +58,7 @@ QUERN_DEVICE void store_words(void* to, const u32 (&from)[kWords]) {
     }
   } else if constexpr (kAccess >= 8 && kWords % 2 == 0) {
     QUERN_UNROLL for (int i = 0; i < kWords / 2; ++i) {
-      static_cast<u64*>(to)[i] = from[2 * i] | static_cast<u64>(from[2 * i + 1]) << 32;
+      static_cast<vec8*>(to)[i] = {{from[2 * i], from[2 * i + 1]}};
     }
   } else {  // what is written is aligned to 4 bytes at the least: it is never the second half of a row
     QUERN_UNROLL for (int i = 0; i < kWords; ++i) static_cast<u32*>(to)[i] = from[i];
