@@ -126,7 +126,7 @@ void QuantizeProblem::fill(Random& random) {
   };
   const std::int64_t columns = c_.product() ? 2 * c_.n : c_.n;
   for (std::int64_t r = 0; r < c_.rows; ++r) {
-    const double size = std::ldexp(1.0, random.between(-3, 3));
+    const double size = std::ldexp(1.0, random.between(c_.size_least, c_.size_most));
     // Every third row of odd input has a whole stretch of zeros, every fifth nothing else.
     for (std::int64_t k = 0; k < columns; ++k) {
       double value = size * random.normal();

@@ -66,7 +66,8 @@ struct QuantizeCase {
   int max_sms = 0;
   float eps = 1e-6f;
   double given_scale = 0.37;
-  bool odd_values = false;  // NaN, infinities, zeros, and numbers of every size among the input
+  bool odd_values = false;  // NaN, infinities, zeros, and numbers of many sizes among the input
+  int size_least = -3, size_most = 3;  // a row's numbers are this power of two in size
 
   bool norm() const { return front == QUERN_FRONT_RMSNORM || front == QUERN_FRONT_LAYERNORM; }
   bool product() const { return front >= QUERN_FRONT_SILU_MUL; }
