@@ -22,14 +22,31 @@ constexpr const char* kShapes[] = {
 };
 constexpr std::size_t kFew = 3;
 
-// Every form of the shapes, and merge_state.
+// The ops that have few constants: all that matters of each.
+constexpr const char* kOthers[] = {
+    "merge_state * dtype=f16",
+    "merge_state * dtype=bf16",
+    "merge_state * dtype=f32",
+    "moe_combine * dtype=bf16",
+    "moe_combine * dtype=f32 alignment=4",
+    "moe_combine * dtype=f16 out=f32",
+    "moe_route * stage=finish",
+    "moe_route * stage=route dtype=f32 experts=64",
+    "moe_route * stage=route dtype=bf16 experts=128",
+    "moe_route * stage=route dtype=f32 experts=256",
+    "moe_route * stage=route dtype=bf16 experts=256",
+    "moe_route * stage=route dtype=f16 experts=512",
+    "moe_route * stage=route dtype=f32 experts=1024",
+};
+
+// Every form of the shapes, and the others.
 std::string manifest_of_shapes(std::size_t count) {
   std::string text;
   for (std::size_t i = 0; i < count; ++i) {
     for (const char* form : {"decode", "medium", "large"})
       text += std::string("attention * form=") + form + " " + kShapes[i] + "\n";
   }
-  for (const char* dtype : {"f16", "bf16", "f32"}) text += std::string("merge_state * dtype=") + dtype + "\n";
+  for (const char* other : kOthers) text += std::string(other) + "\n";
   return text;
 }
 
@@ -98,7 +115,7 @@ TEST_P(Targets, TakeEveryTemplate) {
   // All of them for the targets of the machines in use; what sets the others apart is the room they have.
   const std::size_t count = target == "sm_90a" || target == "gfx90a" ? std::size(kShapes) : kFew;
   const std::vector<Warmed> warmed = warm(context.get(), {target}, manifest_of_shapes(count));
-  EXPECT_EQ(warmed.size(), 3 * count + 3);
+  EXPECT_EQ(warmed.size(), 3 * count + std::size(kOthers));
   for (const Warmed& w : warmed) {
     EXPECT_TRUE(w.outcome == QUERN_WARM_HIT || w.outcome == QUERN_WARM_COMPILED) << w.op << " " << w.target << " " << w.spec << "\n"
                                                                                   << w.text;
