@@ -42,32 +42,6 @@ QUERN_DEVICE void store_eight(T* to, const PackedEight<T>& v) {
   }
 }
 
-// The end of a row: the first `count` of eight, zeros behind them.
-template <class T>
-QUERN_DEVICE PackedEight<T> load_some(const T* from, i32 count) {
-  PackedEight<T> r{};
-  QUERN_UNROLL for (int i = 0; i < 8; ++i) {
-    if (i >= count) continue;
-    if constexpr (sizeof(T) == 4) {
-      r.x[i] = bits_of(from[i]);
-    } else {
-      r.x[i / 2] |= static_cast<u32>(from[i].bits) << 16 * (i & 1);
-    }
-  }
-  return r;
-}
-template <class T>
-QUERN_DEVICE void store_some(T* to, const PackedEight<T>& v, i32 count) {
-  QUERN_UNROLL for (int i = 0; i < 8; ++i) {
-    if (i >= count) continue;
-    if constexpr (sizeof(T) == 4) {
-      to[i] = f32_of(v.x[i]);
-    } else {
-      to[i] = T{static_cast<u16>(v.x[i / 2] >> 16 * (i & 1) & 0xffffu)};
-    }
-  }
-}
-
 template <class T>
 QUERN_DEVICE Eight widen(const PackedEight<T>& v) {
   Eight r;
