@@ -16,7 +16,7 @@ namespace quern::ops::moe_combine {
 namespace {
 
 constexpr int kWarps = 8;
-constexpr int kBlocksPerSm = 8;          // as many as there is ever room for
+constexpr int kBlocksPerSm = 3;          // resident at once
 constexpr std::int64_t kColumns = 512;   // of a warp's slice, at a warp of 32
 constexpr std::int64_t kMostColumns = std::int64_t{1} << 30;  // the kernel counts columns in 32 bits
 
@@ -79,7 +79,7 @@ void list(const quern_model& model, const jit::TargetInfo& target, std::vector<j
 struct Problem {
   Shape shape;
   q::MoeCombineParams params;
-  int sms;
+  std::int64_t most_blocks;
 };
 
 Problem read_problem(const quern_moe_combine_args& args, const Runtime& runtime, bool may_lack_data) {
@@ -98,7 +98,10 @@ Problem read_problem(const quern_moe_combine_args& args, const Runtime& runtime,
     expect_aligned(*tensor, name, call.alignment);
   }
 
-  Problem problem{{x.dtype, out.dtype, call.alignment == 16 ? 16 : 4}, {}, call.sms};
+  Problem problem{{x.dtype, out.dtype, call.alignment == 16 ? 16 : 4},
+                  {},
+                  // A block a slice evens out best; where SMs are to be left free, as many as fill the others.
+                  args.max_sms > 0 ? std::int64_t{call.sms} * kBlocksPerSm : INT32_MAX};
   q::MoeCombineParams& p = problem.params;
   if (args.weights != nullptr) {
     const Tensor weights = read(args.weights, "weights", 2, {Dtype::f32}, call.place);
@@ -157,7 +160,7 @@ void run(const Runtime& runtime, const quern_moe_combine_args& args) {
   const std::int64_t slices = p.tokens * ((p.n + columns - 1) / columns);
   jit::Launch launch;
   launch.grid[0] = static_cast<std::uint32_t>(
-      std::clamp<std::int64_t>((slices + kWarps - 1) / kWarps, 1, std::int64_t{problem.sms} * kBlocksPerSm));
+      std::min((slices + kWarps - 1) / kWarps, problem.most_blocks));
   launch.block[0] = kWarps * limits.warp_size;
   launch.programmatic = (args.flags & QUERN_CALL_PROGRAMMATIC) != 0;
   launch.stream = args.stream;
