@@ -73,9 +73,9 @@ QUERN_DEVICE Scorer scorer_of(bool is_sigmoid, const f32 (&logits)[kEach]) {
 }
 
 // Takes the experts of all but the best groups out of the running. 2^group_shift lanes find the two largest keys of a group,
-// each from a run of it, beginning at different places for the sake of the banks of shared memory.
+// each from a run of it, beginning at different places for the sake of the banks of shared memory. Whoever calls this again has a
+// barrier of the warp in between.
 QUERN_DEVICE void limit_to_groups(const MoeRouteParams& p, u32* shared_keys, u32 (&keys)[kEach]) {
-  sync_warp();  // whoever still reads the token before
   QUERN_UNROLL for (int i = 0; i < kEach; i += 4) {
     if constexpr (kEach % 4 == 0) {
       store16(shared_keys + lane() * kEach + i, {{keys[i], keys[i + 1], keys[i + 2], keys[i + 3]}});

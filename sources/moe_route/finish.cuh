@@ -31,7 +31,6 @@ QUERN_DEVICE void finish(const MoeRouteParams& p) {
     }
     QUERN_UNROLL for (int c = 0; c < 4; ++c) atomic_add(next_row + column * 4 + c, sum[c]);
   }
-  sync_block();
   const i32 begin = block_index(0) * p.chunk;
   place_choices(p, begin, begin + p.chunk < p.tokens ? begin + p.chunk : p.tokens, next_row, chosen_by);
 }

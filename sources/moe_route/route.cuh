@@ -58,7 +58,6 @@ QUERN_DEVICE void begin_experts(const MoeRouteParams& p, const u32* count, u32* 
     // Where every place for an expert is taken, the end has none of its own.
     if (begin + kOwn == kCapacity && p.local_experts == kCapacity && p.offsets) p.offsets[kCapacity] = static_cast<i32>(row);
   }
-  sync_block();
 }
 
 QUERN_DEVICE void route(const MoeRouteParams& p, u32* count) {
