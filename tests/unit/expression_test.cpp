@@ -1,0 +1,325 @@
+// Pointwise expressions: what they mean, their one canonical text, what is refused and in which words.
+// SPDX-License-Identifier: Apache-2.0
+#include "sources/expression/expression.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <random>
+#include <set>
+#include <thread>
+
+#include "jit/error.h"
+#include "sources/expression/tree.h"
+
+namespace quern::ops::expression {
+namespace {
+
+struct Reading {
+  const char* text;
+  const char* canonical;
+  const char* code;
+};
+
+TEST(Expression, HasOneCanonicalTextAndItsCode) {
+  const Reading readings[] = {
+      {"acc", "acc", "acc"},
+      {" silu( acc + col0 )\t*\n row1 ", "silu(acc+col0)*row1", "(silu((acc + x0)) * x1)"},
+      {"((acc))", "acc", "acc"},
+      {"acc-row0-row1", "acc-row0-row1", "((acc - x0) - x1)"},
+      {"acc-(row0-row1)", "acc-(row0-row1)", "(acc - (x0 - x1))"},
+      {"acc+(row0+row1)", "acc+(row0+row1)", "(acc + (x0 + x1))"},
+      {"(acc*row0)/row1", "acc*row0/row1", "((acc * x0) / x1)"},
+      {"acc*(row0+1)", "acc*(row0+1)", "(acc * (x0 + 1.0f))"},
+      {"-acc*2", "-acc*2", "((-acc) * 2.0f)"},
+      {"-(acc*2)", "-(acc*2)", "(-(acc * 2.0f))"},
+      {"- - acc", "--acc", "(-(-acc))"},
+      {"acc - -1", "acc--1", "(acc - (-1.0f))"},
+      {"gate*up", "gate*up", "(gate * up)"},
+      {"tensor7+scalar7", "tensor7+scalar7", "(x7 + s7)"},
+      {"acc*0.10", "acc*0.1", "(acc * 0.1f)"},
+      {"acc*.5", "acc*0.5", "(acc * 0.5f)"},
+      {"acc*2.", "acc*2", "(acc * 2.0f)"},
+      {"acc*1E+03", "acc*1000", "(acc * 1000.0f)"},
+      {"acc*1e-3", "acc*0.001", "(acc * 0.001f)"},
+      {"acc*1e30", "acc*1e30", "(acc * 1e30f)"},
+      {"acc*1e-30", "acc*1e-30", "(acc * 1e-30f)"},
+      {"acc*16777217", "acc*16777216", "(acc * 16777216.0f)"},
+      {"acc*1e-45", "acc*1e-45", "(acc * 1e-45f)"},
+      {"select(acc<0, acc, 0)", "select(acc<0,acc,0)", "((acc < 0.0f) ? acc : 0.0f)"},
+      {"select(!(acc<0) && (acc>1||acc!=2), 1, 2)", "select(!(acc<0)&&(acc>1||acc!=2),1,2)",
+       "(((!(acc < 0.0f)) && ((acc > 1.0f) || (acc != 2.0f))) ? 1.0f : 2.0f)"},
+      {"select(acc<0 || acc>1 && acc!=2, 1, 2)", "select(acc<0||acc>1&&acc!=2,1,2)",
+       "(((acc < 0.0f) || ((acc > 1.0f) && (acc != 2.0f))) ? 1.0f : 2.0f)"},
+      {"clamp(acc, -448, 448)", "clamp(acc,-448,448)", "clamp(acc, (-448.0f), 448.0f)"},
+      {"gelu_tanh(min(max(pow(acc,2),rsqrt(row3)),erf(col2)))", "gelu_tanh(min(max(pow(acc,2),rsqrt(row3)),erf(col2)))",
+       "gelu_tanh(min(max(pow(acc, 2.0f), rsqrt(x3)), erf(x2)))"},
+  };
+  for (const Reading& reading : readings) {
+    SCOPED_TRACE(reading.text);
+    const quern_expression& made = intern(reading.text);
+    EXPECT_EQ(made.text, reading.canonical);
+    EXPECT_EQ(made.code, reading.code);
+    EXPECT_EQ(&intern(made.text), &made);
+    EXPECT_EQ(&interned(made.number), &made);
+  }
+}
+
+TEST(Expression, TellsWhatItReads) {
+  const quern_expression& made = intern("acc*row1 + tensor3*scalar0 - col7*scalar5");
+  using enum OperandKind;
+  const std::array<OperandKind, 8> kinds = {unused, row, unused, tensor, unused, unused, unused, column};
+  EXPECT_EQ(made.operands, kinds);
+  EXPECT_EQ(made.scalars, 0b100001U);
+  EXPECT_EQ(made.leaves, std::uint32_t{leaf_acc});
+  EXPECT_EQ(intern("gate*up").leaves, std::uint32_t{leaf_gate | leaf_up});
+  EXPECT_EQ(intern("row0").leaves, 0U);
+}
+
+struct Refused {
+  std::string text;
+  std::vector<const char*> named;  // all of them stand in the error
+};
+
+void expect_refused(const Refused& refused) {
+  SCOPED_TRACE(refused.text);
+  try {
+    intern(refused.text);
+    ADD_FAILURE() << "it was taken";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.status(), QUERN_INVALID);
+    EXPECT_LT(error.text().size(), 1000U);
+    for (const char* named : refused.named) {
+      EXPECT_NE(error.text().find(named), std::string::npos) << named << "\n" << error.text();
+    }
+  }
+}
+
+std::string repeated(const std::string& part, int times) {
+  std::string text;
+  for (int i = 0; i < times; ++i) text += part;
+  return text;
+}
+
+TEST(Expression, IsRefusedWithThePlaceAndWhatIsAllowed) {
+  const Refused all[] = {
+      {"", {"byte 0: the text ends here", "acc, gate, up", "row0 to row7"}},
+      {"   ", {"byte 3: the text ends here"}},
+      {"acc +", {"byte 5: the text ends here", "a number, acc"}},
+      {"acc acc", {"byte 4: found \"acc\"", "an operator or the end"}},
+      {"acc)", {"byte 3: found \")\"", "an operator or the end"}},
+      {"(acc", {"byte 4: the text ends here", "an operator or )"}},
+      {"(acc,1)", {"byte 4: found \",\"", "an operator or )"}},
+      {"* acc", {"byte 0: found \"*\"", "a number, acc"}},
+      {"+acc", {"byte 0: found \"+\""}},
+      {"acc @ 2", {"byte 4: \"@\" means nothing", "+ - * /"}},
+      {"acc = 2", {"byte 4: \"=\" means nothing"}},
+      {"acc & acc", {"byte 4: \"&\" means nothing", "&&"}},
+      {"acc \x07", {"byte 4: \"\\x07\" means nothing"}},
+      {"acc*\xc3\xa9", {"byte 4: \"\\xc3\" means nothing"}},
+      {std::string("acc\0+1", 6), {"byte 3: \"\\x00\" means nothing"}},
+      {"foo(acc)", {"byte 0: there is no \"foo\"", "gelu_tanh", "select"}},
+      {"acc+row", {"byte 4: there is no \"row\"", "row0 to row7"}},
+      {"acc+row8", {"byte 4: there is no \"row8\"", "row0 to row7"}},
+      {"acc+row10", {"there is no \"row10\""}},
+      {"acc+scalar8", {"there is no \"scalar8\"", "scalar0 to scalar7"}},
+      {"acc+Tensor0", {"there is no \"Tensor0\""}},
+      {"acc+" + repeated("x", 3000), {"there is no \"xxxx", "...\""}},
+      {"silu acc", {"byte 5: found \"acc\"", "( (silu takes 1 argument)"}},
+      {"silu", {"byte 4: the text ends here", "silu takes 1 argument"}},
+      {"silu()", {"byte 5: found \")\"", "a number, acc"}},
+      {"min(acc)", {"byte 7: found \")\"", "a comma (min takes 2 arguments)"}},
+      {"min(acc,1,2)", {"byte 9: found \",\"", "an operator or ) (min takes 2 arguments)"}},
+      {"exp(acc", {"byte 7: the text ends here", "exp takes 1 argument"}},
+      {"acc(1)", {"byte 3: found \"(\"", "an operator or the end"}},
+      {"acc<1", {"byte 0: \"acc<1\" is a truth value", "select(condition, x, y)"}},
+      {"(acc<1)+2", {"byte 0: \"(acc<1)\" is a truth value", "\"+\" takes numbers"}},
+      {"acc<1<2", {"byte 0: \"acc<1\" is a truth value", "\"<\" takes numbers"}},
+      {"select(acc<1==acc<2,1,2)", {"byte 7: \"acc<1\" is a truth value", "\"==\" takes numbers"}},
+      {"acc*!acc", {"byte 5: \"acc\" is a number", "\"!\" takes truth values"}},
+      {"select(acc && acc>1, 1, 2)", {"byte 7: \"acc\" is a number", "\"&&\" takes truth values"}},
+      {"select(acc>1 || acc, 1, 2)", {"byte 16: \"acc\" is a number", "\"||\" takes truth values"}},
+      {"select(acc, 1, 2)", {"byte 7: \"acc\" is a number", "the first argument of select"}},
+      {"select(acc<1, acc<2, 2)", {"byte 14: \"acc<2\" is a truth value", "\"select\" takes numbers"}},
+      {"exp(acc<1)", {"byte 4: \"acc<1\" is a truth value", "\"exp\" takes numbers"}},
+      {"-(acc<1)", {"byte 1: \"(acc<1)\" is a truth value", "\"-\" takes numbers"}},
+      {"row0 + acc*col0", {"byte 11: \"col0\" and \"row0\" are the same operand, number 0"}},
+      {"1+2", {"\"1+2\" is a constant", "acc, gate, up"}},
+      {"acc*1f", {"byte 5: \"f\" right after the number \"1\""}},
+      {"acc*1.5.2", {"byte 7: \".\" right after the number \"1.5\""}},
+      {"acc*1e", {"byte 4: the number \"1e\" has no digits in its exponent"}},
+      {"acc*1e+", {"byte 4: the number \"1e+\" has no digits"}},
+      {"acc*0x10", {"byte 5: \"x\" right after the number \"0\""}},
+      {"acc*1e39", {"byte 4: the number \"1e39\" is beyond f32", "3.4028235e38"}},
+      {"acc*1e-60", {"byte 4: the number \"1e-60\" is beyond f32", "1e-45"}},
+      {"acc*.", {"byte 4: \".\" means nothing"}},
+      {"acc*inf", {"there is no \"inf\""}},
+      {repeated("(", 101) + "acc" + repeated(")", 101), {"byte 100: nested more than 100 deep"}},
+      {repeated("-", 200) + "acc", {"nested more than 100 deep"}},
+      {repeated("exp(", 100) + "acc" + repeated(")", 100), {"nested more than 100 deep"}},
+      {"acc" + repeated("+1", 100), {"byte 0: nested more than 100 deep"}},
+      {"acc+" + repeated("(", 4000), {"nested more than 100 deep"}},
+      {std::string(4097, ' '), {"4097 bytes", "4096"}},
+  };
+  for (const Refused& refused : all) expect_refused(refused);
+}
+
+// 1 + 2 + 2 + ... leaves in a balanced tree.
+std::string balanced(int levels, const std::string& leaf) {
+  return levels == 0 ? leaf : "(" + balanced(levels - 1, leaf) + ")+(" + balanced(levels - 1, leaf) + ")";
+}
+
+TEST(Expression, IsTakenUpToItsLimits) {
+  EXPECT_EQ(intern("acc" + repeated("+1", 99)).text, "acc" + repeated("+1", 99));
+  EXPECT_EQ(intern(repeated("exp(", 99) + "acc" + repeated(")", 99)).code.substr(0, 8), "exp(exp(");
+  EXPECT_EQ(intern(repeated("(", 99) + "acc" + repeated(")", 99)).text, "acc");
+  EXPECT_EQ(intern(std::string(4093, ' ') + "acc").text, "acc");
+  EXPECT_NO_THROW(intern(balanced(8, "acc")));  // 511 nodes
+  expect_refused({balanced(9, "1"), {"more than 512 numbers, leaves, operators and functions"}});
+  // Numbers whose shortest form is longer than what was written.
+  const std::string half = "gelu_tanh(gelu_tanh(12345678e9))" + repeated("*gelu_tanh(gelu_tanh(12345678e9))", 27) +
+                           repeated("*gelu_tanh(12345678e9)", 46);
+  const std::string growing = half + "*(acc*" + half + ")";
+  EXPECT_LE(growing.size(), 4096U);
+  expect_refused({growing, {"bytes in its canonical form; at most 4096"}});
+}
+
+TEST(Expression, NumbersThatWereNeverGivenAreAnInternalError) {
+  try {
+    interned(0xffffffffU);
+    ADD_FAILURE() << "it was found";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.status(), QUERN_INTERNAL);
+  }
+}
+
+// A random formula with needless brackets and spaces. The seed is printed by whoever fails.
+class Writer {
+ public:
+  explicit Writer(std::uint32_t seed) : random_(seed) {}
+
+  std::string number(int depth) {
+    if (depth == 0 || one_in(5)) return space(leaf());
+    switch (below(6)) {
+      case 0:
+        return space("-" + enclosed(number(depth - 1)));
+      case 1: {
+        const Function& function = kFunctions[below(kFunctions.size())];
+        std::string text = std::string(function.name) + space("(");
+        for (std::size_t i = 0; i < function.arguments; ++i) {
+          text += i > 0 ? "," : "";
+          text += function.name == kSelect && i == 0 ? truth(depth - 1) : number(depth - 1);
+        }
+        return space(text + ")");
+      }
+      default: {
+        const char* const operators[] = {"+", "-", "*", "/"};
+        return maybe(number(depth - 1)) + operators[below(4)] + maybe(number(depth - 1));
+      }
+    }
+  }
+
+ private:
+  std::string truth(int depth) {
+    if (depth <= 0 || one_in(2)) {
+      const char* const operators[] = {"<", "<=", ">", ">=", "==", "!="};
+      return enclosed(number(depth > 0 ? depth - 1 : 0) + operators[below(6)] + number(0));
+    }
+    if (one_in(3)) return space("!" + enclosed(truth(depth - 1)));
+    return maybe(truth(depth - 1)) + (one_in(2) ? "&&" : "||") + maybe(truth(depth - 1));
+  }
+  std::string leaf() {
+    switch (below(6)) {
+      case 0: {
+        const float value = std::bit_cast<float>(below(0x7f800000));
+        char text[32];
+        std::snprintf(text, sizeof(text), "%.*g", static_cast<int>(9 + below(4)), static_cast<double>(value));
+        return std::strtof(text, nullptr) > 3e38F || value < 1e-38F ? "1" : text;
+      }
+      case 1:
+        return std::to_string(below(100));
+      case 2:
+        return "scalar" + std::to_string(below(8));
+      case 3: {
+        const std::uint32_t index = below(8);  // of one kind for good
+        return std::string(kOperandKinds[index % 3].name) + std::to_string(index);
+      }
+      default:
+        return std::string(kResults[below(3)].name);
+    }
+  }
+  std::uint32_t below(std::size_t n) { return static_cast<std::uint32_t>(random_() % n); }
+  bool one_in(std::uint32_t n) { return below(n) == 0; }
+  std::string space(const std::string& text) { return one_in(4) ? " " + text + "\t" : text; }
+  std::string enclosed(const std::string& text) { return "(" + text + ")"; }
+  std::string maybe(const std::string& text) { return one_in(2) ? enclosed(text) : text; }
+
+  std::mt19937 random_;
+};
+
+TEST(Expression, CanonicalTextReadsAsTheSameTree) {
+  int taken = 0;
+  for (std::uint32_t seed = 0; seed < 20000; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    const std::string text = Writer(seed).number(static_cast<int>(seed % 7));
+    if (text.size() > kMostBytes) continue;
+    const Tree tree = parse(text);
+    const std::string once = canonical(tree);
+    const Tree again = parse(once);
+    ASSERT_EQ(canonical(again), once) << text;
+    ASSERT_EQ(code(again), code(tree)) << text;
+    ASSERT_EQ(again.nodes.size(), tree.nodes.size()) << text;
+    ASSERT_EQ(once.find_first_of(" \t"), std::string::npos);
+    ++taken;
+  }
+  EXPECT_GT(taken, 15000);
+}
+
+// Bytes at random and texts cut and spliced: taken or refused with QUERN_INVALID, nothing else.
+TEST(Expression, SurvivesAnyBytes) {
+  std::mt19937 random(1);
+  const std::string alphabet = "acgtuprowelnsx0123456789.e+-*/<>=!&|(), \n\x01\xff";
+  int taken = 0;
+  for (std::uint32_t round = 0; round < 50000; ++round) {
+    std::string text;
+    if (round % 2 == 0) {
+      text = Writer(round).number(4);
+      for (std::uint64_t edits = 1 + random() % 3; edits > 0 && !text.empty(); --edits) {
+        text[random() % text.size()] = alphabet[random() % alphabet.size()];
+        if (random() % 4 == 0) text.resize(random() % (text.size() + 1));
+      }
+    } else {
+      for (std::uint64_t length = random() % 40; length > 0; --length) text += alphabet[random() % alphabet.size()];
+    }
+    try {
+      parse(text);
+      ++taken;
+    } catch (const Error& error) {
+      ASSERT_EQ(error.status(), QUERN_INVALID) << text;
+      ASSERT_TRUE(error.text().starts_with("expression")) << error.text();
+    }
+  }
+  EXPECT_GT(taken, 100);
+}
+
+TEST(Expression, IsInternedOnceByThreadsAtOnce) {
+  constexpr int kThreads = 4, kFormulas = 300;  // beyond the first segments of the table
+  std::vector<std::vector<const quern_expression*>> seen(kThreads);
+  std::vector<std::thread> threads;
+  for (auto& mine : seen) {
+    threads.emplace_back([&mine] {
+      for (int i = 0; i < kFormulas; ++i) {
+        const quern_expression& made = intern("acc * " + std::to_string(i) + " + 0.125");
+        mine.push_back(&made);
+        if (&interned(made.number) != &made) mine.push_back(nullptr);
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (const auto& mine : seen) EXPECT_EQ(mine, seen[0]);
+  EXPECT_EQ(std::set(seen[0].begin(), seen[0].end()).size(), std::size_t{kFormulas});
+  EXPECT_EQ(seen[0].size(), std::size_t{kFormulas});
+}
+
+}  // namespace
+}  // namespace quern::ops::expression
