@@ -307,7 +307,9 @@ def write(header: Header) -> str:
             missing = {f"quern_{op[1]}{call}" for call in ("", "_workspace", "_prepare")} - header.functions.keys()
             if missing:
                 raise HeaderError(f"{name} is there without {', '.join(sorted(missing))}")
-            flags = f"quern_{op[1]}_flags"
+            # The enum that the struct's own text names: ops of a kind may share one.
+            named = set(re.findall(r"enum (quern_\w+_flags)", kind.text)) - {"quern_call_flags"}
+            flags = min(named, default=f"quern_{op[1]}_flags")
             lines += [f'    "{op[1]}": Op({name}, {flags if flags in enums else None}, {kind.text!r}),']
     lines += ["}", ""]
     return "\n".join(lines)
