@@ -8,12 +8,8 @@
 namespace quern::capi {
 namespace {
 
-// Every struct begins with two 32-bit fields; none comes near the upper bound.
-constexpr std::uint32_t kSmallest = 8;
-constexpr std::uint32_t kLargest = 65'536;
-
 std::int32_t report(quern_error* error, std::int32_t status, std::int64_t native, std::string_view text) noexcept {
-  if (error == nullptr || error->size < kSmallest || error->size > kLargest) return status;
+  if (error == nullptr || error->size < ops::kSmallestStruct || error->size > ops::kLargestStruct) return status;
   error->status = status;
   if (error->size >= offsetof(quern_error, native) + sizeof(error->native)) error->native = native;
   if (error->size > offsetof(quern_error, text)) {
@@ -52,8 +48,6 @@ void copy_text(std::string_view text, char* buffer, std::size_t size) noexcept {
   buffer[length] = '\0';
 }
 
-void fail_null(const char* name) { throw Error(QUERN_INVALID, std::string(name) + " is NULL"); }
-
 void check_flags(const char* field, std::uint32_t given, std::uint32_t known) {
   if ((given & ~known) == 0) return;
   constexpr char kDigits[] = "0123456789abcdef";
@@ -66,21 +60,6 @@ void check_flags(const char* field, std::uint32_t given, std::uint32_t known) {
   };
   throw Error(QUERN_INVALID,
               std::string(field) + " has unknown bits " + hex(given & ~known) + "; known are " + hex(known));
-}
-
-void check_size(const char* name, const void* given, std::uint32_t size, std::size_t ours) {
-  if (size < kSmallest || size > kLargest) {
-    throw Error(QUERN_INVALID, std::string(name) + ".size is " + std::to_string(size) + "; set it to sizeof(" + name +
-                                   "), which is " + std::to_string(ours) + " in this version");
-  }
-  const auto* const bytes = static_cast<const unsigned char*>(given);
-  for (std::size_t i = ours; i < size; ++i) {
-    if (bytes[i] != 0) {
-      throw Error(QUERN_INVALID, std::string(name) + ".size is " + std::to_string(size) + " and byte " +
-                                     std::to_string(i) + " is not zero; this version of quern knows the first " +
-                                     std::to_string(ours) + " bytes, so a newer field is set that it cannot honour");
-    }
-  }
 }
 
 }  // namespace quern::capi

@@ -11,6 +11,7 @@
 
 #include "capi/quern.h"
 #include "jit/error.h"
+#include "sources/args.h"
 
 namespace quern::capi {
 
@@ -32,44 +33,12 @@ std::int32_t guarded(quern_error* error, F&& call) noexcept {
 // Copies into a fixed buffer with its NUL, cut at a whole UTF-8 character when it is too long.
 void copy_text(std::string_view text, char* buffer, std::size_t size) noexcept;
 
-// Throws Error(QUERN_INVALID): "NAME is NULL".
-[[noreturn]] void fail_null(const char* name);
-
 // Throws Error(QUERN_INVALID) naming the bits that are not among `known`.
 void check_flags(const char* field, std::uint32_t given, std::uint32_t known);
 
-// For a size that is not ours: throws Error(QUERN_INVALID) when it is absurd, or when a byte that we do not know is not
-// zero.
-void check_size(const char* name, const void* given, std::uint32_t size, std::size_t ours);
-
-// A struct that the caller passes in. One of our own size is used in place; otherwise what there is of it is copied and
-// followed by zeros.
-template <class T>
-class In {
- public:
-  In(const T* given, const char* name) : used_(given) {
-    if (given == nullptr) fail_null(name);
-    if (given->size != sizeof(T)) [[unlikely]]
-      adapt(name);
-  }
-  In(const In&) = delete;
-  In& operator=(const In&) = delete;
-  const T& operator*() const { return *used_; }
-  const T* operator->() const { return used_; }
-
- private:
-  void adapt(const char* name) {
-    const std::uint32_t size = used_->size;
-    check_size(name, used_, size, sizeof(T));
-    const std::size_t known = std::min<std::size_t>(size, sizeof(T));
-    std::memcpy(copy_, used_, known);
-    std::memset(copy_ + known, 0, sizeof(T) - known);
-    used_ = reinterpret_cast<const T*>(copy_);
-  }
-
-  const T* used_;
-  alignas(T) unsigned char copy_[sizeof(T)];  // written only when the size is not ours
-};
+using ops::check_size;
+using ops::fail_null;
+using ops::In;
 
 // A struct that the caller has filled in, its own size left in it. Checked on construction, written at the very end.
 template <class T>

@@ -53,6 +53,11 @@ std::int64_t ConstantReader::integer(const char* name, std::int64_t least, std::
   return value;
 }
 
+std::string_view ConstantReader::text(const char* name, std::string_view missing) {
+  const std::string* given = find(name);
+  return given != nullptr ? std::string_view(*given) : missing;
+}
+
 void ConstantReader::finish() const {
   for (std::size_t i = 0; i < constants_.size(); ++i) {
     if (!asked_[i]) refuse("there is no constant \"" + constants_[i].name + "\"");

@@ -27,6 +27,9 @@ class ConstantReader {
   std::int64_t integer(const char* name, std::int64_t least, std::int64_t most, std::int64_t step,
                        std::optional<std::int64_t> missing = {});
 
+  // Any text; `missing` where the constant is not given.
+  std::string_view text(const char* name, std::string_view missing);
+
   void finish() const;
 
  private:

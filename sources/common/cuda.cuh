@@ -72,6 +72,10 @@ template <class T>
 QUERN_DEVICE T atomic_max(T* p, T v) {
   return atomicMax(p, v);
 }
+template <class T>
+QUERN_DEVICE T atomic_or(T* p, T v) {
+  return atomicOr(p, v);
+}
 QUERN_DEVICE void fence() { __threadfence(); }
 
 // ---- Asynchronous copies
@@ -218,7 +222,8 @@ struct NativeFp8<e5m2> {
 };
 #endif
 
-// ---- Tile: two m16n8k16 side by side
+// ---- Tile: two products of 16 x 8 side by side. A row of an operand's step is 32 bytes whatever the type, so one ldmatrix
+// serves all of them
 struct Accumulator {
   f32 x[8];
 };
@@ -235,33 +240,56 @@ QUERN_DEVICE constexpr int held_row(int i) { return (i >> 1) & 1; }
 QUERN_DEVICE constexpr int row_of(int lane, int held) { return (lane >> 2) + 8 * held; }
 QUERN_DEVICE constexpr int column_of(int lane, int i) { return ((lane & 3) << 1) + (i & 1) + ((i >> 2) << 3); }
 
+QUERN_DEVICE void load_matrices(u32* x, const void* row) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
+               : "=r"(x[0]), "=r"(x[1]), "=r"(x[2]), "=r"(x[3])
+               : "r"(shared_address(row)));
+}
+QUERN_DEVICE void load_matrices_transposed(u32* x, const void* row) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
+               : "=r"(x[0]), "=r"(x[1]), "=r"(x[2]), "=r"(x[3])
+               : "r"(shared_address(row)));
+}
 template <class T>
 QUERN_DEVICE OperandA<T> load_a(const T* tile, int pitch) {
   const int l = lane();
   OperandA<T> r;
-  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
-               : "=r"(r.x[0]), "=r"(r.x[1]), "=r"(r.x[2]), "=r"(r.x[3])
-               : "r"(shared_address(tile + (l & 15) * pitch + (l >> 4) * 8)));
+  load_matrices(r.x, tile + (l & 15) * pitch + (l >> 4) * (16 / sizeof(T)));
   return r;
 }
 template <class T>
 QUERN_DEVICE OperandB<T> load_b(const T* tile, int pitch) {
   const int l = lane();
   OperandB<T> r;
-  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
-               : "=r"(r.x[0]), "=r"(r.x[1]), "=r"(r.x[2]), "=r"(r.x[3])
-               : "r"(shared_address(tile + ((l & 7) + ((l >> 4) << 3)) * pitch + ((l >> 3) & 1) * 8)));
+  load_matrices(r.x, tile + ((l & 7) + ((l >> 4) << 3)) * pitch + ((l >> 3) & 1) * (16 / sizeof(T)));
+  return r;
+}
+template <class T>
+QUERN_DEVICE OperandA<T> load_a_transposed(const T* tile, int pitch) {
+  const int l = lane();
+  OperandA<T> r;
+  if constexpr (sizeof(T) == 4) {
+    QUERN_UNROLL for (int i = 0; i < 4; ++i) r.x[i] = bits_of(tile[((l & 3) + 4 * (i >> 1)) * pitch + (l >> 2) + 8 * (i & 1)]);
+  } else {
+    load_matrices_transposed(r.x, tile + ((l & 7) + ((l >> 4) << 3)) * pitch + ((l >> 3) & 1) * 8);
+  }
   return r;
 }
 template <class T>
 QUERN_DEVICE OperandB<T> load_b_transposed(const T* tile, int pitch) {
   const int l = lane();
   OperandB<T> r;
-  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
-               : "=r"(r.x[0]), "=r"(r.x[1]), "=r"(r.x[2]), "=r"(r.x[3])
-               : "r"(shared_address(tile + (l & 15) * pitch + (l >> 4) * 8)));
+  if constexpr (sizeof(T) == 4) {
+    QUERN_UNROLL for (int i = 0; i < 4; ++i) r.x[i] = bits_of(tile[((l & 3) + 4 * (i & 1)) * pitch + (l >> 2) + 8 * (i >> 1)]);
+  } else {
+    load_matrices_transposed(r.x, tile + (l & 15) * pitch + (l >> 4) * 8);
+  }
   return r;
 }
+QUERN_DEVICE const OperandA<f16>& multiplicand(const OperandA<f16>& a) { return a; }
+QUERN_DEVICE const OperandB<f16>& multiplicand(const OperandB<f16>& b) { return b; }
+QUERN_DEVICE const OperandA<bf16>& multiplicand(const OperandA<bf16>& a) { return a; }
+QUERN_DEVICE const OperandB<bf16>& multiplicand(const OperandB<bf16>& b) { return b; }
 template <class T>
 QUERN_DEVICE void mma(Accumulator& c, const OperandA<T>& a, const OperandB<T>& b) {
   Float16<T>::mma(c.x, a.x, b.x);
@@ -271,6 +299,102 @@ template <class T>
 QUERN_DEVICE OperandA<T> to_operand(const Accumulator& c) {
   return {{pack<T>(c.x[0], c.x[1]), pack<T>(c.x[2], c.x[3]), pack<T>(c.x[4], c.x[5]), pack<T>(c.x[6], c.x[7])}};
 }
+
+// f32, rounded to TF32.
+template <class Operand>
+QUERN_DEVICE Operand round_to_tf32(const Operand& o) {
+  Operand r;
+  QUERN_UNROLL for (int i = 0; i < 4; ++i) asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(r.x[i]) : "f"(f32_of(o.x[i])));
+  return r;
+}
+QUERN_DEVICE OperandA<f32> multiplicand(const OperandA<f32>& a) { return round_to_tf32(a); }
+QUERN_DEVICE OperandB<f32> multiplicand(const OperandB<f32>& b) { return round_to_tf32(b); }
+QUERN_DEVICE void mma(Accumulator& c, const OperandA<f32>& a, const OperandB<f32>& b) {
+  QUERN_UNROLL for (int half = 0; half < 2; ++half) {
+    f32* d = c.x + 4 * half;
+    asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+        : "r"(a.x[0]), "r"(a.x[1]), "r"(a.x[2]), "r"(a.x[3]), "r"(b.x[2 * half]), "r"(b.x[2 * half + 1]));
+  }
+}
+
+// 8 bits. sm_89 and those from sm_100 on multiply them; sm_90 does so by way of f16 even if asked (only its warpgroup products
+// are native), and those before do not at all: there they are widened once, by whoever loads them, and not in every product.
+#if __CUDA_ARCH__ == 890 || __CUDA_ARCH__ >= 1000
+template <class T>
+QUERN_DEVICE const OperandA<T>& multiplicand(const OperandA<T>& a) { return a; }
+template <class T>
+QUERN_DEVICE const OperandB<T>& multiplicand(const OperandB<T>& b) { return b; }
+#define QUERN_FP8_MMA(A, B)                                                                                      \
+  QUERN_DEVICE void mma(Accumulator& c, const OperandA<A>& a, const OperandB<B>& b) {                            \
+    QUERN_UNROLL for (int half = 0; half < 2; ++half) {                                                          \
+      f32* d = c.x + 4 * half;                                                                                   \
+      asm("mma.sync.aligned.m16n8k32.row.col.f32." #A "." #B                                                     \
+          ".f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"                                           \
+          : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])                                                       \
+          : "r"(a.x[0]), "r"(a.x[1]), "r"(a.x[2]), "r"(a.x[3]), "r"(b.x[2 * half]), "r"(b.x[2 * half + 1]));     \
+    }                                                                                                            \
+  }
+QUERN_FP8_MMA(e4m3, e4m3)
+QUERN_FP8_MMA(e4m3, e5m2)
+QUERN_FP8_MMA(e5m2, e4m3)
+QUERN_FP8_MMA(e5m2, e5m2)
+#undef QUERN_FP8_MMA
+#else
+// Four codes to two pairs of f16, exactly.
+template <class T>
+QUERN_DEVICE void widen_four(u32 codes, u32& low, u32& high);
+#if __CUDA_ARCH__ >= 890
+template <class T>
+QUERN_DEVICE void widen_four(u32 codes, u32& low, u32& high) {
+  low = NativeFp8<T>::decode(static_cast<u16>(codes & 0xffffu));
+  high = NativeFp8<T>::decode(static_cast<u16>(codes >> 16));
+}
+#else
+template <>
+QUERN_DEVICE void widen_four<e5m2>(u32 codes, u32& low, u32& high) {  // the upper byte of an f16
+  low = __byte_perm(codes, 0, 0x1404);
+  high = __byte_perm(codes, 0, 0x3424);
+}
+QUERN_DEVICE u32 widen_two_e4m3(u32 codes) {  // each in the upper byte of its half
+  // One bit to the right the code is an f16 with an exponent too small by 8; 480, which no finite code makes, is NaN.
+  u32 v, is_nan;
+  const u32 small = (codes & 0x80008000u) | (codes & 0x7f007f00u) >> 1;
+  asm("mul.f16x2 %0, %1, %2;" : "=r"(v) : "r"(small), "r"(0x5c005c00u));
+  asm("{ .reg .b32 m;\n abs.f16x2 m, %1;\n set.eq.u32.f16x2 %0, m, %2; }" : "=r"(is_nan) : "r"(v), "r"(0x5f805f80u));
+  return v | is_nan;
+}
+template <>
+QUERN_DEVICE void widen_four<e4m3>(u32 codes, u32& low, u32& high) {
+  low = widen_two_e4m3(__byte_perm(codes, 0, 0x1404));
+  high = widen_two_e4m3(__byte_perm(codes, 0, 0x3424));
+}
+#endif
+// A lane's four neighbouring k become two of the first eight and two of the last eight of a step of 16: in both operands,
+// so that the same k meet.
+struct WideA {
+  OperandA<f16> step[2];
+};
+struct WideB {
+  OperandB<f16> step[2];
+};
+template <class T>
+QUERN_DEVICE WideA multiplicand(const OperandA<T>& a) {
+  WideA r;
+  QUERN_UNROLL for (int i = 0; i < 4; ++i) widen_four<T>(a.x[i], r.step[i >> 1].x[i & 1], r.step[i >> 1].x[2 + (i & 1)]);
+  return r;
+}
+template <class T>
+QUERN_DEVICE WideB multiplicand(const OperandB<T>& b) {
+  WideB r;
+  QUERN_UNROLL for (int i = 0; i < 4; ++i) widen_four<T>(b.x[i], r.step[i & 1].x[i & 2], r.step[i & 1].x[(i & 2) + 1]);
+  return r;
+}
+QUERN_DEVICE void mma(Accumulator& c, const WideA& a, const WideB& b) {
+  QUERN_UNROLL for (int i = 0; i < 2; ++i) mma(c, a.step[i], b.step[i]);
+}
+#endif
+
 QUERN_DEVICE f32 reduce_row_max(f32 v) {
   v = fmax(v, shuffle_xor(v, 1));
   return fmax(v, shuffle_xor(v, 2));

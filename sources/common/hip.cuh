@@ -104,6 +104,10 @@ template <class T>
 QUERN_DEVICE T atomic_max(T* p, T v) {
   return __hip_atomic_fetch_max(p, v, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT);
 }
+template <class T>
+QUERN_DEVICE T atomic_or(T* p, T v) {
+  return __hip_atomic_fetch_or(p, v, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT);
+}
 QUERN_DEVICE void fence() { __builtin_amdgcn_fence(__ATOMIC_SEQ_CST, "agent"); }
 
 // ---- Asynchronous copies: through registers; the barrier that follows a wait makes them visible
@@ -201,9 +205,42 @@ QUERN_DEVICE constexpr int column_of(int lane, int i) { return ((lane >> 4) << 2
 
 template <class T>
 QUERN_DEVICE OperandA<T> load_a(const T* tile, int pitch) {
+  static_assert(sizeof(T) == 2);
   const int l = lane();
   const native_u32x2 v = *reinterpret_cast<const native_u32x2*>(tile + (l & 15) * pitch + ((l >> 4) << 2));
   return {{v.x, v.y}};
+}
+template <class T>
+QUERN_DEVICE OperandA<T> load_a_transposed(const T* tile, int pitch) {
+  const int l = lane();
+  const T* column = tile + ((l >> 4) << 2) * pitch + (l & 15);
+  return {{column[0].bits | static_cast<u32>(column[pitch].bits) << 16,
+           column[2 * pitch].bits | static_cast<u32>(column[3 * pitch].bits) << 16}};
+}
+// 8 bits: two steps of 16, each with a lane's four neighbouring k in one word; widened to f16.
+template <>
+QUERN_DEVICE OperandA<e4m3> load_a(const e4m3* tile, int pitch) {
+  const int l = lane();
+  const e4m3* row = tile + (l & 15) * pitch + ((l >> 4) << 2);
+  return {{*reinterpret_cast<const u32*>(row), *reinterpret_cast<const u32*>(row + 16)}};
+}
+template <>
+QUERN_DEVICE OperandA<e5m2> load_a(const e5m2* tile, int pitch) {
+  const OperandA<e4m3> same = load_a(reinterpret_cast<const e4m3*>(tile), pitch);
+  return {{same.x[0], same.x[1]}};
+}
+// f32: two steps of 4, in each of which a lane has one k.
+template <>
+QUERN_DEVICE OperandA<f32> load_a(const f32* tile, int pitch) {
+  const int l = lane();
+  const f32* row = tile + (l & 15) * pitch + (l >> 4);
+  return {{bits_of(row[0]), bits_of(row[4])}};
+}
+template <>
+QUERN_DEVICE OperandA<f32> load_a_transposed(const f32* tile, int pitch) {
+  const int l = lane();
+  const f32* column = tile + (l >> 4) * pitch + (l & 15);
+  return {{bits_of(column[0]), bits_of(column[4 * pitch])}};
 }
 template <class T>
 QUERN_DEVICE OperandB<T> load_b(const T* tile, int pitch) {
@@ -212,16 +249,57 @@ QUERN_DEVICE OperandB<T> load_b(const T* tile, int pitch) {
 }
 template <class T>
 QUERN_DEVICE OperandB<T> load_b_transposed(const T* tile, int pitch) {
-  const int l = lane();
-  const T* column = tile + ((l >> 4) << 2) * pitch + (l & 15);
-  return {{column[0].bits | static_cast<u32>(column[pitch].bits) << 16,
-           column[2 * pitch].bits | static_cast<u32>(column[3 * pitch].bits) << 16}};
+  const OperandA<T> same = load_a_transposed(tile, pitch);
+  return {{same.x[0], same.x[1]}};
 }
+
+struct WideA {
+  OperandA<f16> step[2];
+};
+struct WideB {
+  OperandB<f16> step[2];
+};
+// pack_fp8 and unpack_fp8 are in convert.cuh.
+template <class T>
+QUERN_DEVICE f32x2 unpack_fp8(u16 v);
+template <class T>
+QUERN_DEVICE u32 widen_two(u32 codes) {
+  const f32x2 v = unpack_fp8<T>(static_cast<u16>(codes));
+  return pack<f16>(v.x, v.y);
+}
+template <class Wide, class T, template <class> class Operand>
+QUERN_DEVICE Wide widen(const Operand<T>& o) {
+  Wide r;
+  QUERN_UNROLL for (int i = 0; i < 2; ++i) {
+    r.step[i].x[0] = widen_two<T>(o.x[i] & 0xffffu);
+    r.step[i].x[1] = widen_two<T>(o.x[i] >> 16);
+  }
+  return r;
+}
+template <class T>
+QUERN_DEVICE OperandA<T> multiplicand(const OperandA<T>& a) { return a; }
+template <class T>
+QUERN_DEVICE OperandB<T> multiplicand(const OperandB<T>& b) { return b; }
+QUERN_DEVICE WideA multiplicand(const OperandA<e4m3>& a) { return widen<WideA>(a); }
+QUERN_DEVICE WideA multiplicand(const OperandA<e5m2>& a) { return widen<WideA>(a); }
+QUERN_DEVICE WideB multiplicand(const OperandB<e4m3>& b) { return widen<WideB>(b); }
+QUERN_DEVICE WideB multiplicand(const OperandB<e5m2>& b) { return widen<WideB>(b); }
+
 template <class T>
 QUERN_DEVICE void mma(Accumulator& c, const OperandA<T>& a, const OperandB<T>& b) {
   using Operand = typename Float16<T>::Operand;
   const native_f32x4 d = Float16<T>::mma(__builtin_bit_cast(Operand, b.x), __builtin_bit_cast(Operand, a.x),
                                          native_f32x4{c.x[0], c.x[1], c.x[2], c.x[3]});
+  c = {{d.x, d.y, d.z, d.w}};
+}
+QUERN_DEVICE void mma(Accumulator& c, const WideA& a, const WideB& b) {
+  QUERN_UNROLL for (int i = 0; i < 2; ++i) mma(c, a.step[i], b.step[i]);
+}
+QUERN_DEVICE void mma(Accumulator& c, const OperandA<f32>& a, const OperandB<f32>& b) {
+  native_f32x4 d{c.x[0], c.x[1], c.x[2], c.x[3]};
+  QUERN_UNROLL for (int i = 0; i < 2; ++i) {
+    d = __builtin_amdgcn_mfma_f32_16x16x4f32(f32_of(b.x[i]), f32_of(a.x[i]), d, 0, 0, 0);
+  }
   c = {{d.x, d.y, d.z, d.w}};
 }
 template <class T>

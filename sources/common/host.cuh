@@ -163,6 +163,11 @@ QUERN_DEVICE T atomic_max(T* p, T v) {
   }
   return old;
 }
+template <class T>
+QUERN_DEVICE T atomic_or(T* p, T v) {
+  host::maybe_yield();
+  return __atomic_fetch_or(p, v, __ATOMIC_ACQ_REL);
+}
 QUERN_DEVICE void fence() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
 
 // ---- Asynchronous copies
@@ -274,51 +279,123 @@ QUERN_DEVICE constexpr int column_of(int lane, int i) {
   return kWarp == 32 ? ((lane & 3) << 1) + (i & 1) + ((i >> 2) << 3) : ((lane >> 4) << 2) + i;
 }
 namespace host {
-// Where element i of operand B lies. Operand A's are where the accumulator's are.
+// Where element i of operand B of 16 bits lies. Operand A's are where the accumulator's are.
 QUERN_DEVICE constexpr int b_column(int lane, int i) { return kWarp == 32 ? (lane >> 2) + ((i >> 2) << 3) : lane & 15; }
 QUERN_DEVICE constexpr int b_k(int lane, int i) {
   return kWarp == 32 ? ((lane & 3) << 1) + (i & 1) + ((i >> 1 & 1) << 3) : ((lane >> 4) << 2) + i;
 }
+// What 8-bit and f32 operands hold is nobody's but mma's: the tile in order, spread over the lanes.
+template <class T>
+struct Spread {
+  static constexpr int kHeld = 16 * kTileK<T> / kWarp;
+  T x[kHeld];
+  static QUERN_DEVICE int line(int lane, int i) { return (lane * kHeld + i) / kTileK<T>; }
+  static QUERN_DEVICE int k(int lane, int i) { return (lane * kHeld + i) % kTileK<T>; }
+  QUERN_DEVICE void load(const T* tile, int line_pitch, int k_pitch) {
+    const int l = q::lane();
+    for (int i = 0; i < kHeld; ++i) x[i] = tile[line(l, i) * line_pitch + k(l, i) * k_pitch];
+  }
+};
+}  // namespace host
+template <>
+struct OperandA<e4m3> : host::Spread<e4m3> {};
+template <>
+struct OperandA<e5m2> : host::Spread<e5m2> {};
+template <>
+struct OperandA<f32> : host::Spread<f32> {};
+template <>
+struct OperandB<e4m3> : host::Spread<e4m3> {};
+template <>
+struct OperandB<e5m2> : host::Spread<e5m2> {};
+template <>
+struct OperandB<f32> : host::Spread<f32> {};
+namespace host {
 template <class T>
 QUERN_DEVICE T element(const u32* x, int i) {
   return T{static_cast<u16>(x[i >> 1] >> 16 * (i & 1))};
 }
 template <class T>
+QUERN_DEVICE OperandA<T> load_a(const T* tile, int m_pitch, int k_pitch) {
+  OperandA<T> r{};
+  if constexpr (sizeof(T) != 2) {
+    r.load(tile, m_pitch, k_pitch);
+  } else {
+    const int l = lane();
+    for (int i = 0; i < 256 / kWarp; ++i) {
+      const T v = tile[row_of(l, held_row(i)) * m_pitch + column_of(l, i) * k_pitch];
+      r.x[i >> 1] |= static_cast<u32>(v.bits) << 16 * (i & 1);
+    }
+  }
+  return r;
+}
+template <class T>
 QUERN_DEVICE OperandB<T> load_b(const T* tile, int n_pitch, int k_pitch) {
   OperandB<T> r{};
-  const int l = lane();
-  for (int i = 0; i < 256 / kWarp; ++i) {
-    r.x[i >> 1] |= static_cast<u32>(tile[b_column(l, i) * n_pitch + b_k(l, i) * k_pitch].bits) << 16 * (i & 1);
+  if constexpr (sizeof(T) != 2) {
+    r.load(tile, n_pitch, k_pitch);
+  } else {
+    const int l = lane();
+    for (int i = 0; i < 256 / kWarp; ++i) {
+      r.x[i >> 1] |= static_cast<u32>(tile[b_column(l, i) * n_pitch + b_k(l, i) * k_pitch].bits) << 16 * (i & 1);
+    }
   }
   return r;
 }
 
-template <class T>
+// To nearest, halves away from zero, as NVIDIA's cvt.rna makes it.
+QUERN_DEVICE f32 to_tf32(f32 v) { return v - v != 0.0f ? v : f32_of((bits_of(v) + 0x1000u) & ~0x1fffu); }
+}  // namespace host
+QUERN_DEVICE f32 to_f32(e4m3 v);  // in convert.cuh
+QUERN_DEVICE f32 to_f32(e5m2 v);
+namespace host {
+// Writes what a lane holds of an operand to where it belongs, [line][k].
+template <class T, template <class> class Operand>
+QUERN_DEVICE void spread_out(const Operand<T>& o, int l, bool is_b, f32 (*to)[kTileK<T>]) {
+  if constexpr (sizeof(T) != 2) {
+    for (int i = 0; i < Operand<T>::kHeld; ++i) {
+      f32 v;
+      if constexpr (sizeof(T) == 4) {
+        v = to_tf32(o.x[i]);
+      } else {
+        v = to_f32(o.x[i]);
+      }
+      to[o.line(l, i)][o.k(l, i)] = v;
+    }
+  } else {
+    for (int i = 0; i < 256 / kWarp; ++i) {
+      const int line = is_b ? b_column(l, i) : row_of(l, held_row(i)), k = is_b ? b_k(l, i) : column_of(l, i);
+      to[line][k] = to_f32(element<T>(o.x, i));
+    }
+  }
+}
+
+template <class A, class B>
 struct MmaLane {
   f32* c;
-  const u32* a;
-  const u32* b;
+  const OperandA<A>* a;
+  const OperandB<B>* b;
 };
-// Products of two 16-bit floats are exact in f32, so the sums are those of a fused multiply-add, k ascending.
-template <class T>
+// Products of two 16-bit or smaller floats are exact in f32, so the sums are those of a fused multiply-add, k ascending.
+template <class A, class B>
 void mma_warp(void* const* lanes) {
-  f32 a[16][16], b[16][16], c[16][16];
+  f32 a[16][kTileK<A>], b[16][kTileK<B>], c[16][16];
   for (int l = 0; l < kWarp; ++l) {
-    const auto& lane = *static_cast<const MmaLane<T>*>(lanes[l]);
-    for (int i = 0; i < 256 / kWarp; ++i) {
-      const int row = row_of(l, held_row(i)), column = column_of(l, i);
-      a[row][column] = to_f32(element<T>(lane.a, i));
-      b[b_k(l, i)][b_column(l, i)] = to_f32(element<T>(lane.b, i));
-      c[row][column] = lane.c[i];
-    }
+    const auto& lane = *static_cast<const MmaLane<A, B>*>(lanes[l]);
+    spread_out<A, OperandA>(*lane.a, l, false, a);
+    spread_out<B, OperandB>(*lane.b, l, true, b);
+    for (int i = 0; i < 256 / kWarp; ++i) c[row_of(l, held_row(i))][column_of(l, i)] = lane.c[i];
+  }
+  f32 turned[kTileK<B>][16];
+  for (int n = 0; n < 16; ++n) {
+    for (int k = 0; k < kTileK<B>; ++k) turned[k][n] = b[n][k];
   }
   for (int m = 0; m < 16; ++m) {
-    for (int k = 0; k < 16; ++k) {
-      for (int n = 0; n < 16; ++n) c[m][n] += a[m][k] * b[k][n];
+    for (int k = 0; k < kTileK<A>; ++k) {
+      for (int n = 0; n < 16; ++n) c[m][n] += a[m][k] * turned[k][n];
     }
   }
   for (int l = 0; l < kWarp; ++l) {
-    const auto& lane = *static_cast<const MmaLane<T>*>(lanes[l]);
+    const auto& lane = *static_cast<const MmaLane<A, B>*>(lanes[l]);
     for (int i = 0; i < 256 / kWarp; ++i) lane.c[i] = c[row_of(l, held_row(i))][column_of(l, i)];
   }
 }
@@ -326,13 +403,11 @@ void mma_warp(void* const* lanes) {
 
 template <class T>
 QUERN_DEVICE OperandA<T> load_a(const T* tile, int pitch) {
-  OperandA<T> r{};
-  const int l = lane();
-  for (int i = 0; i < 256 / kWarp; ++i) {
-    const T v = tile[row_of(l, held_row(i)) * pitch + column_of(l, i)];
-    r.x[i >> 1] |= static_cast<u32>(v.bits) << 16 * (i & 1);
-  }
-  return r;
+  return host::load_a(tile, pitch, 1);
+}
+template <class T>
+QUERN_DEVICE OperandA<T> load_a_transposed(const T* tile, int pitch) {
+  return host::load_a(tile, 1, pitch);
 }
 template <class T>
 QUERN_DEVICE OperandB<T> load_b(const T* tile, int pitch) {
@@ -343,9 +418,17 @@ QUERN_DEVICE OperandB<T> load_b_transposed(const T* tile, int pitch) {
   return host::load_b(tile, 1, pitch);
 }
 template <class T>
-QUERN_DEVICE void mma(Accumulator& c, const OperandA<T>& a, const OperandB<T>& b) {
-  host::MmaLane<T> mine{c.x, a.x, b.x};
-  host::table->together(host::Together::mma, &mine, host::mma_warp<T>);
+QUERN_DEVICE const OperandA<T>& multiplicand(const OperandA<T>& a) {
+  return a;
+}
+template <class T>
+QUERN_DEVICE const OperandB<T>& multiplicand(const OperandB<T>& b) {
+  return b;
+}
+template <class A, class B>
+QUERN_DEVICE void mma(Accumulator& c, const OperandA<A>& a, const OperandB<B>& b) {
+  host::MmaLane<A, B> mine{c.x, &a, &b};
+  host::table->together(host::Together::mma, &mine, host::mma_warp<A, B>);
 }
 template <class T>
 QUERN_DEVICE OperandA<T> to_operand(const Accumulator& c) {

@@ -30,7 +30,7 @@
 //               ballot(predicate) -> u64
 //   Memory      load16(p) store16(p, v)            16 bytes, aligned; load16_once(p): read once, do not keep in L1
 //               load_volatile(p)                   a load that is neither hoisted nor served from a stale L1 line
-//               atomic_add(p, v) atomic_max(p, v)  device scope, relaxed; u32, i32, and f32 for add
+//               atomic_add(p, v) atomic_max(p, v) atomic_or(p, v)  device scope, relaxed; u32, i32, and f32 for add
 //               fence()                            orders this thread's writes before its later ones, device wide
 //   Async       copy_async_16(shared, global, take) copies 16 aligned bytes; writes zeros when `take` is false, and then
 //                                                  does not read `global`. copy_async_4 likewise with 4 bytes
@@ -48,24 +48,34 @@
 //               to_f32 and from_f32<T> also for e4m3 and e5m2; pack_fp8<T>(lo, hi) -> u16, unpack_fp8<T>(u16) -> f32x2;
 //                                                  too large becomes the largest finite value
 //               bits_of(f32) -> u32 f32_of(u32) -> f32
-//   Tile        a 16x16 tile of f32 accumulators over a warp, and its operands:
+//   Tile        a 16x16 tile of f32 accumulators over a warp, and its operands of T = f16, bf16, e4m3, e5m2 or f32 (TF32 where
+//               the target has no f32 products):
+//     kTileK<T>                         the k of one step: 16 for 16 bits, 32 for 8, 8 for f32
 //     Accumulator                       { f32 x[256 / kWarp]; }
 //     kRowsHeld                         distinct rows among a lane's elements
 //     held_row(i)                       which of the lane's rows (0 .. kRowsHeld-1) element i lies in
 //     row_of(lane, held) column_of(lane, i)   where that is in the tile
-//     OperandA<T> load_a(tile, pitch)   16 rows of 16 k, `tile` in shared memory with `pitch` elements from row to row
-//     OperandB<T> load_b(tile, pitch)   stored [n][k]: 16 columns, each with its 16 k side by side
-//     OperandB<T> load_b_transposed(tile, pitch)  stored [k][n]
+//     OperandA<T> load_a(tile, pitch)   16 rows of kTileK<T> k, `tile` in shared memory with `pitch` elements from row to row
+//     OperandB<T> load_b(tile, pitch)   stored [n][k]: 16 columns, each with its k side by side
+//     load_a_transposed, load_b_transposed    stored [k][m] and [k][n]; not for 8 bits
 //                                       rows must be 16-byte aligned; a pitch of an odd number of 16 bytes avoids bank conflicts
-//     mma(accumulator, a, b)            accumulator += a b, T = f16 or bf16
-//     to_operand<T>(accumulator)        the accumulator as operand A of a next product: the layouts agree, no lane gives away
-//                                       anything
+//     multiplicand(operand)             what mma takes of it: 8 bits are widened here where the target cannot multiply them
+//     mma(accumulator, a, b)            accumulator += a b, of multiplicands; f16 and bf16 operands are their own
+//     to_operand<T>(accumulator)        the accumulator as operand A of a next product, f16 or bf16: the layouts agree, no lane
+//                                       gives away anything
 //     reduce_row_max(v) reduce_row_sum(v)  over the lanes that hold the same row, result in all of them
 //
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "common/types.cuh"
+
+namespace q {
+
+template <class T>
+inline constexpr int kTileK = 32 / static_cast<int>(sizeof(T));
+
+}  // namespace q
 
 #include "common/backend.cuh"
 #include "common/convert.cuh"

@@ -1,0 +1,134 @@
+// From sums to results: slices of a tile's rows go through shared memory, so that every thread has eight neighbouring columns
+// of one row to scale, put through the epilogue's formula and store.
+//
+// EPILOGUE is the formula as C++ on f32: acc (with a gate: gate and up), operand N as xN, scalar N as sN.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "common/scale.cuh"
+#include "gemm/load.cuh"
+#include "gemm/operand.cuh"
+
+#ifndef OPERAND_0
+#define OPERAND_0 NoOperand
+#endif
+#ifndef OPERAND_1
+#define OPERAND_1 NoOperand
+#endif
+#ifndef OPERAND_2
+#define OPERAND_2 NoOperand
+#endif
+#ifndef OPERAND_3
+#define OPERAND_3 NoOperand
+#endif
+#ifndef OPERAND_4
+#define OPERAND_4 NoOperand
+#endif
+#ifndef OPERAND_5
+#define OPERAND_5 NoOperand
+#endif
+#ifndef OPERAND_6
+#define OPERAND_6 NoOperand
+#endif
+#ifndef OPERAND_7
+#define OPERAND_7 NoOperand
+#endif
+
+namespace q {
+
+// `first` is acc or gate, `second` up.
+QUERN_DEVICE Eight apply_formula(const GemmParams& p, const Place& at, const Eight& first, const Eight& second) {
+  const Eight v0 = OPERAND_0::load(p.operands[0], at), v1 = OPERAND_1::load(p.operands[1], at);
+  const Eight v2 = OPERAND_2::load(p.operands[2], at), v3 = OPERAND_3::load(p.operands[3], at);
+  const Eight v4 = OPERAND_4::load(p.operands[4], at), v5 = OPERAND_5::load(p.operands[5], at);
+  const Eight v6 = OPERAND_6::load(p.operands[6], at), v7 = OPERAND_7::load(p.operands[7], at);
+  const f32 s0 = p.scalars[0], s1 = p.scalars[1], s2 = p.scalars[2], s3 = p.scalars[3];
+  const f32 s4 = p.scalars[4], s5 = p.scalars[5], s6 = p.scalars[6], s7 = p.scalars[7];
+  Eight result;
+  QUERN_UNROLL for (i32 i = 0; i < kEight; ++i) {
+    const f32 acc = first.x[i], gate = first.x[i], up = second.x[i];
+    const f32 x0 = v0.x[i], x1 = v1.x[i], x2 = v2.x[i], x3 = v3.x[i], x4 = v4.x[i], x5 = v5.x[i], x6 = v6.x[i], x7 = v7.x[i];
+    result.x[i] = EPILOGUE;
+    // Whichever of them the formula leaves out.
+    static_cast<void>(acc), static_cast<void>(gate), static_cast<void>(up);
+    static_cast<void>(x0), static_cast<void>(x1), static_cast<void>(x2), static_cast<void>(x3);
+    static_cast<void>(x4), static_cast<void>(x5), static_cast<void>(x6), static_cast<void>(x7);
+  }
+  static_cast<void>(s0), static_cast<void>(s1), static_cast<void>(s2), static_cast<void>(s3);
+  static_cast<void>(s4), static_cast<void>(s5), static_cast<void>(s6), static_cast<void>(s7);
+  return result;
+}
+
+// Scales of rows and columns, where they are not applied step by step.
+QUERN_DEVICE Eight scaled(const GemmParams& p, const Work& work, i32 source, i32 column, const Eight& v) {
+  if constexpr (!kScaled) return v;
+  const i64 group_of_a = kGrouping == kContiguous ? 0 : work.group;
+  const f32 of_row = p.scale_a[group_of_a * p.scale_a_group + source * p.scale_a_row];
+  const f32* of_column = p.scale_b + work.group * p.scale_b_group;
+  Eight r;
+  QUERN_UNROLL for (i32 i = 0; i < kEight; ++i) {
+    // Past the last column any scale will do: what is made with it is not stored.
+    const i32 c = column + i < p.n ? column + i : p.n - 1;
+    r.x[i] = v.x[i] * (of_row * of_column[c * p.scale_b_row]);
+  }
+  return r;
+}
+
+// One scale for 128 columns of a row, which 16 lanes side by side hold.
+template <class T>
+QUERN_DEVICE Eight quantised(const GemmParams& p, const Place& at, bool inside, const Eight& v) {
+  f32 largest = 0.0f;
+  QUERN_UNROLL for (i32 i = 0; i < kEight; ++i) {
+    const f32 magnitude = v.x[i] < 0.0f ? -v.x[i] : v.x[i];
+    if (inside && at.column + i < at.columns && magnitude < infinity()) largest = fmax(largest, magnitude);
+  }
+  QUERN_UNROLL for (i32 mask = 8; mask > 0; mask /= 2) largest = fmax(largest, shuffle_xor(largest, mask));
+  const f32 scale = scale_for<T>(largest, p.power_of_two != 0);
+  if (inside && at.column % 128 == 0 && at.column < at.columns) {
+    p.out_scale[at.group * p.out_scale_group + at.row * p.out_scale_row + at.column / 128 * p.out_scale_column] = scale;
+  }
+  Eight r;
+  QUERN_UNROLL for (i32 i = 0; i < kEight; ++i) r.x[i] = v.x[i] / scale;
+  return r;
+}
+
+inline constexpr i32 kStagedPitch = kTileN + 4;
+
+// Registers have no index: one copy of the code for each slice, but for this little only.
+template <i32 slice, class Sums>
+QUERN_DEVICE void stage(i32 wanted, const Sums& sums, f32* staged) {
+  if (wanted == slice) stage_slice<slice>(sums, staged, kStagedPitch);
+  if constexpr (slice + 1 < kSlices) stage<slice + 1>(wanted, sums, staged);
+}
+
+template <class Sums>
+QUERN_DEVICE void store(const GemmParams& p, const Work& work, const Sums& sums, f32* staged) {
+  constexpr i32 kGroups = kOutTileN / kEight, kAll = kSliceRows * kGroups;
+  QUERN_ROLLED for (i32 slice = 0; slice < kSlices; ++slice) {
+    stage<0>(slice, sums, staged);
+    sync_block();
+    QUERN_ROLLED for (i32 first = 0; first < kAll; first += kThreads) {
+      const i32 i = first + thread_index();
+      const i32 staged_row = i < kAll ? i / kGroups : 0, column = i % kGroups * kEight;
+      const i32 line = row_of_slice(slice, staged_row);
+      const i32 source = i < kAll ? source_row(p, work, line) : -1;
+      const Place at{work.group, work.first_row + work.row + line, work.column + column, kGate ? p.n / 2 : p.n};
+      const bool inside = source >= 0 && at.column < at.columns;
+      Eight result{};
+      if (inside) {
+        const f32* row = staged + staged_row * kStagedPitch + column;
+        Eight second{};
+        if constexpr (kGate) second = scaled(p, work, source, at.columns + at.column, load_eight(row + kOutTileN));
+        result = apply_formula(p, at, scaled(p, work, source, at.column, load_eight(row)), second);
+      }
+      if constexpr (kOutScale) result = quantised<Out>(p, at, inside, result);
+      if (inside) {
+        Out* to = static_cast<Out*>(p.out) + at.group * p.out_group + at.row * p.out_row + at.column;
+        store_eight(to, result, p.out_vectors != 0, at);
+      }
+    }
+    sync_block();
+  }
+}
+
+}  // namespace q

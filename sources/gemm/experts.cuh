@@ -1,0 +1,101 @@
+// Which tiles there are when the rows of each group are known on the device only: a list of tiles, expert after expert, that
+// every block of threads works out for itself and of which it takes every so many.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "gemm/tile.cuh"
+
+namespace q {
+
+struct Experts {
+  i32 first_row[kMaxExperts];       // contiguous: of out
+  i32 rows[kMaxExperts];
+  i32 first_tile[kMaxExperts + 1];  // in tiles of rows
+};
+
+// By the first warp. Offsets that fall are read as if they stayed the same, and what lies beyond the tensor is cut off, so
+// that no row has two experts and none lies outside.
+QUERN_DEVICE void list_experts(const GemmParams& p, Experts& experts) {
+  if (warp() == 0) {
+    const i32 l = lane();
+    i32 tiles = 0, reached = 0, wrong = 0;
+    QUERN_ROLLED for (i32 first = 0; first < p.groups; first += kWarp) {
+      const i32 e = first + l;
+      const bool there = e < p.groups;
+      i32 begin = 0, rows = 0;
+      if constexpr (kGrouping == kContiguous) {
+        const i32 from = there ? p.offsets[e] : 0, to = there ? p.offsets[e + 1] : 0;
+        if (there && (to < from || (e == 0 && from < 0))) wrong |= kBadOffsets;
+        if (there && (from > p.out_rows || to > p.out_rows)) wrong |= kBadCapacity;
+        // The largest offset so far.
+        begin = from;
+        QUERN_UNROLL for (i32 d = 1; d < kWarp; d *= 2) {
+          const i32 before = shuffle_up(begin, d);
+          if (l >= d && before > begin) begin = before;
+        }
+        if (begin < reached) begin = reached;
+        reached = shuffle(begin, kWarp - 1);
+        const i32 end = to < p.out_rows ? to : p.out_rows;
+        rows = there && end > begin ? end - begin : 0;
+      } else {
+        rows = there ? p.counts[e] : 0;
+        if (rows < 0 || rows > p.m) wrong |= kBadCapacity;
+        rows = rows < 0 ? 0 : rows < p.m ? rows : p.m;
+      }
+      const i32 own = div_up(rows, kTileM);
+      i32 upto = own;  // inclusive sum over the warp
+      QUERN_UNROLL for (i32 d = 1; d < kWarp; d *= 2) {
+        const i32 before = shuffle_up(upto, d);
+        if (l >= d) upto += before;
+      }
+      if (there) {
+        experts.first_row[e] = begin;
+        experts.rows[e] = rows;
+        experts.first_tile[e] = tiles + upto - own;
+      }
+      tiles += shuffle(upto, kWarp - 1);
+    }
+    if (l == 0) experts.first_tile[p.groups] = tiles;
+    if (wrong != 0 && p.status && block_index(0) == 0) atomic_or(p.status, wrong);
+  }
+  sync_block();
+}
+
+QUERN_DEVICE Work work_of(const GemmParams& p, const Experts& experts, i32 tile) {
+  const i32 row_tile = tile / p.tiles_n;
+  i32 low = 0, high = p.groups;  // first_tile[low] <= row_tile < first_tile[high]
+  while (high - low > 1) {
+    const i32 middle = (low + high) / 2;
+    if (experts.first_tile[middle] <= row_tile) {
+      low = middle;
+    } else {
+      high = middle;
+    }
+  }
+  const i32 tiles = experts.first_tile[low + 1] - experts.first_tile[low];
+  // An expert's tiles of the same columns follow one another: they share its weights.
+  const i32 within = tile - experts.first_tile[low] * p.tiles_n;
+  Work work{};
+  work.group = low;
+  work.row = within % tiles * kTileM;
+  work.column = within / tiles * kOutTileN;
+  work.rows = experts.rows[low];
+  work.first_row = kGrouping == kContiguous ? experts.first_row[low] : 0;
+  work.last_step = div_up(p.k, kStepK);
+  work.tile = tile;
+  return work;
+}
+
+// Rows whose index names no row of the operand; each block of threads looks at some.
+QUERN_DEVICE void check_indices(const GemmParams& p, const Experts& experts) {
+  if (kGrouping != kContiguous || !p.indices || !p.status) return;
+  const i32 last = p.groups - 1;
+  const i32 end = experts.first_row[last] + experts.rows[last];
+  bool wrong = false;
+  QUERN_ROLLED for (i32 r = experts.first_row[0] + block_index(0) * kThreads + thread_index(); r < end; r += block_count(0) * kThreads) {
+    wrong |= p.indices[r] < 0 || p.indices[r] >= p.a_rows;
+  }
+  if (wrong) atomic_or(p.status, kBadIndex);
+}
+
+}  // namespace q

@@ -1,0 +1,58 @@
+// The run-time arguments of a matrix product. Known to the library as well.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "common/types.cuh"
+
+namespace q {
+
+inline constexpr i32 kMaxOperands = 8;
+inline constexpr i32 kMaxScalars = 8;
+inline constexpr i32 kMaxExperts = 1024;  // of a grouped product
+
+// enum quern_group_status
+inline constexpr i32 kBadOffsets = 1, kBadCapacity = 2, kBadIndex = 4;
+
+// What an epilogue reads beside the accumulator, as a view of [group, row, column]. Strides in elements, 0 where it does not
+// depend on one.
+struct GemmOperand {
+  const void* data;
+  i64 group, row, column;
+  u32 vectors;  // eight neighbouring columns may be read 16 bytes at a time
+  u32 unused;
+};
+
+// out[g] = epilogue(a[g] b[g]^T). Groups are batches, or the experts of a grouped product. Strides in elements.
+struct GemmParams {
+  const void* a;  // [groups][m][k], by strides; a contiguous grouped product has [rows][k]
+  const void* b;  // [groups][n][k]
+  void* out;      // [groups][m][columns]
+  i64 a_group, a_row, a_k;  // of the row and k strides one is 1
+  i64 b_group, b_row, b_k;
+  i64 out_group, out_row;
+  const f32* scale_a;  // one for each row (stride 0: for all), or for each row and 128 of k
+  const f32* scale_b;
+  i64 scale_a_group, scale_a_row, scale_a_k;
+  i64 scale_b_group, scale_b_row, scale_b_k;  // with blocks, scale_b_row counts blocks of 128 columns
+  f32* out_scale;  // [groups][m][columns / 128]
+  i64 out_scale_group, out_scale_row, out_scale_column;
+  const i32* offsets;  // grouped, contiguous: [groups + 1]
+  const i32* counts;   // grouped, masked: [groups]
+  const i32* indices;  // grouped, contiguous: which row of a each row of out is made of; may be null
+  i32* status;         // may be null
+  f32* partials;       // workspace: the tiles that several blocks of threads share
+  u32* arrived;        // workspace: a counter for each tile that is shared
+  GemmOperand operands[kMaxOperands];
+  f32 scalars[kMaxScalars];
+  i32 m, n, k;      // n: rows of b. m: the most rows of a group
+  i32 groups;
+  i32 a_rows;       // rows of a that an index may name
+  i32 out_rows;     // contiguous: rows of out
+  i32 tiles_m, tiles_n;
+  i32 panel;        // tiles of m that are taken together, so that their a and b stay in L2
+  u32 whole_tiles;  // 1: each tile is one block's. 0: blocks of threads share the k steps of all tiles evenly
+  u32 out_vectors;  // eight neighbouring columns of out may be written at once
+  u32 power_of_two; // out_scale
+};
+
+}  // namespace q

@@ -1,0 +1,76 @@
+// The main loop without tensor cores: f32 products and sums as they stand. A thread holds rows and columns 16 apart.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "gemm/load.cuh"
+
+namespace q {
+
+inline constexpr i32 kThreadRows = kTileM / 16, kThreadColumns = kTileN / 16;
+static_assert(kThreads == 256 && sizeof(ElementA) == 4 && sizeof(ElementB) == 4 && !kBlockScale);
+
+struct Sums {
+  f32 x[kThreadRows][kThreadColumns];
+};
+
+template <class F>
+QUERN_DEVICE void each_sum(Sums& sums, F f) {
+  QUERN_UNROLL for (i32 i = 0; i < kThreadRows; ++i) {
+    QUERN_UNROLL for (i32 j = 0; j < kThreadColumns; ++j) f(i * kThreadColumns + j, sums.x[i][j]);
+  }
+}
+
+inline constexpr i32 kSlices = kThreadRows, kSliceRows = 16;
+QUERN_DEVICE i32 row_of_slice(i32 slice, i32 row) { return 16 * slice + row; }
+template <i32 slice>
+QUERN_DEVICE void stage_slice(const Sums& sums, f32* staged, i32 pitch) {
+  QUERN_UNROLL for (i32 j = 0; j < kThreadColumns; ++j) staged[thread_index() / 16 * pitch + thread_index() % 16 + 16 * j] = sums.x[slice][j];
+}
+
+// Four k of `count` lines 16 apart.
+template <bool transposed, class Staged, i32 count>
+QUERN_DEVICE void load_lines(const f32* tile, i32 line, i32 k, f32 (*to)[count]) {
+  QUERN_UNROLL for (i32 i = 0; i < count; ++i) {
+    if constexpr (transposed) {
+      QUERN_UNROLL for (i32 c = 0; c < 4; ++c) to[c][i] = tile[(k + c) * Staged::kPitch + line + 16 * i];
+    } else {
+      const vec16 v = load16(tile + (line + 16 * i) * Staged::kPitch + k);
+      QUERN_UNROLL for (i32 c = 0; c < 4; ++c) to[c][i] = f32_of(v.x[c]);
+    }
+  }
+}
+
+QUERN_DEVICE void multiply_step(Sums& sums, const u8* stage) {
+  const auto* a = reinterpret_cast<const f32*>(stage);
+  const auto* b = reinterpret_cast<const f32*>(stage + StagedA::kBytes);
+  QUERN_ROLLED for (i32 k = 0; k < kStepK; k += 4) {
+    f32 of_a[4][kThreadRows], of_b[4][kThreadColumns];
+    load_lines<kTransposedA, StagedA, kThreadRows>(a, thread_index() / 16, k, of_a);
+    load_lines<kTransposedB, StagedB, kThreadColumns>(b, thread_index() % 16, k, of_b);
+    QUERN_UNROLL for (i32 c = 0; c < 4; ++c) {
+      QUERN_UNROLL for (i32 i = 0; i < kThreadRows; ++i) {
+        QUERN_UNROLL for (i32 j = 0; j < kThreadColumns; ++j) sums.x[i][j] = fma(of_a[c][i], of_b[c][j], sums.x[i][j]);
+      }
+    }
+  }
+}
+
+QUERN_DEVICE Sums product(const GemmParams& p, const Work& work, u8* shared) {
+  Sums sums{};
+  const i32 steps = work.last_step - work.first_step;
+  Pipeline pipeline(p, work, shared);
+  QUERN_ROLLED for (i32 i = 0; i < kStages - 1; ++i) pipeline.load(steps);
+  QUERN_ROLLED for (i32 step = 0; step < steps; ++step) {
+    if constexpr (kStages == 1) pipeline.load(steps);
+    pipeline.wait();
+    sync_block();
+    if constexpr (kStages > 1) pipeline.load(steps);
+    multiply_step(sums, shared + step % kStages * kStageBytes);
+    if constexpr (kStages == 1) sync_block();
+  }
+  copy_async_wait<0>();
+  sync_block();
+  return sums;
+}
+
+}  // namespace q

@@ -1,0 +1,180 @@
+// The main loop: a tile's sums over its k steps, on tensor cores.
+//
+// A pipeline of kStages - 1 steps under way. Within a step, what the next tensor-core step needs is read from shared memory
+// while the present one is multiplied; the barrier that frees a stage comes before a step's last products, which then hide it.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "gemm/load.cuh"
+
+namespace q {
+
+inline constexpr i32 kWarpM = kTileM / kWarpsM, kWarpN = kTileN / kWarpsN;
+inline constexpr i32 kTilesM = kWarpM / 16, kTilesN = kWarpN / 16;
+inline constexpr i32 kProducts = kStepK / kTileK<ElementA>;  // tensor-core steps of a k step
+static_assert(kTileM % (16 * kWarpsM) == 0 && kTileN % (16 * kWarpsN) == 0 && kWarpsM * kWarpsN * kWarp == kThreads);
+static_assert(!kBlockScale || kStepK == 128, "a step has one scale");
+
+template <class T>
+QUERN_DEVICE T copy_of(const T& v) {
+  return v;
+}
+
+struct Sums {
+  Accumulator x[kTilesM][kTilesN];
+};
+
+// f(index, sum) for each sum that the thread holds.
+template <class F>
+QUERN_DEVICE void each_sum(Sums& sums, F f) {
+  constexpr i32 kHeld = 256 / kWarp;
+  QUERN_UNROLL for (i32 i = 0; i < kTilesM; ++i) {
+    QUERN_UNROLL for (i32 j = 0; j < kTilesN; ++j) {
+      QUERN_UNROLL for (i32 e = 0; e < kHeld; ++e) f((i * kTilesN + j) * kHeld + e, sums.x[i][j].x[e]);
+    }
+  }
+}
+
+QUERN_DEVICE i32 warp_row() { return warp() / kWarpsN * kWarpM; }
+QUERN_DEVICE i32 warp_column() { return warp() % kWarpsN * kWarpN; }
+
+// The operands of one tensor-core step of a warp, or of some of its columns.
+template <i32 tiles_n>
+struct Fragments {
+  OperandA<ElementA> a[kTilesM];
+  OperandB<ElementB> b[tiles_n];
+
+  QUERN_DEVICE void load(const u8* stage, i32 k, i32 first_n = 0) {
+    const auto* tile = reinterpret_cast<const ElementA*>(stage);
+    QUERN_UNROLL for (i32 i = 0; i < kTilesM; ++i) {
+      const i32 row = warp_row() + 16 * i;
+      if constexpr (kTransposedA) {
+        a[i] = load_a_transposed(tile + k * StagedA::kPitch + row, StagedA::kPitch);
+      } else {
+        a[i] = load_a(tile + row * StagedA::kPitch + k, StagedA::kPitch);
+      }
+    }
+    const auto* columns = reinterpret_cast<const ElementB*>(stage + StagedA::kBytes);
+    QUERN_UNROLL for (i32 j = 0; j < tiles_n; ++j) {
+      const i32 column = warp_column() + 16 * (first_n + j);
+      if constexpr (kTransposedB) {
+        b[j] = load_b_transposed(columns + k * StagedB::kPitch + column, StagedB::kPitch);
+      } else {
+        b[j] = load_b(columns + column * StagedB::kPitch + k, StagedB::kPitch);
+      }
+    }
+  }
+};
+
+template <i32 tiles_n, class To>
+QUERN_DEVICE void multiply(To& to, const Fragments<tiles_n>& f) {
+  decltype(copy_of(multiplicand(f.b[0]))) b[tiles_n];
+  QUERN_UNROLL for (i32 j = 0; j < tiles_n; ++j) b[j] = multiplicand(f.b[j]);
+  QUERN_UNROLL for (i32 i = 0; i < kTilesM; ++i) {
+    const auto a = multiplicand(f.a[i]);
+    QUERN_UNROLL for (i32 j = 0; j < tiles_n; ++j) mma(to.x[i][j], a, b[j]);
+  }
+}
+
+// Columns of a warp's tile whose products are summed apart before they are scaled: as many as registers have room for.
+inline constexpr i32 kScaledN = kTilesM * kTilesN > 8 && kTilesN % 2 == 0 ? kTilesN / 2 : kTilesN;
+
+struct Part {
+  Accumulator x[kTilesM][kScaledN];
+};
+
+// One step of which the products have a scale of their own.
+template <i32 first_n>
+QUERN_DEVICE void scaled_step(Sums& sums, const u8* stage) {
+  const auto* scales = reinterpret_cast<const f32*>(stage + StagedA::kBytes + StagedB::kBytes);
+  Part part{};
+  QUERN_UNROLL for (i32 k = 0; k < kProducts; ++k) {
+    Fragments<kScaledN> f;
+    f.load(stage, k * kTileK<ElementA>, first_n);
+    multiply(part, f);
+  }
+  QUERN_UNROLL for (i32 i = 0; i < kTilesM; ++i) {
+    f32 of_row[kRowsHeld];
+    QUERN_UNROLL for (i32 h = 0; h < kRowsHeld; ++h) of_row[h] = scales[warp_row() + 16 * i + row_of(lane(), h)];
+    QUERN_UNROLL for (i32 j = 0; j < kScaledN; ++j) {
+      const f32 of_column = scales[kTileM + warp_column() / 16 + first_n + j];
+      QUERN_UNROLL for (i32 e = 0; e < 256 / kWarp; ++e) {
+        f32& sum = sums.x[i][first_n + j].x[e];
+        sum = fma(part.x[i][j].x[e], of_row[held_row(e)] * of_column, sum);
+      }
+    }
+  }
+  if constexpr (first_n + kScaledN < kTilesN) scaled_step<first_n + kScaledN>(sums, stage);
+}
+
+// The epilogue takes the tile in slices of rows: one tensor-core tile's of every warp.
+inline constexpr i32 kSlices = kTilesM, kSliceRows = 16 * kWarpsM;
+QUERN_DEVICE i32 row_of_slice(i32 slice, i32 row) { return row / 16 * kWarpM + 16 * slice + row % 16; }
+template <i32 slice>
+QUERN_DEVICE void stage_slice(const Sums& sums, f32* staged, i32 pitch) {
+  const i32 l = lane(), row = warp() / kWarpsN * 16;
+  QUERN_UNROLL for (i32 j = 0; j < kTilesN; ++j) {
+    QUERN_UNROLL for (i32 e = 0; e < 256 / kWarp; ++e) {
+      staged[(row + row_of(l, held_row(e))) * pitch + warp_column() + 16 * j + column_of(l, e)] = sums.x[slice][j].x[e];
+    }
+  }
+}
+
+QUERN_DEVICE Sums product(const GemmParams& p, const Work& work, u8* shared) {
+  Sums sums{};
+  const i32 steps = work.last_step - work.first_step;
+  Pipeline pipeline(p, work, shared);
+  if constexpr (kStages == 1) {
+    QUERN_ROLLED for (i32 step = 0; step < steps; ++step) {
+      pipeline.load(steps);
+      copy_async_wait<0>();
+      sync_block();
+      if constexpr (kBlockScale) {
+        scaled_step<0>(sums, shared);
+      } else {
+        QUERN_UNROLL for (i32 k = 0; k < kProducts; ++k) {
+          Fragments<kTilesN> f;
+          f.load(shared, k * kTileK<ElementA>);
+          multiply(sums, f);
+        }
+      }
+      sync_block();
+    }
+    return sums;
+  }
+
+  QUERN_ROLLED for (i32 i = 0; i < kStages - 1; ++i) pipeline.load(steps);
+  pipeline.wait();
+  sync_block();
+  if constexpr (kBlockScale) {
+    QUERN_ROLLED for (i32 step = 0; step < steps; ++step) {
+      pipeline.load(steps);
+      scaled_step<0>(sums, shared + step % kStages * kStageBytes);
+      pipeline.wait();
+      sync_block();
+    }
+  } else {
+    Fragments<kTilesN> f[2];
+    f[0].load(shared, 0);
+    QUERN_ROLLED for (i32 step = 0; step < steps; ++step) {
+      const u8* stage = shared + step % kStages * kStageBytes;
+      pipeline.load(steps);
+      QUERN_UNROLL for (i32 k = 0; k < kProducts; ++k) {
+        if (k + 1 < kProducts) {
+          f[(k + 1) & 1].load(stage, (k + 1) * kTileK<ElementA>);
+        } else {
+          pipeline.wait();
+          sync_block();
+          // Past the last step this reads what is no longer needed.
+          f[(k + 1) & 1].load(shared + (step + 1) % kStages * kStageBytes, 0);
+        }
+        multiply(sums, f[k & 1]);
+      }
+    }
+  }
+  copy_async_wait<0>();
+  sync_block();
+  return sums;
+}
+
+}  // namespace q

@@ -1,0 +1,51 @@
+// What a kernel for matrix products is specialised for.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "jit/spec.h"
+#include "jit/target.h"
+#include "jit/unit.h"
+#include "sources/expression/expression.h"
+#include "sources/op.h"
+#include "sources/tensor.h"
+
+namespace quern::ops::gemm {
+
+// Which tile: by the rows that there are. `plain` multiplies f32 without tensor cores.
+enum class Form : std::uint8_t { tiny, small, medium, large, plain };
+inline constexpr int kForms = 5;
+
+enum class Grouping : std::uint8_t { dense, contiguous, masked };
+enum class Scales : std::uint8_t { none, vectors, blocks };  // vectors: one for each row and column, or for all of them
+
+struct Shape {
+  Form form = Form::tiny;
+  Grouping grouping = Grouping::dense;
+  Scales scales = Scales::none;
+  Dtype a = Dtype::bf16, b = Dtype::bf16, out = Dtype::bf16;
+  bool transposed_a = false;  // stored [k][m]
+  bool transposed_b = false;
+  bool gate = false;
+  bool out_scale = false;
+  int copy_bytes = 16;
+  const quern_expression* epilogue = nullptr;
+  // Of the operands that the epilogue uses; `other` for the rest.
+  std::array<Dtype, expression::kOperands> operands = {Dtype::other, Dtype::other, Dtype::other, Dtype::other,
+                                                       Dtype::other, Dtype::other, Dtype::other, Dtype::other};
+};
+
+jit::Spec to_spec(const Shape& shape, Tag op, jit::Target target);
+Shape to_shape(const jit::Spec& spec);
+
+// The three ops have the same constants, of which each leaves out those that it has no choice in.
+Constants to_constants(const Shape& shape, Tag op);
+// Throws Error(QUERN_INVALID) naming the constant, what was given and what is allowed.
+Shape from_constants(const Constants& constants, Tag op);
+
+// Throws Error(QUERN_UNSUPPORTED) where the target has no room for it.
+jit::Unit to_unit(const Shape& shape, Tag op, jit::Target target);
+
+}  // namespace quern::ops::gemm

@@ -1,0 +1,30 @@
+// How a kernel for matrix products cuts its work: tiles, steps, stages, warps.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "jit/target.h"
+#include "sources/gemm/shape.h"
+
+namespace quern::ops::gemm {
+
+struct Tiling {
+  int tile_m, tile_n;  // tile_n counts rows of b: with a gate, twice out's columns
+  int step_k;          // elements
+  int stages;
+  int warps_m, warps_n;
+  int blocks_per_sm;
+  bool shared;  // blocks of threads may share a tile by its steps of k
+  int threads;
+  std::uint32_t shared_bytes;
+
+  int out_tile_n(bool gate) const { return gate ? tile_n / 2 : tile_n; }
+  std::uint64_t sums_bytes() const { return std::uint64_t{4} * static_cast<unsigned>(tile_m) * static_cast<unsigned>(tile_n); }
+};
+
+// None where the target has no room for the form.
+std::optional<Tiling> tile(const Shape& shape, const jit::TargetInfo& target);
+
+}  // namespace quern::ops::gemm

@@ -1,0 +1,112 @@
+// The grouped_fp8_gemm op: products of a mixture of experts, whose rows are known on the device only.
+// SPDX-License-Identifier: Apache-2.0
+#include "jit/error.h"
+#include "sources/gemm/problem.h"
+#include "sources/op.h"
+
+namespace quern::ops::grouped_fp8_gemm {
+namespace {
+
+using gemm::Grouping;
+using gemm::Problem;
+
+jit::Unit unit(const jit::Spec& spec) {
+  return gemm::to_unit(gemm::to_shape(spec), tag_grouped_fp8_gemm, jit::Target::from_tag(spec.target));
+}
+jit::Spec parse(const Constants& given, const jit::TargetInfo& target) {
+  return gemm::to_spec(gemm::from_constants(given, tag_grouped_fp8_gemm), tag_grouped_fp8_gemm, target.target);
+}
+Constants constants(const jit::Spec& spec) { return gemm::to_constants(gemm::to_shape(spec), tag_grouped_fp8_gemm); }
+void list(const quern_model& model, const jit::TargetInfo& target, std::vector<jit::Spec>* specs) {
+  gemm::list_kernels(tag_grouped_fp8_gemm, model, target, specs);
+}
+
+Tensor read_ints(const DLTensor* given, const char* name, std::int64_t length, const Place& place) {
+  const Tensor t = read(given, name, 1, {Dtype::i32}, place);
+  expect_extent(t, name, 0, length);
+  expect_unit_stride(t, name, 0);
+  return t;
+}
+const std::int32_t* ints(const Tensor& t) { return reinterpret_cast<const std::int32_t*>(t.data); }
+
+Problem read_problem(const quern_grouped_fp8_gemm_args& args, const Runtime& runtime, bool may_lack_data) {
+  Problem problem{};
+  problem.call = read_call(runtime, args, 0, "enum quern_call_flags", 4, may_lack_data);
+  problem.op = tag_grouped_fp8_gemm;
+  problem.flags = args.flags;
+  problem.stream = args.stream;
+  gemm::Shape& shape = problem.shape;
+  q::GemmParams& p = problem.params;
+  const Place& place = problem.call.place;
+  if ((args.offsets != nullptr) == (args.counts != nullptr)) throw Error(QUERN_INVALID, "exactly one of offsets and counts must be given");
+  const bool masked = args.counts != nullptr;
+  if (masked && args.indices != nullptr) throw Error(QUERN_INVALID, "indices is given together with counts; allowed with offsets only");
+  shape.grouping = masked ? Grouping::masked : Grouping::contiguous;
+  shape.copy_bytes = problem.call.alignment == 16 ? 16 : 4;
+  shape.gate = gemm::wants_gate(args.epilogue);
+
+  const int lead = masked ? 1 : 0;
+  const Tensor a = read_fp8(args.a, "a", 2 + lead, args.a_type, "a_type", place);
+  const Tensor b = read_fp8(args.b, "b", 3, args.b_type, "b_type", place);
+  const std::int64_t experts = b.shape[0], n = b.shape[1], k = b.shape[2], rows_of_a = a.shape[lead];
+  if (experts > q::kMaxExperts) refuse_extent("b", 0, experts, "0 to 1024 experts");
+  if (k < 1) refuse_extent("b", 2, k, "1 and more");
+  if (masked) expect_extent(a, "a", 0, experts);
+  expect_extent(a, "a", lead + 1, k);
+  expect_unit_stride(a, "a", lead + 1);
+  expect_unit_stride(b, "b", 2);
+  gemm::expect_copies(a, "a", lead + 1, shape.copy_bytes);
+  gemm::expect_copies(b, "b", 2, shape.copy_bytes);
+  if (shape.gate && n % 2 != 0) refuse_extent("b", 1, n, "an even number, with QUERN_EPILOGUE_GATE");
+  const std::int64_t columns = shape.gate ? n / 2 : n;
+  const Tensor out = read(args.out, "out", 2 + lead, {Dtype::bf16, Dtype::f16, Dtype::f32, Dtype::e4m3, Dtype::e5m2}, place);
+  const std::int64_t rows = out.shape[lead];
+  if (masked) expect_extent(out, "out", 0, experts);
+  if (args.indices == nullptr) expect_extent(out, "out", lead, rows_of_a);
+  expect_extent(out, "out", lead + 1, columns);
+  if (masked) {
+    p.counts = ints(read_ints(args.counts, "counts", experts, place));
+  } else {
+    p.offsets = ints(read_ints(args.offsets, "offsets", experts + 1, place));
+    if (args.indices != nullptr) p.indices = ints(read_ints(args.indices, "indices", rows, place));
+  }
+  if (args.status != nullptr) p.status = reinterpret_cast<std::int32_t*>(read_ints(args.status, "status", 1, place).data);
+
+  shape.a = a.dtype, shape.b = b.dtype;
+  p.a = a.data, p.b = b.data;
+  p.m = static_cast<std::int32_t>(rows), p.n = static_cast<std::int32_t>(n), p.k = static_cast<std::int32_t>(k);
+  p.groups = static_cast<std::int32_t>(experts);
+  p.a_rows = static_cast<std::int32_t>(rows_of_a);
+  p.out_rows = static_cast<std::int32_t>(rows);
+  p.a_group = masked ? gemm::stride_of(a, 0) : 0;
+  p.b_group = gemm::stride_of(b, 0);
+  p.a_row = gemm::stride_of(a, lead), p.b_row = gemm::stride_of(b, 1);
+  p.a_k = p.b_k = 1;
+  gemm::read_scales(args.scale_a, args.scale_b, {experts, masked, true, rows_of_a}, problem);
+  gemm::read_epilogue(args.epilogue, out, {experts, rows, columns, masked, !masked}, problem);
+  return problem;
+}
+
+}  // namespace
+
+extern const Op op;
+const Op op{"grouped_fp8_gemm", unit, parse, list, constants};
+
+std::uint64_t workspace(const Runtime& runtime, const quern_grouped_fp8_gemm_args& args);
+void prepare(const Runtime& runtime, const quern_grouped_fp8_gemm_args& args);
+void run(const Runtime& runtime, const quern_grouped_fp8_gemm_args& args);
+
+std::uint64_t workspace(const Runtime& runtime, const quern_grouped_fp8_gemm_args& args) {
+  return gemm::workspace_bytes(read_problem(args, runtime, true));
+}
+
+void prepare(const Runtime& runtime, const quern_grouped_fp8_gemm_args& args) {
+  gemm::prepare_kernels(runtime, read_problem(args, runtime, true));
+}
+
+void run(const Runtime& runtime, const quern_grouped_fp8_gemm_args& args) {
+  Problem problem = read_problem(args, runtime, false);
+  gemm::launch_product(runtime, problem, args.workspace, args.workspace_size);
+}
+
+}  // namespace quern::ops::grouped_fp8_gemm
