@@ -1,10 +1,10 @@
 // exp, log and pow in f32 by polynomials of our own, so that every target gives results of the same quality: the GPU's
 // approximate exp2 and log2 are not good enough away from 1 and near it, and differ from one maker to the next.
 //
-// Argument reduction is Cody and Waite's ("Software Manual for the Elementary Functions", 1980): x = n ln 2 + r, ln 2 in
-// two parts, the first short enough that n times it is exact. The polynomials are minimax fits by Remez exchange, their
-// coefficients rounded to f32. What must be exact is written as fma, so that a compiler that contracts products into
-// sums changes nothing.
+// Argument reduction is Cody and Waite's ("Software Manual for the Elementary Functions", 1980): x = n ln 2 + r, ln 2
+// in two parts, the first short enough that n times it is exact. The polynomials are minimax fits by Remez exchange,
+// their coefficients rounded to f32. What must be exact is written as fma, so that a compiler that contracts products
+// into sums changes nothing.
 //
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
