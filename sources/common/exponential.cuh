@@ -33,12 +33,12 @@ QUERN_DEVICE f32 exp_reduced(f32 r) {
   p = fma(p, r, 0x1.5558eep-5f);
   p = fma(p, r, 0x1.555492p-3f);
   p = fma(p, r, 0x1.fffffcp-2f);
-  return fma(p, r * r, r) + 1.0f;
+  return fma(fma(p, r, 1.0f), r, 1.0f);
 }
-// 2^n of t = n + kToInteger, -126 <= n <= 127.
-QUERN_DEVICE f32 power_of_two(f32 t) { return f32_of((bits_of(t) << 23) + 0x3f800000u); }
 // e^r 2^n of t = n + kToInteger, n from -190 to 60: what underflows goes through the subnormals to 0.
-QUERN_DEVICE f32 exp_downwards(f32 r, f32 t) { return exp_reduced(r) * power_of_two(t + 64.0f) * 0x1p-64f; }
+QUERN_DEVICE f32 exp_downwards(f32 r, f32 t) {
+  return exp_reduced(r) * f32_of((bits_of(t) << 23) + ((127u + 64u) << 23)) * 0x1p-64f;
+}
 
 // e^-z for 0 <= z <= 128, NaN for NaN.
 QUERN_DEVICE f32 exp_of_minus(f32 z) {
