@@ -23,8 +23,8 @@ QUERN_SHARED_CODE constexpr u32 swizzled(u32 address, Swizzle s) {
 // product's inner dimension; mn: the elements of one k side by side. mn is for 16-bit types.
 enum class Major : int { k = 0, mn = 1 };
 
-// The part of a matrix descriptor that is the same for all tiles of one layout; all in bytes, multiples of 16 below 256
-// Ki.
+// The part of a matrix descriptor that is the same for all tiles of one layout. Distances in bytes, multiples of 16
+// below 256 Ki:
 //                    `leading`                                        `stride`
 //   k, none          between core matrices (8 rows of 16 bytes)       between core matrices
 //                    side by side in k                                side by side in m or n
