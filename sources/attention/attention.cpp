@@ -183,7 +183,7 @@ void run(const Runtime& runtime, const quern_attention_args& args) {
   launch.shared_bytes = how.tiling.shared_bytes;
   launch.programmatic = (args.flags & QUERN_CALL_PROGRAMMATIC) != 0;
   launch.stream = args.stream;
-  ops::launch(runtime, *kernel, launch, p, "launching attention");
+  ops::launch(runtime, *kernel, launch, "launching attention", p);
 }
 
 }  // namespace quern::ops::attention
