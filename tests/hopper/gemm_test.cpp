@@ -3,10 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <cstdio>
-#include <random>
 
 #include "jit/sanitizer.h"
 #include "tests/hopper/device.h"
+#include "tests/hopper/numbers.h"
 
 namespace quern::hopper_tests {
 namespace {
@@ -21,7 +21,7 @@ struct Config {
   int m = 150, n = 80, k = 0;  // k 0: five and a bit stages
   int bug = 0;
 
-  std::size_t element() const { return type[0] == 'b' || type[0] == 'f' ? 2 : 1; }
+  std::size_t element() const { return size_of(type); }
   int depth() const { return static_cast<int>(128 / element()); }
   int inner() const { return k != 0 ? k : 5 * depth() + 32; }
   Defines defines() const {
@@ -44,24 +44,6 @@ struct Config {
            (store_by_tma ? "_tma" : "");
   }
 };
-
-// Whole numbers from -2 to 2: every sum is exact in f32, and in the fewer bits that a GPU sums fp8 with.
-unsigned code_of(const std::string& type, int value) {
-  const unsigned sign = value < 0 ? 1 : 0, magnitude = static_cast<unsigned>(value < 0 ? -value : value);
-  const unsigned one = type == "bf16" ? 0x3f80 : type == "f16" ? 0x3c00 : type == "e4m3" ? 0x38 : 0x3c;
-  const unsigned two = type == "bf16" ? 0x4000 : type == "f16" ? 0x4000 : type == "e4m3" ? 0x40 : 0x40;
-  const unsigned top = type == "bf16" || type == "f16" ? 15 : 7;
-  return sign << top | (magnitude == 0 ? 0 : magnitude == 1 ? one : two);
-}
-
-std::vector<unsigned char> encode_all(const Config& c, const std::vector<int>& values) {
-  std::vector<unsigned char> bytes(values.size() * c.element());
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    const unsigned code = code_of(c.type, values[i]);
-    std::memcpy(bytes.data() + i * c.element(), &code, c.element());
-  }
-  return bytes;
-}
 
 // Round to nearest even, of what is small and whole.
 float as_bf16(float value) {
@@ -88,7 +70,7 @@ class Problem {
   // The text of an error, or how many results are wrong; empty where all are right.
   std::string run(Schedule schedule) const {
     Machine machine(schedule);
-    const Memory a(encode_all(c_, a_)), b(encode_all(c_, b_));
+    const Memory a(encode_all(c_.type, a_)), b(encode_all(c_.type, b_));
     const Memory d(expected_.size() * (c_.store_by_tma ? 2 : 4));
     const int type = c_.element() == 2 ? jit::kTensorBF16 : jit::kTensorU8;
     const auto depth = static_cast<std::uint32_t>(c_.depth());
@@ -127,10 +109,7 @@ class Problem {
 
  private:
   std::vector<int> random(int rows, unsigned stream) const {
-    std::mt19937 generator(2026 + stream);
-    std::vector<int> values(static_cast<std::size_t>(rows) * c_.inner());
-    for (int& v : values) v = static_cast<int>(generator() % 5) - 2;
-    return values;
+    return small_numbers(static_cast<std::size_t>(rows) * static_cast<std::size_t>(c_.inner()), stream);
   }
   static std::vector<float> widened(const std::vector<std::uint16_t>& codes) {
     std::vector<float> values(codes.size());
