@@ -18,7 +18,6 @@ constexpr int kMostThreads = 1024;
 constexpr int kLongThreads = 512;   // that take a long row
 constexpr int kPieceThreads = 256;  // that take a piece of a row, at most
 constexpr int kBlockThreads = 512;  // that take a block of 128 rows
-constexpr int kResident = 1024;     // threads of an SM: 64 registers each
 constexpr int kNarrow = 32;         // the smallest warp there is: classes of columns are the same on every target
 constexpr int kMostColumns = kMostThreads * 32;
 
@@ -33,6 +32,12 @@ int class_of(std::int64_t columns, const Shape& shape) {
   const std::int64_t warp = std::int64_t{kNarrow} * held_elements(shape);
   if (columns > warp) return static_cast<int>((columns + warp - 1) / warp * warp);
   return static_cast<int>(std::bit_ceil(static_cast<std::uint64_t>(std::max<std::int64_t>(columns, q::kGroupColumns))));
+}
+
+// Threads that an SM is to hold: as few as keep 64 KiB of loads under way, and the registers that leaves to each.
+int resident_threads(const Shape& shape) {
+  if (shape.residual) return 768;  // two tensors, and a weight beside them
+  return shape.front == q::Front::none && shape.scale != q::Scale::block ? 1280 : 1024;
 }
 
 const char* name_or_none(Dtype dtype) { return dtype == Dtype::other ? "none" : name_of(dtype); }
@@ -74,7 +79,7 @@ Tiling tile(const Shape& shape, const jit::TargetInfo& target) {
       t.vectors = most;
     }
   }
-  t.blocks_per_sm = std::max(kResident / t.threads, 1);
+  t.blocks_per_sm = std::max(resident_threads(shape) / t.threads, 1);
   t.pass = t.team * t.vectors * elements;
   return t;
 }

@@ -143,7 +143,7 @@ void QuantizeProblem::fill(Random& random) {
   }
 }
 
-void QuantizeProblem::call(quern_context* context) {
+void QuantizeProblem::put() {
   for (Matrix* m : {&out, &scale, &residual_out, &dense}) {
     if (m->given()) m->poison();
   }
@@ -151,12 +151,20 @@ void QuantizeProblem::call(quern_context* context) {
   for (Matrix* m : {&x, &residual, &weight, &bias, &scale}) {
     if (m->given()) m->upload();
   }
-  auto error = sized<quern_error>();
-  ASSERT_EQ(quern_quantize(context, &args, &error), QUERN_OK) << error.text;
-  synchronize();
+}
+
+void QuantizeProblem::get() {
   for (Matrix* m : {&x, &residual, &out, &scale, &residual_out, &dense}) {
     if (m->given()) m->download();
   }
+}
+
+void QuantizeProblem::call(quern_context* context) {
+  put();
+  auto error = sized<quern_error>();
+  ASSERT_EQ(quern_quantize(context, &args, &error), QUERN_OK) << error.text;
+  synchronize();
+  get();
 }
 
 void QuantizeProblem::run(quern_context* context) {

@@ -80,8 +80,14 @@ class QuantizeProblem {
 
   // Workspace, prepare, and the call with nothing left to compile; twice, since what one leaves in the workspace the next finds.
   void run(quern_context* context);
-  // The call alone, on fresh inputs and poisoned outputs.
+  // The call alone, between the next two.
   void call(quern_context* context);
+  // Puts the inputs there and poisons the outputs.
+  void put();
+  // Takes back what lies there.
+  void get();
+  // Other inputs of the same kind; put() is still to come.
+  void fill(Random& random);
   // Holds everything that was written against the definition.
   void check();
   // All that was written, as it lies there.
@@ -96,7 +102,6 @@ class QuantizeProblem {
   };
   using Row = std::vector<Exact>;
 
-  void fill(Random& random);
   Row exact_row(std::int64_t row) const;
   double scale_found(std::int64_t row, std::int64_t group) const;
   void check_scale(std::int64_t row, std::int64_t group, double largest_least, double largest_most);
