@@ -140,6 +140,7 @@ jit::Unit to_unit(const Shape& shape, Tag op, jit::Target target) {
   define("THREADS", t.threads);
   define("BLOCKS_PER_SM", t.blocks_per_sm);
   define("SHARED_TILES", t.shared);
+  define("CONTINUOUS", t.continuous);
   define("COPY_BYTES", shape.copy_bytes);
   define("TRANSPOSED_A", shape.transposed_a);
   define("TRANSPOSED_B", shape.transposed_b);
