@@ -19,7 +19,7 @@ inline constexpr f32 kLog2OfE = 0x1.715476p0f;
 // x + kToInteger is rounded to an integer, which is then in the low bits.
 inline constexpr f32 kToInteger = 0x1.8p23f;
 
-QUERN_DEVICE f32 abs(f32 x) { return f32_of(bits_of(x) & 0x7fffffffu); }
+QUERN_DEVICE f32 abs(f32 x) { return fabs(x); }
 QUERN_DEVICE f32 with_sign_of(f32 magnitude, f32 sign) {
   return f32_of(bits_of(magnitude) | (bits_of(sign) & 0x80000000u));
 }
