@@ -118,7 +118,13 @@ QUERN_DEVICE f32 log2(f32 x) {
   return y;
 }
 QUERN_DEVICE f32 rcp(f32 x) { return __frcp_rn(x); }
+QUERN_DEVICE f32 rcp_approx(f32 x) {
+  f32 y;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
 QUERN_DEVICE f32 rsqrt(f32 x) { return rsqrtf(x); }
+QUERN_DEVICE f32 sqrt(f32 x) { return __fsqrt_rn(x); }
 QUERN_DEVICE f32 fmin(f32 a, f32 b) { return fminf(a, b); }
 QUERN_DEVICE f32 fmax(f32 a, f32 b) { return fmaxf(a, b); }
 QUERN_DEVICE f32 fma(f32 a, f32 b, f32 c) { return fmaf(a, b, c); }

@@ -129,7 +129,9 @@ QUERN_DEVICE void launch_next_grid() {}
 QUERN_DEVICE f32 exp2(f32 x) { return __builtin_exp2f(x); }
 QUERN_DEVICE f32 log2(f32 x) { return __builtin_log2f(x); }
 QUERN_DEVICE f32 rcp(f32 x) { return __builtin_amdgcn_rcpf(x); }
+QUERN_DEVICE f32 rcp_approx(f32 x) { return rcp(x); }
 QUERN_DEVICE f32 rsqrt(f32 x) { return __builtin_amdgcn_rsqf(x); }
+QUERN_DEVICE f32 sqrt(f32 x) { return __builtin_sqrtf(x); }
 QUERN_DEVICE f32 fmin(f32 a, f32 b) { return __builtin_fminf(a, b); }
 QUERN_DEVICE f32 fmax(f32 a, f32 b) { return __builtin_fmaxf(a, b); }
 QUERN_DEVICE f32 fma(f32 a, f32 b, f32 c) { return __builtin_fmaf(a, b, c); }

@@ -39,7 +39,9 @@
 //                                                  them visible to the other threads
 //   Grid        wait_for_previous_grid()           programmatic launch: until the grid before has finished and its writes show
 //               launch_next_grid()                 lets the grid after begin its set-up
-//   Maths       exp2 log2 rcp rsqrt: a few ulp;    fmin fmax fma: exact
+//   Maths       exp2 log2 rcp sqrt rsqrt: a few ulp;    fmin fmax fma: exact
+//               rcp_approx(x)                      1/x to 1 ulp for x from 2^-126 to 2^126, by the target's instruction alone
+//                                                  common/pointwise.cuh has exp, log, tanh, the activations and their like
 //               infinity() nan()
 //   Conversion  to_f32(f16|bf16) from_f32<T>(f32)  round to nearest even
 //               pack<T>(lo, hi) -> u32 unpack<T>(u32) -> f32x2 for f16 and bf16

@@ -1,0 +1,124 @@
+// exp, log and pow in f32 by polynomials of our own, so that every target gives results of the same quality: the GPU's
+// approximate exp2 and log2 are not good enough away from 1 and near it, and differ from one maker to the next.
+//
+// Argument reduction is Cody and Waite's ("Software Manual for the Elementary Functions", 1980): x = n ln 2 + r with ln 2 in two
+// parts, the first short enough that n times it is exact. The polynomials are minimax fits by Remez exchange, their coefficients
+// rounded to f32. What must be exact is written as fma, so that a compiler that contracts products into sums changes nothing.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "common/kernel.cuh"
+
+namespace q {
+
+inline constexpr f32 kLn2High = 0x1.62e4p-1f;  // 16 bits
+inline constexpr f32 kLn2Low = 0x1.7f7d1cp-20f;
+inline constexpr f32 kLog2OfE = 0x1.715476p0f;
+// x + kToInteger is rounded to an integer, which is then in the low bits.
+inline constexpr f32 kToInteger = 0x1.8p23f;
+
+QUERN_DEVICE f32 abs(f32 x) { return f32_of(bits_of(x) & 0x7fffffffu); }
+QUERN_DEVICE f32 with_sign_of(f32 magnitude, f32 sign) { return f32_of(bits_of(magnitude) | (bits_of(sign) & 0x80000000u)); }
+// The smaller of the two, NaN where x is.
+QUERN_DEVICE f32 at_most(f32 x, f32 most) { return x > most ? most : x; }
+
+// e^r for |r| <= ln(2)/2; relative error below 2^-24.
+QUERN_DEVICE f32 exp_reduced(f32 r) {
+  f32 p = 0x1.6a263cp-10f;
+  p = fma(p, r, 0x1.123a6ep-7f);
+  p = fma(p, r, 0x1.5558eep-5f);
+  p = fma(p, r, 0x1.555492p-3f);
+  p = fma(p, r, 0x1.fffffcp-2f);
+  return fma(p, r * r, r) + 1.0f;
+}
+// 2^n of t = n + kToInteger, -126 <= n <= 127.
+QUERN_DEVICE f32 power_of_two(f32 t) { return f32_of((bits_of(t) << 23) + 0x3f800000u); }
+// e^r 2^n of t = n + kToInteger, n from -190 to 60: what underflows goes through the subnormals to 0.
+QUERN_DEVICE f32 exp_downwards(f32 r, f32 t) { return exp_reduced(r) * power_of_two(t + 64.0f) * 0x1p-64f; }
+
+// e^-z for 0 <= z <= 128, NaN for NaN.
+QUERN_DEVICE f32 exp_of_minus(f32 z) {
+  const f32 t = fma(z, -kLog2OfE, kToInteger), n = t - kToInteger;
+  return exp_downwards(fma(n, -kLn2Low, fma(n, -kLn2High, -z)), t);
+}
+
+QUERN_DEVICE f32 exp(f32 x) {
+  const f32 bounded = x < -128.0f ? -128.0f : x;
+  // Above, n is bounded and not x: r is then large and the polynomial positive, so that the product overflows as it should.
+  const f32 n = fmin(fma(bounded, kLog2OfE, kToInteger) - kToInteger, 128.0f);
+  const f32 y = exp_reduced(fma(n, -kLn2Low, fma(n, -kLn2High, bounded)));
+  const i32 whole = static_cast<i32>(bits_of(n + kToInteger) - bits_of(kToInteger)), half = whole >> 1;
+  return y * f32_of(static_cast<u32>(half + 127) << 23) * f32_of(static_cast<u32>(whole - half + 127) << 23);
+}
+
+// x = m 2^n with m from sqrt(1/2) to sqrt(2), for x > 0 and finite.
+struct Mantissa {
+  f32 m, n;
+};
+QUERN_DEVICE Mantissa split_exponent(f32 x) {
+  const bool subnormal = x < 0x1p-126f;
+  const u32 bits = bits_of(subnormal ? x * 0x1p23f : x);
+  const i32 n = static_cast<i32>(bits - 0x3f3504f3u) >> 23;
+  return {f32_of(bits - (static_cast<u32>(n) << 23)), static_cast<f32>(subnormal ? n - 23 : n)};
+}
+
+// Of what is not positive and finite: -infinity at 0, NaN below.
+QUERN_DEVICE f32 log(f32 x) {
+  const Mantissa s = split_exponent(x);
+  const f32 f = s.m - 1.0f;
+  f32 p = -0x1.39f72ap-4f;
+  p = fma(p, f, 0x1.059c36p-3f);
+  p = fma(p, f, -0x1.0d6264p-3f);
+  p = fma(p, f, 0x1.22cf8cp-3f);
+  p = fma(p, f, -0x1.5475b8p-3f);
+  p = fma(p, f, 0x1.99a09ep-3f);
+  p = fma(p, f, -0x1.000216p-2f);
+  p = fma(p, f, 0x1.555552p-2f);
+  p = fma(p, f, -0.5f);
+  const f32 y = fma(s.n, kLn2High, fma(p, f * f, fma(s.n, kLn2Low, f)));
+  const f32 limit = x == 0.0f ? -infinity() : x < 0.0f ? nan() : x;
+  return x > 0.0f && x < infinity() ? y : limit;
+}
+
+// log2(x) as the sum of two, for x > 0 and finite; its relative error is below 2^-30. With s = (m-1)/(m+1) in two parts,
+// log(m) = 2 atanh(s) = 2 (s + s^3/3 + ...).
+QUERN_DEVICE f32x2 log2_in_two(f32 x) {
+  constexpr f32 kScaleHigh = 0x1.715476p1f, kScaleLow = 0x1.4ae0cp-25f;  // 2/ln(2)
+  const Mantissa split = split_exponent(x);
+  const f32 above = split.m + 1.0f, lost = split.m - (above - 1.0f), below = split.m - 1.0f;
+  const f32 inverse = rcp(above);
+  const f32 s = below * inverse;
+  const f32 s_low = fma(-s, lost, fma(-s, above, below)) * inverse;
+  const f32 y = s * s;
+  const f32 p = fma(fma(0x1.31ea7ap-3f, y, 0x1.995e8ap-3f), y, 0x1.55557ap-2f);
+  const f32 rest = fma(s * y, p, fma(s_low, y, s_low));
+  const f32 high = fma(kScaleHigh, s, split.n);
+  const f32 low = fma(kScaleHigh, s, split.n - high);
+  return {high, fma(kScaleHigh, rest, fma(kScaleLow, s, low))};
+}
+
+// x^y with the special cases of IEEE 754: 1 where y is 0 or x is 1 even if the other is NaN, NaN for x < 0 unless y is an integer.
+QUERN_DEVICE f32 pow(f32 x, f32 y) {
+  const f32 a = abs(x), size = abs(y);
+  const bool ordinary = a > 0.0f && a < infinity();
+  const f32x2 l = log2_in_two(ordinary ? a : 1.0f);
+  // Far outside of what f32 holds the size alone matters, and infinities go the same way.
+  const f32 z = ordinary ? l.x + l.y : a == 0.0f ? -infinity() : infinity();
+  const f32 e = y * z;
+  const bool inside = e > -160.0f && e < 130.0f;
+  const f32 n = inside ? (e + kToInteger) - kToInteger : 0.0f;
+  const f32 r = fma(y, l.y, fma(y, l.x, -n));
+  const i32 whole = static_cast<i32>(bits_of(n + kToInteger) - bits_of(kToInteger)), half = whole >> 1;
+  f32 result = exp_reduced(r * 0x1.62e43p-1f) * f32_of(static_cast<u32>(half + 127) << 23) *
+               f32_of(static_cast<u32>(whole - half + 127) << 23);
+  if (!inside) result = e > 0.0f ? infinity() : 0.0f;
+  // From 2^24 on every f32 is an even integer.
+  const i32 integer = size < 0x1p24f ? static_cast<i32>(y) : 0;
+  const bool is_integer = size >= 0x1p24f || static_cast<f32>(integer) == y;
+  if ((integer & 1) != 0 && is_integer) result = with_sign_of(result, x);
+  if (x < 0.0f && ordinary && !is_integer) result = nan();
+  if (x != x || y != y) result = nan();
+  return y == 0.0f || x == 1.0f || (a == 1.0f && size == infinity()) ? 1.0f : result;
+}
+
+}  // namespace q
