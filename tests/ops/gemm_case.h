@@ -30,8 +30,8 @@ struct Terms {
 };
 
 struct EpilogueOperand {
-  enum Kind { row, column, tensor } kind;
-  Element element;
+  enum Kind { row, column, tensor, unused } kind;  // unused: NULL
+  Element element = Element::f32;
   bool leads = false;  // a column operand with a vector for each batch or expert
 };
 

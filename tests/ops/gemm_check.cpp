@@ -112,6 +112,7 @@ class Reference {
       return terms;
     }
     for (std::size_t i = 0; i < c_.operands.size(); ++i) {
+      if (c_.operands[i].kind == EpilogueOperand::unused) continue;
       const bool column_vector = c_.operands[i].kind == EpilogueOperand::column;
       terms.x[i] = p_.value(t_.operands[i], column_vector ? row.weights : row.group, row.row, column);
     }

@@ -181,13 +181,20 @@ void GemmProblem::set_indices(const std::vector<std::int32_t>& indices) {
 }
 
 void GemmProblem::put(const GemmTensor& tensor, std::int64_t group, std::int64_t row, std::int64_t column, double value) {
+  unsigned char memory[4] = {};
+  tensor.element.store(memory, value);
+  put_bytes(tensor, group, row, column, memory);
+}
+void GemmProblem::put_code(const GemmTensor& tensor, std::int64_t group, std::int64_t row, std::int64_t column, unsigned code) {
+  const unsigned char memory[4] = {static_cast<unsigned char>(code)};
+  put_bytes(tensor, group, row, column, memory);
+}
+void GemmProblem::put_bytes(const GemmTensor& tensor, std::int64_t group, std::int64_t row, std::int64_t column, const unsigned char* bytes) {
   Memory& memory = memory_.at(&tensor);
-  const std::size_t bytes = tensor.element.bytes(), at = tensor.at(group, row, column) * bytes;
-  tensor.element.store(&memory.mirror[at], value);
-  if (!std::isfinite(value)) finite_ = false;
-  // Beyond the largest number the 8-bit kinds would only come to that.
-  if (std::isinf(value) && tensor.element.kind() == Element::e5m2) memory.mirror[at] = static_cast<unsigned char>(value < 0 ? 0xfc : 0x7c);
-  memory.buffer.write(&memory.mirror[at], bytes, at);
+  const std::size_t size = tensor.element.bytes(), at = tensor.at(group, row, column) * size;
+  std::memcpy(&memory.mirror[at], bytes, size);
+  finite_ &= std::isfinite(tensor.element.load(bytes));
+  memory.buffer.write(bytes, size, at);
 }
 
 void GemmProblem::poison_outputs() {

@@ -39,6 +39,7 @@ class GemmProblem {
   void set_indices(const std::vector<std::int32_t>& indices);
   // Changes one element of an input. Numbers that are not finite are allowed for by check().
   void put(const GemmTensor& tensor, std::int64_t group, std::int64_t row, std::int64_t column, double value);
+  void put_code(const GemmTensor& tensor, std::int64_t group, std::int64_t row, std::int64_t column, unsigned code);
   void poison_outputs();
 
   // Asks for the workspace and calls; every status is expected to be QUERN_OK.
@@ -82,6 +83,7 @@ class GemmProblem {
   void fill_scales(std::uint64_t seed);
   void fill_epilogue(std::uint64_t seed);
   std::uint64_t number_of(std::int64_t group, std::int64_t row) const;
+  void put_bytes(const GemmTensor& tensor, std::int64_t group, std::int64_t row, std::int64_t column, const unsigned char* bytes);
   void upload();
   void check_untouched(const GemmOutput& output, const std::vector<GemmRow>& rows) const;
 

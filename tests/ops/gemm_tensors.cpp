@@ -123,6 +123,7 @@ void GemmTensors::set_epilogue(const GemmCase& given) {
   }
   for (std::size_t i = 0; i < given.operands.size(); ++i) {
     const EpilogueOperand& o = given.operands[i];
+    if (o.kind == EpilogueOperand::unused) continue;
     const bool column = o.kind == EpilogueOperand::column;
     set(operands[i], o.element, column ? given.weights() : groups, m, given.columns(),
         {.leads = column ? o.leads : given.leads(),
