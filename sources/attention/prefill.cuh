@@ -102,15 +102,21 @@ struct Reader {
     tile.copy(to, pitch, step, source, takes(keys, key, row));
   }
 
+  QUERN_DEVICE void copy_keys(i32 block, int step) {
+    copy_row(copy_k, step, memory.keys + stage_of(block) * kBlock * kPitchK, kPitchK, cache.k, p.k_page_bytes, p.k_token_bytes,
+             block);
+  }
+  QUERN_DEVICE void copy_values(i32 block, int step) {
+    copy_row(copy_v, step, memory.values + stage_of(block) * kBlock * kPitchV, kPitchV, cache.v, p.v_page_bytes,
+             p.v_token_bytes, block);
+  }
   // Step `step` of kSteps of copying `block`. Beyond the piece's last block there are no keys, and zeros are written: a branch
   // would cost more.
   QUERN_DEVICE void copy(i32 block, int step) {
     if (step < CopyK::kSteps) {
-      copy_row(copy_k, step, memory.keys + stage_of(block) * kBlock * kPitchK, kPitchK, cache.k, p.k_page_bytes,
-               p.k_token_bytes, block);
+      copy_keys(block, step);
     } else {
-      copy_row(copy_v, step - CopyK::kSteps, memory.values + stage_of(block) * kBlock * kPitchV, kPitchV, cache.v,
-               p.v_page_bytes, p.v_token_bytes, block);
+      copy_values(block, step - CopyK::kSteps);
     }
   }
   // Closes the block's group of copies.
@@ -163,76 +169,23 @@ struct Rows {
     }
   }
 
-  // Calls write(row, t, h) for each row that a lane holds, `row0` being the warp's first row in the tile.
-  template <class Write>
-  QUERN_DEVICE static void for_each_row(const Sequence& s, const Piece& piece, int row0, const Write& write) {
+  // The results of the warp's rows, not yet divided, to a partial result in shared memory.
+  QUERN_DEVICE void stage(f32* results, int row0) {
     QUERN_UNROLL for (int t = 0; t < kRowTiles; ++t) {
       QUERN_UNROLL for (int h = 0; h < kRowsHeld; ++h) {
-        const int row = row0 + t * 16 + row_of(lane(), h);
-        if (piece.tile * kRows + row < s.q_len * kGroup) write(row, t, h);
+        const f32 sum = reduce_row_sum(softmax[t].sum[h]);
+        f32* to = results + kRows * kSlotPitch + row0 + t * 16 + row_of(lane(), h);
+        if (column_of(lane(), 0) == 0) to[0] = softmax[t].max[h], to[kRows] = sum;
+      }
+      QUERN_UNROLL for (int n = 0; n < kTilesV; ++n) {
+        QUERN_UNROLL for (int i = 0; i < kHeld; i += 2) {
+          const int row = row0 + t * 16 + row_of(lane(), held_row(i)), column = n * 16 + column_of(lane(), i);
+          *reinterpret_cast<f32x2*>(results + row * kSlotPitch + column) = {o[t][n].x[i], o[t][n].x[i + 1]};
+        }
       }
     }
-  }
-
-  // Calls write(column, x, y) for each pair of neighbours that a lane holds of a row.
-  template <class Write>
-  QUERN_DEVICE void for_each_pair(int t, int h, const Write& write) const {
-    QUERN_UNROLL for (int n = 0; n < kTilesV; ++n) {
-      QUERN_UNROLL for (int i = 0; i < kHeld; i += 2) {
-        const int column = n * 16 + column_of(lane(), i);
-        if (held_row(i) != h || (kDimV % 16 != 0 && column >= kDimV)) continue;
-        write(column, o[t][n].x[i], o[t][n].x[i + 1]);
-      }
-    }
-  }
-
-  // The lanes' shares of the sums become the rows' sums.
-  QUERN_DEVICE void sum_up() {
-    QUERN_UNROLL for (int t = 0; t < kRowTiles; ++t) {
-      QUERN_UNROLL for (int h = 0; h < kRowsHeld; ++h) softmax[t].sum[h] = reduce_row_sum(softmax[t].sum[h]);
-    }
-  }
-
-  QUERN_DEVICE static bool speaks() { return column_of(lane(), 0) == 0; }  // one lane of those that hold a row
-
-  // A piece's results to its slot.
-  QUERN_DEVICE void write_slot(const Slot& slot, const Sequence& s, const Piece& piece, int row0) const {
-    for_each_row(s, piece, row0, [&](int row, int t, int h) {
-      if (speaks()) slot.max[row] = softmax[t].max[h], slot.sum[row] = softmax[t].sum[h];
-      f32* to = slot.rows + row * kDimV;
-      for_each_pair(t, h, [&](int column, f32 x, f32 y) { *reinterpret_cast<f32x2*>(to + column) = {x, y}; });
-    });
-  }
-
-  // An uncut item's results, divided and rounded, to shared memory for write_rows.
-  QUERN_DEVICE void stage_rows(const AttentionParams& p, const Sequence& s, const Piece& piece, int row0, Element* staged) const {
-    for_each_row(s, piece, row0, [&](int row, int t, int h) {
-      const RowPlace place = place_of(p, s, piece.head, piece.tile * kRows + row);
-      const Finished done = finish(p, softmax[t].max[h], softmax[t].sum[h], place.q_head);
-      if (speaks() && place.lse) *place.lse = done.lse;
-      Element* to = staged + row * kPitchV;
-      for_each_pair(t, h, [&](int column, f32 x, f32 y) {
-        *reinterpret_cast<u32*>(to + column) = pack<Element>(x * done.inverse, y * done.inverse);
-      });
-    });
   }
 };
-
-// The warp's staged rows to `out`, in accesses as wide as the alignment allows.
-QUERN_DEVICE void write_rows(const AttentionParams& p, const Sequence& s, const Piece& piece, int row0, const Element* staged) {
-  constexpr int kChunks = kDimV * kElementBytes / kCopyBytes;
-  const i32 rows = s.q_len * kGroup - piece.tile * kRows - row0;
-  QUERN_ROLLED for (int i = lane(); i < (rows < kRowTiles * 16 ? rows : kRowTiles * 16) * kChunks; i += kWarp) {
-    const int row = row0 + i / kChunks, column = i % kChunks * (kCopyBytes / kElementBytes);
-    Element* to = place_of(p, s, piece.head, piece.tile * kRows + row).out + column;
-    const Element* from = staged + row * kPitchV + column;
-    if (kCopyBytes == 16) {
-      store16(to, load16(from));
-    } else {
-      *reinterpret_cast<u32*>(to) = *reinterpret_cast<const u32*>(from);
-    }
-  }
-}
 
 QUERN_DEVICE void take_piece(const AttentionParams& p, const Sequence& s, const Piece& piece, const Memory& memory,
                              Shared* shared) {
@@ -245,7 +198,8 @@ QUERN_DEVICE void take_piece(const AttentionParams& p, const Sequence& s, const 
   Reader reader{p, cache_of(p, s.index, piece.head), {seen.any.first, last < seen.any.last ? last : seen.any.last},
                 s.first, begin, memory, shared};
   const auto copy_all = [&](i32 block) {
-    QUERN_FOUR_AT_ONCE for (int step = 0; step < Reader::kSteps; ++step) reader.copy(block, step);
+    QUERN_ROLLED for (int step = 0; step < Reader::CopyK::kSteps; ++step) reader.copy_keys(block, step);
+    QUERN_ROLLED for (int step = 0; step < Reader::CopyV::kSteps; ++step) reader.copy_values(block, step);
     reader.commit(block);
   };
 
@@ -276,18 +230,18 @@ QUERN_DEVICE void take_piece(const AttentionParams& p, const Sequence& s, const 
     }
   }
 
-  QUERN_ROLLED for (int i = 0; i < kStages - 1; ++i) copy_all(begin + i);
-  QUERN_ROLLED for (i32 block = begin; block < end; ++block) {
+  // The first kStages - 1 turns only copy.
+  QUERN_ROLLED for (i32 block = begin - (kStages - 1); block < end; ++block) {
+    copy_async_wait<kStages < 2 ? 0 : kStages - 2>();
+    sync_block();
     if (kStages == 1) {
-      sync_block();
       copy_all(block);
       copy_async_wait<0>();
-    } else {
-      copy_async_wait<kStages < 2 ? 0 : kStages - 2>();
+      sync_block();
     }
-    sync_block();
     const i32 key = reader.key_of(block), ahead = block + kStages - 1;
-    if (key >= mine.any.last || key + kBlock <= mine.any.first) {  // none of the warp's rows sees these keys
+    // Where none of the warp's rows sees these keys.
+    if (block < begin || key >= mine.any.last || key + kBlock <= mine.any.first) {
       if (kStages > 1) copy_all(ahead);
       continue;
     }
@@ -313,16 +267,10 @@ QUERN_DEVICE void take_piece(const AttentionParams& p, const Sequence& s, const 
   // page entries that the next piece begins with.
   copy_async_wait<0>();
   sync_block();  // all warps are done with the shared memory that results are staged in
-  rows.sum_up();
-  if (piece.count == 1) {
-    rows.stage_rows(p, s, piece, row0, memory.queries);
-    sync_warp();
-    write_rows(p, s, piece, row0, memory.queries);
-  } else {
-    rows.write_slot(slot_at(p, slot_of_piece(piece, piece.index)), s, piece, row0);
-    if (arrived_last(p, piece, &shared->flag)) join_pieces<kThreads>(p, s, piece);
-  }
-  sync_block();  // before the next piece's queries come
+  f32* results = reinterpret_cast<f32*>(memory.queries);
+  rows.stage(results, row0);
+  sync_block();
+  write_results<kThreads, 8>(p, s, piece, {results, results, 0, 1, kRows}, &shared->flag);
 }
 
 }  // namespace q
@@ -333,8 +281,6 @@ QUERN_KERNEL(quern_attention_prefill, THREADS, BLOCKS_PER_SM, QUERN_PARAM q::Att
   launch_next_grid();
   wait_for_previous_grid();
   const Memory memory = memory_at(dynamic_shared());
-  Schedule<kThreads, true> schedule(p, &shared->schedule);
-  Sequence s;
-  Piece piece;
-  QUERN_ROLLED while (schedule.next(&s, &piece)) take_piece(p, s, piece, memory, shared);
+  Schedule<kThreads, true, INVARIANT != 0> schedule(p, &shared->schedule);
+  QUERN_ROLLED while (schedule.next()) take_piece(p, shared->schedule.sequence, shared->schedule.piece, memory, shared);
 }
