@@ -85,16 +85,10 @@ struct Reader {
     constexpr bool kWhole = Copy::kEven && kEach % Copy::kRowsAtOnce == 0;
     const int part = step * Copy::kRowsAtOnce;
     const u32 page = static_cast<u32>(ring_of(block)[(kWhole ? part : row) / kEach]);
-    const u8* source = base + static_cast<u64>(page) * page_bytes;
-    if (PAGE_SIZE == 0) {
-      source += static_cast<u64>(slot_of(p, key + row)) * token_bytes;
-    } else {
-      // A block of keys begins on a multiple of its length: in pages as long, or shorter, always on a page's first key.
-      const u32 before = PAGE_SIZE > kBlock ? slot_of(p, key) : 0;
-      const u32 slot = before + (kWhole ? part % kEach : row % kEach);
-      if (kWhole) source += static_cast<u64>(static_cast<u32>(tile.row)) * token_bytes;
-      source += static_cast<u64>(slot) * token_bytes;
-    }
+    // A block of keys begins on a multiple of its length: in pages as long, or shorter, always on a page's first key.
+    const u32 before = PAGE_SIZE > kBlock ? slot_of(p, key) : 0;
+    const u32 slot = PAGE_SIZE == 0 ? slot_of(p, key + row) : before + (kWhole ? tile.row + part % kEach : row % kEach);
+    const u8* source = base + static_cast<u64>(page) * page_bytes + static_cast<u64>(slot) * token_bytes;
 #else
     (void)page_bytes;
     const u8* source = base + static_cast<u64>(static_cast<u32>(key + row)) * token_bytes;
@@ -171,16 +165,19 @@ struct Rows {
 
   // The results of the warp's rows, not yet divided, to a partial result in shared memory.
   QUERN_DEVICE void stage(f32* results, int row0) {
+    const int l = lane();
+    f32* own = results + (row0 + row_of(l, 0)) * kSlotPitch + column_of(l, 0);
+    f32* ends = results + kRows * kSlotPitch + row0 + row_of(l, 0);
     QUERN_UNROLL for (int t = 0; t < kRowTiles; ++t) {
       QUERN_UNROLL for (int h = 0; h < kRowsHeld; ++h) {
+        const int row = t * 16 + row_of(l, h) - row_of(l, 0);
         const f32 sum = reduce_row_sum(softmax[t].sum[h]);
-        f32* to = results + kRows * kSlotPitch + row0 + t * 16 + row_of(lane(), h);
-        if (column_of(lane(), 0) == 0) to[0] = softmax[t].max[h], to[kRows] = sum;
+        if (column_of(l, 0) == 0) ends[row] = softmax[t].max[h], ends[kRows + row] = sum;
       }
       QUERN_UNROLL for (int n = 0; n < kTilesV; ++n) {
-        QUERN_UNROLL for (int i = 0; i < kHeld; i += 2) {
-          const int row = row0 + t * 16 + row_of(lane(), held_row(i)), column = n * 16 + column_of(lane(), i);
-          *reinterpret_cast<f32x2*>(results + row * kSlotPitch + column) = {o[t][n].x[i], o[t][n].x[i + 1]};
+        QUERN_UNROLL for (int i = 0; i < kHeld; ++i) {  // how far it is from the lane's first is known at compile time
+          const int row = t * 16 + row_of(l, held_row(i)) - row_of(l, 0), column = n * 16 + column_of(l, i) - column_of(l, 0);
+          own[row * kSlotPitch + column] = o[t][n].x[i];
         }
       }
     }
@@ -248,18 +245,23 @@ QUERN_DEVICE void take_piece(const AttentionParams& p, const Sequence& s, const 
     Scores scores;
     rows.multiply(memory.keys + reader.stage_of(block) * kBlock * kPitchK, scores, [&](int k) {
       if (kStages == 1) return;
-      QUERN_UNROLL for (int step = 0; step < Reader::kSteps; ++step) {
-        if (step * kStepsK / Reader::kSteps == k) reader.copy(ahead, step);
+      constexpr int kEach = div_up(Reader::kSteps, kStepsK);
+      QUERN_UNROLL for (int i = 0; i < kEach; ++i) {
+        if (k * kEach + i < Reader::kSteps) reader.copy(ahead, k * kEach + i);
       }
     });
     if (kStages > 1) reader.commit(ahead);
     const bool masked = key < mine.all.first || key + kBlock > mine.all.last;
     Weights weights;
+    f32 rescale[kRowTiles][kRowsHeld];
+    bool changed = false;
     QUERN_UNROLL for (int t = 0; t < kRowTiles; ++t) {
       mask_scores(p, s, scores.x[t], key, masked, rows.context[t]);
-      f32 rescale[kRowsHeld];
-      if (ballot(weigh_scores(p, scores.x[t], rows.softmax[t], rescale))) rescale_tiles(rows.o[t], rescale);
+      changed |= weigh_scores(p, scores.x[t], rows.softmax[t], rescale[t]);
       QUERN_UNROLL for (int k = 0; k < kKeyTiles; ++k) weights.x[t][k] = to_operand<Element>(scores.x[t][k]);
+    }
+    if (ballot(changed)) {
+      QUERN_UNROLL for (int t = 0; t < kRowTiles; ++t) rescale_tiles(rows.o[t], rescale[t]);
     }
     rows.accumulate(memory.values + reader.stage_of(block) * kBlock * kPitchV, weights);
   }

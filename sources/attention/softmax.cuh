@@ -68,15 +68,16 @@ QUERN_DEVICE void mask_scores(const AttentionParams& p, const Sequence& s, Accum
     }
   }
   if (masked) {
+    u32 from[kRowsHeld], count[kRowsHeld];
     QUERN_UNROLL for (int h = 0; h < kRowsHeld; ++h) {
       const Range seen = visible(p, s, rows.first_row + row_of(lane(), h));
-      const u32 from = static_cast<u32>(key + column_of(lane(), 0) - seen.first);
-      const u32 count = static_cast<u32>(seen.last > seen.first ? seen.last - seen.first : 0);
-      QUERN_UNROLL for (int n = 0; n < kTiles; ++n) {
-        QUERN_UNROLL for (int i = 0; i < kHeld; ++i) {
-          const int offset = n * 16 + column_of(lane(), i) - column_of(lane(), 0);  // known at compile time
-          if (held_row(i) == h) scores[n].x[i] = from + offset < count ? scores[n].x[i] : -infinity();
-        }
+      from[h] = static_cast<u32>(key + column_of(lane(), 0) - seen.first);
+      count[h] = static_cast<u32>(seen.last > seen.first ? seen.last - seen.first : 0);
+    }
+    QUERN_UNROLL for (int n = 0; n < kTiles; ++n) {
+      QUERN_UNROLL for (int i = 0; i < kHeld; ++i) {
+        const int offset = n * 16 + column_of(lane(), i) - column_of(lane(), 0);  // known at compile time
+        scores[n].x[i] = from[held_row(i)] + offset < count[held_row(i)] ? scores[n].x[i] : -infinity();
       }
     }
   }
