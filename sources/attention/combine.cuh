@@ -14,17 +14,15 @@ inline constexpr int kSlotPitch = slot_pitch(kDimV);
 
 // Partial results of the same rows: the first, and the others `step` f32 apart.
 struct Parts {
-  f32* first;
-  f32* others;
+  const f32* first;
+  const f32* others;
   i64 step;
   i32 count;
   i32 rows;  // of each: what lies between the rows and the maxima
-  QUERN_DEVICE f32* part(i32 i) const { return i == 0 ? first : others + (i - 1) * step; }
 };
 
-QUERN_DEVICE Parts slots_of(const AttentionParams& p, const Piece& piece) {
-  const auto at = [&](i32 i) { return p.partials + slot_of_piece(piece, i) * p.slot_floats; };
-  return {at(0), at(1), piece.slot_step * p.slot_floats, piece.count, p.slot_rows};
+QUERN_DEVICE f32* slot_at(const AttentionParams& p, const Piece& piece, i32 i) {
+  return p.partials + static_cast<i64>(slot_of_piece(piece, i)) * p.slot_floats;
 }
 
 // Where row `row` of KV head `head` goes.
@@ -59,39 +57,49 @@ QUERN_DEVICE bool arrived_last(const AttentionParams& p, const Piece& piece, i32
 }
 
 // Joins partial results in their order, and writes them to `slot`, or where that is null to `out`; a thread takes kWide
-// columns at once.
-template <int kThreads, int kWide>
+// columns at once. kMany: there are many of them as a rule.
+template <int kThreads, int kWide, bool kMany>
 QUERN_DEVICE void join(const AttentionParams& p, const Sequence& s, const Piece& piece, const Parts& from, f32* slot) {
   constexpr int kChunks = kDimV / kWide;
   const i32 rows = s.q_len * kGroup - piece.tile * kRows;
   QUERN_ROLLED for (i32 i = thread_index(); i < (rows < kRows ? rows : kRows) * kChunks; i += kThreads) {
     const i32 row = i / kChunks, column = i % kChunks * kWide;
-    // One pass, rescaling as the maximum grows: the loads of several parts overlap.
-    f32 max = -infinity(), sum = 0.0f, acc[kWide] = {};
-    QUERN_FOUR_AT_ONCE for (i32 j = 0; j < from.count; ++j) {
-      const f32* part = from.part(j);
+    struct {
+      f32 max = -infinity(), sum = 0.0f, row[kWide] = {};
+    } all;
+    const f32* part = from.first;
+    // In one pass, rescaling as the maximum grows: so the loads of one part overlap with those of others.
+    const auto add = [&](i32 j) {
       const f32 part_max = part[from.rows * kSlotPitch + row], part_sum = part[from.rows * (kSlotPitch + 1) + row];
-      const f32 grown = fmax(max, part_max), base = finite_max(grown);
-      const f32 before = exp2(max - base), weight = exp2(part_max - base);
-      max = grown;
-      sum = fma(weight, part_sum, sum * before);
+      const f32 grown = fmax(all.max, part_max), base = finite_max(grown);
+      const f32 before = exp2(all.max - base), weight = exp2(part_max - base);
+      all.max = grown;
+      all.sum = fma(weight, part_sum, all.sum * before);
       QUERN_UNROLL for (int c = 0; c < kWide; c += 4) {
         const vec16 four = load16(part + row * kSlotPitch + column + c);
-        QUERN_UNROLL for (int x = 0; x < 4; ++x) acc[c + x] = fma(weight, f32_of(four.x[x]), acc[c + x] * before);
+        QUERN_UNROLL for (int x = 0; x < 4; ++x) all.row[c + x] = fma(weight, f32_of(four.x[x]), all.row[c + x] * before);
       }
+      part = j == 0 ? from.others : part + from.step;
+    };
+    if (kMany) {
+      QUERN_FOUR_AT_ONCE for (i32 j = 0; j < from.count; ++j) add(j);
+    } else {
+      QUERN_ROLLED for (i32 j = 0; j < from.count; ++j) add(j);
     }
     if (slot) {
       QUERN_UNROLL for (int c = 0; c < kWide; c += 4) {
-        store16(slot + row * kSlotPitch + column + c,
-                {{bits_of(acc[c]), bits_of(acc[c + 1]), bits_of(acc[c + 2]), bits_of(acc[c + 3])}});
+        store16(slot + row * kSlotPitch + column + c, {{bits_of(all.row[c]), bits_of(all.row[c + 1]), bits_of(all.row[c + 2]),
+                                                        bits_of(all.row[c + 3])}});
       }
-      if (column == 0) slot[p.slot_rows * kSlotPitch + row] = max, slot[p.slot_rows * (kSlotPitch + 1) + row] = sum;
+      if (column == 0) slot[p.slot_rows * kSlotPitch + row] = all.max, slot[p.slot_rows * (kSlotPitch + 1) + row] = all.sum;
       continue;
     }
     const RowPlace place = place_of(p, s, piece.head, piece.tile * kRows + row);
-    const Finished done = finish(p, max, sum, place.q_head);
+    const Finished done = finish(p, all.max, all.sum, place.q_head);
     u32 packed[kWide / 2];
-    QUERN_UNROLL for (int c = 0; c < kWide; c += 2) packed[c / 2] = pack<Element>(acc[c] * done.inverse, acc[c + 1] * done.inverse);
+    QUERN_UNROLL for (int c = 0; c < kWide; c += 2) {
+      packed[c / 2] = pack<Element>(all.row[c] * done.inverse, all.row[c + 1] * done.inverse);
+    }
     if (kCopyBytes == 16 && kWide == 8) {
       store16(place.out + column, {{packed[0], packed[1], packed[kWide / 2 - 2], packed[kWide / 2 - 1]}});
     } else {
@@ -103,13 +111,13 @@ QUERN_DEVICE void join(const AttentionParams& p, const Sequence& s, const Piece&
 
 // Writes a piece's results, which lie in shared memory: to `out`, or to the piece's slot, and then whoever comes last joins the
 // item's slots.
-template <int kThreads, int kWide>
+template <int kThreads, int kWide, bool kMany>
 QUERN_DEVICE void write_results(const AttentionParams& p, const Sequence& s, const Piece& piece, Parts from, i32* scratch) {
-  f32* slot = piece.count > 1 ? p.partials + slot_of_piece(piece, piece.index) * p.slot_floats : nullptr;
+  f32* slot = piece.count > 1 ? slot_at(p, piece, piece.index) : nullptr;
   QUERN_ROLLED for (;;) {
-    join<kThreads, kWide>(p, s, piece, from, slot);
+    join<kThreads, kWide, kMany>(p, s, piece, from, slot);
     if (!slot || !arrived_last(p, piece, scratch)) return;
-    from = slots_of(p, piece);
+    from = {slot_at(p, piece, 0), slot_at(p, piece, 1), static_cast<i64>(piece.slot_step) * p.slot_floats, piece.count, p.slot_rows};
     slot = nullptr;
   }
 }

@@ -29,13 +29,13 @@ struct AttentionParams {
   i64 out_stride_token, out_stride_head;
   i64 lse_stride_token, lse_stride_head;
   i64 pages_stride;
-  i64 slot_floats;  // slot_size(slot_rows, HEAD_DIM_V)
   i32 batch;
   i32 kv_heads;
   i32 page_size;
   i32 window_left;   // keys j >= position - window_left; kUnbounded: all
   i32 window_right;  // keys j <= position + window_right; 0 is causal
   i32 slot_rows;     // no tile has more rows in use
+  i32 slot_floats;   // slot_size(slot_rows, HEAD_DIM_V)
   i32 parts;         // blocks that share the work when it is split
   i32 invariant;     // split each sequence by its own length only
   f32 scale;         // of q.k, with log2(e) in it unless there is a cap
