@@ -215,7 +215,7 @@ QuantizeProblem::Row QuantizeProblem::exact_row(std::int64_t row) const {
   for (std::int64_t k = 0; k < c_.n; ++k) {
     double factor = inverse;
     if (weight.given()) factor *= weight.at(0, k) + ((c_.flags & QUERN_QUANTIZE_WEIGHT_PLUS_ONE) != 0 ? 1.0 : 0.0);
-    const double shift = bias.given() ? bias.at(0, k) : 0.0;
+    const double shift = bias.given() ? bias.at(0, k) : -0.0;  // which leaves -0 what it is
     Exact& e = y[static_cast<std::size_t>(k)];
     // A few roundings on the way, and the mean's own.
     e.error = 16 * kUnit * (std::fabs(e.value * factor) + std::fabs(mean * factor) + std::fabs(shift));
