@@ -187,7 +187,7 @@ void Runner::start_cluster(std::uint32_t x, std::uint32_t y, std::uint32_t z) {
     elected_ = random_.below(warp_size_);
   }
   mbarriers_.begin();
-  bulk_.begin(cluster_blocks_ * block_slots_, grid_.seeded, delivery);
+  bulk_.begin(cluster_blocks_ * block_slots_, grid_.seeded, delivery, random_);
   products_.begin(windows_, (warps_ + Products::kWarps - 1) / Products::kWarps, grid_.seeded, delivery);
   registers_.begin(cluster_blocks_, warps_);
 }

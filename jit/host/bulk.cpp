@@ -7,11 +7,13 @@
 
 namespace quern::jit::host {
 
-void BulkCopies::begin(std::uint32_t threads, bool seeded, Delivery delivery) {
+void BulkCopies::begin(std::uint32_t threads, bool seeded, Delivery delivery, Random& random) {
   copies_.clear();
   groups_.assign(seeded ? threads : 0, 0);
   seeded_ = seeded;
   delivery_ = delivery;
+  constexpr std::uint32_t kOnceIn[] = {4, 32, 256};
+  if (seeded) once_in_ = kOnceIn[random.below(3)];
 }
 
 BulkCopies::Copy BulkCopies::copy_of(const Landing& what, Random& random) {
@@ -59,7 +61,10 @@ bool BulkCopies::advance(Copy& copy, std::uint32_t rows, const char** wrong) {
     const std::uint32_t row = copy.next_row();
     if (!copy.is_store) {
       w.box.load_row(row, w.window, w.at);
+      const std::uint32_t phase = barriers_.phase(w.barrier);
       if (const char* refused = barriers_.complete(w.barrier, bytes)) *wrong = refused;
+      // A phase that ends with rows still to come was told of too few bytes: they stay away a while longer.
+      if (barriers_.phase(w.barrier) != phase) rows = 1;
     } else if (!copy.taken) {
       w.box.take_row(row, w.window, w.at, copy.staged.data() + row * bytes);
     } else if (copy.add) {
@@ -89,8 +94,10 @@ void BulkCopies::wait(std::uint32_t thread, std::uint32_t groups_left, bool read
 
 const char* BulkCopies::some(Random& random) {
   const char* wrong = nullptr;
-  if (delivery_ != Delivery::random || copies_.empty() || !random.once_in(4)) return wrong;
+  if (delivery_ != Delivery::random || copies_.empty() || !random.once_in(once_in_)) return wrong;
   const std::size_t i = random.below(static_cast<std::uint32_t>(copies_.size()));
+  // Stores are waited for long after they were issued, if at all.
+  if (copies_[i].is_store && !random.once_in(8)) return wrong;
   const std::uint32_t rows = random.below(copies_[i].what.box.rows()) + 1;
   if (advance(copies_[i], rows, &wrong)) erase(i);
   return wrong;

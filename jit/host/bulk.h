@@ -25,7 +25,7 @@ class BulkCopies {
  public:
   explicit BulkCopies(Mbarriers& barriers) : barriers_(barriers) {}
 
-  void begin(std::uint32_t threads, bool seeded, Delivery delivery);
+  void begin(std::uint32_t threads, bool seeded, Delivery delivery, Random& random);
   // Null, or what is wrong.
   const char* load(const Landing& what, Random& random);
   void store(const Landing& what, bool add, std::uint32_t thread, Random& random);
@@ -60,6 +60,7 @@ class BulkCopies {
   std::vector<Copy> copies_;           // oldest first
   std::vector<std::uint32_t> groups_;  // committed so far, by thread
   bool seeded_ = false;
+  std::uint32_t once_in_ = 1;  // so many choices of who is to run, some copy moves on, where delivery is random
   Delivery delivery_ = Delivery::random;
 };
 

@@ -11,7 +11,8 @@ namespace quern::jit::host {
 
 class RegisterFile {
  public:
-  // Each warp begins with its even share, as a kernel bound to one block an SM does.
+  // Each warp begins with its even share, the most that a kernel bound to one block an SM can have been given: it may have
+  // been given fewer, so a first request is never taken for the wrong way round where that could be.
   void begin(std::uint32_t blocks, std::uint32_t warps) {
     if (!used_ && warps_.size() == std::size_t{blocks} * warps) return;
     used_ = false;
@@ -25,7 +26,7 @@ class RegisterFile {
   std::string ask(std::uint32_t warp, std::uint32_t count, bool grow) {
     used_ = true;
     Warp& w = warps_[warp];
-    if (grow ? count < w.held : count > w.held) {
+    if (grow ? count < w.held && !w.asked.empty() : count > w.held) {
       return std::to_string(count) + " asked for, " + std::to_string(w.held) + " held";
     }
     w.asked.push_back(count);

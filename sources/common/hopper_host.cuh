@@ -4,6 +4,11 @@
 
 #include "common/kernel.cuh"
 
+// Told for each kernel that takes a tensor map: alignment of 64 bytes is passed otherwise than by compilers before 2011.
+#ifndef __clang__
+#pragma GCC diagnostic ignored "-Wpsabi"
+#endif
+
 namespace q {
 
 // ---- Shared memory: the executor aligns it so for every kernel

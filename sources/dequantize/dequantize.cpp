@@ -171,7 +171,7 @@ void run(const Runtime& runtime, const quern_dequantize_args& args) {
   launch.block[0] = q::kDequantizeThreads;
   launch.programmatic = (args.flags & QUERN_CALL_PROGRAMMATIC) != 0;
   launch.stream = args.stream;
-  ops::launch(runtime, *kernel, launch, problem.params, "launching dequantize");
+  ops::launch(runtime, *kernel, launch, "launching dequantize", problem.params);
 }
 
 }  // namespace quern::ops::dequantize

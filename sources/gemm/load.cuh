@@ -3,7 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "gemm/tile.cuh"
+#include "gemm/source.cuh"
 
 namespace q {
 
@@ -119,24 +119,6 @@ class ScaleLoader {
   bool there_[kPasses];
   i32 step_;
 };
-
-// The row of a that line `line` of the tile is made of; -1 where there is none.
-QUERN_DEVICE i32 source_row(const GemmParams& p, const Work& work, i32 line) {
-  const i32 row = work.row + line;
-  if (row >= work.rows) return -1;
-  if constexpr (kGrouping == kContiguous) {
-    i32 from = static_cast<i32>(work.first_row) + row;
-    if (p.indices) from = p.indices[from];
-    return from >= 0 && from < p.a_rows ? from : -1;
-  }
-  return row;
-}
-// The row of b that line `line` of the tile is made of.
-QUERN_DEVICE i32 source_column(const GemmParams& p, const Work& work, i32 line) {
-  const i32 half = kGate && line >= kOutTileN ? 1 : 0;
-  const i32 column = work.column + line - half * kOutTileN, columns = kGate ? p.n / 2 : p.n;
-  return column < columns ? column + half * columns : -1;
-}
 
 // The copies of a sequence of tiles, step after step, each into the stage after the last one's. `Tiles` gives one piece of work
 // after the other: next(work) is false when there is none left.

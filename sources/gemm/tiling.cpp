@@ -34,6 +34,8 @@ FormTile form_of(const Shape& shape) {
       // Sums that wait for their scale take registers of their own.
       return blocks ? FormTile{128, 128, 128, 5, 2, 4, 1, false} : FormTile{128, 256, 128, 4, 2, 4, 1, false};
     case Form::plain:
+    case Form::warpgroups:
+    case Form::wide:
       break;
   }
   return {128, 128, 64, 4, 16, 16, 1, true};
@@ -44,9 +46,37 @@ constexpr int kPipeline = 3;
 
 int bytes_of_row(int elements, Dtype dtype) { return elements * static_cast<int>(bytes_of(dtype)) + 16; }
 
+// Hopper's: a warpgroup of copies and two of products, 64 rows each, one block of threads a multiprocessor.
+std::optional<Tiling> tile_warpgroups(const Shape& shape, const jit::TargetInfo& target) {
+  constexpr int kMostStages = 6, kRow = 128, kWarps = 8;
+  const int bytes = static_cast<int>(bytes_of(shape.a));
+  if (!target.warpgroups || bytes > 2 || shape.transposed_a || shape.transposed_b || shape.copy_bytes != 16) return {};
+  Tiling t{};
+  t.tile_m = 128;
+  // Sums of 8-bit products need their registers twice.
+  t.tile_n = shape.form == Form::warpgroups ? 128 : bytes == 1 ? 192 : 256;
+  if (shape.form == Form::wide && (shape.scales == Scales::blocks || (shape.gate && bytes == 1) || shape.out_scale)) return {};
+  if (shape.out_scale && shape.gate) return {};
+  t.step_k = kRow / bytes;
+  t.warps_m = t.warps_n = 1;
+  t.blocks_per_sm = 1;
+  t.threads = 3 * 128;
+  const int slice = t.tile_n <= 128 ? t.tile_n : t.tile_n / 2, slices = shape.gate ? t.tile_n / slice : 1;
+  const auto staged = static_cast<std::uint32_t>(kWarps * slices * 8 * (slice + 4) * 4);
+  // Tiles begin at multiples of 1024 bytes, the static part before them.
+  const std::uint32_t reserve = kReserve + 1024 + (shape.grouping == Grouping::dense ? 0 : kExpertBytes);
+  for (int stages = kMostStages; stages >= kPipeline; --stages) {
+    t.stages = stages;
+    t.shared_bytes = static_cast<std::uint32_t>(stages * (t.tile_m + t.tile_n) * kRow) + staged;
+    if (t.shared_bytes + reserve <= target.shared_per_block) return t;
+  }
+  return {};
+}
+
 }  // namespace
 
 std::optional<Tiling> tile(const Shape& shape, const jit::TargetInfo& target) {
+  if (of_warpgroups(shape.form)) return tile_warpgroups(shape, target);
   FormTile f = form_of(shape);
   // A row's 128 columns that share a scale must be in one tile.
   const int out_n = shape.gate ? f.tile_n / 2 : f.tile_n;

@@ -164,7 +164,7 @@ void run(const Runtime& runtime, const quern_moe_combine_args& args) {
   launch.block[0] = kWarps * limits.warp_size;
   launch.programmatic = (args.flags & QUERN_CALL_PROGRAMMATIC) != 0;
   launch.stream = args.stream;
-  ops::launch(runtime, *kernel, launch, p, "launching moe_combine");
+  ops::launch(runtime, *kernel, launch, "launching moe_combine", p);
 }
 
 }  // namespace quern::ops::moe_combine

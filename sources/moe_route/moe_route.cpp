@@ -98,11 +98,11 @@ void run(const Runtime& runtime, const quern_moe_route_args& args) {
   launch.shared_bytes = p.groups > 1 ? group_bytes(problem.shape, limits) : 0;
   launch.programmatic = (args.flags & QUERN_CALL_PROGRAMMATIC) != 0;
   launch.stream = args.stream;
-  ops::launch(runtime, *route, launch, p, "launching moe_route");
+  ops::launch(runtime, *route, launch, "launching moe_route", p);
   if (finish == nullptr) return;
   launch.block[0] = static_cast<std::uint32_t>(threads_of(finishing));
   launch.shared_bytes = 0;
-  ops::launch(runtime, *finish, launch, p, "launching the end of moe_route's sort");
+  ops::launch(runtime, *finish, launch, "launching the end of moe_route's sort", p);
 }
 
 }  // namespace quern::ops::moe_route

@@ -85,7 +85,8 @@ Problem read_problem(const quern_moe_route_args& args, const Runtime& runtime, b
   read_selection(args, experts, call.device->limits.warp_size, &p);
   read_experts_here(args, experts, &p);
   const std::int64_t choices = tokens * p.top_k;
-  if (choices > INT32_MAX) refuse_extent("logits", 0, tokens, "tokens times top_k below 2^31");
+  // The kernels count tokens and rows in 32 bits, a little beyond the last.
+  if (choices > std::int64_t{1} << 30) refuse_extent("logits", 0, tokens, "tokens times top_k at most 2^30");
   if (!std::isfinite(args.scale)) refuse_value("scale", double{args.scale}, "0 (1) or any other finite number");
 
   bool vectors = reinterpret_cast<std::uintptr_t>(logits.data) % 16 == 0 &&

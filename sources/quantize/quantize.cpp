@@ -58,7 +58,7 @@ void launch(const Shape& shape, const jit::Kernel& kernel, const Runtime& runtim
   how.programmatic = (args.flags & QUERN_CALL_PROGRAMMATIC) != 0;
   how.stream = args.stream;
   q::QuantizeParams params = p;
-  ops::launch(runtime, kernel, how, params, "launching quantize");
+  ops::launch(runtime, kernel, how, "launching quantize", params);
 }
 
 }  // namespace

@@ -24,8 +24,8 @@ template <class A, class B, Major a_major, Major b_major, int n>
 QUERN_DEVICE void product(const u8* shared, f32* out) {
   f32 d[n / 2];
   const u32 in_registers[4] = {1, 2, 3, static_cast<u32>(thread_index())};
-  const u64 a = matrix_descriptor(shared, a_major == Major::k ? k_major_layout(Swizzle::bytes128)
-                                                              : mn_major_layout(Swizzle::bytes64, 16));
+  const u64 a = matrix_descriptor(
+      shared, a_major == Major::k ? k_major_layout(Swizzle::bytes128) : mn_major_layout(Swizzle::bytes64, 16));
   const u64 b = matrix_descriptor(shared + 8192, matrix_layout(Swizzle::none, 128, 256));
   wgmma_fence();
   wgmma<A, B, a_major, b_major>(d, a, b, false);

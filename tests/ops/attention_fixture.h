@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "tests/ops/attention_case.h"
+#include "tests/ops/case_suite.h"
 
 namespace quern::test {
 
@@ -17,9 +18,6 @@ class Attention : public testing::TestWithParam<AttentionCase> {
   // Readies the kernels of all the suite's cases that will run, several at once.
   static void SetUpTestSuite();
 };
-
-// Makes cases known to SetUpTestSuite.
-std::vector<AttentionCase> listed(std::vector<AttentionCase> cases);
 
 // A list of cases, grown by a common start and a change.
 class CaseList {
@@ -42,9 +40,6 @@ class CaseList {
 };
 
 inline std::string name_of_case(const testing::TestParamInfo<AttentionCase>& info) { return info.param.name; }
-
-// Readies what the cases need, on as many threads as there are cores.
-void prepare_all(const std::vector<const AttentionCase*>& cases);
 
 }  // namespace quern::test
 

@@ -350,7 +350,7 @@ TEST(MoeRouteRefuses, EveryWrongArgument) {
       {"weights' dtype", {"weights", "f32"}, [](R r) { r.weights.tensor.dtype = dtype_of(Format::f16); }},
       {"no experts", {"logits.shape[1]", "1 to 1024"}, [](R r) { r.logits.shape[1] = 0; }},
       {"too many experts", {"logits.shape[1]", "1025", "1 to 1024"}, [](R r) { r.logits.shape[1] = 1025; }},
-      {"too many choices", {"logits.shape[0]", "2^31"}, [](R r) { r.logits.shape[0] = std::int64_t{1} << 30; }},
+      {"too many choices", {"logits.shape[0]", "2^30"}, [](R r) { r.logits.shape[0] = std::int64_t{1} << 30; }},
       {"bias' experts", {"bias.shape[0]", "24"}, [](R r) { r.bias.shape[0] = 23; }},
       {"weights' tokens", {"weights.shape[0]", "5"}, [](R r) { r.weights.shape[0] = 4; }},
       {"ids' choices", {"ids.shape[1]", "4"}, [](R r) { r.ids.shape[1] = 3; }},

@@ -1,0 +1,196 @@
+// Products over numbers of rows, columns and terms, and the ways that operands may lie in memory.
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/ops/gemm_fixture.h"
+#include "tests/ops/gemm_problem.h"
+
+namespace quern::test {
+namespace {
+
+std::string by(int m, int n, int k) { return std::to_string(m) + "x" + std::to_string(n) + "x" + std::to_string(k); }
+
+void add_shape(std::vector<GemmCase>* all, const std::string& prefix, GemmCase c, int m, int n, int k) {
+  c.name = prefix + "_" + by(m, n, k);
+  c.m = m, c.n = n, c.k = k;
+  all->push_back(std::move(c));
+}
+
+GemmCase vectors() { return {}; }
+GemmCase blocks() {
+  GemmCase c;
+  c.scale_a = c.scale_b = Scaling::blocks;
+  return c;
+}
+GemmCase of(Element element, bool tf32 = false) {
+  GemmCase c;
+  c.product = Product::gemm;
+  c.a = c.b = c.out = element;
+  c.tf32 = c.short_numbers = tf32;
+  return c;
+}
+
+struct Kind {
+  const char* name;
+  GemmCase common;
+};
+const std::vector<Kind>& kinds() {
+  static const std::vector<Kind> all = {
+      {"vectors", vectors()}, {"blocks", blocks()}, {"f16", of(Element::f16)}, {"bf16", of(Element::bf16)}, {"f32", of(Element::f32)}, {"tf32", of(Element::f32, true)}};
+  return all;
+}
+
+// Every number of rows at which something changes.
+std::vector<GemmCase> rows() {
+  std::vector<GemmCase> all;
+  for (const Kind& kind : kinds()) {
+    for (const int m : {0, 1, 2, 7, 16, 17, 64, 65, 128, 129, 300}) add_shape(&all, kind.name, kind.common, m, 264, 272);
+  }
+  return all;
+}
+QUERN_GEMM_CASES(Rows, rows());
+
+std::vector<GemmCase> columns() {
+  std::vector<GemmCase> all;
+  for (const Kind& kind : kinds()) {
+    for (const int n : {0, 1, 3, 8, 24, 40, 77, 130}) {
+      for (const int m : {5, 33}) add_shape(&all, kind.name, kind.common, m, n, 144);
+    }
+  }
+  return all;
+}
+QUERN_GEMM_CASES(Columns, columns());
+
+// Steps of k that are whole and not, and so many that several blocks of threads share a tile.
+std::vector<GemmCase> terms() {
+  std::vector<GemmCase> all;
+  for (const Kind& kind : kinds()) {
+    for (const int k : {16, 32, 128, 144, 400}) add_shape(&all, kind.name, kind.common, 3, 24, k);
+    for (const int m : {1, 40, 70}) add_shape(&all, kind.name, kind.common, m, 24, 7184);
+  }
+  return all;
+}
+QUERN_GEMM_CASES(Terms, terms());
+
+// Layers of DeepSeek-V3, or what is left of them on a host: a sixteenth each way.
+std::vector<GemmCase> layers() {
+  struct Layer {
+    int n, k;
+  };
+  std::vector<GemmCase> all;
+  for (const Layer& layer : std::initializer_list<Layer>{{2112, 7168}, {576, 7168}, {24576, 1536}, {32768, 512}, {7168, 16384}, {4096, 7168}, {7168, 2048}}) {
+    for (const Kind& kind : {kinds()[0], kinds()[1], kinds()[3]}) {
+      if (!on_cuda()) {
+        if (kind.common.is_fp8()) add_shape(&all, kind.name, kind.common, 20, layer.n / 16, layer.k / 16);
+        continue;
+      }
+      for (const int m : {1, 128, 129, 4096}) add_shape(&all, kind.name, kind.common, m, layer.n, layer.k);
+    }
+  }
+  return all;
+}
+QUERN_GEMM_CASES(Layers, layers());
+
+// a and b each by rows or by columns: NT, NN, TN, TT.
+struct Orders {
+  const char* name;
+  bool a, b;
+};
+constexpr Orders kOrders[] = {{"nt", false, false}, {"nn", false, true}, {"tn", true, false}, {"tt", true, true}};
+
+std::vector<GemmCase> orders() {
+  std::vector<GemmCase> all;
+  for (const Orders& order : kOrders) {
+    for (std::size_t i = 2; i < kinds().size(); ++i) {
+      const Kind& kind = kinds()[i];
+      GemmCase c = kind.common;
+      c.transposed_a = order.a, c.transposed_b = order.b;
+      const std::string name = std::string(order.name) + "_" + kind.name;
+      const bool transposed = order.a || order.b;
+      // Any k where it is no line's extent.
+      add_shape(&all, name, c, 8, 40, order.a && order.b ? 77 : 144);
+      if (kind.common.a.kind() == Element::bf16 && transposed) continue;  // as f16
+      add_shape(&all, name, c, 304, 264, 80);
+      if (kind.common.a.kind() == Element::f16) add_shape(&all, name, c, 24, 264, 80);
+      GemmCase padded = c;
+      padded.padding = 32;
+      padded.offset = 48;
+      padded.out_padding = 5;
+      padded.name = name + "_padded";
+      padded.m = 304, padded.n = 264, padded.k = 80;
+      all.push_back(padded);
+    }
+  }
+  return all;
+}
+QUERN_GEMM_CASES(Orders, orders());
+
+std::vector<GemmCase> batches() {
+  std::vector<GemmCase> all;
+  for (const Orders& order : kOrders) {
+    GemmCase c = of(Element::f16);
+    c.batch = 3;
+    c.transposed_a = order.a, c.transposed_b = order.b;
+    add_shape(&all, std::string("batched_") + order.name, c, 8, 40, 144);
+  }
+  GemmList list(of(Element::f16));
+  list.add("batched_padded", [](GemmCase& c) { c.batch = 2, c.padding = 16, c.out_padding = 3, c.m = 17; });
+  list.add("batched_one", [](GemmCase& c) { c.batch = 1; });
+  list.add("batched_many", [](GemmCase& c) { c.batch = 40, c.m = 1, c.n = 8, c.k = 16; });
+  list.add("batched_shared_b", [](GemmCase& c) { c.batch = 3, c.shared_b = true, c.m = 70, c.n = 264; });
+  list.add("batched_split", [](GemmCase& c) { c.batch = 2, c.m = 1, c.n = 24, c.k = 7184; });
+  list.add("batched_f32", [](GemmCase& c) { c.a = c.b = c.out = Element::f32, c.batch = 3, c.m = 140; });
+  all.insert(all.end(), list.cases().begin(), list.cases().end());
+  return all;
+}
+QUERN_GEMM_CASES(Batches, batches());
+
+std::vector<GemmCase> layouts() {
+  GemmList list(vectors());
+  const auto add = [&](const std::string& name, const std::function<void(GemmCase&)>& change) {
+    for (const int m : {7, 300}) {
+      list.add(name + "_" + std::to_string(m), [&](GemmCase& c) {
+        c.m = m, c.n = 264, c.k = 272;
+        change(c);
+      });
+    }
+  };
+  add("padded", [](GemmCase& c) { c.padding = 16, c.out_padding = 8; });
+  add("padded_oddly", [](GemmCase& c) { c.padding = 48, c.out_padding = 3; });
+  add("byte_offset", [](GemmCase& c) { c.offset = 16; });
+  add("byte_offset_and_padded", [](GemmCase& c) { c.offset = 32, c.padding = 16, c.out_padding = 1; });
+  add("few_sms", [](GemmCase& c) { c.max_sms = 1; });
+  list.add("few_sms_split", [](GemmCase& c) { c.max_sms = 1, c.m = 3, c.n = 24, c.k = 7184; });
+  add("programmatic", [](GemmCase& c) { c.flags = QUERN_CALL_PROGRAMMATIC; });
+  add("invariant", [](GemmCase& c) { c.flags = QUERN_CALL_BATCH_INVARIANT; });
+  return list.cases();
+}
+QUERN_GEMM_CASES(Layouts, layouts());
+
+// Rows aligned to 4 bytes: k a multiple of 4 bytes' worth.
+std::vector<GemmCase> alignments() {
+  std::vector<GemmCase> all;
+  const auto add = [&](const std::string& name, GemmCase c, const std::vector<int>& ms, int n, int k) {
+    c.alignment = 4;
+    c.offset = 4;
+    c.padding = 4;
+    c.out_padding = 1;
+    for (const int m : ms) add_shape(&all, "aligned_to_4_" + name, c, m, n, k);
+  };
+  add("vectors", vectors(), {5, 300}, 77, 268);
+  add("vectors_shared", vectors(), {5}, 77, 7204);
+  add("blocks", blocks(), {5, 300}, 77, 268);
+  add("f16", of(Element::f16), {5}, 77, 142);
+  add("f32", of(Element::f32), {5}, 77, 77);
+  add("tf32", of(Element::f32, true), {5}, 77, 77);
+  GemmCase tt = of(Element::f16);
+  tt.transposed_a = tt.transposed_b = true;
+  add("tt_f16", tt, {6}, 78, 77);
+  GemmCase eight = vectors();
+  eight.alignment = 8;
+  eight.offset = 8;
+  add_shape(&all, "aligned_to_8", eight, 5, 77, 264);
+  return all;
+}
+QUERN_GEMM_CASES(Alignments, alignments());
+
+}  // namespace
+}  // namespace quern::test
