@@ -278,7 +278,9 @@ void QuantizeProblem::check_element(std::int64_t row, std::int64_t column, const
     // The quotient as f32 division gives it, rounded to the nearest code: to the bit.
     unsigned char expected[4];
     c_.out.store(expected, static_cast<float>(y.value) / static_cast<float>(by));
-    if (out.code(row, column) != expected[0]) fail("out", row, column, given, c_.out.load(expected));
+    // A zero's sign is that of a sum which cancelled: it has none to speak of.
+    const bool zeros = ((out.code(row, column) | expected[0]) & 0x7f) == 0;
+    if (out.code(row, column) != expected[0] && !zeros) fail("out", row, column, given, c_.out.load(expected));
   } else {
     const double slack = 2 * kUnit;
     const double least = c_.out.rounded(low / by - slack * std::fabs(low / by)), most = c_.out.rounded(high / by + slack * std::fabs(high / by));
