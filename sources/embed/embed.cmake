@@ -1,4 +1,4 @@
-# Writes C++ that holds every *.cuh below a folder, byte for byte.
+# Writes C++ that holds every *.cuh below a folder, byte for byte, with its SHA-256 and the names that it includes.
 #   cmake -D FOLDER=sources -D OUTPUT=embedded_files.cpp -P embed.cmake
 # SPDX-License-Identifier: Apache-2.0
 cmake_minimum_required(VERSION 3.25)
@@ -17,7 +17,21 @@ foreach(path IN LISTS paths)
   # A literal for each source line: compilers and editors dislike lines of a megabyte.
   string(REPLACE "\\x0a" "\\x0a\"\n    \"" bytes "${bytes}")
   string(APPEND text "// ${path}\nconstexpr char kFile${count}[] =\n    \"${bytes}\";\n")
-  string(APPEND rows "    {\"${path}\", {kFile${count}, sizeof(kFile${count}) - 1}},\n")
+  # An #include is a line of its own in these files; a test compares with what the library finds.
+  file(STRINGS ${FOLDER}/${path} includes REGEX "^#include \"")
+  set(names "")
+  foreach(include IN LISTS includes)
+    string(REGEX REPLACE "^#include \"([^\"]*)\".*" "\"\\1\"" include "${include}")
+    list(APPEND names "${include}")
+  endforeach()
+  list(JOIN names ", " names)
+  set(known "{}")
+  if(NOT names STREQUAL "")
+    string(APPEND text "constexpr std::string_view kIncludes${count}[] = {${names}};\n")
+    set(known "kIncludes${count}")
+  endif()
+  file(SHA256 ${FOLDER}/${path} digest)
+  string(APPEND rows "    {\"${path}\", {kFile${count}, sizeof(kFile${count}) - 1}, \"${digest}\", ${known}},\n")
   math(EXPR count "${count} + 1")
 endforeach()
 if(count EQUAL 0)
