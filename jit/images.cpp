@@ -62,8 +62,7 @@ Images::Images(const EngineOptions& options, unsigned compile_threads) : options
 Wanted Images::want(const Spec& spec) const {
   Wanted wanted;
   wanted.unit = options_.describe(spec);
-  wanted.rendered = render(wanted.unit);
-  wanted.text = canonical_text(wanted.unit, wanted.rendered);
+  wanted.text = canonical_text(wanted.unit, used_files(wanted.unit));
   wanted.key = key_of(wanted.text);
   return wanted;
 }
@@ -90,7 +89,7 @@ Images::Image Images::obtain(const Wanted& wanted, bool anew, Outbox& outbox) {
 }
 
 cache::Entry Images::compile(const Wanted& wanted, Outbox& outbox) {
-  const CompileJob job{wanted.unit.target, wanted.rendered.text, wanted.unit.entry, wanted.unit.options};
+  const CompileJob job{wanted.unit.target, render(wanted.unit).text, wanted.unit.entry, wanted.unit.options};
   Compiled compiled;
   try {
     const Slots::Taken slot(slots_);

@@ -20,7 +20,6 @@ namespace quern::jit {
 // Everything that follows from a Spec without compiling.
 struct Wanted {
   Unit unit;
-  Rendered rendered;
   std::string text;  // canonical
   cache::Key key;
 
@@ -82,7 +81,7 @@ class Images {
   // `options` outlives this object.
   explicit Images(const EngineOptions& options, unsigned compile_threads);
 
-  // Throws what describe() and render() throw.
+  // Throws what describe() and used_files() throw.
   Wanted want(const Spec& spec) const;
   bool cached(const Wanted& wanted, cache::Entry* entry) noexcept;
   // Under the store's single flight: looks again unless `anew`, then compiles and stores. Throws what the compiler

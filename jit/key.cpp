@@ -72,7 +72,7 @@ std::string encoded(std::string_view value) {
 
 }  // namespace
 
-std::string canonical_text(const Unit& unit, const Rendered& rendered) {
+std::string canonical_text(const Unit& unit, std::vector<File> used) {
   std::string text = "quern " + std::to_string(kFormat) + '\n';
   text += "op " + encoded(unit.op) + '\n';
   text += "target " + unit.target.name() + '\n';
@@ -85,13 +85,18 @@ std::string canonical_text(const Unit& unit, const Rendered& rendered) {
   if (unit.target.family() == Family::host && !kSanitizerOption.empty()) {
     text += "option " + std::string(kSanitizerOption) + '\n';
   }
-  std::vector<File> files = rendered.used;
-  if (files.size() > 1) {
-    std::sort(files.begin() + 1, files.end(), [](const File& a, const File& b) { return a.name < b.name; });
+  if (used.size() > 1) {
+    std::sort(used.begin() + 1, used.end(), [](const File& a, const File& b) { return a.name < b.name; });
   }
   const char* what = "source ";
-  for (const File& file : files) {
-    text += what + encoded(file.name) + ' ' + digest_of(file.text) + '\n';
+  for (const File& file : used) {
+    text += what + encoded(file.name) + ' ';
+    if (file.sha256.empty()) {
+      text += digest_of(file.text);
+    } else {
+      text += file.sha256;
+    }
+    text += '\n';
     what = "header ";
   }
   return text;

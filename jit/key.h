@@ -4,6 +4,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "cache/store.h"
 #include "jit/unit.h"
@@ -29,7 +30,8 @@ inline constexpr int kFormat = 1;
 //
 // Values are percent-encoded where they hold a control character or '%'. No path, environment, time, driver or compiler
 // version: a host without a compiler computes the same text.
-std::string canonical_text(const Unit& unit, const Rendered& rendered);
+// `used` are the files that go in, the source first: used_files(unit).
+std::string canonical_text(const Unit& unit, std::vector<File> used);
 
 cache::Key key_of(std::string_view canonical_text);
 

@@ -215,4 +215,25 @@ class Renderer {
 
 Rendered render(const Unit& unit) { return Renderer(unit).run(); }
 
+std::vector<File> used_files(const Unit& unit) {
+  std::vector<File> used = {unit.source};
+  bool known = true;
+  // Depth first, as inclusion goes.
+  const auto visit = [&](const auto& self, const File& file) -> void {
+    known = known && !file.sha256.empty();
+    for (const std::string_view name : file.includes) {
+      const auto named = [&](const File& each) { return each.name == name; };
+      const auto found = std::find_if(unit.headers.begin(), unit.headers.end(), named);
+      known = known && found != unit.headers.end();
+      if (!known) return;
+      // The source is no header of its own, whatever it is called.
+      if (std::any_of(used.begin() + 1, used.end(), named)) continue;
+      used.push_back(*found);
+      self(self, *found);
+    }
+  };
+  visit(visit, unit.source);
+  return known ? used : render(unit).used;
+}
+
 }  // namespace quern::jit

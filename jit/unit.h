@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -20,6 +21,9 @@ struct Constant {
 struct File {
   std::string_view name;
   std::string_view text;
+  // What is known of the text beforehand, so that a key can be had without reading it; nothing where `sha256` is empty.
+  std::string_view sha256 = {};                     // hexadecimal
+  std::span<const std::string_view> includes = {};  // the names that its #include "name" directives ask for, in order
 };
 
 struct Unit {
@@ -41,5 +45,9 @@ struct Rendered {
 };
 // Throws Error(QUERN_INVALID) when an include is not among the headers, naming it and the file and line that asks for it.
 Rendered render(const Unit& unit);
+
+// render(unit).used, without reading any text where every file's digest and includes are known beforehand: nothing is
+// checked then.
+std::vector<File> used_files(const Unit& unit);
 
 }  // namespace quern::jit

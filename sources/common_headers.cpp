@@ -63,7 +63,8 @@ std::vector<jit::File> common_headers(jit::Target target) {
     headers.push_back(chosen);
     headers.push_back({"common/backend.cuh", kHostOf64});
   } else {
-    headers.push_back({"common/backend.cuh", chosen.text});
+    headers.push_back(chosen);
+    headers.back().name = "common/backend.cuh";
   }
   return headers;
 }

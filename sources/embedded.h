@@ -9,8 +9,8 @@
 
 namespace quern::ops {
 
-// All sources/**/*.cuh, sorted by name; a name is the path below sources/: "common/kernel.cuh". The views live for
-// ever.
+// All sources/**/*.cuh, sorted by name, with their digests and includes; a name is the path below sources/:
+// "common/kernel.cuh". The views live for ever.
 std::span<const jit::File> embedded();
 
 // Throws Error(QUERN_INTERNAL) when there is no such file.

@@ -57,8 +57,8 @@ QUERN_DEVICE bool arrived_last(const AttentionParams& p, const Piece& piece, i32
 }
 
 // Joins partial results in their order, and writes them to `slot`, or where that is null to `out`; a thread takes kWide
-// columns at once. kMany: there are many of them as a rule.
-template <int kThreads, int kWide, bool kMany>
+// columns and kAtOnce (1, 2 or 4) parts at once.
+template <int kThreads, int kWide, int kAtOnce>
 QUERN_DEVICE void join(const AttentionParams& p, const Sequence& s, const Piece& piece, const Parts& from, f32* slot) {
   constexpr int kChunks = kDimV / kWide;
   const i32 rows = s.q_len * kGroup - piece.tile * kRows;
@@ -81,8 +81,10 @@ QUERN_DEVICE void join(const AttentionParams& p, const Sequence& s, const Piece&
       }
       part = j == 0 ? from.others : part + from.step;
     };
-    if (kMany) {
+    if (kAtOnce == 4) {
       QUERN_FOUR_AT_ONCE for (i32 j = 0; j < from.count; ++j) add(j);
+    } else if (kAtOnce == 2) {
+      QUERN_TWO_AT_ONCE for (i32 j = 0; j < from.count; ++j) add(j);
     } else {
       QUERN_ROLLED for (i32 j = 0; j < from.count; ++j) add(j);
     }
@@ -111,11 +113,11 @@ QUERN_DEVICE void join(const AttentionParams& p, const Sequence& s, const Piece&
 
 // Writes a piece's results, which lie in shared memory: to `out`, or to the piece's slot, and then whoever comes last joins the
 // item's slots.
-template <int kThreads, int kWide, bool kMany>
+template <int kThreads, int kWide, int kAtOnce>
 QUERN_DEVICE void write_results(const AttentionParams& p, const Sequence& s, const Piece& piece, Parts from, i32* scratch) {
   f32* slot = piece.count > 1 ? slot_at(p, piece, piece.index) : nullptr;
   QUERN_ROLLED for (;;) {
-    join<kThreads, kWide, kMany>(p, s, piece, from, slot);
+    join<kThreads, kWide, kAtOnce>(p, s, piece, from, slot);
     if (!slot || !arrived_last(p, piece, scratch)) return;
     from = {slot_at(p, piece, 0), slot_at(p, piece, 1), static_cast<i64>(piece.slot_step) * p.slot_floats, piece.count, p.slot_rows};
     slot = nullptr;

@@ -156,7 +156,7 @@ QUERN_DEVICE void take_piece(const AttentionParams& p, const Sequence& s, const 
   sync_block();
   f32* results = reinterpret_cast<f32*>(stages);
   constexpr int kStep = kWarpBytes / 4;
-  write_results<kThreads, 4, true>(p, s, piece, {results, results + kStep, kStep, kWarps, 16}, &shared->flag);
+  write_results<kThreads, 4, 4>(p, s, piece, {results, results + kStep, kStep, kWarps, 16}, &shared->flag);
 }
 
 }  // namespace q

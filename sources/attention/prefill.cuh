@@ -13,7 +13,11 @@ inline constexpr int kThreads = THREADS;
 inline constexpr int kWarps = kThreads / kWarp;
 inline constexpr int kStages = STAGES;
 inline constexpr int kRowTiles = ROW_TILES;  // of a warp
-inline constexpr int kKeyTiles = kBlock / 16;
+// A block of keys is taken in parts: the shorter they are, the less code, and the fewer registers for the scores.
+inline constexpr int kKeys = KEYS_AT_ONCE;
+inline constexpr int kParts = kBlock / kKeys;
+inline constexpr int kKeyTiles = kKeys / 16;
+static_assert(kParts == 1 || kParts == 2, "the keys of the next block come during the first part, the values during the last");
 static_assert(kRows == kWarps * kRowTiles * 16);
 // Queries stay in registers where there is room, else they are read from shared memory for every block of keys.
 inline constexpr bool kHoldQueries = kRowTiles == 1 && kStepsK + kTilesV <= 16;
@@ -42,9 +46,6 @@ QUERN_DEVICE Memory memory_at(u8* base) {
 
 // Copies blocks of keys and values, all threads together, a step at a time so that it can be woven into arithmetic.
 struct Reader {
-  using CopyK = TileCopy<kBlock, kDimK * kElementBytes, kThreads>;
-  using CopyV = TileCopy<kBlock, kDimV * kElementBytes, kThreads>;
-  static constexpr int kSteps = CopyK::kSteps + CopyV::kSteps;
   static constexpr int kEach = kBlock / kPages;  // keys of a block that share an entry of the page table
 
   const AttentionParams& p;
@@ -54,15 +55,13 @@ struct Reader {
   i32 begin;   // the piece's first block
   Memory memory;
   Shared* shared;
-  CopyK copy_k{thread_index()};
-  CopyV copy_v{thread_index()};
 
   QUERN_DEVICE i32 key_of(i32 block) const { return origin + block * kBlock; }
   QUERN_DEVICE u32 stage_of(i32 block) const { return static_cast<u32>(block - begin) % kStages; }
   QUERN_DEVICE const i32* ring_of(i32 block) const { return shared->pages[static_cast<u32>(block - begin) % kPageRing]; }
 
   // The page table's entries go to shared memory the same way as the keys and values.
-  QUERN_DEVICE void copy_pages(i32 block) {
+  QUERN_DEVICE void copy_pages(i32 block) const {
 #if PAGED
     const int i = thread_index();
     if (i >= kPages) return;
@@ -74,49 +73,82 @@ struct Reader {
 #endif
   }
 
-  template <class Copy>
-  QUERN_DEVICE void copy_row(const Copy& tile, int step, Element* to, int pitch, const u8* base, u32 page_bytes, u32 token_bytes,
-                             i32 block) {
-    if (!tile.inside(step)) return;
-    const i32 key = key_of(block);
-    const int row = tile.row_at(step);
-#if PAGED
-    // With whole steps to a page the entry is a constant, and so is what the step adds to the thread's own row.
-    constexpr bool kWhole = Copy::kEven && kEach % Copy::kRowsAtOnce == 0;
-    const int part = step * Copy::kRowsAtOnce;
-    const u32 page = static_cast<u32>(ring_of(block)[(kWhole ? part : row) / kEach]);
-    // A block of keys begins on a multiple of its length: in pages as long, or shorter, always on a page's first key.
-    const u32 before = PAGE_SIZE > kBlock ? slot_of(p, key) : 0;
-    const u32 slot = PAGE_SIZE == 0 ? slot_of(p, key + row) : before + (kWhole ? tile.row + part % kEach : row % kEach);
-    const u8* source = base + static_cast<u64>(page) * page_bytes + static_cast<u64>(slot) * token_bytes;
-#else
-    (void)page_bytes;
-    const u8* source = base + static_cast<u64>(static_cast<u32>(key + row)) * token_bytes;
-#endif
-    tile.copy(to, pitch, step, source, takes(keys, key, row));
-  }
-
-  QUERN_DEVICE void copy_keys(i32 block, int step) {
-    copy_row(copy_k, step, memory.keys + stage_of(block) * kBlock * kPitchK, kPitchK, cache.k, p.k_page_bytes, p.k_token_bytes,
-             block);
-  }
-  QUERN_DEVICE void copy_values(i32 block, int step) {
-    copy_row(copy_v, step, memory.values + stage_of(block) * kBlock * kPitchV, kPitchV, cache.v, p.v_page_bytes,
-             p.v_token_bytes, block);
-  }
-  // Step `step` of kSteps of copying `block`. Beyond the piece's last block there are no keys, and zeros are written: a branch
+  // A block's keys, or its values, on their way. Beyond the piece's last block there are none, and zeros are written: a branch
   // would cost more.
-  QUERN_DEVICE void copy(i32 block, int step) {
-    if (step < CopyK::kSteps) {
-      copy_keys(block, step);
-    } else {
-      copy_values(block, step - CopyK::kSteps);
+  template <int kDim>
+  struct Copies {
+    using Copy = TileCopy<kBlock, kDim * kElementBytes, kThreads>;
+    static constexpr int kSteps = Copy::kSteps;
+    static constexpr int kPitch = shared_pitch(kDim);
+    // The entry of the page table is the same for all threads in a step, and what a step adds to a thread's own row is a
+    // constant.
+    static constexpr bool kWhole = Copy::kEven && (!PAGED || (PAGE_SIZE != 0 && kEach % Copy::kRowsAtOnce == 0));
+    static constexpr bool kOnePage = kWhole && kPages == 1;
+
+    Copy tile{thread_index()};
+    Element* to;
+    const u8* base;  // with kWhole of the thread's own row, and with kOnePage in the block's page
+    u32 page_bytes, token_bytes;
+    const i32* pages;
+    i32 key;
+    Range seen;
+
+    QUERN_DEVICE Copies(const Reader& r, i32 block, bool values) : key(r.key_of(block)), seen(r.keys) {
+      to = (values ? r.memory.values : r.memory.keys) + r.stage_of(block) * kBlock * kPitch;
+      base = values ? r.cache.v : r.cache.k;
+      page_bytes = values ? r.p.v_page_bytes : r.p.k_page_bytes;
+      token_bytes = values ? r.p.v_token_bytes : r.p.k_token_bytes;
+      pages = r.ring_of(block);
+      // A block of keys begins on a multiple of its length: in pages as long, or shorter, always on a page's first key.
+      u32 slot = PAGED ? (PAGE_SIZE > kBlock ? slot_of(r.p, key) : 0) : static_cast<u32>(key);
+      if (kWhole) slot += static_cast<u32>(tile.row);
+      if (PAGED && kOnePage) base += static_cast<u64>(static_cast<u32>(pages[0])) * page_bytes;
+      if (kWhole) base += static_cast<u64>(slot) * token_bytes;
     }
-  }
-  // Closes the block's group of copies.
-  QUERN_DEVICE void commit(i32 block) {
-    copy_pages(block + kAhead);
-    copy_async_commit();
+
+    QUERN_DEVICE void copy(const AttentionParams& params, int step) const {
+      if (!tile.inside(step)) return;
+      const int row = tile.row_at(step);
+      const int ahead = step * Copy::kRowsAtOnce;  // of the thread's own row, with kWhole
+      const u8* source = base;
+      if (PAGED && !kOnePage) source += static_cast<u64>(static_cast<u32>(pages[(kWhole ? ahead : row) / kEach])) * page_bytes;
+      if (kWhole) {
+        source += static_cast<u64>(static_cast<u32>(PAGED ? ahead % kEach : ahead)) * token_bytes;
+      } else {
+        const u32 slot = !PAGED ? static_cast<u32>(key + row) : PAGE_SIZE == 0 || kPages == 1 ? slot_of(params, key + row)
+                                                                                             : static_cast<u32>(row % kEach);
+        source += static_cast<u64>(slot) * token_bytes;
+      }
+      tile.copy(to, kPitch, step, source, takes(seen, key, row));
+    }
+  };
+};
+
+// What is copied while a part of a block is worked on: of the block ahead the keys, then the values, or both at once.
+struct Share {
+  using Keys = Reader::Copies<kDimK>;
+  using Values = Reader::Copies<kDimV>;
+  static constexpr bool kOneCode = kParts == 2 && kDimK == kDimV;
+  static constexpr int kSteps = kParts == 1                       ? Keys::kSteps + Values::kSteps
+                                : Keys::kSteps > Values::kSteps ? Keys::kSteps
+                                                                : Values::kSteps;
+
+  Keys keys;
+  Values values;
+  bool last;  // part of the block
+
+  QUERN_DEVICE Share(const Reader& reader, i32 block, int part)
+      : keys(reader, block, kOneCode && part != 0), values(reader, block, true), last(part != 0) {}
+
+  QUERN_DEVICE void copy(const AttentionParams& p, int step) const {
+    if (kOneCode) {
+      keys.copy(p, step);
+    } else if (kParts == 1 ? step < Keys::kSteps : !last) {
+      if (step < Keys::kSteps) keys.copy(p, step);
+    } else {
+      const int own = kParts == 1 ? step - Keys::kSteps : step;
+      if (own < Values::kSteps) values.copy(p, own);
+    }
   }
 };
 
@@ -192,12 +224,10 @@ QUERN_DEVICE void take_piece(const AttentionParams& p, const Sequence& s, const 
   begin = begin > piece.begin ? begin : piece.begin;
   end = end < piece.end ? end : piece.end;
   const i32 last = s.first + end * kBlock;
-  Reader reader{p, cache_of(p, s.index, piece.head), {seen.any.first, last < seen.any.last ? last : seen.any.last},
+  const Reader reader{p, cache_of(p, s.index, piece.head), {seen.any.first, last < seen.any.last ? last : seen.any.last},
                 s.first, begin, memory, shared};
-  const auto copy_all = [&](i32 block) {
-    QUERN_ROLLED for (int step = 0; step < Reader::CopyK::kSteps; ++step) reader.copy_keys(block, step);
-    QUERN_ROLLED for (int step = 0; step < Reader::CopyV::kSteps; ++step) reader.copy_values(block, step);
-    reader.commit(block);
+  const auto copy_share = [&](const Share& share) {
+    QUERN_ROLLED for (int step = 0; step < Share::kSteps; ++step) share.copy(p, step);
   };
 
   QUERN_ROLLED for (int i = 0; i < kAhead; ++i) reader.copy_pages(begin + i);
@@ -231,39 +261,46 @@ QUERN_DEVICE void take_piece(const AttentionParams& p, const Sequence& s, const 
   QUERN_ROLLED for (i32 block = begin - (kStages - 1); block < end; ++block) {
     copy_async_wait<kStages < 2 ? 0 : kStages - 2>();
     sync_block();
+    const i32 ahead = block + kStages - 1;
+    reader.copy_pages(ahead + kAhead);
     if (kStages == 1) {
-      copy_all(block);
+      QUERN_ROLLED for (int part = 0; part < kParts; ++part) copy_share(Share(reader, block, part));
+      copy_async_commit();
       copy_async_wait<0>();
       sync_block();
     }
-    const i32 key = reader.key_of(block), ahead = block + kStages - 1;
-    // Where none of the warp's rows sees these keys.
-    if (block < begin || key >= mine.any.last || key + kBlock <= mine.any.first) {
-      if (kStages > 1) copy_all(ahead);
-      continue;
-    }
-    Scores scores;
-    rows.multiply(memory.keys + reader.stage_of(block) * kBlock * kPitchK, scores, [&](int k) {
-      if (kStages == 1) return;
-      constexpr int kEach = div_up(Reader::kSteps, kStepsK);
-      QUERN_UNROLL for (int i = 0; i < kEach; ++i) {
-        if (k * kEach + i < Reader::kSteps) reader.copy(ahead, k * kEach + i);
+    QUERN_ROLLED for (int part = 0; part < kParts; ++part) {
+      const Share share(reader, ahead, part);
+      const i32 key = reader.key_of(block) + part * kKeys;
+      if (block < begin || key >= mine.any.last || key + kKeys <= mine.any.first) {  // none of the warp's rows sees these keys
+        if (kStages > 1) copy_share(share);
+        continue;
       }
-    });
-    if (kStages > 1) reader.commit(ahead);
-    const bool masked = key < mine.all.first || key + kBlock > mine.all.last;
-    Weights weights;
-    f32 rescale[kRowTiles][kRowsHeld];
-    bool changed = false;
-    QUERN_UNROLL for (int t = 0; t < kRowTiles; ++t) {
-      mask_scores(p, s, scores.x[t], key, masked, rows.context[t]);
-      changed |= weigh_scores(p, scores.x[t], rows.softmax[t], rescale[t]);
-      QUERN_UNROLL for (int k = 0; k < kKeyTiles; ++k) weights.x[t][k] = to_operand<Element>(scores.x[t][k]);
+      const u32 first = reader.stage_of(block) * kBlock + part * kKeys;
+      Scores scores;
+      rows.multiply(memory.keys + first * kPitchK, scores, [&](int k) {
+        if (kStages == 1) return;
+        constexpr int kAtOnce = div_up(Share::kSteps, kStepsK), kApart = kAtOnce == 1 ? kStepsK / Share::kSteps : 1;
+        if (k % kApart != 0) return;
+        QUERN_UNROLL for (int i = 0; i < kAtOnce; ++i) {
+          if (k / kApart * kAtOnce + i < Share::kSteps) share.copy(p, k / kApart * kAtOnce + i);
+        }
+      });
+      const bool masked = key < mine.all.first || key + kKeys > mine.all.last;
+      Weights weights;
+      f32 rescale[kRowTiles][kRowsHeld];
+      bool changed = false;
+      QUERN_UNROLL for (int t = 0; t < kRowTiles; ++t) {
+        mask_scores(p, s, scores.x[t], key, masked, rows.context[t]);
+        changed |= weigh_scores(p, scores.x[t], rows.softmax[t], rescale[t]);
+        QUERN_UNROLL for (int k = 0; k < kKeyTiles; ++k) weights.x[t][k] = to_operand<Element>(scores.x[t][k]);
+      }
+      if (ballot(changed)) {
+        QUERN_UNROLL for (int t = 0; t < kRowTiles; ++t) rescale_tiles(rows.o[t], rescale[t]);
+      }
+      rows.accumulate(memory.values + first * kPitchV, weights);
     }
-    if (ballot(changed)) {
-      QUERN_UNROLL for (int t = 0; t < kRowTiles; ++t) rescale_tiles(rows.o[t], rescale[t]);
-    }
-    rows.accumulate(memory.values + reader.stage_of(block) * kBlock * kPitchV, weights);
+    if (kStages > 1) copy_async_commit();
   }
   // The copies ahead of the last block have nothing to bring, but they write: zeros to where results are staged, and to the
   // page entries that the next piece begins with.
@@ -272,7 +309,7 @@ QUERN_DEVICE void take_piece(const AttentionParams& p, const Sequence& s, const 
   f32* results = reinterpret_cast<f32*>(memory.queries);
   rows.stage(results, row0);
   sync_block();
-  write_results<kThreads, 8, false>(p, s, piece, {results, results, 0, 1, kRows}, &shared->flag);
+  write_results<kThreads, 8, kParts == 1 ? 2 : 1>(p, s, piece, {results, results, 0, 1, kRows}, &shared->flag);
 }
 
 }  // namespace q

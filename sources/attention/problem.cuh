@@ -29,8 +29,7 @@ struct Sequence {
   i32 q_begin, q_len;
   i32 kv_len;
   i32 tiles;   // tiles of kRows rows for each KV head
-  i32 first;   // keys [first, last) are visible to one of its queries at least; `first` is a multiple of kBlock
-  i32 last;
+  i32 first;   // no query sees a key before it; a multiple of kBlock
   i32 blocks;  // of kBlock keys, at least one: an empty sequence has its zeros to write
 };
 
@@ -43,9 +42,7 @@ QUERN_DEVICE Sequence sequence_at(const AttentionParams& p, i32 index) {
   s.tiles = div_up(s.q_len * kGroup, kRows);
   const i32 lowest = s.kv_len - s.q_len - p.window_left;
   s.first = (lowest > 0 ? lowest : 0) / kBlock * kBlock;
-  const i32 highest = s.kv_len + (p.window_right < kUnbounded ? p.window_right : 0);
-  s.last = highest < s.kv_len ? (highest > 0 ? highest : 0) : s.kv_len;
-  const i32 blocks = div_up(s.last - s.first, kBlock);
+  const i32 blocks = div_up(s.kv_len - s.first, kBlock);
   s.blocks = blocks > 0 ? blocks : 1;
   return s;
 }
@@ -57,7 +54,7 @@ struct Range {
 QUERN_DEVICE Range visible(const AttentionParams& p, const Sequence& s, i32 row) {
   const i32 position = s.kv_len - s.q_len + row / kGroup;
   const i32 first = position - p.window_left;
-  const i32 last = p.window_right < kUnbounded ? position + p.window_right + 1 : s.kv_len;
+  const i32 last = position + p.window_right + 1;  // at most 2^31 - 2
   return {first > 0 ? first : 0, last < s.kv_len ? last : s.kv_len};
 }
 

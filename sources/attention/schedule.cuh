@@ -14,7 +14,7 @@
 // The pieces of a cut item leave partial results in slots of the workspace. A run ends at most one cut item and begins at
 // most one, so two slots a run are enough.
 //
-// The code runs once a piece, so it is written to be small: its loops stay rolled, and one thread finds a piece for all.
+// This runs once a piece, so the code is written to be small: loops stay rolled, and what is needed twice stands in one loop.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -62,28 +62,37 @@ class Schedule {
     from_ = thread_index() * each < p.batch ? thread_index() * each : p.batch;
     to_ = from_ + each < p.batch ? from_ + each : p.batch;
     mode_ = kMayBeInvariant && p.invariant ? Mode::invariant : Mode::split;
-    QUERN_ROLLED for (;;) {
-      const i32 longest = count();
-      parts_ = total_ < p.parts ? total_ : p.parts;
-      each_ = total_ < p.parts ? 1 : quotient(total_, p.parts);
-      if (!kMayBeWhole || mode_ != Mode::split || longest > each_) break;
-      mode_ = Mode::whole;
-    }
-    const i32 block = block_index(0);
-    at_ = mode_ != Mode::split ? block : block < parts_ ? run_begin(block) : 0;
-    end_ = mode_ != Mode::split ? total_ : block < parts_ ? run_begin(block + 1) : 0;
   }
 
   // Puts the next piece of this thread block and its sequence into the scratch memory; false when there is none left.
   QUERN_DEVICE bool next() {
-    QUERN_ROLLED while (at_ < end_) {
-      sync_block();  // whoever still reads the last piece
-      if (at_ >= before_ && at_ < before_ + own_) find();
+    QUERN_ROLLED for (;;) {
+      if (counted_ && at_ >= end_) return false;
+      // Each thread walks over its sequences: at first to count their units, then to find the one that unit at_ belongs to.
+      Sequence s;
+      i32 start = counted_ ? before_ : 0, each = 0, length = 0, longest = 0;
+      bool found = false;
+      QUERN_ROLLED for (i32 i = from_; i < to_; ++i) {
+        s = sequence_at(p, i);
+        if (s.tiles <= 0) continue;
+        each = unit_blocks(s);
+        length = item_units(s, each);
+        const i32 units = s.tiles * p.kv_heads * length;  // the caller sees to it that all of a call stay below 2^31
+        found = counted_ && at_ >= start && at_ < start + units;
+        if (found) break;
+        start += units;
+        longest = s.blocks > longest ? s.blocks : longest;
+      }
+      sync_block();  // whoever still reads what was put into the scratch memory last
+      if (!counted_) {
+        sum_up(start, longest);
+        continue;
+      }
+      if (found) put(s, start, each, length);
       sync_block();
       at_ = scratch_->after;
       if (scratch_->piece.begin < scratch_->piece.end) return true;
     }
-    return false;
   }
 
  private:
@@ -96,8 +105,11 @@ class Schedule {
     const i32 even = quotient(s.blocks + most - 1, most);
     return even > least || most == 1 ? even : least;
   }
+  // kInvariantPieces divided by the tiles, or 1. (As a division it would be a call.)
   QUERN_DEVICE static i32 invariant_most(const Sequence& s) {
-    return s.tiles < kInvariantPieces ? quotient(kInvariantPieces, s.tiles) : 1;
+    i32 most = 1;
+    QUERN_ROLLED while ((most + 1) * s.tiles <= kInvariantPieces) ++most;
+    return most;
   }
   QUERN_DEVICE i32 price() const { return mode_ == Mode::split ? kItemPrice : 0; }
   // Units of an item whose units have `each` KV blocks.
@@ -105,35 +117,35 @@ class Schedule {
     if (mode_ == Mode::split) return s.blocks + kItemPrice;
     return kMayBeInvariant ? quotient(s.blocks + each - 1, each) : 1;
   }
-  // Units of a sequence. The caller sees to it that all units of a call stay below 2^31.
-  QUERN_DEVICE i32 units_of(const Sequence& s) const {
-    return s.tiles > 0 ? s.tiles * p.kv_heads * item_units(s, unit_blocks(s)) : 0;
-  }
 
-  // Sums the units of all sequences. The result: the longest item's KV blocks.
-  QUERN_DEVICE i32 count() {
-    i32 units = 0, longest = 0;
-    QUERN_ROLLED for (i32 i = from_; i < to_; ++i) {
-      const Sequence s = sequence_at(p, i);
-      units += units_of(s);
-      if (s.tiles > 0 && s.blocks > longest) longest = s.blocks;
-    }
-    own_ = units;
+  // From the units of each thread's sequences, and their longest item's KV blocks, to what this thread block does.
+  QUERN_DEVICE void sum_up(i32 own, i32 longest) {
+    i32 units = own;
     QUERN_ROLLED for (int d = 1; d < kWarp; d *= 2) {  // inclusive prefix sums over the warp
       const i32 below = shuffle_up(units, d), other = shuffle_xor(longest, d);
       if (lane() >= d) units += below;
       longest = other > longest ? other : longest;
     }
-    sync_block();  // whoever still reads what the last count left
     if (lane() == kWarp - 1) scratch_->units[warp()] = units, scratch_->longest[warp()] = longest;
     sync_block();
     total_ = 0;
     QUERN_ROLLED for (int w = 0; w < kThreads / kWarp; ++w) {
-      if (w == warp()) before_ = total_ + units - own_;
+      if (w == warp()) before_ = total_ + units - own;
       total_ += scratch_->units[w];
       longest = scratch_->longest[w] > longest ? scratch_->longest[w] : longest;
     }
-    return longest;
+    parts_ = total_ < p.parts ? total_ : p.parts;
+    each_ = total_ < p.parts ? 1 : quotient(total_, p.parts);
+    const i32 block = block_index(0);
+    if (mode_ != Mode::split) {
+      at_ = block;
+      end_ = total_;
+    } else {
+      at_ = block < parts_ ? run_begin(block) : 0;
+      end_ = block < parts_ ? run_begin(block + 1) : 0;
+    }
+    counted_ = !kMayBeWhole || mode_ != Mode::split || longest > each_;
+    if (!counted_) mode_ = Mode::whole;  // to be counted again
   }
 
   // Runs have each_ units, and the first of them one more until the remainder is used up.
@@ -146,24 +158,13 @@ class Schedule {
     return among ? part : part + remainder();
   }
 
-  // The piece that begins at unit at_, found by the thread that has its sequence among its own.
-  QUERN_DEVICE void find() {
-    i32 start = before_, each = 0, length = 0;  // of the sequence, then of the item
-    Sequence s;
-    QUERN_ROLLED for (i32 i = from_;; ++i) {
-      s = sequence_at(p, i);
-      if (s.tiles <= 0) continue;
-      each = unit_blocks(s);
-      length = item_units(s, each);
-      const i32 units = s.tiles * p.kv_heads * length;
-      if (at_ < start + units) break;
-      start += units;
-    }
-    const i32 item = quotient(at_ - start, length);
-    start += item * length;
+  // The piece that begins at unit at_: in sequence `s`, which begins at unit `start` and has items of `length` units of
+  // `each` KV blocks.
+  QUERN_DEVICE void put(const Sequence& s, i32 start, i32 each, i32 length) {
+    const i32 item = quotient(at_ - start, length), tile = quotient(item, p.kv_heads);
+    start += item * length;  // of the item
     const i32 from = at_ - start;
     const i32 to = mode_ != Mode::split ? from + 1 : end_ - start < length ? end_ - start : length;
-    const i32 tile = quotient(item, p.kv_heads);
     Piece piece;
     piece.head = item - tile * p.kv_heads;
     piece.tile = s.tiles - 1 - tile;
@@ -181,7 +182,11 @@ class Schedule {
       piece.slot_step = 1;
       piece.counter = head + piece.tile;
     } else if (piece.end - piece.begin < s.blocks) {
-      const i32 first = part_of(start + kItemPrice), last = part_of(start + length - 1);
+      i32 first = 0, last = 0;  // the runs of the item's first and last KV block
+      QUERN_ROLLED for (int end = 0; end < 2; ++end) {
+        first = last;
+        last = part_of(end == 0 ? start + kItemPrice : start + length - 1);
+      }
       piece.index = block_index(0) - first;
       piece.count = last - first + 1;
       piece.slot = 2 * first;
@@ -195,12 +200,13 @@ class Schedule {
   const AttentionParams& p;
   ScheduleScratch* scratch_;
   Mode mode_;
-  i32 from_, to_;     // this thread's sequences,
-  i32 before_, own_;  // the units before them, and theirs
-  i32 total_;
-  i32 parts_;
-  i32 each_;      // units of a run
-  i32 at_, end_;  // what is left of this thread block's units
+  bool counted_ = false;
+  i32 from_, to_;       // this thread's sequences,
+  i32 before_ = 0;      // and the units before them
+  i32 total_ = 0;
+  i32 parts_ = 0;
+  i32 each_ = 1;        // units of a run
+  i32 at_ = 0, end_ = 0;  // what is left of this thread block's units
 };
 
 }  // namespace q

@@ -8,6 +8,7 @@
 #define QUERN_UNROLL _Pragma("unroll")
 #define QUERN_ROLLED _Pragma("unroll 1")
 #define QUERN_FOUR_AT_ONCE _Pragma("unroll 4")
+#define QUERN_TWO_AT_ONCE _Pragma("unroll 2")
 #define QUERN_PARAM const __grid_constant__
 #define QUERN_SHARED(type, name, count) __shared__ type name[count]
 #define QUERN_KERNEL(name, threads, blocks_per_sm, ...) \

@@ -8,6 +8,7 @@
 #define QUERN_UNROLL _Pragma("unroll")
 #define QUERN_ROLLED _Pragma("nounroll")
 #define QUERN_FOUR_AT_ONCE _Pragma("unroll 4")
+#define QUERN_TWO_AT_ONCE _Pragma("unroll 2")
 #define QUERN_PARAM const
 #define QUERN_SHARED(type, name, count) __attribute__((shared)) type name[count]
 // A compute unit's waves are spread over four SIMDs, for each of which the compiler is told how many must fit.

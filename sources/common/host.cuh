@@ -18,6 +18,7 @@
 #define QUERN_UNROLL
 #define QUERN_ROLLED
 #define QUERN_FOUR_AT_ONCE
+#define QUERN_TWO_AT_ONCE
 #define QUERN_PARAM const
 #define QUERN_SHARED(type, name, count)                   \
   struct name##_quern_site {};                            \

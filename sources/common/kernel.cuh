@@ -8,8 +8,8 @@
 //
 // `threads` is the block size it is always launched with, `blocks_per_sm` the residency the register allocator aims at.
 //
-// QUERN_UNROLL, QUERN_FOUR_AT_ONCE and QUERN_ROLLED stand before a loop that is to be unrolled whole, by four so that loads
-// overlap, or not at all: left to themselves compilers unroll what runs once, and compile time grows with it.
+// QUERN_UNROLL, QUERN_FOUR_AT_ONCE, QUERN_TWO_AT_ONCE and QUERN_ROLLED stand before a loop that is to be unrolled whole, by four
+// or by two so that loads overlap, or not at all: left to themselves compilers unroll what runs once, and compile time grows with it.
 //
 // Kernel code stands in namespace q or inside it: outside, NVRTC's own ballot, exp2, log2, rsqrt, fmin, fmax, fabs and fma are found
 // beside these.

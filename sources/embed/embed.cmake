@@ -1,4 +1,4 @@
-# Writes C++ that holds every *.cuh below a folder, byte for byte.
+# Writes C++ that holds every *.cuh below a folder, byte for byte, with its SHA-256 and the names that it includes.
 #   cmake -D FOLDER=sources -D OUTPUT=embedded_files.cpp -D HEADER=sources/embedded.h -D SPACE=quern::ops -P embed.cmake
 # HEADER declares std::span<const jit::File> embedded() in the namespace SPACE.
 # SPDX-License-Identifier: Apache-2.0
@@ -18,7 +18,21 @@ foreach(path IN LISTS paths)
   # A literal for each source line: compilers and editors dislike lines of a megabyte.
   string(REPLACE "\\x0a" "\\x0a\"\n    \"" bytes "${bytes}")
   string(APPEND text "// ${path}\nconstexpr char kFile${count}[] =\n    \"${bytes}\";\n")
-  string(APPEND rows "    {\"${path}\", {kFile${count}, sizeof(kFile${count}) - 1}},\n")
+  # An #include is a line of its own in these files; a test compares with what the library finds.
+  file(STRINGS ${FOLDER}/${path} includes REGEX "^#include \"")
+  set(names "")
+  foreach(include IN LISTS includes)
+    string(REGEX REPLACE "^#include \"([^\"]*)\".*" "\"\\1\"" include "${include}")
+    list(APPEND names "${include}")
+  endforeach()
+  list(JOIN names ", " names)
+  set(known "{}")
+  if(NOT names STREQUAL "")
+    string(APPEND text "constexpr std::string_view kIncludes${count}[] = {${names}};\n")
+    set(known "kIncludes${count}")
+  endif()
+  file(SHA256 ${FOLDER}/${path} digest)
+  string(APPEND rows "    {\"${path}\", {kFile${count}, sizeof(kFile${count}) - 1}, \"${digest}\", ${known}},\n")
   math(EXPR count "${count} + 1")
 endforeach()
 if(count EQUAL 0)

@@ -7,11 +7,14 @@
 #include <fstream>
 #include <iterator>
 
+#include "jit/directives.h"
 #include "jit/error.h"
+#include "jit/key.h"
 #include "sources/common_headers.h"
 #include "sources/embedded.h"
 #include "sources/kernel/kernel.h"
 #include "sources/manifest.h"
+#include "sources/op.h"
 
 namespace quern::ops {
 namespace {
@@ -35,6 +38,45 @@ TEST(Embedded, HoldsEveryDeviceSourceToTheByte) {
   const auto by_name = [](const jit::File& a, const jit::File& b) { return a.name < b.name; };
   EXPECT_TRUE(std::is_sorted(embedded().begin(), embedded().end(), by_name));
   EXPECT_THROW(embedded("common/absent.cuh"), Error);
+}
+
+jit::File bare(const jit::File& file) { return {file.name, file.text}; }
+
+TEST(Embedded, KnowsTheDigestAndTheIncludesOfEveryFile) {
+  jit::Unit unit;
+  unit.op = "none";
+  unit.target = jit::Target::parse("sm_90a");
+  for (const jit::File& file : embedded()) {
+    EXPECT_EQ(jit::canonical_text(unit, {file}), jit::canonical_text(unit, {bare(file)})) << file.name;
+    std::vector<std::string_view> names;
+    const jit::Directives directives = jit::find_directives(file.text);
+    for (const jit::Directive& directive : directives.list) {
+      if (directive.kind == jit::Directive::Kind::include) names.push_back(directive.name);
+    }
+    EXPECT_TRUE(std::equal(names.begin(), names.end(), file.includes.begin(), file.includes.end())) << file.name;
+  }
+}
+
+// What is known of the files beforehand spares reading them, and changes no key.
+TEST(Embedded, KeysAreTheSameFromTheTextsThemselves) {
+  quern_model model{};
+  model.size = sizeof model;
+  model.heads = 32;
+  model.kv_heads = 8;
+  model.head_dim = 128;
+  for (const char* name : {"sm_90a", "gfx90a", "host", "host64"}) {
+    const jit::TargetInfo target = jit::limits_of(jit::Target::parse(name));
+    std::vector<jit::Spec> specs;
+    for (const Op& op : all()) op.list(model, target, &specs);
+    ASSERT_FALSE(specs.empty());
+    for (const jit::Spec& spec : specs) {
+      const jit::Unit unit = describe(spec);
+      jit::Unit texts = unit;
+      texts.source = bare(unit.source);
+      for (jit::File& header : texts.headers) header = bare(header);
+      EXPECT_EQ(jit::canonical_text(unit, jit::used_files(unit)), jit::canonical_text(texts, jit::render(texts).used));
+    }
+  }
 }
 
 TEST(CommonHeaders, HaveOneBackendUnderItsCommonName) {

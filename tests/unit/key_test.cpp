@@ -22,7 +22,7 @@ Unit sample() {
   return unit;
 }
 
-std::string text_of(const Unit& unit) { return canonical_text(unit, render(unit)); }
+std::string text_of(const Unit& unit) { return canonical_text(unit, render(unit).used); }
 
 // The digests of "abc" and "" are those of FIPS 180-2's examples.
 TEST(Key, GoldenText) {
