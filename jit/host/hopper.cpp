@@ -15,8 +15,8 @@ constexpr std::uint32_t kRankShift = 24;
 // What the start of a matrix descriptor can say.
 constexpr std::uint32_t kAddresses = 1u << 18;
 
-// A few seconds' worth, during which no barrier in shared memory has seen anybody arrive.
-constexpr std::uint32_t kMostPolls = 1u << 26;
+// A second's worth or so, during which no barrier in shared memory has seen anybody arrive.
+constexpr std::uint32_t kMostPolls = 1u << 24;
 
 std::string hex(std::uint64_t value) {
   char text[24];
@@ -343,7 +343,8 @@ void Runner::deliver() {
     abandon();
   }
   wake();
-  while (wrong == nullptr && ready_ == 0 && bulk_.press(random_, &wrong)) wake();
+  const bool ended = returned_ == cluster_blocks_ * threads_;
+  while (wrong == nullptr && ready_ == 0 && !ended && bulk_.press(random_, &wrong)) wake();
   if (wrong == nullptr) return;
   failure_ = std::string("a bulk load: ") + wrong;
   abandon();
