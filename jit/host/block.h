@@ -213,6 +213,7 @@ class Runner {
   std::vector<Products::Window> windows_;
   RegisterFile registers_;
   std::uint32_t elected_ = 0;  // lane
+  std::uint32_t polls_ = 0;    // in vain, one after the other
 
   Random random_;
   std::uint8_t priority_[kMaxWarps] = {};  // warps, the most favoured first

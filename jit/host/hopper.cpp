@@ -15,6 +15,9 @@ constexpr std::uint32_t kRankShift = 24;
 // What the start of a matrix descriptor can say.
 constexpr std::uint32_t kAddresses = 1u << 18;
 
+// A second's worth or so, during which no barrier in shared memory has seen anybody arrive.
+constexpr std::uint32_t kMostPolls = 1u << 24;
+
 std::string hex(std::uint64_t value) {
   char text[24];
   std::snprintf(text, sizeof(text), "0x%llx", static_cast<unsigned long long>(value));
@@ -163,7 +166,11 @@ struct HopperCalls {
       const char* wrong = nullptr;
       if (r.grid_.seeded && r.random_.once_in(4)) r.bulk_.press(r.random_, &wrong);
       if (wrong != nullptr) r.fail(std::string("a bulk load: ") + wrong);
-      r.wake();
+      if (r.bulk_.under_way()) r.wake();
+      if (++r.polls_ == kMostPolls) {
+        r.failure_ = "polled without end: " + r.name_of(r.current_) + " in mbarrier_try_wait, " + r.describe_waits();
+        r.abandon();
+      }
       r.yield();
     }
     if (r.mbarriers_.phase(barrier) == wanted) return 0;
@@ -315,6 +322,7 @@ void Runner::complete_cluster_barrier() {
 }
 
 void Runner::wake() {
+  polls_ = 0;
   for (const std::uint32_t slot : mbarriers_.woken()) make_runnable(fibers_[slot].warp, 1ULL << views_[slot].lane);
   mbarriers_.woken().clear();
 }
@@ -335,7 +343,8 @@ void Runner::deliver() {
     abandon();
   }
   wake();
-  while (wrong == nullptr && ready_ == 0 && bulk_.press(random_, &wrong)) wake();
+  const bool ended = returned_ == cluster_blocks_ * threads_;
+  while (wrong == nullptr && ready_ == 0 && !ended && bulk_.press(random_, &wrong)) wake();
   if (wrong == nullptr) return;
   failure_ = std::string("a bulk load: ") + wrong;
   abandon();

@@ -33,6 +33,39 @@ TEST(HopperCompiles, EveryNOfTheProducts) {
   }
 }
 
+// What a GPU is to run later must not fail there for want of compiling.
+TEST(HopperCompiles, TheKernelsOfTheOtherTests) {
+  const auto compiles = [](const char* file, const Defines& defines) {
+    const jit::Compiled& compiled = compile("sm_90a", file, defines);
+    EXPECT_EQ(compiled.log, "") << file;
+    EXPECT_EQ(compiled.local_bytes, 0) << file;
+  };
+  for (const char* rank : {"1", "2", "3", "4", "5"}) compiles("copies.cuh", {{"RANK", rank}});
+  for (const char* part : {"0", "1", "2", "3"}) compiles("instruments.cuh", {{"PART", part}});
+  for (const char* form_a : {"0", "1", "2"}) {
+    for (const char* form_b : {"0", "1"}) {
+      compiles("products.cuh", {{"TYPE_A", "bf16"},
+                                {"TYPE_B", "bf16"},
+                                {"A_FORM", form_a},
+                                {"B_FORM", form_b},
+                                {"N_FIRST", "8"},
+                                {"N_STEP", "96"},
+                                {"N_COUNT", "2"}});
+    }
+  }
+  for (const char* type : {"bf16", "e4m3"}) {
+    for (const char* cluster : {"1", "2"}) {
+      compiles("gemm.cuh", {{"TYPE", type},
+                            {"TILE_N", "128"},
+                            {"STAGES", "4"},
+                            {"CONSUMERS", "2"},
+                            {"CLUSTER", cluster},
+                            {"STORE_BY_TMA", cluster[0] == '1' ? "0" : "1"},
+                            {"BUG", "0"}});
+    }
+  }
+}
+
 TEST(HopperHeaders, AreThereForHopperAndTheHostOnly) {
   const auto has = [](const char* target) {
     for (const jit::File& header : ops::common_headers(jit::Target::parse(target))) {
