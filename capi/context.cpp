@@ -83,8 +83,9 @@ quern_context::quern_context(const quern_context_options& given)
       store(std::make_unique<cache::Store>(store_options(*this))),
       compilers(std::make_unique<jit::Compilers>(options.compilers)),
       driver(open_driver(options)),
+      tensor_maps(driver != nullptr ? std::make_unique<jit::TensorMaps>(*driver) : nullptr),
       engine(std::make_unique<jit::Engine>(engine_options(*this))),
-      runtime{engine.get(), driver.get(), options.miss} {
+      runtime{engine.get(), driver.get(), options.miss, tensor_maps.get()} {
   // A device's context is about to look for kernels: the first is not to wait for the file to be opened.
   if (driver != nullptr) store->open();
 }

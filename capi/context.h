@@ -16,6 +16,7 @@
 #include "jit/driver.h"
 #include "jit/engine.h"
 #include "jit/fork_guard.h"
+#include "jit/tensor_maps.h"
 #include "sources/op.h"
 
 struct quern_context {
@@ -30,6 +31,7 @@ struct quern_context {
   const std::unique_ptr<quern::cache::Store> store;
   const std::unique_ptr<quern::jit::Compilers> compilers;
   const std::unique_ptr<quern::jit::Driver> driver;  // null: no device
+  const std::unique_ptr<quern::jit::TensorMaps> tensor_maps;  // null: no device
   const std::unique_ptr<quern::jit::Engine> engine;
   quern::capi::Kernels kernels;
 

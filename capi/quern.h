@@ -547,7 +547,7 @@ typedef struct quern_fp8_gemm_args {
   const DLTensor *out;     /* [M, N], gated [M, N/2]: bf16, f16, f32, e4m3, e5m2 (saturating), last stride 1 */
   const quern_epilogue *epilogue; /* NULL: out = acc */
   int32_t a_type;          /* enum quern_fp8, where a is uint8 */
-  int32_t b_type;
+  int32_t b_type;          /* enum quern_fp8, where b is uint8 */
 } quern_fp8_gemm_args;
 
 /* What a grouped product found wrong on the device, or-ed into `status`. Rows concerned are left out, never read or written
@@ -581,8 +581,8 @@ typedef struct quern_grouped_fp8_gemm_args {
   const DLTensor *indices; /* contiguous, optional: [rows] int32: row r of out is made of row indices[r] of a and its scales */
   const DLTensor *status;  /* optional [1] int32: enum quern_group_status or-ed in; the caller zeroes it */
   const quern_epilogue *epilogue;
-  int32_t a_type;
-  int32_t b_type;
+  int32_t a_type; /* enum quern_fp8, where a is uint8 */
+  int32_t b_type; /* enum quern_fp8, where b is uint8 */
 } quern_grouped_fp8_gemm_args;
 
 enum quern_gemm_flags {

@@ -10,14 +10,14 @@ namespace quern::ops {
 // Throws Error(QUERN_INVALID) for a stream of another device, and the driver's Error when the launch fails.
 [[noreturn]] void refuse_stream(const jit::DeviceInfo& device, int mismatch);
 
-template <class Params>
-void launch(const Runtime& runtime, const jit::Kernel& kernel, const jit::Launch& how, Params& params,
-            const char* what) {
+template <class... Params>
+void launch(const Runtime& runtime, const jit::Kernel& kernel, const jit::Launch& how, const char* what,
+            Params&... params) {
   if (const int mismatch = runtime.driver->stream_device_mismatch(how.stream)) [[unlikely]] {
     refuse_stream(runtime.driver->device(), mismatch);
   }
-  void* arguments[] = {&params};
-  if (const int code = runtime.driver->launch(kernel.loaded, how, arguments, 1)) [[unlikely]]
+  void* arguments[] = {&params...};
+  if (const int code = runtime.driver->launch(kernel.loaded, how, arguments, sizeof...(Params))) [[unlikely]]
     runtime.driver->fail(code, what);
 }
 

@@ -11,6 +11,7 @@
 #include "capi/quern.h"
 #include "jit/engine.h"
 #include "jit/spec.h"
+#include "jit/tensor_maps.h"
 #include "jit/unit.h"
 
 namespace quern::ops {
@@ -48,12 +49,13 @@ const Op* find(std::string_view name);
 // What a Spec stands for: the unit of its op. Throws Error.
 jit::Unit describe(const jit::Spec& spec);
 
-// What an op's three calls work with. `driver` is null in a context without a device: workspace and prepare then throw
-// Error(QUERN_INVALID).
+// What an op's three calls work with. `driver` and `tensor_maps` are null in a context without a device: workspace and
+// prepare then throw Error(QUERN_INVALID).
 struct Runtime {
   jit::Engine* engine;
   jit::Driver* driver;
   jit::Miss miss;
+  jit::TensorMaps* tensor_maps;
 };
 
 // The kernel for a Spec: the lock-free look-up, and on a miss whatever the call's flags and the context's policy allow.

@@ -8,14 +8,16 @@
 #include <nlohmann/json.hpp>
 #include <span>
 
+#include "bindings/cli/config_reader.h"
 #include "bindings/cli/failure.h"
 #include "bindings/cli/format.h"
 #include "bindings/cli/library.h"
+#include "bindings/cli/model_weights.h"
 
 namespace quern::cli {
 namespace {
 
-using Json = nlohmann::json;
+using Json = ConfigReader::Json;
 using Member = std::uint32_t quern_model::*;
 
 // ---- What families of models call things. A new family is a row of kFamilies, and a group of fields where its names
@@ -29,10 +31,12 @@ struct Field {
   const char* name;  // in config.json
   Absent absent = Absent::refused;
   std::uint32_t most = 1u << 24;
+  std::uint32_t least = 1;
 };
 
 constexpr std::uint32_t kMostHeads = 1u << 16;
 constexpr std::uint32_t kMostPositions = 0x7fffffff;
+constexpr std::uint32_t kMostShared = 1u << 10;
 
 // In an order in which what a default is made from comes first.
 constexpr Field kSizes[] = {
@@ -69,6 +73,7 @@ constexpr Field kDeepseekExperts[] = {
     {&quern_model::experts, "n_routed_experts"},
     {&quern_model::experts_per_token, "num_experts_per_tok"},
     {&quern_model::expert_intermediate_size, "moe_intermediate_size"},
+    {&quern_model::shared_experts, "n_shared_experts", Absent::zero, kMostShared, 0},
 };
 // head_dim becomes the width of a query head: the part without rope, read here, and the part with it.
 constexpr Field kLatent[] = {
@@ -92,19 +97,28 @@ struct Family {
   std::uint32_t flags = QUERN_MODEL_GATED_MLP;
   Window window = Window::none;
   const char* logit_cap = nullptr;
+  const char* activation = "silu";  // where the file names none
 };
 
+// What a family's weights have whatever its file says: qwen2's and gpt_oss' projections add biases, as gpt2's.
 constexpr std::uint32_t kGated = QUERN_MODEL_GATED_MLP;
+constexpr std::uint32_t kBiased = kGated | QUERN_MODEL_BIAS;
 constexpr Family kFamilies[] = {
     {"llama", "LlamaForCausalLM", {kSizes, kHeadDim}},
     {"mistral", "MistralForCausalLM", {kSizes, kHeadDim}, kGated, Window::stated},
     {"mixtral", "MixtralForCausalLM", {kSizes, kHeadDim, kMixtralExperts}, kGated, Window::stated},
-    {"qwen2", "Qwen2ForCausalLM", {kSizes, kHeadDim}, kGated, Window::switched},
+    {"qwen2", "Qwen2ForCausalLM", {kSizes, kHeadDim}, kBiased, Window::switched},
     {"qwen3", "Qwen3ForCausalLM", {kSizes, kHeadDim}, kGated, Window::switched},
     {"qwen3_moe", "Qwen3MoeForCausalLM", {kSizes, kHeadDim, kQwenExperts}, kGated, Window::switched},
-    {"gemma2", "Gemma2ForCausalLM", {kSizes, kHeadDim}, kGated, Window::stated, "attn_logit_softcapping"},
-    {"gpt_oss", "GptOssForCausalLM", {kSizes, kHeadDim, kMixtralExperts}, kGated | QUERN_MODEL_SINKS, Window::stated},
-    {"gpt2", "GPT2LMHeadModel", {kGpt2}, 0},
+    {"gemma2",
+     "Gemma2ForCausalLM",
+     {kSizes, kHeadDim},
+     kGated,
+     Window::stated,
+     "attn_logit_softcapping",
+     "gelu_pytorch_tanh"},
+    {"gpt_oss", "GptOssForCausalLM", {kSizes, kHeadDim, kMixtralExperts}, kBiased | QUERN_MODEL_SINKS, Window::stated},
+    {"gpt2", "GPT2LMHeadModel", {kGpt2}, QUERN_MODEL_BIAS, Window::none, nullptr, "gelu_new"},
     {"deepseek_v2", "DeepseekV2ForCausalLM", {kSizes, kLatent, kDeepseekExperts}, kGated | QUERN_MODEL_MLA},
     {"deepseek_v3", "DeepseekV3ForCausalLM", {kSizes, kLatent, kDeepseekExperts}, kGated | QUERN_MODEL_MLA},
 };
@@ -120,53 +134,7 @@ constexpr NamedType kTypes[] = {
 
 // ---- Reading.
 
-class Reader {
- public:
-  Reader(std::string_view text, const std::string& path) : path_(path) {
-    try {
-      json_ = Json::parse(text);
-    } catch (const Json::parse_error& error) {
-      const std::string_view before = text.substr(0, std::min<std::size_t>(error.byte, text.size()));
-      const auto line = 1 + std::count(before.begin(), before.end(), '\n');
-      fail("not valid JSON: it ends or goes wrong at byte " + std::to_string(error.byte) + ", line " +
-           std::to_string(line) + "; allowed: one JSON object");
-    }
-    if (!json_.is_object()) fail("a JSON " + std::string(json_.type_name()) + " given; allowed: one JSON object");
-  }
-
-  [[noreturn]] void fail(const std::string& what) const { throw BadInput(path_ + ": " + what); }
-  [[noreturn]] void fail(const char* name, const Json& given, const std::string& allowed) const {
-    const std::string text = given.dump(-1, ' ', false, Json::error_handler_t::replace);
-    fail("field " + std::string(name) + ": " + shorten(text, 60) + " given; allowed: " + allowed);
-  }
-
-  // Null where the field is missing or null.
-  const Json* find(const char* name) const {
-    const auto found = json_.find(name);
-    return found == json_.end() || found->is_null() ? nullptr : &*found;
-  }
-
-  std::string string(const char* name) const {
-    const Json* value = find(name);
-    if (value == nullptr) return {};
-    if (!value->is_string()) fail(name, *value, "a string");
-    return value->get<std::string>();
-  }
-
-  std::uint32_t whole(const char* name, const Json& value, std::uint32_t most) const {
-    if (value.is_number_unsigned()) {
-      const auto number = value.get<std::uint64_t>();
-      if (number >= 1 && number <= most) return static_cast<std::uint32_t>(number);
-    }
-    fail(name, value, "a whole number from 1 to " + std::to_string(most));
-  }
-
- private:
-  std::string path_;
-  Json json_;
-};
-
-const Family& family_of(const Reader& reader) {
+const Family& family_of(const ConfigReader& reader) {
   const std::string type = reader.string("model_type");
   std::string architecture;
   if (const Json* architectures = reader.find("architectures")) {
@@ -186,7 +154,7 @@ const Family& family_of(const Reader& reader) {
               "'; known: " + known);
 }
 
-std::uint32_t fallback(const Reader& reader, const Field& field, const quern_model& model) {
+std::uint32_t fallback(const ConfigReader& reader, const Field& field, const quern_model& model) {
   switch (field.absent) {
     case Absent::zero:
       return 0;
@@ -206,19 +174,14 @@ std::uint32_t fallback(const Reader& reader, const Field& field, const quern_mod
               std::to_string(field.most));
 }
 
-void read_window(const Reader& reader, Window rule, quern_model& model) {
+void read_window(const ConfigReader& reader, Window rule, quern_model& model) {
   if (rule == Window::none) return;
-  if (rule == Window::switched) {
-    const Json* use = reader.find("use_sliding_window");
-    if (use == nullptr) return;
-    if (!use->is_boolean()) reader.fail("use_sliding_window", *use, "true or false");
-    if (!use->get<bool>()) return;
-  }
+  if (rule == Window::switched && !reader.truth("use_sliding_window")) return;
   const Json* window = reader.find("sliding_window");
   if (window != nullptr) model.sliding_window = reader.whole("sliding_window", *window, kMostPositions);
 }
 
-void read_logit_cap(const Reader& reader, const char* name, quern_model& model) {
+void read_logit_cap(const ConfigReader& reader, const char* name, quern_model& model) {
   const Json* cap = name == nullptr ? nullptr : reader.find(name);
   if (cap == nullptr) return;
   const double value = cap->is_number() ? cap->get<double>() : -1;
@@ -226,7 +189,7 @@ void read_logit_cap(const Reader& reader, const char* name, quern_model& model) 
   model.logit_cap = static_cast<float>(value);
 }
 
-void read_dtype(const Reader& reader, const ModelOptions& options, quern_model& model) {
+void read_dtype(const ConfigReader& reader, const ModelOptions& options, quern_model& model) {
   model.dtype = dtype_named("bf16");
   if (options.dtype) {
     model.dtype = *options.dtype;
@@ -242,23 +205,7 @@ void read_dtype(const Reader& reader, const ModelOptions& options, quern_model& 
   model.kv_dtype = options.kv_dtype.value_or(model.dtype);
 }
 
-// Quantised weights, as far as kernels depend on it.
-void read_quantisation(const Reader& reader, ModelConfig& config) {
-  const Json* quantisation = reader.find("quantization_config");
-  if (quantisation == nullptr) return;
-  if (!quantisation->is_object()) reader.fail("quantization_config", *quantisation, "an object or null");
-  const Json method = quantisation->value("quant_method", Json());
-  const Json block = quantisation->value("weight_block_size", Json());
-  if (method == "fp8" && block == Json::array({128, 128})) {
-    config.model.flags |= QUERN_MODEL_BLOCK_FP8;
-  } else {
-    config.notes.push_back("quantization_config: quant_method " + shorten(method.dump(), 40) + ", weight_block_size " +
-                           shorten(block.dump(), 40) +
-                           ": no kernels are made for these weights (known: \"fp8\" with [128,128])");
-  }
-}
-
-void check_heads(const Reader& reader, const quern_model& model) {
+void check_heads(const ConfigReader& reader, const quern_model& model) {
   const auto text = [](std::uint32_t number) { return std::to_string(number); };
   if (model.heads % model.kv_heads != 0) {
     reader.fail("field num_key_value_heads: " + text(model.kv_heads) + " given; allowed: a divisor of the " +
@@ -280,7 +227,7 @@ void check_heads(const Reader& reader, const quern_model& model) {
 }  // namespace
 
 ModelConfig read_model_config(std::string_view text, const std::string& path, const ModelOptions& options) {
-  const Reader reader(text, path);
+  const ConfigReader reader(text, path);
   const Family& family = family_of(reader);
   ModelConfig config{sized<quern_model>(), family.model_type, {}};
   quern_model& model = config.model;
@@ -291,14 +238,15 @@ ModelConfig read_model_config(std::string_view text, const std::string& path, co
     for (const Field& field : group) {
       const Json* value = field.name == nullptr ? nullptr : reader.find(field.name);
       model.*field.member =
-          value != nullptr ? reader.whole(field.name, *value, field.most) : fallback(reader, field, model);
+          value != nullptr ? reader.whole(field.name, *value, field.most, field.least) : fallback(reader, field, model);
     }
   }
   if ((family.flags & QUERN_MODEL_MLA) != 0) model.head_dim += model.rope_head_dim;
   read_window(reader, family.window, model);
   read_logit_cap(reader, family.logit_cap, model);
   read_dtype(reader, options, model);
-  read_quantisation(reader, config);
+  read_activation(reader, family.activation, config);
+  read_weights(reader, options.weights, config);
   check_heads(reader, model);
   return config;
 }
@@ -322,6 +270,7 @@ nlohmann::ordered_json model_to_json(const quern_model& model) {
       {&quern_model::experts, "experts"},
       {&quern_model::experts_per_token, "experts_per_token"},
       {&quern_model::expert_intermediate_size, "expert_intermediate_size"},
+      {&quern_model::shared_experts, "shared_experts"},
       {&quern_model::kv_lora_rank, "kv_lora_rank"},
       {&quern_model::q_lora_rank, "q_lora_rank"},
       {&quern_model::rope_head_dim, "rope_head_dim"},
@@ -331,14 +280,13 @@ nlohmann::ordered_json model_to_json(const quern_model& model) {
     std::uint32_t flag;
     const char* name;
   } kFlags[] = {
-      {QUERN_MODEL_SINKS, "sinks"},
-      {QUERN_MODEL_MLA, "mla"},
-      {QUERN_MODEL_GATED_MLP, "gated_mlp"},
-      {QUERN_MODEL_BLOCK_FP8, "block_fp8"},
+      {QUERN_MODEL_SINKS, "sinks"},         {QUERN_MODEL_MLA, "mla"}, {QUERN_MODEL_GATED_MLP, "gated_mlp"},
+      {QUERN_MODEL_BLOCK_FP8, "block_fp8"}, {QUERN_MODEL_FP8, "fp8"}, {QUERN_MODEL_BIAS, "bias"},
   };
   nlohmann::ordered_json json;
   for (const auto& number : kNumbers) json[number.name] = model.*number.member;
   json["logit_cap"] = model.logit_cap;
+  json["activation"] = activation_name(model.activation);
   json["dtype"] = dtype_name(model.dtype);
   json["kv_dtype"] = dtype_name(model.kv_dtype);
   for (const auto& flag : kFlags) json[flag.name] = (model.flags & flag.flag) != 0;

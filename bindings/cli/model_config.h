@@ -13,12 +13,20 @@
 
 namespace quern::cli {
 
+// How the weights of projections are stored.
+enum class Weights : std::uint8_t {
+  dense,     // as activations
+  fp8,       // e4m3 with a scale per tensor or output channel
+  fp8_block  // e4m3 with a scale per 128x128
+};
+
 // What the command line says beside, or against, the file.
 struct ModelOptions {
   std::uint32_t tensor_parallel = 1;
   std::uint32_t page_size = 0;         // tokens; 0: the library's choice
   std::optional<DLDataType> dtype;     // of activations; else the file's, else bf16
   std::optional<DLDataType> kv_dtype;  // else as dtype
+  std::optional<Weights> weights;      // else the file's
 };
 
 struct ModelConfig {

@@ -19,6 +19,7 @@ namespace {
 
 constexpr std::array<std::string_view, 2> kDtypes = {"bf16", "f16"};
 constexpr std::array<std::string_view, 5> kKvDtypes = {"bf16", "f16", "e4m3", "e5m2", "int8"};
+constexpr std::array<std::string_view, 3> kWeights = {"bf16", "fp8", "fp8-block"};
 
 // What the first device here is, as a target.
 std::string device_target(const Session& session) {
@@ -50,6 +51,11 @@ std::string without_line(std::string text, std::uint32_t line) {
   return text;
 }
 
+std::string weights_name(const quern_model& model) {
+  if ((model.flags & QUERN_MODEL_BLOCK_FP8) != 0) return "fp8-block";
+  return (model.flags & QUERN_MODEL_FP8) != 0 ? "fp8" : dtype_name(model.dtype);
+}
+
 class Warm : public Command {
  public:
   const char* name() const override { return "warm"; }
@@ -58,6 +64,7 @@ class Warm : public Command {
     return "  quern warm kernels.manifest --target sm_90a\n"
            "  quern warm --config config.json --tp 8 --target sm_90a,gfx90a --jobs 16\n"
            "  quern warm --config config.json --kv-dtype e4m3 --target sm_90a --list-only\n"
+           "  quern warm --config config.json --weights fp8 --target sm_90a\n"
            "  engine --print-manifest | quern warm - --cache /srv/quern";
   }
 
@@ -83,6 +90,10 @@ class Warm : public Command {
                    "With --config: of the KV cache, bf16, f16, e4m3, e5m2 or int8 (as --dtype)")
         ->type_name("TYPE")
         ->check(one_of(kKvDtypes));
+    app.add_option("--weights", weights_,
+                   "With --config: how weights are stored, bf16 (as activations), fp8 or fp8-block (the file's)")
+        ->type_name("TYPE")
+        ->check(one_of(kWeights));
     app.add_option("--page-size", page_size_, "With --config: tokens a page of the KV cache (16 and 64)")
         ->type_name("N")
         ->check(whole_number(1, 65536));
@@ -133,10 +144,8 @@ class Warm : public Command {
                     "MANIFEST: none given; allowed: a file, - for standard input, or --config FILE instead");
     }
     const std::pair<const char*, bool> needs_config[] = {
-        {"--tp", tensor_parallel_ != 0},
-        {"--dtype", !dtype_.empty()},
-        {"--kv-dtype", !kv_dtype_.empty()},
-        {"--page-size", page_size_ != 0},
+        {"--tp", tensor_parallel_ != 0},  {"--dtype", !dtype_.empty()},     {"--kv-dtype", !kv_dtype_.empty()},
+        {"--weights", !weights_.empty()}, {"--page-size", page_size_ != 0},
     };
     for (const auto& [option, given] : needs_config) {
       if (given && config_.empty())
@@ -151,12 +160,16 @@ class Warm : public Command {
     options.page_size = page_size_;
     if (!dtype_.empty()) options.dtype = dtype_named(dtype_);
     if (!kv_dtype_.empty()) options.kv_dtype = dtype_named(kv_dtype_);
+    if (!weights_.empty()) {
+      options.weights = weights_ == "fp8" ? Weights::fp8 : weights_ == "bf16" ? Weights::dense : Weights::fp8_block;
+    }
     ModelConfig config = read_model_config(read_input(config_), config_, options);
     const quern_model& model = config.model;
     session.console.detail("model: " + config.model_type + ", " + format_count(model.layers, "layer") + ", " +
                            std::to_string(model.heads) + '/' + std::to_string(model.kv_heads) + " heads of " +
                            std::to_string(model.head_dim) + ", " + dtype_name(model.dtype) + ", KV " +
-                           dtype_name(model.kv_dtype) + ", tensor parallel " + std::to_string(model.tensor_parallel));
+                           dtype_name(model.kv_dtype) + ", weights " + weights_name(model) + ", tensor parallel " +
+                           std::to_string(model.tensor_parallel));
     for (const std::string& note : config.notes) session.console.note(config_ + ": " + printable(note));
     session.result["model"] = model_to_json(model);
     session.result["model"]["model_type"] = config.model_type;
@@ -195,7 +208,7 @@ class Warm : public Command {
     }
   }
 
-  std::string manifest_, config_, dtype_, kv_dtype_;
+  std::string manifest_, config_, dtype_, kv_dtype_, weights_;
   std::vector<std::string> targets_;
   std::uint32_t tensor_parallel_ = 0;
   std::uint32_t page_size_ = 0;

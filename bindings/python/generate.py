@@ -262,6 +262,18 @@ class Parser:
         return kind
 
 
+def flags_of(struct: Struct) -> list[str]:
+    """The enums that the comment beside a struct's flags names."""
+    beside = re.search(r"\bflags;\s*/\*((?:(?!\*/).)*)\*/", struct.text, re.S)
+    return re.findall(r"enum (\w+_flags)", beside[1]) if beside else []
+
+
+def enum_fields(struct: Struct, enums: set[str | None]) -> dict[str, str]:
+    """The integer fields that the comment beside them says hold an enum: name to enum."""
+    beside = re.findall(r"\bint32_t (\w+);\s*/\*(?:(?!\*/).)*?\benum (\w+)", struct.text, re.S)
+    return {name: enum for name, enum in beside if enum in enums}
+
+
 def write(header: Header) -> str:
     """The text of _abi.py."""
     lines = [
@@ -293,6 +305,17 @@ def write(header: Header) -> str:
     for name, function in header.functions.items():
         lines += [f'    "{name}": ({function.result}, [{", ".join(function.parameters)}]),']
     lines += ["}"]
+    enums = {enum.name for enum in header.enums}
+    structs = {name: kind for name, kind in header.types if isinstance(kind, Struct) and kind.fields}
+    lines += ["", "", "# The flags of a struct, where the header names them.", "FLAGS: dict[Any, Any] = {"]
+    for name, struct in structs.items():
+        if flags := flags_of(struct):
+            lines += [f"    {name}: ({', '.join(flags)},),"]
+    lines += ["}", "# The enum that an integer field holds.", "FIELD_ENUMS: dict[Any, dict[str, Any]] = {"]
+    for name, struct in structs.items():
+        if held := enum_fields(struct, enums):
+            lines += [f"    {name}: {{{', '.join(f'{member!r}: {enum}' for member, enum in held.items())}}},"]
+    lines += ["}"]
     lines += ["", "", "class Op(NamedTuple):"]
     lines += [
         "    args: Any  # its args struct",
@@ -300,15 +323,14 @@ def write(header: Header) -> str:
         "    text: str  # its declaration",
     ]
     lines += ["", "", "OPS = {"]
-    enums = {enum.name for enum in header.enums}
-    for name, kind in header.types:
-        op = re.fullmatch(r"quern_(\w+)_args", name)
-        if op and isinstance(kind, Struct):
+    for name, struct in structs.items():
+        if op := re.fullmatch(r"quern_(\w+)_args", name):
             missing = {f"quern_{op[1]}{call}" for call in ("", "_workspace", "_prepare")} - header.functions.keys()
             if missing:
                 raise HeaderError(f"{name} is there without {', '.join(sorted(missing))}")
-            flags = f"quern_{op[1]}_flags"
-            lines += [f'    "{op[1]}": Op({name}, {flags if flags in enums else None}, {kind.text!r}),']
+            own = [enum for enum in [*flags_of(struct), f"quern_{op[1]}_flags"] if enum != "quern_call_flags"]
+            flags = next((enum for enum in own if enum in enums), None)
+            lines += [f'    "{op[1]}": Op({name}, {flags}, {struct.text!r}),']
     lines += ["}", ""]
     return "\n".join(lines)
 

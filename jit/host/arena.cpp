@@ -16,7 +16,9 @@ constexpr std::uint64_t kAlign = 128;
 constexpr std::uint64_t kZone = 128;
 constexpr int kZoneByte = 0xa5;
 
-constexpr std::uint64_t aligned(std::uint64_t bytes) { return (bytes + kAlign - 1) / kAlign * kAlign; }
+constexpr std::uint64_t kTileAlign = 1024;
+
+constexpr std::uint64_t aligned(std::uint64_t bytes, std::uint64_t to = kAlign) { return (bytes + to - 1) / to * to; }
 
 }  // namespace
 
@@ -26,7 +28,7 @@ std::uint64_t place(q::host::SharedArray* arrays) {
     a->offset = end;
     end += aligned(a->bytes) + kZone;
   }
-  return end;
+  return aligned(end, kTileAlign);
 }
 
 std::uint64_t static_bytes(const q::host::SharedArray* arrays) {
@@ -50,16 +52,17 @@ void Arena::lay_out(std::uint64_t image, const q::host::SharedArray* arrays, std
   allow_all();
   image_ = 0;
   parts_.clear();
-  const std::uint64_t need = placed_bytes + aligned(dynamic_bytes) + kZone;
+  const std::uint64_t need = aligned(placed_bytes + aligned(dynamic_bytes) + kZone, kTileAlign);
   if (need > capacity_) {
     std::free(memory_);
     capacity_ = 0;
-    memory_ = static_cast<unsigned char*>(std::aligned_alloc(kAlign, need));
+    memory_ = static_cast<unsigned char*>(std::aligned_alloc(kTileAlign, need));
     if (memory_ == nullptr) throw std::bad_alloc();
     capacity_ = need;
   }
   for (const auto* a = arrays; a != nullptr; a = a->next) {
-    parts_.push_back({memory_ + a->offset, a->bytes, aligned(a->bytes) + kZone - a->bytes});
+    const std::uint64_t next = a->next != nullptr ? a->next->offset : placed_bytes;
+    parts_.push_back({memory_ + a->offset, a->bytes, next - a->offset - a->bytes});
   }
   parts_.push_back({memory_ + placed_bytes, dynamic_bytes, capacity_ - placed_bytes - dynamic_bytes});
   for (const Part& p : parts_) {

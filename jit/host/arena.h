@@ -14,7 +14,8 @@ namespace quern::jit::host {
 // What H100 and H200 let a block opt in to, so that a kernel that fits there fits here.
 inline constexpr std::uint32_t kSharedLimit = 232448;  // bytes, static and dynamic together
 
-// Gives every static array its offset. Returns the bytes they take, zones included.
+// Gives every static array its offset. Returns the bytes they take, zones included: where the dynamic part begins, a
+// multiple of 1024 as swizzled tiles need it.
 std::uint64_t place(q::host::SharedArray* arrays);
 // Without the zones: what the limit counts.
 std::uint64_t static_bytes(const q::host::SharedArray* arrays);
@@ -35,7 +36,9 @@ class Arena {
   // After each block: what was written into a zone, as a sentence; empty when nothing was.
   std::string overrun();
 
-  unsigned char* static_part() const { return memory_; }
+  // All of it, as a block addresses it: from the static arrays to the end of the dynamic part.
+  unsigned char* window() const { return memory_; }
+  std::uint32_t window_bytes() const { return static_cast<std::uint32_t>(placed_) + dynamic_bytes_; }
   unsigned char* dynamic_part() const { return memory_ + placed_; }
 
  private:

@@ -5,32 +5,21 @@
 #include <bit>
 #include <utility>
 
+#include "jit/host/collective.h"
+#include "jit/host/hopper.h"
+
 namespace quern::jit::host {
-namespace {
 
-// A block stays on one thread, so whoever runs on a fiber finds its runner here. Asked for at every barrier and
-// shuffle: the model spares a call each time, for 8 bytes of what a library loaded late may have.
-__thread Runner* runner __attribute__((tls_model("initial-exec"))) = nullptr;
-
-}  // namespace
+__thread Runner* runner = nullptr;
 
 // ---- From the kernel
 struct Calls {
   // Constant over the life of a fiber, unlike everything else here.
   static const q::host::Thread* self() { return &runner->views_[runner->current_]; }
-  static void sync_block() { runner->arrive(0, runner->threads_); }
+  static void sync_block() { runner->arrive(0, runner->threads_, true); }
   static void sync_named(unsigned id, unsigned threads) {
-    Runner& r = *runner;
-    if (id == 0 || id >= kBarriers) {
-      r.failure_ = r.name_of(r.current_) + ": sync_named of barrier " + std::to_string(id) + "; allowed are 1 to 15";
-      r.abandon();
-    }
-    if (threads == 0 || threads > r.threads_ || threads % r.warp_size_ != 0) {
-      r.failure_ = r.name_of(r.current_) + ": sync_named of " + std::to_string(threads) + " threads for barrier " +
-                   std::to_string(id) + "; allowed are whole warps, at most the block's " + std::to_string(r.threads_);
-      r.abandon();
-    }
-    r.arrive(id, threads);
+    runner->check_named("sync_named", id, threads);
+    runner->arrive(id, threads, true);
   }
   static void sync_warp() {
     Runner::Warp& w = r_warp();
@@ -56,13 +45,14 @@ struct Calls {
     });
     return result;
   }
-  static void together(q::host::Together, void* mine, void (*run)(void* const* lanes)) {
+  static void together(q::host::Together kind, void* mine, void (*run)(void* const* lanes)) {
+    constexpr Wait kWaits[] = {Wait::mma, Wait::load_matrix, Wait::store_matrix};
     Runner::Warp& w = r_warp();
     w.brought[self()->lane] = mine;
     // The last lane reads and writes what lies on the stacks of the others.
     char* order = &w.order[w.parity];
     release(order);
-    runner->join(Wait::mma, [=](Runner::Warp& all) {
+    runner->join(kWaits[static_cast<unsigned>(kind)], [=](Runner::Warp& all) {
       acquire(order);
       run(all.brought);
       release(order);
@@ -79,53 +69,97 @@ struct Calls {
     runner->reschedule();
     runner->transfers_.wait(runner->current_, groups_left);
   }
-  static Runner::Warp& r_warp() { return runner->warp_[self()->warp]; }
+  static Runner::Warp& r_warp() { return runner->warp_[runner->fibers_[runner->current_].warp]; }
 };
 
 const q::host::Table& table() {
-  static constexpr q::host::Table kTable = {&Calls::self,    &Calls::sync_block,  &Calls::sync_named, &Calls::sync_warp,
-                                            &Calls::shuffle, &Calls::ballot,      &Calls::together,   &Calls::yield,
-                                            &Calls::copy,    &Calls::copy_commit, &Calls::copy_wait};
+  static const q::host::Table kTable = [] {
+    q::host::Table t{};
+    t.self = &Calls::self;
+    t.sync_block = &Calls::sync_block;
+    t.sync_named = &Calls::sync_named;
+    t.sync_warp = &Calls::sync_warp;
+    t.shuffle = &Calls::shuffle;
+    t.ballot = &Calls::ballot;
+    t.together = &Calls::together;
+    t.yield = &Calls::yield;
+    t.copy = &Calls::copy;
+    t.copy_commit = &Calls::copy_commit;
+    t.copy_wait = &Calls::copy_wait;
+    add_hopper_calls(t);
+    return t;
+  }();
   return kTable;
 }
 
-// ---- The life of a block
+// ---- The life of a cluster
 Runner::~Runner() {
   if (fibers_ == nullptr) return;
-  for (std::uint32_t t = 0; t < kMaxThreads; ++t) forget_fiber(fibers_[t].watched);
+  for (std::uint32_t slot = 0; slot < kMaxSlots; ++slot) forget_fiber(fibers_[slot].watched);
 }
 
 void Runner::begin_grid(const Grid& grid) {
   grid_ = grid;
-  threads_ = grid.program->kernel->threads;
+  const std::uint32_t threads = grid.program->kernel->threads;
+  const std::uint32_t blocks = grid.cluster[0] * grid.cluster[1] * grid.cluster[2];
+  const bool other = fibers_ == nullptr || threads != threads_ || blocks != cluster_blocks_;
+  threads_ = threads;
   warps_ = (threads_ + warp_size_ - 1) / warp_size_;
+  cluster_blocks_ = blocks;
+  block_slots_ = warps_ * warp_size_;
   if (fibers_ == nullptr) {
-    views_ = std::make_unique<q::host::Thread[]>(kMaxThreads);
-    fibers_ = std::make_unique<Fiber[]>(kMaxThreads);
+    views_ = std::make_unique<q::host::Thread[]>(kMaxSlots);
+    fibers_ = std::make_unique<Fiber[]>(kMaxSlots);
+    standing_ = std::make_unique<Standing[]>(kMaxSlots);
     warp_ = std::make_unique<Warp[]>(kMaxWarps);
-    for (std::uint32_t t = 0; t < kMaxThreads; ++t) views_[t] = {&block_, t, t % warp_size_, t / warp_size_};
   }
-  stacks_.reserve(threads_);
-  arena_.lay_out(grid.program->image, grid.program->module.shared, grid.program->placed_bytes, grid.dynamic_bytes);
+  if (other) lay_out_cluster();
+  stacks_.reserve(cluster_blocks_ * block_slots_);
+  windows_.resize(cluster_blocks_);
+  for (std::uint32_t b = 0; b < cluster_blocks_; ++b) {
+    if (arenas_[b] == nullptr) arenas_[b] = std::make_unique<Arena>();
+    Arena& arena = *arenas_[b];
+    arena.lay_out(grid.program->image, grid.program->module.shared, grid.program->placed_bytes, grid.dynamic_bytes);
+    windows_[b] = {arena.window(), arena.window_bytes()};
+  }
 }
 
-void Runner::start_block(std::uint32_t x, std::uint32_t y, std::uint32_t z) {
-  block_ = {{x, y, z},
-            {grid_.blocks[0], grid_.blocks[1], grid_.blocks[2]},
-            arena_.dynamic_part(),
-            arena_.static_part(),
-            grid_.seeded ? 1u : 0u};
-  arena_.poison();
-  for (std::uint32_t t = 0; t < threads_; ++t) {
-    Fiber& f = fibers_[t];
-    f.wait = Wait::nothing;
-    stacks_.arm(t);
-    watch_fiber(f.watched, stacks_.bottom(t), stacks_.bytes());
-    f.suspended = make_fiber(stacks_.top(t), &Runner::fiber_main);
+void Runner::lay_out_cluster() {
+  for_each_slot([&](std::uint32_t slot, std::uint32_t b, std::uint32_t t) {
+    views_[slot] = {&blocks_[b], t, t % warp_size_, t / warp_size_};
+    fibers_[slot].block = static_cast<std::uint8_t>(b);
+    fibers_[slot].warp = static_cast<std::uint8_t>(b * warps_ + t / warp_size_);
+  });
+  barriers_.clear();
+  barriers_.resize(std::size_t{cluster_blocks_} * kBarriers);
+}
+
+void Runner::start_cluster(std::uint32_t x, std::uint32_t y, std::uint32_t z) {
+  const std::uint32_t* cluster = grid_.cluster;
+  for (std::uint32_t b = 0; b < cluster_blocks_; ++b) {
+    blocks_[b] = {{x + b % cluster[0], y + b / cluster[0] % cluster[1], z + b / cluster[0] / cluster[1]},
+                  {grid_.blocks[0], grid_.blocks[1], grid_.blocks[2]},
+                  arenas_[b]->dynamic_part(),
+                  arenas_[b]->window(),
+                  grid_.seeded ? 1u : 0u,
+                  b,
+                  cluster_blocks_};
+    arenas_[b]->poison();
+    live_[b] = threads_;
   }
+  for_each_slot([&](std::uint32_t slot, std::uint32_t, std::uint32_t) {
+    Fiber& f = fibers_[slot];
+    f.wait = Wait::nothing;
+    standing_[slot] = {};
+    stacks_.arm(slot);
+    watch_fiber(f.watched, stacks_.bottom(slot), stacks_.bytes());
+    f.suspended = make_fiber(stacks_.top(slot), &Runner::fiber_main);
+  });
   ready_ = 0;
-  for (std::uint32_t w = 0; w < warps_; ++w) {
-    const std::uint32_t lanes = threads_ - w * warp_size_ < warp_size_ ? threads_ - w * warp_size_ : warp_size_;
+  const std::uint32_t warps = cluster_blocks_ * warps_;
+  for (std::uint32_t w = 0; w < warps; ++w) {
+    const std::uint32_t before = w % warps_ * warp_size_;
+    const std::uint32_t lanes = threads_ - before < warp_size_ ? threads_ - before : warp_size_;
     warp_[w].all = lanes == kMaxLanes ? ~0ULL : (1ULL << lanes) - 1;
     warp_[w].arrived = warp_[w].votes = warp_[w].runnable = 0;
     make_runnable(w, warp_[w].all);
@@ -134,23 +168,33 @@ void Runner::start_block(std::uint32_t x, std::uint32_t y, std::uint32_t z) {
     for (std::uint32_t w = 0; w < warps_; ++w) b.arrived[w] = 0;
     b.count = 0;
   }
+  cluster_barrier_.arrived = 0;
+  cluster_barrier_.live = cluster_blocks_ * threads_;
   returned_ = 0;
   current_ = 0;
+  elected_ = 0;
+  Delivery delivery = Delivery::random;
   if (grid_.seeded) {
     random_ = Random(grid_.seed, (std::uint64_t{z} * grid_.blocks[1] + y) * grid_.blocks[0] + x);
-    for (std::uint32_t w = 0; w < warps_; ++w) priority_[w] = static_cast<std::uint8_t>(w);
-    for (std::uint32_t w = warps_; w > 1; --w) std::swap(priority_[w - 1], priority_[random_.below(w)]);
+    for (std::uint32_t w = 0; w < warps; ++w) priority_[w] = static_cast<std::uint8_t>(w);
+    for (std::uint32_t w = warps; w > 1; --w) std::swap(priority_[w - 1], priority_[random_.below(w)]);
     // From never to often: some mistakes show only when one warp is favoured throughout, others when it is not.
     constexpr std::uint32_t kRedraw[] = {0, 256, 32, 4};
     redraw_ = kRedraw[random_.below(4)];
     lane_order_ = random_.below(3);
-    transfers_.begin_block(threads_, random_.below(2) != 0 ? Delivery::random : Delivery::last_in_first_out);
+    delivery = random_.below(2) != 0 ? Delivery::random : Delivery::last_in_first_out;
+    transfers_.begin_block(cluster_blocks_ * block_slots_, delivery);
+    elected_ = random_.below(warp_size_);
   }
+  mbarriers_.begin();
+  bulk_.begin(cluster_blocks_ * block_slots_, grid_.seeded, delivery, random_);
+  products_.begin(windows_, (warps_ + Products::kWarps - 1) / Products::kWarps, grid_.seeded, delivery);
+  registers_.begin(cluster_blocks_, warps_);
 }
 
 std::string Runner::run(std::uint32_t x, std::uint32_t y, std::uint32_t z) {
   failure_.clear();
-  start_block(x, y, z);
+  start_cluster(x, y, z);
   runner = this;
   watch_thread(watched_thread_);
   release(&begun_);
@@ -162,13 +206,20 @@ std::string Runner::run(std::uint32_t x, std::uint32_t y, std::uint32_t z) {
   after_switch(watched_thread_);
   runner = nullptr;
   acquire(&ended_);
-  if (failure_.empty()) {
-    failure_ = arena_.overrun();
-  } else {
+  const bool finished = failure_.empty();
+  for (std::uint32_t b = 0; b < cluster_blocks_ && failure_.empty(); ++b) failure_ = arenas_[b]->overrun();
+  if (failure_.empty()) failure_ = unfinished();
+  if (!finished) {
     // Fibers were left in the midst of the kernel.
-    for (std::uint32_t t = 0; t < threads_; ++t) forget_fiber(fibers_[t].watched);
+    for_each_slot([&](std::uint32_t slot, std::uint32_t, std::uint32_t) { forget_fiber(fibers_[slot].watched); });
   }
   return failure_.empty() ? failure_ : describe_block() + ": " + failure_;
+}
+
+std::string Runner::unfinished() {
+  if (const char* copies = bulk_.finish()) return copies;
+  std::string products = products_.finish();
+  return products.empty() ? registers_.finish() : products;
 }
 
 void Runner::fiber_main() {
@@ -187,12 +238,18 @@ void Runner::finish_fiber() {
   }
   f.wait = Wait::returned;
   ++returned_;
-  Warp& w = warp_[views_[current_].warp];
+  --live_[f.block];
+  if (cluster_blocks_ > 1) {
+    --cluster_barrier_.live;
+    cluster_barrier_.arrived -= at_cluster_barrier(current_);
+    complete_cluster_barrier();
+  }
+  Warp& w = warp_[f.warp];
   w.runnable &= ~(1ULL << views_[current_].lane);
-  if (w.runnable == 0) ready_ &= ~(1ULL << views_[current_].warp);
+  if (w.runnable == 0) ready_ &= ~(1ULL << f.warp);
   const std::uint32_t next = pick();
   if (next == kNone) {
-    if (returned_ != threads_) deadlock();
+    if (returned_ != cluster_blocks_ * threads_) deadlock();
     leave_for_thread(true);
   } else {
     const std::uint32_t from = std::exchange(current_, next);
@@ -219,10 +276,15 @@ void Runner::abandon() {
   __builtin_unreachable();
 }
 
+void Runner::fail(const std::string& text) {
+  failure_ = name_of(current_) + ": " + text;
+  abandon();
+}
+
 // ---- Whose turn it is
 std::uint32_t Runner::pick_fair(std::uint32_t after) const {
   if (ready_ == 0) return kNone;
-  std::uint32_t warp = views_[after].warp;
+  std::uint32_t warp = fibers_[after].warp;
   const std::uint64_t behind = warp_[warp].runnable & (~1ULL << views_[after].lane);
   if (behind != 0) return index_of(warp, static_cast<std::uint32_t>(std::countr_zero(behind)));
   if (warp_[warp].runnable == 0) {
@@ -234,8 +296,10 @@ std::uint32_t Runner::pick_fair(std::uint32_t after) const {
 
 std::uint32_t Runner::pick_seeded(bool any_lane) {
   transfers_.some(random_);
+  if (bulk_.under_way() || products_.under_way()) deliver();
   if (ready_ == 0) return kNone;
-  if (warps_ > 1 && random_.once_in(redraw_)) std::swap(priority_[0], priority_[random_.below(warps_)]);
+  const std::uint32_t warps = cluster_blocks_ * warps_;
+  if (warps > 1 && random_.once_in(redraw_)) std::swap(priority_[0], priority_[random_.below(warps)]);
   std::uint32_t i = 0;
   while ((ready_ >> priority_[i] & 1) == 0) ++i;
   const std::uint32_t warp = priority_[i];
@@ -267,8 +331,7 @@ void Runner::wait(Wait what, std::uint32_t barrier) {
   Fiber& f = fibers_[current_];
   f.wait = what;
   f.barrier = static_cast<std::uint8_t>(barrier);
-  const q::host::Thread& me = views_[current_];
-  if ((warp_[me.warp].runnable &= ~(1ULL << me.lane)) == 0) ready_ &= ~(1ULL << me.warp);
+  if ((warp_[f.warp].runnable &= ~(1ULL << views_[current_].lane)) == 0) ready_ &= ~(1ULL << f.warp);
   const std::uint32_t next = pick();
   if (next == kNone) deadlock();
   switch_to(next);
@@ -283,12 +346,13 @@ void Runner::reschedule() {
 void Runner::yield() {
   if (grid_.seeded) {
     // Whoever polls, however favoured, must not keep what it polls for from happening.
-    if (warps_ > 1 && random_.once_in(2)) std::swap(priority_[random_.below(warps_)], priority_[random_.below(warps_)]);
+    const std::uint32_t warps = cluster_blocks_ * warps_;
+    if (warps > 1 && random_.once_in(2)) std::swap(priority_[random_.below(warps)], priority_[random_.below(warps)]);
     return switch_to(pick_seeded(true));
   }
   // Lane after lane and then to the next warp: the rest of a warp that polls together must not keep others from
   // running.
-  const std::uint32_t warp = views_[current_].warp;
+  const std::uint32_t warp = fibers_[current_].warp;
   const std::uint32_t lane = views_[current_].lane;
   const std::uint64_t lanes = warp_[warp].runnable & (~1ULL << lane);
   const std::uint64_t later = ready_ & (~1ULL << warp);
@@ -301,53 +365,40 @@ void Runner::yield() {
 }
 
 // ---- Barriers and collectives
-void Runner::arrive(std::uint32_t id, std::uint32_t expected) {
-  Barrier& b = barriers_[id];
+void Runner::check_named(const char* what, std::uint32_t id, std::uint32_t threads) {
+  const std::string of = std::string(what) + " of ";
+  if (id == 0 || id >= kBarriers) fail(of + "barrier " + std::to_string(id) + "; allowed are 1 to 15");
+  if (threads == 0 || threads > threads_ || threads % warp_size_ != 0) {
+    fail(of + std::to_string(threads) + " threads for barrier " + std::to_string(id) +
+         "; allowed are whole warps, at most the block's " + std::to_string(threads_));
+  }
+}
+
+void Runner::arrive(std::uint32_t id, std::uint32_t expected, bool waits) {
+  const Fiber& f = fibers_[current_];
+  Barrier& b = barriers_[f.block * kBarriers + id];
   if (b.count != 0 && b.expected != expected) {
-    failure_ = name_of(current_) + ": sync_named of " + std::to_string(expected) + " threads for barrier " +
-               std::to_string(id) + ", where others wait for " + std::to_string(b.expected);
-    abandon();
+    fail("sync_named of " + std::to_string(expected) + " threads for barrier " + std::to_string(id) +
+         ", where others wait for " + std::to_string(b.expected));
   }
   char* order = &b.order[b.parity];
   release(order);
   b.expected = expected;
-  b.arrived[views_[current_].warp] |= 1ULL << views_[current_].lane;
+  const std::uint32_t first = f.block * warps_;
+  if (waits) b.arrived[f.warp - first] |= 1ULL << views_[current_].lane;
   if (++b.count == expected) {
     b.count = 0;
     b.parity ^= 1;
     for (std::uint32_t w = 0; w < warps_; ++w) {
-      if (b.arrived[w] != 0) make_runnable(w, std::exchange(b.arrived[w], 0));
+      if (b.arrived[w] != 0) make_runnable(first + w, std::exchange(b.arrived[w], 0));
     }
     reschedule();
-  } else {
+  } else if (waits) {
     wait(id == 0 ? Wait::block : Wait::named, id);
-  }
-  acquire(order);
-}
-
-template <class AtLast>
-void Runner::join(Wait what, AtLast at_last) {
-  const q::host::Thread& me = views_[current_];
-  Warp& w = warp_[me.warp];
-  if (w.arrived != 0 && w.collective != what) {
-    // Every lane that waits here waits for the same thing.
-    const auto other = index_of(me.warp, static_cast<std::uint32_t>(std::countr_zero(w.arrived)));
-    fibers_[current_].wait = what;
-    failure_ = "a warp's lanes have parted: " + name_of(current_) + " " + state_of(current_) + " while " +
-               name_of(other) + " is " + state_of(other);
-    abandon();
-  }
-  w.collective = what;
-  w.arrived |= 1ULL << me.lane;
-  if (w.arrived == w.all) {
-    at_last(w);
-    w.arrived = 0;
-    w.parity ^= 1;
-    make_runnable(me.warp, w.all);
-    reschedule();
   } else {
-    wait(what, 0);
+    return reschedule();
   }
+  if (waits) acquire(order);
 }
 
 }  // namespace quern::jit::host

@@ -15,6 +15,7 @@
 #include "jit/error.h"
 #include "jit/host/image.h"
 #include "jit/host/pool.h"
+#include "jit/host/tensor_map.h"
 
 namespace quern::jit {
 namespace {
@@ -78,10 +79,13 @@ class HostDriver final : public Driver {
   int launch(const Loaded& loaded, const Launch& launch, void* const* args, std::size_t count) noexcept override {
     try {
       const host::Program& program = static_cast<const host::Image*>(loaded.function)->program();
-      if (std::string why = objection(program, launch, count); !why.empty()) return remember(kRefused, std::move(why));
+      std::string why = objection(program, launch, count);
+      if (why.empty()) why = cluster_objection(program, launch, options_.warp_size);
+      if (!why.empty()) return remember(kRefused, std::move(why));
       host::Grid grid{&program,
                       const_cast<void**>(args),
                       {launch.grid[0], launch.grid[1], launch.grid[2]},
+                      {launch.cluster[0], launch.cluster[1], launch.cluster[2]},
                       launch.shared_bytes,
                       options_.seeded,
                       options_.seed};
@@ -106,8 +110,9 @@ class HostDriver final : public Driver {
   bool capturing(void*) noexcept override { return false; }
   int stream_device_mismatch(void*) noexcept override { return 0; }
 
-  void encode_tensor_map(const TensorMapDesc&, TensorMap&) override {
-    throw Error(QUERN_UNSUPPORTED, "host: this target has no tensor maps");
+  void encode_tensor_map(const TensorMapDesc& desc, TensorMap& map) override {
+    if (options_.warp_size != 32) throw Error(QUERN_UNSUPPORTED, "host64: this target has no tensor maps");
+    host::encode(desc, map);
   }
 
  private:
@@ -121,11 +126,27 @@ class HostDriver final : public Driver {
     return std::clamp(threads, 1u, kMostThreads);
   }
 
+  static std::string dims(const std::uint32_t (&d)[3]) {
+    return "(" + std::to_string(d[0]) + ", " + std::to_string(d[1]) + ", " + std::to_string(d[2]) + ")";
+  }
   // Why this launch cannot be, if so.
+  static std::string cluster_objection(const host::Program& program, const Launch& launch, std::uint32_t warp_size) {
+    const auto& c = launch.cluster;
+    if (c[0] == 1 && c[1] == 1 && c[2] == 1) return {};
+    const std::string kernel = "kernel " + program.name + " is launched with clusters of " + dims(c);
+    if (warp_size != 32) return kernel + "; this target has none";
+    const std::uint64_t blocks = std::uint64_t{c[0]} * c[1] * c[2];
+    if (blocks == 0 || blocks > host::kMaxBlocks) return kernel + "; allowed are 1 to 16 blocks";
+    if (launch.grid[0] % c[0] != 0 || launch.grid[1] % c[1] != 0 || launch.grid[2] % c[2] != 0) {
+      return kernel + ", which do not divide its grid of " + dims(launch.grid);
+    }
+    if ((program.kernel->threads + 31) / 32 * blocks > host::kMaxWarps) {
+      return kernel + " of " + std::to_string(program.kernel->threads) +
+             " threads; this target runs clusters of at most " + std::to_string(host::kMaxWarps) + " warps in all";
+    }
+    return {};
+  }
   static std::string objection(const host::Program& program, const Launch& launch, std::size_t count) {
-    const auto dims = [](const std::uint32_t(&d)[3]) {
-      return "(" + std::to_string(d[0]) + ", " + std::to_string(d[1]) + ", " + std::to_string(d[2]) + ")";
-    };
     const std::string kernel = "kernel " + program.name;
     if (launch.block[0] != program.kernel->threads || launch.block[1] != 1 || launch.block[2] != 1) {
       return kernel + " is compiled for blocks of (" + std::to_string(program.kernel->threads) +
@@ -136,9 +157,6 @@ class HostDriver final : public Driver {
         launch.grid[1] > kMostRows || launch.grid[2] > kMostRows) {
       return kernel + " is launched with a grid of " + dims(launch.grid) +
              "; allowed are 1 to 2147483647, 1 to 65535, 1 to 65535";
-    }
-    if (launch.cluster[0] != 1 || launch.cluster[1] != 1 || launch.cluster[2] != 1) {
-      return kernel + " is launched with clusters of " + dims(launch.cluster) + "; this target has none";
     }
     if (launch.shared_bytes > program.max_dynamic_bytes) {
       return kernel + " is launched with " + std::to_string(launch.shared_bytes) +

@@ -1,4 +1,4 @@
-// Spreads the blocks of a grid over CPU threads.
+// Spreads the clusters of a grid over CPU threads.
 // SPDX-License-Identifier: Apache-2.0
 #include "jit/host/pool.h"
 
@@ -52,12 +52,13 @@ void Pool::run_blocks(Runner& runner) {
     runner.begin_grid(grid_);
     while (!failed_.load(std::memory_order_relaxed)) {
       const std::uint64_t i = next_.fetch_add(1, std::memory_order_relaxed);
-      if (i >= blocks_) return;
-      const auto block = static_cast<std::uint64_t>((static_cast<unsigned __int128>(i) * stride_ + shift_) % blocks_);
-      const std::uint64_t row = block / grid_.blocks[0];
-      std::string failure = runner.run(static_cast<std::uint32_t>(block % grid_.blocks[0]),
-                                       static_cast<std::uint32_t>(row % grid_.blocks[1]),
-                                       static_cast<std::uint32_t>(row / grid_.blocks[1]));
+      if (i >= clusters_) return;
+      const auto one = static_cast<std::uint64_t>((static_cast<unsigned __int128>(i) * stride_ + shift_) % clusters_);
+      const std::uint32_t wide = grid_.blocks[0] / grid_.cluster[0], high = grid_.blocks[1] / grid_.cluster[1];
+      const std::uint64_t row = one / wide;
+      std::string failure = runner.run(static_cast<std::uint32_t>(one % wide) * grid_.cluster[0],
+                                       static_cast<std::uint32_t>(row % high) * grid_.cluster[1],
+                                       static_cast<std::uint32_t>(row / high) * grid_.cluster[2]);
       if (!failure.empty()) return fail(std::move(failure));
     }
   } catch (const std::bad_alloc&) {
@@ -83,22 +84,23 @@ void Pool::worker(std::size_t index) {
 
 std::string Pool::run(const Grid& grid) {
   std::lock_guard one(one_grid_);
-  const std::uint64_t blocks = std::uint64_t{grid.blocks[0]} * grid.blocks[1] * grid.blocks[2];
-  const auto workers = static_cast<std::size_t>(std::min<std::uint64_t>(threads_, blocks) - 1);
+  const std::uint64_t clusters = std::uint64_t{grid.blocks[0] / grid.cluster[0]} * (grid.blocks[1] / grid.cluster[1]) *
+                                 (grid.blocks[2] / grid.cluster[2]);
+  const auto workers = static_cast<std::size_t>(std::min<std::uint64_t>(threads_, clusters) - 1);
   if (workers_.size() < workers) start(workers);
   {
     std::lock_guard lock(mutex_);
     grid_ = grid;
-    blocks_ = blocks;
+    clusters_ = clusters;
     stride_ = 1;
     shift_ = 0;
     if (grid.seeded) {
-      // No kernel may count on the order of its blocks.
+      // No kernel may count on the order of its blocks or clusters.
       Random random(grid.seed, ~0ULL);
-      shift_ = random.next() % blocks;
+      shift_ = random.next() % clusters;
       do {
-        stride_ = random.next() % blocks + 1;
-      } while (std::gcd(stride_, blocks) != 1);
+        stride_ = random.next() % clusters + 1;
+      } while (std::gcd(stride_, clusters) != 1);
     }
     next_ = 0;
     failed_ = false;

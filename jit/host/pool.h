@@ -1,4 +1,4 @@
-// Spreads the blocks of a grid over CPU threads.
+// Spreads the clusters of a grid over CPU threads; without clusters, each block is one.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -23,7 +23,7 @@ class Pool {
   Pool(const Pool&) = delete;
   Pool& operator=(const Pool&) = delete;
 
-  // Runs a whole grid; one at a time, others wait. Empty, or the first failure; the blocks not yet begun then never
+  // Runs a whole grid; one at a time, others wait. Empty, or the first failure; the clusters not yet begun then never
   // are. Throws std::bad_alloc, std::system_error.
   std::string run(const Grid& grid);
 
@@ -49,8 +49,8 @@ class Pool {
   std::string failure_;
 
   Grid grid_{};  // written while no worker is busy
-  std::uint64_t blocks_ = 0;
-  std::uint64_t stride_ = 1, shift_ = 0;  // the order of blocks: (i * stride + shift) mod blocks
+  std::uint64_t clusters_ = 0;
+  std::uint64_t stride_ = 1, shift_ = 0;  // their order: (i * stride + shift) mod clusters
   std::atomic<std::uint64_t> next_{0};
   std::atomic<bool> failed_{false};
 };

@@ -73,8 +73,8 @@ inline void watch_fiber([[maybe_unused]] Watched& w, [[maybe_unused]] unsigned c
 #endif
 }
 
-// A fiber that will not be resumed. What it has done so far is ordered before all that this thread does from now on, for its
-// stack and the block's shared memory will be used again.
+// A fiber that will not be resumed. What it has done so far is ordered before all that this thread does from now on,
+// for its stack and the block's shared memory will be used again.
 inline void forget_fiber([[maybe_unused]] Watched& w) {
 #ifdef QUERN_HOST_TSAN
   if (w.fiber == nullptr) return;

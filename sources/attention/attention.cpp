@@ -176,14 +176,14 @@ void run(const Runtime& runtime, const quern_attention_args& args) {
   p.partials = static_cast<float*>(space.scratch);
   p.parts = static_cast<std::int32_t>(how.parts);
   p.slot_rows = static_cast<std::int32_t>(how.slot_rows);
-  p.slot_floats = how.slot_floats;
+  p.slot_floats = static_cast<std::int32_t>(how.slot_floats);
   jit::Launch launch;
   launch.grid[0] = static_cast<std::uint32_t>(how.grid);
   launch.block[0] = static_cast<std::uint32_t>(how.tiling.threads);
   launch.shared_bytes = how.tiling.shared_bytes;
   launch.programmatic = (args.flags & QUERN_CALL_PROGRAMMATIC) != 0;
   launch.stream = args.stream;
-  ops::launch(runtime, *kernel, launch, p, "launching attention");
+  ops::launch(runtime, *kernel, launch, "launching attention", p);
 }
 
 }  // namespace quern::ops::attention

@@ -79,7 +79,7 @@ QUERN_DEVICE void copy_queries(const AttentionParams& p, const Sequence& s, i32 
   const Element* queries = static_cast<const Element*>(p.queries) + s.q_begin * p.q_stride_token + head * kGroup * p.q_stride_head;
   const i32 rows = s.q_len * kGroup - tile * kRows;
   const TileCopy<kRows, kDimK * kElementBytes, kThreads> tile_copy(thread_index());
-  QUERN_FOUR_AT_ONCE for (int step = 0; step < tile_copy.kSteps; ++step) {
+  QUERN_ROLLED for (int step = 0; step < tile_copy.kSteps; ++step) {
     if (!tile_copy.inside(step)) continue;
     const int row = tile_copy.row_at(step);
     const i32 r = tile * kRows + row;

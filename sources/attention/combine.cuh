@@ -1,6 +1,8 @@
-// Writing results: of an item that one thread block did alone, of a piece into its slot, and of a cut item from its slots.
+// From partial results to results: those of a block's warps, or of one tile, lie in shared memory; those of a cut item's
+// pieces lie in slots of the workspace. Both are joined by the same code.
 //
-// A slot: slot_rows rows of kDimV f32 (not yet divided by the sum), then as many maxima and as many sums.
+// A partial result: as many rows of kSlotPitch f32 as a slot has, of which the first kDimV are the row's sums, not yet divided;
+// then the rows' maxima, then the sums of their weights.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -8,15 +10,19 @@
 
 namespace q {
 
-struct Slot {
-  f32* rows;
-  f32* max;
-  f32* sum;
+inline constexpr int kSlotPitch = slot_pitch(kDimV);
+
+// Partial results of the same rows: the first, and the others `step` f32 apart.
+struct Parts {
+  const f32* first;
+  const f32* others;
+  i64 step;
+  i32 count;
+  i32 rows;  // of each: what lies between the rows and the maxima
 };
-QUERN_DEVICE Slot slot_at(const AttentionParams& p, i32 index) {
-  f32* rows = p.partials + index * p.slot_floats;
-  f32* max = rows + p.slot_rows * kDimV;
-  return {rows, max, max + p.slot_rows};
+
+QUERN_DEVICE f32* slot_at(const AttentionParams& p, const Piece& piece, i32 i) {
+  return p.partials + static_cast<i64>(slot_of_piece(piece, i)) * p.slot_floats;
 }
 
 // Where row `row` of KV head `head` goes.
@@ -50,31 +56,69 @@ QUERN_DEVICE bool arrived_last(const AttentionParams& p, const Piece& piece, i32
   return *scratch != 0;
 }
 
-// Joins the slots of a cut item in the order of its pieces.
-template <int kThreads>
-QUERN_DEVICE void join_pieces(const AttentionParams& p, const Sequence& s, const Piece& piece) {
-  constexpr int kQuads = kDimV / 4;
+// Joins partial results in their order, and writes them to `slot`, or where that is null to `out`; a thread takes kWide
+// columns at once. kMany: there are many of them as a rule.
+template <int kThreads, int kWide, bool kMany>
+QUERN_DEVICE void join(const AttentionParams& p, const Sequence& s, const Piece& piece, const Parts& from, f32* slot) {
+  constexpr int kChunks = kDimV / kWide;
   const i32 rows = s.q_len * kGroup - piece.tile * kRows;
-  QUERN_ROLLED for (i32 i = thread_index(); i < (rows < kRows ? rows : kRows) * kQuads; i += kThreads) {
-    const i32 row = i / kQuads, quad = i % kQuads;
-    // One pass, rescaling as the maximum grows: the loads of several pieces overlap.
-    f32 max = -infinity(), sum = 0.0f, acc[4] = {};
-    QUERN_FOUR_AT_ONCE for (i32 j = 0; j < piece.count; ++j) {
-      const Slot slot = slot_at(p, slot_of_piece(piece, j));
-      const vec16 part = load16(slot.rows + row * kDimV + quad * 4);
-      const f32 part_max = slot.max[row], part_sum = slot.sum[row];
-      const f32 grown = fmax(max, part_max), base = finite_max(grown);
-      const f32 before = exp2(max - base), weight = exp2(part_max - base);
-      max = grown;
-      sum = fma(weight, part_sum, sum * before);
-      QUERN_UNROLL for (int c = 0; c < 4; ++c) acc[c] = fma(weight, f32_of(part.x[c]), acc[c] * before);
+  QUERN_ROLLED for (i32 i = thread_index(); i < (rows < kRows ? rows : kRows) * kChunks; i += kThreads) {
+    const i32 row = i / kChunks, column = i % kChunks * kWide;
+    struct {
+      f32 max = -infinity(), sum = 0.0f, row[kWide] = {};
+    } all;
+    const f32* part = from.first;
+    // In one pass, rescaling as the maximum grows: so the loads of one part overlap with those of others.
+    const auto add = [&](i32 j) {
+      const f32 part_max = part[from.rows * kSlotPitch + row], part_sum = part[from.rows * (kSlotPitch + 1) + row];
+      const f32 grown = fmax(all.max, part_max), base = finite_max(grown);
+      const f32 before = exp2(all.max - base), weight = exp2(part_max - base);
+      all.max = grown;
+      all.sum = fma(weight, part_sum, all.sum * before);
+      QUERN_UNROLL for (int c = 0; c < kWide; c += 4) {
+        const vec16 four = load16(part + row * kSlotPitch + column + c);
+        QUERN_UNROLL for (int x = 0; x < 4; ++x) all.row[c + x] = fma(weight, f32_of(four.x[x]), all.row[c + x] * before);
+      }
+      part = j == 0 ? from.others : part + from.step;
+    };
+    if (kMany) {
+      QUERN_FOUR_AT_ONCE for (i32 j = 0; j < from.count; ++j) add(j);
+    } else {
+      QUERN_ROLLED for (i32 j = 0; j < from.count; ++j) add(j);
+    }
+    if (slot) {
+      QUERN_UNROLL for (int c = 0; c < kWide; c += 4) {
+        store16(slot + row * kSlotPitch + column + c, {{bits_of(all.row[c]), bits_of(all.row[c + 1]), bits_of(all.row[c + 2]),
+                                                        bits_of(all.row[c + 3])}});
+      }
+      if (column == 0) slot[p.slot_rows * kSlotPitch + row] = all.max, slot[p.slot_rows * (kSlotPitch + 1) + row] = all.sum;
+      continue;
     }
     const RowPlace place = place_of(p, s, piece.head, piece.tile * kRows + row);
-    const Finished done = finish(p, max, sum, place.q_head);
-    QUERN_UNROLL for (int c = 0; c < 4; c += 2) {
-      *reinterpret_cast<u32*>(place.out + quad * 4 + c) = pack<Element>(acc[c] * done.inverse, acc[c + 1] * done.inverse);
+    const Finished done = finish(p, all.max, all.sum, place.q_head);
+    u32 packed[kWide / 2];
+    QUERN_UNROLL for (int c = 0; c < kWide; c += 2) {
+      packed[c / 2] = pack<Element>(all.row[c] * done.inverse, all.row[c + 1] * done.inverse);
     }
-    if (quad == 0 && place.lse) *place.lse = done.lse;
+    if (kCopyBytes == 16 && kWide == 8) {
+      store16(place.out + column, {{packed[0], packed[1], packed[kWide / 2 - 2], packed[kWide / 2 - 1]}});
+    } else {
+      QUERN_UNROLL for (int c = 0; c < kWide; c += 2) *reinterpret_cast<u32*>(place.out + column + c) = packed[c / 2];
+    }
+    if (column == 0 && place.lse) *place.lse = done.lse;
+  }
+}
+
+// Writes a piece's results, which lie in shared memory: to `out`, or to the piece's slot, and then whoever comes last joins the
+// item's slots.
+template <int kThreads, int kWide, bool kMany>
+QUERN_DEVICE void write_results(const AttentionParams& p, const Sequence& s, const Piece& piece, Parts from, i32* scratch) {
+  f32* slot = piece.count > 1 ? slot_at(p, piece, piece.index) : nullptr;
+  QUERN_ROLLED for (;;) {
+    join<kThreads, kWide, kMany>(p, s, piece, from, slot);
+    if (!slot || !arrived_last(p, piece, scratch)) return;
+    from = {slot_at(p, piece, 0), slot_at(p, piece, 1), static_cast<i64>(piece.slot_step) * p.slot_floats, piece.count, p.slot_rows};
+    slot = nullptr;
   }
 }
 

@@ -69,8 +69,6 @@ struct Reader {
 
 struct Shared {
   ScheduleScratch schedule;
-  f32 max[kWarps][16];
-  f32 sum[kWarps][16];
   i32 flag;
 };
 
@@ -92,53 +90,20 @@ QUERN_DEVICE void attend(const AttentionParams& p, const Sequence& s, const Oper
   QUERN_UNROLL for (int n = 0; n < kTilesV; ++n) mma(r.o[n], weights, load_b_transposed(values + n * 16, kPitchV));
 }
 
-// Joins the warps' results and writes them to `out`, or to the piece's slot.
-QUERN_DEVICE void write_result(const AttentionParams& p, const Sequence& s, const Piece& piece, Result& r, u8* stages,
-                               Shared* shared) {
+// A warp's results to where its own stages were: nobody else has read those, and all its copies have arrived.
+QUERN_DEVICE void stage_results(Result& r, f32* own) {
+  sync_warp();
   QUERN_UNROLL for (int h = 0; h < kRowsHeld; ++h) {
     const f32 sum = reduce_row_sum(r.softmax.sum[h]);
     const int row = row_of(lane(), h);
-    if (column_of(lane(), 0) == 0) shared->max[warp()][row] = r.softmax.max[h], shared->sum[warp()][row] = sum;
+    if (column_of(lane(), 0) == 0) own[16 * kSlotPitch + row] = r.softmax.max[h], own[16 * (kSlotPitch + 1) + row] = sum;
   }
-  // Each warp's rows go where its own stages were: nobody else has read those, and all its copies have arrived.
-  f32* own = reinterpret_cast<f32*>(stages + warp() * kWarpBytes);
-  sync_warp();
   QUERN_UNROLL for (int n = 0; n < kTilesV; ++n) {
-    QUERN_UNROLL for (int i = 0; i < kHeld; ++i) {
-      const int column = n * 16 + column_of(lane(), i);
-      if (kDimV % 16 == 0 || column < kDimV) own[row_of(lane(), held_row(i)) * kDimV + column] = r.o[n].x[i];
+    QUERN_UNROLL for (int i = 0; i < kHeld; i += 2) {
+      f32* to = own + row_of(lane(), held_row(i)) * kSlotPitch + n * 16 + column_of(lane(), i);
+      *reinterpret_cast<f32x2*>(to) = {r.o[n].x[i], r.o[n].x[i + 1]};
     }
   }
-  sync_block();
-
-  constexpr int kQuads = kDimV / 4;
-  const bool cut = piece.count > 1;
-  const Slot slot = slot_at(p, cut ? slot_of_piece(piece, piece.index) : 0);
-  const i32 rows = s.q_len * kGroup - piece.tile * kRows;
-  QUERN_ROLLED for (i32 i = thread_index(); i < (rows < kRows ? rows : kRows) * kQuads; i += kThreads) {
-    const int row = i / kQuads, quad = i % kQuads;
-    f32 max = -infinity(), sum = 0.0f, acc[4] = {};
-    QUERN_UNROLL for (int w = 0; w < kWarps; ++w) max = fmax(max, shared->max[w][row]);
-    QUERN_UNROLL for (int w = 0; w < kWarps; ++w) {
-      const f32 weight = exp2(shared->max[w][row] - finite_max(max));
-      const vec16 part = load16(stages + w * kWarpBytes + (row * kDimV + quad * 4) * 4);
-      sum = fma(weight, shared->sum[w][row], sum);
-      QUERN_UNROLL for (int c = 0; c < 4; ++c) acc[c] = fma(weight, f32_of(part.x[c]), acc[c]);
-    }
-    if (cut) {
-      store16(slot.rows + row * kDimV + quad * 4, {{bits_of(acc[0]), bits_of(acc[1]), bits_of(acc[2]), bits_of(acc[3])}});
-      if (quad == 0) slot.max[row] = max, slot.sum[row] = sum;
-    } else {
-      const RowPlace place = place_of(p, s, piece.head, piece.tile * kRows + row);
-      const Finished done = finish(p, max, sum, place.q_head);
-      QUERN_UNROLL for (int c = 0; c < 4; c += 2) {
-        *reinterpret_cast<u32*>(place.out + quad * 4 + c) = pack<Element>(acc[c] * done.inverse, acc[c + 1] * done.inverse);
-      }
-      if (quad == 0 && place.lse) *place.lse = done.lse;
-    }
-  }
-  if (cut && arrived_last(p, piece, &shared->flag)) join_pieces<kThreads>(p, s, piece);
-  sync_block();
 }
 
 QUERN_DEVICE void take_piece(const AttentionParams& p, const Sequence& s, const Piece& piece, u8* memory, Shared* shared) {
@@ -146,20 +111,21 @@ QUERN_DEVICE void take_piece(const AttentionParams& p, const Sequence& s, const 
   u8* stages = memory + kRows * kPitchK * 2;
 
   const TileRange seen = tile_range(p, s, piece.tile * kRows, kRows);
+  const i32 begin = piece.begin, end = piece.end, origin = s.first + warp() * 16;
   Reader reader{p, cache_of(p, s.index, piece.head), seen.any, 0, reinterpret_cast<Element*>(stages + warp() * kWarpBytes)};
-  const auto key_of = [&](i32 block) { return s.first + block * kBlock + warp() * 16; };
+  const auto key_of = [&](i32 block) { return origin + block * kBlock; };
 
   copy_queries<kThreads>(p, s, piece.head, piece.tile, query_tile);
   copy_async_commit();
-  reader.look_up(key_of(piece.begin));
+  reader.look_up(key_of(begin));
   if (kStepsK * 16 != kDimK || kTilesV * 16 != kDimV) {  // what no copy writes must still be finite
     QUERN_ROLLED for (int i = lane(); i < kStages * kStageElements / 2; i += kWarp) reinterpret_cast<u32*>(reader.stages)[i] = 0;
     sync_warp();
   }
   QUERN_ROLLED for (int i = 0; i < kStages - 1; ++i) {
-    if (piece.begin + i < piece.end) {
-      reader.copy(i, key_of(piece.begin + i));
-      reader.look_up(key_of(piece.begin + i + 1));
+    if (begin + i < end) {
+      reader.copy(i, key_of(begin + i));
+      reader.look_up(key_of(begin + i + 1));
     }
     copy_async_commit();
   }
@@ -173,9 +139,9 @@ QUERN_DEVICE void take_piece(const AttentionParams& p, const Sequence& s, const 
   r.softmax = empty_softmax();
   const RowContext rows = row_context(p, s, piece.head, piece.tile * kRows);
   int stage = 0, next = kStages - 1;
-  QUERN_ROLLED for (i32 block = piece.begin; block < piece.end; ++block) {
+  QUERN_ROLLED for (i32 block = begin; block < end; ++block) {
     sync_warp();  // all lanes have read the stage that is filled now
-    if (block + kStages - 1 < piece.end) {
+    if (block + kStages - 1 < end) {
       reader.copy(next, key_of(block + kStages - 1));
       reader.look_up(key_of(block + kStages));
     }
@@ -186,7 +152,11 @@ QUERN_DEVICE void take_piece(const AttentionParams& p, const Sequence& s, const 
     stage = stage + 1 == kStages ? 0 : stage + 1;
     next = next + 1 == kStages ? 0 : next + 1;
   }
-  write_result(p, s, piece, r, stages, shared);
+  stage_results(r, reinterpret_cast<f32*>(stages + warp() * kWarpBytes));
+  sync_block();
+  f32* results = reinterpret_cast<f32*>(stages);
+  constexpr int kStep = kWarpBytes / 4;
+  write_results<kThreads, 4, true>(p, s, piece, {results, results + kStep, kStep, kWarps, 16}, &shared->flag);
 }
 
 }  // namespace q
@@ -196,8 +166,8 @@ QUERN_KERNEL(quern_attention_decode, THREADS, BLOCKS_PER_SM, QUERN_PARAM q::Atte
   QUERN_SHARED(Shared, shared, 1);
   launch_next_grid();
   wait_for_previous_grid();
-  Schedule<kThreads, false> schedule(p, &shared->schedule);
-  Sequence s;
-  Piece piece;
-  QUERN_ROLLED while (schedule.next(&s, &piece)) take_piece(p, s, piece, dynamic_shared(), shared);
+  Schedule<kThreads, false, false> schedule(p, &shared->schedule);
+  QUERN_ROLLED while (schedule.next()) {
+    take_piece(p, shared->schedule.sequence, shared->schedule.piece, dynamic_shared(), shared);
+  }
 }

@@ -29,13 +29,13 @@ struct AttentionParams {
   i64 out_stride_token, out_stride_head;
   i64 lse_stride_token, lse_stride_head;
   i64 pages_stride;
-  i64 slot_floats;  // slot_size(slot_rows, HEAD_DIM_V)
   i32 batch;
   i32 kv_heads;
   i32 page_size;
   i32 window_left;   // keys j >= position - window_left; kUnbounded: all
   i32 window_right;  // keys j <= position + window_right; 0 is causal
   i32 slot_rows;     // no tile has more rows in use
+  i32 slot_floats;   // slot_size(slot_rows, HEAD_DIM_V)
   i32 parts;         // blocks that share the work when it is split
   i32 invariant;     // split each sequence by its own length only
   f32 scale;         // of q.k, with log2(e) in it unless there is a cap
@@ -50,21 +50,23 @@ inline constexpr i32 kInvariantPieces = 16;
 // different banks.
 QUERN_SHARED_CODE constexpr i32 shared_pitch(i32 dim) { return ((dim + 15) / 16 * 2 | 1) * 8; }
 
-// f32 of a partial result: `rows` rows of `dim_v`, then their maxima and sums, in whole 16 bytes.
-QUERN_SHARED_CODE constexpr i64 slot_size(i32 rows, i32 dim_v) { return (static_cast<i64>(rows) * (dim_v + 2) + 3) / 4 * 4; }
+// f32 from row to row of a partial result: eight rows lie in different banks of shared memory.
+QUERN_SHARED_CODE constexpr i32 slot_pitch(i32 dim_v) { return dim_v + 8; }
+// f32 of a partial result: `rows` rows, then their maxima and sums, in whole 16 bytes.
+QUERN_SHARED_CODE constexpr i32 slot_size(i32 rows, i32 dim_v) { return (rows * (slot_pitch(dim_v) + 2) + 3) / 4 * 4; }
 
 // Bytes of one warp's stages in the decode kernel, where its results go afterwards.
 QUERN_SHARED_CODE constexpr i32 decode_warp_bytes(i32 dim_k, i32 dim_v, i32 stages) {
-  const i32 copies = stages * 16 * (shared_pitch(dim_k) + shared_pitch(dim_v)) * 2, results = 16 * dim_v * 4;
+  const i32 copies = stages * 16 * (shared_pitch(dim_k) + shared_pitch(dim_v)) * 2, results = slot_size(16, dim_v) * 4;
   return copies > results ? copies : results;
 }
 QUERN_SHARED_CODE constexpr i32 decode_shared_bytes(i32 dim_k, i32 dim_v, i32 warps, i32 stages) {
   return 16 * shared_pitch(dim_k) * 2 + warps * decode_warp_bytes(dim_k, dim_v, stages);
 }
-// Queries and stages of the prefill kernel; its results are staged in the same place.
+// Queries and stages of the prefill kernel; its results go to the same place.
 QUERN_SHARED_CODE constexpr i32 prefill_shared_bytes(i32 dim_k, i32 dim_v, i32 rows, i32 block, i32 stages) {
   const i32 loop = (rows * shared_pitch(dim_k) + stages * block * (shared_pitch(dim_k) + shared_pitch(dim_v))) * 2;
-  const i32 results = rows * shared_pitch(dim_v) * 2;
+  const i32 results = slot_size(rows, dim_v) * 4;
   return loop > results ? loop : results;
 }
 

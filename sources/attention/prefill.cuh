@@ -85,16 +85,10 @@ struct Reader {
     constexpr bool kWhole = Copy::kEven && kEach % Copy::kRowsAtOnce == 0;
     const int part = step * Copy::kRowsAtOnce;
     const u32 page = static_cast<u32>(ring_of(block)[(kWhole ? part : row) / kEach]);
-    const u8* source = base + static_cast<u64>(page) * page_bytes;
-    if (PAGE_SIZE == 0) {
-      source += static_cast<u64>(slot_of(p, key + row)) * token_bytes;
-    } else {
-      // A block of keys begins on a multiple of its length: in pages as long, or shorter, always on a page's first key.
-      const u32 before = PAGE_SIZE > kBlock ? slot_of(p, key) : 0;
-      const u32 slot = before + (kWhole ? part % kEach : row % kEach);
-      if (kWhole) source += static_cast<u64>(static_cast<u32>(tile.row)) * token_bytes;
-      source += static_cast<u64>(slot) * token_bytes;
-    }
+    // A block of keys begins on a multiple of its length: in pages as long, or shorter, always on a page's first key.
+    const u32 before = PAGE_SIZE > kBlock ? slot_of(p, key) : 0;
+    const u32 slot = PAGE_SIZE == 0 ? slot_of(p, key + row) : before + (kWhole ? tile.row + part % kEach : row % kEach);
+    const u8* source = base + static_cast<u64>(page) * page_bytes + static_cast<u64>(slot) * token_bytes;
 #else
     (void)page_bytes;
     const u8* source = base + static_cast<u64>(static_cast<u32>(key + row)) * token_bytes;
@@ -102,15 +96,21 @@ struct Reader {
     tile.copy(to, pitch, step, source, takes(keys, key, row));
   }
 
+  QUERN_DEVICE void copy_keys(i32 block, int step) {
+    copy_row(copy_k, step, memory.keys + stage_of(block) * kBlock * kPitchK, kPitchK, cache.k, p.k_page_bytes, p.k_token_bytes,
+             block);
+  }
+  QUERN_DEVICE void copy_values(i32 block, int step) {
+    copy_row(copy_v, step, memory.values + stage_of(block) * kBlock * kPitchV, kPitchV, cache.v, p.v_page_bytes,
+             p.v_token_bytes, block);
+  }
   // Step `step` of kSteps of copying `block`. Beyond the piece's last block there are no keys, and zeros are written: a branch
   // would cost more.
   QUERN_DEVICE void copy(i32 block, int step) {
     if (step < CopyK::kSteps) {
-      copy_row(copy_k, step, memory.keys + stage_of(block) * kBlock * kPitchK, kPitchK, cache.k, p.k_page_bytes,
-               p.k_token_bytes, block);
+      copy_keys(block, step);
     } else {
-      copy_row(copy_v, step - CopyK::kSteps, memory.values + stage_of(block) * kBlock * kPitchV, kPitchV, cache.v,
-               p.v_page_bytes, p.v_token_bytes, block);
+      copy_values(block, step - CopyK::kSteps);
     }
   }
   // Closes the block's group of copies.
@@ -163,76 +163,26 @@ struct Rows {
     }
   }
 
-  // Calls write(row, t, h) for each row that a lane holds, `row0` being the warp's first row in the tile.
-  template <class Write>
-  QUERN_DEVICE static void for_each_row(const Sequence& s, const Piece& piece, int row0, const Write& write) {
+  // The results of the warp's rows, not yet divided, to a partial result in shared memory.
+  QUERN_DEVICE void stage(f32* results, int row0) {
+    const int l = lane();
+    f32* own = results + (row0 + row_of(l, 0)) * kSlotPitch + column_of(l, 0);
+    f32* ends = results + kRows * kSlotPitch + row0 + row_of(l, 0);
     QUERN_UNROLL for (int t = 0; t < kRowTiles; ++t) {
       QUERN_UNROLL for (int h = 0; h < kRowsHeld; ++h) {
-        const int row = row0 + t * 16 + row_of(lane(), h);
-        if (piece.tile * kRows + row < s.q_len * kGroup) write(row, t, h);
+        const int row = t * 16 + row_of(l, h) - row_of(l, 0);
+        const f32 sum = reduce_row_sum(softmax[t].sum[h]);
+        if (column_of(l, 0) == 0) ends[row] = softmax[t].max[h], ends[kRows + row] = sum;
+      }
+      QUERN_UNROLL for (int n = 0; n < kTilesV; ++n) {
+        QUERN_UNROLL for (int i = 0; i < kHeld; ++i) {  // how far it is from the lane's first is known at compile time
+          const int row = t * 16 + row_of(l, held_row(i)) - row_of(l, 0), column = n * 16 + column_of(l, i) - column_of(l, 0);
+          own[row * kSlotPitch + column] = o[t][n].x[i];
+        }
       }
     }
-  }
-
-  // Calls write(column, x, y) for each pair of neighbours that a lane holds of a row.
-  template <class Write>
-  QUERN_DEVICE void for_each_pair(int t, int h, const Write& write) const {
-    QUERN_UNROLL for (int n = 0; n < kTilesV; ++n) {
-      QUERN_UNROLL for (int i = 0; i < kHeld; i += 2) {
-        const int column = n * 16 + column_of(lane(), i);
-        if (held_row(i) != h || (kDimV % 16 != 0 && column >= kDimV)) continue;
-        write(column, o[t][n].x[i], o[t][n].x[i + 1]);
-      }
-    }
-  }
-
-  // The lanes' shares of the sums become the rows' sums.
-  QUERN_DEVICE void sum_up() {
-    QUERN_UNROLL for (int t = 0; t < kRowTiles; ++t) {
-      QUERN_UNROLL for (int h = 0; h < kRowsHeld; ++h) softmax[t].sum[h] = reduce_row_sum(softmax[t].sum[h]);
-    }
-  }
-
-  QUERN_DEVICE static bool speaks() { return column_of(lane(), 0) == 0; }  // one lane of those that hold a row
-
-  // A piece's results to its slot.
-  QUERN_DEVICE void write_slot(const Slot& slot, const Sequence& s, const Piece& piece, int row0) const {
-    for_each_row(s, piece, row0, [&](int row, int t, int h) {
-      if (speaks()) slot.max[row] = softmax[t].max[h], slot.sum[row] = softmax[t].sum[h];
-      f32* to = slot.rows + row * kDimV;
-      for_each_pair(t, h, [&](int column, f32 x, f32 y) { *reinterpret_cast<f32x2*>(to + column) = {x, y}; });
-    });
-  }
-
-  // An uncut item's results, divided and rounded, to shared memory for write_rows.
-  QUERN_DEVICE void stage_rows(const AttentionParams& p, const Sequence& s, const Piece& piece, int row0, Element* staged) const {
-    for_each_row(s, piece, row0, [&](int row, int t, int h) {
-      const RowPlace place = place_of(p, s, piece.head, piece.tile * kRows + row);
-      const Finished done = finish(p, softmax[t].max[h], softmax[t].sum[h], place.q_head);
-      if (speaks() && place.lse) *place.lse = done.lse;
-      Element* to = staged + row * kPitchV;
-      for_each_pair(t, h, [&](int column, f32 x, f32 y) {
-        *reinterpret_cast<u32*>(to + column) = pack<Element>(x * done.inverse, y * done.inverse);
-      });
-    });
   }
 };
-
-// The warp's staged rows to `out`, in accesses as wide as the alignment allows.
-QUERN_DEVICE void write_rows(const AttentionParams& p, const Sequence& s, const Piece& piece, int row0, const Element* staged) {
-  constexpr int kChunks = kDimV * kElementBytes / kCopyBytes;
-  const i32 rows = s.q_len * kGroup - piece.tile * kRows - row0;
-  QUERN_ROLLED for (int i = lane(); i < (rows < kRowTiles * 16 ? rows : kRowTiles * 16) * kChunks; i += kWarp) {
-    const int row = row0 + i / kChunks, column = i % kChunks * (kCopyBytes / kElementBytes);
-    Element* to = place_of(p, s, piece.head, piece.tile * kRows + row).out + column;
-    const Element* from = staged + row * kPitchV + column;
-    if (kCopyBytes == 16) {
-      store16(to, load16(from));
-    } else {
-      *reinterpret_cast<u32*>(to) = *reinterpret_cast<const u32*>(from);
-    }
-  }
-}
 
 QUERN_DEVICE void take_piece(const AttentionParams& p, const Sequence& s, const Piece& piece, const Memory& memory,
                              Shared* shared) {
@@ -245,7 +195,8 @@ QUERN_DEVICE void take_piece(const AttentionParams& p, const Sequence& s, const 
   Reader reader{p, cache_of(p, s.index, piece.head), {seen.any.first, last < seen.any.last ? last : seen.any.last},
                 s.first, begin, memory, shared};
   const auto copy_all = [&](i32 block) {
-    QUERN_FOUR_AT_ONCE for (int step = 0; step < Reader::kSteps; ++step) reader.copy(block, step);
+    QUERN_ROLLED for (int step = 0; step < Reader::CopyK::kSteps; ++step) reader.copy_keys(block, step);
+    QUERN_ROLLED for (int step = 0; step < Reader::CopyV::kSteps; ++step) reader.copy_values(block, step);
     reader.commit(block);
   };
 
@@ -276,36 +227,41 @@ QUERN_DEVICE void take_piece(const AttentionParams& p, const Sequence& s, const 
     }
   }
 
-  QUERN_ROLLED for (int i = 0; i < kStages - 1; ++i) copy_all(begin + i);
-  QUERN_ROLLED for (i32 block = begin; block < end; ++block) {
+  // The first kStages - 1 turns only copy.
+  QUERN_ROLLED for (i32 block = begin - (kStages - 1); block < end; ++block) {
+    copy_async_wait<kStages < 2 ? 0 : kStages - 2>();
+    sync_block();
     if (kStages == 1) {
-      sync_block();
       copy_all(block);
       copy_async_wait<0>();
-    } else {
-      copy_async_wait<kStages < 2 ? 0 : kStages - 2>();
+      sync_block();
     }
-    sync_block();
     const i32 key = reader.key_of(block), ahead = block + kStages - 1;
-    if (key >= mine.any.last || key + kBlock <= mine.any.first) {  // none of the warp's rows sees these keys
+    // Where none of the warp's rows sees these keys.
+    if (block < begin || key >= mine.any.last || key + kBlock <= mine.any.first) {
       if (kStages > 1) copy_all(ahead);
       continue;
     }
     Scores scores;
     rows.multiply(memory.keys + reader.stage_of(block) * kBlock * kPitchK, scores, [&](int k) {
       if (kStages == 1) return;
-      QUERN_UNROLL for (int step = 0; step < Reader::kSteps; ++step) {
-        if (step * kStepsK / Reader::kSteps == k) reader.copy(ahead, step);
+      constexpr int kEach = div_up(Reader::kSteps, kStepsK);
+      QUERN_UNROLL for (int i = 0; i < kEach; ++i) {
+        if (k * kEach + i < Reader::kSteps) reader.copy(ahead, k * kEach + i);
       }
     });
     if (kStages > 1) reader.commit(ahead);
     const bool masked = key < mine.all.first || key + kBlock > mine.all.last;
     Weights weights;
+    f32 rescale[kRowTiles][kRowsHeld];
+    bool changed = false;
     QUERN_UNROLL for (int t = 0; t < kRowTiles; ++t) {
       mask_scores(p, s, scores.x[t], key, masked, rows.context[t]);
-      f32 rescale[kRowsHeld];
-      if (ballot(weigh_scores(p, scores.x[t], rows.softmax[t], rescale))) rescale_tiles(rows.o[t], rescale);
+      changed |= weigh_scores(p, scores.x[t], rows.softmax[t], rescale[t]);
       QUERN_UNROLL for (int k = 0; k < kKeyTiles; ++k) weights.x[t][k] = to_operand<Element>(scores.x[t][k]);
+    }
+    if (ballot(changed)) {
+      QUERN_UNROLL for (int t = 0; t < kRowTiles; ++t) rescale_tiles(rows.o[t], rescale[t]);
     }
     rows.accumulate(memory.values + reader.stage_of(block) * kBlock * kPitchV, weights);
   }
@@ -313,16 +269,10 @@ QUERN_DEVICE void take_piece(const AttentionParams& p, const Sequence& s, const 
   // page entries that the next piece begins with.
   copy_async_wait<0>();
   sync_block();  // all warps are done with the shared memory that results are staged in
-  rows.sum_up();
-  if (piece.count == 1) {
-    rows.stage_rows(p, s, piece, row0, memory.queries);
-    sync_warp();
-    write_rows(p, s, piece, row0, memory.queries);
-  } else {
-    rows.write_slot(slot_at(p, slot_of_piece(piece, piece.index)), s, piece, row0);
-    if (arrived_last(p, piece, &shared->flag)) join_pieces<kThreads>(p, s, piece);
-  }
-  sync_block();  // before the next piece's queries come
+  f32* results = reinterpret_cast<f32*>(memory.queries);
+  rows.stage(results, row0);
+  sync_block();
+  write_results<kThreads, 8, false>(p, s, piece, {results, results, 0, 1, kRows}, &shared->flag);
 }
 
 }  // namespace q
@@ -333,8 +283,6 @@ QUERN_KERNEL(quern_attention_prefill, THREADS, BLOCKS_PER_SM, QUERN_PARAM q::Att
   launch_next_grid();
   wait_for_previous_grid();
   const Memory memory = memory_at(dynamic_shared());
-  Schedule<kThreads, true> schedule(p, &shared->schedule);
-  Sequence s;
-  Piece piece;
-  QUERN_ROLLED while (schedule.next(&s, &piece)) take_piece(p, s, piece, memory, shared);
+  Schedule<kThreads, true, INVARIANT != 0> schedule(p, &shared->schedule);
+  QUERN_ROLLED while (schedule.next()) take_piece(p, shared->schedule.sequence, shared->schedule.piece, memory, shared);
 }

@@ -86,10 +86,10 @@ QUERN_DEVICE Finished finish(const AttentionParams& p, f32 max, f32 sum, i32 hea
   const f32 joint = fmax(max, sink);
   const f32 rescale = exp2(max - finite_max(joint));
   sum = sum * rescale + exp2(sink - finite_max(joint));
-  if (sum > 0.0f) return {rescale * rcp(sum), (joint + log2(sum)) * kLn2};
+  if (sum > 0.0f) return {rescale * rcp_approx(sum), (joint + log2(sum)) * kLn2};
 #else
   (void)p, (void)head;
-  if (sum > 0.0f) return {rcp(sum), (max + log2(sum)) * kLn2};
+  if (sum > 0.0f) return {rcp_approx(sum), (max + log2(sum)) * kLn2};
 #endif
   return {0.0f, -infinity()};
 }

@@ -1,18 +1,20 @@
 // Who does what, decided on the device from the lengths that lie there: no plan on the host, and one captured graph serves
 // lengths that change.
 //
-// An item is one tile of rows of one KV head of one sequence. Items stand in the order sequence, KV head, tile; a block of
-// threads takes pieces of items: an item and a range of its KV blocks.
+// An item is one tile of rows of one KV head of one sequence. Items stand in the order of their sequences; within a sequence
+// its last tile comes first, because the last tiles of a causal sequence are the longest, and the heads of one tile, which end
+// together, stand side by side. A block of threads takes pieces of items: an item and a range of its KV blocks. An item is so
+// many units long:
 //
-//  whole      one item a piece, a sequence's tiles in reverse order: the longest of a causal sequence begin first, and the
-//             heads of one tile, which end together, stand side by side. Taken, where the kernel allows it, when no item is
-//             longer than an even share.
-//  split      every KV block, and a fixed price for each item, is a unit; the units are cut into equal runs, one a thread
-//             block. A run covers the end of one item, some whole items and the beginning of another.
-//  invariant  every item is cut into pieces by its own sequence's length alone.
+//  whole      one: a piece is an item. Taken, where the kernel allows it, when no item is longer than an even share.
+//  split      one for each KV block, and a fixed price. All units are cut into equal runs, one a thread block. A run covers
+//             the end of one item, some whole items and the beginning of another.
+//  invariant  one for so many KV blocks as the sequence's own length tells; a piece is a unit.
 //
 // The pieces of a cut item leave partial results in slots of the workspace. A run ends at most one cut item and begins at
 // most one, so two slots a run are enough.
+//
+// The code runs once a piece, so it is written to be small: its loops stay rolled, and one thread finds a piece for all.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -29,159 +31,109 @@ enum class Mode : i32 { whole, split, invariant };
 
 struct Piece {
   i32 head, tile;
-  i32 begin, end;  // KV blocks of the sequence, counted from Sequence::first
+  i32 begin, end;    // KV blocks of the sequence, counted from Sequence::first
   i32 index, count;  // which of the item's pieces; count 1: the item is not cut
-  i32 first_slot, next_slot, slot_step;  // piece i's slot: first_slot, or next_slot + (i - 1) * slot_step
+  i32 slot, slot_step;
   i32 counter;
 };
+// Of a cut item's piece `i`. With a step of 2 piece 0 lies at the end of its run, whose slots begin at `slot`, and the others
+// at the beginning of theirs.
 QUERN_DEVICE i32 slot_of_piece(const Piece& piece, i32 i) {
-  return i == 0 ? piece.first_slot : piece.next_slot + (i - 1) * piece.slot_step;
-}
-
-// Into how many pieces an item of a sequence may be cut: so many that one KV head's tiles have kInvariantPieces in all.
-QUERN_DEVICE i32 invariant_most(const Sequence& s) { return s.tiles < kInvariantPieces ? kInvariantPieces / s.tiles : 1; }
-QUERN_DEVICE i32 invariant_blocks(const Sequence& s) {
-  const i32 most = invariant_most(s), least = div_up(kInvariantKeys, kBlock), even = div_up(s.blocks, most);
-  return even > least || most == 1 ? even : least;
-}
-
-// How many units of `mode` a sequence has. The caller sees to it that all units of a call stay below 2^31.
-QUERN_DEVICE i32 units_of(const AttentionParams& p, const Sequence& s, Mode mode) {
-  const i32 items = s.tiles * p.kv_heads;
-  if (mode == Mode::whole || items == 0) return items;
-  return items * (mode == Mode::split ? s.blocks + kItemPrice : div_up(s.blocks, invariant_blocks(s)));
+  return piece.slot + (i == 0 ? piece.slot_step - 1 : i * piece.slot_step);
 }
 
 // Of numbers that are not negative: cheaper than signed.
 QUERN_DEVICE i32 quotient(i32 a, i32 b) { return static_cast<i32>(static_cast<u32>(a) / static_cast<u32>(b)); }
 
 struct ScheduleScratch {
-  i32 units[16];  // of each warp's sequences
-  i32 items[16];
-  i32 longest[16];
-  i32 base;
-  i32 sequence;
+  Sequence sequence;  // of the piece in hand
+  Piece piece;
+  i32 after;       // the unit after the piece
+  i32 units[16];   // of each warp's sequences
+  i32 longest[16];  // of each warp's items, in KV blocks
 };
 
 // Built and asked by all threads of the block together; all of them get the same answers.
-template <int kThreads, bool kMayBeWhole>
+template <int kThreads, bool kMayBeWhole, bool kMayBeInvariant>
 class Schedule {
  public:
   QUERN_DEVICE Schedule(const AttentionParams& params, ScheduleScratch* scratch) : p(params), scratch_(scratch) {
     const i32 each = div_up(p.batch, kThreads);
     from_ = thread_index() * each < p.batch ? thread_index() * each : p.batch;
     to_ = from_ + each < p.batch ? from_ + each : p.batch;
-    mode_ = p.invariant ? Mode::invariant : Mode::split;
-    count();
-    if (mode_ == Mode::split) {
-      parts_ = total_ < p.parts ? static_cast<i32>(total_) : p.parts;
-      const bool idle = block_index(0) >= parts_;
-      each_ = idle ? 0 : quotient(total_, parts_);
-      at_ = idle ? total_ : run_begin(block_index(0));
-      end_ = idle ? total_ : run_begin(block_index(0) + 1);
-    } else {
-      parts_ = block_count(0);
-      at_ = block_index(0);
-      end_ = total_;
+    mode_ = kMayBeInvariant && p.invariant ? Mode::invariant : Mode::split;
+    QUERN_ROLLED for (;;) {
+      const i32 longest = count();
+      parts_ = total_ < p.parts ? total_ : p.parts;
+      each_ = total_ < p.parts ? 1 : quotient(total_, p.parts);
+      if (!kMayBeWhole || mode_ != Mode::split || longest > each_) break;
+      mode_ = Mode::whole;
     }
-    after_ = -1;
+    const i32 block = block_index(0);
+    at_ = mode_ != Mode::split ? block : block < parts_ ? run_begin(block) : 0;
+    end_ = mode_ != Mode::split ? total_ : block < parts_ ? run_begin(block + 1) : 0;
   }
 
-  // The next piece of this thread block; false when there is none left.
-  QUERN_DEVICE bool next(Sequence* s, Piece* piece) {
-    QUERN_ROLLED for (;;) {
-      if (at_ >= end_) return false;
-      const i32 unit = at_;
-      if (mode_ == Mode::split && after_ == unit) {
-        ++index_;  // a run goes on with the next sequence
-        base_ = after_;
-      } else if (mode_ != Mode::split || unit > after_) {
-        locate(unit);
-      }
-      *s = sequence_at(p, index_);
-      after_ = base_ + units_of(p, *s, mode_);
-      if (unit >= after_) continue;  // a sequence without queries
-      if (mode_ != Mode::split) {
-        at_ += parts_;
-        const i32 local = unit - base_;
-        if (mode_ == Mode::whole) {
-          const i32 tile = quotient(local, p.kv_heads);
-          *piece = uncut_piece(*s, local - tile * p.kv_heads, s->tiles - 1 - tile);
-        } else {
-          *piece = invariant_piece(*s, local);
-        }
-        return true;
-      }
-      if (split_piece(*s, piece)) return true;
+  // Puts the next piece of this thread block and its sequence into the scratch memory; false when there is none left.
+  QUERN_DEVICE bool next() {
+    QUERN_ROLLED while (at_ < end_) {
+      sync_block();  // whoever still reads the last piece
+      if (at_ >= before_ && at_ < before_ + own_) find();
+      sync_block();
+      at_ = scratch_->after;
+      if (scratch_->piece.begin < scratch_->piece.end) return true;
     }
+    return false;
   }
 
  private:
-  // Sums the units of all sequences, and decides whether items are taken whole.
-  QUERN_DEVICE void count() {
-    i32 units = 0, items = 0, longest = 0;
+  // KV blocks of a unit. An invariant item may be cut into so many pieces that one KV head's tiles have kInvariantPieces in
+  // all.
+  QUERN_DEVICE i32 unit_blocks(const Sequence& s) const {
+    if (mode_ == Mode::split) return 1;
+    if (!kMayBeInvariant || mode_ == Mode::whole) return s.blocks;
+    const i32 most = invariant_most(s), least = div_up(kInvariantKeys, kBlock);
+    const i32 even = quotient(s.blocks + most - 1, most);
+    return even > least || most == 1 ? even : least;
+  }
+  QUERN_DEVICE static i32 invariant_most(const Sequence& s) {
+    return s.tiles < kInvariantPieces ? quotient(kInvariantPieces, s.tiles) : 1;
+  }
+  QUERN_DEVICE i32 price() const { return mode_ == Mode::split ? kItemPrice : 0; }
+  // Units of an item whose units have `each` KV blocks.
+  QUERN_DEVICE i32 item_units(const Sequence& s, i32 each) const {
+    if (mode_ == Mode::split) return s.blocks + kItemPrice;
+    return kMayBeInvariant ? quotient(s.blocks + each - 1, each) : 1;
+  }
+  // Units of a sequence. The caller sees to it that all units of a call stay below 2^31.
+  QUERN_DEVICE i32 units_of(const Sequence& s) const {
+    return s.tiles > 0 ? s.tiles * p.kv_heads * item_units(s, unit_blocks(s)) : 0;
+  }
+
+  // Sums the units of all sequences. The result: the longest item's KV blocks.
+  QUERN_DEVICE i32 count() {
+    i32 units = 0, longest = 0;
     QUERN_ROLLED for (i32 i = from_; i < to_; ++i) {
       const Sequence s = sequence_at(p, i);
-      units += units_of(p, s, mode_);
-      items += s.tiles * p.kv_heads;
+      units += units_of(s);
       if (s.tiles > 0 && s.blocks > longest) longest = s.blocks;
     }
     own_ = units;
-    own_items_ = items;
-    QUERN_UNROLL for (int d = 1; d < kWarp; d *= 2) {  // inclusive prefix sums over the warp
-      const i32 units_below = shuffle_up(units, d), items_below = shuffle_up(items, d), other = shuffle_xor(longest, d);
-      if (lane() >= d) units += units_below, items += items_below;
+    QUERN_ROLLED for (int d = 1; d < kWarp; d *= 2) {  // inclusive prefix sums over the warp
+      const i32 below = shuffle_up(units, d), other = shuffle_xor(longest, d);
+      if (lane() >= d) units += below;
       longest = other > longest ? other : longest;
     }
-    if (lane() == kWarp - 1) {
-      scratch_->units[warp()] = units;
-      scratch_->items[warp()] = items;
-      scratch_->longest[warp()] = longest;
-    }
+    sync_block();  // whoever still reads what the last count left
+    if (lane() == kWarp - 1) scratch_->units[warp()] = units, scratch_->longest[warp()] = longest;
     sync_block();
-    i32 units_before = 0, items_before = 0, all_items = 0;
     total_ = 0;
-    QUERN_UNROLL for (int w = 0; w < kThreads / kWarp; ++w) {
-      if (w == warp()) units_before = total_, items_before = all_items;
+    QUERN_ROLLED for (int w = 0; w < kThreads / kWarp; ++w) {
+      if (w == warp()) before_ = total_ + units - own_;
       total_ += scratch_->units[w];
-      all_items += scratch_->items[w];
       longest = scratch_->longest[w] > longest ? scratch_->longest[w] : longest;
     }
-    before_ = units_before + units - own_;
-    if (kMayBeWhole && mode_ == Mode::split && longest <= quotient(total_, p.parts)) {
-      mode_ = Mode::whole;
-      total_ = all_items;
-      own_ = own_items_;
-      before_ = items_before + items - own_items_;
-    }
-  }
-
-  // Finds the sequence that a unit belongs to: one thread has it among its own.
-  QUERN_DEVICE void locate(i32 unit) {
-    sync_block();  // whoever still reads the last answer
-    if (unit >= before_ && unit < before_ + own_) {
-      i32 base = before_;
-      i32 i = from_;
-      QUERN_ROLLED for (;; ++i) {
-        const i32 units = units_of(p, sequence_at(p, i), mode_);
-        if (unit < base + units) break;
-        base += units;
-      }
-      scratch_->sequence = i;
-      scratch_->base = base;
-    }
-    sync_block();
-    index_ = scratch_->sequence;
-    base_ = scratch_->base;
-  }
-
-  QUERN_DEVICE static Piece uncut_piece(const Sequence& s, i32 head, i32 tile) {
-    return {head, tile, 0, s.blocks, 0, 1, 0, 0, 0, 0};
-  }
-
-  QUERN_DEVICE static Piece item_piece(const Sequence& s, i32 item) {
-    const i32 head = quotient(item, s.tiles);
-    return uncut_piece(s, head, item - head * s.tiles);
+    return longest;
   }
 
   // Runs have each_ units, and the first of them one more until the remainder is used up.
@@ -189,59 +141,66 @@ class Schedule {
   QUERN_DEVICE i32 run_begin(i32 part) const { return part * each_ + (part < remainder() ? part : remainder()); }
   QUERN_DEVICE i32 part_of(i32 unit) const {
     const i32 longer = remainder() * (each_ + 1);
-    return unit < longer ? quotient(unit, each_ + 1) : remainder() + quotient(unit - longer, each_);
+    const bool among = unit < longer;
+    const i32 part = quotient(among ? unit : unit - longer, among ? each_ + 1 : each_);
+    return among ? part : part + remainder();
   }
 
-  // The run's share of the item that `at_` lies in; false when that is the item's price alone.
-  QUERN_DEVICE bool split_piece(const Sequence& s, Piece* piece) {
-    const i32 length = s.blocks + kItemPrice;
-    const i32 item = quotient(at_ - base_, length), start = base_ + item * length;
-    const i32 from = at_ - start, to = end_ - start < length ? end_ - start : length;
-    *piece = item_piece(s, item);
-    piece->begin = from > kItemPrice ? from - kItemPrice : 0;
-    piece->end = to - kItemPrice;
-    at_ = start + length;
-    if (piece->end <= piece->begin) return false;
-    if (piece->end - piece->begin < s.blocks) {
-      const i32 first = part_of(start + kItemPrice), last = part_of(start + length - 1);
-      piece->index = block_index(0) - first;
-      piece->count = last - first + 1;
-      piece->first_slot = 2 * first + 1;
-      piece->next_slot = 2 * first + 2;
-      piece->slot_step = 2;
-      piece->counter = first;
+  // The piece that begins at unit at_, found by the thread that has its sequence among its own.
+  QUERN_DEVICE void find() {
+    i32 start = before_, each = 0, length = 0;  // of the sequence, then of the item
+    Sequence s;
+    QUERN_ROLLED for (i32 i = from_;; ++i) {
+      s = sequence_at(p, i);
+      if (s.tiles <= 0) continue;
+      each = unit_blocks(s);
+      length = item_units(s, each);
+      const i32 units = s.tiles * p.kv_heads * length;
+      if (at_ < start + units) break;
+      start += units;
     }
-    return true;
-  }
-
-  QUERN_DEVICE Piece invariant_piece(const Sequence& s, i32 local) const {
-    const i32 each = invariant_blocks(s), count = div_up(s.blocks, each);
-    const i32 item = quotient(local, count);
-    Piece piece = item_piece(s, item);
-    piece.index = local - item * count;
-    piece.count = count;
-    piece.begin = piece.index * each;
-    piece.end = piece.begin + each < s.blocks ? piece.begin + each : s.blocks;
-    const i32 head = (s.index * p.kv_heads + piece.head) * kInvariantPieces;  // a KV head's slots and counters
-    piece.first_slot = head + piece.tile * invariant_most(s);
-    piece.next_slot = piece.first_slot + 1;
-    piece.slot_step = 1;
-    piece.counter = head + piece.tile;
-    return piece;
+    const i32 item = quotient(at_ - start, length);
+    start += item * length;
+    const i32 from = at_ - start;
+    const i32 to = mode_ != Mode::split ? from + 1 : end_ - start < length ? end_ - start : length;
+    const i32 tile = quotient(item, p.kv_heads);
+    Piece piece;
+    piece.head = item - tile * p.kv_heads;
+    piece.tile = s.tiles - 1 - tile;
+    piece.begin = from > price() ? (from - price()) * each : 0;
+    piece.end = (to - price()) * each < s.blocks ? (to - price()) * each : s.blocks;
+    piece.index = 0;
+    piece.count = 1;
+    piece.slot = piece.counter = 0;
+    piece.slot_step = 2;
+    if (kMayBeInvariant && mode_ == Mode::invariant) {
+      const i32 head = (s.index * p.kv_heads + piece.head) * kInvariantPieces;  // a KV head's slots and counters
+      piece.index = from;
+      piece.count = length;
+      piece.slot = head + piece.tile * invariant_most(s);
+      piece.slot_step = 1;
+      piece.counter = head + piece.tile;
+    } else if (piece.end - piece.begin < s.blocks) {
+      const i32 first = part_of(start + kItemPrice), last = part_of(start + length - 1);
+      piece.index = block_index(0) - first;
+      piece.count = last - first + 1;
+      piece.slot = 2 * first;
+      piece.counter = first;
+    }
+    scratch_->sequence = s;
+    scratch_->piece = piece;
+    scratch_->after = mode_ != Mode::split ? at_ + block_count(0) : start + length;
   }
 
   const AttentionParams& p;
   ScheduleScratch* scratch_;
   Mode mode_;
-  i32 from_, to_;            // this thread's sequences,
-  i32 before_, own_;         // the units before them, and theirs
-  i32 own_items_;
+  i32 from_, to_;     // this thread's sequences,
+  i32 before_, own_;  // the units before them, and theirs
   i32 total_;
   i32 parts_;
-  i32 each_;                 // units of a run
-  i32 at_, end_;             // what is left of this thread block's units
-  i32 index_;                // the sequence in hand, its first unit and the first one after it
-  i32 base_, after_;
+  i32 each_;      // units of a run
+  i32 at_, end_;  // what is left of this thread block's units
 };
 
 }  // namespace q

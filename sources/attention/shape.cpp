@@ -197,7 +197,10 @@ jit::Unit to_unit(const Shape& shape, jit::Target target) {
   define("STAGES", t.stages);
   define("THREADS", t.threads);
   define("BLOCKS_PER_SM", t.blocks_per_sm);
-  if (!decode) define("ROW_TILES", t.row_tiles);
+  if (!decode) {
+    define("ROW_TILES", t.row_tiles);
+    define("INVARIANT", static_cast<int>(shape.form == Form::medium));
+  }
   // Filling a pipeline and writing a result take about as long as this many blocks of keys.
   define("ITEM_PRICE", decode ? 4 : 2);
   unit.source = embedded(decode ? "attention/decode.cuh" : "attention/prefill.cuh");

@@ -46,9 +46,9 @@ QUERN_DEVICE f32 logit(const AttentionParams& p, f32 product, f32 slope, i32 dis
   f32 s = product * p.scale;
 #if CAP
   // tanh(x) = 1 - 2 / (exp(2x) + 1), right at both ends; near 0, where that loses digits, the first terms of its series.
-  const f32 x = s * rcp(p.cap), y = x * x;
+  const f32 x = s * rcp_approx(p.cap), y = x * x;
   const f32 series = x * fma(y, fma(y, fma(y, fma(y, 62.0f / 2835.0f, -17.0f / 315.0f), 2.0f / 15.0f), -1.0f / 3.0f), 1.0f);
-  const f32 tanh = y < 0.09f ? series : 1.0f - 2.0f * rcp(exp2(x * (2.0f * kLog2E)) + 1.0f);
+  const f32 tanh = y < 0.09f ? series : 1.0f - 2.0f * rcp_approx(exp2(x * (2.0f * kLog2E)) + 1.0f);
   s = p.cap * kLog2E * tanh;
 #endif
   return fma(slope, static_cast<f32>(distance), s);
@@ -68,15 +68,16 @@ QUERN_DEVICE void mask_scores(const AttentionParams& p, const Sequence& s, Accum
     }
   }
   if (masked) {
+    u32 from[kRowsHeld], count[kRowsHeld];
     QUERN_UNROLL for (int h = 0; h < kRowsHeld; ++h) {
       const Range seen = visible(p, s, rows.first_row + row_of(lane(), h));
-      const u32 from = static_cast<u32>(key + column_of(lane(), 0) - seen.first);
-      const u32 count = static_cast<u32>(seen.last > seen.first ? seen.last - seen.first : 0);
-      QUERN_UNROLL for (int n = 0; n < kTiles; ++n) {
-        QUERN_UNROLL for (int i = 0; i < kHeld; ++i) {
-          const int offset = n * 16 + column_of(lane(), i) - column_of(lane(), 0);  // known at compile time
-          if (held_row(i) == h) scores[n].x[i] = from + offset < count ? scores[n].x[i] : -infinity();
-        }
+      from[h] = static_cast<u32>(key + column_of(lane(), 0) - seen.first);
+      count[h] = static_cast<u32>(seen.last > seen.first ? seen.last - seen.first : 0);
+    }
+    QUERN_UNROLL for (int n = 0; n < kTiles; ++n) {
+      QUERN_UNROLL for (int i = 0; i < kHeld; ++i) {
+        const int offset = n * 16 + column_of(lane(), i) - column_of(lane(), 0);  // known at compile time
+        scores[n].x[i] = from[held_row(i)] + offset < count[held_row(i)] ? scores[n].x[i] : -infinity();
       }
     }
   }

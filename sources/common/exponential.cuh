@@ -1,9 +1,11 @@
 // exp, log and pow in f32 by polynomials of our own, so that every target gives results of the same quality: the GPU's
 // approximate exp2 and log2 are not good enough away from 1 and near it, and differ from one maker to the next.
 //
-// Argument reduction is Cody and Waite's ("Software Manual for the Elementary Functions", 1980): x = n ln 2 + r with ln 2 in two
-// parts, the first short enough that n times it is exact. The polynomials are minimax fits by Remez exchange, their coefficients
-// rounded to f32. What must be exact is written as fma, so that a compiler that contracts products into sums changes nothing.
+// Argument reduction is Cody and Waite's ("Software Manual for the Elementary Functions", 1980): x = n ln 2 + r, ln 2
+// in two parts, the first short enough that n times it is exact. The polynomials are minimax fits by Remez exchange,
+// their coefficients rounded to f32. What must be exact is written as fma, so that a compiler that contracts products
+// into sums changes nothing.
+//
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -17,8 +19,10 @@ inline constexpr f32 kLog2OfE = 0x1.715476p0f;
 // x + kToInteger is rounded to an integer, which is then in the low bits.
 inline constexpr f32 kToInteger = 0x1.8p23f;
 
-QUERN_DEVICE f32 abs(f32 x) { return f32_of(bits_of(x) & 0x7fffffffu); }
-QUERN_DEVICE f32 with_sign_of(f32 magnitude, f32 sign) { return f32_of(bits_of(magnitude) | (bits_of(sign) & 0x80000000u)); }
+QUERN_DEVICE f32 abs(f32 x) { return fabs(x); }
+QUERN_DEVICE f32 with_sign_of(f32 magnitude, f32 sign) {
+  return f32_of(bits_of(magnitude) | (bits_of(sign) & 0x80000000u));
+}
 // The smaller of the two, NaN where x is.
 QUERN_DEVICE f32 at_most(f32 x, f32 most) { return x > most ? most : x; }
 
@@ -29,12 +33,12 @@ QUERN_DEVICE f32 exp_reduced(f32 r) {
   p = fma(p, r, 0x1.5558eep-5f);
   p = fma(p, r, 0x1.555492p-3f);
   p = fma(p, r, 0x1.fffffcp-2f);
-  return fma(p, r * r, r) + 1.0f;
+  return fma(fma(p, r, 1.0f), r, 1.0f);
 }
-// 2^n of t = n + kToInteger, -126 <= n <= 127.
-QUERN_DEVICE f32 power_of_two(f32 t) { return f32_of((bits_of(t) << 23) + 0x3f800000u); }
 // e^r 2^n of t = n + kToInteger, n from -190 to 60: what underflows goes through the subnormals to 0.
-QUERN_DEVICE f32 exp_downwards(f32 r, f32 t) { return exp_reduced(r) * power_of_two(t + 64.0f) * 0x1p-64f; }
+QUERN_DEVICE f32 exp_downwards(f32 r, f32 t) {
+  return exp_reduced(r) * f32_of((bits_of(t) << 23) + ((127u + 64u) << 23)) * 0x1p-64f;
+}
 
 // e^-z for 0 <= z <= 128, NaN for NaN.
 QUERN_DEVICE f32 exp_of_minus(f32 z) {
@@ -44,7 +48,8 @@ QUERN_DEVICE f32 exp_of_minus(f32 z) {
 
 QUERN_DEVICE f32 exp(f32 x) {
   const f32 bounded = x < -128.0f ? -128.0f : x;
-  // Above, n is bounded and not x: r is then large and the polynomial positive, so that the product overflows as it should.
+  // Above, n is bounded and not x: r is then large and the polynomial positive, so that the product overflows as it
+  // should.
   const f32 n = fmin(fma(bounded, kLog2OfE, kToInteger) - kToInteger, 128.0f);
   const f32 y = exp_reduced(fma(n, -kLn2Low, fma(n, -kLn2High, bounded)));
   const i32 whole = static_cast<i32>(bits_of(n + kToInteger) - bits_of(kToInteger)), half = whole >> 1;
@@ -80,8 +85,8 @@ QUERN_DEVICE f32 log(f32 x) {
   return x > 0.0f && x < infinity() ? y : limit;
 }
 
-// log2(x) as the sum of two, for x > 0 and finite; its relative error is below 2^-30. With s = (m-1)/(m+1) in two parts,
-// log(m) = 2 atanh(s) = 2 (s + s^3/3 + ...).
+// log2(x) as the sum of two, for x > 0 and finite; its relative error is below 2^-30. With s = (m-1)/(m+1) in two
+// parts, log(m) = 2 atanh(s) = 2 (s + s^3/3 + ...).
 QUERN_DEVICE f32x2 log2_in_two(f32 x) {
   constexpr f32 kScaleHigh = 0x1.715476p1f, kScaleLow = 0x1.4ae0cp-25f;  // 2/ln(2)
   const Mantissa split = split_exponent(x);
@@ -97,7 +102,8 @@ QUERN_DEVICE f32x2 log2_in_two(f32 x) {
   return {high, fma(kScaleHigh, rest, fma(kScaleLow, s, low))};
 }
 
-// x^y with the special cases of IEEE 754: 1 where y is 0 or x is 1 even if the other is NaN, NaN for x < 0 unless y is an integer.
+// x^y with the special cases of IEEE 754: 1 where y is 0 or x is 1 even if the other is NaN, NaN for x < 0 unless y is
+// an integer.
 QUERN_DEVICE f32 pow(f32 x, f32 y) {
   const f32 a = abs(x), size = abs(y);
   const bool ordinary = a > 0.0f && a < infinity();

@@ -134,6 +134,7 @@ QUERN_DEVICE f32 rsqrt(f32 x) { return __builtin_amdgcn_rsqf(x); }
 QUERN_DEVICE f32 sqrt(f32 x) { return __builtin_sqrtf(x); }
 QUERN_DEVICE f32 fmin(f32 a, f32 b) { return __builtin_fminf(a, b); }
 QUERN_DEVICE f32 fmax(f32 a, f32 b) { return __builtin_fmaxf(a, b); }
+QUERN_DEVICE f32 fabs(f32 x) { return __builtin_fabsf(x); }
 QUERN_DEVICE f32 fma(f32 a, f32 b, f32 c) { return __builtin_fmaf(a, b, c); }
 QUERN_DEVICE f32 infinity() { return __builtin_inff(); }
 QUERN_DEVICE f32 nan() { return __builtin_bit_cast(f32, 0x7fffffffu); }

@@ -209,6 +209,7 @@ QUERN_DEVICE f32 rsqrt(f32 x) { return 1.0f / __builtin_sqrtf(x); }
 QUERN_DEVICE f32 sqrt(f32 x) { return __builtin_sqrtf(x); }
 QUERN_DEVICE f32 fmin(f32 a, f32 b) { return a < b || b != b ? a : b; }
 QUERN_DEVICE f32 fmax(f32 a, f32 b) { return a > b || b != b ? a : b; }
+QUERN_DEVICE f32 fabs(f32 x) { return __builtin_fabsf(x); }
 QUERN_DEVICE f32 fma(f32 a, f32 b, f32 c) { return __builtin_fmaf(a, b, c); }
 QUERN_DEVICE f32 infinity() { return __builtin_inff(); }
 QUERN_DEVICE f32 nan() { return __builtin_nanf("0x3fffff"); }

@@ -11,7 +11,7 @@
 // QUERN_UNROLL, QUERN_FOUR_AT_ONCE and QUERN_ROLLED stand before a loop that is to be unrolled whole, by four so that loads
 // overlap, or not at all: left to themselves compilers unroll what runs once, and compile time grows with it.
 //
-// Kernel code stands in namespace q or inside it: outside, NVRTC's own ballot, exp2, log2, rsqrt, fmin, fmax and fma are found
+// Kernel code stands in namespace q or inside it: outside, NVRTC's own ballot, exp2, log2, rsqrt, fmin, fmax, fabs and fma are found
 // beside these.
 //
 // What each backend provides, in namespace q:
@@ -39,7 +39,7 @@
 //                                                  them visible to the other threads
 //   Grid        wait_for_previous_grid()           programmatic launch: until the grid before has finished and its writes show
 //               launch_next_grid()                 lets the grid after begin its set-up
-//   Maths       exp2 log2 rcp sqrt rsqrt: a few ulp;    fmin fmax fma: exact
+//   Maths       exp2 log2 rcp sqrt rsqrt: a few ulp;    fmin fmax fabs fma: exact
 //               rcp_approx(x)                      1/x to 1 ulp for x from 2^-126 to 2^126, by the target's instruction alone
 //                                                  common/pointwise.cuh has exp, log, tanh, the activations and their like
 //               infinity() nan()

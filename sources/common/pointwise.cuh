@@ -1,6 +1,7 @@
-// Pointwise functions in f32, as activations and expressions use them, next to exp, log, pow and abs of exponential.cuh and the
-// layer's sqrt and rsqrt: within 5 ulp of the exact value, or within 2^-126 of it. Infinities and NaN are as the mathematics has
-// them; a NaN stays NaN, in min, max, clamp and relu too.
+// Pointwise functions in f32, as activations and expressions use them, next to exp, log, pow and abs of exponential.cuh
+// and the layer's sqrt and rsqrt: within 5 ulp of the exact value, or within 2^-126 of it. Infinities and NaN are as
+// the mathematics has them; a NaN stays NaN, in min, max, clamp and relu too.
+//
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -10,9 +11,13 @@
 namespace q {
 
 template <class T>
-QUERN_DEVICE T min(T a, T b) { return a < b || a != a ? a : b; }
+QUERN_DEVICE T min(T a, T b) {
+  return a < b || a != a ? a : b;
+}
 template <class T>
-QUERN_DEVICE T max(T a, T b) { return a > b || a != a ? a : b; }
+QUERN_DEVICE T max(T a, T b) {
+  return a > b || a != a ? a : b;
+}
 // NaN too where a bound is; the upper bound wins where they cross.
 QUERN_DEVICE f32 clamp(f32 x, f32 low, f32 high) { return min(max(x, low), high); }
 QUERN_DEVICE f32 relu(f32 x) { return x < 0.0f ? 0.0f : x; }
@@ -43,8 +48,8 @@ QUERN_DEVICE f32 tanh(f32 x) {
   return z < 0.6f ? near : with_sign_of((1.0f - e) * rcp_approx(1.0f + e), x);
 }
 
-// e^(y^2) erfc(y) for 0 <= y <= 10.3, 0.34 y = scale z, as a polynomial in u = 1/(1 + 0.34 y), in which it is smooth. A Newton step
-// takes back what rcp_approx and rounding have done to u, which would show threefold near y = 0.
+// e^(y^2) erfc(y) for 0 <= y <= 10.3, 0.34 y = scale z, as a polynomial in u = 1/(1 + 0.34 y), in which it is smooth. A
+// Newton step takes back what rcp_approx and rounding have done to u, which would show threefold near y = 0.
 QUERN_DEVICE f32 erfc_scaled(f32 z, f32 scale) {
   const f32 d = fma(z, scale, 1.0f), d_low = fma(z, scale, 1.0f - d), rough = rcp_approx(d);
   const f32 u = fma(fma(-rough, d_low, fma(-rough, d, 1.0f)), rough, rough);
@@ -74,8 +79,8 @@ QUERN_DEVICE f32 erf(f32 x) {
   return z < 0.9f ? p * x : with_sign_of(far, x);
 }
 
-// x P(X <= x) of a normal variable: x/2 erfc(-x/sqrt(2)). Below 0 that is -z P(X <= -z), small and free of cancellation; above,
-// it is x less the same.
+// x P(X <= x) of a normal variable: x/2 erfc(-x/sqrt(2)). Below 0 that is -z P(X <= -z), small and free of
+// cancellation; above, it is x less the same.
 QUERN_DEVICE f32 gelu(f32 x) {
   const f32 z = fmin(abs(x), 14.5f), half = 0.5f * z;
   const f32 t = fma(z * half, -kLog2OfE, kToInteger), n = t - kToInteger;
@@ -84,8 +89,8 @@ QUERN_DEVICE f32 gelu(f32 x) {
   return relu(x) - half * erfc_scaled(z, 0x1.ec5f62p-3f) * e;  // 0.34/sqrt(2)
 }
 
-// x sigmoid(w), w = 2 sqrt(2/pi) (x + 0.044715 x^3): for the half that is small -z e^-w / (1 + e^-w). The exponent is kept in two
-// parts for the same reason.
+// x sigmoid(w), w = 2 sqrt(2/pi) (x + 0.044715 x^3): for the half that is small -z e^-w / (1 + e^-w). The exponent is
+// kept in two parts for the same reason.
 QUERN_DEVICE f32 gelu_tanh(f32 x) {
   constexpr f32 kLinear = 0x1.988454p0f, kLinearLow = -0x1.857936p-25f;
   constexpr f32 kCubic = 0x1.2444f2p-4f, kCubicLow = 0x1.49b16ap-29f;

@@ -6,8 +6,8 @@
 #pragma once
 
 #include "common/scale.cuh"
-#include "gemm/load.cuh"
 #include "gemm/operand.cuh"
+#include "gemm/source.cuh"
 
 #ifndef OPERAND_0
 #define OPERAND_0 NoOperand
@@ -92,42 +92,22 @@ QUERN_DEVICE Eight quantised(const GemmParams& p, const Place& at, bool inside, 
   return r;
 }
 
-inline constexpr i32 kStagedPitch = kTileN + 4;
-
-// Registers have no index: one copy of the code for each slice, but for this little only.
-template <i32 slice, class Sums>
-QUERN_DEVICE void stage(i32 wanted, const Sums& sums, f32* staged) {
-  if (wanted == slice) stage_slice<slice>(sums, staged, kStagedPitch);
-  if constexpr (slice + 1 < kSlices) stage<slice + 1>(wanted, sums, staged);
-}
-
-template <class Sums>
-QUERN_DEVICE void store(const GemmParams& p, const Work& work, const Sums& sums, f32* staged) {
-  constexpr i32 kGroups = kOutTileN / kEight, kAll = kSliceRows * kGroups;
-  QUERN_ROLLED for (i32 slice = 0; slice < kSlices; ++slice) {
-    stage<0>(slice, sums, staged);
-    sync_block();
-    QUERN_ROLLED for (i32 first = 0; first < kAll; first += kThreads) {
-      const i32 i = first + thread_index();
-      const i32 staged_row = i < kAll ? i / kGroups : 0, column = i % kGroups * kEight;
-      const i32 line = row_of_slice(slice, staged_row);
-      const i32 source = i < kAll ? source_row(p, work, line) : -1;
-      const Place at{work.group, work.first_row + work.row + line, work.column + column, kGate ? p.n / 2 : p.n};
-      const bool inside = source >= 0 && at.column < at.columns;
-      Eight result{};
-      if (inside) {
-        const f32* row = staged + staged_row * kStagedPitch + column;
-        Eight second{};
-        if constexpr (kGate) second = scaled(p, work, source, at.columns + at.column, load_eight(row + kOutTileN));
-        result = apply_formula(p, at, scaled(p, work, source, at.column, load_eight(row)), second);
-      }
-      if constexpr (kOutScale) result = quantised<Out>(p, at, inside, result);
-      if (inside) {
-        Out* to = static_cast<Out*>(p.out) + at.group * p.out_group + at.row * p.out_row + at.column;
-        store_eight(to, result, p.out_vectors != 0, at);
-      }
-    }
-    sync_block();
+// Eight neighbouring results of line `line` of the tile, from `column` of its columns of out on, whose sums lie at `sums` (with a
+// gate, those of the other half at `others`). All lanes of a warp take part, those without any with !there.
+QUERN_DEVICE void finish_eight(const GemmParams& p, const Work& work, bool there, i32 line, i32 column, const f32* sums, const f32* others) {
+  const i32 source = there ? source_row(p, work, line) : -1;
+  const Place at{work.group, work.first_row + work.row + line, work.column + column, kGate ? p.n / 2 : p.n};
+  const bool inside = source >= 0 && at.column < at.columns;
+  Eight result{};
+  if (inside) {
+    Eight second{};
+    if constexpr (kGate) second = scaled(p, work, source, at.columns + at.column, load_eight(others));
+    result = apply_formula(p, at, scaled(p, work, source, at.column, load_eight(sums)), second);
+  }
+  if constexpr (kOutScale) result = quantised<Out>(p, at, inside, result);
+  if (inside) {
+    Out* to = static_cast<Out*>(p.out) + at.group * p.out_group + at.row * p.out_row + at.column;
+    store_eight(to, result, p.out_vectors != 0, at);
   }
 }
 

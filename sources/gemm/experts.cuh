@@ -61,30 +61,48 @@ QUERN_DEVICE void list_experts(const GemmParams& p, Experts& experts) {
   sync_block();
 }
 
-QUERN_DEVICE Work work_of(const GemmParams& p, const Experts& experts, i32 tile) {
-  const i32 row_tile = tile / p.tiles_n;
-  i32 low = 0, high = p.groups;  // first_tile[low] <= row_tile < first_tile[high]
-  while (high - low > 1) {
-    const i32 middle = (low + high) / 2;
-    if (experts.first_tile[middle] <= row_tile) {
-      low = middle;
-    } else {
-      high = middle;
-    }
+// The tiles of one block of threads.
+class ExpertTiles {
+ public:
+  QUERN_DEVICE ExpertTiles(const GemmParams& p, const Experts& experts)
+      : p_(p), experts_(experts), tile_(block_index(0)), tiles_(experts.first_tile[p.groups] * p.tiles_n) {}
+  QUERN_DEVICE bool next(Work& work) {
+    if (tile_ >= tiles_) return false;
+    work = work_of(tile_);
+    tile_ += block_count(0);
+    return true;
   }
-  const i32 tiles = experts.first_tile[low + 1] - experts.first_tile[low];
-  // An expert's tiles of the same columns follow one another: they share its weights.
-  const i32 within = tile - experts.first_tile[low] * p.tiles_n;
-  Work work{};
-  work.group = low;
-  work.row = within % tiles * kTileM;
-  work.column = within / tiles * kOutTileN;
-  work.rows = experts.rows[low];
-  work.first_row = kGrouping == kContiguous ? experts.first_row[low] : 0;
-  work.last_step = div_up(p.k, kStepK);
-  work.tile = tile;
-  return work;
-}
+
+ private:
+  QUERN_DEVICE Work work_of(i32 tile) const {
+    const i32 row_tile = tile / p_.tiles_n;
+    i32 low = 0, high = p_.groups;  // first_tile[low] <= row_tile < first_tile[high]
+    QUERN_ROLLED while (high - low > 1) {
+      const i32 middle = (low + high) / 2;
+      if (experts_.first_tile[middle] <= row_tile) {
+        low = middle;
+      } else {
+        high = middle;
+      }
+    }
+    const i32 tiles = experts_.first_tile[low + 1] - experts_.first_tile[low];
+    // An expert's tiles of the same columns follow one another: they share its weights.
+    const i32 within = tile - experts_.first_tile[low] * p_.tiles_n;
+    Work work{};
+    work.group = low;
+    work.row = within % tiles * kTileM;
+    work.column = within / tiles * kOutTileN;
+    work.rows = experts_.rows[low];
+    work.first_row = kGrouping == kContiguous ? experts_.first_row[low] : 0;
+    work.last_step = div_up(p_.k, kStepK);
+    work.tile = tile;
+    return work;
+  }
+
+  const GemmParams& p_;
+  const Experts& experts_;
+  i32 tile_, tiles_;
+};
 
 // Rows whose index names no row of the operand; each block of threads looks at some.
 QUERN_DEVICE void check_indices(const GemmParams& p, const Experts& experts) {

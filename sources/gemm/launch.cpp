@@ -53,16 +53,39 @@ int all_sms(const Problem& problem) { return std::max(static_cast<int>(problem.c
 
 // Larger tiles, where there is a tile for every multiprocessor all the same. Never by max_sms: the set of kernels must not
 // depend on it.
-bool takes_large(const Problem& problem, const Sizes& sizes) {
-  const std::optional<Tiling> t = tiling_of(problem, Form::large);
-  return t && tiles_of(problem, *t, sizes) >= all_sms(problem);
+bool fills(const Problem& problem, Form form, const Sizes& sizes, int share) {
+  const std::optional<Tiling> t = tiling_of(problem, form);
+  return t && tiles_of(problem, *t, sizes) * share >= all_sms(problem);
+}
+
+// Hopper's kernels take whole rows of 128 columns' scales, and tensors that a tensor map describes.
+bool may_take_warpgroups(const Problem& problem) {
+  const q::GemmParams& p = problem.params;
+  if (!tiling_of(problem, Form::warpgroups) || p.indices != nullptr) return false;
+  if (problem.shape.scales == Scales::blocks && problem.shape.gate && p.n / 2 % 64 != 0) return false;
+  // A batch stride of 0 is none that a tensor map takes.
+  const bool a_leads = problem.shape.grouping != Grouping::contiguous;
+  return p.groups <= 1 || (p.b_group > 0 && (!a_leads || p.a_group > 0));
+}
+
+// What a wave of tiles costs grows with their width, and a little more.
+std::int64_t cost_of(const Problem& problem, Form form, const Sizes& sizes) {
+  constexpr int kOfAnyTile = 16;  // columns
+  const std::optional<Tiling> t = tiling_of(problem, form);
+  return t ? div_up(tiles_of(problem, *t, sizes), all_sms(problem)) * (t->tile_n + kOfAnyTile) : INT64_MAX;
 }
 
 Form form_of(const Problem& problem, const Sizes& sizes) {
   if (problem.precise) return Form::plain;
+  const bool warpgroups = may_take_warpgroups(problem);
+  // The order of sums is a kernel's own: rows that must not depend on their number have one kernel.
+  if (warpgroups && (problem.flags & QUERN_CALL_BATCH_INVARIANT) != 0) return Form::warpgroups;
   if (sizes.rows <= kMostTiny) return Form::tiny;
   if (sizes.rows <= kMostSmall) return Form::small;
-  return takes_large(problem, sizes) ? Form::large : Form::medium;
+  if (warpgroups && fills(problem, Form::warpgroups, sizes, 2)) {
+    return cost_of(problem, Form::wide, sizes) < cost_of(problem, Form::warpgroups, sizes) ? Form::wide : Form::warpgroups;
+  }
+  return !warpgroups && fills(problem, Form::large, sizes, 1) ? Form::large : Form::medium;
 }
 
 // Calls visit(form) for every form that a product with no more rows and groups can take.
@@ -70,12 +93,21 @@ template <class Visit>
 void for_each_reachable(const Problem& problem, Visit visit) {
   if (problem.precise) return visit(Form::plain);
   const Sizes sizes = sizes_of(problem);
+  const bool warpgroups = may_take_warpgroups(problem);
+  if (warpgroups && (problem.flags & QUERN_CALL_BATCH_INVARIANT) != 0) return visit(Form::warpgroups);
   visit(Form::tiny);
   if (sizes.rows > kMostTiny) visit(Form::small);
   if (sizes.rows <= kMostSmall) return;
   const Sizes least{kMostSmall + 1, problem.shape.grouping == Grouping::dense ? 1 : sizes.groups};
-  if (!takes_large(problem, least)) visit(Form::medium);
-  if (takes_large(problem, sizes)) visit(Form::large);
+  if (warpgroups) {
+    if (!fills(problem, Form::warpgroups, least, 2)) visit(Form::medium);
+    if (!fills(problem, Form::warpgroups, sizes, 2)) return;
+    visit(Form::warpgroups);
+    if (tiling_of(problem, Form::wide)) visit(Form::wide);
+    return;
+  }
+  if (!fills(problem, Form::large, least, 1)) visit(Form::medium);
+  if (fills(problem, Form::large, sizes, 1)) visit(Form::large);
 }
 
 bool may_share(const Problem& problem, const Tiling& t) { return t.shared && (problem.flags & QUERN_CALL_BATCH_INVARIANT) == 0; }
@@ -111,7 +143,8 @@ Plan plan(const Problem& problem, Form form, const Sizes& sizes) {
     plan.grid = slots;
     return plan;
   }
-  plan.grid = problem.call.sms < all_sms(problem) ? std::min(tiles, slots) : tiles;
+  const bool persistent = of_warpgroups(form) || problem.call.sms < all_sms(problem);
+  plan.grid = persistent ? std::min(tiles, slots) : tiles;
   if (!may_share(problem, *t) || tiles == 0 || tiles > kCounters) return plan;
   const double busy = static_cast<double>(tiles) / static_cast<double>(div_up(tiles, slots) * slots);
   const std::int64_t steps = div_up(problem.params.k, t->step_k);
@@ -124,6 +157,32 @@ Plan plan(const Problem& problem, Form form, const Sizes& sizes) {
   plan.grid = std::max<std::int64_t>(sharers, 1);
   plan.workspace = workspace_for(problem, *t, plan.grid);
   return plan;
+}
+
+// An operand as [groups][lines][k], of which a copy takes 128 bytes of k of `box` lines.
+jit::TensorMap map_of(const Runtime& runtime, const void* data, Dtype dtype, std::int64_t k, std::int64_t lines, std::int64_t groups,
+                      std::int64_t line_stride, std::int64_t group_stride, int box) {
+  constexpr int kUint8 = 0, kFloat16 = 6, kBfloat16 = 9, kSwizzle128 = 3, kPromote128 = 2;  // of cuda.h
+  const std::int64_t bytes = bytes_of(dtype);
+  jit::TensorMapDesc desc;
+  desc.data_type = dtype == Dtype::f16 ? kFloat16 : dtype == Dtype::bf16 ? kBfloat16 : kUint8;
+  desc.rank = 3;
+  desc.address = const_cast<void*>(data);  // read only
+  desc.extent[0] = static_cast<std::uint64_t>(k);
+  desc.extent[1] = static_cast<std::uint64_t>(std::max<std::int64_t>(lines, 1));
+  desc.extent[2] = static_cast<std::uint64_t>(std::max<std::int64_t>(groups, 1));
+  // Where there is one line or group only its stride says nothing, but must be one.
+  const std::int64_t row = line_stride > 0 ? line_stride * bytes : (k * bytes + 15) / 16 * 16;
+  desc.stride[0] = static_cast<std::uint64_t>(row);
+  desc.stride[1] = static_cast<std::uint64_t>(group_stride > 0 ? group_stride * bytes : row * std::max<std::int64_t>(lines, 1));
+  desc.box[0] = static_cast<std::uint32_t>(128 / bytes);
+  desc.box[1] = static_cast<std::uint32_t>(box);
+  desc.box[2] = 1;
+  desc.swizzle = kSwizzle128;
+  desc.l2_promotion = kPromote128;
+  jit::TensorMap map;
+  runtime.tensor_maps->get(desc, map);
+  return map;
 }
 
 }  // namespace
@@ -171,7 +230,12 @@ void launch_product(const Runtime& runtime, Problem& problem, void* workspace, s
   launch.shared_bytes = t.shared_bytes;
   launch.programmatic = (problem.flags & QUERN_CALL_PROGRAMMATIC) != 0;
   launch.stream = problem.stream;
-  ops::launch(runtime, *kernel, launch, p, "launching a matrix product");
+  constexpr const char* kWhat = "launching a matrix product";
+  if (!of_warpgroups(problem.shape.form)) return ops::launch(runtime, *kernel, launch, kWhat, p);
+  const bool contiguous = problem.shape.grouping == Grouping::contiguous;
+  jit::TensorMap a = map_of(runtime, p.a, problem.shape.a, p.k, contiguous ? p.a_rows : p.m, contiguous ? 1 : p.groups, p.a_row, p.a_group, t.tile_m);
+  jit::TensorMap b = map_of(runtime, p.b, problem.shape.b, p.k, p.n, p.groups, p.b_row, p.b_group, t.out_tile_n(problem.shape.gate));
+  ops::launch(runtime, *kernel, launch, kWhat, p, a, b);
 }
 
 }  // namespace quern::ops::gemm

@@ -3,13 +3,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "gemm/tile.cuh"
+#include "gemm/source.cuh"
 
 namespace q {
 
-// Each thread copies the same pieces of every step: a column of chunks of kCopyBytes, a pass apart. `Source` says where a line
-// (a row of a, a column of the product for b) begins and whether it is there.
-template <class T, class Staged, i32 lines, bool transposed>
+// Each thread copies the same pieces of every step: a column of chunks of kCopyBytes, a pass apart. `gathered` lines (rows of a)
+// may lie anywhere; `halved` ones (columns of b behind a gate) in two runs; others in one. Addresses advance by additions: a step
+// has few instructions to spare beside its products.
+template <class T, class Staged, bool transposed, bool gathered, bool halved>
 class Loader {
   static constexpr i32 kPerCopy = kCopyBytes / static_cast<i32>(sizeof(T));
   static constexpr i32 kRowCopies = Staged::kRowBytes / kCopyBytes;
@@ -17,48 +18,56 @@ class Loader {
   static constexpr bool kIdle = kRowsAtOnce > Staged::kRows;  // some threads have nothing to copy
   static_assert(kThreads % kRowCopies == 0 && (kIdle || Staged::kRows % kRowsAtOnce == 0), "the threads cover whole rows");
   static constexpr i32 kPasses = kIdle ? 1 : Staged::kRows / kRowsAtOnce;
-  // Lines that one thread has to do with.
-  static constexpr i32 kLines = transposed ? 1 : kPasses;
-  static_assert(kLines <= 64);
+  static_assert(kPasses <= 32);
+  // Runs of lines, each with an address of its own: a transposed operand's passes are k, not lines.
+  static constexpr i32 kRuns = transposed ? 1 : gathered ? kPasses : halved && kPasses > 1 ? 2 : 1;
+  static constexpr i32 kRunPasses = kPasses / kRuns;
 
  public:
-  // line_of(line) gives the line's index in the operand, or -1.
+  // line_of(line) gives the line's index in the operand, or -1: its zeros are copied from nowhere.
   template <class LineOf>
   QUERN_DEVICE void begin(const void* operand, i64 line_stride, i64 k_stride, i32 first_step, i32 k, LineOf line_of) {
     const i32 row = thread_index() / kRowCopies, column = thread_index() % kRowCopies * kPerCopy;
-    to_ = row * Staged::kPitch + column;
-    k_ = first_step * kStepK + (transposed ? row : column);
-    k_end_ = k;
+    to_ = row * Staged::kPitchBytes + column * static_cast<i32>(sizeof(T));
+    left_ = k - first_step * kStepK - (transposed ? row : column);
+    const i64 line_bytes = line_stride * static_cast<i64>(sizeof(T)), k_bytes = k_stride * static_cast<i64>(sizeof(T));
+    step_bytes_ = kStepK * k_bytes;
+    pass_bytes_ = kRowsAtOnce * (transposed ? k_bytes : line_bytes);
+    const u8* from = static_cast<const u8*>(operand) + (k - left_) * k_bytes;
     there_ = 0;
-    line_bytes_ = line_stride * static_cast<i64>(sizeof(T));
-    k_bytes_ = k_stride * static_cast<i64>(sizeof(T));
-    at_ = static_cast<const u8*>(operand) + k_ * k_bytes_;
-    QUERN_UNROLL for (i32 i = 0; i < kLines; ++i) {
-      const i32 index = idle() ? -1 : line_of(transposed ? column : row + i * kRowsAtOnce);
-      line_[i] = index < 0 ? 0 : index;
-      there_ |= static_cast<u64>(index >= 0) << i;
+    QUERN_UNROLL for (i32 i = 0; i < (transposed ? 1 : kPasses); ++i) {
+      const i32 index = kIdle && row >= Staged::kRows ? -1 : line_of(transposed ? column : row + i * kRowsAtOnce);
+      if (i % kRunPasses == 0) at_[i / kRunPasses] = from + (index < 0 ? 0 : index) * line_bytes;
+      there_ |= static_cast<u32>(index >= 0) << i;
     }
   }
-  // Starts the copies of the next step.
-  QUERN_DEVICE void next(T* stage) {
-    if (idle()) return;
-    T* to = stage + to_;
-    QUERN_UNROLL for (i32 i = 0; i < kPasses; ++i) {
-      if constexpr (transposed) {
-        const bool take = there_ != 0 && k_ + i * kRowsAtOnce < k_end_;
-        copy(to + i * kRowsAtOnce * Staged::kPitch, at_ + line_[0] * line_bytes_ + i * kRowsAtOnce * k_bytes_, take);
-      } else {
-        const bool take = (there_ >> i & 1) != 0 && k_ < k_end_;
-        copy(to + i * kRowsAtOnce * Staged::kPitch, at_ + line_[i] * line_bytes_, take);
+  // Starts part `part` of `parts` of the copies of the present step.
+  template <i32 part, i32 parts>
+  QUERN_DEVICE void copy_part(u8* stage) const {
+    constexpr i32 kFirst = kPasses * part / parts, kLast = kPasses * (part + 1) / parts;
+    u8* to = stage + to_;
+    if constexpr (kSpread && !transposed) {
+      // As a rule all of a tile's step is there: fewer instructions.
+      constexpr u32 kAll = static_cast<u32>((u64{1} << kPasses) - 1);
+      if (there_ == kAll && left_ > 0) {
+        QUERN_UNROLL for (i32 i = kFirst; i < kLast; ++i) copy(to, i, true);
+        return;
       }
     }
-    k_ += kStepK;
-    at_ += kStepK * k_bytes_;
+    QUERN_UNROLL for (i32 i = kFirst; i < kLast; ++i) {
+      const bool take = transposed ? there_ != 0 && i * kRowsAtOnce < left_ : (there_ & 1u << i) != 0 && left_ > 0;
+      if (!kIdle || thread_index() / kRowCopies < Staged::kRows) copy(to, i, take);
+    }
+  }
+  QUERN_DEVICE void advance() {
+    left_ -= kStepK;
+    QUERN_UNROLL for (i32 run = 0; run < kRuns; ++run) at_[run] += step_bytes_;
   }
 
  private:
-  static QUERN_DEVICE bool idle() { return kIdle && thread_index() / kRowCopies >= Staged::kRows; }
-  static QUERN_DEVICE void copy(T* to, const u8* from, bool take) {
+  QUERN_DEVICE void copy(u8* stage, i32 pass, bool take) const {
+    u8* to = stage + pass * kRowsAtOnce * Staged::kPitchBytes;
+    const u8* from = at_[pass / kRunPasses] + pass % kRunPasses * pass_bytes_;
     if constexpr (kCopyBytes == 16) {
       copy_async_16(to, from, take);
     } else {
@@ -66,11 +75,10 @@ class Loader {
     }
   }
 
-  const u8* at_;
-  i64 line_bytes_, k_bytes_;
-  u64 there_;
-  i32 line_[kLines];
-  i32 to_, k_, k_end_;
+  const u8* at_[kRuns];
+  i64 step_bytes_, pass_bytes_;
+  u32 there_;
+  i32 to_, left_;  // bytes from a stage's beginning; k from this thread's first on
 };
 
 // Scales of one step, [kTileM] for rows of a, then one for each 16 columns of b.
@@ -112,56 +120,70 @@ class ScaleLoader {
   i32 step_;
 };
 
-// The row of a that line `line` of the tile is made of; -1 where there is none.
-QUERN_DEVICE i32 source_row(const GemmParams& p, const Work& work, i32 line) {
-  const i32 row = work.row + line;
-  if (row >= work.rows) return -1;
-  if constexpr (kGrouping == kContiguous) {
-    i32 from = static_cast<i32>(work.first_row) + row;
-    if (p.indices) from = p.indices[from];
-    return from >= 0 && from < p.a_rows ? from : -1;
-  }
-  return row;
-}
-// The row of b that line `line` of the tile is made of.
-QUERN_DEVICE i32 source_column(const GemmParams& p, const Work& work, i32 line) {
-  const i32 half = kGate && line >= kOutTileN ? 1 : 0;
-  const i32 column = work.column + line - half * kOutTileN, columns = kGate ? p.n / 2 : p.n;
-  return column < columns ? column + half * columns : -1;
-}
-
-// The copies of one tile's steps, in order, each into the stage after the last one's.
+// The copies of a sequence of tiles, step after step, each into the stage after the last one's. `Tiles` gives one piece of work
+// after the other: next(work) is false when there is none left.
+template <class Tiles>
 class Pipeline {
  public:
-  QUERN_DEVICE Pipeline(const GemmParams& p, const Work& work, u8* shared) : p_(p), shared_(shared) {
-    const auto row_of_line = [&](i32 line) { return source_row(p, work, line); };
-    const auto column_of_line = [&](i32 line) { return source_column(p, work, line); };
-    const i64 group_of_a = kGrouping == kContiguous ? 0 : work.group;
-    a_.begin(static_cast<const ElementA*>(p.a) + group_of_a * p.a_group, p.a_row, p.a_k, work.first_step, p.k, row_of_line);
-    b_.begin(static_cast<const ElementB*>(p.b) + work.group * p.b_group, p.b_row, p.b_k, work.first_step, p.k, column_of_line);
-    if constexpr (kBlockScale) scales_.begin(p, work, row_of_line, column_of_line);
+  QUERN_DEVICE Pipeline(const GemmParams& p, const Tiles& tiles, u8* shared) : p_(p), shared_(shared), tiles_(tiles) {}
+
+  // Starts the first steps.
+  QUERN_DEVICE void fill() {
+    QUERN_ROLLED for (i32 i = 0; i < kStages - 1; ++i) load();
   }
-  // Starts the next of `steps`; past the last it only counts.
-  QUERN_DEVICE void load(i32 steps) {
-    if (begun_ < steps) {
-      u8* stage = shared_ + begun_ % kStages * kStageBytes;
-      a_.next(reinterpret_cast<ElementA*>(stage));
-      b_.next(reinterpret_cast<ElementB*>(stage + StagedA::kBytes));
-      if constexpr (kBlockScale) scales_.next(p_, reinterpret_cast<f32*>(stage + StagedA::kBytes + StagedB::kBytes));
+  // Starts the next step; past the last it only counts.
+  QUERN_DEVICE void load() { load_part<0, 1>(); }
+  // The same in parts, in order.
+  template <i32 part, i32 parts>
+  QUERN_DEVICE void load_part() {
+    if constexpr (part == 0) {
+      if (left_ == 0) begin();
     }
-    ++begun_;
-    copy_async_commit();
+    if (left_ > 0) {
+      u8* stage = shared_ + begun_ % kStages * kStageBytes;
+      a_.template copy_part<part, parts>(stage);
+      b_.template copy_part<part, parts>(stage + StagedA::kBytes);
+      if constexpr (part == 0 && kBlockScale) scales_.next(p_, reinterpret_cast<f32*>(stage + StagedA::kBytes + StagedB::kBytes));
+      if constexpr (part == parts - 1) {
+        a_.advance();
+        b_.advance();
+        --left_;
+      }
+    }
+    if constexpr (part == parts - 1) {
+      ++begun_;
+      copy_async_commit();
+    }
   }
-  // Until all but the youngest kStages - 2 steps that were begun have arrived.
+  // Until the stage that is multiplied next has arrived; or the one after it too.
   QUERN_DEVICE void wait() { copy_async_wait<(kStages > 2 ? kStages - 2 : 0)>(); }
+  QUERN_DEVICE void wait_for_two() { copy_async_wait<(kStages > 3 ? kStages - 3 : 0)>(); }
+
+  // The stage that is to be multiplied next, and the one after it.
+  QUERN_DEVICE u8* stage() const { return shared_ + taken_ % kStages * kStageBytes; }
+  QUERN_DEVICE u8* next_stage() const { return shared_ + (taken_ + 1) % kStages * kStageBytes; }
+  QUERN_DEVICE void take() { ++taken_; }
 
  private:
+  QUERN_DEVICE void begin() {
+    Work work;
+    if (!tiles_.next(work)) return;
+    left_ = work.last_step - work.first_step;
+    const auto row_of_line = [&](i32 line) { return source_row(p_, work, line); };
+    const auto column_of_line = [&](i32 line) { return source_column(p_, work, line); };
+    const i64 group_of_a = kGrouping == kContiguous ? 0 : work.group;
+    a_.begin(static_cast<const ElementA*>(p_.a) + group_of_a * p_.a_group, p_.a_row, p_.a_k, work.first_step, p_.k, row_of_line);
+    b_.begin(static_cast<const ElementB*>(p_.b) + work.group * p_.b_group, p_.b_row, p_.b_k, work.first_step, p_.k, column_of_line);
+    if constexpr (kBlockScale) scales_.begin(p_, work, row_of_line, column_of_line);
+  }
+
   const GemmParams& p_;
   u8* shared_;
-  Loader<ElementA, StagedA, kTileM, kTransposedA> a_;
-  Loader<ElementB, StagedB, kTileN, kTransposedB> b_;
+  Tiles tiles_;
+  Loader<ElementA, StagedA, kTransposedA, kGrouping == kContiguous, false> a_;
+  Loader<ElementB, StagedB, kTransposedB, false, kGate> b_;
   ScaleLoader scales_;
-  i32 begun_ = 0;
+  i32 left_ = 0, begun_ = 0, taken_ = 0;
 };
 
 }  // namespace q

@@ -55,21 +55,22 @@ QUERN_DEVICE void multiply_step(Sums& sums, const u8* stage) {
   }
 }
 
-QUERN_DEVICE Sums product(const GemmParams& p, const Work& work, u8* shared) {
+// The next `steps` steps of the pipeline, which has been filled. Where there is one stage only it is filled here.
+template <class Pipe>
+QUERN_DEVICE Sums product(Pipe& pipeline, i32 steps) {
   Sums sums{};
-  const i32 steps = work.last_step - work.first_step;
-  Pipeline pipeline(p, work, shared);
-  QUERN_ROLLED for (i32 i = 0; i < kStages - 1; ++i) pipeline.load(steps);
   QUERN_ROLLED for (i32 step = 0; step < steps; ++step) {
-    if constexpr (kStages == 1) pipeline.load(steps);
+    if constexpr (kStages == 1) pipeline.load();
     pipeline.wait();
     sync_block();
-    if constexpr (kStages > 1) pipeline.load(steps);
-    multiply_step(sums, shared + step % kStages * kStageBytes);
-    if constexpr (kStages == 1) sync_block();
+    if constexpr (kStages > 1) pipeline.load();
+    multiply_step(sums, pipeline.stage());
+    if constexpr (kStages == 1) {
+      sync_block();
+    } else {
+      pipeline.take();
+    }
   }
-  copy_async_wait<0>();
-  sync_block();
   return sums;
 }
 

@@ -1,7 +1,7 @@
 // The main loop: a tile's sums over its k steps, on tensor cores.
 //
 // A pipeline of kStages - 1 steps under way. Within a step, what the next tensor-core step needs is read from shared memory
-// while the present one is multiplied; the barrier that frees a stage comes before a step's last products, which then hide it.
+// while the present one is multiplied.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -45,30 +45,38 @@ struct Fragments {
   OperandB<ElementB> b[tiles_n];
 
   QUERN_DEVICE void load(const u8* stage, i32 k, i32 first_n = 0) {
+    QUERN_UNROLL for (i32 i = 0; i < kTilesM; ++i) load_rows(stage, k, i);
+    load_columns(stage, k, first_n);
+  }
+  QUERN_DEVICE void load_rows(const u8* stage, i32 k, i32 i) {
     const auto* tile = reinterpret_cast<const ElementA*>(stage);
-    QUERN_UNROLL for (i32 i = 0; i < kTilesM; ++i) {
-      const i32 row = warp_row() + 16 * i;
-      if constexpr (kTransposedA) {
-        a[i] = load_a_transposed(tile + k * StagedA::kPitch + row, StagedA::kPitch);
-      } else {
-        a[i] = load_a(tile + row * StagedA::kPitch + k, StagedA::kPitch);
-      }
+    const i32 row = warp_row() + 16 * i;
+    if constexpr (kTransposedA) {
+      a[i] = load_a_transposed(tile + k * StagedA::kPitch + row, StagedA::kPitch);
+    } else {
+      a[i] = load_a(tile + row * StagedA::kPitch + k, StagedA::kPitch);
     }
-    const auto* columns = reinterpret_cast<const ElementB*>(stage + StagedA::kBytes);
+  }
+  QUERN_DEVICE void load_columns(const u8* stage, i32 k, i32 first_n) {
+    const auto* tile = reinterpret_cast<const ElementB*>(stage + StagedA::kBytes);
     QUERN_UNROLL for (i32 j = 0; j < tiles_n; ++j) {
       const i32 column = warp_column() + 16 * (first_n + j);
       if constexpr (kTransposedB) {
-        b[j] = load_b_transposed(columns + k * StagedB::kPitch + column, StagedB::kPitch);
+        b[j] = load_b_transposed(tile + k * StagedB::kPitch + column, StagedB::kPitch);
       } else {
-        b[j] = load_b(columns + column * StagedB::kPitch + k, StagedB::kPitch);
+        b[j] = load_b(tile + column * StagedB::kPitch + k, StagedB::kPitch);
       }
     }
   }
 };
 
+using WideColumn = decltype(copy_of(multiplicand(OperandB<ElementB>{})));
+// Operands that are widened before they are multiplied free their registers by it: the next ones go there at once.
+inline constexpr bool kWidened = sizeof(WideColumn) > sizeof(OperandB<ElementB>);
+
 template <i32 tiles_n, class To>
 QUERN_DEVICE void multiply(To& to, const Fragments<tiles_n>& f) {
-  decltype(copy_of(multiplicand(f.b[0]))) b[tiles_n];
+  WideColumn b[tiles_n];
   QUERN_UNROLL for (i32 j = 0; j < tiles_n; ++j) b[j] = multiplicand(f.b[j]);
   QUERN_UNROLL for (i32 i = 0; i < kTilesM; ++i) {
     const auto a = multiplicand(f.a[i]);
@@ -120,60 +128,100 @@ QUERN_DEVICE void stage_slice(const Sums& sums, f32* staged, i32 pitch) {
   }
 }
 
-QUERN_DEVICE Sums product(const GemmParams& p, const Work& work, u8* shared) {
+// What belongs to tensor-core step k of a step beside its products: starting copies, and the barrier that shows the next stage to
+// all and frees the one before. It comes before the last products; or, copies being spread, at the beginning, for the stage after.
+template <i32 k, class Pipe>
+QUERN_DEVICE void feed(Pipe& pipeline) {
+  if constexpr (kSpread) {
+    if constexpr (k == 0) {
+      pipeline.wait_for_two();
+      sync_block();
+    }
+    if constexpr (k + 1 < kProducts) pipeline.template load_part<k, kProducts - 1>();
+  } else {
+    if constexpr (k == 0) pipeline.load();
+    if constexpr (k + 1 == kProducts) {
+      pipeline.wait();
+      sync_block();
+    }
+  }
+}
+
+// Tensor-core step k of a step and those after it.
+template <i32 k, class Pipe>
+QUERN_DEVICE void multiply_step(Sums& sums, Fragments<kTilesN>* f, Pipe& pipeline, const u8* stage, const u8* next) {
+  feed<k>(pipeline);
+  f[(k + 1) & 1].load(k + 1 < kProducts ? stage : next, (k + 1) % kProducts * kTileK<ElementA>);
+  multiply(sums, f[k & 1]);
+  if constexpr (k + 1 < kProducts) multiply_step<k + 1>(sums, f, pipeline, stage, next);
+}
+
+// The same for operands that are widened.
+template <i32 k, class Pipe>
+QUERN_DEVICE void widened_step(Sums& sums, Fragments<kTilesN>& f, Pipe& pipeline, const u8* stage, const u8* next) {
+  WideColumn b[kTilesN];
+  QUERN_UNROLL for (i32 j = 0; j < kTilesN; ++j) b[j] = multiplicand(f.b[j]);
+  feed<k>(pipeline);
+  const u8* from = k + 1 < kProducts ? stage : next;
+  constexpr i32 kNext = (k + 1) % kProducts * kTileK<ElementA>;
+  f.load_columns(from, kNext, 0);
+  QUERN_UNROLL for (i32 i = 0; i < kTilesM; ++i) {
+    const auto a = multiplicand(f.a[i]);
+    f.load_rows(from, kNext, i);
+    QUERN_UNROLL for (i32 j = 0; j < kTilesN; ++j) mma(sums.x[i][j], a, b[j]);
+  }
+  if constexpr (k + 1 < kProducts) widened_step<k + 1>(sums, f, pipeline, stage, next);
+}
+
+// The next `steps` steps of the pipeline, which has been filled. Where there is one stage only it is filled here.
+template <class Pipe>
+QUERN_DEVICE Sums product(Pipe& pipeline, i32 steps) {
+  static_assert(kStages == 1 || kStages >= 3);
+  static_assert(kStages == 1 || kWidened || kProducts % 2 == 0, "the two sets of fragments change places");
   Sums sums{};
-  const i32 steps = work.last_step - work.first_step;
-  Pipeline pipeline(p, work, shared);
   if constexpr (kStages == 1) {
     QUERN_ROLLED for (i32 step = 0; step < steps; ++step) {
-      pipeline.load(steps);
-      copy_async_wait<0>();
+      pipeline.load();
+      pipeline.wait();
       sync_block();
       if constexpr (kBlockScale) {
-        scaled_step<0>(sums, shared);
+        scaled_step<0>(sums, pipeline.stage());
       } else {
         QUERN_UNROLL for (i32 k = 0; k < kProducts; ++k) {
           Fragments<kTilesN> f;
-          f.load(shared, k * kTileK<ElementA>);
+          f.load(pipeline.stage(), k * kTileK<ElementA>);
           multiply(sums, f);
         }
       }
       sync_block();
     }
-    return sums;
-  }
-
-  QUERN_ROLLED for (i32 i = 0; i < kStages - 1; ++i) pipeline.load(steps);
-  pipeline.wait();
-  sync_block();
-  if constexpr (kBlockScale) {
+  } else if constexpr (kBlockScale) {
     QUERN_ROLLED for (i32 step = 0; step < steps; ++step) {
-      pipeline.load(steps);
-      scaled_step<0>(sums, shared + step % kStages * kStageBytes);
       pipeline.wait();
       sync_block();
+      pipeline.load();
+      scaled_step<0>(sums, pipeline.stage());
+      pipeline.take();
+    }
+  } else if constexpr (kWidened) {
+    pipeline.wait();
+    sync_block();
+    Fragments<kTilesN> f;
+    f.load(pipeline.stage(), 0);
+    QUERN_ROLLED for (i32 step = 0; step < steps; ++step) {
+      widened_step<0>(sums, f, pipeline, pipeline.stage(), pipeline.next_stage());
+      pipeline.take();
     }
   } else {
+    pipeline.wait();
+    sync_block();
     Fragments<kTilesN> f[2];
-    f[0].load(shared, 0);
+    f[0].load(pipeline.stage(), 0);
     QUERN_ROLLED for (i32 step = 0; step < steps; ++step) {
-      const u8* stage = shared + step % kStages * kStageBytes;
-      pipeline.load(steps);
-      QUERN_UNROLL for (i32 k = 0; k < kProducts; ++k) {
-        if (k + 1 < kProducts) {
-          f[(k + 1) & 1].load(stage, (k + 1) * kTileK<ElementA>);
-        } else {
-          pipeline.wait();
-          sync_block();
-          // Past the last step this reads what is no longer needed.
-          f[(k + 1) & 1].load(shared + (step + 1) % kStages * kStageBytes, 0);
-        }
-        multiply(sums, f[k & 1]);
-      }
+      multiply_step<0>(sums, f, pipeline, pipeline.stage(), pipeline.next_stage());
+      pipeline.take();
     }
   }
-  copy_async_wait<0>();
-  sync_block();
   return sums;
 }
 

@@ -13,7 +13,7 @@
 namespace quern::ops::gemm {
 namespace {
 
-constexpr const char* kFormNames[kForms] = {"tiny", "small", "medium", "large", "plain"};
+constexpr const char* kFormNames[kForms] = {"tiny", "small", "medium", "large", "plain", "warpgroups", "wide"};
 constexpr const char* kGroupingNames[] = {"dense", "contiguous", "masked"};
 constexpr const char* kScaleNames[] = {"none", "vectors", "blocks"};
 
@@ -84,7 +84,7 @@ Constants to_constants(const Shape& shape, Tag op) {
 Shape from_constants(const Constants& constants, Tag op) {
   ConstantReader reader(op_name(op), constants);
   Shape shape;
-  const std::size_t form = reader.one_of("form", {kFormNames[0], kFormNames[1], kFormNames[2], kFormNames[3], kFormNames[4]});
+  const std::size_t form = reader.one_of("form", {kFormNames[0], kFormNames[1], kFormNames[2], kFormNames[3], kFormNames[4], kFormNames[5], kFormNames[6]});
   shape.form = static_cast<Form>(form);
   if (op == tag_gemm) {
     shape.a = shape.b = kDtypes[reader.one_of("dtype", kFloats)];
@@ -121,13 +121,14 @@ jit::Unit to_unit(const Shape& shape, Tag op, jit::Target target) {
   const std::optional<Tiling> tiling = tile(shape, jit::limits_of(target));
   if (!tiling) {
     throw Error(QUERN_UNSUPPORTED, std::string(op_name(op)) + " in the form " + kFormNames[static_cast<int>(shape.form)] +
-                                       " does not fit the shared memory of " + target.name());
+                                       " is not for " + target.name() + ", or does not fit its shared memory");
   }
   const Tiling& t = *tiling;
   jit::Unit unit;
   unit.op = op_name(op);
   unit.target = target;
-  unit.entry = "quern_gemm";
+  const bool warpgroups = of_warpgroups(shape.form);
+  unit.entry = warpgroups ? "quern_gemm_warpgroups" : "quern_gemm";
   const auto define = [&](const std::string& name, int value) { unit.constants.push_back({name, std::to_string(value)}); };
   unit.constants = {{"ELEMENT_A", name_of(shape.a)}, {"ELEMENT_B", name_of(shape.b)}, {"OUT", name_of(shape.out)}};
   define("TENSOR_CORES", shape.form != Form::plain);
@@ -140,6 +141,7 @@ jit::Unit to_unit(const Shape& shape, Tag op, jit::Target target) {
   define("THREADS", t.threads);
   define("BLOCKS_PER_SM", t.blocks_per_sm);
   define("SHARED_TILES", t.shared);
+  define("CONTINUOUS", t.continuous);
   define("COPY_BYTES", shape.copy_bytes);
   define("TRANSPOSED_A", shape.transposed_a);
   define("TRANSPOSED_B", shape.transposed_b);
@@ -155,10 +157,11 @@ jit::Unit to_unit(const Shape& shape, Tag op, jit::Target target) {
     unit.constants.push_back({"OPERAND_" + std::to_string(i), (kind == expression::OperandKind::row ? "RowOperand<" : "TensorOperand<") + dtype + ">"});
   }
   unit.constants.push_back({"EPILOGUE", shape.epilogue->code});
-  unit.source = embedded("gemm/gemm.cuh");
+  unit.source = embedded(warpgroups ? "gemm/warpgroups.cuh" : "gemm/gemm.cuh");
   unit.headers = common_headers(target);
   for (const char* name : {"gemm/epilogue.cuh", "gemm/experts.cuh", "gemm/load.cuh", "gemm/operand.cuh", "gemm/params.cuh",
-                           "gemm/plain.cuh", "gemm/product.cuh", "gemm/share.cuh", "gemm/tile.cuh"}) {
+                           "gemm/plain.cuh", "gemm/product.cuh", "gemm/share.cuh", "gemm/source.cuh", "gemm/store.cuh",
+                           "gemm/tile.cuh", "gemm/tiles.cuh"}) {
     unit.headers.push_back(embedded(name));
   }
   unit.max_shared_bytes = t.shared_bytes;

@@ -14,9 +14,10 @@
 
 namespace quern::ops::gemm {
 
-// Which tile: by the rows that there are. `plain` multiplies f32 without tensor cores.
-enum class Form : std::uint8_t { tiny, small, medium, large, plain };
-inline constexpr int kForms = 5;
+// Which tile: by the rows that there are. `plain` multiplies f32 without tensor cores; `warpgroups` and `wide` are Hopper's.
+enum class Form : std::uint8_t { tiny, small, medium, large, plain, warpgroups, wide };
+inline constexpr int kForms = 7;
+constexpr bool of_warpgroups(Form form) { return form == Form::warpgroups || form == Form::wide; }
 
 enum class Grouping : std::uint8_t { dense, contiguous, masked };
 enum class Scales : std::uint8_t { none, vectors, blocks };  // vectors: one for each row and column, or for all of them

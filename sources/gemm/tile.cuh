@@ -36,6 +36,12 @@ inline constexpr i32 kGrouping = GROUPING;
 
 inline constexpr bool kShared = SHARED_TILES != 0;  // tiles may be shared by the steps of k
 
+// Copies of a block's next tile are under way while the present one is finished: results are staged in memory of their own.
+inline constexpr bool kContinuous = CONTINUOUS != 0;
+
+// Few rows: memory sets the pace, and copies are spread over a step's products. Else they come at once, for products to hide.
+inline constexpr bool kSpread = kTileM <= 16;
+
 inline constexpr i32 kOutTileN = kGate ? kTileN / 2 : kTileN;
 
 // A staged tile of `lines` rows of a or b. Lines are 16 bytes longer than they need be, so that eight of them start in

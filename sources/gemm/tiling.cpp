@@ -24,26 +24,59 @@ struct FormTile {
 FormTile form_of(const Shape& shape) {
   const bool blocks = shape.scales == Scales::blocks;
   switch (shape.form) {
-    case Form::tiny:  // streams b: many bytes under way, in blocks of threads that are cheap to have many of
-      return {16, 64, blocks ? 128 : 256, blocks ? 8 : 5, 1, 4, 2, true};
+    case Form::tiny:  // streams b: many bytes under way
+      return {16, 64, blocks ? 128 : 256, blocks ? 8 : 4, 1, 4, 2, true};
     case Form::small:
-      return {64, 128, 128, 4, 2, 2, 2, true};
+      return {64, 128, 128, 3, 2, 2, 2, true};
     case Form::medium:
-      return {128, 128, 128, 5, 2, 4, 1, true};
+      return {128, 128, 128, 4, 2, 4, 1, true};
     case Form::large:
       // Sums that wait for their scale take registers of their own.
       return blocks ? FormTile{128, 128, 128, 5, 2, 4, 1, false} : FormTile{128, 256, 128, 4, 2, 4, 1, false};
     case Form::plain:
+    case Form::warpgroups:
+    case Form::wide:
       break;
   }
   return {128, 128, 64, 4, 16, 16, 1, true};
 }
 
+// The fewest stages that make a pipeline.
+constexpr int kPipeline = 3;
+
 int bytes_of_row(int elements, Dtype dtype) { return elements * static_cast<int>(bytes_of(dtype)) + 16; }
+
+// Hopper's: a warpgroup of copies and two of products, 64 rows each, one block of threads a multiprocessor.
+std::optional<Tiling> tile_warpgroups(const Shape& shape, const jit::TargetInfo& target) {
+  constexpr int kMostStages = 6, kRow = 128, kWarps = 8;
+  const int bytes = static_cast<int>(bytes_of(shape.a));
+  if (!target.warpgroups || bytes > 2 || shape.transposed_a || shape.transposed_b || shape.copy_bytes != 16) return {};
+  Tiling t{};
+  t.tile_m = 128;
+  // Sums of 8-bit products need their registers twice.
+  t.tile_n = shape.form == Form::warpgroups ? 128 : bytes == 1 ? 192 : 256;
+  if (shape.form == Form::wide && (shape.scales == Scales::blocks || (shape.gate && bytes == 1) || shape.out_scale)) return {};
+  if (shape.out_scale && shape.gate) return {};
+  t.step_k = kRow / bytes;
+  t.warps_m = t.warps_n = 1;
+  t.blocks_per_sm = 1;
+  t.threads = 3 * 128;
+  const int slice = t.tile_n <= 128 ? t.tile_n : t.tile_n / 2, slices = shape.gate ? t.tile_n / slice : 1;
+  const auto staged = static_cast<std::uint32_t>(kWarps * slices * 8 * (slice + 4) * 4);
+  // Tiles begin at multiples of 1024 bytes, the static part before them.
+  const std::uint32_t reserve = kReserve + 1024 + (shape.grouping == Grouping::dense ? 0 : kExpertBytes);
+  for (int stages = kMostStages; stages >= kPipeline; --stages) {
+    t.stages = stages;
+    t.shared_bytes = static_cast<std::uint32_t>(stages * (t.tile_m + t.tile_n) * kRow) + staged;
+    if (t.shared_bytes + reserve <= target.shared_per_block) return t;
+  }
+  return {};
+}
 
 }  // namespace
 
 std::optional<Tiling> tile(const Shape& shape, const jit::TargetInfo& target) {
+  if (of_warpgroups(shape.form)) return tile_warpgroups(shape, target);
   FormTile f = form_of(shape);
   // A row's 128 columns that share a scale must be in one tile.
   const int out_n = shape.gate ? f.tile_n / 2 : f.tile_n;
@@ -53,29 +86,36 @@ std::optional<Tiling> tile(const Shape& shape, const jit::TargetInfo& target) {
   }
   Tiling t{};
   t.tile_m = f.tile_m, t.tile_n = f.tile_n;
-  t.step_k = f.step_bytes / static_cast<int>(bytes_of(shape.a));
   t.warps_m = f.warps_m, t.warps_n = f.warps_n;
   t.threads = shape.form == Form::plain ? 256 : f.warps_m * f.warps_n * static_cast<int>(target.warp_size);
   if (t.threads > 1024) return {};
   t.shared = f.shared && shape.grouping == Grouping::dense;
 
-  const int a = shape.transposed_a ? t.step_k * bytes_of_row(t.tile_m, shape.a) : t.tile_m * bytes_of_row(t.step_k, shape.a);
-  const int b = shape.transposed_b ? t.step_k * bytes_of_row(t.tile_n, shape.b) : t.tile_n * bytes_of_row(t.step_k, shape.b);
-  const int scales = shape.scales == Scales::blocks ? ((t.tile_m + t.tile_n / 16) * 4 + 15) & ~15 : 0;
-  const int slice_rows = shape.form == Form::plain ? 16 : 16 * t.warps_m;
-  const auto stage = static_cast<std::uint32_t>(a + b + scales);
-  const auto staged = static_cast<std::uint32_t>(slice_rows * (t.tile_n + 4) * 4);
   const std::uint32_t reserve = kReserve + (shape.grouping == Grouping::dense ? 0 : kExpertBytes);
-  for (int blocks = f.blocks_per_sm; blocks >= 1; --blocks) {
-    for (int stages = target.async_copy ? f.most_stages : 1; stages >= 1; --stages) {
-      const std::uint32_t bytes = std::max(stage * static_cast<std::uint32_t>(stages), staged);
-      const std::uint32_t each = bytes + reserve;
-      if (each > target.shared_per_block || each * static_cast<std::uint32_t>(blocks) > target.shared_per_sm) continue;
-      if (blocks > 1 && target.async_copy && stages < 3) break;  // rather one block with a pipeline
-      t.stages = stages;
-      t.blocks_per_sm = blocks;
-      t.shared_bytes = bytes;
-      return t;
+  const int slice_rows = shape.form == Form::plain ? 16 : 16 * t.warps_m;
+  const auto staged = static_cast<std::uint32_t>(slice_rows * (t.tile_n + 4) * 4);
+  // Small tiles leave room to stage results beside the pipeline, which then runs on from tile to tile.
+  const bool may_run_on = shape.form != Form::large && target.async_copy;
+  const auto fit = [&](int step_bytes, int blocks, int stages, bool run_on) {
+    t.step_k = step_bytes / static_cast<int>(bytes_of(shape.a));
+    const int a = shape.transposed_a ? t.step_k * bytes_of_row(t.tile_m, shape.a) : t.tile_m * bytes_of_row(t.step_k, shape.a);
+    const int b = shape.transposed_b ? t.step_k * bytes_of_row(t.tile_n, shape.b) : t.tile_n * bytes_of_row(t.step_k, shape.b);
+    const int scales = shape.scales == Scales::blocks ? ((t.tile_m + t.tile_n / 16) * 4 + 15) & ~15 : 0;
+    const auto stage_bytes = static_cast<std::uint32_t>(a + b + scales) * static_cast<std::uint32_t>(stages);
+    const std::uint32_t bytes = run_on ? stage_bytes + staged : std::max(stage_bytes, staged);
+    const std::uint32_t each = bytes + reserve;
+    if (each > target.shared_per_block || each * static_cast<std::uint32_t>(blocks) > target.shared_per_sm) return false;
+    t.stages = stages, t.blocks_per_sm = blocks, t.continuous = run_on, t.shared_bytes = bytes;
+    return true;
+  };
+  if (!target.async_copy) return fit(f.step_bytes, 1, 1, false) ? std::optional(t) : std::nullopt;
+  // A step of block scales is 128 elements whatever the room.
+  const int shortest_step = shape.scales == Scales::blocks || shape.form == Form::plain ? f.step_bytes : 64;
+  for (int step_bytes = f.step_bytes; step_bytes >= shortest_step; step_bytes /= 2) {
+    for (int blocks = f.blocks_per_sm; blocks >= 1; --blocks) {
+      for (int stages = f.most_stages; stages >= kPipeline; --stages) {
+        if (fit(step_bytes, blocks, stages, may_run_on)) return t;
+      }
     }
   }
   return {};

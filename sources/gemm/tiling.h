@@ -17,6 +17,7 @@ struct Tiling {
   int warps_m, warps_n;
   int blocks_per_sm;
   bool shared;  // blocks of threads may share a tile by its steps of k
+  bool continuous;  // the pipeline runs on from tile to tile
   int threads;
   std::uint32_t shared_bytes;
 
@@ -24,7 +25,7 @@ struct Tiling {
   std::uint64_t sums_bytes() const { return std::uint64_t{4} * static_cast<unsigned>(tile_m) * static_cast<unsigned>(tile_n); }
 };
 
-// None where the target has no room for the form.
+// None where the target has no room for the form and a pipeline.
 std::optional<Tiling> tile(const Shape& shape, const jit::TargetInfo& target);
 
 }  // namespace quern::ops::gemm

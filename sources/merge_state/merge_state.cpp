@@ -141,7 +141,7 @@ void run(const Runtime& runtime, const quern_merge_state_args& args) {
   launch.programmatic = (args.flags & QUERN_CALL_PROGRAMMATIC) != 0;
   launch.stream = args.stream;
   q::MergeStateParams p = problem.params;
-  ops::launch(runtime, *kernel, launch, p, "launching merge_state");
+  ops::launch(runtime, *kernel, launch, "launching merge_state", p);
 }
 
 }  // namespace quern::ops::merge_state

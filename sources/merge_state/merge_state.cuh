@@ -1,7 +1,7 @@
 // Joins two partial results of attention over disjoint keys, weighing each by its share of the joint sum (Dao et al.,
 // "FlashAttention", 2022, section 3.1, the algebra of tiled softmax).
 // SPDX-License-Identifier: Apache-2.0
-#include "common/kernel.cuh"
+#include "common/eight.cuh"
 #include "merge_state/params.cuh"
 
 namespace q {
@@ -9,36 +9,6 @@ namespace q {
 using Element = ELEMENT;  // f16, bf16 or f32
 inline constexpr int kThreads = THREADS;
 inline constexpr int kGroup = 8;  // elements that a thread takes at once
-
-struct Group {
-  f32 x[kGroup];
-};
-template <class T>
-QUERN_DEVICE Group load_group(const T* from) {
-  Group g;
-  const vec16 v = load16(from);
-  QUERN_UNROLL for (int i = 0; i < 4; ++i) {
-    const f32x2 pair = unpack<T>(v.x[i]);
-    g.x[2 * i] = pair.x, g.x[2 * i + 1] = pair.y;
-  }
-  return g;
-}
-template <>
-QUERN_DEVICE Group load_group<f32>(const f32* from) {
-  Group g;
-  const vec16 a = load16(from), b = load16(from + 4);
-  QUERN_UNROLL for (int i = 0; i < 4; ++i) g.x[i] = f32_of(a.x[i]), g.x[4 + i] = f32_of(b.x[i]);
-  return g;
-}
-template <class T>
-QUERN_DEVICE void store_group(T* to, const Group& g) {
-  store16(to, {{pack<T>(g.x[0], g.x[1]), pack<T>(g.x[2], g.x[3]), pack<T>(g.x[4], g.x[5]), pack<T>(g.x[6], g.x[7])}});
-}
-template <>
-QUERN_DEVICE void store_group<f32>(f32* to, const Group& g) {
-  store16(to, {{bits_of(g.x[0]), bits_of(g.x[1]), bits_of(g.x[2]), bits_of(g.x[3])}});
-  store16(to + 4, {{bits_of(g.x[4]), bits_of(g.x[5]), bits_of(g.x[6]), bits_of(g.x[7])}});
-}
 
 QUERN_DEVICE void merge(const MergeStateParams& p) {
   constexpr f32 kLog2E = 1.44269504088896341f, kLn2 = 0.69314718055994531f;
@@ -56,14 +26,14 @@ QUERN_DEVICE void merge(const MergeStateParams& p) {
     const f32 base = max == -infinity() ? 0.0f : max;
     const f32 weight_a = exp2(lse_a - base), weight_b = exp2(lse_b - base), sum = weight_a + weight_b;
     const f32 inverse = sum > 0.0f ? rcp(sum) : 0.0f;
-    const Group a = load_group(static_cast<const Element*>(p.out_a) + row * p.a_stride_row + head * p.a_stride_head + column);
-    const Group b = load_group(static_cast<const Element*>(p.out_b) + row * p.b_stride_row + head * p.b_stride_head + column);
-    Group joined;
+    const Eight a = widen(load_eight(static_cast<const Element*>(p.out_a) + row * p.a_stride_row + head * p.a_stride_head + column));
+    const Eight b = widen(load_eight(static_cast<const Element*>(p.out_b) + row * p.b_stride_row + head * p.b_stride_head + column));
+    Eight joined;
     QUERN_UNROLL for (int c = 0; c < kGroup; ++c) {
       const f32 from_a = weight_a > 0.0f ? a.x[c] * (weight_a * inverse) : 0.0f;
       joined.x[c] = weight_b > 0.0f ? fma(b.x[c], weight_b * inverse, from_a) : from_a;
     }
-    store_group(static_cast<Element*>(p.out) + row * p.out_stride_row + head * p.out_stride_head + column, joined);
+    store_eight(static_cast<Element*>(p.out) + row * p.out_stride_row + head * p.out_stride_head + column, narrow<Element>(joined));
     if (column == 0 && p.lse) p.lse[row * p.lse_stride_row + head * p.lse_stride_head] = sum > 0.0f ? (max + log2(sum)) * kLn2 : -infinity();
   }
 }

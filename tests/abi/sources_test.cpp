@@ -56,6 +56,13 @@ TEST(CommonHeaders, HaveOneBackendUnderItsCommonName) {
   }
   EXPECT_THROW(common_headers(jit::Target()), Error);
 
+  for (const auto& [target, backend] : {std::pair{"sm_90a", "common/hopper_cuda.cuh"}, {"host", "common/hopper_host.cuh"}}) {
+    for (const jit::File& header : common_headers(jit::Target::parse(target))) {
+      if (header.name != "common/hopper_backend.cuh") continue;
+      EXPECT_EQ(header.text, embedded(backend).text);
+    }
+  }
+
   std::string wide;
   for (const jit::File& header : common_headers(jit::Target::parse("host64"))) {
     if (header.name == "common/backend.cuh") wide = header.text;

@@ -106,7 +106,9 @@ TEST_F(Documents, BashCompletes) {
   EXPECT_EQ(complete({"quern", "warm", "--target", "sm_90a,gfx94"}), "sm_90a,gfx942\n");
   EXPECT_EQ(complete({"quern", "warm", "--kv-dtype", "e"}), "e4m3 e5m2\n");
   EXPECT_EQ(complete({"quern", "warm", "--kv-dtype", "=", "i"}), "int8\n");
+  EXPECT_EQ(complete({"quern", "warm", "--weights", "fp8-"}), "fp8-block\n");
   EXPECT_EQ(complete({"quern", "list", "merge"}), "merge_state\n");
+  EXPECT_EQ(complete({"quern", "list", "moe"}), "moe_route moe_combine\n");
   write("a.manifest", "");
   EXPECT_EQ(complete({"quern", "warm", "a.m"}), "a.manifest\n");
 }

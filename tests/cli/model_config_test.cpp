@@ -41,24 +41,14 @@ class ModelConfig : public CommandTest {
 };
 
 TEST_F(ModelConfig, Llama) {
-  expect(model(config("llama-3-8b")), {{"model_type", "llama"},
-                                       {"hidden_size", 4096},
-                                       {"intermediate_size", 14336},
-                                       {"layers", 32},
-                                       {"heads", 32},
-                                       {"kv_heads", 8},
-                                       {"head_dim", 128},
-                                       {"vocab_size", 128256},
-                                       {"max_positions", 8192},
-                                       {"tensor_parallel", 1},
-                                       {"sliding_window", 0},
-                                       {"experts", 0},
-                                       {"logit_cap", 0.0},
-                                       {"dtype", "bf16"},
-                                       {"kv_dtype", "bf16"},
-                                       {"gated_mlp", true},
-                                       {"sinks", false},
-                                       {"mla", false}});
+  expect(model(config("llama-3-8b")), {{"model_type", "llama"}, {"hidden_size", 4096},  {"intermediate_size", 14336},
+                                       {"layers", 32},          {"heads", 32},          {"kv_heads", 8},
+                                       {"head_dim", 128},       {"vocab_size", 128256}, {"max_positions", 8192},
+                                       {"tensor_parallel", 1},  {"sliding_window", 0},  {"experts", 0},
+                                       {"logit_cap", 0.0},      {"dtype", "bf16"},      {"kv_dtype", "bf16"},
+                                       {"gated_mlp", true},     {"activation", "silu"}, {"shared_experts", 0},
+                                       {"sinks", false},        {"bias", false},        {"fp8", false},
+                                       {"block_fp8", false},    {"mla", false}});
   expect(model(config("llama-3.1-70b"), {"--tp", "8"}),
          {{"heads", 64}, {"kv_heads", 8}, {"head_dim", 128}, {"layers", 80}, {"tensor_parallel", 8}});
 }
@@ -89,7 +79,7 @@ TEST_F(ModelConfig, Qwen) {
   json["model_type"] = "qwen2";
   json["sliding_window"] = 32768;
   json["use_sliding_window"] = false;
-  expect(model(json), {{"model_type", "qwen2"}, {"sliding_window", 0}});
+  expect(model(json), {{"model_type", "qwen2"}, {"sliding_window", 0}, {"bias", true}});
   json["use_sliding_window"] = true;
   expect(model(json), {{"sliding_window", 32768}});
   json["model_type"] = "qwen3_moe";
@@ -100,8 +90,12 @@ TEST_F(ModelConfig, Qwen) {
 }
 
 TEST_F(ModelConfig, Gemma2) {
-  expect(model(config("gemma-2-9b")),
-         {{"head_dim", 256}, {"heads", 16}, {"kv_heads", 8}, {"logit_cap", 50.0}, {"sliding_window", 4096}});
+  expect(model(config("gemma-2-9b")), {{"head_dim", 256},
+                                       {"heads", 16},
+                                       {"kv_heads", 8},
+                                       {"logit_cap", 50.0},
+                                       {"sliding_window", 4096},
+                                       {"activation", "gelu_tanh"}});
 }
 
 TEST_F(ModelConfig, GptOss) {
@@ -112,6 +106,7 @@ TEST_F(ModelConfig, GptOss) {
                                         {"experts", 32},
                                         {"experts_per_token", 4},
                                         {"expert_intermediate_size", 2880},
+                                        {"bias", true},
                                         {"sliding_window", 128}});
 }
 
@@ -123,6 +118,8 @@ TEST_F(ModelConfig, Gpt2) {
                                  {"kv_heads", 12},
                                  {"head_dim", 64},
                                  {"max_positions", 1024},
+                                 {"activation", "gelu_tanh"},
+                                 {"bias", true},
                                  {"gated_mlp", false}});
 }
 
@@ -137,12 +134,18 @@ TEST_F(ModelConfig, Deepseek) {
                                                         {"q_lora_rank", 1536},
                                                         {"experts", 256},
                                                         {"experts_per_token", 8},
-                                                        {"expert_intermediate_size", 2048}});
+                                                        {"expert_intermediate_size", 2048},
+                                                        {"shared_experts", 1},
+                                                        {"fp8", false},
+                                                        {"bias", false}});
   Json json = config("deepseek-v3");
   json["model_type"] = "deepseek_v2";
   json["q_lora_rank"] = nullptr;
   json.erase("quantization_config");
-  expect(model(json), {{"mla", true}, {"q_lora_rank", 0}, {"block_fp8", false}});
+  json["n_shared_experts"] = 0;
+  expect(model(json), {{"mla", true}, {"q_lora_rank", 0}, {"block_fp8", false}, {"shared_experts", 0}});
+  json.erase("n_shared_experts");
+  expect(model(json), {{"shared_experts", 0}});
 }
 
 TEST_F(ModelConfig, TheArchitectureServesWhereTheTypeIsMissing) {
@@ -166,14 +169,96 @@ TEST_F(ModelConfig, TypesFromFileAndCommandLine) {
   expect(model(json, {"--dtype", "bf16"}), {{"dtype", "bf16"}});
 }
 
-TEST_F(ModelConfig, WeightsWithoutKernelsAreSaid) {
+TEST_F(ModelConfig, Activations) {
+  const std::pair<const char*, const char*> names[] = {
+      {"silu", "silu"},          {"swish", "silu"},          {"gelu", "gelu"},
+      {"gelu_new", "gelu_tanh"}, {"gelu_fast", "gelu_tanh"}, {"gelu_pytorch_tanh", "gelu_tanh"},
+      {"relu", "relu"},
+  };
   Json json = config("llama-3-8b");
-  json["quantization_config"] = {{"quant_method", "awq"}};
-  const Json result =
-      quern_json({"warm", "--config", write("config.json", json.dump()), "--target", "sm_90a", "--list-only"});
-  ASSERT_EQ(result["notes"].size(), 1U);
-  EXPECT_TRUE(has(result["notes"][0].get<std::string>(), "awq"));
-  EXPECT_EQ(result["model"]["block_fp8"], false);
+  for (const auto& [given, read] : names) {
+    json["hidden_act"] = given;
+    expect(model(json), {{"activation", read}});
+  }
+  json["hidden_activation"] = "gelu";
+  expect(model(json), {{"activation", "gelu"}});
+  json.erase("hidden_activation");
+  json.erase("hidden_act");
+  expect(model(json), {{"activation", "silu"}});
+  json = config("gpt2");
+  json.erase("activation_function");
+  expect(model(json), {{"activation", "gelu_tanh"}});
+}
+
+TEST_F(ModelConfig, Biases) {
+  for (const char* field : {"attention_bias", "mlp_bias"}) {
+    Json json = config("llama-3-8b");
+    json[field] = true;
+    expect(model(json), {{"bias", true}});
+    json[field] = false;
+    expect(model(json), {{"bias", false}});
+    json[field] = "yes";
+    refused(json, {field, "\"yes\" given", "true or false"});
+  }
+}
+
+TEST_F(ModelConfig, WeightsIn8BitFloatingPoint) {
+  const auto group = [](const char* strategy) {
+    return Json{{"weights", {{"num_bits", 8}, {"type", "float"}, {"strategy", strategy}}}};
+  };
+  const Json scaled_per_channel[] = {
+      {{"quant_method", "fp8"}},
+      {{"quant_method", "fp8"}, {"fmt", "e4m3"}, {"weight_block_size", nullptr}},
+      {{"quant_method", "fbgemm_fp8"}},
+      {{"quant_method", "modelopt"}, {"quant_algo", "FP8"}},
+      {{"quant_method", "compressed-tensors"}, {"config_groups", {{"group_0", group("channel")}}}},
+      {{"quant_method", "compressed-tensors"}, {"config_groups", {{"a", group("tensor")}, {"b", group("channel")}}}},
+  };
+  Json json = config("llama-3-8b");
+  for (const Json& quantisation : scaled_per_channel) {
+    json["quantization_config"] = quantisation;
+    expect(model(json), {{"fp8", true}, {"block_fp8", false}});
+  }
+  json["quantization_config"] = {{"quant_method", "fp8"}, {"weight_block_size", {128, 128}}};
+  expect(model(json), {{"fp8", false}, {"block_fp8", true}});
+}
+
+TEST_F(ModelConfig, WeightsByCommandLine) {
+  const Json dense = config("llama-3-8b"), blocks = config("deepseek-v3");
+  expect(model(dense, {"--weights", "fp8"}), {{"fp8", true}, {"block_fp8", false}});
+  expect(model(dense, {"--weights", "fp8-block"}), {{"fp8", false}, {"block_fp8", true}});
+  expect(model(blocks, {"--weights", "bf16"}), {{"fp8", false}, {"block_fp8", false}});
+  expect(model(blocks, {"--weights", "fp8"}), {{"fp8", true}, {"block_fp8", false}});
+}
+
+TEST_F(ModelConfig, WhatNoKernelIsMadeForIsSaid) {
+  const auto noted = [&](const Json& json, const std::string& part, std::vector<std::string> arguments = {}) {
+    arguments.insert(arguments.begin(),
+                     {"warm", "--config", write("config.json", json.dump()), "--target", "sm_90a", "--list-only"});
+    const Json result = quern_json(std::move(arguments));
+    EXPECT_EQ(result["notes"].size(), part.empty() ? 0U : 1U) << json["quantization_config"];
+    for (const Json& note : result["notes"]) EXPECT_TRUE(has(note.get<std::string>(), part));
+    expect(result["model"], {{"fp8", false}, {"block_fp8", false}});
+  };
+  const Json others[] = {
+      {{"quant_method", "awq"}},
+      {{"quant_method", "fp8"}, {"fmt", "e5m2"}},
+      {{"quant_method", "fp8"}, {"weight_block_size", {64, 128}}},
+      {{"quant_method", "modelopt"}, {"quant_algo", "NVFP4"}},
+      {{"quant_method", "compressed-tensors"}},
+      {{"quant_method", "compressed-tensors"}, {"config_groups", {{"a", {{"weights", {{"num_bits", 4}}}}}}}},
+      {{"quant_method", 8}},
+  };
+  for (const Json& quantisation : others) {
+    Json json = config("llama-3-8b");
+    json["quantization_config"] = quantisation;
+    noted(json, quantisation["quant_method"].dump());
+    noted(json, "", {"--weights", "bf16"});
+  }
+  Json json = config("llama-3-8b");
+  json["hidden_act"] = "relu2";
+  noted(json, "'relu2'");
+  expect(model(json), {{"activation", "none"}});
 }
 
 TEST_F(ModelConfig, TensorParallel) {

@@ -85,6 +85,7 @@ TEST_F(Usage, Dtype) {
 TEST_F(Usage, KvDtype) {
   refused({"warm", "--config", "c.json", "--kv-dtype", "fp4"},
           {"--kv-dtype", "'fp4' given", "bf16, f16, e4m3, e5m2, int8"});
+  refused({"warm", "--config", "c.json", "--weights", "int4"}, {"--weights", "'int4' given", "bf16, fp8, fp8-block"});
 }
 TEST_F(Usage, PageSize) {
   refused({"warm", "--config", "c.json", "--page-size", "0"}, {"--page-size", "'0' given", "from 1"});
@@ -101,6 +102,7 @@ TEST_F(Usage, ModelOptionsNeedAConfig) {
   refused({"warm", "m", "--tp", "2"}, {"--tp", "--config"});
   refused({"warm", "m", "--dtype", "f16"}, {"--dtype", "--config"});
   refused({"warm", "m", "--kv-dtype", "f16"}, {"--kv-dtype", "--config"});
+  refused({"warm", "m", "--weights", "fp8"}, {"--weights", "--config"});
   refused({"warm", "m", "--page-size", "16"}, {"--page-size", "--config"});
 }
 

@@ -327,7 +327,9 @@ TEST(HostDevice, SaysWhatItIs) {
   EXPECT_FALSE(driver->capturing(nullptr));
   EXPECT_EQ(driver->stream_device_mismatch(nullptr), 0);
   jit::TensorMap map;
-  EXPECT_EQ(error_of([&] { driver->encode_tensor_map({}, map); }).status(), QUERN_UNSUPPORTED);
+  EXPECT_EQ(error_of([&] { driver->encode_tensor_map({}, map); }).status(), QUERN_INVALID);
+  const auto wide = jit::open_host({.warp_size = 64});
+  EXPECT_EQ(error_of([&] { wide->encode_tensor_map({}, map); }).status(), QUERN_UNSUPPORTED);
 }
 
 }  // namespace

@@ -127,6 +127,7 @@ QUERN_DEVICE void maths(const Params& p, const Out& out) {
   out(kMaths + 7, bits_of(infinity()));
   out(kMaths + 8, bits_of(nan()));
   out(kMaths + 9, bits_of(f32_of(0x12345678u + static_cast<u32>(thread_index()))));
+  out(kMaths + 10, bits_of(fabs(thread_index() % 2 == 0 ? x : -x)));
 }
 
 QUERN_DEVICE void write(u32* to, const Accumulator& c) {

@@ -140,6 +140,7 @@ class Block {
     exact(kMaths + 7, "infinity", [](int) { return 0x7f800000u; });
     for (int t = 0; t < kThreads; ++t) EXPECT_TRUE(std::isnan(value(kMaths + 8, t))) << "nan: thread " << t;
     exact(kMaths + 9, "bits_of, f32_of", [](int t) { return 0x12345678u + static_cast<unsigned>(t); });
+    exact(kMaths + 10, "fabs", [&](int t) { return std::bit_cast<std::uint32_t>(std::fabs(p.x * static_cast<float>(t + 1))); });
   }
 
   void tiles(int warp, int type) const {

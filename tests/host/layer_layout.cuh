@@ -35,8 +35,8 @@ enum Row : int {
   kCopy16,    // kCopyRounds words, input or 0 where `take` was false
   kCopyRounds = 4,
   kCopy4 = kCopy16 + kCopyRounds,
-  kMaths = kCopy4 + 1,  // exp2 log2 rcp rsqrt fmin fmax fma(x, y, z) infinity nan bits
-  kMathsCount = 10,
+  kMaths = kCopy4 + 1,  // exp2 log2 rcp rsqrt fmin fmax fma(x, y, z) infinity nan bits fabs
+  kMathsCount = 11,
   kRows = kMaths + kMathsCount
 };
 

@@ -6,22 +6,38 @@ namespace q {
 
 QUERN_DEVICE f32 apply(int which, f32 x, f32 y, f32 z) {
   switch (which) {
-    case 0: return abs(x);
-    case 1: return exp(x);
-    case 2: return log(x);
-    case 3: return sqrt(x);
-    case 4: return rsqrt(x);
-    case 5: return tanh(x);
-    case 6: return erf(x);
-    case 7: return sigmoid(x);
-    case 8: return relu(x);
-    case 9: return silu(x);
-    case 10: return gelu(x);
-    case 11: return gelu_tanh(x);
-    case 12: return min(x, y);
-    case 13: return max(x, y);
-    case 14: return pow(x, y);
-    default: return clamp(x, y, z);
+    case 0:
+      return abs(x);
+    case 1:
+      return exp(x);
+    case 2:
+      return log(x);
+    case 3:
+      return sqrt(x);
+    case 4:
+      return rsqrt(x);
+    case 5:
+      return tanh(x);
+    case 6:
+      return erf(x);
+    case 7:
+      return sigmoid(x);
+    case 8:
+      return relu(x);
+    case 9:
+      return silu(x);
+    case 10:
+      return gelu(x);
+    case 11:
+      return gelu_tanh(x);
+    case 12:
+      return min(x, y);
+    case 13:
+      return max(x, y);
+    case 14:
+      return pow(x, y);
+    default:
+      return clamp(x, y, z);
   }
 }
 

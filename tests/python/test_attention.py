@@ -180,10 +180,3 @@ def test_merge_state(context, rng, dtype):
     assert in_place[0] is out_a
     np.testing.assert_array_equal(out_a, out)
     np.testing.assert_array_equal(in_place[1], lse)
-
-
-def test_ops_of_the_header_are_methods():
-    for op in ("attention", "merge_state"):
-        assert callable(getattr(quern.Context, op))
-        assert f"quern_{op}_args" in getattr(quern.Context, f"{op}_prepare").__doc__
-        assert f"quern_{op}_args" in getattr(quern.Context, f"{op}_workspace").__doc__

@@ -175,3 +175,83 @@ def test_bad_tensors(gpu, rng):
             gpu.attention(**{"q": q, "k": k, "v": v, **arguments, name: value})
     torch.cuda.synchronize()
     assert (arguments["out"] == 9).all()
+
+
+def wide(array):
+    return array.double().cpu().numpy()
+
+
+def spread(scale, shape):
+    """Scales of 1x128 or 128x128 as one a number."""
+    rows = 1 if scale.shape[-2] == shape[-2] else 128
+    return wide(scale).repeat(rows, -2)[..., : shape[-2], :].repeat(128, -1)[..., : shape[-1]]
+
+
+def normal(*shape, dtype="float32"):
+    return torch.randn(*shape, device="cuda").to(getattr(torch, dtype))
+
+
+def test_gemm_and_its_epilogue(gpu):
+    torch.manual_seed(1)
+    a, b, bias = normal(33, 256, dtype="bfloat16"), normal(512, 256, dtype="bfloat16"), normal(512)
+    sums = wide(a) @ wide(b).T
+    out = gpu.gemm(a, b)
+    assert out.dtype == torch.bfloat16
+    np.testing.assert_allclose(wide(out), sums, rtol=2.0**-7, atol=2.0**-4)
+    relu = gpu.gemm(a, b, bias=bias, activation="relu", out_dtype=torch.float32)
+    np.testing.assert_allclose(wide(relu), np.maximum(sums + wide(bias), 0), rtol=1e-4, atol=1e-3)
+    scaled = gpu.gemm(a, b, expression="acc * scalar0 + col0", operands=[bias], scalars=[0.5], out_dtype="f32")
+    np.testing.assert_allclose(wide(scaled), sums * 0.5 + wide(bias), rtol=1e-4, atol=1e-3)
+    assert torch.equal(gpu.gemm(a, b.t().contiguous().t()), out)
+
+
+def test_8_bit_floats_are_taken_and_made(gpu):
+    torch.manual_seed(2)
+    x, weight = normal(65, 384, dtype="bfloat16"), normal(256, 384, dtype="bfloat16")
+    a, a_scale = gpu.quantize(x)
+    b, b_scale = gpu.quantize(weight, scale_kind="block")
+    assert a.dtype == b.dtype == torch.float8_e4m3fn
+    assert a_scale.shape == (65, 3) and a_scale.stride() == (1, 68)
+    expected = (wide(a) * spread(a_scale, a.shape)) @ (wide(b) * spread(b_scale, b.shape)).T
+    out = gpu.fp8_gemm(a, b, a_scale, b_scale, out_dtype=torch.float32)
+    np.testing.assert_allclose(wide(out), expected, rtol=1e-4, atol=1e-3 * np.abs(expected).max())
+    one = torch.ones(1, device="cuda")
+    by_bytes = gpu.fp8_gemm(
+        a.view(torch.uint8), b.view(torch.uint8), one, one, a_type="e4m3", b_type="e4m3", out_dtype="f32"
+    )
+    assert torch.equal(by_bytes, gpu.fp8_gemm(a, b, one, one, out_dtype="f32"))
+    back = gpu.dequantize(a, a_scale, out_dtype=torch.bfloat16)
+    np.testing.assert_allclose(wide(back), wide(x), rtol=2.0**-3, atol=2.0**-4)
+    small, small_scale = gpu.fp8_gemm(a, b, a_scale, b_scale, out_dtype=torch.float8_e4m3fn, out_scale=True)
+    assert small.dtype == torch.float8_e4m3fn
+    np.testing.assert_allclose(
+        wide(small) * spread(small_scale, small.shape), expected, rtol=2.0**-3, atol=2.0**-6 * np.abs(expected).max()
+    )
+
+
+def test_a_graph_serves_experts_that_change(gpu):
+    torch.manual_seed(3)
+    x, weight = normal(48, 256, dtype="bfloat16"), normal(8 * 256, 256, dtype="bfloat16")
+    logits = normal(48, 8)
+    b, b_scale = gpu.quantize(weight, scale_kind="block")
+    b, b_scale = b.view(8, 256, 256), b_scale.view(8, 2, 2)
+
+    def mixture():
+        routing = gpu.moe_route(logits, 2, renormalize=True)
+        a, a_scale = gpu.quantize(x)
+        rows = gpu.grouped_fp8_gemm(a, b, a_scale, b_scale, offsets=routing.offsets, indices=routing.indices)
+        return gpu.moe_combine(rows, routing.positions, routing.weights)
+
+    mixture()
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        out = mixture()
+    for seed in range(3):
+        torch.manual_seed(seed)
+        logits.copy_(normal(48, 8) * 3)
+        expected = mixture()
+        out.fill_(float("nan"))
+        graph.replay()
+        torch.cuda.synchronize()
+        assert torch.equal(out, expected)

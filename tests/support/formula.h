@@ -13,10 +13,11 @@
 
 namespace quern::ops::expression {
 
-// A random formula with needless brackets and spaces. The seed is printed by whoever fails.
+// A random formula with needless brackets and spaces, its numbers any of f32 up to `largest`. The seed is printed by
+// whoever fails.
 class FormulaWriter {
  public:
-  explicit FormulaWriter(std::uint32_t seed) : random_(seed) {}
+  explicit FormulaWriter(std::uint32_t seed, float largest = 3e38F) : random_(seed), largest_(largest) {}
 
   std::string number(int depth) {
     if (depth == 0 || one_in(5)) return space(leaf());
@@ -54,7 +55,7 @@ class FormulaWriter {
         const float value = std::bit_cast<float>(below(0x7f800000));
         char text[32];
         std::snprintf(text, sizeof(text), "%.*g", static_cast<int>(9 + below(4)), static_cast<double>(value));
-        return std::strtof(text, nullptr) > 3e38F || value < 1e-38F ? "1" : text;
+        return std::strtof(text, nullptr) > largest_ || value < 1e-38F ? "1" : text;
       }
       case 1:
         return std::to_string(below(100));
@@ -75,6 +76,7 @@ class FormulaWriter {
   std::string maybe(const std::string& text) { return one_in(2) ? enclosed(text) : text; }
 
   std::mt19937 random_;
+  float largest_;
 };
 
 }  // namespace quern::ops::expression

@@ -6,7 +6,7 @@ _quern() {
   local commands="warm list inspect verify trim export import stats doctor"
   local global="--cache --bundle --search-dir --shared-cache --json --quiet --verbose --no-color --help"
   local targets="sm_80 sm_86 sm_89 sm_90a sm_100a sm_120a gfx908 gfx90a gfx942 gfx950 gfx1030 gfx1100 host host64"
-  local ops="attention merge_state kernel"
+  local ops="attention merge_state fp8_gemm grouped_fp8_gemm gemm quantize dequantize moe_route moe_combine kernel"
   COMPREPLY=()
 
   # "--option=value" comes as three words.
@@ -34,6 +34,10 @@ _quern() {
       ;;
     --dtype)
       COMPREPLY=($(compgen -W "bf16 f16" -- "$current"))
+      return
+      ;;
+    --weights)
+      COMPREPLY=($(compgen -W "bf16 fp8 fp8-block" -- "$current"))
       return
       ;;
     --kv-dtype)
@@ -78,7 +82,7 @@ _quern() {
   if [[ $current == -* ]]; then
     local own=""
     case $command in
-      warm) own="--config --target --tp --dtype --kv-dtype --page-size --jobs --list-only --dry-run" ;;
+      warm) own="--config --target --tp --dtype --kv-dtype --weights --page-size --jobs --list-only --dry-run" ;;
       inspect) own="--extract" ;;
       trim) own="--limit --rebuild --all" ;;
     esac

@@ -3,7 +3,7 @@
 
 set -l commands warm list inspect verify trim export import stats doctor
 set -l targets sm_80 sm_86 sm_89 sm_90a sm_100a sm_120a gfx908 gfx90a gfx942 gfx950 gfx1030 gfx1100 host host64
-set -l ops attention merge_state kernel
+set -l ops attention merge_state fp8_gemm grouped_fp8_gemm gemm quantize dequantize moe_route moe_combine kernel
 set -l first "not __fish_seen_subcommand_from $commands"
 
 complete -c quern -f
@@ -35,6 +35,7 @@ complete -c quern -n $warm -l target -x -a "(__fish_complete_list , 'string spli
 complete -c quern -n $warm -l tp -x -a '1 2 4 8 16' -d 'Ranks that the heads are divided over'
 complete -c quern -n $warm -l dtype -x -a 'bf16 f16' -d 'Of activations'
 complete -c quern -n $warm -l kv-dtype -x -a 'bf16 f16 e4m3 e5m2 int8' -d 'Of the KV cache'
+complete -c quern -n $warm -l weights -x -a 'bf16 fp8 fp8-block' -d 'How weights are stored'
 complete -c quern -n $warm -l page-size -x -a '16 32 64 128' -d 'Tokens a page of the KV cache'
 complete -c quern -n $warm -s j -l jobs -x -a '1 2 4 8 16' -d 'Compilations at once'
 complete -c quern -n $warm -l list-only -d 'Compile nothing'

@@ -28,6 +28,8 @@ from .errors import (
     StickyError,
     UnsupportedError,
 )
+from .experts import Routing
+from .expression import Expression
 from .kernel import Kernel, address
 from .library import version
 from .tensor import Shape, Tensor
@@ -40,6 +42,7 @@ __all__ = [
     "DamagedError",
     "DriverError",
     "Error",
+    "Expression",
     "ForkedError",
     "InternalError",
     "InvalidError",
@@ -50,6 +53,7 @@ __all__ = [
     "NotFoundError",
     "PartialError",
     "PendingError",
+    "Routing",
     "Shape",
     "StickyError",
     "Tensor",

@@ -6,12 +6,12 @@ import contextlib
 import ctypes
 import sys
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
-from . import _abi
+from . import _abi, dtypes
 from .errors import InvalidError
-from .tensor import Tensor
+from .tensor import Shape, Tensor
 
 WORKSPACE_ALIGNMENT = 256
 
@@ -46,22 +46,49 @@ def stream_handle(stream: Any, arrays: Iterable[Any], device: tuple[int, int]) -
     raise InvalidError(f"stream: {stream!r} given; allowed are None, a stream object and its handle as an integer")
 
 
-def empty(shape: tuple[int, ...], like: Any, argument: str, dtype: str | None = None) -> Any:
-    """An uninitialised array of `like`'s framework, device and element type (or `dtype`, a name that NumPy and PyTorch
-    share)."""
+def shape_of(array: Any, argument: str, dimensions: int | None = None) -> tuple[int, ...]:
+    """The extents of an array with memory; `dimensions`: how many there must be."""
+    if isinstance(array, Shape) or not hasattr(unwrap(array), "shape"):
+        raise InvalidError(f"{argument}: {type(array).__name__} given; allowed is an array with a shape and memory")
+    shape = tuple(unwrap(array).shape)
+    if not shape or (dimensions is not None and len(shape) != dimensions):
+        raise InvalidError(f"{argument}: shape {shape} given; allowed are {dimensions or 'one or more'} dimensions")
+    return shape
+
+
+def element(array: Any, argument: str) -> str:
+    """The short name of an array's element type: "bf16"."""
+    if isinstance(array, (Tensor, Shape)) and array.dtype is not None:
+        return dtypes.name_of(array.dtype)
+    return dtypes.name_of(dtypes.parse(unwrap(array).dtype, argument))
+
+
+def empty(shape: Sequence[int], like: Any, argument: str, dtype: object | None = None) -> Any:
+    """An uninitialised array of `like`'s framework and device, its elements of `dtype` or as `like`'s. Types that NumPy
+    lacks are ml_dtypes' where that has been imported, else a quern.Tensor over their bits."""
     array = unwrap(like)
+    name = element(like, argument) if dtype is None else dtypes.name_of(dtypes.parse(dtype, f"{argument}'s dtype"))
     if is_torch(array):
         torch = sys.modules["torch"]
-        made = torch.empty(shape, dtype=getattr(torch, dtype) if dtype else array.dtype, device=array.device)
-    elif "numpy" in sys.modules and isinstance(array, sys.modules["numpy"].ndarray):
-        made = sys.modules["numpy"].empty(shape, dtype or array.dtype)
-    else:
+        if hasattr(torch, dtypes.LONG[name]):
+            return torch.empty(tuple(shape), dtype=getattr(torch, dtypes.LONG[name]), device=array.device)
+        raise InvalidError(f"{argument}: must be given, this PyTorch has no {dtypes.LONG[name]}")
+    numpy = sys.modules.get("numpy")
+    if numpy is None or not isinstance(array, numpy.ndarray):
         raise InvalidError(f"{argument}: must be given, quern allocates outputs for NumPy and PyTorch arrays only")
-    if isinstance(like, Tensor) and like.dtype is not None and dtype is None:
-        wrapped = Tensor(made)
-        wrapped.dtype = like.dtype
-        return wrapped
-    return made
+    if hasattr(numpy, dtypes.LONG[name]):
+        return numpy.empty(shape, dtypes.LONG[name])
+    if "ml_dtypes" in sys.modules and not isinstance(like, Tensor):
+        return numpy.empty(shape, getattr(sys.modules["ml_dtypes"], dtypes.LONG[name]))
+    return Tensor(numpy.empty(shape, f"uint{dtypes.CODES[name][1]}"), name)
+
+
+def empty_scales(rows: Sequence[int], groups: int, like: Any, argument: str) -> Any:
+    """[*rows, groups] f32 whose rows are contiguous, a multiple of four of them: the layout that a product reads
+    fastest."""
+    *leading, last = rows
+    wide = empty((*leading, groups, -(-last // 4) * 4), like, argument, "f32")
+    return wide[..., :last].swapaxes(-1, -2)
 
 
 class Workspaces(threading.local):

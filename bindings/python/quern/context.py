@@ -12,10 +12,14 @@ from typing import Any
 from . import _abi, structs
 from .admin import Administration
 from .arrays import Workspaces
+from .attention import Attention
 from .errors import InvalidError
+from .experts import Experts
+from .expression import Expression
 from .kernel import Kernel, describe
 from .library import call, library
-from .ops import Ops
+from .products import Products
+from .quantization import Quantization
 from .wheels import nvidia_wheel_dirs
 
 _DEVICES = {"host": _abi.kDLCPU, "host64": _abi.kDLCPU, "cuda": _abi.kDLCUDA, "rocm": _abi.kDLROCM, "hip": _abi.kDLROCM}
@@ -26,7 +30,7 @@ _POLICIES = {
 }
 
 
-class Context(Ops, Administration):
+class Context(Attention, Products, Quantization, Experts, Administration):
     """One device, its kernels and its cache. Safe to use from several threads. Close it, or use it in a `with`.
 
     device          "cuda", "cuda:1", "rocm:0"; "host" or "host64" (kernels run on the CPU with warps of 32 or 64: for
@@ -137,6 +141,17 @@ class Context(Ops, Administration):
         stats = structs.new(_abi.quern_stats)
         call("quern_get_stats", self._open(), ctypes.byref(stats))
         return structs.record(stats)
+
+    def expression(self, text: str) -> Expression:
+        """A formula that a kernel applies to each of its results, checked: "silu(acc + col0) * row1". The same formula
+        is the same kernel. It can be given to any number of calls as `expression`, with its operands and scalars.
+
+        leaves      acc: the op's result, or gate and up; numbers; rowN, colN, tensorN: operand N, a vector over rows,
+                    one over columns, a tensor of the result's shape; scalarN: run-time scalar N
+        operators   + - * / and unary -; < <= > >= == !=; && || !
+        functions   abs exp log sqrt rsqrt tanh erf sigmoid relu silu gelu gelu_tanh (x); min max pow (x, y); clamp (x,
+                    low, high); select (truth value, x, y)"""
+        return Expression(self, text)
 
     def kernel(
         self,

@@ -34,6 +34,8 @@ ALIASES: dict[str, str] = {
     **{f"int{bits}": f"i{bits}" for bits in (8, 16, 32, 64)},
     **{f"uint{bits}": f"u{bits}" for bits in (8, 16, 32, 64)},
 }
+# What NumPy, ml_dtypes and PyTorch call them first.
+LONG: dict[str, str] = {"bool": "bool", **{short: long for long, short in reversed(ALIASES.items())}}
 NAMES: dict[tuple[int, int], str] = {code: name for name, code in CODES.items()}
 
 

@@ -8,7 +8,7 @@ import functools
 import os
 from collections import namedtuple
 from collections.abc import Iterable, Mapping
-from enum import IntFlag
+from enum import IntEnum, IntFlag
 from typing import Any, TypeVar
 
 from . import _abi, dtypes
@@ -42,8 +42,10 @@ def field_kinds(kind: type[ctypes.Structure]) -> dict[str, Any]:
 
 def fill(struct: Struct, values: Mapping[str, Any], flags: Mapping[str, int], what: str) -> Struct:
     """Sets fields by name and flags by their names here (True or False). None leaves a field at its default. A flag of
-    a field's own name says that the field is set. Strings are encoded, sequences of strings get their count."""
+    a field's own name says that the field is set. Strings are encoded, sequences of strings and of numbers get their
+    count, an enumerator may be given by its name."""
     kinds = field_kinds(type(struct))
+    enums = _abi.FIELD_ENUMS.get(type(struct), {})
     for name, value in values.items():
         if name not in kinds and name not in flags:
             known = ", ".join(sorted(kinds.keys() | flags.keys()))
@@ -65,6 +67,11 @@ def fill(struct: Struct, values: Mapping[str, Any], flags: Mapping[str, int], wh
             elif kind is ctypes.POINTER(ctypes.c_char_p):
                 value = strings(value, name)
                 setattr(struct, f"{name[:-1]}_count", len(value))
+            elif kind is ctypes.POINTER(ctypes.c_float):
+                value = (ctypes.c_float * len(value))(*value)
+                setattr(struct, f"{name[:-1]}_count", len(value))
+            elif name in enums and isinstance(value, str):
+                value = enumerator(enums[name], value, name)
             elif issubclass(kind, (ctypes.c_float, ctypes.c_double)):
                 value = float(value)
             elif issubclass(kind, ctypes._SimpleCData) and kind is not ctypes.c_void_p:
@@ -73,6 +80,20 @@ def fill(struct: Struct, values: Mapping[str, Any], flags: Mapping[str, int], wh
         except (TypeError, OverflowError) as error:
             raise InvalidError(f"{name}: {value!r} given: {error}") from None
     return struct
+
+
+@functools.cache
+def _enumerators(enum: type[IntEnum]) -> dict[str, int]:
+    """Their names without what all of them begin with, in lower case: QUERN_SCALE_TOKEN is "token"."""
+    prefix = os.path.commonprefix([member.name for member in enum]).rpartition("_")[0] + "_"
+    return {member.name.removeprefix(prefix).lower(): int(member) for member in enum}
+
+
+def enumerator(enum: type[IntEnum], given: str, name: str) -> int:
+    known = _enumerators(enum)
+    if given not in known:
+        raise InvalidError(f"{name}: {given!r} given; allowed are {', '.join(known)}")
+    return known[given]
 
 
 def in_range(kind: Any, value: Any, name: str) -> int:

@@ -129,6 +129,10 @@ def borrow(array: Any, argument: str, device: tuple[int, int], stream: int = 0) 
     numpy = sys.modules.get("numpy")
     if numpy is not None and isinstance(array, numpy.ndarray):
         return _from_numpy(array, argument)
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(array, torch.Tensor) and str(array.dtype).startswith("torch.float8"):
+        # Its 8-bit floats are exported by recent versions only; their bytes always.
+        return borrow(Tensor(array.view(torch.uint8), array.dtype), argument, device, stream)
     if hasattr(array, "__dlpack__"):
         return _from_dlpack(array, argument, device, stream)
     raise InvalidError(

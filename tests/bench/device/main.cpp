@@ -16,7 +16,7 @@ namespace {
 
 constexpr const char* kUsage =
     "usage: quern_device_bench [--only SECTION[,SECTION]] [--seed N] [--json FILE]\n"
-    "  sections: cold, hot, decode, prefill\n";
+    "  sections: cold, hot, decode, prefill, moe, quantize\n";
 
 struct Options {
   std::string only, json;
@@ -66,10 +66,12 @@ void bench(const Options& options) {
                                        gpu.device().driver_version / 10 % 100, quern_version(), options.seed);
                            if (options.wants("cold")) result["cold"] = bench_cold(own_path, folder.path() + "/cold");
                            if (options.wants("hot")) result["hot"] = bench_hot(gpu, own_path, cache);
-                           if (options.wants("decode") || options.wants("prefill")) {
+                           if (options.wants("moe")) result["moe"] = bench_moe(gpu, options.seed);
+                           if (options.wants("decode") || options.wants("prefill") || options.wants("quantize")) {
                              const Pools pools(gpu, kKvPool, kQueryPool, options.seed);
                              if (options.wants("decode")) result["decode"] = bench_decode(gpu, pools, options.seed);
                              if (options.wants("prefill")) result["prefill"] = bench_prefill(gpu, pools, options.seed);
+                             if (options.wants("quantize")) result["quantize"] = bench_quantize(gpu, pools);
                            }
                          }) /
                          1000;

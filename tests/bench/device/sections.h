@@ -25,6 +25,8 @@ Json bench_cold(const std::string& own_path, const std::string& cache);
 Json bench_hot(Gpu& gpu, const std::string& own_path, const std::string& cache);
 Json bench_decode(Gpu& gpu, const Pools& pools, std::uint32_t seed);
 Json bench_prefill(Gpu& gpu, const Pools& pools, std::uint32_t seed);
+Json bench_quantize(Gpu& gpu, const Pools& pools);
+Json bench_moe(Gpu& gpu, std::uint32_t seed);
 
 // What the largest of those shapes need.
 inline constexpr std::size_t kKvPool = std::size_t{1} << 30;

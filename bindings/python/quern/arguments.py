@@ -1,0 +1,134 @@
+# One op's arguments, from Python to its args struct: tensors borrowed, flags and enumerators by name, and what belongs
+# to a struct that the args struct points to (an epilogue) beside the rest.
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import ctypes
+import functools
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from . import _abi, structs
+from .arrays import stream_handle
+from .errors import InvalidError
+from .tensor import Borrowed, borrow
+
+_TENSOR = ctypes.POINTER(_abi.DLTensor)
+_TENSORS = ctypes.POINTER(_TENSOR)
+_EXPRESSION = ctypes.POINTER(_abi.quern_expression)
+_POINTERS = (_TENSOR, _TENSORS, _EXPRESSION)
+_LAUNCH_FIELDS = ("stream", "workspace", "workspace_size")
+
+# The tensors that each op writes, by their names in the structs: read-only memory is refused for them here, since a
+# DLTensor cannot say so to the library.
+OUTPUTS: dict[str, frozenset[str]] = {
+    "attention": frozenset({"out", "lse"}),
+    "merge_state": frozenset({"out", "lse"}),
+    "fp8_gemm": frozenset({"out", "out_scale"}),
+    "grouped_fp8_gemm": frozenset({"out", "out_scale", "status"}),
+    "gemm": frozenset({"out", "out_scale"}),
+    "quantize": frozenset({"out", "scale", "residual_out", "dense"}),
+    "dequantize": frozenset({"out"}),
+    "moe_route": frozenset({"weights", "ids", "offsets", "indices", "positions", "counts"}),
+    "moe_combine": frozenset({"out"}),
+}
+
+
+def _is_written(op: str, name: str, args: Any) -> bool:
+    if op == "quantize" and name == "scale":
+        return args.scale_kind != _abi.QUERN_SCALE_STATIC
+    return name in OUTPUTS[op]
+
+
+@functools.cache
+def _pointed_to(kind: type[ctypes.Structure]) -> dict[str, type[ctypes.Structure]]:
+    """The fields that point to a struct of quern's own that the caller fills, as its size says."""
+    pointed = {name: getattr(of, "_type_", None) for name, of in structs.field_kinds(kind).items()}
+    return {
+        name: of
+        for name, of in pointed.items()
+        if isinstance(of, type) and issubclass(of, ctypes.Structure) and hasattr(of, "size")
+    }
+
+
+def _counts(kind: type[ctypes.Structure]) -> list[str]:
+    """The fields that say how long another is, which the sequence itself says here."""
+    return [name for name in structs.field_kinds(kind) if name.endswith("_count")]
+
+
+class _Part:
+    """A struct that arguments go into."""
+
+    def __init__(self, kind: type[ctypes.Structure], skip: Iterable[str], *flags: Any) -> None:
+        self.struct: Any = structs.new(kind)
+        self.fields = {name: of for name, of in structs.field_kinds(kind).items() if name not in skip}
+        self.flags = structs.flag_bits(*flags)
+        self.values: dict[str, Any] = {}
+
+    def takes(self, name: str) -> bool:
+        return name in self.fields or name in self.flags
+
+    def arrays(self) -> Iterable[Any]:
+        for name, value in self.values.items():
+            kind = self.fields.get(name)
+            if kind is _TENSORS and not isinstance(value, (list, tuple)):
+                raise InvalidError(f"{name}: {type(value).__name__} given; allowed is a list of arrays")
+            if kind in (_TENSOR, _TENSORS):
+                yield from value if kind is _TENSORS else (value,)
+
+    def is_used(self) -> bool:
+        """Whether anything but flags that are off has been given."""
+        return any(value is not False or name in self.fields for name, value in self.values.items())
+
+
+class Arguments:
+    """One op's args struct, filled, with what keeps its tensors alive. `handle_of` gives an expression's handle."""
+
+    def __init__(
+        self, op: str, given: dict[str, Any], device: tuple[int, int], handle_of: Callable[[Any], Any]
+    ) -> None:
+        declared = _abi.OPS[op]
+        pointed_to = _pointed_to(declared.args)
+        own = _Part(declared.args, (*_LAUNCH_FIELDS, *pointed_to), _abi.quern_call_flags, declared.flags)
+        beside = {field: _Part(kind, _counts(kind), *_abi.FLAGS.get(kind, ())) for field, kind in pointed_to.items()}
+        parts = [own, *beside.values()]
+        given = {name: value for name, value in given.items() if value is not None}
+        stream = given.pop("stream", None)
+        for name, value in given.items():
+            part = next((part for part in parts if part.takes(name)), None)
+            if part is None:
+                known = sorted({name for part in parts for name in (*part.fields, *part.flags)})
+                raise InvalidError(f"{op} has no argument {name!r}; there are {', '.join(known)}")
+            part.values[name] = value
+        self.op, self.args = op, own.struct
+        self.keep: list[Borrowed] = []
+        self.arrays = [array for part in parts for array in part.arrays()]
+        self.stream = stream_handle(stream, self.arrays, device)
+        self.args.stream = self.stream
+        for part in parts:
+            pointers = {name for name in part.values if part.fields.get(name) in _POINTERS}
+            scalars = {name: value for name, value in part.values.items() if name not in pointers}
+            structs.fill(part.struct, scalars, part.flags, op)
+            for name in pointers:
+                value = part.values[name]
+                setattr(part.struct, name, self._pointer(name, part.fields[name], value, device, handle_of))
+                if part.fields[name] is _TENSORS:
+                    setattr(part.struct, f"{name[:-1]}_count", len(value))
+        for field, part in beside.items():
+            if part.is_used():
+                setattr(self.args, field, ctypes.pointer(part.struct))
+
+    def _pointer(
+        self, name: str, kind: Any, value: Any, device: tuple[int, int], handle_of: Callable[[Any], Any]
+    ) -> Any:
+        if kind is _EXPRESSION:
+            return handle_of(value)
+        if kind is _TENSOR:
+            return ctypes.pointer(self._borrow(name, value, device, _is_written(self.op, name, self.args)).tensor)
+        borrowed = [self._borrow(f"{name}[{i}]", item, device, False) for i, item in enumerate(value)]
+        return (_TENSOR * len(borrowed))(*(ctypes.pointer(one.tensor) for one in borrowed))
+
+    def _borrow(self, name: str, value: Any, device: tuple[int, int], written: bool) -> Borrowed:
+        borrowed = borrow(value, name, device, self.stream)
+        self.keep.append(borrowed)
+        return borrowed.writable(name) if written else borrowed

@@ -1,0 +1,353 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "jit/host/hopper.h"
+
+#include <cstdio>
+
+#include "jit/host/block.h"
+#include "jit/host/collective.h"
+
+namespace quern::jit::host {
+namespace {
+
+// An address of another block's shared memory: its rank plus one above the offset. Without a rank it is the block's
+// own.
+constexpr std::uint32_t kRankShift = 24;
+// What the start of a matrix descriptor can say.
+constexpr std::uint32_t kAddresses = 1u << 18;
+
+std::string hex(std::uint64_t value) {
+  char text[24];
+  std::snprintf(text, sizeof(text), "0x%llx", static_cast<unsigned long long>(value));
+  return text;
+}
+
+}  // namespace
+
+struct HopperCalls {
+  static Runner::Fiber& fiber() { return runner->fibers_[runner->current_]; }
+  static std::uint32_t block() { return fiber().block; }
+  static std::uint32_t warp_of_block() { return fiber().warp - block() * runner->warps_; }
+
+  // ---- Shared memory
+  static std::uint32_t offset_of(const char* what, const void* shared, std::uint64_t bytes, std::uint32_t alignment) {
+    const Products::Window& window = runner->windows_[block()];
+    const auto at = static_cast<std::uint64_t>(static_cast<const unsigned char*>(shared) - window.shared);
+    if (at > window.bytes || bytes > window.bytes - at) {
+      runner->fail(std::string(what) + ": " + std::to_string(bytes) + " bytes at " +
+                   hex(reinterpret_cast<std::uintptr_t>(shared)) + " do not lie in the block's shared memory, " +
+                   std::to_string(window.bytes) + " bytes at " + hex(reinterpret_cast<std::uintptr_t>(window.shared)));
+    }
+    if (at % alignment != 0) {
+      runner->fail(std::string(what) + ": shared address " + hex(at) + " must be a multiple of " +
+                   std::to_string(alignment));
+    }
+    return static_cast<std::uint32_t>(at);
+  }
+  static unsigned char* there(std::uint32_t in_block, std::uint32_t offset) {
+    return const_cast<unsigned char*>(runner->windows_[in_block].shared) + offset;
+  }
+  static std::uint32_t live_block(const char* what, std::uint32_t rank) {
+    if (rank >= runner->cluster_blocks_) {
+      runner->fail(std::string(what) + ": rank " + std::to_string(rank) + " of a cluster of " +
+                   std::to_string(runner->cluster_blocks_));
+    }
+    if (runner->live_[rank] == 0) {
+      runner->fail(std::string(what) + ": all threads of the block of rank " + std::to_string(rank) +
+                   " have returned: its shared memory is gone");
+    }
+    return rank;
+  }
+  static unsigned shared_address(const void* shared) {
+    return offset_of("shared_address", shared, 0, 1) & (kAddresses - 1);
+  }
+  static unsigned cluster_address(const void* shared, unsigned rank) {
+    return (live_block("cluster_address", rank) + 1) << kRankShift | offset_of("cluster_address", shared, 0, 1);
+  }
+  static void* cluster_pointer(unsigned address, unsigned bytes) {
+    const std::uint32_t rank = address >> kRankShift == 0 ? block() : (address >> kRankShift) - 1;
+    const std::uint32_t at = address & ((1u << kRankShift) - 1);
+    live_block("a cluster address", rank);
+    if (at + bytes > runner->windows_[rank].bytes || at % bytes != 0) {
+      runner->fail("a cluster address: " + std::to_string(bytes) + " bytes at " + hex(at) + " of the block of rank " +
+                   std::to_string(rank) + ", whose shared memory has " + std::to_string(runner->windows_[rank].bytes) +
+                   "; aligned they must be, too");
+    }
+    runner->reschedule();
+    return there(rank, at);
+  }
+
+  // ---- Bulk copies
+  static void bulk(const q::host::BulkCopy* copy) {
+    using q::host::CopyForm;
+    Runner& r = *runner;
+    constexpr const char* kNames[] = {"a bulk load", "a bulk prefetch", "a bulk store", "a bulk add"};
+    const char* const name = kNames[static_cast<unsigned>(copy->form)];
+    Landing what;
+    if (const char* wrong = what.box.read(*copy)) r.fail(std::string(name) + ": " + wrong);
+    if (copy->form == CopyForm::prefetch) return;
+    what.at = offset_of(name, copy->shared, what.box.bytes(), what.box.alignment());
+    what.window = there(block(), 0);
+    if (copy->form != CopyForm::load) {
+      r.bulk_.store(what, copy->form == CopyForm::add, r.current_, r.random_);
+      return r.reschedule();
+    }
+    const std::uint32_t barrier = offset_of(name, copy->barrier, 8, 8);
+    const std::uint32_t ranks = copy->ranks != 0 ? copy->ranks : 1u << block();
+    if (ranks >> r.cluster_blocks_ != 0) {
+      r.fail(std::string(name) + ": ranks " + hex(ranks) + " of a cluster of " + std::to_string(r.cluster_blocks_));
+    }
+    for (std::uint32_t rank = 0; rank < r.cluster_blocks_; ++rank) {
+      if ((ranks >> rank & 1) == 0) continue;
+      live_block(name, rank);
+      what.window = there(rank, 0);
+      what.barrier = there(rank, barrier);
+      release_phase(what.barrier);
+      check(name, what.barrier, r.mbarriers_.check(what.barrier));
+      check(name, what.barrier, r.bulk_.load(what, r.random_));
+    }
+    r.wake();
+    r.reschedule();
+  }
+  static void bulk_commit() { runner->bulk_.commit(runner->current_); }
+  static void bulk_wait(unsigned groups_left, unsigned read_only) {
+    runner->reschedule();
+    runner->bulk_.wait(runner->current_, groups_left, read_only != 0);
+  }
+
+  // ---- Barriers in shared memory
+  static void check(const char* what, const void* barrier, const char* wrong) {
+    if (wrong == nullptr) return;
+    runner->fail(std::string(what) + " of the barrier at shared address " + runner->where(barrier) + ": " + wrong);
+  }
+  // One address for either phase, to which a race detector's ordering is tied.
+  static char* order_of(void* barrier, std::uint32_t phase) { return static_cast<char*>(barrier) + phase; }
+  static void release_phase(void* barrier) { release(order_of(barrier, runner->mbarriers_.phase(barrier))); }
+
+  static void mbarrier_init(void* barrier, unsigned arrivals) {
+    offset_of("mbarrier_init", barrier, 8, 8);
+    check("mbarrier_init", barrier, runner->mbarriers_.init(barrier, arrivals));
+  }
+  static void mbarrier_invalidate(void* barrier) {
+    offset_of("mbarrier_invalidate", barrier, 8, 8);
+    check("mbarrier_invalidate", barrier, runner->mbarriers_.invalidate(barrier));
+  }
+  static void arrive(const char* what, void* barrier, unsigned arrivals, unsigned bytes) {
+    release_phase(barrier);
+    check(what, barrier, runner->mbarriers_.arrive(barrier, arrivals, bytes));
+    runner->wake();
+    runner->reschedule();
+  }
+  static void mbarrier_arrive(void* barrier, unsigned arrivals, unsigned bytes) {
+    const char* const what = arrivals == 0 ? "mbarrier_expect"
+                             : bytes == 0  ? "mbarrier_arrive"
+                                           : "mbarrier_arrive_expect";
+    offset_of(what, barrier, 8, 8);
+    arrive(what, barrier, arrivals, bytes);
+  }
+  static void mbarrier_arrive_remote(void* barrier, unsigned rank) {
+    constexpr const char* kWhat = "mbarrier_arrive_remote";
+    const std::uint32_t at = offset_of(kWhat, barrier, 8, 8);
+    arrive(kWhat, there(live_block(kWhat, rank), at), 1, 0);
+  }
+  static std::uint32_t parity(const char* what, void* barrier, unsigned phase) {
+    offset_of(what, barrier, 8, 8);
+    check(what, barrier, runner->mbarriers_.check(barrier));
+    if (phase > 1) check(what, barrier, "a phase's parity is 0 or 1");
+    return phase;
+  }
+  static unsigned mbarrier_try_wait(void* barrier, unsigned phase) {
+    Runner& r = *runner;
+    const std::uint32_t wanted = parity("mbarrier_try_wait", barrier, phase);
+    if (r.mbarriers_.phase(barrier) == wanted) {
+      // Who polls must not keep what it polls for from happening.
+      const char* wrong = nullptr;
+      if (r.grid_.seeded && r.random_.once_in(4)) r.bulk_.press(r.random_, &wrong);
+      if (wrong != nullptr) r.fail(std::string("a bulk load: ") + wrong);
+      r.wake();
+      r.yield();
+    }
+    if (r.mbarriers_.phase(barrier) == wanted) return 0;
+    acquire(order_of(barrier, wanted));
+    return 1;
+  }
+  static void mbarrier_wait(void* barrier, unsigned phase) {
+    Runner& r = *runner;
+    const std::uint32_t wanted = parity("mbarrier_wait", barrier, phase);
+    r.reschedule();
+    while (r.mbarriers_.phase(barrier) == wanted) {
+      r.mbarriers_.enlist(r.current_, barrier);
+      r.standing_[r.current_].mbarrier = barrier;
+      r.wait(Wait::mbarrier, wanted);
+      check("mbarrier_wait", barrier, r.mbarriers_.check(barrier));
+    }
+    acquire(order_of(barrier, wanted));
+  }
+
+  // ---- Products
+  static std::uint32_t warpgroup() {
+    const std::uint32_t groups = (runner->warps_ + Products::kWarps - 1) / Products::kWarps;
+    return block() * groups + warp_of_block() / Products::kWarps;
+  }
+  static void join_for_product() {
+    if (warp_of_block() / Products::kWarps * Products::kWarps + Products::kWarps > runner->warps_ ||
+        runner->threads_ % 32 != 0) {
+      runner->fail("a warpgroup's instruction in a warp that is not of a whole warpgroup");
+    }
+  }
+  static void product(const q::host::Product* mine) {
+    Runner& r = *runner;
+    join_for_product();
+    Runner::Warp& w = r.warp_[fiber().warp];
+    w.brought[r.views_[r.current_].lane] = const_cast<q::host::Product*>(mine);
+    const std::uint32_t group = warpgroup(), warp = warp_of_block() % Products::kWarps;
+    char* order = &w.order[w.parity];
+    release(order);
+    r.join(Wait::wgmma, [&](Runner::Warp& all) {
+      acquire(order);
+      if (std::string wrong = r.products_.issue(group, warp, all.brought); !wrong.empty()) r.fail("wgmma: " + wrong);
+      r.wake_warpgroup(group);
+    });
+  }
+  static void product_fence() {
+    join_for_product();
+    runner->join(Wait::wgmma,
+                 [&](Runner::Warp&) { runner->products_.fence(warpgroup(), warp_of_block() % Products::kWarps); });
+  }
+  static void product_commit() {
+    join_for_product();
+    runner->join(Wait::wgmma,
+                 [&](Runner::Warp&) { runner->products_.commit(warpgroup(), warp_of_block() % Products::kWarps); });
+  }
+  static void product_wait(unsigned groups_left) {
+    Runner& r = *runner;
+    join_for_product();
+    r.join(Wait::wgmma, [](Runner::Warp&) {});
+    std::string wrong;
+    while (!r.products_.wait(warpgroup(), warp_of_block() % Products::kWarps, groups_left, &wrong)) {
+      r.wait(Wait::products, 0);
+    }
+    if (!wrong.empty()) r.fail("wgmma: " + wrong);
+  }
+
+  // ---- Registers, election, named barriers
+  static void registers(unsigned count, unsigned grow) {
+    Runner& r = *runner;
+    const char* const what = grow != 0 ? "registers_grow" : "registers_shrink";
+    join_for_product();
+    const std::uint32_t warp = fiber().warp;
+    r.join(Wait::registers, [&](Runner::Warp&) {
+      if (std::string wrong = r.registers_.ask(warp, count, grow != 0); !wrong.empty()) {
+        r.fail(std::string(what) + ": " + wrong);
+      }
+    });
+    while (!r.registers_.take(warp, count)) r.wait(Wait::grown_registers, 0);
+    if (grow != 0) return;
+    r.for_each_slot([&](std::uint32_t slot, std::uint32_t, std::uint32_t) {
+      if (r.fibers_[slot].wait == Wait::grown_registers)
+        r.make_runnable(r.fibers_[slot].warp, 1ULL << r.views_[slot].lane);
+    });
+  }
+  static unsigned elect() {
+    runner->join(Wait::elect, [](Runner::Warp&) {});
+    return runner->views_[runner->current_].lane == runner->elected_;
+  }
+  static void arrive_named(unsigned id, unsigned threads) {
+    runner->check_named("arrive_named", id, threads);
+    runner->arrive(id, threads, false);
+  }
+
+  // ---- Cluster
+  static void cluster_arrive(unsigned relaxed) {
+    Runner& r = *runner;
+    Runner::Standing& mine = r.standing_[r.current_];
+    Runner::ClusterBarrier& b = r.cluster_barrier_;
+    if (mine.arrived) r.fail("cluster_arrive twice without a cluster_wait between");
+    mine.arrived = true;
+    mine.phase = b.phase;
+    if (relaxed == 0) release(&b.order[b.phase]);
+    ++b.arrived;
+    r.complete_cluster_barrier();
+    r.reschedule();
+  }
+  static void cluster_wait() {
+    Runner& r = *runner;
+    Runner::Standing& mine = r.standing_[r.current_];
+    if (!mine.arrived) r.fail("cluster_wait without a cluster_arrive before it");
+    while (r.cluster_barrier_.phase == mine.phase) r.wait(Wait::cluster, 0);
+    acquire(&r.cluster_barrier_.order[mine.phase]);
+    mine.arrived = false;
+  }
+};
+
+void add_hopper_calls(q::host::Table& t) {
+  t.shared_address = &HopperCalls::shared_address;
+  t.bulk = &HopperCalls::bulk;
+  t.bulk_commit = &HopperCalls::bulk_commit;
+  t.bulk_wait = &HopperCalls::bulk_wait;
+  t.mbarrier_init = &HopperCalls::mbarrier_init;
+  t.mbarrier_invalidate = &HopperCalls::mbarrier_invalidate;
+  t.mbarrier_arrive = &HopperCalls::mbarrier_arrive;
+  t.mbarrier_arrive_remote = &HopperCalls::mbarrier_arrive_remote;
+  t.mbarrier_try_wait = &HopperCalls::mbarrier_try_wait;
+  t.mbarrier_wait = &HopperCalls::mbarrier_wait;
+  t.product = &HopperCalls::product;
+  t.product_fence = &HopperCalls::product_fence;
+  t.product_commit = &HopperCalls::product_commit;
+  t.product_wait = &HopperCalls::product_wait;
+  t.registers = &HopperCalls::registers;
+  t.elect = &HopperCalls::elect;
+  t.arrive_named = &HopperCalls::arrive_named;
+  t.cluster_arrive = &HopperCalls::cluster_arrive;
+  t.cluster_wait = &HopperCalls::cluster_wait;
+  t.cluster_address = &HopperCalls::cluster_address;
+  t.cluster_pointer = &HopperCalls::cluster_pointer;
+}
+
+// ---- What the runner does for them
+void Runner::complete_cluster_barrier() {
+  ClusterBarrier& b = cluster_barrier_;
+  if (b.arrived == 0 || b.arrived != b.live) return;
+  b.arrived = 0;
+  b.phase ^= 1;
+  for_each_slot([&](std::uint32_t slot, std::uint32_t, std::uint32_t) {
+    if (fibers_[slot].wait == Wait::cluster) make_runnable(fibers_[slot].warp, 1ULL << views_[slot].lane);
+  });
+}
+
+void Runner::wake() {
+  for (const std::uint32_t slot : mbarriers_.woken()) make_runnable(fibers_[slot].warp, 1ULL << views_[slot].lane);
+  mbarriers_.woken().clear();
+}
+
+void Runner::wake_warpgroup(std::uint32_t group) {
+  const std::uint32_t groups = (warps_ + Products::kWarps - 1) / Products::kWarps;
+  const std::uint32_t first = group / groups * warps_ + group % groups * Products::kWarps;
+  for_each_slot([&](std::uint32_t slot, std::uint32_t, std::uint32_t) {
+    const Fiber& f = fibers_[slot];
+    if (f.wait == Wait::products && f.warp - first < Products::kWarps) make_runnable(f.warp, 1ULL << views_[slot].lane);
+  });
+}
+
+void Runner::deliver() {
+  const char* wrong = bulk_.some(random_);
+  if (std::string product = products_.some(random_); !product.empty()) {
+    failure_ = "wgmma: " + product;
+    abandon();
+  }
+  wake();
+  while (wrong == nullptr && ready_ == 0 && bulk_.press(random_, &wrong)) wake();
+  if (wrong == nullptr) return;
+  failure_ = std::string("a bulk load: ") + wrong;
+  abandon();
+}
+
+std::string Runner::where(const void* shared) const {
+  for (std::uint32_t b = 0; b < cluster_blocks_; ++b) {
+    const auto at = static_cast<std::uint64_t>(static_cast<const unsigned char*>(shared) - windows_[b].shared);
+    if (at >= windows_[b].bytes) continue;
+    return hex(at) + (cluster_blocks_ > 1 ? " of rank " + std::to_string(b) : "");
+  }
+  return "?";
+}
+
+}  // namespace quern::jit::host

@@ -1,0 +1,45 @@
+// Barriers in shared memory: 8 bytes that count arrivals and bytes of copies, phase after phase. The state is in those
+// 8 bytes, so that a kernel which overwrites them is found out; who waits is kept here. SPDX-License-Identifier:
+// Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace quern::jit::host {
+
+class Mbarriers {
+ public:
+  // Nobody waits.
+  void begin();
+
+  // Null, or what is wrong, after which nothing has changed.
+  const char* init(void* at, std::uint32_t arrivals);
+  const char* invalidate(void* at);
+  // The phase waits for `bytes` more; then `arrivals` (0 or 1) arrive.
+  const char* arrive(void* at, std::uint32_t arrivals, std::uint32_t bytes);
+  // So many bytes have landed.
+  const char* complete(void* at, std::uint32_t bytes);
+  const char* check(const void* at) const;
+
+  // The parity of the phase under way.
+  std::uint32_t phase(const void* at) const;
+  std::string describe(const void* at) const;
+
+  // The thread will be among woken() once the phase under way is complete.
+  void enlist(std::uint32_t thread, const void* at) { waiting_.push_back({thread, at}); }
+  std::vector<std::uint32_t>& woken() { return woken_; }
+
+ private:
+  struct Waiting {
+    std::uint32_t thread;
+    const void* at;
+  };
+  void end_phase(const void* at);
+
+  std::vector<Waiting> waiting_;
+  std::vector<std::uint32_t> woken_;
+};
+
+}  // namespace quern::jit::host

@@ -1,0 +1,143 @@
+// What Hopper (sm_90a) adds to the device-side layer: bulk copies by tensor map, barriers in shared memory, matrix
+// products of a warpgroup, clusters. A kernel includes this beside common/kernel.cuh. It is there for sm_90a and for
+// `host`, which runs the same source on the CPU, and for no other target.
+//
+//   QUERN_KERNEL(name, threads, 1, QUERN_PARAM Params p, QUERN_PARAM q::TensorMap a)
+//
+// Arguments called `shared` are generic pointers into the block's own shared memory, b is a Mbarrier& there.
+//
+//   Tensor maps   TensorMap             128 bytes, made by the driver; a kernel parameter or a member of one
+//     prefetch_tensor_map(map)          fetches it, so that the first copy need not wait for that
+//
+//   Shared        tile_shared()         u8 *: dynamic_shared(), aligned to 1024 bytes as swizzled tiles must be
+//
+//   Copies        CacheHint             what L2 is to do with the lines: normal, evict_first, evict_last
+//     tma_load(shared, map, b, hint, c...)
+//                                       a box of the tensor at 1 to 5 coordinates (elements, innermost first); what
+//                                       lies outside the tensor becomes zeros. `shared` is 128-byte aligned. The
+//                                       bytes of the whole box count on the barrier
+//     tma_load_multicast(shared, map, b, ranks, hint, c...)
+//                                       into each block of the cluster whose bit is set in `ranks`, at the same
+//                                       offsets of its shared memory and counting on its own barrier
+//     tma_prefetch(map, hint, c...)     into L2
+//     tma_store(map, shared, hint, c...)  a box out of shared memory; what lies outside the tensor is not written
+//     tma_add(map, shared, hint, c...)  the same, added to what is there, as the map's type
+//     bulk_load(shared, global, bytes, b, hint)  bulk_store(global, shared, bytes, hint)
+//     bulk_add(global, shared, bytes)   plain memory, 16-byte aligned, a multiple of 16 bytes; bulk_add adds f32
+//     tma_commit()                      closes a group of this thread's stores and adds
+//     tma_wait_read<n>()                until all but the n youngest groups have read their shared memory
+//     tma_wait<n>()                     until all but the n youngest groups are complete
+//     fence_async()                     in each thread that wrote shared memory by ordinary stores, before the
+//                                       barrier after which copies or products read it. fence_async_global(): global
+//                                       memory
+//
+//   Barriers      Mbarrier              8 bytes of shared memory
+//     mbarrier_init(b, arrivals)        by one thread, which then calls fence_mbarrier_init(); a barrier of the
+//                                       block, or of the cluster where other blocks arrive on it, comes before any
+//                                       use
+//     mbarrier_invalidate(b)            afterwards its memory may serve something else
+//     mbarrier_arrive(b)                releases this thread's earlier accesses
+//     mbarrier_expect(b, bytes)         this phase also waits for so many bytes of copies
+//     mbarrier_arrive_expect(b, bytes)  both in one
+//     mbarrier_arrive_remote(b, rank)   on the same barrier of any block of the cluster
+//     mbarrier_wait(b, phase)           until the phase of this parity is complete: 0 for the first, 1 for the
+//                                       second, 0 again; 1 on a fresh barrier returns at once
+//     mbarrier_try_wait(b, phase)       -> bool; may wait a short while
+//
+//   Products      by all 128 threads of a warpgroup: 4 warps, the first a multiple of 4
+//     wgmma<A, B, a_major, b_major>(d, a, b, accumulate)
+//                                       d[64][n] (+)= a[64][k] b[k][n]. d is an array of n / 2 f32,
+//                                       n = 8 to 256 by 8, laid out as wgmma_row and wgmma_column say; k is
+//                                       kWgmmaK<A>. A and B are bf16, or f16, or each of e4m3 and e5m2. b is a matrix
+//                                       descriptor; a is one, or an array of 4 u32 as wgmma_a_row and wgmma_a_k say.
+//                                       It runs asynchronously: d, a and the tiles are not to be touched until
+//                                       wgmma_wait. Sums of 8-bit products keep about 14 bits on the GPU: promote
+//                                       every 128 of k
+//     wgmma_fence()                     before the first wgmma, and after d or a were written by anything else
+//     wgmma_commit()                    closes a group
+//     wgmma_wait<n>(d...)               until all but the n youngest groups are complete. Arrays that are now to be
+//                                       read are named here: it keeps their reads behind the wait
+//     matrix_descriptor(shared, layout) layouts are made in hopper_layout.cuh
+//
+//   Matrices      8x8 of 16-bit elements: lane l gives the address of row l % 8 of matrix l / 8, 16-byte aligned
+//     load_matrix<transposed>(v, row)   v is an array of 1, 2 or 4 u32; lane l gets elements 2 (l % 4) and the next
+//                                       of row l / 4 of each matrix, or of its transpose
+//     store_matrix<transposed>(row, v)  the other way round
+//
+//   Registers     registers_grow<n>() registers_shrink<n>()
+//                                       by all warps of a warpgroup: n registers a thread from now on, 24 to 256 by
+//                                       8. For kernels whose blocks_per_sm is 1
+//   Election      elect_one()           true in one lane of the warp, always the same; all lanes take part
+//   Named         arrive_named(id, threads)  counts this warp on barrier `id` without waiting, where sync_named waits
+//
+//   Clusters      cluster_rank() cluster_size()  of the launch's cluster; 0 and 1 where it has none
+//     cluster_arrive() cluster_wait()   the two halves of a barrier of all threads of all its blocks; releases,
+//                                       acquires. cluster_arrive_relaxed() orders nothing; sync_cluster() is both
+//                                       halves
+//     cluster_address(shared, rank)     u32: the same place in another block; add bytes to go on from there
+//     load_cluster<T>(address) store_cluster(address, v)
+//                                       T of 4, 8 or 16 bytes. No block may return while others access its memory
+//
+// griddepcontrol is wait_for_previous_grid and launch_next_grid of kernel.cuh.
+//
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "common/hopper_layout.cuh"
+#include "common/kernel.cuh"
+
+namespace q {
+
+struct alignas(64) TensorMap {
+  u8 bytes[128];
+};
+
+struct alignas(8) Mbarrier {
+  u64 state;
+};
+
+// As createpolicy.fractional makes them for a fraction of 1.
+enum class CacheHint : u64 {
+  normal = 0x1000000000000000,
+  evict_first = 0x12f0000000000000,
+  evict_last = 0x14f0000000000000
+};
+
+template <class A, class B>
+inline constexpr bool kWgmmaTakes = false;
+template <>
+inline constexpr bool kWgmmaTakes<bf16, bf16> = true;
+template <>
+inline constexpr bool kWgmmaTakes<f16, f16> = true;
+template <>
+inline constexpr bool kWgmmaTakes<e4m3, e4m3> = true;
+template <>
+inline constexpr bool kWgmmaTakes<e4m3, e5m2> = true;
+template <>
+inline constexpr bool kWgmmaTakes<e5m2, e4m3> = true;
+template <>
+inline constexpr bool kWgmmaTakes<e5m2, e5m2> = true;
+
+// What a wgmma of these cannot be, at compile time.
+template <class A, class B, Major a_major, Major b_major, int count>
+QUERN_DEVICE constexpr void check_wgmma() {
+  static_assert(kWgmmaTakes<A, B>, "wgmma takes bf16, f16 (the same twice), e4m3 and e5m2 (any two)");
+  static_assert(count % 4 == 0 && count >= 4 && count <= 128, "wgmma: d has n / 2 elements, n = 8 to 256 by 8");
+  static_assert(sizeof(A) == 2 || (a_major == Major::k && b_major == Major::k), "8-bit operands of wgmma are k-major");
+}
+
+}  // namespace q
+
+#include "common/hopper_backend.cuh"
+
+namespace q {
+
+QUERN_DEVICE u64 matrix_descriptor(const void* shared, u64 layout) {
+  return layout | (shared_address(shared) & 0x3ffffu) >> 4;
+}
+QUERN_DEVICE void sync_cluster() {
+  cluster_arrive();
+  cluster_wait();
+}
+
+}  // namespace q

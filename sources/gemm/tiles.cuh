@@ -1,0 +1,63 @@
+// Which tiles there are when the rows are known before the launch.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "gemm/share.cuh"
+
+namespace q {
+
+// The tiles of one block of threads in a product whose rows are known: every so many, or as many steps as every other block.
+class DenseTiles {
+ public:
+  QUERN_DEVICE explicit DenseTiles(const GemmParams& p) : p_(p), steps_(div_up(p.k, kStepK)) {
+    if constexpr (kShared) {
+      unit_ = deal().begin(block_index(0)), end_ = deal().begin(block_index(0) + 1);
+    } else {
+      unit_ = block_index(0), end_ = tiles();
+    }
+  }
+  QUERN_DEVICE bool next(Work& work) {
+    if (unit_ >= end_) return false;
+    const i32 units = units_of_tile();
+    work = work_of(kShared ? static_cast<i32>(unit_ / units) : static_cast<i32>(unit_));
+    if constexpr (!kShared) {
+      unit_ += block_count(0);
+    } else if (units == 1) {
+      ++unit_;
+    } else {
+      work.first_step = static_cast<i32>(unit_ % units);
+      const i64 left = end_ - unit_;
+      if (left < steps_ - work.first_step) work.last_step = work.first_step + static_cast<i32>(left);
+      unit_ += work.last_step - work.first_step;
+    }
+    return true;
+  }
+  // Whole tiles are dealt out as one unit each.
+  QUERN_DEVICE Deal deal() const { return {static_cast<i64>(tiles()) * units_of_tile(), block_count(0), units_of_tile()}; }
+
+ private:
+  QUERN_DEVICE i32 tiles() const { return p_.groups * p_.tiles_m * p_.tiles_n; }
+  QUERN_DEVICE i32 units_of_tile() const { return kShared && p_.whole_tiles == 0 ? steps_ : 1; }
+  // Tiles are taken in panels of some rows of tiles, column after column, so that blocks at work together share a and b in L2.
+  QUERN_DEVICE Work work_of(i32 tile) const {
+    const i32 of_group = p_.tiles_m * p_.tiles_n;
+    const i32 within = tile % of_group;
+    const i32 panel = within / (p_.panel * p_.tiles_n);
+    const i32 rest = p_.tiles_m - panel * p_.panel, height = rest < p_.panel ? rest : p_.panel;
+    const i32 place = within - panel * p_.panel * p_.tiles_n;
+    Work work{};
+    work.group = tile / of_group;
+    work.row = (panel * p_.panel + place % height) * kTileM;
+    work.column = place / height * kOutTileN;
+    work.rows = p_.m;
+    work.last_step = steps_;
+    work.tile = tile;
+    return work;
+  }
+
+  const GemmParams& p_;
+  i32 steps_;
+  i64 unit_, end_;
+};
+
+}  // namespace q

@@ -1,0 +1,170 @@
+// The moe_combine op: adds up what each token's experts made of it.
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <utility>
+
+#include "sources/call.h"
+#include "sources/common_headers.h"
+#include "sources/constants.h"
+#include "sources/embedded.h"
+#include "sources/launch.h"
+#include "sources/moe_combine/params.cuh"
+#include "sources/op.h"
+#include "sources/tensor.h"
+
+namespace quern::ops::moe_combine {
+namespace {
+
+constexpr int kWarps = 8;
+constexpr int kBlocksPerSm = 3;          // resident at once
+constexpr std::int64_t kColumns = 512;   // of a warp's slice, at a warp of 32
+constexpr std::int64_t kMostColumns = std::int64_t{1} << 30;  // the kernel counts columns in 32 bits
+
+struct Shape {
+  Dtype x;
+  Dtype out;
+  int alignment;  // bytes: 16 or 4
+};
+
+jit::Spec to_spec(const Shape& shape, jit::Target target) {
+  jit::Spec spec;
+  spec.op = tag_moe_combine;
+  spec.target = target.tag();
+  spec.words[0] = static_cast<std::uint32_t>(shape.x);
+  spec.words[1] = static_cast<std::uint32_t>(shape.out);
+  spec.words[2] = static_cast<std::uint32_t>(shape.alignment);
+  return spec;
+}
+Shape to_shape(const jit::Spec& spec) {
+  return {static_cast<Dtype>(spec.words[0]), static_cast<Dtype>(spec.words[1]), static_cast<int>(spec.words[2])};
+}
+
+Constants constants(const jit::Spec& spec) {
+  const Shape shape = to_shape(spec);
+  return {{"dtype", name_of(shape.x)}, {"out", name_of(shape.out)}, {"alignment", std::to_string(shape.alignment)}};
+}
+
+jit::Spec parse(const Constants& given, const jit::TargetInfo& target) {
+  ConstantReader reader("moe_combine", given);
+  constexpr Dtype kDtypes[] = {Dtype::f16, Dtype::bf16, Dtype::f32};
+  const std::size_t x = reader.one_of("dtype", {"f16", "bf16", "f32"});
+  const std::size_t out = reader.one_of("out", {"f16", "bf16", "f32"}, x);
+  const int alignment = reader.one_of("alignment", {"16", "4"}, 0) == 0 ? 16 : 4;
+  reader.finish();
+  return to_spec({kDtypes[x], kDtypes[out], alignment}, target.target);
+}
+
+jit::Unit unit(const jit::Spec& spec) {
+  const Shape shape = to_shape(spec);
+  jit::Unit unit;
+  unit.op = "moe_combine";
+  unit.target = jit::Target::from_tag(spec.target);
+  unit.entry = "quern_moe_combine";
+  unit.constants = {{"X_ELEMENT", name_of(shape.x)},
+                    {"OUT_ELEMENT", name_of(shape.out)},
+                    {"ALIGNMENT", std::to_string(shape.alignment)},
+                    {"THREADS", std::to_string(kWarps * jit::limits_of(unit.target).warp_size)}};
+  unit.source = embedded("moe_combine/moe_combine.cuh");
+  unit.headers = common_headers(unit.target);
+  unit.headers.push_back(embedded("moe_combine/params.cuh"));
+  return unit;
+}
+
+void list(const quern_model& model, const jit::TargetInfo& target, std::vector<jit::Spec>* specs) {
+  const Dtype element = model.dtype.bits == 0 ? Dtype::bf16 : dtype_of(model.dtype);
+  if (model.experts == 0 || (element != Dtype::f16 && element != Dtype::bf16 && element != Dtype::f32)) return;
+  specs->push_back(to_spec({element, element, 16}, target.target));
+}
+
+struct Problem {
+  Shape shape;
+  q::MoeCombineParams params;
+  std::int64_t most_blocks;
+};
+
+Problem read_problem(const quern_moe_combine_args& args, const Runtime& runtime, bool may_lack_data) {
+  const Call call = read_call(runtime, args, 0, "enum quern_call_flags", 4, may_lack_data);
+  const Tensor x = read(args.x, "x", 2, {Dtype::f16, Dtype::bf16, Dtype::f32}, call.place);
+  const Tensor positions = read(args.positions, "positions", 2, {Dtype::i32}, call.place);
+  const Tensor out = read(args.out, "out", 2, {Dtype::f16, Dtype::bf16, Dtype::f32}, call.place);
+  const std::int64_t tokens = out.shape[0], n = out.shape[1], top_k = positions.shape[1];
+  if (n > kMostColumns) refuse_extent("out", 1, n, "0 to 2^30");
+  expect_extent(x, "x", 1, n);
+  expect_extent(positions, "positions", 0, tokens);
+  expect_unit_stride(positions, "positions", 1);
+  expect_aligned(positions, "positions", 4);
+  for (const auto& [tensor, name] : {std::pair{&x, "x"}, std::pair{&out, "out"}}) {
+    expect_unit_stride(*tensor, name, 1);
+    expect_aligned(*tensor, name, call.alignment);
+  }
+
+  Problem problem{{x.dtype, out.dtype, call.alignment == 16 ? 16 : 4},
+                  {},
+                  // A block a slice evens out best; where SMs are to be left free, as many as fill the others.
+                  args.max_sms > 0 ? std::int64_t{call.sms} * kBlocksPerSm : INT32_MAX};
+  q::MoeCombineParams& p = problem.params;
+  if (args.weights != nullptr) {
+    const Tensor weights = read(args.weights, "weights", 2, {Dtype::f32}, call.place);
+    expect_extent(weights, "weights", 0, tokens);
+    expect_extent(weights, "weights", 1, top_k);
+    expect_unit_stride(weights, "weights", 1);
+    expect_aligned(weights, "weights", 4);
+    p.weights = reinterpret_cast<const float*>(weights.data);
+    p.weights_stride = weights.strides[0];
+  }
+  if (args.add != nullptr) {
+    const Tensor add = read(args.add, "add", 2, {out.dtype}, call.place);
+    expect_extent(add, "add", 0, tokens);
+    expect_extent(add, "add", 1, n);
+    expect_unit_stride(add, "add", 1);
+    expect_aligned(add, "add", call.alignment);
+    p.add = add.data;
+    p.add_stride = add.strides[0];
+  }
+  p.x = x.data, p.x_stride = x.strides[0];
+  p.positions = reinterpret_cast<const std::int32_t*>(positions.data), p.positions_stride = positions.strides[0];
+  p.out = out.data, p.out_stride = out.strides[0];
+  p.rows = static_cast<std::int32_t>(x.shape[0]);
+  p.tokens = static_cast<std::int32_t>(tokens);
+  p.top_k = static_cast<std::int32_t>(top_k);
+  p.n = static_cast<std::int32_t>(n);
+  return problem;
+}
+
+}  // namespace
+
+extern const Op op;
+const Op op{"moe_combine", unit, parse, list, constants};
+
+std::uint64_t workspace(const Runtime& runtime, const quern_moe_combine_args& args);
+void prepare(const Runtime& runtime, const quern_moe_combine_args& args);
+void run(const Runtime& runtime, const quern_moe_combine_args& args);
+
+std::uint64_t workspace(const Runtime& runtime, const quern_moe_combine_args& args) {
+  read_problem(args, runtime, true);
+  return 0;
+}
+
+void prepare(const Runtime& runtime, const quern_moe_combine_args& args) {
+  const Problem problem = read_problem(args, runtime, true);
+  kernel_for(runtime, to_spec(problem.shape, runtime.driver->device().limits.target), args.flags, args.stream);
+}
+
+void run(const Runtime& runtime, const quern_moe_combine_args& args) {
+  const Problem problem = read_problem(args, runtime, false);
+  const jit::TargetInfo& limits = runtime.driver->device().limits;
+  const jit::Kernel* kernel = kernel_for(runtime, to_spec(problem.shape, limits.target), args.flags, args.stream);
+  q::MoeCombineParams p = problem.params;
+  if (p.tokens == 0 || p.n == 0) return;
+  const std::int64_t columns = kColumns * limits.warp_size / 32;
+  const std::int64_t slices = p.tokens * ((p.n + columns - 1) / columns);
+  jit::Launch launch;
+  launch.grid[0] = static_cast<std::uint32_t>(
+      std::min((slices + kWarps - 1) / kWarps, problem.most_blocks));
+  launch.block[0] = kWarps * limits.warp_size;
+  launch.programmatic = (args.flags & QUERN_CALL_PROGRAMMATIC) != 0;
+  launch.stream = args.stream;
+  ops::launch(runtime, *kernel, launch, "launching moe_combine", p);
+}
+
+}  // namespace quern::ops::moe_combine

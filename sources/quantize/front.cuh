@@ -1,0 +1,150 @@
+// What stands in front of the quantiser: the elements of a row as it takes them, from the tensors of the call.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "common/pointwise.cuh"
+#include "quantize/params.cuh"
+#include "quantize/team.cuh"
+#include "quantize/vectors.cuh"
+
+namespace q {
+
+using In = IN;
+using Weight = WEIGHT;
+using Bias = BIAS;
+inline constexpr Front kFront = FRONT;
+inline constexpr bool kResidual = RESIDUAL, kHasWeight = HAS_WEIGHT, kHasBias = HAS_BIAS;
+inline constexpr bool kNorm = kFront == Front::rmsnorm || kFront == Front::layernorm;
+inline constexpr bool kProduct = kFront == Front::silu_mul || kFront == Front::gelu_mul || kFront == Front::gelu_tanh_mul;
+inline constexpr i32 kStep = kTeam * kElements;  // columns from one of a thread's vectors to its next
+inline constexpr i32 kPass = kStep * kVectors;   // columns that a team takes at once
+
+// What one pass over a row, or over a piece of it, is to a thread.
+class Pass {
+ public:
+  // A team past the last row reads and writes nothing.
+  QUERN_DEVICE Pass(const QuantizeParams& p, i64 row, u32 first_column)
+      : row_(row), column_(first_column + static_cast<u32>((kTeams == 1 ? thread_index() : thread_index() % kTeam) * kElements)),
+        left_(row < p.rows ? static_cast<i32>(static_cast<u32>(p.n) - column_) : -kPass) {}
+
+  QUERN_DEVICE i64 row() const { return row_; }
+  QUERN_DEVICE u32 column(int vector) const { return column_ + static_cast<u32>(vector * kStep); }
+  // Elements of the row from there on; none where it is not positive.
+  QUERN_DEVICE i32 left(int vector) const { return left_ - vector * kStep; }
+  // Where the thread's first vector lies; the others follow kStep apart.
+  template <class T>
+  QUERN_DEVICE T* in(void* matrix, i64 stride) const {
+    return static_cast<T*>(matrix) + (row_ * stride + column_);
+  }
+  template <class T>
+  QUERN_DEVICE const T* in(const void* matrix, i64 stride) const {
+    return static_cast<const T*>(matrix) + (row_ * stride + column_);
+  }
+
+ private:
+  i64 row_;
+  u32 column_;
+  i32 left_;
+};
+
+struct Values {
+  Vector v[kVectors];
+};
+
+QUERN_DEVICE f32 activate(f32 gate) {
+  if constexpr (kFront == Front::silu_mul) {
+    return silu(gate);
+  } else if constexpr (kFront == Front::gelu_mul) {
+    return gelu(gate);
+  } else {
+    return gelu_tanh(gate);
+  }
+}
+
+// x, x + residual, or the product. All loads are under way before the first is waited for.
+QUERN_DEVICE Values load_values(const QuantizeParams& p, const Pass& pass) {
+  const In* x = pass.in<In>(p.x, p.x_stride);
+  const In* beside = kResidual ? pass.in<In>(p.residual, p.residual_stride) : x + p.n;
+  Raw<In> first[kVectors], second[kVectors];
+  QUERN_UNROLL for (int v = 0; v < kVectors; ++v) {
+    first[v] = load_vector<Reuse::no>(x + v * kStep, pass.left(v));
+    if constexpr (kProduct || kResidual) second[v] = load_vector<Reuse::no>(beside + v * kStep, pass.left(v));
+  }
+  Values y;
+  QUERN_UNROLL for (int v = 0; v < kVectors; ++v) {
+    y.v[v] = widen(first[v]);
+    if constexpr (kProduct || kResidual) {
+      const Vector other = widen(second[v]);
+      QUERN_UNROLL for (int i = 0; i < kElements; ++i) {
+        y.v[v].x[i] = kProduct ? activate(y.v[v].x[i]) * other.x[i] : y.v[v].x[i] + other.x[i];
+      }
+    }
+  }
+  return y;
+}
+
+QUERN_DEVICE void store_values(void* to, i64 stride, const Pass& pass, const Values& y) {
+  In* at = pass.in<In>(to, stride);
+  QUERN_UNROLL for (int v = 0; v < kVectors; ++v) store_vector(at + v * kStep, y.v[v], pass.left(v));
+}
+
+// ---- Norms
+struct Moments {
+  f32 mean, inverse;  // of the deviation
+};
+
+QUERN_DEVICE f32 sum(const Values& y) {
+  f32 total = 0.0f;
+  QUERN_UNROLL for (int v = 0; v < kVectors; ++v) {
+    QUERN_UNROLL for (int i = 0; i < kElements; ++i) total += y.v[v].x[i];
+  }
+  return total;
+}
+QUERN_DEVICE f32 sum_of_squares(const Values& y, const Pass& pass, f32 mean) {
+  f32 total = 0.0f;
+  QUERN_UNROLL for (int v = 0; v < kVectors; ++v) {
+    const i32 left = pass.left(v);
+    QUERN_UNROLL for (int i = 0; i < kElements; ++i) {
+      const f32 deviation = y.v[v].x[i] - mean;
+      // What lies past the row is 0, and deviates from a mean all the same.
+      if (kFront == Front::rmsnorm || (kTail ? i < left : left > 0)) total = fma(deviation, deviation, total);
+    }
+  }
+  return total;
+}
+QUERN_DEVICE f32 inverse_deviation(const QuantizeParams& p, f32 squares) {
+  return rsqrt(squares / static_cast<f32>(p.n) + p.eps);
+}
+
+struct Parameters {
+  Raw<Weight> weight[kVectors];
+  Raw<Bias> bias[kVectors];
+};
+QUERN_DEVICE Parameters load_parameters(const QuantizeParams& p, const Pass& pass) {
+  Parameters parameters;
+  const Weight* weight = static_cast<const Weight*>(p.weight) + pass.column(0);
+  const Bias* bias = static_cast<const Bias*>(p.bias) + pass.column(0);
+  QUERN_UNROLL for (int v = 0; v < kVectors; ++v) {
+    if constexpr (kHasWeight) parameters.weight[v] = load_vector<Reuse::yes>(weight + v * kStep, pass.left(v));
+    if constexpr (kHasBias) parameters.bias[v] = load_vector<Reuse::yes>(bias + v * kStep, pass.left(v));
+  }
+  return parameters;
+}
+
+QUERN_DEVICE void normalise(const QuantizeParams& p, const Moments& moments, const Parameters& parameters, Values& y) {
+  QUERN_UNROLL for (int v = 0; v < kVectors; ++v) {
+    Vector weight, bias;
+    if constexpr (kHasWeight) weight = widen(parameters.weight[v]);
+    if constexpr (kHasBias) bias = widen(parameters.bias[v]);
+    QUERN_UNROLL for (int i = 0; i < kElements; ++i) {
+      f32 value = y.v[v].x[i];
+      if constexpr (kFront == Front::layernorm) value -= moments.mean;
+      value *= moments.inverse;
+      if constexpr (kHasWeight) value *= weight.x[i] + p.weight_offset;
+      if constexpr (kHasBias) value += bias.x[i];
+      y.v[v].x[i] = value;
+    }
+  }
+}
+
+}  // namespace q

@@ -1,0 +1,64 @@
+// The threads that share a row, and what they find out together: a part of a warp, a warp, or the whole block.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "common/kernel.cuh"
+
+namespace q {
+
+inline constexpr int kThreads = THREADS;
+inline constexpr int kTeam = TEAM;        // threads of a row
+inline constexpr int kVectors = VECTORS;  // that a thread holds at once
+inline constexpr int kTeams = kThreads / kTeam;
+static_assert(kTeam == kThreads || (kTeam <= kWarp && (kTeam & (kTeam - 1)) == 0), "a row is a warp's, a part's of one, or a block's");
+
+struct Sum {
+  QUERN_DEVICE f32 operator()(f32 a, f32 b) const { return a + b; }
+};
+struct Largest {
+  QUERN_DEVICE f32 operator()(f32 a, f32 b) const { return fmax(a, b); }
+};
+
+// Over `kSpan` neighbouring lanes, the same in all of them.
+template <int kSpan, class Join>
+QUERN_DEVICE f32 join_lanes(f32 v, Join join) {
+  QUERN_UNROLL for (int mask = kSpan / 2; mask > 0; mask /= 2) v = join(v, shuffle_xor(v, mask));
+  return v;
+}
+
+// Joins over many threads, one result after the other. Two results take turns with the shared memory: who writes the next but
+// one has passed the barrier of the next, and all have read this one by then.
+class Joiner {
+ public:
+  QUERN_DEVICE explicit Joiner(f32* shared) : shared_(shared) {}
+
+  template <class Join>
+  QUERN_DEVICE f32 team(f32 v, Join join) {
+    if constexpr (kTeam <= kWarp) {
+      return join_lanes<kTeam>(v, join);
+    } else {
+      return block(v, join);
+    }
+  }
+  template <class Join>
+  QUERN_DEVICE f32 block(f32 v, Join join) {
+    v = join_lanes<kWarp>(v, join);
+    if constexpr (kThreads > kWarp) {
+      f32* here = shared_ + turn_ * kWarps;
+      turn_ ^= 1;
+      if (lane() == 0) here[warp()] = v;
+      sync_block();
+      v = here[0];
+      QUERN_UNROLL for (int w = 1; w < kWarps; ++w) v = join(v, here[w]);
+    }
+    return v;
+  }
+
+  static constexpr int kWarps = (kThreads + kWarp - 1) / kWarp;
+
+ private:
+  f32* shared_;
+  int turn_ = 0;
+};
+
+}  // namespace q

@@ -1,0 +1,56 @@
+// Every function of the layer through the compilers, without a GPU.
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cstdio>
+
+#include "jit/error.h"
+#include "sources/common_headers.h"
+#include "tests/hopper/kernel.h"
+
+namespace quern::hopper_tests {
+namespace {
+
+void expect_code(const Defines& defines) {
+  const auto start = std::chrono::steady_clock::now();
+  const jit::Compiled& compiled = compile("sm_90a", "every_function.cuh", defines);
+  const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - start;
+  EXPECT_GT(compiled.image.size(), 1000u);
+  EXPECT_EQ(compiled.log, "") << "such as: setmaxnreg ignored, products serialised";
+  std::string what;
+  for (const auto& [name, value] : defines) what += name + '=' + value + ' ';
+  std::printf("%s%.0f ms, %d registers\n", what.c_str(), took.count(), compiled.registers);
+}
+
+TEST(HopperCompiles, TheInstrumentsOfOneThread) { expect_code({{"PART", "0"}}); }
+TEST(HopperCompiles, EveryTypeAndMajorOfTheProducts) { expect_code({{"PART", "1"}}); }
+TEST(HopperCompiles, EveryNOfTheProducts) {
+  for (int n = 8; n <= 256; n += 8) {
+    const Defines defines = {{"PART", "2"}, {"N", std::to_string(n)}};
+    expect_code(defines);
+    EXPECT_EQ(compile("sm_90a", "every_function.cuh", defines).local_bytes, 0) << "registers are spilled";
+  }
+}
+
+TEST(HopperHeaders, AreThereForHopperAndTheHostOnly) {
+  const auto has = [](const char* target) {
+    for (const jit::File& header : ops::common_headers(jit::Target::parse(target))) {
+      if (header.name.starts_with("common/hopper")) return true;
+    }
+    return false;
+  };
+  EXPECT_TRUE(has("sm_90a"));
+  EXPECT_TRUE(has("host"));
+  for (const char* target : {"sm_80", "sm_89", "sm_100a", "sm_120a", "gfx90a", "host64"})
+    EXPECT_FALSE(has(target)) << target;
+  try {
+    compile("sm_80", "every_function.cuh", {{"PART", "0"}});
+    ADD_FAILURE() << "a kernel for Hopper was compiled for sm_80";
+  } catch (const Error& error) {
+    EXPECT_NE(error.text().find("\"common/hopper.cuh\" is not among the headers"), std::string::npos) << error.text();
+  }
+}
+
+}  // namespace
+}  // namespace quern::hopper_tests
