@@ -79,8 +79,8 @@ std::vector<GemmCase> scales() {
 QUERN_GEMM_CASES(Scales, scales());
 
 // Every code of a in every row's place, times 1; then every code of b.
-class Codes : public testing::TestWithParam<std::pair<Element, Element>> {};
-INSTANTIATE_TEST_SUITE_P(Fp8, Codes,
+class GemmCodes : public testing::TestWithParam<std::pair<Element, Element>> {};
+INSTANTIATE_TEST_SUITE_P(Fp8, GemmCodes,
                          testing::Values(std::pair(Element(Element::e4m3), Element(Element::e4m3)), std::pair(Element(Element::e4m3), Element(Element::e5m2)),
                                          std::pair(Element(Element::e5m2), Element(Element::e4m3)), std::pair(Element(Element::e5m2), Element(Element::e5m2))),
                          [](const testing::TestParamInfo<std::pair<Element, Element>>& of) {
@@ -123,7 +123,7 @@ void expect_codes_exact(GemmCase c, bool of_a) {
   }
 }
 
-TEST_P(Codes, TimesOneStayAsTheyAre) {
+TEST_P(GemmCodes, TimesOneStayAsTheyAre) {
   GemmCase c;
   c.a = GetParam().first, c.b = GetParam().second;
   c.m = 16, c.n = 8;
