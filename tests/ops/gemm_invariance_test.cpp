@@ -105,6 +105,12 @@ TEST(GroupedGemmInvariance, ARowIsTheSameWhateverTheOthers) {
   }
 }
 
+void prepare_all(const std::vector<GemmCase>& cases) {
+  std::vector<const GemmCase*> pointers;
+  for (const GemmCase& c : cases) pointers.push_back(&c);
+  test::prepare_all(pointers);
+}
+
 // Shared tiles, whole ones, and those of experts.
 std::vector<GemmCase> repeated() {
   std::vector<GemmCase> all;
@@ -122,7 +128,9 @@ std::vector<GemmCase> repeated() {
 }
 
 TEST(GemmDeterminism, ASecondRunGivesTheSameBits) {
-  for (const GemmCase& c : repeated()) {
+  const std::vector<GemmCase> cases = repeated();
+  prepare_all(cases);
+  for (const GemmCase& c : cases) {
     GemmProblem problem(c, Random("numbers"));
     ASSERT_NO_FATAL_FAILURE(problem.run(context()));
     synchronize();

@@ -30,6 +30,10 @@ std::vector<GemmCase> cases() {
   }
   add("f16_tt", of_shape(gemm_of(Element::f16), 8, 40, 144), [](GemmCase& c) { c.transposed_a = c.transposed_b = true; });
   add("aligned_to_4", of_shape(fp8_blocks(), 5, 77, 268), [](GemmCase& c) { c.alignment = 4; });
+  // Where Hopper's kernel is not taken.
+  add("aligned_to_4_medium", of_shape(fp8_vectors(), 70, 77, 268), [](GemmCase& c) { c.alignment = 4; });
+  add("aligned_to_4_large", of_shape(fp8_vectors(), 300, 264, 268), [](GemmCase& c) { c.alignment = 4; });
+  add("aligned_to_4_blocks_large", of_shape(fp8_blocks(), 300, 264, 268), [](GemmCase& c) { c.alignment = 4; });
   add("gate_out_scale", of_shape({}, 5, 544, 272), [](GemmCase& c) {
     c.gate = true, c.scale_a = c.scale_b = Scaling::blocks;
     c.out = Element::e5m2, c.out_scale = true;
