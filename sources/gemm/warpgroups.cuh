@@ -60,13 +60,13 @@ QUERN_DEVICE void copy_tiles(const GemmParams& p, const TensorMap& map_a, const 
   }
 }
 
-// Scales of 128 k: of a thread's two rows, and of the columns of b, which lie in two blocks of 128 at most (with a gate in one
-// for each half).
+// Scales of 128 k, read one step ahead: of a thread's two rows, and of the block of 128 columns that the tile lies in; with a gate
+// of one for each half.
 struct BlockScales {
+  static constexpr i32 kHalves = kGate ? 2 : 1;
   const f32* of_row[2];
-  const f32* of_column[2];
-  f32 row[2], column[2];
-  i32 turn_at;  // first group of 8 columns that has the second
+  const f32* of_column[kHalves];
+  f32 row[2], column[kHalves];
 
   QUERN_DEVICE void begin(const GemmParams& p, const Work& work, i32 line) {
     const i64 group_of_a = kGrouping == kContiguous ? 0 : work.group;
@@ -74,20 +74,22 @@ struct BlockScales {
       const i32 source = source_row(p, work, line + 8 * h);
       of_row[h] = p.scale_a + group_of_a * p.scale_a_group + (source < 0 ? 0 : source) * p.scale_a_row;
     }
-    const i32 first = work.column / 128, second = kGate ? (p.n / 2 + work.column) / 128 : first + 1;
-    const i32 last = div_up(p.n, 128) - 1;
-    const f32* scales = p.scale_b + work.group * p.scale_b_group;
-    of_column[0] = scales + first * p.scale_b_row;
-    of_column[1] = scales + (second < last ? second : last) * p.scale_b_row;
-    turn_at = kGate ? kOutTileN / 8 : (128 - work.column % 128) / 8;
-  }
-  QUERN_DEVICE void load(const GemmParams& p, i32 step) {
-    QUERN_UNROLL for (i32 h = 0; h < 2; ++h) {
-      row[h] = of_row[h][step * p.scale_a_k];
-      column[h] = of_column[h][step * p.scale_b_k];
+    QUERN_UNROLL for (i32 half = 0; half < kHalves; ++half) {
+      of_column[half] = p.scale_b + work.group * p.scale_b_group + (half * (p.n / 2) + work.column) / 128 * p.scale_b_row;
     }
+    load();
+  }
+  QUERN_DEVICE void load() {
+    QUERN_UNROLL for (i32 h = 0; h < 2; ++h) row[h] = *of_row[h];
+    QUERN_UNROLL for (i32 half = 0; half < kHalves; ++half) column[half] = *of_column[half];
+  }
+  QUERN_DEVICE void advance(const GemmParams& p) {
+    QUERN_UNROLL for (i32 h = 0; h < 2; ++h) of_row[h] += p.scale_a_k;
+    QUERN_UNROLL for (i32 half = 0; half < kHalves; ++half) of_column[half] += p.scale_b_k;
+    load();
   }
 };
+static_assert(!kBlockScale || kTileN == 128, "a tile's columns share their scales");
 
 QUERN_DEVICE void multiply_step(f32 (&d)[kSumCount], const u8* stage, i32 consumer, bool accumulate) {
   constexpr u64 kLayout = k_major_layout(Swizzle::bytes128);
@@ -136,24 +138,19 @@ QUERN_DEVICE void multiply_tiles(const GemmParams& p, Tiles tiles, i32 consumer,
       if constexpr (kBlockScale) scales.begin(p, work, line);
       QUERN_ROLLED for (i32 step = 0; step < work.last_step; ++step) {
         f32 part[kSumCount];
-        if constexpr (kBlockScale) scales.load(p, step);
+        f32 scale[2][2];  // of half, of row
         mbarrier_wait(stages.full[turn.stage], turn.phase);
         wgmma_fence();
         multiply_step(part, shared + turn.stage * (kABytes + kBBytes), consumer, false);
         wgmma_commit();
+        if constexpr (kBlockScale) {
+          QUERN_UNROLL for (i32 i = 0; i < 4; ++i) scale[i / 2][i % 2] = scales.column[kGate ? i / 2 : 0] * scales.row[i % 2];
+          if (step + 1 < work.last_step) scales.advance(p);
+        }
         wgmma_wait<0>(part);
         if (thread_index() % kWarp == 0) mbarrier_arrive(stages.empty[turn.stage]);
         if constexpr (kBlockScale) {
-          f32 scale[2][2];
-          QUERN_UNROLL for (i32 i = 0; i < 4; ++i) scale[i / 2][i % 2] = scales.column[i / 2] * scales.row[i % 2];
-          QUERN_UNROLL for (i32 j = 0; j < kSumCount / 4; ++j) {
-            const bool second = j >= scales.turn_at;
-            const f32 upper = second ? scale[1][0] : scale[0][0], lower = second ? scale[1][1] : scale[0][1];
-            sums[4 * j] = fma(part[4 * j], upper, sums[4 * j]);
-            sums[4 * j + 1] = fma(part[4 * j + 1], upper, sums[4 * j + 1]);
-            sums[4 * j + 2] = fma(part[4 * j + 2], lower, sums[4 * j + 2]);
-            sums[4 * j + 3] = fma(part[4 * j + 3], lower, sums[4 * j + 3]);
-          }
+          QUERN_UNROLL for (i32 i = 0; i < kSumCount; ++i) sums[i] = fma(part[i], scale[i >= kSumCount / 2 ? 1 : 0][i >> 1 & 1], sums[i]);
         } else {
           QUERN_UNROLL for (i32 i = 0; i < kSumCount; ++i) sums[i] += part[i];
         }
