@@ -67,7 +67,7 @@ constexpr const char* kProducts[] = {
     "fp8_gemm * form=large scales=vectors alignment=4 epilogue=silu(acc+col0)*row1 operand0=e4m3 operand1=e5m2",
     "grouped_fp8_gemm * form=tiny rows=masked scales=blocks gate=1",
     "grouped_fp8_gemm * form=small rows=contiguous scales=vectors",
-    "grouped_fp8_gemm * form=large rows=masked scales=vectors gate=1",
+    "grouped_fp8_gemm * form=medium rows=masked scales=vectors gate=1",
     "gemm * form=plain dtype=f32 order_a=km order_b=kn out=bf16 alignment=4",
     "gemm * form=plain dtype=f32 out=f32 gate=1",
     "gemm * form=small dtype=f16 order_b=kn out=f16",
