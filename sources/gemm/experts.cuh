@@ -107,11 +107,11 @@ class ExpertTiles {
 // Rows whose index names no row of the operand; each block of threads looks at some.
 QUERN_DEVICE void check_indices(const GemmParams& p, const Experts& experts) {
   if (kGrouping != kContiguous || !p.indices || !p.status) return;
-  const i32 last = p.groups - 1;
-  // Where offsets lie beyond the tensor, the last expert begins there too.
-  const i32 behind = experts.first_row[last] + experts.rows[last], end = behind < p.out_rows ? behind : p.out_rows;
+  // Offsets may lie anywhere beyond the tensor.
+  const auto within = [&](i32 row) { return row < p.out_rows ? row : p.out_rows; };
+  const i32 last = p.groups - 1, end = within(experts.first_row[last] + experts.rows[last]);
   bool wrong = false;
-  QUERN_ROLLED for (i32 r = experts.first_row[0] + block_index(0) * kThreads + thread_index(); r < end; r += block_count(0) * kThreads) {
+  QUERN_ROLLED for (i32 r = within(experts.first_row[0]) + block_index(0) * kThreads + thread_index(); r < end; r += block_count(0) * kThreads) {
     wrong |= p.indices[r] < 0 || p.indices[r] >= p.a_rows;
   }
   if (wrong) atomic_or(p.status, kBadIndex);

@@ -176,7 +176,7 @@ QUERN_DEVICE void widened_step(Sums& sums, Fragments<kTilesN>& f, Pipe& pipeline
 // The next `steps` steps of the pipeline, which has been filled. Where there is one stage only it is filled here.
 template <class Pipe>
 QUERN_DEVICE Sums product(Pipe& pipeline, i32 steps) {
-  static_assert(kStages == 1 || kStages >= 3);
+  static_assert(kStages == 1 || kStages >= (kBlockScale ? 2 : 3));
   static_assert(kStages == 1 || kWidened || kProducts % 2 == 0, "the two sets of fragments change places");
   Sums sums{};
   if constexpr (kStages == 1) {

@@ -108,15 +108,26 @@ std::optional<Tiling> tile(const Shape& shape, const jit::TargetInfo& target) {
     t.stages = stages, t.blocks_per_sm = blocks, t.continuous = run_on, t.shared_bytes = bytes;
     return true;
   };
-  if (!target.async_copy) return fit(f.step_bytes, 1, 1, false) ? std::optional(t) : std::nullopt;
   // A step of block scales is 128 elements whatever the room.
-  const int shortest_step = shape.scales == Scales::blocks || shape.form == Form::plain ? f.step_bytes : 64;
+  const bool blocks_of_k = shape.scales == Scales::blocks;
+  const int shortest_step = blocks_of_k || shape.form == Form::plain ? f.step_bytes : 64;
+  if (!target.async_copy) {
+    for (int step_bytes = f.step_bytes; step_bytes >= shortest_step; step_bytes /= 2) {
+      if (fit(step_bytes, 1, 1, false)) return t;
+    }
+    return {};
+  }
   for (int step_bytes = f.step_bytes; step_bytes >= shortest_step; step_bytes /= 2) {
     for (int blocks = f.blocks_per_sm; blocks >= 1; --blocks) {
       for (int stages = f.most_stages; stages >= kPipeline; --stages) {
         if (fit(step_bytes, blocks, stages, may_run_on)) return t;
       }
     }
+  }
+  // Where room is scarce (sm_86, sm_89, sm_120), results are staged in the pipeline's; block scales, whose steps cannot be
+  // shorter, have a pipeline of two.
+  for (int stages = kPipeline; stages >= (blocks_of_k ? 2 : kPipeline); --stages) {
+    if (fit(shortest_step, 1, stages, false)) return t;
   }
   return {};
 }

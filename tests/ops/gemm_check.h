@@ -39,7 +39,7 @@ struct GemmSum {
 // The formula of a case's epilogue, made of what capi/quern.h says.
 std::function<double(const Terms&)> formula_of(const GemmCase& c);
 
-// The largest share of what they may be that errors have reached in this run, over all checks.
+// The largest share of what they may be that errors of f32 results have reached in this run, over all checks.
 double worst_gemm_error();
 
 }  // namespace quern::test

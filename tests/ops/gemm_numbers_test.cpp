@@ -28,6 +28,8 @@ std::vector<GemmCase> elements() {
       }
     }
     for (const Element out : kAll) {
+      // Storing is the same whatever the scales.
+      if (scaling == Scaling::blocks && out.kind() != Element::e4m3) continue;
       list.add(std::string("to_") + out.name() + suffix, [&](GemmCase& c) { c.out = out; });
       list.add(std::string("to_") + out.name() + suffix + "_unaligned", [&](GemmCase& c) { c.out = out, c.out_padding = 3; });
       // Far beyond what 8 bits and f16 hold.
@@ -148,8 +150,13 @@ TEST(GemmNumbers, WhatIsNotFiniteStaysInItsRowsAndColumns) {
     c.scale_a = c.scale_b = Scaling::blocks;
     cases.push_back(c);
   }
+  std::vector<const GemmCase*> pointers;
   for (GemmCase& c : cases) {
     c.m = 9;
+    pointers.push_back(&c);
+  }
+  prepare_all(pointers);
+  for (const GemmCase& c : cases) {
     SCOPED_TRACE(std::string(c.a.name()) + " to " + c.out.name());
     GemmProblem problem(c, Random("not finite"));
     const GemmTensors& t = problem.tensors();

@@ -1,7 +1,8 @@
 // Products over numbers of rows, columns and terms, and the ways that operands may lie in memory.
 // SPDX-License-Identifier: Apache-2.0
+#include "tests/ops/device.h"
 #include "tests/ops/gemm_fixture.h"
-#include "tests/ops/gemm_problem.h"
+#include "tests/ops/gemm_kinds.h"
 
 namespace quern::test {
 namespace {
@@ -9,39 +10,14 @@ namespace {
 std::string by(int m, int n, int k) { return std::to_string(m) + "x" + std::to_string(n) + "x" + std::to_string(k); }
 
 void add_shape(std::vector<GemmCase>* all, const std::string& prefix, GemmCase c, int m, int n, int k) {
-  c.name = prefix + "_" + by(m, n, k);
-  c.m = m, c.n = n, c.k = k;
-  all->push_back(std::move(c));
-}
-
-GemmCase vectors() { return {}; }
-GemmCase blocks() {
-  GemmCase c;
-  c.scale_a = c.scale_b = Scaling::blocks;
-  return c;
-}
-GemmCase of(Element element, bool tf32 = false) {
-  GemmCase c;
-  c.product = Product::gemm;
-  c.a = c.b = c.out = element;
-  c.tf32 = c.short_numbers = tf32;
-  return c;
-}
-
-struct Kind {
-  const char* name;
-  GemmCase common;
-};
-const std::vector<Kind>& kinds() {
-  static const std::vector<Kind> all = {
-      {"vectors", vectors()}, {"blocks", blocks()}, {"f16", of(Element::f16)}, {"bf16", of(Element::bf16)}, {"f32", of(Element::f32)}, {"tf32", of(Element::f32, true)}};
-  return all;
+  all->push_back(of_shape(std::move(c), m, n, k));
+  all->back().name = prefix + "_" + by(m, n, k);
 }
 
 // Every number of rows at which something changes.
 std::vector<GemmCase> rows() {
   std::vector<GemmCase> all;
-  for (const Kind& kind : kinds()) {
+  for (const GemmKind& kind : gemm_kinds()) {
     for (const int m : {0, 1, 2, 7, 16, 17, 64, 65, 128, 129, 300}) add_shape(&all, kind.name, kind.common, m, 264, 272);
   }
   return all;
@@ -50,7 +26,7 @@ QUERN_GEMM_CASES(Rows, rows());
 
 std::vector<GemmCase> columns() {
   std::vector<GemmCase> all;
-  for (const Kind& kind : kinds()) {
+  for (const GemmKind& kind : gemm_kinds()) {
     for (const int n : {0, 1, 3, 8, 24, 40, 77, 130}) {
       for (const int m : {5, 33}) add_shape(&all, kind.name, kind.common, m, n, 144);
     }
@@ -62,7 +38,7 @@ QUERN_GEMM_CASES(Columns, columns());
 // Steps of k that are whole and not, and so many that several blocks of threads share a tile.
 std::vector<GemmCase> terms() {
   std::vector<GemmCase> all;
-  for (const Kind& kind : kinds()) {
+  for (const GemmKind& kind : gemm_kinds()) {
     for (const int k : {16, 32, 128, 144, 400}) add_shape(&all, kind.name, kind.common, 3, 24, k);
     for (const int m : {1, 40, 70}) add_shape(&all, kind.name, kind.common, m, 24, 7184);
   }
@@ -77,9 +53,10 @@ std::vector<GemmCase> layers() {
   };
   std::vector<GemmCase> all;
   for (const Layer& layer : std::initializer_list<Layer>{{2112, 7168}, {576, 7168}, {24576, 1536}, {32768, 512}, {7168, 16384}, {4096, 7168}, {7168, 2048}}) {
-    for (const Kind& kind : {kinds()[0], kinds()[1], kinds()[3]}) {
+    for (GemmKind kind : {gemm_kinds()[0], gemm_kinds()[1], gemm_kinds()[3]}) {
+      kind.common.out = Element::bf16;
       if (!on_cuda()) {
-        if (kind.common.is_fp8()) add_shape(&all, kind.name, kind.common, 20, layer.n / 16, layer.k / 16);
+        if (kind.common.is_fp8()) add_shape(&all, kind.name, kind.common, 13, layer.n / 16, layer.k / 16);
         continue;
       }
       for (const int m : {1, 128, 129, 4096}) add_shape(&all, kind.name, kind.common, m, layer.n, layer.k);
@@ -99,8 +76,8 @@ constexpr Orders kOrders[] = {{"nt", false, false}, {"nn", false, true}, {"tn", 
 std::vector<GemmCase> orders() {
   std::vector<GemmCase> all;
   for (const Orders& order : kOrders) {
-    for (std::size_t i = 2; i < kinds().size(); ++i) {
-      const Kind& kind = kinds()[i];
+    for (std::size_t i = 2; i < gemm_kinds().size(); ++i) {
+      const GemmKind& kind = gemm_kinds()[i];
       GemmCase c = kind.common;
       c.transposed_a = order.a, c.transposed_b = order.b;
       const std::string name = std::string(order.name) + "_" + kind.name;
@@ -126,12 +103,12 @@ QUERN_GEMM_CASES(Orders, orders());
 std::vector<GemmCase> batches() {
   std::vector<GemmCase> all;
   for (const Orders& order : kOrders) {
-    GemmCase c = of(Element::f16);
+    GemmCase c = gemm_of(Element::f16);
     c.batch = 3;
     c.transposed_a = order.a, c.transposed_b = order.b;
     add_shape(&all, std::string("batched_") + order.name, c, 8, 40, 144);
   }
-  GemmList list(of(Element::f16));
+  GemmList list(gemm_of(Element::f16));
   list.add("batched_padded", [](GemmCase& c) { c.batch = 2, c.padding = 16, c.out_padding = 3, c.m = 17; });
   list.add("batched_one", [](GemmCase& c) { c.batch = 1; });
   list.add("batched_many", [](GemmCase& c) { c.batch = 40, c.m = 1, c.n = 8, c.k = 16; });
@@ -144,7 +121,7 @@ std::vector<GemmCase> batches() {
 QUERN_GEMM_CASES(Batches, batches());
 
 std::vector<GemmCase> layouts() {
-  GemmList list(vectors());
+  GemmList list(fp8_vectors());
   const auto add = [&](const std::string& name, const std::function<void(GemmCase&)>& change) {
     for (const int m : {7, 300}) {
       list.add(name + "_" + std::to_string(m), [&](GemmCase& c) {
@@ -175,16 +152,16 @@ std::vector<GemmCase> alignments() {
     c.out_padding = 1;
     for (const int m : ms) add_shape(&all, "aligned_to_4_" + name, c, m, n, k);
   };
-  add("vectors", vectors(), {5, 300}, 77, 268);
-  add("vectors_shared", vectors(), {5}, 77, 7204);
-  add("blocks", blocks(), {5, 300}, 77, 268);
-  add("f16", of(Element::f16), {5}, 77, 142);
-  add("f32", of(Element::f32), {5}, 77, 77);
-  add("tf32", of(Element::f32, true), {5}, 77, 77);
-  GemmCase tt = of(Element::f16);
+  add("vectors", fp8_vectors(), {5, 300}, 77, 268);
+  add("vectors_shared", fp8_vectors(), {5}, 77, 7204);
+  add("blocks", fp8_blocks(), {5, 300}, 77, 268);
+  add("f16", gemm_of(Element::f16), {5}, 77, 142);
+  add("f32", gemm_of(Element::f32), {5}, 77, 77);
+  add("tf32", gemm_of(Element::f32, true), {5}, 77, 77);
+  GemmCase tt = gemm_of(Element::f16);
   tt.transposed_a = tt.transposed_b = true;
   add("tt_f16", tt, {6}, 78, 77);
-  GemmCase eight = vectors();
+  GemmCase eight = fp8_vectors();
   eight.alignment = 8;
   eight.offset = 8;
   add_shape(&all, "aligned_to_8", eight, 5, 77, 264);

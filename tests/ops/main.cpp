@@ -6,6 +6,7 @@
 
 #include "tests/ops/attention_check.h"
 #include "tests/ops/device.h"
+#include "tests/ops/gemm_check.h"
 #include "tests/ops/random.h"
 
 namespace quern::test {
@@ -21,7 +22,8 @@ class Run : public testing::Environment {
   }
   void TearDown() override {
     const Closeness& worst = worst_closeness();
-    std::printf("errors came to %.2f of what is allowed in out, %.2f in lse\n", worst.out, worst.lse);
+    std::printf("errors came to %.2f of what is allowed in out, %.2f in lse; in products to %.2f\n", worst.out, worst.lse,
+                worst_gemm_error());
   }
 };
 

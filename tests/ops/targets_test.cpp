@@ -48,6 +48,46 @@ constexpr const char* kQuantisations[] = {
 };
 constexpr std::size_t kFewQuantisations = 7;
 
+// Of matrix products: each form, and what else differs most; then the same again with other constants.
+constexpr const char* kProducts[] = {
+    "fp8_gemm * form=tiny scales=vectors",
+    "fp8_gemm * form=small scales=blocks",
+    "fp8_gemm * form=medium scales=blocks gate=1",
+    "fp8_gemm * form=large scales=vectors",
+    "grouped_fp8_gemm * form=medium rows=contiguous scales=blocks",
+    "gemm * form=plain dtype=f32 out=f32",
+    "gemm * form=tiny dtype=f32 out=f32",
+    "gemm * form=large dtype=bf16 order_a=km order_b=kn",
+    "fp8_gemm * form=tiny scales=blocks a=e5m2 out=f16",
+    "fp8_gemm * form=tiny scales=vectors alignment=4 epilogue=acc+tensor0+col2 operand0=bf16 operand2=f32",
+    "fp8_gemm * form=small scales=vectors b=e5m2 gate=1",
+    "fp8_gemm * form=large scales=blocks gate=1 out=e4m3 out_scale=1",
+    "fp8_gemm * form=tiny scales=vectors gate=1 out=e5m2 out_scale=1 epilogue=gelu(gate)*up",
+    "fp8_gemm * form=medium scales=vectors out=e4m3 out_scale=1",
+    "fp8_gemm * form=large scales=vectors alignment=4 epilogue=silu(acc+col0)*row1 operand0=e4m3 operand1=e5m2",
+    "grouped_fp8_gemm * form=tiny rows=masked scales=blocks gate=1",
+    "grouped_fp8_gemm * form=small rows=contiguous scales=vectors",
+    "grouped_fp8_gemm * form=medium rows=masked scales=vectors gate=1",
+    "gemm * form=plain dtype=f32 order_a=km order_b=kn out=bf16 alignment=4",
+    "gemm * form=plain dtype=f32 out=f32 gate=1",
+    "gemm * form=small dtype=f16 order_b=kn out=f16",
+    "gemm * form=medium dtype=bf16 out=f32",
+    "gemm * form=medium dtype=f32 order_a=km out=f32",
+    "gemm * form=large dtype=f32 out=f32",
+};
+constexpr std::size_t kFewProducts = 8;
+
+// Hopper's own.
+constexpr const char* kWarpgroups[] = {
+    "fp8_gemm sm_90a form=warpgroups scales=blocks",
+    "fp8_gemm sm_90a form=warpgroups scales=vectors gate=1",
+    "fp8_gemm sm_90a form=wide scales=vectors",
+    "grouped_fp8_gemm sm_90a form=warpgroups rows=contiguous scales=blocks",
+    "grouped_fp8_gemm sm_90a form=warpgroups rows=masked scales=blocks gate=1",
+    "gemm sm_90a form=warpgroups dtype=bf16",
+    "gemm sm_90a form=wide dtype=f16 out=f32",
+};
+
 // The ops that have few constants: all that matters of each.
 constexpr const char* kOthers[] = {
     "merge_state * dtype=f16",
@@ -74,6 +114,12 @@ std::string manifest_of_shapes(std::size_t count, std::size_t quantisations) {
       text += std::string("attention * form=") + form + " " + kShapes[i] + "\n";
   }
   for (const char* other : kOthers) text += std::string(other) + "\n";
+  return text;
+}
+
+std::string lines(const char* const* each, std::size_t count) {
+  std::string text;
+  for (std::size_t i = 0; i < count; ++i) text += std::string(each[i]) + "\n";
   return text;
 }
 
@@ -154,6 +200,24 @@ TEST_P(Targets, TakeEveryTemplate) {
                                                                                   << w.text;
   }
   print_resources(context.get(), target);
+}
+
+TEST_P(Targets, TakeEveryProduct) {
+  if (device_kind() != Kind::host) GTEST_SKIP() << "compiled once, where the device is the host";
+  const std::string target = GetParam();
+  const Context context = compiling_context();
+  std::string why;
+  if (!has_compiler(context.get(), target.starts_with("gfx") ? "hiprtc" : "nvrtc", &why)) GTEST_SKIP() << why;
+  const bool all = target == "sm_90a" || target == "gfx90a";
+  const std::size_t count = all ? std::size(kProducts) : kFewProducts;
+  std::string manifest = lines(kProducts, count);
+  if (target == "sm_90a") manifest += lines(kWarpgroups, std::size(kWarpgroups));
+  const std::vector<Warmed> warmed = warm(context.get(), {target}, manifest);
+  EXPECT_EQ(warmed.size(), count + (target == "sm_90a" ? std::size(kWarpgroups) : 0));
+  for (const Warmed& w : warmed) {
+    EXPECT_TRUE(w.outcome == QUERN_WARM_HIT || w.outcome == QUERN_WARM_COMPILED) << w.op << " " << w.target << " " << w.spec << "\n"
+                                                                                  << w.text;
+  }
 }
 
 }  // namespace
