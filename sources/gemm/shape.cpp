@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sources/gemm/shape.h"
 
+#include <algorithm>
 #include <string>
 
 #include "jit/error.h"
@@ -150,6 +151,8 @@ jit::Unit to_unit(const Shape& shape, Tag op, jit::Target target) {
   define("BLOCK_SCALE", shape.scales == Scales::blocks);
   define("GATE", shape.gate);
   define("OUT_SCALE", shape.out_scale);
+  define("USES_OPERANDS", std::any_of(shape.epilogue->operands.begin(), shape.epilogue->operands.end(),
+                                      [](expression::OperandKind kind) { return kind != expression::OperandKind::unused; }));
   for (std::size_t i = 0; i < shape.operands.size(); ++i) {
     const expression::OperandKind kind = shape.epilogue->operands[i];
     if (kind == expression::OperandKind::unused) continue;

@@ -62,9 +62,9 @@ std::optional<Tiling> tile_warpgroups(const Shape& shape, const jit::TargetInfo&
   t.blocks_per_sm = 1;
   t.threads = 3 * 128;
   const int slice = t.tile_n <= 128 ? t.tile_n : t.tile_n / 2, slices = shape.gate ? t.tile_n / slice : 1;
-  const auto staged = static_cast<std::uint32_t>(kWarps * slices * 8 * (slice + 4) * 4);
+  const auto staged = static_cast<std::uint32_t>(kWarps * slices * 8 * (slice + 8) * 4);
   // Tiles begin at multiples of 1024 bytes, the static part before them.
-  const std::uint32_t reserve = kReserve + 1024 + (shape.grouping == Grouping::dense ? 0 : kExpertBytes);
+  const std::uint32_t reserve = 1024 + (shape.grouping == Grouping::dense ? 0 : kExpertBytes);
   for (int stages = kMostStages; stages >= kPipeline; --stages) {
     t.stages = stages;
     t.shared_bytes = static_cast<std::uint32_t>(stages * (t.tile_m + t.tile_n) * kRow) + staged;

@@ -20,7 +20,7 @@ inline constexpr bool kPromoted = sizeof(ElementA) == 1;
 
 // A warp finishes 8 rows of so many columns at a time, in memory of its own.
 inline constexpr i32 kSliceN = kTileN <= 128 ? kTileN : kTileN / 2;
-inline constexpr i32 kSlicePitch = kSliceN + 4;
+inline constexpr i32 kSlicePitch = kSliceN + 8;
 static_assert(!kGate || kTileN == kSliceN || kTileN == 2 * kSliceN, "gate and up columns are in one slice, or in one each");
 
 struct Stages {
@@ -125,6 +125,60 @@ QUERN_DEVICE void store_rows(const GemmParams& p, const Work& work, i32 consumer
   }
 }
 
+// Results that need nothing beside their sums and scales are finished where they are, in registers, and go through shared memory as
+// they are stored.
+inline constexpr bool kPlainResults = !kGate && !kOutScale && sizeof(Out) == 2 && USES_OPERANDS == 0;
+
+QUERN_DEVICE void store_plain_rows(const GemmParams& p, const Work& work, i32 consumer, const f32 (&sums)[kSumCount], f32* staged) {
+  constexpr i32 kPitch = kSlicePitch;  // of Out: sixteen rows take as much as eight of f32
+  const i32 l = lane(), warp_line = consumer * 64 + warp() % 4 * 16;
+  const i64 group_of_a = kGrouping == kContiguous ? 0 : work.group;
+  Out* rows = reinterpret_cast<Out*>(staged);
+  f32 of_row[2] = {1.0f, 1.0f};
+  if constexpr (kScaled) {
+    QUERN_UNROLL for (i32 h = 0; h < 2; ++h) {
+      const i32 source = source_row(p, work, warp_line + 8 * h + (l >> 2));
+      of_row[h] = p.scale_a[group_of_a * p.scale_a_group + (source < 0 ? 0 : source) * p.scale_a_row];
+    }
+  }
+  const f32* of_column = p.scale_b + work.group * p.scale_b_group;
+  QUERN_UNROLL for (i32 s = 0; s < kTileN / kSliceN; ++s) {
+    QUERN_UNROLL for (i32 j = 0; j < kSliceN / 8; ++j) {
+      f32 by[2] = {1.0f, 1.0f};
+      if constexpr (kScaled) {
+        QUERN_UNROLL for (i32 c = 0; c < 2; ++c) {
+          const i32 column = work.column + s * kSliceN + j * 8 + (l & 3) * 2 + c;
+          by[c] = of_column[(column < p.n ? column : p.n - 1) * p.scale_b_row];
+        }
+      }
+      QUERN_UNROLL for (i32 h = 0; h < 2; ++h) {
+        const i32 from = (s * kSliceN / 8 + j) * 4 + 2 * h;
+        f32 result[2];
+        QUERN_UNROLL for (i32 c = 0; c < 2; ++c) result[c] = formula(p, kScaled ? sums[from + c] * (of_row[h] * by[c]) : sums[from + c]);
+        *reinterpret_cast<u32*>(rows + ((l >> 2) + 8 * h) * kPitch + j * 8 + (l & 3) * 2) = pack<Out>(result[0], result[1]);
+      }
+    }
+    sync_warp();
+    constexpr i32 kGroups = kSliceN / kEight;
+    QUERN_FOUR_AT_ONCE for (i32 i = l; i < 16 * kGroups; i += kWarp) {
+      const i32 row = i / kGroups, column = i % kGroups * kEight;
+      const Place at{work.group, work.first_row + work.row + warp_line + row, work.column + s * kSliceN + column, p.n};
+      if (source_row(p, work, warp_line + row) >= 0 && at.column < at.columns) {
+        const vec16 eight = load16(rows + row * kPitch + column);
+        Out* to = static_cast<Out*>(p.out) + at.group * p.out_group + at.row * p.out_row + at.column;
+        if (p.out_vectors != 0 && at.whole()) {
+          store16(to, eight);
+        } else {
+          QUERN_UNROLL for (i32 c = 0; c < kEight; ++c) {
+            if (at.column + c < at.columns) to[c] = Out{static_cast<u16>(eight.x[c / 2] >> 16 * (c % 2))};
+          }
+        }
+      }
+    }
+    sync_warp();
+  }
+}
+
 template <class Tiles>
 QUERN_DEVICE void multiply_tiles(const GemmParams& p, Tiles tiles, i32 consumer, const u8* shared, Stages& stages, f32* staged) {
   Work work;
@@ -174,7 +228,11 @@ QUERN_DEVICE void multiply_tiles(const GemmParams& p, Tiles tiles, i32 consumer,
       wgmma_wait<0>(sums);
       if (thread_index() % kWarp == 0) mbarrier_arrive(stages.empty[before.stage]);
     }
-    store_rows(p, work, consumer, sums, staged);
+    if constexpr (kPlainResults) {
+      store_plain_rows(p, work, consumer, sums, staged);
+    } else {
+      store_rows(p, work, consumer, sums, staged);
+    }
   }
 }
 

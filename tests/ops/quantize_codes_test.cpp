@@ -48,11 +48,11 @@ double value_of(Element type, int code) {
   return type.load(memory);
 }
 
-class Codes : public testing::TestWithParam<Element> {};
-INSTANTIATE_TEST_SUITE_P(Types, Codes, testing::Values(Element::e4m3, Element::e5m2),
+class QuantizeCodes : public testing::TestWithParam<Element> {};
+INSTANTIATE_TEST_SUITE_P(Types, QuantizeCodes, testing::Values(Element::e4m3, Element::e5m2),
                          [](const testing::TestParamInfo<Element>& type) { return std::string(type.param.name()); });
 
-TEST_P(Codes, WidenToTheirNumbers) {
+TEST_P(QuantizeCodes, WidenToTheirNumbers) {
   std::vector<std::uint8_t> codes(256);
   for (int i = 0; i < 256; ++i) codes[static_cast<std::size_t>(i)] = static_cast<std::uint8_t>(i);
   for (const Element::Kind kind : {Element::f32, Element::bf16, Element::f16}) {
@@ -83,7 +83,7 @@ TEST_P(Codes, WidenToTheirNumbers) {
 }
 
 // Each number, the middle between it and the next, and the f32 numbers on either side of both.
-TEST_P(Codes, AreTheNearestOnEitherSideOfEveryBoundary) {
+TEST_P(QuantizeCodes, AreTheNearestOnEitherSideOfEveryBoundary) {
   std::vector<float> x;
   for (int code = 0; value_of(GetParam(), code) <= GetParam().largest() && code < 0x7f; ++code) {
     const double value = value_of(GetParam(), code), next = value_of(GetParam(), code + 1);
@@ -109,7 +109,7 @@ TEST_P(Codes, AreTheNearestOnEitherSideOfEveryBoundary) {
 }
 
 // Every number of the 16-bit types, infinities and NaNs among them.
-TEST_P(Codes, AreTheNearestToEverySixteenBitNumber) {
+TEST_P(QuantizeCodes, AreTheNearestToEverySixteenBitNumber) {
   for (const Element::Kind kind : {Element::f16, Element::bf16}) {
     const Element type = kind;
     std::vector<unsigned char> x(65536 * 2);
@@ -125,7 +125,7 @@ TEST_P(Codes, AreTheNearestToEverySixteenBitNumber) {
 // The quotient that f32 division rounds to decides, to the bit. It can only be missed where the exact quotient lies within 2^-45 of
 // the middle between a boundary and the f32 number next to it, which takes a scale whose significand is near a multiple of 1/8:
 // those, against all boundaries' significands and the nearest numbers around each product.
-TEST_P(Codes, AreThoseOfTheQuotientInF32WhereThatIsHardest) {
+TEST_P(QuantizeCodes, AreThoseOfTheQuotientInF32WhereThatIsHardest) {
   for (int eighths = 8; eighths <= 16; ++eighths) {
     for (int beside = -6; beside <= 6; ++beside) {
       float scale = static_cast<float>(eighths) / 8.0f;
@@ -142,7 +142,7 @@ TEST_P(Codes, AreThoseOfTheQuotientInF32WhereThatIsHardest) {
   }
 }
 
-TEST_P(Codes, AreThoseOfTheQuotientInF32ForScalesOfEverySize) {
+TEST_P(QuantizeCodes, AreThoseOfTheQuotientInF32ForScalesOfEverySize) {
   Random random("scales");
   std::vector<float> scales = {0x1p-126f, 0x1.fffffep-126f, 0x1p100f, 0x1.fffffep99f, 1.0f, 0x1.fffffep0f, -3.0f};
   for (int i = 0; i < 60; ++i) scales.push_back(static_cast<float>(std::ldexp(1.0 + random.uniform(), random.between(-126, 99))));
@@ -155,7 +155,7 @@ TEST_P(Codes, AreThoseOfTheQuotientInF32ForScalesOfEverySize) {
 }
 
 // A scale of no use is the caller's: what f32 division makes of it, and nothing worse.
-TEST_P(Codes, OfScalesThatAreNoNumbers) {
+TEST_P(QuantizeCodes, OfScalesThatAreNoNumbers) {
   const std::vector<float> x = {0.0f, -0.0f, 1.0f, -1.0f, kInfinity, -kInfinity, std::numeric_limits<float>::quiet_NaN(), 3.5f,
                                 1e-30f, -1e30f, 7.0f, -7.0f, 0.25f, 100.0f, -100.0f, 0.5f};
   for (const float scale : {0.0f, kInfinity, std::numeric_limits<float>::quiet_NaN()}) {

@@ -15,16 +15,17 @@ namespace {
 constexpr unsigned char kPoison = 0xee;
 constexpr double kUnit = 0x1p-24;  // of f32: what a rounding costs, relative
 
+// 2 sqrt(2/pi) (x + 0.044715 x^3)
+double inner_of_tanh(double x) { return 2.0 * std::sqrt(2.0 / std::numbers::pi) * (x + 0.044715 * x * x * x); }
+
 double activation(int front, double gate) {
   switch (front) {
     case QUERN_FRONT_SILU_MUL:
       return gate / (1.0 + std::exp(-gate));
     case QUERN_FRONT_GELU_MUL:
       return 0.5 * gate * std::erfc(-gate / std::numbers::sqrt2);
-    default: {
-      const double inner = std::sqrt(2.0 / std::numbers::pi) * (gate + 0.044715 * gate * gate * gate);
-      return gate / (1.0 + std::exp(-2.0 * inner));
-    }
+    default:
+      return gate / (1.0 + std::exp(-inner_of_tanh(gate)));
   }
 }
 
@@ -194,8 +195,12 @@ QuantizeProblem::Row QuantizeProblem::exact_row(std::int64_t row) const {
     double value = x.at(row, k), error = 0.0;
     if (c_.product()) {
       const double up = x.at(row, c_.n + k);
+      // Where results have 16 bits or fewer, the exponent of the tanh may be as good as f32 makes it, not the result.
+      const bool swift = c_.front == QUERN_FRONT_GELU_TANH_MUL && c_.x.bytes() == 2;
+      const double units = 16.0 + (swift ? 4.0 * std::fabs(inner_of_tanh(value)) : 0.0);
+      const bool nothing = value == 0.0 || up == 0.0;
       value = activation(c_.front, value) * up;
-      error = value == 0.0 || !std::isfinite(value) ? 0.0 : 16 * kUnit * std::fabs(value) + 0x1p-120;
+      error = nothing || !std::isfinite(value) ? 0.0 : units * kUnit * std::fabs(value) + 0x1p-119 * std::fabs(up);
     }
     if (c_.residual) value += residual.at(row, k);
     y[static_cast<std::size_t>(k)] = {value, error};
@@ -210,7 +215,7 @@ QuantizeProblem::Row QuantizeProblem::exact_row(std::int64_t row) const {
   for (std::int64_t k = 0; k < c_.n; ++k) {
     double factor = inverse;
     if (weight.given()) factor *= weight.at(0, k) + ((c_.flags & QUERN_QUANTIZE_WEIGHT_PLUS_ONE) != 0 ? 1.0 : 0.0);
-    const double shift = bias.given() ? bias.at(0, k) : 0.0;
+    const double shift = bias.given() ? bias.at(0, k) : -0.0;  // which leaves -0 what it is
     Exact& e = y[static_cast<std::size_t>(k)];
     // A few roundings on the way, and the mean's own.
     e.error = 16 * kUnit * (std::fabs(e.value * factor) + std::fabs(mean * factor) + std::fabs(shift));
@@ -269,11 +274,13 @@ void QuantizeProblem::check_element(std::int64_t row, std::int64_t column, const
   const double given = out.found(row, column);
   if (std::isnan(y.value)) {
     if (out.code(row, column) != 0x7f) fail("out", row, column, given, y.value);
-  } else if (y.error == 0.0) {
+  } else if (y.error == 0.0 && !(c_.product() && y.value == 0.0)) {
     // The quotient as f32 division gives it, rounded to the nearest code: to the bit.
     unsigned char expected[4];
     c_.out.store(expected, static_cast<float>(y.value) / static_cast<float>(by));
-    if (out.code(row, column) != expected[0]) fail("out", row, column, given, c_.out.load(expected));
+    // A zero's sign is that of a sum which cancelled: it has none to speak of.
+    const bool zeros = ((out.code(row, column) | expected[0]) & 0x7f) == 0;
+    if (out.code(row, column) != expected[0] && !zeros) fail("out", row, column, given, c_.out.load(expected));
   } else {
     const double slack = 2 * kUnit;
     const double least = c_.out.rounded(low / by - slack * std::fabs(low / by)), most = c_.out.rounded(high / by + slack * std::fabs(high / by));

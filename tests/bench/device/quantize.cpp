@@ -45,7 +45,7 @@ struct Scales {
     const std::int64_t groups = (kColumns + 127) / 128, blocks = (rows + 127) / 128;
     const bool matrix = of.kind == QUERN_SCALE_GROUP || of.kind == QUERN_SCALE_BLOCK;
     shape[0] = of.kind == QUERN_SCALE_BLOCK ? blocks : of.kind <= QUERN_SCALE_TENSOR ? 1 : rows;
-    shape[1] = groups;
+    shape[1] = matrix ? groups : 1;
     strides[0] = of.kind == QUERN_SCALE_BLOCK ? groups : 1;
     strides[1] = of.kind == QUERN_SCALE_BLOCK ? 1 : (rows + 3) / 4 * 4;
     tensor.data = data;
@@ -53,7 +53,8 @@ struct Scales {
     tensor.dtype = demo::kF32;
     tensor.ndim = matrix ? 2 : 1;
     tensor.shape = shape, tensor.strides = strides;
-    count = shape[0] * (matrix ? groups : 1);
+    // From the first to the last: those of groups leave gaps.
+    count = (shape[0] - 1) * strides[0] + (shape[1] - 1) * strides[1] + 1;
   }
   Scales(const Scales&) = delete;
   Scales& operator=(const Scales&) = delete;
@@ -112,7 +113,8 @@ class Quantisation {
       zeros += (code & 0x7f) == 0;
     }
     if (zeros == codes.size()) throw std::runtime_error("quantize wrote zeros only");
-    for (const float scale : scales) {
+    for (std::int64_t i = 0; i < scales_.shape[0] * scales_.shape[1]; ++i) {
+      const float scale = scales[static_cast<std::size_t>(i / scales_.shape[1] * scales_.strides[0] + i % scales_.shape[1] * scales_.strides[1])];
       if (!(scale > 0.0f && std::isfinite(scale))) throw std::runtime_error("quantize wrote a scale that is none");
     }
   }
