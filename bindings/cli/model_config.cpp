@@ -28,7 +28,7 @@ enum class Absent : std::uint8_t { refused, zero, as_heads, hidden_over_heads, f
 
 struct Field {
   Member member;
-  const char* name;  // in config.json
+  const char* name;  // in config.json; "": never there
   Absent absent = Absent::refused;
   std::uint32_t most = 1u << 24;
   std::uint32_t least = 1;
@@ -54,8 +54,8 @@ constexpr Field kGpt2[] = {
     {&quern_model::intermediate_size, "n_inner", Absent::four_times_hidden},
     {&quern_model::layers, "n_layer"},
     {&quern_model::heads, "n_head", Absent::refused, kMostHeads},
-    {&quern_model::kv_heads, nullptr, Absent::as_heads},
-    {&quern_model::head_dim, nullptr, Absent::hidden_over_heads},
+    {&quern_model::kv_heads, "", Absent::as_heads},
+    {&quern_model::head_dim, "", Absent::hidden_over_heads},
     {&quern_model::vocab_size, "vocab_size"},
     {&quern_model::max_positions, "n_positions", Absent::refused, kMostPositions},
 };
@@ -163,7 +163,7 @@ std::uint32_t fallback(const ConfigReader& reader, const Field& field, const que
     case Absent::four_times_hidden:
       return 4 * model.hidden_size;
     case Absent::hidden_over_heads:
-      if (model.hidden_size % model.heads == 0) return model.hidden_size / model.heads;
+      if (model.heads != 0 && model.hidden_size % model.heads == 0) return model.hidden_size / model.heads;
       reader.fail("field head_dim: missing, and the hidden size " + std::to_string(model.hidden_size) +
                   " is no multiple of the heads, " + std::to_string(model.heads) +
                   "; allowed: a whole number from 1 on");
@@ -236,7 +236,7 @@ ModelConfig read_model_config(std::string_view text, const std::string& path, co
   model.page_size = options.page_size;
   for (const std::span<const Field> group : family.groups) {
     for (const Field& field : group) {
-      const Json* value = field.name == nullptr ? nullptr : reader.find(field.name);
+      const Json* value = *field.name == '\0' ? nullptr : reader.find(field.name);
       model.*field.member =
           value != nullptr ? reader.whole(field.name, *value, field.most, field.least) : fallback(reader, field, model);
     }

@@ -85,19 +85,18 @@ void read_activation(const ConfigReader& reader, const char* missing, ModelConfi
 
 void read_weights(const ConfigReader& reader, std::optional<Weights> forced, ModelConfig& config) {
   std::optional<Weights> weights = Weights::dense;
-  const Json* quantisation = reader.find("quantization_config");
-  if (quantisation != nullptr) {
+  if (const Json* quantisation = reader.find("quantization_config")) {
     if (!quantisation->is_object()) reader.fail("quantization_config", *quantisation, "an object or null");
     weights = stored(*quantisation);
+    if (!weights && !forced) {
+      config.notes.push_back("quantization_config: quant_method " +
+                             shorten(member(*quantisation, "quant_method").dump(), 40) + ", weight_block_size " +
+                             shorten(member(*quantisation, "weight_block_size").dump(), 40) +
+                             ": no kernels are made for these weights (known: fp8 with a scale per tensor, channel or "
+                             "[128,128]; --weights says otherwise)");
+    }
   }
   if (forced) weights = forced;
-  if (!weights) {
-    config.notes.push_back("quantization_config: quant_method " +
-                           shorten(member(*quantisation, "quant_method").dump(), 40) + ", weight_block_size " +
-                           shorten(member(*quantisation, "weight_block_size").dump(), 40) +
-                           ": no kernels are made for these weights (known: fp8 with a scale per tensor, channel or "
-                           "[128,128]; --weights says otherwise)");
-  }
   if (weights == Weights::fp8) config.model.flags |= QUERN_MODEL_FP8;
   if (weights == Weights::fp8_block) config.model.flags |= QUERN_MODEL_BLOCK_FP8;
   if (reader.truth("attention_bias") || reader.truth("mlp_bias")) config.model.flags |= QUERN_MODEL_BIAS;

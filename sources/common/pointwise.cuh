@@ -79,6 +79,9 @@ QUERN_DEVICE f32 erf(f32 x) {
   return z < 0.9f ? p * x : with_sign_of(far, x);
 }
 
+// What gelu tends to; -0 below 0, so that what vanishes keeps its sign.
+QUERN_DEVICE f32 positive_part(f32 x) { return x < 0.0f ? -0.0f : x; }
+
 // x P(X <= x) of a normal variable: x/2 erfc(-x/sqrt(2)). Below 0 that is -z P(X <= -z), small and free of
 // cancellation; above, it is x less the same.
 QUERN_DEVICE f32 gelu(f32 x) {
@@ -86,7 +89,7 @@ QUERN_DEVICE f32 gelu(f32 x) {
   const f32 t = fma(z * half, -kLog2OfE, kToInteger), n = t - kToInteger;
   // e^(-z^2/2), the square exact in the reduction: a rounded one would be wrong by the size of the exponent.
   const f32 e = exp_downwards(fma(n, -kLn2Low, fma(-half, z, n * -kLn2High)), t);
-  return relu(x) - half * erfc_scaled(z, 0x1.ec5f62p-3f) * e;  // 0.34/sqrt(2)
+  return positive_part(x) - half * erfc_scaled(z, 0x1.ec5f62p-3f) * e;  // 0.34/sqrt(2)
 }
 
 // x sigmoid(w), w = 2 sqrt(2/pi) (x + 0.044715 x^3): for the half that is small -z e^-w / (1 + e^-w). The exponent is
@@ -103,7 +106,7 @@ QUERN_DEVICE f32 gelu_tanh(f32 x) {
   const f32 t = fma(z * v, -kLog2OfE, kToInteger), n = t - kToInteger;
   const f32 r = fma(-z, v_low, fma(n, -kLn2Low, fma(-z, v, n * -kLn2High)));
   const f32 e = exp_downwards(r, t);
-  return relu(x) - z * e * rcp_approx(1.0f + e);
+  return positive_part(x) - z * e * rcp_approx(1.0f + e);
 }
 
 }  // namespace q

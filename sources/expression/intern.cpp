@@ -42,7 +42,7 @@ class Numbered {
   static constexpr std::uint32_t kSegments = 16;
 
   static Place place_of(std::uint32_t number) {
-    const auto segment = static_cast<std::uint32_t>(std::bit_width(number / kFirst + 1)) - 1;
+    const auto segment = static_cast<std::uint32_t>(std::countl_zero(1U) - std::countl_zero(number / kFirst + 1));
     return {segment, number - kFirst * ((1U << segment) - 1)};
   }
 

@@ -99,8 +99,8 @@ class Evaluator {
     return symbol == "*" ? a * b : a / b;
   }
   static T call(std::string_view name, T x, T y, T z) {
-    const auto least = [](T a, T b) { return a < b || a != a ? a : b; };
-    const auto most = [](T a, T b) { return a > b || a != a ? a : b; };
+    const auto least = [](T a, T b) { return a < b || std::isnan(a) ? a : b; };
+    const auto most = [](T a, T b) { return a > b || std::isnan(a) ? a : b; };
     if (name == "abs") return std::abs(x);
     if (name == "exp") return std::exp(x);
     if (name == "log") return std::log(x);
@@ -206,7 +206,7 @@ TEST_P(ExpressionCodeOn, Compiles) {
   for (const char* text : texts) codes.push_back(intern(text).code);
   // As deep as a formula can be: the brackets must be within what every compiler takes.
   std::string deep = "acc";
-  for (std::uint32_t i = 1; i < kMostDepth; ++i) deep = i % 2 == 0 ? "relu(" + deep + ")" : "(1-" + deep + ")";
+  for (std::uint32_t i = 1; i < kMostDepth; ++i) deep.insert(0, i % 2 == 0 ? "relu(" : "(1-").append(")");
   ASSERT_EQ(parse(deep).root().depth, kMostDepth);
   codes.push_back(code(parse(deep)));
   std::string source = "#include \"common/pointwise.cuh\"\nnamespace q {\n";

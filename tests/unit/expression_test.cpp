@@ -242,6 +242,7 @@ TEST(Expression, IsInternedOnceByThreadsAtOnce) {
   constexpr int kThreads = 4, kFormulas = 300;  // beyond the first segments of the table
   std::vector<std::vector<const quern_expression*>> seen(kThreads);
   std::vector<std::thread> threads;
+  threads.reserve(kThreads);
   for (auto& mine : seen) {
     threads.emplace_back([&mine] {
       for (int i = 0; i < kFormulas; ++i) {
