@@ -129,11 +129,13 @@ QUERN_DEVICE void store_rows(const GemmParams& p, const Work& work, i32 consumer
 // they are stored.
 inline constexpr bool kPlainResults = !kGate && !kOutScale && sizeof(Out) == 2 && USES_OPERANDS == 0;
 
+// Result is Out: a template, since it is none for outputs of 32 bits.
+template <class Result>
 QUERN_DEVICE void store_plain_rows(const GemmParams& p, const Work& work, i32 consumer, const f32 (&sums)[kSumCount], f32* staged) {
-  constexpr i32 kPitch = kSlicePitch;  // of Out: sixteen rows take as much as eight of f32
+  constexpr i32 kPitch = kSlicePitch;  // of results: sixteen rows take as much as eight of f32
   const i32 l = lane(), warp_line = consumer * 64 + warp() % 4 * 16;
   const i64 group_of_a = kGrouping == kContiguous ? 0 : work.group;
-  Out* rows = reinterpret_cast<Out*>(staged);
+  auto* rows = reinterpret_cast<Result*>(staged);
   f32 of_row[2] = {1.0f, 1.0f};
   if constexpr (kScaled) {
     QUERN_UNROLL for (i32 h = 0; h < 2; ++h) {
@@ -155,7 +157,7 @@ QUERN_DEVICE void store_plain_rows(const GemmParams& p, const Work& work, i32 co
         const i32 from = (s * kSliceN / 8 + j) * 4 + 2 * h;
         f32 result[2];
         QUERN_UNROLL for (i32 c = 0; c < 2; ++c) result[c] = formula(p, kScaled ? sums[from + c] * (of_row[h] * by[c]) : sums[from + c]);
-        *reinterpret_cast<u32*>(rows + ((l >> 2) + 8 * h) * kPitch + j * 8 + (l & 3) * 2) = pack<Out>(result[0], result[1]);
+        *reinterpret_cast<u32*>(rows + ((l >> 2) + 8 * h) * kPitch + j * 8 + (l & 3) * 2) = pack<Result>(result[0], result[1]);
       }
     }
     sync_warp();
@@ -165,12 +167,12 @@ QUERN_DEVICE void store_plain_rows(const GemmParams& p, const Work& work, i32 co
       const Place at{work.group, work.first_row + work.row + warp_line + row, work.column + s * kSliceN + column, p.n};
       if (source_row(p, work, warp_line + row) >= 0 && at.column < at.columns) {
         const vec16 eight = load16(rows + row * kPitch + column);
-        Out* to = static_cast<Out*>(p.out) + at.group * p.out_group + at.row * p.out_row + at.column;
+        Result* to = static_cast<Result*>(p.out) + at.group * p.out_group + at.row * p.out_row + at.column;
         if (p.out_vectors != 0 && at.whole()) {
           store16(to, eight);
         } else {
           QUERN_UNROLL for (i32 c = 0; c < kEight; ++c) {
-            if (at.column + c < at.columns) to[c] = Out{static_cast<u16>(eight.x[c / 2] >> 16 * (c % 2))};
+            if (at.column + c < at.columns) to[c] = Result{static_cast<u16>(eight.x[c / 2] >> 16 * (c % 2))};
           }
         }
       }
@@ -229,7 +231,7 @@ QUERN_DEVICE void multiply_tiles(const GemmParams& p, Tiles tiles, i32 consumer,
       if (thread_index() % kWarp == 0) mbarrier_arrive(stages.empty[before.stage]);
     }
     if constexpr (kPlainResults) {
-      store_plain_rows(p, work, consumer, sums, staged);
+      store_plain_rows<Out>(p, work, consumer, sums, staged);
     } else {
       store_rows(p, work, consumer, sums, staged);
     }
