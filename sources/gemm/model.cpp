@@ -16,7 +16,7 @@ class Lister {
     for (std::size_t i = 0; i < shape.operands.size(); ++i) {
       if (shape.epilogue->operands[i] != expression::OperandKind::unused) shape.operands[i] = operands;
     }
-    for (const Form form : {Form::tiny, Form::small, Form::medium, Form::large, Form::warpgroups, Form::wide}) {
+    for (const Form form : {Form::tiny, Form::small, Form::medium, Form::large, Form::warpgroups, Form::warpgroups_192, Form::warpgroups_256}) {
       shape.form = form;
       if (tile(shape, target_)) specs_->push_back(to_spec(shape, op_, target_.target));
     }

@@ -14,7 +14,7 @@
 namespace quern::ops::gemm {
 namespace {
 
-constexpr const char* kFormNames[kForms] = {"tiny", "small", "medium", "large", "plain", "warpgroups", "wide"};
+constexpr const char* kFormNames[kForms] = {"tiny", "small", "medium", "large", "plain", "warpgroups", "warpgroups_192", "warpgroups_256"};
 constexpr const char* kGroupingNames[] = {"dense", "contiguous", "masked"};
 constexpr const char* kScaleNames[] = {"none", "vectors", "blocks"};
 
@@ -85,7 +85,7 @@ Constants to_constants(const Shape& shape, Tag op) {
 Shape from_constants(const Constants& constants, Tag op) {
   ConstantReader reader(op_name(op), constants);
   Shape shape;
-  const std::size_t form = reader.one_of("form", {kFormNames[0], kFormNames[1], kFormNames[2], kFormNames[3], kFormNames[4], kFormNames[5], kFormNames[6]});
+  const std::size_t form = reader.one_of("form", {kFormNames[0], kFormNames[1], kFormNames[2], kFormNames[3], kFormNames[4], kFormNames[5], kFormNames[6], kFormNames[7]});
   shape.form = static_cast<Form>(form);
   if (op == tag_gemm) {
     shape.a = shape.b = kDtypes[reader.one_of("dtype", kFloats)];
@@ -164,7 +164,7 @@ jit::Unit to_unit(const Shape& shape, Tag op, jit::Target target) {
   unit.headers = common_headers(target);
   for (const char* name : {"gemm/epilogue.cuh", "gemm/experts.cuh", "gemm/load.cuh", "gemm/operand.cuh", "gemm/params.cuh",
                            "gemm/plain.cuh", "gemm/product.cuh", "gemm/share.cuh", "gemm/source.cuh", "gemm/store.cuh",
-                           "gemm/tile.cuh", "gemm/tiles.cuh"}) {
+                           "gemm/tile.cuh", "gemm/tiles.cuh", "gemm/warpgroup_rows.cuh"}) {
     unit.headers.push_back(embedded(name));
   }
   unit.max_shared_bytes = t.shared_bytes;

@@ -14,10 +14,12 @@
 
 namespace quern::ops::gemm {
 
-// Which tile: by the rows that there are. `plain` multiplies f32 without tensor cores; `warpgroups` and `wide` are Hopper's.
-enum class Form : std::uint8_t { tiny, small, medium, large, plain, warpgroups, wide };
-inline constexpr int kForms = 7;
-constexpr bool of_warpgroups(Form form) { return form == Form::warpgroups || form == Form::wide; }
+// Which tile: by the rows that there are. `plain` multiplies f32 without tensor cores. Hopper's are `warpgroups`, whose tiles have
+// 128 columns, and those with more.
+enum class Form : std::uint8_t { tiny, small, medium, large, plain, warpgroups, warpgroups_192, warpgroups_256 };
+inline constexpr int kForms = 8;
+inline constexpr Form kWarpgroups[] = {Form::warpgroups, Form::warpgroups_192, Form::warpgroups_256};
+constexpr bool of_warpgroups(Form form) { return form >= Form::warpgroups && form <= Form::warpgroups_256; }
 
 enum class Grouping : std::uint8_t { dense, contiguous, masked };
 enum class Scales : std::uint8_t { none, vectors, blocks };  // vectors: one for each row and column, or for all of them

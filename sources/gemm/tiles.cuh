@@ -7,13 +7,15 @@
 namespace q {
 
 // The tiles of one block of threads in a product whose rows are known: every so many, or as many steps as every other block.
+// Of `peers` blocks side by side each has a tile of the same columns: p.tiles_m counts peers' tiles as one. Tiles are not both
+// shared and dealt out to peers.
 class DenseTiles {
  public:
-  QUERN_DEVICE explicit DenseTiles(const GemmParams& p) : p_(p), steps_(div_up(p.k, kStepK)) {
+  QUERN_DEVICE explicit DenseTiles(const GemmParams& p, i32 peers = 1, i32 rank = 0) : p_(p), peers_(peers), rank_(rank), steps_(div_up(p.k, kStepK)) {
     if constexpr (kShared) {
       unit_ = deal().begin(block_index(0)), end_ = deal().begin(block_index(0) + 1);
     } else {
-      unit_ = block_index(0), end_ = tiles();
+      unit_ = block_index(0) / peers, end_ = tiles();
     }
   }
   QUERN_DEVICE bool next(Work& work) {
@@ -21,7 +23,7 @@ class DenseTiles {
     const i32 units = units_of_tile();
     work = work_of(kShared ? static_cast<i32>(unit_ / units) : static_cast<i32>(unit_));
     if constexpr (!kShared) {
-      unit_ += block_count(0);
+      unit_ += block_count(0) / peers_;
     } else if (units == 1) {
       ++unit_;
     } else {
@@ -47,7 +49,7 @@ class DenseTiles {
     const i32 place = within - panel * p_.panel * p_.tiles_n;
     Work work{};
     work.group = tile / of_group;
-    work.row = (panel * p_.panel + place % height) * kTileM;
+    work.row = ((panel * p_.panel + place % height) * peers_ + rank_) * kTileM;
     work.column = place / height * kOutTileN;
     work.rows = p_.m;
     work.last_step = steps_;
@@ -56,7 +58,7 @@ class DenseTiles {
   }
 
   const GemmParams& p_;
-  i32 steps_;
+  i32 peers_, rank_, steps_;
   i64 unit_, end_;
 };
 

@@ -81,11 +81,17 @@ constexpr std::size_t kFewProducts = 8;
 constexpr const char* kWarpgroups[] = {
     "fp8_gemm sm_90a form=warpgroups scales=blocks",
     "fp8_gemm sm_90a form=warpgroups scales=vectors gate=1",
-    "fp8_gemm sm_90a form=wide scales=vectors",
+    "fp8_gemm sm_90a form=warpgroups_192 scales=vectors out=f32",
+    "fp8_gemm sm_90a form=warpgroups_192 scales=blocks out=f16",
+    "fp8_gemm sm_90a form=warpgroups_256 scales=vectors",
+    "fp8_gemm sm_90a form=warpgroups_256 scales=blocks gate=1",
+    "fp8_gemm sm_90a form=warpgroups_256 scales=blocks gate=0 out=e4m3 out_scale=1",
     "grouped_fp8_gemm sm_90a form=warpgroups rows=contiguous scales=blocks",
     "grouped_fp8_gemm sm_90a form=warpgroups rows=masked scales=blocks gate=1",
     "gemm sm_90a form=warpgroups dtype=bf16",
-    "gemm sm_90a form=wide dtype=f16 out=f32",
+    "grouped_fp8_gemm sm_90a form=warpgroups_256 rows=contiguous scales=vectors",
+    "gemm sm_90a form=warpgroups_192 dtype=bf16 epilogue=gelu(acc+col2) operand2=bf16",
+    "gemm sm_90a form=warpgroups_256 dtype=f16 out=f32",
 };
 
 // The ops that have few constants: all that matters of each.
