@@ -68,6 +68,8 @@ def work(arguments: argparse.Namespace, chosen: list[Case]) -> None:
     from gemm.bench import Bench
     from gemm.clock import Clock
 
+    torch.set_float32_matmul_precision("highest")  # of the references
+
     def send(what: dict[str, Any]) -> None:
         os.write(arguments.worker, json.dumps(what).encode() + b"\n")
 

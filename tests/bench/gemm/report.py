@@ -38,7 +38,8 @@ def line(row: Row) -> str:
         text += _number(getattr(ours, measure), width, 1) + _number(getattr(peer, measure), 9, 1)
         text += _number(row.ratio(measure), 6, 2)
     # As a graph, where the time of an event is none of the kernel's.
-    text += _number(row.tflops("graph_us"), 9, 0) + _number(row.weights_tbs("graph_us"), 6, 2)
+    weights = row.weights_tbs("graph_us") if row.case.shape.m <= FEW_ROWS else None
+    text += _number(row.tflops("graph_us"), 9, 0) + _number(weights, 6, 2)
     text += _number(ours.first_ms, 10, 0) + _number(peer.first_ms, 8, 0)
     variant = row.case.variant if row.case.section == "portable" else ""
     text += "  " + ", ".join(filter(None, [variant, row.note]))
