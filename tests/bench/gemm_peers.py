@@ -52,6 +52,7 @@ def read_arguments(given: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--replays", type=int, default=11, help="replays of each side's graph that are timed")
     parser.add_argument("--programmatic", action="store_true", help="programmatic launches everywhere; graphs alone")
     parser.add_argument("--fast-accumulation", action="store_true", help="let cuBLASLt accumulate in few bits")
+    parser.add_argument("--alone", action="store_true", help="time quern without its peers")
     parser.add_argument("--cache", help="quern's cache folder; first calls are told where they compile. Default: empty")
     parser.add_argument("--patience", type=float, default=60, help="seconds after which a case counts as hung")
     parser.add_argument("--worker", type=int, help=argparse.SUPPRESS)  # the descriptor that rows go to
@@ -67,6 +68,7 @@ def work(arguments: argparse.Namespace, chosen: list[Case]) -> None:
     import torch
     from gemm.bench import Bench
     from gemm.clock import Clock
+    from gemm.sides import Peers
 
     torch.set_float32_matmul_precision("highest")  # of the references
 
@@ -74,8 +76,11 @@ def work(arguments: argparse.Namespace, chosen: list[Case]) -> None:
         os.write(arguments.worker, json.dumps(what).encode() + b"\n")
 
     with Clock(arguments.rounds, arguments.replays) as clock:
-        bench = Bench(clock, arguments.cache, "cuda", arguments.fast_accumulation, arguments.programmatic)
-        software = f"PyTorch {torch.__version__}, CUDA {torch.version.cuda}; {bench.peers}"
+        peers = Peers(arguments.fast_accumulation, arguments.alone)
+        bench = Bench(clock, arguments.cache, "cuda", peers, arguments.programmatic)
+        software = (
+            f"PyTorch {torch.__version__}, CUDA {torch.version.cuda}; {peers}; a flush takes {bench.flush_us:.0f} us"
+        )
         send({"device": torch.cuda.get_device_name(), "software": software})
         for case in chosen[arguments.first :]:
             row = bench.run(case, arguments.seed + zlib.crc32(str(case).encode()))

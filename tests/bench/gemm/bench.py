@@ -16,7 +16,7 @@ from .clock import Clock
 from .operands import LIMIT, Operands, dense, dense_reference, difference, grouped, grouped_reference
 from .rows import Row, Side
 from .shapes import GATHERED, KINDS, STORED_KN, Case
-from .sides import CUBLASLT, DEEPGEMM, QUERN, Call, CublasLt, DeepGemm, Quern
+from .sides import CUBLASLT, DEEPGEMM, QUERN, Call, Peers, Quern
 
 # A graph goes through so many bytes of operands, and has at least so many calls.
 ROTATED_BYTES, GRAPH_CALLS = 512 << 20, 20
@@ -39,22 +39,10 @@ class Wrong(RuntimeError):
 
 
 class Bench:
-    def __init__(self, clock: Clock, cache: str, device: str, fast_accumulation: bool, programmatic: bool) -> None:
+    def __init__(self, clock: Clock, cache: str, device: str, peers: Peers, programmatic: bool) -> None:
         self.clock, self.device, self._cache = clock, device, cache
-        self._cublaslt, self._programmatic = CublasLt(fast_accumulation), programmatic
-        self._deepgemm: DeepGemm | None = None
-        self.why_no_deepgemm = ""
-        try:
-            self._deepgemm = DeepGemm()
-        except Exception as error:  # a library that does not load may raise anything
-            self.why_no_deepgemm = f"{type(error).__name__}: {error}"
-        self._flush_us = clock.flush_us()
-
-    @property
-    def peers(self) -> str:
-        deepgemm = self._deepgemm.version if self._deepgemm else f"not there ({self.why_no_deepgemm})"
-        fast = "with" if self._cublaslt.fast_accumulation else "without"
-        return f"cuBLASLt {fast} fast accumulation, DeepGEMM {deepgemm}; a flush takes {self._flush_us:.0f} us"
+        self._peers, self._programmatic = peers, programmatic
+        self.flush_us = clock.flush_us()
 
     def run(self, case: Case, seed: int) -> Row:
         """Errors are in the row."""
@@ -81,10 +69,10 @@ class Bench:
         plan.makers[QUERN] = lambda given: quern.dense(kind, given, **launch)
         # A launch that overlaps with what is before it would begin in the flush.
         plan.as_calls = not programmatic
-        deepgemm = self._deepgemm
-        if KINDS[kind].peer == CUBLASLT:
-            plan.makers[CUBLASLT] = lambda given: self._cublaslt.dense(kind, given)
-        elif deepgemm:
+        cublaslt, deepgemm = self._peers.cublaslt, self._peers.deepgemm
+        if KINDS[kind].peer == CUBLASLT and cublaslt:
+            plan.makers[CUBLASLT] = lambda given: cublaslt.dense(kind, given)
+        elif KINDS[kind].peer == DEEPGEMM and deepgemm:
             plan.makers[DEEPGEMM] = lambda given: deepgemm.dense(kind, given, programmatic)
         return plan
 
@@ -95,7 +83,7 @@ class Bench:
         counts = torch.full((shape.groups,), shape.m, dtype=torch.int32, device=self.device)
         rows = {"offsets": whole} if contiguous else {"counts": counts}
         plan.makers[QUERN] = lambda given: quern.grouped(given, **rows)
-        deepgemm = self._deepgemm
+        deepgemm = self._peers.deepgemm
         if deepgemm and contiguous:
             experts = torch.arange(shape.groups, dtype=torch.int32, device=self.device).repeat_interleave(shape.m)
             plan.makers[DEEPGEMM] = lambda given: deepgemm.contiguous(given, experts)
@@ -125,7 +113,7 @@ class Bench:
         if plan.as_calls and calls:
             for side, times in self.clock.of_calls(calls).items():
                 row.sides[side].call_us, row.sides[side].host_us = times.us, times.host_us
-                if times.host_us > 0.8 * self._flush_us:
+                if times.host_us > 0.8 * self.flush_us:
                     row.note += f"{side}'s call takes the host {times.host_us:.0f} us"
         self._graphs(plan, row, set(calls))
 

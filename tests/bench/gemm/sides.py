@@ -135,3 +135,23 @@ class DeepGemm:
         function = self._library.m_grouped_fp8_gemm_nt_masked
         a, b = (given.a, given.scale_a), (given.b, given.scale_b)
         return lambda: function(a, b, given.out, counts, expected)
+
+
+class Peers:
+    """Those that there are, or none with `alone`."""
+
+    def __init__(self, fast_accumulation: bool, alone: bool) -> None:
+        self.cublaslt = None if alone else CublasLt(fast_accumulation)
+        self.deepgemm: DeepGemm | None = None
+        self._why_not = ""
+        try:
+            self.deepgemm = None if alone else DeepGemm()
+        except Exception as error:  # a library that does not load may raise anything
+            self._why_not = f"{type(error).__name__}: {error}"
+
+    def __str__(self) -> str:
+        if self.cublaslt is None:
+            return "no peers"
+        fast = "with" if self.cublaslt.fast_accumulation else "without"
+        deepgemm = self.deepgemm.version if self.deepgemm else f"not there ({self._why_not})"
+        return f"cuBLASLt {fast} fast accumulation, DeepGEMM {deepgemm}"
