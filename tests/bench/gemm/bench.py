@@ -114,7 +114,7 @@ class Bench:
             for side, times in self.clock.of_calls(calls).items():
                 row.sides[side].call_us, row.sides[side].host_us = times.us, times.host_us
                 if times.host_us > 0.8 * self.flush_us:
-                    row.note += f"{side}'s call takes the host {times.host_us:.0f} us"
+                    row.note += f"{'; ' if row.note else ''}{side}'s call takes the host {times.host_us:.0f} us"
         self._graphs(plan, row, set(calls))
 
     def _checked(self, plan: Plan, row: Row, quern: Quern) -> dict[str, Call]:
