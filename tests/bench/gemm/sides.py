@@ -116,25 +116,24 @@ class DeepGemm:
     def dense(self, kind: str, given: Operands, programmatic: bool = False) -> Call:
         if kind != "block":
             raise ValueError(f"{kind} scales are none of DeepGEMM's")
-        function, a, b = self._library.fp8_gemm_nt, (given.a, given.scale_a), (given.b, given.scale_b)
-        set_programmatic = self._library.set_pdl
-
-        def call() -> None:
-            set_programmatic(programmatic)
-            function(a, b, given.out)
-
-        return call
+        return self._call(self._library.fp8_gemm_nt, given, programmatic=programmatic)
 
     def contiguous(self, given: Operands, experts_of_rows: torch.Tensor) -> Call:
         """experts_of_rows [rows] int32; each expert's rows are a multiple of 128."""
-        function = self._library.m_grouped_fp8_gemm_nt_contiguous
-        a, b = (given.a, given.scale_a), (given.b, given.scale_b)
-        return lambda: function(a, b, given.out, experts_of_rows)
+        return self._call(self._library.m_grouped_fp8_gemm_nt_contiguous, given, experts_of_rows)
 
     def masked(self, given: Operands, counts: torch.Tensor, expected: int) -> Call:
-        function = self._library.m_grouped_fp8_gemm_nt_masked
-        a, b = (given.a, given.scale_a), (given.b, given.scale_b)
-        return lambda: function(a, b, given.out, counts, expected)
+        return self._call(self._library.m_grouped_fp8_gemm_nt_masked, given, counts, expected)
+
+    def _call(self, function: Any, given: Operands, *rows: Any, programmatic: bool = False) -> Call:
+        a, b, out = (given.a, given.scale_a), (given.b, given.scale_b), given.out
+        set_programmatic = self._library.set_pdl  # of all calls from then on
+
+        def call() -> None:
+            set_programmatic(programmatic)
+            function(a, b, out, *rows)
+
+        return call
 
 
 class Peers:
