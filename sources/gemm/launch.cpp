@@ -6,6 +6,7 @@
 
 #include "jit/error.h"
 #include "sources/gemm/problem.h"
+#include "sources/gemm/split.h"
 #include "sources/gemm/tiling.h"
 #include "sources/launch.h"
 #include "sources/workspace.h"
@@ -68,6 +69,10 @@ bool may_take_warpgroups(const Problem& problem) {
   return p.groups <= 1 || (p.b_group > 0 && (!a_leads || p.a_group > 0));
 }
 
+// Hopper's for few rows, or as many as leave its other kernels idle.
+bool may_take_swapped(const Problem& problem) { return may_take_warpgroups(problem) && tiling_of(problem, Form::swapped_128); }
+constexpr std::int64_t kMostSwapped = 128;
+
 // What a wave of tiles costs grows with their width, and a little more.
 std::int64_t cost_of(const Problem& problem, Form form, const Sizes& sizes) {
   constexpr int kOfAnyTile = 16;  // columns
@@ -80,11 +85,19 @@ Form form_of(const Problem& problem, const Sizes& sizes) {
   const bool warpgroups = may_take_warpgroups(problem);
   // The order of sums is a kernel's own: rows that must not depend on their number have one kernel.
   if (warpgroups && (problem.flags & QUERN_CALL_BATCH_INVARIANT) != 0) return Form::warpgroups;
-  if (sizes.rows <= kMostTiny) return Form::tiny;
-  if (sizes.rows <= kMostSmall) return Form::small;
+  const bool swapped = may_take_swapped(problem);
+  if (swapped) {
+    for (const Form form : kSwapped) {
+      if (sizes.rows <= rows_of_swapped(form)) return form;
+    }
+  } else {
+    if (sizes.rows <= kMostTiny) return Form::tiny;
+    if (sizes.rows <= kMostSmall) return Form::small;
+  }
   if (warpgroups && fills(problem, Form::warpgroups, sizes, 2)) {
     return cost_of(problem, Form::wide, sizes) < cost_of(problem, Form::warpgroups, sizes) ? Form::wide : Form::warpgroups;
   }
+  if (swapped) return Form::swapped_128;
   return !warpgroups && fills(problem, Form::large, sizes, 1) ? Form::large : Form::medium;
 }
 
@@ -95,12 +108,20 @@ void for_each_reachable(const Problem& problem, Visit visit) {
   const Sizes sizes = sizes_of(problem);
   const bool warpgroups = may_take_warpgroups(problem);
   if (warpgroups && (problem.flags & QUERN_CALL_BATCH_INVARIANT) != 0) return visit(Form::warpgroups);
-  visit(Form::tiny);
-  if (sizes.rows > kMostTiny) visit(Form::small);
-  if (sizes.rows <= kMostSmall) return;
-  const Sizes least{kMostSmall + 1, problem.shape.grouping == Grouping::dense ? 1 : sizes.groups};
+  const bool swapped = may_take_swapped(problem);
+  if (swapped) {
+    for (const Form form : kSwapped) {
+      visit(form);
+      if (sizes.rows <= rows_of_swapped(form)) return;
+    }
+  } else {
+    visit(Form::tiny);
+    if (sizes.rows > kMostTiny) visit(Form::small);
+    if (sizes.rows <= kMostSmall) return;
+  }
+  const Sizes least{(swapped ? kMostSwapped : kMostSmall) + 1, problem.shape.grouping == Grouping::dense ? 1 : sizes.groups};
   if (warpgroups) {
-    if (!fills(problem, Form::warpgroups, least, 2)) visit(Form::medium);
+    if (!swapped && !fills(problem, Form::warpgroups, least, 2)) visit(Form::medium);
     if (!fills(problem, Form::warpgroups, sizes, 2)) return;
     visit(Form::warpgroups);
     if (tiling_of(problem, Form::wide)) visit(Form::wide);
@@ -117,6 +138,7 @@ struct Plan {
   std::int64_t grid;
   bool shared;
   std::uint64_t workspace;
+  int parts = 1;  // blocks of a cluster, which share tiles without a workspace
 };
 
 [[noreturn]] void refuse_room(const Problem& problem) {
@@ -138,6 +160,12 @@ Plan plan(const Problem& problem, Form form, const Sizes& sizes) {
                                    std::to_string(t->out_tile_n(problem.shape.gate)) + "; allowed: fewer than 2^31");
   }
   const std::int64_t slots = std::int64_t{problem.call.sms} * t->blocks_per_sm;
+  if (of_swapped(form) && problem.shape.grouping == Grouping::dense) {
+    const Split how = split(tiles, div_up(problem.params.k, t->step_k), all_sms(problem), problem.call.sms);
+    plan.parts = how.parts;
+    plan.grid = how.clusters * how.parts;
+    return plan;
+  }
   if (problem.shape.grouping != Grouping::dense) {
     // Persistent: only the device knows how many tiles there are.
     plan.grid = slots;
@@ -224,14 +252,16 @@ void launch_product(const Runtime& runtime, Problem& problem, void* workspace, s
   const double together = static_cast<double>(all_sms(problem) * t.blocks_per_sm);
   p.panel = std::max(1, static_cast<int>(std::lround(std::sqrt(together * t.tile_n / t.tile_m))));
   p.whole_tiles = how.shared ? 0 : 1;
+  p.constant_b = (problem.flags & QUERN_GEMM_CONSTANT_B) != 0;
   jit::Launch launch;
   launch.grid[0] = static_cast<std::uint32_t>(how.grid);
+  launch.cluster[0] = static_cast<std::uint32_t>(how.parts);
   launch.block[0] = static_cast<std::uint32_t>(t.threads);
   launch.shared_bytes = t.shared_bytes;
   launch.programmatic = (problem.flags & QUERN_CALL_PROGRAMMATIC) != 0;
   launch.stream = problem.stream;
   constexpr const char* kWhat = "launching a matrix product";
-  if (!of_warpgroups(problem.shape.form)) return ops::launch(runtime, *kernel, launch, kWhat, p);
+  if (!of_warpgroups(problem.shape.form) && !of_swapped(problem.shape.form)) return ops::launch(runtime, *kernel, launch, kWhat, p);
   const bool contiguous = problem.shape.grouping == Grouping::contiguous;
   jit::TensorMap a = map_of(runtime, p.a, problem.shape.a, p.k, contiguous ? p.a_rows : p.m, contiguous ? 1 : p.groups, p.a_row, p.a_group, t.tile_m);
   jit::TensorMap b = map_of(runtime, p.b, problem.shape.b, p.k, p.n, p.groups, p.b_row, p.b_group, t.out_tile_n(problem.shape.gate));

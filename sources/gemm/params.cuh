@@ -53,6 +53,7 @@ struct GemmParams {
   u32 whole_tiles;  // 1: each tile is one block's. 0: blocks of threads share the k steps of all tiles evenly
   u32 out_vectors;  // eight neighbouring columns of out may be written at once
   u32 power_of_two; // out_scale
+  u32 constant_b;   // b may be read before the grid before has finished
 };
 
 }  // namespace q

@@ -9,11 +9,13 @@ namespace q {
 // The tiles of one block of threads in a product whose rows are known: every so many, or as many steps as every other block.
 class DenseTiles {
  public:
-  QUERN_DEVICE explicit DenseTiles(const GemmParams& p) : p_(p), steps_(div_up(p.k, kStepK)) {
+  QUERN_DEVICE explicit DenseTiles(const GemmParams& p) : DenseTiles(p, block_index(0), block_count(0)) {}
+  // Of `all` blocks (or clusters), those of number `index`.
+  QUERN_DEVICE DenseTiles(const GemmParams& p, i32 index, i32 all) : p_(p), steps_(div_up(p.k, kStepK)), all_(all) {
     if constexpr (kShared) {
-      unit_ = deal().begin(block_index(0)), end_ = deal().begin(block_index(0) + 1);
+      unit_ = deal().begin(index), end_ = deal().begin(index + 1);
     } else {
-      unit_ = block_index(0), end_ = tiles();
+      unit_ = index, end_ = tiles();
     }
   }
   QUERN_DEVICE bool next(Work& work) {
@@ -21,7 +23,7 @@ class DenseTiles {
     const i32 units = units_of_tile();
     work = work_of(kShared ? static_cast<i32>(unit_ / units) : static_cast<i32>(unit_));
     if constexpr (!kShared) {
-      unit_ += block_count(0);
+      unit_ += all_;
     } else if (units == 1) {
       ++unit_;
     } else {
@@ -33,7 +35,7 @@ class DenseTiles {
     return true;
   }
   // Whole tiles are dealt out as one unit each.
-  QUERN_DEVICE Deal deal() const { return {static_cast<i64>(tiles()) * units_of_tile(), block_count(0), units_of_tile()}; }
+  QUERN_DEVICE Deal deal() const { return {static_cast<i64>(tiles()) * units_of_tile(), all_, units_of_tile()}; }
 
  private:
   QUERN_DEVICE i32 tiles() const { return p_.groups * p_.tiles_m * p_.tiles_n; }
@@ -56,7 +58,7 @@ class DenseTiles {
   }
 
   const GemmParams& p_;
-  i32 steps_;
+  i32 steps_, all_;
   i64 unit_, end_;
 };
 

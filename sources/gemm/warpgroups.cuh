@@ -7,6 +7,7 @@
 #include "common/hopper.cuh"
 #include "gemm/epilogue.cuh"
 #include "gemm/experts.cuh"
+#include "gemm/pipeline.cuh"
 #include "gemm/tiles.cuh"
 
 namespace q {
@@ -22,19 +23,6 @@ inline constexpr bool kPromoted = sizeof(ElementA) == 1;
 inline constexpr i32 kSliceN = kTileN <= 128 ? kTileN : kTileN / 2;
 inline constexpr i32 kSlicePitch = kSliceN + 8;
 static_assert(!kGate || kTileN == kSliceN || kTileN == 2 * kSliceN, "gate and up columns are in one slice, or in one each");
-
-struct Stages {
-  Mbarrier full[kStages], empty[kStages];
-};
-
-// The stages in turn; the phase changes with every round.
-struct Turn {
-  i32 stage = 0;
-  u32 phase = 0;
-  QUERN_DEVICE void next() {
-    if (++stage == kStages) stage = 0, phase ^= 1;
-  }
-};
 
 template <class Tiles>
 QUERN_DEVICE void copy_tiles(const GemmParams& p, const TensorMap& map_a, const TensorMap& map_b, Tiles tiles, u8* shared, Stages& stages) {
