@@ -133,12 +133,15 @@ void for_each_reachable(const Problem& problem, Visit visit) {
 
 bool may_share(const Problem& problem, const Tiling& t) { return t.shared && (problem.flags & QUERN_CALL_BATCH_INVARIANT) == 0; }
 
+// The emulation of clusters takes 64 warps, GPUs 8 blocks.
+int most_blocks(const Problem& problem) { return problem.call.device->limits.target.family() == jit::Family::host ? 6 : 8; }
+
 struct Plan {
   Tiling tiling;
   std::int64_t grid;
   bool shared;
   std::uint64_t workspace;
-  int parts = 1;  // blocks of a cluster, which share tiles without a workspace
+  Split split;  // of few rows: tiles that are shared without a workspace
 };
 
 [[noreturn]] void refuse_room(const Problem& problem) {
@@ -153,7 +156,7 @@ std::uint64_t workspace_for(const Problem& problem, const Tiling& t, std::int64_
 Plan plan(const Problem& problem, Form form, const Sizes& sizes) {
   const std::optional<Tiling> t = tiling_of(problem, form);
   if (!t) refuse_room(problem);
-  Plan plan{*t, 0, false, 0};
+  Plan plan{*t, 0, false, 0, {}};
   const std::int64_t tiles = tiles_of(problem, *t, sizes);
   if (tiles > INT32_MAX) {
     throw Error(QUERN_INVALID, "out has " + std::to_string(tiles) + " tiles of " + std::to_string(t->tile_m) + " x " +
@@ -161,14 +164,15 @@ Plan plan(const Problem& problem, Form form, const Sizes& sizes) {
   }
   const std::int64_t slots = std::int64_t{problem.call.sms} * t->blocks_per_sm;
   if (of_swapped(form) && problem.shape.grouping == Grouping::dense) {
-    const Split how = split(tiles, div_up(problem.params.k, t->step_k), all_sms(problem), problem.call.sms);
-    plan.parts = how.parts;
-    plan.grid = how.clusters * how.parts;
+    const FewRows product{sizes.groups * div_up(sizes.rows, t->tile_m), div_up(columns_of(problem), t->out_tile_n(problem.shape.gate)),
+                          div_up(problem.params.k, t->step_k), static_cast<double>(t->tile_m) / t->tile_n};
+    plan.split = split(product, {all_sms(problem), problem.call.sms, most_blocks(problem)});
+    plan.grid = plan.split.clusters;
     return plan;
   }
   if (problem.shape.grouping != Grouping::dense) {
     // Persistent: only the device knows how many tiles there are.
-    plan.grid = slots;
+    plan.grid = of_swapped(form) ? problem.call.sms : slots;
     return plan;
   }
   const bool persistent = of_warpgroups(form) || problem.call.sms < all_sms(problem);
@@ -255,7 +259,12 @@ void launch_product(const Runtime& runtime, Problem& problem, void* workspace, s
   p.constant_b = (problem.flags & QUERN_GEMM_CONSTANT_B) != 0;
   jit::Launch launch;
   launch.grid[0] = static_cast<std::uint32_t>(how.grid);
-  launch.cluster[0] = static_cast<std::uint32_t>(how.parts);
+  if (of_swapped(problem.shape.form)) {
+    p.column_peers = how.split.peers;
+    p.tiles_n = static_cast<std::int32_t>(div_up(p.tiles_n, how.split.peers));
+    launch.grid[0] = launch.cluster[0] = static_cast<std::uint32_t>(how.split.parts * how.split.peers);
+    launch.grid[1] = static_cast<std::uint32_t>(how.grid);
+  }
   launch.block[0] = static_cast<std::uint32_t>(t.threads);
   launch.shared_bytes = t.shared_bytes;
   launch.programmatic = (problem.flags & QUERN_CALL_PROGRAMMATIC) != 0;
@@ -263,7 +272,7 @@ void launch_product(const Runtime& runtime, Problem& problem, void* workspace, s
   constexpr const char* kWhat = "launching a matrix product";
   if (!of_warpgroups(problem.shape.form) && !of_swapped(problem.shape.form)) return ops::launch(runtime, *kernel, launch, kWhat, p);
   const bool contiguous = problem.shape.grouping == Grouping::contiguous;
-  jit::TensorMap a = map_of(runtime, p.a, problem.shape.a, p.k, contiguous ? p.a_rows : p.m, contiguous ? 1 : p.groups, p.a_row, p.a_group, t.tile_m);
+  jit::TensorMap a = map_of(runtime, p.a, problem.shape.a, p.k, contiguous ? p.a_rows : p.m, contiguous ? 1 : p.groups, p.a_row, p.a_group, t.tile_m / how.split.peers);
   jit::TensorMap b = map_of(runtime, p.b, problem.shape.b, p.k, p.n, p.groups, p.b_row, p.b_group, t.out_tile_n(problem.shape.gate));
   ops::launch(runtime, *kernel, launch, kWhat, p, a, b);
 }

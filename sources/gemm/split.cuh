@@ -10,77 +10,95 @@
 
 namespace q {
 
-// The pieces of `tiles` that are one block's.
+// Where a block stands in its cluster, which is the grid's first dimension: rank = part * peers + peer. Blocks of one part, peers,
+// have the same steps of tiles side by side; those of one peer share a tile.
+struct Standing {
+  i32 part, parts, peer, peers;
+
+  QUERN_DEVICE explicit Standing(const GemmParams& p) : peers(p.column_peers) {
+    const i32 rank = block_index(0), blocks = block_count(0), shift = peers == 2 ? 1 : 0;
+    part = rank >> shift, parts = blocks >> shift;
+    peer = rank & (peers - 1);
+  }
+  QUERN_DEVICE i32 blocks() const { return parts * peers; }
+  QUERN_DEVICE u32 rank_of(i32 of_part, i32 of_peer) const { return static_cast<u32>(of_part * peers + of_peer); }
+};
+
+// The pieces of `tiles` that are one block's: of tiles of which peers' count as one.
 template <class Tiles>
-class Parts {
+class Pieces {
  public:
-  QUERN_DEVICE Parts(const Tiles& tiles, i32 part, i32 parts) : tiles_(tiles), part_(part), parts_(parts) {}
+  QUERN_DEVICE Pieces(const Tiles& tiles, const Standing& standing) : tiles_(tiles), standing_(standing) {}
   QUERN_DEVICE bool next(Work& work) {
     if (!tiles_.next(work)) return false;
     const i32 steps = work.last_step;
-    work.first_step = steps * part_ / parts_;
-    work.last_step = steps * (part_ + 1) / parts_;
+    work.first_step = steps * standing_.part / standing_.parts;
+    work.last_step = steps * (standing_.part + 1) / standing_.parts;
+    work.column = work.column * standing_.peers + standing_.peer * kOutTileN;
     return true;
   }
 
  private:
   Tiles tiles_;
-  i32 part_, parts_;
+  Standing standing_;
 };
 
 struct ExchangeBarriers {
-  Mbarrier written, read;  // by every warp of every block
+  Mbarrier written, read;  // by every warp of every block that shares the tile
 };
 
 // Sums change hands: `staged` of every block is written, then read by all, then free again.
 template <i32 warps>
 class Exchange {
  public:
-  static QUERN_DEVICE void init(ExchangeBarriers& barriers) {
-    mbarrier_init(barriers.written, cluster_size() * warps);
-    mbarrier_init(barriers.read, cluster_size() * warps);
+  static QUERN_DEVICE void init(ExchangeBarriers& barriers, const Standing& standing) {
+    mbarrier_init(barriers.written, static_cast<u32>(standing.parts * warps));
+    mbarrier_init(barriers.read, static_cast<u32>(standing.parts * warps));
   }
-  QUERN_DEVICE explicit Exchange(ExchangeBarriers& barriers)
-      : barriers_(barriers), part_(static_cast<i32>(cluster_rank())), parts_(static_cast<i32>(cluster_size())) {}
+  QUERN_DEVICE Exchange(ExchangeBarriers& barriers, const Standing& standing) : barriers_(barriers), standing_(standing) {}
 
-  QUERN_DEVICE i32 part() const { return part_; }
-  QUERN_DEVICE i32 parts() const { return parts_; }
+  QUERN_DEVICE const Standing& standing() const { return standing_; }
   // Before this block's are written, and before it returns.
   QUERN_DEVICE void wait_until_read() {
-    if (parts_ > 1) {
-      mbarrier_wait_cluster(barriers_.read, phase_ ^ 1);
+    if (standing_.parts > 1) {
+      mbarrier_wait(barriers_.read, phase_ ^ 1);
     } else {
       sync_named(kBarrier, warps * kWarp);
     }
   }
   // This block's are written: until all are.
   QUERN_DEVICE void wait_until_written() {
-    if (parts_ > 1) {
-      arrive(barriers_.written);
+    if (standing_.parts > 1) {
+      sync_warp();
+      if (lane() < standing_.parts) mbarrier_arrive_remote(barriers_.written, standing_.rank_of(lane(), standing_.peer));
       mbarrier_wait_cluster(barriers_.written, phase_);
     } else {
       sync_named(kBarrier, warps * kWarp);
     }
   }
+  // This warp has read them: what it read has arrived, since it was added up, and its results need not have.
   QUERN_DEVICE void release() {
-    if (parts_ > 1) arrive(barriers_.read);
+    if (standing_.parts > 1) {
+      sync_warp();
+      if (lane() < standing_.parts) mbarrier_arrive_remote_relaxed(barriers_.read, standing_.rank_of(lane(), standing_.peer));
+    }
     phase_ ^= 1;
   }
   // Eight sums, of which every block has a part at this place.
   QUERN_DEVICE Eight sum(const f32* place) const {
-    if (parts_ == 1) return load_eight(place);
+    if (standing_.parts == 1) return load_eight(place);
     Eight sums{};
     // Some at a time, so that their loads overlap.
-    QUERN_ROLLED for (i32 first = 0; first < parts_; first += kAtOnce) {
+    QUERN_ROLLED for (i32 first = 0; first < standing_.parts; first += kAtOnce) {
       vec16 v[kAtOnce][2];
       QUERN_UNROLL for (i32 i = 0; i < kAtOnce; ++i) {
-        if (first + i < parts_) {
-          const u32 there = cluster_address(place, static_cast<u32>(first + i));
+        if (first + i < standing_.parts) {
+          const u32 there = cluster_address(place, standing_.rank_of(first + i, standing_.peer));
           v[i][0] = load_cluster<vec16>(there), v[i][1] = load_cluster<vec16>(there + 16);
         }
       }
       QUERN_UNROLL for (i32 i = 0; i < kAtOnce; ++i) {
-        if (first + i < parts_) {
+        if (first + i < standing_.parts) {
           QUERN_UNROLL for (i32 e = 0; e < kEight; ++e) sums.x[e] += f32_of(v[i][e / 4].x[e % 4]);
         }
       }
@@ -90,13 +108,8 @@ class Exchange {
 
  private:
   static constexpr i32 kBarrier = 1, kAtOnce = 3;
-  QUERN_DEVICE void arrive(Mbarrier& barrier) const {
-    sync_warp();
-    if (lane() < parts_) mbarrier_arrive_remote(barrier, static_cast<u32>(lane()));
-  }
-
   ExchangeBarriers& barriers_;
-  i32 part_, parts_;
+  Standing standing_;
   u32 phase_ = 0;
 };
 

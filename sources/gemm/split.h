@@ -6,12 +6,20 @@
 
 namespace quern::ops::gemm {
 
-// Of a product whose pace reading sets: `tiles` of `steps` steps each, on a device of `sms` multiprocessors of which the call may
-// use `usable`.
-struct Split {
-  int parts;             // blocks of a cluster, each with so many of a tile's steps
-  std::int64_t clusters;  // that take the tiles in turn
+// A product whose pace reading sets.
+struct FewRows {
+  std::int64_t row_tiles, column_tiles, steps;
+  double rows_to_columns;  // a's bytes of a step to b's
 };
-Split split(std::int64_t tiles, std::int64_t steps, int sms, int usable);
+struct Machine {
+  int sms, usable;   // multiprocessors, and those that the call may use
+  int most_blocks;   // of a cluster
+};
+struct Split {
+  int parts = 1;  // blocks of a cluster that share a tile, each with so many of its steps
+  int peers = 1;  // blocks of a cluster with tiles side by side, for which rows are copied once
+  std::int64_t clusters = 0;
+};
+Split split(const FewRows& product, const Machine& machine);
 
 }  // namespace quern::ops::gemm

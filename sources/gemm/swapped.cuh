@@ -1,6 +1,7 @@
 // Matrix products of few rows on Hopper, for which reading b sets the pace. The operands change places: 128 rows of b are what two
 // warpgroups multiply, 64 each, by 16 to 128 rows of a. One warp copies by tensor map, one brings block scales; the blocks of a
-// cluster share a tile by its steps of k.
+// cluster share a tile by its steps of k. Where a's rows are many, two tiles side by side are a cluster's: each of their blocks
+// copies half of the rows to both.
 //
 // 8-bit products are summed 128 k at a time and added to f32 sums in registers: a warpgroup's own sums keep about 14 bits.
 // SPDX-License-Identifier: Apache-2.0
@@ -50,12 +51,23 @@ QUERN_DEVICE i32 begin_copies(const GemmParams& p, const TensorMap& map_b, Tiles
   return begun;
 }
 
+// a, as a stage's last bytes: to both peers, of which each has half of the rows to copy.
+QUERN_DEVICE void copy_a(const TensorMap& map, const Work& work, const Standing& standing, i32 step, u8* stage, Mbarrier& full) {
+  const i32 row = static_cast<i32>(kGrouping == kContiguous ? work.first_row : 0) + work.row, group = kGrouping == kContiguous ? 0 : work.group;
+  if (standing.peers == 1) {
+    tma_load(stage + kBBytes, map, full, CacheHint::normal, step * kStepK, row, group);
+  } else {
+    const i32 half = standing.peer * (kTileM / 2);
+    tma_load_multicast(stage + kBBytes + half * 128, map, full, 3u << standing.rank_of(standing.part, 0), CacheHint::normal, step * kStepK, row + half, group);
+  }
+}
+
 template <class Tiles>
-QUERN_DEVICE void copy_tiles(const GemmParams& p, const TensorMap& map_a, const TensorMap& map_b, Tiles tiles, u8* shared, Stages& stages, i32 begun) {
+QUERN_DEVICE void copy_tiles(const GemmParams& p, const TensorMap& map_a, const TensorMap& map_b, Tiles tiles, const Standing& standing, u8* shared,
+                             Stages& stages, i32 begun) {
   Work work;
   Turn turn;
   QUERN_ROLLED while (tiles.next(work)) {
-    const i32 row = static_cast<i32>(kGrouping == kContiguous ? work.first_row : 0) + work.row;
     QUERN_ROLLED for (i32 step = work.first_step; step < work.last_step; ++step) {
       u8* stage = shared + turn.stage * kTileBytes;
       Mbarrier& full = stages.full[turn.stage];
@@ -65,9 +77,13 @@ QUERN_DEVICE void copy_tiles(const GemmParams& p, const TensorMap& map_a, const 
         mbarrier_wait(stages.empty[turn.stage], turn.phase ^ 1);
         copy_b(p, map_b, work, step, stage, full);
       }
-      tma_load(stage + kBBytes, map_a, full, CacheHint::normal, step * kStepK, row, kGrouping == kContiguous ? 0 : work.group);
+      copy_a(map_a, work, standing, step, stage, full);
       turn.next();
     }
+  }
+  // A block does not return before its peer has freed all stages: that arrives here.
+  if (standing.peers > 1) {
+    QUERN_ROLLED for (i32 i = 0; i < kStages; ++i, turn.next()) mbarrier_wait(stages.empty[turn.stage], turn.phase ^ 1);
   }
 }
 
@@ -100,7 +116,9 @@ QUERN_DEVICE void copy_scales(const GemmParams& p, Tiles tiles, f32* scales, Sta
       rows[r] = p.scale_a + (kGrouping == kContiguous ? 0 : work.group) * p.scale_a_group + (source < 0 ? 0 : source) * p.scale_a_row;
     }
     QUERN_UNROLL for (i32 s = 0; s < kScaleSets; ++s) {
-      of_b[s] = p.scale_b + work.group * p.scale_b_group + (s * (p.n / 2) + work.column) / 128 * p.scale_b_row;
+      // The last peer's tile may lie beyond the columns.
+      const i32 column = s * (p.n / 2) + work.column;
+      of_b[s] = p.scale_b + work.group * p.scale_b_group + (column < p.n ? column : p.n - 1) / 128 * p.scale_b_row;
     }
     ScaleBatch batch;
     batch.load(p, rows, of_b, work.first_step, work.last_step);
@@ -126,6 +144,22 @@ QUERN_DEVICE void copy_scales(const GemmParams& p, Tiles tiles, f32* scales, Sta
           turn.next();
         }
       }
+    }
+  }
+}
+
+// Scales of rows and columns are wanted at the end only: by then they are in L2.
+template <class Tiles>
+QUERN_DEVICE void fetch_scales(const GemmParams& p, Tiles tiles) {
+  Work work;
+  QUERN_ROLLED while (tiles.next(work)) {
+    QUERN_ROLLED for (i32 i = lane(); i < kTileM; i += kWarp) {
+      const i32 source = source_row(p, work, i);
+      if (source >= 0) load_volatile(p.scale_a + (kGrouping == kContiguous ? 0 : work.group) * p.scale_a_group + source * p.scale_a_row);
+    }
+    QUERN_ROLLED for (i32 i = lane(); i < kTileN; i += kWarp) {
+      const i32 source = source_column(p, work, i);
+      if (source >= 0) load_volatile(p.scale_b + work.group * p.scale_b_group + source * p.scale_b_row);
     }
   }
 }
@@ -178,11 +212,12 @@ QUERN_DEVICE void finish_tile(const GemmParams& p, const Work& work, const f32 (
     stage_sums<0>(slice, sums, consumer, staged);
     exchange.wait_until_written();
     const i32 left = work.rows - work.row - slice * kSliceM, rows = left < kSliceM ? left : kSliceM;
-    const i32 own = rows > exchange.part() ? div_up(rows - exchange.part(), exchange.parts()) : 0;
+    const i32 part = exchange.standing().part, parts = exchange.standing().parts;
+    const i32 own = rows > part ? div_up(rows - part, parts) : 0;
     QUERN_ROLLED for (i32 first = 0; first < own * kGroups; first += kConsumerWarps * kWarp) {
       const i32 i = first + thread_index();
       const bool there = i < own * kGroups;
-      const i32 row = there ? i / kGroups * exchange.parts() + exchange.part() : 0, column = i % kGroups * kEight;
+      const i32 row = there ? i / kGroups * parts + part : 0, column = i % kGroups * kEight;
       const f32* at = staged + row * kStagedPitch + column;
       const Eight of_row = exchange.sum(at);
       Eight others{};
@@ -199,9 +234,11 @@ QUERN_DEVICE void multiply_tiles(const GemmParams& p, Tiles tiles, i32 consumer,
   Work work;
   Turn turn;
   const f32* own_scales = scales + (kGate ? consumer * kTileM : 0);
+  const Standing& standing = exchange.standing();
   const auto free = [&](i32 stage) {
     sync_warp();
     if (lane() == 0) mbarrier_arrive(stages.empty[stage]);
+    if (standing.peers > 1 && lane() == 1) mbarrier_arrive_remote_relaxed(stages.empty[stage], standing.rank_of(standing.part, standing.peer ^ 1));
   };
   QUERN_ROLLED while (tiles.next(work)) {
     f32 sums[kSumCount];
@@ -242,57 +279,58 @@ QUERN_DEVICE void multiply_tiles(const GemmParams& p, Tiles tiles, i32 consumer,
 }
 
 template <class Tiles>
-QUERN_DEVICE void run_roles(const GemmParams& p, const TensorMap& map_a, const TensorMap& map_b, const Tiles& tiles, u8* shared, Stages& stages,
-                            ExchangeBarriers& barriers, i32 begun) {
+QUERN_DEVICE void run_roles(const GemmParams& p, const TensorMap& map_a, const TensorMap& map_b, const Tiles& tiles, const Standing& standing, u8* shared,
+                            Stages& stages, ExchangeBarriers& barriers, i32 begun) {
   auto* scales = reinterpret_cast<f32*>(shared + kStages * kTileBytes);
   if (warp() == kCopyWarp) {
-    if (lane() == 0) copy_tiles(p, map_a, map_b, tiles, shared, stages, begun);
+    if (lane() == 0) copy_tiles(p, map_a, map_b, tiles, standing, shared, stages, begun);
   } else if (warp() == kScaleWarp) {
     if constexpr (kBlockScale) copy_scales(p, tiles, scales, stages);
+    if constexpr (kScaled) fetch_scales(p, tiles);
   } else {
-    TileExchange exchange(barriers);
+    TileExchange exchange(barriers, standing);
     multiply_tiles(p, tiles, warp() / 4, shared, scales, stages, scales + kStages * kScaleCount, exchange);
   }
 }
 
 }  // namespace q
 
+// The grid is clusters along the first dimension, one after the other along the second.
 QUERN_KERNEL(quern_gemm_swapped, THREADS, BLOCKS_PER_SM, QUERN_PARAM q::GemmParams p, QUERN_PARAM q::TensorMap map_a, QUERN_PARAM q::TensorMap map_b) {
   using namespace q;
   QUERN_SHARED(Stages, stages, 1);
   QUERN_SHARED(ExchangeBarriers, barriers, 1);
   u8* shared = tile_shared();
-  const i32 part = static_cast<i32>(cluster_rank()), parts = static_cast<i32>(cluster_size());
-  const i32 cluster = block_index(0) / parts, clusters = block_count(0) / parts;
+  const Standing standing(p);
   launch_next_grid();
   // Whoever copies begins as soon as it can.
-  const bool copies = thread_index() == kCopyWarp * kWarp;
   i32 begun = 0;
-  if (copies) {
+  if (thread_index() == kCopyWarp * kWarp) {
     prefetch_tensor_map(map_b);
     prefetch_tensor_map(map_a);
     for (i32 i = 0; i < kStages; ++i) {
       mbarrier_init(stages[0].full[i], kBlockScale ? 2 : 1);
-      mbarrier_init(stages[0].empty[i], kConsumerWarps);
+      mbarrier_init(stages[0].empty[i], static_cast<u32>(kConsumerWarps * standing.peers));
     }
-    TileExchange::init(barriers[0]);
+    TileExchange::init(barriers[0], standing);
     fence_mbarrier_init();
     if constexpr (kGrouping == kDense) {
       if (p.constant_b == 0) wait_for_previous_grid();
-      begun = begin_copies(p, map_b, Parts(DenseTiles(p, cluster, clusters), part, parts), shared, stages[0]);
+      begun = begin_copies(p, map_b, Pieces(DenseTiles(p, block_index(1), block_count(1)), standing), shared, stages[0]);
     }
   }
-  if (parts > 1) {
-    sync_cluster();
+  if (standing.blocks() > 1) {
+    cluster_arrive_relaxed();  // the fence orders
+    cluster_wait();
   } else {
     sync_block();
   }
   wait_for_previous_grid();
   if constexpr (kGrouping == kDense) {
-    run_roles(p, map_a, map_b, Parts(DenseTiles(p, cluster, clusters), part, parts), shared, stages[0], barriers[0], begun);
+    run_roles(p, map_a, map_b, Pieces(DenseTiles(p, block_index(1), block_count(1)), standing), standing, shared, stages[0], barriers[0], begun);
   } else {
     QUERN_SHARED(Experts, experts, 1);
     list_experts(p, experts[0]);
-    run_roles(p, map_a, map_b, Parts(ExpertTiles(p, experts[0], cluster, clusters), part, parts), shared, stages[0], barriers[0], begun);
+    run_roles(p, map_a, map_b, Pieces(ExpertTiles(p, experts[0], block_index(1), block_count(1)), standing), standing, shared, stages[0], barriers[0], begun);
   }
 }

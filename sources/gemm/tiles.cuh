@@ -42,18 +42,23 @@ class DenseTiles {
   QUERN_DEVICE i32 units_of_tile() const { return kShared && p_.whole_tiles == 0 ? steps_ : 1; }
   // Tiles are taken in panels of some rows of tiles, column after column, so that blocks at work together share a and b in L2.
   QUERN_DEVICE Work work_of(i32 tile) const {
+    Work work{};
+    work.rows = p_.m;
+    work.last_step = steps_;
+    work.tile = tile;
+    // Divisions take their time, and copies wait for them.
+    if (p_.tiles_m == 1 && p_.groups == 1) {
+      work.column = tile * kOutTileN;
+      return work;
+    }
     const i32 of_group = p_.tiles_m * p_.tiles_n;
     const i32 within = tile % of_group;
     const i32 panel = within / (p_.panel * p_.tiles_n);
     const i32 rest = p_.tiles_m - panel * p_.panel, height = rest < p_.panel ? rest : p_.panel;
     const i32 place = within - panel * p_.panel * p_.tiles_n;
-    Work work{};
     work.group = tile / of_group;
     work.row = (panel * p_.panel + place % height) * kTileM;
     work.column = place / height * kOutTileN;
-    work.rows = p_.m;
-    work.last_step = steps_;
-    work.tile = tile;
     return work;
   }
 
