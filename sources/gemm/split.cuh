@@ -107,7 +107,7 @@ class Exchange {
   }
 
  private:
-  static constexpr i32 kBarrier = 1, kAtOnce = 3;
+  static constexpr i32 kBarrier = 1, kAtOnce = 2;
   ExchangeBarriers& barriers_;
   Standing standing_;
   u32 phase_ = 0;

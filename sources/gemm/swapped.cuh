@@ -246,14 +246,20 @@ QUERN_DEVICE void multiply_tiles(const GemmParams& p, Tiles tiles, i32 consumer,
       QUERN_UNROLL for (f32& sum : sums) sum = 0.0f;
       QUERN_ROLLED for (i32 step = work.first_step; step < work.last_step; ++step) {
         mbarrier_wait(stages.full[turn.stage], turn.phase);
-        QUERN_UNROLL for (i32 row = 0; row < kTileM; row += kPartM) {
-          f32 part[kPartM / 2];
-          wgmma_fence();
-          multiply_step(part, shared + turn.stage * kTileBytes, consumer, row, false);
+        // The second half is multiplied while the first one is added.
+        f32 part[kTileM / kPartM][kPartM / 2];
+        wgmma_fence();
+        QUERN_UNROLL for (i32 i = 0; i < kTileM / kPartM; ++i) {
+          multiply_step(part[i], shared + turn.stage * kTileBytes, consumer, i * kPartM, false);
           wgmma_commit();
-          wgmma_wait<0>(part);
-          promote(sums, part, row, own_scales + turn.stage * kScaleCount);
         }
+        if constexpr (kTileM > kPartM) {
+          wgmma_wait<1>(part[0]);
+          promote(sums, part[0], 0, own_scales + turn.stage * kScaleCount);
+        }
+        constexpr i32 kLast = kTileM / kPartM - 1;
+        wgmma_wait<0>(part[kLast]);
+        promote(sums, part[kLast], kLast * kPartM, own_scales + turn.stage * kScaleCount);
         free(turn.stage);
         turn.next();
       }
