@@ -44,6 +44,7 @@
 //                                       wgmma_wait, where the stage was read by products alone
 //     mbarrier_wait(b, phase)           until the phase of this parity is complete: 0 for the first, 1 for the
 //                                       second, 0 again; 1 on a fresh barrier returns at once
+//     mbarrier_wait_cluster(b, phase)   the same, and sees what other blocks wrote before they arrived
 //     mbarrier_try_wait(b, phase)       -> bool; may wait a short while
 //
 //   Products      by all 128 threads of a warpgroup: 4 warps, the first a multiple of 4

@@ -182,6 +182,15 @@ QUERN_DEVICE void mbarrier_wait(Mbarrier& b, u32 phase) {
       "r"(phase)
       : "memory");
 }
+QUERN_DEVICE void mbarrier_wait_cluster(Mbarrier& b, u32 phase) {
+  asm volatile(
+      "{.reg .pred p;\n"
+      "again:\n"
+      "mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 p, [%0], %1;\n"
+      "@!p bra again;}" ::"r"(shared_address(&b)),
+      "r"(phase)
+      : "memory");
+}
 
 // ---- Matrices
 template <bool transposed, int count>

@@ -64,12 +64,14 @@ QUERN_DEVICE void list_experts(const GemmParams& p, Experts& experts, i32 tile_r
 // The tiles of one block of threads. Of `peers` blocks side by side each has a tile of the same columns.
 class ExpertTiles {
  public:
-  QUERN_DEVICE ExpertTiles(const GemmParams& p, const Experts& experts, i32 peers = 1, i32 rank = 0)
-      : p_(p), experts_(experts), peers_(peers), rank_(rank), tile_(block_index(0) / peers), tiles_(experts.first_tile[p.groups] * p.tiles_n) {}
+  QUERN_DEVICE ExpertTiles(const GemmParams& p, const Experts& experts) : ExpertTiles(p, experts, block_index(0), block_count(0)) {}
+  // Of `all` blocks (or clusters), those of number `index`.
+  QUERN_DEVICE ExpertTiles(const GemmParams& p, const Experts& experts, i32 index, i32 all, i32 peers = 1, i32 rank = 0)
+      : p_(p), experts_(experts), peers_(peers), rank_(rank), tile_(index), all_(all), tiles_(experts.first_tile[p.groups] * p.tiles_n) {}
   QUERN_DEVICE bool next(Work& work) {
     if (tile_ >= tiles_) return false;
     work = work_of(tile_);
-    tile_ += block_count(0) / peers_;
+    tile_ += all_;
     return true;
   }
 
@@ -101,7 +103,7 @@ class ExpertTiles {
 
   const GemmParams& p_;
   const Experts& experts_;
-  i32 peers_, rank_, tile_, tiles_;
+  i32 peers_, rank_, tile_, all_, tiles_;
 };
 
 // Rows whose index names no row of the operand; each block of threads looks at some.

@@ -6,6 +6,7 @@
 
 #include "jit/error.h"
 #include "sources/gemm/problem.h"
+#include "sources/gemm/split.h"
 #include "sources/gemm/tiling.h"
 #include "sources/launch.h"
 #include "sources/workspace.h"
@@ -72,6 +73,10 @@ bool may_take_warpgroups(const Problem& problem) {
   return p.groups <= 1 || (p.b_group > 0 && (!a_leads || p.a_group > 0));
 }
 
+// Hopper's for few rows, or as many as leave its other kernels idle.
+bool may_take_swapped(const Problem& problem) { return may_take_warpgroups(problem) && tiling_of(problem, Form::swapped_128); }
+constexpr std::int64_t kMostSwapped = 128;
+
 // What a wave of tiles costs grows with their width, and a little more.
 std::int64_t cost_of(const Problem& problem, Form form, const Sizes& sizes) {
   constexpr int kOfAnyTile = 16;  // columns
@@ -85,12 +90,20 @@ Form form_of(const Problem& problem, const Sizes& sizes) {
   const bool warpgroups = may_take_warpgroups(problem);
   // The order of sums is a kernel's own: rows that must not depend on their number have one kernel.
   if (warpgroups && (problem.flags & QUERN_CALL_BATCH_INVARIANT) != 0) return Form::warpgroups;
-  if (sizes.rows <= kMostTiny) return Form::tiny;
-  if (sizes.rows <= kMostSmall) return Form::small;
+  const bool swapped = may_take_swapped(problem);
+  if (swapped) {
+    for (const Form form : kSwapped) {
+      if (sizes.rows <= rows_of_swapped(form)) return form;
+    }
+  } else {
+    if (sizes.rows <= kMostTiny) return Form::tiny;
+    if (sizes.rows <= kMostSmall) return Form::small;
+  }
   if (warpgroups && fills(problem, Form::warpgroups, sizes, 2)) {
     return *std::min_element(std::begin(kWarpgroups), std::end(kWarpgroups),
                              [&](Form a, Form b) { return cost_of(problem, a, sizes) < cost_of(problem, b, sizes); });
   }
+  if (swapped) return Form::swapped_128;
   return !warpgroups && fills(problem, Form::large, sizes, 1) ? Form::large : Form::medium;
 }
 
@@ -101,12 +114,20 @@ void for_each_reachable(const Problem& problem, Visit visit) {
   const Sizes sizes = sizes_of(problem);
   const bool warpgroups = may_take_warpgroups(problem);
   if (warpgroups && (problem.flags & QUERN_CALL_BATCH_INVARIANT) != 0) return visit(Form::warpgroups);
-  visit(Form::tiny);
-  if (sizes.rows > kMostTiny) visit(Form::small);
-  if (sizes.rows <= kMostSmall) return;
-  const Sizes least{kMostSmall + 1, problem.shape.grouping == Grouping::dense ? 1 : sizes.groups};
+  const bool swapped = may_take_swapped(problem);
+  if (swapped) {
+    for (const Form form : kSwapped) {
+      visit(form);
+      if (sizes.rows <= rows_of_swapped(form)) return;
+    }
+  } else {
+    visit(Form::tiny);
+    if (sizes.rows > kMostTiny) visit(Form::small);
+    if (sizes.rows <= kMostSmall) return;
+  }
+  const Sizes least{(swapped ? kMostSwapped : kMostSmall) + 1, problem.shape.grouping == Grouping::dense ? 1 : sizes.groups};
   if (warpgroups) {
-    if (!fills(problem, Form::warpgroups, least, 2)) visit(Form::medium);
+    if (!swapped && !fills(problem, Form::warpgroups, least, 2)) visit(Form::medium);
     if (!fills(problem, Form::warpgroups, sizes, 2)) return;
     for (const Form form : kWarpgroups) {
       if (cost_of(problem, form, sizes) != INT64_MAX) visit(form);
@@ -126,12 +147,16 @@ int peers_of(const Problem& problem, Form form, const Tiling& t, const Sizes& si
   return tiles_m % 2 == 0 || tiles_m >= 16 ? 2 : 1;
 }
 
+// The emulation of clusters takes 64 warps, GPUs 8 blocks.
+int most_blocks(const Problem& problem) { return problem.call.device->limits.target.family() == jit::Family::host ? 6 : 8; }
+
 struct Plan {
   Tiling tiling;
   int peers;
   std::int64_t grid;
   bool shared;
   std::uint64_t workspace;
+  Split split;  // of few rows: tiles that are shared without a workspace
 };
 
 [[noreturn]] void refuse_room(const Problem& problem) {
@@ -147,16 +172,23 @@ Plan plan(const Problem& problem, Form form, const Sizes& sizes) {
   const std::optional<Tiling> t = tiling_of(problem, form);
   if (!t) refuse_room(problem);
   const int peers = peers_of(problem, form, *t, sizes);
-  Plan plan{*t, peers, 0, false, 0};
+  Plan plan{*t, peers, 0, false, 0, {}};
   const std::int64_t tiles = tiles_of(problem, *t, sizes);
   if (tiles > INT32_MAX) {
     throw Error(QUERN_INVALID, "out has " + std::to_string(tiles) + " tiles of " + std::to_string(t->tile_m) + " x " +
                                    std::to_string(t->out_tile_n(problem.shape.gate)) + "; allowed: fewer than 2^31");
   }
   const std::int64_t slots = std::int64_t{problem.call.sms} * t->blocks_per_sm;
+  if (of_swapped(form) && problem.shape.grouping == Grouping::dense) {
+    const FewRows product{sizes.groups * div_up(sizes.rows, t->tile_m), div_up(columns_of(problem), t->out_tile_n(problem.shape.gate)),
+                          div_up(problem.params.k, t->step_k), static_cast<double>(t->tile_m) / t->tile_n};
+    plan.split = split(product, {all_sms(problem), problem.call.sms, most_blocks(problem)});
+    plan.grid = plan.split.clusters;
+    return plan;
+  }
   if (problem.shape.grouping != Grouping::dense) {
     // Persistent: only the device knows how many tiles there are.
-    plan.grid = slots / peers * peers;
+    plan.grid = of_swapped(form) ? problem.call.sms : slots / peers * peers;
     return plan;
   }
   const bool persistent = of_warpgroups(form) || problem.call.sms < all_sms(problem);
@@ -240,22 +272,35 @@ void launch_product(const Runtime& runtime, Problem& problem, void* workspace, s
   const double together = static_cast<double>(all_sms(problem) * t.blocks_per_sm);
   p.panel = std::max(1, static_cast<int>(std::lround(std::sqrt(together * t.tile_n / t.tile_m) / how.peers)));
   p.whole_tiles = how.shared ? 0 : 1;
+  p.constant_b = (problem.flags & QUERN_GEMM_CONSTANT_B) != 0;
   jit::Launch launch;
   launch.grid[0] = static_cast<std::uint32_t>(how.grid);
+  if (of_swapped(problem.shape.form)) {
+    p.column_peers = how.split.peers;
+    p.tiles_n = static_cast<std::int32_t>(div_up(p.tiles_n, how.split.peers));
+    launch.grid[0] = launch.cluster[0] = static_cast<std::uint32_t>(how.split.parts * how.split.peers);
+    launch.grid[1] = static_cast<std::uint32_t>(how.grid);
+  }
   launch.block[0] = static_cast<std::uint32_t>(t.threads);
   launch.shared_bytes = t.shared_bytes;
   launch.programmatic = (problem.flags & QUERN_CALL_PROGRAMMATIC) != 0;
   launch.stream = problem.stream;
   constexpr const char* kWhat = "launching a matrix product";
-  if (!of_warpgroups(problem.shape.form)) return ops::launch(runtime, *kernel, launch, kWhat, p);
-  launch.cluster[0] = static_cast<std::uint32_t>(how.peers);
+  const bool swapped = of_swapped(problem.shape.form);
+  if (!of_warpgroups(problem.shape.form) && !swapped) return ops::launch(runtime, *kernel, launch, kWhat, p);
   const bool contiguous = problem.shape.grouping == Grouping::contiguous;
-  const std::int64_t a_groups = contiguous ? 1 : p.groups;
-  jit::TensorMap a = map_of(runtime, p.a, problem.shape.a, p.k, contiguous ? p.a_rows : p.m, a_groups, p.a_row, p.a_group, t.tile_m);
-  jit::TensorMap b = map_of(runtime, p.b, problem.shape.b, p.k, p.n, p.groups, p.b_row, p.b_group, t.tile_n / 2);
+  const std::int64_t a_rows = contiguous ? p.a_rows : p.m, a_groups = contiguous ? 1 : p.groups;
+  jit::TensorMap a = map_of(runtime, p.a, problem.shape.a, p.k, a_rows, a_groups, p.a_row, p.a_group, t.tile_m / how.split.peers);
+  const int lines_of_b = swapped ? t.out_tile_n(problem.shape.gate) : t.tile_n / 2;
+  jit::TensorMap b = map_of(runtime, p.b, problem.shape.b, p.k, p.n, p.groups, p.b_row, p.b_group, lines_of_b);
+  if (swapped) return ops::launch(runtime, *kernel, launch, kWhat, p, a, b);
+  launch.cluster[0] = static_cast<std::uint32_t>(how.peers);
   // Only whole warps' rows go by it: 16 of 64 columns.
   p.out_mapped = p.out_vectors != 0 && bytes_of(problem.shape.out) == 2 && (a_groups <= 1 || p.out_group > 0);
-  jit::TensorMap out = p.out_mapped != 0 ? map_of(runtime, p.out, problem.shape.out, columns_of(problem), contiguous ? p.out_rows : p.m, a_groups, p.out_row, p.out_group, 16) : a;
+  jit::TensorMap out = a;
+  if (p.out_mapped != 0) {
+    out = map_of(runtime, p.out, problem.shape.out, columns_of(problem), contiguous ? p.out_rows : p.m, a_groups, p.out_row, p.out_group, 16);
+  }
   ops::launch(runtime, *kernel, launch, kWhat, p, a, b, out);
 }
 

@@ -54,6 +54,8 @@ struct GemmParams {
   u32 out_vectors;  // eight neighbouring columns of out may be written at once
   u32 out_mapped;   // out may be written by its tensor map
   u32 power_of_two; // out_scale
+  i32 column_peers; // blocks of a cluster side by side, each with columns of its own, for which rows of a are copied once
+  u32 constant_b;   // b may be read before the grid before has finished
 };
 
 }  // namespace q

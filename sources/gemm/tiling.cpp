@@ -80,10 +80,40 @@ std::optional<Tiling> tile_warpgroups(const Shape& shape, const jit::TargetInfo&
   return {};
 }
 
+// Hopper's for few rows: two warpgroups of products, 64 rows of b each, a warp that copies and one that brings scales.
+std::optional<Tiling> tile_swapped(const Shape& shape, const jit::TargetInfo& target) {
+  constexpr int kMostStages = 10, kRow = 128, kMostStaged = 64;
+  const int bytes = static_cast<int>(bytes_of(shape.a));
+  if (!target.warpgroups || bytes > 2 || shape.transposed_a || shape.transposed_b || shape.copy_bytes != 16) return {};
+  // A row's 128 columns that share a scale must be in one tile.
+  if (shape.out_scale && shape.gate) return {};
+  Tiling t{};
+  t.tile_m = rows_of_swapped(shape.form), t.tile_n = 128;
+  t.step_k = kRow / bytes;
+  t.warps_m = t.warps_n = 1;
+  t.threads = 10 * 32;
+  const auto rows = static_cast<std::uint32_t>(t.tile_m);
+  const std::uint32_t staged = std::min<std::uint32_t>(rows, kMostStaged) * (128 + 4) * 4;
+  const std::uint32_t scales = shape.scales == Scales::blocks ? rows * 4 * (shape.gate ? 2 : 1) : 0;
+  const std::uint32_t stage = (rows + 128) * kRow + scales;
+  // Tiles begin at multiples of 1024 bytes, the static part before them; the hardware keeps as much of each block's.
+  const std::uint32_t reserve = 1024 + (shape.grouping == Grouping::dense ? 0 : (kExpertBytes + 1023) / 1024 * 1024);
+  // Where their stages hold enough, two blocks fit a multiprocessor: the next launch's copies begin before this one has ended.
+  for (t.blocks_per_sm = t.tile_m <= 32 ? 2 : 1; t.blocks_per_sm >= 1; --t.blocks_per_sm) {
+    for (t.stages = kMostStages; t.stages >= kPipeline + (t.blocks_per_sm > 1 ? 1 : 0); --t.stages) {
+      t.shared_bytes = static_cast<std::uint32_t>(t.stages) * stage + staged;
+      const std::uint32_t each = t.shared_bytes + reserve;
+      if (each <= target.shared_per_block && (each + 1024) * static_cast<std::uint32_t>(t.blocks_per_sm) <= target.shared_per_sm) return t;
+    }
+  }
+  return {};
+}
+
 }  // namespace
 
 std::optional<Tiling> tile(const Shape& shape, const jit::TargetInfo& target) {
   if (of_warpgroups(shape.form)) return tile_warpgroups(shape, target);
+  if (of_swapped(shape.form)) return tile_swapped(shape, target);
   FormTile f = form_of(shape);
   // A row's 128 columns that share a scale must be in one tile.
   const int out_n = shape.gate ? f.tile_n / 2 : f.tile_n;

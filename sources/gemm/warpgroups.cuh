@@ -9,6 +9,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/hopper.cuh"
 #include "gemm/experts.cuh"
+#include "gemm/pipeline.cuh"
 #include "gemm/tiles.cuh"
 #include "gemm/warpgroup_rows.cuh"
 
@@ -30,19 +31,6 @@ static_assert(kConsumers == 2);
 // Of the cluster.
 struct Peers {
   i32 count, rank;
-};
-
-struct Stages {
-  Mbarrier full[kStages], empty[kStages];
-};
-
-// The stages in turn; the phase changes with every round.
-struct Turn {
-  i32 stage = 0;
-  u32 phase = 0;
-  QUERN_DEVICE void next() {
-    if (++stage == kStages) stage = 0, phase ^= 1;
-  }
 };
 
 template <class Tiles>
@@ -370,6 +358,7 @@ QUERN_KERNEL(quern_gemm_warpgroups, THREADS, 1, QUERN_PARAM q::GemmParams p, QUE
   QUERN_SHARED(Stages, stages, 1);
   u8* shared = tile_shared();
   const Peers peers{static_cast<i32>(cluster_size()), static_cast<i32>(cluster_rank())};
+  const i32 cluster = block_index(0) / peers.count, clusters = block_count(0) / peers.count;
   if (thread_index() == 0) {
     prefetch_tensor_map(map_a);
     prefetch_tensor_map(map_b);
@@ -387,9 +376,9 @@ QUERN_KERNEL(quern_gemm_warpgroups, THREADS, 1, QUERN_PARAM q::GemmParams p, QUE
   if constexpr (kGrouping != kDense) {
     QUERN_SHARED(Experts, experts, 1);
     list_experts(p, experts[0], kTileM * peers.count);
-    run_roles(p, map_a, map_b, map_out, ExpertTiles(p, experts[0], peers.count, peers.rank), peers, shared, stages[0]);
+    run_roles(p, map_a, map_b, map_out, ExpertTiles(p, experts[0], cluster, clusters, peers.count, peers.rank), peers, shared, stages[0]);
   } else {
-    run_roles(p, map_a, map_b, map_out, DenseTiles(p, peers.count, peers.rank), peers, shared, stages[0]);
+    run_roles(p, map_a, map_b, map_out, DenseTiles(p, cluster, clusters, peers.count, peers.rank), peers, shared, stages[0]);
   }
   // A block's memory is copied to and its barriers are told of until its peer is done.
   if (peers.count > 1) sync_cluster();

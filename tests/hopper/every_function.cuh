@@ -82,6 +82,7 @@ QUERN_KERNEL(k, 256, 1, QUERN_PARAM q::hopper::Params p, QUERN_PARAM q::TensorMa
   while (!mbarrier_try_wait(barriers[0], 0)) {
   }
   mbarrier_wait(barriers[1], 1);
+  mbarrier_wait_cluster(barriers[1], 1);
   mbarrier_invalidate(barriers[1]);
   hopper::matrices<false, 1>(shared);
   hopper::matrices<false, 2>(shared);
