@@ -68,8 +68,9 @@ class ExpertTiles {
   // Of `all` blocks (or clusters), those of number `index`.
   QUERN_DEVICE ExpertTiles(const GemmParams& p, const Experts& experts, i32 index, i32 all, i32 peers = 1, i32 rank = 0)
       : p_(p), experts_(experts), peers_(peers), rank_(rank), tile_(index), all_(all), tiles_(experts.first_tile[p.groups] * p.tiles_n) {}
+  QUERN_DEVICE bool more() const { return tile_ < tiles_; }
   QUERN_DEVICE bool next(Work& work) {
-    if (tile_ >= tiles_) return false;
+    if (!more()) return false;
     work = work_of(tile_);
     tile_ += all_;
     return true;

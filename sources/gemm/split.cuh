@@ -37,6 +37,7 @@ class Pieces {
     work.column = work.column * standing_.peers + standing_.peer * kOutTileN;
     return true;
   }
+  QUERN_DEVICE bool more() const { return tiles_.more(); }
 
  private:
   Tiles tiles_;
@@ -58,12 +59,14 @@ class Exchange {
   QUERN_DEVICE Exchange(ExchangeBarriers& barriers, const Standing& standing) : barriers_(barriers), standing_(standing) {}
 
   QUERN_DEVICE const Standing& standing() const { return standing_; }
+  // The block's own warps alone.
+  QUERN_DEVICE void wait_for_block() { sync_named(kBarrier, warps * kWarp); }
   // Before this block's are written, and before it returns.
   QUERN_DEVICE void wait_until_read() {
     if (standing_.parts > 1) {
       mbarrier_wait(barriers_.read, phase_ ^ 1);
     } else {
-      sync_named(kBarrier, warps * kWarp);
+      wait_for_block();
     }
   }
   // This block's are written: until all are.
@@ -73,7 +76,7 @@ class Exchange {
       if (lane() < standing_.parts) mbarrier_arrive_remote(barriers_.written, standing_.rank_of(lane(), standing_.peer));
       mbarrier_wait_cluster(barriers_.written, phase_);
     } else {
-      sync_named(kBarrier, warps * kWarp);
+      wait_for_block();
     }
   }
   // This warp has read them: what it read has arrived, since it was added up, and its results need not have.

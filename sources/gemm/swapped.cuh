@@ -26,8 +26,10 @@ inline constexpr bool kPromoted = sizeof(ElementB) == 1;
 inline constexpr i32 kScaleSets = kGate ? kConsumers : 1;
 inline constexpr i32 kScaleCount = kBlockScale ? kScaleSets * kTileM : 0;
 
-// Sums are turned round in shared memory, so many rows of a at a time.
+// Sums are turned round in shared memory, so many rows of a at a time; those of a block's last tile all at once, where its stages
+// were.
 inline constexpr i32 kSliceM = kTileM < 64 ? kTileM : 64, kStagedPitch = kTileN + 4;
+static_assert(kStages * kTileBytes >= kTileM * kStagedPitch * 4);
 
 // b, as a stage's first bytes: counts them all.
 QUERN_DEVICE void copy_b(const GemmParams& p, const TensorMap& map, const Work& work, i32 step, u8* stage, Mbarrier& full) {
@@ -190,28 +192,29 @@ QUERN_DEVICE void promote(f32 (&sums)[kSumCount], const f32 (&part)[kPartM / 2],
   }
 }
 
-// A slice of the sums, turned round: [row of a][row of b].
+// Sums of the rows first .. first + rows - 1 of a, whole slices, turned round: [row of a][row of b].
 template <i32 slice>
-QUERN_DEVICE void stage_sums(i32 wanted, const f32 (&sums)[kSumCount], i32 consumer, f32* staged) {
-  if (wanted == slice) {
+QUERN_DEVICE void stage_sums(i32 first, i32 rows, const f32 (&sums)[kSumCount], i32 consumer, f32* staged) {
+  constexpr i32 kFirst = slice * kSliceM;
+  if (kFirst >= first && kFirst < first + rows) {
     const i32 t = thread_index() % 128;
-    QUERN_UNROLL for (i32 i = 0; i < kSliceM / 2; ++i) {
-      staged[wgmma_column(t, i) * kStagedPitch + consumer * 64 + wgmma_row(t, i)] = sums[slice * (kSliceM / 2) + i];
-    }
+    f32* to = staged + (kFirst - first) * kStagedPitch + consumer * 64;
+    QUERN_UNROLL for (i32 i = 0; i < kSliceM / 2; ++i) to[wgmma_column(t, i) * kStagedPitch + wgmma_row(t, i)] = sums[kFirst / 2 + i];
   }
-  if constexpr ((slice + 1) * kSliceM < kTileM) stage_sums<slice + 1>(wanted, sums, consumer, staged);
+  if constexpr (kFirst + kSliceM < kTileM) stage_sums<slice + 1>(first, rows, sums, consumer, staged);
 }
 
 using TileExchange = Exchange<kConsumerWarps>;
 
-// Of each slice this block finishes every so many rows.
-QUERN_DEVICE void finish_tile(const GemmParams& p, const Work& work, const f32 (&sums)[kSumCount], i32 consumer, f32* staged, TileExchange& exchange) {
+// `at_once` rows at a time, of which this block finishes every so many.
+QUERN_DEVICE void finish_tile(const GemmParams& p, const Work& work, const f32 (&sums)[kSumCount], i32 consumer, i32 at_once, f32* staged,
+                              TileExchange& exchange) {
   constexpr i32 kGroups = kOutTileN / kEight;
-  QUERN_ROLLED for (i32 slice = 0; slice < kTileM / kSliceM; ++slice) {
+  QUERN_ROLLED for (i32 first_row = 0; first_row < kTileM; first_row += at_once) {
     exchange.wait_until_read();
-    stage_sums<0>(slice, sums, consumer, staged);
+    stage_sums<0>(first_row, at_once, sums, consumer, staged);
     exchange.wait_until_written();
-    const i32 left = work.rows - work.row - slice * kSliceM, rows = left < kSliceM ? left : kSliceM;
+    const i32 left = work.rows - work.row - first_row, rows = left < at_once ? left : at_once;
     const i32 part = exchange.standing().part, parts = exchange.standing().parts;
     const i32 own = rows > part ? div_up(rows - part, parts) : 0;
     QUERN_ROLLED for (i32 first = 0; first < own * kGroups; first += kConsumerWarps * kWarp) {
@@ -222,14 +225,14 @@ QUERN_DEVICE void finish_tile(const GemmParams& p, const Work& work, const f32 (
       const Eight of_row = exchange.sum(at);
       Eight others{};
       if constexpr (kGate) others = exchange.sum(at + kOutTileN);
-      finish_eight(p, work, there, slice * kSliceM + row, column, of_row, others);
+      finish_eight(p, work, there, first_row + row, column, of_row, others);
     }
     exchange.release();
   }
 }
 
 template <class Tiles>
-QUERN_DEVICE void multiply_tiles(const GemmParams& p, Tiles tiles, i32 consumer, const u8* shared, const f32* scales, Stages& stages, f32* staged,
+QUERN_DEVICE void multiply_tiles(const GemmParams& p, Tiles tiles, i32 consumer, u8* shared, const f32* scales, Stages& stages, f32* staged,
                                  TileExchange& exchange) {
   Work work;
   Turn turn;
@@ -279,7 +282,9 @@ QUERN_DEVICE void multiply_tiles(const GemmParams& p, Tiles tiles, i32 consumer,
       wgmma_wait<0>(sums);
       free(before);
     }
-    finish_tile(p, work, sums, consumer, staged, exchange);
+    const bool all_at_once = kTileM > kSliceM && !tiles.more();
+    if (all_at_once) exchange.wait_for_block();  // the other warpgroup may be at its products
+    finish_tile(p, work, sums, consumer, all_at_once ? kTileM : kSliceM, all_at_once ? reinterpret_cast<f32*>(shared) : staged, exchange);
   }
   exchange.wait_until_read();
 }

@@ -21,8 +21,9 @@ class DenseTiles {
       unit_ = index, end_ = tiles();
     }
   }
+  QUERN_DEVICE bool more() const { return unit_ < end_; }
   QUERN_DEVICE bool next(Work& work) {
-    if (unit_ >= end_) return false;
+    if (!more()) return false;
     const i32 units = units_of_tile();
     work = work_of(kShared ? static_cast<i32>(unit_ / units) : static_cast<i32>(unit_));
     if constexpr (!kShared) {

@@ -64,7 +64,7 @@ class Bench:
         if case.section == "portable":
             return self._portable(case, quern)
         kind, programmatic = case.variant, self._programmatic or case.section == "programmatic"
-        launch = {"programmatic": True} if programmatic else {}
+        launch = {"programmatic": True, "constant_b": True} if programmatic else {}
         plan = Plan(dense(kind, case.shape, self.device), lambda given: dense_reference(kind, given))
         plan.makers[QUERN] = lambda given: quern.dense(kind, given, **launch)
         # A launch that overlaps with what is before it would begin in the flush.
