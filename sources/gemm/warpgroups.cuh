@@ -131,15 +131,6 @@ struct StepScales {
   }
 };
 
-template <int count>
-QUERN_DEVICE void multiply_step(f32 (&d)[count], const u8* stage, i32 consumer, i32 pass, bool accumulate) {
-  static_assert(count == kPassN / 2);
-  constexpr u64 kLayout = k_major_layout(Swizzle::bytes128);
-  const u64 a = matrix_descriptor(stage + consumer * 64 * 128, kLayout), b = matrix_descriptor(stage + kABytes + pass * (kPassN * 128), kLayout);
-  QUERN_UNROLL for (i32 k = 0; k < 4; ++k) wgmma<ElementA, ElementB>(d, advanced(a, 32 * k), advanced(b, 32 * k), accumulate || k > 0);
-  wgmma_commit();
-}
-
 // This warp has done with a stage: the producers of all blocks of the cluster, which copy into it, are told.
 QUERN_DEVICE void release(Mbarrier& empty, Peers peers) {
   if (peers.count == 1) {
@@ -167,7 +158,15 @@ struct Consumer {
   Peers peers;
   i32 number;
 
-  QUERN_DEVICE const u8* stage(const Turn& of) const { return shared + of.stage * (kABytes + kBBytes); }
+  template <int count>
+  QUERN_DEVICE void multiply(f32 (&d)[count], const Turn& of, i32 pass, bool accumulate) const {
+    static_assert(count == kPassN / 2);
+    constexpr u64 kLayout = k_major_layout(Swizzle::bytes128);
+    const u8* stage = shared + of.stage * (kABytes + kBBytes);
+    const u64 a = matrix_descriptor(stage + number * 64 * 128, kLayout), b = matrix_descriptor(stage + kABytes + pass * (kPassN * 128), kLayout);
+    QUERN_UNROLL for (i32 k = 0; k < 4; ++k) wgmma<ElementA, ElementB>(d, advanced(a, 32 * k), advanced(b, 32 * k), accumulate || k > 0);
+    wgmma_commit();
+  }
   QUERN_DEVICE void await(const Turn& of) const { mbarrier_wait(stages.full[of.stage], of.phase); }
   QUERN_DEVICE void await() const { await(turn); }
   QUERN_DEVICE void release(i32 stage) const { q::release(stages.empty[stage], peers); }
@@ -195,10 +194,10 @@ QUERN_DEVICE void promote_together(f32 (&sums)[count], const Work& work, const C
     const bool done = pass == kPasses - 1;
     f32 part[kPassN / 2];
     wgmma_fence();
-    multiply_step(part, c.stage(first), c.number, pass, false);
+    c.multiply(part, first, pass, false);
     if constexpr (steps == 2) {
       if (pass == 0) c.await(second);
-      multiply_step(part, c.stage(second), c.number, pass, true);
+      c.multiply(part, second, pass, true);
       if (done) {
         wgmma_wait<1>();
         c.release(first.stage);
@@ -243,7 +242,7 @@ QUERN_DEVICE void promote_steps_behind(f32 (&sums)[count], const Work& work, con
     c.await();
     const Step step{c.turn.stage, c.step_scales(work)};
     wgmma_fence();
-    multiply_step(part, c.stage(c.turn), c.number, 0, false);
+    c.multiply(part, c.turn, 0, false);
     c.turn.next();
     return step;
   };
@@ -281,7 +280,7 @@ QUERN_DEVICE void accumulate_steps(f32 (&sums)[count], i32 steps, const Consumer
   QUERN_ROLLED for (i32 step = 0; step < steps; ++step) {
     c.await();
     wgmma_fence();
-    multiply_step(sums, c.stage(c.turn), c.number, 0, step > 0);
+    c.multiply(sums, c.turn, 0, step > 0);
     wgmma_wait<1>();
     if (step > 0) c.release(before);
     before = c.turn.stage;
@@ -333,7 +332,8 @@ QUERN_DEVICE void multiply_tiles(const GemmParams& p, const TensorMap& map_out, 
 template <class Tiles>
 QUERN_DEVICE void run_roles(const GemmParams& p, const TensorMap& map_a, const TensorMap& map_b, const TensorMap& map_out, const Tiles& tiles, Peers peers, u8* shared,
                             Stages& stages) {
-  const i32 group = thread_index() / kGroupThreads;
+  // By a shuffle, so that the compiler knows a warp's threads to go one way and keeps what they share in uniform registers.
+  const i32 group = shuffle(thread_index() / kGroupThreads, 0);
   u8* staged = shared + kStages * (kABytes + kBBytes);
   auto* scales = reinterpret_cast<f32*>(staged + kConsumers * 4 * kStagedBytes);
   if (group == kConsumers) {
