@@ -26,12 +26,17 @@ QUERN_DEVICE void quantize_block(const QuantizeParams& p, i64 first_row, i64 fir
   }
   f32 largest = 0.0f;
   QUERN_UNROLL for (int v = 0; v < kVectors; ++v) largest = largest_magnitude(largest, widen(raw[v]));
+  const bool plain = largest < infinity();
+  if (!plain) {
+    largest = 0.0f;
+    QUERN_UNROLL for (int v = 0; v < kVectors; ++v) largest = largest_finite(largest, widen(raw[v]));
+  }
   const f32 scale = scale_for<Out>(joiner.block(largest, Largest()), p.power_of_two);
   const Divisor divisor = divisor_of(scale);
   QUERN_UNROLL for (int v = 0; v < kVectors; ++v) {
     const Vector y = widen(raw[v]);
     if (p.dense) store_vector(static_cast<In*>(p.dense) + at(v, p.dense_stride), y, left(v));
-    store_vector(static_cast<Out*>(p.out) + at(v, p.out_stride), divide(y, divisor), left(v));
+    store_vector(static_cast<Out*>(p.out) + at(v, p.out_stride), divide(y, divisor, plain), left(v));
   }
   if (thread_index() == 0) {
     p.scale[first_row / kBlockRows * p.scale_stride_row + first_column / kGroupColumns * p.scale_stride_group] = scale;
