@@ -63,8 +63,9 @@ bool may_take_warpgroups(const Problem& problem) {
   const q::GemmParams& p = problem.params;
   if (!tiling_of(problem, Form::warpgroups) || p.indices != nullptr) return false;
   if (problem.shape.scales == Scales::blocks && problem.shape.gate && p.n / 2 % 64 != 0) return false;
-  // A batch stride of 0 is none that a tensor map takes.
+  // A stride of 0 is none that a tensor map takes.
   const bool a_leads = problem.shape.grouping != Grouping::contiguous;
+  if ((p.a_row == 0 && (a_leads ? p.m : p.a_rows) > 1) || (p.b_row == 0 && p.n > 1)) return false;
   return p.groups <= 1 || (p.b_group > 0 && (!a_leads || p.a_group > 0));
 }
 
@@ -233,7 +234,8 @@ void launch_product(const Runtime& runtime, Problem& problem, void* workspace, s
   constexpr const char* kWhat = "launching a matrix product";
   if (!of_warpgroups(problem.shape.form)) return ops::launch(runtime, *kernel, launch, kWhat, p);
   const bool contiguous = problem.shape.grouping == Grouping::contiguous;
-  jit::TensorMap a = map_of(runtime, p.a, problem.shape.a, p.k, contiguous ? p.a_rows : p.m, contiguous ? 1 : p.groups, p.a_row, p.a_group, t.tile_m);
+  // Without a row of a there is nothing to copy, but there must be an address.
+  jit::TensorMap a = map_of(runtime, p.a != nullptr ? p.a : p.b, problem.shape.a, p.k, contiguous ? p.a_rows : p.m, contiguous ? 1 : p.groups, p.a_row, p.a_group, t.tile_m);
   jit::TensorMap b = map_of(runtime, p.b, problem.shape.b, p.k, p.n, p.groups, p.b_row, p.b_group, t.out_tile_n(problem.shape.gate));
   ops::launch(runtime, *kernel, launch, kWhat, p, a, b);
 }

@@ -63,6 +63,14 @@ void read_scales(const DLTensor* scale_a, const DLTensor* scale_b, const ScaleLa
   p.scale_b = b.data, p.scale_b_group = b.group, p.scale_b_row = b.row, p.scale_b_k = b.k;
 }
 
+void expect_countable(const Tensor& t, const char* name, int line, int k) {
+  constexpr std::int64_t kMost = INT32_MAX - 4095;
+  for (const int d : {line, k}) {
+    if (t.shape[d] > kMost) refuse_extent(name, d, t.shape[d], "at most 2^31 - 4096");
+  }
+  if (t.shape[k] < 1) refuse_extent(name, k, t.shape[k], "1 and more");
+}
+
 void expect_copies(const Tensor& t, const char* name, int contiguous, int copy_bytes) {
   const std::int64_t bytes = bytes_of(t.dtype);
   if (t.shape[contiguous] * bytes % copy_bytes != 0) {

@@ -268,6 +268,8 @@ TEST(MoeCombineRefuses, EveryWrongArgument) {
       {"add's tokens", {"add.shape[0]", "4"}, [](C c) { c.add.shape[0] = 3; }},
       {"add's columns", {"add.shape[1]", "64"}, [](C c) { c.add.shape[1] = 72; }},
       {"x's last stride", {"x.strides[1]", "1"}, [](C c) { c.x.strides[1] = 2; }},
+      {"out's rows over each other", {"out.strides[0]", "0"}, [](C c) { c.out.strides[0] = 0; }},
+      {"add is out with other rows", {"add.strides[0]", "out"}, [](C c) { c.add.tensor.data = c.out.tensor.data, c.add.strides[0] = c.out.strides[0] + 8; }, true},
       {"out's row alignment", {"out", "stride"}, [](C c) { c.out.strides[0] += 4; }},
       {"x's alignment", {"x", "data"}, [](C c) { c.x.tensor.byte_offset = 8; }, true},
       {"positions' alignment", {"positions", "data"}, [](C c) { c.positions.tensor.byte_offset = 2; }, true},
