@@ -114,13 +114,13 @@ QUERN_DEVICE void finish_eight(const GemmParams& p, const Work& work, bool there
   Eight result{};
   if (inside) {
     Eight second{};
-    if constexpr (kGate) second = scaled(p, work, source, at.columns + at.column, load_eight(others));
-    result = apply_formula(p, at, scaled(p, work, source, at.column, load_eight(sums)), second);
+    if constexpr (kGate) second = scaled(p, work, source, at.columns + at.column, read_eight(others));
+    result = apply_formula(p, at, scaled(p, work, source, at.column, read_eight(sums)), second);
   }
   if constexpr (kOutScale) result = quantised<Out>(p, at, inside, result);
   if (inside) {
     Out* to = static_cast<Out*>(p.out) + at.group * p.out_group + at.row * p.out_row + at.column;
-    store_eight(to, result, p.out_vectors != 0, at);
+    write_eight(to, result, p.out_vectors != 0, at);
   }
 }
 
