@@ -64,6 +64,10 @@ void refuse_rank(const char* name, int given, int allowed) {
   refuse(std::string(name) + " has " + std::to_string(given) + " dimensions; it must have " + std::to_string(allowed));
 }
 
+void refuse_rank(const char* name, int given, int least, int most) {
+  refuse(std::string(name) + " has " + std::to_string(given) + " dimensions; it must have " + std::to_string(least) + " or " + std::to_string(most));
+}
+
 void refuse_dtype(const char* name, const DLDataType& given, std::initializer_list<Dtype> allowed) {
   std::string list;
   for (const Dtype dtype : allowed) list += (list.empty() ? "" : ", ") + std::string(name_of(dtype));

@@ -33,6 +33,7 @@ constexpr std::int64_t bytes_of(Dtype dtype) {
 [[noreturn]] void refuse_missing(const char* name);
 [[noreturn]] void refuse_shape(const char* name);  // NULL
 [[noreturn]] void refuse_rank(const char* name, int given, int allowed);
+[[noreturn]] void refuse_rank(const char* name, int given, int least, int most);
 [[noreturn]] void refuse_dtype(const char* name, const DLDataType& given, std::initializer_list<Dtype> allowed);
 [[noreturn]] void refuse_device(const char* name, const DLDevice& given, int device_type, int device_id);
 [[noreturn]] void refuse_data(const char* name);

@@ -45,7 +45,7 @@ Problem read_problem(const quern_gemm_args& args, const Runtime& runtime, bool m
   shape.gate = wants_gate(args.epilogue);
   if (args.a == nullptr) refuse_missing("a");
   const int rank = args.a->ndim;
-  if (rank != 2 && rank != 3) refuse_rank("a", rank, 2);
+  if (rank != 2 && rank != 3) refuse_rank("a", rank, 2, 3);
   const Operand a = read_operand(args.a, "a", rank, {Dtype::f16, Dtype::bf16, Dtype::f32}, place, shape.copy_bytes);
   const Operand b = read_operand(args.b, "b", rank, {Dtype::f16, Dtype::bf16, Dtype::f32}, place, shape.copy_bytes);
   if (b.tensor.dtype != a.tensor.dtype) refuse_dtype("b", args.b->dtype, {a.tensor.dtype});

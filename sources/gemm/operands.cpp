@@ -22,7 +22,7 @@ Scale read_scale(const DLTensor* given, const char* name, bool leads, bool one_a
   if (given == nullptr) refuse_missing(name);
   const int lead = leads ? 1 : 0, rank = given->ndim;
   const bool single = rank == 1 && given->shape != nullptr && (one_a_group ? leads && given->shape[0] == groups : given->shape[0] == 1);
-  if (!single && rank != lead + 1 && rank != lead + 2) refuse_rank(name, rank, lead + 1);
+  if (!single && rank != lead + 1 && rank != lead + 2) refuse_rank(name, rank, lead + 1, lead + 2);
   const Tensor t = read(given, name, rank, {Dtype::f32}, place);
   Scale scale;
   scale.data = reinterpret_cast<const float*>(t.data);
