@@ -97,7 +97,7 @@ inline Tensor read(const DLTensor* given, const char* name, int rank, std::initi
   } else {
     t.data = static_cast<std::uint8_t*>(given->data) + given->byte_offset;
     const auto element = static_cast<std::uintptr_t>(bytes_of(t.dtype));
-    if ((reinterpret_cast<std::uintptr_t>(t.data) & (element - 1)) != 0) refuse_elements(name, t.data, t.dtype);
+    if (count > 0 && (reinterpret_cast<std::uintptr_t>(t.data) & (element - 1)) != 0) refuse_elements(name, t.data, t.dtype);
   }
   return t;
 }

@@ -1,6 +1,5 @@
-// A hot call of any op neither allocates nor locks, from the C ABI to the driver: in front of a libcuda that does nothing, on a
-// device that it says is a Hopper.
-// SPDX-License-Identifier: Apache-2.0
+// A hot call of any op neither allocates nor locks, from the C ABI to the driver: in front of a libcuda that does
+// nothing, on a device that it says is a Hopper. SPDX-License-Identifier: Apache-2.0
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 
@@ -86,7 +85,8 @@ TEST_F(HotOps, Fp8Gemm) {
   epilogue.bias = bias;
   for (const std::int64_t m : {1, 40, 4096}) {
     const Tensor a(1, kE4m3, {m, kK}), b(2, kE4m3, {kN, kK}), out(5, kBf16, {m, kN}), half(5, kBf16, {m, kN / 2});
-    const Tensor rows(3, kF32, {m}), columns(4, kF32, {kN}), row_blocks(3, kF32, {m, kK / 128}), blocks(4, kF32, {kN / 128, kK / 128});
+    const Tensor rows(3, kF32, {m}), columns(4, kF32, {kN}), row_blocks(3, kF32, {m, kK / 128}),
+        blocks(4, kF32, {kN / 128, kK / 128});
     auto args = args_of<quern_fp8_gemm_args>();
     args.a = a, args.b = b, args.out = out;
     args.scale_a = rows, args.scale_b = columns;
@@ -94,13 +94,15 @@ TEST_F(HotOps, Fp8Gemm) {
     args.scale_a = row_blocks, args.scale_b = blocks;
     args.out = half;
     args.epilogue = &epilogue;
-    expect_free("blocks, gated, with a bias", [&](quern_context* c, quern_error* e) { return quern_fp8_gemm(c, &args, e); });
+    expect_free("blocks, gated, with a bias",
+                [&](quern_context* c, quern_error* e) { return quern_fp8_gemm(c, &args, e); });
   }
 }
 
 TEST_F(HotOps, Fp8GemmWithAnExpression) {
   constexpr std::int64_t kM = 64, kN = 512, kK = 256;
-  const Tensor a(1, kE4m3, {kM, kK}), b(2, kE4m3, {kN, kK}), rows(3, kF32, {kM}), columns(4, kF32, {kN}), out(5, kE4m3, {kM, kN});
+  const Tensor a(1, kE4m3, {kM, kK}), b(2, kE4m3, {kN, kK}), rows(3, kF32, {kM}), columns(4, kF32, {kN}),
+      out(5, kE4m3, {kM, kN});
   const Tensor column(6, kBf16, {kN}), out_scale(7, kF32, {kM, kN / 128});
   const DLTensor* operands[] = {column};
   const float scalars[] = {0.5f};
@@ -113,7 +115,8 @@ TEST_F(HotOps, Fp8GemmWithAnExpression) {
   args.epilogue = &epilogue;
   expect_free("8-bit results of an expression", [&](quern_context* c, quern_error* e) {
     if (epilogue.expression == nullptr) {
-      if (const std::int32_t status = quern_expression_create(c, "silu(acc + col0) * scalar0", &epilogue.expression, e)) return status;
+      if (const std::int32_t status = quern_expression_create(c, "silu(acc + col0) * scalar0", &epilogue.expression, e))
+        return status;
     }
     return quern_fp8_gemm(c, &args, e);
   });
@@ -130,7 +133,8 @@ TEST_F(HotOps, GroupedFp8Gemm) {
   expect_free("contiguous", [&](quern_context* c, quern_error* e) { return quern_grouped_fp8_gemm(c, &args, e); });
   args.indices = indices;
   expect_free("gathered", [&](quern_context* c, quern_error* e) { return quern_grouped_fp8_gemm(c, &args, e); });
-  const Tensor slots(1, kE4m3, {kExperts, 32, kK}), slot_scales(3, kF32, {kExperts, 32, kK / 128}), slot_out(5, kBf16, {kExperts, 32, kN});
+  const Tensor slots(1, kE4m3, {kExperts, 32, kK}), slot_scales(3, kF32, {kExperts, 32, kK / 128}),
+      slot_out(5, kBf16, {kExperts, 32, kN});
   const Tensor counts(6, kI32, {kExperts});
   args.a = slots, args.scale_a = slot_scales, args.out = slot_out;
   args.offsets = nullptr, args.indices = nullptr, args.counts = counts;
@@ -148,7 +152,8 @@ TEST_F(HotOps, Gemm) {
 
 TEST_F(HotOps, QuantizeAndBack) {
   constexpr std::int64_t kRows = 300, kN = 1024;
-  const Tensor x(1, kBf16, {kRows, kN}), codes(2, kE4m3, {kRows, kN}), groups(3, kF32, {kRows, kN / 128}), one(3, kF32, {1});
+  const Tensor x(1, kBf16, {kRows, kN}), codes(2, kE4m3, {kRows, kN}), groups(3, kF32, {kRows, kN / 128}),
+      one(3, kF32, {1});
   const Tensor residual(4, kBf16, {kRows, kN}), weight(5, kBf16, {kN}), back(6, kF32, {kRows, kN});
   auto args = args_of<quern_quantize_args>();
   args.x = x, args.out = codes, args.scale = groups, args.scale_kind = QUERN_SCALE_GROUP;
@@ -167,7 +172,8 @@ TEST_F(HotOps, MixtureOfExperts) {
   constexpr std::int64_t kExperts = 64, kTopK = 4;
   for (const std::int64_t tokens : {8, 1000}) {
     const Tensor logits(1, kF32, {tokens, kExperts}), weights(2, kF32, {tokens, kTopK}), ids(3, kI32, {tokens, kTopK});
-    const Tensor offsets(4, kI32, {kExperts + 1}), indices(5, kI32, {tokens * kTopK}), positions(6, kI32, {tokens, kTopK});
+    const Tensor offsets(4, kI32, {kExperts + 1}), indices(5, kI32, {tokens * kTopK}),
+        positions(6, kI32, {tokens, kTopK});
     auto route = args_of<quern_moe_route_args>();
     route.logits = logits, route.weights = weights, route.ids = ids;
     route.offsets = offsets, route.indices = indices, route.positions = positions;
@@ -181,7 +187,8 @@ TEST_F(HotOps, MixtureOfExperts) {
 }
 
 TEST_F(HotOps, Attention) {
-  const Tensor q(1, kBf16, {4, 32, 128}), k(2, kBf16, {64, 16, 4, 128}), v(3, kBf16, {64, 16, 4, 128}), out(4, kBf16, {4, 32, 128});
+  const Tensor q(1, kBf16, {4, 32, 128}), k(2, kBf16, {64, 16, 4, 128}), v(3, kBf16, {64, 16, 4, 128}),
+      out(4, kBf16, {4, 32, 128});
   const Tensor lse(5, kF32, {4, 32}), lengths(6, kI32, {4}), table(7, kI32, {4, 64}), joined(8, kBf16, {4, 32, 128});
   auto args = args_of<quern_attention_args>();
   args.flags = QUERN_ATTENTION_CAUSAL;

@@ -63,34 +63,39 @@ std::vector<ModelCalls> models() {
 
   std::vector<ModelCalls> all;
   all.push_back({"Llama in bf16", model_of(QUERN_MODEL_GATED_MLP), {plain, gated(plain), logits}, 60});
-  all.push_back({"Llama in fp8", model_of(QUERN_MODEL_GATED_MLP | QUERN_MODEL_FP8), {vectors, gated(vectors), logits}, 60});
+  all.push_back(
+      {"Llama in fp8", model_of(QUERN_MODEL_GATED_MLP | QUERN_MODEL_FP8), {vectors, gated(vectors), logits}, 60});
   all.push_back({"one with a bias", model_of(QUERN_MODEL_GATED_MLP | QUERN_MODEL_BIAS), {biased, logits}, 60});
   quern_model mixtral = model_of(QUERN_MODEL_GATED_MLP | QUERN_MODEL_FP8);
   mixtral.experts = 8, mixtral.experts_per_token = 2, mixtral.expert_intermediate_size = 14336;
   all.push_back({"Mixtral in fp8",
                  mixtral,
-                 {vectors, gathered(gated(in(vectors, Product::contiguous))), in(vectors, Product::contiguous), gated(in(vectors, Product::masked)),
-                  in(vectors, Product::masked), logits},
+                 {vectors, gathered(gated(in(vectors, Product::contiguous))), in(vectors, Product::contiguous),
+                  gated(in(vectors, Product::masked)), in(vectors, Product::masked), logits},
                  60});
   quern_model deepseek = model_of(QUERN_MODEL_GATED_MLP | QUERN_MODEL_BLOCK_FP8 | QUERN_MODEL_MLA);
   deepseek.hidden_size = 7168, deepseek.intermediate_size = 18432, deepseek.heads = deepseek.kv_heads = 128;
-  deepseek.head_dim = 192, deepseek.v_head_dim = 128, deepseek.rope_head_dim = 64, deepseek.kv_lora_rank = 512, deepseek.q_lora_rank = 1536;
-  deepseek.experts = 256, deepseek.experts_per_token = 8, deepseek.expert_intermediate_size = 2048, deepseek.shared_experts = 1;
-  all.push_back({"DeepSeek-V3",
-                 deepseek,
-                 {blocks, gated(blocks), gathered(gated(in(blocks, Product::contiguous))), in(blocks, Product::contiguous),
-                  gated(in(blocks, Product::masked)), in(blocks, Product::masked), absorbed, logits},
-                 100});
+  deepseek.head_dim = 192, deepseek.v_head_dim = 128, deepseek.rope_head_dim = 64, deepseek.kv_lora_rank = 512,
+  deepseek.q_lora_rank = 1536;
+  deepseek.experts = 256, deepseek.experts_per_token = 8, deepseek.expert_intermediate_size = 2048,
+  deepseek.shared_experts = 1;
+  all.push_back(
+      {"DeepSeek-V3",
+       deepseek,
+       {blocks, gated(blocks), gathered(gated(in(blocks, Product::contiguous))), in(blocks, Product::contiguous),
+        gated(in(blocks, Product::masked)), in(blocks, Product::masked), absorbed, logits},
+       100});
   return all;
 }
 
 class GemmModel : public testing::TestWithParam<ModelCalls> {};
 void PrintTo(const ModelCalls& m, std::ostream* out) { *out << m.name; }
-INSTANTIATE_TEST_SUITE_P(Models, GemmModel, testing::ValuesIn(models()), [](const testing::TestParamInfo<ModelCalls>& of) {
-  std::string name = of.param.name;
-  for (char& c : name) c = std::isalnum(static_cast<unsigned char>(c)) ? c : '_';
-  return name;
-});
+INSTANTIATE_TEST_SUITE_P(Models, GemmModel, testing::ValuesIn(models()),
+                         [](const testing::TestParamInfo<ModelCalls>& of) {
+                           std::string name = of.param.name;
+                           for (char& c : name) c = std::isalnum(static_cast<unsigned char>(c)) ? c : '_';
+                           return name;
+                         });
 
 TEST_P(GemmModel, IsListedWithWhatItsLayersCall) {
   const Context fresh = make_context();

@@ -106,6 +106,12 @@ TEST(Fp8GemmRefuses, EveryWrongArgument) {
              {"an unknown type", {"a_type", "3"}, [](P p) { p.tensors().fp8.a_type = 3; }},
              {"a type that is not the tensor's", {"b_type", "2"}, [](P p) { p.tensors().fp8.b_type = QUERN_FP8_E5M2; }},
              {"scale_a is bf16", {"scale_a", "f32"}, [](P p) { p.tensors().scale_a.box.tensor.dtype = dtype_of(Format::bf16); }},
+             {"more tiles than are counted", {"out", "tiles", "2^31"}, [](P p) {
+                constexpr std::int64_t kMany = 1 << 24;
+                GemmTensors& t = p.tensors();
+                t.a.box.shape[0] = t.b.box.shape[0] = t.scale_a.box.shape[0] = t.scale_b.box.shape[0] = kMany;
+                t.out.box.shape[0] = t.out.box.shape[1] = t.out.box.strides[0] = kMany;
+              }, SeenBy::the_call},
              {"too few scales", {"scale_a.shape[0]", "5"}, [](P p) { p.tensors().scale_a.box.shape[0] = 4; }},
              {"too many scales", {"scale_b.shape[0]", "40"}, [](P p) { p.tensors().scale_b.box.shape[0] = 48; }},
              {"scale_a in blocks, scale_b not", {"scale_a", "scale_b", "blocks"}, [](P p) {
