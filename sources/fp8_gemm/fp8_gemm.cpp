@@ -21,7 +21,7 @@ void list(const quern_model& model, const jit::TargetInfo& target, std::vector<j
 
 Problem read_problem(const quern_fp8_gemm_args& args, const Runtime& runtime, bool may_lack_data) {
   Problem problem{};
-  problem.call = read_call(runtime, args, 0, "enum quern_call_flags", 4, may_lack_data);
+  problem.call = read_call(runtime, args, QUERN_GEMM_CONSTANT_B, "enum quern_call_flags and QUERN_GEMM_CONSTANT_B", 4, may_lack_data);
   problem.op = tag_fp8_gemm;
   problem.flags = args.flags;
   problem.stream = args.stream;

@@ -35,7 +35,7 @@ Operand read_operand(const DLTensor* given, const char* name, int rank, std::ini
 
 Problem read_problem(const quern_gemm_args& args, const Runtime& runtime, bool may_lack_data) {
   Problem problem{};
-  problem.call = read_call(runtime, args, QUERN_GEMM_TF32, "enum quern_call_flags and quern_gemm_flags", 4, may_lack_data);
+  problem.call = read_call(runtime, args, QUERN_GEMM_TF32 | QUERN_GEMM_CONSTANT_B, "enum quern_call_flags and quern_gemm_flags", 4, may_lack_data);
   problem.op = tag_gemm;
   problem.flags = args.flags;
   problem.stream = args.stream;

@@ -16,13 +16,26 @@ class Lister {
     for (std::size_t i = 0; i < shape.operands.size(); ++i) {
       if (shape.epilogue->operands[i] != expression::OperandKind::unused) shape.operands[i] = operands;
     }
-    for (const Form form : {Form::tiny, Form::small, Form::medium, Form::large, Form::warpgroups, Form::wide}) {
-      shape.form = form;
-      if (tile(shape, target_)) specs_->push_back(to_spec(shape, op_, target_.target));
-    }
+    const bool swapped = add_all(shape, kSwapped);
+    add_all(shape, kWarpgroups);
+    // Rows that are gathered go another way.
+    if (!swapped || shape.grouping == Grouping::contiguous) add_all(shape, {Form::tiny, Form::small, Form::medium, Form::large});
   }
 
  private:
+  template <class Forms>
+  bool add_all(Shape shape, const Forms& forms) {
+    bool any = false;
+    for (const Form form : forms) {
+      shape.form = form;
+      if (!tile(shape, target_)) continue;
+      specs_->push_back(to_spec(shape, op_, target_.target));
+      any = true;
+    }
+    return any;
+  }
+  bool add_all(const Shape& shape, std::initializer_list<Form> forms) { return add_all<std::initializer_list<Form>>(shape, forms); }
+
   Tag op_;
   const jit::TargetInfo& target_;
   std::vector<jit::Spec>* specs_;

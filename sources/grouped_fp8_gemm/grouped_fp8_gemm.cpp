@@ -31,7 +31,7 @@ const std::int32_t* ints(const Tensor& t) { return reinterpret_cast<const std::i
 
 Problem read_problem(const quern_grouped_fp8_gemm_args& args, const Runtime& runtime, bool may_lack_data) {
   Problem problem{};
-  problem.call = read_call(runtime, args, 0, "enum quern_call_flags", 4, may_lack_data);
+  problem.call = read_call(runtime, args, QUERN_GEMM_CONSTANT_B, "enum quern_call_flags and QUERN_GEMM_CONSTANT_B", 4, may_lack_data);
   problem.op = tag_grouped_fp8_gemm;
   problem.flags = args.flags;
   problem.stream = args.stream;

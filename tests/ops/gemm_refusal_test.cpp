@@ -183,6 +183,7 @@ TEST(GemmRefuses, AWorkspaceThatWillNotDo) {
   for (const Product product : {Product::gemm, Product::fp8}) {
     GemmCase c = product_to_refuse(product);
     c.m = 3, c.n = 24, c.k = 7184;
+    c.alignment = 4;  // a kernel that takes one, whatever the target
     const auto args = [](P p, auto f) { p.tensors().with_args(f); };
     expect_mistakes_refused(c, {
                                    {"NULL", {"workspace", "NULL"}, [&](P p) { args(p, [](auto& a) { a.workspace = nullptr; }); }, SeenBy::the_call},
