@@ -106,7 +106,7 @@ QUERN_DEVICE Eight quantised(const GemmParams& p, const Place& at, bool inside, 
 }
 
 // Eight sums: where they lie, or themselves.
-QUERN_DEVICE Eight eight_of(const f32* sums) { return load_eight(sums); }
+QUERN_DEVICE Eight eight_of(const f32* sums) { return read_eight(sums); }
 QUERN_DEVICE const Eight& eight_of(const Eight& sums) { return sums; }
 
 // Eight neighbouring results of line `line` of the tile, from `column` of its columns of out on, made of `sums` (with a gate, and
@@ -125,7 +125,7 @@ QUERN_DEVICE void finish_eight(const GemmParams& p, const Work& work, bool there
   if constexpr (kOutScale) result = quantised<Out>(p, at, inside, result);
   if (inside) {
     Out* to = static_cast<Out*>(p.out) + at.group * p.out_group + at.row * p.out_row + at.column;
-    store_eight(to, result, p.out_vectors != 0, at);
+    write_eight(to, result, p.out_vectors != 0, at);
   }
 }
 
