@@ -28,8 +28,17 @@ inline constexpr int kPages = PAGE_SIZE == 0 ? kBlock : PAGE_SIZE >= kBlock ? 1 
 inline constexpr int kAhead = kStages > 1 ? kStages - 1 : 1;
 inline constexpr int kPageRing = 2 * kStages;
 
+// Where the piece's keys, or its values, lie. Kept in shared memory: in registers there is no room, and computing it again for
+// every block of keys costs a chain of 64-bit products before the first copy.
+struct alignas(16) Source {
+  const u8* base;
+  u32 page_bytes, token_bytes;
+};
+
 struct Shared {
   ScheduleScratch schedule;
+  Source sources[2];      // of the keys, of the values
+  const i32* page_table;  // Cache::pages
   i32 pages[kPageRing][kPages];
   i32 flag;
 };
@@ -49,7 +58,6 @@ struct Reader {
   static constexpr int kEach = kBlock / kPages;  // keys of a block that share an entry of the page table
 
   const AttentionParams& p;
-  Cache cache;
   Range keys;  // of the piece that the tile sees
   i32 origin;  // Sequence::first
   i32 begin;   // the piece's first block
@@ -67,7 +75,7 @@ struct Reader {
     if (i >= kPages) return;
     const i32 first = key_of(block) + i * kEach;
     const bool take = first < keys.last && first + kEach > keys.first;
-    copy_async_4(const_cast<i32*>(ring_of(block)) + i, cache.pages + (take ? page_of(p, first) : 0), take);
+    copy_async_4(const_cast<i32*>(ring_of(block)) + i, shared->page_table + (take ? page_of(p, first) : 0), take);
 #else
     (void)block;
 #endif
@@ -87,39 +95,38 @@ struct Reader {
 
     Copy tile{thread_index()};
     Element* to;
-    const u8* base;  // with kWhole of the thread's own row, and with kOnePage in the block's page
-    u32 page_bytes, token_bytes;
+    Source source;  // its base with kWhole that of the thread's own row, and with kOnePage in the block's page
     const i32* pages;
     i32 key;
     Range seen;
 
     QUERN_DEVICE Copies(const Reader& r, i32 block, bool values) : key(r.key_of(block)), seen(r.keys) {
       to = (values ? r.memory.values : r.memory.keys) + r.stage_of(block) * kBlock * kPitch;
-      base = values ? r.cache.v : r.cache.k;
-      page_bytes = values ? r.p.v_page_bytes : r.p.k_page_bytes;
-      token_bytes = values ? r.p.v_token_bytes : r.p.k_token_bytes;
+      source = r.shared->sources[values];
       pages = r.ring_of(block);
       // A block of keys begins on a multiple of its length: in pages as long, or shorter, always on a page's first key.
       u32 slot = PAGED ? (PAGE_SIZE > kBlock ? slot_of(r.p, key) : 0) : static_cast<u32>(key);
       if (kWhole) slot += static_cast<u32>(tile.row);
-      if (PAGED && kOnePage) base += static_cast<u64>(static_cast<u32>(pages[0])) * page_bytes;
-      if (kWhole) base += static_cast<u64>(slot) * token_bytes;
+      if (PAGED && kOnePage) source.base += static_cast<u64>(static_cast<u32>(pages[0])) * source.page_bytes;
+      if (kWhole) source.base += static_cast<u64>(slot) * source.token_bytes;
     }
 
     QUERN_DEVICE void copy(const AttentionParams& params, int step) const {
       if (!tile.inside(step)) return;
       const int row = tile.row_at(step);
       const int ahead = step * Copy::kRowsAtOnce;  // of the thread's own row, with kWhole
-      const u8* source = base;
-      if (PAGED && !kOnePage) source += static_cast<u64>(static_cast<u32>(pages[(kWhole ? ahead : row) / kEach])) * page_bytes;
+      const u8* from = source.base;
+      if (PAGED && !kOnePage) {
+        from += static_cast<u64>(static_cast<u32>(pages[(kWhole ? ahead : row) / kEach])) * source.page_bytes;
+      }
       if (kWhole) {
-        source += static_cast<u64>(static_cast<u32>(PAGED ? ahead % kEach : ahead)) * token_bytes;
+        from += static_cast<u64>(static_cast<u32>(PAGED ? ahead % kEach : ahead)) * source.token_bytes;
       } else {
         const u32 slot = !PAGED ? static_cast<u32>(key + row) : PAGE_SIZE == 0 || kPages == 1 ? slot_of(params, key + row)
                                                                                              : static_cast<u32>(row % kEach);
-        source += static_cast<u64>(slot) * token_bytes;
+        from += static_cast<u64>(slot) * source.token_bytes;
       }
-      tile.copy(to, kPitch, step, source, takes(seen, key, row));
+      tile.copy(to, kPitch, step, from, takes(seen, key, row));
     }
   };
 };
@@ -224,8 +231,15 @@ QUERN_DEVICE void take_piece(const AttentionParams& p, const Sequence& s, const 
   begin = begin > piece.begin ? begin : piece.begin;
   end = end < piece.end ? end : piece.end;
   const i32 last = s.first + end * kBlock;
-  const Reader reader{p, cache_of(p, s.index, piece.head), {seen.any.first, last < seen.any.last ? last : seen.any.last},
-                s.first, begin, memory, shared};
+  const Reader reader{p, {seen.any.first, last < seen.any.last ? last : seen.any.last},
+                      s.first, begin, memory, shared};
+  if (thread_index() == 0) {
+    const Cache cache = cache_of(p, s.index, piece.head);
+    shared->sources[0] = {cache.k, p.k_page_bytes, p.k_token_bytes};
+    shared->sources[1] = {cache.v, p.v_page_bytes, p.v_token_bytes};
+    shared->page_table = cache.pages;
+  }
+  sync_block();
   const auto copy_share = [&](const Share& share) {
     QUERN_ROLLED for (int step = 0; step < Share::kSteps; ++step) share.copy(p, step);
   };
@@ -281,7 +295,7 @@ QUERN_DEVICE void take_piece(const AttentionParams& p, const Sequence& s, const 
       rows.multiply(memory.keys + first * kPitchK, scores, [&](int k) {
         if (kStages == 1) return;
         constexpr int kAtOnce = div_up(Share::kSteps, kStepsK), kApart = kAtOnce == 1 ? kStepsK / Share::kSteps : 1;
-        if (k % kApart != 0) return;
+        if (k % kApart != kApart - 1) return;
         QUERN_UNROLL for (int i = 0; i < kAtOnce; ++i) {
           if (k / kApart * kAtOnce + i < Share::kSteps) share.copy(p, k / kApart * kAtOnce + i);
         }
