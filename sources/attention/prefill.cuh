@@ -28,29 +28,35 @@ inline constexpr int kPages = PAGE_SIZE == 0 ? kBlock : PAGE_SIZE >= kBlock ? 1 
 inline constexpr int kAhead = kStages > 1 ? kStages - 1 : 1;
 inline constexpr int kPageRing = 2 * kStages;
 
-// Where the piece's keys, or its values, lie. Kept in shared memory: in registers there is no room, and computing it again for
-// every block of keys costs a chain of 64-bit products before the first copy.
-struct alignas(16) Source {
-  const u8* base;
-  u32 page_bytes, token_bytes;
-};
-
 struct Shared {
   ScheduleScratch schedule;
-  Source sources[2];      // of the keys, of the values
-  const i32* page_table;  // Cache::pages
   i32 pages[kPageRing][kPages];
   i32 flag;
 };
+
+// Where the piece's keys and values lie. Kept in shared memory: in registers there is no room, and to compute it again for every
+// block of keys takes a chain of 64-bit products before the first copy.
+struct Source {
+  const u8* base;
+  u32 page_bytes, token_bytes;
+};
+struct Sources {
+  Source of[2];  // the keys, the values
+  const i32* pages;
+};
+static_assert(sizeof(Sources) <= kSourceBytes);
 
 struct Memory {
   Element* queries;
   Element* keys;    // [kStages][kBlock][kPitchK]
   Element* values;  // [kStages][kBlock][kPitchV]
+  Sources* sources;
 };
 QUERN_DEVICE Memory memory_at(u8* base) {
-  Element* e = reinterpret_cast<Element*>(base);
-  return {e, e + kRows * kPitchK, e + kRows * kPitchK + kStages * kBlock * kPitchK};
+  Element* queries = reinterpret_cast<Element*>(base);
+  Element* keys = queries + kRows * kPitchK;
+  Element* values = keys + kStages * kBlock * kPitchK;
+  return {queries, keys, values, reinterpret_cast<Sources*>(values + kStages * kBlock * kPitchV)};
 }
 
 // Copies blocks of keys and values, all threads together, a step at a time so that it can be woven into arithmetic.
@@ -75,7 +81,7 @@ struct Reader {
     if (i >= kPages) return;
     const i32 first = key_of(block) + i * kEach;
     const bool take = first < keys.last && first + kEach > keys.first;
-    copy_async_4(const_cast<i32*>(ring_of(block)) + i, shared->page_table + (take ? page_of(p, first) : 0), take);
+    copy_async_4(const_cast<i32*>(ring_of(block)) + i, memory.sources->pages + (take ? page_of(p, first) : 0), take);
 #else
     (void)block;
 #endif
@@ -95,31 +101,34 @@ struct Reader {
 
     Copy tile{thread_index()};
     Element* to;
-    Source source;  // its base with kWhole that of the thread's own row, and with kOnePage in the block's page
+    Source source;
     const i32* pages;
+    u32 page;  // with kOnePage
     i32 key;
     Range seen;
 
     QUERN_DEVICE Copies(const Reader& r, i32 block, bool values) : key(r.key_of(block)), seen(r.keys) {
       to = (values ? r.memory.values : r.memory.keys) + r.stage_of(block) * kBlock * kPitch;
-      source = r.shared->sources[values];
+      source = r.memory.sources->of[values];
       pages = r.ring_of(block);
-      // A block of keys begins on a multiple of its length: in pages as long, or shorter, always on a page's first key.
-      u32 slot = PAGED ? (PAGE_SIZE > kBlock ? slot_of(r.p, key) : 0) : static_cast<u32>(key);
-      if (kWhole) slot += static_cast<u32>(tile.row);
-      if (PAGED && kOnePage) source.base += static_cast<u64>(static_cast<u32>(pages[0])) * source.page_bytes;
-      if (kWhole) source.base += static_cast<u64>(slot) * source.token_bytes;
+      page = PAGED && kOnePage ? static_cast<u32>(pages[0]) : 0;
     }
 
+    // The address is computed here and not before: what is loaded above has then had time to come.
     QUERN_DEVICE void copy(const AttentionParams& params, int step) const {
       if (!tile.inside(step)) return;
       const int row = tile.row_at(step);
-      const int ahead = step * Copy::kRowsAtOnce;  // of the thread's own row, with kWhole
       const u8* from = source.base;
-      if (PAGED && !kOnePage) {
-        from += static_cast<u64>(static_cast<u32>(pages[(kWhole ? ahead : row) / kEach])) * source.page_bytes;
+      if (PAGED) {
+        const u32 of_row = kOnePage ? page : static_cast<u32>(pages[(kWhole ? step * Copy::kRowsAtOnce : row) / kEach]);
+        from += static_cast<u64>(of_row) * source.page_bytes;
       }
       if (kWhole) {
+        // A block of keys begins on a multiple of its length: in pages as long, or shorter, always on a page's first key. The
+        // thread's own row comes first, since what a step adds to it is the same for all threads.
+        const u32 slot = PAGED ? (PAGE_SIZE > kBlock ? slot_of(params, key) : 0) : static_cast<u32>(key);
+        const int ahead = step * Copy::kRowsAtOnce;
+        from += static_cast<u64>(slot + static_cast<u32>(tile.row)) * source.token_bytes;
         from += static_cast<u64>(static_cast<u32>(PAGED ? ahead % kEach : ahead)) * source.token_bytes;
       } else {
         const u32 slot = !PAGED ? static_cast<u32>(key + row) : PAGE_SIZE == 0 || kPages == 1 ? slot_of(params, key + row)
@@ -235,9 +244,7 @@ QUERN_DEVICE void take_piece(const AttentionParams& p, const Sequence& s, const 
                       s.first, begin, memory, shared};
   if (thread_index() == 0) {
     const Cache cache = cache_of(p, s.index, piece.head);
-    shared->sources[0] = {cache.k, p.k_page_bytes, p.k_token_bytes};
-    shared->sources[1] = {cache.v, p.v_page_bytes, p.v_token_bytes};
-    shared->page_table = cache.pages;
+    *memory.sources = {{{cache.k, p.k_page_bytes, p.k_token_bytes}, {cache.v, p.v_page_bytes, p.v_token_bytes}}, cache.pages};
   }
   sync_block();
   const auto copy_share = [&](const Share& share) {
