@@ -56,7 +56,7 @@ struct Reader {
       } else {
         source += static_cast<u64>(static_cast<u32>(row)) * token_bytes;
       }
-      if (tile.inside(step)) tile.copy(to, pitch, step, source, takes(keys, key, row));
+      if (tile.inside(step)) tile.copy(tile.own(to, pitch), pitch, step, source, takes(keys, key, row));
     }
   }
 

@@ -64,24 +64,24 @@ struct Reader {
   static constexpr int kEach = kBlock / kPages;  // keys of a block that share an entry of the page table
 
   const AttentionParams& p;
-  Range keys;  // of the piece that the tile sees
-  i32 origin;  // Sequence::first
-  i32 begin;   // the piece's first block
+  i32 begin;   // the first key of the piece's first block; blocks are counted from that one
+  i32 first;   // the first key that the tile sees,
+  u32 count;   // and how many it sees from there to the piece's end
   Memory memory;
   Shared* shared;
 
-  QUERN_DEVICE i32 key_of(i32 block) const { return origin + block * kBlock; }
-  QUERN_DEVICE u32 stage_of(i32 block) const { return static_cast<u32>(block - begin) % kStages; }
-  QUERN_DEVICE const i32* ring_of(i32 block) const { return shared->pages[static_cast<u32>(block - begin) % kPageRing]; }
+  QUERN_DEVICE i32 key_of(i32 block) const { return begin + block * kBlock; }
+  QUERN_DEVICE u32 stage_of(i32 block) const { return static_cast<u32>(block) % kStages; }
+  QUERN_DEVICE const i32* ring_of(i32 block) const { return shared->pages[static_cast<u32>(block) % kPageRing]; }
 
   // The page table's entries go to shared memory the same way as the keys and values.
   QUERN_DEVICE void copy_pages(i32 block) const {
 #if PAGED
     const int i = thread_index();
     if (i >= kPages) return;
-    const i32 first = key_of(block) + i * kEach;
-    const bool take = first < keys.last && first + kEach > keys.first;
-    copy_async_4(const_cast<i32*>(ring_of(block)) + i, memory.sources->pages + (take ? page_of(p, first) : 0), take);
+    const i32 key = key_of(block) + i * kEach;
+    const bool take = count != 0 && static_cast<u32>(key + kEach - 1 - first) < count + (kEach - 1);
+    copy_async_4(const_cast<i32*>(ring_of(block)) + i, memory.sources->pages + (take ? page_of(p, key) : 0), take);
 #else
     (void)block;
 #endif
@@ -100,15 +100,16 @@ struct Reader {
     static constexpr bool kOnePage = kWhole && kPages == 1;
 
     Copy tile{thread_index()};
-    Element* to;
+    Element* own;  // TileCopy::own
     Source source;
     const i32* pages;
     u32 page;  // with kOnePage
     i32 key;
-    Range seen;
+    u32 place;  // of the block's first key among those that the tile sees
+    u32 count;
 
-    QUERN_DEVICE Copies(const Reader& r, i32 block, bool values) : key(r.key_of(block)), seen(r.keys) {
-      to = (values ? r.memory.values : r.memory.keys) + r.stage_of(block) * kBlock * kPitch;
+    QUERN_DEVICE Copies(const Reader& r, i32 block, bool values) : key(r.key_of(block)), place(static_cast<u32>(key - r.first)), count(r.count) {
+      own = tile.own((values ? r.memory.values : r.memory.keys) + r.stage_of(block) * kBlock * kPitch, kPitch);
       source = r.memory.sources->of[values];
       pages = r.ring_of(block);
       page = PAGED && kOnePage ? static_cast<u32>(pages[0]) : 0;
@@ -135,7 +136,7 @@ struct Reader {
                                                                                              : static_cast<u32>(row % kEach);
         from += static_cast<u64>(slot) * source.token_bytes;
       }
-      tile.copy(to, kPitch, step, from, takes(seen, key, row));
+      tile.copy(own, kPitch, step, from, place + static_cast<u32>(row) < count);
     }
   };
 };
@@ -239,9 +240,9 @@ QUERN_DEVICE void take_piece(const AttentionParams& p, const Sequence& s, const 
   i32 begin = (seen.any.first - s.first) / kBlock, end = div_up(seen.any.last - s.first, kBlock);
   begin = begin > piece.begin ? begin : piece.begin;
   end = end < piece.end ? end : piece.end;
-  const i32 last = s.first + end * kBlock;
-  const Reader reader{p, {seen.any.first, last < seen.any.last ? last : seen.any.last},
-                      s.first, begin, memory, shared};
+  const i32 first_key = s.first + begin * kBlock, last = s.first + end * kBlock, blocks = end - begin;
+  const i32 count = (last < seen.any.last ? last : seen.any.last) - seen.any.first;
+  const Reader reader{p, first_key, seen.any.first, static_cast<u32>(count > 0 ? count : 0), memory, shared};
   if (thread_index() == 0) {
     const Cache cache = cache_of(p, s.index, piece.head);
     *memory.sources = {{{cache.k, p.k_page_bytes, p.k_token_bytes}, {cache.v, p.v_page_bytes, p.v_token_bytes}}, cache.pages};
@@ -251,7 +252,7 @@ QUERN_DEVICE void take_piece(const AttentionParams& p, const Sequence& s, const 
     QUERN_ROLLED for (int step = 0; step < Share::kSteps; ++step) share.copy(p, step);
   };
 
-  QUERN_ROLLED for (int i = 0; i < kAhead; ++i) reader.copy_pages(begin + i);
+  QUERN_ROLLED for (int i = 0; i < kAhead; ++i) reader.copy_pages(i);
   copy_queries<kThreads>(p, s, piece.head, piece.tile, memory.queries);
   copy_async_commit();
   if (kStepsK * 16 != kDimK || kTilesV * 16 != kDimV) {  // what no copy writes must still be finite
@@ -265,6 +266,7 @@ QUERN_DEVICE void take_piece(const AttentionParams& p, const Sequence& s, const 
   const i32 first_row = piece.tile * kRows + row0;
   TileRange mine = tile_range(p, s, first_row, kRowTiles * 16);
   if (first_row >= s.q_len * kGroup) mine.any.last = mine.any.first;  // no row at all
+  mine.any.first = mine.any.first > first_key ? mine.any.first : first_key;
   Rows rows;
   rows.query_tile = memory.queries + row0 * kPitchK;
   QUERN_UNROLL for (int t = 0; t < kRowTiles; ++t) {
@@ -278,8 +280,8 @@ QUERN_DEVICE void take_piece(const AttentionParams& p, const Sequence& s, const 
     }
   }
 
-  // The first kStages - 1 turns only copy.
-  QUERN_ROLLED for (i32 block = begin - (kStages - 1); block < end; ++block) {
+  // The first kStages - 1 turns only copy: their keys come before any that a row sees.
+  QUERN_ROLLED for (i32 block = 1 - kStages; block < blocks; ++block) {
     copy_async_wait<kStages < 2 ? 0 : kStages - 2>();
     sync_block();
     const i32 ahead = block + kStages - 1;
@@ -293,7 +295,7 @@ QUERN_DEVICE void take_piece(const AttentionParams& p, const Sequence& s, const 
     QUERN_ROLLED for (int part = 0; part < kParts; ++part) {
       const Share share(reader, ahead, part);
       const i32 key = reader.key_of(block) + part * kKeys;
-      if (block < begin || key >= mine.any.last || key + kKeys <= mine.any.first) {  // none of the warp's rows sees these keys
+      if (key >= mine.any.last || key + kKeys <= mine.any.first) {  // none of the warp's rows sees these keys
         if (kStages > 1) copy_share(share);
         continue;
       }
