@@ -219,14 +219,13 @@ struct Rows {
     f32* ends = results + kRows * kSlotPitch + row0 + row_of(l, 0);
     QUERN_UNROLL for (int t = 0; t < kRowTiles; ++t) {
       QUERN_UNROLL for (int h = 0; h < kRowsHeld; ++h) {
-        const int row = t * 16 + row_of(l, h) - row_of(l, 0);
+        const int row = t * 16 + rows_on(h);
         const f32 sum = reduce_row_sum(softmax[t].sum[h]);
         if (column_of(l, 0) == 0) ends[row] = softmax[t].max[h], ends[kRows + row] = sum;
       }
       QUERN_UNROLL for (int n = 0; n < kTilesV; ++n) {
-        QUERN_UNROLL for (int i = 0; i < kHeld; ++i) {  // how far it is from the lane's first is known at compile time
-          const int row = t * 16 + row_of(l, held_row(i)) - row_of(l, 0), column = n * 16 + column_of(l, i) - column_of(l, 0);
-          own[row * kSlotPitch + column] = o[t][n].x[i];
+        QUERN_UNROLL for (int i = 0; i < kHeld; ++i) {
+          own[(t * 16 + rows_on(held_row(i))) * kSlotPitch + n * 16 + columns_on(i)] = o[t][n].x[i];
         }
       }
     }
