@@ -215,61 +215,19 @@ QUERN_DEVICE void promote_together(f32 (&sums)[count], const Work& work, const C
   c.turn.next();
 }
 
-// All steps of a tile. Where scales do not change with k, 256 k are summed at a time.
+// All steps of a tile, two at a time. Where scales do not change with k, their products are summed together.
 template <int count>
 QUERN_DEVICE void promote_steps(f32 (&sums)[count], const Work& work, const Consumer& c) {
   i32 step = 0;
-  if constexpr (!kBlockScale) {
-    QUERN_ROLLED for (; step + 2 <= work.last_step; step += 2) promote_together<2>(sums, work, c);
-  } else if constexpr (kTileN == 192) {
-    QUERN_ROLLED for (; step + 2 <= work.last_step; step += 2) {
+  QUERN_ROLLED for (; step + 2 <= work.last_step; step += 2) {
+    if constexpr (kBlockScale) {
       promote_together<1>(sums, work, c);
       promote_together<1>(sums, work, c);
+    } else {
+      promote_together<2>(sums, work, c);
     }
   }
-  QUERN_ROLLED for (; step < work.last_step; ++step) promote_together<1>(sums, work, c);
-}
-
-// All steps of a tile, one step's products under way while the sums of the one before are promoted.
-template <int count>
-QUERN_DEVICE void promote_steps_behind(f32 (&sums)[count], const Work& work, const Consumer& c) {
-  struct Step {
-    i32 stage;
-    StepScales scales;
-  };
-  f32 even[count], odd[count];
-  const auto begin = [&](f32 (&part)[count]) {
-    c.await();
-    const Step step{c.turn.stage, c.step_scales(work)};
-    wgmma_fence();
-    c.multiply(part, c.turn, 0, false);
-    c.turn.next();
-    return step;
-  };
-  const auto finish = [&](f32 (&part)[count], const Step& step) {
-    c.release(step.stage);
-    promote<0>(sums, part, step.scales);
-  };
-  Step of_even = begin(even);
-  i32 begun = 1;
-  QUERN_ROLLED for (; begun + 1 < work.last_step; begun += 2) {
-    const Step of_odd = begin(odd);
-    wgmma_wait<1>(even);
-    finish(even, of_even);
-    of_even = begin(even);
-    wgmma_wait<1>(odd);
-    finish(odd, of_odd);
-  }
-  if (begun < work.last_step) {
-    const Step of_odd = begin(odd);
-    wgmma_wait<1>(even);
-    finish(even, of_even);
-    wgmma_wait<0>(odd);
-    finish(odd, of_odd);
-  } else {
-    wgmma_wait<0>(even);
-    finish(even, of_even);
-  }
+  if (step < work.last_step) promote_together<1>(sums, work, c);
 }
 
 // All steps of a tile where sums are kept as they are: one step's products stay under way while the next one's begin; the stage
@@ -309,11 +267,7 @@ QUERN_DEVICE void multiply_tiles(const GemmParams& p, const TensorMap& map_out, 
     if constexpr (kPlainResults && kScaled) result_scales.load(p, work, line);
     if constexpr (kPromoted) {
       QUERN_UNROLL for (f32& sum : sums) sum = 0.0f;
-      if constexpr (kBlockScale && kTileN == 128) {
-        promote_steps_behind(sums, work, c);
-      } else {
-        promote_steps(sums, work, c);
-      }
+      promote_steps(sums, work, c);
     } else {
       accumulate_steps(sums, work.last_step, c);
     }
