@@ -17,9 +17,9 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-// Of a sum, relative to that of its terms' magnitudes. Tensor cores cut sums off instead of rounding them; Hopper's of 8-bit products
-// keep 14 bits (the PTX ISA promises no more), of those of plain f32 all count.
-double sum_error(bool fp8) { return !on_cuda() ? 4.0 * 0x1p-23 : fp8 ? 0x1p-13 : 8.0 * 0x1p-23; }
+// Of a sum, relative to that of its terms' magnitudes. Tensor cores cut sums off instead of rounding them, and Hopper's of 8-bit
+// products keep about 14 bits: each of the 32 terms of an instruction may lose what lies below that of the largest.
+double sum_error(bool fp8) { return !on_cuda() ? 4.0 * 0x1p-23 : fp8 ? 0x1p-11 : 8.0 * 0x1p-23; }
 
 double activated(int activation, double x) {
   switch (activation) {
