@@ -14,7 +14,7 @@ namespace {
 // A block has at least so many steps.
 constexpr std::int64_t kFewestSteps = 2;
 constexpr double kStep = 0.3, kStepOfRows = 0.4;  // the second for as many rows as columns
-constexpr double kOfEachPart = 2.3, kOfEachRound = 6.0;
+constexpr double kOfEachPart = 2.0, kOfEachRound = 6.0;
 
 std::int64_t div_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
