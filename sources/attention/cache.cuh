@@ -55,9 +55,16 @@ struct TileCopy {
   QUERN_DEVICE int column_at(int step) const { return kEven ? column : (step * kThreadCount + thread) % kChunks; }
   QUERN_DEVICE bool inside(int step) const { return kRowCount * kChunks % kThreadCount == 0 || row_at(step) < kRowCount; }
 
-  // Copies the step's chunk, `source` being where its row begins; zeros where `take` is false.
-  QUERN_DEVICE void copy(Element* to, int pitch, int step, const u8* source, bool take) const {
-    Element* target = to + row_at(step) * pitch + column_at(step) * (kCopyBytes / kElementBytes);
+  // Where the thread's chunk of step 0 goes in a tile at `to`. From there the chunks of other steps are, when kEven, a known way off:
+  // one address for all of them.
+  QUERN_DEVICE Element* own(Element* to, int pitch) const {
+    return to + (row * pitch + column * (kCopyBytes / kElementBytes));
+  }
+
+  // Copies the step's chunk to the tile that `own` was asked for, `source` being where its row begins; zeros where `take` is false.
+  QUERN_DEVICE void copy(Element* own, int pitch, int step, const u8* source, bool take) const {
+    Element* target = own + (kEven ? step * kRowsAtOnce * pitch
+                                   : (row_at(step) - row) * pitch + (column_at(step) - column) * (kCopyBytes / kElementBytes));
     source += column_at(step) * kCopyBytes;
     if (kCopyBytes == 16) {
       copy_async_16(target, source, take);
@@ -79,12 +86,13 @@ QUERN_DEVICE void copy_queries(const AttentionParams& p, const Sequence& s, i32 
   const Element* queries = static_cast<const Element*>(p.queries) + s.q_begin * p.q_stride_token + head * kGroup * p.q_stride_head;
   const i32 rows = s.q_len * kGroup - tile * kRows;
   const TileCopy<kRows, kDimK * kElementBytes, kThreads> tile_copy(thread_index());
+  Element* own = tile_copy.own(to, kPitchK);
   QUERN_ROLLED for (int step = 0; step < tile_copy.kSteps; ++step) {
     if (!tile_copy.inside(step)) continue;
     const int row = tile_copy.row_at(step);
     const i32 r = tile * kRows + row;
     const Element* source = queries + r / kGroup * p.q_stride_token + r % kGroup * p.q_stride_head;
-    tile_copy.copy(to, kPitchK, step, reinterpret_cast<const u8*>(source), row < rows);
+    tile_copy.copy(own, kPitchK, step, reinterpret_cast<const u8*>(source), row < rows);
   }
 }
 

@@ -56,7 +56,7 @@ struct Reader {
       } else {
         source += static_cast<u64>(static_cast<u32>(row)) * token_bytes;
       }
-      if (tile.inside(step)) tile.copy(to, pitch, step, source, takes(keys, key, row));
+      if (tile.inside(step)) tile.copy(tile.own(to, pitch), pitch, step, source, takes(keys, key, row));
     }
   }
 
@@ -91,16 +91,17 @@ QUERN_DEVICE void attend(const AttentionParams& p, const Sequence& s, const Oper
 }
 
 // A warp's results to where its own stages were: nobody else has read those, and all its copies have arrived.
-QUERN_DEVICE void stage_results(Result& r, f32* own) {
+QUERN_DEVICE void stage_results(Result& r, f32* results) {
   sync_warp();
+  f32* own = results + row_of(lane(), 0) * kSlotPitch + column_of(lane(), 0);
+  f32* ends = results + 16 * kSlotPitch + row_of(lane(), 0);
   QUERN_UNROLL for (int h = 0; h < kRowsHeld; ++h) {
     const f32 sum = reduce_row_sum(r.softmax.sum[h]);
-    const int row = row_of(lane(), h);
-    if (column_of(lane(), 0) == 0) own[16 * kSlotPitch + row] = r.softmax.max[h], own[16 * (kSlotPitch + 1) + row] = sum;
+    if (column_of(lane(), 0) == 0) ends[rows_on(h)] = r.softmax.max[h], ends[16 + rows_on(h)] = sum;
   }
   QUERN_UNROLL for (int n = 0; n < kTilesV; ++n) {
     QUERN_UNROLL for (int i = 0; i < kHeld; i += 2) {
-      f32* to = own + row_of(lane(), held_row(i)) * kSlotPitch + n * 16 + column_of(lane(), i);
+      f32* to = own + rows_on(held_row(i)) * kSlotPitch + n * 16 + columns_on(i);
       *reinterpret_cast<f32x2*>(to) = {r.o[n].x[i], r.o[n].x[i + 1]};
     }
   }

@@ -63,9 +63,10 @@ QUERN_SHARED_CODE constexpr i32 decode_warp_bytes(i32 dim_k, i32 dim_v, i32 stag
 QUERN_SHARED_CODE constexpr i32 decode_shared_bytes(i32 dim_k, i32 dim_v, i32 warps, i32 stages) {
   return 16 * shared_pitch(dim_k) * 2 + warps * decode_warp_bytes(dim_k, dim_v, stages);
 }
-// Queries and stages of the prefill kernel; its results go to the same place.
+// Queries, stages and a few bytes beside them of the prefill kernel; its results go to the same place.
+inline constexpr i32 kSourceBytes = 48;
 QUERN_SHARED_CODE constexpr i32 prefill_shared_bytes(i32 dim_k, i32 dim_v, i32 rows, i32 block, i32 stages) {
-  const i32 loop = (rows * shared_pitch(dim_k) + stages * block * (shared_pitch(dim_k) + shared_pitch(dim_v))) * 2;
+  const i32 loop = (rows * shared_pitch(dim_k) + stages * block * (shared_pitch(dim_k) + shared_pitch(dim_v))) * 2 + kSourceBytes;
   const i32 results = slot_size(rows, dim_v) * 4;
   return loop > results ? loop : results;
 }

@@ -34,14 +34,29 @@ struct Shared {
   i32 flag;
 };
 
+// Where the piece's keys and values lie. Kept in shared memory: in registers there is no room, and to compute it again for every
+// block of keys takes a chain of 64-bit products before the first copy.
+struct Source {
+  const u8* base;
+  u32 page_bytes, token_bytes;
+};
+struct Sources {
+  Source of[2];  // the keys, the values
+  const i32* pages;
+};
+static_assert(sizeof(Sources) <= kSourceBytes);
+
 struct Memory {
   Element* queries;
   Element* keys;    // [kStages][kBlock][kPitchK]
   Element* values;  // [kStages][kBlock][kPitchV]
+  Sources* sources;
 };
 QUERN_DEVICE Memory memory_at(u8* base) {
-  Element* e = reinterpret_cast<Element*>(base);
-  return {e, e + kRows * kPitchK, e + kRows * kPitchK + kStages * kBlock * kPitchK};
+  Element* queries = reinterpret_cast<Element*>(base);
+  Element* keys = queries + kRows * kPitchK;
+  Element* values = keys + kStages * kBlock * kPitchK;
+  return {queries, keys, values, reinterpret_cast<Sources*>(values + kStages * kBlock * kPitchV)};
 }
 
 // Copies blocks of keys and values, all threads together, a step at a time so that it can be woven into arithmetic.
@@ -49,25 +64,24 @@ struct Reader {
   static constexpr int kEach = kBlock / kPages;  // keys of a block that share an entry of the page table
 
   const AttentionParams& p;
-  Cache cache;
-  Range keys;  // of the piece that the tile sees
-  i32 origin;  // Sequence::first
-  i32 begin;   // the piece's first block
+  i32 begin;   // the first key of the piece's first block; blocks are counted from that one
+  i32 first;   // the first key that the tile sees,
+  u32 count;   // and how many it sees from there to the piece's end
   Memory memory;
   Shared* shared;
 
-  QUERN_DEVICE i32 key_of(i32 block) const { return origin + block * kBlock; }
-  QUERN_DEVICE u32 stage_of(i32 block) const { return static_cast<u32>(block - begin) % kStages; }
-  QUERN_DEVICE const i32* ring_of(i32 block) const { return shared->pages[static_cast<u32>(block - begin) % kPageRing]; }
+  QUERN_DEVICE i32 key_of(i32 block) const { return begin + block * kBlock; }
+  QUERN_DEVICE u32 stage_of(i32 block) const { return static_cast<u32>(block) % kStages; }
+  QUERN_DEVICE const i32* ring_of(i32 block) const { return shared->pages[static_cast<u32>(block) % kPageRing]; }
 
   // The page table's entries go to shared memory the same way as the keys and values.
   QUERN_DEVICE void copy_pages(i32 block) const {
 #if PAGED
     const int i = thread_index();
     if (i >= kPages) return;
-    const i32 first = key_of(block) + i * kEach;
-    const bool take = first < keys.last && first + kEach > keys.first;
-    copy_async_4(const_cast<i32*>(ring_of(block)) + i, cache.pages + (take ? page_of(p, first) : 0), take);
+    const i32 key = key_of(block) + i * kEach;
+    const bool take = count != 0 && static_cast<u32>(key + kEach - 1 - first) < count + (kEach - 1);
+    copy_async_4(const_cast<i32*>(ring_of(block)) + i, memory.sources->pages + (take ? page_of(p, key) : 0), take);
 #else
     (void)block;
 #endif
@@ -86,40 +100,43 @@ struct Reader {
     static constexpr bool kOnePage = kWhole && kPages == 1;
 
     Copy tile{thread_index()};
-    Element* to;
-    const u8* base;  // with kWhole of the thread's own row, and with kOnePage in the block's page
-    u32 page_bytes, token_bytes;
+    Element* own;  // TileCopy::own
+    Source source;
     const i32* pages;
+    u32 page;  // with kOnePage
     i32 key;
-    Range seen;
+    u32 place;  // of the block's first key among those that the tile sees
+    u32 count;
 
-    QUERN_DEVICE Copies(const Reader& r, i32 block, bool values) : key(r.key_of(block)), seen(r.keys) {
-      to = (values ? r.memory.values : r.memory.keys) + r.stage_of(block) * kBlock * kPitch;
-      base = values ? r.cache.v : r.cache.k;
-      page_bytes = values ? r.p.v_page_bytes : r.p.k_page_bytes;
-      token_bytes = values ? r.p.v_token_bytes : r.p.k_token_bytes;
+    QUERN_DEVICE Copies(const Reader& r, i32 block, bool values) : key(r.key_of(block)), place(static_cast<u32>(key - r.first)), count(r.count) {
+      own = tile.own((values ? r.memory.values : r.memory.keys) + r.stage_of(block) * kBlock * kPitch, kPitch);
+      source = r.memory.sources->of[values];
       pages = r.ring_of(block);
-      // A block of keys begins on a multiple of its length: in pages as long, or shorter, always on a page's first key.
-      u32 slot = PAGED ? (PAGE_SIZE > kBlock ? slot_of(r.p, key) : 0) : static_cast<u32>(key);
-      if (kWhole) slot += static_cast<u32>(tile.row);
-      if (PAGED && kOnePage) base += static_cast<u64>(static_cast<u32>(pages[0])) * page_bytes;
-      if (kWhole) base += static_cast<u64>(slot) * token_bytes;
+      page = PAGED && kOnePage ? static_cast<u32>(pages[0]) : 0;
     }
 
+    // The address is computed here and not before: what is loaded above has then had time to come.
     QUERN_DEVICE void copy(const AttentionParams& params, int step) const {
       if (!tile.inside(step)) return;
       const int row = tile.row_at(step);
-      const int ahead = step * Copy::kRowsAtOnce;  // of the thread's own row, with kWhole
-      const u8* source = base;
-      if (PAGED && !kOnePage) source += static_cast<u64>(static_cast<u32>(pages[(kWhole ? ahead : row) / kEach])) * page_bytes;
+      const u8* from = source.base;
+      if (PAGED) {
+        const u32 of_row = kOnePage ? page : static_cast<u32>(pages[(kWhole ? step * Copy::kRowsAtOnce : row) / kEach]);
+        from += static_cast<u64>(of_row) * source.page_bytes;
+      }
       if (kWhole) {
-        source += static_cast<u64>(static_cast<u32>(PAGED ? ahead % kEach : ahead)) * token_bytes;
+        // A block of keys begins on a multiple of its length: in pages as long, or shorter, always on a page's first key. The
+        // thread's own row comes first, since what a step adds to it is the same for all threads.
+        const u32 slot = PAGED ? (PAGE_SIZE > kBlock ? slot_of(params, key) : 0) : static_cast<u32>(key);
+        const int ahead = step * Copy::kRowsAtOnce;
+        from += static_cast<u64>(slot + static_cast<u32>(tile.row)) * source.token_bytes;
+        from += static_cast<u64>(static_cast<u32>(PAGED ? ahead % kEach : ahead)) * source.token_bytes;
       } else {
         const u32 slot = !PAGED ? static_cast<u32>(key + row) : PAGE_SIZE == 0 || kPages == 1 ? slot_of(params, key + row)
                                                                                              : static_cast<u32>(row % kEach);
-        source += static_cast<u64>(slot) * token_bytes;
+        from += static_cast<u64>(slot) * source.token_bytes;
       }
-      tile.copy(to, kPitch, step, source, takes(seen, key, row));
+      tile.copy(own, kPitch, step, from, place + static_cast<u32>(row) < count);
     }
   };
 };
@@ -202,14 +219,13 @@ struct Rows {
     f32* ends = results + kRows * kSlotPitch + row0 + row_of(l, 0);
     QUERN_UNROLL for (int t = 0; t < kRowTiles; ++t) {
       QUERN_UNROLL for (int h = 0; h < kRowsHeld; ++h) {
-        const int row = t * 16 + row_of(l, h) - row_of(l, 0);
+        const int row = t * 16 + rows_on(h);
         const f32 sum = reduce_row_sum(softmax[t].sum[h]);
         if (column_of(l, 0) == 0) ends[row] = softmax[t].max[h], ends[kRows + row] = sum;
       }
       QUERN_UNROLL for (int n = 0; n < kTilesV; ++n) {
-        QUERN_UNROLL for (int i = 0; i < kHeld; ++i) {  // how far it is from the lane's first is known at compile time
-          const int row = t * 16 + row_of(l, held_row(i)) - row_of(l, 0), column = n * 16 + column_of(l, i) - column_of(l, 0);
-          own[row * kSlotPitch + column] = o[t][n].x[i];
+        QUERN_UNROLL for (int i = 0; i < kHeld; ++i) {
+          own[(t * 16 + rows_on(held_row(i))) * kSlotPitch + n * 16 + columns_on(i)] = o[t][n].x[i];
         }
       }
     }
@@ -223,14 +239,19 @@ QUERN_DEVICE void take_piece(const AttentionParams& p, const Sequence& s, const 
   i32 begin = (seen.any.first - s.first) / kBlock, end = div_up(seen.any.last - s.first, kBlock);
   begin = begin > piece.begin ? begin : piece.begin;
   end = end < piece.end ? end : piece.end;
-  const i32 last = s.first + end * kBlock;
-  const Reader reader{p, cache_of(p, s.index, piece.head), {seen.any.first, last < seen.any.last ? last : seen.any.last},
-                s.first, begin, memory, shared};
+  const i32 first_key = s.first + begin * kBlock, last = s.first + end * kBlock, blocks = end - begin;
+  const i32 count = (last < seen.any.last ? last : seen.any.last) - seen.any.first;
+  const Reader reader{p, first_key, seen.any.first, static_cast<u32>(count > 0 ? count : 0), memory, shared};
+  if (thread_index() == 0) {
+    const Cache cache = cache_of(p, s.index, piece.head);
+    *memory.sources = {{{cache.k, p.k_page_bytes, p.k_token_bytes}, {cache.v, p.v_page_bytes, p.v_token_bytes}}, cache.pages};
+  }
+  sync_block();
   const auto copy_share = [&](const Share& share) {
     QUERN_ROLLED for (int step = 0; step < Share::kSteps; ++step) share.copy(p, step);
   };
 
-  QUERN_ROLLED for (int i = 0; i < kAhead; ++i) reader.copy_pages(begin + i);
+  QUERN_ROLLED for (int i = 0; i < kAhead; ++i) reader.copy_pages(i);
   copy_queries<kThreads>(p, s, piece.head, piece.tile, memory.queries);
   copy_async_commit();
   if (kStepsK * 16 != kDimK || kTilesV * 16 != kDimV) {  // what no copy writes must still be finite
@@ -244,6 +265,7 @@ QUERN_DEVICE void take_piece(const AttentionParams& p, const Sequence& s, const 
   const i32 first_row = piece.tile * kRows + row0;
   TileRange mine = tile_range(p, s, first_row, kRowTiles * 16);
   if (first_row >= s.q_len * kGroup) mine.any.last = mine.any.first;  // no row at all
+  mine.any.first = mine.any.first > first_key ? mine.any.first : first_key;
   Rows rows;
   rows.query_tile = memory.queries + row0 * kPitchK;
   QUERN_UNROLL for (int t = 0; t < kRowTiles; ++t) {
@@ -257,8 +279,8 @@ QUERN_DEVICE void take_piece(const AttentionParams& p, const Sequence& s, const 
     }
   }
 
-  // The first kStages - 1 turns only copy.
-  QUERN_ROLLED for (i32 block = begin - (kStages - 1); block < end; ++block) {
+  // The first kStages - 1 turns only copy: their keys come before any that a row sees.
+  QUERN_ROLLED for (i32 block = 1 - kStages; block < blocks; ++block) {
     copy_async_wait<kStages < 2 ? 0 : kStages - 2>();
     sync_block();
     const i32 ahead = block + kStages - 1;
@@ -272,7 +294,7 @@ QUERN_DEVICE void take_piece(const AttentionParams& p, const Sequence& s, const 
     QUERN_ROLLED for (int part = 0; part < kParts; ++part) {
       const Share share(reader, ahead, part);
       const i32 key = reader.key_of(block) + part * kKeys;
-      if (block < begin || key >= mine.any.last || key + kKeys <= mine.any.first) {  // none of the warp's rows sees these keys
+      if (key >= mine.any.last || key + kKeys <= mine.any.first) {  // none of the warp's rows sees these keys
         if (kStages > 1) copy_share(share);
         continue;
       }
@@ -281,7 +303,7 @@ QUERN_DEVICE void take_piece(const AttentionParams& p, const Sequence& s, const 
       rows.multiply(memory.keys + first * kPitchK, scores, [&](int k) {
         if (kStages == 1) return;
         constexpr int kAtOnce = div_up(Share::kSteps, kStepsK), kApart = kAtOnce == 1 ? kStepsK / Share::kSteps : 1;
-        if (k % kApart != 0) return;
+        if (k % kApart != kApart - 1) return;
         QUERN_UNROLL for (int i = 0; i < kAtOnce; ++i) {
           if (k / kApart * kAtOnce + i < Share::kSteps) share.copy(p, k / kApart * kAtOnce + i);
         }

@@ -9,6 +9,11 @@ namespace q {
 
 inline constexpr int kHeld = 256 / kWarp;  // elements of a tile that a lane holds
 
+// How far a lane's rows and elements lie from its first: the same for all lanes, so lane 0 answers at compile time. Asked of the lane
+// at hand it would be found out only after the loops are unrolled, element by element.
+QUERN_DEVICE constexpr int rows_on(int held) { return row_of(0, held) - row_of(0, 0); }
+QUERN_DEVICE constexpr int columns_on(int i) { return column_of(0, i) - column_of(0, 0); }
+
 // What a lane needs to know of the rows that it holds of one tile; the rest is computed where a block is masked.
 struct RowContext {
   i32 first_row;  // of the tile, among the KV head's rows
@@ -76,8 +81,8 @@ QUERN_DEVICE void mask_scores(const AttentionParams& p, const Sequence& s, Accum
     }
     QUERN_UNROLL for (int n = 0; n < kTiles; ++n) {
       QUERN_UNROLL for (int i = 0; i < kHeld; ++i) {
-        const int offset = n * 16 + column_of(lane(), i) - column_of(lane(), 0);  // known at compile time
-        scores[n].x[i] = from[held_row(i)] + offset < count[held_row(i)] ? scores[n].x[i] : -infinity();
+        const u32 place = from[held_row(i)] + static_cast<u32>(n * 16 + columns_on(i));
+        scores[n].x[i] = place < count[held_row(i)] ? scores[n].x[i] : -infinity();
       }
     }
   }

@@ -78,7 +78,7 @@ QUERN_DEVICE f32 scale_of_row(const GemmParams& p, const Work& work, i32 source)
 }
 // Eight sums times the scales of rows and columns.
 QUERN_DEVICE Eight scaled(const GemmParams& p, const Work& work, i32 source, i32 column, const f32* sums) {
-  const Eight v = load_eight(sums);
+  const Eight v = read_eight(sums);
   if constexpr (!kScaled) return v;
   const f32 of_row = scale_of_row(p, work, source);
   const f32* of_column = p.scale_b + work.group * p.scale_b_group;
@@ -128,7 +128,7 @@ QUERN_DEVICE void finish_eight(const GemmParams& p, const Work& work, bool there
   if constexpr (kOutScale) result = quantised<Out>(p, at, inside, result);
   if (inside) {
     Out* to = static_cast<Out*>(p.out) + at.group * p.out_group + at.row * p.out_row + at.column;
-    store_eight(to, result, p.out_vectors != 0, at);
+    write_eight(to, result, p.out_vectors != 0, at);
   }
 }
 

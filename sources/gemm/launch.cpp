@@ -68,8 +68,9 @@ bool scales_fit(const Problem& problem, int columns) {
 bool may_take_warpgroups(const Problem& problem) {
   const q::GemmParams& p = problem.params;
   if (!tiling_of(problem, Form::warpgroups) || p.indices != nullptr || !scales_fit(problem, 64)) return false;
-  // A batch stride of 0 is none that a tensor map takes.
+  // A stride of 0 is none that a tensor map takes.
   const bool a_leads = problem.shape.grouping != Grouping::contiguous;
+  if ((p.a_row == 0 && (a_leads ? p.m : p.a_rows) > 1) || (p.b_row == 0 && p.n > 1)) return false;
   return p.groups <= 1 || (p.b_group > 0 && (!a_leads || p.a_group > 0));
 }
 
@@ -290,7 +291,8 @@ void launch_product(const Runtime& runtime, Problem& problem, void* workspace, s
   if (!of_warpgroups(problem.shape.form) && !swapped) return ops::launch(runtime, *kernel, launch, kWhat, p);
   const bool contiguous = problem.shape.grouping == Grouping::contiguous;
   const std::int64_t a_rows = contiguous ? p.a_rows : p.m, a_groups = contiguous ? 1 : p.groups;
-  jit::TensorMap a = map_of(runtime, p.a, problem.shape.a, p.k, a_rows, a_groups, p.a_row, p.a_group, t.tile_m / how.split.peers);
+  // Without a row of a there is nothing to copy, but there must be an address.
+  jit::TensorMap a = map_of(runtime, p.a != nullptr ? p.a : p.b, problem.shape.a, p.k, a_rows, a_groups, p.a_row, p.a_group, t.tile_m / how.split.peers);
   const int lines_of_b = swapped ? t.out_tile_n(problem.shape.gate) : t.tile_n / 2;
   jit::TensorMap b = map_of(runtime, p.b, problem.shape.b, p.k, p.n, p.groups, p.b_row, p.b_group, lines_of_b);
   if (swapped) return ops::launch(runtime, *kernel, launch, kWhat, p, a, b);

@@ -72,7 +72,11 @@ void list_kernels(Tag op, const quern_model& model, const jit::TargetInfo& targe
     Shape logits = shape;
     logits.out = Dtype::f32;
     lister.add(logits, "acc");
-    if (fp8) return;
+    if (fp8) {
+      // What latent attention has absorbed into its heads is not stored in 8 bits.
+      if (model.flags & QUERN_MODEL_MLA) lister.add(shape, "acc");
+      return;
+    }
   } else {
     if (!fp8 || (op == tag_grouped_fp8_gemm && !experts)) return;
     shape.a = shape.b = Dtype::e4m3;

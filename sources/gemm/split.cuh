@@ -89,7 +89,7 @@ class Exchange {
   }
   // Eight sums, of which every block has a part at this place.
   QUERN_DEVICE Eight sum(const f32* place) const {
-    if (standing_.parts == 1) return load_eight(place);
+    if (standing_.parts == 1) return read_eight(place);
     Eight sums{};
     // Some at a time, so that their loads overlap.
     QUERN_ROLLED for (i32 first = 0; first < standing_.parts; first += kAtOnce) {

@@ -131,15 +131,6 @@ struct StepScales {
   }
 };
 
-template <int count>
-QUERN_DEVICE void multiply_step(f32 (&d)[count], const u8* stage, i32 consumer, i32 pass, bool accumulate) {
-  static_assert(count == kPassN / 2);
-  constexpr u64 kLayout = k_major_layout(Swizzle::bytes128);
-  const u64 a = matrix_descriptor(stage + consumer * 64 * 128, kLayout), b = matrix_descriptor(stage + kABytes + pass * (kPassN * 128), kLayout);
-  QUERN_UNROLL for (i32 k = 0; k < 4; ++k) wgmma<ElementA, ElementB>(d, advanced(a, 32 * k), advanced(b, 32 * k), accumulate || k > 0);
-  wgmma_commit();
-}
-
 // This warp has done with a stage: the producers of all blocks of the cluster, which copy into it, are told.
 QUERN_DEVICE void release(Mbarrier& empty, Peers peers) {
   if (peers.count == 1) {
@@ -167,7 +158,15 @@ struct Consumer {
   Peers peers;
   i32 number;
 
-  QUERN_DEVICE const u8* stage(const Turn& of) const { return shared + of.stage * (kABytes + kBBytes); }
+  template <int count>
+  QUERN_DEVICE void multiply(f32 (&d)[count], const Turn& of, i32 pass, bool accumulate) const {
+    static_assert(count == kPassN / 2);
+    constexpr u64 kLayout = k_major_layout(Swizzle::bytes128);
+    const u8* stage = shared + of.stage * (kABytes + kBBytes);
+    const u64 a = matrix_descriptor(stage + number * 64 * 128, kLayout), b = matrix_descriptor(stage + kABytes + pass * (kPassN * 128), kLayout);
+    QUERN_UNROLL for (i32 k = 0; k < 4; ++k) wgmma<ElementA, ElementB>(d, advanced(a, 32 * k), advanced(b, 32 * k), accumulate || k > 0);
+    wgmma_commit();
+  }
   QUERN_DEVICE void await(const Turn& of) const { mbarrier_wait(stages.full[of.stage], of.phase); }
   QUERN_DEVICE void await() const { await(turn); }
   QUERN_DEVICE void release(i32 stage) const { q::release(stages.empty[stage], peers); }
@@ -195,10 +194,10 @@ QUERN_DEVICE void promote_together(f32 (&sums)[count], const Work& work, const C
     const bool done = pass == kPasses - 1;
     f32 part[kPassN / 2];
     wgmma_fence();
-    multiply_step(part, c.stage(first), c.number, pass, false);
+    c.multiply(part, first, pass, false);
     if constexpr (steps == 2) {
       if (pass == 0) c.await(second);
-      multiply_step(part, c.stage(second), c.number, pass, true);
+      c.multiply(part, second, pass, true);
       if (done) {
         wgmma_wait<1>();
         c.release(first.stage);
@@ -216,61 +215,19 @@ QUERN_DEVICE void promote_together(f32 (&sums)[count], const Work& work, const C
   c.turn.next();
 }
 
-// All steps of a tile. Where scales do not change with k, 256 k are summed at a time.
+// All steps of a tile, two at a time. Where scales do not change with k, their products are summed together.
 template <int count>
 QUERN_DEVICE void promote_steps(f32 (&sums)[count], const Work& work, const Consumer& c) {
   i32 step = 0;
-  if constexpr (!kBlockScale) {
-    QUERN_ROLLED for (; step + 2 <= work.last_step; step += 2) promote_together<2>(sums, work, c);
-  } else if constexpr (kTileN == 192) {
-    QUERN_ROLLED for (; step + 2 <= work.last_step; step += 2) {
+  QUERN_ROLLED for (; step + 2 <= work.last_step; step += 2) {
+    if constexpr (kBlockScale) {
       promote_together<1>(sums, work, c);
       promote_together<1>(sums, work, c);
+    } else {
+      promote_together<2>(sums, work, c);
     }
   }
-  QUERN_ROLLED for (; step < work.last_step; ++step) promote_together<1>(sums, work, c);
-}
-
-// All steps of a tile, one step's products under way while the sums of the one before are promoted.
-template <int count>
-QUERN_DEVICE void promote_steps_behind(f32 (&sums)[count], const Work& work, const Consumer& c) {
-  struct Step {
-    i32 stage;
-    StepScales scales;
-  };
-  f32 even[count], odd[count];
-  const auto begin = [&](f32 (&part)[count]) {
-    c.await();
-    const Step step{c.turn.stage, c.step_scales(work)};
-    wgmma_fence();
-    multiply_step(part, c.stage(c.turn), c.number, 0, false);
-    c.turn.next();
-    return step;
-  };
-  const auto finish = [&](f32 (&part)[count], const Step& step) {
-    c.release(step.stage);
-    promote<0>(sums, part, step.scales);
-  };
-  Step of_even = begin(even);
-  i32 begun = 1;
-  QUERN_ROLLED for (; begun + 1 < work.last_step; begun += 2) {
-    const Step of_odd = begin(odd);
-    wgmma_wait<1>(even);
-    finish(even, of_even);
-    of_even = begin(even);
-    wgmma_wait<1>(odd);
-    finish(odd, of_odd);
-  }
-  if (begun < work.last_step) {
-    const Step of_odd = begin(odd);
-    wgmma_wait<1>(even);
-    finish(even, of_even);
-    wgmma_wait<0>(odd);
-    finish(odd, of_odd);
-  } else {
-    wgmma_wait<0>(even);
-    finish(even, of_even);
-  }
+  if (step < work.last_step) promote_together<1>(sums, work, c);
 }
 
 // All steps of a tile where sums are kept as they are: one step's products stay under way while the next one's begin; the stage
@@ -281,7 +238,7 @@ QUERN_DEVICE void accumulate_steps(f32 (&sums)[count], i32 steps, const Consumer
   QUERN_ROLLED for (i32 step = 0; step < steps; ++step) {
     c.await();
     wgmma_fence();
-    multiply_step(sums, c.stage(c.turn), c.number, 0, step > 0);
+    c.multiply(sums, c.turn, 0, step > 0);
     wgmma_wait<1>();
     if (step > 0) c.release(before);
     before = c.turn.stage;
@@ -310,11 +267,7 @@ QUERN_DEVICE void multiply_tiles(const GemmParams& p, const TensorMap& map_out, 
     if constexpr (kPlainResults && kScaled) result_scales.load(p, work, line);
     if constexpr (kPromoted) {
       QUERN_UNROLL for (f32& sum : sums) sum = 0.0f;
-      if constexpr (kBlockScale && kTileN == 128) {
-        promote_steps_behind(sums, work, c);
-      } else {
-        promote_steps(sums, work, c);
-      }
+      promote_steps(sums, work, c);
     } else {
       accumulate_steps(sums, work.last_step, c);
     }
@@ -333,7 +286,8 @@ QUERN_DEVICE void multiply_tiles(const GemmParams& p, const TensorMap& map_out, 
 template <class Tiles>
 QUERN_DEVICE void run_roles(const GemmParams& p, const TensorMap& map_a, const TensorMap& map_b, const TensorMap& map_out, const Tiles& tiles, Peers peers, u8* shared,
                             Stages& stages) {
-  const i32 group = thread_index() / kGroupThreads;
+  // By a shuffle, so that the compiler knows a warp's threads to go one way and keeps what they share in uniform registers.
+  const i32 group = shuffle(thread_index() / kGroupThreads, 0);
   u8* staged = shared + kStages * (kABytes + kBBytes);
   auto* scales = reinterpret_cast<f32*>(staged + kConsumers * 4 * kStagedBytes);
   if (group == kConsumers) {

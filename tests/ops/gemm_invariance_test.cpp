@@ -182,7 +182,9 @@ TEST(GemmDeterminism, FewRowsOfManyTermsAreShared) {
       GemmProblem whole(c, Random("numbers"));
       ASSERT_NO_FATAL_FAILURE(whole.run(context()));
       synchronize();
-      EXPECT_FALSE(whole.output() == problem.output());
+      // Hopper's sums of 8-bit products have so few bits that f32 adds them without rounding, in any order.
+      const bool rounds = !on_cuda() || !c.is_fp8();
+      EXPECT_TRUE(!rounds || whole.output() != problem.output());
       continue;
     }
     problem.tensors().with_args([](auto& args) { args.workspace = nullptr, args.workspace_size = 0; });
