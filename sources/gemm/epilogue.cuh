@@ -72,11 +72,15 @@ QUERN_DEVICE Eight apply_formula(const GemmParams& p, const Place& at, const Eig
   return result;
 }
 
-// Scales of rows and columns, where they are not applied step by step.
-QUERN_DEVICE Eight scaled(const GemmParams& p, const Work& work, i32 source, i32 column, const Eight& v) {
+// The scale of a row, where scales are not applied step by step.
+QUERN_DEVICE f32 scale_of_row(const GemmParams& p, const Work& work, i32 source) {
+  return p.scale_a[(kGrouping == kContiguous ? 0 : work.group) * p.scale_a_group + source * p.scale_a_row];
+}
+// Eight sums times the scales of rows and columns.
+QUERN_DEVICE Eight scaled(const GemmParams& p, const Work& work, i32 source, i32 column, const f32* sums) {
+  const Eight v = read_eight(sums);
   if constexpr (!kScaled) return v;
-  const i64 group_of_a = kGrouping == kContiguous ? 0 : work.group;
-  const f32 of_row = p.scale_a[group_of_a * p.scale_a_group + source * p.scale_a_row];
+  const f32 of_row = scale_of_row(p, work, source);
   const f32* of_column = p.scale_b + work.group * p.scale_b_group;
   Eight r;
   QUERN_UNROLL for (i32 i = 0; i < kEight; ++i) {
@@ -86,6 +90,9 @@ QUERN_DEVICE Eight scaled(const GemmParams& p, const Work& work, i32 source, i32
   }
   return r;
 }
+
+// Those that have been multiplied already.
+QUERN_DEVICE const Eight& scaled(const GemmParams&, const Work&, i32, i32, const Eight& v) { return v; }
 
 // One scale for 128 columns of a row, which 16 lanes side by side hold.
 template <class T>
@@ -105,12 +112,8 @@ QUERN_DEVICE Eight quantised(const GemmParams& p, const Place& at, bool inside, 
   return r;
 }
 
-// Eight sums: where they lie, or themselves.
-QUERN_DEVICE Eight eight_of(const f32* sums) { return read_eight(sums); }
-QUERN_DEVICE const Eight& eight_of(const Eight& sums) { return sums; }
-
-// Eight neighbouring results of line `line` of the tile, from `column` of its columns of out on, made of `sums` (with a gate, and
-// of those of the other half, `others`). All lanes of a warp take part, those without any with !there.
+// Eight neighbouring results of line `line` of the tile, from `column` of its columns of out on, made of what lies at `sums`, or is
+// there scaled (with a gate, and of `others`, those of the other half). All lanes of a warp take part, those without any with !there.
 template <class Sums>
 QUERN_DEVICE void finish_eight(const GemmParams& p, const Work& work, bool there, i32 line, i32 column, const Sums& sums, const Sums& others) {
   const i32 source = there ? source_row(p, work, line) : -1;
@@ -119,8 +122,8 @@ QUERN_DEVICE void finish_eight(const GemmParams& p, const Work& work, bool there
   Eight result{};
   if (inside) {
     Eight second{};
-    if constexpr (kGate) second = scaled(p, work, source, at.columns + at.column, eight_of(others));
-    result = apply_formula(p, at, scaled(p, work, source, at.column, eight_of(sums)), second);
+    if constexpr (kGate) second = scaled(p, work, source, at.columns + at.column, others);
+    result = apply_formula(p, at, scaled(p, work, source, at.column, sums), second);
   }
   if constexpr (kOutScale) result = quantised<Out>(p, at, inside, result);
   if (inside) {

@@ -150,7 +150,7 @@ QUERN_DEVICE void copy_scales(const GemmParams& p, Tiles tiles, f32* scales, Sta
   }
 }
 
-// Scales of rows and columns are wanted at the end only: by then they are in L2.
+// Scales of rows are wanted at the end only: by then they are in L2.
 template <class Tiles>
 QUERN_DEVICE void fetch_scales(const GemmParams& p, Tiles tiles) {
   Work work;
@@ -159,12 +159,22 @@ QUERN_DEVICE void fetch_scales(const GemmParams& p, Tiles tiles) {
       const i32 source = source_row(p, work, i);
       if (source >= 0) load_volatile(p.scale_a + (kGrouping == kContiguous ? 0 : work.group) * p.scale_a_group + source * p.scale_a_row);
     }
-    QUERN_ROLLED for (i32 i = lane(); i < kTileN; i += kWarp) {
-      const i32 source = source_column(p, work, i);
-      if (source >= 0) load_volatile(p.scale_b + work.group * p.scale_b_group + source * p.scale_b_row);
-    }
   }
 }
+
+// Those of the two rows of b that a thread has sums of, read before its products.
+struct OwnScales {
+  f32 x[2] = {1.0f, 1.0f};
+
+  QUERN_DEVICE OwnScales(const GemmParams& p, const Work& work, i32 consumer) {
+    if constexpr (kScaled) {
+      QUERN_UNROLL for (i32 h = 0; h < 2; ++h) {
+        const i32 source = source_column(p, work, consumer * 64 + wgmma_row(thread_index() % 128, 2 * h));
+        if (source >= 0) x[h] = p.scale_b[work.group * p.scale_b_group + source * p.scale_b_row];
+      }
+    }
+  }
+};
 
 // By as many rows of a as d has room for, from `row` on.
 template <i32 count>
@@ -194,25 +204,35 @@ QUERN_DEVICE void promote(f32 (&sums)[kSumCount], const f32 (&part)[kPartM / 2],
 
 // Sums of the rows first .. first + rows - 1 of a, whole slices, turned round: [row of a][row of b].
 template <i32 slice>
-QUERN_DEVICE void stage_sums(i32 first, i32 rows, const f32 (&sums)[kSumCount], i32 consumer, f32* staged) {
+QUERN_DEVICE void stage_sums(i32 first, i32 rows, const f32 (&sums)[kSumCount], const OwnScales& scales, i32 consumer, f32* staged) {
   constexpr i32 kFirst = slice * kSliceM;
   if (kFirst >= first && kFirst < first + rows) {
     const i32 t = thread_index() % 128;
     f32* to = staged + (kFirst - first) * kStagedPitch + consumer * 64;
-    QUERN_UNROLL for (i32 i = 0; i < kSliceM / 2; ++i) to[wgmma_column(t, i) * kStagedPitch + wgmma_row(t, i)] = sums[kFirst / 2 + i];
+    QUERN_UNROLL for (i32 i = 0; i < kSliceM / 2; ++i) {
+      const f32 sum = sums[kFirst / 2 + i];
+      to[wgmma_column(t, i) * kStagedPitch + wgmma_row(t, i)] = kScaled ? sum * scales.x[i >> 1 & 1] : sum;
+    }
   }
-  if constexpr (kFirst + kSliceM < kTileM) stage_sums<slice + 1>(first, rows, sums, consumer, staged);
+  if constexpr (kFirst + kSliceM < kTileM) stage_sums<slice + 1>(first, rows, sums, scales, consumer, staged);
+}
+
+QUERN_DEVICE Eight times(Eight v, f32 scale) {
+  if constexpr (kScaled) {
+    QUERN_UNROLL for (f32& x : v.x) x *= scale;
+  }
+  return v;
 }
 
 using TileExchange = Exchange<kConsumerWarps>;
 
 // `at_once` rows at a time, of which this block finishes every so many.
-QUERN_DEVICE void finish_tile(const GemmParams& p, const Work& work, const f32 (&sums)[kSumCount], i32 consumer, i32 at_once, f32* staged,
-                              TileExchange& exchange) {
+QUERN_DEVICE void finish_tile(const GemmParams& p, const Work& work, const f32 (&sums)[kSumCount], const OwnScales& scales, i32 consumer,
+                              i32 at_once, f32* staged, TileExchange& exchange) {
   constexpr i32 kGroups = kOutTileN / kEight;
   QUERN_ROLLED for (i32 first_row = 0; first_row < kTileM; first_row += at_once) {
     exchange.wait_until_read();
-    stage_sums<0>(first_row, at_once, sums, consumer, staged);
+    stage_sums<0>(first_row, at_once, sums, scales, consumer, staged);
     exchange.wait_until_written();
     const i32 left = work.rows - work.row - first_row, rows = left < at_once ? left : at_once;
     const i32 part = exchange.standing().part, parts = exchange.standing().parts;
@@ -222,10 +242,9 @@ QUERN_DEVICE void finish_tile(const GemmParams& p, const Work& work, const f32 (
       const bool there = i < own * kGroups;
       const i32 row = there ? i / kGroups * parts + part : 0, column = i % kGroups * kEight;
       const f32* at = staged + row * kStagedPitch + column;
-      const Eight of_row = exchange.sum(at);
-      Eight others{};
-      if constexpr (kGate) others = exchange.sum(at + kOutTileN);
-      finish_eight(p, work, there, first_row + row, column, of_row, others);
+      const i32 source = kScaled && there ? source_row(p, work, first_row + row) : -1;
+      const f32 scale = source < 0 ? 1.0f : scale_of_row(p, work, source);
+      finish_eight(p, work, there, first_row + row, column, times(exchange.sum(at), scale), kGate ? times(exchange.sum(at + kOutTileN), scale) : Eight{});
     }
     exchange.release();
   }
@@ -244,6 +263,7 @@ QUERN_DEVICE void multiply_tiles(const GemmParams& p, Tiles tiles, i32 consumer,
     if (standing.peers > 1 && lane() == 1) mbarrier_arrive_remote_relaxed(stages.empty[stage], standing.rank_of(standing.part, standing.peer ^ 1));
   };
   QUERN_ROLLED while (tiles.next(work)) {
+    const OwnScales own(p, work, consumer);
     f32 sums[kSumCount];
     if constexpr (kPromoted) {
       QUERN_UNROLL for (f32& sum : sums) sum = 0.0f;
@@ -284,7 +304,7 @@ QUERN_DEVICE void multiply_tiles(const GemmParams& p, Tiles tiles, i32 consumer,
     }
     const bool all_at_once = kTileM > kSliceM && !tiles.more();
     if (all_at_once) exchange.wait_for_block();  // the other warpgroup may be at its products
-    finish_tile(p, work, sums, consumer, all_at_once ? kTileM : kSliceM, all_at_once ? reinterpret_cast<f32*>(shared) : staged, exchange);
+    finish_tile(p, work, sums, own, consumer, all_at_once ? kTileM : kSliceM, all_at_once ? reinterpret_cast<f32*>(shared) : staged, exchange);
   }
   exchange.wait_until_read();
 }
