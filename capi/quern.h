@@ -533,7 +533,7 @@ enum quern_fp8 { QUERN_FP8_AS_TENSOR = 0, QUERN_FP8_E4M3 = 1, QUERN_FP8_E5M2 = 2
  * K a multiple of 16, rows of a and b 16-byte aligned; with `alignment` 4, K a multiple of 4. N and M are any. */
 typedef struct quern_fp8_gemm_args {
   uint32_t size;
-  uint32_t flags;
+  uint32_t flags; /* enum quern_call_flags | enum quern_gemm_flags: CONSTANT_B */
   void *stream;
   void *workspace;
   uint64_t workspace_size;
@@ -565,7 +565,7 @@ enum quern_group_status {
  * Rows of out that belong to no expert are left untouched. */
 typedef struct quern_grouped_fp8_gemm_args {
   uint32_t size;
-  uint32_t flags;
+  uint32_t flags; /* enum quern_call_flags | enum quern_gemm_flags: CONSTANT_B */
   void *stream;
   void *workspace;
   uint64_t workspace_size;
@@ -585,8 +585,10 @@ typedef struct quern_grouped_fp8_gemm_args {
   int32_t b_type; /* enum quern_fp8, where b is uint8 */
 } quern_grouped_fp8_gemm_args;
 
-enum quern_gemm_flags {
-  QUERN_GEMM_TF32 = 1u << 16 /* f32 operands may be rounded to TF32 (10 bits of mantissa) where the target has it */
+enum quern_gemm_flags { /* of every product but for TF32, which is quern_gemm's */
+  QUERN_GEMM_TF32 = 1u << 16,      /* f32 operands may be rounded to TF32 (10 bits of mantissa) where the target has it */
+  QUERN_GEMM_CONSTANT_B = 1u << 17 /* no launch that may still be running then writes b or scale_b: with
+                                      QUERN_CALL_PROGRAMMATIC they may be read before the one before has finished */
 };
 
 /* out = epilogue(A B^T) of bf16, f16 or f32, any of a and b in either order: the last stride may be 1, or the one before it

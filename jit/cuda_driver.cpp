@@ -265,12 +265,12 @@ DeviceInfo device_info(const Api& api, int device_id) {
 
   DeviceInfo info;
   const int major = ask(kComputeCapabilityMajor);
-  info.limits.target = target_of(major, ask(kComputeCapabilityMinor));
+  // What a device does not tell, such as Hopper's instruments, is as warming without one assumes.
+  info.limits = limits_of(target_of(major, ask(kComputeCapabilityMinor)));
   info.limits.warp_size = count(kWarpSize);
   info.limits.shared_per_block = count(kSharedPerBlockOptin);
   info.limits.shared_per_sm = count(kSharedPerMultiprocessor);
   info.limits.registers_per_sm = count(kRegistersPerMultiprocessor);
-  info.limits.async_copy = major >= 8;
   info.device_type = kDLCUDA;
   info.device_id = device_id;
   info.sm_count = count(kMultiprocessorCount);

@@ -64,6 +64,10 @@ void refuse_rank(const char* name, int given, int allowed) {
   refuse(std::string(name) + " has " + std::to_string(given) + " dimensions; it must have " + std::to_string(allowed));
 }
 
+void refuse_rank(const char* name, int given, int least, int most) {
+  refuse(std::string(name) + " has " + std::to_string(given) + " dimensions; it must have " + std::to_string(least) + " or " + std::to_string(most));
+}
+
 void refuse_dtype(const char* name, const DLDataType& given, std::initializer_list<Dtype> allowed) {
   std::string list;
   for (const Dtype dtype : allowed) list += (list.empty() ? "" : ", ") + std::string(name_of(dtype));
@@ -76,6 +80,12 @@ void refuse_device(const char* name, const DLDevice& given, int device_type, int
 }
 
 void refuse_data(const char* name) { refuse(std::string(name) + ".data is NULL"); }
+
+void refuse_elements(const char* name, const void* data, Dtype dtype) {
+  const auto address = reinterpret_cast<std::uintptr_t>(data);
+  refuse(std::string(name) + ": data is aligned to " + std::to_string(address & (~address + 1)) + " bytes; allowed: multiples of the " +
+         std::to_string(bytes_of(dtype)) + " that an element takes");
+}
 
 void refuse_extent(const char* name, int dimension, std::int64_t given, const char* allowed) {
   refuse(dimension_of(name, dimension) + " is " + std::to_string(given) + "; allowed: " + allowed);
@@ -99,6 +109,25 @@ void refuse_value(const char* name, std::int64_t given, const char* allowed) {
 }
 void refuse_value(const char* name, double given, const char* allowed) {
   refuse(std::string(name) + " is " + std::to_string(given) + "; allowed: " + allowed);
+}
+
+void expect_apart(const Tensor& t, const char* name) {
+  int order[Tensor::kMaxRank], count = 0;
+  for (int d = t.rank - 1; d >= 0; --d) {
+    if (t.shape[d] == 0) return;
+    if (t.shape[d] == 1) continue;
+    int at = count++;
+    for (; at > 0 && t.strides[order[at - 1]] > t.strides[d]; --at) order[at] = order[at - 1];
+    order[at] = d;
+  }
+  // From the shortest stride on: what the dimensions so far span must fit between two elements of the next.
+  std::int64_t span = 1;
+  for (int i = 0; i < count; ++i) {
+    const int d = order[i];
+    if (t.strides[d] < span) refuse_stride(name, d, t.strides[d], "a distance at which elements do not lie over each other");
+    std::int64_t further = 0;
+    if (__builtin_mul_overflow(t.strides[d], t.shape[d] - 1, &further) || __builtin_add_overflow(span, further, &span)) return;
+  }
 }
 
 Tensor read_fp8(const DLTensor* given, const char* name, int rank, std::int32_t type, const char* type_name,

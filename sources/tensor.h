@@ -33,9 +33,11 @@ constexpr std::int64_t bytes_of(Dtype dtype) {
 [[noreturn]] void refuse_missing(const char* name);
 [[noreturn]] void refuse_shape(const char* name);  // NULL
 [[noreturn]] void refuse_rank(const char* name, int given, int allowed);
+[[noreturn]] void refuse_rank(const char* name, int given, int least, int most);
 [[noreturn]] void refuse_dtype(const char* name, const DLDataType& given, std::initializer_list<Dtype> allowed);
 [[noreturn]] void refuse_device(const char* name, const DLDevice& given, int device_type, int device_id);
 [[noreturn]] void refuse_data(const char* name);
+[[noreturn]] void refuse_elements(const char* name, const void* data, Dtype dtype);  // not aligned to their own size
 [[noreturn]] void refuse_extent(const char* name, int dimension, std::int64_t given, const char* allowed);
 [[noreturn]] void refuse_extent(const char* name, int dimension, std::int64_t given, std::int64_t allowed);
 [[noreturn]] void refuse_stride(const char* name, int dimension, std::int64_t given, const char* allowed);
@@ -61,8 +63,8 @@ struct Tensor {
   int rank = 0;
 };
 
-// Reads a required tensor of the given rank and one of the allowed dtypes, on the right device, with extents below 2^31
-// and strides that are not negative.
+// Reads a required tensor of the given rank and one of the allowed dtypes, on the right device, with extents below 2^31,
+// strides that are not negative and data aligned to its elements.
 inline Tensor read(const DLTensor* given, const char* name, int rank, std::initializer_list<Dtype> allowed,
                    const Place& place) {
   if (given == nullptr) refuse_missing(name);
@@ -85,14 +87,17 @@ inline Tensor read(const DLTensor* given, const char* name, int rank, std::initi
     t.strides[d] = given->strides != nullptr ? given->strides[d] : compact;
     // A stride no larger than this cannot overflow what is computed from it.
     if (t.strides[d] < 0 || t.strides[d] > (std::int64_t{1} << 48)) refuse_stride(name, d, t.strides[d], "0 to 2^48");
-    compact *= t.shape[d] > 0 ? t.shape[d] : 1;
-    if (compact > (std::int64_t{1} << 48)) refuse_extent(name, d, t.shape[d], "at most 2^48 elements in all");
+    if (__builtin_mul_overflow(compact, t.shape[d] > 0 ? t.shape[d] : 1, &compact) || compact > (std::int64_t{1} << 48)) {
+      refuse_extent(name, d, t.shape[d], "at most 2^48 elements in all");
+    }
     count *= t.shape[d];
   }
   if (given->data == nullptr) {
     if (!place.may_lack_data && count > 0) refuse_data(name);
   } else {
     t.data = static_cast<std::uint8_t*>(given->data) + given->byte_offset;
+    const auto element = static_cast<std::uintptr_t>(bytes_of(t.dtype));
+    if (count > 0 && (reinterpret_cast<std::uintptr_t>(t.data) & (element - 1)) != 0) refuse_elements(name, t.data, t.dtype);
   }
   return t;
 }
@@ -121,5 +126,8 @@ inline void expect_aligned(const Tensor& t, const char* name, int alignment) {
     if ((bytes & mask) != 0 && t.shape[d] > 1) refuse_alignment(name, "a stride", bytes, alignment);
   }
 }
+
+// That no two elements of what is written lie in the same place.
+void expect_apart(const Tensor& t, const char* name);
 
 }  // namespace quern::ops

@@ -39,9 +39,12 @@
 //     mbarrier_arrive(b)                releases this thread's earlier accesses
 //     mbarrier_expect(b, bytes)         this phase also waits for so many bytes of copies
 //     mbarrier_arrive_expect(b, bytes)  both in one
-//     mbarrier_arrive_remote(b, rank)   on the same barrier of any block of the cluster
+//     mbarrier_arrive_remote(b, rank)   on the same barrier of any block of the cluster. It waits for this thread's earlier
+//                                       accesses of global memory, about 1 us; ..._relaxed orders nothing: enough after
+//                                       wgmma_wait, where the stage was read by products alone
 //     mbarrier_wait(b, phase)           until the phase of this parity is complete: 0 for the first, 1 for the
 //                                       second, 0 again; 1 on a fresh barrier returns at once
+//     mbarrier_wait_cluster(b, phase)   the same, and sees what other blocks wrote before they arrived
 //     mbarrier_try_wait(b, phase)       -> bool; may wait a short while
 //
 //   Products      by all 128 threads of a warpgroup: 4 warps, the first a multiple of 4

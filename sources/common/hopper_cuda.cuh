@@ -154,6 +154,14 @@ QUERN_DEVICE void mbarrier_arrive_remote(Mbarrier& b, u32 rank) {
       "r"(rank)
       : "memory");
 }
+QUERN_DEVICE void mbarrier_arrive_remote_relaxed(Mbarrier& b, u32 rank) {
+  asm volatile(
+      "{.reg .b32 there;\n"
+      "mapa.shared::cluster.u32 there, %0, %1;\n"
+      "mbarrier.arrive.relaxed.cluster.shared::cluster.b64 _, [there];}" ::"r"(shared_address(&b)),
+      "r"(rank)
+      : "memory");
+}
 QUERN_DEVICE bool mbarrier_try_wait(Mbarrier& b, u32 phase) {
   u32 done;
   asm volatile(
@@ -170,6 +178,15 @@ QUERN_DEVICE void mbarrier_wait(Mbarrier& b, u32 phase) {
       "{.reg .pred p;\n"
       "again:\n"
       "mbarrier.try_wait.parity.shared::cta.b64 p, [%0], %1;\n"
+      "@!p bra again;}" ::"r"(shared_address(&b)),
+      "r"(phase)
+      : "memory");
+}
+QUERN_DEVICE void mbarrier_wait_cluster(Mbarrier& b, u32 phase) {
+  asm volatile(
+      "{.reg .pred p;\n"
+      "again:\n"
+      "mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 p, [%0], %1;\n"
       "@!p bra again;}" ::"r"(shared_address(&b)),
       "r"(phase)
       : "memory");

@@ -79,8 +79,10 @@ QUERN_DEVICE void mbarrier_arrive(Mbarrier& b) { host::table->mbarrier_arrive(&b
 QUERN_DEVICE void mbarrier_expect(Mbarrier& b, u32 bytes) { host::table->mbarrier_arrive(&b, 0, bytes); }
 QUERN_DEVICE void mbarrier_arrive_expect(Mbarrier& b, u32 bytes) { host::table->mbarrier_arrive(&b, 1, bytes); }
 QUERN_DEVICE void mbarrier_arrive_remote(Mbarrier& b, u32 rank) { host::table->mbarrier_arrive_remote(&b, rank); }
+QUERN_DEVICE void mbarrier_arrive_remote_relaxed(Mbarrier& b, u32 rank) { mbarrier_arrive_remote(b, rank); }
 QUERN_DEVICE bool mbarrier_try_wait(Mbarrier& b, u32 phase) { return host::table->mbarrier_try_wait(&b, phase) != 0; }
 QUERN_DEVICE void mbarrier_wait(Mbarrier& b, u32 phase) { host::table->mbarrier_wait(&b, phase); }
+QUERN_DEVICE void mbarrier_wait_cluster(Mbarrier& b, u32 phase) { host::table->mbarrier_wait(&b, phase); }
 
 // ---- Products
 namespace host {

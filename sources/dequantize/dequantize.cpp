@@ -102,7 +102,6 @@ void read_scale(const quern_dequantize_args& args, const Call& call, std::int64_
   const Tensor scale = read(args.scale, "scale", matrix ? 2 : 1, {Dtype::f32}, call.place);
   const bool single = kind == QUERN_SCALE_STATIC || kind == QUERN_SCALE_TENSOR;
   expect_extent(scale, "scale", 0, single ? 1 : kind == QUERN_SCALE_BLOCK ? parts(rows) : rows);
-  if ((reinterpret_cast<std::uintptr_t>(scale.data) & 3) != 0) expect_aligned(scale, "scale", 4);
   p.scale = reinterpret_cast<const float*>(scale.data);
   p.scale_stride_row = scale.strides[0];
   if (!single) p.scale_rows = kind == QUERN_SCALE_BLOCK ? static_cast<std::int32_t>(kShared) : 1;
@@ -124,7 +123,7 @@ Problem read_problem(const quern_dequantize_args& args, const Runtime& runtime, 
   expect_extent(out, "out", 1, n);
   expect_unit_stride(out, "out", 1);
   expect_aligned(out, "out", call.alignment);
-  if (rows > 1 && out.strides[0] < n) refuse_stride("out", 0, out.strides[0], "at least a row's length");
+  expect_apart(out, "out");
 
   Problem problem{{x.dtype, out.dtype, call.alignment, false}, {}, call.sms};
   problem.shape.tail = n % problem.shape.elements() != 0;

@@ -21,7 +21,7 @@ void list(const quern_model& model, const jit::TargetInfo& target, std::vector<j
 
 Problem read_problem(const quern_fp8_gemm_args& args, const Runtime& runtime, bool may_lack_data) {
   Problem problem{};
-  problem.call = read_call(runtime, args, 0, "enum quern_call_flags", 4, may_lack_data);
+  problem.call = read_call(runtime, args, QUERN_GEMM_CONSTANT_B, "enum quern_call_flags and QUERN_GEMM_CONSTANT_B", 4, may_lack_data);
   problem.op = tag_fp8_gemm;
   problem.flags = args.flags;
   problem.stream = args.stream;
@@ -33,7 +33,8 @@ Problem read_problem(const quern_fp8_gemm_args& args, const Runtime& runtime, bo
   const Tensor b = read_fp8(args.b, "b", 2, args.b_type, "b_type", place);
   const std::int64_t m = a.shape[0], k = a.shape[1], n = b.shape[0];
   expect_extent(b, "b", 1, k);
-  if (k < 1) refuse_extent("a", 1, k, "1 and more");
+  gemm::expect_countable(a, "a", 0, 1);
+  gemm::expect_countable(b, "b", 0, 1);
   expect_unit_stride(a, "a", 1);
   expect_unit_stride(b, "b", 1);
   gemm::expect_copies(a, "a", 1, shape.copy_bytes);

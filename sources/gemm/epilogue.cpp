@@ -46,7 +46,7 @@ constexpr std::initializer_list<Dtype> kAny = {Dtype::f32, Dtype::f16, Dtype::bf
 
 class Reader {
  public:
-  Reader(const Results& results, Problem& problem) : results_(results), problem_(problem) {}
+  Reader(const Tensor& out, const Results& results, Problem& problem) : out_(out), results_(results), problem_(problem) {}
 
   // A vector over rows or columns, or a tensor of the result's shape, with or without the groups in front.
   void view(const DLTensor* given, const char* name, int index, OperandKind kind, std::initializer_list<Dtype> dtypes,
@@ -61,6 +61,7 @@ class Reader {
     if (must_lead) rank = own + 1;
     const Tensor t = read(given, name, rank, dtypes, problem_.call.place);
     const bool leads = rank == own + 1;
+    if (tensor) expect_like_out(t, name);
     int d = 0;
     q::GemmOperand& o = problem_.params.operands[index];
     o = {};
@@ -89,6 +90,15 @@ class Reader {
     return o.column == 1 && (reinterpret_cast<std::uintptr_t>(o.data) & mask) == 0 && aligned(o.group) && aligned(o.row);
   }
 
+  // What is out itself must lie as out does: each element is read where it is written, and just before.
+  void expect_like_out(const Tensor& t, const char* name) const {
+    if (t.data == nullptr || t.data != out_.data) return;
+    bool like = t.dtype == out_.dtype && t.rank == out_.rank;
+    for (int d = 0; like && d < t.rank; ++d) like = t.shape[d] == out_.shape[d] && (t.shape[d] <= 1 || t.strides[d] == out_.strides[d]);
+    if (!like) throw Error(QUERN_INVALID, std::string(name) + " begins where out does; allowed with out's dtype, shape and strides only");
+  }
+
+  const Tensor& out_;
   const Results& results_;
   Problem& problem_;
 };
@@ -144,6 +154,7 @@ void read_out_scale(const quern_epilogue& e, const Results& results, Problem& pr
   if (lead != 0) expect_extent(t, "epilogue.out_scale", 0, results.groups);
   expect_extent(t, "epilogue.out_scale", lead, results.m);
   expect_extent(t, "epilogue.out_scale", lead + 1, (results.columns + 127) / 128);
+  expect_apart(t, "epilogue.out_scale");
   q::GemmParams& p = problem.params;
   p.out_scale = reinterpret_cast<float*>(t.data);
   p.out_scale_group = lead != 0 ? stride_of(t, 0) : 0;
@@ -171,6 +182,7 @@ void read_epilogue(const quern_epilogue* given, const Tensor& out, const Results
   const int last = out.rank - 1;
   shape.out = out.dtype;
   expect_unit_stride(out, "out", last);
+  expect_apart(out, "out");
   p.out = out.data;
   p.out_group = results.leading ? stride_of(out, 0) : 0;
   p.out_row = stride_of(out, last - 1);
@@ -184,7 +196,7 @@ void read_epilogue(const quern_epilogue* given, const Tensor& out, const Results
   const In<quern_epilogue> read(given, "quern_epilogue");
   const quern_epilogue& e = *read;
   read_formula(e, shape.gate, problem);
-  Reader reader(results, problem);
+  Reader reader(out, results, problem);
   if (e.expression != nullptr) {
     read_operands(e, results, problem, reader);
   } else {

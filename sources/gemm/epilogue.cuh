@@ -105,22 +105,27 @@ QUERN_DEVICE Eight quantised(const GemmParams& p, const Place& at, bool inside, 
   return r;
 }
 
-// Eight neighbouring results of line `line` of the tile, from `column` of its columns of out on, whose sums lie at `sums` (with a
-// gate, those of the other half at `others`). All lanes of a warp take part, those without any with !there.
-QUERN_DEVICE void finish_eight(const GemmParams& p, const Work& work, bool there, i32 line, i32 column, const f32* sums, const f32* others) {
+// Eight sums: where they lie, or themselves.
+QUERN_DEVICE Eight eight_of(const f32* sums) { return read_eight(sums); }
+QUERN_DEVICE const Eight& eight_of(const Eight& sums) { return sums; }
+
+// Eight neighbouring results of line `line` of the tile, from `column` of its columns of out on, made of `sums` (with a gate, and
+// of those of the other half, `others`). All lanes of a warp take part, those without any with !there.
+template <class Sums>
+QUERN_DEVICE void finish_eight(const GemmParams& p, const Work& work, bool there, i32 line, i32 column, const Sums& sums, const Sums& others) {
   const i32 source = there ? source_row(p, work, line) : -1;
   const Place at{work.group, work.first_row + work.row + line, work.column + column, kGate ? p.n / 2 : p.n};
   const bool inside = source >= 0 && at.column < at.columns;
   Eight result{};
   if (inside) {
     Eight second{};
-    if constexpr (kGate) second = scaled(p, work, source, at.columns + at.column, load_eight(others));
-    result = apply_formula(p, at, scaled(p, work, source, at.column, load_eight(sums)), second);
+    if constexpr (kGate) second = scaled(p, work, source, at.columns + at.column, eight_of(others));
+    result = apply_formula(p, at, scaled(p, work, source, at.column, eight_of(sums)), second);
   }
   if constexpr (kOutScale) result = quantised<Out>(p, at, inside, result);
   if (inside) {
     Out* to = static_cast<Out*>(p.out) + at.group * p.out_group + at.row * p.out_row + at.column;
-    store_eight(to, result, p.out_vectors != 0, at);
+    write_eight(to, result, p.out_vectors != 0, at);
   }
 }
 

@@ -10,12 +10,12 @@ namespace q {
 struct Experts {
   i32 first_row[kMaxExperts];       // contiguous: of out
   i32 rows[kMaxExperts];
-  i32 first_tile[kMaxExperts + 1];  // in tiles of rows
+  i32 first_tile[kMaxExperts + 1];  // in tiles of rows, those of peers as one
 };
 
 // By the first warp. Offsets that fall are read as if they stayed the same, and what lies beyond the tensor is cut off, so
 // that no row has two experts and none lies outside.
-QUERN_DEVICE void list_experts(const GemmParams& p, Experts& experts) {
+QUERN_DEVICE void list_experts(const GemmParams& p, Experts& experts, i32 tile_rows = kTileM) {
   if (warp() == 0) {
     const i32 l = lane();
     i32 tiles = 0, reached = 0, wrong = 0;
@@ -42,7 +42,7 @@ QUERN_DEVICE void list_experts(const GemmParams& p, Experts& experts) {
         if (rows < 0 || rows > p.m) wrong |= kBadCapacity;
         rows = rows < 0 ? 0 : rows < p.m ? rows : p.m;
       }
-      const i32 own = div_up(rows, kTileM);
+      const i32 own = div_up(rows, tile_rows);
       i32 upto = own;  // inclusive sum over the warp
       QUERN_UNROLL for (i32 d = 1; d < kWarp; d *= 2) {
         const i32 before = shuffle_up(upto, d);
@@ -61,15 +61,18 @@ QUERN_DEVICE void list_experts(const GemmParams& p, Experts& experts) {
   sync_block();
 }
 
-// The tiles of one block of threads.
+// The tiles of one block of threads. Of `peers` blocks side by side each has a tile of the same columns.
 class ExpertTiles {
  public:
-  QUERN_DEVICE ExpertTiles(const GemmParams& p, const Experts& experts)
-      : p_(p), experts_(experts), tile_(block_index(0)), tiles_(experts.first_tile[p.groups] * p.tiles_n) {}
+  QUERN_DEVICE ExpertTiles(const GemmParams& p, const Experts& experts) : ExpertTiles(p, experts, block_index(0), block_count(0)) {}
+  // Of `all` blocks (or clusters), those of number `index`.
+  QUERN_DEVICE ExpertTiles(const GemmParams& p, const Experts& experts, i32 index, i32 all, i32 peers = 1, i32 rank = 0)
+      : p_(p), experts_(experts), peers_(peers), rank_(rank), tile_(index), all_(all), tiles_(experts.first_tile[p.groups] * p.tiles_n) {}
+  QUERN_DEVICE bool more() const { return tile_ < tiles_; }
   QUERN_DEVICE bool next(Work& work) {
-    if (tile_ >= tiles_) return false;
+    if (!more()) return false;
     work = work_of(tile_);
-    tile_ += block_count(0);
+    tile_ += all_;
     return true;
   }
 
@@ -90,7 +93,7 @@ class ExpertTiles {
     const i32 within = tile - experts_.first_tile[low] * p_.tiles_n;
     Work work{};
     work.group = low;
-    work.row = within % tiles * kTileM;
+    work.row = (within % tiles * peers_ + rank_) * kTileM;
     work.column = within / tiles * kOutTileN;
     work.rows = experts_.rows[low];
     work.first_row = kGrouping == kContiguous ? experts_.first_row[low] : 0;
@@ -101,7 +104,7 @@ class ExpertTiles {
 
   const GemmParams& p_;
   const Experts& experts_;
-  i32 tile_, tiles_;
+  i32 peers_, rank_, tile_, all_, tiles_;
 };
 
 // Rows whose index names no row of the operand; each block of threads looks at some.

@@ -25,6 +25,7 @@ Operand read_operand(const DLTensor* given, const char* name, int rank, std::ini
   Operand operand{read(given, name, rank, dtypes, place), false};
   const Tensor& t = operand.tensor;
   const int k = rank - 1, line = rank - 2;
+  expect_countable(t, name, line, k);
   const bool k_steps = t.shape[k] > 1 && t.strides[k] != 1;
   operand.transposed = k_steps && (t.shape[line] <= 1 || t.strides[line] == 1);
   if (k_steps && !operand.transposed) refuse_stride(name, k, t.strides[k], "1, here or in the dimension before");
@@ -34,7 +35,7 @@ Operand read_operand(const DLTensor* given, const char* name, int rank, std::ini
 
 Problem read_problem(const quern_gemm_args& args, const Runtime& runtime, bool may_lack_data) {
   Problem problem{};
-  problem.call = read_call(runtime, args, QUERN_GEMM_TF32, "enum quern_call_flags and quern_gemm_flags", 4, may_lack_data);
+  problem.call = read_call(runtime, args, QUERN_GEMM_TF32 | QUERN_GEMM_CONSTANT_B, "enum quern_call_flags and quern_gemm_flags", 4, may_lack_data);
   problem.op = tag_gemm;
   problem.flags = args.flags;
   problem.stream = args.stream;
@@ -44,7 +45,7 @@ Problem read_problem(const quern_gemm_args& args, const Runtime& runtime, bool m
   shape.gate = wants_gate(args.epilogue);
   if (args.a == nullptr) refuse_missing("a");
   const int rank = args.a->ndim;
-  if (rank != 2 && rank != 3) refuse_rank("a", rank, 2);
+  if (rank != 2 && rank != 3) refuse_rank("a", rank, 2, 3);
   const Operand a = read_operand(args.a, "a", rank, {Dtype::f16, Dtype::bf16, Dtype::f32}, place, shape.copy_bytes);
   const Operand b = read_operand(args.b, "b", rank, {Dtype::f16, Dtype::bf16, Dtype::f32}, place, shape.copy_bytes);
   if (b.tensor.dtype != a.tensor.dtype) refuse_dtype("b", args.b->dtype, {a.tensor.dtype});
@@ -53,7 +54,6 @@ Problem read_problem(const quern_gemm_args& args, const Runtime& runtime, bool m
   const std::int64_t batch = lead != 0 ? a.tensor.shape[0] : 1;
   expect_extent(b.tensor, "b", lead + 1, k);
   if (lead != 0) expect_extent(b.tensor, "b", 0, batch);
-  if (k < 1) refuse_extent("a", lead + 1, k, "1 and more");
   if (shape.gate && n % 2 != 0) refuse_extent("b", lead, n, "an even number, with QUERN_EPILOGUE_GATE");
   if (shape.gate && b.transposed && n / 2 * bytes_of(b.tensor.dtype) % shape.copy_bytes != 0) {
     refuse_extent("b", lead, n, "halves of whole copies, with QUERN_EPILOGUE_GATE and rows of n");

@@ -6,6 +6,7 @@
 
 #include "jit/error.h"
 #include "sources/gemm/problem.h"
+#include "sources/gemm/split.h"
 #include "sources/gemm/tiling.h"
 #include "sources/launch.h"
 #include "sources/workspace.h"
@@ -58,21 +59,31 @@ bool fills(const Problem& problem, Form form, const Sizes& sizes, int share) {
   return t && tiles_of(problem, *t, sizes) * share >= all_sms(problem);
 }
 
+// With block scales and a gate, tiles of so many columns of out have one scale of b for each half.
+bool scales_fit(const Problem& problem, int columns) {
+  return problem.shape.scales != Scales::blocks || !problem.shape.gate || problem.params.n / 2 % columns == 0;
+}
+
 // Hopper's kernels take whole rows of 128 columns' scales, and tensors that a tensor map describes.
 bool may_take_warpgroups(const Problem& problem) {
   const q::GemmParams& p = problem.params;
-  if (!tiling_of(problem, Form::warpgroups) || p.indices != nullptr) return false;
-  if (problem.shape.scales == Scales::blocks && problem.shape.gate && p.n / 2 % 64 != 0) return false;
-  // A batch stride of 0 is none that a tensor map takes.
+  if (!tiling_of(problem, Form::warpgroups) || p.indices != nullptr || !scales_fit(problem, 64)) return false;
+  // A stride of 0 is none that a tensor map takes.
   const bool a_leads = problem.shape.grouping != Grouping::contiguous;
+  if ((p.a_row == 0 && (a_leads ? p.m : p.a_rows) > 1) || (p.b_row == 0 && p.n > 1)) return false;
   return p.groups <= 1 || (p.b_group > 0 && (!a_leads || p.a_group > 0));
 }
+
+// Hopper's for few rows, or as many as leave its other kernels idle.
+bool may_take_swapped(const Problem& problem) { return may_take_warpgroups(problem) && tiling_of(problem, Form::swapped_128); }
+constexpr std::int64_t kMostSwapped = 128;
 
 // What a wave of tiles costs grows with their width, and a little more.
 std::int64_t cost_of(const Problem& problem, Form form, const Sizes& sizes) {
   constexpr int kOfAnyTile = 16;  // columns
   const std::optional<Tiling> t = tiling_of(problem, form);
-  return t ? div_up(tiles_of(problem, *t, sizes), all_sms(problem)) * (t->tile_n + kOfAnyTile) : INT64_MAX;
+  if (!t || !scales_fit(problem, t->out_tile_n(problem.shape.gate))) return INT64_MAX;
+  return div_up(tiles_of(problem, *t, sizes), all_sms(problem)) * (t->tile_n + kOfAnyTile);
 }
 
 Form form_of(const Problem& problem, const Sizes& sizes) {
@@ -80,11 +91,20 @@ Form form_of(const Problem& problem, const Sizes& sizes) {
   const bool warpgroups = may_take_warpgroups(problem);
   // The order of sums is a kernel's own: rows that must not depend on their number have one kernel.
   if (warpgroups && (problem.flags & QUERN_CALL_BATCH_INVARIANT) != 0) return Form::warpgroups;
-  if (sizes.rows <= kMostTiny) return Form::tiny;
-  if (sizes.rows <= kMostSmall) return Form::small;
-  if (warpgroups && fills(problem, Form::warpgroups, sizes, 2)) {
-    return cost_of(problem, Form::wide, sizes) < cost_of(problem, Form::warpgroups, sizes) ? Form::wide : Form::warpgroups;
+  const bool swapped = may_take_swapped(problem);
+  if (swapped) {
+    for (const Form form : kSwapped) {
+      if (sizes.rows <= rows_of_swapped(form)) return form;
+    }
+  } else {
+    if (sizes.rows <= kMostTiny) return Form::tiny;
+    if (sizes.rows <= kMostSmall) return Form::small;
   }
+  if (warpgroups && fills(problem, Form::warpgroups, sizes, 2)) {
+    return *std::min_element(std::begin(kWarpgroups), std::end(kWarpgroups),
+                             [&](Form a, Form b) { return cost_of(problem, a, sizes) < cost_of(problem, b, sizes); });
+  }
+  if (swapped) return Form::swapped_128;
   return !warpgroups && fills(problem, Form::large, sizes, 1) ? Form::large : Form::medium;
 }
 
@@ -95,15 +115,24 @@ void for_each_reachable(const Problem& problem, Visit visit) {
   const Sizes sizes = sizes_of(problem);
   const bool warpgroups = may_take_warpgroups(problem);
   if (warpgroups && (problem.flags & QUERN_CALL_BATCH_INVARIANT) != 0) return visit(Form::warpgroups);
-  visit(Form::tiny);
-  if (sizes.rows > kMostTiny) visit(Form::small);
-  if (sizes.rows <= kMostSmall) return;
-  const Sizes least{kMostSmall + 1, problem.shape.grouping == Grouping::dense ? 1 : sizes.groups};
+  const bool swapped = may_take_swapped(problem);
+  if (swapped) {
+    for (const Form form : kSwapped) {
+      visit(form);
+      if (sizes.rows <= rows_of_swapped(form)) return;
+    }
+  } else {
+    visit(Form::tiny);
+    if (sizes.rows > kMostTiny) visit(Form::small);
+    if (sizes.rows <= kMostSmall) return;
+  }
+  const Sizes least{(swapped ? kMostSwapped : kMostSmall) + 1, problem.shape.grouping == Grouping::dense ? 1 : sizes.groups};
   if (warpgroups) {
-    if (!fills(problem, Form::warpgroups, least, 2)) visit(Form::medium);
+    if (!swapped && !fills(problem, Form::warpgroups, least, 2)) visit(Form::medium);
     if (!fills(problem, Form::warpgroups, sizes, 2)) return;
-    visit(Form::warpgroups);
-    if (tiling_of(problem, Form::wide)) visit(Form::wide);
+    for (const Form form : kWarpgroups) {
+      if (cost_of(problem, form, sizes) != INT64_MAX) visit(form);
+    }
     return;
   }
   if (!fills(problem, Form::large, least, 1)) visit(Form::medium);
@@ -112,11 +141,23 @@ void for_each_reachable(const Problem& problem, Visit visit) {
 
 bool may_share(const Problem& problem, const Tiling& t) { return t.shared && (problem.flags & QUERN_CALL_BATCH_INVARIANT) == 0; }
 
+// Two blocks of threads share the columns of b: where tiles are small, so that reading them sets the pace, and come in pairs of rows.
+int peers_of(const Problem& problem, Form form, const Tiling& t, const Sizes& sizes) {
+  if (form != Form::warpgroups || problem.shape.scales == Scales::blocks || problem.call.sms < 2) return 1;
+  const std::int64_t tiles_m = div_up(sizes.rows, t.tile_m);
+  return tiles_m % 2 == 0 || tiles_m >= 16 ? 2 : 1;
+}
+
+// The emulation of clusters takes 64 warps, GPUs 8 blocks.
+int most_blocks(const Problem& problem) { return problem.call.device->limits.target.family() == jit::Family::host ? 6 : 8; }
+
 struct Plan {
   Tiling tiling;
+  int peers;
   std::int64_t grid;
   bool shared;
   std::uint64_t workspace;
+  Split split;  // of few rows: tiles that are shared without a workspace
 };
 
 [[noreturn]] void refuse_room(const Problem& problem) {
@@ -131,20 +172,28 @@ std::uint64_t workspace_for(const Problem& problem, const Tiling& t, std::int64_
 Plan plan(const Problem& problem, Form form, const Sizes& sizes) {
   const std::optional<Tiling> t = tiling_of(problem, form);
   if (!t) refuse_room(problem);
-  Plan plan{*t, 0, false, 0};
+  const int peers = peers_of(problem, form, *t, sizes);
+  Plan plan{*t, peers, 0, false, 0, {}};
   const std::int64_t tiles = tiles_of(problem, *t, sizes);
   if (tiles > INT32_MAX) {
     throw Error(QUERN_INVALID, "out has " + std::to_string(tiles) + " tiles of " + std::to_string(t->tile_m) + " x " +
                                    std::to_string(t->out_tile_n(problem.shape.gate)) + "; allowed: fewer than 2^31");
   }
   const std::int64_t slots = std::int64_t{problem.call.sms} * t->blocks_per_sm;
+  if (of_swapped(form) && problem.shape.grouping == Grouping::dense) {
+    const FewRows product{sizes.groups * div_up(sizes.rows, t->tile_m), div_up(columns_of(problem), t->out_tile_n(problem.shape.gate)),
+                          div_up(problem.params.k, t->step_k), static_cast<double>(t->tile_m) / t->tile_n};
+    plan.split = split(product, {all_sms(problem), problem.call.sms, most_blocks(problem)});
+    plan.grid = plan.split.clusters;
+    return plan;
+  }
   if (problem.shape.grouping != Grouping::dense) {
     // Persistent: only the device knows how many tiles there are.
-    plan.grid = slots;
+    plan.grid = of_swapped(form) ? problem.call.sms : slots / peers * peers;
     return plan;
   }
   const bool persistent = of_warpgroups(form) || problem.call.sms < all_sms(problem);
-  plan.grid = persistent ? std::min(tiles, slots) : tiles;
+  plan.grid = persistent ? std::min(div_up(tiles, peers), slots / peers) * peers : tiles;
   if (!may_share(problem, *t) || tiles == 0 || tiles > kCounters) return plan;
   const double busy = static_cast<double>(tiles) / static_cast<double>(div_up(tiles, slots) * slots);
   const std::int64_t steps = div_up(problem.params.k, t->step_k);
@@ -159,7 +208,7 @@ Plan plan(const Problem& problem, Form form, const Sizes& sizes) {
   return plan;
 }
 
-// An operand as [groups][lines][k], of which a copy takes 128 bytes of k of `box` lines.
+// A tensor as [groups][lines][k], of which a copy takes 128 bytes of k of `box` lines.
 jit::TensorMap map_of(const Runtime& runtime, const void* data, Dtype dtype, std::int64_t k, std::int64_t lines, std::int64_t groups,
                       std::int64_t line_stride, std::int64_t group_stride, int box) {
   constexpr int kUint8 = 0, kFloat16 = 6, kBfloat16 = 9, kSwizzle128 = 3, kPromote128 = 2;  // of cuda.h
@@ -219,23 +268,42 @@ void launch_product(const Runtime& runtime, Problem& problem, void* workspace, s
       kernel_for(runtime, to_spec(problem.shape, problem.op, problem.call.device->limits.target), problem.flags, problem.stream);
   if (how.grid == 0 || p.groups == 0 || p.n == 0) return;
 
-  p.tiles_m = static_cast<std::int32_t>(div_up(sizes.rows, t.tile_m));
+  p.tiles_m = static_cast<std::int32_t>(div_up(sizes.rows, t.tile_m * how.peers));
   p.tiles_n = static_cast<std::int32_t>(div_up(columns_of(problem), t.out_tile_n(problem.shape.gate)));
   const double together = static_cast<double>(all_sms(problem) * t.blocks_per_sm);
-  p.panel = std::max(1, static_cast<int>(std::lround(std::sqrt(together * t.tile_n / t.tile_m))));
+  p.panel = std::max(1, static_cast<int>(std::lround(std::sqrt(together * t.tile_n / t.tile_m) / how.peers)));
   p.whole_tiles = how.shared ? 0 : 1;
+  p.constant_b = (problem.flags & QUERN_GEMM_CONSTANT_B) != 0;
   jit::Launch launch;
   launch.grid[0] = static_cast<std::uint32_t>(how.grid);
+  if (of_swapped(problem.shape.form)) {
+    p.column_peers = how.split.peers;
+    p.tiles_n = static_cast<std::int32_t>(div_up(p.tiles_n, how.split.peers));
+    launch.grid[0] = launch.cluster[0] = static_cast<std::uint32_t>(how.split.parts * how.split.peers);
+    launch.grid[1] = static_cast<std::uint32_t>(how.grid);
+  }
   launch.block[0] = static_cast<std::uint32_t>(t.threads);
   launch.shared_bytes = t.shared_bytes;
   launch.programmatic = (problem.flags & QUERN_CALL_PROGRAMMATIC) != 0;
   launch.stream = problem.stream;
   constexpr const char* kWhat = "launching a matrix product";
-  if (!of_warpgroups(problem.shape.form)) return ops::launch(runtime, *kernel, launch, kWhat, p);
+  const bool swapped = of_swapped(problem.shape.form);
+  if (!of_warpgroups(problem.shape.form) && !swapped) return ops::launch(runtime, *kernel, launch, kWhat, p);
   const bool contiguous = problem.shape.grouping == Grouping::contiguous;
-  jit::TensorMap a = map_of(runtime, p.a, problem.shape.a, p.k, contiguous ? p.a_rows : p.m, contiguous ? 1 : p.groups, p.a_row, p.a_group, t.tile_m);
-  jit::TensorMap b = map_of(runtime, p.b, problem.shape.b, p.k, p.n, p.groups, p.b_row, p.b_group, t.out_tile_n(problem.shape.gate));
-  ops::launch(runtime, *kernel, launch, kWhat, p, a, b);
+  const std::int64_t a_rows = contiguous ? p.a_rows : p.m, a_groups = contiguous ? 1 : p.groups;
+  // Without a row of a there is nothing to copy, but there must be an address.
+  jit::TensorMap a = map_of(runtime, p.a != nullptr ? p.a : p.b, problem.shape.a, p.k, a_rows, a_groups, p.a_row, p.a_group, t.tile_m / how.split.peers);
+  const int lines_of_b = swapped ? t.out_tile_n(problem.shape.gate) : t.tile_n / 2;
+  jit::TensorMap b = map_of(runtime, p.b, problem.shape.b, p.k, p.n, p.groups, p.b_row, p.b_group, lines_of_b);
+  if (swapped) return ops::launch(runtime, *kernel, launch, kWhat, p, a, b);
+  launch.cluster[0] = static_cast<std::uint32_t>(how.peers);
+  // Only whole warps' rows go by it: 16 of 64 columns.
+  p.out_mapped = p.out_vectors != 0 && bytes_of(problem.shape.out) == 2 && (a_groups <= 1 || p.out_group > 0);
+  jit::TensorMap out = a;
+  if (p.out_mapped != 0) {
+    out = map_of(runtime, p.out, problem.shape.out, columns_of(problem), contiguous ? p.out_rows : p.m, a_groups, p.out_row, p.out_group, 16);
+  }
+  ops::launch(runtime, *kernel, launch, kWhat, p, a, b, out);
 }
 
 }  // namespace quern::ops::gemm

@@ -16,13 +16,26 @@ class Lister {
     for (std::size_t i = 0; i < shape.operands.size(); ++i) {
       if (shape.epilogue->operands[i] != expression::OperandKind::unused) shape.operands[i] = operands;
     }
-    for (const Form form : {Form::tiny, Form::small, Form::medium, Form::large, Form::warpgroups, Form::wide}) {
-      shape.form = form;
-      if (tile(shape, target_)) specs_->push_back(to_spec(shape, op_, target_.target));
-    }
+    const bool swapped = add_all(shape, kSwapped);
+    add_all(shape, kWarpgroups);
+    // Rows that are gathered go another way.
+    if (!swapped || shape.grouping == Grouping::contiguous) add_all(shape, {Form::tiny, Form::small, Form::medium, Form::large});
   }
 
  private:
+  template <class Forms>
+  bool add_all(Shape shape, const Forms& forms) {
+    bool any = false;
+    for (const Form form : forms) {
+      shape.form = form;
+      if (!tile(shape, target_)) continue;
+      specs_->push_back(to_spec(shape, op_, target_.target));
+      any = true;
+    }
+    return any;
+  }
+  bool add_all(const Shape& shape, std::initializer_list<Form> forms) { return add_all<std::initializer_list<Form>>(shape, forms); }
+
   Tag op_;
   const jit::TargetInfo& target_;
   std::vector<jit::Spec>* specs_;
@@ -59,7 +72,11 @@ void list_kernels(Tag op, const quern_model& model, const jit::TargetInfo& targe
     Shape logits = shape;
     logits.out = Dtype::f32;
     lister.add(logits, "acc");
-    if (fp8) return;
+    if (fp8) {
+      // What latent attention has absorbed into its heads is not stored in 8 bits.
+      if (model.flags & QUERN_MODEL_MLA) lister.add(shape, "acc");
+      return;
+    }
   } else {
     if (!fp8 || (op == tag_grouped_fp8_gemm && !experts)) return;
     shape.a = shape.b = Dtype::e4m3;

@@ -22,7 +22,7 @@ Scale read_scale(const DLTensor* given, const char* name, bool leads, bool one_a
   if (given == nullptr) refuse_missing(name);
   const int lead = leads ? 1 : 0, rank = given->ndim;
   const bool single = rank == 1 && given->shape != nullptr && (one_a_group ? leads && given->shape[0] == groups : given->shape[0] == 1);
-  if (!single && rank != lead + 1 && rank != lead + 2) refuse_rank(name, rank, lead + 1);
+  if (!single && rank != lead + 1 && rank != lead + 2) refuse_rank(name, rank, lead + 1, lead + 2);
   const Tensor t = read(given, name, rank, {Dtype::f32}, place);
   Scale scale;
   scale.data = reinterpret_cast<const float*>(t.data);
@@ -61,6 +61,14 @@ void read_scales(const DLTensor* scale_a, const DLTensor* scale_b, const ScaleLa
   if (a.blocks && problem.shape.gate && n % 32 != 0) refuse_extent("b", layout.b_leads ? 1 : 0, n, "a multiple of 32, with block scales and a gate");
   p.scale_a = a.data, p.scale_a_group = a.group, p.scale_a_row = a.row, p.scale_a_k = a.k;
   p.scale_b = b.data, p.scale_b_group = b.group, p.scale_b_row = b.row, p.scale_b_k = b.k;
+}
+
+void expect_countable(const Tensor& t, const char* name, int line, int k) {
+  constexpr std::int64_t kMost = INT32_MAX - 4095;
+  for (const int d : {line, k}) {
+    if (t.shape[d] > kMost) refuse_extent(name, d, t.shape[d], "at most 2^31 - 4096");
+  }
+  if (t.shape[k] < 1) refuse_extent(name, k, t.shape[k], "1 and more");
 }
 
 void expect_copies(const Tensor& t, const char* name, int contiguous, int copy_bytes) {

@@ -52,7 +52,10 @@ struct GemmParams {
   i32 panel;        // tiles of m that are taken together, so that their a and b stay in L2
   u32 whole_tiles;  // 1: each tile is one block's. 0: blocks of threads share the k steps of all tiles evenly
   u32 out_vectors;  // eight neighbouring columns of out may be written at once
+  u32 out_mapped;   // out may be written by its tensor map
   u32 power_of_two; // out_scale
+  i32 column_peers; // blocks of a cluster side by side, each with columns of its own, for which rows of a are copied once
+  u32 constant_b;   // b may be read before the grid before has finished
 };
 
 }  // namespace q

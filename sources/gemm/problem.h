@@ -45,6 +45,9 @@ struct ScaleLayout {
 // Reads both scales into shape and params, whose n and k are there. Throws Error(QUERN_INVALID) naming the argument.
 void read_scales(const DLTensor* scale_a, const DLTensor* scale_b, const ScaleLayout& layout, Problem& problem);
 
+// That the kernels, which count in 32 bits and a little beyond the last, can count an operand's lines and their terms.
+void expect_countable(const Tensor& t, const char* name, int line, int k);
+
 // That the contiguous extent of an operand is whole copies, and its data and other strides are aligned to them.
 void expect_copies(const Tensor& t, const char* name, int contiguous, int copy_bytes);
 

@@ -14,7 +14,8 @@
 namespace quern::ops::gemm {
 namespace {
 
-constexpr const char* kFormNames[kForms] = {"tiny", "small", "medium", "large", "plain", "warpgroups", "wide"};
+constexpr const char* kFormNames[kForms] = {"tiny",           "small",          "medium",     "large",      "plain",      "warpgroups",
+                                            "warpgroups_192", "warpgroups_256", "swapped_16", "swapped_32", "swapped_64", "swapped_128"};
 constexpr const char* kGroupingNames[] = {"dense", "contiguous", "masked"};
 constexpr const char* kScaleNames[] = {"none", "vectors", "blocks"};
 
@@ -85,7 +86,9 @@ Constants to_constants(const Shape& shape, Tag op) {
 Shape from_constants(const Constants& constants, Tag op) {
   ConstantReader reader(op_name(op), constants);
   Shape shape;
-  const std::size_t form = reader.one_of("form", {kFormNames[0], kFormNames[1], kFormNames[2], kFormNames[3], kFormNames[4], kFormNames[5], kFormNames[6]});
+  const std::size_t form =
+      reader.one_of("form", {kFormNames[0], kFormNames[1], kFormNames[2], kFormNames[3], kFormNames[4], kFormNames[5], kFormNames[6],
+                             kFormNames[7], kFormNames[8], kFormNames[9], kFormNames[10], kFormNames[11]});
   shape.form = static_cast<Form>(form);
   if (op == tag_gemm) {
     shape.a = shape.b = kDtypes[reader.one_of("dtype", kFloats)];
@@ -128,8 +131,8 @@ jit::Unit to_unit(const Shape& shape, Tag op, jit::Target target) {
   jit::Unit unit;
   unit.op = op_name(op);
   unit.target = target;
-  const bool warpgroups = of_warpgroups(shape.form);
-  unit.entry = warpgroups ? "quern_gemm_warpgroups" : "quern_gemm";
+  const bool warpgroups = of_warpgroups(shape.form), swapped = of_swapped(shape.form);
+  unit.entry = swapped ? "quern_gemm_swapped" : warpgroups ? "quern_gemm_warpgroups" : "quern_gemm";
   const auto define = [&](const std::string& name, int value) { unit.constants.push_back({name, std::to_string(value)}); };
   unit.constants = {{"ELEMENT_A", name_of(shape.a)}, {"ELEMENT_B", name_of(shape.b)}, {"OUT", name_of(shape.out)}};
   define("TENSOR_CORES", shape.form != Form::plain);
@@ -160,11 +163,11 @@ jit::Unit to_unit(const Shape& shape, Tag op, jit::Target target) {
     unit.constants.push_back({"OPERAND_" + std::to_string(i), (kind == expression::OperandKind::row ? "RowOperand<" : "TensorOperand<") + dtype + ">"});
   }
   unit.constants.push_back({"EPILOGUE", shape.epilogue->code});
-  unit.source = embedded(warpgroups ? "gemm/warpgroups.cuh" : "gemm/gemm.cuh");
+  unit.source = embedded(swapped ? "gemm/swapped.cuh" : warpgroups ? "gemm/warpgroups.cuh" : "gemm/gemm.cuh");
   unit.headers = common_headers(target);
   for (const char* name : {"gemm/epilogue.cuh", "gemm/experts.cuh", "gemm/load.cuh", "gemm/operand.cuh", "gemm/params.cuh",
-                           "gemm/plain.cuh", "gemm/product.cuh", "gemm/share.cuh", "gemm/source.cuh", "gemm/store.cuh",
-                           "gemm/tile.cuh", "gemm/tiles.cuh"}) {
+                           "gemm/pipeline.cuh", "gemm/plain.cuh", "gemm/product.cuh", "gemm/share.cuh", "gemm/source.cuh", "gemm/split.cuh",
+                           "gemm/store.cuh", "gemm/tile.cuh", "gemm/tiles.cuh", "gemm/warpgroup_rows.cuh"}) {
     unit.headers.push_back(embedded(name));
   }
   unit.max_shared_bytes = t.shared_bytes;

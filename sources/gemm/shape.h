@@ -14,10 +14,28 @@
 
 namespace quern::ops::gemm {
 
-// Which tile: by the rows that there are. `plain` multiplies f32 without tensor cores; `warpgroups` and `wide` are Hopper's.
-enum class Form : std::uint8_t { tiny, small, medium, large, plain, warpgroups, wide };
-inline constexpr int kForms = 7;
-constexpr bool of_warpgroups(Form form) { return form == Form::warpgroups || form == Form::wide; }
+// Which tile: by the rows that there are. `plain` multiplies f32 without tensor cores. Hopper's are `warpgroups`, whose tiles have
+// 128 columns, those with more, and, for so many rows at most, those that go by the place of the second operand.
+enum class Form : std::uint8_t {
+  tiny,
+  small,
+  medium,
+  large,
+  plain,
+  warpgroups,
+  warpgroups_192,
+  warpgroups_256,
+  swapped_16,
+  swapped_32,
+  swapped_64,
+  swapped_128
+};
+inline constexpr int kForms = 12;
+inline constexpr Form kWarpgroups[] = {Form::warpgroups, Form::warpgroups_192, Form::warpgroups_256};
+inline constexpr Form kSwapped[] = {Form::swapped_16, Form::swapped_32, Form::swapped_64, Form::swapped_128};
+constexpr bool of_warpgroups(Form form) { return form >= Form::warpgroups && form <= Form::warpgroups_256; }
+constexpr bool of_swapped(Form form) { return form >= Form::swapped_16; }
+constexpr int rows_of_swapped(Form form) { return 16 << (static_cast<int>(form) - static_cast<int>(Form::swapped_16)); }
 
 enum class Grouping : std::uint8_t { dense, contiguous, masked };
 enum class Scales : std::uint8_t { none, vectors, blocks };  // vectors: one for each row and column, or for all of them

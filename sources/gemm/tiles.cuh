@@ -7,21 +7,27 @@
 namespace q {
 
 // The tiles of one block of threads in a product whose rows are known: every so many, or as many steps as every other block.
+// Of `peers` blocks side by side each has a tile of the same columns: p.tiles_m counts peers' tiles as one. Tiles are not both
+// shared and dealt out to peers.
 class DenseTiles {
  public:
-  QUERN_DEVICE explicit DenseTiles(const GemmParams& p) : p_(p), steps_(div_up(p.k, kStepK)) {
+  QUERN_DEVICE explicit DenseTiles(const GemmParams& p) : DenseTiles(p, block_index(0), block_count(0)) {}
+  // Of `all` blocks (or clusters), those of number `index`.
+  QUERN_DEVICE DenseTiles(const GemmParams& p, i32 index, i32 all, i32 peers = 1, i32 rank = 0)
+      : p_(p), peers_(peers), rank_(rank), steps_(div_up(p.k, kStepK)), all_(all) {
     if constexpr (kShared) {
-      unit_ = deal().begin(block_index(0)), end_ = deal().begin(block_index(0) + 1);
+      unit_ = deal().begin(index), end_ = deal().begin(index + 1);
     } else {
-      unit_ = block_index(0), end_ = tiles();
+      unit_ = index, end_ = tiles();
     }
   }
+  QUERN_DEVICE bool more() const { return unit_ < end_; }
   QUERN_DEVICE bool next(Work& work) {
-    if (unit_ >= end_) return false;
+    if (!more()) return false;
     const i32 units = units_of_tile();
     work = work_of(kShared ? static_cast<i32>(unit_ / units) : static_cast<i32>(unit_));
     if constexpr (!kShared) {
-      unit_ += block_count(0);
+      unit_ += all_;
     } else if (units == 1) {
       ++unit_;
     } else {
@@ -33,30 +39,36 @@ class DenseTiles {
     return true;
   }
   // Whole tiles are dealt out as one unit each.
-  QUERN_DEVICE Deal deal() const { return {static_cast<i64>(tiles()) * units_of_tile(), block_count(0), units_of_tile()}; }
+  QUERN_DEVICE Deal deal() const { return {static_cast<i64>(tiles()) * units_of_tile(), all_, units_of_tile()}; }
 
  private:
   QUERN_DEVICE i32 tiles() const { return p_.groups * p_.tiles_m * p_.tiles_n; }
   QUERN_DEVICE i32 units_of_tile() const { return kShared && p_.whole_tiles == 0 ? steps_ : 1; }
   // Tiles are taken in panels of some rows of tiles, column after column, so that blocks at work together share a and b in L2.
   QUERN_DEVICE Work work_of(i32 tile) const {
+    Work work{};
+    work.rows = p_.m;
+    work.last_step = steps_;
+    work.tile = tile;
+    // Divisions take their time, and copies wait for them.
+    if (p_.tiles_m == 1 && p_.groups == 1) {
+      work.row = rank_ * kTileM;
+      work.column = tile * kOutTileN;
+      return work;
+    }
     const i32 of_group = p_.tiles_m * p_.tiles_n;
     const i32 within = tile % of_group;
     const i32 panel = within / (p_.panel * p_.tiles_n);
     const i32 rest = p_.tiles_m - panel * p_.panel, height = rest < p_.panel ? rest : p_.panel;
     const i32 place = within - panel * p_.panel * p_.tiles_n;
-    Work work{};
     work.group = tile / of_group;
-    work.row = (panel * p_.panel + place % height) * kTileM;
+    work.row = ((panel * p_.panel + place % height) * peers_ + rank_) * kTileM;
     work.column = place / height * kOutTileN;
-    work.rows = p_.m;
-    work.last_step = steps_;
-    work.tile = tile;
     return work;
   }
 
   const GemmParams& p_;
-  i32 steps_;
+  i32 peers_, rank_, steps_, all_;
   i64 unit_, end_;
 };
 

@@ -33,9 +33,7 @@ FormTile form_of(const Shape& shape) {
     case Form::large:
       // Sums that wait for their scale take registers of their own.
       return blocks ? FormTile{128, 128, 128, 5, 2, 4, 1, false} : FormTile{128, 256, 128, 4, 2, 4, 1, false};
-    case Form::plain:
-    case Form::warpgroups:
-    case Form::wide:
+    default:
       break;
   }
   return {128, 128, 64, 4, 16, 16, 1, true};
@@ -46,29 +44,67 @@ constexpr int kPipeline = 3;
 
 int bytes_of_row(int elements, Dtype dtype) { return elements * static_cast<int>(bytes_of(dtype)) + 16; }
 
-// Hopper's: a warpgroup of copies and two of products, 64 rows each, one block of threads a multiprocessor.
+int columns_of(Form form) { return form == Form::warpgroups ? 128 : form == Form::warpgroups_192 ? 192 : 256; }
+
+// Hopper's: a warpgroup of copies and two of products, 64 rows each, a block of threads a multiprocessor. The sizes of what is beside
+// the stages are those of sources/gemm/warpgroup_rows.cuh and warpgroups.cuh.
 std::optional<Tiling> tile_warpgroups(const Shape& shape, const jit::TargetInfo& target) {
   constexpr int kMostStages = 6, kRow = 128, kWarps = 8;
   const int bytes = static_cast<int>(bytes_of(shape.a));
   if (!target.warpgroups || bytes > 2 || shape.transposed_a || shape.transposed_b || shape.copy_bytes != 16) return {};
+  if (shape.out_scale && shape.gate) return {};
   Tiling t{};
   t.tile_m = 128;
-  // Sums of 8-bit products need their registers twice.
-  t.tile_n = shape.form == Form::warpgroups ? 128 : bytes == 1 ? 192 : 256;
-  if (shape.form == Form::wide && (shape.scales == Scales::blocks || (shape.gate && bytes == 1) || shape.out_scale)) return {};
-  if (shape.out_scale && shape.gate) return {};
+  t.tile_n = columns_of(shape.form);
+  // A gate's halves, and the columns that share a scale of results, are whole slices.
+  if (t.tile_n == 192 && (shape.gate || shape.out_scale)) return {};
   t.step_k = kRow / bytes;
   t.warps_m = t.warps_n = 1;
   t.blocks_per_sm = 1;
   t.threads = 3 * 128;
-  const int slice = t.tile_n <= 128 ? t.tile_n : t.tile_n / 2, slices = shape.gate ? t.tile_n / slice : 1;
-  const auto staged = static_cast<std::uint32_t>(kWarps * slices * 8 * (slice + 8) * 4);
+  const bool operands = std::any_of(shape.epilogue->operands.begin(), shape.epilogue->operands.end(),
+                                    [](expression::OperandKind kind) { return kind != expression::OperandKind::unused; });
+  const bool plain = !shape.gate && !shape.out_scale && !operands && bytes_of(shape.out) == 2;
+  const bool blocks = shape.scales == Scales::blocks;
+  const int boxes = shape.grouping == Grouping::dense && !blocks ? 2 : 1, slice = shape.out_scale ? 128 : 64;
+  const int staged = kWarps * (plain ? boxes * 16 * 128 : 8 * (slice + 8) * 4 * (shape.gate ? 2 : 1));
+  const int column_scales = plain && shape.scales == Scales::vectors ? 2 * t.tile_n * 4 : 0;
+  const int stage = (t.tile_m + t.tile_n) * kRow + (blocks ? (t.tile_m + 4) * 4 : 0);
   // Tiles begin at multiples of 1024 bytes, the static part before them.
-  const std::uint32_t reserve = 1024 + (shape.grouping == Grouping::dense ? 0 : kExpertBytes);
+  const std::uint32_t reserve = 1024 + (shape.grouping == Grouping::dense ? 0 : (kExpertBytes + 1023) / 1024 * 1024);
   for (int stages = kMostStages; stages >= kPipeline; --stages) {
     t.stages = stages;
-    t.shared_bytes = static_cast<std::uint32_t>(stages * (t.tile_m + t.tile_n) * kRow) + staged;
+    t.shared_bytes = static_cast<std::uint32_t>(stages * stage + staged + column_scales);
     if (t.shared_bytes + reserve <= target.shared_per_block) return t;
+  }
+  return {};
+}
+
+// Hopper's for few rows: two warpgroups of products, 64 rows of b each, a warp that copies and one that brings scales.
+std::optional<Tiling> tile_swapped(const Shape& shape, const jit::TargetInfo& target) {
+  constexpr int kMostStages = 10, kRow = 128, kMostStaged = 64;
+  const int bytes = static_cast<int>(bytes_of(shape.a));
+  if (!target.warpgroups || bytes > 2 || shape.transposed_a || shape.transposed_b || shape.copy_bytes != 16) return {};
+  // A row's 128 columns that share a scale must be in one tile.
+  if (shape.out_scale && shape.gate) return {};
+  Tiling t{};
+  t.tile_m = rows_of_swapped(shape.form), t.tile_n = 128;
+  t.step_k = kRow / bytes;
+  t.warps_m = t.warps_n = 1;
+  t.threads = 10 * 32;
+  const auto rows = static_cast<std::uint32_t>(t.tile_m);
+  const std::uint32_t staged = std::min<std::uint32_t>(rows, kMostStaged) * (128 + 4) * 4;
+  const std::uint32_t scales = shape.scales == Scales::blocks ? rows * 4 * (shape.gate ? 2 : 1) : 0;
+  const std::uint32_t stage = (rows + 128) * kRow + scales;
+  // Tiles begin at multiples of 1024 bytes, the static part before them; the hardware keeps as much of each block's.
+  const std::uint32_t reserve = 1024 + (shape.grouping == Grouping::dense ? 0 : (kExpertBytes + 1023) / 1024 * 1024);
+  // Where their stages hold enough, two blocks fit a multiprocessor: the next launch's copies begin before this one has ended.
+  for (t.blocks_per_sm = t.tile_m <= 32 ? 2 : 1; t.blocks_per_sm >= 1; --t.blocks_per_sm) {
+    for (t.stages = kMostStages; t.stages >= kPipeline + (t.blocks_per_sm > 1 ? 1 : 0); --t.stages) {
+      t.shared_bytes = static_cast<std::uint32_t>(t.stages) * stage + staged;
+      const std::uint32_t each = t.shared_bytes + reserve;
+      if (each <= target.shared_per_block && (each + 1024) * static_cast<std::uint32_t>(t.blocks_per_sm) <= target.shared_per_sm) return t;
+    }
   }
   return {};
 }
@@ -77,6 +113,7 @@ std::optional<Tiling> tile_warpgroups(const Shape& shape, const jit::TargetInfo&
 
 std::optional<Tiling> tile(const Shape& shape, const jit::TargetInfo& target) {
   if (of_warpgroups(shape.form)) return tile_warpgroups(shape, target);
+  if (of_swapped(shape.form)) return tile_swapped(shape, target);
   FormTile f = form_of(shape);
   // A row's 128 columns that share a scale must be in one tile.
   const int out_n = shape.gate ? f.tile_n / 2 : f.tile_n;

@@ -1,279 +1,339 @@
 // Matrix products on Hopper: one warpgroup copies tiles of a and b by tensor map, the others multiply them as they arrive. It
 // replaces gemm.cuh where operands are aligned, k-major and not gathered.
 //
-// Block scales, and 8-bit products in general, are summed 128 k at a time and added to f32 sums in registers: a warpgroup's own
-// sums keep about 14 bits.
+// Two blocks of threads may be a cluster: they have tiles of the same columns, one below the other, and each copies half of b's
+// tile into the memory of both.
+//
+// The tensor cores' sums of 8-bit products keep about 14 bits: they are added to sums in registers after every 256 of k, and with
+// block scales, which are applied then, after every 128.
 // SPDX-License-Identifier: Apache-2.0
 #include "common/hopper.cuh"
-#include "gemm/epilogue.cuh"
 #include "gemm/experts.cuh"
+#include "gemm/pipeline.cuh"
 #include "gemm/tiles.cuh"
+#include "gemm/warpgroup_rows.cuh"
 
 namespace q {
 
 inline constexpr i32 kGroupThreads = 128;
 inline constexpr i32 kConsumers = kTileM / 64;  // warpgroups, 64 rows each
-static_assert(kThreads == (kConsumers + 1) * kGroupThreads && kStepK * sizeof(ElementA) == 128 && kTileN % 16 == 0);
+static_assert(kThreads == (kConsumers + 1) * kGroupThreads && kStepK * sizeof(ElementA) == 128 && kTileN % 32 == 0);
 inline constexpr i32 kABytes = kTileM * 128, kBBytes = kTileN * 128;
-inline constexpr i32 kSumCount = kTileN / 2;  // of a thread
 inline constexpr bool kPromoted = sizeof(ElementA) == 1;
+// Sums that are promoted take their registers twice: wide tiles are multiplied one half after the other.
+inline constexpr i32 kPassN = kPromoted && kTileN > 192 ? kTileN / 2 : kTileN;
+inline constexpr i32 kPasses = kTileN / kPassN;
 
-// A warp finishes 8 rows of so many columns at a time, in memory of its own.
-inline constexpr i32 kSliceN = kTileN <= 128 ? kTileN : kTileN / 2;
-inline constexpr i32 kSlicePitch = kSliceN + 8;
-static_assert(!kGate || kTileN == kSliceN || kTileN == 2 * kSliceN, "gate and up columns are in one slice, or in one each");
+// Of a thread; those that read scales need some.
+inline constexpr i32 kProducerRegisters = kBlockScale ? 40 : 24, kConsumerRegisters = kBlockScale ? 232 : 240;
+static_assert(kConsumers == 2);
 
-struct Stages {
-  Mbarrier full[kStages], empty[kStages];
-};
-
-// The stages in turn; the phase changes with every round.
-struct Turn {
-  i32 stage = 0;
-  u32 phase = 0;
-  QUERN_DEVICE void next() {
-    if (++stage == kStages) stage = 0, phase ^= 1;
-  }
+// Of the cluster.
+struct Peers {
+  i32 count, rank;
 };
 
 template <class Tiles>
-QUERN_DEVICE void copy_tiles(const GemmParams& p, const TensorMap& map_a, const TensorMap& map_b, Tiles tiles, u8* shared, Stages& stages) {
+QUERN_DEVICE void copy_tiles(const GemmParams& p, const TensorMap& map_a, const TensorMap& map_b, Tiles tiles, Peers peers, u8* shared, Stages& stages) {
   Work work;
   Turn turn;
   QUERN_ROLLED while (tiles.next(work)) {
+    const i32 row = static_cast<i32>(kGrouping == kContiguous ? work.first_row : 0) + work.row, group_of_a = kGrouping == kContiguous ? 0 : work.group;
     QUERN_ROLLED for (i32 step = 0; step < work.last_step; ++step) {
       mbarrier_wait(stages.empty[turn.stage], turn.phase ^ 1);
       Mbarrier& full = stages.full[turn.stage];
       mbarrier_arrive_expect(full, kABytes + kBBytes);
       u8* to = shared + turn.stage * (kABytes + kBBytes);
       const i32 k = step * kStepK;
-      const i32 group_of_a = kGrouping == kContiguous ? 0 : work.group;
-      tma_load(to, map_a, full, CacheHint::normal, k, static_cast<i32>(kGrouping == kContiguous ? work.first_row : 0) + work.row, group_of_a);
-      if constexpr (kGate) {
-        tma_load(to + kABytes, map_b, full, CacheHint::normal, k, work.column, work.group);
-        tma_load(to + kABytes + kBBytes / 2, map_b, full, CacheHint::normal, k, p.n / 2 + work.column, work.group);
-      } else {
-        tma_load(to + kABytes, map_b, full, CacheHint::normal, k, work.column, work.group);
+      tma_load(to, map_a, full, CacheHint::normal, k, row, group_of_a);
+      to += kABytes;
+      QUERN_UNROLL for (i32 half = 0; half < 2; ++half) {
+        const i32 column = work.column + half * (kGate ? p.n / 2 : kTileN / 2);
+        if (peers.count == 1) {
+          tma_load(to + half * (kBBytes / 2), map_b, full, CacheHint::normal, k, column, work.group);
+        } else if (peers.rank == half) {
+          tma_load_multicast(to + half * (kBBytes / 2), map_b, full, 3u, CacheHint::normal, k, column, work.group);
+        }
       }
       turn.next();
     }
   }
 }
 
-// Scales of 128 k, read one step ahead: of a thread's two rows, and of the block of 128 columns that the tile lies in; with a gate
-// of one for each half.
-struct BlockScales {
-  static constexpr i32 kHalves = kGate ? 2 : 1;
-  const f32* of_row[2];
-  const f32* of_column[kHalves];
-  f32 row[2], column[kHalves];
+// Scales of a step: one for each row of the tile, then those of the two blocks of 128 columns that it is in, or of its two halves
+// where there is a gate.
+inline constexpr i32 kColumnScales = kGate || kTileN > 128 ? 2 : 1;
+inline constexpr i32 kStageScales = kTileM + 4;
 
-  QUERN_DEVICE void begin(const GemmParams& p, const Work& work, i32 line) {
-    const i64 group_of_a = kGrouping == kContiguous ? 0 : work.group;
-    QUERN_UNROLL for (i32 h = 0; h < 2; ++h) {
-      const i32 source = source_row(p, work, line + 8 * h);
-      of_row[h] = p.scale_a + group_of_a * p.scale_a_group + (source < 0 ? 0 : source) * p.scale_a_row;
-    }
-    QUERN_UNROLL for (i32 half = 0; half < kHalves; ++half) {
-      of_column[half] = p.scale_b + work.group * p.scale_b_group + (half * (p.n / 2) + work.column) / 128 * p.scale_b_row;
-    }
-    load();
-  }
-  QUERN_DEVICE void load() {
-    QUERN_UNROLL for (i32 h = 0; h < 2; ++h) row[h] = *of_row[h];
-    QUERN_UNROLL for (i32 half = 0; half < kHalves; ++half) column[half] = *of_column[half];
-  }
-  QUERN_DEVICE void advance(const GemmParams& p) {
-    QUERN_UNROLL for (i32 h = 0; h < 2; ++h) of_row[h] += p.scale_a_k;
-    QUERN_UNROLL for (i32 half = 0; half < kHalves; ++half) of_column[half] += p.scale_b_k;
-    load();
-  }
-};
-static_assert(!kBlockScale || kTileN == 128, "a tile's columns share their scales");
-
-QUERN_DEVICE void multiply_step(f32 (&d)[kSumCount], const u8* stage, i32 consumer, bool accumulate) {
-  constexpr u64 kLayout = k_major_layout(Swizzle::bytes128);
-  const u64 a = matrix_descriptor(stage + consumer * 64 * 128, kLayout), b = matrix_descriptor(stage + kABytes, kLayout);
-  QUERN_UNROLL for (i32 k = 0; k < 4; ++k) wgmma<ElementA, ElementB>(d, advanced(a, 32 * k), advanced(b, 32 * k), accumulate || k > 0);
-}
-
-// A warp's 16 rows, eight at a time: through memory of its own, to eight neighbouring columns for each lane.
-QUERN_DEVICE void store_rows(const GemmParams& p, const Work& work, i32 consumer, const f32 (&sums)[kSumCount], f32* staged) {
-  const i32 l = lane(), warp_line = consumer * 64 + warp() % 4 * 16;
-  constexpr i32 kSlicesN = kTileN / kSliceN, kGroups = (kGate && kSlicesN == 2 ? kSliceN : kGate ? kOutTileN : kSliceN) / kEight;
-  QUERN_UNROLL for (i32 h = 0; h < 2; ++h) {
-    constexpr i32 kPasses = kGate ? 1 : kSlicesN;
-    QUERN_UNROLL for (i32 s = 0; s < kPasses; ++s) {
-      // With a gate both halves are staged, whether they are one slice or two.
-      constexpr i32 kStagedSlices = kGate ? kSlicesN : 1;
-      QUERN_UNROLL for (i32 half = 0; half < kStagedSlices; ++half) {
-        QUERN_UNROLL for (i32 j = 0; j < kSliceN / 8; ++j) {
-          const i32 from = ((s + half) * kSliceN / 8 + j) * 4 + 2 * h;
-          f32* to = staged + half * 8 * kSlicePitch + (l >> 2) * kSlicePitch + j * 8 + (l & 3) * 2;
-          to[0] = sums[from], to[1] = sums[from + 1];
-        }
-      }
-      sync_warp();
-      QUERN_ROLLED for (i32 first = 0; first < 8 * kGroups; first += kWarp) {
-        const i32 i = first + l, row = i / kGroups % 8, column = i % kGroups * kEight;
-        const f32* at = staged + row * kSlicePitch + column;
-        const f32* others = kSlicesN == 2 ? at + 8 * kSlicePitch : at + kOutTileN;
-        finish_eight(p, work, i < 8 * kGroups, warp_line + 8 * h + row, (kGate ? 0 : s * kSliceN) + column, at, others);
-      }
-      sync_warp();
-    }
-  }
-}
-
-// Results that need nothing beside their sums and scales are finished where they are, in registers, and go through shared memory as
-// they are stored.
-inline constexpr bool kPlainResults = !kGate && !kOutScale && sizeof(Out) == 2 && USES_OPERANDS == 0;
-
-// Result is Out: a template, since it is none for outputs of 32 bits.
-template <class Result>
-QUERN_DEVICE void store_plain_rows(const GemmParams& p, const Work& work, i32 consumer, const f32 (&sums)[kSumCount], f32* staged) {
-  constexpr i32 kPitch = kSlicePitch;  // of results: sixteen rows take as much as eight of f32
-  const i32 l = lane(), warp_line = consumer * 64 + warp() % 4 * 16;
-  const i64 group_of_a = kGrouping == kContiguous ? 0 : work.group;
-  auto* rows = reinterpret_cast<Result*>(staged);
-  f32 of_row[2] = {1.0f, 1.0f};
-  if constexpr (kScaled) {
-    QUERN_UNROLL for (i32 h = 0; h < 2; ++h) {
-      const i32 source = source_row(p, work, warp_line + 8 * h + (l >> 2));
-      of_row[h] = p.scale_a[group_of_a * p.scale_a_group + (source < 0 ? 0 : source) * p.scale_a_row];
-    }
-  }
-  const f32* of_column = p.scale_b + work.group * p.scale_b_group;
-  QUERN_UNROLL for (i32 s = 0; s < kTileN / kSliceN; ++s) {
-    QUERN_UNROLL for (i32 j = 0; j < kSliceN / 8; ++j) {
-      f32 by[2] = {1.0f, 1.0f};
-      if constexpr (kScaled) {
-        QUERN_UNROLL for (i32 c = 0; c < 2; ++c) {
-          const i32 column = work.column + s * kSliceN + j * 8 + (l & 3) * 2 + c;
-          by[c] = of_column[(column < p.n ? column : p.n - 1) * p.scale_b_row];
-        }
-      }
-      QUERN_UNROLL for (i32 h = 0; h < 2; ++h) {
-        const i32 from = (s * kSliceN / 8 + j) * 4 + 2 * h;
-        f32 result[2];
-        QUERN_UNROLL for (i32 c = 0; c < 2; ++c) result[c] = formula(p, kScaled ? sums[from + c] * (of_row[h] * by[c]) : sums[from + c]);
-        *reinterpret_cast<u32*>(rows + ((l >> 2) + 8 * h) * kPitch + j * 8 + (l & 3) * 2) = pack<Result>(result[0], result[1]);
-      }
-    }
-    sync_warp();
-    constexpr i32 kGroups = kSliceN / kEight;
-    QUERN_FOUR_AT_ONCE for (i32 i = l; i < 16 * kGroups; i += kWarp) {
-      const i32 row = i / kGroups, column = i % kGroups * kEight;
-      const Place at{work.group, work.first_row + work.row + warp_line + row, work.column + s * kSliceN + column, p.n};
-      if (source_row(p, work, warp_line + row) >= 0 && at.column < at.columns) {
-        const vec16 eight = load16(rows + row * kPitch + column);
-        Result* to = static_cast<Result*>(p.out) + at.group * p.out_group + at.row * p.out_row + at.column;
-        if (p.out_vectors != 0 && at.whole()) {
-          store16(to, eight);
-        } else {
-          QUERN_UNROLL for (i32 c = 0; c < kEight; ++c) {
-            if (at.column + c < at.columns) to[c] = Result{static_cast<u16>(eight.x[c / 2] >> 16 * (c % 2))};
-          }
-        }
-      }
-    }
-    sync_warp();
-  }
-}
+// Warps that bring the scales of each step into shared memory, each those of some rows. They read some steps ahead of the stage that
+// is free, since reading takes longer than a step.
+inline constexpr i32 kScaleWarps = kBlockScale ? 2 : 0;
 
 template <class Tiles>
-QUERN_DEVICE void multiply_tiles(const GemmParams& p, Tiles tiles, i32 consumer, const u8* shared, Stages& stages, f32* staged) {
+QUERN_DEVICE void copy_scales(const GemmParams& p, Tiles tiles, i32 number, f32* shared_scales, Stages& stages) {
+  constexpr i32 kAhead = 4, kRows = kTileM / (kScaleWarps * kWarp);
+  const i32 l = lane(), line = number * (kRows * kWarp) + l;
+  const bool has_column = number == 0 && l < kColumnScales;
+  Work work;
+  Turn turn;
+  QUERN_ROLLED while (tiles.next(work)) {
+    const f32* from[kRows];
+    QUERN_UNROLL for (i32 i = 0; i < kRows; ++i) {
+      const i32 source = source_row(p, work, line + i * kWarp);
+      from[i] = p.scale_a + (kGrouping == kContiguous ? 0 : work.group) * p.scale_a_group + (source < 0 ? 0 : source) * p.scale_a_row;
+    }
+    const i32 second = l == 1 ? 1 : 0, last = (p.n - 1) / 128;
+    const i32 block = kGate ? (second * (p.n / 2) + work.column) / 128 : work.column / 128 + second;
+    const f32* from_column = p.scale_b + work.group * p.scale_b_group + (block < last ? block : last) * p.scale_b_row;
+    f32 row[kAhead][kRows], column[kAhead];
+    i32 read = 0;
+    const auto read_next = [&](i32 slot) {
+      if (read++ >= work.last_step) return;
+      QUERN_UNROLL for (i32 i = 0; i < kRows; ++i) row[slot][i] = *from[i], from[i] += p.scale_a_k;
+      if (has_column) column[slot] = *from_column, from_column += p.scale_b_k;
+    };
+    QUERN_UNROLL for (i32 i = 0; i < kAhead; ++i) read_next(i);
+    QUERN_ROLLED for (i32 first = 0; first < work.last_step; first += kAhead) {
+      QUERN_UNROLL for (i32 i = 0; i < kAhead; ++i) {
+        if (first + i < work.last_step) {
+          mbarrier_wait(stages.empty[turn.stage], turn.phase ^ 1);
+          f32* to = shared_scales + turn.stage * kStageScales;
+          QUERN_UNROLL for (i32 r = 0; r < kRows; ++r) to[line + r * kWarp] = row[i][r];
+          if (has_column) to[kTileM + l] = column[i];
+          read_next(i);
+          sync_warp();
+          if (l == 0) mbarrier_arrive(stages.full[turn.stage]);
+          turn.next();
+        }
+      }
+    }
+  }
+}
+static_assert(!kBlockScale || (kGate ? kTileN == 128 || kTileN == 256 : kTileN == 128 || kTileN == 192 || kTileN == 256));
+
+// What one step's sums are multiplied by: for each 64 columns, and each of a thread's two rows.
+struct StepScales {
+  f32 x[3][2];  // the first block's, the second's, and, of the three 64 columns of a tile of 192, the middle's
+
+  QUERN_DEVICE void take(const f32* scales, i32 line, bool middle_is_second) {
+    QUERN_UNROLL for (i32 h = 0; h < 2; ++h) {
+      const f32 row = scales[line + 8 * h];
+      QUERN_UNROLL for (i32 i = 0; i < kColumnScales; ++i) x[i][h] = scales[kTileM + i] * row;
+      if constexpr (kTileN == 192) x[2][h] = middle_is_second ? x[1][h] : x[0][h];
+    }
+  }
+  // Of sum i of the tile.
+  QUERN_DEVICE f32 of(i32 i) const {
+    const i32 segment = i / 32, h = i >> 1 & 1;
+    if constexpr (kColumnScales == 1) return x[0][h];
+    if constexpr (kTileN == 192) return x[segment == 1 ? 2 : segment / 2][h];
+    return x[segment / (kTileN / 128)][h];
+  }
+};
+
+// This warp has done with a stage: the producers of all blocks of the cluster, which copy into it, are told.
+QUERN_DEVICE void release(Mbarrier& empty, Peers peers) {
+  if (peers.count == 1) {
+    if (lane() == 0) mbarrier_arrive(empty);
+  } else if (lane() < peers.count) {
+    mbarrier_arrive_remote_relaxed(empty, lane());
+  }
+}
+
+// Adds a pass's sums to those of the tile.
+template <i32 pass>
+QUERN_DEVICE void promote(f32 (&sums)[kSumCount], const f32 (&part)[kPassN / 2], const StepScales& scales) {
+  QUERN_UNROLL for (i32 i = 0; i < kPassN / 2; ++i) {
+    constexpr i32 kFirst = pass * (kPassN / 2);
+    sums[kFirst + i] = kBlockScale ? fma(part[i], scales.of(kFirst + i), sums[kFirst + i]) : sums[kFirst + i] + part[i];
+  }
+}
+
+// What one consumer goes through the steps of a tile with.
+struct Consumer {
+  const u8* shared;
+  const f32* scales;
+  Stages& stages;
+  Turn& turn;
+  Peers peers;
+  i32 number;
+
+  template <int count>
+  QUERN_DEVICE void multiply(f32 (&d)[count], const Turn& of, i32 pass, bool accumulate) const {
+    static_assert(count == kPassN / 2);
+    constexpr u64 kLayout = k_major_layout(Swizzle::bytes128);
+    const u8* stage = shared + of.stage * (kABytes + kBBytes);
+    const u64 a = matrix_descriptor(stage + number * 64 * 128, kLayout), b = matrix_descriptor(stage + kABytes + pass * (kPassN * 128), kLayout);
+    QUERN_UNROLL for (i32 k = 0; k < 4; ++k) wgmma<ElementA, ElementB>(d, advanced(a, 32 * k), advanced(b, 32 * k), accumulate || k > 0);
+    wgmma_commit();
+  }
+  QUERN_DEVICE void await(const Turn& of) const { mbarrier_wait(stages.full[of.stage], of.phase); }
+  QUERN_DEVICE void await() const { await(turn); }
+  QUERN_DEVICE void release(i32 stage) const { q::release(stages.empty[stage], peers); }
+  // Of the present stage.
+  QUERN_DEVICE StepScales step_scales(const Work& work) const {
+    StepScales of_step;
+    if constexpr (kBlockScale) {
+      of_step.take(scales + turn.stage * kStageScales, number * 64 + wgmma_row(thread_index() % kGroupThreads, 0), work.column % 128 != 0);
+    }
+    return of_step;
+  }
+};
+
+// Products of `steps` steps, summed by the tensor cores and then added to the sums of the tile; the other warpgroup's products keep the
+// tensor cores busy meanwhile.
+template <i32 steps, int count>
+QUERN_DEVICE void promote_together(f32 (&sums)[count], const Work& work, const Consumer& c) {
+  static_assert(steps == 1 || (steps == 2 && !kBlockScale));
+  const Turn first = c.turn;
+  Turn second = first;
+  c.await();
+  const StepScales scales = c.step_scales(work);
+  if constexpr (steps == 2) second.next();
+  QUERN_UNROLL for (i32 pass = 0; pass < kPasses; ++pass) {
+    const bool done = pass == kPasses - 1;
+    f32 part[kPassN / 2];
+    wgmma_fence();
+    c.multiply(part, first, pass, false);
+    if constexpr (steps == 2) {
+      if (pass == 0) c.await(second);
+      c.multiply(part, second, pass, true);
+      if (done) {
+        wgmma_wait<1>();
+        c.release(first.stage);
+      }
+    }
+    wgmma_wait<0>(part);
+    if (done) c.release(second.stage);
+    if (pass == 0) {
+      promote<0>(sums, part, scales);
+    } else {
+      promote<kPasses - 1>(sums, part, scales);
+    }
+  }
+  c.turn = second;
+  c.turn.next();
+}
+
+// All steps of a tile, two at a time. Where scales do not change with k, their products are summed together.
+template <int count>
+QUERN_DEVICE void promote_steps(f32 (&sums)[count], const Work& work, const Consumer& c) {
+  i32 step = 0;
+  QUERN_ROLLED for (; step + 2 <= work.last_step; step += 2) {
+    if constexpr (kBlockScale) {
+      promote_together<1>(sums, work, c);
+      promote_together<1>(sums, work, c);
+    } else {
+      promote_together<2>(sums, work, c);
+    }
+  }
+  if (step < work.last_step) promote_together<1>(sums, work, c);
+}
+
+// All steps of a tile where sums are kept as they are: one step's products stay under way while the next one's begin; the stage
+// before is free by then.
+template <int count>
+QUERN_DEVICE void accumulate_steps(f32 (&sums)[count], i32 steps, const Consumer& c) {
+  i32 before = c.turn.stage;
+  QUERN_ROLLED for (i32 step = 0; step < steps; ++step) {
+    c.await();
+    wgmma_fence();
+    c.multiply(sums, c.turn, 0, step > 0);
+    wgmma_wait<1>();
+    if (step > 0) c.release(before);
+    before = c.turn.stage;
+    c.turn.next();
+  }
+  wgmma_wait<0>(sums);
+  c.release(before);
+}
+
+// What a consumer has in shared memory beside the stages.
+struct Staging {
+  u8* results;         // of this warp
+  f32* column_scales;  // of this warpgroup
+  f32* block_scales;   // of the stages
+};
+
+template <class Tiles>
+QUERN_DEVICE void multiply_tiles(const GemmParams& p, const TensorMap& map_out, Tiles tiles, Peers peers, i32 consumer, const u8* shared, Stages& stages, Staging staging) {
   Work work;
   Turn turn;
   const i32 line = consumer * 64 + wgmma_row(thread_index() % kGroupThreads, 0);
+  const Consumer c{shared, staging.block_scales, stages, turn, peers, consumer};
   QUERN_ROLLED while (tiles.next(work)) {
     f32 sums[kSumCount];
+    ResultScales result_scales{};
+    if constexpr (kPlainResults && kScaled) result_scales.load(p, work, line);
     if constexpr (kPromoted) {
       QUERN_UNROLL for (f32& sum : sums) sum = 0.0f;
-      BlockScales scales;
-      if constexpr (kBlockScale) scales.begin(p, work, line);
-      QUERN_ROLLED for (i32 step = 0; step < work.last_step; ++step) {
-        f32 part[kSumCount];
-        f32 scale[2][2];  // of half, of row
-        mbarrier_wait(stages.full[turn.stage], turn.phase);
-        wgmma_fence();
-        multiply_step(part, shared + turn.stage * (kABytes + kBBytes), consumer, false);
-        wgmma_commit();
-        if constexpr (kBlockScale) {
-          QUERN_UNROLL for (i32 i = 0; i < 4; ++i) scale[i / 2][i % 2] = scales.column[kGate ? i / 2 : 0] * scales.row[i % 2];
-          if (step + 1 < work.last_step) scales.advance(p);
-        }
-        wgmma_wait<0>(part);
-        if (thread_index() % kWarp == 0) mbarrier_arrive(stages.empty[turn.stage]);
-        if constexpr (kBlockScale) {
-          QUERN_UNROLL for (i32 i = 0; i < kSumCount; ++i) sums[i] = fma(part[i], scale[i >= kSumCount / 2 ? 1 : 0][i >> 1 & 1], sums[i]);
-        } else {
-          QUERN_UNROLL for (i32 i = 0; i < kSumCount; ++i) sums[i] += part[i];
-        }
-        turn.next();
-      }
+      promote_steps(sums, work, c);
     } else {
-      // One step's products stay under way while the next one's begin; the stage before is free by then.
-      Turn before = turn;
-      QUERN_ROLLED for (i32 step = 0; step < work.last_step; ++step) {
-        mbarrier_wait(stages.full[turn.stage], turn.phase);
-        wgmma_fence();
-        multiply_step(sums, shared + turn.stage * (kABytes + kBBytes), consumer, step > 0);
-        wgmma_commit();
-        wgmma_wait<1>();
-        if (step > 0) {
-          if (thread_index() % kWarp == 0) mbarrier_arrive(stages.empty[before.stage]);
-        }
-        before = turn;
-        turn.next();
-      }
-      wgmma_wait<0>(sums);
-      if (thread_index() % kWarp == 0) mbarrier_arrive(stages.empty[before.stage]);
+      accumulate_steps(sums, work.last_step, c);
     }
     if constexpr (kPlainResults) {
-      store_plain_rows<Out>(p, work, consumer, sums, staged);
+      if constexpr (kScaled) result_scales.share(staging.column_scales, 3 + consumer);
+      store_plain_rows<Out>(p, map_out, work, consumer, sums, result_scales.row, staging.column_scales, staging.results);
     } else {
-      store_rows(p, work, consumer, sums, staged);
+      store_rows(p, work, consumer, sums, reinterpret_cast<f32*>(staging.results));
     }
+  }
+  if constexpr (kPlainResults) {
+    if (lane() == 0) tma_wait<0>();
   }
 }
 
 template <class Tiles>
-QUERN_DEVICE void run_roles(const GemmParams& p, const TensorMap& map_a, const TensorMap& map_b, const Tiles& tiles, u8* shared, Stages& stages) {
-  const i32 group = thread_index() / kGroupThreads;
+QUERN_DEVICE void run_roles(const GemmParams& p, const TensorMap& map_a, const TensorMap& map_b, const TensorMap& map_out, const Tiles& tiles, Peers peers, u8* shared,
+                            Stages& stages) {
+  // By a shuffle, so that the compiler knows a warp's threads to go one way and keeps what they share in uniform registers.
+  const i32 group = shuffle(thread_index() / kGroupThreads, 0);
+  u8* staged = shared + kStages * (kABytes + kBBytes);
+  auto* scales = reinterpret_cast<f32*>(staged + kConsumers * 4 * kStagedBytes);
   if (group == kConsumers) {
-    registers_shrink<40>();
-    if (thread_index() % kGroupThreads == 0) copy_tiles(p, map_a, map_b, tiles, shared, stages);
+    registers_shrink<kProducerRegisters>();
+    if (thread_index() % kGroupThreads == 0) copy_tiles(p, map_a, map_b, tiles, peers, shared, stages);
+    if constexpr (kBlockScale) {
+      const i32 number = warp() % 4 - 1;
+      if (number >= 0 && number < kScaleWarps) copy_scales(p, tiles, number, scales, stages);
+    }
+    sync_warp();
   } else {
-    registers_grow<kConsumers == 2 ? 232 : 240>();
-    auto* staged = reinterpret_cast<f32*>(shared + kStages * (kABytes + kBBytes)) + warp() * (8 * kSlicePitch * (kGate && kTileN != kSliceN ? 2 : 1));
-    multiply_tiles(p, tiles, group, shared, stages, staged);
+    registers_grow<kConsumerRegisters>();
+    multiply_tiles(p, map_out, tiles, peers, group, shared, stages, {staged + warp() * kStagedBytes, scales + group * kTileN, scales});
   }
 }
 
 }  // namespace q
 
-QUERN_KERNEL(quern_gemm_warpgroups, THREADS, 1, QUERN_PARAM q::GemmParams p, QUERN_PARAM q::TensorMap map_a, QUERN_PARAM q::TensorMap map_b) {
+QUERN_KERNEL(quern_gemm_warpgroups, THREADS, 1, QUERN_PARAM q::GemmParams p, QUERN_PARAM q::TensorMap map_a, QUERN_PARAM q::TensorMap map_b,
+             QUERN_PARAM q::TensorMap map_out) {
   using namespace q;
   QUERN_SHARED(Stages, stages, 1);
   u8* shared = tile_shared();
+  const Peers peers{static_cast<i32>(cluster_size()), static_cast<i32>(cluster_rank())};
+  const i32 cluster = block_index(0) / peers.count, clusters = block_count(0) / peers.count;
   if (thread_index() == 0) {
     prefetch_tensor_map(map_a);
     prefetch_tensor_map(map_b);
+    if (p.out_mapped != 0) prefetch_tensor_map(map_out);
     for (i32 i = 0; i < kStages; ++i) {
-      mbarrier_init(stages[0].full[i], 1);
-      mbarrier_init(stages[0].empty[i], kConsumers * 4);
+      mbarrier_init(stages[0].full[i], 1 + kScaleWarps);
+      mbarrier_init(stages[0].empty[i], kConsumers * 4 * peers.count);
     }
     fence_mbarrier_init();
   }
   sync_block();
+  if (peers.count > 1) sync_cluster();
   launch_next_grid();
   wait_for_previous_grid();
   if constexpr (kGrouping != kDense) {
     QUERN_SHARED(Experts, experts, 1);
-    list_experts(p, experts[0]);
-    run_roles(p, map_a, map_b, ExpertTiles(p, experts[0]), shared, stages[0]);
+    list_experts(p, experts[0], kTileM * peers.count);
+    run_roles(p, map_a, map_b, map_out, ExpertTiles(p, experts[0], cluster, clusters, peers.count, peers.rank), peers, shared, stages[0]);
   } else {
-    run_roles(p, map_a, map_b, DenseTiles(p), shared, stages[0]);
+    run_roles(p, map_a, map_b, map_out, DenseTiles(p, cluster, clusters, peers.count, peers.rank), peers, shared, stages[0]);
   }
+  // A block's memory is copied to and its barriers are told of until its peer is done.
+  if (peers.count > 1) sync_cluster();
 }

@@ -31,7 +31,7 @@ const std::int32_t* ints(const Tensor& t) { return reinterpret_cast<const std::i
 
 Problem read_problem(const quern_grouped_fp8_gemm_args& args, const Runtime& runtime, bool may_lack_data) {
   Problem problem{};
-  problem.call = read_call(runtime, args, 0, "enum quern_call_flags", 4, may_lack_data);
+  problem.call = read_call(runtime, args, QUERN_GEMM_CONSTANT_B, "enum quern_call_flags and QUERN_GEMM_CONSTANT_B", 4, may_lack_data);
   problem.op = tag_grouped_fp8_gemm;
   problem.flags = args.flags;
   problem.stream = args.stream;
@@ -50,7 +50,8 @@ Problem read_problem(const quern_grouped_fp8_gemm_args& args, const Runtime& run
   const Tensor b = read_fp8(args.b, "b", 3, args.b_type, "b_type", place);
   const std::int64_t experts = b.shape[0], n = b.shape[1], k = b.shape[2], rows_of_a = a.shape[lead];
   if (experts > q::kMaxExperts) refuse_extent("b", 0, experts, "0 to 1024 experts");
-  if (k < 1) refuse_extent("b", 2, k, "1 and more");
+  gemm::expect_countable(a, "a", lead, lead + 1);
+  gemm::expect_countable(b, "b", 1, 2);
   if (masked) expect_extent(a, "a", 0, experts);
   expect_extent(a, "a", lead + 1, k);
   expect_unit_stride(a, "a", lead + 1);

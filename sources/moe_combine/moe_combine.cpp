@@ -92,11 +92,11 @@ Problem read_problem(const quern_moe_combine_args& args, const Runtime& runtime,
   expect_extent(x, "x", 1, n);
   expect_extent(positions, "positions", 0, tokens);
   expect_unit_stride(positions, "positions", 1);
-  expect_aligned(positions, "positions", 4);
   for (const auto& [tensor, name] : {std::pair{&x, "x"}, std::pair{&out, "out"}}) {
     expect_unit_stride(*tensor, name, 1);
     expect_aligned(*tensor, name, call.alignment);
   }
+  expect_apart(out, "out");
 
   Problem problem{{x.dtype, out.dtype, call.alignment == 16 ? 16 : 4},
                   {},
@@ -108,7 +108,6 @@ Problem read_problem(const quern_moe_combine_args& args, const Runtime& runtime,
     expect_extent(weights, "weights", 0, tokens);
     expect_extent(weights, "weights", 1, top_k);
     expect_unit_stride(weights, "weights", 1);
-    expect_aligned(weights, "weights", 4);
     p.weights = reinterpret_cast<const float*>(weights.data);
     p.weights_stride = weights.strides[0];
   }
@@ -118,6 +117,9 @@ Problem read_problem(const quern_moe_combine_args& args, const Runtime& runtime,
     expect_extent(add, "add", 1, n);
     expect_unit_stride(add, "add", 1);
     expect_aligned(add, "add", call.alignment);
+    if (add.data != nullptr && add.data == out.data && tokens > 1 && add.strides[0] != out.strides[0]) {
+      refuse_stride("add", 0, add.strides[0], "that of out, which add is");
+    }
     p.add = add.data;
     p.add_stride = add.strides[0];
   }

@@ -14,7 +14,6 @@ Tensor read_rows(const DLTensor* given, const char* name, int rank, std::initial
                  const Place& place) {
   const Tensor t = read(given, name, rank, allowed, place);
   expect_unit_stride(t, name, rank - 1);
-  expect_aligned(t, name, static_cast<int>(bytes_of(t.dtype)));
   return t;
 }
 
@@ -23,6 +22,7 @@ Tensor read_choices(const DLTensor* given, const char* name, Dtype dtype, std::i
   const Tensor t = read_rows(given, name, 2, {dtype}, place);
   expect_extent(t, name, 0, tokens);
   expect_extent(t, name, 1, top_k);
+  expect_apart(t, name);
   return t;
 }
 

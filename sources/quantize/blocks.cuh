@@ -15,24 +15,39 @@ inline constexpr int kRowThreads = kGroupColumns / kElements;  // threads beside
 inline constexpr int kRowsAtOnce = kThreads / kRowThreads;
 static_assert(kVectors * kRowsAtOnce == kBlockRows, "a block's threads hold all of it");
 
+// Where a thread's vectors lie in a matrix: some rows apart.
+template <class T>
+struct Column {
+  T* first;
+  i64 step;
+
+  QUERN_DEVICE Column(T* matrix, i64 stride, i64 row, i64 column) : first(matrix + (row * stride + column)), step(kRowsAtOnce * stride) {}
+  QUERN_DEVICE T* at(int v) const { return first + v * step; }
+};
+
 QUERN_DEVICE void quantize_block(const QuantizeParams& p, i64 first_row, i64 first_column, Joiner& joiner) {
   const i64 column = first_column + thread_index() % kRowThreads * kElements;
   const i64 row = first_row + thread_index() / kRowThreads;
-  const auto left = [&](int v) { return row + v * kRowsAtOnce < p.rows ? static_cast<i32>(p.n - column) : 0; };
-  const auto at = [&](int v, i64 stride) { return (row + v * kRowsAtOnce) * stride + column; };
+  const i32 rows_left = static_cast<i32>(p.rows - row), columns_left = static_cast<i32>(p.n - column);
+  const auto left = [&](int v) { return v * kRowsAtOnce < rows_left ? columns_left : 0; };
   Raw<In> raw[kVectors];
-  QUERN_UNROLL for (int v = 0; v < kVectors; ++v) {
-    raw[v] = load_vector<Reuse::no>(static_cast<const In*>(p.x) + at(v, p.x_stride), left(v));
-  }
+  const Column<const In> x(static_cast<const In*>(p.x), p.x_stride, row, column);
+  QUERN_UNROLL for (int v = 0; v < kVectors; ++v) raw[v] = load_vector<Reuse::no>(x.at(v), left(v));
   f32 largest = 0.0f;
   QUERN_UNROLL for (int v = 0; v < kVectors; ++v) largest = largest_magnitude(largest, widen(raw[v]));
+  const bool plain = largest < infinity();
+  if (!plain) {
+    largest = 0.0f;
+    QUERN_UNROLL for (int v = 0; v < kVectors; ++v) largest = largest_finite(largest, widen(raw[v]));
+  }
   const f32 scale = scale_for<Out>(joiner.block(largest, Largest()), p.power_of_two);
   const Divisor divisor = divisor_of(scale);
-  QUERN_UNROLL for (int v = 0; v < kVectors; ++v) {
-    const Vector y = widen(raw[v]);
-    if (p.dense) store_vector(static_cast<In*>(p.dense) + at(v, p.dense_stride), y, left(v));
-    store_vector(static_cast<Out*>(p.out) + at(v, p.out_stride), divide(y, divisor), left(v));
+  if (p.dense) {
+    const Column<In> dense(static_cast<In*>(p.dense), p.dense_stride, row, column);
+    QUERN_UNROLL for (int v = 0; v < kVectors; ++v) store_vector(dense.at(v), widen(raw[v]), left(v));
   }
+  const Column<Out> out(static_cast<Out*>(p.out), p.out_stride, row, column);
+  QUERN_UNROLL for (int v = 0; v < kVectors; ++v) store_vector(out.at(v), divide(widen(raw[v]), divisor, plain), left(v));
   if (thread_index() == 0) {
     p.scale[first_row / kBlockRows * p.scale_stride_row + first_column / kGroupColumns * p.scale_stride_group] = scale;
   }

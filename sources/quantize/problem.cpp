@@ -27,11 +27,6 @@ void expect_matrix(const Tensor& t, const char* name, std::int64_t rows, std::in
   expect_aligned(t, name, alignment);
 }
 
-// Rows that are written must not lie over each other.
-void expect_rows_apart(const Tensor& t, const char* name) {
-  if (t.shape[0] > 1 && t.strides[0] < t.shape[1]) refuse_stride(name, 0, t.strides[0], "at least a row's length");
-}
-
 class Reader {
  public:
   Reader(const quern_quantize_args& args, const Call& call, Problem& problem)
@@ -62,7 +57,7 @@ class Reader {
     }
     const Tensor out = read_fp8(args_.out, "out", 2, args_.type, "type", call_.place);
     expect_matrix(out, "out", rows_, n_, call_.alignment);
-    expect_rows_apart(out, "out");
+    expect_apart(out, "out");
     shape_.out = out.dtype;
     p_.out = out.data, p_.out_stride = out.strides[0];
     read_scale();
@@ -88,14 +83,14 @@ class Reader {
     }
     if (args_.residual_out != nullptr) {
       const Tensor sum = read_like_x(args_.residual_out, "residual_out");
-      expect_written(sum, "residual_out");
+      expect_apart(sum, "residual_out");
       expect_same_rows(sum, "residual_out", x_, "x");
       expect_same_rows(sum, "residual_out", residual, "residual");
       p_.residual_out = sum.data, p_.residual_out_stride = sum.strides[0];
     }
     if (args_.dense != nullptr) {
       const Tensor dense = read_like_x(args_.dense, "dense");
-      expect_written(dense, "dense");
+      expect_apart(dense, "dense");
       expect_same_rows(dense, "dense", x_, "x");
       if (args_.residual != nullptr) expect_same_rows(dense, "dense", residual, "residual");
       if (dense.data != nullptr && dense.data == p_.residual_out) refuse("dense is residual_out; only one can be written there");
@@ -122,10 +117,7 @@ class Reader {
                                      : shape_.scale == q::Scale::given ? 1
                                                                        : rows_);
     if (matrix) expect_extent(scale, "scale", 1, groups);
-    for (int d = 0; d < scale.rank; ++d) {
-      if (scale.shape[d] > 1 && scale.strides[d] == 0) refuse_stride("scale", d, 0, "1 and more");
-    }
-    if ((reinterpret_cast<std::uintptr_t>(scale.data) & 3) != 0) expect_aligned(scale, "scale", 4);
+    expect_apart(scale, "scale");
     p_.scale = reinterpret_cast<float*>(scale.data);
     p_.scale_stride_row = scale.strides[0];
     p_.scale_stride_group = matrix ? scale.strides[1] : 0;
@@ -136,7 +128,6 @@ class Reader {
     expect_matrix(t, name, rows_, n_, call_.alignment);
     return t;
   }
-  void expect_written(const Tensor& t, const char* name) { expect_rows_apart(t, name); }
   // Where one is written over the other, each element must be where it was read.
   void expect_same_rows(const Tensor& t, const char* name, const Tensor& other, const char* other_name) {
     if (t.data == nullptr || t.data != other.data || rows_ <= 1 || t.strides[0] == other.strides[0]) return;

@@ -1,6 +1,7 @@
 // The quantize op: reads a call, chooses its kernels and launches them.
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <cstdint>
 
 #include "sources/launch.h"
 #include "sources/op.h"
@@ -36,12 +37,13 @@ constexpr std::int64_t kGridY = 65535;
 constexpr std::int64_t kTurns = 32;  // of blocks on an SM, beyond which a block takes several rows
 
 void launch(const Shape& shape, const jit::Kernel& kernel, const Runtime& runtime, const quern_quantize_args& args,
-            const Problem& problem) {
+            const Problem& problem, const q::QuantizeParams& p) {
   const Tiling t = tile(shape, runtime.driver->device().limits);
-  const q::QuantizeParams& p = problem.params;
   const auto parts = [](std::int64_t of, std::int64_t size) { return (of + size - 1) / size; };
-  // One after the other where only some SMs may be used: no more blocks than have room there.
-  const std::int64_t most = std::int64_t{problem.sms} * t.blocks_per_sm * (problem.all_sms ? kTurns : 1);
+  // One after the other where only some SMs may be used, or a block has something to tell in the end that others would wait for: no
+  // more blocks than have room there.
+  const bool turns = problem.all_sms && shape.scale != q::Scale::find;
+  const std::int64_t most = std::int64_t{problem.sms} * t.blocks_per_sm * (turns ? kTurns : 1);
   jit::Launch how;
   if (shape.scale == q::Scale::block) {
     const std::int64_t across = std::min(parts(p.n, q::kGroupColumns), most);
@@ -59,6 +61,24 @@ void launch(const Shape& shape, const jit::Kernel& kernel, const Runtime& runtim
   how.stream = args.stream;
   q::QuantizeParams params = p;
   ops::launch(runtime, kernel, how, "launching quantize", params);
+}
+
+// A matrix from its last row to its first.
+template <class Data>
+void turn(Data*& data, q::i64& stride, std::int64_t rows, Dtype dtype) {
+  if (data == nullptr) return;
+  data = reinterpret_cast<Data*>(reinterpret_cast<std::uintptr_t>(data) + static_cast<std::uintptr_t>((rows - 1) * stride * bytes_of(dtype)));
+  stride = -stride;
+}
+
+// The rows the other way round: those that the launch before has read last come first, while the L2 still has them.
+q::QuantizeParams backwards(q::QuantizeParams p, const Shape& shape) {
+  turn(p.x, p.x_stride, p.rows, shape.x);
+  turn(p.out, p.out_stride, p.rows, shape.out);
+  turn(p.residual, p.residual_stride, p.rows, shape.x);
+  turn(p.residual_out, p.residual_out_stride, p.rows, shape.x);
+  turn(p.dense, p.dense_stride, p.rows, shape.x);
+  return p;
 }
 
 }  // namespace
@@ -89,8 +109,9 @@ void run(const Runtime& runtime, const quern_quantize_args& args) {
   const jit::Kernel* finder = problem.find_first ? kernel_of(first, runtime, args) : nullptr;
   const jit::Kernel* kernel = kernel_of(problem.shape, runtime, args);
   // Without a row there is still a scale to find.
-  if (finder != nullptr) launch(first, *finder, runtime, args, problem);
-  if (problem.params.rows > 0) launch(problem.shape, *kernel, runtime, args, problem);
+  const q::QuantizeParams& p = problem.params;
+  if (finder != nullptr) launch(first, *finder, runtime, args, problem, p);
+  if (p.rows > 0) launch(problem.shape, *kernel, runtime, args, problem, finder != nullptr ? backwards(p, problem.shape) : p);
 }
 
 }  // namespace quern::ops::quantize

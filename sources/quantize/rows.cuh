@@ -19,13 +19,8 @@ inline constexpr bool kWhole = kNorm || kScale == Scale::token;
 inline constexpr int kGroupLanes = kGroupColumns / kElements;
 static_assert(kTeam % kGroupLanes == 0 && kGroupLanes <= kWarp, "a group is within a warp");
 
-QUERN_DEVICE f32 largest_of(f32 largest, const Values& y) {
-  QUERN_UNROLL for (int v = 0; v < kVectors; ++v) largest = largest_magnitude(largest, y.v[v]);
-  return largest;
-}
-
-QUERN_DEVICE void store_codes(Out* at, const Pass& pass, int v, const Vector& y, const Divisor& scale) {
-  store_vector(at + v * kStep, divide(y, scale), pass.left(v));
+QUERN_DEVICE void store_codes(Out* at, const Pass& pass, int v, const Vector& y, const Divisor& scale, bool plain) {
+  store_vector(at + v * kStep, divide(y, scale, plain), pass.left(v));
 }
 
 // A thread's vectors lie in as many groups, whose lanes between them hold each vector's largest magnitude in turn: folded
@@ -33,7 +28,15 @@ QUERN_DEVICE void store_codes(Out* at, const Pass& pass, int v, const Vector& y,
 QUERN_DEVICE void store_groups(const QuantizeParams& p, const Pass& pass, const Values& y, Out* at) {
   constexpr int kSpread = kGroupLanes / kVectors;
   f32 largest[kVectors];
-  QUERN_UNROLL for (int v = 0; v < kVectors; ++v) largest[v] = largest_magnitude(0.0f, y.v[v]);
+  f32 all = 0.0f;
+  QUERN_UNROLL for (int v = 0; v < kVectors; ++v) {
+    largest[v] = largest_magnitude(0.0f, y.v[v]);
+    all = fmax(all, largest[v]);
+  }
+  const bool plain = all < infinity();
+  if (!plain) {
+    QUERN_UNROLL for (int v = 0; v < kVectors; ++v) largest[v] = largest_finite(0.0f, y.v[v]);
+  }
   QUERN_UNROLL for (int count = kVectors / 2; count > 0; count /= 2) {
     const int mask = kSpread * count;
     const bool upper = (lane() & mask) != 0;
@@ -52,12 +55,12 @@ QUERN_DEVICE void store_groups(const QuantizeParams& p, const Pass& pass, const 
   const Divisor divisor = divisor_of(scale);
   QUERN_UNROLL for (int v = 0; v < kVectors; ++v) {
     const int owner = lane() / kGroupLanes * kGroupLanes + v * kSpread;
-    store_codes(at, pass, v, y.v[v], {shuffle(divisor.high, owner), shuffle(divisor.low, owner)});
+    store_codes(at, pass, v, y.v[v], {shuffle(divisor.high, owner), shuffle(divisor.low, owner)}, plain);
   }
 }
 
-// Stores what a pass has come to. `scale` is the row's or the tensor's, where it is not a group's.
-QUERN_DEVICE void finish(const QuantizeParams& p, const Pass& pass, const Values& y, f32 scale) {
+// Stores what a pass has come to. `scale` is the row's or the tensor's, where it is not a group's; `plain` as divide takes it.
+QUERN_DEVICE void finish(const QuantizeParams& p, const Pass& pass, const Values& y, f32 scale, bool plain) {
   if (p.dense) store_values(p.dense, p.dense_stride, pass, y);
   if constexpr (kScale == Scale::none) return;
   Out* at = pass.in<Out>(p.out, p.out_stride);
@@ -65,7 +68,7 @@ QUERN_DEVICE void finish(const QuantizeParams& p, const Pass& pass, const Values
     store_groups(p, pass, y, at);
   } else {
     const Divisor divisor = divisor_of(scale);
-    QUERN_UNROLL for (int v = 0; v < kVectors; ++v) store_codes(at, pass, v, y.v[v], divisor);
+    QUERN_UNROLL for (int v = 0; v < kVectors; ++v) store_codes(at, pass, v, y.v[v], divisor, plain);
   }
 }
 
@@ -93,9 +96,12 @@ QUERN_DEVICE f32 take_held(const QuantizeParams& p, const Pass& pass, f32 larges
     const f32 squares = joiner.team(sum_of_squares(y, pass, mean), Sum());
     normalise(p, {mean, inverse_deviation(p, squares)}, parameters, y);
   }
-  if constexpr (kScale == Scale::find) return largest_of(largest, y);
-  const f32 row_largest = kScale == Scale::token ? largest_of(0.0f, y) : 0.0f;
-  finish(p, pass, y, row_scale(p, pass, row_largest, joiner));
+  const Magnitude here = kScale == Scale::group || kScale == Scale::none ? Magnitude{} : magnitude_of(y.v);
+  if constexpr (kScale == Scale::find) return fmax(largest, here.largest);
+  const f32 scale = row_scale(p, pass, here.largest, joiner);
+  // A scale that was found suits its values. Of one that was given nothing is known: from there on y / scale may overflow.
+  const bool suits = kScale != Scale::given || (scale > 0x1p-23f && scale < infinity());
+  finish(p, pass, y, scale, here.finite && suits);
   return 0.0f;
 }
 
@@ -129,7 +135,7 @@ QUERN_DEVICE f32 take_long(const QuantizeParams& p, i64 row, f32 largest, Joiner
   if constexpr (kScale == Scale::token || kScale == Scale::find) {
     each_pass(p, row, [&](const Pass& pass, Values& y) {
       front(pass, y);
-      row_largest = largest_of(row_largest, y);
+      row_largest = fmax(row_largest, magnitude_of(y.v).largest);
     });
     if constexpr (kScale == Scale::find) return fmax(largest, row_largest);
   }
@@ -137,7 +143,7 @@ QUERN_DEVICE f32 take_long(const QuantizeParams& p, i64 row, f32 largest, Joiner
   each_pass(p, row, [&](const Pass& pass, Values& y) {
     if (kResidual && p.residual_out) store_values(p.residual_out, p.residual_out_stride, pass, y);
     front(pass, y);
-    finish(p, pass, y, scale);
+    finish(p, pass, y, scale, false);
   });
   return 0.0f;
 }

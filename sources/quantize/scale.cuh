@@ -7,11 +7,33 @@
 
 namespace q {
 
-// The larger of `largest` and the finite magnitudes of a vector: infinity times 0 and what NaN touches are NaN, which fmax passes
-// over.
+// The larger of `largest` and the magnitudes of a vector. fmax passes over NaN.
 QUERN_DEVICE f32 largest_magnitude(f32 largest, const Vector& v) {
+  QUERN_UNROLL for (int i = 0; i < kElements; ++i) largest = fmax(largest, fabs(v.x[i]));
+  return largest;
+}
+// The same without infinities: times 0 they are NaN, as is what NaN touches.
+QUERN_DEVICE f32 largest_finite(f32 largest, const Vector& v) {
   QUERN_UNROLL for (int i = 0; i < kElements; ++i) largest = fmax(largest, fabs(fma(v.x[i], 0.0f, v.x[i])));
   return largest;
+}
+
+// What some vectors' magnitudes tell: the largest finite one, and whether there is no infinity among them.
+struct Magnitude {
+  f32 largest;
+  bool finite;
+};
+// Infinities are rare: what they cost is paid where there are any.
+template <int kVectors>
+QUERN_DEVICE Magnitude magnitude_of(const Vector (&y)[kVectors]) {
+  f32 largest = 0.0f;
+  QUERN_UNROLL for (int v = 0; v < kVectors; ++v) largest = largest_magnitude(largest, y[v]);
+  const bool finite = largest < infinity();
+  if (!finite) {
+    largest = 0.0f;
+    QUERN_UNROLL for (int v = 0; v < kVectors; ++v) largest = largest_finite(largest, y[v]);
+  }
+  return {largest, finite};
 }
 
 // 1 / scale as the sum of two numbers.
@@ -24,14 +46,24 @@ QUERN_DEVICE Divisor divisor_of(f32 scale) {
   return {high, fabs(rest) < 1.0f ? fma(low, rest, low) : 0.0f};
 }
 
+QUERN_DEVICE u32 sign_of(f32 x) { return bits_of(x) & 0x80000000u; }
+
 // y / scale, rounded to nearest once: Brisebarre, Muller and Raina, "Accelerating correctly rounded floating-point division when
-// the divisor is known in advance", 2004. Where the two parts cancel or are no numbers, the first alone is right.
-QUERN_DEVICE Vector divide(const Vector& y, const Divisor& by) {
+// the divisor is known in advance", 2004. Two zeros of either sign may come together there: the sign is put in afterwards. `plain`: no
+// y is infinite, the scale is a positive number, and y / scale far from overflow.
+QUERN_DEVICE Vector divide(const Vector& y, const Divisor& by, bool plain) {
   Vector quotient;
-  QUERN_UNROLL for (int i = 0; i < kElements; ++i) {
-    const f32 value = y.x[i];
-    const bool ordinary = value != 0.0f && fabs(value) < infinity();
-    quotient.x[i] = ordinary ? fma(value, by.high, value * by.low) : value * by.high;
+  if (plain) {
+    QUERN_UNROLL for (int i = 0; i < kElements; ++i) {
+      const f32 value = y.x[i];
+      quotient.x[i] = f32_of(bits_of(fma(value, by.high, value * by.low)) | sign_of(value));
+    }
+  } else {
+    QUERN_UNROLL for (int i = 0; i < kElements; ++i) {
+      const f32 value = y.x[i], rough = value * by.high, exact = fma(value, by.high, value * by.low);
+      // Too large, the second part may have overflown with a sign of its own.
+      quotient.x[i] = fabs(exact) < infinity() ? f32_of(bits_of(fabs(exact)) | sign_of(rough)) : rough;
+    }
   }
   return quotient;
 }

@@ -17,7 +17,8 @@ namespace {
 constexpr int kMostThreads = 1024;
 constexpr int kLongThreads = 512;   // that take a long row
 constexpr int kPieceThreads = 256;  // that take a piece of a row, at most
-constexpr int kBlockThreads = 512;  // that take a block of 128 rows
+// That take a block of 128 rows: as few as can hold it in registers, so that several blocks on an SM take turns in loading and storing.
+constexpr int kBlockThreads = 256, kWideBlockThreads = 512;
 constexpr int kNarrow = 32;         // the smallest warp there is: classes of columns are the same on every target
 constexpr int kMostColumns = kMostThreads * 32;
 
@@ -37,7 +38,8 @@ int class_of(std::int64_t columns, const Shape& shape) {
 // Threads that an SM is to hold: as few as keep 64 KiB of loads under way, and the registers that leaves to each.
 int resident_threads(const Shape& shape) {
   if (shape.residual) return 768;  // two tensors, and a weight beside them
-  return shape.front == q::Front::none && shape.scale != q::Scale::block ? 1280 : 1024;
+  if (shape.scale == q::Scale::block) return shape.x == Dtype::f32 ? 1024 : 768;  // which hold twice as much each
+  return shape.front == q::Front::none ? 1280 : 1024;
 }
 
 const char* name_or_none(Dtype dtype) { return dtype == Dtype::other ? "none" : name_of(dtype); }
@@ -63,8 +65,8 @@ Tiling tile(const Shape& shape, const jit::TargetInfo& target) {
   const int warp = static_cast<int>(target.warp_size);
   Tiling t{};
   if (shape.scale == q::Scale::block) {
-    t.team = t.threads = kBlockThreads;
-    t.vectors = q::kBlockRows * q::kGroupColumns / elements / kBlockThreads;
+    t.team = t.threads = shape.x == Dtype::f32 ? kWideBlockThreads : kBlockThreads;
+    t.vectors = q::kBlockRows * q::kGroupColumns / elements / t.threads;
   } else if (shape.columns == 0) {
     t.team = t.threads = kLongThreads;
     t.vectors = most;

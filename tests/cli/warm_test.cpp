@@ -1,5 +1,7 @@
 // `quern warm`: kernels of a manifest, for several targets, with good and bad lines.
 // SPDX-License-Identifier: Apache-2.0
+#include <map>
+
 #include "tests/cli/command.h"
 
 namespace quern::cli_tests {
@@ -204,6 +206,43 @@ TEST_F(WarmTest, AModelForAGpuThatIsNotHere) {
   EXPECT_EQ(again["counts"]["cached"], kernels);
   EXPECT_EQ(again["counts"]["compiled"], 0);
   EXPECT_EQ(quern_json({"list", "sm_90a"})["entries"].size(), kernels);
+}
+
+// What each published model needs of each kind of op, and that it is little: with weights as its file says and otherwise, whatever
+// the number of ranks.
+TEST_F(WarmTest, ModelsNeedFewKernels) {
+  struct Model {
+    const char* file;
+    std::size_t most;
+    bool fp8, experts;
+  };
+  for (const Model& model : {Model{"deepseek-v3", 100, true, true}, Model{"llama-3-8b", 60, false, false}, Model{"llama-3.1-70b", 60, false, false},
+                             Model{"qwen3-8b", 60, false, false}, Model{"mixtral-8x7b", 100, false, true}}) {
+    for (const char* weights : {"", "bf16", "fp8", "fp8-block"}) {
+      for (const char* ranks : {"1", "8"}) {
+        std::vector<std::string> arguments = {"warm", "--config", std::string(QUERN_CLI_CONFIGS) + "/" + model.file + ".json", "--tp", ranks,
+                                              "--target", "sm_90a", "--list-only"};
+        if (*weights != 0) arguments.insert(arguments.end(), {"--weights", weights});
+        const Json listed = quern_json(arguments);
+        SCOPED_TRACE(std::string(model.file) + " " + weights + " over " + ranks);
+        EXPECT_EQ(listed["code"], 0) << listed;
+        std::map<std::string, int> ops;
+        for (const Json& kernel : listed["kernels"]) {
+          EXPECT_EQ(kernel["text"], "");
+          ++ops[kernel["op"]];
+        }
+        EXPECT_LE(listed["kernels"].size(), model.most);
+        const bool fp8 = *weights == 0 ? model.fp8 : std::string_view(weights) != "bf16";
+        EXPECT_GT(ops["attention"], 0);
+        EXPECT_GT(ops["gemm"], 0);
+        EXPECT_EQ(ops["fp8_gemm"] > 0, fp8);
+        EXPECT_EQ(ops["quantize"] > 0, fp8);
+        EXPECT_EQ(ops["grouped_fp8_gemm"] > 0, fp8 && model.experts);
+        EXPECT_EQ(ops["moe_route"] > 0, model.experts);
+        EXPECT_EQ(ops["moe_combine"] > 0, model.experts);
+      }
+    }
+  }
 }
 
 TEST_F(WarmTest, LongCompilerLogsAreCut) {

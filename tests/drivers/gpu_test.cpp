@@ -94,6 +94,8 @@ TEST_F(Gpu, TellsWhatItIs) {
   const TargetInfo known = limits_of(target());
   EXPECT_EQ(known.shared_per_block, info.limits.shared_per_block) << "what is assumed without a device";
   EXPECT_EQ(known.shared_per_sm, info.limits.shared_per_sm);
+  EXPECT_EQ(known.async_copy, info.limits.async_copy);
+  EXPECT_EQ(known.warpgroups, info.limits.warpgroups);
 }
 
 TEST_F(Gpu, LoadsAndLaunches) {

@@ -78,9 +78,11 @@ QUERN_KERNEL(k, 256, 1, QUERN_PARAM q::hopper::Params p, QUERN_PARAM q::TensorMa
   mbarrier_arrive_expect(barriers[0], p.size);
   mbarrier_arrive(barriers[1]);
   mbarrier_arrive_remote(barriers[1], cluster_rank() ^ 1);
+  mbarrier_arrive_remote_relaxed(barriers[1], cluster_rank() ^ 1);
   while (!mbarrier_try_wait(barriers[0], 0)) {
   }
   mbarrier_wait(barriers[1], 1);
+  mbarrier_wait_cluster(barriers[1], 1);
   mbarrier_invalidate(barriers[1]);
   hopper::matrices<false, 1>(shared);
   hopper::matrices<false, 2>(shared);

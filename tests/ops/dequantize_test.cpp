@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <memory>
 #include <cmath>
 
 #include "tests/ops/quantize_problem.h"
@@ -127,13 +129,7 @@ TEST(DequantizeOfQuantize, GivesBackWhatWasThere) {
 
 TEST(DequantizeRefuses, EveryWrongArgument) {
   using D = Dequantization&;
-  struct Mistake {
-    const char* what;
-    std::vector<std::string_view> words;
-    std::function<void(D)> make;
-    bool by_the_call = false;
-  };
-  const std::vector<Mistake> mistakes = {
+  const std::vector<Mistake<Dequantization>> mistakes = {
       {"x NULL", {"x", "NULL"}, [](D d) { d.args.x = nullptr; }},
       {"scale NULL", {"scale", "NULL"}, [](D d) { d.args.scale = nullptr; }},
       {"out NULL", {"out", "NULL"}, [](D d) { d.args.out = nullptr; }},
@@ -161,19 +157,15 @@ TEST(DequantizeRefuses, EveryWrongArgument) {
       {"a flag of another op", {"flags"}, [](D d) { d.args.flags = QUERN_QUANTIZE_POWER_OF_TWO; }},
       {"no size", {"size"}, [](D d) { d.args.size = 0; }},
   };
-  for (const Mistake& mistake : mistakes) {
-    SCOPED_TRACE(mistake.what);
-    Dequantization problem({"refused", Element::e4m3, Element::bf16, 5, 320, QUERN_SCALE_GROUP});
-    mistake.make(problem);
-    expect_refused(mistake.words, [&](quern_error* e) { return quern_dequantize(context(), &problem.args, e); });
-    problem.out.download();
-    for (const unsigned char byte : problem.out.all_found()) ASSERT_EQ(byte, 0xee);
-    if (mistake.by_the_call) continue;
-    std::uint64_t bytes = 5;
-    expect_refused(mistake.words, [&](quern_error* e) { return quern_dequantize_workspace(context(), &problem.args, &bytes, e); });
-    expect_refused(mistake.words, [&](quern_error* e) { return quern_dequantize_prepare(context(), &problem.args, e); });
-    EXPECT_EQ(bytes, 5u);
-  }
+  expect_all_refused(
+      mistakes, ThreeCalls<quern_dequantize_args>{quern_dequantize, quern_dequantize_workspace, quern_dequantize_prepare},
+      [] { return std::make_unique<Dequantization>(Shape{"refused", Element::e4m3, Element::bf16, 5, 320, QUERN_SCALE_GROUP}); },
+      [](D d) {
+        return [&d] {
+          d.out.download();
+          return std::ranges::all_of(d.out.all_found(), [](unsigned char byte) { return byte == 0xee; });
+        };
+      });
 }
 
 }  // namespace

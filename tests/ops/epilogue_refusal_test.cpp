@@ -40,6 +40,12 @@ TEST(EpilogueRefuses, WhatIsWrongWithActivationBiasAndC) {
              {"too little bias", {"epilogue.bias.shape[0]", "40"}, [](P p) { p.tensors().bias.box.shape[0] = 39; }},
              {"a bias for each row", {"epilogue.bias", "dimensions"}, [](P p) { p.tensors().bias.box.tensor.ndim = 2; }},
              {"c has other rows", {"epilogue.c.shape[0]", "5"}, [](P p) { p.tensors().c.box.shape[0] = 6; }},
+             {"c is out with other rows", {"epilogue.c", "out", "strides"}, [](P p) {
+                p.tensors().c.box.tensor.dtype = p.tensors().out.box.tensor.dtype;
+                p.tensors().c.box.tensor.data = p.tensors().out.box.tensor.data;
+                p.tensors().c.box.strides[0] = p.tensors().out.box.strides[0] + 8;
+              }},
+             {"c is out in another dtype", {"epilogue.c", "out", "dtype"}, [](P p) { p.tensors().c.box.tensor.data = p.tensors().out.box.tensor.data; }},
              {"c has other columns", {"epilogue.c.shape[1]", "40"}, [](P p) { p.tensors().c.box.shape[1] = 20; }},
          });
 }
@@ -55,6 +61,12 @@ TEST(EpilogueRefuses, GatesThatDoNotFit) {
   expect_mistakes_refused(c, {
                                  {"an odd number of columns", {"b.shape[0]", "39", "even"}, [&](P p) { columns(p, 39); }},
                                  {"out as wide as b", {"out.shape[1]", "20"}, [](P p) { p.tensors().out.box.shape[1] = 40; }},
+                                 {"c is out", {"epilogue.c", "out", "shape"}, [](P p) {
+                                    GemmTensors& t = p.tensors();
+                                    t.operands[0].box.set(dtype_of(Format::bf16), {t.out.box.shape[0], 40}, {t.out.box.strides[0], 1});
+                                    t.operands[0].box.place(t.out.box.tensor.data);
+                                    t.epilogue.c = t.operands[0].box.get();
+                                  }},
                                  {"a bias of one half", {"epilogue.bias.shape[0]", "40"}, [](P p) { p.tensors().bias.box.shape[0] = 20; }},
                              });
   GemmCase blocks = product_to_refuse(Product::fp8);
@@ -101,7 +113,7 @@ TEST(EpilogueRefuses, ExpressionsThatDoNotFit) {
   gated.gate = true;
   expect_mistakes_refused(gated, {{"gate without the flag", {"gate*up", "acc", "QUERN_EPILOGUE_GATE is not set"}, [](P p) {
                                      p.tensors().epilogue.flags = 0;
-                                     p.tensors().out.box.shape[1] = 40;
+                                     p.tensors().out.box.shape[1] = p.tensors().out.box.strides[0] = 40;
                                    }}});
 }
 
@@ -117,6 +129,9 @@ TEST(EpilogueRefuses, ScalesThatDoNotFit) {
                                  {"too few rows", {"epilogue.out_scale.shape[0]", "5"}, [](P p) { p.tensors().out_scale.box.shape[0] = 4; }},
                                  {"a scale for each column", {"epilogue.out_scale.shape[1]", "3"}, [](P p) { p.tensors().out_scale.box.shape[1] = 264; }},
                                  {"a scale for each row", {"epilogue.out_scale", "dimensions"}, [](P p) { p.tensors().out_scale.box.tensor.ndim = 1; }},
+                                 {"scales over each other", {"epilogue.out_scale.strides", "over each other"}, [](P p) {
+                                    p.tensors().out_scale.box.strides[0] = p.tensors().out_scale.box.strides[1] = 1;
+                                  }},
                                  {"scales of f16", {"epilogue.out_scale", "f32"}, [](P p) { p.tensors().out_scale.box.tensor.dtype = dtype_of(Format::f16); }},
                              });
 }

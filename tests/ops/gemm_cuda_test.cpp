@@ -110,8 +110,11 @@ TEST_F(GemmOnCuda, ProgrammaticLaunchesWaitForEachOther) {
   inputs[1]->tensors().gemm.out = inputs[0]->tensors().gemm.out;
   second.tensors().gemm.a = inputs[0]->tensors().gemm.out;
   const Stream stream;
-  std::vector<std::vector<unsigned char>> results[2];
-  for (const std::uint32_t flags : {0u, std::uint32_t{QUERN_CALL_PROGRAMMATIC}}) {
+  // One after the other; side by side; and with b, which nothing writes, read ahead.
+  constexpr std::uint32_t kWays[] = {0, QUERN_CALL_PROGRAMMATIC, std::uint32_t{QUERN_CALL_PROGRAMMATIC} | QUERN_GEMM_CONSTANT_B};
+  std::vector<std::vector<unsigned char>> results[3];
+  for (std::size_t way = 0; way < 3; ++way) {
+    const std::uint32_t flags = kWays[way];
     std::vector<Buffer> outs;
     for (int round = 0; round < kRounds; ++round) outs.emplace_back(second.output().out.size());
     synchronize();
@@ -124,9 +127,11 @@ TEST_F(GemmOnCuda, ProgrammaticLaunchesWaitForEachOther) {
       if (flags == 0) stream.synchronize();
     }
     stream.synchronize();
-    for (const Buffer& out : outs) results[flags != 0].push_back(out.read());
+    for (const Buffer& out : outs) results[way].push_back(out.read());
   }
-  for (std::size_t round = 0; round < kRounds; ++round) EXPECT_EQ(results[0][round], results[1][round]) << "round " << round;
+  for (std::size_t round = 0; round < kRounds; ++round) {
+    for (std::size_t way = 1; way < 3; ++way) EXPECT_EQ(results[0][round], results[way][round]) << "round " << round << ", flags " << kWays[way];
+  }
   EXPECT_NE(results[0][0], results[0][1]);
 }
 

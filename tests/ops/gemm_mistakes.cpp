@@ -47,6 +47,7 @@ std::vector<GemmMistake> mistakes_in_any_tensor(std::string_view name, PickTenso
          t.strides[0] = -t.strides[0] - 1;
          t.tensor.strides = t.strides;
        })},
+      {"data between two elements", {name, "data", "aligned to 1"}, change([](TensorBox& t) { t.tensor.byte_offset += 1; })},
       {"no data", {name, "NULL"}, change([](TensorBox& t) { t.tensor.data = nullptr; }), SeenBy::the_call},
   };
 }

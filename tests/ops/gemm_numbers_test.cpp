@@ -184,5 +184,52 @@ TEST(GemmNumbers, AScaleThatIsNotANumberIsNotHidden) {
   problem.check();
 }
 
+// A stride of 0 makes one row of a, or of b, stand for all.
+TEST(GemmNumbers, ARowMayStandForAll) {
+  for (const bool of_a : {true, false}) {
+    GemmCase c;
+    c.scale_a = c.scale_b = Scaling::tensor;
+    c.m = 200, c.n = 264, c.k = 272;
+    c.out = Element::f32;
+    GemmProblem problem(c, Random("one row"));
+    GemmTensors& t = problem.tensors();
+    problem.put(t.scale_a, 0, 0, 0, 1.0);
+    problem.put(t.scale_b, 0, 0, 0, 1.0);
+    // Integers, whose sums are exact in any order.
+    Random random("integers");
+    std::vector<std::vector<double>> a(1), b(1);
+    const auto fill = [&](const GemmTensor& tensor, std::int64_t rows, std::vector<std::vector<double>>* to) {
+      to->assign(static_cast<std::size_t>(rows), std::vector<double>(static_cast<std::size_t>(c.k)));
+      for (std::int64_t r = 0; r < rows; ++r) {
+        for (std::int64_t k = 0; k < c.k; ++k) {
+          const double value = random.between(-3, 3);
+          (*to)[static_cast<std::size_t>(r)][static_cast<std::size_t>(k)] = value;
+          problem.put(tensor, 0, r, k, value);
+        }
+      }
+    };
+    fill(t.a, of_a ? 1 : c.m, &a);
+    fill(t.b, of_a ? c.n : 1, &b);
+    TensorBox& box = of_a ? t.a.box : t.b.box;
+    box.strides[0] = 0, box.strides[1] = 1;
+    box.tensor.strides = box.strides;
+    ASSERT_NO_FATAL_FAILURE(problem.make_workspace(context()));
+    ASSERT_NO_FATAL_FAILURE(problem.call(context()));
+    synchronize();
+    const GemmOutput output = problem.output();
+    int wrong = 0;
+    for (std::int64_t m = 0; m < c.m; ++m) {
+      for (std::int64_t n = 0; n < c.n; ++n) {
+        double sum = 0.0;
+        for (std::size_t k = 0; k < static_cast<std::size_t>(c.k); ++k) {
+          sum += a[static_cast<std::size_t>(of_a ? 0 : m)][k] * b[static_cast<std::size_t>(of_a ? n : 0)][k];
+        }
+        wrong += t.out.element.load(&output.out[t.out.at(0, m, n) * 4]) != sum;
+      }
+    }
+    EXPECT_EQ(wrong, 0) << "with one row of " << (of_a ? "a" : "b");
+  }
+}
+
 }  // namespace
 }  // namespace quern::test

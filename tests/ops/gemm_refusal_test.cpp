@@ -81,6 +81,13 @@ std::vector<GemmMistake> of_every_call(Args GemmTensors::* args) {
       {"a steps by two", {"a.strides[1]", "2"}, [](P p) { p.tensors().a.box.strides[1] = 2; }},
       {"b steps by two", {"b.strides[1]", "2"}, [](P p) { p.tensors().b.box.strides[1] = 2; }},
       {"out steps by two", {"out.strides[1]", "2"}, [](P p) { p.tensors().out.box.strides[1] = 2; }},
+      {"out's rows over each other", {"out.strides[0]", "39", "over each other"}, [](P p) { p.tensors().out.box.strides[0] = 39; }},
+      {"out's rows in one place", {"out.strides[0]", "0"}, [](P p) { p.tensors().out.box.strides[0] = 0; }},
+      {"more rows than are counted", {"a.shape[0]", "2147483647", "2^31 - 4096"}, [](P p) { p.tensors().a.box.shape[0] = INT32_MAX; }},
+      {"more columns than are counted", {"b.shape[0]", "2147483647", "2^31 - 4096"}, [](P p) { p.tensors().b.box.shape[0] = INT32_MAX; }},
+      {"more elements than are counted", {"a.shape[0]", "2^48"}, [](P p) {
+         p.tensors().a.box.shape[0] = INT32_MAX, p.tensors().a.box.shape[1] = std::int64_t{1} << 30;
+       }},
       {"out is of integers", {"out", "int32", "allowed"}, [](P p) { p.tensors().out.box.tensor.dtype = kInt32; }},
   };
 }
@@ -99,6 +106,12 @@ TEST(Fp8GemmRefuses, EveryWrongArgument) {
              {"an unknown type", {"a_type", "3"}, [](P p) { p.tensors().fp8.a_type = 3; }},
              {"a type that is not the tensor's", {"b_type", "2"}, [](P p) { p.tensors().fp8.b_type = QUERN_FP8_E5M2; }},
              {"scale_a is bf16", {"scale_a", "f32"}, [](P p) { p.tensors().scale_a.box.tensor.dtype = dtype_of(Format::bf16); }},
+             {"more tiles than are counted", {"out", "tiles", "2^31"}, [](P p) {
+                constexpr std::int64_t kMany = 1 << 24;
+                GemmTensors& t = p.tensors();
+                t.a.box.shape[0] = t.b.box.shape[0] = t.scale_a.box.shape[0] = t.scale_b.box.shape[0] = kMany;
+                t.out.box.shape[0] = t.out.box.shape[1] = t.out.box.strides[0] = kMany;
+              }, SeenBy::the_call},
              {"too few scales", {"scale_a.shape[0]", "5"}, [](P p) { p.tensors().scale_a.box.shape[0] = 4; }},
              {"too many scales", {"scale_b.shape[0]", "40"}, [](P p) { p.tensors().scale_b.box.shape[0] = 48; }},
              {"scale_a in blocks, scale_b not", {"scale_a", "scale_b", "blocks"}, [](P p) {
@@ -142,6 +155,13 @@ TEST(GemmRefuses, EveryWrongArgument) {
   expect_mistakes_refused(batched, {
                                        {"a's batch", {"shape[0]"}, [](P p) { p.tensors().a.box.shape[0] = 2; }},
                                        {"b's batch", {"b.shape[0]", "3"}, [](P p) { p.tensors().b.box.shape[0] = 1; }},
+                                       {"more elements than 64 bits count", {"a.shape[0]", "2^48"}, [](P p) {
+                                          std::int64_t* shape = p.tensors().a.box.shape;
+                                          shape[0] = INT32_MAX, shape[1] = std::int64_t{1} << 18, shape[2] = std::int64_t{1} << 30;
+                                        }},
+                                       {"out's batches over each other", {"out.strides[0]", "over each other"}, [](P p) {
+                                          p.tensors().out.box.strides[0] = p.tensors().out.box.strides[1];
+                                        }},
                                        {"out's batch", {"out.shape[0]", "3"}, [](P p) { p.tensors().out.box.shape[0] = 4; }},
                                        {"out has no batch", {"out", "dimensions"}, [](P p) { p.tensors().out.box.tensor.ndim = 2; }},
                                        {"b has no batch", {"b", "dimensions"}, [](P p) { p.tensors().b.box.tensor.ndim = 2; }},
@@ -163,6 +183,7 @@ TEST(GemmRefuses, AWorkspaceThatWillNotDo) {
   for (const Product product : {Product::gemm, Product::fp8}) {
     GemmCase c = product_to_refuse(product);
     c.m = 3, c.n = 24, c.k = 7184;
+    c.alignment = 4;  // a kernel that takes one, whatever the target
     const auto args = [](P p, auto f) { p.tensors().with_args(f); };
     expect_mistakes_refused(c, {
                                    {"NULL", {"workspace", "NULL"}, [&](P p) { args(p, [](auto& a) { a.workspace = nullptr; }); }, SeenBy::the_call},

@@ -30,10 +30,16 @@ std::vector<GemmCase> cases() {
   }
   add("f16_tt", of_shape(gemm_of(Element::f16), 8, 40, 144), [](GemmCase& c) { c.transposed_a = c.transposed_b = true; });
   add("aligned_to_4", of_shape(fp8_blocks(), 5, 77, 268), [](GemmCase& c) { c.alignment = 4; });
-  // Where Hopper's kernel is not taken.
+  // Where Hopper's kernels are not taken.
+  add("aligned_to_4_shared", of_shape(fp8_vectors(), 5, 24, 2060), [](GemmCase& c) { c.alignment = 4; });
+  add("aligned_to_4_small", of_shape(fp8_vectors(), 33, 77, 268), [](GemmCase& c) { c.alignment = 4; });
   add("aligned_to_4_medium", of_shape(fp8_vectors(), 70, 77, 268), [](GemmCase& c) { c.alignment = 4; });
   add("aligned_to_4_large", of_shape(fp8_vectors(), 300, 264, 268), [](GemmCase& c) { c.alignment = 4; });
   add("aligned_to_4_blocks_large", of_shape(fp8_blocks(), 300, 264, 268), [](GemmCase& c) { c.alignment = 4; });
+  // Tiles that are shared, and side by side, in turn.
+  add("few_rows_turns", of_shape(fp8_blocks(), 30, 1100, 528));
+  add("few_rows_peers", of_shape(fp8_blocks(), 100, 1100, 400), [](GemmCase& c) { c.flags = std::uint32_t{QUERN_CALL_PROGRAMMATIC} | QUERN_GEMM_CONSTANT_B; });
+  add("few_rows_one_block", of_shape(gemm_of(Element::f16), 70, 300, 272), [](GemmCase& c) { c.max_sms = 1; });
   add("gate_out_scale", of_shape({}, 5, 544, 272), [](GemmCase& c) {
     c.gate = true, c.scale_a = c.scale_b = Scaling::blocks;
     c.out = Element::e5m2, c.out_scale = true;

@@ -19,6 +19,7 @@ std::vector<GemmCase> rows() {
   std::vector<GemmCase> all;
   for (const GemmKind& kind : gemm_kinds()) {
     for (const int m : {0, 1, 2, 7, 16, 17, 64, 65, 128, 129, 300}) add_shape(&all, kind.name, kind.common, m, 264, 272);
+    add_shape(&all, kind.name, kind.common, 4096, 40, 144);
   }
   return all;
 }

@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
+#include <memory>
 #include <limits>
 #include <numeric>
 
@@ -332,13 +333,7 @@ TEST(MoeRouteOnCuda, TakesAMillionTokens) {
 
 TEST(MoeRouteRefuses, EveryWrongArgument) {
   using R = Routing&;
-  struct Mistake {
-    const char* what;
-    std::vector<std::string_view> words;
-    std::function<void(R)> make;
-    bool by_the_call = false;
-  };
-  const std::vector<Mistake> mistakes = {
+  const std::vector<Mistake<Routing>> mistakes = {
       {"logits NULL", {"logits", "NULL"}, [](R r) { r.args.logits = nullptr; }},
       {"weights NULL", {"weights", "NULL"}, [](R r) { r.args.weights = nullptr; }},
       {"ids NULL", {"ids", "NULL"}, [](R r) { r.args.ids = nullptr; }},
@@ -360,6 +355,9 @@ TEST(MoeRouteRefuses, EveryWrongArgument) {
       {"indices' rows", {"indices.shape[0]", "20"}, [](R r) { r.indices.shape[0] = 19; }},
       {"logits' last stride", {"logits.strides[1]", "1"}, [](R r) { r.logits.strides[1] = 2; }},
       {"ids' last stride", {"ids.strides[1]", "1"}, [](R r) { r.ids.strides[1] = 0; }},
+      {"ids over each other", {"ids.strides[0]", "over each other"}, [](R r) { r.ids.strides[0] = 0; }},
+      {"weights over each other", {"weights.strides[0]", "3"}, [](R r) { r.weights.strides[0] = 3; }},
+      {"positions over each other", {"positions.strides[0]", "1"}, [](R r) { r.positions.strides[0] = 1; }},
       {"another device", {"weights", "ROCm"}, [](R r) { r.weights.tensor.device.device_type = static_cast<decltype(DLDevice::device_type)>(kDLROCM); }},
       {"top_k 0", {"top_k", "1 to 12"}, [](R r) { r.args.top_k = 0; }},
       {"top_k over the groups'", {"top_k", "13", "1 to 12"}, [](R r) { r.args.top_k = 13; }},
@@ -386,22 +384,16 @@ TEST(MoeRouteRefuses, EveryWrongArgument) {
   RoutingCase c;
   c.tokens = 5, c.experts = 24, c.top_k = 4, c.groups = 4, c.top_groups = 2;
   c.bias = true;
-  for (const Mistake& mistake : mistakes) {
-    SCOPED_TRACE(mistake.what);
-    Routing routing(c, Random("refused"));
-    routing.poison();
-    const Routed before = routing.read();
-    Buffer workspace(1 << 20, 0);
-    routing.args.workspace = workspace.data(), routing.args.workspace_size = workspace.size();
-    mistake.make(routing);
-    expect_refused(mistake.words, [&](quern_error* e) { return quern_moe_route(context(), &routing.args, e); });
-    EXPECT_TRUE(same_bits(routing.read(), before));
-    if (mistake.by_the_call) continue;
-    std::uint64_t bytes = 5;
-    expect_refused(mistake.words, [&](quern_error* e) { return quern_moe_route_workspace(context(), &routing.args, &bytes, e); });
-    expect_refused(mistake.words, [&](quern_error* e) { return quern_moe_route_prepare(context(), &routing.args, e); });
-    EXPECT_EQ(bytes, 5u);
-  }
+  Buffer workspace(1 << 20, 0);
+  expect_all_refused(
+      mistakes, ThreeCalls<quern_moe_route_args>{quern_moe_route, quern_moe_route_workspace, quern_moe_route_prepare},
+      [&] {
+        auto routing = std::make_unique<Routing>(c, Random("refused"));
+        routing->poison();
+        routing->args.workspace = workspace.data(), routing->args.workspace_size = workspace.size();
+        return routing;
+      },
+      [](R r) { return [&r, before = r.read()] { return same_bits(r.read(), before); }; });
 }
 
 }  // namespace

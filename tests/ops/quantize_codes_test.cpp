@@ -13,19 +13,21 @@ namespace {
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 // One row, quantised by a scale that is given.
-std::vector<std::uint8_t> quantised(Element x_type, Element out_type, const std::vector<unsigned char>& x, float scale) {
-  const auto n = static_cast<std::int64_t>(x.size() / x_type.bytes());
+std::vector<std::uint8_t> quantised(Element x_type, Element out_type, const std::vector<unsigned char>& x, float scale,
+                                    int front = QUERN_FRONT_NONE) {
+  const auto length = static_cast<std::int64_t>(x.size() / x_type.bytes()), n = front == QUERN_FRONT_NONE ? length : length / 2;
   Buffer x_buffer(x.size()), out_buffer(static_cast<std::size_t>(n), 0xee), scale_buffer(4);
   x_buffer.write(x);
   scale_buffer.write(&scale, 4);
   TensorBox x_box, out_box, scale_box;
-  x_box.set(x_type.type(), {1, n});
+  x_box.set(x_type.type(), {1, length});
   out_box.set(out_type.type(), {1, n});
   scale_box.set(kFloat32, {1});
   x_box.place(x_buffer.data()), out_box.place(out_buffer.data()), scale_box.place(scale_buffer.data());
   auto args = sized<quern_quantize_args>();
   args.x = x_box.get(), args.out = out_box.get(), args.scale = scale_box.get();
   args.scale_kind = QUERN_SCALE_STATIC;
+  args.front = front;
   auto error = sized<quern_error>();
   EXPECT_EQ(quern_quantize(context(), &args, &error), QUERN_OK) << error.text;
   synchronize();
@@ -161,6 +163,41 @@ TEST_P(QuantizeCodes, OfScalesThatAreNoNumbers) {
   for (const float scale : {0.0f, kInfinity, std::numeric_limits<float>::quiet_NaN()}) {
     const std::vector<std::uint8_t> found = quantised(x, GetParam(), scale);
     for (std::size_t i = 0; i < x.size(); ++i) EXPECT_EQ(found[i], code_of(GetParam(), x[i] / scale)) << x[i] << " / " << scale;
+  }
+}
+
+// A quotient beyond what f32 holds is the largest number, whatever its parts do on the way.
+TEST_P(QuantizeCodes, OfQuotientsThatAreTooLarge) {
+  Random random("overflow");
+  const std::vector<float> x = {3e38f, -3e38f, 1.7e38f, -1.7e38f, 1e36f, -1e36f, 2e30f, -2e30f, 1e20f, -1e20f, 1e10f, -1e10f,
+                                0.0f, -0.0f, kInfinity, -kInfinity};
+  for (int i = 0; i < 200; ++i) {
+    const auto scale = static_cast<float>(std::ldexp(1.0 + random.uniform(), random.between(-126, -10)));
+    const std::vector<std::uint8_t> found = quantised(x, GetParam(), scale);
+    for (std::size_t k = 0; k < x.size(); ++k) ASSERT_EQ(found[k], code_of(GetParam(), x[k] / scale)) << x[k] << " / " << scale;
+  }
+}
+
+// Gates where e^x is no number that f32 holds, and those that are none themselves.
+TEST_P(QuantizeCodes, OfGatesThatAreExtreme) {
+  const std::vector<double> gates = {kInfinity, -kInfinity, std::numeric_limits<double>::quiet_NaN(), 0.0, -0.0, 300.0, -300.0, 60000.0,
+                                     -60000.0, 1e38, -1e38, 3e38, -3e38, 89.0, -89.0, -30.0};
+  for (const int front : {QUERN_FRONT_SILU_MUL, QUERN_FRONT_GELU_MUL, QUERN_FRONT_GELU_TANH_MUL}) {
+    for (const Element::Kind kind : {Element::f32, Element::bf16, Element::f16}) {
+      const Element type = kind;
+      std::vector<unsigned char> x(2 * gates.size() * type.bytes());
+      for (std::size_t i = 0; i < gates.size(); ++i) {
+        type.store(&x[i * type.bytes()], gates[i]);
+        type.store(&x[(gates.size() + i) * type.bytes()], 1.0);
+      }
+      const std::vector<std::uint8_t> found = quantised(type, GetParam(), x, 1.0f, front);
+      for (std::size_t i = 0; i < gates.size(); ++i) {
+        const double gate = type.load(&x[i * type.bytes()]);
+        const std::uint8_t magnitude = code_of(GetParam(), gate > 0.0 ? gate : 0.0);
+        const bool right = std::isnan(gate) ? found[i] == 0x7f : (found[i] & 0x7f) == magnitude && (gate == 0.0 || (found[i] >> 7 != 0) == (gate < 0.0));
+        EXPECT_TRUE(right) << "front " << front << " of " << gate << " in " << type.name() << " is code " << int{found[i]};
+      }
+    }
   }
 }
 

@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
+#include <memory>
+
 #include "tests/ops/quantize_problem.h"
 #include "tests/ops/refusal.h"
 
@@ -9,30 +11,21 @@ namespace quern::test {
 namespace {
 
 using P = QuantizeProblem&;
-struct Mistake {
-  const char* what;
-  std::vector<std::string_view> words;
-  std::function<void(P)> make;
-  bool by_the_call = false;
-};
-
-void expect_all_refused(const QuantizeCase& c, const std::vector<Mistake>& mistakes) {
-  for (const Mistake& mistake : mistakes) {
-    SCOPED_TRACE(mistake.what);
-    QuantizeProblem problem(c, Random(c.name));
-    mistake.make(problem);
-    expect_refused(mistake.words, [&](quern_error* e) { return quern_quantize(context(), &problem.args, e); });
-    for (Matrix* m : {&problem.out, &problem.scale, &problem.residual_out, &problem.dense}) {
-      if (!m->given()) continue;
-      m->download();
-      for (const unsigned char byte : m->all_found()) ASSERT_EQ(byte, 0xee);
-    }
-    if (mistake.by_the_call) continue;
-    std::uint64_t bytes = 5;
-    expect_refused(mistake.words, [&](quern_error* e) { return quern_quantize_workspace(context(), &problem.args, &bytes, e); });
-    expect_refused(mistake.words, [&](quern_error* e) { return quern_quantize_prepare(context(), &problem.args, e); });
-    EXPECT_EQ(bytes, 5u);
-  }
+void expect_all_refused(const QuantizeCase& c, const std::vector<Mistake<QuantizeProblem>>& mistakes) {
+  expect_all_refused(
+      mistakes, ThreeCalls<quern_quantize_args>{quern_quantize, quern_quantize_workspace, quern_quantize_prepare},
+      [&] { return std::make_unique<QuantizeProblem>(c, Random(c.name)); },
+      [](P p) {
+        return [&p] {
+          bool poisoned = true;
+          for (Matrix* m : {&p.out, &p.scale, &p.residual_out, &p.dense}) {
+            if (!m->given()) continue;
+            m->download();
+            for (const unsigned char byte : m->all_found()) poisoned &= byte == 0xee;
+          }
+          return poisoned;
+        };
+      });
 }
 
 TEST(QuantizeRefuses, EveryWrongArgumentOfANorm) {

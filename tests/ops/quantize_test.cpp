@@ -195,6 +195,11 @@ std::vector<QuantizeCase> products() {
     c.x = Element::f32;
   }
   all.add("gelu_tanh_token", QUERN_FRONT_GELU_TANH_MUL, QUERN_SCALE_TOKEN, 4, 640).flags = kPowerOfTwo;
+  for (const auto& [name, front] : {std::pair{"silu_dense_f16", QUERN_FRONT_SILU_MUL}, {"gelu_dense_f16", QUERN_FRONT_GELU_MUL}}) {
+    QuantizeCase& c = all.add(name, front, QUERN_SCALE_NONE, 12, 2048);
+    c.x = Element::f16, c.dense = Where::own, c.size_least = -6, c.size_most = 3;
+  }
+  all.add("gelu_group_bf16", QUERN_FRONT_GELU_MUL, QUERN_SCALE_GROUP, 6, 1024).dense = Where::own;
   all.add("gelu_tanh_dense", QUERN_FRONT_GELU_TANH_MUL, QUERN_SCALE_NONE, 4, 384).dense = Where::own;
   return all.take();
 }

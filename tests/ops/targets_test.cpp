@@ -81,11 +81,30 @@ constexpr std::size_t kFewProducts = 8;
 constexpr const char* kWarpgroups[] = {
     "fp8_gemm sm_90a form=warpgroups scales=blocks",
     "fp8_gemm sm_90a form=warpgroups scales=vectors gate=1",
-    "fp8_gemm sm_90a form=wide scales=vectors",
+    "fp8_gemm sm_90a form=warpgroups_192 scales=vectors out=f32",
+    "fp8_gemm sm_90a form=warpgroups_192 scales=blocks out=f16",
+    "fp8_gemm sm_90a form=warpgroups_256 scales=vectors",
+    "fp8_gemm sm_90a form=warpgroups_256 scales=blocks gate=1",
+    "fp8_gemm sm_90a form=warpgroups_256 scales=blocks gate=0 out=e4m3 out_scale=1",
     "grouped_fp8_gemm sm_90a form=warpgroups rows=contiguous scales=blocks",
     "grouped_fp8_gemm sm_90a form=warpgroups rows=masked scales=blocks gate=1",
     "gemm sm_90a form=warpgroups dtype=bf16",
-    "gemm sm_90a form=wide dtype=f16 out=f32",
+    "grouped_fp8_gemm sm_90a form=warpgroups_256 rows=contiguous scales=vectors",
+    "gemm sm_90a form=warpgroups_192 dtype=bf16 epilogue=gelu(acc+col2) operand2=bf16",
+    "gemm sm_90a form=warpgroups_256 dtype=f16 out=f32",
+    "fp8_gemm sm_90a form=swapped_16 scales=blocks",
+    "fp8_gemm sm_90a form=swapped_16 scales=vectors gate=1",
+    "fp8_gemm sm_90a form=swapped_32 scales=blocks gate=1",
+    "fp8_gemm sm_90a form=swapped_32 scales=vectors",
+    "fp8_gemm sm_90a form=swapped_64 scales=blocks gate=1",
+    "fp8_gemm sm_90a form=swapped_64 scales=vectors out=e4m3 out_scale=1",
+    "fp8_gemm sm_90a form=swapped_128 scales=blocks gate=1",
+    "fp8_gemm sm_90a form=swapped_128 scales=vectors epilogue=gelu(acc+tensor0+col2) operand0=bf16 operand2=f32",
+    "grouped_fp8_gemm sm_90a form=swapped_32 rows=masked scales=blocks gate=1",
+    "grouped_fp8_gemm sm_90a form=swapped_128 rows=contiguous scales=blocks",
+    "gemm sm_90a form=swapped_32 dtype=bf16",
+    "gemm sm_90a form=swapped_64 dtype=f16 gate=1",
+    "gemm sm_90a form=swapped_128 dtype=f16 out=f32",
 };
 
 // The ops that have few constants: all that matters of each.
@@ -178,6 +197,21 @@ void print_resources(quern_context* context, const std::string& target) {
   }
 }
 
+// Kernels whose sums fill their registers.
+void expect_no_product_spills(quern_context* context, const std::string& target) {
+  quern_list* list = nullptr;
+  auto error = sized<quern_error>();
+  ASSERT_EQ(quern_cache_list(context, target.c_str(), &list, &error), QUERN_OK) << error.text;
+  const List entries(list);
+  for (std::uint64_t i = 0; i < quern_list_count(list); ++i) {
+    auto entry = sized<quern_entry>();
+    ASSERT_EQ(quern_list_entry(list, i, &entry), QUERN_OK);
+    if (std::string(entry.entry_name) == "quern_gemm_swapped") {
+      EXPECT_EQ(entry.local_bytes, 0) << "spills: " << entry.text;
+    }
+  }
+}
+
 class Targets : public testing::TestWithParam<const char*> {};
 INSTANTIATE_TEST_SUITE_P(Nvrtc, Targets, testing::Values("sm_80", "sm_86", "sm_89", "sm_90a", "sm_100a", "sm_120a"),
                          [](const testing::TestParamInfo<const char*>& target) { return std::string(target.param); });
@@ -218,6 +252,7 @@ TEST_P(Targets, TakeEveryProduct) {
     EXPECT_TRUE(w.outcome == QUERN_WARM_HIT || w.outcome == QUERN_WARM_COMPILED) << w.op << " " << w.target << " " << w.spec << "\n"
                                                                                   << w.text;
   }
+  expect_no_product_spills(context.get(), target);
 }
 
 }  // namespace

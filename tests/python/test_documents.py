@@ -1,4 +1,5 @@
-# The README and the reference pages: their Python examples run, their C examples compile, their links lead somewhere.
+# The README and the reference pages: their Python examples run, their C examples compile, and run where they are programs for
+# the host target; their links lead somewhere.
 # SPDX-License-Identifier: Apache-2.0
 import os
 import re
@@ -8,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import quern.library
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", *sorted(ROOT.glob("sources/*/README.md"))]
@@ -55,6 +57,22 @@ def test_c_examples_compile(block, tmp_path):
     run = subprocess.run(
         [compiler, *flags, f"-I{ROOT / 'capi'}", str(source)], capture_output=True, text=True, check=False
     )
+    assert run.returncode == 0, run.stderr
+
+
+def is_host_program(block):
+    return "int main(void)" in block[2] and ".device_type = kDLCPU}" in block[2]
+
+
+@pytest.mark.parametrize("block", [block for block in blocks("c") if is_host_program(block)], ids=name_of)
+def test_c_programs_run(block, tmp_path, cache_folder):
+    source, program, library = tmp_path / "example.c", tmp_path / "example", Path(quern.library.library()._name)
+    source.write_text(block[2])
+    compiler = os.environ.get("CC") or shutil.which("cc") or shutil.which("gcc")
+    link = [f"-I{ROOT / 'capi'}", str(source), "-o", str(program), str(library), f"-Wl,-rpath,{library.parent}"]
+    subprocess.run([compiler, "-std=c99", *link], check=True)
+    environment = {**os.environ, "XDG_CACHE_HOME": str(cache_folder)}
+    run = subprocess.run([program], env=environment, capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stderr
 
 

@@ -42,6 +42,7 @@ class Products(Ops):
         out: Any = None,
         out_dtype: object | None = None,
         tf32: bool = False,
+        constant_b: bool = False,
         **more: Unpack[Epilogue],
     ) -> Any:
         """epilogue(a b^T) of f16, bf16 or f32; returns out, or (out, out_scale) where that was given or asked for.
@@ -51,8 +52,9 @@ class Products(Ops):
         out        [M, N] or [batch, M, N], gated N/2; None: allocated by a's framework
         out_dtype  of the out that is allocated: f16, bf16, f32, e4m3 or e5m2; None: a's
         tf32       f32 operands may be rounded to TF32 where the target has it
+        constant_b nothing that may still run writes b: with programmatic=True it may be read early
         activation, bias, c, gate, expression, operands, scalars, out_scale, power_of_two    the epilogue"""
-        return self._product("gemm", a, b, out, out_dtype or element(a, "a"), more, tf32=tf32)
+        return self._product("gemm", a, b, out, out_dtype or element(a, "a"), more, tf32=tf32, constant_b=constant_b)
 
     def fp8_gemm(
         self,
@@ -65,6 +67,7 @@ class Products(Ops):
         out_dtype: object = "bf16",
         a_type: str | None = None,
         b_type: str | None = None,
+        constant_b: bool = False,
         **more: Unpack[Epilogue],
     ) -> Any:
         """epilogue(A B^T) of 8-bit floating point with scales, x = q * scale; returns out, or (out, out_scale) where
@@ -76,10 +79,12 @@ class Products(Ops):
         scale_b    f32: [1] per tensor, [N] per column, or in blocks of 128x128 [ceil(N/128), ceil(K/128)]
         out        [M, N], gated N/2; None: allocated by a's framework
         out_dtype  of the out that is allocated: bf16, f16, f32, e4m3 or e5m2
+        constant_b nothing that may still run writes b or scale_b: with programmatic=True they may be read early
         activation, bias, c, gate, expression, operands, scalars, out_scale, power_of_two    the epilogue"""
         return self._product(
-            "fp8_gemm", a, b, out, out_dtype, more, scale_a=scale_a, scale_b=scale_b, a_type=a_type, b_type=b_type
-        )
+            "fp8_gemm", a, b, out, out_dtype, more, scale_a=scale_a, scale_b=scale_b, a_type=a_type, b_type=b_type,
+            constant_b=constant_b,
+        )  # fmt: skip
 
     def grouped_fp8_gemm(
         self,
@@ -96,6 +101,7 @@ class Products(Ops):
         out_dtype: object = "bf16",
         a_type: str | None = None,
         b_type: str | None = None,
+        constant_b: bool = False,
         **more: Unpack[Epilogue],
     ) -> Any:
         """As fp8_gemm for a mixture of experts, each row by its expert's weights, in one launch; rows of out that
@@ -112,7 +118,7 @@ class Products(Ops):
         rows = None if indices is None else shape_of(indices, "indices", 1)
         return self._product(
             "grouped_fp8_gemm", a, b, out, out_dtype, more, rows, scale_a=scale_a, scale_b=scale_b, offsets=offsets,
-            counts=counts, indices=indices, status=status, a_type=a_type, b_type=b_type,
+            counts=counts, indices=indices, status=status, a_type=a_type, b_type=b_type, constant_b=constant_b,
         )  # fmt: skip
 
     def _product(

@@ -1,0 +1,23 @@
+// The stages of a pipeline between warps that copy and warps that multiply.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "common/hopper.cuh"
+#include "gemm/tile.cuh"
+
+namespace q {
+
+struct Stages {
+  Mbarrier full[kStages], empty[kStages];
+};
+
+// The stages in turn; the phase changes with every round.
+struct Turn {
+  i32 stage = 0;
+  u32 phase = 0;
+  QUERN_DEVICE void next() {
+    if (++stage == kStages) stage = 0, phase ^= 1;
+  }
+};
+
+}  // namespace q

@@ -1,0 +1,154 @@
+// From a warpgroup's sums to results: a warp finishes its 16 rows, a slice of columns at a time, through memory of its own.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "common/hopper.cuh"
+#include "gemm/epilogue.cuh"
+
+namespace q {
+
+inline constexpr i32 kSumCount = kTileN / 2;  // of a thread
+
+// A scale of results is one for 128 columns of a row.
+inline constexpr i32 kSliceN = kOutScale ? 128 : 64;
+inline constexpr i32 kSlicePitch = kSliceN + 8;
+inline constexpr i32 kSlicesN = div_up(kOutTileN, kSliceN);
+inline constexpr i32 kStagedOfWarp = 8 * kSlicePitch * (kGate ? 2 : 1);  // f32
+static_assert(!kOutScale || kOutTileN % kSliceN == 0);
+
+// Eight rows at a time, so that every lane has eight neighbouring columns.
+QUERN_DEVICE void store_rows(const GemmParams& p, const Work& work, i32 consumer, const f32 (&sums)[kSumCount], f32* staged) {
+  const i32 l = lane(), warp_line = consumer * 64 + warp() % 4 * 16;
+  constexpr i32 kGroups = kSliceN / kEight, kHalves = kGate ? 2 : 1;
+  QUERN_UNROLL for (i32 h = 0; h < 2; ++h) {
+    QUERN_UNROLL for (i32 s = 0; s < kSlicesN; ++s) {
+      QUERN_UNROLL for (i32 half = 0; half < kHalves; ++half) {
+        QUERN_UNROLL for (i32 j = 0; j < kSliceN / 8; ++j) {
+          if (s * kSliceN + j * 8 < kOutTileN) {
+            const i32 from = ((half * kOutTileN + s * kSliceN) / 8 + j) * 4 + 2 * h;
+            f32* to = staged + (half * 8 + (l >> 2)) * kSlicePitch + j * 8 + (l & 3) * 2;
+            to[0] = sums[from], to[1] = sums[from + 1];
+          }
+        }
+      }
+      sync_warp();
+      QUERN_ROLLED for (i32 i = l; i < 8 * kGroups; i += kWarp) {
+        const i32 row = i / kGroups, column = i % kGroups * kEight;
+        const f32* at = staged + row * kSlicePitch + column;
+        finish_eight(p, work, s * kSliceN + column < kOutTileN, warp_line + 8 * h + row, s * kSliceN + column, at, at + 8 * kSlicePitch);
+      }
+      sync_warp();
+    }
+  }
+}
+
+// Results that need nothing beside their sums and scales are finished where they are, in registers, and leave by bulk copies, which
+// go on while the next tile is multiplied.
+inline constexpr bool kPlainResults = !kGate && !kOutScale && sizeof(Out) == 2 && USES_OPERANDS == 0;
+
+// A warp's boxes of 16 rows of 64 columns, swizzled by 128 bytes.
+inline constexpr i32 kBoxBytes = 16 * 128;
+inline constexpr i32 kBoxes = kGrouping == kDense && !kBlockScale ? 2 : 1;
+inline constexpr i32 kStagedBytes = kPlainResults ? kBoxes * kBoxBytes : kStagedOfWarp * 4;
+
+// The scales of a tile's rows and columns, which a warpgroup reads while its first products are under way and keeps until its sums
+// are there: those of the columns spread over its threads.
+struct ResultScales {
+  static constexpr i32 kOfThread = div_up(kTileN, 128);
+  f32 row[2];
+  f32 column[kOfThread];
+
+  QUERN_DEVICE void load(const GemmParams& p, const Work& work, i32 line) {
+    const i64 group_of_a = kGrouping == kContiguous ? 0 : work.group;
+    QUERN_UNROLL for (i32 h = 0; h < 2; ++h) {
+      const i32 source = source_row(p, work, line + 8 * h);
+      row[h] = p.scale_a[group_of_a * p.scale_a_group + (source < 0 ? 0 : source) * p.scale_a_row];
+    }
+    const f32* from = p.scale_b + work.group * p.scale_b_group;
+    QUERN_UNROLL for (i32 i = 0; i < kOfThread; ++i) {
+      // Past the last column any scale will do: what is made with it is not stored.
+      const i32 c = work.column + i * 128 + thread_index() % 128;
+      column[i] = from[(c < p.n ? c : p.n - 1) * p.scale_b_row];
+    }
+  }
+  // To where all threads of the warpgroup read them; `id` is a named barrier of its own.
+  QUERN_DEVICE void share(f32* columns, i32 id) const {
+    sync_named(id, 128);  // the last tile's have been read
+    QUERN_UNROLL for (i32 i = 0; i < kOfThread; ++i) {
+      if (i * 128 + thread_index() % 128 < kTileN) columns[i * 128 + thread_index() % 128] = column[i];
+    }
+    sync_named(id, 128);
+  }
+};
+
+// One box by ordinary stores, of which `columns` columns and `rows` rows are there.
+template <class Result>
+QUERN_DEVICE void store_box(const GemmParams& p, const u8* box, Result* out, i32 rows, i32 columns) {
+  const i32 l = lane(), column = l % 8 * kEight;
+  QUERN_ROLLED for (i32 row = l / 8; row < 16; row += kWarp / 8) {
+    const auto* eight = reinterpret_cast<const Result*>(box + row * 128 + ((l % 8 ^ row % 8) << 4));
+    if (row >= rows || column >= columns) continue;
+    Result* to = out + row * p.out_row + column;
+    if (p.out_vectors != 0 && column + kEight <= columns) {
+      store16(to, load16(eight));
+    } else {
+      QUERN_ROLLED for (i32 c = 0; c < kEight && column + c < columns; ++c) to[c] = eight[c];
+    }
+  }
+}
+
+// Result is Out: a template, since it is none for outputs of 32 bits. `column_scales` are those of the tile, in shared memory.
+template <class Result>
+QUERN_DEVICE void store_plain_rows(const GemmParams& p, const TensorMap& map_out, const Work& work, i32 consumer, const f32 (&sums)[kSumCount],
+                                   const f32 (&row_scales)[2], const f32* column_scales, u8* boxes) {
+  const i32 l = lane(), warp_line = consumer * 64 + warp() % 4 * 16;
+  const i32 rows = work.rows - work.row - warp_line, columns = p.n - work.column;
+  const i64 first_row = work.first_row + work.row + warp_line;
+  // A box that is not whole may end where another expert's rows begin.
+  const bool whole = p.out_mapped != 0 && rows >= 16;
+  Result* out = static_cast<Result*>(p.out) + work.group * p.out_group + first_row * p.out_row + work.column;
+  const i32 box_row = l % 16, box_chunk = l / 16;  // of the matrices that store_matrix takes: two below, then two beside
+  constexpr i32 kSlices = div_up(kTileN, 64);
+  QUERN_UNROLL for (i32 s = 0; s < kSlices; ++s) {
+    u8* box = boxes + s % kBoxes * kBoxBytes;
+    if (l == 0) {
+      // A tile with an odd number of slices begins with the box that the last one ended with.
+      if (s == 0 && kSlices % kBoxes != 0) {
+        tma_wait_read<0>();
+      } else {
+        tma_wait_read<kBoxes - 1>();
+      }
+    }
+    sync_warp();
+    QUERN_UNROLL for (i32 pair = 0; pair < 4; ++pair) {
+      if (s * 64 + pair * 16 >= kTileN) break;
+      u32 packed[4];
+      QUERN_UNROLL for (i32 i = 0; i < 4; ++i) {  // 8 rows below for odd i, 8 columns further for i >= 2
+        const i32 column = s * 64 + pair * 16 + i / 2 * 8, from = column / 2 + i % 2 * 2;
+        f32 result[2];
+        f32x2 by = {1.0f, 1.0f};
+        if constexpr (kScaled) by = *reinterpret_cast<const f32x2*>(column_scales + column + l % 4 * 2);
+        QUERN_UNROLL for (i32 c = 0; c < 2; ++c) {
+          const f32 sum = sums[from + c];
+          result[c] = formula(p, kScaled ? sum * (row_scales[i % 2] * (c == 0 ? by.x : by.y)) : sum);
+        }
+        packed[i] = pack<Result>(result[0], result[1]);
+      }
+      store_matrix<false>(box + box_row * 128 + ((2 * pair + box_chunk ^ box_row % 8) << 4), packed);
+    }
+    if (whole) {
+      fence_async();
+      sync_warp();
+      if (l == 0) {
+        if (s * 64 < columns) tma_store(map_out, box, CacheHint::normal, work.column + s * 64, static_cast<i32>(first_row), kGrouping == kContiguous ? 0 : work.group);
+        tma_commit();
+      }
+    } else {
+      sync_warp();
+      store_box(p, box, out + s * 64, rows, columns - s * 64);
+      if (l == 0) tma_commit();
+    }
+  }
+}
+
+}  // namespace q

@@ -1,0 +1,204 @@
+// A hot call of any op neither allocates nor locks, from the C ABI to the driver: in front of a libcuda that does
+// nothing, on a device that it says is a Hopper. SPDX-License-Identifier: Apache-2.0
+#include <dlfcn.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+
+#include "bindings/demo/call.h"
+#include "bindings/demo/tensor.h"
+#include "tests/abi/support.h"
+#include "tests/bench/counts.h"
+#include "tests/drivers/fake/cuda.h"
+
+namespace quern::test {
+namespace {
+
+using bench::Counts;
+using demo::kBf16, demo::kF32, demo::kI32;
+constexpr DLDataType kE4m3{kDLFloat8_e4m3fn, 8, 1};
+constexpr int kCalls = 100;
+
+// Memory that nobody reads.
+void* memory(std::uintptr_t number) {
+  return reinterpret_cast<void*>((number + 1) << 36);  // NOLINT(performance-no-int-to-ptr)
+}
+struct Tensor : demo::Tensor {
+  Tensor(std::uintptr_t number, DLDataType dtype, std::initializer_list<std::int64_t> shape)
+      : demo::Tensor(memory(number), {kDLCUDA, 0}, dtype, shape) {}
+};
+
+template <class Args>
+Args args_of() {
+  auto args = sized<Args>();
+  args.stream = jit::cuda::fake::stream_of(0);
+  args.workspace = memory(0);
+  args.workspace_size = std::uint64_t{1} << 32;
+  return args;
+}
+
+class HotOps : public testing::Test {
+ protected:
+  void SetUp() override {
+    // As a serving thread has it: the context of its device is current.
+    void* const library = dlopen((std::string(QUERN_TEST_FAKE_CUDA) + "/libcuda.so.1").c_str(), RTLD_NOW | RTLD_LOCAL);
+    ASSERT_NE(library, nullptr) << dlerror();
+    using SetCurrent = void(jit::cuda::Context);
+    reinterpret_cast<SetCurrent*>(dlsym(library, "fake_cuda_set_current"))(jit::cuda::fake::context_of(0));
+    const Counts before = bench::counts();
+    const char* const fake = QUERN_TEST_FAKE_CUDA;
+    context_ = make_context(folder_, kDLCUDA, [&](quern_context_options& o) {
+      o.search_dirs = &fake;
+      o.search_dir_count = 1;
+    });
+    ASSERT_NE(context_, nullptr);
+    const Counts made = bench::counts() - before;
+    ASSERT_GT(made.allocations, 0u) << "libquern's allocations are not seen at all";
+    ASSERT_GT(made.locks, 0u) << "nor its locks";
+  }
+
+  // One call, which readies the kernels, and many that are counted.
+  void expect_free(const char* what, const std::function<std::int32_t(quern_context*, quern_error*)>& call) {
+    SCOPED_TRACE(what);
+    auto error = sized<quern_error>();
+    ASSERT_EQ(call(context_.get(), &error), QUERN_OK) << error.text;
+    std::int32_t failed = 0;
+    const Counts before = bench::counts();
+    for (int i = 0; i < kCalls; ++i) failed |= call(context_.get(), &error);
+    const Counts during = bench::counts() - before;
+    EXPECT_EQ(failed, 0) << error.text;
+    EXPECT_EQ(during.allocations, 0u);
+    EXPECT_EQ(during.locks, 0u);
+  }
+
+ private:
+  Folder folder_;
+  Context context_;
+};
+
+// Rows for each form that a product has: streaming, shared tiles, Hopper's.
+TEST_F(HotOps, Fp8Gemm) {
+  constexpr std::int64_t kN = 4096, kK = 7168;
+  auto epilogue = sized<quern_epilogue>();
+  epilogue.flags = QUERN_EPILOGUE_GATE;
+  const Tensor bias(6, kBf16, {kN});
+  epilogue.bias = bias;
+  for (const std::int64_t m : {1, 40, 4096}) {
+    const Tensor a(1, kE4m3, {m, kK}), b(2, kE4m3, {kN, kK}), out(5, kBf16, {m, kN}), half(5, kBf16, {m, kN / 2});
+    const Tensor rows(3, kF32, {m}), columns(4, kF32, {kN}), row_blocks(3, kF32, {m, kK / 128}),
+        blocks(4, kF32, {kN / 128, kK / 128});
+    auto args = args_of<quern_fp8_gemm_args>();
+    args.a = a, args.b = b, args.out = out;
+    args.scale_a = rows, args.scale_b = columns;
+    expect_free("rows and columns", [&](quern_context* c, quern_error* e) { return quern_fp8_gemm(c, &args, e); });
+    args.scale_a = row_blocks, args.scale_b = blocks;
+    args.out = half;
+    args.epilogue = &epilogue;
+    expect_free("blocks, gated, with a bias",
+                [&](quern_context* c, quern_error* e) { return quern_fp8_gemm(c, &args, e); });
+  }
+}
+
+TEST_F(HotOps, Fp8GemmWithAnExpression) {
+  constexpr std::int64_t kM = 64, kN = 512, kK = 256;
+  const Tensor a(1, kE4m3, {kM, kK}), b(2, kE4m3, {kN, kK}), rows(3, kF32, {kM}), columns(4, kF32, {kN}),
+      out(5, kE4m3, {kM, kN});
+  const Tensor column(6, kBf16, {kN}), out_scale(7, kF32, {kM, kN / 128});
+  const DLTensor* operands[] = {column};
+  const float scalars[] = {0.5f};
+  auto epilogue = sized<quern_epilogue>();
+  epilogue.operands = operands, epilogue.operand_count = 1;
+  epilogue.scalars = scalars, epilogue.scalar_count = 1;
+  epilogue.out_scale = out_scale;
+  auto args = args_of<quern_fp8_gemm_args>();
+  args.a = a, args.b = b, args.out = out, args.scale_a = rows, args.scale_b = columns;
+  args.epilogue = &epilogue;
+  expect_free("8-bit results of an expression", [&](quern_context* c, quern_error* e) {
+    if (epilogue.expression == nullptr) {
+      if (const std::int32_t status = quern_expression_create(c, "silu(acc + col0) * scalar0", &epilogue.expression, e))
+        return status;
+    }
+    return quern_fp8_gemm(c, &args, e);
+  });
+}
+
+TEST_F(HotOps, GroupedFp8Gemm) {
+  constexpr std::int64_t kExperts = 8, kRows = 1024, kN = 512, kK = 256;
+  const Tensor b(2, kE4m3, {kExperts, kN, kK}), scale_b(4, kF32, {kExperts, kN / 128, kK / 128}), status(8, kI32, {1});
+  const Tensor a(1, kE4m3, {kRows, kK}), scale_a(3, kF32, {kRows, kK / 128}), out(5, kBf16, {kRows, kN});
+  const Tensor offsets(6, kI32, {kExperts + 1}), indices(7, kI32, {kRows});
+  auto args = args_of<quern_grouped_fp8_gemm_args>();
+  args.a = a, args.b = b, args.scale_a = scale_a, args.scale_b = scale_b, args.out = out, args.status = status;
+  args.offsets = offsets;
+  expect_free("contiguous", [&](quern_context* c, quern_error* e) { return quern_grouped_fp8_gemm(c, &args, e); });
+  args.indices = indices;
+  expect_free("gathered", [&](quern_context* c, quern_error* e) { return quern_grouped_fp8_gemm(c, &args, e); });
+  const Tensor slots(1, kE4m3, {kExperts, 32, kK}), slot_scales(3, kF32, {kExperts, 32, kK / 128}),
+      slot_out(5, kBf16, {kExperts, 32, kN});
+  const Tensor counts(6, kI32, {kExperts});
+  args.a = slots, args.scale_a = slot_scales, args.out = slot_out;
+  args.offsets = nullptr, args.indices = nullptr, args.counts = counts;
+  expect_free("masked", [&](quern_context* c, quern_error* e) { return quern_grouped_fp8_gemm(c, &args, e); });
+}
+
+TEST_F(HotOps, Gemm) {
+  for (const std::int64_t m : {1, 4096}) {
+    const Tensor a(1, kBf16, {2, m, 512}), b(2, kBf16, {2, 1024, 512}), out(3, kBf16, {2, m, 1024});
+    auto args = args_of<quern_gemm_args>();
+    args.a = a, args.b = b, args.out = out;
+    expect_free("batched", [&](quern_context* c, quern_error* e) { return quern_gemm(c, &args, e); });
+  }
+}
+
+TEST_F(HotOps, QuantizeAndBack) {
+  constexpr std::int64_t kRows = 300, kN = 1024;
+  const Tensor x(1, kBf16, {kRows, kN}), codes(2, kE4m3, {kRows, kN}), groups(3, kF32, {kRows, kN / 128}),
+      one(3, kF32, {1});
+  const Tensor residual(4, kBf16, {kRows, kN}), weight(5, kBf16, {kN}), back(6, kF32, {kRows, kN});
+  auto args = args_of<quern_quantize_args>();
+  args.x = x, args.out = codes, args.scale = groups, args.scale_kind = QUERN_SCALE_GROUP;
+  args.front = QUERN_FRONT_RMSNORM, args.eps = 1e-6f;
+  args.residual = args.residual_out = residual, args.weight = weight;
+  expect_free("a norm, in groups", [&](quern_context* c, quern_error* e) { return quern_quantize(c, &args, e); });
+  args = args_of<quern_quantize_args>();
+  args.x = x, args.out = codes, args.scale = one, args.scale_kind = QUERN_SCALE_TENSOR;
+  expect_free("a tensor's scale, found", [&](quern_context* c, quern_error* e) { return quern_quantize(c, &args, e); });
+  auto inverse = args_of<quern_dequantize_args>();
+  inverse.x = codes, inverse.scale = groups, inverse.out = back, inverse.scale_kind = QUERN_SCALE_GROUP;
+  expect_free("back", [&](quern_context* c, quern_error* e) { return quern_dequantize(c, &inverse, e); });
+}
+
+TEST_F(HotOps, MixtureOfExperts) {
+  constexpr std::int64_t kExperts = 64, kTopK = 4;
+  for (const std::int64_t tokens : {8, 1000}) {
+    const Tensor logits(1, kF32, {tokens, kExperts}), weights(2, kF32, {tokens, kTopK}), ids(3, kI32, {tokens, kTopK});
+    const Tensor offsets(4, kI32, {kExperts + 1}), indices(5, kI32, {tokens * kTopK}),
+        positions(6, kI32, {tokens, kTopK});
+    auto route = args_of<quern_moe_route_args>();
+    route.logits = logits, route.weights = weights, route.ids = ids;
+    route.offsets = offsets, route.indices = indices, route.positions = positions;
+    route.top_k = kTopK;
+    expect_free("moe_route", [&](quern_context* c, quern_error* e) { return quern_moe_route(c, &route, e); });
+    const Tensor x(7, kBf16, {tokens * kTopK, 256}), out(8, kBf16, {tokens, 256});
+    auto combine = args_of<quern_moe_combine_args>();
+    combine.x = x, combine.positions = positions, combine.weights = weights, combine.out = out;
+    expect_free("moe_combine", [&](quern_context* c, quern_error* e) { return quern_moe_combine(c, &combine, e); });
+  }
+}
+
+TEST_F(HotOps, Attention) {
+  const Tensor q(1, kBf16, {4, 32, 128}), k(2, kBf16, {64, 16, 4, 128}), v(3, kBf16, {64, 16, 4, 128}),
+      out(4, kBf16, {4, 32, 128});
+  const Tensor lse(5, kF32, {4, 32}), lengths(6, kI32, {4}), table(7, kI32, {4, 64}), joined(8, kBf16, {4, 32, 128});
+  auto args = args_of<quern_attention_args>();
+  args.flags = QUERN_ATTENTION_CAUSAL;
+  args.q = q, args.k = k, args.v = v, args.out = out, args.lse = lse, args.lengths = lengths, args.page_table = table;
+  args.max_kv_len = 1024;
+  expect_free("attention", [&](quern_context* c, quern_error* e) { return quern_attention(c, &args, e); });
+  auto merge = args_of<quern_merge_state_args>();
+  merge.out_a = out, merge.lse_a = lse, merge.out_b = q, merge.lse_b = lse, merge.out = joined;
+  expect_free("merge_state", [&](quern_context* c, quern_error* e) { return quern_merge_state(c, &merge, e); });
+}
+
+}  // namespace
+}  // namespace quern::test

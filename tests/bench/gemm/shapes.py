@@ -1,0 +1,125 @@
+"""Which matrix products are timed: shapes, the kinds of their operands, and who else does them.
+
+SPDX-License-Identifier: Apache-2.0
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+# Both bounds of "few" and "many" rows, whose means are told apart.
+FEW_ROWS, MANY_ROWS = 128, 4096
+
+
+@dataclass(frozen=True)
+class Shape:
+    """out[m, n] = a[m, k] b[n, k]^T; with groups, that for each of so many experts of m rows."""
+
+    m: int
+    n: int
+    k: int
+    groups: int = 1
+
+    @classmethod
+    def parse(cls, text: str) -> Shape:
+        """Of "16x4096x7168"."""
+        match = re.fullmatch(r"(\d+)x(\d+)x(\d+)", text.strip())
+        if match is None or "0" in match.groups():
+            raise ValueError(f"{text!r} is no shape; allowed are MxNxK, as 16x4096x7168")
+        return cls(*map(int, match.groups()))
+
+    def __str__(self) -> str:
+        return f"{self.m}x{self.n}x{self.k}"
+
+    @property
+    def flops(self) -> int:
+        return 2 * self.groups * self.m * self.n * self.k
+
+    def weight_bytes(self, element_bytes: int) -> int:
+        return self.groups * self.n * self.k * element_bytes
+
+    def read_bytes(self, element_bytes: int) -> int:
+        """Of both operands."""
+        return self.groups * (self.m + self.n) * self.k * element_bytes
+
+
+@dataclass(frozen=True)
+class Kind:
+    """How operands are stored, and the peer that takes them so."""
+
+    name: str
+    title: str
+    peer: str
+    element_bytes: int
+
+
+KINDS = {
+    kind.name: kind
+    for kind in (
+        Kind("block", "fp8, scales of 1x128 and 128x128", "DeepGEMM", 1),
+        Kind("tensor", "fp8, a scale a tensor", "cuBLASLt", 1),
+        Kind("row", "fp8, a scale a row and column", "cuBLASLt", 1),
+        Kind("bf16", "bf16", "cuBLASLt", 2),
+    )
+}
+
+# Of DeepSeek-V3 and of Llama-3, and a square one.
+TWELVE = [
+    Shape(16, 4096, 7168),
+    Shape(64, 2112, 7168),
+    Shape(64, 24576, 1536),
+    Shape(64, 7168, 16384),
+    Shape(128, 4096, 7168),
+    Shape(128, 7168, 16384),
+    Shape(4096, 2112, 7168),
+    Shape(4096, 24576, 1536),
+    Shape(4096, 7168, 16384),
+    Shape(4096, 4096, 7168),
+    Shape(4096, 7168, 2048),
+    Shape(8192, 8192, 8192),
+]
+PROGRAMMATIC = Shape(16, 4096, 7168)
+MASKED = Shape(256, 4096, 7168, groups=4)
+CONTIGUOUS = Shape(8192, 4096, 7168, groups=4)
+# Of the kernels that every target has.
+PORTABLE_MANY, PORTABLE_FEW = Shape(4096, 7168, 16384), Shape(16, 7168, 16384)
+
+# What --only chooses from: the kinds over the twelve shapes, then what is timed once.
+SECTIONS = [*KINDS, "programmatic", "masked", "contiguous", "portable"]
+
+
+@dataclass(frozen=True)
+class Case:
+    """What is timed in one row. `variant` is a kind, or how a product is made to take a portable kernel."""
+
+    section: str
+    variant: str
+    shape: Shape
+
+    def __str__(self) -> str:
+        return f"{self.section} {self.shape}" + (f" {self.variant}" if self.variant != self.section else "")
+
+    @property
+    def element_bytes(self) -> int:
+        return 2 if self.variant.startswith("bf16") else 1
+
+
+# Products that no kernel of one target alone takes: rows gathered by index, and weights stored [K, N].
+GATHERED, STORED_KN = "fp8 gathered", "bf16 of [K, N]"
+
+
+def cases(sections: list[str], shapes: list[Shape]) -> list[Case]:
+    """In the order in which they are run; `shapes` are those of the kinds."""
+    made = [Case(kind, kind, shape) for kind in KINDS if kind in sections for shape in shapes]
+    once = [
+        Case("programmatic", "block", PROGRAMMATIC),
+        Case("masked", "block", MASKED),
+        Case("contiguous", "block", CONTIGUOUS),
+        Case("portable", GATHERED, PORTABLE_MANY),
+        Case("portable", STORED_KN, PORTABLE_MANY),
+        Case("portable", "block", PORTABLE_FEW),
+        Case("portable", "row", PORTABLE_FEW),
+        Case("portable", "bf16", PORTABLE_FEW),
+    ]
+    return made + [case for case in once if case.section in sections]
