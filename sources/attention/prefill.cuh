@@ -331,7 +331,7 @@ QUERN_DEVICE void take_piece(const AttentionParams& p, const Sequence& s, const 
   f32* results = reinterpret_cast<f32*>(memory.queries);
   rows.stage(results, row0);
   sync_block();
-  write_results<kThreads, 8, kRowTiles == 1 ? 2 : 1>(p, s, piece, {results, results, 0, 1, kRows}, &shared->flag);
+  write_results<kThreads, 8, kParts == 1 ? 2 : 1>(p, s, piece, {results, results, 0, 1, kRows}, &shared->flag);
 }
 
 }  // namespace q

@@ -200,10 +200,8 @@ jit::Unit to_unit(const Shape& shape, jit::Target target) {
   if (!decode) {
     define("ROW_TILES", t.row_tiles);
     define("INVARIANT", static_cast<int>(shape.form == Form::medium));
-    // Two row tiles a warp have products enough to keep the tensor cores busy with half a block of keys; few rows wait
-    // for memory, and half the code is compiled sooner.
-    const bool halved = t.block == 64 && (t.row_tiles == 2 || shape.form == Form::medium);
-    define("KEYS_AT_ONCE", halved ? 32 : t.block);
+    // Two row tiles a warp have products enough to keep the tensor cores busy with half a block of keys.
+    define("KEYS_AT_ONCE", t.row_tiles == 2 && t.block == 64 ? 32 : t.block);
   }
   // Filling a pipeline and writing a result take about as long as this many blocks of keys.
   define("ITEM_PRICE", decode ? 4 : 2);
