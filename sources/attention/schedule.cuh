@@ -48,70 +48,59 @@ QUERN_DEVICE i32 quotient(i32 a, i32 b) { return static_cast<i32>(static_cast<u3
 struct ScheduleScratch {
   Sequence sequence;  // of the piece in hand
   Piece piece;
-  // The same for all of the block's threads, and wanted once a piece: registers are for what the pieces themselves need.
-  Mode mode;
-  i32 after, end;  // the unit after the piece, and after the last of this thread block's
-  i32 each;        // units of a run; the first `remainder` runs have one more
-  i32 remainder;
-  i32 units[16];    // of each warp's sequences
+  i32 after;       // the unit after the piece
+  i32 units[16];   // of each warp's sequences
   i32 longest[16];  // of each warp's items, in KV blocks
 };
-
-inline constexpr i32 kNotCounted = -1;  // ScheduleScratch::after until the units are known
 
 // Built and asked by all threads of the block together; all of them get the same answers.
 template <int kThreads, bool kMayBeWhole, bool kMayBeInvariant>
 class Schedule {
  public:
   QUERN_DEVICE Schedule(const AttentionParams& params, ScheduleScratch* scratch) : p(params), scratch_(scratch) {
-    if (thread_index() == 0) {
-      scratch_->mode = kMayBeInvariant && p.invariant ? Mode::invariant : Mode::split;
-      scratch_->after = kNotCounted;
-      scratch_->end = 0;
-    }
-    sync_block();
+    const i32 each = div_up(p.batch, kThreads);
+    from_ = thread_index() * each < p.batch ? thread_index() * each : p.batch;
+    to_ = from_ + each < p.batch ? from_ + each : p.batch;
+    mode_ = kMayBeInvariant && p.invariant ? Mode::invariant : Mode::split;
   }
 
   // Puts the next piece of this thread block and its sequence into the scratch memory; false when there is none left.
   QUERN_DEVICE bool next() {
     QUERN_ROLLED for (;;) {
-      const i32 at = scratch_->after;
-      if (at >= scratch_->end) return false;
-      const Mode mode = scratch_->mode;
-      // Each thread walks over its sequences: at first to count their units, then to find the one that unit `at` belongs to.
-      const i32 share = static_cast<i32>(static_cast<u32>(p.batch + kThreads - 1) / kThreads);
-      const i32 from = thread_index() * share, to = from + share < p.batch ? from + share : p.batch;
+      if (counted_ && at_ >= end_) return false;
+      // Each thread walks over its sequences: at first to count their units, then to find the one that unit at_ belongs to.
       Sequence s;
-      i32 start = before_, each = 0, length = 0, longest = 0;
+      i32 start = counted_ ? before_ : 0, each = 0, length = 0, longest = 0;
       bool found = false;
-      QUERN_ROLLED for (i32 i = from; i < to; ++i) {
+      QUERN_ROLLED for (i32 i = from_; i < to_; ++i) {
         s = sequence_at(p, i);
         if (s.tiles <= 0) continue;
-        each = unit_blocks(mode, s);
-        length = item_units(mode, s, each);
+        each = unit_blocks(s);
+        length = item_units(s, each);
         const i32 units = s.tiles * p.kv_heads * length;  // the caller sees to it that all of a call stay below 2^31
-        found = at >= start && at < start + units;
+        found = counted_ && at_ >= start && at_ < start + units;
         if (found) break;
         start += units;
         longest = s.blocks > longest ? s.blocks : longest;
       }
       sync_block();  // whoever still reads what was put into the scratch memory last
-      if (at == kNotCounted) {
-        sum_up(mode, start, longest);
-      } else if (found) {
-        put(mode, s, at, start, each, length);
+      if (!counted_) {
+        sum_up(start, longest);
+        continue;
       }
+      if (found) put(s, start, each, length);
       sync_block();
-      if (at != kNotCounted && scratch_->piece.begin < scratch_->piece.end) return true;
+      at_ = scratch_->after;
+      if (scratch_->piece.begin < scratch_->piece.end) return true;
     }
   }
 
  private:
   // KV blocks of a unit. An invariant item may be cut into so many pieces that one KV head's tiles have kInvariantPieces in
   // all.
-  QUERN_DEVICE static i32 unit_blocks(Mode mode, const Sequence& s) {
-    if (mode == Mode::split) return 1;
-    if (!kMayBeInvariant || mode == Mode::whole) return s.blocks;
+  QUERN_DEVICE i32 unit_blocks(const Sequence& s) const {
+    if (mode_ == Mode::split) return 1;
+    if (!kMayBeInvariant || mode_ == Mode::whole) return s.blocks;
     const i32 most = invariant_most(s), least = div_up(kInvariantKeys, kBlock);
     const i32 even = quotient(s.blocks + most - 1, most);
     return even > least || most == 1 ? even : least;
@@ -122,14 +111,15 @@ class Schedule {
     QUERN_ROLLED while ((most + 1) * s.tiles <= kInvariantPieces) ++most;
     return most;
   }
+  QUERN_DEVICE i32 price() const { return mode_ == Mode::split ? kItemPrice : 0; }
   // Units of an item whose units have `each` KV blocks.
-  QUERN_DEVICE static i32 item_units(Mode mode, const Sequence& s, i32 each) {
-    if (mode == Mode::split) return s.blocks + kItemPrice;
+  QUERN_DEVICE i32 item_units(const Sequence& s, i32 each) const {
+    if (mode_ == Mode::split) return s.blocks + kItemPrice;
     return kMayBeInvariant ? quotient(s.blocks + each - 1, each) : 1;
   }
 
   // From the units of each thread's sequences, and their longest item's KV blocks, to what this thread block does.
-  QUERN_DEVICE void sum_up(Mode mode, i32 own, i32 longest) {
+  QUERN_DEVICE void sum_up(i32 own, i32 longest) {
     i32 units = own;
     QUERN_ROLLED for (int d = 1; d < kWarp; d *= 2) {  // inclusive prefix sums over the warp
       const i32 below = shuffle_up(units, d), other = shuffle_xor(longest, d);
@@ -138,56 +128,53 @@ class Schedule {
     }
     if (lane() == kWarp - 1) scratch_->units[warp()] = units, scratch_->longest[warp()] = longest;
     sync_block();
-    i32 total = 0, before = units - own;
+    total_ = 0;
     QUERN_ROLLED for (int w = 0; w < kThreads / kWarp; ++w) {
-      if (w < warp()) before += scratch_->units[w];
-      total += scratch_->units[w];
+      if (w == warp()) before_ = total_ + units - own;
+      total_ += scratch_->units[w];
       longest = scratch_->longest[w] > longest ? scratch_->longest[w] : longest;
     }
-    const i32 parts = total < p.parts ? total : p.parts, each = total < p.parts ? 1 : quotient(total, p.parts);
-    const bool whole = kMayBeWhole && mode == Mode::split && longest <= each;  // to be counted again
-    if (!whole) before_ = before;
-    if (thread_index() != 0) return;
-    if (whole) {
-      scratch_->mode = Mode::whole;
-      return;
+    parts_ = total_ < p.parts ? total_ : p.parts;
+    each_ = total_ < p.parts ? 1 : quotient(total_, p.parts);
+    const i32 block = block_index(0);
+    if (mode_ != Mode::split) {
+      at_ = block;
+      end_ = total_;
+    } else {
+      at_ = block < parts_ ? run_begin(block) : 0;
+      end_ = block < parts_ ? run_begin(block + 1) : 0;
     }
-    const i32 block = block_index(0), remainder = total - each * parts;
-    const bool split = mode == Mode::split;
-    const i32 after = split ? block * each + (block < remainder ? block : remainder) : block;
-    const i32 end = after + each + (block < remainder ? 1 : 0);
-    scratch_->each = each;
-    scratch_->remainder = remainder;
-    scratch_->after = after;
-    scratch_->end = split && end < total ? end : total;
+    counted_ = !kMayBeWhole || mode_ != Mode::split || longest > each_;
+    if (!counted_) mode_ = Mode::whole;  // to be counted again
   }
 
-  // The run that a unit belongs to.
+  // Runs have each_ units, and the first of them one more until the remainder is used up.
+  QUERN_DEVICE i32 remainder() const { return total_ - each_ * parts_; }
+  QUERN_DEVICE i32 run_begin(i32 part) const { return part * each_ + (part < remainder() ? part : remainder()); }
   QUERN_DEVICE i32 part_of(i32 unit) const {
-    const i32 each = scratch_->each, remainder = scratch_->remainder, longer = remainder * (each + 1);
+    const i32 longer = remainder() * (each_ + 1);
     const bool among = unit < longer;
-    const i32 part = quotient(among ? unit : unit - longer, among ? each + 1 : each);
-    return among ? part : part + remainder;
+    const i32 part = quotient(among ? unit : unit - longer, among ? each_ + 1 : each_);
+    return among ? part : part + remainder();
   }
 
-  // The piece that begins at unit `at`: in sequence `s`, which begins at unit `start` and has items of `length` units of
+  // The piece that begins at unit at_: in sequence `s`, which begins at unit `start` and has items of `length` units of
   // `each` KV blocks.
-  QUERN_DEVICE void put(Mode mode, const Sequence& s, i32 at, i32 start, i32 each, i32 length) {
-    const i32 item = quotient(at - start, length), tile = quotient(item, p.kv_heads);
+  QUERN_DEVICE void put(const Sequence& s, i32 start, i32 each, i32 length) {
+    const i32 item = quotient(at_ - start, length), tile = quotient(item, p.kv_heads);
     start += item * length;  // of the item
-    const bool split = mode == Mode::split;
-    const i32 from = at - start, price = split ? kItemPrice : 0, left = scratch_->end - start;
-    const i32 to = !split ? from + 1 : left < length ? left : length;
+    const i32 from = at_ - start;
+    const i32 to = mode_ != Mode::split ? from + 1 : end_ - start < length ? end_ - start : length;
     Piece piece;
     piece.head = item - tile * p.kv_heads;
     piece.tile = s.tiles - 1 - tile;
-    piece.begin = from > price ? (from - price) * each : 0;
-    piece.end = (to - price) * each < s.blocks ? (to - price) * each : s.blocks;
+    piece.begin = from > price() ? (from - price()) * each : 0;
+    piece.end = (to - price()) * each < s.blocks ? (to - price()) * each : s.blocks;
     piece.index = 0;
     piece.count = 1;
     piece.slot = piece.counter = 0;
     piece.slot_step = 2;
-    if (kMayBeInvariant && mode == Mode::invariant) {
+    if (kMayBeInvariant && mode_ == Mode::invariant) {
       const i32 head = (s.index * p.kv_heads + piece.head) * kInvariantPieces;  // a KV head's slots and counters
       piece.index = from;
       piece.count = length;
@@ -207,12 +194,19 @@ class Schedule {
     }
     scratch_->sequence = s;
     scratch_->piece = piece;
-    scratch_->after = split ? start + length : at + block_count(0);
+    scratch_->after = mode_ != Mode::split ? at_ + block_count(0) : start + length;
   }
 
   const AttentionParams& p;
   ScheduleScratch* scratch_;
-  i32 before_ = 0;  // the units before this thread's sequences
+  Mode mode_;
+  bool counted_ = false;
+  i32 from_, to_;       // this thread's sequences,
+  i32 before_ = 0;      // and the units before them
+  i32 total_ = 0;
+  i32 parts_ = 0;
+  i32 each_ = 1;        // units of a run
+  i32 at_ = 0, end_ = 0;  // what is left of this thread block's units
 };
 
 }  // namespace q
