@@ -3,6 +3,8 @@
 
 #include <cstring>
 
+#include "jit/host/sanitizer.h"
+
 namespace quern::jit::host {
 namespace {
 
@@ -81,7 +83,13 @@ const char* Mbarriers::complete(void* at, std::uint32_t bytes) {
   return nullptr;
 }
 
+void Mbarriers::enlist(std::uint32_t thread, const void* at) {
+  const Unwatched own;
+  waiting_.push_back({thread, at});
+}
+
 void Mbarriers::end_phase(const void* at) {
+  const Unwatched own;
   State s = state_at(at);
   if (s.pending != 0 || s.to_land() != 0) return;
   s.pending = s.expected;

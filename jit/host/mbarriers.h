@@ -28,7 +28,7 @@ class Mbarriers {
   std::string describe(const void* at) const;
 
   // The thread will be among woken() once the phase under way is complete.
-  void enlist(std::uint32_t thread, const void* at) { waiting_.push_back({thread, at}); }
+  void enlist(std::uint32_t thread, const void* at);
   std::vector<std::uint32_t>& woken() { return woken_; }
 
  private:

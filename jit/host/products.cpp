@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "jit/host/sanitizer.h"
+
 namespace quern::jit::host {
 namespace {
 
@@ -17,6 +19,7 @@ const q::host::Product& product_of(void* const* lanes, std::uint32_t lane) {
 
 void Products::begin(const std::vector<Window>& windows, std::uint32_t groups_per_block, bool seeded,
                      Delivery delivery) {
+  const Unwatched own;
   seeded_ = seeded;
   delivery_ = delivery;
   under_way_ = 0;
@@ -59,6 +62,7 @@ Products::Flight* Products::take_off(Warp& warp, void* const* lanes) {
 }
 
 std::string Products::issue(std::uint32_t g, std::uint32_t w, void* const* lanes) {
+  const Unwatched own;
   Group& group = groups_[g];
   Warp& warp = group.warps[w];
   used_ = true;
@@ -121,12 +125,14 @@ void Products::fence(std::uint32_t group, std::uint32_t warp) {
 }
 
 void Products::commit(std::uint32_t group, std::uint32_t warp) {
+  const Unwatched own;
   used_ = true;
   Warp& w = groups_[group].warps[warp];
   w.group_ends.push_back(w.issued);
 }
 
 bool Products::wait(std::uint32_t g, std::uint32_t w, std::uint32_t groups_left, std::string* wrong) {
+  const Unwatched own;
   Group& group = groups_[g];
   const std::vector<std::uint32_t>& ends = group.warps[w].group_ends;
   if (ends.size() <= groups_left) return true;
@@ -137,6 +143,7 @@ bool Products::wait(std::uint32_t g, std::uint32_t w, std::uint32_t groups_left,
 
 std::string Products::some(Random& random) {
   if (delivery_ != Delivery::random || under_way_ == 0 || !random.once_in(8)) return {};
+  const Unwatched own;
   Group& group = groups_[random.below(static_cast<std::uint32_t>(groups_.size()))];
   if (group.items.empty() || group.items.front().issued != kAll) return {};
   return complete_first(group);

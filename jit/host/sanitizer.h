@@ -22,6 +22,12 @@
 
 #ifdef QUERN_HOST_TSAN
 #include <sanitizer/tsan_interface.h>
+extern "C" {
+void AnnotateIgnoreReadsBegin(const char* file, int line);
+void AnnotateIgnoreReadsEnd(const char* file, int line);
+void AnnotateIgnoreWritesBegin(const char* file, int line);
+void AnnotateIgnoreWritesEnd(const char* file, int line);
+}
 #endif
 #ifdef QUERN_HOST_ASAN
 #include <sanitizer/asan_interface.h>
@@ -116,6 +122,26 @@ inline void acquire([[maybe_unused]] void* x) {
   __tsan_acquire(x);
 #endif
 }
+
+// While one lives, what its fiber does is the emulation's own, which ThreadSanitizer is not to judge: it sees memory being moved,
+// taken and given back wherever that happens.
+class Unwatched {
+ public:
+  Unwatched() {
+#ifdef QUERN_HOST_TSAN
+    AnnotateIgnoreReadsBegin(__FILE__, __LINE__);
+    AnnotateIgnoreWritesBegin(__FILE__, __LINE__);
+#endif
+  }
+  ~Unwatched() {
+#ifdef QUERN_HOST_TSAN
+    AnnotateIgnoreWritesEnd(__FILE__, __LINE__);
+    AnnotateIgnoreReadsEnd(__FILE__, __LINE__);
+#endif
+  }
+  Unwatched(const Unwatched&) = delete;
+  Unwatched& operator=(const Unwatched&) = delete;
+};
 
 inline void make_inaccessible([[maybe_unused]] void* p, [[maybe_unused]] std::size_t bytes) {
 #ifdef QUERN_HOST_ASAN

@@ -133,6 +133,7 @@ struct StepScales {
 
 // This warp has done with a stage: the producers of all blocks of the cluster, which copy into it, are told.
 QUERN_DEVICE void release(Mbarrier& empty, Peers peers) {
+  if constexpr (kBlockScale) sync_warp();  // all its lanes have read scales of the stage, one tells
   if (peers.count == 1) {
     if (lane() == 0) mbarrier_arrive(empty);
   } else if (lane() < peers.count) {
