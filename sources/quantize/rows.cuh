@@ -19,24 +19,12 @@ inline constexpr bool kWhole = kNorm || kScale == Scale::token;
 inline constexpr int kGroupLanes = kGroupColumns / kElements;
 static_assert(kTeam % kGroupLanes == 0 && kGroupLanes <= kWarp, "a group is within a warp");
 
-QUERN_DEVICE void store_codes(Out* at, const Pass& pass, int v, const Vector& y, const Divisor& scale, bool plain) {
-  store_vector(at + v * kStep, divide(y, scale, plain), pass.left(v));
-}
-
 // A thread's vectors lie in as many groups, whose lanes between them hold each vector's largest magnitude in turn: folded
 // together, kSpread neighbours are left with that of vector lane / kSpread, and what follows from it is worked out once.
 QUERN_DEVICE void store_groups(const QuantizeParams& p, const Pass& pass, const Values& y, Out* at) {
   constexpr int kSpread = kGroupLanes / kVectors;
   f32 largest[kVectors];
-  f32 all = 0.0f;
-  QUERN_UNROLL for (int v = 0; v < kVectors; ++v) {
-    largest[v] = largest_magnitude(0.0f, y.v[v]);
-    all = fmax(all, largest[v]);
-  }
-  const bool plain = all < infinity();
-  if (!plain) {
-    QUERN_UNROLL for (int v = 0; v < kVectors; ++v) largest[v] = largest_finite(0.0f, y.v[v]);
-  }
+  QUERN_UNROLL for (int v = 0; v < kVectors; ++v) largest[v] = largest_finite(0.0f, y.v[v]);
   QUERN_UNROLL for (int count = kVectors / 2; count > 0; count /= 2) {
     const int mask = kSpread * count;
     const bool upper = (lane() & mask) != 0;
@@ -55,7 +43,8 @@ QUERN_DEVICE void store_groups(const QuantizeParams& p, const Pass& pass, const 
   const Divisor divisor = divisor_of(scale);
   QUERN_UNROLL for (int v = 0; v < kVectors; ++v) {
     const int owner = lane() / kGroupLanes * kGroupLanes + v * kSpread;
-    store_codes(at, pass, v, y.v[v], {shuffle(divisor.high, owner), shuffle(divisor.low, owner)}, plain);
+    const Divisor of_group{shuffle(divisor.high, owner), shuffle(divisor.low, owner)};
+    store_vector(at + v * kStep, divide(y.v[v], of_group), pass.left(v));
   }
 }
 
@@ -68,7 +57,7 @@ QUERN_DEVICE void finish(const QuantizeParams& p, const Pass& pass, const Values
     store_groups(p, pass, y, at);
   } else {
     const Divisor divisor = divisor_of(scale);
-    QUERN_UNROLL for (int v = 0; v < kVectors; ++v) store_codes(at, pass, v, y.v[v], divisor, plain);
+    QUERN_UNROLL for (int v = 0; v < kVectors; ++v) store_vector(at + v * kStep, divide(y.v[v], divisor, plain), pass.left(v));
   }
 }
 

@@ -67,5 +67,16 @@ QUERN_DEVICE Vector divide(const Vector& y, const Divisor& by, bool plain) {
   }
   return quotient;
 }
+// The same where the scale was found with y among others, without a question that has two ways: where values of several scales are
+// one after the other, such ways cost more than they save.
+QUERN_DEVICE Vector divide(const Vector& y, const Divisor& by) {
+  Vector quotient;
+  QUERN_UNROLL for (int i = 0; i < kElements; ++i) {
+    const f32 value = y.x[i];
+    const bool ordinary = value != 0.0f && fabs(value) < infinity();
+    quotient.x[i] = ordinary ? fma(value, by.high, value * by.low) : value * by.high;
+  }
+  return quotient;
+}
 
 }  // namespace q

@@ -27,7 +27,7 @@ std::vector<Warmed> warm(quern_context* context, const std::vector<std::string>&
   for (std::uint64_t i = 0; i < quern_list_count(list); ++i) {
     auto r = sized<quern_warm_result>();
     EXPECT_EQ(quern_list_warm_result(list, i, &r), QUERN_OK);
-    warmed.push_back({r.outcome, r.op, r.target, r.spec, r.text, r.milliseconds});
+    warmed.push_back({r.outcome, r.op, r.target, r.key, r.spec, r.text, r.milliseconds});
   }
   return warmed;
 }

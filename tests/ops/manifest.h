@@ -12,7 +12,7 @@ namespace quern::test {
 
 struct Warmed {
   int outcome;  // enum quern_warm_outcome
-  std::string op, target, spec, text;
+  std::string op, target, key, spec, text;
   double milliseconds;
 };
 
