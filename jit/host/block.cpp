@@ -209,6 +209,8 @@ std::string Runner::run(std::uint32_t x, std::uint32_t y, std::uint32_t z) {
   const bool finished = failure_.empty();
   for (std::uint32_t b = 0; b < cluster_blocks_ && failure_.empty(); ++b) failure_ = arenas_[b]->overrun();
   if (failure_.empty()) failure_ = unfinished();
+  bulk_.end();
+  products_.end();
   if (!finished) {
     // Fibers were left in the midst of the kernel.
     for_each_slot([&](std::uint32_t slot, std::uint32_t, std::uint32_t) { forget_fiber(fibers_[slot].watched); });

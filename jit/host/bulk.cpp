@@ -8,46 +8,54 @@
 namespace quern::jit::host {
 
 void BulkCopies::begin(std::uint32_t threads, bool seeded, Delivery delivery, Random& random) {
-  copies_.clear();
-  groups_.assign(seeded ? threads : 0, 0);
+  groups_.assign(threads, 0);
   seeded_ = seeded;
   delivery_ = delivery;
   constexpr std::uint32_t kOnceIn[] = {4, 32, 256};
   if (seeded) once_in_ = kOnceIn[random.below(3)];
 }
 
-BulkCopies::Copy BulkCopies::copy_of(const Landing& what, Random& random) {
+BulkCopies::Copy BulkCopies::copy_of(const Landing& what, std::uint32_t thread, Random& random) {
   const std::uint32_t rows = what.box.rows();
-  Copy copy{what, false, false, false, 0, 0, 0, 1, random.below(rows), {}};
+  Copy copy{what, false, false, false, thread, groups_[thread], 0, 1, random.below(rows), {}, agents_.engage(thread)};
   do {
     copy.stride = random.below(rows) + 1;
   } while (std::gcd(copy.stride, rows) != 1);
   return copy;
 }
 
-const char* BulkCopies::load(const Landing& what, Random& random) {
+const char* BulkCopies::load(const Landing& what, std::uint32_t thread, Random& random) {
+  const Unwatched own;
   if (!seeded_) {
-    for (std::uint32_t row = 0; row < what.box.rows(); ++row) what.box.load_row(row, what.window, what.at);
-    return barriers_.complete(what.barrier, what.box.bytes());
+    const Agent agent = agents_.engage(thread);
+    const char* wrong = nullptr;
+    {
+      const Acting acting(agent, what.issued_at);
+      for (std::uint32_t row = 0; row < what.box.rows(); ++row) what.box.load_row(row, what.window, what.at);
+      wrong = barriers_.complete(what.barrier, what.box.bytes());
+    }
+    agents_.dismiss(agent, thread);
+    return wrong;
   }
+  copies_.push_back(copy_of(what, thread, random));
+  const Acting acting(copies_.back().agent, what.issued_at);
   std::memset(what.window + what.at, 0xff, what.box.bytes());
-  copies_.push_back(copy_of(what, random));
   return nullptr;
 }
 
 void BulkCopies::store(const Landing& what, bool add, std::uint32_t thread, Random& random) {
-  Copy copy = copy_of(what, random);
+  const Unwatched own;
+  Copy copy = copy_of(what, thread, random);
   copy.is_store = true;
   copy.add = add;
   copy.staged.resize(what.box.bytes());
-  const char* none = nullptr;
-  if (!seeded_) {
-    advance(copy, 2 * what.box.rows(), &none);
+  if (seeded_) {
+    copies_.push_back(std::move(copy));
     return;
   }
-  copy.thread = thread;
-  copy.group = groups_[thread];
-  copies_.push_back(std::move(copy));
+  const char* none = nullptr;
+  advance(copy, 2 * what.box.rows(), &none);
+  agents_.dismiss(copy.agent, thread);
 }
 
 void BulkCopies::commit(std::uint32_t thread) {
@@ -56,6 +64,7 @@ void BulkCopies::commit(std::uint32_t thread) {
 
 bool BulkCopies::advance(Copy& copy, std::uint32_t rows, const char** wrong) {
   const Landing& w = copy.what;
+  const Acting acting(copy.agent, w.issued_at);
   const std::uint32_t bytes = w.box.row_bytes();
   for (; rows > 0; --rows) {
     const std::uint32_t row = copy.next_row();
@@ -73,6 +82,7 @@ bool BulkCopies::advance(Copy& copy, std::uint32_t rows, const char** wrong) {
       w.box.store_row(row, copy.staged.data() + row * bytes);
     }
     if (++copy.done < w.box.rows()) continue;
+    if (copy.is_store) release(order_of(copy.thread, !copy.taken));
     if (!copy.is_store || copy.taken) return true;
     copy.taken = true;
     copy.done = 0;
@@ -81,15 +91,22 @@ bool BulkCopies::advance(Copy& copy, std::uint32_t rows, const char** wrong) {
 }
 
 void BulkCopies::wait(std::uint32_t thread, std::uint32_t groups_left, bool read_only) {
-  if (!seeded_ || groups_[thread] <= groups_left) return;
-  const std::uint32_t due = groups_[thread] - groups_left;
+  const std::uint32_t due = groups_[thread] > groups_left ? groups_[thread] - groups_left : 0;
   const char* none = nullptr;
-  for (std::size_t i = copies_.size(); i-- > 0;) {
+  for (std::size_t i = due != 0 ? copies_.size() : 0; i-- > 0;) {
     Copy& copy = copies_[i];
     if (!copy.is_store || copy.thread != thread || copy.group >= due) continue;
     if (!copy.taken) advance(copy, copy.what.box.rows() - copy.done, &none);
     if (!read_only && advance(copy, copy.what.box.rows() - copy.done, &none)) erase(i);
   }
+  acquire(order_of(thread, true));
+  if (!read_only) acquire(order_of(thread, false));
+}
+
+void BulkCopies::erase(std::size_t i) {
+  const Unwatched own;
+  agents_.dismiss(copies_[i].agent, copies_[i].thread);
+  copies_.erase(copies_.begin() + static_cast<std::ptrdiff_t>(i));
 }
 
 const char* BulkCopies::some(Random& random) {
@@ -122,8 +139,14 @@ const char* BulkCopies::finish() {
     if (!copy.taken) return "a bulk store has not yet read its shared memory: tma_wait_read comes before the end";
     advance(copy, copy.what.box.rows() - copy.done, &none);
   }
-  copies_.clear();
   return nullptr;
+}
+
+void BulkCopies::end() {
+  const Unwatched own;
+  for (const Copy& copy : copies_) agents_.dismiss(copy.agent, copy.thread);
+  copies_.clear();
+  agents_.join();
 }
 
 }  // namespace quern::jit::host

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "jit/host/agent.h"
 #include "jit/host/async.h"
 #include "jit/host/mbarriers.h"
 #include "jit/host/random.h"
@@ -18,7 +19,8 @@ struct Landing {
   Box box;
   unsigned char* window = nullptr;
   std::uint32_t at = 0;
-  void* barrier = nullptr;  // of a load
+  void* barrier = nullptr;            // of a load
+  const void* issued_at = nullptr;    // in the kernel's code
 };
 
 class BulkCopies {
@@ -27,7 +29,7 @@ class BulkCopies {
 
   void begin(std::uint32_t threads, bool seeded, Delivery delivery, Random& random);
   // Null, or what is wrong.
-  const char* load(const Landing& what, Random& random);
+  const char* load(const Landing& what, std::uint32_t thread, Random& random);
   void store(const Landing& what, bool add, std::uint32_t thread, Random& random);
   void commit(std::uint32_t thread);
   // All but the youngest groups of this thread have been read, or are complete.
@@ -40,23 +42,29 @@ class BulkCopies {
   bool press(Random& random, const char** wrong);
   // The kernel has ended: stores that have been read are completed.
   const char* finish();
+  // Forgets what is left, whether or not the kernel has come to its end.
+  void end();
 
  private:
   struct Copy {
     Landing what;
     bool is_store, add;
     bool taken;                         // a store that has read its shared memory
-    std::uint32_t thread, group;        // of a store
+    std::uint32_t thread, group;        // who issued it, and among which of its stores
     std::uint32_t done, stride, shift;  // rows so far, and their order
     std::vector<unsigned char> staged;  // of a store
+    Agent agent;
     std::uint32_t next_row() const { return (shift + done * stride) % what.box.rows(); }
   };
-  static Copy copy_of(const Landing& what, Random& random);
+  Copy copy_of(const Landing& what, std::uint32_t thread, Random& random);
   // So many rows more; true when the copy is complete.
   bool advance(Copy& copy, std::uint32_t rows, const char** wrong);
-  void erase(std::size_t i) { copies_.erase(copies_.begin() + static_cast<std::ptrdiff_t>(i)); }
+  void erase(std::size_t i);
+  // To which a race detector's ordering is tied: of stores that have read shared memory, and of those complete.
+  char* order_of(std::uint32_t thread, bool read) { return reinterpret_cast<char*>(&groups_[thread]) + read; }
 
   Mbarriers& barriers_;
+  Agents agents_;
   std::vector<Copy> copies_;           // oldest first
   std::vector<std::uint32_t> groups_;  // committed so far, by thread
   bool seeded_ = false;

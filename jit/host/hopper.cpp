@@ -86,6 +86,7 @@ struct HopperCalls {
     constexpr const char* kNames[] = {"a bulk load", "a bulk prefetch", "a bulk store", "a bulk add"};
     const char* const name = kNames[static_cast<unsigned>(copy->form)];
     Landing what;
+    what.issued_at = __builtin_return_address(0);
     if (const char* wrong = what.box.read(*copy)) r.fail(std::string(name) + ": " + wrong);
     if (copy->form == CopyForm::prefetch) return;
     what.at = offset_of(name, copy->shared, what.box.bytes(), what.box.alignment());
@@ -104,9 +105,8 @@ struct HopperCalls {
       live_block(name, rank);
       what.window = there(rank, 0);
       what.barrier = there(rank, barrier);
-      release_phase(what.barrier);
       check(name, what.barrier, r.mbarriers_.check(what.barrier));
-      check(name, what.barrier, r.bulk_.load(what, r.random_));
+      check(name, what.barrier, r.bulk_.load(what, r.current_, r.random_));
     }
     r.wake();
     r.reschedule();
@@ -122,9 +122,6 @@ struct HopperCalls {
     if (wrong == nullptr) return;
     runner->fail(std::string(what) + " of the barrier at shared address " + runner->where(barrier) + ": " + wrong);
   }
-  // One address for either phase, to which a race detector's ordering is tied.
-  static char* order_of(void* barrier, std::uint32_t phase) { return static_cast<char*>(barrier) + phase; }
-  static void release_phase(void* barrier) { release(order_of(barrier, runner->mbarriers_.phase(barrier))); }
 
   static void mbarrier_init(void* barrier, unsigned arrivals) {
     offset_of("mbarrier_init", barrier, 8, 8);
@@ -135,7 +132,6 @@ struct HopperCalls {
     check("mbarrier_invalidate", barrier, runner->mbarriers_.invalidate(barrier));
   }
   static void arrive(const char* what, void* barrier, unsigned arrivals, unsigned bytes) {
-    release_phase(barrier);
     check(what, barrier, runner->mbarriers_.arrive(barrier, arrivals, bytes));
     runner->wake();
     runner->reschedule();
@@ -174,7 +170,7 @@ struct HopperCalls {
       r.yield();
     }
     if (r.mbarriers_.phase(barrier) == wanted) return 0;
-    acquire(order_of(barrier, wanted));
+    Mbarriers::passed(barrier, wanted);
     return 1;
   }
   static void mbarrier_wait(void* barrier, unsigned phase) {
@@ -187,7 +183,7 @@ struct HopperCalls {
       r.wait(Wait::mbarrier, wanted);
       check("mbarrier_wait", barrier, r.mbarriers_.check(barrier));
     }
-    acquire(order_of(barrier, wanted));
+    Mbarriers::passed(barrier, wanted);
   }
 
   // ---- Products
@@ -207,11 +203,13 @@ struct HopperCalls {
     Runner::Warp& w = r.warp_[fiber().warp];
     w.brought[r.views_[r.current_].lane] = const_cast<q::host::Product*>(mine);
     const std::uint32_t group = warpgroup(), warp = warp_of_block() % Products::kWarps;
+    const void* const issued_at = __builtin_return_address(0);
     char* order = &w.order[w.parity];
     release(order);
     r.join(Wait::wgmma, [&](Runner::Warp& all) {
       acquire(order);
-      if (std::string wrong = r.products_.issue(group, warp, all.brought); !wrong.empty()) r.fail("wgmma: " + wrong);
+      std::string wrong = r.products_.issue(group, warp, all.brought, issued_at);
+      if (!wrong.empty()) r.fail("wgmma: " + wrong);
       r.wake_warpgroup(group);
     });
   }

@@ -30,6 +30,11 @@ State state_at(const void* at) {
 }
 void set_state(void* at, const State& s) { std::memcpy(at, &s, sizeof(s)); }
 
+// One address for either phase, to which a race detector's ordering is tied.
+void* order_of(const void* at, std::uint32_t phase) {
+  return const_cast<char*>(static_cast<const char*>(at)) + phase;
+}
+
 }  // namespace
 
 void Mbarriers::begin() {
@@ -64,6 +69,7 @@ const char* Mbarriers::arrive(void* at, std::uint32_t arrivals, std::uint32_t by
   State s = state_at(at);
   if (arrivals > s.pending) return "all the arrivals of its phase have come already";
   if (s.to_land() + static_cast<std::int64_t>(bytes) > kMost) return "more than 1048575 bytes are to land in its phase";
+  release(order_of(at, s.phase));
   s.bytes = (s.bytes + bytes) & (2u * kMost + 1);
   s.pending = (s.pending - arrivals) & kMost;
   set_state(at, s);
@@ -77,11 +83,14 @@ const char* Mbarriers::complete(void* at, std::uint32_t bytes) {
   if (s.to_land() - static_cast<std::int64_t>(bytes) < -static_cast<std::int64_t>(kMost)) {
     return "1048575 bytes more than expected have landed in its phase";
   }
+  release(order_of(at, s.phase));
   s.bytes = (s.bytes - bytes) & (2u * kMost + 1);
   set_state(at, s);
   end_phase(at);
   return nullptr;
 }
+
+void Mbarriers::passed(const void* at, std::uint32_t phase) { acquire(order_of(at, phase)); }
 
 void Mbarriers::enlist(std::uint32_t thread, const void* at) {
   const Unwatched own;

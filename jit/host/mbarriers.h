@@ -17,11 +17,14 @@ class Mbarriers {
   // Null, or what is wrong, after which nothing has changed.
   const char* init(void* at, std::uint32_t arrivals);
   const char* invalidate(void* at);
-  // The phase waits for `bytes` more; then `arrivals` (0 or 1) arrive.
+  // The phase waits for `bytes` more; then `arrivals` (0 or 1) arrive. This and complete() release what was done before,
+  // passed() acquires it.
   const char* arrive(void* at, std::uint32_t arrivals, std::uint32_t bytes);
   // So many bytes have landed.
   const char* complete(void* at, std::uint32_t bytes);
   const char* check(const void* at) const;
+  // The current fiber has waited for the phase of this parity.
+  static void passed(const void* at, std::uint32_t phase);
 
   // The parity of the phase under way.
   std::uint32_t phase(const void* at) const;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 #include "jit/host/sanitizer.h"
 
@@ -61,7 +62,7 @@ Products::Flight* Products::take_off(Warp& warp, void* const* lanes) {
   return &flight;
 }
 
-std::string Products::issue(std::uint32_t g, std::uint32_t w, void* const* lanes) {
+std::string Products::issue(std::uint32_t g, std::uint32_t w, void* const* lanes, const void* issued_at) {
   const Unwatched own;
   Group& group = groups_[g];
   Warp& warp = group.warps[w];
@@ -78,6 +79,7 @@ std::string Products::issue(std::uint32_t g, std::uint32_t w, void* const* lanes
     group.items.emplace_back();
     group.items.back().product.shape = first;
     group.items.back().issued = 0;
+    group.items.back().issued_at = issued_at;
     ++under_way_;
   }
   Item& item = group.items[number];
@@ -85,6 +87,9 @@ std::string Products::issue(std::uint32_t g, std::uint32_t w, void* const* lanes
     return "the warps of a warpgroup disagree: " + wrong;
   }
   item.issued |= 1u << w;
+  if (!group.engaged) group.agent = agents_.engage(g);
+  group.engaged = true;
+  group.agent.follow();
   Flight* flight = seeded_ ? take_off(warp, lanes) : nullptr;
   if (flight != nullptr && flight->count != first.count)
     return "its accumulators are those of a product of another shape";
@@ -105,6 +110,15 @@ std::string Products::complete_first(Group& group) {
   Item& item = group.items.front();
   const Window& window = windows_[group.block];
   std::string wrong = unit_.run(item.product, window.shared, window.bytes);
+  if (wrong.empty()) {
+    const Acting acting(group.agent, item.issued_at);
+    unit_.watch(item.product, window.shared);
+    for (std::uint32_t t = 0; t < kWarpgroup; ++t) {
+      float* d = seeded_ ? item.flight[t / 32]->d[t % 32] : item.product.d[t];
+      writes(d, item.product.shape.count * sizeof(float));
+    }
+    release(&group.order);
+  }
   for (std::uint32_t w = 0; w < kWarps && seeded_; ++w) {
     Flight& flight = *item.flight[w];
     if (--flight.products != 0) continue;
@@ -138,7 +152,9 @@ bool Products::wait(std::uint32_t g, std::uint32_t w, std::uint32_t groups_left,
   if (ends.size() <= groups_left) return true;
   const std::uint32_t due = ends[ends.size() - groups_left - 1];
   while (group.done < due && group.items.front().issued == kAll && wrong->empty()) *wrong = complete_first(group);
-  return group.done >= due || !wrong->empty();
+  if (group.done < due && wrong->empty()) return false;
+  acquire(&group.order);
+  return true;
 }
 
 std::string Products::some(Random& random) {
@@ -147,6 +163,14 @@ std::string Products::some(Random& random) {
   Group& group = groups_[random.below(static_cast<std::uint32_t>(groups_.size()))];
   if (group.items.empty() || group.items.front().issued != kAll) return {};
   return complete_first(group);
+}
+
+void Products::end() {
+  const Unwatched own;
+  for (std::uint32_t g = 0; g < groups_.size(); ++g) {
+    if (std::exchange(groups_[g].engaged, false)) agents_.dismiss(groups_[g].agent, g);
+  }
+  agents_.join();
 }
 
 std::string Products::finish() const {

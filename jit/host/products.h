@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "jit/host/agent.h"
 #include "jit/host/async.h"
 #include "jit/host/random.h"
 #include "jit/host/wgmma.h"
@@ -27,8 +28,8 @@ class Products {
   };
   void begin(const std::vector<Window>& windows, std::uint32_t groups_per_block, bool seeded, Delivery delivery);
 
-  // All lanes of a warp at once. Empty, or what is wrong.
-  std::string issue(std::uint32_t group, std::uint32_t warp, void* const* lanes);
+  // All lanes of a warp at once, from this place in the kernel's code. Empty, or what is wrong.
+  std::string issue(std::uint32_t group, std::uint32_t warp, void* const* lanes, const void* issued_at);
   void fence(std::uint32_t group, std::uint32_t warp);
   void commit(std::uint32_t group, std::uint32_t warp);
   // Completes all but the warp's youngest groups. False when another warp has yet to issue its part of one of them:
@@ -39,6 +40,8 @@ class Products {
   bool under_way() const { return under_way_ != 0; }
   // At the end of the kernel: empty, or that one was never waited for.
   std::string finish() const;
+  // After it, and after a kernel that has not come to its end.
+  void end();
 
  private:
   // The accumulators of one warp while a product works on them.
@@ -52,6 +55,7 @@ class Products {
     WarpgroupProduct product;
     Flight* flight[kWarps];
     std::uint32_t issued;  // a bit for each warp
+    const void* issued_at;
   };
   struct Warp {
     std::uint32_t issued = 0;               // products
@@ -64,6 +68,9 @@ class Products {
     std::uint32_t done = 0;  // products
     std::deque<Item> items;  // from number `done` on
     Warp warps[kWarps];
+    Agent agent;
+    bool engaged = false;
+    char order = 0;  // as Runner::Warp's
   };
   static std::string mismatch(const q::host::Product& mine, const q::host::Product& others);
   Flight* take_off(Warp& warp, void* const* lanes);
@@ -75,6 +82,7 @@ class Products {
   bool seeded_ = false, used_ = false;
   Delivery delivery_ = Delivery::random;
   WgmmaUnit unit_;
+  Agents agents_;
 };
 
 }  // namespace quern::jit::host

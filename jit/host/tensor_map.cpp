@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "jit/error.h"
+#include "jit/host/agent.h"
 #include "sources/common/hopper_layout.cuh"
 
 namespace quern::jit::host {
@@ -38,6 +39,7 @@ void add_elements(unsigned char* to, const unsigned char* from, std::uint32_t co
   for (std::uint32_t i = 0; i < count; ++i) {
     T value;
     std::memcpy(&value, from + i * sizeof(T), sizeof(T));
+    adds_to(to + i * sizeof(T));
     std::atomic_ref(reinterpret_cast<T*>(to)[i]).fetch_add(value, std::memory_order_relaxed);
   }
 }
@@ -149,8 +151,10 @@ Box::Row Box::row_at(std::uint32_t row) const {
 void Box::load_row(std::uint32_t row, unsigned char* window, std::uint32_t at) const {
   const Row r = row_at(row);
   const std::uint32_t begin = at + row * row_bytes_;
+  reads(r.begin + r.first * element_, (r.last - r.first) * element_);
   for (std::uint32_t piece = 0; piece < row_bytes_; piece += 16) {
     unsigned char* to = window + q::swizzled(begin + piece, static_cast<q::Swizzle>(swizzle_));
+    writes(to, 16);
     const std::uint32_t first = std::clamp(r.first * element_, piece, piece + 16);
     const std::uint32_t last = std::clamp(r.last * element_, first, piece + 16);
     std::memset(to, 0, first - piece);
@@ -162,12 +166,15 @@ void Box::load_row(std::uint32_t row, unsigned char* window, std::uint32_t at) c
 void Box::take_row(std::uint32_t row, const unsigned char* window, std::uint32_t at, unsigned char* staged) const {
   const std::uint32_t begin = at + row * row_bytes_;
   for (std::uint32_t piece = 0; piece < row_bytes_; piece += 16) {
-    std::memcpy(staged + piece, window + q::swizzled(begin + piece, static_cast<q::Swizzle>(swizzle_)), 16);
+    const unsigned char* from = window + q::swizzled(begin + piece, static_cast<q::Swizzle>(swizzle_));
+    reads(from, 16);
+    std::memcpy(staged + piece, from, 16);
   }
 }
 
 void Box::store_row(std::uint32_t row, const unsigned char* staged) const {
   const Row r = row_at(row);
+  writes(r.begin + r.first * element_, (r.last - r.first) * element_);
   std::memcpy(r.begin + r.first * element_, staged + r.first * element_, (r.last - r.first) * element_);
 }
 

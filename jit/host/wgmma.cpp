@@ -6,6 +6,7 @@
 #include <cstring>
 #include <limits>
 
+#include "jit/host/agent.h"
 #include "sources/common/hopper_layout.cuh"
 
 namespace quern::jit::host {
@@ -106,6 +107,14 @@ struct Operand {
     }
     return {};
   }
+  // 16 bytes at a time.
+  void watch(std::uint32_t extent, std::uint32_t depth) const {
+    const std::uint32_t several = 16 / size_of(type);
+    const std::uint32_t i_step = major == q::Major::k ? 1 : several, k_step = major == q::Major::k ? several : 1;
+    for (std::uint32_t i = 0; i < extent; i += i_step) {
+      for (std::uint32_t k = 0; k < depth; k += k_step) reads(window + address(i, k), 16);
+    }
+  }
   float at(std::uint32_t i, std::uint32_t k) const { return decode(window + address(i, k), type); }
 };
 
@@ -113,6 +122,15 @@ struct Operand {
 constexpr std::uint64_t kMustBeZero = 0x3fff'c000'c000'c000ULL;
 
 }  // namespace
+
+void WgmmaUnit::watch([[maybe_unused]] const WarpgroupProduct& p, [[maybe_unused]] const unsigned char* window) {
+#ifdef QUERN_HOST_TSAN
+  const q::host::Product& s = p.shape;
+  const std::uint32_t depth = 32 / size_of(s.a_type);
+  Operand(s.b, s.b_type, s.b_major, window, 0).watch(s.count * 2, depth);
+  if (s.a_registers == nullptr) Operand(s.a, s.a_type, s.a_major, window, 0).watch(64, depth);
+#endif
+}
 
 std::string WgmmaUnit::run(const WarpgroupProduct& p, const unsigned char* window, std::uint32_t bytes) {
   const q::host::Product& s = p.shape;

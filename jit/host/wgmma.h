@@ -23,6 +23,8 @@ class WgmmaUnit {
  public:
   // `window` is the block's shared memory, of `bytes`. Empty, or what is wrong with a descriptor.
   std::string run(const WarpgroupProduct& product, const unsigned char* window, std::uint32_t bytes);
+  // Tells a race detector what one without fault reads of shared memory.
+  static void watch(const WarpgroupProduct& product, const unsigned char* window);
 
  private:
   // Held here rather than on the stack of a fiber.
