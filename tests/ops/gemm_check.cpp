@@ -17,9 +17,13 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-// Of a sum, relative to that of its terms' magnitudes. Tensor cores cut sums off instead of rounding them, and Hopper's of 8-bit
-// products keep about 14 bits: each of the 32 terms of an instruction may lose what lies below that of the largest.
-double sum_error(bool fp8) { return !on_cuda() ? 4.0 * 0x1p-23 : fp8 ? 0x1p-11 : 8.0 * 0x1p-23; }
+// Of a sum of so many terms, relative to that of their magnitudes. Tensor cores cut sums off instead of rounding them,
+// and Hopper's of 8-bit products keep about 14 bits: each of the 32 terms of an instruction may lose what lies below
+// that of the largest.
+double sum_error(bool fp8, double terms) {
+  if (on_cuda() && fp8) return 0x1p-11;
+  return ((on_cuda() ? 8.0 : 2.0) + std::sqrt(terms)) * 0x1p-23;
+}
 
 double activated(int activation, double x) {
   switch (activation) {
@@ -28,7 +32,8 @@ double activated(int activation, double x) {
     case QUERN_ACTIVATION_GELU:
       return std::isinf(x) ? (x < 0.0 ? 0.0 : x) : x / 2.0 * std::erfc(-x / std::sqrt(2.0));
     case QUERN_ACTIVATION_GELU_TANH:
-      return std::isinf(x) ? (x < 0.0 ? 0.0 : x) : x / (1.0 + std::exp(-2.0 * std::sqrt(2.0 / M_PI) * (x + 0.044715 * x * x * x)));
+      return std::isinf(x) ? (x < 0.0 ? 0.0 : x)
+                           : x / (1.0 + std::exp(-2.0 * std::sqrt(2.0 / M_PI) * (x + 0.044715 * x * x * x)));
     case QUERN_ACTIVATION_SILU:
       return std::isinf(x) ? (x < 0.0 ? 0.0 : x) : x / (1.0 + std::exp(-x));
     default:
@@ -43,14 +48,19 @@ constexpr int kC = 0, kBias = 1;
 class Reference {
  public:
   Reference(const GemmProblem& problem, std::vector<std::int64_t> columns)
-      : p_(problem), c_(problem.description()), t_(problem.tensors()), columns_(std::move(columns)), formula_(formula_of(c_)) {}
+      : p_(problem),
+        c_(problem.description()),
+        t_(problem.tensors()),
+        columns_(std::move(columns)),
+        formula_(formula_of(c_)) {}
 
   // The lines of b that the columns need, for one expert or batch.
   void take_weights(std::int64_t weights) {
     weights_ = weights;
     lines_.resize(columns_.size() * halves());
     for (std::size_t i = 0; i < columns_.size(); ++i) {
-      for (std::size_t half = 0; half < halves(); ++half) p_.line(t_.b, weights, line_of(i, half), &lines_[i * halves() + half]);
+      for (std::size_t half = 0; half < halves(); ++half)
+        p_.line(t_.b, weights, line_of(i, half), &lines_[i * halves() + half]);
     }
   }
 
@@ -76,7 +86,8 @@ class Reference {
     return columns_[column] + static_cast<std::int64_t>(half) * c_.columns();
   }
 
-  GemmSum sum(const std::vector<float>& a, const std::vector<float>& b, std::int64_t group_of_a, std::int64_t row, std::int64_t line) const {
+  GemmSum sum(const std::vector<float>& a, const std::vector<float>& b, std::int64_t group_of_a, std::int64_t row,
+              std::int64_t line) const {
     const bool blocks = c_.is_fp8() && c_.scale_a == Scaling::blocks;
     const std::size_t step = blocks ? 128 : a.size();
     GemmSum total;
@@ -93,13 +104,15 @@ class Reference {
       double scale = 1.0;
       if (c_.is_fp8()) {
         const auto block = static_cast<std::int64_t>(blocks ? first / 128 : 0);
-        scale = p_.value(t_.scale_a, group_of_a, row, block) * p_.value(t_.scale_b, weights_, blocks ? line / 128 : line, block);
+        scale = p_.value(t_.scale_a, group_of_a, row, block) *
+                p_.value(t_.scale_b, weights_, blocks ? line / 128 : line, block);
       }
       total.exact += exact * scale;
       total.size += size * scale;
       plain += part * static_cast<float>(scale);
     }
     total.plain = double{plain};
+    total.count = static_cast<double>(a.size());
     return total;
   }
 
@@ -125,7 +138,8 @@ class Reference {
   GemmValue judged(const GemmSum (&sums)[2], Terms terms) const {
     const bool rounded = c_.tf32 && !c_.short_numbers;
     const auto error_of = [&](const GemmSum& s) {
-      return sum_error(c_.is_fp8()) * s.size + 0x1p-22 * std::fabs(s.exact) + (rounded ? 0x1p-10 * s.size : 0.0);
+      return sum_error(c_.is_fp8(), s.count) * s.size + 0x1p-22 * std::fabs(s.exact) +
+             (rounded ? 0x1p-10 * s.size : 0.0);
     };
     const double errors[2] = {error_of(sums[0]), error_of(sums[1])};
     const auto with = [&](double first, double second) {
@@ -152,7 +166,8 @@ class Reference {
       *input = kept;
     }
     value.allowed += 0x1p-20 * std::fabs(value.exact) + 0x1p-126;
-    if (c_.expression.empty() && c_.activation == QUERN_ACTIVATION_DEFAULT && !c_.gate) value.allowed -= 0x1p-20 * std::fabs(value.exact);
+    if (c_.expression.empty() && c_.activation == QUERN_ACTIVATION_DEFAULT && !c_.gate)
+      value.allowed -= 0x1p-20 * std::fabs(value.exact);
     if (std::isnan(value.allowed)) value.allowed = 0.0;
     return value;
   }
@@ -169,7 +184,7 @@ class Reference {
 // Errors over many elements.
 struct Tally {
   std::int64_t count = 0, wrong = 0;
-  double ours = 0.0, plain = 0.0;           // squares of errors
+  double ours = 0.0, plain = 0.0;  // squares of errors
   double products = 0.0, ours_squared = 0.0, exact_squared = 0.0;
   double worst = 0.0;
   std::ostringstream told;
@@ -183,17 +198,22 @@ struct Tally {
   }
 
   // `scale` is what the stored result is to be multiplied by.
-  void judge(const GemmRow& row, std::int64_t column, const GemmValue& value, const Element& element, double scale, double got) {
+  void judge(const GemmRow& row, std::int64_t column, const GemmValue& value, const Element& element, double scale,
+             double got) {
     ++count;
-    const double exact = value.exact / scale, allowed = value.allowed / scale + (scale == 1.0 ? 0.0 : 0x1p-22 * std::fabs(exact));
+    const double exact = value.exact / scale,
+                 allowed = value.allowed / scale + (scale == 1.0 ? 0.0 : 0x1p-22 * std::fabs(exact));
     const double low = element.rounded(exact - allowed), high = element.rounded(exact + allowed);
-    const bool right = std::isnan(value.exact) ? std::isnan(got) : std::isinf(exact) ? got == element.rounded(exact) : low <= got && got <= high;
+    const bool right = std::isnan(value.exact) ? std::isnan(got)
+                       : std::isinf(exact)     ? got == element.rounded(exact)
+                                               : low <= got && got <= high;
     if (!right && ++wrong <= 4) {
-      told << "group " << row.group << ", row " << row.row << ", column " << column << ": " << got << ", not " << exact << " within "
-           << allowed << " (" << low << " to " << high << ")\n";
+      told << "group " << row.group << ", row " << row.row << ", column " << column << ": " << got << ", not " << exact
+           << " within " << allowed << " (" << low << " to " << high << ")\n";
     }
     if (!std::isfinite(value.exact) || !std::isfinite(got) || std::fabs(exact) > element.largest()) return;
-    const double rounded = element.rounded(exact), error = got - exact, plain_error = element.rounded(value.plain / scale) - exact;
+    const double rounded = element.rounded(exact), error = got - exact,
+                 plain_error = element.rounded(value.plain / scale) - exact;
     ours += error * error;
     plain += plain_error * plain_error;
     products += got * rounded;
@@ -212,14 +232,16 @@ std::vector<std::int64_t> sample(std::int64_t count, std::int64_t most, Random& 
   std::iota(chosen.begin(), chosen.end(), 0);
   if (count <= most) return chosen;
   if (count > 2) std::swap(chosen[1], chosen.back());
-  for (std::size_t i = 2; i < static_cast<std::size_t>(most); ++i) std::swap(chosen[i], chosen[i + random.below(chosen.size() - i)]);
+  for (std::size_t i = 2; i < static_cast<std::size_t>(most); ++i)
+    std::swap(chosen[i], chosen[i + random.below(chosen.size() - i)]);
   chosen.resize(static_cast<std::size_t>(most));
   std::sort(chosen.begin(), chosen.end());
   return chosen;
 }
 
 // What one row's scales may be: the largest magnitude of each 128 columns, over the largest number.
-void judge_scales(const GemmCase& c, const GemmRow& row, const std::vector<GemmValue>& values, const std::function<double(std::int64_t)>& got, Tally* tally) {
+void judge_scales(const GemmCase& c, const GemmRow& row, const std::vector<GemmValue>& values,
+                  const std::function<double(std::int64_t)>& got, Tally* tally) {
   for (std::size_t first = 0; first < values.size(); first += 128) {
     double largest = 0.0, allowed = 0.0;
     for (std::size_t i = first; i < std::min(first + 128, values.size()); ++i) {
@@ -231,10 +253,12 @@ void judge_scales(const GemmCase& c, const GemmRow& row, const std::vector<GemmV
     const double most = std::max((largest + allowed) / c.out.largest() * (1.0 + 0x1p-22), 0x1p-126);
     const double scale = got(static_cast<std::int64_t>(first / 128));
     bool right = scale >= least && scale <= most;
-    if (c.power_of_two) right = std::exp2(std::round(std::log2(scale))) == scale && scale >= least && scale < 2.0 * most;
+    if (c.power_of_two)
+      right = std::exp2(std::round(std::log2(scale))) == scale && scale >= least && scale < 2.0 * most;
     if (largest == 0.0) right = scale == 1.0;
     if (!right && ++tally->wrong <= 4) {
-      tally->told << "group " << row.group << ", row " << row.row << ", scale " << first / 128 << ": " << scale << ", not " << least << " to " << most << "\n";
+      tally->told << "group " << row.group << ", row " << row.row << ", scale " << first / 128 << ": " << scale
+                  << ", not " << least << " to " << most << "\n";
     }
   }
 }
@@ -245,7 +269,9 @@ std::function<double(const Terms&)> formula_of(const GemmCase& c) {
   if (!c.expression.empty()) return c.formula;
   const int activation = c.gate && c.activation == QUERN_ACTIVATION_DEFAULT ? int{QUERN_ACTIVATION_SILU} : c.activation;
   if (!c.gate) return [=](const Terms& t) { return activated(activation, t.acc + t.x[kC] + t.x[kBias]); };
-  return [=](const Terms& t) { return activated(activation, t.gate + t.x[kC] + t.x[kBias]) * (t.up + t.x[kC + 2] + t.x[kBias + 2]); };
+  return [=](const Terms& t) {
+    return activated(activation, t.gate + t.x[kC] + t.x[kBias]) * (t.up + t.x[kC + 2] + t.x[kBias + 2]);
+  };
 }
 
 double worst_gemm_error() { return worst_so_far; }
@@ -261,10 +287,13 @@ void GemmProblem::check() const {
   const auto most = static_cast<std::int64_t>(work / (case_.k * (case_.gate ? 2.0 : 1.0)));
   const std::int64_t count = static_cast<std::int64_t>(all.size()), wide = case_.columns();
   // Scales need whole rows.
-  const std::int64_t rows_taken = case_.out_scale ? most / wide : std::max(most / wide, static_cast<std::int64_t>(std::sqrt(static_cast<double>(most))));
+  const std::int64_t rows_taken =
+      case_.out_scale ? most / wide
+                      : std::max(most / wide, static_cast<std::int64_t>(std::sqrt(static_cast<double>(most))));
   const std::vector<std::int64_t> chosen = sample(count, std::max<std::int64_t>(rows_taken, 4), random);
   const std::vector<std::int64_t> columns =
-      sample(wide, case_.out_scale ? wide : std::max<std::int64_t>(most / static_cast<std::int64_t>(chosen.size()), 4), random);
+      sample(wide, case_.out_scale ? wide : std::max<std::int64_t>(most / static_cast<std::int64_t>(chosen.size()), 4),
+             random);
 
   const Element element = case_.out;
   const auto scale_at = [&](const GemmRow& row, std::int64_t block) {
@@ -284,9 +313,12 @@ void GemmProblem::check() const {
       for (std::size_t i = next++; i < end; i = next++) {
         const GemmRow& row = row_at(i);
         const std::vector<GemmValue> values = reference.row(row);
-        if (case_.out_scale) judge_scales(case_, row, values, [&](std::int64_t block) { return scale_at(row, block); }, &own);
+        if (case_.out_scale)
+          judge_scales(
+              case_, row, values, [&](std::int64_t block) { return scale_at(row, block); }, &own);
         for (std::size_t j = 0; j < columns.size(); ++j) {
-          const double got = element.load(&output.out[tensors_.out.at(row.group, row.row, columns[j]) * element.bytes()]);
+          const double got =
+              element.load(&output.out[tensors_.out.at(row.group, row.row, columns[j]) * element.bytes()]);
           own.judge(row, columns[j], values[j], element, case_.out_scale ? scale_at(row, columns[j] / 128) : 1.0, got);
         }
       }
@@ -294,14 +326,16 @@ void GemmProblem::check() const {
       tally.add(own);
     };
     std::vector<std::thread> threads;
-    const std::size_t helpers = on_cuda() ? std::min<std::size_t>(std::thread::hardware_concurrency(), (end - begin) / 4) : 0;
+    const std::size_t helpers =
+        on_cuda() ? std::min<std::size_t>(std::thread::hardware_concurrency(), (end - begin) / 4) : 0;
     for (std::size_t i = 0; i < helpers; ++i) threads.emplace_back(work_on_rows);
     work_on_rows();
     for (std::thread& thread : threads) thread.join();
     begin = end;
   }
   worst_so_far = std::max(worst_so_far, tally.worst);
-  EXPECT_EQ(tally.wrong, 0) << "of " << tally.count << " results; QUERN_TEST_SEED=" << run_seed() << "\n" << tally.told.str();
+  EXPECT_EQ(tally.wrong, 0) << "of " << tally.count << " results; QUERN_TEST_SEED=" << run_seed() << "\n"
+                            << tally.told.str();
   if (!finite_) return;
   const double squares = tally.ours_squared + tally.exact_squared;
   if (squares > 0.0) {
@@ -310,14 +344,16 @@ void GemmProblem::check() const {
   // Of f32 results the little that tensor cores cut off shows; of few, chance.
   const bool shows = case_.out.kind() == Element::f32 && on_cuda();
   if (tally.count >= 256 && !shows && !(case_.tf32 && !case_.short_numbers)) {
-    EXPECT_LE(std::sqrt(tally.ours), 2.0 * std::sqrt(tally.plain) + 1e-12) << "root mean square; QUERN_TEST_SEED=" << run_seed();
+    EXPECT_LE(std::sqrt(tally.ours), 2.0 * std::sqrt(tally.plain) + 1e-12)
+        << "root mean square; QUERN_TEST_SEED=" << run_seed();
   }
 }
 
 // Rows in use were written everywhere; everything else holds what it did.
 void GemmProblem::check_untouched(const GemmOutput& output, const std::vector<GemmRow>& rows) const {
   std::int64_t touched = 0, unwritten = 0;
-  const auto inspect = [&](const GemmTensor& tensor, const std::vector<unsigned char>& bytes, const std::vector<unsigned char>* before) {
+  const auto inspect = [&](const GemmTensor& tensor, const std::vector<unsigned char>& bytes,
+                           const std::vector<unsigned char>* before) {
     if (!tensor.used()) return;
     const std::size_t size = tensor.element.bytes();
     std::vector<bool> in_use(bytes.size());
@@ -332,7 +368,8 @@ void GemmProblem::check_untouched(const GemmOutput& output, const std::vector<Ge
         unwritten += poison;
       }
     }
-    for (std::size_t i = 0; i < bytes.size(); ++i) touched += !in_use[i] && bytes[i] != (before != nullptr ? (*before)[i] : 0xff);
+    for (std::size_t i = 0; i < bytes.size(); ++i)
+      touched += !in_use[i] && bytes[i] != (before != nullptr ? (*before)[i] : 0xff);
   };
   inspect(tensors_.out, output.out, case_.c_is_out ? &memory_of(tensors_.c).mirror : nullptr);
   inspect(tensors_.out_scale, output.out_scale, nullptr);

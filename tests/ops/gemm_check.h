@@ -3,9 +3,10 @@
 // The reference is fp64 over the de-quantised operands. A result may lie anywhere between the rounded ends of the interval that
 // two kinds of error leave around the exact value:
 //
-//   the sum    kSumError 2^-23 of the sum of the terms' magnitudes. Plain f32 sums of random terms stay below 1 (their error grows
-//              with the root of k, the sum of magnitudes with k); tensor cores cut off what lies below the largest addend
-//              instead of rounding it, at every step of k: a few times that on a GPU
+//   the sum    a share of the sum of the terms' magnitudes: (2 + sqrt(k)) 2^-23 for plain f32 sums, whose k roundings are of
+//              partial sums no larger than that sum and 2^-24 of them each, in random directions: three standard deviations
+//              even where the first term is all there is, many more where terms are alike. Tensor cores cut off what lies
+//              below the largest addend instead of rounding it, at every step of k: a few times that on a GPU
 //   the rest   what a change of 2^-22 in each of the formula's inputs makes, and 2^-20 of its value: f32 arithmetic, whose
 //              functions are within 5 ulp
 //
@@ -34,6 +35,7 @@ struct GemmSum {
   double exact = 0.0;
   double size = 0.0;
   double plain = 0.0;
+  double count = 0.0;  // of the terms
 };
 
 // The formula of a case's epilogue, made of what capi/quern.h says.
