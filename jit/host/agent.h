@@ -1,6 +1,7 @@
-// Asynchronous work as ThreadSanitizer sees it: a copy or a warpgroup's products is done by an agent, a flow of control of its own,
-// whichever fiber happens to lend it the CPU. What an agent does comes after what its issuer had done, and before whatever waits for
-// it; nothing else orders the two. Empty in an ordinary build. SPDX-License-Identifier: Apache-2.0
+// Asynchronous work as ThreadSanitizer sees it: a copy or a warpgroup's products is done by an agent, a flow of control
+// of its own, whichever fiber happens to lend it the CPU. What an agent does comes after what its issuer had done, and
+// before whatever waits for it; nothing else orders the two. Empty in an ordinary build. SPDX-License-Identifier:
+// Apache-2.0
 #pragma once
 
 #include <cstddef>
@@ -35,8 +36,9 @@ struct Agent {
   }
 };
 
-// While one lives, the agent acts. That is for what the work itself reads and writes, and for release(); what the executor keeps of
-// its own is none of the agent's business. `issued_at` is the place in the kernel that a report names.
+// While one lives, the agent acts. That is for what the work itself reads and writes, and for release(); what the
+// executor keeps of its own is none of the agent's business. `issued_at` is the place in the kernel that a report
+// names.
 class Acting {
  public:
   explicit Acting([[maybe_unused]] const Agent& agent, [[maybe_unused]] const void* issued_at) {
@@ -78,8 +80,8 @@ inline void adds_to([[maybe_unused]] void* at) {
 #endif
 }
 
-// Agents are dear to make: those that are done serve again, each under whom it served before, for it stays ordered after what that
-// one has done.
+// Agents are dear to make: those that are done serve again, each under whom it served before, for it stays ordered
+// after what that one has done.
 class Agents {
  public:
   Agents() = default;

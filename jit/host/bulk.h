@@ -19,8 +19,8 @@ struct Landing {
   Box box;
   unsigned char* window = nullptr;
   std::uint32_t at = 0;
-  void* barrier = nullptr;            // of a load
-  const void* issued_at = nullptr;    // in the kernel's code
+  void* barrier = nullptr;          // of a load
+  const void* issued_at = nullptr;  // in the kernel's code
 };
 
 class BulkCopies {

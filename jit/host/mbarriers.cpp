@@ -31,9 +31,7 @@ State state_at(const void* at) {
 void set_state(void* at, const State& s) { std::memcpy(at, &s, sizeof(s)); }
 
 // One address for either phase, to which a race detector's ordering is tied.
-void* order_of(const void* at, std::uint32_t phase) {
-  return const_cast<char*>(static_cast<const char*>(at)) + phase;
-}
+void* order_of(const void* at, std::uint32_t phase) { return const_cast<char*>(static_cast<const char*>(at)) + phase; }
 
 }  // namespace
 

@@ -17,8 +17,8 @@ class Mbarriers {
   // Null, or what is wrong, after which nothing has changed.
   const char* init(void* at, std::uint32_t arrivals);
   const char* invalidate(void* at);
-  // The phase waits for `bytes` more; then `arrivals` (0 or 1) arrive. This and complete() release what was done before,
-  // passed() acquires it.
+  // The phase waits for `bytes` more; then `arrivals` (0 or 1) arrive. This and complete() release what was done
+  // before, passed() acquires it.
   const char* arrive(void* at, std::uint32_t arrivals, std::uint32_t bytes);
   // So many bytes have landed.
   const char* complete(void* at, std::uint32_t bytes);

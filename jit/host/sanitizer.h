@@ -123,8 +123,8 @@ inline void acquire([[maybe_unused]] void* x) {
 #endif
 }
 
-// While one lives, what its fiber does is the emulation's own, which ThreadSanitizer is not to judge: it sees memory being moved,
-// taken and given back wherever that happens.
+// While one lives, what its fiber does is the emulation's own, which ThreadSanitizer is not to judge: it sees memory
+// being moved, taken and given back wherever that happens.
 class Unwatched {
  public:
   Unwatched() {
