@@ -278,11 +278,6 @@ void Runner::abandon() {
   __builtin_unreachable();
 }
 
-void Runner::fail(const std::string& text) {
-  failure_ = name_of(current_) + ": " + text;
-  abandon();
-}
-
 // ---- Whose turn it is
 std::uint32_t Runner::pick_fair(std::uint32_t after) const {
   if (ready_ == 0) return kNone;
@@ -368,11 +363,13 @@ void Runner::yield() {
 
 // ---- Barriers and collectives
 void Runner::check_named(const char* what, std::uint32_t id, std::uint32_t threads) {
-  const std::string of = std::string(what) + " of ";
-  if (id == 0 || id >= kBarriers) fail(of + "barrier " + std::to_string(id) + "; allowed are 1 to 15");
+  if (id == 0 || id >= kBarriers)
+    fail([&] { return std::string(what) + " of barrier " + std::to_string(id) + "; allowed are 1 to 15"; });
   if (threads == 0 || threads > threads_ || threads % warp_size_ != 0) {
-    fail(of + std::to_string(threads) + " threads for barrier " + std::to_string(id) +
-         "; allowed are whole warps, at most the block's " + std::to_string(threads_));
+    fail([&] {
+      return std::string(what) + " of " + std::to_string(threads) + " threads for barrier " + std::to_string(id) +
+             "; allowed are whole warps, at most the block's " + std::to_string(threads_);
+    });
   }
 }
 
@@ -380,8 +377,10 @@ void Runner::arrive(std::uint32_t id, std::uint32_t expected, bool waits) {
   const Fiber& f = fibers_[current_];
   Barrier& b = barriers_[f.block * kBarriers + id];
   if (b.count != 0 && b.expected != expected) {
-    fail("sync_named of " + std::to_string(expected) + " threads for barrier " + std::to_string(id) +
-         ", where others wait for " + std::to_string(b.expected));
+    fail([&] {
+      return "sync_named of " + std::to_string(expected) + " threads for barrier " + std::to_string(id) +
+             ", where others wait for " + std::to_string(b.expected);
+    });
   }
   char* order = &b.order[b.parity];
   release(order);

@@ -178,8 +178,10 @@ class Runner {
   void join(Wait what, AtLast at_last);
   // Ends the cluster with what failure_ says.
   [[noreturn]] void abandon();
-  // The same, with this thread's name before the text.
-  [[noreturn]] void fail(const std::string& text);
+  // The same, with this thread's name before the text, which text() gives: what it was made of is gone by then. Strings
+  // that it takes from outside must be left empty.
+  template <class Text>
+  [[noreturn]] void fail(Text text);
   [[noreturn]] void deadlock();
 
   std::string describe_block() const;

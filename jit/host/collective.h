@@ -3,6 +3,7 @@
 #pragma once
 
 #include <bit>
+#include <type_traits>
 
 #include "jit/host/block.h"
 
@@ -11,6 +12,16 @@ namespace quern::jit::host {
 // A cluster stays on one thread, so whoever runs on a fiber finds its runner here. Asked for at every barrier and
 // shuffle: the model spares a call each time, for 8 bytes of what a library loaded late may have.
 extern __thread Runner* runner __attribute__((tls_model("initial-exec"), visibility("hidden")));
+
+template <class Text>
+void Runner::fail(Text text) {
+  if constexpr (std::is_invocable_v<Text>) {
+    failure_ = name_of(current_) + ": " + text();
+  } else {
+    failure_ = name_of(current_) + ": " + text;
+  }
+  abandon();
+}
 
 template <class AtLast>
 void Runner::join(Wait what, AtLast at_last) {

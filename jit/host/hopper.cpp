@@ -2,6 +2,7 @@
 #include "jit/host/hopper.h"
 
 #include <cstdio>
+#include <utility>
 
 #include "jit/host/block.h"
 #include "jit/host/collective.h"
@@ -36,13 +37,17 @@ struct HopperCalls {
     const Products::Window& window = runner->windows_[block()];
     const auto at = static_cast<std::uint64_t>(static_cast<const unsigned char*>(shared) - window.shared);
     if (at > window.bytes || bytes > window.bytes - at) {
-      runner->fail(std::string(what) + ": " + std::to_string(bytes) + " bytes at " +
-                   hex(reinterpret_cast<std::uintptr_t>(shared)) + " do not lie in the block's shared memory, " +
-                   std::to_string(window.bytes) + " bytes at " + hex(reinterpret_cast<std::uintptr_t>(window.shared)));
+      runner->fail([&] {
+        return std::string(what) + ": " + std::to_string(bytes) + " bytes at " +
+               hex(reinterpret_cast<std::uintptr_t>(shared)) + " do not lie in the block's shared memory, " +
+               std::to_string(window.bytes) + " bytes at " + hex(reinterpret_cast<std::uintptr_t>(window.shared));
+      });
     }
     if (at % alignment != 0) {
-      runner->fail(std::string(what) + ": shared address " + hex(at) + " must be a multiple of " +
-                   std::to_string(alignment));
+      runner->fail([&] {
+        return std::string(what) + ": shared address " + hex(at) + " must be a multiple of " +
+               std::to_string(alignment);
+      });
     }
     return static_cast<std::uint32_t>(at);
   }
@@ -51,12 +56,16 @@ struct HopperCalls {
   }
   static std::uint32_t live_block(const char* what, std::uint32_t rank) {
     if (rank >= runner->cluster_blocks_) {
-      runner->fail(std::string(what) + ": rank " + std::to_string(rank) + " of a cluster of " +
-                   std::to_string(runner->cluster_blocks_));
+      runner->fail([&] {
+        return std::string(what) + ": rank " + std::to_string(rank) + " of a cluster of " +
+               std::to_string(runner->cluster_blocks_);
+      });
     }
     if (runner->live_[rank] == 0) {
-      runner->fail(std::string(what) + ": all threads of the block of rank " + std::to_string(rank) +
-                   " have returned: its shared memory is gone");
+      runner->fail([&] {
+        return std::string(what) + ": all threads of the block of rank " + std::to_string(rank) +
+               " have returned: its shared memory is gone";
+      });
     }
     return rank;
   }
@@ -71,9 +80,11 @@ struct HopperCalls {
     const std::uint32_t at = address & ((1u << kRankShift) - 1);
     live_block("a cluster address", rank);
     if (at + bytes > runner->windows_[rank].bytes || at % bytes != 0) {
-      runner->fail("a cluster address: " + std::to_string(bytes) + " bytes at " + hex(at) + " of the block of rank " +
-                   std::to_string(rank) + ", whose shared memory has " + std::to_string(runner->windows_[rank].bytes) +
-                   "; aligned they must be, too");
+      runner->fail([&] {
+        return "a cluster address: " + std::to_string(bytes) + " bytes at " + hex(at) + " of the block of rank " +
+               std::to_string(rank) + ", whose shared memory has " + std::to_string(runner->windows_[rank].bytes) +
+               "; aligned they must be, too";
+      });
     }
     runner->reschedule();
     return there(rank, at);
@@ -87,7 +98,7 @@ struct HopperCalls {
     const char* const name = kNames[static_cast<unsigned>(copy->form)];
     Landing what;
     what.issued_at = __builtin_return_address(0);
-    if (const char* wrong = what.box.read(*copy)) r.fail(std::string(name) + ": " + wrong);
+    if (const char* wrong = what.box.read(*copy)) r.fail([&] { return std::string(name) + ": " + wrong; });
     if (copy->form == CopyForm::prefetch) return;
     what.at = offset_of(name, copy->shared, what.box.bytes(), what.box.alignment());
     what.window = there(block(), 0);
@@ -98,7 +109,9 @@ struct HopperCalls {
     const std::uint32_t barrier = offset_of(name, copy->barrier, 8, 8);
     const std::uint32_t ranks = copy->ranks != 0 ? copy->ranks : 1u << block();
     if (ranks >> r.cluster_blocks_ != 0) {
-      r.fail(std::string(name) + ": ranks " + hex(ranks) + " of a cluster of " + std::to_string(r.cluster_blocks_));
+      r.fail([&] {
+        return std::string(name) + ": ranks " + hex(ranks) + " of a cluster of " + std::to_string(r.cluster_blocks_);
+      });
     }
     for (std::uint32_t rank = 0; rank < r.cluster_blocks_; ++rank) {
       if ((ranks >> rank & 1) == 0) continue;
@@ -120,7 +133,9 @@ struct HopperCalls {
   // ---- Barriers in shared memory
   static void check(const char* what, const void* barrier, const char* wrong) {
     if (wrong == nullptr) return;
-    runner->fail(std::string(what) + " of the barrier at shared address " + runner->where(barrier) + ": " + wrong);
+    runner->fail([&] {
+      return std::string(what) + " of the barrier at shared address " + runner->where(barrier) + ": " + wrong;
+    });
   }
 
   static void mbarrier_init(void* barrier, unsigned arrivals) {
@@ -161,7 +176,7 @@ struct HopperCalls {
       // Who polls must not keep what it polls for from happening.
       const char* wrong = nullptr;
       if (r.grid_.seeded && r.random_.once_in(4)) r.bulk_.press(r.random_, &wrong);
-      if (wrong != nullptr) r.fail(std::string("a bulk load: ") + wrong);
+      if (wrong != nullptr) r.fail([&] { return std::string("a bulk load: ") + wrong; });
       if (r.bulk_.under_way()) r.wake();
       if (++r.polls_ == kMostPolls) {
         r.failure_ = "polled without end: " + r.name_of(r.current_) + " in mbarrier_try_wait, " + r.describe_waits();
@@ -209,7 +224,7 @@ struct HopperCalls {
     r.join(Wait::wgmma, [&](Runner::Warp& all) {
       acquire(order);
       std::string wrong = r.products_.issue(group, warp, all.brought, issued_at);
-      if (!wrong.empty()) r.fail("wgmma: " + wrong);
+      if (!wrong.empty()) r.fail([&] { return "wgmma: " + std::exchange(wrong, {}); });
       r.wake_warpgroup(group);
     });
   }
@@ -231,7 +246,7 @@ struct HopperCalls {
     while (!r.products_.wait(warpgroup(), warp_of_block() % Products::kWarps, groups_left, &wrong)) {
       r.wait(Wait::products, 0);
     }
-    if (!wrong.empty()) r.fail("wgmma: " + wrong);
+    if (!wrong.empty()) r.fail([&] { return "wgmma: " + std::exchange(wrong, {}); });
   }
 
   // ---- Registers, election, named barriers
@@ -242,7 +257,7 @@ struct HopperCalls {
     const std::uint32_t warp = fiber().warp;
     r.join(Wait::registers, [&](Runner::Warp&) {
       if (std::string wrong = r.registers_.ask(warp, count, grow != 0); !wrong.empty()) {
-        r.fail(std::string(what) + ": " + wrong);
+        r.fail([&] { return std::string(what) + ": " + std::exchange(wrong, {}); });
       }
     });
     while (!r.registers_.take(warp, count)) r.wait(Wait::grown_registers, 0);
@@ -337,7 +352,7 @@ void Runner::wake_warpgroup(std::uint32_t group) {
 void Runner::deliver() {
   const char* wrong = bulk_.some(random_);
   if (std::string product = products_.some(random_); !product.empty()) {
-    failure_ = "wgmma: " + product;
+    failure_ = "wgmma: " + std::exchange(product, {});
     abandon();
   }
   wake();
