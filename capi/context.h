@@ -33,6 +33,7 @@ struct quern_context {
   const std::unique_ptr<quern::jit::Driver> driver;  // null: no device
   const std::unique_ptr<quern::jit::TensorMaps> tensor_maps;  // null: no device
   const std::unique_ptr<quern::jit::Engine> engine;
+  const std::shared_ptr<quern::ops::gemm::Tunings> tunings;
   quern::capi::Kernels kernels;
 
   const quern::ops::Runtime runtime;

@@ -19,6 +19,8 @@ using Stream = void*;
 using Library = struct CudaLibraryTag*;
 using Kernel = struct CudaKernelTag*;
 using Function = struct CudaFunctionTag*;
+using Event = struct CudaEventTag*;
+using DevicePointer = unsigned long long;
 
 // CUresult
 inline constexpr Result kSuccess = 0, kInvalidValue = 1, kNotInitialized = 3, kStubLibrary = 34, kNoDevice = 100,
@@ -111,10 +113,29 @@ struct LaunchConfig {  // CUlaunchConfig
   X(optional, stream_device, cuStreamGetDevice, (Stream stream, Device * device))                                \
   X(required, stream_context, cuStreamGetCtx, (Stream stream, Context * context))                                \
   X(required, exchange_capture_mode, cuThreadExchangeStreamCaptureMode, (int* mode))                             \
+  X(required, memory_allocate, cuMemAlloc_v2, (DevicePointer * pointer, std::size_t bytes))                      \
+  X(required, memory_free, cuMemFree_v2, (DevicePointer pointer))                                                \
+  X(required, copy_in, cuMemcpyHtoDAsync_v2,                                                                     \
+    (DevicePointer to, const void* from, std::size_t bytes, Stream stream))                                      \
+  X(required, stream_create, cuStreamCreate, (Stream * stream, unsigned flags))                                  \
+  X(required, stream_destroy, cuStreamDestroy_v2, (Stream stream))                                               \
+  X(required, stream_synchronize, cuStreamSynchronize, (Stream stream))                                          \
+  X(required, event_create, cuEventCreate, (Event * event, unsigned flags))                                      \
+  X(required, event_destroy, cuEventDestroy_v2, (Event event))                                                   \
+  X(required, event_record, cuEventRecord, (Event event, Stream stream))                                         \
+  X(required, event_synchronize, cuEventSynchronize, (Event event))                                              \
+  X(required, event_elapsed, cuEventElapsedTime, (float* milliseconds, Event from, Event to))                    \
   X(optional, encode_tiled, cuTensorMapEncodeTiled,                                                              \
     (void* map, int data_type, std::uint32_t rank, void* address, const std::uint64_t* extent,                   \
      const std::uint64_t* stride, const std::uint32_t* box, const std::uint32_t* element_stride, int interleave, \
      int swizzle, int l2_promotion, int fill))
+
+// What the calls for measuring take.
+struct BenchTypes {
+  using DevicePointer = cuda::DevicePointer;
+  using Stream = cuda::Stream;
+  using Event = cuda::Event;
+};
 
 struct Api {
 // NOLINTNEXTLINE(bugprone-macro-parentheses): a declaration, no expression

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "jit/bench.h"
 #include "jit/target.h"
 
 namespace quern::jit {
@@ -83,6 +84,9 @@ class Driver {
   // Whether the stream is being captured, and whether it belongs to this device (0: yes; else the other device's ordinal + 1).
   virtual bool capturing(void* stream) noexcept = 0;
   virtual int stream_device_mismatch(void* stream) noexcept = 0;
+
+  // What kernels are measured with. The driver outlives it. Throws Error(QUERN_DRIVER).
+  virtual std::unique_ptr<Bench> bench() = 0;
 
   // Only where the target has tensor maps; else throws Error(QUERN_UNSUPPORTED).
   virtual void encode_tensor_map(const TensorMapDesc& desc, TensorMap& map) = 0;

@@ -14,6 +14,8 @@ namespace quern::jit::hip {
 using Result = int;  // hipError_t
 using Module = struct HipModuleTag*;
 using Function = struct HipFunctionTag*;
+using Event = struct HipEventTag*;
+using DevicePointer = void*;
 using Stream = void*;
 
 // hipError_t
@@ -56,7 +58,26 @@ inline constexpr int kCaptureStatusNone = 0, kCaptureModeRelaxed = 2;
      unsigned block_z, unsigned shared_bytes, Stream stream, void* const* parameters, void** extra))           \
   X(required, stream_is_capturing, hipStreamIsCapturing, (Stream stream, int* status))                         \
   X(optional, stream_device, hipStreamGetDevice, (Stream stream, int* device))                                 \
+  X(required, memory_allocate, hipMalloc, (DevicePointer * pointer, std::size_t bytes))                        \
+  X(required, memory_free, hipFree, (DevicePointer pointer))                                                   \
+  X(required, copy_in, hipMemcpyHtoDAsync,                                                                     \
+    (DevicePointer to, const void* from, std::size_t bytes, Stream stream))                                    \
+  X(required, stream_create, hipStreamCreateWithFlags, (Stream * stream, unsigned flags))                      \
+  X(required, stream_destroy, hipStreamDestroy, (Stream stream))                                               \
+  X(required, stream_synchronize, hipStreamSynchronize, (Stream stream))                                       \
+  X(required, event_create, hipEventCreateWithFlags, (Event * event, unsigned flags))                          \
+  X(required, event_destroy, hipEventDestroy, (Event event))                                                   \
+  X(required, event_record, hipEventRecord, (Event event, Stream stream))                                      \
+  X(required, event_synchronize, hipEventSynchronize, (Event event))                                           \
+  X(required, event_elapsed, hipEventElapsedTime, (float* milliseconds, Event from, Event to))                 \
   X(optional, exchange_capture_mode, hipThreadExchangeStreamCaptureMode, (int* mode))
+
+// What the calls for measuring take.
+struct BenchTypes {
+  using DevicePointer = hip::DevicePointer;
+  using Stream = hip::Stream;
+  using Event = hip::Event;
+};
 
 struct Api {
 // NOLINTNEXTLINE(bugprone-macro-parentheses): a declaration, no expression

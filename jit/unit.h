@@ -15,6 +15,7 @@ namespace quern::jit {
 struct Constant {
   std::string name;
   std::string value;
+  friend bool operator==(const Constant&, const Constant&) = default;
 };
 
 // A source text with the name by which #include finds it. The views outlive the unit (embedded or interned).

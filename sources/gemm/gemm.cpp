@@ -15,6 +15,12 @@ Constants constants(const jit::Spec& spec) { return to_constants(to_shape(spec),
 void list(const quern_model& model, const jit::TargetInfo& target, std::vector<jit::Spec>* specs) {
   list_kernels(tag_gemm, model, target, specs);
 }
+TuneFinding tune(const Runtime& runtime, const Constants& product, std::int64_t rows, const TuneOptions& options) {
+  return tune_product(tag_gemm, runtime, product, rows, options);
+}
+void products(const quern_model& model, const jit::TargetInfo& target, std::vector<Constants>* found) {
+  list_products(tag_gemm, model, target, found);
+}
 
 struct Operand {
   Tensor tensor;
@@ -32,6 +38,8 @@ Operand read_operand(const DLTensor* given, const char* name, int rank, std::ini
   expect_copies(t, name, operand.transposed ? line : k, copy_bytes);
   return operand;
 }
+
+}  // namespace
 
 Problem read_problem(const quern_gemm_args& args, const Runtime& runtime, bool may_lack_data) {
   Problem problem{};
@@ -79,16 +87,14 @@ Problem read_problem(const quern_gemm_args& args, const Runtime& runtime, bool m
   return problem;
 }
 
-}  // namespace
-
 extern const Op op;
-const Op op{"gemm", unit, parse, list, constants};
+const Op op{"gemm", unit, parse, list, constants, tune, products};
 
 std::uint64_t workspace(const Runtime& runtime, const quern_gemm_args& args);
 void prepare(const Runtime& runtime, const quern_gemm_args& args);
 void run(const Runtime& runtime, const quern_gemm_args& args);
 
-std::uint64_t workspace(const Runtime& runtime, const quern_gemm_args& args) { return workspace_bytes(read_problem(args, runtime, true)); }
+std::uint64_t workspace(const Runtime& runtime, const quern_gemm_args& args) { return workspace_bytes(runtime, read_problem(args, runtime, true)); }
 
 void prepare(const Runtime& runtime, const quern_gemm_args& args) { prepare_kernels(runtime, read_problem(args, runtime, true)); }
 

@@ -54,10 +54,18 @@ void expect_copies(const Tensor& t, const char* name, int contiguous, int copy_b
 // A stride: 0 where a dimension has a single element, so that nothing depends on what the caller left there.
 std::int64_t stride_of(const Tensor& t, int dimension);
 
+// The problem of a call. Throws Error(QUERN_INVALID) naming the argument.
+Problem read_problem(const quern_gemm_args& args, const Runtime& runtime, bool may_lack_data);
+Problem read_problem(const quern_fp8_gemm_args& args, const Runtime& runtime, bool may_lack_data);
+
 // The three calls.
-std::uint64_t workspace_bytes(const Problem& problem);
+std::uint64_t workspace_bytes(const Runtime& runtime, const Problem& problem);
 void prepare_kernels(const Runtime& runtime, const Problem& problem);
 void launch_product(const Runtime& runtime, Problem& problem, void* workspace, std::uint64_t workspace_size);
+
+// Op::tune and Op::products of the dense ops.
+TuneFinding tune_product(Tag op, const Runtime& runtime, const Constants& product, std::int64_t rows, const TuneOptions& options);
+void list_products(Tag op, const quern_model& model, const jit::TargetInfo& target, std::vector<Constants>* products);
 
 // Appends what a model needs of an op.
 void list_kernels(Tag op, const quern_model& model, const jit::TargetInfo& target, std::vector<jit::Spec>* specs);

@@ -31,6 +31,14 @@ const char* op_name(Tag op) { return all()[op].name; }
 
 }  // namespace
 
+const char* name_of(Form form) { return kFormNames[static_cast<int>(form)]; }
+
+std::optional<Form> form_named(std::string_view name) {
+  const auto found = std::find(std::begin(kFormNames), std::end(kFormNames), name);
+  if (found == std::end(kFormNames)) return {};
+  return static_cast<Form>(found - std::begin(kFormNames));
+}
+
 jit::Spec to_spec(const Shape& shape, Tag op, jit::Target target) {
   jit::Spec spec;
   spec.op = op;
@@ -61,7 +69,7 @@ Shape to_shape(const jit::Spec& spec) {
 }
 
 Constants to_constants(const Shape& shape, Tag op) {
-  Constants c = {{"form", kFormNames[static_cast<int>(shape.form)]}};
+  Constants c = {{"form", name_of(shape.form)}};
   if (op == tag_gemm) {
     c.push_back({"dtype", name_of(shape.a)});
     c.push_back({"order_a", shape.transposed_a ? "km" : "mk"});
@@ -124,7 +132,7 @@ Shape from_constants(const Constants& constants, Tag op) {
 jit::Unit to_unit(const Shape& shape, Tag op, jit::Target target) {
   const std::optional<Tiling> tiling = tile(shape, jit::limits_of(target));
   if (!tiling) {
-    throw Error(QUERN_UNSUPPORTED, std::string(op_name(op)) + " in the form " + kFormNames[static_cast<int>(shape.form)] +
+    throw Error(QUERN_UNSUPPORTED, std::string(op_name(op)) + " in the form " + name_of(shape.form) +
                                        " is not for " + target.name() + ", or does not fit its shared memory");
   }
   const Tiling& t = *tiling;

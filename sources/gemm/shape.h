@@ -4,6 +4,8 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
+#include <string_view>
 
 #include "jit/spec.h"
 #include "jit/target.h"
@@ -36,6 +38,9 @@ inline constexpr Form kSwapped[] = {Form::swapped_16, Form::swapped_32, Form::sw
 constexpr bool of_warpgroups(Form form) { return form >= Form::warpgroups && form <= Form::warpgroups_256; }
 constexpr bool of_swapped(Form form) { return form >= Form::swapped_16; }
 constexpr int rows_of_swapped(Form form) { return 16 << (static_cast<int>(form) - static_cast<int>(Form::swapped_16)); }
+
+const char* name_of(Form form);
+std::optional<Form> form_named(std::string_view name);
 
 enum class Grouping : std::uint8_t { dense, contiguous, masked };
 enum class Scales : std::uint8_t { none, vectors, blocks };  // vectors: one for each row and column, or for all of them

@@ -28,21 +28,28 @@ std::int64_t most_clusters(int blocks, const Machine& machine) {
 
 }  // namespace
 
+std::optional<Split> split_into(int parts, int peers, const FewRows& product, const Machine& machine) {
+  if (parts < 1 || peers < 1 || peers > kMostColumnPeers || peers > product.column_tiles || parts * peers > machine.most_blocks) return {};
+  if (parts > 1 && product.steps < parts * kFewestSteps) return {};
+  const std::int64_t most = most_clusters(parts * peers, machine);
+  if (most == 0) return {};
+  return Split{parts, peers, std::min(product.row_tiles * div_up(product.column_tiles, peers), most)};
+}
+
 Split split(const FewRows& product, const Machine& machine) {
   Split best{1, 1, std::min<std::int64_t>(product.row_tiles * product.column_tiles, machine.usable)};
   double least = 0.0;
-  for (int peers = 1; peers <= 2; ++peers) {
-    if (peers > product.column_tiles) break;
+  for (int peers = 1; peers <= kMostColumnPeers; ++peers) {
     const std::int64_t tiles = product.row_tiles * div_up(product.column_tiles, peers);
     for (int parts = 1; parts * peers <= machine.most_blocks; ++parts) {
-      const std::int64_t most = most_clusters(parts * peers, machine);
-      if (most == 0 || (parts > 1 && product.steps < parts * kFewestSteps)) break;
-      const std::int64_t rounds = div_up(tiles, most), clusters = std::min(tiles, most);
+      const std::optional<Split> candidate = split_into(parts, peers, product, machine);
+      if (!candidate) break;
+      const std::int64_t rounds = div_up(tiles, most_clusters(parts * peers, machine));
       const double own = static_cast<double>(rounds * div_up(product.steps, parts));
-      const double busy = static_cast<double>(clusters * parts * peers) / machine.sms;
+      const double busy = static_cast<double>(candidate->clusters * parts * peers) / machine.sms;
       const double exchanges = parts == 1 ? 0.0 : kOfEachPart * (parts - 2) + (rounds > 1 ? kOfEachRound * static_cast<double>(rounds) : 0.0);
       const double cost = own * std::max(kStep + kStepOfRows * product.rows_to_columns, busy) + exchanges;
-      if (least == 0.0 || cost < least) best = {parts, peers, clusters}, least = cost;
+      if (least == 0.0 || cost < least) best = *candidate, least = cost;
     }
   }
   return best;

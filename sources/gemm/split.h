@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 namespace quern::ops::gemm {
 
@@ -20,6 +21,12 @@ struct Split {
   int peers = 1;  // blocks of a cluster with tiles side by side, for which rows are copied once
   std::int64_t clusters = 0;
 };
+// What the model takes.
 Split split(const FewRows& product, const Machine& machine);
+
+// Blocks of a cluster with tiles side by side: one or two.
+inline constexpr int kMostColumnPeers = 2;
+// This split; none where a cluster of it is too large, or some of its blocks would be left without work.
+std::optional<Split> split_into(int parts, int peers, const FewRows& product, const Machine& machine);
 
 }  // namespace quern::ops::gemm

@@ -98,7 +98,7 @@ void prepare(const Runtime& runtime, const quern_grouped_fp8_gemm_args& args);
 void run(const Runtime& runtime, const quern_grouped_fp8_gemm_args& args);
 
 std::uint64_t workspace(const Runtime& runtime, const quern_grouped_fp8_gemm_args& args) {
-  return gemm::workspace_bytes(read_problem(args, runtime, true));
+  return gemm::workspace_bytes(runtime, read_problem(args, runtime, true));
 }
 
 void prepare(const Runtime& runtime, const quern_grouped_fp8_gemm_args& args) {
