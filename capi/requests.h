@@ -1,5 +1,5 @@
-// What quern_warm and quern_tune have in common: a manifest's lines, a model, and what comes of many things of which some fail.
-// SPDX-License-Identifier: Apache-2.0
+// What quern_warm and quern_tune have in common: a manifest's lines, a model, and what comes of many things of which
+// some fail. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <algorithm>
@@ -33,7 +33,8 @@ void for_each_line(std::string_view manifest, Visit visit) {
 // A failure as a result tells it: with its line, where it has one.
 std::string text_of_failure(std::string_view text, std::uint32_t line);
 
-// Hands the rows out where they are wanted. Throws Error(QUERN_PARTIAL) with the first failure's text where any has failed.
+// Hands the rows out where they are wanted. Throws Error(QUERN_PARTIAL) with the first failure's text where any has
+// failed.
 template <class Row>
 std::int32_t finish_request(std::vector<Row> rows, quern_list** results, const char* verb) {
   std::size_t count = 0;
@@ -44,7 +45,8 @@ std::int32_t finish_request(std::vector<Row> rows, quern_list** results, const c
   const std::size_t all = rows.size();
   if (results != nullptr) *results = make_list(std::move(rows)).release();
   if (count == 0) return QUERN_OK;
-  throw Error(QUERN_PARTIAL, std::to_string(count) + " of " + std::to_string(all) + " could not be " + verb + ", first: " + first);
+  throw Error(QUERN_PARTIAL,
+              std::to_string(count) + " of " + std::to_string(all) + " could not be " + verb + ", first: " + first);
 }
 
 // Tells of a result that is done. A callback's own trouble does not stop the work.

@@ -66,9 +66,11 @@ void add_line(std::string_view text, std::uint32_t number, jit::Target own, Plan
     const std::optional<ops::ManifestLine> line = ops::parse_line(text);
     if (!line) return;
     op = line->op->name;
-    if (line->op->tune == nullptr) throw Error(QUERN_INVALID, "op \"" + op + "\" has nothing to tune; allowed: " + tunable_ops());
+    if (line->op->tune == nullptr)
+      throw Error(QUERN_INVALID, "op \"" + op + "\" has nothing to tune; allowed: " + tunable_ops());
     if (line->target && *line->target != own) {
-      throw Error(QUERN_INVALID, "the target is \"" + line->target->name() + "\"; tuning measures on the context's device, \"" + own.name() +
+      throw Error(QUERN_INVALID, "the target is \"" + line->target->name() +
+                                     "\"; tuning measures on the context's device, \"" + own.name() +
                                      "\": give that or '*'");
     }
     plan.add(*line->op, line->constants, number);
@@ -80,12 +82,14 @@ void add_line(std::string_view text, std::uint32_t number, jit::Target own, Plan
 std::vector<std::int64_t> read_rows(const quern_tune_options& options) {
   if (options.row_count == 0) return {std::begin(kRows), std::end(kRows)};
   if (options.rows == nullptr || options.row_count > kMostRowCounts) {
-    throw Error(QUERN_INVALID, std::string("rows is ") + (options.rows == nullptr ? "NULL" : "given") + " with a row_count of " +
-                                   std::to_string(options.row_count) + "; at most " + std::to_string(kMostRowCounts) + " are allowed");
+    throw Error(QUERN_INVALID, std::string("rows is ") + (options.rows == nullptr ? "NULL" : "given") +
+                                   " with a row_count of " + std::to_string(options.row_count) + "; at most " +
+                                   std::to_string(kMostRowCounts) + " are allowed");
   }
   for (std::uint64_t i = 0; i < options.row_count; ++i) {
     if (options.rows[i] < 1 || options.rows[i] > INT32_MAX) {
-      throw Error(QUERN_INVALID, "rows[" + std::to_string(i) + "] is " + std::to_string(options.rows[i]) + "; 1 to 2^31 - 1 are allowed");
+      throw Error(QUERN_INVALID, "rows[" + std::to_string(i) + "] is " + std::to_string(options.rows[i]) +
+                                     "; 1 to 2^31 - 1 are allowed");
     }
   }
   return {options.rows, options.rows + options.row_count};
@@ -93,7 +97,8 @@ std::vector<std::int64_t> read_rows(const quern_tune_options& options) {
 
 double read_milliseconds(const quern_tune_options& options) {
   if (!std::isfinite(options.milliseconds) || options.milliseconds < 0 || options.milliseconds > 60'000) {
-    throw Error(QUERN_INVALID, "milliseconds is " + std::to_string(options.milliseconds) + "; 0 (20) to 60000 are allowed");
+    throw Error(QUERN_INVALID,
+                "milliseconds is " + std::to_string(options.milliseconds) + "; 0 (20) to 60000 are allowed");
   }
   return options.milliseconds == 0 ? kMilliseconds : options.milliseconds;
 }
@@ -105,7 +110,9 @@ void tune_item(const ops::Runtime& runtime, const ops::TuneOptions& options, Tun
   row.status = guarded(&error, [&] {
     ops::TuneFinding found = item.op->tune(runtime, item.product, row.rows, options);
     using Outcome = ops::TuneFinding::Outcome;
-    row.outcome = found.outcome == Outcome::measured ? QUERN_TUNE_MEASURED : found.outcome == Outcome::known ? QUERN_TUNE_KNOWN : QUERN_TUNE_ABSENT;
+    row.outcome = found.outcome == Outcome::measured ? QUERN_TUNE_MEASURED
+                  : found.outcome == Outcome::known  ? QUERN_TUNE_KNOWN
+                                                     : QUERN_TUNE_ABSENT;
     row.product = std::move(found.product);
     row.choice = std::move(found.choice);
     row.model_choice = std::move(found.model_choice);
@@ -131,13 +138,15 @@ using namespace quern::capi;
 
 extern "C" {
 
-int32_t quern_tune(quern_context* context, const quern_tune_options* options, quern_list** results, quern_error* error) {
+int32_t quern_tune(quern_context* context, const quern_tune_options* options, quern_list** results,
+                   quern_error* error) {
   return guarded(error, [&] {
     const quern_context& alive = live_with_device(context);
     const In<quern_tune_options> given(options, "quern_tune_options");
     check_flags("quern_tune_options.flags", given->flags, QUERN_TUNE_AGAIN | QUERN_TUNE_LIST_ONLY);
     check_request(given->manifest, given->manifest_length, given->model, "tune");
-    const ops::TuneOptions how{read_milliseconds(*given), (given->flags & QUERN_TUNE_AGAIN) != 0, (given->flags & QUERN_TUNE_LIST_ONLY) != 0};
+    const ops::TuneOptions how{read_milliseconds(*given), (given->flags & QUERN_TUNE_AGAIN) != 0,
+                               (given->flags & QUERN_TUNE_LIST_ONLY) != 0};
     Plan plan(read_rows(*given));
     const jit::TargetInfo& limits = alive.driver->device().limits;
     if (given->manifest != nullptr) {

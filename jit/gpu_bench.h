@@ -14,8 +14,8 @@
 
 namespace quern::jit {
 
-// `Api` is a driver's calls and `Types` what they take; `Current` makes a `Place` (a context, a device) the thread's own for as
-// long as it lives.
+// `Api` is a driver's calls and `Types` what they take; `Current` makes a `Place` (a context, a device) the thread's
+// own for as long as it lives.
 template <class Api, class Types, class Current, class Place>
 class GpuBench final : public Bench {
  public:

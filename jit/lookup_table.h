@@ -24,10 +24,10 @@ struct BytesHash {
   }
 };
 
-// `key` is the member of an Item that it is found by. Open addressing with linear probing, never more than half full. A slot
-// goes from null to an item once and never changes again. Growth fills a larger array and publishes it; the old one stays until
-// the table dies, since a reader may still be in it: such a reader can miss what was added meanwhile, which costs it the slow
-// path and nothing else.
+// `key` is the member of an Item that it is found by. Open addressing with linear probing, never more than half full. A
+// slot goes from null to an item once and never changes again. Growth fills a larger array and publishes it; the old
+// one stays until the table dies, since a reader may still be in it: such a reader can miss what was added meanwhile,
+// which costs it the slow path and nothing else.
 template <class Item, class Key, Key Item::*key>
 class LookupTable {
  public:
@@ -41,8 +41,8 @@ class LookupTable {
   const Item* find(const Key& wanted) const noexcept { return look(wanted); }
   Item* find(const Key& wanted) noexcept { return look(wanted); }
 
-  // The item that the table holds for this key from now on: `item`, which is then the table's, or the one that was there
-  // before, and `item` is left with the caller. Throws bad_alloc, and nothing has changed then.
+  // The item that the table holds for this key from now on: `item`, which is then the table's, or the one that was
+  // there before, and `item` is left with the caller. Throws bad_alloc, and nothing has changed then.
   Item* insert(std::unique_ptr<Item>& item) {
     std::lock_guard lock(mutex_);
     if (Item* there = look((*item).*key)) return there;

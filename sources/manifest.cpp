@@ -126,7 +126,8 @@ std::string constants_text(const Constants& constants) {
 
 std::string constants_text(const jit::Spec& spec) {
   const std::span<const Op> ops = all();
-  return constants_text(spec.op < ops.size() && ops[spec.op].constants != nullptr ? ops[spec.op].constants(spec) : describe(spec).constants);
+  return constants_text(spec.op < ops.size() && ops[spec.op].constants != nullptr ? ops[spec.op].constants(spec)
+                                                                                  : describe(spec).constants);
 }
 
 std::string to_line(const jit::Spec& spec) {

@@ -56,10 +56,11 @@ struct Op {
   // What parse reads back, where that is more than the unit's constants (a host's own kernel carries its source). Null:
   // the unit's constants are all there is.
   Constants (*constants)(const jit::Spec& spec) = nullptr;
-  // Finds the fastest way to do a product of so many rows on the context's device and keeps it in the cache. `product` are a manifest
-  // line's constants but for those that tuning finds, and its extents. Throws Error(QUERN_INVALID) naming the constant, and what
-  // compiling, allocating and launching throw. Null: there is nothing to tune.
-  TuneFinding (*tune)(const Runtime& runtime, const Constants& product, std::int64_t rows, const TuneOptions& options) = nullptr;
+  // Finds the fastest way to do a product of so many rows on the context's device and keeps it in the cache. `product`
+  // are a manifest line's constants but for those that tuning finds, and its extents. Throws Error(QUERN_INVALID)
+  // naming the constant, and what compiling, allocating and launching throw. Null: there is nothing to tune.
+  TuneFinding (*tune)(const Runtime& runtime, const Constants& product, std::int64_t rows,
+                      const TuneOptions& options) = nullptr;
   // Every product that a model needs on a target, appended to *products.
   void (*products)(const quern_model& model, const jit::TargetInfo& target, std::vector<Constants>* products) = nullptr;
 };

@@ -30,7 +30,8 @@ namespace quern::ops::gemm {
 
 Problem read_problem(const quern_fp8_gemm_args& args, const Runtime& runtime, bool may_lack_data) {
   Problem problem{};
-  problem.call = read_call(runtime, args, QUERN_GEMM_CONSTANT_B, "enum quern_call_flags and QUERN_GEMM_CONSTANT_B", 4, may_lack_data);
+  problem.call = read_call(runtime, args, QUERN_GEMM_CONSTANT_B, "enum quern_call_flags and QUERN_GEMM_CONSTANT_B", 4,
+                           may_lack_data);
   problem.op = tag_fp8_gemm;
   problem.flags = args.flags;
   problem.stream = args.stream;
@@ -81,7 +82,9 @@ std::uint64_t workspace(const Runtime& runtime, const quern_fp8_gemm_args& args)
   return gemm::workspace_bytes(runtime, gemm::read_problem(args, runtime, true));
 }
 
-void prepare(const Runtime& runtime, const quern_fp8_gemm_args& args) { gemm::prepare_kernels(runtime, gemm::read_problem(args, runtime, true)); }
+void prepare(const Runtime& runtime, const quern_fp8_gemm_args& args) {
+  gemm::prepare_kernels(runtime, gemm::read_problem(args, runtime, true));
+}
 
 void run(const Runtime& runtime, const quern_fp8_gemm_args& args) {
   gemm::Problem problem = gemm::read_problem(args, runtime, false);

@@ -14,8 +14,8 @@ constexpr std::int64_t kMostTiny = 16, kMostSmall = 64;
 
 std::int64_t div_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
-// Larger tiles, where there is a tile for every multiprocessor all the same. Never by max_sms: the set of kernels must not
-// depend on it.
+// Larger tiles, where there is a tile for every multiprocessor all the same. Never by max_sms: the set of kernels must
+// not depend on it.
 bool fills(const Problem& problem, Form form, const Sizes& sizes, int share) {
   const std::optional<Tiling> t = tiling_of(problem, form);
   return t && tiles_of(problem, *t, sizes) * share >= all_sms(problem);
@@ -37,7 +37,9 @@ bool may_take_warpgroups(const Problem& problem) {
 }
 
 // Hopper's for few rows, or as many as leave its other kernels idle.
-bool may_take_swapped(const Problem& problem) { return may_take_warpgroups(problem) && tiling_of(problem, Form::swapped_128); }
+bool may_take_swapped(const Problem& problem) {
+  return may_take_warpgroups(problem) && tiling_of(problem, Form::swapped_128);
+}
 constexpr std::int64_t kMostSwapped = 128;
 
 // What a wave of tiles costs grows with their width, and a little more.
@@ -90,7 +92,8 @@ void for_each_by_model(const Problem& problem, Visit visit) {
     if (sizes.rows > kMostTiny) visit(Form::small);
     if (sizes.rows <= kMostSmall) return;
   }
-  const Sizes least{(swapped ? kMostSwapped : kMostSmall) + 1, problem.shape.grouping == Grouping::dense ? 1 : sizes.groups};
+  const Sizes least{(swapped ? kMostSwapped : kMostSmall) + 1,
+                    problem.shape.grouping == Grouping::dense ? 1 : sizes.groups};
   if (warpgroups) {
     if (!swapped && !fills(problem, Form::warpgroups, least, 2)) visit(Form::medium);
     if (!fills(problem, Form::warpgroups, sizes, 2)) return;
@@ -115,7 +118,9 @@ int warpgroup_peers(const Problem& problem, Form form, const Sizes& sizes) {
 }
 
 // The emulation of clusters takes 64 warps, GPUs 8 blocks.
-int most_blocks(const Problem& problem) { return problem.call.device->limits.target.family() == jit::Family::host ? 6 : 8; }
+int most_blocks(const Problem& problem) {
+  return problem.call.device->limits.target.family() == jit::Family::host ? 6 : 8;
+}
 
 }  // namespace
 
@@ -170,7 +175,8 @@ std::vector<Form> reachable(const Runtime& runtime, const Problem& problem) {
   };
   for_each_by_model(problem, add);
   for (const TunedRows& tuned : runtime.tunings->all(problem)) {
-    if (tuned.rows <= row_class(sizes_of(problem).rows)) add(tuned.choice.form);
+    if (tuned.batch <= sizes_of(problem).groups && tuned.rows <= row_class(sizes_of(problem).rows))
+      add(tuned.choice.form);
   }
   return forms;
 }
@@ -188,7 +194,8 @@ std::vector<Choice> candidates(const Problem& problem, const Sizes& sizes) {
     for (const Form form : {Form::tiny, Form::small, Form::medium, Form::large}) {
       // Tiles a quarter as high as the rows read b over and over; those far higher compute what nobody reads.
       const std::optional<Tiling> t = tiling_of(problem, form);
-      if (t && sizes.rows <= 8 * t->tile_m && (t->tile_m <= 64 || 8 * sizes.rows > t->tile_m)) all.push_back({form, 1, 1});
+      if (t && sizes.rows <= 8 * t->tile_m && (t->tile_m <= 64 || 8 * sizes.rows > t->tile_m))
+        all.push_back({form, 1, 1});
     }
   }
   if (may_take_swapped(problem)) {

@@ -49,6 +49,7 @@ std::uint64_t workspace_bytes(const Problem& problem, Form form);
 // The kernel, made ready as the call's flags and the context allow. Throws Error.
 const jit::Kernel* kernel_of(const Runtime& runtime, const Problem& problem, Form form);
 // launch_product in a way that somebody else has chosen, one of the candidates.
-void launch_as(const Runtime& runtime, Problem& problem, const Choice& choice, void* workspace, std::uint64_t workspace_size);
+void launch_as(const Runtime& runtime, Problem& problem, const Choice& choice, void* workspace,
+               std::uint64_t workspace_size);
 
 }  // namespace quern::ops::gemm

@@ -1,18 +1,20 @@
 // From a problem to a kernel and its grid: who shares tiles, how much workspace that takes.
 // SPDX-License-Identifier: Apache-2.0
+#include "sources/launch.h"
+
 #include <algorithm>
 #include <cmath>
 #include <string>
 
 #include "jit/error.h"
 #include "sources/gemm/choice.h"
-#include "sources/launch.h"
 #include "sources/workspace.h"
 
 namespace quern::ops::gemm {
 namespace {
 
-// A block of threads that shares a tile has at least so many steps of it: fewer cost more in sums that go through memory.
+// A block of threads that shares a tile has at least so many steps of it: fewer cost more in sums that go through
+// memory.
 constexpr std::int64_t kFewestSteps = 4;
 // Sharing pays where whole tiles would leave more than this part of the device idle.
 constexpr double kWorthSharing = 0.9;
@@ -24,7 +26,9 @@ Shape in_form(Shape shape, Form form) {
   return shape;
 }
 
-bool may_share(const Problem& problem, const Tiling& t) { return t.shared && (problem.flags & QUERN_CALL_BATCH_INVARIANT) == 0; }
+bool may_share(const Problem& problem, const Tiling& t) {
+  return t.shared && (problem.flags & QUERN_CALL_BATCH_INVARIANT) == 0;
+}
 
 struct Plan {
   Tiling tiling;
@@ -36,8 +40,8 @@ struct Plan {
 };
 
 [[noreturn]] void refuse_room(const Problem& problem) {
-  throw Error(QUERN_UNSUPPORTED, "a matrix product of " + std::string(name_of(problem.shape.a)) + " does not fit the shared memory of " +
-                                     problem.call.device->limits.target.name());
+  throw Error(QUERN_UNSUPPORTED, "a matrix product of " + std::string(name_of(problem.shape.a)) +
+                                     " does not fit the shared memory of " + problem.call.device->limits.target.name());
 }
 
 std::uint64_t workspace_for(const Problem& problem, const Tiling& t, std::int64_t blocks) {
@@ -58,7 +62,8 @@ Plan plan(const Problem& problem, const Choice& choice, const Sizes& sizes) {
   const std::int64_t slots = std::int64_t{problem.call.sms} * t->blocks_per_sm;
   if (of_swapped(form) && problem.shape.grouping == Grouping::dense) {
     // A choice is a split that there is room for; without a column there is none.
-    if (const std::optional<Split> split = split_into(choice.parts, choice.peers, few_rows(problem, *t, sizes), machine_of(problem))) {
+    if (const std::optional<Split> split =
+            split_into(choice.parts, choice.peers, few_rows(problem, *t, sizes), machine_of(problem))) {
       plan.split = *split;
       plan.grid = split->clusters;
     }
@@ -86,8 +91,8 @@ Plan plan(const Problem& problem, const Choice& choice, const Sizes& sizes) {
 }
 
 // A tensor as [groups][lines][k], of which a copy takes 128 bytes of k of `box` lines.
-jit::TensorMap map_of(const Runtime& runtime, const void* data, Dtype dtype, std::int64_t k, std::int64_t lines, std::int64_t groups,
-                      std::int64_t line_stride, std::int64_t group_stride, int box) {
+jit::TensorMap map_of(const Runtime& runtime, const void* data, Dtype dtype, std::int64_t k, std::int64_t lines,
+                      std::int64_t groups, std::int64_t line_stride, std::int64_t group_stride, int box) {
   constexpr int kUint8 = 0, kFloat16 = 6, kBfloat16 = 9, kSwizzle128 = 3, kPromote128 = 2;  // of cuda.h
   const std::int64_t bytes = bytes_of(dtype);
   jit::TensorMapDesc desc;
@@ -100,7 +105,8 @@ jit::TensorMap map_of(const Runtime& runtime, const void* data, Dtype dtype, std
   // Where there is one line or group only its stride says nothing, but must be one.
   const std::int64_t row = line_stride > 0 ? line_stride * bytes : (k * bytes + 15) / 16 * 16;
   desc.stride[0] = static_cast<std::uint64_t>(row);
-  desc.stride[1] = static_cast<std::uint64_t>(group_stride > 0 ? group_stride * bytes : row * std::max<std::int64_t>(lines, 1));
+  desc.stride[1] =
+      static_cast<std::uint64_t>(group_stride > 0 ? group_stride * bytes : row * std::max<std::int64_t>(lines, 1));
   desc.box[0] = static_cast<std::uint32_t>(128 / bytes);
   desc.box[1] = static_cast<std::uint32_t>(box);
   desc.box[2] = 1;
@@ -126,7 +132,8 @@ std::uint64_t workspace_bytes(const Runtime& runtime, const Problem& problem) {
 
 const jit::Kernel* kernel_of(const Runtime& runtime, const Problem& problem, Form form) {
   if (!tiling_of(problem, form)) refuse_room(problem);
-  return kernel_for(runtime, to_spec(in_form(problem.shape, form), problem.op, problem.call.device->limits.target), problem.flags, problem.stream);
+  return kernel_for(runtime, to_spec(in_form(problem.shape, form), problem.op, problem.call.device->limits.target),
+                    problem.flags, problem.stream);
 }
 
 void prepare_kernels(const Runtime& runtime, const Problem& problem) {
@@ -137,7 +144,8 @@ void launch_product(const Runtime& runtime, Problem& problem, void* workspace, s
   launch_as(runtime, problem, choose(runtime, problem, sizes_of(problem)), workspace, workspace_size);
 }
 
-void launch_as(const Runtime& runtime, Problem& problem, const Choice& choice, void* workspace, std::uint64_t workspace_size) {
+void launch_as(const Runtime& runtime, Problem& problem, const Choice& choice, void* workspace,
+               std::uint64_t workspace_size) {
   q::GemmParams& p = problem.params;
   const Sizes sizes = sizes_of(problem);
   problem.shape.form = choice.form;
@@ -148,8 +156,8 @@ void launch_as(const Runtime& runtime, Problem& problem, const Choice& choice, v
     p.arrived = space.counters;
     p.partials = static_cast<float*>(space.scratch);
   }
-  const jit::Kernel* kernel =
-      kernel_for(runtime, to_spec(problem.shape, problem.op, problem.call.device->limits.target), problem.flags, problem.stream);
+  const jit::Kernel* kernel = kernel_for(
+      runtime, to_spec(problem.shape, problem.op, problem.call.device->limits.target), problem.flags, problem.stream);
   if (how.grid == 0 || p.groups == 0 || p.n == 0) return;
 
   p.tiles_m = static_cast<std::int32_t>(div_up(sizes.rows, t.tile_m * how.peers));
@@ -176,7 +184,8 @@ void launch_as(const Runtime& runtime, Problem& problem, const Choice& choice, v
   const bool contiguous = problem.shape.grouping == Grouping::contiguous;
   const std::int64_t a_rows = contiguous ? p.a_rows : p.m, a_groups = contiguous ? 1 : p.groups;
   // Without a row of a there is nothing to copy, but there must be an address.
-  jit::TensorMap a = map_of(runtime, p.a != nullptr ? p.a : p.b, problem.shape.a, p.k, a_rows, a_groups, p.a_row, p.a_group, t.tile_m / how.split.peers);
+  jit::TensorMap a = map_of(runtime, p.a != nullptr ? p.a : p.b, problem.shape.a, p.k, a_rows, a_groups, p.a_row,
+                            p.a_group, t.tile_m / how.split.peers);
   const int lines_of_b = swapped ? t.out_tile_n(problem.shape.gate) : t.tile_n / 2;
   jit::TensorMap b = map_of(runtime, p.b, problem.shape.b, p.k, p.n, p.groups, p.b_row, p.b_group, lines_of_b);
   if (swapped) return ops::launch(runtime, *kernel, launch, kWhat, p, a, b);
@@ -185,7 +194,8 @@ void launch_as(const Runtime& runtime, Problem& problem, const Choice& choice, v
   p.out_mapped = p.out_vectors != 0 && bytes_of(problem.shape.out) == 2 && (a_groups <= 1 || p.out_group > 0);
   jit::TensorMap out = a;
   if (p.out_mapped != 0) {
-    out = map_of(runtime, p.out, problem.shape.out, columns_of(problem), contiguous ? p.out_rows : p.m, a_groups, p.out_row, p.out_group, 16);
+    out = map_of(runtime, p.out, problem.shape.out, columns_of(problem), contiguous ? p.out_rows : p.m, a_groups,
+                 p.out_row, p.out_group, 16);
   }
   ops::launch(runtime, *kernel, launch, kWhat, p, a, b, out);
 }

@@ -94,23 +94,21 @@ bool add_all(Shape shape, const Forms& forms, Tag op, const jit::TargetInfo& tar
   return any;
 }
 
-struct Extents {
-  std::int64_t n, k, batch = 1;
-};
-
 // Of one rank of those that share the model's layers.
-std::vector<Extents> extents_of(Use use, const quern_model& model, bool gated) {
+std::vector<ProductExtents> extents_of(Use use, const quern_model& model, bool gated) {
   const std::int64_t ranks = std::max<std::uint32_t>(model.tensor_parallel, 1);
   const auto share = [&](std::int64_t whole) { return (whole + ranks - 1) / ranks; };
   const std::int64_t hidden = model.hidden_size, heads = share(model.heads), kv_heads = share(model.kv_heads);
   const std::int64_t head_dim = model.head_dim, v_head_dim = model.v_head_dim != 0 ? model.v_head_dim : model.head_dim;
   const std::int64_t rope = model.rope_head_dim, kv_rank = model.kv_lora_rank, q_rank = model.q_lora_rank;
   const bool latent = (model.flags & QUERN_MODEL_MLA) != 0;
-  // Experts are another op's but for those that every token visits; a model that has these has layers without experts too.
+  // Experts are another op's but for those that every token visits; a model that has these has layers without experts
+  // too.
   std::vector<std::int64_t> widths;
   if (model.experts == 0 || model.shared_experts != 0) widths.push_back(share(model.intermediate_size));
-  if (model.shared_experts != 0) widths.push_back(share(std::int64_t{model.shared_experts} * model.expert_intermediate_size));
-  std::vector<Extents> all;
+  if (model.shared_experts != 0)
+    widths.push_back(share(std::int64_t{model.shared_experts} * model.expert_intermediate_size));
+  std::vector<ProductExtents> all;
   switch (use) {
     case Use::projection:
       if (latent) {
@@ -137,7 +135,8 @@ std::vector<Extents> extents_of(Use use, const quern_model& model, bool gated) {
       break;
   }
   // What the model does not have.
-  std::erase_if(all, [](const Extents& extents) { return extents.n <= 0 || extents.k <= 0 || extents.batch <= 0; });
+  std::erase_if(all,
+                [](const ProductExtents& extents) { return extents.n <= 0 || extents.k <= 0 || extents.batch <= 0; });
   return all;
 }
 
@@ -151,21 +150,18 @@ void list_kernels(Tag op, const quern_model& model, const jit::TargetInfo& targe
     add_all(shape, kWarpgroups, op, target, specs);
     // Rows that are gathered go another way.
     if (!swapped || shape.grouping == Grouping::contiguous) {
-      add_all(shape, std::initializer_list<Form>{Form::tiny, Form::small, Form::medium, Form::large}, op, target, specs);
+      add_all(shape, std::initializer_list<Form>{Form::tiny, Form::small, Form::medium, Form::large}, op, target,
+              specs);
     }
   }
 }
 
 void list_products(Tag op, const quern_model& model, const jit::TargetInfo&, std::vector<Constants>* products) {
   for (const Wanted& each : all_wanted(op, model)) {
-    Constants constants = to_constants(each.shape, op);
-    std::erase_if(constants, [](const jit::Constant& constant) { return constant.name == "form"; });
-    for (const Extents& extents : extents_of(each.use, model, each.shape.gate)) {
-      Constants product = constants;
-      product.push_back({"n", std::to_string(extents.n)});
-      product.push_back({"k", std::to_string(extents.k)});
-      if (extents.batch != 1) product.push_back({"batch", std::to_string(extents.batch)});
-      if (std::find(products->begin(), products->end(), product) == products->end()) products->push_back(std::move(product));
+    for (const ProductExtents& extents : extents_of(each.use, model, each.shape.gate)) {
+      Constants product = product_constants(each.shape, op, extents);
+      if (std::find(products->begin(), products->end(), product) == products->end())
+        products->push_back(std::move(product));
     }
   }
 }

@@ -16,8 +16,9 @@
 
 namespace quern::ops::gemm {
 
-// Which tile: by the rows that there are. `plain` multiplies f32 without tensor cores. Hopper's are `warpgroups`, whose tiles have
-// 128 columns, those with more, and, for so many rows at most, those that go by the place of the second operand.
+// Which tile: by the rows that there are. `plain` multiplies f32 without tensor cores. Hopper's are `warpgroups`, whose
+// tiles have 128 columns, those with more, and, for so many rows at most, those that go by the place of the second
+// operand.
 enum class Form : std::uint8_t {
   tiny,
   small,
@@ -66,6 +67,11 @@ Shape to_shape(const jit::Spec& spec);
 
 // The three ops have the same constants, of which each leaves out those that it has no choice in.
 Constants to_constants(const Shape& shape, Tag op);
+// Those of a product whose form is to be found, its extents in front.
+struct ProductExtents {
+  std::int64_t n, k, batch = 1;
+};
+Constants product_constants(const Shape& shape, Tag op, const ProductExtents& extents);
 // Throws Error(QUERN_INVALID) naming the constant, what was given and what is allowed.
 Shape from_constants(const Constants& constants, Tag op);
 

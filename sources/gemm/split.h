@@ -13,8 +13,8 @@ struct FewRows {
   double rows_to_columns;  // a's bytes of a step to b's
 };
 struct Machine {
-  int sms, usable;   // multiprocessors, and those that the call may use
-  int most_blocks;   // of a cluster
+  int sms, usable;  // multiprocessors, and those that the call may use
+  int most_blocks;  // of a cluster
 };
 struct Split {
   int parts = 1;  // blocks of a cluster that share a tile, each with so many of its steps

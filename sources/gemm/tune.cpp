@@ -1,5 +1,5 @@
-// Tuning: the candidates for a product of so many rows are run on the device, on operands of random numbers, and timed in turns.
-// SPDX-License-Identifier: Apache-2.0
+// Tuning: the candidates for a product of so many rows are run on the device, on operands of random numbers, and timed
+// in turns. SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <array>
 #include <memory>
@@ -17,8 +17,8 @@ namespace {
 
 // The model's choice stands where no other is faster by more than this: differences below it are the clock's.
 constexpr double kWorthLeaving = 0.98;
-// Operands are taken in turns, so that they come from memory as in a model whose weights exceed the L2: all of them together are so
-// many times the L2, within bounds.
+// Operands are taken in turns, so that they come from memory as in a model whose weights exceed the L2: all of them
+// together are so many times the L2, within bounds.
 constexpr std::uint64_t kTimesL2 = 4, kMostSets = 64;
 // Candidates are measured in turns, so that a change of the device's clock meets all of them.
 constexpr int kRounds = 5;
@@ -33,7 +33,8 @@ Product read_product(Tag op, const Constants& given) {
   Constants extents, rest;
   for (const jit::Constant& constant : given) {
     if (constant.name == "form") {
-      throw Error(QUERN_INVALID, std::string(all()[op].name) + ": form is \"" + constant.value + "\"; it is what tuning finds, and must not be given");
+      throw Error(QUERN_INVALID, std::string(all()[op].name) + ": form is \"" + constant.value +
+                                     "\"; it is what tuning finds, and must not be given");
     }
     (constant.name == "n" || constant.name == "k" || constant.name == "batch" ? extents : rest).push_back(constant);
   }
@@ -49,12 +50,7 @@ Product read_product(Tag op, const Constants& given) {
 }
 
 std::string text_of(const Product& product, Tag op) {
-  Constants constants = to_constants(product.shape, op);
-  std::erase_if(constants, [](const jit::Constant& constant) { return constant.name == "form"; });
-  constants.push_back({"n", std::to_string(product.n)});
-  constants.push_back({"k", std::to_string(product.k)});
-  if (product.batch != 1) constants.push_back({"batch", std::to_string(product.batch)});
-  return constants_text(constants);
+  return constants_text(product_constants(product.shape, op, {product.n, product.k, product.batch}));
 }
 
 DLDataType dlpack(Dtype dtype) {
@@ -76,7 +72,8 @@ DLDataType dlpack(Dtype dtype) {
 class Operand {
  public:
   // `column`: the dimension before the last is the contiguous one.
-  Operand(Dtype dtype, std::vector<std::int64_t> shape, bool column, const Place& place) : dtype_(dtype), shape_(std::move(shape)), strides_(shape_.size()) {
+  Operand(Dtype dtype, std::vector<std::int64_t> shape, bool column, const Place& place)
+      : dtype_(dtype), shape_(std::move(shape)), strides_(shape_.size()) {
     const std::size_t last = shape_.size() - 1;
     std::int64_t next = 1;
     const auto put = [&](std::size_t dimension) {
@@ -113,13 +110,15 @@ class Operand {
   DLTensor tensor_{};
 };
 
-// Numbers of random signs and mantissas, of magnitudes between 1/2 and 2: what a device draws, and so its clock, depends on the bits.
+// Numbers of random signs and mantissas, of magnitudes between 1/2 and 2: what a device draws, and so its clock,
+// depends on the bits.
 class RandomBytes {
  public:
   void fill(jit::Bench& bench, void* memory, std::uint64_t bytes, Dtype dtype) {
     for (std::uint64_t& word : words_) word = one(dtype);
     for (std::uint64_t at = 0; at < bytes; at += sizeof(words_)) {
-      bench.write(static_cast<std::uint8_t*>(memory) + at, words_.data(), std::min<std::uint64_t>(sizeof(words_), bytes - at));
+      bench.write(static_cast<std::uint8_t*>(memory) + at, words_.data(),
+                  std::min<std::uint64_t>(sizeof(words_), bytes - at));
     }
   }
 
@@ -163,13 +162,15 @@ class Rig {
     const std::int64_t blocks = (product.k + 127) / 128;
     const bool in_blocks = product.shape.scales == Scales::blocks;
     scales_.emplace_back(Dtype::f32, in_blocks ? std::vector{rows, blocks} : std::vector{rows}, in_blocks, place_);
-    scales_.emplace_back(Dtype::f32, in_blocks ? std::vector{(product.n + 127) / 128, blocks} : std::vector{product.n}, false, place_);
+    scales_.emplace_back(Dtype::f32, in_blocks ? std::vector{(product.n + 127) / 128, blocks} : std::vector{product.n},
+                         false, place_);
     out_scale_.emplace(Dtype::f32, led({rows, (columns() + 127) / 128}), false, place_);
     for (std::size_t i = 0; i < product.shape.operands.size(); ++i) {
       const expression::OperandKind kind = product.shape.epilogue->operands[i];
       if (kind == expression::OperandKind::unused) continue;
       const bool row = kind == expression::OperandKind::row, column = kind == expression::OperandKind::column;
-      std::vector<std::int64_t> shape = column ? std::vector{columns()} : led(row ? std::vector{rows} : std::vector{rows, columns()});
+      std::vector<std::int64_t> shape =
+          column ? std::vector{columns()} : led(row ? std::vector{rows} : std::vector{rows, columns()});
       operands_[i].emplace(product.shape.operands[i], std::move(shape), false, place_);
     }
   }
@@ -279,6 +280,21 @@ class Rig {
   std::size_t next_ = 0;
 };
 
+// All kernels of the choices, several at a time.
+void compile(const std::vector<Choice>& choices, Problem shape, const Runtime& runtime) {
+  const std::uint32_t flags = shape.flags;
+  for (const std::uint32_t how : {flags | QUERN_CALL_BACKGROUND, flags}) {
+    shape.flags = how;
+    for (const Choice& choice : choices) {
+      try {
+        kernel_of(runtime, shape, choice.form);
+      } catch (const Error& error) {
+        if (error.status() != QUERN_PENDING) throw;
+      }
+    }
+  }
+}
+
 double median(std::vector<double> values) {
   const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
   std::nth_element(values.begin(), middle, values.end());
@@ -309,18 +325,22 @@ std::vector<double> measure(const std::vector<Choice>& choices, double milliseco
 
 }  // namespace
 
-TuneFinding tune_product(Tag op, const Runtime& runtime, const Constants& given, std::int64_t rows, const TuneOptions& options) {
+TuneFinding tune_product(Tag op, const Runtime& runtime, const Constants& given, std::int64_t rows,
+                         const TuneOptions& options) {
   const Product product = read_product(op, given);
   const std::unique_ptr<jit::Bench> bench = runtime.driver->bench();
   Rig rig(op, product, rows, runtime, *bench);
   const Problem shape = rig.shape();
   TuneFinding finding;
   finding.product = text_of(product, op);
-  const Sizes sizes = sizes_of(shape);
+  // All rows of a class are done alike.
+  const Sizes sizes{row_class(rows), product.batch};
   const Choice model = by_model(shape, sizes);
   finding.model_choice = Tunings::text_of(model);
   const std::span<const TunedRows> known = runtime.tunings->all(shape);
-  const auto found = std::find_if(known.begin(), known.end(), [&](const TunedRows& tuned) { return tuned.rows == row_class(rows); });
+  const auto found = std::find_if(known.begin(), known.end(), [&](const TunedRows& tuned) {
+    return tuned.batch == product.batch && tuned.rows == row_class(rows);
+  });
   const auto tell = [&](const TunedRows& tuned) {
     finding.choice = Tunings::text_of(tuned.choice);
     finding.microseconds = tuned.microseconds, finding.model_microseconds = tuned.model_microseconds;
@@ -336,17 +356,15 @@ TuneFinding tune_product(Tag op, const Runtime& runtime, const Constants& given,
   }
 
   const std::vector<Choice> choices = candidates(shape, sizes);
+  compile(choices, shape, runtime);
   std::uint64_t workspace = 0;
-  for (const Choice& choice : choices) {
-    kernel_of(runtime, shape, choice.form);
-    workspace = std::max(workspace, workspace_bytes(shape, choice.form));
-  }
+  for (const Choice& choice : choices) workspace = std::max(workspace, workspace_bytes(shape, choice.form));
   rig.load(workspace);
   const std::vector<double> times = measure(choices, options.milliseconds, rig, *bench);
   const auto model_at = static_cast<std::size_t>(std::find(choices.begin(), choices.end(), model) - choices.begin());
   const auto least_at = static_cast<std::size_t>(std::min_element(times.begin(), times.end()) - times.begin());
   const std::size_t best = times[least_at] < kWorthLeaving * times[model_at] ? least_at : model_at;
-  const TunedRows tuned{row_class(rows), choices[best], times[best], times[model_at]};
+  const TunedRows tuned{product.batch, row_class(rows), choices[best], times[best], times[model_at]};
   runtime.tunings->keep(shape, tuned);
   finding.outcome = TuneFinding::Outcome::measured;
   finding.candidates = static_cast<int>(choices.size());

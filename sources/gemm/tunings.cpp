@@ -27,7 +27,8 @@ const std::string& sources_digest() {
   static const std::string digest = [] {
     std::string all;
     for (const jit::File& file : embedded()) {
-      if (file.name.starts_with("gemm/") || file.name.starts_with("common/")) all += std::string(file.name) + ' ' + std::string(file.sha256) + '\n';
+      if (file.name.starts_with("gemm/") || file.name.starts_with("common/"))
+        all += std::string(file.name) + ' ' + std::string(file.sha256) + '\n';
     }
     return cache::to_hex(jit::key_of(all));
   }();
@@ -37,7 +38,8 @@ const std::string& sources_digest() {
 std::string line_of(const TunedRows& tuned) {
   std::array<char, 64> times{};
   std::snprintf(times.data(), times.size(), " us=%.3f model_us=%.3f\n", tuned.microseconds, tuned.model_microseconds);
-  return "rows=" + std::to_string(tuned.rows) + " form=" + Tunings::text_of(tuned.choice) + times.data();
+  return "batch=" + std::to_string(tuned.batch) + " rows=" + std::to_string(tuned.rows) +
+         " form=" + Tunings::text_of(tuned.choice) + times.data();
 }
 
 // The value after "NAME=" at the front of *rest, and what follows it; none where something else stands there.
@@ -59,12 +61,15 @@ bool take_number(std::string_view* rest, std::string_view name, Number* number) 
 
 std::optional<TunedRows> read_line(std::string_view line) {
   TunedRows tuned;
-  if (!take_number(&line, "rows", &tuned.rows)) return {};
+  if (!take_number(&line, "batch", &tuned.batch) || !take_number(&line, "rows", &tuned.rows)) return {};
   const std::optional<std::string_view> form = take(&line, "form");
   const std::optional<Form> known = form ? form_named(*form) : std::nullopt;
-  if (!known || !take_number(&line, "parts", &tuned.choice.parts) || !take_number(&line, "peers", &tuned.choice.peers)) return {};
+  if (!known || !take_number(&line, "parts", &tuned.choice.parts) || !take_number(&line, "peers", &tuned.choice.peers))
+    return {};
   tuned.choice.form = *known;
-  if (!take_number(&line, "us", &tuned.microseconds) || !take_number(&line, "model_us", &tuned.model_microseconds) || !line.empty()) return {};
+  if (!take_number(&line, "us", &tuned.microseconds) || !take_number(&line, "model_us", &tuned.model_microseconds) ||
+      !line.empty())
+    return {};
   return tuned;
 }
 
@@ -73,28 +78,29 @@ std::optional<TunedRows> read_line(std::string_view line) {
 std::shared_ptr<Tunings> make_tunings(cache::Store& store) { return std::make_shared<Tunings>(store); }
 
 bool Tunings::covers(const Problem& problem) {
-  return problem.shape.grouping == Grouping::dense && !problem.precise && (problem.flags & QUERN_CALL_BATCH_INVARIANT) == 0 &&
-         problem.call.sms == all_sms(problem);
+  return problem.shape.grouping == Grouping::dense && !problem.precise &&
+         (problem.flags & QUERN_CALL_BATCH_INVARIANT) == 0 && problem.call.sms == all_sms(problem);
 }
 
 std::string Tunings::text_of(const Choice& choice) {
-  return std::string(name_of(choice.form)) + " parts=" + std::to_string(choice.parts) + " peers=" + std::to_string(choice.peers);
+  return std::string(name_of(choice.form)) + " parts=" + std::to_string(choice.parts) +
+         " peers=" + std::to_string(choice.peers);
 }
 
 Tunings::Question Tunings::question_of(const Problem& problem) {
   const q::GemmParams& p = problem.params;
-  return {to_spec(without_form(problem.shape), problem.op, problem.call.device->limits.target), p.n, p.k, p.groups, 0};
+  return {to_spec(without_form(problem.shape), problem.op, problem.call.device->limits.target), p.n, p.k};
 }
 
 std::string Tunings::canonical_text(const Problem& problem) {
   const jit::DeviceInfo& device = *problem.call.device;
   std::string text = "quern tuning " + std::to_string(kFormat) + "\nop " + ops::all()[problem.op].name + "\ntarget " +
-                     device.limits.target.name() + "\ndevice " + device.name + "\nsms " + std::to_string(device.sm_count) + '\n';
-  for (const jit::Constant& constant : to_constants(problem.shape, problem.op)) {
-    if (constant.name != "form") text += "const " + constant.name + ' ' + constant.value + '\n';
+                     device.limits.target.name() + "\ndevice " + device.name + "\nsms " +
+                     std::to_string(device.sm_count) + '\n';
+  for (const jit::Constant& constant :
+       product_constants(problem.shape, problem.op, {problem.params.n, problem.params.k})) {
+    text += "const " + constant.name + ' ' + constant.value + '\n';
   }
-  const q::GemmParams& p = problem.params;
-  text += "n " + std::to_string(p.n) + "\nk " + std::to_string(p.k) + "\nbatch " + std::to_string(p.groups) + '\n';
   return text + "sources " + sources_digest() + '\n';
 }
 
@@ -120,8 +126,10 @@ Tunings::Record& Tunings::record_of(const Problem& problem) {
       const std::optional<TunedRows> tuned = read_line(lines.substr(0, end));
       lines.remove_prefix(std::min(end + 1, lines.size()));
       // What this library cannot take (a record by hand, or by another version) is as good as none.
-      if (!tuned || tuned->rows != row_class(tuned->rows)) continue;
-      const std::vector<Choice> possible = candidates(problem, {tuned->rows, problem.params.groups});
+      if (!tuned || tuned->batch < 1 || tuned->batch > INT32_MAX || tuned->rows > INT32_MAX ||
+          tuned->rows != row_class(tuned->rows))
+        continue;
+      const std::vector<Choice> possible = candidates(problem, {tuned->rows, tuned->batch});
       if (std::find(possible.begin(), possible.end(), tuned->choice) != possible.end()) rows.push_back(*tuned);
     }
   }
@@ -139,7 +147,7 @@ std::span<const TunedRows> Tunings::all(const Problem& problem) {
 std::optional<Choice> Tunings::choice(const Problem& problem, std::int64_t rows) {
   const std::int64_t wanted = row_class(rows);
   for (const TunedRows& tuned : all(problem)) {
-    if (tuned.rows == wanted) return tuned.choice;
+    if (tuned.batch == problem.params.groups && tuned.rows == wanted) return tuned.choice;
   }
   return {};
 }
@@ -148,8 +156,11 @@ void Tunings::keep(const Problem& problem, const TunedRows& tuned) {
   Record& record = record_of(problem);
   const std::lock_guard lock(mutex_);
   Rows rows = *record.rows.load(std::memory_order_acquire);
-  std::erase_if(rows, [&](const TunedRows& other) { return other.rows == tuned.rows; });
-  rows.insert(std::upper_bound(rows.begin(), rows.end(), tuned, [](const TunedRows& a, const TunedRows& b) { return a.rows < b.rows; }), tuned);
+  const auto place = [](const TunedRows& one) { return std::pair(one.batch, one.rows); };
+  std::erase_if(rows, [&](const TunedRows& other) { return place(other) == place(tuned); });
+  rows.insert(std::upper_bound(rows.begin(), rows.end(), tuned,
+                               [&](const TunedRows& a, const TunedRows& b) { return place(a) < place(b); }),
+              tuned);
   const Rows& published = *publish(record, std::move(rows));
 
   cache::Entry entry;
