@@ -3,11 +3,11 @@
  * One flat C99 interface. The conventions, stated once:
  *
  *  - Every function returns a status (enum quern_status); 0 is success. The caller may pass a quern_error to learn
- *    more, or NULL. It is written on an error only, within its size; one whose size is not set is left alone. On an
- * error no output has been touched.
- *  - Every struct begins with `uint32_t size`, set by the caller to sizeof(the struct). A zeroed field means its
- * default. Where zero is a meaningful value, a flag bit says that the field is set. A larger struct from a newer header
- * is accepted as long as the part this library does not know is zero; a smaller one reads as if followed by zeros.
+ *    more, or NULL. It is written on an error only, within its size; one whose size is not set is left alone. On an error
+ *    no output has been touched.
+ *  - Every struct begins with `uint32_t size`, set by the caller to sizeof(the struct). A zeroed field means its default.
+ *    Where zero is a meaningful value, a flag bit says that the field is set. A larger struct from a newer header is
+ *    accepted as long as the part this library does not know is zero; a smaller one reads as if followed by zeros.
  *  - Tensors are borrowed `const DLTensor *` (DLPack 1.x): strides NULL means compact row-major, byte_offset is
  *    honoured, nothing is kept after the call returns. Device tensors are read and written in stream order.
  *  - A context is safe to use from several threads at once and belongs to one device.
@@ -44,12 +44,12 @@ typedef struct {
   uint16_t lanes;
 } DLDataType;
 typedef struct DLTensor {
-  void* data;
+  void *data;
   DLDevice device;
   int32_t ndim;
   DLDataType dtype;
-  int64_t* shape;
-  int64_t* strides; /* in elements; NULL: compact row-major */
+  int64_t *shape;
+  int64_t *strides; /* in elements; NULL: compact row-major */
   uint64_t byte_offset;
 } DLTensor;
 #endif
@@ -84,9 +84,9 @@ typedef struct quern_error {
 
 uint32_t quern_abi_version(void);
 /* "1.0.0" */
-const char* quern_version(void);
+const char *quern_version(void);
 /* "QUERN_INVALID" and so on; "unknown" for a number that is no status. */
-const char* quern_status_name(int32_t status);
+const char *quern_status_name(int32_t status);
 
 /* ---- Context --------------------------------------------------------------------------------------------------- */
 typedef struct quern_context quern_context;
@@ -108,10 +108,10 @@ enum quern_context_flags {
 typedef struct quern_event {
   uint32_t size;
   int32_t kind;        /* enum quern_event_kind */
-  const char* op;      /* "attention" */
-  const char* target;  /* "sm_90a" */
-  const char* key;     /* 32 hexadecimal digits */
-  const char* text;    /* a sentence for people */
+  const char *op;      /* "attention" */
+  const char *target;  /* "sm_90a" */
+  const char *key;     /* 32 hexadecimal digits */
+  const char *text;    /* a sentence for people */
   double milliseconds; /* how long it took, 0 where that means nothing */
   int32_t status;      /* enum quern_status */
   int32_t reserved;
@@ -127,42 +127,41 @@ enum quern_event_kind {
 
 enum quern_log_level { QUERN_LOG_ERROR = 1, QUERN_LOG_WARNING = 2, QUERN_LOG_INFO = 3, QUERN_LOG_DEBUG = 4 };
 
-typedef void (*quern_log_callback)(void* user, int32_t level, const char* text);
-typedef void (*quern_event_callback)(void* user, const quern_event* event);
+typedef void (*quern_log_callback)(void *user, int32_t level, const char *text);
+typedef void (*quern_event_callback)(void *user, const quern_event *event);
 
 typedef struct quern_context_options {
   uint32_t size;
-  uint32_t flags;      /* enum quern_context_flags */
-  int32_t device_type; /* kDLCUDA, kDLROCM, kDLCPU (the `host` target, asked for by name); 0: no device, for warming and
-                          cache administration */
-  int32_t device_id;   /* ordinal of the device */
-  int32_t miss_policy; /* enum quern_miss_policy */
-  int32_t compile_threads;    /* compilations at once; 0: the number of cores, at most 8 */
-  const char* target;         /* NULL: the device's own. "host64" gives the host a warp of 64 */
-  const char* cache_path;     /* folder; NULL: $XDG_CACHE_HOME/quern, else $HOME/.cache/quern */
-  const char* const* bundles; /* files made by quern_cache_export, searched in order below the cache */
+  uint32_t flags;          /* enum quern_context_flags */
+  int32_t device_type;     /* kDLCUDA, kDLROCM, kDLCPU (the `host` target, asked for by name); 0: no device, for warming and
+                              cache administration */
+  int32_t device_id;       /* ordinal of the device */
+  int32_t miss_policy;     /* enum quern_miss_policy */
+  int32_t compile_threads; /* compilations at once; 0: the number of cores, at most 8 */
+  const char *target;      /* NULL: the device's own. "host64" gives the host a warp of 64 */
+  const char *cache_path;  /* folder; NULL: $XDG_CACHE_HOME/quern, else $HOME/.cache/quern */
+  const char *const *bundles; /* files made by quern_cache_export, searched in order below the cache */
   uint64_t bundle_count;
-  const char* const* search_dirs; /* absolute folders looked into first for NVRTC, hipRTC and drivers */
+  const char *const *search_dirs; /* absolute folders looked into first for NVRTC, hipRTC and drivers */
   uint64_t search_dir_count;
-  const char* helper_path; /* absolute; NULL: beside libquern */
-  const char*
-      host_compiler;        /* absolute path of the C++ compiler for `host`; NULL: c++ in /usr/bin and /usr/local/bin */
-  const char* compiler_pin; /* "nvrtc 13.0": use images of this compiler build only; NULL: any */
-  uint64_t cache_limit;     /* bytes, file and journal together; 0: 1 GiB */
-  uint32_t compile_timeout_ms; /* in the helper; 0: 120 000 */
-  uint32_t flight_timeout_ms;  /* waiting for another process that compiles the same kernel; 0: 30 000 */
-  uint64_t host_seed;    /* `host`: seed of the unfair scheduling and late delivery; needs QUERN_CONTEXT_HOST_SEED */
-  uint32_t host_threads; /* `host`: CPU threads; 0: the number of cores */
+  const char *helper_path;      /* absolute; NULL: beside libquern */
+  const char *host_compiler;    /* absolute path of the C++ compiler for `host`; NULL: c++ in /usr/bin and /usr/local/bin */
+  const char *compiler_pin;     /* "nvrtc 13.0": use images of this compiler build only; NULL: any */
+  uint64_t cache_limit;         /* bytes, file and journal together; 0: 1 GiB */
+  uint32_t compile_timeout_ms;  /* in the helper; 0: 120 000 */
+  uint32_t flight_timeout_ms;   /* waiting for another process that compiles the same kernel; 0: 30 000 */
+  uint64_t host_seed;           /* `host`: seed of the unfair scheduling and late delivery; needs QUERN_CONTEXT_HOST_SEED */
+  uint32_t host_threads;        /* `host`: CPU threads; 0: the number of cores */
   uint32_t reserved;
   quern_log_callback log;
-  void* log_user;
+  void *log_user;
   quern_event_callback event;
-  void* event_user;
+  void *event_user;
 } quern_context_options;
 
-int32_t quern_context_create(const quern_context_options* options, quern_context** context, quern_error* error);
+int32_t quern_context_create(const quern_context_options *options, quern_context **context, quern_error *error);
 /* Waits for background compilations and unloads the kernels. No call may be in flight. NULL is ignored. */
-void quern_context_destroy(quern_context* context);
+void quern_context_destroy(quern_context *context);
 
 typedef struct quern_device_info {
   uint32_t size;
@@ -179,44 +178,44 @@ typedef struct quern_device_info {
   char name[104];
 } quern_device_info;
 
-int32_t quern_device(const quern_context* context, quern_device_info* info, quern_error* error);
+int32_t quern_device(const quern_context *context, quern_device_info *info, quern_error *error);
 
 typedef struct quern_stats {
   uint32_t size;
   uint32_t reserved;
-  uint64_t kernels_loaded; /* in this context now */
-  uint64_t cache_hits;     /* kernels taken from the cache or a bundle */
-  uint64_t cache_misses;   /* not there, or refused */
-  uint64_t compiled;       /* compilations that succeeded */
-  uint64_t compile_errors; /* and those that did not */
-  uint64_t rejected;       /* images refused: checksum, architecture */
-  uint64_t stored;         /* kernels written to the cache */
-  uint64_t store_errors;   /* writes that failed; the kernel served all the same */
-  uint64_t flight_waits;   /* times another thread's or process's compilation was waited for */
-  uint64_t pending;        /* compilations under way or queued */
-  double compile_ms;       /* summed over compilations */
-  double load_ms;          /* summed over loads into the driver */
+  uint64_t kernels_loaded;  /* in this context now */
+  uint64_t cache_hits;      /* kernels taken from the cache or a bundle */
+  uint64_t cache_misses;    /* not there, or refused */
+  uint64_t compiled;        /* compilations that succeeded */
+  uint64_t compile_errors;  /* and those that did not */
+  uint64_t rejected;        /* images refused: checksum, architecture */
+  uint64_t stored;          /* kernels written to the cache */
+  uint64_t store_errors;    /* writes that failed; the kernel served all the same */
+  uint64_t flight_waits;    /* times another thread's or process's compilation was waited for */
+  uint64_t pending;         /* compilations under way or queued */
+  double compile_ms;        /* summed over compilations */
+  double load_ms;           /* summed over loads into the driver */
 } quern_stats;
 
-int32_t quern_get_stats(const quern_context* context, quern_stats* stats, quern_error* error);
+int32_t quern_get_stats(const quern_context *context, quern_stats *stats, quern_error *error);
 
 /* ---- Lists ------------------------------------------------------------------------------------------------------
  * What administration calls return: a snapshot, read by index. Strings live until the list is freed. */
 typedef struct quern_list quern_list;
-uint64_t quern_list_count(const quern_list* list);
-void quern_list_free(quern_list* list); /* NULL is ignored */
+uint64_t quern_list_count(const quern_list *list);
+void quern_list_free(quern_list *list); /* NULL is ignored */
 
 /* ---- Warming and recording --------------------------------------------------------------------------------------
- * A manifest is text, one specialisation a line:  OP TARGET NAME=VALUE ...   Values are percent-encoded where they hold
- * a space, '%', '=' or a control character; empty lines and lines that begin with '#' are skipped; TARGET '*' stands
- * for every target of the call. `quern_manifest` writes what a context has specialised in just this form. */
+ * A manifest is text, one specialisation a line:  OP TARGET NAME=VALUE ...   Values are percent-encoded where they hold a
+ * space, '%', '=' or a control character; empty lines and lines that begin with '#' are skipped; TARGET '*' stands for
+ * every target of the call. `quern_manifest` writes what a context has specialised in just this form. */
 enum quern_model_flags {
-  QUERN_MODEL_SINKS = 1u << 0,     /* attention sinks */
-  QUERN_MODEL_MLA = 1u << 1,       /* latent attention (DeepSeek) */
-  QUERN_MODEL_GATED_MLP = 1u << 2, /* gate and up projections */
-  QUERN_MODEL_BLOCK_FP8 = 1u << 3, /* weights e4m3 with 128x128 scales */
-  QUERN_MODEL_FP8 = 1u << 4,       /* weights e4m3 with a scale per tensor or output channel */
-  QUERN_MODEL_BIAS = 1u << 5       /* projections add a bias */
+  QUERN_MODEL_SINKS = 1u << 0,       /* attention sinks */
+  QUERN_MODEL_MLA = 1u << 1,         /* latent attention (DeepSeek) */
+  QUERN_MODEL_GATED_MLP = 1u << 2,   /* gate and up projections */
+  QUERN_MODEL_BLOCK_FP8 = 1u << 3,   /* weights e4m3 with 128x128 scales */
+  QUERN_MODEL_FP8 = 1u << 4,         /* weights e4m3 with a scale per tensor or output channel */
+  QUERN_MODEL_BIAS = 1u << 5         /* projections add a bias */
 };
 
 /* A transformer's shape, as config.json states it, before tensor parallelism divides it. */
@@ -229,23 +228,23 @@ typedef struct quern_model {
   uint32_t layers;
   uint32_t heads;
   uint32_t kv_heads;
-  uint32_t head_dim;   /* of queries and keys; with latent attention its rope part included */
+  uint32_t head_dim; /* of queries and keys; with latent attention its rope part included */
   uint32_t v_head_dim; /* 0: head_dim */
   uint32_t vocab_size;
   uint32_t max_positions;
-  uint32_t sliding_window; /* 0: none */
-  uint32_t experts;        /* 0: dense */
+  uint32_t sliding_window;       /* 0: none */
+  uint32_t experts;              /* 0: dense */
   uint32_t experts_per_token;
   uint32_t expert_intermediate_size;
-  uint32_t kv_lora_rank; /* MLA */
+  uint32_t kv_lora_rank;         /* MLA */
   uint32_t q_lora_rank;
   uint32_t rope_head_dim;
-  uint32_t page_size;      /* 0: 16 and 64 */
-  float logit_cap;         /* 0: none */
-  DLDataType dtype;        /* of activations; zeroed: bf16 */
-  DLDataType kv_dtype;     /* zeroed: as dtype */
-  uint32_t shared_experts; /* every token visits these too */
-  int32_t activation;      /* of the MLP, enum quern_activation; 0: silu */
+  uint32_t page_size;            /* 0: 16 and 64 */
+  float logit_cap;               /* 0: none */
+  DLDataType dtype;              /* of activations; zeroed: bf16 */
+  DLDataType kv_dtype;           /* zeroed: as dtype */
+  uint32_t shared_experts;       /* every token visits these too */
+  int32_t activation;            /* of the MLP, enum quern_activation; 0: silu */
 } quern_model;
 
 enum quern_warm_flags {
@@ -260,47 +259,47 @@ enum quern_warm_outcome {
 
 typedef struct quern_warm_result {
   uint32_t size;
-  int32_t outcome; /* enum quern_warm_outcome */
-  int32_t status;  /* enum quern_status */
-  uint32_t line;   /* of the manifest, from 1; 0: from the model */
-  const char* op;  /* "" for a line that could not be read */
-  const char* target;
-  const char* key;  /* 32 hexadecimal digits */
-  const char* spec; /* the constants, as in a manifest */
-  const char* text; /* the error, or "" */
+  int32_t outcome;     /* enum quern_warm_outcome */
+  int32_t status;      /* enum quern_status */
+  uint32_t line;       /* of the manifest, from 1; 0: from the model */
+  const char *op;      /* "" for a line that could not be read */
+  const char *target;
+  const char *key;     /* 32 hexadecimal digits */
+  const char *spec;    /* the constants, as in a manifest */
+  const char *text;    /* the error, or "" */
   double milliseconds;
 } quern_warm_result;
 
-typedef void (*quern_warm_callback)(void* user, uint64_t done, uint64_t total, const quern_warm_result* result);
+typedef void (*quern_warm_callback)(void *user, uint64_t done, uint64_t total, const quern_warm_result *result);
 
 typedef struct quern_warm_options {
   uint32_t size;
-  uint32_t flags;             /* enum quern_warm_flags */
-  const char* const* targets; /* "sm_90a", "gfx90a", ...; none: the context's own */
+  uint32_t flags; /* enum quern_warm_flags */
+  const char *const *targets; /* "sm_90a", "gfx90a", ...; none: the context's own */
   uint64_t target_count;
-  const char* manifest; /* NULL: none */
+  const char *manifest; /* NULL: none */
   uint64_t manifest_length;
-  const quern_model* model; /* NULL: none */
+  const quern_model *model; /* NULL: none */
   quern_warm_callback progress;
-  void* progress_user;
+  void *progress_user;
 } quern_warm_options;
 
-/* Compiles and stores whatever of the manifest and the model's needs is not in the cache or a bundle, without touching
- * a device. Returns QUERN_PARTIAL where some failed; `results` (may be NULL) is set in both cases. `progress` is called
- * on the calling thread, once for each result as it is done. */
-int32_t quern_warm(quern_context* context, const quern_warm_options* options, quern_list** results, quern_error* error);
-int32_t quern_list_warm_result(const quern_list* list, uint64_t index, quern_warm_result* result);
+/* Compiles and stores whatever of the manifest and the model's needs is not in the cache or a bundle, without touching a
+ * device. Returns QUERN_PARTIAL where some failed; `results` (may be NULL) is set in both cases. `progress` is called on the
+ * calling thread, once for each result as it is done. */
+int32_t quern_warm(quern_context *context, const quern_warm_options *options, quern_list **results, quern_error *error);
+int32_t quern_list_warm_result(const quern_list *list, uint64_t index, quern_warm_result *result);
 
 /* Everything this context has specialised, sorted, as a manifest. *length in: the buffer's size; out: the text's length
  * without its NUL. A NULL or short buffer is left untouched and the length is still told. */
-int32_t quern_manifest(const quern_context* context, char* buffer, uint64_t* length, quern_error* error);
+int32_t quern_manifest(const quern_context *context, char *buffer, uint64_t *length, quern_error *error);
 
 /* ---- Tuning -----------------------------------------------------------------------------------------------------
- * Calls of quern_gemm and quern_fp8_gemm choose a kernel and a split by a model of waves and bytes. Where that errs,
- * tuning measures the candidates on the context's device and keeps the fastest in the cache, by device, product, N, K
- * and batch; calls on such devices take it from then on, from the cache or a bundle. It covers all numbers of rows up
- * to 16, 32, 64 or 128, and above those that make as many tiles of 128 rows. Batch-invariant calls and those with
- * max_sms are left as they are. Ask for the workspace and prepare again after tuning in the same process.
+ * Calls of quern_gemm and quern_fp8_gemm choose a kernel and a split by a model of waves and bytes. Where that errs, tuning
+ * measures the candidates on the context's device and keeps the fastest in the cache, by device, product, N, K and batch; calls on
+ * such devices take it from then on, from the cache or a bundle. It covers all numbers of rows up to 16, 32, 64 or 128, and above
+ * those that make as many tiles of 128 rows. Batch-invariant calls and those with max_sms are left as they are. Ask for the
+ * workspace and prepare again after tuning in the same process.
  *
  * A product is a manifest's line without `form` and with its extents:  fp8_gemm * scales=blocks n=7168 k=2048
  * (quern_gemm's may have batch=N). Its target is '*' or the device's own. */
@@ -317,14 +316,14 @@ enum quern_tune_outcome {
 
 typedef struct quern_tune_result {
   uint32_t size;
-  int32_t outcome;          /* enum quern_tune_outcome */
-  int32_t status;           /* enum quern_status */
-  uint32_t line;            /* of the manifest, from 1; 0: from the model */
-  const char* op;           /* "" for a line that could not be read */
-  const char* product;      /* the constants and extents, as in a manifest */
-  const char* choice;       /* what calls take: "swapped_16 parts=2 peers=1"; "" where nothing is known */
-  const char* model_choice; /* what they would take without tuning */
-  const char* text;         /* the error, or "" */
+  int32_t outcome;           /* enum quern_tune_outcome */
+  int32_t status;            /* enum quern_status */
+  uint32_t line;             /* of the manifest, from 1; 0: from the model */
+  const char *op;            /* "" for a line that could not be read */
+  const char *product;       /* the constants and extents, as in a manifest */
+  const char *choice;        /* what calls take: "swapped_16 parts=2 peers=1"; "" where nothing is known */
+  const char *model_choice;  /* what they would take without tuning */
+  const char *text;          /* the error, or "" */
   int64_t rows;
   double microseconds;       /* of a call as chosen, operands coming from memory; 0 where nothing is known */
   double model_microseconds; /* of one as the model has it, in the same run */
@@ -332,71 +331,70 @@ typedef struct quern_tune_result {
   uint32_t reserved;
 } quern_tune_result;
 
-typedef void (*quern_tune_callback)(void* user, uint64_t done, uint64_t total, const quern_tune_result* result);
+typedef void (*quern_tune_callback)(void *user, uint64_t done, uint64_t total, const quern_tune_result *result);
 
 typedef struct quern_tune_options {
   uint32_t size;
-  uint32_t flags;       /* enum quern_tune_flags */
-  const char* manifest; /* NULL: none */
+  uint32_t flags;           /* enum quern_tune_flags */
+  const char *manifest;     /* NULL: none */
   uint64_t manifest_length;
-  const quern_model* model; /* NULL: none; else all its products, of one rank */
-  const int64_t* rows;      /* none: 16, 32, 64, 128 and on in powers of two to 8192 */
+  const quern_model *model; /* NULL: none; else all its products, of one rank */
+  const int64_t *rows;      /* none: 16, 32, 64, 128 and on in powers of two to 8192 */
   uint64_t row_count;
-  double milliseconds; /* that each candidate is measured for; 0: 20 */
+  double milliseconds;      /* that each candidate is measured for; 0: 20 */
   quern_tune_callback progress;
-  void* progress_user;
+  void *progress_user;
 } quern_tune_options;
 
-/* Compiles what it measures. Uses the device alone for as long as it runs, with memory of its own; needs nobody else's
- * stream. Returns QUERN_PARTIAL where some failed; `results` (may be NULL) is set in both cases. `progress` is called
- * on the calling thread, once for each result as it is done. */
-int32_t quern_tune(quern_context* context, const quern_tune_options* options, quern_list** results, quern_error* error);
-int32_t quern_list_tune_result(const quern_list* list, uint64_t index, quern_tune_result* result);
+/* Compiles what it measures. Uses the device alone for as long as it runs, with memory of its own; needs nobody else's stream.
+ * Returns QUERN_PARTIAL where some failed; `results` (may be NULL) is set in both cases. `progress` is called on the calling thread,
+ * once for each result as it is done. */
+int32_t quern_tune(quern_context *context, const quern_tune_options *options, quern_list **results, quern_error *error);
+int32_t quern_list_tune_result(const quern_list *list, uint64_t index, quern_tune_result *result);
 
 /* ---- Cache administration --------------------------------------------------------------------------------------- */
 typedef struct quern_entry {
   uint32_t size;
-  int32_t layer;   /* 0: the user's file; 1 and up: the bundles in order */
-  const char* key; /* 32 hexadecimal digits */
-  const char* op;
-  const char* target;
-  const char* entry_name; /* the kernel's symbol */
-  const char* text;       /* the canonical text that the key is the hash of */
-  const char* compiler;   /* "nvrtc 13.0" */
-  const char* log;        /* the compiler's */
-  const void* image;      /* NULL unless asked for by key */
+  int32_t layer;          /* 0: the user's file; 1 and up: the bundles in order */
+  const char *key;        /* 32 hexadecimal digits */
+  const char *op;
+  const char *target;
+  const char *entry_name; /* the kernel's symbol */
+  const char *text;       /* the canonical text that the key is the hash of */
+  const char *compiler;   /* "nvrtc 13.0" */
+  const char *log;        /* the compiler's */
+  const void *image;      /* NULL unless asked for by key */
   uint64_t image_size;    /* bytes */
   int64_t created;        /* seconds since 1970, 0 in bundles */
   uint64_t last_use;      /* a logical counter: larger is more recent */
   double compile_ms;
-  int32_t registers;    /* per thread; -1 unknown */
-  int32_t shared_bytes; /* static; -1 unknown */
-  int32_t local_bytes;  /* per thread, spills included; -1 unknown */
-  int32_t kind;         /* 1: image, 2: tuning result */
+  int32_t registers;     /* per thread; -1 unknown */
+  int32_t shared_bytes;  /* static; -1 unknown */
+  int32_t local_bytes;   /* per thread, spills included; -1 unknown */
+  int32_t kind;          /* 1: image, 2: tuning result */
 } quern_entry;
 
-/* Every entry whose key begins with `prefix`, or whose op or target equals it; NULL or "": all. Sorted by op, target,
- * text. */
-int32_t quern_cache_list(quern_context* context, const char* prefix, quern_list** entries, quern_error* error);
+/* Every entry whose key begins with `prefix`, or whose op or target equals it; NULL or "": all. Sorted by op, target, text. */
+int32_t quern_cache_list(quern_context *context, const char *prefix, quern_list **entries, quern_error *error);
 /* The one entry whose key begins with `key` (at least 4 digits), image and all. */
-int32_t quern_cache_inspect(quern_context* context, const char* key, quern_list** entry, quern_error* error);
-int32_t quern_list_entry(const quern_list* list, uint64_t index, quern_entry* entry);
+int32_t quern_cache_inspect(quern_context *context, const char *key, quern_list **entry, quern_error *error);
+int32_t quern_list_entry(const quern_list *list, uint64_t index, quern_entry *entry);
 
 typedef struct quern_finding {
   uint32_t size;
   int32_t status;   /* QUERN_OK: fine; else what is wrong */
-  const char* what; /* "nvrtc", "cache", a key */
-  const char* text; /* what was found: path, version, state */
-  const char* hint; /* what to do about it, or "" */
+  const char *what; /* "nvrtc", "cache", a key */
+  const char *text; /* what was found: path, version, state */
+  const char *hint; /* what to do about it, or "" */
 } quern_finding;
 
 /* Reads and checks every row and bundle. QUERN_DAMAGED when something does not verify; findings name it. */
-int32_t quern_cache_verify(quern_context* context, quern_list** findings, quern_error* error);
+int32_t quern_cache_verify(quern_context *context, quern_list **findings, quern_error *error);
 
 typedef struct quern_trim_options {
   uint32_t size;
-  uint32_t flags; /* enum quern_trim_flags */
-  uint64_t limit; /* bytes to trim to, least recently used first; 0: the context's limit */
+  uint32_t flags;   /* enum quern_trim_flags */
+  uint64_t limit;   /* bytes to trim to, least recently used first; 0: the context's limit */
 } quern_trim_options;
 enum quern_trim_flags {
   QUERN_TRIM_REBUILD = 1u << 0, /* write a fresh file with every row that verifies */
@@ -405,32 +403,29 @@ enum quern_trim_flags {
 typedef struct quern_trim_result {
   uint32_t size;
   uint32_t reserved;
-  uint64_t removed; /* entries */
+  uint64_t removed;      /* entries */
   uint64_t kept;
   uint64_t bytes_before; /* file and journal */
   uint64_t bytes_after;
 } quern_trim_result;
-int32_t quern_cache_trim(quern_context* context, const quern_trim_options* options, quern_trim_result* result,
-                         quern_error* error);
+int32_t quern_cache_trim(quern_context *context, const quern_trim_options *options, quern_trim_result *result, quern_error *error);
 
-/* Writes the cache (or what `prefix` selects, as in quern_cache_list) as a bundle: equal to the byte for equal
- * contents. */
-int32_t quern_cache_export(quern_context* context, const char* path, const char* prefix, uint64_t* count,
-                           quern_error* error);
+/* Writes the cache (or what `prefix` selects, as in quern_cache_list) as a bundle: equal to the byte for equal contents. */
+int32_t quern_cache_export(quern_context *context, const char *path, const char *prefix, uint64_t *count, quern_error *error);
 /* Adds a bundle's entries to the cache. All are verified before the first is written. */
-int32_t quern_cache_import(quern_context* context, const char* path, uint64_t* count, quern_error* error);
+int32_t quern_cache_import(quern_context *context, const char *path, uint64_t *count, quern_error *error);
 
 typedef struct quern_cache_stats {
   uint32_t size;
-  int32_t state; /* enum quern_cache_state */
+  int32_t state;        /* enum quern_cache_state */
   uint64_t entries;
   uint64_t image_bytes;
-  uint64_t file_bytes; /* file and journal */
+  uint64_t file_bytes;  /* file and journal */
   uint64_t limit;
   uint64_t bundles;
   uint64_t bundle_entries;
-  char path[2048];  /* of the file, "" where there is none */
-  char reason[504]; /* why the state is not QUERN_CACHE_READY */
+  char path[2048];      /* of the file, "" where there is none */
+  char reason[504];     /* why the state is not QUERN_CACHE_READY */
 } quern_cache_stats;
 enum quern_cache_state {
   QUERN_CACHE_READY = 0,
@@ -439,12 +434,12 @@ enum quern_cache_state {
   QUERN_CACHE_DAMAGED = 3, /* set aside: memory only until `trim` with QUERN_TRIM_REBUILD */
   QUERN_CACHE_REFUSED = 4  /* foreign owner, writable by others, symbolic link, network file system, newer schema */
 };
-int32_t quern_cache_get_stats(quern_context* context, quern_cache_stats* stats, quern_error* error);
+int32_t quern_cache_get_stats(quern_context *context, quern_cache_stats *stats, quern_error *error);
 
-/* What is here: drivers, devices, compilers with versions and paths, the helper, the cache. Never fails because
- * something is missing: that is a finding. */
-int32_t quern_doctor(quern_context* context, quern_list** findings, quern_error* error);
-int32_t quern_list_finding(const quern_list* list, uint64_t index, quern_finding* finding);
+/* What is here: drivers, devices, compilers with versions and paths, the helper, the cache. Never fails because something is
+ * missing: that is a finding. */
+int32_t quern_doctor(quern_context *context, quern_list **findings, quern_error *error);
+int32_t quern_list_finding(const quern_list *list, uint64_t index, quern_finding *finding);
 
 /* ---- Ops ---------------------------------------------------------------------------------------------------------
  * Three calls an op, on one args struct:
@@ -463,9 +458,9 @@ enum quern_call_flags {
 };
 
 enum quern_attention_flags {
-  QUERN_ATTENTION_CAUSAL = 1u << 16,      /* query i of a sequence sees keys j <= length - q_len + i */
-  QUERN_ATTENTION_WINDOW_LEFT = 1u << 17, /* `window_left` is set: keys j >= length - q_len + i - window_left */
-  QUERN_ATTENTION_WINDOW_RIGHT = 1u << 18 /* `window_right` is set: keys j <= length - q_len + i + window_right */
+  QUERN_ATTENTION_CAUSAL = 1u << 16,       /* query i of a sequence sees keys j <= length - q_len + i */
+  QUERN_ATTENTION_WINDOW_LEFT = 1u << 17,  /* `window_left` is set: keys j >= length - q_len + i - window_left */
+  QUERN_ATTENTION_WINDOW_RIGHT = 1u << 18  /* `window_right` is set: keys j <= length - q_len + i + window_right */
 };
 
 /* Attention of ragged queries over a paged or ragged KV cache.
@@ -480,27 +475,27 @@ enum quern_attention_flags {
  * kv_heads. Rows of q past the last sequence's are not read, those of out and lse not written. */
 typedef struct quern_attention_args {
   uint32_t size;
-  uint32_t flags;  /* enum quern_call_flags | enum quern_attention_flags */
-  void* stream;    /* CUstream or hipStream_t; NULL: the default stream */
-  void* workspace; /* on the device, 256-byte aligned */
+  uint32_t flags; /* enum quern_call_flags | enum quern_attention_flags */
+  void *stream;   /* CUstream or hipStream_t; NULL: the default stream */
+  void *workspace; /* on the device, 256-byte aligned */
   uint64_t workspace_size;
-  int32_t alignment;   /* bytes every tensor's rows are promised to be aligned to: 16 (0), or less */
-  int32_t max_sms;     /* leave the other SMs free; 0: all */
-  const DLTensor* q;   /* [total_q, heads, d_k], f16 or bf16, last stride 1 */
-  const DLTensor* k;   /* paged: [pages, page_size, kv_heads, d_k]; ragged: [total_kv, kv_heads, d_k]; last stride 1 */
-  const DLTensor* v;   /* as k with d_v */
-  const DLTensor* out; /* [total_q, heads, d_v], q's dtype, last stride 1 */
-  const DLTensor* lse; /* optional [total_q, heads] f32, natural logarithm */
-  const DLTensor* lengths;      /* [batch] int32: keys of each sequence, this call's tokens included */
-  const DLTensor* cu_q;         /* [batch+1] int32: where each sequence's queries begin; NULL: one query each */
-  const DLTensor* page_table;   /* paged: [batch, max_pages] int32, last stride 1 ... */
-  const DLTensor* page_indptr;  /* ... or [batch+1] int32 with ... */
-  const DLTensor* page_indices; /* ... [>= indptr[batch]] int32 */
-  const DLTensor* cu_kv;        /* ragged: [batch+1] int32 */
-  const DLTensor* alibi_slopes; /* optional [heads] f32 */
-  const DLTensor* sinks;        /* optional [heads] f32 */
-  int32_t max_q_len;            /* no sequence has more queries; 0: 1 without cu_q, else total_q */
-  int32_t max_kv_len;           /* no sequence has more keys; must be given */
+  int32_t alignment; /* bytes every tensor's rows are promised to be aligned to: 16 (0), or less */
+  int32_t max_sms;   /* leave the other SMs free; 0: all */
+  const DLTensor *q; /* [total_q, heads, d_k], f16 or bf16, last stride 1 */
+  const DLTensor *k; /* paged: [pages, page_size, kv_heads, d_k]; ragged: [total_kv, kv_heads, d_k]; last stride 1 */
+  const DLTensor *v; /* as k with d_v */
+  const DLTensor *out;  /* [total_q, heads, d_v], q's dtype, last stride 1 */
+  const DLTensor *lse;  /* optional [total_q, heads] f32, natural logarithm */
+  const DLTensor *lengths; /* [batch] int32: keys of each sequence, this call's tokens included */
+  const DLTensor *cu_q;    /* [batch+1] int32: where each sequence's queries begin; NULL: one query each */
+  const DLTensor *page_table;   /* paged: [batch, max_pages] int32, last stride 1 ... */
+  const DLTensor *page_indptr;  /* ... or [batch+1] int32 with ... */
+  const DLTensor *page_indices; /* ... [>= indptr[batch]] int32 */
+  const DLTensor *cu_kv;        /* ragged: [batch+1] int32 */
+  const DLTensor *alibi_slopes; /* optional [heads] f32 */
+  const DLTensor *sinks;        /* optional [heads] f32 */
+  int32_t max_q_len;  /* no sequence has more queries; 0: 1 without cu_q, else total_q */
+  int32_t max_kv_len; /* no sequence has more keys; must be given */
   int32_t window_left;
   int32_t window_right;
   float scale;     /* 0: 1/sqrt(d_k) */
@@ -512,49 +507,47 @@ typedef struct quern_attention_args {
 typedef struct quern_merge_state_args {
   uint32_t size;
   uint32_t flags;
-  void* stream;
-  void* workspace;
+  void *stream;
+  void *workspace;
   uint64_t workspace_size;
   int32_t alignment;
   int32_t max_sms;
-  const DLTensor* out_a; /* [rows, heads, d] f16, bf16 or f32 */
-  const DLTensor* lse_a; /* [rows, heads] f32, natural logarithm */
-  const DLTensor* out_b;
-  const DLTensor* lse_b;
-  const DLTensor* out; /* dtype of out_a */
-  const DLTensor* lse; /* optional */
+  const DLTensor *out_a; /* [rows, heads, d] f16, bf16 or f32 */
+  const DLTensor *lse_a; /* [rows, heads] f32, natural logarithm */
+  const DLTensor *out_b;
+  const DLTensor *lse_b;
+  const DLTensor *out; /* dtype of out_a */
+  const DLTensor *lse; /* optional */
 } quern_merge_state_args;
 
-int32_t quern_attention_workspace(quern_context* context, const quern_attention_args* args, uint64_t* bytes,
-                                  quern_error* error);
-int32_t quern_attention_prepare(quern_context* context, const quern_attention_args* args, quern_error* error);
-int32_t quern_attention(quern_context* context, const quern_attention_args* args, quern_error* error);
+int32_t quern_attention_workspace(quern_context *context, const quern_attention_args *args, uint64_t *bytes, quern_error *error);
+int32_t quern_attention_prepare(quern_context *context, const quern_attention_args *args, quern_error *error);
+int32_t quern_attention(quern_context *context, const quern_attention_args *args, quern_error *error);
 
-int32_t quern_merge_state_workspace(quern_context* context, const quern_merge_state_args* args, uint64_t* bytes,
-                                    quern_error* error);
-int32_t quern_merge_state_prepare(quern_context* context, const quern_merge_state_args* args, quern_error* error);
-int32_t quern_merge_state(quern_context* context, const quern_merge_state_args* args, quern_error* error);
+int32_t quern_merge_state_workspace(quern_context *context, const quern_merge_state_args *args, uint64_t *bytes, quern_error *error);
+int32_t quern_merge_state_prepare(quern_context *context, const quern_merge_state_args *args, quern_error *error);
+int32_t quern_merge_state(quern_context *context, const quern_merge_state_args *args, quern_error *error);
 
 /* ---- Pointwise expressions ----------------------------------------------------------------------------------------
- * A formula that a kernel applies to each of its results, as text: "silu(acc + col0) * row1". Part of the kernel's
- * identity; made once, used in any number of calls.
+ * A formula that a kernel applies to each of its results, as text: "silu(acc + col0) * row1". Part of the kernel's identity;
+ * made once, used in any number of calls.
  *
  *   leaves      acc: the op's result (its args say which names it offers); numbers (1, 0.5, 1e-3)
- *               rowN colN tensorN: operand N (0 to 7), a vector over rows, one over columns, or a tensor of the
- * result's shape scalarN: run-time scalar N (0 to 7), f32 operators   + - * / and unary -; < <= > >= == != (their
- * result is a truth value); && || ! functions   abs exp log sqrt rsqrt tanh erf sigmoid relu silu gelu gelu_tanh (x);
- * min max pow (x, y); clamp (x, low, high) select (truth value, x, y)
+ *               rowN colN tensorN: operand N (0 to 7), a vector over rows, one over columns, or a tensor of the result's shape
+ *               scalarN: run-time scalar N (0 to 7), f32
+ *   operators   + - * / and unary -; < <= > >= == != (their result is a truth value); && || !
+ *   functions   abs exp log sqrt rsqrt tanh erf sigmoid relu silu gelu gelu_tanh (x); min max pow (x, y); clamp (x, low, high)
+ *               select (truth value, x, y)
  *
  * All numbers are f32; operands of f16, bf16, f32, e4m3 and e5m2 are widened as they are read. */
 typedef struct quern_expression quern_expression;
 
-/* Reads, type-checks and keeps an expression. QUERN_INVALID names the place and what is allowed there. The same formula
- * gives the same handle, which lives until the context is destroyed; it may be used with that context only. */
-int32_t quern_expression_create(quern_context* context, const char* text, const quern_expression** expression,
-                                quern_error* error);
+/* Reads, type-checks and keeps an expression. QUERN_INVALID names the place and what is allowed there. The same formula gives
+ * the same handle, which lives until the context is destroyed; it may be used with that context only. */
+int32_t quern_expression_create(quern_context *context, const char *text, const quern_expression **expression, quern_error *error);
 
 enum quern_activation {
-  QUERN_ACTIVATION_DEFAULT = 0, /* none; in front of a gate silu */
+  QUERN_ACTIVATION_DEFAULT = 0,   /* none; in front of a gate silu */
   QUERN_ACTIVATION_RELU = 1,
   QUERN_ACTIVATION_GELU = 2,      /* x/2 (1 + erf(x/sqrt(2))) */
   QUERN_ACTIVATION_GELU_TANH = 3, /* x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))) */
@@ -573,20 +566,18 @@ enum quern_epilogue_flags {
 };
 typedef struct quern_epilogue {
   uint32_t size;
-  uint32_t flags;         /* enum quern_epilogue_flags */
-  int32_t activation;     /* enum quern_activation */
-  uint32_t operand_count; /* at most 8 */
-  uint32_t scalar_count;  /* at most 8 */
+  uint32_t flags;                     /* enum quern_epilogue_flags */
+  int32_t activation;                 /* enum quern_activation */
+  uint32_t operand_count;             /* at most 8 */
+  uint32_t scalar_count;              /* at most 8 */
   uint32_t reserved;
-  const DLTensor* bias; /* optional [N], grouped: [experts, N], batched: [N] or [batch, N]; f32, f16, bf16 */
-  const DLTensor* c;    /* optional, [M, N] with any leading dimension of out; f32, f16, bf16; may be out */
-  const quern_expression* expression; /* instead of activation, bias and c */
-  const DLTensor* const*
-      operands; /* row: [M]; col: [columns]; tensor: as out; each with any leading dimension of out */
-  const float* scalars;
-  const DLTensor*
-      out_scale; /* out e4m3 or e5m2: written, [M, ceil(columns/128)] f32, any strides. out = result / scale,
-                    scale = the largest magnitude of the row's 128 columns / the dtype's largest number */
+  const DLTensor *bias;               /* optional [N], grouped: [experts, N], batched: [N] or [batch, N]; f32, f16, bf16 */
+  const DLTensor *c;                  /* optional, [M, N] with any leading dimension of out; f32, f16, bf16; may be out */
+  const quern_expression *expression; /* instead of activation, bias and c */
+  const DLTensor *const *operands;    /* row: [M]; col: [columns]; tensor: as out; each with any leading dimension of out */
+  const float *scalars;
+  const DLTensor *out_scale;          /* out e4m3 or e5m2: written, [M, ceil(columns/128)] f32, any strides. out = result / scale,
+                                         scale = the largest magnitude of the row's 128 columns / the dtype's largest number */
 } quern_epilogue;
 
 /* ---- Matrix products -------------------------------------------------------------------------------------------- */
@@ -601,126 +592,120 @@ enum quern_fp8 { QUERN_FP8_AS_TENSOR = 0, QUERN_FP8_E4M3 = 1, QUERN_FP8_E5M2 = 2
 typedef struct quern_fp8_gemm_args {
   uint32_t size;
   uint32_t flags; /* enum quern_call_flags | enum quern_gemm_flags: CONSTANT_B */
-  void* stream;
-  void* workspace;
+  void *stream;
+  void *workspace;
   uint64_t workspace_size;
   int32_t alignment;
   int32_t max_sms;
-  const DLTensor* a;       /* [M, K] e4m3 or e5m2, last stride 1 */
-  const DLTensor* b;       /* [N, K] e4m3 or e5m2, last stride 1 */
-  const DLTensor* scale_a; /* f32: [1] per tensor, [M] per row, or [M, ceil(K/128)] in blocks, any strides: read fastest
-                              where M is contiguous with a leading dimension of round_up(M, 4) */
-  const DLTensor* scale_b; /* f32: [1] per tensor, [N] per column, or, with blocks in a, [ceil(N/128), ceil(K/128)] */
-  const DLTensor* out;     /* [M, N], gated [M, N/2]: bf16, f16, f32, e4m3, e5m2 (saturating), last stride 1 */
-  const quern_epilogue* epilogue; /* NULL: out = acc */
-  int32_t a_type;                 /* enum quern_fp8, where a is uint8 */
-  int32_t b_type;                 /* enum quern_fp8, where b is uint8 */
+  const DLTensor *a;       /* [M, K] e4m3 or e5m2, last stride 1 */
+  const DLTensor *b;       /* [N, K] e4m3 or e5m2, last stride 1 */
+  const DLTensor *scale_a; /* f32: [1] per tensor, [M] per row, or [M, ceil(K/128)] in blocks, any strides: read fastest where M is
+                              contiguous with a leading dimension of round_up(M, 4) */
+  const DLTensor *scale_b; /* f32: [1] per tensor, [N] per column, or, with blocks in a, [ceil(N/128), ceil(K/128)] */
+  const DLTensor *out;     /* [M, N], gated [M, N/2]: bf16, f16, f32, e4m3, e5m2 (saturating), last stride 1 */
+  const quern_epilogue *epilogue; /* NULL: out = acc */
+  int32_t a_type;          /* enum quern_fp8, where a is uint8 */
+  int32_t b_type;          /* enum quern_fp8, where b is uint8 */
 } quern_fp8_gemm_args;
 
-/* What a grouped product found wrong on the device, or-ed into `status`. Rows concerned are left out, never read or
- * written out of bounds. */
+/* What a grouped product found wrong on the device, or-ed into `status`. Rows concerned are left out, never read or written
+ * out of bounds. */
 enum quern_group_status {
   QUERN_GROUP_OFFSETS = 1u << 0,  /* offsets[0] < 0, or an offset smaller than the one before */
   QUERN_GROUP_CAPACITY = 1u << 1, /* an offset or count beyond the rows there are, or a negative count */
   QUERN_GROUP_INDEX = 1u << 2     /* an index outside of a */
 };
 
-/* As quern_fp8_gemm for a mixture of experts, each row by its expert's weights, in one launch. Which rows those are is
- * read on the device: a captured call serves changing counts. contiguous  rows sorted by expert: expert e has the rows
- * offsets[e] to offsets[e+1] of out, and of a unless gathered masked      a fixed capacity of rows an expert, of which
- * counts[e] are there Rows of out that belong to no expert are left untouched. */
+/* As quern_fp8_gemm for a mixture of experts, each row by its expert's weights, in one launch. Which rows those are is read on
+ * the device: a captured call serves changing counts.
+ *   contiguous  rows sorted by expert: expert e has the rows offsets[e] to offsets[e+1] of out, and of a unless gathered
+ *   masked      a fixed capacity of rows an expert, of which counts[e] are there
+ * Rows of out that belong to no expert are left untouched. */
 typedef struct quern_grouped_fp8_gemm_args {
   uint32_t size;
   uint32_t flags; /* enum quern_call_flags | enum quern_gemm_flags: CONSTANT_B */
-  void* stream;
-  void* workspace;
+  void *stream;
+  void *workspace;
   uint64_t workspace_size;
   int32_t alignment;
   int32_t max_sms;
-  const DLTensor* a; /* contiguous: [rows, K], gathered: [tokens, K]; masked: [experts, capacity, K] */
-  const DLTensor* b; /* [experts, N, K] */
-  const DLTensor*
-      scale_a; /* f32: [1], [rows of a] or [rows of a, ceil(K/128)]; masked: [1] or with the experts in front */
-  const DLTensor* scale_b; /* f32: [experts], [experts, N], or [experts, ceil(N/128), ceil(K/128)] */
-  const DLTensor* out;     /* contiguous: [rows, N]; masked: [experts, capacity, N]; gated N/2 */
-  const DLTensor* offsets; /* contiguous: [experts+1] int32, ascending, not aligned in any way ... */
-  const DLTensor* counts;  /* ... or masked: [experts] int32 */
-  const DLTensor*
-      indices; /* contiguous, optional: [rows] int32: row r of out is made of row indices[r] of a and its scales */
-  const DLTensor* status; /* optional [1] int32: enum quern_group_status or-ed in; the caller zeroes it */
-  const quern_epilogue* epilogue;
+  const DLTensor *a;       /* contiguous: [rows, K], gathered: [tokens, K]; masked: [experts, capacity, K] */
+  const DLTensor *b;       /* [experts, N, K] */
+  const DLTensor *scale_a; /* f32: [1], [rows of a] or [rows of a, ceil(K/128)]; masked: [1] or with the experts in front */
+  const DLTensor *scale_b; /* f32: [experts], [experts, N], or [experts, ceil(N/128), ceil(K/128)] */
+  const DLTensor *out;     /* contiguous: [rows, N]; masked: [experts, capacity, N]; gated N/2 */
+  const DLTensor *offsets; /* contiguous: [experts+1] int32, ascending, not aligned in any way ... */
+  const DLTensor *counts;  /* ... or masked: [experts] int32 */
+  const DLTensor *indices; /* contiguous, optional: [rows] int32: row r of out is made of row indices[r] of a and its scales */
+  const DLTensor *status;  /* optional [1] int32: enum quern_group_status or-ed in; the caller zeroes it */
+  const quern_epilogue *epilogue;
   int32_t a_type; /* enum quern_fp8, where a is uint8 */
   int32_t b_type; /* enum quern_fp8, where b is uint8 */
 } quern_grouped_fp8_gemm_args;
 
-enum quern_gemm_flags {                             /* of every product but for TF32, which is quern_gemm's */
-                        QUERN_GEMM_TF32 = 1u << 16, /* f32 operands may be rounded to TF32 (10 bits of mantissa) where
-                                                       the target has it */
-                        QUERN_GEMM_CONSTANT_B =
-                            1u << 17 /* no launch that may still be running then writes b or scale_b: with
-                                        QUERN_CALL_PROGRAMMATIC they may be read before the one before has finished */
+enum quern_gemm_flags { /* of every product but for TF32, which is quern_gemm's */
+  QUERN_GEMM_TF32 = 1u << 16,      /* f32 operands may be rounded to TF32 (10 bits of mantissa) where the target has it */
+  QUERN_GEMM_CONSTANT_B = 1u << 17 /* no launch that may still be running then writes b or scale_b: with
+                                      QUERN_CALL_PROGRAMMATIC they may be read before the one before has finished */
 };
 
-/* out = epilogue(A B^T) of bf16, f16 or f32, any of a and b in either order: the last stride may be 1, or the one
- * before it (NN: b is the transposed view of a [K, N] matrix; TN: both are views). */
+/* out = epilogue(A B^T) of bf16, f16 or f32, any of a and b in either order: the last stride may be 1, or the one before it
+ * (NN: b is the transposed view of a [K, N] matrix; TN: both are views). */
 typedef struct quern_gemm_args {
   uint32_t size;
   uint32_t flags; /* enum quern_call_flags | enum quern_gemm_flags */
-  void* stream;
-  void* workspace;
+  void *stream;
+  void *workspace;
   uint64_t workspace_size;
   int32_t alignment;
   int32_t max_sms;
-  const DLTensor* a;   /* [M, K] or [batch, M, K]; f16, bf16 or f32 */
-  const DLTensor* b;   /* [N, K] or [batch, N, K], a's dtype; a batch stride of 0 shares one b */
-  const DLTensor* out; /* [M, N] or [batch, M, N], gated N/2; f16, bf16, f32, e4m3, e5m2; last stride 1 */
-  const quern_epilogue* epilogue;
+  const DLTensor *a;   /* [M, K] or [batch, M, K]; f16, bf16 or f32 */
+  const DLTensor *b;   /* [N, K] or [batch, N, K], a's dtype; a batch stride of 0 shares one b */
+  const DLTensor *out; /* [M, N] or [batch, M, N], gated N/2; f16, bf16, f32, e4m3, e5m2; last stride 1 */
+  const quern_epilogue *epilogue;
 } quern_gemm_args;
 
-/* ---- Quantisation -------------------------------------------------------------------------------------------------
- */
+/* ---- Quantisation ------------------------------------------------------------------------------------------------- */
 enum quern_quantize_front { /* what stands in front of the quantiser: y, from x */
-                            QUERN_FRONT_NONE = 0,
-                            QUERN_FRONT_RMSNORM = 1, /* x += residual; x / sqrt(mean(x^2) + eps) * weight */
-                            QUERN_FRONT_LAYERNORM =
-                                2, /* x += residual; (x - mean) / sqrt(variance + eps) * weight + bias */
-                            QUERN_FRONT_SILU_MUL = 3, /* silu(x[:n]) * x[n:] */
-                            QUERN_FRONT_GELU_MUL = 4, /* gelu(x[:n]) * x[n:] */
-                            QUERN_FRONT_GELU_TANH_MUL = 5
+  QUERN_FRONT_NONE = 0,
+  QUERN_FRONT_RMSNORM = 1,      /* x += residual; x / sqrt(mean(x^2) + eps) * weight */
+  QUERN_FRONT_LAYERNORM = 2,    /* x += residual; (x - mean) / sqrt(variance + eps) * weight + bias */
+  QUERN_FRONT_SILU_MUL = 3,     /* silu(x[:n]) * x[n:] */
+  QUERN_FRONT_GELU_MUL = 4,     /* gelu(x[:n]) * x[n:] */
+  QUERN_FRONT_GELU_TANH_MUL = 5
 };
 enum quern_scale_kind {
-  QUERN_SCALE_NONE = 0,   /* no quantisation: `dense` alone is written */
-  QUERN_SCALE_STATIC = 1, /* per tensor, given: scale [1] is read */
-  QUERN_SCALE_TENSOR = 2, /* per tensor, found: scale [1] is written */
-  QUERN_SCALE_TOKEN = 3,  /* scale [rows] is written */
-  QUERN_SCALE_GROUP = 4,  /* 1x128 of activations: scale [rows, ceil(n/128)] is written */
-  QUERN_SCALE_BLOCK = 5   /* 128x128 of weights: scale [ceil(rows/128), ceil(n/128)] is written */
+  QUERN_SCALE_NONE = 0,      /* no quantisation: `dense` alone is written */
+  QUERN_SCALE_STATIC = 1,    /* per tensor, given: scale [1] is read */
+  QUERN_SCALE_TENSOR = 2,    /* per tensor, found: scale [1] is written */
+  QUERN_SCALE_TOKEN = 3,     /* scale [rows] is written */
+  QUERN_SCALE_GROUP = 4,     /* 1x128 of activations: scale [rows, ceil(n/128)] is written */
+  QUERN_SCALE_BLOCK = 5      /* 128x128 of weights: scale [ceil(rows/128), ceil(n/128)] is written */
 };
 enum quern_quantize_flags {
-  QUERN_QUANTIZE_POWER_OF_TWO = 1u << 16,   /* round scales up to powers of two */
+  QUERN_QUANTIZE_POWER_OF_TWO = 1u << 16, /* round scales up to powers of two */
   QUERN_QUANTIZE_WEIGHT_PLUS_ONE = 1u << 17 /* norms multiply by 1 + weight (Gemma) */
 };
 
-/* out = saturate(y / scale), scale = the largest magnitude of y over what shares it / the dtype's largest number (448,
- * 57344); where all of y is 0 the scale is 1. NaN stays NaN, infinities become the largest number; neither counts in
- * the scale. */
+/* out = saturate(y / scale), scale = the largest magnitude of y over what shares it / the dtype's largest number (448, 57344);
+ * where all of y is 0 the scale is 1. NaN stays NaN, infinities become the largest number; neither counts in the scale. */
 typedef struct quern_quantize_args {
   uint32_t size;
   uint32_t flags; /* enum quern_call_flags | enum quern_quantize_flags */
-  void* stream;
-  void* workspace;
+  void *stream;
+  void *workspace;
   uint64_t workspace_size;
   int32_t alignment;
   int32_t max_sms;
-  const DLTensor* x;     /* [rows, n], in front of a product [rows, 2n]; f16, bf16, f32; last stride 1 */
-  const DLTensor* out;   /* [rows, n] e4m3, e5m2 or uint8; last stride 1. NULL with QUERN_SCALE_NONE */
-  const DLTensor* scale; /* f32, see enum quern_scale_kind; any strides. A GEMM reads [rows, groups] fastest where rows
-                            are contiguous, with a leading dimension of round_up(rows, 4) */
-  const DLTensor* residual;     /* norms, optional [rows, n], x's dtype */
-  const DLTensor* residual_out; /* x + residual, as x; may be residual or x */
-  const DLTensor* weight;       /* norms, optional [n]: x's dtype or f32 */
-  const DLTensor* bias;         /* layer norm, optional [n]: weight's dtype */
-  const DLTensor* dense;        /* optional: y itself, [rows, n], x's dtype */
+  const DLTensor *x;            /* [rows, n], in front of a product [rows, 2n]; f16, bf16, f32; last stride 1 */
+  const DLTensor *out;          /* [rows, n] e4m3, e5m2 or uint8; last stride 1. NULL with QUERN_SCALE_NONE */
+  const DLTensor *scale;        /* f32, see enum quern_scale_kind; any strides. A GEMM reads [rows, groups] fastest where rows are
+                                   contiguous, with a leading dimension of round_up(rows, 4) */
+  const DLTensor *residual;     /* norms, optional [rows, n], x's dtype */
+  const DLTensor *residual_out; /* x + residual, as x; may be residual or x */
+  const DLTensor *weight;       /* norms, optional [n]: x's dtype or f32 */
+  const DLTensor *bias;         /* layer norm, optional [n]: weight's dtype */
+  const DLTensor *dense;        /* optional: y itself, [rows, n], x's dtype */
   int32_t front;                /* enum quern_quantize_front */
   int32_t scale_kind;           /* enum quern_scale_kind */
   int32_t type;                 /* enum quern_fp8, where out is uint8 */
@@ -731,20 +716,19 @@ typedef struct quern_quantize_args {
 typedef struct quern_dequantize_args {
   uint32_t size;
   uint32_t flags;
-  void* stream;
-  void* workspace;
+  void *stream;
+  void *workspace;
   uint64_t workspace_size;
   int32_t alignment;
   int32_t max_sms;
-  const DLTensor* x;     /* [rows, n] e4m3, e5m2 or uint8; last stride 1 */
-  const DLTensor* scale; /* f32: [1], [rows], [rows, ceil(n/128)] or [ceil(rows/128), ceil(n/128)] by scale_kind */
-  const DLTensor* out;   /* [rows, n] f16, bf16, f32; last stride 1 */
+  const DLTensor *x;     /* [rows, n] e4m3, e5m2 or uint8; last stride 1 */
+  const DLTensor *scale; /* f32: [1], [rows], [rows, ceil(n/128)] or [ceil(rows/128), ceil(n/128)] by scale_kind */
+  const DLTensor *out;   /* [rows, n] f16, bf16, f32; last stride 1 */
   int32_t scale_kind;    /* enum quern_scale_kind; STATIC and TENSOR are the same here */
   int32_t type;          /* enum quern_fp8, where x is uint8 */
 } quern_dequantize_args;
 
-/* ---- Mixture of experts -------------------------------------------------------------------------------------------
- */
+/* ---- Mixture of experts ------------------------------------------------------------------------------------------- */
 enum quern_moe_flags {
   QUERN_MOE_SIGMOID = 1u << 16,    /* scores are sigmoid(logits), else softmax over the experts */
   QUERN_MOE_RENORMALIZE = 1u << 17 /* the weights of a token are divided by their sum */
@@ -753,117 +737,107 @@ enum quern_moe_flags {
 /* Chooses each token's experts, and sorts the choices by expert for a grouped product.
  *
  *   score = softmax(logits) or sigmoid(logits);  choice = score + bias
- *   With groups > 1 (DeepSeek-V3) the experts fall into that many equal groups; a group's worth is the sum of its two
- * largest choices with a bias, its largest one without; experts outside the top_groups best groups are passed over.
- *   ids: the top_k largest choices, largest first, the lower id on ties; weights: their scores, renormalised, times
- * scale.
+ *   With groups > 1 (DeepSeek-V3) the experts fall into that many equal groups; a group's worth is the sum of its two largest
+ *   choices with a bias, its largest one without; experts outside the top_groups best groups are passed over.
+ *   ids: the top_k largest choices, largest first, the lower id on ties; weights: their scores, renormalised, times scale.
  *
  * A NaN choice is never taken before another. */
 typedef struct quern_moe_route_args {
   uint32_t size;
   uint32_t flags; /* enum quern_call_flags | enum quern_moe_flags */
-  void* stream;
-  void* workspace;
+  void *stream;
+  void *workspace;
   uint64_t workspace_size;
   int32_t alignment;
   int32_t max_sms;
-  const DLTensor* logits;  /* [tokens, experts] f32, f16, bf16; last stride 1 */
-  const DLTensor* bias;    /* optional [experts] f32 */
-  const DLTensor* weights; /* written: [tokens, top_k] f32 */
-  const DLTensor* ids;     /* written: [tokens, top_k] int32 */
-  const DLTensor* offsets; /* optional, written: [local_experts+1] int32: where each expert's rows begin */
-  const DLTensor* indices; /* optional, written: [tokens*top_k] int32: the token of each sorted row, in order of expert,
-                              then token; rows past offsets' last are left alone. For `indices` of a grouped product */
-  const DLTensor* positions; /* optional, written: [tokens, top_k] int32: the sorted row of each choice, -1 where its
-                                expert is not local. For quern_moe_combine */
-  const DLTensor* counts;    /* optional, written: [local_experts] int32 */
+  const DLTensor *logits;    /* [tokens, experts] f32, f16, bf16; last stride 1 */
+  const DLTensor *bias;      /* optional [experts] f32 */
+  const DLTensor *weights;   /* written: [tokens, top_k] f32 */
+  const DLTensor *ids;       /* written: [tokens, top_k] int32 */
+  const DLTensor *offsets;   /* optional, written: [local_experts+1] int32: where each expert's rows begin */
+  const DLTensor *indices;   /* optional, written: [tokens*top_k] int32: the token of each sorted row, in order of expert, then
+                                token; rows past offsets' last are left alone. For `indices` of a grouped product */
+  const DLTensor *positions; /* optional, written: [tokens, top_k] int32: the sorted row of each choice, -1 where its expert is not
+                                local. For quern_moe_combine */
+  const DLTensor *counts;    /* optional, written: [local_experts] int32 */
   int32_t top_k;
-  int32_t groups;        /* 0: 1 */
-  int32_t top_groups;    /* 0: groups */
-  int32_t first_expert;  /* expert parallelism: the sorted part holds experts first_expert on ... */
-  int32_t local_experts; /* ... this many; 0: all from first_expert on */
-  float scale;           /* 0: 1 */
+  int32_t groups;            /* 0: 1 */
+  int32_t top_groups;        /* 0: groups */
+  int32_t first_expert;      /* expert parallelism: the sorted part holds experts first_expert on ... */
+  int32_t local_experts;     /* ... this many; 0: all from first_expert on */
+  float scale;               /* 0: 1 */
 } quern_moe_route_args;
 
-/* out[t] = sum over j, ascending, of weights[t,j] x[positions[t,j]]  (+ add[t]). Choices with a position of -1 give
- * nothing. */
+/* out[t] = sum over j, ascending, of weights[t,j] x[positions[t,j]]  (+ add[t]). Choices with a position of -1 give nothing. */
 typedef struct quern_moe_combine_args {
   uint32_t size;
   uint32_t flags;
-  void* stream;
-  void* workspace;
+  void *stream;
+  void *workspace;
   uint64_t workspace_size;
   int32_t alignment;
   int32_t max_sms;
-  const DLTensor* x;         /* [rows, n] f16, bf16, f32; last stride 1 */
-  const DLTensor* positions; /* [tokens, top_k] int32, below rows */
-  const DLTensor* weights;   /* [tokens, top_k] f32; NULL: 1 each */
-  const DLTensor* add;       /* optional [tokens, n], out's dtype: the shared experts' result; may be out */
-  const DLTensor* out;       /* [tokens, n] f16, bf16, f32 */
+  const DLTensor *x;         /* [rows, n] f16, bf16, f32; last stride 1 */
+  const DLTensor *positions; /* [tokens, top_k] int32, below rows */
+  const DLTensor *weights;   /* [tokens, top_k] f32; NULL: 1 each */
+  const DLTensor *add;       /* optional [tokens, n], out's dtype: the shared experts' result; may be out */
+  const DLTensor *out;       /* [tokens, n] f16, bf16, f32 */
 } quern_moe_combine_args;
 
-int32_t quern_fp8_gemm_workspace(quern_context* context, const quern_fp8_gemm_args* args, uint64_t* bytes,
-                                 quern_error* error);
-int32_t quern_fp8_gemm_prepare(quern_context* context, const quern_fp8_gemm_args* args, quern_error* error);
-int32_t quern_fp8_gemm(quern_context* context, const quern_fp8_gemm_args* args, quern_error* error);
+int32_t quern_fp8_gemm_workspace(quern_context *context, const quern_fp8_gemm_args *args, uint64_t *bytes, quern_error *error);
+int32_t quern_fp8_gemm_prepare(quern_context *context, const quern_fp8_gemm_args *args, quern_error *error);
+int32_t quern_fp8_gemm(quern_context *context, const quern_fp8_gemm_args *args, quern_error *error);
 
-int32_t quern_grouped_fp8_gemm_workspace(quern_context* context, const quern_grouped_fp8_gemm_args* args,
-                                         uint64_t* bytes, quern_error* error);
-int32_t quern_grouped_fp8_gemm_prepare(quern_context* context, const quern_grouped_fp8_gemm_args* args,
-                                       quern_error* error);
-int32_t quern_grouped_fp8_gemm(quern_context* context, const quern_grouped_fp8_gemm_args* args, quern_error* error);
+int32_t quern_grouped_fp8_gemm_workspace(quern_context *context, const quern_grouped_fp8_gemm_args *args, uint64_t *bytes, quern_error *error);
+int32_t quern_grouped_fp8_gemm_prepare(quern_context *context, const quern_grouped_fp8_gemm_args *args, quern_error *error);
+int32_t quern_grouped_fp8_gemm(quern_context *context, const quern_grouped_fp8_gemm_args *args, quern_error *error);
 
-int32_t quern_gemm_workspace(quern_context* context, const quern_gemm_args* args, uint64_t* bytes, quern_error* error);
-int32_t quern_gemm_prepare(quern_context* context, const quern_gemm_args* args, quern_error* error);
-int32_t quern_gemm(quern_context* context, const quern_gemm_args* args, quern_error* error);
+int32_t quern_gemm_workspace(quern_context *context, const quern_gemm_args *args, uint64_t *bytes, quern_error *error);
+int32_t quern_gemm_prepare(quern_context *context, const quern_gemm_args *args, quern_error *error);
+int32_t quern_gemm(quern_context *context, const quern_gemm_args *args, quern_error *error);
 
-int32_t quern_quantize_workspace(quern_context* context, const quern_quantize_args* args, uint64_t* bytes,
-                                 quern_error* error);
-int32_t quern_quantize_prepare(quern_context* context, const quern_quantize_args* args, quern_error* error);
-int32_t quern_quantize(quern_context* context, const quern_quantize_args* args, quern_error* error);
+int32_t quern_quantize_workspace(quern_context *context, const quern_quantize_args *args, uint64_t *bytes, quern_error *error);
+int32_t quern_quantize_prepare(quern_context *context, const quern_quantize_args *args, quern_error *error);
+int32_t quern_quantize(quern_context *context, const quern_quantize_args *args, quern_error *error);
 
-int32_t quern_dequantize_workspace(quern_context* context, const quern_dequantize_args* args, uint64_t* bytes,
-                                   quern_error* error);
-int32_t quern_dequantize_prepare(quern_context* context, const quern_dequantize_args* args, quern_error* error);
-int32_t quern_dequantize(quern_context* context, const quern_dequantize_args* args, quern_error* error);
+int32_t quern_dequantize_workspace(quern_context *context, const quern_dequantize_args *args, uint64_t *bytes, quern_error *error);
+int32_t quern_dequantize_prepare(quern_context *context, const quern_dequantize_args *args, quern_error *error);
+int32_t quern_dequantize(quern_context *context, const quern_dequantize_args *args, quern_error *error);
 
-int32_t quern_moe_route_workspace(quern_context* context, const quern_moe_route_args* args, uint64_t* bytes,
-                                  quern_error* error);
-int32_t quern_moe_route_prepare(quern_context* context, const quern_moe_route_args* args, quern_error* error);
-int32_t quern_moe_route(quern_context* context, const quern_moe_route_args* args, quern_error* error);
+int32_t quern_moe_route_workspace(quern_context *context, const quern_moe_route_args *args, uint64_t *bytes, quern_error *error);
+int32_t quern_moe_route_prepare(quern_context *context, const quern_moe_route_args *args, quern_error *error);
+int32_t quern_moe_route(quern_context *context, const quern_moe_route_args *args, quern_error *error);
 
-int32_t quern_moe_combine_workspace(quern_context* context, const quern_moe_combine_args* args, uint64_t* bytes,
-                                    quern_error* error);
-int32_t quern_moe_combine_prepare(quern_context* context, const quern_moe_combine_args* args, quern_error* error);
-int32_t quern_moe_combine(quern_context* context, const quern_moe_combine_args* args, quern_error* error);
+int32_t quern_moe_combine_workspace(quern_context *context, const quern_moe_combine_args *args, uint64_t *bytes, quern_error *error);
+int32_t quern_moe_combine_prepare(quern_context *context, const quern_moe_combine_args *args, quern_error *error);
+int32_t quern_moe_combine(quern_context *context, const quern_moe_combine_args *args, quern_error *error);
 
 /* ---- A host's own kernels ----------------------------------------------------------------------------------------
- * The same service for a kernel that the host brings: specialised by constants, keyed, cached, compiled once, launched.
- */
+ * The same service for a kernel that the host brings: specialised by constants, keyed, cached, compiled once, launched. */
 typedef struct quern_source {
-  const char* name; /* as #include "name" finds it, and as the compiler's log names it */
-  const char* text;
+  const char *name; /* as #include "name" finds it, and as the compiler's log names it */
+  const char *text;
   uint64_t length; /* 0: up to the NUL */
 } quern_source;
 
 typedef struct quern_constant {
-  const char* name; /* a C identifier; becomes  #define name value */
-  const char* value;
+  const char *name;  /* a C identifier; becomes  #define name value */
+  const char *value;
 } quern_constant;
 
 typedef struct quern_kernel_desc {
   uint32_t size;
-  uint32_t flags;    /* QUERN_CALL_CACHED_ONLY, QUERN_CALL_BACKGROUND */
-  const char* entry; /* the kernel's name; see "quern/kernel.cuh" in the README for one source on every target */
-  const quern_source* source;
-  const quern_source* headers; /* what the source may include; nothing else can be */
+  uint32_t flags;            /* QUERN_CALL_CACHED_ONLY, QUERN_CALL_BACKGROUND */
+  const char *entry;         /* the kernel's name; see "quern/kernel.cuh" in the README for one source on every target */
+  const quern_source *source;
+  const quern_source *headers; /* what the source may include; nothing else can be */
   uint64_t header_count;
-  const quern_constant* constants;
+  const quern_constant *constants;
   uint64_t constant_count;
-  const char* const* options; /* further compiler options, part of the key */
+  const char *const *options; /* further compiler options, part of the key */
   uint64_t option_count;
-  const char* target;        /* NULL: the context's device. Another one is compiled and stored, not loaded */
-  uint32_t max_shared_bytes; /* the most dynamic shared memory a launch will ask for */
+  const char *target;         /* NULL: the context's device. Another one is compiled and stored, not loaded */
+  uint32_t max_shared_bytes;  /* the most dynamic shared memory a launch will ask for */
   uint32_t reserved;
 } quern_kernel_desc;
 
@@ -871,8 +845,7 @@ typedef struct quern_kernel quern_kernel;
 
 /* Readies the kernel. The handle lives until the context is destroyed; the same desc gives the same handle.
  * `kernel` may be NULL, and is set to NULL for a target that is not the device's. */
-int32_t quern_kernel_prepare(quern_context* context, const quern_kernel_desc* desc, quern_kernel** kernel,
-                             quern_error* error);
+int32_t quern_kernel_prepare(quern_context *context, const quern_kernel_desc *desc, quern_kernel **kernel, quern_error *error);
 
 typedef struct quern_kernel_info {
   uint32_t size;
@@ -883,21 +856,20 @@ typedef struct quern_kernel_info {
   int32_t reserved;
   char key[40];
 } quern_kernel_info;
-int32_t quern_kernel_get_info(const quern_kernel* kernel, quern_kernel_info* info, quern_error* error);
+int32_t quern_kernel_get_info(const quern_kernel *kernel, quern_kernel_info *info, quern_error *error);
 
 typedef struct quern_launch {
   uint32_t size;
   uint32_t flags; /* QUERN_CALL_PROGRAMMATIC */
-  void* stream;
+  void *stream;
   uint32_t grid_x, grid_y, grid_z;          /* 0: 1 */
   uint32_t block_x, block_y, block_z;       /* 0: 1 */
   uint32_t cluster_x, cluster_y, cluster_z; /* 0: 1 */
   uint32_t shared_bytes;                    /* dynamic */
-  void* const* args;                        /* one pointer to each argument's value */
+  void *const *args;                        /* one pointer to each argument's value */
   uint64_t arg_count;
 } quern_launch;
-int32_t quern_kernel_launch(quern_context* context, const quern_kernel* kernel, const quern_launch* launch,
-                            quern_error* error);
+int32_t quern_kernel_launch(quern_context *context, const quern_kernel *kernel, const quern_launch *launch, quern_error *error);
 
 #ifdef __cplusplus
 }
