@@ -85,7 +85,8 @@ quern_context::quern_context(const quern_context_options& given)
       driver(open_driver(options)),
       tensor_maps(driver != nullptr ? std::make_unique<jit::TensorMaps>(*driver) : nullptr),
       engine(std::make_unique<jit::Engine>(engine_options(*this))),
-      runtime{engine.get(), driver.get(), options.miss, tensor_maps.get()} {
+      tunings(ops::gemm::make_tunings(*store)),
+      runtime{engine.get(), driver.get(), options.miss, tensor_maps.get(), tunings.get()} {
   // A device's context is about to look for kernels: the first is not to wait for the file to be opened.
   if (driver != nullptr) store->open();
 }

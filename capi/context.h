@@ -30,9 +30,10 @@ struct quern_context {
   // works with is still there.
   const std::unique_ptr<quern::cache::Store> store;
   const std::unique_ptr<quern::jit::Compilers> compilers;
-  const std::unique_ptr<quern::jit::Driver> driver;  // null: no device
+  const std::unique_ptr<quern::jit::Driver> driver;           // null: no device
   const std::unique_ptr<quern::jit::TensorMaps> tensor_maps;  // null: no device
   const std::unique_ptr<quern::jit::Engine> engine;
+  const std::shared_ptr<quern::ops::gemm::Tunings> tunings;
   quern::capi::Kernels kernels;
 
   const quern::ops::Runtime runtime;

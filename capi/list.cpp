@@ -48,6 +48,24 @@ quern_warm_result view(const WarmRow& row) {
   return seen;
 }
 
+quern_tune_result view(const TuneRow& row) {
+  quern_tune_result seen{};
+  seen.size = sizeof(seen);
+  seen.outcome = row.outcome;
+  seen.status = row.status;
+  seen.line = row.line;
+  seen.op = row.op.c_str();
+  seen.product = row.product.c_str();
+  seen.choice = row.choice.c_str();
+  seen.model_choice = row.model_choice.c_str();
+  seen.text = row.text.c_str();
+  seen.rows = row.rows;
+  seen.microseconds = row.microseconds;
+  seen.model_microseconds = row.model_microseconds;
+  seen.candidates = row.candidates;
+  return seen;
+}
+
 quern_entry view(const EntryRow& row) {
   const cache::Entry& entry = row.listed.entry;
   quern_entry seen{};
@@ -97,6 +115,10 @@ void quern_list_free(quern_list* list) { delete list; }
 
 int32_t quern_list_warm_result(const quern_list* list, uint64_t index, quern_warm_result* result) {
   return read_row<WarmRow>(list, index, result, "quern_warm_result");
+}
+
+int32_t quern_list_tune_result(const quern_list* list, uint64_t index, quern_tune_result* result) {
+  return read_row<TuneRow>(list, index, result, "quern_tune_result");
 }
 
 int32_t quern_list_entry(const quern_list* list, uint64_t index, quern_entry* entry) {

@@ -22,6 +22,16 @@ struct WarmRow {
   double milliseconds = 0;
 };
 
+struct TuneRow {
+  std::int32_t outcome = QUERN_TUNE_FAILED;
+  std::int32_t status = QUERN_OK;
+  std::uint32_t line = 0;
+  std::string op, product, choice, model_choice, text;
+  std::int64_t rows = 0;
+  double microseconds = 0, model_microseconds = 0;
+  std::uint32_t candidates = 0;
+};
+
 struct EntryRow {
   cache::Listed listed;
   std::string key;
@@ -37,13 +47,14 @@ struct FindingRow {
 
 // The struct that a caller sees of a row; it points into the row.
 quern_warm_result view(const WarmRow& row);
+quern_tune_result view(const TuneRow& row);
 quern_entry view(const EntryRow& row);
 quern_finding view(const FindingRow& row);
 
 }  // namespace quern::capi
 
 struct quern_list {
-  std::variant<std::vector<quern::capi::WarmRow>, std::vector<quern::capi::EntryRow>,
+  std::variant<std::vector<quern::capi::WarmRow>, std::vector<quern::capi::TuneRow>, std::vector<quern::capi::EntryRow>,
                std::vector<quern::capi::FindingRow>>
       rows;
 };

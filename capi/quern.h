@@ -294,6 +294,64 @@ int32_t quern_list_warm_result(const quern_list *list, uint64_t index, quern_war
  * without its NUL. A NULL or short buffer is left untouched and the length is still told. */
 int32_t quern_manifest(const quern_context *context, char *buffer, uint64_t *length, quern_error *error);
 
+/* ---- Tuning -----------------------------------------------------------------------------------------------------
+ * Calls of quern_gemm and quern_fp8_gemm choose a kernel and a split by a model of waves and bytes. Where that errs, tuning
+ * measures the candidates on the context's device and keeps the fastest in the cache, by device, product, N, K and batch; calls on
+ * such devices take it from then on, from the cache or a bundle. It covers all numbers of rows up to 16, 32, 64 or 128, and above
+ * those that make as many tiles of 128 rows. Batch-invariant calls and those with max_sms are left as they are. Ask for the
+ * workspace and prepare again after tuning in the same process.
+ *
+ * A product is a manifest's line without `form` and with its extents:  fp8_gemm * scales=blocks n=7168 k=2048
+ * (quern_gemm's may have batch=N). Its target is '*' or the device's own. */
+enum quern_tune_flags {
+  QUERN_TUNE_AGAIN = 1u << 0,    /* measure what is known, too */
+  QUERN_TUNE_LIST_ONLY = 1u << 1 /* say what would be measured and what is known; measure nothing */
+};
+enum quern_tune_outcome {
+  QUERN_TUNE_MEASURED = 1,
+  QUERN_TUNE_KNOWN = 2,  /* was in the cache or a bundle */
+  QUERN_TUNE_FAILED = 3, /* see status and text */
+  QUERN_TUNE_ABSENT = 4  /* list only: is not known */
+};
+
+typedef struct quern_tune_result {
+  uint32_t size;
+  int32_t outcome;           /* enum quern_tune_outcome */
+  int32_t status;            /* enum quern_status */
+  uint32_t line;             /* of the manifest, from 1; 0: from the model */
+  const char *op;            /* "" for a line that could not be read */
+  const char *product;       /* the constants and extents, as in a manifest */
+  const char *choice;        /* what calls take: "swapped_16 parts=2 peers=1"; "" where nothing is known */
+  const char *model_choice;  /* what they would take without tuning */
+  const char *text;          /* the error, or "" */
+  int64_t rows;
+  double microseconds;       /* of a call as chosen, operands coming from memory; 0 where nothing is known */
+  double model_microseconds; /* of one as the model has it, in the same run */
+  uint32_t candidates;       /* measured in this call */
+  uint32_t reserved;
+} quern_tune_result;
+
+typedef void (*quern_tune_callback)(void *user, uint64_t done, uint64_t total, const quern_tune_result *result);
+
+typedef struct quern_tune_options {
+  uint32_t size;
+  uint32_t flags;           /* enum quern_tune_flags */
+  const char *manifest;     /* NULL: none */
+  uint64_t manifest_length;
+  const quern_model *model; /* NULL: none; else all its products, of one rank */
+  const int64_t *rows;      /* none: 16, 32, 64, 128 and on in powers of two to 8192 */
+  uint64_t row_count;
+  double milliseconds;      /* that each candidate is measured for; 0: 20 */
+  quern_tune_callback progress;
+  void *progress_user;
+} quern_tune_options;
+
+/* Compiles what it measures. Uses the device alone for as long as it runs, with memory of its own; needs nobody else's stream.
+ * Returns QUERN_PARTIAL where some failed; `results` (may be NULL) is set in both cases. `progress` is called on the calling thread,
+ * once for each result as it is done. */
+int32_t quern_tune(quern_context *context, const quern_tune_options *options, quern_list **results, quern_error *error);
+int32_t quern_list_tune_result(const quern_list *list, uint64_t index, quern_tune_result *result);
+
 /* ---- Cache administration --------------------------------------------------------------------------------------- */
 typedef struct quern_entry {
   uint32_t size;

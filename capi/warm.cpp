@@ -9,6 +9,7 @@
 
 #include "capi/context.h"
 #include "capi/list.h"
+#include "capi/requests.h"
 #include "capi/warm_plan.h"
 #include "sources/manifest.h"
 
@@ -32,7 +33,7 @@ void warm_item(jit::Engine& engine, bool list_only, WarmItem* item) noexcept {
   row.outcome = QUERN_WARM_FAILED;
   // No memory for a text: the status says what happened.
   static_cast<void>(guarded(nullptr, [&] {
-    row.text = row.line == 0 ? error.text : "line " + std::to_string(row.line) + ": " + error.text;
+    row.text = text_of_failure(error.text, row.line);
     return QUERN_OK;
   }));
 }
@@ -89,29 +90,6 @@ class Crew {
   std::vector<std::thread> threads_;
 };
 
-void tell_progress(const quern_warm_options& options, std::uint64_t done, std::uint64_t total,
-                   const WarmRow& row) noexcept {
-  if (options.progress == nullptr) return;
-  const quern_warm_result result = view(row);
-  try {
-    options.progress(options.progress_user, done, total, &result);
-  } catch (...) {  // a callback's own trouble does not stop the work
-  }
-}
-
-// How many failed, and the first failure's text.
-struct Failures {
-  std::size_t count = 0;
-  std::string first;
-};
-Failures failures_among(const std::vector<WarmItem>& items) {
-  Failures failures;
-  for (const WarmItem& item : items) {
-    if (item.row.status != QUERN_OK && failures.count++ == 0) failures.first = item.row.text;
-  }
-  return failures;
-}
-
 }  // namespace
 }  // namespace quern::capi
 
@@ -126,13 +104,7 @@ int32_t quern_warm(quern_context* context, const quern_warm_options* options, qu
     const quern_context& alive = live(context);
     const In<quern_warm_options> given(options, "quern_warm_options");
     check_flags("quern_warm_options.flags", given->flags, QUERN_WARM_LIST_ONLY);
-    if (given->manifest == nullptr && given->manifest_length != 0) {
-      throw Error(QUERN_INVALID,
-                  "manifest is NULL with a manifest_length of " + std::to_string(given->manifest_length));
-    }
-    if (given->manifest == nullptr && given->model == nullptr) {
-      throw Error(QUERN_INVALID, "neither manifest nor model is given; there is nothing to warm");
-    }
+    check_request(given->manifest, given->manifest_length, given->model, "warm");
     std::vector<WarmItem> items = plan_warm(*given, read_targets(*given, alive.target()));
     if (!items.empty()) {
       Crew crew(*alive.engine, (given->flags & QUERN_WARM_LIST_ONLY) != 0, items);
@@ -141,18 +113,10 @@ int32_t quern_warm(quern_context* context, const quern_warm_options* options, qu
         tell_progress(*given, done, items.size(), crew.take().row);
     }
 
-    const Failures failures = failures_among(items);
-    if (results != nullptr) {
-      std::vector<WarmRow> rows;
-      rows.reserve(items.size());
-      for (WarmItem& item : items) rows.push_back(std::move(item.row));
-      *results = make_list(std::move(rows)).release();
-    }
-    if (failures.count != 0) {
-      throw Error(QUERN_PARTIAL, std::to_string(failures.count) + " of " + std::to_string(items.size()) +
-                                     " could not be made, first: " + failures.first);
-    }
-    return QUERN_OK;
+    std::vector<WarmRow> rows;
+    rows.reserve(items.size());
+    for (WarmItem& item : items) rows.push_back(std::move(item.row));
+    return finish_request(std::move(rows), results, "made");
   });
 }
 

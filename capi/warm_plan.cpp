@@ -3,11 +3,11 @@
 #include "capi/warm_plan.h"
 
 #include <algorithm>
-#include <cmath>
 #include <string_view>
 #include <unordered_set>
 
 #include "capi/abi.h"
+#include "capi/requests.h"
 #include "sources/manifest.h"
 #include "sources/op.h"
 
@@ -40,7 +40,7 @@ class Plan {
     item.row.line = line;
     item.row.op = std::move(op);
     item.row.target = std::move(target);
-    item.row.text = line == 0 ? failure.text() : "line " + std::to_string(line) + ": " + failure.text();
+    item.row.text = text_of_failure(failure.text(), line);
     items_.push_back(std::move(item));
   }
   std::vector<WarmItem> take() { return std::move(items_); }
@@ -70,30 +70,6 @@ void add_line(std::string_view text, std::uint32_t number, const std::vector<jit
     } catch (const Error& failure) {
       plan->add_failure(failure, number, line->op->name, target.name());
     }
-  }
-}
-
-void add_manifest(std::string_view manifest, const std::vector<jit::Target>& targets, Plan* plan) {
-  for (std::uint32_t number = 1; !manifest.empty(); ++number) {
-    const std::size_t end = std::min(manifest.find('\n'), manifest.size());
-    add_line(manifest.substr(0, end), number, targets, plan);
-    manifest.remove_prefix(std::min(end + 1, manifest.size()));
-  }
-}
-
-void check_model(const quern_model& model) {
-  check_flags("quern_model.flags", model.flags,
-              QUERN_MODEL_SINKS | QUERN_MODEL_MLA | QUERN_MODEL_GATED_MLP | QUERN_MODEL_BLOCK_FP8 |
-                  QUERN_MODEL_FP8 | QUERN_MODEL_BIAS);
-  const auto need = [](const char* field, std::uint32_t value) {
-    if (value == 0) throw Error(QUERN_INVALID, std::string("quern_model.") + field + " is 0; it must be given");
-  };
-  need("heads", model.heads);
-  need("kv_heads", model.kv_heads);
-  need("head_dim", model.head_dim);
-  if (!std::isfinite(model.logit_cap) || model.logit_cap < 0) {
-    throw Error(QUERN_INVALID,
-                "quern_model.logit_cap is " + std::to_string(model.logit_cap) + "; 0 (none) and up are allowed");
   }
 }
 
@@ -141,7 +117,10 @@ std::vector<jit::Target> read_targets(const quern_warm_options& options, std::op
 
 std::vector<WarmItem> plan_warm(const quern_warm_options& options, const std::vector<jit::Target>& targets) {
   Plan plan;
-  if (options.manifest != nullptr) add_manifest({options.manifest, options.manifest_length}, targets, &plan);
+  if (options.manifest != nullptr) {
+    for_each_line({options.manifest, options.manifest_length},
+                  [&](std::string_view text, std::uint32_t number) { add_line(text, number, targets, &plan); });
+  }
   if (options.model != nullptr) {
     const In<quern_model> model(options.model, "quern_model");
     add_model(*model, targets, &plan);

@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "jit/failure.h"
-#include "jit/kernel_table.h"
+#include "jit/lookup_table.h"
 #include "jit/spec.h"
 
 namespace quern::jit {
@@ -61,7 +61,7 @@ class Background {
     std::optional<Failure> failure;  // empty: under way
   };
   mutable std::mutex mutex_;
-  std::unordered_map<Spec, Job, SpecHash> jobs_;
+  std::unordered_map<Spec, Job, BytesHash> jobs_;
   std::uint64_t pending_ = 0;
 };
 

@@ -19,6 +19,8 @@ using Stream = void*;
 using Library = struct CudaLibraryTag*;
 using Kernel = struct CudaKernelTag*;
 using Function = struct CudaFunctionTag*;
+using Event = struct CudaEventTag*;
+using DevicePointer = unsigned long long;
 
 // CUresult
 inline constexpr Result kSuccess = 0, kInvalidValue = 1, kNotInitialized = 3, kStubLibrary = 34, kNoDevice = 100,
@@ -77,44 +79,62 @@ struct LaunchConfig {  // CUlaunchConfig
 };
 
 // X(need, member, symbol, parameters); `need` is `required` or `optional`. All return Result.
-#define QUERN_CUDA_SYMBOLS(X)                                                                                    \
-  X(required, init, cuInit, (unsigned flags))                                                                    \
-  X(required, driver_version, cuDriverGetVersion, (int* version))                                                \
-  X(required, error_name, cuGetErrorName, (Result code, const char** text))                                      \
-  X(required, error_string, cuGetErrorString, (Result code, const char** text))                                  \
-  X(required, device_count, cuDeviceGetCount, (int* count))                                                      \
-  X(required, device_get, cuDeviceGet, (Device * device, int ordinal))                                           \
-  X(required, device_name, cuDeviceGetName, (char* name, int size, Device device))                               \
-  X(required, device_attribute, cuDeviceGetAttribute, (int* value, int attribute, Device device))                \
-  X(required, device_memory, cuDeviceTotalMem_v2, (std::size_t * bytes, Device device))                          \
-  X(required, primary_retain, cuDevicePrimaryCtxRetain, (Context * context, Device device))                      \
-  X(required, primary_release, cuDevicePrimaryCtxRelease_v2, (Device device))                                    \
-  X(required, context_current, cuCtxGetCurrent, (Context * context))                                             \
-  X(required, context_push, cuCtxPushCurrent_v2, (Context context))                                              \
-  X(required, context_pop, cuCtxPopCurrent_v2, (Context * context))                                              \
-  X(required, context_device, cuCtxGetDevice, (Device * device))                                                 \
-  X(required, library_load, cuLibraryLoadData,                                                                   \
-    (Library * library, const void* image, int* jit_options, void** jit_values, unsigned jit_count,              \
-     int* library_options, void** library_values, unsigned library_count))                                       \
-  X(required, library_unload, cuLibraryUnload, (Library library))                                                \
-  X(required, library_kernel, cuLibraryGetKernel, (Kernel * kernel, Library library, const char* name))          \
-  X(required, kernel_function, cuKernelGetFunction, (Function * function, Kernel kernel))                        \
-  X(optional, function_load, cuFuncLoad, (Function function))                                                    \
-  X(required, function_attribute, cuFuncGetAttribute, (int* value, int attribute, Function function))            \
-  X(required, set_function_attribute, cuFuncSetAttribute, (Function function, int attribute, int value))         \
-  X(required, launch_kernel, cuLaunchKernel,                                                                     \
-    (Function function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, unsigned block_y,   \
-     unsigned block_z, unsigned shared_bytes, Stream stream, void* const* parameters, void** extra))             \
-  X(required, launch_kernel_ex, cuLaunchKernelEx,                                                                \
-    (const LaunchConfig* config, Function function, void* const* parameters, void** extra))                      \
-  X(required, stream_is_capturing, cuStreamIsCapturing, (Stream stream, int* status))                            \
-  X(optional, stream_device, cuStreamGetDevice, (Stream stream, Device * device))                                \
-  X(required, stream_context, cuStreamGetCtx, (Stream stream, Context * context))                                \
-  X(required, exchange_capture_mode, cuThreadExchangeStreamCaptureMode, (int* mode))                             \
-  X(optional, encode_tiled, cuTensorMapEncodeTiled,                                                              \
-    (void* map, int data_type, std::uint32_t rank, void* address, const std::uint64_t* extent,                   \
-     const std::uint64_t* stride, const std::uint32_t* box, const std::uint32_t* element_stride, int interleave, \
+#define QUERN_CUDA_SYMBOLS(X)                                                                                        \
+  X(required, init, cuInit, (unsigned flags))                                                                        \
+  X(required, driver_version, cuDriverGetVersion, (int* version))                                                    \
+  X(required, error_name, cuGetErrorName, (Result code, const char** text))                                          \
+  X(required, error_string, cuGetErrorString, (Result code, const char** text))                                      \
+  X(required, device_count, cuDeviceGetCount, (int* count))                                                          \
+  X(required, device_get, cuDeviceGet, (Device * device, int ordinal))                                               \
+  X(required, device_name, cuDeviceGetName, (char* name, int size, Device device))                                   \
+  X(required, device_attribute, cuDeviceGetAttribute, (int* value, int attribute, Device device))                    \
+  X(required, device_memory, cuDeviceTotalMem_v2, (std::size_t * bytes, Device device))                              \
+  X(required, primary_retain, cuDevicePrimaryCtxRetain, (Context * context, Device device))                          \
+  X(required, primary_release, cuDevicePrimaryCtxRelease_v2, (Device device))                                        \
+  X(required, context_current, cuCtxGetCurrent, (Context * context))                                                 \
+  X(required, context_push, cuCtxPushCurrent_v2, (Context context))                                                  \
+  X(required, context_pop, cuCtxPopCurrent_v2, (Context * context))                                                  \
+  X(required, context_device, cuCtxGetDevice, (Device * device))                                                     \
+  X(required, library_load, cuLibraryLoadData,                                                                       \
+    (Library * library, const void* image, int* jit_options, void** jit_values, unsigned jit_count,                  \
+     int* library_options, void** library_values, unsigned library_count))                                           \
+  X(required, library_unload, cuLibraryUnload, (Library library))                                                    \
+  X(required, library_kernel, cuLibraryGetKernel, (Kernel * kernel, Library library, const char* name))              \
+  X(required, kernel_function, cuKernelGetFunction, (Function * function, Kernel kernel))                            \
+  X(optional, function_load, cuFuncLoad, (Function function))                                                        \
+  X(required, function_attribute, cuFuncGetAttribute, (int* value, int attribute, Function function))                \
+  X(required, set_function_attribute, cuFuncSetAttribute, (Function function, int attribute, int value))             \
+  X(required, launch_kernel, cuLaunchKernel,                                                                         \
+    (Function function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, unsigned block_y,       \
+     unsigned block_z, unsigned shared_bytes, Stream stream, void* const* parameters, void** extra))                 \
+  X(required, launch_kernel_ex, cuLaunchKernelEx,                                                                    \
+    (const LaunchConfig* config, Function function, void* const* parameters, void** extra))                          \
+  X(required, stream_is_capturing, cuStreamIsCapturing, (Stream stream, int* status))                                \
+  X(optional, stream_device, cuStreamGetDevice, (Stream stream, Device * device))                                    \
+  X(required, stream_context, cuStreamGetCtx, (Stream stream, Context * context))                                    \
+  X(required, exchange_capture_mode, cuThreadExchangeStreamCaptureMode, (int* mode))                                 \
+  X(required, memory_allocate, cuMemAlloc_v2, (DevicePointer * pointer, std::size_t bytes))                          \
+  X(required, memory_free, cuMemFree_v2, (DevicePointer pointer))                                                    \
+  X(required, copy_in, cuMemcpyHtoDAsync_v2, (DevicePointer to, const void* from, std::size_t bytes, Stream stream)) \
+  X(required, stream_create, cuStreamCreate, (Stream * stream, unsigned flags))                                      \
+  X(required, stream_destroy, cuStreamDestroy_v2, (Stream stream))                                                   \
+  X(required, stream_synchronize, cuStreamSynchronize, (Stream stream))                                              \
+  X(required, event_create, cuEventCreate, (Event * event, unsigned flags))                                          \
+  X(required, event_destroy, cuEventDestroy_v2, (Event event))                                                       \
+  X(required, event_record, cuEventRecord, (Event event, Stream stream))                                             \
+  X(required, event_synchronize, cuEventSynchronize, (Event event))                                                  \
+  X(required, event_elapsed, cuEventElapsedTime, (float* milliseconds, Event from, Event to))                        \
+  X(optional, encode_tiled, cuTensorMapEncodeTiled,                                                                  \
+    (void* map, int data_type, std::uint32_t rank, void* address, const std::uint64_t* extent,                       \
+     const std::uint64_t* stride, const std::uint32_t* box, const std::uint32_t* element_stride, int interleave,     \
      int swizzle, int l2_promotion, int fill))
+
+// What the calls for measuring take.
+struct BenchTypes {
+  using DevicePointer = cuda::DevicePointer;
+  using Stream = cuda::Stream;
+  using Event = cuda::Event;
+};
 
 struct Api {
 // NOLINTNEXTLINE(bugprone-macro-parentheses): a declaration, no expression

@@ -6,6 +6,7 @@
 
 #include "jit/error.h"
 #include "jit/fork_guard.h"
+#include "jit/gpu_bench.h"
 #include "jit/gpu_error.h"
 #include "jit/gpu_image.h"
 
@@ -78,6 +79,10 @@ class CudaDriver final : public Driver {
   bool capturing(void* stream) noexcept override;
   int stream_device_mismatch(void* stream) noexcept override;
   void encode_tensor_map(const TensorMapDesc& desc, TensorMap& map) override;
+  std::unique_ptr<Bench> bench() override {
+    fork_.check();
+    return std::make_unique<GpuBench<Api, BenchTypes, Current, Context>>(api_, context_, fork_);
+  }
 
  private:
   int major() const { return static_cast<int>((info_.limits.target.tag() >> 8 & 0xffff) / 10); }

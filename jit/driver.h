@@ -8,12 +8,13 @@
 #include <string_view>
 #include <vector>
 
+#include "jit/bench.h"
 #include "jit/target.h"
 
 namespace quern::jit {
 
 struct DeviceInfo {
-  TargetInfo limits;  // as the device itself reports them
+  TargetInfo limits;             // as the device itself reports them
   std::int32_t device_type = 0;  // DLPack
   std::int32_t device_id = 0;
   std::uint32_t sm_count = 0;
@@ -46,20 +47,20 @@ struct Launch {
 struct alignas(64) TensorMap {
   unsigned char bytes[128];
 };
-// CUtensorMapDataType and CUtensorMapL2promotion, as far as they are used; 8-bit floats are kTensorU8. CUtensorMapSwizzle is
-// q::Swizzle of common/hopper_layout.cuh.
+// CUtensorMapDataType and CUtensorMapL2promotion, as far as they are used; 8-bit floats are kTensorU8.
+// CUtensorMapSwizzle is q::Swizzle of common/hopper_layout.cuh.
 inline constexpr int kTensorU8 = 0, kTensorU16 = 1, kTensorU32 = 2, kTensorI32 = 3, kTensorF16 = 6, kTensorF32 = 7,
                      kTensorBF16 = 9;
 inline constexpr int kPromoteNone = 0, kPromote64 = 1, kPromote128 = 2, kPromote256 = 3;  // bytes
 struct TensorMapDesc {
   int data_type = 0;  // CUtensorMapDataType
   std::uint32_t rank = 0;
-  void* address = nullptr;          // 16-byte aligned
-  std::uint64_t extent[5] = {};     // elements, innermost first
-  std::uint64_t stride[4] = {};     // bytes, of dimensions 1 and up; multiples of 16
-  std::uint32_t box[5] = {};        // elements
-  int swizzle = 0;                  // CUtensorMapSwizzle
-  int l2_promotion = 0;             // CUtensorMapL2promotion
+  void* address = nullptr;       // 16-byte aligned
+  std::uint64_t extent[5] = {};  // elements, innermost first
+  std::uint64_t stride[4] = {};  // bytes, of dimensions 1 and up; multiples of 16
+  std::uint32_t box[5] = {};     // elements
+  int swizzle = 0;               // CUtensorMapSwizzle
+  int l2_promotion = 0;          // CUtensorMapL2promotion
 };
 
 class Driver {
@@ -67,22 +68,27 @@ class Driver {
   virtual ~Driver() = default;
   virtual const DeviceInfo& device() const noexcept = 0;
 
-  // Loads an image, finds `entry`, sets the dynamic shared memory limit and forces whatever the driver would put off, so that
-  // a launch does neither. Works while another thread captures a stream. Throws Error(QUERN_DRIVER), and
+  // Loads an image, finds `entry`, sets the dynamic shared memory limit and forces whatever the driver would put off,
+  // so that a launch does neither. Works while another thread captures a stream. Throws Error(QUERN_DRIVER), and
   // Error(QUERN_UNSUPPORTED) when the image is not for this device (the caller then makes another).
   virtual Loaded load(std::string_view image, const std::string& entry, std::uint32_t max_shared_bytes) = 0;
   virtual void unload(Loaded& loaded) noexcept = 0;
 
-  // Enqueues. `args` holds one pointer for each kernel argument, `count` of them. No allocation, lock, synchronisation or
-  // system call of our own. Returns 0 or the driver's code. The device's context is made current for the call when it is not.
+  // Enqueues. `args` holds one pointer for each kernel argument, `count` of them. No allocation, lock, synchronisation
+  // or system call of our own. Returns 0 or the driver's code. The device's context is made current for the call when
+  // it is not.
   virtual int launch(const Loaded& loaded, const Launch& launch, void* const* args, std::size_t count) noexcept = 0;
 
   // Throws the Error for a code that launch returned: QUERN_STICKY when the device was already broken before.
   [[noreturn]] virtual void fail(int code, const char* what) = 0;
 
-  // Whether the stream is being captured, and whether it belongs to this device (0: yes; else the other device's ordinal + 1).
+  // Whether the stream is being captured, and whether it belongs to this device (0: yes; else the other device's
+  // ordinal + 1).
   virtual bool capturing(void* stream) noexcept = 0;
   virtual int stream_device_mismatch(void* stream) noexcept = 0;
+
+  // What kernels are measured with. The driver outlives it. Throws Error(QUERN_DRIVER).
+  virtual std::unique_ptr<Bench> bench() = 0;
 
   // Only where the target has tensor maps; else throws Error(QUERN_UNSUPPORTED).
   virtual void encode_tensor_map(const TensorMapDesc& desc, TensorMap& map) = 0;

@@ -18,7 +18,7 @@
 #include "jit/flights.h"
 #include "jit/fork_guard.h"
 #include "jit/images.h"
-#include "jit/kernel_table.h"
+#include "jit/lookup_table.h"
 
 namespace quern::jit {
 namespace {
@@ -99,14 +99,14 @@ struct Engine::Impl {
 
   const EngineOptions options;
   const ForkGuard fork;
-  KernelTable table;
+  LookupTable<Kernel, Spec, &Kernel::spec> table;
   Images images;
   Flights<Fetched> fetches;
   Flights<const Kernel*> makes;
   Flights<Warmed> warms;
   Background background;
   std::mutex warmed_mutex;
-  std::unordered_set<Spec, SpecHash> warmed;
+  std::unordered_set<Spec, BytesHash> warmed;
   std::atomic<double> load_ms{0};
   std::unique_ptr<CompilePool> pool;  // its jobs use all of the above
 };
@@ -301,7 +301,7 @@ Warmed Engine::warm(const Spec& spec, bool list_only) { return impl_->warm(spec,
 
 std::vector<Spec> Engine::specialised() const {
   impl_->fork.check();
-  std::vector<Spec> specs = impl_->table.specs();
+  std::vector<Spec> specs = impl_->table.keys();
   std::lock_guard lock(impl_->warmed_mutex);
   for (const Spec& spec : impl_->warmed) {
     if (impl_->table.find(spec) == nullptr) specs.push_back(spec);

@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "jit/failure.h"
-#include "jit/kernel_table.h"
+#include "jit/lookup_table.h"
 #include "jit/spec.h"
 
 namespace quern::jit {
@@ -92,7 +92,7 @@ class Flights {
   }
 
   std::mutex mutex_;
-  std::unordered_map<Spec, std::shared_ptr<Flight>, SpecHash> flights_;
+  std::unordered_map<Spec, std::shared_ptr<Flight>, BytesHash> flights_;
 };
 
 }  // namespace quern::jit

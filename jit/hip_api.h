@@ -14,6 +14,8 @@ namespace quern::jit::hip {
 using Result = int;  // hipError_t
 using Module = struct HipModuleTag*;
 using Function = struct HipFunctionTag*;
+using Event = struct HipEventTag*;
+using DevicePointer = void*;
 using Stream = void*;
 
 // hipError_t
@@ -36,27 +38,45 @@ enum FunctionAttribute : int { kMaxThreadsPerBlock = 0, kSharedSizeBytes = 1, kL
 inline constexpr int kCaptureStatusNone = 0, kCaptureModeRelaxed = 2;
 
 // X(need, member, symbol, parameters); `need` is `required` or `optional`. All return Result.
-#define QUERN_HIP_SYMBOLS(X)                                                                                   \
-  X(required, init, hipInit, (unsigned flags))                                                                 \
-  X(required, runtime_version, hipRuntimeGetVersion, (int* version))                                           \
-  X(required, device_count, hipGetDeviceCount, (int* count))                                                   \
-  X(required, get_device, hipGetDevice, (int* device))                                                         \
-  X(required, set_device, hipSetDevice, (int device))                                                          \
-  X(required, device_name, hipDeviceGetName, (char* name, int size, int device))                               \
-  X(required, device_memory, hipDeviceTotalMem, (std::size_t * bytes, int device))                             \
-  X(required, device_attribute, hipDeviceGetAttribute, (int* value, int attribute, int device))                \
-  X(optional, properties_r0600, hipGetDevicePropertiesR0600, (void* properties, int device))                   \
-  X(optional, properties, hipGetDeviceProperties, (void* properties, int device))                              \
-  X(required, module_load, hipModuleLoadData, (Module * module, const void* image))                            \
-  X(required, module_unload, hipModuleUnload, (Module module))                                                 \
-  X(required, module_function, hipModuleGetFunction, (Function * function, Module module, const char* name))   \
-  X(required, function_attribute, hipFuncGetAttribute, (int* value, int attribute, Function function))         \
-  X(required, launch_kernel, hipModuleLaunchKernel,                                                            \
-    (Function function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, unsigned block_y, \
-     unsigned block_z, unsigned shared_bytes, Stream stream, void* const* parameters, void** extra))           \
-  X(required, stream_is_capturing, hipStreamIsCapturing, (Stream stream, int* status))                         \
-  X(optional, stream_device, hipStreamGetDevice, (Stream stream, int* device))                                 \
+#define QUERN_HIP_SYMBOLS(X)                                                                                       \
+  X(required, init, hipInit, (unsigned flags))                                                                     \
+  X(required, runtime_version, hipRuntimeGetVersion, (int* version))                                               \
+  X(required, device_count, hipGetDeviceCount, (int* count))                                                       \
+  X(required, get_device, hipGetDevice, (int* device))                                                             \
+  X(required, set_device, hipSetDevice, (int device))                                                              \
+  X(required, device_name, hipDeviceGetName, (char* name, int size, int device))                                   \
+  X(required, device_memory, hipDeviceTotalMem, (std::size_t * bytes, int device))                                 \
+  X(required, device_attribute, hipDeviceGetAttribute, (int* value, int attribute, int device))                    \
+  X(optional, properties_r0600, hipGetDevicePropertiesR0600, (void* properties, int device))                       \
+  X(optional, properties, hipGetDeviceProperties, (void* properties, int device))                                  \
+  X(required, module_load, hipModuleLoadData, (Module * module, const void* image))                                \
+  X(required, module_unload, hipModuleUnload, (Module module))                                                     \
+  X(required, module_function, hipModuleGetFunction, (Function * function, Module module, const char* name))       \
+  X(required, function_attribute, hipFuncGetAttribute, (int* value, int attribute, Function function))             \
+  X(required, launch_kernel, hipModuleLaunchKernel,                                                                \
+    (Function function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, unsigned block_y,     \
+     unsigned block_z, unsigned shared_bytes, Stream stream, void* const* parameters, void** extra))               \
+  X(required, stream_is_capturing, hipStreamIsCapturing, (Stream stream, int* status))                             \
+  X(optional, stream_device, hipStreamGetDevice, (Stream stream, int* device))                                     \
+  X(required, memory_allocate, hipMalloc, (DevicePointer * pointer, std::size_t bytes))                            \
+  X(required, memory_free, hipFree, (DevicePointer pointer))                                                       \
+  X(required, copy_in, hipMemcpyHtoDAsync, (DevicePointer to, const void* from, std::size_t bytes, Stream stream)) \
+  X(required, stream_create, hipStreamCreateWithFlags, (Stream * stream, unsigned flags))                          \
+  X(required, stream_destroy, hipStreamDestroy, (Stream stream))                                                   \
+  X(required, stream_synchronize, hipStreamSynchronize, (Stream stream))                                           \
+  X(required, event_create, hipEventCreateWithFlags, (Event * event, unsigned flags))                              \
+  X(required, event_destroy, hipEventDestroy, (Event event))                                                       \
+  X(required, event_record, hipEventRecord, (Event event, Stream stream))                                          \
+  X(required, event_synchronize, hipEventSynchronize, (Event event))                                               \
+  X(required, event_elapsed, hipEventElapsedTime, (float* milliseconds, Event from, Event to))                     \
   X(optional, exchange_capture_mode, hipThreadExchangeStreamCaptureMode, (int* mode))
+
+// What the calls for measuring take.
+struct BenchTypes {
+  using DevicePointer = hip::DevicePointer;
+  using Stream = hip::Stream;
+  using Event = hip::Event;
+};
 
 struct Api {
 // NOLINTNEXTLINE(bugprone-macro-parentheses): a declaration, no expression

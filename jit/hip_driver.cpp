@@ -8,6 +8,7 @@
 
 #include "jit/error.h"
 #include "jit/fork_guard.h"
+#include "jit/gpu_bench.h"
 #include "jit/gpu_error.h"
 #include "jit/gpu_image.h"
 
@@ -71,6 +72,10 @@ class HipDriver final : public Driver {
   int stream_device_mismatch(void* stream) noexcept override;
   [[noreturn]] void encode_tensor_map(const TensorMapDesc&, TensorMap&) override {
     throw Error(QUERN_UNSUPPORTED, "tensor maps are CUDA's: " + info_.name + " is " + info_.limits.target.name());
+  }
+  std::unique_ptr<Bench> bench() override {
+    fork_.check();
+    return std::make_unique<GpuBench<Api, BenchTypes, Current, int>>(api_, info_.device_id, fork_);
   }
 
  private:

@@ -15,6 +15,7 @@ namespace quern::jit {
 struct Constant {
   std::string name;
   std::string value;
+  friend bool operator==(const Constant&, const Constant&) = default;
 };
 
 // A source text with the name by which #include finds it. The views outlive the unit (embedded or interned).
@@ -32,18 +33,20 @@ struct Unit {
   std::string entry;                // the kernel's extern "C" name
   std::vector<Constant> constants;  // become  #define name value, in this order
   File source;
-  std::vector<File> headers;         // what may be included; only those that are go into the key
-  std::vector<std::string> options;  // further compiler options
+  std::vector<File> headers;           // what may be included; only those that are go into the key
+  std::vector<std::string> options;    // further compiler options
   std::uint32_t max_shared_bytes = 0;  // dynamic shared memory a launch may ask for
 };
 
-// One translation unit: the constants as #defines, then the source with every #include "name" replaced by the text of that
-// header (#pragma once honoured, #line directives kept so that logs name the real file). Compiling it needs no include path.
+// One translation unit: the constants as #defines, then the source with every #include "name" replaced by the text of
+// that header (#pragma once honoured, #line directives kept so that logs name the real file). Compiling it needs no
+// include path.
 struct Rendered {
   std::string text;
   std::vector<File> used;  // the source first, then the headers that went in, in order of first inclusion
 };
-// Throws Error(QUERN_INVALID) when an include is not among the headers, naming it and the file and line that asks for it.
+// Throws Error(QUERN_INVALID) when an include is not among the headers, naming it and the file and line that asks for
+// it.
 Rendered render(const Unit& unit);
 
 // render(unit).used, without reading any text where every file's digest and includes are known beforehand: nothing is

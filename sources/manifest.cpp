@@ -113,10 +113,7 @@ jit::Spec to_spec(const ManifestLine& line, jit::Target target) {
   return line.op->parse(line.constants, jit::limits_of(target));
 }
 
-std::string constants_text(const jit::Spec& spec) {
-  const std::span<const Op> ops = all();
-  const Constants constants = spec.op < ops.size() && ops[spec.op].constants != nullptr ? ops[spec.op].constants(spec)
-                                                                                        : describe(spec).constants;
+std::string constants_text(const Constants& constants) {
   std::string text;
   for (const jit::Constant& constant : constants) {
     if (!text.empty()) text += ' ';
@@ -125,6 +122,12 @@ std::string constants_text(const jit::Spec& spec) {
     text += percent_encode(constant.value);
   }
   return text;
+}
+
+std::string constants_text(const jit::Spec& spec) {
+  const std::span<const Op> ops = all();
+  return constants_text(spec.op < ops.size() && ops[spec.op].constants != nullptr ? ops[spec.op].constants(spec)
+                                                                                  : describe(spec).constants);
 }
 
 std::string to_line(const jit::Spec& spec) {

@@ -26,7 +26,8 @@ std::optional<ManifestLine> parse_line(std::string_view line);
 // The Spec of a line on one target. Throws what the op's parse throws.
 jit::Spec to_spec(const ManifestLine& line, jit::Target target);
 
-// "HEAD_DIM=128 PAGE_SIZE=16": the constants of a Spec, percent-encoded.
+// "HEAD_DIM=128 PAGE_SIZE=16", percent-encoded; of a Spec, all its constants.
+std::string constants_text(const Constants& constants);
 std::string constants_text(const jit::Spec& spec);
 
 // "attention sm_90a HEAD_DIM=128 PAGE_SIZE=16", which parse_line and to_spec turn into the same Spec.

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -16,8 +17,31 @@
 
 namespace quern::ops {
 
+namespace gemm {
+class Tunings;
+// The store outlives it. Throws std::bad_alloc.
+std::shared_ptr<Tunings> make_tunings(cache::Store& store);
+}  // namespace gemm
+
 // The name and value of every constant of a specialisation, as in a manifest line and in the canonical text.
 using Constants = std::vector<jit::Constant>;
+
+struct Runtime;
+
+// How long to measure, and what to do about what has been measured before.
+struct TuneOptions {
+  double milliseconds;  // for each candidate
+  bool again;           // measure although it is known
+  bool list_only;       // measure nothing
+};
+// What tuning found for one product and number of rows.
+struct TuneFinding {
+  enum class Outcome : std::uint8_t { measured, known, absent } outcome;
+  std::string product;               // the product in full, as its canonical line
+  std::string choice, model_choice;  // as text; empty where nothing is known
+  double microseconds = 0, model_microseconds = 0;
+  int candidates = 0;  // that were measured
+};
 
 struct Op {
   const char* name;  // "attention"; names the folder, the manifest's op and the exports
@@ -32,6 +56,13 @@ struct Op {
   // What parse reads back, where that is more than the unit's constants (a host's own kernel carries its source). Null:
   // the unit's constants are all there is.
   Constants (*constants)(const jit::Spec& spec) = nullptr;
+  // Finds the fastest way to do a product of so many rows on the context's device and keeps it in the cache. `product`
+  // are a manifest line's constants but for those that tuning finds, and its extents. Throws Error(QUERN_INVALID)
+  // naming the constant, and what compiling, allocating and launching throw. Null: there is nothing to tune.
+  TuneFinding (*tune)(const Runtime& runtime, const Constants& product, std::int64_t rows,
+                      const TuneOptions& options) = nullptr;
+  // Every product that a model needs on a target, appended to *products.
+  void (*products)(const quern_model& model, const jit::TargetInfo& target, std::vector<Constants>* products) = nullptr;
 };
 
 // Spec::op of each op: its place in sources/ops.def, a host's own kernels after them.
@@ -49,13 +80,14 @@ const Op* find(std::string_view name);
 // What a Spec stands for: the unit of its op. Throws Error.
 jit::Unit describe(const jit::Spec& spec);
 
-// What an op's three calls work with. `driver` and `tensor_maps` are null in a context without a device: workspace and
+// What an op's calls work with. `driver` and `tensor_maps` are null in a context without a device: workspace and
 // prepare then throw Error(QUERN_INVALID).
 struct Runtime {
   jit::Engine* engine;
   jit::Driver* driver;
   jit::Miss miss;
   jit::TensorMaps* tensor_maps;
+  gemm::Tunings* tunings;  // of matrix products
 };
 
 // The kernel for a Spec: the lock-free look-up, and on a miss whatever the call's flags and the context's policy allow.

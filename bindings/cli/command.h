@@ -21,6 +21,7 @@ class Command {
 };
 
 std::unique_ptr<Command> make_warm();
+std::unique_ptr<Command> make_tune();
 std::unique_ptr<Command> make_list();
 std::unique_ptr<Command> make_inspect();
 std::unique_ptr<Command> make_verify();

@@ -53,6 +53,7 @@ Context::Context(const ContextOptions& options, Console& console) {
   given.flags = options.flags;
   if (options.shared_cache) given.flags |= QUERN_CONTEXT_SHARED_CACHE;
   given.device_type = options.device_type;
+  given.device_id = options.device_id;
   given.compile_threads = options.compile_threads;
   given.cache_path = options.cache.empty() ? nullptr : options.cache.c_str();
   given.bundles = bundles.data();

@@ -30,6 +30,7 @@ struct ContextOptions {
   bool shared_cache = false;
   std::uint32_t flags = 0;       // more of enum quern_context_flags
   std::int32_t device_type = 0;  // 0: no device
+  std::int32_t device_id = 0;
   std::int32_t compile_threads = 0;
   bool silent = false;  // what the library logs is not shown
 };

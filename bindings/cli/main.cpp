@@ -26,6 +26,7 @@ constexpr const char* kExamples =
 Commands make_commands() {
   Commands commands;
   commands.push_back(make_warm());
+  commands.push_back(make_tune());
   commands.push_back(make_list());
   commands.push_back(make_inspect());
   commands.push_back(make_verify());

@@ -1,4 +1,4 @@
-// How far a warm-up has come: a bar at the bottom of a terminal, or a line a kernel when asked to be verbose.
+// How far something long has come: a bar at the bottom of a terminal, or a line a step when asked to be verbose.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -8,7 +8,6 @@
 #include <string>
 
 #include "bindings/cli/console.h"
-#include "quern.h"
 
 namespace quern::cli {
 
@@ -20,12 +19,15 @@ class Progress {
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
-  // A quern_warm_callback whose `user` is the Progress.
-  static void report(void* user, std::uint64_t done, std::uint64_t total, const quern_warm_result* result);
+  struct Step {
+    std::string what;    // for the bar
+    std::string detail;  // for a line of its own
+    bool failed;
+  };
+  void show(std::uint64_t done, std::uint64_t total, const Step& step);
   double milliseconds() const;  // since it began
 
  private:
-  void show(std::uint64_t done, std::uint64_t total, const quern_warm_result& result);
   std::string bar(std::uint64_t done, std::uint64_t total, const std::string& what) const;
 
   Console& console_;
@@ -34,8 +36,5 @@ class Progress {
   std::uint64_t failed_ = 0;
   std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
 };
-
-// "cached", "compiled", "failed", "absent".
-const char* outcome_name(std::int32_t outcome);
 
 }  // namespace quern::cli

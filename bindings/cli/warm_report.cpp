@@ -6,7 +6,6 @@
 #include <map>
 
 #include "bindings/cli/format.h"
-#include "bindings/cli/progress.h"
 
 namespace quern::cli {
 namespace {
@@ -106,6 +105,21 @@ Json rows_to_json(const std::vector<WarmRow>& rows) {
 }
 
 }  // namespace
+
+const char* outcome_name(std::int32_t outcome) {
+  switch (outcome) {
+    case QUERN_WARM_HIT:
+      return "cached";
+    case QUERN_WARM_COMPILED:
+      return "compiled";
+    case QUERN_WARM_FAILED:
+      return "failed";
+    case QUERN_WARM_ABSENT:
+      return "absent";
+    default:
+      return "unknown";
+  }
+}
 
 std::uint64_t WarmReport::count(std::int32_t outcome) const {
   return static_cast<std::uint64_t>(

@@ -10,6 +10,9 @@
 
 namespace quern::cli {
 
+// "cached", "compiled", "failed", "absent" of an enum quern_warm_outcome.
+const char* outcome_name(std::int32_t outcome);
+
 // One kernel: from the library, or a manifest line that never reached it.
 struct WarmRow {
   std::int32_t outcome;  // enum quern_warm_outcome

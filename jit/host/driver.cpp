@@ -7,6 +7,9 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
 #include <fstream>
 #include <mutex>
 #include <system_error>
@@ -42,6 +45,38 @@ std::uint64_t positive_or(long value, std::uint64_t otherwise) {
 enum Code : int { kRefused = 1, kFailed = 2, kNoMemory = 3 };
 constexpr int kCodeBits = 2;
 constexpr int kTexts = 64;
+
+// A launch here returns when all is done.
+class HostBench final : public Bench {
+ public:
+  ~HostBench() override {
+    for (void* memory : allocated_) std::free(memory);
+  }
+  void* stream() const noexcept override { return nullptr; }
+  void* allocate(std::size_t bytes) override {
+    if (bytes == 0) return nullptr;
+    allocated_.push_back(nullptr);  // room first
+    void* const memory = std::aligned_alloc(kAlignment, (bytes + kAlignment - 1) / kAlignment * kAlignment);
+    if (memory == nullptr) {
+      allocated_.pop_back();
+      throw Error(QUERN_NO_MEMORY, "host: no memory for " + std::to_string(bytes) + " bytes to measure with");
+    }
+    return allocated_.back() = memory;
+  }
+  void release(void* memory) noexcept override {
+    if (std::erase(allocated_, memory) != 0) std::free(memory);
+  }
+  void write(void* to, const void* from, std::size_t bytes) override { std::memcpy(to, from, bytes); }
+  void start() override { from_ = std::chrono::steady_clock::now(); }
+  double stop() override {
+    return std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - from_).count();
+  }
+
+ private:
+  static constexpr std::size_t kAlignment = 256;
+  std::vector<void*> allocated_;
+  std::chrono::steady_clock::time_point from_;
+};
 
 class HostDriver final : public Driver {
  public:
@@ -109,6 +144,7 @@ class HostDriver final : public Driver {
 
   bool capturing(void*) noexcept override { return false; }
   int stream_device_mismatch(void*) noexcept override { return 0; }
+  std::unique_ptr<Bench> bench() override { return std::make_unique<HostBench>(); }
 
   void encode_tensor_map(const TensorMapDesc& desc, TensorMap& map) override {
     if (options_.warp_size != 32) throw Error(QUERN_UNSUPPORTED, "host64: this target has no tensor maps");

@@ -15,13 +15,20 @@ Constants constants(const jit::Spec& spec) { return to_constants(to_shape(spec),
 void list(const quern_model& model, const jit::TargetInfo& target, std::vector<jit::Spec>* specs) {
   list_kernels(tag_gemm, model, target, specs);
 }
+TuneFinding tune(const Runtime& runtime, const Constants& product, std::int64_t rows, const TuneOptions& options) {
+  return tune_product(tag_gemm, runtime, product, rows, options);
+}
+void products(const quern_model& model, const jit::TargetInfo& target, std::vector<Constants>* found) {
+  list_products(tag_gemm, model, target, found);
+}
 
 struct Operand {
   Tensor tensor;
   bool transposed;  // its lines lie side by side, not their k
 };
 
-Operand read_operand(const DLTensor* given, const char* name, int rank, std::initializer_list<Dtype> dtypes, const Place& place, int copy_bytes) {
+Operand read_operand(const DLTensor* given, const char* name, int rank, std::initializer_list<Dtype> dtypes,
+                     const Place& place, int copy_bytes) {
   Operand operand{read(given, name, rank, dtypes, place), false};
   const Tensor& t = operand.tensor;
   const int k = rank - 1, line = rank - 2;
@@ -33,9 +40,12 @@ Operand read_operand(const DLTensor* given, const char* name, int rank, std::ini
   return operand;
 }
 
+}  // namespace
+
 Problem read_problem(const quern_gemm_args& args, const Runtime& runtime, bool may_lack_data) {
   Problem problem{};
-  problem.call = read_call(runtime, args, QUERN_GEMM_TF32 | QUERN_GEMM_CONSTANT_B, "enum quern_call_flags and quern_gemm_flags", 4, may_lack_data);
+  problem.call = read_call(runtime, args, QUERN_GEMM_TF32 | QUERN_GEMM_CONSTANT_B,
+                           "enum quern_call_flags and quern_gemm_flags", 4, may_lack_data);
   problem.op = tag_gemm;
   problem.flags = args.flags;
   problem.stream = args.stream;
@@ -58,7 +68,8 @@ Problem read_problem(const quern_gemm_args& args, const Runtime& runtime, bool m
   if (shape.gate && b.transposed && n / 2 * bytes_of(b.tensor.dtype) % shape.copy_bytes != 0) {
     refuse_extent("b", lead, n, "halves of whole copies, with QUERN_EPILOGUE_GATE and rows of n");
   }
-  const Tensor out = read(args.out, "out", rank, {Dtype::f16, Dtype::bf16, Dtype::f32, Dtype::e4m3, Dtype::e5m2}, place);
+  const Tensor out =
+      read(args.out, "out", rank, {Dtype::f16, Dtype::bf16, Dtype::f32, Dtype::e4m3, Dtype::e5m2}, place);
   const std::int64_t columns = shape.gate ? n / 2 : n;
   if (lead != 0) expect_extent(out, "out", 0, batch);
   expect_extent(out, "out", lead, m);
@@ -79,18 +90,20 @@ Problem read_problem(const quern_gemm_args& args, const Runtime& runtime, bool m
   return problem;
 }
 
-}  // namespace
-
 extern const Op op;
-const Op op{"gemm", unit, parse, list, constants};
+const Op op{"gemm", unit, parse, list, constants, tune, products};
 
 std::uint64_t workspace(const Runtime& runtime, const quern_gemm_args& args);
 void prepare(const Runtime& runtime, const quern_gemm_args& args);
 void run(const Runtime& runtime, const quern_gemm_args& args);
 
-std::uint64_t workspace(const Runtime& runtime, const quern_gemm_args& args) { return workspace_bytes(read_problem(args, runtime, true)); }
+std::uint64_t workspace(const Runtime& runtime, const quern_gemm_args& args) {
+  return workspace_bytes(runtime, read_problem(args, runtime, true));
+}
 
-void prepare(const Runtime& runtime, const quern_gemm_args& args) { prepare_kernels(runtime, read_problem(args, runtime, true)); }
+void prepare(const Runtime& runtime, const quern_gemm_args& args) {
+  prepare_kernels(runtime, read_problem(args, runtime, true));
+}
 
 void run(const Runtime& runtime, const quern_gemm_args& args) {
   Problem problem = read_problem(args, runtime, false);

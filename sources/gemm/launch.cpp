@@ -1,26 +1,23 @@
-// From a problem to a kernel and its grid: which form for so many rows, who shares tiles, how much workspace that takes.
+// From a problem to a kernel and its grid: who shares tiles, how much workspace that takes.
 // SPDX-License-Identifier: Apache-2.0
+#include "sources/launch.h"
+
 #include <algorithm>
 #include <cmath>
 #include <string>
 
 #include "jit/error.h"
-#include "sources/gemm/problem.h"
-#include "sources/gemm/split.h"
-#include "sources/gemm/tiling.h"
-#include "sources/launch.h"
+#include "sources/gemm/choice.h"
 #include "sources/workspace.h"
 
 namespace quern::ops::gemm {
 namespace {
 
-// A block of threads that shares a tile has at least so many steps of it: fewer cost more in sums that go through memory.
+// A block of threads that shares a tile has at least so many steps of it: fewer cost more in sums that go through
+// memory.
 constexpr std::int64_t kFewestSteps = 4;
 // Sharing pays where whole tiles would leave more than this part of the device idle.
 constexpr double kWorthSharing = 0.9;
-
-// Rows from which on each form is taken.
-constexpr std::int64_t kMostTiny = 16, kMostSmall = 64;
 
 std::int64_t div_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
@@ -29,127 +26,9 @@ Shape in_form(Shape shape, Form form) {
   return shape;
 }
 
-struct Sizes {
-  std::int64_t rows;  // of a group; where only the device knows, what may be expected
-  std::int64_t groups;
-};
-
-Sizes sizes_of(const Problem& problem) {
-  const q::GemmParams& p = problem.params;
-  if (problem.shape.grouping == Grouping::contiguous) return {div_up(p.out_rows, std::max(p.groups, 1)), p.groups};
-  return {p.m, p.groups};
+bool may_share(const Problem& problem, const Tiling& t) {
+  return t.shared && (problem.flags & QUERN_CALL_BATCH_INVARIANT) == 0;
 }
-
-std::int64_t columns_of(const Problem& problem) { return problem.shape.gate ? problem.params.n / 2 : problem.params.n; }
-
-std::int64_t tiles_of(const Problem& problem, const Tiling& t, const Sizes& sizes) {
-  return sizes.groups * div_up(sizes.rows, t.tile_m) * div_up(columns_of(problem), t.out_tile_n(problem.shape.gate));
-}
-
-std::optional<Tiling> tiling_of(const Problem& problem, Form form) {
-  return tile(in_form(problem.shape, form), problem.call.device->limits);
-}
-
-int all_sms(const Problem& problem) { return std::max(static_cast<int>(problem.call.device->sm_count), 1); }
-
-// Larger tiles, where there is a tile for every multiprocessor all the same. Never by max_sms: the set of kernels must not
-// depend on it.
-bool fills(const Problem& problem, Form form, const Sizes& sizes, int share) {
-  const std::optional<Tiling> t = tiling_of(problem, form);
-  return t && tiles_of(problem, *t, sizes) * share >= all_sms(problem);
-}
-
-// With block scales and a gate, tiles of so many columns of out have one scale of b for each half.
-bool scales_fit(const Problem& problem, int columns) {
-  return problem.shape.scales != Scales::blocks || !problem.shape.gate || problem.params.n / 2 % columns == 0;
-}
-
-// Hopper's kernels take whole rows of 128 columns' scales, and tensors that a tensor map describes.
-bool may_take_warpgroups(const Problem& problem) {
-  const q::GemmParams& p = problem.params;
-  if (!tiling_of(problem, Form::warpgroups) || p.indices != nullptr || !scales_fit(problem, 64)) return false;
-  // A stride of 0 is none that a tensor map takes.
-  const bool a_leads = problem.shape.grouping != Grouping::contiguous;
-  if ((p.a_row == 0 && (a_leads ? p.m : p.a_rows) > 1) || (p.b_row == 0 && p.n > 1)) return false;
-  return p.groups <= 1 || (p.b_group > 0 && (!a_leads || p.a_group > 0));
-}
-
-// Hopper's for few rows, or as many as leave its other kernels idle.
-bool may_take_swapped(const Problem& problem) { return may_take_warpgroups(problem) && tiling_of(problem, Form::swapped_128); }
-constexpr std::int64_t kMostSwapped = 128;
-
-// What a wave of tiles costs grows with their width, and a little more.
-std::int64_t cost_of(const Problem& problem, Form form, const Sizes& sizes) {
-  constexpr int kOfAnyTile = 16;  // columns
-  const std::optional<Tiling> t = tiling_of(problem, form);
-  if (!t || !scales_fit(problem, t->out_tile_n(problem.shape.gate))) return INT64_MAX;
-  return div_up(tiles_of(problem, *t, sizes), all_sms(problem)) * (t->tile_n + kOfAnyTile);
-}
-
-Form form_of(const Problem& problem, const Sizes& sizes) {
-  if (problem.precise) return Form::plain;
-  const bool warpgroups = may_take_warpgroups(problem);
-  // The order of sums is a kernel's own: rows that must not depend on their number have one kernel.
-  if (warpgroups && (problem.flags & QUERN_CALL_BATCH_INVARIANT) != 0) return Form::warpgroups;
-  const bool swapped = may_take_swapped(problem);
-  if (swapped) {
-    for (const Form form : kSwapped) {
-      if (sizes.rows <= rows_of_swapped(form)) return form;
-    }
-  } else {
-    if (sizes.rows <= kMostTiny) return Form::tiny;
-    if (sizes.rows <= kMostSmall) return Form::small;
-  }
-  if (warpgroups && fills(problem, Form::warpgroups, sizes, 2)) {
-    return *std::min_element(std::begin(kWarpgroups), std::end(kWarpgroups),
-                             [&](Form a, Form b) { return cost_of(problem, a, sizes) < cost_of(problem, b, sizes); });
-  }
-  if (swapped) return Form::swapped_128;
-  return !warpgroups && fills(problem, Form::large, sizes, 1) ? Form::large : Form::medium;
-}
-
-// Calls visit(form) for every form that a product with no more rows and groups can take.
-template <class Visit>
-void for_each_reachable(const Problem& problem, Visit visit) {
-  if (problem.precise) return visit(Form::plain);
-  const Sizes sizes = sizes_of(problem);
-  const bool warpgroups = may_take_warpgroups(problem);
-  if (warpgroups && (problem.flags & QUERN_CALL_BATCH_INVARIANT) != 0) return visit(Form::warpgroups);
-  const bool swapped = may_take_swapped(problem);
-  if (swapped) {
-    for (const Form form : kSwapped) {
-      visit(form);
-      if (sizes.rows <= rows_of_swapped(form)) return;
-    }
-  } else {
-    visit(Form::tiny);
-    if (sizes.rows > kMostTiny) visit(Form::small);
-    if (sizes.rows <= kMostSmall) return;
-  }
-  const Sizes least{(swapped ? kMostSwapped : kMostSmall) + 1, problem.shape.grouping == Grouping::dense ? 1 : sizes.groups};
-  if (warpgroups) {
-    if (!swapped && !fills(problem, Form::warpgroups, least, 2)) visit(Form::medium);
-    if (!fills(problem, Form::warpgroups, sizes, 2)) return;
-    for (const Form form : kWarpgroups) {
-      if (cost_of(problem, form, sizes) != INT64_MAX) visit(form);
-    }
-    return;
-  }
-  if (!fills(problem, Form::large, least, 1)) visit(Form::medium);
-  if (fills(problem, Form::large, sizes, 1)) visit(Form::large);
-}
-
-bool may_share(const Problem& problem, const Tiling& t) { return t.shared && (problem.flags & QUERN_CALL_BATCH_INVARIANT) == 0; }
-
-// Two blocks of threads share the columns of b: where tiles are small, so that reading them sets the pace, and come in pairs of rows.
-int peers_of(const Problem& problem, Form form, const Tiling& t, const Sizes& sizes) {
-  if (form != Form::warpgroups || problem.shape.scales == Scales::blocks || problem.call.sms < 2) return 1;
-  const std::int64_t tiles_m = div_up(sizes.rows, t.tile_m);
-  return tiles_m % 2 == 0 || tiles_m >= 16 ? 2 : 1;
-}
-
-// The emulation of clusters takes 64 warps, GPUs 8 blocks.
-int most_blocks(const Problem& problem) { return problem.call.device->limits.target.family() == jit::Family::host ? 6 : 8; }
 
 struct Plan {
   Tiling tiling;
@@ -161,18 +40,19 @@ struct Plan {
 };
 
 [[noreturn]] void refuse_room(const Problem& problem) {
-  throw Error(QUERN_UNSUPPORTED, "a matrix product of " + std::string(name_of(problem.shape.a)) + " does not fit the shared memory of " +
-                                     problem.call.device->limits.target.name());
+  throw Error(QUERN_UNSUPPORTED, "a matrix product of " + std::string(name_of(problem.shape.a)) +
+                                     " does not fit the shared memory of " + problem.call.device->limits.target.name());
 }
 
 std::uint64_t workspace_for(const Problem& problem, const Tiling& t, std::int64_t blocks) {
   return may_share(problem, t) ? kCounterBytes + 2 * static_cast<std::uint64_t>(blocks) * t.sums_bytes() : 0;
 }
 
-Plan plan(const Problem& problem, Form form, const Sizes& sizes) {
+Plan plan(const Problem& problem, const Choice& choice, const Sizes& sizes) {
+  const Form form = choice.form;
   const std::optional<Tiling> t = tiling_of(problem, form);
   if (!t) refuse_room(problem);
-  const int peers = peers_of(problem, form, *t, sizes);
+  const int peers = of_warpgroups(form) ? choice.peers : 1;
   Plan plan{*t, peers, 0, false, 0, {}};
   const std::int64_t tiles = tiles_of(problem, *t, sizes);
   if (tiles > INT32_MAX) {
@@ -181,10 +61,12 @@ Plan plan(const Problem& problem, Form form, const Sizes& sizes) {
   }
   const std::int64_t slots = std::int64_t{problem.call.sms} * t->blocks_per_sm;
   if (of_swapped(form) && problem.shape.grouping == Grouping::dense) {
-    const FewRows product{sizes.groups * div_up(sizes.rows, t->tile_m), div_up(columns_of(problem), t->out_tile_n(problem.shape.gate)),
-                          div_up(problem.params.k, t->step_k), static_cast<double>(t->tile_m) / t->tile_n};
-    plan.split = split(product, {all_sms(problem), problem.call.sms, most_blocks(problem)});
-    plan.grid = plan.split.clusters;
+    // A choice is a split that there is room for; without a column there is none.
+    if (const std::optional<Split> split =
+            split_into(choice.parts, choice.peers, few_rows(problem, *t, sizes), machine_of(problem))) {
+      plan.split = *split;
+      plan.grid = split->clusters;
+    }
     return plan;
   }
   if (problem.shape.grouping != Grouping::dense) {
@@ -209,8 +91,8 @@ Plan plan(const Problem& problem, Form form, const Sizes& sizes) {
 }
 
 // A tensor as [groups][lines][k], of which a copy takes 128 bytes of k of `box` lines.
-jit::TensorMap map_of(const Runtime& runtime, const void* data, Dtype dtype, std::int64_t k, std::int64_t lines, std::int64_t groups,
-                      std::int64_t line_stride, std::int64_t group_stride, int box) {
+jit::TensorMap map_of(const Runtime& runtime, const void* data, Dtype dtype, std::int64_t k, std::int64_t lines,
+                      std::int64_t groups, std::int64_t line_stride, std::int64_t group_stride, int box) {
   constexpr int kUint8 = 0, kFloat16 = 6, kBfloat16 = 9, kSwizzle128 = 3, kPromote128 = 2;  // of cuda.h
   const std::int64_t bytes = bytes_of(dtype);
   jit::TensorMapDesc desc;
@@ -223,7 +105,8 @@ jit::TensorMap map_of(const Runtime& runtime, const void* data, Dtype dtype, std
   // Where there is one line or group only its stride says nothing, but must be one.
   const std::int64_t row = line_stride > 0 ? line_stride * bytes : (k * bytes + 15) / 16 * 16;
   desc.stride[0] = static_cast<std::uint64_t>(row);
-  desc.stride[1] = static_cast<std::uint64_t>(group_stride > 0 ? group_stride * bytes : row * std::max<std::int64_t>(lines, 1));
+  desc.stride[1] =
+      static_cast<std::uint64_t>(group_stride > 0 ? group_stride * bytes : row * std::max<std::int64_t>(lines, 1));
   desc.box[0] = static_cast<std::uint32_t>(128 / bytes);
   desc.box[1] = static_cast<std::uint32_t>(box);
   desc.box[2] = 1;
@@ -236,36 +119,45 @@ jit::TensorMap map_of(const Runtime& runtime, const void* data, Dtype dtype, std
 
 }  // namespace
 
-std::uint64_t workspace_bytes(const Problem& problem) {
+std::uint64_t workspace_bytes(const Problem& problem, Form form) {
+  const std::optional<Tiling> t = tiling_of(problem, form);
+  return t ? workspace_for(problem, *t, std::int64_t{all_sms(problem)} * t->blocks_per_sm) : 0;
+}
+
+std::uint64_t workspace_bytes(const Runtime& runtime, const Problem& problem) {
   std::uint64_t bytes = 0;
-  for_each_reachable(problem, [&](Form form) {
-    if (const std::optional<Tiling> t = tiling_of(problem, form)) {
-      bytes = std::max(bytes, workspace_for(problem, *t, std::int64_t{all_sms(problem)} * t->blocks_per_sm));
-    }
-  });
+  for (const Form form : reachable(runtime, problem)) bytes = std::max(bytes, workspace_bytes(problem, form));
   return bytes;
 }
 
+const jit::Kernel* kernel_of(const Runtime& runtime, const Problem& problem, Form form) {
+  if (!tiling_of(problem, form)) refuse_room(problem);
+  return kernel_for(runtime, to_spec(in_form(problem.shape, form), problem.op, problem.call.device->limits.target),
+                    problem.flags, problem.stream);
+}
+
 void prepare_kernels(const Runtime& runtime, const Problem& problem) {
-  for_each_reachable(problem, [&](Form form) {
-    if (!tiling_of(problem, form)) refuse_room(problem);
-    kernel_for(runtime, to_spec(in_form(problem.shape, form), problem.op, problem.call.device->limits.target), problem.flags, problem.stream);
-  });
+  for (const Form form : reachable(runtime, problem)) kernel_of(runtime, problem, form);
 }
 
 void launch_product(const Runtime& runtime, Problem& problem, void* workspace, std::uint64_t workspace_size) {
+  launch_as(runtime, problem, choose(runtime, problem, sizes_of(problem)), workspace, workspace_size);
+}
+
+void launch_as(const Runtime& runtime, Problem& problem, const Choice& choice, void* workspace,
+               std::uint64_t workspace_size) {
   q::GemmParams& p = problem.params;
   const Sizes sizes = sizes_of(problem);
-  problem.shape.form = form_of(problem, sizes);
-  const Plan how = plan(problem, problem.shape.form, sizes);
+  problem.shape.form = choice.form;
+  const Plan how = plan(problem, choice, sizes);
   const Tiling& t = how.tiling;
   if (how.shared) {
     const Workspace space = read_workspace(workspace, workspace_size, how.workspace);
     p.arrived = space.counters;
     p.partials = static_cast<float*>(space.scratch);
   }
-  const jit::Kernel* kernel =
-      kernel_for(runtime, to_spec(problem.shape, problem.op, problem.call.device->limits.target), problem.flags, problem.stream);
+  const jit::Kernel* kernel = kernel_for(
+      runtime, to_spec(problem.shape, problem.op, problem.call.device->limits.target), problem.flags, problem.stream);
   if (how.grid == 0 || p.groups == 0 || p.n == 0) return;
 
   p.tiles_m = static_cast<std::int32_t>(div_up(sizes.rows, t.tile_m * how.peers));
@@ -292,7 +184,8 @@ void launch_product(const Runtime& runtime, Problem& problem, void* workspace, s
   const bool contiguous = problem.shape.grouping == Grouping::contiguous;
   const std::int64_t a_rows = contiguous ? p.a_rows : p.m, a_groups = contiguous ? 1 : p.groups;
   // Without a row of a there is nothing to copy, but there must be an address.
-  jit::TensorMap a = map_of(runtime, p.a != nullptr ? p.a : p.b, problem.shape.a, p.k, a_rows, a_groups, p.a_row, p.a_group, t.tile_m / how.split.peers);
+  jit::TensorMap a = map_of(runtime, p.a != nullptr ? p.a : p.b, problem.shape.a, p.k, a_rows, a_groups, p.a_row,
+                            p.a_group, t.tile_m / how.split.peers);
   const int lines_of_b = swapped ? t.out_tile_n(problem.shape.gate) : t.tile_n / 2;
   jit::TensorMap b = map_of(runtime, p.b, problem.shape.b, p.k, p.n, p.groups, p.b_row, p.b_group, lines_of_b);
   if (swapped) return ops::launch(runtime, *kernel, launch, kWhat, p, a, b);
@@ -301,7 +194,8 @@ void launch_product(const Runtime& runtime, Problem& problem, void* workspace, s
   p.out_mapped = p.out_vectors != 0 && bytes_of(problem.shape.out) == 2 && (a_groups <= 1 || p.out_group > 0);
   jit::TensorMap out = a;
   if (p.out_mapped != 0) {
-    out = map_of(runtime, p.out, problem.shape.out, columns_of(problem), contiguous ? p.out_rows : p.m, a_groups, p.out_row, p.out_group, 16);
+    out = map_of(runtime, p.out, problem.shape.out, columns_of(problem), contiguous ? p.out_rows : p.m, a_groups,
+                 p.out_row, p.out_group, 16);
   }
   ops::launch(runtime, *kernel, launch, kWhat, p, a, b, out);
 }

@@ -14,8 +14,9 @@
 namespace quern::ops::gemm {
 namespace {
 
-constexpr const char* kFormNames[kForms] = {"tiny",           "small",          "medium",     "large",      "plain",      "warpgroups",
-                                            "warpgroups_192", "warpgroups_256", "swapped_16", "swapped_32", "swapped_64", "swapped_128"};
+constexpr const char* kFormNames[kForms] = {"tiny",       "small",      "medium",         "large",
+                                            "plain",      "warpgroups", "warpgroups_192", "warpgroups_256",
+                                            "swapped_16", "swapped_32", "swapped_64",     "swapped_128"};
 constexpr const char* kGroupingNames[] = {"dense", "contiguous", "masked"};
 constexpr const char* kScaleNames[] = {"none", "vectors", "blocks"};
 
@@ -31,17 +32,27 @@ const char* op_name(Tag op) { return all()[op].name; }
 
 }  // namespace
 
+const char* name_of(Form form) { return kFormNames[static_cast<int>(form)]; }
+
+std::optional<Form> form_named(std::string_view name) {
+  const auto found = std::find(std::begin(kFormNames), std::end(kFormNames), name);
+  if (found == std::end(kFormNames)) return {};
+  return static_cast<Form>(found - std::begin(kFormNames));
+}
+
 jit::Spec to_spec(const Shape& shape, Tag op, jit::Target target) {
   jit::Spec spec;
   spec.op = op;
   spec.target = target.tag();
   spec.words[0] = static_cast<std::uint32_t>(shape.form) | static_cast<std::uint32_t>(shape.grouping) << 4 |
                   static_cast<std::uint32_t>(shape.scales) << 8 | static_cast<std::uint32_t>(shape.copy_bytes) << 16;
-  spec.words[1] = static_cast<std::uint32_t>(shape.a) | static_cast<std::uint32_t>(shape.b) << 8 | static_cast<std::uint32_t>(shape.out) << 16;
+  spec.words[1] = static_cast<std::uint32_t>(shape.a) | static_cast<std::uint32_t>(shape.b) << 8 |
+                  static_cast<std::uint32_t>(shape.out) << 16;
   spec.words[2] = static_cast<std::uint32_t>(shape.transposed_a) | static_cast<std::uint32_t>(shape.transposed_b) << 1 |
                   static_cast<std::uint32_t>(shape.gate) << 2 | static_cast<std::uint32_t>(shape.out_scale) << 3;
   spec.words[3] = shape.epilogue->number;
-  for (std::size_t i = 0; i < shape.operands.size(); ++i) spec.words[4] |= static_cast<std::uint32_t>(shape.operands[i]) << 4 * i;
+  for (std::size_t i = 0; i < shape.operands.size(); ++i)
+    spec.words[4] |= static_cast<std::uint32_t>(shape.operands[i]) << 4 * i;
   return spec;
 }
 
@@ -52,7 +63,8 @@ Shape to_shape(const jit::Spec& spec) {
   shape.grouping = static_cast<Grouping>(w[0] >> 4 & 15);
   shape.scales = static_cast<Scales>(w[0] >> 8 & 15);
   shape.copy_bytes = static_cast<int>(w[0] >> 16);
-  shape.a = static_cast<Dtype>(w[1] & 255), shape.b = static_cast<Dtype>(w[1] >> 8 & 255), shape.out = static_cast<Dtype>(w[1] >> 16);
+  shape.a = static_cast<Dtype>(w[1] & 255), shape.b = static_cast<Dtype>(w[1] >> 8 & 255),
+  shape.out = static_cast<Dtype>(w[1] >> 16);
   shape.transposed_a = (w[2] & 1) != 0, shape.transposed_b = (w[2] & 2) != 0;
   shape.gate = (w[2] & 4) != 0, shape.out_scale = (w[2] & 8) != 0;
   shape.epilogue = &expression::interned(w[3]);
@@ -61,7 +73,7 @@ Shape to_shape(const jit::Spec& spec) {
 }
 
 Constants to_constants(const Shape& shape, Tag op) {
-  Constants c = {{"form", kFormNames[static_cast<int>(shape.form)]}};
+  Constants c = {{"form", name_of(shape.form)}};
   if (op == tag_gemm) {
     c.push_back({"dtype", name_of(shape.a)});
     c.push_back({"order_a", shape.transposed_a ? "km" : "mk"});
@@ -78,17 +90,27 @@ Constants to_constants(const Shape& shape, Tag op) {
   c.push_back({"alignment", std::to_string(shape.copy_bytes)});
   c.push_back({"epilogue", shape.epilogue->text});
   for (std::size_t i = 0; i < shape.operands.size(); ++i) {
-    if (shape.epilogue->operands[i] != expression::OperandKind::unused) c.push_back({name_of_operand(i), name_of(shape.operands[i])});
+    if (shape.epilogue->operands[i] != expression::OperandKind::unused)
+      c.push_back({name_of_operand(i), name_of(shape.operands[i])});
   }
   return c;
+}
+
+Constants product_constants(const Shape& shape, Tag op, const ProductExtents& extents) {
+  Constants product = {{"n", std::to_string(extents.n)}, {"k", std::to_string(extents.k)}};
+  if (extents.batch != 1) product.push_back({"batch", std::to_string(extents.batch)});
+  for (jit::Constant& constant : to_constants(shape, op)) {
+    if (constant.name != "form") product.push_back(std::move(constant));
+  }
+  return product;
 }
 
 Shape from_constants(const Constants& constants, Tag op) {
   ConstantReader reader(op_name(op), constants);
   Shape shape;
-  const std::size_t form =
-      reader.one_of("form", {kFormNames[0], kFormNames[1], kFormNames[2], kFormNames[3], kFormNames[4], kFormNames[5], kFormNames[6],
-                             kFormNames[7], kFormNames[8], kFormNames[9], kFormNames[10], kFormNames[11]});
+  const std::size_t form = reader.one_of(
+      "form", {kFormNames[0], kFormNames[1], kFormNames[2], kFormNames[3], kFormNames[4], kFormNames[5], kFormNames[6],
+               kFormNames[7], kFormNames[8], kFormNames[9], kFormNames[10], kFormNames[11]});
   shape.form = static_cast<Form>(form);
   if (op == tag_gemm) {
     shape.a = shape.b = kDtypes[reader.one_of("dtype", kFloats)];
@@ -96,22 +118,26 @@ Shape from_constants(const Constants& constants, Tag op) {
     shape.transposed_b = reader.one_of("order_b", {"nk", "kn"}, 0) == 1;
   } else {
     if (op == tag_grouped_fp8_gemm) {
-      shape.grouping = reader.one_of("rows", {kGroupingNames[1], kGroupingNames[2]}) == 0 ? Grouping::contiguous : Grouping::masked;
+      shape.grouping =
+          reader.one_of("rows", {kGroupingNames[1], kGroupingNames[2]}) == 0 ? Grouping::contiguous : Grouping::masked;
     }
     shape.a = kFp8Dtypes[reader.one_of("a", kFp8, 0)];
     shape.b = kFp8Dtypes[reader.one_of("b", kFp8, 0)];
     shape.scales = reader.one_of("scales", {kScaleNames[1], kScaleNames[2]}) == 0 ? Scales::vectors : Scales::blocks;
   }
-  if (shape.form == Form::plain && shape.a != Dtype::f32) throw Error(QUERN_INVALID, std::string(op_name(op)) + ": form is \"plain\"; allowed for dtype f32 only");
+  if (shape.form == Form::plain && shape.a != Dtype::f32)
+    throw Error(QUERN_INVALID, std::string(op_name(op)) + ": form is \"plain\"; allowed for dtype f32 only");
   shape.out = kDtypes[reader.one_of("out", kStored, 1)];
   shape.gate = reader.integer("gate", 0, 1, 1, 0) != 0;
   shape.out_scale = reader.integer("out_scale", 0, 1, 1, 0) != 0;
-  if (shape.out_scale && bytes_of(shape.out) != 1) throw Error(QUERN_INVALID, std::string(op_name(op)) + ": out_scale is 1; allowed where out is e4m3 or e5m2 only");
+  if (shape.out_scale && bytes_of(shape.out) != 1)
+    throw Error(QUERN_INVALID, std::string(op_name(op)) + ": out_scale is 1; allowed where out is e4m3 or e5m2 only");
   shape.copy_bytes = reader.one_of("alignment", {"16", "4"}, 0) == 0 ? 16 : 4;
   shape.epilogue = &expression::intern(reader.text("epilogue", shape.gate ? "silu(gate)*up" : "acc"));
   const std::uint32_t offered = shape.gate ? expression::leaf_gate | expression::leaf_up : expression::leaf_acc;
   if ((shape.epilogue->leaves & ~offered) != 0) {
-    throw Error(QUERN_INVALID, std::string(op_name(op)) + ": epilogue is \"" + shape.epilogue->text + "\"; allowed are the results " + (shape.gate ? "gate and up" : "acc"));
+    throw Error(QUERN_INVALID, std::string(op_name(op)) + ": epilogue is \"" + shape.epilogue->text +
+                                   "\"; allowed are the results " + (shape.gate ? "gate and up" : "acc"));
   }
   for (std::size_t i = 0; i < shape.operands.size(); ++i) {
     if (shape.epilogue->operands[i] == expression::OperandKind::unused) continue;
@@ -124,8 +150,8 @@ Shape from_constants(const Constants& constants, Tag op) {
 jit::Unit to_unit(const Shape& shape, Tag op, jit::Target target) {
   const std::optional<Tiling> tiling = tile(shape, jit::limits_of(target));
   if (!tiling) {
-    throw Error(QUERN_UNSUPPORTED, std::string(op_name(op)) + " in the form " + kFormNames[static_cast<int>(shape.form)] +
-                                       " is not for " + target.name() + ", or does not fit its shared memory");
+    throw Error(QUERN_UNSUPPORTED, std::string(op_name(op)) + " in the form " + name_of(shape.form) + " is not for " +
+                                       target.name() + ", or does not fit its shared memory");
   }
   const Tiling& t = *tiling;
   jit::Unit unit;
@@ -133,7 +159,9 @@ jit::Unit to_unit(const Shape& shape, Tag op, jit::Target target) {
   unit.target = target;
   const bool warpgroups = of_warpgroups(shape.form), swapped = of_swapped(shape.form);
   unit.entry = swapped ? "quern_gemm_swapped" : warpgroups ? "quern_gemm_warpgroups" : "quern_gemm";
-  const auto define = [&](const std::string& name, int value) { unit.constants.push_back({name, std::to_string(value)}); };
+  const auto define = [&](const std::string& name, int value) {
+    unit.constants.push_back({name, std::to_string(value)});
+  };
   unit.constants = {{"ELEMENT_A", name_of(shape.a)}, {"ELEMENT_B", name_of(shape.b)}, {"OUT", name_of(shape.out)}};
   define("TENSOR_CORES", shape.form != Form::plain);
   define("TILE_M", t.tile_m);
@@ -154,20 +182,23 @@ jit::Unit to_unit(const Shape& shape, Tag op, jit::Target target) {
   define("BLOCK_SCALE", shape.scales == Scales::blocks);
   define("GATE", shape.gate);
   define("OUT_SCALE", shape.out_scale);
-  define("USES_OPERANDS", std::any_of(shape.epilogue->operands.begin(), shape.epilogue->operands.end(),
-                                      [](expression::OperandKind kind) { return kind != expression::OperandKind::unused; }));
+  define("USES_OPERANDS",
+         std::any_of(shape.epilogue->operands.begin(), shape.epilogue->operands.end(),
+                     [](expression::OperandKind kind) { return kind != expression::OperandKind::unused; }));
   for (std::size_t i = 0; i < shape.operands.size(); ++i) {
     const expression::OperandKind kind = shape.epilogue->operands[i];
     if (kind == expression::OperandKind::unused) continue;
     const std::string dtype = name_of(shape.operands[i]);
-    unit.constants.push_back({"OPERAND_" + std::to_string(i), (kind == expression::OperandKind::row ? "RowOperand<" : "TensorOperand<") + dtype + ">"});
+    unit.constants.push_back({"OPERAND_" + std::to_string(i),
+                              (kind == expression::OperandKind::row ? "RowOperand<" : "TensorOperand<") + dtype + ">"});
   }
   unit.constants.push_back({"EPILOGUE", shape.epilogue->code});
   unit.source = embedded(swapped ? "gemm/swapped.cuh" : warpgroups ? "gemm/warpgroups.cuh" : "gemm/gemm.cuh");
   unit.headers = common_headers(target);
-  for (const char* name : {"gemm/epilogue.cuh", "gemm/experts.cuh", "gemm/load.cuh", "gemm/operand.cuh", "gemm/params.cuh",
-                           "gemm/pipeline.cuh", "gemm/plain.cuh", "gemm/product.cuh", "gemm/share.cuh", "gemm/source.cuh", "gemm/split.cuh",
-                           "gemm/store.cuh", "gemm/tile.cuh", "gemm/tiles.cuh", "gemm/warpgroup_rows.cuh"}) {
+  for (const char* name :
+       {"gemm/epilogue.cuh", "gemm/experts.cuh", "gemm/load.cuh", "gemm/operand.cuh", "gemm/params.cuh",
+        "gemm/pipeline.cuh", "gemm/plain.cuh", "gemm/product.cuh", "gemm/share.cuh", "gemm/source.cuh",
+        "gemm/split.cuh", "gemm/store.cuh", "gemm/tile.cuh", "gemm/tiles.cuh", "gemm/warpgroup_rows.cuh"}) {
     unit.headers.push_back(embedded(name));
   }
   unit.max_shared_bytes = t.shared_bytes;

@@ -4,6 +4,8 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
+#include <string_view>
 
 #include "jit/spec.h"
 #include "jit/target.h"
@@ -14,8 +16,9 @@
 
 namespace quern::ops::gemm {
 
-// Which tile: by the rows that there are. `plain` multiplies f32 without tensor cores. Hopper's are `warpgroups`, whose tiles have
-// 128 columns, those with more, and, for so many rows at most, those that go by the place of the second operand.
+// Which tile: by the rows that there are. `plain` multiplies f32 without tensor cores. Hopper's are `warpgroups`, whose
+// tiles have 128 columns, those with more, and, for so many rows at most, those that go by the place of the second
+// operand.
 enum class Form : std::uint8_t {
   tiny,
   small,
@@ -36,6 +39,9 @@ inline constexpr Form kSwapped[] = {Form::swapped_16, Form::swapped_32, Form::sw
 constexpr bool of_warpgroups(Form form) { return form >= Form::warpgroups && form <= Form::warpgroups_256; }
 constexpr bool of_swapped(Form form) { return form >= Form::swapped_16; }
 constexpr int rows_of_swapped(Form form) { return 16 << (static_cast<int>(form) - static_cast<int>(Form::swapped_16)); }
+
+const char* name_of(Form form);
+std::optional<Form> form_named(std::string_view name);
 
 enum class Grouping : std::uint8_t { dense, contiguous, masked };
 enum class Scales : std::uint8_t { none, vectors, blocks };  // vectors: one for each row and column, or for all of them
@@ -61,6 +67,11 @@ Shape to_shape(const jit::Spec& spec);
 
 // The three ops have the same constants, of which each leaves out those that it has no choice in.
 Constants to_constants(const Shape& shape, Tag op);
+// Those of a product whose form is to be found, its extents in front.
+struct ProductExtents {
+  std::int64_t n, k, batch = 1;
+};
+Constants product_constants(const Shape& shape, Tag op, const ProductExtents& extents);
 // Throws Error(QUERN_INVALID) naming the constant, what was given and what is allowed.
 Shape from_constants(const Constants& constants, Tag op);
 

@@ -31,16 +31,19 @@ const std::int32_t* ints(const Tensor& t) { return reinterpret_cast<const std::i
 
 Problem read_problem(const quern_grouped_fp8_gemm_args& args, const Runtime& runtime, bool may_lack_data) {
   Problem problem{};
-  problem.call = read_call(runtime, args, QUERN_GEMM_CONSTANT_B, "enum quern_call_flags and QUERN_GEMM_CONSTANT_B", 4, may_lack_data);
+  problem.call = read_call(runtime, args, QUERN_GEMM_CONSTANT_B, "enum quern_call_flags and QUERN_GEMM_CONSTANT_B", 4,
+                           may_lack_data);
   problem.op = tag_grouped_fp8_gemm;
   problem.flags = args.flags;
   problem.stream = args.stream;
   gemm::Shape& shape = problem.shape;
   q::GemmParams& p = problem.params;
   const Place& place = problem.call.place;
-  if ((args.offsets != nullptr) == (args.counts != nullptr)) throw Error(QUERN_INVALID, "exactly one of offsets and counts must be given");
+  if ((args.offsets != nullptr) == (args.counts != nullptr))
+    throw Error(QUERN_INVALID, "exactly one of offsets and counts must be given");
   const bool masked = args.counts != nullptr;
-  if (masked && args.indices != nullptr) throw Error(QUERN_INVALID, "indices is given together with counts; allowed with offsets only");
+  if (masked && args.indices != nullptr)
+    throw Error(QUERN_INVALID, "indices is given together with counts; allowed with offsets only");
   shape.grouping = masked ? Grouping::masked : Grouping::contiguous;
   shape.copy_bytes = problem.call.alignment == 16 ? 16 : 4;
   shape.gate = gemm::wants_gate(args.epilogue);
@@ -60,7 +63,8 @@ Problem read_problem(const quern_grouped_fp8_gemm_args& args, const Runtime& run
   gemm::expect_copies(b, "b", 2, shape.copy_bytes);
   if (shape.gate && n % 2 != 0) refuse_extent("b", 1, n, "an even number, with QUERN_EPILOGUE_GATE");
   const std::int64_t columns = shape.gate ? n / 2 : n;
-  const Tensor out = read(args.out, "out", 2 + lead, {Dtype::bf16, Dtype::f16, Dtype::f32, Dtype::e4m3, Dtype::e5m2}, place);
+  const Tensor out =
+      read(args.out, "out", 2 + lead, {Dtype::bf16, Dtype::f16, Dtype::f32, Dtype::e4m3, Dtype::e5m2}, place);
   const std::int64_t rows = out.shape[lead];
   if (masked) expect_extent(out, "out", 0, experts);
   if (args.indices == nullptr) expect_extent(out, "out", lead, rows_of_a);
@@ -71,7 +75,8 @@ Problem read_problem(const quern_grouped_fp8_gemm_args& args, const Runtime& run
     p.offsets = ints(read_ints(args.offsets, "offsets", experts + 1, place));
     if (args.indices != nullptr) p.indices = ints(read_ints(args.indices, "indices", rows, place));
   }
-  if (args.status != nullptr) p.status = reinterpret_cast<std::int32_t*>(read_ints(args.status, "status", 1, place).data);
+  if (args.status != nullptr)
+    p.status = reinterpret_cast<std::int32_t*>(read_ints(args.status, "status", 1, place).data);
 
   shape.a = a.dtype, shape.b = b.dtype;
   p.a = a.data, p.b = b.data;
@@ -98,7 +103,7 @@ void prepare(const Runtime& runtime, const quern_grouped_fp8_gemm_args& args);
 void run(const Runtime& runtime, const quern_grouped_fp8_gemm_args& args);
 
 std::uint64_t workspace(const Runtime& runtime, const quern_grouped_fp8_gemm_args& args) {
-  return gemm::workspace_bytes(read_problem(args, runtime, true));
+  return gemm::workspace_bytes(runtime, read_problem(args, runtime, true));
 }
 
 void prepare(const Runtime& runtime, const quern_grouped_fp8_gemm_args& args) {

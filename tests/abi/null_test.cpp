@@ -20,6 +20,7 @@ TEST(Null, IsRefusedByName) {
   std::uint64_t number = 5;
   auto attention = sized<quern_attention_args>();
   auto merge = sized<quern_merge_state_args>();
+  auto tuning = sized<quern_tune_options>();
   auto info = sized<quern_device_info>();
   auto stats = sized<quern_stats>();
   auto cache_stats = sized<quern_cache_stats>();
@@ -37,6 +38,8 @@ TEST(Null, IsRefusedByName) {
       {"get_stats", "quern_stats is NULL", [&](E e) { return quern_get_stats(c, nullptr, e); }},
       {"warm", "context is NULL", [&](E e) { return quern_warm(nullptr, &options, &list, e); }},
       {"warm", "quern_warm_options is NULL", [&](E e) { return quern_warm(c, nullptr, &list, e); }},
+      {"tune", "context is NULL", [&](E e) { return quern_tune(nullptr, &tuning, &list, e); }},
+      {"tune", "quern_tune_options is NULL", [&](E e) { return quern_tune(c, nullptr, &list, e); }},
       {"manifest", "context is NULL", [&](E e) { return quern_manifest(nullptr, nullptr, &number, e); }},
       {"manifest", "length is NULL", [&](E e) { return quern_manifest(c, nullptr, nullptr, e); }},
       {"cache_list", "context is NULL", [&](E e) { return quern_cache_list(nullptr, "", &list, e); }},

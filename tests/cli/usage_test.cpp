@@ -65,8 +65,8 @@ TEST_F(Usage, Version) {
   EXPECT_EQ("quern " + json["version"].get<std::string>() + " (ABI 1)\n", finished.out);
 }
 
-TEST_F(Usage, NoCommand) { refused({}, {"COMMAND", "warm, list, inspect"}); }
-TEST_F(Usage, UnknownCommand) { refused({"grind"}, {"COMMAND", "'grind' given", "allowed: warm, list"}); }
+TEST_F(Usage, NoCommand) { refused({}, {"COMMAND", "warm, tune, list, inspect"}); }
+TEST_F(Usage, UnknownCommand) { refused({"grind"}, {"COMMAND", "'grind' given", "allowed: warm, tune, list"}); }
 TEST_F(Usage, UnknownOption) { refused({"list", "--frob"}, {"'--frob' given", "quern list"}); }
 TEST_F(Usage, UnknownGlobalOption) { refused({"--frob"}, {"'--frob' given", "quern"}); }
 TEST_F(Usage, TooManyArguments) { refused({"verify", "this"}, {"'this' given", "quern verify"}); }

@@ -167,6 +167,24 @@ def test_a_bad_manifest_line_is_named_and_the_rest_is_warmed(tmp_path):
             warmer.warm(model={"head": 1})
 
 
+def test_tuning_is_kept(tmp_path):
+    line, progress = "gemm * dtype=bf16 n=24 k=32", []
+    with quern.Context("host", cache_path=tmp_path) as context:
+        assert [r.outcome for r in context.tune(manifest=line, rows=[3], list_only=True)] == [_abi.QUERN_TUNE_ABSENT]
+        (measured,) = context.tune(manifest=line, rows=[3], milliseconds=0.1, progress=lambda *step: progress.append(step))
+        assert measured.outcome == _abi.QUERN_TUNE_MEASURED and measured.op == "gemm" and measured.rows == 3
+        assert measured.choice and 0 < measured.microseconds <= measured.model_microseconds
+        assert progress[-1][:2] == (1, 1) and progress[-1][2].choice == measured.choice
+    with quern.Context("host", cache_path=tmp_path) as context:
+        (known,) = context.tune(manifest=line, rows=[16])
+        assert (known.outcome, known.choice) == (_abi.QUERN_TUNE_KNOWN, measured.choice)
+        with pytest.raises(quern.PartialError) as caught:
+            context.tune(manifest="gemm * dtype=bf16 n=24", rows=[3])
+        assert "k is missing" in caught.value.results[0].text
+        with pytest.raises(quern.InvalidError, match="rows"):
+            context.tune(manifest=line, rows=[0])
+
+
 def test_doctor_finds_what_is_here(context):
     findings = {finding.what: finding for finding in context.doctor()}
     assert "cache" in findings

@@ -30,6 +30,7 @@ class StringDriver : public Driver {
   [[noreturn]] void fail(int code, const char* what) override;
   bool capturing(void* stream) noexcept override { return stream == captured_stream; }
   int stream_device_mismatch(void*) noexcept override { return 0; }
+  std::unique_ptr<Bench> bench() override { throw Error(QUERN_UNSUPPORTED, "nothing to measure here"); }
   void encode_tensor_map(const TensorMapDesc&, TensorMap&) override;
 
   std::atomic<int> loads{0}, unloads{0}, launches{0};

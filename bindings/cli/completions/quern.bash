@@ -3,7 +3,7 @@
 
 _quern() {
   local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]}
-  local commands="warm list inspect verify trim export import stats doctor"
+  local commands="warm tune list inspect verify trim export import stats doctor"
   local global="--cache --bundle --search-dir --shared-cache --json --quiet --verbose --no-color --help"
   local targets="sm_80 sm_86 sm_89 sm_90a sm_100a sm_120a gfx908 gfx90a gfx942 gfx950 gfx1030 gfx1100 host host64"
   local ops="attention merge_state fp8_gemm grouped_fp8_gemm gemm quantize dequantize moe_route moe_combine kernel"
@@ -56,6 +56,10 @@ _quern() {
       COMPREPLY=($(compgen -W "256M 512M 1G 4G" -- "$current"))
       return
       ;;
+    --device)
+      COMPREPLY=($(compgen -W "cuda hip host" -- "$current"))
+      return
+      ;;
     --jobs | -j)
       COMPREPLY=($(compgen -W "1 2 4 8 16" -- "$current"))
       return
@@ -83,6 +87,7 @@ _quern() {
     local own=""
     case $command in
       warm) own="--config --target --tp --dtype --kv-dtype --weights --page-size --jobs --list-only --dry-run" ;;
+      tune) own="--config --tp --dtype --weights --rows --device --milliseconds --again --list-only --dry-run" ;;
       inspect) own="--extract" ;;
       trim) own="--limit --rebuild --all" ;;
     esac
@@ -90,7 +95,7 @@ _quern() {
     return
   fi
   case $command in
-    warm | import) COMPREPLY=($(compgen -f -- "$current")) ;;
+    warm | tune | import) COMPREPLY=($(compgen -f -- "$current")) ;;
     list) COMPREPLY=($(compgen -W "$targets $ops" -- "$current")) ;;
     export)
       if ((COMP_CWORD == index + 1)); then

@@ -1,13 +1,14 @@
 # Completions of quern for fish: commands, options, targets, files.
 # SPDX-License-Identifier: Apache-2.0
 
-set -l commands warm list inspect verify trim export import stats doctor
+set -l commands warm tune list inspect verify trim export import stats doctor
 set -l targets sm_80 sm_86 sm_89 sm_90a sm_100a sm_120a gfx908 gfx90a gfx942 gfx950 gfx1030 gfx1100 host host64
 set -l ops attention merge_state fp8_gemm grouped_fp8_gemm gemm quantize dequantize moe_route moe_combine kernel
 set -l first "not __fish_seen_subcommand_from $commands"
 
 complete -c quern -f
 complete -c quern -n $first -a warm -d 'Compile the kernels of a manifest or a model'
+complete -c quern -n $first -a tune -d 'Measure which kernels are the fastest'
 complete -c quern -n $first -a list -d 'List the kernels in the cache and the bundles'
 complete -c quern -n $first -a inspect -d 'Show one kernel'
 complete -c quern -n $first -a verify -d 'Check every entry of the cache and the bundles'
@@ -40,6 +41,19 @@ complete -c quern -n $warm -l page-size -x -a '16 32 64 128' -d 'Tokens a page o
 complete -c quern -n $warm -s j -l jobs -x -a '1 2 4 8 16' -d 'Compilations at once'
 complete -c quern -n $warm -l list-only -d 'Compile nothing'
 complete -c quern -n $warm -l dry-run -d 'Compile nothing'
+
+set -l tune '__fish_seen_subcommand_from tune'
+complete -c quern -n $tune -F
+complete -c quern -n $tune -l config -r -F -d "A model's config.json"
+complete -c quern -n $tune -l tp -x -a '1 2 4 8 16' -d 'Ranks that the heads are divided over'
+complete -c quern -n $tune -l dtype -x -a 'bf16 f16' -d 'Of activations'
+complete -c quern -n $tune -l weights -x -a 'bf16 fp8 fp8-block' -d 'How weights are stored'
+complete -c quern -n $tune -l rows -x -d 'Numbers of rows'
+complete -c quern -n $tune -l device -x -a 'cuda hip host' -d 'What to measure on'
+complete -c quern -n $tune -l milliseconds -x -d 'To measure each candidate for'
+complete -c quern -n $tune -l again -d 'Measure what is known, too'
+complete -c quern -n $tune -l list-only -d 'Measure nothing'
+complete -c quern -n $tune -l dry-run -d 'Measure nothing'
 
 complete -c quern -n '__fish_seen_subcommand_from inspect' -l extract -r -F -d 'Write the image to this file'
 

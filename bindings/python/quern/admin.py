@@ -38,18 +38,58 @@ class Administration:
         progress   called with (done, total, result), from any thread"""
         options = structs.new(_abi.quern_warm_options)
         values: dict[str, Any] = {"targets": targets, "list_only": list_only}
-        if manifest is not None:
-            values |= {"manifest": manifest, "manifest_length": len(manifest.encode())}
-        if model is not None:
-            shape = structs.new(_abi.quern_model)
-            structs.fill(shape, model, structs.flag_bits(_abi.quern_model_flags), "model")
-            options.model = ctypes.pointer(shape)
+        self._ask(options, values, manifest, model)
         if progress is not None:
             options.progress = _abi.quern_warm_callback(
                 lambda user, done, total, result: progress(done, total, structs.record(result.contents))
             )
         structs.fill(options, values, structs.flag_bits(_abi.quern_warm_flags), "warm")
         return self._list("quern_warm", "quern_list_warm_result", _abi.quern_warm_result, ctypes.byref(options))
+
+    def tune(
+        self,
+        *,
+        manifest: str | None = None,
+        model: Mapping[str, Any] | None = None,
+        rows: Iterable[int] = (),
+        milliseconds: float = 0,
+        again: bool = False,
+        list_only: bool = False,
+        progress: Callable[[int, int, Any], None] | None = None,
+    ) -> list[Any]:
+        """Measures on this context's device which kernels and splits do matrix products fastest, and keeps them in the
+        cache, where calls find them; returns a record of quern_tune_result each. Raises PartialError, with `results`,
+        where some failed. The device should have nothing else to do.
+
+        manifest      text, one product a line: OP * NAME=VALUE ... n=N k=K
+        model         as for `warm`: all its dense products, of one rank
+        rows          numbers of rows; none: 16, 32, 64, 128 and on in powers of two to 8192
+        milliseconds  that each candidate is measured for; 0: 20
+        again         measure what is known, too
+        list_only     say what would be measured and what is known
+        progress      called with (done, total, result)"""
+        options = structs.new(_abi.quern_tune_options)
+        counts = (ctypes.c_int64 * len(given))(*given) if (given := list(rows)) else None
+        values: dict[str, Any] = {"milliseconds": milliseconds, "again": again, "list_only": list_only}
+        if counts is not None:
+            options.rows = ctypes.cast(counts, ctypes.POINTER(ctypes.c_int64))
+            values["row_count"] = len(counts)
+        self._ask(options, values, manifest, model)
+        if progress is not None:
+            options.progress = _abi.quern_tune_callback(
+                lambda user, done, total, result: progress(done, total, structs.record(result.contents))
+            )
+        structs.fill(options, values, structs.flag_bits(_abi.quern_tune_flags), "tune")
+        return self._list("quern_tune", "quern_list_tune_result", _abi.quern_tune_result, ctypes.byref(options))
+
+    @staticmethod
+    def _ask(options: Any, values: dict[str, Any], manifest: str | None, model: Mapping[str, Any] | None) -> None:
+        if manifest is not None:
+            values |= {"manifest": manifest, "manifest_length": len(manifest.encode())}
+        if model is not None:
+            shape = structs.new(_abi.quern_model)
+            structs.fill(shape, model, structs.flag_bits(_abi.quern_model_flags), "model")
+            options.model = ctypes.pointer(shape)
 
     def manifest(self) -> str:
         """Everything this context has specialised, sorted, as `warm` reads it."""

@@ -177,6 +177,46 @@ Result cuThreadExchangeStreamCaptureMode(int* mode) {
   *mode = before;
   return kSuccess;
 }
+Result cuMemAlloc_v2(DevicePointer* pointer, std::size_t) {
+  if (state.memory_allocate != kSuccess) return state.memory_allocate;
+  *pointer = 0x10000u * static_cast<unsigned>(++state.blocks);
+  return kSuccess;
+}
+Result cuMemFree_v2(DevicePointer) {
+  state.blocks--;
+  return kSuccess;
+}
+Result cuMemcpyHtoDAsync_v2(DevicePointer, const void*, std::size_t, Stream) {
+  state.copied++;
+  return kSuccess;
+}
+Result cuStreamCreate(Stream* stream, unsigned) {
+  state.streams++;
+  *stream = fake::stream_of(2);
+  return kSuccess;
+}
+Result cuStreamDestroy_v2(Stream) {
+  state.streams--;
+  return kSuccess;
+}
+Result cuStreamSynchronize(Stream) {
+  state.synchronized++;
+  return kSuccess;
+}
+Result cuEventCreate(Event* event, unsigned) {
+  *event = reinterpret_cast<Event>(0x60 + 8 * state.events++);
+  return kSuccess;
+}
+Result cuEventDestroy_v2(Event) {
+  state.events--;
+  return kSuccess;
+}
+Result cuEventRecord(Event, Stream) { return kSuccess; }
+Result cuEventSynchronize(Event) { return kSuccess; }
+Result cuEventElapsedTime(float* milliseconds, Event, Event) {
+  *milliseconds = state.elapsed;
+  return kSuccess;
+}
 #ifndef QUERN_FAKE_CUDA_12_0
 Result cuFuncLoad(Function) { return state.function_load; }
 Result cuStreamGetDevice(Stream stream, Device* device) {

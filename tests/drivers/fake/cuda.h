@@ -22,6 +22,10 @@ struct State {
   LaunchAttribute attributes[4] = {};
   void* const* parameters = nullptr;
   std::uint32_t map_rank = 0;
+
+  // What measuring asked for and gave back, and what it is answered.
+  int streams = 0, events = 0, blocks = 0, copied = 0, synchronized = 0, memory_allocate = 0;
+  float elapsed = 0;  // milliseconds
 };
 
 // The fake primary context of a device, and a stream of it.

@@ -109,5 +109,45 @@ Result hipThreadExchangeStreamCaptureMode(int* mode) {
   *mode = before;
   return kSuccess;
 }
+Result hipMalloc(DevicePointer* pointer, std::size_t) {
+  if (state.memory_allocate != kSuccess) return state.memory_allocate;
+  *pointer = reinterpret_cast<DevicePointer>(0x10000 * static_cast<std::intptr_t>(++state.blocks));
+  return kSuccess;
+}
+Result hipFree(DevicePointer) {
+  state.blocks--;
+  return kSuccess;
+}
+Result hipMemcpyHtoDAsync(DevicePointer, const void*, std::size_t, Stream) {
+  state.copied++;
+  return kSuccess;
+}
+Result hipStreamCreateWithFlags(Stream* stream, unsigned) {
+  state.streams++;
+  *stream = fake::stream_of(2);
+  return kSuccess;
+}
+Result hipStreamDestroy(Stream) {
+  state.streams--;
+  return kSuccess;
+}
+Result hipStreamSynchronize(Stream) {
+  state.synchronized++;
+  return kSuccess;
+}
+Result hipEventCreateWithFlags(Event* event, unsigned) {
+  *event = reinterpret_cast<Event>(0x60 + 8 * state.events++);
+  return kSuccess;
+}
+Result hipEventDestroy(Event) {
+  state.events--;
+  return kSuccess;
+}
+Result hipEventRecord(Event, Stream) { return kSuccess; }
+Result hipEventSynchronize(Event) { return kSuccess; }
+Result hipEventElapsedTime(float* milliseconds, Event, Event) {
+  *milliseconds = state.elapsed;
+  return kSuccess;
+}
 
 }  // extern "C"

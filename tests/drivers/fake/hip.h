@@ -16,6 +16,10 @@ struct State {
   int unloaded = 0, launched = 0, set_device = 0, mode_at_load = -1;
   int device_at_launch = -1;
   unsigned grid_x = 0;
+
+  // What measuring asked for and gave back, and what it is answered.
+  int streams = 0, events = 0, blocks = 0, copied = 0, synchronized = 0, memory_allocate = 0;
+  float elapsed = 0;  // milliseconds
 };
 
 // NOLINTNEXTLINE(performance-no-int-to-ptr): a handle that points nowhere

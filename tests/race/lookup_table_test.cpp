@@ -1,13 +1,17 @@
 // The look-up table alone: many kernels, growth, and readers meanwhile.
 // SPDX-License-Identifier: Apache-2.0
-#include "jit/kernel_table.h"
+#include "jit/lookup_table.h"
 
 #include <gtest/gtest.h>
 
 #include <thread>
 
+#include "jit/engine.h"
+
 namespace quern::jit {
 namespace {
+
+using Kernels = LookupTable<Kernel, Spec, &Kernel::spec>;
 
 Spec numbered(std::uint32_t n) {
   Spec spec;
@@ -22,8 +26,8 @@ std::unique_ptr<Kernel> kernel_of(std::uint32_t n) {
   return kernel;
 }
 
-TEST(KernelTable, FindsWhatWasInsertedAndNothingElse) {
-  KernelTable table;
+TEST(LookupTable, FindsWhatWasInsertedAndNothingElse) {
+  Kernels table;
   EXPECT_EQ(table.find(numbered(0)), nullptr);
   for (std::uint32_t n = 0; n < 5000; ++n) {
     auto kernel = kernel_of(n);
@@ -38,11 +42,11 @@ TEST(KernelTable, FindsWhatWasInsertedAndNothingElse) {
   }
   EXPECT_EQ(table.find(numbered(5000)), nullptr);
   EXPECT_EQ(table.size(), 5000u);
-  EXPECT_EQ(table.specs().size(), 5000u);
+  EXPECT_EQ(table.keys().size(), 5000u);
 }
 
-TEST(KernelTable, KeepsTheFirstOfTwoEqualSpecs) {
-  KernelTable table;
+TEST(LookupTable, KeepsTheFirstOfTwoEqualSpecs) {
+  Kernels table;
   auto first = kernel_of(1);
   auto second = kernel_of(1);
   const Kernel* published = table.insert(first);
@@ -51,8 +55,8 @@ TEST(KernelTable, KeepsTheFirstOfTwoEqualSpecs) {
   EXPECT_EQ(table.size(), 1u);
 }
 
-TEST(KernelTable, EveryBitOfASpecCounts) {
-  KernelTable table;
+TEST(LookupTable, EveryBitOfASpecCounts) {
+  Kernels table;
   auto kernel = std::make_unique<Kernel>();
   table.insert(kernel);
   for (std::size_t byte = 0; byte < sizeof(Spec); ++byte) {
@@ -63,8 +67,8 @@ TEST(KernelTable, EveryBitOfASpecCounts) {
 }
 
 // Readers see a kernel from the moment its insertion returned, whatever grows around them.
-TEST(KernelTable, ReadersRunWhileWritersInsert) {
-  KernelTable table;
+TEST(LookupTable, ReadersRunWhileWritersInsert) {
+  Kernels table;
   constexpr std::uint32_t kCount = 4000;
   std::atomic<std::uint32_t> inserted{0};
   std::atomic<std::uint64_t> wrong{0};
@@ -92,8 +96,8 @@ TEST(KernelTable, ReadersRunWhileWritersInsert) {
   EXPECT_EQ(wrong, 0u);
 }
 
-TEST(KernelTable, WritersAgreeOnOneKernelASpec) {
-  KernelTable table;
+TEST(LookupTable, WritersAgreeOnOneKernelASpec) {
+  Kernels table;
   std::vector<std::vector<const Kernel*>> got(4);
   std::vector<std::thread> threads;
   for (std::size_t writer = 0; writer < got.size(); ++writer) {

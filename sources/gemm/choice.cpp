@@ -1,0 +1,219 @@
+// The model of waves and bytes, and what tuning has found in its place.
+// SPDX-License-Identifier: Apache-2.0
+#include "sources/gemm/choice.h"
+
+#include <algorithm>
+
+#include "sources/gemm/tunings.h"
+
+namespace quern::ops::gemm {
+namespace {
+
+// Rows from which on each form is taken.
+constexpr std::int64_t kMostTiny = 16, kMostSmall = 64;
+
+std::int64_t div_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+
+// Larger tiles, where there is a tile for every multiprocessor all the same. Never by max_sms: the set of kernels must
+// not depend on it.
+bool fills(const Problem& problem, Form form, const Sizes& sizes, int share) {
+  const std::optional<Tiling> t = tiling_of(problem, form);
+  return t && tiles_of(problem, *t, sizes) * share >= all_sms(problem);
+}
+
+// With block scales and a gate, tiles of so many columns of out have one scale of b for each half.
+bool scales_fit(const Problem& problem, int columns) {
+  return problem.shape.scales != Scales::blocks || !problem.shape.gate || problem.params.n / 2 % columns == 0;
+}
+
+// Hopper's kernels take whole rows of 128 columns' scales, and tensors that a tensor map describes.
+bool may_take_warpgroups(const Problem& problem) {
+  const q::GemmParams& p = problem.params;
+  if (!tiling_of(problem, Form::warpgroups) || p.indices != nullptr || !scales_fit(problem, 64)) return false;
+  // A stride of 0 is none that a tensor map takes.
+  const bool a_leads = problem.shape.grouping != Grouping::contiguous;
+  if ((p.a_row == 0 && (a_leads ? p.m : p.a_rows) > 1) || (p.b_row == 0 && p.n > 1)) return false;
+  return p.groups <= 1 || (p.b_group > 0 && (!a_leads || p.a_group > 0));
+}
+
+// Hopper's for few rows, or as many as leave its other kernels idle.
+bool may_take_swapped(const Problem& problem) {
+  return may_take_warpgroups(problem) && tiling_of(problem, Form::swapped_128);
+}
+constexpr std::int64_t kMostSwapped = 128;
+
+// What a wave of tiles costs grows with their width, and a little more.
+std::int64_t cost_of(const Problem& problem, Form form, const Sizes& sizes) {
+  constexpr int kOfAnyTile = 16;  // columns
+  const std::optional<Tiling> t = tiling_of(problem, form);
+  if (!t || !scales_fit(problem, t->out_tile_n(problem.shape.gate))) return INT64_MAX;
+  return div_up(tiles_of(problem, *t, sizes), all_sms(problem)) * (t->tile_n + kOfAnyTile);
+}
+
+bool invariant(const Problem& problem) { return (problem.flags & QUERN_CALL_BATCH_INVARIANT) != 0; }
+
+Form form_by_model(const Problem& problem, const Sizes& sizes) {
+  if (problem.precise) return Form::plain;
+  const bool warpgroups = may_take_warpgroups(problem);
+  // The order of sums is a kernel's own: rows that must not depend on their number have one kernel.
+  if (warpgroups && invariant(problem)) return Form::warpgroups;
+  const bool swapped = may_take_swapped(problem);
+  if (swapped) {
+    for (const Form form : kSwapped) {
+      if (sizes.rows <= rows_of_swapped(form)) return form;
+    }
+  } else {
+    if (sizes.rows <= kMostTiny) return Form::tiny;
+    if (sizes.rows <= kMostSmall) return Form::small;
+  }
+  if (warpgroups && fills(problem, Form::warpgroups, sizes, 2)) {
+    return *std::min_element(std::begin(kWarpgroups), std::end(kWarpgroups),
+                             [&](Form a, Form b) { return cost_of(problem, a, sizes) < cost_of(problem, b, sizes); });
+  }
+  if (swapped) return Form::swapped_128;
+  return !warpgroups && fills(problem, Form::large, sizes, 1) ? Form::large : Form::medium;
+}
+
+// Calls visit(form) for every form that the model takes for a product with no more rows and groups.
+template <class Visit>
+void for_each_by_model(const Problem& problem, Visit visit) {
+  if (problem.precise) return visit(Form::plain);
+  const Sizes sizes = sizes_of(problem);
+  const bool warpgroups = may_take_warpgroups(problem);
+  if (warpgroups && invariant(problem)) return visit(Form::warpgroups);
+  const bool swapped = may_take_swapped(problem);
+  if (swapped) {
+    for (const Form form : kSwapped) {
+      visit(form);
+      if (sizes.rows <= rows_of_swapped(form)) return;
+    }
+  } else {
+    visit(Form::tiny);
+    if (sizes.rows > kMostTiny) visit(Form::small);
+    if (sizes.rows <= kMostSmall) return;
+  }
+  const Sizes least{(swapped ? kMostSwapped : kMostSmall) + 1,
+                    problem.shape.grouping == Grouping::dense ? 1 : sizes.groups};
+  if (warpgroups) {
+    if (!swapped && !fills(problem, Form::warpgroups, least, 2)) visit(Form::medium);
+    if (!fills(problem, Form::warpgroups, sizes, 2)) return;
+    for (const Form form : kWarpgroups) {
+      if (cost_of(problem, form, sizes) != INT64_MAX) visit(form);
+    }
+    return;
+  }
+  if (!fills(problem, Form::large, least, 1)) visit(Form::medium);
+  if (fills(problem, Form::large, sizes, 1)) visit(Form::large);
+}
+
+// Two blocks of threads may share the columns of b: where tiles are small, so that reading them sets the pace.
+bool may_pair(const Problem& problem, Form form) {
+  return form == Form::warpgroups && problem.shape.scales != Scales::blocks && problem.call.sms >= 2;
+}
+int warpgroup_peers(const Problem& problem, Form form, const Sizes& sizes) {
+  if (!may_pair(problem, form)) return 1;
+  // Where they come in pairs of rows.
+  const std::int64_t tiles_m = div_up(sizes.rows, tiling_of(problem, form)->tile_m);
+  return tiles_m % 2 == 0 || tiles_m >= 16 ? 2 : 1;
+}
+
+// The emulation of clusters takes 64 warps, GPUs 8 blocks.
+int most_blocks(const Problem& problem) {
+  return problem.call.device->limits.target.family() == jit::Family::host ? 6 : 8;
+}
+
+}  // namespace
+
+Sizes sizes_of(const Problem& problem) {
+  const q::GemmParams& p = problem.params;
+  if (problem.shape.grouping == Grouping::contiguous) return {div_up(p.out_rows, std::max(p.groups, 1)), p.groups};
+  return {p.m, p.groups};
+}
+
+std::int64_t columns_of(const Problem& problem) { return problem.shape.gate ? problem.params.n / 2 : problem.params.n; }
+
+int all_sms(const Problem& problem) { return std::max(static_cast<int>(problem.call.device->sm_count), 1); }
+
+std::optional<Tiling> tiling_of(const Problem& problem, Form form) {
+  Shape shape = problem.shape;
+  shape.form = form;
+  return tile(shape, problem.call.device->limits);
+}
+
+std::int64_t tiles_of(const Problem& problem, const Tiling& t, const Sizes& sizes) {
+  return sizes.groups * div_up(sizes.rows, t.tile_m) * div_up(columns_of(problem), t.out_tile_n(problem.shape.gate));
+}
+
+FewRows few_rows(const Problem& problem, const Tiling& t, const Sizes& sizes) {
+  return {sizes.groups * div_up(sizes.rows, t.tile_m), div_up(columns_of(problem), t.out_tile_n(problem.shape.gate)),
+          div_up(problem.params.k, t.step_k), static_cast<double>(t.tile_m) / t.tile_n};
+}
+
+Machine machine_of(const Problem& problem) { return {all_sms(problem), problem.call.sms, most_blocks(problem)}; }
+
+Choice by_model(const Problem& problem, const Sizes& sizes) {
+  Choice choice;
+  choice.form = form_by_model(problem, sizes);
+  if (!of_swapped(choice.form)) {
+    choice.peers = warpgroup_peers(problem, choice.form, sizes);
+  } else if (problem.shape.grouping == Grouping::dense) {
+    const Split best = split(few_rows(problem, *tiling_of(problem, choice.form), sizes), machine_of(problem));
+    choice.parts = best.parts, choice.peers = best.peers;
+  }
+  return choice;
+}
+
+Choice choose(const Runtime& runtime, const Problem& problem, const Sizes& sizes) {
+  if (const std::optional<Choice> tuned = runtime.tunings->choice(problem, sizes.rows)) return *tuned;
+  return by_model(problem, sizes);
+}
+
+std::vector<Form> reachable(const Runtime& runtime, const Problem& problem) {
+  std::vector<Form> forms;
+  const auto add = [&](Form form) {
+    if (std::find(forms.begin(), forms.end(), form) == forms.end()) forms.push_back(form);
+  };
+  for_each_by_model(problem, add);
+  for (const TunedRows& tuned : runtime.tunings->all(problem)) {
+    if (tuned.batch <= sizes_of(problem).groups && tuned.rows <= row_class(sizes_of(problem).rows))
+      add(tuned.choice.form);
+  }
+  return forms;
+}
+
+std::vector<Choice> candidates(const Problem& problem, const Sizes& sizes) {
+  std::vector<Choice> all;
+  const bool warpgroups = may_take_warpgroups(problem), few = sizes.rows <= kMostSwapped;
+  if (warpgroups) {
+    for (const Form form : kWarpgroups) {
+      if (cost_of(problem, form, sizes) == INT64_MAX) continue;
+      all.push_back({form, 1, 1});
+      if (may_pair(problem, form)) all.push_back({form, 1, 2});
+    }
+  } else {
+    for (const Form form : {Form::tiny, Form::small, Form::medium, Form::large}) {
+      // Tiles a quarter as high as the rows read b over and over; those far higher compute what nobody reads.
+      const std::optional<Tiling> t = tiling_of(problem, form);
+      if (t && sizes.rows <= 8 * t->tile_m && (t->tile_m <= 64 || 8 * sizes.rows > t->tile_m))
+        all.push_back({form, 1, 1});
+    }
+  }
+  if (may_take_swapped(problem)) {
+    for (const Form form : kSwapped) {
+      const std::int64_t rows = rows_of_swapped(form);
+      if (few ? sizes.rows > 4 * rows || (rows > 16 && rows >= 4 * sizes.rows) : form != Form::swapped_128) continue;
+      const FewRows product = few_rows(problem, *tiling_of(problem, form), sizes);
+      const Machine machine = machine_of(problem);
+      for (int peers = 1; peers <= kMostColumnPeers; ++peers) {
+        for (int parts = 1; parts * peers <= machine.most_blocks; ++parts) {
+          if (split_into(parts, peers, product, machine)) all.push_back({form, parts, peers});
+        }
+      }
+    }
+  }
+  const Choice model = by_model(problem, sizes);
+  if (std::find(all.begin(), all.end(), model) == all.end()) all.push_back(model);
+  return all;
+}
+
+}  // namespace quern::ops::gemm

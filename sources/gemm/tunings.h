@@ -1,0 +1,85 @@
+// What measuring has found to be the fastest way to do a product, where the model errs: kept in the cache beside the
+// kernels. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cache/store.h"
+#include "jit/lookup_table.h"
+#include "sources/gemm/choice.h"
+
+namespace quern::ops::gemm {
+
+// Numbers of rows that are done alike: up to 16, 32, 64 and 128, and from there on by as many tiles of 128 rows. The
+// most of them.
+constexpr std::int64_t row_class(std::int64_t rows) {
+  if (rows <= 16) return 16;
+  if (rows <= 32) return 32;
+  if (rows <= 64) return 64;
+  return (rows + 127) / 128 * 128;
+}
+
+struct TunedRows {
+  std::int64_t batch = 1;
+  std::int64_t rows = 0;  // a row_class
+  Choice choice;
+  double microseconds = 0.0;        // that it took
+  double model_microseconds = 0.0;  // that the model's choice took in the same run
+};
+
+// One record for each device, kind of product, N and K: whoever has prepared a product has met the record of all its
+// batches and rows. Reading what is known is wait-free.
+class Tunings {
+ public:
+  // The store outlives it.
+  explicit Tunings(cache::Store& store) : store_(store) {}
+
+  // What was measured for so many rows in its batch; none where nothing was, or where what was measured does not hold:
+  // for products that are grouped, not on tensor cores or batch-invariant, and calls that may not use all
+  // multiprocessors. The first question about a product looks into the store.
+  std::optional<Choice> choice(const Problem& problem, std::int64_t rows);
+  // Everything that was measured of a product, by ascending batch and rows. Valid as long as this lives.
+  std::span<const TunedRows> all(const Problem& problem);
+
+  // Adds to what is known of the product, or replaces it, here and in the store. Throws Error(QUERN_IO) when it could
+  // not be stored: it holds for this process all the same.
+  void keep(const Problem& problem, const TunedRows& tuned);
+
+  // Whether there can be such a record at all.
+  static bool covers(const Problem& problem);
+  // The name of a choice as records and people have it: "swapped_16 parts=2 peers=1".
+  static std::string text_of(const Choice& choice);
+
+ private:
+  struct Question {
+    jit::Spec spec;  // its form without meaning
+    std::int32_t n, k;
+    friend bool operator==(const Question& a, const Question& b) { return std::memcmp(&a, &b, sizeof(a)) == 0; }
+  };
+  using Rows = std::vector<TunedRows>;
+  struct Record {
+    Question question;
+    std::atomic<const Rows*> rows{nullptr};
+  };
+
+  static Question question_of(const Problem& problem);
+  static std::string canonical_text(const Problem& problem);
+  Record& record_of(const Problem& problem);
+  const Rows* publish(Record& record, Rows rows);
+
+  cache::Store& store_;
+  jit::LookupTable<Record, Question, &Record::question> records_;
+  std::mutex mutex_;                               // writers
+  std::vector<std::unique_ptr<const Rows>> kept_;  // all that were ever published: a reader may still be in one
+};
+
+}  // namespace quern::ops::gemm
