@@ -24,8 +24,10 @@ inline constexpr bool kPromoted = sizeof(ElementA) == 1;
 inline constexpr i32 kPassN = kPromoted && kTileN > 192 ? kTileN / 2 : kTileN;
 inline constexpr i32 kPasses = kTileN / kPassN;
 
-// Of a thread; those that read scales need some.
-inline constexpr i32 kProducerRegisters = kBlockScale ? 40 : 24, kConsumerRegisters = kBlockScale ? 232 : 240;
+// Of a thread; those that read scales need some, and more where they also look up whose rows a tile has. Widest tiles leave no more.
+inline constexpr bool kSparesRegisters = kBlockScale && kGrouping == kContiguous && kTileN < 256;
+inline constexpr i32 kProducerRegisters = kSparesRegisters ? 56 : kBlockScale ? 40 : 24;
+inline constexpr i32 kConsumerRegisters = kSparesRegisters ? 224 : kBlockScale ? 232 : 240;
 static_assert(kConsumers == 2);
 
 // Of the cluster.
@@ -197,7 +199,10 @@ QUERN_DEVICE void promote_together(f32 (&sums)[count], const Work& work, const C
     wgmma_fence();
     c.multiply(part, first, pass, false);
     if constexpr (steps == 2) {
-      if (pass == 0) c.await(second);
+      if (pass == 0) {
+        c.await(second);
+        wgmma_fence();  // the compiler, which sees a branch in the wait, would remark that it puts one here
+      }
       c.multiply(part, second, pass, true);
       if (done) {
         wgmma_wait<1>();
@@ -228,7 +233,12 @@ QUERN_DEVICE void promote_steps(f32 (&sums)[count], const Work& work, const Cons
       promote_together<2>(sums, work, c);
     }
   }
-  if (step < work.last_step) promote_together<1>(sums, work, c);
+  if constexpr (kBlockScale) {
+    if (step < work.last_step) promote_together<1>(sums, work, c);
+  } else {
+    // A loop, though it runs once at most: behind a branch the sums would get other registers, more than there are.
+    QUERN_ROLLED for (; step < work.last_step; ++step) promote_together<1>(sums, work, c);
+  }
 }
 
 // All steps of a tile where sums are kept as they are: one step's products stay under way while the next one's begin; the stage

@@ -5,10 +5,11 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
-#include <regex>
+#include <optional>
 #include <sstream>
 
 namespace quern::test {
@@ -53,14 +54,32 @@ class File {
   std::string path_ = (fs::temp_directory_path() / "quern-sass-XXXXXX.cubin").string();
 };
 
-std::string quoted(const std::string& text) { return "'" + std::regex_replace(text, std::regex("'"), "'\\''") + "'"; }
+// As the shell reads it.
+std::string quoted(const std::string& text) {
+  std::string all = "'";
+  for (const char c : text) all += c == '\'' ? "'\\''" : std::string(1, c);
+  return all + "'";
+}
+
+// "  /*0a20*/  @!P0 BRA P1, `(.L_x_10) ;  /* its code */". Nothing of any other line.
+std::optional<Instruction> parsed(const std::string& line) {
+  const auto behind = [&](std::size_t at) { return std::min(line.find_first_not_of(" \t", at), line.size()); };
+  const std::size_t begin = behind(0), close = line.find("*/"), end = line.find(';');
+  if (line.compare(begin, 2, "/*") != 0 || close == std::string::npos || end == std::string::npos || end < close)
+    return {};
+  if (line.find_first_not_of("0123456789abcdef", begin + 2) != close) return {};
+  std::size_t name = behind(close + 2);
+  if (line[name] == '@') name = behind(line.find(' ', name));
+  const std::size_t name_end = std::min(line.find(' ', name), end);
+  return Instruction{line.substr(name, name_end - name), line.substr(name_end, end - name_end)};
+}
 
 }  // namespace
 
 Disassembler::Disassembler(const std::string& cubin) {
   for (const fs::path& folder : folders()) {
     if (!folder.is_absolute()) continue;
-    for (const auto& [name, option] : {std::pair("nvdisasm", "-c"), std::pair("cuobjdump", "-sass")}) {
+    for (const auto& [name, option] : {std::pair("nvdisasm", "-c -ndf"), std::pair("cuobjdump", "-sass")}) {
       const std::string program = folder / name;
       if (access(program.c_str(), X_OK) != 0) continue;
       command_ = quoted(program) + " " + option;
@@ -84,12 +103,9 @@ std::vector<Instruction> Disassembler::read(const std::string& command, const st
   char some[65536];
   for (std::size_t got; (got = fread(some, 1, sizeof some, output)) > 0;) text.append(some, got);
   if (pclose(output) != 0) return all;
-  // /*0a20*/  @!P0 BRA P1, `(.L_x_10) ;
-  static const std::regex line(R"(^\s*/\*[0-9a-f]{4,}\*/\s+(?:@!?U?P\w+\s+)?([A-Z][A-Z0-9_.]*)\s*([^;]*);.*)");
   std::istringstream lines(text);
-  std::smatch match;
-  for (std::string one; std::getline(lines, one);) {
-    if (std::regex_match(one, match, line)) all.push_back({match[1], match[2]});
+  for (std::string line; std::getline(lines, line);) {
+    if (auto instruction = parsed(line)) all.push_back(std::move(*instruction));
   }
   return all;
 }

@@ -12,15 +12,15 @@
 namespace quern::test {
 namespace {
 
-// Each form with each kind of scale and gate, each of the three ops, and what else changes its main loop or its epilogue.
+// Each form with each kind of scale and gate, each of the three ops, and what else changes its main loop or its
+// epilogue.
 std::vector<std::string> hopper_products() {
   std::vector<std::string> all;
   const auto add = [&](const std::string& op, const std::string& form, const std::string& rest) {
     all.push_back(op + " sm_90a form=" + form + " " + rest);
   };
   for (const std::string scales : {"scales=blocks", "scales=vectors"}) {
-    for (const char* form :
-         {"warpgroups", "warpgroups_256", "swapped_16", "swapped_32", "swapped_64", "swapped_128"}) {
+    for (const char* form : {"warpgroups", "warpgroups_256", "swapped_16", "swapped_32", "swapped_64", "swapped_128"}) {
       add("fp8_gemm", form, scales);
       add("fp8_gemm", form, scales + " gate=1");
     }
@@ -74,8 +74,8 @@ std::optional<int> registers_of_warpgroups(const std::vector<Instruction>& instr
   return 128 * (more.value_or(0) * (warpgroups - 1) + fewer.value_or(0));
 }
 
-// The tensor cores' work comes in batches of a stage's four steps, each committed with its last one (gsb0) and not waited
-// for within. A compiler that cannot keep sums in flight makes a batch of every product.
+// The tensor cores' work comes in batches of a stage's four steps, each committed with its last one (gsb0) and not
+// waited for within. A compiler that cannot keep sums in flight makes a batch of every product.
 void expect_batches(const std::vector<Instruction>& instructions, const std::string& product) {
   int products = 0, batches = 0, within = 0;
   for (const Instruction& i : instructions) {
@@ -122,15 +122,15 @@ class HopperProducts : public testing::Test {
 TEST_F(HopperProducts, HaveRoomAndDoNotSpill) {
   std::printf("%4s %6s %6s %6s  %s\n", "regs", "local", "static", "ms", "kernel");
   each([](const quern_entry& entry, const std::string& constants) {
-    std::printf("%4d %6d %6d %6.0f  %s %s%s\n", entry.registers, entry.local_bytes, entry.shared_bytes, entry.compile_ms,
-                entry.op, entry.entry_name, constants.c_str());
+    std::printf("%4d %6d %6d %6.0f  %s %s%s\n", entry.registers, entry.local_bytes, entry.shared_bytes,
+                entry.compile_ms, entry.op, entry.entry_name, constants.c_str());
     EXPECT_EQ(entry.local_bytes, 0) << "spills";
     EXPECT_GE(entry.registers, 16);
     EXPECT_LE(entry.registers, most_registers(constant(constants, "THREADS") * constant(constants, "BLOCKS_PER_SM")));
     // Half a second where nothing else runs; machines differ, and tests run side by side.
     EXPECT_LT(entry.compile_ms, 10000.0);
-    // C7510 and its like: "wgmma.mma_async instructions are serialized due to ...".
-    EXPECT_EQ(std::string(entry.log).find("serialized"), std::string::npos) << entry.log;
+    // Such as (C7510) to (C7514): "wgmma.mma_async instructions are serialized due to ...".
+    EXPECT_STREQ(entry.log, "");
   });
 }
 
@@ -143,7 +143,8 @@ TEST_F(HopperProducts, AreMadeOfTheInstructionsThatTheyShould) {
     const std::vector<Instruction> instructions = disassembler->read(image);
     ASSERT_FALSE(instructions.empty());
     const auto count = [&](const char* family) {
-      return std::count_if(instructions.begin(), instructions.end(), [&](const Instruction& i) { return i.is(family); });
+      return std::count_if(instructions.begin(), instructions.end(),
+                           [&](const Instruction& i) { return i.is(family); });
     };
     EXPECT_EQ(count("LDL") + count("STL"), 0) << "spills";
     EXPECT_GT(count("UTMALDG"), 0) << "copies by tensor map";
