@@ -79,19 +79,17 @@ std::optional<Instruction> parsed(const std::string& line) {
 Disassembler::Disassembler(const std::string& cubin) {
   for (const fs::path& folder : folders()) {
     if (!folder.is_absolute()) continue;
-    for (const auto& [name, option] : {std::pair("nvdisasm", "-c -ndf"), std::pair("cuobjdump", "-sass")}) {
-      const std::string program = folder / name;
-      if (access(program.c_str(), X_OK) != 0) continue;
-      command_ = quoted(program) + " " + option;
-      if (!read(cubin).empty()) {
-        told_ = program;
-        return;
-      }
-      told_ += program + " cannot read the cubin; ";
-      command_.clear();
+    const std::string program = folder / "nvdisasm";
+    if (access(program.c_str(), X_OK) != 0) continue;
+    command_ = quoted(program) + " -c -ndf";
+    if (!read(cubin).empty()) {
+      told_ = program;
+      return;
     }
+    told_ += program + " cannot read the cubin; ";
+    command_.clear();
   }
-  told_ += "neither nvdisasm nor cuobjdump is on PATH, in a CUDA toolkit or in .venv (`./dev test` puts one there)";
+  told_ += "no nvdisasm on PATH, in a CUDA toolkit or in .venv, where `./dev test` puts one";
 }
 
 std::vector<Instruction> Disassembler::read(const std::string& command, const std::string& cubin) {

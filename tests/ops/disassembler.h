@@ -16,8 +16,8 @@ struct Instruction {
 
 class Disassembler {
  public:
-  // nvdisasm or cuobjdump on PATH, of CUDA_PATH, CUDA_HOME, /usr/local/cuda or the project's .venv: the first that can
-  // read `cubin`.
+  // nvdisasm on PATH, of CUDA_PATH, CUDA_HOME, /usr/local/cuda or the project's .venv: the first that can read `cubin`.
+  // (cuobjdump would only call it.)
   explicit Disassembler(const std::string& cubin);
   bool found() const { return !command_.empty(); }
   // What was used, or everything that was tried.
