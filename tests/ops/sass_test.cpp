@@ -94,7 +94,7 @@ void expect_batches(const std::vector<Instruction>& instructions, const std::str
   EXPECT_EQ(products, 4 * batches);
 }
 
-class HopperProducts : public testing::Test {
+class HopperMachineCode : public testing::Test {
  protected:
   void SetUp() override {
     if (device_kind() != Kind::host) GTEST_SKIP() << "compiled once, where the device is the host";
@@ -119,7 +119,7 @@ class HopperProducts : public testing::Test {
   std::vector<Warmed> warmed_;
 };
 
-TEST_F(HopperProducts, HaveRoomAndDoNotSpill) {
+TEST_F(HopperMachineCode, HasRoomAndDoesNotSpill) {
   std::printf("%4s %6s %6s %6s  %s\n", "regs", "local", "static", "ms", "kernel");
   each([](const quern_entry& entry, const std::string& constants) {
     std::printf("%4d %6d %6d %6.0f  %s %s%s\n", entry.registers, entry.local_bytes, entry.shared_bytes,
@@ -134,7 +134,7 @@ TEST_F(HopperProducts, HaveRoomAndDoNotSpill) {
   });
 }
 
-TEST_F(HopperProducts, AreMadeOfTheInstructionsThatTheyShould) {
+TEST_F(HopperMachineCode, IsMadeOfTheInstructionsThatItShould) {
   std::optional<Disassembler> disassembler;
   each([&](const quern_entry& entry, const std::string& constants) {
     const std::string image = image_of(context_.get(), entry);
