@@ -148,6 +148,15 @@ std::vector<GemmCase> experts() {
 }
 QUERN_GEMM_CASES(Experts, experts());
 
+// Another call with what the problem has been changed to.
+void expect_status(GemmProblem& problem, std::int32_t status) {
+  problem.poison_outputs();
+  ASSERT_NO_FATAL_FAILURE(problem.call(context()));
+  synchronize();
+  problem.check();
+  EXPECT_EQ(problem.status(), status);
+}
+
 // One problem after another in the same memory, as a captured call meets them.
 TEST(GroupedGemm, CountsMayChangeFromCallToCall) {
   Random random("changing counts");
@@ -162,11 +171,7 @@ TEST(GroupedGemm, CountsMayChangeFromCallToCall) {
         left -= c.product == Product::masked ? 0 : count;
       }
       problem.set_counts(counts);
-      problem.poison_outputs();
-      ASSERT_NO_FATAL_FAILURE(problem.call(context()));
-      synchronize();
-      problem.check();
-      EXPECT_EQ(problem.status(), 0);
+      ASSERT_NO_FATAL_FAILURE(expect_status(problem, 0));
     }
   }
 }
@@ -210,11 +215,7 @@ TEST(GroupedGemm, OffsetsOutOfOrderOrBounds) {
       for (const Fault& fault : faults) {
         SCOPED_TRACE(fault.what);
         problem.set_offsets(times(fault.given, scale));
-        problem.poison_outputs();
-        ASSERT_NO_FATAL_FAILURE(problem.call(context()));
-        synchronize();
-        problem.check();
-        EXPECT_EQ(problem.status(), fault.status);
+        ASSERT_NO_FATAL_FAILURE(expect_status(problem, fault.status));
       }
     }
   }
@@ -234,11 +235,7 @@ TEST(GroupedGemm, CountsOutOfBounds) {
     for (const Fault& fault : faults) {
       SCOPED_TRACE(fault.what);
       problem.set_counts(times(fault.given, scale));
-      problem.poison_outputs();
-      ASSERT_NO_FATAL_FAILURE(problem.call(context()));
-      synchronize();
-      problem.check();
-      EXPECT_EQ(problem.status(), fault.status);
+      ASSERT_NO_FATAL_FAILURE(expect_status(problem, fault.status));
     }
   }
 }
@@ -263,11 +260,7 @@ TEST(GroupedGemm, IndicesOutOfBounds) {
       std::vector<std::int32_t> indices = good;
       if (bad != 0) indices[2] = indices[31] = indices[61] = bad;
       problem.set_indices(indices);
-      problem.poison_outputs();
-      ASSERT_NO_FATAL_FAILURE(problem.call(context()));
-      synchronize();
-      problem.check();
-      EXPECT_EQ(problem.status(), bad != 0 ? QUERN_GROUP_INDEX : 0);
+      ASSERT_NO_FATAL_FAILURE(expect_status(problem, bad != 0 ? QUERN_GROUP_INDEX : 0));
     }
   }
 }
