@@ -58,7 +58,8 @@ PtxasReport read_ptxas_report(std::string_view log, std::string_view entry) {
     const std::size_t end = std::min(log.find('\n'), log.size() - 1);
     const std::string_view line = log.substr(0, end + 1);
     log.remove_prefix(end + 1);
-    const bool info = line.starts_with("ptxas info");
+    // What has a number of its own is a hint, "(C7511) Potential Performance Loss": it stays in the log.
+    const bool info = line.starts_with("ptxas info") && line.find(": (C") == std::string_view::npos;
     const bool frame = line.starts_with("ptxas  ") && line.find("bytes stack frame") != std::string_view::npos;
     if (!info && !frame) {
       report.rest += line;

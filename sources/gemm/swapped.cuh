@@ -255,7 +255,7 @@ QUERN_DEVICE void multiply_tiles(const GemmParams& p, Tiles tiles, i32 consumer,
                                  TileExchange& exchange) {
   Work work;
   Turn turn;
-  const f32* own_scales = scales + (kGate ? consumer * kTileM : 0);
+  [[maybe_unused]] const f32* own_scales = scales + (kGate ? consumer * kTileM : 0);
   const Standing& standing = exchange.standing();
   const auto free = [&](i32 stage) {
     sync_warp();
@@ -287,15 +287,21 @@ QUERN_DEVICE void multiply_tiles(const GemmParams& p, Tiles tiles, i32 consumer,
         turn.next();
       }
     } else {
-      // One step's products stay under way while the next one's begin; the stage before is free by then.
-      i32 before = 0;
-      QUERN_ROLLED for (i32 step = work.first_step; step < work.last_step; ++step) {
+      // One step's products stay under way while the next one's begin; the stage before is free by then. The first step stands
+      // before the loop, so that nothing but products writes the sums within it.
+      const auto multiply = [&](bool accumulate) {
         mbarrier_wait(stages.full[turn.stage], turn.phase);
         wgmma_fence();
-        multiply_step(sums, shared + turn.stage * kTileBytes, consumer, 0, step > work.first_step);
+        multiply_step(sums, shared + turn.stage * kTileBytes, consumer, 0, accumulate);
         wgmma_commit();
+      };
+      multiply(false);
+      i32 before = turn.stage;
+      turn.next();
+      QUERN_ROLLED for (i32 step = work.first_step + 1; step < work.last_step; ++step) {
+        multiply(true);
         wgmma_wait<1>();
-        if (step > work.first_step) free(before);
+        free(before);
         before = turn.stage;
         turn.next();
       }

@@ -24,8 +24,11 @@ inline constexpr bool kPromoted = sizeof(ElementA) == 1;
 inline constexpr i32 kPassN = kPromoted && kTileN > 192 ? kTileN / 2 : kTileN;
 inline constexpr i32 kPasses = kTileN / kPassN;
 
-// Of a thread; those that read scales need some.
-inline constexpr i32 kProducerRegisters = kBlockScale ? 40 : 24, kConsumerRegisters = kBlockScale ? 232 : 240;
+// Of a thread. Those that copy take what the others can spare: most where they read scales and look up whose rows a tile has, least
+// where sums are there twice and nobody reads scales.
+inline constexpr i32 kProducerRegisters = kBlockScale && kGrouping == kContiguous && kTileN < 256 ? 56 : kBlockScale || !kPromoted ? 40 : 24;
+inline constexpr i32 kConsumerRegisters = 252 - kProducerRegisters / 2;
+static_assert((kConsumerRegisters * 2 + kProducerRegisters) * kGroupThreads == 168 * kThreads && kConsumerRegisters % 8 == 0);
 static_assert(kConsumers == 2);
 
 // Of the cluster.
@@ -197,7 +200,10 @@ QUERN_DEVICE void promote_together(f32 (&sums)[count], const Work& work, const C
     wgmma_fence();
     c.multiply(part, first, pass, false);
     if constexpr (steps == 2) {
-      if (pass == 0) c.await(second);
+      if (pass == 0) {
+        c.await(second);
+        wgmma_fence();  // the compiler, which sees a branch in the wait, would remark that it puts one here
+      }
       c.multiply(part, second, pass, true);
       if (done) {
         wgmma_wait<1>();
@@ -228,20 +234,30 @@ QUERN_DEVICE void promote_steps(f32 (&sums)[count], const Work& work, const Cons
       promote_together<2>(sums, work, c);
     }
   }
-  if (step < work.last_step) promote_together<1>(sums, work, c);
+  if constexpr (kBlockScale) {
+    if (step < work.last_step) promote_together<1>(sums, work, c);
+  } else {
+    // A loop, though it runs once at most: behind a branch the sums would get other registers, more than there are.
+    QUERN_ROLLED for (; step < work.last_step; ++step) promote_together<1>(sums, work, c);
+  }
 }
 
 // All steps of a tile where sums are kept as they are: one step's products stay under way while the next one's begin; the stage
-// before is free by then.
+// before is free by then. The first step stands before the loop, so that nothing but products writes the sums within it: the compilers
+// of CUDA 12 would wait for each product otherwise.
 template <int count>
 QUERN_DEVICE void accumulate_steps(f32 (&sums)[count], i32 steps, const Consumer& c) {
+  c.await();
+  wgmma_fence();
+  c.multiply(sums, c.turn, 0, false);
   i32 before = c.turn.stage;
-  QUERN_ROLLED for (i32 step = 0; step < steps; ++step) {
+  c.turn.next();
+  QUERN_ROLLED for (i32 step = 1; step < steps; ++step) {
     c.await();
     wgmma_fence();
-    c.multiply(sums, c.turn, 0, step > 0);
+    c.multiply(sums, c.turn, 0, true);
     wgmma_wait<1>();
-    if (step > 0) c.release(before);
+    c.release(before);
     before = c.turn.stage;
     c.turn.next();
   }
@@ -264,7 +280,7 @@ QUERN_DEVICE void multiply_tiles(const GemmParams& p, const TensorMap& map_out, 
   const Consumer c{shared, staging.block_scales, stages, turn, peers, consumer};
   QUERN_ROLLED while (tiles.next(work)) {
     f32 sums[kSumCount];
-    ResultScales result_scales{};
+    [[maybe_unused]] ResultScales result_scales{};
     if constexpr (kPlainResults && kScaled) result_scales.load(p, work, line);
     if constexpr (kPromoted) {
       QUERN_UNROLL for (f32& sum : sums) sum = 0.0f;

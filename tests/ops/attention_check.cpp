@@ -5,8 +5,8 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cstring>
 #include <cmath>
+#include <cstring>
 #include <limits>
 #include <sstream>
 #include <thread>
@@ -25,31 +25,52 @@ AttentionRow<T> attention_row(const AttentionProblem& problem, int sequence, int
   if (c.right) last = std::min(last, position + *c.right);
   if (c.causal) last = std::min(last, position);
 
-  const T scale = static_cast<T>(c.scale_used()), cap = static_cast<T>(c.cap), slope = static_cast<T>(problem.slope(head));
+  const T scale = static_cast<T>(c.scale_used()), cap = static_cast<T>(c.cap),
+          slope = static_cast<T>(problem.slope(head));
   const std::uint16_t* q = problem.q_row(sequence, query, head);
+  constexpr bool kExact = std::is_same_v<T, double>;
   std::vector<T> s;
+  std::vector<double> sizes;  // of the logits
   T max = -std::numeric_limits<T>::infinity();
   for (int j = first; j <= last; ++j) {
     const std::uint16_t* k = problem.k_row(sequence, j, kv_head);
-    T product = 0;
-    for (int d = 0; d < c.dim_k; ++d) product += static_cast<T>(number[q[d]]) * static_cast<T>(number[k[d]]);
+    T product = 0, size = 0;
+    for (int d = 0; d < c.dim_k; ++d) {
+      const T term = static_cast<T>(number[q[d]]) * static_cast<T>(number[k[d]]);
+      product += term;
+      if constexpr (kExact) size += std::fabs(term);
+    }
+    if constexpr (kExact) sizes.push_back(size * std::fabs(scale));
     T x = product * scale;
     if (c.cap > 0.0f) x = cap * std::tanh(x / cap);
     x += slope * static_cast<T>(j - position);
     s.push_back(x);
     max = std::max(max, x);
   }
-  AttentionRow<T> row{std::vector<T>(static_cast<std::size_t>(c.v()), T(0)), -std::numeric_limits<T>::infinity()};
+  const auto columns = static_cast<std::size_t>(c.v());
+  AttentionRow<T> row{std::vector<T>(columns, T(0)), -std::numeric_limits<T>::infinity()};
   if (c.sinks) max = std::max(max, static_cast<T>(problem.sink(head)));
   if (std::isinf(max)) return row;
   T sum = c.sinks ? std::exp(static_cast<T>(problem.sink(head)) - max) : T(0);
+  std::vector<double> magnitudes(kExact ? columns : 0), squares(kExact ? columns : 0);  // of the terms of each column
   for (int j = first; j <= last; ++j) {
     const T weight = std::exp(s[static_cast<std::size_t>(j - first)] - max);
     sum += weight;
     const std::uint16_t* v = problem.v_row(sequence, j, kv_head);
-    for (std::size_t d = 0; d < row.out.size(); ++d) row.out[d] += weight * static_cast<T>(number[v[d]]);
+    for (std::size_t d = 0; d < columns; ++d) {
+      const T term = weight * static_cast<T>(number[v[d]]);
+      row.out[d] += term;
+      if constexpr (kExact) magnitudes[d] += std::fabs(term), squares[d] += term * term;
+    }
+    if constexpr (kExact) row.logit_size += weight * sizes[static_cast<std::size_t>(j - first)];
   }
   for (T& x : row.out) x /= sum;
+  if constexpr (kExact) {
+    for (std::size_t d = 0; d < columns; ++d) {
+      row.by_weights = std::max(row.by_weights, std::min(magnitudes[d], 3.0 * std::sqrt(squares[d])) / sum);
+    }
+    row.logit_size /= sum;
+  }
   row.lse = max + std::log(sum);
   return row;
 }
@@ -58,15 +79,17 @@ Closeness worst;
 
 // A row's errors: ours and those of the plain maths in f32 with its result rounded.
 struct Errors {
-  double out = 0.0, plain_out = 0.0, largest = 0.0;
-  double lse = 0.0, plain_lse = 0.0, lse_size = 0.0;
+  double out = 0.0, plain_out = 0.0, largest = 0.0, by_weights = 0.0;
+  double lse = 0.0, plain_lse = 0.0, lse_size = 0.0, logit_size = 0.0;
   bool infinite = false;  // the row sees nothing
 
-  // Twice the plain maths' error; and what any kernel on tensor cores pays, whose weights are operands of the working
-  // precision: as much as the rounding of the result.
-  double out_bound(Format format) const { return 2.0 * plain_out + 2.0 * unit_roundoff(format) * largest + 1e-7; }
+  double out_bound(Format format) const {
+    return 2.0 * plain_out + unit_roundoff(format) * (largest + by_weights) + 1e-7;
+  }
   // tanh by way of an exponential keeps its digits relative to 1, that is to the cap, not to small logits.
-  double lse_bound(double cap) const { return 2.0 * plain_lse + 2e-6 * (1.0 + lse_size) + 0x1p-23 * cap; }
+  double lse_bound(double cap) const {
+    return 2.0 * plain_lse + 2e-6 * (1.0 + lse_size) + 0x1p-23 * (cap + logit_size);
+  }
 };
 
 struct Row {
@@ -86,6 +109,8 @@ Errors errors_of(const AttentionProblem& problem, const AttentionTensors& layout
   const int token = problem.q_begin(row.sequence) + row.query;
   const auto at = static_cast<std::size_t>(layout.out_rows.at(token, row.head));
   Errors e;
+  e.by_weights = exact.by_weights;
+  e.logit_size = exact.logit_size;
   for (std::size_t d = 0; d < exact.out.size(); ++d) {
     e.out = std::max(e.out, difference(decode(output.out[at + d], c.format), exact.out[d]));
     e.plain_out =
@@ -134,7 +159,8 @@ std::vector<Errors> errors_of(const AttentionProblem& problem, const AttentionTe
     for (std::size_t i = next++; i < rows.size(); i = next++) errors[i] = errors_of(problem, layout, output, rows[i]);
   };
   std::vector<std::thread> threads;
-  const std::size_t count = on_cuda() ? std::min<std::size_t>(std::thread::hardware_concurrency(), rows.size() / 16) : 0;
+  const std::size_t count =
+      on_cuda() ? std::min<std::size_t>(std::thread::hardware_concurrency(), rows.size() / 16) : 0;
   for (std::size_t i = 0; i < count; ++i) threads.emplace_back(work);
   work();
   for (std::thread& thread : threads) thread.join();
@@ -170,7 +196,8 @@ void AttentionProblem::check() const {
          << ", head " << rows[i].head << ": out is off by " << e.out << " (allowed " << e.out_bound(case_.format)
          << "), lse by " << e.lse << " (allowed " << lse_bound << ")\n";
   }
-  EXPECT_EQ(wrong, 0) << "rows of " << rows.size() << " are wrong; QUERN_TEST_SEED=" << run_seed() << "\n" << told.str();
+  EXPECT_EQ(wrong, 0) << "rows of " << rows.size() << " are wrong; QUERN_TEST_SEED=" << run_seed() << "\n"
+                      << told.str();
 }
 
 // Rows in use hold numbers everywhere; everything else holds the poison.

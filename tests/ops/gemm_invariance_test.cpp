@@ -124,6 +124,10 @@ std::vector<GemmCase> repeated() {
   grouped.m = 60;
   grouped.n = 72;
   all.push_back(grouped);
+  grouped.counts = {300, 129, 0, 250};
+  grouped.m = 679;
+  grouped.scale_a = grouped.scale_b = Scaling::blocks;
+  all.push_back(grouped);
   return all;
 }
 

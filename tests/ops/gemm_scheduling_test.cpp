@@ -40,6 +40,14 @@ std::vector<GemmCase> cases() {
   add("few_rows_turns", of_shape(fp8_blocks(), 30, 1100, 528));
   add("few_rows_peers", of_shape(fp8_blocks(), 100, 1100, 400), [](GemmCase& c) { c.flags = std::uint32_t{QUERN_CALL_PROGRAMMATIC} | QUERN_GEMM_CONSTANT_B; });
   add("few_rows_one_block", of_shape(gemm_of(Element::f16), 70, 300, 272), [](GemmCase& c) { c.max_sms = 1; });
+  // Many rows: two blocks beside each other, and the widest tiles' two passes.
+  add("many_rows_peers", of_shape(fp8_vectors(), 200, 40, 400));
+  add("many_rows_wide", of_shape(fp8_blocks(), 300, 520, 272), [](GemmCase& c) { c.out = Element::bf16; });
+  add("many_rows_of_experts", of_shape(fp8_blocks(), 550, 384, 272), [](GemmCase& c) {
+    c.product = Product::contiguous;
+    c.counts = {300, 0, 250};
+    c.gate = true;
+  });
   add("gate_out_scale", of_shape({}, 5, 544, 272), [](GemmCase& c) {
     c.gate = true, c.scale_a = c.scale_b = Scaling::blocks;
     c.out = Element::e5m2, c.out_scale = true;

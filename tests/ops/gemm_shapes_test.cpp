@@ -57,10 +57,10 @@ std::vector<GemmCase> layers() {
     for (GemmKind kind : {gemm_kinds()[0], gemm_kinds()[1], gemm_kinds()[3]}) {
       kind.common.out = Element::bf16;
       if (!on_cuda()) {
-        if (kind.common.is_fp8()) add_shape(&all, kind.name, kind.common, 13, layer.n / 16, layer.k / 16);
+        for (const int m : {1, 13, 129}) add_shape(&all, kind.name, kind.common, m, layer.n / 16, layer.k / 16);
         continue;
       }
-      for (const int m : {1, 128, 129, 4096}) add_shape(&all, kind.name, kind.common, m, layer.n, layer.k);
+      for (const int m : {1, 2, 7, 16, 64, 128, 129, 4096}) add_shape(&all, kind.name, kind.common, m, layer.n, layer.k);
     }
   }
   return all;

@@ -29,6 +29,20 @@ TEST(Resources, PtxasReport) {
   EXPECT_EQ(report.rest, "k.cu(3): warning: declared but never referenced\nptxas warning : something to know");
 }
 
+TEST(Resources, HintsStayInTheLog) {
+  const PtxasReport report = read_ptxas_report(
+      "ptxas info    : (C7511) Potential Performance Loss: wgmma.mma_async instructions are serialized due to "
+      "insufficient register resources for the wgmma pipeline in the function 'k'\n"
+      "ptxas info    : 0 bytes gmem\n"
+      "ptxas info    : Compiling entry function 'k' for 'sm_90a'\n"
+      "ptxas info    : Used 30 registers, used 0 barriers\n",
+      "k");
+  EXPECT_EQ(report.resources.registers, 30);
+  EXPECT_EQ(report.rest,
+            "ptxas info    : (C7511) Potential Performance Loss: wgmma.mma_async instructions are serialized due to "
+            "insufficient register resources for the wgmma pipeline in the function 'k'\n");
+}
+
 TEST(Resources, AReportWithoutTheKernel) {
   const PtxasReport report = read_ptxas_report("", "k");
   EXPECT_EQ(report.resources.registers, -1);

@@ -1,0 +1,164 @@
+// What Hopper's matrix products compile to: registers, spills, and the instructions that make them fast.
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <optional>
+
+#include "tests/ops/compiled.h"
+#include "tests/ops/disassembler.h"
+
+namespace quern::test {
+namespace {
+
+// Each form with each kind of scale and gate, each of the three ops, and what else changes its main loop or its
+// epilogue.
+std::vector<std::string> hopper_products() {
+  std::vector<std::string> all;
+  const auto add = [&](const std::string& op, const std::string& form, const std::string& rest) {
+    all.push_back(op + " sm_90a form=" + form + " " + rest);
+  };
+  for (const std::string scales : {"scales=blocks", "scales=vectors"}) {
+    for (const char* form : {"warpgroups", "warpgroups_256", "swapped_16", "swapped_32", "swapped_64", "swapped_128"}) {
+      add("fp8_gemm", form, scales);
+      add("fp8_gemm", form, scales + " gate=1");
+    }
+    add("fp8_gemm", "warpgroups_192", scales);
+    for (const char* form : {"warpgroups", "warpgroups_192", "warpgroups_256"}) {
+      add("grouped_fp8_gemm", form, "rows=contiguous " + scales);
+    }
+    add("grouped_fp8_gemm", "warpgroups", "rows=masked gate=1 " + scales);
+    add("grouped_fp8_gemm", "warpgroups_256", "rows=masked " + scales);
+    add("grouped_fp8_gemm", "swapped_32", "rows=masked gate=1 " + scales);
+    add("grouped_fp8_gemm", "swapped_128", "rows=contiguous " + scales);
+    add("fp8_gemm", "warpgroups_256", "out=e4m3 out_scale=1 " + scales);
+    add("fp8_gemm", "swapped_64", "out=e4m3 out_scale=1 " + scales);
+  }
+  add("fp8_gemm", "warpgroups_192", "scales=vectors out=f32");
+  add("fp8_gemm", "warpgroups_192", "scales=blocks out=f16");
+  add("fp8_gemm", "warpgroups_256", "scales=vectors a=e5m2");
+  add("fp8_gemm", "swapped_128", "scales=blocks b=e5m2");
+  add("fp8_gemm", "swapped_128", "scales=vectors epilogue=gelu(acc+tensor0+col2) operand0=bf16 operand2=f32");
+  add("gemm", "warpgroups", "dtype=bf16");
+  add("gemm", "warpgroups_192", "dtype=bf16 epilogue=gelu(acc+col2) operand2=bf16");
+  add("gemm", "warpgroups_256", "dtype=f16 out=f32");
+  add("gemm", "warpgroups_256", "dtype=bf16 gate=1");
+  add("gemm", "swapped_16", "dtype=bf16");
+  add("gemm", "swapped_32", "dtype=bf16");
+  add("gemm", "swapped_64", "dtype=f16 gate=1");
+  add("gemm", "swapped_128", "dtype=f16 out=f32");
+  return all;
+}
+
+// A constant's number.
+int constant(const std::string& constants, const std::string& name) {
+  const std::size_t at = constants.find(" " + name + "=");
+  return at == std::string::npos ? -1 : std::stoi(constants.substr(at + name.size() + 2));
+}
+
+// Registers of a thread are given in eights, of the 65 536 that a multiprocessor has.
+int most_registers(int threads) { return std::min(65536 / threads / 8 * 8, 255); }
+
+// What setmaxnreg leaves a block's threads with, all warpgroups together: more than the block began with is never to be
+// had, and who asks for it waits for ever. Nothing where the kernel has none.
+std::optional<int> registers_of_warpgroups(const std::vector<Instruction>& instructions, int warpgroups) {
+  std::optional<int> more, fewer;
+  for (const Instruction& i : instructions) {
+    if (!i.is("USETMAXREG")) continue;
+    const std::size_t number = i.operands.find("0x");
+    const int registers = number == std::string::npos ? 0 : std::stoi(i.operands.substr(number), nullptr, 16);
+    (i.name.find("DEALLOC") == std::string::npos ? more : fewer) = registers;
+  }
+  if (!more && !fewer) return std::nullopt;
+  return 128 * (more.value_or(0) * (warpgroups - 1) + fewer.value_or(0));
+}
+
+// The tensor cores' work comes in batches of a stage's four steps, each committed with its last one (gsb0) and not
+// waited for within. A compiler that cannot keep sums in flight makes a batch of every product.
+void expect_batches(const std::vector<Instruction>& instructions, const std::string& product) {
+  int products = 0, batches = 0, within = 0;
+  for (const Instruction& i : instructions) {
+    if (i.is("WARPGROUP.DEPBAR")) {
+      EXPECT_EQ(within, 0) << "a wait within a batch";
+    } else if (i.is("QGMMA") || i.is("HGMMA")) {
+      EXPECT_TRUE(i.is(product)) << i.name;
+      ++products, ++within;
+      if (i.operands.find("gsb0") != std::string::npos) {
+        EXPECT_EQ(within, 4) << "products in a batch";
+        ++batches, within = 0;
+      }
+    }
+  }
+  EXPECT_GT(batches, 0);
+  EXPECT_EQ(products, 4 * batches);
+}
+
+class HopperMachineCode : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (device_kind() != Kind::host) GTEST_SKIP() << "compiled once, where the device is the host";
+    context_ = compiling_context();
+    std::string why;
+    if (!has_compiler(context_.get(), "sm_90a", &why)) GTEST_SKIP() << why;
+    std::string manifest;
+    for (const std::string& line : hopper_products()) manifest += line + "\n";
+    warmed_ = warm(context_.get(), {"sm_90a"}, manifest);
+    ASSERT_EQ(warmed_.size(), hopper_products().size());
+    expect_compiled(warmed_);
+  }
+  void each(const std::function<void(const quern_entry&, const std::string& constants)>& look) {
+    each_entry(context_.get(), "sm_90a", warmed_, [&](const quern_entry& entry) {
+      const std::string constants = constants_of(entry);
+      SCOPED_TRACE(std::string(entry.op) + " " + entry.entry_name + constants);
+      look(entry, constants);
+    });
+  }
+
+  Context context_;
+  std::vector<Warmed> warmed_;
+};
+
+TEST_F(HopperMachineCode, HasRoomAndDoesNotSpill) {
+  std::printf("%4s %6s %6s %6s  %s\n", "regs", "local", "static", "ms", "kernel");
+  each([](const quern_entry& entry, const std::string& constants) {
+    std::printf("%4d %6d %6d %6.0f  %s %s%s\n", entry.registers, entry.local_bytes, entry.shared_bytes,
+                entry.compile_ms, entry.op, entry.entry_name, constants.c_str());
+    EXPECT_EQ(entry.local_bytes, 0) << "spills";
+    EXPECT_GE(entry.registers, 16);
+    EXPECT_LE(entry.registers, most_registers(constant(constants, "THREADS") * constant(constants, "BLOCKS_PER_SM")));
+    // Half a second where nothing else runs; machines differ, and tests run side by side.
+    EXPECT_LT(entry.compile_ms, 10000.0);
+    // Such as (C7510) to (C7514): "wgmma.mma_async instructions are serialized due to ...".
+    EXPECT_STREQ(entry.log, "");
+  });
+}
+
+TEST_F(HopperMachineCode, IsMadeOfTheInstructionsThatItShould) {
+  std::optional<Disassembler> disassembler;
+  each([&](const quern_entry& entry, const std::string& constants) {
+    const std::string image = image_of(context_.get(), entry);
+    if (!disassembler) disassembler.emplace(image);
+    if (!disassembler->found()) return;
+    const std::vector<Instruction> instructions = disassembler->read(image);
+    ASSERT_FALSE(instructions.empty());
+    const auto count = [&](const char* family) {
+      return std::count_if(instructions.begin(), instructions.end(),
+                           [&](const Instruction& i) { return i.is(family); });
+    };
+    EXPECT_EQ(count("LDL") + count("STL"), 0) << "spills";
+    EXPECT_GT(count("UTMALDG"), 0) << "copies by tensor map";
+    EXPECT_GT(count("SYNCS"), 0) << "waits for them";
+    expect_batches(instructions, std::string(entry.op) == "gemm" ? "HGMMA" : "QGMMA");
+    const int threads = constant(constants, "THREADS");
+    const auto registers = registers_of_warpgroups(instructions, threads / 128);
+    EXPECT_EQ(registers.has_value(), std::string(entry.entry_name) == "quern_gemm_warpgroups");
+    EXPECT_LE(registers.value_or(0), entry.registers * threads);
+  });
+  ASSERT_TRUE(disassembler.has_value());
+  if (!disassembler->found()) GTEST_SKIP() << disassembler->told();
+  std::printf("disassembled by %s\n", disassembler->told().c_str());
+}
+
+}  // namespace
+}  // namespace quern::test
