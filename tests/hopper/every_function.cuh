@@ -112,7 +112,7 @@ QUERN_KERNEL(k, 128, 1, QUERN_PARAM q::hopper::Params p) {
   hopper::all_majors<bf16, 64>(tile_shared(), p.sums);
   hopper::all_majors<f16, 24>(tile_shared(), p.sums);
   hopper::product<e4m3, e4m3, Major::k, Major::k, 128>(tile_shared(), p.sums);
-  hopper::product<e4m3, e5m2, Major::k, Major::k, 256>(tile_shared(), p.sums);
+  hopper::product<e4m3, e5m2, Major::k, Major::k, 64>(tile_shared(), p.sums);
   hopper::product<e5m2, e4m3, Major::k, Major::k, 40>(tile_shared(), p.sums);
   hopper::product<e5m2, e5m2, Major::k, Major::k, 8>(tile_shared(), p.sums);
 }
