@@ -163,11 +163,14 @@ int32_t quern_tune(quern_context* context, const quern_tune_options* options, qu
         for (const ops::Constants& product : products) plan.add(op, product, 0);
       }
     }
+    // What is measured must be there: nothing is put off.
+    ops::Runtime runtime = alive.runtime;
+    if (runtime.miss == jit::Miss::background) runtime.miss = jit::Miss::compile;
     std::vector<TuneItem> items = plan.take();
     std::vector<TuneRow> rows;
     rows.reserve(items.size());
     for (TuneItem& item : items) {
-      if (item.op != nullptr) tune_item(alive.runtime, how, item);
+      if (item.op != nullptr) tune_item(runtime, how, item);
       rows.push_back(std::move(item.row));
       tell_progress(*given, rows.size(), items.size(), rows.back());
     }

@@ -116,9 +116,10 @@ class RandomBytes {
  public:
   void fill(jit::Bench& bench, void* memory, std::uint64_t bytes, Dtype dtype) {
     for (std::uint64_t& word : words_) word = one(dtype);
-    for (std::uint64_t at = 0; at < bytes; at += sizeof(words_)) {
+    const std::uint64_t step = words_.size() * sizeof(words_[0]);
+    for (std::uint64_t at = 0; at < bytes; at += step) {
       bench.write(static_cast<std::uint8_t*>(memory) + at, words_.data(),
-                  std::min<std::uint64_t>(sizeof(words_), bytes - at));
+                  std::min(step, bytes - at));
     }
   }
 
@@ -143,7 +144,7 @@ class RandomBytes {
   }
 
   std::uint64_t state_ = 1;
-  std::array<std::uint64_t, 1 << 16> words_;
+  std::vector<std::uint64_t> words_ = std::vector<std::uint64_t>(1 << 16);
 };
 
 // The operands of one product of so many rows, several times over, and the problems that they make.

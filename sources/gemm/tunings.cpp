@@ -77,6 +77,8 @@ std::optional<TunedRows> read_line(std::string_view line) {
 
 std::shared_ptr<Tunings> make_tunings(cache::Store& store) { return std::make_shared<Tunings>(store); }
 
+Tunings::~Tunings() { store_.touch(used_); }
+
 bool Tunings::covers(const Problem& problem) {
   return problem.shape.grouping == Grouping::dense && !problem.precise &&
          (problem.flags & QUERN_CALL_BATCH_INVARIANT) == 0 && problem.call.sms == all_sms(problem);
@@ -120,6 +122,7 @@ Tunings::Record& Tunings::record_of(const Problem& problem) {
   const cache::Key key = jit::key_of(text);
   cache::Entry entry;
   if (store_.get(key, text, "", &entry) && entry.kind == cache::Kind::tuning) {
+    used_.push_back(key);
     std::string_view lines = entry.image;
     while (!lines.empty()) {
       const std::size_t end = std::min(lines.find('\n'), lines.size());

@@ -42,6 +42,10 @@ class Tunings {
  public:
   // The store outlives it.
   explicit Tunings(cache::Store& store) : store_(store) {}
+  // Notes in the store which records were of use.
+  ~Tunings();
+  Tunings(const Tunings&) = delete;
+  Tunings& operator=(const Tunings&) = delete;
 
   // What was measured for so many rows in its batch; none where nothing was, or where what was measured does not hold:
   // for products that are grouped, not on tensor cores or batch-invariant, and calls that may not use all
@@ -77,6 +81,7 @@ class Tunings {
   const Rows* publish(Record& record, Rows rows);
 
   cache::Store& store_;
+  std::vector<cache::Key> used_;
   jit::LookupTable<Record, Question, &Record::question> records_;
   std::mutex mutex_;                               // writers
   std::vector<std::unique_ptr<const Rows>> kept_;  // all that were ever published: a reader may still be in one

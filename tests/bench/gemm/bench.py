@@ -16,7 +16,7 @@ from .clock import Clock
 from .operands import LIMIT, Operands, dense, dense_reference, difference, grouped, grouped_reference
 from .rows import Row, Side
 from .shapes import GATHERED, KINDS, STORED_KN, Case
-from .sides import CUBLASLT, DEEPGEMM, QUERN, Call, Peers, Quern
+from .sides import CUBLASLT, DEEPGEMM, QUERN, Call, Peers, Quern, product_line
 
 # A graph goes through so many bytes of operands, and has at least so many calls.
 ROTATED_BYTES, GRAPH_CALLS = 512 << 20, 20
@@ -39,9 +39,9 @@ class Wrong(RuntimeError):
 
 
 class Bench:
-    def __init__(self, clock: Clock, cache: str, device: str, peers: Peers, programmatic: bool) -> None:
+    def __init__(self, clock: Clock, cache: str, device: str, peers: Peers, programmatic: bool, tune: bool = False) -> None:
         self.clock, self.device, self._cache = clock, device, cache
-        self._peers, self._programmatic = peers, programmatic
+        self._peers, self._programmatic, self._tune = peers, programmatic, tune
         self.flush_us = clock.flush_us()
 
     def run(self, case: Case, seed: int) -> Row:
@@ -49,6 +49,10 @@ class Bench:
         row = Row(case)
         torch.manual_seed(seed)
         try:
+            if self._tune and case.section not in ("masked", "contiguous", "portable"):
+                with Context(self.device, cache_path=self._cache) as context:
+                    tuned = context.tune(manifest=product_line(case.variant, case.shape), rows=[case.shape.m])[0]
+                row.note = f"{tuned.choice} tuned, {tuned.model_microseconds / tuned.microseconds:.2f} times the model's"
             # A context of its own says which kernel was taken; what is compiled is shared through the cache.
             with Context(self.device, cache_path=self._cache) as context:
                 quern = Quern(context, self.device, self.clock.stream.cuda_stream or None)

@@ -17,9 +17,16 @@ from quern.errors import from_status
 from quern.library import library
 
 from .operands import Operands
+from .shapes import Shape
 
 Call = Callable[[], object]
 QUERN, CUBLASLT, DEEPGEMM = "quern", "cuBLASLt", "DeepGEMM"
+
+
+def product_line(kind: str, shape: Shape) -> str:
+    """What `quern tune` calls the product that Quern.dense makes."""
+    product = {"bf16": "gemm * dtype=bf16", "block": "fp8_gemm * scales=blocks"}.get(kind, "fp8_gemm * scales=vectors")
+    return f"{product} n={shape.n} k={shape.k}"
 
 
 class Quern:
