@@ -37,8 +37,8 @@ bool may_take_warpgroups(const Problem& problem) {
 }
 
 // Hopper's for few rows, or as many as leave its other kernels idle.
-bool may_take_swapped(const Problem& problem) {
-  return may_take_warpgroups(problem) && tiling_of(problem, Form::swapped_128);
+bool may_take_swapped(const Problem& problem, bool warpgroups) {
+  return warpgroups && tiling_of(problem, Form::swapped_128);
 }
 constexpr std::int64_t kMostSwapped = 128;
 
@@ -57,7 +57,7 @@ Form form_by_model(const Problem& problem, const Sizes& sizes) {
   const bool warpgroups = may_take_warpgroups(problem);
   // The order of sums is a kernel's own: rows that must not depend on their number have one kernel.
   if (warpgroups && invariant(problem)) return Form::warpgroups;
-  const bool swapped = may_take_swapped(problem);
+  const bool swapped = may_take_swapped(problem, warpgroups);
   if (swapped) {
     for (const Form form : kSwapped) {
       if (sizes.rows <= rows_of_swapped(form)) return form;
@@ -81,7 +81,7 @@ void for_each_by_model(const Problem& problem, Visit visit) {
   const Sizes sizes = sizes_of(problem);
   const bool warpgroups = may_take_warpgroups(problem);
   if (warpgroups && invariant(problem)) return visit(Form::warpgroups);
-  const bool swapped = may_take_swapped(problem);
+  const bool swapped = may_take_swapped(problem, warpgroups);
   if (swapped) {
     for (const Form form : kSwapped) {
       visit(form);
@@ -115,6 +115,13 @@ int warpgroup_peers(const Problem& problem, Form form, const Sizes& sizes) {
   // Where they come in pairs of rows.
   const std::int64_t tiles_m = div_up(sizes.rows, tiling_of(problem, form)->tile_m);
   return tiles_m % 2 == 0 || tiles_m >= 16 ? 2 : 1;
+}
+
+// The model's choice, without the split of few rows.
+Choice choose_form(const Problem& problem, const Sizes& sizes) {
+  const Form form = form_by_model(problem, sizes);
+  if (!of_swapped(form)) return {form, 1, warpgroup_peers(problem, form, sizes)};
+  return {form, problem.shape.grouping == Grouping::dense ? 0 : 1, 1};
 }
 
 // The emulation of clusters takes 64 warps, GPUs 8 blocks.
@@ -152,11 +159,8 @@ FewRows few_rows(const Problem& problem, const Tiling& t, const Sizes& sizes) {
 Machine machine_of(const Problem& problem) { return {all_sms(problem), problem.call.sms, most_blocks(problem)}; }
 
 Choice by_model(const Problem& problem, const Sizes& sizes) {
-  Choice choice;
-  choice.form = form_by_model(problem, sizes);
-  if (!of_swapped(choice.form)) {
-    choice.peers = warpgroup_peers(problem, choice.form, sizes);
-  } else if (problem.shape.grouping == Grouping::dense) {
+  Choice choice = choose_form(problem, sizes);
+  if (choice.parts == 0) {
     const Split best = split(few_rows(problem, *tiling_of(problem, choice.form), sizes), machine_of(problem));
     choice.parts = best.parts, choice.peers = best.peers;
   }
@@ -165,7 +169,7 @@ Choice by_model(const Problem& problem, const Sizes& sizes) {
 
 Choice choose(const Runtime& runtime, const Problem& problem, const Sizes& sizes) {
   if (const std::optional<Choice> tuned = runtime.tunings->choice(problem, sizes.rows)) return *tuned;
-  return by_model(problem, sizes);
+  return choose_form(problem, sizes);
 }
 
 std::vector<Form> reachable(const Runtime& runtime, const Problem& problem) {
@@ -198,7 +202,7 @@ std::vector<Choice> candidates(const Problem& problem, const Sizes& sizes) {
         all.push_back({form, 1, 1});
     }
   }
-  if (may_take_swapped(problem)) {
+  if (may_take_swapped(problem, warpgroups)) {
     for (const Form form : kSwapped) {
       const std::int64_t rows = rows_of_swapped(form);
       if (few ? sizes.rows > 4 * rows || (rows > 16 && rows >= 4 * sizes.rows) : form != Form::swapped_128) continue;

@@ -28,14 +28,14 @@ Machine machine_of(const Problem& problem);
 
 struct Choice {
   Form form = Form::tiny;
-  int parts = 1;  // of few rows on Hopper: blocks that share a tile
+  int parts = 1;  // of few rows on Hopper: blocks that share a tile; 0: as the model splits it
   int peers = 1;  // of few rows: blocks with tiles side by side; of warpgroups: blocks that share columns of b
   friend bool operator==(const Choice&, const Choice&) = default;
 };
 
 // What the model of waves and bytes takes.
 Choice by_model(const Problem& problem, const Sizes& sizes);
-// What has been measured to be the fastest (sources/gemm/tunings.h), else by_model.
+// What has been measured to be the fastest (sources/gemm/tunings.h), else the model's, its split of few rows left open.
 Choice choose(const Runtime& runtime, const Problem& problem, const Sizes& sizes);
 
 // Every form that a product with no more rows and groups may take.

@@ -61,12 +61,15 @@ Plan plan(const Problem& problem, const Choice& choice, const Sizes& sizes) {
   }
   const std::int64_t slots = std::int64_t{problem.call.sms} * t->blocks_per_sm;
   if (of_swapped(form) && problem.shape.grouping == Grouping::dense) {
-    // A choice is a split that there is room for; without a column there is none.
-    if (const std::optional<Split> split =
-            split_into(choice.parts, choice.peers, few_rows(problem, *t, sizes), machine_of(problem))) {
-      plan.split = *split;
-      plan.grid = split->clusters;
+    const FewRows product = few_rows(problem, *t, sizes);
+    const Machine machine = machine_of(problem);
+    if (choice.parts == 0) {
+      plan.split = split(product, machine);
+    } else {
+      // What was measured is a split that there is room for; without a column there is none.
+      plan.split = split_into(choice.parts, choice.peers, product, machine).value_or(Split{});
     }
+    plan.grid = plan.split.clusters;
     return plan;
   }
   if (problem.shape.grouping != Grouping::dense) {

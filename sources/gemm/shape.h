@@ -62,6 +62,8 @@ struct Shape {
                                                        Dtype::other, Dtype::other, Dtype::other, Dtype::other};
 };
 
+// Words of a Spec that a shape fills.
+inline constexpr std::size_t kSpecWords = 5;
 jit::Spec to_spec(const Shape& shape, Tag op, jit::Target target);
 Shape to_shape(const jit::Spec& spec);
 

@@ -118,8 +118,7 @@ class RandomBytes {
     for (std::uint64_t& word : words_) word = one(dtype);
     const std::uint64_t step = words_.size() * sizeof(words_[0]);
     for (std::uint64_t at = 0; at < bytes; at += step) {
-      bench.write(static_cast<std::uint8_t*>(memory) + at, words_.data(),
-                  std::min(step, bytes - at));
+      bench.write(static_cast<std::uint8_t*>(memory) + at, words_.data(), std::min(step, bytes - at));
     }
   }
 

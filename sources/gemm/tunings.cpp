@@ -90,8 +90,10 @@ std::string Tunings::text_of(const Choice& choice) {
 }
 
 Tunings::Question Tunings::question_of(const Problem& problem) {
-  const q::GemmParams& p = problem.params;
-  return {to_spec(without_form(problem.shape), problem.op, problem.call.device->limits.target), p.n, p.k};
+  const jit::Spec spec = to_spec(without_form(problem.shape), problem.op, problem.call.device->limits.target);
+  Question question{{spec.op, spec.target}, problem.params.n, problem.params.k};
+  std::copy_n(spec.words.begin(), kSpecWords, question.kind.begin() + 2);
+  return question;
 }
 
 std::string Tunings::canonical_text(const Problem& problem) {

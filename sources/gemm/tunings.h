@@ -2,6 +2,7 @@
 // kernels. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <cstring>
@@ -65,7 +66,7 @@ class Tunings {
 
  private:
   struct Question {
-    jit::Spec spec;  // its form without meaning
+    std::array<std::uint32_t, 2 + kSpecWords> kind;  // what of a Spec is not the form
     std::int32_t n, k;
     friend bool operator==(const Question& a, const Question& b) { return std::memcmp(&a, &b, sizeof(a)) == 0; }
   };
