@@ -24,7 +24,8 @@
 //
 // Numbers are least significant byte first. There are no times, and no log (it may name temporary files), so that
 // neither the order of insertion nor the machine shows. A hit checks `sum`, which is fast; verifying and importing
-// check the SHA-256 too. SPDX-License-Identifier: Apache-2.0
+// check the SHA-256 too.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <array>

@@ -1,5 +1,6 @@
 // Rows: one an entry, over three tables. Everything here runs inside a caller's lock (and transaction, where it
-// writes). SPDX-License-Identifier: Apache-2.0
+// writes).
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,6 @@
 // One compilation of a key at a time on this machine: a one-byte lock at the key's hash, in a file that is never
-// deleted. SPDX-License-Identifier: Apache-2.0
+// deleted.
+// SPDX-License-Identifier: Apache-2.0
 #include <fcntl.h>
 
 #include <utility>

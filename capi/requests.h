@@ -1,5 +1,6 @@
 // What quern_warm and quern_tune have in common: a manifest's lines, a model, and what comes of many things of which
-// some fail. SPDX-License-Identifier: Apache-2.0
+// some fail.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <algorithm>

@@ -1,5 +1,6 @@
 // A scanner that knows just enough of C++'s lexical grammar to tell directives from look-alikes in comments and
-// strings. SPDX-License-Identifier: Apache-2.0
+// strings.
+// SPDX-License-Identifier: Apache-2.0
 #include "jit/directives.h"
 
 #include <algorithm>

@@ -1,5 +1,6 @@
 // hipRTC: HIP source to an AMD code object. Used in the helper only: it aborts its process on a target it does not
-// know. SPDX-License-Identifier: Apache-2.0
+// know.
+// SPDX-License-Identifier: Apache-2.0
 #include "jit/hiprtc.h"
 
 #include <cstdlib>

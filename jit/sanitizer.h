@@ -1,6 +1,7 @@
 // Which sanitizer this library was built with. Kernels for `host` are compiled with the same one, so that accesses out
 // of bounds and missing barriers in them are found; such an image needs the sanitizer's runtime in the process that
-// loads it. SPDX-License-Identifier: Apache-2.0
+// loads it.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <string_view>

@@ -1,7 +1,8 @@
 // The layout of every op's workspace: arrival counters in front, whatever else behind them.
 //
 // The counters lie at the same place in every op and call, so that a workspace may serve different calls one after the
-// other: what one leaves as scratch is never what the next counts with. SPDX-License-Identifier: Apache-2.0
+// other: what one leaves as scratch is never what the next counts with.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,6 @@
 // The command `quern`: arguments, exit codes and the frame of the JSON output. The commands themselves stand each in
-// its file. SPDX-License-Identifier: Apache-2.0
+// its file.
+// SPDX-License-Identifier: Apache-2.0
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <exception>

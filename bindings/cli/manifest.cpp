@@ -1,5 +1,6 @@
 // A hand-written manifest made ready for the library, which reads no files: what stands as @path becomes the file's
-// content. SPDX-License-Identifier: Apache-2.0
+// content.
+// SPDX-License-Identifier: Apache-2.0
 #include "bindings/cli/manifest.h"
 
 #include <algorithm>

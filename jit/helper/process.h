@@ -1,5 +1,6 @@
 // The asking side: starts the helper, asks, and comes back with an answer or with what happened, whatever the helper
-// does. SPDX-License-Identifier: Apache-2.0
+// does.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <chrono>

@@ -1,7 +1,7 @@
 // Asynchronous work as ThreadSanitizer sees it: a copy or a warpgroup's products is done by an agent, a flow of control
 // of its own, whichever fiber happens to lend it the CPU. What an agent does comes after what its issuer had done, and
-// before whatever waits for it; nothing else orders the two. Empty in an ordinary build. SPDX-License-Identifier:
-// Apache-2.0
+// before whatever waits for it; nothing else orders the two. Empty in an ordinary build.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstddef>

@@ -1,6 +1,7 @@
 // Bulk copies under way, in a seeded run: a load lands row by row, in an order of its own, at some later moment, and
 // until then its destination holds 0xff; a store reads shared memory when it must or a little sooner, and writes global
-// memory later still. In a fair run every copy is made at once. SPDX-License-Identifier: Apache-2.0
+// memory later still. In a fair run every copy is made at once.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
 // Barriers in shared memory: 8 bytes that count arrivals and bytes of copies, phase after phase. The state is in those
-// 8 bytes, so that a kernel which overwrites them is found out; who waits is kept here. SPDX-License-Identifier:
-// Apache-2.0
+// 8 bytes, so that a kernel which overwrites them is found out; who waits is kept here.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstdint>

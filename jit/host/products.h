@@ -1,7 +1,7 @@
 // Warpgroup products under way. A product belongs to all four warps and is complete for all of them at once; it can be
 // carried out when the last of them has issued it. In a seeded run that happens at some later moment, at the latest at
-// the wait that asks for it, and until then the accumulators hold NaN; in a fair run at once. SPDX-License-Identifier:
-// Apache-2.0
+// the wait that asks for it, and until then the accumulators hold NaN; in a fair run at once.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstdint>

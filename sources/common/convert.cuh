@@ -1,7 +1,7 @@
 // The 8-bit floating-point types, as OCP defines them: from f32 they round to nearest even, saturate at the largest
 // finite value (infinities too) and make every NaN 0x7f. A backend with instructions for it defines QUERN_NATIVE_FP8
-// and NativeFp8<T>::encode(lo, hi) -> u16, NativeFp8<T>::decode(pair) -> two f16 as u32. SPDX-License-Identifier:
-// Apache-2.0
+// and NativeFp8<T>::encode(lo, hi) -> u16, NativeFp8<T>::decode(pair) -> two f16 as u32.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "common/backend.cuh"

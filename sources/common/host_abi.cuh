@@ -1,5 +1,6 @@
 // What a kernel compiled for `host` and the executor that runs it agree on. Seen by both: the kernel is compiled
-// without system headers, the executor with them. SPDX-License-Identifier: Apache-2.0
+// without system headers, the executor with them.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 namespace q::host {

@@ -3,7 +3,8 @@
 // Its numbers are of an H200, in units of the time that all multiprocessors together take to read a step's weights
 // each, about 0.5 us: a block of its own takes a part of that for a step, more for more rows; parts exchange their
 // sums, which takes longer the more they are; and where there are more tiles than clusters find room, each round pays
-// for its exchange. SPDX-License-Identifier: Apache-2.0
+// for its exchange.
+// SPDX-License-Identifier: Apache-2.0
 #include "sources/gemm/split.h"
 
 #include <algorithm>

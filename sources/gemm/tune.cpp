@@ -1,5 +1,6 @@
 // Tuning: the candidates for a product of so many rows are run on the device, on operands of random numbers, and timed
-// in turns. SPDX-License-Identifier: Apache-2.0
+// in turns.
+// SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <array>
 #include <memory>

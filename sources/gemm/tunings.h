@@ -1,5 +1,6 @@
 // What measuring has found to be the fastest way to do a product, where the model errs: kept in the cache beside the
-// kernels. SPDX-License-Identifier: Apache-2.0
+// kernels.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <array>

@@ -1,5 +1,6 @@
 // A hot call of any op neither allocates nor locks, from the C ABI to the driver: in front of a libcuda that does
-// nothing, on a device that it says is a Hopper. SPDX-License-Identifier: Apache-2.0
+// nothing, on a device that it says is a Hopper.
+// SPDX-License-Identifier: Apache-2.0
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 

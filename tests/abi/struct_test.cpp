@@ -1,5 +1,6 @@
 // The size protocol: smaller structs, larger ones, and sizes that no struct has; and what is written into a
-// quern_error. SPDX-License-Identifier: Apache-2.0
+// quern_error.
+// SPDX-License-Identifier: Apache-2.0
 #include <cstring>
 
 #include "tests/abi/support.h"

@@ -1,6 +1,6 @@
 // How often the calling thread allocates and locks. The programs that link this put their own malloc and mutex
-// functions before the C library's, so that every library in the process is counted. SPDX-License-Identifier:
-// Apache-2.0
+// functions before the C library's, so that every library in the process is counted.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstdint>

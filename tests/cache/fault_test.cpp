@@ -1,5 +1,6 @@
 // Every read, write, sync, truncation and opening under SQLite fails once: nothing wrong is ever handed out, and
-// afterwards the file is sound. SPDX-License-Identifier: Apache-2.0
+// afterwards the file is sound.
+// SPDX-License-Identifier: Apache-2.0
 #include "tests/cache/fault_vfs.h"
 #include "tests/cache/fixture.h"
 

@@ -1,5 +1,6 @@
 // Bulk copies one at a time: a box into shared memory, whose bytes are then written out as they lie; and bytes as they
-// lie out of shared memory into a tensor. SPDX-License-Identifier: Apache-2.0
+// lie out of shared memory into a tensor.
+// SPDX-License-Identifier: Apache-2.0
 #include "common/hopper.cuh"
 
 #if RANK == 1

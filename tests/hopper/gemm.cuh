@@ -1,6 +1,7 @@
 // A warp-specialised product of matrices, D[m][n] = A[m][k] B[n][k]^T: one warp brings tiles by TMA, warpgroups
 // multiply them, a ring of stages between. Persistent; blocks of a cluster share B by multicast. BUG plants one
-// mistake, 0 none. SPDX-License-Identifier: Apache-2.0
+// mistake, 0 none.
+// SPDX-License-Identifier: Apache-2.0
 #include "common/hopper.cuh"
 
 #define BUG_NO_FULL_WAIT 1

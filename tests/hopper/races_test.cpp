@@ -1,6 +1,6 @@
 // What ThreadSanitizer sees of asynchronous copies: nothing where a kernel waits for them, a data race where it does
-// not. A report ends its process, so each has one of its own. Built with ThreadSanitizer only. SPDX-License-Identifier:
-// Apache-2.0
+// not. A report ends its process, so each has one of its own. Built with ThreadSanitizer only.
+// SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
 #include <cstdlib>

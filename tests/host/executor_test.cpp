@@ -1,5 +1,6 @@
 // The fiber executor: what a launch refuses, what it reports, and that blocks, threads and shared memory are what they
-// should. SPDX-License-Identifier: Apache-2.0
+// should.
+// SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
 #include <algorithm>

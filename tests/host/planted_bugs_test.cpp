@@ -1,5 +1,6 @@
 // Mistakes in synchronisation planted one at a time: each must be noticed under an unfair schedule with late copies,
-// and the same kernel without it must never be blamed. SPDX-License-Identifier: Apache-2.0
+// and the same kernel without it must never be blamed.
+// SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
 #include <cstdio>

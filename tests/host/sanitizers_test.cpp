@@ -1,5 +1,6 @@
 // What AddressSanitizer and ThreadSanitizer find in kernels. Each mistake is made in a process of its own, which the
-// report ends. Built with a sanitizer only. SPDX-License-Identifier: Apache-2.0
+// report ends. Built with a sanitizer only.
+// SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
 #include <cstdlib>

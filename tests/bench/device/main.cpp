@@ -1,5 +1,6 @@
 // quern_device_bench: what quern does on the GPU of this machine, in one table. It needs libcuda, NVRTC and nothing
-// else. SPDX-License-Identifier: Apache-2.0
+// else.
+// SPDX-License-Identifier: Apache-2.0
 #include <cstdio>
 #include <exception>
 #include <filesystem>
