@@ -28,12 +28,8 @@ bool scales_fit(const Problem& problem, int columns) {
 
 // Hopper's kernels take whole rows of 128 columns' scales, and tensors that a tensor map describes.
 bool may_take_warpgroups(const Problem& problem) {
-  const q::GemmParams& p = problem.params;
-  if (!tiling_of(problem, Form::warpgroups) || p.indices != nullptr || !scales_fit(problem, 64)) return false;
-  // A stride of 0 is none that a tensor map takes.
-  const bool a_leads = problem.shape.grouping != Grouping::contiguous;
-  if ((p.a_row == 0 && (a_leads ? p.m : p.a_rows) > 1) || (p.b_row == 0 && p.n > 1)) return false;
-  return p.groups <= 1 || (p.b_group > 0 && (!a_leads || p.a_group > 0));
+  return tiling_of(problem, Form::warpgroups) && problem.params.indices == nullptr && scales_fit(problem, 64) &&
+         takes_tensor_maps(problem);
 }
 
 // Hopper's for few rows, or as many as leave its other kernels idle.
@@ -130,6 +126,14 @@ int most_blocks(const Problem& problem) {
 }
 
 }  // namespace
+
+bool takes_tensor_maps(const Problem& problem) {
+  const q::GemmParams& p = problem.params;
+  // A stride of 0 is none that a tensor map takes.
+  const bool a_leads = problem.shape.grouping != Grouping::contiguous;
+  if ((p.a_row == 0 && (a_leads ? p.m : p.a_rows) > 1) || (p.b_row == 0 && p.n > 1)) return false;
+  return p.groups <= 1 || (p.b_group > 0 && (!a_leads || p.a_group > 0));
+}
 
 Sizes sizes_of(const Problem& problem) {
   const q::GemmParams& p = problem.params;

@@ -81,7 +81,8 @@ Tunings::~Tunings() { store_.touch(used_); }
 
 bool Tunings::covers(const Problem& problem) {
   return problem.shape.grouping == Grouping::dense && !problem.precise &&
-         (problem.flags & QUERN_CALL_BATCH_INVARIANT) == 0 && problem.call.sms == all_sms(problem);
+         (problem.flags & QUERN_CALL_BATCH_INVARIANT) == 0 && problem.call.sms == all_sms(problem) &&
+         takes_tensor_maps(problem);
 }
 
 std::string Tunings::text_of(const Choice& choice) {

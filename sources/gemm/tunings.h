@@ -50,8 +50,8 @@ class Tunings {
   Tunings& operator=(const Tunings&) = delete;
 
   // What was measured for so many rows in its batch; none where nothing was, or where what was measured does not hold:
-  // for products that are grouped, not on tensor cores or batch-invariant, and calls that may not use all
-  // multiprocessors. The first question about a product looks into the store.
+  // for products that are grouped, not on tensor cores or batch-invariant, where one line or matrix stands for many,
+  // and calls that may not use all multiprocessors. The first question about a product looks into the store.
   std::optional<Choice> choice(const Problem& problem, std::int64_t rows);
   // Everything that was measured of a product, by ascending batch and rows. Valid as long as this lives.
   std::span<const TunedRows> all(const Problem& problem);
