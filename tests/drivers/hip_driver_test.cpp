@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "jit/driver.h"
+#include "tests/drivers/fake/bench.h"
 #include "tests/drivers/fake/hip.h"
 #include "tests/drivers/support.h"
 
@@ -116,30 +117,7 @@ TEST(RealHip, OpensOrRefusesCleanly) {
 
 TEST_F(HipDriver, MeasuresAndGivesEverythingBack) {
   const auto driver = open();
-  {
-    const std::unique_ptr<Bench> bench = driver->bench();
-    EXPECT_EQ(bench->stream(), stream_of(2));
-    void* const first = bench->allocate(1000);
-    void* const second = bench->allocate(2000);
-    EXPECT_NE(first, second);
-    EXPECT_EQ(bench->allocate(0), nullptr);
-    bench->write(first, "x", 1);
-    EXPECT_EQ(state->copied, 1);
-    EXPECT_EQ(state->synchronized, 1) << "what is copied may go once write returns";
-    bench->release(first);
-    bench->release(nullptr);
-    EXPECT_EQ(state->blocks, 1);
-    state->elapsed = 1.5f;
-    bench->start();
-    EXPECT_EQ(bench->stop(), 1500.0) << "microseconds";
-    state->memory_allocate = 2;
-    const Error error = error_of([&] { bench->allocate(4096); });
-    EXPECT_EQ(error.status(), QUERN_NO_MEMORY);
-    EXPECT_TRUE(contains(error.text(), "allocating 4096 bytes")) << error.text();
-  }
-  EXPECT_EQ(state->streams, 0);
-  EXPECT_EQ(state->events, 0);
-  EXPECT_EQ(state->blocks, 0);
+  expect_bench_gives_back(*driver, *state, stream_of(2));
 }
 
 }  // namespace
