@@ -50,6 +50,12 @@
 //     mbarrier_wait_cluster(b, phase)   the same, and sees what other blocks wrote before they arrived
 //     mbarrier_try_wait(b, phase)       -> bool; may wait a short while
 //
+//   Addresses     SharedArray<T>(first)  where an array in shared memory lies, found once: of a pointer the compiler would find it
+//                                       again at every use. An array of barriers is taken by
+//                                       mbarrier_wait(array, i, phase), mbarrier_arrive(array, i) and
+//                                       mbarrier_arrive_remote_relaxed(array, i, rank), one of f32 by
+//                                       load_shared(v, array, i): v is an array of 1 or 2 f32, that or those from element i on
+//
 //   Products      by all 128 threads of a warpgroup: 4 warps, the first a multiple of 4
 //     wgmma<A, B, a_major, b_major>(d, a, b, accumulate)
 //                                       d[64][n] (+)= a[64][k] b[k][n]. d is an array of n / 2 f32,
