@@ -1,5 +1,5 @@
 // Matrix products on Hopper: one warpgroup copies tiles of a and b by tensor map, the others multiply them as they arrive. It
-// replaces gemm.cuh where operands are aligned, k-major and not gathered.
+// replaces gemm.cuh where operands are aligned and not gathered.
 //
 // Two blocks of threads may be a cluster: they have tiles of the same columns, one below the other, and each copies half of b's
 // tile into the memory of both.
@@ -9,6 +9,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/hopper.cuh"
 #include "gemm/experts.cuh"
+#include "gemm/mapped.cuh"
 #include "gemm/pipeline.cuh"
 #include "gemm/tiles.cuh"
 #include "gemm/warpgroup_rows.cuh"
@@ -36,6 +37,10 @@ struct Peers {
   i32 count, rank;
 };
 
+// In how many boxes tiles are copied, of so many lines each. b's come in two halves: a gate's, or those that each peer copies.
+inline constexpr i32 kBoxesA = kTransposedA ? MappedA::kSpans : 1, kBoxLinesA = kTileM / kBoxesA;
+inline constexpr i32 kBoxesB = kTransposedB ? MappedB::kSpans : 2, kBoxLinesB = kTileN / kBoxesB;
+
 template <class Tiles>
 QUERN_DEVICE void copy_tiles(const GemmParams& p, const TensorMap& map_a, const TensorMap& map_b, Tiles tiles, Peers peers, u8* shared, Stages& stages) {
   Work work;
@@ -48,14 +53,16 @@ QUERN_DEVICE void copy_tiles(const GemmParams& p, const TensorMap& map_a, const 
       mbarrier_arrive_expect(full, kABytes + kBBytes);
       u8* to = shared + turn.stage * (kABytes + kBBytes);
       const i32 k = step * kStepK;
-      tma_load(to, map_a, full, CacheHint::normal, k, row, group_of_a);
+      QUERN_UNROLL for (i32 box = 0; box < kBoxesA; ++box) {
+        MappedA::load(to + box * (kBoxLinesA * 128), map_a, full, CacheHint::normal, k, row + box * kBoxLinesA, group_of_a);
+      }
       to += kABytes;
-      QUERN_UNROLL for (i32 half = 0; half < 2; ++half) {
-        const i32 column = work.column + half * (kGate ? p.n / 2 : kTileN / 2);
+      QUERN_UNROLL for (i32 box = 0; box < kBoxesB; ++box, to += kBoxLinesB * 128) {
+        const i32 half = box * 2 / kBoxesB, column = work.column + box * kBoxLinesB + (kGate && half == 1 ? p.n / 2 - kOutTileN : 0);
         if (peers.count == 1) {
-          tma_load(to + half * (kBBytes / 2), map_b, full, CacheHint::normal, k, column, work.group);
+          MappedB::load(to, map_b, full, CacheHint::normal, k, column, work.group);
         } else if (peers.rank == half) {
-          tma_load_multicast(to + half * (kBBytes / 2), map_b, full, 3u, CacheHint::normal, k, column, work.group);
+          MappedB::load_multicast(to, map_b, full, 3u, CacheHint::normal, k, column, work.group);
         }
       }
       turn.next();
@@ -165,10 +172,11 @@ struct Consumer {
   template <int count>
   QUERN_DEVICE void multiply(f32 (&d)[count], const Turn& of, i32 pass, bool accumulate) const {
     static_assert(count == kPassN / 2);
-    constexpr u64 kLayout = k_major_layout(Swizzle::bytes128);
     const u8* stage = shared + of.stage * (kABytes + kBBytes);
-    const u64 a = matrix_descriptor(stage + number * 64 * 128, kLayout), b = matrix_descriptor(stage + kABytes + pass * (kPassN * 128), kLayout);
-    QUERN_UNROLL for (i32 k = 0; k < 4; ++k) wgmma<ElementA, ElementB>(d, advanced(a, 32 * k), advanced(b, 32 * k), accumulate || k > 0);
+    const u64 a = matrix_descriptor(stage + number * 64 * 128, MappedA::kLayout), b = matrix_descriptor(stage + kABytes + pass * (kPassN * 128), MappedB::kLayout);
+    QUERN_UNROLL for (i32 k = 0; k < 4; ++k) {
+      wgmma<ElementA, ElementB, MappedA::kMajor, MappedB::kMajor>(d, advanced(a, k * MappedA::kNextBytes), advanced(b, k * MappedB::kNextBytes), accumulate || k > 0);
+    }
     wgmma_commit();
   }
   QUERN_DEVICE void await(const Turn& of) const { mbarrier_wait(stages.full[of.stage], of.phase); }
