@@ -129,10 +129,10 @@ int most_blocks(const Problem& problem) {
 
 bool takes_tensor_maps(const Problem& problem) {
   const q::GemmParams& p = problem.params;
-  // A stride of 0 is none that a tensor map takes. Where an operand is transposed the other one is 1.
+  // A stride of 0 is none that a tensor map takes.
   const bool a_leads = problem.shape.grouping != Grouping::contiguous;
   if ((p.a_row == 0 && (a_leads ? p.m : p.a_rows) > 1) || (p.b_row == 0 && p.n > 1)) return false;
-  if (p.k > 1 && (p.a_k == 0 || p.b_k == 0)) return false;
+  if ((problem.shape.transposed_a && p.a_k == 0) || (problem.shape.transposed_b && p.b_k == 0)) return false;
   return p.groups <= 1 || (p.b_group > 0 && (!a_leads || p.a_group > 0));
 }
 
