@@ -58,18 +58,20 @@ jit::TensorMap map_of_a(const Runtime& runtime, const Problem& problem, const Ti
   const q::GemmParams& p = problem.params;
   const Shape& shape = problem.shape;
   if (shape.transposed_a) {
-    return map_of(runtime, {p.a, shape.a, p.m, p.k, p.groups, p.a_k, p.a_group, t.step_k / peers, lines_of_span(shape.a, t.tile_m)});
+    return map_of(runtime, {p.a, shape.a, p.m, p.k, p.groups, p.a_k, p.a_group, t.step_k / peers,
+                            lines_of_span(shape.a, t.tile_m)});
   }
   // Without a row of a there is nothing to copy, but there must be an address.
-  return map_of(runtime, {p.a != nullptr ? p.a : p.b, shape.a, p.k, contiguous(problem) ? p.a_rows : p.m, groups_of_a(problem), p.a_row,
-                          p.a_group, t.tile_m / peers, columns_of_span(shape.a)});
+  return map_of(runtime, {p.a != nullptr ? p.a : p.b, shape.a, p.k, contiguous(problem) ? p.a_rows : p.m,
+                          groups_of_a(problem), p.a_row, p.a_group, t.tile_m / peers, columns_of_span(shape.a)});
 }
 
 jit::TensorMap map_of_b(const Runtime& runtime, const Problem& problem, const Tiling& t) {
   const q::GemmParams& p = problem.params;
   const Shape& shape = problem.shape;
   if (shape.transposed_b) {
-    return map_of(runtime, {p.b, shape.b, p.n, p.k, p.groups, p.b_k, p.b_group, t.step_k, lines_of_span(shape.b, t.tile_n)});
+    return map_of(runtime,
+                  {p.b, shape.b, p.n, p.k, p.groups, p.b_k, p.b_group, t.step_k, lines_of_span(shape.b, t.tile_n)});
   }
   const int lines = of_swapped(shape.form) ? t.out_tile_n(shape.gate) : t.tile_n / 2;
   return map_of(runtime, {p.b, shape.b, p.k, p.n, p.groups, p.b_row, p.b_group, lines, columns_of_span(shape.b)});
@@ -83,8 +85,9 @@ bool takes_map_of_out(const Problem& problem) {
 jit::TensorMap map_of_out(const Runtime& runtime, const Problem& problem) {
   constexpr int kRowsOfWarp = 16;
   const q::GemmParams& p = problem.params;
-  return map_of(runtime, {p.out, problem.shape.out, columns_of(problem), contiguous(problem) ? p.out_rows : p.m, groups_of_a(problem),
-                          p.out_row, p.out_group, kRowsOfWarp, columns_of_span(problem.shape.out)});
+  return map_of(runtime,
+                {p.out, problem.shape.out, columns_of(problem), contiguous(problem) ? p.out_rows : p.m,
+                 groups_of_a(problem), p.out_row, p.out_group, kRowsOfWarp, columns_of_span(problem.shape.out)});
 }
 
 }  // namespace quern::ops::gemm

@@ -10,10 +10,10 @@ namespace {
 
 // What a kernel is for.
 enum class Use : std::uint8_t {
-  projection,  // of attention, and back from the MLP
-  up,          // into the MLP, gated or activated
-  logits,      // of the vocabulary and of the experts
-  absorbed,    // what latent attention has absorbed into its heads
+  projection,         // of attention, and back from the MLP
+  up,                 // into the MLP, gated or activated
+  logits,             // of the vocabulary and of the experts
+  absorbed,           // what latent attention has absorbed into its heads
   absorbed_as_stored  // the same of its keys, which a checkpoint has [heads][k][n]
 };
 struct Wanted {

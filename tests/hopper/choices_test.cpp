@@ -158,9 +158,8 @@ class Product {
       if (got[i] != expected_[i]) ++wrong, first = i;
     }
     if (wrong == 0) return {};
-    return std::to_string(wrong) + " of " + std::to_string(got.size()) + " are wrong; number " +
-           std::to_string(first) + " is " + std::to_string(got[first]) + " rather than " +
-           std::to_string(expected_[first]);
+    return std::to_string(wrong) + " of " + std::to_string(got.size()) + " are wrong; number " + std::to_string(first) +
+           " is " + std::to_string(got[first]) + " rather than " + std::to_string(expected_[first]);
   }
 
  private:
@@ -187,7 +186,8 @@ class HopperChoices : public testing::TestWithParam<Order> {};
 // Rows for each form, none of whose tiles is whole; so many columns that tiles stand side by side, steps to share.
 TEST_P(HopperChoices, GiveTheProduct) {
   constexpr std::uint64_t kSchedules = 2;  // a fair one, and one of the others
-  const Extents all[] = {{16, 296, 264, 1}, {24, 296, 328, 2}, {56, 296, 264, 1}, {120, 296, 520, 1}, {328, 584, 200, 1}};
+  const Extents all[] = {
+      {16, 296, 264, 1}, {24, 296, 328, 2}, {56, 296, 264, 1}, {120, 296, 520, 1}, {328, 584, 200, 1}};
   const bool both = GetParam().a == GetParam().b;
   std::set<std::string> taken;
   int runs = 0;

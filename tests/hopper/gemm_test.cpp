@@ -44,8 +44,8 @@ struct Config {
   }
   std::string name() const {
     return std::string(type) + "_" + std::to_string(64 * consumers) + "x" + std::to_string(tile_n) + "_stages" +
-           std::to_string(stages) + (cluster > 1 ? "_cluster" + std::to_string(cluster) : "") +
-           (a_mn ? "_km" : "") + (b_mn ? "_kn" : "") + (store_by_tma ? "_tma" : "");
+           std::to_string(stages) + (cluster > 1 ? "_cluster" + std::to_string(cluster) : "") + (a_mn ? "_km" : "") +
+           (b_mn ? "_kn" : "") + (store_by_tma ? "_tma" : "");
   }
 };
 

@@ -76,10 +76,12 @@ std::vector<GemmCase> shapes() {
 }
 QUERN_GEMM_CASES(OrderShapes, shapes());
 
-// What is copied otherwise, in each order; what follows the sums, and what else makes calls differ. Of few rows and of many.
+// What is copied otherwise, in each order; what follows the sums, and what else makes calls differ. Of few rows and of
+// many.
 std::vector<GemmCase> ways() {
   std::vector<GemmCase> all;
-  const auto add_to = [&](const std::vector<Order>& orders, const std::string& name, const std::function<void(GemmCase&)>& change) {
+  const auto add_to = [&](const std::vector<Order>& orders, const std::string& name,
+                          const std::function<void(GemmCase&)>& change) {
     for (const Order& order : orders) {
       for (const int m : {24, 104, 312}) {
         GemmCase c = of_shape(in(order, gemm_of(Element::bf16)), m, 392, 272);
@@ -164,15 +166,17 @@ TEST(GemmOrders, EachFormTakesEach) {
   const struct {
     const char* form;
     int m, width;
-  } forms[] = {{"swapped_16", 16, 32},   {"swapped_32", 32, 32},      {"swapped_64", 64, 32},      {"swapped_128", 128, 32},
-               {"warpgroups", 248, 128}, {"warpgroups_192", 248, 192}, {"warpgroups_256", 248, 256}};
+  } forms[] = {{"swapped_16", 16, 32},      {"swapped_32", 32, 32},   {"swapped_64", 64, 32},
+               {"swapped_128", 128, 32},    {"warpgroups", 248, 128}, {"warpgroups_192", 248, 192},
+               {"warpgroups_256", 248, 256}};
   for (const Order& order : kOrders) {
     for (const auto& [form, m, width] : forms) {
       SCOPED_TRACE(std::string(order.name) + " as " + form);
       // Two tiles one below the other fill the device with as many of these columns.
       const int n = width * static_cast<int>(device.sm_count / 2) - 8;
       const Context fresh = make_context();
-      GemmProblem problem(of_shape(in(order, gemm_of(order.a ? Element::f16 : Element::bf16)), m, n, 136), Random("forms"));
+      GemmProblem problem(of_shape(in(order, gemm_of(order.a ? Element::f16 : Element::bf16)), m, n, 136),
+                          Random("forms"));
       ASSERT_NO_FATAL_FAILURE(problem.run(fresh.get()));
       problem.check();
       const std::vector<std::string> taken = manifest_of(fresh.get());

@@ -50,7 +50,8 @@ std::vector<std::string> hopper_products() {
   add("gemm", "swapped_128", "dtype=f16 out=f32");
   // Stored the other way round: b, a and both, in tiles of every width.
   for (const std::string order : {"order_b=kn", "order_a=km", "order_a=km order_b=kn"}) {
-    for (const char* form : {"warpgroups", "warpgroups_192", "warpgroups_256"}) add("gemm", form, "dtype=bf16 " + order);
+    for (const char* form : {"warpgroups", "warpgroups_192", "warpgroups_256"})
+      add("gemm", form, "dtype=bf16 " + order);
     for (const char* form : {"swapped_16", "swapped_32", "swapped_64", "swapped_128"}) {
       add("gemm", form, "dtype=f16 " + order);
     }
