@@ -79,7 +79,9 @@ jit::TensorMap map_of_b(const Runtime& runtime, const Problem& problem, const Ti
 
 bool takes_map_of_out(const Problem& problem) {
   const q::GemmParams& p = problem.params;
-  return p.out_vectors != 0 && bytes_of(problem.shape.out) == 2 && (groups_of_a(problem) <= 1 || p.out_group > 0);
+  // A copy writes 16 bytes at least, so it would not stop where a row ends within them.
+  return p.out_vectors != 0 && bytes_of(problem.shape.out) == 2 && columns_of(problem) % 8 == 0 &&
+         (groups_of_a(problem) <= 1 || p.out_group > 0);
 }
 
 jit::TensorMap map_of_out(const Runtime& runtime, const Problem& problem) {
