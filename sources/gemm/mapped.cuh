@@ -24,7 +24,8 @@ struct MappedTile {
   // From the k of one product to those of the next one.
   static constexpr u32 kNextBytes = transposed ? kWgmmaK<T> * swizzle_span(kSwizzle) : 32;
 
-  // A box from `line` and `k` on; `ranks` are the blocks of the cluster that it is for.
+  // A box from `line` and `k` on; of a transposed operand `line` is a multiple of 8, as tiles and a gate's halves begin. `ranks` are
+  // the blocks of the cluster that it is for.
   static QUERN_DEVICE void load(u8* to, const TensorMap& map, Mbarrier& full, CacheHint hint, i32 k, i32 line, i32 group) {
     if constexpr (transposed) {
       tma_load(to, map, full, hint, line, k, group);
