@@ -132,6 +132,7 @@ bool takes_tensor_maps(const Problem& problem) {
   // A stride of 0 is none that a tensor map takes.
   const bool a_leads = problem.shape.grouping != Grouping::contiguous;
   if ((p.a_row == 0 && (a_leads ? p.m : p.a_rows) > 1) || (p.b_row == 0 && p.n > 1)) return false;
+  if ((problem.shape.transposed_a && p.a_k == 0) || (problem.shape.transposed_b && p.b_k == 0)) return false;
   return p.groups <= 1 || (p.b_group > 0 && (!a_leads || p.a_group > 0));
 }
 

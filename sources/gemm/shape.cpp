@@ -195,10 +195,10 @@ jit::Unit to_unit(const Shape& shape, Tag op, jit::Target target) {
   unit.constants.push_back({"EPILOGUE", shape.epilogue->code});
   unit.source = embedded(swapped ? "gemm/swapped.cuh" : warpgroups ? "gemm/warpgroups.cuh" : "gemm/gemm.cuh");
   unit.headers = common_headers(target);
-  for (const char* name :
-       {"gemm/epilogue.cuh", "gemm/experts.cuh", "gemm/load.cuh", "gemm/operand.cuh", "gemm/params.cuh",
-        "gemm/pipeline.cuh", "gemm/plain.cuh", "gemm/product.cuh", "gemm/share.cuh", "gemm/source.cuh",
-        "gemm/split.cuh", "gemm/store.cuh", "gemm/tile.cuh", "gemm/tiles.cuh", "gemm/warpgroup_rows.cuh"}) {
+  for (const char* name : {"gemm/epilogue.cuh", "gemm/experts.cuh", "gemm/load.cuh", "gemm/mapped.cuh",
+                           "gemm/operand.cuh", "gemm/params.cuh", "gemm/pipeline.cuh", "gemm/plain.cuh",
+                           "gemm/product.cuh", "gemm/share.cuh", "gemm/source.cuh", "gemm/split.cuh", "gemm/store.cuh",
+                           "gemm/tile.cuh", "gemm/tiles.cuh", "gemm/warpgroup_rows.cuh"}) {
     unit.headers.push_back(embedded(name));
   }
   unit.max_shared_bytes = t.shared_bytes;
