@@ -14,9 +14,9 @@
 namespace quern::ops::gemm {
 namespace {
 
-constexpr const char* kFormNames[kForms] = {"tiny",       "small",      "medium",         "large",
-                                            "plain",      "warpgroups", "warpgroups_192", "warpgroups_256",
-                                            "swapped_16", "swapped_32", "swapped_64",     "swapped_128"};
+constexpr const char* kFormNames[kForms] = {
+    "tiny",           "small",          "medium",     "large",      "plain",      "warpgroups", "warpgroups_176",
+    "warpgroups_192", "warpgroups_256", "swapped_16", "swapped_32", "swapped_64", "swapped_128"};
 constexpr const char* kGroupingNames[] = {"dense", "contiguous", "masked"};
 constexpr const char* kScaleNames[] = {"none", "vectors", "blocks"};
 

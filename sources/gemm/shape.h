@@ -26,6 +26,7 @@ enum class Form : std::uint8_t {
   large,
   plain,
   warpgroups,
+  warpgroups_176,
   warpgroups_192,
   warpgroups_256,
   swapped_16,
@@ -33,8 +34,9 @@ enum class Form : std::uint8_t {
   swapped_64,
   swapped_128
 };
-inline constexpr int kForms = 12;
-inline constexpr Form kWarpgroups[] = {Form::warpgroups, Form::warpgroups_192, Form::warpgroups_256};
+inline constexpr int kForms = 13;
+inline constexpr Form kWarpgroups[] = {Form::warpgroups, Form::warpgroups_176, Form::warpgroups_192,
+                                       Form::warpgroups_256};
 inline constexpr Form kSwapped[] = {Form::swapped_16, Form::swapped_32, Form::swapped_64, Form::swapped_128};
 constexpr bool of_warpgroups(Form form) { return form >= Form::warpgroups && form <= Form::warpgroups_256; }
 constexpr bool of_swapped(Form form) { return form >= Form::swapped_16; }

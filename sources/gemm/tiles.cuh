@@ -57,13 +57,14 @@ class DenseTiles {
       return work;
     }
     const i32 of_group = p_.tiles_m * p_.tiles_n;
-    const i32 within = tile % of_group;
+    work.group = p_.groups == 1 ? 0 : tile / of_group;
+    const i32 within = tile - work.group * of_group;
     const i32 panel = within / (p_.panel * p_.tiles_n);
     const i32 rest = p_.tiles_m - panel * p_.panel, height = rest < p_.panel ? rest : p_.panel;
     const i32 place = within - panel * p_.panel * p_.tiles_n;
-    work.group = tile / of_group;
-    work.row = ((panel * p_.panel + place % height) * peers_ + rank_) * kTileM;
-    work.column = place / height * kOutTileN;
+    const i32 column = place / height;
+    work.row = ((panel * p_.panel + place - column * height) * peers_ + rank_) * kTileM;
+    work.column = column * kOutTileN;
     return work;
   }
 

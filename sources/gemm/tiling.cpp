@@ -44,7 +44,9 @@ constexpr int kPipeline = 3;
 
 int bytes_of_row(int elements, Dtype dtype) { return elements * static_cast<int>(bytes_of(dtype)) + 16; }
 
-int columns_of(Form form) { return form == Form::warpgroups ? 128 : form == Form::warpgroups_192 ? 192 : 256; }
+int columns_of(Form form) {
+  return form == Form::warpgroups ? 128 : form == Form::warpgroups_176 ? 176 : form == Form::warpgroups_192 ? 192 : 256;
+}
 
 // Hopper's kernels: operands of 16 bits in any order, those of 8 bits have but one.
 bool takes_warpgroups(const Shape& shape, const jit::TargetInfo& target) {
@@ -63,7 +65,9 @@ std::optional<Tiling> tile_warpgroups(const Shape& shape, const jit::TargetInfo&
   t.tile_m = 128;
   t.tile_n = columns_of(shape.form);
   // A gate's halves, and the columns that share a scale of results, are whole slices.
-  if (t.tile_n == 192 && (shape.gate || shape.out_scale)) return {};
+  if (t.tile_n % 128 != 0 && (shape.gate || shape.out_scale)) return {};
+  // Neither are blocks of scales, nor the spans that come of b where it is stored the other way round.
+  if (t.tile_n % 64 != 0 && (shape.scales == Scales::blocks || shape.transposed_b)) return {};
   t.step_k = kRow / bytes;
   t.warps_m = t.warps_n = 1;
   t.blocks_per_sm = 1;

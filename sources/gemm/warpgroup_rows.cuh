@@ -98,11 +98,12 @@ QUERN_DEVICE void store_box(const GemmParams& p, const u8* box, Result* out, i32
 }
 
 // Result is Out: a template, since it is none for outputs of 32 bits. `column_scales` are those of the tile, in shared memory.
-template <class Result>
+// `meanwhile` is called while the first slice leaves.
+template <class Result, class Meanwhile>
 QUERN_DEVICE void store_plain_rows(const GemmParams& p, const TensorMap& map_out, const Work& work, i32 consumer, const f32 (&sums)[kSumCount],
-                                   const f32 (&row_scales)[2], const f32* column_scales, u8* boxes) {
+                                   const f32 (&row_scales)[2], const f32* column_scales, u8* boxes, Meanwhile meanwhile) {
   const i32 l = lane(), warp_line = consumer * 64 + warp() % 4 * 16;
-  const i32 rows = work.rows - work.row - warp_line, columns = p.n - work.column;
+  const i32 rows = work.rows - work.row - warp_line, left = p.n - work.column, columns = left < kTileN ? left : kTileN;
   const i64 first_row = work.first_row + work.row + warp_line;
   // A box that is not whole may end where another expert's rows begin.
   const bool whole = p.out_mapped != 0 && rows >= 16;
@@ -111,7 +112,8 @@ QUERN_DEVICE void store_plain_rows(const GemmParams& p, const TensorMap& map_out
   constexpr i32 kSlices = div_up(kTileN, 64);
   QUERN_UNROLL for (i32 s = 0; s < kSlices; ++s) {
     u8* box = boxes + s % kBoxes * kBoxBytes;
-    if (l == 0) {
+    // By the one thread that commits: which it is the compiler knows of an elected one alone.
+    if (elect_one()) {
       // A tile with an odd number of slices begins with the box that the last one ended with.
       if (s == 0 && kSlices % kBoxes != 0) {
         tma_wait_read<0>();
@@ -136,18 +138,20 @@ QUERN_DEVICE void store_plain_rows(const GemmParams& p, const TensorMap& map_out
       }
       store_matrix<false>(box + box_row * 128 + ((2 * pair + box_chunk ^ box_row % 8) << 4), packed);
     }
-    if (whole) {
+    // A slice that the tile ends within would be copied over the next tile's columns.
+    if (whole && (s + 1) * 64 <= kTileN) {
       fence_async();
       sync_warp();
-      if (l == 0) {
+      if (elect_one()) {
         if (s * 64 < columns) tma_store(map_out, box, CacheHint::normal, work.column + s * 64, static_cast<i32>(first_row), kGrouping == kContiguous ? 0 : work.group);
         tma_commit();
       }
     } else {
       sync_warp();
       store_box(p, box, out + s * 64, rows, columns - s * 64);
-      if (l == 0) tma_commit();
+      if (elect_one()) tma_commit();
     }
+    if (s == 0) meanwhile();
   }
 }
 

@@ -18,16 +18,15 @@ namespace q {
 
 inline constexpr i32 kGroupThreads = 128;
 inline constexpr i32 kConsumers = kTileM / 64;  // warpgroups, 64 rows each
-static_assert(kThreads == (kConsumers + 1) * kGroupThreads && kStepK * sizeof(ElementA) == 128 && kTileN % 32 == 0);
+static_assert(kThreads == (kConsumers + 1) * kGroupThreads && kStepK * sizeof(ElementA) == 128 && kTileN % 16 == 0);
 inline constexpr i32 kABytes = kTileM * 128, kBBytes = kTileN * 128;
 inline constexpr bool kPromoted = sizeof(ElementA) == 1;
 // Sums that are promoted take their registers twice: wide tiles are multiplied one half after the other.
 inline constexpr i32 kPassN = kPromoted && kTileN > 192 ? kTileN / 2 : kTileN;
 inline constexpr i32 kPasses = kTileN / kPassN;
 
-// Of a thread. Those that copy take what the others can spare: most where they read scales and look up whose rows a tile has, least
-// where sums are there twice and nobody reads scales.
-inline constexpr i32 kProducerRegisters = kBlockScale ? 56 : !kPromoted || kTileN == 192 || kGate ? 40 : 24;
+// Of a thread. Those that copy take what the others can spare: more where they read scales.
+inline constexpr i32 kProducerRegisters = kBlockScale ? 56 : 40;
 inline constexpr i32 kConsumerRegisters = 252 - kProducerRegisters / 2;
 static_assert((kConsumerRegisters * 2 + kProducerRegisters) * kGroupThreads == 168 * kThreads && kConsumerRegisters % 8 == 0);
 static_assert(kConsumers == 2);
@@ -346,7 +345,12 @@ QUERN_DEVICE void multiply_tiles(const GemmParams& p, const TensorMap& map_out, 
   const Consumer c{SharedArray<Mbarrier>(reinterpret_cast<Mbarrier*>(&barriers)), SharedArray<f32>(staging.block_scales + line * kColumnScales),
                    low(shared + consumer * 64 * 128, MappedA::kLayout), low(shared + kABytes, MappedB::kLayout), turn, peers, consumer};
   if (kTurns && consumer == 1) c.hand_over();
-  QUERN_ROLLED while (tiles.next(work)) {
+  // Which tile is next is found out while results leave, unless that takes registers that sums have.
+  constexpr bool kSoon = kPlainResults && kGrouping == kDense;
+  [[maybe_unused]] Work next;
+  [[maybe_unused]] bool more = kSoon && tiles.next(next);
+  QUERN_ROLLED while (kSoon ? more : tiles.next(work)) {
+    if constexpr (kSoon) work = next;
     f32 sums[kSumCount];
     [[maybe_unused]] ResultScales result_scales{};
     if constexpr (kPlainResults && kScaled) result_scales.load(p, work, line);
@@ -362,14 +366,16 @@ QUERN_DEVICE void multiply_tiles(const GemmParams& p, const TensorMap& map_out, 
     }
     if constexpr (kPlainResults) {
       if constexpr (kScaled) result_scales.share(staging.column_scales, 3 + consumer);
-      store_plain_rows<Out>(p, map_out, work, consumer, sums, result_scales.row, staging.column_scales, staging.results);
+      store_plain_rows<Out>(p, map_out, work, consumer, sums, result_scales.row, staging.column_scales, staging.results, [&] {
+        if constexpr (kSoon) more = tiles.next(next);
+      });
     } else {
       store_rows(p, work, consumer, sums, reinterpret_cast<f32*>(staging.results));
     }
   }
   if (kTurns && consumer == 0) c.take_turn();  // the other one handed over last
   if constexpr (kPlainResults) {
-    if (lane() == 0) tma_wait<0>();
+    if (elect_one()) tma_wait<0>();
   }
 }
 
@@ -382,9 +388,9 @@ QUERN_DEVICE void run_roles(const GemmParams& p, const TensorMap& map_a, const T
   auto* scales = reinterpret_cast<f32*>(staged + kConsumers * 4 * kStagedBytes);
   if (group == kConsumers) {
     registers_shrink<kProducerRegisters>();
-    if (thread_index() % kGroupThreads == 0) copy_tiles(p, map_a, map_b, tiles, peers, shared, barriers.stages);
+    if (shuffle(warp() % 4, 0) == 0 && elect_one()) copy_tiles(p, map_a, map_b, tiles, peers, shared, barriers.stages);
     if constexpr (kBlockScale) {
-      const i32 number = warp() % 4 - 1;
+      const i32 number = shuffle(warp() % 4, 0) - 1;
       if (number >= 0 && number < kScaleWarps) copy_scales(p, tiles, number, scales, barriers.stages);
     }
     sync_warp();

@@ -212,6 +212,7 @@ TEST_P(HopperChoices, GiveTheProduct) {
         "swapped_128 parts=1 peers=1", "swapped_128 parts=2 peers=2", "swapped_128 parts=3 peers=1"}) {
     EXPECT_EQ(taken.count(choice), 1u) << choice;
   }
+  EXPECT_EQ(taken.count("warpgroups_176 parts=1 peers=1"), GetParam().b ? 0u : 1u);
 }
 INSTANTIATE_TEST_SUITE_P(Orders, HopperChoices, testing::ValuesIn(kOrders),
                          [](const testing::TestParamInfo<Order>& order) { return std::string(order.param.name); });

@@ -166,11 +166,13 @@ TEST(GemmOrders, EachFormTakesEach) {
   const struct {
     const char* form;
     int m, width;
-  } forms[] = {{"swapped_16", 16, 32},      {"swapped_32", 32, 32},   {"swapped_64", 64, 32},
-               {"swapped_128", 128, 32},    {"warpgroups", 248, 128}, {"warpgroups_192", 248, 192},
-               {"warpgroups_256", 248, 256}};
+  } forms[] = {{"swapped_16", 16, 32},       {"swapped_32", 32, 32},      {"swapped_64", 64, 32},
+               {"swapped_128", 128, 32},     {"warpgroups", 248, 128},    {"warpgroups_176", 248, 176},
+               {"warpgroups_192", 248, 192}, {"warpgroups_256", 248, 256}};
   for (const Order& order : kOrders) {
     for (const auto& [form, m, width] : forms) {
+      // Its columns are no whole spans, by which b comes where it is stored the other way round.
+      if (width == 176 && order.b) continue;
       SCOPED_TRACE(std::string(order.name) + " as " + form);
       // Two tiles one below the other fill the device with as many of these columns.
       const int n = width * static_cast<int>(device.sm_count / 2) - 8;

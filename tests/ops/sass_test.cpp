@@ -35,6 +35,8 @@ std::vector<std::string> hopper_products() {
     add("fp8_gemm", "warpgroups_256", "out=e4m3 out_scale=1 " + scales);
     add("fp8_gemm", "swapped_64", "out=e4m3 out_scale=1 " + scales);
   }
+  add("fp8_gemm", "warpgroups_176", "scales=vectors");
+  add("gemm", "warpgroups_176", "dtype=bf16 order_a=km");
   add("fp8_gemm", "warpgroups_192", "scales=vectors out=f32");
   add("fp8_gemm", "warpgroups_192", "scales=blocks out=f16");
   add("fp8_gemm", "warpgroups_256", "scales=vectors a=e5m2");
