@@ -93,6 +93,13 @@ void for_each_by_model(const Problem& problem, Visit visit) {
   if (warpgroups) {
     if (!swapped && !fills(problem, Form::warpgroups, least, 2)) visit(Form::medium);
     if (!fills(problem, Form::warpgroups, sizes, 2)) return;
+    // Tiles have as many rows whatever their columns: each number of them is looked at, where there are not too many.
+    constexpr std::int64_t kTileRows = 128, kMostLookedAt = 1024 * kTileRows;
+    if (problem.params.groups == 1 && sizes.rows <= kMostLookedAt) {
+      for (std::int64_t rows = swapped ? 2 * kTileRows : kTileRows; rows < sizes.rows + kTileRows; rows += kTileRows)
+        visit(form_by_model(problem, {std::min(rows, sizes.rows), sizes.groups}));
+      return;
+    }
     for (const Form form : kWarpgroups) {
       if (cost_of(problem, form, sizes) != INT64_MAX) visit(form);
     }
