@@ -77,7 +77,7 @@ Plan plan(const Problem& problem, const Choice& choice, const Sizes& sizes) {
     plan.grid = of_swapped(form) ? problem.call.sms : slots / peers * peers;
     return plan;
   }
-  const bool persistent = of_warpgroups(form) || problem.call.sms < all_sms(problem);
+  const bool persistent = of_warpgroups(form) || of_narrow(form) || problem.call.sms < all_sms(problem);
   plan.grid = persistent ? std::min(div_up(tiles, peers), slots / peers) * peers : tiles;
   if (!may_share(problem, *t) || tiles == 0 || tiles > kCounters) return plan;
   const double busy = static_cast<double>(tiles) / static_cast<double>(div_up(tiles, slots) * slots);
@@ -182,16 +182,16 @@ void launch_as(const Runtime& runtime, Problem& problem, const Choice& choice, v
   launch.programmatic = (problem.flags & QUERN_CALL_PROGRAMMATIC) != 0;
   launch.stream = problem.stream;
   constexpr const char* kWhat = "launching a matrix product";
-  const bool swapped = of_swapped(problem.shape.form);
-  if (!of_warpgroups(problem.shape.form) && !swapped) return ops::launch(runtime, *kernel, launch, kWhat, p);
+  const bool narrow = of_narrow(problem.shape.form), few = narrow || of_swapped(problem.shape.form);
+  if (!of_warpgroups(problem.shape.form) && !few) return ops::launch(runtime, *kernel, launch, kWhat, p);
   const bool contiguous = problem.shape.grouping == Grouping::contiguous;
   const std::int64_t a_rows = contiguous ? p.a_rows : p.m, a_groups = contiguous ? 1 : p.groups;
   // Without a row of a there is nothing to copy, but there must be an address.
   jit::TensorMap a = map_of(runtime, p.a != nullptr ? p.a : p.b, problem.shape.a, p.k, a_rows, a_groups, p.a_row,
-                            p.a_group, t.tile_m / how.split.peers);
-  const int lines_of_b = swapped ? t.out_tile_n(problem.shape.gate) : t.tile_n / 2;
+                            p.a_group, narrow ? q::narrow_rows(p.m, t.tile_m) : t.tile_m / how.split.peers);
+  const int lines_of_b = few ? t.out_tile_n(problem.shape.gate) : t.tile_n / 2;
   jit::TensorMap b = map_of(runtime, p.b, problem.shape.b, p.k, p.n, p.groups, p.b_row, p.b_group, lines_of_b);
-  if (swapped) return ops::launch(runtime, *kernel, launch, kWhat, p, a, b);
+  if (few) return ops::launch(runtime, *kernel, launch, kWhat, p, a, b);
   launch.cluster[0] = static_cast<std::uint32_t>(how.peers);
   // Only whole warps' rows go by it: 16 of 64 columns.
   p.out_mapped = p.out_vectors != 0 && bytes_of(problem.shape.out) == 2 && (a_groups <= 1 || p.out_group > 0);
