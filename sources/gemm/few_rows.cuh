@@ -1,4 +1,4 @@
-// What Hopper's kernels for few rows have in common: one warp that brings scales.
+// What Hopper's kernels for few rows have in common: warps that bring block scales.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -14,9 +14,9 @@ inline constexpr i32 kScaleSets = kGate ? 2 : 1;
 inline constexpr i32 kScaleCount = kBlockScale ? kScaleSets * kTileM : 0;
 
 // Scales on their way: read some steps at a time, while those before are handed out.
-template <i32 steps>
+template <i32 steps, i32 warps>
 struct ScaleBatch {
-  static constexpr i32 kSteps = steps, kRows = div_up(kTileM, kWarp);
+  static constexpr i32 kSteps = steps, kRows = div_up(kTileM, kWarp * warps);
   f32 of_row[kSteps][kRows], of_b[kSteps][kScaleSets];
 
   QUERN_DEVICE void load(const GemmParams& p, const f32* const (&rows)[kRows], const f32* const (&b)[kScaleSets], i32 first, i32 last) {
@@ -28,19 +28,19 @@ struct ScaleBatch {
   }
 };
 
-// By one warp, of so many steps at a time.
-template <i32 steps, class Tiles>
-QUERN_DEVICE void copy_scales(const GemmParams& p, Tiles tiles, f32* scales, Stages& stages) {
-  using Batch = ScaleBatch<steps>;
+// By warp `number` of so many, of which each has some of the rows, and of so many steps at a time.
+template <i32 steps, i32 warps, class Tiles>
+QUERN_DEVICE void copy_scales(const GemmParams& p, Tiles tiles, i32 number, f32* scales, Stages& stages) {
+  using Batch = ScaleBatch<steps, warps>;
   constexpr i32 kRows = Batch::kRows;
-  const i32 l = lane();
+  const i32 l = lane(), line = number * (kRows * kWarp) + l;
   Work work;
   Turn turn;
   QUERN_ROLLED while (tiles.next(work)) {
     const f32* rows[kRows];
     const f32* of_b[kScaleSets];
     QUERN_UNROLL for (i32 r = 0; r < kRows; ++r) {
-      const i32 source = source_row(p, work, l + r * kWarp);
+      const i32 source = source_row(p, work, line + r * kWarp);
       rows[r] = p.scale_a + (kGrouping == kContiguous ? 0 : work.group) * p.scale_a_group + (source < 0 ? 0 : source) * p.scale_a_row;
     }
     QUERN_UNROLL for (i32 s = 0; s < kScaleSets; ++s) {
@@ -64,7 +64,7 @@ QUERN_DEVICE void copy_scales(const GemmParams& p, Tiles tiles, f32* scales, Sta
           f32* to = scales + turn.stage * kScaleCount;
           QUERN_UNROLL for (i32 s = 0; s < kScaleSets; ++s) {
             QUERN_UNROLL for (i32 r = 0; r < kRows; ++r) {
-              if (l + r * kWarp < kTileM) to[s * kTileM + l + r * kWarp] = product[i][s][r];
+              if (line + r * kWarp < kTileM) to[s * kTileM + line + r * kWarp] = product[i][s][r];
             }
           }
           sync_warp();

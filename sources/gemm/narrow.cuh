@@ -1,6 +1,6 @@
 // Matrix products of few rows on Hopper, for which reading b sets the pace: a tile has so few of its rows that every multiprocessor
 // has one to read. Within the block warpgroups take the steps of k in turn, alternates, each for 64 rows of a, and add their sums up
-// in a fixed order at the end: no block waits for another. One warp copies by tensor map, one brings scales.
+// in a fixed order at the end: no block waits for another. One warp copies by tensor map, two bring scales.
 //
 // 8-bit products are summed 128 k at a time and added to f32 sums in registers: a warpgroup's own sums keep about 14 bits.
 // SPDX-License-Identifier: Apache-2.0
@@ -13,10 +13,11 @@
 namespace q {
 
 inline constexpr i32 kGroupThreads = 128;
-inline constexpr i32 kConsumers = (kThreads - 2 * kWarp) / kGroupThreads, kConsumerThreads = kConsumers * kGroupThreads;
-inline constexpr i32 kCopyWarp = 4 * kConsumers, kScaleWarp = kCopyWarp + 1;
+inline constexpr i32 kScaleWarps = 2;
+inline constexpr i32 kConsumers = kThreads / kGroupThreads, kConsumerThreads = kConsumers * kGroupThreads;
+inline constexpr i32 kCopyWarp = 4 * kConsumers, kFirstScaleWarp = kCopyWarp + 1;
 inline constexpr i32 kRowGroups = kTileM / 64, kAlternates = kConsumers / kRowGroups;
-static_assert(kThreads == kConsumerThreads + 2 * kWarp && kTileM == kRowGroups * 64 && kConsumers == kRowGroups * kAlternates);
+static_assert(kThreads == kConsumerThreads + (1 + kScaleWarps) * kWarp && kTileM == kRowGroups * 64 && kConsumers == kRowGroups * kAlternates);
 static_assert(kGrouping == kDense && !kOutScale && kStepK * sizeof(ElementB) == 128 && kOutTileN % 8 == 0 && 128 % kOutTileN == 0);
 // Within a tile the steps of a stage are all one alternate's, which therefore waits for one after the other: copies land in any order,
 // and another's phase would pass for its own.
@@ -51,7 +52,7 @@ inline constexpr i32 kHalfStaged = 1, kStaged = 2, kRead = 3;
 inline constexpr i32 kStagedThreads = kConsumerThreads + (kScaled ? kWarp : 0);
 
 // Block scales are read so many steps at a time: as many as registers hold.
-inline constexpr i32 kScaleSteps = 8 / (kRowGroups * kScaleSets);
+inline constexpr i32 kScaleSteps = kGate || kRowGroups > 1 ? 4 : 8;
 
 // By one thread.
 struct Copies {
@@ -278,7 +279,7 @@ QUERN_KERNEL(quern_gemm_narrow, THREADS, 1, QUERN_PARAM q::GemmParams p, QUERN_P
       prefetch_tensor_map(map_a);
     }
     QUERN_ROLLED for (i32 i = lane(); i < kStages; i += kWarp) {
-      mbarrier_init(stages[0].full[i], kBlockScale ? 2 : 1);
+      mbarrier_init(stages[0].full[i], kBlockScale ? 1 + kScaleWarps : 1);
       mbarrier_init(stages[0].empty[i], 4 * kRowGroups);
     }
     fence_mbarrier_init();
@@ -291,9 +292,10 @@ QUERN_KERNEL(quern_gemm_narrow, THREADS, 1, QUERN_PARAM q::GemmParams p, QUERN_P
     return;
   }
   wait_for_previous_grid();
-  if (warp() == kScaleWarp) {
-    if constexpr (kBlockScale) copy_scales<kScaleSteps>(p, tiles, beside.block_scales, stages[0]);
-    if constexpr (kScaled) copy_vectors(p, tiles, beside);
+  if (warp() >= kFirstScaleWarp) {
+    const i32 number = warp() - kFirstScaleWarp;
+    if constexpr (kBlockScale) copy_scales<kScaleSteps, kScaleWarps>(p, tiles, number, beside.block_scales, stages[0]);
+    if (kScaled && number == 0) copy_vectors(p, tiles, beside);
   } else {
     const i32 consumer = warp() / 4;
     multiply_tiles(p, tiles, Consumer{consumer % kRowGroups, consumer / kRowGroups}, shared, stages[0], beside);

@@ -109,8 +109,8 @@ std::optional<Tiling> tile_swapped(const Shape& shape, const jit::TargetInfo& ta
   return {};
 }
 
-// Hopper's for few rows and few columns: for each 64 rows so many warpgroups that take the steps in turn, a warp that copies and one
-// that brings scales. The sizes of what is beside the stages are those of sources/gemm/narrow.cuh.
+// Hopper's for few rows and few columns: for each 64 rows so many warpgroups that take the steps in turn, a warp that copies and two
+// that bring scales. The sizes of what is beside the stages are those of sources/gemm/narrow.cuh.
 std::optional<Tiling> tile_narrow(const Shape& shape, const jit::TargetInfo& target) {
   constexpr int kMostStages = 24, kRow = 128;
   const int bytes = static_cast<int>(bytes_of(shape.a));
@@ -123,7 +123,7 @@ std::optional<Tiling> tile_narrow(const Shape& shape, const jit::TargetInfo& tar
   t.warps_m = t.warps_n = 1;
   t.blocks_per_sm = 1;
   const int row_groups = t.tile_m / 64, alternates = t.tile_m == 64 && t.tile_n <= 32 ? 4 : 2;
-  t.threads = row_groups * alternates * 128 + 2 * 32;
+  t.threads = row_groups * alternates * 128 + 3 * 32;
   const int staged = (alternates + 1) / 2 * t.tile_m * (t.tile_n + 8) * 4, vectors = (t.tile_m + t.tile_n) * 4;
   const int scales = shape.scales == Scales::blocks ? t.tile_m * 4 * (shape.gate ? 2 : 1) : 0;
   const int stage = (t.tile_m + t.tile_n) * kRow + scales;
