@@ -49,7 +49,7 @@ std::optional<Form> narrow_by_model(const Problem& problem, const Sizes& sizes, 
     if (!t) continue;
     const FewRows tiles = few_rows(problem, *t, sizes);
     const auto rows = static_cast<int>(std::min<std::int64_t>(sizes.rows, t->tile_m));
-    const double time = time_of({tiles.row_tiles, tiles.column_tiles, tiles.steps, rows, t->tile_n}, machine_of(problem));
+    const double time = time_of({tiles.row_tiles, tiles.column_tiles, tiles.steps, rows, t->tile_n}, all_sms(problem));
     if (time < other) best = form, other = time;
   }
   return best;
@@ -67,7 +67,9 @@ std::int64_t cost_of(const Problem& problem, Form form, const Sizes& sizes) {
 Form few_rows_by_model(const Problem& problem, Form form, const Sizes& sizes) {
   if (problem.shape.grouping != Grouping::dense) return form;
   const Sizes alike{rows_of_swapped(form), sizes.groups};
-  const Split best = split(few_rows(problem, *tiling_of(problem, form), alike), machine_of(problem));
+  // Never by max_sms: the set of kernels must not depend on it.
+  const Machine whole{all_sms(problem), all_sms(problem), machine_of(problem).most_blocks};
+  const Split best = split(few_rows(problem, *tiling_of(problem, form), alike), whole);
   return narrow_by_model(problem, alike, best.microseconds).value_or(form);
 }
 

@@ -16,10 +16,10 @@ std::int64_t div_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
 }  // namespace
 
-double time_of(const NarrowTiles& product, const Machine& machine) {
-  const auto rounds = static_cast<double>(div_up(product.row_tiles * product.column_tiles, machine.usable));
+double time_of(const NarrowTiles& product, int sms) {
+  const auto rounds = static_cast<double>(div_up(product.row_tiles * product.column_tiles, sms));
   const double row = kStepBytes * static_cast<double>(product.steps);
-  const double from_memory = static_cast<double>(product.column_tiles) * product.columns * row / (kMemory * machine.sms);
+  const double from_memory = static_cast<double>(product.column_tiles) * product.columns * row / (kMemory * sms);
   const double from_l2 = rounds * (product.rows + product.columns) * row / kL2;
   return kOfAny + kOfEachRound * rounds + std::max(from_memory, from_l2);
 }

@@ -4,8 +4,6 @@
 
 #include <cstdint>
 
-#include "sources/gemm/split.h"
-
 namespace quern::ops::gemm {
 
 struct NarrowTiles {
@@ -13,7 +11,7 @@ struct NarrowTiles {
   int rows;     // of a that a tile copies
   int columns;  // of b
 };
-// By the model, in microseconds.
-double time_of(const NarrowTiles& product, const Machine& machine);
+// By the model, in microseconds, on so many multiprocessors.
+double time_of(const NarrowTiles& product, int sms);
 
 }  // namespace quern::ops::gemm
