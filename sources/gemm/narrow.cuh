@@ -273,12 +273,12 @@ QUERN_KERNEL(quern_gemm_narrow, THREADS, 1, QUERN_PARAM q::GemmParams p, QUERN_P
   QUERN_SHARED(Stages, stages, 1);
   u8* shared = tile_shared();
   launch_next_grid();
-  if (warp() == kCopyWarp) {
-    if (lane() == 0) {
-      prefetch_tensor_map(map_b);
-      prefetch_tensor_map(map_a);
-    }
-    QUERN_ROLLED for (i32 i = lane(); i < kStages; i += kWarp) {
+  // By a shuffle, so that the compiler knows a warp's threads to go one way and keeps what they share in uniform registers.
+  const i32 w = shuffle(warp(), 0);
+  if (w == kCopyWarp && elect_one()) {
+    prefetch_tensor_map(map_b);
+    prefetch_tensor_map(map_a);
+    QUERN_UNROLL for (i32 i = 0; i < kStages; ++i) {
       mbarrier_init(stages[0].full[i], kBlockScale ? 1 + kScaleWarps : 1);
       mbarrier_init(stages[0].empty[i], 4 * kRowGroups);
     }
@@ -287,17 +287,17 @@ QUERN_KERNEL(quern_gemm_narrow, THREADS, 1, QUERN_PARAM q::GemmParams p, QUERN_P
   sync_block();
   const DenseTiles tiles(p);
   const Beside beside(shared);
-  if (warp() == kCopyWarp) {
-    if (lane() == 0) copy_tiles(Copies{p, map_a, map_b, shared, stages[0]}, tiles);
+  if (w == kCopyWarp) {
+    if (elect_one()) copy_tiles(Copies{p, map_a, map_b, shared, stages[0]}, tiles);
     return;
   }
   wait_for_previous_grid();
-  if (warp() >= kFirstScaleWarp) {
-    const i32 number = warp() - kFirstScaleWarp;
+  if (w >= kFirstScaleWarp) {
+    const i32 number = w - kFirstScaleWarp;
     if constexpr (kBlockScale) copy_scales<kScaleSteps, kScaleWarps>(p, tiles, number, beside.block_scales, stages[0]);
     if (kScaled && number == 0) copy_vectors(p, tiles, beside);
   } else {
-    const i32 consumer = warp() / 4;
+    const i32 consumer = w / 4;
     multiply_tiles(p, tiles, Consumer{consumer % kRowGroups, consumer / kRowGroups}, shared, stages[0], beside);
   }
 }
