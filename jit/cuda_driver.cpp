@@ -234,9 +234,13 @@ void CudaDriver::encode_tensor_map(const TensorMapDesc& desc, TensorMap& map) {
                                        info_.limits.target.name());
   }
   static constexpr std::array<std::uint32_t, 5> kDense{1, 1, 1, 1, 1};
-  const Result code =
-      api_.encode_tiled(&map, desc.data_type, desc.rank, desc.address, desc.extent, desc.stride, desc.box,
-                        kDense.data(), /*interleave=*/0, desc.swizzle, desc.l2_promotion, /*fill=*/0);
+  // The calling thread need not have a context, as for launches.
+  const Current current(api_, context_);
+  Result code = current.code;
+  if (code == kSuccess) {
+    code = api_.encode_tiled(&map, desc.data_type, desc.rank, desc.address, desc.extent, desc.stride, desc.box,
+                             kDense.data(), /*interleave=*/0, desc.swizzle, desc.l2_promotion, /*fill=*/0);
+  }
   if (code == kSuccess) return;
   std::string shape;
   for (std::uint32_t i = 0; i < desc.rank && i < 5; ++i) {

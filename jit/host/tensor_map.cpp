@@ -14,6 +14,7 @@ namespace quern::jit::host {
 namespace {
 
 constexpr std::uint64_t kMagic = 0x70616d20726f736eULL;
+constexpr std::uint32_t kPiece = 16;     // bytes: what a copy begins at, and what it writes at least
 constexpr std::uint32_t kPlainRow = 16;  // bytes in which plain memory lands
 
 struct Encoded {
@@ -114,6 +115,16 @@ const char* Box::read_map(const q::host::BulkCopy& copy) {
     if (d > 0) rows_ *= e.box[d];
   }
   row_bytes_ = e.box[0] * e.element;
+  // On an H200 the first two are illegal instructions, and boxes of the third kind are not laid out as here.
+  if (std::int64_t{at_[0]} * element_ % kPiece != 0)
+    return "the innermost coordinate must be a multiple of 16 bytes, inside the tensor and outside";
+  if (copy.form == q::host::CopyForm::store || copy.form == q::host::CopyForm::add) {
+    for (std::uint32_t d = 0; d < rank_; ++d) {
+      if (at_[d] < 0) return "a coordinate is negative: a box that is written may end outside, but not begin there";
+    }
+  }
+  if (swizzle_ != 0 && row_bytes_ != q::swizzle_span(static_cast<q::Swizzle>(swizzle_)))
+    return "a swizzled box must be as wide as its swizzle: narrower rows do not lie one after the other";
   return nullptr;
 }
 
@@ -172,20 +183,22 @@ void Box::take_row(std::uint32_t row, const unsigned char* window, std::uint32_t
   }
 }
 
+std::uint32_t Box::written_bytes(const Row& row) const { return (row.last * element_ + kPiece - 1) / kPiece * kPiece; }
+
 void Box::store_row(std::uint32_t row, const unsigned char* staged) const {
   const Row r = row_at(row);
-  writes(r.begin + r.first * element_, (r.last - r.first) * element_);
-  std::memcpy(r.begin + r.first * element_, staged + r.first * element_, (r.last - r.first) * element_);
+  const std::uint32_t bytes = written_bytes(r);
+  writes(r.begin, bytes);
+  std::memcpy(r.begin, staged, bytes);
 }
 
 void Box::add_row(std::uint32_t row, const unsigned char* staged) const {
   const Row r = row_at(row);
-  unsigned char* const to = r.begin + r.first * element_;
-  const unsigned char* const from = staged + r.first * element_;
+  const std::uint32_t count = written_bytes(r) / element_;
   if (type_ == kTensorF32) {
-    add_elements<float>(to, from, r.last - r.first);
+    add_elements<float>(r.begin, staged, count);
   } else {
-    add_elements<std::uint32_t>(to, from, r.last - r.first);
+    add_elements<std::uint32_t>(r.begin, staged, count);
   }
 }
 

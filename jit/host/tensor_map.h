@@ -40,6 +40,8 @@ class Box {
     std::uint32_t first, last;
   };
   Row row_at(std::uint32_t row) const;
+  // A row that is written begins at its first element, and takes the rest of the 16 bytes that its last one lies in.
+  std::uint32_t written_bytes(const Row& row) const;
   const char* read_map(const q::host::BulkCopy& copy);
   const char* read_plain(const q::host::BulkCopy& copy);
 

@@ -14,13 +14,16 @@
 //   Copies        CacheHint             what L2 is to do with the lines: normal, evict_first, evict_last
 //     tma_load(shared, map, b, hint, c...)
 //                                       a box of the tensor at 1 to 5 coordinates (elements, innermost first); what
-//                                       lies outside the tensor becomes zeros. `shared` is 128-byte aligned. The
-//                                       bytes of the whole box count on the barrier
+//                                       lies outside the tensor becomes zeros, and it may begin there. `shared` is
+//                                       128-byte aligned. The bytes of the whole box count on the barrier. In every
+//                                       copy by a map the innermost coordinate is a multiple of 16 bytes, and a
+//                                       swizzled box as wide as its swizzle
 //     tma_load_multicast(shared, map, b, ranks, hint, c...)
 //                                       into each block of the cluster whose bit is set in `ranks`, at the same
 //                                       offsets of its shared memory and counting on its own barrier
 //     tma_prefetch(map, hint, c...)     into L2
-//     tma_store(map, shared, hint, c...)  a box out of shared memory; what lies outside the tensor is not written
+//     tma_store(map, shared, hint, c...)  a box out of shared memory; what lies outside the tensor is not written, but
+//                                       for the rest of 16 bytes within which a row ends. No coordinate is negative
 //     tma_add(map, shared, hint, c...)  the same, added to what is there, as the map's type
 //     bulk_load(shared, global, bytes, b, hint)  bulk_store(global, shared, bytes, hint)
 //     bulk_add(global, shared, bytes)   plain memory, 16-byte aligned, a multiple of 16 bytes; bulk_add adds f32
@@ -46,6 +49,12 @@
 //                                       second, 0 again; 1 on a fresh barrier returns at once
 //     mbarrier_wait_cluster(b, phase)   the same, and sees what other blocks wrote before they arrived
 //     mbarrier_try_wait(b, phase)       -> bool; may wait a short while
+//
+//   Addresses     SharedArray<T>(first)  where an array in shared memory lies, found once: of a pointer the compiler would find it
+//                                       again at every use. An array of barriers is taken by
+//                                       mbarrier_wait(array, i, phase), mbarrier_arrive(array, i) and
+//                                       mbarrier_arrive_remote_relaxed(array, i, rank), one of f32 by
+//                                       load_shared(v, array, i): v is an array of 1 or 2 f32, that or those from element i on
 //
 //   Products      by all 128 threads of a warpgroup: 4 warps, the first a multiple of 4
 //     wgmma<A, B, a_major, b_major>(d, a, b, accumulate)

@@ -135,9 +135,8 @@ QUERN_DEVICE void fence_mbarrier_init() { asm volatile("fence.mbarrier_init.rele
 QUERN_DEVICE void mbarrier_invalidate(Mbarrier& b) {
   asm volatile("mbarrier.inval.shared::cta.b64 [%0];" ::"r"(shared_address(&b)) : "memory");
 }
-QUERN_DEVICE void mbarrier_arrive(Mbarrier& b) {
-  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(shared_address(&b)) : "memory");
-}
+QUERN_DEVICE void arrive_at(u32 address) { asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(address) : "memory"); }
+QUERN_DEVICE void mbarrier_arrive(Mbarrier& b) { arrive_at(shared_address(&b)); }
 QUERN_DEVICE void mbarrier_expect(Mbarrier& b, u32 bytes) {
   asm volatile("mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [%0], %1;" ::"r"(shared_address(&b)), "r"(bytes)
                : "memory");
@@ -154,13 +153,16 @@ QUERN_DEVICE void mbarrier_arrive_remote(Mbarrier& b, u32 rank) {
       "r"(rank)
       : "memory");
 }
-QUERN_DEVICE void mbarrier_arrive_remote_relaxed(Mbarrier& b, u32 rank) {
+QUERN_DEVICE void arrive_remote_relaxed_at(u32 address, u32 rank) {
   asm volatile(
       "{.reg .b32 there;\n"
       "mapa.shared::cluster.u32 there, %0, %1;\n"
-      "mbarrier.arrive.relaxed.cluster.shared::cluster.b64 _, [there];}" ::"r"(shared_address(&b)),
+      "mbarrier.arrive.relaxed.cluster.shared::cluster.b64 _, [there];}" ::"r"(address),
       "r"(rank)
       : "memory");
+}
+QUERN_DEVICE void mbarrier_arrive_remote_relaxed(Mbarrier& b, u32 rank) {
+  arrive_remote_relaxed_at(shared_address(&b), rank);
 }
 QUERN_DEVICE bool mbarrier_try_wait(Mbarrier& b, u32 phase) {
   u32 done;
@@ -173,15 +175,16 @@ QUERN_DEVICE bool mbarrier_try_wait(Mbarrier& b, u32 phase) {
       : "memory");
   return done != 0;
 }
-QUERN_DEVICE void mbarrier_wait(Mbarrier& b, u32 phase) {
+QUERN_DEVICE void wait_at(u32 address, u32 phase) {
   asm volatile(
       "{.reg .pred p;\n"
       "again:\n"
       "mbarrier.try_wait.parity.shared::cta.b64 p, [%0], %1;\n"
-      "@!p bra again;}" ::"r"(shared_address(&b)),
+      "@!p bra again;}" ::"r"(address),
       "r"(phase)
       : "memory");
 }
+QUERN_DEVICE void mbarrier_wait(Mbarrier& b, u32 phase) { wait_at(shared_address(&b), phase); }
 QUERN_DEVICE void mbarrier_wait_cluster(Mbarrier& b, u32 phase) {
   asm volatile(
       "{.reg .pred p;\n"
@@ -190,6 +193,26 @@ QUERN_DEVICE void mbarrier_wait_cluster(Mbarrier& b, u32 phase) {
       "@!p bra again;}" ::"r"(shared_address(&b)),
       "r"(phase)
       : "memory");
+}
+
+// ---- Addresses
+template <class T>
+struct SharedArray {
+  u32 address;
+  QUERN_DEVICE explicit SharedArray(const T* first) : address(shared_address(first)) { asm volatile("" : "+r"(address)); }
+  QUERN_DEVICE u32 at(i32 i) const { return address + static_cast<u32>(i) * sizeof(T); }
+};
+QUERN_DEVICE void mbarrier_wait(const SharedArray<Mbarrier>& b, i32 i, u32 phase) { wait_at(b.at(i), phase); }
+QUERN_DEVICE void mbarrier_arrive(const SharedArray<Mbarrier>& b, i32 i) { arrive_at(b.at(i)); }
+QUERN_DEVICE void mbarrier_arrive_remote_relaxed(const SharedArray<Mbarrier>& b, i32 i, u32 rank) { arrive_remote_relaxed_at(b.at(i), rank); }
+template <int count>
+QUERN_DEVICE void load_shared(f32 (&v)[count], const SharedArray<f32>& array, i32 i) {
+  static_assert(count == 1 || count == 2, "one or two");
+  if constexpr (count == 1) {
+    asm volatile("ld.shared.f32 %0, [%1];" : "=f"(v[0]) : "r"(array.at(i)));
+  } else {
+    asm volatile("ld.shared.v2.f32 {%0, %1}, [%2];" : "=f"(v[0]), "=f"(v[1]) : "r"(array.at(i)));
+  }
 }
 
 // ---- Matrices

@@ -119,6 +119,24 @@ QUERN_DEVICE void wgmma_wait(D&...) {
   host::table->product_wait(n);
 }
 
+// ---- Addresses
+template <class T>
+struct SharedArray {
+  const T* first;
+  QUERN_DEVICE explicit SharedArray(const T* at) : first(at) {}
+};
+QUERN_DEVICE Mbarrier& barrier_of(const SharedArray<Mbarrier>& b, i32 i) { return const_cast<Mbarrier*>(b.first)[i]; }
+QUERN_DEVICE void mbarrier_wait(const SharedArray<Mbarrier>& b, i32 i, u32 phase) { mbarrier_wait(barrier_of(b, i), phase); }
+QUERN_DEVICE void mbarrier_arrive(const SharedArray<Mbarrier>& b, i32 i) { mbarrier_arrive(barrier_of(b, i)); }
+QUERN_DEVICE void mbarrier_arrive_remote_relaxed(const SharedArray<Mbarrier>& b, i32 i, u32 rank) {
+  mbarrier_arrive_remote_relaxed(barrier_of(b, i), rank);
+}
+template <int count>
+QUERN_DEVICE void load_shared(f32 (&v)[count], const SharedArray<f32>& array, i32 i) {
+  static_assert(count == 1 || count == 2, "one or two");
+  for (int e = 0; e < count; ++e) v[e] = array.first[i + e];
+}
+
 // ---- Matrices
 namespace host {
 struct MatrixLane {

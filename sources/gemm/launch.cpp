@@ -193,8 +193,10 @@ void launch_as(const Runtime& runtime, Problem& problem, const Choice& choice, v
   jit::TensorMap b = map_of(runtime, p.b, problem.shape.b, p.k, p.n, p.groups, p.b_row, p.b_group, lines_of_b);
   if (few) return ops::launch(runtime, *kernel, launch, kWhat, p, a, b);
   launch.cluster[0] = static_cast<std::uint32_t>(how.peers);
-  // Only whole warps' rows go by it: 16 of 64 columns.
-  p.out_mapped = p.out_vectors != 0 && bytes_of(problem.shape.out) == 2 && (a_groups <= 1 || p.out_group > 0);
+  // Only whole warps' rows go by it: 16 of 64 columns. A copy writes 16 bytes at least, so it would not stop where a row
+  // ends within them.
+  p.out_mapped = p.out_vectors != 0 && bytes_of(problem.shape.out) == 2 && columns_of(problem) % 8 == 0 &&
+                 (a_groups <= 1 || p.out_group > 0);
   jit::TensorMap out = a;
   if (p.out_mapped != 0) {
     out = map_of(runtime, p.out, problem.shape.out, columns_of(problem), contiguous ? p.out_rows : p.m, a_groups,

@@ -46,8 +46,8 @@ int bytes_of_row(int elements, Dtype dtype) { return elements * static_cast<int>
 
 int columns_of(Form form) { return form == Form::warpgroups ? 128 : form == Form::warpgroups_192 ? 192 : 256; }
 
-// Hopper's: a warpgroup of copies and two of products, 64 rows each, a block of threads a multiprocessor. The sizes of what is beside
-// the stages are those of sources/gemm/warpgroup_rows.cuh and warpgroups.cuh.
+// Hopper's: a warpgroup of copies and two of products, 64 rows each, a block of threads a multiprocessor. The sizes of
+// what is beside the stages are those of sources/gemm/warpgroup_rows.cuh and warpgroups.cuh.
 std::optional<Tiling> tile_warpgroups(const Shape& shape, const jit::TargetInfo& target) {
   constexpr int kMostStages = 6, kRow = 128, kWarps = 8;
   const int bytes = static_cast<int>(bytes_of(shape.a));
@@ -62,14 +62,15 @@ std::optional<Tiling> tile_warpgroups(const Shape& shape, const jit::TargetInfo&
   t.warps_m = t.warps_n = 1;
   t.blocks_per_sm = 1;
   t.threads = 3 * 128;
-  const bool operands = std::any_of(shape.epilogue->operands.begin(), shape.epilogue->operands.end(),
-                                    [](expression::OperandKind kind) { return kind != expression::OperandKind::unused; });
+  const bool operands =
+      std::any_of(shape.epilogue->operands.begin(), shape.epilogue->operands.end(),
+                  [](expression::OperandKind kind) { return kind != expression::OperandKind::unused; });
   const bool plain = !shape.gate && !shape.out_scale && !operands && bytes_of(shape.out) == 2;
   const bool blocks = shape.scales == Scales::blocks;
   const int boxes = shape.grouping == Grouping::dense && !blocks ? 2 : 1, slice = shape.out_scale ? 128 : 64;
   const int staged = kWarps * (plain ? boxes * 16 * 128 : 8 * (slice + 8) * 4 * (shape.gate ? 2 : 1));
   const int column_scales = plain && shape.scales == Scales::vectors ? 2 * t.tile_n * 4 : 0;
-  const int stage = (t.tile_m + t.tile_n) * kRow + (blocks ? (t.tile_m + 4) * 4 : 0);
+  const int stage = (t.tile_m + t.tile_n) * kRow + (blocks ? t.tile_m * (shape.gate || t.tile_n > 128 ? 2 : 1) * 4 : 0);
   // Tiles begin at multiples of 1024 bytes, the static part before them.
   const std::uint32_t reserve = 1024 + (shape.grouping == Grouping::dense ? 0 : (kExpertBytes + 1023) / 1024 * 1024);
   for (int stages = kMostStages; stages >= kPipeline; --stages) {
@@ -98,12 +99,15 @@ std::optional<Tiling> tile_swapped(const Shape& shape, const jit::TargetInfo& ta
   const std::uint32_t stage = (rows + 128) * kRow + scales;
   // Tiles begin at multiples of 1024 bytes, the static part before them; the hardware keeps as much of each block's.
   const std::uint32_t reserve = 1024 + (shape.grouping == Grouping::dense ? 0 : (kExpertBytes + 1023) / 1024 * 1024);
-  // Where their stages hold enough, two blocks fit a multiprocessor: the next launch's copies begin before this one has ended.
+  // Where their stages hold enough, two blocks fit a multiprocessor: the next launch's copies begin before this one has
+  // ended.
   for (t.blocks_per_sm = t.tile_m <= 32 ? 2 : 1; t.blocks_per_sm >= 1; --t.blocks_per_sm) {
     for (t.stages = kMostStages; t.stages >= kPipeline + (t.blocks_per_sm > 1 ? 1 : 0); --t.stages) {
       t.shared_bytes = static_cast<std::uint32_t>(t.stages) * stage + staged;
       const std::uint32_t each = t.shared_bytes + reserve;
-      if (each <= target.shared_per_block && (each + 1024) * static_cast<std::uint32_t>(t.blocks_per_sm) <= target.shared_per_sm) return t;
+      if (each <= target.shared_per_block &&
+          (each + 1024) * static_cast<std::uint32_t>(t.blocks_per_sm) <= target.shared_per_sm)
+        return t;
     }
   }
   return {};
@@ -164,13 +168,16 @@ std::optional<Tiling> tile(const Shape& shape, const jit::TargetInfo& target) {
   const bool may_run_on = shape.form != Form::large && target.async_copy;
   const auto fit = [&](int step_bytes, int blocks, int stages, bool run_on) {
     t.step_k = step_bytes / static_cast<int>(bytes_of(shape.a));
-    const int a = shape.transposed_a ? t.step_k * bytes_of_row(t.tile_m, shape.a) : t.tile_m * bytes_of_row(t.step_k, shape.a);
-    const int b = shape.transposed_b ? t.step_k * bytes_of_row(t.tile_n, shape.b) : t.tile_n * bytes_of_row(t.step_k, shape.b);
+    const int a =
+        shape.transposed_a ? t.step_k * bytes_of_row(t.tile_m, shape.a) : t.tile_m * bytes_of_row(t.step_k, shape.a);
+    const int b =
+        shape.transposed_b ? t.step_k * bytes_of_row(t.tile_n, shape.b) : t.tile_n * bytes_of_row(t.step_k, shape.b);
     const int scales = shape.scales == Scales::blocks ? ((t.tile_m + t.tile_n / 16) * 4 + 15) & ~15 : 0;
     const auto stage_bytes = static_cast<std::uint32_t>(a + b + scales) * static_cast<std::uint32_t>(stages);
     const std::uint32_t bytes = run_on ? stage_bytes + staged : std::max(stage_bytes, staged);
     const std::uint32_t each = bytes + reserve;
-    if (each > target.shared_per_block || each * static_cast<std::uint32_t>(blocks) > target.shared_per_sm) return false;
+    if (each > target.shared_per_block || each * static_cast<std::uint32_t>(blocks) > target.shared_per_sm)
+      return false;
     t.stages = stages, t.blocks_per_sm = blocks, t.continuous = run_on, t.shared_bytes = bytes;
     return true;
   };
@@ -190,8 +197,8 @@ std::optional<Tiling> tile(const Shape& shape, const jit::TargetInfo& target) {
       }
     }
   }
-  // Where room is scarce (sm_86, sm_89, sm_120), results are staged in the pipeline's; block scales, whose steps cannot be
-  // shorter, have a pipeline of two.
+  // Where room is scarce (sm_86, sm_89, sm_120), results are staged in the pipeline's; block scales, whose steps cannot
+  // be shorter, have a pipeline of two.
   for (int stages = kPipeline; stages >= (blocks_of_k ? 2 : kPipeline); --stages) {
     if (fit(shortest_step, 1, stages, false)) return t;
   }

@@ -26,7 +26,7 @@ inline constexpr i32 kPasses = kTileN / kPassN;
 
 // Of a thread. Those that copy take what the others can spare: most where they read scales and look up whose rows a tile has, least
 // where sums are there twice and nobody reads scales.
-inline constexpr i32 kProducerRegisters = kBlockScale && kGrouping == kContiguous && kTileN < 256 ? 56 : kBlockScale || !kPromoted ? 40 : 24;
+inline constexpr i32 kProducerRegisters = kBlockScale ? 56 : !kPromoted || kTileN == 192 || kGate ? 40 : 24;
 inline constexpr i32 kConsumerRegisters = 252 - kProducerRegisters / 2;
 static_assert((kConsumerRegisters * 2 + kProducerRegisters) * kGroupThreads == 168 * kThreads && kConsumerRegisters % 8 == 0);
 static_assert(kConsumers == 2);
@@ -61,12 +61,16 @@ QUERN_DEVICE void copy_tiles(const GemmParams& p, const TensorMap& map_a, const 
       turn.next();
     }
   }
+  if constexpr (kBlockScale) {
+    mbarrier_wait(stages.empty[turn.stage], turn.phase ^ 1);
+    mbarrier_arrive(stages.full[turn.stage]);
+  }
 }
 
-// Scales of a step: one for each row of the tile, then those of the two blocks of 128 columns that it is in, or of its two halves
-// where there is a gate.
+// Scales of a step: for each row of the tile its own times those of the one or two blocks of 128 columns that the tile is in, or of
+// its two halves where there is a gate.
 inline constexpr i32 kColumnScales = kGate || kTileN > 128 ? 2 : 1;
-inline constexpr i32 kStageScales = kTileM + 4;
+inline constexpr i32 kStageScales = kTileM * kColumnScales;
 
 // Warps that bring the scales of each step into shared memory, each those of some rows. They read some steps ahead of the stage that
 // is free, since reading takes longer than a step.
@@ -74,43 +78,51 @@ inline constexpr i32 kScaleWarps = kBlockScale ? 2 : 0;
 
 template <class Tiles>
 QUERN_DEVICE void copy_scales(const GemmParams& p, Tiles tiles, i32 number, f32* shared_scales, Stages& stages) {
-  constexpr i32 kAhead = 4, kRows = kTileM / (kScaleWarps * kWarp);
+  constexpr i32 kAhead = kGrouping == kDense ? 4 : 3, kRows = kTileM / (kScaleWarps * kWarp);
   const i32 l = lane(), line = number * (kRows * kWarp) + l;
-  const bool has_column = number == 0 && l < kColumnScales;
   Work work;
   Turn turn;
+  const auto hand_over = [&] {
+    sync_warp();
+    if (l == 0) mbarrier_arrive(stages.full[turn.stage]);
+    turn.next();
+  };
   QUERN_ROLLED while (tiles.next(work)) {
-    const f32* from[kRows];
-    QUERN_UNROLL for (i32 i = 0; i < kRows; ++i) {
-      const i32 source = source_row(p, work, line + i * kWarp);
-      from[i] = p.scale_a + (kGrouping == kContiguous ? 0 : work.group) * p.scale_a_group + (source < 0 ? 0 : source) * p.scale_a_row;
+    const f32* of_row[kRows];
+    QUERN_UNROLL for (i32 r = 0; r < kRows; ++r) {
+      const i32 source = source_row(p, work, line + r * kWarp);
+      of_row[r] = p.scale_a + (kGrouping == kContiguous ? 0 : work.group) * p.scale_a_group + (source < 0 ? 0 : source) * p.scale_a_row;
     }
-    const i32 second = l == 1 ? 1 : 0, last = (p.n - 1) / 128;
-    const i32 block = kGate ? (second * (p.n / 2) + work.column) / 128 : work.column / 128 + second;
-    const f32* from_column = p.scale_b + work.group * p.scale_b_group + (block < last ? block : last) * p.scale_b_row;
-    f32 row[kAhead][kRows], column[kAhead];
+    const f32* of_column[kColumnScales];
+    const i32 last = (p.n - 1) / 128;
+    QUERN_UNROLL for (i32 c = 0; c < kColumnScales; ++c) {
+      const i32 block = kGate ? (c * (p.n / 2) + work.column) / 128 : work.column / 128 + c;
+      of_column[c] = p.scale_b + work.group * p.scale_b_group + (block < last ? block : last) * p.scale_b_row;
+    }
+    f32 row[kAhead][kRows], column[kAhead][kColumnScales];
     i32 read = 0;
     const auto read_next = [&](i32 slot) {
       if (read++ >= work.last_step) return;
-      QUERN_UNROLL for (i32 i = 0; i < kRows; ++i) row[slot][i] = *from[i], from[i] += p.scale_a_k;
-      if (has_column) column[slot] = *from_column, from_column += p.scale_b_k;
+      QUERN_UNROLL for (i32 r = 0; r < kRows; ++r) row[slot][r] = *of_row[r], of_row[r] += p.scale_a_k;
+      QUERN_UNROLL for (i32 c = 0; c < kColumnScales; ++c) column[slot][c] = *of_column[c], of_column[c] += p.scale_b_k;
     };
     QUERN_UNROLL for (i32 i = 0; i < kAhead; ++i) read_next(i);
     QUERN_ROLLED for (i32 first = 0; first < work.last_step; first += kAhead) {
       QUERN_UNROLL for (i32 i = 0; i < kAhead; ++i) {
         if (first + i < work.last_step) {
           mbarrier_wait(stages.empty[turn.stage], turn.phase ^ 1);
-          f32* to = shared_scales + turn.stage * kStageScales;
-          QUERN_UNROLL for (i32 r = 0; r < kRows; ++r) to[line + r * kWarp] = row[i][r];
-          if (has_column) to[kTileM + l] = column[i];
+          f32* to = shared_scales + turn.stage * kStageScales + line * kColumnScales;
+          QUERN_UNROLL for (i32 r = 0; r < kRows; ++r) {
+            QUERN_UNROLL for (i32 c = 0; c < kColumnScales; ++c) to[r * kWarp * kColumnScales + c] = row[i][r] * column[i][c];
+          }
           read_next(i);
-          sync_warp();
-          if (l == 0) mbarrier_arrive(stages.full[turn.stage]);
-          turn.next();
+          hand_over();
         }
       }
     }
   }
+  mbarrier_wait(stages.empty[turn.stage], turn.phase ^ 1);
+  hand_over();
 }
 static_assert(!kBlockScale || (kGate ? kTileN == 128 || kTileN == 256 : kTileN == 128 || kTileN == 192 || kTileN == 256));
 
@@ -118,10 +130,11 @@ static_assert(!kBlockScale || (kGate ? kTileN == 128 || kTileN == 256 : kTileN =
 struct StepScales {
   f32 x[3][2];  // the first block's, the second's, and, of the three 64 columns of a tile of 192, the middle's
 
-  QUERN_DEVICE void take(const f32* scales, i32 line, bool middle_is_second) {
+  QUERN_DEVICE void take(const SharedArray<f32>& scales, i32 first, bool middle_is_second) {
     QUERN_UNROLL for (i32 h = 0; h < 2; ++h) {
-      const f32 row = scales[line + 8 * h];
-      QUERN_UNROLL for (i32 i = 0; i < kColumnScales; ++i) x[i][h] = scales[kTileM + i] * row;
+      f32 own[kColumnScales];
+      load_shared(own, scales, first + 8 * h * kColumnScales);
+      QUERN_UNROLL for (i32 i = 0; i < kColumnScales; ++i) x[i][h] = own[i];
       if constexpr (kTileN == 192) x[2][h] = middle_is_second ? x[1][h] : x[0][h];
     }
   }
@@ -134,16 +147,6 @@ struct StepScales {
   }
 };
 
-// This warp has done with a stage: the producers of all blocks of the cluster, which copy into it, are told.
-QUERN_DEVICE void release(Mbarrier& empty, Peers peers) {
-  if constexpr (kBlockScale) sync_warp();  // all its lanes have read scales of the stage, one tells
-  if (peers.count == 1) {
-    if (lane() == 0) mbarrier_arrive(empty);
-  } else if (lane() < peers.count) {
-    mbarrier_arrive_remote_relaxed(empty, lane());
-  }
-}
-
 // Adds a pass's sums to those of the tile.
 template <i32 pass>
 QUERN_DEVICE void promote(f32 (&sums)[kSumCount], const f32 (&part)[kPassN / 2], const StepScales& scales) {
@@ -153,11 +156,25 @@ QUERN_DEVICE void promote(f32 (&sums)[kSumCount], const f32 (&part)[kPassN / 2],
   }
 }
 
-// What one consumer goes through the steps of a tile with.
+// The warpgroups multiply 8-bit operands in turns where two steps are summed together: who has three quarters of a step left hands
+// over, so that the other's first product follows the last one.
+inline constexpr i32 kTurnBarrier = 5;
+inline constexpr bool kTurns = kPromoted && !kBlockScale;
+
+// Of the stages, and one that nobody waits for.
+struct Barriers {
+  Stages stages;
+  Mbarrier spare;
+};
+inline constexpr i32 kFull = 0, kEmpty = kStages, kSpare = 2 * kStages;
+static_assert(sizeof(Barriers) == (kSpare + 1) * sizeof(Mbarrier));
+
+// What one consumer goes through the steps of a tile with: addresses in shared memory and descriptors are made once. To find them again
+// for each step took a tenth of its time.
 struct Consumer {
-  const u8* shared;
-  const f32* scales;
-  Stages& stages;
+  SharedArray<Mbarrier> barriers;
+  SharedArray<f32> scales;  // from those of the thread's first row on
+  u32 a, b;                 // the lower halves of the first stage's descriptors
   Turn& turn;
   Peers peers;
   i32 number;
@@ -165,38 +182,47 @@ struct Consumer {
   template <int count>
   QUERN_DEVICE void multiply(f32 (&d)[count], const Turn& of, i32 pass, bool accumulate) const {
     static_assert(count == kPassN / 2);
-    constexpr u64 kLayout = k_major_layout(Swizzle::bytes128);
-    const u8* stage = shared + of.stage * (kABytes + kBBytes);
-    const u64 a = matrix_descriptor(stage + number * 64 * 128, kLayout), b = matrix_descriptor(stage + kABytes + pass * (kPassN * 128), kLayout);
-    QUERN_UNROLL for (i32 k = 0; k < 4; ++k) wgmma<ElementA, ElementB>(d, advanced(a, 32 * k), advanced(b, 32 * k), accumulate || k > 0);
+    constexpr u64 kUpper = k_major_layout(Swizzle::bytes128) >> 32 << 32;
+    const u32 stage = static_cast<u32>(of.stage) * ((kABytes + kBBytes) >> 4), columns = static_cast<u32>(pass) * (kPassN * 128 >> 4);
+    QUERN_UNROLL for (u32 k = 0; k < 4; ++k) {
+      wgmma<ElementA, ElementB>(d, kUpper | (a + stage + 2 * k), kUpper | (b + stage + columns + 2 * k), accumulate || k > 0);
+      if (kTurns && k == 0) wgmma_commit();
+    }
     wgmma_commit();
   }
-  QUERN_DEVICE void await(const Turn& of) const { mbarrier_wait(stages.full[of.stage], of.phase); }
-  QUERN_DEVICE void await() const { await(turn); }
-  QUERN_DEVICE void release(i32 stage) const { q::release(stages.empty[stage], peers); }
-  // Of the present stage.
-  QUERN_DEVICE StepScales step_scales(const Work& work) const {
-    StepScales of_step;
-    if constexpr (kBlockScale) {
-      of_step.take(scales + turn.stage * kStageScales, number * 64 + wgmma_row(thread_index() % kGroupThreads, 0), work.column % 128 != 0);
+  QUERN_DEVICE void await(const Turn& of) const { mbarrier_wait(barriers, kFull + of.stage, of.phase); }
+  // This warp has done with a stage: the producers of all blocks of the cluster, which copy into it, are told.
+  QUERN_DEVICE void release(i32 barrier) const {
+    if constexpr (kBlockScale) sync_warp();  // all its lanes have read scales of the stage, one tells
+    if (peers.count == 1) {
+      if (lane() == 0) mbarrier_arrive(barriers, barrier);
+    } else if (lane() < peers.count) {
+      mbarrier_arrive_remote_relaxed(barriers, barrier, lane());
     }
+  }
+  QUERN_DEVICE void release(const Turn& of) const { release(kEmpty + of.stage); }
+  QUERN_DEVICE StepScales step_scales(const Turn& of, bool middle_is_second) const {
+    StepScales of_step;
+    of_step.take(scales, of.stage * kStageScales, middle_is_second);
     return of_step;
   }
+  QUERN_DEVICE void take_turn() const { sync_named(kTurnBarrier + number, kConsumers * kGroupThreads); }
+  QUERN_DEVICE void hand_over() const { arrive_named(kTurnBarrier + (number ^ 1), kConsumers * kGroupThreads); }
 };
 
 // Products of `steps` steps, summed by the tensor cores and then added to the sums of the tile; the other warpgroup's products keep the
 // tensor cores busy meanwhile.
 template <i32 steps, int count>
-QUERN_DEVICE void promote_together(f32 (&sums)[count], const Work& work, const Consumer& c) {
-  static_assert(steps == 1 || (steps == 2 && !kBlockScale));
+QUERN_DEVICE void promote_together(f32 (&sums)[count], const Consumer& c) {
+  static_assert((steps == 1 || steps == 2) && kTurns);
   const Turn first = c.turn;
   Turn second = first;
-  c.await();
-  const StepScales scales = c.step_scales(work);
+  c.await(first);
   if constexpr (steps == 2) second.next();
   QUERN_UNROLL for (i32 pass = 0; pass < kPasses; ++pass) {
     const bool done = pass == kPasses - 1;
     f32 part[kPassN / 2];
+    c.take_turn();
     wgmma_fence();
     c.multiply(part, first, pass, false);
     if constexpr (steps == 2) {
@@ -206,40 +232,69 @@ QUERN_DEVICE void promote_together(f32 (&sums)[count], const Work& work, const C
       }
       c.multiply(part, second, pass, true);
       if (done) {
-        wgmma_wait<1>();
-        c.release(first.stage);
+        wgmma_wait<2>();
+        c.release(first);
       }
     }
+    wgmma_wait<1>();
+    c.hand_over();
     wgmma_wait<0>(part);
-    if (done) c.release(second.stage);
+    if (done) c.release(second);
     if (pass == 0) {
-      promote<0>(sums, part, scales);
+      promote<0>(sums, part, {});
     } else {
-      promote<kPasses - 1>(sums, part, scales);
+      promote<kPasses - 1>(sums, part, {});
     }
   }
   c.turn = second;
   c.turn.next();
 }
 
-// All steps of a tile, two at a time. Where scales do not change with k, their products are summed together.
+// All steps of a tile where scales do not change with k: two at a time.
 template <int count>
-QUERN_DEVICE void promote_steps(f32 (&sums)[count], const Work& work, const Consumer& c) {
+QUERN_DEVICE void promote_steps(f32 (&sums)[count], i32 steps, const Consumer& c) {
   i32 step = 0;
-  QUERN_ROLLED for (; step + 2 <= work.last_step; step += 2) {
-    if constexpr (kBlockScale) {
-      promote_together<1>(sums, work, c);
-      promote_together<1>(sums, work, c);
-    } else {
-      promote_together<2>(sums, work, c);
+  QUERN_ROLLED for (; step + 2 <= steps; step += 2) promote_together<2>(sums, c);
+  // A loop, though it runs once at most: behind a branch the sums would get other registers, more than there are.
+  QUERN_ROLLED for (; step < steps; ++step) promote_together<1>(sums, c);
+}
+
+// All steps of a tile with block scales. While a step's last products are under way, what the next one needs is waited for and read;
+// the stage before is released while its first ones are. So little but the adding itself lies between products, and adding takes no
+// longer than the other warpgroup's products.
+template <int count>
+QUERN_DEVICE void promote_scaled_steps(f32 (&sums)[count], const Work& work, const Consumer& c) {
+  const bool middle_is_second = work.column % 128 != 0;
+  Turn at = c.turn;
+  c.await(at);
+  StepScales scales = c.step_scales(at, middle_is_second);
+  i32 before = kSpare;
+  QUERN_ROLLED for (i32 step = 0; step < work.last_step; ++step) {
+    Turn next = at;
+    next.next();
+    StepScales next_scales;
+    QUERN_UNROLL for (i32 pass = 0; pass < kPasses; ++pass) {
+      f32 part[kPassN / 2];
+      wgmma_fence();
+      c.multiply(part, at, pass, false);
+      if (pass == 0) c.release(before);
+      if (pass == kPasses - 1) {
+        c.await(next);
+        next_scales = c.step_scales(next, middle_is_second);
+      }
+      wgmma_wait<0>(part);
+      if (pass == 0) {
+        promote<0>(sums, part, scales);
+      } else {
+        promote<kPasses - 1>(sums, part, scales);
+      }
     }
+    before = kEmpty + at.stage;
+    at = next;
+    scales = next_scales;
   }
-  if constexpr (kBlockScale) {
-    if (step < work.last_step) promote_together<1>(sums, work, c);
-  } else {
-    // A loop, though it runs once at most: behind a branch the sums would get other registers, more than there are.
-    QUERN_ROLLED for (; step < work.last_step; ++step) promote_together<1>(sums, work, c);
-  }
+  c.release(before);
+  c.turn = at;
 }
 
 // All steps of a tile where sums are kept as they are: one step's products stay under way while the next one's begin; the stage
@@ -247,22 +302,24 @@ QUERN_DEVICE void promote_steps(f32 (&sums)[count], const Work& work, const Cons
 // of CUDA 12 would wait for each product otherwise.
 template <int count>
 QUERN_DEVICE void accumulate_steps(f32 (&sums)[count], i32 steps, const Consumer& c) {
-  c.await();
+  Turn at = c.turn;
+  c.await(at);
   wgmma_fence();
-  c.multiply(sums, c.turn, 0, false);
-  i32 before = c.turn.stage;
-  c.turn.next();
+  c.multiply(sums, at, 0, false);
+  Turn before = at;
+  at.next();
   QUERN_ROLLED for (i32 step = 1; step < steps; ++step) {
-    c.await();
+    c.await(at);
     wgmma_fence();
-    c.multiply(sums, c.turn, 0, true);
+    c.multiply(sums, at, 0, true);
     wgmma_wait<1>();
     c.release(before);
-    before = c.turn.stage;
-    c.turn.next();
+    before = at;
+    at.next();
   }
   wgmma_wait<0>(sums);
   c.release(before);
+  c.turn = at;
 }
 
 // What a consumer has in shared memory beside the stages.
@@ -273,18 +330,26 @@ struct Staging {
 };
 
 template <class Tiles>
-QUERN_DEVICE void multiply_tiles(const GemmParams& p, const TensorMap& map_out, Tiles tiles, Peers peers, i32 consumer, const u8* shared, Stages& stages, Staging staging) {
+QUERN_DEVICE void multiply_tiles(const GemmParams& p, const TensorMap& map_out, Tiles tiles, Peers peers, i32 consumer, const u8* shared, Barriers& barriers, Staging staging) {
   Work work;
-  Turn turn;
   const i32 line = consumer * 64 + wgmma_row(thread_index() % kGroupThreads, 0);
-  const Consumer c{shared, staging.block_scales, stages, turn, peers, consumer};
+  Turn turn;
+  constexpr u64 kLayout = k_major_layout(Swizzle::bytes128);
+  const auto low = [](const u8* tile) { return static_cast<u32>(matrix_descriptor(tile, kLayout)); };
+  const Consumer c{SharedArray<Mbarrier>(reinterpret_cast<Mbarrier*>(&barriers)), SharedArray<f32>(staging.block_scales + line * kColumnScales),
+                   low(shared + consumer * 64 * 128), low(shared + kABytes), turn, peers, consumer};
+  if (kTurns && consumer == 1) c.hand_over();
   QUERN_ROLLED while (tiles.next(work)) {
     f32 sums[kSumCount];
     [[maybe_unused]] ResultScales result_scales{};
     if constexpr (kPlainResults && kScaled) result_scales.load(p, work, line);
     if constexpr (kPromoted) {
       QUERN_UNROLL for (f32& sum : sums) sum = 0.0f;
-      promote_steps(sums, work, c);
+      if constexpr (kBlockScale) {
+        promote_scaled_steps(sums, work, c);
+      } else {
+        promote_steps(sums, work.last_step, c);
+      }
     } else {
       accumulate_steps(sums, work.last_step, c);
     }
@@ -295,6 +360,7 @@ QUERN_DEVICE void multiply_tiles(const GemmParams& p, const TensorMap& map_out, 
       store_rows(p, work, consumer, sums, reinterpret_cast<f32*>(staging.results));
     }
   }
+  if (kTurns && consumer == 0) c.take_turn();  // the other one handed over last
   if constexpr (kPlainResults) {
     if (lane() == 0) tma_wait<0>();
   }
@@ -302,22 +368,22 @@ QUERN_DEVICE void multiply_tiles(const GemmParams& p, const TensorMap& map_out, 
 
 template <class Tiles>
 QUERN_DEVICE void run_roles(const GemmParams& p, const TensorMap& map_a, const TensorMap& map_b, const TensorMap& map_out, const Tiles& tiles, Peers peers, u8* shared,
-                            Stages& stages) {
+                            Barriers& barriers) {
   // By a shuffle, so that the compiler knows a warp's threads to go one way and keeps what they share in uniform registers.
   const i32 group = shuffle(thread_index() / kGroupThreads, 0);
   u8* staged = shared + kStages * (kABytes + kBBytes);
   auto* scales = reinterpret_cast<f32*>(staged + kConsumers * 4 * kStagedBytes);
   if (group == kConsumers) {
     registers_shrink<kProducerRegisters>();
-    if (thread_index() % kGroupThreads == 0) copy_tiles(p, map_a, map_b, tiles, peers, shared, stages);
+    if (thread_index() % kGroupThreads == 0) copy_tiles(p, map_a, map_b, tiles, peers, shared, barriers.stages);
     if constexpr (kBlockScale) {
       const i32 number = warp() % 4 - 1;
-      if (number >= 0 && number < kScaleWarps) copy_scales(p, tiles, number, scales, stages);
+      if (number >= 0 && number < kScaleWarps) copy_scales(p, tiles, number, scales, barriers.stages);
     }
     sync_warp();
   } else {
     registers_grow<kConsumerRegisters>();
-    multiply_tiles(p, map_out, tiles, peers, group, shared, stages, {staged + warp() * kStagedBytes, scales + group * kTileN, scales});
+    multiply_tiles(p, map_out, tiles, peers, group, shared, barriers, {staged + warp() * kStagedBytes, scales + group * kTileN, scales});
   }
 }
 
@@ -326,7 +392,7 @@ QUERN_DEVICE void run_roles(const GemmParams& p, const TensorMap& map_a, const T
 QUERN_KERNEL(quern_gemm_warpgroups, THREADS, 1, QUERN_PARAM q::GemmParams p, QUERN_PARAM q::TensorMap map_a, QUERN_PARAM q::TensorMap map_b,
              QUERN_PARAM q::TensorMap map_out) {
   using namespace q;
-  QUERN_SHARED(Stages, stages, 1);
+  QUERN_SHARED(Barriers, barriers, 1);
   u8* shared = tile_shared();
   const Peers peers{static_cast<i32>(cluster_size()), static_cast<i32>(cluster_rank())};
   const i32 cluster = block_index(0) / peers.count, clusters = block_count(0) / peers.count;
@@ -335,9 +401,10 @@ QUERN_KERNEL(quern_gemm_warpgroups, THREADS, 1, QUERN_PARAM q::GemmParams p, QUE
     prefetch_tensor_map(map_b);
     if (p.out_mapped != 0) prefetch_tensor_map(map_out);
     for (i32 i = 0; i < kStages; ++i) {
-      mbarrier_init(stages[0].full[i], 1 + kScaleWarps);
-      mbarrier_init(stages[0].empty[i], kConsumers * 4 * peers.count);
+      mbarrier_init(barriers[0].stages.full[i], 1 + kScaleWarps);
+      mbarrier_init(barriers[0].stages.empty[i], kConsumers * 4 * peers.count);
     }
+    mbarrier_init(barriers[0].spare, kConsumers * 4 * peers.count);
     fence_mbarrier_init();
   }
   sync_block();
@@ -347,9 +414,9 @@ QUERN_KERNEL(quern_gemm_warpgroups, THREADS, 1, QUERN_PARAM q::GemmParams p, QUE
   if constexpr (kGrouping != kDense) {
     QUERN_SHARED(Experts, experts, 1);
     list_experts(p, experts[0], kTileM * peers.count);
-    run_roles(p, map_a, map_b, map_out, ExpertTiles(p, experts[0], cluster, clusters, peers.count, peers.rank), peers, shared, stages[0]);
+    run_roles(p, map_a, map_b, map_out, ExpertTiles(p, experts[0], cluster, clusters, peers.count, peers.rank), peers, shared, barriers[0]);
   } else {
-    run_roles(p, map_a, map_b, map_out, DenseTiles(p, cluster, clusters, peers.count, peers.rank), peers, shared, stages[0]);
+    run_roles(p, map_a, map_b, map_out, DenseTiles(p, cluster, clusters, peers.count, peers.rank), peers, shared, barriers[0]);
   }
   // A block's memory is copied to and its barriers are told of until its peer is done.
   if (peers.count > 1) sync_cluster();

@@ -253,6 +253,9 @@ TEST_F(Gpu, EncodesTensorMaps) {
   driver->encode_tensor_map(desc, map);
   const TensorMap empty{};
   EXPECT_NE(std::memcmp(&map, &empty, sizeof map), 0);
+  TensorMap without_context{};
+  std::thread([&] { driver->encode_tensor_map(desc, without_context); }).join();
+  EXPECT_EQ(std::memcmp(&map, &without_context, sizeof map), 0);
   desc.stride[0] += 4;
   EXPECT_EQ(error_of([&] { driver->encode_tensor_map(desc, map); }).status(), QUERN_INVALID);
 }

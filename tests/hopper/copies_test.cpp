@@ -1,4 +1,5 @@
-// Bulk copies against plain loops: every rank, every swizzle, boxes that lie partly or wholly outside the tensor.
+// Bulk copies against plain loops: every rank, every swizzle, boxes that lie partly or wholly outside the tensor, rows
+// that do not end at a multiple of 16 bytes.
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
@@ -35,25 +36,39 @@ std::size_t product_of(const auto& list) {
   return std::accumulate(list.begin(), list.end(), std::size_t{1}, [](std::size_t a, auto b) { return a * b; });
 }
 
-// A box's elements as they lie in shared memory: `visit(byte in shared memory, element's index in the tensor or -1)`.
+std::size_t tensor_bytes(const Case& c) {
+  return product_of(c.extent) / c.extent[0] * row_stride(c.extent[0], c.element);
+}
+
+// Where an element of a box lies: in shared memory, and in the tensor's, or between the rows there.
+struct Place {
+  std::size_t shared, tensor;
+  bool inside;   // the tensor, which a load is to fetch
+  bool written;  // by a store, which takes 16 bytes as a whole where a row ends within them
+};
+
 // The swizzle, written out: within 1024 bytes there are 8 lines of 128 bytes of 8 pieces, and a line's number is laid
 // over its pieces' numbers, all three bits of it, two or one.
 template <class Visit>
 void for_each_element(const Case& c, Visit visit) {
-  const std::size_t count = product_of(c.box);
+  const std::size_t count = product_of(c.box), row = row_stride(c.extent[0], c.element);
   for (std::size_t i = 0; i < count; ++i) {
-    std::int64_t index = 0, step = 1;
-    bool inside = true;
+    std::int64_t byte_of_tensor = 0;
+    auto step = static_cast<std::int64_t>(c.element);
+    bool inside = true, written = true;
     for (std::size_t d = 0, rest = i; d < c.box.size(); rest /= c.box[d], ++d) {
       const std::int64_t at = c.at[d] + static_cast<std::int64_t>(rest % c.box[d]);
+      const std::size_t end = d == 0 ? row / c.element : c.extent[d];
       inside = inside && at >= 0 && at < static_cast<std::int64_t>(c.extent[d]);
-      index += at * step;
-      step *= static_cast<std::int64_t>(c.extent[d]);
+      written = written && at >= 0 && at < static_cast<std::int64_t>(end);
+      byte_of_tensor += at * step;
+      step = d == 0 ? static_cast<std::int64_t>(row) : step * static_cast<std::int64_t>(c.extent[d]);
     }
     const std::size_t byte = i * c.element;
     const std::size_t line = byte / 128 % 8, piece = byte / 16 % 8;
     const std::size_t over = c.swizzle == 3 ? line : c.swizzle == 2 ? line % 4 : c.swizzle == 1 ? line % 2 : 0;
-    visit(byte / 128 * 128 + (piece ^ over) * 16 + byte % 16, inside ? index : -1);
+    visit(Place{byte / 128 * 128 + (piece ^ over) * 16 + byte % 16, static_cast<std::size_t>(byte_of_tensor), inside,
+                written});
   }
 }
 
@@ -69,7 +84,7 @@ std::vector<Schedule> schedules() {
   return list;
 }
 
-class HopperCopies : public testing::TestWithParam<Case> {
+class HopperBox : public testing::TestWithParam<Case> {
  protected:
   static std::string run_mode(Machine& machine, Mode mode, const Memory& image, const Memory& tensor) {
     const Case& c = GetParam();
@@ -80,12 +95,14 @@ class HopperCopies : public testing::TestWithParam<Case> {
   }
 };
 
-TEST_P(HopperCopies, ALoadLandsWhereItShouldWithZerosOutside) {
+class HopperLoads : public HopperBox {};
+
+TEST_P(HopperLoads, ALoadLandsWhereItShouldWithZerosOutside) {
   const Case& c = GetParam();
-  const std::vector<unsigned char> tensor = pattern(product_of(c.extent) * c.element, 1);
+  const std::vector<unsigned char> tensor = pattern(tensor_bytes(c), 1);
   std::vector<unsigned char> expected(product_of(c.box) * c.element);
-  for_each_element(c, [&](std::size_t byte, std::int64_t index) {
-    if (index >= 0) std::memcpy(&expected[byte], &tensor[static_cast<std::size_t>(index) * c.element], c.element);
+  for_each_element(c, [&](const Place& at) {
+    if (at.inside) std::memcpy(&expected[at.shared], &tensor[at.tensor], c.element);
   });
   for (const Schedule& schedule : schedules()) {
     Machine machine(schedule);
@@ -95,13 +112,15 @@ TEST_P(HopperCopies, ALoadLandsWhereItShouldWithZerosOutside) {
   }
 }
 
-TEST_P(HopperCopies, AStoreWritesWhatLiesInside) {
+class HopperStores : public HopperBox {};
+
+TEST_P(HopperStores, AStoreWritesWhatLiesInside) {
   const Case& c = GetParam();
-  const std::vector<unsigned char> before = pattern(product_of(c.extent) * c.element, 2);
+  const std::vector<unsigned char> before = pattern(tensor_bytes(c), 2);
   const std::vector<unsigned char> box = pattern(product_of(c.box) * c.element, 3);
   std::vector<unsigned char> expected = before;
-  for_each_element(c, [&](std::size_t byte, std::int64_t index) {
-    if (index >= 0) std::memcpy(&expected[static_cast<std::size_t>(index) * c.element], &box[byte], c.element);
+  for_each_element(c, [&](const Place& at) {
+    if (at.written) std::memcpy(&expected[at.tensor], &box[at.shared], c.element);
   });
   for (const Schedule& schedule : schedules()) {
     Machine machine(schedule);
@@ -111,16 +130,16 @@ TEST_P(HopperCopies, AStoreWritesWhatLiesInside) {
   }
 }
 
-class HopperAdds : public HopperCopies {};
+class HopperAdds : public HopperBox {};
 
 TEST_P(HopperAdds, AnAddAddsWhatLiesInside) {
   const Case& c = GetParam();
-  std::vector<float> before(product_of(c.extent)), box(product_of(c.box));
+  std::vector<float> before(tensor_bytes(c) / 4), box(product_of(c.box));
   for (std::size_t i = 0; i < before.size(); ++i) before[i] = static_cast<float>(i % 100);
   for (std::size_t i = 0; i < box.size(); ++i) box[i] = static_cast<float>(i) * 0.5f;
   std::vector<float> expected = before;
-  for_each_element(c, [&](std::size_t byte, std::int64_t index) {
-    if (index >= 0) expected[static_cast<std::size_t>(index)] += box[byte / 4];
+  for_each_element(c, [&](const Place& at) {
+    if (at.written) expected[at.tensor / 4] += box[at.shared / 4];
   });
   for (const Schedule& schedule : schedules()) {
     Machine machine(schedule);
@@ -131,29 +150,43 @@ TEST_P(HopperAdds, AnAddAddsWhatLiesInside) {
 }
 
 using jit::kTensorBF16, jit::kTensorF32, jit::kTensorU8, jit::kTensorI32, jit::kTensorF16, jit::kTensorU16;
+// The innermost coordinate is a multiple of 16 bytes throughout.
 const Case kCases[] = {
     {"Line", kTensorF32, 4, {100}, {64}, {8}, 0},
-    {"LineBeginsOutside", kTensorF32, 4, {100}, {64}, {-3}, 0},
-    {"LineEndsOutside", kTensorF32, 4, {100}, {64}, {61}, 0},
+    {"LineEndsOutside", kTensorF32, 4, {100}, {64}, {60}, 0},
     {"LineWhollyOutside", kTensorF32, 4, {100}, {64}, {100}, 0},
+    {"LineEndsWithin16Bytes", kTensorF32, 4, {97}, {64}, {60}, 0},
     {"Plane", kTensorBF16, 2, {96, 40}, {64, 16}, {16, 3}, 0},
-    {"PlaneSwizzle32", kTensorBF16, 2, {96, 40}, {16, 64}, {16, -5}, 1},
-    {"PlaneSwizzle64", kTensorF16, 2, {96, 40}, {32, 64}, {-7, 5}, 2},
-    {"PlaneSwizzle128", kTensorBF16, 2, {96, 40}, {64, 64}, {50, 3}, 3},
+    {"PlaneSwizzle32", kTensorBF16, 2, {96, 40}, {16, 64}, {16, 5}, 1},
+    {"PlaneSwizzle64", kTensorF16, 2, {96, 40}, {32, 64}, {8, 5}, 2},
+    {"PlaneSwizzle128", kTensorBF16, 2, {96, 40}, {64, 64}, {48, 3}, 3},
     {"PlaneOfBytesSwizzle128", kTensorU8, 1, {208, 70}, {128, 64}, {96, 20}, 3},
-    {"PlaneOfWordsSwizzle128", kTensorF32, 4, {40, 40}, {32, 32}, {-1, -1}, 3},
-    {"PlaneOfWordsSwizzle64", kTensorI32, 4, {40, 40}, {16, 32}, {30, 30}, 2},
-    {"PlaneOfHalvesSwizzle32", kTensorU16, 2, {40, 40}, {16, 7}, {30, 30}, 1},
-    {"PlaneFarOutside", kTensorBF16, 2, {96, 40}, {64, 16}, {-1000, 2000}, 3},
-    {"Cube", kTensorBF16, 2, {64, 10, 7}, {64, 4, 3}, {8, 8, -1}, 3},
-    {"FourDimensions", kTensorF32, 4, {36, 5, 4, 3}, {32, 2, 3, 2}, {8, 4, -1, 2}, 3},
-    {"FiveDimensions", kTensorU8, 1, {48, 5, 4, 3, 6}, {32, 2, 3, 2, 4}, {32, 1, 2, -1, 3}, 1},
-    // Rows narrower than the swizzle lie side by side, as without one.
-    {"NarrowRowsSwizzle128", kTensorBF16, 2, {96, 40}, {32, 32}, {16, 3}, 3},
-    {"NarrowRowsSwizzle64", kTensorBF16, 2, {96, 40}, {8, 32}, {16, 3}, 2},
+    {"PlaneOfWordsSwizzle128", kTensorF32, 4, {40, 40}, {32, 32}, {28, 10}, 3},
+    {"PlaneOfWordsSwizzle64", kTensorI32, 4, {40, 40}, {16, 32}, {28, 30}, 2},
+    {"PlaneOfHalvesSwizzle32", kTensorU16, 2, {40, 40}, {16, 7}, {32, 30}, 1},
+    {"PlaneEndsWithin16Bytes", kTensorBF16, 2, {89, 40}, {64, 16}, {48, 30}, 3},
+    {"PlaneOfBytesEndsWithin16Bytes", kTensorU8, 1, {99, 12}, {32, 8}, {80, 2}, 1},
+    {"PlaneOfWordsEndsWithin16Bytes", kTensorF32, 4, {37, 40}, {32, 16}, {16, 30}, 3},
+    {"PlaneFarOutside", kTensorBF16, 2, {96, 40}, {64, 16}, {1000, 2000}, 3},
+    {"Cube", kTensorBF16, 2, {64, 10, 7}, {64, 4, 3}, {8, 8, 5}, 3},
+    {"FourDimensions", kTensorF32, 4, {36, 5, 4, 3}, {32, 2, 3, 2}, {8, 4, 2, 2}, 3},
+    {"FiveDimensions", kTensorU8, 1, {48, 5, 4, 3, 6}, {32, 2, 3, 2, 4}, {32, 1, 2, 2, 3}, 1},
 };
-INSTANTIATE_TEST_SUITE_P(Boxes, HopperCopies, testing::ValuesIn(kCases),
-                         [](const testing::TestParamInfo<Case>& box) { return std::string(box.param.name); });
+// Only a load may begin outside.
+const Case kBeginOutside[] = {
+    {"LineBeginsOutside", kTensorF32, 4, {100}, {64}, {-4}, 0},
+    {"PlaneBeginsOutsideSwizzle32", kTensorBF16, 2, {96, 40}, {16, 64}, {16, -5}, 1},
+    {"PlaneBeginsOutsideSwizzle64", kTensorF16, 2, {96, 40}, {32, 64}, {-8, 5}, 2},
+    {"PlaneBeginsOutsideSwizzle128", kTensorF32, 4, {40, 40}, {32, 32}, {-4, -1}, 3},
+    {"PlaneFarBeforeTheBegin", kTensorBF16, 2, {96, 40}, {64, 16}, {-1000, 2000}, 3},
+    {"CubeBeginsOutside", kTensorBF16, 2, {64, 10, 7}, {64, 4, 3}, {8, 8, -1}, 3},
+    {"FourDimensionsBeginOutside", kTensorF32, 4, {36, 5, 4, 3}, {32, 2, 3, 2}, {8, 4, -1, 2}, 3},
+    {"FiveDimensionsBeginOutside", kTensorU8, 1, {48, 5, 4, 3, 6}, {32, 2, 3, 2, 4}, {32, 1, 2, -1, 3}, 1},
+};
+std::string name_of(const testing::TestParamInfo<Case>& box) { return box.param.name; }
+INSTANTIATE_TEST_SUITE_P(Boxes, HopperLoads, testing::ValuesIn(kCases), name_of);
+INSTANTIATE_TEST_SUITE_P(BeginOutside, HopperLoads, testing::ValuesIn(kBeginOutside), name_of);
+INSTANTIATE_TEST_SUITE_P(Boxes, HopperStores, testing::ValuesIn(kCases), name_of);
 
 std::vector<Case> of_f32() {
   std::vector<Case> list;
@@ -162,8 +195,7 @@ std::vector<Case> of_f32() {
   }
   return list;
 }
-INSTANTIATE_TEST_SUITE_P(Boxes, HopperAdds, testing::ValuesIn(of_f32()),
-                         [](const testing::TestParamInfo<Case>& box) { return std::string(box.param.name); });
+INSTANTIATE_TEST_SUITE_P(Boxes, HopperAdds, testing::ValuesIn(of_f32()), name_of);
 
 TEST(HopperPlainCopies, LoadStoreAndAdd) {
   constexpr std::uint32_t kBytes = 4112;

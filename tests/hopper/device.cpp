@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::size_t kAlignment = 256;
 
-// The GPU, its context current in this thread for ever.
+// The GPU, its context current in this thread for ever. A kernel that faults breaks both for the process.
 struct Gpu {
   std::shared_ptr<jit::Driver> driver = jit::open_cuda(0, {});
   jit::cuda::Api api = jit::cuda::open_api({});
@@ -59,6 +59,11 @@ bool on_cuda() {
 
 Machine::Machine(Schedule schedule) {
   if (on_cuda()) {
+    const int code = gpu().calls.stream_synchronize(nullptr);
+    if (code != 0) {
+      throw std::runtime_error("an earlier test broke the GPU for this process (" + gpu().api.text(code) +
+                               "); ./dev device-test gives each test a process of its own");
+    }
     driver_ = gpu().driver;
   } else {
     driver_ = jit::open_host({.threads = 2, .seeded = schedule.seeded, .seed = schedule.seed});
@@ -125,17 +130,19 @@ std::string run(Machine& machine, const std::string& file, const Defines& define
   return text;
 }
 
+std::size_t row_stride(std::uint64_t extent, std::size_t element) { return (extent * element + 15) / 16 * 16; }
+
 jit::TensorMapDesc dense(int data_type, std::size_t element, const void* address,
                          const std::vector<std::uint64_t>& extent, const std::vector<std::uint32_t>& box, int swizzle) {
   jit::TensorMapDesc desc;
   desc.data_type = data_type;
   desc.rank = static_cast<std::uint32_t>(extent.size());
   desc.address = const_cast<void*>(address);
-  std::uint64_t stride = element;
+  std::uint64_t stride = 0;
   for (std::size_t d = 0; d < extent.size(); ++d) {
     desc.extent[d] = extent[d];
     desc.box[d] = box[d];
-    stride *= extent[d];
+    stride = d == 0 ? row_stride(extent[0], element) : stride * extent[d];
     if (d + 1 < extent.size()) desc.stride[d] = stride;
   }
   desc.swizzle = swizzle;

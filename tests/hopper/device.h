@@ -72,7 +72,9 @@ struct Shape {
 std::string run(Machine& machine, const std::string& file, const Defines& defines, const Shape& shape,
                 std::vector<void*> args);
 
-// A map of a dense tensor, extents and box innermost first.
+// Bytes from one row of a tensor to the next: multiples of 16, as its map asks for.
+std::size_t row_stride(std::uint64_t extent, std::size_t element);
+// A map of a tensor that is dense but for that, extents and box innermost first.
 jit::TensorMapDesc dense(int data_type, std::size_t element, const void* address,
                          const std::vector<std::uint64_t>& extent, const std::vector<std::uint32_t>& box, int swizzle);
 jit::TensorMap encoded(Machine& machine, const jit::TensorMapDesc& desc);

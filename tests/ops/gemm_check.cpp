@@ -183,7 +183,7 @@ class Reference {
 
 // Errors over many elements.
 struct Tally {
-  std::int64_t count = 0, wrong = 0;
+  std::int64_t count = 0, wrong = 0, within = 0;  // `within`: of results that the element does not cut off
   double ours = 0.0, plain = 0.0;  // squares of errors
   double products = 0.0, ours_squared = 0.0, exact_squared = 0.0;
   double worst = 0.0;
@@ -191,7 +191,7 @@ struct Tally {
 
   void add(const Tally& o) {
     if (wrong < 4) told << o.told.str();
-    count += o.count, wrong += o.wrong;
+    count += o.count, wrong += o.wrong, within += o.within;
     ours += o.ours, plain += o.plain;
     products += o.products, ours_squared += o.ours_squared, exact_squared += o.exact_squared;
     worst = std::max(worst, o.worst);
@@ -212,6 +212,7 @@ struct Tally {
            << " within " << allowed << " (" << low << " to " << high << ")\n";
     }
     if (!std::isfinite(value.exact) || !std::isfinite(got) || std::fabs(exact) > element.largest()) return;
+    ++within;
     const double rounded = element.rounded(exact), error = got - exact,
                  plain_error = element.rounded(value.plain / scale) - exact;
     ours += error * error;
@@ -338,12 +339,14 @@ void GemmProblem::check() const {
                             << tally.told.str();
   if (!finite_) return;
   const double squares = tally.ours_squared + tally.exact_squared;
-  if (squares > 0.0) {
+  // Where most results lie beyond the element's largest number, the others are what little cancelling left of large terms:
+  // each may come out as its neighbour, which is 1/8 more in e4m3, and there are too few of them for a mean to hide that.
+  if (squares > 0.0 && 2 * tally.within >= tally.count) {
     EXPECT_LT(1.0 - 2.0 * tally.products / squares, 1e-3) << "QUERN_TEST_SEED=" << run_seed();
   }
   // Of f32 results the little that tensor cores cut off shows; of few, chance.
   const bool shows = case_.out.kind() == Element::f32 && on_cuda();
-  if (tally.count >= 256 && !shows && !(case_.tf32 && !case_.short_numbers)) {
+  if (tally.within >= 256 && !shows && !(case_.tf32 && !case_.short_numbers)) {
     EXPECT_LE(std::sqrt(tally.ours), 2.0 * std::sqrt(tally.plain) + 1e-12)
         << "root mean square; QUERN_TEST_SEED=" << run_seed();
   }

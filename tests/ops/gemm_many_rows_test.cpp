@@ -61,6 +61,11 @@ std::vector<GemmCase> ways() {
     c.bias = Element::bf16, c.c = Element::f32, c.activation = QUERN_ACTIVATION_GELU;
     c.padding = 16, c.out_padding = 3;
   });
+  // Rows that end within 16 bytes of which the caller owns the rest.
+  const auto short_rows = [](GemmCase& c) { c.n -= 3, c.out = Element::bf16, c.out_padding = 3; };
+  each("blocks_short_rows", fp8_blocks(), short_rows);
+  each("vectors_short_rows", fp8_vectors(), short_rows);
+  each("bf16_short_rows", gemm_of(Element::bf16), short_rows);
   each("c_is_out", gemm_of(Element::bf16), [](GemmCase& c) { c.c = Element::bf16, c.c_is_out = true; });
   each("batched", gemm_of(Element::f16), [](GemmCase& c) { c.batch = 2, c.m = 150; });
   each("programmatic", fp8_blocks(), [](GemmCase& c) { c.flags = QUERN_CALL_PROGRAMMATIC; });

@@ -85,23 +85,33 @@ std::optional<int> registers_of_warpgroups(const std::vector<Instruction>& instr
 }
 
 // The tensor cores' work comes in batches of a stage's four steps, each committed with its last one (gsb0) and not
-// waited for within. A compiler that cannot keep sums in flight makes a batch of every product.
+// waited for within. Warpgroups that take turns commit the first of the four by itself. A compiler that cannot keep
+// sums in flight makes a batch of every product.
 void expect_batches(const std::vector<Instruction>& instructions, const std::string& product) {
-  int products = 0, batches = 0, within = 0;
+  int products = 0, within = 0, committed = 0;
   for (const Instruction& i : instructions) {
     if (i.is("WARPGROUP.DEPBAR")) {
-      EXPECT_EQ(within, 0) << "a wait within a batch";
+      EXPECT_EQ(within, 0) << "a wait within a stage's four";
     } else if (i.is("QGMMA") || i.is("HGMMA")) {
       EXPECT_TRUE(i.is(product)) << i.name;
       ++products, ++within;
       if (i.operands.find("gsb0") != std::string::npos) {
-        EXPECT_EQ(within, 4) << "products in a batch";
-        ++batches, within = 0;
+        EXPECT_TRUE(within == 4 || (within == 1 && committed == 0)) << "committed after " << within << " of four";
+        committed = within % 4, within %= 4;
       }
     }
   }
-  EXPECT_GT(batches, 0);
-  EXPECT_EQ(products, 4 * batches);
+  EXPECT_GT(products, 0);
+  EXPECT_EQ(products % 4, 0);
+}
+
+// Between products nothing moves an address from the threads' registers to the warp's, as happens, some 30 times a
+// step, where the compiler does not see that all threads of a warp have the same one.
+int moves_between(const std::vector<Instruction>& instructions) {
+  const auto product = [](const Instruction& i) { return i.is("QGMMA") || i.is("HGMMA"); };
+  const auto first = std::find_if(instructions.begin(), instructions.end(), product);
+  const auto last = std::find_if(instructions.rbegin(), instructions.rend(), product).base();
+  return static_cast<int>(std::count_if(first, last, [](const Instruction& i) { return i.is("R2UR"); }));
 }
 
 class HopperMachineCode : public testing::Test {
@@ -160,6 +170,7 @@ TEST_F(HopperMachineCode, IsMadeOfTheInstructionsThatItShould) {
     EXPECT_GT(count("UTMALDG"), 0) << "copies by tensor map";
     EXPECT_GT(count("SYNCS"), 0) << "waits for them";
     expect_batches(instructions, std::string(entry.op) == "gemm" ? "HGMMA" : "QGMMA");
+    if (std::string(entry.entry_name) == "quern_gemm_warpgroups") EXPECT_LE(moves_between(instructions), 2);
     const int threads = constant(constants, "THREADS");
     const auto registers = registers_of_warpgroups(instructions, threads / 128);
     EXPECT_EQ(registers.has_value(), std::string(entry.entry_name) == "quern_gemm_warpgroups");

@@ -16,11 +16,12 @@ namespace quern::bench {
 namespace {
 
 constexpr const char* kUsage =
-    "usage: quern_device_bench [--only SECTION[,SECTION]] [--seed N] [--json FILE]\n"
+    "usage: quern_device_bench [--help] [--only SECTION[,SECTION]] [--seed N] [--json FILE]\n"
     "  sections: cold, hot, decode, prefill, moe, quantize\n";
 
 struct Options {
   std::string only, json;
+  bool help = false;
   std::uint32_t seed = 20261121;
   bool wants(std::string_view section) const {
     return only.empty() || ("," + only + ",").find("," + std::string(section) + ",") != std::string::npos;
@@ -35,6 +36,10 @@ Options read_options(int argc, char** argv) {
   Options options;
   for (int i = 1; i < argc; i += 2) {
     const std::string name = argv[i];
+    if (name == "--help" || name == "-h") {
+      options.help = true;
+      return options;
+    }
     if (i + 1 >= argc) throw Usage(name + " needs a value");
     if (name == "--only") {
       options.only = argv[i + 1];
@@ -93,8 +98,10 @@ int main(int argc, char** argv) {
       std::puts(first_calls(argv[2]).dump().c_str());
     } else if (argc == 3 && argv[1] == kMarkedChild) {
       marked_calls(argv[2]);
+    } else if (const Options options = read_options(argc, argv); options.help) {
+      std::fputs(kUsage, stdout);
     } else {
-      bench(read_options(argc, argv));
+      bench(options);
     }
     return 0;
   } catch (const Usage& error) {

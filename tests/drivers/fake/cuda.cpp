@@ -226,6 +226,7 @@ Result cuStreamGetDevice(Stream stream, Device* device) {
 Result cuTensorMapEncodeTiled(void* map, int, std::uint32_t rank, void*, const std::uint64_t*, const std::uint64_t*,
                               const std::uint32_t*, const std::uint32_t*, int, int, int, int) {
   state.map_rank = rank;
+  if (fake_cuda_current() == nullptr) return 201;  // CUDA_ERROR_INVALID_CONTEXT
   if (state.encode == kSuccess) std::memset(map, 0xab, 128);
   return state.encode;
 }
