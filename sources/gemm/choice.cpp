@@ -39,8 +39,8 @@ bool may_take_swapped(const Problem& problem, bool warpgroups) {
 }
 constexpr std::int64_t kMostSwapped = 128;
 
-// Of the forms of few columns, which dense products without a batch may take, the one that the model finds the fastest, where it is
-// faster than another way of so many microseconds.
+// Of the forms of few columns, which dense products without a batch may take, the one that the model finds the fastest,
+// where it is faster than another way of so many microseconds.
 std::optional<Form> narrow_by_model(const Problem& problem, const Sizes& sizes, double other) {
   std::optional<Form> best;
   if (sizes.groups != 1) return best;
@@ -163,6 +163,7 @@ bool takes_tensor_maps(const Problem& problem) {
   // A stride of 0 is none that a tensor map takes.
   const bool a_leads = problem.shape.grouping != Grouping::contiguous;
   if ((p.a_row == 0 && (a_leads ? p.m : p.a_rows) > 1) || (p.b_row == 0 && p.n > 1)) return false;
+  if ((problem.shape.transposed_a && p.a_k == 0) || (problem.shape.transposed_b && p.b_k == 0)) return false;
   return p.groups <= 1 || (p.b_group > 0 && (!a_leads || p.a_group > 0));
 }
 

@@ -8,6 +8,7 @@
 
 #include "jit/error.h"
 #include "sources/gemm/choice.h"
+#include "sources/gemm/maps.h"
 #include "sources/workspace.h"
 
 namespace quern::ops::gemm {
@@ -93,33 +94,6 @@ Plan plan(const Problem& problem, const Choice& choice, const Sizes& sizes) {
   return plan;
 }
 
-// A tensor as [groups][lines][k], of which a copy takes 128 bytes of k of `box` lines.
-jit::TensorMap map_of(const Runtime& runtime, const void* data, Dtype dtype, std::int64_t k, std::int64_t lines,
-                      std::int64_t groups, std::int64_t line_stride, std::int64_t group_stride, int box) {
-  constexpr int kUint8 = 0, kFloat16 = 6, kBfloat16 = 9, kSwizzle128 = 3, kPromote128 = 2;  // of cuda.h
-  const std::int64_t bytes = bytes_of(dtype);
-  jit::TensorMapDesc desc;
-  desc.data_type = dtype == Dtype::f16 ? kFloat16 : dtype == Dtype::bf16 ? kBfloat16 : kUint8;
-  desc.rank = 3;
-  desc.address = const_cast<void*>(data);  // read only
-  desc.extent[0] = static_cast<std::uint64_t>(k);
-  desc.extent[1] = static_cast<std::uint64_t>(std::max<std::int64_t>(lines, 1));
-  desc.extent[2] = static_cast<std::uint64_t>(std::max<std::int64_t>(groups, 1));
-  // Where there is one line or group only its stride says nothing, but must be one.
-  const std::int64_t row = line_stride > 0 ? line_stride * bytes : (k * bytes + 15) / 16 * 16;
-  desc.stride[0] = static_cast<std::uint64_t>(row);
-  desc.stride[1] =
-      static_cast<std::uint64_t>(group_stride > 0 ? group_stride * bytes : row * std::max<std::int64_t>(lines, 1));
-  desc.box[0] = static_cast<std::uint32_t>(128 / bytes);
-  desc.box[1] = static_cast<std::uint32_t>(box);
-  desc.box[2] = 1;
-  desc.swizzle = kSwizzle128;
-  desc.l2_promotion = kPromote128;
-  jit::TensorMap map;
-  runtime.tensor_maps->get(desc, map);
-  return map;
-}
-
 }  // namespace
 
 std::uint64_t workspace_bytes(const Problem& problem, Form form) {
@@ -182,26 +156,14 @@ void launch_as(const Runtime& runtime, Problem& problem, const Choice& choice, v
   launch.programmatic = (problem.flags & QUERN_CALL_PROGRAMMATIC) != 0;
   launch.stream = problem.stream;
   constexpr const char* kWhat = "launching a matrix product";
-  const bool narrow = of_narrow(problem.shape.form), few = narrow || of_swapped(problem.shape.form);
+  const bool few = of_narrow(problem.shape.form) || of_swapped(problem.shape.form);
   if (!of_warpgroups(problem.shape.form) && !few) return ops::launch(runtime, *kernel, launch, kWhat, p);
-  const bool contiguous = problem.shape.grouping == Grouping::contiguous;
-  const std::int64_t a_rows = contiguous ? p.a_rows : p.m, a_groups = contiguous ? 1 : p.groups;
-  // Without a row of a there is nothing to copy, but there must be an address.
-  jit::TensorMap a = map_of(runtime, p.a != nullptr ? p.a : p.b, problem.shape.a, p.k, a_rows, a_groups, p.a_row,
-                            p.a_group, narrow ? q::narrow_rows(p.m, t.tile_m) : t.tile_m / how.split.peers);
-  const int lines_of_b = few ? t.out_tile_n(problem.shape.gate) : t.tile_n / 2;
-  jit::TensorMap b = map_of(runtime, p.b, problem.shape.b, p.k, p.n, p.groups, p.b_row, p.b_group, lines_of_b);
+  jit::TensorMap a = map_of_a(runtime, problem, t, how.split.peers), b = map_of_b(runtime, problem, t);
   if (few) return ops::launch(runtime, *kernel, launch, kWhat, p, a, b);
   launch.cluster[0] = static_cast<std::uint32_t>(how.peers);
-  // Only whole warps' rows go by it: 16 of 64 columns. A copy writes 16 bytes at least, so it would not stop where a row
-  // ends within them.
-  p.out_mapped = p.out_vectors != 0 && bytes_of(problem.shape.out) == 2 && columns_of(problem) % 8 == 0 &&
-                 (a_groups <= 1 || p.out_group > 0);
-  jit::TensorMap out = a;
-  if (p.out_mapped != 0) {
-    out = map_of(runtime, p.out, problem.shape.out, columns_of(problem), contiguous ? p.out_rows : p.m, a_groups,
-                 p.out_row, p.out_group, 16);
-  }
+  p.out_mapped = takes_map_of_out(problem);
+  // The kernel takes one whether it has a use for it or not.
+  jit::TensorMap out = p.out_mapped != 0 ? map_of_out(runtime, problem) : a;
   ops::launch(runtime, *kernel, launch, kWhat, p, a, b, out);
 }
 

@@ -10,10 +10,11 @@ namespace {
 
 // What a kernel is for.
 enum class Use : std::uint8_t {
-  projection,  // of attention, and back from the MLP
-  up,          // into the MLP, gated or activated
-  logits,      // of the vocabulary and of the experts
-  absorbed     // what latent attention has absorbed into its heads
+  projection,         // of attention, and back from the MLP
+  up,                 // into the MLP, gated or activated
+  logits,             // of the vocabulary and of the experts
+  absorbed,           // what latent attention has absorbed into its heads
+  absorbed_as_stored  // the same of its keys, which a checkpoint has [heads][k][n]
 };
 struct Wanted {
   Shape shape;  // its form still to be chosen
@@ -56,11 +57,14 @@ std::vector<Wanted> all_wanted(Tag op, const quern_model& model) {
     Shape logits = shape;
     logits.out = Dtype::f32;
     all.push_back(wanted(Use::logits, logits, "acc", dtype));
-    if (fp8) {
-      // Not stored in 8 bits.
-      if (model.flags & QUERN_MODEL_MLA) all.push_back(wanted(Use::absorbed, shape, "acc", dtype));
-      return all;
+    // Not stored in 8 bits.
+    if (model.flags & QUERN_MODEL_MLA) {
+      all.push_back(wanted(Use::absorbed, shape, "acc", dtype));
+      Shape stored = shape;
+      stored.transposed_b = true;
+      all.push_back(wanted(Use::absorbed_as_stored, stored, "acc", dtype));
     }
+    if (fp8) return all;
   } else {
     if (!fp8 || (op == tag_grouped_fp8_gemm && !experts)) return all;
     shape.a = shape.b = Dtype::e4m3;
@@ -132,6 +136,9 @@ std::vector<ProductExtents> extents_of(Use use, const quern_model& model, bool g
     case Use::absorbed:
       all.push_back({kv_rank, head_dim - rope, heads});
       all.push_back({v_head_dim, kv_rank, heads});
+      break;
+    case Use::absorbed_as_stored:
+      all.push_back({kv_rank, head_dim - rope, heads});
       break;
   }
   // What the model does not have.

@@ -14,11 +14,10 @@
 namespace quern::ops::gemm {
 namespace {
 
-constexpr const char* kFormNames[kForms] = {"tiny",       "small",      "medium",         "large",
-                                            "plain",      "warpgroups", "warpgroups_192", "warpgroups_256",
-                                            "swapped_16", "swapped_32", "swapped_64",     "swapped_128",
-                                            "narrow_64x16", "narrow_64x32", "narrow_64x64", "narrow_128x32",
-                                            "narrow_128x64"};
+constexpr const char* kFormNames[kForms] = {
+    "tiny",           "small",          "medium",       "large",         "plain",        "warpgroups",
+    "warpgroups_192", "warpgroups_256", "swapped_16",   "swapped_32",    "swapped_64",   "swapped_128",
+    "narrow_64x16",   "narrow_64x32",   "narrow_64x64", "narrow_128x32", "narrow_128x64"};
 constexpr const char* kGroupingNames[] = {"dense", "contiguous", "masked"};
 constexpr const char* kScaleNames[] = {"none", "vectors", "blocks"};
 
@@ -110,10 +109,10 @@ Constants product_constants(const Shape& shape, Tag op, const ProductExtents& ex
 Shape from_constants(const Constants& constants, Tag op) {
   ConstantReader reader(op_name(op), constants);
   Shape shape;
-  const std::size_t form = reader.one_of(
-      "form", {kFormNames[0], kFormNames[1], kFormNames[2], kFormNames[3], kFormNames[4], kFormNames[5], kFormNames[6],
-               kFormNames[7], kFormNames[8], kFormNames[9], kFormNames[10], kFormNames[11], kFormNames[12], kFormNames[13],
-               kFormNames[14], kFormNames[15], kFormNames[16]});
+  const std::size_t form =
+      reader.one_of("form", {kFormNames[0], kFormNames[1], kFormNames[2], kFormNames[3], kFormNames[4], kFormNames[5],
+                             kFormNames[6], kFormNames[7], kFormNames[8], kFormNames[9], kFormNames[10], kFormNames[11],
+                             kFormNames[12], kFormNames[13], kFormNames[14], kFormNames[15], kFormNames[16]});
   shape.form = static_cast<Form>(form);
   if (op == tag_gemm) {
     shape.a = shape.b = kDtypes[reader.one_of("dtype", kFloats)];
@@ -201,10 +200,10 @@ jit::Unit to_unit(const Shape& shape, Tag op, jit::Target target) {
   unit.constants.push_back({"EPILOGUE", shape.epilogue->code});
   unit.source = embedded("gemm/" + (kernel.empty() ? "gemm" : kernel) + ".cuh");
   unit.headers = common_headers(target);
-  for (const char* name :
-       {"gemm/epilogue.cuh", "gemm/experts.cuh", "gemm/few_rows.cuh", "gemm/load.cuh", "gemm/operand.cuh", "gemm/params.cuh",
-        "gemm/pipeline.cuh", "gemm/plain.cuh", "gemm/product.cuh", "gemm/share.cuh", "gemm/source.cuh",
-        "gemm/split.cuh", "gemm/store.cuh", "gemm/tile.cuh", "gemm/tiles.cuh", "gemm/warpgroup_rows.cuh"}) {
+  for (const char* name : {"gemm/epilogue.cuh", "gemm/experts.cuh", "gemm/few_rows.cuh", "gemm/load.cuh",
+                           "gemm/mapped.cuh", "gemm/operand.cuh", "gemm/params.cuh", "gemm/pipeline.cuh",
+                           "gemm/plain.cuh", "gemm/product.cuh", "gemm/share.cuh", "gemm/source.cuh", "gemm/split.cuh",
+                           "gemm/store.cuh", "gemm/tile.cuh", "gemm/tiles.cuh", "gemm/warpgroup_rows.cuh"}) {
     unit.headers.push_back(embedded(name));
   }
   unit.max_shared_bytes = t.shared_bytes;

@@ -9,6 +9,7 @@
 #include "gemm/epilogue.cuh"
 #include "gemm/experts.cuh"
 #include "gemm/few_rows.cuh"
+#include "gemm/mapped.cuh"
 #include "gemm/pipeline.cuh"
 #include "gemm/split.cuh"
 #include "gemm/tiles.cuh"
@@ -33,8 +34,10 @@ QUERN_DEVICE void copy_b(const GemmParams& p, const TensorMap& map, const Work& 
   // Rows of b are read once, unless experts have several tiles of rows.
   constexpr CacheHint kHint = kGrouping == kDense ? CacheHint::evict_first : CacheHint::normal;
   mbarrier_arrive_expect(full, kTileBytes);
-  tma_load(stage, map, full, kHint, step * kStepK, work.column, work.group);
-  if constexpr (kGate) tma_load(stage + kBBytes / 2, map, full, kHint, step * kStepK, p.n / 2 + work.column, work.group);
+  MappedB::load(stage, map, full, kHint, step * kStepK, work.column, work.group);
+  if constexpr (kGate || kTransposedB) {
+    MappedB::load(stage + kBBytes / 2, map, full, kHint, step * kStepK, work.column + (kGate ? p.n / 2 : kTileN / 2), work.group);
+  }
 }
 
 // Before anything else is known than which tiles there are: b of as many steps as there are stages. How many that were.
@@ -50,14 +53,19 @@ QUERN_DEVICE i32 begin_copies(const GemmParams& p, const TensorMap& map_b, Tiles
   return begun;
 }
 
-// a, as a stage's last bytes: to both peers, of which each has half of the rows to copy.
+// a, as a stage's last bytes: to both peers, of which each has half of the rows to copy, or half of the k where a row's do not lie
+// side by side.
 QUERN_DEVICE void copy_a(const TensorMap& map, const Work& work, const Standing& standing, i32 step, u8* stage, Mbarrier& full) {
   const i32 row = static_cast<i32>(kGrouping == kContiguous ? work.first_row : 0) + work.row, group = kGrouping == kContiguous ? 0 : work.group;
-  if (standing.peers == 1) {
-    tma_load(stage + kBBytes, map, full, CacheHint::normal, step * kStepK, row, group);
-  } else {
-    const i32 half = standing.peer * (kTileM / 2);
-    tma_load_multicast(stage + kBBytes + half * 128, map, full, 3u << standing.rank_of(standing.part, 0), CacheHint::normal, step * kStepK, row + half, group);
+  const i32 half_rows = kTransposedA ? 0 : standing.peer * (kTileM / 2), half_k = kTransposedA ? standing.peer * (kStepK / 2) : 0;
+  u8* to = stage + kBBytes + (kTransposedA ? standing.peer * (MappedA::kSpanBytes / 2) : half_rows * 128);
+  QUERN_UNROLL for (i32 box = 0; box < (kTransposedA ? MappedA::kSpans : 1); ++box, to += MappedA::kSpanBytes) {
+    const i32 k = step * kStepK + half_k, line = row + half_rows + box * MappedA::kSpan;
+    if (standing.peers == 1) {
+      MappedA::load(to, map, full, CacheHint::normal, k, line, group);
+    } else {
+      MappedA::load_multicast(to, map, full, 3u << standing.rank_of(standing.part, 0), CacheHint::normal, k, line, group);
+    }
   }
 }
 
@@ -115,9 +123,10 @@ struct OwnScales {
 // By as many rows of a as d has room for, from `row` on.
 template <i32 count>
 QUERN_DEVICE void multiply_step(f32 (&d)[count], const u8* stage, i32 consumer, i32 row, bool accumulate) {
-  constexpr u64 kLayout = k_major_layout(Swizzle::bytes128);
-  const u64 b = matrix_descriptor(stage + consumer * 64 * 128, kLayout), a = matrix_descriptor(stage + kBBytes + row * 128, kLayout);
-  QUERN_UNROLL for (i32 k = 0; k < 4; ++k) wgmma<ElementB, ElementA>(d, advanced(b, 32 * k), advanced(a, 32 * k), accumulate || k > 0);
+  const u64 b = matrix_descriptor(stage + consumer * 64 * 128, MappedB::kLayout), a = matrix_descriptor(stage + kBBytes + row * 128, MappedA::kLayout);
+  QUERN_UNROLL for (i32 k = 0; k < 4; ++k) {
+    wgmma<ElementB, ElementA, MappedB::kMajor, MappedA::kMajor>(d, advanced(b, k * MappedB::kNextBytes), advanced(a, k * MappedA::kNextBytes), accumulate || k > 0);
+  }
 }
 
 // 8-bit products are summed apart for so many rows of a at a time.

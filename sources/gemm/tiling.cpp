@@ -46,13 +46,19 @@ int bytes_of_row(int elements, Dtype dtype) { return elements * static_cast<int>
 
 int columns_of(Form form) { return form == Form::warpgroups ? 128 : form == Form::warpgroups_192 ? 192 : 256; }
 
+// Hopper's kernels: operands of 16 bits in any order, those of 8 bits have but one.
+bool takes_warpgroups(const Shape& shape, const jit::TargetInfo& target) {
+  if (!target.warpgroups || bytes_of(shape.a) > 2 || shape.copy_bytes != 16) return false;
+  // A row's 128 columns that share a scale must be in one tile.
+  return !shape.out_scale || !shape.gate;
+}
+
 // Hopper's: a warpgroup of copies and two of products, 64 rows each, a block of threads a multiprocessor. The sizes of
 // what is beside the stages are those of sources/gemm/warpgroup_rows.cuh and warpgroups.cuh.
 std::optional<Tiling> tile_warpgroups(const Shape& shape, const jit::TargetInfo& target) {
   constexpr int kMostStages = 6, kRow = 128, kWarps = 8;
   const int bytes = static_cast<int>(bytes_of(shape.a));
-  if (!target.warpgroups || bytes > 2 || shape.transposed_a || shape.transposed_b || shape.copy_bytes != 16) return {};
-  if (shape.out_scale && shape.gate) return {};
+  if (!takes_warpgroups(shape, target)) return {};
   Tiling t{};
   t.tile_m = 128;
   t.tile_n = columns_of(shape.form);
@@ -85,9 +91,7 @@ std::optional<Tiling> tile_warpgroups(const Shape& shape, const jit::TargetInfo&
 std::optional<Tiling> tile_swapped(const Shape& shape, const jit::TargetInfo& target) {
   constexpr int kMostStages = 10, kRow = 128, kMostStaged = 64;
   const int bytes = static_cast<int>(bytes_of(shape.a));
-  if (!target.warpgroups || bytes > 2 || shape.transposed_a || shape.transposed_b || shape.copy_bytes != 16) return {};
-  // A row's 128 columns that share a scale must be in one tile.
-  if (shape.out_scale && shape.gate) return {};
+  if (!takes_warpgroups(shape, target)) return {};
   Tiling t{};
   t.tile_m = rows_of_swapped(shape.form), t.tile_n = 128;
   t.step_k = kRow / bytes;
@@ -113,8 +117,8 @@ std::optional<Tiling> tile_swapped(const Shape& shape, const jit::TargetInfo& ta
   return {};
 }
 
-// Hopper's for few rows and few columns: for each 64 rows so many warpgroups that take the steps in turn, a warp that copies and two
-// that bring scales. The sizes of what is beside the stages are those of sources/gemm/narrow.cuh.
+// Hopper's for few rows and few columns: for each 64 rows so many warpgroups that take the steps in turn, a warp that
+// copies and two that bring scales. The sizes of what is beside the stages are those of sources/gemm/narrow.cuh.
 std::optional<Tiling> tile_narrow(const Shape& shape, const jit::TargetInfo& target) {
   constexpr int kMostStages = 24, kRow = 128;
   const int bytes = static_cast<int>(bytes_of(shape.a));

@@ -1,5 +1,5 @@
 // Matrix products on Hopper: one warpgroup copies tiles of a and b by tensor map, the others multiply them as they arrive. It
-// replaces gemm.cuh where operands are aligned, k-major and not gathered.
+// replaces gemm.cuh where operands are aligned and not gathered.
 //
 // Two blocks of threads may be a cluster: they have tiles of the same columns, one below the other, and each copies half of b's
 // tile into the memory of both.
@@ -9,6 +9,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/hopper.cuh"
 #include "gemm/experts.cuh"
+#include "gemm/mapped.cuh"
 #include "gemm/pipeline.cuh"
 #include "gemm/tiles.cuh"
 #include "gemm/warpgroup_rows.cuh"
@@ -36,6 +37,10 @@ struct Peers {
   i32 count, rank;
 };
 
+// In how many boxes tiles are copied, of so many lines each. b's come in two halves: a gate's, or those that each peer copies.
+inline constexpr i32 kBoxesA = kTransposedA ? MappedA::kSpans : 1, kBoxLinesA = kTileM / kBoxesA;
+inline constexpr i32 kBoxesB = kTransposedB ? MappedB::kSpans : 2, kBoxLinesB = kTileN / kBoxesB;
+
 template <class Tiles>
 QUERN_DEVICE void copy_tiles(const GemmParams& p, const TensorMap& map_a, const TensorMap& map_b, Tiles tiles, Peers peers, u8* shared, Stages& stages) {
   Work work;
@@ -48,14 +53,16 @@ QUERN_DEVICE void copy_tiles(const GemmParams& p, const TensorMap& map_a, const 
       mbarrier_arrive_expect(full, kABytes + kBBytes);
       u8* to = shared + turn.stage * (kABytes + kBBytes);
       const i32 k = step * kStepK;
-      tma_load(to, map_a, full, CacheHint::normal, k, row, group_of_a);
+      QUERN_UNROLL for (i32 box = 0; box < kBoxesA; ++box) {
+        MappedA::load(to + box * (kBoxLinesA * 128), map_a, full, CacheHint::normal, k, row + box * kBoxLinesA, group_of_a);
+      }
       to += kABytes;
-      QUERN_UNROLL for (i32 half = 0; half < 2; ++half) {
-        const i32 column = work.column + half * (kGate ? p.n / 2 : kTileN / 2);
+      QUERN_UNROLL for (i32 box = 0; box < kBoxesB; ++box, to += kBoxLinesB * 128) {
+        const i32 half = box * 2 / kBoxesB, column = work.column + box * kBoxLinesB + (kGate && half == 1 ? p.n / 2 - kOutTileN : 0);
         if (peers.count == 1) {
-          tma_load(to + half * (kBBytes / 2), map_b, full, CacheHint::normal, k, column, work.group);
+          MappedB::load(to, map_b, full, CacheHint::normal, k, column, work.group);
         } else if (peers.rank == half) {
-          tma_load_multicast(to + half * (kBBytes / 2), map_b, full, 3u, CacheHint::normal, k, column, work.group);
+          MappedB::load_multicast(to, map_b, full, 3u, CacheHint::normal, k, column, work.group);
         }
       }
       turn.next();
@@ -182,10 +189,11 @@ struct Consumer {
   template <int count>
   QUERN_DEVICE void multiply(f32 (&d)[count], const Turn& of, i32 pass, bool accumulate) const {
     static_assert(count == kPassN / 2);
-    constexpr u64 kUpper = k_major_layout(Swizzle::bytes128) >> 32 << 32;
+    constexpr u64 kUpperA = MappedA::kLayout >> 32 << 32, kUpperB = MappedB::kLayout >> 32 << 32;
     const u32 stage = static_cast<u32>(of.stage) * ((kABytes + kBBytes) >> 4), columns = static_cast<u32>(pass) * (kPassN * 128 >> 4);
     QUERN_UNROLL for (u32 k = 0; k < 4; ++k) {
-      wgmma<ElementA, ElementB>(d, kUpper | (a + stage + 2 * k), kUpper | (b + stage + columns + 2 * k), accumulate || k > 0);
+      const u32 next_a = k * (MappedA::kNextBytes >> 4), next_b = k * (MappedB::kNextBytes >> 4);
+      wgmma<ElementA, ElementB, MappedA::kMajor, MappedB::kMajor>(d, kUpperA | (a + stage + next_a), kUpperB | (b + stage + columns + next_b), accumulate || k > 0);
       if (kTurns && k == 0) wgmma_commit();
     }
     wgmma_commit();
@@ -334,10 +342,9 @@ QUERN_DEVICE void multiply_tiles(const GemmParams& p, const TensorMap& map_out, 
   Work work;
   const i32 line = consumer * 64 + wgmma_row(thread_index() % kGroupThreads, 0);
   Turn turn;
-  constexpr u64 kLayout = k_major_layout(Swizzle::bytes128);
-  const auto low = [](const u8* tile) { return static_cast<u32>(matrix_descriptor(tile, kLayout)); };
+  const auto low = [](const u8* tile, u64 layout) { return static_cast<u32>(matrix_descriptor(tile, layout)); };
   const Consumer c{SharedArray<Mbarrier>(reinterpret_cast<Mbarrier*>(&barriers)), SharedArray<f32>(staging.block_scales + line * kColumnScales),
-                   low(shared + consumer * 64 * 128), low(shared + kABytes), turn, peers, consumer};
+                   low(shared + consumer * 64 * 128, MappedA::kLayout), low(shared + kABytes, MappedB::kLayout), turn, peers, consumer};
   if (kTurns && consumer == 1) c.hand_over();
   QUERN_ROLLED while (tiles.next(work)) {
     f32 sums[kSumCount];

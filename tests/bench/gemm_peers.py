@@ -25,7 +25,7 @@ from typing import Any
 from gemm import report
 from gemm.figures import figures
 from gemm.rows import Row
-from gemm.shapes import SECTIONS, TWELVE, Case, Shape, cases
+from gemm.shapes import SECTIONS, Case, Shape, cases
 
 
 def read_arguments(given: list[str] | None = None) -> argparse.Namespace:
@@ -45,7 +45,7 @@ def read_arguments(given: list[str] | None = None) -> argparse.Namespace:
             raise argparse.ArgumentTypeError(str(error)) from None
 
     parser.add_argument("--only", type=sections, default=SECTIONS, metavar="KIND,...", help=", ".join(SECTIONS))
-    parser.add_argument("--shapes", type=shapes, default=TWELVE, metavar="MxNxK,...", help="of the four kinds")
+    parser.add_argument("--shapes", type=shapes, metavar="MxNxK,...", help="of every kind; default: each one's own")
     parser.add_argument("--json", help="write the rows and figures here")
     parser.add_argument("--seed", type=int, default=20261121, help="of the data")
     parser.add_argument("--rounds", type=int, default=40, help="calls of each side that are timed (at least 30)")

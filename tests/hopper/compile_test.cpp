@@ -53,7 +53,9 @@ TEST(HopperCompiles, TheKernelsOfTheOtherTests) {
                                 {"N_COUNT", "2"}});
     }
   }
-  for (const char* type : {"bf16", "e4m3"}) {
+  // The type, and which of both operands are mn-major.
+  const char* const kinds[][3] = {{"bf16", "0", "0"}, {"e4m3", "0", "0"}, {"bf16", "1", "0"}, {"f16", "1", "1"}};
+  for (const auto& [type, a_mn, b_mn] : kinds) {
     for (const char* cluster : {"1", "2"}) {
       compiles("gemm.cuh", {{"TYPE", type},
                             {"TILE_N", "128"},
@@ -61,6 +63,8 @@ TEST(HopperCompiles, TheKernelsOfTheOtherTests) {
                             {"CONSUMERS", "2"},
                             {"CLUSTER", cluster},
                             {"STORE_BY_TMA", cluster[0] == '1' ? "0" : "1"},
+                            {"A_MN", a_mn},
+                            {"B_MN", b_mn},
                             {"BUG", "0"}});
     }
   }

@@ -1,6 +1,6 @@
 // A warp-specialised product of matrices, D[m][n] = A[m][k] B[n][k]^T: one warp brings tiles by TMA, warpgroups
-// multiply them, a ring of stages between. Persistent; blocks of a cluster share B by multicast. BUG plants one
-// mistake, 0 none.
+// multiply them, a ring of stages between. Persistent; blocks of a cluster share B by multicast. With A_MN A is stored
+// [k][m], with B_MN B [k][n]. BUG plants one mistake, 0 none.
 // SPDX-License-Identifier: Apache-2.0
 #include "common/hopper.cuh"
 
@@ -16,11 +16,26 @@
 #define BUG_NO_PRODUCT_WAIT 10  // accumulators read too soon
 #define BUG_STAGING_REUSED 11   // results written over those that a store still reads
 #define BUG_PRODUCER_PHASE 12   // the producer's phase begins the wrong way round
+#define BUG_WRONG_LEADING 13    // of the descriptor of an mn-major B: the next 64 columns begin too soon
+#define BUG_WRONG_ADVANCE 14    // from one product's k to the next one's, as if tiles were k-major
+#define BUG_WRONG_MAJOR 15      // the instruction takes mn-major tiles for k-major ones
 
 namespace q::gemm {
 
 inline constexpr int kM = 64 * CONSUMERS, kN = TILE_N, kK = 128 / static_cast<int>(sizeof(TYPE));
 inline constexpr u32 kBytesA = kM * 128, kBytesB = kN * 128, kStageBytes = kBytesA + kBytesB;
+// mn-major tiles come by boxes of 64 rows of A or B, kK below each other.
+inline constexpr int kSpan = 64, kSpanBytes = kSpan * 128;
+static_assert(!B_MN || kN % (kSpan * CLUSTER) == 0);
+
+// How the instruction finds an operand; `leading` is of mn-major ones.
+template <bool mn>
+struct Operand {
+  static constexpr Major kMajor = mn && BUG != BUG_WRONG_MAJOR ? Major::mn : Major::k;
+  static constexpr u32 kNext = mn && BUG != BUG_WRONG_ADVANCE ? 16 * 128 : 32;
+  static constexpr u32 kLeading = mn ? kSpanBytes / (BUG == BUG_WRONG_LEADING ? 2 : 1) : 16;
+  static constexpr u64 kLayout = matrix_layout(Swizzle::bytes128, kLeading, BUG == BUG_WRONG_STRIDE ? 512 : 1024);
+};
 
 struct Params {
   f32* d;  // [m][n], where results are not stored by TMA
@@ -66,8 +81,24 @@ QUERN_DEVICE void produce(const Params& p, const Shared& s, const TensorMap& map
       Mbarrier& full = s.full[ring.stage];
       if (BUG != BUG_NO_EMPTY_WAIT) mbarrier_wait(s.empty[ring.stage], ring.phase ^ (BUG != BUG_PRODUCER_PHASE));
       mbarrier_arrive_expect(full, kStageBytes + kOff);
-      tma_load(s.a(ring.stage), map_a, full, CacheHint::evict_first, k, walk.row());
-      if (CLUSTER == 1) {
+      if constexpr (A_MN) {
+        for (int i = 0; i < CONSUMERS; ++i) {
+          tma_load(s.a(ring.stage) + i * kSpanBytes, map_a, full, CacheHint::evict_first, walk.row() + i * kSpan, k);
+        }
+      } else {
+        tma_load(s.a(ring.stage), map_a, full, CacheHint::evict_first, k, walk.row());
+      }
+      if constexpr (B_MN) {
+        for (int i = 0; i < kN / kSpan / CLUSTER; ++i) {
+          const int box = static_cast<int>(cluster_rank()) * (kN / kSpan / CLUSTER) + i;
+          u8* const to = s.b(ring.stage) + box * kSpanBytes;
+          if (CLUSTER == 1) {
+            tma_load(to, map_b, full, CacheHint::evict_last, walk.column() + box * kSpan, k);
+          } else {
+            tma_load_multicast(to, map_b, full, (1u << CLUSTER) - 1, CacheHint::normal, walk.column() + box * kSpan, k);
+          }
+        }
+      } else if (CLUSTER == 1) {
         tma_load(s.b(ring.stage), map_b, full, CacheHint::evict_last, k, walk.column());
       } else {
         const int part = static_cast<int>(cluster_rank()) * (kN / CLUSTER);
@@ -114,7 +145,8 @@ QUERN_DEVICE void store_tile(const Shared& s, const TensorMap& map_d, int consum
 
 QUERN_DEVICE void consume(const Params& p, const Shared& s, const TensorMap& map_d, int consumer) {
   Ring ring;
-  const u64 layout = matrix_layout(Swizzle::bytes128, 16, BUG == BUG_WRONG_STRIDE ? 512 : 1024);
+  using A = Operand<A_MN>;
+  using B = Operand<B_MN>;
   const int t = thread_index() % 128;
   for (Walk walk(p); walk.tile < walk.tiles; walk.tile += walk.step) {
     f32 d[kN / 2];
@@ -123,11 +155,13 @@ QUERN_DEVICE void consume(const Params& p, const Shared& s, const TensorMap& map
       if (BUG != BUG_NO_FULL_WAIT) {
         mbarrier_wait(s.full[ring.stage], BUG == BUG_WRONG_PHASE ? 0 : ring.phase);
       }
-      const u64 a = matrix_descriptor(s.a(ring.stage) + consumer * 64 * 128, layout);
-      const u64 b = matrix_descriptor(s.b(ring.stage), layout);
+      const u64 a = matrix_descriptor(s.a(ring.stage) + consumer * 64 * 128, A::kLayout);
+      const u64 b = matrix_descriptor(s.b(ring.stage), B::kLayout);
       wgmma_fence();
       QUERN_UNROLL
-      for (int i = 0; i < 4; ++i) wgmma<TYPE>(d, advanced(a, 32 * i), advanced(b, 32 * i), k + i > 0);
+      for (int i = 0; i < 4; ++i) {
+        wgmma<TYPE, TYPE, A::kMajor, B::kMajor>(d, advanced(a, A::kNext * i), advanced(b, B::kNext * i), k + i > 0);
+      }
       wgmma_commit();
       if (BUG == BUG_EARLY_RELEASE) {
         release(s, ring.stage);

@@ -21,6 +21,7 @@ struct Config {
   bool store_by_tma = false;
   int m = 150, n = 80, k = 0;  // k 0: five and a bit stages
   int bug = 0;
+  bool a_mn = false, b_mn = false;  // stored [k][m], [k][n]
 
   std::size_t element() const { return size_of(type); }
   int depth() const { return static_cast<int>(128 / element()); }
@@ -33,6 +34,8 @@ struct Config {
             {"CONSUMERS", number(consumers)},
             {"CLUSTER", number(cluster)},
             {"STORE_BY_TMA", number(store_by_tma)},
+            {"A_MN", number(a_mn)},
+            {"B_MN", number(b_mn)},
             {"BUG", number(bug)}};
   }
   std::uint32_t shared_bytes() const {
@@ -41,8 +44,8 @@ struct Config {
   }
   std::string name() const {
     return std::string(type) + "_" + std::to_string(64 * consumers) + "x" + std::to_string(tile_n) + "_stages" +
-           std::to_string(stages) + (cluster > 1 ? "_cluster" + std::to_string(cluster) : "") +
-           (store_by_tma ? "_tma" : "");
+           std::to_string(stages) + (cluster > 1 ? "_cluster" + std::to_string(cluster) : "") + (a_mn ? "_km" : "") +
+           (b_mn ? "_kn" : "") + (store_by_tma ? "_tma" : "");
   }
 };
 
@@ -71,16 +74,18 @@ class Problem {
   // The text of an error, or how many results are wrong; empty where all are right.
   std::string run(Schedule schedule) const {
     Machine machine(schedule);
-    const Memory a(encode_all(c_.type, a_)), b(encode_all(c_.type, b_));
+    const Memory a(encode_all(c_.type, stored(a_, c_.m, c_.a_mn))), b(encode_all(c_.type, stored(b_, c_.n, c_.b_mn)));
     const Memory d(expected_.size() * (c_.store_by_tma ? 2 : 4));
     const int type = c_.element() == 2 ? jit::kTensorBF16 : jit::kTensorU8;
     const auto depth = static_cast<std::uint32_t>(c_.depth());
-    const auto operand = [&](const Memory& memory, int rows, int box) {
-      return encoded(machine, dense(type, c_.element(), memory.data(),
-                                    {static_cast<std::uint64_t>(c_.inner()), static_cast<std::uint64_t>(rows)},
+    const auto operand = [&](const Memory& memory, int rows, int box, bool mn) {
+      const auto inner = static_cast<std::uint64_t>(c_.inner()), count = static_cast<std::uint64_t>(rows);
+      if (mn) return encoded(machine, dense(type, c_.element(), memory.data(), {count, inner}, {64, depth}, 3));
+      return encoded(machine, dense(type, c_.element(), memory.data(), {inner, count},
                                     {depth, static_cast<std::uint32_t>(box)}, 3));
     };
-    jit::TensorMap map_a = operand(a, c_.m, 64 * c_.consumers), map_b = operand(b, c_.n, c_.tile_n / c_.cluster);
+    jit::TensorMap map_a = operand(a, c_.m, 64 * c_.consumers, c_.a_mn),
+                   map_b = operand(b, c_.n, c_.tile_n / c_.cluster, c_.b_mn);
     jit::TensorMap map_d{};
     if (c_.store_by_tma) {
       map_d =
@@ -111,6 +116,16 @@ class Problem {
  private:
   std::vector<int> random(int rows, unsigned stream) const {
     return small_numbers(static_cast<std::size_t>(rows) * static_cast<std::size_t>(c_.inner()), stream);
+  }
+  // As memory has it: rows of k, or k of rows.
+  std::vector<int> stored(const std::vector<int>& values, int rows, bool mn) const {
+    if (!mn) return values;
+    const auto count = static_cast<std::size_t>(rows), inner = static_cast<std::size_t>(c_.inner());
+    std::vector<int> turned(values.size());
+    for (std::size_t row = 0; row < count; ++row) {
+      for (std::size_t i = 0; i < inner; ++i) turned[i * count + row] = values[row * inner + i];
+    }
+    return turned;
   }
   static std::vector<float> widened(const std::vector<std::uint16_t>& codes) {
     std::vector<float> values(codes.size());
@@ -159,6 +174,20 @@ const Config kConfigs[] = {
      .store_by_tma = true,
      .m = 300,
      .n = 200},
+    {.m = 152, .n = 80, .b_mn = true},
+    {.type = "f16", .tile_n = 192, .stages = 2, .consumers = 2, .m = 200, .n = 328, .b_mn = true},
+    {.consumers = 2, .m = 200, .a_mn = true},
+    {.tile_n = 128, .consumers = 2, .m = 200, .n = 264, .k = 77, .a_mn = true, .b_mn = true},
+    {.tile_n = 128, .consumers = 2, .cluster = 2, .m = 304, .n = 200, .b_mn = true},
+    {.type = "f16",
+     .tile_n = 128,
+     .consumers = 2,
+     .cluster = 2,
+     .store_by_tma = true,
+     .m = 304,
+     .n = 200,
+     .a_mn = true,
+     .b_mn = true},
 };
 INSTANTIATE_TEST_SUITE_P(Configs, HopperGemm, testing::ValuesIn(kConfigs),
                          [](const testing::TestParamInfo<Config>& config) { return config.param.name(); });
@@ -212,6 +241,7 @@ TEST_P(HopperBug, IsCaught) {
 #endif
 
 const Config kTwoConsumers{.tile_n = 64, .stages = 2, .consumers = 2};
+const Config kNMajor{.tile_n = 128, .n = 80, .b_mn = true};
 const Bug kBugs[] = {
     {"NoFullWait", 1, {}, true},
     {"NoEmptyWait", 2, {}},
@@ -225,6 +255,14 @@ const Bug kBugs[] = {
     {"AccumulatorsReadBeforeTheWait", 10, {}, true},
     {"StagingOverwrittenWhileStored", 11, {.tile_n = 64, .stages = 2, .store_by_tma = true, .m = 300}, true},
     {"ProducersPhaseTheWrongWayRound", 12, {}},
+    {"MMajorDescriptorWithTheWrongStride", 8, {.m = 152, .a_mn = true}},
+    {"NMajorDescriptorWithTheWrongStride", 8, kNMajor},
+    {"NMajorDescriptorWithTheWrongLeadingDistance", 13, kNMajor},
+    {"MMajorTileAdvancedByTheBytesOfAKMajorOne", 14, {.m = 152, .a_mn = true}},
+    {"NMajorTileAdvancedByTheBytesOfAKMajorOne", 14, kNMajor},
+    {"MMajorTileTakenForAKMajorOne", 15, {.m = 152, .a_mn = true}},
+    {"NMajorTileTakenForAKMajorOne", 15, kNMajor},
+    {"NMajorStageReleasedBeforeItsProductsHaveRead", 3, kNMajor, true},
 };
 std::vector<Bug> planted() {
   std::vector<Bug> list;

@@ -66,6 +66,13 @@ TEST_P(GemmInvariance, ARowIsTheSameWhateverTheOthers) {
   expect_invariant(c);
 }
 
+TEST(GemmInvarianceOfOrders, ARowIsTheSameWhateverTheOthers) {
+  GemmCase c = of_shape(gemm_of(Element::bf16), kRows, 264, 272);
+  c.transposed_b = true;
+  c.name = "b stored [k][n]";
+  expect_invariant(c);
+}
+
 TEST(GemmInvarianceOfEpilogues, ARowIsTheSameWhateverTheOthers) {
   GemmCase c;
   c.gate = true;

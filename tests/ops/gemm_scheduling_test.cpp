@@ -48,6 +48,14 @@ std::vector<GemmCase> cases() {
     c.counts = {300, 0, 250};
     c.gate = true;
   });
+  // Operands stored the other way round, of few rows and of many, in boxes of several widths.
+  const auto turned = [](GemmCase& c) { c.transposed_a = c.transposed_b = true; };
+  add("few_rows_tn", of_shape(gemm_of(Element::f16), 24, 1104, 528), turned);
+  add("many_rows_nn_peers", of_shape(gemm_of(Element::f16), 200, 40, 400), [](GemmCase& c) { c.transposed_b = true; });
+  add("many_rows_tn_peers", of_shape(gemm_of(Element::f16), 200, 40, 403), turned);
+  add("many_rows_tn", of_shape(gemm_of(Element::f16), 304, 264, 275), turned);
+  add("many_rows_tn_wide", of_shape(gemm_of(Element::f16), 304, 520, 275), turned);
+  add("many_rows_tn_gate", of_shape(gemm_of(Element::f16), 304, 1040, 147), [&](GemmCase& c) { turned(c), c.gate = true; });
   add("gate_out_scale", of_shape({}, 5, 544, 272), [](GemmCase& c) {
     c.gate = true, c.scale_a = c.scale_b = Scaling::blocks;
     c.out = Element::e5m2, c.out_scale = true;

@@ -1,4 +1,4 @@
-// Products over numbers of rows, columns and terms, and the ways that operands may lie in memory.
+// Products over numbers of rows, columns and terms, and the ways that rows may lie in memory.
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/ops/device.h"
 #include "tests/ops/gemm_fixture.h"
@@ -66,60 +66,6 @@ std::vector<GemmCase> layers() {
   return all;
 }
 QUERN_GEMM_CASES(Layers, layers());
-
-// a and b each by rows or by columns: NT, NN, TN, TT.
-struct Orders {
-  const char* name;
-  bool a, b;
-};
-constexpr Orders kOrders[] = {{"nt", false, false}, {"nn", false, true}, {"tn", true, false}, {"tt", true, true}};
-
-std::vector<GemmCase> orders() {
-  std::vector<GemmCase> all;
-  for (const Orders& order : kOrders) {
-    for (std::size_t i = 2; i < gemm_kinds().size(); ++i) {
-      const GemmKind& kind = gemm_kinds()[i];
-      GemmCase c = kind.common;
-      c.transposed_a = order.a, c.transposed_b = order.b;
-      const std::string name = std::string(order.name) + "_" + kind.name;
-      const bool transposed = order.a || order.b;
-      // Any k where it is no line's extent.
-      add_shape(&all, name, c, 8, 40, order.a && order.b ? 77 : 144);
-      if (kind.common.a.kind() == Element::bf16 && transposed) continue;  // as f16
-      add_shape(&all, name, c, 304, 264, 80);
-      if (kind.common.a.kind() == Element::f16) add_shape(&all, name, c, 24, 264, 80);
-      GemmCase padded = c;
-      padded.padding = 32;
-      padded.offset = 48;
-      padded.out_padding = 5;
-      padded.name = name + "_padded";
-      padded.m = 304, padded.n = 264, padded.k = 80;
-      all.push_back(padded);
-    }
-  }
-  return all;
-}
-QUERN_GEMM_CASES(Orders, orders());
-
-std::vector<GemmCase> batches() {
-  std::vector<GemmCase> all;
-  for (const Orders& order : kOrders) {
-    GemmCase c = gemm_of(Element::f16);
-    c.batch = 3;
-    c.transposed_a = order.a, c.transposed_b = order.b;
-    add_shape(&all, std::string("batched_") + order.name, c, 8, 40, 144);
-  }
-  GemmList list(gemm_of(Element::f16));
-  list.add("batched_padded", [](GemmCase& c) { c.batch = 2, c.padding = 16, c.out_padding = 3, c.m = 17; });
-  list.add("batched_one", [](GemmCase& c) { c.batch = 1; });
-  list.add("batched_many", [](GemmCase& c) { c.batch = 40, c.m = 1, c.n = 8, c.k = 16; });
-  list.add("batched_shared_b", [](GemmCase& c) { c.batch = 3, c.shared_b = true, c.m = 70, c.n = 264; });
-  list.add("batched_split", [](GemmCase& c) { c.batch = 2, c.m = 1, c.n = 24, c.k = 7184; });
-  list.add("batched_f32", [](GemmCase& c) { c.a = c.b = c.out = Element::f32, c.batch = 3, c.m = 140; });
-  all.insert(all.end(), list.cases().begin(), list.cases().end());
-  return all;
-}
-QUERN_GEMM_CASES(Batches, batches());
 
 std::vector<GemmCase> layouts() {
   GemmList list(fp8_vectors());

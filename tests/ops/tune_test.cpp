@@ -169,6 +169,14 @@ TEST_F(Tune, CallsThatTakeItAreRight) {
          c.transposed_a = c.transposed_b = true;
          return c;
        }()},
+      {"gemm * dtype=f16 order_b=kn alignment=4 n=74 k=82\n",
+       [] {
+         GemmCase c = of_shape(gemm_of(Element::f16), 1, 74, 82);
+         c.out = Element::bf16;
+         c.transposed_b = true;
+         c.alignment = 4;
+         return c;
+       }()},
       {"gemm * dtype=bf16 gate=1 n=528 k=144\n",
        [] {
          GemmCase c = of_shape(gemm_of(Element::bf16), 1, 528, 144);

@@ -13,7 +13,7 @@ import gemm_peers
 from gemm import report
 from gemm.figures import figures
 from gemm.rows import Row, Side, geometric_mean
-from gemm.shapes import GATHERED, KINDS, SECTIONS, TWELVE, Case, Shape, cases
+from gemm.shapes import GATHERED, KINDS, SECTIONS, SHARED_B, TWELVE, Case, Shape, cases
 
 
 def row(case, ours_us, peer_us=None, **ours):
@@ -52,8 +52,22 @@ def test_cases_are_those_chosen():
     arguments = gemm_peers.read_arguments(["--only", "row,masked", "--shapes", "16x8x8,4096x8x8"])
     chosen = cases(arguments.only, arguments.shapes)
     assert [str(case) for case in chosen] == ["row 16x8x8", "row 4096x8x8", "masked 256x4096x7168 block"]
-    every = cases(SECTIONS, TWELVE)
-    assert len(every) == len(set(map(str, every))) == len(KINDS) * 12 + 8
+    every = cases(SECTIONS)
+    assert len(every) == len(set(map(str, every))) == 4 * 12 + 2 * 3 + 8
+    assert cases(SECTIONS, TWELVE[:1])[: len(KINDS)] == [Case(kind, kind, TWELVE[0]) for kind in KINDS]
+    assert [case.element_bytes for case in every if case.variant in ("row", "nn", SHARED_B)] == [1] * 12 + [2] * 4 + [1]
+
+
+def test_operands_stored_the_other_way_round():
+    chosen = cases(["nn", "tn"])
+    assert [str(case) for case in chosen] == [
+        f"{kind} {shape}" for kind in ("nn", "tn") for shape in ("4096x7168x16384", "4096x4096x7168", "8192x8192x8192")
+    ]
+    result = met([row(case, 10.0, 9.8 if case.section == "nn" else 9.6) for case in chosen])
+    assert result["nn / cuBLASLt, M >= 4096, call: every shape"]
+    assert not result["tn / cuBLASLt, M >= 4096, graph: every shape"]
+    lines = [report.line(row(case, 10.0, 9.0)) for case in chosen]
+    assert all(report.heading(case).startswith("\nbf16, ") for case in chosen) and all("0.90" in line for line in lines)
 
 
 def test_geometric_mean():

@@ -95,6 +95,11 @@ TEST_F(TuningsTest, OtherCallsGoByTheModel) {
   p.params.a_row = 0;
   EXPECT_FALSE(found(p)) << "one row for all: no tensor map describes it";
   p = problem(16);
+  p.shape.transposed_b = true, p.params.b_row = 1, p.params.b_k = 0;
+  EXPECT_FALSE(Tunings::covers(p)) << "one k for all";
+  p.params.b_k = 4096;
+  EXPECT_TRUE(Tunings::covers(p)) << "columns side by side";
+  p = problem(16);
   p.params.groups = 2, p.params.a_group = p.params.b_group = 1 << 20;
   EXPECT_FALSE(found(p)) << "two of them are another product";
   p = problem(16);

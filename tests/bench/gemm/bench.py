@@ -15,7 +15,7 @@ from quern import Context
 from .clock import Clock
 from .operands import LIMIT, Operands, dense, dense_reference, difference, grouped, grouped_reference
 from .rows import Row, Side
-from .shapes import GATHERED, KINDS, STORED_KN, Case
+from .shapes import GATHERED, KINDS, SHARED_B, Case
 from .sides import CUBLASLT, DEEPGEMM, QUERN, Call, Peers, Quern, product_line
 
 # A graph goes through so many bytes of operands, and has at least so many calls.
@@ -106,11 +106,15 @@ class Bench:
                 lambda given: dense_reference("row", replace(given, b=given.b[0], scale_b=given.scale_b[0])),
                 {QUERN: lambda given: quern.grouped(given, offsets=offsets, indices=rows)},
             )
-        kind = "bf16" if case.variant == STORED_KN else case.variant
-        made = dense(kind, shape, self.device)
-        if case.variant == STORED_KN:
-            made.b = made.b.T.contiguous().T
-        return Plan(made, lambda given: dense_reference(kind, given), {QUERN: lambda given: quern.dense(kind, given)})
+        kind = "bf16" if case.variant == SHARED_B else case.variant
+
+        def make(given: Operands) -> Call:
+            if case.variant == SHARED_B:
+                a, out = (tensor.unflatten(0, (2, -1)) for tensor in (given.a, given.out))
+                given = replace(given, a=a, b=given.b.expand(2, -1, -1), out=out)
+            return quern.dense(kind, given)
+
+        return Plan(dense(kind, shape, self.device), lambda given: dense_reference(kind, given), {QUERN: make})
 
     def _measure(self, plan: Plan, row: Row, quern: Quern) -> None:
         calls = self._checked(plan, row, quern)

@@ -5,18 +5,18 @@ SPDX-License-Identifier: Apache-2.0
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from .rows import MEASURES, OURS, Row, geometric_mean
-from .shapes import FEW_ROWS, GATHERED, KINDS, MANY_ROWS, STORED_KN, TWELVE
+from .shapes import FEW_ROWS, GATHERED, KINDS, MANY_ROWS, SHARED_B
 
 FIRST_CALL_MS = 700
 WEIGHTS_TBS, PORTABLE_WEIGHTS_TBS = 3.4, 2.8
 PROGRAMMATIC_US = 11
 MASKED_TFLOPS, CONTIGUOUS_TFLOPS = 1000, 1300
-PORTABLE_TFLOPS = {GATHERED: 350, STORED_KN: 500}
+PORTABLE_TFLOPS = {GATHERED: 350, SHARED_B: 500}
 
 
 @dataclass(frozen=True)
@@ -33,6 +33,8 @@ RATIOS = {
     "tensor": (Goal(0.97, 1.05), Goal(0.97, 1.00)),
     "row": (Goal(None, 1.05), Goal(None, 1.05)),
     "bf16": (Goal(0.97, None), Goal(0.97, None)),
+    "nn": (Goal(0.97, None), Goal(0.97, None)),
+    "tn": (Goal(0.97, None), Goal(0.97, None)),
 }
 
 
@@ -73,13 +75,14 @@ def _ratios(rows: list[Row]) -> Iterator[Figure]:
             chosen = [row for row in rows if row.case.section == kind and wanted(row.case.shape.m)]
             for measure, how in MEASURES.items():
                 if chosen:
-                    yield from _of_range(chosen, f"{kind} / {KINDS[kind].peer}, {name}, {how}", measure, wanted, goal)
+                    everything = sum(wanted(shape.m) for shape in KINDS[kind].shapes)
+                    title = f"{kind} / {KINDS[kind].peer}, {name}, {how}"
+                    yield from _of_range(chosen, title, measure, everything, goal)
 
 
-def _of_range(rows: list[Row], name: str, measure: str, wanted: Callable[[int], bool], goal: Goal) -> Iterator[Figure]:
+def _of_range(rows: list[Row], name: str, measure: str, everything: int, goal: Goal) -> Iterator[Figure]:
     ratios = {str(row.case.shape): row.ratio(measure) for row in rows}
     known = {shape: ratio for shape, ratio in ratios.items() if ratio is not None}
-    everything = sum(wanted(shape.m) for shape in TWELVE)
     part = "" if len(known) >= everything else f"{len(known)} of {everything} shapes"
     # A shape without a ratio misses the goal of every shape.
     if goal.every is not None:

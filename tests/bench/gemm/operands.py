@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from .shapes import Shape
+from .shapes import KINDS, Shape
 
 FP8 = torch.float8_e4m3fn
 LARGEST = 448.0  # of e4m3
@@ -75,13 +75,18 @@ def dequantised(codes: torch.Tensor, scale: torch.Tensor, rows: int) -> torch.Te
     return codes.float() * wide
 
 
+def _turned(x: torch.Tensor) -> torch.Tensor:
+    """The same matrix, stored column by column."""
+    return x.T.contiguous().T
+
+
 def dense(kind: str, shape: Shape, device: str) -> Operands:
     """Normally distributed data."""
     a = torch.randn(shape.m, shape.k, dtype=torch.bfloat16, device=device)
     b = torch.randn(shape.n, shape.k, dtype=torch.bfloat16, device=device)
     out = torch.empty(shape.m, shape.n, dtype=torch.bfloat16, device=device)
-    if kind == "bf16":
-        return Operands(a, b, out)
+    if KINDS[kind].element_bytes == 2:
+        return Operands(_turned(a) if KINDS[kind].turned_a else a, _turned(b) if KINDS[kind].turned_b else b, out)
     (a, scale_a), (b, scale_b) = quantised(a, 1), quantised(b, GROUP)
     if kind == "block":
         return Operands(a, b, out, rows_fastest(scale_a), scale_b)
@@ -95,7 +100,7 @@ def dense_reference(kind: str, given: Operands) -> torch.Tensor:
     if kind == "block":
         return dequantised(given.a, given.scale_a, 1) @ dequantised(given.b, given.scale_b, GROUP).T
     product = given.a.float() @ given.b.float().T
-    return product if kind == "bf16" else product * given.scale_a[:, None] * given.scale_b[None, :]
+    return product if given.scale_a is None else product * given.scale_a[:, None] * given.scale_b[None, :]
 
 
 def grouped(shape: Shape, contiguous: bool, device: str) -> Operands:

@@ -44,26 +44,6 @@ class Shape:
         return self.groups * (self.m + self.n) * self.k * element_bytes
 
 
-@dataclass(frozen=True)
-class Kind:
-    """How operands are stored, and the peer that takes them so."""
-
-    name: str
-    title: str
-    peer: str
-    element_bytes: int
-
-
-KINDS = {
-    kind.name: kind
-    for kind in (
-        Kind("block", "fp8, scales of 1x128 and 128x128", "DeepGEMM", 1),
-        Kind("tensor", "fp8, a scale a tensor", "cuBLASLt", 1),
-        Kind("row", "fp8, a scale a row and column", "cuBLASLt", 1),
-        Kind("bf16", "bf16", "cuBLASLt", 2),
-    )
-}
-
 # Of DeepSeek-V3 and of Llama-3, and a square one.
 TWELVE = [
     Shape(16, 4096, 7168),
@@ -79,13 +59,45 @@ TWELVE = [
     Shape(4096, 7168, 2048),
     Shape(8192, 8192, 8192),
 ]
+# Of the products whose operands are not stored row by row.
+TURNED = [Shape(4096, 7168, 16384), Shape(4096, 4096, 7168), Shape(8192, 8192, 8192)]
+
+
+@dataclass(frozen=True)
+class Kind:
+    """How operands are stored, and the peer that takes them so."""
+
+    name: str
+    title: str
+    peer: str
+    element_bytes: int
+    turned_a: bool = False  # stored [K, M]
+    turned_b: bool = False  # stored [K, N]
+
+    @property
+    def shapes(self) -> list[Shape]:
+        """That are timed where none are asked for."""
+        return TURNED if self.turned_a or self.turned_b else TWELVE
+
+
+KINDS = {
+    kind.name: kind
+    for kind in (
+        Kind("block", "fp8, scales of 1x128 and 128x128", "DeepGEMM", 1),
+        Kind("tensor", "fp8, a scale a tensor", "cuBLASLt", 1),
+        Kind("row", "fp8, a scale a row and column", "cuBLASLt", 1),
+        Kind("bf16", "bf16", "cuBLASLt", 2),
+        Kind("nn", "bf16, b stored [K, N]", "cuBLASLt", 2, turned_b=True),
+        Kind("tn", "bf16, a stored [K, M], b [K, N]", "cuBLASLt", 2, turned_a=True, turned_b=True),
+    )
+}
 PROGRAMMATIC = Shape(16, 4096, 7168)
 MASKED = Shape(256, 4096, 7168, groups=4)
 CONTIGUOUS = Shape(8192, 4096, 7168, groups=4)
 # Of the kernels that every target has.
 PORTABLE_MANY, PORTABLE_FEW = Shape(4096, 7168, 16384), Shape(16, 7168, 16384)
 
-# What --only chooses from: the kinds over the twelve shapes, then what is timed once.
+# What --only chooses from: the kinds over their shapes, then what is timed once.
 SECTIONS = [*KINDS, "programmatic", "masked", "contiguous", "portable"]
 
 
@@ -102,22 +114,22 @@ class Case:
 
     @property
     def element_bytes(self) -> int:
-        return 2 if self.variant.startswith("bf16") else 1
+        return KINDS[self.variant].element_bytes if self.variant in KINDS else 2 if self.variant == SHARED_B else 1
 
 
-# Products that no kernel of one target alone takes: rows gathered by index, and weights stored [K, N].
-GATHERED, STORED_KN = "fp8 gathered", "bf16 of [K, N]"
+# Products that no kernel of one target alone takes: rows gathered by index, and weights that two batches share.
+GATHERED, SHARED_B = "fp8 gathered", "bf16 of a shared b"
 
 
-def cases(sections: list[str], shapes: list[Shape]) -> list[Case]:
-    """In the order in which they are run; `shapes` are those of the kinds."""
-    made = [Case(kind, kind, shape) for kind in KINDS if kind in sections for shape in shapes]
+def cases(sections: list[str], shapes: list[Shape] | None = None) -> list[Case]:
+    """In the order in which they are run; `shapes` are those of the kinds, None: each kind's own."""
+    made = [Case(name, name, shape) for name, kind in KINDS.items() if name in sections for shape in shapes or kind.shapes]
     once = [
         Case("programmatic", "block", PROGRAMMATIC),
         Case("masked", "block", MASKED),
         Case("contiguous", "block", CONTIGUOUS),
         Case("portable", GATHERED, PORTABLE_MANY),
-        Case("portable", STORED_KN, PORTABLE_MANY),
+        Case("portable", SHARED_B, PORTABLE_MANY),
         Case("portable", "block", PORTABLE_FEW),
         Case("portable", "row", PORTABLE_FEW),
         Case("portable", "bf16", PORTABLE_FEW),

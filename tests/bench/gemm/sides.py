@@ -17,7 +17,7 @@ from quern.errors import from_status
 from quern.library import library
 
 from .operands import Operands
-from .shapes import Shape
+from .shapes import KINDS, Shape
 
 Call = Callable[[], object]
 QUERN, CUBLASLT, DEEPGEMM = "quern", "cuBLASLt", "DeepGEMM"
@@ -25,7 +25,11 @@ QUERN, CUBLASLT, DEEPGEMM = "quern", "cuBLASLt", "DeepGEMM"
 
 def product_line(kind: str, shape: Shape) -> str:
     """What `quern tune` calls the product that Quern.dense makes."""
-    product = {"bf16": "gemm * dtype=bf16", "block": "fp8_gemm * scales=blocks"}.get(kind, "fp8_gemm * scales=vectors")
+    if KINDS[kind].element_bytes == 2:
+        orders = (" order_a=km" if KINDS[kind].turned_a else "") + (" order_b=kn" if KINDS[kind].turned_b else "")
+        product = f"gemm * dtype=bf16{orders}"
+    else:
+        product = f"fp8_gemm * scales={'blocks' if kind == 'block' else 'vectors'}"
     return f"{product} n={shape.n} k={shape.k}"
 
 
@@ -61,7 +65,7 @@ class Quern:
         return call
 
     def dense(self, kind: str, given: Operands, **launch: Any) -> Call:
-        if kind == "bf16":
+        if KINDS[kind].element_bytes == 2:
             return self.call("gemm", a=given.a, b=given.b, out=given.out, **launch)
         return self.call(
             "fp8_gemm", a=given.a, b=given.b, scale_a=given.scale_a, scale_b=given.scale_b, out=given.out, **launch
@@ -97,7 +101,7 @@ class CublasLt:
 
     def dense(self, kind: str, given: Operands) -> Call:
         a, b, out = given.a, given.b.T, given.out
-        if kind == "bf16":
+        if KINDS[kind].element_bytes == 2:
             return lambda: torch.mm(a, b, out=out)
         scale_a, scale_b, fast = given.scale_a, given.scale_b, self.fast_accumulation
         if kind == "row":
