@@ -22,7 +22,7 @@ const std::string* ConstantReader::find(const char* name) {
   return found;
 }
 
-std::size_t ConstantReader::one_of(const char* name, std::initializer_list<const char*> allowed,
+std::size_t ConstantReader::one_of(const char* name, std::span<const char* const> allowed,
                                    std::optional<std::size_t> missing) {
   const std::string* given = find(name);
   std::string list;

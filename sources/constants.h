@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <initializer_list>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -20,8 +21,11 @@ class ConstantReader {
       : op_(op), constants_(constants), asked_(constants.size(), false) {}
 
   // The index of the value among `allowed`; `missing` where the constant is not given, or an error without one.
+  std::size_t one_of(const char* name, std::span<const char* const> allowed, std::optional<std::size_t> missing = {});
   std::size_t one_of(const char* name, std::initializer_list<const char*> allowed,
-                     std::optional<std::size_t> missing = {});
+                     std::optional<std::size_t> missing = {}) {
+    return one_of(name, std::span(allowed.begin(), allowed.size()), missing);
+  }
 
   // A multiple of `step` from `least` to `most`.
   std::int64_t integer(const char* name, std::int64_t least, std::int64_t most, std::int64_t step,

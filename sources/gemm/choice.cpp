@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "sources/gemm/narrow.h"
 #include "sources/gemm/tunings.h"
 
 namespace quern::ops::gemm {
@@ -38,12 +39,40 @@ bool may_take_swapped(const Problem& problem, bool warpgroups) {
 }
 constexpr std::int64_t kMostSwapped = 128;
 
+// Of the forms of few columns, which dense products without a batch may take, the one that the model finds the fastest,
+// where it is faster than another way of so many microseconds.
+std::optional<Form> narrow_by_model(const Problem& problem, const Sizes& sizes, double other) {
+  std::optional<Form> best;
+  if (sizes.groups != 1) return best;
+  for (const Form form : kNarrow) {
+    const std::optional<Tiling> t = tiling_of(problem, form);
+    if (!t) continue;
+    const FewRows tiles = few_rows(problem, *t, sizes);
+    const auto rows = static_cast<int>(std::min<std::int64_t>(sizes.rows, t->tile_m));
+    const double time = time_of({tiles.row_tiles, tiles.column_tiles, tiles.steps, rows, t->tile_n}, all_sms(problem));
+    if (time < other) best = form, other = time;
+  }
+  return best;
+}
+
 // What a wave of tiles costs grows with their width, and a little more.
 std::int64_t cost_of(const Problem& problem, Form form, const Sizes& sizes) {
   constexpr int kOfAnyTile = 16;  // columns
   const std::optional<Tiling> t = tiling_of(problem, form);
   if (!t || !scales_fit(problem, t->out_tile_n(problem.shape.gate))) return INT64_MAX;
   return div_up(tiles_of(problem, *t, sizes), all_sms(problem)) * (t->tile_n + kOfAnyTile);
+}
+
+// Of so many rows: by the given form, whose rows are those of all that are done alike, or one of few columns.
+Form few_rows_by_model(const Problem& problem, Form form, const Sizes& sizes) {
+  if (problem.shape.grouping != Grouping::dense) return form;
+  const Sizes alike{rows_of_swapped(form), sizes.groups};
+  // Never by max_sms: the set of kernels must not depend on it.
+  const Machine whole{all_sms(problem), all_sms(problem), machine_of(problem).most_blocks};
+  const Split best = split(few_rows(problem, *tiling_of(problem, form), alike), whole);
+  // The model of shared tiles tells one split from another; all take longer than it says, as much as here on an H200.
+  const double longer = problem.shape.scales == Scales::none ? 1.2 : 1.3;
+  return narrow_by_model(problem, alike, longer * best.microseconds).value_or(form);
 }
 
 bool invariant(const Problem& problem) { return (problem.flags & QUERN_CALL_BATCH_INVARIANT) != 0; }
@@ -56,7 +85,7 @@ Form form_by_model(const Problem& problem, const Sizes& sizes) {
   const bool swapped = may_take_swapped(problem, warpgroups);
   if (swapped) {
     for (const Form form : kSwapped) {
-      if (sizes.rows <= rows_of_swapped(form)) return form;
+      if (sizes.rows <= rows_of_swapped(form)) return few_rows_by_model(problem, form, sizes);
     }
   } else {
     if (sizes.rows <= kMostTiny) return Form::tiny;
@@ -80,7 +109,9 @@ void for_each_by_model(const Problem& problem, Visit visit) {
   const bool swapped = may_take_swapped(problem, warpgroups);
   if (swapped) {
     for (const Form form : kSwapped) {
-      visit(form);
+      // One of a batch may be another's choice than all of it.
+      visit(few_rows_by_model(problem, form, {rows_of_swapped(form), 1}));
+      if (sizes.groups != 1) visit(form);
       if (sizes.rows <= rows_of_swapped(form)) return;
     }
   } else {
@@ -225,6 +256,11 @@ std::vector<Choice> candidates(const Problem& problem, const Sizes& sizes) {
           if (split_into(parts, peers, product, machine)) all.push_back({form, parts, peers});
         }
       }
+    }
+  }
+  if (few && warpgroups) {
+    for (const Form form : kNarrow) {
+      if ((rows_of_narrow(form) == 64 || sizes.rows > 64) && tiling_of(problem, form)) all.push_back({form, 1, 1});
     }
   }
   const Choice model = by_model(problem, sizes);

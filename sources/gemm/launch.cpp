@@ -78,7 +78,7 @@ Plan plan(const Problem& problem, const Choice& choice, const Sizes& sizes) {
     plan.grid = of_swapped(form) ? problem.call.sms : slots / peers * peers;
     return plan;
   }
-  const bool persistent = of_warpgroups(form) || problem.call.sms < all_sms(problem);
+  const bool persistent = of_warpgroups(form) || of_narrow(form) || problem.call.sms < all_sms(problem);
   plan.grid = persistent ? std::min(div_up(tiles, peers), slots / peers) * peers : tiles;
   if (!may_share(problem, *t) || tiles == 0 || tiles > kCounters) return plan;
   const double busy = static_cast<double>(tiles) / static_cast<double>(div_up(tiles, slots) * slots);
@@ -156,10 +156,10 @@ void launch_as(const Runtime& runtime, Problem& problem, const Choice& choice, v
   launch.programmatic = (problem.flags & QUERN_CALL_PROGRAMMATIC) != 0;
   launch.stream = problem.stream;
   constexpr const char* kWhat = "launching a matrix product";
-  const bool swapped = of_swapped(problem.shape.form);
-  if (!of_warpgroups(problem.shape.form) && !swapped) return ops::launch(runtime, *kernel, launch, kWhat, p);
+  const bool few = of_narrow(problem.shape.form) || of_swapped(problem.shape.form);
+  if (!of_warpgroups(problem.shape.form) && !few) return ops::launch(runtime, *kernel, launch, kWhat, p);
   jit::TensorMap a = map_of_a(runtime, problem, t, how.split.peers), b = map_of_b(runtime, problem, t);
-  if (swapped) return ops::launch(runtime, *kernel, launch, kWhat, p, a, b);
+  if (few) return ops::launch(runtime, *kernel, launch, kWhat, p, a, b);
   launch.cluster[0] = static_cast<std::uint32_t>(how.peers);
   p.out_mapped = takes_map_of_out(problem);
   // The kernel takes one whether it has a use for it or not.

@@ -58,4 +58,7 @@ struct GemmParams {
   u32 constant_b;   // b may be read before the grid before has finished
 };
 
+// Rows of a that a tile of few columns copies, a box of its tensor map: whole groups of eight, and no more than there are.
+QUERN_SHARED_CODE constexpr i32 narrow_rows(i32 m, i32 tile_m) { return m < tile_m ? (m + 7) / 8 * 8 : tile_m; }
+
 }  // namespace q

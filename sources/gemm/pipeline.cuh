@@ -18,6 +18,11 @@ struct Turn {
   QUERN_DEVICE void next() {
     if (++stage == kStages) stage = 0, phase ^= 1;
   }
+  // Over so many stages.
+  QUERN_DEVICE void skip(i32 count) {
+    const i32 to = stage + count;
+    stage = to % kStages, phase ^= static_cast<u32>(to / kStages & 1);
+  }
 };
 
 }  // namespace q

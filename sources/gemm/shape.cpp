@@ -3,6 +3,7 @@
 #include "sources/gemm/shape.h"
 
 #include <algorithm>
+#include <span>
 #include <string>
 
 #include "jit/error.h"
@@ -15,8 +16,9 @@ namespace quern::ops::gemm {
 namespace {
 
 constexpr const char* kFormNames[kForms] = {
-    "tiny",           "small",          "medium",     "large",      "plain",      "warpgroups", "warpgroups_176",
-    "warpgroups_192", "warpgroups_256", "swapped_16", "swapped_32", "swapped_64", "swapped_128"};
+    "tiny",           "small",          "medium",         "large",        "plain",         "warpgroups",
+    "warpgroups_176", "warpgroups_192", "warpgroups_256", "swapped_16",   "swapped_32",    "swapped_64",
+    "swapped_128",    "narrow_64x16",   "narrow_64x32",   "narrow_64x64", "narrow_128x32", "narrow_128x64"};
 constexpr const char* kGroupingNames[] = {"dense", "contiguous", "masked"};
 constexpr const char* kScaleNames[] = {"none", "vectors", "blocks"};
 
@@ -44,8 +46,8 @@ jit::Spec to_spec(const Shape& shape, Tag op, jit::Target target) {
   jit::Spec spec;
   spec.op = op;
   spec.target = target.tag();
-  spec.words[0] = static_cast<std::uint32_t>(shape.form) | static_cast<std::uint32_t>(shape.grouping) << 4 |
-                  static_cast<std::uint32_t>(shape.scales) << 8 | static_cast<std::uint32_t>(shape.copy_bytes) << 16;
+  spec.words[0] = static_cast<std::uint32_t>(shape.form) | static_cast<std::uint32_t>(shape.grouping) << 8 |
+                  static_cast<std::uint32_t>(shape.scales) << 12 | static_cast<std::uint32_t>(shape.copy_bytes) << 16;
   spec.words[1] = static_cast<std::uint32_t>(shape.a) | static_cast<std::uint32_t>(shape.b) << 8 |
                   static_cast<std::uint32_t>(shape.out) << 16;
   spec.words[2] = static_cast<std::uint32_t>(shape.transposed_a) | static_cast<std::uint32_t>(shape.transposed_b) << 1 |
@@ -59,9 +61,9 @@ jit::Spec to_spec(const Shape& shape, Tag op, jit::Target target) {
 Shape to_shape(const jit::Spec& spec) {
   Shape shape;
   const auto& w = spec.words;
-  shape.form = static_cast<Form>(w[0] & 15);
-  shape.grouping = static_cast<Grouping>(w[0] >> 4 & 15);
-  shape.scales = static_cast<Scales>(w[0] >> 8 & 15);
+  shape.form = static_cast<Form>(w[0] & 255);
+  shape.grouping = static_cast<Grouping>(w[0] >> 8 & 15);
+  shape.scales = static_cast<Scales>(w[0] >> 12 & 15);
   shape.copy_bytes = static_cast<int>(w[0] >> 16);
   shape.a = static_cast<Dtype>(w[1] & 255), shape.b = static_cast<Dtype>(w[1] >> 8 & 255),
   shape.out = static_cast<Dtype>(w[1] >> 16);
@@ -108,9 +110,7 @@ Constants product_constants(const Shape& shape, Tag op, const ProductExtents& ex
 Shape from_constants(const Constants& constants, Tag op) {
   ConstantReader reader(op_name(op), constants);
   Shape shape;
-  const std::size_t form = reader.one_of(
-      "form", {kFormNames[0], kFormNames[1], kFormNames[2], kFormNames[3], kFormNames[4], kFormNames[5], kFormNames[6],
-               kFormNames[7], kFormNames[8], kFormNames[9], kFormNames[10], kFormNames[11]});
+  const std::size_t form = reader.one_of("form", std::span(kFormNames));
   shape.form = static_cast<Form>(form);
   if (op == tag_gemm) {
     shape.a = shape.b = kDtypes[reader.one_of("dtype", kFloats)];
@@ -157,8 +157,11 @@ jit::Unit to_unit(const Shape& shape, Tag op, jit::Target target) {
   jit::Unit unit;
   unit.op = op_name(op);
   unit.target = target;
-  const bool warpgroups = of_warpgroups(shape.form), swapped = of_swapped(shape.form);
-  unit.entry = swapped ? "quern_gemm_swapped" : warpgroups ? "quern_gemm_warpgroups" : "quern_gemm";
+  const std::string kernel = of_swapped(shape.form)      ? "swapped"
+                             : of_narrow(shape.form)     ? "narrow"
+                             : of_warpgroups(shape.form) ? "warpgroups"
+                                                         : "";
+  unit.entry = kernel.empty() ? "quern_gemm" : "quern_gemm_" + kernel;
   const auto define = [&](const std::string& name, int value) {
     unit.constants.push_back({name, std::to_string(value)});
   };
@@ -193,12 +196,12 @@ jit::Unit to_unit(const Shape& shape, Tag op, jit::Target target) {
                               (kind == expression::OperandKind::row ? "RowOperand<" : "TensorOperand<") + dtype + ">"});
   }
   unit.constants.push_back({"EPILOGUE", shape.epilogue->code});
-  unit.source = embedded(swapped ? "gemm/swapped.cuh" : warpgroups ? "gemm/warpgroups.cuh" : "gemm/gemm.cuh");
+  unit.source = embedded("gemm/" + (kernel.empty() ? "gemm" : kernel) + ".cuh");
   unit.headers = common_headers(target);
-  for (const char* name : {"gemm/epilogue.cuh", "gemm/experts.cuh", "gemm/load.cuh", "gemm/mapped.cuh",
-                           "gemm/operand.cuh", "gemm/params.cuh", "gemm/pipeline.cuh", "gemm/plain.cuh",
-                           "gemm/product.cuh", "gemm/share.cuh", "gemm/source.cuh", "gemm/split.cuh", "gemm/store.cuh",
-                           "gemm/tile.cuh", "gemm/tiles.cuh", "gemm/warpgroup_rows.cuh"}) {
+  for (const char* name : {"gemm/epilogue.cuh", "gemm/experts.cuh", "gemm/few_rows.cuh", "gemm/load.cuh",
+                           "gemm/mapped.cuh", "gemm/operand.cuh", "gemm/params.cuh", "gemm/pipeline.cuh",
+                           "gemm/plain.cuh", "gemm/product.cuh", "gemm/share.cuh", "gemm/source.cuh", "gemm/split.cuh",
+                           "gemm/store.cuh", "gemm/tile.cuh", "gemm/tiles.cuh", "gemm/warpgroup_rows.cuh"}) {
     unit.headers.push_back(embedded(name));
   }
   unit.max_shared_bytes = t.shared_bytes;

@@ -16,6 +16,7 @@ namespace {
 constexpr std::int64_t kFewestSteps = 2;
 constexpr double kStep = 0.3, kStepOfRows = 0.4;  // the second for as many rows as columns
 constexpr double kOfEachPart = 2.0, kOfEachRound = 6.0;
+constexpr double kUnit = 0.5, kOfAny = 5.0;  // microseconds
 
 std::int64_t div_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
@@ -37,11 +38,11 @@ std::optional<Split> split_into(int parts, int peers, const FewRows& product, co
   if (parts > 1 && product.steps < parts * kFewestSteps) return {};
   const std::int64_t most = most_clusters(parts * peers, machine);
   if (most == 0) return {};
-  return Split{parts, peers, std::min(product.row_tiles * div_up(product.column_tiles, peers), most)};
+  return Split{parts, peers, std::min(product.row_tiles * div_up(product.column_tiles, peers), most), 0.0};
 }
 
 Split split(const FewRows& product, const Machine& machine) {
-  Split best{1, 1, std::min<std::int64_t>(product.row_tiles * product.column_tiles, machine.usable)};
+  Split best{1, 1, std::min<std::int64_t>(product.row_tiles * product.column_tiles, machine.usable), 0.0};
   double least = 0.0;
   for (int peers = 1; peers <= kMostColumnPeers; ++peers) {
     const std::int64_t tiles = product.row_tiles * div_up(product.column_tiles, peers);
@@ -58,6 +59,7 @@ Split split(const FewRows& product, const Machine& machine) {
       if (least == 0.0 || cost < least) best = *candidate, least = cost;
     }
   }
+  best.microseconds = kOfAny + kUnit * least;
   return best;
 }
 

@@ -20,6 +20,7 @@ struct Split {
   int parts = 1;  // blocks of a cluster that share a tile, each with so many of its steps
   int peers = 1;  // blocks of a cluster with tiles side by side, for which rows are copied once
   std::int64_t clusters = 0;
+  double microseconds = 0.0;  // that the model expects it to take
 };
 // What the model takes.
 Split split(const FewRows& product, const Machine& machine);

@@ -8,6 +8,7 @@
 #include "common/hopper.cuh"
 #include "gemm/epilogue.cuh"
 #include "gemm/experts.cuh"
+#include "gemm/few_rows.cuh"
 #include "gemm/mapped.cuh"
 #include "gemm/pipeline.cuh"
 #include "gemm/split.cuh"
@@ -22,10 +23,6 @@ static_assert(kThreads == (kConsumerWarps + 2) * kWarp && kTileN == 64 * kConsum
 inline constexpr i32 kBBytes = kTileN * 128, kTileBytes = kBBytes + kTileM * 128;
 inline constexpr i32 kSumCount = kTileM / 2;  // of a thread
 inline constexpr bool kPromoted = sizeof(ElementB) == 1;
-
-// Block scales of a step: for each row of a, times that of b's 128 rows. With a gate both consumers have their own.
-inline constexpr i32 kScaleSets = kGate ? kConsumers : 1;
-inline constexpr i32 kScaleCount = kBlockScale ? kScaleSets * kTileM : 0;
 
 // Sums are turned round in shared memory, so many rows of a at a time; those of a block's last tile all at once, where its stages
 // were.
@@ -94,67 +91,6 @@ QUERN_DEVICE void copy_tiles(const GemmParams& p, const TensorMap& map_a, const 
   // A block does not return before its peer has freed all stages: that arrives here.
   if (standing.peers > 1) {
     QUERN_ROLLED for (i32 i = 0; i < kStages; ++i, turn.next()) mbarrier_wait(stages.empty[turn.stage], turn.phase ^ 1);
-  }
-}
-
-// Scales on their way: read some steps at a time, while those before are handed out.
-struct ScaleBatch {
-  static constexpr i32 kSteps = 4, kRows = div_up(kTileM, kWarp);
-  f32 of_row[kSteps][kRows], of_b[kSteps][kScaleSets];
-
-  QUERN_DEVICE void load(const GemmParams& p, const f32* const (&rows)[kRows], const f32* const (&b)[kScaleSets], i32 first, i32 last) {
-    QUERN_UNROLL for (i32 i = 0; i < kSteps; ++i) {
-      const i64 step = first + i < last ? first + i : last - 1;
-      QUERN_UNROLL for (i32 r = 0; r < kRows; ++r) of_row[i][r] = rows[r][step * p.scale_a_k];
-      QUERN_UNROLL for (i32 s = 0; s < kScaleSets; ++s) of_b[i][s] = b[s][step * p.scale_b_k];
-    }
-  }
-};
-
-// By one warp.
-template <class Tiles>
-QUERN_DEVICE void copy_scales(const GemmParams& p, Tiles tiles, f32* scales, Stages& stages) {
-  constexpr i32 kRows = ScaleBatch::kRows, kSteps = ScaleBatch::kSteps;
-  const i32 l = lane();
-  Work work;
-  Turn turn;
-  QUERN_ROLLED while (tiles.next(work)) {
-    const f32* rows[kRows];
-    const f32* of_b[kScaleSets];
-    QUERN_UNROLL for (i32 r = 0; r < kRows; ++r) {
-      const i32 source = source_row(p, work, l + r * kWarp);
-      rows[r] = p.scale_a + (kGrouping == kContiguous ? 0 : work.group) * p.scale_a_group + (source < 0 ? 0 : source) * p.scale_a_row;
-    }
-    QUERN_UNROLL for (i32 s = 0; s < kScaleSets; ++s) {
-      // The last peer's tile may lie beyond the columns.
-      const i32 column = s * (p.n / 2) + work.column;
-      of_b[s] = p.scale_b + work.group * p.scale_b_group + (column < p.n ? column : p.n - 1) / 128 * p.scale_b_row;
-    }
-    ScaleBatch batch;
-    batch.load(p, rows, of_b, work.first_step, work.last_step);
-    QUERN_ROLLED for (i32 first = work.first_step; first < work.last_step; first += kSteps) {
-      f32 product[kSteps][kScaleSets][kRows];
-      QUERN_UNROLL for (i32 i = 0; i < kSteps; ++i) {
-        QUERN_UNROLL for (i32 s = 0; s < kScaleSets; ++s) {
-          QUERN_UNROLL for (i32 r = 0; r < kRows; ++r) product[i][s][r] = batch.of_row[i][r] * batch.of_b[i][s];
-        }
-      }
-      if (first + kSteps < work.last_step) batch.load(p, rows, of_b, first + kSteps, work.last_step);
-      QUERN_UNROLL for (i32 i = 0; i < kSteps; ++i) {
-        if (first + i < work.last_step) {
-          mbarrier_wait(stages.empty[turn.stage], turn.phase ^ 1);
-          f32* to = scales + turn.stage * kScaleCount;
-          QUERN_UNROLL for (i32 s = 0; s < kScaleSets; ++s) {
-            QUERN_UNROLL for (i32 r = 0; r < kRows; ++r) {
-              if (l + r * kWarp < kTileM) to[s * kTileM + l + r * kWarp] = product[i][s][r];
-            }
-          }
-          sync_warp();
-          if (l == 0) mbarrier_arrive(stages.full[turn.stage]);
-          turn.next();
-        }
-      }
-    }
   }
 }
 
@@ -331,7 +267,7 @@ QUERN_DEVICE void run_roles(const GemmParams& p, const TensorMap& map_a, const T
   if (warp() == kCopyWarp) {
     if (lane() == 0) copy_tiles(p, map_a, map_b, tiles, standing, shared, stages, begun);
   } else if (warp() == kScaleWarp) {
-    if constexpr (kBlockScale) copy_scales(p, tiles, scales, stages);
+    if constexpr (kBlockScale) copy_scales<4, 1>(p, tiles, 0, scales, stages);
     if constexpr (kScaled) fetch_scales(p, tiles);
   } else {
     TileExchange exchange(barriers, standing);

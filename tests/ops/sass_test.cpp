@@ -24,6 +24,10 @@ std::vector<std::string> hopper_products() {
       add("fp8_gemm", form, scales);
       add("fp8_gemm", form, scales + " gate=1");
     }
+    for (const char* form : {"narrow_64x16", "narrow_64x32", "narrow_64x64", "narrow_128x32", "narrow_128x64"}) {
+      add("fp8_gemm", form, scales);
+      add("fp8_gemm", form, scales + " gate=1");
+    }
     add("fp8_gemm", "warpgroups_192", scales);
     for (const char* form : {"warpgroups", "warpgroups_192", "warpgroups_256"}) {
       add("grouped_fp8_gemm", form, "rows=contiguous " + scales);
@@ -50,6 +54,12 @@ std::vector<std::string> hopper_products() {
   add("gemm", "swapped_32", "dtype=bf16");
   add("gemm", "swapped_64", "dtype=f16 gate=1");
   add("gemm", "swapped_128", "dtype=f16 out=f32");
+  add("fp8_gemm", "narrow_128x64", "scales=vectors a=e5m2 epilogue=gelu(acc+tensor0+col2) operand0=bf16 operand2=f32");
+  add("gemm", "narrow_64x16", "dtype=bf16");
+  add("gemm", "narrow_64x32", "dtype=f16 gate=1");
+  add("gemm", "narrow_64x64", "dtype=bf16 out=f32");
+  add("gemm", "narrow_128x32", "dtype=f16");
+  add("gemm", "narrow_128x64", "dtype=bf16 gate=1");
   // Stored the other way round: b, a and both, in tiles of every width.
   for (const std::string order : {"order_b=kn", "order_a=km", "order_a=km order_b=kn"}) {
     for (const char* form : {"warpgroups", "warpgroups_192", "warpgroups_256"})

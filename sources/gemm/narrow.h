@@ -1,0 +1,17 @@
+// How long tiles of few rows and few columns take (narrow.cuh).
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+namespace quern::ops::gemm {
+
+struct NarrowTiles {
+  std::int64_t row_tiles, column_tiles, steps;
+  int rows;     // of a that a tile copies
+  int columns;  // of b
+};
+// By the model, in microseconds, on so many multiprocessors.
+double time_of(const NarrowTiles& product, int sms);
+
+}  // namespace quern::ops::gemm

@@ -1,0 +1,140 @@
+// Products of few rows in forms of the test's choosing, also where the model would take another: each form for few columns with every
+// number of rows at which it does something else, and all that may follow the sums; the same bits under every schedule.
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include "jit/compiler.h"
+#include "jit/engine.h"
+#include "jit/tensor_maps.h"
+#include "sources/gemm/choice.h"
+#include "sources/gemm/tunings.h"
+#include "tests/ops/gemm_kinds.h"
+#include "tests/ops/gemm_problem.h"
+
+namespace quern::test {
+namespace {
+
+using ops::gemm::Choice;
+using ops::gemm::Form;
+
+// What calls work with, below the C interface: a call by that cannot say which form it wants.
+class Library {
+ public:
+  explicit Library(std::optional<std::uint64_t> seed = {})
+      : driver_(on_cuda() ? jit::open_cuda(0, {})
+                          : jit::open_host({.threads = 2, .seeded = seed.has_value(), .seed = seed.value_or(0)})),
+        store_([] {
+          cache::StoreOptions options;
+          const char* folder = std::getenv("QUERN_TEST_CACHE");
+          options.no_file = folder == nullptr;
+          if (folder != nullptr) options.folder = folder;
+          return options;
+        }()),
+        maps_(*driver_),
+        tunings_(store_),
+        engine_([this] {
+          jit::EngineOptions options;
+          options.driver = driver_.get();
+          options.store = &store_;
+          options.compile = compiled_once;
+          options.describe = ops::describe;
+          return options;
+        }()) {}
+
+  // Throws Error.
+  void run(const GemmCase& c, GemmProblem& problem, const Choice& choice) {
+    const ops::Runtime runtime{&engine_, driver_.get(), jit::Miss::compile, &maps_, &tunings_};
+    GemmTensors& tensors = problem.tensors();
+    if (!c.expression.empty()) tensors.epilogue.expression = &ops::expression::intern(c.expression);
+    ops::gemm::Problem read = c.is_fp8() ? ops::gemm::read_problem(tensors.fp8, runtime, false)
+                                         : ops::gemm::read_problem(tensors.gemm, runtime, false);
+    ops::gemm::launch_as(runtime, read, choice, nullptr, 0);
+    synchronize();
+  }
+
+ private:
+  // Engines come and go with the schedules, what they compile stays.
+  static jit::Compiled compiled_once(const jit::CompileJob& job) {
+    static std::mutex mutex;
+    static std::map<std::string, jit::Compiled> done;
+    static jit::Compilers compilers{jit::CompilerOptions{}};
+    const std::lock_guard lock(mutex);
+    const auto found = done.find(job.source);
+    return found != done.end() ? found->second : done.emplace(job.source, compilers.compile(job)).first->second;
+  }
+
+  std::unique_ptr<jit::Driver> driver_;
+  cache::Store store_;
+  jit::TensorMaps maps_;
+  ops::gemm::Tunings tunings_;
+  jit::Engine engine_;
+};
+
+Library& fair() {
+  static Library one;
+  return one;
+}
+
+struct Forced {
+  Form form;
+  std::vector<GemmCase> cases;  // of one kernel
+  std::string name;
+};
+void PrintTo(const Forced& forced, std::ostream* out) { *out << forced.name; }
+
+std::vector<Forced> all_forced() {
+  std::vector<Forced> all;
+  for (const Form form : ops::gemm::kNarrow) {
+    const auto add = [&](const std::string& name, const GemmCase& common, const std::function<void(GemmCase&)>& change = {}) {
+      Forced forced{form, {}, std::string(name_of(form)) + '_' + name};
+      const auto one = [&](int m, int n, int k) {
+        GemmCase c = of_shape(common, m, n, k);
+        if (change) change(c);
+        c.name = forced.name + '_' + std::to_string(m) + 'x' + std::to_string(c.n) + 'x' + std::to_string(c.k);
+        forced.cases.push_back(std::move(c));
+      };
+      for (const int m : {1, 7, 16, 17, 63, 64, 65, 128}) one(m, m % 2 == 1 ? 40 : 264, m % 3 == 0 ? 1040 : 528);
+      for (const int n : {8, 24, 136}) one(33, n, n == 24 ? 16 : 144);
+      one(20, 16, 4112);
+      one(130, 72, 272);
+      all.push_back(std::move(forced));
+    };
+    for (std::size_t kind = 0; kind < 4; ++kind) add(gemm_kinds()[kind].name, gemm_kinds()[kind].common);  // but f32
+    add("one_sm", fp8_blocks(), [](GemmCase& c) { c.max_sms = 1; });
+    add("gate", fp8_blocks(), [](GemmCase& c) { c.gate = true, c.n = (c.n + 127) / 128 * 128, c.out = Element::bf16; });
+    add("gate_vectors", fp8_vectors(), [](GemmCase& c) { c.gate = true, c.out = Element::f16; });
+    add("bias_c", fp8_vectors(), [](GemmCase& c) { c.bias = Element::bf16, c.c = Element::f32, c.padding = 16, c.out_padding = 3; });
+    add("c_is_out", gemm_of(Element::bf16), [](GemmCase& c) { c.c = Element::bf16, c.c_is_out = true; });
+    add("other_codes", fp8_blocks(), [](GemmCase& c) { c.a = Element::e5m2, c.out = Element::e4m3, c.scales_by_row = true; });
+    add("tensor_scales", fp8_vectors(), [](GemmCase& c) { c.scale_a = c.scale_b = Scaling::tensor, c.b = Element::e5m2; });
+    add("batched", gemm_of(Element::f16), [](GemmCase& c) { c.batch = 3; });
+    add("constant_b", fp8_blocks(), [](GemmCase& c) { c.flags = std::uint32_t{QUERN_CALL_PROGRAMMATIC} | QUERN_GEMM_CONSTANT_B; });
+  }
+  return all;
+}
+
+class GemmForms : public testing::TestWithParam<Forced> {};
+
+TEST_P(GemmForms, GiveTheProduct) {
+  constexpr std::uint64_t kSeeds = 3;
+  for (const GemmCase& c : GetParam().cases) {
+    SCOPED_TRACE(c.name);
+    GemmProblem problem(c, Random(c.name));
+    problem.poison_outputs();
+    ASSERT_NO_THROW(fair().run(c, problem, {GetParam().form, 1, 1}));
+    problem.check();
+    if (HasFailure()) return;
+    const GemmOutput first = problem.output();
+    for (std::uint64_t seed = 0; seed < (on_cuda() ? 1 : kSeeds); ++seed) {
+      Library other(run_seed() * kSeeds + seed);
+      problem.poison_outputs();
+      ASSERT_NO_THROW(other.run(c, problem, {GetParam().form, 1, 1})) << "seed " << seed;
+      ASSERT_TRUE(problem.output() == first) << "seed " << seed;
+    }
+  }
+}
+INSTANTIATE_TEST_SUITE_P(Narrow, GemmForms, testing::ValuesIn(all_forced()),
+                         [](const testing::TestParamInfo<Forced>& forced) { return forced.param.name; });
+
+}  // namespace
+}  // namespace quern::test

@@ -1,0 +1,85 @@
+// What a product of few rows can take on a Hopper: forms of few columns among them, and the model's choice.
+// SPDX-License-Identifier: Apache-2.0
+#include "sources/gemm/choice.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdio>
+
+#include "sources/gemm/tunings.h"
+
+namespace quern::ops::gemm {
+namespace {
+
+class FewRowsOnHopper : public testing::Test {
+ protected:
+  FewRowsOnHopper() {
+    device_.limits = jit::limits_of(jit::Target::parse("sm_90a"));
+    device_.sm_count = 132;
+  }
+  // 8-bit operands with block scales, one line after the other.
+  Problem problem(int m, int n, int k) const {
+    Problem p{};
+    p.op = tag_fp8_gemm;
+    p.call.device = &device_;
+    p.call.sms = 132;
+    p.shape.a = p.shape.b = Dtype::e4m3;
+    p.shape.scales = Scales::blocks;
+    p.shape.epilogue = &expression::intern("acc");
+    p.params.m = m, p.params.n = n, p.params.k = k;
+    p.params.groups = 1;
+    p.params.a_row = p.params.b_row = k;
+    return p;
+  }
+
+ private:
+  jit::DeviceInfo device_;
+};
+
+TEST_F(FewRowsOnHopper, CanTakeEveryFormOfFewColumns) {
+  const struct {
+    int m, n, k;
+  } all[] = {{16, 4096, 7168},  {64, 2112, 7168},   {64, 24576, 1536},
+             {64, 7168, 16384}, {128, 4096, 7168}, {128, 7168, 16384}};
+  for (const auto& each : all) {
+    const Problem p = problem(each.m, each.n, each.k);
+    const std::vector<Choice> choices = candidates(p, sizes_of(p));
+    for (const Form form : kNarrow) {
+      const bool there = std::find(choices.begin(), choices.end(), Choice{form, 1, 1}) != choices.end();
+      EXPECT_EQ(there, rows_of_narrow(form) == 64 || each.m > 64) << name_of(form) << " for " << each.m << " rows";
+    }
+    std::printf("%dx%dx%d: %zu candidates, by the model %s\n", each.m, each.n, each.k, choices.size(),
+                Tunings::text_of(by_model(p, sizes_of(p))).c_str());
+  }
+}
+
+TEST_F(FewRowsOnHopper, TakesNoneWhereAScaleOfResultsIsOfMoreColumns) {
+  Problem p = problem(16, 4096, 7168);
+  p.shape.out = Dtype::e4m3, p.shape.out_scale = true;
+  for (const Choice& choice : candidates(p, sizes_of(p))) EXPECT_FALSE(of_narrow(choice.form));
+}
+
+// What prepare readies for all rows is what calls of fewer take, whatever multiprocessors they may use.
+TEST_F(FewRowsOnHopper, WhatCallsOfFewerRowsTakeIsReachable) {
+  cache::StoreOptions nowhere;
+  nowhere.no_file = true;
+  cache::Store store(nowhere);
+  Tunings tunings(store);
+  const Runtime runtime{nullptr, nullptr, jit::Miss::compile, nullptr, &tunings};
+  for (const int n : {2112, 4096, 7168, 24576}) {
+    const std::vector<Form> forms = reachable(runtime, problem(128, n, 7168));
+    EXPECT_LE(forms.size(), 5u);
+    for (int m = 1; m <= 128; ++m) {
+      Problem p = problem(m, n, 7168);
+      for (const int sms : {132, 16}) {
+        p.call.sms = sms;
+        const Form form = choose(runtime, p, sizes_of(p)).form;
+        EXPECT_NE(std::find(forms.begin(), forms.end(), form), forms.end()) << m << " rows: " << name_of(form);
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace quern::ops::gemm
