@@ -57,7 +57,7 @@ std::optional<Form> narrow_by_model(const Problem& problem, const Sizes& sizes, 
 
 // What a wave of tiles costs grows with their width, and a little more.
 std::int64_t cost_of(const Problem& problem, Form form, const Sizes& sizes) {
-  constexpr int kOfAnyTile = 16;  // columns
+  constexpr int kOfAnyTile = 32;  // columns
   const std::optional<Tiling> t = tiling_of(problem, form);
   if (!t || !scales_fit(problem, t->out_tile_n(problem.shape.gate))) return INT64_MAX;
   return div_up(tiles_of(problem, *t, sizes), all_sms(problem)) * (t->tile_n + kOfAnyTile);
