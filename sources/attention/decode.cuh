@@ -168,7 +168,8 @@ QUERN_KERNEL(quern_attention_decode, THREADS, BLOCKS_PER_SM, QUERN_PARAM q::Atte
   launch_next_grid();
   wait_for_previous_grid();
   Schedule<kThreads, false, false> schedule(p, &shared->schedule);
+  const Piece& piece = shared->schedule.piece;
   QUERN_ROLLED while (schedule.next()) {
-    take_piece(p, shared->schedule.sequence, shared->schedule.piece, dynamic_shared(), shared);
+    if (piece.begin < piece.end) take_piece(p, shared->schedule.sequence, piece, dynamic_shared(), shared);
   }
 }

@@ -343,5 +343,8 @@ QUERN_KERNEL(quern_attention_prefill, THREADS, BLOCKS_PER_SM, QUERN_PARAM q::Att
   wait_for_previous_grid();
   const Memory memory = memory_at(dynamic_shared());
   Schedule<kThreads, true, INVARIANT != 0> schedule(p, &shared->schedule);
-  QUERN_ROLLED while (schedule.next()) take_piece(p, shared->schedule.sequence, shared->schedule.piece, memory, shared);
+  const Piece& piece = shared->schedule.piece;
+  QUERN_ROLLED while (schedule.next()) {
+    if (piece.begin < piece.end) take_piece(p, shared->schedule.sequence, piece, memory, shared);
+  }
 }
