@@ -132,20 +132,21 @@ class Schedule {
       longest = scratch_->longest[w] > longest ? scratch_->longest[w] : longest;
     }
     if (thread_index() != 0) return;
-    const i32 each = quotient(total + p.parts - 1, p.parts), block = block_index(0);
-    scratch_->each = each;
-    scratch_->piece.end = scratch_->piece.begin = 0;
+    scratch_->piece.begin = scratch_->piece.end = 0;
+    const u32 all = static_cast<u32>(total), parts = static_cast<u32>(p.parts), block = static_cast<u32>(block_index(0));
+    u32 at = block, end = all;
     if (scratch_->mode == Mode::split) {
-      if (kMayBeWhole && longest <= each) {
+      const u32 each = (all + parts - 1) / parts;
+      if (kMayBeWhole && static_cast<u32>(longest) <= each) {
         scratch_->mode = Mode::whole;  // to be counted again
         return;
       }
-      scratch_->at = block * each;
-      scratch_->end = (block + 1) * each < total ? (block + 1) * each : total;
-    } else {
-      scratch_->at = block;
-      scratch_->end = total;
+      scratch_->each = static_cast<i32>(each);
+      at = (block < parts ? block : parts) * each;
+      end = at + each < all ? at + each : all;
     }
+    scratch_->at = static_cast<i32>(at < all ? at : all);
+    scratch_->end = static_cast<i32>(end);
   }
 
   // The piece that begins at unit `at`: in sequence `s`, which begins at unit `start` and has items of `length` units of

@@ -1,0 +1,82 @@
+// Tiles of sums that products are added to over a whole loop, kept where the target's compiler has the least work with them.
+//
+// TileSums<kFirst, kRowTiles, kColumnTiles> holds kRowTiles x kColumnTiles accumulator tiles of one warp. It is constructed at the
+// beginning of the kernel, outside of every loop and branch, and handed on by reference; kernels have more than one where their
+// numbers kFirst .. kFirst + kRowTiles * kColumnTiles - 1 differ. At first the sums hold nothing. In each of these all lanes take part:
+//
+//   clear()                            zeros
+//   add(a, b, pitch)                   x[t][n] += a[t] b[n], the tiles of b 16 rows apart, stored [n][k] as load_b takes them
+//   add_transposed(a, b, pitch)        the same with tiles 16 columns apart, stored [k][n] as load_b_transposed takes them
+//   multiply_rows(factors)             x[t][n] *= factors[t][h] in the lane's row h of row tile t, the same in all lanes that hold it
+//   read(x)                            to accumulators
+//   store<kPitch>(to)                  to f32 in shared memory, rows kPitch apart, `to` 8-byte aligned and kPitch even
+//
+// The operands' type is f16 or bf16, one in all of a kernel: QUERN_TILE_ELEMENT, defined before this file is included.
+//
+// On NVIDIA's GPUs the sums are registers of PTX with names of their own and not values that NVVM knows of. It would carry each of
+// them through every branch and loop and each of its passes, to no avail, since only ptxas allocates registers: a seventh of the
+// time to compile a kernel of attention.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "common/kernel.cuh"
+
+#ifdef QUERN_NAMED_TILE_SUMS
+#include "common/tile_sums_cuda.cuh"
+#else
+
+namespace q {
+
+template <int kFirst, int kRowTiles, int kColumnTiles>
+class TileSums {
+ public:
+  QUERN_DEVICE TileSums() {}
+
+  QUERN_DEVICE void clear() {
+    each([&](int t, int n) { x_[t][n] = Accumulator{}; });
+  }
+  template <class T>
+  QUERN_DEVICE void add(const OperandA<T> (&a)[kRowTiles], const T* b, int pitch) {
+    QUERN_UNROLL for (int n = 0; n < kColumnTiles; ++n) add_tile(a, load_b(b + n * 16 * pitch, pitch), n);
+  }
+  template <class T>
+  QUERN_DEVICE void add_transposed(const OperandA<T> (&a)[kRowTiles], const T* b, int pitch) {
+    QUERN_UNROLL for (int n = 0; n < kColumnTiles; ++n) add_tile(a, load_b_transposed(b + n * 16, pitch), n);
+  }
+  QUERN_DEVICE void multiply_rows(const f32 (&factors)[kRowTiles][kRowsHeld]) {
+    each([&](int t, int n) {
+      QUERN_UNROLL for (int i = 0; i < kHeld; ++i) x_[t][n].x[i] *= factors[t][held_row(i)];
+    });
+  }
+  QUERN_DEVICE void read(Accumulator (&x)[kRowTiles][kColumnTiles]) const {
+    each([&](int t, int n) { x[t][n] = x_[t][n]; });
+  }
+  template <int kPitch>
+  QUERN_DEVICE void store(f32* to) const {
+    each([&](int t, int n) {
+      QUERN_UNROLL for (int i = 0; i < kHeld; ++i) {
+        to[(t * 16 + row_of(lane(), held_row(i))) * kPitch + n * 16 + column_of(lane(), i)] = x_[t][n].x[i];
+      }
+    });
+  }
+
+ private:
+  static constexpr int kHeld = 256 / kWarp;
+
+  template <class F>
+  static QUERN_DEVICE void each(const F& visit) {
+    QUERN_UNROLL for (int t = 0; t < kRowTiles; ++t) {
+      QUERN_UNROLL for (int n = 0; n < kColumnTiles; ++n) visit(t, n);
+    }
+  }
+  template <class T>
+  QUERN_DEVICE void add_tile(const OperandA<T> (&a)[kRowTiles], const OperandB<T>& b, int n) {
+    QUERN_UNROLL for (int t = 0; t < kRowTiles; ++t) mma(x_[t][n], a[t], b);
+  }
+
+  Accumulator x_[kRowTiles][kColumnTiles];
+};
+
+}  // namespace q
+
+#endif
