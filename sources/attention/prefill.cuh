@@ -6,8 +6,6 @@
 #include "attention/cache.cuh"
 #include "attention/combine.cuh"
 #include "attention/softmax.cuh"
-#define QUERN_TILE_ELEMENT ELEMENT
-#include "common/tile_sums.cuh"
 
 namespace q {
 
@@ -171,9 +169,6 @@ struct Share {
   }
 };
 
-struct Scores {
-  Accumulator x[kRowTiles][kKeyTiles];
-};
 struct Weights {
   OperandA<Element> x[kKeyTiles][kRowTiles];
 };
@@ -188,13 +183,13 @@ struct Sums {
 struct Rows {
   Sums& sums;
   RowContext context[kRowTiles];
-  Softmax softmax[kRowTiles];
+  Softmax<kRowTiles> softmax;
   OperandA<Element> queries[kHoldQueries ? kStepsK : 1];
   const Element* query_tile;  // the warp's first row in shared memory
 
   // The products with a block of keys; between(k) is called in each of the kStepsK steps.
   template <class Between>
-  QUERN_DEVICE void multiply(const Element* keys, Scores& scores, const Between& between) {
+  QUERN_DEVICE void multiply(const Element* keys, const Between& between) {
     sums.scores.clear();
     QUERN_UNROLL for (int k = 0; k < kStepsK; ++k) {
       OperandA<Element> a[kRowTiles];
@@ -204,7 +199,6 @@ struct Rows {
       sums.scores.add(a, keys + k * 16, kPitchK);
       between(k);
     }
-    sums.scores.read(scores.x);
   }
 
   QUERN_DEVICE void accumulate(const Element* values, const Weights& weights) {
@@ -221,8 +215,8 @@ struct Rows {
     QUERN_UNROLL for (int t = 0; t < kRowTiles; ++t) {
       QUERN_UNROLL for (int h = 0; h < kRowsHeld; ++h) {
         const int row = t * 16 + rows_on(h);
-        const f32 sum = reduce_row_sum(softmax[t].sum[h]);
-        if (column_of(l, 0) == 0) ends[row] = softmax[t].max[h], ends[kRows + row] = sum;
+        const f32 sum = reduce_row_sum(softmax.sum[t][h]);
+        if (column_of(l, 0) == 0) ends[row] = softmax.max[t][h], ends[kRows + row] = sum;
       }
     }
   }
@@ -263,10 +257,10 @@ QUERN_DEVICE void take_piece(const AttentionParams& p, const Sequence& s, const 
   if (first_row >= s.q_len * kGroup) mine.any.last = mine.any.first;  // no row at all
   mine.any.first = mine.any.first > first_key ? mine.any.first : first_key;
   Rows rows{sums};
+  rows.softmax = empty_softmax<kRowTiles>();
   rows.query_tile = memory.queries + row0 * kPitchK;
   QUERN_UNROLL for (int t = 0; t < kRowTiles; ++t) {
     rows.context[t] = row_context(p, s, piece.head, first_row + t * 16);
-    rows.softmax[t] = empty_softmax();
   }
   sums.values.clear();
   if (kHoldQueries) {
@@ -295,8 +289,7 @@ QUERN_DEVICE void take_piece(const AttentionParams& p, const Sequence& s, const 
         continue;
       }
       const u32 first = reader.stage_of(block) * kBlock + part * kKeys;
-      Scores scores;
-      rows.multiply(memory.keys + first * kPitchK, scores, [&](int k) {
+      rows.multiply(memory.keys + first * kPitchK, [&](int k) {
         if (kStages == 1) return;
         constexpr int kAtOnce = div_up(Share::kSteps, kStepsK), kApart = kAtOnce == 1 ? kStepsK / Share::kSteps : 1;
         if (k % kApart != kApart - 1) return;
@@ -307,13 +300,8 @@ QUERN_DEVICE void take_piece(const AttentionParams& p, const Sequence& s, const 
       const bool masked = key < mine.all.first || key + kKeys > mine.all.last;
       Weights weights;
       f32 rescale[kRowTiles][kRowsHeld];
-      bool changed = false;
-      QUERN_UNROLL for (int t = 0; t < kRowTiles; ++t) {
-        mask_scores(p, s, scores.x[t], key, masked, rows.context[t]);
-        changed |= weigh_scores(p, scores.x[t], rows.softmax[t], rescale[t]);
-        QUERN_UNROLL for (int k = 0; k < kKeyTiles; ++k) weights.x[k][t] = to_operand<Element>(scores.x[t][k]);
-      }
-      if (ballot(changed)) sums.values.multiply_rows(rescale);
+      mask_scores(p, s, sums.scores, key, masked, rows.context);
+      if (ballot(weigh_scores(p, sums.scores, rows.softmax, rescale, weights.x))) sums.values.multiply_rows(rescale);
       rows.accumulate(memory.values + first * kPitchV, weights);
     }
     if (kStages > 1) copy_async_commit();

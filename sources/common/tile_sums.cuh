@@ -8,7 +8,12 @@
 //   add(a, b, pitch)                   x[t][n] += a[t] b[n], the tiles of b 16 rows apart, stored [n][k] as load_b takes them
 //   add_transposed(a, b, pitch)        the same with tiles 16 columns apart, stored [k][n] as load_b_transposed takes them
 //   multiply_rows(factors)             x[t][n] *= factors[t][h] in the lane's row h of row tile t, the same in all lanes that hold it
-//   read(x)                            to accumulators
+//   read(x) write(x)                   to and from accumulators
+//   keep(from, count)                  -inf for columns that do not count: in the lane's row h of row tile t column c, through all
+//                                      column tiles, counts where from[t][h] + c < count[t][h], all of them u32
+//   maximum(max)                       max[t][h] = the greatest of itself and the lane's elements in that row
+//   to_weights(factor, base, sum, weights)   of each element w = exp2(x factor - base[t][h]); sum[t][h] gains the lane's own w, in the
+//                                      order of columns, weights[n][t] is w as operand A. The sums hold nothing from then on
 //   store<kPitch>(to)                  to f32 in shared memory, rows kPitch apart, `to` 8-byte aligned and kPitch even
 //
 // The operands' type is f16 or bf16, one in all of a kernel: QUERN_TILE_ELEMENT, defined before this file is included.
@@ -50,6 +55,34 @@ class TileSums {
   }
   QUERN_DEVICE void read(Accumulator (&x)[kRowTiles][kColumnTiles]) const {
     each([&](int t, int n) { x[t][n] = x_[t][n]; });
+  }
+  QUERN_DEVICE void write(const Accumulator (&x)[kRowTiles][kColumnTiles]) {
+    each([&](int t, int n) { x_[t][n] = x[t][n]; });
+  }
+  QUERN_DEVICE void keep(const u32 (&from)[kRowTiles][kRowsHeld], const u32 (&count)[kRowTiles][kRowsHeld]) {
+    each([&](int t, int n) {
+      QUERN_UNROLL for (int i = 0; i < kHeld; ++i) {
+        const int h = held_row(i);
+        const u32 place = from[t][h] + static_cast<u32>(n * 16 + column_of(lane(), i));
+        if (place >= count[t][h]) x_[t][n].x[i] = -infinity();
+      }
+    });
+  }
+  QUERN_DEVICE void maximum(f32 (&max)[kRowTiles][kRowsHeld]) const {
+    each([&](int t, int n) {
+      QUERN_UNROLL for (int i = 0; i < kHeld; ++i) max[t][held_row(i)] = fmax(max[t][held_row(i)], x_[t][n].x[i]);
+    });
+  }
+  template <class T>
+  QUERN_DEVICE void to_weights(f32 factor, const f32 (&base)[kRowTiles][kRowsHeld], f32 (&sum)[kRowTiles][kRowsHeld],
+                               OperandA<T> (&weights)[kColumnTiles][kRowTiles]) {
+    each([&](int t, int n) {
+      QUERN_UNROLL for (int i = 0; i < kHeld; ++i) {
+        x_[t][n].x[i] = exp2(fma(x_[t][n].x[i], factor, -base[t][held_row(i)]));
+        sum[t][held_row(i)] += x_[t][n].x[i];
+      }
+      weights[n][t] = to_operand<T>(x_[t][n]);
+    });
   }
   template <int kPitch>
   QUERN_DEVICE void store(f32* to) const {

@@ -104,6 +104,78 @@ class TileSums {
 #undef QUERN_READ
   }
 
+  QUERN_DEVICE void write(const Accumulator (&x)[kRowTiles][kColumnTiles]) {
+#define QUERN_WRITE(i, operand) "mov.f32 " QUERN_SUM("0", i) ", %" operand ";\n"
+#define QUERN_DO(n)                                                                                                    \
+  if constexpr (n < kTiles) {                                                                                          \
+    const f32* const c = x[n / kColumnTiles][n % kColumnTiles].x;                                                      \
+    asm volatile(QUERN_WRITE(0, "1") QUERN_WRITE(1, "2") QUERN_WRITE(2, "3") QUERN_WRITE(3, "4") QUERN_WRITE(4, "5")   \
+                     QUERN_WRITE(5, "6") QUERN_WRITE(6, "7") QUERN_WRITE(7, "8")::"n"(kFirst + n),                     \
+                 "f"(c[0]), "f"(c[1]), "f"(c[2]), "f"(c[3]), "f"(c[4]), "f"(c[5]), "f"(c[6]), "f"(c[7]));              \
+  }
+    QUERN_EACH_TILE(QUERN_DO)
+#undef QUERN_DO
+#undef QUERN_WRITE
+  }
+
+  QUERN_DEVICE void keep(const u32 (&from)[kRowTiles][kRowsHeld], const u32 (&count)[kRowTiles][kRowsHeld]) {
+    const u32 own = static_cast<u32>(column_of(lane(), 0));
+// Operands: the tile, the places of its first column for both rows, their counts, the columns from there.
+#define QUERN_KEEP(i, from, count, column)                                                     \
+  "add.u32 place, %" from ", %" column ";\nsetp.lt.u32 stays, place, %" count ";\n"            \
+  "selp.f32 " QUERN_SUM("0", i) ", " QUERN_SUM("0", i) ", 0fFF800000, stays;\n"
+#define QUERN_DO(n)                                                                                                       \
+  if constexpr (n < kTiles) {                                                                                             \
+    constexpr int t = n / kColumnTiles, column = n % kColumnTiles * 16;                                                        \
+    asm volatile("{.reg .u32 place;\n.reg .pred stays;\n" QUERN_KEEP(0, "1", "3", "5") QUERN_KEEP(1, "1", "3", "6")       \
+                     QUERN_KEEP(2, "2", "4", "5") QUERN_KEEP(3, "2", "4", "6") QUERN_KEEP(4, "1", "3", "7")               \
+                         QUERN_KEEP(5, "1", "3", "8") QUERN_KEEP(6, "2", "4", "7") QUERN_KEEP(7, "2", "4", "8") "}" ::    \
+                             "n"(kFirst + n), "r"(from[t][0] + own), "r"(from[t][1] + own), "r"(count[t][0]),             \
+                 "r"(count[t][1]), "n"(column), "n"(column + 1), "n"(column + 8), "n"(column + 9));                       \
+  }
+    QUERN_EACH_TILE(QUERN_DO)
+#undef QUERN_DO
+#undef QUERN_KEEP
+  }
+
+  QUERN_DEVICE void maximum(f32 (&max)[kRowTiles][kRowsHeld]) const {
+#define QUERN_MAXIMUM(i, max) "max.f32 %" max ", %" max ", " QUERN_SUM("2", i) ";\n"
+#define QUERN_DO(n)                                                                                                      \
+  if constexpr (n < kTiles)                                                                                              \
+    asm volatile(QUERN_MAXIMUM(0, "0") QUERN_MAXIMUM(1, "0") QUERN_MAXIMUM(2, "1") QUERN_MAXIMUM(3, "1")                 \
+                     QUERN_MAXIMUM(4, "0") QUERN_MAXIMUM(5, "0") QUERN_MAXIMUM(6, "1") QUERN_MAXIMUM(7, "1")             \
+                 : "+f"(max[n / kColumnTiles][0]), "+f"(max[n / kColumnTiles][1])                                                  \
+                 : "n"(kFirst + n));
+    QUERN_EACH_TILE(QUERN_DO)
+#undef QUERN_DO
+#undef QUERN_MAXIMUM
+  }
+
+  template <class T>
+  QUERN_DEVICE void to_weights(f32 factor, const f32 (&base)[kRowTiles][kRowsHeld], f32 (&sum)[kRowTiles][kRowsHeld],
+                               OperandA<T> (&weights)[kColumnTiles][kRowTiles]) {
+// Operands: the two rows' sums, the four pairs of weights, the tile, the factor, the two rows' bases.
+#define QUERN_WEIGHT(i, sum, base)                                                                 \
+  "fma.rn.f32 w" #i ", " QUERN_SUM("6", i) ", %7, %" base ";\nex2.approx.ftz.f32 w" #i ", w" #i ";\n" \
+  "add.f32 %" sum ", %" sum ", w" #i ";\n"
+#define QUERN_PAIR(operand, low, high) "cvt.rn." QUERN_TEXT(QUERN_TILE_ELEMENT) "x2.f32 %" operand ", w" #high ", w" #low ";\n"
+#define QUERN_DO(n)                                                                                                        \
+  if constexpr (n < kTiles) {                                                                                              \
+    constexpr int t = n / kColumnTiles;                                                                                         \
+    u32* const w = weights[n % kColumnTiles][t].x;                                                                         \
+    asm volatile("{.reg .f32 w<8>;\n" QUERN_WEIGHT(0, "0", "8") QUERN_WEIGHT(1, "0", "8") QUERN_WEIGHT(2, "1", "9")        \
+                     QUERN_WEIGHT(3, "1", "9") QUERN_WEIGHT(4, "0", "8") QUERN_WEIGHT(5, "0", "8")                         \
+                         QUERN_WEIGHT(6, "1", "9") QUERN_WEIGHT(7, "1", "9") QUERN_PAIR("2", 0, 1) QUERN_PAIR("3", 2, 3)   \
+                             QUERN_PAIR("4", 4, 5) QUERN_PAIR("5", 6, 7) "}"                                               \
+                 : "+f"(sum[t][0]), "+f"(sum[t][1]), "=r"(w[0]), "=r"(w[1]), "=r"(w[2]), "=r"(w[3])                        \
+                 : "n"(kFirst + n), "f"(factor), "f"(-base[t][0]), "f"(-base[t][1]));                                      \
+  }
+    QUERN_EACH_TILE(QUERN_DO)
+#undef QUERN_DO
+#undef QUERN_PAIR
+#undef QUERN_WEIGHT
+  }
+
   template <int kPitch>
   QUERN_DEVICE void store(f32* to) const {
     const u32 own = shared_address(to + row_of(lane(), 0) * kPitch + column_of(lane(), 0));
