@@ -2,18 +2,20 @@
 //
 // TileSums<kFirst, kRowTiles, kColumnTiles> holds kRowTiles x kColumnTiles accumulator tiles of one warp. It is constructed at the
 // beginning of the kernel, outside of every loop and branch, and handed on by reference; kernels have more than one where their
-// numbers kFirst .. kFirst + kRowTiles * kColumnTiles - 1 differ. At first the sums hold nothing. In each of these all lanes take part:
+// numbers kFirst .. kFirst + kRowTiles * kColumnTiles - 1 differ. There are one or two row tiles and at most 16 tiles; 4 where it
+// says so. At first the sums hold nothing. In each of these all lanes take part:
 //
 //   clear()                            zeros
 //   add(a, b, pitch)                   x[t][n] += a[t] b[n], the tiles of b 16 rows apart, stored [n][k] as load_b takes them
 //   add_transposed(a, b, pitch)        the same with tiles 16 columns apart, stored [k][n] as load_b_transposed takes them
 //   multiply_rows(factors)             x[t][n] *= factors[t][h] in the lane's row h of row tile t, the same in all lanes that hold it
-//   read(x) write(x)                   to and from accumulators
+//   read(x) write(x)                   to and from accumulators; of at most 4 tiles
 //   keep(from, count)                  -inf for columns that do not count: in the lane's row h of row tile t column c, through all
-//                                      column tiles, counts where from[t][h] + c < count[t][h], all of them u32
-//   maximum(max)                       max[t][h] = the greatest of itself and the lane's elements in that row
+//                                      column tiles, counts where from[t][h] + c < count[t][h], all of them u32; of at most 4 tiles
+//   maximum(max)                       max[t][h] = the greatest of itself and the lane's elements in that row; of at most 4 tiles
 //   to_weights(factor, base, sum, weights)   of each element w = exp2(x factor - base[t][h]); sum[t][h] gains the lane's own w, in the
-//                                      order of columns, weights[n][t] is w as operand A. The sums hold nothing from then on
+//                                      order of columns, weights[n][t] is w as operand A. The sums hold nothing from then on; of at most 4
+//                                      tiles
 //   store<kPitch>(to)                  to f32 in shared memory, rows kPitch apart, `to` 8-byte aligned and kPitch even
 //
 // The operands' type is f16 or bf16, one in all of a kernel: QUERN_TILE_ELEMENT, defined before this file is included.
@@ -34,8 +36,13 @@ namespace q {
 
 template <int kFirst, int kRowTiles, int kColumnTiles>
 class TileSums {
+  static constexpr int kTiles = kRowTiles * kColumnTiles;
+  static_assert(kRowTiles <= 2 && kTiles <= 16);
+
  public:
   QUERN_DEVICE TileSums() {}
+  TileSums(const TileSums&) = delete;
+  TileSums& operator=(const TileSums&) = delete;
 
   QUERN_DEVICE void clear() {
     each([&](int t, int n) { x_[t][n] = Accumulator{}; });
@@ -54,12 +61,15 @@ class TileSums {
     });
   }
   QUERN_DEVICE void read(Accumulator (&x)[kRowTiles][kColumnTiles]) const {
+    static_assert(kTiles <= 4);
     each([&](int t, int n) { x[t][n] = x_[t][n]; });
   }
   QUERN_DEVICE void write(const Accumulator (&x)[kRowTiles][kColumnTiles]) {
+    static_assert(kTiles <= 4);
     each([&](int t, int n) { x_[t][n] = x[t][n]; });
   }
   QUERN_DEVICE void keep(const u32 (&from)[kRowTiles][kRowsHeld], const u32 (&count)[kRowTiles][kRowsHeld]) {
+    static_assert(kTiles <= 4);
     each([&](int t, int n) {
       QUERN_UNROLL for (int i = 0; i < kHeld; ++i) {
         const int h = held_row(i);
@@ -69,6 +79,7 @@ class TileSums {
     });
   }
   QUERN_DEVICE void maximum(f32 (&max)[kRowTiles][kRowsHeld]) const {
+    static_assert(kTiles <= 4);
     each([&](int t, int n) {
       QUERN_UNROLL for (int i = 0; i < kHeld; ++i) max[t][held_row(i)] = fmax(max[t][held_row(i)], x_[t][n].x[i]);
     });
@@ -76,6 +87,7 @@ class TileSums {
   template <class T>
   QUERN_DEVICE void to_weights(f32 factor, const f32 (&base)[kRowTiles][kRowsHeld], f32 (&sum)[kRowTiles][kRowsHeld],
                                OperandA<T> (&weights)[kColumnTiles][kRowTiles]) {
+    static_assert(kTiles <= 4);
     each([&](int t, int n) {
       QUERN_UNROLL for (int i = 0; i < kHeld; ++i) {
         x_[t][n].x[i] = exp2(fma(x_[t][n].x[i], factor, -base[t][held_row(i)]));

@@ -5,8 +5,10 @@
 
 #include "common/kernel.cuh"
 
-#define QUERN_EACH_TILE(DO) \
-  DO(0) DO(1) DO(2) DO(3) DO(4) DO(5) DO(6) DO(7) DO(8) DO(9) DO(10) DO(11) DO(12) DO(13) DO(14) DO(15)
+// Each statement costs reading, whether it is taken or not: no more of them than there can be tiles.
+#define QUERN_FOUR_TILES(DO) DO(0) DO(1) DO(2) DO(3)
+#define QUERN_EIGHT_TILES(DO) QUERN_FOUR_TILES(DO) DO(4) DO(5) DO(6) DO(7)
+#define QUERN_EACH_TILE(DO) QUERN_EIGHT_TILES(DO) DO(8) DO(9) DO(10) DO(11) DO(12) DO(13) DO(14) DO(15)
 #define QUERN_TEXT_OF(x) #x
 #define QUERN_TEXT(x) QUERN_TEXT_OF(x)
 // Of the tile whose number is operand `tile` of the statement.
@@ -20,24 +22,22 @@
   "{.reg .b32 b<4>;\nldmatrix.sync.aligned.m8n8.x4" transposed ".shared.b16 {b0,b1,b2,b3}, [%" address "];\n"
 #define QUERN_REGISTERS(a) "r"((a).x[0]), "r"((a).x[1]), "r"((a).x[2]), "r"((a).x[3])
 // Column n of the tiles: its operand serves every row.
-#define QUERN_ADD(n, transposed, address)                                                                                     \
-  if constexpr (n < kColumnTiles) {                                                                                           \
-    if constexpr (kRowTiles == 1) {                                                                                           \
-      asm volatile(QUERN_LOAD_B(transposed, "5") QUERN_PRODUCTS("0", "%1,%2,%3,%4") "}" ::"n"(kFirst + n),                    \
-                   QUERN_REGISTERS(a[0]), "r"(address));                                                                      \
-    } else {                                                                                                                  \
-      asm volatile(QUERN_LOAD_B(transposed, "10") QUERN_PRODUCTS("0", "%1,%2,%3,%4") QUERN_PRODUCTS("5", "%6,%7,%8,%9") "}" :: \
-                       "n"(kFirst + n), QUERN_REGISTERS(a[0]), "n"(kFirst + kColumnTiles + n), QUERN_REGISTERS(a[1]),         \
-                       "r"(address));                                                                                         \
-    }                                                                                                                         \
-  }
+#define QUERN_ADD_TO_ROW(n, transposed, address)                                                                      \
+  if constexpr (n < kColumnTiles)                                                                                     \
+    asm volatile(QUERN_LOAD_B(transposed, "5") QUERN_PRODUCTS("0", "%1,%2,%3,%4") "}" ::"n"(kFirst + n),              \
+                 QUERN_REGISTERS(a[0]), "r"(address));
+#define QUERN_ADD_TO_TWO_ROWS(n, transposed, address)                                                                 \
+  if constexpr (n < kColumnTiles)                                                                                     \
+    asm volatile(QUERN_LOAD_B(transposed, "10") QUERN_PRODUCTS("0", "%1,%2,%3,%4") QUERN_PRODUCTS("5", "%6,%7,%8,%9") \
+                 "}" ::"n"(kFirst + n), QUERN_REGISTERS(a[0]), "n"(kFirst + kColumnTiles + n), QUERN_REGISTERS(a[1]), \
+                 "r"(address));
 
 namespace q {
 
 template <int kFirst, int kRowTiles, int kColumnTiles>
 class TileSums {
   static constexpr int kTiles = kRowTiles * kColumnTiles;
-  static_assert(kRowTiles <= 2 && kTiles <= 16, "as many as are counted");
+  static_assert(kRowTiles <= 2 && kTiles <= 16, "as many as are counted here");
 
  public:
   QUERN_DEVICE TileSums() {
@@ -64,17 +64,29 @@ class TileSums {
   QUERN_DEVICE void add(const OperandA<T> (&a)[kRowTiles], const T* b, int pitch) {
     const int l = lane();
     const u32 row = shared_address(b + ((l & 7) + ((l >> 4) << 3)) * pitch + ((l >> 3) & 1) * 8);
-#define QUERN_DO(n) QUERN_ADD(n, "", row + n * 32 * pitch)
-    QUERN_EACH_TILE(QUERN_DO)
+    if constexpr (kRowTiles == 1) {
+#define QUERN_DO(n) QUERN_ADD_TO_ROW(n, "", row + n * 32 * pitch)
+      QUERN_EACH_TILE(QUERN_DO)
 #undef QUERN_DO
+    } else {
+#define QUERN_DO(n) QUERN_ADD_TO_TWO_ROWS(n, "", row + n * 32 * pitch)
+      QUERN_EIGHT_TILES(QUERN_DO)
+#undef QUERN_DO
+    }
   }
   template <class T>
   QUERN_DEVICE void add_transposed(const OperandA<T> (&a)[kRowTiles], const T* b, int pitch) {
     const int l = lane();
     const u32 row = shared_address(b + (l & 15) * pitch + (l >> 4) * 8);
-#define QUERN_DO(n) QUERN_ADD(n, ".trans", row + n * 32)
-    QUERN_EACH_TILE(QUERN_DO)
+    if constexpr (kRowTiles == 1) {
+#define QUERN_DO(n) QUERN_ADD_TO_ROW(n, ".trans", row + n * 32)
+      QUERN_EACH_TILE(QUERN_DO)
 #undef QUERN_DO
+    } else {
+#define QUERN_DO(n) QUERN_ADD_TO_TWO_ROWS(n, ".trans", row + n * 32)
+      QUERN_EIGHT_TILES(QUERN_DO)
+#undef QUERN_DO
+    }
   }
 
   QUERN_DEVICE void multiply_rows(const f32 (&factors)[kRowTiles][kRowsHeld]) {
@@ -90,6 +102,7 @@ class TileSums {
   }
 
   QUERN_DEVICE void read(Accumulator (&x)[kRowTiles][kColumnTiles]) const {
+    static_assert(kTiles <= 4, "as many as are counted here");
 #define QUERN_READ(i) "mov.f32 %" #i ", " QUERN_SUM("8", i) ";\n"
 #define QUERN_DO(n)                                                                                                    \
   if constexpr (n < kTiles) {                                                                                          \
@@ -99,12 +112,13 @@ class TileSums {
                  : "=f"(c[0]), "=f"(c[1]), "=f"(c[2]), "=f"(c[3]), "=f"(c[4]), "=f"(c[5]), "=f"(c[6]), "=f"(c[7])      \
                  : "n"(kFirst + n));                                                                                   \
   }
-    QUERN_EACH_TILE(QUERN_DO)
+    QUERN_FOUR_TILES(QUERN_DO)
 #undef QUERN_DO
 #undef QUERN_READ
   }
 
   QUERN_DEVICE void write(const Accumulator (&x)[kRowTiles][kColumnTiles]) {
+    static_assert(kTiles <= 4, "as many as are counted here");
 #define QUERN_WRITE(i, operand) "mov.f32 " QUERN_SUM("0", i) ", %" operand ";\n"
 #define QUERN_DO(n)                                                                                                    \
   if constexpr (n < kTiles) {                                                                                          \
@@ -113,12 +127,13 @@ class TileSums {
                      QUERN_WRITE(5, "6") QUERN_WRITE(6, "7") QUERN_WRITE(7, "8")::"n"(kFirst + n),                     \
                  "f"(c[0]), "f"(c[1]), "f"(c[2]), "f"(c[3]), "f"(c[4]), "f"(c[5]), "f"(c[6]), "f"(c[7]));              \
   }
-    QUERN_EACH_TILE(QUERN_DO)
+    QUERN_FOUR_TILES(QUERN_DO)
 #undef QUERN_DO
 #undef QUERN_WRITE
   }
 
   QUERN_DEVICE void keep(const u32 (&from)[kRowTiles][kRowsHeld], const u32 (&count)[kRowTiles][kRowsHeld]) {
+    static_assert(kTiles <= 4, "as many as are counted here");
     const u32 own = static_cast<u32>(column_of(lane(), 0));
 // Operands: the tile, the places of its first column for both rows, their counts, the columns from there.
 #define QUERN_KEEP(i, from, count, column)                                                     \
@@ -133,12 +148,13 @@ class TileSums {
                              "n"(kFirst + n), "r"(from[t][0] + own), "r"(from[t][1] + own), "r"(count[t][0]),             \
                  "r"(count[t][1]), "n"(column), "n"(column + 1), "n"(column + 8), "n"(column + 9));                       \
   }
-    QUERN_EACH_TILE(QUERN_DO)
+    QUERN_FOUR_TILES(QUERN_DO)
 #undef QUERN_DO
 #undef QUERN_KEEP
   }
 
   QUERN_DEVICE void maximum(f32 (&max)[kRowTiles][kRowsHeld]) const {
+    static_assert(kTiles <= 4, "as many as are counted here");
 #define QUERN_MAXIMUM(i, max) "max.f32 %" max ", %" max ", " QUERN_SUM("2", i) ";\n"
 #define QUERN_DO(n)                                                                                                      \
   if constexpr (n < kTiles)                                                                                              \
@@ -146,7 +162,7 @@ class TileSums {
                      QUERN_MAXIMUM(4, "0") QUERN_MAXIMUM(5, "0") QUERN_MAXIMUM(6, "1") QUERN_MAXIMUM(7, "1")             \
                  : "+f"(max[n / kColumnTiles][0]), "+f"(max[n / kColumnTiles][1])                                                  \
                  : "n"(kFirst + n));
-    QUERN_EACH_TILE(QUERN_DO)
+    QUERN_FOUR_TILES(QUERN_DO)
 #undef QUERN_DO
 #undef QUERN_MAXIMUM
   }
@@ -154,6 +170,7 @@ class TileSums {
   template <class T>
   QUERN_DEVICE void to_weights(f32 factor, const f32 (&base)[kRowTiles][kRowsHeld], f32 (&sum)[kRowTiles][kRowsHeld],
                                OperandA<T> (&weights)[kColumnTiles][kRowTiles]) {
+    static_assert(kTiles <= 4, "as many as are counted here");
 // Operands: the two rows' sums, the four pairs of weights, the tile, the factor, the two rows' bases.
 #define QUERN_WEIGHT(i, sum, base)                                                                 \
   "fma.rn.f32 w" #i ", " QUERN_SUM("6", i) ", %7, %" base ";\nex2.approx.ftz.f32 w" #i ", w" #i ";\n" \
@@ -170,7 +187,7 @@ class TileSums {
                  : "+f"(sum[t][0]), "+f"(sum[t][1]), "=r"(w[0]), "=r"(w[1]), "=r"(w[2]), "=r"(w[3])                        \
                  : "n"(kFirst + n), "f"(factor), "f"(-base[t][0]), "f"(-base[t][1]));                                      \
   }
-    QUERN_EACH_TILE(QUERN_DO)
+    QUERN_FOUR_TILES(QUERN_DO)
 #undef QUERN_DO
 #undef QUERN_PAIR
 #undef QUERN_WEIGHT
@@ -195,6 +212,8 @@ class TileSums {
 
 }  // namespace q
 
+#undef QUERN_FOUR_TILES
+#undef QUERN_EIGHT_TILES
 #undef QUERN_EACH_TILE
 #undef QUERN_TEXT_OF
 #undef QUERN_TEXT
@@ -205,4 +224,5 @@ class TileSums {
 #undef QUERN_PRODUCTS
 #undef QUERN_LOAD_B
 #undef QUERN_REGISTERS
-#undef QUERN_ADD
+#undef QUERN_ADD_TO_ROW
+#undef QUERN_ADD_TO_TWO_ROWS
