@@ -164,7 +164,8 @@ QUERN_KERNEL(quern_attention_decode, THREADS, BLOCKS_PER_SM, QUERN_PARAM q::Atte
   wait_for_previous_grid();
   Schedule<kThreads, false, false> schedule(p, &shared->schedule);
   const Piece& piece = shared->schedule.piece;
-  QUERN_ROLLED while (schedule.next()) {
+  QUERN_ROLLED do {
+    schedule.next();
     if (piece.begin < piece.end) take_piece(p, shared->schedule.sequence, piece, dynamic_shared(), shared, sums);
-  }
+  } while (schedule.more());
 }

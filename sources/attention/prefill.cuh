@@ -327,7 +327,8 @@ QUERN_KERNEL(quern_attention_prefill, THREADS, BLOCKS_PER_SM, QUERN_PARAM q::Att
   const Memory memory = memory_at(dynamic_shared());
   Schedule<kThreads, true, INVARIANT != 0> schedule(p, &shared->schedule);
   const Piece& piece = shared->schedule.piece;
-  QUERN_ROLLED while (schedule.next()) {
+  QUERN_ROLLED do {
+    schedule.next();
     if (piece.begin < piece.end) take_piece(p, shared->schedule.sequence, piece, memory, shared, sums);
-  }
+  } while (schedule.more());
 }

@@ -70,11 +70,10 @@ class Schedule {
     sync_block();
   }
 
-  // One step towards the end of this thread block's units; false when there is none left. A piece, which may have no keys, and
-  // its sequence are then in the scratch memory, but for the first steps, which only count: then the piece has none.
-  QUERN_DEVICE bool next() {
+  // One step towards the end of this thread block's units. Then a piece and its sequence are in the scratch memory; the piece may
+  // be empty: the first steps only count, and have none.
+  QUERN_DEVICE void next() {
     const i32 at = scratch_->at;
-    if (at >= scratch_->end) return false;
     sync_block();  // whoever still reads what was put into the scratch memory last
     // Each thread walks over its sequences: at first to count their units, then to find the one that unit `at` belongs to.
     i32 start = at < 0 ? 0 : scratch_->before[thread_index()], longest = 0;
@@ -83,14 +82,16 @@ class Schedule {
       if (s.tiles <= 0) continue;
       const i32 each = unit_blocks(s), length = item_units(s, each);
       const i32 units = s.tiles * p.kv_heads * length;  // the caller sees to it that all of a call stay below 2^31
-      if (static_cast<u32>(at - start) < static_cast<u32>(units) && at >= 0) put(s, at, start, each, length);
+      // No unit is at -1. (Were that asked for here, the compiler would make two loops of this one.)
+      if (at - start >= 0 && at - start < units) put(s, at, start, each, length);
       start += units;
       longest = s.blocks > longest ? s.blocks : longest;
     }
     if (at < 0) sum_up(start, longest);
     sync_block();
-    return true;
   }
+  // Whether there is a further step.
+  QUERN_DEVICE bool more() const { return scratch_->at < scratch_->end; }
 
  private:
   // KV blocks of a unit. An invariant item may be cut into so many pieces that one KV head's tiles have kInvariantPieces in
