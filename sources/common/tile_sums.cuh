@@ -8,14 +8,15 @@
 //   clear()                            zeros
 //   add(a, b, pitch)                   x[t][n] += a[t] b[n], the tiles of b 16 rows apart, stored [n][k] as load_b takes them
 //   add_transposed(a, b, pitch)        the same with tiles 16 columns apart, stored [k][n] as load_b_transposed takes them
-//   multiply_rows(factors)             x[t][n] *= factors[t][h] in the lane's row h of row tile t, the same in all lanes that hold it
+//   multiply_rows(factors)             x[t][n] *= factors[t][h] in the lane's row h of row tile t; all lanes that hold it agree
 //   read(x) write(x)                   to and from accumulators; of at most 4 tiles
 //   keep(from, count)                  -inf for columns that do not count: in the lane's row h of row tile t column c, through all
-//                                      column tiles, counts where from[t][h] + c < count[t][h], all of them u32; of at most 4 tiles
-//   maximum(max)                       max[t][h] = the greatest of itself and the lane's elements in that row; of at most 4 tiles
-//   to_weights(factor, base, sum, weights)   of each element w = exp2(x factor - base[t][h]); sum[t][h] gains the lane's own w, in the
-//                                      order of columns, weights[n][t] is w as operand A. The sums hold nothing from then on; of at most 4
-//                                      tiles
+//                                      column tiles, counts where from[t][h] + c < count[t][h], in u32; of at most 4 tiles
+//   maximum(max)                       max[t][h] = the greatest of itself and the lane's elements there; of at most 4 tiles
+//   to_weights(factor, base, sum, weights)
+//                                      w = exp2(x factor - base[t][h]) of each element: sum[t][h] gains the lane's own w in the order
+//                                      of columns, weights[n][t] is w as operand A. The sums hold nothing from then on; of at most
+//                                      4 tiles
 //   store<kPitch>(to)                  to f32 in shared memory, rows kPitch apart, `to` 8-byte aligned and kPitch even
 //
 // The operands' type is f16 or bf16, one in all of a kernel: QUERN_TILE_ELEMENT, defined before this file is included.

@@ -16,7 +16,8 @@
 #define QUERN_LEFT(tile) "{" QUERN_SUM(tile, 0) "," QUERN_SUM(tile, 1) "," QUERN_SUM(tile, 2) "," QUERN_SUM(tile, 3) "}"
 #define QUERN_RIGHT(tile) "{" QUERN_SUM(tile, 4) "," QUERN_SUM(tile, 5) "," QUERN_SUM(tile, 6) "," QUERN_SUM(tile, 7) "}"
 #define QUERN_MMA(d, a, b) \
-  "mma.sync.aligned.m16n8k16.row.col.f32." QUERN_TEXT(QUERN_TILE_ELEMENT) "." QUERN_TEXT(QUERN_TILE_ELEMENT) ".f32 " d ", {" a "}, {" b "}, " d ";\n"
+  "mma.sync.aligned.m16n8k16.row.col.f32." QUERN_TEXT(QUERN_TILE_ELEMENT) "." QUERN_TEXT(QUERN_TILE_ELEMENT) ".f32 " \
+  d ", {" a "}, {" b "}, " d ";\n"
 #define QUERN_PRODUCTS(tile, a) QUERN_MMA(QUERN_LEFT(tile), a, "b0,b1") QUERN_MMA(QUERN_RIGHT(tile), a, "b2,b3")
 #define QUERN_LOAD_B(transposed, address) \
   "{.reg .b32 b<4>;\nldmatrix.sync.aligned.m8n8.x4" transposed ".shared.b16 {b0,b1,b2,b3}, [%" address "];\n"
