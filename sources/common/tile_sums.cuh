@@ -37,6 +37,7 @@ namespace q {
 
 template <int kFirst, int kRowTiles, int kColumnTiles>
 class TileSums {
+  using T = QUERN_TILE_ELEMENT;
   static constexpr int kTiles = kRowTiles * kColumnTiles;
   static_assert(kRowTiles <= 2 && kTiles <= 16);
 
@@ -48,11 +49,9 @@ class TileSums {
   QUERN_DEVICE void clear() {
     each([&](int t, int n) { x_[t][n] = Accumulator{}; });
   }
-  template <class T>
   QUERN_DEVICE void add(const OperandA<T> (&a)[kRowTiles], const T* b, int pitch) {
     QUERN_UNROLL for (int n = 0; n < kColumnTiles; ++n) add_tile(a, load_b(b + n * 16 * pitch, pitch), n);
   }
-  template <class T>
   QUERN_DEVICE void add_transposed(const OperandA<T> (&a)[kRowTiles], const T* b, int pitch) {
     QUERN_UNROLL for (int n = 0; n < kColumnTiles; ++n) add_tile(a, load_b_transposed(b + n * 16, pitch), n);
   }
@@ -85,7 +84,6 @@ class TileSums {
       QUERN_UNROLL for (int i = 0; i < kHeld; ++i) max[t][held_row(i)] = fmax(max[t][held_row(i)], x_[t][n].x[i]);
     });
   }
-  template <class T>
   QUERN_DEVICE void to_weights(f32 factor, const f32 (&base)[kRowTiles][kRowsHeld], f32 (&sum)[kRowTiles][kRowsHeld],
                                OperandA<T> (&weights)[kColumnTiles][kRowTiles]) {
     static_assert(kTiles <= 4);
@@ -115,7 +113,6 @@ class TileSums {
       QUERN_UNROLL for (int n = 0; n < kColumnTiles; ++n) visit(t, n);
     }
   }
-  template <class T>
   QUERN_DEVICE void add_tile(const OperandA<T> (&a)[kRowTiles], const OperandB<T>& b, int n) {
     QUERN_UNROLL for (int t = 0; t < kRowTiles; ++t) mma(x_[t][n], a[t], b);
   }

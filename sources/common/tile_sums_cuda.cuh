@@ -37,6 +37,7 @@ namespace q {
 
 template <int kFirst, int kRowTiles, int kColumnTiles>
 class TileSums {
+  using T = QUERN_TILE_ELEMENT;
   static constexpr int kTiles = kRowTiles * kColumnTiles;
   static_assert(kRowTiles <= 2 && kTiles <= 16, "as many as are counted here");
 
@@ -61,7 +62,6 @@ class TileSums {
 #undef QUERN_ZERO
   }
 
-  template <class T>
   QUERN_DEVICE void add(const OperandA<T> (&a)[kRowTiles], const T* b, int pitch) {
     const int l = lane();
     const u32 row = shared_address(b + ((l & 7) + ((l >> 4) << 3)) * pitch + ((l >> 3) & 1) * 8);
@@ -75,7 +75,6 @@ class TileSums {
 #undef QUERN_DO
     }
   }
-  template <class T>
   QUERN_DEVICE void add_transposed(const OperandA<T> (&a)[kRowTiles], const T* b, int pitch) {
     const int l = lane();
     const u32 row = shared_address(b + (l & 15) * pitch + (l >> 4) * 8);
@@ -168,7 +167,6 @@ class TileSums {
 #undef QUERN_MAXIMUM
   }
 
-  template <class T>
   QUERN_DEVICE void to_weights(f32 factor, const f32 (&base)[kRowTiles][kRowsHeld], f32 (&sum)[kRowTiles][kRowsHeld],
                                OperandA<T> (&weights)[kColumnTiles][kRowTiles]) {
     static_assert(kTiles <= 4, "as many as are counted here");
