@@ -72,42 +72,36 @@ struct Shared {
   i32 flag;
 };
 
-struct Result {
-  Softmax softmax;
-  Accumulator o[kTilesV];
+// A warp's sums: of queries and keys, then of weights and values.
+struct Sums {
+  TileSums<0, 1, 1> scores;
+  TileSums<16, 1, kTilesV> values;
 };
 
-QUERN_DEVICE void attend(const AttentionParams& p, const Sequence& s, const OperandA<Element>* queries,
-                         const Element* stage, i32 key, const RowContext& rows, const TileRange& seen, Result& r) {
-  Accumulator scores[1] = {};
-  QUERN_UNROLL for (int k = 0; k < kStepsK; ++k) mma(scores[0], queries[k], load_b(stage + k * 16, kPitchK));
+QUERN_DEVICE void attend(const AttentionParams& p, const Sequence& s, const OperandA<Element> (*queries)[1],
+                         const Element* stage, i32 key, const RowContext (&rows)[1], const TileRange& seen, Softmax<1>& softmax, Sums& sums) {
+  sums.scores.clear();
+  QUERN_UNROLL for (int k = 0; k < kStepsK; ++k) sums.scores.add(queries[k], stage + k * 16, kPitchK);
   const bool masked = key < seen.all.first || key + 16 > seen.all.last;
-  mask_scores(p, s, scores, key, masked, rows);
-  f32 rescale[kRowsHeld];
-  if (ballot(weigh_scores(p, scores, r.softmax, rescale))) rescale_tiles(r.o, rescale);
-  const OperandA<Element> weights = to_operand<Element>(scores[0]);
-  const Element* values = stage + 16 * kPitchK;
-  QUERN_UNROLL for (int n = 0; n < kTilesV; ++n) mma(r.o[n], weights, load_b_transposed(values + n * 16, kPitchV));
+  mask_scores(p, s, sums.scores, key, masked, rows);
+  f32 rescale[1][kRowsHeld];
+  OperandA<Element> weights[1][1];
+  if (ballot(weigh_scores(p, sums.scores, softmax, rescale, weights))) sums.values.multiply_rows(rescale);
+  sums.values.add_transposed(weights[0], stage + 16 * kPitchK, kPitchV);
 }
 
 // A warp's results to where its own stages were: nobody else has read those, and all its copies have arrived.
-QUERN_DEVICE void stage_results(Result& r, f32* results) {
+QUERN_DEVICE void stage_results(const Softmax<1>& softmax, const Sums& sums, f32* results) {
   sync_warp();
-  f32* own = results + row_of(lane(), 0) * kSlotPitch + column_of(lane(), 0);
   f32* ends = results + 16 * kSlotPitch + row_of(lane(), 0);
   QUERN_UNROLL for (int h = 0; h < kRowsHeld; ++h) {
-    const f32 sum = reduce_row_sum(r.softmax.sum[h]);
-    if (column_of(lane(), 0) == 0) ends[rows_on(h)] = r.softmax.max[h], ends[16 + rows_on(h)] = sum;
+    const f32 sum = reduce_row_sum(softmax.sum[0][h]);
+    if (column_of(lane(), 0) == 0) ends[rows_on(h)] = softmax.max[0][h], ends[16 + rows_on(h)] = sum;
   }
-  QUERN_UNROLL for (int n = 0; n < kTilesV; ++n) {
-    QUERN_UNROLL for (int i = 0; i < kHeld; i += 2) {
-      f32* to = own + rows_on(held_row(i)) * kSlotPitch + n * 16 + columns_on(i);
-      *reinterpret_cast<f32x2*>(to) = {r.o[n].x[i], r.o[n].x[i + 1]};
-    }
-  }
+  sums.values.template store<kSlotPitch>(results);
 }
 
-QUERN_DEVICE void take_piece(const AttentionParams& p, const Sequence& s, const Piece& piece, u8* memory, Shared* shared) {
+QUERN_DEVICE void take_piece(const AttentionParams& p, const Sequence& s, const Piece& piece, u8* memory, Shared* shared, Sums& sums) {
   Element* query_tile = reinterpret_cast<Element*>(memory);
   u8* stages = memory + kRows * kPitchK * 2;
 
@@ -133,12 +127,12 @@ QUERN_DEVICE void take_piece(const AttentionParams& p, const Sequence& s, const 
 
   copy_async_wait<kStages - 1>();
   sync_block();
-  OperandA<Element> queries[kStepsK];
-  QUERN_UNROLL for (int k = 0; k < kStepsK; ++k) queries[k] = load_a(query_tile + k * 16, kPitchK);
+  OperandA<Element> queries[kStepsK][1];
+  QUERN_UNROLL for (int k = 0; k < kStepsK; ++k) queries[k][0] = load_a(query_tile + k * 16, kPitchK);
 
-  Result r = {};
-  r.softmax = empty_softmax();
-  const RowContext rows = row_context(p, s, piece.head, piece.tile * kRows);
+  Softmax<1> softmax = empty_softmax<1>();
+  sums.values.clear();
+  const RowContext rows[1] = {row_context(p, s, piece.head, piece.tile * kRows)};
   int stage = 0, next = kStages - 1;
   QUERN_ROLLED for (i32 block = begin; block < end; ++block) {
     sync_warp();  // all lanes have read the stage that is filled now
@@ -149,11 +143,11 @@ QUERN_DEVICE void take_piece(const AttentionParams& p, const Sequence& s, const 
     copy_async_commit();
     copy_async_wait<kStages - 1>();
     sync_warp();
-    attend(p, s, queries, reader.stages + stage * kStageElements, key_of(block), rows, seen, r);
+    attend(p, s, queries, reader.stages + stage * kStageElements, key_of(block), rows, seen, softmax, sums);
     stage = stage + 1 == kStages ? 0 : stage + 1;
     next = next + 1 == kStages ? 0 : next + 1;
   }
-  stage_results(r, reinterpret_cast<f32*>(stages + warp() * kWarpBytes));
+  stage_results(softmax, sums, reinterpret_cast<f32*>(stages + warp() * kWarpBytes));
   sync_block();
   f32* results = reinterpret_cast<f32*>(stages);
   constexpr int kStep = kWarpBytes / 4;
@@ -165,10 +159,13 @@ QUERN_DEVICE void take_piece(const AttentionParams& p, const Sequence& s, const 
 QUERN_KERNEL(quern_attention_decode, THREADS, BLOCKS_PER_SM, QUERN_PARAM q::AttentionParams p) {
   using namespace q;
   QUERN_SHARED(Shared, shared, 1);
+  Sums sums;
   launch_next_grid();
   wait_for_previous_grid();
   Schedule<kThreads, false, false> schedule(p, &shared->schedule);
-  QUERN_ROLLED while (schedule.next()) {
-    take_piece(p, shared->schedule.sequence, shared->schedule.piece, dynamic_shared(), shared);
-  }
+  const Piece& piece = shared->schedule.piece;
+  QUERN_ROLLED do {
+    schedule.next();
+    if (piece.begin < piece.end) take_piece(p, shared->schedule.sequence, piece, dynamic_shared(), shared, sums);
+  } while (schedule.more());
 }

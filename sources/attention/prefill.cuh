@@ -169,71 +169,61 @@ struct Share {
   }
 };
 
-struct Scores {
-  Accumulator x[kRowTiles][kKeyTiles];
-};
 struct Weights {
-  OperandA<Element> x[kRowTiles][kKeyTiles];
+  OperandA<Element> x[kKeyTiles][kRowTiles];
+};
+
+// A warp's sums: of queries and keys, then of weights and values.
+struct Sums {
+  TileSums<0, kRowTiles, kKeyTiles> scores;
+  TileSums<16, kRowTiles, kTilesV> values;
 };
 
 // One warp's rows.
 struct Rows {
+  Sums& sums;
   RowContext context[kRowTiles];
-  Softmax softmax[kRowTiles];
-  Accumulator o[kRowTiles][kTilesV];
+  Softmax<kRowTiles> softmax;
   OperandA<Element> queries[kHoldQueries ? kStepsK : 1];
   const Element* query_tile;  // the warp's first row in shared memory
 
   // The products with a block of keys; between(k) is called in each of the kStepsK steps.
   template <class Between>
-  QUERN_DEVICE void multiply(const Element* keys, Scores& scores, const Between& between) {
-    QUERN_UNROLL for (int t = 0; t < kRowTiles; ++t) {
-      QUERN_UNROLL for (int n = 0; n < kKeyTiles; ++n) scores.x[t][n] = Accumulator{};
-    }
+  QUERN_DEVICE void multiply(const Element* keys, const Between& between) {
+    sums.scores.clear();
     QUERN_UNROLL for (int k = 0; k < kStepsK; ++k) {
       OperandA<Element> a[kRowTiles];
       QUERN_UNROLL for (int t = 0; t < kRowTiles; ++t) {
         a[t] = kHoldQueries ? queries[kHoldQueries ? k : 0] : load_a(query_tile + t * 16 * kPitchK + k * 16, kPitchK);
       }
-      QUERN_UNROLL for (int n = 0; n < kKeyTiles; ++n) {
-        const OperandB<Element> b = load_b(keys + n * 16 * kPitchK + k * 16, kPitchK);
-        QUERN_UNROLL for (int t = 0; t < kRowTiles; ++t) mma(scores.x[t][n], a[t], b);
-      }
+      sums.scores.add(a, keys + k * 16, kPitchK);
       between(k);
     }
   }
 
   QUERN_DEVICE void accumulate(const Element* values, const Weights& weights) {
     QUERN_UNROLL for (int k = 0; k < kKeyTiles; ++k) {
-      QUERN_UNROLL for (int n = 0; n < kTilesV; ++n) {
-        const OperandB<Element> b = load_b_transposed(values + k * 16 * kPitchV + n * 16, kPitchV);
-        QUERN_UNROLL for (int t = 0; t < kRowTiles; ++t) mma(o[t][n], weights.x[t][k], b);
-      }
+      sums.values.add_transposed(weights.x[k], values + k * 16 * kPitchV, kPitchV);
     }
   }
 
   // The results of the warp's rows, not yet divided, to a partial result in shared memory.
   QUERN_DEVICE void stage(f32* results, int row0) {
     const int l = lane();
-    f32* own = results + (row0 + row_of(l, 0)) * kSlotPitch + column_of(l, 0);
     f32* ends = results + kRows * kSlotPitch + row0 + row_of(l, 0);
+    sums.values.template store<kSlotPitch>(results + row0 * kSlotPitch);
     QUERN_UNROLL for (int t = 0; t < kRowTiles; ++t) {
       QUERN_UNROLL for (int h = 0; h < kRowsHeld; ++h) {
         const int row = t * 16 + rows_on(h);
-        const f32 sum = reduce_row_sum(softmax[t].sum[h]);
-        if (column_of(l, 0) == 0) ends[row] = softmax[t].max[h], ends[kRows + row] = sum;
-      }
-      QUERN_UNROLL for (int n = 0; n < kTilesV; ++n) {
-        QUERN_UNROLL for (int i = 0; i < kHeld; ++i) {
-          own[(t * 16 + rows_on(held_row(i))) * kSlotPitch + n * 16 + columns_on(i)] = o[t][n].x[i];
-        }
+        const f32 sum = reduce_row_sum(softmax.sum[t][h]);
+        if (column_of(l, 0) == 0) ends[row] = softmax.max[t][h], ends[kRows + row] = sum;
       }
     }
   }
 };
 
 QUERN_DEVICE void take_piece(const AttentionParams& p, const Sequence& s, const Piece& piece, const Memory& memory,
-                             Shared* shared) {
+                             Shared* shared, Sums& sums) {
   const TileRange seen = tile_range(p, s, piece.tile * kRows, kRows);
   // The sequence's blocks that this tile sees at all; an uncut item skips the others.
   i32 begin = (seen.any.first - s.first) / kBlock, end = div_up(seen.any.last - s.first, kBlock);
@@ -266,13 +256,13 @@ QUERN_DEVICE void take_piece(const AttentionParams& p, const Sequence& s, const 
   TileRange mine = tile_range(p, s, first_row, kRowTiles * 16);
   if (first_row >= s.q_len * kGroup) mine.any.last = mine.any.first;  // no row at all
   mine.any.first = mine.any.first > first_key ? mine.any.first : first_key;
-  Rows rows;
+  Rows rows{sums};
+  rows.softmax = empty_softmax<kRowTiles>();
   rows.query_tile = memory.queries + row0 * kPitchK;
   QUERN_UNROLL for (int t = 0; t < kRowTiles; ++t) {
     rows.context[t] = row_context(p, s, piece.head, first_row + t * 16);
-    rows.softmax[t] = empty_softmax();
-    QUERN_UNROLL for (int n = 0; n < kTilesV; ++n) rows.o[t][n] = Accumulator{};
   }
+  sums.values.clear();
   if (kHoldQueries) {
     QUERN_UNROLL for (int k = 0; k < kStepsK; ++k) {
       rows.queries[kHoldQueries ? k : 0] = load_a(rows.query_tile + k * 16, kPitchK);
@@ -299,8 +289,7 @@ QUERN_DEVICE void take_piece(const AttentionParams& p, const Sequence& s, const 
         continue;
       }
       const u32 first = reader.stage_of(block) * kBlock + part * kKeys;
-      Scores scores;
-      rows.multiply(memory.keys + first * kPitchK, scores, [&](int k) {
+      rows.multiply(memory.keys + first * kPitchK, [&](int k) {
         if (kStages == 1) return;
         constexpr int kAtOnce = div_up(Share::kSteps, kStepsK), kApart = kAtOnce == 1 ? kStepsK / Share::kSteps : 1;
         if (k % kApart != kApart - 1) return;
@@ -311,15 +300,8 @@ QUERN_DEVICE void take_piece(const AttentionParams& p, const Sequence& s, const 
       const bool masked = key < mine.all.first || key + kKeys > mine.all.last;
       Weights weights;
       f32 rescale[kRowTiles][kRowsHeld];
-      bool changed = false;
-      QUERN_UNROLL for (int t = 0; t < kRowTiles; ++t) {
-        mask_scores(p, s, scores.x[t], key, masked, rows.context[t]);
-        changed |= weigh_scores(p, scores.x[t], rows.softmax[t], rescale[t]);
-        QUERN_UNROLL for (int k = 0; k < kKeyTiles; ++k) weights.x[t][k] = to_operand<Element>(scores.x[t][k]);
-      }
-      if (ballot(changed)) {
-        QUERN_UNROLL for (int t = 0; t < kRowTiles; ++t) rescale_tiles(rows.o[t], rescale[t]);
-      }
+      mask_scores(p, s, sums.scores, key, masked, rows.context);
+      if (ballot(weigh_scores(p, sums.scores, rows.softmax, rescale, weights.x))) sums.values.multiply_rows(rescale);
       rows.accumulate(memory.values + first * kPitchV, weights);
     }
     if (kStages > 1) copy_async_commit();
@@ -339,9 +321,14 @@ QUERN_DEVICE void take_piece(const AttentionParams& p, const Sequence& s, const 
 QUERN_KERNEL(quern_attention_prefill, THREADS, BLOCKS_PER_SM, QUERN_PARAM q::AttentionParams p) {
   using namespace q;
   QUERN_SHARED(Shared, shared, 1);
+  Sums sums;
   launch_next_grid();
   wait_for_previous_grid();
   const Memory memory = memory_at(dynamic_shared());
   Schedule<kThreads, true, INVARIANT != 0> schedule(p, &shared->schedule);
-  QUERN_ROLLED while (schedule.next()) take_piece(p, shared->schedule.sequence, shared->schedule.piece, memory, shared);
+  const Piece& piece = shared->schedule.piece;
+  QUERN_ROLLED do {
+    schedule.next();
+    if (piece.begin < piece.end) take_piece(p, shared->schedule.sequence, piece, memory, shared, sums);
+  } while (schedule.more());
 }

@@ -45,12 +45,16 @@ QUERN_DEVICE i32 slot_of_piece(const Piece& piece, i32 i) {
 // Of numbers that are not negative: cheaper than signed.
 QUERN_DEVICE i32 quotient(i32 a, i32 b) { return static_cast<i32>(static_cast<u32>(a) / static_cast<u32>(b)); }
 
+// The state of a thread block's schedule is in shared memory: in registers it would be in the way of the loop over the keys.
 struct ScheduleScratch {
   Sequence sequence;  // of the piece in hand
   Piece piece;
-  i32 after;       // the unit after the piece
-  i32 units[16];   // of each warp's sequences
-  i32 longest[16];  // of each warp's items, in KV blocks
+  Mode mode;
+  i32 at, end;  // what is left of this thread block's units; at -1: they are still to be counted
+  i32 each;     // units of a run; the last run may have fewer
+  i32 before[THREADS];  // the units before each thread's sequences
+  i32 units[16];        // of each warp's sequences
+  i32 longest[16];      // of each warp's items, in KV blocks
 };
 
 // Built and asked by all threads of the block together; all of them get the same answers.
@@ -58,49 +62,43 @@ template <int kThreads, bool kMayBeWhole, bool kMayBeInvariant>
 class Schedule {
  public:
   QUERN_DEVICE Schedule(const AttentionParams& params, ScheduleScratch* scratch) : p(params), scratch_(scratch) {
-    const i32 each = div_up(p.batch, kThreads);
-    from_ = thread_index() * each < p.batch ? thread_index() * each : p.batch;
-    to_ = from_ + each < p.batch ? from_ + each : p.batch;
-    mode_ = kMayBeInvariant && p.invariant ? Mode::invariant : Mode::split;
+    if (thread_index() == 0) {
+      scratch_->mode = kMayBeInvariant && p.invariant ? Mode::invariant : Mode::split;
+      scratch_->at = -1;
+      scratch_->end = 0;
+    }
+    sync_block();
   }
 
-  // Puts the next piece of this thread block and its sequence into the scratch memory; false when there is none left.
-  QUERN_DEVICE bool next() {
-    QUERN_ROLLED for (;;) {
-      if (counted_ && at_ >= end_) return false;
-      // Each thread walks over its sequences: at first to count their units, then to find the one that unit at_ belongs to.
-      Sequence s;
-      i32 start = counted_ ? before_ : 0, each = 0, length = 0, longest = 0;
-      bool found = false;
-      QUERN_ROLLED for (i32 i = from_; i < to_; ++i) {
-        s = sequence_at(p, i);
-        if (s.tiles <= 0) continue;
-        each = unit_blocks(s);
-        length = item_units(s, each);
-        const i32 units = s.tiles * p.kv_heads * length;  // the caller sees to it that all of a call stay below 2^31
-        found = counted_ && at_ >= start && at_ < start + units;
-        if (found) break;
-        start += units;
-        longest = s.blocks > longest ? s.blocks : longest;
-      }
-      sync_block();  // whoever still reads what was put into the scratch memory last
-      if (!counted_) {
-        sum_up(start, longest);
-        continue;
-      }
-      if (found) put(s, start, each, length);
-      sync_block();
-      at_ = scratch_->after;
-      if (scratch_->piece.begin < scratch_->piece.end) return true;
+  // One step towards the end of this thread block's units. Then a piece and its sequence are in the scratch memory; the piece may
+  // be empty: the first steps only count, and have none.
+  QUERN_DEVICE void next() {
+    const i32 at = scratch_->at;
+    sync_block();  // whoever still reads what was put into the scratch memory last
+    // Each thread walks over its sequences: at first to count their units, then to find the one that unit `at` belongs to.
+    i32 start = at < 0 ? 0 : scratch_->before[thread_index()], longest = 0;
+    QUERN_ROLLED for (i32 i = thread_index(); i < p.batch; i += kThreads) {
+      const Sequence s = sequence_at(p, i);
+      if (s.tiles <= 0) continue;
+      const i32 each = unit_blocks(s), length = item_units(s, each);
+      const i32 units = s.tiles * p.kv_heads * length;  // the caller sees to it that all of a call stay below 2^31
+      // No unit is at -1. (Were that asked for here, the compiler would make two loops of this one.)
+      if (at - start >= 0 && at - start < units) put(s, at, start, each, length);
+      start += units;
+      longest = s.blocks > longest ? s.blocks : longest;
     }
+    if (at < 0) sum_up(start, longest);
+    sync_block();
   }
+  // Whether there is a further step.
+  QUERN_DEVICE bool more() const { return scratch_->at < scratch_->end; }
 
  private:
   // KV blocks of a unit. An invariant item may be cut into so many pieces that one KV head's tiles have kInvariantPieces in
   // all.
   QUERN_DEVICE i32 unit_blocks(const Sequence& s) const {
-    if (mode_ == Mode::split) return 1;
-    if (!kMayBeInvariant || mode_ == Mode::whole) return s.blocks;
+    if (scratch_->mode == Mode::split) return 1;
+    if (!kMayBeInvariant || scratch_->mode == Mode::whole) return s.blocks;
     const i32 most = invariant_most(s), least = div_up(kInvariantKeys, kBlock);
     const i32 even = quotient(s.blocks + most - 1, most);
     return even > least || most == 1 ? even : least;
@@ -111,10 +109,10 @@ class Schedule {
     QUERN_ROLLED while ((most + 1) * s.tiles <= kInvariantPieces) ++most;
     return most;
   }
-  QUERN_DEVICE i32 price() const { return mode_ == Mode::split ? kItemPrice : 0; }
+  QUERN_DEVICE i32 price() const { return scratch_->mode == Mode::split ? kItemPrice : 0; }
   // Units of an item whose units have `each` KV blocks.
   QUERN_DEVICE i32 item_units(const Sequence& s, i32 each) const {
-    if (mode_ == Mode::split) return s.blocks + kItemPrice;
+    if (scratch_->mode == Mode::split) return s.blocks + kItemPrice;
     return kMayBeInvariant ? quotient(s.blocks + each - 1, each) : 1;
   }
 
@@ -128,43 +126,38 @@ class Schedule {
     }
     if (lane() == kWarp - 1) scratch_->units[warp()] = units, scratch_->longest[warp()] = longest;
     sync_block();
-    total_ = 0;
+    i32 total = 0;
     QUERN_ROLLED for (int w = 0; w < kThreads / kWarp; ++w) {
-      if (w == warp()) before_ = total_ + units - own;
-      total_ += scratch_->units[w];
+      if (w == warp()) scratch_->before[thread_index()] = total + units - own;
+      total += scratch_->units[w];
       longest = scratch_->longest[w] > longest ? scratch_->longest[w] : longest;
     }
-    parts_ = total_ < p.parts ? total_ : p.parts;
-    each_ = total_ < p.parts ? 1 : quotient(total_, p.parts);
-    const i32 block = block_index(0);
-    if (mode_ != Mode::split) {
-      at_ = block;
-      end_ = total_;
-    } else {
-      at_ = block < parts_ ? run_begin(block) : 0;
-      end_ = block < parts_ ? run_begin(block + 1) : 0;
+    if (thread_index() != 0) return;
+    scratch_->piece.begin = scratch_->piece.end = 0;
+    const u32 all = static_cast<u32>(total), parts = static_cast<u32>(p.parts), block = static_cast<u32>(block_index(0));
+    u32 at = block, end = all;
+    if (scratch_->mode == Mode::split) {
+      const u32 each = (all + parts - 1) / parts;
+      if (kMayBeWhole && static_cast<u32>(longest) <= each) {
+        scratch_->mode = Mode::whole;  // to be counted again
+        return;
+      }
+      scratch_->each = static_cast<i32>(each);
+      at = (block < parts ? block : parts) * each;
+      end = at + each < all ? at + each : all;
     }
-    counted_ = !kMayBeWhole || mode_ != Mode::split || longest > each_;
-    if (!counted_) mode_ = Mode::whole;  // to be counted again
+    scratch_->at = static_cast<i32>(at < all ? at : all);
+    scratch_->end = static_cast<i32>(end);
   }
 
-  // Runs have each_ units, and the first of them one more until the remainder is used up.
-  QUERN_DEVICE i32 remainder() const { return total_ - each_ * parts_; }
-  QUERN_DEVICE i32 run_begin(i32 part) const { return part * each_ + (part < remainder() ? part : remainder()); }
-  QUERN_DEVICE i32 part_of(i32 unit) const {
-    const i32 longer = remainder() * (each_ + 1);
-    const bool among = unit < longer;
-    const i32 part = quotient(among ? unit : unit - longer, among ? each_ + 1 : each_);
-    return among ? part : part + remainder();
-  }
-
-  // The piece that begins at unit at_: in sequence `s`, which begins at unit `start` and has items of `length` units of
+  // The piece that begins at unit `at`: in sequence `s`, which begins at unit `start` and has items of `length` units of
   // `each` KV blocks.
-  QUERN_DEVICE void put(const Sequence& s, i32 start, i32 each, i32 length) {
-    const i32 item = quotient(at_ - start, length), tile = quotient(item, p.kv_heads);
+  QUERN_DEVICE void put(const Sequence& s, i32 at, i32 start, i32 each, i32 length) {
+    const i32 item = quotient(at - start, length), tile = quotient(item, p.kv_heads);
     start += item * length;  // of the item
-    const i32 from = at_ - start;
-    const i32 to = mode_ != Mode::split ? from + 1 : end_ - start < length ? end_ - start : length;
+    const i32 from = at - start, end = scratch_->end;
+    const bool split = scratch_->mode == Mode::split;
+    const i32 to = !split ? from + 1 : end - start < length ? end - start : length;
     Piece piece;
     piece.head = item - tile * p.kv_heads;
     piece.tile = s.tiles - 1 - tile;
@@ -174,7 +167,7 @@ class Schedule {
     piece.count = 1;
     piece.slot = piece.counter = 0;
     piece.slot_step = 2;
-    if (kMayBeInvariant && mode_ == Mode::invariant) {
+    if (kMayBeInvariant && scratch_->mode == Mode::invariant) {
       const i32 head = (s.index * p.kv_heads + piece.head) * kInvariantPieces;  // a KV head's slots and counters
       piece.index = from;
       piece.count = length;
@@ -185,7 +178,7 @@ class Schedule {
       i32 first = 0, last = 0;  // the runs of the item's first and last KV block
       QUERN_ROLLED for (int end = 0; end < 2; ++end) {
         first = last;
-        last = part_of(end == 0 ? start + kItemPrice : start + length - 1);
+        last = quotient(end == 0 ? start + kItemPrice : start + length - 1, scratch_->each);
       }
       piece.index = block_index(0) - first;
       piece.count = last - first + 1;
@@ -194,19 +187,11 @@ class Schedule {
     }
     scratch_->sequence = s;
     scratch_->piece = piece;
-    scratch_->after = mode_ != Mode::split ? at_ + block_count(0) : start + length;
+    scratch_->at = split ? start + length : at + block_count(0);
   }
 
   const AttentionParams& p;
   ScheduleScratch* scratch_;
-  Mode mode_;
-  bool counted_ = false;
-  i32 from_, to_;       // this thread's sequences,
-  i32 before_ = 0;      // and the units before them
-  i32 total_ = 0;
-  i32 parts_ = 0;
-  i32 each_ = 1;        // units of a run
-  i32 at_ = 0, end_ = 0;  // what is left of this thread block's units
 };
 
 }  // namespace q

@@ -5,14 +5,16 @@
 
 #include "attention/problem.cuh"
 
+#define QUERN_TILE_ELEMENT ELEMENT
+#include "common/tile_sums.cuh"
+
 namespace q {
 
 inline constexpr int kHeld = 256 / kWarp;  // elements of a tile that a lane holds
 
-// How far a lane's rows and elements lie from its first: the same for all lanes, so lane 0 answers at compile time. Asked of the lane
-// at hand it would be found out only after the loops are unrolled, element by element.
+// How far a lane's rows lie from its first: the same for all lanes, so lane 0 answers at compile time. Asked of the lane at hand it
+// would be found out only after the loops are unrolled, element by element.
 QUERN_DEVICE constexpr int rows_on(int held) { return row_of(0, held) - row_of(0, 0); }
-QUERN_DEVICE constexpr int columns_on(int i) { return column_of(0, i) - column_of(0, 0); }
 
 // What a lane needs to know of the rows that it holds of one tile; the rest is computed where a block is masked.
 struct RowContext {
@@ -34,13 +36,17 @@ QUERN_DEVICE RowContext row_context(const AttentionParams& p, const Sequence& s,
 }
 
 // max in units of log2; sum is the lane's own share of the row's.
+template <int kRowTiles>
 struct Softmax {
-  f32 max[kRowsHeld];
-  f32 sum[kRowsHeld];
+  f32 max[kRowTiles][kRowsHeld];
+  f32 sum[kRowTiles][kRowsHeld];
 };
-QUERN_DEVICE Softmax empty_softmax() {
-  Softmax s;
-  QUERN_UNROLL for (int h = 0; h < kRowsHeld; ++h) s.max[h] = -infinity(), s.sum[h] = 0.0f;
+template <int kRowTiles>
+QUERN_DEVICE Softmax<kRowTiles> empty_softmax() {
+  Softmax<kRowTiles> s;
+  QUERN_UNROLL for (int t = 0; t < kRowTiles; ++t) {
+    QUERN_UNROLL for (int h = 0; h < kRowsHeld; ++h) s.max[t][h] = -infinity(), s.sum[t][h] = 0.0f;
+  }
   return s;
 }
 
@@ -59,32 +65,34 @@ QUERN_DEVICE f32 logit(const AttentionParams& p, f32 product, f32 slope, i32 dis
   return fma(slope, static_cast<f32>(distance), s);
 }
 
-// Products become logits, and those of keys that a row does not see -inf.
-template <int kTiles>
-QUERN_DEVICE void mask_scores(const AttentionParams& p, const Sequence& s, Accumulator (&scores)[kTiles], i32 key, bool masked,
-                              const RowContext& rows) {
+// Products become logits, and those of keys that a row does not see -inf. `rows` is of the tiles of rows.
+template <int kFirst, int kRowTiles, int kTiles>
+QUERN_DEVICE void mask_scores(const AttentionParams& p, const Sequence& s, TileSums<kFirst, kRowTiles, kTiles>& scores, i32 key,
+                              bool masked, const RowContext (&rows)[kRowTiles]) {
   if (!kPlainScale) {
-    QUERN_UNROLL for (int n = 0; n < kTiles; ++n) {
-      QUERN_UNROLL for (int i = 0; i < kHeld; ++i) {
-        const int h = held_row(i);
-        const i32 position = s.kv_len - s.q_len + (rows.first_row + row_of(lane(), h)) / kGroup;
-        scores[n].x[i] = logit(p, scores[n].x[i], rows.slope[h], key + n * 16 + column_of(lane(), i) - position);
+    Accumulator x[kRowTiles][kTiles];
+    scores.read(x);
+    QUERN_UNROLL for (int t = 0; t < kRowTiles; ++t) {
+      QUERN_UNROLL for (int n = 0; n < kTiles; ++n) {
+        QUERN_UNROLL for (int i = 0; i < kHeld; ++i) {
+          const int h = held_row(i);
+          const i32 position = s.kv_len - s.q_len + (rows[t].first_row + row_of(lane(), h)) / kGroup;
+          x[t][n].x[i] = logit(p, x[t][n].x[i], rows[t].slope[h], key + n * 16 + column_of(lane(), i) - position);
+        }
       }
     }
+    scores.write(x);
   }
   if (masked) {
-    u32 from[kRowsHeld], count[kRowsHeld];
-    QUERN_UNROLL for (int h = 0; h < kRowsHeld; ++h) {
-      const Range seen = visible(p, s, rows.first_row + row_of(lane(), h));
-      from[h] = static_cast<u32>(key + column_of(lane(), 0) - seen.first);
-      count[h] = static_cast<u32>(seen.last > seen.first ? seen.last - seen.first : 0);
-    }
-    QUERN_UNROLL for (int n = 0; n < kTiles; ++n) {
-      QUERN_UNROLL for (int i = 0; i < kHeld; ++i) {
-        const u32 place = from[held_row(i)] + static_cast<u32>(n * 16 + columns_on(i));
-        scores[n].x[i] = place < count[held_row(i)] ? scores[n].x[i] : -infinity();
+    u32 from[kRowTiles][kRowsHeld], count[kRowTiles][kRowsHeld];
+    QUERN_UNROLL for (int t = 0; t < kRowTiles; ++t) {
+      QUERN_UNROLL for (int h = 0; h < kRowsHeld; ++h) {
+        const Range seen = visible(p, s, rows[t].first_row + row_of(lane(), h));
+        from[t][h] = static_cast<u32>(key - seen.first);
+        count[t][h] = static_cast<u32>(seen.last > seen.first ? seen.last - seen.first : 0);
       }
     }
+    scores.keep(from, count);
   }
 }
 
@@ -94,40 +102,29 @@ inline constexpr f32 kSlack = 8.0f;
 
 // Turns logits into weights relative to the maximum. True when that has changed for one of the lane's rows: what was summed
 // before is then to be multiplied by `rescale`.
-template <int kTiles>
-QUERN_DEVICE bool weigh_scores(const AttentionParams& p, Accumulator (&scores)[kTiles], Softmax& softmax,
-                               f32 (&rescale)[kRowsHeld]) {
+template <int kFirst, int kRowTiles, int kTiles>
+QUERN_DEVICE bool weigh_scores(const AttentionParams& p, TileSums<kFirst, kRowTiles, kTiles>& scores,
+                               Softmax<kRowTiles>& softmax, f32 (&rescale)[kRowTiles][kRowsHeld],
+                               OperandA<Element> (&weights)[kTiles][kRowTiles]) {
   const f32 factor = kPlainScale ? p.scale : 1.0f;
-  f32 max[kRowsHeld];
-  QUERN_UNROLL for (int h = 0; h < kRowsHeld; ++h) max[h] = -infinity();
-  QUERN_UNROLL for (int n = 0; n < kTiles; ++n) {
-    QUERN_UNROLL for (int i = 0; i < kHeld; ++i) max[held_row(i)] = fmax(max[held_row(i)], scores[n].x[i]);
+  f32 max[kRowTiles][kRowsHeld], base[kRowTiles][kRowsHeld];
+  QUERN_UNROLL for (int t = 0; t < kRowTiles; ++t) {
+    QUERN_UNROLL for (int h = 0; h < kRowsHeld; ++h) max[t][h] = -infinity();
   }
+  scores.maximum(max);
   bool changed = false;
-  f32 base[kRowsHeld];
-  QUERN_UNROLL for (int h = 0; h < kRowsHeld; ++h) {
-    const f32 before = softmax.max[h], now = reduce_row_max(max[h]) * factor;
-    if (now > before + kSlack) softmax.max[h] = now;
-    changed |= softmax.max[h] != before;
-    base[h] = finite_max(softmax.max[h]);
-    rescale[h] = exp2(before - base[h]);
-    softmax.sum[h] *= rescale[h];
-  }
-  QUERN_UNROLL for (int n = 0; n < kTiles; ++n) {
-    QUERN_UNROLL for (int i = 0; i < kHeld; ++i) {
-      const int h = held_row(i);
-      scores[n].x[i] = exp2(fma(scores[n].x[i], factor, -base[h]));
-      softmax.sum[h] += scores[n].x[i];
+  QUERN_UNROLL for (int t = 0; t < kRowTiles; ++t) {
+    QUERN_UNROLL for (int h = 0; h < kRowsHeld; ++h) {
+      const f32 before = softmax.max[t][h], now = reduce_row_max(max[t][h]) * factor;
+      if (now > before + kSlack) softmax.max[t][h] = now;
+      changed |= softmax.max[t][h] != before;
+      base[t][h] = finite_max(softmax.max[t][h]);
+      rescale[t][h] = exp2(before - base[t][h]);
+      softmax.sum[t][h] *= rescale[t][h];
     }
   }
+  scores.to_weights(factor, base, softmax.sum, weights);
   return changed;
-}
-
-// What was summed before the maximum grew.
-QUERN_DEVICE void rescale_tiles(Accumulator (&o)[div_up(HEAD_DIM_V, 16)], const f32 (&rescale)[kRowsHeld]) {
-  QUERN_UNROLL for (int n = 0; n < kTilesV; ++n) {
-    QUERN_UNROLL for (int i = 0; i < kHeld; ++i) o[n].x[i] *= rescale[held_row(i)];
-  }
 }
 
 }  // namespace q

@@ -225,6 +225,9 @@ struct NativeFp8<e5m2> {
 };
 #endif
 
+// common/tile_sums.cuh: sums are registers with names.
+#define QUERN_NAMED_TILE_SUMS 1
+
 // ---- Tile: two products of 16 x 8 side by side. A row of an operand's step is 32 bytes whatever the type, so one ldmatrix
 // serves all of them
 struct Accumulator {
