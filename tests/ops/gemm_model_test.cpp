@@ -86,7 +86,7 @@ std::vector<ModelCalls> models() {
        deepseek,
        {blocks, gated(blocks), gathered(gated(in(blocks, Product::contiguous))), in(blocks, Product::contiguous),
         gated(in(blocks, Product::masked)), in(blocks, Product::masked), absorbed, as_stored, logits},
-       100});
+       110});
   return all;
 }
 
