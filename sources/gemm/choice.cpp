@@ -122,7 +122,7 @@ void for_each_by_model(const Problem& problem, Visit visit) {
   const Sizes least{(swapped ? kMostSwapped : kMostSmall) + 1,
                     problem.shape.grouping == Grouping::dense ? 1 : sizes.groups};
   if (warpgroups) {
-    if (!swapped && !fills(problem, Form::warpgroups, least, 2)) visit(Form::medium);
+    if (!fills(problem, Form::warpgroups, least, 2)) visit(swapped ? Form::swapped_128 : Form::medium);
     if (!fills(problem, Form::warpgroups, sizes, 2)) return;
     // Tiles have as many rows whatever their columns: each number of them is looked at, where there are not too many.
     constexpr std::int64_t kTileRows = 128, kMostLookedAt = 1024 * kTileRows;

@@ -171,6 +171,8 @@ TEST(GemmOrders, EachFormTakesEach) {
                {"warpgroups_192", 248, 192}, {"warpgroups_256", 248, 256}};
   for (const Order& order : kOrders) {
     for (const auto& [form, m, width] : forms) {
+      // Rows few enough for tiles of few columns, which are tested by themselves.
+      if (m <= 128 && !order.a && !order.b) continue;
       // Its columns are no whole spans, by which b comes where it is stored the other way round.
       if (width == 176 && order.b) continue;
       SCOPED_TRACE(std::string(order.name) + " as " + form);
