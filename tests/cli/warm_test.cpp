@@ -208,20 +208,23 @@ TEST_F(WarmTest, AModelForAGpuThatIsNotHere) {
   EXPECT_EQ(quern_json({"list", "sm_90a"})["entries"].size(), kernels);
 }
 
-// What each published model needs of each kind of op, and that it is little: with weights as its file says and otherwise, whatever
-// the number of ranks.
+// What each published model needs of each kind of op, and that it is little: with weights as its file says and
+// otherwise, whatever the number of ranks.
 TEST_F(WarmTest, ModelsNeedFewKernels) {
   struct Model {
     const char* file;
     std::size_t most;
     bool fp8, experts;
   };
-  for (const Model& model : {Model{"deepseek-v3", 110, true, true}, Model{"llama-3-8b", 60, false, false}, Model{"llama-3.1-70b", 60, false, false},
-                             Model{"qwen3-8b", 60, false, false}, Model{"mixtral-8x7b", 100, false, true}}) {
+  for (const Model& model : {Model{"deepseek-v3", 110, true, true}, Model{"llama-3-8b", 60, false, false},
+                             Model{"llama-3.1-70b", 60, false, false}, Model{"qwen3-8b", 60, false, false},
+                             Model{"mixtral-8x7b", 100, false, true}}) {
     for (const char* weights : {"", "bf16", "fp8", "fp8-block"}) {
       for (const char* ranks : {"1", "8"}) {
-        std::vector<std::string> arguments = {"warm", "--config", std::string(QUERN_CLI_CONFIGS) + "/" + model.file + ".json", "--tp", ranks,
-                                              "--target", "sm_90a", "--list-only"};
+        std::vector<std::string> arguments = {
+            "warm",   "--config",   std::string(QUERN_CLI_CONFIGS) + "/" + model.file + ".json",
+            "--tp",   ranks,        "--target",
+            "sm_90a", "--list-only"};
         if (*weights != 0) arguments.insert(arguments.end(), {"--weights", weights});
         const Json listed = quern_json(arguments);
         SCOPED_TRACE(std::string(model.file) + " " + weights + " over " + ranks);

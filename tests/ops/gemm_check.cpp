@@ -184,7 +184,7 @@ class Reference {
 // Errors over many elements.
 struct Tally {
   std::int64_t count = 0, wrong = 0, within = 0;  // `within`: of results that the element does not cut off
-  double ours = 0.0, plain = 0.0;  // squares of errors
+  double ours = 0.0, plain = 0.0;                 // squares of errors
   double products = 0.0, ours_squared = 0.0, exact_squared = 0.0;
   double worst = 0.0;
   std::ostringstream told;
@@ -339,8 +339,9 @@ void GemmProblem::check() const {
                             << tally.told.str();
   if (!finite_) return;
   const double squares = tally.ours_squared + tally.exact_squared;
-  // Where most results lie beyond the element's largest number, the others are what little cancelling left of large terms:
-  // each may come out as its neighbour, which is 1/8 more in e4m3, and there are too few of them for a mean to hide that.
+  // Where most results lie beyond the element's largest number, the others are what little cancelling left of large
+  // terms: each may come out as its neighbour, which is 1/8 more in e4m3, and there are too few of them for a mean to
+  // hide that.
   if (squares > 0.0 && 2 * tally.within >= tally.count) {
     EXPECT_LT(1.0 - 2.0 * tally.products / squares, 1e-3) << "QUERN_TEST_SEED=" << run_seed();
   }

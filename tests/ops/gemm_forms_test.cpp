@@ -1,5 +1,6 @@
-// Products of few rows in forms of the test's choosing, also where the model would take another: each form for few columns with every
-// number of rows at which it does something else, and all that may follow the sums; the same bits under every schedule.
+// Products of few rows in forms of the test's choosing, also where the model would take another: each form for few
+// columns with every number of rows at which it does something else, and all that may follow the sums; the same bits
+// under every schedule.
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
@@ -85,7 +86,8 @@ void PrintTo(const Forced& forced, std::ostream* out) { *out << forced.name; }
 std::vector<Forced> all_forced() {
   std::vector<Forced> all;
   for (const Form form : ops::gemm::kNarrow) {
-    const auto add = [&](const std::string& name, const GemmCase& common, const std::function<void(GemmCase&)>& change = {}) {
+    const auto add = [&](const std::string& name, const GemmCase& common,
+                         const std::function<void(GemmCase&)>& change = {}) {
       Forced forced{form, {}, std::string(name_of(form)) + '_' + name};
       const auto one = [&](int m, int n, int k) {
         GemmCase c = of_shape(common, m, n, k);
@@ -103,12 +105,16 @@ std::vector<Forced> all_forced() {
     add("one_sm", fp8_blocks(), [](GemmCase& c) { c.max_sms = 1; });
     add("gate", fp8_blocks(), [](GemmCase& c) { c.gate = true, c.n = (c.n + 127) / 128 * 128, c.out = Element::bf16; });
     add("gate_vectors", fp8_vectors(), [](GemmCase& c) { c.gate = true, c.out = Element::f16; });
-    add("bias_c", fp8_vectors(), [](GemmCase& c) { c.bias = Element::bf16, c.c = Element::f32, c.padding = 16, c.out_padding = 3; });
+    add("bias_c", fp8_vectors(),
+        [](GemmCase& c) { c.bias = Element::bf16, c.c = Element::f32, c.padding = 16, c.out_padding = 3; });
     add("c_is_out", gemm_of(Element::bf16), [](GemmCase& c) { c.c = Element::bf16, c.c_is_out = true; });
-    add("other_codes", fp8_blocks(), [](GemmCase& c) { c.a = Element::e5m2, c.out = Element::e4m3, c.scales_by_row = true; });
-    add("tensor_scales", fp8_vectors(), [](GemmCase& c) { c.scale_a = c.scale_b = Scaling::tensor, c.b = Element::e5m2; });
+    add("other_codes", fp8_blocks(),
+        [](GemmCase& c) { c.a = Element::e5m2, c.out = Element::e4m3, c.scales_by_row = true; });
+    add("tensor_scales", fp8_vectors(),
+        [](GemmCase& c) { c.scale_a = c.scale_b = Scaling::tensor, c.b = Element::e5m2; });
     add("batched", gemm_of(Element::f16), [](GemmCase& c) { c.batch = 3; });
-    add("constant_b", fp8_blocks(), [](GemmCase& c) { c.flags = std::uint32_t{QUERN_CALL_PROGRAMMATIC} | QUERN_GEMM_CONSTANT_B; });
+    add("constant_b", fp8_blocks(),
+        [](GemmCase& c) { c.flags = std::uint32_t{QUERN_CALL_PROGRAMMATIC} | QUERN_GEMM_CONSTANT_B; });
   }
   return all;
 }

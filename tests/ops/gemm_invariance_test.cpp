@@ -1,4 +1,5 @@
-// What must not change a product's row by a bit: another run, and for batch-invariant calls the rows beside it and their number.
+// What must not change a product's row by a bit: another run, and for batch-invariant calls the rows beside it and
+// their number.
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
@@ -35,7 +36,8 @@ std::vector<int> numbers_to(int count) {
 
 constexpr int kRows = 300;
 
-// Any of the rows, in any order and number, have the bits that they have among all of them: in every form of the kernel.
+// Any of the rows, in any order and number, have the bits that they have among all of them: in every form of the
+// kernel.
 void expect_invariant(GemmCase c) {
   c.flags = QUERN_CALL_BATCH_INVARIANT;
   c.m = kRows;
@@ -48,7 +50,8 @@ void expect_invariant(GemmCase c) {
     c.numbers.resize(static_cast<std::size_t>(m));
     const std::vector<Bits> bits = bits_of(c);
     for (std::size_t i = 0; i < bits.size(); ++i) {
-      ASSERT_EQ(bits[i], whole[static_cast<std::size_t>(c.numbers[i])]) << "row " << c.numbers[i] << " of " << c.name << " among " << m;
+      ASSERT_EQ(bits[i], whole[static_cast<std::size_t>(c.numbers[i])])
+          << "row " << c.numbers[i] << " of " << c.name << " among " << m;
     }
   }
 }
@@ -86,7 +89,8 @@ TEST(GemmInvarianceOfEpilogues, ARowIsTheSameWhateverTheOthers) {
 
 // A row's expert is what matters, not how many rows that has or how many there are in all.
 TEST(GroupedGemmInvariance, ARowIsTheSameWhateverTheOthers) {
-  const std::vector<std::vector<int>> all_counts = {{1, 0, 2}, {0, 7, 0}, {16, 16, 17}, {64, 1, 64}, {3, 65, 100}, {100, 100, 100}};
+  const std::vector<std::vector<int>> all_counts = {{1, 0, 2},   {0, 7, 0},    {16, 16, 17},
+                                                    {64, 1, 64}, {3, 65, 100}, {100, 100, 100}};
   for (const bool blocks : {false, true}) {
     GemmCase c;
     c.product = Product::contiguous;
@@ -104,10 +108,12 @@ TEST(GroupedGemmInvariance, ARowIsTheSameWhateverTheOthers) {
       for (std::size_t e = 0; e < counts.size(); ++e) {
         std::vector<int> of_expert = numbers_to(100);
         random.shuffle(of_expert);
-        for (int i = 0; i < counts[e]; ++i) c.numbers.push_back(static_cast<int>(e) * 100 + of_expert[static_cast<std::size_t>(i)]);
+        for (int i = 0; i < counts[e]; ++i)
+          c.numbers.push_back(static_cast<int>(e) * 100 + of_expert[static_cast<std::size_t>(i)]);
       }
       const std::vector<Bits> bits = bits_of(c);
-      for (std::size_t i = 0; i < bits.size(); ++i) ASSERT_EQ(bits[i], whole[static_cast<std::size_t>(c.numbers[i])]) << "row " << c.numbers[i];
+      for (std::size_t i = 0; i < bits.size(); ++i)
+        ASSERT_EQ(bits[i], whole[static_cast<std::size_t>(c.numbers[i])]) << "row " << c.numbers[i];
     }
   }
 }
@@ -178,8 +184,8 @@ TEST(GemmDeterminism, AWorkspaceServesOtherCallsInBetween) {
   }
 }
 
-// That tiles of few rows and many terms are shared: by way of a workspace, whose counters are needed, or within a cluster, where sums
-// have another order than those of one block.
+// That tiles of few rows and many terms are shared: by way of a workspace, whose counters are needed, or within a
+// cluster, where sums have another order than those of one block.
 TEST(GemmDeterminism, FewRowsOfManyTermsAreShared) {
   for (const GemmKind& kind : gemm_kinds()) {
     SCOPED_TRACE(kind.name);

@@ -1,4 +1,5 @@
-// What prepare and workspace of the matrix products promise: no smaller call makes a kernel, and none needs a larger workspace.
+// What prepare and workspace of the matrix products promise: no smaller call makes a kernel, and none needs a larger
+// workspace.
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
@@ -55,7 +56,8 @@ TEST(GemmPrepare, NoSmallerCallMakesAKernelNorNeedsMore) {
     auto before = sized<quern_stats>(), after = sized<quern_stats>();
     ASSERT_EQ(quern_get_stats(fresh.get(), &before, nullptr), QUERN_OK);
     std::vector<int> rows = {0, 1, 16, 17, 64, 65, 128, 129, 256, 257, p.most.m};
-    for (int round = 0; round < (on_cuda() ? 20 : 1); ++round) rows.push_back(Random(run_seed() + static_cast<std::uint64_t>(round)).between(0, p.most.m));
+    for (int round = 0; round < (on_cuda() ? 20 : 1); ++round)
+      rows.push_back(Random(run_seed() + static_cast<std::uint64_t>(round)).between(0, p.most.m));
     for (const int m : rows) {
       if (m > p.most.m) continue;
       GemmCase c = p.most;

@@ -1,4 +1,5 @@
-// The products under the `host` target's unfair scheduling and late copies, by seed: a missing wait or barrier gives other bits.
+// The products under the `host` target's unfair scheduling and late copies, by seed: a missing wait or barrier gives
+// other bits.
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
@@ -28,7 +29,8 @@ std::vector<GemmCase> cases() {
     add(name + "_medium", of_shape(kind.common, 70, 130, 272));
     add(name + "_large", of_shape(kind.common, 300, 264, 272));
   }
-  add("f16_tt", of_shape(gemm_of(Element::f16), 8, 40, 144), [](GemmCase& c) { c.transposed_a = c.transposed_b = true; });
+  add("f16_tt", of_shape(gemm_of(Element::f16), 8, 40, 144),
+      [](GemmCase& c) { c.transposed_a = c.transposed_b = true; });
   add("aligned_to_4", of_shape(fp8_blocks(), 5, 77, 268), [](GemmCase& c) { c.alignment = 4; });
   // Where Hopper's kernels are not taken.
   add("aligned_to_4_shared", of_shape(fp8_vectors(), 5, 24, 2060), [](GemmCase& c) { c.alignment = 4; });
@@ -38,7 +40,8 @@ std::vector<GemmCase> cases() {
   add("aligned_to_4_blocks_large", of_shape(fp8_blocks(), 300, 264, 268), [](GemmCase& c) { c.alignment = 4; });
   // Tiles that are shared, and side by side, in turn.
   add("few_rows_turns", of_shape(fp8_blocks(), 30, 1100, 528));
-  add("few_rows_peers", of_shape(fp8_blocks(), 100, 1100, 400), [](GemmCase& c) { c.flags = std::uint32_t{QUERN_CALL_PROGRAMMATIC} | QUERN_GEMM_CONSTANT_B; });
+  add("few_rows_peers", of_shape(fp8_blocks(), 100, 1100, 400),
+      [](GemmCase& c) { c.flags = std::uint32_t{QUERN_CALL_PROGRAMMATIC} | QUERN_GEMM_CONSTANT_B; });
   add("few_rows_one_block", of_shape(gemm_of(Element::f16), 70, 300, 272), [](GemmCase& c) { c.max_sms = 1; });
   // Many rows: two blocks beside each other, and the widest tiles' two passes.
   add("many_rows_peers", of_shape(fp8_vectors(), 200, 40, 400));
@@ -55,7 +58,8 @@ std::vector<GemmCase> cases() {
   add("many_rows_tn_peers", of_shape(gemm_of(Element::f16), 200, 40, 403), turned);
   add("many_rows_tn", of_shape(gemm_of(Element::f16), 304, 264, 275), turned);
   add("many_rows_tn_wide", of_shape(gemm_of(Element::f16), 304, 520, 275), turned);
-  add("many_rows_tn_gate", of_shape(gemm_of(Element::f16), 304, 1040, 147), [&](GemmCase& c) { turned(c), c.gate = true; });
+  add("many_rows_tn_gate", of_shape(gemm_of(Element::f16), 304, 1040, 147),
+      [&](GemmCase& c) { turned(c), c.gate = true; });
   add("gate_out_scale", of_shape({}, 5, 544, 272), [](GemmCase& c) {
     c.gate = true, c.scale_a = c.scale_b = Scaling::blocks;
     c.out = Element::e5m2, c.out_scale = true;

@@ -18,7 +18,8 @@ void add_shape(std::vector<GemmCase>* all, const std::string& prefix, GemmCase c
 std::vector<GemmCase> rows() {
   std::vector<GemmCase> all;
   for (const GemmKind& kind : gemm_kinds()) {
-    for (const int m : {0, 1, 2, 7, 16, 17, 64, 65, 128, 129, 300}) add_shape(&all, kind.name, kind.common, m, 264, 272);
+    for (const int m : {0, 1, 2, 7, 16, 17, 64, 65, 128, 129, 300})
+      add_shape(&all, kind.name, kind.common, m, 264, 272);
     add_shape(&all, kind.name, kind.common, 4096, 40, 144);
   }
   return all;
@@ -53,14 +54,16 @@ std::vector<GemmCase> layers() {
     int n, k;
   };
   std::vector<GemmCase> all;
-  for (const Layer& layer : std::initializer_list<Layer>{{2112, 7168}, {576, 7168}, {24576, 1536}, {32768, 512}, {7168, 16384}, {4096, 7168}, {7168, 2048}}) {
+  for (const Layer& layer : std::initializer_list<Layer>{
+           {2112, 7168}, {576, 7168}, {24576, 1536}, {32768, 512}, {7168, 16384}, {4096, 7168}, {7168, 2048}}) {
     for (GemmKind kind : {gemm_kinds()[0], gemm_kinds()[1], gemm_kinds()[3]}) {
       kind.common.out = Element::bf16;
       if (!on_cuda()) {
         for (const int m : {1, 13, 129}) add_shape(&all, kind.name, kind.common, m, layer.n / 16, layer.k / 16);
         continue;
       }
-      for (const int m : {1, 2, 7, 16, 64, 128, 129, 4096}) add_shape(&all, kind.name, kind.common, m, layer.n, layer.k);
+      for (const int m : {1, 2, 7, 16, 64, 128, 129, 4096})
+        add_shape(&all, kind.name, kind.common, m, layer.n, layer.k);
     }
   }
   return all;

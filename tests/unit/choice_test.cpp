@@ -40,7 +40,7 @@ class FewRowsOnHopper : public testing::Test {
 TEST_F(FewRowsOnHopper, CanTakeEveryFormOfFewColumns) {
   const struct {
     int m, n, k;
-  } all[] = {{16, 4096, 7168},  {64, 2112, 7168},   {64, 24576, 1536},
+  } all[] = {{16, 4096, 7168},  {64, 2112, 7168},  {64, 24576, 1536},
              {64, 7168, 16384}, {128, 4096, 7168}, {128, 7168, 16384}};
   for (const auto& each : all) {
     const Problem p = problem(each.m, each.n, each.k);
