@@ -17,7 +17,7 @@ namespace {
 
 constexpr const char* kUsage =
     "usage: quern_device_bench [--help] [--only SECTION[,SECTION]] [--seed N] [--json FILE]\n"
-    "  sections: cold, hot, decode, prefill, moe, quantize\n";
+    "  sections: cold, hot, maps, decode, prefill, moe, quantize\n";
 
 struct Options {
   std::string only, json;
@@ -72,6 +72,7 @@ void bench(const Options& options) {
                                        gpu.device().driver_version / 10 % 100, quern_version(), options.seed);
                            if (options.wants("cold")) result["cold"] = bench_cold(own_path, folder.path() + "/cold");
                            if (options.wants("hot")) result["hot"] = bench_hot(gpu, own_path, cache);
+                           if (options.wants("maps")) result["maps"] = bench_maps(gpu);
                            if (options.wants("moe")) result["moe"] = bench_moe(gpu, options.seed);
                            if (options.wants("decode") || options.wants("prefill") || options.wants("quantize")) {
                              const Pools pools(gpu, kKvPool, kQueryPool, options.seed);

@@ -23,6 +23,7 @@ void marked_calls(const std::string& cache);
 
 Json bench_cold(const std::string& own_path, const std::string& cache);
 Json bench_hot(Gpu& gpu, const std::string& own_path, const std::string& cache);
+Json bench_maps(Gpu& gpu);
 Json bench_decode(Gpu& gpu, const Pools& pools, std::uint32_t seed);
 Json bench_prefill(Gpu& gpu, const Pools& pools, std::uint32_t seed);
 Json bench_quantize(Gpu& gpu, const Pools& pools);
