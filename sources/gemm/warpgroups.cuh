@@ -67,6 +67,7 @@ QUERN_DEVICE void copy_tiles(const GemmParams& p, const TensorMap& map_a, const 
       turn.next();
     }
   }
+  // Consumers wait for the stage behind each step's, which after the last step has nothing in it.
   if constexpr (kBlockScale) {
     mbarrier_wait(stages.empty[turn.stage], turn.phase ^ 1);
     mbarrier_arrive(stages.full[turn.stage]);
@@ -127,6 +128,7 @@ QUERN_DEVICE void copy_scales(const GemmParams& p, Tiles tiles, i32 number, f32*
       }
     }
   }
+  // As in copy_tiles.
   mbarrier_wait(stages.empty[turn.stage], turn.phase ^ 1);
   hand_over();
 }
@@ -198,7 +200,8 @@ struct Consumer {
     wgmma_commit();
   }
   QUERN_DEVICE void await(const Turn& of) const { mbarrier_wait(barriers, kFull + of.stage, of.phase); }
-  // This warp has done with a stage: the producers of all blocks of the cluster, which copy into it, are told.
+  // This warp has done with a stage: the producers of all blocks of the cluster, which copy into it, are told. With block scales there is
+  // one block; the branch stays, since the compiler keeps descriptors in uniform registers with it and not without.
   QUERN_DEVICE void release(i32 barrier) const {
     if constexpr (kBlockScale) sync_warp();  // all its lanes have read scales of the stage, one tells
     if (peers.count == 1) {
