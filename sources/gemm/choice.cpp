@@ -211,8 +211,7 @@ Choice by_model(const Problem& problem, const Sizes& sizes) {
 }
 
 Choice choose(const Runtime& runtime, const Problem& problem, const Sizes& sizes) {
-  if (const std::optional<Choice> tuned = runtime.tunings->choice(problem, sizes.rows)) return *tuned;
-  return choose_form(problem, sizes);
+  return runtime.tunings->choice_or(problem, sizes.rows, [&] { return choose_form(problem, sizes); });
 }
 
 std::vector<Form> reachable(const Runtime& runtime, const Problem& problem) {

@@ -141,12 +141,13 @@ std::optional<Tiling> tile_narrow(const Shape& shape, const jit::TargetInfo& tar
   const int stage = (t.tile_m + t.tile_n) * kRow + scales;
   // Tiles begin at multiples of 1024 bytes, the static part before them.
   constexpr std::uint32_t kStatic = 1024;
+  const int room = static_cast<int>(std::min<std::uint32_t>(target.shared_per_block, INT32_MAX)) -
+                   static_cast<int>(kStatic) - staged - vectors;
   // Each of those that alternate has stages of its own.
-  for (t.stages = kMostStages; t.stages >= 2 * alternates; t.stages -= alternates) {
-    t.shared_bytes = static_cast<std::uint32_t>(t.stages * stage + staged + vectors);
-    if (t.shared_bytes + kStatic <= target.shared_per_block) return t;
-  }
-  return {};
+  t.stages = std::min(kMostStages, room / stage) / alternates * alternates;
+  if (t.stages < 2 * alternates) return {};
+  t.shared_bytes = static_cast<std::uint32_t>(t.stages * stage + staged + vectors);
+  return t;
 }
 
 }  // namespace

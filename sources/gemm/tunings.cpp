@@ -150,12 +150,17 @@ std::span<const TunedRows> Tunings::all(const Problem& problem) {
   return *record_of(problem).rows.load(std::memory_order_acquire);
 }
 
-std::optional<Choice> Tunings::choice(const Problem& problem, std::int64_t rows) {
+std::optional<Choice> Tunings::measured(const Record& record, std::int64_t batch, std::int64_t rows) {
   const std::int64_t wanted = row_class(rows);
-  for (const TunedRows& tuned : all(problem)) {
-    if (tuned.batch == problem.params.groups && tuned.rows == wanted) return tuned.choice;
+  for (const TunedRows& tuned : *record.rows.load(std::memory_order_acquire)) {
+    if (tuned.batch == batch && tuned.rows == wanted) return tuned.choice;
   }
   return {};
+}
+
+std::optional<Choice> Tunings::choice(const Problem& problem, std::int64_t rows) {
+  if (!covers(problem)) return {};
+  return measured(record_of(problem), problem.params.groups, rows);
 }
 
 void Tunings::keep(const Problem& problem, const TunedRows& tuned) {

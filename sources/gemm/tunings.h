@@ -5,6 +5,7 @@
 
 #include <array>
 #include <atomic>
+#include <bit>
 #include <cstdint>
 #include <cstring>
 #include <memory>
@@ -53,6 +54,10 @@ class Tunings {
   // for products that are grouped, not on tensor cores or batch-invariant, where one line or matrix stands for many,
   // and calls that may not use all multiprocessors. The first question about a product looks into the store.
   std::optional<Choice> choice(const Problem& problem, std::int64_t rows);
+  // The same, or else what model() gives. Of up to 128 rows of one matrix that is asked once for each class of rows: it
+  // depends on nothing else that may differ between calls of the product, and takes longer than all the rest of a call.
+  template <class Model>
+  Choice choice_or(const Problem& problem, std::int64_t rows, Model model);
   // Everything that was measured of a product, by ascending batch and rows. Valid as long as this lives.
   std::span<const TunedRows> all(const Problem& problem);
 
@@ -75,7 +80,10 @@ class Tunings {
   struct Record {
     Question question;
     std::atomic<const Rows*> rows{nullptr};
+    std::array<std::atomic<std::uint32_t>, 4> by_model{};  // of up to 16, 32, 64 and 128 rows, packed; 0: not asked yet
   };
+
+  static std::optional<Choice> measured(const Record& record, std::int64_t batch, std::int64_t rows);
 
   static Question question_of(const Problem& problem);
   static std::string canonical_text(const Problem& problem);
@@ -88,5 +96,25 @@ class Tunings {
   std::mutex mutex_;                               // writers
   std::vector<std::unique_ptr<const Rows>> kept_;  // all that were ever published: a reader may still be in one
 };
+
+template <class Model>
+Choice Tunings::choice_or(const Problem& problem, std::int64_t rows, Model model) {
+  if (!covers(problem)) return model();
+  Record& record = record_of(problem);
+  if (const std::optional<Choice> known = measured(record, problem.params.groups, rows)) return *known;
+  const std::int64_t wanted = row_class(rows);
+  if (problem.params.groups != 1 || wanted > 128) return model();
+  std::atomic<std::uint32_t>& asked =
+      record.by_model[static_cast<std::size_t>(std::countr_zero(static_cast<std::uint64_t>(wanted)) - 4)];
+  // Whoever comes second stores the same.
+  if (const std::uint32_t packed = asked.load(std::memory_order_relaxed); packed != 0)
+    return {static_cast<Form>((packed & 0xff) - 1), static_cast<int>(packed >> 8 & 0xff),
+            static_cast<int>(packed >> 16)};
+  const Choice choice = model();
+  asked.store((static_cast<std::uint32_t>(choice.form) + 1) | static_cast<std::uint32_t>(choice.parts) << 8 |
+                  static_cast<std::uint32_t>(choice.peers) << 16,
+              std::memory_order_relaxed);
+  return choice;
+}
 
 }  // namespace quern::ops::gemm

@@ -54,6 +54,38 @@ TEST_F(FewRowsOnHopper, CanTakeEveryFormOfFewColumns) {
   }
 }
 
+// Of few rows the model is asked once, by the class of rows, and gives a call what it would have given.
+TEST_F(FewRowsOnHopper, TheModelIsAskedOnce) {
+  cache::StoreOptions nowhere;
+  nowhere.no_file = true;
+  cache::Store store(nowhere);
+  Tunings tunings(store);
+  int asked = 0;
+  const auto take = [&](const Problem& p) {
+    return tunings.choice_or(p, p.params.m, [&] { return ++asked, by_model(p, sizes_of(p)); });
+  };
+  int classes = 0;
+  for (const int n : {2112, 4096}) {
+    for (const int m : {1, 17, 33, 65}) {
+      const Problem p = problem(m, n, 7168), alike = problem(static_cast<int>(row_class(m)), n, 7168);
+      const Choice first = take(p);
+      EXPECT_EQ(asked, ++classes);
+      EXPECT_EQ(first, by_model(p, sizes_of(p)));
+      EXPECT_EQ(take(p), first);
+      EXPECT_EQ(take(alike), first);
+      EXPECT_EQ(asked, classes);
+    }
+  }
+  // Not of more rows, of a batch, or where the call may not use every multiprocessor.
+  Problem batched = problem(16, 4096, 7168), fewer = batched;
+  batched.params.groups = 2, batched.params.a_group = batched.params.b_group = 1 << 20;
+  fewer.call.sms = 100;
+  for (const Problem& p : {problem(129, 4096, 7168), batched, fewer}) {
+    take(p), take(p);
+    EXPECT_EQ(asked, classes += 2);
+  }
+}
+
 TEST_F(FewRowsOnHopper, TakesNoneWhereAScaleOfResultsIsOfMoreColumns) {
   Problem p = problem(16, 4096, 7168);
   p.shape.out = Dtype::e4m3, p.shape.out_scale = true;
