@@ -47,7 +47,7 @@ TEST_F(FewRowsOnHopper, CanTakeEveryFormOfFewColumns) {
     const std::vector<Choice> choices = candidates(p, sizes_of(p));
     for (const Form form : kNarrow) {
       const bool there = std::find(choices.begin(), choices.end(), Choice{form, 1, 1}) != choices.end();
-      EXPECT_EQ(there, rows_of_narrow(form) == 64 || each.m > 64) << name_of(form) << " for " << each.m << " rows";
+      EXPECT_EQ(there, rows_of_tile(form) == 64 || each.m > 64) << name_of(form) << " for " << each.m << " rows";
     }
     std::printf("%dx%dx%d: %zu candidates, by the model %s\n", each.m, each.n, each.k, choices.size(),
                 Tunings::text_of(by_model(p, sizes_of(p))).c_str());
