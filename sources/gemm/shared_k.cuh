@@ -40,7 +40,7 @@ struct Beside {
         received(reinterpret_cast<u8*>(column_scales + (kScaled ? kTileN : 0))) {}
 };
 
-// This block, of those that share the tile; it finishes every so many groups of columns.
+// This block, of those that share the tile: it finishes every so many groups of columns.
 struct Part {
   i32 number, count;
 
@@ -50,14 +50,21 @@ struct Part {
     work.first_step = steps * number / count;
     work.last_step = steps * (number + 1) / count;
   }
-  // Of a warpgroup's groups the first that is finished here; the last is kOwnGroups before the next alternate's first.
-  QUERN_DEVICE i32 first_group(const Consumer& c) const {
-    const i32 first = c.alternate * kOwnGroups, ahead = number - first % count;
-    return first + (ahead < 0 ? ahead + count : ahead);
-  }
-  // Where the sums that block `from` has of a group of some 64 rows arrive.
-  QUERN_DEVICE i32 slot(const Consumer& c, i32 group, i32 from) const {
-    return ((c.group * div_up(kGroups, count) + group / count) * count + from) * kGroupBytes;
+};
+
+// A warpgroup's groups of columns, and where sums of them arrive: of each group a set of slots, one for each block. Found before there
+// are any sums, since it takes divisions.
+struct Share {
+  i32 set_bytes;
+  i32 to, sent;           // of the first group: the block that finishes it, and its set there
+  i32 finished, arrived;  // the first group that this block finishes, and its set here
+
+  QUERN_DEVICE Share(const Consumer& c, const Part& part) : set_bytes(part.count * kGroupBytes) {
+    const i32 first = c.alternate * kOwnGroups, round = first / part.count, ahead = part.number - (first - round * part.count);
+    to = first - round * part.count;
+    sent = (c.group * div_up(kGroups, part.count) + round) * set_bytes;
+    finished = first + (ahead < 0 ? ahead + part.count : ahead);
+    arrived = ahead < 0 ? sent + set_bytes : sent;
   }
 };
 
@@ -68,14 +75,17 @@ QUERN_DEVICE i32 live_warps(const Work& work, const Consumer& c) {
 }
 
 // By one thread.
-QUERN_DEVICE void init_barriers(Barriers& barriers, const Work& work, const Part& part) {
+QUERN_DEVICE void init_barriers(Barriers& barriers) {
   init_stages(barriers.stages);
   mbarrier_init(barriers.vectors, 1);
   QUERN_UNROLL for (i32 i = 0; i < kConsumers; ++i) mbarrier_init(barriers.received[i], 1);
   fence_mbarrier_init();
-  QUERN_UNROLL for (i32 i = 0; i < kConsumers; ++i) {
+}
+// What will be sent to this block.
+QUERN_DEVICE void expect_sums(Barriers& barriers, const Work& work, const Part& part) {
+  QUERN_ROLLED for (i32 i = 0; i < kConsumers; ++i) {
     const Consumer c(i);
-    const i32 left = (c.alternate + 1) * kOwnGroups - part.first_group(c);
+    const i32 left = (c.alternate + 1) * kOwnGroups - Share(c, part).finished;
     const i32 groups = left > 0 ? div_up(left, part.count) : 0;
     mbarrier_arrive_expect(barriers.received[i], static_cast<u32>(groups * (part.count - 1) * live_warps(work, c) * kWarpBytes));
   }
@@ -200,11 +210,10 @@ QUERN_DEVICE void add_alternates(f32 (&own)[kOwnSums], const f32 (&sums)[kSumCou
 }
 
 // A warpgroup's groups, each to the block that finishes it.
-QUERN_DEVICE void send_sums(const f32 (&own)[kOwnSums], const Consumer& c, const Part& part, u8* received, Mbarrier& barrier) {
-  const i32 first = c.alternate * kOwnGroups, t = thread_index() % kGroupThreads;
-  i32 to = first % part.count;
+QUERN_DEVICE void send_sums(const f32 (&own)[kOwnSums], const Share& share, const Part& part, u8* received, Mbarrier& barrier) {
+  u8* place = received + share.sent + part.number * kGroupBytes + thread_index() % kGroupThreads * 16;
+  i32 to = share.to;
   QUERN_UNROLL for (i32 i = 0; i < kOwnGroups; ++i) {
-    u8* place = received + part.slot(c, first + i, part.number) + t * 16;
     const vec16 v = sums_of_group(own + i * kGroupSums);
     if (to == part.number) {
       store16(place, v);
@@ -212,7 +221,7 @@ QUERN_DEVICE void send_sums(const f32 (&own)[kOwnSums], const Consumer& c, const
       const auto rank = static_cast<u32>(to);
       store_async(cluster_address(place, rank), v, cluster_address(&barrier, rank));
     }
-    if (++to == part.count) to = 0;
+    if (++to == part.count) to = 0, place += share.set_bytes;
   }
 }
 
@@ -235,34 +244,38 @@ QUERN_DEVICE void add_parts(f32 (&sums)[kGroupSums], const u8* first, i32 parts)
 
 // Two groups at a time, a warp its 16 rows of each: a lane finishes eight columns of a row, for which sums are turned round where those of
 // this block lay.
-QUERN_DEVICE void finish_groups(const GemmParams& p, const Work& work, const Consumer& c, const Part& part, const Beside& beside) {
+QUERN_DEVICE void finish_groups(const GemmParams& p, const Work& work, const Consumer& c, const Share& share, const Part& part, const Beside& beside) {
   const i32 last = (c.alternate + 1) * kOwnGroups, l = lane(), w = warp() % 4;
-  QUERN_ROLLED for (i32 group = part.first_group(c); group < last; group += 2 * part.count) {
-    const i32 groups[2] = {group, group + part.count < last ? group + part.count : group};
+  const i32 line = c.group * 64 + w * 16 + l % 16;
+  u8* sets = beside.received + share.arrived + w * kWarpBytes;
+  QUERN_ROLLED for (i32 group = share.finished; group < last; group += 2 * part.count, sets += 2 * share.set_bytes) {
+    const bool two = group + part.count < last;
+    const i32 next = two ? share.set_bytes : 0;
     f32 sums[2][kGroupSums];
-    QUERN_UNROLL for (i32 i = 0; i < 2; ++i) add_parts(sums[i], beside.received + part.slot(c, groups[i], 0) + w * kWarpBytes + l * 16, part.count);
+    QUERN_UNROLL for (i32 i = 0; i < 2; ++i) add_parts(sums[i], sets + i * next + l * 16, part.count);
     sync_warp();
+    u8* staged = sets + part.number * kGroupBytes;
     QUERN_UNROLL for (i32 i = 0; i < 2; ++i) {
-      u8* staged = beside.received + part.slot(c, groups[i], part.number) + w * kWarpBytes;
       QUERN_UNROLL for (i32 h = 0; h < 2; ++h) {
         const u64 both = static_cast<u64>(bits_of(sums[i][2 * h + 1])) << 32 | bits_of(sums[i][2 * h]);
-        *reinterpret_cast<u64*>(staged + (l / 4 + 8 * h) * (kGroupColumns * 4) + l % 4 * 8) = both;
+        *reinterpret_cast<u64*>(staged + i * next + (l / 4 + 8 * h) * (kGroupColumns * 4) + l % 4 * 8) = both;
       }
     }
     sync_warp();
-    const bool first = l < 16;
-    const i32 own = first ? groups[0] : groups[1], row = l % 16, line = c.group * 64 + w * 16 + row, column = own * kGroupColumns;
-    Eight v = read_eight(reinterpret_cast<const f32*>(beside.received + part.slot(c, own, part.number) + w * kWarpBytes) + row * kGroupColumns);
+    const bool second = l >= 16;
+    const i32 column = (second && two ? group + part.count : group) * kGroupColumns;
+    Eight v = read_eight(reinterpret_cast<const f32*>(staged + (second ? next : 0)) + l % 16 * kGroupColumns);
     if constexpr (kScaled) {
       const f32 of_row = beside.row_scales[line];
       const Eight of_column = read_eight(beside.column_scales + column);
       QUERN_UNROLL for (i32 i = 0; i < kEight; ++i) v.x[i] *= of_row * of_column.x[i];
     }
-    finish_eight(p, work, first || groups[1] != groups[0], line, column, v, Eight{});
+    finish_eight(p, work, !second || two, line, column, v, Eight{});
   }
 }
 
 QUERN_DEVICE void multiply_tile(const GemmParams& p, const Work& work, const Consumer& c, const Part& part, u8* shared, Barriers& barriers, const Beside& beside) {
+  const Share share(c, part);
   f32 sums[kSumCount], own[kOwnSums];
   sum_steps(sums, c, work.last_step - work.first_step, Turn(), shared, beside.block_scales, barriers.stages);
   add_alternates(own, sums, c, shared);
@@ -270,10 +283,10 @@ QUERN_DEVICE void multiply_tile(const GemmParams& p, const Work& work, const Con
   if (part.count > 1) cluster_wait();
   if (warp() % 4 >= live_warps(work, c)) return;
   Mbarrier& received = barriers.received[c.group + kRowGroups * c.alternate];
-  send_sums(own, c, part, beside.received, received);
+  send_sums(own, share, part, beside.received, received);
   if constexpr (kScaled) mbarrier_wait(barriers.vectors, 0);
   mbarrier_wait_cluster(received, 0);
-  finish_groups(p, work, c, part, beside);
+  finish_groups(p, work, c, share, part, beside);
 }
 
 }  // namespace q
@@ -308,8 +321,9 @@ QUERN_KERNEL(quern_gemm_shared_k, THREADS, 1, QUERN_PARAM q::GemmParams p, QUERN
     if (elect_one()) {
       prefetch_tensor_map(map_b);
       prefetch_tensor_map(map_a);
-      init_barriers(barriers[0], work, part);
+      init_barriers(barriers[0]);
       begun = begin_copies(copies, work);
+      expect_sums(barriers[0], work, part);
     }
     sync_warp();
     meet();
