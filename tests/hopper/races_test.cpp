@@ -56,6 +56,12 @@ const Exchange kExchanges[] = {
      "sync_block(); $ const volatile u8* at = tile_shared() + t * 8; [[maybe_unused]] const u8 v = *at;"
      "mbarrier_wait(b[0], 0);",
      "mbarrier_wait(b[0], 0);", ""},
+    {"SentWordReadBeforeItHasLanded",
+     "if (t == 0) { mbarrier_init(b[0], 1); mbarrier_arrive_expect(b[0], 512); } sync_block();"
+     "store_async(cluster_address(tile_shared() + (t ^ 64) * 4, 0), 1u, cluster_address(&b[0], 0));"
+     "$ const volatile u8* at = tile_shared() + t * 4; [[maybe_unused]] const u8 v = *at;"
+     "mbarrier_wait_cluster(b[0], 0);",
+     "mbarrier_wait_cluster(b[0], 0);", ""},
     {"TileOverwrittenWhileRead",
      "if (t == 0) mbarrier_init(b[0], 1); " + kFill +
          "[[maybe_unused]] const u8 v = *own; $"

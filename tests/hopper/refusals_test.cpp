@@ -170,6 +170,17 @@ const Mistake kMistakes[] = {
      "if (cluster_rank() == 0) mbarrier_arrive_remote(b[0], 1);",
      {"of rank 1: it is not initialised"},
      2},
+    {"StoreCountedByAnotherBlock",
+     INIT "sync_cluster(); if (t == 0) store_async(cluster_address(tile_shared(), 1), 1u, cluster_address(&b[0], 0));"
+          "sync_cluster();",
+     {"store_async: it goes to the block of rank 1 and counts on a barrier of that of rank 0"},
+     2},
+    {"StoreCountedByNoBarrier",
+     INIT "if (t == 0) store_async(cluster_address(tile_shared(), 0), 1u, cluster_address(&b[1], 0));",
+     {"store_async of the barrier at shared address 0x", "not initialised"}},
+    {"StoreMisaligned",
+     INIT "if (t == 0) store_async(cluster_address(tile_shared() + 8, 0), vec16{}, cluster_address(&b[0], 0));",
+     {"store_async: 16 bytes at 0x"}},
     {"ClusterWaitAlone", "cluster_wait();", {"without a cluster_arrive"}, 2},
     {"ClusterArriveTwice", "cluster_arrive(); cluster_arrive();", {"cluster_arrive twice"}, 2},
     {"ClusterBarrierOfOneBlock",
@@ -197,6 +208,10 @@ TEST(HopperMistakes, WorkLeftBehind) {
   EXPECT_NE(left("if (t == 0) { mbarrier_init(b[0], 1); mbarrier_arrive_expect(b[0], 1024);"
                  "tma_load(tile_shared(), map, b[0], CacheHint::normal, 0, 0); }")
                 .find("a bulk load is still under way"),
+            std::string::npos);
+  EXPECT_NE(left("if (t == 0) { mbarrier_init(b[0], 1);"
+                 "store_async(cluster_address(tile_shared(), 0), 1u, cluster_address(&b[0], 0)); }")
+                .find("an asynchronous store is still under way"),
             std::string::npos);
   EXPECT_NE(left("if (t == 0) { tma_store(map, tile_shared(), CacheHint::normal, 0, 0); tma_commit(); }")
                 .find("a bulk store has not yet read its shared memory"),
