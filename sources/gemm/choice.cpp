@@ -73,8 +73,9 @@ std::optional<Choice> narrow_by_model(const Problem& problem, const Sizes& sizes
     const std::optional<Tiling> t = tiling_of(problem, form);
     if (!t) continue;
     const Machine machine{all_sms(problem), all_sms(problem), most_blocks(problem, *t)};
-    const std::optional<SharedTiles> tiles = share_tiles(narrow_tiles(problem, *t, sizes), machine);
-    if (tiles && tiles->microseconds < other) best = Choice{form, tiles->parts, 1}, other = tiles->microseconds;
+    for (const SharedTiles& tiles : shared_tiles(narrow_tiles(problem, *t, sizes), machine)) {
+      if (tiles.microseconds < other) best = Choice{form, tiles.parts, 1}, other = tiles.microseconds;
+    }
   }
   return best;
 }
@@ -257,6 +258,10 @@ std::vector<Form> reachable(const Runtime& runtime, const Problem& problem) {
   return forms;
 }
 
+// Of the numbers of blocks that may share a form's tiles those are measured that take no longer, by the model, than so
+// many times the best of them.
+static constexpr double kWorthTrying = 1.2;
+
 std::vector<Choice> candidates(const Problem& problem, const Sizes& sizes) {
   std::vector<Choice> all;
   const bool warpgroups = may_take_warpgroups(problem), few = sizes.rows <= kMostSwapped;
@@ -295,9 +300,12 @@ std::vector<Choice> candidates(const Problem& problem, const Sizes& sizes) {
     for (const Form form : kSharedK) {
       const std::optional<Tiling> t = tiling_of(problem, form);
       if (!t || (rows_of_tile(form) > 64 && sizes.rows <= 64)) continue;
-      const Machine machine = machine_of(problem, *t);
-      for (int parts = 2; parts <= machine.most_blocks; ++parts) {
-        if (can_share(parts, narrow_tiles(problem, *t, sizes), machine)) all.push_back({form, parts, 1});
+      const std::vector<SharedTiles> ways = shared_tiles(narrow_tiles(problem, *t, sizes), machine_of(problem, *t));
+      const auto least = std::min_element(ways.begin(), ways.end(), [](const SharedTiles& a, const SharedTiles& b) {
+        return a.microseconds < b.microseconds;
+      });
+      for (const SharedTiles& way : ways) {
+        if (way.microseconds < kWorthTrying * least->microseconds) all.push_back({form, way.parts, 1});
       }
     }
   }

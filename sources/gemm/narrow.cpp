@@ -17,8 +17,27 @@ constexpr double kOfAny = 3.0, kOfEachRound = 1.0;  // microseconds
 constexpr double kStepBytes = 128.0;                // of a row
 // Sums that change hands: what a multiprocessor takes of them, and what it takes beside that.
 constexpr double kSent = 25e3, kOfExchange = 0.6;
+constexpr double kOfNextReader = 0.1;  // of b: what it costs to read from L2 what another has read from memory
 
 std::int64_t div_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+
+bool can_share(int parts, const NarrowTiles& product, const Machine& machine) {
+  const std::int64_t tiles = product.row_tiles * product.column_tiles;
+  const FewRows few{product.row_tiles, product.column_tiles, product.steps, 1.0};
+  const std::optional<Split> split = split_into(parts, 1, few, machine);
+  return split && split->clusters == tiles;
+}
+
+double time_of_shared(int parts, const NarrowTiles& product, int sms) {
+  const double columns = product.columns, rows = product.rows;
+  const double of_row = kStepBytes * static_cast<double>(product.steps);
+  // Tiles one below the other read b at about the same time.
+  const double readers = 1.0 + kOfNextReader * static_cast<double>(product.row_tiles - 1);
+  const double from_memory = readers * static_cast<double>(product.column_tiles) * columns * of_row / (kMemory * sms);
+  const double from_l2 = (rows + columns) * kStepBytes * static_cast<double>(div_up(product.steps, parts)) / kL2;
+  const double sent = 4.0 * rows * columns * (parts - 1) / parts;
+  return kOfAny + kOfEachRound + std::max(from_memory, from_l2) + kOfExchange + sent / kSent;
+}
 
 }  // namespace
 
@@ -30,25 +49,12 @@ double time_of(const NarrowTiles& product, int sms) {
   return kOfAny + kOfEachRound * rounds + std::max(from_memory, from_l2);
 }
 
-bool can_share(int parts, const NarrowTiles& product, const Machine& machine) {
-  const std::int64_t tiles = product.row_tiles * product.column_tiles;
-  const std::optional<Split> split = split_into(parts, 1, {product.row_tiles, product.column_tiles, product.steps, 1.0}, machine);
-  return split && split->clusters == tiles;
-}
-
-std::optional<SharedTiles> share_tiles(const NarrowTiles& product, const Machine& machine) {
-  std::optional<SharedTiles> best;
-  const double columns = product.columns, rows = product.rows;
-  const double bytes = kStepBytes * static_cast<double>(product.column_tiles * product.steps) * columns;
+std::vector<SharedTiles> shared_tiles(const NarrowTiles& product, const Machine& machine) {
+  std::vector<SharedTiles> all;
   for (int parts = 2; parts <= machine.most_blocks; ++parts) {
-    if (!can_share(parts, product, machine)) continue;
-    const auto steps = static_cast<double>(div_up(product.steps, parts));
-    const double from_memory = bytes / (kMemory * machine.sms), from_l2 = (rows + columns) * kStepBytes * steps / kL2;
-    const double sent = 4.0 * rows * columns * (parts - 1) / parts;
-    const double time = kOfAny + kOfEachRound + std::max(from_memory, from_l2) + kOfExchange + sent / kSent;
-    if (!best || time < best->microseconds) best = {parts, time};
+    if (can_share(parts, product, machine)) all.push_back({parts, time_of_shared(parts, product, machine.sms)});
   }
-  return best;
+  return all;
 }
 
 }  // namespace quern::ops::gemm
