@@ -107,6 +107,12 @@ struct HopperCalls {
                " and counts on a barrier of that of rank " + std::to_string(counts.rank) + "; allowed is the same block";
       });
     }
+    if (to.rank == block()) {
+      r.fail([&] {
+        return std::string(kWhat) + ": it goes to the block that it comes from, of rank " + std::to_string(to.rank) +
+               "; allowed is another of the cluster";
+      });
+    }
     check(kWhat, counts.at, r.mbarriers_.check(counts.at));
     check(kWhat, counts.at,
           r.remote_stores_.store(to.at, value, bytes, counts.at, r.current_, __builtin_return_address(0)));

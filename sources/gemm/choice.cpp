@@ -50,11 +50,14 @@ constexpr std::int64_t kMostSwapped = 128;
 NarrowTiles narrow_tiles(const Problem& problem, const Tiling& t, const Sizes& sizes) {
   const FewRows tiles = few_rows(problem, t, sizes);
   const auto rows = static_cast<int>(std::min<std::int64_t>(sizes.rows, t.tile_m));
-  return {tiles.row_tiles, tiles.column_tiles, tiles.steps, rows, t.tile_n};
+  return {tiles.row_tiles, tiles.column_tiles, tiles.steps, rows, t.tile_n, t.stages};
 }
 
-// A call that may not use every multiprocessor takes no form whose clusters must all find room at once.
-bool may_share_tiles(const Problem& problem) { return problem.call.sms >= all_sms(problem); }
+// A call that may not use every multiprocessor takes no form whose clusters must all find room at once; nor does a batch,
+// which has tiles enough.
+bool may_share_tiles(const Problem& problem, const Sizes& sizes) {
+  return problem.call.sms >= all_sms(problem) && sizes.groups == 1;
+}
 
 // Of the forms of few columns, which dense products without a batch may take, the one that the model finds the fastest,
 // where it is faster than another way of so many microseconds. With `shared` those whose tiles are shared are among
@@ -113,7 +116,7 @@ Choice form_by_model(const Problem& problem, const Sizes& sizes) {
   if (swapped) {
     for (const Form form : kSwapped) {
       if (sizes.rows <= rows_of_swapped(form))
-        return few_rows_by_model(problem, form, sizes, may_share_tiles(problem));
+        return few_rows_by_model(problem, form, sizes, may_share_tiles(problem, sizes));
     }
   } else {
     if (sizes.rows <= kMostTiny) return {Form::tiny};
@@ -299,7 +302,7 @@ std::vector<Choice> candidates(const Problem& problem, const Sizes& sizes) {
     }
     for (const Form form : kSharedK) {
       const std::optional<Tiling> t = tiling_of(problem, form);
-      if (!t || (rows_of_tile(form) > 64 && sizes.rows <= 64)) continue;
+      if (!t || sizes.groups != 1 || (rows_of_tile(form) > 64 && sizes.rows <= 64)) continue;
       const std::vector<SharedTiles> ways = shared_tiles(narrow_tiles(problem, *t, sizes), machine_of(problem, *t));
       const auto least = std::min_element(ways.begin(), ways.end(), [](const SharedTiles& a, const SharedTiles& b) {
         return a.microseconds < b.microseconds;

@@ -19,7 +19,7 @@ constexpr const char* kFormNames[kForms] = {
     "tiny",           "small",          "medium",         "large",        "plain",         "warpgroups",
     "warpgroups_176", "warpgroups_192", "warpgroups_256", "swapped_16",   "swapped_32",    "swapped_64",
     "swapped_128",    "narrow_64x16",   "narrow_64x32",   "narrow_64x64", "narrow_128x32", "narrow_128x64",
-    "shared_64x32",   "shared_64x64",   "shared_64x128",  "shared_128x64", "shared_128x128"};
+    "shared_64x128",  "shared_128x128"};
 constexpr const char* kGroupingNames[] = {"dense", "contiguous", "masked"};
 constexpr const char* kScaleNames[] = {"none", "vectors", "blocks"};
 

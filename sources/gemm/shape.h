@@ -38,28 +38,24 @@ enum class Form : std::uint8_t {
   narrow_64x64,
   narrow_128x32,
   narrow_128x64,
-  shared_64x32,
-  shared_64x64,
   shared_64x128,
-  shared_128x64,
   shared_128x128
 };
-inline constexpr int kForms = 23;
+inline constexpr int kForms = 20;
 inline constexpr Form kWarpgroups[] = {Form::warpgroups, Form::warpgroups_176, Form::warpgroups_192,
                                        Form::warpgroups_256};
 inline constexpr Form kSwapped[] = {Form::swapped_16, Form::swapped_32, Form::swapped_64, Form::swapped_128};
 inline constexpr Form kNarrow[] = {Form::narrow_64x16, Form::narrow_64x32, Form::narrow_64x64, Form::narrow_128x32,
                                    Form::narrow_128x64};
-inline constexpr Form kSharedK[] = {Form::shared_64x32, Form::shared_64x64, Form::shared_64x128, Form::shared_128x64,
-                                    Form::shared_128x128};
+inline constexpr Form kSharedK[] = {Form::shared_64x128, Form::shared_128x128};
 constexpr bool of_warpgroups(Form form) { return form >= Form::warpgroups && form <= Form::warpgroups_256; }
 constexpr bool of_swapped(Form form) { return form >= Form::swapped_16 && form <= Form::swapped_128; }
 constexpr bool of_narrow(Form form) { return form >= Form::narrow_64x16 && form <= Form::narrow_128x64; }
-constexpr bool of_shared_k(Form form) { return form >= Form::shared_64x32; }
+constexpr bool of_shared_k(Form form) { return form >= Form::shared_64x128; }
 constexpr int rows_of_swapped(Form form) { return 16 << (static_cast<int>(form) - static_cast<int>(Form::swapped_16)); }
 // Of narrow and of shared tiles.
 constexpr int rows_of_tile(Form form) {
-  return form < Form::narrow_128x32 || (of_shared_k(form) && form < Form::shared_128x64) ? 64 : 128;
+  return form < Form::narrow_128x32 || form == Form::shared_64x128 ? 64 : 128;
 }
 constexpr int columns_of_tile(Form form) {
   switch (form) {
@@ -67,7 +63,6 @@ constexpr int columns_of_tile(Form form) {
       return 16;
     case Form::narrow_64x32:
     case Form::narrow_128x32:
-    case Form::shared_64x32:
       return 32;
     case Form::shared_64x128:
     case Form::shared_128x128:

@@ -11,14 +11,14 @@
 
 namespace q {
 
-static_assert(!kGate && kTileN % (8 * kAlternates) == 0);
+static_assert(!kGate && kAlternates <= 2);
 
 // Sums change hands by groups: 8 columns of 64 rows, of which each thread of a warpgroup has four sums.
 inline constexpr i32 kGroupColumns = 8, kGroupSums = 4, kGroups = kTileN / kGroupColumns;
 inline constexpr i32 kGroupBytes = kGroupThreads * kGroupSums * 4, kWarpBytes = kGroupBytes / 4;
 // A warpgroup has all of its block's sums of these.
 inline constexpr i32 kOwnGroups = kGroups / kAlternates, kOwnSums = kOwnGroups * kGroupSums;
-static_assert(kRowGroups * (kGroups - kOwnGroups) * kGroupBytes <= kTileBytes, "what an alternate gives to the others");
+static_assert(kRowGroups * (kGroups - kOwnGroups) * kGroupBytes <= kTileBytes, "what an alternate gives to the other");
 
 struct Barriers {
   Stages stages;
@@ -174,37 +174,33 @@ struct BlockScales {
 
 QUERN_DEVICE vec16 sums_of_group(const f32* sums) { return {bits_of(sums[0]), bits_of(sums[1]), bits_of(sums[2]), bits_of(sums[3])}; }
 
-// Barriers of the consumers by number: of all, then of each alternate.
+// Barriers of two alternates by number: of both, then of each.
 inline constexpr i32 kGiven = 1, kFinished = 2;
 
-// What the alternates have of a warpgroup's groups, added up. They give each other the rest where the first of their stages was, which
+// What both alternates have of a warpgroup's groups, added up. Each gives the other the rest where the first of its stages was, which
 // nothing is copied to any more.
 QUERN_DEVICE void add_alternates(f32 (&own)[kOwnSums], const f32 (&sums)[kSumCount], const Consumer& c, u8* shared) {
   if constexpr (kAlternates == 1) {
     QUERN_UNROLL for (i32 i = 0; i < kOwnSums; ++i) own[i] = sums[i];
   } else {
-    const i32 t = thread_index() % kGroupThreads;
-    // Of those that an alternate gives away, its own are left out.
-    const auto given = [&](i32 by, i32 to, i32 i) {
-      return shared + by * kTileBytes + ((c.group * (kAlternates - 1) + (to > by ? to - 1 : to)) * kOwnGroups + i) * kGroupBytes + t * 16;
+    static_assert(kRowGroups == 1);
+    const i32 place = thread_index() % kGroupThreads * 16;
+    u8* given = shared + c.alternate * kTileBytes + place;
+    const u8* taken = shared + (1 - c.alternate) * kTileBytes + place;
+    const auto share_out = [&](const f32* kept, const f32* rest) {
+      QUERN_UNROLL for (i32 i = 0; i < kOwnSums; ++i) own[i] = kept[i];
+      QUERN_UNROLL for (i32 i = 0; i < kOwnGroups; ++i) store16(given + i * kGroupBytes, sums_of_group(rest + i * kGroupSums));
     };
-    sync_named(kFinished + c.alternate, kRowGroups * kGroupThreads);
-    QUERN_UNROLL for (f32& sum : own) sum = 0.0f;
-    QUERN_UNROLL for (i32 to = 0; to < kAlternates; ++to) {
-      if (to == c.alternate) {
-        QUERN_UNROLL for (i32 i = 0; i < kOwnSums; ++i) own[i] = sums[to * kOwnSums + i];
-      } else {
-        QUERN_UNROLL for (i32 i = 0; i < kOwnGroups; ++i) store16(given(c.alternate, to, i), sums_of_group(sums + to * kOwnSums + i * kGroupSums));
-      }
+    sync_named(kFinished + c.alternate, kGroupThreads);
+    if (c.alternate == 0) {
+      share_out(sums, sums + kOwnSums);
+    } else {
+      share_out(sums + kOwnSums, sums);
     }
     sync_named(kGiven, kConsumerThreads);
-    QUERN_UNROLL for (i32 by = 0; by < kAlternates; ++by) {
-      if (by != c.alternate) {
-        QUERN_UNROLL for (i32 i = 0; i < kOwnGroups; ++i) {
-          const vec16 v = load16(given(by, c.alternate, i));
-          QUERN_UNROLL for (i32 e = 0; e < kGroupSums; ++e) own[i * kGroupSums + e] += f32_of(v.x[e]);
-        }
-      }
+    QUERN_UNROLL for (i32 i = 0; i < kOwnGroups; ++i) {
+      const vec16 v = load16(taken + i * kGroupBytes);
+      QUERN_UNROLL for (i32 e = 0; e < kGroupSums; ++e) own[i * kGroupSums + e] += f32_of(v.x[e]);
     }
   }
 }
@@ -280,7 +276,7 @@ QUERN_DEVICE void multiply_tile(const GemmParams& p, const Work& work, const Con
   sum_steps(sums, c, work.last_step - work.first_step, Turn(), shared, beside.block_scales, barriers.stages);
   add_alternates(own, sums, c, shared);
   // All blocks have begun, and their barriers are there.
-  if (part.count > 1) cluster_wait();
+  cluster_wait();
   if (warp() % 4 >= live_warps(work, c)) return;
   Mbarrier& received = barriers.received[c.group + kRowGroups * c.alternate];
   send_sums(own, share, part, beside.received, received);
@@ -304,7 +300,7 @@ QUERN_KERNEL(quern_gemm_shared_k, THREADS, 1, QUERN_PARAM q::GemmParams p, QUERN
   part.take_steps(work);
   // The other blocks are told that this one's barriers are there, and do not wait before they have something to send.
   const auto meet = [&] {
-    if (part.count > 1) cluster_arrive_relaxed();  // the fence orders
+    cluster_arrive_relaxed();  // the fence orders
     sync_block();
   };
   // By a shuffle, so that the compiler knows a warp's threads to go one way and keeps what they share in uniform registers.
@@ -344,5 +340,5 @@ QUERN_KERNEL(quern_gemm_shared_k, THREADS, 1, QUERN_PARAM q::GemmParams p, QUERN
       }
     }
   }
-  if (part.count > 1) cluster_wait();
+  cluster_wait();
 }

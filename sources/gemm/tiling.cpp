@@ -121,14 +121,9 @@ std::optional<Tiling> tile_swapped(const Shape& shape, const jit::TargetInfo& ta
   return {};
 }
 
-// What the blocks of a cluster send each other of a tile of so many columns, at most: 2 KB for each 8 columns of 64 rows from each
-// block, of as many groups of 8 columns as the busiest of them finishes.
-int most_received(int rows, int columns) {
-  constexpr int kMostParts = 8;
-  int most = 0;
-  for (int parts = 1; parts <= kMostParts; ++parts) most = std::max(most, (columns / 8 + parts - 1) / parts * parts);
-  return most * (rows / 64) * 2048;
-}
+// Where sums arrive of a tile of 128 columns that blocks share: 2 KB for each 8 columns of 64 rows, from every block. Of seven
+// blocks, which ask for the most, the busiest finishes three times 8 columns.
+int shared_sums(int rows) { return 7 * 3 * (rows / 64) * 2048; }
 
 // Hopper's for few rows and few columns: for each 64 rows so many warpgroups that take the steps in turn, a warp that
 // copies and two that bring scales. The sizes of what is beside the stages are those of sources/gemm/narrow.cuh and
@@ -150,7 +145,7 @@ std::optional<Tiling> tile_narrow(const Shape& shape, const jit::TargetInfo& tar
   const int alternates = t.tile_m == 64 && t.tile_n <= 32 ? 4 : t.tile_m == 128 && t.tile_n == 128 ? 1 : 2;
   t.threads = row_groups * alternates * 128 + 3 * 32;
   const int staged =
-      shared_k ? most_received(t.tile_m, t.tile_n) : (alternates + 1) / 2 * t.tile_m * (t.tile_n + 8) * 4;
+      shared_k ? shared_sums(t.tile_m) : (alternates + 1) / 2 * t.tile_m * (t.tile_n + 8) * 4;
   const int vectors = (t.tile_m + t.tile_n) * 4;
   const int scales = shape.scales == Scales::blocks ? t.tile_m * 4 * (shape.gate ? 2 : 1) : 0;
   const int stage = (t.tile_m + t.tile_n) * kRow + scales;

@@ -168,8 +168,8 @@ QUERN_DEVICE void multicast(const Params& p, const TensorMap& map) {
   sync_cluster();
 }
 
-// Twice each block sends every block, itself too, words of three widths, counted by the receiver's barrier; before the second time all
-// have read the first.
+// Twice each block sends every other words of three widths, counted by the receiver's barrier; before the second time all have read
+// the first.
 QUERN_DEVICE void asynchronous_stores(const Params& p) {
   struct alignas(16) Received {
     vec16 fours[kThreads];
@@ -183,15 +183,15 @@ QUERN_DEVICE void asynchronous_stores(const Params& p) {
   if (t == 0) {
     mbarrier_init(b[0], 1);
     fence_mbarrier_init();
-    mbarrier_arrive_expect(b[0], size * kBytes);
+    mbarrier_arrive_expect(b[0], (size - 1) * kBytes);
   }
   cluster_arrive_relaxed();
   cluster_wait();
   for (u32 round = 0; round < 2; ++round) {
     // Every thread's words land where those of another would lie.
     const u32 value = 1000000 * round + 10000 * rank + t, at = (t + 77 * (rank + 1)) % kThreads;
-    for (u32 i = 0; i < size; ++i) {
-      const u32 to = (rank + i) % size, barrier = cluster_address(&b[0], to);
+    for (u32 other = 1; other < size; ++other) {
+      const u32 to = (rank + other) % size, barrier = cluster_address(&b[0], to);
       const u32 sent = value + 1000 * to;
       Received& there = received[rank];
       store_async(cluster_address(&there.fours[at], to), vec16{sent, sent + 1, sent + 2, sent + 3}, barrier);
@@ -199,7 +199,8 @@ QUERN_DEVICE void asynchronous_stores(const Params& p) {
       store_async(cluster_address(&there.ones[at], to), sent + 6, barrier);
     }
     mbarrier_wait_cluster(b[0], round);
-    for (u32 from = 0; from < size; ++from) {
+    for (u32 other = 1; other < size; ++other) {
+      const u32 from = (rank + other) % size;
       const u32 slot = (t + 77 * (from + 1)) % kThreads;
       const Received& here = received[from];
       const u32 expected = 1000000 * round + 10000 * from + t + 1000 * rank;
@@ -207,10 +208,10 @@ QUERN_DEVICE void asynchronous_stores(const Params& p) {
       for (u32 e = 0; e < 4; ++e) right += here.fours[slot].x[e] == expected + e;
       right += here.twos[slot] == (static_cast<u64>(expected + 5) << 32 | (expected + 4));
       right += here.ones[slot] == expected + 6;
-      put(p, static_cast<int>(round * kMost + from), right);
+      put(p, static_cast<int>(round * kMost + other), right);
     }
     sync_block();
-    if (t == 0 && round == 0) mbarrier_arrive_expect(b[0], size * kBytes);
+    if (t == 0 && round == 0) mbarrier_arrive_expect(b[0], (size - 1) * kBytes);
     sync_cluster();
   }
 }

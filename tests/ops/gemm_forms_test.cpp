@@ -138,28 +138,24 @@ std::vector<Forced> narrow() {
 }
 
 // The emulation of clusters takes 64 warps.
-int most_parts(Form form) {
-  const bool wide = form == Form::shared_64x32 || form == Form::shared_128x64;
-  return on_cuda() ? 8 : wide ? 3 : 5;
-}
+int most_parts() { return on_cuda() ? 8 : 5; }
 
 std::vector<Forced> shared_k() {
   std::vector<Forced> all;
   for (const Form form : ops::gemm::kSharedK) {
-    for (int parts = 1; parts <= most_parts(form); ++parts) {
+    for (int parts = 2; parts <= most_parts(); ++parts) {
       const Choice choice{form, parts, 1};
       const auto add = [&](const std::string& name, const GemmCase& common, const Change& change = {}) {
         all.push_back(forced_as(choice, name, common, change));
       };
       add("blocks", fp8_blocks());
-      if (parts == 1 || parts == 4) continue;
+      if (parts != 3) continue;
       for (std::size_t kind = 0; kind < 4; ++kind) {
         if (std::string(gemm_kinds()[kind].name) != "blocks") add(gemm_kinds()[kind].name, gemm_kinds()[kind].common);
       }
-      if (parts != 3) continue;
       add("bias_c", fp8_vectors(), bias_and_c);
       add("constant_b", fp8_blocks(), constant_b);
-      if (form == Form::shared_64x32 || form == Form::shared_128x128) add_rest(choice, &all);
+      if (form == Form::shared_64x128) add_rest(choice, &all);
     }
   }
   return all;
