@@ -11,14 +11,14 @@
 
 namespace q {
 
-static_assert(!kGate && kAlternates <= 2);
+static_assert(!kGate && (kAlternates == 1 || (kAlternates == 2 && kRowGroups == 1)));
 
 // Sums change hands by groups: 8 columns of 64 rows, of which each thread of a warpgroup has four sums.
 inline constexpr i32 kGroupColumns = 8, kGroupSums = 4, kGroups = kTileN / kGroupColumns;
 inline constexpr i32 kGroupBytes = kGroupThreads * kGroupSums * 4, kWarpBytes = kGroupBytes / 4;
 // A warpgroup has all of its block's sums of these.
 inline constexpr i32 kOwnGroups = kGroups / kAlternates, kOwnSums = kOwnGroups * kGroupSums;
-static_assert(kRowGroups * (kGroups - kOwnGroups) * kGroupBytes <= kTileBytes, "what an alternate gives to the other");
+static_assert((kGroups - kOwnGroups) * kGroupBytes <= kTileBytes, "what an alternate gives to the other");
 
 struct Barriers {
   Stages stages;
@@ -183,7 +183,6 @@ QUERN_DEVICE void add_alternates(f32 (&own)[kOwnSums], const f32 (&sums)[kSumCou
   if constexpr (kAlternates == 1) {
     QUERN_UNROLL for (i32 i = 0; i < kOwnSums; ++i) own[i] = sums[i];
   } else {
-    static_assert(kRowGroups == 1);
     const i32 place = thread_index() % kGroupThreads * 16;
     u8* given = shared + c.alternate * kTileBytes + place;
     const u8* taken = shared + (1 - c.alternate) * kTileBytes + place;
