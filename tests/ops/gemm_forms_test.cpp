@@ -111,6 +111,8 @@ void add_rest(const Choice& choice, std::vector<Forced>* all) {
   const auto add = [&](const char* name, const GemmCase& common, const Change& change) {
     all->push_back(forced_as(choice, name, common, change));
   };
+  add("bias_c", fp8_vectors(), bias_and_c);
+  add("constant_b", fp8_blocks(), constant_b);
   add("c_is_out", gemm_of(Element::bf16), [](GemmCase& c) { c.c = Element::bf16, c.c_is_out = true; });
   add("other_codes", fp8_blocks(),
       [](GemmCase& c) { c.a = Element::e5m2, c.out = Element::e4m3, c.scales_by_row = true; });
@@ -130,8 +132,6 @@ std::vector<Forced> narrow() {
     add("one_sm", fp8_blocks(), [](GemmCase& c) { c.max_sms = 1; });
     add("gate", fp8_blocks(), [](GemmCase& c) { c.gate = true, c.n = (c.n + 127) / 128 * 128, c.out = Element::bf16; });
     add("gate_vectors", fp8_vectors(), [](GemmCase& c) { c.gate = true, c.out = Element::f16; });
-    add("bias_c", fp8_vectors(), bias_and_c);
-    add("constant_b", fp8_blocks(), constant_b);
     if (form == Form::narrow_64x32 || form == Form::narrow_128x64) add_rest(choice, &all);
   }
   return all;
@@ -153,8 +153,6 @@ std::vector<Forced> shared_k() {
       for (std::size_t kind = 0; kind < 4; ++kind) {
         if (std::string(gemm_kinds()[kind].name) != "blocks") add(gemm_kinds()[kind].name, gemm_kinds()[kind].common);
       }
-      add("bias_c", fp8_vectors(), bias_and_c);
-      add("constant_b", fp8_blocks(), constant_b);
       if (form == Form::shared_64x128) add_rest(choice, &all);
     }
   }
