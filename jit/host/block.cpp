@@ -188,6 +188,7 @@ void Runner::start_cluster(std::uint32_t x, std::uint32_t y, std::uint32_t z) {
   }
   mbarriers_.begin();
   bulk_.begin(cluster_blocks_ * block_slots_, grid_.seeded, delivery, random_);
+  remote_stores_.begin(grid_.seeded, delivery, random_);
   products_.begin(windows_, (warps_ + Products::kWarps - 1) / Products::kWarps, grid_.seeded, delivery);
   registers_.begin(cluster_blocks_, warps_);
 }
@@ -210,6 +211,7 @@ std::string Runner::run(std::uint32_t x, std::uint32_t y, std::uint32_t z) {
   for (std::uint32_t b = 0; b < cluster_blocks_ && failure_.empty(); ++b) failure_ = arenas_[b]->overrun();
   if (failure_.empty()) failure_ = unfinished();
   bulk_.end();
+  remote_stores_.end();
   products_.end();
   if (!finished) {
     // Fibers were left in the midst of the kernel.
@@ -220,6 +222,7 @@ std::string Runner::run(std::uint32_t x, std::uint32_t y, std::uint32_t z) {
 
 std::string Runner::unfinished() {
   if (const char* copies = bulk_.finish()) return copies;
+  if (const char* stores = remote_stores_.finish()) return stores;
   std::string products = products_.finish();
   return products.empty() ? registers_.finish() : products;
 }
@@ -293,7 +296,7 @@ std::uint32_t Runner::pick_fair(std::uint32_t after) const {
 
 std::uint32_t Runner::pick_seeded(bool any_lane) {
   transfers_.some(random_);
-  if (bulk_.under_way() || products_.under_way()) deliver();
+  if (bulk_.under_way() || remote_stores_.under_way() || products_.under_way()) deliver();
   if (ready_ == 0) return kNone;
   const std::uint32_t warps = cluster_blocks_ * warps_;
   if (warps > 1 && random_.once_in(redraw_)) std::swap(priority_[0], priority_[random_.below(warps)]);

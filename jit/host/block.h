@@ -20,6 +20,7 @@
 #include "jit/host/products.h"
 #include "jit/host/random.h"
 #include "jit/host/registers.h"
+#include "jit/host/remote_stores.h"
 #include "jit/host/sanitizer.h"
 #include "sources/common/host_abi.cuh"
 
@@ -211,6 +212,7 @@ class Runner {
   Transfers transfers_;
   Mbarriers mbarriers_;
   BulkCopies bulk_{mbarriers_};
+  RemoteStores remote_stores_{mbarriers_};
   Products products_;
   std::vector<Products::Window> windows_;
   RegisterFile registers_;

@@ -75,19 +75,50 @@ struct HopperCalls {
   static unsigned cluster_address(const void* shared, unsigned rank) {
     return (live_block("cluster_address", rank) + 1) << kRankShift | offset_of("cluster_address", shared, 0, 1);
   }
-  static void* cluster_pointer(unsigned address, unsigned bytes) {
+  struct Place {
+    std::uint32_t rank;
+    unsigned char* at;
+  };
+  static Place place_of(const char* what, unsigned address, unsigned bytes) {
     const std::uint32_t rank = address >> kRankShift == 0 ? block() : (address >> kRankShift) - 1;
     const std::uint32_t at = address & ((1u << kRankShift) - 1);
-    live_block("a cluster address", rank);
+    live_block(what, rank);
     if (at + bytes > runner->windows_[rank].bytes || at % bytes != 0) {
       runner->fail([&] {
-        return "a cluster address: " + std::to_string(bytes) + " bytes at " + hex(at) + " of the block of rank " +
+        return std::string(what) + ": " + std::to_string(bytes) + " bytes at " + hex(at) + " of the block of rank " +
                std::to_string(rank) + ", whose shared memory has " + std::to_string(runner->windows_[rank].bytes) +
                "; aligned they must be, too";
       });
     }
+    return {rank, there(rank, at)};
+  }
+  static void* cluster_pointer(unsigned address, unsigned bytes) {
+    unsigned char* const at = place_of("a cluster address", address, bytes).at;
     runner->reschedule();
-    return there(rank, at);
+    return at;
+  }
+  static void store_async(unsigned address, const void* value, unsigned bytes, unsigned barrier) {
+    constexpr const char* kWhat = "store_async";
+    Runner& r = *runner;
+    const Place to = place_of(kWhat, address, bytes), counts = place_of(kWhat, barrier, 8);
+    if (to.rank != counts.rank) {
+      r.fail([&] {
+        return std::string(kWhat) + ": it goes to the block of rank " + std::to_string(to.rank) +
+               " and counts on a barrier of that of rank " + std::to_string(counts.rank) +
+               "; allowed is the same block";
+      });
+    }
+    if (to.rank == block()) {
+      r.fail([&] {
+        return std::string(kWhat) + ": it goes to the block that it comes from, of rank " + std::to_string(to.rank) +
+               "; allowed is another of the cluster";
+      });
+    }
+    check(kWhat, counts.at, r.mbarriers_.check(counts.at));
+    check(kWhat, counts.at,
+          r.remote_stores_.store(to.at, value, bytes, counts.at, r.current_, __builtin_return_address(0)));
+    r.wake();
+    r.reschedule();
   }
 
   // ---- Bulk copies
@@ -177,7 +208,9 @@ struct HopperCalls {
       const char* wrong = nullptr;
       if (r.grid_.seeded && r.random_.once_in(4)) r.bulk_.press(r.random_, &wrong);
       if (wrong != nullptr) r.fail([&] { return std::string("a bulk load: ") + wrong; });
-      if (r.bulk_.under_way()) r.wake();
+      if (r.grid_.seeded && r.random_.once_in(4)) r.remote_stores_.press(r.random_, &wrong);
+      if (wrong != nullptr) r.fail([&] { return std::string("an asynchronous store: ") + wrong; });
+      if (r.bulk_.under_way() || r.remote_stores_.under_way()) r.wake();
       if (++r.polls_ == kMostPolls) {
         r.failure_ = "polled without end: " + r.name_of(r.current_) + " in mbarrier_try_wait, " + r.describe_waits();
         r.abandon();
@@ -321,6 +354,7 @@ void add_hopper_calls(q::host::Table& t) {
   t.cluster_wait = &HopperCalls::cluster_wait;
   t.cluster_address = &HopperCalls::cluster_address;
   t.cluster_pointer = &HopperCalls::cluster_pointer;
+  t.store_async = &HopperCalls::store_async;
 }
 
 // ---- What the runner does for them
@@ -351,15 +385,19 @@ void Runner::wake_warpgroup(std::uint32_t group) {
 
 void Runner::deliver() {
   const char* wrong = bulk_.some(random_);
+  const char* wrong_store = remote_stores_.some(random_);
   if (std::string product = products_.some(random_); !product.empty()) {
     failure_ = "wgmma: " + std::exchange(product, {});
     abandon();
   }
   wake();
   const bool ended = returned_ == cluster_blocks_ * threads_;
-  while (wrong == nullptr && ready_ == 0 && !ended && bulk_.press(random_, &wrong)) wake();
-  if (wrong == nullptr) return;
-  failure_ = std::string("a bulk load: ") + wrong;
+  while (wrong == nullptr && wrong_store == nullptr && ready_ == 0 && !ended &&
+         (bulk_.press(random_, &wrong) || remote_stores_.press(random_, &wrong_store)))
+    wake();
+  if (wrong == nullptr && wrong_store == nullptr) return;
+  failure_ =
+      wrong != nullptr ? std::string("a bulk load: ") + wrong : std::string("an asynchronous store: ") + wrong_store;
   abandon();
 }
 

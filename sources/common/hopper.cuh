@@ -89,6 +89,9 @@
 //     cluster_address(shared, rank)     u32: the same place in another block; add bytes to go on from there
 //     load_cluster<T>(address) store_cluster(address, v)
 //                                       T of 4, 8 or 16 bytes. No block may return while others access its memory
+//     store_async(address, v, barrier)  to another block, without waiting for the way there: its bytes count on a barrier of that
+//                                       block, whose cluster address `barrier` is. Who has waited for that (by
+//                                       mbarrier_wait_cluster) sees v; no block may return while such stores to it are under way
 //
 // griddepcontrol is wait_for_previous_grid and launch_next_grid of kernel.cuh.
 //

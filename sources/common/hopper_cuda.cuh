@@ -344,5 +344,26 @@ QUERN_DEVICE void store_cluster(u32 address, T value) {
                  : "memory");
   }
 }
+template <class T>
+QUERN_DEVICE void store_async(u32 address, T value, u32 barrier) {
+  static_assert(sizeof(T) == 4 || sizeof(T) == 8 || sizeof(T) == 16, "4, 8 or 16 bytes");
+#define QUERN_STORE_ASYNC "st.async.shared::cluster.mbarrier::complete_tx::bytes"
+  union {
+    T v;
+    u32 x[sizeof(T) / 4];
+  };
+  v = value;
+  if constexpr (sizeof(T) == 4) {
+    asm volatile(QUERN_STORE_ASYNC ".b32 [%0], %1, [%2];" ::"r"(address), "r"(x[0]), "r"(barrier) : "memory");
+  } else if constexpr (sizeof(T) == 8) {
+    asm volatile(QUERN_STORE_ASYNC ".v2.b32 [%0], {%1,%2}, [%3];" ::"r"(address), "r"(x[0]), "r"(x[1]), "r"(barrier)
+                 : "memory");
+  } else {
+    asm volatile(QUERN_STORE_ASYNC ".v4.b32 [%0], {%1,%2,%3,%4}, [%5];" ::"r"(address), "r"(x[0]), "r"(x[1]), "r"(x[2]),
+                 "r"(x[3]), "r"(barrier)
+                 : "memory");
+  }
+#undef QUERN_STORE_ASYNC
+}
 
 }  // namespace q

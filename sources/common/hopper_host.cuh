@@ -207,5 +207,10 @@ QUERN_DEVICE void store_cluster(u32 address, T value) {
   static_assert(sizeof(T) == 4 || sizeof(T) == 8 || sizeof(T) == 16, "4, 8 or 16 bytes");
   *static_cast<T*>(host::table->cluster_pointer(address, sizeof(T))) = value;
 }
+template <class T>
+QUERN_DEVICE void store_async(u32 address, T value, u32 barrier) {
+  static_assert(sizeof(T) == 4 || sizeof(T) == 8 || sizeof(T) == 16, "4, 8 or 16 bytes");
+  host::table->store_async(address, &value, sizeof(T), barrier);
+}
 
 }  // namespace q

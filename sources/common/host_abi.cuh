@@ -6,7 +6,7 @@
 namespace q::host {
 
 // Raised when anything in this file changes; an image of another version is refused and made again.
-inline constexpr unsigned kAbi = 2;
+inline constexpr unsigned kAbi = 3;
 
 // What the threads of a block have in common.
 struct Block {
@@ -102,6 +102,8 @@ struct Table {
   unsigned (*cluster_address)(const void* shared, unsigned rank);
   // Where a cluster address lies, for so many bytes from there.
   void* (*cluster_pointer)(unsigned address, unsigned bytes);
+  // Both are cluster addresses: a store that is made later and then counts on the barrier.
+  void (*store_async)(unsigned address, const void* value, unsigned bytes, unsigned barrier);
 };
 
 // Exported as <entry>_kernel.

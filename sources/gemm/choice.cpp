@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "sources/gemm/narrow.h"
+#include "sources/gemm/shared_k.h"
 #include "sources/gemm/tunings.h"
 
 namespace quern::ops::gemm {
@@ -14,6 +15,13 @@ namespace {
 constexpr std::int64_t kMostTiny = 16, kMostSmall = 64;
 
 std::int64_t div_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+
+// The emulation of clusters takes 64 warps, GPUs 8 blocks.
+int most_blocks(const Problem& problem, const Tiling& t) {
+  constexpr int kMost = 8, kEmulatedThreads = 64 * 32;
+  const bool emulated = problem.call.device->limits.target.family() == jit::Family::host;
+  return emulated ? std::min(kMost, kEmulatedThreads / t.threads) : kMost;
+}
 
 // Larger tiles, where there is a tile for every multiprocessor all the same. Never by max_sms: the set of kernels must
 // not depend on it.
@@ -39,18 +47,38 @@ bool may_take_swapped(const Problem& problem, bool warpgroups) {
 }
 constexpr std::int64_t kMostSwapped = 128;
 
+NarrowTiles narrow_tiles(const Problem& problem, const Tiling& t, const Sizes& sizes) {
+  const FewRows tiles = few_rows(problem, t, sizes);
+  const auto rows = static_cast<int>(std::min<std::int64_t>(sizes.rows, t.tile_m));
+  return {tiles.row_tiles, tiles.column_tiles, tiles.steps, rows, t.tile_n, t.stages};
+}
+
+// A call that may not use every multiprocessor takes no form whose clusters must all find room at once; nor does a
+// batch, which has tiles enough.
+bool may_share_tiles(const Problem& problem, const Sizes& sizes) {
+  return problem.call.sms >= all_sms(problem) && sizes.groups == 1;
+}
+
 // Of the forms of few columns, which dense products without a batch may take, the one that the model finds the fastest,
-// where it is faster than another way of so many microseconds.
-std::optional<Form> narrow_by_model(const Problem& problem, const Sizes& sizes, double other) {
-  std::optional<Form> best;
+// where it is faster than another way of so many microseconds. With `shared` those whose tiles are shared are among
+// them.
+std::optional<Choice> narrow_by_model(const Problem& problem, const Sizes& sizes, double other, bool shared) {
+  std::optional<Choice> best;
   if (sizes.groups != 1) return best;
   for (const Form form : kNarrow) {
     const std::optional<Tiling> t = tiling_of(problem, form);
     if (!t) continue;
-    const FewRows tiles = few_rows(problem, *t, sizes);
-    const auto rows = static_cast<int>(std::min<std::int64_t>(sizes.rows, t->tile_m));
-    const double time = time_of({tiles.row_tiles, tiles.column_tiles, tiles.steps, rows, t->tile_n}, all_sms(problem));
-    if (time < other) best = form, other = time;
+    const double time = time_of(narrow_tiles(problem, *t, sizes), all_sms(problem));
+    if (time < other) best = Choice{form, 1, 1}, other = time;
+  }
+  if (!shared) return best;
+  for (const Form form : kSharedK) {
+    const std::optional<Tiling> t = tiling_of(problem, form);
+    if (!t) continue;
+    const Machine machine{all_sms(problem), all_sms(problem), most_blocks(problem, *t)};
+    for (const SharedTiles& tiles : shared_tiles(narrow_tiles(problem, *t, sizes), machine)) {
+      if (tiles.microseconds < other) best = Choice{form, tiles.parts, 1}, other = tiles.microseconds;
+    }
   }
   return best;
 }
@@ -64,39 +92,43 @@ std::int64_t cost_of(const Problem& problem, Form form, const Sizes& sizes) {
 }
 
 // Of so many rows: by the given form, whose rows are those of all that are done alike, or one of few columns.
-Form few_rows_by_model(const Problem& problem, Form form, const Sizes& sizes) {
-  if (problem.shape.grouping != Grouping::dense) return form;
+Choice few_rows_by_model(const Problem& problem, Form form, const Sizes& sizes, bool shared) {
+  const Choice swapped{form, 1, 1};
+  if (problem.shape.grouping != Grouping::dense) return swapped;
   const Sizes alike{rows_of_swapped(form), sizes.groups};
   // Never by max_sms: the set of kernels must not depend on it.
-  const Machine whole{all_sms(problem), all_sms(problem), machine_of(problem).most_blocks};
-  const Split best = split(few_rows(problem, *tiling_of(problem, form), alike), whole);
+  const std::optional<Tiling> t = tiling_of(problem, form);
+  const Split best =
+      split(few_rows(problem, *t, alike), {all_sms(problem), all_sms(problem), most_blocks(problem, *t)});
   // The model of shared tiles tells one split from another; all take longer than it says, as much as here on an H200.
   const double longer = problem.shape.scales == Scales::none ? 1.2 : 1.3;
-  return narrow_by_model(problem, alike, longer * best.microseconds).value_or(form);
+  return narrow_by_model(problem, alike, longer * best.microseconds, shared).value_or(swapped);
 }
 
 bool invariant(const Problem& problem) { return (problem.flags & QUERN_CALL_BATCH_INVARIANT) != 0; }
 
-Form form_by_model(const Problem& problem, const Sizes& sizes) {
-  if (problem.precise) return Form::plain;
+// Without the split of swapped tiles, and whether warpgroups stand together.
+Choice form_by_model(const Problem& problem, const Sizes& sizes) {
+  if (problem.precise) return {Form::plain};
   const bool warpgroups = may_take_warpgroups(problem);
   // The order of sums is a kernel's own: rows that must not depend on their number have one kernel.
-  if (warpgroups && invariant(problem)) return Form::warpgroups;
+  if (warpgroups && invariant(problem)) return {Form::warpgroups};
   const bool swapped = may_take_swapped(problem, warpgroups);
   if (swapped) {
     for (const Form form : kSwapped) {
-      if (sizes.rows <= rows_of_swapped(form)) return few_rows_by_model(problem, form, sizes);
+      if (sizes.rows <= rows_of_swapped(form))
+        return few_rows_by_model(problem, form, sizes, may_share_tiles(problem, sizes));
     }
   } else {
-    if (sizes.rows <= kMostTiny) return Form::tiny;
-    if (sizes.rows <= kMostSmall) return Form::small;
+    if (sizes.rows <= kMostTiny) return {Form::tiny};
+    if (sizes.rows <= kMostSmall) return {Form::small};
   }
   if (warpgroups && fills(problem, Form::warpgroups, sizes, 2)) {
-    return *std::min_element(std::begin(kWarpgroups), std::end(kWarpgroups),
-                             [&](Form a, Form b) { return cost_of(problem, a, sizes) < cost_of(problem, b, sizes); });
+    return {*std::min_element(std::begin(kWarpgroups), std::end(kWarpgroups),
+                              [&](Form a, Form b) { return cost_of(problem, a, sizes) < cost_of(problem, b, sizes); })};
   }
-  if (swapped) return Form::swapped_128;
-  return !warpgroups && fills(problem, Form::large, sizes, 1) ? Form::large : Form::medium;
+  if (swapped) return {Form::swapped_128};
+  return {!warpgroups && fills(problem, Form::large, sizes, 1) ? Form::large : Form::medium};
 }
 
 // Calls visit(form) for every form that the model takes for a product with no more rows and groups.
@@ -110,7 +142,8 @@ void for_each_by_model(const Problem& problem, Visit visit) {
   if (swapped) {
     for (const Form form : kSwapped) {
       // One of a batch may be another's choice than all of it.
-      visit(few_rows_by_model(problem, form, {rows_of_swapped(form), 1}));
+      for (const bool shared : {false, true})
+        visit(few_rows_by_model(problem, form, {rows_of_swapped(form), 1}, shared).form);
       if (sizes.groups != 1) visit(form);
       if (sizes.rows <= rows_of_swapped(form)) return;
     }
@@ -128,7 +161,7 @@ void for_each_by_model(const Problem& problem, Visit visit) {
     constexpr std::int64_t kTileRows = 128, kMostLookedAt = 1024 * kTileRows;
     if (problem.params.groups == 1 && sizes.rows <= kMostLookedAt) {
       for (std::int64_t rows = swapped ? 2 * kTileRows : kTileRows; rows < sizes.rows + kTileRows; rows += kTileRows)
-        visit(form_by_model(problem, {std::min(rows, sizes.rows), sizes.groups}));
+        visit(form_by_model(problem, {std::min(rows, sizes.rows), sizes.groups}).form);
       return;
     }
     for (const Form form : kWarpgroups) {
@@ -153,14 +186,13 @@ int warpgroup_peers(const Problem& problem, Form form, const Sizes& sizes) {
 
 // The model's choice, without the split of few rows.
 Choice choose_form(const Problem& problem, const Sizes& sizes) {
-  const Form form = form_by_model(problem, sizes);
-  if (!of_swapped(form)) return {form, 1, warpgroup_peers(problem, form, sizes)};
-  return {form, problem.shape.grouping == Grouping::dense ? 0 : 1, 1};
-}
-
-// The emulation of clusters takes 64 warps, GPUs 8 blocks.
-int most_blocks(const Problem& problem) {
-  return problem.call.device->limits.target.family() == jit::Family::host ? 6 : 8;
+  Choice choice = form_by_model(problem, sizes);
+  if (of_swapped(choice.form)) {
+    choice.parts = problem.shape.grouping == Grouping::dense ? 0 : 1;
+  } else {
+    choice.peers = warpgroup_peers(problem, choice.form, sizes);
+  }
+  return choice;
 }
 
 }  // namespace
@@ -199,12 +231,15 @@ FewRows few_rows(const Problem& problem, const Tiling& t, const Sizes& sizes) {
           div_up(problem.params.k, t.step_k), static_cast<double>(t.tile_m) / t.tile_n};
 }
 
-Machine machine_of(const Problem& problem) { return {all_sms(problem), problem.call.sms, most_blocks(problem)}; }
+Machine machine_of(const Problem& problem, const Tiling& t) {
+  return {all_sms(problem), problem.call.sms, most_blocks(problem, t)};
+}
 
 Choice by_model(const Problem& problem, const Sizes& sizes) {
   Choice choice = choose_form(problem, sizes);
   if (choice.parts == 0) {
-    const Split best = split(few_rows(problem, *tiling_of(problem, choice.form), sizes), machine_of(problem));
+    const std::optional<Tiling> t = tiling_of(problem, choice.form);
+    const Split best = split(few_rows(problem, *t, sizes), machine_of(problem, *t));
     choice.parts = best.parts, choice.peers = best.peers;
   }
   return choice;
@@ -227,6 +262,10 @@ std::vector<Form> reachable(const Runtime& runtime, const Problem& problem) {
   return forms;
 }
 
+// Of the numbers of blocks that may share a form's tiles those are measured that take no longer, by the model, than so
+// many times the best of them.
+static constexpr double kWorthTrying = 1.2;
+
 std::vector<Choice> candidates(const Problem& problem, const Sizes& sizes) {
   std::vector<Choice> all;
   const bool warpgroups = may_take_warpgroups(problem), few = sizes.rows <= kMostSwapped;
@@ -248,8 +287,9 @@ std::vector<Choice> candidates(const Problem& problem, const Sizes& sizes) {
     for (const Form form : kSwapped) {
       const std::int64_t rows = rows_of_swapped(form);
       if (few ? sizes.rows > 4 * rows || (rows > 16 && rows >= 4 * sizes.rows) : form != Form::swapped_128) continue;
-      const FewRows product = few_rows(problem, *tiling_of(problem, form), sizes);
-      const Machine machine = machine_of(problem);
+      const std::optional<Tiling> t = tiling_of(problem, form);
+      const FewRows product = few_rows(problem, *t, sizes);
+      const Machine machine = machine_of(problem, *t);
       for (int peers = 1; peers <= kMostColumnPeers; ++peers) {
         for (int parts = 1; parts * peers <= machine.most_blocks; ++parts) {
           if (split_into(parts, peers, product, machine)) all.push_back({form, parts, peers});
@@ -259,7 +299,18 @@ std::vector<Choice> candidates(const Problem& problem, const Sizes& sizes) {
   }
   if (few && warpgroups) {
     for (const Form form : kNarrow) {
-      if ((rows_of_narrow(form) == 64 || sizes.rows > 64) && tiling_of(problem, form)) all.push_back({form, 1, 1});
+      if ((rows_of_tile(form) == 64 || sizes.rows > 64) && tiling_of(problem, form)) all.push_back({form, 1, 1});
+    }
+    for (const Form form : kSharedK) {
+      const std::optional<Tiling> t = tiling_of(problem, form);
+      if (!t || sizes.groups != 1 || (rows_of_tile(form) > 64 && sizes.rows <= 64)) continue;
+      const std::vector<SharedTiles> ways = shared_tiles(narrow_tiles(problem, *t, sizes), machine_of(problem, *t));
+      const auto least = std::min_element(ways.begin(), ways.end(), [](const SharedTiles& a, const SharedTiles& b) {
+        return a.microseconds < b.microseconds;
+      });
+      for (const SharedTiles& way : ways) {
+        if (way.microseconds < kWorthTrying * least->microseconds) all.push_back({form, way.parts, 1});
+      }
     }
   }
   const Choice model = by_model(problem, sizes);

@@ -26,7 +26,7 @@ std::int64_t tiles_of(const Problem& problem, const Tiling& tiling, const Sizes&
 bool takes_tensor_maps(const Problem& problem);
 // Of a form for few rows, its work and the device as split() sees them.
 FewRows few_rows(const Problem& problem, const Tiling& tiling, const Sizes& sizes);
-Machine machine_of(const Problem& problem);
+Machine machine_of(const Problem& problem, const Tiling& tiling);
 
 struct Choice {
   Form form = Form::tiny;

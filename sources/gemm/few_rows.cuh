@@ -13,67 +13,88 @@ namespace q {
 inline constexpr i32 kScaleSets = kGate ? 2 : 1;
 inline constexpr i32 kScaleCount = kBlockScale ? kScaleSets * kTileM : 0;
 
-// Scales on their way: read some steps at a time, while those before are handed out.
-template <i32 steps, i32 warps>
-struct ScaleBatch {
-  static constexpr i32 kSteps = steps, kRows = div_up(kTileM, kWarp * warps);
-  f32 of_row[kSteps][kRows], of_b[kSteps][kScaleSets];
-
-  QUERN_DEVICE void load(const GemmParams& p, const f32* const (&rows)[kRows], const f32* const (&b)[kScaleSets], i32 first, i32 last) {
-    QUERN_UNROLL for (i32 i = 0; i < kSteps; ++i) {
-      const i64 step = first + i < last ? first + i : last - 1;
-      QUERN_UNROLL for (i32 r = 0; r < kRows; ++r) of_row[i][r] = rows[r][step * p.scale_a_k];
-      QUERN_UNROLL for (i32 s = 0; s < kScaleSets; ++s) of_b[i][s] = b[s][step * p.scale_b_k];
-    }
-  }
-};
-
-// By warp `number` of so many, of which each has some of the rows, and of so many steps at a time.
-template <i32 steps, i32 warps, class Tiles>
-QUERN_DEVICE void copy_scales(const GemmParams& p, Tiles tiles, i32 number, f32* scales, Stages& stages) {
-  using Batch = ScaleBatch<steps, warps>;
-  constexpr i32 kRows = Batch::kRows;
-  const i32 l = lane(), line = number * (kRows * kWarp) + l;
-  Work work;
-  Turn turn;
-  QUERN_ROLLED while (tiles.next(work)) {
-    const f32* rows[kRows];
-    const f32* of_b[kScaleSets];
-    QUERN_UNROLL for (i32 r = 0; r < kRows; ++r) {
-      const i32 source = source_row(p, work, line + r * kWarp);
-      rows[r] = p.scale_a + (kGrouping == kContiguous ? 0 : work.group) * p.scale_a_group + (source < 0 ? 0 : source) * p.scale_a_row;
-    }
+// Block scales of a tile on their way from memory: those of so many steps at any time, in registers of so many warps that bring them, each
+// those of some rows. Of b a lane has every 32nd.
+template <i32 ahead, i32 warps>
+class BlockScales {
+ public:
+  // By warp `number`.
+  QUERN_DEVICE BlockScales(const GemmParams& p, const Work& work, i32 number)
+      : p_(p), work_(work), line_(number * (kRows * kWarp) + lane()), read_(work.first_step) {
     QUERN_UNROLL for (i32 s = 0; s < kScaleSets; ++s) {
       // The last peer's tile may lie beyond the columns.
       const i32 column = s * (p.n / 2) + work.column;
-      of_b[s] = p.scale_b + work.group * p.scale_b_group + (column < p.n ? column : p.n - 1) / 128 * p.scale_b_row;
+      of_b_[s] = p.scale_b + work.group * p.scale_b_group + (column < p.n ? column : p.n - 1) / 128 * p.scale_b_row;
     }
-    Batch batch;
-    batch.load(p, rows, of_b, work.first_step, work.last_step);
-    QUERN_ROLLED for (i32 first = work.first_step; first < work.last_step; first += steps) {
-      f32 product[steps][kScaleSets][kRows];
-      QUERN_UNROLL for (i32 i = 0; i < steps; ++i) {
-        QUERN_UNROLL for (i32 s = 0; s < kScaleSets; ++s) {
-          QUERN_UNROLL for (i32 r = 0; r < kRows; ++r) product[i][s][r] = batch.of_row[i][r] * batch.of_b[i][s];
-        }
-      }
-      if (first + steps < work.last_step) batch.load(p, rows, of_b, first + steps, work.last_step);
-      QUERN_UNROLL for (i32 i = 0; i < steps; ++i) {
-        if (first + i < work.last_step) {
+    const bool early = p.constant_b != 0;
+    if (early) begin_b();
+    wait_for_previous_grid();
+    QUERN_UNROLL for (i32 r = 0; r < kRows; ++r) {
+      const i32 source = source_row(p, work, line_ + r * kWarp);
+      of_row_[r] = p.scale_a + (kGrouping == kContiguous ? 0 : work.group) * p.scale_a_group + (source < 0 ? 0 : source) * p.scale_a_row +
+                   read_ * p.scale_a_k;
+    }
+    QUERN_UNROLL for (i32 i = 0; i < ahead; ++i) read_rows(i);
+    if (!early) begin_b();
+  }
+  // To the stages from `turn` on, each after it is free.
+  QUERN_DEVICE void hand_out(f32* scales, Stages& stages, Turn& turn) {
+    QUERN_ROLLED for (i32 first = work_.first_step; first < work_.last_step; first += ahead) {
+      const i32 done = first - work_.first_step;
+      if (done > 0 && done % kWarp == 0) next_b(first);
+      QUERN_UNROLL for (i32 i = 0; i < ahead; ++i) {
+        f32 of_b[kScaleSets];
+        QUERN_UNROLL for (i32 s = 0; s < kScaleSets; ++s) of_b[s] = shuffle(b_[s], done % kWarp + i);
+        if (first + i < work_.last_step) {
           mbarrier_wait(stages.empty[turn.stage], turn.phase ^ 1);
-          f32* to = scales + turn.stage * kScaleCount;
-          QUERN_UNROLL for (i32 s = 0; s < kScaleSets; ++s) {
-            QUERN_UNROLL for (i32 r = 0; r < kRows; ++r) {
-              if (line + r * kWarp < kTileM) to[s * kTileM + line + r * kWarp] = product[i][s][r];
+          f32* to = scales + turn.stage * kScaleCount + line_;
+          QUERN_UNROLL for (i32 r = 0; r < kRows; ++r) {
+            if (kTileM % kWarp == 0 || line_ + r * kWarp < kTileM) {
+              QUERN_UNROLL for (i32 s = 0; s < kScaleSets; ++s) to[s * kTileM + r * kWarp] = rows_[i][r] * of_b[s];
             }
           }
+          read_rows(i);
           sync_warp();
-          if (l == 0) mbarrier_arrive(stages.full[turn.stage]);
+          if (lane() == 0) mbarrier_arrive(stages.full[turn.stage]);
           turn.next();
         }
       }
     }
   }
+
+ private:
+  static constexpr i32 kRows = div_up(kTileM, kWarp * warps);
+  static_assert(kWarp % ahead == 0);
+
+  QUERN_DEVICE void begin_b() {
+    QUERN_UNROLL for (i32 s = 0; s < kScaleSets; ++s) b_[s] = read_b(s, work_.first_step), next_b_[s] = read_b(s, work_.first_step + kWarp);
+  }
+  QUERN_DEVICE void next_b(i32 step) {
+    QUERN_UNROLL for (i32 s = 0; s < kScaleSets; ++s) b_[s] = next_b_[s], next_b_[s] = read_b(s, step + kWarp);
+  }
+  QUERN_DEVICE f32 read_b(i32 set, i32 first) const {
+    const i32 step = first + lane();
+    return of_b_[set][(step < work_.last_step ? step : work_.last_step - 1) * p_.scale_b_k];
+  }
+  // Of the next step that has not been read.
+  QUERN_DEVICE void read_rows(i32 i) {
+    if (read_++ >= work_.last_step) return;
+    QUERN_UNROLL for (i32 r = 0; r < kRows; ++r) rows_[i][r] = *of_row_[r], of_row_[r] += p_.scale_a_k;
+  }
+
+  const GemmParams& p_;
+  const Work& work_;
+  const f32 *of_row_[kRows], *of_b_[kScaleSets];
+  i32 line_, read_;  // a row, a step
+  f32 rows_[ahead][kRows], b_[kScaleSets], next_b_[kScaleSets];
+};
+
+// Those of all tiles, by warp `number`.
+template <i32 ahead, i32 warps, class Tiles>
+QUERN_DEVICE void copy_scales(const GemmParams& p, Tiles tiles, i32 number, f32* scales, Stages& stages) {
+  Work work;
+  Turn turn;
+  QUERN_ROLLED while (tiles.next(work)) BlockScales<ahead, warps>(p, work, number).hand_out(scales, stages, turn);
 }
 
 }  // namespace q

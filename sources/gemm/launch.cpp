@@ -63,7 +63,7 @@ Plan plan(const Problem& problem, const Choice& choice, const Sizes& sizes) {
   const std::int64_t slots = std::int64_t{problem.call.sms} * t->blocks_per_sm;
   if (of_swapped(form) && problem.shape.grouping == Grouping::dense) {
     const FewRows product = few_rows(problem, *t, sizes);
-    const Machine machine = machine_of(problem);
+    const Machine machine = machine_of(problem, *t);
     if (choice.parts == 0) {
       plan.split = split(product, machine);
     } else {
@@ -76,6 +76,12 @@ Plan plan(const Problem& problem, const Choice& choice, const Sizes& sizes) {
   if (problem.shape.grouping != Grouping::dense) {
     // Persistent: only the device knows how many tiles there are.
     plan.grid = of_swapped(form) ? problem.call.sms : slots / peers * peers;
+    return plan;
+  }
+  if (of_shared_k(form)) {
+    // Its steps are shared, nothing else is.
+    plan.split = {choice.parts, 1, tiles, 0.0};
+    plan.grid = tiles;
     return plan;
   }
   const bool persistent = of_warpgroups(form) || of_narrow(form) || problem.call.sms < all_sms(problem);
@@ -145,7 +151,8 @@ void launch_as(const Runtime& runtime, Problem& problem, const Choice& choice, v
   p.constant_b = (problem.flags & QUERN_GEMM_CONSTANT_B) != 0;
   jit::Launch launch;
   launch.grid[0] = static_cast<std::uint32_t>(how.grid);
-  if (of_swapped(problem.shape.form)) {
+  const bool clustered = of_swapped(problem.shape.form) || of_shared_k(problem.shape.form);
+  if (clustered) {
     p.column_peers = how.split.peers;
     p.tiles_n = static_cast<std::int32_t>(div_up(p.tiles_n, how.split.peers));
     launch.grid[0] = launch.cluster[0] = static_cast<std::uint32_t>(how.split.parts * how.split.peers);
@@ -156,7 +163,7 @@ void launch_as(const Runtime& runtime, Problem& problem, const Choice& choice, v
   launch.programmatic = (problem.flags & QUERN_CALL_PROGRAMMATIC) != 0;
   launch.stream = problem.stream;
   constexpr const char* kWhat = "launching a matrix product";
-  const bool few = of_narrow(problem.shape.form) || of_swapped(problem.shape.form);
+  const bool few = of_narrow(problem.shape.form) || clustered;
   if (!of_warpgroups(problem.shape.form) && !few) return ops::launch(runtime, *kernel, launch, kWhat, p);
   jit::TensorMap a = map_of_a(runtime, problem, t, how.split.peers), b = map_of_b(runtime, problem, t);
   if (few) return ops::launch(runtime, *kernel, launch, kWhat, p, a, b);

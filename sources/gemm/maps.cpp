@@ -61,7 +61,7 @@ jit::TensorMap map_of_a(const Runtime& runtime, const Problem& problem, const Ti
     return map_of(runtime, {p.a, shape.a, p.m, p.k, p.groups, p.a_k, p.a_group, t.step_k / peers,
                             lines_of_span(shape.a, t.tile_m)});
   }
-  const int rows = of_narrow(shape.form) ? q::narrow_rows(p.m, t.tile_m) : t.tile_m / peers;
+  const int rows = of_narrow(shape.form) || of_shared_k(shape.form) ? q::narrow_rows(p.m, t.tile_m) : t.tile_m / peers;
   // Without a row of a there is nothing to copy, but there must be an address.
   return map_of(runtime, {p.a != nullptr ? p.a : p.b, shape.a, p.k, contiguous(problem) ? p.a_rows : p.m,
                           groups_of_a(problem), p.a_row, p.a_group, rows, columns_of_span(shape.a)});
@@ -74,7 +74,9 @@ jit::TensorMap map_of_b(const Runtime& runtime, const Problem& problem, const Ti
     return map_of(runtime,
                   {p.b, shape.b, p.n, p.k, p.groups, p.b_k, p.b_group, t.step_k, lines_of_span(shape.b, t.tile_n)});
   }
-  const int lines = of_swapped(shape.form) || of_narrow(shape.form) ? t.out_tile_n(shape.gate) : t.tile_n / 2;
+  const int lines = of_swapped(shape.form) || of_narrow(shape.form) || of_shared_k(shape.form)
+                        ? t.out_tile_n(shape.gate)
+                        : t.tile_n / 2;
   return map_of(runtime, {p.b, shape.b, p.k, p.n, p.groups, p.b_row, p.b_group, lines, columns_of_span(shape.b)});
 }
 

@@ -1,31 +1,10 @@
 // Matrix products of few rows on Hopper, for which reading b sets the pace: a tile has so few of its rows that every multiprocessor
-// has one to read. Within the block warpgroups take the steps of k in turn, alternates, each for 64 rows of a, and add their sums up
-// in a fixed order at the end: no block waits for another. One warp copies by tensor map, two bring scales.
-//
-// 8-bit products are summed 128 k at a time and added to f32 sums in registers: a warpgroup's own sums keep about 14 bits.
+// has one to read. The block's alternates add their sums up in a fixed order at the end: no block waits for another.
 // SPDX-License-Identifier: Apache-2.0
-#include "common/hopper.cuh"
-#include "gemm/epilogue.cuh"
-#include "gemm/few_rows.cuh"
-#include "gemm/pipeline.cuh"
+#include "gemm/alternates.cuh"
 #include "gemm/tiles.cuh"
 
 namespace q {
-
-inline constexpr i32 kGroupThreads = 128;
-inline constexpr i32 kScaleWarps = 2;
-inline constexpr i32 kConsumers = kThreads / kGroupThreads, kConsumerThreads = kConsumers * kGroupThreads;
-inline constexpr i32 kCopyWarp = 4 * kConsumers, kFirstScaleWarp = kCopyWarp + 1;
-inline constexpr i32 kRowGroups = kTileM / 64, kAlternates = kConsumers / kRowGroups;
-static_assert(kThreads == kConsumerThreads + (1 + kScaleWarps) * kWarp && kTileM == kRowGroups * 64 && kConsumers == kRowGroups * kAlternates);
-static_assert(kGrouping == kDense && !kOutScale && kStepK * sizeof(ElementB) == 128 && kOutTileN % 8 == 0 && 128 % kOutTileN == 0);
-// Within a tile the steps of a stage are all one alternate's, which therefore waits for one after the other: copies land in any order,
-// and another's phase would pass for its own.
-static_assert(kStages % kAlternates == 0);
-// A stage: 128 bytes of k of each row of b, then of each row of a.
-inline constexpr i32 kBBytes = kTileN * 128, kTileBytes = kBBytes + kTileM * 128;
-inline constexpr i32 kSumCount = kTileN / 2;  // of a thread
-inline constexpr bool kPromoted = sizeof(ElementB) == 1;
 
 // Sums of the later half of the alternates go through shared memory to those of the first half, and these to where results are
 // finished, which adds up what is left.
@@ -50,30 +29,6 @@ struct Beside {
 // alternates, then of all; then they have been read.
 inline constexpr i32 kHalfStaged = 1, kStaged = 2, kRead = 3;
 inline constexpr i32 kStagedThreads = kConsumerThreads + (kScaled ? kWarp : 0);
-
-// Block scales are read so many steps at a time: as many as registers hold.
-inline constexpr i32 kScaleSteps = kGate || kRowGroups > 1 ? 4 : 8;
-
-// By one thread.
-struct Copies {
-  const GemmParams& p;
-  const TensorMap &map_a, &map_b;
-  u8* shared;
-  Stages& stages;
-
-  // b, as a stage's first bytes: counts them all. Rows of b are read once, or by neighbours at the same time.
-  QUERN_DEVICE void b(const Work& work, i32 step, i32 stage) const {
-    Mbarrier& full = stages.full[stage];
-    u8* to = shared + stage * kTileBytes;
-    mbarrier_arrive_expect(full, static_cast<u32>(kBBytes + narrow_rows(p.m, kTileM) * 128));
-    tma_load(to, map_b, full, CacheHint::evict_first, step * kStepK, work.column, work.group);
-    if constexpr (kGate) tma_load(to + kBBytes / 2, map_b, full, CacheHint::evict_first, step * kStepK, p.n / 2 + work.column, work.group);
-  }
-  // a, as its last bytes. What lies below keeps what it held: rows that are not stored.
-  QUERN_DEVICE void a(const Work& work, i32 step, i32 stage) const {
-    tma_load(shared + stage * kTileBytes + kBBytes, map_a, stages.full[stage], CacheHint::normal, step * kStepK, work.row, work.group);
-  }
-};
 
 template <class Tiles>
 QUERN_DEVICE void copy_tiles(const Copies& copies, const Tiles& all) {
@@ -105,93 +60,15 @@ QUERN_DEVICE void copy_tiles(const Copies& copies, const Tiles& all) {
 // Scales of a tile's rows and columns, read while its products are under way.
 template <class Tiles>
 QUERN_DEVICE void copy_vectors(const GemmParams& p, Tiles tiles, const Beside& beside) {
-  constexpr i32 kRows = div_up(kTileM, kWarp), kColumns = div_up(kTileN, kWarp);
-  const i32 l = lane();
+  wait_for_previous_grid();
   Work work;
   bool first = true;
   QUERN_ROLLED while (tiles.next(work)) {
-    f32 rows[kRows], columns[kColumns];
-    QUERN_UNROLL for (i32 i = 0; i < kRows; ++i) {
-      const i32 source = source_row(p, work, l + i * kWarp);
-      rows[i] = source < 0 ? 0.0f : scale_of_row(p, work, source);
-    }
-    QUERN_UNROLL for (i32 i = 0; i < kColumns; ++i) {
-      const i32 source = l + i * kWarp < kTileN ? source_column(p, work, l + i * kWarp) : -1;
-      columns[i] = source < 0 ? 0.0f : p.scale_b[work.group * p.scale_b_group + source * p.scale_b_row];
-    }
+    const VectorScales scales(p, work);
     if (!first) sync_named(kRead, kStagedThreads);
     first = false;
-    QUERN_UNROLL for (i32 i = 0; i < kRows; ++i) beside.row_scales[l + i * kWarp] = rows[i];
-    QUERN_UNROLL for (i32 i = 0; i < kColumns; ++i) {
-      if (l + i * kWarp < kTileN) beside.column_scales[l + i * kWarp] = columns[i];
-    }
+    scales.store(beside.row_scales, beside.column_scales);
     arrive_named(kStaged, kStagedThreads);
-  }
-}
-
-// What a step's products are multiplied by: the two rows of a thread, for each set.
-struct StepScales {
-  f32 x[kScaleSets][2];
-
-  QUERN_DEVICE void take(const f32* scales, i32 line) {
-    QUERN_UNROLL for (i32 s = 0; s < kScaleSets; ++s) {
-      QUERN_UNROLL for (i32 h = 0; h < 2; ++h) x[s][h] = scales[s * kTileM + line + 8 * h];
-    }
-  }
-  // Of sum i.
-  QUERN_DEVICE f32 of(i32 i) const { return x[kGate && i >= kSumCount / 2 ? 1 : 0][i >> 1 & 1]; }
-};
-
-// One warpgroup: of the block's, those of rows 64 `group` on, of which it takes every so many steps.
-struct Consumer {
-  i32 group, alternate;
-
-  // Of the tile.
-  QUERN_DEVICE i32 row() const { return group * 64 + wgmma_row(thread_index() % kGroupThreads, 0); }
-  QUERN_DEVICE void multiply(f32 (&d)[kSumCount], const u8* stage, bool accumulate) const {
-    constexpr u64 kLayout = k_major_layout(Swizzle::bytes128);
-    const u64 a = matrix_descriptor(stage + kBBytes + group * 64 * 128, kLayout), b = matrix_descriptor(stage, kLayout);
-    QUERN_UNROLL for (i32 k = 0; k < 4; ++k) wgmma<ElementA, ElementB>(d, advanced(a, 32 * k), advanced(b, 32 * k), accumulate || k > 0);
-    wgmma_commit();
-  }
-};
-
-// This warp has done with a stage.
-QUERN_DEVICE void release(Mbarrier& empty) {
-  sync_warp();
-  if (lane() == 0) mbarrier_arrive(empty);
-}
-
-// Its steps of a tile whose first stage is `turn`.
-QUERN_DEVICE void sum_steps(f32 (&sums)[kSumCount], const Consumer& c, i32 steps, Turn turn, const u8* shared, const f32* block_scales, Stages& stages) {
-  QUERN_UNROLL for (f32& sum : sums) sum = 0.0f;
-  turn.skip(c.alternate);
-  i32 before = -1;
-  QUERN_ROLLED for (i32 step = c.alternate; step < steps; step += kAlternates) {
-    const u8* stage = shared + turn.stage * kTileBytes;
-    mbarrier_wait(stages.full[turn.stage], turn.phase);
-    if constexpr (kPromoted) {
-      f32 part[kSumCount];
-      wgmma_fence();
-      c.multiply(part, stage, false);
-      StepScales scales;
-      if constexpr (kBlockScale) scales.take(block_scales + turn.stage * kScaleCount, c.row());
-      wgmma_wait<0>(part);
-      release(stages.empty[turn.stage]);
-      QUERN_UNROLL for (i32 i = 0; i < kSumCount; ++i) sums[i] = kBlockScale ? fma(part[i], scales.of(i), sums[i]) : sums[i] + part[i];
-    } else {
-      // One step's products stay under way while the next one's begin; the stage before is free by then.
-      wgmma_fence();
-      c.multiply(sums, stage, true);
-      wgmma_wait<1>();
-      if (before >= 0) release(stages.empty[before]);
-      before = turn.stage;
-    }
-    turn.skip(kAlternates);
-  }
-  if constexpr (!kPromoted) {
-    wgmma_wait<0>(sums);
-    if (before >= 0) release(stages.empty[before]);
   }
 }
 
@@ -278,10 +155,7 @@ QUERN_KERNEL(quern_gemm_narrow, THREADS, 1, QUERN_PARAM q::GemmParams p, QUERN_P
   if (w == kCopyWarp && elect_one()) {
     prefetch_tensor_map(map_b);
     prefetch_tensor_map(map_a);
-    QUERN_UNROLL for (i32 i = 0; i < kStages; ++i) {
-      mbarrier_init(stages[0].full[i], kBlockScale ? 1 + kScaleWarps : 1);
-      mbarrier_init(stages[0].empty[i], 4 * kRowGroups);
-    }
+    init_stages(stages[0]);
     fence_mbarrier_init();
   }
   sync_block();
@@ -291,13 +165,12 @@ QUERN_KERNEL(quern_gemm_narrow, THREADS, 1, QUERN_PARAM q::GemmParams p, QUERN_P
     if (elect_one()) copy_tiles(Copies{p, map_a, map_b, shared, stages[0]}, tiles);
     return;
   }
-  wait_for_previous_grid();
   if (w >= kFirstScaleWarp) {
     const i32 number = w - kFirstScaleWarp;
-    if constexpr (kBlockScale) copy_scales<kScaleSteps, kScaleWarps>(p, tiles, number, beside.block_scales, stages[0]);
+    if constexpr (kBlockScale) copy_scales<kScalesAhead, kScaleWarps>(p, tiles, number, beside.block_scales, stages[0]);
     if (kScaled && number == 0) copy_vectors(p, tiles, beside);
   } else {
-    const i32 consumer = w / 4;
-    multiply_tiles(p, tiles, Consumer{consumer % kRowGroups, consumer / kRowGroups}, shared, stages[0], beside);
+    wait_for_previous_grid();
+    multiply_tiles(p, tiles, Consumer(w / 4), shared, stages[0], beside);
   }
 }

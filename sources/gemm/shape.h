@@ -18,7 +18,7 @@ namespace quern::ops::gemm {
 
 // Which tile: by the rows that there are. `plain` multiplies f32 without tensor cores. Hopper's are `warpgroups`, whose
 // tiles have 128 columns, those with more, and, for so many rows at most, those that go by the place of the second
-// operand, and those of so many rows by few columns.
+// operand, those of so many rows by few columns, and those that blocks share by the steps of k.
 enum class Form : std::uint8_t {
   tiny,
   small,
@@ -37,21 +37,37 @@ enum class Form : std::uint8_t {
   narrow_64x32,
   narrow_64x64,
   narrow_128x32,
-  narrow_128x64
+  narrow_128x64,
+  shared_64x128,
+  shared_128x128
 };
-inline constexpr int kForms = 18;
+inline constexpr int kForms = 20;
 inline constexpr Form kWarpgroups[] = {Form::warpgroups, Form::warpgroups_176, Form::warpgroups_192,
                                        Form::warpgroups_256};
 inline constexpr Form kSwapped[] = {Form::swapped_16, Form::swapped_32, Form::swapped_64, Form::swapped_128};
 inline constexpr Form kNarrow[] = {Form::narrow_64x16, Form::narrow_64x32, Form::narrow_64x64, Form::narrow_128x32,
                                    Form::narrow_128x64};
+inline constexpr Form kSharedK[] = {Form::shared_64x128, Form::shared_128x128};
 constexpr bool of_warpgroups(Form form) { return form >= Form::warpgroups && form <= Form::warpgroups_256; }
 constexpr bool of_swapped(Form form) { return form >= Form::swapped_16 && form <= Form::swapped_128; }
-constexpr bool of_narrow(Form form) { return form >= Form::narrow_64x16; }
+constexpr bool of_narrow(Form form) { return form >= Form::narrow_64x16 && form <= Form::narrow_128x64; }
+constexpr bool of_shared_k(Form form) { return form >= Form::shared_64x128; }
 constexpr int rows_of_swapped(Form form) { return 16 << (static_cast<int>(form) - static_cast<int>(Form::swapped_16)); }
-constexpr int rows_of_narrow(Form form) { return form < Form::narrow_128x32 ? 64 : 128; }
-constexpr int columns_of_narrow(Form form) {
-  return form == Form::narrow_64x16 ? 16 : form == Form::narrow_64x32 || form == Form::narrow_128x32 ? 32 : 64;
+// Of narrow and of shared tiles.
+constexpr int rows_of_tile(Form form) { return form < Form::narrow_128x32 || form == Form::shared_64x128 ? 64 : 128; }
+constexpr int columns_of_tile(Form form) {
+  switch (form) {
+    case Form::narrow_64x16:
+      return 16;
+    case Form::narrow_64x32:
+    case Form::narrow_128x32:
+      return 32;
+    case Form::shared_64x128:
+    case Form::shared_128x128:
+      return 128;
+    default:
+      return 64;
+  }
 }
 
 const char* name_of(Form form);

@@ -121,22 +121,31 @@ std::optional<Tiling> tile_swapped(const Shape& shape, const jit::TargetInfo& ta
   return {};
 }
 
+// Where sums arrive of a tile of 128 columns that blocks share: 2 KB for each 8 columns of 64 rows, from every block.
+// Of seven blocks, which ask for the most, the busiest finishes three times 8 columns.
+int shared_sums(int rows) { return 7 * 3 * (rows / 64) * 2048; }
+
 // Hopper's for few rows and few columns: for each 64 rows so many warpgroups that take the steps in turn, a warp that
-// copies and two that bring scales. The sizes of what is beside the stages are those of sources/gemm/narrow.cuh.
+// copies and two that bring scales. The sizes of what is beside the stages are those of sources/gemm/narrow.cuh and
+// shared_k.cuh.
 std::optional<Tiling> tile_narrow(const Shape& shape, const jit::TargetInfo& target) {
   constexpr int kMostStages = 24, kRow = 128;
+  const bool shared_k = of_shared_k(shape.form);
   const int bytes = static_cast<int>(bytes_of(shape.a));
   if (!target.warpgroups || bytes > 2 || shape.transposed_a || shape.transposed_b || shape.copy_bytes != 16) return {};
   // The 128 columns that share a scale of results are in several tiles.
-  if (shape.grouping != Grouping::dense || shape.out_scale) return {};
+  if (shape.grouping != Grouping::dense || shape.out_scale || (shared_k && shape.gate)) return {};
   Tiling t{};
-  t.tile_m = rows_of_narrow(shape.form), t.tile_n = columns_of_narrow(shape.form);
+  t.tile_m = rows_of_tile(shape.form), t.tile_n = columns_of_tile(shape.form);
   t.step_k = kRow / bytes;
   t.warps_m = t.warps_n = 1;
   t.blocks_per_sm = 1;
-  const int row_groups = t.tile_m / 64, alternates = t.tile_m == 64 && t.tile_n <= 32 ? 4 : 2;
+  const int row_groups = t.tile_m / 64;
+  // Sums of 64 x 128 take the registers that there are.
+  const int alternates = t.tile_m == 64 && t.tile_n <= 32 ? 4 : t.tile_m == 128 && t.tile_n == 128 ? 1 : 2;
   t.threads = row_groups * alternates * 128 + 3 * 32;
-  const int staged = (alternates + 1) / 2 * t.tile_m * (t.tile_n + 8) * 4, vectors = (t.tile_m + t.tile_n) * 4;
+  const int staged = shared_k ? shared_sums(t.tile_m) : (alternates + 1) / 2 * t.tile_m * (t.tile_n + 8) * 4;
+  const int vectors = (t.tile_m + t.tile_n) * 4;
   const int scales = shape.scales == Scales::blocks ? t.tile_m * 4 * (shape.gate ? 2 : 1) : 0;
   const int stage = (t.tile_m + t.tile_n) * kRow + scales;
   // Tiles begin at multiples of 1024 bytes, the static part before them.
@@ -155,7 +164,7 @@ std::optional<Tiling> tile_narrow(const Shape& shape, const jit::TargetInfo& tar
 std::optional<Tiling> tile(const Shape& shape, const jit::TargetInfo& target) {
   if (of_warpgroups(shape.form)) return tile_warpgroups(shape, target);
   if (of_swapped(shape.form)) return tile_swapped(shape, target);
-  if (of_narrow(shape.form)) return tile_narrow(shape, target);
+  if (of_narrow(shape.form) || of_shared_k(shape.form)) return tile_narrow(shape, target);
   FormTile f = form_of(shape);
   // A row's 128 columns that share a scale must be in one tile.
   const int out_n = shape.gate ? f.tile_n / 2 : f.tile_n;

@@ -168,6 +168,54 @@ QUERN_DEVICE void multicast(const Params& p, const TensorMap& map) {
   sync_cluster();
 }
 
+// Twice each block sends every other words of three widths, counted by the receiver's barrier; before the second time all have read
+// the first.
+QUERN_DEVICE void asynchronous_stores(const Params& p) {
+  struct alignas(16) Received {
+    vec16 fours[kThreads];
+    u64 twos[kThreads];
+    u32 ones[kThreads];
+  };
+  constexpr u32 kBytes = kThreads * (16 + 8 + 4), kMost = 4;
+  QUERN_SHARED(Received, received, kMost);
+  QUERN_SHARED(Mbarrier, b, 1);
+  const u32 t = static_cast<u32>(thread_index()), rank = cluster_rank(), size = cluster_size();
+  if (t == 0) {
+    mbarrier_init(b[0], 1);
+    fence_mbarrier_init();
+    mbarrier_arrive_expect(b[0], (size - 1) * kBytes);
+  }
+  cluster_arrive_relaxed();
+  cluster_wait();
+  for (u32 round = 0; round < 2; ++round) {
+    // Every thread's words land where those of another would lie.
+    const u32 value = 1000000 * round + 10000 * rank + t, at = (t + 77 * (rank + 1)) % kThreads;
+    for (u32 other = 1; other < size; ++other) {
+      const u32 to = (rank + other) % size, barrier = cluster_address(&b[0], to);
+      const u32 sent = value + 1000 * to;
+      Received& there = received[rank];
+      store_async(cluster_address(&there.fours[at], to), vec16{sent, sent + 1, sent + 2, sent + 3}, barrier);
+      store_async(cluster_address(&there.twos[at], to), static_cast<u64>(sent + 5) << 32 | (sent + 4), barrier);
+      store_async(cluster_address(&there.ones[at], to), sent + 6, barrier);
+    }
+    mbarrier_wait_cluster(b[0], round);
+    for (u32 other = 1; other < size; ++other) {
+      const u32 from = (rank + other) % size;
+      const u32 slot = (t + 77 * (from + 1)) % kThreads;
+      const Received& here = received[from];
+      const u32 expected = 1000000 * round + 10000 * from + t + 1000 * rank;
+      u32 right = 0;
+      for (u32 e = 0; e < 4; ++e) right += here.fours[slot].x[e] == expected + e;
+      right += here.twos[slot] == (static_cast<u64>(expected + 5) << 32 | (expected + 4));
+      right += here.ones[slot] == expected + 6;
+      put(p, static_cast<int>(round * kMost + other), right);
+    }
+    sync_block();
+    if (t == 0 && round == 0) mbarrier_arrive_expect(b[0], (size - 1) * kBytes);
+    sync_cluster();
+  }
+}
+
 }  // namespace q::instruments
 
 QUERN_KERNEL(k, q::instruments::kThreads, 1, QUERN_PARAM q::instruments::Params p, QUERN_PARAM q::TensorMap map) {
@@ -176,4 +224,5 @@ QUERN_KERNEL(k, q::instruments::kThreads, 1, QUERN_PARAM q::instruments::Params 
   if (PART == 1) election_and_barriers(p);
   if (PART == 2) cluster(p);
   if (PART == 3) multicast(p, map);
+  if (PART == 4) asynchronous_stores(p);
 }

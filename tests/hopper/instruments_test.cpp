@@ -113,6 +113,18 @@ TEST(HopperInstruments, Clusters) {
   }
 }
 
+TEST(HopperInstruments, AsynchronousStores) {
+  for (const std::uint32_t size : {2u, 4u}) {
+    SCOPED_TRACE("clusters of " + std::to_string(size));
+    try_all(4, 8, size, [size](const Outcome& o) {
+      for (std::uint32_t round = 0; round < 2; ++round) {
+        for (std::uint32_t other = 1; other < size; ++other)
+          o.expect(round * 4 + other, "store_async", [](auto, auto) { return 6; });
+      }
+    });
+  }
+}
+
 TEST(HopperInstruments, Multicast) {
   for (const std::uint32_t size : {1u, 2u, 4u}) {
     SCOPED_TRACE("clusters of " + std::to_string(size));

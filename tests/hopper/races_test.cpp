@@ -16,6 +16,7 @@ struct Exchange {
   std::string body;
   const char* wait;
   const char* instead;
+  std::uint32_t cluster = 1;
 
   void run(const char* placed, Schedule schedule) const {
     std::string text = body;
@@ -24,7 +25,8 @@ struct Exchange {
     const Memory device(std::vector<float>(4096));
     void* global = device.data();
     jit::TensorMap map = encoded(machine, dense(jit::kTensorF32, 4, device.data(), {64, 64}, {32, 8}, 3));
-    EXPECT_EQ(hopper_tests::run(machine, "mistakes.cuh", {{"BODY", text}}, {1, 1, 16384}, {&global, &map}), "");
+    EXPECT_EQ(hopper_tests::run(machine, "mistakes.cuh", {{"BODY", text}}, {cluster, cluster, 16384}, {&global, &map}),
+              "");
   }
 };
 void PrintTo(const Exchange& exchange, std::ostream* out) { *out << exchange.name; }
@@ -56,6 +58,13 @@ const Exchange kExchanges[] = {
      "sync_block(); $ const volatile u8* at = tile_shared() + t * 8; [[maybe_unused]] const u8 v = *at;"
      "mbarrier_wait(b[0], 0);",
      "mbarrier_wait(b[0], 0);", ""},
+    {"SentWordReadBeforeItHasLanded",
+     "if (t == 0) { mbarrier_init(b[0], 1); mbarrier_arrive_expect(b[0], 512); } sync_cluster();"
+     "const u32 to = cluster_rank() ^ 1;"
+     "store_async(cluster_address(tile_shared() + t * 4, to), 1u, cluster_address(&b[0], to));"
+     "$ const volatile u8* at = tile_shared() + t * 4; [[maybe_unused]] const u8 v = *at;"
+     "mbarrier_wait_cluster(b[0], 0);",
+     "mbarrier_wait_cluster(b[0], 0);", "", 2},
     {"TileOverwrittenWhileRead",
      "if (t == 0) mbarrier_init(b[0], 1); " + kFill +
          "[[maybe_unused]] const u8 v = *own; $"

@@ -170,6 +170,26 @@ const Mistake kMistakes[] = {
      "if (cluster_rank() == 0) mbarrier_arrive_remote(b[0], 1);",
      {"of rank 1: it is not initialised"},
      2},
+    {"StoreCountedByAnotherBlock",
+     INIT "sync_cluster(); if (t == 0) store_async(cluster_address(tile_shared(), 1), 1u, cluster_address(&b[0], 0));"
+          "sync_cluster();",
+     {"store_async: it goes to the block of rank 1 and counts on a barrier of that of rank 0"},
+     2},
+    {"StoreCountedByNoBarrier",
+     INIT
+     "sync_cluster(); const u32 to = cluster_rank() ^ 1;"
+     "if (t == 0) store_async(cluster_address(tile_shared(), to), 1u, cluster_address(&b[1], to)); sync_cluster();",
+     {"store_async of the barrier at shared address 0x", "not initialised"},
+     2},
+    {"StoreMisaligned",
+     INIT "sync_cluster(); const u32 to = cluster_rank() ^ 1;"
+          "if (t == 0) store_async(cluster_address(tile_shared() + 8, to), vec16{}, cluster_address(&b[0], to));"
+          "sync_cluster();",
+     {"store_async: 16 bytes at 0x"},
+     2},
+    {"StoreToTheBlockItself",
+     INIT "if (t == 0) store_async(cluster_address(tile_shared(), 0), 1u, cluster_address(&b[0], 0));",
+     {"store_async: it goes to the block that it comes from, of rank 0; allowed is another of the cluster"}},
     {"ClusterWaitAlone", "cluster_wait();", {"without a cluster_arrive"}, 2},
     {"ClusterArriveTwice", "cluster_arrive(); cluster_arrive();", {"cluster_arrive twice"}, 2},
     {"ClusterBarrierOfOneBlock",
@@ -189,14 +209,20 @@ INSTANTIATE_TEST_SUITE_P(Mistakes, HopperMistake, testing::ValuesIn(kMistakes),
 // What a fair run has no occasion to see.
 TEST(HopperMistakes, WorkLeftBehind) {
   if (on_cuda()) GTEST_SKIP() << "a GPU does not say";
-  const auto left = [](const char* body) {
+  const auto left = [](const char* body, std::uint32_t cluster = 1) {
     std::string all;
-    for (std::uint64_t seed = 0; seed < 10; ++seed) all += outcome(body, 1, {true, seed});
+    for (std::uint64_t seed = 0; seed < 10; ++seed) all += outcome(body, cluster, {true, seed});
     return all;
   };
   EXPECT_NE(left("if (t == 0) { mbarrier_init(b[0], 1); mbarrier_arrive_expect(b[0], 1024);"
                  "tma_load(tile_shared(), map, b[0], CacheHint::normal, 0, 0); }")
                 .find("a bulk load is still under way"),
+            std::string::npos);
+  EXPECT_NE(left("if (t == 0) mbarrier_init(b[0], 1); sync_cluster();"
+                 "if (t == 0 && cluster_rank() == 0) store_async(cluster_address(tile_shared(), 1), 1u, "
+                 "cluster_address(&b[0], 1)); sync_cluster();",
+                 2)
+                .find("an asynchronous store is still under way"),
             std::string::npos);
   EXPECT_NE(left("if (t == 0) { tma_store(map, tile_shared(), CacheHint::normal, 0, 0); tma_commit(); }")
                 .find("a bulk store has not yet read its shared memory"),

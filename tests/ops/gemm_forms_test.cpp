@@ -1,6 +1,6 @@
 // Products of few rows in forms of the test's choosing, also where the model would take another: each form for few
-// columns with every number of rows at which it does something else, and all that may follow the sums; the same bits
-// under every schedule.
+// columns, shared by every number of blocks, with every number of rows at which it does something else, and all that
+// may follow the sums; the same bits under every schedule.
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
@@ -77,46 +77,84 @@ Library& fair() {
 }
 
 struct Forced {
-  Form form;
+  Choice choice;
   std::vector<GemmCase> cases;  // of one kernel
   std::string name;
 };
 void PrintTo(const Forced& forced, std::ostream* out) { *out << forced.name; }
 
-std::vector<Forced> all_forced() {
+using Change = std::function<void(GemmCase&)>;
+
+// Every number of rows, columns and terms at which a form does something else.
+Forced forced_as(const Choice& choice, const std::string& name, const GemmCase& common, const Change& change = {}) {
+  Forced forced{choice, {}, name_of(choice.form)};
+  if (choice.parts > 1) forced.name += "_by_" + std::to_string(choice.parts);
+  forced.name += '_' + name;
+  const auto one = [&](int m, int n, int k) {
+    GemmCase c = of_shape(common, m, n, k);
+    if (change) change(c);
+    c.name = forced.name + '_' + std::to_string(m) + 'x' + std::to_string(c.n) + 'x' + std::to_string(c.k);
+    forced.cases.push_back(std::move(c));
+  };
+  for (const int m : {1, 7, 16, 17, 63, 64, 65, 128}) one(m, m % 2 == 1 ? 40 : 264, m % 3 == 0 ? 1040 : 528);
+  for (const int n : {8, 24, 136}) one(33, n, n == 24 ? 16 : 144);
+  one(20, 16, 4112);
+  one(130, 72, 272);
+  return forced;
+}
+
+void bias_and_c(GemmCase& c) { c.bias = Element::bf16, c.c = Element::f32, c.padding = 16, c.out_padding = 3; }
+void constant_b(GemmCase& c) { c.flags = std::uint32_t{QUERN_CALL_PROGRAMMATIC} | QUERN_GEMM_CONSTANT_B; }
+
+// What does not hang on a tile's size, or on who shares it.
+void add_rest(const Choice& choice, std::vector<Forced>* all) {
+  const auto add = [&](const char* name, const GemmCase& common, const Change& change) {
+    all->push_back(forced_as(choice, name, common, change));
+  };
+  add("bias_c", fp8_vectors(), bias_and_c);
+  add("constant_b", fp8_blocks(), constant_b);
+  add("c_is_out", gemm_of(Element::bf16), [](GemmCase& c) { c.c = Element::bf16, c.c_is_out = true; });
+  add("other_codes", fp8_blocks(),
+      [](GemmCase& c) { c.a = Element::e5m2, c.out = Element::e4m3, c.scales_by_row = true; });
+  add("tensor_scales", fp8_vectors(),
+      [](GemmCase& c) { c.scale_a = c.scale_b = Scaling::tensor, c.b = Element::e5m2; });
+  add("batched", gemm_of(Element::f16), [](GemmCase& c) { c.batch = 3; });
+}
+
+std::vector<Forced> narrow() {
   std::vector<Forced> all;
   for (const Form form : ops::gemm::kNarrow) {
-    const auto add = [&](const std::string& name, const GemmCase& common,
-                         const std::function<void(GemmCase&)>& change = {}) {
-      Forced forced{form, {}, std::string(name_of(form)) + '_' + name};
-      const auto one = [&](int m, int n, int k) {
-        GemmCase c = of_shape(common, m, n, k);
-        if (change) change(c);
-        c.name = forced.name + '_' + std::to_string(m) + 'x' + std::to_string(c.n) + 'x' + std::to_string(c.k);
-        forced.cases.push_back(std::move(c));
-      };
-      for (const int m : {1, 7, 16, 17, 63, 64, 65, 128}) one(m, m % 2 == 1 ? 40 : 264, m % 3 == 0 ? 1040 : 528);
-      for (const int n : {8, 24, 136}) one(33, n, n == 24 ? 16 : 144);
-      one(20, 16, 4112);
-      one(130, 72, 272);
-      all.push_back(std::move(forced));
+    const Choice choice{form, 1, 1};
+    const auto add = [&](const std::string& name, const GemmCase& common, const Change& change = {}) {
+      all.push_back(forced_as(choice, name, common, change));
     };
     for (std::size_t kind = 0; kind < 4; ++kind) add(gemm_kinds()[kind].name, gemm_kinds()[kind].common);  // but f32
     add("one_sm", fp8_blocks(), [](GemmCase& c) { c.max_sms = 1; });
     add("gate", fp8_blocks(), [](GemmCase& c) { c.gate = true, c.n = (c.n + 127) / 128 * 128, c.out = Element::bf16; });
     add("gate_vectors", fp8_vectors(), [](GemmCase& c) { c.gate = true, c.out = Element::f16; });
-    add("bias_c", fp8_vectors(),
-        [](GemmCase& c) { c.bias = Element::bf16, c.c = Element::f32, c.padding = 16, c.out_padding = 3; });
-    add("constant_b", fp8_blocks(),
-        [](GemmCase& c) { c.flags = std::uint32_t{QUERN_CALL_PROGRAMMATIC} | QUERN_GEMM_CONSTANT_B; });
-    // What does not hang on a tile's size, by one of either height.
-    if (form != Form::narrow_64x32 && form != Form::narrow_128x64) continue;
-    add("c_is_out", gemm_of(Element::bf16), [](GemmCase& c) { c.c = Element::bf16, c.c_is_out = true; });
-    add("other_codes", fp8_blocks(),
-        [](GemmCase& c) { c.a = Element::e5m2, c.out = Element::e4m3, c.scales_by_row = true; });
-    add("tensor_scales", fp8_vectors(),
-        [](GemmCase& c) { c.scale_a = c.scale_b = Scaling::tensor, c.b = Element::e5m2; });
-    add("batched", gemm_of(Element::f16), [](GemmCase& c) { c.batch = 3; });
+    if (form == Form::narrow_64x32 || form == Form::narrow_128x64) add_rest(choice, &all);
+  }
+  return all;
+}
+
+// The emulation of clusters takes 64 warps.
+int most_parts() { return on_cuda() ? 8 : 5; }
+
+std::vector<Forced> shared_k() {
+  std::vector<Forced> all;
+  for (const Form form : ops::gemm::kSharedK) {
+    for (int parts = 2; parts <= most_parts(); ++parts) {
+      const Choice choice{form, parts, 1};
+      const auto add = [&](const std::string& name, const GemmCase& common, const Change& change = {}) {
+        all.push_back(forced_as(choice, name, common, change));
+      };
+      add("blocks", fp8_blocks());
+      if (parts != 3) continue;
+      for (std::size_t kind = 0; kind < 4; ++kind) {
+        if (std::string(gemm_kinds()[kind].name) != "blocks") add(gemm_kinds()[kind].name, gemm_kinds()[kind].common);
+      }
+      if (form == Form::shared_64x128) add_rest(choice, &all);
+    }
   }
   return all;
 }
@@ -129,20 +167,21 @@ TEST_P(GemmForms, GiveTheProduct) {
     SCOPED_TRACE(c.name);
     GemmProblem problem(c, Random(c.name));
     problem.poison_outputs();
-    ASSERT_NO_THROW(fair().run(c, problem, {GetParam().form, 1, 1}));
+    ASSERT_NO_THROW(fair().run(c, problem, GetParam().choice));
     problem.check();
     if (HasFailure()) return;
     const GemmOutput first = problem.output();
     for (std::uint64_t seed = 0; seed < (on_cuda() ? 1 : kSeeds); ++seed) {
       Library other(run_seed() * kSeeds + seed);
       problem.poison_outputs();
-      ASSERT_NO_THROW(other.run(c, problem, {GetParam().form, 1, 1})) << "seed " << seed;
+      ASSERT_NO_THROW(other.run(c, problem, GetParam().choice)) << "seed " << seed;
       ASSERT_TRUE(problem.output() == first) << "seed " << seed;
     }
   }
 }
-INSTANTIATE_TEST_SUITE_P(Narrow, GemmForms, testing::ValuesIn(all_forced()),
-                         [](const testing::TestParamInfo<Forced>& forced) { return forced.param.name; });
+std::string name_of_forced(const testing::TestParamInfo<Forced>& forced) { return forced.param.name; }
+INSTANTIATE_TEST_SUITE_P(Narrow, GemmForms, testing::ValuesIn(narrow()), name_of_forced);
+INSTANTIATE_TEST_SUITE_P(SharedK, GemmForms, testing::ValuesIn(shared_k()), name_of_forced);
 
 }  // namespace
 }  // namespace quern::test

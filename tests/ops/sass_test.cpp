@@ -28,6 +28,7 @@ std::vector<std::string> hopper_products() {
       add("fp8_gemm", form, scales);
       add("fp8_gemm", form, scales + " gate=1");
     }
+    for (const char* form : {"shared_64x128", "shared_128x128"}) add("fp8_gemm", form, scales);
     add("fp8_gemm", "warpgroups_192", scales);
     for (const char* form : {"warpgroups", "warpgroups_192", "warpgroups_256"}) {
       add("grouped_fp8_gemm", form, "rows=contiguous " + scales);
@@ -60,6 +61,9 @@ std::vector<std::string> hopper_products() {
   add("gemm", "narrow_64x64", "dtype=bf16 out=f32");
   add("gemm", "narrow_128x32", "dtype=f16");
   add("gemm", "narrow_128x64", "dtype=bf16 gate=1");
+  add("fp8_gemm", "shared_128x128", "scales=vectors a=e5m2 epilogue=gelu(acc+tensor0+col2) operand0=bf16 operand2=f32");
+  add("gemm", "shared_64x128", "dtype=bf16");
+  add("gemm", "shared_128x128", "dtype=f16 out=f32");
   // Stored the other way round: b, a and both, in tiles of every width.
   for (const std::string order : {"order_b=kn", "order_a=km", "order_a=km order_b=kn"}) {
     for (const char* form : {"warpgroups", "warpgroups_192", "warpgroups_256"})
@@ -208,6 +212,9 @@ TEST_F(HopperMachineCode, IsMadeOfTheInstructionsThatItShould) {
     EXPECT_EQ(count("LDL") + count("STL"), 0) << "spills";
     EXPECT_GT(count("UTMALDG"), 0) << "copies by tensor map";
     EXPECT_GT(count("SYNCS"), 0) << "waits for them";
+    // Sums that are sent out of registers, sixteen bytes at a time.
+    EXPECT_EQ(count("STAS") > 0, std::string(entry.entry_name) == "quern_gemm_shared_k");
+    EXPECT_EQ(count("STAS"), count("STAS.128"));
     expect_batches(instructions, std::string(entry.op) == "gemm" ? "HGMMA" : "QGMMA");
     if (std::string(entry.entry_name) == "quern_gemm_warpgroups" && std::string(entry.op) != "gemm") {
       EXPECT_LE(moves_between(instructions), 2);

@@ -5,12 +5,27 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstdio>
 
+#include "sources/gemm/narrow.h"
+#include "sources/gemm/shared_k.h"
 #include "sources/gemm/tunings.h"
 
 namespace quern::ops::gemm {
 namespace {
+
+// By the model, of a form of few columns or one that is shared.
+double expected_microseconds(const Problem& p, const Choice& choice) {
+  const Sizes sizes = sizes_of(p);
+  const Tiling t = *tiling_of(p, choice.form);
+  const FewRows tiles = few_rows(p, t, sizes);
+  const auto rows = static_cast<int>(std::min<std::int64_t>(sizes.rows, t.tile_m));
+  const NarrowTiles product{tiles.row_tiles, tiles.column_tiles, tiles.steps, rows, t.tile_n, t.stages};
+  if (!of_shared_k(choice.form)) return time_of(product, all_sms(p));
+  for (const SharedTiles& way : shared_tiles(product, machine_of(p, t))) {
+    if (way.parts == choice.parts) return way.microseconds;
+  }
+  return 0.0;
+}
 
 class FewRowsOnHopper : public testing::Test {
  protected:
@@ -47,11 +62,49 @@ TEST_F(FewRowsOnHopper, CanTakeEveryFormOfFewColumns) {
     const std::vector<Choice> choices = candidates(p, sizes_of(p));
     for (const Form form : kNarrow) {
       const bool there = std::find(choices.begin(), choices.end(), Choice{form, 1, 1}) != choices.end();
-      EXPECT_EQ(there, rows_of_narrow(form) == 64 || each.m > 64) << name_of(form) << " for " << each.m << " rows";
+      EXPECT_EQ(there, rows_of_tile(form) == 64 || each.m > 64) << name_of(form) << " for " << each.m << " rows";
     }
-    std::printf("%dx%dx%d: %zu candidates, by the model %s\n", each.m, each.n, each.k, choices.size(),
-                Tunings::text_of(by_model(p, sizes_of(p))).c_str());
   }
+}
+
+// What was the fastest on an H200 (tests/bench/gemm_log.md), and what the model makes of it.
+TEST_F(FewRowsOnHopper, TakesWhatWasMeasuredToBeTheFastest) {
+  const struct {
+    int m, n, k;
+    Choice fastest;
+    double microseconds;
+  } all[] = {
+      {16, 4096, 7168, {Form::narrow_64x32, 1, 1}, 10.2},  {64, 2112, 7168, {Form::shared_64x128, 6, 1}, 8.4},
+      {64, 24576, 1536, {Form::narrow_64x64, 1, 1}, 13.5}, {64, 7168, 16384, {Form::shared_64x128, 2, 1}, 32.1},
+      {128, 4096, 7168, {Form::narrow_64x64, 1, 1}, 11.8}, {128, 7168, 16384, {Form::shared_128x128, 2, 1}, 37.4}};
+  for (const auto& each : all) {
+    SCOPED_TRACE(std::to_string(each.m) + 'x' + std::to_string(each.n) + 'x' + std::to_string(each.k));
+    for (const Scales scales : {Scales::blocks, Scales::vectors}) {
+      Problem p = problem(each.m, each.n, each.k);
+      p.shape.scales = scales;
+      const Choice choice = by_model(p, sizes_of(p));
+      EXPECT_EQ(choice, each.fastest) << Tunings::text_of(choice);
+      EXPECT_NEAR(expected_microseconds(p, choice), each.microseconds, 0.08 * each.microseconds);
+      const std::vector<Choice> choices = candidates(p, sizes_of(p));
+      EXPECT_NE(std::find(choices.begin(), choices.end(), choice), choices.end()) << "tuning does not measure it";
+    }
+  }
+}
+
+// Nor any whose blocks would not all find room at once.
+TEST_F(FewRowsOnHopper, SharesTilesOnlyWhereEveryMultiprocessorIsTheCallsAndOneProductItsOwn) {
+  const auto shares = [](const Problem& p) { return of_shared_k(by_model(p, sizes_of(p)).form); };
+  Problem p = problem(64, 2112, 7168);
+  EXPECT_TRUE(shares(p));
+  p.call.sms = 131;
+  EXPECT_FALSE(shares(p));
+  p = problem(64, 2112, 7168);
+  p.params.groups = 2, p.params.a_group = p.params.b_group = 1 << 24;
+  EXPECT_FALSE(shares(p));
+  for (const Choice& choice : candidates(p, sizes_of(p))) EXPECT_FALSE(of_shared_k(choice.form));
+  p = problem(64, 2112, 7168);
+  p.shape.gate = true;
+  EXPECT_FALSE(shares(p));
 }
 
 // Of few rows the model is asked once, by the class of rows, and gives a call what it would have given.

@@ -1,0 +1,288 @@
+// Matrix products of few rows on Hopper of which the blocks of a cluster share a tile by its steps of k, where tiles narrow enough for
+// every multiprocessor to have one would read a over and over. A cluster has one tile.
+//
+// At the end sums change hands: of each 8 columns one block finishes the results. Within a block its alternates first add up what
+// they have, each some of the columns; then every warpgroup sends its sums to those that finish them, out of its registers into their
+// shared memory, where a barrier counts what has come. Nobody asks for anything or is told that it was read: a block waits for sums
+// that it is sent, and for nothing else. They are added up in the order of the steps, whoever was faster.
+// SPDX-License-Identifier: Apache-2.0
+#include "gemm/alternates.cuh"
+#include "gemm/tiles.cuh"
+
+namespace q {
+
+static_assert(!kGate && (kAlternates == 1 || (kAlternates == 2 && kRowGroups == 1)));
+
+// Sums change hands by groups: 8 columns of 64 rows, of which each thread of a warpgroup has four sums.
+inline constexpr i32 kGroupColumns = 8, kGroupSums = 4, kGroups = kTileN / kGroupColumns;
+inline constexpr i32 kGroupBytes = kGroupThreads * kGroupSums * 4, kWarpBytes = kGroupBytes / 4;
+// A warpgroup has all of its block's sums of these.
+inline constexpr i32 kOwnGroups = kGroups / kAlternates, kOwnSums = kOwnGroups * kGroupSums;
+static_assert((kGroups - kOwnGroups) * kGroupBytes <= kTileBytes, "what an alternate gives to the other");
+
+struct Barriers {
+  Stages stages;
+  Mbarrier received[kConsumers];  // what the other blocks send to a warpgroup
+  Mbarrier vectors;               // scales of the tile's rows and columns are there
+};
+
+// In shared memory behind the stages.
+struct Beside {
+  f32* block_scales;  // of the stages
+  f32* row_scales;    // of the tile
+  f32* column_scales;
+  u8* received;
+
+  QUERN_DEVICE explicit Beside(u8* shared)
+      : block_scales(reinterpret_cast<f32*>(shared + kStages * kTileBytes)),
+        row_scales(block_scales + kStages * kScaleCount),
+        column_scales(row_scales + (kScaled ? kTileM : 0)),
+        received(reinterpret_cast<u8*>(column_scales + (kScaled ? kTileN : 0))) {}
+};
+
+// This block, of those that share the tile: it finishes every so many groups of columns.
+struct Part {
+  i32 number, count;
+
+  QUERN_DEVICE Part() : number(block_index(0)), count(block_count(0)) {}
+  QUERN_DEVICE void take_steps(Work& work) const {
+    const i32 steps = work.last_step;
+    work.first_step = steps * number / count;
+    work.last_step = steps * (number + 1) / count;
+  }
+};
+
+// A warpgroup's groups of columns, and where sums of them arrive: of each group a set of slots, one for each block. Found before there
+// are any sums, since it takes divisions.
+struct Share {
+  i32 set_bytes;
+  i32 to, sent;           // of the first group: the block that finishes it, and its set there
+  i32 finished, arrived;  // the first group that this block finishes, and its set here
+
+  QUERN_DEVICE Share(const Consumer& c, const Part& part) : set_bytes(part.count * kGroupBytes) {
+    const i32 first = c.alternate * kOwnGroups, round = first / part.count, ahead = part.number - (first - round * part.count);
+    to = first - round * part.count;
+    sent = (c.group * div_up(kGroups, part.count) + round) * set_bytes;
+    finished = first + (ahead < 0 ? ahead + part.count : ahead);
+    arrived = ahead < 0 ? sent + set_bytes : sent;
+  }
+};
+
+// Warps of a warpgroup whose rows are there.
+QUERN_DEVICE i32 live_warps(const Work& work, const Consumer& c) {
+  const i32 rows = work.rows - work.row - c.group * 64;
+  return rows <= 0 ? 0 : rows >= 64 ? 4 : div_up(rows, 16);
+}
+
+// By one thread.
+QUERN_DEVICE void init_barriers(Barriers& barriers) {
+  init_stages(barriers.stages);
+  mbarrier_init(barriers.vectors, 1);
+  QUERN_UNROLL for (i32 i = 0; i < kConsumers; ++i) mbarrier_init(barriers.received[i], 1);
+  fence_mbarrier_init();
+}
+// What will be sent to this block.
+QUERN_DEVICE void expect_sums(Barriers& barriers, const Work& work, const Part& part) {
+  QUERN_ROLLED for (i32 i = 0; i < kConsumers; ++i) {
+    const Consumer c(i);
+    const i32 left = (c.alternate + 1) * kOwnGroups - Share(c, part).finished;
+    const i32 groups = left > 0 ? div_up(left, part.count) : 0;
+    mbarrier_arrive_expect(barriers.received[i], static_cast<u32>(groups * (part.count - 1) * live_warps(work, c) * kWarpBytes));
+  }
+}
+
+// Copies into all stages, before the others know of them: how many steps. By one thread.
+QUERN_DEVICE i32 begin_copies(const Copies& copies, const Work& work) {
+  const i32 steps = work.last_step - work.first_step, begun = steps < kStages ? steps : kStages;
+  const bool early = copies.p.constant_b != 0;
+  if (early) {
+    QUERN_ROLLED for (i32 i = 0; i < begun; ++i) copies.b(work, work.first_step + i, i);
+  }
+  wait_for_previous_grid();
+  QUERN_ROLLED for (i32 i = 0; i < begun; ++i) {
+    if (!early) copies.b(work, work.first_step + i, i);
+    copies.a(work, work.first_step + i, i);
+  }
+  return begun;
+}
+QUERN_DEVICE void copy_rest(const Copies& copies, const Work& work, i32 begun) {
+  Turn turn;
+  turn.skip(begun);
+  QUERN_ROLLED for (i32 step = work.first_step + begun; step < work.last_step; ++step) {
+    mbarrier_wait(copies.stages.empty[turn.stage], turn.phase ^ 1);
+    copies.b(work, step, turn.stage);
+    copies.a(work, step, turn.stage);
+    turn.next();
+  }
+}
+
+QUERN_DEVICE vec16 sums_of_group(const f32* sums) { return {bits_of(sums[0]), bits_of(sums[1]), bits_of(sums[2]), bits_of(sums[3])}; }
+
+// Barriers of two alternates by number: of both, then of each.
+inline constexpr i32 kGiven = 1, kFinished = 2;
+
+// What both alternates have of a warpgroup's groups, added up. Each gives the other the rest where the first of its stages was, which
+// nothing is copied to any more.
+QUERN_DEVICE void add_alternates(f32 (&own)[kOwnSums], const f32 (&sums)[kSumCount], const Consumer& c, u8* shared) {
+  if constexpr (kAlternates == 1) {
+    QUERN_UNROLL for (i32 i = 0; i < kOwnSums; ++i) own[i] = sums[i];
+  } else {
+    const i32 place = thread_index() % kGroupThreads * 16;
+    u8* given = shared + c.alternate * kTileBytes + place;
+    const u8* taken = shared + (1 - c.alternate) * kTileBytes + place;
+    const auto share_out = [&](const f32* kept, const f32* rest) {
+      QUERN_UNROLL for (i32 i = 0; i < kOwnSums; ++i) own[i] = kept[i];
+      QUERN_UNROLL for (i32 i = 0; i < kOwnGroups; ++i) store16(given + i * kGroupBytes, sums_of_group(rest + i * kGroupSums));
+    };
+    sync_named(kFinished + c.alternate, kGroupThreads);
+    if (c.alternate == 0) {
+      share_out(sums, sums + kOwnSums);
+    } else {
+      share_out(sums + kOwnSums, sums);
+    }
+    sync_named(kGiven, kConsumerThreads);
+    QUERN_UNROLL for (i32 i = 0; i < kOwnGroups; ++i) {
+      const vec16 v = load16(taken + i * kGroupBytes);
+      QUERN_UNROLL for (i32 e = 0; e < kGroupSums; ++e) own[i * kGroupSums + e] += f32_of(v.x[e]);
+    }
+  }
+}
+
+// A warpgroup's groups, each to the block that finishes it.
+QUERN_DEVICE void send_sums(const f32 (&own)[kOwnSums], const Share& share, const Part& part, u8* received, Mbarrier& barrier) {
+  u8* place = received + share.sent + part.number * kGroupBytes + thread_index() % kGroupThreads * 16;
+  i32 to = share.to;
+  QUERN_UNROLL for (i32 i = 0; i < kOwnGroups; ++i) {
+    const vec16 v = sums_of_group(own + i * kGroupSums);
+    if (to == part.number) {
+      store16(place, v);
+    } else {
+      const auto rank = static_cast<u32>(to);
+      store_async(cluster_address(place, rank), v, cluster_address(&barrier, rank));
+    }
+    if (++to == part.count) to = 0, place += share.set_bytes;
+  }
+}
+
+// Four sums of a thread, of all parts.
+QUERN_DEVICE void add_parts(f32 (&sums)[kGroupSums], const u8* first, i32 parts) {
+  constexpr i32 kAtOnce = 4;  // so that loads overlap
+  QUERN_UNROLL for (f32& sum : sums) sum = 0.0f;
+  QUERN_ROLLED for (i32 part = 0; part < parts; part += kAtOnce) {
+    vec16 v[kAtOnce];
+    QUERN_UNROLL for (i32 i = 0; i < kAtOnce; ++i) {
+      if (part + i < parts) v[i] = load16(first + (part + i) * kGroupBytes);
+    }
+    QUERN_UNROLL for (i32 i = 0; i < kAtOnce; ++i) {
+      if (part + i < parts) {
+        QUERN_UNROLL for (i32 e = 0; e < kGroupSums; ++e) sums[e] += f32_of(v[i].x[e]);
+      }
+    }
+  }
+}
+
+// Two groups at a time, a warp its 16 rows of each: a lane finishes eight columns of a row, for which sums are turned round where those of
+// this block lay.
+QUERN_DEVICE void finish_groups(const GemmParams& p, const Work& work, const Consumer& c, const Share& share, const Part& part, const Beside& beside) {
+  const i32 last = (c.alternate + 1) * kOwnGroups, l = lane(), w = warp() % 4;
+  const i32 line = c.group * 64 + w * 16 + l % 16;
+  u8* sets = beside.received + share.arrived + w * kWarpBytes;
+  QUERN_ROLLED for (i32 group = share.finished; group < last; group += 2 * part.count, sets += 2 * share.set_bytes) {
+    const bool two = group + part.count < last;
+    const i32 next = two ? share.set_bytes : 0;
+    f32 sums[2][kGroupSums];
+    QUERN_UNROLL for (i32 i = 0; i < 2; ++i) add_parts(sums[i], sets + i * next + l * 16, part.count);
+    sync_warp();
+    u8* staged = sets + part.number * kGroupBytes;
+    QUERN_UNROLL for (i32 i = 0; i < 2; ++i) {
+      QUERN_UNROLL for (i32 h = 0; h < 2; ++h) {
+        const u64 both = static_cast<u64>(bits_of(sums[i][2 * h + 1])) << 32 | bits_of(sums[i][2 * h]);
+        *reinterpret_cast<u64*>(staged + i * next + (l / 4 + 8 * h) * (kGroupColumns * 4) + l % 4 * 8) = both;
+      }
+    }
+    sync_warp();
+    const bool second = l >= 16;
+    const i32 column = (second && two ? group + part.count : group) * kGroupColumns;
+    Eight v = read_eight(reinterpret_cast<const f32*>(staged + (second ? next : 0)) + l % 16 * kGroupColumns);
+    if constexpr (kScaled) {
+      const f32 of_row = beside.row_scales[line];
+      const Eight of_column = read_eight(beside.column_scales + column);
+      QUERN_UNROLL for (i32 i = 0; i < kEight; ++i) v.x[i] *= of_row * of_column.x[i];
+    }
+    finish_eight(p, work, !second || two, line, column, v, Eight{});
+  }
+}
+
+QUERN_DEVICE void multiply_tile(const GemmParams& p, const Work& work, const Consumer& c, const Part& part, u8* shared, Barriers& barriers, const Beside& beside) {
+  const Share share(c, part);
+  f32 sums[kSumCount], own[kOwnSums];
+  sum_steps(sums, c, work.last_step - work.first_step, Turn(), shared, beside.block_scales, barriers.stages);
+  add_alternates(own, sums, c, shared);
+  // All blocks have begun, and their barriers are there.
+  cluster_wait();
+  if (warp() % 4 >= live_warps(work, c)) return;
+  Mbarrier& received = barriers.received[c.group + kRowGroups * c.alternate];
+  send_sums(own, share, part, beside.received, received);
+  if constexpr (kScaled) mbarrier_wait(barriers.vectors, 0);
+  mbarrier_wait_cluster(received, 0);
+  finish_groups(p, work, c, share, part, beside);
+}
+
+}  // namespace q
+
+// The grid is a cluster along the first dimension for each tile.
+QUERN_KERNEL(quern_gemm_shared_k, THREADS, 1, QUERN_PARAM q::GemmParams p, QUERN_PARAM q::TensorMap map_a, QUERN_PARAM q::TensorMap map_b) {
+  using namespace q;
+  QUERN_SHARED(Barriers, barriers, 1);
+  u8* shared = tile_shared();
+  const Beside beside(shared);
+  const Part part;
+  launch_next_grid();
+  Work work;
+  DenseTiles(p, block_index(1), block_count(1)).next(work);
+  part.take_steps(work);
+  // The other blocks are told that this one's barriers are there, and do not wait before they have something to send.
+  const auto meet = [&] {
+    cluster_arrive_relaxed();  // the fence orders
+    sync_block();
+  };
+  // By a shuffle, so that the compiler knows a warp's threads to go one way and keeps what they share in uniform registers.
+  const i32 w = shuffle(warp(), 0);
+  if (w < kCopyWarp) {
+    meet();
+    wait_for_previous_grid();
+    multiply_tile(p, work, Consumer(w / 4), part, shared, barriers[0], beside);
+    return;
+  }
+  if (w == kCopyWarp) {
+    const Copies copies{p, map_a, map_b, shared, barriers[0].stages};
+    i32 begun = 0;
+    if (elect_one()) {
+      prefetch_tensor_map(map_b);
+      prefetch_tensor_map(map_a);
+      init_barriers(barriers[0]);
+      begun = begin_copies(copies, work);
+      expect_sums(barriers[0], work, part);
+    }
+    sync_warp();
+    meet();
+    if (elect_one()) copy_rest(copies, work, begun);
+    sync_warp();
+  } else if constexpr (kBlockScale) {
+    BlockScales<kScalesAhead, kScaleWarps> scales(p, work, w - kFirstScaleWarp);
+    meet();
+    Turn turn;
+    scales.hand_out(beside.block_scales, barriers[0].stages, turn);
+  } else {
+    meet();
+    if constexpr (kScaled) {
+      if (w == kFirstScaleWarp) {
+        wait_for_previous_grid();
+        VectorScales(p, work).store(beside.row_scales, beside.column_scales);
+        sync_warp();
+        if (lane() == 0) mbarrier_arrive(barriers[0].vectors);
+      }
+    }
+  }
+  cluster_wait();
+}
