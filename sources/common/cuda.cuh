@@ -31,6 +31,8 @@ QUERN_DEVICE void sync_named(int id, int threads) { asm volatile("bar.sync %0, %
 // ---- Shared memory
 extern __shared__ __align__(128) u8 quern_dynamic_shared[];
 QUERN_DEVICE u8* dynamic_shared() { return quern_dynamic_shared; }
+// common/shared_place.cuh: places are addresses.
+#define QUERN_SHARED_ADDRESSES 1
 QUERN_DEVICE u32 shared_address(const void* p) { return static_cast<u32>(__cvta_generic_to_shared(p)); }
 
 // ---- Warp
@@ -80,15 +82,16 @@ QUERN_DEVICE T atomic_or(T* p, T v) {
 QUERN_DEVICE void fence() { __threadfence(); }
 
 // ---- Asynchronous copies
-QUERN_DEVICE void copy_async_16(void* shared, const void* global, bool take) {
-  asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;" ::"r"(shared_address(shared)), "l"(global),
-               "r"(take ? 16 : 0)
+QUERN_DEVICE void copy_async_16(u32 shared, const void* global, bool take) {
+  asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;" ::"r"(shared), "l"(global), "r"(take ? 16 : 0)
                : "memory");
 }
-QUERN_DEVICE void copy_async_4(void* shared, const void* global, bool take) {
-  asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(shared_address(shared)), "l"(global), "r"(take ? 4 : 0)
+QUERN_DEVICE void copy_async_16(void* shared, const void* global, bool take) { copy_async_16(shared_address(shared), global, take); }
+QUERN_DEVICE void copy_async_4(u32 shared, const void* global, bool take) {
+  asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(shared), "l"(global), "r"(take ? 4 : 0)
                : "memory");
 }
+QUERN_DEVICE void copy_async_4(void* shared, const void* global, bool take) { copy_async_4(shared_address(shared), global, take); }
 QUERN_DEVICE void copy_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 template <int n>
 QUERN_DEVICE void copy_async_wait() {
@@ -246,16 +249,18 @@ QUERN_DEVICE constexpr int held_row(int i) { return (i >> 1) & 1; }
 QUERN_DEVICE constexpr int row_of(int lane, int held) { return (lane >> 2) + 8 * held; }
 QUERN_DEVICE constexpr int column_of(int lane, int i) { return ((lane & 3) << 1) + (i & 1) + ((i >> 2) << 3); }
 
-QUERN_DEVICE void load_matrices(u32* x, const void* row) {
+QUERN_DEVICE void load_matrices(u32* x, u32 row) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
                : "=r"(x[0]), "=r"(x[1]), "=r"(x[2]), "=r"(x[3])
-               : "r"(shared_address(row)));
+               : "r"(row));
 }
-QUERN_DEVICE void load_matrices_transposed(u32* x, const void* row) {
+QUERN_DEVICE void load_matrices(u32* x, const void* row) { load_matrices(x, shared_address(row)); }
+QUERN_DEVICE void load_matrices_transposed(u32* x, u32 row) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
                : "=r"(x[0]), "=r"(x[1]), "=r"(x[2]), "=r"(x[3])
-               : "r"(shared_address(row)));
+               : "r"(row));
 }
+QUERN_DEVICE void load_matrices_transposed(u32* x, const void* row) { load_matrices_transposed(x, shared_address(row)); }
 template <class T>
 QUERN_DEVICE OperandA<T> load_a(const T* tile, int pitch) {
   const int l = lane();
@@ -353,8 +358,11 @@ QUERN_DEVICE void widen_four(u32 codes, u32& low, u32& high);
 #if __CUDA_ARCH__ >= 890
 template <class T>
 QUERN_DEVICE void widen_four(u32 codes, u32& low, u32& high) {
-  low = NativeFp8<T>::decode(static_cast<u16>(codes & 0xffffu));
-  high = NativeFp8<T>::decode(static_cast<u16>(codes >> 16));
+  u16 first, second;
+  // No shift: the instruction takes either half of a register.
+  asm("mov.b32 {%0,%1}, %2;" : "=h"(first), "=h"(second) : "r"(codes));
+  low = NativeFp8<T>::decode(first);
+  high = NativeFp8<T>::decode(second);
 }
 #else
 template <>

@@ -11,7 +11,6 @@ namespace q {
 
 inline constexpr i32 kWarpM = kTileM / kWarpsM, kWarpN = kTileN / kWarpsN;
 inline constexpr i32 kTilesM = kWarpM / 16, kTilesN = kWarpN / 16;
-inline constexpr i32 kProducts = kStepK / kTileK<ElementA>;  // tensor-core steps of a k step
 static_assert(kTileM % (16 * kWarpsM) == 0 && kTileN % (16 * kWarpsN) == 0 && kWarpsM * kWarpsN * kWarp == kThreads);
 static_assert(!kBlockScale || kStepK == 128, "a step has one scale");
 
@@ -38,33 +37,54 @@ QUERN_DEVICE void each_sum(Sums& sums, F f) {
 QUERN_DEVICE i32 warp_row() { return warp() / kWarpsN * kWarpM; }
 QUERN_DEVICE i32 warp_column() { return warp() % kWarpsN * kWarpN; }
 
+// Where a warp reads its operands: a stage, or some steps into it.
+struct Readers {
+  ReaderOfA<ElementA, StagedA::kPitch, kTransposedA> a;
+  ReaderOfB<ElementB, StagedB::kPitch, kTransposedB> b;
+
+  static constexpr i32 kLineOfA = kTransposedA ? static_cast<i32>(sizeof(ElementA)) : StagedA::kPitchBytes;
+  static constexpr i32 kLineOfB = kTransposedB ? static_cast<i32>(sizeof(ElementB)) : StagedB::kPitchBytes;
+  static constexpr i32 kStepOfA = kTileK<ElementA> * (kTransposedA ? StagedA::kPitchBytes : static_cast<i32>(sizeof(ElementA)));
+  static constexpr i32 kStepOfB = kTileK<ElementB> * (kTransposedB ? StagedB::kPitchBytes : static_cast<i32>(sizeof(ElementB)));
+
+  // The first stage.
+  QUERN_DEVICE explicit Readers(SharedPlace stages) : a(stages + warp_row() * kLineOfA), b(stages + (StagedA::kBytes + warp_column() * kLineOfB)) {}
+  QUERN_DEVICE Readers at_stage(i32 offset) const { return moved(offset, offset); }
+  QUERN_DEVICE Readers after(i32 steps) const { return moved(steps * kStepOfA, steps * kStepOfB); }
+
+ private:
+  QUERN_DEVICE Readers moved(i32 of_a, i32 of_b) const {
+    Readers r = *this;
+    r.a = a + of_a, r.b = b + of_b;
+    return r;
+  }
+};
+
 // The operands of one tensor-core step of a warp, or of some of its columns.
 template <i32 tiles_n>
 struct Fragments {
   OperandA<ElementA> a[kTilesM];
   OperandB<ElementB> b[tiles_n];
 
-  QUERN_DEVICE void load(const u8* stage, i32 k, i32 first_n = 0) {
-    QUERN_UNROLL for (i32 i = 0; i < kTilesM; ++i) load_rows(stage, k, i);
-    load_columns(stage, k, first_n);
+  QUERN_DEVICE void load(const Readers& from, i32 step, i32 first_n = 0) {
+    QUERN_UNROLL for (i32 i = 0; i < kTilesM; ++i) load_rows(from, step, i);
+    load_columns(from, step, first_n);
   }
-  QUERN_DEVICE void load_rows(const u8* stage, i32 k, i32 i) {
-    const auto* tile = reinterpret_cast<const ElementA*>(stage);
-    const i32 row = warp_row() + 16 * i;
-    if constexpr (kTransposedA) {
-      a[i] = load_a_transposed(tile + k * StagedA::kPitch + row, StagedA::kPitch);
-    } else {
-      a[i] = load_a(tile + row * StagedA::kPitch + k, StagedA::kPitch);
-    }
+  QUERN_DEVICE void load_rows(const Readers& from, i32 step, i32 i) { a[i] = from.a.read(step * Readers::kStepOfA + 16 * i * Readers::kLineOfA); }
+  QUERN_DEVICE void load_columns(const Readers& from, i32 step, i32 first_n = 0) {
+    QUERN_UNROLL for (i32 j = 0; j < tiles_n; ++j) load_column(from, step, first_n, j);
   }
-  QUERN_DEVICE void load_columns(const u8* stage, i32 k, i32 first_n) {
-    const auto* tile = reinterpret_cast<const ElementB*>(stage + StagedA::kBytes);
-    QUERN_UNROLL for (i32 j = 0; j < tiles_n; ++j) {
-      const i32 column = warp_column() + 16 * (first_n + j);
-      if constexpr (kTransposedB) {
-        b[j] = load_b_transposed(tile + k * StagedB::kPitch + column, StagedB::kPitch);
+  QUERN_DEVICE void load_column(const Readers& from, i32 step, i32 first_n, i32 j) {
+    b[j] = from.b.read(step * Readers::kStepOfB + 16 * (first_n + j) * Readers::kLineOfB);
+  }
+  // Part `part` of `parts`, in the order in which they are multiplied.
+  QUERN_DEVICE void load_part(const Readers& from, i32 step, i32 part, i32 parts) {
+    constexpr i32 kAll = kTilesM + tiles_n;
+    QUERN_UNROLL for (i32 i = kAll * part / parts; i < kAll * (part + 1) / parts; ++i) {
+      if (i == 0 || i > tiles_n) {
+        load_rows(from, step, i == 0 ? 0 : i - tiles_n);
       } else {
-        b[j] = load_b(tile + column * StagedB::kPitch + k, StagedB::kPitch);
+        load_column(from, step, 0, i - 1);
       }
     }
   }
@@ -93,12 +113,12 @@ struct Part {
 
 // One step of which the products have a scale of their own.
 template <i32 first_n>
-QUERN_DEVICE void scaled_step(Sums& sums, const u8* stage) {
+QUERN_DEVICE void scaled_step(Sums& sums, const Readers& from, const u8* stage) {
   const auto* scales = reinterpret_cast<const f32*>(stage + StagedA::kBytes + StagedB::kBytes);
   Part part{};
   QUERN_UNROLL for (i32 k = 0; k < kProducts; ++k) {
     Fragments<kScaledN> f;
-    f.load(stage, k * kTileK<ElementA>, first_n);
+    f.load(from, k, first_n);
     multiply(part, f);
   }
   QUERN_UNROLL for (i32 i = 0; i < kTilesM; ++i) {
@@ -112,7 +132,7 @@ QUERN_DEVICE void scaled_step(Sums& sums, const u8* stage) {
       }
     }
   }
-  if constexpr (first_n + kScaledN < kTilesN) scaled_step<first_n + kScaledN>(sums, stage);
+  if constexpr (first_n + kScaledN < kTilesN) scaled_step<first_n + kScaledN>(sums, from, stage);
 }
 
 // The epilogue takes the tile in slices of rows: one tensor-core tile's of every warp.
@@ -128,68 +148,105 @@ QUERN_DEVICE void stage_slice(const Sums& sums, f32* staged, i32 pitch) {
   }
 }
 
-// What belongs to tensor-core step k of a step beside its products: starting copies, and the barrier that shows the next stage to
-// all and frees the one before. It comes before the last products; or, copies being spread, at the beginning, for the stage after.
-template <i32 k, class Pipe>
-QUERN_DEVICE void feed(Pipe& pipeline) {
-  if constexpr (kSpread) {
-    if constexpr (k == 0) {
-      pipeline.wait_for_two();
-      sync_block();
-    }
-    if constexpr (k + 1 < kProducts) pipeline.template load_part<k, kProducts - 1>();
-  } else {
-    if constexpr (k == 0) pipeline.load();
-    if constexpr (k + 1 == kProducts) {
-      pipeline.wait();
-      sync_block();
-    }
-  }
+// Where the tensor-core step after step `s` of a turn reads. Before the last ones of a step are multiplied, a barrier shows the next
+// stage to all and frees the one before.
+template <i32 s, class Pipe>
+QUERN_DEVICE Readers after(Pipe& pipeline, const Readers& readers, i32 turn, const Readers& from) {
+  if constexpr (s + 1 < kTurnProducts) return from;
+  if (kTurns > 1 && turn + 1 < kTurns) return from.after(kTurnProducts);
+  pipeline.wait_for_two();
+  sync_block();
+  return readers.at_stage(pipeline.next_offset());
 }
 
-// Tensor-core step k of a step and those after it.
-template <i32 k, class Pipe>
-QUERN_DEVICE void multiply_step(Sums& sums, Fragments<kTilesN>* f, Pipe& pipeline, const u8* stage, const u8* next) {
-  feed<k>(pipeline);
-  f[(k + 1) & 1].load(k + 1 < kProducts ? stage : next, (k + 1) % kProducts * kTileK<ElementA>);
-  multiply(sums, f[k & 1]);
-  if constexpr (k + 1 < kProducts) multiply_step<k + 1>(sums, f, pipeline, stage, next);
+// Tensor-core step s of a turn and those after it. What the next one reads, and copies, come one after the other between products:
+// all at once they would wait for each other, and products for them.
+template <i32 s, class Pipe>
+QUERN_DEVICE Readers multiply_turn(Sums& sums, Fragments<kTilesN>* f, Pipe& pipeline, const Readers& readers, i32 turn, const Readers& from) {
+  constexpr i32 kSlots = kTilesM * kTilesN, kReads = kSlots > 1 ? kSlots / 2 : 1, kCopies = kSlots - kReads;
+  const Readers next = after<s>(pipeline, readers, turn, from);
+  const Fragments<kTilesN>& now = f[s & 1];
+  WideColumn b[kTilesN];
+  QUERN_UNROLL for (i32 j = 0; j < kTilesN; ++j) b[j] = multiplicand(now.b[j]);
+  QUERN_UNROLL for (i32 i = 0; i < kTilesM; ++i) {
+    const auto a = multiplicand(now.a[i]);
+    QUERN_UNROLL for (i32 j = 0; j < kTilesN; ++j) {
+      const i32 slot = i * kTilesN + j;
+      if (slot < kReads) f[(s + 1) & 1].load_part(next, (s + 1) % kTurnProducts, slot, kReads);
+      if (s + 1 < kTurnProducts && slot >= kReads) pipeline.load_part(turn, s * kCopies + slot - kReads, (kTurnProducts - 1) * kCopies);
+      mma(sums.x[i][j], a, b[j]);
+    }
+  }
+  if constexpr (s + 1 < kTurnProducts) return multiply_turn<s + 1>(sums, f, pipeline, readers, turn, next);
+  return next;
 }
 
 // The same for operands that are widened.
-template <i32 k, class Pipe>
-QUERN_DEVICE void widened_step(Sums& sums, Fragments<kTilesN>& f, Pipe& pipeline, const u8* stage, const u8* next) {
+template <i32 s, class Pipe>
+QUERN_DEVICE Readers widened_turn(Sums& sums, Fragments<kTilesN>& f, Pipe& pipeline, const Readers& readers, i32 turn, const Readers& from) {
+  constexpr i32 kSlots = kTilesM * kTilesN, kNext = (s + 1) % kTurnProducts;
   WideColumn b[kTilesN];
   QUERN_UNROLL for (i32 j = 0; j < kTilesN; ++j) b[j] = multiplicand(f.b[j]);
-  feed<k>(pipeline);
-  const u8* from = k + 1 < kProducts ? stage : next;
-  constexpr i32 kNext = (k + 1) % kProducts * kTileK<ElementA>;
-  f.load_columns(from, kNext, 0);
+  const Readers next = after<s>(pipeline, readers, turn, from);
   QUERN_UNROLL for (i32 i = 0; i < kTilesM; ++i) {
     const auto a = multiplicand(f.a[i]);
-    f.load_rows(from, kNext, i);
-    QUERN_UNROLL for (i32 j = 0; j < kTilesN; ++j) mma(sums.x[i][j], a, b[j]);
+    f.load_rows(next, kNext, i);
+    QUERN_UNROLL for (i32 j = 0; j < kTilesN; ++j) {
+      if (i == 0) f.load_column(next, kNext, 0, j);
+      if (s + 1 < kTurnProducts) pipeline.load_part(turn, s * kSlots + i * kTilesN + j, (kTurnProducts - 1) * kSlots);
+      mma(sums.x[i][j], a, b[j]);
+    }
   }
-  if constexpr (k + 1 < kProducts) widened_step<k + 1>(sums, f, pipeline, stage, next);
+  if constexpr (s + 1 < kTurnProducts) return widened_turn<s + 1>(sums, f, pipeline, readers, turn, next);
+  return next;
+}
+
+// Few rows: a step's copies are spread over its tensor-core steps, and the barrier at its beginning is for the stage after.
+template <i32 k, class Pipe>
+QUERN_DEVICE void spread_step(Sums& sums, Fragments<kTilesN>* f, Pipe& pipeline, const Readers& stage, const Readers& next) {
+  constexpr i32 kNext = (k + 1) % kProducts;
+  const Readers& from = k + 1 < kProducts ? stage : next;
+  if constexpr (k == 0) {
+    pipeline.wait_for_two();
+    sync_block();
+    pipeline.begin_step();
+  }
+  if constexpr (k + 1 < kProducts) pipeline.load_part(0, k, kProducts - 1);
+  if constexpr (k + 2 == kProducts) pipeline.end_step();
+  if constexpr (kWidened) {
+    WideColumn b[kTilesN];
+    QUERN_UNROLL for (i32 j = 0; j < kTilesN; ++j) b[j] = multiplicand(f->b[j]);
+    f->load_columns(from, kNext);
+    QUERN_UNROLL for (i32 i = 0; i < kTilesM; ++i) {
+      const auto a = multiplicand(f->a[i]);
+      f->load_rows(from, kNext, i);
+      QUERN_UNROLL for (i32 j = 0; j < kTilesN; ++j) mma(sums.x[i][j], a, b[j]);
+    }
+  } else {
+    f[(k + 1) & 1].load(from, kNext);
+    multiply(sums, f[k & 1]);
+  }
+  if constexpr (k + 1 < kProducts) spread_step<k + 1>(sums, f, pipeline, stage, next);
 }
 
 // The next `steps` steps of the pipeline, which has been filled. Where there is one stage only it is filled here.
 template <class Pipe>
 QUERN_DEVICE Sums product(Pipe& pipeline, i32 steps) {
   static_assert(kStages == 1 || kStages >= (kBlockScale ? 2 : 3));
-  static_assert(kStages == 1 || kWidened || kProducts % 2 == 0, "the two sets of fragments change places");
+  static_assert(kStages == 1 || kWidened || kTurnProducts % 2 == 0, "the two sets of fragments change places");
   Sums sums{};
+  const Readers readers(pipeline.place());
   if constexpr (kStages == 1) {
     QUERN_ROLLED for (i32 step = 0; step < steps; ++step) {
       pipeline.load();
       pipeline.wait();
       sync_block();
       if constexpr (kBlockScale) {
-        scaled_step<0>(sums, pipeline.stage());
+        scaled_step<0>(sums, readers, pipeline.stage());
       } else {
         QUERN_UNROLL for (i32 k = 0; k < kProducts; ++k) {
           Fragments<kTilesN> f;
-          f.load(pipeline.stage(), k * kTileK<ElementA>);
+          f.load(readers, k);
           multiply(sums, f);
         }
       }
@@ -200,25 +257,32 @@ QUERN_DEVICE Sums product(Pipe& pipeline, i32 steps) {
       pipeline.wait();
       sync_block();
       pipeline.load();
-      scaled_step<0>(sums, pipeline.stage());
-      pipeline.take();
-    }
-  } else if constexpr (kWidened) {
-    pipeline.wait();
-    sync_block();
-    Fragments<kTilesN> f;
-    f.load(pipeline.stage(), 0);
-    QUERN_ROLLED for (i32 step = 0; step < steps; ++step) {
-      widened_step<0>(sums, f, pipeline, pipeline.stage(), pipeline.next_stage());
+      scaled_step<0>(sums, readers.at_stage(pipeline.stage_offset()), pipeline.stage());
       pipeline.take();
     }
   } else {
     pipeline.wait();
     sync_block();
-    Fragments<kTilesN> f[2];
-    f[0].load(pipeline.stage(), 0);
+    Fragments<kTilesN> f[kWidened ? 1 : 2];
+    Readers from = readers.at_stage(pipeline.stage_offset());
+    f[0].load(from, 0);
     QUERN_ROLLED for (i32 step = 0; step < steps; ++step) {
-      multiply_step<0>(sums, f, pipeline, pipeline.stage(), pipeline.next_stage());
+      if constexpr (kSpread) {
+        const Readers next = readers.at_stage(pipeline.next_offset());
+        spread_step<0>(sums, f, pipeline, from, next);
+        from = next;
+      } else {
+        pipeline.begin_step();
+        QUERN_ROLLED for (i32 turn = 0; turn < kTurns; ++turn) {
+          if constexpr (kWidened) {
+            from = widened_turn<0>(sums, f[0], pipeline, readers, turn, from);
+          } else {
+            from = multiply_turn<0>(sums, f, pipeline, readers, turn, from);
+          }
+          pipeline.end_turn();
+        }
+        pipeline.end_step();
+      }
       pipeline.take();
     }
   }
