@@ -10,10 +10,7 @@ namespace q {
 
 // A step's tensor-core steps, and the turns of the loop over them: less code, and what belongs together stays together.
 inline constexpr i32 kProducts = kStepK / kTileK<ElementA>;
-#ifndef MOST_TURNS
-#define MOST_TURNS 2
-#endif
-inline constexpr i32 kTurns = TENSOR_CORES != 0 && !kSpread && !kBlockScale && kStages > 1 && kProducts % 4 == 0 ? MOST_TURNS : 1;
+inline constexpr i32 kTurns = TENSOR_CORES != 0 && !kSpread && !kBlockScale && kStages > 1 && kProducts % 4 == 0 ? 2 : 1;
 inline constexpr i32 kTurnProducts = kProducts / kTurns;
 
 // Each thread copies the same pieces of every step: a column of chunks of kCopyBytes, a pass apart, so many of them in each turn

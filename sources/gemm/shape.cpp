@@ -3,7 +3,6 @@
 #include "sources/gemm/shape.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <span>
 #include <string>
 
@@ -186,8 +185,6 @@ jit::Unit to_unit(const Shape& shape, Tag op, jit::Target target) {
   define("BLOCK_SCALE", shape.scales == Scales::blocks);
   define("GATE", shape.gate);
   define("OUT_SCALE", shape.out_scale);
-  const char* way = std::getenv("QUERN_PORTABLE");
-  define("MOST_TURNS", way != nullptr && std::string(way) == "unrolled" ? 1 : 2);
   define("USES_OPERANDS",
          std::any_of(shape.epilogue->operands.begin(), shape.epilogue->operands.end(),
                      [](expression::OperandKind kind) { return kind != expression::OperandKind::unused; }));

@@ -3,8 +3,6 @@
 #include "sources/gemm/tiling.h"
 
 #include <algorithm>
-#include <cstdlib>
-#include <string_view>
 
 namespace quern::ops::gemm {
 namespace {
@@ -23,7 +21,6 @@ struct FormTile {
   bool shared;
 };
 
-constexpr bool target_sm90 = true;
 FormTile form_of(const Shape& shape) {
   const bool blocks = shape.scales == Scales::blocks;
   switch (shape.form) {
@@ -34,10 +31,6 @@ FormTile form_of(const Shape& shape) {
     case Form::medium:
       return {128, 128, 128, 4, 2, 4, 1, true};
     case Form::large:
-      if (const char* way = std::getenv("QUERN_PORTABLE"); way != nullptr && !blocks && target_sm90) {
-        if (std::string_view(way) == "two") return {128, 128, 128, 3, 2, 2, 2, false};
-        if (std::string_view(way) == "tall") return {256, 128, 128, 4, 4, 2, 1, false};
-      }
       // Sums that wait for their scale take registers of their own.
       return blocks ? FormTile{128, 128, 128, 5, 2, 4, 1, false} : FormTile{128, 256, 128, 4, 2, 4, 1, false};
     default:
