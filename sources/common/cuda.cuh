@@ -228,7 +228,7 @@ struct NativeFp8<e5m2> {
 };
 #endif
 
-// common/tile_sums.cuh: sums are registers with names.
+// common/tile_sums.cuh and numbered_sums.cuh: sums are registers with names.
 #define QUERN_NAMED_TILE_SUMS 1
 
 // ---- Tile: two products of 16 x 8 side by side. A row of an operand's step is 32 bytes whatever the type, so one ldmatrix
@@ -332,6 +332,7 @@ QUERN_DEVICE void mma(Accumulator& c, const OperandA<f32>& a, const OperandB<f32
 // 8 bits. sm_89 and those from sm_100 on multiply them; sm_90 does so by way of f16 even if asked (only its warpgroup products
 // are native), and those before do not at all: there they are widened once, by whoever loads them, and not in every product.
 #if __CUDA_ARCH__ == 890 || __CUDA_ARCH__ >= 1000
+#define QUERN_FP8_PRODUCTS 1
 template <class T>
 QUERN_DEVICE const OperandA<T>& multiplicand(const OperandA<T>& a) { return a; }
 template <class T>

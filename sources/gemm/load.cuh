@@ -83,6 +83,8 @@ class Loader {
       if (!kIdle || thread_index() / kRowCopies < Staged::kRows) copy(to + i * kPassBytes, from(turn, i), take(turn, i));
     }
   }
+  // From now on copies bring zeros, until it begins again.
+  QUERN_DEVICE void stop() { here_ = 0; }
   QUERN_DEVICE void end_turn() {
     if constexpr (kAdvances) at_[0] += kTurnPasses * pass_bytes_, here_ -= kTurnPasses;
     if constexpr (kDivided) to_ += kTurnPasses * kPassBytes;
@@ -119,12 +121,13 @@ class Loader {
     return run + i % kRunPasses * pass_bytes_;
   }
 
-  const u8* at_[kRuns];
-  i64 step_bytes_, pass_bytes_;
-  u32 there_;         // of gathered rows, a bit for each
-  i32 here_;          // passes of each run that there are
-  i32 in_stage_, to_;  // bytes from a stage's beginning; from the first stage's, of this turn
-  i32 left_;          // k from this thread's first on
+  // Who never begins copies nothing to its stages' beginning.
+  const u8* at_[kRuns] = {};
+  i64 step_bytes_ = 0, pass_bytes_ = 0;
+  u32 there_ = 0;              // of gathered rows, a bit for each
+  i32 here_ = 0;               // passes of each run that there are
+  i32 in_stage_ = 0, to_ = 0;  // bytes from a stage's beginning; from the first stage's, of this turn
+  i32 left_ = 0;               // k from this thread's first on
 };
 
 // Scales of one step, [kTileM] for rows of a, then one for each 16 columns of b.
@@ -210,7 +213,8 @@ class Pipeline {
     }
   }
   QUERN_DEVICE void load_part(i32 turn, i32 part, i32 parts) {
-    if (left_ <= 0) return;
+    // Few rows have steps to spare for a branch, and blocks with little to do. Others copy nothing once there is no more.
+    if (kSpread && left_ <= 0) return;
     constexpr i32 kOfA = decltype(a_)::kTurnPasses, kOfB = decltype(b_)::kTurnPasses, kAll = kOfA + kOfB;
     const i32 first = kAll * part / parts, last = kAll * (part + 1) / parts;
     if (first < kOfA) a_.copy(place_, turn, first, last < kOfA ? last : kOfA);
@@ -224,7 +228,10 @@ class Pipeline {
     if (left_ > 0) {
       a_.end_step();
       b_.end_step();
-      --left_;
+      if (--left_ == 0) {
+        a_.stop();
+        b_.stop();
+      }
     }
     filled_.next();
     copy_async_commit();
