@@ -357,14 +357,18 @@ QUERN_FP8_MMA(e5m2, e5m2)
 template <class T>
 QUERN_DEVICE void widen_four(u32 codes, u32& low, u32& high);
 #if __CUDA_ARCH__ >= 890
-template <class T>
-QUERN_DEVICE void widen_four(u32 codes, u32& low, u32& high) {
-  u16 first, second;
-  // No shift: the instruction takes either half of a register.
-  asm("mov.b32 {%0,%1}, %2;" : "=h"(first), "=h"(second) : "r"(codes));
-  low = NativeFp8<T>::decode(first);
-  high = NativeFp8<T>::decode(second);
-}
+// One statement: the compiler looks at each of them. The conversion takes either half of a register, so nothing is shifted.
+#define QUERN_WIDEN_FOUR(T)                                                                                        \
+  template <>                                                                                                      \
+  QUERN_DEVICE void widen_four<T>(u32 codes, u32& low, u32& high) {                                                \
+    asm("{.reg .b16 first, second;\nmov.b32 {first,second}, %2;\n"                                                 \
+        "cvt.rn.f16x2." #T "x2 %0, first;\ncvt.rn.f16x2." #T "x2 %1, second;}"                                     \
+        : "=r"(low), "=r"(high)                                                                                    \
+        : "r"(codes));                                                                                             \
+  }
+QUERN_WIDEN_FOUR(e4m3)
+QUERN_WIDEN_FOUR(e5m2)
+#undef QUERN_WIDEN_FOUR
 #else
 template <>
 QUERN_DEVICE void widen_four<e5m2>(u32 codes, u32& low, u32& high) {  // the upper byte of an f16

@@ -195,7 +195,7 @@ class Pipeline {
   // Starts the next step; past the last it only counts.
   QUERN_DEVICE void load() {
     begin_step();
-    QUERN_UNROLL for (i32 turn = 0; turn < kTurns; ++turn) {
+    QUERN_ROLLED for (i32 turn = 0; turn < kTurns; ++turn) {
       load_part(turn, 0, 1);
       end_turn();
     }
