@@ -27,31 +27,21 @@ struct SharedPlace {
 QUERN_DEVICE void copy_async_16(SharedPlace to, const void* global, bool take) { copy_async_16(to.at, global, take); }
 QUERN_DEVICE void copy_async_4(SharedPlace to, const void* global, bool take) { copy_async_4(to.at, global, take); }
 
-template <class T, int pitch, bool transposed>
-struct ReaderOfA {
+template <class T, int pitch, bool transposed, bool of_b>
+struct Reader {
   SharedPlace tile;
-  QUERN_DEVICE explicit ReaderOfA(SharedPlace at) : tile(at) {}
-  QUERN_DEVICE ReaderOfA operator+(i32 bytes) const { return ReaderOfA(tile + bytes); }
-  QUERN_DEVICE OperandA<T> read(i32 bytes) const {
+  QUERN_DEVICE explicit Reader(SharedPlace at) : tile(at) {}
+  QUERN_DEVICE Reader operator+(i32 bytes) const { return Reader(tile + bytes); }
+  QUERN_DEVICE auto read(i32 bytes) const {
     const T* from = reinterpret_cast<const T*>(tile.at + bytes);
-    if constexpr (transposed) {
+    if constexpr (of_b && transposed) {
+      return load_b_transposed(from, pitch);
+    } else if constexpr (of_b) {
+      return load_b(from, pitch);
+    } else if constexpr (transposed) {
       return load_a_transposed(from, pitch);
     } else {
       return load_a(from, pitch);
-    }
-  }
-};
-template <class T, int pitch, bool transposed>
-struct ReaderOfB {
-  SharedPlace tile;
-  QUERN_DEVICE explicit ReaderOfB(SharedPlace at) : tile(at) {}
-  QUERN_DEVICE ReaderOfB operator+(i32 bytes) const { return ReaderOfB(tile + bytes); }
-  QUERN_DEVICE OperandB<T> read(i32 bytes) const {
-    const T* from = reinterpret_cast<const T*>(tile.at + bytes);
-    if constexpr (transposed) {
-      return load_b_transposed(from, pitch);
-    } else {
-      return load_b(from, pitch);
     }
   }
 };
@@ -59,3 +49,12 @@ struct ReaderOfB {
 }  // namespace q
 
 #endif
+
+namespace q {
+
+template <class T, int pitch, bool transposed>
+using ReaderOfA = Reader<T, pitch, transposed, false>;
+template <class T, int pitch, bool transposed>
+using ReaderOfB = Reader<T, pitch, transposed, true>;
+
+}  // namespace q

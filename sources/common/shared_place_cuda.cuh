@@ -21,6 +21,15 @@ QUERN_DEVICE u32 load_shared(u32 address) {
   return v;
 }
 
+template <class T, bool of_b>
+struct ReadOperand {
+  using Type = OperandA<T>;
+};
+template <class T>
+struct ReadOperand<T, true> {
+  using Type = OperandB<T>;
+};
+
 // Where a lane reads, in elements from the tile's beginning on: rows `line` and k, or the other way round.
 template <class T, int pitch, bool transposed, bool of_b>
 class Reader {
@@ -43,12 +52,9 @@ class Reader {
     r.at_ += static_cast<u32>(bytes);
     return r;
   }
-
- protected:
-  template <class Operand>
-  QUERN_DEVICE Operand read_as(i32 bytes) const {
+  QUERN_DEVICE auto read(i32 bytes) const {
     const u32 from = at_ + static_cast<u32>(bytes);
-    Operand r;
+    typename ReadOperand<T, of_b>::Type r;
     if constexpr (transposed && sizeof(T) == 4) {
       // Of a, rows come first; of b, k.
       QUERN_UNROLL for (int i = 0; i < 4; ++i) {
@@ -63,23 +69,8 @@ class Reader {
     return r;
   }
 
+ private:
   u32 at_;
-};
-template <class T, int pitch, bool transposed>
-struct ReaderOfA : Reader<T, pitch, transposed, false> {
-  using Base = Reader<T, pitch, transposed, false>;
-  QUERN_DEVICE explicit ReaderOfA(SharedPlace tile) : Base(tile) {}
-  QUERN_DEVICE explicit ReaderOfA(const Base& base) : Base(base) {}
-  QUERN_DEVICE ReaderOfA operator+(i32 bytes) const { return ReaderOfA(Base::operator+(bytes)); }
-  QUERN_DEVICE OperandA<T> read(i32 bytes) const { return this->template read_as<OperandA<T>>(bytes); }
-};
-template <class T, int pitch, bool transposed>
-struct ReaderOfB : Reader<T, pitch, transposed, true> {
-  using Base = Reader<T, pitch, transposed, true>;
-  QUERN_DEVICE explicit ReaderOfB(SharedPlace tile) : Base(tile) {}
-  QUERN_DEVICE explicit ReaderOfB(const Base& base) : Base(base) {}
-  QUERN_DEVICE ReaderOfB operator+(i32 bytes) const { return ReaderOfB(Base::operator+(bytes)); }
-  QUERN_DEVICE OperandB<T> read(i32 bytes) const { return this->template read_as<OperandB<T>>(bytes); }
 };
 
 }  // namespace q
