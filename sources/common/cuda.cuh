@@ -31,6 +31,8 @@ QUERN_DEVICE void sync_named(int id, int threads) { asm volatile("bar.sync %0, %
 // ---- Shared memory
 extern __shared__ __align__(128) u8 quern_dynamic_shared[];
 QUERN_DEVICE u8* dynamic_shared() { return quern_dynamic_shared; }
+// common/shared_place.cuh: places are addresses.
+#define QUERN_SHARED_ADDRESSES 1
 QUERN_DEVICE u32 shared_address(const void* p) { return static_cast<u32>(__cvta_generic_to_shared(p)); }
 
 // ---- Warp
@@ -84,15 +86,16 @@ QUERN_DEVICE T atomic_or(T* p, T v) {
 QUERN_DEVICE void fence() { __threadfence(); }
 
 // ---- Asynchronous copies
-QUERN_DEVICE void copy_async_16(void* shared, const void* global, bool take) {
-  asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;" ::"r"(shared_address(shared)), "l"(global),
-               "r"(take ? 16 : 0)
+QUERN_DEVICE void copy_async_16(u32 shared, const void* global, bool take) {
+  asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;" ::"r"(shared), "l"(global), "r"(take ? 16 : 0)
                : "memory");
 }
-QUERN_DEVICE void copy_async_4(void* shared, const void* global, bool take) {
-  asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(shared_address(shared)), "l"(global), "r"(take ? 4 : 0)
+QUERN_DEVICE void copy_async_16(void* shared, const void* global, bool take) { copy_async_16(shared_address(shared), global, take); }
+QUERN_DEVICE void copy_async_4(u32 shared, const void* global, bool take) {
+  asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(shared), "l"(global), "r"(take ? 4 : 0)
                : "memory");
 }
+QUERN_DEVICE void copy_async_4(void* shared, const void* global, bool take) { copy_async_4(shared_address(shared), global, take); }
 QUERN_DEVICE void copy_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 template <int n>
 QUERN_DEVICE void copy_async_wait() {
@@ -229,7 +232,7 @@ struct NativeFp8<e5m2> {
 };
 #endif
 
-// common/tile_sums.cuh: sums are registers with names.
+// common/tile_sums.cuh and numbered_sums.cuh: sums are registers with names.
 #define QUERN_NAMED_TILE_SUMS 1
 
 // ---- Tile: two products of 16 x 8 side by side. A row of an operand's step is 32 bytes whatever the type, so one ldmatrix
@@ -250,16 +253,18 @@ QUERN_DEVICE constexpr int held_row(int i) { return (i >> 1) & 1; }
 QUERN_DEVICE constexpr int row_of(int lane, int held) { return (lane >> 2) + 8 * held; }
 QUERN_DEVICE constexpr int column_of(int lane, int i) { return ((lane & 3) << 1) + (i & 1) + ((i >> 2) << 3); }
 
-QUERN_DEVICE void load_matrices(u32* x, const void* row) {
+QUERN_DEVICE void load_matrices(u32* x, u32 row) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
                : "=r"(x[0]), "=r"(x[1]), "=r"(x[2]), "=r"(x[3])
-               : "r"(shared_address(row)));
+               : "r"(row));
 }
-QUERN_DEVICE void load_matrices_transposed(u32* x, const void* row) {
+QUERN_DEVICE void load_matrices(u32* x, const void* row) { load_matrices(x, shared_address(row)); }
+QUERN_DEVICE void load_matrices_transposed(u32* x, u32 row) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
                : "=r"(x[0]), "=r"(x[1]), "=r"(x[2]), "=r"(x[3])
-               : "r"(shared_address(row)));
+               : "r"(row));
 }
+QUERN_DEVICE void load_matrices_transposed(u32* x, const void* row) { load_matrices_transposed(x, shared_address(row)); }
 template <class T>
 QUERN_DEVICE OperandA<T> load_a(const T* tile, int pitch) {
   const int l = lane();
@@ -331,6 +336,7 @@ QUERN_DEVICE void mma(Accumulator& c, const OperandA<f32>& a, const OperandB<f32
 // 8 bits. sm_89 and those from sm_100 on multiply them; sm_90 does so by way of f16 even if asked (only its warpgroup products
 // are native), and those before do not at all: there they are widened once, by whoever loads them, and not in every product.
 #if __CUDA_ARCH__ == 890 || __CUDA_ARCH__ >= 1000
+#define QUERN_FP8_PRODUCTS 1
 template <class T>
 QUERN_DEVICE const OperandA<T>& multiplicand(const OperandA<T>& a) { return a; }
 template <class T>
@@ -355,11 +361,18 @@ QUERN_FP8_MMA(e5m2, e5m2)
 template <class T>
 QUERN_DEVICE void widen_four(u32 codes, u32& low, u32& high);
 #if __CUDA_ARCH__ >= 890
-template <class T>
-QUERN_DEVICE void widen_four(u32 codes, u32& low, u32& high) {
-  low = NativeFp8<T>::decode(static_cast<u16>(codes & 0xffffu));
-  high = NativeFp8<T>::decode(static_cast<u16>(codes >> 16));
-}
+// One statement: the compiler looks at each of them. The conversion takes either half of a register, so nothing is shifted.
+#define QUERN_WIDEN_FOUR(T)                                                                                        \
+  template <>                                                                                                      \
+  QUERN_DEVICE void widen_four<T>(u32 codes, u32& low, u32& high) {                                                \
+    asm("{.reg .b16 first, second;\nmov.b32 {first,second}, %2;\n"                                                 \
+        "cvt.rn.f16x2." #T "x2 %0, first;\ncvt.rn.f16x2." #T "x2 %1, second;}"                                     \
+        : "=r"(low), "=r"(high)                                                                                    \
+        : "r"(codes));                                                                                             \
+  }
+QUERN_WIDEN_FOUR(e4m3)
+QUERN_WIDEN_FOUR(e5m2)
+#undef QUERN_WIDEN_FOUR
 #else
 template <>
 QUERN_DEVICE void widen_four<e5m2>(u32 codes, u32& low, u32& high) {  // the upper byte of an f16

@@ -24,47 +24,48 @@ struct OneTile {
   }
 };
 
-// Takes the tiles of `tiles` one after the other; finish(work, sums) does the rest of each.
+// Takes the tiles of `tiles` one after the other; finish(work) does the rest of each.
 template <class Tiles, class Finish>
-QUERN_DEVICE void multiply(const GemmParams& p, Tiles tiles, u8* shared, Finish finish) {
+QUERN_DEVICE void multiply(const GemmParams& p, Tiles tiles, u8* shared, Sums& sums, Finish finish) {
   Work work;
   if constexpr (kContinuous) {
     Pipeline<Tiles> pipeline(p, tiles, shared);
     pipeline.fill();
     QUERN_ROLLED while (tiles.next(work)) {
-      Sums sums = product(pipeline, work.last_step - work.first_step);
-      finish(work, sums);
+      product(pipeline, work.last_step - work.first_step, sums);
+      finish(work);
     }
     copy_async_wait<0>();
   } else {
     QUERN_ROLLED while (tiles.next(work)) {
       Pipeline<OneTile> pipeline(p, {work}, shared);
       pipeline.fill();
-      Sums sums = product(pipeline, work.last_step - work.first_step);
+      product(pipeline, work.last_step - work.first_step, sums);
       copy_async_wait<0>();
       sync_block();
-      finish(work, sums);
+      finish(work);
     }
   }
 }
 
 QUERN_DEVICE void multiply(const GemmParams& p) {
+  Sums sums;
   u8* shared = dynamic_shared();
   auto* staged = reinterpret_cast<f32*>(kContinuous ? shared + kStages * kStageBytes : shared);
   if constexpr (kGrouping != kDense) {
     QUERN_SHARED(Experts, experts, 1);
     list_experts(p, experts[0]);
     check_indices(p, experts[0]);
-    multiply(p, ExpertTiles(p, experts[0]), shared, [&](const Work& work, const Sums& sums) { store(p, work, sums, staged); });
+    multiply(p, ExpertTiles(p, experts[0]), shared, sums, [&](const Work& work) { store(p, work, sums, staged); });
   } else if constexpr (kShared) {
     QUERN_SHARED(i32, flag, 1);
     const DenseTiles tiles(p);
     const Deal deal = tiles.deal();
-    multiply(p, tiles, shared, [&](const Work& work, Sums& sums) {
+    multiply(p, tiles, shared, sums, [&](const Work& work) {
       if (shared_sums(p, deal, work, sums, flag)) store(p, work, sums, staged);
     });
   } else {
-    multiply(p, DenseTiles(p), shared, [&](const Work& work, const Sums& sums) { store(p, work, sums, staged); });
+    multiply(p, DenseTiles(p), shared, sums, [&](const Work& work) { store(p, work, sums, staged); });
   }
 }
 

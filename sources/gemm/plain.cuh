@@ -10,20 +10,34 @@ inline constexpr i32 kThreadRows = kTileM / 16, kThreadColumns = kTileN / 16;
 static_assert(kThreads == 256 && sizeof(ElementA) == 4 && sizeof(ElementB) == 4 && !kBlockScale);
 
 struct Sums {
+  static constexpr i32 kHeld = kThreadRows * kThreadColumns;
   f32 x[kThreadRows][kThreadColumns];
-};
 
-template <class F>
-QUERN_DEVICE void each_sum(Sums& sums, F f) {
-  QUERN_UNROLL for (i32 i = 0; i < kThreadRows; ++i) {
-    QUERN_UNROLL for (i32 j = 0; j < kThreadColumns; ++j) f(i * kThreadColumns + j, sums.x[i][j]);
+  QUERN_DEVICE Sums() { clear(); }
+  QUERN_DEVICE void clear() {
+    each([](i32, f32& sum) { sum = 0.0f; });
   }
-}
+  // To and from memory that each thread has a column of.
+  QUERN_DEVICE void write(f32* to) {
+    each([&](i32 i, f32& sum) { to[i * kThreads] = sum; });
+  }
+  QUERN_DEVICE void add(const f32* from) {
+    each([&](i32 i, f32& sum) { sum += from[i * kThreads]; });
+  }
+
+ private:
+  template <class F>
+  QUERN_DEVICE void each(const F& f) {
+    QUERN_UNROLL for (i32 i = 0; i < kThreadRows; ++i) {
+      QUERN_UNROLL for (i32 j = 0; j < kThreadColumns; ++j) f(i * kThreadColumns + j, x[i][j]);
+    }
+  }
+};
 
 inline constexpr i32 kSlices = kThreadRows, kSliceRows = 16;
 QUERN_DEVICE i32 row_of_slice(i32 slice, i32 row) { return 16 * slice + row; }
-template <i32 slice>
-QUERN_DEVICE void stage_slice(const Sums& sums, f32* staged, i32 pitch) {
+template <i32 slice, i32 pitch>
+QUERN_DEVICE void stage_slice(const Sums& sums, f32* staged) {
   QUERN_UNROLL for (i32 j = 0; j < kThreadColumns; ++j) staged[thread_index() / 16 * pitch + thread_index() % 16 + 16 * j] = sums.x[slice][j];
 }
 
@@ -57,8 +71,8 @@ QUERN_DEVICE void multiply_step(Sums& sums, const u8* stage) {
 
 // The next `steps` steps of the pipeline, which has been filled. Where there is one stage only it is filled here.
 template <class Pipe>
-QUERN_DEVICE Sums product(Pipe& pipeline, i32 steps) {
-  Sums sums{};
+QUERN_DEVICE void product(Pipe& pipeline, i32 steps, Sums& sums) {
+  sums.clear();
   QUERN_ROLLED for (i32 step = 0; step < steps; ++step) {
     if constexpr (kStages == 1) pipeline.load();
     pipeline.wait();
@@ -71,7 +85,6 @@ QUERN_DEVICE Sums product(Pipe& pipeline, i32 steps) {
       pipeline.take();
     }
   }
-  return sums;
 }
 
 }  // namespace q

@@ -25,8 +25,7 @@ struct Deal {
 
 template <class Sums>
 struct Slots {
-  static constexpr i32 kSums = static_cast<i32>(sizeof(Sums) / sizeof(f32));
-  static QUERN_DEVICE f32* slot(const GemmParams& p, i64 index) { return p.partials + index * (static_cast<i64>(kThreads) * kSums) + thread_index(); }
+  static QUERN_DEVICE f32* slot(const GemmParams& p, i64 index) { return p.partials + index * (static_cast<i64>(kThreads) * Sums::kHeld) + thread_index(); }
 };
 
 // Sums of `work`, of which this block has the steps of `deal` only. True if what `sums` then holds is the tile's whole result.
@@ -37,8 +36,7 @@ QUERN_DEVICE bool shared_sums(const GemmParams& p, const Deal& deal, const Work&
   if (first == last) return true;
   // A block's first slot is for the tile that it begins with.
   const auto slot_of = [&](i32 block) { return Slots<Sums>::slot(p, 2 * static_cast<i64>(block) + (deal.begin(block) < first_unit ? 1 : 0)); };
-  f32* mine = slot_of(block_index(0));
-  each_sum(sums, [&](i32 i, f32& sum) { mine[i * kThreads] = sum; });
+  sums.write(slot_of(block_index(0)));
   fence();
   sync_block();
   if (thread_index() == 0) {
@@ -49,12 +47,8 @@ QUERN_DEVICE bool shared_sums(const GemmParams& p, const Deal& deal, const Work&
   sync_block();
   fence();
   if (*flag == 0) return false;
-  const f32* theirs = slot_of(first);
-  each_sum(sums, [&](i32 i, f32& sum) { sum = theirs[i * kThreads]; });
-  QUERN_ROLLED for (i32 block = first + 1; block <= last; ++block) {
-    theirs = slot_of(block);
-    each_sum(sums, [&](i32 i, f32& sum) { sum += theirs[i * kThreads]; });
-  }
+  sums.clear();
+  QUERN_ROLLED for (i32 block = first; block <= last; ++block) sums.add(slot_of(block));
   return true;
 }
 

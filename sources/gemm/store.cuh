@@ -11,7 +11,7 @@ inline constexpr i32 kStagedPitch = kTileN + 4;
 // Registers have no index: one copy of the code for each slice, but for this little only.
 template <i32 slice, class Sums>
 QUERN_DEVICE void stage(i32 wanted, const Sums& sums, f32* staged) {
-  if (wanted == slice) stage_slice<slice>(sums, staged, kStagedPitch);
+  if (wanted == slice) stage_slice<slice, kStagedPitch>(sums, staged);
   if constexpr (slice + 1 < kSlices) stage<slice + 1>(wanted, sums, staged);
 }
 

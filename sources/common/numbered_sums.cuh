@@ -1,0 +1,76 @@
+// Accumulator tiles of one warp that are told apart by numbers known when a kernel is compiled, for products of any operands.
+//
+// NumberedSums<kFirst, kCount> holds tiles 0 .. kCount - 1. It is constructed at the beginning of the kernel, outside of every loop
+// and branch, and handed on by reference; kernels have more than one where their numbers kFirst .. kFirst + kCount - 1 differ. At
+// first the sums hold nothing. In each of these all lanes take part:
+//
+//   clear()                  zeros
+//   add<n>(a, b)             tile n += a b, of multiplicands
+//   add_scaled<n, m>(from, factors)   tile n += tile m of `from` times the factor of the row: factors[h] in the lane's row h
+//   store<n, count, pitch>(to)   tiles n .. n + count - 1 side by side to f32 in shared memory, rows `pitch` apart, `to` 8-byte
+//                            aligned and pitch even
+//   write_apart<stride>(to)  element i of tile n to to[(n * 256 / kWarp + i) * stride] in global memory
+//   add_apart<stride>(from)  gains what was written so
+//
+// On NVIDIA's GPUs they are registers of PTX with names of their own, for the reason that common/tile_sums.cuh gives.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "common/kernel.cuh"
+
+#ifdef QUERN_NAMED_TILE_SUMS
+#include "common/numbered_sums_cuda.cuh"
+#else
+
+namespace q {
+
+template <int kFirst, int kCount>
+class NumberedSums {
+ public:
+  QUERN_DEVICE NumberedSums() {}
+  NumberedSums(const NumberedSums&) = delete;
+  NumberedSums& operator=(const NumberedSums&) = delete;
+
+  QUERN_DEVICE void clear() {
+    QUERN_UNROLL for (int n = 0; n < kCount; ++n) x_[n] = Accumulator{};
+  }
+  template <int n, class A, class B>
+  QUERN_DEVICE void add(const A& a, const B& b) {
+    mma(x_[n], a, b);
+  }
+  template <int n, int m, int first, int count>
+  QUERN_DEVICE void add_scaled(const NumberedSums<first, count>& from, const f32 (&factors)[kRowsHeld]) {
+    QUERN_UNROLL for (int i = 0; i < kHeld; ++i) x_[n].x[i] = fma(from.tile(m).x[i], factors[held_row(i)], x_[n].x[i]);
+  }
+  template <int n, int count, int pitch>
+  QUERN_DEVICE void store(f32* to) const {
+    QUERN_UNROLL for (int j = 0; j < count; ++j) {
+      QUERN_UNROLL for (int i = 0; i < kHeld; ++i) {
+        to[row_of(lane(), held_row(i)) * pitch + 16 * j + column_of(lane(), i)] = x_[n + j].x[i];
+      }
+    }
+  }
+
+  template <int stride>
+  QUERN_DEVICE void write_apart(f32* to) const {
+    QUERN_UNROLL for (int n = 0; n < kCount; ++n) {
+      QUERN_UNROLL for (int i = 0; i < kHeld; ++i) to[(n * kHeld + i) * stride] = x_[n].x[i];
+    }
+  }
+  template <int stride>
+  QUERN_DEVICE void add_apart(const f32* from) {
+    QUERN_UNROLL for (int n = 0; n < kCount; ++n) {
+      QUERN_UNROLL for (int i = 0; i < kHeld; ++i) x_[n].x[i] += from[(n * kHeld + i) * stride];
+    }
+  }
+  QUERN_DEVICE const Accumulator& tile(int n) const { return x_[n]; }
+
+ private:
+  static constexpr int kHeld = 256 / kWarp;
+
+  Accumulator x_[kCount];
+};
+
+}  // namespace q
+
+#endif

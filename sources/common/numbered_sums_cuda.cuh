@@ -1,0 +1,120 @@
+// NumberedSums on NVIDIA's GPUs: element i of tile n is the kernel's register quern_tile<n>_<i>.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "common/kernel.cuh"
+
+// Of the tile whose number is operand `tile` of the statement; as a rule that is the first.
+#define QUERN_SUM_OF(tile, i) "quern_tile%" tile "_" #i
+#define QUERN_SUM(i) QUERN_SUM_OF("0", i)
+#define QUERN_EACH_SUM(DO) DO(0) DO(1) DO(2) DO(3) DO(4) DO(5) DO(6) DO(7)
+#define QUERN_LEFT "{" QUERN_SUM(0) "," QUERN_SUM(1) "," QUERN_SUM(2) "," QUERN_SUM(3) "}"
+#define QUERN_RIGHT "{" QUERN_SUM(4) "," QUERN_SUM(5) "," QUERN_SUM(6) "," QUERN_SUM(7) "}"
+#define QUERN_ADD(A, B, shape_and_types)                                                                                       \
+  template <int n>                                                                                                             \
+  QUERN_DEVICE void add_to_tile(const OperandA<A>& a, const OperandB<B>& b) {                                                  \
+    asm volatile("mma.sync.aligned." shape_and_types ".f32 " QUERN_LEFT ", {%1,%2,%3,%4}, {%5,%6}, " QUERN_LEFT ";\n"          \
+                 "mma.sync.aligned." shape_and_types ".f32 " QUERN_RIGHT ", {%1,%2,%3,%4}, {%7,%8}, " QUERN_RIGHT ";"          \
+                 ::"n"(n), "r"(a.x[0]), "r"(a.x[1]), "r"(a.x[2]), "r"(a.x[3]), "r"(b.x[0]), "r"(b.x[1]), "r"(b.x[2]), "r"(b.x[3])); \
+  }
+
+namespace q {
+
+QUERN_ADD(f16, f16, "m16n8k16.row.col.f32.f16.f16")
+QUERN_ADD(bf16, bf16, "m16n8k16.row.col.f32.bf16.bf16")
+QUERN_ADD(f32, f32, "m16n8k8.row.col.f32.tf32.tf32")
+#ifdef QUERN_FP8_PRODUCTS
+QUERN_ADD(e4m3, e4m3, "m16n8k32.row.col.f32.e4m3.e4m3")
+QUERN_ADD(e4m3, e5m2, "m16n8k32.row.col.f32.e4m3.e5m2")
+QUERN_ADD(e5m2, e4m3, "m16n8k32.row.col.f32.e5m2.e4m3")
+QUERN_ADD(e5m2, e5m2, "m16n8k32.row.col.f32.e5m2.e5m2")
+#else
+template <int n>
+QUERN_DEVICE void add_to_tile(const WideA& a, const WideB& b) {
+  add_to_tile<n>(a.step[0], b.step[0]);
+  add_to_tile<n>(a.step[1], b.step[1]);
+}
+#endif
+
+template <int n, int end>
+QUERN_DEVICE void declare_tiles() {
+  asm volatile(".reg .f32 quern_tile%0_<8>;" ::"n"(n));
+  if constexpr (n + 1 < end) declare_tiles<n + 1, end>();
+}
+template <int n, int end>
+QUERN_DEVICE void clear_tiles() {
+#define QUERN_ZERO(i) "mov.f32 " QUERN_SUM(i) ", 0f00000000;\n"
+  asm volatile(QUERN_EACH_SUM(QUERN_ZERO)::"n"(n));
+#undef QUERN_ZERO
+  if constexpr (n + 1 < end) clear_tiles<n + 1, end>();
+}
+// The tile's first column is number `column` of the row.
+template <int n, int end, int column, int pitch>
+QUERN_DEVICE void store_tiles(u32 to) {
+  constexpr int at = column * 4, below = at + 8 * pitch * 4;
+#define QUERN_STORE(place, i, j) "st.shared.v2.f32 [%1+%" place "], {" QUERN_SUM(i) "," QUERN_SUM(j) "};\n"
+  asm volatile(QUERN_STORE("2", 0, 1) QUERN_STORE("3", 2, 3) QUERN_STORE("4", 4, 5) QUERN_STORE("5", 6, 7)
+               ::"n"(n), "r"(to), "n"(at), "n"(below), "n"(at + 32), "n"(below + 32)
+               : "memory");
+#undef QUERN_STORE
+  if constexpr (n + 1 < end) store_tiles<n + 1, end, column + 16, pitch>(to);
+}
+
+// Operands: the tile, where its first element lies, bytes from element to element.
+#define QUERN_WRITE(i) "st.global.f32 [%1+" #i "*%2], " QUERN_SUM(i) ";\n"
+template <int n, int end, int apart>
+QUERN_DEVICE void write_tiles(f32* to) {
+  asm volatile(QUERN_EACH_SUM(QUERN_WRITE)::"n"(n), "l"(to), "n"(apart) : "memory");
+  if constexpr (n + 1 < end) write_tiles<n + 1, end, apart>(to + 2 * apart);
+}
+#undef QUERN_WRITE
+#define QUERN_GAIN(i) "ld.global.f32 x" #i ", [%1+" #i "*%2];\nadd.f32 " QUERN_SUM(i) ", " QUERN_SUM(i) ", x" #i ";\n"
+template <int n, int end, int apart>
+QUERN_DEVICE void add_tiles(const f32* from) {
+  asm volatile("{.reg .f32 x<8>;\n" QUERN_EACH_SUM(QUERN_GAIN) "}" ::"n"(n), "l"(from), "n"(apart) : "memory");
+  if constexpr (n + 1 < end) add_tiles<n + 1, end, apart>(from + 2 * apart);
+}
+#undef QUERN_GAIN
+
+template <int kFirst, int kCount>
+class NumberedSums {
+ public:
+  QUERN_DEVICE NumberedSums() { declare_tiles<kFirst, kFirst + kCount>(); }
+  NumberedSums(const NumberedSums&) = delete;
+  NumberedSums& operator=(const NumberedSums&) = delete;
+
+  QUERN_DEVICE void clear() { clear_tiles<kFirst, kFirst + kCount>(); }
+  template <int n, class A, class B>
+  QUERN_DEVICE void add(const A& a, const B& b) {
+    add_to_tile<kFirst + n>(a, b);
+  }
+  template <int n, int m, int first, int count>
+  QUERN_DEVICE void add_scaled(const NumberedSums<first, count>&, const f32 (&factors)[kRowsHeld]) {
+#define QUERN_FMA(i, factor) "fma.rn.f32 " QUERN_SUM(i) ", " QUERN_SUM_OF("1", i) ", %" factor ", " QUERN_SUM(i) ";\n"
+    asm volatile(QUERN_FMA(0, "2") QUERN_FMA(1, "2") QUERN_FMA(2, "3") QUERN_FMA(3, "3") QUERN_FMA(4, "2") QUERN_FMA(5, "2")
+                     QUERN_FMA(6, "3") QUERN_FMA(7, "3")::"n"(kFirst + n),
+                 "n"(first + m), "f"(factors[0]), "f"(factors[1]));
+#undef QUERN_FMA
+  }
+  template <int n, int count, int pitch>
+  QUERN_DEVICE void store(f32* to) const {
+    store_tiles<kFirst + n, kFirst + n + count, 0, pitch>(shared_address(to + row_of(lane(), 0) * pitch + column_of(lane(), 0)));
+  }
+  template <int stride>
+  QUERN_DEVICE void write_apart(f32* to) const {
+    write_tiles<kFirst, kFirst + kCount, stride * 4>(to);
+  }
+  template <int stride>
+  QUERN_DEVICE void add_apart(const f32* from) {
+    add_tiles<kFirst, kFirst + kCount, stride * 4>(from);
+  }
+};
+
+}  // namespace q
+
+#undef QUERN_SUM_OF
+#undef QUERN_SUM
+#undef QUERN_EACH_SUM
+#undef QUERN_LEFT
+#undef QUERN_RIGHT
+#undef QUERN_ADD

@@ -1,0 +1,60 @@
+// Places in shared memory that loops return to: worked out once, with constants added.
+//
+//   SharedPlace(p)                        of dynamic_shared() or beyond; place + bytes
+//   copy_async_16(place, global, take)    and copy_async_4: as those to a pointer
+//   ReaderOfA<T, pitch, transposed>(tile) and ReaderOfB: of tiles around `tile` whose rows are `pitch` elements apart;
+//     read(bytes)                         the operand of the tile so many bytes further on, as load_a, load_b and their transposed
+//                                         kin load it. reader + bytes is that of a tile there
+//
+// On NVIDIA's GPUs a place is an address of 32 bits that the compiler cannot take to pieces. Of pointers it makes each address
+// again, from the shared window's beginning on: a third of a product's instructions.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "common/kernel.cuh"
+
+#ifdef QUERN_SHARED_ADDRESSES
+#include "common/shared_place_cuda.cuh"
+#else
+
+namespace q {
+
+struct SharedPlace {
+  u8* at;
+  QUERN_DEVICE explicit SharedPlace(u8* p) : at(p) {}
+  QUERN_DEVICE SharedPlace operator+(i32 bytes) const { return SharedPlace(at + bytes); }
+};
+QUERN_DEVICE void copy_async_16(SharedPlace to, const void* global, bool take) { copy_async_16(to.at, global, take); }
+QUERN_DEVICE void copy_async_4(SharedPlace to, const void* global, bool take) { copy_async_4(to.at, global, take); }
+
+template <class T, int pitch, bool transposed, bool of_b>
+struct Reader {
+  SharedPlace tile;
+  QUERN_DEVICE explicit Reader(SharedPlace at) : tile(at) {}
+  QUERN_DEVICE Reader operator+(i32 bytes) const { return Reader(tile + bytes); }
+  QUERN_DEVICE auto read(i32 bytes) const {
+    const T* from = reinterpret_cast<const T*>(tile.at + bytes);
+    if constexpr (of_b && transposed) {
+      return load_b_transposed(from, pitch);
+    } else if constexpr (of_b) {
+      return load_b(from, pitch);
+    } else if constexpr (transposed) {
+      return load_a_transposed(from, pitch);
+    } else {
+      return load_a(from, pitch);
+    }
+  }
+};
+
+}  // namespace q
+
+#endif
+
+namespace q {
+
+template <class T, int pitch, bool transposed>
+using ReaderOfA = Reader<T, pitch, transposed, false>;
+template <class T, int pitch, bool transposed>
+using ReaderOfB = Reader<T, pitch, transposed, true>;
+
+}  // namespace q
