@@ -57,6 +57,13 @@ QUERN_DEVICE void copy_tiles(const Copies& copies, const Tiles& all) {
   }
 }
 
+template <class Tiles>
+QUERN_DEVICE void copy_block_scales(const GemmParams& p, Tiles tiles, i32 number, f32* scales, Stages& stages) {
+  Work work;
+  Turn turn;
+  QUERN_ROLLED while (tiles.next(work)) BlockScales<kScalesAhead, kScaleWarps>(p, work, number).hand_out(scales, stages, turn);
+}
+
 // Scales of a tile's rows and columns, read while its products are under way.
 template <class Tiles>
 QUERN_DEVICE void copy_vectors(const GemmParams& p, Tiles tiles, const Beside& beside) {
@@ -167,7 +174,7 @@ QUERN_KERNEL(quern_gemm_narrow, THREADS, 1, QUERN_PARAM q::GemmParams p, QUERN_P
   }
   if (w >= kFirstScaleWarp) {
     const i32 number = w - kFirstScaleWarp;
-    if constexpr (kBlockScale) copy_scales<kScalesAhead, kScaleWarps>(p, tiles, number, beside.block_scales, stages[0]);
+    if constexpr (kBlockScale) copy_block_scales(p, tiles, number, beside.block_scales, stages[0]);
     if (kScaled && number == 0) copy_vectors(p, tiles, beside);
   } else {
     wait_for_previous_grid();

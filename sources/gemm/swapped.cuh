@@ -18,7 +18,6 @@ namespace q {
 
 inline constexpr i32 kConsumers = 2, kConsumerWarps = 4 * kConsumers;
 inline constexpr i32 kCopyWarp = kConsumerWarps, kScaleWarp = kConsumerWarps + 1;
-inline constexpr i32 kScalesAhead = kTileM == 128 ? 8 : 16;  // block scales of so many steps are under way
 static_assert(kThreads == (kConsumerWarps + 2) * kWarp && kTileN == 64 * kConsumers && kTileM % 16 == 0 && kStepK * sizeof(ElementB) == 128);
 // A stage: 128 bytes of k of each row of b, then of each row of a.
 inline constexpr i32 kBBytes = kTileN * 128, kTileBytes = kBBytes + kTileM * 128;
@@ -268,7 +267,7 @@ QUERN_DEVICE void run_roles(const GemmParams& p, const TensorMap& map_a, const T
   if (warp() == kCopyWarp) {
     if (lane() == 0) copy_tiles(p, map_a, map_b, tiles, standing, shared, stages, begun);
   } else if (warp() == kScaleWarp) {
-    if constexpr (kBlockScale) copy_scales<kScalesAhead, 1>(p, tiles, 0, scales, stages);
+    if constexpr (kBlockScale) copy_scales<4, 1>(p, tiles, 0, scales, stages);
     if constexpr (kScaled) fetch_scales(p, tiles);
   } else {
     TileExchange exchange(barriers, standing);
