@@ -13,8 +13,7 @@
 namespace q {
 
 inline constexpr i32 kGroupThreads = 128;
-// Warps that bring block scales, of so many steps at a time.
-inline constexpr i32 kScaleWarps = 2, kScalesAhead = 16;
+inline constexpr i32 kScaleWarps = 2;
 inline constexpr i32 kConsumers = kThreads / kGroupThreads, kConsumerThreads = kConsumers * kGroupThreads;
 inline constexpr i32 kCopyWarp = 4 * kConsumers, kFirstScaleWarp = kCopyWarp + 1;
 inline constexpr i32 kRowGroups = kTileM / 64, kAlternates = kConsumers / kRowGroups;

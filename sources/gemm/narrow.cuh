@@ -30,6 +30,9 @@ struct Beside {
 inline constexpr i32 kHalfStaged = 1, kStaged = 2, kRead = 3;
 inline constexpr i32 kStagedThreads = kConsumerThreads + (kScaled ? kWarp : 0);
 
+// Block scales are read so many steps at a time: as many as registers hold.
+inline constexpr i32 kScaleSteps = kGate || kRowGroups > 1 ? 4 : 8;
+
 template <class Tiles>
 QUERN_DEVICE void copy_tiles(const Copies& copies, const Tiles& all) {
   Work work;
@@ -57,17 +60,9 @@ QUERN_DEVICE void copy_tiles(const Copies& copies, const Tiles& all) {
   }
 }
 
-template <class Tiles>
-QUERN_DEVICE void copy_block_scales(const GemmParams& p, Tiles tiles, i32 number, f32* scales, Stages& stages) {
-  Work work;
-  Turn turn;
-  QUERN_ROLLED while (tiles.next(work)) BlockScales<kScalesAhead, kScaleWarps>(p, work, number).hand_out(scales, stages, turn);
-}
-
 // Scales of a tile's rows and columns, read while its products are under way.
 template <class Tiles>
 QUERN_DEVICE void copy_vectors(const GemmParams& p, Tiles tiles, const Beside& beside) {
-  wait_for_previous_grid();
   Work work;
   bool first = true;
   QUERN_ROLLED while (tiles.next(work)) {
@@ -172,12 +167,12 @@ QUERN_KERNEL(quern_gemm_narrow, THREADS, 1, QUERN_PARAM q::GemmParams p, QUERN_P
     if (elect_one()) copy_tiles(Copies{p, map_a, map_b, shared, stages[0]}, tiles);
     return;
   }
+  wait_for_previous_grid();
   if (w >= kFirstScaleWarp) {
     const i32 number = w - kFirstScaleWarp;
-    if constexpr (kBlockScale) copy_block_scales(p, tiles, number, beside.block_scales, stages[0]);
+    if constexpr (kBlockScale) copy_scales<kScaleSteps, kScaleWarps>(p, tiles, number, beside.block_scales, stages[0]);
     if (kScaled && number == 0) copy_vectors(p, tiles, beside);
   } else {
-    wait_for_previous_grid();
     multiply_tiles(p, tiles, Consumer(w / 4), shared, stages[0], beside);
   }
 }
