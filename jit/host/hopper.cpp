@@ -104,7 +104,8 @@ struct HopperCalls {
     if (to.rank != counts.rank) {
       r.fail([&] {
         return std::string(kWhat) + ": it goes to the block of rank " + std::to_string(to.rank) +
-               " and counts on a barrier of that of rank " + std::to_string(counts.rank) + "; allowed is the same block";
+               " and counts on a barrier of that of rank " + std::to_string(counts.rank) +
+               "; allowed is the same block";
       });
     }
     if (to.rank == block()) {

@@ -1,5 +1,6 @@
-// Asynchronous stores to the shared memory of a cluster's blocks under way, in a seeded run: their destination holds 0xff until some
-// later moment, when they land, in any order, and count on a barrier beside it. In a fair run every store is made at once.
+// Asynchronous stores to the shared memory of a cluster's blocks under way, in a seeded run: their destination holds
+// 0xff until some later moment, when they land, in any order, and count on a barrier beside it. In a fair run every
+// store is made at once.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

@@ -53,8 +53,8 @@ NarrowTiles narrow_tiles(const Problem& problem, const Tiling& t, const Sizes& s
   return {tiles.row_tiles, tiles.column_tiles, tiles.steps, rows, t.tile_n, t.stages};
 }
 
-// A call that may not use every multiprocessor takes no form whose clusters must all find room at once; nor does a batch,
-// which has tiles enough.
+// A call that may not use every multiprocessor takes no form whose clusters must all find room at once; nor does a
+// batch, which has tiles enough.
 bool may_share_tiles(const Problem& problem, const Sizes& sizes) {
   return problem.call.sms >= all_sms(problem) && sizes.groups == 1;
 }
@@ -98,7 +98,8 @@ Choice few_rows_by_model(const Problem& problem, Form form, const Sizes& sizes, 
   const Sizes alike{rows_of_swapped(form), sizes.groups};
   // Never by max_sms: the set of kernels must not depend on it.
   const std::optional<Tiling> t = tiling_of(problem, form);
-  const Split best = split(few_rows(problem, *t, alike), {all_sms(problem), all_sms(problem), most_blocks(problem, *t)});
+  const Split best =
+      split(few_rows(problem, *t, alike), {all_sms(problem), all_sms(problem), most_blocks(problem, *t)});
   // The model of shared tiles tells one split from another; all take longer than it says, as much as here on an H200.
   const double longer = problem.shape.scales == Scales::none ? 1.2 : 1.3;
   return narrow_by_model(problem, alike, longer * best.microseconds, shared).value_or(swapped);

@@ -13,14 +13,14 @@ namespace q {
 inline constexpr i32 kScaleSets = kGate ? 2 : 1;
 inline constexpr i32 kScaleCount = kBlockScale ? kScaleSets * kTileM : 0;
 
-// Scales on their way: read some steps at a time, while those before are handed out.
-template <i32 steps, i32 warps>
+// Scales of some steps on their way.
+template <i32 steps>
 struct ScaleBatch {
-  static constexpr i32 kSteps = steps, kRows = div_up(kTileM, kWarp * warps);
-  f32 of_row[kSteps][kRows], of_b[kSteps][kScaleSets];
+  static constexpr i32 kRows = div_up(kTileM, kWarp);
+  f32 of_row[steps][kRows], of_b[steps][kScaleSets];
 
   QUERN_DEVICE void load(const GemmParams& p, const f32* const (&rows)[kRows], const f32* const (&b)[kScaleSets], i32 first, i32 last) {
-    QUERN_UNROLL for (i32 i = 0; i < kSteps; ++i) {
+    QUERN_UNROLL for (i32 i = 0; i < steps; ++i) {
       const i64 step = first + i < last ? first + i : last - 1;
       QUERN_UNROLL for (i32 r = 0; r < kRows; ++r) of_row[i][r] = rows[r][step * p.scale_a_k];
       QUERN_UNROLL for (i32 s = 0; s < kScaleSets; ++s) of_b[i][s] = b[s][step * p.scale_b_k];
@@ -28,19 +28,20 @@ struct ScaleBatch {
   }
 };
 
-// By warp `number` of so many, of which each has some of the rows, and of so many steps at a time.
+// By warp `number` of so many, which take batches of so many steps in turn. Each reads its next batch while it hands one out, so that
+// memory answers for several at a time.
 template <i32 steps, i32 warps, class Tiles>
 QUERN_DEVICE void copy_scales(const GemmParams& p, Tiles tiles, i32 number, f32* scales, Stages& stages) {
-  using Batch = ScaleBatch<steps, warps>;
+  using Batch = ScaleBatch<steps>;
   constexpr i32 kRows = Batch::kRows;
-  const i32 l = lane(), line = number * (kRows * kWarp) + l;
+  const i32 l = lane();
   Work work;
-  Turn turn;
+  Turn begin;  // of the tile
   QUERN_ROLLED while (tiles.next(work)) {
     const f32* rows[kRows];
     const f32* of_b[kScaleSets];
     QUERN_UNROLL for (i32 r = 0; r < kRows; ++r) {
-      const i32 source = source_row(p, work, line + r * kWarp);
+      const i32 source = source_row(p, work, l + r * kWarp);
       rows[r] = p.scale_a + (kGrouping == kContiguous ? 0 : work.group) * p.scale_a_group + (source < 0 ? 0 : source) * p.scale_a_row;
     }
     QUERN_UNROLL for (i32 s = 0; s < kScaleSets; ++s) {
@@ -49,22 +50,25 @@ QUERN_DEVICE void copy_scales(const GemmParams& p, Tiles tiles, i32 number, f32*
       of_b[s] = p.scale_b + work.group * p.scale_b_group + (column < p.n ? column : p.n - 1) / 128 * p.scale_b_row;
     }
     Batch batch;
-    batch.load(p, rows, of_b, work.first_step, work.last_step);
-    QUERN_ROLLED for (i32 first = work.first_step; first < work.last_step; first += steps) {
+    i32 first = work.first_step + number * steps;
+    if (first < work.last_step) batch.load(p, rows, of_b, first, work.last_step);
+    QUERN_ROLLED for (; first < work.last_step; first += warps * steps) {
       f32 product[steps][kScaleSets][kRows];
       QUERN_UNROLL for (i32 i = 0; i < steps; ++i) {
         QUERN_UNROLL for (i32 s = 0; s < kScaleSets; ++s) {
           QUERN_UNROLL for (i32 r = 0; r < kRows; ++r) product[i][s][r] = batch.of_row[i][r] * batch.of_b[i][s];
         }
       }
-      if (first + steps < work.last_step) batch.load(p, rows, of_b, first + steps, work.last_step);
+      if (first + warps * steps < work.last_step) batch.load(p, rows, of_b, first + warps * steps, work.last_step);
+      Turn turn = begin;
+      turn.skip(first - work.first_step);
       QUERN_UNROLL for (i32 i = 0; i < steps; ++i) {
         if (first + i < work.last_step) {
           mbarrier_wait(stages.empty[turn.stage], turn.phase ^ 1);
           f32* to = scales + turn.stage * kScaleCount;
           QUERN_UNROLL for (i32 s = 0; s < kScaleSets; ++s) {
             QUERN_UNROLL for (i32 r = 0; r < kRows; ++r) {
-              if (line + r * kWarp < kTileM) to[s * kTileM + line + r * kWarp] = product[i][s][r];
+              if (l + r * kWarp < kTileM) to[s * kTileM + l + r * kWarp] = product[i][s][r];
             }
           }
           sync_warp();
@@ -73,6 +77,7 @@ QUERN_DEVICE void copy_scales(const GemmParams& p, Tiles tiles, i32 number, f32*
         }
       }
     }
+    begin.skip(work.last_step - work.first_step);
   }
 }
 

@@ -74,8 +74,9 @@ jit::TensorMap map_of_b(const Runtime& runtime, const Problem& problem, const Ti
     return map_of(runtime,
                   {p.b, shape.b, p.n, p.k, p.groups, p.b_k, p.b_group, t.step_k, lines_of_span(shape.b, t.tile_n)});
   }
-  const int lines =
-      of_swapped(shape.form) || of_narrow(shape.form) || of_shared_k(shape.form) ? t.out_tile_n(shape.gate) : t.tile_n / 2;
+  const int lines = of_swapped(shape.form) || of_narrow(shape.form) || of_shared_k(shape.form)
+                        ? t.out_tile_n(shape.gate)
+                        : t.tile_n / 2;
   return map_of(runtime, {p.b, shape.b, p.k, p.n, p.groups, p.b_row, p.b_group, lines, columns_of_span(shape.b)});
 }
 

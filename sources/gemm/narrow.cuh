@@ -31,7 +31,7 @@ inline constexpr i32 kHalfStaged = 1, kStaged = 2, kRead = 3;
 inline constexpr i32 kStagedThreads = kConsumerThreads + (kScaled ? kWarp : 0);
 
 // Block scales are read so many steps at a time: as many as registers hold.
-inline constexpr i32 kScaleSteps = kGate || kRowGroups > 1 ? 4 : 8;
+inline constexpr i32 kScaleSteps = kRowGroups > 1 ? (kGate ? 2 : 3) : kGate ? 4 : 8;
 
 template <class Tiles>
 QUERN_DEVICE void copy_tiles(const Copies& copies, const Tiles& all) {
@@ -157,7 +157,7 @@ QUERN_KERNEL(quern_gemm_narrow, THREADS, 1, QUERN_PARAM q::GemmParams p, QUERN_P
   if (w == kCopyWarp && elect_one()) {
     prefetch_tensor_map(map_b);
     prefetch_tensor_map(map_a);
-    init_stages(stages[0]);
+    init_stages(stages[0], 1);
     fence_mbarrier_init();
   }
   sync_block();

@@ -54,9 +54,7 @@ constexpr bool of_narrow(Form form) { return form >= Form::narrow_64x16 && form 
 constexpr bool of_shared_k(Form form) { return form >= Form::shared_64x128; }
 constexpr int rows_of_swapped(Form form) { return 16 << (static_cast<int>(form) - static_cast<int>(Form::swapped_16)); }
 // Of narrow and of shared tiles.
-constexpr int rows_of_tile(Form form) {
-  return form < Form::narrow_128x32 || form == Form::shared_64x128 ? 64 : 128;
-}
+constexpr int rows_of_tile(Form form) { return form < Form::narrow_128x32 || form == Form::shared_64x128 ? 64 : 128; }
 constexpr int columns_of_tile(Form form) {
   switch (form) {
     case Form::narrow_64x16:

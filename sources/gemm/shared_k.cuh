@@ -76,7 +76,7 @@ QUERN_DEVICE i32 live_warps(const Work& work, const Consumer& c) {
 
 // By one thread.
 QUERN_DEVICE void init_barriers(Barriers& barriers) {
-  init_stages(barriers.stages);
+  init_stages(barriers.stages, kScaleWarps);
   mbarrier_init(barriers.vectors, 1);
   QUERN_UNROLL for (i32 i = 0; i < kConsumers; ++i) mbarrier_init(barriers.received[i], 1);
   fence_mbarrier_init();

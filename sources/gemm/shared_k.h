@@ -1,5 +1,5 @@
-// How long products of few rows take whose tiles the blocks of a cluster share by their steps of k (shared_k.cuh), and how many
-// blocks may share one.
+// How long products of few rows take whose tiles the blocks of a cluster share by their steps of k (shared_k.cuh), and
+// how many blocks may share one.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

@@ -121,8 +121,8 @@ std::optional<Tiling> tile_swapped(const Shape& shape, const jit::TargetInfo& ta
   return {};
 }
 
-// Where sums arrive of a tile of 128 columns that blocks share: 2 KB for each 8 columns of 64 rows, from every block. Of seven
-// blocks, which ask for the most, the busiest finishes three times 8 columns.
+// Where sums arrive of a tile of 128 columns that blocks share: 2 KB for each 8 columns of 64 rows, from every block.
+// Of seven blocks, which ask for the most, the busiest finishes three times 8 columns.
 int shared_sums(int rows) { return 7 * 3 * (rows / 64) * 2048; }
 
 // Hopper's for few rows and few columns: for each 64 rows so many warpgroups that take the steps in turn, a warp that
@@ -144,8 +144,7 @@ std::optional<Tiling> tile_narrow(const Shape& shape, const jit::TargetInfo& tar
   // Sums of 64 x 128 take the registers that there are.
   const int alternates = t.tile_m == 64 && t.tile_n <= 32 ? 4 : t.tile_m == 128 && t.tile_n == 128 ? 1 : 2;
   t.threads = row_groups * alternates * 128 + 3 * 32;
-  const int staged =
-      shared_k ? shared_sums(t.tile_m) : (alternates + 1) / 2 * t.tile_m * (t.tile_n + 8) * 4;
+  const int staged = shared_k ? shared_sums(t.tile_m) : (alternates + 1) / 2 * t.tile_m * (t.tile_n + 8) * 4;
   const int vectors = (t.tile_m + t.tile_n) * 4;
   const int scales = shape.scales == Scales::blocks ? t.tile_m * 4 * (shape.gate ? 2 : 1) : 0;
   const int stage = (t.tile_m + t.tile_n) * kRow + scales;

@@ -25,7 +25,8 @@ struct Exchange {
     const Memory device(std::vector<float>(4096));
     void* global = device.data();
     jit::TensorMap map = encoded(machine, dense(jit::kTensorF32, 4, device.data(), {64, 64}, {32, 8}, 3));
-    EXPECT_EQ(hopper_tests::run(machine, "mistakes.cuh", {{"BODY", text}}, {cluster, cluster, 16384}, {&global, &map}), "");
+    EXPECT_EQ(hopper_tests::run(machine, "mistakes.cuh", {{"BODY", text}}, {cluster, cluster, 16384}, {&global, &map}),
+              "");
   }
 };
 void PrintTo(const Exchange& exchange, std::ostream* out) { *out << exchange.name; }

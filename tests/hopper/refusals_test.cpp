@@ -176,8 +176,9 @@ const Mistake kMistakes[] = {
      {"store_async: it goes to the block of rank 1 and counts on a barrier of that of rank 0"},
      2},
     {"StoreCountedByNoBarrier",
-     INIT "sync_cluster(); const u32 to = cluster_rank() ^ 1;"
-          "if (t == 0) store_async(cluster_address(tile_shared(), to), 1u, cluster_address(&b[1], to)); sync_cluster();",
+     INIT
+     "sync_cluster(); const u32 to = cluster_rank() ^ 1;"
+     "if (t == 0) store_async(cluster_address(tile_shared(), to), 1u, cluster_address(&b[1], to)); sync_cluster();",
      {"store_async of the barrier at shared address 0x", "not initialised"},
      2},
     {"StoreMisaligned",

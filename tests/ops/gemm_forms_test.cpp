@@ -1,6 +1,6 @@
 // Products of few rows in forms of the test's choosing, also where the model would take another: each form for few
-// columns, shared by every number of blocks, with every number of rows at which it does something else, and all that may
-// follow the sums; the same bits under every schedule.
+// columns, shared by every number of blocks, with every number of rows at which it does something else, and all that
+// may follow the sums; the same bits under every schedule.
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
