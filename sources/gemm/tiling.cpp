@@ -135,6 +135,8 @@ std::optional<Tiling> tile_narrow(const Shape& shape, const jit::TargetInfo& tar
   if (!target.warpgroups || bytes > 2 || shape.transposed_a || shape.transposed_b || shape.copy_bytes != 16) return {};
   // The 128 columns that share a scale of results are in several tiles.
   if (shape.grouping != Grouping::dense || shape.out_scale || (shared_k && shape.gate)) return {};
+  // By the model no faster than narrow ones with operands of 16 bits, of which there are twice as many steps.
+  if (shape.form == Form::shared_128x128 && bytes != 1) return {};
   Tiling t{};
   t.tile_m = rows_of_tile(shape.form), t.tile_n = columns_of_tile(shape.form);
   t.step_k = kRow / bytes;

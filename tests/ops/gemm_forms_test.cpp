@@ -151,7 +151,9 @@ std::vector<Forced> shared_k() {
       add("blocks", fp8_blocks());
       if (parts != 3) continue;
       for (std::size_t kind = 0; kind < 4; ++kind) {
-        if (std::string(gemm_kinds()[kind].name) != "blocks") add(gemm_kinds()[kind].name, gemm_kinds()[kind].common);
+        const GemmKind& of = gemm_kinds()[kind];
+        if (std::string(of.name) != "blocks" && (form == Form::shared_64x128 || of.common.is_fp8()))
+          add(of.name, of.common);
       }
       if (form == Form::shared_64x128) add_rest(choice, &all);
     }

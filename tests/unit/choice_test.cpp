@@ -105,6 +105,11 @@ TEST_F(FewRowsOnHopper, SharesTilesOnlyWhereEveryMultiprocessorIsTheCallsAndOneP
   p = problem(64, 2112, 7168);
   p.shape.gate = true;
   EXPECT_FALSE(shares(p));
+  // Those of 128 rows not of 16 bits.
+  p = problem(128, 7168, 16384);
+  EXPECT_TRUE(shares(p));
+  p.shape.scales = Scales::none, p.shape.a = p.shape.b = Dtype::bf16;
+  EXPECT_FALSE(shares(p));
 }
 
 // Of few rows the model is asked once, by the class of rows, and gives a call what it would have given.
