@@ -27,10 +27,13 @@ inline constexpr i32 kBBytes = kTileN * 128, kTileBytes = kBBytes + kTileM * 128
 inline constexpr i32 kSumCount = kTileN / 2;  // of a thread
 inline constexpr bool kPromoted = sizeof(ElementB) == 1;
 
-// By one thread. So many warps bring scales of each stage.
-QUERN_DEVICE void init_stages(Stages& stages, i32 scale_warps) {
+// Block scales are read so many steps at a time: as many as registers hold.
+inline constexpr i32 kScaleSteps = kRowGroups > 1 ? (kGate ? 2 : 3) : kGate ? 4 : 8;
+
+// By one thread. One warp copies into a stage, one brings its scales.
+QUERN_DEVICE void init_stages(Stages& stages) {
   QUERN_UNROLL for (i32 i = 0; i < kStages; ++i) {
-    mbarrier_init(stages.full[i], kBlockScale ? 1 + scale_warps : 1);
+    mbarrier_init(stages.full[i], kBlockScale ? 2 : 1);
     mbarrier_init(stages.empty[i], 4 * kRowGroups);
   }
 }

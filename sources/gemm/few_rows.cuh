@@ -13,26 +13,28 @@ namespace q {
 inline constexpr i32 kScaleSets = kGate ? 2 : 1;
 inline constexpr i32 kScaleCount = kBlockScale ? kScaleSets * kTileM : 0;
 
-// Scales of some steps on their way.
-template <i32 steps>
+// Scales of some steps, `apart` from one another, on their way.
+template <i32 steps, i32 apart>
 struct ScaleBatch {
   static constexpr i32 kRows = div_up(kTileM, kWarp);
   f32 of_row[steps][kRows], of_b[steps][kScaleSets];
 
   QUERN_DEVICE void load(const GemmParams& p, const f32* const (&rows)[kRows], const f32* const (&b)[kScaleSets], i32 first, i32 last) {
     QUERN_UNROLL for (i32 i = 0; i < steps; ++i) {
-      const i64 step = first + i < last ? first + i : last - 1;
+      const i64 step = first + i * apart < last ? first + i * apart : last - 1;
       QUERN_UNROLL for (i32 r = 0; r < kRows; ++r) of_row[i][r] = rows[r][step * p.scale_a_k];
       QUERN_UNROLL for (i32 s = 0; s < kScaleSets; ++s) of_b[i][s] = b[s][step * p.scale_b_k];
     }
   }
 };
 
-// By warp `number` of so many, which take batches of so many steps in turn. Each reads its next batch while it hands one out, so that
-// memory answers for several at a time.
-template <i32 steps, i32 warps, class Tiles>
-QUERN_DEVICE void copy_scales(const GemmParams& p, Tiles tiles, i32 number, f32* scales, Stages& stages) {
-  using Batch = ScaleBatch<steps>;
+// By warp `number` of so many, which take the steps in turn, in batches of so many of their own. Each reads its next batch while it hands
+// one out, so that memory answers for several at a time. A stage is always the same warp's, which therefore waits for each time that
+// it is free: another time's phase would pass for its own. `asked` is called in each tile once its first scales are on their way.
+template <i32 steps, i32 warps, class Tiles, class Asked>
+QUERN_DEVICE void copy_scales(const GemmParams& p, Tiles tiles, i32 number, f32* scales, Stages& stages, Asked asked) {
+  static_assert(kStages % warps == 0);
+  using Batch = ScaleBatch<steps, warps>;
   constexpr i32 kRows = Batch::kRows;
   const i32 l = lane();
   Work work;
@@ -50,8 +52,9 @@ QUERN_DEVICE void copy_scales(const GemmParams& p, Tiles tiles, i32 number, f32*
       of_b[s] = p.scale_b + work.group * p.scale_b_group + (column < p.n ? column : p.n - 1) / 128 * p.scale_b_row;
     }
     Batch batch;
-    i32 first = work.first_step + number * steps;
+    i32 first = work.first_step + (number + kStages - begin.stage) % warps;
     if (first < work.last_step) batch.load(p, rows, of_b, first, work.last_step);
+    asked();
     QUERN_ROLLED for (; first < work.last_step; first += warps * steps) {
       f32 product[steps][kScaleSets][kRows];
       QUERN_UNROLL for (i32 i = 0; i < steps; ++i) {
@@ -63,7 +66,7 @@ QUERN_DEVICE void copy_scales(const GemmParams& p, Tiles tiles, i32 number, f32*
       Turn turn = begin;
       turn.skip(first - work.first_step);
       QUERN_UNROLL for (i32 i = 0; i < steps; ++i) {
-        if (first + i < work.last_step) {
+        if (first + i * warps < work.last_step) {
           mbarrier_wait(stages.empty[turn.stage], turn.phase ^ 1);
           f32* to = scales + turn.stage * kScaleCount;
           QUERN_UNROLL for (i32 s = 0; s < kScaleSets; ++s) {
@@ -73,7 +76,7 @@ QUERN_DEVICE void copy_scales(const GemmParams& p, Tiles tiles, i32 number, f32*
           }
           sync_warp();
           if (l == 0) mbarrier_arrive(stages.full[turn.stage]);
-          turn.next();
+          QUERN_UNROLL for (i32 w = 0; w < warps; ++w) turn.next();
         }
       }
     }

@@ -30,9 +30,6 @@ struct Beside {
 inline constexpr i32 kHalfStaged = 1, kStaged = 2, kRead = 3;
 inline constexpr i32 kStagedThreads = kConsumerThreads + (kScaled ? kWarp : 0);
 
-// Block scales are read so many steps at a time: as many as registers hold.
-inline constexpr i32 kScaleSteps = kRowGroups > 1 ? (kGate ? 2 : 3) : kGate ? 4 : 8;
-
 template <class Tiles>
 QUERN_DEVICE void copy_tiles(const Copies& copies, const Tiles& all) {
   Work work;
@@ -157,7 +154,7 @@ QUERN_KERNEL(quern_gemm_narrow, THREADS, 1, QUERN_PARAM q::GemmParams p, QUERN_P
   if (w == kCopyWarp && elect_one()) {
     prefetch_tensor_map(map_b);
     prefetch_tensor_map(map_a);
-    init_stages(stages[0], 1);
+    init_stages(stages[0]);
     fence_mbarrier_init();
   }
   sync_block();
@@ -170,7 +167,7 @@ QUERN_KERNEL(quern_gemm_narrow, THREADS, 1, QUERN_PARAM q::GemmParams p, QUERN_P
   wait_for_previous_grid();
   if (w >= kFirstScaleWarp) {
     const i32 number = w - kFirstScaleWarp;
-    if constexpr (kBlockScale) copy_scales<kScaleSteps, kScaleWarps>(p, tiles, number, beside.block_scales, stages[0]);
+    if constexpr (kBlockScale) copy_scales<kScaleSteps, kScaleWarps>(p, tiles, number, beside.block_scales, stages[0], [] {});
     if (kScaled && number == 0) copy_vectors(p, tiles, beside);
   } else {
     multiply_tiles(p, tiles, Consumer(w / 4), shared, stages[0], beside);

@@ -76,7 +76,7 @@ QUERN_DEVICE i32 live_warps(const Work& work, const Consumer& c) {
 
 // By one thread.
 QUERN_DEVICE void init_barriers(Barriers& barriers) {
-  init_stages(barriers.stages, kScaleWarps);
+  init_stages(barriers.stages);
   mbarrier_init(barriers.vectors, 1);
   QUERN_UNROLL for (i32 i = 0; i < kConsumers; ++i) mbarrier_init(barriers.received[i], 1);
   fence_mbarrier_init();
@@ -116,59 +116,14 @@ QUERN_DEVICE void copy_rest(const Copies& copies, const Work& work, i32 begun) {
   }
 }
 
-// Block scales of so many steps are on their way at any time, in registers of the warps that bring them, each those of some rows. Of
-// b, of which the tile is in one block, a lane has every 32nd.
-struct BlockScales {
-  static constexpr i32 kAhead = 16, kRows = kTileM / (kScaleWarps * kWarp);
-  const GemmParams& p;
-  const Work& work;
-  const f32 *of_row[kRows], *of_b;
-  i32 line, read;  // steps
-  f32 row[kAhead][kRows], b, next_b;
+// The only tile of a block.
+struct OneTile {
+  Work tile;
+  bool taken = false;
 
-  QUERN_DEVICE BlockScales(const GemmParams& params, const Work& tile, i32 number) : p(params), work(tile), line(number * (kRows * kWarp) + lane()), read(tile.first_step) {
-    of_b = p.scale_b + work.group * p.scale_b_group + work.column / 128 * p.scale_b_row;
-    const bool early = p.constant_b != 0;
-    if (early) read_b();
-    wait_for_previous_grid();
-    QUERN_UNROLL for (i32 r = 0; r < kRows; ++r) {
-      const i32 source = source_row(p, work, line + r * kWarp);
-      of_row[r] = p.scale_a + work.group * p.scale_a_group + (source < 0 ? 0 : source) * p.scale_a_row + read * p.scale_a_k;
-    }
-    QUERN_UNROLL for (i32 i = 0; i < kAhead; ++i) read_row(i);
-    if (!early) read_b();
-  }
-  QUERN_DEVICE void read_b() {
-    b = read_b(work.first_step);
-    next_b = read_b(work.first_step + kWarp);
-  }
-  QUERN_DEVICE f32 read_b(i32 first) const {
-    const i32 step = first + lane();
-    return of_b[static_cast<i64>(step < work.last_step ? step : work.last_step - 1) * p.scale_b_k];
-  }
-  QUERN_DEVICE void read_row(i32 i) {
-    if (read++ >= work.last_step) return;
-    QUERN_UNROLL for (i32 r = 0; r < kRows; ++r) row[i][r] = *of_row[r], of_row[r] += p.scale_a_k;
-  }
-  QUERN_DEVICE void hand_out(f32* scales, Stages& stages) {
-    static_assert(kWarp % kAhead == 0);
-    Turn turn;
-    QUERN_ROLLED for (i32 first = work.first_step; first < work.last_step; first += kAhead) {
-      const i32 done = first - work.first_step;
-      if (done > 0 && done % kWarp == 0) b = next_b, next_b = read_b(first + kWarp);
-      QUERN_UNROLL for (i32 i = 0; i < kAhead; ++i) {
-        const f32 of_step = shuffle(b, done % kWarp + i);
-        if (first + i < work.last_step) {
-          mbarrier_wait(stages.empty[turn.stage], turn.phase ^ 1);
-          f32* to = scales + turn.stage * kScaleCount + line;
-          QUERN_UNROLL for (i32 r = 0; r < kRows; ++r) to[r * kWarp] = row[i][r] * of_step;
-          read_row(i);
-          sync_warp();
-          if (lane() == 0) mbarrier_arrive(stages.full[turn.stage]);
-          turn.next();
-        }
-      }
-    }
+  QUERN_DEVICE bool next(Work& work) {
+    work = tile;
+    return !taken && (taken = true);
   }
 };
 
@@ -325,9 +280,8 @@ QUERN_KERNEL(quern_gemm_shared_k, THREADS, 1, QUERN_PARAM q::GemmParams p, QUERN
     if (elect_one()) copy_rest(copies, work, begun);
     sync_warp();
   } else if constexpr (kBlockScale) {
-    BlockScales scales(p, work, w - kFirstScaleWarp);
-    meet();
-    scales.hand_out(beside.block_scales, barriers[0].stages);
+    wait_for_previous_grid();
+    copy_scales<kScaleSteps, kScaleWarps>(p, OneTile{work}, w - kFirstScaleWarp, beside.block_scales, barriers[0].stages, meet);
   } else {
     meet();
     if constexpr (kScaled) {
