@@ -13,26 +13,42 @@ void RemoteStores::begin(bool seeded, Delivery delivery, Random& random) {
   if (seeded) once_in_ = kOnceIn[random.below(3)];
 }
 
+const Agent& RemoteStores::engage(std::uint32_t thread) {
+  if (thread >= issuers_.size()) issuers_.resize(thread + 1);
+  Issuer& issuer = issuers_[thread];
+  if (issuer.under_way++ == 0) {
+    issuer.agent = agents_.engage(thread);
+  } else {
+    issuer.agent.follow();
+  }
+  return issuer.agent;
+}
+
+void RemoteStores::dismiss(std::uint32_t thread) {
+  if (--issuers_[thread].under_way == 0) agents_.dismiss(issuers_[thread].agent, thread);
+}
+
 const char* RemoteStores::land(const Store& store) {
   const char* wrong = nullptr;
   {
-    const Acting acting(store.agent, store.issued_at);
+    const Acting acting(issuers_[store.thread].agent, store.issued_at);
     writes(store.to, store.bytes);
     std::memcpy(store.to, store.value, store.bytes);
     wrong = barriers_.complete(store.barrier, store.bytes);
   }
-  agents_.dismiss(store.agent, store.thread);
+  dismiss(store.thread);
   return wrong;
 }
 
 const char* RemoteStores::store(unsigned char* to, const void* value, std::uint32_t bytes, void* barrier,
                                 std::uint32_t thread, const void* issued_at) {
   const Unwatched own;
-  Store store{to, barrier, issued_at, agents_.engage(thread), thread, bytes, {}};
+  const Agent& agent = engage(thread);
+  Store store{to, barrier, issued_at, thread, bytes, {}};
   std::memcpy(store.value, value, bytes);
   if (!seeded_) return land(store);
   {
-    const Acting acting(store.agent, issued_at);
+    const Acting acting(agent, issued_at);
     writes(to, bytes);
     std::memset(to, 0xff, bytes);
   }
@@ -74,7 +90,7 @@ const char* RemoteStores::finish() const {
 
 void RemoteStores::end() {
   const Unwatched own;
-  for (const Store& store : stores_) agents_.dismiss(store.agent, store.thread);
+  for (const Store& store : stores_) dismiss(store.thread);
   stores_.clear();
   agents_.join();
 }

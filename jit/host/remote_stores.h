@@ -40,16 +40,23 @@ class RemoteStores {
     unsigned char* to;
     void* barrier;
     const void* issued_at;
-    Agent agent;
     std::uint32_t thread, bytes;
     unsigned char value[kMostBytes];
   };
+  // A thread's stores are one agent's: there may be more of them under way than there can be agents.
+  struct Issuer {
+    Agent agent;
+    std::uint32_t under_way = 0;
+  };
+  const Agent& engage(std::uint32_t thread);
+  void dismiss(std::uint32_t thread);
   const char* land(const Store& store);
   // So many, each whichever it falls on, or the youngest.
   const char* land_some(std::uint32_t count, Random& random);
 
   Mbarriers& barriers_;
   Agents agents_;
+  std::vector<Issuer> issuers_;
   std::vector<Store> stores_;
   bool seeded_ = false;
   std::uint32_t once_in_ = 1;  // so many choices of who is to run, some land, where delivery is random
