@@ -6,6 +6,7 @@
 
 #include "jit/backend.h"
 #include "jit/error.h"
+#include "jit/operand_reuse.h"
 #include "jit/resources.h"
 
 namespace quern::jit {
@@ -141,6 +142,7 @@ class Nvrtc final : public Backend {
     if (size == 0) refused(identity_, job, "the compiler reported success and gave an empty cubin\n" + compiled.log, 0);
     compiled.image.resize(size);
     check(functions_.nvrtcGetCUBIN(program.get(), compiled.image.data()), "nvrtcGetCUBIN");
+    if (job.target.name() == "sm_90a") keep_shared_operands(&compiled.image);
     cap_log(&compiled.log);
     return compiled;
   }

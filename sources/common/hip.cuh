@@ -93,6 +93,7 @@ QUERN_DEVICE vec16 load16_once(const void* p) {
 QUERN_DEVICE void store16(void* p, const vec16& v) {
   *static_cast<native_u32x4*>(p) = native_u32x4{v.x[0], v.x[1], v.x[2], v.x[3]};
 }
+QUERN_DEVICE void store16_global(void* p, const vec16& v) { store16(p, v); }
 template <class T>
 QUERN_DEVICE T load_volatile(const T* p) {
   return __hip_atomic_load(p, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT);

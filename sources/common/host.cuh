@@ -132,6 +132,7 @@ QUERN_DEVICE u64 ballot(bool predicate) { return host::table->ballot(predicate);
 QUERN_DEVICE vec16 load16(const void* p) { return *static_cast<const vec16*>(p); }
 QUERN_DEVICE vec16 load16_once(const void* p) { return load16(p); }
 QUERN_DEVICE void store16(void* p, const vec16& v) { *static_cast<vec16*>(p) = v; }
+QUERN_DEVICE void store16_global(void* p, const vec16& v) { store16(p, v); }
 template <class T>
 QUERN_DEVICE T load_volatile(const T* p) {
   host::table->yield();  // a loop around this must not keep what it waits for from running

@@ -28,7 +28,8 @@
 //               QUERN_SHARED(type, name, count)    static, an array of a trivial type
 //   Warp        shuffle(v, lane) shuffle_xor(v, mask) shuffle_up(v, delta) for 32-bit and 64-bit values; all lanes take part
 //               ballot(predicate) -> u64
-//   Memory      load16(p) store16(p, v)            16 bytes, aligned; load16_once(p): read once, do not keep in L1
+//   Memory      load16(p) store16(p, v)            16 bytes, aligned; load16_once(p): read once, do not keep in L1;
+//                                                  store16_global(p, v): to memory that is not shared
 //               load_volatile(p)                   a load that is neither hoisted nor served from a stale L1 line
 //               atomic_add(p, v) atomic_max(p, v) atomic_or(p, v)  device scope, relaxed; u32, i32, and f32 for add
 //               fence()                            orders this thread's writes before its later ones, device wide

@@ -42,13 +42,15 @@ QUERN_DEVICE void store_rows(const GemmParams& p, const Work& work, i32 consumer
   }
 }
 
-// Results that need nothing beside their sums and scales are finished where they are, in registers, and leave by bulk copies, which
-// go on while the next tile is multiplied.
+// Results that need nothing beside their sums and scales are finished where they are, in registers, and turned round in shared memory.
+// Where two boxes of a warp have room there they leave by bulk copies, which go on while the next tile is multiplied; to wait for
+// the copies of one would take longer than ordinary stores.
 inline constexpr bool kPlainResults = !kGate && !kOutScale && sizeof(Out) == 2 && USES_OPERANDS == 0;
 
 // A warp's boxes of 16 rows of 64 columns, swizzled by 128 bytes.
 inline constexpr i32 kBoxBytes = 16 * 128;
 inline constexpr i32 kBoxes = kGrouping == kDense && !kBlockScale ? 2 : 1;
+inline constexpr bool kBulkResults = kBoxes == 2;
 inline constexpr i32 kStagedBytes = kPlainResults ? kBoxes * kBoxBytes : kStagedOfWarp * 4;
 
 // The scales of a tile's rows and columns, which a warpgroup reads while its first products are under way and keeps until its sums
@@ -84,13 +86,22 @@ struct ResultScales {
 // One box by ordinary stores, of which `columns` columns and `rows` rows are there.
 template <class Result>
 QUERN_DEVICE void store_box(const GemmParams& p, const u8* box, Result* out, i32 rows, i32 columns) {
+  constexpr i32 kRows = kWarp / 8;  // at a time
   const i32 l = lane(), column = l % 8 * kEight;
-  QUERN_ROLLED for (i32 row = l / 8; row < 16; row += kWarp / 8) {
-    const auto* eight = reinterpret_cast<const Result*>(box + row * 128 + ((l % 8 ^ row % 8) << 4));
+  const auto at = [&](i32 row) { return box + row * 128 + ((l % 8 ^ row % 8) << 4); };
+  if (rows >= 16 && columns >= 64 && p.out_vectors != 0) {
+    vec16 eights[16 / kRows];
+    QUERN_UNROLL for (i32 i = 0; i < 16 / kRows; ++i) eights[i] = load16(at(l / 8 + i * kRows));
+    Result* to = out + l / 8 * p.out_row + column;
+    QUERN_UNROLL for (i32 i = 0; i < 16 / kRows; ++i) store16_global(to + i * kRows * p.out_row, eights[i]);
+    return;
+  }
+  QUERN_ROLLED for (i32 row = l / 8; row < 16; row += kRows) {
+    const auto* eight = reinterpret_cast<const Result*>(at(row));
     if (row >= rows || column >= columns) continue;
     Result* to = out + row * p.out_row + column;
     if (p.out_vectors != 0 && column + kEight <= columns) {
-      store16(to, load16(eight));
+      store16_global(to, load16(eight));
     } else {
       QUERN_ROLLED for (i32 c = 0; c < kEight && column + c < columns; ++c) to[c] = eight[c];
     }
@@ -113,7 +124,7 @@ QUERN_DEVICE void store_plain_rows(const GemmParams& p, const TensorMap& map_out
   QUERN_UNROLL for (i32 s = 0; s < kSlices; ++s) {
     u8* box = boxes + s % kBoxes * kBoxBytes;
     // By the one thread that commits: which it is the compiler knows of an elected one alone.
-    if (elect_one()) {
+    if (kBulkResults && elect_one()) {
       // A tile with an odd number of slices begins with the box that the last one ended with.
       if (s == 0 && kSlices % kBoxes != 0) {
         tma_wait_read<0>();
@@ -139,7 +150,7 @@ QUERN_DEVICE void store_plain_rows(const GemmParams& p, const TensorMap& map_out
       store_matrix<false>(box + box_row * 128 + ((2 * pair + box_chunk ^ box_row % 8) << 4), packed);
     }
     // A slice that the tile ends within would be copied over the next tile's columns.
-    if (whole && (s + 1) * 64 <= kTileN) {
+    if (kBulkResults && whole && (s + 1) * 64 <= kTileN) {
       fence_async();
       sync_warp();
       if (elect_one()) {
@@ -149,7 +160,7 @@ QUERN_DEVICE void store_plain_rows(const GemmParams& p, const TensorMap& map_out
     } else {
       sync_warp();
       store_box(p, box, out + s * 64, rows, columns - s * 64);
-      if (elect_one()) tma_commit();
+      if (kBulkResults && elect_one()) tma_commit();
     }
     if (s == 0) meanwhile();
   }

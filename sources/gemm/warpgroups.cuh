@@ -377,7 +377,7 @@ QUERN_DEVICE void multiply_tiles(const GemmParams& p, const TensorMap& map_out, 
     }
   }
   if (kTurns && consumer == 0) c.take_turn();  // the other one handed over last
-  if constexpr (kPlainResults) {
+  if constexpr (kPlainResults && kBulkResults) {
     if (elect_one()) tma_wait<0>();
   }
 }

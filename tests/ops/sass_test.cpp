@@ -127,6 +127,23 @@ int moves_between(const std::vector<Instruction>& instructions) {
   return static_cast<int>(std::count_if(first, last, [](const Instruction& i) { return i.is("R2UR"); }));
 }
 
+// Of the sums that are scaled one after the other, most find the scale where the one before had it
+// (jit/operand_reuse.h).
+void expect_scales_kept(const std::vector<Instruction>& instructions) {
+  constexpr int kRun = 16;  // shorter ones are other formulas'
+  int sums = 0, kept = 0, run = 0, kept_of_run = 0;
+  for (const Instruction& i : instructions) {
+    if (i.is("FFMA")) {
+      ++run;
+      if (i.operands.find(".reuse") != std::string::npos) ++kept_of_run;
+      continue;
+    }
+    if (run >= kRun) sums += run, kept += kept_of_run;
+    run = kept_of_run = 0;
+  }
+  EXPECT_GT(4 * kept, 3 * sums) << kept << " of " << sums;
+}
+
 // Which operands the products take as they are stored, not k by k.
 void expect_orders(const std::vector<Instruction>& instructions, bool first, bool second) {
   for (const Instruction& i : instructions) {
@@ -194,6 +211,8 @@ TEST_F(HopperMachineCode, IsMadeOfTheInstructionsThatItShould) {
     expect_batches(instructions, std::string(entry.op) == "gemm" ? "HGMMA" : "QGMMA");
     if (std::string(entry.entry_name) == "quern_gemm_warpgroups" && std::string(entry.op) != "gemm") {
       EXPECT_LE(moves_between(instructions), 2);
+      // Gates have long runs of their own.
+      if (constant(constants, "BLOCK_SCALE") == 1 && constant(constants, "GATE") == 0) expect_scales_kept(instructions);
     }
     // Few rows are multiplied the other way round, as the second operand.
     const bool swapped = std::string(entry.entry_name) == "quern_gemm_swapped";
