@@ -20,7 +20,7 @@ std::int64_t div_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 int most_blocks(const Problem& problem, const Tiling& t) {
   constexpr int kMost = 8, kEmulatedThreads = 64 * 32;
   const bool emulated = problem.call.device->limits.target.family() == jit::Family::host;
-  return emulated ? std::min(kMost, kEmulatedThreads / t.threads) : kMost;
+  return std::min(t.most_parts, emulated ? std::min(kMost, kEmulatedThreads / t.threads) : kMost);
 }
 
 // Larger tiles, where there is a tile for every multiprocessor all the same. Never by max_sms: the set of kernels must

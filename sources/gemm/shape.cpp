@@ -208,6 +208,10 @@ jit::Unit to_unit(const Shape& shape, Tag op, jit::Target target) {
     unit.headers.push_back(embedded(name));
   }
   unit.max_shared_bytes = t.shared_bytes;
+  // The assembler's third level takes up to half as long again over loops that widen 8-bit operands, and makes them
+  // slower.
+  if (kernel.empty() && bytes_of(shape.a) == 1 && target.family() == jit::Family::cuda)
+    unit.options.emplace_back("--ptxas-options=-O2");
   return unit;
 }
 

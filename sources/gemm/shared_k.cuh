@@ -280,8 +280,14 @@ QUERN_KERNEL(quern_gemm_shared_k, THREADS, 1, QUERN_PARAM q::GemmParams p, QUERN
     if (elect_one()) copy_rest(copies, work, begun);
     sync_warp();
   } else if constexpr (kBlockScale) {
-    wait_for_previous_grid();
-    copy_scales<kScaleSteps, kScaleWarps>(p, OneTile{work}, w - kFirstScaleWarp, beside.block_scales, barriers[0].stages, meet);
+    // A stage is always the same warp's.
+    constexpr i32 kWarps = kStages % kScaleWarps == 0 ? kScaleWarps : 1;
+    if (w < kFirstScaleWarp + kWarps) {
+      wait_for_previous_grid();
+      copy_scales<kScaleSteps, kWarps>(p, OneTile{work}, w - kFirstScaleWarp, beside.block_scales, barriers[0].stages, meet);
+    } else {
+      meet();
+    }
   } else {
     meet();
     if constexpr (kScaled) {

@@ -121,9 +121,14 @@ std::optional<Tiling> tile_swapped(const Shape& shape, const jit::TargetInfo& ta
   return {};
 }
 
-// Where sums arrive of a tile of 128 columns that blocks share: 2 KB for each 8 columns of 64 rows, from every block.
-// Of seven blocks, which ask for the most, the busiest finishes three times 8 columns.
-int shared_sums(int rows) { return 7 * 3 * (rows / 64) * 2048; }
+// Where sums arrive of a tile of 128 columns that so many blocks share at most: 2 KB for each 8 columns of 64 rows that
+// one of them finishes, from every block.
+int shared_sums(int rows, int most_parts) {
+  constexpr int kGroups = 128 / 8;
+  int most = 0;
+  for (int parts = 2; parts <= most_parts; ++parts) most = std::max(most, (kGroups + parts - 1) / parts * parts);
+  return most * (rows / 64) * 2048;
+}
 
 // Hopper's for few rows and few columns: for each 64 rows so many warpgroups that take the steps in turn, a warp that
 // copies and two that bring scales. The sizes of what is beside the stages are those of sources/gemm/narrow.cuh and
@@ -146,8 +151,11 @@ std::optional<Tiling> tile_narrow(const Shape& shape, const jit::TargetInfo& tar
   // Sums of 64 x 128 take the registers that there are.
   const int alternates = t.tile_m == 64 && t.tile_n <= 32 ? 4 : t.tile_m == 128 && t.tile_n == 128 ? 1 : 2;
   t.threads = row_groups * alternates * 128 + 3 * 32;
-  const int staged = shared_k ? shared_sums(t.tile_m) : (alternates + 1) / 2 * t.tile_m * (t.tile_n + 8) * 4;
-  const int vectors = (t.tile_m + t.tile_n) * 4;
+  // What more blocks would send takes the room of stages, which set the pace of tiles of 128 rows.
+  if (shape.form == Form::shared_128x128) t.most_parts = 2;
+  const int staged =
+      shared_k ? shared_sums(t.tile_m, t.most_parts) : (alternates + 1) / 2 * t.tile_m * (t.tile_n + 8) * 4;
+  const int vectors = shape.scales == Scales::vectors ? (t.tile_m + t.tile_n) * 4 : 0;
   const int scales = shape.scales == Scales::blocks ? t.tile_m * 4 * (shape.gate ? 2 : 1) : 0;
   const int stage = (t.tile_m + t.tile_n) * kRow + scales;
   // Tiles begin at multiples of 1024 bytes, the static part before them.

@@ -20,6 +20,7 @@ struct Tiling {
   bool continuous;  // the pipeline runs on from tile to tile
   int threads;
   std::uint32_t shared_bytes;
+  int most_parts = 8;  // blocks of a cluster that may share a tile, by the room for each other's sums
 
   int out_tile_n(bool gate) const { return gate ? tile_n / 2 : tile_n; }
   std::uint64_t sums_bytes() const { return std::uint64_t{4} * static_cast<unsigned>(tile_m) * static_cast<unsigned>(tile_n); }

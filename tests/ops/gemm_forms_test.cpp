@@ -137,19 +137,19 @@ std::vector<Forced> narrow() {
   return all;
 }
 
-// The emulation of clusters takes 64 warps.
-int most_parts() { return on_cuda() ? 8 : 5; }
+// The emulation of clusters takes 64 warps; tiles of 128 rows have room for two blocks' sums.
+int most_parts(Form form) { return form == Form::shared_128x128 ? 2 : on_cuda() ? 8 : 5; }
 
 std::vector<Forced> shared_k() {
   std::vector<Forced> all;
   for (const Form form : ops::gemm::kSharedK) {
-    for (int parts = 2; parts <= most_parts(); ++parts) {
+    for (int parts = 2; parts <= most_parts(form); ++parts) {
       const Choice choice{form, parts, 1};
       const auto add = [&](const std::string& name, const GemmCase& common, const Change& change = {}) {
         all.push_back(forced_as(choice, name, common, change));
       };
       add("blocks", fp8_blocks());
-      if (parts != 3) continue;
+      if (parts != std::min(3, most_parts(form))) continue;
       for (std::size_t kind = 0; kind < 4; ++kind) {
         const GemmKind& of = gemm_kinds()[kind];
         if (std::string(of.name) != "blocks" && (form == Form::shared_64x128 || of.common.is_fp8()))
