@@ -28,6 +28,11 @@ class Code {
   std::size_t count() const { return count_; }
   std::uint64_t operation(std::size_t i) const { return i < count_ ? word(i, 0) & 0xfff : 0; }
   bool multiplies_and_adds(std::size_t i) const { return i < count_ && (word(i, 0) & 0xffff) == kMultiplyAdd; }
+  // Longer pauses than these have another meaning where the warp yields.
+  bool issues_soon(std::size_t i) const {
+    const std::uint64_t cycles = word(i, 1) >> (105 - 64) & 15;
+    return cycles >= 1 && cycles <= 11;
+  }
   std::uint64_t result(std::size_t i) const { return word(i, 0) >> 16 & 0xff; }
   std::uint64_t second_operand(std::size_t i) const { return word(i, 0) >> 32 & 0xff; }
   // Whether the second operand is kept for the next instruction; the warp yields where it is not.
@@ -59,7 +64,7 @@ std::size_t keep_in(Code code) {
     std::size_t place = 0;
     for (std::size_t i = first; end - first >= kShortestRun && i + 1 < end; ++i) {
       const std::uint64_t shared = code.second_operand(i);
-      if (shared != code.second_operand(i + 1) || shared == code.result(i)) continue;
+      if (shared != code.second_operand(i + 1) || shared == code.result(i) || !code.issues_soon(i)) continue;
       code.keep_second_operand(i, ++place % kPeriod != 0);
       ++changed;
     }

@@ -57,7 +57,9 @@ class Loader {
       if (gathered && !transposed) there_ |= static_cast<u32>(index >= 0) << run;
     }
     if constexpr (transposed) {
-      here_ = index_of(0) < 0 ? 0 : (left_ + kRowsAtOnce - 1) / kRowsAtOnce;
+      // Where threads are idle a pass takes what a step has.
+      constexpr i32 kOfPass = kIdle ? Staged::kRows : kRowsAtOnce;
+      here_ = index_of(0) < 0 ? 0 : (left_ + kOfPass - 1) / kOfPass;
     } else {
       here_ = 1;
       if constexpr (!gathered) {

@@ -156,7 +156,7 @@ void list_kernels(Tag op, const quern_model& model, const jit::TargetInfo& targe
     const bool swapped = add_all(shape, kSwapped, op, target, specs);
     add_all(shape, kNarrow, op, target, specs);
     // Not the batches of heads, which have tiles enough.
-    if (each.use == Use::projection || each.use == Use::logits) add_all(shape, kSharedK, op, target, specs);
+    if (each.use != Use::absorbed && each.use != Use::absorbed_as_stored) add_all(shape, kSharedK, op, target, specs);
     add_all(shape, kWarpgroups, op, target, specs);
     // Rows that are gathered go another way.
     if (!swapped || shape.grouping == Grouping::contiguous) {

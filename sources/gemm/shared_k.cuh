@@ -122,8 +122,10 @@ struct OneTile {
   bool taken = false;
 
   QUERN_DEVICE bool next(Work& work) {
+    if (taken) return false;
     work = tile;
-    return !taken && (taken = true);
+    taken = true;
+    return true;
   }
 };
 

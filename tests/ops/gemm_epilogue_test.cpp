@@ -28,7 +28,8 @@ std::vector<GemmCase> standard() {
                                                      {"gelu_tanh", QUERN_ACTIVATION_GELU_TANH},
                                                      {"silu", QUERN_ACTIVATION_SILU},
                                                      {"no_activation", QUERN_ACTIVATION_NONE}};
-  for (const auto& [name, activation] : activations) list.add(name, [a = activation](GemmCase& c) { c.activation = a, c.out = f32, c.gain = 3.0; });
+  for (const auto& [name, activation] : activations)
+    list.add(name, [a = activation](GemmCase& c) { c.activation = a, c.out = f32, c.gain = 3.0; });
   for (const Element element : {f32, f16, bf16}) {
     list.add(std::string("bias_") + element.name(), [&](GemmCase& c) { c.bias = element; });
     list.add(std::string("c_") + element.name(), [&](GemmCase& c) { c.c = element, c.out_padding = 1; });
@@ -53,7 +54,8 @@ std::vector<GemmCase> gates() {
   list.add("gate_bias_c_unaligned", [](GemmCase& c) { c.bias = f32, c.c = bf16, c.n = 78, c.out_padding = 3; });
   for (const int m : {33, 70, 300}) {
     list.add("gate_" + std::to_string(m), [&](GemmCase& c) { c.m = m, c.n = 528; });
-    list.add("gate_blocks_" + std::to_string(m), [&](GemmCase& c) { c.m = m, c.n = 544, c.scale_a = c.scale_b = Scaling::blocks; });
+    list.add("gate_blocks_" + std::to_string(m),
+             [&](GemmCase& c) { c.m = m, c.n = 544, c.scale_a = c.scale_b = Scaling::blocks; });
   }
   // The halves meet within a block of 128 columns.
   list.add("gate_blocks_in_one", [](GemmCase& c) { c.n = 96, c.scale_a = c.scale_b = Scaling::blocks; });
@@ -113,11 +115,13 @@ std::vector<GemmCase> expressions() {
   list.add("without_the_result", [](GemmCase& c) {
     c.expression = "row0 * col7";
     c.formula = [](const Terms& t) { return t.x[0] * t.x[7]; };
-    c.operands = {{O::row, f32}, {O::unused}, {O::unused}, {O::unused}, {O::unused}, {O::unused}, {O::unused}, {O::column, f32}};
+    c.operands = {{O::row, f32}, {O::unused}, {O::unused}, {O::unused},
+                  {O::unused},   {O::unused}, {O::unused}, {O::column, f32}};
   });
   list.add("eight_of_each", [](GemmCase& c) {
     c.expression =
-        "acc + col0*scalar0 + col1*scalar1 + col2*scalar2 + col3*scalar3 + row4*scalar4 + row5*scalar5 + row6*scalar6 + row7*scalar7";
+        "acc + col0*scalar0 + col1*scalar1 + col2*scalar2 + col3*scalar3 + row4*scalar4 + row5*scalar5 + row6*scalar6 "
+        "+ row7*scalar7";
     c.formula = [](const Terms& t) {
       double sum = t.acc;
       for (int i = 0; i < 8; ++i) sum += t.x[i] * t.s[i];
@@ -171,16 +175,29 @@ std::vector<GemmCase> out_scales() {
     list.add("out_scale_" + std::to_string(m), [&](GemmCase& c) { c.m = m; });
     list.add("out_scale_power_of_two_" + std::to_string(m), [&](GemmCase& c) { c.m = m, c.power_of_two = true; });
   }
-  for (const int n : {1, 40, 128, 129, 256}) list.add("out_scale_of_" + std::to_string(n), [&](GemmCase& c) { c.n = n; });
+  for (const int n : {1, 40, 128, 129, 256})
+    list.add("out_scale_of_" + std::to_string(n), [&](GemmCase& c) { c.n = n; });
   list.add("out_scale_unaligned", [](GemmCase& c) { c.out_padding = 3, c.offset = 16; });
   list.add("out_scale_split", [](GemmCase& c) { c.k = 7184, c.n = 72; });
   for (const int m : {5, 300}) {
-    list.add("out_scale_gate_" + std::to_string(m), [&](GemmCase& c) { c.m = m, c.gate = true, c.n = 544, c.scale_a = c.scale_b = Scaling::blocks, c.out = e5m2; });
-    list.add("out_scale_gate_power_of_two_" + std::to_string(m),
-             [&](GemmCase& c) { c.m = m, c.gate = true, c.n = 544, c.scale_a = c.scale_b = Scaling::blocks, c.out = e5m2, c.power_of_two = true; });
+    list.add("out_scale_gate_" + std::to_string(m), [&](GemmCase& c) {
+      c.m = m, c.gate = true, c.n = 544, c.scale_a = c.scale_b = Scaling::blocks, c.out = e5m2;
+    });
+    list.add("out_scale_gate_power_of_two_" + std::to_string(m), [&](GemmCase& c) {
+      c.m = m, c.gate = true, c.n = 544, c.scale_a = c.scale_b = Scaling::blocks, c.out = e5m2, c.power_of_two = true;
+    });
   }
   list.add("out_scale_batched", [](GemmCase& c) { c.product = Product::gemm, c.a = c.b = f16, c.batch = 3; });
   list.add("out_scale_plain", [](GemmCase& c) { c.product = Product::gemm, c.a = c.b = f32; });
+  // Few rows stored [k][m] by more threads than copies of a step.
+  for (const bool wide : {false, true}) {
+    for (const int m : {8, 16}) {
+      list.add("out_scale_gate_km_" + std::to_string(m) + (wide ? "_f32" : ""), [&](GemmCase& c) {
+        c.product = Product::gemm, c.a = c.b = wide ? f32 : bf16, c.transposed_a = true, c.m = m, c.k = 1024, c.n = 512,
+        c.gate = true;
+      });
+    }
+  }
   return list.cases();
 }
 QUERN_GEMM_CASES(OutScales, out_scales());
@@ -202,7 +219,8 @@ TEST(GemmOutScale, ZerosAndNumbersThatAreNotFinite) {
     ASSERT_NO_FATAL_FAILURE(problem.run(context()));
     problem.check();
     const GemmOutput output = problem.output();
-    for (int block = 0; block < 3; ++block) EXPECT_EQ(f32.load(&output.out_scale[t.out_scale.at(0, 1, block) * 4]), 1.0);
+    for (int block = 0; block < 3; ++block)
+      EXPECT_EQ(f32.load(&output.out_scale[t.out_scale.at(0, 1, block) * 4]), 1.0);
   }
 }
 
