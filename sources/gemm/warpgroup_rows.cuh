@@ -105,7 +105,8 @@ QUERN_DEVICE void store_box(const GemmParams& p, const u8* box, Result* out, i32
   constexpr i32 kRows = kWarp / 8;  // at a time
   const i32 l = lane(), column = l % 8 * kEight;
   const auto at = [&](i32 row) { return box + row * 128 + ((l % 8 ^ row % 8) << 4); };
-  if (rows >= 16 && columns >= 64 && p.out_vectors != 0) {
+  // Where results leave by bulk copies, the few boxes that do not are no reason for more code.
+  if (!kBulkResults && rows >= 16 && columns >= 64 && p.out_vectors != 0) {
     vec16 eights[16 / kRows];
     QUERN_UNROLL for (i32 i = 0; i < 16 / kRows; ++i) eights[i] = load16(at(l / 8 + i * kRows));
     Result* to = out + l / 8 * p.out_row + column;
@@ -174,8 +175,13 @@ QUERN_DEVICE void store_plain_rows(const GemmParams& p, const TensorMap& map_out
         tma_commit();
       }
     } else {
-      sync_warp();
-      store_box(p, box, out + s * 64, rows, columns - s * 64);
+      // Once all boxes are full, or no more come: one copy of the code for them.
+      if (s % kBoxes == kBoxes - 1 || s + 1 == kSlices) {
+        sync_warp();
+        QUERN_ROLLED for (i32 full = whole ? s : s - s % kBoxes; full <= s; ++full) {
+          store_box(p, boxes + full % kBoxes * kBoxBytes, out + full * 64, rows, columns - full * 64);
+        }
+      }
       if (kBulkResults && elect_one()) tma_commit();
     }
     if (s == 0) meanwhile();
