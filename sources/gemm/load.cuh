@@ -8,14 +8,9 @@
 
 namespace q {
 
-// Operands that are widened before they are multiplied free their registers by it: the next ones go there at once.
-inline constexpr bool kWidened = sizeof(multiplicand(OperandB<ElementB>{})) > sizeof(OperandB<ElementB>);
-
-// A step's tensor-core steps, and the turns of the loop over them: less code, and what belongs together stays together. Those of
-// operands that are widened take the compiler longest: one a turn.
+// A step's tensor-core steps, and the turns of the loop over them: less code, and what belongs together stays together.
 inline constexpr i32 kProducts = kStepK / kTileK<ElementA>;
-inline constexpr bool kInTurns = TENSOR_CORES != 0 && !kSpread && !kBlockScale && kStages > 1 && kProducts % 4 == 0;
-inline constexpr i32 kTurns = !kInTurns ? 1 : kWidened ? kProducts : 2;
+inline constexpr i32 kTurns = TENSOR_CORES != 0 && !kSpread && !kBlockScale && kStages > 1 && kProducts % 4 == 0 ? 2 : 1;
 inline constexpr i32 kTurnProducts = kProducts / kTurns;
 
 // Each thread copies the same pieces of every step: a column of chunks of kCopyBytes, a pass apart, so many of them in each turn
@@ -34,14 +29,15 @@ class Loader {
   static constexpr i32 kRuns = transposed ? 1 : gathered ? kPasses : halved && kPasses > 1 ? 2 : 1;
   static constexpr i32 kRunPasses = kPasses / kRuns;
   // Passes that cannot be divided are all the first turn's.
-  static constexpr bool kDivided = kTurns > 1 && kPasses % kTurns == 0;
+  static constexpr bool kDivided = kTurns == 2 && kPasses % 2 == 0;
+  static_assert(kTurns <= 2);
   // Of one run the address goes on from turn to turn; of several each turn has some.
   static constexpr bool kAdvances = kDivided && kRuns == 1;
   // Lines that are not there come from nowhere; where rows are gathered and not few, from line 0 for results that nobody stores.
   static constexpr bool kAnyLine = gathered && !transposed && !kSpread;
 
  public:
-  static constexpr i32 kTurnPasses = kDivided ? kPasses / kTurns : kPasses;
+  static constexpr i32 kTurnPasses = kDivided ? kPasses / 2 : kPasses;
 
   // line_of(line) gives the line's index in the operand, or -1. Of an operand without lines k is 0.
   template <class LineOf>
@@ -123,9 +119,7 @@ class Loader {
   QUERN_DEVICE const u8* from(i32 turn, i32 i) const {
     const u8* run = at_[i / kRunPasses];
     // Registers have no index.
-    if constexpr (kDivided && !kAdvances) {
-      QUERN_UNROLL for (i32 t = 1; t < kTurns; ++t) run = turn == t ? at_[(t * kTurnPasses + i) / kRunPasses] : run;
-    }
+    if constexpr (kDivided && !kAdvances) run = turn == 0 ? run : at_[(kTurnPasses + i) / kRunPasses];
     return run + i % kRunPasses * pass_bytes_;
   }
 

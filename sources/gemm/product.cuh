@@ -93,6 +93,8 @@ struct Fragments {
 
 using WideRow = decltype(copy_of(multiplicand(OperandA<ElementA>{})));
 using WideColumn = decltype(copy_of(multiplicand(OperandB<ElementB>{})));
+// Operands that are widened before they are multiplied free their registers by it: the next ones go there at once.
+inline constexpr bool kWidened = sizeof(WideColumn) > sizeof(OperandB<ElementB>);
 
 // Row i of products from column j on; between(number) comes before each of them, once their row of a has been widened.
 template <i32 tiles_n, i32 i, i32 j, class To, class Between>
@@ -176,8 +178,7 @@ struct Between {
 
   static constexpr i32 kSlots = kTilesM * kTilesN, kNext = (s + 1) % kTurnProducts;
   QUERN_DEVICE void copy(i32 part, i32 parts) const {
-    constexpr i32 kOf = kTurnProducts > 1 ? kTurnProducts - 1 : 1;
-    if constexpr (s < kOf) pipeline.load_part(turn, s * parts + part, kOf * parts);
+    if constexpr (s + 1 < kTurnProducts) pipeline.load_part(turn, s * parts + part, (kTurnProducts - 1) * parts);
   }
   QUERN_DEVICE void operator()(i32 slot) const {
     if constexpr (kWidened) {
