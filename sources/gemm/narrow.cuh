@@ -13,14 +13,14 @@ inline constexpr i32 kStagedSums = kTileM * kStagedPitch;  // of a set
 
 // In shared memory behind the stages.
 struct Beside {
-  f32* block_scales;  // of the stages
+  f32* block_scales;  // of so many steps
   f32* staged;
   f32* row_scales;  // of the tile
   f32* column_scales;
 
   QUERN_DEVICE explicit Beside(u8* shared)
-      : block_scales(reinterpret_cast<f32*>(shared + kStages * kTileBytes)),
-        staged(block_scales + kStages * kScaleCount),
+      : block_scales(reinterpret_cast<f32*>(shared + kTileBytes)),
+        staged(block_scales + kStepsOfA * kScaleCount),
         row_scales(staged + kStagedSets * kStagedSums),
         column_scales(row_scales + kTileM) {}
 };
@@ -29,6 +29,9 @@ struct Beside {
 // alternates, then of all; then they have been read.
 inline constexpr i32 kHalfStaged = 1, kStaged = 2, kRead = 3;
 inline constexpr i32 kStagedThreads = kConsumerThreads + (kScaled ? kWarp : 0);
+
+// b and a of a step go together here.
+static_assert(kAhead == 0);
 
 template <class Tiles>
 QUERN_DEVICE void copy_tiles(const Copies& copies, const Tiles& all) {
@@ -51,7 +54,7 @@ QUERN_DEVICE void copy_tiles(const Copies& copies, const Tiles& all) {
         mbarrier_wait(copies.stages.empty[turn.stage], turn.phase ^ 1);
         copies.b(work, step, turn.stage);
       }
-      copies.a(work, step, turn.stage);
+      copies.a(work, step, turn.stage, turn.stage);
       turn.next();
     }
   }
@@ -134,7 +137,7 @@ QUERN_DEVICE void multiply_tiles(const GemmParams& p, Tiles tiles, const Consume
   bool first = true;
   QUERN_ROLLED while (tiles.next(work)) {
     f32 sums[kSumCount];
-    sum_steps(sums, c, work.last_step, turn, shared, beside.block_scales, stages);
+    sum_steps(sums, c, work.last_step, turn, turn, shared, beside.block_scales, stages);
     turn.skip(work.last_step);
     if (!first) sync_named(kRead, kStagedThreads);
     first = false;
@@ -167,7 +170,7 @@ QUERN_KERNEL(quern_gemm_narrow, THREADS, 1, QUERN_PARAM q::GemmParams p, QUERN_P
   wait_for_previous_grid();
   if (w >= kFirstScaleWarp) {
     const i32 number = w - kFirstScaleWarp;
-    if constexpr (kBlockScale) copy_scales<kScaleSteps, kScaleWarps>(p, tiles, number, beside.block_scales, stages[0], [] {});
+    if constexpr (kBlockScale) copy_scales<kScaleSteps, kScaleWarps, kStepsOfA>(p, tiles, number, beside.block_scales, stages[0], [] {});
     if (kScaled && number == 0) copy_vectors(p, tiles, beside);
   } else {
     multiply_tiles(p, tiles, Consumer(w / 4), shared, stages[0], beside);
