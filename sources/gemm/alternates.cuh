@@ -37,8 +37,10 @@ inline constexpr bool kPromoted = sizeof(ElementB) == 1;
 // Block scales are read so many steps at a time: as many as registers hold.
 inline constexpr i32 kScaleSteps = kRowGroups > 1 ? (kGate ? 2 : 3) : kGate ? 4 : 8;
 
-// By one thread. One warp copies into a stage, one brings its scales.
-QUERN_DEVICE void init_stages(Stages& stages) {
+// By one thread, as the first that it does: maps are on their way while it goes on. One warp copies into a stage, one brings its scales.
+QUERN_DEVICE void begin_stages(const TensorMap& map_a, const TensorMap& map_b, Stages& stages) {
+  prefetch_tensor_map(map_b);
+  prefetch_tensor_map(map_a);
   QUERN_UNROLL for (i32 i = 0; i < kStages; ++i) {
     mbarrier_init(stages.full[i], kBlockScale ? 2 : 1);
     mbarrier_init(stages.empty[i], 4 * kRowGroups);
@@ -153,8 +155,8 @@ QUERN_DEVICE void sum_steps(f32 (&sums)[kSumCount], const Consumer& c, i32 steps
       if (before >= 0) release(stages.empty[before]);
       before = turn.stage;
     }
-    turn.skip(kAlternates);
-    place.skip(kAlternates);
+    turn.template advance<kAlternates>();
+    place.template advance<kAlternates>();
   }
   if constexpr (!kPromoted) {
     wgmma_wait<0>(sums);

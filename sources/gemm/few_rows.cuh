@@ -13,6 +13,35 @@ namespace q {
 inline constexpr i32 kScaleSets = kGate ? 2 : 1;
 inline constexpr i32 kScaleCount = kBlockScale ? kScaleSets * kTileM : 0;
 
+// Where those of a row of a and of the tile's rows of b begin.
+QUERN_DEVICE const f32* block_scales_of_row(const GemmParams& p, const Work& work, i32 line) {
+  const i32 source = source_row(p, work, line);
+  return p.scale_a + (kGrouping == kContiguous ? 0 : work.group) * p.scale_a_group + (source < 0 ? 0 : source) * p.scale_a_row;
+}
+QUERN_DEVICE const f32* block_scales_of_columns(const GemmParams& p, const Work& work, i32 set) {
+  // The last peer's tile may lie beyond the columns.
+  const i32 column = set * (p.n / 2) + work.column;
+  return p.scale_b + work.group * p.scale_b_group + (column < p.n ? column : p.n - 1) / 128 * p.scale_b_row;
+}
+
+// A tile's block scales into L2, before copies of b are under way: those who read them ask for some at a time, and would wait in memory
+// behind these each time. By thread t of so many.
+QUERN_DEVICE void fetch_block_scales(const GemmParams& p, const Work& work, i32 t, i32 threads) {
+  constexpr i32 kLine = 32;  // scales that lie side by side: of a's rows, or of the steps
+  const bool by_rows = p.scale_a_row == 1;
+  const i32 steps = work.last_step - work.first_step, lines = by_rows ? div_up(kTileM, kLine) * steps : kTileM * div_up(steps, kLine);
+  QUERN_ROLLED for (i32 i = t; i < lines; i += threads) {
+    const i32 row = by_rows ? i % div_up(kTileM, kLine) * kLine : i % kTileM;
+    const i64 step = work.first_step + (by_rows ? i / div_up(kTileM, kLine) : i / kTileM * kLine);
+    if (work.row + row < work.rows) load_volatile(block_scales_of_row(p, work, row) + step * p.scale_a_k);
+  }
+  QUERN_UNROLL for (i32 s = 0; s < kScaleSets; ++s) {
+    QUERN_ROLLED for (i32 i = t * kLine; i < steps; i += threads * kLine) {
+      load_volatile(block_scales_of_columns(p, work, s) + static_cast<i64>(work.first_step + i) * p.scale_b_k);
+    }
+  }
+}
+
 // Scales of some steps, `apart` from one another, on their way.
 template <i32 steps, i32 apart>
 struct ScaleBatch {
@@ -45,15 +74,8 @@ QUERN_DEVICE void copy_scales(const GemmParams& p, Tiles tiles, i32 number, f32*
   QUERN_ROLLED while (tiles.next(work)) {
     const f32* rows[kRows];
     const f32* of_b[kScaleSets];
-    QUERN_UNROLL for (i32 r = 0; r < kRows; ++r) {
-      const i32 source = source_row(p, work, l + r * kWarp);
-      rows[r] = p.scale_a + (kGrouping == kContiguous ? 0 : work.group) * p.scale_a_group + (source < 0 ? 0 : source) * p.scale_a_row;
-    }
-    QUERN_UNROLL for (i32 s = 0; s < kScaleSets; ++s) {
-      // The last peer's tile may lie beyond the columns.
-      const i32 column = s * (p.n / 2) + work.column;
-      of_b[s] = p.scale_b + work.group * p.scale_b_group + (column < p.n ? column : p.n - 1) / 128 * p.scale_b_row;
-    }
+    QUERN_UNROLL for (i32 r = 0; r < kRows; ++r) rows[r] = block_scales_of_row(p, work, l + r * kWarp);
+    QUERN_UNROLL for (i32 s = 0; s < kScaleSets; ++s) of_b[s] = block_scales_of_columns(p, work, s);
     Batch batch;
     i32 first = work.first_step + (number + kStages - begin.stage) % warps;
     if (first < work.last_step) batch.load(p, rows, of_b, first, work.last_step);
@@ -73,7 +95,7 @@ QUERN_DEVICE void copy_scales(const GemmParams& p, Tiles tiles, i32 number, f32*
       QUERN_UNROLL for (i32 i = 0; i < steps; ++i) {
         if (first + i * warps < work.last_step) {
           Turn freed = turn;  // by the step that had the place
-          if constexpr (places < kStages) freed.skip(kStages - places);
+          freed.template advance<kStages - places>();
           mbarrier_wait(stages.empty[freed.stage], freed.phase ^ 1);
           f32* to = scales + place.stage * kScaleCount;
           QUERN_UNROLL for (i32 s = 0; s < kScaleSets; ++s) {
@@ -83,7 +105,7 @@ QUERN_DEVICE void copy_scales(const GemmParams& p, Tiles tiles, i32 number, f32*
           }
           sync_warp();
           if (l == 0) mbarrier_arrive(stages.full[turn.stage]);
-          QUERN_UNROLL for (i32 w = 0; w < warps; ++w) turn.next(), place.next();
+          turn.template advance<warps>(), place.template advance<warps>();
         }
       }
     }

@@ -30,43 +30,60 @@ struct Beside {
 inline constexpr i32 kHalfStaged = 1, kStaged = 2, kRead = 3;
 inline constexpr i32 kStagedThreads = kConsumerThreads + (kScaled ? kWarp : 0);
 
+// The steps of a block, tile after tile.
+template <class Tiles>
+class Steps {
+ public:
+  Work work;
+  i32 step = 0;
+
+  QUERN_DEVICE explicit Steps(const Tiles& tiles) : tiles_(tiles), more_(tiles_.next(work)) {}
+  QUERN_DEVICE bool more() const { return more_; }
+  QUERN_DEVICE void next() {
+    if (++step == work.last_step) more_ = tiles_.next(work), step = 0;
+  }
+
+ private:
+  Tiles tiles_;
+  bool more_;
+};
+
 // b and a of a step go together here.
 static_assert(kAhead == 0);
 
+// Into all stages, before the others know of them.
 template <class Tiles>
-QUERN_DEVICE void copy_tiles(const Copies& copies, const Tiles& all) {
-  Work work;
-  i32 begun = 0;
-  if (copies.p.constant_b != 0) {
-    Tiles tiles = all;
-    QUERN_ROLLED while (begun < kStages && tiles.next(work)) {
-      QUERN_ROLLED for (i32 step = 0; step < work.last_step && begun < kStages; ++step, ++begun) copies.b(work, step, begun);
-    }
+QUERN_DEVICE void begin_copies(const Copies& copies, Steps<Tiles>& steps) {
+  const bool early = copies.p.constant_b != 0;
+  if (early) {
+    Steps<Tiles> each = steps;
+    QUERN_ROLLED for (i32 i = 0; i < kStages && each.more(); ++i, each.next()) copies.b(each.work, each.step, i);
   }
   wait_for_previous_grid();
-  Tiles tiles = all;
+  QUERN_ROLLED for (i32 i = 0; i < kStages && steps.more(); ++i, steps.next()) {
+    if (!early) copies.b(steps.work, steps.step, i);
+    copies.a(steps.work, steps.step, i, i);
+  }
+}
+template <class Tiles>
+QUERN_DEVICE void copy_rest(const Copies& copies, Steps<Tiles>& steps) {
   Turn turn;
-  QUERN_ROLLED while (tiles.next(work)) {
-    QUERN_ROLLED for (i32 step = 0; step < work.last_step; ++step) {
-      if (begun > 0) {
-        --begun;
-      } else {
-        mbarrier_wait(copies.stages.empty[turn.stage], turn.phase ^ 1);
-        copies.b(work, step, turn.stage);
-      }
-      copies.a(work, step, turn.stage, turn.stage);
-      turn.next();
-    }
+  turn.template advance<kStages>();
+  QUERN_ROLLED for (; steps.more(); steps.next(), turn.next()) {
+    mbarrier_wait(copies.stages.empty[turn.stage], turn.phase ^ 1);
+    copies.b(steps.work, steps.step, turn.stage);
+    copies.a(steps.work, steps.step, turn.stage, turn.stage);
   }
 }
 
 // Scales of a tile's rows and columns, read while its products are under way.
-template <class Tiles>
-QUERN_DEVICE void copy_vectors(const GemmParams& p, Tiles tiles, const Beside& beside) {
+template <class Tiles, class Asked>
+QUERN_DEVICE void copy_vectors(const GemmParams& p, Tiles tiles, const Beside& beside, Asked asked) {
   Work work;
   bool first = true;
   QUERN_ROLLED while (tiles.next(work)) {
     const VectorScales scales(p, work);
+    if (first) asked();
     if (!first) sync_named(kRead, kStagedThreads);
     first = false;
     scales.store(beside.row_scales, beside.column_scales);
@@ -155,24 +172,38 @@ QUERN_KERNEL(quern_gemm_narrow, THREADS, 1, QUERN_PARAM q::GemmParams p, QUERN_P
   // By a shuffle, so that the compiler knows a warp's threads to go one way and keeps what they share in uniform registers.
   const i32 w = shuffle(warp(), 0);
   if (w == kCopyWarp && elect_one()) {
-    prefetch_tensor_map(map_b);
-    prefetch_tensor_map(map_a);
-    init_stages(stages[0]);
+    begin_stages(map_a, map_b, stages[0]);
     fence_mbarrier_init();
   }
-  sync_block();
+  sync_warp();
   const DenseTiles tiles(p);
   const Beside beside(shared);
   if (w == kCopyWarp) {
-    if (elect_one()) copy_tiles(Copies{p, map_a, map_b, shared, stages[0]}, tiles);
+    const Copies copies{p, map_a, map_b, shared, stages[0]};
+    Steps<DenseTiles> steps(tiles);
+    if (elect_one()) begin_copies(copies, steps);
+    sync_warp();
+    sync_block();
+    if (elect_one()) copy_rest(copies, steps);
     return;
   }
   wait_for_previous_grid();
-  if (w >= kFirstScaleWarp) {
+  if (w > kCopyWarp) {
     const i32 number = w - kFirstScaleWarp;
-    if constexpr (kBlockScale) copy_scales<kScaleSteps, kScaleWarps, kStepsOfA>(p, tiles, number, beside.block_scales, stages[0], [] {});
-    if (kScaled && number == 0) copy_vectors(p, tiles, beside);
-  } else {
-    multiply_tiles(p, tiles, Consumer(w / 4), shared, stages[0], beside);
+    bool met = false;
+    const auto meet = [&] {
+      if (!met) sync_block();
+      met = true;
+    };
+    if constexpr (kBlockScale) copy_scales<kScaleSteps, kScaleWarps, kStepsOfA>(p, tiles, number, beside.block_scales, stages[0], meet);
+    if (kScaled && number == 0) copy_vectors(p, tiles, beside, meet);
+    meet();
+    return;
   }
+  if constexpr (kBlockScale) {
+    Work first;
+    if (DenseTiles(tiles).next(first)) fetch_block_scales(p, first, thread_index(), kConsumerThreads);
+  }
+  sync_block();
+  multiply_tiles(p, tiles, Consumer(w / 4), shared, stages[0], beside);
 }

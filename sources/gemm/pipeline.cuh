@@ -19,6 +19,12 @@ struct TurnOf {
   QUERN_DEVICE void next() {
     if (++stage == places) stage = 0, phase ^= 1;
   }
+  template <i32 count>
+  QUERN_DEVICE void advance() {
+    static_assert(count >= 0 && count <= places);
+    stage += count;
+    if (stage >= places) stage -= places, phase ^= 1;
+  }
   // Over so many of them.
   QUERN_DEVICE void skip(i32 count) {
     const i32 to = stage + count;

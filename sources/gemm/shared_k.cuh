@@ -73,9 +73,9 @@ QUERN_DEVICE i32 live_warps(const Work& work, const Consumer& c) {
   return rows <= 0 ? 0 : rows >= 64 ? 4 : div_up(rows, 16);
 }
 
-// By one thread.
-QUERN_DEVICE void init_barriers(Barriers& barriers) {
-  init_stages(barriers.stages);
+// By one thread, as the first that it does.
+QUERN_DEVICE void begin_barriers(const TensorMap& map_a, const TensorMap& map_b, Barriers& barriers) {
+  begin_stages(map_a, map_b, barriers.stages);
   mbarrier_init(barriers.vectors, 1);
   QUERN_UNROLL for (i32 i = 0; i < kConsumers; ++i) mbarrier_init(barriers.received[i], 1);
   fence_mbarrier_init();
@@ -268,8 +268,12 @@ QUERN_KERNEL(quern_gemm_shared_k, THREADS, 1, QUERN_PARAM q::GemmParams p, QUERN
   QUERN_SHARED(Beside, beside, 1);
   Barriers& barriers = beside[0].barriers;
   u8* shared = tile_shared();
-  const Part part;
   launch_next_grid();
+  // By a shuffle, so that the compiler knows a warp's threads to go one way and keeps what they share in uniform registers.
+  const i32 w = shuffle(warp(), 0);
+  if (w == kCopyWarp && elect_one()) begin_barriers(map_a, map_b, barriers);
+  sync_warp();
+  const Part part;
   Work work;
   DenseTiles(p, block_index(1), block_count(1)).next(work);
   part.take_steps(work);
@@ -278,20 +282,16 @@ QUERN_KERNEL(quern_gemm_shared_k, THREADS, 1, QUERN_PARAM q::GemmParams p, QUERN
     cluster_arrive_relaxed();  // the fence orders
     sync_block();
   };
-  // By a shuffle, so that the compiler knows a warp's threads to go one way and keeps what they share in uniform registers.
-  const i32 w = shuffle(warp(), 0);
   if (w < kCopyWarp) {
-    meet();
     wait_for_previous_grid();
+    if constexpr (kBlockScale) fetch_block_scales(p, work, thread_index(), kConsumerThreads);
+    meet();
     multiply_tile(p, work, Consumer(w / 4), part, shared, beside[0]);
     return;
   }
   if (w == kCopyWarp) {
     const Copies copies{p, map_a, map_b, shared, barriers.stages};
     if (elect_one()) {
-      prefetch_tensor_map(map_b);
-      prefetch_tensor_map(map_a);
-      init_barriers(barriers);
       begin_copies(copies, work);
       expect_sums(barriers, work, part);
     }
