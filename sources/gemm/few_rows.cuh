@@ -33,11 +33,11 @@ QUERN_DEVICE void fetch_block_scales(const GemmParams& p, const Work& work, i32 
   QUERN_ROLLED for (i32 i = t; i < lines; i += threads) {
     const i32 row = by_rows ? i % div_up(kTileM, kLine) * kLine : i % kTileM;
     const i64 step = work.first_step + (by_rows ? i / div_up(kTileM, kLine) : i / kTileM * kLine);
-    if (work.row + row < work.rows) load_volatile(block_scales_of_row(p, work, row) + step * p.scale_a_k);
+    if (work.row + row < work.rows) prefetch_line(block_scales_of_row(p, work, row) + step * p.scale_a_k);
   }
   QUERN_UNROLL for (i32 s = 0; s < kScaleSets; ++s) {
     QUERN_ROLLED for (i32 i = t * kLine; i < steps; i += threads * kLine) {
-      load_volatile(block_scales_of_columns(p, work, s) + static_cast<i64>(work.first_step + i) * p.scale_b_k);
+      prefetch_line(block_scales_of_columns(p, work, s) + static_cast<i64>(work.first_step + i) * p.scale_b_k);
     }
   }
 }

@@ -41,27 +41,30 @@ struct Beside {
 
 // This block, of those that share the tile: it finishes every so many groups of columns.
 struct Part {
+  Divisor parts;
   i32 number, count;
 
-  QUERN_DEVICE Part() : number(block_index(0)), count(block_count(0)) {}
+  QUERN_DEVICE explicit Part(const GemmParams& p) : parts(p.parts), number(block_index(0)), count(p.parts.value) {}
   QUERN_DEVICE void take_steps(Work& work) const {
     const i32 steps = work.last_step;
-    work.first_step = steps * number / count;
-    work.last_step = steps * (number + 1) / count;
+    work.first_step = steps * number / parts;
+    work.last_step = steps * (number + 1) / parts;
   }
+  // Of so many groups that begin with one of its own, its own.
+  QUERN_DEVICE i32 own_of(i32 groups) const { return (groups + count - 1) / parts; }
 };
 
 // A warpgroup's groups of columns, and where sums of them arrive: of each group that a block finishes a set of slots, one for each other
-// block. Found before there are any sums, since it takes divisions.
+// block. Found before there are any sums.
 struct Share {
   i32 set_bytes;
   i32 to, sent;           // of the first group: the block that finishes it, and its set there
   i32 finished, arrived;  // the first group that this block finishes, and its set here
 
   QUERN_DEVICE Share(const Consumer& c, const Part& part) : set_bytes((part.count - 1) * kGroupBytes) {
-    const i32 first = c.alternate * kOwnGroups, round = first / part.count, ahead = part.number - (first - round * part.count);
+    const i32 first = c.alternate * kOwnGroups, round = first / part.parts, ahead = part.number - (first - round * part.count);
     to = first - round * part.count;
-    sent = (c.group * div_up(kGroups, part.count) + round) * set_bytes;
+    sent = (c.group * part.own_of(kGroups) + round) * set_bytes;
     finished = first + (ahead < 0 ? ahead + part.count : ahead);
     arrived = ahead < 0 ? sent + set_bytes : sent;
   }
@@ -85,7 +88,7 @@ QUERN_DEVICE void expect_sums(Barriers& barriers, const Work& work, const Part& 
   QUERN_ROLLED for (i32 i = 0; i < kConsumers; ++i) {
     const Consumer c(i);
     const i32 left = (c.alternate + 1) * kOwnGroups - Share(c, part).finished;
-    const i32 groups = left > 0 ? div_up(left, part.count) : 0;
+    const i32 groups = left > 0 ? part.own_of(left) : 0;
     mbarrier_arrive_expect(barriers.received[i], static_cast<u32>(groups * (part.count - 1) * live_warps(work, c) * kWarpBytes));
   }
 }
@@ -273,7 +276,7 @@ QUERN_KERNEL(quern_gemm_shared_k, THREADS, 1, QUERN_PARAM q::GemmParams p, QUERN
   const i32 w = shuffle(warp(), 0);
   if (w == kCopyWarp && elect_one()) begin_barriers(map_a, map_b, barriers);
   sync_warp();
-  const Part part;
+  const Part part(p);
   Work work;
   DenseTiles(p, block_index(1), block_count(1)).next(work);
   part.take_steps(work);
