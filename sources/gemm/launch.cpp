@@ -104,12 +104,14 @@ Plan plan(const Problem& problem, const Choice& choice, const Sizes& sizes) {
 // What blocks have under way together reads the least of a and b where it is as high as wide: `area` is that in squares
 // as high as a tile.
 void deal_panels(q::GemmParams& p, double area, int peers) {
-  const auto height = static_cast<std::int32_t>(std::clamp<long>(std::lround(std::sqrt(area) / peers), 1, p.tiles_m));
-  const std::int32_t last = p.tiles_m % height;
+  // Of groups without a row there is no tile, and nothing is divided.
+  const std::int32_t tiles_m = std::max(p.tiles_m, 1);
+  const auto height = static_cast<std::int32_t>(std::clamp<long>(std::lround(std::sqrt(area) / peers), 1, tiles_m));
+  const std::int32_t last = tiles_m % height;
   p.panel_height = divisor(height);
   p.last_panel_height = divisor(last != 0 ? last : height);
   p.panel_tiles = divisor(height * p.tiles_n);
-  p.group_tiles = divisor(p.tiles_m * p.tiles_n);
+  p.group_tiles = divisor(tiles_m * p.tiles_n);
   p.row_tiles = divisor(p.tiles_n);
 }
 
