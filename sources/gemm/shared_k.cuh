@@ -36,7 +36,7 @@ struct Beside {
   alignas(16) f32 scales[kBlockScale ? kStepsOfA * kScaleCount : kScaled ? kTileM + kTileN : 4];  // of steps; or of the tile
 
   QUERN_DEVICE f32* row_scales() { return scales; }
-  QUERN_DEVICE f32* column_scales() { return scales + kTileM; }
+  QUERN_DEVICE f32* column_scales() { return scales + (kScaled ? kTileM : 0); }
 };
 
 // This block, of those that share the tile: it finishes every so many groups of columns.
