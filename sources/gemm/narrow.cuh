@@ -76,6 +76,15 @@ QUERN_DEVICE void copy_rest(const Copies& copies, Steps<Tiles>& steps) {
   }
 }
 
+// While the grid before ends: b of as many steps again into L2, where nobody writes it. By one thread.
+QUERN_DEVICE void prefetch_b(const GemmParams& p, const TensorMap& map, const Work& work) {
+  const i32 last = 2 * kStages < work.last_step ? 2 * kStages : work.last_step;
+  QUERN_ROLLED for (i32 step = kStages; step < last; ++step) {
+    tma_prefetch(map, CacheHint::normal, step * kStepK, work.column, work.group);
+    if constexpr (kGate) tma_prefetch(map, CacheHint::normal, step * kStepK, p.n / 2 + work.column, work.group);
+  }
+}
+
 // Scales of a tile's rows and columns, read while its products are under way.
 template <class Tiles, class Asked>
 QUERN_DEVICE void copy_vectors(const GemmParams& p, Tiles tiles, const Beside& beside, Asked asked) {
@@ -187,6 +196,10 @@ QUERN_KERNEL(quern_gemm_narrow, THREADS, 1, QUERN_PARAM q::GemmParams p, QUERN_P
     if (elect_one()) copy_rest(copies, steps);
     return;
   }
+  Work first;
+  const bool any = DenseTiles(tiles).next(first);
+  if (w == 0 && p.constant_b != 0 && any && elect_one()) prefetch_b(p, map_b, first);
+  sync_warp();
   wait_for_previous_grid();
   if (w > kCopyWarp) {
     const i32 number = w - kFirstScaleWarp;
@@ -200,10 +213,7 @@ QUERN_KERNEL(quern_gemm_narrow, THREADS, 1, QUERN_PARAM q::GemmParams p, QUERN_P
     meet();
     return;
   }
-  if constexpr (kBlockScale) {
-    Work first;
-    if (DenseTiles(tiles).next(first)) fetch_block_scales(p, first, thread_index(), kConsumerThreads);
-  }
+  if (kBlockScale && any) fetch_block_scales(p, first, thread_index(), kConsumerThreads);
   sync_block();
   multiply_tiles(p, tiles, Consumer(w / 4), shared, stages[0], beside);
 }
