@@ -98,7 +98,6 @@ template <class... C>
 QUERN_DEVICE void tma_add(const TensorMap& map, const void* shared, CacheHint hint, C... c) {
   tma::issue<tma::Form::add, sizeof...(C)>(map, shared_address(shared), 0, hint, 0, {static_cast<i32>(c)...});
 }
-QUERN_DEVICE void prefetch_line(const void* global) { asm volatile("prefetch.global.L2 [%0];" ::"l"(global) : "memory"); }
 QUERN_DEVICE void bulk_load(void* shared, const void* global, u32 bytes, Mbarrier& barrier, CacheHint hint) {
   asm volatile(
       "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint [%0], [%1], %2, [%3], %4;" ::

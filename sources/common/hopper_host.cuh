@@ -49,7 +49,6 @@ template <class... C>
 QUERN_DEVICE void tma_add(const TensorMap& map, const void* shared, CacheHint, C... c) {
   host::bulk(host::CopyForm::add, map, const_cast<void*>(shared), nullptr, 0, c...);
 }
-QUERN_DEVICE void prefetch_line(const void* global) { (void)*static_cast<const volatile u8*>(global); }  // that it may be read
 QUERN_DEVICE void bulk_load(void* shared, const void* global, u32 bytes, Mbarrier& b, CacheHint) {
   host::bulk_plain(host::CopyForm::load, shared, const_cast<void*>(global), bytes, &b);
 }

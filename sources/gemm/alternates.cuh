@@ -31,6 +31,9 @@ inline constexpr i32 kBBytes = kTileN * 128, kABytes = kTileM * 128, kTileBytes 
 using TurnOfA = TurnOf<kStepsOfA>;
 // A stage's scales are always the same warp's, or no step overtakes another (copy_scales).
 static_assert(kStages % kScaleWarps == 0 || kAlternates == 1);
+// The first steps are on their way before the threads of a block meet. All stages' would take longer to ask for than the first takes to
+// come.
+inline constexpr i32 kBeforeMeeting = kStages < 4 ? kStages : 4;
 inline constexpr i32 kSumCount = kTileN / 2;  // of a thread
 inline constexpr bool kPromoted = sizeof(ElementB) == 1;
 

@@ -24,24 +24,6 @@ QUERN_DEVICE const f32* block_scales_of_columns(const GemmParams& p, const Work&
   return p.scale_b + work.group * p.scale_b_group + (column < p.n ? column : p.n - 1) / 128 * p.scale_b_row;
 }
 
-// A tile's block scales into L2, before copies of b are under way: those who read them ask for some at a time, and would wait in memory
-// behind these each time. By thread t of so many.
-QUERN_DEVICE void fetch_block_scales(const GemmParams& p, const Work& work, i32 t, i32 threads) {
-  constexpr i32 kLine = 32;  // scales that lie side by side: of a's rows, or of the steps
-  const bool by_rows = p.scale_a_row == 1;
-  const i32 steps = work.last_step - work.first_step, lines = by_rows ? div_up(kTileM, kLine) * steps : kTileM * div_up(steps, kLine);
-  QUERN_ROLLED for (i32 i = t; i < lines; i += threads) {
-    const i32 row = by_rows ? i % div_up(kTileM, kLine) * kLine : i % kTileM;
-    const i64 step = work.first_step + (by_rows ? i / div_up(kTileM, kLine) : i / kTileM * kLine);
-    if (work.row + row < work.rows) prefetch_line(block_scales_of_row(p, work, row) + step * p.scale_a_k);
-  }
-  QUERN_UNROLL for (i32 s = 0; s < kScaleSets; ++s) {
-    QUERN_ROLLED for (i32 i = t * kLine; i < steps; i += threads * kLine) {
-      prefetch_line(block_scales_of_columns(p, work, s) + static_cast<i64>(work.first_step + i) * p.scale_b_k);
-    }
-  }
-}
-
 // Scales of some steps, `apart` from one another, on their way.
 template <i32 steps, i32 apart>
 struct ScaleBatch {

@@ -51,17 +51,17 @@ class Steps {
 // b and a of a step go together here.
 static_assert(kAhead == 0);
 
-// Into all stages, before the others know of them.
+// b of all stages, where the grid before does not write it.
 template <class Tiles>
-QUERN_DEVICE void begin_copies(const Copies& copies, Steps<Tiles>& steps) {
-  const bool early = copies.p.constant_b != 0;
-  if (early) {
-    Steps<Tiles> each = steps;
-    QUERN_ROLLED for (i32 i = 0; i < kStages && each.more(); ++i, each.next()) copies.b(each.work, each.step, i);
-  }
-  wait_for_previous_grid();
-  QUERN_ROLLED for (i32 i = 0; i < kStages && steps.more(); ++i, steps.next()) {
-    if (!early) copies.b(steps.work, steps.step, i);
+QUERN_DEVICE void copy_early(const Copies& copies, Steps<Tiles> steps) {
+  if (copies.p.constant_b == 0) return;
+  QUERN_ROLLED for (i32 i = 0; i < kStages && steps.more(); ++i, steps.next()) copies.b(steps.work, steps.step, i);
+}
+// What else goes into these of the stages, which nothing was in.
+template <class Tiles>
+QUERN_DEVICE void copy_first(const Copies& copies, Steps<Tiles>& steps, i32 first, i32 last) {
+  QUERN_ROLLED for (i32 i = first; i < last && steps.more(); ++i, steps.next()) {
+    if (copies.p.constant_b == 0) copies.b(steps.work, steps.step, i);
     copies.a(steps.work, steps.step, i, i);
   }
 }
@@ -73,15 +73,6 @@ QUERN_DEVICE void copy_rest(const Copies& copies, Steps<Tiles>& steps) {
     mbarrier_wait(copies.stages.empty[turn.stage], turn.phase ^ 1);
     copies.b(steps.work, steps.step, turn.stage);
     copies.a(steps.work, steps.step, turn.stage, turn.stage);
-  }
-}
-
-// While the grid before ends: b of as many steps again into L2, where nobody writes it. By one thread.
-QUERN_DEVICE void prefetch_b(const GemmParams& p, const TensorMap& map, const Work& work) {
-  const i32 last = 2 * kStages < work.last_step ? 2 * kStages : work.last_step;
-  QUERN_ROLLED for (i32 step = kStages; step < last; ++step) {
-    tma_prefetch(map, CacheHint::normal, step * kStepK, work.column, work.group);
-    if constexpr (kGate) tma_prefetch(map, CacheHint::normal, step * kStepK, p.n / 2 + work.column, work.group);
   }
 }
 
@@ -190,16 +181,19 @@ QUERN_KERNEL(quern_gemm_narrow, THREADS, 1, QUERN_PARAM q::GemmParams p, QUERN_P
   if (w == kCopyWarp) {
     const Copies copies{p, map_a, map_b, shared, stages[0]};
     Steps<DenseTiles> steps(tiles);
-    if (elect_one()) begin_copies(copies, steps);
+    if (elect_one()) {
+      copy_early(copies, steps);
+      wait_for_previous_grid();
+      copy_first(copies, steps, 0, kBeforeMeeting);
+    }
     sync_warp();
     sync_block();
-    if (elect_one()) copy_rest(copies, steps);
+    if (elect_one()) {
+      copy_first(copies, steps, kBeforeMeeting, kStages);
+      copy_rest(copies, steps);
+    }
     return;
   }
-  Work first;
-  const bool any = DenseTiles(tiles).next(first);
-  if (w == 0 && p.constant_b != 0 && any && elect_one()) prefetch_b(p, map_b, first);
-  sync_warp();
   wait_for_previous_grid();
   if (w > kCopyWarp) {
     const i32 number = w - kFirstScaleWarp;
@@ -213,7 +207,6 @@ QUERN_KERNEL(quern_gemm_narrow, THREADS, 1, QUERN_PARAM q::GemmParams p, QUERN_P
     meet();
     return;
   }
-  if (kBlockScale && any) fetch_block_scales(p, first, thread_index(), kConsumerThreads);
   sync_block();
   multiply_tiles(p, tiles, Consumer(w / 4), shared, stages[0], beside);
 }

@@ -83,7 +83,7 @@ QUERN_DEVICE void begin_barriers(const TensorMap& map_a, const TensorMap& map_b,
   QUERN_UNROLL for (i32 i = 0; i < kConsumers; ++i) mbarrier_init(barriers.received[i], 1);
   fence_mbarrier_init();
 }
-// What will be sent to this block.
+// What will be sent to this block. Some of it may have come by then: a phase does not end before this.
 QUERN_DEVICE void expect_sums(Barriers& barriers, const Work& work, const Part& part) {
   QUERN_ROLLED for (i32 i = 0; i < kConsumers; ++i) {
     const Consumer c(i);
@@ -93,16 +93,15 @@ QUERN_DEVICE void expect_sums(Barriers& barriers, const Work& work, const Part& 
   }
 }
 
-// Copies into all stages, before the others know of them. By one thread.
-QUERN_DEVICE void begin_copies(const Copies& copies, const Work& work) {
-  const i32 steps = work.last_step - work.first_step, begun = steps < kStages ? steps : kStages;
-  const bool early = copies.p.constant_b != 0;
-  if (early) {
-    QUERN_ROLLED for (i32 i = 0; i < begun; ++i) copies.b(work, work.first_step + i, i);
-  }
-  wait_for_previous_grid();
-  QUERN_ROLLED for (i32 i = 0; i < begun; ++i) {
-    if (!early) copies.b(work, work.first_step + i, i);
+// b of all stages, where the grid before does not write it. By one thread, as what follows.
+QUERN_DEVICE void copy_early(const Copies& copies, const Work& work) {
+  if (copies.p.constant_b == 0) return;
+  QUERN_ROLLED for (i32 i = 0; i < kStages && work.first_step + i < work.last_step; ++i) copies.b(work, work.first_step + i, i);
+}
+// What else goes into these of the stages, which nothing was in.
+QUERN_DEVICE void copy_first(const Copies& copies, const Work& work, i32 first, i32 last) {
+  QUERN_ROLLED for (i32 i = first; i < last && work.first_step + i < work.last_step; ++i) {
+    if (copies.p.constant_b == 0) copies.b(work, work.first_step + i, i);
     if (i < kStepsOfA) copies.a(work, work.first_step + i, i, i);
   }
 }
@@ -194,19 +193,22 @@ QUERN_DEVICE void send_sums(const f32 (&own)[kOwnSums], const Consumer& c, const
   }
 }
 
-// Four sums of a thread, of all parts: what was kept, and what has come.
-QUERN_DEVICE void add_parts(f32 (&sums)[kGroupSums], const u8* kept, const u8* come, const Part& own) {
-  constexpr i32 kAtOnce = 4;  // so that loads overlap
-  QUERN_UNROLL for (f32& sum : sums) sum = 0.0f;
+// Four sums of a thread in each of two groups, of all parts: what was kept, and what has come.
+QUERN_DEVICE void add_parts(f32 (&sums)[2][kGroupSums], u8* const (&kept)[2], const u8* const (&come)[2], const Part& own) {
+  constexpr i32 kAtOnce = kAlternates == 1 ? 2 : 4;  // without a branch, so that loads overlap
+  QUERN_UNROLL for (i32 g = 0; g < 2; ++g) {
+    QUERN_UNROLL for (f32& sum : sums[g]) sum = 0.0f;
+  }
   QUERN_ROLLED for (i32 part = 0; part < own.count; part += kAtOnce) {
-    vec16 v[kAtOnce];
+    vec16 v[2][kAtOnce];
     QUERN_UNROLL for (i32 i = 0; i < kAtOnce; ++i) {
-      const i32 of = part + i;
-      if (of < own.count) v[i] = load16(of == own.number ? kept : come + (of < own.number ? of : of - 1) * kGroupBytes);
+      const i32 of = part + i < own.count ? part + i : own.number, slot = (of < own.number ? of : of - 1) * kGroupBytes;
+      QUERN_UNROLL for (i32 g = 0; g < 2; ++g) v[g][i] = load16(of == own.number ? kept[g] : come[g] + slot);
     }
     QUERN_UNROLL for (i32 i = 0; i < kAtOnce; ++i) {
-      if (part + i < own.count) {
-        QUERN_UNROLL for (i32 e = 0; e < kGroupSums; ++e) sums[e] += f32_of(v[i].x[e]);
+      QUERN_UNROLL for (i32 e = 0; e < 2 * kGroupSums; ++e) {
+        f32& sum = sums[e / kGroupSums][e % kGroupSums];
+        if (part + i < own.count) sum += f32_of(v[e / kGroupSums][i].x[e % kGroupSums]);
       }
     }
   }
@@ -221,12 +223,9 @@ QUERN_DEVICE void finish_groups(const GemmParams& p, const Work& work, const Con
   QUERN_ROLLED for (i32 group = share.finished; group < last; group += 2 * part.count, sets += 2 * share.set_bytes) {
     const bool two = group + part.count < last;
     const i32 next = two ? share.set_bytes : 0, own = group - c.alternate * kOwnGroups;
-    u8* staged[2];
+    u8* const staged[2] = {kept_place(shared, c, own) + w * kWarpBytes, kept_place(shared, c, two ? own + part.count : own) + w * kWarpBytes};
     f32 sums[2][kGroupSums];
-    QUERN_UNROLL for (i32 i = 0; i < 2; ++i) {
-      staged[i] = kept_place(shared, c, own + (two ? i * part.count : 0)) + w * kWarpBytes;
-      add_parts(sums[i], staged[i] + l * 16, sets + i * next + l * 16, part);
-    }
+    add_parts(sums, {staged[0] + l * 16, staged[1] + l * 16}, {sets + l * 16, sets + next + l * 16}, part);
     sync_warp();
     QUERN_UNROLL for (i32 i = 0; i < 2; ++i) {
       QUERN_UNROLL for (i32 h = 0; h < 2; ++h) {
@@ -287,7 +286,6 @@ QUERN_KERNEL(quern_gemm_shared_k, THREADS, 1, QUERN_PARAM q::GemmParams p, QUERN
   };
   if (w < kCopyWarp) {
     wait_for_previous_grid();
-    if constexpr (kBlockScale) fetch_block_scales(p, work, thread_index(), kConsumerThreads);
     meet();
     multiply_tile(p, work, Consumer(w / 4), part, shared, beside[0]);
     return;
@@ -295,12 +293,17 @@ QUERN_KERNEL(quern_gemm_shared_k, THREADS, 1, QUERN_PARAM q::GemmParams p, QUERN
   if (w == kCopyWarp) {
     const Copies copies{p, map_a, map_b, shared, barriers.stages};
     if (elect_one()) {
-      begin_copies(copies, work);
-      expect_sums(barriers, work, part);
+      copy_early(copies, work);
+      wait_for_previous_grid();
+      copy_first(copies, work, 0, kBeforeMeeting);
     }
     sync_warp();
     meet();
-    if (elect_one()) copy_rest(copies, work);
+    if (elect_one()) {
+      copy_first(copies, work, kBeforeMeeting, kStages);
+      expect_sums(barriers, work, part);
+      copy_rest(copies, work);
+    }
     sync_warp();
   } else if constexpr (kBlockScale) {
     wait_for_previous_grid();

@@ -59,7 +59,6 @@ QUERN_KERNEL(k, 256, 1, QUERN_PARAM q::hopper::Params p, QUERN_PARAM q::TensorMa
   QUERN_SHARED(Mbarrier, barriers, 2);
   u8* const shared = tile_shared();
   prefetch_tensor_map(map);
-  prefetch_line(p.global);
   if (warp() == 0 && elect_one()) {
     mbarrier_init(barriers[0], 1);
     mbarrier_init(barriers[1], 128);
