@@ -81,7 +81,7 @@ Plan plan(const Problem& problem, const Choice& choice, const Sizes& sizes) {
   }
   if (of_shared_k(form)) {
     // Its steps are shared, nothing else is; by no more blocks than there is room for the sums of.
-    plan.split = {std::min(choice.parts, t->most_parts), 1, tiles, 0.0};
+    plan.split = {std::clamp(choice.parts, 2, t->most_parts), 1, tiles, 0.0};
     plan.grid = tiles;
     return plan;
   }

@@ -5,7 +5,7 @@
 // they have, each some of the columns; then every warpgroup sends its sums to those that finish them, out of its registers into their
 // shared memory, where a barrier counts what has come. Nobody asks for anything or is told that it was read: a block waits for sums
 // that it is sent, and for nothing else. They are added up in the order of the steps, whoever was faster. What a warpgroup finishes of
-// its own sums it keeps where its rows of a were.
+// its own sums it keeps where its rows of a were; of two blocks, whose groups take turns, in registers.
 // SPDX-License-Identifier: Apache-2.0
 #include "gemm/alternates.cuh"
 #include "gemm/tiles.cuh"
@@ -19,6 +19,8 @@ inline constexpr i32 kGroupColumns = 8, kGroupSums = 4, kGroups = kTileN / kGrou
 inline constexpr i32 kGroupBytes = kGroupThreads * kGroupSums * 4, kWarpBytes = kGroupBytes / 4;
 // A warpgroup has all of its block's sums of these.
 inline constexpr i32 kOwnGroups = kGroups / kAlternates, kOwnSums = kOwnGroups * kGroupSums;
+// Tiles of 128 rows are shared by two blocks (tiling.cpp).
+inline constexpr bool kOfTwo = kAlternates == 1;
 static_assert((kGroups - kOwnGroups) * kGroupBytes <= kBBytes, "what an alternate gives to the other");
 // A step's rows of a of a warpgroup have room for so many groups.
 inline constexpr i32 kKeptGroups = 64 * 128 / kGroupBytes;
@@ -139,13 +141,12 @@ struct OneTile {
 
 QUERN_DEVICE vec16 sums_of_group(const f32* sums) { return {bits_of(sums[0]), bits_of(sums[1]), bits_of(sums[2]), bits_of(sums[3])}; }
 
-// Barriers by number: of two alternates, then of each warpgroup.
+// Barriers of two alternates by number: of both, then of each.
 inline constexpr i32 kGiven = 1, kFinished = 2;
 
 // What both alternates have of a warpgroup's groups, added up. Each gives the other the rest where b of its first step was. From here on
 // nothing is copied to any of its stages.
 QUERN_DEVICE void add_alternates(f32 (&own)[kOwnSums], const f32 (&sums)[kSumCount], const Consumer& c, u8* shared) {
-  sync_named(kFinished + c.number(), kGroupThreads);
   if constexpr (kAlternates == 1) {
     QUERN_UNROLL for (i32 i = 0; i < kOwnSums; ++i) own[i] = sums[i];
   } else {
@@ -156,6 +157,7 @@ QUERN_DEVICE void add_alternates(f32 (&own)[kOwnSums], const f32 (&sums)[kSumCou
       QUERN_UNROLL for (i32 i = 0; i < kOwnSums; ++i) own[i] = kept[i];
       QUERN_UNROLL for (i32 i = 0; i < kOwnGroups; ++i) store16(given + i * kGroupBytes, sums_of_group(rest + i * kGroupSums));
     };
+    sync_named(kFinished + c.alternate, kGroupThreads);
     if (c.alternate == 0) {
       share_out(sums, sums + kOwnSums);
     } else {
@@ -195,7 +197,7 @@ QUERN_DEVICE void send_sums(const f32 (&own)[kOwnSums], const Consumer& c, const
 
 // Four sums of a thread in each of two groups, of all parts: what was kept, and what has come.
 QUERN_DEVICE void add_parts(f32 (&sums)[2][kGroupSums], u8* const (&kept)[2], const u8* const (&come)[2], const Part& own) {
-  constexpr i32 kAtOnce = kAlternates == 1 ? 2 : 4;  // without a branch, so that loads overlap
+  constexpr i32 kAtOnce = 4;  // without a branch, so that loads overlap
   QUERN_UNROLL for (i32 g = 0; g < 2; ++g) {
     QUERN_UNROLL for (f32& sum : sums[g]) sum = 0.0f;
   }
@@ -214,11 +216,29 @@ QUERN_DEVICE void add_parts(f32 (&sums)[2][kGroupSums], u8* const (&kept)[2], co
   }
 }
 
-// Two groups at a time, a warp its 16 rows of each: a lane finishes eight columns of a row, for which sums are turned round where those of
-// this block lay.
+// A warp's 16 rows of a group's sums, four of each lane, to where a lane reads eight columns of a row.
+QUERN_DEVICE void turn_round(u8* staged, const f32* sums) {
+  const i32 l = lane();
+  QUERN_UNROLL for (i32 h = 0; h < 2; ++h) {
+    const u64 both = static_cast<u64>(bits_of(sums[2 * h + 1])) << 32 | bits_of(sums[2 * h]);
+    *reinterpret_cast<u64*>(staged + (l / 4 + 8 * h) * (kGroupColumns * 4) + l % 4 * 8) = both;
+  }
+}
+// A lane's eight of these.
+QUERN_DEVICE void finish_turned(const GemmParams& p, const Work& work, Beside& beside, bool there, const Consumer& c, i32 group, const u8* staged) {
+  const i32 line = c.group * 64 + warp() % 4 * 16 + lane() % 16, column = group * kGroupColumns;
+  Eight v = read_eight(reinterpret_cast<const f32*>(staged) + lane() % 16 * kGroupColumns);
+  if constexpr (kScaled) {
+    const f32 of_row = beside.row_scales()[line];
+    const Eight of_column = read_eight(beside.column_scales() + column);
+    QUERN_UNROLL for (i32 i = 0; i < kEight; ++i) v.x[i] *= of_row * of_column.x[i];
+  }
+  finish_eight(p, work, there, line, column, v, Eight{});
+}
+
+// Two groups at a time, for which sums are turned round where those of this block lay.
 QUERN_DEVICE void finish_groups(const GemmParams& p, const Work& work, const Consumer& c, const Share& share, const Part& part, u8* shared, Beside& beside) {
   const i32 last = (c.alternate + 1) * kOwnGroups, l = lane(), w = warp() % 4;
-  const i32 line = c.group * 64 + w * 16 + l % 16;
   const u8* sets = shared + kTileBytes + share.arrived + w * kWarpBytes;
   QUERN_ROLLED for (i32 group = share.finished; group < last; group += 2 * part.count, sets += 2 * share.set_bytes) {
     const bool two = group + part.count < last;
@@ -227,39 +247,68 @@ QUERN_DEVICE void finish_groups(const GemmParams& p, const Work& work, const Con
     f32 sums[2][kGroupSums];
     add_parts(sums, {staged[0] + l * 16, staged[1] + l * 16}, {sets + l * 16, sets + next + l * 16}, part);
     sync_warp();
-    QUERN_UNROLL for (i32 i = 0; i < 2; ++i) {
-      QUERN_UNROLL for (i32 h = 0; h < 2; ++h) {
-        const u64 both = static_cast<u64>(bits_of(sums[i][2 * h + 1])) << 32 | bits_of(sums[i][2 * h]);
-        *reinterpret_cast<u64*>(staged[i] + (l / 4 + 8 * h) * (kGroupColumns * 4) + l % 4 * 8) = both;
-      }
-    }
+    QUERN_UNROLL for (i32 i = 0; i < 2; ++i) turn_round(staged[i], sums[i]);
     sync_warp();
     const bool second = l >= 16;
-    const i32 column = (second && two ? group + part.count : group) * kGroupColumns;
-    Eight v = read_eight(reinterpret_cast<const f32*>(second ? staged[1] : staged[0]) + l % 16 * kGroupColumns);
-    if constexpr (kScaled) {
-      const f32 of_row = beside.row_scales()[line];
-      const Eight of_column = read_eight(beside.column_scales() + column);
-      QUERN_UNROLL for (i32 i = 0; i < kEight; ++i) v.x[i] *= of_row * of_column.x[i];
+    finish_turned(p, work, beside, !second || two, c, second && two ? group + part.count : group, second ? staged[1] : staged[0]);
+  }
+}
+
+// Of two blocks: what the other one finishes, to it.
+QUERN_DEVICE void send_to_other(f32 (&kept)[kOwnSums / 2], const f32 (&own)[kOwnSums], const Part& part, u8* slots, Mbarrier& barrier) {
+  const auto other = static_cast<u32>(1 - part.number);
+  const u32 to = cluster_address(slots + thread_index() % kGroupThreads * 16, other), counted = cluster_address(&barrier, other);
+  const auto share_out = [&](const f32* keep, const f32* send) {
+    QUERN_UNROLL for (i32 i = 0; i < kOwnGroups / 2; ++i) {
+      store_async(to + i * kGroupBytes, sums_of_group(send + 2 * i * kGroupSums), counted);
+      QUERN_UNROLL for (i32 e = 0; e < kGroupSums; ++e) kept[i * kGroupSums + e] = keep[2 * i * kGroupSums + e];
     }
-    finish_eight(p, work, !second || two, line, column, v, Eight{});
+  };
+  if (part.number == 0) {
+    share_out(own, own + kGroupSums);
+  } else {
+    share_out(own + kGroupSums, own);
+  }
+}
+QUERN_DEVICE void finish_kept(const GemmParams& p, const Work& work, const Consumer& c, const Part& part, f32 (&kept)[kOwnSums / 2], u8* slots, Beside& beside) {
+  const i32 l = lane();
+  u8* come = slots + warp() % 4 * kWarpBytes;
+  QUERN_UNROLL for (i32 i = 0; i < kOwnGroups / 2; ++i) {
+    const vec16 v = load16(come + i * kGroupBytes + l * 16);
+    QUERN_UNROLL for (i32 e = 0; e < kGroupSums; ++e) kept[i * kGroupSums + e] += f32_of(v.x[e]);
+  }
+  sync_warp();
+  QUERN_UNROLL for (i32 i = 0; i < kOwnGroups / 2; ++i) turn_round(come + i * kGroupBytes, kept + i * kGroupSums);
+  sync_warp();
+  QUERN_ROLLED for (i32 first = 0; first < kOwnGroups / 2; first += 2) {
+    const i32 i = first + l / 16;
+    finish_turned(p, work, beside, true, c, part.number + 2 * i, come + i * kGroupBytes);
   }
 }
 
 QUERN_DEVICE void multiply_tile(const GemmParams& p, const Work& work, const Consumer& c, const Part& part, u8* shared, Beside& beside) {
   Barriers& barriers = beside.barriers;
   const Share share(c, part);
-  f32 sums[kSumCount], own[kOwnSums];
+  f32 sums[kSumCount], own[kOwnSums], kept[kOwnSums / 2];
+  u8* slots = shared + kTileBytes + c.group * (kGroups / 2) * kGroupBytes;  // of two blocks
   sum_steps(sums, c, work.last_step - work.first_step, Turn(), TurnOfA(), shared, beside.scales, barriers.stages);
   add_alternates(own, sums, c, shared);
   // All blocks have begun, and their barriers are there.
   cluster_wait();
   if (warp() % 4 >= live_warps(work, c)) return;
   Mbarrier& received = barriers.received[c.number()];
-  send_sums(own, c, share, part, shared, received);
+  if constexpr (kOfTwo) {
+    send_to_other(kept, own, part, slots, received);
+  } else {
+    send_sums(own, c, share, part, shared, received);
+  }
   if constexpr (kScaled) mbarrier_wait(barriers.vectors, 0);
   mbarrier_wait_cluster(received, 0);
-  finish_groups(p, work, c, share, part, shared, beside);
+  if constexpr (kOfTwo) {
+    finish_kept(p, work, c, part, kept, slots, beside);
+  } else {
+    finish_groups(p, work, c, share, part, shared, beside);
+  }
 }
 
 }  // namespace q
