@@ -31,14 +31,14 @@ inline constexpr i32 kBBytes = kTileN * 128, kABytes = kTileM * 128, kTileBytes 
 using TurnOfA = TurnOf<kStepsOfA>;
 // A stage's scales are always the same warp's, or no step overtakes another (copy_scales).
 static_assert(kStages % kScaleWarps == 0 || kAlternates == 1);
-// The first steps are on their way before the threads of a block meet. All stages' would take longer to ask for than the first takes to
-// come.
-inline constexpr i32 kBeforeMeeting = kStages < 4 ? kStages : 4;
 inline constexpr i32 kSumCount = kTileN / 2;  // of a thread
 inline constexpr bool kPromoted = sizeof(ElementB) == 1;
 
 // Block scales are read so many steps at a time: as many as registers hold.
 inline constexpr i32 kScaleSteps = kRowGroups > 1 ? (kGate ? 2 : 3) : kGate ? 4 : 8;
+
+// Barrier by number of all threads: barriers of the stages are there. The warp that copies, which makes them, tells and goes on.
+inline constexpr i32 kBegun = 1;
 
 // By one thread, as the first that it does: maps are on their way while it goes on. One warp copies into a stage, one brings its scales.
 QUERN_DEVICE void begin_stages(const TensorMap& map_a, const TensorMap& map_b, Stages& stages) {
@@ -140,20 +140,21 @@ QUERN_DEVICE void sum_steps(f32 (&sums)[kSumCount], const Consumer& c, i32 steps
   place.skip(c.alternate);
   i32 before = -1;
   QUERN_ROLLED for (i32 step = c.alternate; step < steps; step += kAlternates) {
+    const i32 at = kAhead == 0 ? turn.stage : place.stage;
     mbarrier_wait(stages.full[turn.stage], turn.phase);
     if constexpr (kPromoted) {
       f32 part[kSumCount];
       wgmma_fence();
-      c.multiply(part, shared, turn.stage, place.stage, false);
+      c.multiply(part, shared, turn.stage, at, false);
       StepScales scales;
-      if constexpr (kBlockScale) scales.take(block_scales + place.stage * kScaleCount, c.row());
+      if constexpr (kBlockScale) scales.take(block_scales + at * kScaleCount, c.row());
       wgmma_wait<0>(part);
       release(stages.empty[turn.stage]);
       QUERN_UNROLL for (i32 i = 0; i < kSumCount; ++i) sums[i] = kBlockScale ? fma(part[i], scales.of(i), sums[i]) : sums[i] + part[i];
     } else {
       // One step's products stay under way while the next one's begin; the stage before is free by then.
       wgmma_fence();
-      c.multiply(sums, shared, turn.stage, place.stage, true);
+      c.multiply(sums, shared, turn.stage, at, true);
       wgmma_wait<1>();
       if (before >= 0) release(stages.empty[before]);
       before = turn.stage;

@@ -27,52 +27,36 @@ struct Beside {
 
 // Barriers of the consumers, with scales of rows and columns also of the warp that brings these. Staged sums are there of the later
 // alternates, then of all; then they have been read.
-inline constexpr i32 kHalfStaged = 1, kStaged = 2, kRead = 3;
+inline constexpr i32 kHalfStaged = 2, kStaged = 3, kRead = 4;
 inline constexpr i32 kStagedThreads = kConsumerThreads + (kScaled ? kWarp : 0);
-
-// The steps of a block, tile after tile.
-template <class Tiles>
-class Steps {
- public:
-  Work work;
-  i32 step = 0;
-
-  QUERN_DEVICE explicit Steps(const Tiles& tiles) : tiles_(tiles), more_(tiles_.next(work)) {}
-  QUERN_DEVICE bool more() const { return more_; }
-  QUERN_DEVICE void next() {
-    if (++step == work.last_step) more_ = tiles_.next(work), step = 0;
-  }
-
- private:
-  Tiles tiles_;
-  bool more_;
-};
 
 // b and a of a step go together here.
 static_assert(kAhead == 0);
 
-// b of all stages, where the grid before does not write it.
 template <class Tiles>
-QUERN_DEVICE void copy_early(const Copies& copies, Steps<Tiles> steps) {
-  if (copies.p.constant_b == 0) return;
-  QUERN_ROLLED for (i32 i = 0; i < kStages && steps.more(); ++i, steps.next()) copies.b(steps.work, steps.step, i);
-}
-// What else goes into these of the stages, which nothing was in.
-template <class Tiles>
-QUERN_DEVICE void copy_first(const Copies& copies, Steps<Tiles>& steps, i32 first, i32 last) {
-  QUERN_ROLLED for (i32 i = first; i < last && steps.more(); ++i, steps.next()) {
-    if (copies.p.constant_b == 0) copies.b(steps.work, steps.step, i);
-    copies.a(steps.work, steps.step, i, i);
+QUERN_DEVICE void copy_tiles(const Copies& copies, const Tiles& all) {
+  Work work;
+  i32 begun = 0;
+  if (copies.p.constant_b != 0) {
+    Tiles tiles = all;
+    QUERN_ROLLED while (begun < kStages && tiles.next(work)) {
+      QUERN_ROLLED for (i32 step = 0; step < work.last_step && begun < kStages; ++step, ++begun) copies.b(work, step, begun);
+    }
   }
-}
-template <class Tiles>
-QUERN_DEVICE void copy_rest(const Copies& copies, Steps<Tiles>& steps) {
+  wait_for_previous_grid();
+  Tiles tiles = all;
   Turn turn;
-  turn.template advance<kStages>();
-  QUERN_ROLLED for (; steps.more(); steps.next(), turn.next()) {
-    mbarrier_wait(copies.stages.empty[turn.stage], turn.phase ^ 1);
-    copies.b(steps.work, steps.step, turn.stage);
-    copies.a(steps.work, steps.step, turn.stage, turn.stage);
+  QUERN_ROLLED while (tiles.next(work)) {
+    QUERN_ROLLED for (i32 step = 0; step < work.last_step; ++step) {
+      if (begun > 0) {
+        --begun;
+      } else {
+        mbarrier_wait(copies.stages.empty[turn.stage], turn.phase ^ 1);
+        copies.b(work, step, turn.stage);
+      }
+      copies.a(work, step, turn.stage, turn.stage);
+      turn.next();
+    }
   }
 }
 
@@ -171,35 +155,24 @@ QUERN_KERNEL(quern_gemm_narrow, THREADS, 1, QUERN_PARAM q::GemmParams p, QUERN_P
   launch_next_grid();
   // By a shuffle, so that the compiler knows a warp's threads to go one way and keeps what they share in uniform registers.
   const i32 w = shuffle(warp(), 0);
-  if (w == kCopyWarp && elect_one()) {
-    begin_stages(map_a, map_b, stages[0]);
-    fence_mbarrier_init();
-  }
-  sync_warp();
-  const DenseTiles tiles(p);
-  const Beside beside(shared);
   if (w == kCopyWarp) {
-    const Copies copies{p, map_a, map_b, shared, stages[0]};
-    Steps<DenseTiles> steps(tiles);
     if (elect_one()) {
-      copy_early(copies, steps);
-      wait_for_previous_grid();
-      copy_first(copies, steps, 0, kBeforeMeeting);
+      begin_stages(map_a, map_b, stages[0]);
+      fence_mbarrier_init();
     }
     sync_warp();
-    sync_block();
-    if (elect_one()) {
-      copy_first(copies, steps, kBeforeMeeting, kStages);
-      copy_rest(copies, steps);
-    }
+    arrive_named(kBegun, kThreads);
+    if (elect_one()) copy_tiles(Copies{p, map_a, map_b, shared, stages[0]}, DenseTiles(p));
     return;
   }
+  const DenseTiles tiles(p);
+  const Beside beside(shared);
   wait_for_previous_grid();
   if (w > kCopyWarp) {
     const i32 number = w - kFirstScaleWarp;
     bool met = false;
     const auto meet = [&] {
-      if (!met) sync_block();
+      if (!met) sync_named(kBegun, kThreads);
       met = true;
     };
     if constexpr (kBlockScale) copy_scales<kScaleSteps, kScaleWarps, kStepsOfA>(p, tiles, number, beside.block_scales, stages[0], meet);
@@ -207,6 +180,6 @@ QUERN_KERNEL(quern_gemm_narrow, THREADS, 1, QUERN_PARAM q::GemmParams p, QUERN_P
     meet();
     return;
   }
-  sync_block();
+  sync_named(kBegun, kThreads);
   multiply_tiles(p, tiles, Consumer(w / 4), shared, stages[0], beside);
 }

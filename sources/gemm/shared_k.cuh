@@ -95,15 +95,16 @@ QUERN_DEVICE void expect_sums(Barriers& barriers, const Work& work, const Part& 
   }
 }
 
-// b of all stages, where the grid before does not write it. By one thread, as what follows.
-QUERN_DEVICE void copy_early(const Copies& copies, const Work& work) {
-  if (copies.p.constant_b == 0) return;
-  QUERN_ROLLED for (i32 i = 0; i < kStages && work.first_step + i < work.last_step; ++i) copies.b(work, work.first_step + i, i);
-}
-// What else goes into these of the stages, which nothing was in.
-QUERN_DEVICE void copy_first(const Copies& copies, const Work& work, i32 first, i32 last) {
-  QUERN_ROLLED for (i32 i = first; i < last && work.first_step + i < work.last_step; ++i) {
-    if (copies.p.constant_b == 0) copies.b(work, work.first_step + i, i);
+// Into all stages, which nothing was in. By one thread, as what follows.
+QUERN_DEVICE void begin_copies(const Copies& copies, const Work& work) {
+  const i32 steps = work.last_step - work.first_step, begun = steps < kStages ? steps : kStages;
+  const bool early = copies.p.constant_b != 0;
+  if (early) {
+    QUERN_ROLLED for (i32 i = 0; i < begun; ++i) copies.b(work, work.first_step + i, i);
+  }
+  wait_for_previous_grid();
+  QUERN_ROLLED for (i32 i = 0; i < begun; ++i) {
+    if (!early) copies.b(work, work.first_step + i, i);
     if (i < kStepsOfA) copies.a(work, work.first_step + i, i, i);
   }
 }
@@ -142,7 +143,7 @@ struct OneTile {
 QUERN_DEVICE vec16 sums_of_group(const f32* sums) { return {bits_of(sums[0]), bits_of(sums[1]), bits_of(sums[2]), bits_of(sums[3])}; }
 
 // Barriers of two alternates by number: of both, then of each.
-inline constexpr i32 kGiven = 1, kFinished = 2;
+inline constexpr i32 kGiven = 2, kFinished = 3;
 
 // What both alternates have of a warpgroup's groups, added up. Each gives the other the rest where b of its first step was. From here on
 // nothing is copied to any of its stages.
@@ -322,17 +323,18 @@ QUERN_KERNEL(quern_gemm_shared_k, THREADS, 1, QUERN_PARAM q::GemmParams p, QUERN
   launch_next_grid();
   // By a shuffle, so that the compiler knows a warp's threads to go one way and keeps what they share in uniform registers.
   const i32 w = shuffle(warp(), 0);
-  if (w == kCopyWarp && elect_one()) begin_barriers(map_a, map_b, barriers);
-  sync_warp();
+  // The other blocks are told that this one's barriers are there, and do not wait before they have something to send.
+  if (w == kCopyWarp) {
+    if (elect_one()) begin_barriers(map_a, map_b, barriers);
+    sync_warp();
+    arrive_named(kBegun, kThreads);
+  }
+  cluster_arrive_relaxed();  // the fence orders
   const Part part(p);
   Work work;
   DenseTiles(p, block_index(1), block_count(1)).next(work);
   part.take_steps(work);
-  // The other blocks are told that this one's barriers are there, and do not wait before they have something to send.
-  const auto meet = [&] {
-    cluster_arrive_relaxed();  // the fence orders
-    sync_block();
-  };
+  const auto meet = [] { sync_named(kBegun, kThreads); };
   if (w < kCopyWarp) {
     wait_for_previous_grid();
     meet();
@@ -342,14 +344,7 @@ QUERN_KERNEL(quern_gemm_shared_k, THREADS, 1, QUERN_PARAM q::GemmParams p, QUERN
   if (w == kCopyWarp) {
     const Copies copies{p, map_a, map_b, shared, barriers.stages};
     if (elect_one()) {
-      copy_early(copies, work);
-      wait_for_previous_grid();
-      copy_first(copies, work, 0, kBeforeMeeting);
-    }
-    sync_warp();
-    meet();
-    if (elect_one()) {
-      copy_first(copies, work, kBeforeMeeting, kStages);
+      begin_copies(copies, work);
       expect_sums(barriers, work, part);
       copy_rest(copies, work);
     }
