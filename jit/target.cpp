@@ -136,6 +136,7 @@ TargetInfo limits_of(Target target) {
       info.shared_per_block = shared.per_block;
       info.shared_per_sm = shared.per_sm;
       info.async_copy = true;
+      info.tensor_maps = number >= 90;
       info.warpgroups = number == 90 && (target.tag() & 0xff) == 'a';
       break;
     }
@@ -152,7 +153,7 @@ TargetInfo limits_of(Target target) {
       info.shared_per_block = 232448;
       info.shared_per_sm = 233472;
       info.async_copy = true;
-      info.warpgroups = number == 32;
+      info.tensor_maps = info.warpgroups = number == 32;
       break;
     case Family::none:
       break;

@@ -41,6 +41,25 @@ bool may_take_warpgroups(const Problem& problem) {
          takes_tensor_maps(problem);
 }
 
+// Those of other targets that copy by tensor map; a tile for every multiprocessor, or it is not for so little.
+bool may_take_mapped(const Problem& problem, Form form, const Sizes& sizes) {
+  const jit::TargetInfo& target = problem.call.device->limits;
+  return target.tensor_maps && !target.warpgroups && takes_tensor_maps(problem) && fills(problem, form, sizes, 1);
+}
+// The one whose waves take the least, by the pace of each on an H200.
+std::optional<Form> mapped_by_model(const Problem& problem, const Sizes& sizes) {
+  std::optional<Form> best;
+  std::int64_t least = INT64_MAX;
+  for (const Form form : kMapped) {
+    if (!may_take_mapped(problem, form, sizes)) continue;
+    const Tiling t = *tiling_of(problem, form);
+    const int pace = form == Form::mapped_256x192 ? 100 : 107;
+    const std::int64_t cost = div_up(tiles_of(problem, t, sizes), all_sms(problem)) * t.tile_m * t.tile_n * pace;
+    if (cost < least) best = form, least = cost;
+  }
+  return best;
+}
+
 // Hopper's for few rows, or as many as leave its other kernels idle.
 bool may_take_swapped(const Problem& problem, bool warpgroups) {
   return warpgroups && tiling_of(problem, Form::swapped_128);
@@ -128,6 +147,7 @@ Choice form_by_model(const Problem& problem, const Sizes& sizes) {
                               [&](Form a, Form b) { return cost_of(problem, a, sizes) < cost_of(problem, b, sizes); })};
   }
   if (swapped) return {Form::swapped_128};
+  if (const std::optional<Form> mapped = mapped_by_model(problem, sizes)) return {*mapped};
   return {!warpgroups && fills(problem, Form::large, sizes, 1) ? Form::large : Form::medium};
 }
 
@@ -171,6 +191,9 @@ void for_each_by_model(const Problem& problem, Visit visit) {
   }
   if (!fills(problem, Form::large, least, 1)) visit(Form::medium);
   if (fills(problem, Form::large, sizes, 1)) visit(Form::large);
+  for (const Form form : kMapped) {
+    if (may_take_mapped(problem, form, sizes)) visit(form);
+  }
 }
 
 // Two blocks of threads may share the columns of b: where tiles are small, so that reading them sets the pace.
@@ -199,11 +222,11 @@ Choice choose_form(const Problem& problem, const Sizes& sizes) {
 
 bool takes_tensor_maps(const Problem& problem) {
   const q::GemmParams& p = problem.params;
-  // A stride of 0 is none that a tensor map takes.
+  // A stride of 0 is none that a tensor map takes; a matrix that all groups have in common is the only one of its map.
   const bool a_leads = problem.shape.grouping != Grouping::contiguous;
   if ((p.a_row == 0 && (a_leads ? p.m : p.a_rows) > 1) || (p.b_row == 0 && p.n > 1)) return false;
   if ((problem.shape.transposed_a && p.a_k == 0) || (problem.shape.transposed_b && p.b_k == 0)) return false;
-  return p.groups <= 1 || (p.b_group > 0 && (!a_leads || p.a_group > 0));
+  return p.groups <= 1 || (p.b_group >= 0 && (!a_leads || p.a_group >= 0));
 }
 
 Sizes sizes_of(const Problem& problem) {
@@ -281,6 +304,9 @@ std::vector<Choice> candidates(const Problem& problem, const Sizes& sizes) {
       const std::optional<Tiling> t = tiling_of(problem, form);
       if (t && sizes.rows <= 8 * t->tile_m && (t->tile_m <= 64 || 8 * sizes.rows > t->tile_m))
         all.push_back({form, 1, 1});
+    }
+    for (const Form form : kMapped) {
+      if (may_take_mapped(problem, form, sizes)) all.push_back({form, 1, 1});
     }
   }
   if (may_take_swapped(problem, warpgroups)) {

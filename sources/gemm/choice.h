@@ -22,7 +22,7 @@ std::int64_t columns_of(const Problem& problem);
 int all_sms(const Problem& problem);
 std::optional<Tiling> tiling_of(const Problem& problem, Form form);
 std::int64_t tiles_of(const Problem& problem, const Tiling& tiling, const Sizes& sizes);
-// Whether tensor maps can describe the operands: not where one line or matrix stands for many.
+// Whether tensor maps can describe the operands: not where one line stands for many.
 bool takes_tensor_maps(const Problem& problem);
 // Of a form for few rows, its work and the device as split() sees them.
 FewRows few_rows(const Problem& problem, const Tiling& tiling, const Sizes& sizes);

@@ -84,7 +84,8 @@ Plan plan(const Problem& problem, const Choice& choice, const Sizes& sizes) {
     plan.grid = tiles;
     return plan;
   }
-  const bool persistent = of_warpgroups(form) || of_narrow(form) || problem.call.sms < all_sms(problem);
+  const bool persistent =
+      of_warpgroups(form) || of_narrow(form) || of_mapped(form) || problem.call.sms < all_sms(problem);
   plan.grid = persistent ? std::min(div_up(tiles, peers), slots / peers) * peers : tiles;
   if (!may_share(problem, *t) || tiles == 0 || tiles > kCounters) return plan;
   const double busy = static_cast<double>(tiles) / static_cast<double>(div_up(tiles, slots) * slots);
@@ -163,10 +164,10 @@ void launch_as(const Runtime& runtime, Problem& problem, const Choice& choice, v
   launch.programmatic = (problem.flags & QUERN_CALL_PROGRAMMATIC) != 0;
   launch.stream = problem.stream;
   constexpr const char* kWhat = "launching a matrix product";
-  const bool few = of_narrow(problem.shape.form) || clustered;
-  if (!of_warpgroups(problem.shape.form) && !few) return ops::launch(runtime, *kernel, launch, kWhat, p);
+  const bool two_maps = of_narrow(problem.shape.form) || of_mapped(problem.shape.form) || clustered;
+  if (!of_warpgroups(problem.shape.form) && !two_maps) return ops::launch(runtime, *kernel, launch, kWhat, p);
   jit::TensorMap a = map_of_a(runtime, problem, t, how.split.peers), b = map_of_b(runtime, problem, t);
-  if (few) return ops::launch(runtime, *kernel, launch, kWhat, p, a, b);
+  if (two_maps) return ops::launch(runtime, *kernel, launch, kWhat, p, a, b);
   launch.cluster[0] = static_cast<std::uint32_t>(how.peers);
   p.out_mapped = takes_map_of_out(problem);
   // The kernel takes one whether it has a use for it or not.
