@@ -19,8 +19,6 @@ inline constexpr i32 kStepProducts = kStepK / kTileK<ElementA>;
 inline constexpr i32 kAhead = kStages - 1;  // steps that are under way
 static_assert(kStepK * sizeof(ElementA) == 128 && kStepProducts == 4 && kAhead >= 2 && !kTransposedA && !kTransposedB && kGrouping == kDense);
 static_assert(kSliceRows * kStagedPitch * 4 <= kTileBytes, "results are staged where a step was");
-inline constexpr i32 kFull = 0, kEmpty = kStages;  // of the barriers
-static_assert(sizeof(Stages) == 2 * kStages * sizeof(Mbarrier));
 
 // Where a tile's operands begin: lines and groups.
 struct Corner {
@@ -112,9 +110,8 @@ struct Tiles {
 };
 
 // All steps of a tile but for the release of the last one's stage, `turn`.
-QUERN_DEVICE void multiply_tile(Sums& sums, const Tiles& tiles, const Copier& copier, const Readers& readers, const SharedArray<Mbarrier>& barriers, bool copies,
-                                Turn& turn) {
-  mbarrier_wait(barriers, kFull + turn.stage, turn.phase);
+QUERN_DEVICE void multiply_tile(Sums& sums, const Tiles& tiles, const Copier& copier, const Readers& readers, bool copies, Turn& turn) {
+  mbarrier_wait(copier.stages.full[turn.stage], turn.phase);
   Fragments f;
   f.load_first(readers.at_stage(turn.stage));
   for (i32 step = 0;;) {
@@ -127,16 +124,16 @@ QUERN_DEVICE void multiply_tile(Sums& sums, const Tiles& tiles, const Copier& co
       // Into the stage of the step before, once all have left it; in the very first step one that nobody has been in.
       const bool wraps = turn.stage == 0;
       const i32 before = wraps ? kStages - 1 : turn.stage - 1;
-      mbarrier_wait(barriers, kEmpty + before, wraps ? turn.phase ^ 1 : turn.phase);
+      mbarrier_wait(copier.stages.empty[before], wraps ? turn.phase ^ 1 : turn.phase);
       const i32 ahead = step + kAhead, beyond = ahead - tiles.steps;
       if (elect_one() && (beyond < 0 || tiles.more)) copier.copy(tiles.corner(beyond >= 0), beyond < 0 ? ahead : beyond, before);
     }
     multiply_columns<1, 0>(sums, f, here, there);
     multiply_columns<2, 0>(sums, f, here, there);
-    mbarrier_wait(barriers, kFull + next.stage, next.phase);
+    mbarrier_wait(copier.stages.full[next.stage], next.phase);
     multiply_columns<3, 0>(sums, f, here, there);
     if (++step == tiles.steps) break;
-    if (lane() == 0) mbarrier_arrive(barriers, kEmpty + turn.stage);
+    if (lane() == 0) mbarrier_arrive(copier.stages.empty[turn.stage]);
     turn = next;
   }
 }
@@ -154,18 +151,17 @@ QUERN_DEVICE void multiply(const GemmParams& p, const Copier& copier, Sums& sums
   }
   sync_warp();
   const Readers readers(SharedPlace(copier.shared));
-  const SharedArray<Mbarrier> barriers(copier.stages.full);
   Turn turn;
   bool more;
   QUERN_ROLLED do {
     more = tiles.next(next);
     sums.clear();
-    multiply_tile(sums, {Corner(p, work), Corner(p, next), more, all_steps}, copier, readers, barriers, copies, turn);
+    multiply_tile(sums, {Corner(p, work), Corner(p, next), more, all_steps}, copier, readers, copies, turn);
     sync_block();
     store(p, work, sums, reinterpret_cast<f32*>(copier.shared + turn.stage * kTileBytes));
     fence_async();
     sync_warp();
-    if (lane() == 0) mbarrier_arrive(barriers, kEmpty + turn.stage);
+    if (lane() == 0) mbarrier_arrive(copier.stages.empty[turn.stage]);
     turn.next();
     work = next;
   } while (more);
