@@ -161,4 +161,11 @@ TargetInfo limits_of(Target target) {
   return info;
 }
 
+bool runs(Target device, Target code) {
+  if (device == code) return true;
+  if (device.family() != Family::cuda || code.family() != Family::cuda || (code.tag() & 0xff) != 0) return false;
+  const std::uint32_t own = device.tag() >> 8 & 0xffff, number = code.tag() >> 8 & 0xffff;
+  return number / 10 == own / 10 && number <= own;
+}
+
 }  // namespace quern::jit
