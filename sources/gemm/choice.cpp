@@ -46,16 +46,28 @@ bool may_take_mapped(const Problem& problem, Form form, const Sizes& sizes) {
   const jit::TargetInfo& target = problem.call.device->limits;
   return target.tensor_maps && !target.warpgroups && takes_tensor_maps(problem) && fills(problem, form, sizes, 1);
 }
-// The one whose waves take the least, by the pace of each on an H200.
-std::optional<Form> mapped_by_model(const Problem& problem, const Sizes& sizes) {
-  std::optional<Form> best;
-  std::int64_t least = INT64_MAX;
+// Microseconds of so many tiles, the last ones shared or not, by what was measured on an H200.
+double time_of_mapped(const Problem& problem, Form form, const Sizes& sizes, bool share) {
+  constexpr double kResults = 4.0, kSharing = 8.0, kSums = 2.0;  // of a tile, of any sharing, of each block's sums
+  const Tiling t = *tiling_of(problem, form);
+  const double step = form == Form::mapped_256x192 ? 1.66 : 1.18;
+  const auto steps = static_cast<double>(div_up(problem.params.k, t.step_k));
+  const std::int64_t tiles = tiles_of(problem, t, sizes), blocks = all_sms(problem), rest = tiles % blocks;
+  const double of_tile = steps * step + kResults, waves = static_cast<double>(tiles / blocks) * of_tile;
+  if (rest == 0) return waves;
+  if (!share) return waves + of_tile;
+  const double part = static_cast<double>(rest) / static_cast<double>(blocks);
+  return waves + part * steps * step + kSharing + kSums * (1.0 + 1.0 / part);
+}
+std::optional<Choice> mapped_by_model(const Problem& problem, const Sizes& sizes) {
+  std::optional<Choice> best;
+  double least = 0.0;
   for (const Form form : kMapped) {
     if (!may_take_mapped(problem, form, sizes)) continue;
-    const Tiling t = *tiling_of(problem, form);
-    const int pace = form == Form::mapped_256x192 ? 100 : 107;
-    const std::int64_t cost = div_up(tiles_of(problem, t, sizes), all_sms(problem)) * t.tile_m * t.tile_n * pace;
-    if (cost < least) best = form, least = cost;
+    for (const int parts : {1, kLastWave}) {
+      const double time = time_of_mapped(problem, form, sizes, parts == kLastWave);
+      if (!best || time < least) best = Choice{form, parts, 1}, least = time;
+    }
   }
   return best;
 }
@@ -147,7 +159,7 @@ Choice form_by_model(const Problem& problem, const Sizes& sizes) {
                               [&](Form a, Form b) { return cost_of(problem, a, sizes) < cost_of(problem, b, sizes); })};
   }
   if (swapped) return {Form::swapped_128};
-  if (const std::optional<Form> mapped = mapped_by_model(problem, sizes)) return {*mapped};
+  if (const std::optional<Choice> mapped = mapped_by_model(problem, sizes)) return *mapped;
   return {!warpgroups && fills(problem, Form::large, sizes, 1) ? Form::large : Form::medium};
 }
 
@@ -306,7 +318,8 @@ std::vector<Choice> candidates(const Problem& problem, const Sizes& sizes) {
         all.push_back({form, 1, 1});
     }
     for (const Form form : kMapped) {
-      if (may_take_mapped(problem, form, sizes)) all.push_back({form, 1, 1});
+      if (!may_take_mapped(problem, form, sizes)) continue;
+      for (const int parts : {1, kLastWave}) all.push_back({form, parts, 1});
     }
   }
   if (may_take_swapped(problem, warpgroups)) {

@@ -30,10 +30,14 @@ Machine machine_of(const Problem& problem, const Tiling& tiling);
 
 struct Choice {
   Form form = Form::tiny;
-  int parts = 1;  // of few rows on Hopper: blocks that share a tile; 0: as the model splits it
+  // Of few rows on Hopper: blocks that share a tile; 0: as the model splits it. Of mapped_*: kLastWave, or tiles whole.
+  int parts = 1;
   int peers = 1;  // of few rows: blocks with tiles side by side; of warpgroups: blocks that share columns of b
   friend bool operator==(const Choice&, const Choice&) = default;
 };
+
+// Tiles that are too few for a last wave are shared by the steps of k.
+inline constexpr int kLastWave = 2;
 
 // What the model of waves and bytes takes.
 Choice by_model(const Problem& problem, const Sizes& sizes);

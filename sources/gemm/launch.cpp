@@ -84,8 +84,13 @@ Plan plan(const Problem& problem, const Choice& choice, const Sizes& sizes) {
     plan.grid = tiles;
     return plan;
   }
-  const bool persistent =
-      of_warpgroups(form) || of_narrow(form) || of_mapped(form) || problem.call.sms < all_sms(problem);
+  if (of_mapped(form)) {
+    plan.grid = std::min(tiles, slots);
+    plan.shared = choice.parts == kLastWave && may_share(problem, *t) && tiles % slots != 0;
+    if (plan.shared) plan.grid = slots, plan.workspace = workspace_for(problem, *t, slots);
+    return plan;
+  }
+  const bool persistent = of_warpgroups(form) || of_narrow(form) || problem.call.sms < all_sms(problem);
   plan.grid = persistent ? std::min(div_up(tiles, peers), slots / peers) * peers : tiles;
   if (!may_share(problem, *t) || tiles == 0 || tiles > kCounters) return plan;
   const double busy = static_cast<double>(tiles) / static_cast<double>(div_up(tiles, slots) * slots);

@@ -3,6 +3,8 @@
 //
 // Every warp multiplies; one thread of the first also copies, each step into the stage that all have just left. The stages run on
 // from tile to tile: a tile's results go through the stage of its last step while the first steps of the next one are under way.
+//
+// Tiles that are too few for a last wave may be shared by the steps of k.
 // SPDX-License-Identifier: Apache-2.0
 #include "common/shared_place.cuh"
 #include "gemm/mapped.cuh"
@@ -20,10 +22,14 @@ inline constexpr i32 kAhead = kStages - 1;  // steps that are under way
 static_assert(kStepK * sizeof(ElementA) == 128 && kStepProducts == 4 && kAhead >= 2 && !kTransposedA && !kTransposedB && kGrouping == kDense);
 static_assert(kSliceRows * kStagedPitch * 4 <= kTileBytes, "results are staged where a step was");
 
-// Where a tile's operands begin: lines and groups.
+// Where a tile's operands begin: lines and groups, and which steps there are.
 struct Corner {
   i32 row, column, group_of_a, group_of_b;
-  QUERN_DEVICE Corner(const GemmParams& p, const Work& work) : row(work.row), column(work.column), group_of_a(q::group_of_a(p, work)), group_of_b(q::group_of_b(p, work)) {}
+  i32 first_step, last_step;
+  QUERN_DEVICE Corner(const GemmParams& p, const Work& work)
+      : row(work.row), column(work.column), group_of_a(q::group_of_a(p, work)), group_of_b(q::group_of_b(p, work)), first_step(work.first_step), last_step(work.last_step) {}
+  // Copies run on to one tile only: one that has fewer steps than are under way has some of zeros.
+  QUERN_DEVICE i32 steps() const { return last_step - first_step < kAhead ? kAhead : last_step - first_step; }
 };
 
 // What one thread copies with.
@@ -33,11 +39,11 @@ struct Copier {
   u8* shared;
   Stages& stages;
 
-  // b's lines come in two halves: a gate's have their columns apart.
+  // Step `step` of a tile's. b's lines come in two halves: a gate's have their columns apart.
   QUERN_DEVICE void copy(const Corner& at, i32 step, i32 stage) const {
     Mbarrier& full = stages.full[stage];
     u8* to = shared + stage * kTileBytes;
-    const i32 k = step * kStepK;
+    const i32 from = at.first_step + step, k = from < at.last_step ? from * kStepK : p.k;
     mbarrier_arrive_expect(full, kTileBytes);
     MappedA::load(to, map_a, full, CacheHint::normal, k, at.row, at.group_of_a);
     QUERN_UNROLL for (i32 half = 0; half < 2; ++half) {
@@ -100,7 +106,6 @@ QUERN_DEVICE void multiply_columns(Sums& sums, Fragments& f, const Readers& now,
 struct Tiles {
   Corner now, next;
   bool more;
-  i32 steps;  // of each
 
   QUERN_DEVICE Corner corner(bool of_next) const {
     Corner c = now;
@@ -111,13 +116,14 @@ struct Tiles {
 
 // All steps of a tile but for the release of the last one's stage, `turn`.
 QUERN_DEVICE void multiply_tile(Sums& sums, const Tiles& tiles, const Copier& copier, const Readers& readers, bool copies, Turn& turn) {
+  const i32 steps = tiles.now.steps();
   mbarrier_wait(copier.stages.full[turn.stage], turn.phase);
   Fragments f;
   f.load_first(readers.at_stage(turn.stage));
   for (i32 step = 0;;) {
     // Behind the last step nothing is waited for, and what is read once more is not used.
     Turn next = turn;
-    if (step + 1 < tiles.steps) next.next();
+    if (step + 1 < steps) next.next();
     const Readers here = readers.at_stage(turn.stage), there = readers.at_stage(next.stage);
     multiply_columns<0, 0>(sums, f, here, there);
     if (copies) {
@@ -125,25 +131,57 @@ QUERN_DEVICE void multiply_tile(Sums& sums, const Tiles& tiles, const Copier& co
       const bool wraps = turn.stage == 0;
       const i32 before = wraps ? kStages - 1 : turn.stage - 1;
       mbarrier_wait(copier.stages.empty[before], wraps ? turn.phase ^ 1 : turn.phase);
-      const i32 ahead = step + kAhead, beyond = ahead - tiles.steps;
+      const i32 ahead = step + kAhead, beyond = ahead - steps;
       if (elect_one() && (beyond < 0 || tiles.more)) copier.copy(tiles.corner(beyond >= 0), beyond < 0 ? ahead : beyond, before);
     }
     multiply_columns<1, 0>(sums, f, here, there);
     multiply_columns<2, 0>(sums, f, here, there);
     mbarrier_wait(copier.stages.full[next.stage], next.phase);
     multiply_columns<3, 0>(sums, f, here, there);
-    if (++step == tiles.steps) break;
+    if (++step == steps) break;
     if (lane() == 0) mbarrier_arrive(copier.stages.empty[turn.stage]);
     turn = next;
   }
 }
 
-QUERN_DEVICE void multiply(const GemmParams& p, const Copier& copier, Sums& sums) {
-  DenseTiles tiles(p);
+// The tiles of one block: every so many, and of what is then left for less than a wave its share of the steps, where tiles are shared.
+class WaveTiles {
+ public:
+  QUERN_DEVICE explicit WaveTiles(const GemmParams& p) : tiles_(p), steps_(div_up(p.k, kStepK)), blocks_(block_count(0)), tile_(block_index(0)) {
+    const i32 all = p.groups * p.tiles_m * p.tiles_n;
+    rest_ = p.whole_tiles == 0 ? all % blocks_ : 0;
+    whole_ = all - rest_;
+    first_ = deal().begin(block_index(0)), last_ = deal().begin(block_index(0) + 1);
+  }
+  // A share that is of two tiles begins with the later one, whose first steps it has: so all blocks are about as far in k.
+  QUERN_DEVICE bool next(Work& work) {
+    if (tile_ < whole_) {
+      work = tiles_.at(tile_);
+      tile_ += blocks_;
+      return true;
+    }
+    if (first_ == last_) return false;
+    const i32 tile = static_cast<i32>((last_ - 1) / steps_);
+    const i64 begin = static_cast<i64>(tile) * steps_, from = first_ > begin ? first_ : begin;
+    work = tiles_.at(whole_ + tile);
+    work.tile = tile;
+    work.first_step = static_cast<i32>(from - begin), work.last_step = static_cast<i32>(last_ - begin);
+    last_ = from;
+    return true;
+  }
+  QUERN_DEVICE bool whole(const Work& work) const { return work.first_step == 0 && work.last_step == steps_; }
+  QUERN_DEVICE Deal deal() const { return {static_cast<i64>(rest_) * steps_, blocks_, steps_}; }
+
+ private:
+  DenseTiles tiles_;
+  i32 steps_, blocks_, tile_, rest_, whole_;
+  i64 first_, last_;  // of the steps of all tiles that are shared, those still to be done
+};
+
+QUERN_DEVICE void multiply(const GemmParams& p, const Copier& copier, Sums& sums, i32* flag) {
+  WaveTiles tiles(p);
   Work work, next{};
   if (!tiles.next(work)) return;
-  // Beyond k there are zeros; copies run on to one tile only.
-  const i32 steps = div_up(p.k, kStepK), all_steps = steps < kAhead ? kAhead : steps;
   // By a shuffle, so that the compiler knows a warp's threads to go one way.
   const bool copies = shuffle(warp(), 0) == 0;
   if (copies && elect_one()) {
@@ -156,9 +194,9 @@ QUERN_DEVICE void multiply(const GemmParams& p, const Copier& copier, Sums& sums
   QUERN_ROLLED do {
     more = tiles.next(next);
     sums.clear();
-    multiply_tile(sums, {Corner(p, work), Corner(p, next), more, all_steps}, copier, readers, copies, turn);
+    multiply_tile(sums, {Corner(p, work), Corner(p, next), more}, copier, readers, copies, turn);
     sync_block();
-    store(p, work, sums, reinterpret_cast<f32*>(copier.shared + turn.stage * kTileBytes));
+    if (tiles.whole(work) || shared_sums(p, tiles.deal(), work, sums, flag)) store(p, work, sums, reinterpret_cast<f32*>(copier.shared + turn.stage * kTileBytes));
     fence_async();
     sync_warp();
     if (lane() == 0) mbarrier_arrive(copier.stages.empty[turn.stage]);
@@ -172,6 +210,7 @@ QUERN_DEVICE void multiply(const GemmParams& p, const Copier& copier, Sums& sums
 QUERN_KERNEL(quern_gemm_mapped, THREADS, 1, QUERN_PARAM q::GemmParams p, QUERN_PARAM q::TensorMap map_a, QUERN_PARAM q::TensorMap map_b) {
   using namespace q;
   QUERN_SHARED(Stages, stages, 1);
+  QUERN_SHARED(i32, flag, 1);
   u8* shared = tile_shared();
   Sums sums;
   launch_next_grid();
@@ -186,5 +225,5 @@ QUERN_KERNEL(quern_gemm_mapped, THREADS, 1, QUERN_PARAM q::GemmParams p, QUERN_P
   }
   sync_block();
   wait_for_previous_grid();
-  multiply(p, Copier{p, map_a, map_b, shared, stages[0]}, sums);
+  multiply(p, Copier{p, map_a, map_b, shared, stages[0]}, sums, flag);
 }

@@ -38,6 +38,8 @@ class DenseTiles {
     }
     return true;
   }
+  // Any of them, whole.
+  QUERN_DEVICE Work at(i32 tile) const { return work_of(tile); }
   // Whole tiles are dealt out as one unit each.
   QUERN_DEVICE Deal deal() const { return {static_cast<i64>(tiles()) * units_of_tile(), all_, units_of_tile()}; }
 

@@ -184,7 +184,7 @@ std::optional<Tiling> tile_mapped(const Shape& shape, const jit::TargetInfo& tar
   t.threads = 8 * 32;
   t.blocks_per_sm = 1;
   t.stages = kStages;
-  t.continuous = true;
+  t.continuous = t.shared = true;
   t.shared_bytes = static_cast<std::uint32_t>(t.stages * (t.tile_m + t.tile_n) * kRow);
   // Tiles begin at multiples of 1024 bytes, the static part before them.
   constexpr std::uint32_t kStatic = 1024;

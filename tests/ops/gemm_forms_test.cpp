@@ -10,6 +10,7 @@
 #include "jit/tensor_maps.h"
 #include "sources/gemm/choice.h"
 #include "sources/gemm/tunings.h"
+#include "sources/workspace.h"
 #include "tests/ops/gemm_kinds.h"
 #include "tests/ops/gemm_problem.h"
 
@@ -50,8 +51,14 @@ class Library {
     if (!c.expression.empty()) tensors.epilogue.expression = &ops::expression::intern(c.expression);
     ops::gemm::Problem read = c.is_fp8() ? ops::gemm::read_problem(tensors.fp8, runtime, false)
                                          : ops::gemm::read_problem(tensors.gemm, runtime, false);
-    ops::gemm::launch_as(runtime, read, choice, nullptr, 0);
+    const std::uint64_t bytes = ops::gemm::workspace_bytes(read, choice.form);
+    Buffer workspace(bytes, 0xff);
+    std::vector<std::uint32_t> counters(std::min(bytes, ops::kCounterBytes) / 4);
+    workspace.write(counters);
+    ops::gemm::launch_as(runtime, read, choice, workspace.data(), bytes);
     synchronize();
+    workspace.read(counters.data(), counters.size() * 4);
+    EXPECT_EQ(std::count(counters.begin(), counters.end(), 0u), static_cast<std::ptrdiff_t>(counters.size()));
   }
 
  private:
@@ -165,7 +172,9 @@ std::vector<Forced> shared_k() {
 // Tiles by tensor map and mma.sync: fewer rows, columns and terms than a tile has, and several tiles for a block, which
 // run on from one to the next. Of f16 and bf16 alike but for the instruction.
 Forced mapped_as(const Choice& choice, const std::string& name, const GemmCase& common, const Change& change = {}) {
-  Forced forced{choice, {}, name_of(choice.form) + ('_' + name)};
+  Forced forced{choice, {}, name_of(choice.form)};
+  if (choice.parts == ops::gemm::kLastWave) forced.name += "_shared";
+  forced.name += '_' + name;
   const auto one = [&](int m, int n, int k, int max_sms) {
     GemmCase c = of_shape(common, m, n, k);
     if (max_sms != 0) c.max_sms = max_sms;
@@ -175,7 +184,7 @@ Forced mapped_as(const Choice& choice, const std::string& name, const GemmCase& 
   };
   one(1, 8, 8, 0), one(65, 200, 136, 0), one(256, 192, 64, 0);
   one(130, 264, 328, 1), one(513, 40, 200, 1), one(257, 392, 128, 2);
-  one(300, 584, 520, 3);
+  one(300, 584, 520, 3), one(600, 200, 264, 2), one(700, 392, 712, 4);
   return forced;
 }
 
@@ -187,6 +196,7 @@ std::vector<Forced> mapped() {
       all.push_back(mapped_as(choice, name, gemm_of(element), change));
     };
     add("bf16", Element::bf16);
+    all.push_back(mapped_as({form, ops::gemm::kLastWave, 1}, "bf16", gemm_of(Element::bf16)));
     add("f16_f32", Element::f16, [](GemmCase& c) { c.out = Element::f32; });
     add("bias_c", Element::bf16, bias_and_c);
     add("gate", Element::f16, [](GemmCase& c) { c.gate = true; });
