@@ -49,12 +49,12 @@ class Bench:
         row = Row(case)
         torch.manual_seed(seed)
         try:
-            if self._tune and case.section not in ("masked", "contiguous", "portable"):
-                with Context(self.device, cache_path=self._cache) as context:
+            target = PORTABLE_TARGET if case.section == "portable" else None
+            if self._tune and case.variant in KINDS and case.section not in ("masked", "contiguous"):
+                with Context(self.device, cache_path=self._cache, target=target) as context:
                     tuned = context.tune(manifest=product_line(case.variant, case.shape), rows=[case.shape.m])[0]
                 row.note = f"{tuned.choice} tuned, {tuned.model_microseconds / tuned.microseconds:.2f} times the model's"
             # A context of its own says which kernel was taken; what is compiled is shared through the cache.
-            target = PORTABLE_TARGET if case.section == "portable" else None
             with Context(self.device, cache_path=self._cache, target=target) as context:
                 quern = Quern(context, self.device, self.clock.stream.cuda_stream or None)
                 self._measure(self._plan(case, quern), row, quern)
