@@ -45,8 +45,4 @@ struct MappedTile {
 using MappedA = MappedTile<ElementA, kTransposedA, kTileM>;
 using MappedB = MappedTile<ElementB, kTransposedB, kTileN>;
 
-// The group's coordinate: one matrix, which all groups have in common, is a map's only one.
-QUERN_DEVICE i32 group_of_a(const GemmParams& p, const Work& work) { return kGrouping == kContiguous || p.a_group == 0 ? 0 : work.group; }
-QUERN_DEVICE i32 group_of_b(const GemmParams& p, const Work& work) { return p.b_group == 0 ? 0 : work.group; }
-
 }  // namespace q

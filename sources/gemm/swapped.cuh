@@ -55,7 +55,7 @@ QUERN_DEVICE i32 begin_copies(const GemmParams& p, const TensorMap& map_b, Tiles
 
 // a, as a stage's last bytes: to both peers, of which each has half of the rows to copy, or half of the k where a row's do not lie
 // side by side.
-QUERN_DEVICE void copy_a(const TensorMap& map, const Work& work, const Standing& standing, i32 step, u8* stage, Mbarrier& full) {
+QUERN_DEVICE void copy_a(const GemmParams& p, const TensorMap& map, const Work& work, const Standing& standing, i32 step, u8* stage, Mbarrier& full) {
   const i32 row = static_cast<i32>(kGrouping == kContiguous ? work.first_row : 0) + work.row, group = group_of_a(p, work);
   const i32 half_rows = kTransposedA ? 0 : standing.peer * (kTileM / 2), half_k = kTransposedA ? standing.peer * (kStepK / 2) : 0;
   u8* to = stage + kBBytes + (kTransposedA ? standing.peer * (MappedA::kSpanBytes / 2) : half_rows * 128);
@@ -84,7 +84,7 @@ QUERN_DEVICE void copy_tiles(const GemmParams& p, const TensorMap& map_a, const 
         mbarrier_wait(stages.empty[turn.stage], turn.phase ^ 1);
         copy_b(p, map_b, work, step, stage, full);
       }
-      copy_a(map_a, work, standing, step, stage, full);
+      copy_a(p, map_a, work, standing, step, stage, full);
       turn.next();
     }
   }
