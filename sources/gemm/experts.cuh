@@ -78,7 +78,7 @@ class ExpertTiles {
 
  private:
   QUERN_DEVICE Work work_of(i32 tile) const {
-    const i32 row_tile = tile / p_.tiles_n;
+    const i32 row_tile = tile / p_.row_tiles;
     i32 low = 0, high = p_.groups;  // first_tile[low] <= row_tile < first_tile[high]
     QUERN_ROLLED while (high - low > 1) {
       const i32 middle = (low + high) / 2;

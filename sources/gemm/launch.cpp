@@ -7,6 +7,7 @@
 #include <string>
 
 #include "jit/error.h"
+#include "sources/divisor.h"
 #include "sources/gemm/choice.h"
 #include "sources/gemm/maps.h"
 #include "sources/workspace.h"
@@ -106,6 +107,20 @@ Plan plan(const Problem& problem, const Choice& choice, const Sizes& sizes) {
   return plan;
 }
 
+// What blocks have under way together reads the least of a and b where it is as high as wide: `area` is that in squares
+// as high as a tile.
+void deal_panels(q::GemmParams& p, double area, int peers) {
+  // Of groups without a row there is no tile, and nothing is divided.
+  const std::int32_t tiles_m = std::max(p.tiles_m, 1);
+  const auto height = static_cast<std::int32_t>(std::clamp<long>(std::lround(std::sqrt(area) / peers), 1, tiles_m));
+  const std::int32_t last = tiles_m % height;
+  p.panel_height = divisor(height);
+  p.last_panel_height = divisor(last != 0 ? last : height);
+  p.panel_tiles = divisor(height * p.tiles_n);
+  p.group_tiles = divisor(tiles_m * p.tiles_n);
+  p.row_tiles = divisor(p.tiles_n);
+}
+
 }  // namespace
 
 std::uint64_t workspace_bytes(const Problem& problem, Form form) {
@@ -151,8 +166,6 @@ void launch_as(const Runtime& runtime, Problem& problem, const Choice& choice, v
 
   p.tiles_m = static_cast<std::int32_t>(div_up(sizes.rows, t.tile_m * how.peers));
   p.tiles_n = static_cast<std::int32_t>(div_up(columns_of(problem), t.out_tile_n(problem.shape.gate)));
-  const double together = static_cast<double>(all_sms(problem) * t.blocks_per_sm);
-  p.panel = std::max(1, static_cast<int>(std::lround(std::sqrt(together * t.tile_n / t.tile_m) / how.peers)));
   p.whole_tiles = how.shared ? 0 : 1;
   p.constant_b = (problem.flags & QUERN_GEMM_CONSTANT_B) != 0;
   jit::Launch launch;
@@ -164,6 +177,7 @@ void launch_as(const Runtime& runtime, Problem& problem, const Choice& choice, v
     launch.grid[0] = launch.cluster[0] = static_cast<std::uint32_t>(how.split.parts * how.split.peers);
     launch.grid[1] = static_cast<std::uint32_t>(how.grid);
   }
+  deal_panels(p, static_cast<double>(all_sms(problem) * t.blocks_per_sm) * t.tile_n / t.tile_m, how.peers);
   launch.block[0] = static_cast<std::uint32_t>(t.threads);
   launch.shared_bytes = t.shared_bytes;
   launch.programmatic = (problem.flags & QUERN_CALL_PROGRAMMATIC) != 0;

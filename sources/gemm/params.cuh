@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "common/types.cuh"
+#include "common/divisor.cuh"
 
 namespace q {
 
@@ -49,7 +49,9 @@ struct GemmParams {
   i32 a_rows;       // rows of a that an index may name
   i32 out_rows;     // contiguous: rows of out
   i32 tiles_m, tiles_n;
-  i32 panel;        // tiles of m that are taken together, so that their a and b stay in L2
+  // Tiles of m are taken in panels of so many together, so that their a and b stay in L2; the last panel may be lower.
+  Divisor panel_height, last_panel_height;
+  Divisor panel_tiles, group_tiles, row_tiles;  // how many tiles a panel, a group and a row of tiles have
   u32 whole_tiles;  // 1: each tile is one block's. 0: blocks of threads share the k steps of all tiles evenly
   u32 out_vectors;  // eight neighbouring columns of out may be written at once
   u32 out_mapped;   // out may be written by its tensor map

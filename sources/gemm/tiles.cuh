@@ -52,20 +52,17 @@ class DenseTiles {
     work.rows = p_.m;
     work.last_step = steps_;
     work.tile = tile;
-    // Divisions take their time, and copies wait for them.
+    // The first copy waits for this.
     if (p_.tiles_m == 1 && p_.groups == 1) {
       work.row = rank_ * kTileM;
       work.column = tile * kOutTileN;
       return work;
     }
-    const i32 of_group = p_.tiles_m * p_.tiles_n;
-    work.group = p_.groups == 1 ? 0 : tile / of_group;
-    const i32 within = tile - work.group * of_group;
-    const i32 panel = within / (p_.panel * p_.tiles_n);
-    const i32 rest = p_.tiles_m - panel * p_.panel, height = rest < p_.panel ? rest : p_.panel;
-    const i32 place = within - panel * p_.panel * p_.tiles_n;
-    const i32 column = place / height;
-    work.row = ((panel * p_.panel + place - column * height) * peers_ + rank_) * kTileM;
+    work.group = tile / p_.group_tiles;
+    const i32 within = tile - work.group * p_.group_tiles.value, panel = within / p_.panel_tiles, first = panel * p_.panel_height.value;
+    const Divisor& height = first + p_.panel_height.value > p_.tiles_m ? p_.last_panel_height : p_.panel_height;
+    const i32 place = within - panel * p_.panel_tiles.value, column = place / height;
+    work.row = ((first + place - column * height.value) * peers_ + rank_) * kTileM;
     work.column = column * kOutTileN;
     return work;
   }
