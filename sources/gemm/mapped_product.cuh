@@ -151,7 +151,10 @@ class WaveTiles {
     const i32 all = p.groups * p.tiles_m * p.tiles_n;
     rest_ = p.whole_tiles == 0 ? all % blocks_ : 0;
     whole_ = all - rest_;
-    first_ = deal().begin(block_index(0)), last_ = deal().begin(block_index(0) + 1);
+    // Few steps are shared by fewer blocks.
+    const i64 most = static_cast<i64>(rest_) * steps_ / kFewestSteps;
+    sharers_ = most > blocks_ ? blocks_ : most > rest_ ? static_cast<i32>(most) : rest_;
+    if (block_index(0) < sharers_) first_ = deal().begin(block_index(0)), last_ = deal().begin(block_index(0) + 1);
   }
   // A share that is of two tiles begins with the later one, whose first steps it has: so all blocks are about as far in k.
   QUERN_DEVICE bool next(Work& work) {
@@ -170,12 +173,13 @@ class WaveTiles {
     return true;
   }
   QUERN_DEVICE bool whole(const Work& work) const { return work.first_step == 0 && work.last_step == steps_; }
-  QUERN_DEVICE Deal deal() const { return {static_cast<i64>(rest_) * steps_, blocks_, steps_}; }
+  QUERN_DEVICE Deal deal() const { return {static_cast<i64>(rest_) * steps_, sharers_, steps_}; }
 
  private:
+  static constexpr i32 kFewestSteps = 4;  // of a block that shares a tile
   DenseTiles tiles_;
-  i32 steps_, blocks_, tile_, rest_, whole_;
-  i64 first_, last_;  // of the steps of all tiles that are shared, those still to be done
+  i32 steps_, blocks_, tile_, rest_, whole_, sharers_;
+  i64 first_ = 0, last_ = 0;  // of the steps of all tiles that are shared, those still to be done
 };
 
 QUERN_DEVICE void multiply(const GemmParams& p, const Copier& copier, Sums& sums, i32* flag) {

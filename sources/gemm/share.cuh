@@ -15,12 +15,8 @@ struct Deal {
   i32 blocks, steps;  // of a tile
 
   QUERN_DEVICE i64 begin(i32 block) const { return block * units / blocks; }
-  // The block that has a unit.
-  QUERN_DEVICE i32 owner(i64 unit) const {
-    i32 block = static_cast<i32>(unit * blocks / units);
-    if (begin(block + 1) <= unit) ++block;  // both quotients were rounded down
-    return block;
-  }
+  // The block that has a unit, of which there may be fewer than blocks: the first that ends behind it.
+  QUERN_DEVICE i32 owner(i64 unit) const { return static_cast<i32>(((unit + 1) * blocks - 1) / units); }
 };
 
 template <class Sums>

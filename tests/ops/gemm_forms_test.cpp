@@ -170,7 +170,8 @@ std::vector<Forced> shared_k() {
 }
 
 // Tiles by tensor map and mma.sync: fewer rows, columns and terms than a tile has, and several tiles for a block, which
-// run on from one to the next. Of f16 and bf16 alike but for the instruction.
+// run on from one to the next; fewer steps than blocks that might share them. Of f16 and bf16 alike but for the
+// instruction.
 Forced mapped_as(const Choice& choice, const std::string& name, const GemmCase& common, const Change& change = {}) {
   Forced forced{choice, {}, name_of(choice.form)};
   if (choice.parts == ops::gemm::kLastWave) forced.name += "_shared";
@@ -182,7 +183,7 @@ Forced mapped_as(const Choice& choice, const std::string& name, const GemmCase& 
     c.name = forced.name + '_' + std::to_string(m) + 'x' + std::to_string(c.n) + 'x' + std::to_string(c.k);
     forced.cases.push_back(std::move(c));
   };
-  one(1, 8, 8, 0), one(65, 200, 136, 0), one(256, 192, 64, 0);
+  one(1, 8, 8, 0), one(65, 200, 136, 0), one(256, 192, 64, 0), one(100, 136, 128, 0), one(100, 136, 904, 0);
   one(130, 264, 328, 1), one(513, 40, 200, 1), one(257, 392, 128, 2);
   one(300, 584, 520, 3), one(600, 200, 264, 2), one(700, 392, 712, 4);
   return forced;
