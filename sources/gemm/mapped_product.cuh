@@ -11,8 +11,7 @@
 #include "gemm/pipeline.cuh"
 #include "gemm/warp_sums.cuh"
 
-#include "gemm/store.cuh"
-#include "gemm/tiles.cuh"
+#include "gemm/wave.cuh"
 
 namespace q {
 
@@ -144,44 +143,6 @@ QUERN_DEVICE void multiply_tile(Sums& sums, const Tiles& tiles, const Copier& co
   }
 }
 
-// The tiles of one block: every so many, and of what is then left for less than a wave its share of the steps, where tiles are shared.
-class WaveTiles {
- public:
-  QUERN_DEVICE explicit WaveTiles(const GemmParams& p) : tiles_(p), steps_(div_up(p.k, kStepK)), blocks_(block_count(0)), tile_(block_index(0)) {
-    const i32 all = p.groups * p.tiles_m * p.tiles_n;
-    rest_ = p.whole_tiles == 0 ? all % blocks_ : 0;
-    whole_ = all - rest_;
-    // Few steps are shared by fewer blocks.
-    const i64 most = static_cast<i64>(rest_) * steps_ / kFewestSteps;
-    sharers_ = most > blocks_ ? blocks_ : most > rest_ ? static_cast<i32>(most) : rest_;
-    if (block_index(0) < sharers_) first_ = deal().begin(block_index(0)), last_ = deal().begin(block_index(0) + 1);
-  }
-  // A share that is of two tiles begins with the later one, whose first steps it has: so all blocks are about as far in k.
-  QUERN_DEVICE bool next(Work& work) {
-    if (tile_ < whole_) {
-      work = tiles_.at(tile_);
-      tile_ += blocks_;
-      return true;
-    }
-    if (first_ == last_) return false;
-    const i32 tile = static_cast<i32>((last_ - 1) / steps_);
-    const i64 begin = static_cast<i64>(tile) * steps_, from = first_ > begin ? first_ : begin;
-    work = tiles_.at(whole_ + tile);
-    work.tile = tile;
-    work.first_step = static_cast<i32>(from - begin), work.last_step = static_cast<i32>(last_ - begin);
-    last_ = from;
-    return true;
-  }
-  QUERN_DEVICE bool whole(const Work& work) const { return work.first_step == 0 && work.last_step == steps_; }
-  QUERN_DEVICE Deal deal() const { return {static_cast<i64>(rest_) * steps_, sharers_, steps_}; }
-
- private:
-  static constexpr i32 kFewestSteps = 4;  // of a block that shares a tile
-  DenseTiles tiles_;
-  i32 steps_, blocks_, tile_, rest_, whole_, sharers_;
-  i64 first_ = 0, last_ = 0;  // of the steps of all tiles that are shared, those still to be done
-};
-
 QUERN_DEVICE void multiply(const GemmParams& p, const Copier& copier, Sums& sums, i32* flag) {
   WaveTiles tiles(p);
   Work work, next{};
@@ -200,7 +161,7 @@ QUERN_DEVICE void multiply(const GemmParams& p, const Copier& copier, Sums& sums
     sums.clear();
     multiply_tile(sums, {Corner(p, work), Corner(p, next), more}, copier, readers, copies, turn);
     sync_block();
-    if (tiles.whole(work) || shared_sums(p, tiles.deal(), work, sums, flag)) store(p, work, sums, reinterpret_cast<f32*>(copier.shared + turn.stage * kTileBytes));
+    store(p, work, tiles, sums, reinterpret_cast<f32*>(copier.shared + turn.stage * kTileBytes), flag);
     fence_async();
     sync_warp();
     if (lane() == 0) mbarrier_arrive(copier.stages.empty[turn.stage]);

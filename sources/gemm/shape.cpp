@@ -202,10 +202,10 @@ jit::Unit to_unit(const Shape& shape, Tag op, jit::Target target) {
   unit.source = embedded("gemm/" + (kernel.empty() ? "gemm" : kernel == "mapped" ? "mapped_product" : kernel) + ".cuh");
   unit.headers = common_headers(target);
   for (const char* name :
-       {"gemm/alternates.cuh", "gemm/epilogue.cuh", "gemm/experts.cuh", "gemm/few_rows.cuh", "gemm/load.cuh",
-        "gemm/mapped.cuh", "gemm/operand.cuh", "gemm/params.cuh", "gemm/pipeline.cuh", "gemm/plain.cuh",
-        "gemm/product.cuh", "gemm/share.cuh", "gemm/source.cuh", "gemm/split.cuh", "gemm/store.cuh", "gemm/tile.cuh",
-        "gemm/tiles.cuh", "gemm/warp_sums.cuh", "gemm/warpgroup_rows.cuh"}) {
+       {"gemm/alternates.cuh", "gemm/epilogue.cuh", "gemm/experts.cuh",   "gemm/few_rows.cuh",       "gemm/load.cuh",
+        "gemm/mapped.cuh",     "gemm/operand.cuh",  "gemm/params.cuh",    "gemm/pipeline.cuh",       "gemm/plain.cuh",
+        "gemm/product.cuh",    "gemm/share.cuh",    "gemm/source.cuh",    "gemm/split.cuh",          "gemm/store.cuh",
+        "gemm/tile.cuh",       "gemm/tiles.cuh",    "gemm/warp_sums.cuh", "gemm/warpgroup_rows.cuh", "gemm/wave.cuh"}) {
     unit.headers.push_back(embedded(name));
   }
   unit.max_shared_bytes = t.shared_bytes;
