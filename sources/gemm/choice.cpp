@@ -46,18 +46,19 @@ bool may_take_mapped(const Problem& problem, Form form, const Sizes& sizes) {
   const jit::TargetInfo& target = problem.call.device->limits;
   return target.tensor_maps && !target.warpgroups && takes_tensor_maps(problem) && fills(problem, form, sizes, 1);
 }
-// Microseconds of so many tiles, the last ones shared or not, by what was measured on an H200.
+// Microseconds of so many tiles, the last ones shared or not, by what was measured on an H200. Who waits for others'
+// tiles leaves them its power: sharing saves less than the time of waiting, and costs what sums take that are written
+// and read.
 double time_of_mapped(const Problem& problem, Form form, const Sizes& sizes, bool share) {
-  constexpr double kResults = 4.0, kSharing = 8.0, kSums = 2.0;  // of a tile, of any sharing, of each block's sums
+  constexpr double kResults = 4.0, kSaved = 0.75;  // of a tile; of the time of waiting
+  const bool high = form == Form::mapped_256x192;
+  const double step = high ? 1.53 : 1.15, sums = high ? 50.0 : 15.0;
   const Tiling t = *tiling_of(problem, form);
-  const double step = form == Form::mapped_256x192 ? 1.66 : 1.18;
-  const auto steps = static_cast<double>(div_up(problem.params.k, t.step_k));
+  const double products = static_cast<double>(div_up(problem.params.k, t.step_k)) * step;
   const std::int64_t tiles = tiles_of(problem, t, sizes), blocks = all_sms(problem), rest = tiles % blocks;
-  const double of_tile = steps * step + kResults, waves = static_cast<double>(tiles / blocks) * of_tile;
-  if (rest == 0) return waves;
-  if (!share) return waves + of_tile;
-  const double part = static_cast<double>(rest) / static_cast<double>(blocks);
-  return waves + part * steps * step + kSharing + kSums * (1.0 + 1.0 / part);
+  const double whole = static_cast<double>(div_up(tiles, blocks)) * (products + kResults);
+  if (!share || rest == 0) return whole;
+  return whole - kSaved * products * static_cast<double>(blocks - rest) / static_cast<double>(blocks) + sums;
 }
 std::optional<Choice> mapped_by_model(const Problem& problem, const Sizes& sizes) {
   std::optional<Choice> best;
