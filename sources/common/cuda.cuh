@@ -394,7 +394,7 @@ QUERN_DEVICE void widen_four<e4m3>(u32 codes, u32& low, u32& high) {
 }
 #endif
 // A lane's four neighbouring k become two of the first eight and two of the last eight of a step of 16: in both operands,
-// so that the same k meet.
+// so that the same k meet. Written out: a loop that is unrolled in a large kernel costs the compiler a thousandth of a second.
 struct WideA {
   OperandA<f16> step[2];
 };
@@ -404,13 +404,19 @@ struct WideB {
 template <class T>
 QUERN_DEVICE WideA multiplicand(const OperandA<T>& a) {
   WideA r;
-  QUERN_UNROLL for (int i = 0; i < 4; ++i) widen_four<T>(a.x[i], r.step[i >> 1].x[i & 1], r.step[i >> 1].x[2 + (i & 1)]);
+  widen_four<T>(a.x[0], r.step[0].x[0], r.step[0].x[2]);
+  widen_four<T>(a.x[1], r.step[0].x[1], r.step[0].x[3]);
+  widen_four<T>(a.x[2], r.step[1].x[0], r.step[1].x[2]);
+  widen_four<T>(a.x[3], r.step[1].x[1], r.step[1].x[3]);
   return r;
 }
 template <class T>
 QUERN_DEVICE WideB multiplicand(const OperandB<T>& b) {
   WideB r;
-  QUERN_UNROLL for (int i = 0; i < 4; ++i) widen_four<T>(b.x[i], r.step[i & 1].x[i & 2], r.step[i & 1].x[(i & 2) + 1]);
+  widen_four<T>(b.x[0], r.step[0].x[0], r.step[0].x[1]);
+  widen_four<T>(b.x[1], r.step[1].x[0], r.step[1].x[1]);
+  widen_four<T>(b.x[2], r.step[0].x[2], r.step[0].x[3]);
+  widen_four<T>(b.x[3], r.step[1].x[2], r.step[1].x[3]);
   return r;
 }
 QUERN_DEVICE void mma(Accumulator& c, const WideA& a, const WideB& b) {

@@ -22,16 +22,28 @@ static_assert(kGrouping == kDense && !kOutScale && kStepK * sizeof(ElementB) == 
 // Within a tile the steps of a stage are all one alternate's, which therefore waits for one after the other: copies land in any order,
 // and another's phase would pass for its own.
 static_assert(kStages % kAlternates == 0);
-// A stage: 128 bytes of k of each row of b, then of each row of a.
-inline constexpr i32 kBBytes = kTileN * 128, kTileBytes = kBBytes + kTileM * 128;
+// A stage has 128 bytes of k of each row of b; behind all stages lie as many of each row of a, for so many steps. Where these are fewer
+// than there are stages, more of b is under way, which comes from further off: a, which every block reads, comes from L2. A step's a
+// and block scales take the place of those so many steps before, where those were multiplied.
+inline constexpr i32 kStepsOfA = STEPS_OF_A, kAhead = kStages - kStepsOfA;
+static_assert(kAhead >= 0 && kStepsOfA % kAlternates == 0);
+inline constexpr i32 kBBytes = kTileN * 128, kABytes = kTileM * 128, kTileBytes = kStages * kBBytes + kStepsOfA * kABytes;
+using TurnOfA = TurnOf<kStepsOfA>;
+// A stage's scales are always the same warp's, or no step overtakes another (copy_scales).
+static_assert(kStages % kScaleWarps == 0 || kAlternates == 1);
 inline constexpr i32 kSumCount = kTileN / 2;  // of a thread
 inline constexpr bool kPromoted = sizeof(ElementB) == 1;
 
 // Block scales are read so many steps at a time: as many as registers hold.
 inline constexpr i32 kScaleSteps = kRowGroups > 1 ? (kGate ? 2 : 3) : kGate ? 4 : 8;
 
-// By one thread. One warp copies into a stage, one brings its scales.
-QUERN_DEVICE void init_stages(Stages& stages) {
+// Barrier by number of all threads: barriers of the stages are there. The warp that copies, which makes them, tells and goes on.
+inline constexpr i32 kBegun = 1;
+
+// By one thread, as the first that it does: maps are on their way while it goes on. One warp copies into a stage, one brings its scales.
+QUERN_DEVICE void begin_stages(const TensorMap& map_a, const TensorMap& map_b, Stages& stages) {
+  prefetch_tensor_map(map_b);
+  prefetch_tensor_map(map_a);
   QUERN_UNROLL for (i32 i = 0; i < kStages; ++i) {
     mbarrier_init(stages.full[i], kBlockScale ? 2 : 1);
     mbarrier_init(stages.empty[i], 4 * kRowGroups);
@@ -45,17 +57,17 @@ struct Copies {
   u8* shared;
   Stages& stages;
 
-  // b, as a stage's first bytes: counts them all. Rows of b are read once, or by neighbours at the same time.
+  // b of a step, and how many bytes of a will follow. Rows of b are read once, or by neighbours at the same time.
   QUERN_DEVICE void b(const Work& work, i32 step, i32 stage) const {
     Mbarrier& full = stages.full[stage];
-    u8* to = shared + stage * kTileBytes;
+    u8* to = shared + stage * kBBytes;
     mbarrier_arrive_expect(full, static_cast<u32>(kBBytes + narrow_rows(p.m, kTileM) * 128));
     tma_load(to, map_b, full, CacheHint::evict_first, step * kStepK, work.column, group_of_b(p, work));
     if constexpr (kGate) tma_load(to + kBBytes / 2, map_b, full, CacheHint::evict_first, step * kStepK, p.n / 2 + work.column, group_of_b(p, work));
   }
-  // a, as its last bytes. What lies below keeps what it held: rows that are not stored.
-  QUERN_DEVICE void a(const Work& work, i32 step, i32 stage) const {
-    tma_load(shared + stage * kTileBytes + kBBytes, map_a, stages.full[stage], CacheHint::normal, step * kStepK, work.row, group_of_a(p, work));
+  // a of it. What lies below keeps what it held: rows that are not stored.
+  QUERN_DEVICE void a(const Work& work, i32 step, i32 stage, i32 place) const {
+    tma_load(shared + kStages * kBBytes + place * kABytes, map_a, stages.full[stage], CacheHint::normal, step * kStepK, work.row, group_of_a(p, work));
   }
 };
 
@@ -102,11 +114,13 @@ struct Consumer {
   i32 group, alternate;
 
   QUERN_DEVICE explicit Consumer(i32 number) : group(number % kRowGroups), alternate(number / kRowGroups) {}
+  QUERN_DEVICE i32 number() const { return group + kRowGroups * alternate; }
   // Of the tile.
   QUERN_DEVICE i32 row() const { return group * 64 + wgmma_row(thread_index() % kGroupThreads, 0); }
-  QUERN_DEVICE void multiply(f32 (&d)[kSumCount], const u8* stage, bool accumulate) const {
+  QUERN_DEVICE void multiply(f32 (&d)[kSumCount], const u8* shared, i32 stage, i32 place, bool accumulate) const {
     constexpr u64 kLayout = k_major_layout(Swizzle::bytes128);
-    const u64 a = matrix_descriptor(stage + kBBytes + group * 64 * 128, kLayout), b = matrix_descriptor(stage, kLayout);
+    const u64 a = matrix_descriptor(shared + kStages * kBBytes + place * kABytes + group * 64 * 128, kLayout);
+    const u64 b = matrix_descriptor(shared + stage * kBBytes, kLayout);
     QUERN_UNROLL for (i32 k = 0; k < 4; ++k) wgmma<ElementA, ElementB>(d, advanced(a, 32 * k), advanced(b, 32 * k), accumulate || k > 0);
     wgmma_commit();
   }
@@ -118,32 +132,35 @@ QUERN_DEVICE void release(Mbarrier& empty) {
   if (lane() == 0) mbarrier_arrive(empty);
 }
 
-// Its steps of a tile whose first stage is `turn`.
-QUERN_DEVICE void sum_steps(f32 (&sums)[kSumCount], const Consumer& c, i32 steps, Turn turn, const u8* shared, const f32* block_scales, Stages& stages) {
+// Its steps of a tile whose first stage is `turn`, and whose first a and block scales are at `place`.
+QUERN_DEVICE void sum_steps(f32 (&sums)[kSumCount], const Consumer& c, i32 steps, Turn turn, TurnOfA place, const u8* shared, const f32* block_scales,
+                            Stages& stages) {
   QUERN_UNROLL for (f32& sum : sums) sum = 0.0f;
   turn.skip(c.alternate);
+  place.skip(c.alternate);
   i32 before = -1;
   QUERN_ROLLED for (i32 step = c.alternate; step < steps; step += kAlternates) {
-    const u8* stage = shared + turn.stage * kTileBytes;
+    const i32 at = kAhead == 0 ? turn.stage : place.stage;
     mbarrier_wait(stages.full[turn.stage], turn.phase);
     if constexpr (kPromoted) {
       f32 part[kSumCount];
       wgmma_fence();
-      c.multiply(part, stage, false);
+      c.multiply(part, shared, turn.stage, at, false);
       StepScales scales;
-      if constexpr (kBlockScale) scales.take(block_scales + turn.stage * kScaleCount, c.row());
+      if constexpr (kBlockScale) scales.take(block_scales + at * kScaleCount, c.row());
       wgmma_wait<0>(part);
       release(stages.empty[turn.stage]);
       QUERN_UNROLL for (i32 i = 0; i < kSumCount; ++i) sums[i] = kBlockScale ? fma(part[i], scales.of(i), sums[i]) : sums[i] + part[i];
     } else {
       // One step's products stay under way while the next one's begin; the stage before is free by then.
       wgmma_fence();
-      c.multiply(sums, stage, true);
+      c.multiply(sums, shared, turn.stage, at, true);
       wgmma_wait<1>();
       if (before >= 0) release(stages.empty[before]);
       before = turn.stage;
     }
-    turn.skip(kAlternates);
+    turn.template advance<kAlternates>();
+    place.template advance<kAlternates>();
   }
   if constexpr (!kPromoted) {
     wgmma_wait<0>(sums);

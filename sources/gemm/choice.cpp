@@ -82,7 +82,7 @@ constexpr std::int64_t kMostSwapped = 128;
 NarrowTiles narrow_tiles(const Problem& problem, const Tiling& t, const Sizes& sizes) {
   const FewRows tiles = few_rows(problem, t, sizes);
   const auto rows = static_cast<int>(std::min<std::int64_t>(sizes.rows, t.tile_m));
-  return {tiles.row_tiles, tiles.column_tiles, tiles.steps, rows, t.tile_n, t.stages};
+  return {tiles.row_tiles, tiles.column_tiles, tiles.steps, rows, t.tile_n, t.steps_of_a};
 }
 
 // A call that may not use every multiprocessor takes no form whose clusters must all find room at once; nor does a

@@ -81,12 +81,13 @@ QUERN_DEVICE Eight scaled(const GemmParams& p, const Work& work, i32 source, i32
   const Eight v = read_eight(sums);
   if constexpr (!kScaled) return v;
   const f32 of_row = scale_of_row(p, work, source);
-  const f32* of_column = p.scale_b + work.group * p.scale_b_group;
+  const f32* of_column = p.scale_b + work.group * p.scale_b_group + column * p.scale_b_row;
+  const i32 last = p.n - 1 - column;
   Eight r;
   QUERN_UNROLL for (i32 i = 0; i < kEight; ++i) {
+    r.x[i] = v.x[i] * (of_row * *of_column);
     // Past the last column any scale will do: what is made with it is not stored.
-    const i32 c = column + i < p.n ? column + i : p.n - 1;
-    r.x[i] = v.x[i] * (of_row * of_column[c * p.scale_b_row]);
+    if (i < last) of_column += p.scale_b_row;
   }
   return r;
 }

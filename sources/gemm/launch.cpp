@@ -83,7 +83,7 @@ Plan plan(const Problem& problem, const Choice& choice, const Sizes& sizes) {
   }
   if (of_shared_k(form)) {
     // Its steps are shared, nothing else is; by no more blocks than there is room for the sums of.
-    plan.split = {std::min(choice.parts, t->most_parts), 1, tiles, 0.0};
+    plan.split = {std::clamp(choice.parts, 2, t->most_parts), 1, tiles, 0.0};
     plan.grid = tiles;
     return plan;
   }
@@ -170,6 +170,7 @@ void launch_as(const Runtime& runtime, Problem& problem, const Choice& choice, v
   p.tiles_m = static_cast<std::int32_t>(div_up(sizes.rows, t.tile_m * how.peers));
   p.tiles_n = static_cast<std::int32_t>(div_up(columns_of(problem), t.out_tile_n(problem.shape.gate)));
   p.whole_tiles = how.shared ? 0 : 1;
+  p.parts = divisor(how.split.parts);
   p.constant_b = (problem.flags & QUERN_GEMM_CONSTANT_B) != 0;
   jit::Launch launch;
   launch.grid[0] = static_cast<std::uint32_t>(how.grid);

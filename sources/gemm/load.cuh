@@ -64,7 +64,7 @@ class Loader {
       here_ = 1;
       if constexpr (!gathered) {
         here_ = 0;
-        QUERN_UNROLL for (i32 pass = 0; pass < kRunPasses; ++pass) here_ += index_of(pass) >= 0;
+        QUERN_ROLLED for (i32 pass = 0; pass < kRunPasses; ++pass) here_ += index_of(pass) >= 0;
       }
       if (left_ <= 0) here_ = 0;
     }

@@ -13,22 +13,25 @@ inline constexpr i32 kStagedSums = kTileM * kStagedPitch;  // of a set
 
 // In shared memory behind the stages.
 struct Beside {
-  f32* block_scales;  // of the stages
+  f32* block_scales;  // of so many steps
   f32* staged;
   f32* row_scales;  // of the tile
   f32* column_scales;
 
   QUERN_DEVICE explicit Beside(u8* shared)
-      : block_scales(reinterpret_cast<f32*>(shared + kStages * kTileBytes)),
-        staged(block_scales + kStages * kScaleCount),
+      : block_scales(reinterpret_cast<f32*>(shared + kTileBytes)),
+        staged(block_scales + kStepsOfA * kScaleCount),
         row_scales(staged + kStagedSets * kStagedSums),
         column_scales(row_scales + kTileM) {}
 };
 
 // Barriers of the consumers, with scales of rows and columns also of the warp that brings these. Staged sums are there of the later
 // alternates, then of all; then they have been read.
-inline constexpr i32 kHalfStaged = 1, kStaged = 2, kRead = 3;
+inline constexpr i32 kHalfStaged = 2, kStaged = 3, kRead = 4;
 inline constexpr i32 kStagedThreads = kConsumerThreads + (kScaled ? kWarp : 0);
+
+// b and a of a step go together here.
+static_assert(kAhead == 0);
 
 template <class Tiles>
 QUERN_DEVICE void copy_tiles(const Copies& copies, const Tiles& all) {
@@ -51,19 +54,20 @@ QUERN_DEVICE void copy_tiles(const Copies& copies, const Tiles& all) {
         mbarrier_wait(copies.stages.empty[turn.stage], turn.phase ^ 1);
         copies.b(work, step, turn.stage);
       }
-      copies.a(work, step, turn.stage);
+      copies.a(work, step, turn.stage, turn.stage);
       turn.next();
     }
   }
 }
 
 // Scales of a tile's rows and columns, read while its products are under way.
-template <class Tiles>
-QUERN_DEVICE void copy_vectors(const GemmParams& p, Tiles tiles, const Beside& beside) {
+template <class Tiles, class Asked>
+QUERN_DEVICE void copy_vectors(const GemmParams& p, Tiles tiles, const Beside& beside, Asked asked) {
   Work work;
   bool first = true;
   QUERN_ROLLED while (tiles.next(work)) {
     const VectorScales scales(p, work);
+    if (first) asked();
     if (!first) sync_named(kRead, kStagedThreads);
     first = false;
     scales.store(beside.row_scales, beside.column_scales);
@@ -134,7 +138,7 @@ QUERN_DEVICE void multiply_tiles(const GemmParams& p, Tiles tiles, const Consume
   bool first = true;
   QUERN_ROLLED while (tiles.next(work)) {
     f32 sums[kSumCount];
-    sum_steps(sums, c, work.last_step, turn, shared, beside.block_scales, stages);
+    sum_steps(sums, c, work.last_step, turn, turn, shared, beside.block_scales, stages);
     turn.skip(work.last_step);
     if (!first) sync_named(kRead, kStagedThreads);
     first = false;
@@ -151,25 +155,31 @@ QUERN_KERNEL(quern_gemm_narrow, THREADS, 1, QUERN_PARAM q::GemmParams p, QUERN_P
   launch_next_grid();
   // By a shuffle, so that the compiler knows a warp's threads to go one way and keeps what they share in uniform registers.
   const i32 w = shuffle(warp(), 0);
-  if (w == kCopyWarp && elect_one()) {
-    prefetch_tensor_map(map_b);
-    prefetch_tensor_map(map_a);
-    init_stages(stages[0]);
-    fence_mbarrier_init();
-  }
-  sync_block();
-  const DenseTiles tiles(p);
-  const Beside beside(shared);
   if (w == kCopyWarp) {
-    if (elect_one()) copy_tiles(Copies{p, map_a, map_b, shared, stages[0]}, tiles);
+    if (elect_one()) {
+      begin_stages(map_a, map_b, stages[0]);
+      fence_mbarrier_init();
+    }
+    sync_warp();
+    arrive_named(kBegun, kThreads);
+    if (elect_one()) copy_tiles(Copies{p, map_a, map_b, shared, stages[0]}, DenseTiles(p));
     return;
   }
+  const DenseTiles tiles(p);
+  const Beside beside(shared);
   wait_for_previous_grid();
-  if (w >= kFirstScaleWarp) {
+  if (w > kCopyWarp) {
     const i32 number = w - kFirstScaleWarp;
-    if constexpr (kBlockScale) copy_scales<kScaleSteps, kScaleWarps>(p, tiles, number, beside.block_scales, stages[0], [] {});
-    if (kScaled && number == 0) copy_vectors(p, tiles, beside);
-  } else {
-    multiply_tiles(p, tiles, Consumer(w / 4), shared, stages[0], beside);
+    bool met = false;
+    const auto meet = [&] {
+      if (!met) sync_named(kBegun, kThreads);
+      met = true;
+    };
+    if constexpr (kBlockScale) copy_scales<kScaleSteps, kScaleWarps, kStepsOfA>(p, tiles, number, beside.block_scales, stages[0], meet);
+    if (kScaled && number == 0) copy_vectors(p, tiles, beside, meet);
+    meet();
+    return;
   }
+  sync_named(kBegun, kThreads);
+  multiply_tiles(p, tiles, Consumer(w / 4), shared, stages[0], beside);
 }

@@ -10,7 +10,7 @@ struct NarrowTiles {
   std::int64_t row_tiles, column_tiles, steps;
   int rows;     // of a that a tile copies
   int columns;  // of b
-  int stages;
+  int stages;   // that a has room for
 };
 // By the model, in microseconds, on so many multiprocessors.
 double time_of(const NarrowTiles& product, int sms);

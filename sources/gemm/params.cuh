@@ -52,6 +52,7 @@ struct GemmParams {
   // Tiles of m are taken in panels of so many together, so that their a and b stay in L2; the last panel may be lower.
   Divisor panel_height, last_panel_height;
   Divisor panel_tiles, group_tiles, row_tiles;  // how many tiles a panel, a group and a row of tiles have
+  Divisor parts;    // blocks of a cluster that share a tile by its steps of k
   u32 whole_tiles;  // 1: each tile is one block's. 0: blocks of threads share the k steps of all tiles evenly
   u32 out_vectors;  // eight neighbouring columns of out may be written at once
   u32 out_mapped;   // out may be written by its tensor map

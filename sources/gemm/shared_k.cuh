@@ -4,7 +4,8 @@
 // At the end sums change hands: of each 8 columns one block finishes the results. Within a block its alternates first add up what
 // they have, each some of the columns; then every warpgroup sends its sums to those that finish them, out of its registers into their
 // shared memory, where a barrier counts what has come. Nobody asks for anything or is told that it was read: a block waits for sums
-// that it is sent, and for nothing else. They are added up in the order of the steps, whoever was faster.
+// that it is sent, and for nothing else. They are added up in the order of the steps, whoever was faster. What a warpgroup finishes of
+// its own sums it keeps where its rows of a were; of two blocks, whose groups take turns, in registers.
 // SPDX-License-Identifier: Apache-2.0
 #include "gemm/alternates.cuh"
 #include "gemm/tiles.cuh"
@@ -18,7 +19,12 @@ inline constexpr i32 kGroupColumns = 8, kGroupSums = 4, kGroups = kTileN / kGrou
 inline constexpr i32 kGroupBytes = kGroupThreads * kGroupSums * 4, kWarpBytes = kGroupBytes / 4;
 // A warpgroup has all of its block's sums of these.
 inline constexpr i32 kOwnGroups = kGroups / kAlternates, kOwnSums = kOwnGroups * kGroupSums;
-static_assert((kGroups - kOwnGroups) * kGroupBytes <= kTileBytes, "what an alternate gives to the other");
+// Tiles of 128 rows are shared by two blocks (tiling.cpp).
+inline constexpr bool kOfTwo = kAlternates == 1;
+static_assert((kGroups - kOwnGroups) * kGroupBytes <= kBBytes, "what an alternate gives to the other");
+// A step's rows of a of a warpgroup have room for so many groups.
+inline constexpr i32 kKeptGroups = 64 * 128 / kGroupBytes;
+static_assert(kOwnGroups <= kStepsOfA / kAlternates * kKeptGroups, "what a warpgroup keeps");
 
 struct Barriers {
   Stages stages;
@@ -26,43 +32,41 @@ struct Barriers {
   Mbarrier vectors;               // scales of the tile's rows and columns are there
 };
 
-// In shared memory behind the stages.
+// In shared memory before the stages, which begin at a multiple of 1024 bytes; received sums are behind these.
 struct Beside {
-  f32* block_scales;  // of the stages
-  f32* row_scales;    // of the tile
-  f32* column_scales;
-  u8* received;
+  Barriers barriers;
+  alignas(16) f32 scales[kBlockScale ? kStepsOfA * kScaleCount : kScaled ? kTileM + kTileN : 4];  // of steps; or of the tile
 
-  QUERN_DEVICE explicit Beside(u8* shared)
-      : block_scales(reinterpret_cast<f32*>(shared + kStages * kTileBytes)),
-        row_scales(block_scales + kStages * kScaleCount),
-        column_scales(row_scales + (kScaled ? kTileM : 0)),
-        received(reinterpret_cast<u8*>(column_scales + (kScaled ? kTileN : 0))) {}
+  QUERN_DEVICE f32* row_scales() { return scales; }
+  QUERN_DEVICE f32* column_scales() { return scales + (kScaled ? kTileM : 0); }
 };
 
 // This block, of those that share the tile: it finishes every so many groups of columns.
 struct Part {
+  Divisor parts;
   i32 number, count;
 
-  QUERN_DEVICE Part() : number(block_index(0)), count(block_count(0)) {}
+  QUERN_DEVICE explicit Part(const GemmParams& p) : parts(p.parts), number(block_index(0)), count(p.parts.value) {}
   QUERN_DEVICE void take_steps(Work& work) const {
     const i32 steps = work.last_step;
-    work.first_step = steps * number / count;
-    work.last_step = steps * (number + 1) / count;
+    work.first_step = steps * number / parts;
+    work.last_step = steps * (number + 1) / parts;
   }
+  // Of so many groups that begin with one of its own, its own.
+  QUERN_DEVICE i32 own_of(i32 groups) const { return (groups + count - 1) / parts; }
 };
 
-// A warpgroup's groups of columns, and where sums of them arrive: of each group a set of slots, one for each block. Found before there
-// are any sums, since it takes divisions.
+// A warpgroup's groups of columns, and where sums of them arrive: of each group that a block finishes a set of slots, one for each other
+// block. Found before there are any sums.
 struct Share {
   i32 set_bytes;
   i32 to, sent;           // of the first group: the block that finishes it, and its set there
   i32 finished, arrived;  // the first group that this block finishes, and its set here
 
-  QUERN_DEVICE Share(const Consumer& c, const Part& part) : set_bytes(part.count * kGroupBytes) {
-    const i32 first = c.alternate * kOwnGroups, round = first / part.count, ahead = part.number - (first - round * part.count);
+  QUERN_DEVICE Share(const Consumer& c, const Part& part) : set_bytes((part.count - 1) * kGroupBytes) {
+    const i32 first = c.alternate * kOwnGroups, round = first / part.parts, ahead = part.number - (first - round * part.count);
     to = first - round * part.count;
-    sent = (c.group * div_up(kGroups, part.count) + round) * set_bytes;
+    sent = (c.group * part.own_of(kGroups) + round) * set_bytes;
     finished = first + (ahead < 0 ? ahead + part.count : ahead);
     arrived = ahead < 0 ? sent + set_bytes : sent;
   }
@@ -74,25 +78,25 @@ QUERN_DEVICE i32 live_warps(const Work& work, const Consumer& c) {
   return rows <= 0 ? 0 : rows >= 64 ? 4 : div_up(rows, 16);
 }
 
-// By one thread.
-QUERN_DEVICE void init_barriers(Barriers& barriers) {
-  init_stages(barriers.stages);
+// By one thread, as the first that it does.
+QUERN_DEVICE void begin_barriers(const TensorMap& map_a, const TensorMap& map_b, Barriers& barriers) {
+  begin_stages(map_a, map_b, barriers.stages);
   mbarrier_init(barriers.vectors, 1);
   QUERN_UNROLL for (i32 i = 0; i < kConsumers; ++i) mbarrier_init(barriers.received[i], 1);
   fence_mbarrier_init();
 }
-// What will be sent to this block.
+// What will be sent to this block. Some of it may have come by then: a phase does not end before this.
 QUERN_DEVICE void expect_sums(Barriers& barriers, const Work& work, const Part& part) {
   QUERN_ROLLED for (i32 i = 0; i < kConsumers; ++i) {
     const Consumer c(i);
     const i32 left = (c.alternate + 1) * kOwnGroups - Share(c, part).finished;
-    const i32 groups = left > 0 ? div_up(left, part.count) : 0;
+    const i32 groups = left > 0 ? part.own_of(left) : 0;
     mbarrier_arrive_expect(barriers.received[i], static_cast<u32>(groups * (part.count - 1) * live_warps(work, c) * kWarpBytes));
   }
 }
 
-// Copies into all stages, before the others know of them: how many steps. By one thread.
-QUERN_DEVICE i32 begin_copies(const Copies& copies, const Work& work) {
+// Into all stages, which nothing was in. By one thread, as what follows.
+QUERN_DEVICE void begin_copies(const Copies& copies, const Work& work) {
   const i32 steps = work.last_step - work.first_step, begun = steps < kStages ? steps : kStages;
   const bool early = copies.p.constant_b != 0;
   if (early) {
@@ -101,18 +105,25 @@ QUERN_DEVICE i32 begin_copies(const Copies& copies, const Work& work) {
   wait_for_previous_grid();
   QUERN_ROLLED for (i32 i = 0; i < begun; ++i) {
     if (!early) copies.b(work, work.first_step + i, i);
-    copies.a(work, work.first_step + i, i);
+    if (i < kStepsOfA) copies.a(work, work.first_step + i, i, i);
   }
-  return begun;
 }
-QUERN_DEVICE void copy_rest(const Copies& copies, const Work& work, i32 begun) {
-  Turn turn;
-  turn.skip(begun);
-  QUERN_ROLLED for (i32 step = work.first_step + begun; step < work.last_step; ++step) {
-    mbarrier_wait(copies.stages.empty[turn.stage], turn.phase ^ 1);
-    copies.b(work, step, turn.stage);
-    copies.a(work, step, turn.stage);
-    turn.next();
+// A step's a, and b so many steps further on, wait for the same step before.
+QUERN_DEVICE void copy_rest(const Copies& copies, const Work& work) {
+  Turn turn, turn_of_b;
+  turn.skip(kStepsOfA);
+  turn_of_b.skip(kStages);
+  TurnOfA place;
+  QUERN_ROLLED for (i32 step = work.first_step + kStepsOfA; step < work.last_step; ++step) {
+    mbarrier_wait(copies.stages.empty[turn_of_b.stage], turn_of_b.phase ^ 1);
+    if constexpr (kAhead == 0) {
+      copies.b(work, step, turn_of_b.stage);
+      copies.a(work, step, turn.stage, place.stage);
+    } else {
+      copies.a(work, step, turn.stage, place.stage);
+      if (step + kAhead < work.last_step) copies.b(work, step + kAhead, turn_of_b.stage);
+    }
+    turn.next(), turn_of_b.next(), place.next();
   }
 }
 
@@ -132,17 +143,17 @@ struct OneTile {
 QUERN_DEVICE vec16 sums_of_group(const f32* sums) { return {bits_of(sums[0]), bits_of(sums[1]), bits_of(sums[2]), bits_of(sums[3])}; }
 
 // Barriers of two alternates by number: of both, then of each.
-inline constexpr i32 kGiven = 1, kFinished = 2;
+inline constexpr i32 kGiven = 2, kFinished = 3;
 
-// What both alternates have of a warpgroup's groups, added up. Each gives the other the rest where the first of its stages was, which
-// nothing is copied to any more.
+// What both alternates have of a warpgroup's groups, added up. Each gives the other the rest where b of its first step was. From here on
+// nothing is copied to any of its stages.
 QUERN_DEVICE void add_alternates(f32 (&own)[kOwnSums], const f32 (&sums)[kSumCount], const Consumer& c, u8* shared) {
   if constexpr (kAlternates == 1) {
     QUERN_UNROLL for (i32 i = 0; i < kOwnSums; ++i) own[i] = sums[i];
   } else {
     const i32 place = thread_index() % kGroupThreads * 16;
-    u8* given = shared + c.alternate * kTileBytes + place;
-    const u8* taken = shared + (1 - c.alternate) * kTileBytes + place;
+    u8* given = shared + c.alternate * kBBytes + place;
+    const u8* taken = shared + (1 - c.alternate) * kBBytes + place;
     const auto share_out = [&](const f32* kept, const f32* rest) {
       QUERN_UNROLL for (i32 i = 0; i < kOwnSums; ++i) own[i] = kept[i];
       QUERN_UNROLL for (i32 i = 0; i < kOwnGroups; ++i) store16(given + i * kGroupBytes, sums_of_group(rest + i * kGroupSums));
@@ -161,84 +172,144 @@ QUERN_DEVICE void add_alternates(f32 (&own)[kOwnSums], const f32 (&sums)[kSumCou
   }
 }
 
+// Where a warpgroup keeps this of its groups.
+QUERN_DEVICE u8* kept_place(u8* shared, const Consumer& c, i32 i) {
+  return shared + kStages * kBBytes + (c.alternate + i / kKeptGroups * kAlternates) * kABytes + (c.group * kKeptGroups + i % kKeptGroups) * kGroupBytes;
+}
+
 // A warpgroup's groups, each to the block that finishes it.
-QUERN_DEVICE void send_sums(const f32 (&own)[kOwnSums], const Share& share, const Part& part, u8* received, Mbarrier& barrier) {
-  u8* place = received + share.sent + part.number * kGroupBytes + thread_index() % kGroupThreads * 16;
+QUERN_DEVICE void send_sums(const f32 (&own)[kOwnSums], const Consumer& c, const Share& share, const Part& part, u8* shared, Mbarrier& barrier) {
+  const i32 t = thread_index() % kGroupThreads * 16;
+  u8* place = shared + kTileBytes + share.sent + part.number * kGroupBytes + t;
   i32 to = share.to;
   QUERN_UNROLL for (i32 i = 0; i < kOwnGroups; ++i) {
     const vec16 v = sums_of_group(own + i * kGroupSums);
     if (to == part.number) {
-      store16(place, v);
+      store16(kept_place(shared, c, i) + t, v);
     } else {
+      // There is no slot of the receiver's own.
+      const u8* slot = place - (to < part.number ? kGroupBytes : 0);
       const auto rank = static_cast<u32>(to);
-      store_async(cluster_address(place, rank), v, cluster_address(&barrier, rank));
+      store_async(cluster_address(slot, rank), v, cluster_address(&barrier, rank));
     }
     if (++to == part.count) to = 0, place += share.set_bytes;
   }
 }
 
-// Four sums of a thread, of all parts.
-QUERN_DEVICE void add_parts(f32 (&sums)[kGroupSums], const u8* first, i32 parts) {
-  constexpr i32 kAtOnce = 4;  // so that loads overlap
-  QUERN_UNROLL for (f32& sum : sums) sum = 0.0f;
-  QUERN_ROLLED for (i32 part = 0; part < parts; part += kAtOnce) {
-    vec16 v[kAtOnce];
+// Four sums of a thread in each of two groups, of all parts: what was kept, and what has come.
+QUERN_DEVICE void add_parts(f32 (&sums)[2][kGroupSums], u8* const (&kept)[2], const u8* const (&come)[2], const Part& own) {
+  constexpr i32 kAtOnce = 4;  // without a branch, so that loads overlap
+  QUERN_UNROLL for (i32 g = 0; g < 2; ++g) {
+    QUERN_UNROLL for (f32& sum : sums[g]) sum = 0.0f;
+  }
+  QUERN_ROLLED for (i32 part = 0; part < own.count; part += kAtOnce) {
+    vec16 v[2][kAtOnce];
     QUERN_UNROLL for (i32 i = 0; i < kAtOnce; ++i) {
-      if (part + i < parts) v[i] = load16(first + (part + i) * kGroupBytes);
+      const i32 of = part + i < own.count ? part + i : own.number, slot = (of < own.number ? of : of - 1) * kGroupBytes;
+      QUERN_UNROLL for (i32 g = 0; g < 2; ++g) v[g][i] = load16(of == own.number ? kept[g] : come[g] + slot);
     }
     QUERN_UNROLL for (i32 i = 0; i < kAtOnce; ++i) {
-      if (part + i < parts) {
-        QUERN_UNROLL for (i32 e = 0; e < kGroupSums; ++e) sums[e] += f32_of(v[i].x[e]);
+      QUERN_UNROLL for (i32 e = 0; e < 2 * kGroupSums; ++e) {
+        f32& sum = sums[e / kGroupSums][e % kGroupSums];
+        if (part + i < own.count) sum += f32_of(v[e / kGroupSums][i].x[e % kGroupSums]);
       }
     }
   }
 }
 
-// Two groups at a time, a warp its 16 rows of each: a lane finishes eight columns of a row, for which sums are turned round where those of
-// this block lay.
-QUERN_DEVICE void finish_groups(const GemmParams& p, const Work& work, const Consumer& c, const Share& share, const Part& part, const Beside& beside) {
+// A warp's 16 rows of a group's sums, four of each lane, to where a lane reads eight columns of a row.
+QUERN_DEVICE void turn_round(u8* staged, const f32* sums) {
+  const i32 l = lane();
+  QUERN_UNROLL for (i32 h = 0; h < 2; ++h) {
+    const u64 both = static_cast<u64>(bits_of(sums[2 * h + 1])) << 32 | bits_of(sums[2 * h]);
+    *reinterpret_cast<u64*>(staged + (l / 4 + 8 * h) * (kGroupColumns * 4) + l % 4 * 8) = both;
+  }
+}
+// A lane's eight of these.
+QUERN_DEVICE void finish_turned(const GemmParams& p, const Work& work, Beside& beside, bool there, const Consumer& c, i32 group, const u8* staged) {
+  const i32 line = c.group * 64 + warp() % 4 * 16 + lane() % 16, column = group * kGroupColumns;
+  Eight v = read_eight(reinterpret_cast<const f32*>(staged) + lane() % 16 * kGroupColumns);
+  if constexpr (kScaled) {
+    const f32 of_row = beside.row_scales()[line];
+    const Eight of_column = read_eight(beside.column_scales() + column);
+    QUERN_UNROLL for (i32 i = 0; i < kEight; ++i) v.x[i] *= of_row * of_column.x[i];
+  }
+  finish_eight(p, work, there, line, column, v, Eight{});
+}
+
+// Two groups at a time, for which sums are turned round where those of this block lay.
+QUERN_DEVICE void finish_groups(const GemmParams& p, const Work& work, const Consumer& c, const Share& share, const Part& part, u8* shared, Beside& beside) {
   const i32 last = (c.alternate + 1) * kOwnGroups, l = lane(), w = warp() % 4;
-  const i32 line = c.group * 64 + w * 16 + l % 16;
-  u8* sets = beside.received + share.arrived + w * kWarpBytes;
+  const u8* sets = shared + kTileBytes + share.arrived + w * kWarpBytes;
   QUERN_ROLLED for (i32 group = share.finished; group < last; group += 2 * part.count, sets += 2 * share.set_bytes) {
     const bool two = group + part.count < last;
-    const i32 next = two ? share.set_bytes : 0;
+    const i32 next = two ? share.set_bytes : 0, own = group - c.alternate * kOwnGroups;
+    u8* const staged[2] = {kept_place(shared, c, own) + w * kWarpBytes, kept_place(shared, c, two ? own + part.count : own) + w * kWarpBytes};
     f32 sums[2][kGroupSums];
-    QUERN_UNROLL for (i32 i = 0; i < 2; ++i) add_parts(sums[i], sets + i * next + l * 16, part.count);
+    add_parts(sums, {staged[0] + l * 16, staged[1] + l * 16}, {sets + l * 16, sets + next + l * 16}, part);
     sync_warp();
-    u8* staged = sets + part.number * kGroupBytes;
-    QUERN_UNROLL for (i32 i = 0; i < 2; ++i) {
-      QUERN_UNROLL for (i32 h = 0; h < 2; ++h) {
-        const u64 both = static_cast<u64>(bits_of(sums[i][2 * h + 1])) << 32 | bits_of(sums[i][2 * h]);
-        *reinterpret_cast<u64*>(staged + i * next + (l / 4 + 8 * h) * (kGroupColumns * 4) + l % 4 * 8) = both;
-      }
-    }
+    QUERN_UNROLL for (i32 i = 0; i < 2; ++i) turn_round(staged[i], sums[i]);
     sync_warp();
     const bool second = l >= 16;
-    const i32 column = (second && two ? group + part.count : group) * kGroupColumns;
-    Eight v = read_eight(reinterpret_cast<const f32*>(staged + (second ? next : 0)) + l % 16 * kGroupColumns);
-    if constexpr (kScaled) {
-      const f32 of_row = beside.row_scales[line];
-      const Eight of_column = read_eight(beside.column_scales + column);
-      QUERN_UNROLL for (i32 i = 0; i < kEight; ++i) v.x[i] *= of_row * of_column.x[i];
-    }
-    finish_eight(p, work, !second || two, line, column, v, Eight{});
+    finish_turned(p, work, beside, !second || two, c, second && two ? group + part.count : group, second ? staged[1] : staged[0]);
   }
 }
 
-QUERN_DEVICE void multiply_tile(const GemmParams& p, const Work& work, const Consumer& c, const Part& part, u8* shared, Barriers& barriers, const Beside& beside) {
+// Of two blocks: what the other one finishes, to it.
+QUERN_DEVICE void send_to_other(f32 (&kept)[kOwnSums / 2], const f32 (&own)[kOwnSums], const Part& part, u8* slots, Mbarrier& barrier) {
+  const auto other = static_cast<u32>(1 - part.number);
+  const u32 to = cluster_address(slots + thread_index() % kGroupThreads * 16, other), counted = cluster_address(&barrier, other);
+  const auto share_out = [&](const f32* keep, const f32* send) {
+    QUERN_UNROLL for (i32 i = 0; i < kOwnGroups / 2; ++i) {
+      store_async(to + i * kGroupBytes, sums_of_group(send + 2 * i * kGroupSums), counted);
+      QUERN_UNROLL for (i32 e = 0; e < kGroupSums; ++e) kept[i * kGroupSums + e] = keep[2 * i * kGroupSums + e];
+    }
+  };
+  if (part.number == 0) {
+    share_out(own, own + kGroupSums);
+  } else {
+    share_out(own + kGroupSums, own);
+  }
+}
+QUERN_DEVICE void finish_kept(const GemmParams& p, const Work& work, const Consumer& c, const Part& part, f32 (&kept)[kOwnSums / 2], u8* slots, Beside& beside) {
+  const i32 l = lane();
+  u8* come = slots + warp() % 4 * kWarpBytes;
+  QUERN_UNROLL for (i32 i = 0; i < kOwnGroups / 2; ++i) {
+    const vec16 v = load16(come + i * kGroupBytes + l * 16);
+    QUERN_UNROLL for (i32 e = 0; e < kGroupSums; ++e) kept[i * kGroupSums + e] += f32_of(v.x[e]);
+  }
+  sync_warp();
+  QUERN_UNROLL for (i32 i = 0; i < kOwnGroups / 2; ++i) turn_round(come + i * kGroupBytes, kept + i * kGroupSums);
+  sync_warp();
+  QUERN_ROLLED for (i32 first = 0; first < kOwnGroups / 2; first += 2) {
+    const i32 i = first + l / 16;
+    finish_turned(p, work, beside, true, c, part.number + 2 * i, come + i * kGroupBytes);
+  }
+}
+
+QUERN_DEVICE void multiply_tile(const GemmParams& p, const Work& work, const Consumer& c, const Part& part, u8* shared, Beside& beside) {
+  Barriers& barriers = beside.barriers;
   const Share share(c, part);
-  f32 sums[kSumCount], own[kOwnSums];
-  sum_steps(sums, c, work.last_step - work.first_step, Turn(), shared, beside.block_scales, barriers.stages);
+  f32 sums[kSumCount], own[kOwnSums], kept[kOwnSums / 2];
+  u8* slots = shared + kTileBytes + c.group * (kGroups / 2) * kGroupBytes;  // of two blocks
+  sum_steps(sums, c, work.last_step - work.first_step, Turn(), TurnOfA(), shared, beside.scales, barriers.stages);
   add_alternates(own, sums, c, shared);
   // All blocks have begun, and their barriers are there.
   cluster_wait();
   if (warp() % 4 >= live_warps(work, c)) return;
-  Mbarrier& received = barriers.received[c.group + kRowGroups * c.alternate];
-  send_sums(own, share, part, beside.received, received);
+  Mbarrier& received = barriers.received[c.number()];
+  if constexpr (kOfTwo) {
+    send_to_other(kept, own, part, slots, received);
+  } else {
+    send_sums(own, c, share, part, shared, received);
+  }
   if constexpr (kScaled) mbarrier_wait(barriers.vectors, 0);
   mbarrier_wait_cluster(received, 0);
-  finish_groups(p, work, c, share, part, beside);
+  if constexpr (kOfTwo) {
+    finish_kept(p, work, c, part, kept, slots, beside);
+  } else {
+    finish_groups(p, work, c, share, part, shared, beside);
+  }
 }
 
 }  // namespace q
@@ -246,58 +317,49 @@ QUERN_DEVICE void multiply_tile(const GemmParams& p, const Work& work, const Con
 // The grid is a cluster along the first dimension for each tile.
 QUERN_KERNEL(quern_gemm_shared_k, THREADS, 1, QUERN_PARAM q::GemmParams p, QUERN_PARAM q::TensorMap map_a, QUERN_PARAM q::TensorMap map_b) {
   using namespace q;
-  QUERN_SHARED(Barriers, barriers, 1);
+  QUERN_SHARED(Beside, beside, 1);
+  Barriers& barriers = beside[0].barriers;
   u8* shared = tile_shared();
-  const Beside beside(shared);
-  const Part part;
   launch_next_grid();
+  // By a shuffle, so that the compiler knows a warp's threads to go one way and keeps what they share in uniform registers.
+  const i32 w = shuffle(warp(), 0);
+  // The other blocks are told that this one's barriers are there, and do not wait before they have something to send.
+  if (w == kCopyWarp) {
+    if (elect_one()) begin_barriers(map_a, map_b, barriers);
+    sync_warp();
+    arrive_named(kBegun, kThreads);
+  }
+  cluster_arrive_relaxed();  // the fence orders
+  const Part part(p);
   Work work;
   DenseTiles(p, block_index(1), block_count(1)).next(work);
   part.take_steps(work);
-  // The other blocks are told that this one's barriers are there, and do not wait before they have something to send.
-  const auto meet = [&] {
-    cluster_arrive_relaxed();  // the fence orders
-    sync_block();
-  };
-  // By a shuffle, so that the compiler knows a warp's threads to go one way and keeps what they share in uniform registers.
-  const i32 w = shuffle(warp(), 0);
+  const auto meet = [] { sync_named(kBegun, kThreads); };
   if (w < kCopyWarp) {
-    meet();
     wait_for_previous_grid();
-    multiply_tile(p, work, Consumer(w / 4), part, shared, barriers[0], beside);
+    meet();
+    multiply_tile(p, work, Consumer(w / 4), part, shared, beside[0]);
     return;
   }
   if (w == kCopyWarp) {
-    const Copies copies{p, map_a, map_b, shared, barriers[0].stages};
-    i32 begun = 0;
+    const Copies copies{p, map_a, map_b, shared, barriers.stages};
     if (elect_one()) {
-      prefetch_tensor_map(map_b);
-      prefetch_tensor_map(map_a);
-      init_barriers(barriers[0]);
-      begun = begin_copies(copies, work);
-      expect_sums(barriers[0], work, part);
+      begin_copies(copies, work);
+      expect_sums(barriers, work, part);
+      copy_rest(copies, work);
     }
-    sync_warp();
-    meet();
-    if (elect_one()) copy_rest(copies, work, begun);
     sync_warp();
   } else if constexpr (kBlockScale) {
-    // A stage is always the same warp's.
-    constexpr i32 kWarps = kStages % kScaleWarps == 0 ? kScaleWarps : 1;
-    if (w < kFirstScaleWarp + kWarps) {
-      wait_for_previous_grid();
-      copy_scales<kScaleSteps, kWarps>(p, OneTile{work}, w - kFirstScaleWarp, beside.block_scales, barriers[0].stages, meet);
-    } else {
-      meet();
-    }
+    wait_for_previous_grid();
+    copy_scales<kScaleSteps, kScaleWarps, kStepsOfA>(p, OneTile{work}, w - kFirstScaleWarp, beside[0].scales, barriers.stages, meet);
   } else {
     meet();
     if constexpr (kScaled) {
       if (w == kFirstScaleWarp) {
         wait_for_previous_grid();
-        VectorScales(p, work).store(beside.row_scales, beside.column_scales);
+        VectorScales(p, work).store(beside[0].row_scales(), beside[0].column_scales());
         sync_warp();
-        if (lane() == 0) mbarrier_arrive(barriers[0].vectors);
+        if (lane() == 0) mbarrier_arrive(barriers.vectors);
       }
     }
   }

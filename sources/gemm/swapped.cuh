@@ -267,7 +267,7 @@ QUERN_DEVICE void run_roles(const GemmParams& p, const TensorMap& map_a, const T
   if (warp() == kCopyWarp) {
     if (lane() == 0) copy_tiles(p, map_a, map_b, tiles, standing, shared, stages, begun);
   } else if (warp() == kScaleWarp) {
-    if constexpr (kBlockScale) copy_scales<4, 1>(p, tiles, 0, scales, stages, [] {});
+    if constexpr (kBlockScale) copy_scales<4, 1, kStages>(p, tiles, 0, scales, stages, [] {});
     if constexpr (kScaled) fetch_scales(p, tiles);
   } else {
     TileExchange exchange(barriers, standing);

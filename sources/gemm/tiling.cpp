@@ -122,11 +122,11 @@ std::optional<Tiling> tile_swapped(const Shape& shape, const jit::TargetInfo& ta
 }
 
 // Where sums arrive of a tile of 128 columns that so many blocks share at most: 2 KB for each 8 columns of 64 rows that
-// one of them finishes, from every block.
+// one of them finishes, from every other block.
 int shared_sums(int rows, int most_parts) {
   constexpr int kGroups = 128 / 8;
   int most = 0;
-  for (int parts = 2; parts <= most_parts; ++parts) most = std::max(most, (kGroups + parts - 1) / parts * parts);
+  for (int parts = 2; parts <= most_parts; ++parts) most = std::max(most, (kGroups + parts - 1) / parts * (parts - 1));
   return most * (rows / 64) * 2048;
 }
 
@@ -140,8 +140,6 @@ std::optional<Tiling> tile_narrow(const Shape& shape, const jit::TargetInfo& tar
   if (!target.warpgroups || bytes > 2 || shape.transposed_a || shape.transposed_b || shape.copy_bytes != 16) return {};
   // The 128 columns that share a scale of results are in several tiles.
   if (shape.grouping != Grouping::dense || shape.out_scale || (shared_k && shape.gate)) return {};
-  // Not measured with operands of 16 bits since they have room for a fifth stage; with four they gained nothing.
-  if (shape.form == Form::shared_128x128 && bytes != 1) return {};
   Tiling t{};
   t.tile_m = rows_of_tile(shape.form), t.tile_n = columns_of_tile(shape.form);
   t.step_k = kRow / bytes;
@@ -151,12 +149,24 @@ std::optional<Tiling> tile_narrow(const Shape& shape, const jit::TargetInfo& tar
   // Sums of 64 x 128 take the registers that there are.
   const int alternates = t.tile_m == 64 && t.tile_n <= 32 ? 4 : t.tile_m == 128 && t.tile_n == 128 ? 1 : 2;
   t.threads = row_groups * alternates * 128 + 3 * 32;
-  // What more blocks would send takes the room of stages, which set the pace of tiles of 128 rows.
-  if (shape.form == Form::shared_128x128) t.most_parts = 2;
-  const int staged =
-      shared_k ? shared_sums(t.tile_m, t.most_parts) : (alternates + 1) / 2 * t.tile_m * (t.tile_n + 8) * 4;
   const int vectors = shape.scales == Scales::vectors ? (t.tile_m + t.tile_n) * 4 : 0;
   const int scales = shape.scales == Scales::blocks ? t.tile_m * 4 * (shape.gate ? 2 : 1) : 0;
+  if (shared_k) {
+    // What more blocks would send takes the room of stages, which set the pace of tiles of 128 rows.
+    if (shape.form == Form::shared_128x128) t.most_parts = 2;
+    // As measured: with 64 rows as many steps of both operands, with 128 more of b.
+    t.stages = t.tile_m == 128 ? 7 : 6;
+    t.steps_of_a = t.tile_m == 128 ? 5 : 6;
+    // Tiles begin at multiples of 1024 bytes, barriers and scales before them.
+    const int barriers = 8 * (2 * t.stages + row_groups * alternates + 1);
+    const int before = (barriers + 15) / 16 * 16 + t.steps_of_a * scales + std::max(vectors, 16);
+    t.shared_bytes = static_cast<std::uint32_t>((t.stages * t.tile_n + t.steps_of_a * t.tile_m) * kRow +
+                                                shared_sums(t.tile_m, t.most_parts));
+    const auto fixed = static_cast<std::uint32_t>((before + 1023) / 1024 * 1024);
+    if (fixed + t.shared_bytes > target.shared_per_block) return {};
+    return t;
+  }
+  const int staged = (alternates + 1) / 2 * t.tile_m * (t.tile_n + 8) * 4;
   const int stage = (t.tile_m + t.tile_n) * kRow + scales;
   // Tiles begin at multiples of 1024 bytes, the static part before them.
   constexpr std::uint32_t kStatic = 1024;
@@ -165,6 +175,7 @@ std::optional<Tiling> tile_narrow(const Shape& shape, const jit::TargetInfo& tar
   // Each of those that alternate has stages of its own.
   t.stages = std::min(kMostStages, room / stage) / alternates * alternates;
   if (t.stages < 2 * alternates) return {};
+  t.steps_of_a = t.stages;
   t.shared_bytes = static_cast<std::uint32_t>(t.stages * stage + staged + vectors);
   return t;
 }

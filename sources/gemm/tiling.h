@@ -14,16 +14,19 @@ struct Tiling {
   int tile_m, tile_n;  // tile_n counts rows of b: with a gate, twice out's columns
   int step_k;          // elements
   int stages;
+  int steps_of_a;  // of narrow and shared tiles: stages' worth of a, and of block scales, that there is room for
   int warps_m, warps_n;
   int blocks_per_sm;
-  bool shared;  // blocks of threads may share a tile by its steps of k
+  bool shared;      // blocks of threads may share a tile by its steps of k
   bool continuous;  // the pipeline runs on from tile to tile
   int threads;
   std::uint32_t shared_bytes;
   int most_parts = 8;  // blocks of a cluster that may share a tile, by the room for each other's sums
 
   int out_tile_n(bool gate) const { return gate ? tile_n / 2 : tile_n; }
-  std::uint64_t sums_bytes() const { return std::uint64_t{4} * static_cast<unsigned>(tile_m) * static_cast<unsigned>(tile_n); }
+  std::uint64_t sums_bytes() const {
+    return std::uint64_t{4} * static_cast<unsigned>(tile_m) * static_cast<unsigned>(tile_n);
+  }
 };
 
 // None where the target has no room for the form and a pipeline.

@@ -16,29 +16,45 @@ inline constexpr i32 kSlicesN = div_up(kOutTileN, kSliceN);
 inline constexpr i32 kStagedOfWarp = 8 * kSlicePitch * (kGate ? 2 : 1);  // f32
 static_assert(!kOutScale || kOutTileN % kSliceN == 0);
 
+// A part of a warp's results is a slice of the columns of eight of its rows: first of the upper eight, then of the lower. It goes to the
+// warp's memory; registers have no index: one copy of the code for each part, but for this little only, found by halves.
+inline constexpr i32 kParts = 2 * kSlicesN;
+template <i32 first, i32 count>
+QUERN_DEVICE void stage_part(i32 part, const f32 (&sums)[kSumCount], f32* to) {
+  if constexpr (count > 1) {
+    if (part < first + count / 2) {
+      stage_part<first, count / 2>(part, sums, to);
+    } else {
+      stage_part<first + count / 2, count - count / 2>(part, sums, to);
+    }
+  } else {
+    constexpr i32 h = first / kSlicesN, s = first % kSlicesN;
+    QUERN_UNROLL for (i32 half = 0; half < (kGate ? 2 : 1); ++half) {
+      QUERN_UNROLL for (i32 j = 0; j < kSliceN / 8; ++j) {
+        if (s * kSliceN + j * 8 < kOutTileN) {
+          const i32 from = ((half * kOutTileN + s * kSliceN) / 8 + j) * 4 + 2 * h;
+          f32* pair = to + half * 8 * kSlicePitch + j * 8;
+          pair[0] = sums[from], pair[1] = sums[from + 1];
+        }
+      }
+    }
+  }
+}
+
 // Eight rows at a time, so that every lane has eight neighbouring columns.
 QUERN_DEVICE void store_rows(const GemmParams& p, const Work& work, i32 consumer, const f32 (&sums)[kSumCount], f32* staged) {
   const i32 l = lane(), warp_line = consumer * 64 + warp() % 4 * 16;
-  constexpr i32 kGroups = kSliceN / kEight, kHalves = kGate ? 2 : 1;
-  QUERN_UNROLL for (i32 h = 0; h < 2; ++h) {
-    QUERN_UNROLL for (i32 s = 0; s < kSlicesN; ++s) {
-      QUERN_UNROLL for (i32 half = 0; half < kHalves; ++half) {
-        QUERN_UNROLL for (i32 j = 0; j < kSliceN / 8; ++j) {
-          if (s * kSliceN + j * 8 < kOutTileN) {
-            const i32 from = ((half * kOutTileN + s * kSliceN) / 8 + j) * 4 + 2 * h;
-            f32* to = staged + (half * 8 + (l >> 2)) * kSlicePitch + j * 8 + (l & 3) * 2;
-            to[0] = sums[from], to[1] = sums[from + 1];
-          }
-        }
-      }
-      sync_warp();
-      QUERN_ROLLED for (i32 i = l; i < 8 * kGroups; i += kWarp) {
-        const i32 row = i / kGroups, column = i % kGroups * kEight;
-        const f32* at = staged + row * kSlicePitch + column;
-        finish_eight(p, work, s * kSliceN + column < kOutTileN, warp_line + 8 * h + row, s * kSliceN + column, at, at + 8 * kSlicePitch);
-      }
-      sync_warp();
+  constexpr i32 kGroups = kSliceN / kEight;
+  QUERN_ROLLED for (i32 part = 0; part < kParts; ++part) {
+    const i32 below = part < kSlicesN ? 0 : 8, first_column = (part < kSlicesN ? part : part - kSlicesN) * kSliceN;
+    stage_part<0, kParts>(part, sums, staged + (l >> 2) * kSlicePitch + (l & 3) * 2);
+    sync_warp();
+    QUERN_ROLLED for (i32 i = l; i < 8 * kGroups; i += kWarp) {
+      const i32 row = i / kGroups, column = i % kGroups * kEight;
+      const f32* at = staged + row * kSlicePitch + column;
+      finish_eight(p, work, first_column + column < kOutTileN, warp_line + below + row, first_column + column, at, at + 8 * kSlicePitch);
     }
+    sync_warp();
   }
 }
 
@@ -89,7 +105,8 @@ QUERN_DEVICE void store_box(const GemmParams& p, const u8* box, Result* out, i32
   constexpr i32 kRows = kWarp / 8;  // at a time
   const i32 l = lane(), column = l % 8 * kEight;
   const auto at = [&](i32 row) { return box + row * 128 + ((l % 8 ^ row % 8) << 4); };
-  if (rows >= 16 && columns >= 64 && p.out_vectors != 0) {
+  // Where results leave by bulk copies, the few boxes that do not are no reason for more code.
+  if (!kBulkResults && rows >= 16 && columns >= 64 && p.out_vectors != 0) {
     vec16 eights[16 / kRows];
     QUERN_UNROLL for (i32 i = 0; i < 16 / kRows; ++i) eights[i] = load16(at(l / 8 + i * kRows));
     Result* to = out + l / 8 * p.out_row + column;
@@ -158,8 +175,13 @@ QUERN_DEVICE void store_plain_rows(const GemmParams& p, const TensorMap& map_out
         tma_commit();
       }
     } else {
-      sync_warp();
-      store_box(p, box, out + s * 64, rows, columns - s * 64);
+      // Once all boxes are full, or no more come: one copy of the code for them.
+      if (s % kBoxes == kBoxes - 1 || s + 1 == kSlices) {
+        sync_warp();
+        QUERN_ROLLED for (i32 full = whole ? s : s - s % kBoxes; full <= s; ++full) {
+          store_box(p, boxes + full % kBoxes * kBoxBytes, out + full * 64, rows, columns - full * 64);
+        }
+      }
       if (kBulkResults && elect_one()) tma_commit();
     }
     if (s == 0) meanwhile();

@@ -56,8 +56,16 @@ struct Scorer {
   bool sigmoid;
   f32 max, inverse;
 
-  QUERN_DEVICE f32 weight(f32 logit) const { return logit == max ? 1.0f : exp(logit - max); }
-  QUERN_DEVICE f32 score(f32 logit) const { return sigmoid ? q::sigmoid(logit) : weight(logit) * inverse; }
+  // e^-z, where z is how far the logit lies below the largest one; of a sigmoid, from 0. Infinities lie nowhere: 1 for the largest.
+  QUERN_DEVICE f32 weight(f32 logit) const {
+    const f32 below = sigmoid ? abs(logit) : max - logit;
+    const f32 e = exp_of_minus(at_most(below, 110.0f));
+    return !sigmoid && logit == max ? 1.0f : e;
+  }
+  QUERN_DEVICE f32 score(f32 logit) const {
+    const f32 e = weight(logit);
+    return (sigmoid && logit >= 0.0f ? 1.0f : e) * (sigmoid ? rcp_approx(1.0f + e) : inverse);
+  }
 };
 QUERN_DEVICE Scorer scorer_of(bool is_sigmoid, const f32 (&logits)[kEach]) {
   Scorer s{is_sigmoid, 0.0f, 0.0f};

@@ -88,8 +88,10 @@ QUERN_DEVICE Raw<T> load_vector(const T* from, i32 count) {
   if (count >= kElements) {
     load_words<reuse>(raw.words, from);
   } else if (kTail && count > 0) {
-    QUERN_UNROLL for (int i = 0; i < kElements; ++i) {
-      if (i < count) raw.words[i * sizeof(T) / 4] |= bits_at(from + i) << 8 * (i * sizeof(T) % 4);
+    // There are fewer than all, and a first one, which is read for those that there are not: no branches.
+    QUERN_UNROLL for (int i = 0; i < kElements - 1; ++i) {
+      const u32 bits = bits_at(from + (i < count ? i : 0));
+      raw.words[i * sizeof(T) / 4] |= (i < count ? bits : 0) << 8 * (i * sizeof(T) % 4);
     }
   }
   return raw;
@@ -136,7 +138,7 @@ QUERN_DEVICE void store_vector(T* to, const Vector& v, i32 count) {
   if (count >= kElements) {
     store_words(to, raw.words);
   } else if (kTail && count > 0) {
-    QUERN_UNROLL for (int i = 0; i < kElements; ++i) {
+    QUERN_UNROLL for (int i = 0; i < kElements - 1; ++i) {
       if (i < count) to[i] = element_of<T>(raw.words[i * sizeof(T) / 4] >> 8 * (i * sizeof(T) % 4));
     }
   }

@@ -160,8 +160,7 @@ std::vector<Forced> shared_k() {
       if (parts != std::min(3, most_parts(form))) continue;
       for (std::size_t kind = 0; kind < 4; ++kind) {
         const GemmKind& of = gemm_kinds()[kind];
-        if (std::string(of.name) != "blocks" && (form == Form::shared_64x128 || of.common.is_fp8()))
-          add(of.name, of.common);
+        if (std::string(of.name) != "blocks") add(of.name, of.common);
       }
       if (form == Form::shared_64x128) add_rest(choice, &all);
     }

@@ -63,6 +63,7 @@ std::vector<std::string> hopper_products() {
   add("gemm", "narrow_128x64", "dtype=bf16 gate=1");
   add("fp8_gemm", "shared_128x128", "scales=vectors a=e5m2 epilogue=gelu(acc+tensor0+col2) operand0=bf16 operand2=f32");
   add("gemm", "shared_64x128", "dtype=bf16");
+  add("gemm", "shared_128x128", "dtype=bf16");
   add("gemm", "shared_64x128", "dtype=f16 out=f32");
   // Stored the other way round: b, a and both, in tiles of every width.
   for (const std::string order : {"order_b=kn", "order_a=km", "order_a=km order_b=kn"}) {
@@ -217,7 +218,7 @@ TEST_F(HopperMachineCode, IsMadeOfTheInstructionsThatItShould) {
     EXPECT_EQ(count("STAS"), count("STAS.128"));
     expect_batches(instructions, std::string(entry.op) == "gemm" ? "HGMMA" : "QGMMA");
     if (std::string(entry.entry_name) == "quern_gemm_warpgroups" && std::string(entry.op) != "gemm") {
-      EXPECT_LE(moves_between(instructions), 2);
+      EXPECT_LE(moves_between(instructions), 4);
       // Gates have long runs of their own.
       if (constant(constants, "BLOCK_SCALE") == 1 && constant(constants, "GATE") == 0) expect_scales_kept(instructions);
     }
