@@ -29,9 +29,8 @@ std::unique_ptr<jit::Driver> open_host_device(const Options& options) {
 std::unique_ptr<jit::Driver> open_driver(const Options& options) {
   if (options.device_type == 0) return nullptr;
   if (options.device_type == kDLCPU) return open_host_device(options);
-  std::unique_ptr<jit::Driver> driver = options.device_type == kDLCUDA
-                                            ? jit::open_cuda(options.device_id, options.search_dirs)
-                                            : jit::open_hip(options.device_id, options.search_dirs);
+  if (options.device_type == kDLCUDA) return jit::open_cuda(options.device_id, options.search_dirs, options.target);
+  std::unique_ptr<jit::Driver> driver = jit::open_hip(options.device_id, options.search_dirs);
   const jit::Target own = driver->device().limits.target;
   if (options.target && *options.target != own) {
     throw Error(QUERN_INVALID, "target is \"" + options.target->name() + "\", but device " +

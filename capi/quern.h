@@ -138,7 +138,8 @@ typedef struct quern_context_options {
   int32_t device_id;       /* ordinal of the device */
   int32_t miss_policy;     /* enum quern_miss_policy */
   int32_t compile_threads; /* compilations at once; 0: the number of cores, at most 8 */
-  const char *target;      /* NULL: the device's own. "host64" gives the host a warp of 64 */
+  const char *target;      /* NULL: the device's own. "host64" gives the host a warp of 64; of CUDA also "sm_90" and the like,
+                              whose code later chips of the same major version run */
   const char *cache_path;  /* folder; NULL: $XDG_CACHE_HOME/quern, else $HOME/.cache/quern */
   const char *const *bundles; /* files made by quern_cache_export, searched in order below the cache */
   uint64_t bundle_count;

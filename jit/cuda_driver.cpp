@@ -55,11 +55,26 @@ class RelaxedCapture {
   bool exchanged_ = false;
 };
 
+// The device as kernels for another target that it runs are chosen by.
+DeviceInfo compiled_for(DeviceInfo info, const std::optional<Target>& target) {
+  TargetInfo& limits = info.limits;
+  if (!target || *target == limits.target) return info;
+  if (!runs(limits.target, *target)) {
+    throw Error(QUERN_INVALID, "target is \"" + target->name() + "\", but device " + std::to_string(info.device_id) +
+                                   " is \"" + limits.target.name() +
+                                   "\"; leave target NULL, or use device_type 0 to warm for another target");
+  }
+  const TargetInfo has = limits_of(*target);
+  limits.target = *target, limits.tensor_maps = has.tensor_maps, limits.warpgroups = has.warpgroups;
+  return info;
+}
+
 bool is_default_stream(Stream stream) { return reinterpret_cast<std::uintptr_t>(stream) <= kStreamPerThread; }
 
 class CudaDriver final : public Driver {
  public:
-  CudaDriver(const Api& api, int device_id) : api_(api), info_(device_info(api_, device_id)) {
+  CudaDriver(const Api& api, int device_id, const std::optional<Target>& target)
+      : api_(api), info_(compiled_for(device_info(api_, device_id), target)) {
     check(api_.device_get(&device_, device_id), "finding the device");
     check(api_.primary_retain(&context_, device_), "retaining the device's primary context");
     programmatic_ = major() >= 9;
@@ -296,13 +311,14 @@ DeviceInfo device_info(const Api& api, int device_id) {
 
 }  // namespace cuda
 
-std::unique_ptr<Driver> open_cuda(int device_id, const std::vector<std::string>& search_dirs) {
+std::unique_ptr<Driver> open_cuda(int device_id, const std::vector<std::string>& search_dirs,
+                                  const std::optional<Target>& target) {
   const cuda::Api api = cuda::open_api(search_dirs);
   if (device_id < 0 || device_id >= api.devices) {
     throw Error(QUERN_NOT_FOUND, "device_id is " + std::to_string(device_id) +
                                      ": this machine's CUDA devices are 0 to " + std::to_string(api.devices - 1));
   }
-  return std::make_unique<cuda::CudaDriver>(api, device_id);
+  return std::make_unique<cuda::CudaDriver>(api, device_id, target);
 }
 
 }  // namespace quern::jit

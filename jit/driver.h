@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -102,7 +103,10 @@ struct HostOptions {
 };
 
 // Throw Error(QUERN_NOT_FOUND) when the library or the device is not there, saying what was tried.
-std::unique_ptr<Driver> open_cuda(int device_id, const std::vector<std::string>& search_dirs);
+// A target that is given must be one whose code the device runs, else Error(QUERN_INVALID): kernels are then chosen and
+// compiled for that.
+std::unique_ptr<Driver> open_cuda(int device_id, const std::vector<std::string>& search_dirs,
+                                  const std::optional<Target>& target = {});
 std::unique_ptr<Driver> open_hip(int device_id, const std::vector<std::string>& search_dirs);
 std::unique_ptr<Driver> open_host(const HostOptions& options);
 

@@ -136,6 +136,7 @@ TargetInfo limits_of(Target target) {
       info.shared_per_block = shared.per_block;
       info.shared_per_sm = shared.per_sm;
       info.async_copy = true;
+      info.tensor_maps = number >= 90;
       info.warpgroups = number == 90 && (target.tag() & 0xff) == 'a';
       break;
     }
@@ -152,12 +153,19 @@ TargetInfo limits_of(Target target) {
       info.shared_per_block = 232448;
       info.shared_per_sm = 233472;
       info.async_copy = true;
-      info.warpgroups = number == 32;
+      info.tensor_maps = info.warpgroups = number == 32;
       break;
     case Family::none:
       break;
   }
   return info;
+}
+
+bool runs(Target device, Target code) {
+  if (device == code) return true;
+  if (device.family() != Family::cuda || code.family() != Family::cuda || (code.tag() & 0xff) != 0) return false;
+  const std::uint32_t own = device.tag() >> 8 & 0xffff, number = code.tag() >> 8 & 0xffff;
+  return number / 10 == own / 10 && number <= own;
 }
 
 }  // namespace quern::jit

@@ -39,8 +39,13 @@ struct TargetInfo {
   std::uint32_t shared_per_sm = 0;     // bytes
   std::uint32_t registers_per_sm = 65536;
   bool async_copy = false;  // cp.async
-  bool warpgroups = false;  // Hopper's instruments (sources/common/hopper.cuh)
+  bool tensor_maps = false;  // copies by tensor map (sources/common/tensor_maps.cuh)
+  bool warpgroups = false;   // what Hopper alone has beside them (sources/common/hopper.cuh)
 };
 TargetInfo limits_of(Target target);
+
+// Whether a device of the one target runs what is compiled for the other: its own code, and on CUDA that for a chip of
+// the same major version, no later than itself, without a letter.
+bool runs(Target device, Target code);
 
 }  // namespace quern::jit

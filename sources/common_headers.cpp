@@ -1,4 +1,5 @@
-// Chooses the backends by the target: the layer's own by its family, Hopper's instruments where the target has them.
+// Chooses the backends by the target: the layer's own by its family, tensor maps' and Hopper's where the target has
+// them.
 // SPDX-License-Identifier: Apache-2.0
 #include "sources/common_headers.h"
 
@@ -29,18 +30,25 @@ bool is_backend(std::string_view name) {
   return std::any_of(kBackends.begin(), kBackends.end(), [&](const Backend& backend) { return backend.file == name; });
 }
 
-// What begins so is for targets with Hopper's instruments alone: elsewhere it is not among the headers, and a kernel
-// that asks for it is refused by name.
-constexpr std::string_view kHopper = "common/hopper";
-constexpr std::string_view kHopperFiles[] = {"common/hopper.cuh", "common/hopper_layout.cuh"};
+// What begins so is for targets that copy by tensor map, and for Hopper alone: elsewhere it is not among the headers,
+// and a kernel that asks for it is refused by name.
+constexpr std::string_view kTensorMaps = "common/tensor_maps", kHopper = "common/hopper";
 
-void add_hopper(jit::Target target, std::vector<jit::File>* headers) {
-  const bool cuda = target == jit::Target::parse("sm_90a");
-  if (!cuda && target != jit::Target::parse("host")) return;
-  for (const std::string_view name : kHopperFiles) headers->push_back(embedded(name));
-  if (cuda) headers->push_back(embedded("common/hopper_wgmma_cuda.cuh"));
-  headers->push_back(
-      {"common/hopper_backend.cuh", embedded(cuda ? "common/hopper_cuda.cuh" : "common/hopper_host.cuh").text});
+void add_instruments(jit::Target target, std::vector<jit::File>* headers) {
+  const jit::TargetInfo info = jit::limits_of(target);
+  const bool cuda = target.family() == jit::Family::cuda;
+  if (info.tensor_maps) {
+    headers->push_back(embedded("common/hopper_layout.cuh"));
+    headers->push_back(embedded("common/tensor_maps.cuh"));
+    const std::string_view backend = cuda ? "common/tensor_maps_cuda.cuh" : "common/tensor_maps_host.cuh";
+    headers->push_back({"common/tensor_maps_backend.cuh", embedded(backend).text});
+  }
+  if (info.warpgroups) {
+    headers->push_back(embedded("common/hopper.cuh"));
+    if (cuda) headers->push_back(embedded("common/hopper_wgmma_cuda.cuh"));
+    const std::string_view backend = cuda ? "common/hopper_cuda.cuh" : "common/hopper_host.cuh";
+    headers->push_back({"common/hopper_backend.cuh", embedded(backend).text});
+  }
 }
 
 }  // namespace
@@ -53,11 +61,12 @@ std::vector<jit::File> common_headers(jit::Target target) {
   }
   std::vector<jit::File> headers;
   for (const jit::File& file : embedded()) {
-    if (file.name.starts_with("common/") && !file.name.starts_with(kHopper) && !is_backend(file.name)) {
+    if (file.name.starts_with("common/") && !file.name.starts_with(kHopper) && !file.name.starts_with(kTensorMaps) &&
+        !is_backend(file.name)) {
       headers.push_back(file);
     }
   }
-  add_hopper(target, &headers);
+  add_instruments(target, &headers);
   const jit::File chosen = embedded(backend->file);
   if (backend->family == jit::Family::host && jit::limits_of(target).warp_size == 64) {
     headers.push_back(chosen);

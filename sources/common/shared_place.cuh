@@ -5,6 +5,9 @@
 //   ReaderOfA<T, pitch, transposed>(tile) and ReaderOfB: of tiles around `tile` whose rows are `pitch` elements apart;
 //     read(bytes)                         the operand of the tile so many bytes further on, as load_a, load_b and their transposed
 //                                         kin load it. reader + bytes is that of a tile there
+//   SwizzledReaderOfA<T>(tile) and SwizzledReaderOfB: of rows of 128 bytes, swizzled by as many, as tensor maps bring them; `tile`
+//                                         and what is added are multiples of 1024 bytes. read(step, bytes): that of a
+//                                         tensor-core step, 0 to 3
 //
 // On NVIDIA's GPUs a place is an address of 32 bits that the compiler cannot take to pieces. Of pointers it makes each address
 // again, from the shared window's beginning on: a third of a product's instructions.
@@ -46,6 +49,27 @@ struct Reader {
   }
 };
 
+
+template <class T, bool of_b>
+struct SwizzledReader {
+  SharedPlace tile;
+  QUERN_DEVICE explicit SwizzledReader(SharedPlace at) : tile(at) {}
+  QUERN_DEVICE SwizzledReader operator+(i32 bytes) const { return SwizzledReader(tile + bytes); }
+  QUERN_DEVICE auto read(i32 step, i32 bytes) const {
+    constexpr i32 kRows = 16, kPieces = 2;  // of 16 bytes
+    vec16 rows[kRows][kPieces];
+    for (i32 row = 0; row < kRows; ++row) {
+      for (i32 piece = 0; piece < kPieces; ++piece) rows[row][piece] = load16(tile.at + bytes + row * 128 + ((kPieces * step + piece) ^ (row & 7)) * 16);
+    }
+    const T* from = reinterpret_cast<const T*>(rows);
+    if constexpr (of_b) {
+      return load_b(from, kTileK<T>);
+    } else {
+      return load_a(from, kTileK<T>);
+    }
+  }
+};
+
 }  // namespace q
 
 #endif
@@ -56,5 +80,9 @@ template <class T, int pitch, bool transposed>
 using ReaderOfA = Reader<T, pitch, transposed, false>;
 template <class T, int pitch, bool transposed>
 using ReaderOfB = Reader<T, pitch, transposed, true>;
+template <class T>
+using SwizzledReaderOfA = SwizzledReader<T, false>;
+template <class T>
+using SwizzledReaderOfB = SwizzledReader<T, true>;
 
 }  // namespace q

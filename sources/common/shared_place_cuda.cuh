@@ -73,4 +73,28 @@ class Reader {
   u32 at_;
 };
 
+// Pieces of 16 bytes lie at their number ^ the row's last three bits: another step's are found by ^, other rows' and stages' by +.
+template <class T, bool of_b>
+class SwizzledReader {
+ public:
+  QUERN_DEVICE explicit SwizzledReader(SharedPlace tile) {
+    const int l = lane(), row = of_b ? (l & 7) + ((l >> 4) << 3) : l & 15, piece = of_b ? (l >> 3) & 1 : l >> 4;
+    at_ = tile.at + static_cast<u32>(row * 128 + (piece ^ (l & 7)) * 16);
+    asm volatile("" : "+r"(at_));
+  }
+  QUERN_DEVICE SwizzledReader operator+(i32 bytes) const {
+    SwizzledReader r = *this;
+    r.at_ += static_cast<u32>(bytes);
+    return r;
+  }
+  QUERN_DEVICE auto read(i32 step, i32 bytes) const {
+    typename ReadOperand<T, of_b>::Type r;
+    load_matrices(r.x, (at_ ^ static_cast<u32>(step * 32)) + static_cast<u32>(bytes));
+    return r;
+  }
+
+ private:
+  u32 at_;
+};
+
 }  // namespace q

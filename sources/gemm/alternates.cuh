@@ -62,12 +62,12 @@ struct Copies {
     Mbarrier& full = stages.full[stage];
     u8* to = shared + stage * kBBytes;
     mbarrier_arrive_expect(full, static_cast<u32>(kBBytes + narrow_rows(p.m, kTileM) * 128));
-    tma_load(to, map_b, full, CacheHint::evict_first, step * kStepK, work.column, work.group);
-    if constexpr (kGate) tma_load(to + kBBytes / 2, map_b, full, CacheHint::evict_first, step * kStepK, p.n / 2 + work.column, work.group);
+    tma_load(to, map_b, full, CacheHint::evict_first, step * kStepK, work.column, group_of_b(p, work));
+    if constexpr (kGate) tma_load(to + kBBytes / 2, map_b, full, CacheHint::evict_first, step * kStepK, p.n / 2 + work.column, group_of_b(p, work));
   }
   // a of it. What lies below keeps what it held: rows that are not stored.
   QUERN_DEVICE void a(const Work& work, i32 step, i32 stage, i32 place) const {
-    tma_load(shared + kStages * kBBytes + place * kABytes, map_a, stages.full[stage], CacheHint::normal, step * kStepK, work.row, work.group);
+    tma_load(shared + kStages * kBBytes + place * kABytes, map_a, stages.full[stage], CacheHint::normal, step * kStepK, work.row, group_of_a(p, work));
   }
 };
 

@@ -41,6 +41,38 @@ bool may_take_warpgroups(const Problem& problem) {
          takes_tensor_maps(problem);
 }
 
+// Those of other targets that copy by tensor map; a tile for every multiprocessor, or it is not for so little.
+bool may_take_mapped(const Problem& problem, Form form, const Sizes& sizes) {
+  const jit::TargetInfo& target = problem.call.device->limits;
+  return target.tensor_maps && !target.warpgroups && takes_tensor_maps(problem) && fills(problem, form, sizes, 1);
+}
+// Microseconds of so many tiles, the last ones shared or not, by what was measured on an H200. Who waits for others'
+// tiles leaves them its power: sharing saves less than the time of waiting, and costs what sums take that are written
+// and read.
+double time_of_mapped(const Problem& problem, Form form, const Sizes& sizes, bool share) {
+  constexpr double kResults = 4.0, kSaved = 0.75;  // of a tile; of the time of waiting
+  const bool high = form == Form::mapped_256x192;
+  const double step = high ? 1.53 : 1.15, sums = high ? 50.0 : 15.0;
+  const Tiling t = *tiling_of(problem, form);
+  const double products = static_cast<double>(div_up(problem.params.k, t.step_k)) * step;
+  const std::int64_t tiles = tiles_of(problem, t, sizes), blocks = all_sms(problem), rest = tiles % blocks;
+  const double whole = static_cast<double>(div_up(tiles, blocks)) * (products + kResults);
+  if (!share || rest == 0) return whole;
+  return whole - kSaved * products * static_cast<double>(blocks - rest) / static_cast<double>(blocks) + sums;
+}
+std::optional<Choice> mapped_by_model(const Problem& problem, const Sizes& sizes) {
+  std::optional<Choice> best;
+  double least = 0.0;
+  for (const Form form : kMapped) {
+    if (!may_take_mapped(problem, form, sizes)) continue;
+    for (const int parts : {1, kLastWave}) {
+      const double time = time_of_mapped(problem, form, sizes, parts == kLastWave);
+      if (!best || time < least) best = Choice{form, parts, 1}, least = time;
+    }
+  }
+  return best;
+}
+
 // Hopper's for few rows, or as many as leave its other kernels idle.
 bool may_take_swapped(const Problem& problem, bool warpgroups) {
   return warpgroups && tiling_of(problem, Form::swapped_128);
@@ -128,6 +160,7 @@ Choice form_by_model(const Problem& problem, const Sizes& sizes) {
                               [&](Form a, Form b) { return cost_of(problem, a, sizes) < cost_of(problem, b, sizes); })};
   }
   if (swapped) return {Form::swapped_128};
+  if (const std::optional<Choice> mapped = mapped_by_model(problem, sizes)) return *mapped;
   return {!warpgroups && fills(problem, Form::large, sizes, 1) ? Form::large : Form::medium};
 }
 
@@ -171,6 +204,9 @@ void for_each_by_model(const Problem& problem, Visit visit) {
   }
   if (!fills(problem, Form::large, least, 1)) visit(Form::medium);
   if (fills(problem, Form::large, sizes, 1)) visit(Form::large);
+  for (const Form form : kMapped) {
+    if (may_take_mapped(problem, form, sizes)) visit(form);
+  }
 }
 
 // Two blocks of threads may share the columns of b: where tiles are small, so that reading them sets the pace.
@@ -199,11 +235,11 @@ Choice choose_form(const Problem& problem, const Sizes& sizes) {
 
 bool takes_tensor_maps(const Problem& problem) {
   const q::GemmParams& p = problem.params;
-  // A stride of 0 is none that a tensor map takes.
+  // A stride of 0 is none that a tensor map takes; a matrix that all groups have in common is the only one of its map.
   const bool a_leads = problem.shape.grouping != Grouping::contiguous;
   if ((p.a_row == 0 && (a_leads ? p.m : p.a_rows) > 1) || (p.b_row == 0 && p.n > 1)) return false;
   if ((problem.shape.transposed_a && p.a_k == 0) || (problem.shape.transposed_b && p.b_k == 0)) return false;
-  return p.groups <= 1 || (p.b_group > 0 && (!a_leads || p.a_group > 0));
+  return p.groups <= 1 || (p.b_group >= 0 && (!a_leads || p.a_group >= 0));
 }
 
 Sizes sizes_of(const Problem& problem) {
@@ -281,6 +317,10 @@ std::vector<Choice> candidates(const Problem& problem, const Sizes& sizes) {
       const std::optional<Tiling> t = tiling_of(problem, form);
       if (t && sizes.rows <= 8 * t->tile_m && (t->tile_m <= 64 || 8 * sizes.rows > t->tile_m))
         all.push_back({form, 1, 1});
+    }
+    for (const Form form : kMapped) {
+      if (!may_take_mapped(problem, form, sizes)) continue;
+      for (const int parts : {1, kLastWave}) all.push_back({form, parts, 1});
     }
   }
   if (may_take_swapped(problem, warpgroups)) {

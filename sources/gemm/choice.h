@@ -22,7 +22,7 @@ std::int64_t columns_of(const Problem& problem);
 int all_sms(const Problem& problem);
 std::optional<Tiling> tiling_of(const Problem& problem, Form form);
 std::int64_t tiles_of(const Problem& problem, const Tiling& tiling, const Sizes& sizes);
-// Whether tensor maps can describe the operands: not where one line or matrix stands for many.
+// Whether tensor maps can describe the operands: not where one line stands for many.
 bool takes_tensor_maps(const Problem& problem);
 // Of a form for few rows, its work and the device as split() sees them.
 FewRows few_rows(const Problem& problem, const Tiling& tiling, const Sizes& sizes);
@@ -30,10 +30,14 @@ Machine machine_of(const Problem& problem, const Tiling& tiling);
 
 struct Choice {
   Form form = Form::tiny;
-  int parts = 1;  // of few rows on Hopper: blocks that share a tile; 0: as the model splits it
+  // Of few rows on Hopper: blocks that share a tile; 0: as the model splits it. Of mapped_*: kLastWave, or tiles whole.
+  int parts = 1;
   int peers = 1;  // of few rows: blocks with tiles side by side; of warpgroups: blocks that share columns of b
   friend bool operator==(const Choice&, const Choice&) = default;
 };
+
+// Tiles that are too few for a last wave are shared by the steps of k.
+inline constexpr int kLastWave = 2;
 
 // What the model of waves and bytes takes.
 Choice by_model(const Problem& problem, const Sizes& sizes);

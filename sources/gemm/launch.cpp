@@ -18,6 +18,8 @@ namespace {
 // A block of threads that shares a tile has at least so many steps of it: fewer cost more in sums that go through
 // memory.
 constexpr std::int64_t kFewestSteps = 4;
+// Kernels count the steps of all tiles that are shared in 32 bits.
+constexpr std::int64_t kMostUnits = INT32_MAX;
 // Sharing pays where whole tiles would leave more than this part of the device idle.
 constexpr double kWorthSharing = 0.9;
 
@@ -85,11 +87,18 @@ Plan plan(const Problem& problem, const Choice& choice, const Sizes& sizes) {
     plan.grid = tiles;
     return plan;
   }
+  const std::int64_t steps = div_up(problem.params.k, t->step_k);
+  if (of_mapped(form)) {
+    plan.grid = std::min(tiles, slots);
+    plan.shared = choice.parts == kLastWave && may_share(problem, *t) && tiles % slots != 0 &&
+                  tiles % slots * steps <= kMostUnits;
+    if (plan.shared) plan.grid = slots, plan.workspace = workspace_for(problem, *t, slots);
+    return plan;
+  }
   const bool persistent = of_warpgroups(form) || of_narrow(form) || problem.call.sms < all_sms(problem);
   plan.grid = persistent ? std::min(div_up(tiles, peers), slots / peers) * peers : tiles;
-  if (!may_share(problem, *t) || tiles == 0 || tiles > kCounters) return plan;
+  if (!may_share(problem, *t) || tiles == 0 || tiles > kCounters || tiles * steps > kMostUnits) return plan;
   const double busy = static_cast<double>(tiles) / static_cast<double>(div_up(tiles, slots) * slots);
-  const std::int64_t steps = div_up(problem.params.k, t->step_k);
   const std::int64_t sharers = std::min(slots, tiles * steps / kFewestSteps);
   if (busy >= kWorthSharing || sharers <= tiles) {
     // More tiles than slots in an uneven number of waves: the last one may be shared all the same.
@@ -178,10 +187,10 @@ void launch_as(const Runtime& runtime, Problem& problem, const Choice& choice, v
   launch.programmatic = (problem.flags & QUERN_CALL_PROGRAMMATIC) != 0;
   launch.stream = problem.stream;
   constexpr const char* kWhat = "launching a matrix product";
-  const bool few = of_narrow(problem.shape.form) || clustered;
-  if (!of_warpgroups(problem.shape.form) && !few) return ops::launch(runtime, *kernel, launch, kWhat, p);
+  const bool two_maps = of_narrow(problem.shape.form) || of_mapped(problem.shape.form) || clustered;
+  if (!of_warpgroups(problem.shape.form) && !two_maps) return ops::launch(runtime, *kernel, launch, kWhat, p);
   jit::TensorMap a = map_of_a(runtime, problem, t, how.split.peers), b = map_of_b(runtime, problem, t);
-  if (few) return ops::launch(runtime, *kernel, launch, kWhat, p, a, b);
+  if (two_maps) return ops::launch(runtime, *kernel, launch, kWhat, p, a, b);
   launch.cluster[0] = static_cast<std::uint32_t>(how.peers);
   p.out_mapped = takes_map_of_out(problem);
   // The kernel takes one whether it has a use for it or not.

@@ -46,7 +46,10 @@ jit::TensorMap map_of(const Runtime& runtime, const View& v) {
 }
 
 bool contiguous(const Problem& problem) { return problem.shape.grouping == Grouping::contiguous; }
-std::int64_t groups_of_a(const Problem& problem) { return contiguous(problem) ? 1 : problem.params.groups; }
+std::int64_t groups_of_out(const Problem& problem) { return contiguous(problem) ? 1 : problem.params.groups; }
+// One matrix that all groups have in common counts once.
+std::int64_t groups_of_a(const Problem& problem) { return problem.params.a_group > 0 ? groups_of_out(problem) : 1; }
+std::int64_t groups_of_b(const Problem& problem) { return problem.params.b_group > 0 ? problem.params.groups : 1; }
 int columns_of_span(Dtype dtype) { return kSpan / static_cast<int>(bytes_of(dtype)); }
 
 // Of an operand that is stored [k][lines]: a tile of so many lines comes by spans of them.
@@ -58,7 +61,7 @@ jit::TensorMap map_of_a(const Runtime& runtime, const Problem& problem, const Ti
   const q::GemmParams& p = problem.params;
   const Shape& shape = problem.shape;
   if (shape.transposed_a) {
-    return map_of(runtime, {p.a, shape.a, p.m, p.k, p.groups, p.a_k, p.a_group, t.step_k / peers,
+    return map_of(runtime, {p.a, shape.a, p.m, p.k, groups_of_a(problem), p.a_k, p.a_group, t.step_k / peers,
                             lines_of_span(shape.a, t.tile_m)});
   }
   const int rows = of_narrow(shape.form) || of_shared_k(shape.form) ? q::narrow_rows(p.m, t.tile_m) : t.tile_m / peers;
@@ -71,20 +74,21 @@ jit::TensorMap map_of_b(const Runtime& runtime, const Problem& problem, const Ti
   const q::GemmParams& p = problem.params;
   const Shape& shape = problem.shape;
   if (shape.transposed_b) {
-    return map_of(runtime,
-                  {p.b, shape.b, p.n, p.k, p.groups, p.b_k, p.b_group, t.step_k, lines_of_span(shape.b, t.tile_n)});
+    return map_of(runtime, {p.b, shape.b, p.n, p.k, groups_of_b(problem), p.b_k, p.b_group, t.step_k,
+                            lines_of_span(shape.b, t.tile_n)});
   }
   const int lines = of_swapped(shape.form) || of_narrow(shape.form) || of_shared_k(shape.form)
                         ? t.out_tile_n(shape.gate)
                         : t.tile_n / 2;
-  return map_of(runtime, {p.b, shape.b, p.k, p.n, p.groups, p.b_row, p.b_group, lines, columns_of_span(shape.b)});
+  return map_of(runtime,
+                {p.b, shape.b, p.k, p.n, groups_of_b(problem), p.b_row, p.b_group, lines, columns_of_span(shape.b)});
 }
 
 bool takes_map_of_out(const Problem& problem) {
   const q::GemmParams& p = problem.params;
   // A copy writes 16 bytes at least, so it would not stop where a row ends within them.
   return p.out_vectors != 0 && bytes_of(problem.shape.out) == 2 && columns_of(problem) % 8 == 0 &&
-         (groups_of_a(problem) <= 1 || p.out_group > 0);
+         (groups_of_out(problem) <= 1 || p.out_group > 0);
 }
 
 jit::TensorMap map_of_out(const Runtime& runtime, const Problem& problem) {
@@ -92,7 +96,7 @@ jit::TensorMap map_of_out(const Runtime& runtime, const Problem& problem) {
   const q::GemmParams& p = problem.params;
   return map_of(runtime,
                 {p.out, problem.shape.out, columns_of(problem), contiguous(problem) ? p.out_rows : p.m,
-                 groups_of_a(problem), p.out_row, p.out_group, kRowsOfWarp, columns_of_span(problem.shape.out)});
+                 groups_of_out(problem), p.out_row, p.out_group, kRowsOfWarp, columns_of_span(problem.shape.out)});
 }
 
 }  // namespace quern::ops::gemm

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "common/hopper.cuh"
+#include "common/tensor_maps.cuh"
 #include "gemm/tile.cuh"
 
 namespace q {

@@ -5,38 +5,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "common/numbered_sums.cuh"
 #include "gemm/load.cuh"
+#include "gemm/warp_sums.cuh"
 
 namespace q {
 
-inline constexpr i32 kWarpM = kTileM / kWarpsM, kWarpN = kTileN / kWarpsN;
-inline constexpr i32 kTilesM = kWarpM / 16, kTilesN = kWarpN / 16;
-static_assert(kTileM % (16 * kWarpsM) == 0 && kTileN % (16 * kWarpsN) == 0 && kWarpsM * kWarpsN * kWarp == kThreads);
 static_assert(!kBlockScale || kStepK == 128, "a step has one scale");
 
 template <class T>
 QUERN_DEVICE T copy_of(const T& v) {
   return v;
 }
-
-// Columns of a warp's tile whose products are summed apart before they are scaled: as many as registers have room for.
-inline constexpr i32 kScaledN = kTilesM * kTilesN > 8 && kTilesN % 2 == 0 ? kTilesN / 2 : kTilesN;
-
-struct Sums {
-  static constexpr i32 kTiles = kTilesM * kTilesN, kHeld = kTiles * 256 / kWarp;
-  NumberedSums<0, kTiles> x;
-  NumberedSums<kTiles, kBlockScale ? kTilesM * kScaledN : 1> part;  // those that are not scaled yet
-
-  // To and from memory that each thread has a column of.
-  QUERN_DEVICE void write(f32* to) const { x.write_apart<kThreads>(to); }
-  QUERN_DEVICE void add(const f32* from) { x.add_apart<kThreads>(from); }
-  QUERN_DEVICE void clear() { x.clear(); }
-};
-
-
-QUERN_DEVICE i32 warp_row() { return warp() / kWarpsN * kWarpM; }
-QUERN_DEVICE i32 warp_column() { return warp() % kWarpsN * kWarpN; }
 
 // Where a warp reads its operands: a stage, or some steps into it.
 struct Readers {
@@ -146,14 +125,6 @@ QUERN_DEVICE void scaled_step(Sums& sums, const Readers& from, const u8* stage) 
   }
   add_scaled<first_n>(sums, reinterpret_cast<const f32*>(stage + StagedA::kBytes + StagedB::kBytes));
   if constexpr (first_n + kScaledN < kTilesN) scaled_step<first_n + kScaledN>(sums, from, stage);
-}
-
-// The epilogue takes the tile in slices of rows: one tensor-core tile's of every warp.
-inline constexpr i32 kSlices = kTilesM, kSliceRows = 16 * kWarpsM;
-QUERN_DEVICE i32 row_of_slice(i32 slice, i32 row) { return row / 16 * kWarpM + 16 * slice + row % 16; }
-template <i32 slice, i32 pitch>
-QUERN_DEVICE void stage_slice(const Sums& sums, f32* staged) {
-  sums.x.store<slice * kTilesN, kTilesN, pitch>(staged + warp() / kWarpsN * 16 * pitch + warp_column());
 }
 
 // Where the tensor-core step after step `s` of a turn reads. Before the last ones of a step are multiplied, a barrier shows the next

@@ -15,11 +15,11 @@
 namespace quern::ops::gemm {
 namespace {
 
-constexpr const char* kFormNames[kForms] = {"tiny",           "small",         "medium",         "large",
-                                            "plain",          "warpgroups",    "warpgroups_176", "warpgroups_192",
-                                            "warpgroups_256", "swapped_16",    "swapped_32",     "swapped_64",
-                                            "swapped_128",    "narrow_64x16",  "narrow_64x32",   "narrow_64x64",
-                                            "narrow_128x32",  "narrow_128x64", "shared_64x128",  "shared_128x128"};
+constexpr const char* kFormNames[kForms] = {
+    "tiny",           "small",          "medium",         "large",         "plain",         "warpgroups",
+    "warpgroups_176", "warpgroups_192", "warpgroups_256", "swapped_16",    "swapped_32",    "swapped_64",
+    "swapped_128",    "narrow_64x16",   "narrow_64x32",   "narrow_64x64",  "narrow_128x32", "narrow_128x64",
+    "shared_64x128",  "shared_128x128", "mapped_256x192", "mapped_128x256"};
 constexpr const char* kGroupingNames[] = {"dense", "contiguous", "masked"};
 constexpr const char* kScaleNames[] = {"none", "vectors", "blocks"};
 
@@ -162,6 +162,7 @@ jit::Unit to_unit(const Shape& shape, Tag op, jit::Target target) {
                              : of_narrow(shape.form)     ? "narrow"
                              : of_shared_k(shape.form)   ? "shared_k"
                              : of_warpgroups(shape.form) ? "warpgroups"
+                             : of_mapped(shape.form)     ? "mapped"
                                                          : "";
   unit.entry = kernel.empty() ? "quern_gemm" : "quern_gemm_" + kernel;
   const auto define = [&](const std::string& name, int value) {
@@ -199,13 +200,13 @@ jit::Unit to_unit(const Shape& shape, Tag op, jit::Target target) {
                               (kind == expression::OperandKind::row ? "RowOperand<" : "TensorOperand<") + dtype + ">"});
   }
   unit.constants.push_back({"EPILOGUE", shape.epilogue->code});
-  unit.source = embedded("gemm/" + (kernel.empty() ? "gemm" : kernel) + ".cuh");
+  unit.source = embedded("gemm/" + (kernel.empty() ? "gemm" : kernel == "mapped" ? "mapped_product" : kernel) + ".cuh");
   unit.headers = common_headers(target);
   for (const char* name :
-       {"gemm/alternates.cuh", "gemm/epilogue.cuh", "gemm/experts.cuh", "gemm/few_rows.cuh", "gemm/load.cuh",
-        "gemm/mapped.cuh", "gemm/operand.cuh", "gemm/params.cuh", "gemm/pipeline.cuh", "gemm/plain.cuh",
-        "gemm/product.cuh", "gemm/share.cuh", "gemm/source.cuh", "gemm/split.cuh", "gemm/store.cuh", "gemm/tile.cuh",
-        "gemm/tiles.cuh", "gemm/warpgroup_rows.cuh"}) {
+       {"gemm/alternates.cuh", "gemm/epilogue.cuh", "gemm/experts.cuh",   "gemm/few_rows.cuh",       "gemm/load.cuh",
+        "gemm/mapped.cuh",     "gemm/operand.cuh",  "gemm/params.cuh",    "gemm/pipeline.cuh",       "gemm/plain.cuh",
+        "gemm/product.cuh",    "gemm/share.cuh",    "gemm/source.cuh",    "gemm/split.cuh",          "gemm/store.cuh",
+        "gemm/tile.cuh",       "gemm/tiles.cuh",    "gemm/warp_sums.cuh", "gemm/warpgroup_rows.cuh", "gemm/wave.cuh"}) {
     unit.headers.push_back(embedded(name));
   }
   unit.max_shared_bytes = t.shared_bytes;

@@ -1,8 +1,8 @@
 // Tiles that several blocks of threads share: each sums some of the k steps and leaves its sums in the workspace; the last to
 // arrive adds them up in the order of the steps, whoever it is, so that the result does not depend on who was faster.
 //
-// The steps of all tiles, tile after tile, are dealt out evenly: block b has the units b U / B to (b + 1) U / B - 1. It begins in
-// the middle of at most one tile and ends in the middle of at most one: so it needs two slots.
+// The steps of all tiles, tile after tile, are dealt out evenly, the first blocks having one more where they cannot be: each begins
+// in the middle of at most one tile and ends in the middle of at most one, so it needs two slots.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -11,15 +11,43 @@
 namespace q {
 
 struct Deal {
-  i64 units;
-  i32 blocks, steps;  // of a tile
+  i32 units, steps;  // of all tiles, of a tile
+  i32 share, longer;  // units of a block; so many blocks have one more
 
-  QUERN_DEVICE i64 begin(i32 block) const { return block * units / blocks; }
-  // The block that has a unit.
-  QUERN_DEVICE i32 owner(i64 unit) const {
-    i32 block = static_cast<i32>(unit * blocks / units);
-    if (begin(block + 1) <= unit) ++block;  // both quotients were rounded down
-    return block;
+  QUERN_DEVICE Deal(i32 units, i32 blocks, i32 steps) : units(units), steps(steps), share(units / blocks), longer(units - units / blocks * blocks) {}
+  QUERN_DEVICE i32 begin(i32 block) const { return block * share + (block < longer ? block : longer); }
+  // The block that has a unit, of which there may be fewer than blocks.
+  QUERN_DEVICE i32 owner(i32 unit) const {
+    const i32 edge = longer * (share + 1);
+    const bool first = unit < edge;
+    return (first ? 0 : longer) + (first ? unit : unit - edge) / (first ? share + 1 : share);
+  }
+};
+
+// The blocks that share tile number `tile`, first to last. A block's first slot is for the tile that it begins with.
+struct Sharers {
+  i32 first, last;
+  bool cut;  // the first one begins with an earlier tile
+
+  Sharers() = default;
+  QUERN_DEVICE Sharers(const Deal& deal, i32 tile) {
+    const i32 unit = tile * deal.steps;
+    first = deal.owner(unit), last = deal.owner(unit + deal.steps - 1), cut = deal.begin(first) < unit;
+  }
+  QUERN_DEVICE i64 slot_of(i32 block) const { return 2 * static_cast<i64>(block) + (block == first && cut ? 1 : 0); }
+
+  // Whether all blocks have left their sums, this one too: true in the last to arrive.
+  QUERN_DEVICE bool all_arrived(const GemmParams& p, i32 tile, i32* flag) const {
+    fence();
+    sync_block();
+    if (thread_index() == 0) {
+      const bool all = atomic_add(p.arrived + tile, 1u) + 1 == static_cast<u32>(last - first + 1);
+      if (all) p.arrived[tile] = 0;
+      *flag = all;
+    }
+    sync_block();
+    fence();
+    return *flag != 0;
   }
 };
 
@@ -31,24 +59,13 @@ struct Slots {
 // Sums of `work`, of which this block has the steps of `deal` only. True if what `sums` then holds is the tile's whole result.
 template <class Sums>
 QUERN_DEVICE bool shared_sums(const GemmParams& p, const Deal& deal, const Work& work, Sums& sums, i32* flag) {
-  const i64 first_unit = static_cast<i64>(work.tile) * deal.steps;
-  const i32 first = deal.owner(first_unit), last = deal.owner(first_unit + deal.steps - 1);
-  if (first == last) return true;
-  // A block's first slot is for the tile that it begins with.
-  const auto slot_of = [&](i32 block) { return Slots<Sums>::slot(p, 2 * static_cast<i64>(block) + (deal.begin(block) < first_unit ? 1 : 0)); };
+  const Sharers sharers(deal, work.tile);
+  if (sharers.first == sharers.last) return true;
+  const auto slot_of = [&](i32 block) { return Slots<Sums>::slot(p, sharers.slot_of(block)); };
   sums.write(slot_of(block_index(0)));
-  fence();
-  sync_block();
-  if (thread_index() == 0) {
-    const bool all = atomic_add(p.arrived + work.tile, 1u) + 1 == static_cast<u32>(last - first + 1);
-    if (all) p.arrived[work.tile] = 0;
-    *flag = all;
-  }
-  sync_block();
-  fence();
-  if (*flag == 0) return false;
+  if (!sharers.all_arrived(p, work.tile, flag)) return false;
   sums.clear();
-  QUERN_ROLLED for (i32 block = first; block <= last; ++block) sums.add(slot_of(block));
+  QUERN_ROLLED for (i32 block = sharers.first; block <= sharers.last; ++block) sums.add(slot_of(block));
   return true;
 }
 

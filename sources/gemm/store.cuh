@@ -15,18 +15,23 @@ QUERN_DEVICE void stage(i32 wanted, const Sums& sums, f32* staged) {
   if constexpr (slice + 1 < kSlices) stage<slice + 1>(wanted, sums, staged);
 }
 
+// One that is staged.
+QUERN_DEVICE void store_slice(const GemmParams& p, const Work& work, i32 slice, const f32* staged) {
+  constexpr i32 kGroups = kOutTileN / kEight, kAll = kSliceRows * kGroups;
+  QUERN_ROLLED for (i32 first = 0; first < kAll; first += kThreads) {
+    const i32 i = first + thread_index();
+    const i32 staged_row = i < kAll ? i / kGroups : 0, column = i % kGroups * kEight;
+    const f32* row = staged + staged_row * kStagedPitch + column;
+    finish_eight(p, work, i < kAll, row_of_slice(slice, staged_row), column, row, row + kOutTileN);
+  }
+}
+
 template <class Sums>
 QUERN_DEVICE void store(const GemmParams& p, const Work& work, const Sums& sums, f32* staged) {
-  constexpr i32 kGroups = kOutTileN / kEight, kAll = kSliceRows * kGroups;
   QUERN_ROLLED for (i32 slice = 0; slice < kSlices; ++slice) {
     stage<0>(slice, sums, staged);
     sync_block();
-    QUERN_ROLLED for (i32 first = 0; first < kAll; first += kThreads) {
-      const i32 i = first + thread_index();
-      const i32 staged_row = i < kAll ? i / kGroups : 0, column = i % kGroups * kEight;
-      const f32* row = staged + staged_row * kStagedPitch + column;
-      finish_eight(p, work, i < kAll, row_of_slice(slice, staged_row), column, row, row + kOutTileN);
-    }
+    store_slice(p, work, slice, staged);
     sync_block();
   }
 }

@@ -34,9 +34,9 @@ QUERN_DEVICE void copy_b(const GemmParams& p, const TensorMap& map, const Work& 
   // Rows of b are read once, unless experts have several tiles of rows.
   constexpr CacheHint kHint = kGrouping == kDense ? CacheHint::evict_first : CacheHint::normal;
   mbarrier_arrive_expect(full, kTileBytes);
-  MappedB::load(stage, map, full, kHint, step * kStepK, work.column, work.group);
+  MappedB::load(stage, map, full, kHint, step * kStepK, work.column, group_of_b(p, work));
   if constexpr (kGate || kTransposedB) {
-    MappedB::load(stage + kBBytes / 2, map, full, kHint, step * kStepK, work.column + (kGate ? p.n / 2 : kTileN / 2), work.group);
+    MappedB::load(stage + kBBytes / 2, map, full, kHint, step * kStepK, work.column + (kGate ? p.n / 2 : kTileN / 2), group_of_b(p, work));
   }
 }
 
@@ -55,8 +55,8 @@ QUERN_DEVICE i32 begin_copies(const GemmParams& p, const TensorMap& map_b, Tiles
 
 // a, as a stage's last bytes: to both peers, of which each has half of the rows to copy, or half of the k where a row's do not lie
 // side by side.
-QUERN_DEVICE void copy_a(const TensorMap& map, const Work& work, const Standing& standing, i32 step, u8* stage, Mbarrier& full) {
-  const i32 row = static_cast<i32>(kGrouping == kContiguous ? work.first_row : 0) + work.row, group = kGrouping == kContiguous ? 0 : work.group;
+QUERN_DEVICE void copy_a(const GemmParams& p, const TensorMap& map, const Work& work, const Standing& standing, i32 step, u8* stage, Mbarrier& full) {
+  const i32 row = static_cast<i32>(kGrouping == kContiguous ? work.first_row : 0) + work.row, group = group_of_a(p, work);
   const i32 half_rows = kTransposedA ? 0 : standing.peer * (kTileM / 2), half_k = kTransposedA ? standing.peer * (kStepK / 2) : 0;
   u8* to = stage + kBBytes + (kTransposedA ? standing.peer * (MappedA::kSpanBytes / 2) : half_rows * 128);
   QUERN_UNROLL for (i32 box = 0; box < (kTransposedA ? MappedA::kSpans : 1); ++box, to += MappedA::kSpanBytes) {
@@ -84,7 +84,7 @@ QUERN_DEVICE void copy_tiles(const GemmParams& p, const TensorMap& map_a, const 
         mbarrier_wait(stages.empty[turn.stage], turn.phase ^ 1);
         copy_b(p, map_b, work, step, stage, full);
       }
-      copy_a(map_a, work, standing, step, stage, full);
+      copy_a(p, map_a, work, standing, step, stage, full);
       turn.next();
     }
   }

@@ -25,21 +25,23 @@ class DenseTiles {
   QUERN_DEVICE bool next(Work& work) {
     if (!more()) return false;
     const i32 units = units_of_tile();
-    work = work_of(kShared ? static_cast<i32>(unit_ / units) : static_cast<i32>(unit_));
+    work = work_of(static_cast<i32>(unit_) / (kShared ? units : 1));
     if constexpr (!kShared) {
       unit_ += all_;
     } else if (units == 1) {
       ++unit_;
     } else {
-      work.first_step = static_cast<i32>(unit_ % units);
-      const i64 left = end_ - unit_;
-      if (left < steps_ - work.first_step) work.last_step = work.first_step + static_cast<i32>(left);
+      work.first_step = static_cast<i32>(unit_) - work.tile * units;
+      const i32 left = static_cast<i32>(end_ - unit_);
+      if (left < steps_ - work.first_step) work.last_step = work.first_step + left;
       unit_ += work.last_step - work.first_step;
     }
     return true;
   }
+  // Any of them, whole.
+  QUERN_DEVICE Work at(i32 tile) const { return work_of(tile); }
   // Whole tiles are dealt out as one unit each.
-  QUERN_DEVICE Deal deal() const { return {static_cast<i64>(tiles()) * units_of_tile(), all_, units_of_tile()}; }
+  QUERN_DEVICE Deal deal() const { return {tiles() * units_of_tile(), all_, units_of_tile()}; }
 
  private:
   QUERN_DEVICE i32 tiles() const { return p_.groups * p_.tiles_m * p_.tiles_n; }

@@ -180,12 +180,36 @@ std::optional<Tiling> tile_narrow(const Shape& shape, const jit::TargetInfo& tar
   return t;
 }
 
+// Of a form by tensor map and mma.sync: 16 bits in the order NT, a step a row of 128 bytes.
+std::optional<Tiling> tile_mapped(const Shape& shape, const jit::TargetInfo& target) {
+  constexpr int kStages = 4, kRow = 128;
+  if (!target.tensor_maps || bytes_of(shape.a) != 2 || shape.transposed_a || shape.transposed_b) return {};
+  if (shape.grouping != Grouping::dense || shape.scales != Scales::none || shape.copy_bytes != 16) return {};
+  const bool high = shape.form == Form::mapped_256x192;
+  Tiling t{};
+  t.tile_m = high ? 256 : 128, t.tile_n = high ? 192 : 256;
+  // A row's 128 columns that share a scale must be in one tile.
+  if (shape.out_scale && t.out_tile_n(shape.gate) % 128 != 0) return {};
+  t.step_k = kRow / 2;
+  t.warps_m = high ? 4 : 2, t.warps_n = high ? 2 : 4;
+  t.threads = 8 * 32;
+  t.blocks_per_sm = 1;
+  t.stages = kStages;
+  t.continuous = t.shared = true;
+  t.shared_bytes = static_cast<std::uint32_t>(t.stages * (t.tile_m + t.tile_n) * kRow);
+  // Tiles begin at multiples of 1024 bytes, the static part before them.
+  constexpr std::uint32_t kStatic = 1024;
+  if (t.shared_bytes + kStatic > target.shared_per_block) return {};
+  return t;
+}
+
 }  // namespace
 
 std::optional<Tiling> tile(const Shape& shape, const jit::TargetInfo& target) {
   if (of_warpgroups(shape.form)) return tile_warpgroups(shape, target);
   if (of_swapped(shape.form)) return tile_swapped(shape, target);
   if (of_narrow(shape.form) || of_shared_k(shape.form)) return tile_narrow(shape, target);
+  if (of_mapped(shape.form)) return tile_mapped(shape, target);
   FormTile f = form_of(shape);
   // A row's 128 columns that share a scale must be in one tile.
   const int out_n = shape.gate ? f.tile_n / 2 : f.tile_n;

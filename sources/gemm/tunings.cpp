@@ -80,9 +80,10 @@ std::shared_ptr<Tunings> make_tunings(cache::Store& store) { return std::make_sh
 Tunings::~Tunings() { store_.touch(used_); }
 
 bool Tunings::covers(const Problem& problem) {
+  const q::GemmParams& p = problem.params;
   return problem.shape.grouping == Grouping::dense && !problem.precise &&
          (problem.flags & QUERN_CALL_BATCH_INVARIANT) == 0 && problem.call.sms == all_sms(problem) &&
-         takes_tensor_maps(problem);
+         takes_tensor_maps(problem) && (p.groups <= 1 || (p.a_group > 0 && p.b_group > 0));
 }
 
 std::string Tunings::text_of(const Choice& choice) {

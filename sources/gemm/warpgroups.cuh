@@ -45,7 +45,8 @@ QUERN_DEVICE void copy_tiles(const GemmParams& p, const TensorMap& map_a, const 
   Work work;
   Turn turn;
   QUERN_ROLLED while (tiles.next(work)) {
-    const i32 row = static_cast<i32>(kGrouping == kContiguous ? work.first_row : 0) + work.row, group_of_a = kGrouping == kContiguous ? 0 : work.group;
+    const i32 row = static_cast<i32>(kGrouping == kContiguous ? work.first_row : 0) + work.row;
+    const i32 of_a = group_of_a(p, work), of_b = group_of_b(p, work);
     QUERN_ROLLED for (i32 step = 0; step < work.last_step; ++step) {
       mbarrier_wait(stages.empty[turn.stage], turn.phase ^ 1);
       Mbarrier& full = stages.full[turn.stage];
@@ -53,15 +54,15 @@ QUERN_DEVICE void copy_tiles(const GemmParams& p, const TensorMap& map_a, const 
       u8* to = shared + turn.stage * (kABytes + kBBytes);
       const i32 k = step * kStepK;
       QUERN_UNROLL for (i32 box = 0; box < kBoxesA; ++box) {
-        MappedA::load(to + box * (kBoxLinesA * 128), map_a, full, CacheHint::normal, k, row + box * kBoxLinesA, group_of_a);
+        MappedA::load(to + box * (kBoxLinesA * 128), map_a, full, CacheHint::normal, k, row + box * kBoxLinesA, of_a);
       }
       to += kABytes;
       QUERN_UNROLL for (i32 box = 0; box < kBoxesB; ++box, to += kBoxLinesB * 128) {
         const i32 half = box * 2 / kBoxesB, column = work.column + box * kBoxLinesB + (kGate && half == 1 ? p.n / 2 - kOutTileN : 0);
         if (peers.count == 1) {
-          MappedB::load(to, map_b, full, CacheHint::normal, k, column, work.group);
+          MappedB::load(to, map_b, full, CacheHint::normal, k, column, of_b);
         } else if (peers.rank == half) {
-          MappedB::load_multicast(to, map_b, full, 3u, CacheHint::normal, k, column, work.group);
+          MappedB::load_multicast(to, map_b, full, 3u, CacheHint::normal, k, column, of_b);
         }
       }
       turn.next();

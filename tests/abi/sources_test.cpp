@@ -98,11 +98,18 @@ TEST(CommonHeaders, HaveOneBackendUnderItsCommonName) {
   }
   EXPECT_THROW(common_headers(jit::Target()), Error);
 
-  for (const auto& [target, backend] : {std::pair{"sm_90a", "common/hopper_cuda.cuh"}, {"host", "common/hopper_host.cuh"}}) {
+  for (const auto& [target, layer, backend] : {std::tuple{"sm_90a", "hopper", "hopper_cuda"},
+                                               {"host", "hopper", "hopper_host"},
+                                               {"sm_120a", "tensor_maps", "tensor_maps_cuda"},
+                                               {"host", "tensor_maps", "tensor_maps_host"}}) {
+    const std::string place = "common/" + std::string(layer) + "_backend.cuh";
+    std::size_t backends = 0;
     for (const jit::File& header : common_headers(jit::Target::parse(target))) {
-      if (header.name != "common/hopper_backend.cuh") continue;
-      EXPECT_EQ(header.text, embedded(backend).text);
+      if (header.name != place) continue;
+      ++backends;
+      EXPECT_EQ(header.text, embedded("common/" + std::string(backend) + ".cuh").text);
     }
+    EXPECT_EQ(backends, 1U) << target << ' ' << layer;
   }
 
   std::string wide;

@@ -69,6 +69,29 @@ TEST_P(CudaDriver, NamesTheTargetAfterTheComputeCapability) {
   }
 }
 
+// Kernels for what Hopper has not alone run on a Hopper; those of another major version, or of a later chip, do not.
+TEST_P(CudaDriver, TakesATargetWhoseCodeTheDeviceRuns) {
+  const auto for_target = [&](const char* name) {
+    return open_cuda(0, {fake_folder(GetParam())}, Target::parse(name));
+  };
+  state->major = 9, state->minor = 0;
+  const auto driver = for_target("sm_90");
+  const TargetInfo& limits = driver->device().limits;
+  EXPECT_EQ(limits.target.name(), "sm_90");
+  EXPECT_TRUE(limits.tensor_maps);
+  EXPECT_FALSE(limits.warpgroups);
+  EXPECT_EQ(limits.shared_per_block, 232448u);
+  EXPECT_TRUE(for_target("sm_90a")->device().limits.warpgroups);
+  for (const char* refused : {"sm_80", "sm_100", "sm_103a", "host"}) {
+    const Error error = error_of([&] { for_target(refused); });
+    EXPECT_EQ(error.status(), QUERN_INVALID);
+    for (const char* part : {refused, "sm_90a", "leave target NULL"})
+      EXPECT_NE(error.text().find(part), std::string::npos) << part << " is not in: " << error.text();
+  }
+  state->major = 8, state->minor = 9;
+  EXPECT_EQ(for_target("sm_86")->device().limits.target.name(), "sm_86");
+}
+
 TEST_P(CudaDriver, HoldsThePrimaryContextFromOpenToClose) {
   {
     const auto driver = open();

@@ -70,17 +70,23 @@ TEST(HopperCompiles, TheKernelsOfTheOtherTests) {
   }
 }
 
-TEST(HopperHeaders, AreThereForHopperAndTheHostOnly) {
-  const auto has = [](const char* target) {
+TEST(HopperHeaders, AreThereForTargetsThatHaveTheInstruments) {
+  const auto has = [](const char* target, const char* name) {
     for (const jit::File& header : ops::common_headers(jit::Target::parse(target))) {
-      if (header.name.starts_with("common/hopper")) return true;
+      if (header.name == name) return true;
     }
     return false;
   };
-  EXPECT_TRUE(has("sm_90a"));
-  EXPECT_TRUE(has("host"));
-  for (const char* target : {"sm_80", "sm_89", "sm_100a", "sm_120a", "gfx90a", "host64"})
-    EXPECT_FALSE(has(target)) << target;
+  for (const char* target : {"sm_90a", "host"}) {
+    EXPECT_TRUE(has(target, "common/hopper.cuh")) << target;
+    EXPECT_TRUE(has(target, "common/hopper_backend.cuh")) << target;
+  }
+  for (const char* target : {"sm_80", "sm_89", "sm_90", "sm_100a", "sm_120a", "gfx90a", "host64"})
+    EXPECT_FALSE(has(target, "common/hopper.cuh")) << target;
+  for (const char* target : {"sm_90", "sm_90a", "sm_100a", "sm_103a", "sm_120a", "host"})
+    EXPECT_TRUE(has(target, "common/tensor_maps.cuh")) << target;
+  for (const char* target : {"sm_80", "sm_89", "gfx90a", "host64"})
+    EXPECT_FALSE(has(target, "common/tensor_maps.cuh")) << target;
   try {
     compile("sm_80", "every_function.cuh", {{"PART", "0"}});
     ADD_FAILURE() << "a kernel for Hopper was compiled for sm_80";

@@ -1,6 +1,7 @@
-// Products of few rows in forms of the test's choosing, also where the model would take another: each form for few
-// columns, shared by every number of blocks, with every number of rows at which it does something else, and all that
-// may follow the sums; the same bits under every schedule.
+// Products in forms of the test's choosing, also where the model would take another: each form for few rows and few
+// columns, shared by every number of blocks, with every number of rows at which it does something else; those by tensor
+// map and mma.sync, which targets take that are not here; and all that may follow the sums; the same bits under every
+// schedule.
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
@@ -9,6 +10,7 @@
 #include "jit/tensor_maps.h"
 #include "sources/gemm/choice.h"
 #include "sources/gemm/tunings.h"
+#include "sources/workspace.h"
 #include "tests/ops/gemm_kinds.h"
 #include "tests/ops/gemm_problem.h"
 
@@ -49,8 +51,14 @@ class Library {
     if (!c.expression.empty()) tensors.epilogue.expression = &ops::expression::intern(c.expression);
     ops::gemm::Problem read = c.is_fp8() ? ops::gemm::read_problem(tensors.fp8, runtime, false)
                                          : ops::gemm::read_problem(tensors.gemm, runtime, false);
-    ops::gemm::launch_as(runtime, read, choice, nullptr, 0);
+    const std::uint64_t bytes = ops::gemm::workspace_bytes(read, choice.form);
+    Buffer workspace(bytes, 0xff);
+    std::vector<std::uint32_t> counters(std::min(bytes, ops::kCounterBytes) / 4);
+    workspace.write(counters);
+    ops::gemm::launch_as(runtime, read, choice, workspace.data(), bytes);
     synchronize();
+    workspace.read(counters.data(), counters.size() * 4);
+    EXPECT_EQ(std::count(counters.begin(), counters.end(), 0u), static_cast<std::ptrdiff_t>(counters.size()));
   }
 
  private:
@@ -160,6 +168,48 @@ std::vector<Forced> shared_k() {
   return all;
 }
 
+// Tiles by tensor map and mma.sync: fewer rows, columns and terms than a tile has, and several tiles for a block, which
+// run on from one to the next; fewer steps than blocks that might share them. Of f16 and bf16 alike but for the
+// instruction.
+Forced mapped_as(const Choice& choice, const std::string& name, const GemmCase& common, const Change& change = {}) {
+  Forced forced{choice, {}, name_of(choice.form)};
+  if (choice.parts == ops::gemm::kLastWave) forced.name += "_shared";
+  forced.name += '_' + name;
+  const auto one = [&](int m, int n, int k, int max_sms) {
+    GemmCase c = of_shape(common, m, n, k);
+    if (max_sms != 0) c.max_sms = max_sms;
+    if (change) change(c);
+    c.name = forced.name + '_' + std::to_string(m) + 'x' + std::to_string(c.n) + 'x' + std::to_string(c.k);
+    forced.cases.push_back(std::move(c));
+  };
+  one(1, 8, 8, 0), one(65, 200, 136, 0), one(256, 192, 64, 0), one(100, 136, 128, 0), one(100, 136, 904, 0);
+  one(130, 264, 328, 1), one(513, 40, 200, 1), one(257, 392, 128, 2);
+  one(300, 584, 520, 3), one(600, 200, 264, 2), one(700, 392, 712, 4);
+  return forced;
+}
+
+std::vector<Forced> mapped() {
+  std::vector<Forced> all;
+  for (const Form form : ops::gemm::kMapped) {
+    const Choice choice{form, 1, 1};
+    const auto add = [&](const std::string& name, Element element, const Change& change = {}) {
+      all.push_back(mapped_as(choice, name, gemm_of(element), change));
+    };
+    add("bf16", Element::bf16);
+    all.push_back(mapped_as({form, ops::gemm::kLastWave, 1}, "bf16", gemm_of(Element::bf16)));
+    add("f16_f32", Element::f16, [](GemmCase& c) { c.out = Element::f32; });
+    add("bias_c", Element::bf16, bias_and_c);
+    add("gate", Element::f16, [](GemmCase& c) { c.gate = true; });
+    add("shared_b", Element::bf16, [](GemmCase& c) { c.batch = 3, c.shared_b = true; });
+    if (form == Form::mapped_128x256) {
+      add("batched", Element::f16, [](GemmCase& c) { c.batch = 3; });
+      add("c_is_out", Element::bf16, [](GemmCase& c) { c.c = Element::bf16, c.c_is_out = true; });
+      add("out_scale", Element::bf16, [](GemmCase& c) { c.out = Element::e4m3, c.out_scale = true; });
+    }
+  }
+  return all;
+}
+
 class GemmForms : public testing::TestWithParam<Forced> {};
 
 TEST_P(GemmForms, GiveTheProduct) {
@@ -182,6 +232,7 @@ TEST_P(GemmForms, GiveTheProduct) {
 }
 std::string name_of_forced(const testing::TestParamInfo<Forced>& forced) { return forced.param.name; }
 INSTANTIATE_TEST_SUITE_P(Narrow, GemmForms, testing::ValuesIn(narrow()), name_of_forced);
+INSTANTIATE_TEST_SUITE_P(Mapped, GemmForms, testing::ValuesIn(mapped()), name_of_forced);
 INSTANTIATE_TEST_SUITE_P(SharedK, GemmForms, testing::ValuesIn(shared_k()), name_of_forced);
 
 }  // namespace

@@ -162,5 +162,28 @@ TEST_P(Targets, TakeEveryProduct) {
   expect_compiled(warmed);
 }
 
+// Where there are tensor maps, and room for the stages; all registers are taken, and none may be spilled.
+class TargetsWithTensorMaps : public testing::TestWithParam<const char*> {};
+INSTANTIATE_TEST_SUITE_P(Nvrtc, TargetsWithTensorMaps, testing::Values("sm_90", "sm_90a", "sm_100a"),
+                         [](const testing::TestParamInfo<const char*>& target) { return std::string(target.param); });
+
+TEST_P(TargetsWithTensorMaps, TakeMappedProductsWithoutSpills) {
+  if (device_kind() != Kind::host) GTEST_SKIP() << "compiled once, where the device is the host";
+  const std::string target = GetParam();
+  const Context context = compiling_context();
+  std::string why;
+  if (!has_compiler(context.get(), target, &why)) GTEST_SKIP() << why;
+  const std::vector<Warmed> warmed = warm(context.get(), {target},
+                                          "gemm * form=mapped_256x192 dtype=bf16\n"
+                                          "gemm * form=mapped_128x256 dtype=bf16\n"
+                                          "gemm * form=mapped_256x192 dtype=f16 out=f32\n"
+                                          "gemm * form=mapped_128x256 dtype=f16 gate=1\n");
+  EXPECT_EQ(warmed.size(), 4u);
+  expect_compiled(warmed);
+  print_resources(context.get(), target, warmed);
+  each_entry(context.get(), target, warmed,
+             [&](const quern_entry& entry) { EXPECT_EQ(entry.local_bytes, 0) << constants_of(entry); });
+}
+
 }  // namespace
 }  // namespace quern::test

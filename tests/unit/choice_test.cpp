@@ -1,4 +1,5 @@
-// What a product of few rows can take on a Hopper: forms of few columns among them, and the model's choice.
+// What a product of few rows can take on a Hopper: forms of few columns among them, and the model's choice. And the
+// choice for many rows where there are tensor maps, but none of Hopper's own products.
 // SPDX-License-Identifier: Apache-2.0
 #include "sources/gemm/choice.h"
 
@@ -186,6 +187,45 @@ TEST_F(FewRowsOnHopper, WhatCallsOfFewerRowsTakeIsReachable) {
       }
     }
   }
+}
+
+// Of an H200's 132 multiprocessors by code for sm_90, where sharing the last wave was measured to pay, and where not.
+TEST(ManyRowsByTensorMap, ShareTheLastWaveWhereItPays) {
+  jit::DeviceInfo device;
+  device.limits = jit::limits_of(jit::Target::parse("sm_90"));
+  device.sm_count = 132;
+  Problem p{};
+  p.op = tag_gemm;
+  p.call.device = &device;
+  p.call.sms = 132;
+  p.shape.a = p.shape.b = p.shape.out = Dtype::bf16;
+  p.shape.scales = Scales::none;
+  p.shape.epilogue = &expression::intern("acc");
+  p.params.groups = 1;
+  const struct {
+    int m, n, k;
+    Choice fastest;
+  } all[] = {{4096, 7168, 16384, {Form::mapped_256x192, kLastWave, 1}},
+             {8192, 8192, 8192, {Form::mapped_256x192, kLastWave, 1}},
+             {1024, 7168, 7168, {Form::mapped_128x256, kLastWave, 1}},
+             {4096, 4096, 7168, {Form::mapped_256x192, 1, 1}},
+             {4096, 7168, 2048, {Form::mapped_256x192, 1, 1}},
+             {4096, 24576, 1536, {Form::mapped_256x192, 1, 1}}};
+  for (const auto& each : all) {
+    SCOPED_TRACE(std::to_string(each.m) + 'x' + std::to_string(each.n) + 'x' + std::to_string(each.k));
+    p.params.m = each.m, p.params.n = each.n, p.params.k = each.k;
+    p.params.a_row = p.params.b_row = each.k;
+    const Choice choice = by_model(p, sizes_of(p));
+    EXPECT_EQ(choice, each.fastest) << Tunings::text_of(choice);
+    const std::vector<Choice> choices = candidates(p, sizes_of(p));
+    EXPECT_NE(std::find(choices.begin(), choices.end(), choice), choices.end()) << "tuning does not measure it";
+  }
+  // Not for so few rows, nor where a stage cannot be described.
+  p.params.m = 64;
+  EXPECT_EQ(by_model(p, sizes_of(p)).form, Form::small);
+  p.params.m = 4096;
+  p.shape.copy_bytes = 4;
+  EXPECT_EQ(by_model(p, sizes_of(p)).form, Form::large);
 }
 
 }  // namespace

@@ -15,7 +15,7 @@ from quern import Context
 from .clock import Clock
 from .operands import LIMIT, Operands, dense, dense_reference, difference, grouped, grouped_reference
 from .rows import Row, Side
-from .shapes import GATHERED, KINDS, SHARED_B, Case
+from .shapes import GATHERED, KINDS, PORTABLE_TARGET, Case
 from .sides import CUBLASLT, DEEPGEMM, QUERN, Call, Peers, Quern, product_line
 
 # A graph goes through so many bytes of operands, and has at least so many calls.
@@ -49,12 +49,13 @@ class Bench:
         row = Row(case)
         torch.manual_seed(seed)
         try:
-            if self._tune and case.section not in ("masked", "contiguous", "portable"):
-                with Context(self.device, cache_path=self._cache) as context:
+            target = PORTABLE_TARGET if case.section == "portable" else None
+            if self._tune and case.variant in KINDS and case.section not in ("masked", "contiguous"):
+                with Context(self.device, cache_path=self._cache, target=target) as context:
                     tuned = context.tune(manifest=product_line(case.variant, case.shape), rows=[case.shape.m])[0]
                 row.note = f"{tuned.choice} tuned, {tuned.model_microseconds / tuned.microseconds:.2f} times the model's"
             # A context of its own says which kernel was taken; what is compiled is shared through the cache.
-            with Context(self.device, cache_path=self._cache) as context:
+            with Context(self.device, cache_path=self._cache, target=target) as context:
                 quern = Quern(context, self.device, self.clock.stream.cuda_stream or None)
                 self._measure(self._plan(case, quern), row, quern)
                 row.note = ", ".join(filter(None, [quern.forms(), row.note]))
@@ -106,15 +107,12 @@ class Bench:
                 lambda given: dense_reference("row", replace(given, b=given.b[0], scale_b=given.scale_b[0])),
                 {QUERN: lambda given: quern.grouped(given, offsets=offsets, indices=rows)},
             )
-        kind = "bf16" if case.variant == SHARED_B else case.variant
-
-        def make(given: Operands) -> Call:
-            if case.variant == SHARED_B:
-                a, out = (tensor.unflatten(0, (2, -1)) for tensor in (given.a, given.out))
-                given = replace(given, a=a, b=given.b.expand(2, -1, -1), out=out)
-            return quern.dense(kind, given)
-
-        return Plan(dense(kind, shape, self.device), lambda given: dense_reference(kind, given), {QUERN: make})
+        kind = case.variant
+        return Plan(
+            dense(kind, shape, self.device),
+            lambda given: dense_reference(kind, given),
+            {QUERN: lambda given: quern.dense(kind, given)},
+        )
 
     def _measure(self, plan: Plan, row: Row, quern: Quern) -> None:
         calls = self._checked(plan, row, quern)

@@ -10,13 +10,13 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from .rows import MEASURES, OURS, Row, geometric_mean
-from .shapes import FEW_ROWS, GATHERED, KINDS, MANY_ROWS, SHARED_B
+from .shapes import FEW_ROWS, GATHERED, KINDS, MANY_ROWS
 
 FIRST_CALL_MS = 700
 WEIGHTS_TBS, PORTABLE_WEIGHTS_TBS = 3.4, 2.8
 PROGRAMMATIC_US = 11
 MASKED_TFLOPS, CONTIGUOUS_TFLOPS = 1000, 1300
-PORTABLE_TFLOPS = {GATHERED: 350, SHARED_B: 500}
+PORTABLE_TFLOPS = {GATHERED: 350, "bf16": 500}  # of many rows
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,7 @@ def _rates(rows: list[Row]) -> Iterator[Figure]:
         if case.section in ("block", "tensor", "row") and shape in ("64x7168x16384", "128x7168x16384"):
             tbs = WEIGHTS_TBS
         if case.section == "portable":
-            tflops = PORTABLE_TFLOPS.get(case.variant)
+            tflops = PORTABLE_TFLOPS.get(case.variant) if case.shape.m > FEW_ROWS else None
             tbs = None if tflops else PORTABLE_WEIGHTS_TBS
         for measure, how in MEASURES.items():
             if tflops:

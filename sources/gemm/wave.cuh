@@ -1,0 +1,116 @@
+// Tiles in waves: each block has every so many of them, and a share of those that are too few for a last wave.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "gemm/store.cuh"
+#include "gemm/tiles.cuh"
+
+namespace q {
+
+// The tiles of one block: every so many, and of what is then left for less than a wave its share of the steps, where tiles are shared.
+class WaveTiles {
+ public:
+  QUERN_DEVICE explicit WaveTiles(const GemmParams& p) : tiles_(p), steps_(div_up(p.k, kStepK)), blocks_(block_count(0)), tile_(block_index(0)) {
+    const i32 all = p.groups * p.tiles_m * p.tiles_n;
+    rest_ = p.whole_tiles == 0 ? all % blocks_ : 0;
+    whole_ = all - rest_;
+    // Few steps are shared by fewer blocks.
+    const i32 most = rest_ * steps_ / kFewestSteps;
+    sharers_ = most > blocks_ ? blocks_ : most > rest_ ? most : rest_;
+    if (block_index(0) < sharers_) first_ = deal().begin(block_index(0)), last_ = deal().begin(block_index(0) + 1);
+  }
+  // A share that is of two tiles begins with the later one, whose first steps it has: so all blocks are about as far in k.
+  QUERN_DEVICE bool next(Work& work) {
+    if (tile_ < whole_) {
+      work = tiles_.at(tile_);
+      tile_ += blocks_;
+      return true;
+    }
+    if (first_ == last_) return false;
+    const i32 tile = (last_ - 1) / steps_, begin = tile * steps_, from = first_ > begin ? first_ : begin;
+    work = tiles_.at(whole_ + tile);
+    work.tile = tile;
+    work.first_step = from - begin, work.last_step = last_ - begin;
+    last_ = from;
+    return true;
+  }
+  QUERN_DEVICE bool whole(const Work& work) const { return work.first_step == 0 && work.last_step == steps_; }
+  QUERN_DEVICE Deal deal() const { return {rest_ * steps_, sharers_, steps_}; }
+
+ private:
+  static constexpr i32 kFewestSteps = 4;  // of a block that shares a tile
+  DenseTiles tiles_;
+  i32 steps_, blocks_, tile_, rest_, whole_, sharers_;
+  i32 first_ = 0, last_ = 0;  // of the steps of all tiles that are shared, those still to be done
+};
+
+// A slice of a tile as threads have it when it goes to the workspace or comes from there: each so many rows and columns, of four
+// sums, apart.
+class SliceOfThread {
+  static constexpr i32 kFour = 4, kAcross = 16, kDown = kThreads / kAcross;
+  static constexpr i32 kRows = kSliceRows / kDown, kColumns = kTileN / (kAcross * kFour);
+  static_assert(kRows * kDown == kSliceRows && kColumns * kAcross * kFour == kTileN);
+  static constexpr i32 kHeld = kRows * kColumns;
+  static constexpr i64 kSlot = static_cast<i64>(kTileM) * kTileN;
+
+ public:
+  QUERN_DEVICE SliceOfThread(const GemmParams& p, f32* staged, i32 slice)
+      : staged_(staged + thread_index() / kAcross * kStagedPitch + thread_index() % kAcross * kFour),
+        slots_(p.partials + slice * (kSliceRows * kTileN) + thread_index() * kFour) {}
+  QUERN_DEVICE void leave(i64 slot) const {
+    f32* to = slots_ + slot * kSlot;
+    QUERN_UNROLL for (i32 i = 0; i < kHeld; ++i) store16(to + i * (kThreads * kFour), load16(place(i)));
+  }
+  // Adds up what was left, in the order of the steps.
+  QUERN_DEVICE void gather(const Sharers& sharers) const {
+    vec16 sums[kHeld]{};
+    QUERN_ROLLED for (i32 block = sharers.first; block <= sharers.last; ++block) {
+      const f32* from = slots_ + sharers.slot_of(block) * kSlot;
+      QUERN_UNROLL for (i32 i = 0; i < kHeld; ++i) {
+        const vec16 v = load16(from + i * (kThreads * kFour));
+        QUERN_UNROLL for (i32 e = 0; e < kFour; ++e) sums[i].x[e] = bits_of(f32_of(sums[i].x[e]) + f32_of(v.x[e]));
+      }
+    }
+    QUERN_UNROLL for (i32 i = 0; i < kHeld; ++i) store16(place(i), sums[i]);
+  }
+
+ private:
+  QUERN_DEVICE f32* place(i32 i) const { return staged_ + i / kColumns * (kDown * kStagedPitch) + i % kColumns * (kAcross * kFour); }
+  f32 *staged_, *slots_;
+};
+
+// What is done with a tile's sums.
+inline constexpr i32 kLeave = 0, kWhole = 1, kGather = 2;
+
+// Results of a tile; of one that is shared, this block's sums, and once all have left theirs, results. One copy of the code for all:
+// it is half of the kernel's.
+template <class Sums>
+QUERN_DEVICE void store(const GemmParams& p, const Work& work, const WaveTiles& tiles, Sums& sums, f32* staged, i32* flag) {
+  Sharers sharers{};
+  i32 pass = kWhole;
+  if (!tiles.whole(work)) sharers = Sharers(tiles.deal(), work.tile), pass = kLeave;
+  QUERN_ROLLED for (;; pass = kGather) {
+    QUERN_ROLLED for (i32 slice = 0; slice < kSlices; ++slice) {
+      const SliceOfThread own(p, staged, slice);
+      // By a shuffle, or the compiler makes a loop for each.
+      const i32 what = shuffle(pass, 0);
+      if (what == kGather) {
+        own.gather(sharers);
+        // Tells the compiler that their registers are free for what comes back.
+        sums.clear();
+      } else {
+        stage<0>(slice, sums, staged);
+      }
+      sync_block();
+      if (what == kLeave) {
+        own.leave(sharers.slot_of(block_index(0)));
+      } else {
+        store_slice(p, work, slice, staged);
+      }
+      sync_block();
+    }
+    if (pass != kLeave || !sharers.all_arrived(p, work.tile, flag)) return;
+  }
+}
+
+}  // namespace q
