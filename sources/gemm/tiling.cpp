@@ -25,7 +25,10 @@ FormTile form_of(const Shape& shape) {
   const bool blocks = shape.scales == Scales::blocks;
   switch (shape.form) {
     case Form::tiny:  // streams b: many bytes under way
-      return {16, 64, blocks ? 128 : 256, blocks ? 8 : 4, 1, 4, 2, true};
+      // With block scales codes take longer to be widened and scaled than to arrive: more blocks at work, as many bytes
+      // under way.
+      if (blocks) return {16, 64, 128, 4, 1, 4, 4, true};
+      return {16, 64, 256, 4, 1, 4, 2, true};
     case Form::small:
       return {64, 128, 128, 3, 2, 2, 2, true};
     case Form::medium:

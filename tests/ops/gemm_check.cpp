@@ -345,9 +345,11 @@ void GemmProblem::check() const {
   if (squares > 0.0 && 2 * tally.within >= tally.count) {
     EXPECT_LT(1.0 - 2.0 * tally.products / squares, 1e-3) << "QUERN_TEST_SEED=" << run_seed();
   }
-  // Of f32 results the little that tensor cores cut off shows; of few, chance.
+  // Of f32 results the little that tensor cores cut off shows; of few, chance: a gate's results are products, of which
+  // one large one may make most of the mean.
   const bool shows = case_.out.kind() == Element::f32 && on_cuda();
-  if (tally.within >= 256 && !shows && !(case_.tf32 && !case_.short_numbers)) {
+  const std::int64_t few = case_.gate ? 2048 : 256;
+  if (tally.within >= few && !shows && !(case_.tf32 && !case_.short_numbers)) {
     EXPECT_LE(std::sqrt(tally.ours), 2.0 * std::sqrt(tally.plain) + 1e-12)
         << "root mean square; QUERN_TEST_SEED=" << run_seed();
   }
