@@ -79,37 +79,29 @@ class SliceOfThread {
   f32 *staged_, *slots_;
 };
 
-// What is done with a tile's sums.
-inline constexpr i32 kLeave = 0, kWhole = 1, kGather = 2;
-
-// Results of a tile; of one that is shared, this block's sums, and once all have left theirs, results. One copy of the code for all:
-// it is half of the kernel's.
+// Results of a tile; of one that is shared, this block's sums, and once all have left theirs, results.
 template <class Sums>
-QUERN_DEVICE void store(const GemmParams& p, const Work& work, const WaveTiles& tiles, Sums& sums, f32* staged, i32* flag) {
+QUERN_DEVICE void store(const GemmParams& p, const Work& work, const WaveTiles& tiles, const Sums& sums, f32* staged, i32* flag) {
+  const bool whole = tiles.whole(work);
   Sharers sharers{};
-  i32 pass = kWhole;
-  if (!tiles.whole(work)) sharers = Sharers(tiles.deal(), work.tile), pass = kLeave;
-  QUERN_ROLLED for (;; pass = kGather) {
-    QUERN_ROLLED for (i32 slice = 0; slice < kSlices; ++slice) {
-      const SliceOfThread own(p, staged, slice);
-      // By a shuffle, or the compiler makes a loop for each.
-      const i32 what = shuffle(pass, 0);
-      if (what == kGather) {
-        own.gather(sharers);
-        // Tells the compiler that their registers are free for what comes back.
-        sums.clear();
-      } else {
-        stage<0>(slice, sums, staged);
-      }
-      sync_block();
-      if (what == kLeave) {
-        own.leave(sharers.slot_of(block_index(0)));
-      } else {
-        store_slice(p, work, slice, staged);
-      }
-      sync_block();
+  if (!whole) sharers = Sharers(tiles.deal(), work.tile);
+  QUERN_ROLLED for (i32 slice = 0; slice < kSlices; ++slice) {
+    stage<0>(slice, sums, staged);
+    sync_block();
+    if (whole) {
+      store_slice(p, work, slice, staged);
+    } else {
+      SliceOfThread(p, staged, slice).leave(sharers.slot_of(block_index(0)));
     }
-    if (pass != kLeave || !sharers.all_arrived(p, work.tile, flag)) return;
+    sync_block();
+  }
+  if (whole || !sharers.all_arrived(p, work.tile, flag)) return;
+  // The sums' registers are free for what comes back.
+  QUERN_ROLLED for (i32 slice = 0; slice < kSlices; ++slice) {
+    SliceOfThread(p, staged, slice).gather(sharers);
+    sync_block();
+    store_slice(p, work, slice, staged);
+    sync_block();
   }
 }
 
