@@ -56,10 +56,10 @@ ops::kernel::Text read_desc(const quern_kernel_desc& desc) {
   return text;
 }
 
-// A target that is not the device's: the image goes into the cache, nothing is loaded.
+// A target that is not the context's: the image goes into the cache, nothing is loaded.
 void ready_elsewhere(quern_context& context, const jit::Spec& spec, std::uint32_t flags) {
   if ((flags & QUERN_CALL_BACKGROUND) != 0) {
-    refuse("QUERN_CALL_BACKGROUND works for the device's own target; this kernel is for \"" +
+    refuse("QUERN_CALL_BACKGROUND works for the context's target; this kernel is for \"" +
            jit::Target::from_tag(spec.target).name() + "\"");
   }
   const bool cached_only = (flags & QUERN_CALL_CACHED_ONLY) != 0 || context.options.miss == jit::Miss::cached_only;

@@ -138,8 +138,9 @@ typedef struct quern_context_options {
   int32_t device_id;       /* ordinal of the device */
   int32_t miss_policy;     /* enum quern_miss_policy */
   int32_t compile_threads; /* compilations at once; 0: the number of cores, at most 8 */
-  const char *target;      /* NULL: the device's own. "host64" gives the host a warp of 64; of CUDA also "sm_90" and the like,
-                              whose code later chips of the same major version run */
+  const char *target;      /* NULL: the device's own. "host64" gives the host a warp of 64. A CUDA device also takes a target
+                              without a letter of its major version, no later than itself and with as much shared memory
+                              ("sm_90" on an H200); others are refused */
   const char *cache_path;  /* folder; NULL: $XDG_CACHE_HOME/quern, else $HOME/.cache/quern */
   const char *const *bundles; /* files made by quern_cache_export, searched in order below the cache */
   uint64_t bundle_count;
@@ -303,7 +304,7 @@ int32_t quern_manifest(const quern_context *context, char *buffer, uint64_t *len
  * workspace and prepare again after tuning in the same process.
  *
  * A product is a manifest's line without `form` and with its extents:  fp8_gemm * scales=blocks n=7168 k=2048
- * (quern_gemm's may have batch=N). Its target is '*' or the device's own. */
+ * (quern_gemm's may have batch=N). Its target is '*' or the context's. */
 enum quern_tune_flags {
   QUERN_TUNE_AGAIN = 1u << 0,    /* measure what is known, too */
   QUERN_TUNE_LIST_ONLY = 1u << 1 /* say what would be measured and what is known; measure nothing */

@@ -165,7 +165,10 @@ bool runs(Target device, Target code) {
   if (device == code) return true;
   if (device.family() != Family::cuda || code.family() != Family::cuda || (code.tag() & 0xff) != 0) return false;
   const std::uint32_t own = device.tag() >> 8 & 0xffff, number = code.tag() >> 8 & 0xffff;
-  return number / 10 == own / 10 && number <= own;
+  // Tiles are laid out for the shared memory that a target has.
+  const TargetInfo has = limits_of(device), wants = limits_of(code);
+  return number / 10 == own / 10 && number <= own && has.shared_per_block == wants.shared_per_block &&
+         has.shared_per_sm == wants.shared_per_sm;
 }
 
 }  // namespace quern::jit

@@ -45,7 +45,7 @@ struct TargetInfo {
 TargetInfo limits_of(Target target);
 
 // Whether a device of the one target runs what is compiled for the other: its own code, and on CUDA that for a chip of
-// the same major version, no later than itself, without a letter.
+// the same major version, no later than itself and with as much shared memory, without a letter.
 bool runs(Target device, Target code);
 
 }  // namespace quern::jit

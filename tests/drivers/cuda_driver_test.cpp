@@ -90,6 +90,8 @@ TEST_P(CudaDriver, TakesATargetWhoseCodeTheDeviceRuns) {
   }
   state->major = 8, state->minor = 9;
   EXPECT_EQ(for_target("sm_86")->device().limits.target.name(), "sm_86");
+  // Which has more shared memory: its tiles would not fit.
+  EXPECT_EQ(error_of([&] { for_target("sm_80"); }).status(), QUERN_INVALID);
 }
 
 TEST_P(CudaDriver, HoldsThePrimaryContextFromOpenToClose) {
