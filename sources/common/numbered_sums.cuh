@@ -10,13 +10,26 @@
 //   store<n, count, pitch>(to)   tiles n .. n + count - 1 side by side to f32 in shared memory, rows `pitch` apart, `to` 8-byte
 //                            aligned and pitch even
 //   write_apart<stride>(to)  element i of tile n to to[(n * 256 / kWarp + i) * stride] in global memory
-//   add_apart<stride>(from)  gains what was written so
+//   add_apart<stride>(from, there)   gains what was written so, from each of the first `there` places of `from`, one after the other; the others are
+//                            read and may be any. All of a tile's reads are under way together
 //
 // On NVIDIA's GPUs they are registers of PTX with names of their own, for the reason that common/tile_sums.cuh gives.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "common/kernel.cuh"
+
+namespace q {
+
+// Elements from number `first` on, of each place.
+template <int stride, int places, int held>
+QUERN_DEVICE void read_apart(const f32* const (&from)[places], int first, f32 (&v)[places][held]) {
+  QUERN_UNROLL for (int place = 0; place < places; ++place) {
+    QUERN_UNROLL for (int i = 0; i < held; ++i) v[place][i] = from[place][(first + i) * stride];
+  }
+}
+
+}  // namespace q
 
 #ifdef QUERN_NAMED_TILE_SUMS
 #include "common/numbered_sums_cuda.cuh"
@@ -57,10 +70,14 @@ class NumberedSums {
       QUERN_UNROLL for (int i = 0; i < kHeld; ++i) to[(n * kHeld + i) * stride] = x_[n].x[i];
     }
   }
-  template <int stride>
-  QUERN_DEVICE void add_apart(const f32* from) {
+  template <int stride, int places>
+  QUERN_DEVICE void add_apart(const f32* const (&from)[places], int there) {
     QUERN_UNROLL for (int n = 0; n < kCount; ++n) {
-      QUERN_UNROLL for (int i = 0; i < kHeld; ++i) x_[n].x[i] += from[(n * kHeld + i) * stride];
+      f32 v[places][kHeld];
+      read_apart<stride>(from, n * kHeld, v);
+      QUERN_UNROLL for (int place = 0; place < places; ++place) {
+        QUERN_UNROLL for (int i = 0; i < kHeld; ++i) x_[n].x[i] += place < there ? v[place][i] : 0.0f;
+      }
     }
   }
   QUERN_DEVICE const Accumulator& tile(int n) const { return x_[n]; }

@@ -68,13 +68,21 @@ QUERN_DEVICE void write_tiles(f32* to) {
   if constexpr (n + 1 < end) write_tiles<n + 1, end, apart>(to + 2 * apart);
 }
 #undef QUERN_WRITE
-#define QUERN_GAIN(i) "ld.global.f32 x" #i ", [%1+" #i "*%2];\nadd.f32 " QUERN_SUM(i) ", " QUERN_SUM(i) ", x" #i ";\n"
-template <int n, int end, int apart>
-QUERN_DEVICE void add_tiles(const f32* from) {
-  asm volatile("{.reg .f32 x<8>;\n" QUERN_EACH_SUM(QUERN_GAIN) "}" ::"n"(n), "l"(from), "n"(apart) : "memory");
-  if constexpr (n + 1 < end) add_tiles<n + 1, end, apart>(from + 2 * apart);
-}
+template <int first, int n, int end, int stride, int places>
+QUERN_DEVICE void add_tiles(const f32* const (&from)[places], int there) {
+  f32 v[places][8];
+  read_apart<stride>(from, (n - first) * 8, v);
+  QUERN_UNROLL for (int place = 0; place < places; ++place) {
+    f32 x[8];
+    QUERN_UNROLL for (int i = 0; i < 8; ++i) x[i] = place < there ? v[place][i] : 0.0f;
+#define QUERN_GAIN(i, x) "add.f32 " QUERN_SUM(i) ", " QUERN_SUM(i) ", %" x ";\n"
+    asm volatile(QUERN_GAIN(0, "1") QUERN_GAIN(1, "2") QUERN_GAIN(2, "3") QUERN_GAIN(3, "4") QUERN_GAIN(4, "5") QUERN_GAIN(5, "6")
+                     QUERN_GAIN(6, "7") QUERN_GAIN(7, "8")::"n"(n),
+                 "f"(x[0]), "f"(x[1]), "f"(x[2]), "f"(x[3]), "f"(x[4]), "f"(x[5]), "f"(x[6]), "f"(x[7]));
 #undef QUERN_GAIN
+  }
+  if constexpr (n + 1 < end) add_tiles<first, n + 1, end, stride>(from, there);
+}
 
 template <int kFirst, int kCount>
 class NumberedSums {
@@ -104,9 +112,9 @@ class NumberedSums {
   QUERN_DEVICE void write_apart(f32* to) const {
     write_tiles<kFirst, kFirst + kCount, stride * 4>(to);
   }
-  template <int stride>
-  QUERN_DEVICE void add_apart(const f32* from) {
-    add_tiles<kFirst, kFirst + kCount, stride * 4>(from);
+  template <int stride, int places>
+  QUERN_DEVICE void add_apart(const f32* const (&from)[places], int there) {
+    add_tiles<kFirst, kFirst, kFirst + kCount, stride>(from, there);
   }
 };
 

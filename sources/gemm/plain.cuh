@@ -21,8 +21,9 @@ struct Sums {
   QUERN_DEVICE void write(f32* to) {
     each([&](i32 i, f32& sum) { to[i * kThreads] = sum; });
   }
-  QUERN_DEVICE void add(const f32* from) {
-    each([&](i32 i, f32& sum) { sum += from[i * kThreads]; });
+  static constexpr i32 kAtOnce = 1;
+  QUERN_DEVICE void add(const f32* const (&from)[kAtOnce], i32) {
+    each([&](i32 i, f32& sum) { sum += from[0][i * kThreads]; });
   }
 
  private:

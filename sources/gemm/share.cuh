@@ -65,7 +65,12 @@ QUERN_DEVICE bool shared_sums(const GemmParams& p, const Deal& deal, const Work&
   sums.write(slot_of(block_index(0)));
   if (!sharers.all_arrived(p, work.tile, flag)) return false;
   sums.clear();
-  QUERN_ROLLED for (i32 block = sharers.first; block <= sharers.last; ++block) sums.add(slot_of(block));
+  QUERN_ROLLED for (i32 block = sharers.first; block <= sharers.last; block += Sums::kAtOnce) {
+    const i32 left = sharers.last - block;
+    const f32* from[Sums::kAtOnce];
+    QUERN_UNROLL for (i32 i = 0; i < Sums::kAtOnce; ++i) from[i] = slot_of(block + (i < left ? i : left));
+    sums.add(from, left + 1);
+  }
   return true;
 }
 

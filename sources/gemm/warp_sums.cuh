@@ -21,7 +21,9 @@ struct Sums {
 
   // To and from memory that each thread has a column of.
   QUERN_DEVICE void write(f32* to) const { x.write_apart<kThreads>(to); }
-  QUERN_DEVICE void add(const f32* from) { x.add_apart<kThreads>(from); }
+  // Few tiles are read from several places at once: each answers after a microsecond.
+  static constexpr i32 kAtOnce = kTiles < 4 ? 4 / kTiles : 1;
+  QUERN_DEVICE void add(const f32* const (&from)[kAtOnce], i32 there) { x.template add_apart<kThreads>(from, there); }
   QUERN_DEVICE void clear() { x.clear(); }
 };
 
