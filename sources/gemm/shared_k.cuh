@@ -1,11 +1,11 @@
 // Matrix products of few rows on Hopper of which the blocks of a cluster share a tile by its steps of k, where tiles narrow enough for
 // every multiprocessor to have one would read a over and over. A cluster has one tile.
 //
-// At the end sums change hands: of each 8 columns one block finishes the results. Within a block its alternates first add up what
+// At the end sums change hands: of each 8 columns one block finishes the results; of two blocks each one half of a warpgroup's columns. Within a block its alternates first add up what
 // they have, each some of the columns; then every warpgroup sends its sums to those that finish them, out of its registers into their
 // shared memory, where a barrier counts what has come. Nobody asks for anything or is told that it was read: a block waits for sums
 // that it is sent, and for nothing else. They are added up in the order of the steps, whoever was faster. What a warpgroup finishes of
-// its own sums it keeps where its rows of a were; of two blocks, whose groups take turns, in registers.
+// its own sums it keeps where its rows of a were; of two blocks in registers.
 // SPDX-License-Identifier: Apache-2.0
 #include "gemm/alternates.cuh"
 #include "gemm/tiles.cuh"
@@ -19,8 +19,9 @@ inline constexpr i32 kGroupColumns = 8, kGroupSums = 4, kGroups = kTileN / kGrou
 inline constexpr i32 kGroupBytes = kGroupThreads * kGroupSums * 4, kWarpBytes = kGroupBytes / 4;
 // A warpgroup has all of its block's sums of these.
 inline constexpr i32 kOwnGroups = kGroups / kAlternates, kOwnSums = kOwnGroups * kGroupSums;
-// Tiles of 128 rows are shared by two blocks (tiling.cpp).
+// Tiles of 128 rows are shared by two blocks (tiling.cpp), others by two or more.
 inline constexpr bool kOfTwo = kAlternates == 1;
+inline constexpr i32 kHalfGroups = kOwnGroups / 2, kHalfSums = kOwnSums / 2;
 static_assert((kGroups - kOwnGroups) * kGroupBytes <= kBBytes, "what an alternate gives to the other");
 // A step's rows of a of a warpgroup have room for so many groups.
 inline constexpr i32 kKeptGroups = 64 * 128 / kGroupBytes;
@@ -217,18 +218,28 @@ QUERN_DEVICE void add_parts(f32 (&sums)[2][kGroupSums], u8* const (&kept)[2], co
   }
 }
 
-// A warp's 16 rows of a group's sums, four of each lane, to where a lane reads eight columns of a row.
-QUERN_DEVICE void turn_round(u8* staged, const f32* sums) {
+// A warp's 16 rows of a group's sums, four of each lane, to where a lane reads eight columns of a row: half of one. Of groups that lanes
+// read side by side each has its number as `skew`, so that what eight lanes read together lies in different banks.
+QUERN_DEVICE f32* turned(u8* staged, i32 skew, i32 row, i32 half) {
+  const i32 other = (kHalfGroups == 8 ? skew >> 2 : row) & 1;
+  return reinterpret_cast<f32*>(staged + (row + skew) % 16 * (kGroupColumns * 4) + (half ^ other) * 16);
+}
+QUERN_DEVICE void turn_round(u8* staged, i32 skew, const f32* sums) {
   const i32 l = lane();
   QUERN_UNROLL for (i32 h = 0; h < 2; ++h) {
     const u64 both = static_cast<u64>(bits_of(sums[2 * h + 1])) << 32 | bits_of(sums[2 * h]);
-    *reinterpret_cast<u64*>(staged + (l / 4 + 8 * h) * (kGroupColumns * 4) + l % 4 * 8) = both;
+    *reinterpret_cast<u64*>(turned(staged, skew, l / 4 + 8 * h, l % 4 / 2) + l % 2 * 2) = both;
   }
 }
-// A lane's eight of these.
-QUERN_DEVICE void finish_turned(const GemmParams& p, const Work& work, Beside& beside, bool there, const Consumer& c, i32 group, const u8* staged) {
-  const i32 line = c.group * 64 + warp() % 4 * 16 + lane() % 16, column = group * kGroupColumns;
-  Eight v = read_eight(reinterpret_cast<const f32*>(staged) + lane() % 16 * kGroupColumns);
+// A lane's eight of these, of one of the warp's rows.
+QUERN_DEVICE void finish_turned(const GemmParams& p, const Work& work, Beside& beside, bool there, const Consumer& c, i32 row, i32 group, u8* staged,
+                                i32 skew) {
+  const i32 line = c.group * 64 + warp() % 4 * 16 + row, column = group * kGroupColumns;
+  Eight v;
+  QUERN_UNROLL for (i32 half = 0; half < 2; ++half) {
+    const vec16 part = load16(turned(staged, skew, row, half));
+    QUERN_UNROLL for (i32 i = 0; i < 4; ++i) v.x[4 * half + i] = f32_of(part.x[i]);
+  }
   if constexpr (kScaled) {
     const f32 of_row = beside.row_scales()[line];
     const Eight of_column = read_eight(beside.column_scales() + column);
@@ -248,64 +259,63 @@ QUERN_DEVICE void finish_groups(const GemmParams& p, const Work& work, const Con
     f32 sums[2][kGroupSums];
     add_parts(sums, {staged[0] + l * 16, staged[1] + l * 16}, {sets + l * 16, sets + next + l * 16}, part);
     sync_warp();
-    QUERN_UNROLL for (i32 i = 0; i < 2; ++i) turn_round(staged[i], sums[i]);
+    QUERN_UNROLL for (i32 i = 0; i < 2; ++i) turn_round(staged[i], 0, sums[i]);
     sync_warp();
     const bool second = l >= 16;
-    finish_turned(p, work, beside, !second || two, c, second && two ? group + part.count : group, second ? staged[1] : staged[0]);
+    finish_turned(p, work, beside, !second || two, c, l % 16, second && two ? group + part.count : group, second ? staged[1] : staged[0], 0);
   }
 }
 
 // Of two blocks: what the other one finishes, to it.
-QUERN_DEVICE void send_to_other(f32 (&kept)[kOwnSums / 2], const f32 (&own)[kOwnSums], const Part& part, u8* slots, Mbarrier& barrier) {
+QUERN_DEVICE void send_to_other(f32 (&kept)[kHalfSums], const f32 (&own)[kOwnSums], const Part& part, u8* slots, Mbarrier& barrier) {
   const auto other = static_cast<u32>(1 - part.number);
   const u32 to = cluster_address(slots + thread_index() % kGroupThreads * 16, other), counted = cluster_address(&barrier, other);
   const auto share_out = [&](const f32* keep, const f32* send) {
-    QUERN_UNROLL for (i32 i = 0; i < kOwnGroups / 2; ++i) {
-      store_async(to + i * kGroupBytes, sums_of_group(send + 2 * i * kGroupSums), counted);
-      QUERN_UNROLL for (i32 e = 0; e < kGroupSums; ++e) kept[i * kGroupSums + e] = keep[2 * i * kGroupSums + e];
-    }
+    QUERN_UNROLL for (i32 i = 0; i < kHalfGroups; ++i) store_async(to + i * kGroupBytes, sums_of_group(send + i * kGroupSums), counted);
+    QUERN_UNROLL for (i32 i = 0; i < kHalfSums; ++i) kept[i] = keep[i];
   };
   if (part.number == 0) {
-    share_out(own, own + kGroupSums);
+    share_out(own, own + kHalfSums);
   } else {
-    share_out(own + kGroupSums, own);
+    share_out(own + kHalfSums, own);
   }
 }
-QUERN_DEVICE void finish_kept(const GemmParams& p, const Work& work, const Consumer& c, const Part& part, f32 (&kept)[kOwnSums / 2], u8* slots, Beside& beside) {
-  const i32 l = lane();
+// Lanes side by side, with a group each, store 64 or 128 bytes of a row.
+QUERN_DEVICE void finish_kept(const GemmParams& p, const Work& work, const Consumer& c, const Part& part, f32 (&kept)[kHalfSums], u8* slots, Beside& beside) {
+  const i32 l = lane(), i = l % kHalfGroups;
   u8* come = slots + warp() % 4 * kWarpBytes;
-  QUERN_UNROLL for (i32 i = 0; i < kOwnGroups / 2; ++i) {
-    const vec16 v = load16(come + i * kGroupBytes + l * 16);
-    QUERN_UNROLL for (i32 e = 0; e < kGroupSums; ++e) kept[i * kGroupSums + e] += f32_of(v.x[e]);
+  QUERN_UNROLL for (i32 g = 0; g < kHalfGroups; ++g) {
+    const vec16 v = load16(come + g * kGroupBytes + l * 16);
+    QUERN_UNROLL for (i32 e = 0; e < kGroupSums; ++e) kept[g * kGroupSums + e] += f32_of(v.x[e]);
   }
   sync_warp();
-  QUERN_UNROLL for (i32 i = 0; i < kOwnGroups / 2; ++i) turn_round(come + i * kGroupBytes, kept + i * kGroupSums);
+  QUERN_UNROLL for (i32 g = 0; g < kHalfGroups; ++g) turn_round(come + g * kGroupBytes, g, kept + g * kGroupSums);
   sync_warp();
-  QUERN_ROLLED for (i32 first = 0; first < kOwnGroups / 2; first += 2) {
-    const i32 i = first + l / 16;
-    finish_turned(p, work, beside, true, c, part.number + 2 * i, come + i * kGroupBytes);
+  QUERN_ROLLED for (i32 row = l / kHalfGroups; row < 16; row += kWarp / kHalfGroups) {
+    finish_turned(p, work, beside, true, c, row, c.alternate * kOwnGroups + part.number * kHalfGroups + i, come + i * kGroupBytes, i);
   }
 }
 
 QUERN_DEVICE void multiply_tile(const GemmParams& p, const Work& work, const Consumer& c, const Part& part, u8* shared, Beside& beside) {
   Barriers& barriers = beside.barriers;
   const Share share(c, part);
-  f32 sums[kSumCount], own[kOwnSums], kept[kOwnSums / 2];
-  u8* slots = shared + kTileBytes + c.group * (kGroups / 2) * kGroupBytes;  // of two blocks
+  f32 sums[kSumCount], own[kOwnSums], kept[kHalfSums];
+  u8* slots = shared + kTileBytes + c.number() * kHalfGroups * kGroupBytes;  // of two blocks
+  const bool of_two = kOfTwo || part.count == 2;
   sum_steps(sums, c, work.last_step - work.first_step, Turn(), TurnOfA(), shared, beside.scales, barriers.stages);
   add_alternates(own, sums, c, shared);
   // All blocks have begun, and their barriers are there.
   cluster_wait();
   if (warp() % 4 >= live_warps(work, c)) return;
   Mbarrier& received = barriers.received[c.number()];
-  if constexpr (kOfTwo) {
+  if (of_two) {
     send_to_other(kept, own, part, slots, received);
   } else {
     send_sums(own, c, share, part, shared, received);
   }
   if constexpr (kScaled) mbarrier_wait(barriers.vectors, 0);
   mbarrier_wait_cluster(received, 0);
-  if constexpr (kOfTwo) {
+  if (of_two) {
     finish_kept(p, work, c, part, kept, slots, beside);
   } else {
     finish_groups(p, work, c, share, part, shared, beside);
