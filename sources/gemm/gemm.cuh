@@ -24,46 +24,26 @@ struct OneTile {
   }
 };
 
-// Every tile is a block's own.
-struct WholeTiles {
-  QUERN_DEVICE bool whole(const Work&, Sums&) const { return true; }
-  template <class Tiles>
-  QUERN_DEVICE bool next(const Tiles&, Work&, Sums&) const {
-    return false;
-  }
-};
-
-// Takes the tiles of `tiles` one after the other, and then what `open` has of them.
-template <class Tiles, class Open>
-QUERN_DEVICE void multiply(const GemmParams& p, Tiles tiles, Open open, u8* shared, Sums& sums) {
-  auto* staged = reinterpret_cast<f32*>(kContinuous ? shared + kStages * kStageBytes : shared);
+// Takes the tiles of `tiles` one after the other; finish(work) does the rest of each.
+template <class Tiles, class Finish>
+QUERN_DEVICE void multiply(const GemmParams& p, Tiles tiles, u8* shared, Sums& sums, Finish finish) {
   Work work;
   if constexpr (kContinuous) {
     Pipeline<Tiles> pipeline(p, tiles, shared);
     pipeline.fill();
-    QUERN_ROLLED for (;;) {
-      if (tiles.next(work)) {
-        product(pipeline, work.last_step - work.first_step, sums);
-        if (!open.whole(work, sums)) continue;
-      } else if (!open.next(tiles, work, sums)) {
-        break;
-      }
-      store(p, work, sums, staged);
+    QUERN_ROLLED while (tiles.next(work)) {
+      product(pipeline, work.last_step - work.first_step, sums);
+      finish(work);
     }
     copy_async_wait<0>();
   } else {
-    QUERN_ROLLED for (;;) {
-      if (tiles.next(work)) {
-        Pipeline<OneTile> pipeline(p, {work}, shared);
-        pipeline.fill();
-        product(pipeline, work.last_step - work.first_step, sums);
-        copy_async_wait<0>();
-        sync_block();
-        if (!open.whole(work, sums)) continue;
-      } else if (!open.next(tiles, work, sums)) {
-        break;
-      }
-      store(p, work, sums, staged);
+    QUERN_ROLLED while (tiles.next(work)) {
+      Pipeline<OneTile> pipeline(p, {work}, shared);
+      pipeline.fill();
+      product(pipeline, work.last_step - work.first_step, sums);
+      copy_async_wait<0>();
+      sync_block();
+      finish(work);
     }
   }
 }
@@ -71,17 +51,21 @@ QUERN_DEVICE void multiply(const GemmParams& p, Tiles tiles, Open open, u8* shar
 QUERN_DEVICE void multiply(const GemmParams& p) {
   Sums sums;
   u8* shared = dynamic_shared();
+  auto* staged = reinterpret_cast<f32*>(kContinuous ? shared + kStages * kStageBytes : shared);
   if constexpr (kGrouping != kDense) {
     QUERN_SHARED(Experts, experts, 1);
     list_experts(p, experts[0]);
     check_indices(p, experts[0]);
-    multiply(p, ExpertTiles(p, experts[0]), WholeTiles(), shared, sums);
+    multiply(p, ExpertTiles(p, experts[0]), shared, sums, [&](const Work& work) { store(p, work, sums, staged); });
   } else if constexpr (kShared) {
-    QUERN_SHARED(i32, flags, 2);
+    QUERN_SHARED(i32, flag, 1);
     const DenseTiles tiles(p);
-    multiply(p, tiles, OpenTiles<Sums>(p, tiles.deal(), flags), shared, sums);
+    const Deal deal = tiles.deal();
+    multiply(p, tiles, shared, sums, [&](const Work& work) {
+      if (shared_sums(p, deal, work, sums, flag)) store(p, work, sums, staged);
+    });
   } else {
-    multiply(p, DenseTiles(p), WholeTiles(), shared, sums);
+    multiply(p, DenseTiles(p), shared, sums, [&](const Work& work) { store(p, work, sums, staged); });
   }
 }
 

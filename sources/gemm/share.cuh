@@ -38,18 +38,16 @@ struct Sharers {
 
   // Whether all blocks have left their sums, this one too: true in the last to arrive.
   QUERN_DEVICE bool all_arrived(const GemmParams& p, i32 tile, i32* flag) const {
+    fence();
     sync_block();
-    if (thread_index() == 0) *flag = arrive(p, tile);
+    if (thread_index() == 0) {
+      const bool all = atomic_add(p.arrived + tile, 1u) + 1 == static_cast<u32>(last - first + 1);
+      if (all) p.arrived[tile] = 0;
+      *flag = all;
+    }
     sync_block();
     fence();
     return *flag != 0;
-  }
-  // The same by one thread, after all of the block's have met.
-  QUERN_DEVICE bool arrive(const GemmParams& p, i32 tile) const {
-    fence();
-    const bool all = atomic_add(p.arrived + tile, 1u) + 1 == static_cast<u32>(last - first + 1);
-    if (all) p.arrived[tile] = 0;
-    return all;
   }
 };
 
@@ -58,72 +56,22 @@ struct Slots {
   static QUERN_DEVICE f32* slot(const GemmParams& p, i64 index) { return p.partials + index * (static_cast<i64>(kThreads) * Sums::kHeld) + thread_index(); }
 };
 
-// The tiles that a block begins and ends in the middle of. What it has of them it leaves when it comes to it, and says so when it has
-// nothing else to do: to say so it waits for memory, and copies of the next tile's steps would wait as well.
+// Sums of `work`, of which this block has the steps of `deal` only. True if what `sums` then holds is the tile's whole result.
 template <class Sums>
-class OpenTiles {
- public:
-  // `flags` has room for two, in shared memory.
-  QUERN_DEVICE OpenTiles(const GemmParams& p, const Deal& deal, i32* flags) : p_(p), deal_(deal), flags_(flags) {}
-
-  // Whether `sums` are all of a tile's. If not they are left for the others.
-  QUERN_DEVICE bool whole(const Work& work, Sums& sums) const {
-    if (work.last_step - work.first_step == deal_.steps || deal_.steps == 1) return true;
-    const i32 block = block_index(0);
-    const bool second = deal_.begin(block) < work.tile * deal_.steps;
-    sums.write(Slots<Sums>::slot(p_, 2 * static_cast<i64>(block) + (second ? 1 : 0)));
-    return false;
+QUERN_DEVICE bool shared_sums(const GemmParams& p, const Deal& deal, const Work& work, Sums& sums, i32* flag) {
+  const Sharers sharers(deal, work.tile);
+  if (sharers.first == sharers.last) return true;
+  const auto slot_of = [&](i32 block) { return Slots<Sums>::slot(p, sharers.slot_of(block)); };
+  sums.write(slot_of(block_index(0)));
+  if (!sharers.all_arrived(p, work.tile, flag)) return false;
+  sums.clear();
+  QUERN_ROLLED for (i32 block = sharers.first; block <= sharers.last; block += Sums::kAtOnce) {
+    const i32 left = sharers.last - block;
+    const f32* from[Sums::kAtOnce];
+    QUERN_UNROLL for (i32 i = 0; i < Sums::kAtOnce; ++i) from[i] = slot_of(block + (i < left ? i : left));
+    sums.add(from, left + 1);
   }
-  // When there are no more: the next tile of which all have left their sums, this block as the last. They are in `sums` then.
-  template <class Tiles>
-  QUERN_DEVICE bool next(const Tiles& tiles, Work& work, Sums& sums) {
-    if (deal_.steps == 1) return false;
-    if (seen_ < 0) {
-      arrive();
-      seen_ = 0;
-    }
-    while (seen_ < 2 && flags_[seen_] == 0) ++seen_;
-    if (seen_ == 2) return false;
-    const i32 tile = tile_of(seen_++);
-    add_all(tile, sums);
-    work = tiles.at(tile);
-    return true;
-  }
-
- private:
-  // The one that the block begins with, and that it ends with.
-  QUERN_DEVICE i32 tile_of(i32 end) const { return (end == 0 ? deal_.begin(block_index(0)) : deal_.begin(block_index(0) + 1) - 1) / deal_.steps; }
-
-  QUERN_DEVICE void arrive() const {
-    sync_block();
-    const i32 end = thread_index();
-    if (end < 2) {
-      bool all = false;
-      const i32 tile = tile_of(end);
-      if (end == 0 || tile != tile_of(0)) {
-        const Sharers sharers(deal_, tile);
-        if (sharers.first != sharers.last) all = sharers.arrive(p_, tile);
-      }
-      flags_[end] = all;
-    }
-    sync_block();
-    fence();
-  }
-  QUERN_DEVICE void add_all(i32 tile, Sums& sums) const {
-    const Sharers sharers(deal_, tile);
-    sums.clear();
-    QUERN_ROLLED for (i32 block = sharers.first; block <= sharers.last; block += Sums::kAtOnce) {
-      const i32 left = sharers.last - block;
-      const f32* from[Sums::kAtOnce];
-      QUERN_UNROLL for (i32 i = 0; i < Sums::kAtOnce; ++i) from[i] = Slots<Sums>::slot(p_, sharers.slot_of(block + (i < left ? i : left)));
-      sums.add(from, left + 1);
-    }
-  }
-
-  const GemmParams& p_;
-  Deal deal_;
-  i32* flags_;
-  i32 seen_ = -1;
-};
+  return true;
+}
 
 }  // namespace q
