@@ -83,7 +83,8 @@ template <class T>
 QUERN_DEVICE T atomic_or(T* p, T v) {
   return atomicOr(p, v);
 }
-QUERN_DEVICE void fence() { __threadfence(); }
+// __threadfence() would also order all such fences of the device among each other.
+QUERN_DEVICE void fence() { asm volatile("fence.acq_rel.gpu;" ::: "memory"); }
 
 // ---- Asynchronous copies
 QUERN_DEVICE void copy_async_16(u32 shared, const void* global, bool take) {

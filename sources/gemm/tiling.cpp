@@ -27,7 +27,7 @@ FormTile form_of(const Shape& shape) {
     case Form::tiny:  // streams b: many bytes under way
       // With block scales codes take longer to be widened and scaled than to arrive: more blocks at work, as many bytes
       // under way.
-      if (blocks) return {16, 64, 128, 4, 1, 4, 4, true};
+      if (blocks) return {16, 64, 128, 3, 1, 4, 5, true};
       return {16, 64, 256, 4, 1, 4, 2, true};
     case Form::small:
       return {64, 128, 128, 3, 2, 2, 2, true};
