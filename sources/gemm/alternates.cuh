@@ -1,5 +1,5 @@
 // What Hopper's kernels of few rows and few columns are made of: within the block warpgroups take the steps of k in turn, alternates,
-// each for 64 rows of a. One warp copies by tensor map, two bring scales.
+// each for 64 rows of a and all columns or, as one of those side by side, some. One warp copies by tensor map, two bring scales.
 //
 // 8-bit products are summed 128 k at a time and added to f32 sums in registers: a warpgroup's own sums keep about 14 bits.
 // SPDX-License-Identifier: Apache-2.0
@@ -16,8 +16,9 @@ inline constexpr i32 kGroupThreads = 128;
 inline constexpr i32 kScaleWarps = 2;
 inline constexpr i32 kConsumers = kThreads / kGroupThreads, kConsumerThreads = kConsumers * kGroupThreads;
 inline constexpr i32 kCopyWarp = 4 * kConsumers, kFirstScaleWarp = kCopyWarp + 1;
-inline constexpr i32 kRowGroups = kTileM / 64, kAlternates = kConsumers / kRowGroups;
-static_assert(kThreads == kConsumerThreads + (1 + kScaleWarps) * kWarp && kTileM == kRowGroups * 64 && kConsumers == kRowGroups * kAlternates);
+inline constexpr i32 kRowGroups = kTileM / 64, kColumnGroups = COLUMN_GROUPS, kSides = kRowGroups * kColumnGroups;
+inline constexpr i32 kAlternates = kConsumers / kSides, kGroupN = kTileN / kColumnGroups;
+static_assert(kThreads == kConsumerThreads + (1 + kScaleWarps) * kWarp && kTileM == kRowGroups * 64 && kConsumers == kSides * kAlternates);
 static_assert(kGrouping == kDense && !kOutScale && kStepK * sizeof(ElementB) == 128 && kOutTileN % 8 == 0 && 128 % kOutTileN == 0);
 // Within a tile the steps of a stage are all one alternate's, which therefore waits for one after the other: copies land in any order,
 // and another's phase would pass for its own.
@@ -31,7 +32,7 @@ inline constexpr i32 kBBytes = kTileN * 128, kABytes = kTileM * 128, kTileBytes 
 using TurnOfA = TurnOf<kStepsOfA>;
 // A stage's scales are always the same warp's, or no step overtakes another (copy_scales).
 static_assert(kStages % kScaleWarps == 0 || kAlternates == 1);
-inline constexpr i32 kSumCount = kTileN / 2;  // of a thread
+inline constexpr i32 kSumCount = kGroupN / 2;  // of a thread
 inline constexpr bool kPromoted = sizeof(ElementB) == 1;
 
 // Block scales are read so many steps at a time: as many as registers hold.
@@ -46,7 +47,7 @@ QUERN_DEVICE void begin_stages(const TensorMap& map_a, const TensorMap& map_b, S
   prefetch_tensor_map(map_a);
   QUERN_UNROLL for (i32 i = 0; i < kStages; ++i) {
     mbarrier_init(stages.full[i], kBlockScale ? 2 : 1);
-    mbarrier_init(stages.empty[i], 4 * kRowGroups);
+    mbarrier_init(stages.empty[i], 4 * kSides);
   }
 }
 
@@ -109,18 +110,18 @@ struct StepScales {
   QUERN_DEVICE f32 of(i32 i) const { return x[kGate && i >= kSumCount / 2 ? 1 : 0][i >> 1 & 1]; }
 };
 
-// One warpgroup: of the block's, those of rows 64 `group` on, of which it takes every so many steps.
+// One warpgroup: of the block's, those of rows 64 `group` and columns kGroupN `side` on, of which it takes every so many steps.
 struct Consumer {
-  i32 group, alternate;
+  i32 group, side, alternate;
 
-  QUERN_DEVICE explicit Consumer(i32 number) : group(number % kRowGroups), alternate(number / kRowGroups) {}
-  QUERN_DEVICE i32 number() const { return group + kRowGroups * alternate; }
+  QUERN_DEVICE explicit Consumer(i32 number) : group(number % kRowGroups), side(number / kRowGroups % kColumnGroups), alternate(number / kSides) {}
+  QUERN_DEVICE i32 number() const { return group + kRowGroups * side + kSides * alternate; }
   // Of the tile.
   QUERN_DEVICE i32 row() const { return group * 64 + wgmma_row(thread_index() % kGroupThreads, 0); }
   QUERN_DEVICE void multiply(f32 (&d)[kSumCount], const u8* shared, i32 stage, i32 place, bool accumulate) const {
     constexpr u64 kLayout = k_major_layout(Swizzle::bytes128);
     const u64 a = matrix_descriptor(shared + kStages * kBBytes + place * kABytes + group * 64 * 128, kLayout);
-    const u64 b = matrix_descriptor(shared + stage * kBBytes, kLayout);
+    const u64 b = matrix_descriptor(shared + stage * kBBytes + side * kGroupN * 128, kLayout);
     QUERN_UNROLL for (i32 k = 0; k < 4; ++k) wgmma<ElementA, ElementB>(d, advanced(a, 32 * k), advanced(b, 32 * k), accumulate || k > 0);
     wgmma_commit();
   }

@@ -30,8 +30,8 @@ struct Beside {
 inline constexpr i32 kHalfStaged = 2, kStaged = 3, kRead = 4;
 inline constexpr i32 kStagedThreads = kConsumerThreads + (kScaled ? kWarp : 0);
 
-// b and a of a step go together here.
-static_assert(kAhead == 0);
+// b and a of a step go together here, and a warpgroup has all columns.
+static_assert(kAhead == 0 && kColumnGroups == 1);
 
 template <class Tiles>
 QUERN_DEVICE void copy_tiles(const Copies& copies, const Tiles& all) {

@@ -174,7 +174,10 @@ jit::Unit to_unit(const Shape& shape, Tag op, jit::Target target) {
   define("TILE_N", t.tile_n);
   define("STEP_K", t.step_k);
   define("STAGES", t.stages);
-  if (of_narrow(shape.form) || of_shared_k(shape.form)) define("STEPS_OF_A", t.steps_of_a);
+  if (of_narrow(shape.form) || of_shared_k(shape.form)) {
+    define("STEPS_OF_A", t.steps_of_a);
+    define("COLUMN_GROUPS", t.column_groups);
+  }
   define("WARPS_M", t.warps_m);
   define("WARPS_N", t.warps_n);
   define("THREADS", t.threads);

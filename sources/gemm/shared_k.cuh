@@ -1,31 +1,31 @@
 // Matrix products of few rows on Hopper of which the blocks of a cluster share a tile by its steps of k, where tiles narrow enough for
 // every multiprocessor to have one would read a over and over. A cluster has one tile.
 //
-// At the end sums change hands: of each 8 columns one block finishes the results; of two blocks each one half of a warpgroup's columns. Within a block its alternates first add up what
-// they have, each some of the columns; then every warpgroup sends its sums to those that finish them, out of its registers into their
-// shared memory, where a barrier counts what has come. Nobody asks for anything or is told that it was read: a block waits for sums
-// that it is sent, and for nothing else. They are added up in the order of the steps, whoever was faster. What a warpgroup finishes of
-// its own sums it keeps where its rows of a were; of two blocks in registers.
+// At the end sums change hands: of each 8 columns one block finishes the results; of two blocks each one half of a warpgroup's columns.
+// Every warpgroup sends its sums to those that finish them, out of its registers into their shared memory, where a barrier counts what
+// has come. Nobody asks for anything or is told that it was read: a block waits for sums that it is sent, and for nothing else. They are
+// added up in the order of the steps, whoever was faster. What a warpgroup finishes of its own sums it keeps where its rows of b were; of
+// two blocks in registers.
 // SPDX-License-Identifier: Apache-2.0
 #include "gemm/alternates.cuh"
 #include "gemm/tiles.cuh"
 
 namespace q {
 
-static_assert(!kGate && (kAlternates == 1 || (kAlternates == 2 && kRowGroups == 1)));
+static_assert(!kGate && kAlternates == 1);
 
 // Sums change hands by groups: 8 columns of 64 rows, of which each thread of a warpgroup has four sums.
 inline constexpr i32 kGroupColumns = 8, kGroupSums = 4, kGroups = kTileN / kGroupColumns;
 inline constexpr i32 kGroupBytes = kGroupThreads * kGroupSums * 4, kWarpBytes = kGroupBytes / 4;
-// A warpgroup has all of its block's sums of these.
-inline constexpr i32 kOwnGroups = kGroups / kAlternates, kOwnSums = kOwnGroups * kGroupSums;
+// A warpgroup has its block's sums of these.
+inline constexpr i32 kOwnGroups = kGroups / kColumnGroups, kOwnSums = kOwnGroups * kGroupSums;
+static_assert(kOwnSums == kSumCount);
 // Tiles of 128 rows are shared by two blocks (tiling.cpp), others by two or more.
-inline constexpr bool kOfTwo = kAlternates == 1;
+inline constexpr bool kOfTwo = kRowGroups == 2;
 inline constexpr i32 kHalfGroups = kOwnGroups / 2, kHalfSums = kOwnSums / 2;
-static_assert((kGroups - kOwnGroups) * kGroupBytes <= kBBytes, "what an alternate gives to the other");
-// A step's rows of a of a warpgroup have room for so many groups.
-inline constexpr i32 kKeptGroups = 64 * 128 / kGroupBytes;
-static_assert(kOwnGroups <= kStepsOfA / kAlternates * kKeptGroups, "what a warpgroup keeps");
+// A step's rows of b of a warpgroup have room for so many groups.
+inline constexpr i32 kKeptGroups = kGroupN * 128 / kGroupBytes;
+static_assert(kOfTwo || (kRowGroups == 1 && kOwnGroups <= kStages * kKeptGroups), "what a warpgroup keeps, where no other reads");
 
 struct Barriers {
   Stages stages;
@@ -65,7 +65,7 @@ struct Share {
   i32 finished, arrived;  // the first group that this block finishes, and its set here
 
   QUERN_DEVICE Share(const Consumer& c, const Part& part) : set_bytes((part.count - 1) * kGroupBytes) {
-    const i32 first = c.alternate * kOwnGroups, round = first / part.parts, ahead = part.number - (first - round * part.count);
+    const i32 first = c.side * kOwnGroups, round = first / part.parts, ahead = part.number - (first - round * part.count);
     to = first - round * part.count;
     sent = (c.group * part.own_of(kGroups) + round) * set_bytes;
     finished = first + (ahead < 0 ? ahead + part.count : ahead);
@@ -90,7 +90,7 @@ QUERN_DEVICE void begin_barriers(const TensorMap& map_a, const TensorMap& map_b,
 QUERN_DEVICE void expect_sums(Barriers& barriers, const Work& work, const Part& part) {
   QUERN_ROLLED for (i32 i = 0; i < kConsumers; ++i) {
     const Consumer c(i);
-    const i32 left = (c.alternate + 1) * kOwnGroups - Share(c, part).finished;
+    const i32 left = (c.side + 1) * kOwnGroups - Share(c, part).finished;
     const i32 groups = left > 0 ? part.own_of(left) : 0;
     mbarrier_arrive_expect(barriers.received[i], static_cast<u32>(groups * (part.count - 1) * live_warps(work, c) * kWarpBytes));
   }
@@ -143,39 +143,9 @@ struct OneTile {
 
 QUERN_DEVICE vec16 sums_of_group(const f32* sums) { return {bits_of(sums[0]), bits_of(sums[1]), bits_of(sums[2]), bits_of(sums[3])}; }
 
-// Barriers of two alternates by number: of both, then of each.
-inline constexpr i32 kGiven = 2, kFinished = 3;
-
-// What both alternates have of a warpgroup's groups, added up. Each gives the other the rest where b of its first step was. From here on
-// nothing is copied to any of its stages.
-QUERN_DEVICE void add_alternates(f32 (&own)[kOwnSums], const f32 (&sums)[kSumCount], const Consumer& c, u8* shared) {
-  if constexpr (kAlternates == 1) {
-    QUERN_UNROLL for (i32 i = 0; i < kOwnSums; ++i) own[i] = sums[i];
-  } else {
-    const i32 place = thread_index() % kGroupThreads * 16;
-    u8* given = shared + c.alternate * kBBytes + place;
-    const u8* taken = shared + (1 - c.alternate) * kBBytes + place;
-    const auto share_out = [&](const f32* kept, const f32* rest) {
-      QUERN_UNROLL for (i32 i = 0; i < kOwnSums; ++i) own[i] = kept[i];
-      QUERN_UNROLL for (i32 i = 0; i < kOwnGroups; ++i) store16(given + i * kGroupBytes, sums_of_group(rest + i * kGroupSums));
-    };
-    sync_named(kFinished + c.alternate, kGroupThreads);
-    if (c.alternate == 0) {
-      share_out(sums, sums + kOwnSums);
-    } else {
-      share_out(sums + kOwnSums, sums);
-    }
-    sync_named(kGiven, kConsumerThreads);
-    QUERN_UNROLL for (i32 i = 0; i < kOwnGroups; ++i) {
-      const vec16 v = load16(taken + i * kGroupBytes);
-      QUERN_UNROLL for (i32 e = 0; e < kGroupSums; ++e) own[i * kGroupSums + e] += f32_of(v.x[e]);
-    }
-  }
-}
-
 // Where a warpgroup keeps this of its groups.
 QUERN_DEVICE u8* kept_place(u8* shared, const Consumer& c, i32 i) {
-  return shared + kStages * kBBytes + (c.alternate + i / kKeptGroups * kAlternates) * kABytes + (c.group * kKeptGroups + i % kKeptGroups) * kGroupBytes;
+  return shared + i / kKeptGroups * kBBytes + (c.side * kKeptGroups + i % kKeptGroups) * kGroupBytes;
 }
 
 // A warpgroup's groups, each to the block that finishes it.
@@ -250,11 +220,11 @@ QUERN_DEVICE void finish_turned(const GemmParams& p, const Work& work, Beside& b
 
 // Two groups at a time, for which sums are turned round where those of this block lay.
 QUERN_DEVICE void finish_groups(const GemmParams& p, const Work& work, const Consumer& c, const Share& share, const Part& part, u8* shared, Beside& beside) {
-  const i32 last = (c.alternate + 1) * kOwnGroups, l = lane(), w = warp() % 4;
+  const i32 last = (c.side + 1) * kOwnGroups, l = lane(), w = warp() % 4;
   const u8* sets = shared + kTileBytes + share.arrived + w * kWarpBytes;
   QUERN_ROLLED for (i32 group = share.finished; group < last; group += 2 * part.count, sets += 2 * share.set_bytes) {
     const bool two = group + part.count < last;
-    const i32 next = two ? share.set_bytes : 0, own = group - c.alternate * kOwnGroups;
+    const i32 next = two ? share.set_bytes : 0, own = group - c.side * kOwnGroups;
     u8* const staged[2] = {kept_place(shared, c, own) + w * kWarpBytes, kept_place(shared, c, two ? own + part.count : own) + w * kWarpBytes};
     f32 sums[2][kGroupSums];
     add_parts(sums, {staged[0] + l * 16, staged[1] + l * 16}, {sets + l * 16, sets + next + l * 16}, part);
@@ -292,26 +262,25 @@ QUERN_DEVICE void finish_kept(const GemmParams& p, const Work& work, const Consu
   QUERN_UNROLL for (i32 g = 0; g < kHalfGroups; ++g) turn_round(come + g * kGroupBytes, g, kept + g * kGroupSums);
   sync_warp();
   QUERN_ROLLED for (i32 row = l / kHalfGroups; row < 16; row += kWarp / kHalfGroups) {
-    finish_turned(p, work, beside, true, c, row, c.alternate * kOwnGroups + part.number * kHalfGroups + i, come + i * kGroupBytes, i);
+    finish_turned(p, work, beside, true, c, row, c.side * kOwnGroups + part.number * kHalfGroups + i, come + i * kGroupBytes, i);
   }
 }
 
 QUERN_DEVICE void multiply_tile(const GemmParams& p, const Work& work, const Consumer& c, const Part& part, u8* shared, Beside& beside) {
   Barriers& barriers = beside.barriers;
   const Share share(c, part);
-  f32 sums[kSumCount], own[kOwnSums], kept[kHalfSums];
+  f32 sums[kSumCount], kept[kHalfSums];
   u8* slots = shared + kTileBytes + c.number() * kHalfGroups * kGroupBytes;  // of two blocks
   const bool of_two = kOfTwo || part.count == 2;
   sum_steps(sums, c, work.last_step - work.first_step, Turn(), TurnOfA(), shared, beside.scales, barriers.stages);
-  add_alternates(own, sums, c, shared);
   // All blocks have begun, and their barriers are there.
   cluster_wait();
   if (warp() % 4 >= live_warps(work, c)) return;
   Mbarrier& received = barriers.received[c.number()];
   if (of_two) {
-    send_to_other(kept, own, part, slots, received);
+    send_to_other(kept, sums, part, slots, received);
   } else {
-    send_sums(own, c, share, part, shared, received);
+    send_sums(sums, c, share, part, shared, received);
   }
   if constexpr (kScaled) mbarrier_wait(barriers.vectors, 0);
   mbarrier_wait_cluster(received, 0);

@@ -149,9 +149,11 @@ std::optional<Tiling> tile_narrow(const Shape& shape, const jit::TargetInfo& tar
   t.warps_m = t.warps_n = 1;
   t.blocks_per_sm = 1;
   const int row_groups = t.tile_m / 64;
-  // Sums of 64 x 128 take the registers that there are.
-  const int alternates = t.tile_m == 64 && t.tile_n <= 32 ? 4 : t.tile_m == 128 && t.tile_n == 128 ? 1 : 2;
-  t.threads = row_groups * alternates * 128 + 3 * 32;
+  // Tiles that are shared have their columns side by side, so that nothing is left to add up within a block.
+  const int alternates = shared_k ? 1 : t.tile_m == 64 && t.tile_n <= 32 ? 4 : 2;
+  t.column_groups = shared_k ? 2 / row_groups : 1;
+  const int warpgroups = row_groups * t.column_groups * alternates;
+  t.threads = warpgroups * 128 + 3 * 32;
   const int vectors = shape.scales == Scales::vectors ? (t.tile_m + t.tile_n) * 4 : 0;
   const int scales = shape.scales == Scales::blocks ? t.tile_m * 4 * (shape.gate ? 2 : 1) : 0;
   if (shared_k) {
@@ -161,7 +163,7 @@ std::optional<Tiling> tile_narrow(const Shape& shape, const jit::TargetInfo& tar
     t.stages = t.tile_m == 128 ? 7 : 6;
     t.steps_of_a = t.tile_m == 128 ? 5 : 6;
     // Tiles begin at multiples of 1024 bytes, barriers and scales before them.
-    const int barriers = 8 * (2 * t.stages + row_groups * alternates + 1);
+    const int barriers = 8 * (2 * t.stages + warpgroups + 1);
     const int before = (barriers + 15) / 16 * 16 + t.steps_of_a * scales + std::max(vectors, 16);
     t.shared_bytes = static_cast<std::uint32_t>((t.stages * t.tile_n + t.steps_of_a * t.tile_m) * kRow +
                                                 shared_sums(t.tile_m, t.most_parts));
