@@ -34,6 +34,8 @@ using TurnOfA = TurnOf<kStepsOfA>;
 static_assert(kStages % kScaleWarps == 0 || kAlternates == 1);
 inline constexpr i32 kSumCount = kGroupN / 2;  // of a thread
 inline constexpr bool kPromoted = sizeof(ElementB) == 1;
+// So many sums, of few warpgroups, leave registers for the products of two steps. Four have each other to fill pauses.
+inline constexpr i32 kMostPaired = kConsumers > 2 ? 0 : 32;
 
 // Block scales are read so many steps at a time: as many as registers hold.
 inline constexpr i32 kScaleSteps = kRowGroups > 1 ? (kGate ? 2 : 3) : kGate ? 4 : 8;
@@ -133,37 +135,88 @@ QUERN_DEVICE void release(Mbarrier& empty) {
   if (lane() == 0) mbarrier_arrive(empty);
 }
 
+// A warpgroup's own steps of a tile, in turn.
+struct OwnSteps {
+  Turn turn;
+  TurnOfA place;
+
+  QUERN_DEVICE i32 stage() const { return turn.stage; }
+  // Of a, and of block scales.
+  QUERN_DEVICE i32 at() const { return kAhead == 0 ? turn.stage : place.stage; }
+  QUERN_DEVICE void next() {
+    turn.template advance<kAlternates>();
+    place.template advance<kAlternates>();
+  }
+};
+
+// A step's products, under way or to be added to the sums.
+struct StepProducts {
+  f32 x[kSumCount];
+  StepScales scales;
+  i32 stage;
+
+  QUERN_DEVICE void begin(const Consumer& c, OwnSteps& steps, const u8* shared, const f32* block_scales, Stages& stages) {
+    stage = steps.stage();
+    mbarrier_wait(stages.full[stage], steps.turn.phase);
+    wgmma_fence();
+    c.multiply(x, shared, stage, steps.at(), false);
+    if constexpr (kBlockScale) scales.take(block_scales + steps.at() * kScaleCount, c.row());
+    steps.next();
+  }
+  // Once no more than so many of those begun are under way.
+  template <i32 under_way>
+  QUERN_DEVICE void add_to(f32 (&sums)[kSumCount], Stages& stages) {
+    wgmma_wait<under_way>(x);
+    release(stages.empty[stage]);
+    QUERN_UNROLL for (i32 i = 0; i < kSumCount; ++i) sums[i] = kBlockScale ? fma(x[i], scales.of(i), sums[i]) : sums[i] + x[i];
+  }
+};
+
 // Its steps of a tile whose first stage is `turn`, and whose first a and block scales are at `place`.
 QUERN_DEVICE void sum_steps(f32 (&sums)[kSumCount], const Consumer& c, i32 steps, Turn turn, TurnOfA place, const u8* shared, const f32* block_scales,
                             Stages& stages) {
   QUERN_UNROLL for (f32& sum : sums) sum = 0.0f;
   turn.skip(c.alternate);
   place.skip(c.alternate);
-  i32 before = -1;
-  QUERN_ROLLED for (i32 step = c.alternate; step < steps; step += kAlternates) {
-    const i32 at = kAhead == 0 ? turn.stage : place.stage;
-    mbarrier_wait(stages.full[turn.stage], turn.phase);
-    if constexpr (kPromoted) {
-      f32 part[kSumCount];
-      wgmma_fence();
-      c.multiply(part, shared, turn.stage, at, false);
-      StepScales scales;
-      if constexpr (kBlockScale) scales.take(block_scales + at * kScaleCount, c.row());
-      wgmma_wait<0>(part);
-      release(stages.empty[turn.stage]);
-      QUERN_UNROLL for (i32 i = 0; i < kSumCount; ++i) sums[i] = kBlockScale ? fma(part[i], scales.of(i), sums[i]) : sums[i] + part[i];
+  OwnSteps own{turn, place};
+  i32 left = (steps - c.alternate + kAlternates - 1) / kAlternates;
+  if constexpr (kPromoted && kSumCount <= kMostPaired) {
+    // While one step's products are added the next one's are under way.
+    StepProducts first, second;
+    if (left == 0) return;
+    first.begin(c, own, shared, block_scales, stages);
+    QUERN_ROLLED for (; left > 2; left -= 2) {
+      second.begin(c, own, shared, block_scales, stages);
+      first.add_to<1>(sums, stages);
+      first.begin(c, own, shared, block_scales, stages);
+      second.add_to<1>(sums, stages);
+    }
+    if (left == 2) {
+      second.begin(c, own, shared, block_scales, stages);
+      first.add_to<1>(sums, stages);
+      second.add_to<0>(sums, stages);
     } else {
+      first.add_to<0>(sums, stages);
+    }
+  } else if constexpr (kPromoted) {
+    StepProducts step;
+    QUERN_ROLLED for (; left > 0; --left) {
+      step.begin(c, own, shared, block_scales, stages);
+      step.add_to<0>(sums, stages);
+    }
+  } else {
+    i32 before = -1;
+    QUERN_ROLLED for (; left > 0; --left) {
+      const i32 stage = own.stage();
+      mbarrier_wait(stages.full[stage], own.turn.phase);
       // One step's products stay under way while the next one's begin; the stage before is free by then.
       wgmma_fence();
-      c.multiply(sums, shared, turn.stage, at, true);
+      c.multiply(sums, shared, stage, own.at(), true);
       wgmma_wait<1>();
       if (before >= 0) release(stages.empty[before]);
-      before = turn.stage;
+      before = stage;
+      own.next();
     }
-    turn.template advance<kAlternates>();
-    place.template advance<kAlternates>();
-  }
-  if constexpr (!kPromoted) {
     wgmma_wait<0>(sums);
     if (before >= 0) release(stages.empty[before]);
   }

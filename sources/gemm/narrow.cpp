@@ -14,12 +14,12 @@ constexpr double kStepBytes = 128.0;                 // of a row
 constexpr double kMemory = 4.2e6 / 132;              // bytes a microsecond, of every multiprocessor's share
 constexpr double kL2 = 110e3;                        // the same that L2 gives one of them,
 constexpr double kL2OfHighTiles = 87e3;              // where tiles of 128 rows leave room for few stages
-constexpr double kOfAny = 2.75, kOfEachRound = 0.5;  // microseconds, of a launch and of a round of tiles
+constexpr double kOfAny = 2.75, kOfEachRound = 0.25;  // microseconds, of a launch and of a round of tiles
 constexpr double kFinished = 4e3;                    // sums a microsecond that a multiprocessor finishes
 
 // Of tiles that are shared: microseconds of a launch, those after which a stage comes round again, copied from memory,
 // multiplied and released, and bytes of sums a microsecond that a multiprocessor is sent.
-constexpr double kOfShared = 3.7, kOfAStage = 2.05, kSent = 34e3;
+constexpr double kOfShared = 3.3, kOfAStage = 2.05, kSent = 34e3;
 constexpr int kGroupColumns = 8, kWarpRows = 16;  // sums are sent by so many columns, of so many rows
 
 std::int64_t div_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
