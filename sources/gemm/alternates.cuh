@@ -19,7 +19,7 @@ inline constexpr i32 kCopyWarp = 4 * kConsumers, kFirstScaleWarp = kCopyWarp + 1
 inline constexpr i32 kRowGroups = kTileM / 64, kColumnGroups = COLUMN_GROUPS, kSides = kRowGroups * kColumnGroups;
 inline constexpr i32 kAlternates = kConsumers / kSides, kGroupN = kTileN / kColumnGroups;
 static_assert(kThreads == kConsumerThreads + (1 + kScaleWarps) * kWarp && kTileM == kRowGroups * 64 && kConsumers == kSides * kAlternates);
-static_assert(kGrouping == kDense && !kOutScale && kStepK * sizeof(ElementB) == 128 && kOutTileN % 8 == 0 && 128 % kOutTileN == 0);
+static_assert(kGrouping == kDense && !kOutScale && kStepK * sizeof(ElementB) == 128 && kOutTileN % 8 == 0 && (!kBlockScale || 128 % kOutTileN == 0));
 // Within a tile the steps of a stage are all one alternate's, which therefore waits for one after the other: copies land in any order,
 // and another's phase would pass for its own.
 static_assert(kStages % kAlternates == 0);
@@ -173,13 +173,13 @@ struct StepProducts {
 };
 
 // Its steps of a tile whose first stage is `turn`, and whose first a and block scales are at `place`.
-QUERN_DEVICE void sum_steps(f32 (&sums)[kSumCount], const Consumer& c, i32 steps, Turn turn, TurnOfA place, const u8* shared, const f32* block_scales,
-                            Stages& stages) {
+QUERN_DEVICE void sum_steps(f32 (&sums)[kSumCount], const Consumer& c, const Work& work, Turn turn, TurnOfA place, const u8* shared,
+                            const f32* block_scales, Stages& stages) {
   QUERN_UNROLL for (f32& sum : sums) sum = 0.0f;
   turn.skip(c.alternate);
   place.skip(c.alternate);
   OwnSteps own{turn, place};
-  i32 left = (steps - c.alternate + kAlternates - 1) / kAlternates;
+  i32 left = (work.last_step - work.first_step - c.alternate + kAlternates - 1) / kAlternates;
   if constexpr (kPromoted && kSumCount <= kMostPaired) {
     // While one step's products are added the next one's are under way.
     StepProducts first, second;

@@ -106,7 +106,7 @@ std::optional<Choice> narrow_by_model(const Problem& problem, const Sizes& sizes
   if (!shared) return best;
   for (const Form form : kSharedK) {
     const std::optional<Tiling> t = tiling_of(problem, form);
-    if (!t) continue;
+    if (!t || (t->tile_m > 64 && sizes.rows <= 64)) continue;
     const Machine machine{all_sms(problem), all_sms(problem), most_blocks(problem, *t)};
     for (const SharedTiles& tiles : shared_tiles(narrow_tiles(problem, *t, sizes), machine)) {
       if (tiles.microseconds < other) best = Choice{form, tiles.parts, 1}, other = tiles.microseconds;

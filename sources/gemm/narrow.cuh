@@ -138,7 +138,7 @@ QUERN_DEVICE void multiply_tiles(const GemmParams& p, Tiles tiles, const Consume
   bool first = true;
   QUERN_ROLLED while (tiles.next(work)) {
     f32 sums[kSumCount];
-    sum_steps(sums, c, work.last_step, turn, turn, shared, beside.block_scales, stages);
+    sum_steps(sums, c, work, turn, turn, shared, beside.block_scales, stages);
     turn.skip(work.last_step);
     if (!first) sync_named(kRead, kStagedThreads);
     first = false;

@@ -16,10 +16,10 @@ namespace quern::ops::gemm {
 namespace {
 
 constexpr const char* kFormNames[kForms] = {
-    "tiny",           "small",          "medium",         "large",         "plain",         "warpgroups",
-    "warpgroups_176", "warpgroups_192", "warpgroups_256", "swapped_16",    "swapped_32",    "swapped_64",
-    "swapped_128",    "narrow_64x16",   "narrow_64x32",   "narrow_64x64",  "narrow_128x32", "narrow_128x64",
-    "shared_64x128",  "shared_128x128", "mapped_256x192", "mapped_128x256"};
+    "tiny",           "small",          "medium",         "large",          "plain",         "warpgroups",
+    "warpgroups_176", "warpgroups_192", "warpgroups_256", "swapped_16",     "swapped_32",    "swapped_64",
+    "swapped_128",    "narrow_64x16",   "narrow_64x32",   "narrow_64x64",   "narrow_128x32", "narrow_128x64",
+    "shared_64x128",  "shared_128x112", "shared_128x128", "mapped_256x192", "mapped_128x256"};
 constexpr const char* kGroupingNames[] = {"dense", "contiguous", "masked"};
 constexpr const char* kScaleNames[] = {"none", "vectors", "blocks"};
 

@@ -40,22 +40,23 @@ enum class Form : std::uint8_t {
   narrow_128x32,
   narrow_128x64,
   shared_64x128,
+  shared_128x112,
   shared_128x128,
   mapped_256x192,
   mapped_128x256
 };
-inline constexpr int kForms = 22;
+inline constexpr int kForms = 23;
 inline constexpr Form kWarpgroups[] = {Form::warpgroups, Form::warpgroups_176, Form::warpgroups_192,
                                        Form::warpgroups_256};
 inline constexpr Form kSwapped[] = {Form::swapped_16, Form::swapped_32, Form::swapped_64, Form::swapped_128};
 inline constexpr Form kNarrow[] = {Form::narrow_64x16, Form::narrow_64x32, Form::narrow_64x64, Form::narrow_128x32,
                                    Form::narrow_128x64};
 inline constexpr Form kMapped[] = {Form::mapped_256x192, Form::mapped_128x256};
-inline constexpr Form kSharedK[] = {Form::shared_64x128, Form::shared_128x128};
+inline constexpr Form kSharedK[] = {Form::shared_64x128, Form::shared_128x112, Form::shared_128x128};
 constexpr bool of_warpgroups(Form form) { return form >= Form::warpgroups && form <= Form::warpgroups_256; }
 constexpr bool of_swapped(Form form) { return form >= Form::swapped_16 && form <= Form::swapped_128; }
 constexpr bool of_narrow(Form form) { return form >= Form::narrow_64x16 && form <= Form::narrow_128x64; }
-constexpr bool of_shared_k(Form form) { return form == Form::shared_64x128 || form == Form::shared_128x128; }
+constexpr bool of_shared_k(Form form) { return form >= Form::shared_64x128 && form <= Form::shared_128x128; }
 constexpr bool of_mapped(Form form) { return form >= Form::mapped_256x192; }
 constexpr int rows_of_swapped(Form form) { return 16 << (static_cast<int>(form) - static_cast<int>(Form::swapped_16)); }
 // Of narrow and of shared tiles.
@@ -70,6 +71,8 @@ constexpr int columns_of_tile(Form form) {
     case Form::shared_64x128:
     case Form::shared_128x128:
       return 128;
+    case Form::shared_128x112:
+      return 112;
     default:
       return 64;
   }

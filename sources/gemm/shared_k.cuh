@@ -23,6 +23,9 @@ static_assert(kOwnSums == kSumCount);
 // Tiles of 128 rows are shared by two blocks (tiling.cpp), others by two or more.
 inline constexpr bool kOfTwo = kRowGroups == 2;
 inline constexpr i32 kHalfGroups = kOwnGroups / 2, kHalfSums = kOwnSums / 2;
+// Lanes side by side that store the results of a row's groups: one has none where these are seven.
+inline constexpr i32 kRowLanes = kHalfGroups > 4 ? 8 : 4;
+static_assert(kHalfGroups <= kRowLanes);
 // A step's rows of b of a warpgroup have room for so many groups.
 inline constexpr i32 kKeptGroups = kGroupN * 128 / kGroupBytes;
 static_assert(kOfTwo || (kRowGroups == 1 && kOwnGroups <= kStages * kKeptGroups), "what a warpgroup keeps, where no other reads");
@@ -191,7 +194,7 @@ QUERN_DEVICE void add_parts(f32 (&sums)[2][kGroupSums], u8* const (&kept)[2], co
 // A warp's 16 rows of a group's sums, four of each lane, to where a lane reads eight columns of a row: half of one. Of groups that lanes
 // read side by side each has its number as `skew`, so that what eight lanes read together lies in different banks.
 QUERN_DEVICE f32* turned(u8* staged, i32 skew, i32 row, i32 half) {
-  const i32 other = (kHalfGroups == 8 ? skew >> 2 : row) & 1;
+  const i32 other = (kRowLanes == 8 ? skew >> 2 : row) & 1;
   return reinterpret_cast<f32*>(staged + (row + skew) % 16 * (kGroupColumns * 4) + (half ^ other) * 16);
 }
 QUERN_DEVICE void turn_round(u8* staged, i32 skew, const f32* sums) {
@@ -250,9 +253,11 @@ QUERN_DEVICE void send_to_other(f32 (&kept)[kHalfSums], const f32 (&own)[kOwnSum
     share_out(own + kHalfSums, own);
   }
 }
-// Lanes side by side, with a group each, store 64 or 128 bytes of a row.
+// Lanes side by side, with a group each, store 64 to 128 bytes of a row.
 QUERN_DEVICE void finish_kept(const GemmParams& p, const Work& work, const Consumer& c, const Part& part, f32 (&kept)[kHalfSums], u8* slots, Beside& beside) {
-  const i32 l = lane(), i = l % kHalfGroups;
+  const i32 l = lane();
+  const bool there = l % kRowLanes < kHalfGroups;
+  const i32 i = there ? l % kRowLanes : 0;
   u8* come = slots + warp() % 4 * kWarpBytes;
   QUERN_UNROLL for (i32 g = 0; g < kHalfGroups; ++g) {
     const vec16 v = load16(come + g * kGroupBytes + l * 16);
@@ -261,8 +266,8 @@ QUERN_DEVICE void finish_kept(const GemmParams& p, const Work& work, const Consu
   sync_warp();
   QUERN_UNROLL for (i32 g = 0; g < kHalfGroups; ++g) turn_round(come + g * kGroupBytes, g, kept + g * kGroupSums);
   sync_warp();
-  QUERN_ROLLED for (i32 row = l / kHalfGroups; row < 16; row += kWarp / kHalfGroups) {
-    finish_turned(p, work, beside, true, c, row, c.side * kOwnGroups + part.number * kHalfGroups + i, come + i * kGroupBytes, i);
+  QUERN_ROLLED for (i32 row = l / kRowLanes; row < 16; row += kWarp / kRowLanes) {
+    finish_turned(p, work, beside, there, c, row, c.side * kOwnGroups + part.number * kHalfGroups + i, come + i * kGroupBytes, i);
   }
 }
 
@@ -272,7 +277,7 @@ QUERN_DEVICE void multiply_tile(const GemmParams& p, const Work& work, const Con
   f32 sums[kSumCount], kept[kHalfSums];
   u8* slots = shared + kTileBytes + c.number() * kHalfGroups * kGroupBytes;  // of two blocks
   const bool of_two = kOfTwo || part.count == 2;
-  sum_steps(sums, c, work.last_step - work.first_step, Turn(), TurnOfA(), shared, beside.scales, barriers.stages);
+  sum_steps(sums, c, work, Turn(), TurnOfA(), shared, beside.scales, barriers.stages);
   // All blocks have begun, and their barriers are there.
   cluster_wait();
   if (warp() % 4 >= live_warps(work, c)) return;

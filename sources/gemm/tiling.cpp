@@ -124,13 +124,13 @@ std::optional<Tiling> tile_swapped(const Shape& shape, const jit::TargetInfo& ta
   return {};
 }
 
-// Where sums arrive of a tile of 128 columns that so many blocks share at most: 2 KB for each 8 columns of 64 rows that
-// one of them finishes, from every other block.
-int shared_sums(int rows, int most_parts) {
-  constexpr int kGroups = 128 / 8;
+// Where sums arrive of a tile that so many blocks share at most: 2 KB for each 8 columns of 64 rows that one of them
+// finishes, from every other block.
+int shared_sums(const Tiling& t) {
+  const int groups = t.tile_n / 8;
   int most = 0;
-  for (int parts = 2; parts <= most_parts; ++parts) most = std::max(most, (kGroups + parts - 1) / parts * (parts - 1));
-  return most * (rows / 64) * 2048;
+  for (int parts = 2; parts <= t.most_parts; ++parts) most = std::max(most, (groups + parts - 1) / parts * (parts - 1));
+  return most * (t.tile_m / 64) * 2048;
 }
 
 // Hopper's for few rows and few columns: for each 64 rows so many warpgroups that take the steps in turn, a warp that
@@ -145,6 +145,8 @@ std::optional<Tiling> tile_narrow(const Shape& shape, const jit::TargetInfo& tar
   if (shape.grouping != Grouping::dense || shape.out_scale || (shared_k && shape.gate)) return {};
   Tiling t{};
   t.tile_m = rows_of_tile(shape.form), t.tile_n = columns_of_tile(shape.form);
+  // Columns of one block of scales are in one tile.
+  if (shape.scales == Scales::blocks && 128 % t.tile_n != 0) return {};
   t.step_k = kRow / bytes;
   t.warps_m = t.warps_n = 1;
   t.blocks_per_sm = 1;
@@ -158,15 +160,15 @@ std::optional<Tiling> tile_narrow(const Shape& shape, const jit::TargetInfo& tar
   const int scales = shape.scales == Scales::blocks ? t.tile_m * 4 * (shape.gate ? 2 : 1) : 0;
   if (shared_k) {
     // What more blocks would send takes the room of stages, which set the pace of tiles of 128 rows.
-    if (shape.form == Form::shared_128x128) t.most_parts = 2;
+    if (t.tile_m == 128) t.most_parts = 2;
     // As measured: with 64 rows as many steps of both operands, with 128 more of b.
-    t.stages = t.tile_m == 128 ? 7 : 6;
+    t.stages = t.tile_m == 64 ? 6 : t.tile_n < 128 ? 8 : 7;
     t.steps_of_a = t.tile_m == 128 ? 5 : 6;
     // Tiles begin at multiples of 1024 bytes, barriers and scales before them.
     const int barriers = 8 * (2 * t.stages + warpgroups + 1);
     const int before = (barriers + 15) / 16 * 16 + t.steps_of_a * scales + std::max(vectors, 16);
-    t.shared_bytes = static_cast<std::uint32_t>((t.stages * t.tile_n + t.steps_of_a * t.tile_m) * kRow +
-                                                shared_sums(t.tile_m, t.most_parts));
+    t.shared_bytes =
+        static_cast<std::uint32_t>((t.stages * t.tile_n + t.steps_of_a * t.tile_m) * kRow + shared_sums(t));
     const auto fixed = static_cast<std::uint32_t>((before + 1023) / 1024 * 1024);
     if (fixed + t.shared_bytes > target.shared_per_block) return {};
     return t;

@@ -146,7 +146,7 @@ std::vector<Forced> narrow() {
 }
 
 // The emulation of clusters takes 64 warps; tiles of 128 rows have room for two blocks' sums.
-int most_parts(Form form) { return form == Form::shared_128x128 ? 2 : on_cuda() ? 8 : 5; }
+int most_parts(Form form) { return rows_of_tile(form) == 128 ? 2 : on_cuda() ? 8 : 5; }
 
 std::vector<Forced> shared_k() {
   std::vector<Forced> all;
@@ -156,13 +156,15 @@ std::vector<Forced> shared_k() {
       const auto add = [&](const std::string& name, const GemmCase& common, const Change& change = {}) {
         all.push_back(forced_as(choice, name, common, change));
       };
-      add("blocks", fp8_blocks());
+      // Which tiles of 112 columns do not take.
+      if (form != Form::shared_128x112) add("blocks", fp8_blocks());
       if (parts != std::min(3, most_parts(form))) continue;
       for (std::size_t kind = 0; kind < 4; ++kind) {
         const GemmKind& of = gemm_kinds()[kind];
         if (std::string(of.name) != "blocks") add(of.name, of.common);
       }
       if (form == Form::shared_64x128) add_rest(choice, &all);
+      if (form == Form::shared_128x112) add("bias_c", fp8_vectors(), bias_and_c);
     }
   }
   return all;

@@ -63,6 +63,8 @@ std::vector<std::string> hopper_products() {
   add("gemm", "narrow_128x64", "dtype=bf16 gate=1");
   add("fp8_gemm", "shared_128x128", "scales=vectors a=e5m2 epilogue=gelu(acc+tensor0+col2) operand0=bf16 operand2=f32");
   add("gemm", "shared_64x128", "dtype=bf16");
+  add("fp8_gemm", "shared_128x112", "scales=vectors");
+  add("gemm", "shared_128x112", "dtype=bf16");
   add("gemm", "shared_128x128", "dtype=bf16");
   add("gemm", "shared_64x128", "dtype=f16 out=f32");
   // Stored the other way round: b, a and both, in tiles of every width.

@@ -84,7 +84,10 @@ TEST_F(FewRowsOnHopper, TakesWhatWasMeasuredToBeTheFastest) {
       Problem p = problem(each.m, each.n, each.k);
       p.shape.scales = scales;
       const Choice choice = by_model(p, sizes_of(p));
-      EXPECT_EQ(choice, each.fastest) << Tunings::text_of(choice);
+      Choice fastest = each.fastest;
+      // Without block scales tiles of 112 columns, of which 64 are 128 blocks, in place of 56 of 128 columns.
+      if (scales == Scales::vectors && fastest.form == Form::shared_128x128) fastest.form = Form::shared_128x112;
+      EXPECT_EQ(choice, fastest) << Tunings::text_of(choice);
       EXPECT_NEAR(expected_microseconds(p, choice), each.microseconds, 0.08 * each.microseconds);
       const std::vector<Choice> choices = candidates(p, sizes_of(p));
       EXPECT_NE(std::find(choices.begin(), choices.end(), choice), choices.end()) << "tuning does not measure it";
@@ -92,14 +95,15 @@ TEST_F(FewRowsOnHopper, TakesWhatWasMeasuredToBeTheFastest) {
   }
 }
 
-// The same of bf16; 128 x 7168 x 16384 took 77.4 us by narrow tiles of 128 x 64, 66.4 by swapped ones.
+// The same of bf16; 128 x 7168 x 16384 took 77.4 us by narrow tiles of 128 x 64, 66.4 by swapped ones, 63.2 by shared
+// ones of 128 columns, 61.4 by those of 112.
 TEST_F(FewRowsOnHopper, TakesWhatWasMeasuredToBeTheFastestIn16Bits) {
   const struct {
     int m, n, k;
     Form fastest;
   } all[] = {{16, 4096, 7168, Form::narrow_64x32},  {64, 2112, 7168, Form::shared_64x128},
              {64, 24576, 1536, Form::narrow_64x64}, {64, 7168, 16384, Form::shared_64x128},
-             {128, 4096, 7168, Form::narrow_64x64}, {128, 7168, 16384, Form::shared_128x128}};
+             {128, 4096, 7168, Form::narrow_64x64}, {128, 7168, 16384, Form::shared_128x112}};
   for (const auto& each : all) {
     Problem p = problem(each.m, each.n, each.k);
     p.op = tag_gemm;
