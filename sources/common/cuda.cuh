@@ -83,8 +83,7 @@ template <class T>
 QUERN_DEVICE T atomic_or(T* p, T v) {
   return atomicOr(p, v);
 }
-// __threadfence() would also order all such fences of the device among each other.
-QUERN_DEVICE void fence() { asm volatile("fence.acq_rel.gpu;" ::: "memory"); }
+QUERN_DEVICE void fence() { __threadfence(); }
 
 // ---- Asynchronous copies
 QUERN_DEVICE void copy_async_16(u32 shared, const void* global, bool take) {

@@ -1,4 +1,5 @@
 // NumberedSums on NVIDIA's GPUs: element i of tile n is the kernel's register quern_tile<n>_<i>.
+// Included by numbered_sums.cuh, which reads memory for both.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

@@ -1,5 +1,5 @@
-// What Hopper's kernels of few rows and few columns are made of: within the block warpgroups take the steps of k in turn, alternates,
-// each for 64 rows of a and all columns or, as one of those side by side, some. One warp copies by tensor map, two bring scales.
+// What Hopper's kernels of few rows and few columns are made of: warpgroups for 64 rows of a each, which take the steps of k in turn, as
+// alternates (narrow.cuh), or have some of the columns each, side by side (shared_k.cuh). One warp copies by tensor map, two bring scales.
 //
 // 8-bit products are summed 128 k at a time and added to f32 sums in registers: a warpgroup's own sums keep about 14 bits.
 // SPDX-License-Identifier: Apache-2.0
@@ -16,9 +16,10 @@ inline constexpr i32 kGroupThreads = 128;
 inline constexpr i32 kScaleWarps = 2;
 inline constexpr i32 kConsumers = kThreads / kGroupThreads, kConsumerThreads = kConsumers * kGroupThreads;
 inline constexpr i32 kCopyWarp = 4 * kConsumers, kFirstScaleWarp = kCopyWarp + 1;
-inline constexpr i32 kRowGroups = kTileM / 64, kColumnGroups = COLUMN_GROUPS, kSides = kRowGroups * kColumnGroups;
-inline constexpr i32 kAlternates = kConsumers / kSides, kGroupN = kTileN / kColumnGroups;
-static_assert(kThreads == kConsumerThreads + (1 + kScaleWarps) * kWarp && kTileM == kRowGroups * 64 && kConsumers == kSides * kAlternates);
+// Warpgroups that multiply a step together.
+inline constexpr i32 kRowGroups = kTileM / 64, kColumnGroups = COLUMN_GROUPS, kTogether = kRowGroups * kColumnGroups;
+inline constexpr i32 kAlternates = kConsumers / kTogether, kGroupN = kTileN / kColumnGroups;
+static_assert(kThreads == kConsumerThreads + (1 + kScaleWarps) * kWarp && kTileM == kRowGroups * 64 && kConsumers == kTogether * kAlternates);
 static_assert(kGrouping == kDense && !kOutScale && kStepK * sizeof(ElementB) == 128 && kOutTileN % 8 == 0 && (!kBlockScale || 128 % kOutTileN == 0));
 // Within a tile the steps of a stage are all one alternate's, which therefore waits for one after the other: copies land in any order,
 // and another's phase would pass for its own.
@@ -49,7 +50,7 @@ QUERN_DEVICE void begin_stages(const TensorMap& map_a, const TensorMap& map_b, S
   prefetch_tensor_map(map_a);
   QUERN_UNROLL for (i32 i = 0; i < kStages; ++i) {
     mbarrier_init(stages.full[i], kBlockScale ? 2 : 1);
-    mbarrier_init(stages.empty[i], 4 * kSides);
+    mbarrier_init(stages.empty[i], 4 * kTogether);
   }
 }
 
@@ -116,8 +117,8 @@ struct StepScales {
 struct Consumer {
   i32 group, side, alternate;
 
-  QUERN_DEVICE explicit Consumer(i32 number) : group(number % kRowGroups), side(number / kRowGroups % kColumnGroups), alternate(number / kSides) {}
-  QUERN_DEVICE i32 number() const { return group + kRowGroups * side + kSides * alternate; }
+  QUERN_DEVICE explicit Consumer(i32 number) : group(number % kRowGroups), side(number / kRowGroups % kColumnGroups), alternate(number / kTogether) {}
+  QUERN_DEVICE i32 number() const { return group + kRowGroups * side + kTogether * alternate; }
   // Of the tile.
   QUERN_DEVICE i32 row() const { return group * 64 + wgmma_row(thread_index() % kGroupThreads, 0); }
   QUERN_DEVICE void multiply(f32 (&d)[kSumCount], const u8* shared, i32 stage, i32 place, bool accumulate) const {
@@ -181,7 +182,8 @@ QUERN_DEVICE void sum_steps(f32 (&sums)[kSumCount], const Consumer& c, const Wor
   OwnSteps own{turn, place};
   i32 left = (work.last_step - work.first_step - c.alternate + kAlternates - 1) / kAlternates;
   if constexpr (kPromoted && kSumCount <= kMostPaired) {
-    // While one step's products are added the next one's are under way.
+    // While one step's products are added the next one's are under way, which therefore must not wait for its stage.
+    static_assert(kStepsOfA >= 2 * kAlternates);
     StepProducts first, second;
     if (left == 0) return;
     first.begin(c, own, shared, block_scales, stages);

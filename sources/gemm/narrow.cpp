@@ -10,12 +10,12 @@
 namespace quern::ops::gemm {
 namespace {
 
-constexpr double kStepBytes = 128.0;                 // of a row
-constexpr double kMemory = 4.2e6 / 132;              // bytes a microsecond, of every multiprocessor's share
-constexpr double kL2 = 110e3;                        // the same that L2 gives one of them,
-constexpr double kL2OfHighTiles = 87e3;              // where tiles of 128 rows leave room for few stages
+constexpr double kStepBytes = 128.0;                  // of a row
+constexpr double kMemory = 4.2e6 / 132;               // bytes a microsecond, of every multiprocessor's share
+constexpr double kL2 = 110e3;                         // the same that L2 gives one of them,
+constexpr double kL2OfHighTiles = 87e3;               // where tiles of 128 rows leave room for few stages
 constexpr double kOfAny = 2.75, kOfEachRound = 0.25;  // microseconds, of a launch and of a round of tiles
-constexpr double kFinished = 4e3;                    // sums a microsecond that a multiprocessor finishes
+constexpr double kFinished = 4e3;                     // sums a microsecond that a multiprocessor finishes
 
 // Of tiles that are shared: microseconds of a launch, those after which a stage comes round again, copied from memory,
 // multiplied and released, and bytes of sums a microsecond that a multiprocessor is sent.

@@ -19,7 +19,7 @@ inline constexpr i32 kGroupColumns = 8, kGroupSums = 4, kGroups = kTileN / kGrou
 inline constexpr i32 kGroupBytes = kGroupThreads * kGroupSums * 4, kWarpBytes = kGroupBytes / 4;
 // A warpgroup has its block's sums of these.
 inline constexpr i32 kOwnGroups = kGroups / kColumnGroups, kOwnSums = kOwnGroups * kGroupSums;
-static_assert(kOwnSums == kSumCount);
+static_assert(kOwnSums == kSumCount && kOwnGroups % 2 == 0);
 // Tiles of 128 rows are shared by two blocks (tiling.cpp), others by two or more.
 inline constexpr bool kOfTwo = kRowGroups == 2;
 inline constexpr i32 kHalfGroups = kOwnGroups / 2, kHalfSums = kOwnSums / 2;
@@ -45,7 +45,7 @@ struct Beside {
   QUERN_DEVICE f32* column_scales() { return scales + (kScaled ? kTileM : 0); }
 };
 
-// This block, of those that share the tile: it finishes every so many groups of columns.
+// This block, of those that share the tile: of more than two it finishes every so many groups of columns.
 struct Part {
   Divisor parts;
   i32 number, count;
@@ -60,8 +60,8 @@ struct Part {
   QUERN_DEVICE i32 own_of(i32 groups) const { return (groups + count - 1) / parts; }
 };
 
-// A warpgroup's groups of columns, and where sums of them arrive: of each group that a block finishes a set of slots, one for each other
-// block. Found before there are any sums.
+// A warpgroup's groups of columns, and where sums of them arrive where more than two blocks share: of each group that a block finishes a
+// set of slots, one for each other block. Found before there are any sums.
 struct Share {
   i32 set_bytes;
   i32 to, sent;           // of the first group: the block that finishes it, and its set there
@@ -89,7 +89,8 @@ QUERN_DEVICE void begin_barriers(const TensorMap& map_a, const TensorMap& map_b,
   QUERN_UNROLL for (i32 i = 0; i < kConsumers; ++i) mbarrier_init(barriers.received[i], 1);
   fence_mbarrier_init();
 }
-// What will be sent to this block. Some of it may have come by then: a phase does not end before this.
+// What will be sent to this block: by the rule of more than two, which gives each of two blocks half of the groups as well. Some of it
+// may have come by then: a phase does not end before this.
 QUERN_DEVICE void expect_sums(Barriers& barriers, const Work& work, const Part& part) {
   QUERN_ROLLED for (i32 i = 0; i < kConsumers; ++i) {
     const Consumer c(i);
@@ -146,6 +147,9 @@ struct OneTile {
 
 QUERN_DEVICE vec16 sums_of_group(const f32* sums) { return {bits_of(sums[0]), bits_of(sums[1]), bits_of(sums[2]), bits_of(sums[3])}; }
 
+// Barriers by number, of each warpgroup.
+inline constexpr i32 kMultiplied = 2;
+
 // Where a warpgroup keeps this of its groups.
 QUERN_DEVICE u8* kept_place(u8* shared, const Consumer& c, i32 i) {
   return shared + i / kKeptGroups * kBBytes + (c.side * kKeptGroups + i % kKeptGroups) * kGroupBytes;
@@ -191,11 +195,11 @@ QUERN_DEVICE void add_parts(f32 (&sums)[2][kGroupSums], u8* const (&kept)[2], co
   }
 }
 
-// A warp's 16 rows of a group's sums, four of each lane, to where a lane reads eight columns of a row: half of one. Of groups that lanes
-// read side by side each has its number as `skew`, so that what eight lanes read together lies in different banks.
+// Where half of a row of a group lies, once a warp's 16 rows of its sums, four of each lane, are turned round for lanes that read eight
+// columns of a row. Of groups that lanes read side by side each has its number as `skew`, so that these lie in different banks.
 QUERN_DEVICE f32* turned(u8* staged, i32 skew, i32 row, i32 half) {
-  const i32 other = (kRowLanes == 8 ? skew >> 2 : row) & 1;
-  return reinterpret_cast<f32*>(staged + (row + skew) % 16 * (kGroupColumns * 4) + (half ^ other) * 16);
+  const i32 exchanged = (kRowLanes == 8 ? skew >> 2 : row) & 1;
+  return reinterpret_cast<f32*>(staged + (row + skew) % 16 * (kGroupColumns * 4) + (half ^ exchanged) * 16);
 }
 QUERN_DEVICE void turn_round(u8* staged, i32 skew, const f32* sums) {
   const i32 l = lane();
@@ -253,7 +257,7 @@ QUERN_DEVICE void send_to_other(f32 (&kept)[kHalfSums], const f32 (&own)[kOwnSum
     share_out(own + kHalfSums, own);
   }
 }
-// Lanes side by side, with a group each, store 64 to 128 bytes of a row.
+// Lanes side by side, with a group each, store up to 32 or 64 results of a row.
 QUERN_DEVICE void finish_kept(const GemmParams& p, const Work& work, const Consumer& c, const Part& part, f32 (&kept)[kHalfSums], u8* slots, Beside& beside) {
   const i32 l = lane();
   const bool there = l % kRowLanes < kHalfGroups;
@@ -280,6 +284,8 @@ QUERN_DEVICE void multiply_tile(const GemmParams& p, const Work& work, const Con
   sum_steps(sums, c, work, Turn(), TurnOfA(), shared, beside.scales, barriers.stages);
   // All blocks have begun, and their barriers are there.
   cluster_wait();
+  // What is kept of sums for more than two blocks lies where all four warps' products read b.
+  if (!of_two) sync_named(kMultiplied + c.side, kGroupThreads);
   if (warp() % 4 >= live_warps(work, c)) return;
   Mbarrier& received = barriers.received[c.number()];
   if (of_two) {

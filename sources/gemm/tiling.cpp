@@ -27,7 +27,7 @@ FormTile form_of(const Shape& shape) {
     case Form::tiny:  // streams b: many bytes under way
       // With block scales codes take longer to be widened and scaled than to arrive: more blocks at work, as many bytes
       // under way.
-      if (blocks) return {16, 64, 128, 3, 1, 4, 5, true};
+      if (blocks) return {16, 64, 128, 4, 1, 4, 5, true};
       return {16, 64, 256, 4, 1, 4, 2, true};
     case Form::small:
       return {64, 128, 128, 3, 2, 2, 2, true};
@@ -133,9 +133,9 @@ int shared_sums(const Tiling& t) {
   return most * (t.tile_m / 64) * 2048;
 }
 
-// Hopper's for few rows and few columns: for each 64 rows so many warpgroups that take the steps in turn, a warp that
-// copies and two that bring scales. The sizes of what is beside the stages are those of sources/gemm/narrow.cuh and
-// shared_k.cuh.
+// Hopper's for few rows and few columns: for each 64 rows so many warpgroups, which take the steps in turn or have some
+// of the columns each, a warp that copies and two that bring scales. The sizes of what is beside the stages are those
+// of sources/gemm/narrow.cuh and shared_k.cuh.
 std::optional<Tiling> tile_narrow(const Shape& shape, const jit::TargetInfo& target) {
   constexpr int kMostStages = 24, kRow = 128;
   const bool shared_k = of_shared_k(shape.form);

@@ -37,9 +37,9 @@ class Context(Attention, Products, Quantization, Experts, Administration):
                     tests and development); None: no device, for warming and cache administration
     miss            what a call does whose kernel is neither loaded nor cached: "compile" and wait; "cached_only": raise
                     MissError; "background": raise PendingError and compile meanwhile
-    target          what to compile for, "sm_90a"; None: the device's own. On a device its own; a CUDA device also takes one
-                    without a letter of its major version, no later than itself and with as much shared memory: "sm_90"
-                    on an H200
+    target          what to compile for, "sm_90a"; None: the device's own. On a device its own; a CUDA device also takes
+                    code without a letter for chips of its major version, no later than it and with the same shared
+                    memory: "sm_90" on an H200
     cache_path      folder; None: $XDG_CACHE_HOME/quern, else $HOME/.cache/quern
     cache_limit     bytes, file and journal together; None: 1 GiB
     no_cache        keep kernels in memory only (bundles are still read)
