@@ -5,6 +5,7 @@ SPDX-License-Identifier: Apache-2.0
 
 from __future__ import annotations
 
+import gc
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -61,6 +62,10 @@ class Bench:
                 row.note = ", ".join(filter(None, [quern.forms(), row.note]))
         except Exception as error:
             row.error = _text(error)
+        # The next case's memory lies as if that case were alone, not among what is left of this one's: calls of some
+        # microseconds feel how many pages their operands are spread over.
+        gc.collect()
+        torch.cuda.empty_cache()
         return row
 
     def _plan(self, case: Case, quern: Quern) -> Plan:
