@@ -39,7 +39,7 @@ inline constexpr bool kPromoted = sizeof(ElementB) == 1;
 inline constexpr i32 kMostPaired = kConsumers > 2 ? 0 : 32;
 
 // Block scales are read so many steps at a time: as many as registers hold.
-inline constexpr i32 kScaleSteps = kRowGroups > 1 ? (kGate ? 2 : 3) : kGate ? 4 : 8;
+inline constexpr i32 kScaleSteps = kRowGroups > 1 ? (kGate ? 2 : 3) : 4;
 
 // Barrier by number of all threads: barriers of the stages are there. The warp that copies, which makes them, tells and goes on.
 inline constexpr i32 kBegun = 1;
