@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import ctypes
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from . import _abi, structs
 from .errors import InvalidError
 from .library import call
-
-if TYPE_CHECKING:
-    from .context import Context
+from .opened import Opened
 
 
 class Expression:
@@ -18,7 +16,7 @@ class Expression:
 
     __slots__ = ("text", "_context", "_handle")
 
-    def __init__(self, context: Context, text: str) -> None:
+    def __init__(self, context: Opened, text: str) -> None:
         handle = ctypes.POINTER(_abi.quern_expression)()
         encoded = structs.encode(text, "expression")
         call("quern_expression_create", context._open(), encoded, ctypes.byref(handle))

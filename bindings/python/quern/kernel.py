@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from . import _abi, structs
 from .arrays import stream_handle
 from .errors import InvalidError
 from .library import call
+from .opened import Opened
 from .tensor import Tensor, borrow
-
-if TYPE_CHECKING:
-    from .context import Context
 
 
 def describe(
@@ -55,7 +53,7 @@ def _source(name: str, text: str) -> _abi.quern_source:
 class Kernel:
     """A kernel ready to launch; made by Context.kernel, alive as long as its context."""
 
-    def __init__(self, context: Context, handle: Any) -> None:
+    def __init__(self, context: Opened, handle: Any) -> None:
         self._context, self._handle = context, handle
 
     @property
@@ -135,7 +133,7 @@ def _value(arg: Any, name: str, device: tuple[int, int], stream: int, keep: list
     return ctypes.c_void_p(borrowed.address)
 
 
-def address(array: Any, context: Context, *, writable: bool = True) -> int:
+def address(array: Any, context: Opened, *, writable: bool = True) -> int:
     """The address of an array's first element on the context's device, for a pointer inside a ctypes.Structure. The
     caller keeps the array alive and in place. writable: refuse a read-only array."""
     borrowed = borrow(array, "array", context._device).on(context._device, "array")
