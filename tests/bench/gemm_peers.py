@@ -53,7 +53,9 @@ def read_arguments(given: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--programmatic", action="store_true", help="programmatic launches everywhere; graphs alone")
     parser.add_argument("--fast-accumulation", action="store_true", help="let cuBLASLt accumulate in few bits")
     parser.add_argument("--alone", action="store_true", help="time quern without its peers")
-    parser.add_argument("--tune", action="store_true", help="measure the choices of each dense product first and take the best")
+    parser.add_argument(
+        "--tune", action="store_true", help="measure the choices of each dense product first and take the best"
+    )
     parser.add_argument("--cache", help="quern's cache folder; first calls are told where they compile. Default: empty")
     parser.add_argument("--patience", type=float, default=60, help="seconds after which a case counts as hung")
     parser.add_argument("--worker", type=int, help=argparse.SUPPRESS)  # the descriptor that rows go to

@@ -171,7 +171,9 @@ def test_tuning_is_kept(tmp_path):
     line, progress = "gemm * dtype=bf16 n=24 k=32", []
     with quern.Context("host", cache_path=tmp_path) as context:
         assert [r.outcome for r in context.tune(manifest=line, rows=[3], list_only=True)] == [_abi.QUERN_TUNE_ABSENT]
-        (measured,) = context.tune(manifest=line, rows=[3], milliseconds=0.1, progress=lambda *step: progress.append(step))
+        (measured,) = context.tune(
+            manifest=line, rows=[3], milliseconds=0.1, progress=lambda *step: progress.append(step)
+        )
         assert measured.outcome == _abi.QUERN_TUNE_MEASURED and measured.op == "gemm" and measured.rows == 3
         assert measured.choice and 0 < measured.microseconds <= measured.model_microseconds
         assert progress[-1][:2] == (1, 1) and progress[-1][2].choice == measured.choice

@@ -1,5 +1,5 @@
-# The README and the reference pages: their Python examples run, their C examples compile, and run where they are programs for
-# the host target; their links lead somewhere.
+# The README and the reference pages: their Python examples run, their C examples compile, and run where they are
+# programs for the host target; their links lead somewhere.
 # SPDX-License-Identifier: Apache-2.0
 import os
 import re

@@ -55,7 +55,9 @@ def test_cases_are_those_chosen():
     every = cases(SECTIONS)
     assert len(every) == len(set(map(str, every))) == 4 * 12 + 2 * 3 + 8
     assert cases(SECTIONS, TWELVE[:1])[: len(KINDS)] == [Case(kind, kind, TWELVE[0]) for kind in KINDS]
-    assert [case.element_bytes for case in every if case.variant in ("row", "nn", GATHERED)] == [1] * 12 + [2] * 3 + [1] * 2
+    assert [case.element_bytes for case in every if case.variant in ("row", "nn", GATHERED)] == [1] * 12 + [2] * 3 + [
+        1
+    ] * 2
 
 
 def test_operands_stored_the_other_way_round():
@@ -105,7 +107,9 @@ def test_rates():
     assert list(met([row(portable, us * 1.01)]).values()) == [False, False]
     bf16 = [Case("portable", "bf16", Shape(m, 7168, 16384)) for m in (4096, 16)]
     assert set(met([row(bf16[0], bf16[0].shape.flops / 499e6)]).values()) == {False}
-    assert set(met([row(case, case.shape.flops / 501e6 if case.shape.m > 16 else 80.0) for case in bf16]).values()) == {True}
+    assert set(met([row(case, case.shape.flops / 501e6 if case.shape.m > 16 else 80.0) for case in bf16]).values()) == {
+        True
+    }
     programmatic = Case("programmatic", "block", Shape(16, 4096, 7168))
     assert met([row(programmatic, 10.9)]) == {"programmatic 16x4096x7168 block, graph": True}
     assert met([row(programmatic, 11.1, first_ms=701.0)]) == {

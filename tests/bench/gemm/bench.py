@@ -40,7 +40,9 @@ class Wrong(RuntimeError):
 
 
 class Bench:
-    def __init__(self, clock: Clock, cache: str, device: str, peers: Peers, programmatic: bool, tune: bool = False) -> None:
+    def __init__(
+        self, clock: Clock, cache: str, device: str, peers: Peers, programmatic: bool, tune: bool = False
+    ) -> None:
         self.clock, self.device, self._cache = clock, device, cache
         self._peers, self._programmatic, self._tune = peers, programmatic, tune
         self.flush_us = clock.flush_us()
@@ -54,7 +56,9 @@ class Bench:
             if self._tune and case.variant in KINDS and case.section not in ("masked", "contiguous"):
                 with Context(self.device, cache_path=self._cache, target=target) as context:
                     tuned = context.tune(manifest=product_line(case.variant, case.shape), rows=[case.shape.m])[0]
-                row.note = f"{tuned.choice} tuned, {tuned.model_microseconds / tuned.microseconds:.2f} times the model's"
+                row.note = (
+                    f"{tuned.choice} tuned, {tuned.model_microseconds / tuned.microseconds:.2f} times the model's"
+                )
             # A context of its own says which kernel was taken; what is compiled is shared through the cache.
             with Context(self.device, cache_path=self._cache, target=target) as context:
                 quern = Quern(context, self.device, self.clock.stream.cuda_stream or None)

@@ -124,7 +124,9 @@ GATHERED, PORTABLE_TARGET = "fp8 gathered", "sm_90"
 
 def cases(sections: list[str], shapes: list[Shape] | None = None) -> list[Case]:
     """In the order in which they are run; `shapes` are those of the kinds, None: each kind's own."""
-    made = [Case(name, name, shape) for name, kind in KINDS.items() if name in sections for shape in shapes or kind.shapes]
+    made = [
+        Case(name, name, shape) for name, kind in KINDS.items() if name in sections for shape in shapes or kind.shapes
+    ]
     once = [
         Case("programmatic", "block", PROGRAMMATIC),
         Case("masked", "block", MASKED),
