@@ -123,7 +123,7 @@ bool Store::get(const Key& key, std::string_view text, std::string_view pin, Ent
   });
 }
 
-Put Store::put(const Key& key, const Entry& entry) noexcept {
+Put Store::put(const Key& key, const Entry& entry, std::string* why_not) noexcept {
   return survive(impl_.get(), Put::not_stored, [&] {
     const Entry stored = normalised(entry);
     const std::uint64_t needed = footprint(stored);
@@ -139,7 +139,10 @@ Put Store::put(const Key& key, const Entry& entry) noexcept {
       impl_->notices.add("cache: an entry of " + std::to_string(stored.image.size()) +
                          " bytes does not fit the limit of " + std::to_string(impl_->options.limit_bytes) +
                          " bytes; it is not stored");
-    if (!outcome.done() || !fits) return Put::not_stored;
+    if (!outcome.done() || !fits) {
+      if (why_not != nullptr) *why_not = outcome.text;
+      return outcome.what == Outcome::What::busy ? Put::busy : Put::not_stored;
+    }
     const std::lock_guard lock(impl_->mutex);
     impl_->rejected_in_file.erase(key);
     return Put::stored;

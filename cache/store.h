@@ -54,7 +54,11 @@ struct StoreOptions {
   std::function<void(std::string_view)> notice;
 };
 
-enum class Put : std::uint8_t { stored, not_stored };
+enum class Put : std::uint8_t {
+  stored,
+  not_stored,
+  busy  // others had the file for longer than busy_timeout: it may be tried again
+};
 
 // One compilation of a key at a time, on this machine. Holding one is a right to compile, not a duty; it ends with the object.
 class Flight {
@@ -123,7 +127,7 @@ class Store {
   // True, and *entry filled, when an entry with this key and exactly this text is in the file or a bundle, its checksum
   // (computed over the very bytes handed out) is right and, where `pin` is not empty, "kind build" of its compiler equals it.
   bool get(const Key& key, std::string_view text, std::string_view pin, Entry* entry) noexcept;
-  Put put(const Key& key, const Entry& entry) noexcept;
+  Put put(const Key& key, const Entry& entry, std::string* why_not = nullptr) noexcept;
   // The image under this key was no good (wrong arch, the driver refused it): it is removed from the file, and no layer
   // gives it out again in this process.
   void reject(const Key& key, std::string_view reason) noexcept;

@@ -83,7 +83,7 @@ Images::Image Images::obtain(const Wanted& wanted, bool anew, Outbox& outbox) {
     }
     image.entry = compile(wanted, outbox);
     image.fresh = true;
-    image.stored = put(wanted, image.entry);
+    store(wanted, image);
   }
   return image;
 }
@@ -122,20 +122,22 @@ cache::Entry Images::compile(const Wanted& wanted, Outbox& outbox) {
   return entry;
 }
 
-bool Images::put(const Wanted& wanted, const cache::Entry& entry) noexcept {
-  if (options_.store->put(wanted.key, entry) == cache::Put::stored) {
+void Images::store(const Wanted& wanted, Image& image) noexcept {
+  const cache::Put put = options_.store->put(wanted.key, image.entry, &image.why_not);
+  image.stored = put == cache::Put::stored;
+  image.busy = put == cache::Put::busy;
+  if (image.stored) {
     counters.stored++;
-    return true;
+    return;
   }
   try {
     // Where nothing was meant to be written, nothing has failed.
     const cache::State state = options_.store->stats().state;
-    if (state == cache::State::off || state == cache::State::read_only) return false;
+    if (state == cache::State::off || state == cache::State::read_only) return;
   } catch (...) {
     // No memory to ask: it counts as failed.
   }
   counters.store_errors++;
-  return false;
 }
 
 void Images::reject(const Wanted& wanted, const std::string& reason, Outbox& outbox) {

@@ -76,6 +76,8 @@ class Images {
     cache::Entry entry;
     bool fresh = false;   // compiled just now, rather than taken from the store
     bool stored = false;  // is in the store, now or before
+    bool busy = false;    // is not, since others had its file for too long
+    std::string why_not;  // where the store says so
   };
 
   // `options` outlives this object.
@@ -87,6 +89,8 @@ class Images {
   // Under the store's single flight: looks again unless `anew`, then compiles and stores. Throws what the compiler
   // throws.
   Image obtain(const Wanted& wanted, bool anew, Outbox& outbox);
+  // Stores what was compiled; where others had the file for too long, once more.
+  void store(const Wanted& wanted, Image& image) noexcept;
   // The driver refused a stored image.
   void reject(const Wanted& wanted, const std::string& reason, Outbox& outbox);
 
@@ -101,7 +105,6 @@ class Images {
 
  private:
   cache::Entry compile(const Wanted& wanted, Outbox& outbox);
-  bool put(const Wanted& wanted, const cache::Entry& entry) noexcept;
 
   const EngineOptions& options_;
   Slots slots_;

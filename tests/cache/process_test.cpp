@@ -108,6 +108,9 @@ TEST_F(ProcessTest, BusyPastTheTimeoutIsAMiss) {
   EXPECT_FALSE(put(store, 2));
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds{5});
   EXPECT_TRUE(told("in use by other processes"));
+  std::string why_not;
+  EXPECT_EQ(store.put(make_key(2), make_entry(2), &why_not), Put::busy) << "it may be tried again";
+  EXPECT_NE(why_not.find("in use"), std::string::npos) << why_not;
   AdminError error;
   store.list(&error);
   EXPECT_EQ(error.what, AdminError::What::io);
