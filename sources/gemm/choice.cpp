@@ -123,6 +123,25 @@ std::int64_t cost_of(const Problem& problem, Form form, const Sizes& sizes) {
   return div_up(tiles_of(problem, *t, sizes), all_sms(problem)) * (t->tile_n + kOfAnyTile);
 }
 
+bool invariant(const Problem& problem) { return (problem.flags & QUERN_CALL_BATCH_INVARIANT) != 0; }
+
+// Portable, of few rows: where tiles, or parts of them, keep multiprocessors about as busy as an even share would, a
+// block's warps have the steps of one between them, so that few blocks, or none, wait for each other's sums. By every
+// multiprocessor, not by max_sms: the set of kernels must not depend on it. Nor may the order of sums depend on the
+// number of rows.
+Form form_of_tiny(const Problem& problem, const Sizes& sizes) {
+  // So many bytes of b more than an even share take as long as the sums that are not exchanged, as measured on an H200.
+  constexpr double kMostMore = 240e3;
+  const std::optional<Tiling> t = tiling_of(problem, Form::sliced_k);
+  if (!t || invariant(problem)) return Form::tiny;
+  const std::int64_t tiles = tiles_of(problem, *t, sizes), steps = div_up(problem.params.k, t->step_k);
+  if (tiles == 0 || tiles > all_sms(problem)) return Form::tiny;
+  const double step_bytes = static_cast<double>(t->tile_n) * t->step_k * static_cast<double>(bytes_of(problem.shape.a));
+  const double even = static_cast<double>(tiles * steps) / all_sms(problem);
+  const double longest = static_cast<double>(div_up(steps, parts_of_sliced(*t, tiles, steps, all_sms(problem))));
+  return (longest - even) * step_bytes < kMostMore ? Form::sliced_k : Form::tiny;
+}
+
 // Of so many rows: by the given form, whose rows are those of all that are done alike, or one of few columns.
 Choice few_rows_by_model(const Problem& problem, Form form, const Sizes& sizes, bool shared) {
   const Choice swapped{form, 1, 1};
@@ -137,8 +156,6 @@ Choice few_rows_by_model(const Problem& problem, Form form, const Sizes& sizes, 
   return narrow_by_model(problem, alike, longer * best.microseconds, shared).value_or(swapped);
 }
 
-bool invariant(const Problem& problem) { return (problem.flags & QUERN_CALL_BATCH_INVARIANT) != 0; }
-
 // Without the split of swapped tiles, and whether warpgroups stand together.
 Choice form_by_model(const Problem& problem, const Sizes& sizes) {
   if (problem.precise) return {Form::plain};
@@ -152,7 +169,7 @@ Choice form_by_model(const Problem& problem, const Sizes& sizes) {
         return few_rows_by_model(problem, form, sizes, may_share_tiles(problem, sizes));
     }
   } else {
-    if (sizes.rows <= kMostTiny) return {Form::tiny};
+    if (sizes.rows <= kMostTiny) return {form_of_tiny(problem, sizes)};
     if (sizes.rows <= kMostSmall) return {Form::small};
   }
   if (warpgroups && fills(problem, Form::warpgroups, sizes, 2)) {
@@ -181,7 +198,12 @@ void for_each_by_model(const Problem& problem, Visit visit) {
       if (sizes.rows <= rows_of_swapped(form)) return;
     }
   } else {
-    visit(Form::tiny);
+    visit(form_of_tiny(problem, {std::min(sizes.rows, kMostTiny), 1}));
+    if (sizes.groups != 1) {
+      // Some of a batch may be another's choice than one of it, or all.
+      visit(Form::tiny);
+      if (tiling_of(problem, Form::sliced_k) && !invariant(problem)) visit(Form::sliced_k);
+    }
     if (sizes.rows > kMostTiny) visit(Form::small);
     if (sizes.rows <= kMostSmall) return;
   }
@@ -262,6 +284,12 @@ std::int64_t tiles_of(const Problem& problem, const Tiling& t, const Sizes& size
   return sizes.groups * div_up(sizes.rows, t.tile_m) * div_up(columns_of(problem), t.out_tile_n(problem.shape.gate));
 }
 
+int parts_of_sliced(const Tiling& t, std::int64_t tiles, std::int64_t steps, int sms) {
+  constexpr int kFewestSteps = 2;  // of a team
+  const std::int64_t room = sms / std::max<std::int64_t>(tiles, 1), most = steps / (kFewestSteps * t.teams);
+  return static_cast<int>(std::max<std::int64_t>(std::min(room, most), 1));
+}
+
 FewRows few_rows(const Problem& problem, const Tiling& t, const Sizes& sizes) {
   return {sizes.groups * div_up(sizes.rows, t.tile_m), div_up(columns_of(problem), t.out_tile_n(problem.shape.gate)),
           div_up(problem.params.k, t.step_k), static_cast<double>(t.tile_m) / t.tile_n};
@@ -312,7 +340,7 @@ std::vector<Choice> candidates(const Problem& problem, const Sizes& sizes) {
       if (may_pair(problem, form)) all.push_back({form, 1, 2});
     }
   } else {
-    for (const Form form : {Form::tiny, Form::small, Form::medium, Form::large}) {
+    for (const Form form : {Form::tiny, Form::sliced_k, Form::small, Form::medium, Form::large}) {
       // Tiles a quarter as high as the rows read b over and over; those far higher compute what nobody reads.
       const std::optional<Tiling> t = tiling_of(problem, form);
       if (t && sizes.rows <= 8 * t->tile_m && (t->tile_m <= 64 || 8 * sizes.rows > t->tile_m))

@@ -28,6 +28,9 @@ bool takes_tensor_maps(const Problem& problem);
 FewRows few_rows(const Problem& problem, const Tiling& tiling, const Sizes& sizes);
 Machine machine_of(const Problem& problem, const Tiling& tiling);
 
+// Of sliced_k on so many multiprocessors: blocks that share a tile, where tiles are few.
+int parts_of_sliced(const Tiling& tiling, std::int64_t tiles, std::int64_t steps, int sms);
+
 struct Choice {
   Form form = Form::tiny;
   // Of few rows on Hopper: blocks that share a tile; 0: as the model splits it. Of mapped_*: kLastWave, or tiles whole.

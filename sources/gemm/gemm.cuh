@@ -8,6 +8,7 @@
 #endif
 #include "gemm/experts.cuh"
 #include "gemm/share.cuh"
+#include "gemm/sliced.cuh"
 #include "gemm/store.cuh"
 #include "gemm/tiles.cuh"
 
@@ -38,9 +39,12 @@ QUERN_DEVICE void multiply(const GemmParams& p, Tiles tiles, u8* shared, Sums& s
     copy_async_wait<0>();
   } else {
     QUERN_ROLLED while (tiles.next(work)) {
-      Pipeline<OneTile> pipeline(p, {work}, shared);
+      Work mine = work;
+      if constexpr (kTeams > 1) mine = of_team(work);
+      Pipeline<OneTile> pipeline(p, {mine}, shared + team() * kTeamBytes);
       pipeline.fill();
-      product(pipeline, work.last_step - work.first_step, sums);
+      if constexpr (kTeams > 1) fetch_scales(p, work);
+      product(pipeline, mine.last_step - mine.first_step, sums);
       copy_async_wait<0>();
       sync_block();
       finish(work);
@@ -57,6 +61,10 @@ QUERN_DEVICE void multiply(const GemmParams& p) {
     list_experts(p, experts[0]);
     check_indices(p, experts[0]);
     multiply(p, ExpertTiles(p, experts[0]), shared, sums, [&](const Work& work) { store(p, work, sums, staged); });
+  } else if constexpr (kTeams > 1) {
+    QUERN_SHARED(i32, flag, 1);
+    const SlicedTiles tiles(p);
+    multiply(p, tiles, shared, sums, [&](const Work& work) { store_sliced(p, tiles.sharers(work), work, sums, staged, flag); });
   } else if constexpr (kShared) {
     QUERN_SHARED(i32, flag, 1);
     const DenseTiles tiles(p);

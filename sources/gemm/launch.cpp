@@ -88,6 +88,14 @@ Plan plan(const Problem& problem, const Choice& choice, const Sizes& sizes) {
     return plan;
   }
   const std::int64_t steps = div_up(problem.params.k, t->step_k);
+  if (form == Form::sliced_k) {
+    const int parts = may_share(problem, *t) ? parts_of_sliced(*t, tiles, steps, problem.call.sms) : 1;
+    plan.split = {parts, 1, tiles * parts, 0.0};
+    plan.grid = std::min(tiles * parts, slots);
+    plan.shared = parts > 1;
+    if (plan.shared) plan.workspace = workspace_for(problem, *t, plan.grid);
+    return plan;
+  }
   if (of_mapped(form)) {
     plan.grid = std::min(tiles, slots);
     plan.shared = choice.parts == kLastWave && may_share(problem, *t) && tiles % slots != 0 &&

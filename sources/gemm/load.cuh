@@ -5,6 +5,7 @@
 
 #include "common/shared_place.cuh"
 #include "gemm/source.cuh"
+#include "gemm/teams.cuh"
 
 namespace q {
 
@@ -20,9 +21,9 @@ template <class T, class Staged, bool transposed, bool gathered, bool halved>
 class Loader {
   static constexpr i32 kPerCopy = kCopyBytes / static_cast<i32>(sizeof(T));
   static constexpr i32 kRowCopies = Staged::kRowBytes / kCopyBytes;
-  static constexpr i32 kRowsAtOnce = kThreads / kRowCopies > 0 ? kThreads / kRowCopies : 1;
+  static constexpr i32 kRowsAtOnce = kTeamThreads / kRowCopies > 0 ? kTeamThreads / kRowCopies : 1;
   static constexpr bool kIdle = kRowsAtOnce > Staged::kRows;  // some threads have nothing to copy
-  static_assert(kThreads % kRowCopies == 0 && (kIdle || Staged::kRows % kRowsAtOnce == 0), "the threads cover whole rows");
+  static_assert(kTeamThreads % kRowCopies == 0 && (kIdle || Staged::kRows % kRowsAtOnce == 0), "the threads cover whole rows");
   static constexpr i32 kPasses = kIdle ? 1 : Staged::kRows / kRowsAtOnce;
   static_assert(kPasses <= 32);
   // Runs of lines, each with an address of its own: a transposed operand's passes are k, not lines.
@@ -42,7 +43,7 @@ class Loader {
   // line_of(line) gives the line's index in the operand, or -1. Of an operand without lines k is 0.
   template <class LineOf>
   QUERN_DEVICE void begin(const void* operand, i64 line_stride, i64 k_stride, i32 first_step, i32 k, LineOf line_of) {
-    const i32 row = thread_index() / kRowCopies, column = thread_index() % kRowCopies * kPerCopy;
+    const i32 row = thread_of_team() / kRowCopies, column = thread_of_team() % kRowCopies * kPerCopy;
     in_stage_ = row * Staged::kPitchBytes + column * static_cast<i32>(sizeof(T));
     left_ = k - first_step * kStepK - (transposed ? row : column);
     const i64 line_bytes = line_stride * static_cast<i64>(sizeof(T)), k_bytes = k_stride * static_cast<i64>(sizeof(T));
@@ -82,7 +83,7 @@ class Loader {
       }
     }
     QUERN_UNROLL for (i32 i = first; i < last; ++i) {
-      if (!kIdle || thread_index() / kRowCopies < Staged::kRows) copy(to + i * kPassBytes, from(turn, i), take(turn, i));
+      if (!kIdle || thread_of_team() / kRowCopies < Staged::kRows) copy(to + i * kPassBytes, from(turn, i), take(turn, i));
     }
   }
   // From now on copies bring zeros, until it begins again.
@@ -139,7 +140,7 @@ class ScaleLoader {
   QUERN_DEVICE void begin(const GemmParams& p, const Work& work, RowOf row_of_line, ColumnOf column_of_line) {
     step_ = work.first_step;
     QUERN_UNROLL for (i32 i = 0; i < kPasses; ++i) {
-      const i32 line = thread_index() + i * kThreads;
+      const i32 line = thread_of_team() + i * kTeamThreads;
       there_[i] = false;
       if (line < kTileM) {
         const i32 row = row_of_line(line);
@@ -155,7 +156,7 @@ class ScaleLoader {
   QUERN_DEVICE void next(const GemmParams& p, f32* stage) {
     const bool more = step_ * kStepK < p.k;
     QUERN_UNROLL for (i32 i = 0; i < kPasses; ++i) {
-      const i32 line = thread_index() + i * kThreads;
+      const i32 line = thread_of_team() + i * kTeamThreads;
       if (line < kTileM + kTileN / 16) {
         copy_async_4(stage + line, at_[i], there_[i] && more);
         at_[i] += line < kTileM ? p.scale_a_k : p.scale_b_k;
@@ -165,7 +166,7 @@ class ScaleLoader {
   }
 
  private:
-  static constexpr i32 kPasses = div_up(kTileM + kTileN / 16, kThreads);
+  static constexpr i32 kPasses = div_up(kTileM + kTileN / 16, kTeamThreads);
   const f32* at_[kPasses];
   bool there_[kPasses];
   i32 step_;

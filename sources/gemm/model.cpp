@@ -160,8 +160,8 @@ void list_kernels(Tag op, const quern_model& model, const jit::TargetInfo& targe
     add_all(shape, kWarpgroups, op, target, specs);
     // Rows that are gathered go another way.
     if (!swapped || shape.grouping == Grouping::contiguous) {
-      add_all(shape, std::initializer_list<Form>{Form::tiny, Form::small, Form::medium, Form::large}, op, target,
-              specs);
+      add_all(shape, std::initializer_list<Form>{Form::tiny, Form::sliced_k, Form::small, Form::medium, Form::large},
+              op, target, specs);
     }
   }
 }

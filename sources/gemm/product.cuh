@@ -134,7 +134,7 @@ QUERN_DEVICE Readers after(Pipe& pipeline, const Readers& readers, i32 turn, con
   if constexpr (s + 1 < kTurnProducts) return from;
   if (kTurns > 1 && turn + 1 < kTurns) return from.after(kTurnProducts);
   pipeline.wait_for_two();
-  sync_block();
+  sync_team();
   return readers.at_stage(pipeline.next_offset());
 }
 
@@ -196,7 +196,7 @@ QUERN_DEVICE void spread_step(Sums& sums, Fragments<kTilesN>* f, Pipe& pipeline,
   const Readers& from = k + 1 < kProducts ? stage : next;
   if constexpr (k == 0) {
     pipeline.wait_for_two();
-    sync_block();
+    sync_team();
     pipeline.begin_step();
   }
   if constexpr (k + 1 < kProducts) pipeline.load_part(0, k, kProducts - 1);
@@ -224,7 +224,7 @@ QUERN_DEVICE void product(Pipe& pipeline, i32 steps, Sums& sums) {
     QUERN_ROLLED for (i32 step = 0; step < steps; ++step) {
       pipeline.load();
       pipeline.wait();
-      sync_block();
+      sync_team();
       if constexpr (kBlockScale) {
         scaled_step<0>(sums, readers, pipeline.stage());
       } else {
@@ -234,19 +234,19 @@ QUERN_DEVICE void product(Pipe& pipeline, i32 steps, Sums& sums) {
           multiply(sums.x, f);
         }
       }
-      sync_block();
+      sync_team();
     }
   } else if constexpr (kBlockScale) {
     QUERN_ROLLED for (i32 step = 0; step < steps; ++step) {
       pipeline.wait();
-      sync_block();
+      sync_team();
       pipeline.load();
       scaled_step<0>(sums, readers.at_stage(pipeline.stage_offset()), pipeline.stage());
       pipeline.take();
     }
   } else {
     pipeline.wait();
-    sync_block();
+    sync_team();
     Fragments<kTilesN> f[kWidened ? 1 : 2];
     Readers from = readers.at_stage(pipeline.stage_offset());
     f[0].load(from, 0);

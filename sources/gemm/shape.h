@@ -16,12 +16,14 @@
 
 namespace quern::ops::gemm {
 
-// Which tile: by the rows that there are. `plain` multiplies f32 without tensor cores. Hopper's are `warpgroups`, whose
+// Which tile: by the rows that there are. Few rows whose tiles are no more than multiprocessors are `sliced_k`: a
+// block's warps have its k between them. `plain` multiplies f32 without tensor cores. Hopper's are `warpgroups`, whose
 // tiles have 128 columns, those with more, and, for so many rows at most, those that go by the place of the second
 // operand, those of so many rows by few columns, and those that blocks share by the steps of k. `mapped` are for what
 // else copies by tensor map.
 enum class Form : std::uint8_t {
   tiny,
+  sliced_k,
   small,
   medium,
   large,
@@ -45,7 +47,7 @@ enum class Form : std::uint8_t {
   mapped_256x192,
   mapped_128x256
 };
-inline constexpr int kForms = 23;
+inline constexpr int kForms = 24;
 inline constexpr Form kWarpgroups[] = {Form::warpgroups, Form::warpgroups_176, Form::warpgroups_192,
                                        Form::warpgroups_256};
 inline constexpr Form kSwapped[] = {Form::swapped_16, Form::swapped_32, Form::swapped_64, Form::swapped_128};

@@ -47,6 +47,15 @@ constexpr int kPipeline = 3;
 
 int bytes_of_row(int elements, Dtype dtype) { return elements * static_cast<int>(bytes_of(dtype)) + 16; }
 
+// A step of a and b as it lies in shared memory, and its block scales: one for each row and each 16 columns.
+int stage_bytes(const Shape& shape, const Tiling& t) {
+  const auto operand = [&](bool transposed, int lines) {
+    return transposed ? t.step_k * bytes_of_row(lines, shape.a) : lines * bytes_of_row(t.step_k, shape.a);
+  };
+  const int scales = shape.scales == Scales::blocks ? ((t.tile_m + t.tile_n / 16) * 4 + 15) & ~15 : 0;
+  return operand(shape.transposed_a, t.tile_m) + operand(shape.transposed_b, t.tile_n) + scales;
+}
+
 int columns_of(Form form) {
   return form == Form::warpgroups ? 128 : form == Form::warpgroups_176 ? 176 : form == Form::warpgroups_192 ? 192 : 256;
 }
@@ -187,6 +196,32 @@ std::optional<Tiling> tile_narrow(const Shape& shape, const jit::TargetInfo& tar
   return t;
 }
 
+// Few rows, a block a multiprocessor: teams of four warps, each with steps and stages of its own. As many bytes are to
+// be under way as there is room for, by more teams rather than by more stages of each.
+std::optional<Tiling> tile_sliced(const Shape& shape, const jit::TargetInfo& target) {
+  constexpr int kMostTeams = 5, kFewestTeams = 2, kMostStages = 4, kRow = 128;
+  // The 128 columns that share a scale of results are in several tiles.
+  if (!target.async_copy || shape.grouping != Grouping::dense || shape.out_scale) return {};
+  Tiling t{};
+  t.tile_m = 16, t.tile_n = 64;
+  t.warps_m = 1, t.warps_n = 4;
+  t.step_k = kRow / static_cast<int>(bytes_of(shape.a));
+  t.blocks_per_sm = 1;
+  t.shared = true;
+  const int warps = t.warps_m * t.warps_n * static_cast<int>(target.warp_size), stage = stage_bytes(shape, t);
+  int most = 0;
+  for (int teams = std::min(kMostTeams, 1024 / warps); teams >= kFewestTeams; --teams) {
+    const int room = static_cast<int>(target.shared_per_block - kReserve) / (teams * stage);
+    const int stages = std::min(kMostStages, room);
+    if (stages < kPipeline || teams * (stages - 1) <= most) continue;
+    most = teams * (stages - 1);
+    t.teams = teams, t.stages = stages, t.threads = teams * warps;
+    t.shared_bytes = static_cast<std::uint32_t>(teams * stages * stage);
+  }
+  if (most == 0) return {};
+  return t;
+}
+
 // Of a form by tensor map and mma.sync: 16 bits in the order NT, a step a row of 128 bytes.
 std::optional<Tiling> tile_mapped(const Shape& shape, const jit::TargetInfo& target) {
   constexpr int kStages = 4, kRow = 128;
@@ -217,6 +252,7 @@ std::optional<Tiling> tile(const Shape& shape, const jit::TargetInfo& target) {
   if (of_swapped(shape.form)) return tile_swapped(shape, target);
   if (of_narrow(shape.form) || of_shared_k(shape.form)) return tile_narrow(shape, target);
   if (of_mapped(shape.form)) return tile_mapped(shape, target);
+  if (shape.form == Form::sliced_k) return tile_sliced(shape, target);
   FormTile f = form_of(shape);
   // A row's 128 columns that share a scale must be in one tile.
   const int out_n = shape.gate ? f.tile_n / 2 : f.tile_n;
@@ -238,13 +274,8 @@ std::optional<Tiling> tile(const Shape& shape, const jit::TargetInfo& target) {
   const bool may_run_on = shape.form != Form::large && target.async_copy;
   const auto fit = [&](int step_bytes, int blocks, int stages, bool run_on) {
     t.step_k = step_bytes / static_cast<int>(bytes_of(shape.a));
-    const int a =
-        shape.transposed_a ? t.step_k * bytes_of_row(t.tile_m, shape.a) : t.tile_m * bytes_of_row(t.step_k, shape.a);
-    const int b =
-        shape.transposed_b ? t.step_k * bytes_of_row(t.tile_n, shape.b) : t.tile_n * bytes_of_row(t.step_k, shape.b);
-    const int scales = shape.scales == Scales::blocks ? ((t.tile_m + t.tile_n / 16) * 4 + 15) & ~15 : 0;
-    const auto stage_bytes = static_cast<std::uint32_t>(a + b + scales) * static_cast<std::uint32_t>(stages);
-    const std::uint32_t bytes = run_on ? stage_bytes + staged : std::max(stage_bytes, staged);
+    const auto of_stages = static_cast<std::uint32_t>(stage_bytes(shape, t) * stages);
+    const std::uint32_t bytes = run_on ? of_stages + staged : std::max(of_stages, staged);
     const std::uint32_t each = bytes + reserve;
     if (each > target.shared_per_block || each * static_cast<std::uint32_t>(blocks) > target.shared_per_sm)
       return false;

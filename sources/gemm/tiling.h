@@ -14,9 +14,10 @@ struct Tiling {
   int tile_m, tile_n;  // tile_n counts rows of b: with a gate, twice out's columns
   int step_k;          // elements
   int stages;
-  int steps_of_a;     // of narrow and shared tiles: stages' worth of a, and of block scales, that there is room for
-  int column_groups;  // of narrow and shared tiles: warpgroups side by side, each with columns of its own
-  int warps_m, warps_n;
+  int steps_of_a;        // of narrow and shared tiles: stages' worth of a, and of block scales, that there is room for
+  int column_groups;     // of narrow and shared tiles: warpgroups side by side, each with columns of its own
+  int warps_m, warps_n;  // of a team
+  int teams = 1;         // of warps, each with stages and some of a tile's steps of its own
   int blocks_per_sm;
   bool shared;      // blocks of threads may share a tile by its steps of k
   bool continuous;  // the pipeline runs on from tile to tile

@@ -3,13 +3,13 @@
 #pragma once
 
 #include "common/numbered_sums.cuh"
-#include "gemm/tile.cuh"
+#include "gemm/teams.cuh"
 
 namespace q {
 
 inline constexpr i32 kWarpM = kTileM / kWarpsM, kWarpN = kTileN / kWarpsN;
 inline constexpr i32 kTilesM = kWarpM / 16, kTilesN = kWarpN / 16;
-static_assert(kTileM % (16 * kWarpsM) == 0 && kTileN % (16 * kWarpsN) == 0 && kWarpsM * kWarpsN * kWarp == kThreads);
+static_assert(kTileM % (16 * kWarpsM) == 0 && kTileN % (16 * kWarpsN) == 0 && kWarpsM * kWarpsN * kWarp == kTeamThreads);
 
 // Columns of a warp's tile whose products are summed apart before they are scaled: as many as registers have room for.
 inline constexpr i32 kScaledN = kTilesM * kTilesN > 8 && kTilesN % 2 == 0 ? kTilesN / 2 : kTilesN;
@@ -27,15 +27,15 @@ struct Sums {
   QUERN_DEVICE void clear() { x.clear(); }
 };
 
-QUERN_DEVICE i32 warp_row() { return warp() / kWarpsN * kWarpM; }
-QUERN_DEVICE i32 warp_column() { return warp() % kWarpsN * kWarpN; }
+QUERN_DEVICE i32 warp_row() { return warp_of_team() / kWarpsN * kWarpM; }
+QUERN_DEVICE i32 warp_column() { return warp_of_team() % kWarpsN * kWarpN; }
 
 // The epilogue takes the tile in slices of rows: one tensor-core tile's of every warp.
 inline constexpr i32 kSlices = kTilesM, kSliceRows = 16 * kWarpsM;
 QUERN_DEVICE i32 row_of_slice(i32 slice, i32 row) { return row / 16 * kWarpM + 16 * slice + row % 16; }
 template <i32 slice, i32 pitch>
 QUERN_DEVICE void stage_slice(const Sums& sums, f32* staged) {
-  sums.x.store<slice * kTilesN, kTilesN, pitch>(staged + warp() / kWarpsN * 16 * pitch + warp_column());
+  sums.x.store<slice * kTilesN, kTilesN, pitch>(staged + warp_of_team() / kWarpsN * 16 * pitch + warp_column());
 }
 
 }  // namespace q

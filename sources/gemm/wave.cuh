@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "gemm/store.cuh"
+#include "gemm/partial.cuh"
 #include "gemm/tiles.cuh"
 
 namespace q {
@@ -42,41 +42,6 @@ class WaveTiles {
   DenseTiles tiles_;
   i32 steps_, blocks_, tile_, rest_, whole_, sharers_;
   i32 first_ = 0, last_ = 0;  // of the steps of all tiles that are shared, those still to be done
-};
-
-// A slice of a tile as threads have it when it goes to the workspace or comes from there: each so many rows and columns, of four
-// sums, apart.
-class SliceOfThread {
-  static constexpr i32 kFour = 4, kAcross = 16, kDown = kThreads / kAcross;
-  static constexpr i32 kRows = kSliceRows / kDown, kColumns = kTileN / (kAcross * kFour);
-  static_assert(kRows * kDown == kSliceRows && kColumns * kAcross * kFour == kTileN);
-  static constexpr i32 kHeld = kRows * kColumns;
-  static constexpr i64 kSlot = static_cast<i64>(kTileM) * kTileN;
-
- public:
-  QUERN_DEVICE SliceOfThread(const GemmParams& p, f32* staged, i32 slice)
-      : staged_(staged + thread_index() / kAcross * kStagedPitch + thread_index() % kAcross * kFour),
-        slots_(p.partials + slice * (kSliceRows * kTileN) + thread_index() * kFour) {}
-  QUERN_DEVICE void leave(i64 slot) const {
-    f32* to = slots_ + slot * kSlot;
-    QUERN_UNROLL for (i32 i = 0; i < kHeld; ++i) store16(to + i * (kThreads * kFour), load16(place(i)));
-  }
-  // Adds up what was left, in the order of the steps.
-  QUERN_DEVICE void gather(const Sharers& sharers) const {
-    vec16 sums[kHeld]{};
-    QUERN_ROLLED for (i32 block = sharers.first; block <= sharers.last; ++block) {
-      const f32* from = slots_ + sharers.slot_of(block) * kSlot;
-      QUERN_UNROLL for (i32 i = 0; i < kHeld; ++i) {
-        const vec16 v = load16(from + i * (kThreads * kFour));
-        QUERN_UNROLL for (i32 e = 0; e < kFour; ++e) sums[i].x[e] = bits_of(f32_of(sums[i].x[e]) + f32_of(v.x[e]));
-      }
-    }
-    QUERN_UNROLL for (i32 i = 0; i < kHeld; ++i) store16(place(i), sums[i]);
-  }
-
- private:
-  QUERN_DEVICE f32* place(i32 i) const { return staged_ + i / kColumns * (kDown * kStagedPitch) + i % kColumns * (kAcross * kFour); }
-  f32 *staged_, *slots_;
 };
 
 // Results of a tile; of one that is shared, this block's sums, and once all have left theirs, results.

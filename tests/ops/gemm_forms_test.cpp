@@ -170,6 +170,35 @@ std::vector<Forced> shared_k() {
   return all;
 }
 
+// Tiles whose steps a block's teams have between them: fewer steps than teams, as many blocks to a tile as there is
+// room for, one of them for several tiles, and everything that the kernel for all targets takes.
+std::vector<Forced> sliced() {
+  std::vector<Forced> all;
+  const auto add = [&](const std::string& name, const GemmCase& common, const Change& change = {}) {
+    Forced forced{{Form::sliced_k, 1, 1}, {}, "sliced_k_" + name};
+    const auto one = [&](int m, int n, int k) {
+      GemmCase c = of_shape(common, m, n, k);
+      if (change) change(c);
+      c.name = forced.name + '_' + std::to_string(m) + 'x' + std::to_string(c.n) + 'x' + std::to_string(c.k);
+      forced.cases.push_back(std::move(c));
+    };
+    one(1, 8, 16), one(16, 64, 528), one(7, 72, 1040), one(17, 40, 2064), one(5, 24, 4112), one(16, 264, 4112);
+    all.push_back(std::move(forced));
+  };
+  for (const GemmKind& kind : gemm_kinds()) {
+    if (std::string(kind.name) != "f32") add(kind.name, kind.common);  // which is multiplied without tensor cores
+  }
+  add("one_sm", fp8_blocks(), [](GemmCase& c) { c.max_sms = 1; });
+  add("gate", fp8_blocks(), [](GemmCase& c) { c.gate = true, c.n = (c.n + 255) / 256 * 256, c.out = Element::bf16; });
+  add("gate_vectors", fp8_vectors(), [](GemmCase& c) { c.gate = true, c.out = Element::f16; });
+  add("alignment_4", gemm_of(Element::bf16), [](GemmCase& c) { c.alignment = 4, c.k += 2; });
+  add("nn", gemm_of(Element::f16), [](GemmCase& c) { c.transposed_b = true; });
+  add("tn", gemm_of(Element::bf16),
+      [](GemmCase& c) { c.transposed_a = c.transposed_b = true, c.m = (c.m + 7) / 8 * 8; });
+  add_rest({Form::sliced_k, 1, 1}, &all);
+  return all;
+}
+
 // Tiles by tensor map and mma.sync: fewer rows, columns and terms than a tile has, and several tiles for a block, which
 // run on from one to the next; fewer steps than blocks that might share them. Of f16 and bf16 alike but for the
 // instruction.
@@ -235,6 +264,7 @@ TEST_P(GemmForms, GiveTheProduct) {
 std::string name_of_forced(const testing::TestParamInfo<Forced>& forced) { return forced.param.name; }
 INSTANTIATE_TEST_SUITE_P(Narrow, GemmForms, testing::ValuesIn(narrow()), name_of_forced);
 INSTANTIATE_TEST_SUITE_P(Mapped, GemmForms, testing::ValuesIn(mapped()), name_of_forced);
+INSTANTIATE_TEST_SUITE_P(SlicedK, GemmForms, testing::ValuesIn(sliced()), name_of_forced);
 INSTANTIATE_TEST_SUITE_P(SharedK, GemmForms, testing::ValuesIn(shared_k()), name_of_forced);
 
 }  // namespace

@@ -188,6 +188,61 @@ TEST_F(FewRowsOnHopper, WhatCallsOfFewerRowsTakeIsReachable) {
   }
 }
 
+// Of an H200's 132 multiprocessors by code for sm_90, what was measured to be the faster.
+TEST(FewRowsPortable, AreSlicedWhereTilesOrTheirPartsKeepMultiprocessorsEvenlyBusy) {
+  jit::DeviceInfo device;
+  device.limits = jit::limits_of(jit::Target::parse("sm_90"));
+  device.sm_count = 132;
+  const auto problem = [&](bool wide, int n, int k) {
+    Problem p{};
+    p.op = wide ? tag_gemm : tag_fp8_gemm;
+    p.call.device = &device;
+    p.call.sms = 132;
+    p.shape.a = p.shape.b = wide ? Dtype::bf16 : Dtype::e4m3;
+    p.shape.scales = wide ? Scales::none : Scales::blocks;
+    p.shape.epilogue = &expression::intern("acc");
+    p.params.m = 16, p.params.n = n, p.params.k = k, p.params.groups = 1;
+    p.params.a_row = p.params.b_row = k;
+    return p;
+  };
+  const struct {
+    bool wide;
+    int n, k;
+    Form faster;
+  } all[] = {
+      {false, 7168, 16384, Form::sliced_k}, {true, 7168, 16384, Form::tiny},     {false, 4096, 7168, Form::sliced_k},
+      {true, 4096, 7168, Form::sliced_k},   {false, 2112, 7168, Form::sliced_k}, {true, 8192, 8192, Form::sliced_k},
+      {true, 4608, 8192, Form::tiny},       {true, 5120, 8192, Form::tiny},      {false, 5120, 16384, Form::tiny},
+      {false, 7168, 2048, Form::sliced_k},  {false, 24576, 1536, Form::tiny}};
+  for (const auto& each : all) {
+    SCOPED_TRACE(std::to_string(each.n) + 'x' + std::to_string(each.k) + (each.wide ? " of bf16" : ""));
+    Problem p = problem(each.wide, each.n, each.k);
+    EXPECT_STREQ(name_of(by_model(p, sizes_of(p)).form), name_of(each.faster));
+    // The kernel is the same for a call that may use fewer of them.
+    p.call.sms = 20;
+    EXPECT_STREQ(name_of(by_model(p, sizes_of(p)).form), name_of(each.faster));
+    const std::vector<Choice> choices = candidates(p, sizes_of(p));
+    EXPECT_NE(std::find(choices.begin(), choices.end(), Choice{Form::sliced_k, 1, 1}), choices.end());
+    // A row's sums are added up as they are with more rows.
+    p.flags = QUERN_CALL_BATCH_INVARIANT;
+    EXPECT_STREQ(name_of(by_model(p, sizes_of(p)).form), "tiny");
+  }
+  // Some of a batch take what neither one nor all of it does.
+  cache::StoreOptions nowhere;
+  nowhere.no_file = true;
+  cache::Store store(nowhere);
+  Tunings tunings(store);
+  const Runtime runtime{nullptr, nullptr, jit::Miss::compile, nullptr, &tunings};
+  Problem batch = problem(true, 1920, 16384);
+  batch.params.groups = 6, batch.params.a_group = batch.params.b_group = 1 << 28;
+  const std::vector<Form> forms = reachable(runtime, batch);
+  for (int groups = 1; groups <= 6; ++groups) {
+    batch.params.groups = groups;
+    const Form form = choose(runtime, batch, sizes_of(batch)).form;
+    EXPECT_NE(std::find(forms.begin(), forms.end(), form), forms.end()) << groups << ": " << name_of(form);
+  }
+}
+
 // Of an H200's 132 multiprocessors by code for sm_90, where sharing the last wave was measured to pay, and where not.
 TEST(ManyRowsByTensorMap, ShareTheLastWaveWhereItPays) {
   jit::DeviceInfo device;
