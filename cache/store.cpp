@@ -135,18 +135,29 @@ Put Store::put(const Key& key, const Entry& entry, std::string* why_not) noexcep
       insert_entry(connection, key, stored, today());
       transaction.commit();
     });
-    if (!fits)
-      impl_->notices.add("cache: an entry of " + std::to_string(stored.image.size()) +
-                         " bytes does not fit the limit of " + std::to_string(impl_->options.limit_bytes) +
-                         " bytes; it is not stored");
+    std::string reason = outcome.text;
+    if (!fits) {
+      reason = "an entry of " + std::to_string(stored.image.size()) + " bytes does not fit the limit of " +
+               std::to_string(impl_->options.limit_bytes) + " bytes";
+      impl_->notices.add("cache: " + reason + "; it is not stored");
+    }
     if (!outcome.done() || !fits) {
-      if (why_not != nullptr) *why_not = outcome.text;
+      if (why_not != nullptr) *why_not = std::move(reason);
       return outcome.what == Outcome::What::busy ? Put::busy : Put::not_stored;
     }
     const std::lock_guard lock(impl_->mutex);
     impl_->rejected_in_file.erase(key);
     return Put::stored;
   });
+}
+
+Put Store::put_patiently(const Key& key, const Entry& entry, std::string* why_not) noexcept {
+  const auto begin = std::chrono::steady_clock::now();
+  Put put;
+  do {
+    put = this->put(key, entry, why_not);
+  } while (put == Put::busy && std::chrono::steady_clock::now() - begin < kWritingPatience);
+  return put;
 }
 
 void Store::reject(const Key& key, std::string_view reason) noexcept {

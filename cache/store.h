@@ -60,6 +60,9 @@ enum class Put : std::uint8_t {
   busy  // others had the file for longer than busy_timeout: it may be tried again
 };
 
+// How long one tries who wants nothing but that it is written (warming, tuning): a call must not wait for that.
+inline constexpr std::chrono::seconds kWritingPatience{30};
+
 // One compilation of a key at a time, on this machine. Holding one is a right to compile, not a duty; it ends with the object.
 class Flight {
  public:
@@ -127,7 +130,10 @@ class Store {
   // True, and *entry filled, when an entry with this key and exactly this text is in the file or a bundle, its checksum
   // (computed over the very bytes handed out) is right and, where `pin` is not empty, "kind build" of its compiler equals it.
   bool get(const Key& key, std::string_view text, std::string_view pin, Entry* entry) noexcept;
+  // `why_not` is what it came to where it is not stored.
   Put put(const Key& key, const Entry& entry, std::string* why_not = nullptr) noexcept;
+  // The same, again and again for kWritingPatience where others have the file.
+  Put put_patiently(const Key& key, const Entry& entry, std::string* why_not = nullptr) noexcept;
   // The image under this key was no good (wrong arch, the driver refused it): it is removed from the file, and no layer
   // gives it out again in this process.
   void reject(const Key& key, std::string_view reason) noexcept;

@@ -25,9 +25,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// How long warming tries to write what took a good part of a second to compile.
-constexpr std::chrono::seconds kWritingPatience{30};
-
 double milliseconds_since(Clock::time_point start) {
   return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
 }
@@ -271,9 +268,7 @@ Warmed Engine::Impl::warm(const Spec& spec, bool list_only) {
     } else {
       images.counters.misses++;
       Images::Image image = images.obtain(wanted, /*anew=*/false, outbox);
-      // A call must not wait for long; who warms a cache wants nothing but that it is written.
-      for (const Clock::time_point begin = Clock::now(); image.busy && Clock::now() - begin < kWritingPatience;)
-        images.store(wanted, image);
+      if (image.busy) images.store(wanted, image, true);
       if (!image.stored) {
         throw Error(QUERN_IO, wanted.name() + " was compiled, but could not be stored: " +
                                   (image.why_not.empty() ? images.store_reason() : image.why_not));

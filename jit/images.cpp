@@ -122,8 +122,10 @@ cache::Entry Images::compile(const Wanted& wanted, Outbox& outbox) {
   return entry;
 }
 
-void Images::store(const Wanted& wanted, Image& image) noexcept {
-  const cache::Put put = options_.store->put(wanted.key, image.entry, &image.why_not);
+void Images::store(const Wanted& wanted, Image& image, bool patiently) noexcept {
+  cache::Store& store = *options_.store;
+  const cache::Put put = patiently ? store.put_patiently(wanted.key, image.entry, &image.why_not)
+                                   : store.put(wanted.key, image.entry, &image.why_not);
   image.stored = put == cache::Put::stored;
   image.busy = put == cache::Put::busy;
   if (image.stored) {

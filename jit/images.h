@@ -89,8 +89,8 @@ class Images {
   // Under the store's single flight: looks again unless `anew`, then compiles and stores. Throws what the compiler
   // throws.
   Image obtain(const Wanted& wanted, bool anew, Outbox& outbox);
-  // Stores what was compiled; where others had the file for too long, once more.
-  void store(const Wanted& wanted, Image& image) noexcept;
+  // Stores what was compiled; where others had the file for too long, once more, and then with patience.
+  void store(const Wanted& wanted, Image& image, bool patiently = false) noexcept;
   // The driver refused a stored image.
   void reject(const Wanted& wanted, const std::string& reason, Outbox& outbox);
 

@@ -182,8 +182,10 @@ void Tunings::keep(const Problem& problem, const TunedRows& tuned) {
   entry.target = problem.call.device->limits.target.name();
   entry.entry_name = "tuning";
   for (const TunedRows& each : published) entry.image += line_of(each);
-  if (store_.put(jit::key_of(entry.text), entry) != cache::Put::stored) {
-    throw Error(QUERN_IO, "what was measured could not be stored: " + store_.stats().reason);
+  std::string why_not;
+  if (store_.put_patiently(jit::key_of(entry.text), entry, &why_not) != cache::Put::stored) {
+    throw Error(QUERN_IO,
+                "what was measured could not be stored: " + (why_not.empty() ? store_.stats().reason : why_not));
   }
 }
 

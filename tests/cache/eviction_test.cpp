@@ -127,6 +127,9 @@ TEST_F(EvictionTest, AnEntryLargerThanTheLimitIsNotStored) {
   EXPECT_FALSE(put(store, 2, 2 << 20));
   EXPECT_TRUE(hit(store, 1)) << "nothing was evicted for it";
   EXPECT_TRUE(told("does not fit the limit"));
+  std::string why_not;
+  EXPECT_EQ(store.put(make_key(2), make_entry(2, 2 << 20), &why_not), Put::not_stored);
+  EXPECT_NE(why_not.find("does not fit the limit"), std::string::npos) << why_not;
   StoreOptions none = options();
   none.folder = root_ + "/none";
   none.limit_bytes = 1;

@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 
 #include <random>
+#include <thread>
 
 #include "cache/file_lock.h"
 #include "tests/cache/fixture.h"
@@ -115,7 +116,11 @@ TEST_F(ProcessTest, BusyPastTheTimeoutIsAMiss) {
   store.list(&error);
   EXPECT_EQ(error.what, AdminError::What::io);
   EXPECT_EQ(store.stats().state, State::ready) << "busy is not a state";
+  std::thread waiting([&] { EXPECT_EQ(store.put_patiently(make_key(3), make_entry(3)), Put::stored); });
+  std::this_thread::sleep_for(std::chrono::milliseconds{200});  // five times its timeout
   other.release();
+  waiting.join();
+  EXPECT_TRUE(hit(store, 3));
   EXPECT_TRUE(hit(store, 1));
   ASSERT_EQ(other.acquire(folder_ + "/cache-1.lock", false, true, 0600, {}), Locked::held);
   EXPECT_TRUE(hit(store, 1)) << "readers share";
