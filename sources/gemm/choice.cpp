@@ -129,12 +129,14 @@ bool invariant(const Problem& problem) { return (problem.flags & QUERN_CALL_BATC
 // block's warps have the steps of one between them, so that few blocks, or none, wait for each other's sums. By every
 // multiprocessor, not by max_sms: the set of kernels must not depend on it. Nor may the order of sums depend on the
 // number of rows.
-Form form_of_tiny(const Problem& problem, const Sizes& sizes) {
+Form form_of_tiny(const Problem& problem, std::int64_t groups) {
   // So many bytes of b more than an even share take as long as the sums that are not exchanged, as measured on an H200.
   constexpr double kMostMore = 240e3;
   const std::optional<Tiling> t = tiling_of(problem, Form::sliced_k);
   if (!t || invariant(problem)) return Form::tiny;
-  const std::int64_t tiles = tiles_of(problem, *t, sizes), steps = div_up(problem.params.k, t->step_k);
+  // Any number of rows is one tile's, none too.
+  const std::int64_t tiles = tiles_of(problem, *t, {kMostTiny, std::max<std::int64_t>(groups, 1)}),
+                     steps = div_up(problem.params.k, t->step_k);
   if (tiles == 0 || tiles > all_sms(problem)) return Form::tiny;
   const double step_bytes = static_cast<double>(t->tile_n) * t->step_k * static_cast<double>(bytes_of(problem.shape.a));
   const double even = static_cast<double>(tiles * steps) / all_sms(problem);
@@ -169,7 +171,7 @@ Choice form_by_model(const Problem& problem, const Sizes& sizes) {
         return few_rows_by_model(problem, form, sizes, may_share_tiles(problem, sizes));
     }
   } else {
-    if (sizes.rows <= kMostTiny) return {form_of_tiny(problem, sizes)};
+    if (sizes.rows <= kMostTiny) return {form_of_tiny(problem, sizes.groups)};
     if (sizes.rows <= kMostSmall) return {Form::small};
   }
   if (warpgroups && fills(problem, Form::warpgroups, sizes, 2)) {
@@ -198,7 +200,7 @@ void for_each_by_model(const Problem& problem, Visit visit) {
       if (sizes.rows <= rows_of_swapped(form)) return;
     }
   } else {
-    visit(form_of_tiny(problem, {std::min(sizes.rows, kMostTiny), 1}));
+    visit(form_of_tiny(problem, 1));
     if (sizes.groups != 1) {
       // Some of a batch may be another's choice than one of it, or all.
       visit(Form::tiny);

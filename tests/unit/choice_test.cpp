@@ -233,6 +233,14 @@ TEST(FewRowsPortable, AreSlicedWhereTilesOrTheirPartsKeepMultiprocessorsEvenlyBu
   cache::Store store(nowhere);
   Tunings tunings(store);
   const Runtime runtime{nullptr, nullptr, jit::Miss::compile, nullptr, &tunings};
+  const Problem many = problem(true, 264, 272);
+  const std::vector<Form> of_many = reachable(runtime, many);
+  for (const int rows : {0, 1, 16}) {
+    Problem fewer = many;
+    fewer.params.m = rows;
+    const Form form = choose(runtime, fewer, sizes_of(fewer)).form;
+    EXPECT_NE(std::find(of_many.begin(), of_many.end(), form), of_many.end()) << rows << " rows: " << name_of(form);
+  }
   Problem batch = problem(true, 1920, 16384);
   batch.params.groups = 6, batch.params.a_group = batch.params.b_group = 1 << 28;
   const std::vector<Form> forms = reachable(runtime, batch);
