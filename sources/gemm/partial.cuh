@@ -33,16 +33,11 @@ class SliceOfThread {
     if (idle()) return;
     vec16 sums[kHeld]{};
     QUERN_ROLLED for (i32 block = sharers.first; block <= sharers.last; block += kAtOnce) {
-      const i32 left = sharers.last - block;
-      vec16 v[kAtOnce][kHeld];
-      QUERN_UNROLL for (i32 there = 0; there < kAtOnce; ++there) {
-        const f32* from = slots_ + sharers.slot_of(block + (there < left ? there : left)) * kSlot;
-        QUERN_UNROLL for (i32 i = 0; i < kHeld; ++i) v[there][i] = load16(from + i * (kLines * kAcross * kFour));
-      }
-      QUERN_UNROLL for (i32 there = 0; there < kAtOnce; ++there) {
-        if (there <= left) {
-          QUERN_UNROLL for (i32 i = 0; i < kHeld; ++i) add(sums[i], v[there][i]);
-        }
+      if constexpr (kAtOnce == 1) {
+        const f32* from = slots_ + sharers.slot_of(block) * kSlot;
+        QUERN_UNROLL for (i32 i = 0; i < kHeld; ++i) add(sums[i], load16(from + i * (kLines * kAcross * kFour)));
+      } else {
+        gather_several(sharers, block, sums);
       }
     }
     QUERN_UNROLL for (i32 i = 0; i < kHeld; ++i) store16(place(i), sums[i]);
@@ -59,6 +54,20 @@ class SliceOfThread {
   }
 
  private:
+  // Of so many of the blocks from this one on, in their order.
+  QUERN_DEVICE void gather_several(const Sharers& sharers, i32 block, vec16 (&sums)[kHeld]) const {
+    const i32 left = sharers.last - block;
+    vec16 v[kAtOnce][kHeld];
+    QUERN_UNROLL for (i32 there = 0; there < kAtOnce; ++there) {
+      const f32* from = slots_ + sharers.slot_of(block + (there < left ? there : left)) * kSlot;
+      QUERN_UNROLL for (i32 i = 0; i < kHeld; ++i) v[there][i] = load16(from + i * (kLines * kAcross * kFour));
+    }
+    QUERN_UNROLL for (i32 there = 0; there < kAtOnce; ++there) {
+      if (there <= left) {
+        QUERN_UNROLL for (i32 i = 0; i < kHeld; ++i) add(sums[i], v[there][i]);
+      }
+    }
+  }
   static QUERN_DEVICE bool idle() { return kIdle && thread_index() >= kSliceRows * kAcross; }
   static QUERN_DEVICE void add(vec16& sum, const vec16& v) {
     QUERN_UNROLL for (i32 e = 0; e < kFour; ++e) sum.x[e] = bits_of(f32_of(sum.x[e]) + f32_of(v.x[e]));
