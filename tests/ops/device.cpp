@@ -84,6 +84,7 @@ Context make_context(const std::function<void(quern_context_options&)>& change) 
   auto options = sized<quern_context_options>();
   options.device_type = on_cuda() ? kDLCUDA : kDLCPU;
   if (device_kind() == Kind::host64) options.target = "host64";
+  if (on_cuda()) options.target = std::getenv("QUERN_TEST_TARGET");
   options.cache_path = folder.path();
   if (change) change(options);
   quern_context* made = nullptr;

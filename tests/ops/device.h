@@ -1,4 +1,5 @@
-// The device that the tests run on, chosen by QUERN_TEST_DEVICE: host (unless set), host64 or cuda.
+// The device that the tests run on, chosen by QUERN_TEST_DEVICE: host (unless set), host64 or cuda. With cuda, QUERN_TEST_TARGET says
+// which target's code to run on it (that of the device unless set): sm_90 on an sm_90a device for the portable kernels.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
