@@ -35,6 +35,9 @@ QUERN_DEVICE u8* dynamic_shared() { return quern_dynamic_shared; }
 #define QUERN_SHARED_ADDRESSES 1
 QUERN_DEVICE u32 shared_address(const void* p) { return static_cast<u32>(__cvta_generic_to_shared(p)); }
 
+// common/eight.cuh: of eight elements the first few are stored in one statement.
+#define QUERN_PREDICATED_STORES 1
+
 // ---- Warp
 template <class T>
 QUERN_DEVICE T shuffle(T v, int source) {
@@ -301,10 +304,6 @@ QUERN_DEVICE OperandB<T> load_b_transposed(const T* tile, int pitch) {
   }
   return r;
 }
-QUERN_DEVICE const OperandA<f16>& multiplicand(const OperandA<f16>& a) { return a; }
-QUERN_DEVICE const OperandB<f16>& multiplicand(const OperandB<f16>& b) { return b; }
-QUERN_DEVICE const OperandA<bf16>& multiplicand(const OperandA<bf16>& a) { return a; }
-QUERN_DEVICE const OperandB<bf16>& multiplicand(const OperandB<bf16>& b) { return b; }
 template <class T>
 QUERN_DEVICE void mma(Accumulator& c, const OperandA<T>& a, const OperandB<T>& b) {
   Float16<T>::mma(c.x, a.x, b.x);
@@ -314,115 +313,6 @@ template <class T>
 QUERN_DEVICE OperandA<T> to_operand(const Accumulator& c) {
   return {{pack<T>(c.x[0], c.x[1]), pack<T>(c.x[2], c.x[3]), pack<T>(c.x[4], c.x[5]), pack<T>(c.x[6], c.x[7])}};
 }
-
-// f32, rounded to TF32.
-template <class Operand>
-QUERN_DEVICE Operand round_to_tf32(const Operand& o) {
-  Operand r;
-  QUERN_UNROLL for (int i = 0; i < 4; ++i) asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(r.x[i]) : "f"(f32_of(o.x[i])));
-  return r;
-}
-QUERN_DEVICE OperandA<f32> multiplicand(const OperandA<f32>& a) { return round_to_tf32(a); }
-QUERN_DEVICE OperandB<f32> multiplicand(const OperandB<f32>& b) { return round_to_tf32(b); }
-QUERN_DEVICE void mma(Accumulator& c, const OperandA<f32>& a, const OperandB<f32>& b) {
-  QUERN_UNROLL for (int half = 0; half < 2; ++half) {
-    f32* d = c.x + 4 * half;
-    asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
-        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
-        : "r"(a.x[0]), "r"(a.x[1]), "r"(a.x[2]), "r"(a.x[3]), "r"(b.x[2 * half]), "r"(b.x[2 * half + 1]));
-  }
-}
-
-// 8 bits. sm_89 and those from sm_100 on multiply them; sm_90 does so by way of f16 even if asked (only its warpgroup products
-// are native), and those before do not at all: there they are widened once, by whoever loads them, and not in every product.
-#if __CUDA_ARCH__ == 890 || __CUDA_ARCH__ >= 1000
-#define QUERN_FP8_PRODUCTS 1
-template <class T>
-QUERN_DEVICE const OperandA<T>& multiplicand(const OperandA<T>& a) { return a; }
-template <class T>
-QUERN_DEVICE const OperandB<T>& multiplicand(const OperandB<T>& b) { return b; }
-#define QUERN_FP8_MMA(A, B)                                                                                      \
-  QUERN_DEVICE void mma(Accumulator& c, const OperandA<A>& a, const OperandB<B>& b) {                            \
-    QUERN_UNROLL for (int half = 0; half < 2; ++half) {                                                          \
-      f32* d = c.x + 4 * half;                                                                                   \
-      asm("mma.sync.aligned.m16n8k32.row.col.f32." #A "." #B                                                     \
-          ".f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"                                           \
-          : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])                                                       \
-          : "r"(a.x[0]), "r"(a.x[1]), "r"(a.x[2]), "r"(a.x[3]), "r"(b.x[2 * half]), "r"(b.x[2 * half + 1]));     \
-    }                                                                                                            \
-  }
-QUERN_FP8_MMA(e4m3, e4m3)
-QUERN_FP8_MMA(e4m3, e5m2)
-QUERN_FP8_MMA(e5m2, e4m3)
-QUERN_FP8_MMA(e5m2, e5m2)
-#undef QUERN_FP8_MMA
-#else
-// Four codes to two pairs of f16, exactly.
-template <class T>
-QUERN_DEVICE void widen_four(u32 codes, u32& low, u32& high);
-#if __CUDA_ARCH__ >= 890
-// One statement: the compiler looks at each of them. The conversion takes either half of a register, so nothing is shifted.
-#define QUERN_WIDEN_FOUR(T)                                                                                        \
-  template <>                                                                                                      \
-  QUERN_DEVICE void widen_four<T>(u32 codes, u32& low, u32& high) {                                                \
-    asm("{.reg .b16 first, second;\nmov.b32 {first,second}, %2;\n"                                                 \
-        "cvt.rn.f16x2." #T "x2 %0, first;\ncvt.rn.f16x2." #T "x2 %1, second;}"                                     \
-        : "=r"(low), "=r"(high)                                                                                    \
-        : "r"(codes));                                                                                             \
-  }
-QUERN_WIDEN_FOUR(e4m3)
-QUERN_WIDEN_FOUR(e5m2)
-#undef QUERN_WIDEN_FOUR
-#else
-template <>
-QUERN_DEVICE void widen_four<e5m2>(u32 codes, u32& low, u32& high) {  // the upper byte of an f16
-  low = __byte_perm(codes, 0, 0x1404);
-  high = __byte_perm(codes, 0, 0x3424);
-}
-QUERN_DEVICE u32 widen_two_e4m3(u32 codes) {  // each in the upper byte of its half
-  // One bit to the right the code is an f16 with an exponent too small by 8; 480, which no finite code makes, is NaN.
-  u32 v, is_nan;
-  const u32 small = (codes & 0x80008000u) | (codes & 0x7f007f00u) >> 1;
-  asm("mul.f16x2 %0, %1, %2;" : "=r"(v) : "r"(small), "r"(0x5c005c00u));
-  asm("{ .reg .b32 m;\n abs.f16x2 m, %1;\n set.eq.u32.f16x2 %0, m, %2; }" : "=r"(is_nan) : "r"(v), "r"(0x5f805f80u));
-  return v | is_nan;
-}
-template <>
-QUERN_DEVICE void widen_four<e4m3>(u32 codes, u32& low, u32& high) {
-  low = widen_two_e4m3(__byte_perm(codes, 0, 0x1404));
-  high = widen_two_e4m3(__byte_perm(codes, 0, 0x3424));
-}
-#endif
-// A lane's four neighbouring k become two of the first eight and two of the last eight of a step of 16: in both operands,
-// so that the same k meet. Written out: a loop that is unrolled in a large kernel costs the compiler a thousandth of a second.
-struct WideA {
-  OperandA<f16> step[2];
-};
-struct WideB {
-  OperandB<f16> step[2];
-};
-template <class T>
-QUERN_DEVICE WideA multiplicand(const OperandA<T>& a) {
-  WideA r;
-  widen_four<T>(a.x[0], r.step[0].x[0], r.step[0].x[2]);
-  widen_four<T>(a.x[1], r.step[0].x[1], r.step[0].x[3]);
-  widen_four<T>(a.x[2], r.step[1].x[0], r.step[1].x[2]);
-  widen_four<T>(a.x[3], r.step[1].x[1], r.step[1].x[3]);
-  return r;
-}
-template <class T>
-QUERN_DEVICE WideB multiplicand(const OperandB<T>& b) {
-  WideB r;
-  widen_four<T>(b.x[0], r.step[0].x[0], r.step[0].x[1]);
-  widen_four<T>(b.x[1], r.step[1].x[0], r.step[1].x[1]);
-  widen_four<T>(b.x[2], r.step[0].x[2], r.step[0].x[3]);
-  widen_four<T>(b.x[3], r.step[1].x[2], r.step[1].x[3]);
-  return r;
-}
-QUERN_DEVICE void mma(Accumulator& c, const WideA& a, const WideB& b) {
-  QUERN_UNROLL for (int i = 0; i < 2; ++i) mma(c, a.step[i], b.step[i]);
-}
-#endif
 
 QUERN_DEVICE f32 reduce_row_max(f32 v) {
   v = fmax(v, shuffle_xor(v, 1));

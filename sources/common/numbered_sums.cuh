@@ -5,7 +5,9 @@
 // first the sums hold nothing. In each of these all lanes take part:
 //
 //   clear()                  zeros
-//   add<n>(a, b)             tile n += a b, of multiplicands
+//   add<n, i, j>(a, b)       tile n += a b, of numbers i and j of NumberedOperands that were prepared, or of WideOperands
+//   add_four<n, apart, i, j>(a, b)   tiles n, n + apart, n + 2 apart and n + 3 apart += of numbers i to i + 3 of a, one each, and j of b,
+//                            of 16 bits
 //   add_scaled<n, m>(from, factors)   tile n += tile m of `from` times the factor of the row: factors[h] in the lane's row h
 //   store<n, count, pitch>(to)   tiles n .. n + count - 1 side by side to f32 in shared memory, rows `pitch` apart, `to` 8-byte
 //                            aligned and pitch even
@@ -17,7 +19,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "common/kernel.cuh"
+#include "common/numbered_operands.cuh"
 
 namespace q {
 
@@ -47,9 +49,13 @@ class NumberedSums {
   QUERN_DEVICE void clear() {
     QUERN_UNROLL for (int n = 0; n < kCount; ++n) x_[n] = Accumulator{};
   }
-  template <int n, class A, class B>
+  template <int n, int i, int j, class A, class B>
   QUERN_DEVICE void add(const A& a, const B& b) {
-    mma(x_[n], a, b);
+    mma(x_[n], a.operand(i), b.operand(j));
+  }
+  template <int n, int apart, int i, int j, class A, class B>
+  QUERN_DEVICE void add_four(const A& a, const B& b) {
+    QUERN_UNROLL for (int one = 0; one < 4; ++one) mma(x_[n + one * apart], a.operand(i + one), b.operand(j));
   }
   template <int n, int m, int first, int count>
   QUERN_DEVICE void add_scaled(const NumberedSums<first, count>& from, const f32 (&factors)[kRowsHeld]) {

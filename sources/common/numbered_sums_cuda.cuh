@@ -9,33 +9,25 @@
 #define QUERN_SUM_OF(tile, i) "quern_tile%" tile "_" #i
 #define QUERN_SUM(i) QUERN_SUM_OF("0", i)
 #define QUERN_EACH_SUM(DO) DO(0) DO(1) DO(2) DO(3) DO(4) DO(5) DO(6) DO(7)
-#define QUERN_LEFT "{" QUERN_SUM(0) "," QUERN_SUM(1) "," QUERN_SUM(2) "," QUERN_SUM(3) "}"
-#define QUERN_RIGHT "{" QUERN_SUM(4) "," QUERN_SUM(5) "," QUERN_SUM(6) "," QUERN_SUM(7) "}"
-#define QUERN_ADD(A, B, shape_and_types)                                                                                       \
-  template <int n>                                                                                                             \
-  QUERN_DEVICE void add_to_tile(const OperandA<A>& a, const OperandB<B>& b) {                                                  \
-    asm volatile("mma.sync.aligned." shape_and_types ".f32 " QUERN_LEFT ", {%1,%2,%3,%4}, {%5,%6}, " QUERN_LEFT ";\n"          \
-                 "mma.sync.aligned." shape_and_types ".f32 " QUERN_RIGHT ", {%1,%2,%3,%4}, {%7,%8}, " QUERN_RIGHT ";"          \
-                 ::"n"(n), "r"(a.x[0]), "r"(a.x[1]), "r"(a.x[2]), "r"(a.x[3]), "r"(b.x[0]), "r"(b.x[1]), "r"(b.x[2]), "r"(b.x[3])); \
-  }
+#define QUERN_LEFT_OF(tile) \
+  "{" QUERN_SUM_OF(tile, 0) "," QUERN_SUM_OF(tile, 1) "," QUERN_SUM_OF(tile, 2) "," QUERN_SUM_OF(tile, 3) "}"
+#define QUERN_RIGHT_OF(tile) \
+  "{" QUERN_SUM_OF(tile, 4) "," QUERN_SUM_OF(tile, 5) "," QUERN_SUM_OF(tile, 6) "," QUERN_SUM_OF(tile, 7) "}"
+// Tile `tile` of the statement's operands += a b, of the words i, j, k and l of each of the two, which are named as
+// numbered_operands_cuda.cuh has them.
+#define QUERN_TWO(of, i, j) "{quern_" of "_" #i ",quern_" of "_" #j "}"
+#define QUERN_FOUR(of, i, j, k, l) "{quern_" of "_" #i ",quern_" of "_" #j ",quern_" of "_" #k ",quern_" of "_" #l "}"
+#define QUERN_ADD_WORDS(tile, a, b, i, j, k, l, shape_and_types)                                                                  \
+  "mma.sync.aligned." shape_and_types ".f32 " QUERN_LEFT_OF(tile) ", " QUERN_FOUR(a, i, j, k, l) ", " QUERN_TWO(b, i, j) ", "     \
+  QUERN_LEFT_OF(tile) ";\n"                                                                                                       \
+  "mma.sync.aligned." shape_and_types ".f32 " QUERN_RIGHT_OF(tile) ", " QUERN_FOUR(a, i, j, k, l) ", " QUERN_TWO(b, k, l) ", "    \
+  QUERN_RIGHT_OF(tile) ";\n"
+#define QUERN_ADD(tile, a, b, shape_and_types) QUERN_ADD_WORDS(tile, "operand%" a, "operand%" b, 0, 1, 2, 3, shape_and_types)
+#define QUERN_ADD_WIDE(tile, a, b)                                                                                                \
+  QUERN_ADD_WORDS(tile, "wide%" a, "wide%" b, 0, 1, 2, 3, "m16n8k16.row.col.f32.f16.f16")                                         \
+  QUERN_ADD_WORDS(tile, "wide%" a, "wide%" b, 4, 5, 6, 7, "m16n8k16.row.col.f32.f16.f16")
 
 namespace q {
-
-QUERN_ADD(f16, f16, "m16n8k16.row.col.f32.f16.f16")
-QUERN_ADD(bf16, bf16, "m16n8k16.row.col.f32.bf16.bf16")
-QUERN_ADD(f32, f32, "m16n8k8.row.col.f32.tf32.tf32")
-#ifdef QUERN_FP8_PRODUCTS
-QUERN_ADD(e4m3, e4m3, "m16n8k32.row.col.f32.e4m3.e4m3")
-QUERN_ADD(e4m3, e5m2, "m16n8k32.row.col.f32.e4m3.e5m2")
-QUERN_ADD(e5m2, e4m3, "m16n8k32.row.col.f32.e5m2.e4m3")
-QUERN_ADD(e5m2, e5m2, "m16n8k32.row.col.f32.e5m2.e5m2")
-#else
-template <int n>
-QUERN_DEVICE void add_to_tile(const WideA& a, const WideB& b) {
-  add_to_tile<n>(a.step[0], b.step[0]);
-  add_to_tile<n>(a.step[1], b.step[1]);
-}
-#endif
 
 template <int n, int end>
 QUERN_DEVICE void declare_tiles() {
@@ -93,9 +85,36 @@ class NumberedSums {
   NumberedSums& operator=(const NumberedSums&) = delete;
 
   QUERN_DEVICE void clear() { clear_tiles<kFirst, kFirst + kCount>(); }
-  template <int n, class A, class B>
-  QUERN_DEVICE void add(const A& a, const B& b) {
-    add_to_tile<kFirst + n>(a, b);
+  // Little stands between the caller and the statement: there are hundreds of these, and each function costs the compiler time.
+  template <int n, int i, int j, class A, class B>
+  QUERN_DEVICE void add(const A&, const B&) {
+#define QUERN_PRODUCT(T, U, shape_and_types)                             \
+  if constexpr (A::kFormat == format_of<T> && B::kFormat == format_of<U>) \
+    asm volatile(QUERN_ADD("0", "1", "2", shape_and_types)::"n"(kFirst + n), "n"(A::kFirst + i), "n"(B::kFirst + j))
+    QUERN_PRODUCT(f16, f16, "m16n8k16.row.col.f32.f16.f16");
+    QUERN_PRODUCT(bf16, bf16, "m16n8k16.row.col.f32.bf16.bf16");
+    QUERN_PRODUCT(f32, f32, "m16n8k8.row.col.f32.tf32.tf32");
+#ifdef QUERN_FP8_PRODUCTS
+    QUERN_PRODUCT(e4m3, e4m3, "m16n8k32.row.col.f32.e4m3.e4m3");
+    QUERN_PRODUCT(e4m3, e5m2, "m16n8k32.row.col.f32.e4m3.e5m2");
+    QUERN_PRODUCT(e5m2, e4m3, "m16n8k32.row.col.f32.e5m2.e4m3");
+    QUERN_PRODUCT(e5m2, e5m2, "m16n8k32.row.col.f32.e5m2.e5m2");
+#endif
+#undef QUERN_PRODUCT
+    if constexpr (A::kFormat == kWideFormat) asm volatile(QUERN_ADD_WIDE("0", "1", "2")::"n"(kFirst + n), "n"(A::kFirst + i), "n"(B::kFirst + j));
+  }
+  template <int n, int apart, int i, int j, class A, class B>
+  QUERN_DEVICE void add_four(const A&, const B&) {
+#define QUERN_PRODUCT(T, shape_and_types)                                                                                        \
+  if constexpr (A::kFormat == format_of<T> && B::kFormat == format_of<T>)                                                         \
+    asm volatile(QUERN_ADD("0", "4", "8", shape_and_types) QUERN_ADD("1", "5", "8", shape_and_types)                              \
+                     QUERN_ADD("2", "6", "8", shape_and_types) QUERN_ADD("3", "7", "8", shape_and_types)                          \
+                 ::"n"(kFirst + n), "n"(kFirst + n + apart), "n"(kFirst + n + 2 * apart), "n"(kFirst + n + 3 * apart),            \
+                   "n"(A::kFirst + i), "n"(A::kFirst + i + 1), "n"(A::kFirst + i + 2), "n"(A::kFirst + i + 3), "n"(B::kFirst + j))
+    static_assert(sizeof(typename A::Element) == 2);
+    QUERN_PRODUCT(f16, "m16n8k16.row.col.f32.f16.f16");
+    QUERN_PRODUCT(bf16, "m16n8k16.row.col.f32.bf16.bf16");
+#undef QUERN_PRODUCT
   }
   template <int n, int m, int first, int count>
   QUERN_DEVICE void add_scaled(const NumberedSums<first, count>&, const f32 (&factors)[kRowsHeld]) {
@@ -124,6 +143,10 @@ class NumberedSums {
 #undef QUERN_SUM_OF
 #undef QUERN_SUM
 #undef QUERN_EACH_SUM
-#undef QUERN_LEFT
-#undef QUERN_RIGHT
+#undef QUERN_LEFT_OF
+#undef QUERN_RIGHT_OF
+#undef QUERN_TWO
+#undef QUERN_FOUR
+#undef QUERN_ADD_WORDS
 #undef QUERN_ADD
+#undef QUERN_ADD_WIDE

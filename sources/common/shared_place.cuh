@@ -3,11 +3,11 @@
 //   SharedPlace(p)                        of dynamic_shared() or beyond; place + bytes
 //   copy_async_16(place, global, take)    and copy_async_4: as those to a pointer
 //   ReaderOfA<T, pitch, transposed>(tile) and ReaderOfB: of tiles around `tile` whose rows are `pitch` elements apart;
-//     read(bytes)                         the operand of the tile so many bytes further on, as load_a, load_b and their transposed
-//                                         kin load it. reader + bytes is that of a tile there
+//     reads the operand of the tile so many `bytes` further on, as load_a, load_b and their transposed kin load it, for
+//     NumberedOperands (common/numbered_operands.cuh); reader + bytes is that of a tile there
 //   SwizzledReaderOfA<T>(tile) and SwizzledReaderOfB: of rows of 128 bytes, swizzled by as many, as tensor maps bring them; `tile`
-//                                         and what is added are multiples of 1024 bytes. read(step, bytes): that of a
-//                                         tensor-core step, 0 to 3
+//                                         and what is added are multiples of 1024 bytes; reads that of tensor-core step `step`, 0
+//                                         to 3, so many `bytes` further on
 //
 // On NVIDIA's GPUs a place is an address of 32 bits that the compiler cannot take to pieces. Of pointers it makes each address
 // again, from the shared window's beginning on: a third of a product's instructions.

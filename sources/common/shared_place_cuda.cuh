@@ -15,20 +15,8 @@ struct SharedPlace {
 QUERN_DEVICE void copy_async_16(SharedPlace to, const void* global, bool take) { copy_async_16(to.at, global, take); }
 QUERN_DEVICE void copy_async_4(SharedPlace to, const void* global, bool take) { copy_async_4(to.at, global, take); }
 
-QUERN_DEVICE u32 load_shared(u32 address) {
-  u32 v;
-  asm volatile("ld.shared.u32 %0, [%1];" : "=r"(v) : "r"(address) : "memory");
-  return v;
-}
-
-template <class T, bool of_b>
-struct ReadOperand {
-  using Type = OperandA<T>;
-};
-template <class T>
-struct ReadOperand<T, true> {
-  using Type = OperandB<T>;
-};
+// How operands are read: as matrices of 16-byte rows, those with k going down, or word by word.
+enum class Reads { matrices, matrices_transposed, words };
 
 // Where a lane reads, in elements from the tile's beginning on: rows `line` and k, or the other way round.
 template <class T, int pitch, bool transposed, bool of_b>
@@ -52,21 +40,12 @@ class Reader {
     r.at_ += static_cast<u32>(bytes);
     return r;
   }
-  QUERN_DEVICE auto read(i32 bytes) const {
-    const u32 from = at_ + static_cast<u32>(bytes);
-    typename ReadOperand<T, of_b>::Type r;
-    if constexpr (transposed && sizeof(T) == 4) {
-      // Of a, rows come first; of b, k.
-      QUERN_UNROLL for (int i = 0; i < 4; ++i) {
-        const int k = 4 * (of_b ? i & 1 : i >> 1), line = 8 * (of_b ? i >> 1 : i & 1);
-        r.x[i] = load_shared(from + static_cast<u32>((k * pitch + line) * 4));
-      }
-    } else if constexpr (transposed) {
-      load_matrices_transposed(r.x, from);
-    } else {
-      load_matrices(r.x, from);
-    }
-    return r;
+  QUERN_DEVICE u32 address(i32 bytes) const { return at_ + static_cast<u32>(bytes); }
+  static constexpr Reads kReads = !transposed ? Reads::matrices : sizeof(T) == 4 ? Reads::words : Reads::matrices_transposed;
+  // Bytes to word i of an operand that is read so. Of a, rows come first; of b, k.
+  static QUERN_DEVICE constexpr i32 word(i32 i) {
+    const i32 k = 4 * (of_b ? i & 1 : i >> 1), line = 8 * (of_b ? i >> 1 : i & 1);
+    return (k * pitch + line) * 4;
   }
 
  private:
@@ -87,11 +66,8 @@ class SwizzledReader {
     r.at_ += static_cast<u32>(bytes);
     return r;
   }
-  QUERN_DEVICE auto read(i32 step, i32 bytes) const {
-    typename ReadOperand<T, of_b>::Type r;
-    load_matrices(r.x, (at_ ^ static_cast<u32>(step * 32)) + static_cast<u32>(bytes));
-    return r;
-  }
+  QUERN_DEVICE u32 address(i32 step, i32 bytes) const { return (at_ ^ static_cast<u32>(step * 32)) + static_cast<u32>(bytes); }
+  static constexpr Reads kReads = Reads::matrices;
 
  private:
   u32 at_;

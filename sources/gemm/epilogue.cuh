@@ -36,11 +36,11 @@
 
 namespace q {
 
-// The formula of one result that reads no operand.
-QUERN_DEVICE f32 formula(const GemmParams& p, f32 acc) {
+// The formula of one result that reads no operand; of a gate's, acc is the gate.
+QUERN_DEVICE f32 formula(const GemmParams& p, f32 acc, f32 up = 0.0f) {
   const f32 s0 = p.scalars[0], s1 = p.scalars[1], s2 = p.scalars[2], s3 = p.scalars[3];
   const f32 s4 = p.scalars[4], s5 = p.scalars[5], s6 = p.scalars[6], s7 = p.scalars[7];
-  const f32 gate = acc, up = acc, x0 = acc, x1 = acc, x2 = acc, x3 = acc, x4 = acc, x5 = acc, x6 = acc, x7 = acc;
+  const f32 gate = acc, x0 = acc, x1 = acc, x2 = acc, x3 = acc, x4 = acc, x5 = acc, x6 = acc, x7 = acc;
   static_cast<void>(gate), static_cast<void>(up);
   static_cast<void>(x0), static_cast<void>(x1), static_cast<void>(x2), static_cast<void>(x3);
   static_cast<void>(x4), static_cast<void>(x5), static_cast<void>(x6), static_cast<void>(x7);
@@ -51,24 +51,28 @@ QUERN_DEVICE f32 formula(const GemmParams& p, f32 acc) {
 
 // `first` is acc or gate, `second` up.
 QUERN_DEVICE Eight apply_formula(const GemmParams& p, const Place& at, const Eight& first, const Eight& second) {
-  const Eight v0 = OPERAND_0::load(p.operands[0], at), v1 = OPERAND_1::load(p.operands[1], at);
-  const Eight v2 = OPERAND_2::load(p.operands[2], at), v3 = OPERAND_3::load(p.operands[3], at);
-  const Eight v4 = OPERAND_4::load(p.operands[4], at), v5 = OPERAND_5::load(p.operands[5], at);
-  const Eight v6 = OPERAND_6::load(p.operands[6], at), v7 = OPERAND_7::load(p.operands[7], at);
-  const f32 s0 = p.scalars[0], s1 = p.scalars[1], s2 = p.scalars[2], s3 = p.scalars[3];
-  const f32 s4 = p.scalars[4], s5 = p.scalars[5], s6 = p.scalars[6], s7 = p.scalars[7];
   Eight result;
-  QUERN_UNROLL for (i32 i = 0; i < kEight; ++i) {
-    const f32 acc = first.x[i], gate = first.x[i], up = second.x[i];
-    const f32 x0 = v0.x[i], x1 = v1.x[i], x2 = v2.x[i], x3 = v3.x[i], x4 = v4.x[i], x5 = v5.x[i], x6 = v6.x[i], x7 = v7.x[i];
-    result.x[i] = EPILOGUE;
-    // Whichever of them the formula leaves out.
-    static_cast<void>(acc), static_cast<void>(gate), static_cast<void>(up);
-    static_cast<void>(x0), static_cast<void>(x1), static_cast<void>(x2), static_cast<void>(x3);
-    static_cast<void>(x4), static_cast<void>(x5), static_cast<void>(x6), static_cast<void>(x7);
+  if constexpr (USES_OPERANDS == 0) {
+    QUERN_UNROLL for (i32 i = 0; i < kEight; ++i) result.x[i] = formula(p, first.x[i], second.x[i]);
+  } else {
+    const Eight v0 = OPERAND_0::load(p.operands[0], at), v1 = OPERAND_1::load(p.operands[1], at);
+    const Eight v2 = OPERAND_2::load(p.operands[2], at), v3 = OPERAND_3::load(p.operands[3], at);
+    const Eight v4 = OPERAND_4::load(p.operands[4], at), v5 = OPERAND_5::load(p.operands[5], at);
+    const Eight v6 = OPERAND_6::load(p.operands[6], at), v7 = OPERAND_7::load(p.operands[7], at);
+    const f32 s0 = p.scalars[0], s1 = p.scalars[1], s2 = p.scalars[2], s3 = p.scalars[3];
+    const f32 s4 = p.scalars[4], s5 = p.scalars[5], s6 = p.scalars[6], s7 = p.scalars[7];
+    QUERN_UNROLL for (i32 i = 0; i < kEight; ++i) {
+      const f32 acc = first.x[i], gate = first.x[i], up = second.x[i];
+      const f32 x0 = v0.x[i], x1 = v1.x[i], x2 = v2.x[i], x3 = v3.x[i], x4 = v4.x[i], x5 = v5.x[i], x6 = v6.x[i], x7 = v7.x[i];
+      result.x[i] = EPILOGUE;
+      // Whichever of them the formula leaves out.
+      static_cast<void>(acc), static_cast<void>(gate), static_cast<void>(up);
+      static_cast<void>(x0), static_cast<void>(x1), static_cast<void>(x2), static_cast<void>(x3);
+      static_cast<void>(x4), static_cast<void>(x5), static_cast<void>(x6), static_cast<void>(x7);
+    }
+    static_cast<void>(s0), static_cast<void>(s1), static_cast<void>(s2), static_cast<void>(s3);
+    static_cast<void>(s4), static_cast<void>(s5), static_cast<void>(s6), static_cast<void>(s7);
   }
-  static_cast<void>(s0), static_cast<void>(s1), static_cast<void>(s2), static_cast<void>(s3);
-  static_cast<void>(s4), static_cast<void>(s5), static_cast<void>(s6), static_cast<void>(s7);
   return result;
 }
 

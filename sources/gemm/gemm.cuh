@@ -27,13 +27,13 @@ struct OneTile {
 
 // Takes the tiles of `tiles` one after the other; finish(work) does the rest of each.
 template <class Tiles, class Finish>
-QUERN_DEVICE void multiply(const GemmParams& p, Tiles tiles, u8* shared, Sums& sums, Finish finish) {
+QUERN_DEVICE void multiply(const GemmParams& p, Tiles tiles, u8* shared, Sums& sums, Fragments& fragments, Finish finish) {
   Work work;
   if constexpr (kContinuous) {
     Pipeline<Tiles> pipeline(p, tiles, shared);
     pipeline.fill();
     QUERN_ROLLED while (tiles.next(work)) {
-      product(pipeline, work.last_step - work.first_step, sums);
+      product(pipeline, work.last_step - work.first_step, sums, fragments);
       finish(work);
     }
     copy_async_wait<0>();
@@ -44,7 +44,7 @@ QUERN_DEVICE void multiply(const GemmParams& p, Tiles tiles, u8* shared, Sums& s
       Pipeline<OneTile> pipeline(p, {mine}, shared + team() * kTeamBytes);
       pipeline.fill();
       if constexpr (kTeams > 1) fetch_scales(p, work);
-      product(pipeline, mine.last_step - mine.first_step, sums);
+      product(pipeline, mine.last_step - mine.first_step, sums, fragments);
       copy_async_wait<0>();
       sync_block();
       finish(work);
@@ -54,26 +54,28 @@ QUERN_DEVICE void multiply(const GemmParams& p, Tiles tiles, u8* shared, Sums& s
 
 QUERN_DEVICE void multiply(const GemmParams& p) {
   Sums sums;
+  Fragments fragments;
   u8* shared = dynamic_shared();
   auto* staged = reinterpret_cast<f32*>(kContinuous ? shared + kStages * kStageBytes : shared);
   if constexpr (kGrouping != kDense) {
     QUERN_SHARED(Experts, experts, 1);
     list_experts(p, experts[0]);
     check_indices(p, experts[0]);
-    multiply(p, ExpertTiles(p, experts[0]), shared, sums, [&](const Work& work) { store(p, work, sums, staged); });
+    multiply(p, ExpertTiles(p, experts[0]), shared, sums, fragments, [&](const Work& work) { store(p, work, sums, staged); });
   } else if constexpr (kTeams > 1) {
     QUERN_SHARED(i32, flag, 1);
+    SliceOfThread::Vectors gathered;
     const SlicedTiles tiles(p);
-    multiply(p, tiles, shared, sums, [&](const Work& work) { store_sliced(p, tiles.sharers(work), work, sums, staged, flag); });
+    multiply(p, tiles, shared, sums, fragments, [&](const Work& work) { store_sliced(p, tiles.sharers(work), work, sums, gathered, staged, flag); });
   } else if constexpr (kShared) {
     QUERN_SHARED(i32, flag, 1);
     const DenseTiles tiles(p);
     const Deal deal = tiles.deal();
-    multiply(p, tiles, shared, sums, [&](const Work& work) {
+    multiply(p, tiles, shared, sums, fragments, [&](const Work& work) {
       if (shared_sums(p, deal, work, sums, flag)) store(p, work, sums, staged);
     });
   } else {
-    multiply(p, DenseTiles(p), shared, sums, [&](const Work& work) { store(p, work, sums, staged); });
+    multiply(p, DenseTiles(p), shared, sums, fragments, [&](const Work& work) { store(p, work, sums, staged); });
   }
 }
 

@@ -66,38 +66,63 @@ struct Readers {
 };
 
 // Operands: rows of the present tensor-core step and of the next one, columns of the present one and of that after it.
-struct Fragments {
-  OperandA<ElementA> a[2][kTilesM];
-  OperandB<ElementB> b[2];
-
-  QUERN_DEVICE void load_rows(const Readers& from, i32 k, i32 i) { a[k & 1][i] = from.a.read(k, i * (16 * 128)); }
-  // Columns are counted through the step, of which there is an even number.
-  QUERN_DEVICE void load_columns(const Readers& from, i32 k, i32 j) { b[(k * kTilesN + j) & 1] = from.b.read(k, j * (16 * 128)); }
-  QUERN_DEVICE void load_first(const Readers& from) {
-    QUERN_UNROLL for (i32 i = 0; i < kTilesM; ++i) load_rows(from, 0, i);
-    load_columns(from, 0, 0);
+class Fragments {
+ public:
+  template <i32 k, i32 i>
+  QUERN_DEVICE void load_row(const Readers& from) {
+    a_.template load<row(k, i)>(from.a, k, i * (16 * 128));
   }
+  template <i32 k, i32 j>
+  QUERN_DEVICE void load_column(const Readers& from) {
+    b_.template load<column(j)>(from.b, k, j * (16 * 128));
+  }
+  template <i32 i = 0>
+  QUERN_DEVICE void load_first(const Readers& from) {
+    load_row<0, i>(from);
+    if constexpr (i + 1 < kTilesM) {
+      load_first<i + 1>(from);
+    } else {
+      load_column<0, 0>(from);
+    }
+  }
+  // Those of tensor-core steps of parity `odd` in column j.
+  template <i32 odd, i32 j>
+  QUERN_DEVICE void multiply(Sums& sums) const {
+    static_assert(kTilesM == 4);
+    sums.x.add_four<j, kTilesN, row(odd, 0), column(j)>(a_, b_);
+  }
+
+ private:
+  static QUERN_DEVICE constexpr i32 row(i32 k, i32 i) { return (k & 1) * kTilesM + i; }
+  static_assert(kTilesN % 2 == 0);
+  static QUERN_DEVICE constexpr i32 column(i32 j) { return j & 1; }
+
+  NumberedOperands<OperandA<ElementA>, 0, 2 * kTilesM> a_;
+  NumberedOperands<OperandB<ElementB>, 2 * kTilesM, 2> b_;
 };
 
-template <i32 j, i32 i>
-QUERN_DEVICE void multiply_rows(Sums& sums, const OperandA<ElementA> (&a)[kTilesM], const OperandB<ElementB>& b) {
-  sums.x.add<i * kTilesN + j>(a[i], b);
-  if constexpr (i + 1 < kTilesM) multiply_rows<j, i + 1>(sums, a, b);
+// Rows of tensor-core step k from i to before `end`.
+template <i32 k, i32 i, i32 end>
+QUERN_DEVICE void load_rows(Fragments& f, const Readers& from) {
+  if constexpr (i < end && i < kTilesM) {
+    f.load_row<k, i>(from);
+    load_rows<k, i + 1, end>(f, from);
+  }
 }
 
-// Tensor-core step k of a step, from columns j on. Before they are multiplied, the columns after them are read, and some rows of the next
-// tensor-core step.
+// Tensor-core step k of a step, from columns j on. Before they are multiplied the columns after them are read, and behind them some rows of
+// the next tensor-core step: read before them, these make the same products 2 to 4% slower by where the assembler puts what.
 template <i32 k, i32 j>
 QUERN_DEVICE void multiply_columns(Sums& sums, Fragments& f, const Readers& now, const Readers& next) {
   constexpr i32 kNext = (k + 1) % kStepProducts, kRowsEach = div_up(kTilesM, kTilesN);
   const Readers& after = k + 1 < kStepProducts ? now : next;
   if constexpr (j + 1 < kTilesN) {
-    f.load_columns(now, k, j + 1);
+    f.load_column<k, j + 1>(now);
   } else {
-    f.load_columns(after, kNext, 0);
+    f.load_column<kNext, 0>(after);
   }
-  QUERN_UNROLL for (i32 i = j * kRowsEach; i < (j + 1) * kRowsEach && i < kTilesM; ++i) f.load_rows(after, kNext, i);
-  multiply_rows<j, 0>(sums, f.a[k & 1], f.b[(k * kTilesN + j) & 1]);
+  f.multiply<k & 1, j>(sums);
+  load_rows<kNext, j * kRowsEach, (j + 1) * kRowsEach>(f, after);
   if constexpr (j + 1 < kTilesN) multiply_columns<k, j + 1>(sums, f, now, next);
 }
 
@@ -114,10 +139,9 @@ struct Tiles {
 };
 
 // All steps of a tile but for the release of the last one's stage, `turn`.
-QUERN_DEVICE void multiply_tile(Sums& sums, const Tiles& tiles, const Copier& copier, const Readers& readers, bool copies, Turn& turn) {
+QUERN_DEVICE void multiply_tile(Sums& sums, Fragments& f, const Tiles& tiles, const Copier& copier, const Readers& readers, bool copies, Turn& turn) {
   const i32 steps = tiles.now.steps();
   mbarrier_wait(copier.stages.full[turn.stage], turn.phase);
-  Fragments f;
   f.load_first(readers.at_stage(turn.stage));
   for (i32 step = 0;;) {
     // Behind the last step nothing is waited for, and what is read once more is not used.
@@ -143,7 +167,7 @@ QUERN_DEVICE void multiply_tile(Sums& sums, const Tiles& tiles, const Copier& co
   }
 }
 
-QUERN_DEVICE void multiply(const GemmParams& p, const Copier& copier, Sums& sums, i32* flag) {
+QUERN_DEVICE void multiply(const GemmParams& p, const Copier& copier, Sums& sums, Fragments& f, SliceOfThread::Vectors& gathered, i32* flag) {
   WaveTiles tiles(p);
   Work work, next{};
   if (!tiles.next(work)) return;
@@ -159,9 +183,9 @@ QUERN_DEVICE void multiply(const GemmParams& p, const Copier& copier, Sums& sums
   QUERN_ROLLED do {
     more = tiles.next(next);
     sums.clear();
-    multiply_tile(sums, {Corner(p, work), Corner(p, next), more}, copier, readers, copies, turn);
+    multiply_tile(sums, f, {Corner(p, work), Corner(p, next), more}, copier, readers, copies, turn);
     sync_block();
-    store(p, work, tiles, sums, reinterpret_cast<f32*>(copier.shared + turn.stage * kTileBytes), flag);
+    store(p, work, tiles, sums, gathered, reinterpret_cast<f32*>(copier.shared + turn.stage * kTileBytes), flag);
     fence_async();
     sync_warp();
     if (lane() == 0) mbarrier_arrive(copier.stages.empty[turn.stage]);
@@ -178,6 +202,8 @@ QUERN_KERNEL(quern_gemm_mapped, THREADS, 1, QUERN_PARAM q::GemmParams p, QUERN_P
   QUERN_SHARED(i32, flag, 1);
   u8* shared = tile_shared();
   Sums sums;
+  Fragments fragments;
+  SliceOfThread::Vectors gathered;
   launch_next_grid();
   if (thread_index() == 0) {
     prefetch_tensor_map(map_a);
@@ -190,5 +216,5 @@ QUERN_KERNEL(quern_gemm_mapped, THREADS, 1, QUERN_PARAM q::GemmParams p, QUERN_P
   }
   sync_block();
   wait_for_previous_grid();
-  multiply(p, Copier{p, map_a, map_b, shared, stages[0]}, sums, flag);
+  multiply(p, Copier{p, map_a, map_b, shared, stages[0]}, sums, fragments, gathered, flag);
 }

@@ -62,18 +62,11 @@ struct TensorOperand {
 
 template <class T>
 QUERN_DEVICE void write_eight(T* to, const Eight& v, bool vectors, const Place& at) {
+  const PackedEight<T> packed = narrow<T>(v);
   if (vectors && at.whole()) {
-    if constexpr (sizeof(T) == 1) {
-      u64 codes = 0;
-      QUERN_UNROLL for (i32 i = 0; i < 4; ++i) codes |= static_cast<u64>(pack_fp8<T>(v.x[2 * i], v.x[2 * i + 1])) << 16 * i;
-      *reinterpret_cast<u64*>(to) = codes;
-    } else {
-      store_eight(to, narrow<T>(v));
-    }
+    store_eight(to, packed);
   } else {
-    QUERN_UNROLL for (i32 i = 0; i < kEight; ++i) {
-      if (at.column + i < at.columns) to[i] = from_f32<T>(v.x[i]);
-    }
+    store_first(to, packed, at.columns - at.column);
   }
 }
 

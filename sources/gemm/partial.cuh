@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "common/numbered_vectors.cuh"
 #include "gemm/share.cuh"
 #include "gemm/store.cuh"
 
@@ -17,30 +18,38 @@ class SliceOfThread {
   static constexpr i32 kLines = kIdle ? kSliceRows : kDown;  // rows that are one apart
   static constexpr i64 kSlot = static_cast<i64>(kTileM) * kTileN;
   // Little is read from several places at once: each answers after a microsecond.
-  static constexpr i32 kAtOnce = kHeld < 4 ? 4 / kHeld : 1;
+  static constexpr bool kFew = kHeld < 4;
+  static constexpr i32 kAtOnce = kFew ? 4 / kHeld : 1;
+  static constexpr i32 kDownward = kLines * kStagedPitch, kAcrossward = kAcross * kFour, kApart = kLines * kAcross * kFour;
 
  public:
+  // What is gathered, unless that is little.
+  using Vectors = NumberedVectors<kFew ? 4 : kHeld>;
+
   QUERN_DEVICE SliceOfThread(const GemmParams& p, f32* staged, i32 slice)
       : staged_(staged + thread_index() / kAcross * kStagedPitch + thread_index() % kAcross * kFour),
         slots_(p.partials + slice * (kSliceRows * kTileN) + thread_index() * kFour) {}
   QUERN_DEVICE void leave(i64 slot) const {
     if (idle()) return;
     f32* to = slots_ + slot * kSlot;
-    QUERN_UNROLL for (i32 i = 0; i < kHeld; ++i) store16(to + i * (kLines * kAcross * kFour), load16(place(i)));
+    if constexpr (kFew) {
+      QUERN_UNROLL for (i32 i = 0; i < kHeld; ++i) store16(to + i * kApart, load16(place(i)));
+    } else {
+      Vectors::template move<kColumns, kDownward, kAcrossward, kApart>(staged_, to);
+    }
   }
   // Adds up what was left, in the order of the steps.
-  QUERN_DEVICE void gather(const Sharers& sharers) const {
+  QUERN_DEVICE void gather(const Sharers& sharers, Vectors& sums) const {
     if (idle()) return;
-    vec16 sums[kHeld]{};
-    QUERN_ROLLED for (i32 block = sharers.first; block <= sharers.last; block += kAtOnce) {
-      if constexpr (kAtOnce == 1) {
-        const f32* from = slots_ + sharers.slot_of(block) * kSlot;
-        QUERN_UNROLL for (i32 i = 0; i < kHeld; ++i) add(sums[i], load16(from + i * (kLines * kAcross * kFour)));
-      } else {
-        gather_several(sharers, block, sums);
+    if constexpr (kFew) {
+      gather_few(sharers);
+    } else {
+      sums.clear();
+      QUERN_ROLLED for (i32 block = sharers.first; block <= sharers.last; ++block) {
+        sums.template add<kApart>(slots_ + sharers.slot_of(block) * kSlot);
       }
+      sums.template store<kColumns, kDownward, kAcrossward>(staged_);
     }
-    QUERN_UNROLL for (i32 i = 0; i < kHeld; ++i) store16(place(i), sums[i]);
   }
   // Adds to it the `count` - 1 that lie behind it, `apart` floats from one to the next, in their order.
   template <i32 count, i32 apart>
@@ -54,25 +63,28 @@ class SliceOfThread {
   }
 
  private:
-  // Of so many of the blocks from this one on, in their order.
-  QUERN_DEVICE void gather_several(const Sharers& sharers, i32 block, vec16 (&sums)[kHeld]) const {
-    const i32 left = sharers.last - block;
-    vec16 v[kAtOnce][kHeld];
-    QUERN_UNROLL for (i32 there = 0; there < kAtOnce; ++there) {
-      const f32* from = slots_ + sharers.slot_of(block + (there < left ? there : left)) * kSlot;
-      QUERN_UNROLL for (i32 i = 0; i < kHeld; ++i) v[there][i] = load16(from + i * (kLines * kAcross * kFour));
-    }
-    QUERN_UNROLL for (i32 there = 0; there < kAtOnce; ++there) {
-      if (there <= left) {
-        QUERN_UNROLL for (i32 i = 0; i < kHeld; ++i) add(sums[i], v[there][i]);
+  QUERN_DEVICE void gather_few(const Sharers& sharers) const {
+    vec16 sums[kHeld]{};
+    QUERN_ROLLED for (i32 block = sharers.first; block <= sharers.last; block += kAtOnce) {
+      const i32 left = sharers.last - block;
+      vec16 v[kAtOnce][kHeld];
+      QUERN_UNROLL for (i32 there = 0; there < kAtOnce; ++there) {
+        const f32* from = slots_ + sharers.slot_of(block + (there < left ? there : left)) * kSlot;
+        QUERN_UNROLL for (i32 i = 0; i < kHeld; ++i) v[there][i] = load16(from + i * kApart);
+      }
+      QUERN_UNROLL for (i32 there = 0; there < kAtOnce; ++there) {
+        if (there <= left) {
+          QUERN_UNROLL for (i32 i = 0; i < kHeld; ++i) add(sums[i], v[there][i]);
+        }
       }
     }
+    QUERN_UNROLL for (i32 i = 0; i < kHeld; ++i) store16(place(i), sums[i]);
   }
   static QUERN_DEVICE bool idle() { return kIdle && thread_index() >= kSliceRows * kAcross; }
   static QUERN_DEVICE void add(vec16& sum, const vec16& v) {
     QUERN_UNROLL for (i32 e = 0; e < kFour; ++e) sum.x[e] = bits_of(f32_of(sum.x[e]) + f32_of(v.x[e]));
   }
-  QUERN_DEVICE f32* place(i32 i) const { return staged_ + i / kColumns * (kLines * kStagedPitch) + i % kColumns * (kAcross * kFour); }
+  QUERN_DEVICE f32* place(i32 i) const { return staged_ + i / kColumns * kDownward + i % kColumns * kAcrossward; }
   f32 *staged_, *slots_;
 };
 

@@ -70,9 +70,12 @@ QUERN_DEVICE void multiply_step(Sums& sums, const u8* stage) {
   }
 }
 
+// What is multiplied is read anew for each few k.
+struct Fragments {};
+
 // The next `steps` steps of the pipeline, which has been filled. Where there is one stage only it is filled here.
 template <class Pipe>
-QUERN_DEVICE void product(Pipe& pipeline, i32 steps, Sums& sums) {
+QUERN_DEVICE void product(Pipe& pipeline, i32 steps, Sums& sums, Fragments&) {
   sums.clear();
   QUERN_ROLLED for (i32 step = 0; step < steps; ++step) {
     if constexpr (kStages == 1) pipeline.load();

@@ -12,11 +12,6 @@ namespace q {
 
 static_assert(!kBlockScale || kStepK == 128, "a step has one scale");
 
-template <class T>
-QUERN_DEVICE T copy_of(const T& v) {
-  return v;
-}
-
 // Where a warp reads its operands: a stage, or some steps into it.
 struct Readers {
   ReaderOfA<ElementA, StagedA::kPitch, kTransposedA> a;
@@ -40,67 +35,113 @@ struct Readers {
   }
 };
 
-// The operands of one tensor-core step of a warp, or of some of its columns.
-template <i32 tiles_n>
-struct Fragments {
-  OperandA<ElementA> a[kTilesM];
-  OperandB<ElementB> b[tiles_n];
+// Operands that are widened before they are multiplied are free by it: the next ones go there at once. Others have two sets that
+// change places, but for those that are multiplied as soon as they have been read.
+inline constexpr bool kWidened = kWidens<OperandB<ElementB>>;
+inline constexpr i32 kSets = kWidened || kBlockScale || kStages == 1 ? 1 : 2;
+// Columns that are multiplied together.
+inline constexpr i32 kColumns = kBlockScale ? kScaledN : kTilesN;
 
+// The operands of one tensor-core step of a warp, or of some of its columns: each a row or a column of tiles.
+struct Fragments {
+  using A = OperandA<ElementA>;
+  using B = OperandB<ElementB>;
+  static constexpr i32 kRaw = kSets * kTilesM;
+  NumberedOperands<A, 0, kRaw> a;
+  NumberedOperands<B, kRaw, kSets * kColumns> b;
+  // If widened: the row prepared last, and all columns.
+  WideOperands<A, 0, 1> wide_a;
+  WideOperands<B, 1, kWidened ? kColumns : 1> wide_b;
+
+  // All from row i and column j on; `first_n` is the column that is number 0.
+  template <i32 set, i32 i = 0>
   QUERN_DEVICE void load(const Readers& from, i32 step, i32 first_n = 0) {
-    QUERN_UNROLL for (i32 i = 0; i < kTilesM; ++i) load_rows(from, step, i);
-    load_columns(from, step, first_n);
+    load_row<set, i>(from, step);
+    if constexpr (i + 1 < kTilesM) {
+      load<set, i + 1>(from, step, first_n);
+    } else {
+      load_columns<set, 0>(from, step, first_n);
+    }
   }
-  QUERN_DEVICE void load_rows(const Readers& from, i32 step, i32 i) { a[i] = from.a.read(step * Readers::kStepOfA + 16 * i * Readers::kLineOfA); }
+  template <i32 set, i32 i>
+  QUERN_DEVICE void load_row(const Readers& from, i32 step) {
+    a.template load<set * kTilesM + i>(from.a, step * Readers::kStepOfA + 16 * i * Readers::kLineOfA);
+  }
+  template <i32 set, i32 j>
+  QUERN_DEVICE void load_column(const Readers& from, i32 step, i32 first_n = 0) {
+    b.template load<set * kColumns + j>(from.b, step * Readers::kStepOfB + 16 * (first_n + j) * Readers::kLineOfB);
+  }
+  template <i32 set, i32 j>
   QUERN_DEVICE void load_columns(const Readers& from, i32 step, i32 first_n = 0) {
-    QUERN_UNROLL for (i32 j = 0; j < tiles_n; ++j) load_column(from, step, first_n, j);
-  }
-  QUERN_DEVICE void load_column(const Readers& from, i32 step, i32 first_n, i32 j) {
-    b[j] = from.b.read(step * Readers::kStepOfB + 16 * (first_n + j) * Readers::kLineOfB);
+    load_column<set, j>(from, step, first_n);
+    if constexpr (j + 1 < kColumns) load_columns<set, j + 1>(from, step, first_n);
   }
   // Part `part` of `parts`, in the order in which they are multiplied.
-  QUERN_DEVICE void load_part(const Readers& from, i32 step, i32 part, i32 parts) {
-    constexpr i32 kAll = kTilesM + tiles_n;
-    QUERN_UNROLL for (i32 i = kAll * part / parts; i < kAll * (part + 1) / parts; ++i) {
-      if (i == 0 || i > tiles_n) {
-        load_rows(from, step, i == 0 ? 0 : i - tiles_n);
+  template <i32 set, i32 part, i32 parts>
+  QUERN_DEVICE void load_part(const Readers& from, i32 step) {
+    load_some<set, kAll * part / parts, kAll * (part + 1) / parts>(from, step);
+  }
+
+  template <i32 set, i32 i>
+  QUERN_DEVICE void prepare_row() {
+    if constexpr (kWidened) {
+      wide_a.template widen<0, set * kTilesM + i>(a);
+    } else {
+      a.template prepare<set * kTilesM + i>();
+    }
+  }
+  template <i32 set, i32 j = 0>
+  QUERN_DEVICE void prepare_columns() {
+    if constexpr (kWidened) {
+      wide_b.template widen<j, set * kColumns + j>(b);
+    } else {
+      b.template prepare<set * kColumns + j>();
+    }
+    if constexpr (j + 1 < kColumns) prepare_columns<set, j + 1>();
+  }
+
+ private:
+  static constexpr i32 kAll = kTilesM + kColumns;
+  template <i32 set, i32 i, i32 end>
+  QUERN_DEVICE void load_some(const Readers& from, i32 step) {
+    if constexpr (i < end) {
+      if constexpr (i == 0 || i > kColumns) {
+        load_row<set, i == 0 ? 0 : i - kColumns>(from, step);
       } else {
-        load_column(from, step, 0, i - 1);
+        load_column<set, i - 1>(from, step);
       }
+      load_some<set, i + 1, end>(from, step);
     }
   }
 };
 
-using WideRow = decltype(copy_of(multiplicand(OperandA<ElementA>{})));
-using WideColumn = decltype(copy_of(multiplicand(OperandB<ElementB>{})));
-// Operands that are widened before they are multiplied free their registers by it: the next ones go there at once.
-inline constexpr bool kWidened = sizeof(WideColumn) > sizeof(OperandB<ElementB>);
-
-// Row i of products from column j on; between(number) comes before each of them, once their row of a has been widened.
-template <i32 tiles_n, i32 i, i32 j, class To, class Between>
-QUERN_DEVICE void multiply_row(To& to, const WideRow& a, const WideColumn* b, const Between& between) {
-  constexpr i32 n = i * tiles_n + j;
-  between(n);
-  to.template add<n>(a, b[j]);
-  if constexpr (j + 1 < tiles_n) multiply_row<tiles_n, i, j + 1>(to, a, b, between);
+// Row i of products from column j on; between.at<number>() comes before each of them, once their row of a has been prepared.
+template <i32 set, i32 i, i32 j, class To, class Between>
+QUERN_DEVICE void multiply_row(To& to, const Fragments& f, const Between& between) {
+  constexpr i32 n = i * kColumns + j;
+  between.template at<n>();
+  if constexpr (kWidened) {
+    to.template add<n, 0, j>(f.wide_a, f.wide_b);
+  } else {
+    to.template add<n, set * kTilesM + i, set * kColumns + j>(f.a, f.b);
+  }
+  if constexpr (j + 1 < kColumns) multiply_row<set, i, j + 1>(to, f, between);
 }
-template <i32 tiles_n, i32 i, class To, class Between>
-QUERN_DEVICE void multiply_rows(To& to, const Fragments<tiles_n>& f, const WideColumn* b, const Between& between) {
-  const WideRow a = multiplicand(f.a[i]);
-  multiply_row<tiles_n, i, 0>(to, a, b, between);
-  if constexpr (i + 1 < kTilesM) multiply_rows<tiles_n, i + 1>(to, f, b, between);
-}
-template <i32 tiles_n>
-QUERN_DEVICE void widen_columns(const Fragments<tiles_n>& f, WideColumn* b) {
-  QUERN_UNROLL for (i32 j = 0; j < tiles_n; ++j) b[j] = multiplicand(f.b[j]);
+// Those from row i on, whose columns have been prepared.
+template <i32 set, i32 i, class To, class Between>
+QUERN_DEVICE void multiply_rows(To& to, Fragments& f, const Between& between) {
+  f.template prepare_row<set, i>();
+  multiply_row<set, i, 0>(to, f, between);
+  if constexpr (i + 1 < kTilesM) multiply_rows<set, i + 1>(to, f, between);
 }
 struct Nothing {
-  QUERN_DEVICE void operator()(i32) const {}
+  template <i32>
+  QUERN_DEVICE void at() const {}
 };
-template <i32 tiles_n, class To>
-QUERN_DEVICE void multiply(To& to, const Fragments<tiles_n>& f) {
-  WideColumn b[tiles_n];
-  widen_columns(f, b);
-  multiply_rows<tiles_n, 0>(to, f, b, Nothing{});
+template <i32 set, class To>
+QUERN_DEVICE void multiply(To& to, Fragments& f) {
+  f.template prepare_columns<set>();
+  multiply_rows<set, 0>(to, f, Nothing{});
 }
 
 // Products of a step, from tile n of those in columns first_n and after it on, times the scales of their rows and columns.
@@ -114,17 +155,21 @@ QUERN_DEVICE void add_scaled(Sums& sums, const f32* scales) {
   if constexpr (n + 1 < kTilesM * kScaledN) add_scaled<first_n, n + 1>(sums, scales);
 }
 
+// A step's products from tensor-core step k on, each read when it is multiplied.
+template <i32 k, class To>
+QUERN_DEVICE void multiply_step(To& to, Fragments& f, const Readers& from, i32 first_n) {
+  f.template load<0>(from, k, first_n);
+  multiply<0>(to, f);
+  if constexpr (k + 1 < kProducts) multiply_step<k + 1>(to, f, from, first_n);
+}
+
 // One step of which the products have a scale of their own.
 template <i32 first_n>
-QUERN_DEVICE void scaled_step(Sums& sums, const Readers& from, const u8* stage) {
+QUERN_DEVICE void scaled_step(Sums& sums, Fragments& f, const Readers& from, const u8* stage) {
   sums.part.clear();
-  QUERN_UNROLL for (i32 k = 0; k < kProducts; ++k) {
-    Fragments<kScaledN> f;
-    f.load(from, k, first_n);
-    multiply(sums.part, f);
-  }
+  multiply_step<0>(sums.part, f, from, first_n);
   add_scaled<first_n>(sums, reinterpret_cast<const f32*>(stage + StagedA::kBytes + StagedB::kBytes));
-  if constexpr (first_n + kScaledN < kTilesN) scaled_step<first_n + kScaledN>(sums, from, stage);
+  if constexpr (first_n + kScaledN < kTilesN) scaled_step<first_n + kScaledN>(sums, f, from, stage);
 }
 
 // Where the tensor-core step after step `s` of a turn reads. Before the last ones of a step are multiplied, a barrier shows the next
@@ -142,7 +187,7 @@ QUERN_DEVICE Readers after(Pipe& pipeline, const Readers& readers, i32 turn, con
 // each other, and products for them.
 template <i32 s, class Pipe>
 struct Between {
-  Fragments<kTilesN>* f;
+  Fragments& f;
   Pipe& pipeline;
   const Readers& next;
   i32 turn;
@@ -151,15 +196,16 @@ struct Between {
   QUERN_DEVICE void copy(i32 part, i32 parts) const {
     if constexpr (s + 1 < kTurnProducts) pipeline.load_part(turn, s * parts + part, (kTurnProducts - 1) * parts);
   }
-  QUERN_DEVICE void operator()(i32 slot) const {
+  template <i32 slot>
+  QUERN_DEVICE void at() const {
     if constexpr (kWidened) {
-      if (slot % kTilesN == 0) f->load_rows(next, kNext, slot / kTilesN);
-      if (slot < kTilesN) f->load_column(next, kNext, 0, slot);
+      if constexpr (slot % kTilesN == 0) f.template load_row<0, slot / kTilesN>(next, kNext);
+      if constexpr (slot < kTilesN) f.template load_column<0, slot>(next, kNext);
       copy(slot, kSlots);
     } else {
       constexpr i32 kReads = kSlots > 1 ? kSlots / 2 : 1;
-      if (slot < kReads) {
-        f[(s + 1) & 1].load_part(next, kNext, slot, kReads);
+      if constexpr (slot < kReads) {
+        f.template load_part<(s + 1) % kSets, slot, kReads>(next, kNext);
       } else {
         copy(slot - kReads, kSlots - kReads);
       }
@@ -169,30 +215,30 @@ struct Between {
 
 // Tensor-core step s of a turn and those after it.
 template <i32 s, class Pipe>
-QUERN_DEVICE Readers multiply_turn(Sums& sums, Fragments<kTilesN>* f, Pipe& pipeline, const Readers& readers, i32 turn, const Readers& from) {
-  const Fragments<kTilesN>& now = f[kWidened ? 0 : s & 1];
-  WideColumn b[kTilesN];
-  widen_columns(now, b);
+QUERN_DEVICE Readers multiply_turn(Sums& sums, Fragments& f, Pipe& pipeline, const Readers& readers, i32 turn, const Readers& from) {
+  constexpr i32 kSet = s % kSets;
+  f.template prepare_columns<kSet>();
   const Readers next = after<s>(pipeline, readers, turn, from);
-  multiply_rows<kTilesN, 0>(sums.x, now, b, Between<s, Pipe>{f, pipeline, next, turn});
+  multiply_rows<kSet, 0>(sums.x, f, Between<s, Pipe>{f, pipeline, next, turn});
   if constexpr (s + 1 < kTurnProducts) return multiply_turn<s + 1>(sums, f, pipeline, readers, turn, next);
   return next;
 }
 
 // Few rows, of operands that are widened.
+template <i32 step>
 struct ReadRows {
-  Fragments<kTilesN>* f;
+  Fragments& f;
   const Readers& from;
-  i32 step;
-  QUERN_DEVICE void operator()(i32 slot) const {
-    if (slot % kTilesN == 0) f->load_rows(from, step, slot / kTilesN);
+  template <i32 slot>
+  QUERN_DEVICE void at() const {
+    if constexpr (slot % kTilesN == 0) f.template load_row<0, slot / kTilesN>(from, step);
   }
 };
 
 // Few rows: a step's copies are spread over its tensor-core steps, and the barrier at its beginning is for the stage after.
 template <i32 k, class Pipe>
-QUERN_DEVICE void spread_step(Sums& sums, Fragments<kTilesN>* f, Pipe& pipeline, const Readers& stage, const Readers& next) {
-  constexpr i32 kNext = (k + 1) % kProducts;
+QUERN_DEVICE void spread_step(Sums& sums, Fragments& f, Pipe& pipeline, const Readers& stage, const Readers& next) {
+  constexpr i32 kNext = (k + 1) % kProducts, kSet = k % kSets;
   const Readers& from = k + 1 < kProducts ? stage : next;
   if constexpr (k == 0) {
     pipeline.wait_for_two();
@@ -202,22 +248,21 @@ QUERN_DEVICE void spread_step(Sums& sums, Fragments<kTilesN>* f, Pipe& pipeline,
   if constexpr (k + 1 < kProducts) pipeline.load_part(0, k, kProducts - 1);
   if constexpr (k + 2 == kProducts) pipeline.end_step();
   if constexpr (kWidened) {
-    WideColumn b[kTilesN];
-    widen_columns(*f, b);
-    f->load_columns(from, kNext);
-    multiply_rows<kTilesN, 0>(sums.x, *f, b, ReadRows{f, from, kNext});
+    f.template prepare_columns<0>();
+    f.template load_columns<0, 0>(from, kNext);
+    multiply_rows<0, 0>(sums.x, f, ReadRows<kNext>{f, from});
   } else {
-    f[(k + 1) & 1].load(from, kNext);
-    multiply(sums.x, f[k & 1]);
+    f.template load<(k + 1) % kSets>(from, kNext);
+    multiply<kSet>(sums.x, f);
   }
   if constexpr (k + 1 < kProducts) spread_step<k + 1>(sums, f, pipeline, stage, next);
 }
 
 // The next `steps` steps of the pipeline, which has been filled. Where there is one stage only it is filled here.
 template <class Pipe>
-QUERN_DEVICE void product(Pipe& pipeline, i32 steps, Sums& sums) {
+QUERN_DEVICE void product(Pipe& pipeline, i32 steps, Sums& sums, Fragments& f) {
   static_assert(kStages == 1 || kStages >= (kBlockScale ? 2 : 3));
-  static_assert(kStages == 1 || kWidened || kTurnProducts % 2 == 0, "the two sets of fragments change places");
+  static_assert(kSets == 1 || kTurnProducts % 2 == 0, "the two sets of fragments change places");
   sums.clear();
   const Readers readers(pipeline.place());
   if constexpr (kStages == 1) {
@@ -226,13 +271,9 @@ QUERN_DEVICE void product(Pipe& pipeline, i32 steps, Sums& sums) {
       pipeline.wait();
       sync_team();
       if constexpr (kBlockScale) {
-        scaled_step<0>(sums, readers, pipeline.stage());
+        scaled_step<0>(sums, f, readers, pipeline.stage());
       } else {
-        QUERN_UNROLL for (i32 k = 0; k < kProducts; ++k) {
-          Fragments<kTilesN> f;
-          f.load(readers, k);
-          multiply(sums.x, f);
-        }
+        multiply_step<0>(sums.x, f, readers, 0);
       }
       sync_team();
     }
@@ -241,15 +282,14 @@ QUERN_DEVICE void product(Pipe& pipeline, i32 steps, Sums& sums) {
       pipeline.wait();
       sync_team();
       pipeline.load();
-      scaled_step<0>(sums, readers.at_stage(pipeline.stage_offset()), pipeline.stage());
+      scaled_step<0>(sums, f, readers.at_stage(pipeline.stage_offset()), pipeline.stage());
       pipeline.take();
     }
   } else {
     pipeline.wait();
     sync_team();
-    Fragments<kTilesN> f[kWidened ? 1 : 2];
     Readers from = readers.at_stage(pipeline.stage_offset());
-    f[0].load(from, 0);
+    f.template load<0>(from, 0);
     QUERN_ROLLED for (i32 step = 0; step < steps; ++step) {
       if constexpr (kSpread) {
         const Readers next = readers.at_stage(pipeline.next_offset());

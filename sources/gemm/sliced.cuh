@@ -58,7 +58,7 @@ QUERN_DEVICE void fetch_scales(const GemmParams& p, const Work& work) {
 
 // All of the block has left its stages, where the sums meet: [kTeams][kSliceRows][kStagedPitch] floats.
 template <class Sums>
-QUERN_DEVICE void store_sliced(const GemmParams& p, const Sharers& sharers, const Work& work, const Sums& sums, f32* staged, i32* flag) {
+QUERN_DEVICE void store_sliced(const GemmParams& p, const Sharers& sharers, const Work& work, const Sums& sums, SliceOfThread::Vectors& gathered, f32* staged, i32* flag) {
   static_assert(kTeams == 1 || kSlices == 1, "a tile of one slice of rows");
   constexpr i32 kApart = kSliceRows * kStagedPitch;
   static_assert(kTeams == 1 || kApart * 4 <= kTeamBytes);
@@ -69,7 +69,7 @@ QUERN_DEVICE void store_sliced(const GemmParams& p, const Sharers& sharers, cons
   if (sharers.first != sharers.last) {
     slice.leave(sharers.slot_of(block_index(0)));
     if (!sharers.all_arrived(p, work.tile, flag)) return;
-    slice.gather(sharers);
+    slice.gather(sharers, gathered);
   }
   sync_block();
   store_slice(p, work, 0, staged);

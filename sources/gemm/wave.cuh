@@ -46,7 +46,7 @@ class WaveTiles {
 
 // Results of a tile; of one that is shared, this block's sums, and once all have left theirs, results.
 template <class Sums>
-QUERN_DEVICE void store(const GemmParams& p, const Work& work, const WaveTiles& tiles, const Sums& sums, f32* staged, i32* flag) {
+QUERN_DEVICE void store(const GemmParams& p, const Work& work, const WaveTiles& tiles, const Sums& sums, SliceOfThread::Vectors& gathered, f32* staged, i32* flag) {
   const bool whole = tiles.whole(work);
   Sharers sharers{};
   if (!whole) sharers = Sharers(tiles.deal(), work.tile);
@@ -63,7 +63,7 @@ QUERN_DEVICE void store(const GemmParams& p, const Work& work, const WaveTiles& 
   if (whole || !sharers.all_arrived(p, work.tile, flag)) return;
   // The sums' registers are free for what comes back.
   QUERN_ROLLED for (i32 slice = 0; slice < kSlices; ++slice) {
-    SliceOfThread(p, staged, slice).gather(sharers);
+    SliceOfThread(p, staged, slice).gather(sharers, gathered);
     sync_block();
     store_slice(p, work, slice, staged);
     sync_block();
