@@ -15,63 +15,60 @@ struct PackedEight {
   u32 x[2 * sizeof(T)];
 };
 
+// What follows is written out: a loop over eight in a large kernel costs the compiler a hundredth of a second, unrolled or not.
+
 // From memory aligned to kAlignment bytes, 16 or 4.
 template <class T, int kAlignment = 16>
 QUERN_DEVICE PackedEight<T> load_eight(const T* from) {
-  PackedEight<T> r;
-  QUERN_UNROLL for (int i = 0; i < static_cast<int>(2 * sizeof(T)); i += 4) {
-    const u32* words = static_cast<const u32*>(static_cast<const void*>(from)) + i;
-    if constexpr (kAlignment == 16) {
-      const vec16 v = load16(words);
-      QUERN_UNROLL for (int j = 0; j < 4; ++j) r.x[i + j] = v.x[j];
+  if constexpr (kAlignment == 16 && sizeof(T) == 4) {
+    const vec16 low = load16(from), high = load16(from + 4);
+    return {{low.x[0], low.x[1], low.x[2], low.x[3], high.x[0], high.x[1], high.x[2], high.x[3]}};
+  } else if constexpr (kAlignment == 16) {
+    const vec16 v = load16(from);
+    return {{v.x[0], v.x[1], v.x[2], v.x[3]}};
+  } else {
+    const u32* words = static_cast<const u32*>(static_cast<const void*>(from));
+    if constexpr (sizeof(T) == 4) {
+      return {{words[0], words[1], words[2], words[3], words[4], words[5], words[6], words[7]}};
     } else {
-      QUERN_UNROLL for (int j = 0; j < 4; ++j) r.x[i + j] = words[j];
+      return {{words[0], words[1], words[2], words[3]}};
     }
   }
-  return r;
 }
 template <class T, int kAlignment = 16>
 QUERN_DEVICE void store_eight(T* to, const PackedEight<T>& v) {
   if constexpr (sizeof(T) == 1) {
     *reinterpret_cast<u64*>(to) = v.x[0] | static_cast<u64>(v.x[1]) << 32;
+  } else if constexpr (kAlignment == 16) {
+    store16(to, {{v.x[0], v.x[1], v.x[2], v.x[3]}});
+    if constexpr (sizeof(T) == 4) store16(to + 4, {{v.x[4], v.x[5], v.x[6], v.x[7]}});
   } else {
-    QUERN_UNROLL for (int i = 0; i < static_cast<int>(2 * sizeof(T)); i += 4) {
-      u32* words = static_cast<u32*>(static_cast<void*>(to)) + i;
-      if constexpr (kAlignment == 16) {
-        store16(words, {{v.x[i], v.x[i + 1], v.x[i + 2], v.x[i + 3]}});
-      } else {
-        QUERN_UNROLL for (int j = 0; j < 4; ++j) words[j] = v.x[i + j];
-      }
-    }
+    u32* words = static_cast<u32*>(static_cast<void*>(to));
+    words[0] = v.x[0], words[1] = v.x[1], words[2] = v.x[2], words[3] = v.x[3];
+    if constexpr (sizeof(T) == 4) words[4] = v.x[4], words[5] = v.x[5], words[6] = v.x[6], words[7] = v.x[7];
   }
 }
 
 template <class T>
 QUERN_DEVICE Eight widen(const PackedEight<T>& v) {
-  Eight r;
   if constexpr (sizeof(T) == 4) {
-    QUERN_UNROLL for (int i = 0; i < 8; ++i) r.x[i] = f32_of(v.x[i]);
+    return {{f32_of(v.x[0]), f32_of(v.x[1]), f32_of(v.x[2]), f32_of(v.x[3]), f32_of(v.x[4]), f32_of(v.x[5]), f32_of(v.x[6]), f32_of(v.x[7])}};
   } else {
-    QUERN_UNROLL for (int i = 0; i < 4; ++i) {
-      const f32x2 pair = unpack<T>(v.x[i]);
-      r.x[2 * i] = pair.x, r.x[2 * i + 1] = pair.y;
-    }
+    const f32x2 a = unpack<T>(v.x[0]), b = unpack<T>(v.x[1]), c = unpack<T>(v.x[2]), d = unpack<T>(v.x[3]);
+    return {{a.x, a.y, b.x, b.y, c.x, c.y, d.x, d.y}};
   }
-  return r;
 }
 template <class T>
 QUERN_DEVICE PackedEight<T> narrow(const Eight& v) {
-  PackedEight<T> r;
+  const f32(&x)[8] = v.x;
   if constexpr (sizeof(T) == 4) {
-    QUERN_UNROLL for (int i = 0; i < 8; ++i) r.x[i] = bits_of(v.x[i]);
+    return {{bits_of(x[0]), bits_of(x[1]), bits_of(x[2]), bits_of(x[3]), bits_of(x[4]), bits_of(x[5]), bits_of(x[6]), bits_of(x[7])}};
   } else if constexpr (sizeof(T) == 2) {
-    QUERN_UNROLL for (int i = 0; i < 4; ++i) r.x[i] = pack<T>(v.x[2 * i], v.x[2 * i + 1]);
+    return {{pack<T>(x[0], x[1]), pack<T>(x[2], x[3]), pack<T>(x[4], x[5]), pack<T>(x[6], x[7])}};
   } else {
-    QUERN_UNROLL for (int i = 0; i < 2; ++i) {
-      r.x[i] = pack_fp8<T>(v.x[4 * i], v.x[4 * i + 1]) | static_cast<u32>(pack_fp8<T>(v.x[4 * i + 2], v.x[4 * i + 3])) << 16;
-    }
+    return {{pack_fp8<T>(x[0], x[1]) | static_cast<u32>(pack_fp8<T>(x[2], x[3])) << 16,
+             pack_fp8<T>(x[4], x[5]) | static_cast<u32>(pack_fp8<T>(x[6], x[7])) << 16}};
   }
-  return r;
 }
 
 }  // namespace q

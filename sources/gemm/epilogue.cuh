@@ -51,10 +51,12 @@ QUERN_DEVICE f32 formula(const GemmParams& p, f32 acc, f32 up = 0.0f) {
 
 // `first` is acc or gate, `second` up.
 QUERN_DEVICE Eight apply_formula(const GemmParams& p, const Place& at, const Eight& first, const Eight& second) {
-  Eight result;
+  const f32(&a)[kEight] = first.x, (&b)[kEight] = second.x;
   if constexpr (USES_OPERANDS == 0) {
-    QUERN_UNROLL for (i32 i = 0; i < kEight; ++i) result.x[i] = formula(p, first.x[i], second.x[i]);
+    return {{formula(p, a[0], b[0]), formula(p, a[1], b[1]), formula(p, a[2], b[2]), formula(p, a[3], b[3]),
+             formula(p, a[4], b[4]), formula(p, a[5], b[5]), formula(p, a[6], b[6]), formula(p, a[7], b[7])}};
   } else {
+    Eight result;
     const Eight v0 = OPERAND_0::load(p.operands[0], at), v1 = OPERAND_1::load(p.operands[1], at);
     const Eight v2 = OPERAND_2::load(p.operands[2], at), v3 = OPERAND_3::load(p.operands[3], at);
     const Eight v4 = OPERAND_4::load(p.operands[4], at), v5 = OPERAND_5::load(p.operands[5], at);
@@ -62,7 +64,7 @@ QUERN_DEVICE Eight apply_formula(const GemmParams& p, const Place& at, const Eig
     const f32 s0 = p.scalars[0], s1 = p.scalars[1], s2 = p.scalars[2], s3 = p.scalars[3];
     const f32 s4 = p.scalars[4], s5 = p.scalars[5], s6 = p.scalars[6], s7 = p.scalars[7];
     QUERN_UNROLL for (i32 i = 0; i < kEight; ++i) {
-      const f32 acc = first.x[i], gate = first.x[i], up = second.x[i];
+      const f32 acc = a[i], gate = a[i], up = b[i];
       const f32 x0 = v0.x[i], x1 = v1.x[i], x2 = v2.x[i], x3 = v3.x[i], x4 = v4.x[i], x5 = v5.x[i], x6 = v6.x[i], x7 = v7.x[i];
       result.x[i] = EPILOGUE;
       // Whichever of them the formula leaves out.
@@ -72,8 +74,8 @@ QUERN_DEVICE Eight apply_formula(const GemmParams& p, const Place& at, const Eig
     }
     static_cast<void>(s0), static_cast<void>(s1), static_cast<void>(s2), static_cast<void>(s3);
     static_cast<void>(s4), static_cast<void>(s5), static_cast<void>(s6), static_cast<void>(s7);
+    return result;
   }
-  return result;
 }
 
 // The scale of a row, where scales are not applied step by step.
@@ -87,13 +89,13 @@ QUERN_DEVICE Eight scaled(const GemmParams& p, const Work& work, i32 source, i32
   const f32 of_row = scale_of_row(p, work, source);
   const f32* of_column = p.scale_b + work.group * p.scale_b_group + column * p.scale_b_row;
   const i32 last = p.n - 1 - column;
-  Eight r;
-  QUERN_UNROLL for (i32 i = 0; i < kEight; ++i) {
-    r.x[i] = v.x[i] * (of_row * *of_column);
+  const auto next = [&](i32 i) {
+    const f32 product = v.x[i] * (of_row * *of_column);
     // Past the last column any scale will do: what is made with it is not stored.
     if (i < last) of_column += p.scale_b_row;
-  }
-  return r;
+    return product;
+  };
+  return {{next(0), next(1), next(2), next(3), next(4), next(5), next(6), next(7)}};
 }
 
 // Those that have been multiplied already.
