@@ -52,8 +52,8 @@ class DenseTiles {
     work.rows = p_.m;
     work.last_step = steps_;
     work.tile = tile;
-    // The first copy waits for this.
-    if (p_.tiles_m == 1 && p_.groups == 1) {
+    // Of few rows the first copy waits for this.
+    if (kTileM < 256 && p_.tiles_m == 1 && p_.groups == 1) {
       work.row = rank_ * kTileM;
       work.column = tile * kOutTileN;
       return work;
