@@ -35,6 +35,7 @@ QUERN_DEVICE PackedEight<T> load_eight(const T* from) {
     }
   }
 }
+// 8-bit numbers are aligned to 8 bytes.
 template <class T, int kAlignment = 16>
 QUERN_DEVICE void store_eight(T* to, const PackedEight<T>& v) {
   if constexpr (sizeof(T) == 1) {

@@ -5,7 +5,8 @@
 // kCount - 1 differ. In each of these all lanes take part:
 //
 //   load<n>(reader, place...)   operand n is what one of common/shared_place.cuh's readers reads there
-//   prepare<n>()                what was loaded becomes what is multiplied, unless kWidens<Operand>: once, before its first product
+//   prepare<n>()                what was loaded becomes what is multiplied, unless kWidens<Operand>: once, before its first product. Of 16
+//                               bits it is so already
 //
 // WideOperands<Operand, kFirst, kCount> is for those of which kWidens<Operand> is true: the target multiplies them only if they are
 // made wider. Its numbers are of its own; it is constructed as the others are.

@@ -88,32 +88,38 @@ class NumberedSums {
   // Little stands between the caller and the statement: there are hundreds of these, and each function costs the compiler time.
   template <int n, int i, int j, class A, class B>
   QUERN_DEVICE void add(const A&, const B&) {
-#define QUERN_PRODUCT(T, U, shape_and_types)                             \
-  if constexpr (A::kFormat == format_of<T> && B::kFormat == format_of<U>) \
-    asm volatile(QUERN_ADD("0", "1", "2", shape_and_types)::"n"(kFirst + n), "n"(A::kFirst + i), "n"(B::kFirst + j))
-    QUERN_PRODUCT(f16, f16, "m16n8k16.row.col.f32.f16.f16");
-    QUERN_PRODUCT(bf16, bf16, "m16n8k16.row.col.f32.bf16.bf16");
-    QUERN_PRODUCT(f32, f32, "m16n8k8.row.col.f32.tf32.tf32");
+#define QUERN_PRODUCT(T, U, shape_and_types)                                 \
+  if constexpr (A::kFormat == format_of<T> && B::kFormat == format_of<U>) {  \
+    asm volatile(QUERN_ADD("0", "1", "2", shape_and_types)::"n"(kFirst + n), "n"(A::kFirst + i), "n"(B::kFirst + j)); \
+  } else
+    QUERN_PRODUCT(f16, f16, "m16n8k16.row.col.f32.f16.f16")
+    QUERN_PRODUCT(bf16, bf16, "m16n8k16.row.col.f32.bf16.bf16")
+    QUERN_PRODUCT(f32, f32, "m16n8k8.row.col.f32.tf32.tf32")
 #ifdef QUERN_FP8_PRODUCTS
-    QUERN_PRODUCT(e4m3, e4m3, "m16n8k32.row.col.f32.e4m3.e4m3");
-    QUERN_PRODUCT(e4m3, e5m2, "m16n8k32.row.col.f32.e4m3.e5m2");
-    QUERN_PRODUCT(e5m2, e4m3, "m16n8k32.row.col.f32.e5m2.e4m3");
-    QUERN_PRODUCT(e5m2, e5m2, "m16n8k32.row.col.f32.e5m2.e5m2");
+    QUERN_PRODUCT(e4m3, e4m3, "m16n8k32.row.col.f32.e4m3.e4m3")
+    QUERN_PRODUCT(e4m3, e5m2, "m16n8k32.row.col.f32.e4m3.e5m2")
+    QUERN_PRODUCT(e5m2, e4m3, "m16n8k32.row.col.f32.e5m2.e4m3")
+    QUERN_PRODUCT(e5m2, e5m2, "m16n8k32.row.col.f32.e5m2.e5m2")
 #endif
 #undef QUERN_PRODUCT
-    if constexpr (A::kFormat == kWideFormat) asm volatile(QUERN_ADD_WIDE("0", "1", "2")::"n"(kFirst + n), "n"(A::kFirst + i), "n"(B::kFirst + j));
+    {
+      static_assert(A::kFormat == kWideFormat && B::kFormat == kWideFormat, "there is no such product");
+      asm volatile(QUERN_ADD_WIDE("0", "1", "2")::"n"(kFirst + n), "n"(A::kFirst + i), "n"(B::kFirst + j));
+    }
   }
   template <int n, int apart, int i, int j, class A, class B>
   QUERN_DEVICE void add_four(const A&, const B&) {
-#define QUERN_PRODUCT(T, shape_and_types)                                                                                        \
-  if constexpr (A::kFormat == format_of<T> && B::kFormat == format_of<T>)                                                         \
-    asm volatile(QUERN_ADD("0", "4", "8", shape_and_types) QUERN_ADD("1", "5", "8", shape_and_types)                              \
-                     QUERN_ADD("2", "6", "8", shape_and_types) QUERN_ADD("3", "7", "8", shape_and_types)                          \
-                 ::"n"(kFirst + n), "n"(kFirst + n + apart), "n"(kFirst + n + 2 * apart), "n"(kFirst + n + 3 * apart),            \
-                   "n"(A::kFirst + i), "n"(A::kFirst + i + 1), "n"(A::kFirst + i + 2), "n"(A::kFirst + i + 3), "n"(B::kFirst + j))
-    static_assert(sizeof(typename A::Element) == 2);
-    QUERN_PRODUCT(f16, "m16n8k16.row.col.f32.f16.f16");
-    QUERN_PRODUCT(bf16, "m16n8k16.row.col.f32.bf16.bf16");
+    static_assert(sizeof(typename A::Element) == 2 && A::kFormat == B::kFormat, "there is no such product");
+#define QUERN_PRODUCT(shape_and_types)                                                                                           \
+  asm volatile(QUERN_ADD("0", "4", "8", shape_and_types) QUERN_ADD("1", "5", "8", shape_and_types)                                \
+                   QUERN_ADD("2", "6", "8", shape_and_types) QUERN_ADD("3", "7", "8", shape_and_types)                            \
+               ::"n"(kFirst + n), "n"(kFirst + n + apart), "n"(kFirst + n + 2 * apart), "n"(kFirst + n + 3 * apart),              \
+                 "n"(A::kFirst + i), "n"(A::kFirst + i + 1), "n"(A::kFirst + i + 2), "n"(A::kFirst + i + 3), "n"(B::kFirst + j))
+    if constexpr (A::kFormat == format_of<f16>) {
+      QUERN_PRODUCT("m16n8k16.row.col.f32.f16.f16");
+    } else {
+      QUERN_PRODUCT("m16n8k16.row.col.f32.bf16.bf16");
+    }
 #undef QUERN_PRODUCT
   }
   template <int n, int m, int first, int count>

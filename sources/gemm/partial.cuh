@@ -18,13 +18,13 @@ class SliceOfThread {
   static constexpr i32 kLines = kIdle ? kSliceRows : kDown;  // rows that are one apart
   static constexpr i64 kSlot = static_cast<i64>(kTileM) * kTileN;
   // Little is read from several places at once: each answers after a microsecond.
-  static constexpr bool kFew = kHeld < 4;
-  static constexpr i32 kAtOnce = kFew ? 4 / kHeld : 1;
+  static constexpr i32 kAtOnce = kHeld < 4 ? 4 / kHeld : 1;
+  static constexpr bool kFours = kHeld % 4 == 0;  // in named registers
   static constexpr i32 kDownward = kLines * kStagedPitch, kAcrossward = kAcross * kFour, kApart = kLines * kAcross * kFour;
 
  public:
-  // What is gathered, unless that is little.
-  using Vectors = NumberedVectors<kFew ? 4 : kHeld>;
+  // What is gathered, if it is by fours.
+  using Vectors = NumberedVectors<kFours ? kHeld : 4>;
 
   QUERN_DEVICE SliceOfThread(const GemmParams& p, f32* staged, i32 slice)
       : staged_(staged + thread_index() / kAcross * kStagedPitch + thread_index() % kAcross * kFour),
@@ -32,23 +32,23 @@ class SliceOfThread {
   QUERN_DEVICE void leave(i64 slot) const {
     if (idle()) return;
     f32* to = slots_ + slot * kSlot;
-    if constexpr (kFew) {
-      QUERN_UNROLL for (i32 i = 0; i < kHeld; ++i) store16(to + i * kApart, load16(place(i)));
-    } else {
+    if constexpr (kFours) {
       Vectors::template move<kColumns, kDownward, kAcrossward, kApart>(staged_, to);
+    } else {
+      QUERN_UNROLL for (i32 i = 0; i < kHeld; ++i) store16(to + i * kApart, load16(place(i)));
     }
   }
   // Adds up what was left, in the order of the steps.
   QUERN_DEVICE void gather(const Sharers& sharers, Vectors& sums) const {
     if (idle()) return;
-    if constexpr (kFew) {
-      gather_few(sharers);
-    } else {
+    if constexpr (kFours) {
       sums.clear();
       QUERN_ROLLED for (i32 block = sharers.first; block <= sharers.last; ++block) {
         sums.template add<kApart>(slots_ + sharers.slot_of(block) * kSlot);
       }
       sums.template store<kColumns, kDownward, kAcrossward>(staged_);
+    } else {
+      gather_as_values(sharers);
     }
   }
   // Adds to it the `count` - 1 that lie behind it, `apart` floats from one to the next, in their order.
@@ -63,7 +63,7 @@ class SliceOfThread {
   }
 
  private:
-  QUERN_DEVICE void gather_few(const Sharers& sharers) const {
+  QUERN_DEVICE void gather_as_values(const Sharers& sharers) const {
     vec16 sums[kHeld]{};
     QUERN_ROLLED for (i32 block = sharers.first; block <= sharers.last; block += kAtOnce) {
       const i32 left = sharers.last - block;

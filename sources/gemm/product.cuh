@@ -38,6 +38,7 @@ struct Readers {
 // Operands that are widened before they are multiplied are free by it: the next ones go there at once. Others have two sets that
 // change places, but for those that are multiplied as soon as they have been read.
 inline constexpr bool kWidened = kWidens<OperandB<ElementB>>;
+static_assert(kWidens<OperandA<ElementA>> == kWidened);
 inline constexpr i32 kSets = kWidened || kBlockScale || kStages == 1 ? 1 : 2;
 // Columns that are multiplied together.
 inline constexpr i32 kColumns = kBlockScale ? kScaledN : kTilesN;

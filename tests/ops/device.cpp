@@ -84,7 +84,8 @@ Context make_context(const std::function<void(quern_context_options&)>& change) 
   auto options = sized<quern_context_options>();
   options.device_type = on_cuda() ? kDLCUDA : kDLCPU;
   if (device_kind() == Kind::host64) options.target = "host64";
-  if (on_cuda()) options.target = std::getenv("QUERN_TEST_TARGET");
+  const char* target = std::getenv("QUERN_TEST_TARGET");
+  if (on_cuda() && target != nullptr && *target != '\0') options.target = target;
   options.cache_path = folder.path();
   if (change) change(options);
   quern_context* made = nullptr;
