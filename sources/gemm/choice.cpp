@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "sources/gemm/maps.h"
 #include "sources/gemm/narrow.h"
 #include "sources/gemm/shared_k.h"
 #include "sources/gemm/tunings.h"
@@ -123,6 +124,31 @@ std::int64_t cost_of(const Problem& problem, Form form, const Sizes& sizes) {
   return div_up(tiles_of(problem, *t, sizes), all_sms(problem)) * (t->tile_n + kOfAnyTile);
 }
 
+// The form whose results leave late stands in for the one of as many columns: its results must have a tensor map, and
+// with no step there is none whose sums they are.
+bool may_leave_late(const Problem& problem) {
+  return problem.params.k > 0 && tiling_of(problem, Form::warpgroups_late) && takes_map_of_out(problem);
+}
+// A stage fewer costs a percent of each step and saves as much as two steps take: up to so many it is the faster one,
+// as measured on an H200.
+bool late_is_faster(const Problem& problem) {
+  constexpr std::int64_t kMostSteps = 40;
+  const std::optional<Tiling> t = tiling_of(problem, Form::warpgroups_late);
+  return t && div_up(problem.params.k, t->step_k) <= kMostSteps;
+}
+Form late_or_not(const Problem& problem, Form form) {
+  return form == Form::warpgroups_256 && may_leave_late(problem) && late_is_faster(problem) ? Form::warpgroups_late
+                                                                                            : form;
+}
+
+// The tiles that take the least time.
+Form warpgroups_by_model(const Problem& problem, const Sizes& sizes) {
+  const Form form = *std::min_element(std::begin(kWarpgroups), std::end(kWarpgroups), [&](Form a, Form b) {
+    return cost_of(problem, a, sizes) < cost_of(problem, b, sizes);
+  });
+  return late_or_not(problem, form);
+}
+
 bool invariant(const Problem& problem) { return (problem.flags & QUERN_CALL_BATCH_INVARIANT) != 0; }
 
 // Portable, of few rows: where tiles, or parts of them, keep multiprocessors about as busy as an even share would, a
@@ -174,10 +200,7 @@ Choice form_by_model(const Problem& problem, const Sizes& sizes) {
     if (sizes.rows <= kMostTiny) return {form_of_tiny(problem, sizes.groups)};
     if (sizes.rows <= kMostSmall) return {Form::small};
   }
-  if (warpgroups && fills(problem, Form::warpgroups, sizes, 2)) {
-    return {*std::min_element(std::begin(kWarpgroups), std::end(kWarpgroups),
-                              [&](Form a, Form b) { return cost_of(problem, a, sizes) < cost_of(problem, b, sizes); })};
-  }
+  if (warpgroups && fills(problem, Form::warpgroups, sizes, 2)) return {warpgroups_by_model(problem, sizes)};
   if (swapped) return {Form::swapped_128};
   if (const std::optional<Choice> mapped = mapped_by_model(problem, sizes)) return *mapped;
   return {!warpgroups && fills(problem, Form::large, sizes, 1) ? Form::large : Form::medium};
@@ -222,7 +245,7 @@ void for_each_by_model(const Problem& problem, Visit visit) {
       return;
     }
     for (const Form form : kWarpgroups) {
-      if (cost_of(problem, form, sizes) != INT64_MAX) visit(form);
+      if (cost_of(problem, form, sizes) != INT64_MAX) visit(late_or_not(problem, form));
     }
     return;
   }
@@ -242,6 +265,12 @@ int warpgroup_peers(const Problem& problem, Form form, const Sizes& sizes) {
   // Where they come in pairs of rows.
   const std::int64_t tiles_m = div_up(sizes.rows, tiling_of(problem, form)->tile_m);
   return tiles_m % 2 == 0 || tiles_m >= 16 ? 2 : 1;
+}
+
+// What was tuned with another out may not be for this one.
+Choice possible(const Problem& problem, Choice choice) {
+  if (choice.form == Form::warpgroups_late && !may_leave_late(problem)) choice.form = Form::warpgroups_256;
+  return choice;
 }
 
 // The model's choice, without the split of few rows.
@@ -312,7 +341,8 @@ Choice by_model(const Problem& problem, const Sizes& sizes) {
 }
 
 Choice choose(const Runtime& runtime, const Problem& problem, const Sizes& sizes) {
-  return runtime.tunings->choice_or(problem, sizes.rows, [&] { return choose_form(problem, sizes); });
+  const Choice choice = runtime.tunings->choice_or(problem, sizes.rows, [&] { return choose_form(problem, sizes); });
+  return possible(problem, choice);
 }
 
 std::vector<Form> reachable(const Runtime& runtime, const Problem& problem) {
@@ -323,7 +353,14 @@ std::vector<Form> reachable(const Runtime& runtime, const Problem& problem) {
   for_each_by_model(problem, add);
   for (const TunedRows& tuned : runtime.tunings->all(problem)) {
     if (tuned.batch <= sizes_of(problem).groups && tuned.rows <= row_class(sizes_of(problem).rows))
-      add(tuned.choice.form);
+      add(possible(problem, tuned.choice).form);
+  }
+  // Another call's out may be one that a tensor map describes, or not.
+  const auto there = [&](Form form) { return std::find(forms.begin(), forms.end(), form) != forms.end(); };
+  if (there(Form::warpgroups_late)) {
+    add(Form::warpgroups_256);
+  } else if (there(Form::warpgroups_256) && late_is_faster(problem)) {
+    add(Form::warpgroups_late);
   }
   return forms;
 }
@@ -341,6 +378,7 @@ std::vector<Choice> candidates(const Problem& problem, const Sizes& sizes) {
       all.push_back({form, 1, 1});
       if (may_pair(problem, form)) all.push_back({form, 1, 2});
     }
+    if (may_leave_late(problem)) all.push_back({Form::warpgroups_late, 1, 1});
   } else {
     for (const Form form : {Form::tiny, Form::sliced_k, Form::small, Form::medium, Form::large}) {
       // Tiles a quarter as high as the rows read b over and over; those far higher compute what nobody reads.

@@ -158,6 +158,7 @@ void list_kernels(Tag op, const quern_model& model, const jit::TargetInfo& targe
     // Not the batches of heads, which have tiles enough.
     if (each.use != Use::absorbed && each.use != Use::absorbed_as_stored) add_all(shape, kSharedK, op, target, specs);
     add_all(shape, kWarpgroups, op, target, specs);
+    add_all(shape, std::initializer_list<Form>{Form::warpgroups_late}, op, target, specs);
     // Rows that are gathered go another way.
     if (!swapped || shape.grouping == Grouping::contiguous) {
       add_all(shape, std::initializer_list<Form>{Form::tiny, Form::sliced_k, Form::small, Form::medium, Form::large},

@@ -16,10 +16,11 @@ namespace quern::ops::gemm {
 namespace {
 
 constexpr const char* kFormNames[kForms] = {
-    "tiny",          "sliced_k",       "small",          "medium",         "large",          "plain",
-    "warpgroups",    "warpgroups_176", "warpgroups_192", "warpgroups_256", "swapped_16",     "swapped_32",
-    "swapped_64",    "swapped_128",    "narrow_64x16",   "narrow_64x32",   "narrow_64x64",   "narrow_128x32",
-    "narrow_128x64", "shared_64x128",  "shared_128x112", "shared_128x128", "mapped_256x192", "mapped_128x256"};
+    "tiny",          "sliced_k",       "small",          "medium",         "large",           "plain",
+    "warpgroups",    "warpgroups_176", "warpgroups_192", "warpgroups_256", "warpgroups_late", "swapped_16",
+    "swapped_32",    "swapped_64",     "swapped_128",    "narrow_64x16",   "narrow_64x32",    "narrow_64x64",
+    "narrow_128x32", "narrow_128x64",  "shared_64x128",  "shared_128x112", "shared_128x128",  "mapped_256x192",
+    "mapped_128x256"};
 constexpr const char* kGroupingNames[] = {"dense", "contiguous", "masked"};
 constexpr const char* kScaleNames[] = {"none", "vectors", "blocks"};
 
@@ -185,6 +186,7 @@ jit::Unit to_unit(const Shape& shape, Tag op, jit::Target target) {
   define("BLOCKS_PER_SM", t.blocks_per_sm);
   define("SHARED_TILES", t.shared);
   define("CONTINUOUS", t.continuous);
+  define("LATE_RESULTS", shape.form == Form::warpgroups_late);
   define("COPY_BYTES", shape.copy_bytes);
   define("TRANSPOSED_A", shape.transposed_a);
   define("TRANSPOSED_B", shape.transposed_b);
@@ -207,12 +209,11 @@ jit::Unit to_unit(const Shape& shape, Tag op, jit::Target target) {
   unit.source = embedded("gemm/" + (kernel.empty() ? "gemm" : kernel == "mapped" ? "mapped_product" : kernel) + ".cuh");
   unit.headers = common_headers(target);
   for (const char* name :
-       {"gemm/alternates.cuh", "gemm/epilogue.cuh",       "gemm/experts.cuh", "gemm/few_rows.cuh", "gemm/load.cuh",
-        "gemm/mapped.cuh",     "gemm/operand.cuh",        "gemm/params.cuh",  "gemm/partial.cuh",  "gemm/sliced.cuh",
-        "gemm/teams.cuh",      "gemm/pipeline.cuh",       "gemm/plain.cuh",   "gemm/product.cuh",  "gemm/share.cuh",
-        "gemm/source.cuh",     "gemm/split.cuh",          "gemm/store.cuh",   "gemm/tile.cuh",     "gemm/tiles.cuh",
-        "gemm/warp_sums.cuh",  "gemm/warpgroup_rows.cuh", "gemm/wave.cuh"}) {
-    unit.headers.push_back(embedded(name));
+       {"alternates", "epilogue",         "experts",        "few_rows",        "late_results", "load",    "mapped",
+        "operand",    "params",           "partial",        "pipeline",        "plain",        "product", "share",
+        "sliced",     "source",           "split",          "store",           "teams",        "tile",    "tiles",
+        "warp_sums",  "warpgroup_copies", "warpgroup_rows", "warpgroup_steps", "wave"}) {
+    unit.headers.push_back(embedded("gemm/" + std::string(name) + ".cuh"));
   }
   unit.max_shared_bytes = t.shared_bytes;
   // The assembler's third level takes up to half as long again over loops that widen 8-bit operands, and makes them

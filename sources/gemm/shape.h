@@ -18,9 +18,9 @@ namespace quern::ops::gemm {
 
 // Which tile: by the rows that there are. Few rows whose tiles are no more than multiprocessors are `sliced_k`: a
 // block's warps have its k between them. `plain` multiplies f32 without tensor cores. Hopper's are `warpgroups`, whose
-// tiles have 128 columns, those with more, and, for so many rows at most, those that go by the place of the second
-// operand, those of so many rows by few columns, and those that blocks share by the steps of k. `mapped` are for what
-// else copies by tensor map.
+// tiles have 128 columns, those with more, of which `late` has room for all results of a tile, and, for so many rows at
+// most, those that go by the place of the second operand, those of so many rows by few columns, and those that blocks
+// share by the steps of k. `mapped` are for what else copies by tensor map.
 enum class Form : std::uint8_t {
   tiny,
   sliced_k,
@@ -32,6 +32,7 @@ enum class Form : std::uint8_t {
   warpgroups_176,
   warpgroups_192,
   warpgroups_256,
+  warpgroups_late,
   swapped_16,
   swapped_32,
   swapped_64,
@@ -47,7 +48,8 @@ enum class Form : std::uint8_t {
   mapped_256x192,
   mapped_128x256
 };
-inline constexpr int kForms = 24;
+inline constexpr int kForms = 25;
+// But for the late one, which stands in for that of as many columns.
 inline constexpr Form kWarpgroups[] = {Form::warpgroups, Form::warpgroups_176, Form::warpgroups_192,
                                        Form::warpgroups_256};
 inline constexpr Form kSwapped[] = {Form::swapped_16, Form::swapped_32, Form::swapped_64, Form::swapped_128};
@@ -55,7 +57,7 @@ inline constexpr Form kNarrow[] = {Form::narrow_64x16, Form::narrow_64x32, Form:
                                    Form::narrow_128x64};
 inline constexpr Form kMapped[] = {Form::mapped_256x192, Form::mapped_128x256};
 inline constexpr Form kSharedK[] = {Form::shared_64x128, Form::shared_128x112, Form::shared_128x128};
-constexpr bool of_warpgroups(Form form) { return form >= Form::warpgroups && form <= Form::warpgroups_256; }
+constexpr bool of_warpgroups(Form form) { return form >= Form::warpgroups && form <= Form::warpgroups_late; }
 constexpr bool of_swapped(Form form) { return form >= Form::swapped_16 && form <= Form::swapped_128; }
 constexpr bool of_narrow(Form form) { return form >= Form::narrow_64x16 && form <= Form::narrow_128x64; }
 constexpr bool of_shared_k(Form form) { return form >= Form::shared_64x128 && form <= Form::shared_128x128; }

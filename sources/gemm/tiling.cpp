@@ -57,7 +57,16 @@ int stage_bytes(const Shape& shape, const Tiling& t) {
 }
 
 int columns_of(Form form) {
-  return form == Form::warpgroups ? 128 : form == Form::warpgroups_176 ? 176 : form == Form::warpgroups_192 ? 192 : 256;
+  switch (form) {
+    case Form::warpgroups:
+      return 128;
+    case Form::warpgroups_176:
+      return 176;
+    case Form::warpgroups_192:
+      return 192;
+    default:
+      return 256;
+  }
 }
 
 // Hopper's kernels: operands of 16 bits in any order, those of 8 bits have but one.
@@ -88,8 +97,10 @@ std::optional<Tiling> tile_warpgroups(const Shape& shape, const jit::TargetInfo&
       std::any_of(shape.epilogue->operands.begin(), shape.epilogue->operands.end(),
                   [](expression::OperandKind kind) { return kind != expression::OperandKind::unused; });
   const bool plain = !shape.gate && !shape.out_scale && !operands && bytes_of(shape.out) == 2;
-  const bool blocks = shape.scales == Scales::blocks;
-  const int boxes = shape.grouping == Grouping::dense && !blocks ? 2 : 1, slice = shape.out_scale ? 128 : 64;
+  const bool blocks = shape.scales == Scales::blocks, late = shape.form == Form::warpgroups_late;
+  if (late && (!plain || !blocks || shape.grouping != Grouping::dense)) return {};
+  const int boxes = late ? t.tile_n / 64 : shape.grouping == Grouping::dense && !blocks ? 2 : 1;
+  const int slice = shape.out_scale ? 128 : 64;
   const int staged = kWarps * (plain ? boxes * 16 * 128 : 8 * (slice + 8) * 4 * (shape.gate ? 2 : 1));
   const int column_scales = plain && shape.scales == Scales::vectors ? 2 * t.tile_n * 4 : 0;
   const int stage = (t.tile_m + t.tile_n) * kRow + (blocks ? t.tile_m * (shape.gate || t.tile_n > 128 ? 2 : 1) * 4 : 0);

@@ -59,14 +59,15 @@ QUERN_DEVICE void store_rows(const GemmParams& p, const Work& work, i32 consumer
 }
 
 // Results that need nothing beside their sums and scales are finished where they are, in registers, and turned round in shared memory.
-// Where two boxes of a warp have room there they leave by bulk copies, which go on while the next tile is multiplied; to wait for
-// the copies of one would take longer than ordinary stores.
+// Where two boxes of a warp have room there, or all, they leave by bulk copies, which go on while the next tile is multiplied; to wait
+// for the copies of one would take longer than ordinary stores.
 inline constexpr bool kPlainResults = !kGate && !kOutScale && sizeof(Out) == 2 && USES_OPERANDS == 0;
 
 // A warp's boxes of 16 rows of 64 columns, swizzled by 128 bytes.
 inline constexpr i32 kBoxBytes = 16 * 128;
-inline constexpr i32 kBoxes = kGrouping == kDense && !kBlockScale ? 2 : 1;
+inline constexpr i32 kBoxes = kLateResults ? kTileN / 64 : kGrouping == kDense && !kBlockScale ? 2 : 1;
 inline constexpr bool kBulkResults = kBoxes == 2;
+static_assert(!kLateResults || (kPlainResults && !kScaled && kBoxes % 2 == 0));
 inline constexpr i32 kStagedBytes = kPlainResults ? kBoxes * kBoxBytes : kStagedOfWarp * 4;
 
 // The scales of a tile's rows and columns, which a warpgroup reads while its first products are under way and keeps until its sums
@@ -125,18 +126,39 @@ QUERN_DEVICE void store_box(const GemmParams& p, const u8* box, Result* out, i32
   }
 }
 
-// Result is Out: a template, since it is none for outputs of 32 bits. `column_scales` are those of the tile, in shared memory.
-// `meanwhile` is called while the first slice leaves.
+// Finishes a slice of a warp's results, 64 columns or as many as the tile has left, into a box. Result is Out: a template, since it is none
+// for outputs of 32 bits. `column_scales` are those of the tile, in shared memory.
+template <class Result>
+QUERN_DEVICE void stage_slice(const GemmParams& p, i32 s, const f32 (&sums)[kSumCount], const f32 (&row_scales)[2], const f32* column_scales, u8* box) {
+  const i32 l = lane(), box_row = l % 16, box_chunk = l / 16;  // of the matrices that store_matrix takes: two below, then two beside
+  QUERN_UNROLL for (i32 pair = 0; pair < 4; ++pair) {
+    if (s * 64 + pair * 16 >= kTileN) break;
+    u32 packed[4];
+    QUERN_UNROLL for (i32 i = 0; i < 4; ++i) {  // 8 rows below for odd i, 8 columns further for i >= 2
+      const i32 column = s * 64 + pair * 16 + i / 2 * 8, from = column / 2 + i % 2 * 2;
+      f32 result[2];
+      f32x2 by = {1.0f, 1.0f};
+      if constexpr (kScaled) by = *reinterpret_cast<const f32x2*>(column_scales + column + l % 4 * 2);
+      QUERN_UNROLL for (i32 c = 0; c < 2; ++c) {
+        const f32 sum = sums[from + c];
+        result[c] = formula(p, kScaled ? sum * (row_scales[i % 2] * (c == 0 ? by.x : by.y)) : sum);
+      }
+      packed[i] = pack<Result>(result[0], result[1]);
+    }
+    store_matrix<false>(box + box_row * 128 + ((2 * pair + box_chunk ^ box_row % 8) << 4), packed);
+  }
+}
+
+// As stage_slice for the types. `meanwhile` is called while the first slice leaves.
 template <class Result, class Meanwhile>
 QUERN_DEVICE void store_plain_rows(const GemmParams& p, const TensorMap& map_out, const Work& work, i32 consumer, const f32 (&sums)[kSumCount],
                                    const f32 (&row_scales)[2], const f32* column_scales, u8* boxes, Meanwhile meanwhile) {
-  const i32 l = lane(), warp_line = consumer * 64 + warp() % 4 * 16;
+  const i32 warp_line = consumer * 64 + warp() % 4 * 16;
   const i32 rows = work.rows - work.row - warp_line, left = p.n - work.column, columns = left < kTileN ? left : kTileN;
   const i64 first_row = work.first_row + work.row + warp_line;
   // A box that is not whole may end where another expert's rows begin.
   const bool whole = p.out_mapped != 0 && rows >= 16;
   Result* out = static_cast<Result*>(p.out) + work.group * p.out_group + first_row * p.out_row + work.column;
-  const i32 box_row = l % 16, box_chunk = l / 16;  // of the matrices that store_matrix takes: two below, then two beside
   constexpr i32 kSlices = div_up(kTileN, 64);
   QUERN_UNROLL for (i32 s = 0; s < kSlices; ++s) {
     u8* box = boxes + s % kBoxes * kBoxBytes;
@@ -150,22 +172,7 @@ QUERN_DEVICE void store_plain_rows(const GemmParams& p, const TensorMap& map_out
       }
     }
     sync_warp();
-    QUERN_UNROLL for (i32 pair = 0; pair < 4; ++pair) {
-      if (s * 64 + pair * 16 >= kTileN) break;
-      u32 packed[4];
-      QUERN_UNROLL for (i32 i = 0; i < 4; ++i) {  // 8 rows below for odd i, 8 columns further for i >= 2
-        const i32 column = s * 64 + pair * 16 + i / 2 * 8, from = column / 2 + i % 2 * 2;
-        f32 result[2];
-        f32x2 by = {1.0f, 1.0f};
-        if constexpr (kScaled) by = *reinterpret_cast<const f32x2*>(column_scales + column + l % 4 * 2);
-        QUERN_UNROLL for (i32 c = 0; c < 2; ++c) {
-          const f32 sum = sums[from + c];
-          result[c] = formula(p, kScaled ? sum * (row_scales[i % 2] * (c == 0 ? by.x : by.y)) : sum);
-        }
-        packed[i] = pack<Result>(result[0], result[1]);
-      }
-      store_matrix<false>(box + box_row * 128 + ((2 * pair + box_chunk ^ box_row % 8) << 4), packed);
-    }
+    stage_slice<Result>(p, s, sums, row_scales, column_scales, box);
     // A slice that the tile ends within would be copied over the next tile's columns.
     if (kBulkResults && whole && (s + 1) * 64 <= kTileN) {
       fence_async();

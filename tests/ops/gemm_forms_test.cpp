@@ -1,7 +1,7 @@
 // Products in forms of the test's choosing, also where the model would take another: each form for few rows and few
 // columns, shared by every number of blocks, with every number of rows at which it does something else; those by tensor
-// map and mma.sync, which targets take that are not here; and all that may follow the sums; the same bits under every
-// schedule.
+// map and mma.sync, which targets take that are not here; those of which tiles' results leave late; and all that may
+// follow the sums; the same bits under every schedule.
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
@@ -241,6 +241,33 @@ std::vector<Forced> mapped() {
   return all;
 }
 
+// Tiles of 128 rows of 256 columns with block scales, whose results leave while the next tile is multiplied: tiles,
+// rows and columns that are not whole, as many steps as boxes leave in and fewer, several tiles for a block.
+std::vector<Forced> wide() {
+  std::vector<Forced> all;
+  for (const Form form : {Form::warpgroups_256, Form::warpgroups_late}) {
+    const auto add = [&](const std::string& name, const Change& change = {}) {
+      Forced forced{{form, 1, 1}, {}, name_of(form) + ('_' + name)};
+      const auto one = [&](int m, int n, int k, int max_sms) {
+        GemmCase c = of_shape(fp8_blocks(), m, n, k);
+        c.out = Element::bf16;
+        if (max_sms != 0) c.max_sms = max_sms;
+        if (change) change(c);
+        c.name = forced.name + '_' + std::to_string(m) + 'x' + std::to_string(c.n) + 'x' + std::to_string(c.k);
+        forced.cases.push_back(std::move(c));
+      };
+      one(1, 8, 16, 0), one(128, 256, 128, 0), one(129, 264, 144, 0), one(300, 584, 400, 0);
+      one(200, 520, 128, 1), one(260, 392, 272, 1), one(257, 776, 656, 1), one(300, 584, 1552, 2);
+      all.push_back(std::move(forced));
+    };
+    add("bf16");
+    add("f16", [](GemmCase& c) { c.out = Element::f16, c.b = Element::e5m2, c.activation = QUERN_ACTIVATION_GELU; });
+    add("by_row", [](GemmCase& c) { c.scales_by_row = true, c.padding = 16, c.out_padding = 8; });
+    add("programmatic", [](GemmCase& c) { c.flags = QUERN_CALL_PROGRAMMATIC; });
+  }
+  return all;
+}
+
 class GemmForms : public testing::TestWithParam<Forced> {};
 
 TEST_P(GemmForms, GiveTheProduct) {
@@ -263,6 +290,7 @@ TEST_P(GemmForms, GiveTheProduct) {
 }
 std::string name_of_forced(const testing::TestParamInfo<Forced>& forced) { return forced.param.name; }
 INSTANTIATE_TEST_SUITE_P(Narrow, GemmForms, testing::ValuesIn(narrow()), name_of_forced);
+INSTANTIATE_TEST_SUITE_P(Wide, GemmForms, testing::ValuesIn(wide()), name_of_forced);
 INSTANTIATE_TEST_SUITE_P(Mapped, GemmForms, testing::ValuesIn(mapped()), name_of_forced);
 INSTANTIATE_TEST_SUITE_P(SlicedK, GemmForms, testing::ValuesIn(sliced()), name_of_forced);
 INSTANTIATE_TEST_SUITE_P(SharedK, GemmForms, testing::ValuesIn(shared_k()), name_of_forced);

@@ -44,6 +44,9 @@ std::vector<std::string> hopper_products() {
   add("gemm", "warpgroups_176", "dtype=bf16 order_a=km");
   add("fp8_gemm", "warpgroups_192", "scales=vectors out=f32");
   add("fp8_gemm", "warpgroups_192", "scales=blocks out=f16");
+  add("fp8_gemm", "warpgroups_late", "scales=blocks");
+  add("fp8_gemm", "warpgroups_late", "scales=blocks out=f16 b=e5m2 epilogue=gelu(acc)");
+  add("fp8_gemm", "warpgroups_256", "scales=blocks out=f16 epilogue=gelu(acc)");
   add("fp8_gemm", "warpgroups_256", "scales=vectors a=e5m2");
   add("fp8_gemm", "swapped_128", "scales=blocks b=e5m2");
   add("fp8_gemm", "swapped_128", "scales=vectors epilogue=gelu(acc+tensor0+col2) operand0=bf16 operand2=f32");

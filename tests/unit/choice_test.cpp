@@ -251,6 +251,55 @@ TEST(FewRowsPortable, AreSlicedWhereTilesOrTheirPartsKeepMultiprocessorsEvenlyBu
   }
 }
 
+// Of an H200 with block scales, where a stage fewer for results that leave late was measured to pay.
+TEST(ManyRowsOnHopper, LeaveLateWhereStepsAreFewAndOutHasATensorMap) {
+  jit::DeviceInfo device;
+  device.limits = jit::limits_of(jit::Target::parse("sm_90a"));
+  device.sm_count = 132;
+  cache::StoreOptions nowhere;
+  nowhere.no_file = true;
+  cache::Store store(nowhere);
+  Tunings tunings(store);
+  const Runtime runtime{nullptr, nullptr, jit::Miss::compile, nullptr, &tunings};
+  Problem p{};
+  p.op = tag_fp8_gemm;
+  p.call.device = &device;
+  p.call.sms = 132;
+  p.shape.a = p.shape.b = Dtype::e4m3;
+  p.shape.out = Dtype::bf16;
+  p.shape.scales = Scales::blocks;
+  p.shape.epilogue = &expression::intern("acc");
+  p.params.groups = 1;
+  const auto of = [&](int m, int n, int k, bool described) {
+    p.params.m = m, p.params.n = n, p.params.k = k;
+    p.params.a_row = p.params.b_row = std::max(k, 128), p.params.out_row = n;
+    p.params.out_vectors = described;
+    return choose(runtime, p, sizes_of(p)).form;
+  };
+  const auto can_be = [&](Form form) {
+    const std::vector<Form> forms = reachable(runtime, p);
+    return std::find(forms.begin(), forms.end(), form) != forms.end();
+  };
+  for (const bool described : {true, false}) {
+    const Form few_steps = described ? Form::warpgroups_late : Form::warpgroups_256;
+    EXPECT_STREQ(name_of(of(4096, 24576, 1536, described)), name_of(few_steps));
+    EXPECT_STREQ(name_of(of(4096, 7168, 2048, described)), name_of(few_steps));
+    // What is prepared serves outs of either kind.
+    EXPECT_TRUE(can_be(Form::warpgroups_late) && can_be(Form::warpgroups_256));
+    EXPECT_STREQ(name_of(of(4096, 7168, 16384, described)), "warpgroups_256");
+    EXPECT_FALSE(can_be(Form::warpgroups_late));
+    EXPECT_STREQ(name_of(of(4096, 7168, 0, described)), "warpgroups_256");
+  }
+  // A choice that was measured with an out that a tensor map describes.
+  of(4096, 7168, 16384, true);
+  const std::vector<Choice> choices = candidates(p, sizes_of(p));
+  const Choice late{Form::warpgroups_late, 1, 1};
+  EXPECT_NE(std::find(choices.begin(), choices.end(), late), choices.end());
+  EXPECT_THROW(tunings.keep(p, {1, row_class(4096), late}), Error);  // there is no file, but it is known here
+  EXPECT_STREQ(name_of(of(4096, 7168, 16384, true)), "warpgroups_late");
+  EXPECT_STREQ(name_of(of(4096, 7168, 16384, false)), "warpgroups_256");
+}
+
 // Of an H200's 132 multiprocessors by code for sm_90, where sharing the last wave was measured to pay, and where not.
 TEST(ManyRowsByTensorMap, ShareTheLastWaveWhereItPays) {
   jit::DeviceInfo device;

@@ -1,0 +1,121 @@
+// What warpgroups multiply, as it comes into the stages: tiles of a and b by tensor map, block scales by warps of their own.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "common/hopper.cuh"
+#include "gemm/experts.cuh"
+#include "gemm/mapped.cuh"
+#include "gemm/pipeline.cuh"
+
+namespace q {
+
+inline constexpr i32 kGroupThreads = 128;
+inline constexpr i32 kConsumers = kTileM / 64;  // warpgroups, 64 rows each
+static_assert(kThreads == (kConsumers + 1) * kGroupThreads && kStepK * sizeof(ElementA) == 128 && kTileN % 16 == 0);
+inline constexpr i32 kABytes = kTileM * 128, kBBytes = kTileN * 128;
+
+// Of the cluster.
+struct Peers {
+  i32 count, rank;
+};
+
+// In how many boxes tiles are copied, of so many lines each. b's come in two halves: a gate's, or those that each peer copies.
+inline constexpr i32 kBoxesA = kTransposedA ? MappedA::kSpans : 1, kBoxLinesA = kTileM / kBoxesA;
+inline constexpr i32 kBoxesB = kTransposedB ? MappedB::kSpans : 2, kBoxLinesB = kTileN / kBoxesB;
+
+template <class Tiles>
+QUERN_DEVICE void copy_tiles(const GemmParams& p, const TensorMap& map_a, const TensorMap& map_b, Tiles tiles, Peers peers, u8* shared, Stages& stages) {
+  Work work;
+  Turn turn;
+  QUERN_ROLLED while (tiles.next(work)) {
+    const i32 row = static_cast<i32>(kGrouping == kContiguous ? work.first_row : 0) + work.row;
+    const i32 of_a = group_of_a(p, work), of_b = group_of_b(p, work);
+    QUERN_ROLLED for (i32 step = 0; step < work.last_step; ++step) {
+      mbarrier_wait(stages.empty[turn.stage], turn.phase ^ 1);
+      Mbarrier& full = stages.full[turn.stage];
+      mbarrier_arrive_expect(full, kABytes + kBBytes);
+      u8* to = shared + turn.stage * (kABytes + kBBytes);
+      const i32 k = step * kStepK;
+      QUERN_UNROLL for (i32 box = 0; box < kBoxesA; ++box) {
+        MappedA::load(to + box * (kBoxLinesA * 128), map_a, full, CacheHint::normal, k, row + box * kBoxLinesA, of_a);
+      }
+      to += kABytes;
+      QUERN_UNROLL for (i32 box = 0; box < kBoxesB; ++box, to += kBoxLinesB * 128) {
+        const i32 half = box * 2 / kBoxesB, column = work.column + box * kBoxLinesB + (kGate && half == 1 ? p.n / 2 - kOutTileN : 0);
+        if (peers.count == 1) {
+          MappedB::load(to, map_b, full, CacheHint::normal, k, column, of_b);
+        } else if (peers.rank == half) {
+          MappedB::load_multicast(to, map_b, full, 3u, CacheHint::normal, k, column, of_b);
+        }
+      }
+      turn.next();
+    }
+  }
+  // Consumers wait for the stage behind each step's, which after the last step has nothing in it.
+  if constexpr (kBlockScale) {
+    mbarrier_wait(stages.empty[turn.stage], turn.phase ^ 1);
+    mbarrier_arrive(stages.full[turn.stage]);
+  }
+}
+
+// Scales of a step: for each row of the tile its own times those of the one or two blocks of 128 columns that the tile is in, or of
+// its two halves where there is a gate.
+inline constexpr i32 kColumnScales = kGate || kTileN > 128 ? 2 : 1;
+inline constexpr i32 kStageScales = kTileM * kColumnScales;
+
+// Warps that bring the scales of each step into shared memory, each those of some rows. They read some steps ahead of the stage that
+// is free, since reading takes longer than a step.
+inline constexpr i32 kScaleWarps = kBlockScale ? 2 : 0;
+
+template <class Tiles>
+QUERN_DEVICE void copy_scales(const GemmParams& p, Tiles tiles, i32 number, f32* shared_scales, Stages& stages) {
+  constexpr i32 kAhead = kGrouping == kDense ? 4 : 3, kRows = kTileM / (kScaleWarps * kWarp);
+  const i32 l = lane(), line = number * (kRows * kWarp) + l;
+  Work work;
+  Turn turn;
+  const auto hand_over = [&] {
+    sync_warp();
+    if (l == 0) mbarrier_arrive(stages.full[turn.stage]);
+    turn.next();
+  };
+  QUERN_ROLLED while (tiles.next(work)) {
+    const f32* of_row[kRows];
+    QUERN_UNROLL for (i32 r = 0; r < kRows; ++r) {
+      const i32 source = source_row(p, work, line + r * kWarp);
+      of_row[r] = p.scale_a + (kGrouping == kContiguous ? 0 : work.group) * p.scale_a_group + (source < 0 ? 0 : source) * p.scale_a_row;
+    }
+    const f32* of_column[kColumnScales];
+    const i32 last = (p.n - 1) / 128;
+    QUERN_UNROLL for (i32 c = 0; c < kColumnScales; ++c) {
+      const i32 block = kGate ? (c * (p.n / 2) + work.column) / 128 : work.column / 128 + c;
+      of_column[c] = p.scale_b + work.group * p.scale_b_group + (block < last ? block : last) * p.scale_b_row;
+    }
+    f32 row[kAhead][kRows], column[kAhead][kColumnScales];
+    i32 read = 0;
+    const auto read_next = [&](i32 slot) {
+      if (read++ >= work.last_step) return;
+      QUERN_UNROLL for (i32 r = 0; r < kRows; ++r) row[slot][r] = *of_row[r], of_row[r] += p.scale_a_k;
+      QUERN_UNROLL for (i32 c = 0; c < kColumnScales; ++c) column[slot][c] = *of_column[c], of_column[c] += p.scale_b_k;
+    };
+    QUERN_UNROLL for (i32 i = 0; i < kAhead; ++i) read_next(i);
+    QUERN_ROLLED for (i32 first = 0; first < work.last_step; first += kAhead) {
+      QUERN_UNROLL for (i32 i = 0; i < kAhead; ++i) {
+        if (first + i < work.last_step) {
+          mbarrier_wait(stages.empty[turn.stage], turn.phase ^ 1);
+          f32* to = shared_scales + turn.stage * kStageScales + line * kColumnScales;
+          QUERN_UNROLL for (i32 r = 0; r < kRows; ++r) {
+            QUERN_UNROLL for (i32 c = 0; c < kColumnScales; ++c) to[r * kWarp * kColumnScales + c] = row[i][r] * column[i][c];
+          }
+          read_next(i);
+          hand_over();
+        }
+      }
+    }
+  }
+  // As in copy_tiles.
+  mbarrier_wait(stages.empty[turn.stage], turn.phase ^ 1);
+  hand_over();
+}
+static_assert(!kBlockScale || (kGate ? kTileN == 128 || kTileN == 256 : kTileN == 128 || kTileN == 192 || kTileN == 256));
+
+}  // namespace q

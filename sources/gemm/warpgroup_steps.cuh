@@ -1,0 +1,222 @@
+// How a warpgroup goes through the steps of a tile.
+//
+// The tensor cores' sums of 8-bit products keep about 14 bits: they are added to sums in registers after every 256 of k, and with
+// block scales, which are applied then, after every 128.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "gemm/warpgroup_copies.cuh"
+#include "gemm/warpgroup_rows.cuh"
+
+namespace q {
+
+inline constexpr bool kPromoted = sizeof(ElementA) == 1;
+// Sums that are promoted take their registers twice: wide tiles are multiplied one half after the other.
+inline constexpr i32 kPassN = kPromoted && kTileN > 192 ? kTileN / 2 : kTileN;
+inline constexpr i32 kPasses = kTileN / kPassN;
+
+// With block scales and tiles of two passes the next tile's first products are under way while results leave, or, where these have room
+// of their own, the last of a tile while the first half of its results is finished, and the first of the next one meanwhile the second.
+inline constexpr bool kAhead = kBlockScale && kPasses == 2 && kPlainResults && kGrouping == kDense;
+static_assert(kAhead || !kLateResults);
+
+// What one step's sums are multiplied by: for each 64 columns, and each of a thread's two rows.
+struct StepScales {
+  f32 x[3][2];  // the first block's, the second's, and, of the three 64 columns of a tile of 192, the middle's
+
+  QUERN_DEVICE void take(const SharedArray<f32>& scales, i32 first, bool middle_is_second) {
+    QUERN_UNROLL for (i32 h = 0; h < 2; ++h) {
+      f32 own[kColumnScales];
+      load_shared(own, scales, first + 8 * h * kColumnScales);
+      QUERN_UNROLL for (i32 i = 0; i < kColumnScales; ++i) x[i][h] = own[i];
+      if constexpr (kTileN == 192) x[2][h] = middle_is_second ? x[1][h] : x[0][h];
+    }
+  }
+  // Of sum i of the tile.
+  QUERN_DEVICE f32 of(i32 i) const {
+    const i32 segment = i / 32, h = i >> 1 & 1;
+    if constexpr (kColumnScales == 1) return x[0][h];
+    if constexpr (kTileN == 192) return x[segment == 1 ? 2 : segment / 2][h];
+    return x[segment / (kTileN / 128)][h];
+  }
+};
+
+// Adds a pass's sums to those of the tile.
+template <i32 pass>
+QUERN_DEVICE void promote(f32 (&sums)[kSumCount], const f32 (&part)[kPassN / 2], const StepScales& scales) {
+  QUERN_UNROLL for (i32 i = 0; i < kPassN / 2; ++i) {
+    constexpr i32 kFirst = pass * (kPassN / 2);
+    sums[kFirst + i] = kBlockScale ? fma(part[i], scales.of(kFirst + i), sums[kFirst + i]) : sums[kFirst + i] + part[i];
+  }
+}
+
+// The warpgroups multiply 8-bit operands in turns where two steps are summed together: who has three quarters of a step left hands
+// over, so that the other's first product follows the last one.
+inline constexpr i32 kTurnBarrier = 5;
+inline constexpr bool kTurns = kPromoted && !kBlockScale;
+
+// Of the stages, and one that nobody waits for.
+struct Barriers {
+  Stages stages;
+  Mbarrier spare;
+};
+inline constexpr i32 kFull = 0, kEmpty = kStages, kSpare = 2 * kStages;
+static_assert(sizeof(Barriers) == (kSpare + 1) * sizeof(Mbarrier));
+
+// What one consumer goes through the steps of a tile with: addresses in shared memory and descriptors are made once. To find them again
+// for each step took a tenth of its time.
+struct Consumer {
+  SharedArray<Mbarrier> barriers;
+  SharedArray<f32> scales;  // from those of the thread's first row on
+  u32 a, b;                 // the lower halves of the first stage's descriptors
+  Turn& turn;
+  Peers peers;
+  i32 number;
+
+  template <int count>
+  QUERN_DEVICE void multiply(f32 (&d)[count], const Turn& of, i32 pass, bool accumulate) const {
+    static_assert(count == kPassN / 2);
+    constexpr u64 kUpperA = MappedA::kLayout >> 32 << 32, kUpperB = MappedB::kLayout >> 32 << 32;
+    const u32 stage = static_cast<u32>(of.stage) * ((kABytes + kBBytes) >> 4), columns = static_cast<u32>(pass) * (kPassN * 128 >> 4);
+    QUERN_UNROLL for (u32 k = 0; k < 4; ++k) {
+      const u32 next_a = k * (MappedA::kNextBytes >> 4), next_b = k * (MappedB::kNextBytes >> 4);
+      wgmma<ElementA, ElementB, MappedA::kMajor, MappedB::kMajor>(d, kUpperA | (a + stage + next_a), kUpperB | (b + stage + columns + next_b), accumulate || k > 0);
+      if (kTurns && k == 0) wgmma_commit();
+    }
+    wgmma_commit();
+  }
+  QUERN_DEVICE void await(const Turn& of) const { mbarrier_wait(barriers, kFull + of.stage, of.phase); }
+  // This warp has done with a stage: the producers of all blocks of the cluster, which copy into it, are told. With block scales there is
+  // one block; in promote_scaled_steps the branch stays, since the compiler keeps descriptors in uniform registers with it and not
+  // without.
+  QUERN_DEVICE void release(i32 barrier) const {
+    if constexpr (kBlockScale) sync_warp();  // all its lanes have read scales of the stage, one tells
+    if (kAhead || peers.count == 1) {
+      if (lane() == 0) mbarrier_arrive(barriers, barrier);
+    } else if (lane() < peers.count) {
+      mbarrier_arrive_remote_relaxed(barriers, barrier, lane());
+    }
+  }
+  QUERN_DEVICE void release(const Turn& of) const { release(kEmpty + of.stage); }
+  QUERN_DEVICE StepScales step_scales(const Turn& of, bool middle_is_second) const {
+    StepScales of_step;
+    of_step.take(scales, of.stage * kStageScales, middle_is_second);
+    return of_step;
+  }
+  QUERN_DEVICE void take_turn() const { sync_named(kTurnBarrier + number, kConsumers * kGroupThreads); }
+  QUERN_DEVICE void hand_over() const { arrive_named(kTurnBarrier + (number ^ 1), kConsumers * kGroupThreads); }
+};
+
+// Products of `steps` steps, summed by the tensor cores and then added to the sums of the tile; the other warpgroup's products keep the
+// tensor cores busy meanwhile.
+template <i32 steps, int count>
+QUERN_DEVICE void promote_together(f32 (&sums)[count], const Consumer& c) {
+  static_assert((steps == 1 || steps == 2) && kTurns);
+  const Turn first = c.turn;
+  Turn second = first;
+  c.await(first);
+  if constexpr (steps == 2) second.next();
+  QUERN_UNROLL for (i32 pass = 0; pass < kPasses; ++pass) {
+    const bool done = pass == kPasses - 1;
+    f32 part[kPassN / 2];
+    c.take_turn();
+    wgmma_fence();
+    c.multiply(part, first, pass, false);
+    if constexpr (steps == 2) {
+      if (pass == 0) {
+        c.await(second);
+        wgmma_fence();  // the compiler, which sees a branch in the wait, would remark that it puts one here
+      }
+      c.multiply(part, second, pass, true);
+      if (done) {
+        wgmma_wait<2>();
+        c.release(first);
+      }
+    }
+    wgmma_wait<1>();
+    c.hand_over();
+    wgmma_wait<0>(part);
+    if (done) c.release(second);
+    if (pass == 0) {
+      promote<0>(sums, part, {});
+    } else {
+      promote<kPasses - 1>(sums, part, {});
+    }
+  }
+  c.turn = second;
+  c.turn.next();
+}
+
+// All steps of a tile where scales do not change with k: two at a time.
+template <int count>
+QUERN_DEVICE void promote_steps(f32 (&sums)[count], i32 steps, const Consumer& c) {
+  i32 step = 0;
+  QUERN_ROLLED for (; step + 2 <= steps; step += 2) promote_together<2>(sums, c);
+  // A loop, though it runs once at most: behind a branch the sums would get other registers, more than there are.
+  QUERN_ROLLED for (; step < steps; ++step) promote_together<1>(sums, c);
+}
+
+// All steps of a tile with block scales. While a step's last products are under way, what the next one needs is waited for and read;
+// the stage before is released while its first ones are. So little but the adding itself lies between products, and adding takes no
+// longer than the other warpgroup's products.
+template <int count>
+QUERN_DEVICE void promote_scaled_steps(f32 (&sums)[count], const Work& work, const Consumer& c) {
+  const bool middle_is_second = work.column % 128 != 0;
+  Turn at = c.turn;
+  c.await(at);
+  StepScales scales = c.step_scales(at, middle_is_second);
+  i32 before = kSpare;
+  QUERN_ROLLED for (i32 step = 0; step < work.last_step; ++step) {
+    Turn next = at;
+    next.next();
+    StepScales next_scales;
+    QUERN_UNROLL for (i32 pass = 0; pass < kPasses; ++pass) {
+      f32 part[kPassN / 2];
+      wgmma_fence();
+      c.multiply(part, at, pass, false);
+      if (pass == 0) c.release(before);
+      if (pass == kPasses - 1) {
+        c.await(next);
+        next_scales = c.step_scales(next, middle_is_second);
+      }
+      wgmma_wait<0>(part);
+      if (pass == 0) {
+        promote<0>(sums, part, scales);
+      } else {
+        promote<kPasses - 1>(sums, part, scales);
+      }
+    }
+    before = kEmpty + at.stage;
+    at = next;
+    scales = next_scales;
+  }
+  c.release(before);
+  c.turn = at;
+}
+
+// All steps of a tile where sums are kept as they are: one step's products stay under way while the next one's begin; the stage
+// before is free by then. The first step stands before the loop, so that nothing but products writes the sums within it: the compilers
+// of CUDA 12 would wait for each product otherwise.
+template <int count>
+QUERN_DEVICE void accumulate_steps(f32 (&sums)[count], i32 steps, const Consumer& c) {
+  Turn at = c.turn;
+  c.await(at);
+  wgmma_fence();
+  c.multiply(sums, at, 0, false);
+  Turn before = at;
+  at.next();
+  QUERN_ROLLED for (i32 step = 1; step < steps; ++step) {
+    c.await(at);
+    wgmma_fence();
+    c.multiply(sums, at, 0, true);
+    wgmma_wait<1>();
+    c.release(before);
+    before = at;
+    at.next();
+  }
+  wgmma_wait<0>(sums);
+  c.release(before);
+  c.turn = at;
+}
+
+}  // namespace q
