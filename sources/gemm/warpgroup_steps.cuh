@@ -17,19 +17,23 @@ inline constexpr i32 kPasses = kTileN / kPassN;
 
 // With block scales and tiles of two passes the next tile's first products are under way while results leave, or, where these have room
 // of their own, the last of a tile while the first half of its results is finished, and the first of the next one meanwhile the second.
-inline constexpr bool kAhead = kBlockScale && kPasses == 2 && kPlainResults && kGrouping == kDense;
-static_assert(kAhead || !kLateResults);
+inline constexpr bool kAhead = kBlockScale && kPlainResults && kGrouping == kDense;
+static_assert(!kLateResults || (kAhead && kPasses == 2));
 
 // What one step's sums are multiplied by: for each 64 columns, and each of a thread's two rows.
 struct StepScales {
   f32 x[3][2];  // the first block's, the second's, and, of the three 64 columns of a tile of 192, the middle's
 
-  QUERN_DEVICE void take(const SharedArray<f32>& scales, i32 first, bool middle_is_second) {
+  QUERN_DEVICE void take(const SharedArray<f32>& scales, i32 first) {
     QUERN_UNROLL for (i32 h = 0; h < 2; ++h) {
       f32 own[kColumnScales];
       load_shared(own, scales, first + 8 * h * kColumnScales);
       QUERN_UNROLL for (i32 i = 0; i < kColumnScales; ++i) x[i][h] = own[i];
-      if constexpr (kTileN == 192) x[2][h] = middle_is_second ? x[1][h] : x[0][h];
+    }
+  }
+  QUERN_DEVICE void settle(bool middle_is_second) {
+    if constexpr (kTileN == 192) {
+      QUERN_UNROLL for (i32 h = 0; h < 2; ++h) x[2][h] = middle_is_second ? x[1][h] : x[0][h];
     }
   }
   // Of sum i of the tile.
@@ -44,9 +48,15 @@ struct StepScales {
 // Adds a pass's sums to those of the tile.
 template <i32 pass>
 QUERN_DEVICE void promote(f32 (&sums)[kSumCount], const f32 (&part)[kPassN / 2], const StepScales& scales) {
-  QUERN_UNROLL for (i32 i = 0; i < kPassN / 2; ++i) {
-    constexpr i32 kFirst = pass * (kPassN / 2);
-    sums[kFirst + i] = kBlockScale ? fma(part[i], scales.of(kFirst + i), sums[kFirst + i]) : sums[kFirst + i] + part[i];
+  constexpr i32 kFirst = pass * (kPassN / 2);
+  if constexpr (kBlockScale) {
+    // Those that share a scale one after the other.
+    QUERN_UNROLL for (i32 n = 0; n < kPassN / 2; ++n) {
+      const i32 i = n / 32 * 32 + n % 16 / 2 * 4 + n % 32 / 16 * 2 + n % 2;
+      sums[kFirst + i] = fma(part[i], scales.of(kFirst + i), sums[kFirst + i]);
+    }
+  } else {
+    QUERN_UNROLL for (i32 i = 0; i < kPassN / 2; ++i) sums[kFirst + i] += part[i];
   }
 }
 
@@ -98,9 +108,9 @@ struct Consumer {
     }
   }
   QUERN_DEVICE void release(const Turn& of) const { release(kEmpty + of.stage); }
-  QUERN_DEVICE StepScales step_scales(const Turn& of, bool middle_is_second) const {
+  QUERN_DEVICE StepScales step_scales(const Turn& of) const {
     StepScales of_step;
-    of_step.take(scales, of.stage * kStageScales, middle_is_second);
+    of_step.take(scales, of.stage * kStageScales);
     return of_step;
   }
   QUERN_DEVICE void take_turn() const { sync_named(kTurnBarrier + number, kConsumers * kGroupThreads); }
@@ -164,7 +174,8 @@ QUERN_DEVICE void promote_scaled_steps(f32 (&sums)[count], const Work& work, con
   const bool middle_is_second = work.column % 128 != 0;
   Turn at = c.turn;
   c.await(at);
-  StepScales scales = c.step_scales(at, middle_is_second);
+  StepScales scales = c.step_scales(at);
+  scales.settle(middle_is_second);
   i32 before = kSpare;
   QUERN_ROLLED for (i32 step = 0; step < work.last_step; ++step) {
     Turn next = at;
@@ -177,7 +188,8 @@ QUERN_DEVICE void promote_scaled_steps(f32 (&sums)[count], const Work& work, con
       if (pass == 0) c.release(before);
       if (pass == kPasses - 1) {
         c.await(next);
-        next_scales = c.step_scales(next, middle_is_second);
+        next_scales = c.step_scales(next);
+        next_scales.settle(middle_is_second);
       }
       wgmma_wait<0>(part);
       if (pass == 0) {

@@ -70,7 +70,7 @@ QUERN_DEVICE void multiply_tiles_ahead(const GemmParams& p, const TensorMap& map
   if (!tiles.next(work)) return;
   f32 part[kPassN / 2];
   c.await(c.turn);
-  StepScales scales = c.step_scales(c.turn, false);
+  StepScales scales = c.step_scales(c.turn);
   wgmma_fence();
   c.multiply(part, c.turn, 0, false);
   LateResults<Out> results(map_out, c.number, staging.results);
@@ -79,6 +79,7 @@ QUERN_DEVICE void multiply_tiles_ahead(const GemmParams& p, const TensorMap& map
     f32 sums[kSumCount];
     QUERN_UNROLL for (f32& sum : sums) sum = 0.0f;
     Turn at = c.turn;
+    const bool middle_is_second = work.column % 128 != 0;
     i32 step = 0;
     QUERN_ROLLED for (;;) {
       const bool one_more = kLateResults && results.any_left() && step + kPace < work.last_step;
@@ -88,18 +89,21 @@ QUERN_DEVICE void multiply_tiles_ahead(const GemmParams& p, const TensorMap& map
         Turn next = at;
         next.next();
         next.stage = shuffle(next.stage, 0);  // for the compiler, as in run_roles
-        wgmma_wait<0>(part);
-        promote<0>(sums, part, scales);
-        wgmma_fence();
-        c.multiply(part, at, 1, false);
-        if (kLateResults && step + 1 == work.last_step) {
-          results.template stage<0>(p, work, sums);
-          results.send_one();
+        if constexpr (kPasses == 2) {
+          wgmma_wait<0>(part);
+          promote<0>(sums, part, scales);
+          wgmma_fence();
+          c.multiply(part, at, 1, false);
+          if (kLateResults && step + 1 == work.last_step) {
+            results.template stage<0>(p, work, sums);
+            results.send_one();
+          }
         }
         c.await(next);
-        const StepScales next_scales = c.step_scales(next, false);
+        const StepScales next_scales = c.step_scales(next);
         wgmma_wait<0>(part);
-        promote<1>(sums, part, scales);
+        scales.settle(middle_is_second);
+        promote<kPasses - 1>(sums, part, scales);
         wgmma_fence();
         // Behind the last tile too, of what is there: nobody takes what comes of it.
         c.multiply(part, next, 0, false);
