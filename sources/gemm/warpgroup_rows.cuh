@@ -9,66 +9,14 @@ namespace q {
 
 inline constexpr i32 kSumCount = kTileN / 2;  // of a thread
 
-// A scale of results is one for 128 columns of a row.
-inline constexpr i32 kSliceN = kOutScale ? 128 : 64;
+// How many columns are staged at a time. A scale of results is one for 128 columns of a row. Of a gate both halves are staged: so few at a
+// time leave room for a fourth stage, without which turns of two steps (warpgroup_steps.cuh) starve; beside the list of experts there is
+// less room, and block scales, whose turns are of one step, do as well with three.
+inline constexpr i32 kSliceN = kOutScale ? 128 : !kGate ? 64 : kGrouping == kDense ? 32 : kScaled ? 16 : 64;
 inline constexpr i32 kSlicePitch = kSliceN + 8;
 inline constexpr i32 kSlicesN = div_up(kOutTileN, kSliceN);
 inline constexpr i32 kStagedOfWarp = 8 * kSlicePitch * (kGate ? 2 : 1);  // f32
 static_assert(!kOutScale || kOutTileN % kSliceN == 0);
-
-// A part of a warp's results is a slice of the columns of eight of its rows: first of the upper eight, then of the lower. It goes to the
-// warp's memory; registers have no index: one copy of the code for each part, but for this little only, found by halves.
-inline constexpr i32 kParts = 2 * kSlicesN;
-template <i32 first, i32 count>
-QUERN_DEVICE void stage_part(i32 part, const f32 (&sums)[kSumCount], f32* to) {
-  if constexpr (count > 1) {
-    if (part < first + count / 2) {
-      stage_part<first, count / 2>(part, sums, to);
-    } else {
-      stage_part<first + count / 2, count - count / 2>(part, sums, to);
-    }
-  } else {
-    constexpr i32 h = first / kSlicesN, s = first % kSlicesN;
-    QUERN_UNROLL for (i32 half = 0; half < (kGate ? 2 : 1); ++half) {
-      QUERN_UNROLL for (i32 j = 0; j < kSliceN / 8; ++j) {
-        if (s * kSliceN + j * 8 < kOutTileN) {
-          const i32 from = ((half * kOutTileN + s * kSliceN) / 8 + j) * 4 + 2 * h;
-          f32* pair = to + half * 8 * kSlicePitch + j * 8;
-          pair[0] = sums[from], pair[1] = sums[from + 1];
-        }
-      }
-    }
-  }
-}
-
-// Eight rows at a time, so that every lane has eight neighbouring columns.
-QUERN_DEVICE void store_rows(const GemmParams& p, const Work& work, i32 consumer, const f32 (&sums)[kSumCount], f32* staged) {
-  const i32 l = lane(), warp_line = consumer * 64 + warp() % 4 * 16;
-  constexpr i32 kGroups = kSliceN / kEight;
-  QUERN_ROLLED for (i32 part = 0; part < kParts; ++part) {
-    const i32 below = part < kSlicesN ? 0 : 8, first_column = (part < kSlicesN ? part : part - kSlicesN) * kSliceN;
-    stage_part<0, kParts>(part, sums, staged + (l >> 2) * kSlicePitch + (l & 3) * 2);
-    sync_warp();
-    QUERN_ROLLED for (i32 i = l; i < 8 * kGroups; i += kWarp) {
-      const i32 row = i / kGroups, column = i % kGroups * kEight;
-      const f32* at = staged + row * kSlicePitch + column;
-      finish_eight(p, work, first_column + column < kOutTileN, warp_line + below + row, first_column + column, at, at + 8 * kSlicePitch);
-    }
-    sync_warp();
-  }
-}
-
-// Results that need nothing beside their sums and scales are finished where they are, in registers, and turned round in shared memory.
-// Where two boxes of a warp have room there, or all, they leave by bulk copies, which go on while the next tile is multiplied; to wait
-// for the copies of one would take longer than ordinary stores.
-inline constexpr bool kPlainResults = !kGate && !kOutScale && sizeof(Out) == 2 && USES_OPERANDS == 0;
-
-// A warp's boxes of 16 rows of 64 columns, swizzled by 128 bytes.
-inline constexpr i32 kBoxBytes = 16 * 128;
-inline constexpr i32 kBoxes = kLateResults ? kTileN / 64 : kGrouping == kDense && !kBlockScale ? 2 : 1;
-inline constexpr bool kBulkResults = kBoxes == 2;
-static_assert(!kLateResults || (kPlainResults && !kScaled && kBoxes % 2 == 0));
-inline constexpr i32 kStagedBytes = kPlainResults ? kBoxes * kBoxBytes : kStagedOfWarp * 4;
 
 // The scales of a tile's rows and columns, which a warpgroup reads while its first products are under way and keeps until its sums
 // are there: those of the columns spread over its threads.
@@ -86,7 +34,7 @@ struct ResultScales {
     const f32* from = p.scale_b + work.group * p.scale_b_group;
     QUERN_UNROLL for (i32 i = 0; i < kOfThread; ++i) {
       // Past the last column any scale will do: what is made with it is not stored.
-      const i32 c = work.column + i * 128 + thread_index() % 128;
+      const i32 of_tile = i * 128 + thread_index() % 128, c = work.column + of_tile + (kGate && of_tile >= kOutTileN ? p.n / 2 - kOutTileN : 0);
       column[i] = from[(c < p.n ? c : p.n - 1) * p.scale_b_row];
     }
   }
@@ -99,6 +47,66 @@ struct ResultScales {
     sync_named(id, 128);
   }
 };
+
+// A part of a warp's results is a slice of the columns of eight of its rows: first of the upper eight, then of the lower. It goes to the
+// warp's memory; registers have no index: one copy of the code for each part, but for this little only, found by halves.
+inline constexpr i32 kParts = 2 * kSlicesN;
+// `column_scales` are those of the tile from the thread's first column on.
+template <i32 first, i32 count>
+QUERN_DEVICE void stage_part(i32 part, const f32 (&sums)[kSumCount], const f32 (&row_scales)[2], const f32* column_scales, f32* to) {
+  if constexpr (count > 1) {
+    if (part < first + count / 2) {
+      stage_part<first, count / 2>(part, sums, row_scales, column_scales, to);
+    } else {
+      stage_part<first + count / 2, count - count / 2>(part, sums, row_scales, column_scales, to);
+    }
+  } else {
+    constexpr i32 h = first / kSlicesN, s = first % kSlicesN;
+    QUERN_UNROLL for (i32 half = 0; half < (kGate ? 2 : 1); ++half) {
+      QUERN_UNROLL for (i32 j = 0; j < kSliceN / 8; ++j) {
+        if (s * kSliceN + j * 8 < kOutTileN) {
+          const i32 column = half * kOutTileN + s * kSliceN + j * 8, from = column / 8 * 4 + 2 * h;
+          f32x2 by = {1.0f, 1.0f};
+          if constexpr (kScaled) by = *reinterpret_cast<const f32x2*>(column_scales + column), by.x *= row_scales[h], by.y *= row_scales[h];
+          f32* pair = to + half * 8 * kSlicePitch + j * 8;
+          pair[0] = kScaled ? sums[from] * by.x : sums[from], pair[1] = kScaled ? sums[from + 1] * by.y : sums[from + 1];
+        }
+      }
+    }
+  }
+}
+
+// Eight rows at a time, so that every lane has eight neighbouring columns. Scales are applied on the way: to read them from memory for
+// every eight results took longer than the tile's products.
+QUERN_DEVICE void store_rows(const GemmParams& p, const Work& work, i32 consumer, const f32 (&sums)[kSumCount], const f32 (&row_scales)[2],
+                             const f32* column_scales, f32* staged) {
+  const i32 l = lane(), warp_line = consumer * 64 + warp() % 4 * 16;
+  constexpr i32 kGroups = kSliceN / kEight;
+  QUERN_ROLLED for (i32 part = 0; part < kParts; ++part) {
+    const i32 below = part < kSlicesN ? 0 : 8, first_column = (part < kSlicesN ? part : part - kSlicesN) * kSliceN;
+    stage_part<0, kParts>(part, sums, row_scales, column_scales + (l & 3) * 2, staged + (l >> 2) * kSlicePitch + (l & 3) * 2);
+    sync_warp();
+    QUERN_ROLLED for (i32 i = l; i < 8 * kGroups; i += kWarp) {
+      const i32 row = i / kGroups, column = i % kGroups * kEight;
+      const f32* at = staged + row * kSlicePitch + column;
+      const Eight others = kGate ? read_eight(at + 8 * kSlicePitch) : Eight{};
+      finish_eight(p, work, first_column + column < kOutTileN, warp_line + below + row, first_column + column, read_eight(at), others);
+    }
+    sync_warp();
+  }
+}
+
+// Results that need nothing beside their sums and scales are finished where they are, in registers, and turned round in shared memory.
+// Where two boxes of a warp have room there, or all, they leave by bulk copies, which go on while the next tile is multiplied; to wait
+// for the copies of one would take longer than ordinary stores.
+inline constexpr bool kPlainResults = !kGate && !kOutScale && sizeof(Out) == 2 && USES_OPERANDS == 0;
+
+// A warp's boxes of 16 rows of 64 columns, swizzled by 128 bytes.
+inline constexpr i32 kBoxBytes = 16 * 128;
+inline constexpr i32 kBoxes = kLateResults ? kTileN / 64 : kGrouping == kDense && !kBlockScale ? 2 : 1;
+inline constexpr bool kBulkResults = kBoxes == 2;
+static_assert(!kLateResults || (kPlainResults && !kScaled && kBoxes % 2 == 0));
+inline constexpr i32 kStagedBytes = kPlainResults ? kBoxes * kBoxBytes : kStagedOfWarp * 4;
 
 // One box by ordinary stores, of which `columns` columns and `rows` rows are there.
 template <class Result>

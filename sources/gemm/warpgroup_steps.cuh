@@ -15,10 +15,10 @@ inline constexpr bool kPromoted = sizeof(ElementA) == 1;
 inline constexpr i32 kPassN = kPromoted && kTileN > 192 ? kTileN / 2 : kTileN;
 inline constexpr i32 kPasses = kTileN / kPassN;
 
-// With block scales and tiles of two passes the next tile's first products are under way while results leave, or, where these have room
-// of their own, the last of a tile while the first half of its results is finished, and the first of the next one meanwhile the second.
-inline constexpr bool kAhead = kBlockScale && kPlainResults && kGrouping == kDense;
-static_assert(!kLateResults || (kAhead && kPasses == 2));
+// With block scales the next tile's first products are under way while plain results leave (multiply_tiles_ahead); those that need more
+// beside their sums leave first, as the sums have the registers.
+inline constexpr bool kAhead = kBlockScale && kPlainResults;
+static_assert(!kLateResults || (kAhead && kGrouping == kDense && kPasses == 2));
 
 // What one step's sums are multiplied by: for each 64 columns, and each of a thread's two rows.
 struct StepScales {
@@ -166,7 +166,7 @@ QUERN_DEVICE void promote_steps(f32 (&sums)[count], i32 steps, const Consumer& c
   QUERN_ROLLED for (; step < steps; ++step) promote_together<1>(sums, c);
 }
 
-// All steps of a tile with block scales. While a step's last products are under way, what the next one needs is waited for and read;
+// All steps of a tile with block scales whose results leave before the next one begins. While a step's last products are under way, what the next one needs is waited for and read;
 // the stage before is released while its first ones are. So little but the adding itself lies between products, and adding takes no
 // longer than the other warpgroup's products.
 template <int count>

@@ -10,8 +10,8 @@
 
 namespace q {
 
-// Of a thread. Those that copy take what the others can spare: more where they read scales.
-inline constexpr i32 kProducerRegisters = kBlockScale ? 56 : 40;
+// Of a thread. Those that copy take what the others can spare: more where they read scales, unless results are finished beside sums.
+inline constexpr i32 kProducerRegisters = kBlockScale && !kLateResults ? 56 : 40;
 inline constexpr i32 kConsumerRegisters = 252 - kProducerRegisters / 2;
 static_assert((kConsumerRegisters * 2 + kProducerRegisters) * kGroupThreads == 168 * kThreads && kConsumerRegisters % 8 == 0);
 static_assert(kConsumers == 2);
@@ -35,7 +35,7 @@ QUERN_DEVICE void multiply_tiles(const GemmParams& p, const TensorMap& map_out, 
     if constexpr (kSoon) work = next;
     f32 sums[kSumCount];
     [[maybe_unused]] ResultScales result_scales{};
-    if constexpr (kPlainResults && kScaled) result_scales.load(p, work, line);
+    if constexpr (kScaled) result_scales.load(p, work, line);
     if constexpr (kPromoted) {
       QUERN_UNROLL for (f32& sum : sums) sum = 0.0f;
       if constexpr (kBlockScale) {
@@ -46,13 +46,13 @@ QUERN_DEVICE void multiply_tiles(const GemmParams& p, const TensorMap& map_out, 
     } else {
       accumulate_steps(sums, work.last_step, c);
     }
+    if constexpr (kScaled) result_scales.share(staging.column_scales, 3 + consumer);
     if constexpr (kPlainResults) {
-      if constexpr (kScaled) result_scales.share(staging.column_scales, 3 + consumer);
       store_plain_rows<Out>(p, map_out, work, consumer, sums, result_scales.row, staging.column_scales, staging.results, [&] {
         if constexpr (kSoon) more = tiles.next(next);
       });
     } else {
-      store_rows(p, work, consumer, sums, reinterpret_cast<f32*>(staging.results));
+      store_rows(p, work, consumer, sums, result_scales.row, staging.column_scales, reinterpret_cast<f32*>(staging.results));
     }
   }
   if (kTurns && consumer == 0) c.take_turn();  // the other one handed over last
@@ -64,6 +64,8 @@ QUERN_DEVICE void multiply_tiles(const GemmParams& p, const TensorMap& map_out, 
 // How many steps lie between two of a warp's bulk copies of results.
 inline constexpr i32 kPace = 2;
 
+// The next tile's first products are under way while results leave. Where these have room of their own, the first half of them is finished
+// while the tile's last products are under way, the second while the next one's first are.
 template <class Tiles>
 QUERN_DEVICE void multiply_tiles_ahead(const GemmParams& p, const TensorMap& map_out, Tiles tiles, const Consumer& c, Staging staging) {
   Work work;
