@@ -28,9 +28,9 @@ double expected_microseconds(const Problem& p, const Choice& choice) {
   return 0.0;
 }
 
-class FewRowsOnHopper : public testing::Test {
+class OnHopper : public testing::Test {
  protected:
-  FewRowsOnHopper() {
+  OnHopper() {
     device_.limits = jit::limits_of(jit::Target::parse("sm_90a"));
     device_.sm_count = 132;
   }
@@ -52,6 +52,8 @@ class FewRowsOnHopper : public testing::Test {
  private:
   jit::DeviceInfo device_;
 };
+class FewRowsOnHopper : public OnHopper {};
+class ManyRowsOnHopper : public OnHopper {};
 
 TEST_F(FewRowsOnHopper, CanTakeEveryFormOfFewColumns) {
   const struct {
@@ -252,27 +254,17 @@ TEST(FewRowsPortable, AreSlicedWhereTilesOrTheirPartsKeepMultiprocessorsEvenlyBu
 }
 
 // Of an H200 with block scales, where a stage fewer for results that leave late was measured to pay.
-TEST(ManyRowsOnHopper, LeaveLateWhereStepsAreFewAndOutHasATensorMap) {
-  jit::DeviceInfo device;
-  device.limits = jit::limits_of(jit::Target::parse("sm_90a"));
-  device.sm_count = 132;
+TEST_F(ManyRowsOnHopper, LeaveLateWhereStepsAreFewAndOutHasATensorMap) {
   cache::StoreOptions nowhere;
   nowhere.no_file = true;
   cache::Store store(nowhere);
   Tunings tunings(store);
   const Runtime runtime{nullptr, nullptr, jit::Miss::compile, nullptr, &tunings};
-  Problem p{};
-  p.op = tag_fp8_gemm;
-  p.call.device = &device;
-  p.call.sms = 132;
-  p.shape.a = p.shape.b = Dtype::e4m3;
-  p.shape.out = Dtype::bf16;
-  p.shape.scales = Scales::blocks;
-  p.shape.epilogue = &expression::intern("acc");
-  p.params.groups = 1;
+  Problem p;
   const auto of = [&](int m, int n, int k, bool described) {
-    p.params.m = m, p.params.n = n, p.params.k = k;
+    p = problem(m, n, k);
     p.params.a_row = p.params.b_row = std::max(k, 128), p.params.out_row = n;
+    p.shape.out = Dtype::bf16;
     p.params.out_vectors = described;
     return choose(runtime, p, sizes_of(p)).form;
   };
