@@ -28,6 +28,17 @@ double expected_microseconds(const Problem& p, const Choice& choice) {
   return 0.0;
 }
 
+// What choices are made with: nothing has been measured, and nothing is kept.
+struct Untuned {
+  cache::Store store{[] {
+    cache::StoreOptions nowhere;
+    nowhere.no_file = true;
+    return nowhere;
+  }()};
+  Tunings tunings{store};
+  Runtime runtime{nullptr, nullptr, jit::Miss::compile, nullptr, &tunings};
+};
+
 class OnHopper : public testing::Test {
  protected:
   OnHopper() {
@@ -133,10 +144,8 @@ TEST_F(FewRowsOnHopper, SharesTilesOnlyWhereEveryMultiprocessorIsTheCallsAndOneP
 
 // Of few rows the model is asked once, by the class of rows, and gives a call what it would have given.
 TEST_F(FewRowsOnHopper, TheModelIsAskedOnce) {
-  cache::StoreOptions nowhere;
-  nowhere.no_file = true;
-  cache::Store store(nowhere);
-  Tunings tunings(store);
+  Untuned untuned;
+  Tunings& tunings = untuned.tunings;
   int asked = 0;
   const auto take = [&](const Problem& p) {
     return tunings.choice_or(p, p.params.m, [&] { return ++asked, by_model(p, sizes_of(p)); });
@@ -171,11 +180,8 @@ TEST_F(FewRowsOnHopper, TakesNoneWhereAScaleOfResultsIsOfMoreColumns) {
 
 // What prepare readies for all rows is what calls of fewer take, whatever multiprocessors they may use.
 TEST_F(FewRowsOnHopper, WhatCallsOfFewerRowsTakeIsReachable) {
-  cache::StoreOptions nowhere;
-  nowhere.no_file = true;
-  cache::Store store(nowhere);
-  Tunings tunings(store);
-  const Runtime runtime{nullptr, nullptr, jit::Miss::compile, nullptr, &tunings};
+  Untuned untuned;
+  const Runtime& runtime = untuned.runtime;
   for (const int n : {2112, 4096, 7168, 24576}) {
     const std::vector<Form> forms = reachable(runtime, problem(128, n, 7168));
     EXPECT_LE(forms.size(), 5u);
@@ -230,11 +236,8 @@ TEST(FewRowsPortable, AreSlicedWhereTilesOrTheirPartsKeepMultiprocessorsEvenlyBu
     EXPECT_STREQ(name_of(by_model(p, sizes_of(p)).form), "tiny");
   }
   // Some of a batch take what neither one nor all of it does.
-  cache::StoreOptions nowhere;
-  nowhere.no_file = true;
-  cache::Store store(nowhere);
-  Tunings tunings(store);
-  const Runtime runtime{nullptr, nullptr, jit::Miss::compile, nullptr, &tunings};
+  Untuned untuned;
+  const Runtime& runtime = untuned.runtime;
   const Problem many = problem(true, 264, 272);
   const std::vector<Form> of_many = reachable(runtime, many);
   for (const int rows : {0, 1, 16}) {
@@ -255,11 +258,8 @@ TEST(FewRowsPortable, AreSlicedWhereTilesOrTheirPartsKeepMultiprocessorsEvenlyBu
 
 // Of an H200 with block scales, where a stage fewer for results that leave late was measured to pay.
 TEST_F(ManyRowsOnHopper, LeaveLateWhereStepsAreFewAndOutHasATensorMap) {
-  cache::StoreOptions nowhere;
-  nowhere.no_file = true;
-  cache::Store store(nowhere);
-  Tunings tunings(store);
-  const Runtime runtime{nullptr, nullptr, jit::Miss::compile, nullptr, &tunings};
+  Untuned untuned;
+  const Runtime& runtime = untuned.runtime;
   Problem p;
   const auto of = [&](int m, int n, int k, bool described) {
     p = problem(m, n, k);
@@ -287,7 +287,7 @@ TEST_F(ManyRowsOnHopper, LeaveLateWhereStepsAreFewAndOutHasATensorMap) {
   const std::vector<Choice> choices = candidates(p, sizes_of(p));
   const Choice late{Form::warpgroups_late, 1, 1};
   EXPECT_NE(std::find(choices.begin(), choices.end(), late), choices.end());
-  EXPECT_THROW(tunings.keep(p, {1, row_class(4096), late}), Error);  // there is no file, but it is known here
+  EXPECT_THROW(untuned.tunings.keep(p, {1, row_class(4096), late}), Error);  // there is no file, but it is known here
   EXPECT_STREQ(name_of(of(4096, 7168, 16384, true)), "warpgroups_late");
   EXPECT_STREQ(name_of(of(4096, 7168, 16384, false)), "warpgroups_256");
 }
