@@ -124,10 +124,11 @@ std::int64_t cost_of(const Problem& problem, Form form, const Sizes& sizes) {
   return div_up(tiles_of(problem, *t, sizes), all_sms(problem)) * (t->tile_n + kOfAnyTile);
 }
 
-// The form whose results leave late stands in for the one of as many columns: its results must have a tensor map, and
-// with no step there is none whose sums they are.
+// The form whose results leave late stands in for the one of as many columns. With no step there is none whose sums
+// they are; and they must have a tensor map, which is this call's out's to have: what is measured and kept must not
+// depend on it.
 bool may_leave_late(const Problem& problem) {
-  return problem.params.k > 0 && tiling_of(problem, Form::warpgroups_late) && takes_map_of_out(problem);
+  return problem.params.k > 0 && columns_of(problem) % 8 == 0 && tiling_of(problem, Form::warpgroups_late);
 }
 // A stage fewer costs a percent of each step and saves as much as two steps take: up to so many it is the faster one,
 // as measured on an H200.
@@ -137,8 +138,9 @@ bool late_is_faster(const Problem& problem) {
   return t && div_up(problem.params.k, t->step_k) <= kMostSteps;
 }
 Form late_or_not(const Problem& problem, Form form) {
-  return form == Form::warpgroups_256 && may_leave_late(problem) && late_is_faster(problem) ? Form::warpgroups_late
-                                                                                            : form;
+  return form == Form::warpgroups_256 && may_leave_late(problem) && late_is_faster(problem) && takes_map_of_out(problem)
+             ? Form::warpgroups_late
+             : form;
 }
 
 // The tiles that take the least time.
@@ -267,9 +269,9 @@ int warpgroup_peers(const Problem& problem, Form form, const Sizes& sizes) {
   return tiles_m % 2 == 0 || tiles_m >= 16 ? 2 : 1;
 }
 
-// What was tuned with another out may not be for this one.
-Choice possible(const Problem& problem, Choice choice) {
-  if (choice.form == Form::warpgroups_late && !may_leave_late(problem)) choice.form = Form::warpgroups_256;
+// What was measured with an out that has a tensor map, for one that may have none.
+Choice for_this_out(const Problem& problem, Choice choice) {
+  if (choice.form == Form::warpgroups_late && !takes_map_of_out(problem)) choice.form = Form::warpgroups_256;
   return choice;
 }
 
@@ -342,7 +344,7 @@ Choice by_model(const Problem& problem, const Sizes& sizes) {
 
 Choice choose(const Runtime& runtime, const Problem& problem, const Sizes& sizes) {
   const Choice choice = runtime.tunings->choice_or(problem, sizes.rows, [&] { return choose_form(problem, sizes); });
-  return possible(problem, choice);
+  return for_this_out(problem, choice);
 }
 
 std::vector<Form> reachable(const Runtime& runtime, const Problem& problem) {
@@ -353,13 +355,13 @@ std::vector<Form> reachable(const Runtime& runtime, const Problem& problem) {
   for_each_by_model(problem, add);
   for (const TunedRows& tuned : runtime.tunings->all(problem)) {
     if (tuned.batch <= sizes_of(problem).groups && tuned.rows <= row_class(sizes_of(problem).rows))
-      add(possible(problem, tuned.choice).form);
+      add(tuned.choice.form);
   }
   // Another call's out may be one that a tensor map describes, or not.
   const auto there = [&](Form form) { return std::find(forms.begin(), forms.end(), form) != forms.end(); };
   if (there(Form::warpgroups_late)) {
     add(Form::warpgroups_256);
-  } else if (there(Form::warpgroups_256) && late_is_faster(problem)) {
+  } else if (there(Form::warpgroups_256) && may_leave_late(problem) && late_is_faster(problem)) {
     add(Form::warpgroups_late);
   }
   return forms;

@@ -77,7 +77,7 @@ bool takes_warpgroups(const Shape& shape, const jit::TargetInfo& target) {
 }
 
 // Hopper's: a warpgroup of copies and two of products, 64 rows each, a block of threads a multiprocessor. The sizes of
-// what is beside the stages are those of sources/gemm/warpgroup_rows.cuh and warpgroups.cuh.
+// what is beside the stages are those of sources/gemm/warpgroup_rows.cuh and warpgroup_copies.cuh.
 std::optional<Tiling> tile_warpgroups(const Shape& shape, const jit::TargetInfo& target) {
   constexpr int kMostStages = 6, kRow = 128, kWarps = 8;
   const int bytes = static_cast<int>(bytes_of(shape.a));
@@ -103,7 +103,7 @@ std::optional<Tiling> tile_warpgroups(const Shape& shape, const jit::TargetInfo&
   const int boxes = late ? t.tile_n / 64 : dense && !blocks ? 2 : 1;
   const int slice = shape.out_scale ? 128 : !shape.gate ? 64 : dense ? 32 : shape.scales == Scales::vectors ? 16 : 64;
   const int staged = kWarps * (plain ? boxes * 16 * 128 : 8 * (slice + 8) * 4 * (shape.gate ? 2 : 1));
-  const int column_scales = shape.scales == Scales::vectors ? 2 * t.tile_n * 4 : 0;
+  const int column_scales = shape.scales == Scales::vectors && !shape.out_scale ? 2 * t.tile_n * 4 : 0;
   const int stage = (t.tile_m + t.tile_n) * kRow + (blocks ? t.tile_m * (shape.gate || t.tile_n > 128 ? 2 : 1) * 4 : 0);
   // Tiles begin at multiples of 1024 bytes, the static part before them.
   const std::uint32_t reserve = 1024 + (shape.grouping == Grouping::dense ? 0 : (kExpertBytes + 1023) / 1024 * 1024);

@@ -51,7 +51,7 @@ QUERN_DEVICE void copy_tiles(const GemmParams& p, const TensorMap& map_a, const 
       turn.next();
     }
   }
-  // Consumers wait for the stage behind each step's, which after the last step has nothing in it.
+  // Consumers wait for the stage behind each step's, and may multiply what lies there: after the last step nothing is copied to it.
   if constexpr (kBlockScale) {
     mbarrier_wait(stages.empty[turn.stage], turn.phase ^ 1);
     mbarrier_arrive(stages.full[turn.stage]);
@@ -69,7 +69,7 @@ inline constexpr i32 kScaleWarps = kBlockScale ? 2 : 0;
 
 template <class Tiles>
 QUERN_DEVICE void copy_scales(const GemmParams& p, Tiles tiles, i32 number, f32* shared_scales, Stages& stages) {
-  constexpr i32 kAhead = kGrouping == kDense ? 4 : 3, kRows = kTileM / (kScaleWarps * kWarp);
+  constexpr i32 kReadAhead = kGrouping == kDense ? 4 : 3, kRows = kTileM / (kScaleWarps * kWarp);
   const i32 l = lane(), line = number * (kRows * kWarp) + l;
   Work work;
   Turn turn;
@@ -90,16 +90,16 @@ QUERN_DEVICE void copy_scales(const GemmParams& p, Tiles tiles, i32 number, f32*
       const i32 block = kGate ? (c * (p.n / 2) + work.column) / 128 : work.column / 128 + c;
       of_column[c] = p.scale_b + work.group * p.scale_b_group + (block < last ? block : last) * p.scale_b_row;
     }
-    f32 row[kAhead][kRows], column[kAhead][kColumnScales];
+    f32 row[kReadAhead][kRows], column[kReadAhead][kColumnScales];
     i32 read = 0;
     const auto read_next = [&](i32 slot) {
       if (read++ >= work.last_step) return;
       QUERN_UNROLL for (i32 r = 0; r < kRows; ++r) row[slot][r] = *of_row[r], of_row[r] += p.scale_a_k;
       QUERN_UNROLL for (i32 c = 0; c < kColumnScales; ++c) column[slot][c] = *of_column[c], of_column[c] += p.scale_b_k;
     };
-    QUERN_UNROLL for (i32 i = 0; i < kAhead; ++i) read_next(i);
-    QUERN_ROLLED for (i32 first = 0; first < work.last_step; first += kAhead) {
-      QUERN_UNROLL for (i32 i = 0; i < kAhead; ++i) {
+    QUERN_UNROLL for (i32 i = 0; i < kReadAhead; ++i) read_next(i);
+    QUERN_ROLLED for (i32 first = 0; first < work.last_step; first += kReadAhead) {
+      QUERN_UNROLL for (i32 i = 0; i < kReadAhead; ++i) {
         if (first + i < work.last_step) {
           mbarrier_wait(stages.empty[turn.stage], turn.phase ^ 1);
           f32* to = shared_scales + turn.stage * kStageScales + line * kColumnScales;

@@ -16,7 +16,10 @@ inline constexpr i32 kSliceN = kOutScale ? 128 : !kGate ? 64 : kGrouping == kDen
 inline constexpr i32 kSlicePitch = kSliceN + 8;
 inline constexpr i32 kSlicesN = div_up(kOutTileN, kSliceN);
 inline constexpr i32 kStagedOfWarp = 8 * kSlicePitch * (kGate ? 2 : 1);  // f32
-static_assert(!kOutScale || kOutTileN % kSliceN == 0);
+static_assert(!kOutScale || (kOutTileN % kSliceN == 0 && !kGate));
+
+// Whether scales of rows and columns are read at a tile's beginning. Where results have scales of their own, what is staged leaves no room.
+inline constexpr bool kTileScales = kScaled && !kOutScale;
 
 // The scales of a tile's rows and columns, which a warpgroup reads while its first products are under way and keeps until its sums
 // are there: those of the columns spread over its threads.
@@ -67,17 +70,17 @@ QUERN_DEVICE void stage_part(i32 part, const f32 (&sums)[kSumCount], const f32 (
         if (s * kSliceN + j * 8 < kOutTileN) {
           const i32 column = half * kOutTileN + s * kSliceN + j * 8, from = column / 8 * 4 + 2 * h;
           f32x2 by = {1.0f, 1.0f};
-          if constexpr (kScaled) by = *reinterpret_cast<const f32x2*>(column_scales + column), by.x *= row_scales[h], by.y *= row_scales[h];
+          if constexpr (kTileScales) by = *reinterpret_cast<const f32x2*>(column_scales + column), by.x *= row_scales[h], by.y *= row_scales[h];
           f32* pair = to + half * 8 * kSlicePitch + j * 8;
-          pair[0] = kScaled ? sums[from] * by.x : sums[from], pair[1] = kScaled ? sums[from + 1] * by.y : sums[from + 1];
+          pair[0] = kTileScales ? sums[from] * by.x : sums[from], pair[1] = kTileScales ? sums[from + 1] * by.y : sums[from + 1];
         }
       }
     }
   }
 }
 
-// Eight rows at a time, so that every lane has eight neighbouring columns. Scales are applied on the way: to read them from memory for
-// every eight results took longer than the tile's products.
+// Eight rows at a time, so that every lane has eight neighbouring columns. Scales are applied on the way, where there is room for
+// them: to read them from memory for every eight results takes up to a tenth of a product's time.
 QUERN_DEVICE void store_rows(const GemmParams& p, const Work& work, i32 consumer, const f32 (&sums)[kSumCount], const f32 (&row_scales)[2],
                              const f32* column_scales, f32* staged) {
   const i32 l = lane(), warp_line = consumer * 64 + warp() % 4 * 16;
@@ -89,8 +92,13 @@ QUERN_DEVICE void store_rows(const GemmParams& p, const Work& work, i32 consumer
     QUERN_ROLLED for (i32 i = l; i < 8 * kGroups; i += kWarp) {
       const i32 row = i / kGroups, column = i % kGroups * kEight;
       const f32* at = staged + row * kSlicePitch + column;
-      const Eight others = kGate ? read_eight(at + 8 * kSlicePitch) : Eight{};
-      finish_eight(p, work, first_column + column < kOutTileN, warp_line + below + row, first_column + column, read_eight(at), others);
+      const bool there = first_column + column < kOutTileN;
+      if constexpr (kScaled && !kTileScales) {
+        finish_eight(p, work, there, warp_line + below + row, first_column + column, at, at);
+      } else {
+        const Eight others = kGate ? read_eight(at + 8 * kSlicePitch) : Eight{};
+        finish_eight(p, work, there, warp_line + below + row, first_column + column, read_eight(at), others);
+      }
     }
     sync_warp();
   }
@@ -104,7 +112,7 @@ inline constexpr bool kPlainResults = !kGate && !kOutScale && sizeof(Out) == 2 &
 // A warp's boxes of 16 rows of 64 columns, swizzled by 128 bytes.
 inline constexpr i32 kBoxBytes = 16 * 128;
 inline constexpr i32 kBoxes = kLateResults ? kTileN / 64 : kGrouping == kDense && !kBlockScale ? 2 : 1;
-inline constexpr bool kBulkResults = kBoxes == 2;
+inline constexpr bool kTwoBoxes = kBoxes == 2;
 static_assert(!kLateResults || (kPlainResults && !kScaled && kBoxes % 2 == 0));
 inline constexpr i32 kStagedBytes = kPlainResults ? kBoxes * kBoxBytes : kStagedOfWarp * 4;
 
@@ -115,7 +123,7 @@ QUERN_DEVICE void store_box(const GemmParams& p, const u8* box, Result* out, i32
   const i32 l = lane(), column = l % 8 * kEight;
   const auto at = [&](i32 row) { return box + row * 128 + ((l % 8 ^ row % 8) << 4); };
   // Where results leave by bulk copies, the few boxes that do not are no reason for more code.
-  if (!kBulkResults && rows >= 16 && columns >= 64 && p.out_vectors != 0) {
+  if (!kTwoBoxes && rows >= 16 && columns >= 64 && p.out_vectors != 0) {
     vec16 eights[16 / kRows];
     QUERN_UNROLL for (i32 i = 0; i < 16 / kRows; ++i) eights[i] = load16(at(l / 8 + i * kRows));
     Result* to = out + l / 8 * p.out_row + column;
@@ -171,7 +179,7 @@ QUERN_DEVICE void store_plain_rows(const GemmParams& p, const TensorMap& map_out
   QUERN_UNROLL for (i32 s = 0; s < kSlices; ++s) {
     u8* box = boxes + s % kBoxes * kBoxBytes;
     // By the one thread that commits: which it is the compiler knows of an elected one alone.
-    if (kBulkResults && elect_one()) {
+    if (kTwoBoxes && elect_one()) {
       // A tile with an odd number of slices begins with the box that the last one ended with.
       if (s == 0 && kSlices % kBoxes != 0) {
         tma_wait_read<0>();
@@ -182,7 +190,7 @@ QUERN_DEVICE void store_plain_rows(const GemmParams& p, const TensorMap& map_out
     sync_warp();
     stage_slice<Result>(p, s, sums, row_scales, column_scales, box);
     // A slice that the tile ends within would be copied over the next tile's columns.
-    if (kBulkResults && whole && (s + 1) * 64 <= kTileN) {
+    if (kTwoBoxes && whole && (s + 1) * 64 <= kTileN) {
       fence_async();
       sync_warp();
       if (elect_one()) {
@@ -197,7 +205,7 @@ QUERN_DEVICE void store_plain_rows(const GemmParams& p, const TensorMap& map_out
           store_box(p, boxes + full % kBoxes * kBoxBytes, out + full * 64, rows, columns - full * 64);
         }
       }
-      if (kBulkResults && elect_one()) tma_commit();
+      if (kTwoBoxes && elect_one()) tma_commit();
     }
     if (s == 0) meanwhile();
   }

@@ -166,9 +166,9 @@ QUERN_DEVICE void promote_steps(f32 (&sums)[count], i32 steps, const Consumer& c
   QUERN_ROLLED for (; step < steps; ++step) promote_together<1>(sums, c);
 }
 
-// All steps of a tile with block scales whose results leave before the next one begins. While a step's last products are under way, what the next one needs is waited for and read;
-// the stage before is released while its first ones are. So little but the adding itself lies between products, and adding takes no
-// longer than the other warpgroup's products.
+// All steps of a tile with block scales whose results leave before the next one begins. While a step's last products are under way, what
+// the next one needs is waited for and read; the stage before is released while its first ones are. So little but the adding itself lies
+// between products, and adding takes no longer than the other warpgroup's products.
 template <int count>
 QUERN_DEVICE void promote_scaled_steps(f32 (&sums)[count], const Work& work, const Consumer& c) {
   const bool middle_is_second = work.column % 128 != 0;

@@ -35,7 +35,7 @@ QUERN_DEVICE void multiply_tiles(const GemmParams& p, const TensorMap& map_out, 
     if constexpr (kSoon) work = next;
     f32 sums[kSumCount];
     [[maybe_unused]] ResultScales result_scales{};
-    if constexpr (kScaled) result_scales.load(p, work, line);
+    if constexpr (kTileScales) result_scales.load(p, work, line);
     if constexpr (kPromoted) {
       QUERN_UNROLL for (f32& sum : sums) sum = 0.0f;
       if constexpr (kBlockScale) {
@@ -46,7 +46,7 @@ QUERN_DEVICE void multiply_tiles(const GemmParams& p, const TensorMap& map_out, 
     } else {
       accumulate_steps(sums, work.last_step, c);
     }
-    if constexpr (kScaled) result_scales.share(staging.column_scales, 3 + consumer);
+    if constexpr (kTileScales) result_scales.share(staging.column_scales, 3 + consumer);
     if constexpr (kPlainResults) {
       store_plain_rows<Out>(p, map_out, work, consumer, sums, result_scales.row, staging.column_scales, staging.results, [&] {
         if constexpr (kSoon) more = tiles.next(next);
@@ -56,7 +56,7 @@ QUERN_DEVICE void multiply_tiles(const GemmParams& p, const TensorMap& map_out, 
     }
   }
   if (kTurns && consumer == 0) c.take_turn();  // the other one handed over last
-  if constexpr (kPlainResults && kBulkResults) {
+  if constexpr (kPlainResults && kTwoBoxes) {
     if (elect_one()) tma_wait<0>();
   }
 }

@@ -1,6 +1,6 @@
 // Products in forms of the test's choosing, also where the model would take another: each form for few rows and few
 // columns, shared by every number of blocks, with every number of rows at which it does something else; those by tensor
-// map and mma.sync, which targets take that are not here; those of which tiles' results leave late; and all that may
+// map and mma.sync, which targets take that are not here; those by Hopper's warpgroups for many rows; and all that may
 // follow the sums; the same bits under every schedule.
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
@@ -241,30 +241,38 @@ std::vector<Forced> mapped() {
   return all;
 }
 
-// Tiles of 128 rows of 256 columns with block scales, whose results leave while the next tile is multiplied: tiles,
-// rows and columns that are not whole, as many steps as boxes leave in and fewer, several tiles for a block.
+// Tiles of 128 rows, of many columns: rows and columns that are not whole, as many steps as boxes of results leave in
+// and fewer, several tiles for a block, all that changes how results leave.
 std::vector<Forced> wide() {
   std::vector<Forced> all;
-  for (const Form form : {Form::warpgroups_256, Form::warpgroups_late}) {
-    const auto add = [&](const std::string& name, const Change& change = {}) {
-      Forced forced{{form, 1, 1}, {}, name_of(form) + ('_' + name)};
-      const auto one = [&](int m, int n, int k, int max_sms) {
-        GemmCase c = of_shape(fp8_blocks(), m, n, k);
-        c.out = Element::bf16;
-        if (max_sms != 0) c.max_sms = max_sms;
-        if (change) change(c);
-        c.name = forced.name + '_' + std::to_string(m) + 'x' + std::to_string(c.n) + 'x' + std::to_string(c.k);
-        forced.cases.push_back(std::move(c));
-      };
-      one(1, 8, 16, 0), one(128, 256, 128, 0), one(129, 264, 144, 0), one(300, 584, 400, 0);
-      one(200, 520, 128, 1), one(260, 392, 272, 1), one(257, 776, 656, 1), one(300, 584, 1552, 2);
-      all.push_back(std::move(forced));
+  const auto add = [&](Form form, const std::string& name, const GemmCase& common, const Change& change = {}) {
+    Forced forced{{form, 1, 1}, {}, name_of(form) + ('_' + name)};
+    const auto one = [&](int m, int n, int k, int max_sms) {
+      GemmCase c = of_shape(common, m, n, k);
+      c.out = Element::bf16;
+      if (max_sms != 0) c.max_sms = max_sms;
+      if (change) change(c);
+      c.name = forced.name + '_' + std::to_string(m) + 'x' + std::to_string(c.n) + 'x' + std::to_string(c.k);
+      forced.cases.push_back(std::move(c));
     };
-    add("bf16");
-    add("f16", [](GemmCase& c) { c.out = Element::f16, c.b = Element::e5m2, c.activation = QUERN_ACTIVATION_GELU; });
-    add("by_row", [](GemmCase& c) { c.scales_by_row = true, c.padding = 16, c.out_padding = 8; });
-    add("programmatic", [](GemmCase& c) { c.flags = QUERN_CALL_PROGRAMMATIC; });
+    one(1, 8, 16, 0), one(128, 256, 128, 0), one(129, 264, 144, 0), one(300, 584, 400, 0);
+    one(200, 520, 128, 1), one(260, 392, 272, 1), one(257, 776, 656, 1), one(300, 584, 1552, 2);
+    all.push_back(std::move(forced));
+  };
+  for (const Form form : {Form::warpgroups, Form::warpgroups_192, Form::warpgroups_256, Form::warpgroups_late})
+    add(form, "blocks", fp8_blocks());
+  for (const Form form : {Form::warpgroups_256, Form::warpgroups_late}) {
+    add(form, "f16", fp8_blocks(),
+        [](GemmCase& c) { c.out = Element::f16, c.b = Element::e5m2, c.activation = QUERN_ACTIVATION_GELU; });
+    add(form, "by_row", fp8_blocks(), [](GemmCase& c) { c.scales_by_row = true, c.padding = 16, c.out_padding = 8; });
+    add(form, "programmatic", fp8_blocks(), [](GemmCase& c) { c.flags = QUERN_CALL_PROGRAMMATIC; });
   }
+  add(Form::warpgroups_256, "vectors", fp8_vectors());
+  add(Form::warpgroups_256, "vectors_gate", fp8_vectors(), [](GemmCase& c) { c.gate = true; });
+  add(Form::warpgroups_256, "vectors_to_f32", fp8_vectors(), [](GemmCase& c) { c.out = Element::f32; });
+  add(Form::warpgroups_256, "vectors_out_scale", fp8_vectors(),
+      [](GemmCase& c) { c.out = Element::e4m3, c.out_scale = true; });
+  add(Form::warpgroups_256, "bf16_gate", gemm_of(Element::bf16), [](GemmCase& c) { c.gate = true; });
   return all;
 }
 

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <functional>
 
 #include "sources/gemm/narrow.h"
 #include "sources/gemm/shared_k.h"
@@ -282,14 +283,48 @@ TEST_F(ManyRowsOnHopper, LeaveLateWhereStepsAreFewAndOutHasATensorMap) {
     EXPECT_FALSE(can_be(Form::warpgroups_late));
     EXPECT_STREQ(name_of(of(4096, 7168, 0, described)), "warpgroups_256");
   }
-  // A choice that was measured with an out that a tensor map describes.
-  of(4096, 7168, 16384, true);
-  const std::vector<Choice> choices = candidates(p, sizes_of(p));
+  // A choice that was measured with an out that a tensor map describes. Tuning measures it whatever the call's.
   const Choice late{Form::warpgroups_late, 1, 1};
-  EXPECT_NE(std::find(choices.begin(), choices.end(), late), choices.end());
+  for (const bool described : {true, false}) {
+    of(4096, 7168, 16384, described);
+    const std::vector<Choice> choices = candidates(p, sizes_of(p));
+    EXPECT_NE(std::find(choices.begin(), choices.end(), late), choices.end());
+  }
   EXPECT_THROW(untuned.tunings.keep(p, {1, row_class(4096), late}), Error);  // there is no file, but it is known here
-  EXPECT_STREQ(name_of(of(4096, 7168, 16384, true)), "warpgroups_late");
-  EXPECT_STREQ(name_of(of(4096, 7168, 16384, false)), "warpgroups_256");
+  for (const bool described : {true, false}) {
+    EXPECT_STREQ(name_of(of(4096, 7168, 16384, described)), described ? "warpgroups_late" : "warpgroups_256");
+    EXPECT_TRUE(can_be(Form::warpgroups_late) && can_be(Form::warpgroups_256));
+  }
+}
+
+// Stages that there is room for beside what a tile's results need: turns of two steps want four.
+TEST_F(ManyRowsOnHopper, HaveTheStagesThatTheirResultsLeaveRoomFor) {
+  const auto stages_of = [&](Form form, const std::function<void(Shape&)>& change) {
+    Problem p = problem(4096, 7168, 7168);
+    p.shape.out = Dtype::bf16;
+    change(p.shape);
+    const std::optional<Tiling> t = tiling_of(p, form);
+    return t ? t->stages : 0;
+  };
+  const auto vectors = [](Shape& shape) { shape.scales = Scales::vectors; };
+  const auto vectors_gate = [](Shape& shape) { shape.scales = Scales::vectors, shape.gate = true; };
+  const auto vectors_out_scale = [](Shape& shape) {
+    shape.scales = Scales::vectors, shape.out = Dtype::e4m3, shape.out_scale = true;
+  };
+  EXPECT_EQ(stages_of(Form::warpgroups_256, [](Shape&) {}), 4);
+  EXPECT_EQ(stages_of(Form::warpgroups_late, [](Shape&) {}), 3);
+  EXPECT_EQ(stages_of(Form::warpgroups_192, [](Shape&) {}), 5);
+  EXPECT_EQ(stages_of(Form::warpgroups_256, [](Shape& shape) { shape.gate = true; }), 4);
+  EXPECT_EQ(stages_of(Form::warpgroups_late, [](Shape& shape) { shape.gate = true; }), 0);
+  EXPECT_EQ(stages_of(Form::warpgroups_late, vectors), 0);
+  EXPECT_EQ(stages_of(Form::warpgroups_256, vectors), 4);
+  EXPECT_EQ(stages_of(Form::warpgroups_256, vectors_gate), 4);
+  EXPECT_EQ(stages_of(Form::warpgroups_256, vectors_out_scale), 4);
+  EXPECT_EQ(stages_of(Form::warpgroups, vectors_out_scale), 6);
+  for (const Grouping grouping : {Grouping::contiguous, Grouping::masked}) {
+    EXPECT_EQ(stages_of(Form::warpgroups_256, [&](Shape& shape) { vectors_gate(shape), shape.grouping = grouping; }),
+              4);
+  }
 }
 
 // Of an H200's 132 multiprocessors by code for sm_90, where sharing the last wave was measured to pay, and where not.
