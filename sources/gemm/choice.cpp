@@ -138,7 +138,7 @@ bool late_is_faster(const Problem& problem) {
   return t && div_up(problem.params.k, t->step_k) <= kMostSteps;
 }
 Form late_or_not(const Problem& problem, Form form) {
-  return form == Form::warpgroups_256 && may_leave_late(problem) && late_is_faster(problem) && takes_map_of_out(problem)
+  return form == Form::warpgroups_256 && takes_map_of_out(problem) && may_leave_late(problem) && late_is_faster(problem)
              ? Form::warpgroups_late
              : form;
 }

@@ -201,6 +201,13 @@ void launch_as(const Runtime& runtime, Problem& problem, const Choice& choice, v
   if (two_maps) return ops::launch(runtime, *kernel, launch, kWhat, p, a, b);
   launch.cluster[0] = static_cast<std::uint32_t>(how.peers);
   p.out_mapped = takes_map_of_out(problem);
+  // Whose results have no other way out: choose() takes another.
+  if (problem.shape.form == Form::warpgroups_late && p.out_mapped == 0) {
+    throw Error(
+        QUERN_INVALID,
+        "out cannot be described by a tensor map, which the form warpgroups_late needs: its data and rows must be "
+        "aligned to 16 bytes and its columns a multiple of 8");
+  }
   // The kernel takes one whether it has a use for it or not.
   jit::TensorMap out = p.out_mapped != 0 ? map_of_out(runtime, problem) : a;
   ops::launch(runtime, *kernel, launch, kWhat, p, a, b, out);

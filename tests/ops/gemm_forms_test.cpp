@@ -296,6 +296,17 @@ TEST_P(GemmForms, GiveTheProduct) {
     }
   }
 }
+// Its results have no way out but by bulk copies.
+TEST(GemmFormsOfOut, LateOnesNeedATensorMap) {
+  GemmCase c = of_shape(fp8_blocks(), 128, 256, 128);
+  c.name = "late_unaligned_out", c.out = Element::bf16, c.out_padding = 3;
+  GemmProblem problem(c, Random(c.name));
+  problem.poison_outputs();
+  const GemmOutput untouched = problem.output();
+  EXPECT_THROW(fair().run(c, problem, {Form::warpgroups_late, 1, 1}), Error);
+  EXPECT_TRUE(problem.output() == untouched);
+}
+
 std::string name_of_forced(const testing::TestParamInfo<Forced>& forced) { return forced.param.name; }
 INSTANTIATE_TEST_SUITE_P(Narrow, GemmForms, testing::ValuesIn(narrow()), name_of_forced);
 INSTANTIATE_TEST_SUITE_P(Wide, GemmForms, testing::ValuesIn(wide()), name_of_forced);
