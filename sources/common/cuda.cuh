@@ -117,6 +117,9 @@ QUERN_DEVICE void launch_next_grid() {
 #endif
 }
 
+// ---- Control
+QUERN_DEVICE void stay_in_branch() { asm volatile(""); }
+
 // ---- Maths
 QUERN_DEVICE f32 exp2(f32 x) {
   f32 y;

@@ -202,6 +202,9 @@ QUERN_DEVICE void copy_async_wait() {
 QUERN_DEVICE void wait_for_previous_grid() {}
 QUERN_DEVICE void launch_next_grid() {}
 
+// ---- Control
+QUERN_DEVICE void stay_in_branch() {}
+
 // ---- Maths
 QUERN_DEVICE f32 exp2(f32 x) { return __builtin_exp2f(x); }
 QUERN_DEVICE f32 log2(f32 x) { return __builtin_log2f(x); }

@@ -258,10 +258,6 @@ void for_each_by_model(const Problem& problem, Visit visit) {
   }
 }
 
-// Two blocks of threads may share the columns of b: where tiles are small, so that reading them sets the pace.
-bool may_pair(const Problem& problem, Form form) {
-  return form == Form::warpgroups && problem.shape.scales != Scales::blocks && problem.call.sms >= 2;
-}
 int warpgroup_peers(const Problem& problem, Form form, const Sizes& sizes) {
   if (!may_pair(problem, form)) return 1;
   // Where they come in pairs of rows.
@@ -287,6 +283,10 @@ Choice choose_form(const Problem& problem, const Sizes& sizes) {
 }
 
 }  // namespace
+
+bool may_pair(const Problem& problem, Form form) {
+  return form == Form::warpgroups && problem.shape.scales != Scales::blocks && problem.call.sms >= 2;
+}
 
 bool takes_tensor_maps(const Problem& problem) {
   const q::GemmParams& p = problem.params;

@@ -24,6 +24,9 @@ std::optional<Tiling> tiling_of(const Problem& problem, Form form);
 std::int64_t tiles_of(const Problem& problem, const Tiling& tiling, const Sizes& sizes);
 // Whether tensor maps can describe the operands: not where one line stands for many.
 bool takes_tensor_maps(const Problem& problem);
+// Whether two blocks of threads may share the columns of b, as the kernel is made for (sources/gemm/warpgroups.cuh):
+// where tiles are small, so that reading them sets the pace.
+bool may_pair(const Problem& problem, Form form);
 // Of a form for few rows, its work and the device as split() sees them.
 FewRows few_rows(const Problem& problem, const Tiling& tiling, const Sizes& sizes);
 Machine machine_of(const Problem& problem, const Tiling& tiling);

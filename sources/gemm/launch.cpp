@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <string>
 
 #include "jit/error.h"
@@ -14,6 +15,12 @@
 
 namespace quern::ops::gemm {
 namespace {
+
+// The lines in which parameters are read.
+constexpr std::size_t kFirstLine = 48, kLine = 64;
+static_assert(offsetof(q::GemmParams, last_panel_height) == kFirstLine);
+static_assert(offsetof(q::GemmParams, scale_a) == kFirstLine + kLine);
+static_assert(offsetof(q::GemmParams, a) == kFirstLine + 2 * kLine);
 
 // A block of threads that shares a tile has at least so many steps of it: fewer cost more in sums that go through
 // memory.
@@ -56,7 +63,7 @@ Plan plan(const Problem& problem, const Choice& choice, const Sizes& sizes) {
   const Form form = choice.form;
   const std::optional<Tiling> t = tiling_of(problem, form);
   if (!t) refuse_room(problem);
-  const int peers = of_warpgroups(form) ? choice.peers : 1;
+  const int peers = may_pair(problem, form) ? choice.peers : 1;
   Plan plan{*t, peers, 0, false, 0, {}};
   const std::int64_t tiles = tiles_of(problem, *t, sizes);
   if (tiles > INT32_MAX) {
@@ -183,12 +190,13 @@ void launch_as(const Runtime& runtime, Problem& problem, const Choice& choice, v
   jit::Launch launch;
   launch.grid[0] = static_cast<std::uint32_t>(how.grid);
   const bool clustered = of_swapped(problem.shape.form) || of_shared_k(problem.shape.form);
+  p.peers = clustered ? how.split.peers : how.peers;
   if (clustered) {
-    p.column_peers = how.split.peers;
     p.tiles_n = static_cast<std::int32_t>(div_up(p.tiles_n, how.split.peers));
     launch.grid[0] = launch.cluster[0] = static_cast<std::uint32_t>(how.split.parts * how.split.peers);
     launch.grid[1] = static_cast<std::uint32_t>(how.grid);
   }
+  p.tiles = static_cast<std::int32_t>(std::int64_t{p.groups} * p.tiles_m * p.tiles_n);
   deal_panels(p, static_cast<double>(all_sms(problem) * t.blocks_per_sm) * t.tile_n / t.tile_m, how.peers);
   launch.block[0] = static_cast<std::uint32_t>(t.threads);
   launch.shared_bytes = t.shared_bytes;

@@ -23,17 +23,39 @@ struct GemmOperand {
 };
 
 // out[g] = epilogue(a[g] b[g]^T). Groups are batches, or the experts of a grouped product. Strides in elements.
+//
+// Parameters are read by lines of 64 bytes, the first of which has room for 48, and a multiprocessor takes 100 to 300 cycles for each that
+// it has not read yet. So what finds a block's first tile lies in the first, what seldom has a say there and how few rows are shared in
+// the second, what block scales are found by in the third.
 struct GemmParams {
-  const void* a;  // [groups][m][k], by strides; a contiguous grouped product has [rows][k]
-  const void* b;  // [groups][n][k]
-  void* out;      // [groups][m][columns]
-  i64 a_group, a_row, a_k;  // of the row and k strides one is 1
-  i64 b_group, b_row, b_k;
-  i64 out_group, out_row;
+  i32 k;
+  i32 m;      // the most rows of a group
+  i32 tiles;  // of all groups, where their rows are known
+  i32 tiles_m;
+  i32 groups;
+  u32 constant_b;  // b may be read before the grid before has finished
+  // Tiles of m are taken in panels of so many together, so that their a and b stay in L2; the last panel may be lower.
+  Divisor panel_height;
+  Divisor panel_tiles;  // how many tiles a panel has
+
+  Divisor last_panel_height;
+  Divisor group_tiles;  // how many tiles a group has
+  Divisor parts;        // blocks of a cluster that share a tile by its steps of k
+  i32 peers;            // blocks of a cluster with operands in common: of b (warpgroups.cuh) or of a (swapped.cuh)
+  i32 n;                // rows of b
+  i32 tiles_n;
+  i64 a_group, b_group;
+
   const f32* scale_a;  // one for each row (stride 0: for all), or for each row and 128 of k
   const f32* scale_b;
   i64 scale_a_group, scale_a_row, scale_a_k;
   i64 scale_b_group, scale_b_row, scale_b_k;  // with blocks, scale_b_row counts blocks of 128 columns
+
+  const void* a;  // [groups][m][k], by strides; a contiguous grouped product has [rows][k]
+  const void* b;  // [groups][n][k]
+  void* out;      // [groups][m][columns]
+  i64 a_row, a_k, b_row, b_k;  // of the row and k strides one is 1
+  i64 out_group, out_row;
   f32* out_scale;  // [groups][m][columns / 128]
   i64 out_scale_group, out_scale_row, out_scale_column;
   const i32* offsets;  // grouped, contiguous: [groups + 1]
@@ -44,21 +66,13 @@ struct GemmParams {
   u32* arrived;        // workspace: a counter for each tile that is shared
   GemmOperand operands[kMaxOperands];
   f32 scalars[kMaxScalars];
-  i32 m, n, k;      // n: rows of b. m: the most rows of a group
-  i32 groups;
-  i32 a_rows;       // rows of a that an index may name
-  i32 out_rows;     // contiguous: rows of out
-  i32 tiles_m, tiles_n;
-  // Tiles of m are taken in panels of so many together, so that their a and b stay in L2; the last panel may be lower.
-  Divisor panel_height, last_panel_height;
-  Divisor panel_tiles, group_tiles, row_tiles;  // how many tiles a panel, a group and a row of tiles have
-  Divisor parts;    // blocks of a cluster that share a tile by its steps of k
-  u32 whole_tiles;  // 1: each tile is one block's. 0: blocks of threads share the k steps of all tiles evenly
-  u32 out_vectors;  // eight neighbouring columns of out may be written at once
-  u32 out_mapped;   // out may be written by its tensor map
-  u32 power_of_two; // out_scale
-  i32 column_peers; // blocks of a cluster side by side, each with columns of its own, for which rows of a are copied once
-  u32 constant_b;   // b may be read before the grid before has finished
+  i32 a_rows;         // rows of a that an index may name
+  i32 out_rows;       // contiguous: rows of out
+  Divisor row_tiles;  // how many tiles a row of tiles has
+  u32 whole_tiles;    // 1: each tile is one block's. 0: blocks of threads share the k steps of all tiles evenly
+  u32 out_vectors;    // eight neighbouring columns of out may be written at once
+  u32 out_mapped;     // out may be written by its tensor map
+  u32 power_of_two;   // out_scale
 };
 
 // Rows of a that a tile of few columns copies, a box of its tensor map: whole groups of eight, and no more than there are.

@@ -25,7 +25,15 @@ QUERN_DEVICE i32 source_column(const GemmParams& p, const Work& work, i32 line) 
 }
 
 // The group's coordinate in a tensor map: one matrix, which all groups have in common, is a map's only one.
-QUERN_DEVICE i32 group_of_a(const GemmParams& p, const Work& work) { return kGrouping == kContiguous || p.a_group == 0 ? 0 : work.group; }
-QUERN_DEVICE i32 group_of_b(const GemmParams& p, const Work& work) { return p.b_group == 0 ? 0 : work.group; }
+QUERN_DEVICE i32 group_of_a(const GemmParams& p, const Work& work) {
+  if (kGrouping == kContiguous || work.group == 0) return 0;
+  stay_in_branch();
+  return p.a_group == 0 ? 0 : work.group;
+}
+QUERN_DEVICE i32 group_of_b(const GemmParams& p, const Work& work) {
+  if (work.group == 0) return 0;
+  stay_in_branch();
+  return p.b_group == 0 ? 0 : work.group;
+}
 
 }  // namespace q

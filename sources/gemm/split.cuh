@@ -15,7 +15,7 @@ namespace q {
 struct Standing {
   i32 part, parts, peer, peers;
 
-  QUERN_DEVICE explicit Standing(const GemmParams& p) : peers(p.column_peers) {
+  QUERN_DEVICE explicit Standing(const GemmParams& p) : peers(p.peers) {
     const i32 rank = block_index(0), blocks = block_count(0), shift = peers == 2 ? 1 : 0;
     part = rank >> shift, parts = blocks >> shift;
     peer = rank & (peers - 1);

@@ -6,10 +6,22 @@
 
 namespace q {
 
+template <bool shared>
+struct UnitOf {
+  using Type = i64;
+};
+template <>
+struct UnitOf<false> {
+  using Type = u32;
+};
+
 // The tiles of one block of threads in a product whose rows are known: every so many, or as many steps as every other block.
 // Of `peers` blocks side by side each has a tile of the same columns: p.tiles_m counts peers' tiles as one. Tiles are not both
 // shared and dealt out to peers.
 class DenseTiles {
+  // Behind fewer than 2^31 tiles a block's next one lies within 32 bits.
+  using Unit = UnitOf<kShared>::Type;
+
  public:
   QUERN_DEVICE explicit DenseTiles(const GemmParams& p) : DenseTiles(p, block_index(0), block_count(0)) {}
   // Of `all` blocks (or clusters), those of number `index`.
@@ -18,7 +30,7 @@ class DenseTiles {
     if constexpr (kShared) {
       unit_ = deal().begin(index), end_ = deal().begin(index + 1);
     } else {
-      unit_ = index, end_ = tiles();
+      unit_ = static_cast<u32>(index), end_ = static_cast<u32>(tiles());
     }
   }
   QUERN_DEVICE bool more() const { return unit_ < end_; }
@@ -27,7 +39,7 @@ class DenseTiles {
     const i32 units = units_of_tile();
     work = work_of(static_cast<i32>(unit_) / (kShared ? units : 1));
     if constexpr (!kShared) {
-      unit_ += all_;
+      unit_ += static_cast<u32>(all_);
     } else if (units == 1) {
       ++unit_;
     } else {
@@ -44,7 +56,7 @@ class DenseTiles {
   QUERN_DEVICE Deal deal() const { return {tiles() * units_of_tile(), all_, units_of_tile()}; }
 
  private:
-  QUERN_DEVICE i32 tiles() const { return p_.groups * p_.tiles_m * p_.tiles_n; }
+  QUERN_DEVICE i32 tiles() const { return p_.tiles; }
   QUERN_DEVICE i32 units_of_tile() const { return kShared && p_.whole_tiles == 0 ? steps_ : 1; }
   // Tiles are taken in panels of some rows of tiles, column after column, so that blocks at work together share a and b in L2.
   QUERN_DEVICE Work work_of(i32 tile) const {
@@ -58,18 +70,26 @@ class DenseTiles {
       work.column = tile * kOutTileN;
       return work;
     }
-    work.group = tile / p_.group_tiles;
-    const i32 within = tile - work.group * p_.group_tiles.value, panel = within / p_.panel_tiles, first = panel * p_.panel_height.value;
-    const Divisor& height = first + p_.panel_height.value > p_.tiles_m ? p_.last_panel_height : p_.panel_height;
-    const i32 place = within - panel * p_.panel_tiles.value, column = place / height;
-    work.row = ((first + place - column * height.value) * peers_ + rank_) * kTileM;
+    i32 within = tile;
+    if (p_.groups > 1) {
+      stay_in_branch();
+      work.group = tile / p_.group_tiles;
+      within -= work.group * p_.group_tiles.value;
+    }
+    const i32 panel = within / p_.panel_tiles, first = panel * p_.panel_height.value, place = within - panel * p_.panel_tiles.value;
+    i32 height = p_.panel_height.value, column = place / p_.panel_height;
+    if (first + height > p_.tiles_m) {
+      stay_in_branch();
+      height = p_.last_panel_height.value, column = place / p_.last_panel_height;
+    }
+    work.row = ((first + place - column * height) * peers_ + rank_) * kTileM;
     work.column = column * kOutTileN;
     return work;
   }
 
   const GemmParams& p_;
   i32 peers_, rank_, steps_, all_;
-  i64 unit_, end_;
+  Unit unit_, end_;
 };
 
 }  // namespace q
