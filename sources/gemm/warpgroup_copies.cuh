@@ -14,6 +14,11 @@ inline constexpr i32 kConsumers = kTileM / 64;  // warpgroups, 64 rows each
 static_assert(kThreads == (kConsumers + 1) * kGroupThreads && kStepK * sizeof(ElementA) == 128 && kTileN % 16 == 0);
 inline constexpr i32 kABytes = kTileM * 128, kBBytes = kTileN * 128;
 
+// The first operands are asked for as soon as can be: of the warps that copy one makes the barriers of the stages, while another finds the
+// first tile and those that bring scales ask for these. Barriers by number: those of the stages are there for who copies, for the others.
+inline constexpr i32 kCopyWarp = 4 * kConsumers, kBeginWarp = kCopyWarp + 3;
+inline constexpr i32 kMade = 1, kBegun = 2, kMadeThreads = 2 * kWarp, kBegunThreads = kThreads - kWarp;
+
 // Of the cluster.
 struct Peers {
   i32 count, rank;
@@ -23,11 +28,12 @@ struct Peers {
 inline constexpr i32 kBoxesA = kTransposedA ? MappedA::kSpans : 1, kBoxLinesA = kTileM / kBoxesA;
 inline constexpr i32 kBoxesB = kTransposedB ? MappedB::kSpans : 2, kBoxLinesB = kTileN / kBoxesB;
 
+// Tiles from `work` on, if there is one: `more`.
 template <class Tiles>
-QUERN_DEVICE void copy_tiles(const GemmParams& p, const TensorMap& map_a, const TensorMap& map_b, Tiles tiles, Peers peers, u8* shared, Stages& stages) {
-  Work work;
+QUERN_DEVICE void copy_tiles(const GemmParams& p, const TensorMap& map_a, const TensorMap& map_b, Tiles& tiles, Work& work, bool more, Peers peers, u8* shared,
+                             Stages& stages) {
   Turn turn;
-  QUERN_ROLLED while (tiles.next(work)) {
+  QUERN_ROLLED for (; more; more = tiles.next(work)) {
     const i32 row = static_cast<i32>(kGrouping == kContiguous ? work.first_row : 0) + work.row;
     const i32 of_a = group_of_a(p, work), of_b = group_of_b(p, work);
     QUERN_ROLLED for (i32 step = 0; step < work.last_step; ++step) {
@@ -67,8 +73,9 @@ inline constexpr i32 kStageScales = kTileM * kColumnScales;
 // is free, since reading takes longer than a step.
 inline constexpr i32 kScaleWarps = kBlockScale ? 2 : 0;
 
-template <class Tiles>
-QUERN_DEVICE void copy_scales(const GemmParams& p, Tiles tiles, i32 number, f32* shared_scales, Stages& stages) {
+// `asked` is called once the first of them are on their way.
+template <class Tiles, class Asked>
+QUERN_DEVICE void copy_scales(const GemmParams& p, Tiles tiles, i32 number, f32* shared_scales, Stages& stages, Asked asked) {
   constexpr i32 kReadAhead = kGrouping == kDense ? 4 : 3, kRows = kTileM / (kScaleWarps * kWarp);
   const i32 l = lane(), line = number * (kRows * kWarp) + l;
   Work work;
@@ -98,6 +105,7 @@ QUERN_DEVICE void copy_scales(const GemmParams& p, Tiles tiles, i32 number, f32*
       QUERN_UNROLL for (i32 c = 0; c < kColumnScales; ++c) column[slot][c] = *of_column[c], of_column[c] += p.scale_b_k;
     };
     QUERN_UNROLL for (i32 i = 0; i < kReadAhead; ++i) read_next(i);
+    asked();
     QUERN_ROLLED for (i32 first = 0; first < work.last_step; first += kReadAhead) {
       QUERN_UNROLL for (i32 i = 0; i < kReadAhead; ++i) {
         if (first + i < work.last_step) {
@@ -112,6 +120,7 @@ QUERN_DEVICE void copy_scales(const GemmParams& p, Tiles tiles, i32 number, f32*
       }
     }
   }
+  asked();
   // As in copy_tiles.
   mbarrier_wait(stages.empty[turn.stage], turn.phase ^ 1);
   hand_over();

@@ -15,6 +15,8 @@ inline constexpr i32 kProducerRegisters = kBlockScale && !kLateResults ? 56 : 40
 inline constexpr i32 kConsumerRegisters = 252 - kProducerRegisters / 2;
 static_assert((kConsumerRegisters * 2 + kProducerRegisters) * kGroupThreads == 168 * kThreads && kConsumerRegisters % 8 == 0);
 static_assert(kConsumers == 2);
+// Whether blocks may be pairs (choice.cpp).
+inline constexpr bool kMayPair = kTileN == 128 && !kBlockScale;
 
 // What a consumer has in shared memory beside the stages.
 struct Staging {
@@ -33,6 +35,12 @@ QUERN_DEVICE void multiply_tiles(const GemmParams& p, const TensorMap& map_out, 
   [[maybe_unused]] bool more = kSoon && tiles.next(next);
   QUERN_ROLLED while (kSoon ? more : tiles.next(work)) {
     if constexpr (kSoon) work = next;
+    if constexpr (!kPromoted && kTileN % 64 != 0) {
+      // For the compiler, which behind a slice that leaves by ordinary stores no longer knows that a warp's threads go one way: it would
+      // keep descriptors in their registers and move each of them in every step.
+      sync_warp();
+      c.turn.stage = shuffle(c.turn.stage, 0), work.last_step = shuffle(work.last_step, 0);
+    }
     f32 sums[kSumCount];
     [[maybe_unused]] ResultScales result_scales{};
     if constexpr (kTileScales) result_scales.load(p, work, line);
@@ -82,6 +90,7 @@ QUERN_DEVICE void multiply_tiles_ahead(const GemmParams& p, const TensorMap& map
     QUERN_UNROLL for (f32& sum : sums) sum = 0.0f;
     Turn at = c.turn;
     const bool middle_is_second = work.column % 128 != 0;
+    scales.settle(middle_is_second);
     i32 step = 0;
     QUERN_ROLLED for (;;) {
       const bool one_more = kLateResults && results.any_left() && step + kPace < work.last_step;
@@ -102,9 +111,9 @@ QUERN_DEVICE void multiply_tiles_ahead(const GemmParams& p, const TensorMap& map
           }
         }
         c.await(next);
-        const StepScales next_scales = c.step_scales(next);
+        StepScales next_scales = c.step_scales(next);
+        next_scales.settle(middle_is_second);
         wgmma_wait<0>(part);
-        scales.settle(middle_is_second);
         promote<kPasses - 1>(sums, part, scales);
         wgmma_fence();
         // Behind the last tile too, of what is there: nobody takes what comes of it.
@@ -142,10 +151,23 @@ QUERN_DEVICE void run_roles(const GemmParams& p, const TensorMap& map_a, const T
   auto* scales = reinterpret_cast<f32*>(staged + kConsumers * 4 * kStagedBytes);
   if (group == kConsumers) {
     registers_shrink<kProducerRegisters>();
-    if (shuffle(warp() % 4, 0) == 0 && elect_one()) copy_tiles(p, map_a, map_b, tiles, peers, shared, barriers.stages);
-    if constexpr (kBlockScale) {
-      const i32 number = shuffle(warp() % 4, 0) - 1;
-      if (number >= 0 && number < kScaleWarps) copy_scales(p, tiles, number, scales, barriers.stages);
+    const i32 number = shuffle(warp() % 4, 0) - 1;
+    if (number < 0) {
+      Tiles own = tiles;
+      Work first;
+      const bool any = own.next(first);
+      sync_named(kMade, kMadeThreads);
+      wait_for_previous_grid();
+      if (elect_one()) copy_tiles(p, map_a, map_b, own, first, any, peers, shared, barriers.stages);
+    } else if (number >= kScaleWarps) {
+      arrive_named(kBegun, kBegunThreads);
+    } else if constexpr (kBlockScale) {
+      bool met = false;
+      wait_for_previous_grid();
+      copy_scales(p, tiles, number, scales, barriers.stages, [&] {
+        if (!met) sync_named(kBegun, kBegunThreads);
+        met = true;
+      });
     }
     sync_warp();
   } else {
@@ -156,6 +178,8 @@ QUERN_DEVICE void run_roles(const GemmParams& p, const TensorMap& map_a, const T
     const Consumer consumer{SharedArray<Mbarrier>(reinterpret_cast<Mbarrier*>(&barriers)), SharedArray<f32>(scales + line * kColumnScales),
                             low(shared + group * 64 * 128, MappedA::kLayout), low(shared + kABytes, MappedB::kLayout), turn, peers, group};
     const Staging staging{staged + warp() * kStagedBytes, scales + group * kTileN};
+    wait_for_previous_grid();
+    sync_named(kBegun, kBegunThreads);
     if constexpr (kAhead) {
       multiply_tiles_ahead(p, map_out, tiles, consumer, staging);
     } else {
@@ -171,30 +195,39 @@ QUERN_KERNEL(quern_gemm_warpgroups, THREADS, 1, QUERN_PARAM q::GemmParams p, QUE
   using namespace q;
   QUERN_SHARED(Barriers, barriers, 1);
   u8* shared = tile_shared();
-  const Peers peers{static_cast<i32>(cluster_size()), static_cast<i32>(cluster_rank())};
-  const i32 cluster = block_index(0) / peers.count, clusters = block_count(0) / peers.count;
-  if (thread_index() == 0) {
-    prefetch_tensor_map(map_a);
-    prefetch_tensor_map(map_b);
-    if (p.out_mapped != 0) prefetch_tensor_map(map_out);
-    for (i32 i = 0; i < kStages; ++i) {
-      mbarrier_init(barriers[0].stages.full[i], 1 + kScaleWarps);
-      mbarrier_init(barriers[0].stages.empty[i], kConsumers * 4 * peers.count);
-    }
-    mbarrier_init(barriers[0].spare, kConsumers * 4 * peers.count);
-    fence_mbarrier_init();
-  }
-  sync_block();
-  if (peers.count > 1) sync_cluster();
   launch_next_grid();
-  wait_for_previous_grid();
+  const i32 w = shuffle(warp(), 0);
+  // Of one block alone it is not said of all: the compiler keeps descriptors in uniform registers with the branch in Consumer::release.
+  const Peers peers{p.peers, kMayPair && p.peers > 1 ? static_cast<i32>(cluster_rank()) : 0};
+  const i32 count = kMayPair ? peers.count : 1, shift = count == 2 ? 1 : 0, cluster = block_index(0) >> shift, clusters = block_count(0) >> shift;
+  const u32 releases = kConsumers * 4 * count;
+  if (w == kBeginWarp) {
+    if (elect_one()) {
+      QUERN_UNROLL for (i32 i = 0; i < kStages; ++i) {
+        mbarrier_init(barriers[0].stages.full[i], 1 + kScaleWarps);
+        mbarrier_init(barriers[0].stages.empty[i], releases);
+      }
+      mbarrier_init(barriers[0].spare, releases);
+      fence_mbarrier_init();
+    }
+    sync_warp();
+    arrive_named(kMade, kMadeThreads);
+    if (elect_one()) {
+      prefetch_tensor_map(map_b);
+      prefetch_tensor_map(map_a);
+      if (p.out_mapped != 0) prefetch_tensor_map(map_out);
+    }
+  }
+  // Each block's barriers are there before its peer copies into its memory.
+  if (count > 1) sync_cluster();
   if constexpr (kGrouping != kDense) {
+    wait_for_previous_grid();
     QUERN_SHARED(Experts, experts, 1);
-    list_experts(p, experts[0], kTileM * peers.count);
-    run_roles(p, map_a, map_b, map_out, ExpertTiles(p, experts[0], cluster, clusters, peers.count, peers.rank), peers, shared, barriers[0]);
+    list_experts(p, experts[0], kTileM * count);
+    run_roles(p, map_a, map_b, map_out, ExpertTiles(p, experts[0], cluster, clusters, count, peers.rank), peers, shared, barriers[0]);
   } else {
-    run_roles(p, map_a, map_b, map_out, DenseTiles(p, cluster, clusters, peers.count, peers.rank), peers, shared, barriers[0]);
+    run_roles(p, map_a, map_b, map_out, DenseTiles(p, cluster, clusters, count, peers.rank), peers, shared, barriers[0]);
   }
   // A block's memory is copied to and its barriers are told of until its peer is done.
-  if (peers.count > 1) sync_cluster();
+  if (count > 1) sync_cluster();
 }

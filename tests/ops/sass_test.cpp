@@ -224,8 +224,9 @@ TEST_F(HopperMachineCode, IsMadeOfTheInstructionsThatItShould) {
     EXPECT_EQ(count("STAS") > 0, std::string(entry.entry_name) == "quern_gemm_shared_k");
     EXPECT_EQ(count("STAS"), count("STAS.128"));
     expect_batches(instructions, std::string(entry.op) == "gemm" ? "HGMMA" : "QGMMA");
-    if (std::string(entry.entry_name) == "quern_gemm_warpgroups" && std::string(entry.op) != "gemm") {
-      EXPECT_LE(moves_between(instructions), 4);
+    const bool as_stored = constant(constants, "TRANSPOSED_A") + constant(constants, "TRANSPOSED_B") == 0;
+    if (std::string(entry.entry_name) == "quern_gemm_warpgroups" && as_stored) {
+      EXPECT_LE(moves_between(instructions), 6) << constants;  // before the loops
       // Gates and other formulas have long runs of their own.
       if (constant(constants, "BLOCK_SCALE") == 1 && constants.ends_with(" EPILOGUE=acc"))
         expect_scales_kept(instructions);
