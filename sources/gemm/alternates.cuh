@@ -41,13 +41,20 @@ inline constexpr i32 kMostPaired = kConsumers > 2 ? 0 : 32;
 // Block scales are read so many steps at a time: as many as registers hold.
 inline constexpr i32 kScaleSteps = kRowGroups > 1 ? (kGate ? 2 : 3) : 4;
 
-// Barrier by number of all threads: barriers of the stages are there. The warp that copies, which makes them, tells and goes on.
-inline constexpr i32 kBegun = 1;
+// The first operands are asked for as soon as can be: while the warp that copies finds its tile, another makes the barriers of the stages.
+// Barriers by number: those of the stages are there for who copies, for all others.
+inline constexpr i32 kBeginWarp = 0;
+inline constexpr i32 kMade = 5, kBegun = 1, kMadeThreads = 2 * kWarp, kBegunThreads = kThreads - kWarp;
 
-// By one thread, as the first that it does: maps are on their way while it goes on. One warp copies into a stage, one brings its scales.
-QUERN_DEVICE void begin_stages(const TensorMap& map_a, const TensorMap& map_b, Stages& stages) {
-  prefetch_tensor_map(map_b);
-  prefetch_tensor_map(map_a);
+// By the warp that copies.
+QUERN_DEVICE void fetch_maps(const TensorMap& map_a, const TensorMap& map_b) {
+  if (elect_one()) {
+    prefetch_tensor_map(map_b);
+    prefetch_tensor_map(map_a);
+  }
+}
+// By one thread. One warp copies into a stage, one brings its scales.
+QUERN_DEVICE void begin_stages(Stages& stages) {
   QUERN_UNROLL for (i32 i = 0; i < kStages; ++i) {
     mbarrier_init(stages.full[i], kBlockScale ? 2 : 1);
     mbarrier_init(stages.empty[i], 4 * kTogether);

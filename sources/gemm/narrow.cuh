@@ -155,24 +155,28 @@ QUERN_KERNEL(quern_gemm_narrow, THREADS, 1, QUERN_PARAM q::GemmParams p, QUERN_P
   launch_next_grid();
   // By a shuffle, so that the compiler knows a warp's threads to go one way and keeps what they share in uniform registers.
   const i32 w = shuffle(warp(), 0);
-  if (w == kCopyWarp) {
+  if (w == kBeginWarp) {
     if (elect_one()) {
-      begin_stages(map_a, map_b, stages[0]);
+      begin_stages(stages[0]);
       fence_mbarrier_init();
     }
     sync_warp();
-    arrive_named(kBegun, kThreads);
-    if (elect_one()) copy_tiles(Copies{p, map_a, map_b, shared, stages[0]}, DenseTiles(p));
-    return;
+    arrive_named(kMade, kMadeThreads);
   }
   const DenseTiles tiles(p);
+  if (w == kCopyWarp) {
+    fetch_maps(map_a, map_b);
+    sync_named(kMade, kMadeThreads);
+    if (elect_one()) copy_tiles(Copies{p, map_a, map_b, shared, stages[0]}, tiles);
+    return;
+  }
   const Beside beside(shared);
   wait_for_previous_grid();
   if (w > kCopyWarp) {
     const i32 number = w - kFirstScaleWarp;
     bool met = false;
     const auto meet = [&] {
-      if (!met) sync_named(kBegun, kThreads);
+      if (!met) sync_named(kBegun, kBegunThreads);
       met = true;
     };
     if constexpr (kBlockScale) copy_scales<kScaleSteps, kScaleWarps, kStepsOfA>(p, tiles, number, beside.block_scales, stages[0], meet);
@@ -180,6 +184,6 @@ QUERN_KERNEL(quern_gemm_narrow, THREADS, 1, QUERN_PARAM q::GemmParams p, QUERN_P
     meet();
     return;
   }
-  sync_named(kBegun, kThreads);
+  sync_named(kBegun, kBegunThreads);
   multiply_tiles(p, tiles, Consumer(w / 4), shared, stages[0], beside);
 }

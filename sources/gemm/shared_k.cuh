@@ -82,9 +82,9 @@ QUERN_DEVICE i32 live_warps(const Work& work, const Consumer& c) {
   return rows <= 0 ? 0 : rows >= 64 ? 4 : div_up(rows, 16);
 }
 
-// By one thread, as the first that it does.
-QUERN_DEVICE void begin_barriers(const TensorMap& map_a, const TensorMap& map_b, Barriers& barriers) {
-  begin_stages(map_a, map_b, barriers.stages);
+// By one thread.
+QUERN_DEVICE void begin_barriers(Barriers& barriers) {
+  begin_stages(barriers.stages);
   mbarrier_init(barriers.vectors, 1);
   QUERN_UNROLL for (i32 i = 0; i < kConsumers; ++i) mbarrier_init(barriers.received[i], 1);
   fence_mbarrier_init();
@@ -314,17 +314,18 @@ QUERN_KERNEL(quern_gemm_shared_k, THREADS, 1, QUERN_PARAM q::GemmParams p, QUERN
   // By a shuffle, so that the compiler knows a warp's threads to go one way and keeps what they share in uniform registers.
   const i32 w = shuffle(warp(), 0);
   // The other blocks are told that this one's barriers are there, and do not wait before they have something to send.
-  if (w == kCopyWarp) {
-    if (elect_one()) begin_barriers(map_a, map_b, barriers);
+  if (w == kBeginWarp) {
+    if (elect_one()) begin_barriers(barriers);
     sync_warp();
-    arrive_named(kBegun, kThreads);
+    arrive_named(kMade, kMadeThreads);
   }
+  if (w == kCopyWarp) fetch_maps(map_a, map_b);
   cluster_arrive_relaxed();  // the fence orders
   const Part part(p);
   Work work;
   DenseTiles(p, block_index(1), block_count(1)).next(work);
   part.take_steps(work);
-  const auto meet = [] { sync_named(kBegun, kThreads); };
+  const auto meet = [] { sync_named(kBegun, kBegunThreads); };
   if (w < kCopyWarp) {
     wait_for_previous_grid();
     meet();
@@ -333,6 +334,7 @@ QUERN_KERNEL(quern_gemm_shared_k, THREADS, 1, QUERN_PARAM q::GemmParams p, QUERN
   }
   if (w == kCopyWarp) {
     const Copies copies{p, map_a, map_b, shared, barriers.stages};
+    sync_named(kMade, kMadeThreads);
     if (elect_one()) {
       begin_copies(copies, work);
       expect_sums(barriers, work, part);
