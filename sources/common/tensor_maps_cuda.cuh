@@ -276,6 +276,7 @@ QUERN_DEVICE bool elect_one() {
 QUERN_DEVICE void arrive_named(int id, int threads) {
   asm volatile("bar.arrive %0, %1;" ::"r"(id), "r"(threads) : "memory");
 }
+QUERN_DEVICE void meet_named(int id, int threads) { asm volatile("barrier.sync %0, %1;" ::"r"(id), "r"(threads) : "memory"); }
 
 // ---- Cluster
 QUERN_DEVICE u32 cluster_rank() {

@@ -145,6 +145,7 @@ QUERN_DEVICE bool elect_one() { return host::table->elect() != 0; }
 QUERN_DEVICE void arrive_named(int id, int threads) {
   host::table->arrive_named(static_cast<u32>(id), static_cast<u32>(threads));
 }
+QUERN_DEVICE void meet_named(int id, int threads) { sync_named(id, threads); }
 
 // ---- Cluster
 QUERN_DEVICE u32 cluster_rank() { return host::self()->block->cluster_rank; }

@@ -68,7 +68,7 @@ QUERN_DEVICE void copy_vectors(const GemmParams& p, Tiles tiles, const Beside& b
   QUERN_ROLLED while (tiles.next(work)) {
     const VectorScales scales(p, work);
     if (first) asked();
-    if (!first) sync_named(kRead, kStagedThreads);
+    if (!first) meet_named(kRead, kStagedThreads);
     first = false;
     scales.store(beside.row_scales, beside.column_scales);
     arrive_named(kStaged, kStagedThreads);
@@ -140,7 +140,7 @@ QUERN_DEVICE void multiply_tiles(const GemmParams& p, Tiles tiles, const Consume
     f32 sums[kSumCount];
     sum_steps(sums, c, work, turn, turn, shared, beside.block_scales, stages);
     turn.skip(work.last_step);
-    if (!first) sync_named(kRead, kStagedThreads);
+    if (!first) meet_named(kRead, kStagedThreads);
     first = false;
     finish_tile(p, work, sums, c, beside);
   }
@@ -176,7 +176,7 @@ QUERN_KERNEL(quern_gemm_narrow, THREADS, 1, QUERN_PARAM q::GemmParams p, QUERN_P
     const i32 number = w - kFirstScaleWarp;
     bool met = false;
     const auto meet = [&] {
-      if (!met) sync_named(kBegun, kBegunThreads);
+      if (!met) meet_named(kBegun, kBegunThreads);
       met = true;
     };
     if constexpr (kBlockScale) copy_scales<kScaleSteps, kScaleWarps, kStepsOfA>(p, tiles, number, beside.block_scales, stages[0], meet);
@@ -184,6 +184,6 @@ QUERN_KERNEL(quern_gemm_narrow, THREADS, 1, QUERN_PARAM q::GemmParams p, QUERN_P
     meet();
     return;
   }
-  sync_named(kBegun, kBegunThreads);
+  meet_named(kBegun, kBegunThreads);
   multiply_tiles(p, tiles, Consumer(w / 4), shared, stages[0], beside);
 }

@@ -325,7 +325,7 @@ QUERN_KERNEL(quern_gemm_shared_k, THREADS, 1, QUERN_PARAM q::GemmParams p, QUERN
   Work work;
   DenseTiles(p, block_index(1), block_count(1)).next(work);
   part.take_steps(work);
-  const auto meet = [] { sync_named(kBegun, kBegunThreads); };
+  const auto meet = [] { meet_named(kBegun, kBegunThreads); };
   if (w < kCopyWarp) {
     wait_for_previous_grid();
     meet();

@@ -165,7 +165,7 @@ QUERN_DEVICE void run_roles(const GemmParams& p, const TensorMap& map_a, const T
       bool met = false;
       wait_for_previous_grid();
       copy_scales(p, tiles, number, scales, barriers.stages, [&] {
-        if (!met) sync_named(kBegun, kBegunThreads);
+        if (!met) meet_named(kBegun, kBegunThreads);
         met = true;
       });
     }
@@ -179,7 +179,7 @@ QUERN_DEVICE void run_roles(const GemmParams& p, const TensorMap& map_a, const T
                             low(shared + group * 64 * 128, MappedA::kLayout), low(shared + kABytes, MappedB::kLayout), turn, peers, group};
     const Staging staging{staged + warp() * kStagedBytes, scales + group * kTileN};
     wait_for_previous_grid();
-    sync_named(kBegun, kBegunThreads);
+    meet_named(kBegun, kBegunThreads);
     if constexpr (kAhead) {
       multiply_tiles_ahead(p, map_out, tiles, consumer, staging);
     } else {
