@@ -267,6 +267,8 @@ std::vector<Forced> wide() {
     add(form, "by_row", fp8_blocks(), [](GemmCase& c) { c.scales_by_row = true, c.padding = 16, c.out_padding = 8; });
     add(form, "programmatic", fp8_blocks(), [](GemmCase& c) { c.flags = QUERN_CALL_PROGRAMMATIC; });
   }
+  add(Form::warpgroups_176, "vectors", fp8_vectors());
+  add(Form::warpgroups_176, "bf16", gemm_of(Element::bf16));
   add(Form::warpgroups_256, "vectors", fp8_vectors());
   add(Form::warpgroups_256, "vectors_gate", fp8_vectors(), [](GemmCase& c) { c.gate = true; });
   add(Form::warpgroups_256, "vectors_to_f32", fp8_vectors(), [](GemmCase& c) { c.out = Element::f32; });
@@ -305,6 +307,22 @@ TEST(GemmFormsOfOut, LateOnesNeedATensorMap) {
   const GemmOutput untouched = problem.output();
   EXPECT_THROW(fair().run(c, problem, {Form::warpgroups_late, 1, 1}), Error);
   EXPECT_TRUE(problem.output() == untouched);
+}
+
+// Tiles of 128 columns alone are made for pairs of blocks, and not with block scales: others stand alone, whatever a
+// record of tuning says.
+TEST(GemmFormsOfPairs, OtherTilesStandAlone) {
+  const auto run = [](Form form, GemmCase c) {
+    c.name = name_of(form) + std::string("_in_pairs"), c.out = Element::bf16;
+    GemmProblem problem(c, Random(c.name));
+    problem.poison_outputs();
+    ASSERT_NO_THROW(fair().run(c, problem, {form, 1, 2})) << c.name;
+    problem.check();
+  };
+  for (const Form form : {Form::warpgroups, Form::warpgroups_176, Form::warpgroups_192, Form::warpgroups_256})
+    run(form, of_shape(fp8_vectors(), 300, 584, 400));
+  for (const Form form : {Form::warpgroups, Form::warpgroups_192, Form::warpgroups_256, Form::warpgroups_late})
+    run(form, of_shape(fp8_blocks(), 300, 584, 400));
 }
 
 std::string name_of_forced(const testing::TestParamInfo<Forced>& forced) { return forced.param.name; }
