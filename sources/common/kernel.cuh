@@ -40,8 +40,8 @@
 //                                                  them visible to the other threads
 //   Grid        wait_for_previous_grid()           programmatic launch: until the grid before has finished and its writes show
 //               launch_next_grid()                 lets the grid after begin its set-up
-//   Control     stay_in_branch()                   what its branch reads is read there and not sooner: parameters that are seldom needed
-//                                                  are waited for then alone
+//   Control     stay_in_branch()                   asks the compiler to keep its branch, and what that reads, from being made part of
+//                                                  what goes before: parameters that are seldom needed are waited for then alone
 //   Maths       exp2 log2 rcp sqrt rsqrt: a few ulp;    fmin fmax fabs fma: exact
 //               rcp_approx(x)                      1/x to 1 ulp for x from 2^-126 to 2^126, by the target's instruction alone
 //                                                  common/pointwise.cuh has exp, log, tanh, the activations and their like

@@ -62,8 +62,8 @@
 //
 //   Election      elect_one()           true in one lane of the warp, always the same; all lanes take part
 //   Named         arrive_named(id, threads)  counts this warp on barrier `id` without waiting, where sync_named waits
-//                 meet_named(id, threads)    sync_named for warps that wait at different places of the code: all those that wait at
-//                                            sync_named must be at one
+//                 meet_named(id, threads)    sync_named for warps that wait at different places of the code, of which
+//                                            compute-sanitizer's synccheck would tell at sync_named
 //
 //   Clusters      cluster_rank() cluster_size()  of the launch's cluster; 0 and 1 where it has none
 //     cluster_arrive() cluster_wait()   the two halves of a barrier of all threads of all its blocks; releases,

@@ -52,6 +52,7 @@ QUERN_DEVICE void fetch_maps(const TensorMap& map_a, const TensorMap& map_b) {
     prefetch_tensor_map(map_b);
     prefetch_tensor_map(map_a);
   }
+  sync_warp();
 }
 // By one thread. One warp copies into a stage, one brings its scales.
 QUERN_DEVICE void begin_stages(Stages& stages) {

@@ -16,7 +16,7 @@
 namespace quern::ops::gemm {
 namespace {
 
-// The lines in which parameters are read.
+// The lines in which Hopper reads parameters.
 constexpr std::size_t kFirstLine = 48, kLine = 64;
 static_assert(offsetof(q::GemmParams, last_panel_height) == kFirstLine);
 static_assert(offsetof(q::GemmParams, scale_a) == kFirstLine + kLine);

@@ -24,13 +24,13 @@ struct GemmOperand {
 
 // out[g] = epilogue(a[g] b[g]^T). Groups are batches, or the experts of a grouped product. Strides in elements.
 //
-// Parameters are read by lines of 64 bytes, the first of which has room for 48, and a multiprocessor takes 100 to 300 cycles for each that
-// it has not read yet. So what finds a block's first tile lies in the first, what seldom has a say there and how few rows are shared in
-// the second, what block scales are found by in the third.
+// Hopper reads parameters by lines of 64 bytes, of which the first has room for 48, and takes 100 to 300 cycles for each that a
+// multiprocessor has not read yet. So what finds a block's first tile lies in the first, what seldom has a say there and how blocks of a
+// cluster stand in the second, what block scales are found by in the third.
 struct GemmParams {
   i32 k;
   i32 m;      // the most rows of a group
-  i32 tiles;  // of all groups, where their rows are known
+  i32 tiles;  // of all groups, where their rows are known; those of peers count as one, here and in tiles_m or tiles_n
   i32 tiles_m;
   i32 groups;
   u32 constant_b;  // b may be read before the grid before has finished

@@ -15,7 +15,8 @@ static_assert(kThreads == (kConsumers + 1) * kGroupThreads && kStepK * sizeof(El
 inline constexpr i32 kABytes = kTileM * 128, kBBytes = kTileN * 128;
 
 // The first operands are asked for as soon as can be: of the warps that copy one makes the barriers of the stages, while another finds the
-// first tile and those that bring scales ask for these. Barriers by number: those of the stages are there for who copies, for the others.
+// first tile and those that bring scales ask for these. Barriers by number: those of the stages are there for who copies, for the others
+// (3 to 6 are those of scales and of turns, ResultScales::share and kTurnBarrier).
 inline constexpr i32 kCopyWarp = 4 * kConsumers, kBeginWarp = kCopyWarp + 3;
 inline constexpr i32 kMade = 1, kBegun = 2, kMadeThreads = 2 * kWarp, kBegunThreads = kThreads - kWarp;
 

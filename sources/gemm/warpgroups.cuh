@@ -197,7 +197,8 @@ QUERN_KERNEL(quern_gemm_warpgroups, THREADS, 1, QUERN_PARAM q::GemmParams p, QUE
   u8* shared = tile_shared();
   launch_next_grid();
   const i32 w = shuffle(warp(), 0);
-  // Of one block alone it is not said of all: the compiler keeps descriptors in uniform registers with the branch in Consumer::release.
+  // Where blocks are never pairs this still takes their number from the parameters: with the branch on it in Consumer::release the compiler
+  // keeps descriptors in uniform registers.
   const Peers peers{p.peers, kMayPair && p.peers > 1 ? static_cast<i32>(cluster_rank()) : 0};
   const i32 count = kMayPair ? peers.count : 1, shift = count == 2 ? 1 : 0, cluster = block_index(0) >> shift, clusters = block_count(0) >> shift;
   const u32 releases = kConsumers * 4 * count;
@@ -219,7 +220,10 @@ QUERN_KERNEL(quern_gemm_warpgroups, THREADS, 1, QUERN_PARAM q::GemmParams p, QUE
     }
   }
   // Each block's barriers are there before its peer copies into its memory.
-  if (count > 1) sync_cluster();
+  if (count > 1) {
+    sync_warp();
+    sync_cluster();
+  }
   if constexpr (kGrouping != kDense) {
     wait_for_previous_grid();
     QUERN_SHARED(Experts, experts, 1);

@@ -92,6 +92,7 @@ QUERN_KERNEL(k, 256, 1, QUERN_PARAM q::hopper::Params p, QUERN_PARAM q::TensorMa
   hopper::matrices<true, 4>(shared);
   arrive_named(1, 256);
   sync_named(2, 256);
+  meet_named(3, 256);
   cluster_arrive_relaxed();
   cluster_wait();
   cluster_arrive();

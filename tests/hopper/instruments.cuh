@@ -76,6 +76,21 @@ QUERN_DEVICE void election_and_barriers(const Params& p) {
   }
   sync_block();
   put(p, 5, words[t]);
+  sync_block();
+
+  // Both wait, each at a place of its own, until the other's words are there; a warp of the first half tells and does not wait.
+  words[t] = static_cast<u32>(t * 5);
+  u32 of_other = 0;
+  if (t < 32) {
+    arrive_named(6, kThreads);
+  } else if (t < 128) {
+    meet_named(6, kThreads);
+    of_other = words[t + 128];
+  } else {
+    meet_named(6, kThreads);
+    of_other = words[t - 128];
+  }
+  put(p, 8, of_other);
 
   // Three phases of a barrier that half of the threads arrive on, and whose words the others read.
   if (t == 0) {

@@ -91,6 +91,9 @@ TEST(HopperInstruments, ElectionNamedBarriersMbarriersRegisters) {
     o.expect(3, "cluster_size", [](auto, auto) { return 1; });
     o.expect(4, "tile_shared's alignment", [](auto, auto) { return 0; });
     o.expect(5, "arrive_named", [](auto, std::uint32_t t) { return t < 128 ? t * 3 : (t - 128) * 3 + 1; });
+    o.expect(8, "meet_named", [](auto, std::uint32_t t) {
+      return t < 32 ? 0 : t < 128 ? (t + 128) * 5 : (t - 128) * 5;
+    });
     o.expect(6, "mbarrier", [](auto, std::uint32_t t) { return t < 128 ? 0 : 3 * ((t + 13) % 128) + 3000; });
     o.expect(7, "registers", [](auto, std::uint32_t t) { return t; });
   });
