@@ -6,29 +6,17 @@
 
 namespace q {
 
-template <bool shared>
-struct UnitOf {
-  using Type = i64;
-};
-template <>
-struct UnitOf<false> {
-  using Type = u32;
-};
-
 // The tiles of one block of threads in a product whose rows are known: every so many, or as many steps as every other block.
 // Of `peers` blocks side by side each has a tile of the same columns: p.tiles_m counts peers' tiles as one. Tiles are not both
 // shared and dealt out to peers.
 class DenseTiles {
-  // Behind fewer than 2^31 tiles a block's next one lies within 32 bits.
-  using Unit = UnitOf<kShared>::Type;
-
  public:
   QUERN_DEVICE explicit DenseTiles(const GemmParams& p) : DenseTiles(p, block_index(0), block_count(0)) {}
   // Of `all` blocks (or clusters), those of number `index`.
   QUERN_DEVICE DenseTiles(const GemmParams& p, i32 index, i32 all, i32 peers = 1, i32 rank = 0)
       : p_(p), peers_(peers), rank_(rank), steps_(div_up(p.k, kStepK)), all_(all) {
     if constexpr (kShared) {
-      unit_ = deal().begin(index), end_ = deal().begin(index + 1);
+      unit_ = static_cast<u32>(deal().begin(index)), end_ = static_cast<u32>(deal().begin(index + 1));
     } else {
       unit_ = static_cast<u32>(index), end_ = static_cast<u32>(tiles());
     }
@@ -46,7 +34,7 @@ class DenseTiles {
       work.first_step = static_cast<i32>(unit_) - work.tile * units;
       const i32 left = static_cast<i32>(end_ - unit_);
       if (left < steps_ - work.first_step) work.last_step = work.first_step + left;
-      unit_ += work.last_step - work.first_step;
+      unit_ += static_cast<u32>(work.last_step - work.first_step);
     }
     return true;
   }
@@ -89,7 +77,7 @@ class DenseTiles {
 
   const GemmParams& p_;
   i32 peers_, rank_, steps_, all_;
-  Unit unit_, end_;
+  u32 unit_, end_;  // of fewer than 2^31 tiles or steps, behind which a block's next one still lies within 32 bits
 };
 
 }  // namespace q
