@@ -119,6 +119,12 @@ QUERN_DEVICE void launch_next_grid() {
 
 // ---- Control
 QUERN_DEVICE void stay_in_branch() { asm volatile(""); }
+// The assembler puts first what a branch that is not taken leads to; the compiler branches where a number is 0, of which it must not know more.
+QUERN_DEVICE bool laid_first(bool condition) {
+  u32 taken;
+  asm("mov.u32 %0, %1;" : "=r"(taken) : "r"(static_cast<u32>(condition)));
+  return taken != 0;
+}
 
 // ---- Maths
 QUERN_DEVICE f32 exp2(f32 x) {

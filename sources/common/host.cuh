@@ -204,6 +204,7 @@ QUERN_DEVICE void launch_next_grid() {}
 
 // ---- Control
 QUERN_DEVICE void stay_in_branch() {}
+QUERN_DEVICE bool laid_first(bool condition) { return condition; }
 
 // ---- Maths
 QUERN_DEVICE f32 exp2(f32 x) { return __builtin_exp2f(x); }

@@ -42,6 +42,8 @@
 //               launch_next_grid()                 lets the grid after begin its set-up
 //   Control     stay_in_branch()                   asks the compiler to keep its branch, and what that reads, from being made part of
 //                                                  what goes before: parameters that are seldom needed are waited for then alone
+//               laid_first(c)                      c. As the condition of a branch it asks for the code there to lie ahead of what else
+//                                                  follows: a multiprocessor fetches what it has not run yet line by line
 //   Maths       exp2 log2 rcp sqrt rsqrt: a few ulp;    fmin fmax fabs fma: exact
 //               rcp_approx(x)                      1/x to 1 ulp for x from 2^-126 to 2^126, by the target's instruction alone
 //                                                  common/pointwise.cuh has exp, log, tanh, the activations and their like

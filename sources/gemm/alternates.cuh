@@ -41,25 +41,25 @@ inline constexpr i32 kMostPaired = kConsumers > 2 ? 0 : 32;
 // Block scales are read so many steps at a time: as many as registers hold.
 inline constexpr i32 kScaleSteps = kRowGroups > 1 ? (kGate ? 2 : 3) : 4;
 
-// The first operands are asked for as soon as can be: while the warp that copies finds its tile, another makes the barriers of the stages.
-// Barriers by number: those of the stages are there for who copies, for all others.
-inline constexpr i32 kBeginWarp = 0;
-inline constexpr i32 kMade = 5, kBegun = 1, kMadeThreads = 2 * kWarp, kBegunThreads = kThreads - kWarp;
+// The first operands are asked for as soon as can be, by who makes the barriers that tell when they are there; the other barriers are made
+// meanwhile. Barriers by number: all full ones are there; the empty ones are, for who copies.
+inline constexpr i32 kBegun = 1, kMade = 5, kMadeThreads = 2 * kWarp, kEmptyWarp = 0, kMapWarp = 1;
 
-// By the warp that copies.
+// By one thread: a stage is full when one warp's copies have come, and another's scales.
+QUERN_DEVICE void begin_full(Stages& stages) {
+  QUERN_UNROLL for (i32 i = 0; i < kStages; ++i) mbarrier_init(stages.full[i], kBlockScale ? 2 : 1);
+  fence_mbarrier_init();
+}
+// By one thread, who then fences.
+QUERN_DEVICE void begin_empty(Stages& stages) {
+  QUERN_UNROLL for (i32 i = 0; i < kStages; ++i) mbarrier_init(stages.empty[i], 4 * kTogether);
+}
 QUERN_DEVICE void fetch_maps(const TensorMap& map_a, const TensorMap& map_b) {
   if (elect_one()) {
     prefetch_tensor_map(map_b);
     prefetch_tensor_map(map_a);
   }
   sync_warp();
-}
-// By one thread. One warp copies into a stage, one brings its scales.
-QUERN_DEVICE void begin_stages(Stages& stages) {
-  QUERN_UNROLL for (i32 i = 0; i < kStages; ++i) {
-    mbarrier_init(stages.full[i], kBlockScale ? 2 : 1);
-    mbarrier_init(stages.empty[i], 4 * kTogether);
-  }
 }
 
 // By one thread.

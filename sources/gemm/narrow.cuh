@@ -33,27 +33,37 @@ inline constexpr i32 kStagedThreads = kConsumerThreads + (kScaled ? kWarp : 0);
 // b and a of a step go together here, and a warpgroup has all columns.
 static_assert(kAhead == 0 && kColumnGroups == 1);
 
+// Into all stages, which nothing was in. By one thread, as what follows.
 template <class Tiles>
-QUERN_DEVICE void copy_tiles(const Copies& copies, const Tiles& all) {
-  Work work;
-  i32 begun = 0;
-  if (copies.p.constant_b != 0) {
+QUERN_DEVICE void begin_copies(const Copies& copies, const Tiles& all) {
+  const bool early = (copies.p.flags & kConstantB) != 0;
+  // b alone before the grid before has finished, or both together.
+  QUERN_ROLLED for (i32 pass = early ? 0 : 1; pass < 2; ++pass) {
+    if (pass == 1) wait_for_previous_grid();
     Tiles tiles = all;
+    Work work;
+    i32 begun = 0;
     QUERN_ROLLED while (begun < kStages && tiles.next(work)) {
-      QUERN_ROLLED for (i32 step = 0; step < work.last_step && begun < kStages; ++step, ++begun) copies.b(work, step, begun);
+      QUERN_ROLLED for (i32 step = 0; step < work.last_step && begun < kStages; ++step, ++begun) {
+        if (pass == 0 || !early) copies.b(work, step, begun);
+        if (pass == 1) copies.a(work, step, begun, begun);
+      }
     }
   }
-  wait_for_previous_grid();
-  Tiles tiles = all;
+}
+// The steps behind those.
+template <class Tiles>
+QUERN_DEVICE void copy_rest(const Copies& copies, Tiles tiles) {
+  Work work;
   Turn turn;
+  turn.skip(kStages);
+  i32 begun = kStages;
   QUERN_ROLLED while (tiles.next(work)) {
-    QUERN_ROLLED for (i32 step = 0; step < work.last_step; ++step) {
-      if (begun > 0) {
-        --begun;
-      } else {
-        mbarrier_wait(copies.stages.empty[turn.stage], turn.phase ^ 1);
-        copies.b(work, step, turn.stage);
-      }
+    i32 step = begun < work.last_step ? begun : work.last_step;
+    begun -= step;
+    QUERN_ROLLED for (; step < work.last_step; ++step) {
+      mbarrier_wait(copies.stages.empty[turn.stage], turn.phase ^ 1);
+      copies.b(work, step, turn.stage);
       copies.a(work, step, turn.stage, turn.stage);
       turn.next();
     }
@@ -155,35 +165,43 @@ QUERN_KERNEL(quern_gemm_narrow, THREADS, 1, QUERN_PARAM q::GemmParams p, QUERN_P
   launch_next_grid();
   // By a shuffle, so that the compiler knows a warp's threads to go one way and keeps what they share in uniform registers.
   const i32 w = shuffle(warp(), 0);
-  if (w == kBeginWarp) {
+  if (laid_first(w == kCopyWarp)) {
+    const Copies copies{p, map_a, map_b, shared, stages[0]};
+    const bool one = elect_one();
+    if (one) begin_full(stages[0]);
+    sync_warp();
+    arrive_named(kBegun, kThreads);
+    const DenseTiles tiles(p);
+    if (one) begin_copies(copies, tiles);
+    sync_warp();
+    sync_named(kMade, kMadeThreads);
+    if (one) copy_rest(copies, tiles);
+    return;
+  }
+  if (w == kEmptyWarp) {
     if (elect_one()) {
-      begin_stages(stages[0]);
+      begin_empty(stages[0]);
       fence_mbarrier_init();
     }
     sync_warp();
     arrive_named(kMade, kMadeThreads);
   }
+  if (w == kMapWarp) fetch_maps(map_a, map_b);
   const DenseTiles tiles(p);
-  if (w == kCopyWarp) {
-    fetch_maps(map_a, map_b);
-    sync_named(kMade, kMadeThreads);
-    if (elect_one()) copy_tiles(Copies{p, map_a, map_b, shared, stages[0]}, tiles);
-    return;
-  }
   const Beside beside(shared);
   wait_for_previous_grid();
+  bool met = false;
+  const auto meet = [&] {
+    if (!met) meet_named(kBegun, kThreads);
+    met = true;
+  };
   if (w > kCopyWarp) {
     const i32 number = w - kFirstScaleWarp;
-    bool met = false;
-    const auto meet = [&] {
-      if (!met) meet_named(kBegun, kBegunThreads);
-      met = true;
-    };
     if constexpr (kBlockScale) copy_scales<kScaleSteps, kScaleWarps, kStepsOfA>(p, tiles, number, beside.block_scales, stages[0], meet);
     if (kScaled && number == 0) copy_vectors(p, tiles, beside, meet);
     meet();
     return;
   }
-  meet_named(kBegun, kBegunThreads);
+  meet();
   multiply_tiles(p, tiles, Consumer(w / 4), shared, stages[0], beside);
 }

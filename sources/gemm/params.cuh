@@ -22,6 +22,9 @@ struct GemmOperand {
   u32 unused;
 };
 
+// b may be read before the grid before has finished; each group has a matrix a, or b, of its own.
+inline constexpr u32 kConstantB = 1, kGroupsOfA = 2, kGroupsOfB = 4;
+
 // out[g] = epilogue(a[g] b[g]^T). Groups are batches, or the experts of a grouped product. Strides in elements.
 //
 // Hopper reads parameters by lines of 64 bytes, of which the first has room for 48, and takes 100 to 300 cycles for each that a
@@ -33,7 +36,7 @@ struct GemmParams {
   i32 tiles;  // of all groups, where their rows are known; those of peers count as one, here and in tiles_m or tiles_n
   i32 tiles_m;
   i32 groups;
-  u32 constant_b;  // b may be read before the grid before has finished
+  u32 flags;  // kConstantB and others
   // Tiles of m are taken in panels of so many together, so that their a and b stay in L2; the last panel may be lower.
   Divisor panel_height;
   Divisor panel_tiles;  // how many tiles a panel has
@@ -76,6 +79,6 @@ struct GemmParams {
 };
 
 // Rows of a that a tile of few columns copies, a box of its tensor map: whole groups of eight, and no more than there are.
-QUERN_SHARED_CODE constexpr i32 narrow_rows(i32 m, i32 tile_m) { return m < tile_m ? (m + 7) / 8 * 8 : tile_m; }
+QUERN_SHARED_CODE constexpr i32 narrow_rows(i32 m, i32 tile_m) { return m < tile_m ? static_cast<i32>((static_cast<u32>(m) + 7) / 8 * 8) : tile_m; }
 
 }  // namespace q

@@ -50,15 +50,24 @@ struct Part {
   Divisor parts;
   i32 number, count;
 
-  QUERN_DEVICE explicit Part(const GemmParams& p) : parts(p.parts), number(block_index(0)), count(p.parts.value) {}
+  QUERN_DEVICE explicit Part(const GemmParams& p) : parts(p.parts), number(block_index(0)), count(kOfTwo ? 2 : p.parts.value) {}
+  QUERN_DEVICE i32 begin(i32 steps, i32 part) const { return kOfTwo ? static_cast<i32>(static_cast<u32>(steps * part) / 2) : steps * part / parts; }
   QUERN_DEVICE void take_steps(Work& work) const {
     const i32 steps = work.last_step;
-    work.first_step = steps * number / parts;
-    work.last_step = steps * (number + 1) / parts;
+    work.first_step = begin(steps, number);
+    work.last_step = begin(steps, number + 1);
   }
   // Of so many groups that begin with one of its own, its own.
   QUERN_DEVICE i32 own_of(i32 groups) const { return (groups + count - 1) / parts; }
 };
+
+// Its tile, which all blocks of the cluster have, and its steps of it.
+QUERN_DEVICE Work own_work(const GemmParams& p, const Part& part) {
+  Work work;
+  DenseTiles(p, block_index(1), block_count(1)).next(work);
+  part.take_steps(work);
+  return work;
+}
 
 // A warpgroup's groups of columns, and where sums of them arrive where more than two blocks share: of each group that a block finishes a
 // set of slots, one for each other block. Found before there are any sums.
@@ -82,13 +91,6 @@ QUERN_DEVICE i32 live_warps(const Work& work, const Consumer& c) {
   return rows <= 0 ? 0 : rows >= 64 ? 4 : div_up(rows, 16);
 }
 
-// By one thread.
-QUERN_DEVICE void begin_barriers(Barriers& barriers) {
-  begin_stages(barriers.stages);
-  mbarrier_init(barriers.vectors, 1);
-  QUERN_UNROLL for (i32 i = 0; i < kConsumers; ++i) mbarrier_init(barriers.received[i], 1);
-  fence_mbarrier_init();
-}
 // What will be sent to this block: by the rule of more than two, which gives each of two blocks half of the groups as well. Some of it
 // may have come by then: a phase does not end before this.
 QUERN_DEVICE void expect_sums(Barriers& barriers, const Work& work, const Part& part) {
@@ -103,7 +105,7 @@ QUERN_DEVICE void expect_sums(Barriers& barriers, const Work& work, const Part& 
 // Into all stages, which nothing was in. By one thread, as what follows.
 QUERN_DEVICE void begin_copies(const Copies& copies, const Work& work) {
   const i32 steps = work.last_step - work.first_step, begun = steps < kStages ? steps : kStages;
-  const bool early = copies.p.constant_b != 0;
+  const bool early = (copies.p.flags & kConstantB) != 0;
   if (early) {
     QUERN_ROLLED for (i32 i = 0; i < begun; ++i) copies.b(work, work.first_step + i, i);
   }
@@ -313,35 +315,49 @@ QUERN_KERNEL(quern_gemm_shared_k, THREADS, 1, QUERN_PARAM q::GemmParams p, QUERN
   launch_next_grid();
   // By a shuffle, so that the compiler knows a warp's threads to go one way and keeps what they share in uniform registers.
   const i32 w = shuffle(warp(), 0);
-  // The other blocks are told that this one's barriers are there, and do not wait before they have something to send.
-  if (w == kBeginWarp) {
-    if (elect_one()) begin_barriers(barriers);
+  if (laid_first(w == kCopyWarp)) {
+    const Copies copies{p, map_a, map_b, shared, barriers.stages};
+    const bool one = elect_one();
+    if (one) begin_full(barriers.stages);
+    sync_warp();
+    arrive_named(kBegun, kThreads);
+    const Part part(p);
+    const Work work = own_work(p, part);
+    if (one) begin_copies(copies, work);
+    sync_warp();
+    cluster_arrive_relaxed();
+    sync_named(kMade, kMadeThreads);
+    if (one) {
+      expect_sums(barriers, work, part);
+      copy_rest(copies, work);
+    }
+    sync_warp();
+    cluster_wait();
+    return;
+  }
+  if (w == kEmptyWarp) {
+    if (elect_one()) {
+      begin_empty(barriers.stages);
+      mbarrier_init(barriers.vectors, 1);
+      QUERN_UNROLL for (i32 i = 0; i < kConsumers; ++i) mbarrier_init(barriers.received[i], 1);
+      fence_mbarrier_init();
+    }
     sync_warp();
     arrive_named(kMade, kMadeThreads);
   }
-  if (w == kCopyWarp) fetch_maps(map_a, map_b);
+  // The other blocks are told that this one's barriers are there, and do not wait before they have something to send.
   cluster_arrive_relaxed();  // the fence orders
+  if (w == kMapWarp) fetch_maps(map_a, map_b);
   const Part part(p);
-  Work work;
-  DenseTiles(p, block_index(1), block_count(1)).next(work);
-  part.take_steps(work);
-  const auto meet = [] { meet_named(kBegun, kBegunThreads); };
+  const Work work = own_work(p, part);
+  const auto meet = [] { meet_named(kBegun, kThreads); };
   if (w < kCopyWarp) {
     wait_for_previous_grid();
     meet();
     multiply_tile(p, work, Consumer(w / 4), part, shared, beside[0]);
     return;
   }
-  if (w == kCopyWarp) {
-    const Copies copies{p, map_a, map_b, shared, barriers.stages};
-    sync_named(kMade, kMadeThreads);
-    if (elect_one()) {
-      begin_copies(copies, work);
-      expect_sums(barriers, work, part);
-      copy_rest(copies, work);
-    }
-    sync_warp();
-  } else if constexpr (kBlockScale) {
+  if constexpr (kBlockScale) {
     wait_for_previous_grid();
     copy_scales<kScaleSteps, kScaleWarps, kStepsOfA>(p, OneTile{work}, w - kFirstScaleWarp, beside[0].scales, barriers.stages, meet);
   } else {

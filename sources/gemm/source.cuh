@@ -24,16 +24,8 @@ QUERN_DEVICE i32 source_column(const GemmParams& p, const Work& work, i32 line) 
   return column < columns ? column + half * columns : -1;
 }
 
-// The group's coordinate in a tensor map: one matrix, which all groups have in common, is a map's only one. Of the first group that
-// parameter is not waited for; where tiles may be shared, as on no Hopper, the loop over products comes out the worse for the branch.
-QUERN_DEVICE i32 coordinate_of_group(i64 stride, i32 group) {
-  if constexpr (!kShared) {
-    if (group == 0) return 0;
-    stay_in_branch();
-  }
-  return stride == 0 ? 0 : group;
-}
-QUERN_DEVICE i32 group_of_a(const GemmParams& p, const Work& work) { return kGrouping == kContiguous ? 0 : coordinate_of_group(p.a_group, work.group); }
-QUERN_DEVICE i32 group_of_b(const GemmParams& p, const Work& work) { return coordinate_of_group(p.b_group, work.group); }
+// The group's coordinate in a tensor map: one matrix, which all groups have in common, is a map's only one.
+QUERN_DEVICE i32 group_of_a(const GemmParams& p, const Work& work) { return kGrouping != kContiguous && (p.flags & kGroupsOfA) != 0 ? work.group : 0; }
+QUERN_DEVICE i32 group_of_b(const GemmParams& p, const Work& work) { return (p.flags & kGroupsOfB) != 0 ? work.group : 0; }
 
 }  // namespace q

@@ -297,7 +297,7 @@ QUERN_KERNEL(quern_gemm_swapped, THREADS, BLOCKS_PER_SM, QUERN_PARAM q::GemmPara
     TileExchange::init(barriers[0], standing);
     fence_mbarrier_init();
     if constexpr (kGrouping == kDense) {
-      if (p.constant_b == 0) wait_for_previous_grid();
+      if ((p.flags & kConstantB) == 0) wait_for_previous_grid();
       begun = begin_copies(p, map_b, Pieces(DenseTiles(p, block_index(1), block_count(1)), standing), shared, stages[0]);
     }
   }

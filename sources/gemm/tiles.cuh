@@ -14,7 +14,7 @@ class DenseTiles {
   QUERN_DEVICE explicit DenseTiles(const GemmParams& p) : DenseTiles(p, block_index(0), block_count(0)) {}
   // Of `all` blocks (or clusters), those of number `index`.
   QUERN_DEVICE DenseTiles(const GemmParams& p, i32 index, i32 all, i32 peers = 1, i32 rank = 0)
-      : p_(p), peers_(peers), rank_(rank), steps_(div_up(p.k, kStepK)), all_(all) {
+      : p_(p), peers_(peers), rank_(rank), steps_(static_cast<i32>((static_cast<u32>(p.k) + (kStepK - 1)) / kStepK)), all_(all) {
     if constexpr (kShared) {
       unit_ = static_cast<u32>(deal().begin(index)), end_ = static_cast<u32>(deal().begin(index + 1));
     } else {

@@ -149,10 +149,10 @@ QUERN_DEVICE void run_roles(const GemmParams& p, const TensorMap& map_a, const T
   const i32 group = shuffle(thread_index() / kGroupThreads, 0);
   u8* staged = shared + kStages * (kABytes + kBBytes);
   auto* scales = reinterpret_cast<f32*>(staged + kConsumers * 4 * kStagedBytes);
-  if (group == kConsumers) {
+  if (laid_first(group == kConsumers)) {
     registers_shrink<kProducerRegisters>();
     const i32 number = shuffle(warp() % 4, 0) - 1;
-    if (number < 0) {
+    if (laid_first(number < 0)) {
       Tiles own = tiles;
       Work first;
       const bool any = own.next(first);
