@@ -51,8 +51,10 @@
 //
 //   Addresses     SharedArray<T>(first)  where an array in shared memory lies, found once: of a pointer the compiler would find it
 //                                       again at every use. An array of barriers is taken by
-//                                       mbarrier_wait(array, i, phase), mbarrier_arrive(array, i) and
-//                                       mbarrier_arrive_remote_relaxed(array, i, rank), one of f32 by
+//                                       mbarrier_wait(array, i, phase), mbarrier_arrive(array, i),
+//                                       mbarrier_arrive_expect(array, i, bytes) and
+//                                       mbarrier_arrive_remote_relaxed(array, i, rank), with one of bytes by
+//                                       tma_load(bytes, first, map, array, i, ...), to byte `first` on, one of f32 by
 //                                       load_shared(v, array, i): v is an array of 1 or 2 f32, that or those from element i on
 //
 //   Matrices      8x8 of 16-bit elements: lane l gives the address of row l % 8 of matrix l / 8, 16-byte aligned

@@ -140,10 +140,10 @@ QUERN_DEVICE void mbarrier_expect(Mbarrier& b, u32 bytes) {
   asm volatile("mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [%0], %1;" ::"r"(shared_address(&b)), "r"(bytes)
                : "memory");
 }
-QUERN_DEVICE void mbarrier_arrive_expect(Mbarrier& b, u32 bytes) {
-  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(&b)), "r"(bytes)
-               : "memory");
+QUERN_DEVICE void arrive_expect_at(u32 address, u32 bytes) {
+  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(address), "r"(bytes) : "memory");
 }
+QUERN_DEVICE void mbarrier_arrive_expect(Mbarrier& b, u32 bytes) { arrive_expect_at(shared_address(&b), bytes); }
 QUERN_DEVICE void mbarrier_arrive_remote(Mbarrier& b, u32 rank) {
   asm volatile(
       "{.reg .b32 there;\n"
@@ -204,6 +204,11 @@ struct SharedArray {
 QUERN_DEVICE void mbarrier_wait(const SharedArray<Mbarrier>& b, i32 i, u32 phase) { wait_at(b.at(i), phase); }
 QUERN_DEVICE void mbarrier_arrive(const SharedArray<Mbarrier>& b, i32 i) { arrive_at(b.at(i)); }
 QUERN_DEVICE void mbarrier_arrive_remote_relaxed(const SharedArray<Mbarrier>& b, i32 i, u32 rank) { arrive_remote_relaxed_at(b.at(i), rank); }
+QUERN_DEVICE void mbarrier_arrive_expect(const SharedArray<Mbarrier>& b, i32 i, u32 bytes) { arrive_expect_at(b.at(i), bytes); }
+template <class... C>
+QUERN_DEVICE void tma_load(const SharedArray<u8>& to, i32 bytes, const TensorMap& map, const SharedArray<Mbarrier>& b, i32 i, CacheHint hint, C... c) {
+  tma::issue<tma::Form::load, sizeof...(C)>(map, to.at(bytes), b.at(i), hint, 0, {static_cast<i32>(c)...});
+}
 template <int count>
 QUERN_DEVICE void load_shared(f32 (&v)[count], const SharedArray<f32>& array, i32 i) {
   static_assert(count == 1 || count == 2, "one or two");

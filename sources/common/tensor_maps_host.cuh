@@ -97,6 +97,11 @@ QUERN_DEVICE void mbarrier_arrive(const SharedArray<Mbarrier>& b, i32 i) { mbarr
 QUERN_DEVICE void mbarrier_arrive_remote_relaxed(const SharedArray<Mbarrier>& b, i32 i, u32 rank) {
   mbarrier_arrive_remote_relaxed(barrier_of(b, i), rank);
 }
+QUERN_DEVICE void mbarrier_arrive_expect(const SharedArray<Mbarrier>& b, i32 i, u32 bytes) { mbarrier_arrive_expect(barrier_of(b, i), bytes); }
+template <class... C>
+QUERN_DEVICE void tma_load(const SharedArray<u8>& to, i32 bytes, const TensorMap& map, const SharedArray<Mbarrier>& b, i32 i, CacheHint hint, C... c) {
+  tma_load(const_cast<u8*>(to.first) + bytes, map, barrier_of(b, i), hint, c...);
+}
 template <int count>
 QUERN_DEVICE void load_shared(f32 (&v)[count], const SharedArray<f32>& array, i32 i) {
   static_assert(count == 1 || count == 2, "one or two");

@@ -41,16 +41,16 @@ inline constexpr i32 kMostPaired = kConsumers > 2 ? 0 : 32;
 // Block scales are read so many steps at a time: as many as registers hold.
 inline constexpr i32 kScaleSteps = kRowGroups > 1 ? (kGate ? 2 : 3) : 4;
 
-// The first operands are asked for as soon as can be, by who makes the barriers that tell when they are there; the other barriers are made
-// meanwhile. Barriers by number: all full ones are there; the empty ones are, for who copies.
-inline constexpr i32 kBegun = 1, kMade = 5, kMadeThreads = 2 * kWarp, kEmptyWarp = 0, kMapWarp = 1;
+// The first operands are asked for as soon as can be, by a warp that makes the few barriers it needs for these itself; another one makes the
+// rest meanwhile. Barriers by number: those of the first stages are there; all are, for who copies.
+inline constexpr i32 kBegun = 1, kMade = 5, kMadeThreads = 2 * kWarp, kBeginWarp = 0, kMapWarp = 1;
+inline constexpr i32 kFirstStages = kStages < 4 ? kStages : 4;
 
-// By one thread: a stage is full when one warp's copies have come, and another's scales.
+// Each by one thread, who then fences. A stage is full when one warp's copies have come, and another's scales.
+template <i32 from, i32 to>
 QUERN_DEVICE void begin_full(Stages& stages) {
-  QUERN_UNROLL for (i32 i = 0; i < kStages; ++i) mbarrier_init(stages.full[i], kBlockScale ? 2 : 1);
-  fence_mbarrier_init();
+  QUERN_UNROLL for (i32 i = from; i < to; ++i) mbarrier_init(stages.full[i], kBlockScale ? 2 : 1);
 }
-// By one thread, who then fences.
 QUERN_DEVICE void begin_empty(Stages& stages) {
   QUERN_UNROLL for (i32 i = 0; i < kStages; ++i) mbarrier_init(stages.empty[i], 4 * kTogether);
 }
@@ -62,24 +62,28 @@ QUERN_DEVICE void fetch_maps(const TensorMap& map_a, const TensorMap& map_b) {
   sync_warp();
 }
 
-// By one thread.
+// By one thread. A step's copies are short ones where tiles are narrow, so that who makes them can set the pace: places are found once.
 struct Copies {
   const GemmParams& p;
   const TensorMap &map_a, &map_b;
-  u8* shared;
-  Stages& stages;
+  SharedArray<u8> tiles;
+  SharedArray<Mbarrier> stages;  // full ones, then as many empty ones
+  u32 bytes;                     // of a step
 
+  QUERN_DEVICE Copies(const GemmParams& params, const TensorMap& a, const TensorMap& b, const u8* shared, const Stages& of)
+      : p(params), map_a(a), map_b(b), tiles(shared), stages(of.full), bytes(static_cast<u32>(kBBytes + narrow_rows(params.m, kTileM) * 128)) {}
+  QUERN_DEVICE void await_empty(i32 stage, u32 phase) const { mbarrier_wait(stages, kStages + stage, phase); }
   // b of a step, and how many bytes of a will follow. Rows of b are read once, or by neighbours at the same time.
   QUERN_DEVICE void b(const Work& work, i32 step, i32 stage) const {
-    Mbarrier& full = stages.full[stage];
-    u8* to = shared + stage * kBBytes;
-    mbarrier_arrive_expect(full, static_cast<u32>(kBBytes + narrow_rows(p.m, kTileM) * 128));
-    tma_load(to, map_b, full, CacheHint::evict_first, step * kStepK, work.column, group_of_b(p, work));
-    if constexpr (kGate) tma_load(to + kBBytes / 2, map_b, full, CacheHint::evict_first, step * kStepK, p.n / 2 + work.column, group_of_b(p, work));
+    mbarrier_arrive_expect(stages, stage, bytes);
+    tma_load(tiles, stage * kBBytes, map_b, stages, stage, CacheHint::evict_first, step * kStepK, work.column, group_of_b(p, work));
+    if constexpr (kGate) {
+      tma_load(tiles, stage * kBBytes + kBBytes / 2, map_b, stages, stage, CacheHint::evict_first, step * kStepK, p.n / 2 + work.column, group_of_b(p, work));
+    }
   }
   // a of it. What lies below keeps what it held: rows that are not stored.
   QUERN_DEVICE void a(const Work& work, i32 step, i32 stage, i32 place) const {
-    tma_load(shared + kStages * kBBytes + place * kABytes, map_a, stages.full[stage], CacheHint::normal, step * kStepK, work.row, group_of_a(p, work));
+    tma_load(tiles, kStages * kBBytes + place * kABytes, map_a, stages, stage, CacheHint::normal, step * kStepK, work.row, group_of_a(p, work));
   }
 };
 

@@ -33,36 +33,29 @@ inline constexpr i32 kStagedThreads = kConsumerThreads + (kScaled ? kWarp : 0);
 // b and a of a step go together here, and a warpgroup has all columns.
 static_assert(kAhead == 0 && kColumnGroups == 1);
 
-// Into all stages, which nothing was in. By one thread, as what follows.
+// Of the first so many steps b, a or both: into stages which nothing was in. By one thread, as what follows.
 template <class Tiles>
-QUERN_DEVICE void begin_copies(const Copies& copies, const Tiles& all) {
-  const bool early = (copies.p.flags & kConstantB) != 0;
-  // b alone before the grid before has finished, or both together.
-  QUERN_ROLLED for (i32 pass = early ? 0 : 1; pass < 2; ++pass) {
-    if (pass == 1) wait_for_previous_grid();
-    Tiles tiles = all;
-    Work work;
-    i32 begun = 0;
-    QUERN_ROLLED while (begun < kStages && tiles.next(work)) {
-      QUERN_ROLLED for (i32 step = 0; step < work.last_step && begun < kStages; ++step, ++begun) {
-        if (pass == 0 || !early) copies.b(work, step, begun);
-        if (pass == 1) copies.a(work, step, begun, begun);
-      }
+QUERN_DEVICE void begin_copies(const Copies& copies, Tiles tiles, i32 steps, bool of_b, bool of_a) {
+  Work work;
+  i32 begun = 0;
+  QUERN_ROLLED while (begun < steps && tiles.next(work)) {
+    QUERN_ROLLED for (i32 step = 0; step < work.last_step && begun < steps; ++step, ++begun) {
+      if (of_b) copies.b(work, step, begun);
+      if (of_a) copies.a(work, step, begun, begun);
     }
   }
 }
-// The steps behind those.
+// Of the steps behind these both.
 template <class Tiles>
-QUERN_DEVICE void copy_rest(const Copies& copies, Tiles tiles) {
+QUERN_DEVICE void copy_rest(const Copies& copies, Tiles tiles, i32 begun) {
   Work work;
   Turn turn;
-  turn.skip(kStages);
-  i32 begun = kStages;
+  turn.skip(begun);
   QUERN_ROLLED while (tiles.next(work)) {
     i32 step = begun < work.last_step ? begun : work.last_step;
     begun -= step;
     QUERN_ROLLED for (; step < work.last_step; ++step) {
-      mbarrier_wait(copies.stages.empty[turn.stage], turn.phase ^ 1);
+      copies.await_empty(turn.stage, turn.phase ^ 1);
       copies.b(work, step, turn.stage);
       copies.a(work, step, turn.stage, turn.stage);
       turn.next();
@@ -166,20 +159,37 @@ QUERN_KERNEL(quern_gemm_narrow, THREADS, 1, QUERN_PARAM q::GemmParams p, QUERN_P
   // By a shuffle, so that the compiler knows a warp's threads to go one way and keeps what they share in uniform registers.
   const i32 w = shuffle(warp(), 0);
   if (laid_first(w == kCopyWarp)) {
-    const Copies copies{p, map_a, map_b, shared, stages[0]};
     const bool one = elect_one();
-    if (one) begin_full(stages[0]);
+    if (one) {
+      begin_full<0, kFirstStages>(stages[0]);
+      fence_mbarrier_init();
+    }
     sync_warp();
     arrive_named(kBegun, kThreads);
+    const Copies copies(p, map_a, map_b, shared, stages[0]);
     const DenseTiles tiles(p);
-    if (one) begin_copies(copies, tiles);
+    // Both operands of the first steps at once; or b alone, of all stages, before the grid before has finished.
+    const bool early = (p.flags & kConstantB) != 0;
+    if (one && !early) {
+      wait_for_previous_grid();
+      begin_copies(copies, tiles, kFirstStages, true, true);
+    }
     sync_warp();
     sync_named(kMade, kMadeThreads);
-    if (one) copy_rest(copies, tiles);
+    if (one) {
+      if (early) {
+        QUERN_ROLLED for (i32 pass = 0; pass < 2; ++pass) {
+          begin_copies(copies, tiles, kStages, pass == 0, pass == 1);
+          if (pass == 0) wait_for_previous_grid();
+        }
+      }
+      copy_rest(copies, tiles, early ? kStages : kFirstStages);
+    }
     return;
   }
-  if (w == kEmptyWarp) {
+  if (w == kBeginWarp) {
     if (elect_one()) {
+      begin_full<kFirstStages, kStages>(stages[0]);
       begin_empty(stages[0]);
       fence_mbarrier_init();
     }

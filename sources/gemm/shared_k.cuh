@@ -122,7 +122,7 @@ QUERN_DEVICE void copy_rest(const Copies& copies, const Work& work) {
   turn_of_b.skip(kStages);
   TurnOfA place;
   QUERN_ROLLED for (i32 step = work.first_step + kStepsOfA; step < work.last_step; ++step) {
-    mbarrier_wait(copies.stages.empty[turn_of_b.stage], turn_of_b.phase ^ 1);
+    copies.await_empty(turn_of_b.stage, turn_of_b.phase ^ 1);
     if constexpr (kAhead == 0) {
       copies.b(work, step, turn_of_b.stage);
       copies.a(work, step, turn.stage, place.stage);
@@ -316,11 +316,14 @@ QUERN_KERNEL(quern_gemm_shared_k, THREADS, 1, QUERN_PARAM q::GemmParams p, QUERN
   // By a shuffle, so that the compiler knows a warp's threads to go one way and keeps what they share in uniform registers.
   const i32 w = shuffle(warp(), 0);
   if (laid_first(w == kCopyWarp)) {
-    const Copies copies{p, map_a, map_b, shared, barriers.stages};
     const bool one = elect_one();
-    if (one) begin_full(barriers.stages);
+    if (one) {
+      begin_full<0, kStages>(barriers.stages);
+      fence_mbarrier_init();
+    }
     sync_warp();
     arrive_named(kBegun, kThreads);
+    const Copies copies(p, map_a, map_b, shared, barriers.stages);
     const Part part(p);
     const Work work = own_work(p, part);
     if (one) begin_copies(copies, work);
@@ -335,7 +338,7 @@ QUERN_KERNEL(quern_gemm_shared_k, THREADS, 1, QUERN_PARAM q::GemmParams p, QUERN
     cluster_wait();
     return;
   }
-  if (w == kEmptyWarp) {
+  if (w == kBeginWarp) {
     if (elect_one()) {
       begin_empty(barriers.stages);
       mbarrier_init(barriers.vectors, 1);
