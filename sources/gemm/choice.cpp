@@ -92,28 +92,31 @@ bool may_share_tiles(const Problem& problem, const Sizes& sizes) {
   return problem.call.sms >= all_sms(problem) && sizes.groups == 1;
 }
 
-// Of the forms of few columns, which dense products without a batch may take, the one that the model finds the fastest,
-// where it is faster than another way of so many microseconds. With `shared` those whose tiles are shared are among
-// them.
-std::optional<Choice> narrow_by_model(const Problem& problem, const Sizes& sizes, double other, bool shared) {
-  std::optional<Choice> best;
-  if (sizes.groups != 1) return best;
+struct Timed {
+  Choice choice;
+  double microseconds;
+
+  void improve(const Choice& other, double time) {
+    if (time < microseconds) choice = other, microseconds = time;
+  }
+};
+
+// The forms of few columns, which dense products without a batch may take, and with `shared` those whose tiles are
+// shared.
+void improve_by_narrow(Timed& best, const Problem& problem, const Sizes& sizes, bool shared) {
   for (const Form form : kNarrow) {
     const std::optional<Tiling> t = tiling_of(problem, form);
-    if (!t) continue;
-    const double time = time_of(narrow_tiles(problem, *t, sizes), all_sms(problem));
-    if (time < other) best = Choice{form, 1, 1}, other = time;
+    if (t) best.improve({form, 1, 1}, time_of(narrow_tiles(problem, *t, sizes), all_sms(problem)));
   }
-  if (!shared) return best;
+  if (!shared) return;
   for (const Form form : kSharedK) {
     const std::optional<Tiling> t = tiling_of(problem, form);
     if (!t || (t->tile_m > 64 && sizes.rows <= 64)) continue;
     const Machine machine{all_sms(problem), all_sms(problem), most_blocks(problem, *t)};
     for (const SharedTiles& tiles : shared_tiles(narrow_tiles(problem, *t, sizes), machine)) {
-      if (tiles.microseconds < other) best = Choice{form, tiles.parts, 1}, other = tiles.microseconds;
+      best.improve({form, tiles.parts, 1}, tiles.microseconds);
     }
   }
-  return best;
 }
 
 // What a wave of tiles costs grows with their width, and a little more.
@@ -151,6 +154,18 @@ Form warpgroups_by_model(const Problem& problem, const Sizes& sizes) {
   return late_or_not(problem, form);
 }
 
+// Tiles of 128 rows where there are as many columns as to fill a wave of them: by what memory and products take, and
+// the rest of a launch, as measured on an H200.
+void improve_by_warpgroups(Timed& best, const Problem& problem, const Sizes& sizes) {
+  constexpr double kOfAny = 5.9, kOfColumn = 4.0 / 1755;  // microseconds of a launch, and of a step's column of tiles
+  const Form form = warpgroups_by_model(problem, sizes);
+  const std::optional<Tiling> t = tiling_of(problem, form);
+  const double waves = static_cast<double>(div_up(tiles_of(problem, *t, sizes), all_sms(problem)));
+  const double products = waves * static_cast<double>(div_up(problem.params.k, t->step_k)) * t->tile_n * kOfColumn;
+  best.improve({form, 1, 1},
+               kOfAny + std::max(from_memory(narrow_tiles(problem, *t, sizes), all_sms(problem)), products));
+}
+
 bool invariant(const Problem& problem) { return (problem.flags & QUERN_CALL_BATCH_INVARIANT) != 0; }
 
 // Portable, of few rows: where tiles, or parts of them, keep multiprocessors about as busy as an even share would, a
@@ -183,7 +198,11 @@ Choice few_rows_by_model(const Problem& problem, Form form, const Sizes& sizes, 
       split(few_rows(problem, *t, alike), {all_sms(problem), all_sms(problem), most_blocks(problem, *t)});
   // The model of shared tiles tells one split from another; all take longer than it says, as much as here on an H200.
   const double longer = problem.shape.scales == Scales::none ? 1.2 : 1.3;
-  return narrow_by_model(problem, alike, longer * best.microseconds, shared).value_or(swapped);
+  Timed all{swapped, longer * best.microseconds};
+  if (sizes.groups != 1) return all.choice;
+  improve_by_narrow(all, problem, alike, shared);
+  if (alike.rows > 64) improve_by_warpgroups(all, problem, alike);
+  return all.choice;
 }
 
 // Without the split of swapped tiles, and whether warpgroups stand together.

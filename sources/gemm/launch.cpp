@@ -186,8 +186,8 @@ void launch_as(const Runtime& runtime, Problem& problem, const Choice& choice, v
   p.tiles_n = static_cast<std::int32_t>(div_up(columns_of(problem), t.out_tile_n(problem.shape.gate)));
   p.whole_tiles = how.shared ? 0 : 1;
   p.parts = divisor(how.split.parts);
-  p.flags = ((problem.flags & QUERN_GEMM_CONSTANT_B) != 0 ? q::kConstantB : 0) |
-            (p.a_group != 0 ? q::kGroupsOfA : 0) | (p.b_group != 0 ? q::kGroupsOfB : 0);
+  p.flags = ((problem.flags & QUERN_GEMM_CONSTANT_B) != 0 ? q::kConstantB : 0) | (p.a_group != 0 ? q::kGroupsOfA : 0) |
+            (p.b_group != 0 ? q::kGroupsOfB : 0);
   jit::Launch launch;
   launch.grid[0] = static_cast<std::uint32_t>(how.grid);
   const bool clustered = of_swapped(problem.shape.form) || of_shared_k(problem.shape.form);

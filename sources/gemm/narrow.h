@@ -12,7 +12,8 @@ struct NarrowTiles {
   int columns;  // of b
   int stages;   // that a has room for
 };
-// By the model, in microseconds, on so many multiprocessors.
+// By the model, in microseconds, on so many multiprocessors: b alone, read once; all of it.
+double from_memory(const NarrowTiles& product, int sms);
 double time_of(const NarrowTiles& product, int sms);
 
 }  // namespace quern::ops::gemm
