@@ -201,7 +201,9 @@ Choice few_rows_by_model(const Problem& problem, Form form, const Sizes& sizes, 
   Timed all{swapped, longer * best.microseconds};
   if (sizes.groups != 1) return all.choice;
   improve_by_narrow(all, problem, alike, shared);
-  if (alike.rows > 64) improve_by_warpgroups(all, problem, alike);
+  // Measured of operands whose rows are contiguous.
+  const bool rows = !problem.shape.transposed_a && !problem.shape.transposed_b;
+  if (rows && alike.rows > 64) improve_by_warpgroups(all, problem, alike);
   return all.choice;
 }
 
