@@ -20,7 +20,8 @@ namespace {
 constexpr std::size_t kFirstLine = 48, kLine = 64;
 static_assert(offsetof(q::GemmParams, last_panel_height) == kFirstLine);
 static_assert(offsetof(q::GemmParams, scale_a) == kFirstLine + kLine);
-static_assert(offsetof(q::GemmParams, a) == kFirstLine + 2 * kLine);
+static_assert(offsetof(q::GemmParams, out) == kFirstLine + 2 * kLine);
+static_assert(offsetof(q::GemmParams, out_scale_column) == kFirstLine + 3 * kLine);
 
 // A block of threads that shares a tile has at least so many steps of it: fewer cost more in sums that go through
 // memory.

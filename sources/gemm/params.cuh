@@ -29,7 +29,7 @@ inline constexpr u32 kConstantB = 1, kGroupsOfA = 2, kGroupsOfB = 4;
 //
 // Hopper reads parameters by lines of 64 bytes, of which the first has room for 48, and takes 100 to 300 cycles for each that a
 // multiprocessor has not read yet. So what finds a block's first tile lies in the first, what seldom has a say there and how blocks of a
-// cluster stand in the second, what block scales are found by in the third.
+// cluster stand in the second, what block scales are found by in the third, where results go in the fourth.
 struct GemmParams {
   i32 k;
   i32 m;      // the most rows of a group
@@ -45,7 +45,7 @@ struct GemmParams {
   Divisor group_tiles;  // how many tiles a group has
   Divisor parts;        // blocks of a cluster that share a tile by its steps of k
   i32 peers;            // blocks of a cluster with operands in common: of b (warpgroups.cuh) or of a (swapped.cuh)
-  i32 n;                // rows of b
+  u32 whole_tiles;      // 1: each tile is one block's. 0: blocks of threads share the k steps of all tiles evenly
   i32 tiles_n;
   i64 a_group, b_group;
 
@@ -54,13 +54,19 @@ struct GemmParams {
   i64 scale_a_group, scale_a_row, scale_a_k;
   i64 scale_b_group, scale_b_row, scale_b_k;  // with blocks, scale_b_row counts blocks of 128 columns
 
+  void* out;  // [groups][m][columns]
+  i64 out_group, out_row;
+  i32 n;              // rows of b
+  u32 out_vectors;    // eight neighbouring columns of out may be written at once
+  u32 out_mapped;     // out may be written by its tensor map
+  u32 power_of_two;   // out_scale
+  f32* out_scale;     // [groups][m][columns / 128]
+  i64 out_scale_group, out_scale_row;
+
+  i64 out_scale_column;
   const void* a;  // [groups][m][k], by strides; a contiguous grouped product has [rows][k]
   const void* b;  // [groups][n][k]
-  void* out;      // [groups][m][columns]
   i64 a_row, a_k, b_row, b_k;  // of the row and k strides one is 1
-  i64 out_group, out_row;
-  f32* out_scale;  // [groups][m][columns / 128]
-  i64 out_scale_group, out_scale_row, out_scale_column;
   const i32* offsets;  // grouped, contiguous: [groups + 1]
   const i32* counts;   // grouped, masked: [groups]
   const i32* indices;  // grouped, contiguous: which row of a each row of out is made of; may be null
@@ -72,10 +78,6 @@ struct GemmParams {
   i32 a_rows;         // rows of a that an index may name
   i32 out_rows;       // contiguous: rows of out
   Divisor row_tiles;  // how many tiles a row of tiles has
-  u32 whole_tiles;    // 1: each tile is one block's. 0: blocks of threads share the k steps of all tiles evenly
-  u32 out_vectors;    // eight neighbouring columns of out may be written at once
-  u32 out_mapped;     // out may be written by its tensor map
-  u32 power_of_two;   // out_scale
 };
 
 // Rows of a that a tile of few columns copies, a box of its tensor map: whole groups of eight, and no more than there are.
