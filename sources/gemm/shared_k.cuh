@@ -272,8 +272,8 @@ QUERN_DEVICE void finish_kept(const GemmParams& p, const Work& work, const Consu
   sync_warp();
   QUERN_UNROLL for (i32 g = 0; g < kHalfGroups; ++g) turn_round(come + g * kGroupBytes, g, kept + g * kGroupSums);
   sync_warp();
-  QUERN_ROLLED for (i32 row = l / kRowLanes; row < 16; row += kWarp / kRowLanes) {
-    finish_turned(p, work, beside, there, c, row, c.side * kOwnGroups + part.number * kHalfGroups + i, come + i * kGroupBytes, i);
+  QUERN_UNROLL for (i32 first = 0; first < 16; first += kWarp / kRowLanes) {
+    finish_turned(p, work, beside, there, c, first + l / kRowLanes, c.side * kOwnGroups + part.number * kHalfGroups + i, come + i * kGroupBytes, i);
   }
 }
 
