@@ -62,6 +62,8 @@ QUERN_DEVICE void fetch_maps(const TensorMap& map_a, const TensorMap& map_b) {
   sync_warp();
 }
 
+static_assert(sizeof(Stages) == 2 * kStages * sizeof(Mbarrier));
+
 // By one thread. A step's copies are short ones where tiles are narrow, so that who makes them can set the pace: places are found once.
 struct Copies {
   const GemmParams& p;
@@ -71,7 +73,7 @@ struct Copies {
   u32 bytes;                     // of a step
 
   QUERN_DEVICE Copies(const GemmParams& params, const TensorMap& a, const TensorMap& b, const u8* shared, const Stages& of)
-      : p(params), map_a(a), map_b(b), tiles(shared), stages(of.full), bytes(static_cast<u32>(kBBytes + narrow_rows(params.m, kTileM) * 128)) {}
+      : p(params), map_a(a), map_b(b), tiles(shared), stages(reinterpret_cast<const Mbarrier*>(&of)), bytes(static_cast<u32>(kBBytes + narrow_rows(params.m, kTileM) * 128)) {}
   QUERN_DEVICE void await_empty(i32 stage, u32 phase) const { mbarrier_wait(stages, kStages + stage, phase); }
   // b of a step, and how many bytes of a will follow. Rows of b are read once, or by neighbours at the same time.
   QUERN_DEVICE void b(const Work& work, i32 step, i32 stage) const {

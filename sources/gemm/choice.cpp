@@ -140,25 +140,29 @@ bool late_is_faster(const Problem& problem) {
   const std::optional<Tiling> t = tiling_of(problem, Form::warpgroups_late);
   return t && div_up(problem.params.k, t->step_k) <= kMostSteps;
 }
+// Of an out that has a tensor map.
+Form late_if_mapped(const Problem& problem, Form form) {
+  return form == Form::warpgroups_256 && may_leave_late(problem) && late_is_faster(problem) ? Form::warpgroups_late
+                                                                                            : form;
+}
 Form late_or_not(const Problem& problem, Form form) {
-  return form == Form::warpgroups_256 && takes_map_of_out(problem) && may_leave_late(problem) && late_is_faster(problem)
-             ? Form::warpgroups_late
-             : form;
+  return takes_map_of_out(problem) ? late_if_mapped(problem, form) : form;
 }
 
 // The tiles that take the least time.
+Form least_cost(const Problem& problem, const Sizes& sizes) {
+  return *std::min_element(std::begin(kWarpgroups), std::end(kWarpgroups),
+                           [&](Form a, Form b) { return cost_of(problem, a, sizes) < cost_of(problem, b, sizes); });
+}
 Form warpgroups_by_model(const Problem& problem, const Sizes& sizes) {
-  const Form form = *std::min_element(std::begin(kWarpgroups), std::end(kWarpgroups), [&](Form a, Form b) {
-    return cost_of(problem, a, sizes) < cost_of(problem, b, sizes);
-  });
-  return late_or_not(problem, form);
+  return late_or_not(problem, least_cost(problem, sizes));
 }
 
-// Tiles of 128 rows where there are as many columns as to fill a wave of them: by what memory and products take, and
-// the rest of a launch, as measured on an H200.
+// Tiles of 128 rows and many columns: by what memory and products take, and the rest of a launch, as measured on an
+// H200. Like others of few rows the choice is kept for all calls, whatever their out: for_this_out() takes another.
 void improve_by_warpgroups(Timed& best, const Problem& problem, const Sizes& sizes) {
   constexpr double kOfAny = 5.9, kOfColumn = 4.0 / 1755;  // microseconds of a launch, and of a step's column of tiles
-  const Form form = warpgroups_by_model(problem, sizes);
+  const Form form = late_if_mapped(problem, least_cost(problem, sizes));
   const std::optional<Tiling> t = tiling_of(problem, form);
   const double waves = static_cast<double>(div_up(tiles_of(problem, *t, sizes), all_sms(problem)));
   const double products = waves * static_cast<double>(div_up(problem.params.k, t->step_k)) * t->tile_n * kOfColumn;
@@ -187,7 +191,8 @@ Form form_of_tiny(const Problem& problem, std::int64_t groups) {
   return (longest - even) * step_bytes < kMostMore ? Form::sliced_k : Form::tiny;
 }
 
-// Of so many rows: by the given form, whose rows are those of all that are done alike, or one of few columns.
+// Of so many rows: by the given form, whose rows are those of all that are done alike, by one of few columns, or by
+// tiles of 128 rows and many columns.
 Choice few_rows_by_model(const Problem& problem, Form form, const Sizes& sizes, bool shared) {
   const Choice swapped{form, 1, 1};
   if (problem.shape.grouping != Grouping::dense) return swapped;
@@ -201,9 +206,10 @@ Choice few_rows_by_model(const Problem& problem, Form form, const Sizes& sizes, 
   Timed all{swapped, longer * best.microseconds};
   if (sizes.groups != 1) return all.choice;
   improve_by_narrow(all, problem, alike, shared);
-  // Measured of operands whose rows are contiguous.
-  const bool rows = !problem.shape.transposed_a && !problem.shape.transposed_b;
-  if (rows && alike.rows > 64) improve_by_warpgroups(all, problem, alike);
+  // Where it was measured: of operands whose rows are contiguous, without a gate or scales of results.
+  const Shape& shape = problem.shape;
+  const bool measured = !shape.transposed_a && !shape.transposed_b && !shape.gate && !shape.out_scale;
+  if (measured && alike.rows > 64) improve_by_warpgroups(all, problem, alike);
   return all.choice;
 }
 
