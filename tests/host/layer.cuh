@@ -183,7 +183,7 @@ QUERN_DEVICE void tiles(u32* to) {
 
 QUERN_DEVICE void everything(const Params& p) {
   wait_for_previous_grid();
-  if (p.results == nullptr) stay_in_branch();
+  if (laid_first(p.results == nullptr)) stay_in_branch();
   const int block = (block_index(2) * block_count(1) + block_index(1)) * block_count(0) + block_index(0);
   const Out out{p.results + block * kBlockResults};
   execution(out);
