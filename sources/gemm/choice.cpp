@@ -133,20 +133,24 @@ std::int64_t cost_of(const Problem& problem, Form form, const Sizes& sizes) {
 bool may_leave_late(const Problem& problem) {
   return problem.params.k > 0 && columns_of(problem) % 8 == 0 && tiling_of(problem, Form::warpgroups_late);
 }
-// A stage fewer costs a percent of each step and saves as much as two steps take: up to so many it is the faster one,
-// as measured on an H200.
-bool late_is_faster(const Problem& problem) {
-  constexpr std::int64_t kMostSteps = 40;
+// A stage fewer costs a percent of each step and saves as much as two steps take, or one where scales do not change
+// with k: up to so many it is the faster one, as measured on an H200. Where scales do not change, a block must also
+// have a tile to come.
+bool late_is_faster(const Problem& problem, const Sizes& sizes) {
+  const bool vectors = problem.shape.scales == Scales::vectors;
+  const std::int64_t most_steps = vectors ? 32 : 40;
   const std::optional<Tiling> t = tiling_of(problem, Form::warpgroups_late);
-  return t && div_up(problem.params.k, t->step_k) <= kMostSteps;
+  return t && div_up(problem.params.k, t->step_k) <= most_steps &&
+         (!vectors || tiles_of(problem, *t, sizes) > all_sms(problem));
 }
 // Of an out that has a tensor map.
-Form late_if_mapped(const Problem& problem, Form form) {
-  return form == Form::warpgroups_256 && may_leave_late(problem) && late_is_faster(problem) ? Form::warpgroups_late
-                                                                                            : form;
+Form late_if_mapped(const Problem& problem, Form form, const Sizes& sizes) {
+  return form == Form::warpgroups_256 && may_leave_late(problem) && late_is_faster(problem, sizes)
+             ? Form::warpgroups_late
+             : form;
 }
-Form late_or_not(const Problem& problem, Form form) {
-  return takes_map_of_out(problem) ? late_if_mapped(problem, form) : form;
+Form late_or_not(const Problem& problem, Form form, const Sizes& sizes) {
+  return takes_map_of_out(problem) ? late_if_mapped(problem, form, sizes) : form;
 }
 
 // The tiles that take the least time.
@@ -155,14 +159,14 @@ Form least_cost(const Problem& problem, const Sizes& sizes) {
                            [&](Form a, Form b) { return cost_of(problem, a, sizes) < cost_of(problem, b, sizes); });
 }
 Form warpgroups_by_model(const Problem& problem, const Sizes& sizes) {
-  return late_or_not(problem, least_cost(problem, sizes));
+  return late_or_not(problem, least_cost(problem, sizes), sizes);
 }
 
 // Tiles of 128 rows and many columns: by what memory and products take, and the rest of a launch, as measured on an
 // H200. Like others of few rows the choice is kept for all calls, whatever their out: for_this_out() takes another.
 void improve_by_warpgroups(Timed& best, const Problem& problem, const Sizes& sizes) {
   constexpr double kOfAny = 5.9, kOfColumn = 4.0 / 1755;  // microseconds of a launch, and of a step's column of tiles
-  const Form form = late_if_mapped(problem, least_cost(problem, sizes));
+  const Form form = late_if_mapped(problem, least_cost(problem, sizes), sizes);
   const std::optional<Tiling> t = tiling_of(problem, form);
   const double waves = static_cast<double>(div_up(tiles_of(problem, *t, sizes), all_sms(problem)));
   const double products = waves * static_cast<double>(div_up(problem.params.k, t->step_k)) * t->tile_n * kOfColumn;
@@ -274,7 +278,7 @@ void for_each_by_model(const Problem& problem, Visit visit) {
       return;
     }
     for (const Form form : kWarpgroups) {
-      if (cost_of(problem, form, sizes) != INT64_MAX) visit(late_or_not(problem, form));
+      if (cost_of(problem, form, sizes) != INT64_MAX) visit(late_or_not(problem, form, sizes));
     }
     return;
   }
@@ -388,7 +392,7 @@ std::vector<Form> reachable(const Runtime& runtime, const Problem& problem) {
   const auto there = [&](Form form) { return std::find(forms.begin(), forms.end(), form) != forms.end(); };
   if (there(Form::warpgroups_late)) {
     add(Form::warpgroups_256);
-  } else if (there(Form::warpgroups_256) && may_leave_late(problem) && late_is_faster(problem)) {
+  } else if (there(Form::warpgroups_256) && may_leave_late(problem) && late_is_faster(problem, sizes_of(problem))) {
     add(Form::warpgroups_late);
   }
   return forms;

@@ -17,14 +17,13 @@ class LateResults {
   QUERN_DEVICE LateResults(const TensorMap& map, i32 consumer, u8* boxes) : map_(map), boxes_(boxes), line_(consumer * 64 + warp() % 4 * 16) {}
   // Puts half of a tile's columns, 0 and then 1, into their boxes. All of the last one's have been sent.
   template <i32 half>
-  QUERN_DEVICE void stage(const GemmParams& p, const Work& work, const f32 (&sums)[kSumCount]) {
+  QUERN_DEVICE void stage(const GemmParams& p, const Work& work, const f32 (&sums)[kSumCount], const f32 (&row_scales)[2], const f32* column_scales) {
     if constexpr (half == 0) {
       if (elect_one()) tma_wait_read<0>();
       sync_warp();
       row_ = work.row + line_, column_ = work.column, group_ = work.group, sent_ = 0;
     }
-    constexpr f32 kOne[2] = {1.0f, 1.0f};
-    QUERN_UNROLL for (i32 s = half * kBoxes / 2; s < (half + 1) * kBoxes / 2; ++s) stage_slice<Result>(p, s, sums, kOne, nullptr, boxes_ + s * kBoxBytes);
+    QUERN_UNROLL for (i32 s = half * kBoxes / 2; s < (half + 1) * kBoxes / 2; ++s) stage_slice<Result>(p, s, sums, row_scales, column_scales, boxes_ + s * kBoxBytes);
     fence_async();
     sync_warp();
   }

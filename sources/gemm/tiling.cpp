@@ -98,12 +98,12 @@ std::optional<Tiling> tile_warpgroups(const Shape& shape, const jit::TargetInfo&
                   [](expression::OperandKind kind) { return kind != expression::OperandKind::unused; });
   const bool plain = !shape.gate && !shape.out_scale && !operands && bytes_of(shape.out) == 2;
   const bool blocks = shape.scales == Scales::blocks, late = shape.form == Form::warpgroups_late;
-  if (late && (!plain || !blocks || shape.grouping != Grouping::dense)) return {};
+  if (late && (!plain || shape.scales == Scales::none || shape.grouping != Grouping::dense)) return {};
   const bool dense = shape.grouping == Grouping::dense;
   const int boxes = late ? t.tile_n / 64 : dense && !blocks ? 2 : 1;
   const int slice = shape.out_scale ? 128 : !shape.gate ? 64 : dense ? 32 : shape.scales == Scales::vectors ? 16 : 64;
   const int staged = kWarps * (plain ? boxes * 16 * 128 : 8 * (slice + 8) * 4 * (shape.gate ? 2 : 1));
-  const int column_scales = shape.scales == Scales::vectors && !shape.out_scale ? 2 * t.tile_n * 4 : 0;
+  const int column_scales = shape.scales == Scales::vectors && !shape.out_scale ? (late ? 4 : 2) * t.tile_n * 4 : 0;
   const int stage = (t.tile_m + t.tile_n) * kRow + (blocks ? t.tile_m * (shape.gate || t.tile_n > 128 ? 2 : 1) * 4 : 0);
   // Tiles begin at multiples of 1024 bytes, the static part before them.
   const std::uint32_t reserve = 1024 + (shape.grouping == Grouping::dense ? 0 : (kExpertBytes + 1023) / 1024 * 1024);

@@ -59,7 +59,7 @@ QUERN_DEVICE void copy_tiles(const GemmParams& p, const TensorMap& map_a, const 
     }
   }
   // Consumers wait for the stage behind each step's, and may multiply what lies there: after the last step nothing is copied to it.
-  if constexpr (kBlockScale) {
+  if constexpr (kBlockScale || kLateResults) {
     mbarrier_wait(stages.empty[turn.stage], turn.phase ^ 1);
     mbarrier_arrive(stages.full[turn.stage]);
   }

@@ -44,10 +44,13 @@ struct ResultScales {
   // To where all threads of the warpgroup read them; `id` is a named barrier of its own.
   QUERN_DEVICE void share(f32* columns, i32 id) const {
     sync_named(id, 128);  // the last tile's have been read
+    put(columns);
+    sync_named(id, 128);
+  }
+  QUERN_DEVICE void put(f32* columns) const {
     QUERN_UNROLL for (i32 i = 0; i < kOfThread; ++i) {
       if (i * 128 + thread_index() % 128 < kTileN) columns[i * 128 + thread_index() % 128] = column[i];
     }
-    sync_named(id, 128);
   }
 };
 
@@ -113,7 +116,7 @@ inline constexpr bool kPlainResults = !kGate && !kOutScale && sizeof(Out) == 2 &
 inline constexpr i32 kBoxBytes = 16 * 128;
 inline constexpr i32 kBoxes = kLateResults ? kTileN / 64 : kGrouping == kDense && !kBlockScale ? 2 : 1;
 inline constexpr bool kTwoBoxes = kBoxes == 2;
-static_assert(!kLateResults || (kPlainResults && !kScaled && kBoxes % 2 == 0));
+static_assert(!kLateResults || (kPlainResults && kBoxes % 2 == 0));
 inline constexpr i32 kStagedBytes = kPlainResults ? kBoxes * kBoxBytes : kStagedOfWarp * 4;
 
 // One box by ordinary stores, of which `columns` columns and `rows` rows are there.
@@ -157,7 +160,8 @@ QUERN_DEVICE void stage_slice(const GemmParams& p, i32 s, const f32 (&sums)[kSum
       if constexpr (kScaled) by = *reinterpret_cast<const f32x2*>(column_scales + column + l % 4 * 2);
       QUERN_UNROLL for (i32 c = 0; c < 2; ++c) {
         const f32 sum = sums[from + c];
-        result[c] = formula(p, kScaled ? sum * (row_scales[i % 2] * (c == 0 ? by.x : by.y)) : sum);
+        const f32 scale = c == 0 ? by.x : by.y;
+        result[c] = formula(p, !kScaled ? sum : kLateResults ? sum * scale : sum * (row_scales[i % 2] * scale));
       }
       packed[i] = pack<Result>(result[0], result[1]);
     }

@@ -17,8 +17,8 @@ inline constexpr i32 kPasses = kTileN / kPassN;
 
 // With block scales the next tile's first products are under way while plain results leave (multiply_tiles_ahead); those that need more
 // beside their sums leave first, as the sums have the registers.
-inline constexpr bool kAhead = kBlockScale && kPlainResults;
-static_assert(!kLateResults || (kAhead && kGrouping == kDense && kPasses == 2));
+inline constexpr bool kAhead = kPlainResults && (kBlockScale || kLateResults);
+static_assert(!kLateResults || (kAhead && kPromoted && kGrouping == kDense && kPasses == 2));
 
 // What one step's sums are multiplied by: for each 64 columns, and each of a thread's two rows.
 struct StepScales {
@@ -32,14 +32,14 @@ struct StepScales {
     }
   }
   QUERN_DEVICE void settle(bool middle_is_second) {
-    if constexpr (kTileN == 192) {
+    if constexpr (kBlockScale && kTileN == 192) {
       QUERN_UNROLL for (i32 h = 0; h < 2; ++h) x[2][h] = middle_is_second ? x[1][h] : x[0][h];
     }
   }
   // Of sum i of the tile.
   QUERN_DEVICE f32 of(i32 i) const {
     const i32 segment = i / 32, h = i >> 1 & 1;
-    if constexpr (kColumnScales == 1) return x[0][h];
+    if constexpr (kColumnScales == 1 || !kBlockScale) return x[0][h];
     if constexpr (kTileN == 192) return x[segment == 1 ? 2 : segment / 2][h];
     return x[segment / (kTileN / 128)][h];
   }
@@ -49,10 +49,11 @@ struct StepScales {
 template <i32 pass>
 QUERN_DEVICE void promote(f32 (&sums)[kSumCount], const f32 (&part)[kPassN / 2], const StepScales& scales) {
   constexpr i32 kFirst = pass * (kPassN / 2);
-  if constexpr (kBlockScale) {
+  if constexpr (kBlockScale || kLateResults) {
     // Those that share a scale one after the other.
     QUERN_UNROLL for (i32 n = 0; n < kPassN / 2; ++n) {
-      const i32 i = n / 32 * 32 + n % 16 / 2 * 4 + n % 32 / 16 * 2 + n % 2;
+      constexpr i32 kShare = kBlockScale ? 32 : kPassN / 2;
+      const i32 i = n / kShare * kShare + n % (kShare / 2) / 2 * 4 + n % kShare / (kShare / 2) * 2 + n % 2;
       sums[kFirst + i] = fma(part[i], scales.of(kFirst + i), sums[kFirst + i]);
     }
   } else {
@@ -63,7 +64,7 @@ QUERN_DEVICE void promote(f32 (&sums)[kSumCount], const f32 (&part)[kPassN / 2],
 // The warpgroups multiply 8-bit operands in turns where two steps are summed together: who has three quarters of a step left hands
 // over, so that the other's first product follows the last one.
 inline constexpr i32 kTurnBarrier = 5;
-inline constexpr bool kTurns = kPromoted && !kBlockScale;
+inline constexpr bool kTurns = kPromoted && !kBlockScale && !kAhead;
 
 // Of the stages, and one that nobody waits for.
 struct Barriers {
@@ -109,8 +110,8 @@ struct Consumer {
   }
   QUERN_DEVICE void release(const Turn& of) const { release(kEmpty + of.stage); }
   QUERN_DEVICE StepScales step_scales(const Turn& of) const {
-    StepScales of_step;
-    of_step.take(scales, of.stage * kStageScales);
+    StepScales of_step{};
+    if constexpr (kBlockScale) of_step.take(scales, of.stage * kStageScales);
     return of_step;
   }
   QUERN_DEVICE void take_turn() const { sync_named(kTurnBarrier + number, kConsumers * kGroupThreads); }

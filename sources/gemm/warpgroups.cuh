@@ -85,9 +85,19 @@ QUERN_DEVICE void multiply_tiles_ahead(const GemmParams& p, const TensorMap& map
   c.multiply(part, c.turn, 0, false);
   LateResults<Out> results(map_out, c.number, staging.results);
   bool more = true;
+  ResultScales result_scales{{1.0f, 1.0f}, {}};
+  const i32 line = c.number * 64 + wgmma_row(thread_index() % kGroupThreads, 0);
+  if constexpr (kTileScales) result_scales.load(p, work, line), staging.column_scales += kConsumers * kTileN;
+  [[maybe_unused]] bool odd = false;
   QUERN_ROLLED while (more) {
     f32 sums[kSumCount];
     QUERN_UNROLL for (f32& sum : sums) sum = 0.0f;
+    if constexpr (kTileScales) {
+      staging.column_scales += odd ? kConsumers * kTileN : -kConsumers * kTileN;
+      odd = !odd;
+      result_scales.put(staging.column_scales);
+      scales.x[0][0] = result_scales.row[0], scales.x[0][1] = result_scales.row[1];
+    }
     Turn at = c.turn;
     const bool middle_is_second = work.column % 128 != 0;
     scales.settle(middle_is_second);
@@ -106,13 +116,14 @@ QUERN_DEVICE void multiply_tiles_ahead(const GemmParams& p, const TensorMap& map
           wgmma_fence();
           c.multiply(part, at, 1, false);
           if (kLateResults && step + 1 == work.last_step) {
-            results.template stage<0>(p, work, sums);
+            if constexpr (kTileScales) sync_named(3 + c.number, 128);
+            results.template stage<0>(p, work, sums, result_scales.row, staging.column_scales);
             results.send_one();
           }
         }
         c.await(next);
-        StepScales next_scales = c.step_scales(next);
-        next_scales.settle(middle_is_second);
+        StepScales next_scales = scales;
+        if constexpr (kBlockScale) next_scales = c.step_scales(next), next_scales.settle(middle_is_second);
         wgmma_wait<0>(part);
         promote<kPasses - 1>(sums, part, scales);
         wgmma_fence();
@@ -127,13 +138,16 @@ QUERN_DEVICE void multiply_tiles_ahead(const GemmParams& p, const TensorMap& map
     }
     c.turn = at;
     if constexpr (kLateResults) {
-      results.template stage<1>(p, work, sums);
+      more = tiles.next(work);
+      if constexpr (kTileScales) {
+        if (more) result_scales.load(p, work, line);
+      }
+      results.template stage<1>(p, work, sums, result_scales.row, staging.column_scales);
       results.send_one();
     } else {
-      constexpr f32 kOne[2] = {1.0f, 1.0f};
-      store_plain_rows<Out>(p, map_out, work, c.number, sums, kOne, staging.column_scales, staging.results, [] {});
+      store_plain_rows<Out>(p, map_out, work, c.number, sums, result_scales.row, staging.column_scales, staging.results, [] {});
     }
-    more = tiles.next(work);
+    if constexpr (!kLateResults) more = tiles.next(work);
   }
   wgmma_wait<0>(part);
   if constexpr (kLateResults) {

@@ -216,7 +216,7 @@ TEST_F(WarmTest, ModelsNeedFewKernels) {
     std::size_t most;
     bool fp8, experts;
   };
-  for (const Model& model : {Model{"deepseek-v3", 113, true, true}, Model{"llama-3-8b", 60, false, false},
+  for (const Model& model : {Model{"deepseek-v3", 114, true, true}, Model{"llama-3-8b", 60, false, false},
                              Model{"llama-3.1-70b", 60, false, false}, Model{"qwen3-8b", 60, false, false},
                              Model{"mixtral-8x7b", 100, false, true}}) {
     for (const char* weights : {"", "bf16", "fp8", "fp8-block"}) {

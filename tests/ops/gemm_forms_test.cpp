@@ -268,8 +268,15 @@ std::vector<Forced> wide() {
     add(form, "programmatic", fp8_blocks(), [](GemmCase& c) { c.flags = QUERN_CALL_PROGRAMMATIC; });
   }
   add(Form::warpgroups_176, "vectors", fp8_vectors());
+  add(Form::warpgroups_176, "vectors_gelu", fp8_vectors(), [](GemmCase& c) { c.activation = QUERN_ACTIVATION_GELU; });
+  add(Form::warpgroups_late, "tensor_scales", fp8_vectors(),
+      [](GemmCase& c) { c.scale_a = c.scale_b = Scaling::tensor, c.b = Element::e5m2; });
   add(Form::warpgroups_176, "bf16", gemm_of(Element::bf16));
-  add(Form::warpgroups_256, "vectors", fp8_vectors());
+  for (const Form form : {Form::warpgroups_256, Form::warpgroups_late}) {
+    add(form, "vectors", fp8_vectors());
+    add(form, "vectors_f16", fp8_vectors(),
+        [](GemmCase& c) { c.out = Element::f16, c.a = Element::e5m2, c.activation = QUERN_ACTIVATION_GELU; });
+  }
   add(Form::warpgroups_256, "vectors_gate", fp8_vectors(), [](GemmCase& c) { c.gate = true; });
   add(Form::warpgroups_256, "vectors_to_f32", fp8_vectors(), [](GemmCase& c) { c.out = Element::f32; });
   add(Form::warpgroups_256, "vectors_out_scale", fp8_vectors(),
@@ -319,7 +326,8 @@ TEST(GemmFormsOfPairs, OtherTilesStandAlone) {
     ASSERT_NO_THROW(fair().run(c, problem, {form, 1, 2})) << c.name;
     problem.check();
   };
-  for (const Form form : {Form::warpgroups, Form::warpgroups_176, Form::warpgroups_192, Form::warpgroups_256})
+  for (const Form form :
+       {Form::warpgroups, Form::warpgroups_176, Form::warpgroups_192, Form::warpgroups_256, Form::warpgroups_late})
     run(form, of_shape(fp8_vectors(), 300, 584, 400));
   for (const Form form : {Form::warpgroups, Form::warpgroups_192, Form::warpgroups_256, Form::warpgroups_late})
     run(form, of_shape(fp8_blocks(), 300, 584, 400));

@@ -319,6 +319,38 @@ TEST_F(ManyRowsOnHopper, LeaveLateWhereStepsAreFewAndOutHasATensorMap) {
   }
 }
 
+// With scales of rows and columns too, up to fewer steps, where a block has several tiles.
+TEST_F(ManyRowsOnHopper, LeaveLateWithScalesOfRowsAndColumns) {
+  Untuned untuned;
+  const Runtime& runtime = untuned.runtime;
+  const struct {
+    int m, n, k;
+    bool late;
+  } all[] = {{4096, 24576, 1536, true},
+             {4096, 7168, 2048, true},
+             {8192, 4096, 4096, true},
+             {4096, 24576, 5120, false},
+             {1024, 4096, 1536, false}};
+  for (const auto& each : all) {
+    SCOPED_TRACE(std::to_string(each.m) + 'x' + std::to_string(each.n) + 'x' + std::to_string(each.k));
+    for (const bool described : {true, false}) {
+      Problem p = problem(each.m, each.n, each.k);
+      p.params.a_row = p.params.b_row = each.k, p.params.out_row = each.n;
+      p.shape.out = Dtype::bf16, p.shape.scales = Scales::vectors, p.params.out_vectors = described;
+      EXPECT_EQ(choose(runtime, p, sizes_of(p)).form == Form::warpgroups_late, each.late && described);
+      // What is prepared serves outs of either kind.
+      const std::vector<Form> forms = reachable(runtime, p);
+      EXPECT_EQ(std::find(forms.begin(), forms.end(), Form::warpgroups_late) != forms.end(), each.late);
+      EXPECT_NE(std::find(forms.begin(), forms.end(), Form::warpgroups_256), forms.end());
+      const std::vector<Choice> choices = candidates(p, sizes_of(p));
+      EXPECT_NE(std::find(choices.begin(), choices.end(), Choice{Form::warpgroups_late, 1, 1}), choices.end());
+      // A row's sums are added up as they are with fewer rows.
+      p.flags = QUERN_CALL_BATCH_INVARIANT;
+      EXPECT_STREQ(name_of(choose(runtime, p, sizes_of(p)).form), "warpgroups");
+    }
+  }
+}
+
 // Stages that there is room for beside what a tile's results need: turns of two steps want four.
 TEST_F(ManyRowsOnHopper, HaveTheStagesThatTheirResultsLeaveRoomFor) {
   const auto stages_of = [&](Form form, const std::function<void(Shape&)>& change) {
@@ -338,7 +370,8 @@ TEST_F(ManyRowsOnHopper, HaveTheStagesThatTheirResultsLeaveRoomFor) {
   EXPECT_EQ(stages_of(Form::warpgroups_192, [](Shape&) {}), 5);
   EXPECT_EQ(stages_of(Form::warpgroups_256, [](Shape& shape) { shape.gate = true; }), 4);
   EXPECT_EQ(stages_of(Form::warpgroups_late, [](Shape& shape) { shape.gate = true; }), 0);
-  EXPECT_EQ(stages_of(Form::warpgroups_late, vectors), 0);
+  EXPECT_EQ(stages_of(Form::warpgroups_late, vectors), 3);
+  EXPECT_EQ(stages_of(Form::warpgroups_late, vectors_gate), 0);
   EXPECT_EQ(stages_of(Form::warpgroups_256, vectors), 4);
   EXPECT_EQ(stages_of(Form::warpgroups_256, vectors_gate), 4);
   EXPECT_EQ(stages_of(Form::warpgroups_256, vectors_out_scale), 4);
