@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <string>
 #include <string_view>
 
 #include "jit/error.h"
@@ -45,7 +46,8 @@ void add_instruments(jit::Target target, std::vector<jit::File>* headers) {
   }
   if (info.warpgroups) {
     headers->push_back(embedded("common/hopper.cuh"));
-    if (cuda) headers->push_back(embedded("common/hopper_wgmma_cuda.cuh"));
+    for (const char* products : {"hopper_sums", "hopper_sums_cuda", "hopper_wgmma", "hopper_wgmma_cuda"})
+      headers->push_back(embedded("common/" + std::string(products) + ".cuh"));
     const std::string_view backend = cuda ? "common/hopper_cuda.cuh" : "common/hopper_host.cuh";
     headers->push_back({"common/hopper_backend.cuh", embedded(backend).text});
   }

@@ -1,15 +1,9 @@
 // What Hopper (sm_90a) alone adds to common/tensor_maps.cuh, which comes with it: matrix products of a warpgroup, and registers that
 // change hands. It is there for sm_90a and for `host`, which runs the same source on the CPU, and for no other target.
 //
-//   Products      by all 128 threads of a warpgroup: 4 warps, the first a multiple of 4
-//     wgmma<A, B, a_major, b_major>(d, a, b, accumulate)
-//                                       d[64][n] (+)= a[64][k] b[k][n]. d is an array of n / 2 f32,
-//                                       n = 8 to 256 by 8, laid out as wgmma_row and wgmma_column say; k is
-//                                       kWgmmaK<A>. A and B are bf16, or f16, or each of e4m3 and e5m2. b is a matrix
-//                                       descriptor; a is one, or an array of 4 u32 as wgmma_a_row and wgmma_a_k say.
-//                                       It runs asynchronously: d, a and the tiles are not to be touched until
-//                                       wgmma_wait. Sums of 8-bit products keep about 14 bits on the GPU: promote
-//                                       every 128 of k
+//   Products      by all 128 threads of a warpgroup: 4 warps, the first a multiple of 4. They are those of common/hopper_sums.cuh, and of
+//                 common/hopper_wgmma.cuh where sums are arrays. They run asynchronously: sums, operands in registers and tiles are not to be
+//                 touched until wgmma_wait. Below d are the sums, a operand A in registers. Sums of 8-bit products keep about 14 bits on the GPU: promote every 128 of k
 //     wgmma_fence()                     before the first wgmma, and after d or a were written by anything else
 //     wgmma_commit()                    closes a group
 //     wgmma_wait<n>(d...)               until all but the n youngest groups are complete. Arrays that are now to be

@@ -1,49 +1,11 @@
-// wgmma as PTX. One asm statement for each n: the instruction names its registers one by one.
+// wgmma of arrays, as PTX. One asm statement for each n: the instruction names its registers one by one.
+// Included by hopper_wgmma.cuh.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "common/kernel.cuh"
+#include "common/hopper.cuh"
 
 namespace q {
-
-// What differs between types, as text in the instruction.
-template <class A, class B>
-struct WgmmaText;
-template <>
-struct WgmmaText<bf16, bf16> {
-  static constexpr char kind[] = "k16.f32.bf16.bf16";
-};
-template <>
-struct WgmmaText<f16, f16> {
-  static constexpr char kind[] = "k16.f32.f16.f16";
-};
-template <>
-struct WgmmaText<e4m3, e4m3> {
-  static constexpr char kind[] = "k32.f32.e4m3.e4m3";
-};
-template <>
-struct WgmmaText<e4m3, e5m2> {
-  static constexpr char kind[] = "k32.f32.e4m3.e5m2";
-};
-template <>
-struct WgmmaText<e5m2, e4m3> {
-  static constexpr char kind[] = "k32.f32.e5m2.e4m3";
-};
-template <>
-struct WgmmaText<e5m2, e5m2> {
-  static constexpr char kind[] = "k32.f32.e5m2.e5m2";
-};
-// The transpositions, which only 16-bit types have, of both operands or of B alone.
-template <int bytes, Major a, Major b>
-struct WgmmaMajors {
-  static constexpr char both[] = "";
-  static constexpr char last[] = "";
-};
-template <Major a, Major b>
-struct WgmmaMajors<2, a, b> {
-  static constexpr char both[] = {',', '0' + static_cast<int>(a), ',', '0' + static_cast<int>(b), 0};
-  static constexpr char last[] = {',', '0' + static_cast<int>(b), 0};
-};
 
 // The first 4 m registers: in the text, and as operands.
 // clang-format off
@@ -183,19 +145,5 @@ QUERN_DEVICE void wgmma(f32 (&d)[count], const u32 (&a)[4], u64 b, bool accumula
 #undef QUERN_WGMMA_REGISTERS
 #undef QUERN_WGMMA_FOR_EACH_N
 #undef QUERN_D4
-
-QUERN_DEVICE void wgmma_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
-QUERN_DEVICE void wgmma_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
-// The compiler takes d for finished where its wgmma stands: passed through here, it is not read sooner.
-template <int count>
-QUERN_DEVICE void pin(f32 (&d)[count]) {
-  QUERN_UNROLL
-  for (int i = 0; i < count; ++i) asm volatile("" : "+f"(d[i])::"memory");
-}
-template <int n, class... D>
-QUERN_DEVICE void wgmma_wait(D&... d) {
-  asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(n) : "memory");
-  (pin(d), ...);
-}
 
 }  // namespace q

@@ -5,7 +5,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "common/hopper.cuh"
+#include "common/hopper_sums.cuh"
 #include "gemm/epilogue.cuh"
 #include "gemm/few_rows.cuh"
 #include "gemm/pipeline.cuh"
@@ -34,6 +34,16 @@ using TurnOfA = TurnOf<kStepsOfA>;
 // A stage's scales are always the same warp's, or no step overtakes another (copy_scales).
 static_assert(kStages % kScaleWarps == 0 || kAlternates == 1);
 inline constexpr i32 kSumCount = kGroupN / 2;  // of a thread
+inline constexpr i32 kSumGroups = div_up(kSumCount, 32);
+// A tile's sums, and the products of two steps, which are under way or to be added to these.
+using Sums = WarpgroupSums<0, kSumCount>;
+using FirstProducts = WarpgroupSums<kSumGroups, kSumCount>;
+using SecondProducts = WarpgroupSums<2 * kSumGroups, kSumCount>;
+struct Registers {
+  Sums& sums;
+  FirstProducts& first;
+  SecondProducts& second;
+};
 inline constexpr bool kPromoted = sizeof(ElementB) == 1;
 // So many sums, of few warpgroups, leave registers for the products of two steps. Four have each other to fill pauses.
 inline constexpr i32 kMostPaired = kConsumers > 2 ? 0 : 32;
@@ -135,11 +145,15 @@ struct Consumer {
   QUERN_DEVICE i32 number() const { return group + kRowGroups * side + kTogether * alternate; }
   // Of the tile.
   QUERN_DEVICE i32 row() const { return group * 64 + wgmma_row(thread_index() % kGroupThreads, 0); }
-  QUERN_DEVICE void multiply(f32 (&d)[kSumCount], const u8* shared, i32 stage, i32 place, bool accumulate) const {
+  template <class D>
+  QUERN_DEVICE void multiply(D& d, const u8* shared, i32 stage, i32 place, bool accumulate) const {
     constexpr u64 kLayout = k_major_layout(Swizzle::bytes128);
     const u64 a = matrix_descriptor(shared + kStages * kBBytes + place * kABytes + group * 64 * 128, kLayout);
     const u64 b = matrix_descriptor(shared + stage * kBBytes + side * kGroupN * 128, kLayout);
-    QUERN_UNROLL for (i32 k = 0; k < 4; ++k) wgmma<ElementA, ElementB>(d, advanced(a, 32 * k), advanced(b, 32 * k), accumulate || k > 0);
+    d.template multiply<ElementA, ElementB, Major::k, Major::k>(a, b, accumulate);
+    d.template multiply<ElementA, ElementB, Major::k, Major::k>(advanced(a, 32), advanced(b, 32), true);
+    d.template multiply<ElementA, ElementB, Major::k, Major::k>(advanced(a, 64), advanced(b, 64), true);
+    d.template multiply<ElementA, ElementB, Major::k, Major::k>(advanced(a, 96), advanced(b, 96), true);
     wgmma_commit();
   }
 };
@@ -165,8 +179,9 @@ struct OwnSteps {
 };
 
 // A step's products, under way or to be added to the sums.
+template <class Products>
 struct StepProducts {
-  f32 x[kSumCount];
+  Products& x;
   StepScales scales;
   i32 stage;
 
@@ -180,17 +195,22 @@ struct StepProducts {
   }
   // Once no more than so many of those begun are under way.
   template <i32 under_way>
-  QUERN_DEVICE void add_to(f32 (&sums)[kSumCount], Stages& stages) {
-    wgmma_wait<under_way>(x);
+  QUERN_DEVICE void add_to(Sums& sums, Stages& stages) {
+    wgmma_wait<under_way>();
     release(stages.empty[stage]);
-    QUERN_UNROLL for (i32 i = 0; i < kSumCount; ++i) sums[i] = kBlockScale ? fma(x[i], scales.of(i), sums[i]) : sums[i] + x[i];
+    if constexpr (kBlockScale) {
+      sums.template add_scaled<0>(x, [&](i32 i, i32 h) { return scales.of(i + 2 * h); });
+    } else {
+      sums.template add<0>(x);
+    }
   }
 };
 
 // Its steps of a tile whose first stage is `turn`, and whose first a and block scales are at `place`.
-QUERN_DEVICE void sum_steps(f32 (&sums)[kSumCount], const Consumer& c, const Work& work, Turn turn, TurnOfA place, const u8* shared,
+QUERN_DEVICE void sum_steps(const Registers& registers, const Consumer& c, const Work& work, Turn turn, TurnOfA place, const u8* shared,
                             const f32* block_scales, Stages& stages) {
-  QUERN_UNROLL for (f32& sum : sums) sum = 0.0f;
+  Sums& sums = registers.sums;
+  sums.clear();
   turn.skip(c.alternate);
   place.skip(c.alternate);
   OwnSteps own{turn, place};
@@ -198,27 +218,29 @@ QUERN_DEVICE void sum_steps(f32 (&sums)[kSumCount], const Consumer& c, const Wor
   if constexpr (kPromoted && kSumCount <= kMostPaired) {
     // While one step's products are added the next one's are under way, which therefore must not wait for its stage.
     static_assert(kStepsOfA >= 2 * kAlternates);
-    StepProducts first, second;
+    StepProducts<FirstProducts> first{registers.first, {}, 0};
+    StepProducts<SecondProducts> second{registers.second, {}, 0};
     if (left == 0) return;
     first.begin(c, own, shared, block_scales, stages);
-    QUERN_ROLLED for (; left > 2; left -= 2) {
+    QUERN_ROLLED for (;; left -= 2) {
+      if (left == 1) {
+        first.template add_to<0>(sums, stages);
+        return;
+      }
       second.begin(c, own, shared, block_scales, stages);
-      first.add_to<1>(sums, stages);
+      first.template add_to<1>(sums, stages);
+      if (left == 2) {
+        second.template add_to<0>(sums, stages);
+        return;
+      }
       first.begin(c, own, shared, block_scales, stages);
-      second.add_to<1>(sums, stages);
-    }
-    if (left == 2) {
-      second.begin(c, own, shared, block_scales, stages);
-      first.add_to<1>(sums, stages);
-      second.add_to<0>(sums, stages);
-    } else {
-      first.add_to<0>(sums, stages);
+      second.template add_to<1>(sums, stages);
     }
   } else if constexpr (kPromoted) {
-    StepProducts step;
+    StepProducts<FirstProducts> step{registers.first, {}, 0};
     QUERN_ROLLED for (; left > 0; --left) {
       step.begin(c, own, shared, block_scales, stages);
-      step.add_to<0>(sums, stages);
+      step.template add_to<0>(sums, stages);
     }
   } else {
     i32 before = -1;
@@ -233,7 +255,7 @@ QUERN_DEVICE void sum_steps(f32 (&sums)[kSumCount], const Consumer& c, const Wor
       before = stage;
       own.next();
     }
-    wgmma_wait<0>(sums);
+    wgmma_wait<0>();
     if (before >= 0) release(stages.empty[before]);
   }
 }

@@ -15,15 +15,17 @@ class LateResults {
  public:
   // `boxes` are the warp's.
   QUERN_DEVICE LateResults(const TensorMap& map, i32 consumer, u8* boxes) : map_(map), boxes_(boxes), line_(consumer * 64 + warp() % 4 * 16) {}
-  // Puts half of a tile's columns, 0 and then 1, into their boxes. All of the last one's have been sent.
+  // Puts half of a tile's columns, 0 and then 1, into their boxes. Rows have been scaled as sums were promoted. All of the last one's have been sent.
   template <i32 half>
-  QUERN_DEVICE void stage(const GemmParams& p, const Work& work, const f32 (&sums)[kSumCount], const f32 (&row_scales)[2], const f32* column_scales) {
+  QUERN_DEVICE void stage(const GemmParams& p, const Work& work, Sums& sums, const f32* column_scales) {
     if constexpr (half == 0) {
       if (elect_one()) tma_wait_read<0>();
       sync_warp();
       row_ = work.row + line_, column_ = work.column, group_ = work.group, sent_ = 0;
     }
-    QUERN_UNROLL for (i32 s = half * kBoxes / 2; s < (half + 1) * kBoxes / 2; ++s) stage_slice<Result>(p, s, sums, row_scales, column_scales, boxes_ + s * kBoxBytes);
+    constexpr i32 kFirst = half * kBoxes / 2;
+    stage_one<kFirst>(p, sums, column_scales);
+    stage_one<kFirst + 1>(p, sums, column_scales);
     fence_async();
     sync_warp();
   }
@@ -45,6 +47,12 @@ class LateResults {
   }
 
  private:
+  template <i32 s>
+  QUERN_DEVICE void stage_one(const GemmParams& p, Sums& sums, const f32* column_scales) {
+    if constexpr (kScaled) sums.template scale<s>(column_scales + s * 64);
+    stage_slice<Result, s>(p, sums, boxes_ + s * kBoxBytes);
+  }
+
   const TensorMap& map_;
   u8* boxes_;
   i32 line_;

@@ -135,16 +135,18 @@ QUERN_DEVICE void finish_tile(const GemmParams& p, const Work& work, const f32 (
 }
 
 template <class Tiles>
-QUERN_DEVICE void multiply_tiles(const GemmParams& p, Tiles tiles, const Consumer& c, const u8* shared, Stages& stages, const Beside& beside) {
+QUERN_DEVICE void multiply_tiles(const GemmParams& p, Tiles tiles, const Consumer& c, const Registers& registers, const u8* shared, Stages& stages,
+                                 const Beside& beside) {
   Work work;
   Turn turn;
   bool first = true;
   QUERN_ROLLED while (tiles.next(work)) {
-    f32 sums[kSumCount];
-    sum_steps(sums, c, work, turn, turn, shared, beside.block_scales, stages);
+    sum_steps(registers, c, work, turn, turn, shared, beside.block_scales, stages);
     turn.skip(work.last_step);
     if (!first) meet_named(kRead, kStagedThreads);
     first = false;
+    f32 sums[kSumCount];
+    registers.sums.read_all(sums);
     finish_tile(p, work, sums, c, beside);
   }
 }
@@ -153,6 +155,9 @@ QUERN_DEVICE void multiply_tiles(const GemmParams& p, Tiles tiles, const Consume
 
 QUERN_KERNEL(quern_gemm_narrow, THREADS, 1, QUERN_PARAM q::GemmParams p, QUERN_PARAM q::TensorMap map_a, QUERN_PARAM q::TensorMap map_b) {
   using namespace q;
+  Sums sums;
+  FirstProducts first;
+  SecondProducts second;
   QUERN_SHARED(Stages, stages, 1);
   u8* shared = tile_shared();
   launch_next_grid();
@@ -213,5 +218,5 @@ QUERN_KERNEL(quern_gemm_narrow, THREADS, 1, QUERN_PARAM q::GemmParams p, QUERN_P
     return;
   }
   meet();
-  multiply_tiles(p, tiles, Consumer(w / 4), shared, stages[0], beside);
+  multiply_tiles(p, tiles, Consumer(w / 4), {sums, first, second}, shared, stages[0], beside);
 }

@@ -195,6 +195,7 @@ jit::Unit to_unit(const Shape& shape, Tag op, jit::Target target) {
   define("BLOCK_SCALE", shape.scales == Scales::blocks);
   define("GATE", shape.gate);
   define("OUT_SCALE", shape.out_scale);
+  define("PLAIN_FORMULA", shape.epilogue->code == "acc");
   define("USES_OPERANDS",
          std::any_of(shape.epilogue->operands.begin(), shape.epilogue->operands.end(),
                      [](expression::OperandKind kind) { return kind != expression::OperandKind::unused; }));

@@ -277,18 +277,20 @@ QUERN_DEVICE void finish_kept(const GemmParams& p, const Work& work, const Consu
   }
 }
 
-QUERN_DEVICE void multiply_tile(const GemmParams& p, const Work& work, const Consumer& c, const Part& part, u8* shared, Beside& beside) {
+QUERN_DEVICE void multiply_tile(const GemmParams& p, const Work& work, const Consumer& c, const Registers& registers, const Part& part, u8* shared,
+                                Beside& beside) {
   Barriers& barriers = beside.barriers;
   const Share share(c, part);
   f32 sums[kSumCount], kept[kHalfSums];
   u8* slots = shared + kTileBytes + c.number() * kHalfGroups * kGroupBytes;  // of two blocks
   const bool of_two = kOfTwo || part.count == 2;
-  sum_steps(sums, c, work, Turn(), TurnOfA(), shared, beside.scales, barriers.stages);
+  sum_steps(registers, c, work, Turn(), TurnOfA(), shared, beside.scales, barriers.stages);
   // All blocks have begun, and their barriers are there.
   cluster_wait();
   // What is kept of sums for more than two blocks lies where all four warps' products read b.
   if (!of_two) sync_named(kMultiplied + c.side, kGroupThreads);
   if (warp() % 4 >= live_warps(work, c)) return;
+  registers.sums.read_all(sums);
   Mbarrier& received = barriers.received[c.number()];
   if (of_two) {
     send_to_other(kept, sums, part, slots, received);
@@ -309,6 +311,9 @@ QUERN_DEVICE void multiply_tile(const GemmParams& p, const Work& work, const Con
 // The grid is a cluster along the first dimension for each tile.
 QUERN_KERNEL(quern_gemm_shared_k, THREADS, 1, QUERN_PARAM q::GemmParams p, QUERN_PARAM q::TensorMap map_a, QUERN_PARAM q::TensorMap map_b) {
   using namespace q;
+  Sums sums;
+  FirstProducts first;
+  SecondProducts second;
   QUERN_SHARED(Beside, beside, 1);
   Barriers& barriers = beside[0].barriers;
   u8* shared = tile_shared();
@@ -357,7 +362,7 @@ QUERN_KERNEL(quern_gemm_shared_k, THREADS, 1, QUERN_PARAM q::GemmParams p, QUERN
   if (w < kCopyWarp) {
     wait_for_previous_grid();
     meet();
-    multiply_tile(p, work, Consumer(w / 4), part, shared, beside[0]);
+    multiply_tile(p, work, Consumer(w / 4), {sums, first, second}, part, shared, beside[0]);
     return;
   }
   if constexpr (kBlockScale) {

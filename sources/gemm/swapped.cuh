@@ -5,7 +5,7 @@
 //
 // 8-bit products are summed 128 k at a time and added to f32 sums in registers: a warpgroup's own sums keep about 14 bits.
 // SPDX-License-Identifier: Apache-2.0
-#include "common/hopper.cuh"
+#include "common/hopper_wgmma.cuh"
 #include "gemm/epilogue.cuh"
 #include "gemm/experts.cuh"
 #include "gemm/few_rows.cuh"

@@ -25,8 +25,9 @@ inline constexpr i32 kCopyBytes = COPY_BYTES;
 
 inline constexpr bool kGate = GATE != 0;      // gate and up columns in the two halves of the tile's
 inline constexpr bool kBlockScale = BLOCK_SCALE != 0;
-inline constexpr bool kScaled = SCALED != 0;  // scales for rows and columns, in the epilogue
+inline constexpr bool kScaled = SCALED != 0;  // scales for rows and columns, applied to whole sums or, where results leave late, the rows' to parts
 inline constexpr bool kOutScale = OUT_SCALE != 0;
+inline constexpr bool kPlainFormula = PLAIN_FORMULA != 0;  // results are the sums, scaled
 inline constexpr bool kTransposedA = TRANSPOSED_A != 0;  // a is stored [k][m]
 inline constexpr bool kTransposedB = TRANSPOSED_B != 0;
 

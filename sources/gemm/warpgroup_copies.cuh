@@ -16,9 +16,10 @@ inline constexpr i32 kABytes = kTileM * 128, kBBytes = kTileN * 128;
 
 // The first operands are asked for as soon as can be: of the warps that copy one makes the barriers of the stages, while another finds the
 // first tile and those that bring scales ask for these. Barriers by number: those of the stages are there for who copies, for the others
-// (3 to 6 are those of scales and of turns, ResultScales::share and kTurnBarrier).
+// (3 to 6 are those of each consumer's scales of columns and turns).
 inline constexpr i32 kCopyWarp = 4 * kConsumers, kBeginWarp = kCopyWarp + 3;
 inline constexpr i32 kMade = 1, kBegun = 2, kMadeThreads = 2 * kWarp, kBegunThreads = kThreads - kWarp;
+inline constexpr i32 kScaleBarrier = 3, kTurnBarrier = kScaleBarrier + kConsumers;
 
 // Of the cluster.
 struct Peers {
@@ -74,10 +75,17 @@ inline constexpr i32 kStageScales = kTileM * kColumnScales;
 // is free, since reading takes longer than a step.
 inline constexpr i32 kScaleWarps = kBlockScale ? 2 : 0;
 
+// What a thread reads of a step.
+struct StepOfScales {
+  f32 row[2];
+  f32 column[kColumnScales];
+};
+
 // `asked` is called once the first of them are on their way.
 template <class Tiles, class Asked>
 QUERN_DEVICE void copy_scales(const GemmParams& p, Tiles tiles, i32 number, f32* shared_scales, Stages& stages, Asked asked) {
-  constexpr i32 kReadAhead = kGrouping == kDense ? 4 : 3, kRows = kTileM / (kScaleWarps * kWarp);
+  constexpr i32 kReadAhead = kGrouping == kDense ? 4 : 3, kRows = 2;
+  static_assert(kRows * kWarp * kScaleWarps == kTileM || kScaleWarps == 0);
   const i32 l = lane(), line = number * (kRows * kWarp) + l;
   Work work;
   Turn turn;
@@ -98,27 +106,30 @@ QUERN_DEVICE void copy_scales(const GemmParams& p, Tiles tiles, i32 number, f32*
       const i32 block = kGate ? (c * (p.n / 2) + work.column) / 128 : work.column / 128 + c;
       of_column[c] = p.scale_b + work.group * p.scale_b_group + (block < last ? block : last) * p.scale_b_row;
     }
-    f32 row[kReadAhead][kRows], column[kReadAhead][kColumnScales];
-    i32 read = 0;
-    const auto read_next = [&](i32 slot) {
-      if (read++ >= work.last_step) return;
-      QUERN_UNROLL for (i32 r = 0; r < kRows; ++r) row[slot][r] = *of_row[r], of_row[r] += p.scale_a_k;
-      QUERN_UNROLL for (i32 c = 0; c < kColumnScales; ++c) column[slot][c] = *of_column[c], of_column[c] += p.scale_b_k;
-    };
-    QUERN_UNROLL for (i32 i = 0; i < kReadAhead; ++i) read_next(i);
-    asked();
-    QUERN_ROLLED for (i32 first = 0; first < work.last_step; first += kReadAhead) {
+    // First the scales of so many steps are read; the code that does so is the one that reads further ones behind those handed over.
+    StepOfScales ahead[kReadAhead];
+    QUERN_ROLLED for (i32 first = -kReadAhead; first < work.last_step; first += kReadAhead) {
       QUERN_UNROLL for (i32 i = 0; i < kReadAhead; ++i) {
-        if (first + i < work.last_step) {
+        StepOfScales& step = ahead[i];
+        if (first >= 0 && first + i < work.last_step) {
           mbarrier_wait(stages.empty[turn.stage], turn.phase ^ 1);
           f32* to = shared_scales + turn.stage * kStageScales + line * kColumnScales;
-          QUERN_UNROLL for (i32 r = 0; r < kRows; ++r) {
-            QUERN_UNROLL for (i32 c = 0; c < kColumnScales; ++c) to[r * kWarp * kColumnScales + c] = row[i][r] * column[i][c];
+          if constexpr (kColumnScales == 2) {
+            *reinterpret_cast<f32x2*>(to) = {step.row[0] * step.column[0], step.row[0] * step.column[1]};
+            *reinterpret_cast<f32x2*>(to + 2 * kWarp) = {step.row[1] * step.column[0], step.row[1] * step.column[1]};
+          } else {
+            to[0] = step.row[0] * step.column[0], to[kWarp] = step.row[1] * step.column[0];
           }
-          read_next(i);
           hand_over();
         }
+        if (first + i + kReadAhead < work.last_step) {
+          step.row[0] = *of_row[0], of_row[0] += p.scale_a_k;
+          step.row[1] = *of_row[1], of_row[1] += p.scale_a_k;
+          step.column[0] = *of_column[0], of_column[0] += p.scale_b_k;
+          if constexpr (kColumnScales == 2) step.column[1] = *of_column[1], of_column[1] += p.scale_b_k;
+        }
       }
+      if (first < 0) asked();
     }
   }
   asked();

@@ -2,12 +2,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "common/hopper.cuh"
+#include "common/hopper_sums.cuh"
 #include "gemm/epilogue.cuh"
 
 namespace q {
 
 inline constexpr i32 kSumCount = kTileN / 2;  // of a thread
+using Sums = WarpgroupSums<0, kSumCount>;     // of a tile
 
 // How many columns are staged at a time. A scale of results is one for 128 columns of a row. Of a gate both halves are staged: so few at a
 // time leave room for a fourth stage, without which turns of two steps (warpgroup_steps.cuh) starve; beside the list of experts there is
@@ -41,12 +42,13 @@ struct ResultScales {
       column[i] = from[(c < p.n ? c : p.n - 1) * p.scale_b_row];
     }
   }
-  // To where all threads of the warpgroup read them; `id` is a named barrier of its own.
+  // Those of the columns to where all threads of the warpgroup read them; `id` is a named barrier of its own.
   QUERN_DEVICE void share(f32* columns, i32 id) const {
     sync_named(id, 128);  // the last tile's have been read
     put(columns);
     sync_named(id, 128);
   }
+  // The same, where nobody reads any more, for who meets afterwards.
   QUERN_DEVICE void put(f32* columns) const {
     QUERN_UNROLL for (i32 i = 0; i < kOfThread; ++i) {
       if (i * 128 + thread_index() % 128 < kTileN) columns[i * 128 + thread_index() % 128] = column[i];
@@ -54,12 +56,25 @@ struct ResultScales {
   }
 };
 
+// Stages `count` columns of eight of a warp's rows, the thread's row h, from column `first` of the tile on.
+template <i32 h, i32 first, i32 count>
+QUERN_DEVICE void stage_columns(const Sums& sums, f32 row_scale, const f32* column_scales, f32* to) {
+  f32 pair[2];
+  sums.template read<first / 2 + 2 * h>(pair);
+  if constexpr (kTileScales) {
+    const auto by = *reinterpret_cast<const f32x2*>(column_scales + first);
+    pair[0] *= by.x * row_scale, pair[1] *= by.y * row_scale;
+  }
+  to[0] = pair[0], to[1] = pair[1];
+  if constexpr (count > 8) stage_columns<h, first + 8, count - 8>(sums, row_scale, column_scales, to + 8);
+}
+
 // A part of a warp's results is a slice of the columns of eight of its rows: first of the upper eight, then of the lower. It goes to the
 // warp's memory; registers have no index: one copy of the code for each part, but for this little only, found by halves.
 inline constexpr i32 kParts = 2 * kSlicesN;
 // `column_scales` are those of the tile from the thread's first column on.
 template <i32 first, i32 count>
-QUERN_DEVICE void stage_part(i32 part, const f32 (&sums)[kSumCount], const f32 (&row_scales)[2], const f32* column_scales, f32* to) {
+QUERN_DEVICE void stage_part(i32 part, const Sums& sums, const f32 (&row_scales)[2], const f32* column_scales, f32* to) {
   if constexpr (count > 1) {
     if (part < first + count / 2) {
       stage_part<first, count / 2>(part, sums, row_scales, column_scales, to);
@@ -67,24 +82,15 @@ QUERN_DEVICE void stage_part(i32 part, const f32 (&sums)[kSumCount], const f32 (
       stage_part<first + count / 2, count - count / 2>(part, sums, row_scales, column_scales, to);
     }
   } else {
-    constexpr i32 h = first / kSlicesN, s = first % kSlicesN;
-    QUERN_UNROLL for (i32 half = 0; half < (kGate ? 2 : 1); ++half) {
-      QUERN_UNROLL for (i32 j = 0; j < kSliceN / 8; ++j) {
-        if (s * kSliceN + j * 8 < kOutTileN) {
-          const i32 column = half * kOutTileN + s * kSliceN + j * 8, from = column / 8 * 4 + 2 * h;
-          f32x2 by = {1.0f, 1.0f};
-          if constexpr (kTileScales) by = *reinterpret_cast<const f32x2*>(column_scales + column), by.x *= row_scales[h], by.y *= row_scales[h];
-          f32* pair = to + half * 8 * kSlicePitch + j * 8;
-          pair[0] = kTileScales ? sums[from] * by.x : sums[from], pair[1] = kTileScales ? sums[from + 1] * by.y : sums[from + 1];
-        }
-      }
-    }
+    constexpr i32 h = first / kSlicesN, column = first % kSlicesN * kSliceN, left = kOutTileN - column, columns = left < kSliceN ? left : kSliceN;
+    stage_columns<h, column, columns>(sums, row_scales[h], column_scales, to);
+    if constexpr (kGate) stage_columns<h, kOutTileN + column, columns>(sums, row_scales[h], column_scales, to + 8 * kSlicePitch);
   }
 }
 
 // Eight rows at a time, so that every lane has eight neighbouring columns. Scales are applied on the way, where there is room for
 // them: to read them from memory for every eight results takes up to a tenth of a product's time.
-QUERN_DEVICE void store_rows(const GemmParams& p, const Work& work, i32 consumer, const f32 (&sums)[kSumCount], const f32 (&row_scales)[2],
+QUERN_DEVICE void store_rows(const GemmParams& p, const Work& work, i32 consumer, const Sums& sums, const f32 (&row_scales)[2],
                              const f32* column_scales, f32* staged) {
   const i32 l = lane(), warp_line = consumer * 64 + warp() % 4 * 16;
   constexpr i32 kGroups = kSliceN / kEight;
@@ -116,7 +122,7 @@ inline constexpr bool kPlainResults = !kGate && !kOutScale && sizeof(Out) == 2 &
 inline constexpr i32 kBoxBytes = 16 * 128;
 inline constexpr i32 kBoxes = kLateResults ? kTileN / 64 : kGrouping == kDense && !kBlockScale ? 2 : 1;
 inline constexpr bool kTwoBoxes = kBoxes == 2;
-static_assert(!kLateResults || (kPlainResults && kBoxes % 2 == 0));
+static_assert(!kLateResults || (kPlainResults && kBoxes == 4));
 inline constexpr i32 kStagedBytes = kPlainResults ? kBoxes * kBoxBytes : kStagedOfWarp * 4;
 
 // One box by ordinary stores, of which `columns` columns and `rows` rows are there.
@@ -145,74 +151,74 @@ QUERN_DEVICE void store_box(const GemmParams& p, const u8* box, Result* out, i32
   }
 }
 
-// Finishes a slice of a warp's results, 64 columns or as many as the tile has left, into a box. Result is Out: a template, since it is none
-// for outputs of 32 bits. `column_scales` are those of the tile, in shared memory.
-template <class Result>
-QUERN_DEVICE void stage_slice(const GemmParams& p, i32 s, const f32 (&sums)[kSumCount], const f32 (&row_scales)[2], const f32* column_scales, u8* box) {
-  const i32 l = lane(), box_row = l % 16, box_chunk = l / 16;  // of the matrices that store_matrix takes: two below, then two beside
-  QUERN_UNROLL for (i32 pair = 0; pair < 4; ++pair) {
-    if (s * 64 + pair * 16 >= kTileN) break;
-    u32 packed[4];
-    QUERN_UNROLL for (i32 i = 0; i < 4; ++i) {  // 8 rows below for odd i, 8 columns further for i >= 2
-      const i32 column = s * 64 + pair * 16 + i / 2 * 8, from = column / 2 + i % 2 * 2;
-      f32 result[2];
-      f32x2 by = {1.0f, 1.0f};
-      if constexpr (kScaled) by = *reinterpret_cast<const f32x2*>(column_scales + column + l % 4 * 2);
-      QUERN_UNROLL for (i32 c = 0; c < 2; ++c) {
-        const f32 sum = sums[from + c];
-        const f32 scale = c == 0 ? by.x : by.y;
-        result[c] = formula(p, !kScaled ? sum : kLateResults ? sum * scale : sum * (row_scales[i % 2] * scale));
-      }
-      packed[i] = pack<Result>(result[0], result[1]);
-    }
-    store_matrix<false>(box + box_row * 128 + ((2 * pair + box_chunk ^ box_row % 8) << 4), packed);
+// A thread's sums of slice s become results, eight at a time: one copy of the formula, for which the eights take turns at one place.
+template <i32 s>
+QUERN_DEVICE void apply_formula_to(const GemmParams& p, Sums& sums) {
+  constexpr i32 kLeft = kSumCount - s * 32, kEights = (kLeft < 32 ? kLeft : 32) / 8;
+  QUERN_ROLLED for (i32 eight = 0; eight < kEights; ++eight) {
+    f32 x[8];
+    sums.template read<s * 32>(x);
+    x[0] = formula(p, x[0]), x[1] = formula(p, x[1]), x[2] = formula(p, x[2]), x[3] = formula(p, x[3]);
+    x[4] = formula(p, x[4]), x[5] = formula(p, x[5]), x[6] = formula(p, x[6]), x[7] = formula(p, x[7]);
+    sums.template write<s * 32>(x);
+    sums.template turn<s>();
   }
 }
 
-// As stage_slice for the types. `meanwhile` is called while the first slice leaves.
-template <class Result, class Meanwhile>
-QUERN_DEVICE void store_plain_rows(const GemmParams& p, const TensorMap& map_out, const Work& work, i32 consumer, const f32 (&sums)[kSumCount],
-                                   const f32 (&row_scales)[2], const f32* column_scales, u8* boxes, Meanwhile meanwhile) {
-  const i32 warp_line = consumer * 64 + warp() % 4 * 16;
-  const i32 rows = work.rows - work.row - warp_line, left = p.n - work.column, columns = left < kTileN ? left : kTileN;
-  const i64 first_row = work.first_row + work.row + warp_line;
-  // A box that is not whole may end where another expert's rows begin.
-  const bool whole = p.out_mapped != 0 && rows >= 16;
-  Result* out = static_cast<Result*>(p.out) + work.group * p.out_group + first_row * p.out_row + work.column;
+// Finishes slice s of a warp's results, 64 columns or as many as the tile has left, into a box, once they are scaled. Result is Out: a
+// template, since it is none for outputs of 32 bits.
+template <class Result, i32 s>
+QUERN_DEVICE void stage_slice(const GemmParams& p, Sums& sums, u8* box) {
+  if constexpr (!kPlainFormula) apply_formula_to<s>(p, sums);
+  sums.template store<Result, s>(box);
+}
+
+// Finishes slices s and further on of a warp's results, and has each leave. `column_scales` are those of the tile, in shared memory.
+// `meanwhile` is called while the first slice leaves.
+template <class Result, i32 s = 0, class Meanwhile>
+QUERN_DEVICE void store_plain_slices(const GemmParams& p, const TensorMap& map_out, const Work& work, i32 warp_line, Sums& sums, const f32 (&row_scales)[2],
+                                     const f32* column_scales, u8* boxes, Meanwhile meanwhile) {
   constexpr i32 kSlices = div_up(kTileN, 64);
-  QUERN_UNROLL for (i32 s = 0; s < kSlices; ++s) {
-    u8* box = boxes + s % kBoxes * kBoxBytes;
-    // By the one thread that commits: which it is the compiler knows of an elected one alone.
-    if (kTwoBoxes && elect_one()) {
-      // A tile with an odd number of slices begins with the box that the last one ended with.
-      if (s == 0 && kSlices % kBoxes != 0) {
-        tma_wait_read<0>();
-      } else {
-        tma_wait_read<kBoxes - 1>();
-      }
-    }
-    sync_warp();
-    stage_slice<Result>(p, s, sums, row_scales, column_scales, box);
-    // A slice that the tile ends within would be copied over the next tile's columns.
-    if (kTwoBoxes && whole && (s + 1) * 64 <= kTileN) {
-      fence_async();
-      sync_warp();
-      if (elect_one()) {
-        if (s * 64 < columns) tma_store(map_out, box, CacheHint::normal, work.column + s * 64, static_cast<i32>(first_row), kGrouping == kContiguous ? 0 : work.group);
-        tma_commit();
-      }
+  const i32 rows = work.rows - work.row - warp_line, columns = p.n - work.column - s * 64;
+  const i64 first_row = work.first_row + work.row + warp_line;
+  // A slice that the tile ends within would be copied over the next tile's columns, and a box that is not whole may end where another
+  // expert's rows begin.
+  const bool copied = kTwoBoxes && (s + 1) * 64 <= kTileN && p.out_mapped != 0 && rows >= 16;
+  u8* box = boxes + s % kBoxes * kBoxBytes;
+  // By the one thread that commits: which it is the compiler knows of an elected one alone.
+  if (kTwoBoxes && elect_one()) {
+    // A tile with an odd number of slices begins with the box that the last one ended with.
+    if constexpr (s == 0 && kSlices % kBoxes != 0) {
+      tma_wait_read<0>();
     } else {
-      // Once all boxes are full, or no more come: one copy of the code for them.
-      if (s % kBoxes == kBoxes - 1 || s + 1 == kSlices) {
-        sync_warp();
-        QUERN_ROLLED for (i32 full = whole ? s : s - s % kBoxes; full <= s; ++full) {
-          store_box(p, boxes + full % kBoxes * kBoxBytes, out + full * 64, rows, columns - full * 64);
-        }
-      }
-      if (kTwoBoxes && elect_one()) tma_commit();
+      tma_wait_read<kBoxes - 1>();
     }
-    if (s == 0) meanwhile();
   }
+  sync_warp();
+  if constexpr (kScaled) sums.template scale<s>(column_scales + s * 64, row_scales);
+  stage_slice<Result, s>(p, sums, box);
+  if (copied) {
+    fence_async();
+    sync_warp();
+    if (elect_one()) {
+      if (columns > 0) tma_store(map_out, box, CacheHint::normal, work.column + s * 64, static_cast<i32>(first_row), kGrouping == kContiguous ? 0 : work.group);
+      tma_commit();
+    }
+  } else {
+    sync_warp();
+    Result* out = static_cast<Result*>(p.out) + work.group * p.out_group + first_row * p.out_row + work.column + s * 64;
+    store_box(p, box, out, rows, columns < kTileN - s * 64 ? columns : kTileN - s * 64);
+    if (kTwoBoxes && elect_one()) tma_commit();
+  }
+  if constexpr (s == 0) meanwhile();
+  if constexpr (s + 1 < kSlices) store_plain_slices<Result, s + 1>(p, map_out, work, warp_line, sums, row_scales, column_scales, boxes, [] {});
+}
+
+// As stage_slice for the types.
+template <class Result, class Meanwhile>
+QUERN_DEVICE void store_plain_rows(const GemmParams& p, const TensorMap& map_out, const Work& work, i32 consumer, Sums& sums, const f32 (&row_scales)[2],
+                                   const f32* column_scales, u8* boxes, Meanwhile meanwhile) {
+  store_plain_slices<Result>(p, map_out, work, consumer * 64 + warp() % 4 * 16, sums, row_scales, column_scales, boxes, meanwhile);
 }
 
 }  // namespace q

@@ -1,7 +1,7 @@
 // How a warpgroup goes through the steps of a tile.
 //
-// The tensor cores' sums of 8-bit products keep about 14 bits: they are added to sums in registers after every 256 of k, and with
-// block scales, which are applied then, after every 128.
+// The tensor cores' sums of 8-bit products keep about 14 bits: they are added to sums in registers after every 256 of k, and
+// after every 128 with block scales, which are applied then, and where results leave late, when a row's scale is.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -15,12 +15,13 @@ inline constexpr bool kPromoted = sizeof(ElementA) == 1;
 inline constexpr i32 kPassN = kPromoted && kTileN > 192 ? kTileN / 2 : kTileN;
 inline constexpr i32 kPasses = kTileN / kPassN;
 
-// With block scales the next tile's first products are under way while plain results leave (multiply_tiles_ahead); those that need more
-// beside their sums leave first, as the sums have the registers.
+// With block scales, and where results leave late, the next tile's first products are under way while plain results leave
+// (multiply_tiles_ahead); those that need more beside their sums leave first, as the sums have the registers.
 inline constexpr bool kAhead = kPlainResults && (kBlockScale || kLateResults);
-static_assert(!kLateResults || (kAhead && kPromoted && kGrouping == kDense && kPasses == 2));
+static_assert(!kLateResults || (kAhead && kPromoted && (kBlockScale || kTileScales) && kGrouping == kDense && kPasses == 2));
 
-// What one step's sums are multiplied by: for each 64 columns, and each of a thread's two rows.
+// What one step's sums are multiplied by: for each 64 columns, and each of a thread's two rows. Late results that have scales of rows and
+// columns take the rows' here.
 struct StepScales {
   f32 x[3][2];  // the first block's, the second's, and, of the three 64 columns of a tile of 192, the middle's
 
@@ -45,25 +46,20 @@ struct StepScales {
   }
 };
 
-// Adds a pass's sums to those of the tile.
+// A pass's sums, which are added to those of the tile.
+using Part = WarpgroupSums<div_up(kSumCount, 32), kPassN / 2>;
 template <i32 pass>
-QUERN_DEVICE void promote(f32 (&sums)[kSumCount], const f32 (&part)[kPassN / 2], const StepScales& scales) {
+QUERN_DEVICE void promote(Sums& sums, const Part& part, const StepScales& scales) {
   constexpr i32 kFirst = pass * (kPassN / 2);
   if constexpr (kBlockScale || kLateResults) {
-    // Those that share a scale one after the other.
-    QUERN_UNROLL for (i32 n = 0; n < kPassN / 2; ++n) {
-      constexpr i32 kShare = kBlockScale ? 32 : kPassN / 2;
-      const i32 i = n / kShare * kShare + n % (kShare / 2) / 2 * 4 + n % kShare / (kShare / 2) * 2 + n % 2;
-      sums[kFirst + i] = fma(part[i], scales.of(kFirst + i), sums[kFirst + i]);
-    }
+    sums.template add_scaled<kFirst>(part, [&](i32 i, i32 h) { return scales.of(kFirst + i + 2 * h); });
   } else {
-    QUERN_UNROLL for (i32 i = 0; i < kPassN / 2; ++i) sums[kFirst + i] += part[i];
+    sums.template add<kFirst>(part);
   }
 }
 
 // The warpgroups multiply 8-bit operands in turns where two steps are summed together: who has three quarters of a step left hands
 // over, so that the other's first product follows the last one.
-inline constexpr i32 kTurnBarrier = 5;
 inline constexpr bool kTurns = kPromoted && !kBlockScale && !kAhead;
 
 // Of the stages, and one that nobody waits for.
@@ -83,15 +79,19 @@ struct Consumer {
   Turn& turn;
   Peers peers;
   i32 number;
+  Sums& sums;
+  Part& part;
 
-  template <int count>
-  QUERN_DEVICE void multiply(f32 (&d)[count], const Turn& of, i32 pass, bool accumulate) const {
-    static_assert(count == kPassN / 2);
+  // Into sums or part, whichever d is.
+  template <class D>
+  QUERN_DEVICE void multiply(D& d, const Turn& of, i32 pass, bool accumulate) const {
+    static_assert(D::kElements == kPassN / 2);
     constexpr u64 kUpperA = MappedA::kLayout >> 32 << 32, kUpperB = MappedB::kLayout >> 32 << 32;
     const u32 stage = static_cast<u32>(of.stage) * ((kABytes + kBBytes) >> 4), columns = static_cast<u32>(pass) * (kPassN * 128 >> 4);
     QUERN_UNROLL for (u32 k = 0; k < 4; ++k) {
       const u32 next_a = k * (MappedA::kNextBytes >> 4), next_b = k * (MappedB::kNextBytes >> 4);
-      wgmma<ElementA, ElementB, MappedA::kMajor, MappedB::kMajor>(d, kUpperA | (a + stage + next_a), kUpperB | (b + stage + columns + next_b), accumulate || k > 0);
+      d.template multiply<ElementA, ElementB, MappedA::kMajor, MappedB::kMajor>(kUpperA | (a + stage + next_a), kUpperB | (b + stage + columns + next_b),
+                                                                               accumulate || k > 0);
       if (kTurns && k == 0) wgmma_commit();
     }
     wgmma_commit();
@@ -118,10 +118,12 @@ struct Consumer {
   QUERN_DEVICE void hand_over() const { arrive_named(kTurnBarrier + (number ^ 1), kConsumers * kGroupThreads); }
 };
 
+// What follows are templates, of Consumer alone, so that a kernel has only those checked that it takes.
+//
 // Products of `steps` steps, summed by the tensor cores and then added to the sums of the tile; the other warpgroup's products keep the
 // tensor cores busy meanwhile.
-template <i32 steps, int count>
-QUERN_DEVICE void promote_together(f32 (&sums)[count], const Consumer& c) {
+template <i32 steps, class AnyConsumer>
+QUERN_DEVICE void promote_together(const AnyConsumer& c) {
   static_assert((steps == 1 || steps == 2) && kTurns);
   const Turn first = c.turn;
   Turn second = first;
@@ -129,16 +131,15 @@ QUERN_DEVICE void promote_together(f32 (&sums)[count], const Consumer& c) {
   if constexpr (steps == 2) second.next();
   QUERN_UNROLL for (i32 pass = 0; pass < kPasses; ++pass) {
     const bool done = pass == kPasses - 1;
-    f32 part[kPassN / 2];
     c.take_turn();
     wgmma_fence();
-    c.multiply(part, first, pass, false);
+    c.multiply(c.part, first, pass, false);
     if constexpr (steps == 2) {
       if (pass == 0) {
         c.await(second);
         wgmma_fence();  // the compiler, which sees a branch in the wait, would remark that it puts one here
       }
-      c.multiply(part, second, pass, true);
+      c.multiply(c.part, second, pass, true);
       if (done) {
         wgmma_wait<2>();
         c.release(first);
@@ -146,12 +147,12 @@ QUERN_DEVICE void promote_together(f32 (&sums)[count], const Consumer& c) {
     }
     wgmma_wait<1>();
     c.hand_over();
-    wgmma_wait<0>(part);
+    wgmma_wait<0>();
     if (done) c.release(second);
     if (pass == 0) {
-      promote<0>(sums, part, {});
+      promote<0>(c.sums, c.part, {});
     } else {
-      promote<kPasses - 1>(sums, part, {});
+      promote<kPasses - 1>(c.sums, c.part, {});
     }
   }
   c.turn = second;
@@ -159,19 +160,18 @@ QUERN_DEVICE void promote_together(f32 (&sums)[count], const Consumer& c) {
 }
 
 // All steps of a tile where scales do not change with k: two at a time.
-template <int count>
-QUERN_DEVICE void promote_steps(f32 (&sums)[count], i32 steps, const Consumer& c) {
+template <class AnyConsumer>
+QUERN_DEVICE void promote_steps(i32 steps, const AnyConsumer& c) {
   i32 step = 0;
-  QUERN_ROLLED for (; step + 2 <= steps; step += 2) promote_together<2>(sums, c);
-  // A loop, though it runs once at most: behind a branch the sums would get other registers, more than there are.
-  QUERN_ROLLED for (; step < steps; ++step) promote_together<1>(sums, c);
+  QUERN_ROLLED for (; step + 2 <= steps; step += 2) promote_together<2>(c);
+  if (step < steps) promote_together<1>(c);
 }
 
 // All steps of a tile with block scales whose results leave before the next one begins. While a step's last products are under way, what
 // the next one needs is waited for and read; the stage before is released while its first ones are. So little but the adding itself lies
 // between products, and adding takes no longer than the other warpgroup's products.
-template <int count>
-QUERN_DEVICE void promote_scaled_steps(f32 (&sums)[count], const Work& work, const Consumer& c) {
+template <class AnyConsumer>
+QUERN_DEVICE void promote_scaled_steps(const Work& work, const AnyConsumer& c) {
   const bool middle_is_second = work.column % 128 != 0;
   Turn at = c.turn;
   c.await(at);
@@ -183,20 +183,19 @@ QUERN_DEVICE void promote_scaled_steps(f32 (&sums)[count], const Work& work, con
     next.next();
     StepScales next_scales;
     QUERN_UNROLL for (i32 pass = 0; pass < kPasses; ++pass) {
-      f32 part[kPassN / 2];
       wgmma_fence();
-      c.multiply(part, at, pass, false);
+      c.multiply(c.part, at, pass, false);
       if (pass == 0) c.release(before);
       if (pass == kPasses - 1) {
         c.await(next);
         next_scales = c.step_scales(next);
         next_scales.settle(middle_is_second);
       }
-      wgmma_wait<0>(part);
+      wgmma_wait<0>();
       if (pass == 0) {
-        promote<0>(sums, part, scales);
+        promote<0>(c.sums, c.part, scales);
       } else {
-        promote<kPasses - 1>(sums, part, scales);
+        promote<kPasses - 1>(c.sums, c.part, scales);
       }
     }
     before = kEmpty + at.stage;
@@ -210,24 +209,24 @@ QUERN_DEVICE void promote_scaled_steps(f32 (&sums)[count], const Work& work, con
 // All steps of a tile where sums are kept as they are: one step's products stay under way while the next one's begin; the stage
 // before is free by then. The first step stands before the loop, so that nothing but products writes the sums within it: the compilers
 // of CUDA 12 would wait for each product otherwise.
-template <int count>
-QUERN_DEVICE void accumulate_steps(f32 (&sums)[count], i32 steps, const Consumer& c) {
+template <class AnyConsumer>
+QUERN_DEVICE void accumulate_steps(i32 steps, const AnyConsumer& c) {
   Turn at = c.turn;
   c.await(at);
   wgmma_fence();
-  c.multiply(sums, at, 0, false);
+  c.multiply(c.sums, at, 0, false);
   Turn before = at;
   at.next();
   QUERN_ROLLED for (i32 step = 1; step < steps; ++step) {
     c.await(at);
     wgmma_fence();
-    c.multiply(sums, at, 0, true);
+    c.multiply(c.sums, at, 0, true);
     wgmma_wait<1>();
     c.release(before);
     before = at;
     at.next();
   }
-  wgmma_wait<0>(sums);
+  wgmma_wait<0>();
   c.release(before);
   c.turn = at;
 }

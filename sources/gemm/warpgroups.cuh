@@ -11,7 +11,7 @@
 namespace q {
 
 // Of a thread. Those that copy take what the others can spare: more where they read scales, unless results are finished beside sums.
-inline constexpr i32 kProducerRegisters = kBlockScale && !kLateResults ? 56 : 40;
+inline constexpr i32 kProducerRegisters = kBlockScale && !kAhead ? 56 : 40;
 inline constexpr i32 kConsumerRegisters = 252 - kProducerRegisters / 2;
 static_assert((kConsumerRegisters * 2 + kProducerRegisters) * kGroupThreads == 168 * kThreads && kConsumerRegisters % 8 == 0);
 static_assert(kConsumers == 2);
@@ -35,32 +35,31 @@ QUERN_DEVICE void multiply_tiles(const GemmParams& p, const TensorMap& map_out, 
   [[maybe_unused]] bool more = kSoon && tiles.next(next);
   QUERN_ROLLED while (kSoon ? more : tiles.next(work)) {
     if constexpr (kSoon) work = next;
-    if constexpr (!kPromoted && kTileN % 64 != 0) {
+    if constexpr (!kPromoted) {
       // For the compiler, which behind a slice that leaves by ordinary stores no longer knows that a warp's threads go one way: it would
       // keep descriptors in their registers and move each of them in every step.
       sync_warp();
       c.turn.stage = shuffle(c.turn.stage, 0), work.last_step = shuffle(work.last_step, 0);
     }
-    f32 sums[kSumCount];
     [[maybe_unused]] ResultScales result_scales{};
     if constexpr (kTileScales) result_scales.load(p, work, line);
     if constexpr (kPromoted) {
-      QUERN_UNROLL for (f32& sum : sums) sum = 0.0f;
+      c.sums.clear();
       if constexpr (kBlockScale) {
-        promote_scaled_steps(sums, work, c);
+        promote_scaled_steps(work, c);
       } else {
-        promote_steps(sums, work.last_step, c);
+        promote_steps(work.last_step, c);
       }
     } else {
-      accumulate_steps(sums, work.last_step, c);
+      accumulate_steps(work.last_step, c);
     }
-    if constexpr (kTileScales) result_scales.share(staging.column_scales, 3 + consumer);
+    if constexpr (kTileScales) result_scales.share(staging.column_scales, kScaleBarrier + consumer);
     if constexpr (kPlainResults) {
-      store_plain_rows<Out>(p, map_out, work, consumer, sums, result_scales.row, staging.column_scales, staging.results, [&] {
+      store_plain_rows<Out>(p, map_out, work, consumer, c.sums, result_scales.row, staging.column_scales, staging.results, [&] {
         if constexpr (kSoon) more = tiles.next(next);
       });
     } else {
-      store_rows(p, work, consumer, sums, result_scales.row, staging.column_scales, reinterpret_cast<f32*>(staging.results));
+      store_rows(p, work, consumer, c.sums, result_scales.row, staging.column_scales, reinterpret_cast<f32*>(staging.results));
     }
   }
   if (kTurns && consumer == 0) c.take_turn();  // the other one handed over last
@@ -78,24 +77,23 @@ template <class Tiles>
 QUERN_DEVICE void multiply_tiles_ahead(const GemmParams& p, const TensorMap& map_out, Tiles tiles, const Consumer& c, Staging staging) {
   Work work;
   if (!tiles.next(work)) return;
-  f32 part[kPassN / 2];
   c.await(c.turn);
   StepScales scales = c.step_scales(c.turn);
   wgmma_fence();
-  c.multiply(part, c.turn, 0, false);
+  c.multiply(c.part, c.turn, 0, false);
   LateResults<Out> results(map_out, c.number, staging.results);
   bool more = true;
   ResultScales result_scales{{1.0f, 1.0f}, {}};
   const i32 line = c.number * 64 + wgmma_row(thread_index() % kGroupThreads, 0);
-  if constexpr (kTileScales) result_scales.load(p, work, line), staging.column_scales += kConsumers * kTileN;
-  [[maybe_unused]] bool odd = false;
+  if constexpr (kTileScales) result_scales.load(p, work, line);
+  // Scales of columns have two places in turn: those of one tile are read while some warps have put down the next one's.
+  i32 place = 0;
   QUERN_ROLLED while (more) {
-    f32 sums[kSumCount];
-    QUERN_UNROLL for (f32& sum : sums) sum = 0.0f;
+    c.sums.clear();
+    f32* column_scales = staging.column_scales + place;
     if constexpr (kTileScales) {
-      staging.column_scales += odd ? kConsumers * kTileN : -kConsumers * kTileN;
-      odd = !odd;
-      result_scales.put(staging.column_scales);
+      place ^= kConsumers * kTileN;
+      result_scales.put(column_scales);
       scales.x[0][0] = result_scales.row[0], scales.x[0][1] = result_scales.row[1];
     }
     Turn at = c.turn;
@@ -111,24 +109,24 @@ QUERN_DEVICE void multiply_tiles_ahead(const GemmParams& p, const TensorMap& map
         next.next();
         next.stage = shuffle(next.stage, 0);  // for the compiler, as in run_roles
         if constexpr (kPasses == 2) {
-          wgmma_wait<0>(part);
-          promote<0>(sums, part, scales);
+          wgmma_wait<0>();
+          promote<0>(c.sums, c.part, scales);
           wgmma_fence();
-          c.multiply(part, at, 1, false);
+          c.multiply(c.part, at, 1, false);
           if (kLateResults && step + 1 == work.last_step) {
-            if constexpr (kTileScales) sync_named(3 + c.number, 128);
-            results.template stage<0>(p, work, sums, result_scales.row, staging.column_scales);
+            if constexpr (kTileScales) sync_named(kScaleBarrier + c.number, kGroupThreads);  // they are there
+            results.template stage<0>(p, work, c.sums, column_scales);
             results.send_one();
           }
         }
         c.await(next);
         StepScales next_scales = scales;
         if constexpr (kBlockScale) next_scales = c.step_scales(next), next_scales.settle(middle_is_second);
-        wgmma_wait<0>(part);
-        promote<kPasses - 1>(sums, part, scales);
+        wgmma_wait<0>();
+        promote<kPasses - 1>(c.sums, c.part, scales);
         wgmma_fence();
         // Behind the last tile too, of what is there: nobody takes what comes of it.
-        c.multiply(part, next, 0, false);
+        c.multiply(c.part, next, 0, false);
         c.release(at);
         scales = next_scales;
         at = next;
@@ -142,14 +140,14 @@ QUERN_DEVICE void multiply_tiles_ahead(const GemmParams& p, const TensorMap& map
       if constexpr (kTileScales) {
         if (more) result_scales.load(p, work, line);
       }
-      results.template stage<1>(p, work, sums, result_scales.row, staging.column_scales);
+      results.template stage<1>(p, work, c.sums, column_scales);
       results.send_one();
     } else {
-      store_plain_rows<Out>(p, map_out, work, c.number, sums, result_scales.row, staging.column_scales, staging.results, [] {});
+      store_plain_rows<Out>(p, map_out, work, c.number, c.sums, result_scales.row, column_scales, staging.results, [] {});
     }
     if constexpr (!kLateResults) more = tiles.next(work);
   }
-  wgmma_wait<0>(part);
+  wgmma_wait<0>();
   if constexpr (kLateResults) {
     results.send_all();
     results.await();
@@ -158,7 +156,7 @@ QUERN_DEVICE void multiply_tiles_ahead(const GemmParams& p, const TensorMap& map
 
 template <class Tiles>
 QUERN_DEVICE void run_roles(const GemmParams& p, const TensorMap& map_a, const TensorMap& map_b, const TensorMap& map_out, const Tiles& tiles, Peers peers, u8* shared,
-                            Barriers& barriers) {
+                            Barriers& barriers, Sums& sums, Part& part) {
   // By a shuffle, so that the compiler knows a warp's threads to go one way and keeps what they share in uniform registers.
   const i32 group = shuffle(thread_index() / kGroupThreads, 0);
   u8* staged = shared + kStages * (kABytes + kBBytes);
@@ -190,7 +188,7 @@ QUERN_DEVICE void run_roles(const GemmParams& p, const TensorMap& map_a, const T
     const i32 line = group * 64 + wgmma_row(thread_index() % kGroupThreads, 0);
     const auto low = [](const u8* tile, u64 layout) { return static_cast<u32>(matrix_descriptor(tile, layout)); };
     const Consumer consumer{SharedArray<Mbarrier>(reinterpret_cast<Mbarrier*>(&barriers)), SharedArray<f32>(scales + line * kColumnScales),
-                            low(shared + group * 64 * 128, MappedA::kLayout), low(shared + kABytes, MappedB::kLayout), turn, peers, group};
+                            low(shared + group * 64 * 128, MappedA::kLayout), low(shared + kABytes, MappedB::kLayout), turn, peers, group, sums, part};
     const Staging staging{staged + warp() * kStagedBytes, scales + group * kTileN};
     wait_for_previous_grid();
     meet_named(kBegun, kBegunThreads);
@@ -207,6 +205,8 @@ QUERN_DEVICE void run_roles(const GemmParams& p, const TensorMap& map_a, const T
 QUERN_KERNEL(quern_gemm_warpgroups, THREADS, 1, QUERN_PARAM q::GemmParams p, QUERN_PARAM q::TensorMap map_a, QUERN_PARAM q::TensorMap map_b,
              QUERN_PARAM q::TensorMap map_out) {
   using namespace q;
+  Sums sums;
+  Part part;
   QUERN_SHARED(Barriers, barriers, 1);
   u8* shared = tile_shared();
   launch_next_grid();
@@ -242,9 +242,9 @@ QUERN_KERNEL(quern_gemm_warpgroups, THREADS, 1, QUERN_PARAM q::GemmParams p, QUE
     wait_for_previous_grid();
     QUERN_SHARED(Experts, experts, 1);
     list_experts(p, experts[0], kTileM * count);
-    run_roles(p, map_a, map_b, map_out, ExpertTiles(p, experts[0], cluster, clusters, count, peers.rank), peers, shared, barriers[0]);
+    run_roles(p, map_a, map_b, map_out, ExpertTiles(p, experts[0], cluster, clusters, count, peers.rank), peers, shared, barriers[0], sums, part);
   } else {
-    run_roles(p, map_a, map_b, map_out, DenseTiles(p, cluster, clusters, count, peers.rank), peers, shared, barriers[0]);
+    run_roles(p, map_a, map_b, map_out, DenseTiles(p, cluster, clusters, count, peers.rank), peers, shared, barriers[0], sums, part);
   }
   // A block's memory is copied to and its barriers are told of until its peer is done.
   if (count > 1) sync_cluster();

@@ -53,6 +53,10 @@ TEST(HopperCompiles, TheKernelsOfTheOtherTests) {
                                 {"N_COUNT", "2"}});
     }
   }
+  for (const char* type : {"bf16", "f16"}) {
+    for (const char* count : {"8", "16", "32", "56", "64", "88", "96", "128"})
+      compiles("sums.cuh", {{"TYPE", type}, {"COUNT", count}});
+  }
   // The type, and which of both operands are mn-major.
   const char* const kinds[][3] = {{"bf16", "0", "0"}, {"e4m3", "0", "0"}, {"bf16", "1", "0"}, {"f16", "1", "1"}};
   for (const auto& [type, a_mn, b_mn] : kinds) {
@@ -91,7 +95,8 @@ TEST(HopperHeaders, AreThereForTargetsThatHaveTheInstruments) {
     compile("sm_80", "every_function.cuh", {{"PART", "0"}});
     ADD_FAILURE() << "a kernel for Hopper was compiled for sm_80";
   } catch (const Error& error) {
-    EXPECT_NE(error.text().find("\"common/hopper.cuh\" is not among the headers"), std::string::npos) << error.text();
+    EXPECT_NE(error.text().find("\"common/hopper_wgmma.cuh\" is not among the headers"), std::string::npos)
+        << error.text();
   }
 }
 

@@ -41,10 +41,13 @@ std::vector<std::string> hopper_products() {
     add("fp8_gemm", "swapped_64", "out=e4m3 out_scale=1 " + scales);
   }
   add("fp8_gemm", "warpgroups_176", "scales=vectors");
+  add("fp8_gemm", "warpgroups_176", "scales=vectors out=f16 epilogue=gelu(acc)");
   add("gemm", "warpgroups_176", "dtype=bf16 order_a=km");
   add("fp8_gemm", "warpgroups_192", "scales=vectors out=f32");
   add("fp8_gemm", "warpgroups_192", "scales=blocks out=f16");
   add("fp8_gemm", "warpgroups_late", "scales=blocks");
+  add("fp8_gemm", "warpgroups_late", "scales=vectors");
+  add("fp8_gemm", "warpgroups_late", "scales=vectors out=f16 epilogue=gelu(acc)");
   add("fp8_gemm", "warpgroups_late", "scales=blocks out=f16 b=e5m2 epilogue=gelu(acc)");
   add("fp8_gemm", "warpgroups_256", "scales=blocks out=f16 epilogue=gelu(acc)");
   add("fp8_gemm", "warpgroups_256", "scales=vectors a=e5m2");
@@ -129,7 +132,8 @@ void expect_batches(const std::vector<Instruction>& instructions, const std::str
 }
 
 // Between the four products of a stage nothing moves an address from the threads' registers to the warp's, as happens,
-// some 12 times, where the compiler does not see that all threads of a warp have the same one.
+// some 12 times, where the compiler does not see that all threads of a warp have the same one. A single move in the
+// loop of 256 columns that takes turns, with what waits for it, cost 3% of its time.
 int moves_between(const std::vector<Instruction>& instructions) {
   int products = 0, moves = 0;
   for (const Instruction& i : instructions) {
@@ -226,7 +230,10 @@ TEST_F(HopperMachineCode, IsMadeOfTheInstructionsThatItShould) {
     expect_batches(instructions, std::string(entry.op) == "gemm" ? "HGMMA" : "QGMMA");
     const bool as_stored = constant(constants, "TRANSPOSED_A") + constant(constants, "TRANSPOSED_B") == 0;
     if (std::string(entry.entry_name) == "quern_gemm_warpgroups" && as_stored) {
-      EXPECT_LE(moves_between(instructions), 6) << constants;  // before the loops
+      const bool turns = constant(constants, "SCALED") == 1 && constant(constants, "LATE_RESULTS") == 0;
+      const bool dense = constant(constants, "GROUPING") == 0;
+      const int most = turns && dense && constant(constants, "TILE_N") == 256 ? 0 : 6;  // before the loops
+      EXPECT_LE(moves_between(instructions), most) << constants;
       // Gates and other formulas have long runs of their own.
       if (constant(constants, "BLOCK_SCALE") == 1 && constants.ends_with(" EPILOGUE=acc"))
         expect_scales_kept(instructions);
