@@ -83,7 +83,7 @@ QUERN_DEVICE void multiply_tiles_ahead(const GemmParams& p, const TensorMap& map
   c.multiply(c.part, c.turn, 0, false);
   LateResults<Out> results(map_out, c.number, staging.results);
   bool more = true;
-  ResultScales result_scales{{1.0f, 1.0f}, {}};
+  [[maybe_unused]] ResultScales result_scales{{1.0f, 1.0f}, {}};
   const i32 line = c.number * 64 + wgmma_row(thread_index() % kGroupThreads, 0);
   if constexpr (kTileScales) result_scales.load(p, work, line);
   // Scales of columns have two places in turn: those of one tile are read while some warps have put down the next one's.
