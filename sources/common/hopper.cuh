@@ -3,7 +3,8 @@
 //
 //   Products      by all 128 threads of a warpgroup: 4 warps, the first a multiple of 4. They are those of common/hopper_sums.cuh, and of
 //                 common/hopper_wgmma.cuh where sums are arrays. They run asynchronously: sums, operands in registers and tiles are not to be
-//                 touched until wgmma_wait. Below d are the sums, a operand A in registers. Sums of 8-bit products keep about 14 bits on the GPU: promote every 128 of k
+//                 touched until wgmma_wait. Below d are the sums, a operand A in registers. Sums of 8-bit products keep about 14 bits on the
+//                 GPU: promote every 128 of k
 //     wgmma_fence()                     before the first wgmma, and after d or a were written by anything else
 //     wgmma_commit()                    closes a group
 //     wgmma_wait<n>(d...)               until all but the n youngest groups are complete. Arrays that are now to be

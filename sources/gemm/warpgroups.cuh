@@ -10,7 +10,8 @@
 
 namespace q {
 
-// Of a thread. Those that copy take what the others can spare: more where they read scales, unless results are finished beside sums.
+// Of a thread. Those that copy take what the others can spare: more where they read scales, unless the next tile's products are under way
+// beside sums.
 inline constexpr i32 kProducerRegisters = kBlockScale && !kAhead ? 56 : 40;
 inline constexpr i32 kConsumerRegisters = 252 - kProducerRegisters / 2;
 static_assert((kConsumerRegisters * 2 + kProducerRegisters) * kGroupThreads == 168 * kThreads && kConsumerRegisters % 8 == 0);
