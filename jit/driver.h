@@ -49,7 +49,7 @@ struct alignas(64) TensorMap {
   unsigned char bytes[128];
 };
 // CUtensorMapDataType and CUtensorMapL2promotion, as far as they are used; 8-bit floats are kTensorU8.
-// CUtensorMapSwizzle is q::Swizzle of common/hopper_layout.cuh.
+// CUtensorMapSwizzle is q::Swizzle of common/sm90/layout.cuh.
 inline constexpr int kTensorU8 = 0, kTensorU16 = 1, kTensorU32 = 2, kTensorI32 = 3, kTensorF16 = 6, kTensorF32 = 7,
                      kTensorBF16 = 9;
 inline constexpr int kPromoteNone = 0, kPromote64 = 1, kPromote128 = 2, kPromote256 = 3;  // bytes

@@ -39,8 +39,8 @@ struct TargetInfo {
   std::uint32_t shared_per_sm = 0;     // bytes
   std::uint32_t registers_per_sm = 65536;
   bool async_copy = false;  // cp.async
-  bool tensor_maps = false;  // copies by tensor map (sources/common/tensor_maps.cuh)
-  bool warpgroups = false;   // what Hopper alone has beside them (sources/common/hopper.cuh)
+  bool tensor_maps = false;  // copies by tensor map (sources/common/sm90/tma.cuh)
+  bool warpgroups = false;   // what Hopper alone has beside them (sources/common/sm90/warpgroup.cuh)
 };
 TargetInfo limits_of(Target target);
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "sources/common/host_abi.cuh"
+#include "sources/common/portable/host_abi.cuh"
 
 namespace quern::jit::host {
 

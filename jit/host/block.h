@@ -22,7 +22,7 @@
 #include "jit/host/registers.h"
 #include "jit/host/remote_stores.h"
 #include "jit/host/sanitizer.h"
-#include "sources/common/host_abi.cuh"
+#include "sources/common/portable/host_abi.cuh"
 
 namespace quern::jit::host {
 

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "sources/common/host_abi.cuh"
+#include "sources/common/portable/host_abi.cuh"
 
 namespace quern::jit::host {
 

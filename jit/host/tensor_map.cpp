@@ -8,7 +8,7 @@
 
 #include "jit/error.h"
 #include "jit/host/agent.h"
-#include "sources/common/hopper_layout.cuh"
+#include "sources/common/sm90/layout.cuh"
 
 namespace quern::jit::host {
 namespace {

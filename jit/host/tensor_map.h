@@ -6,7 +6,7 @@
 #include <string>
 
 #include "jit/driver.h"
-#include "sources/common/host_abi.cuh"
+#include "sources/common/portable/host_abi.cuh"
 
 namespace quern::jit::host {
 

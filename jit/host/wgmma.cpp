@@ -7,7 +7,7 @@
 #include <limits>
 
 #include "jit/host/agent.h"
-#include "sources/common/hopper_layout.cuh"
+#include "sources/common/sm90/layout.cuh"
 
 namespace quern::jit::host {
 namespace {

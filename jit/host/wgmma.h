@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <string>
 
-#include "sources/common/host_abi.cuh"
+#include "sources/common/portable/host_abi.cuh"
 
 namespace quern::jit::host {
 

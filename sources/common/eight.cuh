@@ -76,7 +76,7 @@ QUERN_DEVICE PackedEight<T> narrow(const Eight& v) {
 
 // store_first(to, v, count): the first `count` of v, none if that is 0 or less, to memory that is not shared.
 #ifdef QUERN_PREDICATED_STORES
-#include "common/eight_cuda.cuh"
+#include "common/portable/eight_cuda.cuh"
 #else
 
 namespace q {

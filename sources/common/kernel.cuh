@@ -64,8 +64,8 @@
 //     OperandB<T> load_b(tile, pitch)   stored [n][k]: 16 columns, each with its k side by side
 //     load_a_transposed, load_b_transposed    stored [k][m] and [k][n]; not for 8 bits
 //                                       rows must be 16-byte aligned; a pitch of an odd number of 16 bytes avoids bank conflicts
-//     mma(accumulator, a, b)            accumulator += a b, of f16 or bf16. The others' products are those of common/numbered_sums.cuh, which
-//                                       like common/tile_sums.cuh has sums that products are added to over a whole loop; but for NVIDIA,
+//     mma(accumulator, a, b)            accumulator += a b, of f16 or bf16. The others' products are those of common/registers/numbered_sums.cuh, which
+//                                       like common/registers/tile_sums.cuh has sums that products are added to over a whole loop; but for NVIDIA,
 //                                       multiplicand(operand) is what mma takes of these: 8 bits are widened where they have to be
 //     to_operand<T>(accumulator)        the accumulator as operand A of a next product, f16 or bf16: the layouts agree, no lane
 //                                       gives away anything

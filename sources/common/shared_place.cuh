@@ -4,7 +4,7 @@
 //   copy_async_16(place, global, take)    and copy_async_4: as those to a pointer
 //   ReaderOfA<T, pitch, transposed>(tile) and ReaderOfB: of tiles around `tile` whose rows are `pitch` elements apart;
 //     reads the operand of the tile so many `bytes` further on, as load_a, load_b and their transposed kin load it, for
-//     NumberedOperands (common/numbered_operands.cuh); reader + bytes is that of a tile there
+//     NumberedOperands (common/registers/numbered_operands.cuh); reader + bytes is that of a tile there
 //   SwizzledReaderOfA<T>(tile) and SwizzledReaderOfB: of rows of 128 bytes, swizzled by as many, as tensor maps bring them; `tile`
 //                                         and what is added are multiples of 1024 bytes; reads that of tensor-core step `step`, 0
 //                                         to 3, so many `bytes` further on
@@ -17,7 +17,7 @@
 #include "common/kernel.cuh"
 
 #ifdef QUERN_SHARED_ADDRESSES
-#include "common/shared_place_cuda.cuh"
+#include "common/portable/shared_place_cuda.cuh"
 #else
 
 namespace q {

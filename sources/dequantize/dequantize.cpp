@@ -71,8 +71,7 @@ jit::Unit unit(const jit::Spec& spec) {
                     {"TAIL", std::to_string(shape.tail)},
                     {"THREADS", std::to_string(q::kDequantizeThreads)}};
   unit.source = embedded("dequantize/dequantize.cuh");
-  unit.headers = common_headers(unit.target);
-  for (const char* name : {"dequantize/params.cuh", "quantize/vectors.cuh"}) unit.headers.push_back(embedded(name));
+  unit.headers = device_headers(unit.target);
   return unit;
 }
 

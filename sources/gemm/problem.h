@@ -7,7 +7,7 @@
 #include "capi/quern.h"
 #include "sources/call.h"
 #include "sources/gemm/params.cuh"
-#include "sources/gemm/shape.h"
+#include "sources/gemm/plan/shape.h"
 
 namespace quern::ops::gemm {
 

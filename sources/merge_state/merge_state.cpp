@@ -43,8 +43,7 @@ jit::Unit unit(const jit::Spec& spec) {
   unit.constants = {{"ELEMENT", name_of(static_cast<Dtype>(spec.words[0]))},
                     {"THREADS", std::to_string(kWarps * jit::limits_of(unit.target).warp_size)}};
   unit.source = embedded("merge_state/merge_state.cuh");
-  unit.headers = common_headers(unit.target);
-  unit.headers.push_back(embedded("merge_state/params.cuh"));
+  unit.headers = device_headers(unit.target);
   return unit;
 }
 

@@ -65,8 +65,7 @@ jit::Unit unit(const jit::Spec& spec) {
                     {"ALIGNMENT", std::to_string(shape.alignment)},
                     {"THREADS", std::to_string(kWarps * jit::limits_of(unit.target).warp_size)}};
   unit.source = embedded("moe_combine/moe_combine.cuh");
-  unit.headers = common_headers(unit.target);
-  unit.headers.push_back(embedded("moe_combine/params.cuh"));
+  unit.headers = device_headers(unit.target);
   return unit;
 }
 

@@ -67,9 +67,7 @@ jit::Unit to_unit(const jit::Spec& spec) {
   unit.op = "moe_route";
   unit.target = jit::Target::from_tag(spec.target);
   unit.constants = {{"THREADS", std::to_string(threads_of(shape))}};
-  unit.headers = common_headers(unit.target);
-  unit.headers.push_back(embedded("moe_route/params.cuh"));
-  unit.headers.push_back(embedded("moe_route/place.cuh"));
+  unit.headers = device_headers(unit.target);
   if (shape.stage == Stage::finish) {
     unit.entry = "quern_moe_finish";
     unit.source = embedded("moe_route/finish.cuh");
@@ -79,7 +77,6 @@ jit::Unit to_unit(const jit::Spec& spec) {
   unit.source = embedded("moe_route/route.cuh");
   unit.constants.push_back({"LOGIT", name_of(shape.logits)});
   unit.constants.push_back({"CAPACITY", std::to_string(shape.capacity)});
-  unit.headers.push_back(embedded("moe_route/choose.cuh"));
   unit.max_shared_bytes = group_bytes(shape, jit::limits_of(unit.target));
   return unit;
 }

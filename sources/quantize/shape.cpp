@@ -196,11 +196,7 @@ jit::Unit to_unit(const Shape& shape, jit::Target target) {
     define("BIAS", shape.bias == Dtype::other ? "f32" : name_of(shape.bias));
   }
   unit.source = embedded(block ? "quantize/blocks.cuh" : "quantize/rows.cuh");
-  unit.headers = common_headers(target);
-  for (const char* name : {"quantize/front.cuh", "quantize/params.cuh", "quantize/scale.cuh", "quantize/team.cuh",
-                           "quantize/vectors.cuh"}) {
-    unit.headers.push_back(embedded(name));
-  }
+  unit.headers = device_headers(target);
   return unit;
 }
 

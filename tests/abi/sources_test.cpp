@@ -80,14 +80,14 @@ TEST(Embedded, KeysAreTheSameFromTheTextsThemselves) {
 }
 
 TEST(CommonHeaders, HaveOneBackendUnderItsCommonName) {
-  for (const auto& [target, backend] : {std::pair{"sm_90a", "common/cuda.cuh"}, {"host", "common/host.cuh"}}) {
+  for (const auto& [target, backend] : {std::pair{"sm_90a", "common/portable/cuda.cuh"}, {"host", "common/portable/host.cuh"}}) {
     const std::vector<jit::File> headers = common_headers(jit::Target::parse(target));
     std::size_t backends = 0;
     for (const jit::File& header : headers) {
       EXPECT_TRUE(header.name.starts_with("common/")) << header.name;
-      EXPECT_NE(header.name, "common/cuda.cuh");
-      EXPECT_NE(header.name, "common/hip.cuh");
-      EXPECT_NE(header.name, "common/host.cuh");
+      EXPECT_NE(header.name, "common/portable/cuda.cuh");
+      EXPECT_NE(header.name, "common/portable/hip.cuh");
+      EXPECT_NE(header.name, "common/portable/host.cuh");
       if (header.name != "common/backend.cuh") continue;
       ++backends;
       EXPECT_EQ(header.text, embedded(backend).text);
@@ -98,10 +98,10 @@ TEST(CommonHeaders, HaveOneBackendUnderItsCommonName) {
   }
   EXPECT_THROW(common_headers(jit::Target()), Error);
 
-  for (const auto& [target, layer, backend] : {std::tuple{"sm_90a", "hopper", "hopper_cuda"},
-                                               {"host", "hopper", "hopper_host"},
-                                               {"sm_120a", "tensor_maps", "tensor_maps_cuda"},
-                                               {"host", "tensor_maps", "tensor_maps_host"}}) {
+  for (const auto& [target, layer, backend] : {std::tuple{"sm_90a", "sm90/warpgroup", "sm90/warpgroup_cuda"},
+                                               {"host", "sm90/warpgroup", "sm90/warpgroup_host"},
+                                               {"sm_120a", "sm90/tma", "sm90/tma_cuda"},
+                                               {"host", "sm90/tma", "sm90/tma_host"}}) {
     const std::string place = "common/" + std::string(layer) + "_backend.cuh";
     std::size_t backends = 0;
     for (const jit::File& header : common_headers(jit::Target::parse(target))) {
@@ -117,7 +117,7 @@ TEST(CommonHeaders, HaveOneBackendUnderItsCommonName) {
     if (header.name == "common/backend.cuh") wide = header.text;
   }
   EXPECT_NE(wide.find("QUERN_HOST_WARP 64"), std::string::npos) << wide;
-  EXPECT_NE(wide.find("common/host.cuh"), std::string::npos) << wide;
+  EXPECT_NE(wide.find("common/portable/host.cuh"), std::string::npos) << wide;
 }
 
 TEST(Manifest, PercentEncodingTakesEveryByteThereAndBack) {

@@ -8,8 +8,8 @@
 #include <set>
 
 #include "jit/tensor_maps.h"
-#include "sources/gemm/choice.h"
-#include "sources/gemm/tunings.h"
+#include "sources/gemm/plan/choose.h"
+#include "sources/gemm/plan/tunings.h"
 #include "tests/hopper/device.h"
 #include "tests/hopper/numbers.h"
 

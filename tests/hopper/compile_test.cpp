@@ -82,20 +82,20 @@ TEST(HopperHeaders, AreThereForTargetsThatHaveTheInstruments) {
     return false;
   };
   for (const char* target : {"sm_90a", "host"}) {
-    EXPECT_TRUE(has(target, "common/hopper.cuh")) << target;
-    EXPECT_TRUE(has(target, "common/hopper_backend.cuh")) << target;
+    EXPECT_TRUE(has(target, "common/sm90/warpgroup.cuh")) << target;
+    EXPECT_TRUE(has(target, "common/sm90/warpgroup_backend.cuh")) << target;
   }
   for (const char* target : {"sm_80", "sm_89", "sm_90", "sm_100a", "sm_120a", "gfx90a", "host64"})
-    EXPECT_FALSE(has(target, "common/hopper.cuh")) << target;
+    EXPECT_FALSE(has(target, "common/sm90/warpgroup.cuh")) << target;
   for (const char* target : {"sm_90", "sm_90a", "sm_100a", "sm_103a", "sm_120a", "host"})
-    EXPECT_TRUE(has(target, "common/tensor_maps.cuh")) << target;
+    EXPECT_TRUE(has(target, "common/sm90/tma.cuh")) << target;
   for (const char* target : {"sm_80", "sm_89", "gfx90a", "host64"})
-    EXPECT_FALSE(has(target, "common/tensor_maps.cuh")) << target;
+    EXPECT_FALSE(has(target, "common/sm90/tma.cuh")) << target;
   try {
     compile("sm_80", "every_function.cuh", {{"PART", "0"}});
     ADD_FAILURE() << "a kernel for Hopper was compiled for sm_80";
   } catch (const Error& error) {
-    EXPECT_NE(error.text().find("\"common/hopper_wgmma.cuh\" is not among the headers"), std::string::npos)
+    EXPECT_NE(error.text().find("\"common/sm90/wgmma.cuh\" is not among the headers"), std::string::npos)
         << error.text();
   }
 }

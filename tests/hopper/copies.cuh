@@ -1,7 +1,7 @@
 // Bulk copies one at a time: a box into shared memory, whose bytes are then written out as they lie; and bytes as they
 // lie out of shared memory into a tensor.
 // SPDX-License-Identifier: Apache-2.0
-#include "common/hopper.cuh"
+#include "common/sm90/warpgroup.cuh"
 
 #if RANK == 1
 #define COORDINATES p.at[0]

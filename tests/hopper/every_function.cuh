@@ -1,6 +1,6 @@
 // Every function of the layer with every kind of argument, to be compiled: it does nothing sensible, and is not run.
 // SPDX-License-Identifier: Apache-2.0
-#include "common/hopper_wgmma.cuh"
+#include "common/sm90/wgmma.cuh"
 
 namespace q::hopper {
 

@@ -2,7 +2,7 @@
 // multiply them, a ring of stages between. Persistent; blocks of a cluster share B by multicast. With A_MN A is stored
 // [k][m], with B_MN B [k][n]. BUG plants one mistake, 0 none.
 // SPDX-License-Identifier: Apache-2.0
-#include "common/hopper_wgmma.cuh"
+#include "common/sm90/wgmma.cuh"
 
 #define BUG_NO_FULL_WAIT 1
 #define BUG_NO_EMPTY_WAIT 2

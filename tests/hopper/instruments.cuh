@@ -1,6 +1,6 @@
 // The smaller instruments, each by itself. Every thread writes one u32 a row; PART chooses what is tried.
 // SPDX-License-Identifier: Apache-2.0
-#include "common/hopper.cuh"
+#include "common/sm90/warpgroup.cuh"
 
 namespace q::instruments {
 

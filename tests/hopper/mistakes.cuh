@@ -1,6 +1,6 @@
 // One mistake at a time: BODY is what the kernel does.
 // SPDX-License-Identifier: Apache-2.0
-#include "common/hopper_wgmma.cuh"
+#include "common/sm90/wgmma.cuh"
 
 QUERN_KERNEL(k, 128, 1, q::u8* global, QUERN_PARAM q::TensorMap map) {
   using namespace q;

@@ -1,7 +1,7 @@
 // One tile's product by wgmma, D[64][n] = A[64][k] B[n][k]^T with 128 bytes of k, out of tiles that are put together
 // here element by element: what holds the layouts, descriptors and fragments against each other.
 // SPDX-License-Identifier: Apache-2.0
-#include "common/hopper_wgmma.cuh"
+#include "common/sm90/wgmma.cuh"
 
 #define FORM_K 0          // in shared memory, k-major
 #define FORM_MN 1         // in shared memory, mn-major

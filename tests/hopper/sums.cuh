@@ -1,6 +1,6 @@
 // What WarpgroupSums do with a tile's product, D[64][2 COUNT] = A[64][k] B[2 COUNT][k]^T with 128 bytes of k.
 // SPDX-License-Identifier: Apache-2.0
-#include "common/hopper_sums.cuh"
+#include "common/registers/warpgroup_sums.cuh"
 
 namespace q::sums {
 

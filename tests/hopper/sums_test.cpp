@@ -6,7 +6,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "common/hopper_layout.cuh"
+#include "common/sm90/layout.cuh"
 #include "tests/hopper/device.h"
 #include "tests/hopper/numbers.h"
 

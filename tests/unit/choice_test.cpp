@@ -1,16 +1,16 @@
 // What a product of few rows can take on a Hopper: forms of few columns among them, and the model's choice. And the
 // choice for many rows where there are tensor maps, but none of Hopper's own products.
 // SPDX-License-Identifier: Apache-2.0
-#include "sources/gemm/choice.h"
+#include "sources/gemm/plan/choose.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <functional>
 
-#include "sources/gemm/narrow.h"
-#include "sources/gemm/shared_k.h"
-#include "sources/gemm/tunings.h"
+#include "sources/gemm/plan/small_m.h"
+#include "sources/gemm/plan/shared_k.h"
+#include "sources/gemm/plan/tunings.h"
 
 namespace quern::ops::gemm {
 namespace {

@@ -1,6 +1,6 @@
 // How products of few rows are cut for a device: that it can be launched, and that it leaves few multiprocessors idle.
 // SPDX-License-Identifier: Apache-2.0
-#include "sources/gemm/split.h"
+#include "sources/gemm/plan/split.h"
 
 #include <gtest/gtest.h>
 

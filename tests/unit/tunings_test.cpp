@@ -1,6 +1,6 @@
 // Records of tuning: which calls they are for, and that they come back as they were kept.
 // SPDX-License-Identifier: Apache-2.0
-#include "sources/gemm/tunings.h"
+#include "sources/gemm/plan/tunings.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>

@@ -1,0 +1,127 @@
+// From partial results to results: those of a block's warps, or of one tile, lie in shared memory; those of a cut item's
+// pieces lie in slots of the workspace. Both are joined by the same code.
+//
+// A partial result: as many rows of kSlotPitch f32 as a slot has, of which the first kDimV are the row's sums, not yet divided;
+// then the rows' maxima, then the sums of their weights.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "attention/kernels/shared/schedule.cuh"
+
+namespace q {
+
+inline constexpr int kSlotPitch = slot_pitch(kDimV);
+
+// Partial results of the same rows: the first, and the others `step` f32 apart.
+struct Parts {
+  const f32* first;
+  const f32* others;
+  i64 step;
+  i32 count;
+  i32 rows;  // of each: what lies between the rows and the maxima
+};
+
+QUERN_DEVICE f32* slot_at(const AttentionParams& p, const Piece& piece, i32 i) {
+  return p.partials + static_cast<i64>(slot_of_piece(piece, i)) * p.slot_floats;
+}
+
+// Where row `row` of KV head `head` goes.
+struct RowPlace {
+  Element* out;
+  f32* lse;
+  i32 q_head;
+};
+QUERN_DEVICE RowPlace place_of(const AttentionParams& p, const Sequence& s, i32 head, i32 row) {
+  const i32 q_head = head * kGroup + row % kGroup;
+  const i64 token = s.q_begin + row / kGroup;
+  RowPlace r;
+  r.out = static_cast<Element*>(p.out) + token * p.out_stride_token + q_head * p.out_stride_head;
+  r.lse = p.lse ? p.lse + token * p.lse_stride_token + q_head * p.lse_stride_head : nullptr;
+  r.q_head = q_head;
+  return r;
+}
+
+// True in all threads of the last thread block that arrives for this piece's item; the counter is then zero again.
+QUERN_DEVICE bool arrived_last(const AttentionParams& p, const Piece& piece, i32* scratch) {
+  fence();
+  sync_block();
+  if (thread_index() == 0) {
+    const u32 before = atomic_add(p.counters + piece.counter, 1u);
+    const bool last = before + 1 == static_cast<u32>(piece.count);
+    if (last) p.counters[piece.counter] = 0;
+    *scratch = last;
+  }
+  sync_block();
+  fence();
+  return *scratch != 0;
+}
+
+// Joins partial results in their order, and writes them to `slot`, or where that is null to `out`; a thread takes kWide
+// columns and kAtOnce (1, 2 or 4) parts at once.
+template <int kThreads, int kWide, int kAtOnce>
+QUERN_DEVICE void join(const AttentionParams& p, const Sequence& s, const Piece& piece, const Parts& from, f32* slot) {
+  constexpr int kChunks = kDimV / kWide;
+  const i32 rows = s.q_len * kGroup - piece.tile * kRows;
+  QUERN_ROLLED for (i32 i = thread_index(); i < (rows < kRows ? rows : kRows) * kChunks; i += kThreads) {
+    const i32 row = i / kChunks, column = i % kChunks * kWide;
+    struct {
+      f32 max = -infinity(), sum = 0.0f, row[kWide] = {};
+    } all;
+    const f32* part = from.first;
+    // In one pass, rescaling as the maximum grows: so the loads of one part overlap with those of others.
+    const auto add = [&](i32 j) {
+      const f32 part_max = part[from.rows * kSlotPitch + row], part_sum = part[from.rows * (kSlotPitch + 1) + row];
+      const f32 grown = fmax(all.max, part_max), base = finite_max(grown);
+      const f32 before = exp2(all.max - base), weight = exp2(part_max - base);
+      all.max = grown;
+      all.sum = fma(weight, part_sum, all.sum * before);
+      QUERN_UNROLL for (int c = 0; c < kWide; c += 4) {
+        const vec16 four = load16(part + row * kSlotPitch + column + c);
+        QUERN_UNROLL for (int x = 0; x < 4; ++x) all.row[c + x] = fma(weight, f32_of(four.x[x]), all.row[c + x] * before);
+      }
+      part = j == 0 ? from.others : part + from.step;
+    };
+    if (kAtOnce == 4) {
+      QUERN_FOUR_AT_ONCE for (i32 j = 0; j < from.count; ++j) add(j);
+    } else if (kAtOnce == 2) {
+      QUERN_TWO_AT_ONCE for (i32 j = 0; j < from.count; ++j) add(j);
+    } else {
+      QUERN_ROLLED for (i32 j = 0; j < from.count; ++j) add(j);
+    }
+    if (slot) {
+      QUERN_UNROLL for (int c = 0; c < kWide; c += 4) {
+        store16(slot + row * kSlotPitch + column + c, {{bits_of(all.row[c]), bits_of(all.row[c + 1]), bits_of(all.row[c + 2]),
+                                                        bits_of(all.row[c + 3])}});
+      }
+      if (column == 0) slot[p.slot_rows * kSlotPitch + row] = all.max, slot[p.slot_rows * (kSlotPitch + 1) + row] = all.sum;
+      continue;
+    }
+    const RowPlace place = place_of(p, s, piece.head, piece.tile * kRows + row);
+    const Finished done = finish(p, all.max, all.sum, place.q_head);
+    u32 packed[kWide / 2];
+    QUERN_UNROLL for (int c = 0; c < kWide; c += 2) {
+      packed[c / 2] = pack<Element>(all.row[c] * done.inverse, all.row[c + 1] * done.inverse);
+    }
+    if (kCopyBytes == 16 && kWide == 8) {
+      store16(place.out + column, {{packed[0], packed[1], packed[kWide / 2 - 2], packed[kWide / 2 - 1]}});
+    } else {
+      QUERN_UNROLL for (int c = 0; c < kWide; c += 2) *reinterpret_cast<u32*>(place.out + column + c) = packed[c / 2];
+    }
+    if (column == 0 && place.lse) *place.lse = done.lse;
+  }
+}
+
+// Writes a piece's results, which lie in shared memory: to `out`, or to the piece's slot, and then whoever comes last joins the
+// item's slots.
+template <int kThreads, int kWide, int kAtOnce>
+QUERN_DEVICE void write_results(const AttentionParams& p, const Sequence& s, const Piece& piece, Parts from, i32* scratch) {
+  f32* slot = piece.count > 1 ? slot_at(p, piece, piece.index) : nullptr;
+  QUERN_ROLLED for (;;) {
+    join<kThreads, kWide, kAtOnce>(p, s, piece, from, slot);
+    if (!slot || !arrived_last(p, piece, scratch)) return;
+    from = {slot_at(p, piece, 0), slot_at(p, piece, 1), static_cast<i64>(piece.slot_step) * p.slot_floats, piece.count, p.slot_rows};
+    slot = nullptr;
+  }
+}
+
+}  // namespace q

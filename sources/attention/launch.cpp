@@ -1,0 +1,189 @@
+// The attention op: choosing a form, the workspace, the launch, and what a model needs.
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
+#include "jit/error.h"
+#include "sources/attention/read.h"
+#include "sources/attention/plan.h"
+#include "sources/launch.h"
+#include "sources/op.h"
+#include "sources/workspace.h"
+
+namespace quern::ops::attention {
+namespace {
+
+constexpr std::int64_t kMediumRows = 64;
+
+Form form_of(const Problem& problem) {
+  if (problem.invariant) return Form::medium;
+  return problem.max_rows <= 16 ? Form::decode : problem.max_rows <= kMediumRows ? Form::medium : Form::large;
+}
+
+// Blocks of threads that are resident at once, and that the work is split over.
+std::int64_t parts_of(const Tiling& t, const jit::DeviceInfo& device, std::int32_t max_sms) {
+  const auto all = static_cast<std::int64_t>(device.sm_count);
+  const std::int64_t sms = max_sms > 0 ? std::min<std::int64_t>(max_sms, all) : all;
+  return std::max<std::int64_t>(sms, 1) * t.blocks_per_sm;
+}
+
+// How a form of a problem is launched on a device.
+struct Plan {
+  Tiling tiling;
+  std::int64_t parts;
+  std::int64_t grid;
+  std::int64_t slot_rows;
+  std::int64_t slot_floats;
+  std::uint64_t workspace;  // bytes
+};
+
+Plan plan(const Problem& problem, Form form, const jit::DeviceInfo& device, std::int32_t max_sms) {
+  Shape shape = problem.shape;
+  shape.form = form;
+  Plan plan;
+  plan.tiling = tile(shape, device.limits);
+  const Tiling& t = plan.tiling;
+  plan.parts = parts_of(t, device, max_sms);
+  plan.slot_rows = std::min<std::int64_t>(t.rows, problem.max_rows);
+  plan.slot_floats = q::slot_size(static_cast<std::int32_t>(plan.slot_rows), shape.dim_v);
+  std::int64_t slots = 2 * plan.parts;
+  plan.grid = plan.parts;
+  const std::int64_t heads = static_cast<std::int64_t>(problem.params.batch) * problem.params.kv_heads;
+  // The device counts an item's blocks of keys, and a few for its price, in 32 bits.
+  const std::int64_t tiles = problem.total_q * shape.group / t.rows + problem.params.batch;
+  const double units =
+      static_cast<double>(tiles * problem.params.kv_heads) * static_cast<double>(problem.max_keys / t.block + 8);
+  if (units > INT32_MAX) {
+    refuse_value("the blocks of keys over all tiles of queries and KV heads", units, "less than 2^31: split the call");
+  }
+  if (problem.invariant) {
+    slots = heads * q::kInvariantPieces;
+    if (slots > kCounters) {
+      refuse_value("batch times k's heads", heads, "at most 4096 with QUERN_CALL_BATCH_INVARIANT");
+    }
+  } else if (form != Form::decode && max_sms == 0) {
+    // One tile a block of threads, where the device finds the tiles even enough; those without a tile leave at once.
+    plan.grid = std::clamp<std::int64_t>(tiles * problem.params.kv_heads, plan.parts, INT32_MAX);
+  }
+  plan.workspace = kCounterBytes + static_cast<std::uint64_t>(slots * plan.slot_floats) * sizeof(float);
+  return plan;
+}
+
+// The forms that a call with these maxima or smaller ones can take.
+template <class F>
+void for_each_reachable(const Problem& problem, const F& visit) {
+  if (problem.invariant) return visit(Form::medium);
+  const Form last = form_of(problem);
+  // No sequence has fewer rows than one query's.
+  Problem least = problem;
+  least.max_rows = problem.shape.group;
+  for (int form = static_cast<int>(form_of(least)); form <= static_cast<int>(last); ++form)
+    visit(static_cast<Form>(form));
+}
+
+const jit::DeviceInfo& device_of(const Runtime& runtime) {
+  if (runtime.driver == nullptr) throw Error(QUERN_INVALID, "the context has no device");
+  return runtime.driver->device();
+}
+
+jit::Unit unit(const jit::Spec& spec) { return to_unit(to_shape(spec), jit::Target::from_tag(spec.target)); }
+
+jit::Spec parse(const Constants& constants, const jit::TargetInfo& target) {
+  const Shape shape = from_constants(constants);
+  tile(shape, target);
+  return to_spec(shape, target.target);
+}
+
+Constants constants(const jit::Spec& spec) { return to_constants(to_shape(spec)); }
+
+// The dtype of a model's activations as the kernels take it; other where there is no kernel for it.
+Dtype activations(const quern_model& model) { return model.dtype.bits == 0 ? Dtype::bf16 : dtype_of(model.dtype); }
+
+void list(const quern_model& model, const jit::TargetInfo& target, std::vector<jit::Spec>* specs) {
+  Shape shape;
+  shape.element = activations(model);
+  const bool same_kv = model.kv_dtype.bits == 0 || dtype_of(model.kv_dtype) == shape.element;
+  if ((shape.element != Dtype::f16 && shape.element != Dtype::bf16) || !same_kv) return;
+  const std::uint32_t ranks = std::max(model.tensor_parallel, 1u);
+  shape.cap = model.logit_cap > 0.0f;
+  shape.sinks = (model.flags & QUERN_MODEL_SINKS) != 0;
+  shape.dim_k = static_cast<int>(model.head_dim);
+  shape.dim_v = static_cast<int>(model.v_head_dim != 0 ? model.v_head_dim : model.head_dim);
+  const auto add = [&](Form form) {
+    if (shape.dim_k % 8 != 0 || shape.dim_v % 8 != 0 || shape.dim_k < 8 || shape.dim_v < 8 || shape.dim_k > kMaxDim ||
+        shape.dim_v > kMaxDim)
+      return;
+    shape.form = form;
+    specs->push_back(to_spec(shape, target.target));
+  };
+  if (model.flags & QUERN_MODEL_MLA) {
+    // Latent attention decodes from its latent cache; its prefill is plain attention over ragged keys and values.
+    shape.dim_k = static_cast<int>(model.head_dim);
+    shape.group = 1;
+    shape.paged = false;
+    for (const Form form : {Form::decode, Form::medium, Form::large}) add(form);
+    return;
+  }
+  if (model.heads == 0 || model.kv_heads == 0) return;
+  const std::uint32_t heads = std::max(model.heads / ranks, 1u), kv_heads = std::max(model.kv_heads / ranks, 1u);
+  shape.group = static_cast<int>(std::max(heads / kv_heads, 1u));
+  std::vector<std::uint32_t> page_sizes = {16, 64};
+  if (model.page_size != 0) page_sizes = {model.page_size};
+  for (const std::uint32_t page_size : page_sizes) {
+    shape.page_size = constant_page_size(page_size);
+    for (const Form form : {Form::decode, Form::medium, Form::large}) add(form);
+  }
+}
+
+}  // namespace
+
+extern const Op op;
+const Op op{"attention", unit, parse, list, constants};
+
+std::uint64_t workspace(const Runtime& runtime, const quern_attention_args& args);
+void prepare(const Runtime& runtime, const quern_attention_args& args);
+void run(const Runtime& runtime, const quern_attention_args& args);
+
+std::uint64_t workspace(const Runtime& runtime, const quern_attention_args& args) {
+  const jit::DeviceInfo& device = device_of(runtime);
+  const Problem problem = read_problem(args, device, true);
+  std::uint64_t bytes = 0;
+  for_each_reachable(problem, [&](Form form) { bytes = std::max(bytes, plan(problem, form, device, 0).workspace); });
+  return bytes;
+}
+
+void prepare(const Runtime& runtime, const quern_attention_args& args) {
+  const jit::DeviceInfo& device = device_of(runtime);
+  Problem problem = read_problem(args, device, true);
+  for_each_reachable(problem, [&](Form form) {
+    problem.shape.form = form;
+    kernel_for(runtime, to_spec(problem.shape, device.limits.target), args.flags, args.stream);
+  });
+}
+
+void run(const Runtime& runtime, const quern_attention_args& args) {
+  const jit::DeviceInfo& device = device_of(runtime);
+  Problem problem = read_problem(args, device, false);
+  const Form form = form_of(problem);
+  const Plan how = plan(problem, form, device, args.max_sms);
+  const Workspace space = read_workspace(args.workspace, args.workspace_size, how.workspace);
+  problem.shape.form = form;
+  const jit::Kernel* kernel =
+      kernel_for(runtime, to_spec(problem.shape, device.limits.target), args.flags, args.stream);
+  if (problem.total_q == 0 || problem.params.batch == 0) return;
+
+  q::AttentionParams& p = problem.params;
+  p.counters = space.counters;
+  p.partials = static_cast<float*>(space.scratch);
+  p.parts = static_cast<std::int32_t>(how.parts);
+  p.slot_rows = static_cast<std::int32_t>(how.slot_rows);
+  p.slot_floats = static_cast<std::int32_t>(how.slot_floats);
+  jit::Launch launch;
+  launch.grid[0] = static_cast<std::uint32_t>(how.grid);
+  launch.block[0] = static_cast<std::uint32_t>(how.tiling.threads);
+  launch.shared_bytes = how.tiling.shared_bytes;
+  launch.programmatic = (args.flags & QUERN_CALL_PROGRAMMATIC) != 0;
+  launch.stream = args.stream;
+  ops::launch(runtime, *kernel, launch, "launching attention", p);
+}
+
+}  // namespace quern::ops::attention

@@ -1,0 +1,27 @@
+// One call of attention, read and checked: its kernel's shape but for the form, and the run-time arguments.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+#include "capi/quern.h"
+#include "jit/driver.h"
+#include "sources/attention/params.cuh"
+#include "sources/attention/plan.h"
+
+namespace quern::ops::attention {
+
+struct Problem {
+  Shape shape;  // form not yet chosen
+  q::AttentionParams params;
+  std::int64_t total_q = 0;
+  std::int64_t max_rows = 0;  // rows of one KV head of one sequence, at most
+  std::int64_t max_keys = 0;  // of a sequence, by the maximum given and by what the cache can hold
+  bool invariant = false;
+};
+
+// Throws Error(QUERN_INVALID) naming the argument, what was given and what is allowed. With `may_lack_data` (workspace,
+// prepare) data may be NULL: shapes and maxima count.
+Problem read_problem(const quern_attention_args& args, const jit::DeviceInfo& device, bool may_lack_data);
+
+}  // namespace quern::ops::attention

@@ -1,0 +1,465 @@
+// A CPU: every GPU thread is a fiber of the executor (jit/host), which this file calls through a table of functions.
+// Plain g++ or clang++, C++20, no system header. QUERN_HOST_WARP is the warp size, 32 unless defined.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "common/portable/host_abi.cuh"
+#include "common/types.cuh"
+
+#ifndef QUERN_HOST_WARP
+#define QUERN_HOST_WARP 32
+#endif
+
+// Vague linkage in a shared object is shared by the whole process (STB_GNU_UNIQUE) unless hidden, and two kernels must
+// not share a table or a static array.
+#pragma GCC visibility push(hidden)
+
+#define QUERN_DEVICE inline __attribute__((always_inline))
+#define QUERN_UNROLL
+#define QUERN_ROLLED
+#define QUERN_FOUR_AT_ONCE
+#define QUERN_TWO_AT_ONCE
+#define QUERN_PARAM const
+#define QUERN_SHARED(type, name, count)                   \
+  struct name##_quern_site {};                            \
+  type(&name)[count] = *reinterpret_cast<type(*)[count]>( \
+      ::q::host::self()->block->static_shared +           \
+      ::q::host::SharedSite<name##_quern_site, sizeof(type) * static_cast<unsigned long long>(count)>::array.offset)
+#define QUERN_KERNEL(name, threads, blocks_per_sm, ...) QUERN_HOST_KERNEL(name, threads, __VA_ARGS__)
+#define QUERN_HOST_EXPORT __attribute__((visibility("default"), used))
+// The entry itself is local: of an exported one the table would name whatever the process calls by that name, and the C
+// ABI has a function called quern_merge_state.
+#define QUERN_HOST_KERNEL(name, threads, ...)                                                               \
+  static void name##_body(__VA_ARGS__);                                                                     \
+  static void name##_entry(void** args) { ::q::host::call(name##_body, args); }                             \
+  extern "C" {                                                                                              \
+  extern __attribute__((visibility("default"))) const ::q::host::Kernel name##_kernel;                      \
+  }                                                                                                         \
+  const ::q::host::Kernel name##_kernel = {name##_entry, threads, ::q::host::parameter_count(name##_body)}; \
+  static void name##_body(__VA_ARGS__)
+
+namespace q {
+
+// ---- The executor
+namespace host {
+static const Table* table;
+static SharedArray* shared_arrays;
+
+QUERN_DEVICE const Thread* self() { return table->self(); }
+QUERN_DEVICE bool seeded() { return self()->block->seeded != 0; }
+// Where atomics and polling loads happen another thread may come in between.
+QUERN_DEVICE void maybe_yield() {
+  if (seeded()) table->yield();
+}
+
+struct Enlisted : SharedArray {
+  explicit Enlisted(u64 size) : SharedArray{size, 0, shared_arrays} { shared_arrays = this; }
+};
+template <class Site, u64 bytes>
+struct SharedSite {
+  static Enlisted array;
+};
+template <class Site, u64 bytes>
+Enlisted SharedSite<Site, bytes>::array(bytes);
+
+template <u32... i>
+struct Indices {};
+template <u32 n, u32... i>
+struct MakeIndices : MakeIndices<n - 1, n - 1, i...> {};
+template <u32... i>
+struct MakeIndices<0, i...> {
+  using type = Indices<i...>;
+};
+template <class... P, u32... i>
+QUERN_DEVICE void call_with(void (*body)(P...), void** args, Indices<i...>) {
+  body(*static_cast<P*>(args[i])...);
+}
+template <class... P>
+QUERN_DEVICE void call(void (*body)(P...), void** args) {
+  call_with(body, args, typename MakeIndices<sizeof...(P)>::type{});
+}
+template <class... P>
+constexpr u32 parameter_count(void (*)(P...)) {
+  return sizeof...(P);
+}
+
+template <class To, class From>
+QUERN_DEVICE To bits_as(const From& from) {
+  To to{};
+  __builtin_memcpy(&to, &from, sizeof(to) < sizeof(from) ? sizeof(to) : sizeof(from));
+  return to;
+}
+}  // namespace host
+
+// ---- Execution
+inline constexpr int kWarp = QUERN_HOST_WARP;
+static_assert(kWarp == 32 || kWarp == 64, "QUERN_HOST_WARP is 32 or 64");
+QUERN_DEVICE int thread_index() { return static_cast<int>(host::self()->index); }
+QUERN_DEVICE int lane() { return static_cast<int>(host::self()->lane); }
+QUERN_DEVICE int warp() { return static_cast<int>(host::self()->warp); }
+QUERN_DEVICE int block_index(int d) { return static_cast<int>(host::self()->block->index[d]); }
+QUERN_DEVICE int block_count(int d) { return static_cast<int>(host::self()->block->count[d]); }
+QUERN_DEVICE void sync_block() { host::table->sync_block(); }
+QUERN_DEVICE void sync_warp() { host::table->sync_warp(); }
+// A warp of 64 stands for AMD, which has no named barriers.
+#if QUERN_HOST_WARP == 32
+#define QUERN_NAMED_BARRIERS 1
+QUERN_DEVICE void sync_named(int id, int threads) {
+  host::table->sync_named(static_cast<u32>(id), static_cast<u32>(threads));
+}
+#endif
+
+// ---- Shared memory
+QUERN_DEVICE u8* dynamic_shared() { return host::self()->block->dynamic_shared; }
+
+// ---- Warp
+template <class T>
+QUERN_DEVICE T shuffle(T v, int source) {
+  static_assert(sizeof(T) == 4 || sizeof(T) == 8, "shuffle takes 32-bit and 64-bit values");
+  return host::bits_as<T>(host::table->shuffle(host::bits_as<u64>(v), static_cast<u32>(source) & (kWarp - 1)));
+}
+template <class T>
+QUERN_DEVICE T shuffle_xor(T v, int mask) {
+  return shuffle(v, lane() ^ mask);
+}
+template <class T>
+QUERN_DEVICE T shuffle_up(T v, int delta) {
+  return shuffle(v, lane() < delta ? lane() : lane() - delta);
+}
+QUERN_DEVICE u64 ballot(bool predicate) { return host::table->ballot(predicate); }
+
+// ---- Memory
+QUERN_DEVICE vec16 load16(const void* p) { return *static_cast<const vec16*>(p); }
+QUERN_DEVICE vec16 load16_once(const void* p) { return load16(p); }
+QUERN_DEVICE void store16(void* p, const vec16& v) { *static_cast<vec16*>(p) = v; }
+QUERN_DEVICE void store16_global(void* p, const vec16& v) { store16(p, v); }
+template <class T>
+QUERN_DEVICE T load_volatile(const T* p) {
+  host::table->yield();  // a loop around this must not keep what it waits for from running
+  T v;
+  __atomic_load(p, &v, __ATOMIC_ACQUIRE);
+  return v;
+}
+// Relaxed by contract, with fence() where order matters. Stronger here, because ThreadSanitizer does not understand
+// fences.
+template <class T>
+QUERN_DEVICE T atomic_add(T* p, T v) {
+  host::maybe_yield();
+  return __atomic_fetch_add(p, v, __ATOMIC_ACQ_REL);
+}
+template <>
+QUERN_DEVICE f32 atomic_add<f32>(f32* p, f32 v) {
+  host::maybe_yield();
+  f32 old, sum;
+  __atomic_load(p, &old, __ATOMIC_RELAXED);
+  do {
+    sum = old + v;
+  } while (!__atomic_compare_exchange(p, &old, &sum, true, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED));
+  return old;
+}
+template <class T>
+QUERN_DEVICE T atomic_max(T* p, T v) {
+  host::maybe_yield();
+  T old = __atomic_load_n(p, __ATOMIC_RELAXED);
+  while (!__atomic_compare_exchange_n(p, &old, old < v ? v : old, true, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) {
+  }
+  return old;
+}
+template <class T>
+QUERN_DEVICE T atomic_or(T* p, T v) {
+  host::maybe_yield();
+  return __atomic_fetch_or(p, v, __ATOMIC_ACQ_REL);
+}
+QUERN_DEVICE void fence() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
+
+// ---- Asynchronous copies
+namespace host {
+template <u32 bytes>
+QUERN_DEVICE void copy_async(void* shared, const void* global, bool take) {
+  if (seeded()) return table->copy(shared, global, bytes, take);
+  if (take) {
+    __builtin_memcpy(shared, global, bytes);
+  } else {
+    __builtin_memset(shared, 0, bytes);
+  }
+}
+}  // namespace host
+QUERN_DEVICE void copy_async_16(void* shared, const void* global, bool take) {
+  host::copy_async<16>(shared, global, take);
+}
+QUERN_DEVICE void copy_async_4(void* shared, const void* global, bool take) {
+  host::copy_async<4>(shared, global, take);
+}
+QUERN_DEVICE void copy_async_commit() {
+  if (host::seeded()) host::table->copy_commit();
+}
+template <int n>
+QUERN_DEVICE void copy_async_wait() {
+  if (host::seeded()) host::table->copy_wait(n);
+}
+
+// ---- Grid: launches are synchronous
+QUERN_DEVICE void wait_for_previous_grid() {}
+QUERN_DEVICE void launch_next_grid() {}
+
+// ---- Control
+QUERN_DEVICE void stay_in_branch() {}
+QUERN_DEVICE bool laid_first(bool condition) { return condition; }
+
+// ---- Maths
+QUERN_DEVICE f32 exp2(f32 x) { return __builtin_exp2f(x); }
+QUERN_DEVICE f32 log2(f32 x) { return __builtin_log2f(x); }
+QUERN_DEVICE f32 rcp(f32 x) { return 1.0f / x; }
+QUERN_DEVICE f32 rcp_approx(f32 x) { return rcp(x); }
+QUERN_DEVICE f32 rsqrt(f32 x) { return 1.0f / __builtin_sqrtf(x); }
+QUERN_DEVICE f32 sqrt(f32 x) { return __builtin_sqrtf(x); }
+QUERN_DEVICE f32 fmin(f32 a, f32 b) { return a < b || b != b ? a : b; }
+QUERN_DEVICE f32 fmax(f32 a, f32 b) { return a > b || b != b ? a : b; }
+QUERN_DEVICE f32 fabs(f32 x) { return __builtin_fabsf(x); }
+QUERN_DEVICE f32 fma(f32 a, f32 b, f32 c) { return __builtin_fmaf(a, b, c); }
+QUERN_DEVICE f32 infinity() { return __builtin_inff(); }
+QUERN_DEVICE f32 nan() { return __builtin_nanf("0x3fffff"); }
+
+// ---- Conversion
+QUERN_DEVICE u32 bits_of(f32 v) { return host::bits_as<u32>(v); }
+QUERN_DEVICE f32 f32_of(u32 v) { return host::bits_as<f32>(v); }
+QUERN_DEVICE f32 to_f32(bf16 v) { return f32_of(static_cast<u32>(v.bits) << 16); }
+QUERN_DEVICE f32 to_f32(f16 v) {
+  const u32 sign = (v.bits & 0x8000u) << 16;
+  const u32 magnitude = v.bits & 0x7fffu;
+  // The exponent is rebiased by a product, which also makes subnormals right: 2^(127 - 15).
+  const u32 finite = bits_of(f32_of(magnitude << 13) * 0x1p112f);
+  return f32_of(sign | (magnitude >= 0x7c00u ? 0x7f800000u | magnitude << 13 : finite));
+}
+QUERN_DEVICE f32 to_f32(f32 v) { return v; }
+
+namespace host {
+// Round to nearest even; NaN becomes 0x7fff, as NVIDIA's cvt makes it.
+QUERN_DEVICE u16 round_to(f32 v, bf16) {
+  const u32 b = bits_of(v);
+  return static_cast<u16>(v != v ? 0x7fffu : (b + 0x7fffu + (b >> 16 & 1)) >> 16);
+}
+QUERN_DEVICE u16 round_to(f32 v, f16) {
+  const u32 sign = bits_of(v) >> 16 & 0x8000u;
+  const u32 magnitude = bits_of(v) & 0x7fffffffu;
+  // Below 2^-14 the sum with 0.5 leaves the subnormal's units in the low bits, rounded by the addition itself.
+  const u32 subnormal = bits_of(f32_of(magnitude) + 0.5f) - bits_of(0.5f);
+  const u32 normal = (magnitude - (112u << 23) + 0xfffu + (magnitude >> 13 & 1)) >> 13;
+  const u32 finite = magnitude < 113u << 23 ? subnormal : normal;
+  return static_cast<u16>(magnitude > 0x7f800000u ? 0x7fffu : sign | (magnitude >= 143u << 23 ? 0x7c00u : finite));
+}
+}  // namespace host
+// from_f32<f32, f16, bf16>; the fp8 kinds are in convert.cuh.
+template <class T>
+QUERN_DEVICE T from_f32(f32 v) {
+  return T{host::round_to(v, T{})};
+}
+template <>
+QUERN_DEVICE f32 from_f32<f32>(f32 v) {
+  return v;
+}
+template <class T>
+QUERN_DEVICE u32 pack(f32 lo, f32 hi) {
+  return from_f32<T>(lo).bits | static_cast<u32>(from_f32<T>(hi).bits) << 16;
+}
+template <class T>
+QUERN_DEVICE f32x2 unpack(u32 v) {
+  return {to_f32(T{static_cast<u16>(v & 0xffffu)}), to_f32(T{static_cast<u16>(v >> 16)})};
+}
+
+// ---- Tile: the lane-to-element map of mma.sync at a warp of 32, of MFMA with its operands swapped at 64
+struct Accumulator {
+  f32 x[256 / kWarp];
+};
+template <class T>
+struct OperandA {
+  u32 x[128 / kWarp];
+};
+template <class T>
+struct OperandB {
+  u32 x[128 / kWarp];
+};
+inline constexpr int kRowsHeld = kWarp == 32 ? 2 : 1;
+QUERN_DEVICE constexpr int held_row(int i) { return kWarp == 32 ? (i >> 1) & 1 : 0; }
+QUERN_DEVICE constexpr int row_of(int lane, int held) { return kWarp == 32 ? (lane >> 2) + 8 * held : lane & 15; }
+QUERN_DEVICE constexpr int column_of(int lane, int i) {
+  return kWarp == 32 ? ((lane & 3) << 1) + (i & 1) + ((i >> 2) << 3) : ((lane >> 4) << 2) + i;
+}
+namespace host {
+// Where element i of operand B of 16 bits lies. Operand A's are where the accumulator's are.
+QUERN_DEVICE constexpr int b_column(int lane, int i) { return kWarp == 32 ? (lane >> 2) + ((i >> 2) << 3) : lane & 15; }
+QUERN_DEVICE constexpr int b_k(int lane, int i) {
+  return kWarp == 32 ? ((lane & 3) << 1) + (i & 1) + ((i >> 1 & 1) << 3) : ((lane >> 4) << 2) + i;
+}
+// What 8-bit and f32 operands hold is nobody's but mma's: the tile in order, spread over the lanes.
+template <class T>
+struct Spread {
+  static constexpr int kHeld = 16 * kTileK<T> / kWarp;
+  T x[kHeld];
+  static QUERN_DEVICE int line(int lane, int i) { return (lane * kHeld + i) / kTileK<T>; }
+  static QUERN_DEVICE int k(int lane, int i) { return (lane * kHeld + i) % kTileK<T>; }
+  QUERN_DEVICE void load(const T* tile, int line_pitch, int k_pitch) {
+    const int l = q::lane();
+    for (int i = 0; i < kHeld; ++i) x[i] = tile[line(l, i) * line_pitch + k(l, i) * k_pitch];
+  }
+};
+}  // namespace host
+template <>
+struct OperandA<e4m3> : host::Spread<e4m3> {};
+template <>
+struct OperandA<e5m2> : host::Spread<e5m2> {};
+template <>
+struct OperandA<f32> : host::Spread<f32> {};
+template <>
+struct OperandB<e4m3> : host::Spread<e4m3> {};
+template <>
+struct OperandB<e5m2> : host::Spread<e5m2> {};
+template <>
+struct OperandB<f32> : host::Spread<f32> {};
+namespace host {
+template <class T>
+QUERN_DEVICE T element(const u32* x, int i) {
+  return T{static_cast<u16>(x[i >> 1] >> 16 * (i & 1))};
+}
+template <class T>
+QUERN_DEVICE OperandA<T> load_a(const T* tile, int m_pitch, int k_pitch) {
+  OperandA<T> r{};
+  if constexpr (sizeof(T) != 2) {
+    r.load(tile, m_pitch, k_pitch);
+  } else {
+    const int l = lane();
+    for (int i = 0; i < 256 / kWarp; ++i) {
+      const T v = tile[row_of(l, held_row(i)) * m_pitch + column_of(l, i) * k_pitch];
+      r.x[i >> 1] |= static_cast<u32>(v.bits) << 16 * (i & 1);
+    }
+  }
+  return r;
+}
+template <class T>
+QUERN_DEVICE OperandB<T> load_b(const T* tile, int n_pitch, int k_pitch) {
+  OperandB<T> r{};
+  if constexpr (sizeof(T) != 2) {
+    r.load(tile, n_pitch, k_pitch);
+  } else {
+    const int l = lane();
+    for (int i = 0; i < 256 / kWarp; ++i) {
+      r.x[i >> 1] |= static_cast<u32>(tile[b_column(l, i) * n_pitch + b_k(l, i) * k_pitch].bits) << 16 * (i & 1);
+    }
+  }
+  return r;
+}
+
+// To nearest, halves away from zero, as NVIDIA's cvt.rna makes it.
+QUERN_DEVICE f32 to_tf32(f32 v) { return v - v != 0.0f ? v : f32_of((bits_of(v) + 0x1000u) & ~0x1fffu); }
+}  // namespace host
+QUERN_DEVICE f32 to_f32(e4m3 v);  // in convert.cuh
+QUERN_DEVICE f32 to_f32(e5m2 v);
+namespace host {
+// Writes what a lane holds of an operand to where it belongs, [line][k].
+template <class T, template <class> class Operand>
+QUERN_DEVICE void spread_out(const Operand<T>& o, int l, bool is_b, f32 (*to)[kTileK<T>]) {
+  if constexpr (sizeof(T) != 2) {
+    for (int i = 0; i < Operand<T>::kHeld; ++i) {
+      f32 v;
+      if constexpr (sizeof(T) == 4) {
+        v = to_tf32(o.x[i]);
+      } else {
+        v = to_f32(o.x[i]);
+      }
+      to[o.line(l, i)][o.k(l, i)] = v;
+    }
+  } else {
+    for (int i = 0; i < 256 / kWarp; ++i) {
+      const int line = is_b ? b_column(l, i) : row_of(l, held_row(i)), k = is_b ? b_k(l, i) : column_of(l, i);
+      to[line][k] = to_f32(element<T>(o.x, i));
+    }
+  }
+}
+
+template <class A, class B>
+struct MmaLane {
+  f32* c;
+  const OperandA<A>* a;
+  const OperandB<B>* b;
+};
+// Products of two 16-bit or smaller floats are exact in f32, so the sums are those of a fused multiply-add, k ascending.
+template <class A, class B>
+void mma_warp(void* const* lanes) {
+  f32 a[16][kTileK<A>], b[16][kTileK<B>], c[16][16];
+  for (int l = 0; l < kWarp; ++l) {
+    const auto& lane = *static_cast<const MmaLane<A, B>*>(lanes[l]);
+    spread_out<A, OperandA>(*lane.a, l, false, a);
+    spread_out<B, OperandB>(*lane.b, l, true, b);
+    for (int i = 0; i < 256 / kWarp; ++i) c[row_of(l, held_row(i))][column_of(l, i)] = lane.c[i];
+  }
+  f32 turned[kTileK<B>][16];
+  for (int n = 0; n < 16; ++n) {
+    for (int k = 0; k < kTileK<B>; ++k) turned[k][n] = b[n][k];
+  }
+  for (int m = 0; m < 16; ++m) {
+    for (int k = 0; k < kTileK<A>; ++k) {
+      for (int n = 0; n < 16; ++n) c[m][n] += a[m][k] * turned[k][n];
+    }
+  }
+  for (int l = 0; l < kWarp; ++l) {
+    const auto& lane = *static_cast<const MmaLane<A, B>*>(lanes[l]);
+    for (int i = 0; i < 256 / kWarp; ++i) lane.c[i] = c[row_of(l, held_row(i))][column_of(l, i)];
+  }
+}
+}  // namespace host
+
+template <class T>
+QUERN_DEVICE OperandA<T> load_a(const T* tile, int pitch) {
+  return host::load_a(tile, pitch, 1);
+}
+template <class T>
+QUERN_DEVICE OperandA<T> load_a_transposed(const T* tile, int pitch) {
+  return host::load_a(tile, 1, pitch);
+}
+template <class T>
+QUERN_DEVICE OperandB<T> load_b(const T* tile, int pitch) {
+  return host::load_b(tile, pitch, 1);
+}
+template <class T>
+QUERN_DEVICE OperandB<T> load_b_transposed(const T* tile, int pitch) {
+  return host::load_b(tile, 1, pitch);
+}
+template <class T>
+QUERN_DEVICE const OperandA<T>& multiplicand(const OperandA<T>& a) {
+  return a;
+}
+template <class T>
+QUERN_DEVICE const OperandB<T>& multiplicand(const OperandB<T>& b) {
+  return b;
+}
+template <class A, class B>
+QUERN_DEVICE void mma(Accumulator& c, const OperandA<A>& a, const OperandB<B>& b) {
+  host::MmaLane<A, B> mine{c.x, &a, &b};
+  host::table->together(host::Together::mma, &mine, host::mma_warp<A, B>);
+}
+template <class T>
+QUERN_DEVICE OperandA<T> to_operand(const Accumulator& c) {
+  OperandA<T> r;
+  for (int i = 0; i < 128 / kWarp; ++i) r.x[i] = pack<T>(c.x[2 * i], c.x[2 * i + 1]);
+  return r;
+}
+QUERN_DEVICE f32 reduce_row_max(f32 v) {
+  v = fmax(v, shuffle_xor(v, kWarp == 32 ? 1 : 16));
+  return fmax(v, shuffle_xor(v, kWarp == 32 ? 2 : 32));
+}
+QUERN_DEVICE f32 reduce_row_sum(f32 v) {
+  v += shuffle_xor(v, kWarp == 32 ? 1 : 16);
+  return v + shuffle_xor(v, kWarp == 32 ? 2 : 32);
+}
+
+}  // namespace q
+
+extern "C" QUERN_HOST_EXPORT inline unsigned quern_host_bind(unsigned abi, const q::host::Table* table,
+                                                             q::host::Module* module) {
+  if (abi == q::host::kAbi) {
+    q::host::table = table;
+    module->warp = q::kWarp;
+    module->shared = q::host::shared_arrays;
+  }
+  return q::host::kAbi;
+}

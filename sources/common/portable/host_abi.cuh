@@ -1,0 +1,124 @@
+// What a kernel compiled for `host` and the executor that runs it agree on. Seen by both: the kernel is compiled
+// without system headers, the executor with them.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+namespace q::host {
+
+// Raised when anything in this file changes; an image of another version is refused and made again.
+inline constexpr unsigned kAbi = 3;
+
+// What the threads of a block have in common.
+struct Block {
+  unsigned index[3];
+  unsigned count[3];
+  unsigned char* dynamic_shared;  // 128-byte aligned
+  unsigned char* static_shared;   // SharedArray::offset counts from here
+  unsigned seeded;                // not 0: order is drawn from a seed, and asynchronous copies arrive late
+  unsigned cluster_rank, cluster_size;
+};
+
+struct Thread {
+  const Block* block;
+  unsigned index, lane, warp;
+};
+
+// One static array of shared memory. The kernel enlists it, the executor places it.
+struct SharedArray {
+  unsigned long long bytes;
+  unsigned long long offset;
+  SharedArray* next;
+};
+
+// The warp collectives that compute in the kernel's own code, as a deadlock names them.
+enum class Together : unsigned { mma = 0, load_matrix, store_matrix };
+
+// A bulk copy by tensor map, or of plain memory where `map` is null.
+enum class CopyForm : unsigned { load, prefetch, store, add };
+struct BulkCopy {
+  CopyForm form;
+  const void* map;
+  void* shared;
+  void* barrier;   // of a load
+  unsigned ranks;  // of a load: a bit for each block of the cluster that is to have it; 0: this block
+  unsigned rank;   // coordinates
+  int at[5];
+  void* global;  // without a map
+  unsigned bytes;
+};
+
+// One thread's part in a product of its warpgroup.
+enum class Number : unsigned { bf16, f16, e4m3, e5m2 };
+struct Product {
+  float* d;
+  unsigned count;  // of d
+  Number a_type, b_type;
+  unsigned a_major, b_major;    // q::Major
+  const unsigned* a_registers;  // null: `a` is a descriptor
+  unsigned long long a, b;
+  unsigned accumulate;
+};
+
+// Every call concerns the thread that makes it. Those of warp, block and barrier return when all that must come have
+// come.
+struct Table {
+  // The same for the whole life of a thread, so the compiler may keep it.
+  const Thread* (*self)() __attribute__((const));
+  void (*sync_block)();
+  void (*sync_named)(unsigned id, unsigned threads);
+  void (*sync_warp)();
+  unsigned long long (*shuffle)(unsigned long long value, unsigned source);
+  unsigned long long (*ballot)(unsigned predicate);
+  // The last lane to come calls run(what each lane brought, by lane) for all of them.
+  void (*together)(Together kind, void* mine, void (*run)(void* const* lanes));
+  // Lets other threads run: for whoever polls memory.
+  void (*yield)();
+  // Not called where Block::seeded is 0: the kernel then copies at once.
+  void (*copy)(void* shared, const void* global, unsigned bytes, unsigned take);
+  void (*copy_commit)();
+  void (*copy_wait)(unsigned groups_left);
+
+  // Hopper's instruments, as common/sm90/warpgroup.cuh documents them.
+  unsigned (*shared_address)(const void* shared);  // within the block's shared memory
+  void (*bulk)(const BulkCopy* copy);
+  void (*bulk_commit)();
+  void (*bulk_wait)(unsigned groups_left, unsigned read_only);
+  void (*mbarrier_init)(void* barrier, unsigned arrivals);
+  void (*mbarrier_invalidate)(void* barrier);
+  // Expects `bytes`, then arrives `arrivals` times (0 or 1).
+  void (*mbarrier_arrive)(void* barrier, unsigned arrivals, unsigned bytes);
+  void (*mbarrier_arrive_remote)(void* barrier, unsigned rank);
+  unsigned (*mbarrier_try_wait)(void* barrier, unsigned phase);
+  void (*mbarrier_wait)(void* barrier, unsigned phase);
+  void (*product)(const Product* mine);
+  void (*product_fence)();
+  void (*product_commit)();
+  void (*product_wait)(unsigned groups_left);
+  void (*registers)(unsigned count, unsigned grow);
+  unsigned (*elect)();
+  void (*arrive_named)(unsigned id, unsigned threads);
+  void (*cluster_arrive)(unsigned relaxed);
+  void (*cluster_wait)();
+  unsigned (*cluster_address)(const void* shared, unsigned rank);
+  // Where a cluster address lies, for so many bytes from there.
+  void* (*cluster_pointer)(unsigned address, unsigned bytes);
+  // Both are cluster addresses: a store that is made later and then counts on the barrier.
+  void (*store_async)(unsigned address, const void* value, unsigned bytes, unsigned barrier);
+};
+
+// Exported as <entry>_kernel.
+struct Kernel {
+  void (*entry)(void** args);  // one pointer to each parameter's value
+  unsigned threads;            // of a block
+  unsigned parameters;
+};
+
+struct Module {
+  unsigned warp;
+  SharedArray* shared;  // a list
+};
+
+// Exported as quern_host_bind. Returns the image's own kAbi, and does nothing else unless that equals `abi`.
+using Bind = unsigned (*)(unsigned abi, const Table* table, Module* module);
+
+}  // namespace q::host

@@ -1,0 +1,124 @@
+// Sums of a warpgroup's products, in registers that are told apart by numbers known when a kernel is compiled.
+//
+// WarpgroupSums<kFirst, kCount> holds elements 0 .. kCount - 1 of a thread, as wgmma of n = 2 kCount lays them out (hopper_layout.cuh). It is
+// constructed at the beginning of the kernel, outside of every loop and branch, and handed on by reference. Its numbers are kFirst
+// and as many more as it has groups of 32 elements, the last one whole or not: a kernel's sums have numbers of their own. At first
+// they hold nothing. By all threads of the warpgroup:
+//
+//   multiply<A, B, a_major, b_major>(a, b, accumulate)
+//                            wgmma of these matrix descriptors; asynchronous like it. kCount is 8, 16, 32, 56, 64, 88, 96 or 128
+//
+// By each thread for itself, of sums that no product is under way to:
+//
+//   clear()                  zeros
+//   add<first>(part)         element first + i += element i of other sums. first is a multiple of 32
+//   add_scaled<first>(part, scale_of)
+//                            the same times scale_of(i, h) in row h of the thread's two, one for each half of a group from i on; not
+//                            where the last group has 24 elements
+//   read<first>(x)           to an array of 2 or 8 f32, from element `first` on, a multiple of as many
+//   read_all(x)              to an array of as many as there are, a multiple of 8
+//   write<first>(x)          from one of 8
+//
+// A group is elements 32 group .. 32 group + 31, or as many as are left, 16 at least: 64 columns of a warp's 16 rows. By all of its lanes:
+//
+//   scale<group>(columns)    times columns[c], in shared memory, aligned to 8 bytes, in column c of these
+//   scale<group>(columns, rows)   times that times rows[h] in row h of the thread's two
+//   turn<group>()            what were its elements 8 and further on are 0 and further on; the first eight are its last
+//   store<T, group>(box)     as T, f16 or bf16, to 16 rows of 128 bytes in shared memory, swizzled by 128 bytes; `box` is a multiple of 1024
+//
+// On NVIDIA's GPUs they are registers of PTX with names of their own, for the reason that common/registers/tile_sums.cuh gives.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "common/sm90/warpgroup.cuh"
+
+#ifdef QUERN_NAMED_TILE_SUMS
+#include "common/registers/warpgroup_sums_cuda.cuh"
+#else
+
+namespace q {
+
+template <int kFirst, int kCount>
+class WarpgroupSums {
+ public:
+  static constexpr int kElements = kCount;
+
+  QUERN_DEVICE WarpgroupSums() {}
+  WarpgroupSums(const WarpgroupSums&) = delete;
+  WarpgroupSums& operator=(const WarpgroupSums&) = delete;
+
+  template <class A, class B, Major a_major, Major b_major>
+  QUERN_DEVICE void multiply(u64 a, u64 b, bool accumulate) {
+    static_assert(kCount == 8 || kCount == 16 || kCount == 32 || kCount == 56 || kCount == 64 || kCount == 88 || kCount == 96 || kCount == 128);
+    wgmma<A, B, a_major, b_major>(x_, a, b, accumulate);
+  }
+  QUERN_DEVICE void clear() {
+    for (f32& x : x_) x = 0.0f;
+  }
+  template <int first, class Part>
+  QUERN_DEVICE void add(const Part& part) {
+    static_assert(first % 32 == 0 && first + Part::kElements <= kCount);
+    for (int i = 0; i < Part::kElements; ++i) x_[first + i] += part.x_[i];
+  }
+  template <int first, class Part, class ScaleOf>
+  QUERN_DEVICE void add_scaled(const Part& part, const ScaleOf& scale_of) {
+    static_assert(first % 32 == 0 && first + Part::kElements <= kCount && Part::kElements % 32 != 24);
+    for (int i = 0; i < Part::kElements; ++i) {
+      const int group = i / 32 * 32, left = Part::kElements - group, half = (left < 32 ? left : 32) / 2;
+      x_[first + i] = fma(part.x_[i], scale_of(group + (i - group) / half * half, i >> 1 & 1), x_[first + i]);
+    }
+  }
+  template <int first, int count>
+  QUERN_DEVICE void read(f32 (&x)[count]) const {
+    static_assert((count == 2 || count == 8) && first % count == 0);
+    for (int i = 0; i < count; ++i) x[i] = x_[first + i];
+  }
+  QUERN_DEVICE void read_all(f32 (&x)[kCount]) const {
+    for (int i = 0; i < kCount; ++i) x[i] = x_[i];
+  }
+  template <int first>
+  QUERN_DEVICE void write(const f32 (&x)[8]) {
+    static_assert(first % 8 == 0);
+    for (int i = 0; i < 8; ++i) x_[first + i] = x[i];
+  }
+  template <int group>
+  QUERN_DEVICE void scale(const f32* columns) {
+    for (int i = 0; i < size_of<group>(); ++i) x_[group * 32 + i] *= columns[wgmma_column(lane(), i)];
+  }
+  template <int group>
+  QUERN_DEVICE void scale(const f32* columns, const f32 (&rows)[2]) {
+    for (int i = 0; i < size_of<group>(); ++i) x_[group * 32 + i] *= rows[i >> 1 & 1] * columns[wgmma_column(lane(), i)];
+  }
+  template <int group>
+  QUERN_DEVICE void turn() {
+    f32 before[32];
+    for (int i = 0; i < size_of<group>(); ++i) before[i] = x_[group * 32 + i];
+    for (int i = 0; i < size_of<group>(); ++i) x_[group * 32 + i] = before[(i + 8) % size_of<group>()];
+  }
+  template <class T, int group>
+  QUERN_DEVICE void store(u8* box) const {
+    const int l = lane();
+    for (int first = 0; first < size_of<group>(); first += 8) {
+      const f32* x = x_ + group * 32 + first;
+      const u32 packed[4] = {pack<T>(x[0], x[1]), pack<T>(x[2], x[3]), pack<T>(x[4], x[5]), pack<T>(x[6], x[7])};
+      store_matrix<false>(box + l % 16 * 128 + ((first / 4 + l / 16 ^ l % 8) << 4), packed);
+    }
+  }
+
+ private:
+  template <int, int>
+  friend class WarpgroupSums;
+
+  template <int group>
+  static constexpr int size_of() {
+    constexpr int kLeft = kCount - group * 32;
+    static_assert(kLeft >= 16 && kLeft % 8 == 0);
+    return kLeft < 32 ? kLeft : 32;
+  }
+
+  f32 x_[kCount];
+};
+
+}  // namespace q
+
+#endif

@@ -1,0 +1,57 @@
+// What Hopper (sm_90a) alone adds to common/sm90/tma.cuh, which comes with it: matrix products of a warpgroup, and registers that
+// change hands. It is there for sm_90a and for `host`, which runs the same source on the CPU, and for no other target.
+//
+//   Products      by all 128 threads of a warpgroup: 4 warps, the first a multiple of 4. They are those of common/registers/warpgroup_sums.cuh, and of
+//                 common/sm90/wgmma.cuh where sums are arrays. They run asynchronously: sums, operands in registers and tiles are not to be
+//                 touched until wgmma_wait. Below d are the sums, a operand A in registers. Sums of 8-bit products keep about 14 bits on the
+//                 GPU: promote every 128 of k
+//     wgmma_fence()                     before the first wgmma, and after d or a were written by anything else
+//     wgmma_commit()                    closes a group
+//     wgmma_wait<n>(d...)               until all but the n youngest groups are complete. Arrays that are now to be
+//                                       read are named here: it keeps their reads behind the wait
+//     matrix_descriptor(shared, layout) layouts are made in hopper_layout.cuh
+//
+//   Registers     registers_grow<n>() registers_shrink<n>()
+//                                       by all warps of a warpgroup: n registers a thread from now on, 24 to 256 by
+//                                       8. For kernels whose blocks_per_sm is 1
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "common/sm90/tma.cuh"
+
+namespace q {
+
+template <class A, class B>
+inline constexpr bool kWgmmaTakes = false;
+template <>
+inline constexpr bool kWgmmaTakes<bf16, bf16> = true;
+template <>
+inline constexpr bool kWgmmaTakes<f16, f16> = true;
+template <>
+inline constexpr bool kWgmmaTakes<e4m3, e4m3> = true;
+template <>
+inline constexpr bool kWgmmaTakes<e4m3, e5m2> = true;
+template <>
+inline constexpr bool kWgmmaTakes<e5m2, e4m3> = true;
+template <>
+inline constexpr bool kWgmmaTakes<e5m2, e5m2> = true;
+
+// What a wgmma of these cannot be, at compile time.
+template <class A, class B, Major a_major, Major b_major, int count>
+QUERN_DEVICE constexpr void check_wgmma() {
+  static_assert(kWgmmaTakes<A, B>, "wgmma takes bf16, f16 (the same twice), e4m3 and e5m2 (any two)");
+  static_assert(count % 4 == 0 && count >= 4 && count <= 128, "wgmma: d has n / 2 elements, n = 8 to 256 by 8");
+  static_assert(sizeof(A) == 2 || (a_major == Major::k && b_major == Major::k), "8-bit operands of wgmma are k-major");
+}
+
+}  // namespace q
+
+#include "common/sm90/warpgroup_backend.cuh"
+
+namespace q {
+
+QUERN_DEVICE u64 matrix_descriptor(const void* shared, u64 layout) {
+  return layout | (shared_address(shared) & 0x3ffffu) >> 4;
+}
+
+}  // namespace q

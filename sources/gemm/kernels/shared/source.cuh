@@ -1,0 +1,31 @@
+// Which rows of a and b a tile is made of.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "gemm/kernels/shared/tile.cuh"
+
+namespace q {
+
+// The row of a that line `line` of the tile is made of; -1 where there is none.
+QUERN_DEVICE i32 source_row(const GemmParams& p, const Work& work, i32 line) {
+  const i32 row = work.row + line;
+  if (row >= work.rows) return -1;
+  if constexpr (kGrouping == kContiguous) {
+    i32 from = static_cast<i32>(work.first_row) + row;
+    if (p.indices) from = p.indices[from];
+    return from >= 0 && from < p.a_rows ? from : -1;
+  }
+  return row;
+}
+// The row of b that line `line` of the tile is made of.
+QUERN_DEVICE i32 source_column(const GemmParams& p, const Work& work, i32 line) {
+  const i32 half = kGate && line >= kOutTileN ? 1 : 0;
+  const i32 column = work.column + line - half * kOutTileN, columns = kGate ? p.n / 2 : p.n;
+  return column < columns ? column + half * columns : -1;
+}
+
+// The group's coordinate in a tensor map: one matrix, which all groups have in common, is a map's only one.
+QUERN_DEVICE i32 group_of_a(const GemmParams& p, const Work& work) { return kGrouping != kContiguous && (p.flags & kGroupsOfA) != 0 ? work.group : 0; }
+QUERN_DEVICE i32 group_of_b(const GemmParams& p, const Work& work) { return (p.flags & kGroupsOfB) != 0 ? work.group : 0; }
+
+}  // namespace q

@@ -1,0 +1,226 @@
+// From a problem to a kernel and its grid: who shares tiles, how much workspace that takes.
+// SPDX-License-Identifier: Apache-2.0
+#include "sources/launch.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <string>
+
+#include "jit/error.h"
+#include "sources/divisor.h"
+#include "sources/gemm/plan/choose.h"
+#include "sources/gemm/plan/maps.h"
+#include "sources/workspace.h"
+
+namespace quern::ops::gemm {
+namespace {
+
+// The lines in which Hopper reads parameters.
+constexpr std::size_t kFirstLine = 48, kLine = 64;
+static_assert(offsetof(q::GemmParams, last_panel_height) == kFirstLine);
+static_assert(offsetof(q::GemmParams, scale_a) == kFirstLine + kLine);
+static_assert(offsetof(q::GemmParams, out) == kFirstLine + 2 * kLine);
+static_assert(offsetof(q::GemmParams, out_scale_column) == kFirstLine + 3 * kLine);
+
+// A block of threads that shares a tile has at least so many steps of it: fewer cost more in sums that go through
+// memory.
+constexpr std::int64_t kFewestSteps = 4;
+// Kernels count the steps of all tiles that are shared in 32 bits.
+constexpr std::int64_t kMostUnits = INT32_MAX;
+// Sharing pays where whole tiles would leave more than this part of the device idle.
+constexpr double kWorthSharing = 0.9;
+
+std::int64_t div_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+
+Shape in_form(Shape shape, Form form) {
+  shape.form = form;
+  return shape;
+}
+
+bool may_share(const Problem& problem, const Tiling& t) {
+  return t.shared && (problem.flags & QUERN_CALL_BATCH_INVARIANT) == 0;
+}
+
+struct Plan {
+  Tiling tiling;
+  int peers;
+  std::int64_t grid;
+  bool shared;
+  std::uint64_t workspace;
+  Split split;  // of few rows: tiles that are shared without a workspace
+};
+
+[[noreturn]] void refuse_room(const Problem& problem) {
+  throw Error(QUERN_UNSUPPORTED, "a matrix product of " + std::string(name_of(problem.shape.a)) +
+                                     " does not fit the shared memory of " + problem.call.device->limits.target.name());
+}
+
+std::uint64_t workspace_for(const Problem& problem, const Tiling& t, std::int64_t blocks) {
+  return may_share(problem, t) ? kCounterBytes + 2 * static_cast<std::uint64_t>(blocks) * t.sums_bytes() : 0;
+}
+
+Plan plan(const Problem& problem, const Choice& choice, const Sizes& sizes) {
+  const Form form = choice.form;
+  const std::optional<Tiling> t = tiling_of(problem, form);
+  if (!t) refuse_room(problem);
+  const int peers = may_pair(problem, form) ? choice.peers : 1;
+  Plan plan{*t, peers, 0, false, 0, {}};
+  const std::int64_t tiles = tiles_of(problem, *t, sizes);
+  if (tiles > INT32_MAX) {
+    throw Error(QUERN_INVALID, "out has " + std::to_string(tiles) + " tiles of " + std::to_string(t->tile_m) + " x " +
+                                   std::to_string(t->out_tile_n(problem.shape.gate)) + "; allowed: fewer than 2^31");
+  }
+  const std::int64_t slots = std::int64_t{problem.call.sms} * t->blocks_per_sm;
+  if (of_swapped(form) && problem.shape.grouping == Grouping::dense) {
+    const FewRows product = few_rows(problem, *t, sizes);
+    const Machine machine = machine_of(problem, *t);
+    if (choice.parts == 0) {
+      plan.split = split(product, machine);
+    } else {
+      // What was measured is a split that there is room for; without a column there is none.
+      plan.split = split_into(choice.parts, choice.peers, product, machine).value_or(Split{});
+    }
+    plan.grid = plan.split.clusters;
+    return plan;
+  }
+  if (problem.shape.grouping != Grouping::dense) {
+    // Persistent: only the device knows how many tiles there are.
+    plan.grid = of_swapped(form) ? problem.call.sms : slots / peers * peers;
+    return plan;
+  }
+  if (of_shared_k(form)) {
+    // Its steps are shared, nothing else is; by no more blocks than there is room for the sums of.
+    plan.split = {std::clamp(choice.parts, 2, t->most_parts), 1, tiles, 0.0};
+    plan.grid = tiles;
+    return plan;
+  }
+  const std::int64_t steps = div_up(problem.params.k, t->step_k);
+  if (form == Form::sliced_k) {
+    const int parts = may_share(problem, *t) ? parts_of_sliced(*t, tiles, steps, problem.call.sms) : 1;
+    plan.split = {parts, 1, tiles * parts, 0.0};
+    plan.grid = std::min(tiles * parts, slots);
+    plan.shared = parts > 1;
+    if (plan.shared) plan.workspace = workspace_for(problem, *t, plan.grid);
+    return plan;
+  }
+  if (of_mapped(form)) {
+    plan.grid = std::min(tiles, slots);
+    plan.shared = choice.parts == kLastWave && may_share(problem, *t) && tiles % slots != 0 &&
+                  tiles % slots * steps <= kMostUnits;
+    if (plan.shared) plan.grid = slots, plan.workspace = workspace_for(problem, *t, slots);
+    return plan;
+  }
+  const bool persistent = of_warpgroups(form) || of_narrow(form) || problem.call.sms < all_sms(problem);
+  plan.grid = persistent ? std::min(div_up(tiles, peers), slots / peers) * peers : tiles;
+  if (!may_share(problem, *t) || tiles == 0 || tiles > kCounters || tiles * steps > kMostUnits) return plan;
+  const double busy = static_cast<double>(tiles) / static_cast<double>(div_up(tiles, slots) * slots);
+  const std::int64_t sharers = std::min(slots, tiles * steps / kFewestSteps);
+  if (busy >= kWorthSharing || sharers <= tiles) {
+    // More tiles than slots in an uneven number of waves: the last one may be shared all the same.
+    if (busy >= kWorthSharing || tiles < slots) return plan;
+  }
+  plan.shared = true;
+  plan.grid = std::max<std::int64_t>(sharers, 1);
+  plan.workspace = workspace_for(problem, *t, plan.grid);
+  return plan;
+}
+
+// What blocks have under way together reads the least of a and b where it is as high as wide: `area` is that in squares
+// as high as a tile.
+void deal_panels(q::GemmParams& p, double area, int peers) {
+  // Of groups without a row there is no tile, and nothing is divided.
+  const std::int32_t tiles_m = std::max(p.tiles_m, 1);
+  const auto height = static_cast<std::int32_t>(std::clamp<long>(std::lround(std::sqrt(area) / peers), 1, tiles_m));
+  const std::int32_t last = tiles_m % height;
+  p.panel_height = divisor(height);
+  p.last_panel_height = divisor(last != 0 ? last : height);
+  p.panel_tiles = divisor(height * p.tiles_n);
+  p.group_tiles = divisor(tiles_m * p.tiles_n);
+  p.row_tiles = divisor(p.tiles_n);
+}
+
+}  // namespace
+
+std::uint64_t workspace_bytes(const Problem& problem, Form form) {
+  const std::optional<Tiling> t = tiling_of(problem, form);
+  return t ? workspace_for(problem, *t, std::int64_t{all_sms(problem)} * t->blocks_per_sm) : 0;
+}
+
+std::uint64_t workspace_bytes(const Runtime& runtime, const Problem& problem) {
+  std::uint64_t bytes = 0;
+  for (const Form form : reachable(runtime, problem)) bytes = std::max(bytes, workspace_bytes(problem, form));
+  return bytes;
+}
+
+const jit::Kernel* kernel_of(const Runtime& runtime, const Problem& problem, Form form) {
+  if (!tiling_of(problem, form)) refuse_room(problem);
+  return kernel_for(runtime, to_spec(in_form(problem.shape, form), problem.op, problem.call.device->limits.target),
+                    problem.flags, problem.stream);
+}
+
+void prepare_kernels(const Runtime& runtime, const Problem& problem) {
+  for (const Form form : reachable(runtime, problem)) kernel_of(runtime, problem, form);
+}
+
+void launch_product(const Runtime& runtime, Problem& problem, void* workspace, std::uint64_t workspace_size) {
+  launch_as(runtime, problem, choose(runtime, problem, sizes_of(problem)), workspace, workspace_size);
+}
+
+void launch_as(const Runtime& runtime, Problem& problem, const Choice& choice, void* workspace,
+               std::uint64_t workspace_size) {
+  q::GemmParams& p = problem.params;
+  const Sizes sizes = sizes_of(problem);
+  problem.shape.form = choice.form;
+  const Plan how = plan(problem, choice, sizes);
+  const Tiling& t = how.tiling;
+  if (how.shared) {
+    const Workspace space = read_workspace(workspace, workspace_size, how.workspace);
+    p.arrived = space.counters;
+    p.partials = static_cast<float*>(space.scratch);
+  }
+  const jit::Kernel* kernel = kernel_for(
+      runtime, to_spec(problem.shape, problem.op, problem.call.device->limits.target), problem.flags, problem.stream);
+  if (how.grid == 0 || p.groups == 0 || p.n == 0) return;
+
+  p.tiles_m = static_cast<std::int32_t>(div_up(sizes.rows, t.tile_m * how.peers));
+  p.tiles_n = static_cast<std::int32_t>(div_up(columns_of(problem), t.out_tile_n(problem.shape.gate)));
+  p.whole_tiles = how.shared ? 0 : 1;
+  p.parts = divisor(how.split.parts);
+  p.flags = ((problem.flags & QUERN_GEMM_CONSTANT_B) != 0 ? q::kConstantB : 0) | (p.a_group != 0 ? q::kGroupsOfA : 0) |
+            (p.b_group != 0 ? q::kGroupsOfB : 0);
+  jit::Launch launch;
+  launch.grid[0] = static_cast<std::uint32_t>(how.grid);
+  const bool clustered = of_swapped(problem.shape.form) || of_shared_k(problem.shape.form);
+  p.peers = clustered ? how.split.peers : how.peers;
+  if (clustered) {
+    p.tiles_n = static_cast<std::int32_t>(div_up(p.tiles_n, how.split.peers));
+    launch.grid[0] = launch.cluster[0] = static_cast<std::uint32_t>(how.split.parts * how.split.peers);
+    launch.grid[1] = static_cast<std::uint32_t>(how.grid);
+  }
+  p.tiles = static_cast<std::int32_t>(std::int64_t{p.groups} * p.tiles_m * p.tiles_n);
+  deal_panels(p, static_cast<double>(all_sms(problem) * t.blocks_per_sm) * t.tile_n / t.tile_m, how.peers);
+  launch.block[0] = static_cast<std::uint32_t>(t.threads);
+  launch.shared_bytes = t.shared_bytes;
+  launch.programmatic = (problem.flags & QUERN_CALL_PROGRAMMATIC) != 0;
+  launch.stream = problem.stream;
+  constexpr const char* kWhat = "launching a matrix product";
+  const bool two_maps = of_narrow(problem.shape.form) || of_mapped(problem.shape.form) || clustered;
+  if (!of_warpgroups(problem.shape.form) && !two_maps) return ops::launch(runtime, *kernel, launch, kWhat, p);
+  jit::TensorMap a = map_of_a(runtime, problem, t, how.split.peers), b = map_of_b(runtime, problem, t);
+  if (two_maps) return ops::launch(runtime, *kernel, launch, kWhat, p, a, b);
+  launch.cluster[0] = static_cast<std::uint32_t>(how.peers);
+  p.out_mapped = takes_map_of_out(problem);
+  // Whose results have no other way out: choose() takes another.
+  if (problem.shape.form == Form::warpgroups_late && p.out_mapped == 0) {
+    throw Error(
+        QUERN_INVALID,
+        "out cannot be described by a tensor map, which the form warpgroups_late needs: its data and rows must be "
+        "aligned to 16 bytes and its columns a multiple of 8");
+  }
+  // The kernel takes one whether it has a use for it or not.
+  jit::TensorMap out = p.out_mapped != 0 ? map_of_out(runtime, problem) : a;
+  ops::launch(runtime, *kernel, launch, kWhat, p, a, b, out);
+}
+
+}  // namespace quern::ops::gemm

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sources/gemm/plan/maps.h"
+
+#include <algorithm>
+
+#include "sources/gemm/plan/choose.h"
+
+namespace quern::ops::gemm {
+namespace {
+
+// What a swizzled copy has of a row at most, bytes.
+constexpr int kSpan = 128;
+
+// A tensor of [groups][rows][columns], of which a copy takes so many rows of a span of columns.
+struct View {
+  const void* data;
+  Dtype dtype;
+  std::int64_t columns, rows, groups;
+  std::int64_t row_stride, group_stride;
+  int box_rows;
+  int box_columns;  // as many bytes as a swizzle spans: 32, 64 or 128
+};
+
+jit::TensorMap map_of(const Runtime& runtime, const View& v) {
+  constexpr int kUint8 = 0, kFloat16 = 6, kBfloat16 = 9, kSwizzle32 = 1, kPromote128 = 2;  // of cuda.h
+  const std::int64_t bytes = bytes_of(v.dtype), rows = std::max<std::int64_t>(v.rows, 1), span = v.box_columns * bytes;
+  jit::TensorMapDesc desc;
+  desc.data_type = v.dtype == Dtype::f16 ? kFloat16 : v.dtype == Dtype::bf16 ? kBfloat16 : kUint8;
+  desc.rank = 3;
+  desc.address = const_cast<void*>(v.data);  // operands are only read
+  desc.extent[0] = static_cast<std::uint64_t>(v.columns);
+  desc.extent[1] = static_cast<std::uint64_t>(rows);
+  desc.extent[2] = static_cast<std::uint64_t>(std::max<std::int64_t>(v.groups, 1));
+  // Where there is one row or group only its stride says nothing, but must be one.
+  const std::int64_t row = v.row_stride > 0 ? v.row_stride * bytes : (v.columns * bytes + 15) / 16 * 16;
+  desc.stride[0] = static_cast<std::uint64_t>(row);
+  desc.stride[1] = static_cast<std::uint64_t>(v.group_stride > 0 ? v.group_stride * bytes : row * rows);
+  desc.box[0] = static_cast<std::uint32_t>(v.box_columns);
+  desc.box[1] = static_cast<std::uint32_t>(v.box_rows);
+  desc.box[2] = 1;
+  desc.swizzle = kSwizzle32 + (span > 32) + (span > 64);
+  desc.l2_promotion = kPromote128;
+  jit::TensorMap map;
+  runtime.tensor_maps->get(desc, map);
+  return map;
+}
+
+bool contiguous(const Problem& problem) { return problem.shape.grouping == Grouping::contiguous; }
+std::int64_t groups_of_out(const Problem& problem) { return contiguous(problem) ? 1 : problem.params.groups; }
+// One matrix that all groups have in common counts once.
+std::int64_t groups_of_a(const Problem& problem) { return problem.params.a_group > 0 ? groups_of_out(problem) : 1; }
+std::int64_t groups_of_b(const Problem& problem) { return problem.params.b_group > 0 ? problem.params.groups : 1; }
+int columns_of_span(Dtype dtype) { return kSpan / static_cast<int>(bytes_of(dtype)); }
+
+// Of an operand that is stored [k][lines]: a tile of so many lines comes by spans of them.
+int lines_of_span(Dtype dtype, int tile_lines) { return std::min(columns_of_span(dtype), tile_lines); }
+
+}  // namespace
+
+jit::TensorMap map_of_a(const Runtime& runtime, const Problem& problem, const Tiling& t, int peers) {
+  const q::GemmParams& p = problem.params;
+  const Shape& shape = problem.shape;
+  if (shape.transposed_a) {
+    return map_of(runtime, {p.a, shape.a, p.m, p.k, groups_of_a(problem), p.a_k, p.a_group, t.step_k / peers,
+                            lines_of_span(shape.a, t.tile_m)});
+  }
+  const int rows = of_narrow(shape.form) || of_shared_k(shape.form) ? q::narrow_rows(p.m, t.tile_m) : t.tile_m / peers;
+  // Without a row of a there is nothing to copy, but there must be an address.
+  return map_of(runtime, {p.a != nullptr ? p.a : p.b, shape.a, p.k, contiguous(problem) ? p.a_rows : p.m,
+                          groups_of_a(problem), p.a_row, p.a_group, rows, columns_of_span(shape.a)});
+}
+
+jit::TensorMap map_of_b(const Runtime& runtime, const Problem& problem, const Tiling& t) {
+  const q::GemmParams& p = problem.params;
+  const Shape& shape = problem.shape;
+  if (shape.transposed_b) {
+    return map_of(runtime, {p.b, shape.b, p.n, p.k, groups_of_b(problem), p.b_k, p.b_group, t.step_k,
+                            lines_of_span(shape.b, t.tile_n)});
+  }
+  const int lines = of_swapped(shape.form) || of_narrow(shape.form) || of_shared_k(shape.form)
+                        ? t.out_tile_n(shape.gate)
+                        : t.tile_n / 2;
+  return map_of(runtime,
+                {p.b, shape.b, p.k, p.n, groups_of_b(problem), p.b_row, p.b_group, lines, columns_of_span(shape.b)});
+}
+
+bool takes_map_of_out(const Problem& problem) {
+  const q::GemmParams& p = problem.params;
+  // A copy writes 16 bytes at least, so it would not stop where a row ends within them.
+  return p.out_vectors != 0 && bytes_of(problem.shape.out) == 2 && columns_of(problem) % 8 == 0 &&
+         (groups_of_out(problem) <= 1 || p.out_group > 0);
+}
+
+jit::TensorMap map_of_out(const Runtime& runtime, const Problem& problem) {
+  constexpr int kRowsOfWarp = 16;
+  const q::GemmParams& p = problem.params;
+  return map_of(runtime,
+                {p.out, problem.shape.out, columns_of(problem), contiguous(problem) ? p.out_rows : p.m,
+                 groups_of_out(problem), p.out_row, p.out_group, kRowsOfWarp, columns_of_span(problem.shape.out)});
+}
+
+}  // namespace quern::ops::gemm

@@ -1,0 +1,180 @@
+// Which products a transformer needs, and the kernels for them.
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
+#include "sources/gemm/problem.h"
+#include "sources/gemm/plan/tiling.h"
+
+namespace quern::ops::gemm {
+namespace {
+
+// What a kernel is for.
+enum class Use : std::uint8_t {
+  projection,         // of attention, and back from the MLP
+  up,                 // into the MLP, gated or activated
+  logits,             // of the vocabulary and of the experts
+  absorbed,           // what latent attention has absorbed into its heads
+  absorbed_as_stored  // the same of its keys, which a checkpoint has [heads][k][n]
+};
+struct Wanted {
+  Shape shape;  // its form still to be chosen
+  Use use;
+};
+
+Wanted wanted(Use use, Shape shape, const std::string& formula, Dtype operands) {
+  shape.epilogue = &expression::intern(formula);
+  for (std::size_t i = 0; i < shape.operands.size(); ++i) {
+    if (shape.epilogue->operands[i] != expression::OperandKind::unused) shape.operands[i] = operands;
+  }
+  return {shape, use};
+}
+
+const char* activation_of(const quern_model& model) {
+  switch (model.activation) {
+    case QUERN_ACTIVATION_RELU:
+      return "relu";
+    case QUERN_ACTIVATION_GELU:
+      return "gelu";
+    case QUERN_ACTIVATION_GELU_TANH:
+      return "gelu_tanh";
+    default:
+      return "silu";
+  }
+}
+
+std::vector<Wanted> all_wanted(Tag op, const quern_model& model) {
+  std::vector<Wanted> all;
+  const Dtype dtype = model.dtype.bits == 0 ? Dtype::bf16 : dtype_of(model.dtype);
+  if (dtype != Dtype::f16 && dtype != Dtype::bf16) return all;
+  const bool blocks = (model.flags & QUERN_MODEL_BLOCK_FP8) != 0;
+  const bool fp8 = blocks || (model.flags & QUERN_MODEL_FP8) != 0, experts = model.experts != 0;
+  const bool bias = (model.flags & QUERN_MODEL_BIAS) != 0, gated = (model.flags & QUERN_MODEL_GATED_MLP) != 0;
+  const std::string activation = activation_of(model);
+  Shape shape;
+  shape.out = dtype;
+  if (op == tag_gemm) {
+    shape.a = shape.b = dtype;
+    Shape logits = shape;
+    logits.out = Dtype::f32;
+    all.push_back(wanted(Use::logits, logits, "acc", dtype));
+    // Not stored in 8 bits.
+    if (model.flags & QUERN_MODEL_MLA) {
+      all.push_back(wanted(Use::absorbed, shape, "acc", dtype));
+      Shape stored = shape;
+      stored.transposed_b = true;
+      all.push_back(wanted(Use::absorbed_as_stored, stored, "acc", dtype));
+    }
+    if (fp8) return all;
+  } else {
+    if (!fp8 || (op == tag_grouped_fp8_gemm && !experts)) return all;
+    shape.a = shape.b = Dtype::e4m3;
+    shape.scales = blocks ? Scales::blocks : Scales::vectors;
+  }
+  const bool grouped = op == tag_grouped_fp8_gemm;
+  for (const Grouping grouping : {Grouping::contiguous, Grouping::masked}) {
+    shape.grouping = grouped ? grouping : Grouping::dense;
+    shape.gate = false;
+    all.push_back(wanted(Use::projection, shape, bias && !grouped ? "acc+col2" : "acc", dtype));
+    if (gated) {
+      shape.gate = true;
+      all.push_back(wanted(Use::up, shape, activation + "(gate)*up", dtype));
+    } else if (bias) {
+      all.push_back(wanted(Use::up, shape, activation + "(acc+col2)", dtype));
+    }
+    if (!grouped) break;
+  }
+  return all;
+}
+
+template <class Forms>
+bool add_all(Shape shape, const Forms& forms, Tag op, const jit::TargetInfo& target, std::vector<jit::Spec>* specs) {
+  bool any = false;
+  for (const Form form : forms) {
+    shape.form = form;
+    if (!tile(shape, target)) continue;
+    specs->push_back(to_spec(shape, op, target.target));
+    any = true;
+  }
+  return any;
+}
+
+// Of one rank of those that share the model's layers.
+std::vector<ProductExtents> extents_of(Use use, const quern_model& model, bool gated) {
+  const std::int64_t ranks = std::max<std::uint32_t>(model.tensor_parallel, 1);
+  const auto share = [&](std::int64_t whole) { return (whole + ranks - 1) / ranks; };
+  const std::int64_t hidden = model.hidden_size, heads = share(model.heads), kv_heads = share(model.kv_heads);
+  const std::int64_t head_dim = model.head_dim, v_head_dim = model.v_head_dim != 0 ? model.v_head_dim : model.head_dim;
+  const std::int64_t rope = model.rope_head_dim, kv_rank = model.kv_lora_rank, q_rank = model.q_lora_rank;
+  const bool latent = (model.flags & QUERN_MODEL_MLA) != 0;
+  // Experts are another op's but for those that every token visits; a model that has these has layers without experts
+  // too.
+  std::vector<std::int64_t> widths;
+  if (model.experts == 0 || model.shared_experts != 0) widths.push_back(share(model.intermediate_size));
+  if (model.shared_experts != 0)
+    widths.push_back(share(std::int64_t{model.shared_experts} * model.expert_intermediate_size));
+  std::vector<ProductExtents> all;
+  switch (use) {
+    case Use::projection:
+      if (latent) {
+        all.push_back({kv_rank + rope, hidden});
+        all.push_back({q_rank, hidden});
+        all.push_back({heads * head_dim, q_rank != 0 ? q_rank : hidden});
+        all.push_back({heads * (head_dim - rope + v_head_dim), kv_rank});
+      } else {
+        all.push_back({heads * head_dim + kv_heads * (head_dim + v_head_dim), hidden});
+      }
+      all.push_back({hidden, heads * v_head_dim});
+      for (const std::int64_t width : widths) all.push_back({hidden, width});
+      break;
+    case Use::up:
+      for (const std::int64_t width : widths) all.push_back({gated ? 2 * width : width, hidden});
+      break;
+    case Use::logits:
+      all.push_back({share(model.vocab_size), hidden});
+      all.push_back({model.experts, hidden});
+      break;
+    case Use::absorbed:
+      all.push_back({kv_rank, head_dim - rope, heads});
+      all.push_back({v_head_dim, kv_rank, heads});
+      break;
+    case Use::absorbed_as_stored:
+      all.push_back({kv_rank, head_dim - rope, heads});
+      break;
+  }
+  // What the model does not have.
+  std::erase_if(all,
+                [](const ProductExtents& extents) { return extents.n <= 0 || extents.k <= 0 || extents.batch <= 0; });
+  return all;
+}
+
+}  // namespace
+
+void list_kernels(Tag op, const quern_model& model, const jit::TargetInfo& target, std::vector<jit::Spec>* specs) {
+  for (const Wanted& each : all_wanted(op, model)) {
+    const Shape& shape = each.shape;
+    // The forms for every number of rows.
+    const bool swapped = add_all(shape, kSwapped, op, target, specs);
+    add_all(shape, kNarrow, op, target, specs);
+    // Not the batches of heads, which have tiles enough.
+    if (each.use != Use::absorbed && each.use != Use::absorbed_as_stored) add_all(shape, kSharedK, op, target, specs);
+    add_all(shape, kWarpgroups, op, target, specs);
+    add_all(shape, std::initializer_list<Form>{Form::warpgroups_late}, op, target, specs);
+    // Rows that are gathered go another way.
+    if (!swapped || shape.grouping == Grouping::contiguous) {
+      add_all(shape, std::initializer_list<Form>{Form::tiny, Form::sliced_k, Form::small, Form::medium, Form::large},
+              op, target, specs);
+    }
+  }
+}
+
+void list_products(Tag op, const quern_model& model, const jit::TargetInfo&, std::vector<Constants>* products) {
+  for (const Wanted& each : all_wanted(op, model)) {
+    for (const ProductExtents& extents : extents_of(each.use, model, each.shape.gate)) {
+      Constants product = product_constants(each.shape, op, extents);
+      if (std::find(products->begin(), products->end(), product) == products->end())
+        products->push_back(std::move(product));
+    }
+  }
+}
+
+}  // namespace quern::ops::gemm

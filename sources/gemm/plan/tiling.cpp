@@ -1,0 +1,321 @@
+// The tiles of each form, and how deep a pipeline the target has room for.
+// SPDX-License-Identifier: Apache-2.0
+#include "sources/gemm/plan/tiling.h"
+
+#include <algorithm>
+
+namespace quern::ops::gemm {
+namespace {
+
+// Static shared memory, and what the hardware keeps of each block's.
+constexpr std::uint32_t kReserve = 1024;
+// What the kernel of a grouped product keeps of the experts (sources/gemm/kernels/shared/grouped_tiles.cuh).
+constexpr std::uint32_t kExpertBytes = 3 * 4 * 1024 + 64;
+
+struct FormTile {
+  int tile_m, tile_n;
+  int step_bytes;  // of a row
+  int most_stages;
+  int warps_m, warps_n;
+  int blocks_per_sm;
+  bool shared;
+};
+
+FormTile form_of(const Shape& shape) {
+  const bool blocks = shape.scales == Scales::blocks;
+  switch (shape.form) {
+    case Form::tiny:  // streams b: many bytes under way
+      // With block scales codes take longer to be widened and scaled than to arrive: more blocks at work, as many bytes
+      // under way.
+      if (blocks) return {16, 64, 128, 4, 1, 4, 5, true};
+      return {16, 64, 256, 4, 1, 4, 2, true};
+    case Form::small:
+      return {64, 128, 128, 3, 2, 2, 2, true};
+    case Form::medium:
+      return {128, 128, 128, 4, 2, 4, 1, true};
+    case Form::large:
+      // Sums that wait for their scale take registers of their own.
+      return blocks ? FormTile{128, 128, 128, 5, 2, 4, 1, false} : FormTile{128, 256, 128, 4, 2, 4, 1, false};
+    default:
+      break;
+  }
+  return {128, 128, 64, 4, 16, 16, 1, true};
+}
+
+// The fewest stages that make a pipeline.
+constexpr int kPipeline = 3;
+
+int bytes_of_row(int elements, Dtype dtype) { return elements * static_cast<int>(bytes_of(dtype)) + 16; }
+
+// A step of a and b as it lies in shared memory, and its block scales: one for each row and each 16 columns.
+int stage_bytes(const Shape& shape, const Tiling& t) {
+  const auto operand = [&](bool transposed, int lines) {
+    return transposed ? t.step_k * bytes_of_row(lines, shape.a) : lines * bytes_of_row(t.step_k, shape.a);
+  };
+  const int scales = shape.scales == Scales::blocks ? ((t.tile_m + t.tile_n / 16) * 4 + 15) & ~15 : 0;
+  return operand(shape.transposed_a, t.tile_m) + operand(shape.transposed_b, t.tile_n) + scales;
+}
+
+int columns_of(Form form) {
+  switch (form) {
+    case Form::warpgroups:
+      return 128;
+    case Form::warpgroups_176:
+      return 176;
+    case Form::warpgroups_192:
+      return 192;
+    default:
+      return 256;
+  }
+}
+
+// Hopper's kernels: operands of 16 bits in any order, those of 8 bits have but one.
+bool takes_warpgroups(const Shape& shape, const jit::TargetInfo& target) {
+  if (!target.warpgroups || bytes_of(shape.a) > 2 || shape.copy_bytes != 16) return false;
+  // A row's 128 columns that share a scale must be in one tile.
+  return !shape.out_scale || !shape.gate;
+}
+
+// Hopper's: a warpgroup of copies and two of products, 64 rows each, a block of threads a multiprocessor. The sizes of
+// what is beside the stages are those of sources/gemm/kernels/sm90/persistent_epilogue.cuh and warpgroup_copies.cuh.
+std::optional<Tiling> tile_warpgroups(const Shape& shape, const jit::TargetInfo& target) {
+  constexpr int kMostStages = 6, kRow = 128, kWarps = 8;
+  const int bytes = static_cast<int>(bytes_of(shape.a));
+  if (!takes_warpgroups(shape, target)) return {};
+  Tiling t{};
+  t.tile_m = 128;
+  t.tile_n = columns_of(shape.form);
+  // A gate's halves, and the columns that share a scale of results, are whole slices.
+  if (t.tile_n % 128 != 0 && (shape.gate || shape.out_scale)) return {};
+  // Neither are blocks of scales, nor the spans that come of b where it is stored the other way round.
+  if (t.tile_n % 64 != 0 && (shape.scales == Scales::blocks || shape.transposed_b)) return {};
+  t.step_k = kRow / bytes;
+  t.warps_m = t.warps_n = 1;
+  t.blocks_per_sm = 1;
+  t.threads = 3 * 128;
+  const bool operands =
+      std::any_of(shape.epilogue->operands.begin(), shape.epilogue->operands.end(),
+                  [](expression::OperandKind kind) { return kind != expression::OperandKind::unused; });
+  const bool plain = !shape.gate && !shape.out_scale && !operands && bytes_of(shape.out) == 2;
+  const bool blocks = shape.scales == Scales::blocks, late = shape.form == Form::warpgroups_late;
+  if (late && (!plain || shape.scales == Scales::none || shape.grouping != Grouping::dense)) return {};
+  const bool dense = shape.grouping == Grouping::dense;
+  const int boxes = late ? t.tile_n / 64 : dense && !blocks ? 2 : 1;
+  const int slice = shape.out_scale ? 128 : !shape.gate ? 64 : dense ? 32 : shape.scales == Scales::vectors ? 16 : 64;
+  const int staged = kWarps * (plain ? boxes * 16 * 128 : 8 * (slice + 8) * 4 * (shape.gate ? 2 : 1));
+  const int column_scales = shape.scales == Scales::vectors && !shape.out_scale ? (late ? 4 : 2) * t.tile_n * 4 : 0;
+  const int stage = (t.tile_m + t.tile_n) * kRow + (blocks ? t.tile_m * (shape.gate || t.tile_n > 128 ? 2 : 1) * 4 : 0);
+  // Tiles begin at multiples of 1024 bytes, the static part before them.
+  const std::uint32_t reserve = 1024 + (shape.grouping == Grouping::dense ? 0 : (kExpertBytes + 1023) / 1024 * 1024);
+  for (int stages = kMostStages; stages >= kPipeline; --stages) {
+    t.stages = stages;
+    t.shared_bytes = static_cast<std::uint32_t>(stages * stage + staged + column_scales);
+    if (t.shared_bytes + reserve <= target.shared_per_block) return t;
+  }
+  return {};
+}
+
+// Hopper's for few rows: two warpgroups of products, 64 rows of b each, a warp that copies and one that brings scales.
+std::optional<Tiling> tile_swapped(const Shape& shape, const jit::TargetInfo& target) {
+  constexpr int kMostStages = 10, kRow = 128, kMostStaged = 64;
+  const int bytes = static_cast<int>(bytes_of(shape.a));
+  if (!takes_warpgroups(shape, target)) return {};
+  Tiling t{};
+  t.tile_m = rows_of_swapped(shape.form), t.tile_n = 128;
+  t.step_k = kRow / bytes;
+  t.warps_m = t.warps_n = 1;
+  t.threads = 10 * 32;
+  const auto rows = static_cast<std::uint32_t>(t.tile_m);
+  const std::uint32_t staged = std::min<std::uint32_t>(rows, kMostStaged) * (128 + 4) * 4;
+  const std::uint32_t scales = shape.scales == Scales::blocks ? rows * 4 * (shape.gate ? 2 : 1) : 0;
+  const std::uint32_t stage = (rows + 128) * kRow + scales;
+  // Tiles begin at multiples of 1024 bytes, the static part before them; the hardware keeps as much of each block's.
+  const std::uint32_t reserve = 1024 + (shape.grouping == Grouping::dense ? 0 : (kExpertBytes + 1023) / 1024 * 1024);
+  // Where their stages hold enough, two blocks fit a multiprocessor: the next launch's copies begin before this one has
+  // ended.
+  for (t.blocks_per_sm = t.tile_m <= 32 ? 2 : 1; t.blocks_per_sm >= 1; --t.blocks_per_sm) {
+    for (t.stages = kMostStages; t.stages >= kPipeline + (t.blocks_per_sm > 1 ? 1 : 0); --t.stages) {
+      t.shared_bytes = static_cast<std::uint32_t>(t.stages) * stage + staged;
+      const std::uint32_t each = t.shared_bytes + reserve;
+      if (each <= target.shared_per_block &&
+          (each + 1024) * static_cast<std::uint32_t>(t.blocks_per_sm) <= target.shared_per_sm)
+        return t;
+    }
+  }
+  return {};
+}
+
+// Where sums arrive of a tile that so many blocks share at most: 2 KB for each 8 columns of 64 rows that one of them
+// finishes, from every other block.
+int shared_sums(const Tiling& t) {
+  const int groups = t.tile_n / 8;
+  int most = 0;
+  for (int parts = 2; parts <= t.most_parts; ++parts) most = std::max(most, (groups + parts - 1) / parts * (parts - 1));
+  return most * (t.tile_m / 64) * 2048;
+}
+
+// Hopper's for few rows and few columns: for each 64 rows so many warpgroups, which take the steps in turn or have some
+// of the columns each, a warp that copies and two that bring scales. The sizes of what is beside the stages are those
+// of sources/gemm/kernels/sm90/small_m.cuh and shared_k.cuh.
+std::optional<Tiling> tile_narrow(const Shape& shape, const jit::TargetInfo& target) {
+  constexpr int kMostStages = 24, kRow = 128;
+  const bool shared_k = of_shared_k(shape.form);
+  const int bytes = static_cast<int>(bytes_of(shape.a));
+  if (!target.warpgroups || bytes > 2 || shape.transposed_a || shape.transposed_b || shape.copy_bytes != 16) return {};
+  // The 128 columns that share a scale of results are in several tiles.
+  if (shape.grouping != Grouping::dense || shape.out_scale || (shared_k && shape.gate)) return {};
+  Tiling t{};
+  t.tile_m = rows_of_tile(shape.form), t.tile_n = columns_of_tile(shape.form);
+  // Columns of one block of scales are in one tile.
+  if (shape.scales == Scales::blocks && 128 % t.tile_n != 0) return {};
+  t.step_k = kRow / bytes;
+  t.warps_m = t.warps_n = 1;
+  t.blocks_per_sm = 1;
+  const int row_groups = t.tile_m / 64;
+  // Tiles that are shared have their columns side by side, so that nothing is left to add up within a block.
+  const int alternates = shared_k ? 1 : t.tile_m == 64 && t.tile_n <= 32 ? 4 : 2;
+  t.column_groups = shared_k ? 2 / row_groups : 1;
+  const int warpgroups = row_groups * t.column_groups * alternates;
+  t.threads = warpgroups * 128 + 3 * 32;
+  const int vectors = shape.scales == Scales::vectors ? (t.tile_m + t.tile_n) * 4 : 0;
+  const int scales = shape.scales == Scales::blocks ? t.tile_m * 4 * (shape.gate ? 2 : 1) : 0;
+  if (shared_k) {
+    // What more blocks would send takes the room of stages, which set the pace of tiles of 128 rows.
+    if (t.tile_m == 128) t.most_parts = 2;
+    // As measured: with 64 rows as many steps of both operands, with 128 more of b.
+    t.stages = t.tile_m == 64 ? 6 : t.tile_n < 128 ? 8 : 7;
+    t.steps_of_a = t.tile_m == 128 ? 5 : 6;
+    // Tiles begin at multiples of 1024 bytes, barriers and scales before them.
+    const int barriers = 8 * (2 * t.stages + warpgroups + 1);
+    const int before = (barriers + 15) / 16 * 16 + t.steps_of_a * scales + std::max(vectors, 16);
+    t.shared_bytes =
+        static_cast<std::uint32_t>((t.stages * t.tile_n + t.steps_of_a * t.tile_m) * kRow + shared_sums(t));
+    const auto fixed = static_cast<std::uint32_t>((before + 1023) / 1024 * 1024);
+    if (fixed + t.shared_bytes > target.shared_per_block) return {};
+    return t;
+  }
+  const int staged = (alternates + 1) / 2 * t.tile_m * (t.tile_n + 8) * 4;
+  const int stage = (t.tile_m + t.tile_n) * kRow + scales;
+  // Tiles begin at multiples of 1024 bytes, the static part before them.
+  constexpr std::uint32_t kStatic = 1024;
+  const int room = static_cast<int>(std::min<std::uint32_t>(target.shared_per_block, INT32_MAX)) -
+                   static_cast<int>(kStatic) - staged - vectors;
+  // Each of those that alternate has stages of its own.
+  t.stages = std::min(kMostStages, room / stage) / alternates * alternates;
+  if (t.stages < 2 * alternates) return {};
+  t.steps_of_a = t.stages;
+  t.shared_bytes = static_cast<std::uint32_t>(t.stages * stage + staged + vectors);
+  return t;
+}
+
+// Few rows, a block a multiprocessor: teams of four warps, each with steps and stages of its own. As many bytes are to
+// be under way as there is room for, by more teams rather than by more stages of each.
+std::optional<Tiling> tile_sliced(const Shape& shape, const jit::TargetInfo& target) {
+  constexpr int kMostTeams = 5, kFewestTeams = 2, kMostStages = 4, kRow = 128;
+  // The 128 columns that share a scale of results are in several tiles.
+  if (!target.async_copy || shape.grouping != Grouping::dense || shape.out_scale) return {};
+  Tiling t{};
+  t.tile_m = 16, t.tile_n = 64;
+  t.warps_m = 1, t.warps_n = 4;
+  t.step_k = kRow / static_cast<int>(bytes_of(shape.a));
+  t.blocks_per_sm = 1;
+  t.shared = true;
+  const int warps = t.warps_m * t.warps_n * static_cast<int>(target.warp_size), stage = stage_bytes(shape, t);
+  int most = 0;
+  for (int teams = std::min(kMostTeams, 1024 / warps); teams >= kFewestTeams; --teams) {
+    const int room = static_cast<int>(target.shared_per_block - kReserve) / (teams * stage);
+    const int stages = std::min(kMostStages, room);
+    if (stages < kPipeline || teams * (stages - 1) <= most) continue;
+    most = teams * (stages - 1);
+    t.teams = teams, t.stages = stages, t.threads = teams * warps;
+    t.shared_bytes = static_cast<std::uint32_t>(teams * stages * stage);
+  }
+  if (most == 0) return {};
+  return t;
+}
+
+// Of a form by tensor map and mma.sync: 16 bits in the order NT, a step a row of 128 bytes.
+std::optional<Tiling> tile_mapped(const Shape& shape, const jit::TargetInfo& target) {
+  constexpr int kStages = 4, kRow = 128;
+  if (!target.tensor_maps || bytes_of(shape.a) != 2 || shape.transposed_a || shape.transposed_b) return {};
+  if (shape.grouping != Grouping::dense || shape.scales != Scales::none || shape.copy_bytes != 16) return {};
+  const bool high = shape.form == Form::mapped_256x192;
+  Tiling t{};
+  t.tile_m = high ? 256 : 128, t.tile_n = high ? 192 : 256;
+  // A row's 128 columns that share a scale must be in one tile.
+  if (shape.out_scale && t.out_tile_n(shape.gate) % 128 != 0) return {};
+  t.step_k = kRow / 2;
+  t.warps_m = high ? 4 : 2, t.warps_n = high ? 2 : 4;
+  t.threads = 8 * 32;
+  t.blocks_per_sm = 1;
+  t.stages = kStages;
+  t.continuous = t.shared = true;
+  t.shared_bytes = static_cast<std::uint32_t>(t.stages * (t.tile_m + t.tile_n) * kRow);
+  // Tiles begin at multiples of 1024 bytes, the static part before them.
+  constexpr std::uint32_t kStatic = 1024;
+  if (t.shared_bytes + kStatic > target.shared_per_block) return {};
+  return t;
+}
+
+}  // namespace
+
+std::optional<Tiling> tile(const Shape& shape, const jit::TargetInfo& target) {
+  if (of_warpgroups(shape.form)) return tile_warpgroups(shape, target);
+  if (of_swapped(shape.form)) return tile_swapped(shape, target);
+  if (of_narrow(shape.form) || of_shared_k(shape.form)) return tile_narrow(shape, target);
+  if (of_mapped(shape.form)) return tile_mapped(shape, target);
+  if (shape.form == Form::sliced_k) return tile_sliced(shape, target);
+  FormTile f = form_of(shape);
+  // A row's 128 columns that share a scale must be in one tile.
+  const int out_n = shape.gate ? f.tile_n / 2 : f.tile_n;
+  if (shape.out_scale && out_n < 128) {
+    const int times = 128 / out_n;
+    f.tile_n *= times, f.warps_n *= times, f.blocks_per_sm = 1;
+  }
+  Tiling t{};
+  t.tile_m = f.tile_m, t.tile_n = f.tile_n;
+  t.warps_m = f.warps_m, t.warps_n = f.warps_n;
+  t.threads = shape.form == Form::plain ? 256 : f.warps_m * f.warps_n * static_cast<int>(target.warp_size);
+  if (t.threads > 1024) return {};
+  t.shared = f.shared && shape.grouping == Grouping::dense;
+
+  const std::uint32_t reserve = kReserve + (shape.grouping == Grouping::dense ? 0 : kExpertBytes);
+  const int slice_rows = shape.form == Form::plain ? 16 : 16 * t.warps_m;
+  const auto staged = static_cast<std::uint32_t>(slice_rows * (t.tile_n + 4) * 4);
+  // Small tiles leave room to stage results beside the pipeline, which then runs on from tile to tile.
+  const bool may_run_on = shape.form != Form::large && target.async_copy;
+  const auto fit = [&](int step_bytes, int blocks, int stages, bool run_on) {
+    t.step_k = step_bytes / static_cast<int>(bytes_of(shape.a));
+    const auto of_stages = static_cast<std::uint32_t>(stage_bytes(shape, t) * stages);
+    const std::uint32_t bytes = run_on ? of_stages + staged : std::max(of_stages, staged);
+    const std::uint32_t each = bytes + reserve;
+    if (each > target.shared_per_block || each * static_cast<std::uint32_t>(blocks) > target.shared_per_sm)
+      return false;
+    t.stages = stages, t.blocks_per_sm = blocks, t.continuous = run_on, t.shared_bytes = bytes;
+    return true;
+  };
+  // A step of block scales is 128 elements whatever the room.
+  const bool blocks_of_k = shape.scales == Scales::blocks;
+  const int shortest_step = blocks_of_k || shape.form == Form::plain ? f.step_bytes : 64;
+  if (!target.async_copy) {
+    for (int step_bytes = f.step_bytes; step_bytes >= shortest_step; step_bytes /= 2) {
+      if (fit(step_bytes, 1, 1, false)) return t;
+    }
+    return {};
+  }
+  for (int step_bytes = f.step_bytes; step_bytes >= shortest_step; step_bytes /= 2) {
+    for (int blocks = f.blocks_per_sm; blocks >= 1; --blocks) {
+      for (int stages = f.most_stages; stages >= kPipeline; --stages) {
+        if (fit(step_bytes, blocks, stages, may_run_on)) return t;
+      }
+    }
+  }
+  // Where room is scarce (sm_86, sm_89, sm_120), results are staged in the pipeline's; block scales, whose steps cannot
+  // be shorter, have a pipeline of two.
+  for (int stages = kPipeline; stages >= (blocks_of_k ? 2 : kPipeline); --stages) {
+    if (fit(shortest_step, 1, stages, false)) return t;
+  }
+  return {};
+}
+
+}  // namespace quern::ops::gemm

@@ -1,0 +1,120 @@
+// What measuring has found to be the fastest way to do a product, where the model errs: kept in the cache beside the
+// kernels.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <bit>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cache/store.h"
+#include "jit/lookup_table.h"
+#include "sources/gemm/plan/choose.h"
+
+namespace quern::ops::gemm {
+
+// Numbers of rows that are done alike: up to 16, 32, 64 and 128, and from there on by as many tiles of 128 rows. The
+// most of them.
+constexpr std::int64_t row_class(std::int64_t rows) {
+  if (rows <= 16) return 16;
+  if (rows <= 32) return 32;
+  if (rows <= 64) return 64;
+  return (rows + 127) / 128 * 128;
+}
+
+struct TunedRows {
+  std::int64_t batch = 1;
+  std::int64_t rows = 0;  // a row_class
+  Choice choice;
+  double microseconds = 0.0;        // that it took
+  double model_microseconds = 0.0;  // that the model's choice took in the same run
+};
+
+// One record for each device, kind of product, N and K: whoever has prepared a product has met the record of all its
+// batches and rows. Reading what is known is wait-free.
+class Tunings {
+ public:
+  // The store outlives it.
+  explicit Tunings(cache::Store& store) : store_(store) {}
+  // Notes in the store which records were of use.
+  ~Tunings();
+  Tunings(const Tunings&) = delete;
+  Tunings& operator=(const Tunings&) = delete;
+
+  // What was measured for so many rows in its batch; none where nothing was, or where what was measured does not hold:
+  // for products that are grouped, not on tensor cores or batch-invariant, where one line or matrix stands for many,
+  // and calls that may not use all multiprocessors. The first question about a product looks into the store.
+  std::optional<Choice> choice(const Problem& problem, std::int64_t rows);
+  // The same, or else what model() gives. Of up to 128 rows of one matrix that is asked once for each class of rows: it
+  // depends on nothing else that may differ between calls of the product, and takes longer than all the rest of a call.
+  template <class Model>
+  Choice choice_or(const Problem& problem, std::int64_t rows, Model model);
+  // Everything that was measured of a product, by ascending batch and rows. Valid as long as this lives.
+  std::span<const TunedRows> all(const Problem& problem);
+
+  // Adds to what is known of the product, or replaces it, here and in the store. Throws Error(QUERN_IO) when it could
+  // not be stored: it holds for this process all the same.
+  void keep(const Problem& problem, const TunedRows& tuned);
+
+  // Whether there can be such a record at all.
+  static bool covers(const Problem& problem);
+  // The name of a choice as records and people have it: "swapped_16 parts=2 peers=1".
+  static std::string text_of(const Choice& choice);
+
+ private:
+  struct Question {
+    std::array<std::uint32_t, 2 + kSpecWords> kind;  // what of a Spec is not the form
+    std::int32_t n, k;
+    friend bool operator==(const Question& a, const Question& b) { return std::memcmp(&a, &b, sizeof(a)) == 0; }
+  };
+  using Rows = std::vector<TunedRows>;
+  struct Record {
+    Question question;
+    std::atomic<const Rows*> rows{nullptr};
+    std::array<std::atomic<std::uint32_t>, 4> by_model{};  // of up to 16, 32, 64 and 128 rows, packed; 0: not asked yet
+  };
+
+  static std::optional<Choice> measured(const Record& record, std::int64_t batch, std::int64_t rows);
+
+  static Question question_of(const Problem& problem);
+  static std::string canonical_text(const Problem& problem);
+  Record& record_of(const Problem& problem);
+  const Rows* publish(Record& record, Rows rows);
+
+  cache::Store& store_;
+  std::vector<cache::Key> used_;
+  jit::LookupTable<Record, Question, &Record::question> records_;
+  std::mutex mutex_;                               // writers
+  std::vector<std::unique_ptr<const Rows>> kept_;  // all that were ever published: a reader may still be in one
+};
+
+template <class Model>
+Choice Tunings::choice_or(const Problem& problem, std::int64_t rows, Model model) {
+  if (!covers(problem)) return model();
+  Record& record = record_of(problem);
+  if (const std::optional<Choice> known = measured(record, problem.params.groups, rows)) return *known;
+  const std::int64_t wanted = row_class(rows);
+  if (problem.params.groups != 1 || wanted > 128) return model();
+  std::atomic<std::uint32_t>& asked =
+      record.by_model[static_cast<std::size_t>(std::countr_zero(static_cast<std::uint64_t>(wanted)) - 4)];
+  // Whoever comes second stores the same.
+  if (const std::uint32_t packed = asked.load(std::memory_order_relaxed); packed != 0)
+    return {static_cast<Form>((packed & 0xff) - 1), static_cast<int>(packed >> 8 & 0xff),
+            static_cast<int>(packed >> 16)};
+  const Choice choice = model();
+  asked.store((static_cast<std::uint32_t>(choice.form) + 1) | static_cast<std::uint32_t>(choice.parts) << 8 |
+                  static_cast<std::uint32_t>(choice.peers) << 16,
+              std::memory_order_relaxed);
+  return choice;
+}
+
+}  // namespace quern::ops::gemm
