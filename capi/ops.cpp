@@ -1,22 +1,15 @@
 // The three calls of each op, made of sources/ops.def. They stay thin: what a hot call costs here is a few compares.
 // SPDX-License-Identifier: Apache-2.0
+#include "sources/ops.h"
+
 #include "capi/context.h"
 
 using namespace quern;
 using namespace quern::capi;
 
-#define QUERN_OP(name)                                                              \
-  namespace quern::ops::name {                                                      \
-  std::uint64_t workspace(const Runtime& runtime, const quern_##name##_args& args); \
-  void prepare(const Runtime& runtime, const quern_##name##_args& args);            \
-  void run(const Runtime& runtime, const quern_##name##_args& args);                \
-  }
-#include "sources/ops.def"
-#undef QUERN_OP
-
 extern "C" {
 
-#define QUERN_OP(name)                                                                                          \
+#define QUERN_OP(name, ...)                                                                                     \
   int32_t quern_##name##_workspace(quern_context* context, const quern_##name##_args* args, uint64_t* bytes,    \
                                    quern_error* error) {                                                        \
     return guarded(error, [&] {                                                                                 \

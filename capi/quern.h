@@ -522,14 +522,6 @@ typedef struct quern_merge_state_args {
   const DLTensor *lse; /* optional */
 } quern_merge_state_args;
 
-int32_t quern_attention_workspace(quern_context *context, const quern_attention_args *args, uint64_t *bytes, quern_error *error);
-int32_t quern_attention_prepare(quern_context *context, const quern_attention_args *args, quern_error *error);
-int32_t quern_attention(quern_context *context, const quern_attention_args *args, quern_error *error);
-
-int32_t quern_merge_state_workspace(quern_context *context, const quern_merge_state_args *args, uint64_t *bytes, quern_error *error);
-int32_t quern_merge_state_prepare(quern_context *context, const quern_merge_state_args *args, quern_error *error);
-int32_t quern_merge_state(quern_context *context, const quern_merge_state_args *args, quern_error *error);
-
 /* ---- Pointwise expressions ----------------------------------------------------------------------------------------
  * A formula that a kernel applies to each of its results, as text: "silu(acc + col0) * row1". Part of the kernel's identity;
  * made once, used in any number of calls.
@@ -786,6 +778,15 @@ typedef struct quern_moe_combine_args {
   const DLTensor *out;       /* [tokens, n] f16, bf16, f32 */
 } quern_moe_combine_args;
 
+/* ---- The three calls of every op: made of sources/ops.def by ./dev generate, not edited by hand */
+int32_t quern_attention_workspace(quern_context *context, const quern_attention_args *args, uint64_t *bytes, quern_error *error);
+int32_t quern_attention_prepare(quern_context *context, const quern_attention_args *args, quern_error *error);
+int32_t quern_attention(quern_context *context, const quern_attention_args *args, quern_error *error);
+
+int32_t quern_merge_state_workspace(quern_context *context, const quern_merge_state_args *args, uint64_t *bytes, quern_error *error);
+int32_t quern_merge_state_prepare(quern_context *context, const quern_merge_state_args *args, quern_error *error);
+int32_t quern_merge_state(quern_context *context, const quern_merge_state_args *args, quern_error *error);
+
 int32_t quern_fp8_gemm_workspace(quern_context *context, const quern_fp8_gemm_args *args, uint64_t *bytes, quern_error *error);
 int32_t quern_fp8_gemm_prepare(quern_context *context, const quern_fp8_gemm_args *args, quern_error *error);
 int32_t quern_fp8_gemm(quern_context *context, const quern_fp8_gemm_args *args, quern_error *error);
@@ -813,6 +814,7 @@ int32_t quern_moe_route(quern_context *context, const quern_moe_route_args *args
 int32_t quern_moe_combine_workspace(quern_context *context, const quern_moe_combine_args *args, uint64_t *bytes, quern_error *error);
 int32_t quern_moe_combine_prepare(quern_context *context, const quern_moe_combine_args *args, quern_error *error);
 int32_t quern_moe_combine(quern_context *context, const quern_moe_combine_args *args, quern_error *error);
+/* ---- end of the ops' calls */
 
 /* ---- A host's own kernels ----------------------------------------------------------------------------------------
  * The same service for a kernel that the host brings: specialised by constants, keyed, cached, compiled once, launched. */

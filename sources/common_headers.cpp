@@ -1,5 +1,5 @@
-// Chooses among the embedded sources by the target: one backend of the layer, and Hopper's instructions where the target
-// has them.
+// Chooses among the embedded sources by the target: one backend of the layer, and Hopper's instructions where the
+// target has them.
 // SPDX-License-Identifier: Apache-2.0
 #include "sources/common_headers.h"
 
@@ -27,8 +27,8 @@ constexpr std::array kBackends = {
 constexpr std::string_view kHostOf64 =
     "#pragma once\n#define QUERN_HOST_WARP 64\n#include \"common/portable/host.cuh\"\n";
 
-// What of common/sm90/ every target with tensor maps has. The rest of the folder is for warpgroups, as are their sums in
-// registers. A kernel that asks for what its target lacks is refused by the name of the header.
+// What of common/sm90/ every target with tensor maps has. The rest of the folder is for warpgroups, as are their sums
+// in registers. A kernel that asks for what its target lacks is refused by the name of the header.
 constexpr std::array<std::string_view, 2> kOfTensorMaps = {"common/sm90/layout.cuh", "common/sm90/tma.cuh"};
 constexpr std::string_view kHopper = "common/sm90/", kWarpgroupSums = "common/registers/warpgroup_sums";
 
@@ -57,8 +57,8 @@ bool is_for(std::string_view name, const jit::TargetInfo& info) {
 }
 
 void add_backends(jit::Target target, const jit::TargetInfo& info, std::vector<jit::File>* headers) {
-  const auto backend =
-      std::find_if(kBackends.begin(), kBackends.end(), [&](const Backend& each) { return each.family == target.family(); });
+  const auto backend = std::find_if(kBackends.begin(), kBackends.end(),
+                                    [&](const Backend& each) { return each.family == target.family(); });
   if (backend == kBackends.end())
     throw Error(QUERN_UNSUPPORTED, "target \"" + target.name() + "\" has no device-side backend");
   headers->push_back(embedded(backend->file));

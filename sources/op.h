@@ -67,7 +67,7 @@ struct Op {
 
 // Spec::op of each op: its place in sources/ops.def, a host's own kernels after them.
 enum Tag : std::uint32_t {
-#define QUERN_OP(name) tag_##name,
+#define QUERN_OP(name, ...) tag_##name,
 #include "sources/ops.def"
 #undef QUERN_OP
   tag_kernel,

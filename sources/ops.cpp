@@ -1,24 +1,18 @@
 // The list of ops, made of sources/ops.def.
 // SPDX-License-Identifier: Apache-2.0
+#include "sources/ops.h"
+
 #include <algorithm>
 #include <array>
 
 #include "jit/error.h"
 #include "sources/kernel/kernel.h"
-#include "sources/op.h"
-
-#define QUERN_OP(name)         \
-  namespace quern::ops::name { \
-  extern const Op op;          \
-  }
-#include "sources/ops.def"
-#undef QUERN_OP
 
 namespace quern::ops {
 
 std::span<const Op> all() {
   static const std::array ops = {
-#define QUERN_OP(name) name::op,
+#define QUERN_OP(name, ...) name::op,
 #include "sources/ops.def"
 #undef QUERN_OP
       kernel::op,

@@ -15,6 +15,7 @@ from setuptools.command.build_py import build_py
 HERE = Path(__file__).resolve().parent
 CHECKOUT = HERE.parents[1]
 HEADER = CHECKOUT / "capi" / "quern.h"
+OPS = CHECKOUT / "sources" / "ops.def"
 
 
 def binaries() -> list[Path]:
@@ -33,7 +34,7 @@ class BuildPackage(build_py):
         package = Path(self.build_lib) / "quern"
         if not HEADER.exists():
             sys.exit(f"{HEADER} is not there: install from a checkout of quern")
-        subprocess.run([sys.executable, HERE / "generate.py", HEADER, package / "_abi.py"], check=True)
+        subprocess.run([sys.executable, HERE / "generate_abi.py", HEADER, package / "_abi.py", OPS], check=True)
         for binary in binaries():
             shutil.copy(binary, package / binary.name)  # a versioned name's content and its permissions
 

@@ -6,7 +6,7 @@
 #include "sources/attention/read.h"
 #include "sources/attention/plan.h"
 #include "sources/launch.h"
-#include "sources/op.h"
+#include "sources/ops.h"
 #include "sources/workspace.h"
 
 namespace quern::ops::attention {
@@ -136,12 +136,7 @@ void list(const quern_model& model, const jit::TargetInfo& target, std::vector<j
 
 }  // namespace
 
-extern const Op op;
 const Op op{"attention", unit, parse, list, constants};
-
-std::uint64_t workspace(const Runtime& runtime, const quern_attention_args& args);
-void prepare(const Runtime& runtime, const quern_attention_args& args);
-void run(const Runtime& runtime, const quern_attention_args& args);
 
 std::uint64_t workspace(const Runtime& runtime, const quern_attention_args& args) {
   const jit::DeviceInfo& device = device_of(runtime);

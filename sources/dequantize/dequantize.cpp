@@ -9,7 +9,7 @@
 #include "sources/dequantize/params.cuh"
 #include "sources/embedded.h"
 #include "sources/launch.h"
-#include "sources/op.h"
+#include "sources/ops.h"
 #include "sources/tensor.h"
 
 namespace quern::ops::dequantize {
@@ -140,12 +140,7 @@ const jit::Kernel* kernel_of(const Problem& problem, const Runtime& runtime, con
 
 }  // namespace
 
-extern const Op op;
 const Op op{"dequantize", unit, parse, list, constants};
-
-std::uint64_t workspace(const Runtime& runtime, const quern_dequantize_args& args);
-void prepare(const Runtime& runtime, const quern_dequantize_args& args);
-void run(const Runtime& runtime, const quern_dequantize_args& args);
 
 std::uint64_t workspace(const Runtime& runtime, const quern_dequantize_args& args) {
   read_problem(args, runtime, true);

@@ -1,7 +1,7 @@
 // The fp8_gemm op: products of 8-bit floating point with scales.
 // SPDX-License-Identifier: Apache-2.0
 #include "sources/gemm/problem.h"
-#include "sources/op.h"
+#include "sources/ops.h"
 
 namespace quern::ops::fp8_gemm {
 namespace {
@@ -71,12 +71,7 @@ Problem read_problem(const quern_fp8_gemm_args& args, const Runtime& runtime, bo
 
 namespace quern::ops::fp8_gemm {
 
-extern const Op op;
 const Op op{"fp8_gemm", unit, parse, list, constants, tune, products};
-
-std::uint64_t workspace(const Runtime& runtime, const quern_fp8_gemm_args& args);
-void prepare(const Runtime& runtime, const quern_fp8_gemm_args& args);
-void run(const Runtime& runtime, const quern_fp8_gemm_args& args);
 
 std::uint64_t workspace(const Runtime& runtime, const quern_fp8_gemm_args& args) {
   return gemm::workspace_bytes(runtime, gemm::read_problem(args, runtime, true));

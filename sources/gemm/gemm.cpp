@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "jit/error.h"
 #include "sources/gemm/problem.h"
-#include "sources/op.h"
+#include "sources/ops.h"
 
 namespace quern::ops::gemm {
 namespace {
@@ -90,12 +90,7 @@ Problem read_problem(const quern_gemm_args& args, const Runtime& runtime, bool m
   return problem;
 }
 
-extern const Op op;
 const Op op{"gemm", unit, parse, list, constants, tune, products};
-
-std::uint64_t workspace(const Runtime& runtime, const quern_gemm_args& args);
-void prepare(const Runtime& runtime, const quern_gemm_args& args);
-void run(const Runtime& runtime, const quern_gemm_args& args);
 
 std::uint64_t workspace(const Runtime& runtime, const quern_gemm_args& args) {
   return workspace_bytes(runtime, read_problem(args, runtime, true));

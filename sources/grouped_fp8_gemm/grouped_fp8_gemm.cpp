@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "jit/error.h"
 #include "sources/gemm/problem.h"
-#include "sources/op.h"
+#include "sources/ops.h"
 
 namespace quern::ops::grouped_fp8_gemm {
 namespace {
@@ -95,12 +95,7 @@ Problem read_problem(const quern_grouped_fp8_gemm_args& args, const Runtime& run
 
 }  // namespace
 
-extern const Op op;
 const Op op{"grouped_fp8_gemm", unit, parse, list, constants};
-
-std::uint64_t workspace(const Runtime& runtime, const quern_grouped_fp8_gemm_args& args);
-void prepare(const Runtime& runtime, const quern_grouped_fp8_gemm_args& args);
-void run(const Runtime& runtime, const quern_grouped_fp8_gemm_args& args);
 
 std::uint64_t workspace(const Runtime& runtime, const quern_grouped_fp8_gemm_args& args) {
   return gemm::workspace_bytes(runtime, read_problem(args, runtime, true));

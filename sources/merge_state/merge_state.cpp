@@ -9,7 +9,7 @@
 #include "sources/embedded.h"
 #include "sources/launch.h"
 #include "sources/merge_state/params.cuh"
-#include "sources/op.h"
+#include "sources/ops.h"
 #include "sources/tensor.h"
 
 namespace quern::ops::merge_state {
@@ -109,12 +109,7 @@ Problem read_problem(const quern_merge_state_args& args, const Runtime& runtime,
 
 }  // namespace
 
-extern const Op op;
 const Op op{"merge_state", unit, parse, list, constants};
-
-std::uint64_t workspace(const Runtime& runtime, const quern_merge_state_args& args);
-void prepare(const Runtime& runtime, const quern_merge_state_args& args);
-void run(const Runtime& runtime, const quern_merge_state_args& args);
 
 std::uint64_t workspace(const Runtime& runtime, const quern_merge_state_args& args) {
   read_problem(args, runtime, true);

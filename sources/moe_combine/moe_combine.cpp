@@ -9,7 +9,7 @@
 #include "sources/embedded.h"
 #include "sources/launch.h"
 #include "sources/moe_combine/params.cuh"
-#include "sources/op.h"
+#include "sources/ops.h"
 #include "sources/tensor.h"
 
 namespace quern::ops::moe_combine {
@@ -134,12 +134,7 @@ Problem read_problem(const quern_moe_combine_args& args, const Runtime& runtime,
 
 }  // namespace
 
-extern const Op op;
 const Op op{"moe_combine", unit, parse, list, constants};
-
-std::uint64_t workspace(const Runtime& runtime, const quern_moe_combine_args& args);
-void prepare(const Runtime& runtime, const quern_moe_combine_args& args);
-void run(const Runtime& runtime, const quern_moe_combine_args& args);
 
 std::uint64_t workspace(const Runtime& runtime, const quern_moe_combine_args& args) {
   read_problem(args, runtime, true);

@@ -4,6 +4,7 @@
 
 #include "sources/launch.h"
 #include "sources/moe_route/problem.h"
+#include "sources/ops.h"
 #include "sources/workspace.h"
 
 namespace quern::ops::moe_route {
@@ -50,12 +51,7 @@ void list(const quern_model& model, const jit::TargetInfo& target, std::vector<j
 
 }  // namespace
 
-extern const Op op;
 const Op op{"moe_route", to_unit, from_constants, list, to_constants};
-
-std::uint64_t workspace(const Runtime& runtime, const quern_moe_route_args& args);
-void prepare(const Runtime& runtime, const quern_moe_route_args& args);
-void run(const Runtime& runtime, const quern_moe_route_args& args);
 
 std::uint64_t workspace(const Runtime& runtime, const quern_moe_route_args& args) {
   const Problem problem = read_problem(args, runtime, true);

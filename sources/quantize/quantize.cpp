@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "sources/launch.h"
-#include "sources/op.h"
+#include "sources/ops.h"
 #include "sources/quantize/problem.h"
 #include "sources/quantize/shape.h"
 #include "sources/workspace.h"
@@ -83,12 +83,7 @@ q::QuantizeParams backwards(q::QuantizeParams p, const Shape& shape) {
 
 }  // namespace
 
-extern const Op op;
 const Op op{"quantize", unit, parse, list, constants};
-
-std::uint64_t workspace(const Runtime& runtime, const quern_quantize_args& args);
-void prepare(const Runtime& runtime, const quern_quantize_args& args);
-void run(const Runtime& runtime, const quern_quantize_args& args);
 
 std::uint64_t workspace(const Runtime& runtime, const quern_quantize_args& args) {
   return workspace_of(read_problem(args, runtime, true));

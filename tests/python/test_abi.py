@@ -13,7 +13,7 @@ from quern import _abi, library
 
 ROOT = Path(__file__).resolve().parents[2]
 HEADER = ROOT / "capi" / "quern.h"
-GENERATOR = ROOT / "bindings" / "python" / "generate.py"
+GENERATOR = ROOT / "bindings" / "python" / "generate_abi.py"
 
 
 def structs():

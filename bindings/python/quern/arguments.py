@@ -19,25 +19,12 @@ _EXPRESSION = ctypes.POINTER(_abi.quern_expression)
 _POINTERS = (_TENSOR, _TENSORS, _EXPRESSION)
 _LAUNCH_FIELDS = ("stream", "workspace", "workspace_size")
 
-# The tensors that each op writes, by their names in the structs: read-only memory is refused for them here, since a
-# DLTensor cannot say so to the library.
-OUTPUTS: dict[str, frozenset[str]] = {
-    "attention": frozenset({"out", "lse"}),
-    "merge_state": frozenset({"out", "lse"}),
-    "fp8_gemm": frozenset({"out", "out_scale"}),
-    "grouped_fp8_gemm": frozenset({"out", "out_scale", "status"}),
-    "gemm": frozenset({"out", "out_scale"}),
-    "quantize": frozenset({"out", "scale", "residual_out", "dense"}),
-    "dequantize": frozenset({"out"}),
-    "moe_route": frozenset({"weights", "ids", "offsets", "indices", "positions", "counts"}),
-    "moe_combine": frozenset({"out"}),
-}
-
 
 def _is_written(op: str, name: str, args: Any) -> bool:
+    """Read-only memory is refused for what an op writes, since a DLTensor cannot say so to the library."""
     if op == "quantize" and name == "scale":
         return args.scale_kind != _abi.QUERN_SCALE_STATIC
-    return name in OUTPUTS[op]
+    return name in _abi.OUTPUTS[op]
 
 
 @functools.cache

@@ -1,14 +1,10 @@
-# Reads capi/quern.h and writes quern/_abi.py: its structs, enums, callbacks and functions as ctypes knows them.
+# Reads capi/quern.h: its structs, enums, callbacks and functions, the types as ctypes names them.
 # The header is a small, regular part of C99; anything else in it is an error here, never skipped.
 # SPDX-License-Identifier: Apache-2.0
-"""usage: generate.py HEADER OUTPUT"""
-
 from __future__ import annotations
 
 import re
-import sys
 from dataclasses import dataclass, field
-from pathlib import Path
 
 SCALARS = {
     "void": "None",
@@ -262,90 +258,9 @@ class Parser:
         return kind
 
 
-def flags_of(struct: Struct) -> list[str]:
-    """The enums that the comment beside a struct's flags names."""
-    beside = re.search(r"\bflags;\s*/\*((?:(?!\*/).)*)\*/", struct.text, re.S)
-    return re.findall(r"enum (\w+_flags)", beside[1]) if beside else []
+OP = re.compile(r"^QUERN_OP\((\w+)((?:, \w+)*)\)$", re.M)
 
 
-def enum_fields(struct: Struct, enums: set[str | None]) -> dict[str, str]:
-    """The integer fields that the comment beside them says hold an enum: name to enum."""
-    beside = re.findall(r"\bint32_t (\w+);\s*/\*(?:(?!\*/).)*?\benum (\w+)", struct.text, re.S)
-    return {name: enum for name, enum in beside if enum in enums}
-
-
-def write(header: Header) -> str:
-    """The text of _abi.py."""
-    lines = [
-        "# The C ABI as ctypes knows it. Generated from quern.h by generate.py: do not edit.",
-        "# SPDX-License-Identifier: Apache-2.0",
-        "from ctypes import *",
-        "from enum import IntEnum, IntFlag",
-        "from typing import Any, NamedTuple",
-        "",
-    ]
-    lines += [f"{name} = {value}" for name, value in header.constants.items()]
-    for enum in header.enums:
-        if enum.name:
-            base = "IntFlag" if enum.name.endswith("_flags") else "IntEnum"
-            lines += ["", "", f"class {enum.name}({base}):"]
-            lines += [f"    {name} = {value}" for name, value in enum.values.items()]
-    for name, kind in header.types:
-        if isinstance(kind, Function):
-            lines += ["", "", f"{name} = CFUNCTYPE({', '.join([kind.result, *kind.parameters])})"]
-        else:
-            lines += ["", "", f"class {name}(Structure):"]
-            if kind.fields:
-                lines += ["    _fields_ = ["]
-                lines += [f'        ("{member}", {member_kind}),' for member, member_kind in kind.fields]
-                lines += ["    ]"]
-            else:
-                lines += ["    pass"]
-    lines += ["", "", "# name: (result, parameters)", "FUNCTIONS: dict[str, Any] = {"]
-    for name, function in header.functions.items():
-        lines += [f'    "{name}": ({function.result}, [{", ".join(function.parameters)}]),']
-    lines += ["}"]
-    enums = {enum.name for enum in header.enums}
-    structs = {name: kind for name, kind in header.types if isinstance(kind, Struct) and kind.fields}
-    lines += ["", "", "# The flags of a struct, where the header names them.", "FLAGS: dict[Any, Any] = {"]
-    for name, struct in structs.items():
-        if flags := flags_of(struct):
-            lines += [f"    {name}: ({', '.join(flags)},),"]
-    lines += ["}", "# The enum that an integer field holds.", "FIELD_ENUMS: dict[Any, dict[str, Any]] = {"]
-    for name, struct in structs.items():
-        if held := enum_fields(struct, enums):
-            lines += [f"    {name}: {{{', '.join(f'{member!r}: {enum}' for member, enum in held.items())}}},"]
-    lines += ["}"]
-    lines += ["", "", "class Op(NamedTuple):"]
-    lines += [
-        "    args: Any  # its args struct",
-        "    flags: type | None  # its own flags",
-        "    text: str  # its declaration",
-    ]
-    lines += ["", "", "OPS = {"]
-    for name, struct in structs.items():
-        if op := re.fullmatch(r"quern_(\w+)_args", name):
-            missing = {f"quern_{op[1]}{call}" for call in ("", "_workspace", "_prepare")} - header.functions.keys()
-            if missing:
-                raise HeaderError(f"{name} is there without {', '.join(sorted(missing))}")
-            own = [enum for enum in [*flags_of(struct), f"quern_{op[1]}_flags"] if enum != "quern_call_flags"]
-            flags = next((enum for enum in own if enum in enums), None)
-            lines += [f'    "{op[1]}": Op({name}, {flags}, {struct.text!r}),']
-    lines += ["}", ""]
-    return "\n".join(lines)
-
-
-def main() -> None:
-    if len(sys.argv) != 3:
-        sys.exit(__doc__)
-    source, target = Path(sys.argv[1]), Path(sys.argv[2])
-    try:
-        text = write(Parser(source.read_text(encoding="utf-8")).parse())
-    except HeaderError as error:
-        sys.exit(f"{source}: {error}")
-    target.parent.mkdir(parents=True, exist_ok=True)
-    target.write_text(text, encoding="utf-8")
-
-
-if __name__ == "__main__":
-    main()
+def read_ops(text: str) -> dict[str, list[str]]:
+    """The ops of sources/ops.def in their order, each with the tensors that it writes."""
+    return {name: outputs.replace(",", " ").split() for name, outputs in OP.findall(text)}

@@ -1,0 +1,126 @@
+# Brings up to date what is made of sources/ops.def and quern.h and kept in the repository: the prototypes of the ops in
+# quern.h, the lists that pin the C ABI (tests/abi), and the ops that the shells complete. With --check it changes
+# nothing and fails where something is out of date.
+# SPDX-License-Identifier: Apache-2.0
+"""usage: generate.py [--check]"""
+
+from __future__ import annotations
+
+import ctypes
+import re
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(ROOT / "capi"), str(ROOT / "bindings" / "python")]
+from generate_abi import write as write_ctypes  # noqa: E402
+from header import Header, HeaderError, Parser, Struct, read_ops  # noqa: E402
+
+HEADER = ROOT / "capi" / "quern.h"
+ABI = ROOT / "tests" / "abi"
+COMPLETIONS = ROOT / "bindings" / "cli" / "completions"
+BEGIN = "/* ---- The three calls of every op: made of sources/ops.def by ./dev generate, not edited by hand */\n"
+END = "/* ---- end of the ops' calls */\n"
+
+# What the shells' files say before and after the ops, which "kernel" ends: it is no op of the library's.
+LISTS = {
+    "quern.bash": ('  local ops="', ' kernel"'),
+    "quern.fish": ("set -l ops ", " kernel\n"),
+    "_quern": ("  names=(", " kernel sm_80"),
+}
+
+
+def prototypes(ops: list[str]) -> str:
+    """The section of quern.h that declares the ops' calls."""
+    calls = []
+    for op in ops:
+        args = f"quern_context *context, const quern_{op}_args *args"
+        calls.append(
+            f"int32_t quern_{op}_workspace({args}, uint64_t *bytes, quern_error *error);\n"
+            f"int32_t quern_{op}_prepare({args}, quern_error *error);\n"
+            f"int32_t quern_{op}({args}, quern_error *error);\n"
+        )
+    return BEGIN + "\n".join(calls) + END
+
+
+def structs(header: Header) -> list[tuple[str, Struct]]:
+    """The structs that callers fill or read, in the header's order."""
+    return [(name, kind) for name, kind in header.types if isinstance(kind, Struct) and kind.fields]
+
+
+def layout_list(header: Header) -> str:
+    """tests/abi/layout.def."""
+    lines = [
+        "// Every public struct and its fields, in order: QUERN_STRUCT(name) opens one, QUERN_FIELD(struct, field) follows.",
+        "// Made of quern.h by ./dev generate.",
+        "// SPDX-License-Identifier: Apache-2.0",
+    ]
+    for name, struct in structs(header):
+        lines.append(f"QUERN_STRUCT({name})")
+        lines += [f"QUERN_FIELD({name}, {member})" for member, _ in struct.fields]
+    return "\n".join(lines) + "\n"
+
+
+def layout(header: Header) -> str:
+    """tests/abi/layout.txt: sizes and offsets, as ctypes lays the structs out."""
+    made: dict[str, object] = {}
+    exec(write_ctypes(header, {}), made)
+    lines = []
+    for name, struct in structs(header):
+        kind = made[name]
+        lines.append(f"{name} {ctypes.sizeof(kind)}")
+        for member, _ in struct.fields:
+            place = getattr(kind, member)
+            lines.append(f"  {place.offset} {place.size} {member}")
+    return "\n".join(lines) + "\n"
+
+
+def between(text: str, before: str, after: str, inside: str, where: Path) -> str:
+    """`text` with what stands between two marks replaced."""
+    start = text.find(before)
+    end = text.find(after, start + len(before))
+    if start < 0 or end < 0:
+        sys.exit(f"{where}: there is no {before!r} followed by {after!r}")
+    return text[: start + len(before)] + inside + text[end:]
+
+
+def wanted() -> dict[Path, str]:
+    """Each file and what it should hold."""
+    ops = list(read_ops((ROOT / "sources" / "ops.def").read_text(encoding="utf-8")))
+    text = HEADER.read_text(encoding="utf-8")
+    text = between(text, BEGIN, END, prototypes(ops)[len(BEGIN) : -len(END)], HEADER)
+    header = Parser(text).parse()
+    files = {
+        HEADER: text,
+        ABI / "layout.def": layout_list(header),
+        ABI / "layout.txt": layout(header),
+        ABI / "symbols.txt": "".join(f"{name}\n" for name in sorted(header.functions)),
+    }
+    for name, (before, after) in LISTS.items():
+        file = COMPLETIONS / name
+        files[file] = between(file.read_text(encoding="utf-8"), before, after, " ".join(ops), file)
+    return files
+
+
+def main() -> None:
+    if sys.argv[1:] not in ([], ["--check"]):
+        sys.exit(__doc__)
+    check, stale = sys.argv[1:] == ["--check"], []
+    try:
+        files = wanted()
+    except HeaderError as error:
+        sys.exit(f"{HEADER}: {error}")
+    for file, text in files.items():
+        if file.read_text(encoding="utf-8") == text:
+            continue
+        stale.append(str(file.relative_to(ROOT)))
+        if not check:
+            file.write_text(text, encoding="utf-8")
+    if check and stale:
+        sys.exit(f"out of date: {', '.join(stale)}; ./dev generate writes them")
+    for name in stale:
+        print(f"wrote {name}")
+
+
+if __name__ == "__main__":
+    main()
