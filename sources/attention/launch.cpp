@@ -1,11 +1,12 @@
 // The attention op: choosing a form, the workspace, the launch, and what a model needs.
 // SPDX-License-Identifier: Apache-2.0
+#include "sources/launch.h"
+
 #include <algorithm>
 
 #include "jit/error.h"
-#include "sources/attention/read.h"
 #include "sources/attention/plan.h"
-#include "sources/launch.h"
+#include "sources/attention/read.h"
 #include "sources/ops.h"
 #include "sources/workspace.h"
 
