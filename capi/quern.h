@@ -323,7 +323,7 @@ typedef struct quern_tune_result {
   uint32_t line;             /* of the manifest, from 1; 0: from the model */
   const char *op;            /* "" for a line that could not be read */
   const char *product;       /* the constants and extents, as in a manifest */
-  const char *choice;        /* what calls take: "swapped_16 parts=2 peers=1"; "" where nothing is known */
+  const char *choice;        /* what calls take: "swap_ab_16 parts=2 peers=1"; "" where nothing is known */
   const char *model_choice;  /* what they would take without tuning */
   const char *text;          /* the error, or "" */
   int64_t rows;
