@@ -176,12 +176,12 @@ TEST(Expression, IsTakenUpToItsLimits) {
   EXPECT_EQ(intern(std::string(4093, ' ') + "acc").text, "acc");
   EXPECT_NO_THROW(intern(balanced(8, "acc")));  // 511 nodes
   expect_refused({balanced(9, "1"), {"more than 512 numbers, leaves, operators and functions"}});
-  // Numbers whose shortest variant is longer than what was written.
+  // Numbers whose shortest form is longer than what was written.
   const std::string half = "gelu_tanh(gelu_tanh(12345678e9))" + repeated("*gelu_tanh(gelu_tanh(12345678e9))", 27) +
                            repeated("*gelu_tanh(12345678e9)", 46);
   const std::string growing = half + "*(acc*" + half + ")";
   EXPECT_LE(growing.size(), 4096U);
-  expect_refused({growing, {"bytes in its canonical variant; at most 4096"}});
+  expect_refused({growing, {"bytes in its canonical form; at most 4096"}});
 }
 
 TEST(Expression, NumbersThatWereNeverGivenAreAnInternalError) {
