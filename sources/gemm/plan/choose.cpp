@@ -31,21 +31,45 @@ bool fills(const Problem& problem, Variant variant, const Sizes& sizes, int shar
   return t && tiles_of(problem, *t, sizes) * share >= all_sms(problem);
 }
 
+bool invariant(const Problem& problem) { return (problem.flags & QUERN_CALL_BATCH_INVARIANT) != 0; }
+
 // With block scales and a gate, tiles of so many columns of out have one scale of b for each half.
 bool scales_fit(const Problem& problem, int columns) {
   return problem.shape.scales != Scales::blocks || !problem.shape.gate || problem.params.n / 2 % columns == 0;
 }
 
-// Hopper's kernels take whole rows of 128 columns' scales, and tensors that a tensor map describes.
-bool may_take_persistent(const Problem& problem) {
-  return tiling_of(problem, Variant::persistent_128x128) && problem.params.indices == nullptr &&
-         scales_fit(problem, 64) && takes_tensor_maps(problem);
+// Whether a kernel can do the product at all: one rule for the model, for what prepare readies and for tuning.
+bool is_legal(const Problem& problem, Variant variant) {
+  const std::optional<Tiling> t = tiling_of(problem, variant);
+  if (!t) return false;
+  const jit::TargetInfo& target = problem.call.device->limits;
+  switch (facts_of(variant).family) {
+    case Family::portable:
+      // The order of sums must not depend on how many blocks have a tile's k among them.
+      return variant != Variant::sliced_k || !invariant(problem);
+    case Family::tma_mma:
+      return target.tensor_maps && !target.warpgroups && takes_tensor_maps(problem);
+    case Family::persistent:
+    case Family::swap_ab:
+    case Family::small_m:
+    case Family::split_k:
+      break;
+  }
+  // Tensor maps copy whole tiles: no rows by index, and each tile's columns within one scale of b.
+  if (problem.params.indices != nullptr || !takes_tensor_maps(problem)) return false;
+  if (!scales_fit(problem, t->out_tile_n(problem.shape.gate))) return false;
+  // With no k block there is no product whose results could leave while others are multiplied. That this call's out can
+  // have a tensor map is not asked here: what is measured and kept must not depend on it.
+  return variant != Variant::overlapped_128x256 || (problem.params.k > 0 && columns_of(problem) % 8 == 0);
 }
 
-// Those of other targets that copy by tensor map; a tile for every multiprocessor, or it is not for so little.
+// Where there are Hopper's kernels, all of its families are to be had: the smallest tile of the persistent one stands
+// for them.
+bool may_take_persistent(const Problem& problem) { return is_legal(problem, Variant::persistent_128x128); }
+
+// A tile for every multiprocessor, or it is not for so little.
 bool may_take_tma_mma(const Problem& problem, Variant variant, const Sizes& sizes) {
-  const jit::TargetInfo& target = problem.call.device->limits;
-  return target.tensor_maps && !target.warpgroups && takes_tensor_maps(problem) && fills(problem, variant, sizes, 1);
+  return is_legal(problem, variant) && fills(problem, variant, sizes, 1);
 }
 // Microseconds of so many tiles, the last ones shared or not, by what was measured on an H200. Who waits for others'
 // tiles leaves them its power: sharing saves less than the time of waiting, and costs what sums take that are written
@@ -76,7 +100,7 @@ std::optional<Choice> tma_mma_by_model(const Problem& problem, const Sizes& size
 
 // Hopper's for few rows, or as many as leave its other kernels idle.
 bool may_take_swap_ab(const Problem& problem, bool warpgroups) {
-  return warpgroups && tiling_of(problem, Variant::swap_ab_128);
+  return warpgroups && is_legal(problem, Variant::swap_ab_128);
 }
 constexpr std::int64_t kMostSwapAb = 128;
 
@@ -105,13 +129,14 @@ struct Timed {
 // shared.
 void improve_by_small_m(Timed& best, const Problem& problem, const Sizes& sizes, bool shared) {
   for (const Variant variant : kSmallM) {
-    const std::optional<Tiling> t = tiling_of(problem, variant);
-    if (t) best.improve({variant, 1, 1}, time_of(small_m_tiles(problem, *t, sizes), all_sms(problem)));
+    if (!is_legal(problem, variant)) continue;
+    best.improve({variant, 1, 1},
+                 time_of(small_m_tiles(problem, *tiling_of(problem, variant), sizes), all_sms(problem)));
   }
   if (!shared) return;
   for (const Variant variant : kSplitK) {
+    if (!is_legal(problem, variant) || (facts_of(variant).rows > 64 && sizes.rows <= 64)) continue;
     const std::optional<Tiling> t = tiling_of(problem, variant);
-    if (!t || (t->tile_m > 64 && sizes.rows <= 64)) continue;
     const Machine machine{all_sms(problem), all_sms(problem), most_blocks(problem, *t)};
     for (const SplitKTiles& tiles : split_k_tiles(small_m_tiles(problem, *t, sizes), machine)) {
       best.improve({variant, tiles.parts, 1}, tiles.microseconds);
@@ -122,17 +147,13 @@ void improve_by_small_m(Timed& best, const Problem& problem, const Sizes& sizes,
 // What a wave of tiles costs grows with their width, and a little more.
 std::int64_t cost_of(const Problem& problem, Variant variant, const Sizes& sizes) {
   constexpr int kOfAnyTile = 32;  // columns
+  if (!is_legal(problem, variant)) return INT64_MAX;
   const std::optional<Tiling> t = tiling_of(problem, variant);
-  if (!t || !scales_fit(problem, t->out_tile_n(problem.shape.gate))) return INT64_MAX;
   return div_up(tiles_of(problem, *t, sizes), all_sms(problem)) * (t->tile_n + kOfAnyTile);
 }
 
-// The variant whose results leave late stands in for the one of as many columns. With no step there is none whose sums
-// they are; and they must have a tensor map, which is this call's out's to have: what is measured and kept must not
-// depend on it.
-bool may_overlap(const Problem& problem) {
-  return problem.params.k > 0 && columns_of(problem) % 8 == 0 && tiling_of(problem, Variant::overlapped_128x256);
-}
+// The variant whose epilogue is overlapped stands in for the one of as many columns.
+bool may_overlap(const Problem& problem) { return is_legal(problem, Variant::overlapped_128x256); }
 // A stage fewer costs a percent of each step and saves as much as two steps take, or one where scales do not change
 // with k: up to so many it is the faster one, as measured on an H200. Where scales do not change, a block must also
 // have a tile to come.
@@ -175,8 +196,6 @@ void improve_by_persistent(Timed& best, const Problem& problem, const Sizes& siz
                kOfAny + std::max(from_memory(small_m_tiles(problem, *t, sizes), all_sms(problem)), products));
 }
 
-bool invariant(const Problem& problem) { return (problem.flags & QUERN_CALL_BATCH_INVARIANT) != 0; }
-
 // Portable, of few rows: where tiles, or parts of them, keep multiprocessors about as busy as an even share would, a
 // block's warps have the steps of one between them, so that few blocks, or none, wait for each other's sums. By every
 // multiprocessor, not by max_sms: the set of kernels must not depend on it. Nor may the order of sums depend on the
@@ -184,9 +203,9 @@ bool invariant(const Problem& problem) { return (problem.flags & QUERN_CALL_BATC
 Variant variant_of_tiny(const Problem& problem, std::int64_t groups) {
   // So many bytes of b more than an even share take as long as the sums that are not exchanged, as measured on an H200.
   constexpr double kMostMore = 240e3;
+  if (!is_legal(problem, Variant::sliced_k)) return Variant::tiny;
   const std::optional<Tiling> t = tiling_of(problem, Variant::sliced_k);
-  if (!t || invariant(problem)) return Variant::tiny;
-  // Any number of rows is one tile's, none too.
+  // Any number of rows, also none, counts as one tile.
   const std::int64_t tiles = tiles_of(problem, *t, {kMostTiny, std::max<std::int64_t>(groups, 1)}),
                      steps = div_up(problem.params.k, t->step_k);
   if (tiles == 0 || tiles > all_sms(problem)) return Variant::tiny;
@@ -261,7 +280,7 @@ void for_each_by_model(const Problem& problem, Visit visit) {
     if (sizes.groups != 1) {
       // Some of a batch may be another's choice than one of it, or all.
       visit(Variant::tiny);
-      if (tiling_of(problem, Variant::sliced_k) && !invariant(problem)) visit(Variant::sliced_k);
+      if (is_legal(problem, Variant::sliced_k)) visit(Variant::sliced_k);
     }
     if (sizes.rows > kMostTiny) visit(Variant::small);
     if (sizes.rows <= kMostSmall) return;
@@ -305,7 +324,7 @@ Choice for_this_out(const Problem& problem, Choice choice) {
 }
 
 // The model's choice, without the split of few rows.
-Choice choose_form(const Problem& problem, const Sizes& sizes) {
+Choice choose_without_split(const Problem& problem, const Sizes& sizes) {
   Choice choice = variant_by_model(problem, sizes);
   if (is_a(Family::swap_ab, choice.variant)) {
     choice.parts = problem.shape.grouping == Grouping::dense ? 0 : 1;
@@ -366,7 +385,7 @@ Machine machine_of(const Problem& problem, const Tiling& t) {
 }
 
 Choice by_model(const Problem& problem, const Sizes& sizes) {
-  Choice choice = choose_form(problem, sizes);
+  Choice choice = choose_without_split(problem, sizes);
   if (choice.parts == 0) {
     const std::optional<Tiling> t = tiling_of(problem, choice.variant);
     const Split best = split(few_rows(problem, *t, sizes), machine_of(problem, *t));
@@ -376,7 +395,8 @@ Choice by_model(const Problem& problem, const Sizes& sizes) {
 }
 
 Choice choose(const Runtime& runtime, const Problem& problem, const Sizes& sizes) {
-  const Choice choice = runtime.tunings->choice_or(problem, sizes.rows, [&] { return choose_form(problem, sizes); });
+  const Choice choice =
+      runtime.tunings->choice_or(problem, sizes.rows, [&] { return choose_without_split(problem, sizes); });
   return for_this_out(problem, choice);
 }
 
@@ -420,8 +440,8 @@ std::vector<Choice> candidates(const Problem& problem, const Sizes& sizes) {
   } else {
     for (const Variant variant : {Variant::tiny, Variant::sliced_k, Variant::small, Variant::medium, Variant::large}) {
       // Tiles a quarter as high as the rows read b over and over; those far higher compute what nobody reads.
-      const std::optional<Tiling> t = tiling_of(problem, variant);
-      if (t && sizes.rows <= 8 * t->tile_m && (t->tile_m <= 64 || 8 * sizes.rows > t->tile_m))
+      const std::int64_t high = facts_of(variant).rows;
+      if (is_legal(problem, variant) && sizes.rows <= 8 * high && (high <= 64 || 8 * sizes.rows > high))
         all.push_back({variant, 1, 1});
     }
     for (const Variant variant : kTmaMma) {
@@ -451,7 +471,8 @@ std::vector<Choice> candidates(const Problem& problem, const Sizes& sizes) {
     }
     for (const Variant variant : kSplitK) {
       const std::optional<Tiling> t = tiling_of(problem, variant);
-      if (!t || sizes.groups != 1 || (facts_of(variant).rows > 64 && sizes.rows <= 64)) continue;
+      if (!is_legal(problem, variant) || sizes.groups != 1 || (facts_of(variant).rows > 64 && sizes.rows <= 64))
+        continue;
       const std::vector<SplitKTiles> ways = split_k_tiles(small_m_tiles(problem, *t, sizes), machine_of(problem, *t));
       const auto least = std::min_element(ways.begin(), ways.end(), [](const SplitKTiles& a, const SplitKTiles& b) {
         return a.microseconds < b.microseconds;
