@@ -12,7 +12,7 @@
 #include "sources/launch.h"
 #include "sources/op.h"
 #include "sources/rope/options.h"
-#include "sources/rope/rope_params.cuh"
+#include "sources/rope/launch_params.cuh"
 #include "sources/tensor.h"
 
 namespace quern::ops::rope {
@@ -95,9 +95,7 @@ jit::Unit unit(const jit::Spec& spec) {
                     {"THREADS", std::to_string(kThreads)},
                     {"BLOCKS_PER_SM", std::to_string(kBlocksPerSm)}};
   unit.source = embedded("rope/rope.cuh");
-  unit.headers = common_headers(unit.target);
-  for (const char* name : {"rope/heads.cuh", "rope/params.cuh", "rope/rope_params.cuh", "rope/rotate.cuh", "rope/vectors.cuh"})
-    unit.headers.push_back(embedded(name));
+  unit.headers = device_headers(unit.target);
   return unit;
 }
 

@@ -2,7 +2,7 @@
 // one after the other, and computes the token's sines and cosines once for them.
 // SPDX-License-Identifier: Apache-2.0
 #include "rope/heads.cuh"
-#include "rope/rope_params.cuh"
+#include "rope/launch_params.cuh"
 
 namespace q {
 

@@ -1,6 +1,6 @@
 // Shapes to specs, units and manifest constants.
 // SPDX-License-Identifier: Apache-2.0
-#include "sources/kv_append/shape.h"
+#include "sources/kv_append/plan.h"
 
 #include <algorithm>
 #include <string>
@@ -133,11 +133,7 @@ jit::Unit to_unit(const Shape& shape, jit::Target target) {
   define("THREADS", kThreads);
   define("BLOCKS_PER_SM", kBlocksPerSm);
   unit.source = embedded("kv_append/kv_append.cuh");
-  unit.headers = common_headers(target);
-  for (const char* name : {"kv_append/params.cuh", "kv_append/place.cuh", "rope/heads.cuh", "rope/params.cuh", "rope/rotate.cuh",
-                           "rope/vectors.cuh"}) {
-    unit.headers.push_back(embedded(name));
-  }
+  unit.headers = device_headers(target);
   return unit;
 }
 

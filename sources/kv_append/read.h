@@ -6,7 +6,7 @@
 
 #include "capi/quern.h"
 #include "sources/kv_append/params.cuh"
-#include "sources/kv_append/shape.h"
+#include "sources/kv_append/plan.h"
 
 namespace quern::ops::kv_append {
 
