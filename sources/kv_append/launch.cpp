@@ -4,6 +4,7 @@
 
 #include "sources/kv_append/read.h"
 #include "sources/launch.h"
+#include "sources/ops.h"
 
 namespace quern::ops::kv_append {
 namespace {
@@ -43,12 +44,7 @@ void list(const quern_model& model, const jit::TargetInfo& target, std::vector<j
 
 }  // namespace
 
-extern const Op op;
 const Op op{"kv_append", unit, parse, list, constants};
-
-std::uint64_t workspace(const Runtime& runtime, const quern_kv_append_args& args);
-void prepare(const Runtime& runtime, const quern_kv_append_args& args);
-void run(const Runtime& runtime, const quern_kv_append_args& args);
 
 std::uint64_t workspace(const Runtime& runtime, const quern_kv_append_args& args) {
   read_problem(args, runtime, true);

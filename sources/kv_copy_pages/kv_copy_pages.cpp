@@ -11,7 +11,7 @@
 #include "sources/embedded.h"
 #include "sources/kv_copy_pages/params.cuh"
 #include "sources/launch.h"
-#include "sources/op.h"
+#include "sources/ops.h"
 #include "sources/tensor.h"
 
 namespace quern::ops::kv_copy_pages {
@@ -182,12 +182,7 @@ Problem read_problem(const quern_kv_copy_pages_args& args, const Runtime& runtim
 
 }  // namespace
 
-extern const Op op;
 const Op op{"kv_copy_pages", unit, parse, list, constants};
-
-std::uint64_t workspace(const Runtime& runtime, const quern_kv_copy_pages_args& args);
-void prepare(const Runtime& runtime, const quern_kv_copy_pages_args& args);
-void run(const Runtime& runtime, const quern_kv_copy_pages_args& args);
 
 std::uint64_t workspace(const Runtime& runtime, const quern_kv_copy_pages_args& args) {
   read_problem(args, runtime, true);

@@ -11,7 +11,7 @@
 #include "sources/embedded.h"
 #include "sources/launch.h"
 #include "sources/merge_states/params.cuh"
-#include "sources/op.h"
+#include "sources/ops.h"
 #include "sources/tensor.h"
 
 namespace quern::ops::merge_states {
@@ -101,12 +101,7 @@ Problem read_problem(const quern_merge_states_args& args, const Runtime& runtime
 
 }  // namespace
 
-extern const Op op;
 const Op op{"merge_states", unit, parse, list, constants};
-
-std::uint64_t workspace(const Runtime& runtime, const quern_merge_states_args& args);
-void prepare(const Runtime& runtime, const quern_merge_states_args& args);
-void run(const Runtime& runtime, const quern_merge_states_args& args);
 
 std::uint64_t workspace(const Runtime& runtime, const quern_merge_states_args& args) {
   read_problem(args, runtime, true);

@@ -10,7 +10,7 @@
 #include "sources/divisor.h"
 #include "sources/embedded.h"
 #include "sources/launch.h"
-#include "sources/op.h"
+#include "sources/ops.h"
 #include "sources/rope/options.h"
 #include "sources/rope/launch_params.cuh"
 #include "sources/tensor.h"
@@ -172,12 +172,7 @@ Problem read_problem(const quern_rope_args& args, const Runtime& runtime, bool m
 
 }  // namespace
 
-extern const Op op;
 const Op op{"rope", unit, parse, list, constants};
-
-std::uint64_t workspace(const Runtime& runtime, const quern_rope_args& args);
-void prepare(const Runtime& runtime, const quern_rope_args& args);
-void run(const Runtime& runtime, const quern_rope_args& args);
 
 std::uint64_t workspace(const Runtime& runtime, const quern_rope_args& args) {
   read_problem(args, runtime, true);
