@@ -102,8 +102,11 @@ Dtype activations(const quern_model& model) { return model.dtype.bits == 0 ? Dty
 void list(const quern_model& model, const jit::TargetInfo& target, std::vector<jit::Spec>* specs) {
   Shape shape;
   shape.element = activations(model);
-  const bool same_kv = model.kv_dtype.bits == 0 || dtype_of(model.kv_dtype) == shape.element;
-  if ((shape.element != Dtype::f16 && shape.element != Dtype::bf16) || !same_kv) return;
+  shape.q = shape.element;
+  shape.cache = model.kv_dtype.bits == 0 ? shape.element : dtype_of(model.kv_dtype);
+  const bool codes = shape.cache == Dtype::e4m3 || shape.cache == Dtype::e5m2 || shape.cache == Dtype::i8;
+  if ((shape.element != Dtype::f16 && shape.element != Dtype::bf16) || (!codes && shape.cache != shape.element)) return;
+  shape.token_scales = codes && (model.flags & QUERN_MODEL_KV_TOKEN_SCALES) != 0;
   const std::uint32_t ranks = std::max(model.tensor_parallel, 1u);
   shape.cap = model.logit_cap > 0.0f;
   shape.sinks = (model.flags & QUERN_MODEL_SINKS) != 0;
