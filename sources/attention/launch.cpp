@@ -105,8 +105,12 @@ void list(const quern_model& model, const jit::TargetInfo& target, std::vector<j
   shape.q = shape.element;
   shape.cache = model.kv_dtype.bits == 0 ? shape.element : dtype_of(model.kv_dtype);
   const bool codes = shape.cache == Dtype::e4m3 || shape.cache == Dtype::e5m2 || shape.cache == Dtype::i8;
-  if ((shape.element != Dtype::f16 && shape.element != Dtype::bf16) || (!codes && shape.cache != shape.element)) return;
-  shape.token_scales = codes && (model.flags & QUERN_MODEL_KV_TOKEN_SCALES) != 0;
+  const bool latent = (model.flags & QUERN_MODEL_MLA) != 0;
+  if (shape.element != Dtype::f16 && shape.element != Dtype::bf16) return;
+  // Latent attention's prefill takes keys and values that were just made, not those of its cache.
+  if (latent) shape.cache = shape.element;
+  if (!codes && shape.cache != shape.element) return;
+  shape.token_scales = codes && !latent && (model.flags & QUERN_MODEL_KV_TOKEN_SCALES) != 0;
   const std::uint32_t ranks = std::max(model.tensor_parallel, 1u);
   shape.cap = model.logit_cap > 0.0f;
   shape.sinks = (model.flags & QUERN_MODEL_SINKS) != 0;
@@ -119,7 +123,7 @@ void list(const quern_model& model, const jit::TargetInfo& target, std::vector<j
     shape.form = form;
     specs->push_back(to_spec(shape, target.target));
   };
-  if (model.flags & QUERN_MODEL_MLA) {
+  if (latent) {
     // Latent attention decodes from its latent cache; its prefill is plain attention over ragged keys and values.
     shape.dim_k = static_cast<int>(model.head_dim);
     shape.group = 1;

@@ -65,14 +65,15 @@ QUERN_SHARED_CODE constexpr i32 slot_pitch(i32 dim_v) { return dim_v + 8; }
 // f32 of a partial result: `rows` rows, then their maxima and sums, in whole 16 bytes.
 QUERN_SHARED_CODE constexpr i32 slot_size(i32 rows, i32 dim_v) { return (rows * (slot_pitch(dim_v) + 2) + 3) / 4 * 4; }
 
-// A cache's rows as they are copied to shared memory: of 16 bits as they are multiplied; of 8 bits (`cache_bytes` 1) as they lie,
-// in whole 16 bytes, to be widened from there.
+// A cache's rows as they are copied to shared memory: of 16 bits as they are multiplied; of 8 bits (`cache_bytes` 1) as
+// they lie, in whole 16 bytes, to be widened from there.
 QUERN_SHARED_CODE constexpr i32 cached_row_bytes(i32 dim, i32 cache_bytes) {
   return cache_bytes == 1 ? (dim + 15) / 16 * 16 : shared_pitch(dim) * 2;
 }
 // `keys` keys and values, and behind those of 8 bits their scales, which only some kernels use.
 QUERN_SHARED_CODE constexpr i32 stage_bytes(i32 dim_k, i32 dim_v, i32 keys, i32 cache_bytes) {
-  return keys * (cached_row_bytes(dim_k, cache_bytes) + cached_row_bytes(dim_v, cache_bytes)) + (cache_bytes == 1 ? keys * 8 : 0);
+  return keys * (cached_row_bytes(dim_k, cache_bytes) + cached_row_bytes(dim_v, cache_bytes)) +
+         (cache_bytes == 1 ? keys * 8 : 0);
 }
 // Where keys and values of 8 bits go when they are widened.
 QUERN_SHARED_CODE constexpr i32 widened_bytes(i32 dim_k, i32 dim_v, i32 keys, i32 cache_bytes) {
@@ -90,7 +91,8 @@ QUERN_SHARED_CODE constexpr i32 decode_shared_bytes(i32 dim_k, i32 dim_v, i32 wa
 }
 // Queries, stages and a few bytes beside them of the prefill kernel; its results go to the same place.
 inline constexpr i32 kSourceBytes = 48;
-QUERN_SHARED_CODE constexpr i32 prefill_shared_bytes(i32 dim_k, i32 dim_v, i32 rows, i32 block, i32 stages, i32 cache_bytes) {
+QUERN_SHARED_CODE constexpr i32 prefill_shared_bytes(i32 dim_k, i32 dim_v, i32 rows, i32 block, i32 stages,
+                                                     i32 cache_bytes) {
   const i32 loop = rows * shared_pitch(dim_k) * 2 + widened_bytes(dim_k, dim_v, block, cache_bytes) +
                    stages * stage_bytes(dim_k, dim_v, block, cache_bytes) + kSourceBytes;
   const i32 results = slot_size(rows, dim_v) * 4;

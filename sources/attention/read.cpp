@@ -78,25 +78,30 @@ int alignment_of(const Tensor& t, int alignment) {
 }
 
 // Keys or values: of the model's element or of 8 bits, bytes taken for what kv_type says.
-Tensor read_cache(const DLTensor* given, const char* name, int rank, Dtype element, std::int32_t type, const Place& place) {
+Tensor read_cache(const DLTensor* given, const char* name, int rank, Dtype element, std::int32_t type,
+                  const Place& place) {
   const Dtype dtype = given != nullptr ? dtype_of(given->dtype) : Dtype::other;
-  if (dtype == Dtype::e4m3 || dtype == Dtype::e5m2 || dtype == Dtype::u8) return read_fp8(given, name, rank, type, "kv_type", place);
-  if (type != QUERN_FP8_AS_TENSOR) refuse_value("kv_type", std::int64_t{type}, "0, unless k and v are uint8, e4m3 or e5m2");
+  if (dtype == Dtype::e4m3 || dtype == Dtype::e5m2 || dtype == Dtype::u8)
+    return read_fp8(given, name, rank, type, "kv_type", place);
+  if (type != QUERN_FP8_AS_TENSOR)
+    refuse_value("kv_type", std::int64_t{type}, "0, unless k and v are uint8, e4m3 or e5m2");
   return read(given, name, rank, {element, Dtype::i8, Dtype::e4m3, Dtype::e5m2, Dtype::u8}, place);
 }
 
 // Of keys or values, `cache`. True where every token and head has its own.
-bool read_cache_scale(const DLTensor* given, const char* name, const Tensor& cache, const Place& place, const float** data,
-                      std::int64_t (&strides)[3]) {
+bool read_cache_scale(const DLTensor* given, const char* name, const Tensor& cache, const Place& place,
+                      const float** data, std::int64_t (&strides)[3]) {
   if (given == nullptr) return false;
-  if (bytes_of(cache.dtype) != 1) refuse((std::string(name) + " is given; it must be NULL unless k and v have 8 bits").c_str());
+  if (bytes_of(cache.dtype) != 1)
+    refuse((std::string(name) + " is given; it must be NULL unless k and v have 8 bits").c_str());
   const int all = cache.rank - 1;
   if (given->ndim != 1 && given->ndim != all) refuse_rank(name, given->ndim, 1, all);
   const Tensor scale = read(given, name, given->ndim, {Dtype::f32}, place);
   *data = floats(scale);
   if (given->ndim == 1) {
     const std::int64_t heads = cache.shape[cache.rank - 2];
-    if (scale.shape[0] != 1 && scale.shape[0] != heads) refuse_extent(name, 0, scale.shape[0], "1, or as many as k has heads");
+    if (scale.shape[0] != 1 && scale.shape[0] != heads)
+      refuse_extent(name, 0, scale.shape[0], "1, or as many as k has heads");
     strides[2] = scale.shape[0] == 1 ? 0 : scale.strides[0];
     return false;
   }
@@ -153,8 +158,10 @@ void read_keys_and_values(const quern_attention_args& args, const Place& place, 
 // Queries of out's element, or of 8 bits with their scales.
 Tensor read_queries(const quern_attention_args& args, const Place& place) {
   const Dtype dtype = args.q != nullptr ? dtype_of(args.q->dtype) : Dtype::other;
-  if (dtype == Dtype::e4m3 || dtype == Dtype::e5m2 || dtype == Dtype::u8) return read_fp8(args.q, "q", 3, args.q_type, "q_type", place);
-  if (args.q_type != QUERN_FP8_AS_TENSOR) refuse_value("q_type", std::int64_t{args.q_type}, "0, unless q is uint8, e4m3 or e5m2");
+  if (dtype == Dtype::e4m3 || dtype == Dtype::e5m2 || dtype == Dtype::u8)
+    return read_fp8(args.q, "q", 3, args.q_type, "q_type", place);
+  if (args.q_type != QUERN_FP8_AS_TENSOR)
+    refuse_value("q_type", std::int64_t{args.q_type}, "0, unless q is uint8, e4m3 or e5m2");
   return read(args.q, "q", 3, {Dtype::f16, Dtype::bf16, Dtype::e4m3, Dtype::e5m2, Dtype::u8}, place);
 }
 void read_query_scale(const quern_attention_args& args, const Tensor& q, const Place& place, q::AttentionParams& p) {
@@ -168,7 +175,8 @@ void read_query_scale(const quern_attention_args& args, const Tensor& q, const P
     expect_extent(scale, "q_scale", 1, q.shape[1]);
     p.q_scale_stride_token = scale.strides[0], p.q_scale_stride_head = scale.strides[1];
   } else {
-    if (scale.shape[0] != 1 && scale.shape[0] != q.shape[1]) refuse_extent("q_scale", 0, scale.shape[0], "1, or as many as q has heads");
+    if (scale.shape[0] != 1 && scale.shape[0] != q.shape[1])
+      refuse_extent("q_scale", 0, scale.shape[0], "1, or as many as q has heads");
     p.q_scale_stride_head = scale.shape[0] == 1 ? 0 : scale.strides[0];
   }
 }

@@ -1,9 +1,10 @@
-// New tokens' keys and values to where their slots are in a paged cache, with what stands in front of it: the norms of queries
-// and keys, their turning, the quantisation. One launch, bound by memory.
+// New tokens' keys and values to where their slots are in a paged cache, with what stands in front of it: the norms of
+// queries and keys, their turning, the quantisation. One launch, bound by memory.
 //
-// A team of lanes takes some heads of one token, all of one kind (queries, keys or values), one after the other: heads s, s + n,
-// s + 2n .. of strip s of n. So the sines and cosines of a token are computed once for several heads, and neighbouring teams are
-// at neighbouring heads. All kinds run the same code, because the warp's teams join in its shuffles; what differs is data.
+// A team of lanes takes some heads of one token, all of one kind (queries, keys or values), one after the other: heads
+// s, s + n, s + 2n .. of strip s of n. So the sines and cosines of a token are computed once for several heads, and
+// neighbouring teams are at neighbouring heads. All kinds run the same code, because the warp's teams join in its
+// shuffles; what differs is data.
 // SPDX-License-Identifier: Apache-2.0
 #include "kv_append/place.cuh"
 #include "rope/heads.cuh"
@@ -16,7 +17,7 @@ inline constexpr int kThreads = THREADS;
 inline constexpr int kTeams = kThreads / kLanes;
 inline constexpr bool kHasQueries = HAS_Q != 0;
 inline constexpr bool kNorm = NORM != 0;
-using Weight = WEIGHT_ELEMENT;                 // X or f32
+using Weight = WEIGHT_ELEMENT;  // X or f32
 inline constexpr bool kFindCacheScale = FIND_CACHE_SCALE != 0;
 inline constexpr bool kFindQueryScale = FIND_Q_SCALE != 0;
 
@@ -58,7 +59,8 @@ QUERN_DEVICE void append(const KvAppendParams& p) {
     const TokenTurns turns = token_turns(p.rope, place.position, team_lane);
     const i64 page = to_cache ? place.page : 0, row = to_cache ? place.place : token;
     const X* from = static_cast<const X*>(heads.from) + token * heads.from_token;
-    const i64 to = page * heads.to_page + row * heads.to_token, scale_at = page * heads.scale_page + row * heads.scale_token;
+    const i64 to = page * heads.to_page + row * heads.to_token,
+              scale_at = page * heads.scale_page + row * heads.scale_token;
     // The same number of rounds for all teams of the warp.
     i32 rounds = div_up(heads.heads, heads.strips);
     QUERN_UNROLL for (int mask = kWarp / 2; mask >= kLanes; mask /= 2) {
@@ -79,7 +81,8 @@ QUERN_DEVICE void append(const KvAppendParams& p) {
         if constexpr (sizeof(Cache) == 1) quantise_head<Cache, kFindCacheScale>(largest, scale, team_lane == 0, head);
         store_head(static_cast<Cache*>(heads.to) + to + h * heads.to_head, held, head);
       } else {
-        if constexpr (sizeof(QueryOut) == 1) quantise_head<QueryOut, kFindQueryScale>(largest, scale, team_lane == 0, head);
+        if constexpr (sizeof(QueryOut) == 1)
+          quantise_head<QueryOut, kFindQueryScale>(largest, scale, team_lane == 0, head);
         store_head(static_cast<QueryOut*>(heads.to) + to + h * heads.to_head, held, head);
       }
     }

@@ -1,20 +1,24 @@
-// The kv_append op: new tokens' keys and values into a paged cache, with the norms, rope and quantisation in front of it.
+// The kv_append op: new tokens' keys and values into a paged cache, with the norms, rope and quantisation in front of
+// it.
 // SPDX-License-Identifier: Apache-2.0
+#include "sources/launch.h"
+
 #include <algorithm>
 
 #include "sources/kv_append/read.h"
-#include "sources/launch.h"
 #include "sources/ops.h"
 
 namespace quern::ops::kv_append {
 namespace {
 
 jit::Unit unit(const jit::Spec& spec) { return to_unit(to_shape(spec), jit::Target::from_tag(spec.target)); }
-jit::Spec parse(const Constants& constants, const jit::TargetInfo& target) { return to_spec(from_constants(constants), target.target); }
+jit::Spec parse(const Constants& constants, const jit::TargetInfo& target) {
+  return to_spec(from_constants(constants), target.target);
+}
 Constants constants(const jit::Spec& spec) { return to_constants(to_shape(spec)); }
 
-// With the queries turned in the same launch, and without them; the norms' weights have the model's dtype. Latent attention keeps
-// its own cache.
+// With the queries turned in the same launch, and without them; the norms' weights have the model's dtype. Latent
+// attention keeps its own cache.
 void list(const quern_model& model, const jit::TargetInfo& target, std::vector<jit::Spec>* specs) {
   Shape shape;
   shape.x = model.dtype.bits == 0 ? Dtype::bf16 : dtype_of(model.dtype);
@@ -64,7 +68,8 @@ void run(const Runtime& runtime, const quern_kv_append_args& args) {
   const std::int64_t teams = kThreads / problem.shape.lanes();
   const std::int64_t items = std::int64_t{problem.params.tokens} * problem.params.strips.value;
   jit::Launch launch;
-  launch.grid[0] = static_cast<std::uint32_t>(std::clamp<std::int64_t>((items + teams - 1) / teams, 1, problem.most_blocks));
+  launch.grid[0] =
+      static_cast<std::uint32_t>(std::clamp<std::int64_t>((items + teams - 1) / teams, 1, problem.most_blocks));
   launch.block[0] = kThreads;
   launch.programmatic = (args.flags & QUERN_CALL_PROGRAMMATIC) != 0;
   launch.stream = args.stream;

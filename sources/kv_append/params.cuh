@@ -7,8 +7,8 @@
 
 namespace q {
 
-// Heads of one kind: where they come from and where they go. Strides in elements; a token's destination is page and place of
-// the cache, or for queries the token itself.
+// Heads of one kind: where they come from and where they go. Strides in elements; a token's destination is page and
+// place of the cache, or for queries the token itself.
 struct AppendHeads {
   const void* from;
   void* to;
@@ -28,14 +28,14 @@ struct KvAppendParams {
   Integers positions;  // data null: none
   const i32* pages;    // a page table's rows, or the indices that page_indptr points into
   const i32* page_indptr;
-  const i32* cu_q;     // [batch + 1]; null: token t is sequence t's
+  const i32* cu_q;  // [batch + 1]; null: token t is sequence t's
   const i32* lengths;
   i64 pages_stride;
-  i64 page_count;      // of the cache
-  i64 page_columns;    // of the page table; with page_indptr all indices
+  i64 page_count;    // of the cache
+  i64 page_columns;  // of the page table; with page_indptr all indices
   i32 tokens, batch;
   Divisor page_size;
-  Divisor strips;      // of a token, in all
+  Divisor strips;  // of a token, in all
   f32 eps, weight_offset;
 };
 

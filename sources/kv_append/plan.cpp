@@ -25,9 +25,10 @@ jit::Spec to_spec(const Shape& shape, jit::Target target) {
   spec.target = target.tag();
   spec.words[0] = static_cast<std::uint32_t>(shape.x) | static_cast<std::uint32_t>(shape.cache) << 8 |
                   static_cast<std::uint32_t>(shape.q_out) << 16 | static_cast<std::uint32_t>(shape.weight) << 24;
-  spec.words[1] = static_cast<std::uint32_t>(shape.rope.table) | static_cast<std::uint32_t>(shape.rope.interleaved) << 8 |
-                  static_cast<std::uint32_t>(shape.find_cache_scale) << 9 | static_cast<std::uint32_t>(shape.find_q_scale) << 10 |
-                  static_cast<std::uint32_t>(shape.width) << 16;
+  spec.words[1] = static_cast<std::uint32_t>(shape.rope.table) |
+                  static_cast<std::uint32_t>(shape.rope.interleaved) << 8 |
+                  static_cast<std::uint32_t>(shape.find_cache_scale) << 9 |
+                  static_cast<std::uint32_t>(shape.find_q_scale) << 10 | static_cast<std::uint32_t>(shape.width) << 16;
   spec.words[2] = static_cast<std::uint32_t>(shape.dim_k) | static_cast<std::uint32_t>(shape.dim_v) << 16;
   spec.words[3] = static_cast<std::uint32_t>(shape.rope.rotary);
   return spec;
@@ -88,13 +89,15 @@ Shape from_constants(const Constants& constants) {
   const int widest = rope::vector_width(shape.rope, shape.dim_k, shape.dim_v, shape.x, 16);
   shape.width = static_cast<int>(reader.integer("width", 1, widest, 1, widest));
   reader.finish();
-  if (widest % shape.width != 0) refuse("width is " + std::to_string(shape.width) + "; allowed: powers of two up to " + std::to_string(widest));
+  if (widest % shape.width != 0)
+    refuse("width is " + std::to_string(shape.width) + "; allowed: powers of two up to " + std::to_string(widest));
   if (bytes_of(shape.cache) != 1 && shape.cache != shape.x) refuse("cache must be dtype, or have 8 bits");
   if (bytes_of(shape.cache) != 1 && shape.find_cache_scale) refuse("scale=token is for a cache of 8 bits");
   const bool queries = shape.q_out != Dtype::other;
   if (queries && bytes_of(shape.q_out) != 1 && shape.q_out != shape.x) refuse("q must be dtype, or have 8 bits");
   if (shape.find_q_scale && (!queries || bytes_of(shape.q_out) != 1)) refuse("q_scale=token is for queries of 8 bits");
-  if (shape.weight != Dtype::other && shape.weight != shape.x && shape.weight != Dtype::f32) refuse("norm must be dtype or f32");
+  if (shape.weight != Dtype::other && shape.weight != shape.x && shape.weight != Dtype::f32)
+    refuse("norm must be dtype or f32");
   if (shape.rope.rotary == 0 && (shape.rope.interleaved || shape.rope.table != Dtype::other)) {
     refuse("interleaved and table are for a rotary_dim that is not 0");
   }
@@ -106,7 +109,8 @@ jit::Unit to_unit(const Shape& shape, jit::Target target) {
   unit.op = "kv_append";
   unit.target = target;
   unit.entry = "quern_kv_append";
-  const bool table = shape.rope.table != Dtype::other, norm = shape.weight != Dtype::other, queries = shape.q_out != Dtype::other;
+  const bool table = shape.rope.table != Dtype::other, norm = shape.weight != Dtype::other,
+             queries = shape.q_out != Dtype::other;
   const auto define = [&](const char* name, auto value) {
     if constexpr (std::is_arithmetic_v<decltype(value)>) {
       unit.constants.push_back({name, std::to_string(static_cast<int>(value))});

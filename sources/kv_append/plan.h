@@ -17,11 +17,11 @@ inline constexpr int kBlocksPerSm = 8;
 
 struct Shape {
   Dtype x = Dtype::bf16;
-  Dtype cache = Dtype::bf16;       // x, or 8 bits
-  Dtype q_out = Dtype::other;      // other: no queries
-  Dtype weight = Dtype::other;     // of the norms; other: none
+  Dtype cache = Dtype::bf16;    // x, or 8 bits
+  Dtype q_out = Dtype::other;   // other: no queries
+  Dtype weight = Dtype::other;  // of the norms; other: none
   rope::RopeShape rope;
-  bool find_cache_scale = false;   // a scale a token and head is found and written
+  bool find_cache_scale = false;  // a scale a token and head is found and written
   bool find_q_scale = false;
   int dim_k = 0, dim_v = 0;
   int width = 8;  // elements of a vector

@@ -70,7 +70,8 @@ class Reader {
       expect_unit_stride(out, "q_out", 2);
       expect_aligned(out, "q_out", alignment_of(out.dtype));
       expect_apart(out, "q_out");
-      if (out.data != nullptr && out.data == q.data && (out.dtype != q.dtype || out.strides[0] != q.strides[0] || out.strides[1] != q.strides[1])) {
+      if (out.data != nullptr && out.data == q.data &&
+          (out.dtype != q.dtype || out.strides[0] != q.strides[0] || out.strides[1] != q.strides[1])) {
         refuse("q_out is q, but its dtype or strides are others");
       }
     }
@@ -101,13 +102,15 @@ class Reader {
     read_weight(args_.q_weight, "q_weight", p_.heads[0]);
     read_weight(args_.k_weight, "k_weight", p_.heads[1]);
     if (args_.flags & QUERN_KV_APPEND_WEIGHT_PLUS_ONE) {
-      if (shape_.weight == Dtype::other) refuse("flags has QUERN_KV_APPEND_WEIGHT_PLUS_ONE; that needs q_weight or k_weight");
+      if (shape_.weight == Dtype::other)
+        refuse("flags has QUERN_KV_APPEND_WEIGHT_PLUS_ONE; that needs q_weight or k_weight");
       p_.weight_offset = 1.0f;
     }
   }
 
   void read_places() {
-    const bool table = args_.page_table != nullptr, indices = args_.page_indices != nullptr || args_.page_indptr != nullptr;
+    const bool table = args_.page_table != nullptr,
+               indices = args_.page_indices != nullptr || args_.page_indptr != nullptr;
     if (table + indices + (args_.slots != nullptr) != 1) {
       refuse("exactly one of slots, page_table, and page_indptr with page_indices must be given");
     }
@@ -116,7 +119,8 @@ class Reader {
       p_.slots = read_integers(args_.slots, "slots");
       refuse_unless_null(args_.cu_q, "cu_q", "with slots");
       refuse_unless_null(args_.lengths, "lengths", "with slots");
-      if (args_.rope != nullptr && args_.positions == nullptr) refuse("positions is NULL; it must be given with rope and slots");
+      if (args_.rope != nullptr && args_.positions == nullptr)
+        refuse("positions is NULL; it must be given with rope and slots");
       return;
     }
     read_batch(table);
@@ -126,7 +130,8 @@ class Reader {
     if (args_.rope != nullptr) shape_.rope = rope::read_options(args_.rope, shape_.dim_k, call_.place, &p_.rope);
     shape_.width = rope::vector_width(shape_.rope, shape_.dim_k, shape_.dim_v, shape_.x, call_.alignment);
     const std::int64_t all = std::int64_t{p_.heads[0].heads} + p_.heads[1].heads + p_.heads[2].heads;
-    if (tokens_ * all > INT32_MAX) refuse_extent("k", 0, tokens_, "less than 2^31 heads of tokens in all: split the call");
+    if (tokens_ * all > INT32_MAX)
+      refuse_extent("k", 0, tokens_, "less than 2^31 heads of tokens in all: split the call");
     const std::int64_t teams = std::int64_t{call_.sms} * kBlocksPerSm * kThreads / shape_.lanes();
     int strips = 0;
     for (q::AppendHeads& heads : p_.heads) strips += heads.strips = rope::strips_of(heads.heads, all, tokens_, teams);
@@ -145,7 +150,8 @@ class Reader {
     return t;
   }
   int read_dim(const Tensor& t, const char* name) {
-    if (t.shape[2] < 8 || t.shape[2] > kMostDim || t.shape[2] % 8 != 0) refuse_extent(name, 2, t.shape[2], "multiples of 8 from 8 to 1024");
+    if (t.shape[2] < 8 || t.shape[2] > kMostDim || t.shape[2] % 8 != 0)
+      refuse_extent(name, 2, t.shape[2], "multiples of 8 from 8 to 1024");
     return static_cast<int>(t.shape[2]);
   }
   void take_source(const Tensor& t, q::AppendHeads& heads) {
@@ -155,11 +161,15 @@ class Reader {
   }
 
   // x's dtype, or 8 bits, bytes taken for what `type` says.
-  Tensor read_codes(const DLTensor* given, const char* name, int rank, std::int32_t type, const char* type_name, bool integers) {
+  Tensor read_codes(const DLTensor* given, const char* name, int rank, std::int32_t type, const char* type_name,
+                    bool integers) {
     const Dtype dtype = given != nullptr ? dtype_of(given->dtype) : Dtype::other;
-    if (dtype == Dtype::e4m3 || dtype == Dtype::e5m2 || dtype == Dtype::u8) return read_fp8(given, name, rank, type, type_name, call_.place);
-    if (type != QUERN_FP8_AS_TENSOR) refuse_value(type_name, std::int64_t{type}, "0, unless the tensor is uint8, e4m3 or e5m2");
-    if (integers) return read(given, name, rank, {shape_.x, Dtype::i8, Dtype::e4m3, Dtype::e5m2, Dtype::u8}, call_.place);
+    if (dtype == Dtype::e4m3 || dtype == Dtype::e5m2 || dtype == Dtype::u8)
+      return read_fp8(given, name, rank, type, type_name, call_.place);
+    if (type != QUERN_FP8_AS_TENSOR)
+      refuse_value(type_name, std::int64_t{type}, "0, unless the tensor is uint8, e4m3 or e5m2");
+    if (integers)
+      return read(given, name, rank, {shape_.x, Dtype::i8, Dtype::e4m3, Dtype::e5m2, Dtype::u8}, call_.place);
     return read(given, name, rank, {shape_.x, Dtype::e4m3, Dtype::e5m2, Dtype::u8}, call_.place);
   }
   Tensor read_cache(const DLTensor* given, const char* name, int dim) {
@@ -176,13 +186,15 @@ class Reader {
   }
 
   void take_given_scale(const Tensor& scale, const char* name, std::int64_t count, q::AppendHeads& heads) {
-    if (scale.shape[0] != 1 && scale.shape[0] != count) refuse_extent(name, 0, scale.shape[0], "1, or as many as there are heads");
+    if (scale.shape[0] != 1 && scale.shape[0] != count)
+      refuse_extent(name, 0, scale.shape[0], "1, or as many as there are heads");
     heads.scale_head = scale.shape[0] == 1 ? 0 : scale.strides[0];
   }
   void read_cache_scales(const Tensor& cache) {
     if (args_.k_scale == nullptr && args_.v_scale == nullptr) return;
     if (bytes_of(cache.dtype) != 1) {
-      refuse(std::string(args_.k_scale != nullptr ? "k_scale" : "v_scale") + " is given; it must be NULL unless the cache has 8 bits");
+      refuse(std::string(args_.k_scale != nullptr ? "k_scale" : "v_scale") +
+             " is given; it must be NULL unless the cache has 8 bits");
     }
     const auto read_one = [&](const DLTensor* given, const char* name, q::AppendHeads& heads) {
       if (given == nullptr) return false;
@@ -243,7 +255,8 @@ class Reader {
     p_.batch = static_cast<std::int32_t>(batch);
     if (args_.cu_q != nullptr) p_.cu_q = ints(read_array(args_.cu_q, "cu_q", batch + 1));
     if (args_.lengths != nullptr) p_.lengths = ints(read_array(args_.lengths, "lengths", batch));
-    if (args_.positions == nullptr && args_.lengths == nullptr) refuse("positions and lengths are NULL; one of them must be given with a page table");
+    if (args_.positions == nullptr && args_.lengths == nullptr)
+      refuse("positions and lengths are NULL; one of them must be given with a page table");
     if (args_.positions != nullptr) refuse_unless_null(args_.lengths, "lengths", "with positions");
   }
 
@@ -257,7 +270,8 @@ class Reader {
 }  // namespace
 
 Problem read_problem(const quern_kv_append_args& args, const Runtime& runtime, bool may_lack_data) {
-  const Call call = read_call(runtime, args, QUERN_KV_APPEND_WEIGHT_PLUS_ONE, "enum quern_call_flags and quern_kv_append_flags", 4, may_lack_data);
+  const Call call = read_call(runtime, args, QUERN_KV_APPEND_WEIGHT_PLUS_ONE,
+                              "enum quern_call_flags and quern_kv_append_flags", 4, may_lack_data);
   Problem problem{};
   Reader reader(args, call, problem);
   reader.read_keys_and_values();

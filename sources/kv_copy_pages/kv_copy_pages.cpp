@@ -107,9 +107,11 @@ class Reader {
     problem_.params.pages_to[kind] = pools.to.shape[0];
   }
 
-  void take_scales(int kind, const Pools& codes, const DLTensor* from, const char* name, const DLTensor* to, const char* to_name) {
+  void take_scales(int kind, const Pools& codes, const DLTensor* from, const char* name, const DLTensor* to,
+                   const char* to_name) {
     if (from == nullptr) {
-      if (to != nullptr) throw Error(QUERN_INVALID, std::string(to_name) + " is given; it must be NULL without " + name);
+      if (to != nullptr)
+        throw Error(QUERN_INVALID, std::string(to_name) + " is given; it must be NULL without " + name);
       return;
     }
     Pools scales{read(from, name, 3, {Dtype::f32}, call_.place), {}};
@@ -124,7 +126,9 @@ class Reader {
 
  private:
   Tensor read_pool(const DLTensor* given, const char* name) {
-    const Tensor t = read(given, name, 4, {Dtype::f16, Dtype::bf16, Dtype::f32, Dtype::e4m3, Dtype::e5m2, Dtype::i8, Dtype::u8}, call_.place);
+    const Tensor t =
+        read(given, name, 4, {Dtype::f16, Dtype::bf16, Dtype::f32, Dtype::e4m3, Dtype::e5m2, Dtype::i8, Dtype::u8},
+             call_.place);
     if (t.shape[3] < 8 || t.shape[3] % 8 != 0) refuse_extent(name, 3, t.shape[3], "positive multiples of 8");
     expect_unit_stride(t, name, 3);
     // Of 8 bits a row may be an odd number of 8 bytes.
@@ -157,7 +161,8 @@ Problem read_problem(const quern_kv_copy_pages_args& args, const Runtime& runtim
   const Call call = read_call(runtime, args, 0, "enum quern_call_flags", 4, may_lack_data);
   Problem problem{};
   Reader reader(call, problem);
-  const Pools k = reader.read_pools(args.k, "k", args.k_to, "k_to"), v = reader.read_pools(args.v, "v", args.v_to, "v_to");
+  const Pools k = reader.read_pools(args.k, "k", args.k_to, "k_to"),
+              v = reader.read_pools(args.v, "v", args.v_to, "v_to");
   reader.expect_same_pages(k, v, args.v);
   reader.choose_chunks(k, v);
   reader.take(0, k);
@@ -176,7 +181,8 @@ Problem read_problem(const quern_kv_copy_pages_args& args, const Runtime& runtim
   if (strips * sources.shape[0] > INT32_MAX) refuse_extent("sources", 0, sources.shape[0], "fewer pages at once");
   p.strips = divisor(static_cast<std::int32_t>(std::max<std::int64_t>(strips, 1)));
   p.pairs = strips == 0 ? 0 : static_cast<std::int32_t>(sources.shape[0]);
-  problem.blocks = args.max_sms > 0 ? std::min<std::int64_t>(strips * p.pairs, std::int64_t{call.sms} * kBlocksPerSm) : strips * p.pairs;
+  problem.blocks = args.max_sms > 0 ? std::min<std::int64_t>(strips * p.pairs, std::int64_t{call.sms} * kBlocksPerSm)
+                                    : strips * p.pairs;
   return problem;
 }
 
@@ -196,8 +202,8 @@ void prepare(const Runtime& runtime, const quern_kv_copy_pages_args& args) {
 
 void run(const Runtime& runtime, const quern_kv_copy_pages_args& args) {
   Problem problem = read_problem(args, runtime, false);
-  const jit::Kernel* kernel =
-      kernel_for(runtime, to_spec(problem.chunk_bytes, runtime.driver->device().limits.target), args.flags, args.stream);
+  const jit::Kernel* kernel = kernel_for(runtime, to_spec(problem.chunk_bytes, runtime.driver->device().limits.target),
+                                         args.flags, args.stream);
   if (problem.params.pairs == 0) return;
   jit::Launch launch;
   launch.grid[0] = static_cast<std::uint32_t>(problem.blocks);

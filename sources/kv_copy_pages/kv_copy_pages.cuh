@@ -1,5 +1,5 @@
-// Copies pages of a cache, whatever their strides. A block of threads takes a strip of one page: each thread some chunks of it,
-// which are all loaded before the first is stored.
+// Copies pages of a cache, whatever their strides. A block of threads takes a strip of one page: each thread some
+// chunks of it, which are all loaded before the first is stored.
 // SPDX-License-Identifier: Apache-2.0
 #include "kv_copy_pages/params.cuh"
 #include "rope/rotate.cuh"
@@ -22,7 +22,8 @@ QUERN_DEVICE void copy_strip(const PageRows& rows, i32 strip, i64 source, i64 de
     const i32 row = at / rows.chunks, chunk = at - row * rows.chunks.value;
     const i32 outer = row / rows.inner, inner = row - outer * rows.inner.value;
     to[j] = destination * rows.to_page + outer * rows.to_outer + inner * rows.to_inner + chunk * kBytes;
-    held[j] = load_packed<u8, kBytes>(rows.from + source * rows.from_page + outer * rows.from_outer + inner * rows.from_inner + chunk * kBytes);
+    held[j] = load_packed<u8, kBytes>(rows.from + source * rows.from_page + outer * rows.from_outer +
+                                      inner * rows.from_inner + chunk * kBytes);
   }
   QUERN_UNROLL for (int j = 0; j < kAtOnce; ++j) {
     if (to[j] >= 0) store_packed<u8, kBytes>(rows.to + to[j], held[j]);
@@ -40,7 +41,8 @@ QUERN_DEVICE void copy_pages(const KvCopyPagesParams& p) {
     }
     const i64 source = integer_at(p.sources, pair), destination = integer_at(p.destinations, pair);
     // Outside of the pools nothing is read or written.
-    const bool inside = source >= 0 && destination >= 0 && source < p.pages_from[kind & 1] && destination < p.pages_to[kind & 1];
+    const bool inside =
+        source >= 0 && destination >= 0 && source < p.pages_from[kind & 1] && destination < p.pages_to[kind & 1];
     if (!inside) continue;
     if (kind < 2) {
       copy_strip<kChunkBytes>(p.rows[kind], strip, source, destination);

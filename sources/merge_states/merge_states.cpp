@@ -75,7 +75,8 @@ Problem read_problem(const quern_merge_states_args& args, const Runtime& runtime
   expect_unit_stride(out, "out", 2);
   expect_aligned(out, "out", 16);
   expect_apart(out, "out");
-  if (rows * heads * (dim / 8) > INT32_MAX) refuse_extent("parts", 1, rows, "less than 2^34 elements a part: split the call");
+  if (rows * heads * (dim / 8) > INT32_MAX)
+    refuse_extent("parts", 1, rows, "less than 2^34 elements a part: split the call");
 
   Problem problem{parts.dtype, {}, call.sms};
   q::MergeStatesParams& p = problem.params;

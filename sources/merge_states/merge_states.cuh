@@ -1,6 +1,7 @@
-// Joins many partial results of attention over disjoint keys, weighing each by its share of the joint sum, in one pass: the sum
-// so far is rescaled whenever the largest log-sum-exp grows (Milakov and Gimelshein, "Online normalizer calculation for softmax",
-// 2018). The time is that of reading the parts, so those of a thread's eight elements are loaded several at once.
+// Joins many partial results of attention over disjoint keys, weighing each by its share of the joint sum, in one pass:
+// the sum so far is rescaled whenever the largest log-sum-exp grows (Milakov and Gimelshein, "Online normalizer
+// calculation for softmax", 2018). The time is that of reading the parts, so those of a thread's eight elements are
+// loaded several at once.
 // SPDX-License-Identifier: Apache-2.0
 #include "common/eight.cuh"
 #include "merge_states/params.cuh"
@@ -9,7 +10,7 @@ namespace q {
 
 using Element = ELEMENT;  // f16, bf16 or f32
 inline constexpr int kThreads = THREADS;
-inline constexpr int kGroup = 8;  // elements that a thread takes at once
+inline constexpr int kGroup = 8;                              // elements that a thread takes at once
 inline constexpr int kAtOnce = sizeof(Element) == 4 ? 2 : 4;  // parts
 
 struct Joint {
@@ -36,7 +37,8 @@ QUERN_DEVICE void merge(const MergeStatesParams& p) {
     const i32 row_head = static_cast<i32>(i) / p.groups_per_row;
     const i32 column = (static_cast<i32>(i) - row_head * p.groups_per_row.value) * kGroup;
     const i32 row = row_head / p.heads, head = row_head - row * p.heads.value;
-    const Element* part = static_cast<const Element*>(p.parts) + row * p.part_stride_row + head * p.part_stride_head + column;
+    const Element* part =
+        static_cast<const Element*>(p.parts) + row * p.part_stride_row + head * p.part_stride_head + column;
     const f32* lse = p.lses + row * p.lses_stride_row + head * p.lses_stride_head;
     Joint joint;
     QUERN_ROLLED for (i32 first = 0; first < p.count; first += kAtOnce) {
@@ -53,7 +55,8 @@ QUERN_DEVICE void merge(const MergeStatesParams& p) {
     // A NaN among the log-sum-exps makes the sum NaN, and so the row.
     const f32 inverse = joint.sum == 0.0f ? 0.0f : rcp(joint.sum);
     QUERN_UNROLL for (int c = 0; c < kGroup; ++c) joint.values.x[c] *= inverse;
-    store_eight(static_cast<Element*>(p.out) + row * p.out_stride_row + head * p.out_stride_head + column, narrow<Element>(joint.values));
+    store_eight(static_cast<Element*>(p.out) + row * p.out_stride_row + head * p.out_stride_head + column,
+                narrow<Element>(joint.values));
     if (column == 0 && p.lse) {
       p.lse[row * p.lse_stride_row + head * p.lse_stride_head] =
           joint.sum == 0.0f ? -infinity() : (joint.max + log2(joint.sum)) * kLn2;

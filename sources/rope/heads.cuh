@@ -1,7 +1,7 @@
 // One head of one token on its way through a team's registers: loaded, normalised, turned, quantised, stored.
 //
-// The kernel defines: X_ELEMENT, DIM_K and DIM_V (of the last two kinds of heads), ROTARY (dimensions that turn, 0: none),
-// INTERLEAVED, TABLE_ELEMENT with HAS_TABLE, WIDTH, LANES (of a team).
+// The kernel defines: X_ELEMENT, DIM_K and DIM_V (of the last two kinds of heads), ROTARY (dimensions that turn, 0:
+// none), INTERLEAVED, TABLE_ELEMENT with HAS_TABLE, WIDTH, LANES (of a team).
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -60,7 +60,8 @@ QUERN_DEVICE HeadElements load_head(const X* from, const HeldVectors& held, bool
   }
   HeadElements head;
   QUERN_UNROLL for (int e = 0; e < kEach; ++e) {
-    QUERN_UNROLL for (int which = 0; which < 2; ++which) widen_packed<X, kWidth>(raw[e][which], head.x[e] + which * kWidth);
+    QUERN_UNROLL for (int which = 0; which < 2; ++which)
+        widen_packed<X, kWidth>(raw[e][which], head.x[e] + which * kWidth);
   }
   return head;
 }
@@ -130,7 +131,8 @@ QUERN_DEVICE f32 largest_of(const HeadElements& head) {
   f32 largest = 0.0f;
   QUERN_UNROLL for (int e = 0; e < kEach; ++e) {
     // Times 0 infinities are NaN, which fmax passes over.
-    QUERN_UNROLL for (int i = 0; i < 2 * kWidth; ++i) largest = fmax(largest, fabs(fma(head.x[e][i], 0.0f, head.x[e][i])));
+    QUERN_UNROLL for (int i = 0; i < 2 * kWidth; ++i) largest =
+        fmax(largest, fabs(fma(head.x[e][i], 0.0f, head.x[e][i])));
   }
   return join_team<kLanes>(largest, Larger());
 }

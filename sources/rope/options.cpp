@@ -44,7 +44,8 @@ Options read_numbers(const quern_rope_options& given, int rotary) {
   o.slow = read_number(given.beta_slow, 1.0, "rope.beta_slow");
   o.attention = read_number(given.attention_factor, 1.0, "rope.attention_factor");
   o.exact_ramp = (given.flags & QUERN_ROPE_EXACT_RAMP) != 0;
-  if (o.scaling == QUERN_ROPE_YARN && given.attention_factor == 0.0 && o.factor > 1.0) o.attention = 0.1 * std::log(o.factor) + 1.0;
+  if (o.scaling == QUERN_ROPE_YARN && given.attention_factor == 0.0 && o.factor > 1.0)
+    o.attention = 0.1 * std::log(o.factor) + 1.0;
   if (o.scaling == QUERN_ROPE_YARN || o.scaling == QUERN_ROPE_LLAMA3) {
     if (given.original_positions < 1) {
       refuse_value("rope.original_positions", std::int64_t{given.original_positions},
@@ -120,7 +121,8 @@ RopeShape read_options(const quern_rope_options* given, int dim, const Place& pl
   shape.rotary = options->rotary_dim != 0 ? options->rotary_dim : dim;
   const int most = std::min(dim, 2 * q::kMostPairs);
   if (shape.rotary < 2 || shape.rotary > most || shape.rotary % 2 != 0) {
-    refuse_value("rope.rotary_dim", std::int64_t{shape.rotary}, "0 (all of a head's), or even numbers up to a head's dimensions and 256");
+    refuse_value("rope.rotary_dim", std::int64_t{shape.rotary},
+                 "0 (all of a head's), or even numbers up to a head's dimensions and 256");
   }
   if (options->table == nullptr) {
     set_frequencies(read_numbers(*options, shape.rotary), rope);
@@ -162,7 +164,8 @@ int units_of(int dim, int rotary, bool interleaved, int width) {
 }  // namespace
 
 int team_lanes(const RopeShape& shape, int dim_k, int dim_v, int width) {
-  const int units = std::max(units_of(dim_k, shape.rotary, shape.interleaved && shape.rotary != 0, width), units_of(dim_v, 0, false, width));
+  const int units = std::max(units_of(dim_k, shape.rotary, shape.interleaved && shape.rotary != 0, width),
+                             units_of(dim_v, 0, false, width));
   int lanes = 1;
   while (lanes < units && lanes < 32) lanes *= 2;
   return lanes;

@@ -15,8 +15,8 @@ struct RopeShape {
   Dtype table = Dtype::other;  // other: computed
 };
 
-// `dim` are a head's dimensions. Fills what the kernel reads. NULL options are plain. Throws Error(QUERN_INVALID) naming the field, what
-// was given and what is allowed.
+// `dim` are a head's dimensions. Fills what the kernel reads. NULL options are plain. Throws Error(QUERN_INVALID)
+// naming the field, what was given and what is allowed.
 RopeShape read_options(const quern_rope_options* given, int dim, const Place& place, q::Rope* rope);
 
 // The elements that a kernel takes in one access: as many as the rows' alignment in bytes and the pairs allow.
@@ -25,8 +25,8 @@ int vector_width(const RopeShape& shape, int dim_k, int dim_v, Dtype element, in
 // Lanes that share a head.
 int team_lanes(const RopeShape& shape, int dim_k, int dim_v, int width);
 
-// Teams that share a token's heads, so many that `teams` are busy, and none takes more than four heads unless there are more tokens
-// than teams.
+// Teams that share a token's heads, so many that `teams` are busy, and none takes more than four heads unless there are
+// more tokens than teams.
 int strips_of(std::int64_t heads, std::int64_t all_heads, std::int64_t tokens, std::int64_t teams);
 
 }  // namespace quern::ops::rope

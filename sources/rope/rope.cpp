@@ -11,8 +11,8 @@
 #include "sources/embedded.h"
 #include "sources/launch.h"
 #include "sources/ops.h"
-#include "sources/rope/options.h"
 #include "sources/rope/launch_params.cuh"
+#include "sources/rope/options.h"
 #include "sources/tensor.h"
 
 namespace quern::ops::rope {
@@ -41,7 +41,8 @@ jit::Spec to_spec(const Shape& shape, jit::Target target) {
 }
 Shape to_shape(const jit::Spec& spec) {
   return {static_cast<Dtype>(spec.words[0] & 0xff),
-          {static_cast<int>(spec.words[1] >> 16), (spec.words[0] >> 16 & 1) != 0, static_cast<Dtype>(spec.words[0] >> 8 & 0xff)},
+          {static_cast<int>(spec.words[1] >> 16), (spec.words[0] >> 16 & 1) != 0,
+           static_cast<Dtype>(spec.words[0] >> 8 & 0xff)},
           static_cast<int>(spec.words[1] & 0xffff),
           static_cast<int>(spec.words[2])};
 }
@@ -64,13 +65,15 @@ jit::Spec parse(const Constants& given, const jit::TargetInfo& target) {
   Shape shape{};
   shape.x = kDtypes[reader.one_of("dtype", {"f16", "bf16", "f32"})];
   shape.dim = static_cast<int>(reader.integer("dim", 8, kMostDim, 8));
-  shape.rope.rotary = static_cast<int>(reader.integer("rotary_dim", 2, std::min(shape.dim, 2 * q::kMostPairs), 2, std::min(shape.dim, 2 * q::kMostPairs)));
+  shape.rope.rotary = static_cast<int>(reader.integer("rotary_dim", 2, std::min(shape.dim, 2 * q::kMostPairs), 2,
+                                                      std::min(shape.dim, 2 * q::kMostPairs)));
   shape.rope.interleaved = reader.integer("interleaved", 0, 1, 1, 0) != 0;
   shape.rope.table = kDtypes[reader.one_of("table", {"f16", "bf16", "f32", "none"}, 3)];
   const int widest = vector_width(shape.rope, shape.dim, shape.dim, shape.x, 16);
   shape.width = static_cast<int>(reader.integer("width", 1, widest, 1, widest));
   if (widest % shape.width != 0) {
-    throw Error(QUERN_INVALID, "rope: width is " + std::to_string(shape.width) + "; allowed: powers of two up to " + std::to_string(widest));
+    throw Error(QUERN_INVALID, "rope: width is " + std::to_string(shape.width) + "; allowed: powers of two up to " +
+                                   std::to_string(widest));
   }
   reader.finish();
   return to_spec(shape, target.target);
@@ -108,7 +111,10 @@ void list(const quern_model& model, const jit::TargetInfo& target, std::vector<j
   const std::uint32_t rotary = model.rotary_dim != 0 && !latent ? model.rotary_dim : dim;
   if ((model.flags & QUERN_MODEL_NO_ROPE) != 0 || dim < 8 || dim > kMostDim || dim % 8 != 0) return;
   if (rotary < 2 || rotary > std::min<std::uint32_t>(dim, 2 * q::kMostPairs) || rotary % 2 != 0) return;
-  Shape shape{element, {static_cast<int>(rotary), (model.flags & QUERN_MODEL_ROPE_INTERLEAVED) != 0, Dtype::other}, static_cast<int>(dim), 0};
+  Shape shape{element,
+              {static_cast<int>(rotary), (model.flags & QUERN_MODEL_ROPE_INTERLEAVED) != 0, Dtype::other},
+              static_cast<int>(dim),
+              0};
   shape.width = vector_width(shape.rope, shape.dim, shape.dim, element, 16);
   specs->push_back(to_spec(shape, target.target));
 }
@@ -119,8 +125,8 @@ struct Problem {
   std::int64_t most_blocks;
 };
 
-q::RopeHeads read_heads(const DLTensor* from, const char* from_name, const DLTensor* to, const char* to_name, Dtype dtype,
-                        const Call& call, std::int64_t tokens, std::int64_t dim) {
+q::RopeHeads read_heads(const DLTensor* from, const char* from_name, const DLTensor* to, const char* to_name,
+                        Dtype dtype, const Call& call, std::int64_t tokens, std::int64_t dim) {
   const Tensor x = read(from, from_name, 3, {dtype}, call.place);
   const Tensor out = to != nullptr ? read(to, to_name, 3, {dtype}, call.place) : x;
   const char* out_name = to != nullptr ? to_name : from_name;
@@ -135,8 +141,14 @@ q::RopeHeads read_heads(const DLTensor* from, const char* from_name, const DLTen
   if (x.data != nullptr && x.data == out.data && (x.strides[0] != out.strides[0] || x.strides[1] != out.strides[1])) {
     refuse_stride(out_name, 0, out.strides[0], (std::string("those of ") + from_name + ", which it is").c_str());
   }
-  return {x.data,         out.data,       x.strides[0], x.strides[1], out.strides[0],
-          out.strides[1], static_cast<std::int32_t>(x.shape[1]), 0};
+  return {x.data,
+          out.data,
+          x.strides[0],
+          x.strides[1],
+          out.strides[0],
+          out.strides[1],
+          static_cast<std::int32_t>(x.shape[1]),
+          0};
 }
 
 Problem read_problem(const quern_rope_args& args, const Runtime& runtime, bool may_lack_data) {
@@ -161,7 +173,8 @@ Problem read_problem(const quern_rope_args& args, const Runtime& runtime, bool m
   problem.shape.width = vector_width(problem.shape.rope, problem.shape.dim, problem.shape.dim, q.dtype, call.alignment);
   const int lanes = team_lanes(problem.shape.rope, problem.shape.dim, problem.shape.dim, problem.shape.width);
   const std::int64_t heads = p.heads[0].heads + p.heads[1].heads;
-  if (tokens * heads > INT32_MAX) refuse_extent("q", 0, tokens, "less than 2^31 heads of tokens in all: split the call");
+  if (tokens * heads > INT32_MAX)
+    refuse_extent("q", 0, tokens, "less than 2^31 heads of tokens in all: split the call");
   for (q::RopeHeads& one : p.heads)
     one.strips = strips_of(one.heads, heads, tokens, std::int64_t{call.sms} * kBlocksPerSm * kThreads / lanes);
   p.strips = divisor(std::max(p.heads[0].strips + p.heads[1].strips, 1));
@@ -193,7 +206,8 @@ void run(const Runtime& runtime, const quern_rope_args& args) {
   const std::int64_t teams = kThreads / team_lanes(shape.rope, shape.dim, shape.dim, shape.width);
   const std::int64_t items = std::int64_t{problem.params.tokens} * problem.params.strips.value;
   jit::Launch launch;
-  launch.grid[0] = static_cast<std::uint32_t>(std::clamp<std::int64_t>((items + teams - 1) / teams, 1, problem.most_blocks));
+  launch.grid[0] =
+      static_cast<std::uint32_t>(std::clamp<std::int64_t>((items + teams - 1) / teams, 1, problem.most_blocks));
   launch.block[0] = kThreads;
   launch.programmatic = (args.flags & QUERN_CALL_PROGRAMMATIC) != 0;
   launch.stream = args.stream;

@@ -1,5 +1,5 @@
-// Turns queries and keys by their tokens' positions, in one launch bound by memory. A team of lanes takes some heads of one token,
-// one after the other, and computes the token's sines and cosines once for them.
+// Turns queries and keys by their tokens' positions, in one launch bound by memory. A team of lanes takes some heads of
+// one token, one after the other, and computes the token's sines and cosines once for them.
 // SPDX-License-Identifier: Apache-2.0
 #include "rope/heads.cuh"
 #include "rope/launch_params.cuh"
@@ -22,7 +22,8 @@ QUERN_DEVICE void turn(const RopeParams& p) {
     if (keys) strip -= p.heads[0].strips;
     const TokenTurns turns = token_turns(p.rope, integer_at(p.positions, token), team_lane);
     QUERN_ROLLED for (i32 h = strip; h < heads.heads; h += heads.strips) {
-      HeadElements head = load_head(static_cast<const X*>(heads.from) + token * heads.from_token + h * heads.from_head, held, true);
+      HeadElements head =
+          load_head(static_cast<const X*>(heads.from) + token * heads.from_token + h * heads.from_head, held, true);
       turn_head(turns, team_lane, head);
       store_head(static_cast<X*>(heads.to) + token * heads.to_token + h * heads.to_head, held, head);
     }

@@ -7,7 +7,7 @@
 
 namespace q {
 
-inline constexpr int kCopyBytes = COPY_BYTES;             // of queries and results: 16, or 4 where rows are not aligned to 16
+inline constexpr int kCopyBytes = COPY_BYTES;  // of queries and results: 16, or 4 where rows are not aligned to 16
 inline constexpr int kCacheCopyBytes = CACHE_COPY_BYTES;  // of keys and values likewise
 inline constexpr int kCacheBytes = static_cast<int>(sizeof(CacheElement));
 // From row to row of keys and values as they are copied.
@@ -41,9 +41,9 @@ QUERN_DEVICE u32 page_size(const AttentionParams& p) { return PAGE_SIZE ? PAGE_S
 QUERN_DEVICE u32 page_of(const AttentionParams& p, i32 j) { return static_cast<u32>(j) / page_size(p); }
 QUERN_DEVICE u32 slot_of(const AttentionParams& p, i32 j) { return static_cast<u32>(j) % page_size(p); }
 
-// How a tile of rows of T is shared out for copying: thread `thread` of kThreadCount copies one chunk of kChunkBytes in each of
-// kSteps steps. Where the chunks of a row divide the threads (kEven), its chunk is always in the same column, and its rows
-// are `row + step * kRowsAtOnce` with `row` its own.
+// How a tile of rows of T is shared out for copying: thread `thread` of kThreadCount copies one chunk of kChunkBytes in
+// each of kSteps steps. Where the chunks of a row divide the threads (kEven), its chunk is always in the same column,
+// and its rows are `row + step * kRowsAtOnce` with `row` its own.
 template <class T, int kRowCount, int kDim, int kThreadCount, int kChunkBytes>
 struct TileCopy {
   static constexpr int kChunkElements = kChunkBytes / static_cast<int>(sizeof(T));
@@ -78,7 +78,8 @@ struct TileCopy {
   }
 };
 
-// The tile's queries, zero beyond the last row and beyond kDimK. Completes with the caller's next group of copies, and a barrier.
+// The tile's queries, zero beyond the last row and beyond kDimK. Completes with the caller's next group of copies, and
+// a barrier.
 template <int kThreads>
 QUERN_DEVICE void copy_queries(const AttentionParams& p, const Sequence& s, i32 head, i32 tile, Element* to) {
   if (kStepsK * 16 != kDimK) {

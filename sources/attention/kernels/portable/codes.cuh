@@ -1,5 +1,5 @@
-// Keys, values and queries of 8 bits become what is multiplied, exactly: every code of e4m3, e5m2 and int8 is a number of f16 and of
-// bf16. Their scales are applied to logits, weights and results.
+// Keys, values and queries of 8 bits become what is multiplied, exactly: every code of e4m3, e5m2 and int8 is a number
+// of f16 and of bf16. Their scales are applied to logits, weights and results.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -56,8 +56,8 @@ QUERN_DEVICE u32 widen_two_codes<i8>(u32 codes) {
 
 template <class Code>
 QUERN_DEVICE vec16 widen_codes(const Codes& v) {
-  return {{widen_two_codes<Code>(v.x[0] & 0xffffu), widen_two_codes<Code>(v.x[0] >> 16), widen_two_codes<Code>(v.x[1] & 0xffffu),
-           widen_two_codes<Code>(v.x[1] >> 16)}};
+  return {{widen_two_codes<Code>(v.x[0] & 0xffffu), widen_two_codes<Code>(v.x[0] >> 16),
+           widen_two_codes<Code>(v.x[1] & 0xffffu), widen_two_codes<Code>(v.x[1] >> 16)}};
 }
 
 // Whether one of eight elements is infinite or NaN.
@@ -70,11 +70,12 @@ QUERN_DEVICE bool is_finite(const vec16& v) {
   return finite;
 }
 
-// Widens rows of codes in shared memory, shared out among kThreadCount threads of which `thread` is one. With `check`, calls
-// not_finite(row) for rows in which there is a number that is not finite, and writes zeros for it and its neighbours.
+// Widens rows of codes in shared memory, shared out among kThreadCount threads of which `thread` is one. With `check`,
+// calls not_finite(row) for rows in which there is a number that is not finite, and writes zeros for it and its
+// neighbours.
 template <int kRowCount, int kDim, int kThreadCount, class NotFinite>
-QUERN_DEVICE void widen_rows(const CacheElement* from, int from_pitch, Element* to, int to_pitch, int thread, bool check,
-                             const NotFinite& not_finite) {
+QUERN_DEVICE void widen_rows(const CacheElement* from, int from_pitch, Element* to, int to_pitch, int thread,
+                             bool check, const NotFinite& not_finite) {
   constexpr int kChunks = kDim / 8;
   QUERN_TWO_AT_ONCE for (int i = thread; i < kRowCount * kChunks; i += kThreadCount) {
     const int row = i / kChunks, column = i % kChunks * 8;

@@ -29,7 +29,8 @@ struct Stage {
 QUERN_DEVICE Stage stage_at(u8* stages, int stage) {
   u8* at = stages + stage * kStageBytes;
   CacheElement* keys = reinterpret_cast<CacheElement*>(at);
-  return {keys, keys + 16 * kCachedPitchK, reinterpret_cast<f32*>(at + 16 * (kCachedPitchK + kCachedPitchV) * kCacheBytes)};
+  return {keys, keys + 16 * kCachedPitchK,
+          reinterpret_cast<f32*>(at + 16 * (kCachedPitchK + kCachedPitchV) * kCacheBytes)};
 }
 
 // One warp's reader of keys and values.
@@ -39,7 +40,8 @@ struct Reader {
   Range keys;  // that the tile sees
   u32 page;    // of the tile that is copied next: one for all its keys, or that of key `lane() % 16`
   u8* stages;
-  const f32* scales[2];  // of the keys and of the values, with kTokenScales
+  const f32* k_scales;  // with kTokenScales
+  const f32* v_scales;
 
   // Looks up ahead of time, so that the copy does not wait for the page table.
   QUERN_DEVICE void look_up(i32 key) {
@@ -79,7 +81,8 @@ struct Reader {
     const int row = lane() & 15;
     const bool values = lane() >= 16;
     const i64 slot = PAGED ? static_cast<i64>(slot_of(p, key + row)) : static_cast<i64>(key + row);
-    const f32* from = scales[values] + (PAGED ? static_cast<i64>(page) * (values ? p.v_scale_stride_page : p.k_scale_stride_page) : 0) +
+    const f32* from = (values ? v_scales : k_scales) +
+                      (PAGED ? static_cast<i64>(page) * (values ? p.v_scale_stride_page : p.k_scale_stride_page) : 0) +
                       slot * (values ? p.v_scale_stride_token : p.k_scale_stride_token);
     copy_async_4(to + lane(), from, takes(keys, key, row));
   }
@@ -109,8 +112,8 @@ struct Operands {
   Element* values;
 };
 
-// Readies a stage. Where some of the tile's rows do not see all of it (`check`), values that are not finite are cleared, so that they
-// do not reach those rows; a bit for each of their keys is returned.
+// Readies a stage. Where some of the tile's rows do not see all of it (`check`), values that are not finite are
+// cleared, so that they do not reach those rows; a bit for each of their keys is returned.
 QUERN_DEVICE u64 ready(const Stage& stage, const Operands& to, bool check) {
   u64 rows = 0;
   if constexpr (kCoded) {
@@ -148,7 +151,8 @@ QUERN_DEVICE void attend(const AttentionParams& p, const Sequence& s, const Piec
   mask_scores(p, s, piece, sums.scores, key, masked, rows, stage.scales);
   f32 rescale[1][kRowsHeld];
   OperandA<Element> weights[1][1];
-  if (ballot(weigh_scores(piece, sums.scores, softmax, rescale, weights, stage.scales + 16))) sums.values.multiply_rows(rescale);
+  if (ballot(weigh_scores(piece, sums.scores, softmax, rescale, weights, stage.scales + 16)))
+    sums.values.multiply_rows(rescale);
   if (bad != 0) spoil_rows(p, s, piece, bad, key, rows, softmax);
   sums.values.add_transposed(weights[0], with.values, kPitchV);
 }
@@ -172,11 +176,11 @@ QUERN_DEVICE void take_piece(const AttentionParams& p, const Sequence& s, const 
   const TileRange seen = tile_range(p, s, piece.tile * kRows, kRows);
   const i32 begin = piece.begin, end = piece.end, origin = s.first + warp() * 16;
   u8* own_stages = stages + warp() * kWarpBytes;
-  Reader reader{p, cache_of(p, s.index, piece.head), seen.any, 0, own_stages, {}};
+  Reader reader{p, cache_of(p, s.index, piece.head), seen.any, 0, own_stages, nullptr, nullptr};
   if constexpr (kTokenScales) {
     const i64 token = PAGED ? 0 : static_cast<i64>(p.cu_kv[s.index]);
-    reader.scales[0] = p.k_scale + piece.head * p.k_scale_stride_head + token * p.k_scale_stride_token;
-    reader.scales[1] = p.v_scale + piece.head * p.v_scale_stride_head + token * p.v_scale_stride_token;
+    reader.k_scales = p.k_scale + piece.head * p.k_scale_stride_head + token * p.k_scale_stride_token;
+    reader.v_scales = p.v_scale + piece.head * p.v_scale_stride_head + token * p.v_scale_stride_token;
   }
   Element* widened = reinterpret_cast<Element*>(own_stages + kStages * kStageBytes);
   const auto key_of = [&](i32 block) { return origin + block * kBlock; };
@@ -218,8 +222,9 @@ QUERN_DEVICE void take_piece(const AttentionParams& p, const Sequence& s, const 
     copy_async_wait<kStages - 1>();
     sync_warp();
     const Stage here = stage_at(own_stages, stage);
-    const Operands with = kCoded ? Operands{widened, widened + 16 * kPitchK}
-                                 : Operands{reinterpret_cast<Element*>(here.keys), reinterpret_cast<Element*>(here.values)};
+    const Operands with =
+        kCoded ? Operands{widened, widened + 16 * kPitchK}
+               : Operands{reinterpret_cast<Element*>(here.keys), reinterpret_cast<Element*>(here.values)};
     attend(p, s, context, queries, here, with, key_of(block), rows, seen, softmax, sums);
     stage = stage + 1 == kStages ? 0 : stage + 1;
     next = next + 1 == kStages ? 0 : next + 1;

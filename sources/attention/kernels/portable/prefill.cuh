@@ -32,7 +32,8 @@ struct Shared {
   ScheduleScratch schedule;
   i32 pages[kPageRing][kPages];
   i32 flag;
-  u32 not_finite[2][2];  // of the keys of a block, in turns: a bit for each whose values were not finite, and were cleared
+  u32 not_finite[2]
+                [2];  // of the keys of a block, in turns: a bit for each whose values were not finite, and were cleared
 };
 
 // Where the piece's keys and values lie. Kept in shared memory: in registers there is no room, and to compute it again for every
@@ -49,7 +50,7 @@ static_assert(sizeof(Sources) <= kSourceBytes);
 
 struct Memory {
   Element* queries;
-  Element* keys;    // of 16 bits [kStages][kBlock][kPitchK]; of 8 bits one block, as it is multiplied
+  Element* keys;  // of 16 bits [kStages][kBlock][kPitchK]; of 8 bits one block, as it is multiplied
   Element* values;
   CacheElement* copied_keys;  // [kStages][kBlock][kCachedPitchK]
   CacheElement* copied_values;
@@ -86,7 +87,8 @@ struct Reader {
   u32 count;   // and how many it sees from there to the piece's end
   Memory memory;
   Shared* shared;
-  const f32* scales[2];  // of the keys and of the values, with kTokenScales
+  const f32* k_scales;  // with kTokenScales
+  const f32* v_scales;
 
   QUERN_DEVICE i32 key_of(i32 block) const { return begin + block * kBlock; }
   QUERN_DEVICE u32 stage_of(i32 block) const { return static_cast<u32>(block) % kStages; }
@@ -113,7 +115,8 @@ struct Reader {
       const i32 key = key_of(block) + row;
       const i64 page = PAGED ? static_cast<i64>(ring_of(block)[row / kEach]) : 0;
       const i64 slot = PAGED ? static_cast<i64>(slot_of(p, key)) : static_cast<i64>(key);
-      const f32* from = scales[values] + page * (values ? p.v_scale_stride_page : p.k_scale_stride_page) +
+      const f32* from = (values ? v_scales : k_scales) +
+                        page * (values ? p.v_scale_stride_page : p.k_scale_stride_page) +
                         slot * (values ? p.v_scale_stride_token : p.k_scale_stride_token);
       copy_async_4(memory.scales + stage_of(block) * (2 * kBlock) + i, from, static_cast<u32>(key - first) < count);
     }
@@ -141,7 +144,8 @@ struct Reader {
     u32 count;
 
     QUERN_DEVICE Copies(const Reader& r, i32 block, bool values) : key(r.key_of(block)), place(static_cast<u32>(key - r.first)), count(r.count) {
-      own = tile.own((values ? r.memory.copied_values : r.memory.copied_keys) + r.stage_of(block) * kBlock * kPitch, kPitch);
+      own = tile.own((values ? r.memory.copied_values : r.memory.copied_keys) + r.stage_of(block) * kBlock * kPitch,
+                     kPitch);
       source = r.memory.sources->of[values];
       pages = r.ring_of(block);
       page = PAGED && kOnePage ? static_cast<u32>(pages[0]) : 0;
@@ -255,13 +259,14 @@ struct Rows {
   }
 };
 
-// Widens a block of keys and values of 8 bits. With `check` values that are not finite are cleared and their keys noted.
+// Widens a block of keys and values of 8 bits. With `check` values that are not finite are cleared and their keys
+// noted.
 QUERN_DEVICE void widen_block(const Memory& memory, u32 stage, bool check, u32* not_finite) {
   const auto note = [&](int row) { atomic_or(not_finite + row / 32, 1u << row % 32); };
-  widen_rows<kBlock, kDimK, kThreads>(memory.copied_keys + stage * kBlock * kCachedPitchK, kCachedPitchK, memory.keys, kPitchK,
-                                      thread_index(), false, note);
-  widen_rows<kBlock, kDimV, kThreads>(memory.copied_values + stage * kBlock * kCachedPitchV, kCachedPitchV, memory.values, kPitchV,
-                                      thread_index(), !kIsInteger<CacheElement> && check, note);
+  widen_rows<kBlock, kDimK, kThreads>(memory.copied_keys + stage * kBlock * kCachedPitchK, kCachedPitchK, memory.keys,
+                                      kPitchK, thread_index(), false, note);
+  widen_rows<kBlock, kDimV, kThreads>(memory.copied_values + stage * kBlock * kCachedPitchV, kCachedPitchV,
+                                      memory.values, kPitchV, thread_index(), !kIsInteger<CacheElement> && check, note);
 }
 
 QUERN_DEVICE void take_piece(const AttentionParams& p, const Sequence& s, const Piece& piece, const Memory& memory,
@@ -273,11 +278,12 @@ QUERN_DEVICE void take_piece(const AttentionParams& p, const Sequence& s, const 
   end = end < piece.end ? end : piece.end;
   const i32 first_key = s.first + begin * kBlock, last = s.first + end * kBlock, blocks = end - begin;
   const i32 count = (last < seen.any.last ? last : seen.any.last) - seen.any.first;
-  Reader reader{p, first_key, seen.any.first, static_cast<u32>(count > 0 ? count : 0), memory, shared, {}};
+  Reader reader{p,      first_key, seen.any.first, static_cast<u32>(count > 0 ? count : 0),
+                memory, shared,    nullptr,        nullptr};
   if constexpr (kTokenScales) {
     const i64 token = PAGED ? 0 : static_cast<i64>(p.cu_kv[s.index]);
-    reader.scales[0] = p.k_scale + piece.head * p.k_scale_stride_head + token * p.k_scale_stride_token;
-    reader.scales[1] = p.v_scale + piece.head * p.v_scale_stride_head + token * p.v_scale_stride_token;
+    reader.k_scales = p.k_scale + piece.head * p.k_scale_stride_head + token * p.k_scale_stride_token;
+    reader.v_scales = p.v_scale + piece.head * p.v_scale_stride_head + token * p.v_scale_stride_token;
   }
   if (thread_index() == 0) {
     shared->not_finite[0][0] = shared->not_finite[0][1] = shared->not_finite[1][0] = shared->not_finite[1][1] = 0;
@@ -294,7 +300,8 @@ QUERN_DEVICE void take_piece(const AttentionParams& p, const Sequence& s, const 
   copy_async_commit();
   if (kStepsK * 16 != kDimK || kTilesV * 16 != kDimV) {  // what no copy writes must still be finite
     u32* words = reinterpret_cast<u32*>(memory.keys);
-    QUERN_ROLLED for (int i = thread_index(); i < (kCoded ? 1 : kStages) * kBlock * (kPitchK + kPitchV) / 2; i += kThreads) words[i] = 0;
+    QUERN_ROLLED for (int i = thread_index(); i < (kCoded ? 1 : kStages) * kBlock * (kPitchK + kPitchV) / 2;
+                      i += kThreads) words[i] = 0;
   }
   copy_async_wait<0>();
   sync_block();
@@ -336,9 +343,10 @@ QUERN_DEVICE void take_piece(const AttentionParams& p, const Sequence& s, const 
     if constexpr (kTokenScales && kStages > 1) reader.copy_scales(ahead);
     // Where some rows of the tile do not see all that is there, values that are not finite must not reach them.
     const i32 block_key = reader.key_of(block), block_end = block_key + kBlock;
-    const bool check = block >= 0 && ((kCustomMask && block_end > context.mask.first) ||
-                                      (block_key < seen.all.first && block_end > seen.any.first) ||
-                                      (block_end > seen.all.last && block_key < seen.any.last && seen.all.last < seen.any.last));
+    const bool check =
+        block >= 0 && ((kCustomMask && block_end > context.mask.first) ||
+                       (block_key < seen.all.first && block_end > seen.any.first) ||
+                       (block_end > seen.all.last && block_key < seen.any.last && seen.all.last < seen.any.last));
     u32* not_finite = shared->not_finite[block & 1];
     const u32 in_stages = reader.stage_of(block) * kBlock, in_use = kCoded ? 0 : in_stages;
     u64 bad = 0;

@@ -37,7 +37,8 @@ QUERN_DEVICE RowContext row_context(const AttentionParams& p, const Sequence& s,
     if constexpr (kCodedQueries) {
       const i32 r = first_row + row_of(lane(), h);
       if (p.q_scale && r < s.q_len * kGroup) {
-        c.q_scale[h] = p.q_scale[(s.q_begin + r / kGroup) * p.q_scale_stride_token + (head * kGroup + r % kGroup) * p.q_scale_stride_head];
+        c.q_scale[h] = p.q_scale[(s.q_begin + r / kGroup) * p.q_scale_stride_token +
+                                 (head * kGroup + r % kGroup) * p.q_scale_stride_head];
       }
     }
   }
@@ -92,12 +93,12 @@ QUERN_DEVICE bool is_masked(const PieceContext& piece, const Range& all, i32 key
   return key < all.first || key + keys > all.last || (kCustomMask && key + keys > piece.mask.first);
 }
 
-// Products become logits, and those of keys that a row does not see -inf. `rows` is of the tiles of rows; `k_scales` are those of
-// the keys, in shared memory, with kTokenScales.
+// Products become logits, and those of keys that a row does not see -inf. `rows` is of the tiles of rows; `k_scales`
+// are those of the keys, in shared memory, with kTokenScales.
 template <int kFirst, int kRowTiles, int kTiles>
 QUERN_DEVICE void mask_scores(const AttentionParams& p, const Sequence& s, const PieceContext& piece,
-                              TileSums<kFirst, kRowTiles, kTiles>& scores, i32 key, bool masked, const RowContext (&rows)[kRowTiles],
-                              const f32* k_scales) {
+                              TileSums<kFirst, kRowTiles, kTiles>& scores, i32 key, bool masked,
+                              const RowContext (&rows)[kRowTiles], const f32* k_scales) {
   if constexpr (kCodedQueries) {
     f32 factors[kRowTiles][kRowsHeld];
     QUERN_UNROLL for (int t = 0; t < kRowTiles; ++t) {
@@ -126,7 +127,8 @@ QUERN_DEVICE void mask_scores(const AttentionParams& p, const Sequence& s, const
         QUERN_UNROLL for (int i = 0; i < kHeld; ++i) {
           const int h = held_row(i);
           const i32 position = s.kv_len - s.q_len + (rows[t].first_row + row_of(lane(), h)) / kGroup;
-          x[t][n].x[i] = logit(p, piece.scale, x[t][n].x[i], rows[t].slope[h], key + n * 16 + column_of(lane(), i) - position);
+          x[t][n].x[i] =
+              logit(p, piece.scale, x[t][n].x[i], rows[t].slope[h], key + n * 16 + column_of(lane(), i) - position);
         }
       }
     }
@@ -164,7 +166,8 @@ QUERN_DEVICE void mask_scores(const AttentionParams& p, const Sequence& s, const
   }
 }
 
-// Rows that see one of the keys whose values were not finite come to NaN: `bad` has a bit for each of them, from `key` on.
+// Rows that see one of the keys whose values were not finite come to NaN: `bad` has a bit for each of them, from `key`
+// on.
 template <int kRowTiles>
 QUERN_DEVICE void spoil_rows(const AttentionParams& p, const Sequence& s, const PieceContext& piece, u64 bad, i32 key,
                              const RowContext (&rows)[kRowTiles], Softmax<kRowTiles>& softmax) {
@@ -182,13 +185,14 @@ QUERN_DEVICE void spoil_rows(const AttentionParams& p, const Sequence& s, const 
 // than this, so that what was summed before seldom has to be rescaled. 2^8 is far from overflow in every type involved.
 inline constexpr f32 kSlack = 8.0f;
 
-// The weights of a block of keys, each times the scale of its values, as operands; the sums over a row are of the weights alone. The
-// scales are taken relative to a power of two, which follows when they outgrow it: a weight of f16 must neither overflow nor vanish.
-// What was summed before is then to be multiplied by `shrink`; true when that is not 1.
+// The weights of a block of keys, each times the scale of its values, as operands; the sums over a row are of the
+// weights alone. The scales are taken relative to a power of two, which follows when they outgrow it: a weight of f16
+// must neither overflow nor vanish. What was summed before is then to be multiplied by `shrink`; true when that is
+// not 1.
 template <int kFirst, int kRowTiles, int kTiles>
-QUERN_DEVICE bool scaled_weights(TileSums<kFirst, kRowTiles, kTiles>& scores, f32 factor, const f32 (&base)[kRowTiles][kRowsHeld],
-                                 Softmax<kRowTiles>& softmax, const f32* v_scales, f32& shrink,
-                                 OperandA<Element> (&weights)[kTiles][kRowTiles]) {
+QUERN_DEVICE bool scaled_weights(TileSums<kFirst, kRowTiles, kTiles>& scores, f32 factor,
+                                 const f32 (&base)[kRowTiles][kRowsHeld], Softmax<kRowTiles>& softmax,
+                                 const f32* v_scales, f32& shrink, OperandA<Element> (&weights)[kTiles][kRowTiles]) {
   f32 scales[kTiles][kHeld], largest = 0.0f;
   QUERN_UNROLL for (int n = 0; n < kTiles; ++n) {
     QUERN_UNROLL for (int i = 0; i < kHeld; ++i) {
@@ -222,8 +226,9 @@ QUERN_DEVICE bool scaled_weights(TileSums<kFirst, kRowTiles, kTiles>& scores, f3
   return shrink != 1.0f;
 }
 
-// Turns logits into weights relative to the maximum. True when that has changed for one of the lane's rows: what was summed
-// before is then to be multiplied by `rescale`. `v_scales` are those of the values, in shared memory, with kTokenScales.
+// Turns logits into weights relative to the maximum. True when that has changed for one of the lane's rows: what was
+// summed before is then to be multiplied by `rescale`. `v_scales` are those of the values, in shared memory, with
+// kTokenScales.
 template <int kFirst, int kRowTiles, int kTiles>
 QUERN_DEVICE bool weigh_scores(const PieceContext& piece, TileSums<kFirst, kRowTiles, kTiles>& scores,
                                Softmax<kRowTiles>& softmax, f32 (&rescale)[kRowTiles][kRowsHeld],

@@ -1,4 +1,5 @@
-// The custom mask: bits that say which of a sequence's last keys a query may see, beside what causal and the windows leave.
+// The custom mask: bits that say which of a sequence's last keys a query may see, beside what causal and the windows
+// leave.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -27,7 +28,8 @@ QUERN_DEVICE CustomMask custom_mask(const AttentionParams& p, const Sequence& s)
   return m;
 }
 
-// Of 16 keys from `key` on, those that query `query` of the sequence may see, as bits; keys before the mask's are all seen.
+// Of 16 keys from `key` on, those that query `query` of the sequence may see, as bits; keys before the mask's are all
+// seen.
 QUERN_DEVICE u32 mask_bits(const CustomMask& m, i32 query, i32 key) {
   const i32 bit = key - m.first, byte = bit >> 3;  // both may be negative
   const u8* row = m.rows + static_cast<i64>(query) * m.row_bytes;

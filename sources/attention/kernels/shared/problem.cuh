@@ -10,9 +10,9 @@
 
 namespace q {
 
-using Element = ELEMENT;  // f16 or bf16: what is multiplied, and the results
-using CacheElement = CACHE_ELEMENT;  // Element, e4m3, e5m2 or i8
-using QueryElement = Q_ELEMENT;      // Element, e4m3 or e5m2
+using Element = ELEMENT;                                          // f16 or bf16: what is multiplied, and the results
+using CacheElement = CACHE_ELEMENT;                               // Element, e4m3, e5m2 or i8
+using QueryElement = Q_ELEMENT;                                   // Element, e4m3 or e5m2
 inline constexpr bool kCoded = sizeof(CacheElement) == 1;         // keys and values have scales, and are widened
 inline constexpr bool kCodedQueries = sizeof(QueryElement) == 1;  // queries have, and are
 inline constexpr bool kTokenScales = TOKEN_SCALES != 0;           // keys and values have a scale a token
