@@ -290,7 +290,6 @@ std::vector<AppendCase> append_cases() {
     cases.push_back(c);
   };
   add("plain", [](AppendCase& c) { c.queries = c.rope = false; });
-  add("plain_f16", [](AppendCase& c) { c.queries = c.rope = false, c.element = Element::f16; });
   add("plain_f32", [](AppendCase& c) { c.queries = c.rope = false, c.element = Element::f32; });
   add("rope", [](AppendCase& c) { c.queries = false; });
   add("queries", [](AppendCase&) {});
@@ -309,12 +308,10 @@ std::vector<AppendCase> append_cases() {
   add("norms_plus_one", [](AppendCase& c) { c.q_norm = c.k_norm = true, c.flags = QUERN_KV_APPEND_WEIGHT_PLUS_ONE, c.rope = false; });
   for (const Element cache : {Element(Element::e4m3), Element(Element::e5m2), Element(Element::i8)}) {
     const std::string name = cache.name();
-    add(name + "_unscaled", [&](AppendCase& c) { c.cache = cache; });
     add(name + "_tensor", [&](AppendCase& c) { c.cache = cache, c.scale = Scale::tensor, c.hnd = true; });
-    add(name + "_head", [&](AppendCase& c) { c.cache = cache, c.scale = Scale::head, c.element = Element::f16; });
+    add(name + "_head", [&](AppendCase& c) { c.cache = cache, c.scale = Scale::head; });
     add(name + "_token", [&](AppendCase& c) { c.cache = cache, c.scale = Scale::token; });
     add(name + "_token_norms", [&](AppendCase& c) { c.cache = cache, c.scale = Scale::token, c.q_norm = c.k_norm = true, c.dim = 128; });
-    add(name + "_token_f32", [&](AppendCase& c) { c.cache = cache, c.scale = Scale::token, c.element = Element::f32, c.queries = false; });
   }
   add("raw_bytes", [](AppendCase& c) { c.cache = Element::e5m2, c.raw_bytes = true, c.scale = Scale::tensor; });
   add("q_e4m3_token", [](AppendCase& c) { c.q_out = Element::e4m3, c.q_scale = Scale::token, c.cache = Element::e4m3, c.scale = Scale::token; });
