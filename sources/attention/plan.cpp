@@ -6,6 +6,7 @@
 #include <string>
 
 #include "jit/error.h"
+#include "sources/attention/kernels/sm90/room.cuh"
 #include "sources/attention/params.cuh"
 #include "sources/common_headers.h"
 #include "sources/constants.h"
@@ -76,7 +77,27 @@ Tiling tile_prefill(const Shape& shape, const jit::TargetInfo& target) {
   return {};
 }
 
-constexpr const char* kFormNames[kForms] = {"decode", "medium", "large"};
+// Warpgroups of 64 rows: three where their sums are small enough, else two. As many keys at once as there is room for,
+// in registers and for two stages in shared memory.
+Tiling tile_warpgroups(const Shape& shape, const jit::TargetInfo& target) {
+  constexpr int kMostStages = 4, kRegisters = 190;  // f32 of a thread for sums of scores, for weights, and for results
+  const int consumers = std::max(shape.dim_k, shape.dim_v) <= 64 ? 3 : 2, rows = 64 * consumers;
+  for (const int block : {128, 112, 96, 80, 64}) {
+    if (shape.paged && block % q::box_keys(shape.page_size, block) != 0) continue;
+    if (shape.paged && shape.page_size % q::box_keys(shape.page_size, block) != 0) continue;
+    if (shape.dim_v / 2 + block / 2 + block / 4 > kRegisters) continue;
+    for (int stages = kMostStages; stages >= 2; --stages) {
+      const auto bytes =
+          static_cast<std::uint32_t>(q::sm90_shared_bytes(shape.dim_k, shape.dim_v, rows, block, stages));
+      if (bytes + q::kStaticBytes > target.shared_per_block) continue;
+      const int threads = (consumers + 1) * 128;
+      return {rows, 1, threads / static_cast<int>(target.warp_size), block, stages, 1, threads, bytes};
+    }
+  }
+  return {};
+}
+
+constexpr const char* kFormNames[kForms] = {"decode", "medium", "large", "warpgroups"};
 
 }  // namespace
 
@@ -93,8 +114,22 @@ int constant_page_size(std::int64_t page_size) {
   }
 }
 
+bool takes_warpgroups(const Shape& shape, const jit::TargetInfo& target) {
+  constexpr int kLeastDim = 64;
+  return target.warpgroups && shape.copy_bytes == 16 && std::min(shape.dim_k, shape.dim_v) >= kLeastDim &&
+         (!shape.paged || shape.page_size != 0) && tile_warpgroups(shape, target).warps != 0;
+}
+
 Tiling tile(const Shape& shape, const jit::TargetInfo& target) {
-  const Tiling t = shape.form == Form::decode ? tile_decode(shape, target) : tile_prefill(shape, target);
+  if (shape.form == Form::warpgroups && !takes_warpgroups(shape, target)) {
+    throw Error(QUERN_UNSUPPORTED,
+                "attention by warpgroups is for targets that have them, head dims from 64, an alignment of 16, and "
+                "ragged caches or pages of 16, 32, 64, 128 or 256 tokens; the target is " +
+                    target.target.name());
+  }
+  const Tiling t = shape.form == Form::warpgroups ? tile_warpgroups(shape, target)
+                   : shape.form == Form::decode   ? tile_decode(shape, target)
+                                                  : tile_prefill(shape, target);
   if (t.warps == 0) {
     throw Error(QUERN_UNSUPPORTED, "attention with head dims " + std::to_string(shape.dim_k) + " and " +
                                        std::to_string(shape.dim_v) + " does not fit the shared memory of " +
@@ -149,7 +184,7 @@ Constants to_constants(const Shape& shape) {
 Shape from_constants(const Constants& constants) {
   ConstantReader reader("attention", constants);
   Shape shape;
-  shape.form = static_cast<Form>(reader.one_of("form", {"decode", "medium", "large"}));
+  shape.form = static_cast<Form>(reader.one_of("form", {"decode", "medium", "large", "warpgroups"}));
   shape.element = reader.one_of("dtype", {"f16", "bf16"}) == 0 ? Dtype::f16 : Dtype::bf16;
   shape.dim_k = static_cast<int>(reader.integer("dim_k", 8, kMaxDim, 8));
   shape.dim_v = static_cast<int>(reader.integer("dim_v", 8, kMaxDim, 8, shape.dim_k));
@@ -170,11 +205,11 @@ Shape from_constants(const Constants& constants) {
 jit::Unit to_unit(const Shape& shape, jit::Target target) {
   const jit::TargetInfo limits = jit::limits_of(target);
   const Tiling t = tile(shape, limits);
-  const bool decode = shape.form == Form::decode;
+  const bool decode = shape.form == Form::decode, warpgroups = shape.form == Form::warpgroups;
   jit::Unit unit;
   unit.op = "attention";
   unit.target = target;
-  unit.entry = decode ? "quern_attention_decode" : "quern_attention_prefill";
+  unit.entry = decode ? "quern_attention_decode" : warpgroups ? "quern_attention_sm90" : "quern_attention_prefill";
   const auto define = [&](const char* name, auto value) {
     if constexpr (std::is_arithmetic_v<decltype(value)>) {
       unit.constants.push_back({name, std::to_string(value)});
@@ -197,7 +232,11 @@ jit::Unit to_unit(const Shape& shape, jit::Target target) {
   define("STAGES", t.stages);
   define("THREADS", t.threads);
   define("BLOCKS_PER_SM", t.blocks_per_sm);
-  if (!decode) {
+  if (warpgroups) {
+    define("CONSUMERS", t.rows / 64);
+    // Well below the L2 of the chips that have warpgroups, 50 MB: of one half data comes to the other by a longer way.
+    define("SECTION_BYTES", 24 << 20);
+  } else if (!decode) {
     define("ROW_TILES", t.row_tiles);
     define("INVARIANT", static_cast<int>(shape.form == Form::medium));
     // Two row tiles a warp have products enough to keep the tensor cores busy with half a block of keys.
@@ -205,7 +244,9 @@ jit::Unit to_unit(const Shape& shape, jit::Target target) {
   }
   // Filling a pipeline and writing a result take about as long as this many blocks of keys.
   define("ITEM_PRICE", decode ? 4 : 2);
-  unit.source = embedded(decode ? "attention/kernels/portable/decode.cuh" : "attention/kernels/portable/prefill.cuh");
+  unit.source = embedded(decode       ? "attention/kernels/portable/decode.cuh"
+                         : warpgroups ? "attention/kernels/sm90/prefill.cuh"
+                                      : "attention/kernels/portable/prefill.cuh");
   unit.headers = device_headers(target);
   unit.max_shared_bytes = t.shared_bytes;
   return unit;

@@ -3,7 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "attention/kernels/shared/problem.cuh"
+#include "attention/kernels/shared/logit.cuh"
 
 #define QUERN_TILE_ELEMENT ELEMENT
 #include "common/registers/tile_sums.cuh"
@@ -50,21 +50,6 @@ QUERN_DEVICE Softmax<kRowTiles> empty_softmax() {
   return s;
 }
 
-// Products q.k become logits here, except that a plain scale is left to the exponent's multiply-add.
-inline constexpr bool kPlainScale = !CAP && !ALIBI;
-QUERN_DEVICE f32 logit(const AttentionParams& p, f32 product, f32 slope, i32 distance) {
-  if (kPlainScale) return product;
-  f32 s = product * p.scale;
-#if CAP
-  // tanh(x) = 1 - 2 / (exp(2x) + 1), right at both ends; near 0, where that loses digits, the first terms of its series.
-  const f32 x = s * rcp_approx(p.cap), y = x * x;
-  const f32 series = x * fma(y, fma(y, fma(y, fma(y, 62.0f / 2835.0f, -17.0f / 315.0f), 2.0f / 15.0f), -1.0f / 3.0f), 1.0f);
-  const f32 tanh = y < 0.09f ? series : 1.0f - 2.0f * rcp_approx(exp2(x * (2.0f * kLog2E)) + 1.0f);
-  s = p.cap * kLog2E * tanh;
-#endif
-  return fma(slope, static_cast<f32>(distance), s);
-}
-
 // Products become logits, and those of keys that a row does not see -inf. `rows` is of the tiles of rows.
 template <int kFirst, int kRowTiles, int kTiles>
 QUERN_DEVICE void mask_scores(const AttentionParams& p, const Sequence& s, TileSums<kFirst, kRowTiles, kTiles>& scores, i32 key,
@@ -95,10 +80,6 @@ QUERN_DEVICE void mask_scores(const AttentionParams& p, const Sequence& s, TileS
     scores.keep(from, count);
   }
 }
-
-// The maximum that exponents are relative to need not be the very maximum: it follows only when it is left behind by more
-// than this, so that what was summed before seldom has to be rescaled. 2^8 is far from overflow in every type involved.
-inline constexpr f32 kSlack = 8.0f;
 
 // Turns logits into weights relative to the maximum. True when that has changed for one of the lane's rows: what was summed
 // before is then to be multiplied by `rescale`.
