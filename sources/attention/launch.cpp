@@ -117,9 +117,15 @@ Dtype activations(const quern_model& model) { return model.dtype.bits == 0 ? Dty
 void list(const quern_model& model, const jit::TargetInfo& target, std::vector<jit::Spec>* specs) {
   Shape shape;
   shape.element = activations(model);
+  shape.q = shape.element;
+  shape.cache = model.kv_dtype.bits == 0 ? shape.element : dtype_of(model.kv_dtype);
+  const bool codes = shape.cache == Dtype::e4m3 || shape.cache == Dtype::e5m2 || shape.cache == Dtype::i8;
   const bool latent = (model.flags & QUERN_MODEL_MLA) != 0;
-  const bool same_kv = latent || model.kv_dtype.bits == 0 || dtype_of(model.kv_dtype) == shape.element;
-  if ((shape.element != Dtype::f16 && shape.element != Dtype::bf16) || !same_kv) return;
+  if (shape.element != Dtype::f16 && shape.element != Dtype::bf16) return;
+  // Latent attention's prefill takes keys and values that were just made, not those of its cache.
+  if (latent) shape.cache = shape.element;
+  if (!codes && shape.cache != shape.element) return;
+  shape.token_scales = codes && !latent && (model.flags & QUERN_MODEL_KV_TOKEN_SCALES) != 0;
   const std::uint32_t ranks = std::max(model.tensor_parallel, 1u);
   shape.cap = model.logit_cap > 0.0f;
   shape.sinks = (model.flags & QUERN_MODEL_SINKS) != 0;
@@ -163,8 +169,10 @@ std::string refusal(const quern_model& model, const jit::TargetInfo&) {
     return "activations are " + std::string(name_of(element)) + "; allowed: f16, bf16";
   }
   const bool latent = (model.flags & QUERN_MODEL_MLA) != 0;  // whose cache is another op's
-  if (!latent && model.kv_dtype.bits != 0 && dtype_of(model.kv_dtype) != element) {
-    return "the KV cache is " + type_text(model.kv_dtype) + "; allowed: " + name_of(element) + ", as the activations";
+  const Dtype cache = model.kv_dtype.bits == 0 || latent ? element : dtype_of(model.kv_dtype);
+  if (cache != element && cache != Dtype::e4m3 && cache != Dtype::e5m2 && cache != Dtype::i8) {
+    return "the KV cache is " + type_text(model.kv_dtype) + "; allowed: " + name_of(element) +
+           ", as the activations, e4m3, e5m2, int8";
   }
   for (const std::uint32_t dim : {model.head_dim, model.v_head_dim != 0 ? model.v_head_dim : model.head_dim}) {
     if (!has_dim(dim)) return "a head dim is " + std::to_string(dim) + "; allowed: multiples of 8 from 8 to 256";

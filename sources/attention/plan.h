@@ -24,7 +24,11 @@ inline constexpr int kForms = 4;
 // Everything that is a constant of a kernel.
 struct Shape {
   Form form = Form::decode;
-  Dtype element = Dtype::bf16;  // of queries, keys, values and results
+  Dtype element = Dtype::bf16;  // of what is multiplied, and of the results
+  Dtype q = Dtype::bf16;        // element, e4m3 or e5m2
+  Dtype cache = Dtype::bf16;    // of keys and values: element, e4m3, e5m2 or i8
+  bool token_scales = false;    // keys and values have a scale a token and head
+  bool mask = false;            // the custom one
   int dim_k = 0;                // multiples of 8, up to kMaxDim
   int dim_v = 0;
   int group = 1;      // query heads of a KV head
@@ -34,6 +38,12 @@ struct Shape {
   bool alibi = false;
   bool sinks = false;
   int copy_bytes = 16;  // 16, or 4 where rows are not aligned to 16
+
+  int cache_bytes() const { return static_cast<int>(bytes_of(cache)); }
+  // Bytes of keys and values that are copied at once.
+  int cache_copy_bytes() const {
+    return copy_bytes == 16 && dim_k * cache_bytes() % 16 == 0 && dim_v * cache_bytes() % 16 == 0 ? 16 : 4;
+  }
 };
 inline constexpr int kMaxDim = 256;
 

@@ -6,11 +6,12 @@
 
 namespace q {
 
-// Products q.k become logits here, except that a plain scale is left to the exponent's multiply-add.
+// Products q.k become logits here, except that a plain scale is left to the exponent's multiply-add. `scale` is the call's
+// times that of the keys, where these are codes.
 inline constexpr bool kPlainScale = !CAP && !ALIBI;
-QUERN_DEVICE f32 logit(const AttentionParams& p, f32 product, f32 slope, i32 distance) {
+QUERN_DEVICE f32 logit(const AttentionParams& p, f32 scale, f32 product, f32 slope, i32 distance) {
   if (kPlainScale) return product;
-  f32 s = product * p.scale;
+  f32 s = product * scale;
 #if CAP
   // tanh(x) = 1 - 2 / (exp(2x) + 1), right at both ends; near 0, where that loses digits, the first terms of its series.
   const f32 x = s * rcp_approx(p.cap), y = x * x;

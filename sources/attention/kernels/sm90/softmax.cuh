@@ -39,7 +39,7 @@ QUERN_DEVICE void mask_scores(const AttentionParams& p, const Sequence& s, const
     QUERN_UNROLL for (int i = 0; i < kBlock / 2; ++i) {
       const int h = half_of(i);
       const i32 position = s.kv_len - s.q_len + (rows.first + 8 * h) / kGroup;
-      x[i] = logit(p, x[i], rows.slope[h], key + accumulator_column(thread, i) - position);
+      x[i] = logit(p, p.scale, x[i], rows.slope[h], key + accumulator_column(thread, i) - position);
     }
   }
   if (masked) {
