@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <initializer_list>
+#include <string>
 
 #include "capi/quern.h"
 
@@ -24,6 +25,8 @@ inline Dtype dtype_of(const DLDataType& t) {
   return Dtype::other;
 }
 const char* name_of(Dtype dtype);
+// "bf16", "float64", "int8 in vectors of 4": of any DLPack type.
+std::string type_text(const DLDataType& type);
 constexpr std::int64_t bytes_of(Dtype dtype) {
   if (dtype == Dtype::f32 || dtype == Dtype::i32) return 4;
   return dtype == Dtype::e4m3 || dtype == Dtype::e5m2 || dtype == Dtype::u8 ? 1 : 2;

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <string>
 
-#include "sources/attention/problem.h"
+#include "sources/attention/read.h"
 
 namespace quern::ops::attention {
 namespace {

@@ -7,6 +7,7 @@
 #include "jit/error.h"
 #include "sources/attention/plan.h"
 #include "sources/attention/read.h"
+#include "sources/index_data.h"
 #include "sources/ops.h"
 #include "sources/workspace.h"
 
@@ -102,7 +103,8 @@ Dtype activations(const quern_model& model) { return model.dtype.bits == 0 ? Dty
 void list(const quern_model& model, const jit::TargetInfo& target, std::vector<jit::Spec>* specs) {
   Shape shape;
   shape.element = activations(model);
-  const bool same_kv = model.kv_dtype.bits == 0 || dtype_of(model.kv_dtype) == shape.element;
+  const bool latent = (model.flags & QUERN_MODEL_MLA) != 0;
+  const bool same_kv = latent || model.kv_dtype.bits == 0 || dtype_of(model.kv_dtype) == shape.element;
   if ((shape.element != Dtype::f16 && shape.element != Dtype::bf16) || !same_kv) return;
   const std::uint32_t ranks = std::max(model.tensor_parallel, 1u);
   shape.cap = model.logit_cap > 0.0f;
@@ -116,7 +118,7 @@ void list(const quern_model& model, const jit::TargetInfo& target, std::vector<j
     shape.form = form;
     specs->push_back(to_spec(shape, target.target));
   };
-  if (model.flags & QUERN_MODEL_MLA) {
+  if (latent) {
     // Latent attention decodes from its latent cache; its prefill is plain attention over ragged keys and values.
     shape.dim_k = static_cast<int>(model.head_dim);
     shape.group = 1;
@@ -135,9 +137,26 @@ void list(const quern_model& model, const jit::TargetInfo& target, std::vector<j
   }
 }
 
+bool has_dim(std::uint32_t dim) { return dim >= 8 && dim % 8 == 0 && dim <= std::uint32_t{kMaxDim}; }
+
+std::string refusal(const quern_model& model, const jit::TargetInfo&) {
+  const Dtype element = activations(model);
+  if (element != Dtype::f16 && element != Dtype::bf16) {
+    return "activations are " + std::string(name_of(element)) + "; allowed: f16, bf16";
+  }
+  const bool latent = (model.flags & QUERN_MODEL_MLA) != 0;  // whose cache is another op's
+  if (!latent && model.kv_dtype.bits != 0 && dtype_of(model.kv_dtype) != element) {
+    return "the KV cache is " + type_text(model.kv_dtype) + "; allowed: " + name_of(element) + ", as the activations";
+  }
+  for (const std::uint32_t dim : {model.head_dim, model.v_head_dim != 0 ? model.v_head_dim : model.head_dim}) {
+    if (!has_dim(dim)) return "a head dim is " + std::to_string(dim) + "; allowed: multiples of 8 from 8 to 256";
+  }
+  return {};
+}
+
 }  // namespace
 
-const Op op{"attention", unit, parse, list, constants};
+const Op op{"attention", unit, parse, list, constants, nullptr, nullptr, refusal};
 
 std::uint64_t workspace(const Runtime& runtime, const quern_attention_args& args) {
   const jit::DeviceInfo& device = device_of(runtime);
@@ -159,6 +178,7 @@ void prepare(const Runtime& runtime, const quern_attention_args& args) {
 void run(const Runtime& runtime, const quern_attention_args& args) {
   const jit::DeviceInfo& device = device_of(runtime);
   Problem problem = read_problem(args, device, false);
+  if (reads_index_data(device)) check_index_data(args, problem);
   const Form form = form_of(problem);
   const Plan how = plan(problem, form, device, args.max_sms);
   const Workspace space = read_workspace(args.workspace, args.workspace_size, how.workspace);
