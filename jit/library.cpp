@@ -70,10 +70,11 @@ class Search {
 
  private:
   void try_beside() {
+    constexpr int kLevels = 4;
     if (search_.beside.empty()) return;
     std::vector<std::string> bases;
     std::string base = folder_of(own_path());
-    for (int up = 0; up < 3 && !base.empty(); ++up, base = folder_of(base)) bases.push_back(base);
+    for (int up = 0; up < kLevels && !base.empty(); ++up, base = folder_of(base)) bases.push_back(base);
     for (const char* name : {"VIRTUAL_ENV", "CONDA_PREFIX"}) {
       if (const char* prefix = environment(name); prefix != nullptr && *prefix == '/') bases.emplace_back(prefix);
     }

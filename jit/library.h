@@ -17,7 +17,7 @@ struct LibrarySearch {
   const char* toolkit_variable = nullptr;      // "CUDA_PATH"
   std::vector<std::string> toolkit_dirs;  // below that: "lib64", "targets/x86_64-linux/lib"
   std::vector<std::string> usual_dirs;    // may hold '*': "/usr/local/cuda*/lib64", newest first
-  // Folders of Python environments that this library lies in or beside, looked into last: below each of the three folders
+  // Folders of Python environments that this library lies in or beside, looked into last: below each of the four folders
   // that its own file lies in. May hold '*'.
   std::vector<std::string> beside;
   // Opened by absolute path from the folder in which a candidate stands, before anything of the candidate is called: a
