@@ -1112,6 +1112,7 @@ int32_t quern_kernel_launch(quern_context *context, const quern_kernel *kernel, 
   constexpr uint32_t operator|(op_flags a, quern_call_flags b) noexcept { return b | a; }
 /* made of the enums that stand beside quern_call_flags, by ./dev generate */
 QUERN_COMBINES(quern_attention_flags)
+QUERN_COMBINES(quern_kv_append_flags)
 QUERN_COMBINES(quern_gemm_flags)
 QUERN_COMBINES(quern_quantize_flags)
 QUERN_COMBINES(quern_moe_flags)
