@@ -28,6 +28,8 @@
 //               QUERN_SHARED(type, name, count)    static, an array of a trivial type
 //   Warp        shuffle(v, lane) shuffle_xor(v, mask) shuffle_up(v, delta) for 32-bit and 64-bit values; all lanes take part
 //               ballot(predicate) -> u64
+//   Bytes       permute_bytes<s>(low, high)        u32 of four bytes of the eight of `low` (0 to 3) and `high` (4 to 7): the result's
+//                                                  byte i is number s >> 4 i & 7
 //   Memory      load16(p) store16(p, v)            16 bytes, aligned; load16_once(p): read once, do not keep in L1;
 //                                                  store16_global(p, v): to memory that is not shared
 //               load_volatile(p)                   a load that is neither hoisted nor served from a stale L1 line

@@ -53,6 +53,13 @@ QUERN_DEVICE T shuffle_up(T v, int delta) {
 }
 QUERN_DEVICE u64 ballot(bool predicate) { return __ballot_sync(0xffffffffu, predicate); }
 
+// ---- Bytes
+template <u32 selector>
+QUERN_DEVICE u32 permute_bytes(u32 low, u32 high) {
+  static_assert((selector & ~0x7777u) == 0, "four numbers of bytes, 0 to 7");
+  return __byte_perm(low, high, selector);
+}
+
 // ---- Memory
 QUERN_DEVICE vec16 load16(const void* p) {
   const uint4 v = *static_cast<const uint4*>(p);

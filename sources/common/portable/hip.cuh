@@ -80,6 +80,14 @@ QUERN_DEVICE u64 ballot(bool predicate) {
 #endif
 }
 
+// ---- Bytes
+template <u32 selector>
+QUERN_DEVICE u32 permute_bytes(u32 low, u32 high) {
+  static_assert((selector & ~0x7777u) == 0, "four numbers of bytes, 0 to 7");
+  constexpr u32 kBytes = (selector & 7) | (selector >> 4 & 7) << 8 | (selector >> 8 & 7) << 16 | (selector >> 12 & 7) << 24;
+  return __builtin_amdgcn_perm(high, low, kBytes);
+}
+
 // ---- Memory
 using native_u32x4 = u32 __attribute__((ext_vector_type(4)));
 QUERN_DEVICE vec16 load16(const void* p) {

@@ -128,6 +128,16 @@ QUERN_DEVICE T shuffle_up(T v, int delta) {
 }
 QUERN_DEVICE u64 ballot(bool predicate) { return host::table->ballot(predicate); }
 
+// ---- Bytes
+template <u32 selector>
+QUERN_DEVICE u32 permute_bytes(u32 low, u32 high) {
+  static_assert((selector & ~0x7777u) == 0, "four numbers of bytes, 0 to 7");
+  const u64 both = static_cast<u64>(high) << 32 | low;
+  u32 v = 0;
+  for (int i = 0; i < 4; ++i) v |= static_cast<u32>(both >> 8 * (selector >> 4 * i & 7) & 0xff) << 8 * i;
+  return v;
+}
+
 // ---- Memory
 QUERN_DEVICE vec16 load16(const void* p) { return *static_cast<const vec16*>(p); }
 QUERN_DEVICE vec16 load16_once(const void* p) { return load16(p); }
