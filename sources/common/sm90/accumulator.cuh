@@ -1,8 +1,8 @@
 // The accumulators of a warpgroup's products as plain arrays of f32: what softmax and its like do with them between two
 // products.
 //
-// A product of n columns leaves n / 2 elements in each thread: of two rows of the tile's 64, those of the four threads of
-// a quad. Element i of thread t lies in row accumulator_row(t, half_of(i)) and column accumulator_column(t, i).
+// A product of n columns leaves n / 2 elements in each thread, of two rows of the tile's 64; the four threads of a quad
+// hold the same two rows. Element i of thread t lies in row accumulator_row(t, half_of(i)) and column accumulator_column(t, i).
 // Every array is indexed by constants once its loops are unrolled, so that it stays in registers.
 //
 //   accumulator_row(thread, half)    the row in the tile of half 0 or 1; `thread` counts within the warpgroup
@@ -87,8 +87,8 @@ QUERN_DEVICE void to_operand(const f32 (&x)[count], u32 (&a)[steps][4]) {
   }
 }
 
-// Of four words of each thread of a quad, thread t ends up with word t of each of them, in the order of the threads: two
-// neighbouring columns as a word, of four groups of eight columns, become one group's eight columns.
+// The 4 x 4 words that the threads of a quad hold are transposed: thread t ends up with word t of each of them. Words of
+// two neighbouring columns, of four groups of eight columns, so become one group's eight columns.
 QUERN_DEVICE void transpose_quad(u32 (&v)[4], int thread) {
   QUERN_UNROLL for (int bit = 1; bit <= 2; bit *= 2) {
     const bool upper = (thread & bit) != 0;
