@@ -85,11 +85,11 @@ Tiling tile(const Shape& shape, const jit::TargetInfo& target) {
   }
   Tiling t;
   t.rows = 64;
-  t.block = 64;
+  t.block = q::kRows64Keys;
   t.stages = 2;
   t.threads = q::kRows64Threads;
   t.side_by_side = 2;
-  t.price = 4;
+  t.price = 2;
   t.shared_bytes = static_cast<std::uint32_t>(q::kRows64SharedBytes);
   return t;
 }
@@ -159,15 +159,15 @@ Shape from_constants(const Constants& constants) {
   shape.indexed = static_cast<Indexed>(reader.one_of("indices", kIndexedNames, 0));
   shape.cap = reader.integer("cap", 0, 1, 1, 0) != 0;
   shape.copy_bytes = reader.one_of("alignment", {"16", "4"}, 0) == 0 ? 16 : 4;
-  constexpr const char* kPageRows[] = {"0", "8", "16", "32", "64"};
+  constexpr const char* kPageRows[] = {"0", "8", "16", "32", "64", "128"};
   shape.page_rows =
-      std::stoi(kPageRows[reader.one_of("page_rows", kPageRows, shape.form == Form::rows64 || shape.form == Form::combine ? 4 : 0)]);
+      std::stoi(kPageRows[reader.one_of("page_rows", kPageRows, shape.form == Form::rows64 ? 4 : shape.form == Form::combine ? 5 : 0)]);
   constexpr const char* kRows[] = {"16", "32", "64"};
   shape.rows = std::stoi(kRows[reader.one_of("rows", kRows, shape.form == Form::combine ? 2 : 1)]);
   reader.finish();
   if (shape.form == Form::rows64 &&
       (shape.kind != q::CacheKind::plain || shape.d_latent != 512 || shape.d_rope != 64 ||
-       shape.indexed != Indexed::no || shape.copy_bytes != 16 || shape.page_rows == 0)) {
+       shape.indexed != Indexed::no || shape.copy_bytes != 16 || shape.page_rows == 0 || shape.page_rows == 128)) {
     throw Error(QUERN_INVALID,
                 "mla_decode: form=rows64 takes cache=plain d_latent=512 d_rope=64 indices=no alignment=16 and page_rows "
                 "8, 16, 32 or 64");

@@ -1,4 +1,4 @@
-// MLA decode on Hopper: d_latent 512 and d_rope 64, tiles of 64 rows, keys by blocks of 64.
+// MLA decode on Hopper: d_latent 512 and d_rope 64, tiles of 64 rows, keys by pairs of blocks of 64.
 //
 // Two warpgroups multiply, a warp copies. Keys come in pairs of blocks: each warpgroup makes the weights of one of the two, and
 // holds the sums of one half of the columns, to which it adds both blocks':
@@ -27,10 +27,11 @@ inline constexpr int kTiles = 9, kRopeTile = 8, kHalf = 4;  // of 64 columns; th
 inline constexpr int kTileBytes = kRows64Tile, kBlockBytes = kRows64Matrix;
 inline constexpr int kGroupThreads = 128, kConsumers = 2 * kGroupThreads;
 inline constexpr int kPageRows = PAGE_ROWS;              // of one copy
-inline constexpr int kCopies = kBlock / kPageRows;       // of one tile
+inline constexpr int kKeys = 64;                         // of a block; the schedule counts pairs
+inline constexpr int kCopies = kKeys / kPageRows;        // of one tile
 inline constexpr int kOutPitch = kLatent + 8;            // elements from row to row of staged results
 inline constexpr f32 kSlack = 8.0f;  // by how much a maximum may be left behind, in powers of two: see raise()
-static_assert(kRows == 64 && kBlock == 64 && kLatent == 512 && kRope == 64 && THREADS == kRows64Threads);
+static_assert(kRows == 64 && kBlock == 2 * kKeys && kLatent == 512 && kRope == 64 && THREADS == kRows64Threads);
 static_assert(kRows * kOutPitch * 2 <= kBlockBytes, "results are staged where the queries were");
 
 // Named barriers: the weights of block 0 and of block 1 are there; one of each warpgroup; one of both.
@@ -39,407 +40,463 @@ enum Named { kWeights0 = 1, kWeights1 = 2, kOwn = 3, kBoth = 5 };
 struct Barriers {
   Mbarrier full[2][kTiles];
   Mbarrier empty[2][2];  // of block 0: left; right and rope. Of block 1: left and rope; right
+  Mbarrier told[2], done[2];
 };
-static_assert(sizeof(Barriers) <= kRows64Barriers);
 
-struct Memory {
-  u8* queries;
-  u8* keys[2];
-  f32* base[2];  // the rows' maxima as block 0's and as block 1's logits left them
-  f32* sum[2];   // of each warpgroup's weights
-  Barriers* barriers;
-};
-QUERN_DEVICE Memory carve(u8* shared) {
-  Memory m;
-  m.queries = shared;
-  m.keys[0] = shared + kBlockBytes;
-  m.keys[1] = shared + 2 * kBlockBytes;
-  f32* numbers = reinterpret_cast<f32*>(shared + 3 * kBlockBytes);
-  m.base[0] = numbers, m.base[1] = numbers + kRows;
-  m.sum[0] = numbers + 2 * kRows, m.sum[1] = numbers + 3 * kRows;
-  m.barriers = reinterpret_cast<Barriers*>(shared + 3 * kBlockBytes + kRows64Numbers);
-  return m;
-}
-
-// Of a piece, what copying and multiplying it both need.
-struct Tile {
-  i32 first_row, rows;  // of the sequence's rows; none where rows <= 0
+// A piece as this block of threads has it: one tile of its rows.
+struct Task {
+  i32 q_begin;
+  i32 position, kv_len;
+  i32 first_row, rows;  // of the sequence's rows; rows 0: there is no further task
+  i32 key, end_key;     // the first key, and where the last pair of blocks ends
   Range any, all;       // what any of its rows sees, and what all of them see
+  i32 slot;             // of the partial result; -1: results go to `out`
+  i64 pages;            // where the sequence's pages begin in MlaParams::pages
 };
-QUERN_DEVICE Tile tile_of(const MlaParams& p, const Sequence& s, const Piece& piece) {
-  Tile t;
-  t.first_row = (piece.group * p.side_by_side + block_index(0) % p.side_by_side) * kRows;
-  t.rows = s.q_len * p.heads - t.first_row;
-  const i32 last_row = t.first_row + (t.rows < kRows ? t.rows : kRows) - 1;
-  const Range a = visible(p, s, t.first_row), b = visible(p, s, last_row > t.first_row ? last_row : t.first_row);
-  t.any = {a.first, b.last};
-  t.all = {b.first, a.last};
-  return t;
+struct Told {
+  Barriers barriers;
+  Task tasks[2];
+};
+static_assert(sizeof(Told) <= kRows64Told);
+
+// Shared memory, by where it begins.
+struct Memory {
+  u8* at;
+  QUERN_DEVICE u8* queries() const { return at; }
+  QUERN_DEVICE u8* keys(int block) const { return at + (1 + block) * kBlockBytes; }
+  QUERN_DEVICE f32* numbers(int i) const { return reinterpret_cast<f32*>(at + 3 * kBlockBytes) + i * kRows; }
+  // The rows' maxima as block 0's and as block 1's logits left them; the sums of each warpgroup's weights.
+  QUERN_DEVICE f32* base(int block) const { return numbers(block); }
+  QUERN_DEVICE f32* sum(int group) const { return numbers(2 + group); }
+  QUERN_DEVICE Told& told() const { return *reinterpret_cast<Told*>(at + 3 * kBlockBytes + kRows64Numbers); }
+  QUERN_DEVICE Barriers& barriers() const { return told().barriers; }
+};
+
+// ---- The warp that schedules: it tells the others of a task while they still have the one before
+QUERN_DEVICE Sequence sequence_of(const Task& t) {
+  Sequence s{};
+  s.q_begin = t.q_begin;
+  s.position = t.position;
+  s.kv_len = t.kv_len;
+  return s;
 }
+
+QUERN_DEVICE void schedule_all(const MlaParams& p, Memory m) {
+  const i32 tile = block_index(0) % p.side_by_side;
+  Schedule schedule(p);
+  note_no_cut(p, schedule.run());
+  i32 place = 0;
+  u32 phase = 0;
+  QUERN_ROLLED for (;;) {
+    const bool more = schedule.more();
+    Task t{};
+    if (more) {
+      Sequence s;
+      const Piece piece = schedule.next(s);
+      if (piece.begin >= piece.end) continue;
+      note_cut(p, s, piece);
+      t.first_row = (piece.group * p.side_by_side + tile) * kRows;
+      t.rows = s.q_len * p.heads - t.first_row;
+      if (t.rows <= 0) continue;
+      if (t.rows > kRows) t.rows = kRows;
+      const Range a = visible(p, s, t.first_row), b = visible(p, s, t.first_row + t.rows - 1);
+      t.q_begin = s.q_begin;
+      t.position = s.position;
+      t.kv_len = s.kv_len;
+      t.key = s.first + piece.begin * kBlock;
+      t.end_key = s.first + piece.end * kBlock;
+      t.any = {a.first, b.last};
+      t.all = {b.first, a.last};
+      t.slot = piece.count > 1 ? slot_of_piece(piece.slot, piece.slot_step, piece.index) : -1;
+      t.pages = p.page_indptr ? static_cast<i64>(p.page_indptr[s.index]) : s.index * p.pages_stride;
+    }
+    mbarrier_wait(m.barriers().done[place], phase ^ 1);
+    if (lane() == 0) {
+      m.told().tasks[place] = t;
+      mbarrier_arrive(m.barriers().told[place]);
+    }
+    if (!more) break;
+    place ^= 1;
+    phase ^= static_cast<u32>(place == 0);
+  }
+}
+
+// Who is told: waits for each task, and says when it needs it no more.
+struct Listener {
+  Memory m;
+  i32 place;
+  u32 phase;
+  QUERN_DEVICE explicit Listener(Memory memory) : m(memory), place(0), phase(0) {}
+  QUERN_DEVICE Task& next() const {
+    mbarrier_wait(m.barriers().told[place], phase);
+    return m.told().tasks[place];
+  }
+  QUERN_DEVICE void done() {
+    sync_warp();
+    if (lane() == 0) mbarrier_arrive(m.barriers().done[place]);
+    place ^= 1;
+    phase ^= static_cast<u32>(place == 0);
+  }
+};
 
 // ---- The warp that copies
-struct Source {
+// Whether some row of the tile sees any of a copy's keys, the first of which is `key`.
+QUERN_DEVICE bool is_needed(const Range& any, i32 key) { return key < any.last && key + kPageRows > any.first; }
+
+// Looks up pages, a warp's worth at once.
+struct Pages {
   const i32* pages;
-  i32 held;     // the first of kWarp copies whose pages the lanes hold
+  Range any;
+  i32 held;  // the first of kWarp copies whose pages the lanes hold
   i32 page;
+
+  // The page of copy `at` of the sequence, copies counting from key 0.
+  QUERN_DEVICE i32 of(const MlaParams& p, i32 at) {
+    if (static_cast<u32>(at - held) >= static_cast<u32>(kWarp)) {
+      held = at;
+      const i32 key = (at + lane()) * kPageRows;
+      page = is_needed(any, key) ? pages[quotient(key, p.page_size)] : 0;
+      if (static_cast<u32>(page) >= static_cast<u32>(p.pool_pages)) {
+        page = p.pool_pages;  // beyond the pool the copy gives zeros
+        tell(p, kBadPage);
+      }
+    }
+    return shuffle(page, at - held);
+  }
 };
 
-// Whether some row of the tile sees any of the copy's keys, the first of which is `key`.
-QUERN_DEVICE bool is_needed(const Tile& t, i32 key) { return key < t.any.last && key + kPageRows > t.any.first; }
+struct Maps {
+  const TensorMap& latent;
+  const TensorMap& rope;
+};
 
-// The page of copy `at` of the sequence, copies counting from key 0.
-QUERN_DEVICE i32 page_of(const MlaParams& p, const Tile& t, Source& source, i32 at) {
-  if (at - source.held >= kWarp || at < source.held) {
-    source.held = at;
-    const i32 key = (at + lane()) * kPageRows;
-    source.page = is_needed(t, key) ? source.pages[quotient(key, p.page_size)] : 0;
-    if (static_cast<u32>(source.page) >= static_cast<u32>(p.pool_pages)) {
-      source.page = p.pool_pages;  // beyond the pool the copy gives zeros
-      tell(p, kBadPage);
-    }
-  }
-  return shuffle(source.page, at - source.held);
-}
-
-template <int kFrom, int kTo>
-QUERN_DEVICE void copy_tiles(const MlaParams& p, const TensorMap& latent, const TensorMap& rope, u8* keys, Mbarrier* full,
-                             i32 key, const i32 (&pages)[kCopies], const Tile& t) {
-  if (lane() != 0) return;
+// Tiles `from` to `to` of a block; by one lane.
+QUERN_DEVICE void copy_tiles(const MlaParams& p, const Maps& maps, u8* keys, Mbarrier* full, i32 key, const i32 (&pages)[kCopies],
+                             const Range& any, int from, int to) {
   i32 copies = 0;
-  QUERN_UNROLL for (int c = 0; c < kCopies; ++c) copies += is_needed(t, key + c * kPageRows);
-  QUERN_ROLLED for (int tile = kFrom; tile < kTo; ++tile) {
+  QUERN_UNROLL for (int c = 0; c < kCopies; ++c) copies += is_needed(any, key + c * kPageRows);
+  const i32 slot = key - quotient(key, p.page_size) * p.page_size;
+  QUERN_ROLLED for (int tile = from; tile < to; ++tile) {
     mbarrier_arrive_expect(full[tile], static_cast<u32>(copies * kPageRows * 128));
     QUERN_UNROLL for (int c = 0; c < kCopies; ++c) {
-      const i32 at = key + c * kPageRows;
-      if (!is_needed(t, at)) continue;
-      const i32 slot = at - quotient(at, p.page_size) * p.page_size;
-      u8* to = keys + tile * kTileBytes + c * kPageRows * 128;
+      if (!is_needed(any, key + c * kPageRows)) continue;
+      // Copies of one block are of one page or of several: a page has so many as fit.
+      const i32 within = kCopies == 1 ? slot : quotient(slot + c * kPageRows, p.page_size) * p.page_size;
+      const i32 at = kCopies == 1 ? slot : slot + c * kPageRows - within;
+      u8* into = keys + tile * kTileBytes + c * kPageRows * 128;
       if (tile == kRopeTile) {
-        tma_load(to, rope, full[tile], CacheHint::evict_first, 0, slot, pages[c]);
+        tma_load(into, maps.rope, full[tile], CacheHint::evict_first, 0, at, pages[c]);
       } else {
-        tma_load(to, latent, full[tile], CacheHint::evict_first, tile * 64, slot, pages[c]);
+        tma_load(into, maps.latent, full[tile], CacheHint::evict_first, tile * 64, at, pages[c]);
       }
     }
   }
 }
 
-QUERN_DEVICE void copy_all(const MlaParams& p, const TensorMap& latent, const TensorMap& rope, const Memory& m) {
-  u32 round[2] = {0, 0};
-  Schedule schedule(p);
-  QUERN_ROLLED while (schedule.more()) {
-    Sequence s;
-    const Piece piece = schedule.next(s);
-    if (piece.begin >= piece.end) continue;
-    const Tile t = tile_of(p, s, piece);
-    if (t.rows <= 0) continue;
-    Source source;
-    source.pages = p.pages + (p.page_indptr ? static_cast<i64>(p.page_indptr[s.index]) : s.index * p.pages_stride);
-    source.held = -2 * kWarp;
-    QUERN_ROLLED for (i32 block = piece.begin; block < piece.end; ++block) {
-      const int b = (block - piece.begin) & 1;
-      const i32 key = s.first + block * kBlock;
+QUERN_DEVICE void copy_all(const MlaParams& p, const Maps& maps, Memory m) {
+  Listener listener(m);
+  u32 round = 0;
+  QUERN_ROLLED for (;;) {
+    const Task& t = listener.next();
+    if (t.rows == 0) break;
+    Pages source{p.pages + t.pages, t.any, -kWarp, 0};
+    const i32 end = t.end_key;
+    int b = 0;
+    QUERN_ROLLED for (i32 key = t.key; key < end; key += kKeys, b ^= 1) {
       i32 pages[kCopies];
-      QUERN_UNROLL for (int c = 0; c < kCopies; ++c) pages[c] = page_of(p, t, source, quotient(key, kPageRows) + c);
-      Mbarrier* full = m.barriers->full[b];
-      mbarrier_wait(m.barriers->empty[b][0], round[b] ^ 1);
-      copy_tiles<0, kHalf>(p, latent, rope, m.keys[b], full, key, pages, t);
-      if (b == 1) copy_tiles<kRopeTile, kTiles>(p, latent, rope, m.keys[b], full, key, pages, t);
-      mbarrier_wait(m.barriers->empty[b][1], round[b] ^ 1);
-      copy_tiles<kHalf, kRopeTile>(p, latent, rope, m.keys[b], full, key, pages, t);
-      if (b == 0) copy_tiles<kRopeTile, kTiles>(p, latent, rope, m.keys[b], full, key, pages, t);
-      round[b] ^= 1;
+      QUERN_UNROLL for (int c = 0; c < kCopies; ++c) pages[c] = source.of(p, quotient(key, kPageRows) + c);
+      // Left, right, and with the one of the two that is released later the rope part.
+      QUERN_ROLLED for (int half = 0; half < 2; ++half) {
+        mbarrier_wait(m.barriers().empty[b][half], round ^ 1);
+        if (lane() != 0) continue;
+        Mbarrier* full = m.barriers().full[b];
+        copy_tiles(p, maps, m.keys(b), full, key, pages, source.any, half * kHalf, half * kHalf + kHalf);
+        if (half != b) copy_tiles(p, maps, m.keys(b), full, key, pages, source.any, kRopeTile, kTiles);
+      }
+      sync_warp();
+      round ^= static_cast<u32>(b);
     }
+    listener.done();
   }
 }
 
 // ---- The warpgroups that multiply
-// Byte `column` (of 128, in 16s) of row `row` of a swizzled tile.
+// Piece `piece` (of 16 bytes) of row `row` of a swizzled tile.
 QUERN_DEVICE u32 place_in_tile(i32 row, i32 piece) { return static_cast<u32>(row * 128 + ((piece ^ (row & 7)) << 4)); }
 
-// The tile's queries, zeros beyond the last row: by plain loads, which any strides allow.
-QUERN_DEVICE void load_queries(const MlaParams& p, const Sequence& s, const Tile& t, u8* to, int thread) {
-  constexpr int kPieces = kTiles * 8;  // of 16 bytes, of a row
-  QUERN_UNROLL for (int i = 0; i < kRows * kPieces / kConsumers; ++i) {
-    const i32 at = i * kConsumers + thread, row = at / kPieces, piece = at - row * kPieces;
-    vec16 v{};
-    if (row < t.rows) {
-      const i32 of = t.first_row + row, within = quotient(of, p.heads), head = of - within * p.heads;
-      const i64 token = s.q_begin + within;
-      const Element* from = static_cast<const Element*>(p.q) + token * p.q_stride_token + head * p.q_stride_head + piece * 8;
-      if (piece >= kRopeTile * 8) {
-        from = static_cast<const Element*>(p.q_rope) + token * p.q_rope_stride_token + head * p.q_rope_stride_head +
-               (piece - kRopeTile * 8) * 8;
-      }
-      v = load16(from);
-    }
-    store16(to + piece / 8 * kTileBytes + place_in_tile(row, piece & 7), v);
-  }
-}
+// The part of a matrix descriptor that changes is its low word.
+template <Major major>
+struct Operand {
+  static constexpr u64 kLayout =
+      major == Major::k ? k_major_layout(Swizzle::bytes128) : mn_major_layout(Swizzle::bytes128, kKeys);
+  u32 low;
+  QUERN_DEVICE explicit Operand(const u8* tile) : low(static_cast<u32>(matrix_descriptor(tile, kLayout))) {}
+  QUERN_DEVICE u64 at(u32 bytes) const { return (kLayout >> 32 << 32) | (low + (bytes >> 4)); }
+};
 
 struct Rows {
   f32 base[2];  // what weights are relative to, in powers of two
   f32 sum[2];   // of this thread's own weights
 };
 
-// The maximum that weights are relative to need not be the very maximum: it follows only when it is left behind by more than
-// kSlack, so that what was summed before seldom has to be multiplied. 2^8 is far from overflow in every type involved.
-// True when a row's has changed, for some thread of the warp: what was summed is then to be multiplied by `factor`.
-QUERN_DEVICE bool follow(Rows& rows, const f32 (&to)[2], f32 (&factor)[2]) {
-  bool changed = false;
-  QUERN_UNROLL for (int h = 0; h < 2; ++h) {
-    changed |= to[h] != rows.base[h];
-    factor[h] = exp2(rows.base[h] - finite_max(to[h]));
-    rows.sum[h] *= factor[h];
-    rows.base[h] = to[h];
-  }
-  return ballot(changed) != 0;
-}
-QUERN_DEVICE void raise(const f32 (&before)[2], const f32 (&max)[2], f32 (&after)[2]) {
-  QUERN_UNROLL for (int h = 0; h < 2; ++h) after[h] = max[h] > before[h] + kSlack ? max[h] : before[h];
-}
+template <int group>
+struct Multiplier {
+  const MlaParams& p;
+  Memory m;
+  int thread;  // of the warpgroup
+  SharedArray<Mbarrier> full;
+  Operand<Major::k> queries, keys;    // keys: of the block whose weights it makes
+  Operand<Major::mn> values;          // its half of block 0
+  Operand<Major::k> others_weights;
 
-QUERN_DEVICE void multiply_keys(f32 (&logits)[32], const Memory& m, int block, u32 round) {
-  const u64 queries = matrix_descriptor(m.queries, k_major_layout(Swizzle::bytes128));
-  const u64 keys = matrix_descriptor(m.keys[block], k_major_layout(Swizzle::bytes128));
-  wgmma_fence();
-  QUERN_UNROLL for (int i = 0; i < kTiles; ++i) {
-    // In the order in which they are copied.
-    const int tile = block == 0 || i < kHalf ? i : i == kHalf ? kRopeTile : i - 1;
-    mbarrier_wait(m.barriers->full[block][tile], round);
+  QUERN_DEVICE Multiplier(const MlaParams& params, Memory memory)
+      : p(params), m(memory), thread(thread_index() - group * kGroupThreads), full(memory.barriers().full[0]),
+        queries(memory.queries()), keys(memory.queries() + (1 + group) * kBlockBytes),
+        values(memory.queries() + kBlockBytes + group * kHalf * kTileBytes),
+        others_weights(memory.queries() + (2 - group) * kBlockBytes + kRopeTile * kTileBytes) {}
+
+  // The tile's queries, zeros beyond the last row: by plain loads, which any strides allow.
+  QUERN_DEVICE void load_queries(const Task& t) const {
+    constexpr int kPieces = kTiles * 8;  // of 16 bytes, of a row
+    const int own = thread_index();
+    QUERN_FOUR_AT_ONCE for (int at = own; at < kRows * kPieces; at += kConsumers) {
+      const i32 row = at / kPieces, piece = at - row * kPieces;
+      vec16 v{};
+      if (row < t.rows) {
+        const i32 of = t.first_row + row, within = quotient(of, p.heads), head = of - within * p.heads;
+        const i64 token = t.q_begin + within;
+        const Element* from = static_cast<const Element*>(p.q) + token * p.q_stride_token + head * p.q_stride_head + piece * 8;
+        if (piece >= kRopeTile * 8) {
+          from = static_cast<const Element*>(p.q_rope) + token * p.q_rope_stride_token + head * p.q_rope_stride_head +
+                 (piece - kRopeTile * 8) * 8;
+        }
+        v = load16(from);
+      }
+      store16(m.queries() + piece / 8 * kTileBytes + place_in_tile(row, piece & 7), v);
+    }
+  }
+
+  QUERN_DEVICE void multiply_keys(f32 (&logits)[32], u32 round) const {
+    wgmma_fence();
+    QUERN_UNROLL for (int i = 0; i < kTiles; ++i) {
+      mbarrier_wait(full, group * kTiles + i, round);
+      QUERN_UNROLL for (int k = 0; k < 4; ++k) {
+        const u32 at = static_cast<u32>(i * kTileBytes + k * 32);
+        wgmma<Element>(logits, queries.at(at), keys.at(at), i > 0 || k > 0);
+      }
+    }
+    wgmma_commit();
+    wgmma_wait<0>(logits);
+  }
+  // sums += weights values, the weights its own or the other's, of block `block`; the values its half of the columns.
+  QUERN_DEVICE void add_own(f32 (&sums)[128], const u32 (&weights)[4][4]) const {
+    wgmma_fence();
     QUERN_UNROLL for (int k = 0; k < 4; ++k) {
-      const u32 at = static_cast<u32>(tile * kTileBytes + k * 32);
-      wgmma<Element, Element>(logits, advanced(queries, at), advanced(keys, at), i > 0 || k > 0);
+      const u32 at = static_cast<u32>(group * kBlockBytes + k * 16 * 128);
+      wgmma<Element, Element, Major::k, Major::mn>(sums, weights[k], values.at(at), true);
     }
+    wgmma_commit();
   }
-  wgmma_commit();
-  wgmma_wait<0>(logits);
-}
-
-// A warpgroup's half of the columns: sums += weights keys.
-QUERN_DEVICE void multiply_values(f32 (&sums)[128], const u32 (&weights)[4][4], const u8* keys) {
-  const u64 values = matrix_descriptor(keys, mn_major_layout(Swizzle::bytes128, kBlock));
-  wgmma_fence();
-  QUERN_UNROLL for (int k = 0; k < 4; ++k) {
-    wgmma<Element, Element, Major::k, Major::mn>(sums, weights[k], advanced(values, static_cast<u32>(k * 16 * 128)), true);
+  QUERN_DEVICE void add_others(f32 (&sums)[128], u32 round) const {
+    // Copied for the other warpgroup, which has seen them arrive; this one has to see it for itself.
+    QUERN_ROLLED for (int i = 0; i < kHalf; ++i) mbarrier_wait(full, (1 - group) * kTiles + group * kHalf + i, round);
+    wgmma_fence();
+    QUERN_UNROLL for (int k = 0; k < 4; ++k) {
+      const u32 at = static_cast<u32>((1 - group) * kBlockBytes + k * 16 * 128);
+      wgmma<Element, Element, Major::k, Major::mn>(sums, others_weights.at(static_cast<u32>(k * 32)), values.at(at), true);
+    }
+    wgmma_commit();
   }
-  wgmma_commit();
-}
-QUERN_DEVICE void multiply_values(f32 (&sums)[128], const u8* weights, const u8* keys) {
-  const u64 from = matrix_descriptor(weights, k_major_layout(Swizzle::bytes128));
-  const u64 values = matrix_descriptor(keys, mn_major_layout(Swizzle::bytes128, kBlock));
-  wgmma_fence();
-  QUERN_UNROLL for (int k = 0; k < 4; ++k) {
-    wgmma<Element, Element, Major::k, Major::mn>(sums, advanced(from, static_cast<u32>(k * 32)),
-                                                 advanced(values, static_cast<u32>(k * 16 * 128)), true);
+  QUERN_DEVICE void release(Mbarrier& empty) const {
+    if (elect_one()) mbarrier_arrive(empty);
   }
-  wgmma_commit();
-}
 
-QUERN_DEVICE void store_weights(u8* to, const u32 (&weights)[4][4], int thread) {
-  const int l = thread & 31, row = (thread >> 5) * 16 + (l & 15);
-  QUERN_UNROLL for (int k = 0; k < 4; ++k) store_matrix<false>(to + place_in_tile(row, k * 2 + (l >> 4)), weights[k]);
-}
+  // The maximum that weights are relative to need not be the very maximum: it follows only when it is left behind by more than
+  // kSlack, so that what was summed before seldom has to be multiplied. 2^8 is far from overflow in every type involved.
+  // True when a row's has changed, for some thread of the warp: what was summed is then to be multiplied by `factor`.
+  QUERN_DEVICE bool follow(Rows& rows, const f32 (&to)[2], f32 (&factor)[2]) const {
+    bool changed = false;
+    QUERN_UNROLL for (int h = 0; h < 2; ++h) {
+      changed |= to[h] != rows.base[h];
+      factor[h] = exp2(rows.base[h] - finite_max(to[h]));
+      rows.sum[h] *= factor[h];
+      rows.base[h] = to[h];
+    }
+    return ballot(changed) != 0;
+  }
+  // What of the other's block its weights are relative to.
+  QUERN_DEVICE void follow_other(f32 (&sums)[128], Rows& rows) const {
+    f32 to[2], factor[2];
+    learn(m.base(group ^ 1), to);
+    if (follow(rows, to, factor)) scale_rows(sums, factor);
+  }
 
-// Products to weights: what a block's rows do not see becomes -inf; the rows' maxima rise; exponents.
-QUERN_DEVICE void mask(const MlaParams& p, const Sequence& s, const Tile& t, f32 (&logits)[32], i32 key, int thread) {
+  // Products to weights: what a row does not see becomes -inf, the maxima rise, exponents.
+  QUERN_DEVICE bool weigh(const Task& t, i32 key, f32 (&logits)[32], Rows& rows, f32 (&factor)[2]) const {
 #if CAP
-  QUERN_UNROLL for (int i = 0; i < 32; ++i) logits[i] = logit(p, logits[i]);
+    QUERN_UNROLL for (int i = 0; i < 32; ++i) logits[i] = logit(p, logits[i]);
 #endif
-  if (key >= t.all.first && key + kBlock <= t.all.last) return;
-  i32 from[2], to[2];
-  QUERN_UNROLL for (int h = 0; h < 2; ++h) {
-    const Range seen = visible(p, s, t.first_row + accumulator_row(thread, h));
-    from[h] = seen.first - key;
-    to[h] = seen.last - key;
+    if (key < t.all.first || key + kKeys > t.all.last) {
+      i32 from[2], to[2];
+      QUERN_UNROLL for (int h = 0; h < 2; ++h) {
+        const Range seen = visible(p, sequence_of(t), t.first_row + accumulator_row(thread, h));
+        from[h] = seen.first - key;
+        to[h] = seen.last - key;
+      }
+      keep_columns(logits, thread, from, to);
+    }
+    const f32 scale = CAP ? 1.0f : p.scale;
+    f32 max[2] = {-infinity(), -infinity()}, to[2];
+    maximum(logits, max);
+    QUERN_UNROLL for (int h = 0; h < 2; ++h) {
+      max[h] = quad_max(max[h]) * scale;
+      to[h] = max[h] > rows.base[h] + kSlack ? max[h] : rows.base[h];
+    }
+    const bool changed = follow(rows, to, factor);
+    const f32 base[2] = {finite_max(to[0]), finite_max(to[1])};
+    QUERN_UNROLL for (int i = 0; i < 32; ++i) logits[i] = exp2(fma(logits[i], scale, -base[half_of(i)]));
+    sum(logits, rows.sum);
+    return changed;
   }
-  keep_columns(logits, thread, from, to);
-}
-QUERN_DEVICE void largest(const MlaParams& p, const f32 (&logits)[32], f32 (&max)[2]) {
-  max[0] = max[1] = -infinity();
-  maximum(logits, max);
-  QUERN_UNROLL for (int h = 0; h < 2; ++h) max[h] = quad_max(max[h]) * (CAP ? 1.0f : p.scale);
-}
-QUERN_DEVICE void weigh(const MlaParams& p, f32 (&logits)[32], Rows& rows, u32 (&weights)[4][4]) {
-  const f32 scale = CAP ? 1.0f : p.scale, base[2] = {finite_max(rows.base[0]), finite_max(rows.base[1])};
-  QUERN_UNROLL for (int i = 0; i < 32; ++i) logits[i] = exp2(fma(logits[i], scale, -base[half_of(i)]));
-  sum(logits, rows.sum);
-  to_operand<Element>(logits, weights);
-}
 
-// Keys that no row of the tile sees may be anything, NaN too: as values they must be zeros, since their weight is.
-QUERN_DEVICE void clear_unseen(const Tile& t, u8* keys, i32 key, int group, int thread) {
-  if (key >= t.any.first && key + kBlock <= t.any.last) return;
-  QUERN_ROLLED for (i32 i = thread; i < kBlock * kRopeTile * 8; i += kGroupThreads) {
-    const i32 row = i >> 6;
-    if (key + row >= t.any.first && key + row < t.any.last) continue;
-    store16(keys + (i >> 3 & 7) * kTileBytes + row * 128 + (i & 7) * 16, {});
+  // Keys that no row of the tile sees may be anything, NaN too: as values they must be zeros, since their weight is.
+  QUERN_DEVICE void clear_unseen(const Range& any, i32 key) const {
+    if (key >= any.first && key + kKeys <= any.last) return;
+    u8* block = m.keys(group);
+    QUERN_ROLLED for (i32 i = thread; i < kKeys * kRopeTile * 8; i += kGroupThreads) {
+      const i32 row = i >> 6;
+      if (key + row >= any.first && key + row < any.last) continue;
+      store16(block + (i >> 3 & 7) * kTileBytes + row * 128 + (i & 7) * 16, {});
+    }
   }
-  fence_async();
-  sync_named(kOwn + group, kGroupThreads);
-}
-
-QUERN_DEVICE void publish(f32* to, const f32 (&rows)[2], int thread) {
-  if ((thread & 3) != 0) return;
-  QUERN_UNROLL for (int h = 0; h < 2; ++h) to[accumulator_row(thread, h)] = rows[h];
-}
-QUERN_DEVICE void learn(const f32* from, f32 (&rows)[2], int thread) {
-  QUERN_UNROLL for (int h = 0; h < 2; ++h) rows[h] = from[accumulator_row(thread, h)];
-}
-
-// One warpgroup's part of a pair of blocks, the first at key `key`. `two`: there is a second.
-template <int kGroup>
-QUERN_DEVICE void take_pair(const MlaParams& p, const Sequence& s, const Tile& t, const Memory& m, f32 (&sums)[128], Rows& rows,
-                            i32 key, bool two, u32 (&round)[2], int thread) {
-  f32 logits[32], factor[2], max[2], next[2];
-  u32 weights[4][4];
-  Barriers& barriers = *m.barriers;
-  const u8* half[2] = {m.keys[0] + kGroup * kHalf * kTileBytes, m.keys[1] + kGroup * kHalf * kTileBytes};
-  u8* shared_weights[2] = {m.keys[0] + kRopeTile * kTileBytes, m.keys[1] + kRopeTile * kTileBytes};
-  if constexpr (kGroup == 0) {
-    multiply_keys(logits, m, 0, round[0]);
-    mask(p, s, t, logits, key, thread);
-    largest(p, logits, max);
-    raise(rows.base, max, next);
-    const bool changed = follow(rows, next, factor);
-    weigh(p, logits, rows, weights);
-    sync_named(kOwn, kGroupThreads);  // all warps have taken the rope part, which weights lie over
-    clear_unseen(t, m.keys[0], key, 0, thread);
-    store_weights(shared_weights[0], weights, thread);
-    publish(m.base[0], rows.base, thread);
+  // Weights to where the block's rope part was, and the maxima that they are relative to, for the other warpgroup.
+  QUERN_DEVICE void hand_over(const u32 (&weights)[4][4], const Rows& rows) const {
+    u8* to = m.keys(group) + kRopeTile * kTileBytes;
+    const int l = lane(), row = (thread >> 5) * 16 + (l & 15);
+    QUERN_UNROLL for (int k = 0; k < 4; ++k) store_matrix<false>(to + place_in_tile(row, k * 2 + (l >> 4)), weights[k]);
+    publish(m.base(group), rows.base);
     fence_async();
-    arrive_named(kWeights0, kConsumers);
-    if (changed) scale_rows(sums, factor);
-    multiply_values(sums, weights, half[0]);
-    if (two) {
-      meet_named(kWeights1, kConsumers);
-      learn(m.base[1], next, thread);
-      wgmma_wait<0>(sums);
-      if (lane() == 0) mbarrier_arrive(barriers.empty[0][0]);
-      if (follow(rows, next, factor)) scale_rows(sums, factor);
-      QUERN_UNROLL for (int tile = 0; tile < kHalf; ++tile) mbarrier_wait(barriers.full[1][tile], round[1]);
-      multiply_values(sums, shared_weights[1], half[1]);
-      wgmma_wait<0>(sums);
-      if (lane() == 0) mbarrier_arrive(barriers.empty[1][0]);
-    } else {
-      wgmma_wait<0>(sums);
-      if (lane() == 0) mbarrier_arrive(barriers.empty[0][0]);
-    }
-  } else {
-    if (two) multiply_keys(logits, m, 1, round[1]);
-    meet_named(kWeights0, kConsumers);
-    learn(m.base[0], next, thread);
-    if (follow(rows, next, factor)) scale_rows(sums, factor);
-    QUERN_UNROLL for (int tile = kHalf; tile < kRopeTile; ++tile) mbarrier_wait(barriers.full[0][tile], round[0]);
-    multiply_values(sums, shared_weights[0], half[0]);
-    if (two) {
-      mask(p, s, t, logits, key + kBlock, thread);
-      largest(p, logits, max);
-      raise(rows.base, max, next);
-      const bool changed = follow(rows, next, factor);
-      weigh(p, logits, rows, weights);
-      sync_named(kOwn + 1, kGroupThreads);
-      clear_unseen(t, m.keys[1], key + kBlock, 1, thread);
-      store_weights(shared_weights[1], weights, thread);
-      publish(m.base[1], rows.base, thread);
-      fence_async();
-      arrive_named(kWeights1, kConsumers);
-      wgmma_wait<0>(sums);
-      if (lane() == 0) mbarrier_arrive(barriers.empty[0][1]);
-      if (changed) scale_rows(sums, factor);
-      multiply_values(sums, weights, half[1]);
-      wgmma_wait<0>(sums);
-      if (lane() == 0) mbarrier_arrive(barriers.empty[1][1]);
-    } else {
-      wgmma_wait<0>(sums);
-      if (lane() == 0) mbarrier_arrive(barriers.empty[0][1]);
-    }
+    arrive_named(kWeights0 + group, kConsumers);
   }
-  round[0] ^= 1;
-  if (two) round[1] ^= 1;
-}
+  QUERN_DEVICE void publish(f32* to, const f32 (&rows)[2]) const {
+    if ((thread & 3) != 0) return;
+    QUERN_UNROLL for (int h = 0; h < 2; ++h) to[accumulator_row(thread, h)] = rows[h];
+  }
+  QUERN_DEVICE void learn(const f32* from, f32 (&rows)[2]) const {
+    QUERN_UNROLL for (int h = 0; h < 2; ++h) rows[h] = from[accumulator_row(thread, h)];
+  }
 
-// To `out` by way of shared memory, or to the piece's slot.
-template <int kGroup>
-QUERN_DEVICE void write_results(const MlaParams& p, const Sequence& s, const Piece& piece, const Tile& t, const Memory& m,
-                                f32 (&sums)[128], Rows& rows, int thread) {
-  QUERN_UNROLL for (int h = 0; h < 2; ++h) rows.sum[h] = quad_sum(rows.sum[h]);
-  publish(m.sum[kGroup], rows.sum, thread);
-  sync_named(kBoth, kConsumers);  // and nobody multiplies queries any more
-  f32 other[2];
-  learn(m.sum[kGroup ^ 1], other, thread);
-  const bool first = kGroup == 0 && (thread & 3) == 0;
-  if (piece.count > 1) {
-    f32* slot = slot_at(p, slot_of_piece(piece.slot, piece.slot_step, piece.index), block_index(0) % p.side_by_side);
+  // A pair of blocks, the first at key `key`.
+  QUERN_DEVICE void take_pair(const Task& t, i32 key, u32 round, f32 (&sums)[128], Rows& rows) const {
+    Barriers& barriers = m.barriers();
+    f32 logits[32], factor[2];
+    u32 weights[4][4];
+    const i32 own_key = key + group * kKeys;
+    multiply_keys(logits, round);
+    if (group == 1) {
+      meet_named(kWeights0, kConsumers);
+      follow_other(sums, rows);
+      add_others(sums, round);
+    }
+    const bool changed = weigh(t, own_key, logits, rows, factor);
+    to_operand<Element>(logits, weights);
+    clear_unseen(t.any, own_key);
+    fence_async();
+    sync_named(kOwn + group, kGroupThreads);  // the rope part, over which weights go, has been multiplied; unseen keys are zeros
+    hand_over(weights, rows);
+    wgmma_wait<0>(sums);
+    if (group == 1) release(barriers.empty[0][1]);
+    if (changed) scale_rows(sums, factor);
+    add_own(sums, weights);
+    if (group == 0) {
+      meet_named(kWeights1, kConsumers);
+      wgmma_wait<0>(sums);
+      release(barriers.empty[0][0]);
+      follow_other(sums, rows);
+      add_others(sums, round);
+    }
+    wgmma_wait<0>(sums);
+    release(barriers.empty[1][group]);
+  }
+
+  // To `out` by way of shared memory, or to a slot.
+  QUERN_DEVICE void write_results(const Task& t, f32 (&sums)[128], Rows& rows) const {
+    QUERN_UNROLL for (int h = 0; h < 2; ++h) rows.sum[h] = quad_sum(rows.sum[h]);
+    publish(m.sum(group), rows.sum);
+    sync_named(kBoth, kConsumers);  // and nobody multiplies queries any more
+    const bool first = group == 0 && (thread & 3) == 0;
+    const int column = group * 256 + accumulator_column(thread, 0);
+    if (t.slot >= 0) {
+      f32* slot = slot_at(p, t.slot, block_index(0) % p.side_by_side);
+      QUERN_UNROLL for (int h = 0; h < 2; ++h) {
+        const i32 row = accumulator_row(thread, h);
+        f32* to = slot + row * kLatent + column;
+        QUERN_UNROLL for (int i = 2 * h; i < 128; i += 4) {
+          *reinterpret_cast<u64*>(to + (i >> 2) * 8) = bits_of(sums[i]) | static_cast<u64>(bits_of(sums[i + 1])) << 32;
+        }
+        if (!first) continue;
+        slot[kRows * kLatent + row] = rows.base[h];
+        slot[kRows * (kLatent + 1) + row] = m.sum(0)[row] + m.sum(1)[row];
+      }
+      return;
+    }
+    Element* staged = reinterpret_cast<Element*>(m.queries());
     QUERN_UNROLL for (int h = 0; h < 2; ++h) {
       const i32 row = accumulator_row(thread, h);
-      f32* to = slot + row * kLatent + kGroup * 256 + accumulator_column(thread, 0);
+      const bool there = row < t.rows;
+      const RowPlace place = place_of(p, t.q_begin, t.first_row + (there ? row : 0));
+      const Finished done = finish(p, rows.base[h], m.sum(0)[row] + m.sum(1)[row], place.head);
+      if (first && there && place.lse) *place.lse = done.lse;
+      Element* to = staged + row * kOutPitch + column;
       QUERN_UNROLL for (int i = 2 * h; i < 128; i += 4) {
-        *reinterpret_cast<u64*>(to + (i >> 2) * 8) = bits_of(sums[i]) | static_cast<u64>(bits_of(sums[i + 1])) << 32;
+        *reinterpret_cast<u32*>(to + (i >> 2) * 8) = pack<Element>(sums[i] * done.inverse, sums[i + 1] * done.inverse);
       }
-      if (first) slot[kRows * kLatent + row] = rows.base[h], slot[kRows * (kLatent + 1) + row] = rows.sum[h] + other[h];
     }
-    return;
-  }
-  Element* staged = reinterpret_cast<Element*>(m.queries);
-  QUERN_UNROLL for (int h = 0; h < 2; ++h) {
-    const i32 row = accumulator_row(thread, h);
-    const bool there = row < t.rows;
-    const RowPlace place = place_of(p, s.q_begin, t.first_row + (there ? row : 0));
-    // One order of the two sums in both warpgroups: their results have one divisor.
-    const f32 all = kGroup == 0 ? rows.sum[h] + other[h] : other[h] + rows.sum[h];
-    const Finished done = finish(p, rows.base[h], all, place.head);
-    if (first && there && place.lse) *place.lse = done.lse;
-    Element* to = staged + row * kOutPitch + kGroup * 256 + accumulator_column(thread, 0);
-    QUERN_UNROLL for (int i = 2 * h; i < 128; i += 4) {
-      *reinterpret_cast<u32*>(to + (i >> 2) * 8) = pack<Element>(sums[i] * done.inverse, sums[i + 1] * done.inverse);
-    }
-  }
-  sync_named(kBoth, kConsumers);
-  constexpr int kPieces = kLatent / 8;
-  QUERN_ROLLED for (i32 i = kGroup * kGroupThreads + thread; i < kRows * kPieces; i += kConsumers) {
-    const i32 row = i / kPieces, piece_of_row = i % kPieces;
-    if (row >= t.rows) break;
-    store16_global(place_of(p, s.q_begin, t.first_row + row).out + piece_of_row * 8,
-                   load16(staged + row * kOutPitch + piece_of_row * 8));
-  }
-}
-
-template <int kGroup>
-QUERN_DEVICE void multiply_all(const MlaParams& p, const Memory& m) {
-  const int thread = thread_index() - kGroup * kGroupThreads;
-  u32 round[2] = {0, 0};
-  f32 sums[128];
-  Schedule schedule(p);
-  if (kGroup == 0) note_no_cut(p, schedule.run());
-  QUERN_ROLLED while (schedule.more()) {
-    Sequence s;
-    const Piece piece = schedule.next(s);
-    if (piece.begin >= piece.end) continue;
-    if (kGroup == 0) note_cut(p, s, piece);
-    const Tile t = tile_of(p, s, piece);
-    if (t.rows <= 0) continue;
-    sync_named(kBoth, kConsumers);  // whoever still reads results where the queries go
-    load_queries(p, s, t, m.queries, kGroup * kGroupThreads + thread);
-    fence_async();
     sync_named(kBoth, kConsumers);
-    Rows rows = {{-infinity(), -infinity()}, {0.0f, 0.0f}};
-    QUERN_UNROLL for (int i = 0; i < 128; ++i) sums[i] = 0.0f;
-    QUERN_ROLLED for (i32 block = piece.begin; block < piece.end; block += 2) {
-      take_pair<kGroup>(p, s, t, m, sums, rows, s.first + block * kBlock, block + 1 < piece.end, round, thread);
+    constexpr int kPieces = kLatent / 8;
+    QUERN_ROLLED for (i32 i = thread_index(); i < t.rows * kPieces; i += kConsumers) {
+      const i32 row = i / kPieces, piece = i % kPieces;
+      store16_global(place_of(p, t.q_begin, t.first_row + row).out + piece * 8, load16(staged + row * kOutPitch + piece * 8));
     }
-    write_results<kGroup>(p, s, piece, t, m, sums, rows, thread);
   }
-}
+
+  QUERN_DEVICE void run() const {
+    Listener listener(m);
+    u32 round = 0;
+    f32 sums[128];
+    QUERN_ROLLED for (;;) {
+      const Task& t = listener.next();
+      if (shuffle(t.rows, 0) == 0) break;
+      sync_named(kBoth, kConsumers);  // whoever still reads results where the queries go
+      load_queries(t);
+      fence_async();
+      sync_named(kBoth, kConsumers);
+      Rows rows = {{-infinity(), -infinity()}, {0.0f, 0.0f}};
+      QUERN_UNROLL for (int i = 0; i < 128; ++i) sums[i] = 0.0f;
+      const i32 end = shuffle(t.end_key, 0);
+      QUERN_ROLLED for (i32 key = shuffle(t.key, 0); key < end; key += kBlock) {
+        take_pair(t, key, round, sums, rows);
+        round ^= 1;
+      }
+      write_results(t, sums, rows);
+      listener.done();
+    }
+  }
+};
 
 }  // namespace q
 
 QUERN_KERNEL(quern_mla_rows64, THREADS, 1, QUERN_PARAM q::MlaParams p, QUERN_PARAM q::TensorMap latent, QUERN_PARAM q::TensorMap rope) {
   using namespace q;
-  const Memory memory = carve(tile_shared());
+  const Memory memory = {tile_shared()};
   if (thread_index() == 0) {
-    Barriers& b = *memory.barriers;
+    Barriers& b = memory.barriers();
     QUERN_ROLLED for (int i = 0; i < 2 * kTiles; ++i) mbarrier_init(b.full[0][i], 1);
     QUERN_ROLLED for (int i = 0; i < 4; ++i) mbarrier_init(b.empty[0][i], kGroupThreads / kWarp);
+    QUERN_ROLLED for (int i = 0; i < 2; ++i) {
+      mbarrier_init(b.told[i], 1);
+      mbarrier_init(b.done[i], kConsumers / kWarp + 1);
+    }
     fence_mbarrier_init();
     if (p.pool_pages > 0) {
       prefetch_tensor_map(latent);
@@ -449,11 +506,18 @@ QUERN_KERNEL(quern_mla_rows64, THREADS, 1, QUERN_PARAM q::MlaParams p, QUERN_PAR
   sync_block();
   launch_next_grid();
   wait_for_previous_grid();
-  if (warp() >= kConsumers / kWarp) {
-    copy_all(p, latent, rope, memory);
-  } else if (warp() < kGroupThreads / kWarp) {
-    multiply_all<0>(p, memory);
+  const int group = shuffle(thread_index() / kGroupThreads, 0);
+  if (group == 2) {
+    registers_shrink<40>();
+    const int w = shuffle(warp() - 2 * kGroupThreads / kWarp, 0);
+    if (w == 0) copy_all(p, {latent, rope}, memory);
+    if (w == 1) schedule_all(p, memory);
   } else {
-    multiply_all<1>(p, memory);
+    registers_grow<232>();
+    if (group == 0) {
+      Multiplier<0>(p, memory).run();
+    } else {
+      Multiplier<1>(p, memory).run();
+    }
   }
 }
