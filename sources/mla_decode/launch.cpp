@@ -48,7 +48,8 @@ Plan plan(const Problem& problem, std::int64_t sms) {
   plan.cuts = plan.parts;
   if (p.invariant) {
     plan.cuts = plan.most_pieces > 1 ? sequences * plan.most_groups : 0;
-    slots = plan.cuts * plan.side_by_side * plan.most_pieces;
+    // However few SMs a call may use: that changes how many tiles lie side by side.
+    slots = plan.most_pieces > 1 ? sequences * (tiles + t.side_by_side - 1) * plan.most_pieces : 0;
   }
   plan.cut_bytes = p.invariant ? 0 : (static_cast<std::uint64_t>(blocks) * sizeof(q::MlaCut) + 255) / 256 * 256;
   plan.workspace = kCounterBytes + plan.cut_bytes +
@@ -57,24 +58,29 @@ Plan plan(const Problem& problem, std::int64_t sms) {
   return plan;
 }
 
-// A pool of [pages][page_size][columns], of which a copy takes 64 columns of so many tokens of a page.
-jit::TensorMap map_of(const Runtime& runtime, const Problem& problem, const std::uint8_t* pool, int columns,
+// A pool of [pages][page_size][columns] as [pages][tiles of 64 columns][page_size][64]: a copy takes so many tokens of a page, and
+// `tiles` tiles, which then lie one behind the other.
+jit::TensorMap map_of(const Runtime& runtime, const Problem& problem, const std::uint8_t* pool, int columns, int tiles,
                       std::int64_t page_bytes, std::int64_t token_bytes) {
+  constexpr int kColumns = 64;
   const q::MlaParams& p = problem.params;
   jit::TensorMapDesc desc;
   desc.data_type = problem.shape.element == Dtype::f16 ? jit::kTensorF16 : jit::kTensorBF16;
-  desc.rank = 3;
+  desc.rank = 4;
   desc.address = const_cast<std::uint8_t*>(pool);  // it is only read
-  desc.extent[0] = static_cast<std::uint64_t>(columns);
+  desc.extent[0] = kColumns;
   desc.extent[1] = static_cast<std::uint64_t>(p.page_size);
-  desc.extent[2] = static_cast<std::uint64_t>(p.pool_pages);
+  desc.extent[2] = static_cast<std::uint64_t>(columns / kColumns);
+  desc.extent[3] = static_cast<std::uint64_t>(p.pool_pages);
   // Where there is one token or page only its stride says nothing, but must be one.
   const std::int64_t token = token_bytes > 0 ? token_bytes : columns * 2;
   desc.stride[0] = static_cast<std::uint64_t>(token);
-  desc.stride[1] = static_cast<std::uint64_t>(page_bytes > 0 ? page_bytes : token * p.page_size);
-  desc.box[0] = 64;
+  desc.stride[1] = kColumns * 2;
+  desc.stride[2] = static_cast<std::uint64_t>(page_bytes > 0 ? page_bytes : token * p.page_size);
+  desc.box[0] = kColumns;
   desc.box[1] = static_cast<std::uint32_t>(problem.shape.page_rows);
-  desc.box[2] = 1;
+  desc.box[2] = static_cast<std::uint32_t>(tiles);
+  desc.box[3] = 1;
   desc.swizzle = static_cast<int>(q::Swizzle::bytes128);
   desc.l2_promotion = jit::kPromote256;
   jit::TensorMap map;
@@ -180,8 +186,9 @@ void run(const Runtime& runtime, const quern_mla_decode_args& args) {
     if (empty) p.pool_pages = 0;
     jit::TensorMap latent = {}, rope = {};
     if (!empty) {
-      latent = map_of(runtime, problem, p.latent, problem.shape.d_latent, p.latent_page_bytes, p.latent_token_bytes);
-      rope = map_of(runtime, problem, p.rope, problem.shape.d_rope, p.rope_page_bytes, p.rope_token_bytes);
+      latent = map_of(runtime, problem, p.latent, problem.shape.d_latent, problem.shape.page_rows == 64 ? 2 : 1,
+                      p.latent_page_bytes, p.latent_token_bytes);
+      rope = map_of(runtime, problem, p.rope, problem.shape.d_rope, 1, p.rope_page_bytes, p.rope_token_bytes);
     }
     ops::launch(runtime, *main, launch, "launching mla_decode", p, latent, rope);
   } else {

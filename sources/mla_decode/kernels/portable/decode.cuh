@@ -171,7 +171,7 @@ QUERN_DEVICE void take_piece(const MlaParams& p, Sequence s, const Piece& piece,
     s.position = listed.position;
     if (listed.sequence < 0) s.q_len = 0;
   }
-  note_cut(p, s, piece);
+  note_cut(p, s, piece, thread_index() == 0);
   const i32 tile = block_index(0) % p.side_by_side, first_row = (piece.group * p.side_by_side + tile) * kRows;
   if (first_row >= s.q_len * p.heads) return;
   const i32 last_row = s.q_len * p.heads - 1 < first_row + kRows - 1 ? s.q_len * p.heads - 1 : first_row + kRows - 1;
@@ -227,10 +227,10 @@ QUERN_KERNEL(quern_mla_decode, THREADS, 1, QUERN_PARAM q::MlaParams p) {
   wait_for_previous_grid();
   const Memory memory = carve(dynamic_shared());
   Schedule schedule(p);
-  note_no_cut(p, schedule.run());
-  QUERN_ROLLED while (schedule.more()) {
-    Sequence sequence;
-    const Piece piece = schedule.next(sequence);
+  note_no_cut(p, schedule.run(), thread_index() == 0);
+  Sequence sequence;
+  Piece piece;
+  QUERN_ROLLED while (schedule.next(sequence, piece)) {
     if (piece.begin < piece.end) take_piece(p, sequence, piece, memory);
   }
 }

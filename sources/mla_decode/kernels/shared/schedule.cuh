@@ -45,46 +45,73 @@ QUERN_DEVICE i32 invariant_blocks(const MlaParams& p, const Sequence& s) {
 
 class Schedule {
  public:
-  // All lanes of the warp together.
-  QUERN_DEVICE explicit Schedule(const MlaParams& params) : p(params) {
-    run_ = quotient(block_index(0), p.side_by_side);
-    const i32 sequences = sequence_count(p);
-    i32 total = 0;
-    if (kListed) {
-      total = sequences * units_of(0);
-    } else {
-      QUERN_ROLLED for (i32 i = 0; i < sequences; i += kWarp) total += sum_over_warp(i + lane());
-    }
-    each_ = p.invariant ? 1 : quotient(total + p.parts - 1, p.parts);
-    if (each_ < 1) each_ = 1;
-    at_ = p.invariant ? run_ : (run_ < p.parts ? run_ : p.parts) * each_;
-    end_ = p.invariant ? total : at_ + each_ < total ? at_ + each_ : total;
-    start_ = index_ = 0;
-    if (!more()) return;
-    if (kListed) {
-      const i32 each = units_of(0);
-      index_ = quotient(at_, each);
-      start_ = index_ * each;
-      return;
-    }
-    QUERN_ROLLED for (;; index_ += kWarp) {
-      const i32 units = sum_over_warp(index_ + lane());
-      if (at_ < start_ + units) break;
-      start_ += units;
-    }
-    seek();
-  }
-  // Whether there is a further piece; all lanes get the same answers.
-  QUERN_DEVICE bool more() const { return at_ < end_; }
+  QUERN_DEVICE explicit Schedule(const MlaParams& params)
+      : p(params), run_(quotient(block_index(0), params.side_by_side)), each_(1), at_(-1), end_(0), chunk_(0), start_(0) {}
   QUERN_DEVICE i32 run() const { return run_; }
 
-  // The next piece and its sequence; it may be empty, and then is not to be looked at further.
-  QUERN_DEVICE Piece next(Sequence& s) {
-    s = sequence_at(p, index_);
-    const i32 length = item_units(s), item = quotient(at_ - start_, length);
-    const i32 start = start_ + item * length;
+  // The next piece and its sequence; false when there is none. The piece may be empty, and then is not to be looked at further. All
+  // lanes of the warp together; all get the same answers.
+  QUERN_DEVICE bool next(Sequence& s, Piece& piece) {
+    i32 begin, units;  // of the sequence's units
+    QUERN_ROLLED for (;;) {
+      // Each lane has one of a chunk of sequences: at first to count their units, then to find the one that unit at_ belongs to.
+      if (at_ >= end_ && at_ >= 0) return false;
+      s = {};
+      s.blocks = 1;
+      const i32 index = chunk_ + lane();
+      if (index < sequence_count(p)) s = sequence_at(p, index);
+      units = s.groups * item_units(s);
+      i32 sum = units;
+      QUERN_ROLLED for (int d = 1; d < kWarp; d *= 2) {
+        const i32 below = shuffle_up(sum, d);
+        if (lane() >= d) sum += below;
+      }
+      const i32 all = shuffle(sum, kWarp - 1);
+      begin = start_ + sum - units;
+      if (at_ >= start_ && at_ - start_ < all) break;
+      start_ += all;
+      chunk_ += kWarp;
+      if (chunk_ < sequence_count(p)) continue;
+      begin_run(start_);
+    }
+    // From the one lane whose sequence it is to all.
+    i32 source = at_ >= begin && at_ - begin < units ? lane() : 0;
+    QUERN_ROLLED for (int d = 1; d < kWarp; d *= 2) {
+      const i32 other = shuffle_xor(source, d);
+      source = other > source ? other : source;
+    }
+    begin = shuffle(begin, source);
+    s.index = chunk_ + source;
+    s.q_begin = shuffle(s.q_begin, source);
+    s.q_len = shuffle(s.q_len, source);
+    s.position = shuffle(s.position, source);
+    s.kv_len = shuffle(s.kv_len, source);
+    s.groups = shuffle(s.groups, source);
+    s.first = shuffle(s.first, source);
+    s.blocks = shuffle(s.blocks, source);
+    put(s, begin, piece);
+    return true;
+  }
+
+ private:
+  QUERN_DEVICE i32 item_units(const Sequence& s) const {
+    return p.invariant ? quotient(s.blocks + invariant_blocks(p, s) - 1, invariant_blocks(p, s)) : s.blocks + kItemPrice;
+  }
+  // All units have been counted: what this run has of them.
+  QUERN_DEVICE void begin_run(i32 total) {
+    chunk_ = start_ = 0;
+    at_ = run_;
+    end_ = total;
+    if (p.invariant) return;
+    each_ = quotient(total + p.parts - 1, p.parts);
+    if (each_ < 1) each_ = 1;
+    at_ = run_ * each_;  // at most a run's units beyond all of them
+    end_ = at_ + each_ < total ? at_ + each_ : total;
+  }
+  // The piece at unit at_, of a sequence whose units begin at `begin`.
+  QUERN_DEVICE void put(const Sequence& s, i32 begin, Piece& piece) {
+    const i32 length = item_units(s), item = quotient(at_ - begin, length), start = begin + item * length;
     const i32 from = at_ - start, to = end_ - start < length ? end_ - start : length;
-    Piece piece;
     piece.group = item;
     if (p.invariant) {
       const i32 each = invariant_blocks(p, s);
@@ -107,39 +134,13 @@ class Schedule {
       piece.slot_step = 2;
       at_ = start + length;
     }
-    if (more()) seek();
-    return piece;
-  }
-
- private:
-  QUERN_DEVICE i32 item_units(const Sequence& s) const {
-    return p.invariant ? quotient(s.blocks + invariant_blocks(p, s) - 1, invariant_blocks(p, s)) : s.blocks + kItemPrice;
-  }
-  QUERN_DEVICE i32 units_of(i32 index) const {
-    if (index >= sequence_count(p)) return 0;
-    const Sequence s = sequence_at(p, index);
-    return s.groups * item_units(s);
-  }
-  QUERN_DEVICE i32 sum_over_warp(i32 index) const {
-    i32 units = units_of(index);
-    QUERN_ROLLED for (int d = 1; d < kWarp; d *= 2) units += shuffle_xor(units, d);
-    return units;
-  }
-  // Goes on to the sequence of unit at_.
-  QUERN_DEVICE void seek() {
-    QUERN_ROLLED for (;;) {
-      const i32 units = units_of(index_);
-      if (at_ < start_ + units) return;
-      start_ += units;
-      ++index_;
-    }
   }
 
   const MlaParams& p;
   i32 run_;
-  i32 each_;       // units of a run; the last may have fewer
-  i32 at_, end_;   // what is left of this run's units
-  i32 index_;      // the sequence in hand, and the units before it
+  i32 each_;        // units of a run; the last may have fewer
+  i32 at_, end_;    // what is left of this run's units; at -1: they are still to be counted
+  i32 chunk_;       // the first of the sequences that the lanes have next, and the units before them
   i32 start_;
 };
 
@@ -147,13 +148,13 @@ class Schedule {
 QUERN_DEVICE MlaCut cut_of(const MlaParams& p, const Sequence& s, i32 group, i32 slot, i32 step, i32 count) {
   return {count, slot, step, s.q_begin, s.q_len * p.heads, group * p.side_by_side * kRows};
 }
-// Written by the first block of threads of the group that has the item's first piece; each group says first that it cuts none. Of a
-// batch-invariant call it is computed again instead.
-QUERN_DEVICE void note_no_cut(const MlaParams& p, i32 run) {
-  if (!p.invariant && thread_index() == 0 && block_index(0) % p.side_by_side == 0 && run < p.cut_count) p.cuts[run].count = 0;
+// Written by the first block of threads of the group that has the item's first piece, by the one thread that `writes`; each group says
+// first that it cuts none. Of a batch-invariant call it is computed again instead.
+QUERN_DEVICE void note_no_cut(const MlaParams& p, i32 run, bool writes) {
+  if (!p.invariant && writes && block_index(0) % p.side_by_side == 0 && run < p.cut_count) p.cuts[run].count = 0;
 }
-QUERN_DEVICE void note_cut(const MlaParams& p, const Sequence& s, const Piece& piece) {
-  if (p.invariant || piece.index != 0 || piece.count < 2 || thread_index() != 0 || block_index(0) % p.side_by_side != 0) return;
+QUERN_DEVICE void note_cut(const MlaParams& p, const Sequence& s, const Piece& piece, bool writes) {
+  if (p.invariant || piece.index != 0 || piece.count < 2 || !writes || block_index(0) % p.side_by_side != 0) return;
   p.cuts[piece.cut] = cut_of(p, s, piece.group, piece.slot, piece.slot_step, piece.count);
 }
 QUERN_DEVICE MlaCut invariant_cut(const MlaParams& p, i32 entry) {

@@ -13,8 +13,8 @@
 // So one warpgroup's softmax runs while the other's products do. Weights are relative to one maximum a row, which both follow in
 // turn: block 0's logits raise it, then block 1's. Weights of a block go where its rope part was, which only logits need.
 //
-// A block of keys is nine tiles of 64 columns, each copied on its own with a barrier of its own, and filled again by halves as soon
-// as the half's columns have been multiplied.
+// A block of keys is nine tiles of 64 columns, copied two at a time with a barrier for each two, and filled again by halves as soon as
+// the half's columns have been multiplied. Each of the two blocks has a warp that copies it.
 // SPDX-License-Identifier: Apache-2.0
 #include "common/sm90/accumulator.cuh"
 #include "common/sm90/tma.cuh"
@@ -24,21 +24,24 @@
 namespace q {
 
 inline constexpr int kTiles = 9, kRopeTile = 8, kHalf = 4;  // of 64 columns; those of a half of the values
+inline constexpr int kParts = 5, kRopePart = 4;             // two tiles each, but for the rope part
 inline constexpr int kTileBytes = kRows64Tile, kBlockBytes = kRows64Matrix;
 inline constexpr int kGroupThreads = 128, kConsumers = 2 * kGroupThreads;
 inline constexpr int kPageRows = PAGE_ROWS;              // of one copy
 inline constexpr int kKeys = 64;                         // of a block; the schedule counts pairs
-inline constexpr int kCopies = kKeys / kPageRows;        // of one tile
+inline constexpr int kCopies = kKeys / kPageRows;        // of one tile's rows
+// Tiles of one copy: where a copy has all rows of a block, those of one tile end where the next one's begin.
+inline constexpr int kTilesAtOnce = kCopies == 1 ? 2 : 1;
 inline constexpr int kOutPitch = kLatent + 8;            // elements from row to row of staged results
 inline constexpr f32 kSlack = 8.0f;  // by how much a maximum may be left behind, in powers of two: see raise()
 static_assert(kRows == 64 && kBlock == 2 * kKeys && kLatent == 512 && kRope == 64 && THREADS == kRows64Threads);
 static_assert(kRows * kOutPitch * 2 <= kBlockBytes, "results are staged where the queries were");
 
-// Named barriers: the weights of block 0 and of block 1 are there; one of each warpgroup; one of both.
-enum Named { kWeights0 = 1, kWeights1 = 2, kOwn = 3, kBoth = 5 };
+// Named barriers: the weights of block 0 and of block 1 are there; one of each warpgroup; one of both; block 0's maxima are there.
+enum Named { kWeights0 = 1, kWeights1 = 2, kOwn = 3, kBoth = 5, kBase = 6 };
 
 struct Barriers {
-  Mbarrier full[2][kTiles];
+  Mbarrier full[2][kParts];
   Mbarrier empty[2][2];  // of block 0: left; right and rope. Of block 1: left and rope; right
   Mbarrier told[2], done[2];
 };
@@ -84,17 +87,17 @@ QUERN_DEVICE Sequence sequence_of(const Task& t) {
 QUERN_DEVICE void schedule_all(const MlaParams& p, Memory m) {
   const i32 tile = block_index(0) % p.side_by_side;
   Schedule schedule(p);
-  note_no_cut(p, schedule.run());
+  note_no_cut(p, schedule.run(), lane() == 0);
   i32 place = 0;
   u32 phase = 0;
   QUERN_ROLLED for (;;) {
-    const bool more = schedule.more();
+    Sequence s;
+    Piece piece;
+    const bool more = schedule.next(s, piece);
     Task t{};
     if (more) {
-      Sequence s;
-      const Piece piece = schedule.next(s);
       if (piece.begin >= piece.end) continue;
-      note_cut(p, s, piece);
+      note_cut(p, s, piece, lane() == 0);
       t.first_row = (piece.group * p.side_by_side + tile) * kRows;
       t.rows = s.q_len * p.heads - t.first_row;
       if (t.rows <= 0) continue;
@@ -166,55 +169,72 @@ struct Pages {
 };
 
 struct Maps {
-  const TensorMap& latent;
-  const TensorMap& rope;
+  const TensorMap& latent;  // [pages][8 tiles][page_size][64 columns]
+  const TensorMap& rope;    // [pages][1][page_size][64 columns]
 };
 
-// Tiles `from` to `to` of a block; by one lane.
-QUERN_DEVICE void copy_tiles(const MlaParams& p, const Maps& maps, u8* keys, Mbarrier* full, i32 key, const i32 (&pages)[kCopies],
-                             const Range& any, int from, int to) {
-  i32 copies = 0;
-  QUERN_UNROLL for (int c = 0; c < kCopies; ++c) copies += is_needed(any, key + c * kPageRows);
-  const i32 slot = key - quotient(key, p.page_size) * p.page_size;
-  QUERN_ROLLED for (int tile = from; tile < to; ++tile) {
-    mbarrier_arrive_expect(full[tile], static_cast<u32>(copies * kPageRows * 128));
-    QUERN_UNROLL for (int c = 0; c < kCopies; ++c) {
-      if (!is_needed(any, key + c * kPageRows)) continue;
-      // Copies of one block are of one page or of several: a page has so many as fit.
-      const i32 within = kCopies == 1 ? slot : quotient(slot + c * kPageRows, p.page_size) * p.page_size;
-      const i32 at = kCopies == 1 ? slot : slot + c * kPageRows - within;
-      u8* into = keys + tile * kTileBytes + c * kPageRows * 128;
-      if (tile == kRopeTile) {
-        tma_load(into, maps.rope, full[tile], CacheHint::evict_first, 0, at, pages[c]);
-      } else {
-        tma_load(into, maps.latent, full[tile], CacheHint::evict_first, tile * 64, at, pages[c]);
+// Where a block's rows come from.
+struct Rows64 {
+  i32 page[kCopies], slot[kCopies];
+  bool needed[kCopies];
+  u32 count;  // that are needed
+};
+
+// Part `part` of a block; by one lane.
+template <int part>
+QUERN_DEVICE void copy_part(const Maps& maps, u8* keys, Mbarrier* full, const Rows64& rows) {
+  constexpr int kCount = part == kRopePart ? 1 : 2;
+  mbarrier_arrive_expect(full[part], rows.count * (kCount * kPageRows * 128));
+  QUERN_UNROLL for (int c = 0; c < kCopies; ++c) {
+    if (!rows.needed[c]) continue;
+    u8* to = keys + 2 * part * kTileBytes + c * kPageRows * 128;
+    if constexpr (part == kRopePart) {
+      tma_load(to, maps.rope, full[part], CacheHint::evict_first, 0, rows.slot[c], 0, rows.page[c]);
+    } else {
+      QUERN_UNROLL for (int i = 0; i < 2; i += kTilesAtOnce) {
+        tma_load(to + i * kTileBytes, maps.latent, full[part], CacheHint::evict_first, 0, rows.slot[c], 2 * part + i, rows.page[c]);
       }
     }
   }
 }
 
+template <int block>
 QUERN_DEVICE void copy_all(const MlaParams& p, const Maps& maps, Memory m) {
   Listener listener(m);
+  u8* keys = m.keys(block);
+  Mbarrier* full = m.barriers().full[block];
   u32 round = 0;
   QUERN_ROLLED for (;;) {
     const Task& t = listener.next();
-    if (t.rows == 0) break;
+    if (shuffle(t.rows, 0) == 0) break;
     Pages source{p.pages + t.pages, t.any, -kWarp, 0};
-    const i32 end = t.end_key;
-    int b = 0;
-    QUERN_ROLLED for (i32 key = t.key; key < end; key += kKeys, b ^= 1) {
-      i32 pages[kCopies];
-      QUERN_UNROLL for (int c = 0; c < kCopies; ++c) pages[c] = source.of(p, quotient(key, kPageRows) + c);
-      // Left, right, and with the one of the two that is released later the rope part.
-      QUERN_ROLLED for (int half = 0; half < 2; ++half) {
-        mbarrier_wait(m.barriers().empty[b][half], round ^ 1);
-        if (lane() != 0) continue;
-        Mbarrier* full = m.barriers().full[b];
-        copy_tiles(p, maps, m.keys(b), full, key, pages, source.any, half * kHalf, half * kHalf + kHalf);
-        if (half != b) copy_tiles(p, maps, m.keys(b), full, key, pages, source.any, kRopeTile, kTiles);
+    const i32 end = shuffle(t.end_key, 0);
+    QUERN_ROLLED for (i32 key = shuffle(t.key, 0) + block * kKeys; key < end; key += kBlock) {
+      Rows64 rows;
+      rows.count = 0;
+      QUERN_UNROLL for (int c = 0; c < kCopies; ++c) {
+        const i32 at = key + c * kPageRows;
+        rows.page[c] = source.of(p, quotient(at, kPageRows));
+        rows.slot[c] = at - quotient(at, p.page_size) * p.page_size;
+        rows.needed[c] = is_needed(source.any, at);
+        rows.count += rows.needed[c];
+      }
+      // The half first that is released first, the rope part with the half whose reader reads the weights that lie there.
+      constexpr int kFirst = block == 0 ? 0 : 1;
+      mbarrier_wait(m.barriers().empty[block][kFirst], round ^ 1);
+      if (elect_one()) {
+        copy_part<2 * kFirst>(maps, keys, full, rows);
+        copy_part<2 * kFirst + 1>(maps, keys, full, rows);
       }
       sync_warp();
-      round ^= static_cast<u32>(b);
+      mbarrier_wait(m.barriers().empty[block][1 - kFirst], round ^ 1);
+      if (elect_one()) {
+        copy_part<2 - 2 * kFirst>(maps, keys, full, rows);
+        copy_part<3 - 2 * kFirst>(maps, keys, full, rows);
+        copy_part<kRopePart>(maps, keys, full, rows);
+      }
+      sync_warp();
+      round ^= 1;
     }
     listener.done();
   }
@@ -255,33 +275,32 @@ struct Multiplier {
         values(memory.queries() + kBlockBytes + group * kHalf * kTileBytes),
         others_weights(memory.queries() + (2 - group) * kBlockBytes + kRopeTile * kTileBytes) {}
 
-  // The tile's queries, zeros beyond the last row: by plain loads, which any strides allow.
+  // The tile's queries, zeros beyond the last row: by copies of 16 bytes, which any strides allow. Four threads have a row.
   QUERN_DEVICE void load_queries(const Task& t) const {
-    constexpr int kPieces = kTiles * 8;  // of 16 bytes, of a row
-    const int own = thread_index();
-    QUERN_FOUR_AT_ONCE for (int at = own; at < kRows * kPieces; at += kConsumers) {
-      const i32 row = at / kPieces, piece = at - row * kPieces;
-      vec16 v{};
-      if (row < t.rows) {
-        const i32 of = t.first_row + row, within = quotient(of, p.heads), head = of - within * p.heads;
-        const i64 token = t.q_begin + within;
-        const Element* from = static_cast<const Element*>(p.q) + token * p.q_stride_token + head * p.q_stride_head + piece * 8;
-        if (piece >= kRopeTile * 8) {
-          from = static_cast<const Element*>(p.q_rope) + token * p.q_rope_stride_token + head * p.q_rope_stride_head +
-                 (piece - kRopeTile * 8) * 8;
-        }
-        v = load16(from);
-      }
-      store16(m.queries() + piece / 8 * kTileBytes + place_in_tile(row, piece & 7), v);
+    const i32 row = thread_index() >> 2;
+    const bool take = row < t.rows;
+    const i32 of = t.first_row + (take ? row : 0), within = quotient(of, p.heads), head = of - within * p.heads;
+    const i64 token = t.q_begin + within;
+    const Element* latent = static_cast<const Element*>(p.q) + token * p.q_stride_token + head * p.q_stride_head;
+    const Element* rope = static_cast<const Element*>(p.q_rope) + token * p.q_rope_stride_token + head * p.q_rope_stride_head;
+    QUERN_UNROLL for (int i = 0; i < kTiles * 2; ++i) {
+      const i32 tile = i >> 1, piece = (thread_index() & 3) + (i & 1) * 4;
+      const Element* from = (tile == kRopeTile ? rope : latent + tile * 64) + piece * 8;
+      copy_async_16(m.queries() + tile * kTileBytes + place_in_tile(row, piece), from, take);
     }
+    copy_async_commit();
+    copy_async_wait<0>();
+    fence_async();
   }
 
   QUERN_DEVICE void multiply_keys(f32 (&logits)[32], u32 round) const {
     wgmma_fence();
-    QUERN_UNROLL for (int i = 0; i < kTiles; ++i) {
-      mbarrier_wait(full, group * kTiles + i, round);
-      QUERN_UNROLL for (int k = 0; k < 4; ++k) {
-        const u32 at = static_cast<u32>(i * kTileBytes + k * 32);
+    QUERN_UNROLL for (int i = 0; i < kParts; ++i) {
+      // In the order in which they come.
+      const int part = group == 0 || i == kRopePart ? i : i ^ 2;
+      mbarrier_wait(full, group * kParts + part, round);
+      QUERN_UNROLL for (int k = 0; k < (part == kRopePart ? 4 : 8); ++k) {
+        const u32 at = static_cast<u32>((2 * part + k / 4) * kTileBytes + k % 4 * 32);
         wgmma<Element>(logits, queries.at(at), keys.at(at), i > 0 || k > 0);
       }
     }
@@ -299,7 +318,7 @@ struct Multiplier {
   }
   QUERN_DEVICE void add_others(f32 (&sums)[128], u32 round) const {
     // Copied for the other warpgroup, which has seen them arrive; this one has to see it for itself.
-    QUERN_ROLLED for (int i = 0; i < kHalf; ++i) mbarrier_wait(full, (1 - group) * kTiles + group * kHalf + i, round);
+    QUERN_UNROLL for (int i = 0; i < 2; ++i) mbarrier_wait(full, (1 - group) * kParts + group * 2 + i, round);
     wgmma_fence();
     QUERN_UNROLL for (int k = 0; k < 4; ++k) {
       const u32 at = static_cast<u32>((1 - group) * kBlockBytes + k * 16 * 128);
@@ -311,9 +330,7 @@ struct Multiplier {
     if (elect_one()) mbarrier_arrive(empty);
   }
 
-  // The maximum that weights are relative to need not be the very maximum: it follows only when it is left behind by more than
-  // kSlack, so that what was summed before seldom has to be multiplied. 2^8 is far from overflow in every type involved.
-  // True when a row's has changed, for some thread of the warp: what was summed is then to be multiplied by `factor`.
+  // How weights so far change when they become relative to `to`: `factor`. True when they do, for some thread of the warp.
   QUERN_DEVICE bool follow(Rows& rows, const f32 (&to)[2], f32 (&factor)[2]) const {
     bool changed = false;
     QUERN_UNROLL for (int h = 0; h < 2; ++h) {
@@ -324,57 +341,48 @@ struct Multiplier {
     }
     return ballot(changed) != 0;
   }
-  // What of the other's block its weights are relative to.
-  QUERN_DEVICE void follow_other(f32 (&sums)[128], Rows& rows) const {
-    f32 to[2], factor[2];
-    learn(m.base(group ^ 1), to);
-    if (follow(rows, to, factor)) scale_rows(sums, factor);
-  }
 
-  // Products to weights: what a row does not see becomes -inf, the maxima rise, exponents.
-  QUERN_DEVICE bool weigh(const Task& t, i32 key, f32 (&logits)[32], Rows& rows, f32 (&factor)[2]) const {
-#if CAP
-    QUERN_UNROLL for (int i = 0; i < 32; ++i) logits[i] = logit(p, logits[i]);
-#endif
-    if (key < t.all.first || key + kKeys > t.all.last) {
-      i32 from[2], to[2];
-      QUERN_UNROLL for (int h = 0; h < 2; ++h) {
-        const Range seen = visible(p, sequence_of(t), t.first_row + accumulator_row(thread, h));
-        from[h] = seen.first - key;
-        to[h] = seen.last - key;
-      }
-      keep_columns(logits, thread, from, to);
+  // What a row does not see becomes -inf.
+  QUERN_DEVICE void mask(const Task& t, i32 key, f32 (&logits)[32]) const {
+    i32 from[2], to[2];
+    QUERN_UNROLL for (int h = 0; h < 2; ++h) {
+      const Range seen = visible(p, sequence_of(t), t.first_row + accumulator_row(thread, h));
+      from[h] = seen.first - key;
+      to[h] = seen.last - key;
     }
-    const f32 scale = CAP ? 1.0f : p.scale;
-    f32 max[2] = {-infinity(), -infinity()}, to[2];
+    keep_columns(logits, thread, from, to);
+  }
+  // The maximum that weights are relative to need not be the very maximum: it follows only when it is left behind by more than
+  // kSlack, so that what was summed before seldom has to be multiplied. 2^8 is far from overflow in every type involved.
+  QUERN_DEVICE void raise(const f32 (&logits)[32], const f32 (&before)[2], f32 (&after)[2]) const {
+    f32 max[2] = {-infinity(), -infinity()};
     maximum(logits, max);
     QUERN_UNROLL for (int h = 0; h < 2; ++h) {
-      max[h] = quad_max(max[h]) * scale;
-      to[h] = max[h] > rows.base[h] + kSlack ? max[h] : rows.base[h];
+      max[h] = quad_max(max[h]) * scale();
+      after[h] = max[h] > before[h] + kSlack ? max[h] : before[h];
     }
-    const bool changed = follow(rows, to, factor);
+  }
+  QUERN_DEVICE f32 scale() const { return CAP ? 1.0f : p.scale; }
+  QUERN_DEVICE void weigh(f32 (&logits)[32], const f32 (&to)[2]) const {
     const f32 base[2] = {finite_max(to[0]), finite_max(to[1])};
-    QUERN_UNROLL for (int i = 0; i < 32; ++i) logits[i] = exp2(fma(logits[i], scale, -base[half_of(i)]));
-    sum(logits, rows.sum);
-    return changed;
+    QUERN_UNROLL for (int i = 0; i < 32; ++i) logits[i] = exp2(fma(logits[i], scale(), -base[half_of(i)]));
   }
 
   // Keys that no row of the tile sees may be anything, NaN too: as values they must be zeros, since their weight is.
   QUERN_DEVICE void clear_unseen(const Range& any, i32 key) const {
-    if (key >= any.first && key + kKeys <= any.last) return;
     u8* block = m.keys(group);
     QUERN_ROLLED for (i32 i = thread; i < kKeys * kRopeTile * 8; i += kGroupThreads) {
       const i32 row = i >> 6;
       if (key + row >= any.first && key + row < any.last) continue;
       store16(block + (i >> 3 & 7) * kTileBytes + row * 128 + (i & 7) * 16, {});
     }
+    fence_async();
   }
-  // Weights to where the block's rope part was, and the maxima that they are relative to, for the other warpgroup.
-  QUERN_DEVICE void hand_over(const u32 (&weights)[4][4], const Rows& rows) const {
+  // Weights to where the block's rope part was.
+  QUERN_DEVICE void hand_over(const u32 (&weights)[4][4]) const {
     u8* to = m.keys(group) + kRopeTile * kTileBytes;
     const int l = lane(), row = (thread >> 5) * 16 + (l & 15);
     QUERN_UNROLL for (int k = 0; k < 4; ++k) store_matrix<false>(to + place_in_tile(row, k * 2 + (l >> 4)), weights[k]);
-    publish(m.base(group), rows.base);
     fence_async();
     arrive_named(kWeights0 + group, kConsumers);
   }
@@ -386,33 +394,58 @@ struct Multiplier {
     QUERN_UNROLL for (int h = 0; h < 2; ++h) rows[h] = from[accumulator_row(thread, h)];
   }
 
-  // A pair of blocks, the first at key `key`.
-  QUERN_DEVICE void take_pair(const Task& t, i32 key, u32 round, f32 (&sums)[128], Rows& rows) const {
+  // A pair of blocks, the first at key `key`. Keys from `low` to `high` begin blocks of which every row sees all keys.
+  QUERN_DEVICE void take_pair(const Task& t, i32 key, i32 low, i32 high, u32 round, f32 (&sums)[128], Rows& rows) const {
     Barriers& barriers = m.barriers();
-    f32 logits[32], factor[2];
+    f32 logits[32], factor[2], to[2], before[2] = {1.0f, 1.0f};
     u32 weights[4][4];
     const i32 own_key = key + group * kKeys;
+    const bool edge = own_key < low || own_key > high;
     multiply_keys(logits, round);
+    arrive_named(kOwn + group, 2 * kGroupThreads);  // this warp has multiplied the rope part, over which weights go
+#if CAP
+    QUERN_UNROLL for (int i = 0; i < 32; ++i) logits[i] = logit(p, logits[i]);
+#endif
+    if (edge) mask(t, own_key, logits);
+    bool changed_before = false;
+    if (group == 0) {
+      raise(logits, rows.base, to);
+      publish(m.base(0), to);
+      arrive_named(kBase, kConsumers);
+    } else {
+      f32 first[2];
+      raise(logits, rows.base, to);
+      meet_named(kBase, kConsumers);
+      learn(m.base(0), first);
+      // From block 0's maxima on, and only then higher: -inf where it has left them alone means no key of it is higher.
+      QUERN_UNROLL for (int h = 0; h < 2; ++h) to[h] = to[h] > first[h] + kSlack ? to[h] : first[h];
+      changed_before = follow(rows, first, before);
+      publish(m.base(1), to);
+    }
+    const bool changed = follow(rows, to, factor);
+    weigh(logits, to);
+    to_operand<Element>(logits, weights);
+    if (edge) clear_unseen(t.any, own_key);
+    meet_named(kOwn + group, 2 * kGroupThreads);
+    hand_over(weights);
     if (group == 1) {
+      if (changed_before) scale_rows(sums, before);
       meet_named(kWeights0, kConsumers);
-      follow_other(sums, rows);
       add_others(sums, round);
     }
-    const bool changed = weigh(t, own_key, logits, rows, factor);
-    to_operand<Element>(logits, weights);
-    clear_unseen(t.any, own_key);
-    fence_async();
-    sync_named(kOwn + group, kGroupThreads);  // the rope part, over which weights go, has been multiplied; unseen keys are zeros
-    hand_over(weights, rows);
-    wgmma_wait<0>(sums);
-    if (group == 1) release(barriers.empty[0][1]);
+    sum(logits, rows.sum);
+    if (group == 1) {
+      wgmma_wait<0>(sums);
+      release(barriers.empty[0][1]);
+    }
     if (changed) scale_rows(sums, factor);
     add_own(sums, weights);
     if (group == 0) {
-      meet_named(kWeights1, kConsumers);
       wgmma_wait<0>(sums);
       release(barriers.empty[0][0]);
-      follow_other(sums, rows);
+      meet_named(kWeights1, kConsumers);
+      learn(m.base(1), to);
+      if (follow(rows, to, factor)) scale_rows(sums, factor);
       add_others(sums, round);
     }
     wgmma_wait<0>(sums);
@@ -469,13 +502,12 @@ struct Multiplier {
       if (shuffle(t.rows, 0) == 0) break;
       sync_named(kBoth, kConsumers);  // whoever still reads results where the queries go
       load_queries(t);
-      fence_async();
       sync_named(kBoth, kConsumers);
       Rows rows = {{-infinity(), -infinity()}, {0.0f, 0.0f}};
       QUERN_UNROLL for (int i = 0; i < 128; ++i) sums[i] = 0.0f;
-      const i32 end = shuffle(t.end_key, 0);
+      const i32 end = shuffle(t.end_key, 0), low = shuffle(t.all.first, 0), high = shuffle(t.all.last, 0) - kKeys;
       QUERN_ROLLED for (i32 key = shuffle(t.key, 0); key < end; key += kBlock) {
-        take_pair(t, key, round, sums, rows);
+        take_pair(t, key, low, high, round, sums, rows);
         round ^= 1;
       }
       write_results(t, sums, rows);
@@ -491,11 +523,11 @@ QUERN_KERNEL(quern_mla_rows64, THREADS, 1, QUERN_PARAM q::MlaParams p, QUERN_PAR
   const Memory memory = {tile_shared()};
   if (thread_index() == 0) {
     Barriers& b = memory.barriers();
-    QUERN_ROLLED for (int i = 0; i < 2 * kTiles; ++i) mbarrier_init(b.full[0][i], 1);
+    QUERN_ROLLED for (int i = 0; i < 2 * kParts; ++i) mbarrier_init(b.full[0][i], 1);
     QUERN_ROLLED for (int i = 0; i < 4; ++i) mbarrier_init(b.empty[0][i], kGroupThreads / kWarp);
     QUERN_ROLLED for (int i = 0; i < 2; ++i) {
       mbarrier_init(b.told[i], 1);
-      mbarrier_init(b.done[i], kConsumers / kWarp + 1);
+      mbarrier_init(b.done[i], kConsumers / kWarp + 2);
     }
     fence_mbarrier_init();
     if (p.pool_pages > 0) {
@@ -510,8 +542,9 @@ QUERN_KERNEL(quern_mla_rows64, THREADS, 1, QUERN_PARAM q::MlaParams p, QUERN_PAR
   if (group == 2) {
     registers_shrink<40>();
     const int w = shuffle(warp() - 2 * kGroupThreads / kWarp, 0);
-    if (w == 0) copy_all(p, {latent, rope}, memory);
-    if (w == 1) schedule_all(p, memory);
+    if (w == 0) copy_all<0>(p, {latent, rope}, memory);
+    if (w == 1) copy_all<1>(p, {latent, rope}, memory);
+    if (w == 2) schedule_all(p, memory);
   } else {
     registers_grow<232>();
     if (group == 0) {
