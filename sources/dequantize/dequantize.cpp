@@ -5,8 +5,8 @@
 #include "jit/error.h"
 #include "sources/call.h"
 #include "sources/common_headers.h"
-#include "sources/constants.h"
 #include "sources/dequantize/params.cuh"
+#include "sources/description.h"
 #include "sources/embedded.h"
 #include "sources/launch.h"
 #include "sources/ops.h"
@@ -19,57 +19,30 @@ constexpr std::int64_t kShared = 128;  // rows of a block, and columns of a bloc
 
 struct Shape {
   Dtype x = Dtype::e4m3, out = Dtype::bf16;
-  int access = 16;    // bytes that rows are aligned to
-  bool tail = false;  // rows end within a vector
+  int access = 16;                                       // bytes that rows are aligned to
+  bool tail = false;                                     // rows end within a vector
   int elements() const { return access == 16 ? 8 : 4; }  // of a vector
 };
 
-jit::Spec to_spec(const Shape& shape, jit::Target target) {
-  jit::Spec spec;
-  spec.op = tag_dequantize;
-  spec.target = target.tag();
-  spec.words[0] = static_cast<std::uint32_t>(shape.x) | static_cast<std::uint32_t>(shape.out) << 8 |
-                  static_cast<std::uint32_t>(shape.access) << 16 | static_cast<std::uint32_t>(shape.tail) << 24;
-  return spec;
-}
+constexpr Names<int, 3> kAccesses = {{{"16", 16}, {"8", 8}, {"4", 4}}};
+constexpr auto kConstants = describe<Shape>(tag_dequantize, "dequantize", choice<&Shape::x>("x", "IN", kFp8Dtypes),
+                                            choice<&Shape::out>("out", "OUT", kFloatDtypes),
+                                            choice<&Shape::access>("access", "ACCESS", kAccesses).optional(),
+                                            flag<&Shape::tail>("tail", "TAIL").optional());
 
-Shape to_shape(const jit::Spec& spec) {
-  const auto byte = [&](int at) { return static_cast<std::uint8_t>(spec.words[0] >> at); };
-  return {static_cast<Dtype>(byte(0)), static_cast<Dtype>(byte(8)), byte(16), byte(24) != 0};
-}
-
-Constants constants(const jit::Spec& spec) {
-  const Shape shape = to_shape(spec);
-  return {{"x", name_of(shape.x)},
-          {"out", name_of(shape.out)},
-          {"access", std::to_string(shape.access)},
-          {"tail", std::to_string(shape.tail)}};
-}
+Constants constants(const jit::Spec& spec) { return kConstants.to_constants(kConstants.to_shape(spec)); }
 
 jit::Spec parse(const Constants& given, const jit::TargetInfo& target) {
-  ConstantReader reader("dequantize", given);
-  constexpr Dtype kOut[] = {Dtype::f16, Dtype::bf16, Dtype::f32};
-  constexpr int kAccesses[] = {16, 8, 4};
-  Shape shape;
-  shape.x = reader.one_of("x", {"e4m3", "e5m2"}) == 0 ? Dtype::e4m3 : Dtype::e5m2;
-  shape.out = kOut[reader.one_of("out", {"f16", "bf16", "f32"})];
-  shape.access = kAccesses[reader.one_of("access", {"16", "8", "4"}, 0)];
-  shape.tail = reader.integer("tail", 0, 1, 1, 0) != 0;
-  reader.finish();
-  return to_spec(shape, target.target);
+  return kConstants.to_spec(kConstants.read(given), target.target);
 }
 
 jit::Unit unit(const jit::Spec& spec) {
-  const Shape shape = to_shape(spec);
   jit::Unit unit;
   unit.op = "dequantize";
   unit.target = jit::Target::from_tag(spec.target);
   unit.entry = "quern_dequantize";
-  unit.constants = {{"IN", name_of(shape.x)},
-                    {"OUT", name_of(shape.out)},
-                    {"ACCESS", std::to_string(shape.access)},
-                    {"TAIL", std::to_string(shape.tail)},
-                    {"THREADS", std::to_string(q::kDequantizeThreads)}};
+  kConstants.define(kConstants.to_shape(spec), &unit);
+  unit.constants.push_back({"THREADS", std::to_string(q::kDequantizeThreads)});
   unit.source = embedded("dequantize/dequantize.cuh");
   unit.headers = device_headers(unit.target);
   return unit;
@@ -135,7 +108,8 @@ Problem read_problem(const quern_dequantize_args& args, const Runtime& runtime, 
 }
 
 const jit::Kernel* kernel_of(const Problem& problem, const Runtime& runtime, const quern_dequantize_args& args) {
-  return kernel_for(runtime, to_spec(problem.shape, runtime.driver->device().limits.target), args.flags, args.stream);
+  return kernel_for(runtime, kConstants.to_spec(problem.shape, runtime.driver->device().limits.target), args.flags,
+                    args.stream);
 }
 
 }  // namespace

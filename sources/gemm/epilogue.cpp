@@ -34,7 +34,8 @@ std::string formula_of(bool gate, int activation, bool bias, bool c) {
 // Interned once: a hot call builds no text.
 const quern_expression& standard_formula(bool gate, int activation, bool bias, bool c) {
   static std::array<std::atomic<const quern_expression*>, 2 * kActivations * 2 * 2> known{};
-  auto& place = known[static_cast<std::size_t>(((gate ? 1 : 0) * kActivations + activation) * 4 + (bias ? 2 : 0) + (c ? 1 : 0))];
+  auto& place =
+      known[static_cast<std::size_t>(((gate ? 1 : 0) * kActivations + activation) * 4 + (bias ? 2 : 0) + (c ? 1 : 0))];
   if (const quern_expression* found = place.load(std::memory_order_acquire)) return *found;
   const quern_expression& made = expression::intern(formula_of(gate, activation, bias, c));
   place.store(&made, std::memory_order_release);
@@ -46,7 +47,8 @@ constexpr std::initializer_list<Dtype> kAny = {Dtype::f32, Dtype::f16, Dtype::bf
 
 class Reader {
  public:
-  Reader(const Tensor& out, const Results& results, Problem& problem) : out_(out), results_(results), problem_(problem) {}
+  Reader(const Tensor& out, const Results& results, Problem& problem)
+      : out_(out), results_(results), problem_(problem) {}
 
   // A vector over rows or columns, or a tensor of the result's shape, with or without the groups in front.
   void view(const DLTensor* given, const char* name, int index, OperandKind kind, std::initializer_list<Dtype> dtypes,
@@ -86,16 +88,22 @@ class Reader {
   // Whether any eight columns from a multiple of eight on lie side by side and aligned.
   static std::uint32_t vectors(const q::GemmOperand& o, std::int64_t bytes) {
     const std::uint64_t mask = static_cast<std::uint64_t>(bytes) * 8 < 16 ? 7 : 15;
-    const auto aligned = [&](std::int64_t elements) { return (static_cast<std::uint64_t>(elements * bytes) & mask) == 0; };
-    return o.column == 1 && (reinterpret_cast<std::uintptr_t>(o.data) & mask) == 0 && aligned(o.group) && aligned(o.row);
+    const auto aligned = [&](std::int64_t elements) {
+      return (static_cast<std::uint64_t>(elements * bytes) & mask) == 0;
+    };
+    return o.column == 1 && (reinterpret_cast<std::uintptr_t>(o.data) & mask) == 0 && aligned(o.group) &&
+           aligned(o.row);
   }
 
   // What is out itself must lie as out does: each element is read where it is written, and just before.
   void expect_like_out(const Tensor& t, const char* name) const {
     if (t.data == nullptr || t.data != out_.data) return;
     bool like = t.dtype == out_.dtype && t.rank == out_.rank;
-    for (int d = 0; like && d < t.rank; ++d) like = t.shape[d] == out_.shape[d] && (t.shape[d] <= 1 || t.strides[d] == out_.strides[d]);
-    if (!like) throw Error(QUERN_INVALID, std::string(name) + " begins where out does; allowed with out's dtype, shape and strides only");
+    for (int d = 0; like && d < t.rank; ++d)
+      like = t.shape[d] == out_.shape[d] && (t.shape[d] <= 1 || t.strides[d] == out_.strides[d]);
+    if (!like)
+      throw Error(QUERN_INVALID,
+                  std::string(name) + " begins where out does; allowed with out's dtype, shape and strides only");
   }
 
   const Tensor& out_;
@@ -107,26 +115,32 @@ void read_formula(const quern_epilogue& e, bool gate, Problem& problem) {
   if (e.activation < 0 || e.activation >= kActivations)
     refuse_value("epilogue.activation", std::int64_t{e.activation}, "enum quern_activation, 0 to 5");
   if (e.expression == nullptr) {
-    if (e.operand_count != 0) refuse_value("epilogue.operand_count", std::int64_t{e.operand_count}, "0 without an expression");
-    if (e.scalar_count != 0) refuse_value("epilogue.scalar_count", std::int64_t{e.scalar_count}, "0 without an expression");
+    if (e.operand_count != 0)
+      refuse_value("epilogue.operand_count", std::int64_t{e.operand_count}, "0 without an expression");
+    if (e.scalar_count != 0)
+      refuse_value("epilogue.scalar_count", std::int64_t{e.scalar_count}, "0 without an expression");
     problem.shape.epilogue = &standard_formula(gate, e.activation, e.bias != nullptr, e.c != nullptr);
     return;
   }
   if (e.activation != QUERN_ACTIVATION_DEFAULT || e.bias != nullptr || e.c != nullptr) {
-    throw Error(QUERN_INVALID, "epilogue.expression is given together with activation, bias or c; allowed is one or the other");
+    throw Error(QUERN_INVALID,
+                "epilogue.expression is given together with activation, bias or c; allowed is one or the other");
   }
   const std::uint32_t offered = gate ? expression::leaf_gate | expression::leaf_up : expression::leaf_acc;
   if ((e.expression->leaves & ~offered) != 0) {
-    throw Error(QUERN_INVALID, "epilogue.expression is \"" + e.expression->text + "\"; allowed are the results " +
-                                   (gate ? "gate and up, as QUERN_EPILOGUE_GATE is set" : "acc, as QUERN_EPILOGUE_GATE is not set"));
+    throw Error(QUERN_INVALID,
+                "epilogue.expression is \"" + e.expression->text + "\"; allowed are the results " +
+                    (gate ? "gate and up, as QUERN_EPILOGUE_GATE is set" : "acc, as QUERN_EPILOGUE_GATE is not set"));
   }
   problem.shape.epilogue = e.expression;
 }
 
 void read_operands(const quern_epilogue& e, const Results& results, Problem& problem, Reader& reader) {
-  static constexpr const char* kNames[] = {"epilogue.operands[0]", "epilogue.operands[1]", "epilogue.operands[2]", "epilogue.operands[3]",
-                                           "epilogue.operands[4]", "epilogue.operands[5]", "epilogue.operands[6]", "epilogue.operands[7]"};
-  if (e.operand_count > q::kMaxOperands) refuse_value("epilogue.operand_count", std::int64_t{e.operand_count}, "0 to 8");
+  static constexpr const char* kNames[] = {"epilogue.operands[0]", "epilogue.operands[1]", "epilogue.operands[2]",
+                                           "epilogue.operands[3]", "epilogue.operands[4]", "epilogue.operands[5]",
+                                           "epilogue.operands[6]", "epilogue.operands[7]"};
+  if (e.operand_count > q::kMaxOperands)
+    refuse_value("epilogue.operand_count", std::int64_t{e.operand_count}, "0 to 8");
   if (e.scalar_count > q::kMaxScalars) refuse_value("epilogue.scalar_count", std::int64_t{e.scalar_count}, "0 to 8");
   if (e.operand_count > 0 && e.operands == nullptr) refuse_missing("epilogue.operands");
   if (e.scalar_count > 0 && e.scalars == nullptr) refuse_missing("epilogue.scalars");
@@ -139,16 +153,20 @@ void read_operands(const quern_epilogue& e, const Results& results, Problem& pro
   for (std::uint32_t i = 0; i < q::kMaxScalars; ++i) {
     if (i < e.scalar_count) problem.params.scalars[i] = e.scalars[i];
     if ((e.expression->scalars >> i & 1) != 0 && i >= e.scalar_count)
-      refuse_value("epilogue.scalar_count", std::int64_t{e.scalar_count}, "more than the highest scalar of the expression");
+      refuse_value("epilogue.scalar_count", std::int64_t{e.scalar_count},
+                   "more than the highest scalar of the expression");
   }
 }
 
 void read_out_scale(const quern_epilogue& e, const Results& results, Problem& problem) {
   if (e.out_scale == nullptr) {
-    if (e.flags & QUERN_EPILOGUE_POWER_OF_TWO) throw Error(QUERN_INVALID, "epilogue.flags has QUERN_EPILOGUE_POWER_OF_TWO; allowed with out_scale only");
+    if (e.flags & QUERN_EPILOGUE_POWER_OF_TWO)
+      throw Error(QUERN_INVALID, "epilogue.flags has QUERN_EPILOGUE_POWER_OF_TWO; allowed with out_scale only");
     return;
   }
-  if (bytes_of(problem.shape.out) != 1) throw Error(QUERN_INVALID, "epilogue.out_scale is given, and out is " + std::string(name_of(problem.shape.out)) + "; allowed: e4m3, e5m2");
+  if (bytes_of(problem.shape.out) != 1)
+    throw Error(QUERN_INVALID, "epilogue.out_scale is given, and out is " + std::string(name_of(problem.shape.out)) +
+                                   "; allowed: e4m3, e5m2");
   const int lead = results.leading ? 1 : 0;
   const Tensor t = read(e.out_scale, "epilogue.out_scale", 2 + lead, {Dtype::f32}, problem.call.place);
   if (lead != 0) expect_extent(t, "epilogue.out_scale", 0, results.groups);
@@ -187,8 +205,11 @@ void read_epilogue(const quern_epilogue* given, const Tensor& out, const Results
   p.out_group = results.leading ? stride_of(out, 0) : 0;
   p.out_row = stride_of(out, last - 1);
   const std::uint64_t mask = bytes_of(out.dtype) == 1 ? 7 : 15;
-  const auto aligned = [&](std::int64_t elements) { return (static_cast<std::uint64_t>(elements * bytes_of(out.dtype)) & mask) == 0; };
-  p.out_vectors = (reinterpret_cast<std::uintptr_t>(out.data) & mask) == 0 && aligned(p.out_group) && aligned(p.out_row);
+  const auto aligned = [&](std::int64_t elements) {
+    return (static_cast<std::uint64_t>(elements * bytes_of(out.dtype)) & mask) == 0;
+  };
+  p.out_vectors =
+      (reinterpret_cast<std::uintptr_t>(out.data) & mask) == 0 && aligned(p.out_group) && aligned(p.out_row);
   if (given == nullptr) {
     shape.epilogue = &standard_formula(shape.gate, QUERN_ACTIVATION_DEFAULT, false, false);
     return;
@@ -202,8 +223,10 @@ void read_epilogue(const quern_epilogue* given, const Tensor& out, const Results
   } else {
     const std::int64_t n = shape.gate ? 2 * results.columns : results.columns;
     for (int half = 0; half < (shape.gate ? 2 : 1); ++half) {
-      if (e.c != nullptr) reader.view(e.c, "epilogue.c", kC + half, OperandKind::tensor, kDense, n, half * results.columns);
-      if (e.bias != nullptr) reader.view(e.bias, "epilogue.bias", kBias + half, OperandKind::column, kDense, n, half * results.columns);
+      if (e.c != nullptr)
+        reader.view(e.c, "epilogue.c", kC + half, OperandKind::tensor, kDense, n, half * results.columns);
+      if (e.bias != nullptr)
+        reader.view(e.bias, "epilogue.bias", kBias + half, OperandKind::column, kDense, n, half * results.columns);
     }
   }
   read_out_scale(e, results, problem);

@@ -16,12 +16,14 @@ struct Scale {
   std::int64_t group = 0, row = 0, k = 0;
 };
 
-// One for all (or for each group, where `one_a_group`), [lines], or [line_blocks, k_blocks], the groups in front where `leads`.
-Scale read_scale(const DLTensor* given, const char* name, bool leads, bool one_a_group, std::int64_t groups, std::int64_t lines,
-                 std::int64_t line_blocks, std::int64_t k_blocks, const Place& place) {
+// One for all (or for each group, where `one_a_group`), [lines], or [line_blocks, k_blocks], the groups in front where
+// `leads`.
+Scale read_scale(const DLTensor* given, const char* name, bool leads, bool one_a_group, std::int64_t groups,
+                 std::int64_t lines, std::int64_t line_blocks, std::int64_t k_blocks, const Place& place) {
   if (given == nullptr) refuse_missing(name);
   const int lead = leads ? 1 : 0, rank = given->ndim;
-  const bool single = rank == 1 && given->shape != nullptr && (one_a_group ? leads && given->shape[0] == groups : given->shape[0] == 1);
+  const bool single =
+      rank == 1 && given->shape != nullptr && (one_a_group ? leads && given->shape[0] == groups : given->shape[0] == 1);
   if (!single && rank != lead + 1 && rank != lead + 2) refuse_rank(name, rank, lead + 1, lead + 2);
   const Tensor t = read(given, name, rank, {Dtype::f32}, place);
   Scale scale;
@@ -50,15 +52,18 @@ void read_scales(const DLTensor* scale_a, const DLTensor* scale_b, const ScaleLa
   q::GemmParams& p = problem.params;
   const std::int64_t k_blocks = (std::int64_t{p.k} + kBlock - 1) / kBlock;
   const std::int64_t rows = layout.rows_of_a, n = p.n;
-  const Scale a = read_scale(scale_a, "scale_a", layout.a_leads, false, layout.groups, rows, rows, k_blocks, problem.call.place);
-  const Scale b = read_scale(scale_b, "scale_b", layout.b_leads, layout.b_leads, layout.groups, n, (n + kBlock - 1) / kBlock, k_blocks,
-                             problem.call.place);
+  const Scale a =
+      read_scale(scale_a, "scale_a", layout.a_leads, false, layout.groups, rows, rows, k_blocks, problem.call.place);
+  const Scale b = read_scale(scale_b, "scale_b", layout.b_leads, layout.b_leads, layout.groups, n,
+                             (n + kBlock - 1) / kBlock, k_blocks, problem.call.place);
   if (a.blocks != b.blocks) {
-    throw Error(QUERN_INVALID, std::string("scale_a is ") + (a.blocks ? "in blocks" : "for the tensor or its rows") + " and scale_b is " +
-                                   (b.blocks ? "in blocks" : "for the tensor or its columns") + "; allowed: both in blocks, or neither");
+    throw Error(QUERN_INVALID, std::string("scale_a is ") + (a.blocks ? "in blocks" : "for the tensor or its rows") +
+                                   " and scale_b is " + (b.blocks ? "in blocks" : "for the tensor or its columns") +
+                                   "; allowed: both in blocks, or neither");
   }
   problem.shape.scales = a.blocks ? Scales::blocks : Scales::vectors;
-  if (a.blocks && problem.shape.gate && n % 32 != 0) refuse_extent("b", layout.b_leads ? 1 : 0, n, "a multiple of 32, with block scales and a gate");
+  if (a.blocks && problem.shape.gate && n % 32 != 0)
+    refuse_extent("b", layout.b_leads ? 1 : 0, n, "a multiple of 32, with block scales and a gate");
   p.scale_a = a.data, p.scale_a_group = a.group, p.scale_a_row = a.row, p.scale_a_k = a.k;
   p.scale_b = b.data, p.scale_b_group = b.group, p.scale_b_row = b.row, p.scale_b_k = b.k;
 }
@@ -74,8 +79,9 @@ void expect_countable(const Tensor& t, const char* name, int line, int k) {
 void expect_copies(const Tensor& t, const char* name, int contiguous, int copy_bytes) {
   const std::int64_t bytes = bytes_of(t.dtype);
   if (t.shape[contiguous] * bytes % copy_bytes != 0) {
-    const std::string allowed = "a multiple of " + std::to_string(copy_bytes / bytes) + ", as rows are copied " + std::to_string(copy_bytes) +
-                                " bytes at a time" + (copy_bytes == 16 ? " (alignment 4 copies 4)" : "");
+    const std::string allowed = "a multiple of " + std::to_string(copy_bytes / bytes) + ", as rows are copied " +
+                                std::to_string(copy_bytes) + " bytes at a time" +
+                                (copy_bytes == 16 ? " (alignment 4 copies 4)" : "");
     refuse_extent(name, contiguous, t.shape[contiguous], allowed.c_str());
   }
   const auto mask = static_cast<std::uint64_t>(copy_bytes) - 1;
@@ -83,7 +89,8 @@ void expect_copies(const Tensor& t, const char* name, int contiguous, int copy_b
   if ((address & mask) != 0) refuse_alignment(name, "data", address & (~address + 1), copy_bytes);
   for (int d = 0; d < t.rank; ++d) {
     const auto stride = static_cast<std::uint64_t>(t.strides[d] * bytes);
-    if (d != contiguous && t.shape[d] > 1 && (stride & mask) != 0) refuse_alignment(name, "a stride", stride, copy_bytes);
+    if (d != contiguous && t.shape[d] > 1 && (stride & mask) != 0)
+      refuse_alignment(name, "a stride", stride, copy_bytes);
   }
 }
 

@@ -5,7 +5,7 @@
 #include "jit/error.h"
 #include "sources/call.h"
 #include "sources/common_headers.h"
-#include "sources/constants.h"
+#include "sources/description.h"
 #include "sources/embedded.h"
 #include "sources/launch.h"
 #include "sources/merge_state/params.cuh"
@@ -17,22 +17,16 @@ namespace {
 
 constexpr int kWarps = 8;
 
-jit::Spec to_spec(Dtype element, jit::Target target) {
-  jit::Spec spec;
-  spec.op = tag_merge_state;
-  spec.target = target.tag();
-  spec.words[0] = static_cast<std::uint32_t>(element);
-  return spec;
-}
+struct Shape {
+  Dtype element = Dtype::bf16;
+};
+constexpr auto kConstants =
+    describe<Shape>(tag_merge_state, "merge_state", choice<&Shape::element>("dtype", "ELEMENT", kFloatDtypes));
 
-Constants constants(const jit::Spec& spec) { return {{"dtype", name_of(static_cast<Dtype>(spec.words[0]))}}; }
+Constants constants(const jit::Spec& spec) { return kConstants.to_constants(kConstants.to_shape(spec)); }
 
 jit::Spec parse(const Constants& given, const jit::TargetInfo& target) {
-  ConstantReader reader("merge_state", given);
-  constexpr Dtype kDtypes[] = {Dtype::f16, Dtype::bf16, Dtype::f32};
-  const Dtype element = kDtypes[reader.one_of("dtype", {"f16", "bf16", "f32"})];
-  reader.finish();
-  return to_spec(element, target.target);
+  return kConstants.to_spec(kConstants.read(given), target.target);
 }
 
 jit::Unit unit(const jit::Spec& spec) {
@@ -40,8 +34,8 @@ jit::Unit unit(const jit::Spec& spec) {
   unit.op = "merge_state";
   unit.target = jit::Target::from_tag(spec.target);
   unit.entry = "quern_merge_state";
-  unit.constants = {{"ELEMENT", name_of(static_cast<Dtype>(spec.words[0]))},
-                    {"THREADS", std::to_string(kWarps * jit::limits_of(unit.target).warp_size)}};
+  kConstants.define(kConstants.to_shape(spec), &unit);
+  unit.constants.push_back({"THREADS", std::to_string(kWarps * jit::limits_of(unit.target).warp_size)});
   unit.source = embedded("merge_state/merge_state.cuh");
   unit.headers = device_headers(unit.target);
   return unit;
@@ -51,7 +45,7 @@ jit::Unit unit(const jit::Spec& spec) {
 void list(const quern_model& model, const jit::TargetInfo& target, std::vector<jit::Spec>* specs) {
   const Dtype element = model.dtype.bits == 0 ? Dtype::bf16 : dtype_of(model.dtype);
   if (element == Dtype::f16 || element == Dtype::bf16 || element == Dtype::f32)
-    specs->push_back(to_spec(element, target.target));
+    specs->push_back(kConstants.to_spec({element}, target.target));
 }
 
 struct Problem {
@@ -118,14 +112,15 @@ std::uint64_t workspace(const Runtime& runtime, const quern_merge_state_args& ar
 
 void prepare(const Runtime& runtime, const quern_merge_state_args& args) {
   const Problem problem = read_problem(args, runtime, true);
-  kernel_for(runtime, to_spec(problem.element, runtime.driver->device().limits.target), args.flags, args.stream);
+  kernel_for(runtime, kConstants.to_spec({problem.element}, runtime.driver->device().limits.target), args.flags,
+             args.stream);
 }
 
 void run(const Runtime& runtime, const quern_merge_state_args& args) {
   const Problem problem = read_problem(args, runtime, false);
   const jit::DeviceInfo& device = runtime.driver->device();
   const jit::Kernel* kernel =
-      kernel_for(runtime, to_spec(problem.element, device.limits.target), args.flags, args.stream);
+      kernel_for(runtime, kConstants.to_spec({problem.element}, device.limits.target), args.flags, args.stream);
   if (problem.params.groups == 0) return;
   const std::int64_t threads = kWarps * static_cast<std::int64_t>(device.limits.warp_size);
   jit::Launch launch;

@@ -5,8 +5,9 @@
 
 #include "sources/call.h"
 #include "sources/common_headers.h"
-#include "sources/constants.h"
+#include "sources/description.h"
 #include "sources/embedded.h"
+#include "sources/index_data.h"
 #include "sources/launch.h"
 #include "sources/moe_combine/params.cuh"
 #include "sources/ops.h"
@@ -16,54 +17,37 @@ namespace quern::ops::moe_combine {
 namespace {
 
 constexpr int kWarps = 8;
-constexpr int kBlocksPerSm = 3;          // resident at once
-constexpr std::int64_t kColumns = 512;   // of a warp's slice, at a warp of 32
+constexpr int kBlocksPerSm = 3;                               // resident at once
+constexpr std::int64_t kColumns = 512;                        // of a warp's slice, at a warp of 32
 constexpr std::int64_t kMostColumns = std::int64_t{1} << 30;  // the kernel counts columns in 32 bits
 
 struct Shape {
-  Dtype x;
-  Dtype out;
-  int alignment;  // bytes: 16 or 4
+  Dtype x = Dtype::bf16;
+  Dtype out = Dtype::other;  // of a manifest line that does not say: as x
+  int alignment = 16;        // bytes: 16 or 4
 };
 
-jit::Spec to_spec(const Shape& shape, jit::Target target) {
-  jit::Spec spec;
-  spec.op = tag_moe_combine;
-  spec.target = target.tag();
-  spec.words[0] = static_cast<std::uint32_t>(shape.x);
-  spec.words[1] = static_cast<std::uint32_t>(shape.out);
-  spec.words[2] = static_cast<std::uint32_t>(shape.alignment);
-  return spec;
-}
-Shape to_shape(const jit::Spec& spec) {
-  return {static_cast<Dtype>(spec.words[0]), static_cast<Dtype>(spec.words[1]), static_cast<int>(spec.words[2])};
-}
+constexpr Names<int, 2> kAlignments = {{{"16", 16}, {"4", 4}}};
+constexpr auto kConstants =
+    describe<Shape>(tag_moe_combine, "moe_combine", choice<&Shape::x>("dtype", "X_ELEMENT", kFloatDtypes),
+                    choice<&Shape::out>("out", "OUT_ELEMENT", kFloatDtypes).optional(),
+                    choice<&Shape::alignment>("alignment", "ALIGNMENT", kAlignments).optional());
 
-Constants constants(const jit::Spec& spec) {
-  const Shape shape = to_shape(spec);
-  return {{"dtype", name_of(shape.x)}, {"out", name_of(shape.out)}, {"alignment", std::to_string(shape.alignment)}};
-}
+Constants constants(const jit::Spec& spec) { return kConstants.to_constants(kConstants.to_shape(spec)); }
 
 jit::Spec parse(const Constants& given, const jit::TargetInfo& target) {
-  ConstantReader reader("moe_combine", given);
-  constexpr Dtype kDtypes[] = {Dtype::f16, Dtype::bf16, Dtype::f32};
-  const std::size_t x = reader.one_of("dtype", {"f16", "bf16", "f32"});
-  const std::size_t out = reader.one_of("out", {"f16", "bf16", "f32"}, x);
-  const int alignment = reader.one_of("alignment", {"16", "4"}, 0) == 0 ? 16 : 4;
-  reader.finish();
-  return to_spec({kDtypes[x], kDtypes[out], alignment}, target.target);
+  Shape shape = kConstants.read(given);
+  if (shape.out == Dtype::other) shape.out = shape.x;
+  return kConstants.to_spec(shape, target.target);
 }
 
 jit::Unit unit(const jit::Spec& spec) {
-  const Shape shape = to_shape(spec);
   jit::Unit unit;
   unit.op = "moe_combine";
   unit.target = jit::Target::from_tag(spec.target);
   unit.entry = "quern_moe_combine";
-  unit.constants = {{"X_ELEMENT", name_of(shape.x)},
-                    {"OUT_ELEMENT", name_of(shape.out)},
-                    {"ALIGNMENT", std::to_string(shape.alignment)},
-                    {"THREADS", std::to_string(kWarps * jit::limits_of(unit.target).warp_size)}};
+  kConstants.define(kConstants.to_shape(spec), &unit);
+  unit.constants.push_back({"THREADS", std::to_string(kWarps * jit::limits_of(unit.target).warp_size)});
   unit.source = embedded("moe_combine/moe_combine.cuh");
   unit.headers = device_headers(unit.target);
   return unit;
@@ -72,7 +56,7 @@ jit::Unit unit(const jit::Spec& spec) {
 void list(const quern_model& model, const jit::TargetInfo& target, std::vector<jit::Spec>* specs) {
   const Dtype element = model.dtype.bits == 0 ? Dtype::bf16 : dtype_of(model.dtype);
   if (model.experts == 0 || (element != Dtype::f16 && element != Dtype::bf16 && element != Dtype::f32)) return;
-  specs->push_back(to_spec({element, element, 16}, target.target));
+  specs->push_back(kConstants.to_spec({element, element, 16}, target.target));
 }
 
 struct Problem {
@@ -132,6 +116,19 @@ Problem read_problem(const quern_moe_combine_args& args, const Runtime& runtime,
   return problem;
 }
 
+// On `host`: a kernel leaves out what is beyond the rows, and nobody wants that unnoticed.
+void check_positions(const q::MoeCombineParams& p) {
+  for (std::int64_t token = 0; token < p.tokens; ++token) {
+    for (std::int64_t choice = 0; choice < p.top_k; ++choice) {
+      const std::int32_t row = p.positions[token * p.positions_stride + choice];
+      if (row >= -1 && row < p.rows) continue;
+      refuse_index("positions[" + std::to_string(token) + "][" + std::to_string(choice) + "] (token " +
+                       std::to_string(token) + ")",
+                   row, -1, std::int64_t{p.rows} - 1, "the rows of x, -1 for none");
+    }
+  }
+}
+
 }  // namespace
 
 const Op op{"moe_combine", unit, parse, list, constants};
@@ -143,20 +140,22 @@ std::uint64_t workspace(const Runtime& runtime, const quern_moe_combine_args& ar
 
 void prepare(const Runtime& runtime, const quern_moe_combine_args& args) {
   const Problem problem = read_problem(args, runtime, true);
-  kernel_for(runtime, to_spec(problem.shape, runtime.driver->device().limits.target), args.flags, args.stream);
+  kernel_for(runtime, kConstants.to_spec(problem.shape, runtime.driver->device().limits.target), args.flags,
+             args.stream);
 }
 
 void run(const Runtime& runtime, const quern_moe_combine_args& args) {
   const Problem problem = read_problem(args, runtime, false);
   const jit::TargetInfo& limits = runtime.driver->device().limits;
-  const jit::Kernel* kernel = kernel_for(runtime, to_spec(problem.shape, limits.target), args.flags, args.stream);
+  const jit::Kernel* kernel =
+      kernel_for(runtime, kConstants.to_spec(problem.shape, limits.target), args.flags, args.stream);
   q::MoeCombineParams p = problem.params;
   if (p.tokens == 0 || p.n == 0) return;
+  if (reads_index_data(runtime.driver->device())) check_positions(p);
   const std::int64_t columns = kColumns * limits.warp_size / 32;
   const std::int64_t slices = p.tokens * ((p.n + columns - 1) / columns);
   jit::Launch launch;
-  launch.grid[0] = static_cast<std::uint32_t>(
-      std::min((slices + kWarps - 1) / kWarps, problem.most_blocks));
+  launch.grid[0] = static_cast<std::uint32_t>(std::min((slices + kWarps - 1) / kWarps, problem.most_blocks));
   launch.block[0] = kWarps * limits.warp_size;
   launch.programmatic = (args.flags & QUERN_CALL_PROGRAMMATIC) != 0;
   launch.stream = args.stream;

@@ -28,9 +28,7 @@ std::uint64_t scratch_bytes(const q::MoeRouteParams& p, std::int64_t sms) {
   return kBeginBytes + static_cast<std::uint64_t>(blocks_for(p.tokens, sms) * p.pitch) * 4;
 }
 
-std::int64_t sms_of(const Runtime& runtime) {
-  return std::max<std::int64_t>(runtime.driver->device().sm_count, 1);
-}
+std::int64_t sms_of(const Runtime& runtime) { return std::max<std::int64_t>(runtime.driver->device().sm_count, 1); }
 
 MoeSort sort_of(const Problem& problem, std::int64_t blocks) {
   if (!problem.sorts) return MoeSort::none;
@@ -70,13 +68,13 @@ void run(const Runtime& runtime, const quern_moe_route_args& args) {
   const Problem problem = read_problem(args, runtime, false);
   const jit::TargetInfo& limits = runtime.driver->device().limits;
   q::MoeRouteParams p = problem.params;
-  p.chunk = static_cast<std::int32_t>(
-      std::max<std::int64_t>((p.tokens + blocks_for(p.tokens, problem.sms) - 1) / blocks_for(p.tokens, problem.sms), 1));
+  p.chunk = static_cast<std::int32_t>(std::max<std::int64_t>(
+      (p.tokens + blocks_for(p.tokens, problem.sms) - 1) / blocks_for(p.tokens, problem.sms), 1));
   const std::int64_t blocks = std::max<std::int64_t>((std::int64_t{p.tokens} + p.chunk - 1) / p.chunk, 1);
   p.sort = sort_of(problem, blocks);
   if (problem.sorts) {
-    const Workspace space = read_workspace(args.workspace, args.workspace_size,
-                                           kCounterBytes + scratch_bytes(p, sms_of(runtime)));
+    const Workspace space =
+        read_workspace(args.workspace, args.workspace_size, kCounterBytes + scratch_bytes(p, sms_of(runtime)));
     p.counters = space.counters;
     p.begins = static_cast<std::uint32_t*>(space.scratch);
     p.chunk_counts = p.begins + q::kMostExperts;

@@ -89,8 +89,8 @@ Problem read_problem(const quern_moe_route_args& args, const Runtime& runtime, b
   if (choices > std::int64_t{1} << 30) refuse_extent("logits", 0, tokens, "tokens times top_k at most 2^30");
   if (!std::isfinite(args.scale)) refuse_value("scale", double{args.scale}, "0 (1) or any other finite number");
 
-  bool vectors = reinterpret_cast<std::uintptr_t>(logits.data) % 16 == 0 &&
-                 logits.strides[0] * bytes_of(logits.dtype) % 16 == 0;
+  bool vectors =
+      reinterpret_cast<std::uintptr_t>(logits.data) % 16 == 0 && logits.strides[0] * bytes_of(logits.dtype) % 16 == 0;
   if (args.bias != nullptr) {
     const Tensor bias = read_rows(args.bias, "bias", 1, {Dtype::f32}, call.place);
     expect_extent(bias, "bias", 0, experts);

@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "sources/common_headers.h"
-#include "sources/constants.h"
+#include "sources/description.h"
 #include "sources/embedded.h"
 #include "sources/moe_route/params.cuh"
 
@@ -13,9 +13,16 @@ namespace {
 
 static_assert(kCapacities.back() == q::kMostExperts);
 
-Shape to_shape(const jit::Spec& spec) {
-  return {static_cast<Stage>(spec.words[0]), static_cast<Dtype>(spec.words[1]), static_cast<int>(spec.words[2])};
-}
+constexpr Names<Stage, 2> kStages = {{{"route", Stage::route}, {"finish", Stage::finish}}};
+constexpr Names<int, kCapacities.size()> kExperts = {
+    {{"64", 64}, {"128", 128}, {"256", 256}, {"512", 512}, {"1024", 1024}}};
+static_assert(kExperts.back().value == kCapacities.back());
+constexpr bool routes(const Shape& shape) { return shape.stage == Stage::route; }
+
+constexpr auto kConstants =
+    describe<Shape>(tag_moe_route, "moe_route", choice<&Shape::stage>("stage", nullptr, kStages),
+                    choice<&Shape::logits>("dtype", "LOGIT", kFloatDtypes).when(routes),
+                    choice<&Shape::capacity>("experts", "CAPACITY", kExperts).when(routes));
 
 }  // namespace
 
@@ -30,43 +37,21 @@ std::uint32_t group_bytes(const Shape& shape, const jit::TargetInfo& target) {
   return warps * static_cast<std::uint32_t>(shape.capacity) * 4;
 }
 
-jit::Spec to_spec(const Shape& shape, jit::Target target) {
-  jit::Spec spec;
-  spec.op = tag_moe_route;
-  spec.target = target.tag();
-  spec.words[0] = static_cast<std::uint32_t>(shape.stage);
-  if (shape.stage == Stage::finish) return spec;
-  spec.words[1] = static_cast<std::uint32_t>(shape.logits);
-  spec.words[2] = static_cast<std::uint32_t>(shape.capacity);
-  return spec;
-}
+jit::Spec to_spec(const Shape& shape, jit::Target target) { return kConstants.to_spec(shape, target); }
 
-Constants to_constants(const jit::Spec& spec) {
-  const Shape shape = to_shape(spec);
-  if (shape.stage == Stage::finish) return {{"stage", "finish"}};
-  return {{"stage", "route"}, {"dtype", name_of(shape.logits)}, {"experts", std::to_string(shape.capacity)}};
-}
+Constants to_constants(const jit::Spec& spec) { return kConstants.to_constants(kConstants.to_shape(spec)); }
 
 jit::Spec from_constants(const Constants& given, const jit::TargetInfo& target) {
-  ConstantReader reader("moe_route", given);
-  Shape shape;
-  if (reader.one_of("stage", {"route", "finish"}) == 1) {
-    shape.stage = Stage::finish;
-  } else {
-    constexpr Dtype kDtypes[] = {Dtype::f16, Dtype::bf16, Dtype::f32};
-    shape.logits = kDtypes[reader.one_of("dtype", {"f16", "bf16", "f32"})];
-    shape.capacity = kCapacities[reader.one_of("experts", {"64", "128", "256", "512", "1024"})];
-  }
-  reader.finish();
-  return to_spec(shape, target.target);
+  return kConstants.to_spec(kConstants.read(given), target.target);
 }
 
 jit::Unit to_unit(const jit::Spec& spec) {
-  const Shape shape = to_shape(spec);
+  const Shape shape = kConstants.to_shape(spec);
   jit::Unit unit;
   unit.op = "moe_route";
   unit.target = jit::Target::from_tag(spec.target);
   unit.constants = {{"THREADS", std::to_string(threads_of(shape))}};
+  kConstants.define(shape, &unit);
   unit.headers = device_headers(unit.target);
   if (shape.stage == Stage::finish) {
     unit.entry = "quern_moe_finish";
@@ -75,8 +60,6 @@ jit::Unit to_unit(const jit::Spec& spec) {
   }
   unit.entry = "quern_moe_route";
   unit.source = embedded("moe_route/route.cuh");
-  unit.constants.push_back({"LOGIT", name_of(shape.logits)});
-  unit.constants.push_back({"CAPACITY", std::to_string(shape.capacity)});
   unit.max_shared_bytes = group_bytes(shape, jit::limits_of(unit.target));
   return unit;
 }

@@ -46,7 +46,8 @@ void list(const quern_model& model, const jit::TargetInfo& target, std::vector<j
   Needs needs(target, specs);
   const std::uint32_t ranks = std::max(model.tensor_parallel, 1u);
   const std::uint32_t v_dim = model.v_head_dim != 0 ? model.v_head_dim : model.head_dim;
-  for (const auto& [flag, scale] : {std::pair{QUERN_MODEL_BLOCK_FP8, q::Scale::group}, {QUERN_MODEL_FP8, q::Scale::token}}) {
+  for (const auto& [flag, scale] :
+       {std::pair{QUERN_MODEL_BLOCK_FP8, q::Scale::group}, {QUERN_MODEL_FP8, q::Scale::token}}) {
     if ((model.flags & flag) == 0) continue;
     shape.scale = scale;
     needs.add(shape, std::max(model.heads / ranks, 1u) * v_dim);  // what attention gives

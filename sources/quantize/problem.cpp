@@ -53,6 +53,7 @@ class Reader {
       refuse_unless_null(args_.out, "out", "with QUERN_SCALE_NONE");
       refuse_unless_null(args_.scale, "scale", "with QUERN_SCALE_NONE");
       if (args_.dense == nullptr) refuse("dense is NULL; it must be given with QUERN_SCALE_NONE");
+      shape_.out = Dtype::other;
       return;
     }
     const Tensor out = read_fp8(args_.out, "out", 2, args_.type, "type", call_.place);
@@ -72,7 +73,8 @@ class Reader {
     } else if (!(args_.eps >= 0.0f) || std::isinf(args_.eps)) {
       refuse_value("eps", double{args_.eps}, "0 and more");
     }
-    if (shape_.front != q::Front::layernorm) refuse_unless_null(args_.bias, "bias", "unless front is QUERN_FRONT_LAYERNORM");
+    if (shape_.front != q::Front::layernorm)
+      refuse_unless_null(args_.bias, "bias", "unless front is QUERN_FRONT_LAYERNORM");
     if (args_.residual == nullptr) refuse_unless_null(args_.residual_out, "residual_out", "without residual");
     p_.eps = args_.eps;
     Tensor residual;
@@ -93,7 +95,8 @@ class Reader {
       expect_apart(dense, "dense");
       expect_same_rows(dense, "dense", x_, "x");
       if (args_.residual != nullptr) expect_same_rows(dense, "dense", residual, "residual");
-      if (dense.data != nullptr && dense.data == p_.residual_out) refuse("dense is residual_out; only one can be written there");
+      if (dense.data != nullptr && dense.data == p_.residual_out)
+        refuse("dense is residual_out; only one can be written there");
       p_.dense = dense.data, p_.dense_stride = dense.strides[0];
     }
     if (args_.weight != nullptr) shape_.weight = read_parameter(args_.weight, "weight", &p_.weight);
@@ -113,9 +116,10 @@ class Reader {
     const bool matrix = shape_.scale == q::Scale::group || shape_.scale == q::Scale::block;
     const Tensor scale = read(args_.scale, "scale", matrix ? 2 : 1, {Dtype::f32}, call_.place);
     const std::int64_t blocks = (rows_ + q::kBlockRows - 1) / q::kBlockRows;
-    expect_extent(scale, "scale", 0, shape_.scale == q::Scale::block   ? blocks
-                                     : shape_.scale == q::Scale::given ? 1
-                                                                       : rows_);
+    expect_extent(scale, "scale", 0,
+                  shape_.scale == q::Scale::block   ? blocks
+                  : shape_.scale == q::Scale::given ? 1
+                                                    : rows_);
     if (matrix) expect_extent(scale, "scale", 1, groups);
     expect_apart(scale, "scale");
     p_.scale = reinterpret_cast<float*>(scale.data);
@@ -180,7 +184,8 @@ q::Scale scale_of(std::int32_t kind) {
 }  // namespace
 
 Problem read_problem(const quern_quantize_args& args, const Runtime& runtime, bool may_lack_data) {
-  const Call call = read_call(runtime, args, kFlags, "enum quern_call_flags and quern_quantize_flags", 4, may_lack_data);
+  const Call call =
+      read_call(runtime, args, kFlags, "enum quern_call_flags and quern_quantize_flags", 4, may_lack_data);
   Problem problem{};
   problem.sms = call.sms;
   problem.all_sms = args.max_sms == 0;

@@ -40,20 +40,20 @@ void launch(const Shape& shape, const jit::Kernel& kernel, const Runtime& runtim
             const Problem& problem, const q::QuantizeParams& p) {
   const Tiling t = tile(shape, runtime.driver->device().limits);
   const auto parts = [](std::int64_t of, std::int64_t size) { return (of + size - 1) / size; };
-  // One after the other where only some SMs may be used, or a block has something to tell in the end that others would wait for: no
-  // more blocks than have room there.
+  // One after the other where only some SMs may be used, or a block has something to tell in the end that others would
+  // wait for: no more blocks than have room there.
   const bool turns = problem.all_sms && shape.scale != q::Scale::find;
   const std::int64_t most = std::int64_t{problem.sms} * t.blocks_per_sm * (turns ? kTurns : 1);
   jit::Launch how;
   if (shape.scale == q::Scale::block) {
     const std::int64_t across = std::min(parts(p.n, q::kGroupColumns), most);
     how.grid[0] = static_cast<std::uint32_t>(across);
-    how.grid[1] = static_cast<std::uint32_t>(
-        std::clamp<std::int64_t>(parts(p.rows, q::kBlockRows), 1, std::min(kGridY, std::max<std::int64_t>(most / across, 1))));
+    how.grid[1] = static_cast<std::uint32_t>(std::clamp<std::int64_t>(
+        parts(p.rows, q::kBlockRows), 1, std::min(kGridY, std::max<std::int64_t>(most / across, 1))));
   } else {
     const std::int64_t pieces = shape.whole() ? 1 : std::min({parts(p.n, t.pass), kGridY, most});
-    how.grid[0] = static_cast<std::uint32_t>(std::clamp<std::int64_t>(parts(p.rows, t.threads / t.team), 1,
-                                                                      std::max<std::int64_t>(most / pieces, 1)));
+    how.grid[0] = static_cast<std::uint32_t>(
+        std::clamp<std::int64_t>(parts(p.rows, t.threads / t.team), 1, std::max<std::int64_t>(most / pieces, 1)));
     how.grid[1] = static_cast<std::uint32_t>(pieces);
   }
   how.block[0] = static_cast<std::uint32_t>(t.threads);
@@ -67,7 +67,8 @@ void launch(const Shape& shape, const jit::Kernel& kernel, const Runtime& runtim
 template <class Data>
 void turn(Data*& data, q::i64& stride, std::int64_t rows, Dtype dtype) {
   if (data == nullptr) return;
-  data = reinterpret_cast<Data*>(reinterpret_cast<std::uintptr_t>(data) + static_cast<std::uintptr_t>((rows - 1) * stride * bytes_of(dtype)));
+  data = reinterpret_cast<Data*>(reinterpret_cast<std::uintptr_t>(data) +
+                                 static_cast<std::uintptr_t>((rows - 1) * stride * bytes_of(dtype)));
   stride = -stride;
 }
 
@@ -106,7 +107,8 @@ void run(const Runtime& runtime, const quern_quantize_args& args) {
   // Without a row there is still a scale to find.
   const q::QuantizeParams& p = problem.params;
   if (finder != nullptr) launch(first, *finder, runtime, args, problem, p);
-  if (p.rows > 0) launch(problem.shape, *kernel, runtime, args, problem, finder != nullptr ? backwards(p, problem.shape) : p);
+  if (p.rows > 0)
+    launch(problem.shape, *kernel, runtime, args, problem, finder != nullptr ? backwards(p, problem.shape) : p);
 }
 
 }  // namespace quern::ops::quantize

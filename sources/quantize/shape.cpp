@@ -8,7 +8,7 @@
 
 #include "jit/error.h"
 #include "sources/common_headers.h"
-#include "sources/constants.h"
+#include "sources/description.h"
 #include "sources/embedded.h"
 
 namespace quern::ops::quantize {
@@ -17,13 +17,28 @@ namespace {
 constexpr int kMostThreads = 1024;
 constexpr int kLongThreads = 512;   // that take a long row
 constexpr int kPieceThreads = 256;  // that take a piece of a row, at most
-// That take a block of 128 rows: as few as can hold it in registers, so that several blocks on an SM take turns in loading and storing.
+// That take a block of 128 rows: as few as can hold it in registers, so that several blocks on an SM take turns in
+// loading and storing.
 constexpr int kBlockThreads = 256, kWideBlockThreads = 512;
-constexpr int kNarrow = 32;         // the smallest warp there is: classes of columns are the same on every target
+constexpr int kNarrow = 32;  // the smallest warp there is: classes of columns are the same on every target
 constexpr int kMostColumns = kMostThreads * 32;
 
-constexpr const char* kFronts[] = {"none", "rmsnorm", "layernorm", "silu_mul", "gelu_mul", "gelu_tanh_mul"};
-constexpr const char* kScales[] = {"none", "given", "find", "token", "group", "block"};
+constexpr Names<q::Front, 6> kFronts = {{{"none", q::Front::none},
+                                         {"rmsnorm", q::Front::rmsnorm},
+                                         {"layernorm", q::Front::layernorm},
+                                         {"silu_mul", q::Front::silu_mul},
+                                         {"gelu_mul", q::Front::gelu_mul},
+                                         {"gelu_tanh_mul", q::Front::gelu_tanh_mul}}};
+constexpr Names<q::Scale, 6> kScales = {{{"none", q::Scale::none},
+                                         {"given", q::Scale::given},
+                                         {"find", q::Scale::find},
+                                         {"token", q::Scale::token},
+                                         {"group", q::Scale::group},
+                                         {"block", q::Scale::block}}};
+constexpr Names<Dtype, 3> kCodes = {{{"e4m3", Dtype::e4m3}, {"e5m2", Dtype::e5m2}, {"none", Dtype::other}}};
+constexpr Names<Dtype, 4> kVectors = {
+    {{"f16", Dtype::f16}, {"bf16", Dtype::bf16}, {"f32", Dtype::f32}, {"none", Dtype::other}}};
+constexpr Names<int, 4> kAccesses = {{{"16", 16}, {"8", 8}, {"4", 4}, {"2", 2}}};
 
 // Elements that a thread holds at once: what it loads for them is 64 bytes of each tensor, but for narrow accesses.
 int held_elements(const Shape& shape) { return shape.access == 16 && shape.x != Dtype::f32 ? 32 : 16; }
@@ -42,7 +57,14 @@ int resident_threads(const Shape& shape) {
   return shape.front == q::Front::none ? 1280 : 1024;
 }
 
-const char* name_or_none(Dtype dtype) { return dtype == Dtype::other ? "none" : name_of(dtype); }
+constexpr auto kConstants = describe<Shape>(
+    tag_quantize, "quantize", choice<&Shape::x>("x", "IN", kFloatDtypes), choice<&Shape::out>("out", nullptr, kCodes),
+    choice<&Shape::front>("front", nullptr, kFronts).optional(), choice<&Shape::scale>("scale", nullptr, kScales),
+    flag<&Shape::residual>("residual", nullptr).optional(),
+    choice<&Shape::weight>("weight", nullptr, kVectors).optional(),
+    choice<&Shape::bias>("bias", nullptr, kVectors).optional(),
+    choice<&Shape::access>("access", "ACCESS", kAccesses).optional(), flag<&Shape::tail>("tail", "TAIL").optional(),
+    number<&Shape::columns>("columns", nullptr, {0, kMostColumns, q::kGroupColumns}).optional());
 
 }  // namespace
 
@@ -86,70 +108,17 @@ Tiling tile(const Shape& shape, const jit::TargetInfo& target) {
   return t;
 }
 
-jit::Spec to_spec(const Shape& shape, jit::Target target) {
-  jit::Spec spec;
-  spec.op = tag_quantize;
-  spec.target = target.tag();
-  spec.words[0] = static_cast<std::uint32_t>(shape.x) | static_cast<std::uint32_t>(shape.out) << 8 |
-                  static_cast<std::uint32_t>(shape.weight) << 16 | static_cast<std::uint32_t>(shape.bias) << 24;
-  spec.words[1] = static_cast<std::uint32_t>(shape.front) | static_cast<std::uint32_t>(shape.scale) << 8 |
-                  static_cast<std::uint32_t>(shape.residual) << 16 | static_cast<std::uint32_t>(shape.tail) << 17 |
-                  static_cast<std::uint32_t>(shape.access) << 24;
-  spec.words[2] = static_cast<std::uint32_t>(shape.columns);
-  return spec;
-}
+jit::Spec to_spec(const Shape& shape, jit::Target target) { return kConstants.to_spec(shape, target); }
 
-Shape to_shape(const jit::Spec& spec) {
-  const auto byte = [&](int word, int at) { return static_cast<std::uint8_t>(spec.words[word] >> at); };
-  Shape shape;
-  shape.x = static_cast<Dtype>(byte(0, 0));
-  shape.out = static_cast<Dtype>(byte(0, 8));
-  shape.weight = static_cast<Dtype>(byte(0, 16));
-  shape.bias = static_cast<Dtype>(byte(0, 24));
-  shape.front = static_cast<q::Front>(byte(1, 0));
-  shape.scale = static_cast<q::Scale>(byte(1, 8));
-  shape.residual = (byte(1, 16) & 1) != 0;
-  shape.tail = (byte(1, 16) & 2) != 0;
-  shape.access = byte(1, 24);
-  shape.columns = static_cast<int>(spec.words[2]);
-  return shape;
-}
+Shape to_shape(const jit::Spec& spec) { return kConstants.to_shape(spec); }
 
-Constants to_constants(const Shape& shape) {
-  return {{"x", name_of(shape.x)},
-          {"out", shape.scale == q::Scale::none ? "none" : name_of(shape.out)},
-          {"front", kFronts[static_cast<int>(shape.front)]},
-          {"scale", kScales[static_cast<int>(shape.scale)]},
-          {"residual", std::to_string(shape.residual)},
-          {"weight", name_or_none(shape.weight)},
-          {"bias", name_or_none(shape.bias)},
-          {"access", std::to_string(shape.access)},
-          {"tail", std::to_string(shape.tail)},
-          {"columns", std::to_string(shape.columns)}};
-}
+Constants to_constants(const Shape& shape) { return kConstants.to_constants(shape); }
 
 Shape from_constants(const Constants& constants) {
-  constexpr Dtype kFloats[] = {Dtype::f16, Dtype::bf16, Dtype::f32, Dtype::other};
-  constexpr Dtype kCodes[] = {Dtype::e4m3, Dtype::e5m2, Dtype::e4m3};
-  ConstantReader reader("quantize", constants);
-  Shape shape;
-  shape.x = kFloats[reader.one_of("x", {"f16", "bf16", "f32"})];
-  const std::size_t out = reader.one_of("out", {"e4m3", "e5m2", "none"});
-  shape.out = kCodes[out];
-  shape.front = static_cast<q::Front>(
-      reader.one_of("front", {kFronts[0], kFronts[1], kFronts[2], kFronts[3], kFronts[4], kFronts[5]}, 0));
-  shape.scale = static_cast<q::Scale>(
-      reader.one_of("scale", {kScales[0], kScales[1], kScales[2], kScales[3], kScales[4], kScales[5]}));
-  shape.residual = reader.integer("residual", 0, 1, 1, 0) != 0;
-  shape.weight = kFloats[reader.one_of("weight", {"f16", "bf16", "f32", "none"}, 3)];
-  shape.bias = kFloats[reader.one_of("bias", {"f16", "bf16", "f32", "none"}, 3)];
-  constexpr int kAccesses[] = {16, 8, 4, 2};
-  shape.access = kAccesses[reader.one_of("access", {"16", "8", "4", "2"}, 0)];
-  shape.tail = reader.integer("tail", 0, 1, 1, 0) != 0;
-  shape.columns = static_cast<int>(reader.integer("columns", 0, kMostColumns, q::kGroupColumns, 0));
-  reader.finish();
+  const Shape shape = kConstants.read(constants);
   const auto refuse = [](const char* text) { throw Error(QUERN_INVALID, std::string("quantize: ") + text); };
-  if ((out == 2) != (shape.scale == q::Scale::none)) refuse("out is none with scale none, and only then");
+  if ((shape.out == Dtype::other) != (shape.scale == q::Scale::none))
+    refuse("out is none with scale none, and only then");
   if (!shape.norm() && (shape.residual || shape.weight != Dtype::other || shape.bias != Dtype::other)) {
     refuse("residual, weight and bias are for norms");
   }
@@ -162,9 +131,11 @@ Shape from_constants(const Constants& constants) {
   Shape fitted = shape;
   fit(fitted, std::max(shape.columns, 1), shape.access);
   if (shape.scale == q::Scale::block ? shape.columns != 0
-                                     : shape.columns == 0 ? !shape.whole() : fitted.columns != shape.columns) {
-    refuse("columns is none of the classes: 0 for blocks and for rows too long for registers; 128, 256, 512, 1024 and "
-           "its multiples, or with x f32 or access below 16 128, 256, 512 and its multiples, for what fits them");
+      : shape.columns == 0           ? !shape.whole()
+                                     : fitted.columns != shape.columns) {
+    refuse(
+        "columns is none of the classes: 0 for blocks and for rows too long for registers; 128, 256, 512, 1024 and "
+        "its multiples, or with x f32 or access below 16 128, 256, 512 and its multiples, for what fits them");
   }
   return shape;
 }
@@ -177,17 +148,15 @@ jit::Unit to_unit(const Shape& shape, jit::Target target) {
   unit.target = target;
   unit.entry = block ? "quern_quantize_blocks" : "quern_quantize_rows";
   const auto define = [&](const char* name, const std::string& value) { unit.constants.push_back({name, value}); };
-  define("IN", name_of(shape.x));
-  define("OUT", name_of(shape.out));
-  define("ACCESS", std::to_string(shape.access));
-  define("TAIL", std::to_string(shape.tail));
+  kConstants.define(shape, &unit);
+  define("OUT", name_of(shape.out == Dtype::other ? Dtype::e4m3 : shape.out));
   define("TEAM", std::to_string(t.team));
   define("VECTORS", std::to_string(t.vectors));
   define("THREADS", std::to_string(t.threads));
   define("BLOCKS_PER_SM", std::to_string(t.blocks_per_sm));
   if (!block) {
-    define("FRONT", std::string("Front::") + kFronts[static_cast<int>(shape.front)]);
-    define("SCALE", std::string("Scale::") + kScales[static_cast<int>(shape.scale)]);
+    define("FRONT", std::string("Front::") + kFronts[static_cast<std::size_t>(shape.front)].name);
+    define("SCALE", std::string("Scale::") + kScales[static_cast<std::size_t>(shape.scale)].name);
     define("HELD", std::to_string(shape.columns != 0));
     define("RESIDUAL", std::to_string(shape.residual));
     define("HAS_WEIGHT", std::to_string(shape.weight != Dtype::other));
