@@ -10,7 +10,12 @@
  *    accepted as long as the part this library does not know is zero; a smaller one reads as if followed by zeros.
  *  - Tensors are borrowed `const DLTensor *` (DLPack 1.x): strides NULL means compact row-major, byte_offset is
  *    honoured, nothing is kept after the call returns. Device tensors are read and written in stream order.
- *  - A context is safe to use from several threads at once and belongs to one device.
+ *  - Shapes, strides, dtypes and pointers are checked by every call. What lies in index tensors (lengths, page ids, offsets,
+ *    positions) is not on a GPU, where reading it would cost the call a synchronisation: it is the caller's to keep within the
+ *    tensors that it points into. On `host` it is checked before the launch: QUERN_INVALID names the sequence or row,
+ *    the value and its bound, and nothing has run.
+ *  - A context is safe to use from several threads at once and belongs to one device. A GPU's is its primary context, the one
+ *    that the CUDA runtime uses; it is made current for the time of a call where it is not.
  *  - Strings are UTF-8 and NUL-terminated unless a length stands beside them.
  *  - Callbacks come without any lock held, possibly from threads of quern's own; everything they say can be polled too.
  *
@@ -25,21 +30,33 @@
 extern "C" {
 #endif
 
+/* The version of this header, and of the library that it was made with; quern_version says the library's at run time. The ABI has a
+ * number of its own, which is also that of the library's SONAME (libquern.so.1): it changes when a program compiled against
+ * an older header could no longer run. */
+#define QUERN_VERSION_MAJOR 0
+#define QUERN_VERSION_MINOR 1
+#define QUERN_VERSION_PATCH 0
 #define QUERN_ABI_VERSION 1
 
 /* ---- DLPack ----------------------------------------------------------------------------------------------------
- * The layout of DLPack 1.x's DLTensor, declared here unless dlpack.h was included first. */
+ * DLPack 1.x's DLTensor and what belongs to it. Where dlpack.h was included first its own declarations hold; where it comes
+ * afterwards these stand for it, which is why all of its types are here. Code that wants a later DLPack's additions
+ * includes that dlpack.h before this file. */
 #ifndef DLPACK_DLPACK_H_
-#ifndef QUERN_DLPACK_DECLARED
-#define QUERN_DLPACK_DECLARED
-enum { kDLCPU = 1, kDLCUDA = 2, kDLROCM = 10 };
-enum { kDLInt = 0, kDLUInt = 1, kDLFloat = 2, kDLBfloat = 4, kDLFloat8_e4m3fn = 10, kDLFloat8_e5m2 = 12 };
+#define DLPACK_DLPACK_H_
+enum DLDeviceType { kDLCPU = 1, kDLCUDA = 2, kDLCUDAHost = 3, kDLROCM = 10, kDLROCMHost = 11, kDLCUDAManaged = 13 };
+enum DLDataTypeCode {
+  kDLInt = 0, kDLUInt = 1, kDLFloat = 2, kDLOpaqueHandle = 3, kDLBfloat = 4, kDLComplex = 5, kDLBool = 6,
+  kDLFloat8_e3m4 = 7, kDLFloat8_e4m3 = 8, kDLFloat8_e4m3b11fnuz = 9, kDLFloat8_e4m3fn = 10, kDLFloat8_e4m3fnuz = 11,
+  kDLFloat8_e5m2 = 12, kDLFloat8_e5m2fnuz = 13, kDLFloat8_e8m0fnu = 14, kDLFloat6_e2m3fn = 15, kDLFloat6_e3m2fn = 16,
+  kDLFloat4_e2m1fn = 17
+};
 typedef struct {
-  int32_t device_type;
+  int32_t device_type; /* enum DLDeviceType */
   int32_t device_id;
 } DLDevice;
 typedef struct {
-  uint8_t code;
+  uint8_t code; /* enum DLDataTypeCode */
   uint8_t bits;
   uint16_t lanes;
 } DLDataType;
@@ -52,6 +69,31 @@ typedef struct DLTensor {
   int64_t *strides; /* in elements; NULL: compact row-major */
   uint64_t byte_offset;
 } DLTensor;
+#ifndef QUERN_DLPACK_TENSOR_ONLY /* quern takes none of these: they are here for who includes dlpack.h later */
+#define DLPACK_MAJOR_VERSION 1
+#define DLPACK_MINOR_VERSION 1
+#define DLPACK_FLAG_BITMASK_READ_ONLY (1UL << 0UL)
+#define DLPACK_FLAG_BITMASK_IS_COPIED (1UL << 1UL)
+#define DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED (1UL << 2UL)
+#define DLPACK_DLL
+typedef enum DLDeviceType DLDeviceType;
+typedef enum DLDataTypeCode DLDataTypeCode;
+typedef struct {
+  uint32_t major;
+  uint32_t minor;
+} DLPackVersion;
+typedef struct DLManagedTensor {
+  DLTensor dl_tensor;
+  void *manager_ctx;
+  void (*deleter)(struct DLManagedTensor *self);
+} DLManagedTensor;
+typedef struct DLManagedTensorVersioned {
+  DLPackVersion version;
+  void *manager_ctx;
+  void (*deleter)(struct DLManagedTensorVersioned *self);
+  uint64_t flags;
+  DLTensor dl_tensor;
+} DLManagedTensorVersioned;
 #endif
 #endif
 
@@ -82,8 +124,9 @@ typedef struct quern_error {
   char text[4080]; /* what, which argument, what was given, what is allowed; NUL-terminated */
 } quern_error;
 
+/* QUERN_ABI_VERSION of the library. */
 uint32_t quern_abi_version(void);
-/* "1.0.0" */
+/* "0.1.0": QUERN_VERSION_MAJOR, _MINOR and _PATCH of the library. */
 const char *quern_version(void);
 /* "QUERN_INVALID" and so on; "unknown" for a number that is no status. */
 const char *quern_status_name(int32_t status);
@@ -256,13 +299,16 @@ typedef struct quern_model {
 } quern_model;
 
 enum quern_warm_flags {
-  QUERN_WARM_LIST_ONLY = 1u << 0 /* say what would be made and whether it is there; compile nothing */
+  QUERN_WARM_LIST_ONLY = 1u << 0,     /* say what would be made and whether it is there; compile nothing */
+  QUERN_WARM_ALLOW_UNSERVED = 1u << 1 /* needs of the model that nothing here serves do not make it QUERN_PARTIAL */
 };
 enum quern_warm_outcome {
   QUERN_WARM_HIT = 1,      /* was there */
   QUERN_WARM_COMPILED = 2, /* compiled and stored */
   QUERN_WARM_FAILED = 3,   /* see status and text */
-  QUERN_WARM_ABSENT = 4    /* list only: is not there */
+  QUERN_WARM_ABSENT = 4,   /* list only: is not there */
+  QUERN_WARM_UNSERVED = 5  /* the model needs it and nothing here makes it: `op` is what it needs, `text` says why.
+                              Its status is QUERN_UNSUPPORTED, its key and spec are "" */
 };
 
 typedef struct quern_warm_result {
@@ -293,7 +339,7 @@ typedef struct quern_warm_options {
 } quern_warm_options;
 
 /* Compiles and stores whatever of the manifest and the model's needs is not in the cache or a bundle, without touching a
- * device. Returns QUERN_PARTIAL where some failed; `results` (may be NULL) is set in both cases. `progress` is called on the
+ * device. Returns QUERN_PARTIAL where some failed or nothing here serves a need of the model; `results` (may be NULL) is set in both cases. `progress` is called on the
  * calling thread, once for each result as it is done. */
 int32_t quern_warm(quern_context *context, const quern_warm_options *options, quern_list **results, quern_error *error);
 int32_t quern_list_warm_result(const quern_list *list, uint64_t index, quern_warm_result *result);
@@ -420,7 +466,7 @@ int32_t quern_cache_trim(quern_context *context, const quern_trim_options *optio
 
 /* Writes the cache (or what `prefix` selects, as in quern_cache_list) as a bundle: equal to the byte for equal contents. */
 int32_t quern_cache_export(quern_context *context, const char *path, const char *prefix, uint64_t *count, quern_error *error);
-/* Adds a bundle's entries to the cache. All are verified before the first is written. */
+/* Adds a bundle's entries to the cache. All are verified before the first is written. *count: those that were not there. */
 int32_t quern_cache_import(quern_context *context, const char *path, uint64_t *count, quern_error *error);
 
 typedef struct quern_cache_stats {
@@ -546,6 +592,69 @@ typedef struct quern_merge_state_args {
   const DLTensor *out; /* dtype of out_a */
   const DLTensor *lse; /* optional */
 } quern_merge_state_args;
+
+enum quern_mla_flags {
+  QUERN_MLA_CAUSAL = 1u << 16,       /* as enum quern_attention_flags */
+  QUERN_MLA_WINDOW_LEFT = 1u << 17,
+  QUERN_MLA_WINDOW_RIGHT = 1u << 18,
+  QUERN_MLA_SLOTS = 1u << 19         /* `indices` are places in the pool, page * page_size + slot: no page table, no lengths */
+};
+/* What the elements of `cache` are. */
+enum quern_mla_cache {
+  QUERN_MLA_CACHE_AS_TENSOR = 0, /* the tensor's own dtype: q's, or e4m3 */
+  QUERN_MLA_CACHE_E4M3 = 1,      /* bytes (uint8) stand for e4m3 */
+  QUERN_MLA_CACHE_ROWS_656 = 2   /* bytes (uint8), 656 a token: 512 e4m3, 4 f32 scales of 128 of them each, 64 bf16 of rope */
+};
+/* What a call found wrong on the device, or-ed into `status`. Nothing is read outside of the pool or the page table: a length
+ * counts as what the table has room for; what a row gives that sees keys on such a page is not said. */
+enum quern_mla_status {
+  QUERN_MLA_STATUS_LENGTH = 1u << 0, /* a length below 0 or beyond the table's row or max_kv_len */
+  QUERN_MLA_STATUS_PAGE = 1u << 1,   /* a page that is in use and not in the pool */
+  QUERN_MLA_STATUS_INDEX = 1u << 2,  /* an index beyond the sequence's length, with QUERN_MLA_SLOTS beyond the pool */
+  QUERN_MLA_STATUS_QUERIES = 1u << 3 /* a sequence with a negative number of queries, more than max_q_len, or beyond q's rows */
+};
+
+/* Attention over a latent cache (DeepSeek-V2's multi-head latent attention, absorbed form: W_UK is already multiplied into q, and
+ * W_UV is multiplied with out afterwards). All heads see the same keys, whose first d_latent numbers are the values too:
+ *
+ *   s[i,h,j] = scale * q[i,h] . cache[j]     for the keys j that query i may see; cap and sinks as quern_attention has them
+ *   lse[i,h] = ln(sum_j exp(s[i,h,j]) + exp(sinks[h]))
+ *   out[i,h] = sum_j exp(s[i,h,j] - lse[i,h]) cache[j, 0..d_latent)
+ *
+ * d_latent is a multiple of 16 from 16 to 512, d_rope one from 0 to 128; 512 and 64 with pages of a multiple of 8 tokens (fastest:
+ * 64) run at full speed on sm_90a. A row that sees no key gives zeros, and lse -inf (or the sink). With `indices` query i sees the
+ * keys that it lists and that it may see; -1 is skipped, a key listed twice counts twice. */
+typedef struct quern_mla_decode_args {
+  uint32_t size;
+  uint32_t flags; /* enum quern_call_flags | enum quern_mla_flags */
+  void *stream;
+  void *workspace;
+  uint64_t workspace_size;
+  int32_t alignment;
+  int32_t max_sms;
+  const DLTensor *q;      /* [total_q, heads, d_latent + d_rope], f16 or bf16, last stride 1; or d_latent alone, with ... */
+  const DLTensor *q_rope; /* ... [total_q, heads, d_rope], q's dtype */
+  const DLTensor *cache;  /* [pages, page_size, d_latent + d_rope], q's dtype or e4m3, last stride 1; or d_latent alone, with ... */
+  const DLTensor *cache_rope;   /* ... [pages, page_size, d_rope], cache's dtype */
+  const DLTensor *cache_scale;  /* e4m3: f32 [1], or one a token [pages, page_size]: x = q * scale */
+  const DLTensor *out;          /* [total_q, heads, d_latent], q's dtype, last stride 1 */
+  const DLTensor *lse;          /* optional [total_q, heads] f32, natural logarithm */
+  const DLTensor *lengths;      /* [batch] int32: keys of each sequence, this call's tokens included */
+  const DLTensor *cu_q;         /* [batch+1] int32: where each sequence's queries begin; NULL: one query each */
+  const DLTensor *page_table;   /* [batch, max_pages] int32, last stride 1 ... */
+  const DLTensor *page_indptr;  /* ... or [batch+1] int32 with ... */
+  const DLTensor *page_indices; /* ... [>= indptr[batch]] int32 */
+  const DLTensor *indices;      /* optional [total_q, top_k] int32, last stride 1: keys of the query's sequence, any order */
+  const DLTensor *sinks;        /* optional [heads] f32 */
+  const DLTensor *status;       /* optional [1] int32: enum quern_mla_status is or-ed into it */
+  int32_t max_q_len;  /* no sequence has more queries; 0: 1 without cu_q, else total_q */
+  int32_t max_kv_len; /* no sequence has more keys; must be given but with QUERN_MLA_SLOTS */
+  int32_t window_left;
+  int32_t window_right;
+  int32_t cache_type; /* enum quern_mla_cache */
+  float scale;        /* of the logits; must be given: 1/sqrt(d_nope + d_rope) before absorption, 1/sqrt(192) for DeepSeek-V3 */
+  float logit_cap;    /* 0: none */
+} quern_mla_decode_args;
 
 /* Joins any number of partial results over disjoint sets of keys in one call (cascades of shared prefixes):
  * lse = ln(sum_p exp(lse[p])), out = sum_p exp(lse[p] - lse) out[p], in the order of p. Parts whose lse is -inf count nothing,
@@ -994,6 +1103,10 @@ int32_t quern_kv_append(quern_context *context, const quern_kv_append_args *args
 int32_t quern_kv_copy_pages_workspace(quern_context *context, const quern_kv_copy_pages_args *args, uint64_t *bytes, quern_error *error);
 int32_t quern_kv_copy_pages_prepare(quern_context *context, const quern_kv_copy_pages_args *args, quern_error *error);
 int32_t quern_kv_copy_pages(quern_context *context, const quern_kv_copy_pages_args *args, quern_error *error);
+
+int32_t quern_mla_decode_workspace(quern_context *context, const quern_mla_decode_args *args, uint64_t *bytes, quern_error *error);
+int32_t quern_mla_decode_prepare(quern_context *context, const quern_mla_decode_args *args, quern_error *error);
+int32_t quern_mla_decode(quern_context *context, const quern_mla_decode_args *args, quern_error *error);
 /* ---- end of the ops' calls */
 
 /* ---- A host's own kernels ----------------------------------------------------------------------------------------
@@ -1057,5 +1170,21 @@ int32_t quern_kernel_launch(quern_context *context, const quern_kernel *kernel, 
 
 #ifdef __cplusplus
 }
+#if __cplusplus >= 201103L
+/* C++26 has no arithmetic on two different enums, so what combines flags of all calls with an op's own is given here. */
+#define QUERN_COMBINES(op_flags)                                                          \
+  constexpr uint32_t operator|(quern_call_flags a, op_flags b) noexcept {                 \
+    return static_cast<uint32_t>(a) | static_cast<uint32_t>(b);                           \
+  }                                                                                       \
+  constexpr uint32_t operator|(op_flags a, quern_call_flags b) noexcept { return b | a; }
+/* made of the enums that stand beside quern_call_flags, by ./dev generate */
+QUERN_COMBINES(quern_attention_flags)
+QUERN_COMBINES(quern_mla_flags)
+QUERN_COMBINES(quern_kv_append_flags)
+QUERN_COMBINES(quern_gemm_flags)
+QUERN_COMBINES(quern_quantize_flags)
+QUERN_COMBINES(quern_moe_flags)
+#undef QUERN_COMBINES
+#endif
 #endif
 #endif

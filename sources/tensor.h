@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <initializer_list>
+#include <string>
 
 #include "capi/quern.h"
 
@@ -26,6 +27,8 @@ inline Dtype dtype_of(const DLDataType& t) {
   return Dtype::other;
 }
 const char* name_of(Dtype dtype);
+// "bf16", "float64", "int8 in vectors of 4": of any DLPack type.
+std::string type_text(const DLDataType& type);
 constexpr std::int64_t bytes_of(Dtype dtype) {
   if (dtype == Dtype::f32 || dtype == Dtype::i32) return 4;
   if (dtype == Dtype::i64) return 8;

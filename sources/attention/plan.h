@@ -14,11 +14,12 @@ namespace quern::ops::attention {
 
 // Which kernel, by the rows (queries times the query heads of a KV head) that a sequence has at most.
 enum class Form : std::uint8_t {
-  decode,  // up to 16 rows; bound by reading keys and values
-  medium,  // tiles of 64 rows; every length where the call is batch-invariant
-  large    // the tallest tiles that the target has room for
+  decode,     // up to 16 rows; bound by reading keys and values
+  medium,     // tiles of 64 rows; every length where the call is batch-invariant
+  large,      // the tallest tiles that the target has room for
+  warpgroups  // on Hopper, instead of large and for batch-invariant calls, where it can be: takes_warpgroups()
 };
-inline constexpr int kForms = 3;
+inline constexpr int kForms = 4;
 
 // Everything that is a constant of a kernel.
 struct Shape {
@@ -60,7 +61,10 @@ struct Tiling {
   int threads = 0;
   std::uint32_t shared_bytes = 0;  // dynamic
 };
-// Throws Error(QUERN_UNSUPPORTED) when the target has no room for the smallest tiles.
+// Whether the target has warpgroups, and they can copy and multiply what the shape says, whatever its form.
+bool takes_warpgroups(const Shape& shape, const jit::TargetInfo& target);
+// Throws Error(QUERN_UNSUPPORTED) when the target has no room for the smallest tiles, or no warpgroups and is to have
+// them.
 Tiling tile(const Shape& shape, const jit::TargetInfo& target);
 
 jit::Spec to_spec(const Shape& shape, jit::Target target);

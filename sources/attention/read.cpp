@@ -139,6 +139,9 @@ void read_keys_and_values(const quern_attention_args& args, const Place& place, 
     p.v_page_bytes = stride_bytes(v, "v", 0);
   }
   if (!shape.paged) problem.max_keys = k.shape[0];
+  problem.pages = shape.paged ? k.shape[0] : 1;
+  problem.value_pages = shape.paged ? v.shape[0] : 1;
+  problem.page_tokens = k.shape[head - 1];
   p.keys = k.data;
   p.values = v.data;
   p.k_token_bytes = stride_bytes(k, "k", head - 1);

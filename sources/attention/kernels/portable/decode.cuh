@@ -233,7 +233,7 @@ QUERN_DEVICE void take_piece(const AttentionParams& p, const Sequence& s, const 
   sync_block();
   f32* results = reinterpret_cast<f32*>(stages);
   constexpr int kStep = kWarpBytes / 4;
-  write_results<kThreads, 4, 4>(p, s, piece, {results, results + kStep, kStep, kWarps, 16}, &shared->flag);
+  write_results<4, 4>(p, s, piece, {results, results + kStep, kStep, kWarps, 16}, &shared->flag);
 }
 
 }  // namespace q
@@ -244,7 +244,7 @@ QUERN_KERNEL(quern_attention_decode, THREADS, BLOCKS_PER_SM, QUERN_PARAM q::Atte
   Sums sums;
   launch_next_grid();
   wait_for_previous_grid();
-  Schedule<kThreads, false, false> schedule(p, &shared->schedule);
+  Schedule<false, false> schedule(p, &shared->schedule);
   const Piece& piece = shared->schedule.piece;
   QUERN_ROLLED do {
     schedule.next();

@@ -396,7 +396,7 @@ QUERN_DEVICE void take_piece(const AttentionParams& p, const Sequence& s, const 
   f32* results = reinterpret_cast<f32*>(memory.queries);
   rows.stage(results, row0);
   sync_block();
-  write_results<kThreads, 8, kParts == 1 ? 2 : 1>(p, s, piece, {results, results, 0, 1, kRows}, &shared->flag);
+  write_results<8, kParts == 1 ? 2 : 1>(p, s, piece, {results, results, 0, 1, kRows}, &shared->flag);
 }
 
 }  // namespace q
@@ -408,7 +408,7 @@ QUERN_KERNEL(quern_attention_prefill, THREADS, BLOCKS_PER_SM, QUERN_PARAM q::Att
   launch_next_grid();
   wait_for_previous_grid();
   const Memory memory = memory_at(dynamic_shared());
-  Schedule<kThreads, true, INVARIANT != 0> schedule(p, &shared->schedule);
+  Schedule<true, INVARIANT != 0> schedule(p, &shared->schedule);
   const Piece& piece = shared->schedule.piece;
   QUERN_ROLLED do {
     schedule.next();

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "attention/kernels/shared/custom_mask.cuh"
-#include "attention/kernels/shared/problem.cuh"
+#include "attention/kernels/shared/logit.cuh"
 
 #define QUERN_TILE_ELEMENT ELEMENT
 #include "common/registers/tile_sums.cuh"
@@ -71,21 +71,6 @@ QUERN_DEVICE Softmax<kRowTiles> empty_softmax() {
   }
   s.values = 0.0f;
   return s;
-}
-
-// Products q.k become logits here, except that a plain scale is left to the exponent's multiply-add.
-inline constexpr bool kPlainScale = !CAP && !ALIBI;
-QUERN_DEVICE f32 logit(const AttentionParams& p, f32 scale, f32 product, f32 slope, i32 distance) {
-  if (kPlainScale) return product;
-  f32 s = product * scale;
-#if CAP
-  // tanh(x) = 1 - 2 / (exp(2x) + 1), right at both ends; near 0, where that loses digits, the first terms of its series.
-  const f32 x = s * rcp_approx(p.cap), y = x * x;
-  const f32 series = x * fma(y, fma(y, fma(y, fma(y, 62.0f / 2835.0f, -17.0f / 315.0f), 2.0f / 15.0f), -1.0f / 3.0f), 1.0f);
-  const f32 tanh = y < 0.09f ? series : 1.0f - 2.0f * rcp_approx(exp2(x * (2.0f * kLog2E)) + 1.0f);
-  s = p.cap * kLog2E * tanh;
-#endif
-  return fma(slope, static_cast<f32>(distance), s);
 }
 
 // Whether some of `keys` keys from `key` on are hidden from some row, of rows that all see those of `all`.
@@ -180,10 +165,6 @@ QUERN_DEVICE void spoil_rows(const AttentionParams& p, const Sequence& s, const 
     }
   }
 }
-
-// The maximum that exponents are relative to need not be the very maximum: it follows only when it is left behind by more
-// than this, so that what was summed before seldom has to be rescaled. 2^8 is far from overflow in every type involved.
-inline constexpr f32 kSlack = 8.0f;
 
 // The weights of a block of keys, each times the scale of its values, as operands; the sums over a row are of the
 // weights alone. The scales are taken relative to a power of two, which follows when they outgrow it: a weight of f16
