@@ -9,6 +9,8 @@
 //     wgmma_commit()                    closes a group
 //     wgmma_wait<n>(d...)               until all but the n youngest groups are complete. Arrays that are now to be
 //                                       read are named here: it keeps their reads behind the wait
+//     settle(v)                         before a wgmma_wait: what v, which is not negative, is computed from is computed
+//                                       while products are under way, and not behind the wait
 //     matrix_descriptor(shared, layout) layouts are made in hopper_layout.cuh
 //
 //   Registers     registers_grow<n>() registers_shrink<n>()
