@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "jit/error.h"
 #include "sources/gemm/problem.h"
-#include "sources/ops.h"
 #include "sources/index_data.h"
+#include "sources/ops.h"
 
 namespace quern::ops::grouped_fp8_gemm {
 namespace {

@@ -23,7 +23,7 @@
 //
 //   scale<group>(columns)    times columns[c], in shared memory, aligned to 8 bytes, in column c of these
 //   scale<group>(columns, rows)   times that times rows[h] in row h of the thread's two
-//   turn<group>()            what were its elements 8 and further on are 0 and further on; the first eight are its last
+//   rotate<group>()          element i becomes what element i + 8 was; the first eight become the last
 //   store<T, group>(box)     as T, f16 or bf16, to 16 rows of 128 bytes in shared memory, swizzled by 128 bytes; `box` is a multiple of 1024
 //
 // On NVIDIA's GPUs they are registers of PTX with names of their own, for the reason that common/registers/tile_sums.cuh gives.
@@ -90,7 +90,7 @@ class WarpgroupSums {
     for (int i = 0; i < size_of<group>(); ++i) x_[group * 32 + i] *= rows[i >> 1 & 1] * columns[wgmma_column(lane(), i)];
   }
   template <int group>
-  QUERN_DEVICE void turn() {
+  QUERN_DEVICE void rotate() {
     f32 before[32];
     for (int i = 0; i < size_of<group>(); ++i) before[i] = x_[group * 32 + i];
     for (int i = 0; i < size_of<group>(); ++i) x_[group * 32 + i] = before[(i + 8) % size_of<group>()];

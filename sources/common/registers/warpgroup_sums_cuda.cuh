@@ -136,7 +136,7 @@ class WarpgroupSums {
   }
 
   template <int group>
-  QUERN_DEVICE void turn() {
+  QUERN_DEVICE void rotate() {
     constexpr int kLeft = kCount - group * 32;
 #define QUERN_FROM(to, from) "mov.f32 " QUERN_ELEMENT("0", to) ", " QUERN_ELEMENT("0", from) ";\n"
 #define QUERN_EIGHT_ON(t0, t1, t2, t3, t4, t5, t6, t7, f0, f1, f2, f3, f4, f5, f6, f7)                                \
