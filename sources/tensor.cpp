@@ -67,6 +67,10 @@ const char* name_of(Dtype dtype) {
       return "e5m2";
     case Dtype::u8:
       return "uint8";
+    case Dtype::i8:
+      return "int8";
+    case Dtype::i64:
+      return "int64";
     case Dtype::other:
       break;
   }
