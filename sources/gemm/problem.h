@@ -43,7 +43,8 @@ struct ScaleLayout {
   bool a_leads, b_leads;
   std::int64_t rows_of_a;
 };
-// Reads both scales into shape and params, whose n and k are there. Throws Error(QUERN_INVALID) naming the argument.
+// Reads both scales into shape and params; params.n and params.k must be set. Throws Error(QUERN_INVALID) naming the
+// argument.
 void read_scales(const DLTensor* scale_a, const DLTensor* scale_b, const ScaleLayout& layout, Problem& problem);
 
 // Refuses extents that the kernels cannot count: they count lines and k in 32 bits, and a little beyond the last.
@@ -70,7 +71,7 @@ TuneFinding tune_product(Tag op, const Runtime& runtime, const Constants& produc
                          const TuneOptions& options);
 void list_products(Tag op, const quern_model& model, const jit::TargetInfo& target, std::vector<Constants>* products);
 
-// Appends what a model needs of an op.
+// Appends the specs of an op's kernels that a model needs.
 void list_kernels(Tag op, const quern_model& model, const jit::TargetInfo& target, std::vector<jit::Spec>* specs);
 
 }  // namespace quern::ops::gemm

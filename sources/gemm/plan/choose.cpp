@@ -45,7 +45,7 @@ bool is_legal(const Problem& problem, Variant variant) {
   const jit::TargetInfo& target = problem.call.device->limits;
   switch (facts_of(variant).family) {
     case Family::portable:
-      // The order of sums must not depend on how many blocks have a tile's k among them.
+      // Batch-invariant sums must not depend on the number of blocks that divide a tile's k.
       return variant != Variant::sliced_k || !invariant(problem);
     case Family::tma_mma:
       return target.tensor_maps && !target.warpgroups && takes_tensor_maps(problem);
@@ -206,7 +206,7 @@ Variant variant_of_tiny(const Problem& problem, std::int64_t groups) {
   constexpr double kMostMore = 240e3;
   if (!is_legal(problem, Variant::sliced_k)) return Variant::tiny;
   const std::optional<Tiling> t = tiling_of(problem, Variant::sliced_k);
-  // Any number of rows, also none, counts as one tile.
+  // Every number of rows, 0 too, counts as one row of tiles.
   const std::int64_t tiles = tiles_of(problem, *t, {kMostTiny, std::max<std::int64_t>(groups, 1)}),
                      k_blocks = div_up(problem.params.k, t->block_k);
   if (tiles == 0 || tiles > all_sms(problem)) return Variant::tiny;

@@ -73,7 +73,7 @@ struct Operand {
   }
 };
 
-// The three ops have the same constants, of which each leaves out those that it has no choice in.
+// The three ops have the same constants; each op leaves out those in which it has no choice.
 constexpr auto kVariant = choice<&Shape::variant>("variant", nullptr, kVariantNames);
 constexpr auto kA = choice<&Shape::a>("a", nullptr, kFp8Dtypes).optional();
 constexpr auto kB = choice<&Shape::b>("b", nullptr, kFp8Dtypes).optional();

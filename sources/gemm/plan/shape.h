@@ -1,4 +1,4 @@
-// What a kernel for matrix products is specialised for.
+// The compile-time choices that a matrix product kernel is specialised for.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

@@ -118,7 +118,7 @@ class ExpertTiles {
 // Reports indices that name no row of a. The blocks of threads divide the rows among them.
 QUERN_DEVICE void check_indices(const GemmParams& p, const Experts& experts) {
   if (kGrouping != kContiguous || !p.indices || !p.status) return;
-  // Offsets may lie anywhere beyond the tensor.
+  // Offsets may exceed the tensor by any amount.
   const auto within = [&](i32 row) { return row < p.out_rows ? row : p.out_rows; };
   const i32 last = p.groups - 1, end = within(experts.first_row[last] + experts.rows[last]);
   bool wrong = false;
