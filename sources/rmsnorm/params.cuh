@@ -19,7 +19,7 @@ struct RmsnormParams {
   i32 rows;
   i32 n;
   f32 eps;
-  f32 weight_offset;  // 1 where the norm multiplies by 1 + weight
+  f32 weight_offset;    // 1 where the norm multiplies by 1 + weight
   i32 constant_weight;  // nothing that may still be running writes weight
 };
 

@@ -38,7 +38,8 @@ constexpr Names<Dtype, 4> kWeights = {
 constexpr Names<int, 4> kAccesses = {{{"16", 16}, {"8", 8}, {"4", 4}, {"2", 2}}};
 constexpr auto kConstants = describe<Shape>(
     tag_rmsnorm, "rmsnorm", choice<&Shape::element>("dtype", "ELEMENT", kFloatDtypes),
-    choice<&Shape::weight>("weight", nullptr, kWeights).optional(), flag<&Shape::residual>("residual", "RESIDUAL").optional(),
+    choice<&Shape::weight>("weight", nullptr, kWeights).optional(),
+    flag<&Shape::residual>("residual", "RESIDUAL").optional(),
     choice<&Shape::access>("access", "ACCESS", kAccesses).optional(), flag<&Shape::tail>("tail", "TAIL").optional(),
     number<&Shape::team>("team", nullptr, {0, kMostThreads}));
 
@@ -48,8 +49,8 @@ struct Tiling {
   int teams() const { return threads / team; }
 };
 
-// Rows of 16 bits leave 64 registers to each of a multiprocessor's threads, those of f32 twice as many: what is held of a
-// row and what is on its way of the next. Long rows hold nothing.
+// Rows of 16 bits leave 64 registers to each of a multiprocessor's threads, those of f32 twice as many: what is held of
+// a row and what is on its way of the next. Long rows hold nothing.
 Tiling tile(const Shape& shape, const jit::TargetInfo& target) {
   const int team = shape.team == 0 ? kLongThreads : shape.team;
   const int threads = team <= static_cast<int>(target.warp_size) ? kBlockThreads : team;
@@ -72,12 +73,14 @@ Constants constants(const jit::Spec& spec) { return kConstants.to_constants(kCon
 jit::Spec parse(const Constants& given, const jit::TargetInfo& target) {
   const Shape shape = kConstants.read(given);
   const auto warp = static_cast<int>(target.warp_size);
-  if (shape.team > warp ? shape.team % warp != 0 : !std::has_single_bit(static_cast<unsigned>(shape.team)) && shape.team != 0) {
+  if (shape.team > warp ? shape.team % warp != 0
+                        : !std::has_single_bit(static_cast<unsigned>(shape.team)) && shape.team != 0) {
     throw Error(QUERN_INVALID, "rmsnorm: team is " + std::to_string(shape.team) + "; allowed: 0, powers of two to " +
                                    std::to_string(warp) + ", multiples of " + std::to_string(warp) + " to 1024");
   }
   if (shape.weight != Dtype::other && shape.weight != Dtype::f32 && shape.weight != shape.element) {
-    throw Error(QUERN_INVALID, std::string("rmsnorm: weight is ") + name_of(shape.weight) + "; allowed: none, f32 and dtype's");
+    throw Error(QUERN_INVALID,
+                std::string("rmsnorm: weight is ") + name_of(shape.weight) + "; allowed: none, f32 and dtype's");
   }
   if (shape.access < bytes_of(shape.element)) {
     throw Error(QUERN_INVALID, "rmsnorm: access is 2; allowed with f32: 16, 8, 4");
@@ -94,13 +97,14 @@ jit::Unit unit(const jit::Spec& spec) {
   kConstants.define(shape, &unit);
   const Tiling tiling = tile(shape, jit::limits_of(unit.target));
   const bool weighted = shape.weight != Dtype::other;
-  for (const auto& [name, value] : {std::pair<const char*, std::string>{"WEIGHT", name_of(weighted ? shape.weight : shape.element)},
-                                    {"HAS_WEIGHT", weighted ? "1" : "0"},
-                                    {"HELD", shape.team != 0 ? "1" : "0"},
-                                    {"TEAM", std::to_string(tiling.team)},
-                                    {"VECTORS", std::to_string(q::kRmsnormVectors)},
-                                    {"THREADS", std::to_string(tiling.threads)},
-                                    {"BLOCKS_PER_SM", std::to_string(tiling.blocks_per_sm)}}) {
+  for (const auto& [name, value] :
+       {std::pair<const char*, std::string>{"WEIGHT", name_of(weighted ? shape.weight : shape.element)},
+        {"HAS_WEIGHT", weighted ? "1" : "0"},
+        {"HELD", shape.team != 0 ? "1" : "0"},
+        {"TEAM", std::to_string(tiling.team)},
+        {"VECTORS", std::to_string(q::kRmsnormVectors)},
+        {"THREADS", std::to_string(tiling.threads)},
+        {"BLOCKS_PER_SM", std::to_string(tiling.blocks_per_sm)}}) {
     unit.constants.push_back({name, value});
   }
   unit.source = embedded("rmsnorm/rmsnorm.cuh");
@@ -195,8 +199,9 @@ class Reader {
   // Where one is written over the other, each element must be where it was read.
   static void expect_same_rows(const Tensor& t, const char* name, const Tensor& other, const char* other_name) {
     if (t.data == nullptr || t.data != other.data || t.shape[0] <= 1 || t.strides[0] == other.strides[0]) return;
-    throw Error(QUERN_INVALID, std::string(name) + " is " + other_name + ", but its rows lie " + std::to_string(t.strides[0]) +
-                                   " elements apart and those of " + other_name + " " + std::to_string(other.strides[0]));
+    throw Error(QUERN_INVALID, std::string(name) + " is " + other_name + ", but its rows lie " +
+                                   std::to_string(t.strides[0]) + " elements apart and those of " + other_name + " " +
+                                   std::to_string(other.strides[0]));
   }
   void read_weight(Problem& problem) {
     if (args_.weight == nullptr) {
@@ -221,8 +226,7 @@ class Reader {
 };
 
 Problem read_problem(const quern_rmsnorm_args& args, const Runtime& runtime, bool may_lack_data) {
-  const Call call =
-      read_call(runtime, args, kFlags, "enum quern_call_flags and quern_rmsnorm_flags", 4, may_lack_data);
+  const Call call = read_call(runtime, args, kFlags, "enum quern_call_flags and quern_rmsnorm_flags", 4, may_lack_data);
   return Reader(args, call).read();
 }
 
@@ -249,7 +253,8 @@ void run(const Runtime& runtime, const quern_rmsnorm_args& args) {
   const jit::Kernel* kernel = kernel_of(problem, runtime, args);
   if (problem.params.rows == 0) return;
   const Tiling tiling = tile(problem.shape, runtime.driver->device().limits);
-  // All blocks have as many rows, but for one at most: those with a row more would keep the memory waiting for themselves.
+  // All blocks have as many rows, but for one at most: those with a row more would keep the memory waiting for
+  // themselves.
   const int units = (problem.params.rows + tiling.teams() - 1) / tiling.teams();
   const int rounds = (units + problem.sms * tiling.blocks_per_sm - 1) / (problem.sms * tiling.blocks_per_sm);
   jit::Launch launch;

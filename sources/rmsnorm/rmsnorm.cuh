@@ -1,5 +1,5 @@
-// Normalises rows by their root mean square: a team of threads takes a row, and the next one's elements are on their way while it
-// works out the sum of squares. A row that is longer than its team can hold is read twice.
+// Normalises rows by their root mean square: a team of threads takes a row, and the next one's elements are on their
+// way while it works out the sum of squares. A row that is longer than its team can hold is read twice.
 // SPDX-License-Identifier: Apache-2.0
 #include "common/kernel.cuh"
 #include "quantize/team.cuh"
@@ -27,7 +27,8 @@ struct Values {
 
 QUERN_DEVICE i32 first_column() { return (kTeams == 1 ? thread_index() : thread_index() % kTeam) * kElements; }
 
-// Of a row that is none, past the last, nothing is read: `left` counts the row's elements from the thread's first column on.
+// Of a row that is none, past the last, nothing is read: `left` counts the row's elements from the thread's first
+// column on.
 QUERN_DEVICE Loaded load_row(const RmsnormParams& p, i64 row, i32 column, i32 left) {
   Loaded loaded;
   const Element* x = static_cast<const Element*>(p.x) + (row * p.x_stride + column);
@@ -73,7 +74,8 @@ QUERN_DEVICE f32 sum_of_squares(const Values& y) {
   return total;
 }
 
-QUERN_DEVICE void store_row(const RmsnormParams& p, i64 row, i32 column, i32 left, Values& y, const Weights& weights, f32 inverse) {
+QUERN_DEVICE void store_row(const RmsnormParams& p, i64 row, i32 column, i32 left, Values& y, const Weights& weights,
+                            f32 inverse) {
   if (kResidual && p.residual_out) {
     Element* at = static_cast<Element*>(p.residual_out) + (row * p.residual_out_stride + column);
     QUERN_UNROLL for (int v = 0; v < kVectors; ++v) store_vector(at + v * kStep, y.v[v], left - v * kStep);
@@ -90,7 +92,9 @@ QUERN_DEVICE void store_row(const RmsnormParams& p, i64 row, i32 column, i32 lef
   }
 }
 
-QUERN_DEVICE f32 inverse_of(const RmsnormParams& p, f32 squares) { return rsqrt(squares / static_cast<f32>(p.n) + p.eps); }
+QUERN_DEVICE f32 inverse_of(const RmsnormParams& p, f32 squares) {
+  return rsqrt(squares / static_cast<f32>(p.n) + p.eps);
+}
 
 QUERN_DEVICE void normalise_held(const RmsnormParams& p, const Weights& weights, Joiner& joiner) {
   const i32 column = first_column();

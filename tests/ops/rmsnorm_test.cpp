@@ -14,6 +14,15 @@
 namespace quern::test {
 namespace {
 
+const ForEveryTarget kTemplates = {
+    "rmsnorm * dtype=bf16 weight=bf16 team=256",
+    "rmsnorm * dtype=bf16 weight=bf16 residual=1 team=256",
+    "rmsnorm * dtype=bf16 weight=f32 residual=1 team=1024",
+    "rmsnorm * dtype=f16 weight=f16 residual=1 team=0",
+    "rmsnorm * dtype=f32 weight=f32 residual=1 team=512",
+    "rmsnorm * dtype=f16 team=16 access=2 tail=1",
+};
+
 struct Case {
   std::string name;
   std::int64_t rows = 4, n = 256;
@@ -94,8 +103,8 @@ class Norm {
   const Matrix& norm() const { return result(c_.out, out); }
   const Matrix& total() const { return result(c_.sum, sum); }
 
-  // Each result lies between the rounded ends of what 2^-20 of it leaves around the exact one, f32's errors in the sum and in
-  // the root; and their root mean square is below twice that of the same maths in f32, term after term.
+  // Each result lies between the rounded ends of what 2^-20 of it leaves around the exact one, f32's errors in the sum
+  // and in the root; and their root mean square is below twice that of the same maths in f32, term after term.
   void check() const {
     std::int64_t wrong = 0, wrong_sums = 0;
     double squares = 0.0, plain_squares = 0.0;
@@ -112,8 +121,7 @@ class Norm {
         const double by = factor(k), value = y(r, k) * inverse * by, spread = std::fabs(value) * 0x1p-20;
         const double found = norm().found(r, k);
         wrong += !(found >= c_.x.rounded(value - spread) && found <= c_.x.rounded(value + spread));
-        const double plain_value =
-            c_.x.rounded(static_cast<float>(y(r, k)) * plain_inverse * static_cast<float>(by));
+        const double plain_value = c_.x.rounded(static_cast<float>(y(r, k)) * plain_inverse * static_cast<float>(by));
         squares += (found - value) * (found - value), plain_squares += (plain_value - value) * (plain_value - value);
         if (c_.sum != Where::nowhere) wrong_sums += total().found(r, k) != c_.x.rounded(static_cast<float>(y(r, k)));
       }
@@ -146,7 +154,8 @@ std::string name_of_case(const testing::TestParamInfo<Case>& c) { return c.param
 // Rows of every length at which a team is another, and of one element more and less.
 std::vector<Case> lengths() {
   std::vector<Case> all;
-  for (const std::int64_t n : {1, 7, 8, 9, 16, 33, 64, 128, 255, 512, 520, 1024, 2048, 4096, 5120, 7168, 16384, 16392, 65536}) {
+  for (const std::int64_t n :
+       {1, 7, 8, 9, 16, 33, 64, 128, 255, 512, 520, 1024, 2048, 4096, 5120, 7168, 16384, 16392, 65536}) {
     Case c;
     c.name = "n" + std::to_string(n), c.n = n, c.rows = n > 10000 ? 2 : 19, c.residual = n % 3 == 1;
     c.sum = c.residual ? Where::own : Where::nowhere;
@@ -167,7 +176,10 @@ std::vector<Case> kinds() {
     for (const Parameter weight : {Parameter::none, Parameter::like_x, Parameter::f32}) {
       for (const bool residual : {false, true}) {
         if (element.kind() == Element::f32 && weight == Parameter::f32) continue;
-        Case& c = add(std::string(element.name()) + (weight == Parameter::none ? "_bare" : weight == Parameter::f32 ? "_f32" : "") +
+        Case& c = add(std::string(element.name()) +
+                      (weight == Parameter::none  ? "_bare"
+                       : weight == Parameter::f32 ? "_f32"
+                                                  : "") +
                       (residual ? "_residual" : ""));
         c.x = element, c.weight = weight, c.residual = residual;
         c.sum = residual && weight != Parameter::none ? Where::own : Where::nowhere;
@@ -176,7 +188,8 @@ std::vector<Case> kinds() {
   }
   add("plus_one").flags = QUERN_RMSNORM_WEIGHT_PLUS_ONE;
   Case& gemma = add("plus_one_f32_residual");
-  gemma.flags = QUERN_RMSNORM_WEIGHT_PLUS_ONE, gemma.weight = Parameter::f32, gemma.residual = true, gemma.sum = Where::own;
+  gemma.flags = QUERN_RMSNORM_WEIGHT_PLUS_ONE, gemma.weight = Parameter::f32, gemma.residual = true,
+  gemma.sum = Where::own;
   for (const bool residual : {false, true}) {
     Case& c = add(residual ? "programmatic_residual" : "programmatic");
     c.flags = std::uint32_t{QUERN_CALL_PROGRAMMATIC} | QUERN_RMSNORM_CONSTANT_WEIGHT, c.residual = residual;
@@ -285,7 +298,9 @@ TEST(RmsnormRefuses, EveryWrongArgument) {
       {"x's dtype", {"x", "int32", "f16, bf16, f32"}, [](N d) { d.x.box.tensor.dtype = kInt32; }},
       {"residual's dtype", {"residual", "f32", "bf16"}, [](N d) { d.residual.box.tensor.dtype = kFloat32; }},
       {"out's dtype", {"out", "f16"}, [](N d) { d.out.box.tensor.dtype = dtype_of(Format::f16); }},
-      {"weight's dtype", {"weight", "f16", "bf16, f32"}, [](N d) { d.weight.box.tensor.dtype = dtype_of(Format::f16); }},
+      {"weight's dtype",
+       {"weight", "f16", "bf16, f32"},
+       [](N d) { d.weight.box.tensor.dtype = dtype_of(Format::f16); }},
       {"x's rank", {"x", "dimensions"}, [](N d) { d.x.box.tensor.ndim = 1; }},
       {"weight's rank", {"weight", "dimensions"}, [](N d) { d.weight.box.tensor.ndim = 2; }},
       {"residual's rows", {"residual.shape[0]", "5"}, [](N d) { d.residual.box.shape[0] = 4; }},
@@ -295,16 +310,17 @@ TEST(RmsnormRefuses, EveryWrongArgument) {
       {"too many columns", {"x.shape[1]", "65537"}, [](N d) { d.x.box.shape[1] = 65537; }},
       {"x's last stride", {"x.strides[1]", "1"}, [](N d) { d.x.box.strides[1] = 2; }},
       {"out's rows over each other", {"out.strides[0]"}, [](N d) { d.out.box.strides[0] = 16; }},
-      {"out over x, further apart", {"out is x", "elements apart"}, [](N d) {
-         d.out.box.tensor.data = d.x.box.tensor.data, d.out.box.strides[0] = 640;
-       }, true},
+      {"out over x, further apart",
+       {"out is x", "elements apart"},
+       [](N d) { d.out.box.tensor.data = d.x.box.tensor.data, d.out.box.strides[0] = 640; },
+       true},
       {"out's alignment", {"out", "data"}, [](N d) { d.out.box.tensor.byte_offset = 8; }, true},
       {"x without data", {"x", "NULL"}, [](N d) { d.x.box.tensor.data = nullptr; }, true},
       {"eps below 0", {"eps", "0 and more"}, [](N d) { d.args.eps = -1e-6f; }},
       {"eps NaN", {"eps", "nan"}, [](N d) { d.args.eps = std::numeric_limits<float>::quiet_NaN(); }},
-      {"1 + no weight", {"QUERN_RMSNORM_WEIGHT_PLUS_ONE", "weight"}, [](N d) {
-         d.args.weight = nullptr, d.args.flags = QUERN_RMSNORM_WEIGHT_PLUS_ONE;
-       }},
+      {"1 + no weight",
+       {"QUERN_RMSNORM_WEIGHT_PLUS_ONE", "weight"},
+       [](N d) { d.args.weight = nullptr, d.args.flags = QUERN_RMSNORM_WEIGHT_PLUS_ONE; }},
       {"a flag that is none", {"flags"}, [](N d) { d.args.flags = 1u << 18; }},
       {"alignment 2", {"alignment", "2"}, [](N d) { d.args.alignment = 2; }},
       {"reserved", {"reserved", "1"}, [](N d) { d.args.reserved = 1; }},
@@ -339,8 +355,10 @@ TEST(RmsnormWarm, NamesWhatCallsTake) {
   }
   EXPECT_NE(lines.find("dtype=bf16 weight=bf16 residual=0"), std::string::npos) << lines;
   EXPECT_NE(lines.find("dtype=bf16 weight=bf16 residual=1"), std::string::npos) << lines;
-  for (const char* wrong : {"team=3", "team=2048", "team=40", "team=32 dtype=f16 weight=bf16", "team=32 dtype=f32 access=2"}) {
-    const std::string given = wrong, line = "rmsnorm host " + given + (given.find("dtype") == std::string::npos ? " dtype=bf16" : "");
+  for (const char* wrong :
+       {"team=3", "team=2048", "team=40", "team=32 dtype=f16 weight=bf16", "team=32 dtype=f32 access=2"}) {
+    const std::string given = wrong,
+                      line = "rmsnorm host " + given + (given.find("dtype") == std::string::npos ? " dtype=bf16" : "");
     const std::vector<Warmed> warmed = warm(fresh.get(), {"host"}, line + "\n");
     ASSERT_EQ(warmed.size(), 1u) << line;
     EXPECT_EQ(warmed[0].outcome, QUERN_WARM_FAILED) << line;
