@@ -255,8 +255,9 @@ void run(const Runtime& runtime, const quern_rmsnorm_args& args) {
   const Tiling tiling = tile(problem.shape, runtime.driver->device().limits);
   // All blocks have as many rows, but for one at most: those with a row more would keep the memory waiting for
   // themselves.
-  const int units = (problem.params.rows + tiling.teams() - 1) / tiling.teams();
-  const int rounds = (units + problem.sms * tiling.blocks_per_sm - 1) / (problem.sms * tiling.blocks_per_sm);
+  const std::int64_t most = std::int64_t{problem.sms} * tiling.blocks_per_sm;
+  const std::int64_t units = (std::int64_t{problem.params.rows} + tiling.teams() - 1) / tiling.teams();
+  const std::int64_t rounds = (units + most - 1) / most;
   jit::Launch launch;
   launch.grid[0] = static_cast<std::uint32_t>((units + rounds - 1) / rounds);
   launch.block[0] = static_cast<std::uint32_t>(tiling.threads);
