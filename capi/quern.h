@@ -593,6 +593,69 @@ typedef struct quern_merge_state_args {
   const DLTensor *lse; /* optional */
 } quern_merge_state_args;
 
+enum quern_mla_flags {
+  QUERN_MLA_CAUSAL = 1u << 16,       /* as enum quern_attention_flags */
+  QUERN_MLA_WINDOW_LEFT = 1u << 17,
+  QUERN_MLA_WINDOW_RIGHT = 1u << 18,
+  QUERN_MLA_SLOTS = 1u << 19         /* `indices` are places in the pool, page * page_size + slot: no page table, no lengths */
+};
+/* What the elements of `cache` are. */
+enum quern_mla_cache {
+  QUERN_MLA_CACHE_AS_TENSOR = 0, /* the tensor's own dtype: q's, or e4m3 */
+  QUERN_MLA_CACHE_E4M3 = 1,      /* bytes (uint8) stand for e4m3 */
+  QUERN_MLA_CACHE_ROWS_656 = 2   /* bytes (uint8), 656 a token: 512 e4m3, 4 f32 scales of 128 of them each, 64 bf16 of rope */
+};
+/* What a call found wrong on the device, or-ed into `status`. Nothing is read outside of the pool or the page table: a length
+ * counts as what the table has room for; what a row gives that sees keys on such a page is not said. */
+enum quern_mla_status {
+  QUERN_MLA_STATUS_LENGTH = 1u << 0, /* a length below 0 or beyond the table's row or max_kv_len */
+  QUERN_MLA_STATUS_PAGE = 1u << 1,   /* a page that is in use and not in the pool */
+  QUERN_MLA_STATUS_INDEX = 1u << 2,  /* an index beyond the sequence's length, with QUERN_MLA_SLOTS beyond the pool */
+  QUERN_MLA_STATUS_QUERIES = 1u << 3 /* a sequence with a negative number of queries, more than max_q_len, or beyond q's rows */
+};
+
+/* Attention over a latent cache (DeepSeek-V2's multi-head latent attention, absorbed form: W_UK is already multiplied into q, and
+ * W_UV is multiplied with out afterwards). All heads see the same keys, whose first d_latent numbers are the values too:
+ *
+ *   s[i,h,j] = scale * q[i,h] . cache[j]     for the keys j that query i may see; cap and sinks as quern_attention has them
+ *   lse[i,h] = ln(sum_j exp(s[i,h,j]) + exp(sinks[h]))
+ *   out[i,h] = sum_j exp(s[i,h,j] - lse[i,h]) cache[j, 0..d_latent)
+ *
+ * d_latent is a multiple of 16 from 16 to 512, d_rope one from 0 to 128; 512 and 64 with pages of a multiple of 8 tokens (fastest:
+ * 64) run at full speed on sm_90a. A row that sees no key gives zeros, and lse -inf (or the sink). With `indices` query i sees the
+ * keys that it lists and that it may see; -1 is skipped, a key listed twice counts twice. */
+typedef struct quern_mla_decode_args {
+  uint32_t size;
+  uint32_t flags; /* enum quern_call_flags | enum quern_mla_flags */
+  void *stream;
+  void *workspace;
+  uint64_t workspace_size;
+  int32_t alignment;
+  int32_t max_sms;
+  const DLTensor *q;      /* [total_q, heads, d_latent + d_rope], f16 or bf16, last stride 1; or d_latent alone, with ... */
+  const DLTensor *q_rope; /* ... [total_q, heads, d_rope], q's dtype */
+  const DLTensor *cache;  /* [pages, page_size, d_latent + d_rope], q's dtype or e4m3, last stride 1; or d_latent alone, with ... */
+  const DLTensor *cache_rope;   /* ... [pages, page_size, d_rope], cache's dtype */
+  const DLTensor *cache_scale;  /* e4m3: f32 [1], or one a token [pages, page_size]: x = q * scale */
+  const DLTensor *out;          /* [total_q, heads, d_latent], q's dtype, last stride 1 */
+  const DLTensor *lse;          /* optional [total_q, heads] f32, natural logarithm */
+  const DLTensor *lengths;      /* [batch] int32: keys of each sequence, this call's tokens included */
+  const DLTensor *cu_q;         /* [batch+1] int32: where each sequence's queries begin; NULL: one query each */
+  const DLTensor *page_table;   /* [batch, max_pages] int32, last stride 1 ... */
+  const DLTensor *page_indptr;  /* ... or [batch+1] int32 with ... */
+  const DLTensor *page_indices; /* ... [>= indptr[batch]] int32 */
+  const DLTensor *indices;      /* optional [total_q, top_k] int32, last stride 1: keys of the query's sequence, any order */
+  const DLTensor *sinks;        /* optional [heads] f32 */
+  const DLTensor *status;       /* optional [1] int32: enum quern_mla_status is or-ed into it */
+  int32_t max_q_len;  /* no sequence has more queries; 0: 1 without cu_q, else total_q */
+  int32_t max_kv_len; /* no sequence has more keys; must be given but with QUERN_MLA_SLOTS */
+  int32_t window_left;
+  int32_t window_right;
+  int32_t cache_type; /* enum quern_mla_cache */
+  float scale;        /* of the logits; must be given: 1/sqrt(d_nope + d_rope) before absorption, 1/sqrt(192) for DeepSeek-V3 */
+  float logit_cap;    /* 0: none */
+} quern_mla_decode_args;
+
 /* Joins any number of partial results over disjoint sets of keys in one call (cascades of shared prefixes):
  * lse = ln(sum_p exp(lse[p])), out = sum_p exp(lse[p] - lse) out[p], in the order of p. Parts whose lse is -inf count nothing,
  * whatever their values are; without any other part: zeros and -inf. No output may overlap an input. */
@@ -1040,6 +1103,10 @@ int32_t quern_kv_append(quern_context *context, const quern_kv_append_args *args
 int32_t quern_kv_copy_pages_workspace(quern_context *context, const quern_kv_copy_pages_args *args, uint64_t *bytes, quern_error *error);
 int32_t quern_kv_copy_pages_prepare(quern_context *context, const quern_kv_copy_pages_args *args, quern_error *error);
 int32_t quern_kv_copy_pages(quern_context *context, const quern_kv_copy_pages_args *args, quern_error *error);
+
+int32_t quern_mla_decode_workspace(quern_context *context, const quern_mla_decode_args *args, uint64_t *bytes, quern_error *error);
+int32_t quern_mla_decode_prepare(quern_context *context, const quern_mla_decode_args *args, quern_error *error);
+int32_t quern_mla_decode(quern_context *context, const quern_mla_decode_args *args, quern_error *error);
 /* ---- end of the ops' calls */
 
 /* ---- A host's own kernels ----------------------------------------------------------------------------------------
@@ -1112,6 +1179,7 @@ int32_t quern_kernel_launch(quern_context *context, const quern_kernel *kernel, 
   constexpr uint32_t operator|(op_flags a, quern_call_flags b) noexcept { return b | a; }
 /* made of the enums that stand beside quern_call_flags, by ./dev generate */
 QUERN_COMBINES(quern_attention_flags)
+QUERN_COMBINES(quern_mla_flags)
 QUERN_COMBINES(quern_kv_append_flags)
 QUERN_COMBINES(quern_gemm_flags)
 QUERN_COMBINES(quern_quantize_flags)
