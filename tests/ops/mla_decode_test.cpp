@@ -4,8 +4,11 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <memory>
+#include <string_view>
 
 #include "tests/ops/mla_problem.h"
+#include "tests/ops/refusal.h"
 
 namespace quern::test {
 namespace {
@@ -201,25 +204,24 @@ TEST(MlaInvariance, ARowsBitsAreItsOwn) {
     c.heads = latent == 512 ? 8 : 20;
     c.flags = QUERN_CALL_BATCH_INVARIANT;
     c.causal = true;
-    c.sequences = {{1, 9000}};
-    MlaProblem alone(c, Random("invariant"));
-    ASSERT_NO_FATAL_FAILURE(alone.run(context()));
-    alone.check();
-    const MlaOutput first = alone.output();
     c.sequences = {{1, 9000}, {4, 500}, {1, 0}, {2, 4097}};
-    MlaProblem together(c, Random("others"));
-    // The same numbers again for the first sequence: the problem of one is put into that of many.
-    c.sequences = {{1, 9000}};
+    MlaProblem together(c, Random("invariant"));
     ASSERT_NO_FATAL_FAILURE(together.run(context()));
     together.check();
-    const MlaOutput before = together.output();
+    const MlaOutput all = together.output();
+    // Fewer multiprocessors cut a batch elsewhere, and so does a batch of another size.
     together.args.max_sms = 1;
     together.poison_outputs();
     ASSERT_NO_FATAL_FAILURE(together.call(context()));
     const MlaOutput fewer = together.output();
-    for (int t = 0; t < together.description().total_q(); ++t) {
-      ASSERT_EQ(together.bits_of(before, t), together.bits_of(fewer, t));
-    }
+    for (int t = 0; t < c.total_q(); ++t) ASSERT_EQ(together.bits_of(all, t), together.bits_of(fewer, t));
+    // The first sequence alone, by tensors that end behind it.
+    together.args.max_sms = 0;
+    together.lengths.shape[0] = together.page_table.shape[0] = 1;
+    together.cu_q.shape[0] = 2;
+    together.poison_outputs();
+    ASSERT_NO_FATAL_FAILURE(together.call(context()));
+    ASSERT_EQ(together.bits_of(all, 0), together.bits_of(together.output(), 0));
   }
 }
 
@@ -244,30 +246,37 @@ TEST(MlaLengthsChange, OneWorkspaceServesThemAll) {
   }
 }
 
-// What only the device can see is told, and nothing is read out of bounds.
-TEST(MlaStatus, TellsWhatTheDeviceSees) {
+// What lies in index tensors is told in the status on a GPU, and nothing is read out of bounds; on `host` it is refused by name.
+TEST(MlaStatus, IndexDataOutOfBounds) {
+  using Spoil = std::function<void(MlaProblem&)>;
+  struct Mistake {
+    std::vector<std::string_view> words;
+    std::uint32_t status;
+    Spoil make;
+  };
+  const std::vector<Mistake> mistakes = {
+      {{"lengths[0]", "100000"}, QUERN_MLA_STATUS_LENGTH, [](MlaProblem& p) { p.overwrite(p.lengths, {100000, 70}); }},
+      {{"lengths[0]", "-5"}, QUERN_MLA_STATUS_LENGTH, [](MlaProblem& p) { p.overwrite(p.lengths, {-5, 70}); }},
+      {{"page_table[0][0]"}, QUERN_MLA_STATUS_PAGE, [](MlaProblem& p) { p.overwrite(p.page_table, {0x7ffffff0}); }},
+      {{"page_table[0][0]", "-1"}, QUERN_MLA_STATUS_PAGE, [](MlaProblem& p) { p.overwrite(p.page_table, {-1}); }},
+      {{"cu_q"}, QUERN_MLA_STATUS_QUERIES, [](MlaProblem& p) { p.overwrite(p.cu_q, {0, 1, 30}); }},
+      {{"cu_q"}, QUERN_MLA_STATUS_QUERIES, [](MlaProblem& p) { p.overwrite(p.cu_q, {0, -7, 3}); }},
+  };
   for (const int latent : {512, 64}) {
-    const auto told = [&](const std::function<void(MlaProblem&)>& spoil) {
+    for (const Mistake& mistake : mistakes) {
       MlaCase c;
       c.d_latent = latent;
       c.sequences = {{1, 100}, {2, 70}};
       MlaProblem problem(c, Random("status"));
-      spoil(problem);
-      problem.run(context());
-      return problem.output().status;
-    };
-    const auto write = [](const TensorBox& box, std::vector<std::int32_t> values) {
-      if (on_cuda()) return;
-      std::memcpy(box.tensor.data, values.data(), values.size() * 4);
-    };
-    if (on_cuda()) GTEST_SKIP() << "spoils arrays where they lie";
-    EXPECT_EQ(told([](MlaProblem&) {}), 0u);
-    EXPECT_EQ(told([&](MlaProblem& p) { write(p.lengths, {100000, 70}); }) & QUERN_MLA_STATUS_LENGTH, QUERN_MLA_STATUS_LENGTH);
-    EXPECT_EQ(told([&](MlaProblem& p) { write(p.lengths, {-5, 70}); }), QUERN_MLA_STATUS_LENGTH);
-    EXPECT_EQ(told([&](MlaProblem& p) { write(p.page_table, {0x7ffffff0}); }), QUERN_MLA_STATUS_PAGE);
-    EXPECT_EQ(told([&](MlaProblem& p) { write(p.page_table, {-1}); }), QUERN_MLA_STATUS_PAGE);
-    EXPECT_EQ(told([&](MlaProblem& p) { write(p.cu_q, {0, 1, 30}); }), QUERN_MLA_STATUS_QUERIES);
-    EXPECT_EQ(told([&](MlaProblem& p) { write(p.cu_q, {0, -7, 3}); }) & QUERN_MLA_STATUS_QUERIES, QUERN_MLA_STATUS_QUERIES);
+      ASSERT_NO_FATAL_FAILURE(problem.run(context()));
+      mistake.make(problem);
+      if (on_cuda()) {
+        ASSERT_NO_FATAL_FAILURE(problem.call(context()));
+        EXPECT_NE(problem.output().status & mistake.status, 0u) << mistake.words.front();
+        continue;
+      }
+      expect_refused(mistake.words, [&](quern_error* e) { return quern_mla_decode(context(), &problem.args, e); });
+    }
   }
 }
 
@@ -305,6 +314,69 @@ TEST_P(MlaScheduling, AnyOrderGivesTheSameBits) {
       ASSERT_EQ(problem.bits_of(output, t), problem.bits_of(fair, t)) << "query token " << t << ", host_seed " << value;
     }
   }
+}
+
+TEST(MlaRefuses, EveryWrongArgument) {
+  using M = MlaProblem&;
+  const std::vector<Mistake<MlaProblem>> mistakes = {
+      {"q NULL", {"q", "NULL"}, [](M m) { m.args.q = nullptr; }},
+      {"cache NULL", {"cache", "NULL"}, [](M m) { m.args.cache = nullptr; }},
+      {"out NULL", {"out", "NULL"}, [](M m) { m.args.out = nullptr; }},
+      {"lengths NULL", {"lengths", "NULL"}, [](M m) { m.args.lengths = nullptr; }},
+      {"no pages", {"page_table"}, [](M m) { m.args.page_table = nullptr; }},
+      {"pages twice", {"page_table", "page_indptr"}, [](M m) { m.args.page_indptr = m.page_indptr.get(); }},
+      {"q's dtype", {"q", "int32"}, [](M m) { m.q.tensor.dtype = kInt32; }},
+      {"out's dtype", {"out", "bf16"}, [](M m) { m.out.tensor.dtype = dtype_of(Format::f16); }},
+      {"cache's dtype", {"cache", "bf16"}, [](M m) { m.cache.tensor.dtype = dtype_of(Format::f16); }},
+      {"q's rank", {"q", "dimensions"}, [](M m) { m.q.tensor.ndim = 2; }},
+      {"out's heads", {"out.shape[1]"}, [](M m) { m.out.shape[1] = 3; }},
+      {"out's rows", {"out.shape[0]"}, [](M m) { m.out.shape[0] = 2; }},
+      {"a latent of 520", {"out.shape[2]", "multiple of 16"}, [](M m) { m.out.shape[2] = 520; }},
+      {"a latent of 1024", {"out.shape[2]", "512"}, [](M m) { m.out.shape[2] = 1024; }},
+      {"a rope part of 24", {"q.shape[2]", "d_rope"}, [](M m) { m.q.shape[2] = 88; }},
+      {"the cache's columns", {"cache.shape[2]"}, [](M m) { m.cache.shape[2] = 64; }},
+      {"a page of no tokens", {"cache.shape[1]"}, [](M m) { m.cache.shape[1] = 0; }},
+      {"cache_scale beside bf16", {"cache_scale"}, [](M m) { m.args.cache_scale = m.cache_scale.get(); }},
+      {"cache_type", {"cache_type", "7"}, [](M m) { m.args.cache_type = 7; }},
+      {"rows of 656", {"656"}, [](M m) { m.args.cache_type = QUERN_MLA_CACHE_ROWS_656; }},
+      {"the table's rows", {"page_table.shape[0]"}, [](M m) { m.page_table.shape[0] = 5; }},
+      {"cu_q's extent", {"cu_q.shape[0]"}, [](M m) { m.cu_q.shape[0] = 2; }},
+      {"lse's heads", {"lse.shape[1]"}, [](M m) { m.lse.shape[1] = 3; }},
+      {"the last stride", {"q.strides[2]", "1"}, [](M m) { m.q.strides[2] = 2; }},
+      {"slots without indices", {"indices", "QUERN_MLA_SLOTS"}, [](M m) { m.args.flags |= QUERN_MLA_SLOTS; }},
+      {"slots and a table", {"QUERN_MLA_SLOTS"}, [](M m) { m.args.flags |= QUERN_MLA_SLOTS, m.args.indices = m.indices.get(); }},
+      {"scale 0", {"scale"}, [](M m) { m.args.scale = 0; }},
+      {"scale negative", {"scale"}, [](M m) { m.args.scale = -1; }},
+      {"logit_cap negative", {"logit_cap"}, [](M m) { m.args.logit_cap = -1; }},
+      {"max_kv_len 0", {"max_kv_len"}, [](M m) { m.args.max_kv_len = 0; }},
+      {"max_q_len negative", {"max_q_len"}, [](M m) { m.args.max_q_len = -1; }},
+      {"window_left negative", {"window_left"}, [](M m) { m.args.flags |= QUERN_MLA_WINDOW_LEFT, m.args.window_left = -2; }},
+      {"alignment 2", {"alignment", "2"}, [](M m) { m.args.alignment = 2; }},
+      {"max_sms negative", {"max_sms", "-1"}, [](M m) { m.args.max_sms = -1; }},
+      {"an unknown flag", {"flags"}, [](M m) { m.args.flags = 1u << 30; }},
+      {"no size", {"size"}, [](M m) { m.args.size = 0; }},
+      {"q without data", {"q", "NULL"}, [](M m) { m.q.tensor.data = nullptr; }, true},
+      {"no workspace", {"workspace"}, [](M m) { m.args.workspace = nullptr; }, true},
+      {"too small a workspace", {"workspace_size"}, [](M m) { m.args.workspace_size = 64; }, true},
+  };
+  expect_all_refused(
+      mistakes, ThreeCalls<quern_mla_decode_args>{quern_mla_decode, quern_mla_decode_workspace, quern_mla_decode_prepare},
+      [] {
+        MlaCase c;
+        c.d_latent = 48;
+        c.d_rope = 16;
+        c.heads = 5;
+        c.top_k = 3;
+        c.sequences = {{1, 40}, {2, 9}};
+        auto problem = std::make_unique<MlaProblem>(c, Random("refusals"));
+        problem->args.indices = nullptr;
+        problem->run(context());
+        problem->poison_outputs();
+        return problem;
+      },
+      [](MlaProblem& problem) {
+        return [&problem, before = problem.output().out] { return problem.output().out == before; };
+      });
 }
 
 }  // namespace

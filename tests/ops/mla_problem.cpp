@@ -290,6 +290,10 @@ void MlaProblem::poison_outputs() {
   status_buffer_.fill(0);
 }
 
+void MlaProblem::overwrite(const TensorBox& box, const std::vector<std::int32_t>& values) {
+  (&box == &lengths ? lengths_buffer_ : &box == &cu_q ? cu_q_buffer_ : table_buffer_).write(values);
+}
+
 void MlaProblem::run(quern_context* context) {
   auto error = sized<quern_error>();
   std::uint64_t bytes = 0;

@@ -66,6 +66,8 @@ class MlaProblem {
   // New lengths, of the same batch and at most as many query tokens, keys and pages; new numbers for all.
   void fill(const std::vector<MlaLengths>& sequences, Random random);
   void poison_outputs();
+  // Other numbers at the beginning of lengths, cu_q or page_table.
+  void overwrite(const TensorBox& box, const std::vector<std::int32_t>& values);
   // Asks for the workspace, prepares and calls.
   void run(quern_context* context);
   // Calls alone, with the workspace that run() made.

@@ -82,6 +82,9 @@ constexpr const char* kOthers[] = {
     "merge_state * dtype=f16",
     "merge_state * dtype=bf16",
     "merge_state * dtype=f32",
+    "mla_decode * form=rows16 dtype=bf16",
+    "mla_decode * form=rows32 dtype=f16 cache=rows656 indices=positions cap=1",
+    "mla_decode * form=combine dtype=bf16",
     "moe_combine * dtype=bf16",
     "moe_combine * dtype=f32 alignment=4",
     "moe_combine * dtype=f16 out=f32",
@@ -160,6 +163,19 @@ TEST_P(Targets, TakeEveryProduct) {
   const std::vector<Warmed> warmed = warm(context.get(), {target}, manifest);
   EXPECT_EQ(warmed.size(), count);
   expect_compiled(warmed);
+}
+
+TEST(TargetsWithWarpgroups, TakeLatentAttentionWithoutSpills) {
+  if (device_kind() != Kind::host) GTEST_SKIP() << "compiled once, where the device is the host";
+  const Context context = compiling_context();
+  std::string why;
+  if (!has_compiler(context.get(), "sm_90a", &why)) GTEST_SKIP() << why;
+  const std::vector<Warmed> warmed = warm(context.get(), {"sm_90a"},
+                                          "mla_decode * form=rows64 dtype=bf16\n"
+                                          "mla_decode * form=rows64 dtype=f16 cap=1 page_rows=16\n");
+  EXPECT_EQ(warmed.size(), 2u);
+  expect_compiled(warmed);
+  each_entry(context.get(), "sm_90a", warmed, [](const quern_entry& entry) { EXPECT_EQ(entry.local_bytes, 0); });
 }
 
 // Where there are tensor maps, and room for the stages; all registers are taken, and none may be spilled.

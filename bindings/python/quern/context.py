@@ -17,6 +17,7 @@ from .errors import InvalidError
 from .experts import Experts
 from .expression import Expression
 from .kernel import Kernel, describe
+from .latent import Latent
 from .library import call, library
 from .products import Products
 from .quantization import Quantization
@@ -30,7 +31,7 @@ _POLICIES = {
 }
 
 
-class Context(Attention, Products, Quantization, Experts, Administration):
+class Context(Attention, Latent, Products, Quantization, Experts, Administration):
     """One device, its kernels and its cache. Safe to use from several threads. Close it, or use it in a `with`.
 
     device          "cuda", "cuda:1", "rocm:0"; "host" or "host64" (kernels run on the CPU with warps of 32 or 64: for

@@ -37,8 +37,9 @@ inline constexpr f32 kSlack = 8.0f;  // by how much a maximum may be left behind
 static_assert(kRows == 64 && kBlock == 2 * kKeys && kLatent == 512 && kRope == 64 && THREADS == kRows64Threads);
 static_assert(kRows * kOutPitch * 2 <= kBlockBytes, "results are staged where the queries were");
 
-// Named barriers: the weights of block 0 and of block 1 are there; one of each warpgroup; one of both; block 0's maxima are there.
-enum Named { kWeights0 = 1, kWeights1 = 2, kOwn = 3, kBoth = 5, kBase = 6 };
+// Named barriers: the weights of block 0 and of block 1 are there; one of each warpgroup; one of both; block 0's maxima are there; a
+// warpgroup's own weights are there.
+enum Named { kWeights0 = 1, kWeights1 = 2, kOwn = 3, kBoth = 5, kBase = 6, kStored = 7 };
 
 struct Barriers {
   Mbarrier full[2][kParts];
@@ -259,21 +260,20 @@ struct Rows {
   f32 sum[2];   // of this thread's own weights
 };
 
-template <int group>
 struct Multiplier {
   const MlaParams& p;
   Memory m;
-  int thread;  // of the warpgroup
+  int group, thread;  // which warpgroup, which of its threads
   SharedArray<Mbarrier> full;
   Operand<Major::k> queries, keys;    // keys: of the block whose weights it makes
   Operand<Major::mn> values;          // its half of block 0
-  Operand<Major::k> others_weights;
+  Operand<Major::k> weights_of;       // of block 0
 
-  QUERN_DEVICE Multiplier(const MlaParams& params, Memory memory)
-      : p(params), m(memory), thread(thread_index() - group * kGroupThreads), full(memory.barriers().full[0]),
-        queries(memory.queries()), keys(memory.queries() + (1 + group) * kBlockBytes),
-        values(memory.queries() + kBlockBytes + group * kHalf * kTileBytes),
-        others_weights(memory.queries() + (2 - group) * kBlockBytes + kRopeTile * kTileBytes) {}
+  QUERN_DEVICE Multiplier(const MlaParams& params, Memory memory, int own)
+      : p(params), m(memory), group(own), thread(thread_index() - own * kGroupThreads), full(memory.barriers().full[0]),
+        queries(memory.queries()), keys(memory.queries() + (1 + own) * kBlockBytes),
+        values(memory.queries() + kBlockBytes + own * kHalf * kTileBytes),
+        weights_of(memory.queries() + kBlockBytes + kRopeTile * kTileBytes) {}
 
   // The tile's queries, zeros beyond the last row: by copies of 16 bytes, which any strides allow. Four threads have a row.
   QUERN_DEVICE void load_queries(const Task& t) const {
@@ -296,10 +296,10 @@ struct Multiplier {
   QUERN_DEVICE void multiply_keys(f32 (&logits)[32], u32 round) const {
     wgmma_fence();
     QUERN_UNROLL for (int i = 0; i < kParts; ++i) {
-      // In the order in which they come.
-      const int part = group == 0 || i == kRopePart ? i : i ^ 2;
+      // In the order in which they are copied.
+      const int part = i == kRopePart ? i : i ^ (group * 2);
       mbarrier_wait(full, group * kParts + part, round);
-      QUERN_UNROLL for (int k = 0; k < (part == kRopePart ? 4 : 8); ++k) {
+      QUERN_UNROLL for (int k = 0; k < (i == kRopePart ? 4 : 8); ++k) {
         const u32 at = static_cast<u32>((2 * part + k / 4) * kTileBytes + k % 4 * 32);
         wgmma<Element>(logits, queries.at(at), keys.at(at), i > 0 || k > 0);
       }
@@ -307,24 +307,18 @@ struct Multiplier {
     wgmma_commit();
     wgmma_wait<0>(logits);
   }
-  // sums += weights values, the weights its own or the other's, of block `block`; the values its half of the columns.
-  QUERN_DEVICE void add_own(f32 (&sums)[128], const u32 (&weights)[4][4]) const {
+  // sums += weights values of a block, the values its half of the columns.
+  QUERN_DEVICE void add(f32 (&sums)[128], int block, u32 round) const {
+    // Copied for one warpgroup, which has seen them arrive; the other has to see it for itself.
+    QUERN_UNROLL for (int i = 0; i < 2; ++i) mbarrier_wait(full, block * kParts + group * 2 + i, round);
     wgmma_fence();
     QUERN_UNROLL for (int k = 0; k < 4; ++k) {
-      const u32 at = static_cast<u32>(group * kBlockBytes + k * 16 * 128);
-      wgmma<Element, Element, Major::k, Major::mn>(sums, weights[k], values.at(at), true);
+      const u64 from = weights_of.at(static_cast<u32>(block * kBlockBytes + k * 32));
+      const u64 of = values.at(static_cast<u32>(block * kBlockBytes + k * 16 * 128));
+      wgmma<Element, Element, Major::k, Major::mn>(sums, from, of, true);
     }
     wgmma_commit();
-  }
-  QUERN_DEVICE void add_others(f32 (&sums)[128], u32 round) const {
-    // Copied for the other warpgroup, which has seen them arrive; this one has to see it for itself.
-    QUERN_UNROLL for (int i = 0; i < 2; ++i) mbarrier_wait(full, (1 - group) * kParts + group * 2 + i, round);
-    wgmma_fence();
-    QUERN_UNROLL for (int k = 0; k < 4; ++k) {
-      const u32 at = static_cast<u32>((1 - group) * kBlockBytes + k * 16 * 128);
-      wgmma<Element, Element, Major::k, Major::mn>(sums, others_weights.at(static_cast<u32>(k * 32)), values.at(at), true);
-    }
-    wgmma_commit();
+    wgmma_wait<0>(sums);
   }
   QUERN_DEVICE void release(Mbarrier& empty) const {
     if (elect_one()) mbarrier_arrive(empty);
@@ -397,8 +391,9 @@ struct Multiplier {
   // A pair of blocks, the first at key `key`. Keys from `low` to `high` begin blocks of which every row sees all keys.
   QUERN_DEVICE void take_pair(const Task& t, i32 key, i32 low, i32 high, u32 round, f32 (&sums)[128], Rows& rows) const {
     Barriers& barriers = m.barriers();
-    f32 logits[32], factor[2], to[2], before[2] = {1.0f, 1.0f};
+    f32 logits[32], to[2], first[2], second[2];  // what sums are multiplied with before block 0's and block 1's are added
     u32 weights[4][4];
+    bool first_changed, second_changed = false;
     const i32 own_key = key + group * kKeys;
     const bool edge = own_key < low || own_key > high;
     multiply_keys(logits, round);
@@ -407,48 +402,45 @@ struct Multiplier {
     QUERN_UNROLL for (int i = 0; i < 32; ++i) logits[i] = logit(p, logits[i]);
 #endif
     if (edge) mask(t, own_key, logits);
-    bool changed_before = false;
+    raise(logits, rows.base, to);
     if (group == 0) {
-      raise(logits, rows.base, to);
       publish(m.base(0), to);
       arrive_named(kBase, kConsumers);
+      first_changed = follow(rows, to, first);
     } else {
-      f32 first[2];
-      raise(logits, rows.base, to);
+      f32 base[2];
       meet_named(kBase, kConsumers);
-      learn(m.base(0), first);
-      // From block 0's maxima on, and only then higher: -inf where it has left them alone means no key of it is higher.
-      QUERN_UNROLL for (int h = 0; h < 2; ++h) to[h] = to[h] > first[h] + kSlack ? to[h] : first[h];
-      changed_before = follow(rows, first, before);
+      learn(m.base(0), base);
+      // From block 0's maxima on, and only then higher.
+      QUERN_UNROLL for (int h = 0; h < 2; ++h) to[h] = to[h] > base[h] + kSlack ? to[h] : base[h];
       publish(m.base(1), to);
+      first_changed = follow(rows, base, first);
+      second_changed = follow(rows, to, second);
     }
-    const bool changed = follow(rows, to, factor);
     weigh(logits, to);
     to_operand<Element>(logits, weights);
     if (edge) clear_unseen(t.any, own_key);
     meet_named(kOwn + group, 2 * kGroupThreads);
     hand_over(weights);
-    if (group == 1) {
-      if (changed_before) scale_rows(sums, before);
-      meet_named(kWeights0, kConsumers);
-      add_others(sums, round);
-    }
     sum(logits, rows.sum);
-    if (group == 1) {
-      wgmma_wait<0>(sums);
-      release(barriers.empty[0][1]);
-    }
-    if (changed) scale_rows(sums, factor);
-    add_own(sums, weights);
+    if (first_changed) scale_rows(sums, first);
+    // Its own weights are there when its own threads have stored them, the other's when they have arrived.
     if (group == 0) {
-      wgmma_wait<0>(sums);
-      release(barriers.empty[0][0]);
+      sync_named(kStored, kGroupThreads);
+    } else {
+      meet_named(kWeights0, kConsumers);
+    }
+    add(sums, 0, round);
+    release(barriers.empty[0][group]);
+    if (group == 0) {
       meet_named(kWeights1, kConsumers);
       learn(m.base(1), to);
-      if (follow(rows, to, factor)) scale_rows(sums, factor);
-      add_others(sums, round);
+      second_changed = follow(rows, to, second);
+    } else {
+      sync_named(kStored + 1, kGroupThreads);
     }
-    wgmma_wait<0>(sums);
+    if (second_changed) scale_rows(sums, second);
+    add(sums, 1, round);
     release(barriers.empty[1][group]);
   }
 
@@ -547,10 +539,6 @@ QUERN_KERNEL(quern_mla_rows64, THREADS, 1, QUERN_PARAM q::MlaParams p, QUERN_PAR
     if (w == 2) schedule_all(p, memory);
   } else {
     registers_grow<232>();
-    if (group == 0) {
-      Multiplier<0>(p, memory).run();
-    } else {
-      Multiplier<1>(p, memory).run();
-    }
+    Multiplier(p, memory, group).run();
   }
 }
