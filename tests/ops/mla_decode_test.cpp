@@ -70,11 +70,11 @@ MlaCases lengths() {
   list.add("none_with_queries", {{1, 65}, {0, 100}, {2, 0}, {0, 0}, {1, 3}}, [](MlaCase& c) { c.heads = 16; });
   list.add("more_queries_than_keys", {{4, 2}, {3, 3}}, [](MlaCase& c) { c.causal = true; });
   list.add("long", {{1, 4096}}, [](MlaCase& c) { c.heads = 16, c.one_query = true; });
-  list.add("skewed", {{1, 3000}, {1, 5}, {1, 70}, {2, 64}}, [](MlaCase& c) { c.heads = 64; });
-  list.add("many_rows", {{3, 700}, {1, 65}}, [](MlaCase& c) { c.heads = 128, c.causal = true; });
+  list.add("skewed", {{1, 1500}, {1, 5}, {1, 70}, {2, 64}}, [](MlaCase& c) { c.heads = 64; });
+  list.add("many_rows", {{3, 300}, {1, 65}}, [](MlaCase& c) { c.heads = 128, c.causal = true; });
   std::vector<MlaLengths> batch;
-  for (int i = 0; i < 64; ++i) batch.push_back({1, 20 + i % 3 * 60});
-  list.add("batch64", batch, [](MlaCase& c) { c.heads = 3, c.one_query = true; });
+  for (int i = 0; i < 64; ++i) batch.push_back({1, 1 + i % 3 * 40});
+  list.add("batch64", batch, [](MlaCase& c) { c.heads = 3, c.one_query = true, c.d_latent = 128; });
   list.add("max_sms1", {{1, 300}, {1, 64}, {1, 5}}, [](MlaCase& c) { c.heads = 128, c.max_sms = 1; });
   list.add("f16", {{2, 200}, {1, 64}}, [](MlaCase& c) { c.element = Element::f16, c.heads = 20; });
   return list;
@@ -201,10 +201,10 @@ TEST(MlaInvariance, ARowsBitsAreItsOwn) {
     MlaCase c;
     c.name = "invariant";
     c.d_latent = latent;
-    c.heads = latent == 512 ? 8 : 20;
+    c.heads = latent == 512 ? 4 : 20;
     c.flags = QUERN_CALL_BATCH_INVARIANT;
     c.causal = true;
-    c.sequences = {{1, 9000}, {4, 500}, {1, 0}, {2, 4097}};
+    c.sequences = {{1, 4200}, {2, 300}, {1, 0}, {1, 70}};
     MlaProblem together(c, Random("invariant"));
     ASSERT_NO_FATAL_FAILURE(together.run(context()));
     together.check();
@@ -296,7 +296,7 @@ MlaCases unfair() {
 INSTANTIATE_TEST_SUITE_P(Seeds, MlaScheduling, testing::ValuesIn(unfair().cases()), name_of);
 TEST_P(MlaScheduling, AnyOrderGivesTheSameBits) {
   if (on_cuda()) GTEST_SKIP() << "a GPU schedules as it likes: seeds are for the host target";
-  constexpr int kSeeds = 8;
+  constexpr int kSeeds = 4;
   MlaProblem problem(GetParam(), Random(GetParam().name));
   ASSERT_NO_FATAL_FAILURE(problem.run(context()));
   problem.check();
@@ -334,11 +334,11 @@ TEST(MlaRefuses, EveryWrongArgument) {
       {"a latent of 520", {"out.shape[2]", "multiple of 16"}, [](M m) { m.out.shape[2] = 520; }},
       {"a latent of 1024", {"out.shape[2]", "512"}, [](M m) { m.out.shape[2] = 1024; }},
       {"a rope part of 24", {"q.shape[2]", "d_rope"}, [](M m) { m.q.shape[2] = 88; }},
-      {"the cache's columns", {"cache.shape[2]"}, [](M m) { m.cache.shape[2] = 64; }},
+      {"the cache's columns", {"cache.shape[2]"}, [](M m) { m.cache.shape[2] = 72; }},
       {"a page of no tokens", {"cache.shape[1]"}, [](M m) { m.cache.shape[1] = 0; }},
       {"cache_scale beside bf16", {"cache_scale"}, [](M m) { m.args.cache_scale = m.cache_scale.get(); }},
       {"cache_type", {"cache_type", "7"}, [](M m) { m.args.cache_type = 7; }},
-      {"rows of 656", {"656"}, [](M m) { m.args.cache_type = QUERN_MLA_CACHE_ROWS_656; }},
+      {"rows of 656", {"cache", "uint8"}, [](M m) { m.args.cache_type = QUERN_MLA_CACHE_ROWS_656; }},
       {"the table's rows", {"page_table.shape[0]"}, [](M m) { m.page_table.shape[0] = 5; }},
       {"cu_q's extent", {"cu_q.shape[0]"}, [](M m) { m.cu_q.shape[0] = 2; }},
       {"lse's heads", {"lse.shape[1]"}, [](M m) { m.lse.shape[1] = 3; }},

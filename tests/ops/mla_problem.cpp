@@ -422,7 +422,7 @@ void MlaProblem::check() const {
   const MlaOutput o = output();
   double work = 0.0;
   for (const MlaLengths& s : c_.sequences) work += static_cast<double>(s.q) * std::max(s.kv, 1) * c_.heads * c_.columns();
-  const double share = std::min(1.0, (on_cuda() ? 2e8 : 1.5e7) / work);
+  const double share = std::min(1.0, (on_cuda() ? 2e8 : 4e6) / work);
   Random random("rows of MLA");
   int wrong = 0, checked = 0;
   double worst = 0.0;

@@ -115,6 +115,7 @@ QUERN_DEVICE void schedule_all(const MlaParams& p, Memory m) {
       t.pages = p.page_indptr ? static_cast<i64>(p.page_indptr[s.index]) : s.index * p.pages_stride;
     }
     mbarrier_wait(m.barriers().done[place], phase ^ 1);
+    sync_warp();  // a lane that comes late would find the barrier a round further
     if (lane() == 0) {
       m.told().tasks[place] = t;
       mbarrier_arrive(m.barriers().told[place]);
