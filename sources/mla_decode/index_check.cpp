@@ -18,8 +18,8 @@ void check_pages(const q::MlaParams& p, std::int64_t sequence) {
   for (std::int64_t i = 0; i < pages; ++i) {
     const std::int32_t page = p.pages[begin + i];
     if (page >= 0 && page < p.pool_pages) continue;
-    const std::string place = p.page_indptr != nullptr ? "page_indices[" + std::to_string(begin + i) + "]"
-                                                       : at("page_table", sequence, i);
+    const std::string place =
+        p.page_indptr != nullptr ? "page_indices[" + std::to_string(begin + i) + "]" : at("page_table", sequence, i);
     refuse_index(place + " (sequence " + std::to_string(sequence) + ")", page, 0, std::int64_t{p.pool_pages} - 1,
                  "cache's pages");
   }
@@ -47,7 +47,8 @@ void check_index_data(const Problem& problem) {
     for (std::int64_t i = 0; i < p.batch; ++i) {
       const std::int32_t queries = p.cu_q[i + 1] - p.cu_q[i];
       if (queries > p.max_q_len) {
-        refuse_index("the queries of sequence " + std::to_string(i) + ", by cu_q,", queries, 0, p.max_q_len, "max_q_len");
+        refuse_index("the queries of sequence " + std::to_string(i) + ", by cu_q,", queries, 0, p.max_q_len,
+                     "max_q_len");
       }
     }
   }
@@ -59,13 +60,15 @@ void check_index_data(const Problem& problem) {
     if (p.page_indptr != nullptr) {
       const std::int64_t room = std::int64_t{p.page_indptr[i + 1] - p.page_indptr[i]} * p.page_size;
       if (p.lengths[i] > room) {
-        refuse_index("lengths[" + std::to_string(i) + "]", p.lengths[i], 0, room, "the sequence's entries of page_indices");
+        refuse_index("lengths[" + std::to_string(i) + "]", p.lengths[i], 0, room,
+                     "the sequence's entries of page_indices");
       }
     }
     check_pages(p, i);
     if (problem.shape.indexed == Indexed::no) continue;
     const std::int64_t first = p.cu_q != nullptr ? p.cu_q[i] : i, last = p.cu_q != nullptr ? p.cu_q[i + 1] : i + 1;
-    for (std::int64_t token = first; token < last; ++token) check_indices(p, token, p.lengths[i], "the sequence's length");
+    for (std::int64_t token = first; token < last; ++token)
+      check_indices(p, token, p.lengths[i], "the sequence's length");
   }
 }
 

@@ -6,7 +6,8 @@
 
 namespace quern::ops::mla_decode {
 
-// Throws Error(QUERN_INVALID) naming the element, what it is and what is allowed: what a GPU's kernel tells in `status`.
+// Throws Error(QUERN_INVALID) naming the element, what it is and what is allowed: what a GPU's kernel tells in
+// `status`.
 void check_index_data(const Problem& problem);
 
 }  // namespace quern::ops::mla_decode

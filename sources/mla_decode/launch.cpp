@@ -1,11 +1,12 @@
 // The mla_decode op: the plan of a call, its workspace, its launches, and what a model needs.
 // SPDX-License-Identifier: Apache-2.0
+#include "sources/launch.h"
+
 #include <algorithm>
 
 #include "jit/error.h"
 #include "sources/common/sm90/layout.cuh"
 #include "sources/index_data.h"
-#include "sources/launch.h"
 #include "sources/mla_decode/index_check.h"
 #include "sources/mla_decode/plan.h"
 #include "sources/mla_decode/read.h"
@@ -60,8 +61,8 @@ Plan plan(const Problem& problem, std::int64_t sms) {
   return plan;
 }
 
-// A pool of [pages][page_size][columns] as [pages][tiles of 64 columns][page_size][64]: a copy takes so many tokens of a page, and
-// `tiles` tiles, which then lie one behind the other.
+// A pool of [pages][page_size][columns] as [pages][tiles of 64 columns][page_size][64]: a copy takes so many tokens of
+// a page, and `tiles` tiles, which then lie one behind the other.
 jit::TensorMap map_of(const Runtime& runtime, const Problem& problem, const std::uint8_t* pool, int columns, int tiles,
                       std::int64_t page_bytes, std::int64_t token_bytes) {
   constexpr int kColumns = 64;
@@ -154,7 +155,8 @@ std::string refusal(const quern_model& model, const jit::TargetInfo&) {
   }
   const Dtype cache = model.kv_dtype.bits == 0 ? element : dtype_of(model.kv_dtype);
   if (cache != element && cache != Dtype::e4m3) {
-    return "the KV cache is " + std::string(name_of(cache)) + "; allowed: " + name_of(element) + ", as the activations, e4m3";
+    return "the KV cache is " + std::string(name_of(cache)) + "; allowed: " + name_of(element) +
+           ", as the activations, e4m3";
   }
   return {};
 }

@@ -1,5 +1,6 @@
-// MLA decode against its definition in fp64: FlashMLA's grid of shapes, ragged and paged in every way, each kind of cache, lists of
-// keys, masks; unused slots of the cache hold NaN, unused entries of page tables lie far outside of the pool.
+// MLA decode against its definition in fp64: FlashMLA's grid of shapes, ragged and paged in every way, each kind of
+// cache, lists of keys, masks; unused slots of the cache hold NaN, unused entries of page tables lie far outside of the
+// pool.
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
@@ -15,7 +16,8 @@ namespace {
 
 class MlaCases {
  public:
-  MlaCases& add(const std::string& name, std::vector<MlaLengths> sequences, const std::function<void(MlaCase&)>& change = {}) {
+  MlaCases& add(const std::string& name, std::vector<MlaLengths> sequences,
+                const std::function<void(MlaCase&)>& change = {}) {
     MlaCase c;
     c.name = name;
     c.sequences = std::move(sequences);
@@ -190,7 +192,8 @@ MlaCases lists() {
   list.add("slots_e4m3_tensor", lengths, of(33, true, MlaCache::e4m3_tensor));
   list.add("prefill", {{40, 140}, {33, 33}}, of(48, false, MlaCache::plain));
   list.add("one_query", {{1, 140}, {1, 7}}, [&](MlaCase& c) { of(48, false, MlaCache::plain)(c), c.one_query = true; });
-  list.add("top2048", {{1, 2100}}, [&](MlaCase& c) { of(2048, false, MlaCache::plain)(c), c.d_latent = 64, c.sinks = true; });
+  list.add("top2048", {{1, 2100}},
+           [&](MlaCase& c) { of(2048, false, MlaCache::plain)(c), c.d_latent = 64, c.sinks = true; });
   return list;
 }
 QUERN_MLA_CASES(Indices, lists());
@@ -236,8 +239,10 @@ TEST(MlaLengthsChange, OneWorkspaceServesThemAll) {
     MlaProblem problem(c, Random("change"));
     ASSERT_NO_FATAL_FAILURE(problem.run(context()));
     problem.check();
-    const std::vector<std::vector<MlaLengths>> others = {
-        {{1, 1}, {1, 0}, {0, 0}}, {{0, 0}, {0, 0}, {0, 0}}, {{3, 599}, {0, 5}, {3, 64}}, {{2, 600}, {1, 300}, {3, 100}}};
+    const std::vector<std::vector<MlaLengths>> others = {{{1, 1}, {1, 0}, {0, 0}},
+                                                         {{0, 0}, {0, 0}, {0, 0}},
+                                                         {{3, 599}, {0, 5}, {3, 64}},
+                                                         {{2, 600}, {1, 300}, {3, 100}}};
     for (const auto& lengths : others) {
       problem.fill(lengths, Random("other"));
       ASSERT_NO_FATAL_FAILURE(problem.call(context()));
@@ -246,7 +251,8 @@ TEST(MlaLengthsChange, OneWorkspaceServesThemAll) {
   }
 }
 
-// What lies in index tensors is told in the status on a GPU, and nothing is read out of bounds; on `host` it is refused by name.
+// What lies in index tensors is told in the status on a GPU, and nothing is read out of bounds; on `host` it is refused
+// by name.
 TEST(MlaStatus, IndexDataOutOfBounds) {
   using Spoil = std::function<void(MlaProblem&)>;
   struct Mistake {
@@ -286,7 +292,8 @@ MlaCases unfair() {
   MlaCases list;
   list.add("unfair_rows64", {{1, 300}, {2, 65}, {1, 0}, {1, 128}}, [](MlaCase& c) { c.heads = 40, c.causal = true; });
   list.add("unfair_rows64_side_by_side", {{1, 200}, {1, 500}}, [](MlaCase& c) { c.heads = 128, c.one_query = true; });
-  list.add("unfair_rows64_page16", {{1, 150}, {3, 77}}, [](MlaCase& c) { c.heads = 20, c.page_size = 16, c.left = 90; });
+  list.add("unfair_rows64_page16", {{1, 150}, {3, 77}},
+           [](MlaCase& c) { c.heads = 20, c.page_size = 16, c.left = 90; });
   list.add("unfair_rows64_one_sm", {{1, 150}, {3, 277}, {1, 30}}, [](MlaCase& c) { c.heads = 20, c.max_sms = 1; });
   list.add("unfair_portable", {{1, 300}, {2, 65}, {1, 0}}, [](MlaCase& c) { c.heads = 40, c.d_latent = 64; });
   list.add("unfair_portable_rows656", {{1, 100}, {2, 65}}, [](MlaCase& c) { c.cache = MlaCache::rows656; });
@@ -344,13 +351,17 @@ TEST(MlaRefuses, EveryWrongArgument) {
       {"lse's heads", {"lse.shape[1]"}, [](M m) { m.lse.shape[1] = 3; }},
       {"the last stride", {"q.strides[2]", "1"}, [](M m) { m.q.strides[2] = 2; }},
       {"slots without indices", {"indices", "QUERN_MLA_SLOTS"}, [](M m) { m.args.flags |= QUERN_MLA_SLOTS; }},
-      {"slots and a table", {"QUERN_MLA_SLOTS"}, [](M m) { m.args.flags |= QUERN_MLA_SLOTS, m.args.indices = m.indices.get(); }},
+      {"slots and a table",
+       {"QUERN_MLA_SLOTS"},
+       [](M m) { m.args.flags |= QUERN_MLA_SLOTS, m.args.indices = m.indices.get(); }},
       {"scale 0", {"scale"}, [](M m) { m.args.scale = 0; }},
       {"scale negative", {"scale"}, [](M m) { m.args.scale = -1; }},
       {"logit_cap negative", {"logit_cap"}, [](M m) { m.args.logit_cap = -1; }},
       {"max_kv_len 0", {"max_kv_len"}, [](M m) { m.args.max_kv_len = 0; }},
       {"max_q_len negative", {"max_q_len"}, [](M m) { m.args.max_q_len = -1; }},
-      {"window_left negative", {"window_left"}, [](M m) { m.args.flags |= QUERN_MLA_WINDOW_LEFT, m.args.window_left = -2; }},
+      {"window_left negative",
+       {"window_left"},
+       [](M m) { m.args.flags |= QUERN_MLA_WINDOW_LEFT, m.args.window_left = -2; }},
       {"alignment 2", {"alignment", "2"}, [](M m) { m.args.alignment = 2; }},
       {"max_sms negative", {"max_sms", "-1"}, [](M m) { m.args.max_sms = -1; }},
       {"an unknown flag", {"flags"}, [](M m) { m.args.flags = 1u << 30; }},
@@ -360,7 +371,8 @@ TEST(MlaRefuses, EveryWrongArgument) {
       {"too small a workspace", {"workspace_size"}, [](M m) { m.args.workspace_size = 64; }, true},
   };
   expect_all_refused(
-      mistakes, ThreeCalls<quern_mla_decode_args>{quern_mla_decode, quern_mla_decode_workspace, quern_mla_decode_prepare},
+      mistakes,
+      ThreeCalls<quern_mla_decode_args>{quern_mla_decode, quern_mla_decode_workspace, quern_mla_decode_prepare},
       [] {
         MlaCase c;
         c.d_latent = 48;

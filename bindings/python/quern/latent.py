@@ -82,8 +82,8 @@ class Latent(Ops):
         self.call(
             "mla_decode", q=q, q_rope=q_rope, cache=cache, cache_rope=cache_rope, cache_scale=cache_scale,
             cache_type=cache_type, out=out, lse=lse, lengths=lengths, cu_q=cu_q, page_table=page_table,
-            page_indptr=page_indptr, page_indices=page_indices, indices=indices, slots=slots, sinks=sinks, status=status,
+            page_indptr=page_indptr, page_indices=page_indices, indices=indices, slots=slots, sinks=sinks,
             max_q_len=max_q_len, max_kv_len=max_kv_len, window_left=window_left, window_right=window_right, scale=scale,
-            logit_cap=logit_cap, causal=causal, **launch,
+            status=status, logit_cap=logit_cap, causal=causal, **launch,
         )  # fmt: skip
         return out if lse is None else (out, lse)
