@@ -306,10 +306,11 @@ void MlaProblem::run(quern_context* context) {
   call(context);
 }
 
-void MlaProblem::call(quern_context* context) {
+void MlaProblem::call(quern_context* context, void* stream) {
   auto error = sized<quern_error>();
+  args.stream = stream;
   ASSERT_EQ(quern_mla_decode(context, &args, &error), QUERN_OK) << error.text;
-  synchronize();
+  if (stream == nullptr) synchronize();
 }
 
 MlaOutput MlaProblem::output() const {

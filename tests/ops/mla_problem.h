@@ -70,8 +70,8 @@ class MlaProblem {
   void overwrite(const TensorBox& box, const std::vector<std::int32_t>& values);
   // Asks for the workspace, prepares and calls.
   void run(quern_context* context);
-  // Calls alone, with the workspace that run() made.
-  void call(quern_context* context);
+  // Calls alone, with the workspace that run() made; on a stream of one's own it does not wait for the result.
+  void call(quern_context* context, void* stream = nullptr);
   MlaOutput output() const;
   // Holds the outputs against the definition.
   void check() const;
