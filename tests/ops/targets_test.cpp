@@ -94,6 +94,9 @@ constexpr const char* kOthers[] = {
     "attention * form=medium dtype=f16 cache=e5m2 scales=token dim_k=72 dim_v=40 mask=1",
     "attention * form=large dtype=bf16 q=e4m3 cache=e4m3 dim_k=128 group=4 page_size=64",
     "attention * form=large dtype=bf16 dim_k=128 group=4 page_size=16 mask=1",
+    "mla_decode * form=rows16 dtype=bf16",
+    "mla_decode * form=rows32 dtype=f16 cache=rows656 indices=positions cap=1",
+    "mla_decode * form=combine dtype=bf16",
     "moe_combine * dtype=bf16",
     "moe_combine * dtype=f32 alignment=4",
     "moe_combine * dtype=f16 out=f32",
@@ -176,6 +179,19 @@ TEST_P(Targets, TakeEveryProduct) {
   const std::vector<Warmed> warmed = warm(context.get(), {target}, manifest);
   EXPECT_EQ(warmed.size(), count);
   expect_compiled(warmed);
+}
+
+TEST(TargetsWithWarpgroups, TakeLatentAttentionWithoutSpills) {
+  if (device_kind() != Kind::host) GTEST_SKIP() << "compiled once, where the device is the host";
+  const Context context = compiling_context();
+  std::string why;
+  if (!has_compiler(context.get(), "sm_90a", &why)) GTEST_SKIP() << why;
+  const std::vector<Warmed> warmed = warm(context.get(), {"sm_90a"},
+                                          "mla_decode * form=rows64 dtype=bf16\n"
+                                          "mla_decode * form=rows64 dtype=f16 cap=1 page_rows=16\n");
+  EXPECT_EQ(warmed.size(), 2u);
+  expect_compiled(warmed);
+  each_entry(context.get(), "sm_90a", warmed, [](const quern_entry& entry) { EXPECT_EQ(entry.local_bytes, 0); });
 }
 
 // Where there are tensor maps, and room for the stages; all registers are taken, and none may be spilled.
