@@ -28,10 +28,13 @@
 //               QUERN_SHARED(type, name, count)    static, an array of a trivial type
 //   Warp        shuffle(v, lane) shuffle_xor(v, mask) shuffle_up(v, delta) for 32-bit and 64-bit values; all lanes take part
 //               ballot(predicate) -> u64
+//                                                  common/reduce.cuh has sums, extrema, scans and histograms of warps and blocks
+//   Bits        popcount(v) leading_zeros(v) trailing_zeros(v)  of u32 and u64, as u32; those of 0 are 32 or 64
 //   Memory      load16(p) store16(p, v)            16 bytes, aligned; load16_once(p): read once, do not keep in L1;
 //                                                  store16_global(p, v): to memory that is not shared
 //               load_volatile(p)                   a load that is neither hoisted nor served from a stale L1 line
-//               atomic_add(p, v) atomic_max(p, v) atomic_or(p, v)  device scope, relaxed; u32, i32, and f32 for add
+//               atomic_add(p, v) atomic_max(p, v) atomic_or(p, v)  device scope, relaxed; u32, i32, u64, and f32 for add
+//               atomic_cas(p, expected, v)         stores v where `expected` stands; what stood there. u32 and u64
 //               fence()                            orders this thread's writes before its later ones, device wide
 //   Async       copy_async_16(shared, global, take) copies 16 aligned bytes; writes zeros when `take` is false, and then
 //                                                  does not read `global`. copy_async_4 likewise with 4 bytes

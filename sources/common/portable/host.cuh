@@ -128,6 +128,14 @@ QUERN_DEVICE T shuffle_up(T v, int delta) {
 }
 QUERN_DEVICE u64 ballot(bool predicate) { return host::table->ballot(predicate); }
 
+// ---- Bits
+QUERN_DEVICE u32 popcount(u32 v) { return static_cast<u32>(__builtin_popcount(v)); }
+QUERN_DEVICE u32 popcount(u64 v) { return static_cast<u32>(__builtin_popcountll(v)); }
+QUERN_DEVICE u32 leading_zeros(u32 v) { return v == 0 ? 32u : static_cast<u32>(__builtin_clz(v)); }
+QUERN_DEVICE u32 leading_zeros(u64 v) { return v == 0 ? 64u : static_cast<u32>(__builtin_clzll(v)); }
+QUERN_DEVICE u32 trailing_zeros(u32 v) { return v == 0 ? 32u : static_cast<u32>(__builtin_ctz(v)); }
+QUERN_DEVICE u32 trailing_zeros(u64 v) { return v == 0 ? 64u : static_cast<u32>(__builtin_ctzll(v)); }
+
 // ---- Memory
 QUERN_DEVICE vec16 load16(const void* p) { return *static_cast<const vec16*>(p); }
 QUERN_DEVICE vec16 load16_once(const void* p) { return load16(p); }
@@ -169,6 +177,12 @@ template <class T>
 QUERN_DEVICE T atomic_or(T* p, T v) {
   host::maybe_yield();
   return __atomic_fetch_or(p, v, __ATOMIC_ACQ_REL);
+}
+template <class T>
+QUERN_DEVICE T atomic_cas(T* p, T expected, T v) {
+  host::maybe_yield();
+  __atomic_compare_exchange_n(p, &expected, v, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
+  return expected;
 }
 QUERN_DEVICE void fence() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
 
