@@ -778,6 +778,213 @@ typedef struct quern_moe_combine_args {
   const DLTensor *out;       /* [tokens, n] f16, bf16, f32 */
 } quern_moe_combine_args;
 
+/* ---- Sampling ------------------------------------------------------------------------------------------------------ */
+enum quern_sample_flags { /* the first three mean that a scalar is set, 0 included */
+  QUERN_SAMPLE_TEMPERATURE = 1u << 16,      /* `temperature`, else 1 */
+  QUERN_SAMPLE_TOP_P = 1u << 17,            /* `top_p`, else 1 */
+  QUERN_SAMPLE_TYPICAL_P = 1u << 18,        /* `typical_p`, else 1 */
+  QUERN_SAMPLE_JOINT = 1u << 19,            /* top-p counts on the distribution that top-k began with, else on what top-k leaves */
+  QUERN_SAMPLE_TEMPERATURE_LAST = 1u << 20, /* the filters see the distribution of temperature 1, as in llama.cpp */
+  QUERN_SAMPLE_LOGPROBS_FILTERED = 1u << 21 /* log-probabilities are of the distribution that the choice is drawn from */
+};
+enum quern_sample_status { /* of a row, or-ed; 0: fine */
+  QUERN_SAMPLE_EMPTY = 1u << 0,     /* nothing is left to choose: the id is -1 */
+  QUERN_SAMPLE_NAN = 1u << 1,       /* there are NaN logits; none of them is chosen */
+  QUERN_SAMPLE_PARAMETER = 1u << 2, /* a parameter of the row is out of its range: the id is -1 */
+  QUERN_SAMPLE_INDEX = 1u << 3,     /* the row's index or a bias id is out of range: the id is -1 */
+  QUERN_SAMPLE_CAPACITY = 1u << 4   /* more than max_bias biases: the id is -1 */
+};
+
+/* One token for each row, from its logits x. In this order:
+ *
+ *   repetition  of tokens in the prompt or the output: x > 0 ? x / r : x * r
+ *   presence    of tokens in the output: x -= presence;  frequency: x -= frequency * count in the output
+ *   bias        x += bias;  banned ids and tokens whose bit of `allowed` is 0 are out, and NaN is
+ *   n_sigma     tokens with x >= max - n_sigma * (standard deviation of x over the tokens that are in and finite) stay; 0: off
+ *   temperature p = softmax(x / temperature); 0: the largest x, the lowest id on ties, whatever follows
+ *   min_p       tokens with p >= min_p * max p stay; 0: off
+ *   top_k       the k largest stay, the lowest ids on ties; 0, -1: off
+ *   top_p       of the rest by descending p, the lowest ids first, the fewest whose sum reaches top_p of all; 1: off
+ *   typical_p   of the rest, with entropy H, by ascending |-log p - H|: the fewest whose sum exceeds typical_p; 1: off
+ *   xtc         with probability xtc_probability: where more than one has p >= xtc_threshold, all of these go but the least
+ *               probable; 0: off. Above 0.5 the threshold is off
+ *   dynamic     with dynamic_range > 0 the temperature comes last, for the filters it is 1; and it is
+ *   temperature low + (high - low) * (H / log(number of tokens that are left))^dynamic_exponent,  low = max(temperature - range, 0),
+ *               high = temperature + range
+ *
+ * Each parameter is an array [n], or the scalar beside it for all rows, the scalar's zero meaning off. The choice is a function of
+ * the row's logits and parameters, seed and offset alone, whatever else is in the batch. quern_sample_status tells of a row what
+ * only the device can see. */
+typedef struct quern_sample_args {
+  uint32_t size;
+  uint32_t flags; /* enum quern_call_flags | enum quern_sample_flags */
+  void *stream;
+  void *workspace;
+  uint64_t workspace_size;
+  int32_t alignment;
+  int32_t max_sms;
+  const DLTensor *logits;         /* [rows, vocab] f32, f16, bf16; last stride 1; vocab 1 to 2^20 */
+  const DLTensor *rows;           /* optional [n] int32: which rows of logits; else n is rows. All else is by place in this list */
+  const DLTensor *ids;            /* written: [n] int32 or int64 */
+  const DLTensor *logprobs;       /* optional, written: [n] f32, of the chosen, natural log; with temperature 0 that of 1 */
+  const DLTensor *top_ids;        /* optional, written: [n, top_n] int32, most probable first, -1 where there are no more; top_n to 128 */
+  const DLTensor *top_logprobs;   /* with top_ids, written: [n, top_n] f32 */
+  const DLTensor *status;         /* optional, written: [n] int32, enum quern_sample_status */
+  const DLTensor *seeds;          /* [n] int64; NULL: `seed` for all, and the row's place in the list for a stream of its own */
+  const DLTensor *offsets;        /* optional [n] int64, read, and 1 more when the call is done; else `offset` */
+  const DLTensor *temperatures;   /* [n] f32, as are all below unless said otherwise */
+  const DLTensor *top_ks;         /* [n] int32 */
+  const DLTensor *top_ps;
+  const DLTensor *min_ps;
+  const DLTensor *typical_ps;
+  const DLTensor *n_sigmas;
+  const DLTensor *xtc_probabilities;
+  const DLTensor *xtc_thresholds;
+  const DLTensor *dynamic_ranges;
+  const DLTensor *dynamic_exponents;
+  const DLTensor *repetitions;
+  const DLTensor *presences;
+  const DLTensor *frequencies;
+  const DLTensor *prompt_mask;    /* optional [n, ceil(vocab/32)] int32: bit t % 32 of word t / 32: token t is in the prompt ... */
+  const DLTensor *prompt_tokens;  /* ... or its tokens: [n, most] int32; what is no token of the vocabulary is passed over */
+  const DLTensor *prompt_lengths; /* with prompt_tokens, optional [n] int32: how many of them are there */
+  const DLTensor *output_counts;  /* optional [n, vocab] int32: how often each token is in the output; the chosen one's is raised ... */
+  const DLTensor *output_tokens;  /* ... or the output's tokens: [n, most] int32 */
+  const DLTensor *output_lengths; /* with output_tokens, optional [n] int32 */
+  const DLTensor *bias_offsets;   /* optional [n+1] int32: where each row's biases begin ... */
+  const DLTensor *bias_ids;       /* ... [entries] int32, each once in a row */
+  const DLTensor *bias_values;    /* [entries] f32 */
+  const DLTensor *allowed;        /* optional [n, ceil(vocab/32)] int32: a bit for each token that may be chosen */
+  const DLTensor *banned;         /* optional [n, most] int32: tokens that may not; what is no token is passed over */
+  uint64_t seed;
+  uint64_t offset;
+  float temperature;
+  int32_t top_k;
+  float top_p;
+  float min_p;
+  float typical_p;
+  float n_sigma;
+  float xtc_probability;
+  float xtc_threshold;
+  float dynamic_range;
+  float dynamic_exponent;         /* 0: 1 */
+  float repetition;               /* 0: 1 */
+  float presence;
+  float frequency;
+  int32_t max_bias;               /* the most biases of a row; 0: all entries */
+} quern_sample_args;
+
+enum quern_softmax_flags {
+  QUERN_SOFTMAX_LOG = 1u << 16 /* its natural logarithm */
+};
+/* out = softmax(x / temperature) over each row. NaN counts for nothing and gives 0 (the logarithm: -inf), as -inf does; +inf share the
+ * whole. A row of nothing else than -inf and NaN gives zeros. Temperature 0: the largest share the whole. */
+typedef struct quern_softmax_args {
+  uint32_t size;
+  uint32_t flags; /* enum quern_call_flags | enum quern_softmax_flags */
+  void *stream;
+  void *workspace;
+  uint64_t workspace_size;
+  int32_t alignment;
+  int32_t max_sms;
+  const DLTensor *x;            /* [rows, n] f32, f16, bf16; last stride 1; n 1 to 2^20 */
+  const DLTensor *out;          /* [rows, n], x's dtype or f32; last stride 1; may be x */
+  const DLTensor *temperatures; /* optional [rows] f32, not negative */
+} quern_softmax_args;
+
+/* The place of each row's largest number, the lowest on ties, NaN passed over; -1 where all are NaN or -inf. */
+typedef struct quern_argmax_args {
+  uint32_t size;
+  uint32_t flags; /* enum quern_call_flags */
+  void *stream;
+  void *workspace;
+  uint64_t workspace_size;
+  int32_t alignment;
+  int32_t max_sms;
+  const DLTensor *x;      /* [rows, n] f32, f16, bf16; last stride 1; n 1 to 2^20 */
+  const DLTensor *ids;    /* written: [rows] int32 or int64 */
+  const DLTensor *values; /* optional, written: [rows] f32; -inf where the id is -1 */
+} quern_argmax_args;
+
+enum quern_top_k_flags {
+  QUERN_TOP_K_BY_INDEX = 1u << 16 /* in ascending order of their indices, else the largest first and the lowest index on ties */
+};
+/* The k largest numbers of each row, the lowest indices on ties; NaN lies below -inf. */
+typedef struct quern_top_k_args {
+  uint32_t size;
+  uint32_t flags; /* enum quern_call_flags | enum quern_top_k_flags */
+  void *stream;
+  void *workspace;
+  uint64_t workspace_size;
+  int32_t alignment;
+  int32_t max_sms;
+  const DLTensor *x;       /* [rows, n] f32, f16, bf16; last stride 1; n 1 to 2^20 */
+  const DLTensor *indices; /* written: [rows, k] int32, k 1 to 2048; -1 behind a row's length */
+  const DLTensor *values;  /* optional, written: [rows, k] f32 or x's dtype; -inf behind a row's length */
+  const DLTensor *lengths; /* optional [rows] int32: how many of each row are there; above n means n */
+} quern_top_k_args;
+
+/* out = probs of the tokens that stay, divided by their sum, 0 for the others: min_p, top_k and top_p as in quern_sample. */
+typedef struct quern_renormalise_args {
+  uint32_t size;
+  uint32_t flags; /* enum quern_call_flags | QUERN_SAMPLE_TOP_P, QUERN_SAMPLE_JOINT */
+  void *stream;
+  void *workspace;
+  uint64_t workspace_size;
+  int32_t alignment;
+  int32_t max_sms;
+  const DLTensor *probs;  /* [rows, n] f32, not negative, of any sum; last stride 1; n 1 to 2^20. What is negative or NaN is 0 */
+  const DLTensor *out;    /* [rows, n] f32; may be probs */
+  const DLTensor *top_ks; /* optional [rows] int32 */
+  const DLTensor *top_ps; /* optional [rows] f32 */
+  const DLTensor *min_ps; /* optional [rows] f32 */
+  const DLTensor *status; /* optional, written: [rows] int32, enum quern_sample_status */
+  int32_t top_k;
+  float top_p;
+  float min_p;
+  int32_t reserved;
+} quern_renormalise_args;
+
+/* Speculative decoding: which of the drafted tokens stay, and the token after them (Leviathan, Kalman and Matias, "Fast inference from
+ * transformers via speculative decoding", 2023; of trees: Miao et al., "SpecInfer", 2024). The tokens that come out are distributed
+ * as the target's.
+ *
+ * Node 0 is the context's last token, node i the drafted token ids[i-1]. At a node with the target's distribution p its children
+ * are tried in order of their numbers: one with token t, drawn from q, is accepted with probability min(1, p(t) / q(t)); else p becomes
+ * max(p - q, 0), normalised. Where no child is accepted a token is drawn from what p has become. With temperature 0, or
+ * greedy, a child is accepted that is the target's largest. Children of one node are drawn independently, unless draft_probs is NULL:
+ * then q is 1 at the child's own token, and children are distinct. */
+typedef struct quern_verify_draft_args {
+  uint32_t size;
+  uint32_t flags; /* enum quern_call_flags | QUERN_SAMPLE_TEMPERATURE, QUERN_SAMPLE_TOP_P, QUERN_SAMPLE_JOINT */
+  void *stream;
+  void *workspace;
+  uint64_t workspace_size;
+  int32_t alignment;
+  int32_t max_sms;
+  const DLTensor *draft_ids;     /* [batch, drafted] int32, drafted 1 to 63; less than 0: not there, nor are its descendants */
+  const DLTensor *parents;       /* optional [batch, drafted] int32: the node that each hangs from, lower than itself; else a chain */
+  const DLTensor *draft_probs;   /* optional [batch, drafted, vocab] f32: what each was drawn from */
+  const DLTensor *target_probs;  /* [batch, drafted+1, vocab] f32: behind each node ... */
+  const DLTensor *target_logits; /* ... or logits [batch, drafted+1, vocab] f32, f16, bf16, to which the parameters below are applied */
+  const DLTensor *tokens;        /* written: [batch, drafted+1] int32: the accepted ones and the one after them, -1 behind */
+  const DLTensor *accepted;      /* written: [batch] int32: how many drafted tokens stay */
+  const DLTensor *path;          /* optional, written: [batch, drafted+1] int32: 0 and the accepted nodes, -1 behind: whose KV stays */
+  const DLTensor *status;        /* optional, written: [batch] int32, enum quern_sample_status */
+  const DLTensor *seeds;         /* as in quern_sample, by batch */
+  const DLTensor *offsets;
+  const DLTensor *temperatures;  /* optional [batch] */
+  const DLTensor *top_ks;
+  const DLTensor *top_ps;
+  const DLTensor *min_ps;
+  uint64_t seed;
+  uint64_t offset;
+  float temperature;
+  int32_t top_k;
+  float top_p;
+  float min_p;
+} quern_verify_draft_args;
+
 /* ---- The three calls of every op: made of sources/ops.def by ./dev generate, not edited by hand */
 int32_t quern_attention_workspace(quern_context *context, const quern_attention_args *args, uint64_t *bytes, quern_error *error);
 int32_t quern_attention_prepare(quern_context *context, const quern_attention_args *args, quern_error *error);

@@ -124,8 +124,9 @@ QUERN_DEVICE void count_in(u32* bins, u32 bin, bool take) {
   u64 left = ballot(take);
   QUERN_UNROLL for (int round = 0; round < 2; ++round) {
     if (left == 0) return;
-    const int leader = trailing_zeros(left);
-    const u64 with = ballot(take && bin == shuffle(bin, leader));
+    const int leader = static_cast<int>(trailing_zeros(left));
+    const u32 its = shuffle(bin, leader);
+    const u64 with = ballot(take && bin == its);
     if (lane() == leader) atomic_add(bins + bin, popcount(with));
     if ((with >> lane() & 1) != 0) take = false;
     left &= ~with;

@@ -49,8 +49,8 @@ class Reduce : public testing::TestWithParam<std::uint32_t> {
     std::mt19937 random(seed);
     std::vector<std::uint32_t> input(kThreads), out(kRows * kThreads, 0xabababab), bins(kBins, 0xabababab);
     const int kind = static_cast<int>(seed % 3);
-    for (auto& v : input) v = kind == 0 ? random() % kBins : kind == 1 ? 100 + random() % 2 : 0;
-    const std::uint32_t wanted = 1 + random() % 900;
+    for (auto& v : input) v = static_cast<std::uint32_t>(kind == 0 ? random() % kBins : kind == 1 ? 100 + random() % 2 : 0);
+    const auto wanted = static_cast<std::uint32_t>(1 + random() % 900);
     Kernel kernel(compile(options.warp_size == 64 ? "host64" : "host", "reduce.cuh", read_file("tests/host/reduce.cuh"), "quern_reduce"),
                   "quern_reduce", 0, options);
     const std::uint32_t* in = input.data();
@@ -116,7 +116,7 @@ class ReduceOn : public testing::TestWithParam<const char*> {};
 TEST_P(ReduceOn, Compiles) {
   EXPECT_FALSE(compile(GetParam(), "reduce.cuh", read_file("tests/host/reduce.cuh"), "quern_reduce").image.empty());
 }
-INSTANTIATE_TEST_SUITE_P(EveryTarget, ReduceOn, testing::Values("sm_80", "sm_89", "sm_90a", "sm_100a", "sm_120a", "gfx90a", "gfx942"));
+INSTANTIATE_TEST_SUITE_P(EveryTarget, ReduceOn, testing::Values("sm_80", "sm_89", "sm_90a", "sm_100a", "sm_120a", "gfx90a"));
 
 }  // namespace
 }  // namespace quern::host_tests
