@@ -789,7 +789,7 @@ enum quern_sample_flags { /* the first three mean that a scalar is set, 0 includ
 };
 enum quern_sample_status { /* of a row, or-ed; 0: fine */
   QUERN_SAMPLE_EMPTY = 1u << 0,     /* nothing is left to choose: the id is -1 */
-  QUERN_SAMPLE_NAN = 1u << 1,       /* there are NaN logits; none of them is chosen */
+  QUERN_SAMPLE_NAN = 1u << 1,       /* there are NaN logits among the tokens that may be chosen; none of them is */
   QUERN_SAMPLE_PARAMETER = 1u << 2, /* a parameter of the row is out of its range: the id is -1 */
   QUERN_SAMPLE_INDEX = 1u << 3,     /* the row's index or a bias id is out of range: the id is -1 */
   QUERN_SAMPLE_CAPACITY = 1u << 4   /* more than max_bias biases: the id is -1 */
@@ -874,117 +874,6 @@ typedef struct quern_sample_args {
   int32_t max_bias;               /* the most biases of a row; 0: all entries */
 } quern_sample_args;
 
-enum quern_softmax_flags {
-  QUERN_SOFTMAX_LOG = 1u << 16 /* its natural logarithm */
-};
-/* out = softmax(x / temperature) over each row. NaN counts for nothing and gives 0 (the logarithm: -inf), as -inf does; +inf share the
- * whole. A row of nothing else than -inf and NaN gives zeros. Temperature 0: the largest share the whole. */
-typedef struct quern_softmax_args {
-  uint32_t size;
-  uint32_t flags; /* enum quern_call_flags | enum quern_softmax_flags */
-  void *stream;
-  void *workspace;
-  uint64_t workspace_size;
-  int32_t alignment;
-  int32_t max_sms;
-  const DLTensor *x;            /* [rows, n] f32, f16, bf16; last stride 1; n 1 to 2^20 */
-  const DLTensor *out;          /* [rows, n], x's dtype or f32; last stride 1; may be x */
-  const DLTensor *temperatures; /* optional [rows] f32, not negative */
-} quern_softmax_args;
-
-/* The place of each row's largest number, the lowest on ties, NaN passed over; -1 where all are NaN or -inf. */
-typedef struct quern_argmax_args {
-  uint32_t size;
-  uint32_t flags; /* enum quern_call_flags */
-  void *stream;
-  void *workspace;
-  uint64_t workspace_size;
-  int32_t alignment;
-  int32_t max_sms;
-  const DLTensor *x;      /* [rows, n] f32, f16, bf16; last stride 1; n 1 to 2^20 */
-  const DLTensor *ids;    /* written: [rows] int32 or int64 */
-  const DLTensor *values; /* optional, written: [rows] f32; -inf where the id is -1 */
-} quern_argmax_args;
-
-enum quern_top_k_flags {
-  QUERN_TOP_K_BY_INDEX = 1u << 16 /* in ascending order of their indices, else the largest first and the lowest index on ties */
-};
-/* The k largest numbers of each row, the lowest indices on ties; NaN lies below -inf. */
-typedef struct quern_top_k_args {
-  uint32_t size;
-  uint32_t flags; /* enum quern_call_flags | enum quern_top_k_flags */
-  void *stream;
-  void *workspace;
-  uint64_t workspace_size;
-  int32_t alignment;
-  int32_t max_sms;
-  const DLTensor *x;       /* [rows, n] f32, f16, bf16; last stride 1; n 1 to 2^20 */
-  const DLTensor *indices; /* written: [rows, k] int32, k 1 to 2048; -1 behind a row's length */
-  const DLTensor *values;  /* optional, written: [rows, k] f32 or x's dtype; -inf behind a row's length */
-  const DLTensor *lengths; /* optional [rows] int32: how many of each row are there; above n means n */
-} quern_top_k_args;
-
-/* out = probs of the tokens that stay, divided by their sum, 0 for the others: min_p, top_k and top_p as in quern_sample. */
-typedef struct quern_renormalise_args {
-  uint32_t size;
-  uint32_t flags; /* enum quern_call_flags | QUERN_SAMPLE_TOP_P, QUERN_SAMPLE_JOINT */
-  void *stream;
-  void *workspace;
-  uint64_t workspace_size;
-  int32_t alignment;
-  int32_t max_sms;
-  const DLTensor *probs;  /* [rows, n] f32, not negative, of any sum; last stride 1; n 1 to 2^20. What is negative or NaN is 0 */
-  const DLTensor *out;    /* [rows, n] f32; may be probs */
-  const DLTensor *top_ks; /* optional [rows] int32 */
-  const DLTensor *top_ps; /* optional [rows] f32 */
-  const DLTensor *min_ps; /* optional [rows] f32 */
-  const DLTensor *status; /* optional, written: [rows] int32, enum quern_sample_status */
-  int32_t top_k;
-  float top_p;
-  float min_p;
-  int32_t reserved;
-} quern_renormalise_args;
-
-/* Speculative decoding: which of the drafted tokens stay, and the token after them (Leviathan, Kalman and Matias, "Fast inference from
- * transformers via speculative decoding", 2023; of trees: Miao et al., "SpecInfer", 2024). The tokens that come out are distributed
- * as the target's.
- *
- * Node 0 is the context's last token, node i the drafted token ids[i-1]. At a node with the target's distribution p its children
- * are tried in order of their numbers: one with token t, drawn from q, is accepted with probability min(1, p(t) / q(t)); else p becomes
- * max(p - q, 0), normalised. Where no child is accepted a token is drawn from what p has become. With temperature 0, or
- * greedy, a child is accepted that is the target's largest. Children of one node are drawn independently, unless draft_probs is NULL:
- * then q is 1 at the child's own token, and children are distinct. */
-typedef struct quern_verify_draft_args {
-  uint32_t size;
-  uint32_t flags; /* enum quern_call_flags | QUERN_SAMPLE_TEMPERATURE, QUERN_SAMPLE_TOP_P, QUERN_SAMPLE_JOINT */
-  void *stream;
-  void *workspace;
-  uint64_t workspace_size;
-  int32_t alignment;
-  int32_t max_sms;
-  const DLTensor *draft_ids;     /* [batch, drafted] int32, drafted 1 to 63; less than 0: not there, nor are its descendants */
-  const DLTensor *parents;       /* optional [batch, drafted] int32: the node that each hangs from, lower than itself; else a chain */
-  const DLTensor *draft_probs;   /* optional [batch, drafted, vocab] f32: what each was drawn from */
-  const DLTensor *target_probs;  /* [batch, drafted+1, vocab] f32: behind each node ... */
-  const DLTensor *target_logits; /* ... or logits [batch, drafted+1, vocab] f32, f16, bf16, to which the parameters below are applied */
-  const DLTensor *tokens;        /* written: [batch, drafted+1] int32: the accepted ones and the one after them, -1 behind */
-  const DLTensor *accepted;      /* written: [batch] int32: how many drafted tokens stay */
-  const DLTensor *path;          /* optional, written: [batch, drafted+1] int32: 0 and the accepted nodes, -1 behind: whose KV stays */
-  const DLTensor *status;        /* optional, written: [batch] int32, enum quern_sample_status */
-  const DLTensor *seeds;         /* as in quern_sample, by batch */
-  const DLTensor *offsets;
-  const DLTensor *temperatures;  /* optional [batch] */
-  const DLTensor *top_ks;
-  const DLTensor *top_ps;
-  const DLTensor *min_ps;
-  uint64_t seed;
-  uint64_t offset;
-  float temperature;
-  int32_t top_k;
-  float top_p;
-  float min_p;
-} quern_verify_draft_args;
-
 /* ---- The three calls of every op: made of sources/ops.def by ./dev generate, not edited by hand */
 int32_t quern_attention_workspace(quern_context *context, const quern_attention_args *args, uint64_t *bytes, quern_error *error);
 int32_t quern_attention_prepare(quern_context *context, const quern_attention_args *args, quern_error *error);
@@ -1021,6 +910,10 @@ int32_t quern_moe_route(quern_context *context, const quern_moe_route_args *args
 int32_t quern_moe_combine_workspace(quern_context *context, const quern_moe_combine_args *args, uint64_t *bytes, quern_error *error);
 int32_t quern_moe_combine_prepare(quern_context *context, const quern_moe_combine_args *args, quern_error *error);
 int32_t quern_moe_combine(quern_context *context, const quern_moe_combine_args *args, quern_error *error);
+
+int32_t quern_sample_workspace(quern_context *context, const quern_sample_args *args, uint64_t *bytes, quern_error *error);
+int32_t quern_sample_prepare(quern_context *context, const quern_sample_args *args, quern_error *error);
+int32_t quern_sample(quern_context *context, const quern_sample_args *args, quern_error *error);
 /* ---- end of the ops' calls */
 
 /* ---- A host's own kernels ----------------------------------------------------------------------------------------

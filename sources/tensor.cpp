@@ -44,6 +44,8 @@ const char* name_of(Dtype dtype) {
       return "f32";
     case Dtype::i32:
       return "int32";
+    case Dtype::i64:
+      return "int64";
     case Dtype::e4m3:
       return "e4m3";
     case Dtype::e5m2:

@@ -10,7 +10,7 @@
 
 namespace quern::ops {
 
-enum class Dtype : std::uint8_t { f16, bf16, f32, i32, e4m3, e5m2, u8, other };
+enum class Dtype : std::uint8_t { f16, bf16, f32, i32, e4m3, e5m2, u8, i64, other };
 
 inline Dtype dtype_of(const DLDataType& t) {
   if (t.lanes != 1) return Dtype::other;
@@ -18,6 +18,7 @@ inline Dtype dtype_of(const DLDataType& t) {
   if (t.code == kDLFloat && t.bits == 16) return Dtype::f16;
   if (t.code == kDLFloat && t.bits == 32) return Dtype::f32;
   if (t.code == kDLInt && t.bits == 32) return Dtype::i32;
+  if (t.code == kDLInt && t.bits == 64) return Dtype::i64;
   if (t.code == kDLFloat8_e4m3fn && t.bits == 8) return Dtype::e4m3;
   if (t.code == kDLFloat8_e5m2 && t.bits == 8) return Dtype::e5m2;
   if (t.code == kDLUInt && t.bits == 8) return Dtype::u8;
@@ -26,6 +27,7 @@ inline Dtype dtype_of(const DLDataType& t) {
 const char* name_of(Dtype dtype);
 constexpr std::int64_t bytes_of(Dtype dtype) {
   if (dtype == Dtype::f32 || dtype == Dtype::i32) return 4;
+  if (dtype == Dtype::i64) return 8;
   return dtype == Dtype::e4m3 || dtype == Dtype::e5m2 || dtype == Dtype::u8 ? 1 : 2;
 }
 

@@ -12,6 +12,7 @@ inline constexpr i32 kGroups = kChunk / kGroup;
 inline constexpr i32 kMostVocab = 1 << 20;
 inline constexpr i32 kMostTop = 128;        // of top_n
 inline constexpr i32 kMostEdited = 8192;    // tokens of a row whose logits lists change
+inline constexpr i32 kMostListed = 1024;    // of top_k: more are looked for in the whole row
 inline constexpr i32 kBlockChunks = 256;    // a block takes no more
 
 // One value a row, or one for all.
@@ -32,6 +33,13 @@ struct alignas(16) ChunkStats {
   f32 spare[2];
 };
 
+// For which rows the streams add up weights.
+enum class Sums : i32 {
+  none,    // the largest alone counts
+  wanted,  // rows that draw from the whole, or take a share of it
+  all      // log-probabilities are asked for
+};
+
 // Strides in elements. Lists are [count, most]: what is no token in them is passed over.
 struct TokenList {
   const i32* tokens;   // may be null
@@ -48,13 +56,14 @@ struct SampleParams {
   i32 blocks;            // of a row
   i32 chunks_per_block;
   i32 vectors;           // truth value: 16 bytes can be loaded at once from each row's beginning on
-  i32 sums;              // truth value: sums of weights are needed
+  Sums sums;
   i32 sigmas;            // truth value: from_max and squares are
 
   void* ids;  // [count]
   i32 wide_ids;
   i32 top_n;
   f32* logprobs;      // [count]; this and the next ones may be null
+  f32* values;        // [count]: the largest logit, as edited
   i32* top_ids;       // [count, top_n]
   f32* top_logprobs;
   i32* status;
@@ -67,6 +76,7 @@ struct SampleParams {
   PerRow<f32> repetition, presence, frequency;
   PerRow<i32> top_k;
   i32 joint, temperature_last, logprobs_filtered;  // truth values
+  i32 units;  // count * blocks
 
   const u32* prompt_mask;  // [count, ceil(vocab / 32)]; may be null, as may the rest
   const u32* allowed;

@@ -250,6 +250,7 @@ QUERN_DEVICE EditTable make_table(const SampleParams& p, const Row& row) {
       const i32 in_output = static_cast<i32>(count & (EditTable::kInPrompt - 1)) + (row.counts ? row.counts[token] : 0);
       f32 x = penalise(row, to_f32(row.logits[token]), in_prompt, in_output) + table.values[s];
       if ((count & EditTable::kBanned) != 0 || (row.allowed && !bit_at(row.allowed, token))) x = -infinity();
+      table.counts[s] = x != x;  // from here on whether it is NaN
       table.values[s] = fmax(x, -infinity());
     }
     sync_block();

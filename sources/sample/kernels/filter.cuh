@@ -7,8 +7,6 @@
 
 namespace q {
 
-inline constexpr i32 kMostListed = 1024;  // of top_k: more are looked for in the whole row
-
 struct Settings {
   f32 temperature, top_p, min_p, typical_p, n_sigma, xtc_probability, xtc_threshold, dynamic_range, dynamic_exponent;
   i32 top_k;
@@ -185,12 +183,12 @@ QUERN_DEVICE f32 least_by_sigma(const Room& room, const Whole& whole, f32 n_sigm
   return whole.max - n_sigma * sqrt(static_cast<f32>(squares / count));
 }
 
-struct Sums {
+struct Added {
   u64 weight, weighed;  // of the weights, and of the weights times their distances
   u32 count;
 };
-QUERN_DEVICE Sums sum_up(const Room& room, const Source& source) {
-  Sums s{0, 0, 0};
+QUERN_DEVICE Added sum_up(const Room& room, const Source& source) {
+  Added s{0, 0, 0};
   source.each([&](Place place, bool there) {
     if (!there) return;
     const f32 z = at_most(source.distance_of(place), 128.0f), w = exp_of_minus(z);
@@ -216,7 +214,7 @@ QUERN_DEVICE void filter(const Room& room, const Whole& whole, const Settings& s
     if (least > source->least) source->least = least, everything = false;
   }
   if (s.top_p < 1.0f) {
-    const u64 total = joint != 0 ? joint : everything ? whole.total() : sum_up(room, *source).weight;
+    const u64 total = joint != 0 ? joint : everything && whole.total() != 0 ? whole.total() : sum_up(room, *source).weight;
     Source reached = *source;
     if (everything) {
       // Tokens so small that all of them together make up less than what top_p leaves out.
@@ -230,7 +228,7 @@ QUERN_DEVICE void filter(const Room& room, const Whole& whole, const Settings& s
     if (least > source->least) source->least = least;
   }
   if (s.typical_p < 1.0f) {
-    const Sums sums = sum_up(room, *source);
+    const Added sums = sum_up(room, *source);
     source->log_sum = log_of(sums.weight);
     source->entropy = source->log_sum + static_cast<f32>(sums.weighed) / static_cast<f32>(sums.weight);
     const Source& from = *source;
@@ -256,7 +254,7 @@ QUERN_DEVICE void filter(const Room& room, const Whole& whole, const Settings& s
 // The temperature of the draw, from the entropy of what is left at temperature 1.
 QUERN_DEVICE f32 dynamic_temperature(const Room& room, const Settings& s, const Source& source) {
   if (!(s.dynamic_range > 0.0f)) return s.temperature;
-  const Sums sums = sum_up(room, source);
+  const Added sums = sum_up(room, source);
   if (sums.count <= 1) return s.temperature;
   const f32 entropy = log_of(sums.weight) + static_cast<f32>(sums.weighed) / static_cast<f32>(sums.weight);
   const f32 low = fmax(s.temperature - s.dynamic_range, 0.0f), high = s.temperature + s.dynamic_range;

@@ -66,14 +66,13 @@ QUERN_DEVICE Whole sum_up_row(const Room& room, const SampleParams& p, const Row
   }
   if constexpr (kEdits) {
     QUERN_ROLLED for (u32 slot = static_cast<u32>(thread_index()); slot < whole.table.slots; slot += kThreads) {
-      if (whole.table.tokens[slot] != EditTable::kFree) max = fmax(max, whole.table.values[slot]);
+      if (whole.table.tokens[slot] != EditTable::kFree) max = fmax(max, whole.table.values[slot]), any_nan |= whole.table.counts[slot];
     }
   }
-  const u64 found = reduce_max(room, static_cast<u64>(key_of(max)) << 1 | any_nan);
+  whole.max = value_of(reduce_max(room, key_of(max)));
   *nan = reduce_max(room, any_nan) != 0;
-  whole.max = value_of(static_cast<u32>(found >> 1));
   whole.inverse_temperature = inverse_of(filter_temperature(p, row.i));
-  if (p.sums && whole.max > -infinity()) {
+  if (needs_sums(p, row.i) && whole.max > -infinity()) {
     u64 of_chunks = 0, of_listed = 0;
     QUERN_ROLLED for (i32 c = thread_index(); c < p.chunks; c += kThreads) of_chunks += whole.chunk_weight(c);
     if constexpr (kEdits) {
@@ -90,7 +89,7 @@ QUERN_DEVICE Whole sum_up_row(const Room& room, const SampleParams& p, const Row
 }
 
 // Thread 0's work, but for the largest tokens where there is nothing to tell of them.
-QUERN_DEVICE void report(const SampleParams& p, i32 i, i32 id, f32 logprob, u32 status, bool no_largest) {
+QUERN_DEVICE void report(const SampleParams& p, i32 i, i32 id, f32 logprob, f32 value, u32 status, bool no_largest) {
   if (no_largest) {
     QUERN_ROLLED for (i32 t = thread_index(); t < p.top_n; t += kThreads) {
       p.top_ids[i * p.top_ids_stride + t] = -1;
@@ -104,6 +103,7 @@ QUERN_DEVICE void report(const SampleParams& p, i32 i, i32 id, f32 logprob, u32 
     static_cast<i32*>(p.ids)[i] = id;
   }
   if (p.logprobs) p.logprobs[i] = logprob;
+  if (p.values) p.values[i] = value;
   if (p.status) p.status[i] = static_cast<i32>(status);
   if (p.output_counts && id >= 0) p.output_counts[i * p.output_counts_stride + id] += 1;
   if (p.offsets) p.offsets[i] += 1;
@@ -137,11 +137,11 @@ QUERN_DEVICE void finish(const SampleParams& p, const Row& row) {
   const Room room{counts, weights, few, scratch, list, total};
   const Settings settings = settings_of(p, row.i);
   const u32 wrong = mistakes_of(room, p, row, settings);
-  if (wrong != 0) return report(p, row.i, -1, nan(), wrong, true);
+  if (wrong != 0) return report(p, row.i, -1, nan(), -infinity(), wrong, true);
   bool has_nan;
   const Whole whole = sum_up_row(room, p, row, &has_nan);
   const u32 status = has_nan ? static_cast<u32>(kNan) : 0u;
-  if (!(whole.max > -infinity())) return report(p, row.i, -1, nan(), status | kEmpty, true);
+  if (!(whole.max > -infinity())) return report(p, row.i, -1, nan(), -infinity(), status | kEmpty, true);
 
   const Stream stream{p.seeds ? static_cast<u64>(p.seeds[row.i]) : p.seed, p.offsets ? static_cast<u64>(p.offsets[row.i]) : p.offset,
                       p.seeds ? u64{0} : static_cast<u64>(row.i) + 1};
@@ -157,7 +157,7 @@ QUERN_DEVICE void finish(const SampleParams& p, const Row& row) {
   } else {
     id = draw_of_row(room, whole, stream);
   }
-  if (!told && p.sums) {
+  if (!told && p.sums == Sums::all) {
     const f32 log_sum = log_of(whole.total());
     Source source = whole.source(Source::row);
     logprob = -(source.distance_of(place_of(source.logit(id), id)) + log_sum);
@@ -169,7 +169,7 @@ QUERN_DEVICE void finish(const SampleParams& p, const Row& row) {
       }
     }
   }
-  report(p, row.i, id, logprob, status, false);
+  report(p, row.i, id, logprob, whole.max, status, false);
 }
 
 }  // namespace q

@@ -6,10 +6,13 @@
 namespace q {
 
 QUERN_DEVICE void sample(const SampleParams& p) {
-  const i32 i = block_index(0) / p.blocks, block = block_index(0) - i * p.blocks;
-  const Row row = row_of_call(p, i);
-  if (row.logits) stream(p, row, block * p.chunks_per_block);
-  if (arrived_last(p.counters + (p.blocks > 1 ? i : 0), p.blocks)) finish(p, row);
+  QUERN_ROLLED for (i32 unit = block_index(0); unit < p.units; unit += block_count(0)) {
+    const i32 i = unit / p.blocks, block = unit - i * p.blocks;
+    const Row row = row_of_call(p, i);
+    if (row.logits) stream(p, row, block * p.chunks_per_block);
+    if (arrived_last(p.counters + (p.blocks > 1 ? i : 0), p.blocks)) finish(p, row);
+    sync_block();
+  }
 }
 
 }  // namespace q

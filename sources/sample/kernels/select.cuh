@@ -10,7 +10,8 @@
 namespace q {
 
 inline constexpr int kBinsEach = 4, kBins = kThreads * kBinsEach;
-inline constexpr int kBinBits = 31 - __builtin_clz(kBins);
+inline constexpr int kBinBits = 10;
+static_assert(kBins >= 1 << kBinBits);
 inline constexpr i32 kList = 2048;  // tokens that are kept in shared memory
 
 // Shared memory that the last block of a row works in.

@@ -19,6 +19,18 @@ QUERN_DEVICE f32 filter_temperature(const SampleParams& p, i32 i) {
   return last && temperature > 0.0f ? 1.0f : temperature;
 }
 
+QUERN_DEVICE bool needs_sums(const SampleParams& p, i32 i) {
+  if (p.sums != Sums::wanted) return p.sums == Sums::all;
+  if (read_row(p.temperature, i) == 0.0f) return false;
+  if constexpr (kFilters) {
+    const i32 k = read_row(p.top_k, i);
+    const bool by_count = k > 0 && k <= kMostListed && k < p.vocab, share = read_row(p.top_p, i) < 1.0f;
+    if (share) return p.joint || !by_count;
+    return !by_count && !(read_row(p.min_p, i) > 0.0f);
+  }
+  return true;
+}
+
 // The largest logit of each group, in the lane that group_of_lane says: of 32/kVector neighbouring lanes each ends with one load's, half
 // of the loads being handed over at each step.
 QUERN_DEVICE f32 reduce_groups(f32 (&of_load)[kLoads]) {
@@ -49,7 +61,7 @@ QUERN_DEVICE i32 group_of_lane() {
   return load * (kWarp / kSharers) + lane() / kSharers;
 }
 
-QUERN_DEVICE void stream_chunk(const SampleParams& p, const Row& row, i32 chunk, f32 scale, const u32* listed) {
+QUERN_DEVICE void stream_chunk(const SampleParams& p, const Row& row, i32 chunk, bool sums, f32 scale, const u32* listed) {
   f32 x[kEach];
   load_chunk(row, chunk * kChunk, p.vocab, p.vectors, x);
   if constexpr (kEdits) edit_chunk(p, row, chunk * kChunk, listed, x);
@@ -75,7 +87,7 @@ QUERN_DEVICE void stream_chunk(const SampleParams& p, const Row& row, i32 chunk,
   ChunkStats stats{};
   stats.max = max = warp_max(max);
   stats.has_nan = nan;
-  if (p.sums && max > -infinity()) {
+  if (sums && max > -infinity()) {
     f32 sum = 0.0f;
     if (max < infinity()) {
       QUERN_UNROLL for (int i = 0; i < kEach; ++i) sum += exp2((fmax(x[i], -infinity()) - max) * scale);
@@ -109,8 +121,9 @@ QUERN_DEVICE void stream(const SampleParams& p, const Row& row, i32 first_chunk)
   }
   constexpr f32 kLog2E = 1.44269504088896341f;
   const f32 scale = inverse_of(filter_temperature(p, row.i)) * kLog2E;
+  const bool sums = needs_sums(p, row.i);
   QUERN_ROLLED for (i32 c = warp(); c < count; c += kThreads / kWarp) {
-    stream_chunk(p, row, first_chunk + c, scale, listed ? listed + c * kGroups : nullptr);
+    stream_chunk(p, row, first_chunk + c, sums, scale, listed ? listed + c * kGroups : nullptr);
   }
 }
 
