@@ -11,6 +11,9 @@
 // QUERN_UNROLL, QUERN_FOUR_AT_ONCE, QUERN_TWO_AT_ONCE and QUERN_ROLLED stand before a loop that is to be unrolled whole, by four
 // or by two so that loads overlap, or not at all: left to themselves compilers unroll what runs once, and compile time grows with it.
 //
+// QUERN_DEVICE stands before a function that becomes part of whoever calls it; QUERN_CALLED before one that is compiled once and called:
+// for what is long, done from several places and not often.
+//
 // Kernel code stands in namespace q or inside it: outside, NVRTC's own ballot, exp2, log2, rsqrt, fmin, fmax, fabs and fma are found
 // beside these.
 //

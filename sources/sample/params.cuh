@@ -28,9 +28,8 @@ struct alignas(16) ChunkStats {
   f32 sum;       // of 2^((x - max) scale)
   u32 alive;     // how many are finite
   u32 has_nan;
-  f32 from_max;  // sum of x - max over the finite ones
-  f32 squares;   // sum of (x - max)^2
-  f32 spare[2];
+  f64 from_max;  // sum of x - max over the finite ones
+  f64 squares;   // sum of (x - max)^2: in f32 that of 1e30 would overflow
 };
 
 // For which rows the streams add up weights.

@@ -46,8 +46,8 @@ struct Parts {
 Parts parts_of(const Problem& problem) {
   const q::SampleParams& p = problem.params;
   const std::uint64_t chunks = static_cast<std::uint64_t>(p.count) * static_cast<std::uint64_t>(p.chunks);
-  if (!problem.shape.filters) return {round_up(chunks * sizeof(q::ChunkStats)), 0, 0};
-  return {round_up(chunks * sizeof(q::ChunkStats)), round_up(chunks * q::kGroups * 4), round_up(chunks * 8)};
+  return {round_up(chunks * sizeof(q::ChunkStats)), problem.shape.filters ? round_up(chunks * q::kGroups * 4) : 0,
+          round_up(chunks * 8)};
 }
 
 // Rows beyond the counters there are have one block each.

@@ -214,6 +214,20 @@ bool agrees(const SampleInput& in, const SampleOutput& out, std::size_t i, const
 
 }  // namespace
 
+namespace {
+
+std::string describe(const SampleInput& in, std::size_t i) {
+  std::string text = "flags " + std::to_string(in.flags) + (in.top_k.empty() ? "" : " top_k " + std::to_string(in.top_k[i]));
+  const std::pair<const char*, const std::vector<float>*> parameters[] = {
+      {"temperature", &in.temperature}, {"top_p", &in.top_p}, {"min_p", &in.min_p}, {"typical_p", &in.typical_p}, {"n_sigma", &in.n_sigma},
+      {"xtc_probability", &in.xtc_probability}, {"xtc_threshold", &in.xtc_threshold}, {"dynamic_range", &in.dynamic_range},
+      {"dynamic_exponent", &in.dynamic_exponent}, {"repetition", &in.repetition}, {"presence", &in.presence}, {"frequency", &in.frequency}};
+  for (const auto& [name, values] : parameters) if (!values->empty()) text += std::string(" ") + name + " " + std::to_string((*values)[i]);
+  return text;
+}
+
+}  // namespace
+
 void check_sample(const SampleInput& in, const SampleOutput& out, const std::string& what) {
   for (std::size_t i = 0; i < in.count(); ++i) {
     const SampleRow row = expect_row(in, i);
@@ -246,7 +260,7 @@ void check_sample(const SampleInput& in, const SampleOutput& out, const std::str
     std::string why, or_why;
     const bool plain = agrees(in, out, i, row, row.kept, row.logprob, &why);
     const bool struck = row.xtc_open && !plain && agrees(in, out, i, row, row.struck, row.struck_logprob, &or_why);
-    ASSERT_TRUE(plain || struck) << where << ": " << why << (row.xtc_open ? "; with xtc " + or_why : "");
+    ASSERT_TRUE(plain || struck) << where << ": " << why << (row.xtc_open ? "; with xtc " + or_why : "") << "; " << describe(in, i);
   }
 }
 
@@ -316,6 +330,7 @@ void SampleCall::lists() {
     for (const auto& row : in_.bias) {
       for (const auto& [t, v] : row) ids.push_back(t), values.push_back(v);
       begins.push_back(static_cast<std::int32_t>(ids.size()));
+      args.max_bias = std::max(args.max_bias, static_cast<std::int32_t>(row.size()));
     }
     if (ids.empty()) ids.push_back(0), values.push_back(0.0f);
     args.bias_offsets = vector(begins, kInt32), args.bias_ids = vector(ids, kInt32), args.bias_values = vector(values, kFloat32);

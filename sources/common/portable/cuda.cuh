@@ -5,6 +5,7 @@
 #include "common/types.cuh"
 
 #define QUERN_DEVICE __device__ __forceinline__
+#define QUERN_CALLED __device__ __noinline__
 #define QUERN_UNROLL _Pragma("unroll")
 #define QUERN_ROLLED _Pragma("unroll 1")
 #define QUERN_FOUR_AT_ONCE _Pragma("unroll 4")

@@ -5,6 +5,7 @@
 #include "common/types.cuh"
 
 #define QUERN_DEVICE __attribute__((device, always_inline)) inline
+#define QUERN_CALLED __attribute__((device, noinline)) inline
 #define QUERN_UNROLL _Pragma("unroll")
 #define QUERN_ROLLED _Pragma("nounroll")
 #define QUERN_FOUR_AT_ONCE _Pragma("unroll 4")

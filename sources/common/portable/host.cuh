@@ -15,6 +15,7 @@
 #pragma GCC visibility push(hidden)
 
 #define QUERN_DEVICE inline __attribute__((always_inline))
+#define QUERN_CALLED inline __attribute__((noinline))
 #define QUERN_UNROLL
 #define QUERN_ROLLED
 #define QUERN_FOUR_AT_ONCE

@@ -11,9 +11,11 @@
 
 namespace q {
 
+QUERN_CALLED Philox random_at(u64 seed, u64 offset, u64 high) { return philox(seed, offset, high); }
+
 struct Stream {
   u64 seed, offset, row;
-  QUERN_DEVICE Philox at(u32 place) const { return philox(seed, offset, row << 32 | place); }
+  QUERN_DEVICE Philox at(u32 place) const { return random_at(seed, offset, row << 32 | place); }
   QUERN_DEVICE Philox of_row() const { return at(0); }
   QUERN_DEVICE Philox of_token(i32 token) const { return at(static_cast<u32>(token) + 1); }
 };
@@ -28,11 +30,11 @@ QUERN_DEVICE f32 exponential(u32 bits) {
 }
 
 // Of the source's tokens; -1 where there is none.
-QUERN_DEVICE i32 draw_by_race(const Room& room, const Source& source, const Stream& stream) {
+QUERN_CALLED i32 draw_by_race(const Room& room, const Source& source, const Stream& stream) {
   u64 best = ~u64{0};
-  source.each([&](Place place, bool there) {
-    if (!there) return;
-    const f32 z = source.distance_of(place), weight = exp_of_minus(at_most(z, 128.0f));
+  each(source, [&](Place place) {
+    if (place == 0) return;
+    const f32 weight = exp_of_minus(at_most(source.distance_of(place), 128.0f));
     if (weight == 0.0f) return;
     const i32 token = index_at(place);
     const f32 time = exponential(stream.of_token(token).x[0]) / weight;
@@ -43,45 +45,48 @@ QUERN_DEVICE i32 draw_by_race(const Room& room, const Source& source, const Stre
   return best == ~u64{0} ? -1 : static_cast<i32>(static_cast<u32>(best));
 }
 
-// The number whose stretch of the line `target` falls into, of n in order; weight(i) is its stretch. All threads, which share them in runs.
-// -1 where target is not below the sum.
-template <class Weight>
-QUERN_DEVICE i32 find_on_line(const Room& room, i32 n, u64 target, Weight weight) {
+// The number whose stretch of the line `target` falls into, of n in order, their stretches being `weights`. All threads, which share them
+// in runs. -1 where target is not below the sum.
+QUERN_CALLED i32 find_on_line(const Room& room, i32 n, u64 target, const u64* weights) {
   const i32 each = div_up(n, kThreads), begin = thread_index() * each, end = begin + each < n ? begin + each : n;
   u64 own = 0, total;
-  QUERN_ROLLED for (i32 i = begin; i < end; ++i) own += weight(i);
+  QUERN_ROLLED for (i32 i = begin; i < end; ++i) own += weights[i];
   u64 before = block_scan<kThreads>(own, room.scratch, &total);
   i32 found = -1;
   if (before <= target && target < before + own) {
     QUERN_ROLLED for (i32 i = begin; i < end; ++i) {
-      const u64 w = weight(i);
-      if (target < before + w) {
+      if (target < before + weights[i]) {
         found = i;
         break;
       }
-      before += w;
+      before += weights[i];
     }
   }
   sync_block();
   return static_cast<i32>(reduce_max(room, static_cast<u32>(found + 1))) - 1;
 }
 
-// A token of the chunk, weighed by weigh(token).
-template <class Weigh>
-QUERN_DEVICE i32 draw_in_chunk(const Room& room, i32 chunk, i32 vocab, const Stream& stream, Weigh weigh) {
+// One of the tokens that a source over the row has in a chunk.
+QUERN_CALLED i32 draw_in_chunk(const Room& room, const Source& source, i32 chunk, const Stream& stream) {
   constexpr i32 kOwn = kChunk / kThreads;
-  const i32 begin = chunk * kChunk;
-  u64 weights[kOwn], own = 0, total;
-  QUERN_UNROLL for (int j = 0; j < kOwn; ++j) {
-    const i32 token = begin + thread_index() * kOwn + j;
-    own += weights[j] = token < vocab ? weigh(token) : u64{0};
+  const i32 begin = chunk * kChunk + thread_index() * kOwn;
+  u64 own = 0, total;
+  u64* weights = room.weights;
+  static_assert(kBins >= kChunk);
+  sync_block();
+  QUERN_ROLLED for (int j = 0; j < kOwn; ++j) {
+    const Place place = begin + j < source.count ? place_of_token(source, begin + j) : Place{0};
+    const u64 weight = source.has(place) ? source.weigh(place) : u64{0};
+    weights[thread_index() * kOwn + j] = weight;
+    own += weight;
   }
   u64 before = block_scan<kThreads>(own, room.scratch, &total);
   const u64 target = scale_to(wide(stream.at(kWithinChunk)), total);
   u32 found = 0;
-  QUERN_UNROLL for (int j = 0; j < kOwn; ++j) {
-    if (before <= target && target < before + weights[j]) found = static_cast<u32>(begin + thread_index() * kOwn + j) + 1;
-    before += weights[j];
+  QUERN_ROLLED for (int j = 0; j < kOwn; ++j) {
+    const u64 weight = weights[thread_index() * kOwn + j];
+    if (before <= target && target < before + weight) found = static_cast<u32>(begin + j) + 1;
+    before += weight;
   }
   sync_block();
   return static_cast<i32>(reduce_max(room, found)) - 1;

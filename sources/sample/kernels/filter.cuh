@@ -34,7 +34,8 @@ struct Whole {
   EditTable table;
   const ChunkStats* stats;
   f32 max, inverse_temperature;  // of the filters
-  u64 of_chunks, of_listed;      // weights
+  u64* weights;                  // of each chunk
+  u64 of_chunks, of_listed;      // their sum, and that of the listed tokens
 
   QUERN_DEVICE u64 total() const { return of_chunks + of_listed; }
   QUERN_DEVICE u64 chunk_weight(i32 chunk) const {
@@ -54,40 +55,33 @@ struct Whole {
   }
 };
 
-// By the weights of the whole row.
+// By the weights of the whole row, which lie in chunk_weights.
 QUERN_DEVICE i32 draw_of_row(const Room& room, const Whole& whole, const Stream& stream) {
   const u64 target = scale_to(wide(stream.of_row()), whole.total());
-  if (target >= whole.of_chunks) return draw_by_race(room, whole.source(Source::groups), stream);
-  const i32 chunk = find_on_line(room, whole.p->chunks, target, [&](i32 c) { return whole.chunk_weight(c); });
-  const f32 max = whole.stats[chunk].max;
-  return draw_in_chunk(room, chunk, whole.p->vocab, stream, [&](i32 token) {
-    const f32 x = edited(*whole.row, token);
-    const bool listed = kEdits && whole.table.slots != 0 && whole.table.find(token) != whole.table.slots;
-    return listed || x == -infinity() ? u64{0} : weight_at(distance(max, x, whole.inverse_temperature));
-  });
+  if (kEdits && target >= whole.of_chunks) return draw_by_race(room, whole.source(Source::groups), stream);
+  const i32 chunk = find_on_line(room, whole.p->chunks, target, whole.weights);
+  Source source = whole.source(Source::row);
+  source.unlisted = true;
+  source.max = whole.stats[chunk].max;
+  return draw_in_chunk(room, source, chunk, stream);
 }
 
 // By the weights of what a source over the whole row has.
-QUERN_DEVICE i32 draw_of_rest(const Room& room, const Whole& whole, const Source& source, u64 total, const Stream& stream) {
-  const i32 vocab = whole.p->vocab;
-  u64* weights = whole.p->chunk_weights + static_cast<i64>(whole.row->i) * whole.p->chunks;
-  const auto weigh = [&](i32 token) {
-    const Place place = source.load(token);
-    return source.has(place) ? source.weigh(place) : u64{0};
-  };
+QUERN_CALLED i32 draw_of_rest(const Room& room, const Whole& whole, const Source& source, u64 total, const Stream& stream) {
+  sync_block();
   QUERN_ROLLED for (i32 chunk = warp(); chunk < whole.p->chunks; chunk += kThreads / kWarp) {
     u64 sum = 0;
-    QUERN_FOUR_AT_ONCE for (i32 at = lane(); at < kChunk; at += kWarp) {
+    QUERN_ROLLED for (i32 at = lane(); at < kChunk; at += kWarp) {
       const i32 token = chunk * kChunk + at;
-      if (token < vocab) sum += weigh(token);
+      const Place place = token < source.count ? place_of_token(source, token) : Place{0};
+      if (source.has(place)) sum += source.weigh(place);
     }
     sum = warp_sum(sum);
-    if (lane() == 0) weights[chunk] = sum;
+    if (lane() == 0) whole.weights[chunk] = sum;
   }
   sync_block();
   const u64 target = scale_to(wide(stream.of_row()), total);
-  const i32 chunk = find_on_line(room, whole.p->chunks, target, [&](i32 c) { return weights[c]; });
-  return draw_in_chunk(room, chunk, vocab, stream, weigh);
+  return draw_in_chunk(room, source, find_on_line(room, whole.p->chunks, target, whole.weights), stream);
 }
 
 // The largest `wanted` tokens (0: however many) with keys of at least `least_key`, and perhaps more, into the list. How many; -1: it has
@@ -95,7 +89,7 @@ QUERN_DEVICE i32 draw_of_rest(const Room& room, const Whole& whole, const Source
 //
 // There are that many groups and listed tokens whose largest logits lie at or above the cut, so no token of another group is among
 // the largest: each of theirs has `wanted` before it.
-QUERN_DEVICE i32 gather(const Room& room, const Whole& whole, u32 wanted, u32 least_key) {
+QUERN_CALLED i32 gather(const Room& room, const Whole& whole, u32 wanted, u32 least_key) {
   Source groups = whole.source(Source::groups);
   groups.count = whole.p->chunks * kGroups;
   groups.keys = whole.p->group_keys + static_cast<i64>(whole.row->i) * groups.count;
@@ -126,7 +120,7 @@ QUERN_DEVICE i32 gather(const Room& room, const Whole& whole, u32 wanted, u32 le
   sync_block();
   const u32 chosen = room.total[0];
   if (chosen > static_cast<u32>(kBins)) return -1;
-  QUERN_FOUR_AT_ONCE for (u32 at = static_cast<u32>(thread_index()); at < chosen * kGroup; at += kThreads) {
+  QUERN_TWO_AT_ONCE for (u32 at = static_cast<u32>(thread_index()); at < chosen * kGroup; at += kThreads) {
     const i32 token = static_cast<i32>(room.counts[at / kGroup]) * kGroup + static_cast<i32>(at % kGroup);
     if (token >= whole.p->vocab) continue;
     const f32 x = edited(*whole.row, token);
@@ -140,7 +134,7 @@ QUERN_DEVICE i32 gather(const Room& room, const Whole& whole, u32 wanted, u32 le
 }
 
 // max - n_sigma standard deviations of the finite logits.
-QUERN_DEVICE f32 least_by_sigma(const Room& room, const Whole& whole, f32 n_sigma) {
+QUERN_CALLED f32 least_by_sigma(const Room& room, const Whole& whole, f32 n_sigma) {
   const i32 chunks = whole.p->chunks;
   const auto sum_up = [&](f64 mean, f64* first, f64* second) {
     f64 of_first = 0, of_second = 0;
@@ -180,23 +174,27 @@ QUERN_DEVICE f32 least_by_sigma(const Room& room, const Whole& whole, f32 n_sigm
   sum_up(0.0, &sum, &squares);
   const f64 mean = sum / count;
   sum_up(mean, &rest, &squares);
-  return whole.max - n_sigma * sqrt(static_cast<f32>(squares / count));
+  // The root of f32, of a number that f32 has: both ways by powers of two.
+  const f64 variance = squares / count;
+  const bool large = variance > 1e20, small = variance < 1e-20;
+  const f32 root = sqrt(static_cast<f32>(variance * (large ? 0x1p-140 : small ? 0x1p140 : 1.0)));
+  return whole.max - n_sigma * (root * (large ? 0x1p70f : small ? 0x1p-70f : 1.0f));
 }
 
 struct Added {
   u64 weight, weighed;  // of the weights, and of the weights times their distances
   u32 count;
 };
-QUERN_DEVICE Added sum_up(const Room& room, const Source& source) {
+QUERN_CALLED Added sum_up(const Room& room, const Source& source) {
   Added s{0, 0, 0};
-  source.each([&](Place place, bool there) {
-    if (!there) return;
+  each(source, [&](Place place) {
+    if (place == 0) return;
     const f32 z = at_most(source.distance_of(place), 128.0f), w = exp_of_minus(z);
     s.weight += static_cast<u64>(w * kUnits), s.weighed += static_cast<u64>(w * z * kUnits), ++s.count;
   });
   return {reduce_sum(room, s.weight), reduce_sum(room, s.weighed), reduce_sum(room, s.count)};
 }
-QUERN_DEVICE f32 log_of(u64 weight) { return log(static_cast<f32>(weight) * (1.0f / kUnits)); }
+QUERN_CALLED f32 log_of(u64 weight) { return log(static_cast<f32>(weight) * (1.0f / kUnits)); }
 
 // How much is needed to reach a share of the whole, and to exceed it.
 QUERN_DEVICE u64 share_of(f32 share, u64 total, bool exceed) {
@@ -208,7 +206,7 @@ QUERN_DEVICE u64 share_of(f32 share, u64 total, bool exceed) {
 
 // Narrows the source to what stays. `everything`: nothing has been taken from the row so far, `joint`: what top_p is a share of, 0: of
 // what is left.
-QUERN_DEVICE void filter(const Room& room, const Whole& whole, const Settings& s, const Stream& stream, bool everything, u64 joint, Source* source) {
+QUERN_CALLED void filter(const Room& room, const Whole& whole, const Settings& s, const Stream& stream, bool everything, u64 joint, Source* source) {
   if (s.top_k > 0) {
     const Place least = least_of_largest(room, *source, static_cast<u32>(s.top_k));
     if (least > source->least) source->least = least, everything = false;
@@ -224,16 +222,14 @@ QUERN_DEVICE void filter(const Room& room, const Whole& whole, const Settings& s
         reached.least = static_cast<u64>(key_of(least)) << 32;
       }
     }
-    const Place least = least_of_heaviest(room, reached, share_of(s.top_p, total, false));
+    const Place least = least_of_heaviest(room, reached, share_of(s.top_p, total, false), false);
     if (least > source->least) source->least = least;
   }
   if (s.typical_p < 1.0f) {
     const Added sums = sum_up(room, *source);
     source->log_sum = log_of(sums.weight);
     source->entropy = source->log_sum + static_cast<f32>(sums.weighed) / static_cast<f32>(sums.weight);
-    const Source& from = *source;
-    source->typical_least =
-        least_of_heaviest(room, from, share_of(s.typical_p, sums.weight, true), [&](Place place) { return from.typical_rank(place); });
+    source->typical_least = least_of_heaviest(room, *source, share_of(s.typical_p, sums.weight, true), true);
     source->typical = true;
   }
   if (s.xtc_probability > 0.0f && s.xtc_threshold <= 0.5f && uniform_of(stream.of_row().x[2]) <= s.xtc_probability) {
@@ -241,8 +237,8 @@ QUERN_DEVICE void filter(const Room& room, const Whole& whole, const Settings& s
     const f64 least = static_cast<f64>(s.xtc_threshold) * static_cast<f64>(total);
     u32 count = 0;
     Place last = ~u64{0};
-    source->each([&](Place place, bool there) {
-      if (!there || static_cast<f64>(source->weigh(place)) < least) return;
+    each(*source, [&](Place place) {
+      if (place == 0 || static_cast<f64>(source->weigh(place)) < least) return;
       ++count;
       last = place < last ? place : last;
     });
@@ -252,7 +248,7 @@ QUERN_DEVICE void filter(const Room& room, const Whole& whole, const Settings& s
 }
 
 // The temperature of the draw, from the entropy of what is left at temperature 1.
-QUERN_DEVICE f32 dynamic_temperature(const Room& room, const Settings& s, const Source& source) {
+QUERN_CALLED f32 dynamic_temperature(const Room& room, const Settings& s, const Source& source) {
   if (!(s.dynamic_range > 0.0f)) return s.temperature;
   const Added sums = sum_up(room, source);
   if (sums.count <= 1) return s.temperature;
@@ -263,12 +259,11 @@ QUERN_DEVICE f32 dynamic_temperature(const Room& room, const Settings& s, const 
 }
 
 // The largest n of a source, from the row's largest down, into top_ids and top_logprobs.
-QUERN_DEVICE void report_largest(const Room& room, const SampleParams& p, i32 i, Source source, f32 log_sum) {
+QUERN_CALLED void report_largest(const Room& room, const SampleParams& p, i32 i, Source source, f32 log_sum) {
   if (p.top_n == 0) return;
   const Place least = least_of_largest(room, source, static_cast<u32>(p.top_n));
   source.least = least > source.least ? least : source.least;
-  const Range all{0, ~u64{0}, 0};
-  collect(room, source, Itself{}, all, Itself{});
+  collect(room, source, {0, ~u64{0}, 0}, false);
   const u32 count = room.total[0];
   const i32 t = thread_index();
   const Place own = room.few[t];
@@ -284,7 +279,7 @@ QUERN_DEVICE void report_largest(const Room& room, const SampleParams& p, i32 i,
 }
 
 // The source that has all that filters may keep: a list where that is short.
-QUERN_DEVICE Source kept_by_thresholds(const Room& room, const Whole& whole, const Settings& s, bool* everything, u64* joint) {
+QUERN_CALLED Source kept_by_thresholds(const Room& room, const Whole& whole, const Settings& s, bool* everything, u64* joint) {
   f32 least = -infinity();
   if (s.n_sigma > 0.0f) least = least_by_sigma(room, whole, s.n_sigma);
   if (s.min_p > 0.0f) least = fmax(least, whole.max + log(s.min_p) / whole.inverse_temperature);
@@ -314,13 +309,13 @@ QUERN_DEVICE i32 choose_filtered(const Room& room, const Whole& whole, const Set
     source.inverse_temperature = temperature > 0.0f ? inverse_of(temperature) : 0x1p100f;
   }
   // Weights are told from the largest that is left, lest they all be nothing.
-  if (source.most != ~u64{0} || source.typical) source.max = value_at(range_of(room, source, Itself{}).most);
+  if (source.most != ~u64{0} || source.typical) source.max = value_at(range_of(room, source, false).most);
   const bool in_order = source.kind == Source::row;
   const u64 total = in_order || p.logprobs_filtered ? sum_up(room, source).weight : 0;
   const i32 id = in_order ? draw_of_rest(room, whole, source, total, stream) : draw_by_race(room, source, stream);
   if (p.logprobs_filtered && id >= 0) {
     const f32 log_sum = log_of(total);
-    *logprob = -(source.distance_of(place_of(source.logit(id), id)) + log_sum);
+    *logprob = -(source.distance_of(place_of_token(source, id)) + log_sum);
     report_largest(room, p, whole.row->i, source, log_sum);
   }
   return id;

@@ -38,9 +38,9 @@ QUERN_DEVICE i32 largest_of_row(const Room& room, const Whole& whole) {
   u32 best = none;
   if (chunk != none) {
     const Source source = whole.source(Source::row);
-    QUERN_UNROLL for (int j = kChunk / kThreads - 1; j >= 0; --j) {
+    QUERN_ROLLED for (int j = kChunk / kThreads - 1; j >= 0; --j) {
       const i32 token = static_cast<i32>(chunk) * kChunk + j * kThreads + thread_index();
-      if (token < whole.p->vocab && source.logit(token) == whole.max) best = static_cast<u32>(token);
+      if (token < whole.p->vocab && value_at(place_of_token(source, token)) == whole.max) best = static_cast<u32>(token);
     }
   }
   if constexpr (kEdits) {
@@ -57,6 +57,7 @@ QUERN_DEVICE Whole sum_up_row(const Room& room, const SampleParams& p, const Row
   Whole whole{};
   whole.p = &p, whole.row = &row;
   whole.stats = p.stats + static_cast<i64>(row.i) * p.chunks;
+  whole.weights = p.chunk_weights + static_cast<i64>(row.i) * p.chunks;
   whole.table = make_table(p, row);
   f32 max = -infinity();
   u32 any_nan = 0;
@@ -74,7 +75,7 @@ QUERN_DEVICE Whole sum_up_row(const Room& room, const SampleParams& p, const Row
   whole.inverse_temperature = inverse_of(filter_temperature(p, row.i));
   if (needs_sums(p, row.i) && whole.max > -infinity()) {
     u64 of_chunks = 0, of_listed = 0;
-    QUERN_ROLLED for (i32 c = thread_index(); c < p.chunks; c += kThreads) of_chunks += whole.chunk_weight(c);
+    QUERN_ROLLED for (i32 c = thread_index(); c < p.chunks; c += kThreads) of_chunks += whole.weights[c] = whole.chunk_weight(c);
     if constexpr (kEdits) {
       QUERN_ROLLED for (u32 slot = static_cast<u32>(thread_index()); slot < whole.table.slots; slot += kThreads) {
         const f32 x = whole.table.values[slot];
@@ -160,7 +161,7 @@ QUERN_DEVICE void finish(const SampleParams& p, const Row& row) {
   if (!told && p.sums == Sums::all) {
     const f32 log_sum = log_of(whole.total());
     Source source = whole.source(Source::row);
-    logprob = -(source.distance_of(place_of(source.logit(id), id)) + log_sum);
+    logprob = -(source.distance_of(place_of_token(source, id)) + log_sum);
     if constexpr (kFilters) {
       if (p.top_n != 0) {
         const i32 count = gather(room, whole, static_cast<u32>(p.top_n), 0);

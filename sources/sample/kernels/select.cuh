@@ -1,7 +1,4 @@
 // Which of a row's tokens are among its k largest, or make up a share of its weight: by histograms over a range that narrows, exactly.
-//
-// A source's each(f) is called by all threads, and calls f(place, there) with all lanes of a warp at once, `there` false where a lane
-// has nothing. It gives the same tokens each time.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -24,19 +21,19 @@ struct Room {
   u32* total;    // [1]
 };
 
-template <class T, class Op>
-QUERN_DEVICE T reduce(const Room& room, T v, Op op) {
-  const u64 wide = block_reduce<kThreads>(static_cast<u64>(v), [&](u64 a, u64 b) { return static_cast<u64>(op(static_cast<T>(a), static_cast<T>(b))); },
-                                          room.scratch);
+enum class How : int { sum, max, min };
+QUERN_CALLED u64 reduce(u64* scratch, u64 v, How how) {
+  const auto op = [how](u64 a, u64 b) { return how == How::sum ? a + b : (how == How::max) == (a > b) ? a : b; };
+  v = block_reduce<kThreads>(v, op, scratch);
   sync_block();
-  return static_cast<T>(wide);
+  return v;
 }
 template <class T>
-QUERN_DEVICE T reduce_sum(const Room& room, T v) { return reduce(room, v, Plus{}); }
+QUERN_DEVICE T reduce_sum(const Room& room, T v) { return static_cast<T>(reduce(room.scratch, v, How::sum)); }
 template <class T>
-QUERN_DEVICE T reduce_max(const Room& room, T v) { return reduce(room, v, Larger{}); }
+QUERN_DEVICE T reduce_max(const Room& room, T v) { return static_cast<T>(reduce(room.scratch, v, How::max)); }
 template <class T>
-QUERN_DEVICE T reduce_min(const Room& room, T v) { return reduce(room, v, Smaller{}); }
+QUERN_DEVICE T reduce_min(const Room& room, T v) { return static_cast<T>(reduce(room.scratch, v, How::min)); }
 
 // ---- Sources
 // The row's tokens, or those of a list in shared memory, or what stands for the row's: of each group its largest logit, at the place of
@@ -45,6 +42,7 @@ struct Source {
   enum Kind { list, row, groups } kind;
   i32 count;            // of places, groups or tokens
   i32 slots;            // of the table, behind the groups
+  bool unlisted;        // the row's: without those that lists name
   const Place* places;
   const u32* keys;
   const Row* of;
@@ -52,19 +50,19 @@ struct Source {
   Place least, most;    // what is not between them is not there
   bool typical;         // nor is what ranks lower than this
   u64 typical_least;
-  f32 max, inverse_temperature;  // of weights
+  f32 max, inverse_temperature;                      // of weights
   f32 filter_max, filter_inverse, log_sum, entropy;  // of the distribution that typical tokens are told by
 
-  QUERN_DEVICE f32 logit(i32 token) const {
+  QUERN_DEVICE Place of_token(i32 token) const {
     if (kEdits && table.slots != 0) {
       const u32 slot = table.find(token);
-      if (slot != table.slots) return table.values[slot];
+      if (slot != table.slots) return unlisted ? Place{0} : place_of(table.values[slot], token);
     }
-    return edited(*of, token);
+    return place_of(edited(*of, token), token);
   }
   QUERN_DEVICE Place load(i32 at) const {
     if (kind == list) return places[at];
-    if (kind == row) return place_of(logit(at), at);
+    if (kind == row) return of_token(at);
     if (at < count) return static_cast<u64>(keys[at]) << 32 | static_cast<u32>(~(at * kGroup));
     const u32 token = table.tokens[at - count];
     return token == EditTable::kFree ? Place{0} : place_of(table.values[at - count], static_cast<i32>(token));
@@ -79,53 +77,61 @@ struct Source {
   QUERN_DEVICE bool has(Place place) const {
     return is_token(place) && place >= least && place <= most && (!typical || typical_rank(place) >= typical_least);
   }
-  template <class F>
-  QUERN_DEVICE void each(F f) const {
-    constexpr int kAtOnce = 4;  // loads under way
-    const i32 end = count + slots;
-    QUERN_ROLLED for (i32 base = 0; base < end; base += kThreads * kAtOnce) {
-      Place place[kAtOnce];
-      QUERN_UNROLL for (int j = 0; j < kAtOnce; ++j) {
-        const i32 at = base + j * kThreads + thread_index();
-        place[j] = at < end ? load(at) : Place{0};
-      }
-      QUERN_UNROLL for (int j = 0; j < kAtOnce; ++j) {
-        if (base + j * kThreads < end) f(place[j], has(place[j]));
-      }
-    }
-  }
 };
+
+inline constexpr int kAtOnce = 4;  // loads under way
+struct Places {
+  Place x[kAtOnce];
+};
+// What stands at base, base + kThreads and so on; 0 where there is nothing, or what is not in the source.
+QUERN_CALLED Places load_places(const Source& source, i32 base) {
+  Places places;
+  const i32 end = source.count + source.slots;
+  QUERN_UNROLL for (int j = 0; j < kAtOnce; ++j) {
+    const i32 at = base + j * kThreads + thread_index();
+    places.x[j] = at < end ? source.load(at) : Place{0};
+  }
+  QUERN_UNROLL for (int j = 0; j < kAtOnce; ++j) places.x[j] = source.has(places.x[j]) ? places.x[j] : Place{0};
+  return places;
+}
+// f(place) for all that a source has, 0 for a lane that has nothing: with all lanes of a warp at once, the same tokens each time.
+template <class F>
+QUERN_DEVICE void each(const Source& source, F f) {
+  const i32 end = source.count + source.slots;
+  QUERN_ROLLED for (i32 base = 0; base < end; base += kThreads * kAtOnce) {
+    const Places places = load_places(source, base);
+    QUERN_ROLLED for (int j = 0; j < kAtOnce && base + j * kThreads < end; ++j) f(places.x[j]);
+  }
+}
+// A token of the row, whatever the source.
+QUERN_CALLED Place place_of_token(const Source& source, i32 token) { return source.of_token(token); }
 
 // ---- Selection
-struct Itself {
-  QUERN_DEVICE u64 operator()(Place place) const { return place; }
-};
-
 struct Range {
   u64 least, most;
   u32 count;
 };
-template <class Rank>
-QUERN_DEVICE Range range_of(const Room& room, const Source& source, Rank rank) {
+QUERN_DEVICE u64 rank_of(const Source& source, Place place, bool by_typical) { return by_typical ? source.typical_rank(place) : place; }
+
+QUERN_CALLED Range range_of(const Room& room, const Source& source, bool by_typical) {
   Range r{~u64{0}, 0, 0};
-  source.each([&](Place place, bool there) {
-    if (!there) return;
-    const u64 at = rank(place);
+  each(source, [&](Place place) {
+    if (place == 0) return;
+    const u64 at = rank_of(source, place, by_typical);
     r.least = at < r.least ? at : r.least, r.most = at > r.most ? at : r.most, ++r.count;
   });
   return {reduce_min(room, r.least), reduce_max(room, r.most), reduce_sum(room, r.count)};
 }
 // The tokens of a range that has no more than kThreads, in room.few in no order, zeros behind. Barriers at both ends.
-template <class Rank, class Keep>
-QUERN_DEVICE void collect(const Room& room, const Source& source, Rank rank, const Range& range, Keep keep) {
+QUERN_CALLED void collect(const Room& room, const Source& source, const Range& range, bool by_typical) {
   sync_block();
   if (thread_index() == 0) room.total[0] = 0;
   room.few[thread_index()] = 0;
   sync_block();
-  source.each([&](Place place, bool there) {
-    if (!there) return;
-    const u64 at = rank(place);
-    if (at >= range.least && at <= range.most) room.few[atomic_add(room.total, 1u)] = keep(place);
+  each(source, [&](Place place) {
+    if (place == 0) return;
+    const u64 at = rank_of(source, place, by_typical);
+    if (at >= range.least && at <= range.most) room.few[atomic_add(room.total, 1u)] = place;
   });
   sync_block();
 }
@@ -140,27 +146,25 @@ QUERN_DEVICE void narrow(Range* range, i32 bin, int shift, u32 count) {
   range->count = count;
 }
 
-// The rank down to which there are `wanted` tokens; 0, and so all of them, where there are not more.
-template <class Rank = Itself>
-QUERN_DEVICE u64 least_of_largest(const Room& room, const Source& source, u32 wanted, Rank rank = {}) {
-  Range range = range_of(room, source, rank);
+// The place down to which there are `wanted` tokens; 0, and so all of them, where there are not more.
+QUERN_CALLED Place least_of_largest(const Room& room, const Source& source, u32 wanted) {
+  Range range = range_of(room, source, false);
   if (range.count <= wanted) return 0;
   while (true) {
     if (range.count == wanted) return range.least;
     if (range.count <= static_cast<u32>(kThreads)) {
-      collect(room, source, rank, range, rank);
+      collect(room, source, range, false);
       const u64 own = room.few[thread_index()];
       u32 larger = 0;
-      QUERN_ROLLED for (u32 i = 0; i < range.count; ++i) larger += room.few[i] > own;
+      QUERN_FOUR_AT_ONCE for (u32 i = 0; i < range.count; ++i) larger += room.few[i] > own;
       return reduce_max(room, thread_index() < static_cast<i32>(range.count) && larger + 1 == wanted ? own : u64{0});
     }
     const int shift = bin_shift(range);
     bins_zero<kThreads>(room.counts, kBins);
     sync_block();
-    source.each([&](Place place, bool there) {
-      const u64 at = there ? rank(place) : 0;
-      const bool in = there && at >= range.least && at <= range.most;
-      count_in(room.counts, in ? static_cast<u32>((at - range.least) >> shift) : 0, in);
+    each(source, [&](Place place) {
+      const bool in = place != 0 && place >= range.least && place <= range.most;
+      count_in(room.counts, in ? static_cast<u32>((place - range.least) >> shift) : 0, in);
     });
     sync_block();
     const FoundBin<u32> found = find_from_top<kThreads, kBinsEach>(room.counts, wanted, reinterpret_cast<u32*>(room.scratch));
@@ -193,32 +197,31 @@ QUERN_DEVICE void weigh_in(const Room& room, u32 bin, u64 weight, bool take) {
   }
 }
 
-// The rank down to which tokens weigh `wanted`, no further than that; 0 where all weigh less. Some weigh more than nothing, wanted > 0.
-template <class Rank = Itself>
-QUERN_DEVICE u64 least_of_heaviest(const Room& room, const Source& source, u64 wanted, Rank rank = {}) {
-  Range range = range_of(room, source, rank);
+// The rank, by place or by how typical, down to which tokens weigh `wanted`, no further than that; 0 where all weigh less. wanted > 0.
+QUERN_CALLED u64 least_of_heaviest(const Room& room, const Source& source, u64 wanted, bool by_typical) {
+  Range range = range_of(room, source, by_typical);
   if (range.count == 0) return 0;
   while (true) {
     if (range.count <= static_cast<u32>(kThreads)) {
-      collect(room, source, rank, range, Itself{});
+      collect(room, source, range, by_typical);
       const bool there = thread_index() < static_cast<i32>(range.count);
       const Place place = room.few[thread_index()];
-      const u64 own = there ? rank(place) : 0, weight = there ? source.weigh(place) : 0;
+      const u64 own = there ? rank_of(source, place, by_typical) : 0, weight = there ? source.weigh(place) : 0;
       sync_block();
       room.few[thread_index()] = own;
       room.weights[thread_index()] = weight;
       sync_block();
       u64 before = 0;
-      QUERN_ROLLED for (u32 i = 0; i < range.count; ++i) before += room.few[i] > own ? room.weights[i] : 0;
+      QUERN_FOUR_AT_ONCE for (u32 i = 0; i < range.count; ++i) before += room.few[i] > own ? room.weights[i] : 0;
       return reduce_max(room, there && before < wanted && wanted <= before + weight ? own : u64{0});
     }
     const int shift = bin_shift(range);
     bins_zero<kThreads>(room.counts, kBins);
     bins_zero<kThreads>(room.weights, kBins);
     sync_block();
-    source.each([&](Place place, bool there) {
-      const u64 at = there ? rank(place) : 0;
-      const bool in = there && at >= range.least && at <= range.most;
+    each(source, [&](Place place) {
+      const u64 at = place != 0 ? rank_of(source, place, by_typical) : 0;
+      const bool in = place != 0 && at >= range.least && at <= range.most;
       weigh_in(room, in ? static_cast<u32>((at - range.least) >> shift) : 0, in ? source.weigh(place) : 0, in);
     });
     sync_block();

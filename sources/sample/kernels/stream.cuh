@@ -97,13 +97,13 @@ QUERN_DEVICE void stream_chunk(const SampleParams& p, const Row& row, i32 chunk,
     stats.sum = warp_sum(sum);
   }
   if (kFilters && p.sigmas) {
-    f32 from_max = 0.0f, squares = 0.0f;
+    f64 from_max = 0, squares = 0;
     u32 alive = 0;
     const f32 base = max < infinity() ? max : 0.0f;
     QUERN_UNROLL for (int i = 0; i < kEach; ++i) {
       if (fabs(x[i]) < infinity()) {
-        const f32 d = x[i] - base;
-        from_max += d, squares = fma(d, d, squares), ++alive;
+        const f64 d = static_cast<f64>(x[i]) - base;
+        from_max += d, squares += d * d, ++alive;
       }
     }
     stats.from_max = warp_sum(from_max), stats.squares = warp_sum(squares), stats.alive = warp_sum(alive);
