@@ -66,12 +66,17 @@ AdminError Store::import_bundle(const std::string& path, std::uint64_t* count) {
     for (const Bundle::Slot& slot : bundle.slots()) needed += footprint(bundle.read_verified(slot));
     const std::uint64_t limit = impl_->options.limit_bytes;
     bool fits = true;
+    std::uint64_t added = 0;
     const Outcome outcome = impl_->database.run(Access::write, [&](Connection& connection) {
       fits = make_room(connection, limit, needed);
       if (!fits) return;
       Transaction transaction(connection);
-      for (const Bundle::Slot& slot : bundle.slots())
+      added = 0;
+      for (const Bundle::Slot& slot : bundle.slots()) {
+        // What stands there already may be damaged, so it is replaced all the same.
+        if (!has_entry(connection, slot.key)) ++added;
         insert_entry(connection, slot.key, normalised(bundle.read_verified(slot)), today());
+      }
       transaction.commit();
     });
     if (!fits)
@@ -80,7 +85,7 @@ AdminError Store::import_bundle(const std::string& path, std::uint64_t* count) {
     if (AdminError error = error_of(outcome, impl_->database); error.what != AdminError::What::none) return error;
     const std::lock_guard lock(impl_->mutex);
     for (const Bundle::Slot& slot : bundle.slots()) impl_->rejected_in_file.erase(slot.key);
-    if (count != nullptr) *count = bundle.slots().size();
+    if (count != nullptr) *count = added;
   } catch (const BundleError& error) {
     return error_of(error);
   }

@@ -26,8 +26,8 @@ FindingRow compiler_finding(const jit::CompilerFound& compiler) {
 FindingRow device_finding(const jit::DeviceInfo& device) {
   return {QUERN_OK, "device",
           device.name + ", " + device.limits.target.name() + ", " + std::to_string(device.sm_count) + " SMs, " +
-              std::to_string(device.limits.shared_per_block) + " bytes of shared memory a block, " +
-              std::to_string(device.l2_bytes) + " bytes of L2",
+              size_text(device.limits.shared_per_block) + " of shared memory a block, " + size_text(device.l2_bytes) +
+              " of L2",
           ""};
 }
 

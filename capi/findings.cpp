@@ -2,6 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "capi/findings.h"
 
+#include <array>
+#include <cstdio>
+#include <iterator>
 #include <string>
 #include <utility>
 
@@ -23,6 +26,17 @@ quern_cache_state state_number(cache::State state) {
   return QUERN_CACHE_OFF;
 }
 
+std::string size_text(std::uint64_t bytes) {
+  static constexpr const char* kUnits[] = {"KiB", "MiB", "GiB", "TiB"};
+  if (bytes < 1024) return std::to_string(bytes) + " B";
+  auto value = static_cast<double>(bytes) / 1024;
+  std::size_t unit = 0;
+  while (value >= 1023.95 && unit + 1 < std::size(kUnits)) value /= 1024, ++unit;
+  std::array<char, 32> text{};
+  std::snprintf(text.data(), text.size(), "%.1f %s", value, kUnits[unit]);
+  return text.data();
+}
+
 FindingRow make_finding_row(cache::Finding finding) {
   return {finding.ok ? QUERN_OK : QUERN_DAMAGED, std::move(finding.what), std::move(finding.text),
           std::move(finding.hint)};
@@ -34,8 +48,8 @@ FindingRow cache_finding(const cache::StoreStats& stats) {
   switch (stats.state) {
     case cache::State::ready:
       return {QUERN_OK, "cache",
-              place + ", " + std::to_string(stats.entries) + " entries, " + std::to_string(stats.file_bytes) + " of " +
-                  std::to_string(stats.limit) + " bytes",
+              place + ", " + std::to_string(stats.entries) + " entries, " + size_text(stats.file_bytes) + " of " +
+                  size_text(stats.limit) + " allowed",
               ""};
     case cache::State::read_only:
       return {QUERN_OK, "cache", place + ", read only" + why,

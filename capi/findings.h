@@ -2,6 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
+#include <string>
+
 #include "cache/store.h"
 #include "capi/list.h"
 #include "capi/quern.h"
@@ -9,6 +12,9 @@
 namespace quern::capi {
 
 quern_cache_state state_number(cache::State state);
+
+// "1.5 MiB", for people.
+std::string size_text(std::uint64_t bytes);
 
 FindingRow make_finding_row(cache::Finding finding);
 

@@ -20,6 +20,7 @@ HEADER = ROOT / "capi" / "quern.h"
 ABI = ROOT / "tests" / "abi"
 COMPLETIONS = ROOT / "bindings" / "cli" / "completions"
 BEGIN = "/* ---- The three calls of every op: made of sources/ops.def by ./dev generate, not edited by hand */\n"
+COMBINES = "/* made of the enums that stand beside quern_call_flags, by ./dev generate */\n"
 END = "/* ---- end of the ops' calls */\n"
 
 # What the shells' files say before and after the ops, which "kernel" ends: it is no op of the library's.
@@ -41,6 +42,12 @@ def prototypes(ops: list[str]) -> str:
             f"int32_t quern_{op}({args}, quern_error *error);\n"
         )
     return BEGIN + "\n".join(calls) + END
+
+
+def combinations(text: str) -> str:
+    """What C++ may combine: the flags of all calls with each enum that a comment in quern.h names beside them."""
+    named = re.findall(r"enum quern_call_flags \| enum (quern_\w+_flags)", text)
+    return "".join(f"QUERN_COMBINES({name})\n" for name in dict.fromkeys(named))
 
 
 def structs(header: Header) -> list[tuple[str, Struct]]:
@@ -89,6 +96,7 @@ def wanted() -> dict[Path, str]:
     ops = list(read_ops((ROOT / "sources" / "ops.def").read_text(encoding="utf-8")))
     text = HEADER.read_text(encoding="utf-8")
     text = between(text, BEGIN, END, prototypes(ops)[len(BEGIN) : -len(END)], HEADER)
+    text = between(text, COMBINES, "#undef QUERN_COMBINES\n", combinations(text), HEADER)
     header = Parser(text).parse()
     files = {
         HEADER: text,

@@ -20,6 +20,10 @@ TOKEN = re.compile(
 )
 
 
+# Conditions whose text is not for Python: what C++ sees alone, and what quern takes nowhere.
+_HIDDEN = ("#ifdef __cplusplus", "#ifndef QUERN_DLPACK_TENSOR_ONLY")
+
+
 class HeaderError(Exception):
     """Something in the header that this parser does not read."""
 
@@ -78,9 +82,11 @@ class Parser:
             directive = line.strip()
             if directive.startswith("#"):
                 if directive.startswith("#if"):
-                    hidden.append(directive == "#ifdef __cplusplus")
+                    hidden.append(directive.startswith(_HIDDEN))
                 elif directive == "#endif":
                     hidden.pop()
+                elif any(hidden):
+                    pass
                 elif define := re.fullmatch(r"#define (\w+)(?: (\d+))?", directive):
                     if define.group(2):
                         self.header.constants[define.group(1)] = int(define.group(2))

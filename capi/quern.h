@@ -10,7 +10,12 @@
  *    accepted as long as the part this library does not know is zero; a smaller one reads as if followed by zeros.
  *  - Tensors are borrowed `const DLTensor *` (DLPack 1.x): strides NULL means compact row-major, byte_offset is
  *    honoured, nothing is kept after the call returns. Device tensors are read and written in stream order.
- *  - A context is safe to use from several threads at once and belongs to one device.
+ *  - Shapes, strides, dtypes and pointers are checked by every call. What lies in index tensors (lengths, page ids, offsets,
+ *    positions) is not on a GPU, where reading it would cost the call a synchronisation: it is the caller's to keep within the
+ *    tensors that it points into. On `host` it is checked before the launch: QUERN_INVALID names the sequence or row,
+ *    the value and its bound, and nothing has run.
+ *  - A context is safe to use from several threads at once and belongs to one device. A GPU's is its primary context, the one
+ *    that the CUDA runtime uses; it is made current for the time of a call where it is not.
  *  - Strings are UTF-8 and NUL-terminated unless a length stands beside them.
  *  - Callbacks come without any lock held, possibly from threads of quern's own; everything they say can be polled too.
  *
@@ -25,21 +30,33 @@
 extern "C" {
 #endif
 
+/* The version of this header, and of the library that it was made with; quern_version says the library's at run time. The ABI has a
+ * number of its own, which is also that of the library's SONAME (libquern.so.1): it changes when a program compiled against
+ * an older header could no longer run. */
+#define QUERN_VERSION_MAJOR 0
+#define QUERN_VERSION_MINOR 1
+#define QUERN_VERSION_PATCH 0
 #define QUERN_ABI_VERSION 1
 
 /* ---- DLPack ----------------------------------------------------------------------------------------------------
- * The layout of DLPack 1.x's DLTensor, declared here unless dlpack.h was included first. */
+ * DLPack 1.x's DLTensor and what belongs to it. Where dlpack.h was included first its own declarations hold; where it comes
+ * afterwards these stand for it, which is why all of its types are here. Code that wants a later DLPack's additions
+ * includes that dlpack.h before this file. */
 #ifndef DLPACK_DLPACK_H_
-#ifndef QUERN_DLPACK_DECLARED
-#define QUERN_DLPACK_DECLARED
-enum { kDLCPU = 1, kDLCUDA = 2, kDLROCM = 10 };
-enum { kDLInt = 0, kDLUInt = 1, kDLFloat = 2, kDLBfloat = 4, kDLFloat8_e4m3fn = 10, kDLFloat8_e5m2 = 12 };
+#define DLPACK_DLPACK_H_
+enum DLDeviceType { kDLCPU = 1, kDLCUDA = 2, kDLCUDAHost = 3, kDLROCM = 10, kDLROCMHost = 11, kDLCUDAManaged = 13 };
+enum DLDataTypeCode {
+  kDLInt = 0, kDLUInt = 1, kDLFloat = 2, kDLOpaqueHandle = 3, kDLBfloat = 4, kDLComplex = 5, kDLBool = 6,
+  kDLFloat8_e3m4 = 7, kDLFloat8_e4m3 = 8, kDLFloat8_e4m3b11fnuz = 9, kDLFloat8_e4m3fn = 10, kDLFloat8_e4m3fnuz = 11,
+  kDLFloat8_e5m2 = 12, kDLFloat8_e5m2fnuz = 13, kDLFloat8_e8m0fnu = 14, kDLFloat6_e2m3fn = 15, kDLFloat6_e3m2fn = 16,
+  kDLFloat4_e2m1fn = 17
+};
 typedef struct {
-  int32_t device_type;
+  int32_t device_type; /* enum DLDeviceType */
   int32_t device_id;
 } DLDevice;
 typedef struct {
-  uint8_t code;
+  uint8_t code; /* enum DLDataTypeCode */
   uint8_t bits;
   uint16_t lanes;
 } DLDataType;
@@ -52,6 +69,31 @@ typedef struct DLTensor {
   int64_t *strides; /* in elements; NULL: compact row-major */
   uint64_t byte_offset;
 } DLTensor;
+#ifndef QUERN_DLPACK_TENSOR_ONLY /* quern takes none of these: they are here for who includes dlpack.h later */
+#define DLPACK_MAJOR_VERSION 1
+#define DLPACK_MINOR_VERSION 1
+#define DLPACK_FLAG_BITMASK_READ_ONLY (1UL << 0UL)
+#define DLPACK_FLAG_BITMASK_IS_COPIED (1UL << 1UL)
+#define DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED (1UL << 2UL)
+#define DLPACK_DLL
+typedef enum DLDeviceType DLDeviceType;
+typedef enum DLDataTypeCode DLDataTypeCode;
+typedef struct {
+  uint32_t major;
+  uint32_t minor;
+} DLPackVersion;
+typedef struct DLManagedTensor {
+  DLTensor dl_tensor;
+  void *manager_ctx;
+  void (*deleter)(struct DLManagedTensor *self);
+} DLManagedTensor;
+typedef struct DLManagedTensorVersioned {
+  DLPackVersion version;
+  void *manager_ctx;
+  void (*deleter)(struct DLManagedTensorVersioned *self);
+  uint64_t flags;
+  DLTensor dl_tensor;
+} DLManagedTensorVersioned;
 #endif
 #endif
 
@@ -82,8 +124,9 @@ typedef struct quern_error {
   char text[4080]; /* what, which argument, what was given, what is allowed; NUL-terminated */
 } quern_error;
 
+/* QUERN_ABI_VERSION of the library. */
 uint32_t quern_abi_version(void);
-/* "1.0.0" */
+/* "0.1.0": QUERN_VERSION_MAJOR, _MINOR and _PATCH of the library. */
 const char *quern_version(void);
 /* "QUERN_INVALID" and so on; "unknown" for a number that is no status. */
 const char *quern_status_name(int32_t status);
@@ -217,7 +260,11 @@ enum quern_model_flags {
   QUERN_MODEL_GATED_MLP = 1u << 2,   /* gate and up projections */
   QUERN_MODEL_BLOCK_FP8 = 1u << 3,   /* weights e4m3 with 128x128 scales */
   QUERN_MODEL_FP8 = 1u << 4,         /* weights e4m3 with a scale per tensor or output channel */
-  QUERN_MODEL_BIAS = 1u << 5         /* projections add a bias */
+  QUERN_MODEL_BIAS = 1u << 5,        /* projections add a bias */
+  QUERN_MODEL_QK_NORM = 1u << 6,     /* queries and keys are normalised head by head (Qwen-3) */
+  QUERN_MODEL_ROPE_INTERLEAVED = 1u << 7, /* dimensions 2i and 2i+1 turn together */
+  QUERN_MODEL_NO_ROPE = 1u << 8,     /* positions are not rotary */
+  QUERN_MODEL_KV_TOKEN_SCALES = 1u << 9 /* an 8-bit cache has a scale a token and head, else one a tensor or head */
 };
 
 /* A transformer's shape, as config.json states it, before tensor parallelism divides it. */
@@ -247,16 +294,21 @@ typedef struct quern_model {
   DLDataType kv_dtype;           /* zeroed: as dtype */
   uint32_t shared_experts;       /* every token visits these too */
   int32_t activation;            /* of the MLP, enum quern_activation; 0: silu */
+  uint32_t rotary_dim;           /* dimensions of a head that turn; 0: head_dim */
+  uint32_t reserved;
 } quern_model;
 
 enum quern_warm_flags {
-  QUERN_WARM_LIST_ONLY = 1u << 0 /* say what would be made and whether it is there; compile nothing */
+  QUERN_WARM_LIST_ONLY = 1u << 0,     /* say what would be made and whether it is there; compile nothing */
+  QUERN_WARM_ALLOW_UNSERVED = 1u << 1 /* needs of the model that nothing here serves do not make it QUERN_PARTIAL */
 };
 enum quern_warm_outcome {
   QUERN_WARM_HIT = 1,      /* was there */
   QUERN_WARM_COMPILED = 2, /* compiled and stored */
   QUERN_WARM_FAILED = 3,   /* see status and text */
-  QUERN_WARM_ABSENT = 4    /* list only: is not there */
+  QUERN_WARM_ABSENT = 4,   /* list only: is not there */
+  QUERN_WARM_UNSERVED = 5  /* the model needs it and nothing here makes it: `op` is what it needs, `text` says why.
+                              Its status is QUERN_UNSUPPORTED, its key and spec are "" */
 };
 
 typedef struct quern_warm_result {
@@ -287,7 +339,7 @@ typedef struct quern_warm_options {
 } quern_warm_options;
 
 /* Compiles and stores whatever of the manifest and the model's needs is not in the cache or a bundle, without touching a
- * device. Returns QUERN_PARTIAL where some failed; `results` (may be NULL) is set in both cases. `progress` is called on the
+ * device. Returns QUERN_PARTIAL where some failed or nothing here serves a need of the model; `results` (may be NULL) is set in both cases. `progress` is called on the
  * calling thread, once for each result as it is done. */
 int32_t quern_warm(quern_context *context, const quern_warm_options *options, quern_list **results, quern_error *error);
 int32_t quern_list_warm_result(const quern_list *list, uint64_t index, quern_warm_result *result);
@@ -323,7 +375,7 @@ typedef struct quern_tune_result {
   uint32_t line;             /* of the manifest, from 1; 0: from the model */
   const char *op;            /* "" for a line that could not be read */
   const char *product;       /* the constants and extents, as in a manifest */
-  const char *choice;        /* what calls take: "swapped_16 parts=2 peers=1"; "" where nothing is known */
+  const char *choice;        /* what calls take: "swap_ab_16 parts=2 peers=1"; "" where nothing is known */
   const char *model_choice;  /* what they would take without tuning */
   const char *text;          /* the error, or "" */
   int64_t rows;
@@ -414,7 +466,7 @@ int32_t quern_cache_trim(quern_context *context, const quern_trim_options *optio
 
 /* Writes the cache (or what `prefix` selects, as in quern_cache_list) as a bundle: equal to the byte for equal contents. */
 int32_t quern_cache_export(quern_context *context, const char *path, const char *prefix, uint64_t *count, quern_error *error);
-/* Adds a bundle's entries to the cache. All are verified before the first is written. */
+/* Adds a bundle's entries to the cache. All are verified before the first is written. *count: those that were not there. */
 int32_t quern_cache_import(quern_context *context, const char *path, uint64_t *count, quern_error *error);
 
 typedef struct quern_cache_stats {
@@ -474,7 +526,17 @@ enum quern_attention_flags {
  *   out[i] = sum_j exp(s[i,j] - lse[i]) v[j]
  *
  * A row that sees no key gives zeros, and lse -inf (or the sink). batch is the extent of `lengths`; heads a multiple of
- * kv_heads. Rows of q past the last sequence's are not read, those of out and lse not written. */
+ * kv_heads. Rows of q past the last sequence's are not read, those of out and lse not written. A NaN in a key or value harms
+ * only the queries that see it, and slots past a sequence's length are never read into a result.
+ *
+ * k and v may be e4m3, e5m2 or int8, and q e4m3 or e5m2: each number then stands for itself times its scale. A scale of k or v
+ * belongs to the tensor, to a KV head, or to one head of one token; a scale of q to the tensor, a head, or one head of one
+ * token. Scales are f32 and not negative; NULL is 1. Per-token scales may have a stride of 0 over the heads.
+ *
+ * The custom mask narrows what causal and the windows leave. Of a sequence with q_len queries and m = mask_keys[b] it holds q_len
+ * rows of m bits for the last m keys, each row in ceil(m/8) bytes of its own, the lowest bit of a byte first: bit t of row i is 1
+ * where query i may see key length - m + t. Earlier keys are left to causal and the windows. With m = 0 there is no mask: a
+ * batch may mix tree speculation with ordinary decodes. */
 typedef struct quern_attention_args {
   uint32_t size;
   uint32_t flags; /* enum quern_call_flags | enum quern_attention_flags */
@@ -483,10 +545,11 @@ typedef struct quern_attention_args {
   uint64_t workspace_size;
   int32_t alignment; /* bytes every tensor's rows are promised to be aligned to: 16 (0), or less */
   int32_t max_sms;   /* leave the other SMs free; 0: all */
-  const DLTensor *q; /* [total_q, heads, d_k], f16 or bf16, last stride 1 */
-  const DLTensor *k; /* paged: [pages, page_size, kv_heads, d_k]; ragged: [total_kv, kv_heads, d_k]; last stride 1 */
-  const DLTensor *v; /* as k with d_v */
-  const DLTensor *out;  /* [total_q, heads, d_v], q's dtype, last stride 1 */
+  const DLTensor *q; /* [total_q, heads, d_k], f16, bf16, e4m3 or e5m2, last stride 1 */
+  const DLTensor *k; /* paged: [pages, page_size, kv_heads, d_k]; ragged: [total_kv, kv_heads, d_k]; last stride 1; out's dtype,
+                        e4m3, e5m2 or int8 */
+  const DLTensor *v; /* as k with d_v, k's dtype */
+  const DLTensor *out;  /* [total_q, heads, d_v], f16 or bf16 (q's dtype unless q has 8 bits), last stride 1 */
   const DLTensor *lse;  /* optional [total_q, heads] f32, natural logarithm */
   const DLTensor *lengths; /* [batch] int32: keys of each sequence, this call's tokens included */
   const DLTensor *cu_q;    /* [batch+1] int32: where each sequence's queries begin; NULL: one query each */
@@ -502,6 +565,14 @@ typedef struct quern_attention_args {
   int32_t window_right;
   float scale;     /* 0: 1/sqrt(d_k) */
   float logit_cap; /* 0: none */
+  const DLTensor *q_scale;     /* with 8 bits in q, optional f32: [1], [heads] or [total_q, heads] */
+  const DLTensor *k_scale;     /* with 8 bits in k, optional f32: [1], [kv_heads], or k's shape without its last dimension */
+  const DLTensor *v_scale;     /* as k_scale; with per-token scales in one of the two, both have them */
+  const DLTensor *mask;        /* optional [bytes] uint8: the custom mask's rows, those of a sequence one behind the other */
+  const DLTensor *mask_indptr; /* with mask: [batch+1] int32: the byte where each sequence's rows begin */
+  const DLTensor *mask_keys;   /* with mask: [batch] int32: m, how many of the last keys the rows are about */
+  int32_t q_type;              /* enum quern_fp8, where q is uint8 */
+  int32_t kv_type;             /* enum quern_fp8, where k and v are uint8 */
 } quern_attention_args;
 
 /* Joins two partial results over disjoint sets of keys: lse = ln(exp(lse_a)+exp(lse_b)),
@@ -522,6 +593,145 @@ typedef struct quern_merge_state_args {
   const DLTensor *lse; /* optional */
 } quern_merge_state_args;
 
+/* Joins any number of partial results over disjoint sets of keys in one call (cascades of shared prefixes):
+ * lse = ln(sum_p exp(lse[p])), out = sum_p exp(lse[p] - lse) out[p], in the order of p. Parts whose lse is -inf count nothing,
+ * whatever their values are; without any other part: zeros and -inf. No output may overlap an input. */
+typedef struct quern_merge_states_args {
+  uint32_t size;
+  uint32_t flags;
+  void *stream;
+  void *workspace;
+  uint64_t workspace_size;
+  int32_t alignment;
+  int32_t max_sms;
+  const DLTensor *parts;     /* [parts, rows, heads, d] f16, bf16 or f32; last stride 1 */
+  const DLTensor *part_lses; /* [parts, rows, heads] f32, natural logarithm */
+  const DLTensor *out;       /* [rows, heads, d], dtype of parts */
+  const DLTensor *lse;       /* optional [rows, heads] f32 */
+} quern_merge_states_args;
+
+enum quern_rope_scaling { /* how the frequencies theta^(-2i/r) become those in use, r = rotary_dim, L = original_positions */
+  QUERN_ROPE_PLAIN = 0,
+  QUERN_ROPE_LINEAR = 1, /* divided by factor */
+  QUERN_ROPE_NTK = 2,    /* theta becomes theta * factor^(r/(r-2)) */
+  QUERN_ROPE_YARN = 3,   /* divided by factor below a ramp, kept above it; the ramp runs between the i that turn beta_slow and
+                            beta_fast times in L positions (Peng et al., 2023). cos and sin times attention_factor */
+  QUERN_ROPE_LLAMA3 = 4  /* divided by factor where the wavelength is more than L/low_freq_factor, kept where it is less than
+                            L/high_freq_factor, linear in 1/wavelength between (Llama 3.1) */
+};
+enum quern_rope_flags {
+  QUERN_ROPE_INTERLEAVED = 1u << 0, /* dimensions 2i and 2i+1 turn together, else i and i + rotary_dim/2 (NeoX) */
+  QUERN_ROPE_EXACT_RAMP = 1u << 1   /* YaRN: the ramp's ends are not rounded to whole i (gpt-oss) */
+};
+
+/* Rotary positions: of each head of a token at position p the dimensions a and b of pair i become
+ *   a cos(p f_i) - b sin(p f_i)  and  b cos(p f_i) + a sin(p f_i),   i < rotary_dim/2;
+ * the dimensions from rotary_dim on stay. Angles are exact to 2^-32 of a turn at every position. */
+typedef struct quern_rope_options {
+  uint32_t size;
+  uint32_t flags;             /* enum quern_rope_flags */
+  int32_t scaling;            /* enum quern_rope_scaling; not with table */
+  int32_t rotary_dim;         /* even; 0: all dimensions */
+  double theta;               /* 0: 10000 */
+  double factor;              /* 0: 1 */
+  double attention_factor;    /* multiplies cos and sin; 0: 1, with YaRN 0.1 ln(factor) + 1 */
+  double low_freq_factor;     /* Llama 3: 0: 1 */
+  double high_freq_factor;    /* 0: 4 */
+  double beta_fast;           /* YaRN: 0: 32 */
+  double beta_slow;           /* 0: 1 */
+  int32_t original_positions; /* YaRN and Llama 3: L, must be given there */
+  int32_t reserved;
+  const DLTensor *table;      /* optional [positions, rotary_dim] f32, f16 or bf16: the cosines of all pairs, then their sines; instead of
+                                 computing them. A position outside of it leaves its token as a position of 0 does */
+} quern_rope_options;
+
+/* Turns q and k, each head by its token's position, in one launch. */
+typedef struct quern_rope_args {
+  uint32_t size;
+  uint32_t flags;
+  void *stream;
+  void *workspace;
+  uint64_t workspace_size;
+  int32_t alignment;
+  int32_t max_sms;
+  const DLTensor *q;         /* [tokens, heads, d] f16, bf16 or f32; last stride 1 */
+  const DLTensor *k;         /* optional [tokens, kv_heads, d], q's dtype */
+  const DLTensor *q_out;     /* as q; NULL: q is written over */
+  const DLTensor *k_out;     /* as k; NULL: k is written over */
+  const DLTensor *positions; /* [tokens] int32 or int64 */
+  const quern_rope_options *rope; /* NULL: plain */
+} quern_rope_args;
+
+enum quern_kv_append_flags {
+  QUERN_KV_APPEND_WEIGHT_PLUS_ONE = 1u << 16 /* the norms multiply by 1 + weight (Gemma) */
+};
+
+/* Puts the keys and values of new tokens into a paged cache, in one launch: k, and q where given, are normalised where weights are
+ * given (each head: x / sqrt(mean(x^2) + eps) * weight), then turned where rope is given; k, v and q are quantised where
+ * their outputs have 8 bits; k and v go to the cache, q to q_out.
+ *
+ * Where a token goes: slots[t] = page * page_size + place, a negative one is skipped. Or by page table: token t belongs to the
+ * sequence b with cu_q[b] <= t < cu_q[b+1] (without cu_q to sequence t), and goes to positions[t] there; without positions to
+ * lengths[b] - q_len + t - cu_q[b], as quern_attention places queries. A token of no sequence and a negative position are skipped.
+ * Of a skipped token nothing is written, q_out included. No two tokens may go to one slot.
+ *
+ * Quantising: code = saturate(x / scale), the largest number being 448, 57344 or 127 (int8: to nearest even, NaN becomes 0).
+ * A scale of rank 1 is read: [1] or a head each; NULL is 1. One of the cache's shape without its last dimension is written: the
+ * largest finite magnitude of the token's head / the largest number (but at least 2^-126), 1 where that is 0. */
+typedef struct quern_kv_append_args {
+  uint32_t size;
+  uint32_t flags; /* enum quern_call_flags | enum quern_kv_append_flags */
+  void *stream;
+  void *workspace;
+  uint64_t workspace_size;
+  int32_t alignment;
+  int32_t max_sms;
+  const DLTensor *k;            /* [tokens, kv_heads, d_k] f16, bf16 or f32; last stride 1 */
+  const DLTensor *v;            /* [tokens, kv_heads, d_v], k's dtype; last stride 1 */
+  const DLTensor *k_cache;      /* [pages, page_size, kv_heads, d_k]: k's dtype, e4m3, e5m2, int8 or uint8; any strides but the last, 1 */
+  const DLTensor *v_cache;      /* [pages, page_size, kv_heads, d_v], k_cache's dtype */
+  const DLTensor *k_scale;      /* with 8 bits, optional f32: [1] or [kv_heads], read; or [pages, page_size, kv_heads], written */
+  const DLTensor *v_scale;      /* as k_scale; both are read, or both written */
+  const DLTensor *slots;        /* [tokens] int32 or int64 ... */
+  const DLTensor *page_table;   /* ... or [batch, max_pages] int32 ... */
+  const DLTensor *page_indptr;  /* ... or [batch+1] int32 with ... */
+  const DLTensor *page_indices; /* ... [>= indptr[batch]] int32 */
+  const DLTensor *cu_q;         /* by page table: [batch+1] int32; NULL: one token each */
+  const DLTensor *lengths;      /* by page table without positions: [batch] int32, this call's tokens included */
+  const DLTensor *positions;    /* [tokens] int32 or int64; with rope and slots it must be given */
+  const DLTensor *q;            /* optional [tokens, heads, d_k], k's dtype; last stride 1 */
+  const DLTensor *q_out;        /* as q, or e4m3, e5m2 or uint8; NULL: q is written over */
+  const DLTensor *q_scale;      /* with 8 bits in q_out, optional f32: [1] or [heads], read; or [tokens, heads], written */
+  const DLTensor *q_weight;     /* optional [d_k], k's dtype or f32: q is normalised */
+  const DLTensor *k_weight;     /* optional [d_k], k's dtype or f32: k is normalised */
+  const quern_rope_options *rope; /* NULL: none */
+  float eps;                    /* of the norms */
+  int32_t q_type;               /* enum quern_fp8, where q_out is uint8 */
+  int32_t kv_type;              /* enum quern_fp8, where the caches are uint8 */
+  int32_t reserved;
+} quern_kv_append_args;
+
+/* Copies whole pages of a cache, with their per-token scales: page sources[i] of k and v to page destinations[i] of k_to and v_to.
+ * Pairs with a negative number are skipped. No page may be written twice, or be both read and written. */
+typedef struct quern_kv_copy_pages_args {
+  uint32_t size;
+  uint32_t flags;
+  void *stream;
+  void *workspace;
+  uint64_t workspace_size;
+  int32_t alignment;
+  int32_t max_sms;
+  const DLTensor *k;            /* [pages, page_size, kv_heads, d_k], any dtype of a cache; any strides but the last, 1 */
+  const DLTensor *v;            /* [pages, page_size, kv_heads, d_v], k's dtype */
+  const DLTensor *k_to;         /* another pool of the same page shape; NULL: k itself */
+  const DLTensor *v_to;         /* NULL: v itself */
+  const DLTensor *k_scale;      /* optional [pages, page_size, kv_heads] f32: copied too */
+  const DLTensor *v_scale;
+  const DLTensor *k_scale_to;   /* NULL: k_scale itself */
+  const DLTensor *v_scale_to;
+  const DLTensor *sources;      /* [pairs] int32 or int64, any stride */
+  const DLTensor *destinations; /* [pairs], dtype of sources */
+} quern_kv_copy_pages_args;
 /* ---- Pointwise expressions ----------------------------------------------------------------------------------------
  * A formula that a kernel applies to each of its results, as text: "silu(acc + col0) * row1". Part of the kernel's identity;
  * made once, used in any number of calls.
@@ -911,6 +1121,22 @@ int32_t quern_moe_combine_workspace(quern_context *context, const quern_moe_comb
 int32_t quern_moe_combine_prepare(quern_context *context, const quern_moe_combine_args *args, quern_error *error);
 int32_t quern_moe_combine(quern_context *context, const quern_moe_combine_args *args, quern_error *error);
 
+int32_t quern_merge_states_workspace(quern_context *context, const quern_merge_states_args *args, uint64_t *bytes, quern_error *error);
+int32_t quern_merge_states_prepare(quern_context *context, const quern_merge_states_args *args, quern_error *error);
+int32_t quern_merge_states(quern_context *context, const quern_merge_states_args *args, quern_error *error);
+
+int32_t quern_rope_workspace(quern_context *context, const quern_rope_args *args, uint64_t *bytes, quern_error *error);
+int32_t quern_rope_prepare(quern_context *context, const quern_rope_args *args, quern_error *error);
+int32_t quern_rope(quern_context *context, const quern_rope_args *args, quern_error *error);
+
+int32_t quern_kv_append_workspace(quern_context *context, const quern_kv_append_args *args, uint64_t *bytes, quern_error *error);
+int32_t quern_kv_append_prepare(quern_context *context, const quern_kv_append_args *args, quern_error *error);
+int32_t quern_kv_append(quern_context *context, const quern_kv_append_args *args, quern_error *error);
+
+int32_t quern_kv_copy_pages_workspace(quern_context *context, const quern_kv_copy_pages_args *args, uint64_t *bytes, quern_error *error);
+int32_t quern_kv_copy_pages_prepare(quern_context *context, const quern_kv_copy_pages_args *args, quern_error *error);
+int32_t quern_kv_copy_pages(quern_context *context, const quern_kv_copy_pages_args *args, quern_error *error);
+
 int32_t quern_sample_workspace(quern_context *context, const quern_sample_args *args, uint64_t *bytes, quern_error *error);
 int32_t quern_sample_prepare(quern_context *context, const quern_sample_args *args, quern_error *error);
 int32_t quern_sample(quern_context *context, const quern_sample_args *args, quern_error *error);
@@ -977,5 +1203,21 @@ int32_t quern_kernel_launch(quern_context *context, const quern_kernel *kernel, 
 
 #ifdef __cplusplus
 }
+#if __cplusplus >= 201103L
+/* C++26 has no arithmetic on two different enums, so what combines flags of all calls with an op's own is given here. */
+#define QUERN_COMBINES(op_flags)                                                          \
+  constexpr uint32_t operator|(quern_call_flags a, op_flags b) noexcept {                 \
+    return static_cast<uint32_t>(a) | static_cast<uint32_t>(b);                           \
+  }                                                                                       \
+  constexpr uint32_t operator|(op_flags a, quern_call_flags b) noexcept { return b | a; }
+/* made of the enums that stand beside quern_call_flags, by ./dev generate */
+QUERN_COMBINES(quern_attention_flags)
+QUERN_COMBINES(quern_kv_append_flags)
+QUERN_COMBINES(quern_gemm_flags)
+QUERN_COMBINES(quern_quantize_flags)
+QUERN_COMBINES(quern_moe_flags)
+QUERN_COMBINES(quern_sample_flags)
+#undef QUERN_COMBINES
+#endif
 #endif
 #endif

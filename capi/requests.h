@@ -34,14 +34,14 @@ void for_each_line(std::string_view manifest, Visit visit) {
 // A failure as a result tells it: with its line, where it has one.
 std::string text_of_failure(std::string_view text, std::uint32_t line);
 
-// Hands the rows out where they are wanted. Throws Error(QUERN_PARTIAL) with the first failure's text where any has
+// Hands the rows out where they are wanted. Throws Error(QUERN_PARTIAL) with the first failing row's text where any has
 // failed.
-template <class Row>
-std::int32_t finish_request(std::vector<Row> rows, quern_list** results, const char* verb) {
+template <class Row, class Failed>
+std::int32_t finish_request(std::vector<Row> rows, quern_list** results, const char* verb, const Failed& failed) {
   std::size_t count = 0;
   std::string first;
   for (const Row& row : rows) {
-    if (row.status != QUERN_OK && count++ == 0) first = row.text;
+    if (failed(row) && count++ == 0) first = row.text;
   }
   const std::size_t all = rows.size();
   if (results != nullptr) *results = make_list(std::move(rows)).release();

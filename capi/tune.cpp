@@ -174,7 +174,7 @@ int32_t quern_tune(quern_context* context, const quern_tune_options* options, qu
       rows.push_back(std::move(item.row));
       tell_progress(*given, rows.size(), items.size(), rows.back());
     }
-    return finish_request(std::move(rows), results, "tuned");
+    return finish_request(std::move(rows), results, "tuned", [](const TuneRow& row) { return row.status != QUERN_OK; });
   });
 }
 

@@ -103,7 +103,7 @@ int32_t quern_warm(quern_context* context, const quern_warm_options* options, qu
   return guarded(error, [&] {
     const quern_context& alive = live(context);
     const In<quern_warm_options> given(options, "quern_warm_options");
-    check_flags("quern_warm_options.flags", given->flags, QUERN_WARM_LIST_ONLY);
+    check_flags("quern_warm_options.flags", given->flags, QUERN_WARM_LIST_ONLY | QUERN_WARM_ALLOW_UNSERVED);
     check_request(given->manifest, given->manifest_length, given->model, "warm");
     std::vector<WarmItem> items = plan_warm(*given, read_targets(*given, alive.target()));
     if (!items.empty()) {
@@ -116,7 +116,10 @@ int32_t quern_warm(quern_context* context, const quern_warm_options* options, qu
     std::vector<WarmRow> rows;
     rows.reserve(items.size());
     for (WarmItem& item : items) rows.push_back(std::move(item.row));
-    return finish_request(std::move(rows), results, "made");
+    const bool allowed = (given->flags & QUERN_WARM_ALLOW_UNSERVED) != 0;
+    return finish_request(std::move(rows), results, "made", [&](const WarmRow& row) {
+      return row.status != QUERN_OK && !(allowed && row.outcome == QUERN_WARM_UNSERVED);
+    });
   });
 }
 

@@ -9,6 +9,7 @@
 #include "capi/abi.h"
 #include "capi/requests.h"
 #include "sources/manifest.h"
+#include "sources/needs.h"
 #include "sources/op.h"
 
 namespace quern::capi {
@@ -41,6 +42,15 @@ class Plan {
     item.row.op = std::move(op);
     item.row.target = std::move(target);
     item.row.text = text_of_failure(failure.text(), line);
+    items_.push_back(std::move(item));
+  }
+  void add_unserved(ops::Unserved need, std::string target) {
+    WarmItem item;
+    item.row.outcome = QUERN_WARM_UNSERVED;
+    item.row.status = QUERN_UNSUPPORTED;
+    item.row.op = std::move(need.need);
+    item.row.target = std::move(target);
+    item.row.text = std::move(need.text);
     items_.push_back(std::move(item));
   }
   std::vector<WarmItem> take() { return std::move(items_); }
@@ -79,7 +89,9 @@ void add_model(const quern_model& model, const std::vector<jit::Target>& targets
     throw Error(QUERN_INVALID, "targets: none is given with a model, and the context has none of its own");
   }
   for (const jit::Target target : targets) {
+    std::vector<bool> listed;
     for (const ops::Op& op : ops::all()) {
+      listed.push_back(false);
       std::vector<jit::Spec> specs;
       try {
         op.list(model, jit::limits_of(target), &specs);
@@ -87,7 +99,11 @@ void add_model(const quern_model& model, const std::vector<jit::Target>& targets
         plan->add_failure(failure, 0, op.name, target.name());
         continue;
       }
+      listed.back() = !specs.empty();
       for (const jit::Spec& spec : specs) plan->add(spec, 0);
+    }
+    for (ops::Unserved& need : ops::unserved(model, jit::limits_of(target), listed)) {
+      plan->add_unserved(std::move(need), target.name());
     }
   }
 }

@@ -26,13 +26,11 @@ struct Kind {
 };
 constexpr Kind kKinds[] = {
     {Family::cuda, "nvrtc",
-     "needed to compile for sm_*: install the CUDA toolkit or the PyPI package nvidia-cuda-nvrtc, and name the folder "
-     "of "
-     "libnvrtc.so in QUERN_NVRTC_DIR if it is not found"},
+     "needed to compile for sm_*: `pip install nvidia-cuda-nvrtc` in the Python environment beside quern, or install the "
+     "CUDA toolkit; if it is not found, name the folder of libnvrtc.so in QUERN_NVRTC_DIR or with --search-dir"},
     {Family::hip, "hiprtc",
-     "needed to compile for gfx*: install ROCm or Debian's libamdhip64-5 and libhiprtc-builtins5, and name the folder "
-     "of "
-     "libhiprtc.so in QUERN_HIPRTC_DIR if it is not found"},
+     "needed to compile for gfx*: install ROCm, or Debian's libamdhip64-5 and libhiprtc-builtins5; if it is not found, "
+     "name the folder of libhiprtc.so in QUERN_HIPRTC_DIR or with --search-dir"},
     {Family::host, "cxx", "needed to compile for host: install g++, or name a C++ compiler by its absolute path"},
 };
 

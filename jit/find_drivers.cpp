@@ -15,9 +15,15 @@ std::string describe(const DeviceInfo& info) {
          std::to_string(info.sm_count) + (info.device_type == kDLROCM ? " CUs" : " SMs");
 }
 
+// What to do about a driver that is not there, and about one that is there and finds no device.
+struct Hints {
+  const char* no_library;
+  const char* no_device;
+};
+
 // `open` gives an Api, `ask` a DeviceInfo for an ordinal of it.
 template <class Open, class Ask, class Version>
-DriverFound look(const char* kind, const char* hint, Open open, Ask ask, Version version) {
+DriverFound look(const char* kind, const Hints& hints, Open open, Ask ask, Version version) {
   DriverFound found;
   found.kind = kind;
   try {
@@ -34,7 +40,8 @@ DriverFound look(const char* kind, const char* hint, Open open, Ask ask, Version
     }
   } catch (const Error& error) {
     found.text = error.text();
-    found.hint = hint;
+    // A library that cannot be found has no code of its own; one that answers has.
+    found.hint = error.native() == 0 ? hints.no_library : hints.no_device;
   }
   return found;
 }
@@ -60,10 +67,18 @@ std::vector<DriverFound> find_drivers(const std::vector<std::string>& search_dir
                   " CPU threads, host and host64"};
   return {
       look(
-          "cuda", "install NVIDIA's driver (libcuda.so.1 comes with it), or set QUERN_CUDA_DRIVER_DIR to its folder",
+          "cuda",
+          {"only for running on an NVIDIA GPU: install NVIDIA's driver (libcuda.so.1 comes with it), or name its folder in "
+           "QUERN_CUDA_DRIVER_DIR",
+           "only for running on an NVIDIA GPU: see that one is visible (nvidia-smi, CUDA_VISIBLE_DEVICES, the container's "
+           "devices) and that its driver is loaded"},
           [&] { return cuda::open_api(search_dirs); }, cuda::device_info, cuda_version),
       look(
-          "hip", "install AMD's ROCm runtime (libamdhip64), or set QUERN_HIP_DRIVER_DIR to its folder",
+          "hip",
+          {"only for running on an AMD GPU: install AMD's ROCm runtime (libamdhip64), or name its folder in "
+           "QUERN_HIP_DRIVER_DIR",
+           "only for running on an AMD GPU: see that one is visible (rocminfo, HIP_VISIBLE_DEVICES, /dev/kfd in the "
+           "container) and that you may open it; the runtime itself is there"},
           [&] { return hip::open_api(search_dirs); }, hip::device_info, hip_version),
       host};
 }

@@ -76,6 +76,7 @@ std::string canonical_text(const Unit& unit, std::vector<File> used) {
   std::string text = "quern " + std::to_string(kFormat) + '\n';
   text += "op " + encoded(unit.op) + '\n';
   text += "target " + unit.target.name() + '\n';
+  if (!unit.spec.empty()) text += "spec " + unit.spec + '\n';
   text += "entry " + encoded(unit.entry) + '\n';
   for (const Constant& constant : unit.constants) {
     text += "const " + encoded(constant.name) + ' ' + encoded(constant.value) + '\n';

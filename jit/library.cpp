@@ -64,10 +64,32 @@ class Search {
         if (try_folder(dir, nullptr)) return std::move(library_);
       }
     }
+    try_beside();
     return std::move(library_);
   }
 
  private:
+  void try_beside() {
+    constexpr int kLevels = 4;
+    if (search_.beside.empty()) return;
+    std::vector<std::string> bases;
+    std::string base = folder_of(own_path());
+    for (int up = 0; up < kLevels && !base.empty(); ++up, base = folder_of(base)) bases.push_back(base);
+    for (const char* name : {"VIRTUAL_ENV", "CONDA_PREFIX"}) {
+      if (const char* prefix = environment(name); prefix != nullptr && *prefix == '/') bases.emplace_back(prefix);
+    }
+    bool any = false;
+    for (const std::string& folder : bases) {
+      for (const std::string& below : search_.beside) {
+        for (const std::string& dir : matches(std::string(folder).append(1, '/').append(below))) {
+          any = true;
+          if (try_folder(dir, "a Python environment beside quern")) return;
+        }
+      }
+    }
+    if (!any) note("Python environments beside quern, VIRTUAL_ENV, CONDA_PREFIX", "no folder of NVIDIA's wheels");
+  }
+
   static const char* environment_of(const char* name) { return name == nullptr ? nullptr : environment(name); }
 
   void note(const std::string& place, const std::string& what) {

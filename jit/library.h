@@ -9,7 +9,7 @@ namespace quern::jit {
 
 // Absolute paths only, never the working directory; the environment is not read in a privileged process (AT_SECURE).
 // Order: `search_dirs`, the folder named by `environment_variable`, the default search path of dlopen, CUDA_PATH /
-// ROCM_PATH and the toolkits' usual folders.
+// ROCM_PATH, the toolkits' usual folders, and Python environments beside this library.
 struct LibrarySearch {
   std::vector<std::string> sonames;  // best first: "libnvrtc.so.13", ...
   std::vector<std::string> search_dirs;
@@ -17,6 +17,9 @@ struct LibrarySearch {
   const char* toolkit_variable = nullptr;      // "CUDA_PATH"
   std::vector<std::string> toolkit_dirs;  // below that: "lib64", "targets/x86_64-linux/lib"
   std::vector<std::string> usual_dirs;    // may hold '*': "/usr/local/cuda*/lib64", newest first
+  // Folders of Python environments that this library lies in or beside, looked into last: below each of the four folders
+  // that its own file lies in. May hold '*'.
+  std::vector<std::string> beside;
   // Opened by absolute path from the folder in which a candidate stands, before anything of the candidate is called: a
   // library that opens these itself, by name, then gets its own. May hold '*': "libnvrtc-builtins.so.*".
   std::vector<std::string> companions;

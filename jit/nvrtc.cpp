@@ -25,6 +25,13 @@ LibrarySearch nvrtc_search(const std::vector<std::string>& search_dirs) {
   search.toolkit_dirs = {"targets/x86_64-linux/lib", "lib64"};
   search.usual_dirs = {"/usr/local/cuda*/targets/x86_64-linux/lib", "/usr/local/cuda*/lib64"};
 #endif
+  // Where NVIDIA's wheels put it: CUDA 13's, then CUDA 12's.
+  for (const char* wheel : {"nvidia/cu1*/lib", "nvidia/cuda_nvrtc/lib"}) {
+    for (const char* packages : {"", "lib/python3*/site-packages/", "lib/python3*/dist-packages/",
+                                 ".venv/lib/python3*/site-packages/"}) {
+      search.beside.push_back(std::string(packages) + wheel);
+    }
+  }
   search.companions = {"libnvrtc-builtins.so.*"};
   return search;
 }

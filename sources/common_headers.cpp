@@ -29,7 +29,8 @@ constexpr std::string_view kHostOf64 =
 
 // What of common/sm90/ every target with tensor maps has. The rest of the folder is for warpgroups, as are their sums
 // in registers. A kernel that asks for what its target lacks is refused by the name of the header.
-constexpr std::array<std::string_view, 2> kOfTensorMaps = {"common/sm90/layout.cuh", "common/sm90/tma.cuh"};
+constexpr std::array<std::string_view, 3> kOfTensorMaps = {"common/sm90/layout.cuh", "common/sm90/pipeline.cuh",
+                                                           "common/sm90/tma.cuh"};
 constexpr std::string_view kHopper = "common/sm90/", kWarpgroupSums = "common/registers/warpgroup_sums";
 
 struct Instructions {

@@ -7,6 +7,7 @@
 
 #include "jit/error.h"
 #include "sources/kernel/kernel.h"
+#include "sources/manifest.h"
 
 namespace quern::ops {
 
@@ -33,7 +34,10 @@ jit::Unit describe(const jit::Spec& spec) {
     throw Error(QUERN_INTERNAL,
                 "a Spec names op " + std::to_string(spec.op) + "; there are " + std::to_string(ops.size()));
   }
-  return ops[spec.op].unit(spec);
+  jit::Unit unit = ops[spec.op].unit(spec);
+  // Not that of a host's own kernel, which is its source and would stand in the key twice.
+  if (spec.op != tag_kernel && ops[spec.op].constants != nullptr) unit.spec = constants_text(ops[spec.op].constants(spec));
+  return unit;
 }
 
 }  // namespace quern::ops

@@ -11,13 +11,6 @@ namespace {
 
 [[noreturn]] void refuse(const std::string& text) { throw Error(QUERN_INVALID, text); }
 
-std::string describe(const DLDataType& t) {
-  const Dtype known = dtype_of(t);
-  if (known != Dtype::other) return name_of(known);
-  return "code " + std::to_string(t.code) + " with " + std::to_string(t.bits) + " bits and " + std::to_string(t.lanes) +
-         " lanes";
-}
-
 std::string describe(std::int64_t device_type, std::int64_t device_id) {
   const char* kind = device_type == kDLCPU    ? "CPU"
                      : device_type == kDLCUDA ? "CUDA"
@@ -34,6 +27,30 @@ std::string dimension_of(const char* name, int dimension) {
 
 }  // namespace
 
+std::string type_text(const DLDataType& t) {
+  const Dtype known = dtype_of(t);
+  if (known != Dtype::other) return name_of(known);
+  // DLPack's names of what no op takes, as NumPy and PyTorch say them.
+  static constexpr struct {
+    std::uint8_t code, bits;  // bits 0: any, said after the name
+    const char* name;
+  } kNames[] = {
+      {kDLInt, 0, "int"},         {kDLUInt, 0, "uint"},       {kDLFloat, 0, "float"},   {kDLBfloat, 0, "bfloat"},
+      {kDLComplex, 0, "complex"}, {kDLBool, 8, "bool"},       {kDLFloat8_e3m4, 8, "float8_e3m4"},
+      {kDLFloat8_e4m3, 8, "float8_e4m3"}, {kDLFloat8_e4m3b11fnuz, 8, "float8_e4m3b11fnuz"},
+      {kDLFloat8_e4m3fn, 8, "e4m3"}, {kDLFloat8_e4m3fnuz, 8, "float8_e4m3fnuz"}, {kDLFloat8_e5m2, 8, "e5m2"},
+      {kDLFloat8_e5m2fnuz, 8, "float8_e5m2fnuz"}, {kDLFloat8_e8m0fnu, 8, "float8_e8m0fnu"},
+      {kDLFloat6_e2m3fn, 6, "float6_e2m3fn"}, {kDLFloat6_e3m2fn, 6, "float6_e3m2fn"},
+      {kDLFloat4_e2m1fn, 4, "float4_e2m1fn"}, {kDLOpaqueHandle, 0, "handle"},
+  };
+  const std::string lanes = t.lanes == 1 ? "" : " in vectors of " + std::to_string(t.lanes);
+  for (const auto& one : kNames) {
+    if (one.code != t.code || (one.bits != 0 && one.bits != t.bits)) continue;
+    return one.name + (one.bits == 0 ? std::to_string(t.bits) : "") + lanes;
+  }
+  return "DLPack's type code " + std::to_string(t.code) + " of " + std::to_string(t.bits) + " bits" + lanes;
+}
+
 const char* name_of(Dtype dtype) {
   switch (dtype) {
     case Dtype::f16:
@@ -44,14 +61,16 @@ const char* name_of(Dtype dtype) {
       return "f32";
     case Dtype::i32:
       return "int32";
-    case Dtype::i64:
-      return "int64";
     case Dtype::e4m3:
       return "e4m3";
     case Dtype::e5m2:
       return "e5m2";
     case Dtype::u8:
       return "uint8";
+    case Dtype::i8:
+      return "int8";
+    case Dtype::i64:
+      return "int64";
     case Dtype::other:
       break;
   }
@@ -73,7 +92,7 @@ void refuse_rank(const char* name, int given, int least, int most) {
 void refuse_dtype(const char* name, const DLDataType& given, std::initializer_list<Dtype> allowed) {
   std::string list;
   for (const Dtype dtype : allowed) list += (list.empty() ? "" : ", ") + std::string(name_of(dtype));
-  refuse(std::string(name) + " is " + describe(given) + "; allowed: " + list);
+  refuse(std::string(name) + " is " + type_text(given) + "; allowed: " + list);
 }
 
 void refuse_device(const char* name, const DLDevice& given, int device_type, int device_id) {

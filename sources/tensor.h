@@ -5,12 +5,13 @@
 
 #include <cstdint>
 #include <initializer_list>
+#include <string>
 
 #include "capi/quern.h"
 
 namespace quern::ops {
 
-enum class Dtype : std::uint8_t { f16, bf16, f32, i32, e4m3, e5m2, u8, i64, other };
+enum class Dtype : std::uint8_t { f16, bf16, f32, i32, e4m3, e5m2, u8, i8, i64, other };
 
 inline Dtype dtype_of(const DLDataType& t) {
   if (t.lanes != 1) return Dtype::other;
@@ -18,17 +19,20 @@ inline Dtype dtype_of(const DLDataType& t) {
   if (t.code == kDLFloat && t.bits == 16) return Dtype::f16;
   if (t.code == kDLFloat && t.bits == 32) return Dtype::f32;
   if (t.code == kDLInt && t.bits == 32) return Dtype::i32;
-  if (t.code == kDLInt && t.bits == 64) return Dtype::i64;
   if (t.code == kDLFloat8_e4m3fn && t.bits == 8) return Dtype::e4m3;
   if (t.code == kDLFloat8_e5m2 && t.bits == 8) return Dtype::e5m2;
   if (t.code == kDLUInt && t.bits == 8) return Dtype::u8;
+  if (t.code == kDLInt && t.bits == 8) return Dtype::i8;
+  if (t.code == kDLInt && t.bits == 64) return Dtype::i64;
   return Dtype::other;
 }
 const char* name_of(Dtype dtype);
+// "bf16", "float64", "int8 in vectors of 4": of any DLPack type.
+std::string type_text(const DLDataType& type);
 constexpr std::int64_t bytes_of(Dtype dtype) {
   if (dtype == Dtype::f32 || dtype == Dtype::i32) return 4;
   if (dtype == Dtype::i64) return 8;
-  return dtype == Dtype::e4m3 || dtype == Dtype::e5m2 || dtype == Dtype::u8 ? 1 : 2;
+  return dtype == Dtype::e4m3 || dtype == Dtype::e5m2 || dtype == Dtype::u8 || dtype == Dtype::i8 ? 1 : 2;
 }
 
 // Each throws Error(QUERN_INVALID) naming the tensor, what was given and what is allowed.
@@ -108,6 +112,11 @@ inline Tensor read(const DLTensor* given, const char* name, int rank, std::initi
 // (enum quern_fp8, the argument `type_name`) says.
 Tensor read_fp8(const DLTensor* given, const char* name, int rank, std::int32_t type, const char* type_name,
                 const Place& place);
+
+// The same for an array of positions, slots or page numbers, int32 or int64.
+inline Tensor read_indices(const DLTensor* given, const char* name, const Place& place) {
+  return read(given, name, 1, {Dtype::i32, Dtype::i64}, place);
+}
 
 inline void expect_extent(const Tensor& t, const char* name, int dimension, std::int64_t extent) {
   if (t.shape[dimension] != extent) refuse_extent(name, dimension, t.shape[dimension], extent);

@@ -8,14 +8,10 @@
 namespace quern::cli {
 namespace {
 
-void declare_file(CLI::App& app, std::string& file, const char* description) {
-  app.add_option("FILE", file, description)->type_name("")->required()->check(not_empty());
-}
-
-void report(const Session& session, const std::string& file, std::uint64_t count, const char* what) {
+void report(const Session& session, const std::string& file, std::uint64_t count, const std::string& text) {
   session.result["file"] = file;
   session.result["count"] = count;
-  session.console.data(format_count(count, "kernel") + ' ' + what + ' ' + printable(file) + '\n');
+  session.console.data(format_count(count, "kernel") + ' ' + text + '\n');
 }
 
 class Export : public Command {
@@ -28,9 +24,9 @@ class Export : public Command {
            "  quern export attention.quern attention --cache /srv/quern";
   }
 
-  void declare(CLI::App& app) override {
-    declare_file(app, file_, "The bundle to write; equal to the byte for equal contents");
-    app.add_option("SELECT", select_, "Only keys that begin so, or this op or target")->type_name("");
+  void declare(Arguments& arguments) override {
+    arguments.positional("FILE", file_, "The bundle to write; equal to the byte for equal contents", true);
+    arguments.positional("SELECT", select_, "Only keys that begin so, or this op or target", false);
   }
 
   int run(const Session& session) override {
@@ -44,7 +40,7 @@ class Export : public Command {
           existing.stats.state == QUERN_CACHE_OFF ? existing.stats.reason : "nothing here is of that name";
       session.console.warning("the bundle is empty: " + printable(reason));
     }
-    report(session, file_, count, "written to");
+    report(session, file_, count, "written to " + printable(file_));
     return kExitOk;
   }
 
@@ -61,8 +57,8 @@ class Import : public Command {
            "  quern import kernels.quern --cache /srv/quern";
   }
 
-  void declare(CLI::App& app) override {
-    declare_file(app, file_, "The bundle; all of it is verified before the first kernel is written");
+  void declare(Arguments& arguments) override {
+    arguments.positional("FILE", file_, "The bundle; all of it is verified before the first kernel is written", true);
   }
 
   int run(const Session& session) override {
@@ -70,7 +66,8 @@ class Import : public Command {
     std::uint64_t count = 0;
     auto error = sized<quern_error>();
     check(quern_cache_import(context.get(), absolute_path(file_).c_str(), &count, &error), error);
-    report(session, file_, count, "taken from");
+    report(session, file_, count,
+           "of " + printable(file_) + (count == 0 ? " were new: all of it is in the cache" : " added to the cache"));
     return kExitOk;
   }
 

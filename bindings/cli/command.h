@@ -2,9 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <memory>
 
+#include "bindings/cli/arguments.h"
 #include "bindings/cli/failure.h"
 #include "bindings/cli/session.h"
 
@@ -15,9 +15,9 @@ class Command {
   virtual ~Command() = default;
   virtual const char* name() const = 0;
   virtual const char* summary() const = 0;
-  virtual const char* examples() const = 0;     // command lines, two spaces before each
-  virtual void declare(CLI::App& app) = 0;      // its arguments
-  virtual int run(const Session& session) = 0;  // the exit code; throws Failure
+  virtual const char* examples() const = 0;        // command lines, two spaces before each
+  virtual void declare(Arguments& arguments) = 0;  // what it takes
+  virtual int run(const Session& session) = 0;     // the exit code; throws Failure
 };
 
 std::unique_ptr<Command> make_warm();

@@ -11,44 +11,52 @@ namespace quern::cli {
 ConfigReader::ConfigReader(std::string_view text, const std::string& path) : path_(path) {
   try {
     json_ = Json::parse(text);
-  } catch (const Json::parse_error& error) {
-    const std::string_view before = text.substr(0, std::min<std::size_t>(error.byte, text.size()));
+  } catch (const JsonError& error) {
+    const std::string_view before = text.substr(0, std::min<std::size_t>(error.byte(), text.size()));
     const auto line = 1 + std::count(before.begin(), before.end(), '\n');
-    fail("not valid JSON: it ends or goes wrong at byte " + std::to_string(error.byte) + ", line " +
+    fail("not valid JSON: it ends or goes wrong at byte " + std::to_string(error.byte()) + ", line " +
          std::to_string(line) + "; allowed: one JSON object");
   }
   if (!json_.is_object()) fail("a JSON " + std::string(json_.type_name()) + " given; allowed: one JSON object");
+  const Json* inner = json_.find("text_config");
+  if (inner != nullptr && inner->is_object() && json_.find("num_hidden_layers") == nullptr) text_ = inner;
 }
 
 void ConfigReader::fail(const std::string& what) const { throw BadInput(path_ + ": " + what); }
 
 void ConfigReader::fail(const char* name, const Json& given, const std::string& allowed) const {
-  const std::string text = given.dump(-1, ' ', false, Json::error_handler_t::replace);
+  const std::string text = given.dump();
   fail("field " + std::string(name) + ": " + shorten(text, 60) + " given; allowed: " + allowed);
 }
 
-const ConfigReader::Json* ConfigReader::find(const char* name) const {
-  const auto found = json_.find(name);
-  return found == json_.end() || found->is_null() ? nullptr : &*found;
+const Json* ConfigReader::find(const char* name) const {
+  const Json* found = text_ == nullptr ? nullptr : text_->find(name);
+  if (found == nullptr || found->is_null()) found = json_.find(name);
+  return found == nullptr || found->is_null() ? nullptr : found;
+}
+
+std::string ConfigReader::outer_string(const char* name) const {
+  const Json* found = json_.find(name);
+  return found != nullptr && found->is_string() ? found->string() : std::string();
 }
 
 std::string ConfigReader::string(const char* name) const {
   const Json* value = find(name);
   if (value == nullptr) return {};
   if (!value->is_string()) fail(name, *value, "a string");
-  return value->get<std::string>();
+  return value->string();
 }
 
 bool ConfigReader::truth(const char* name) const {
   const Json* value = find(name);
   if (value == nullptr) return false;
   if (!value->is_boolean()) fail(name, *value, "true or false");
-  return value->get<bool>();
+  return value->boolean();
 }
 
 std::uint32_t ConfigReader::whole(const char* name, const Json& value, std::uint32_t most, std::uint32_t least) const {
-  if (value.is_number_unsigned()) {
-    const auto number = value.get<std::uint64_t>();
+  if (value.is_unsigned()) {
+    const std::uint64_t number = value.whole();
     if (number >= least && number <= most) return static_cast<std::uint32_t>(number);
   }
   fail(name, value, "a whole number from " + std::to_string(least) + " to " + std::to_string(most));

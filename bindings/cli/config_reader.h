@@ -3,34 +3,39 @@
 #pragma once
 
 #include <cstdint>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
+
+#include "bindings/json/json.h"
 
 namespace quern::cli {
 
 // Every function throws BadInput.
 class ConfigReader {
  public:
-  using Json = nlohmann::json;
-
   // `text` are the contents of the file `path`.
   ConfigReader(std::string_view text, const std::string& path);
+  ConfigReader(const ConfigReader&) = delete;
+  ConfigReader& operator=(const ConfigReader&) = delete;
 
   [[noreturn]] void fail(const std::string& what) const;
   [[noreturn]] void fail(const char* name, const Json& given, const std::string& allowed) const;
 
-  // Null where the field is missing or null.
+  // Null where the field is missing or null. A model of several kinds of input keeps its transformer's fields in
+  // text_config: these come before the file's own.
   const Json* find(const char* name) const;
   // Empty where it is missing or null.
   std::string string(const char* name) const;
   // False where it is missing or null.
   bool truth(const char* name) const;
+  // Of the file itself where text_config has one too; empty where it is missing.
+  std::string outer_string(const char* name) const;
   std::uint32_t whole(const char* name, const Json& value, std::uint32_t most, std::uint32_t least = 1) const;
 
  private:
   std::string path_;
   Json json_;
+  const Json* text_ = nullptr;  // text_config, where that has the transformer
 };
 
 }  // namespace quern::cli

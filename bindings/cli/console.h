@@ -33,6 +33,8 @@ class Console {
   void data(std::string_view text);
   void data(const Table& table);
   std::string styled_data(std::string text, Style style) const { return styled(std::move(text), style, colour_out_); }
+  // The terminal's columns on stdout; 0 where it is none.
+  std::size_t data_width() const { return width_out_; }
   // The JSON object, on stdout.
   void json_text(std::string_view text);
 

@@ -19,7 +19,7 @@ class Doctor : public Command {
     return "  quern doctor\n"
            "  quern doctor --search-dir venv/lib/python3.11/site-packages/nvidia/cu13/lib";
   }
-  void declare(CLI::App&) override {}
+  void declare(Arguments&) override {}
 
   int run(const Session& session) override {
     const Context context = session.open();

@@ -27,23 +27,25 @@ Json entry_to_json(const quern_entry& entry) {
           {"registers", entry.registers},
           {"shared_bytes", entry.shared_bytes},
           {"local_bytes", entry.local_bytes},
+          {"kernel", manifest_line(entry)},
           {"text", entry.text}};
 }
 
-std::string constants_of(std::string_view canonical_text) {
-  static constexpr std::string_view kConstant = "const ";
+std::string manifest_line(const quern_entry& entry) {
+  static constexpr std::string_view kSpec = "spec ", kConstant = "const ";
+  const std::string head = std::string(entry.op) + ' ' + entry.target;
   std::string constants;
-  while (!canonical_text.empty()) {
-    std::string_view line = canonical_text.substr(0, canonical_text.find('\n'));
-    canonical_text.remove_prefix(std::min(line.size() + 1, canonical_text.size()));
-    if (line.substr(0, kConstant.size()) != kConstant) continue;
-    line.remove_prefix(kConstant.size());
-    std::string constant(line);
+  for (std::string_view rest = entry.text; !rest.empty();) {
+    std::string_view line = rest.substr(0, rest.find('\n'));
+    rest.remove_prefix(std::min(line.size() + 1, rest.size()));
+    if (line.starts_with(kSpec)) return head + ' ' + std::string(line.substr(kSpec.size()));
+    if (!line.starts_with(kConstant)) continue;
+    std::string constant(line.substr(kConstant.size()));
     const std::size_t space = constant.find(' ');
     if (space != std::string::npos) constant[space] = '=';
-    constants += (constants.empty() ? "" : " ") + constant;
+    constants += ' ' + constant;
   }
-  return constants;
+  return (is_image(entry) ? "# " : "") + head + " entry=" + entry.entry_name + constants;
 }
 
 std::size_t distinct_digits(const std::vector<quern_entry>& entries) {

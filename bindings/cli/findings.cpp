@@ -28,6 +28,20 @@ Mark mark_of(std::int32_t status) {
   }
 }
 
+// Narrower columns are left to the terminal.
+constexpr std::size_t kNarrowest = 24;
+
+// Each line of its own, so that lists stay lists.
+std::string wrap_lines(const std::string& text, std::size_t width) {
+  std::string wrapped;
+  for (std::size_t at = 0; at <= text.size();) {
+    const std::size_t end = std::min(text.find('\n', at), text.size());
+    wrapped += (at == 0 ? "" : "\n") + wrap(text.substr(at, end - at), width);
+    at = end + 1;
+  }
+  return wrapped;
+}
+
 }  // namespace
 
 std::size_t show_findings(const Session& session, const std::vector<quern_finding>& findings) {
@@ -54,6 +68,9 @@ std::size_t show_findings(const Session& session, const std::vector<quern_findin
     text.erase(0, std::min(text.find_first_not_of('\n'), text.size()));
     while (!text.empty() && text.back() == '\n') text.pop_back();
     if (*finding.hint != '\0') text += "\n-> " + printable(finding.hint, true);
+    if (const std::size_t width = console.data_width(); width > margin.size() + kNarrowest) {
+      text = wrap_lines(text, width - margin.size());
+    }
     for (std::size_t at = text.find('\n'); at != std::string::npos; at = text.find('\n', at + 1))
       text.insert(at + 1, margin);
     console.data(console.styled_data(state, mark.style) + what + text + '\n');

@@ -8,6 +8,7 @@
 #include <cmath>
 #include <cstdio>
 #include <iterator>
+#include <sstream>
 
 namespace quern::cli {
 namespace {
@@ -131,6 +132,23 @@ std::string printable(std::string_view text, bool multi_line) {
 std::size_t display_width(std::string_view text) {
   return static_cast<std::size_t>(
       std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }));
+}
+
+std::string wrap(const std::string& text, std::size_t width) {
+  std::istringstream words(text);
+  std::string wrapped;
+  std::size_t column = 0;
+  for (std::string word; words >> word; column += display_width(word)) {
+    if (column != 0 && column + 1 + display_width(word) > width) {
+      wrapped += '\n';
+      column = 0;
+    } else if (column != 0) {
+      wrapped += ' ';
+      ++column;
+    }
+    wrapped += word;
+  }
+  return wrapped;
 }
 
 std::string shorten(std::string_view text, std::size_t width) {

@@ -27,6 +27,8 @@ std::optional<std::uint64_t> parse_bytes(std::string_view text);
 std::string printable(std::string_view text, bool multi_line = false);
 // Columns that UTF-8 text takes on a terminal, one a character.
 std::size_t display_width(std::string_view text);
+// Lines broken between words so that each fits `width` columns; a longer word stands alone.
+std::string wrap(const std::string& text, std::size_t width);
 // At most `width` columns; what is cut ends in "...".
 std::string shorten(std::string_view text, std::size_t width);
 

@@ -38,14 +38,10 @@ class Inspect : public Command {
            "  quern inspect 3fa91c07 --json";
   }
 
-  void declare(CLI::App& app) override {
-    app.add_option("KEY", key_, "The key, or its first digits (4 at least)")
-        ->type_name("")
-        ->required()
-        ->check(not_empty());
-    app.add_option("--extract", extract_, "Write the image (cubin, code object, shared object) to this file")
-        ->type_name("FILE")
-        ->check(not_empty());
+  void declare(Arguments& arguments) override {
+    arguments.positional("KEY", key_, "The key, or its first digits (4 at least)", true);
+    arguments.text("--extract", extract_, "FILE", "Write the image (cubin, code object, shared object) to this file",
+                   not_empty());
   }
 
   int run(const Session& session) override {
@@ -76,6 +72,7 @@ class Inspect : public Command {
         {"key", entry.key},
         {"op", entry.op},
         {"target", entry.target},
+        {"kernel", manifest_line(entry)},
         {"entry", entry.entry_name},
         {"layer", layer_name(entry.layer, session.global.context.bundles)},
         {"compiler", entry.compiler},

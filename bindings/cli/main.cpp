@@ -1,28 +1,17 @@
-// The command `quern`: arguments, exit codes and the frame of the JSON output. The commands themselves stand each in
-// its file.
+// The command `quern`: exit codes and the frame of the JSON output. The commands themselves stand each in its file.
 // SPDX-License-Identifier: Apache-2.0
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <exception>
+#include <new>
 #include <string>
 #include <vector>
 
-#include "bindings/cli/command.h"
 #include "bindings/cli/files.h"
 #include "bindings/cli/format.h"
-#include "bindings/cli/help.h"
-#include "bindings/cli/validators.h"
+#include "bindings/cli/parser.h"
 
 namespace quern::cli {
 namespace {
-
-using Commands = std::vector<std::unique_ptr<Command>>;
-
-constexpr const char* kExamples =
-    "  quern warm --config config.json --tp 8 --target sm_90a\n"
-    "  quern export kernels.quern && scp kernels.quern host:\n"
-    "  quern list --bundle kernels.quern\n"
-    "  quern doctor";
 
 Commands make_commands() {
   Commands commands;
@@ -39,42 +28,13 @@ Commands make_commands() {
   return commands;
 }
 
-// Every command takes them, before its name or after it; lists given in both places add up.
-void declare_global(CLI::App& app, GlobalOptions& global) {
-  const auto text = [&](const char* name, std::string& value, const char* description) {
-    return app.add_option(name, value, description)->check(not_empty());
-  };
-  const auto list = [&](const char* name, std::vector<std::string>& values, const char* description) {
-    const auto append = [&values](const std::vector<std::string>& more) {
-      values.insert(values.end(), more.begin(), more.end());
-    };
-    return app.add_option_function<std::vector<std::string>>(name, append, description)
-        ->allow_extra_args(false)
-        ->check(not_empty());
-  };
-  const std::vector<CLI::Option*> options = {
-      text("--cache", global.context.cache, "Folder of the cache ($XDG_CACHE_HOME/quern)")->type_name("DIR"),
-      list("--bundle", global.context.bundles, "Look into this bundle too, below the cache")->type_name("FILE"),
-      list("--search-dir", global.context.search_dirs,
-           "Look here first for NVRTC, hipRTC and drivers (a pip wheel's lib folder)")
-          ->type_name("DIR"),
-      app.add_flag("--shared-cache", global.context.shared_cache, "Accept a cache folder that others own or can write"),
-      app.add_flag("--json", global.console.json, "Print one JSON object on standard output"),
-      app.add_flag("--quiet,-q", global.console.quiet, "Say nothing but errors and data"),
-      app.add_flag("--verbose,-v", global.console.verbose, "Say more: a line a kernel, what the library logs"),
-      app.add_flag("--no-color", global.console.no_color, "No colours (as with NO_COLOR in the environment)"),
-  };
-  for (CLI::Option* option : options) option->group("Global options");
-}
-
 void print_json(Console& console, const std::string& command, const Json& result, const Json& error) {
-  Json whole;
+  Json whole = Json::object();
   whole["command"] = command;
   whole["ok"] = error.is_null();
   if (!error.is_null()) whole["error"] = error;
   whole.update(result);
-  // Logs and names come from elsewhere: what is not UTF-8 in them is replaced.
-  console.json_text(whole.dump(2, ' ', false, Json::error_handler_t::replace) + '\n');
+  console.json_text(whole.dump(2) + '\n');
 }
 
 // Says what went wrong, on stderr or as JSON.
@@ -115,64 +75,27 @@ int print_version(Console& console) {
   return kExitOk;
 }
 
-// What to say of words that are no command and no argument of one.
-std::string unexpected(const CLI::App& app, const std::string& commands) {
-  const std::vector<CLI::App*> chosen = app.get_subcommands();
-  const std::vector<std::string> words = app.remaining(true);
-  const std::string given = words.empty() ? "" : printable(words.front());
-  if (!chosen.empty()) return '\'' + given + "' given; it is no argument of quern " + chosen.front()->get_name();
-  if (given.starts_with('-')) return '\'' + given + "' given; it is no option of quern";
-  return "COMMAND: '" + given + "' given; allowed: " + commands;
-}
-
 // The arguments could not be read, so what was asked about the output is looked for by hand.
-int usage_error(const CLI::App& app, std::vector<std::string> arguments, const std::string& text) {
+int usage_error(const std::vector<std::string>& arguments, const Parsed& parsed) {
   const auto given = [&](const char* flag) {
     return std::find(arguments.begin(), arguments.end(), flag) != arguments.end();
   };
   Console console({given("--json"), given("--quiet"), false, given("--no-color")});
-  const std::vector<CLI::App*> chosen = app.get_subcommands();
-  const std::string command = chosen.empty() ? "" : chosen.front()->get_name();
-  const int code = fail(console, command, Json::object(), Failure(QUERN_INVALID, text));
+  const std::string command = parsed.command == nullptr ? "" : parsed.command->name();
+  const int code = fail(console, command, Json::object(), Failure(QUERN_INVALID, parsed.text));
   console.note("Try: quern " + command + (command.empty() ? "" : " ") + "--help");
   return console.flush() ? code : kExitFailure;
 }
 
 int run(int argc, char** argv) {
   GlobalOptions global;
-  bool version = false;
-  CLI::App app("quern: GPU kernels ground to order. Warms, ships and looks after the cache of compiled kernels.",
-               "quern");
-  set_help(app, kExamples);
-  app.set_help_flag("--help,-h", "Print this help and exit");
-  app.require_subcommand(0, 1);
-  app.add_flag("--version", version, "Print the version and exit");
-  declare_global(app, global);
   const Commands commands = make_commands();
-  std::string names;
-  for (const auto& command : commands) {
-    CLI::App& sub = *app.add_subcommand(command->name(), command->summary());
-    command->declare(sub);
-    declare_global(sub, global);
-    set_help(sub, command->examples());
-    names += (names.empty() ? "" : ", ") + std::string(command->name());
-  }
-
-  const std::vector<std::string> arguments(argv + 1, argv + argc);
-  try {
-    app.parse(argc, argv);
-    if (app.get_subcommands().empty() && !version) {
-      return usage_error(app, arguments, "COMMAND: none given; allowed: " + names);
-    }
-  } catch (const CLI::Success&) {  // --help
+  const Parsed parsed = parse_command_line(argc, argv, commands, global);
+  if (parsed.what == Parsed::What::wrong) return usage_error({argv + 1, argv + argc}, parsed);
+  if (parsed.what == Parsed::What::help) {
     Console console({});
-    const std::vector<CLI::App*> chosen = app.get_subcommands();
-    console.data(chosen.empty() ? app.help() : chosen.front()->help(app.get_name()));
+    console.data(parsed.text);
     return console.flush() ? kExitOk : kExitFailure;
-  } catch (const CLI::ExtrasError&) {
-    return usage_error(app, arguments, unexpected(app, names));
-  } catch (const CLI::ParseError& error) {
-    return usage_error(app, arguments, error.what());
   }
 
   ContextOptions& context = global.context;
@@ -181,15 +104,8 @@ int run(int argc, char** argv) {
   for (std::string& path : context.search_dirs) path = absolute_path(path);
 
   Console console(global.console);
-  int code = kExitOk;
-  if (version) {
-    code = print_version(console);
-  } else {
-    const std::string chosen = app.get_subcommands().front()->get_name();
-    const auto command =
-        std::find_if(commands.begin(), commands.end(), [&](const auto& one) { return one->name() == chosen; });
-    code = run_command(**command, global, console);
-  }
+  const int code = parsed.what == Parsed::What::version ? print_version(console)
+                                                        : run_command(*parsed.command, global, console);
   if (!console.flush()) {
     console.error("cannot write to standard output");
     return kExitFailure;

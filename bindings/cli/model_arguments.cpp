@@ -24,32 +24,28 @@ std::string weights_name(const quern_model& model) {
 
 }  // namespace
 
-void ModelArguments::declare(CLI::App& app, const char* config_help, bool with_attention) {
-  app.add_option("--config", config_, config_help)->type_name("FILE")->check(not_empty());
-  app.add_option("--tp", tensor_parallel_, "With --config: ranks that the heads are divided over (1)")
-      ->type_name("N")
-      ->check(whole_number(1, 1024));
-  app.add_option("--dtype", dtype_, "With --config: of activations, bf16 or f16 (the file's)")
-      ->type_name("TYPE")
-      ->check(one_of(kDtypes));
-  app.add_option("--weights", weights_,
-                 "With --config: how weights are stored, bf16 (as activations), fp8 or fp8-block (the file's)")
-      ->type_name("TYPE")
-      ->check(one_of(kWeights));
+void ModelArguments::declare(Arguments& arguments, const char* config_help, bool with_attention) {
+  arguments.text("--config", config_, "FILE", config_help, not_empty());
+  arguments.text("--model-type", model_type_, "NAME",
+                 "With --config: read the file as one of this family, such as llama (its model_type)", not_empty());
+  arguments.number("--tp", tensor_parallel_, "N", "With --config: ranks that the heads are divided over (1)",
+                   whole_number(1, 1024));
+  arguments.text("--dtype", dtype_, "TYPE", "With --config: of activations, bf16 or f16 (the file's)", one_of(kDtypes));
+  arguments.text("--weights", weights_, "TYPE",
+                 "With --config: how weights are stored, bf16 (as activations), fp8 or fp8-block (the file's)",
+                 one_of(kWeights));
   if (!with_attention) return;
-  app.add_option("--kv-dtype", kv_dtype_, "With --config: of the KV cache, bf16, f16, e4m3, e5m2 or int8 (as --dtype)")
-      ->type_name("TYPE")
-      ->check(one_of(kKvDtypes));
-  app.add_option("--page-size", page_size_, "With --config: tokens a page of the KV cache (16 and 64)")
-      ->type_name("N")
-      ->check(whole_number(1, 65536));
+  arguments.text("--kv-dtype", kv_dtype_, "TYPE",
+                 "With --config: of the KV cache, bf16, f16, e4m3, e5m2 or int8 (as --dtype)", one_of(kKvDtypes));
+  arguments.number("--page-size", page_size_, "N", "With --config: tokens a page of the KV cache (16 and 64)",
+                   whole_number(1, 65536));
 }
 
 std::optional<ModelConfig> ModelArguments::read(const Session& session) const {
   if (config_.empty()) {
     const std::pair<const char*, bool> needs_config[] = {
         {"--tp", tensor_parallel_ != 0},  {"--dtype", !dtype_.empty()},     {"--kv-dtype", !kv_dtype_.empty()},
-        {"--weights", !weights_.empty()}, {"--page-size", page_size_ != 0},
+        {"--weights", !weights_.empty()}, {"--page-size", page_size_ != 0}, {"--model-type", !model_type_.empty()},
     };
     for (const auto& [option, given] : needs_config) {
       if (given)
@@ -59,8 +55,9 @@ std::optional<ModelConfig> ModelArguments::read(const Session& session) const {
     return {};
   }
   ModelOptions options;
-  options.tensor_parallel = tensor_parallel_ == 0 ? 1 : tensor_parallel_;
-  options.page_size = page_size_;
+  options.tensor_parallel = tensor_parallel_ == 0 ? 1 : static_cast<std::uint32_t>(tensor_parallel_);
+  options.page_size = static_cast<std::uint32_t>(page_size_);
+  options.model_type = model_type_;
   if (!dtype_.empty()) options.dtype = dtype_named(dtype_);
   if (!kv_dtype_.empty()) options.kv_dtype = dtype_named(kv_dtype_);
   if (!weights_.empty()) {
@@ -76,7 +73,7 @@ std::optional<ModelConfig> ModelArguments::read(const Session& session) const {
   for (const std::string& note : config.notes) session.console.note(config_ + ": " + printable(note));
   session.result["model"] = model_to_json(model);
   session.result["model"]["model_type"] = config.model_type;
-  session.result["notes"] = config.notes;
+  session.result["notes"] = Json(config.notes);
   return config;
 }
 

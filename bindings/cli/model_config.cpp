@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
-#include <nlohmann/json.hpp>
 #include <span>
 
 #include "bindings/cli/config_reader.h"
@@ -17,14 +16,13 @@
 namespace quern::cli {
 namespace {
 
-using Json = ConfigReader::Json;
 using Member = std::uint32_t quern_model::*;
 
 // ---- What families of models call things. A new family is a row of kFamilies, and a group of fields where its names
 // are new.
 
 // What holds where a field is missing or null.
-enum class Absent : std::uint8_t { refused, zero, as_heads, hidden_over_heads, four_times_hidden };
+enum class Absent : std::uint8_t { refused, number, as_heads, hidden_over_heads, four_times_hidden };
 
 struct Field {
   Member member;
@@ -32,6 +30,7 @@ struct Field {
   Absent absent = Absent::refused;
   std::uint32_t most = 1u << 24;
   std::uint32_t least = 1;
+  std::uint32_t number = 0;  // for Absent::number
 };
 
 constexpr std::uint32_t kMostHeads = 1u << 16;
@@ -73,7 +72,33 @@ constexpr Field kDeepseekExperts[] = {
     {&quern_model::experts, "n_routed_experts"},
     {&quern_model::experts_per_token, "num_experts_per_tok"},
     {&quern_model::expert_intermediate_size, "moe_intermediate_size"},
-    {&quern_model::shared_experts, "n_shared_experts", Absent::zero, kMostShared, 0},
+    {&quern_model::shared_experts, "n_shared_experts", Absent::number, kMostShared, 0},
+};
+// Where Gemma 3's files leave out what transformers has as its default.
+constexpr Field kGemma3[] = {
+    {&quern_model::hidden_size, "hidden_size", Absent::number, 1u << 24, 1, 2304},
+    {&quern_model::intermediate_size, "intermediate_size", Absent::number, 1u << 24, 1, 9216},
+    {&quern_model::layers, "num_hidden_layers", Absent::number, 1u << 24, 1, 26},
+    {&quern_model::heads, "num_attention_heads", Absent::number, kMostHeads, 1, 8},
+    {&quern_model::kv_heads, "num_key_value_heads", Absent::number, kMostHeads, 1, 4},
+    {&quern_model::head_dim, "head_dim", Absent::number, 1u << 16, 1, 256},
+    {&quern_model::vocab_size, "vocab_size", Absent::number, 1u << 24, 1, 262208},
+    {&quern_model::max_positions, "max_position_embeddings", Absent::number, kMostPositions, 1, 131072},
+};
+// Every expert is as wide as intermediate_size, and one is shared; layers without experts are wider.
+constexpr Field kLlama4Experts[] = {
+    {&quern_model::intermediate_size, "intermediate_size_mlp"},
+    {&quern_model::experts, "num_local_experts"},
+    {&quern_model::experts_per_token, "num_experts_per_tok", Absent::number, 1u << 10, 1, 1},
+    {&quern_model::expert_intermediate_size, "intermediate_size"},
+    {&quern_model::shared_experts, "", Absent::number, kMostShared, 0, 1},
+};
+// The shared expert's width is stated; read_shared makes a number of experts of it.
+constexpr Field kQwen2Experts[] = {
+    {&quern_model::experts, "num_experts"},
+    {&quern_model::experts_per_token, "num_experts_per_tok"},
+    {&quern_model::expert_intermediate_size, "moe_intermediate_size"},
+    {&quern_model::shared_experts, "shared_expert_intermediate_size", Absent::number, 1u << 24, 0},
 };
 // head_dim becomes the width of a query head: the part without rope, read here, and the part with it.
 constexpr Field kLatent[] = {
@@ -81,7 +106,7 @@ constexpr Field kLatent[] = {
     {&quern_model::rope_head_dim, "qk_rope_head_dim"},
     {&quern_model::v_head_dim, "v_head_dim"},
     {&quern_model::kv_lora_rank, "kv_lora_rank"},
-    {&quern_model::q_lora_rank, "q_lora_rank", Absent::zero},
+    {&quern_model::q_lora_rank, "q_lora_rank", Absent::number},
 };
 
 enum class Window : std::uint8_t {
@@ -103,24 +128,30 @@ struct Family {
 // What a family's weights have whatever its file says: qwen2's and gpt_oss' projections add biases, as gpt2's.
 constexpr std::uint32_t kGated = QUERN_MODEL_GATED_MLP;
 constexpr std::uint32_t kBiased = kGated | QUERN_MODEL_BIAS;
+constexpr const char* kCap = "attn_logit_softcapping";
+constexpr const char* kTanh = "gelu_pytorch_tanh";
+constexpr std::uint32_t kLatentFlags = kGated | QUERN_MODEL_MLA;
 constexpr Family kFamilies[] = {
     {"llama", "LlamaForCausalLM", {kSizes, kHeadDim}},
     {"mistral", "MistralForCausalLM", {kSizes, kHeadDim}, kGated, Window::stated},
     {"mixtral", "MixtralForCausalLM", {kSizes, kHeadDim, kMixtralExperts}, kGated, Window::stated},
     {"qwen2", "Qwen2ForCausalLM", {kSizes, kHeadDim}, kBiased, Window::switched},
+    {"qwen2_moe", "Qwen2MoeForCausalLM", {kSizes, kHeadDim, kQwen2Experts}, kBiased, Window::switched},
     {"qwen3", "Qwen3ForCausalLM", {kSizes, kHeadDim}, kGated, Window::switched},
     {"qwen3_moe", "Qwen3MoeForCausalLM", {kSizes, kHeadDim, kQwenExperts}, kGated, Window::switched},
-    {"gemma2",
-     "Gemma2ForCausalLM",
-     {kSizes, kHeadDim},
-     kGated,
-     Window::stated,
-     "attn_logit_softcapping",
-     "gelu_pytorch_tanh"},
+    {"gemma2", "Gemma2ForCausalLM", {kSizes, kHeadDim}, kGated, Window::stated, kCap, kTanh},
+    {"gemma3_text", "Gemma3ForCausalLM", {kGemma3}, kGated, Window::stated, kCap, kTanh},
+    {"gemma3", "Gemma3ForConditionalGeneration", {kGemma3}, kGated, Window::stated, kCap, kTanh},
+    {"phi3", "Phi3ForCausalLM", {kSizes, kHeadDim}, kGated, Window::stated},
+    {"glm4", "Glm4ForCausalLM", {kSizes, kHeadDim}},
+    {"granite", "GraniteForCausalLM", {kSizes, kHeadDim}},
+    {"llama4_text", "Llama4ForCausalLM", {kSizes, kHeadDim, kLlama4Experts}},
+    {"llama4", "Llama4ForConditionalGeneration", {kSizes, kHeadDim, kLlama4Experts}},
     {"gpt_oss", "GptOssForCausalLM", {kSizes, kHeadDim, kMixtralExperts}, kBiased | QUERN_MODEL_SINKS, Window::stated},
     {"gpt2", "GPT2LMHeadModel", {kGpt2}, QUERN_MODEL_BIAS, Window::none, nullptr, "gelu_new"},
-    {"deepseek_v2", "DeepseekV2ForCausalLM", {kSizes, kLatent, kDeepseekExperts}, kGated | QUERN_MODEL_MLA},
-    {"deepseek_v3", "DeepseekV3ForCausalLM", {kSizes, kLatent, kDeepseekExperts}, kGated | QUERN_MODEL_MLA},
+    {"deepseek_v2", "DeepseekV2ForCausalLM", {kSizes, kLatent, kDeepseekExperts}, kLatentFlags},
+    {"deepseek_v3", "DeepseekV3ForCausalLM", {kSizes, kLatent, kDeepseekExperts}, kLatentFlags},
+    {"kimi_k2", "KimiK2ForCausalLM", {kSizes, kLatent, kDeepseekExperts}, kLatentFlags},
 };
 
 struct NamedType {
@@ -134,30 +165,52 @@ constexpr NamedType kTypes[] = {
 
 // ---- Reading.
 
-const Family& family_of(const ConfigReader& reader) {
+std::string known_families() {
+  std::string known;
+  for (const Family& family : kFamilies) known += (known.empty() ? "" : ", ") + std::string(family.model_type);
+  return known;
+}
+
+const Family* family_named(const std::string& type, const std::string& architecture) {
+  for (const Family& family : kFamilies) {
+    if (type.empty() ? !architecture.empty() && architecture == family.architecture : type == family.model_type)
+      return &family;
+  }
+  return nullptr;
+}
+
+const Family& family_of(const ConfigReader& reader, const std::string& asked) {
+  if (!asked.empty()) {
+    if (const Family* family = family_named(asked, "")) return *family;
+    throw Failure(QUERN_INVALID, "--model-type: '" + printable(asked) + "' given; known: " + known_families());
+  }
   const std::string type = reader.string("model_type");
   std::string architecture;
   if (const Json* architectures = reader.find("architectures")) {
-    if (!architectures->is_array() || architectures->empty() || !architectures->front().is_string()) {
+    if (!architectures->is_array() || architectures->items().empty() || !architectures->items().front().is_string()) {
       reader.fail("architectures", *architectures, "an array of strings");
     }
-    architecture = architectures->front().get<std::string>();
+    architecture = architectures->items().front().string();
   }
-  for (const Family& family : kFamilies) {
-    if (type.empty() ? architecture == family.architecture : type == family.model_type) return family;
+  // A text_config may name a type of its own that is as good as the file's.
+  for (const std::string& name : {type, reader.outer_string("model_type")}) {
+    if (name.empty()) continue;
+    if (const Family* family = family_named(name, "")) return *family;
   }
-  std::string known;
-  for (const Family& family : kFamilies) known += (known.empty() ? "" : ", ") + std::string(family.model_type);
+  if (type.empty()) {
+    if (const Family* family = family_named("", architecture)) return *family;
+  }
+  const std::string known = known_families();
   if (type.empty() && architecture.empty()) reader.fail("field model_type: missing; known: " + known);
   reader.fail("unknown model: " +
               (type.empty() ? "architectures names '" + printable(architecture) : "model_type is '" + printable(type)) +
-              "'; known: " + known);
+              "'; known: " + known + "; --model-type llama reads it as a Llama, whose fields many have");
 }
 
 std::uint32_t fallback(const ConfigReader& reader, const Field& field, const quern_model& model) {
   switch (field.absent) {
-    case Absent::zero:
-      return 0;
+    case Absent::number:
+      return field.number;
     case Absent::as_heads:
       return model.heads;
     case Absent::four_times_hidden:
@@ -174,6 +227,16 @@ std::uint32_t fallback(const ConfigReader& reader, const Field& field, const que
               std::to_string(field.most));
 }
 
+// Of a width that all shared experts have together, their number.
+void read_shared(const ConfigReader& reader, quern_model& model) {
+  if (model.shared_experts == 0) return;
+  if (model.shared_experts % model.expert_intermediate_size != 0) {
+    reader.fail("field shared_expert_intermediate_size: " + std::to_string(model.shared_experts) +
+                " given; allowed: a multiple of moe_intermediate_size, " + std::to_string(model.expert_intermediate_size));
+  }
+  model.shared_experts /= model.expert_intermediate_size;
+}
+
 void read_window(const ConfigReader& reader, Window rule, quern_model& model) {
   if (rule == Window::none) return;
   if (rule == Window::switched && !reader.truth("use_sliding_window")) return;
@@ -184,7 +247,7 @@ void read_window(const ConfigReader& reader, Window rule, quern_model& model) {
 void read_logit_cap(const ConfigReader& reader, const char* name, quern_model& model) {
   const Json* cap = name == nullptr ? nullptr : reader.find(name);
   if (cap == nullptr) return;
-  const double value = cap->is_number() ? cap->get<double>() : -1;
+  const double value = cap->is_number() ? cap->number() : -1;
   if (!(value >= 0 && value <= 1e6)) reader.fail(name, *cap, "a number from 0 (none) to 1000000, or null");
   model.logit_cap = static_cast<float>(value);
 }
@@ -228,8 +291,11 @@ void check_heads(const ConfigReader& reader, const quern_model& model) {
 
 ModelConfig read_model_config(std::string_view text, const std::string& path, const ModelOptions& options) {
   const ConfigReader reader(text, path);
-  const Family& family = family_of(reader);
-  ModelConfig config{sized<quern_model>(), family.model_type, {}};
+  const Family& family = family_of(reader, options.model_type);
+  ModelConfig config{sized<quern_model>(), family.model_type, {}, {}};
+  if (const std::string own = reader.string("model_type"); !options.model_type.empty() && own != options.model_type) {
+    config.notes.push_back("read as " + options.model_type + (own.empty() ? "" : ", model_type is " + shorten(own, 40)));
+  }
   quern_model& model = config.model;
   model.flags = family.flags;
   model.tensor_parallel = options.tensor_parallel;
@@ -242,6 +308,7 @@ ModelConfig read_model_config(std::string_view text, const std::string& path, co
     }
   }
   if ((family.flags & QUERN_MODEL_MLA) != 0) model.head_dim += model.rope_head_dim;
+  if (family.groups[2].data() == kQwen2Experts) read_shared(reader, model);
   read_window(reader, family.window, model);
   read_logit_cap(reader, family.logit_cap, model);
   read_dtype(reader, options, model);
@@ -251,7 +318,7 @@ ModelConfig read_model_config(std::string_view text, const std::string& path, co
   return config;
 }
 
-nlohmann::ordered_json model_to_json(const quern_model& model) {
+Json model_to_json(const quern_model& model) {
   static constexpr struct {
     Member member;
     const char* name;
@@ -283,7 +350,7 @@ nlohmann::ordered_json model_to_json(const quern_model& model) {
       {QUERN_MODEL_SINKS, "sinks"},         {QUERN_MODEL_MLA, "mla"}, {QUERN_MODEL_GATED_MLP, "gated_mlp"},
       {QUERN_MODEL_BLOCK_FP8, "block_fp8"}, {QUERN_MODEL_FP8, "fp8"}, {QUERN_MODEL_BIAS, "bias"},
   };
-  nlohmann::ordered_json json;
+  Json json;
   for (const auto& number : kNumbers) json[number.name] = model.*number.member;
   json["logit_cap"] = model.logit_cap;
   json["activation"] = activation_name(model.activation);

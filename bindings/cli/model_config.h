@@ -3,12 +3,12 @@
 #pragma once
 
 #include <cstdint>
-#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "bindings/json/json.h"
 #include "quern.h"
 
 namespace quern::cli {
@@ -27,12 +27,14 @@ struct ModelOptions {
   std::optional<DLDataType> dtype;     // of activations; else the file's, else bf16
   std::optional<DLDataType> kv_dtype;  // else as dtype
   std::optional<Weights> weights;      // else the file's
+  std::string model_type;              // the family to read it as; empty: the file's
 };
 
 struct ModelConfig {
   quern_model model;
   std::string model_type;          // "llama"
-  std::vector<std::string> notes;  // what the file says and no kernel is made for
+  std::vector<std::string> notes;     // how the file was read, where that is not plain
+  std::vector<std::string> unserved;  // what the file says and no kernel is made for
 };
 
 // Reads `text`, the contents of the file `path`. Throws BadInput naming the file, the field, what was given and what is
@@ -40,7 +42,7 @@ struct ModelConfig {
 ModelConfig read_model_config(std::string_view text, const std::string& path, const ModelOptions& options);
 
 // The fields of a quern_model by their names in quern.h.
-nlohmann::ordered_json model_to_json(const quern_model& model);
+Json model_to_json(const quern_model& model);
 
 // "bf16", "f16", "e4m3", "e5m2", "int8" to DLPack's types and back. `name` must be one of these.
 DLDataType dtype_named(std::string_view name);

@@ -9,8 +9,6 @@
 namespace quern::cli {
 namespace {
 
-using Json = ConfigReader::Json;
-
 struct NamedActivation {
   std::string_view name;  // in config.json; the first of a kind is our own
   std::int32_t activation;
@@ -31,32 +29,36 @@ constexpr NamedActivation kActivations[] = {
 constexpr const char* kActivationFields[] = {"hidden_activation", "hidden_act", "activation_function"};
 
 // Null where a member is missing, or the value is no object.
-Json member(const Json& json, const char* name) { return json.is_object() ? json.value(name, Json()) : Json(); }
+Json member(const Json& json, const char* name) {
+  const Json* found = json.find(name);
+  return found == nullptr ? Json() : *found;
+}
 
 // Whether every group of a compressed-tensors file stores weights in 8-bit floating point, a scale per tensor or
 // channel.
 bool is_channel_fp8(const Json& groups) {
-  return groups.is_object() && !groups.empty() && std::all_of(groups.begin(), groups.end(), [](const Json& group) {
-           const Json weights = member(group, "weights");
-           const Json strategy = member(weights, "strategy");
-           return member(weights, "num_bits") == 8 && member(weights, "type") == "float" &&
-                  (strategy == "tensor" || strategy == "channel");
-         });
+  if (!groups.is_object() || groups.members().empty()) return false;
+  return std::all_of(groups.members().begin(), groups.members().end(), [](const Json::Member& group) {
+    const Json weights = member(group.value, "weights");
+    const Json strategy = member(weights, "strategy");
+    return member(weights, "num_bits") == Json(8) && member(weights, "type") == Json("float") &&
+           (strategy == Json("tensor") || strategy == Json("channel"));
+  });
 }
 
 // Nothing where no kernel reads such weights.
 std::optional<Weights> stored(const Json& quantisation) {
   const Json method = member(quantisation, "quant_method");
   const Json block = member(quantisation, "weight_block_size");
-  if (method == "fp8") {
+  if (method == Json("fp8")) {
     const Json format = member(quantisation, "fmt");
-    if (!format.is_null() && format != "e4m3") return {};
+    if (!format.is_null() && !(format == Json("e4m3"))) return {};
     if (block.is_null()) return Weights::fp8;
     return block == Json::array({128, 128}) ? std::optional(Weights::fp8_block) : std::nullopt;
   }
-  if (method == "fbgemm_fp8") return Weights::fp8;
-  if (method == "modelopt" && member(quantisation, "quant_algo") == "FP8") return Weights::fp8;
-  if (method == "compressed-tensors" && is_channel_fp8(member(quantisation, "config_groups"))) return Weights::fp8;
+  if (method == Json("fbgemm_fp8")) return Weights::fp8;
+  if (method == Json("modelopt") && member(quantisation, "quant_algo") == Json("FP8")) return Weights::fp8;
+  if (method == Json("compressed-tensors") && is_channel_fp8(member(quantisation, "config_groups"))) return Weights::fp8;
   return {};
 }
 
@@ -76,7 +78,7 @@ void read_activation(const ConfigReader& reader, const char* missing, ModelConfi
                                          [&](const NamedActivation& one) { return one.name == name; });
   config.model.activation = known == std::end(kActivations) ? QUERN_ACTIVATION_NONE : known->activation;
   if (known == std::end(kActivations)) {
-    config.notes.push_back(
+    config.unserved.push_back(
         "field " + std::string(field) + ": '" + shorten(name, 40) +
         "': no kernel applies it, so projections are made without (known: silu, gelu, gelu_tanh, relu "
         "and what they are also called)");
@@ -89,10 +91,10 @@ void read_weights(const ConfigReader& reader, std::optional<Weights> forced, Mod
     if (!quantisation->is_object()) reader.fail("quantization_config", *quantisation, "an object or null");
     weights = stored(*quantisation);
     if (!weights && !forced) {
-      config.notes.push_back("quantization_config: quant_method " +
+      config.unserved.push_back("quantization_config: quant_method " +
                              shorten(member(*quantisation, "quant_method").dump(), 40) + ", weight_block_size " +
                              shorten(member(*quantisation, "weight_block_size").dump(), 40) +
-                             ": no kernels are made for these weights (known: fp8 with a scale per tensor, channel or "
+                             ": no kernels are made for these weights, those of 16 bits are listed instead (known: fp8 with a scale per tensor, channel or "
                              "[128,128]; --weights says otherwise)");
     }
   }

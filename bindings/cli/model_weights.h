@@ -11,11 +11,11 @@
 
 namespace quern::cli {
 
-// `missing` is what the family applies where the file names nothing. An activation that no kernel fuses is noted.
+// `missing` is what the family applies where the file names nothing. An activation that no kernel fuses is unserved.
 void read_activation(const ConfigReader& reader, const char* missing, ModelConfig& config);
 
 // Sets QUERN_MODEL_FP8, QUERN_MODEL_BLOCK_FP8 and QUERN_MODEL_BIAS. `forced` is what the command line says against the
-// file. Weights that no kernel reads are noted.
+// file. Weights that no kernel reads are unserved.
 void read_weights(const ConfigReader& reader, std::optional<Weights> forced, ModelConfig& config);
 
 // "silu" of an enum quern_activation.

@@ -30,6 +30,9 @@ void Progress::show(std::uint64_t done, std::uint64_t total, const Step& step) {
   }
   // Two threads may report in the other order: the bar never goes back.
   furthest_ = std::max(furthest_, done);
+  counts_.done = furthest_;
+  counts_.total = total;
+  if (step.compiled) ++counts_.compiled;
   console_.status(bar(furthest_, total, printable(step.what)));
 }
 

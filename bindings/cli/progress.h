@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <mutex>
@@ -10,6 +11,11 @@
 #include "bindings/cli/console.h"
 
 namespace quern::cli {
+
+// How far it has come, for a signal's handler too.
+struct Counts {
+  std::atomic<std::uint64_t> done{0}, total{0}, compiled{0};
+};
 
 // Thread-safe: the library reports from its own threads.
 class Progress {
@@ -23,15 +29,18 @@ class Progress {
     std::string what;    // for the bar
     std::string detail;  // for a line of its own
     bool failed;
+    bool compiled = false;  // and kept
   };
   void show(std::uint64_t done, std::uint64_t total, const Step& step);
   double milliseconds() const;  // since it began
+  const Counts& counts() const { return counts_; }
 
  private:
   std::string bar(std::uint64_t done, std::uint64_t total, const std::string& what) const;
 
   Console& console_;
   std::mutex mutex_;
+  Counts counts_;
   std::uint64_t furthest_ = 0;
   std::uint64_t failed_ = 0;
   std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();

@@ -5,16 +5,13 @@
 #include <utility>
 
 namespace quern::cli {
-namespace {
 
-quern_cache_stats stats_of(const Context& context) {
+quern_cache_stats cache_stats(const Context& context) {
   auto stats = sized<quern_cache_stats>();
   auto error = sized<quern_error>();
   check(quern_cache_get_stats(context.get(), &stats, &error), error);
   return stats;
 }
-
-}  // namespace
 
 Existing Session::open_existing(ContextOptions options) const {
   // A context that may write makes what is missing; one that may only read says that it is missing. Nobody wants to
@@ -23,10 +20,10 @@ Existing Session::open_existing(ContextOptions options) const {
   looking.flags |= QUERN_CONTEXT_READ_ONLY_CACHE;
   looking.silent = true;
   looking.bundles.clear();
-  quern_cache_stats found = stats_of(Context(looking, console));
+  quern_cache_stats found = cache_stats(Context(looking, console));
   if (found.state == QUERN_CACHE_OFF) options.flags |= QUERN_CONTEXT_NO_CACHE;
   Context context(options, console);
-  const quern_cache_stats now = stats_of(context);
+  const quern_cache_stats now = cache_stats(context);
   if (found.state != QUERN_CACHE_OFF) return {std::move(context), now};
   // Where the cache would be, and why it is not, only the first can tell.
   found.bundles = now.bundles;

@@ -3,14 +3,12 @@
 #pragma once
 
 #include <cstdint>
-#include <nlohmann/json.hpp>
 
 #include "bindings/cli/console.h"
 #include "bindings/cli/library.h"
+#include "bindings/json/json.h"
 
 namespace quern::cli {
-
-using Json = nlohmann::ordered_json;
 
 struct GlobalOptions {
   ContextOptions context;
@@ -22,6 +20,8 @@ struct Existing {
   Context context;
   quern_cache_stats stats;
 };
+
+quern_cache_stats cache_stats(const Context& context);
 
 struct Session {
   const GlobalOptions& global;

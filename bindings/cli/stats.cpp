@@ -45,7 +45,7 @@ class Stats : public Command {
     return "  quern stats\n"
            "  quern stats --json --cache /srv/quern";
   }
-  void declare(CLI::App&) override {}
+  void declare(Arguments&) override {}
 
   int run(const Session& session) override {
     const Existing existing = session.open_existing();

@@ -17,12 +17,11 @@ class Trim : public Command {
            "  quern trim --all";
   }
 
-  void declare(CLI::App& app) override {
-    app.add_option("--limit", limit_, "Remove the least recently used until the file is no larger, such as 512M (1G)")
-        ->type_name("SIZE")
-        ->check(byte_size());
-    app.add_flag("--rebuild", rebuild_, "Write a fresh file with every entry that verifies: mends a damaged cache");
-    app.add_flag("--all", all_, "Remove every entry");
+  void declare(Arguments& arguments) override {
+    arguments.text("--limit", limit_, "SIZE",
+                   "Remove the least recently used until the file is no larger, such as 512M (1G)", byte_size());
+    arguments.flag("--rebuild", rebuild_, "Write a fresh file with every entry that verifies: mends a damaged cache");
+    arguments.flag("--all", all_, "Remove every entry");
   }
 
   int run(const Session& session) override {

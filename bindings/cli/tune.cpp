@@ -70,20 +70,16 @@ class Tune : public Command {
            "  quern export tuned.quern && scp tuned.quern host:";
   }
 
-  void declare(CLI::App& app) override {
-    app.add_option("MANIFEST", manifest_, "File of products, one a line; - reads standard input")->type_name("")->check(not_empty());
-    model_.declare(app, "A model's config.json: every dense product that it needs", false);
-    app.add_option("--rows", rows_, "Numbers of rows (16, 32, 64, 128 and on in powers of two to 8192)")
-        ->type_name("N[,N]")
-        ->delimiter(',')
-        ->allow_extra_args(false)
-        ->check(whole_number(1, INT32_MAX));
-    app.add_option("--device", device_, "What to measure on: cuda, hip or host, with :NUMBER; without it, the first GPU here")
-        ->type_name("NAME")
-        ->check(not_empty());
-    app.add_option("--milliseconds", milliseconds_, "To measure each candidate for (20)")->type_name("N")->check(whole_number(1, 60000));
-    app.add_flag("--again", again_, "Measure what is known, too");
-    app.add_flag("--list-only,--dry-run", list_only_, "Say what would be measured and what is known; measure nothing");
+  void declare(Arguments& arguments) override {
+    arguments.positional("MANIFEST", manifest_, "File of products, one a line; - reads standard input", false);
+    model_.declare(arguments, "A model's config.json: every dense product that it needs", false);
+    arguments.numbers("--rows", rows_, "N[,N]", "Numbers of rows (16, 32, 64, 128 and on in powers of two to 8192)",
+                      whole_number(1, INT32_MAX));
+    arguments.text("--device", device_, "NAME",
+                   "What to measure on: cuda, hip or host, with :NUMBER; without it, the first GPU here", not_empty());
+    arguments.number("--milliseconds", milliseconds_, "N", "To measure each candidate for (20)", whole_number(1, 60000));
+    arguments.flag("--again", again_, "Measure what is known, too");
+    arguments.flag("--list-only,--dry-run", list_only_, "Say what would be measured and what is known; measure nothing");
   }
 
   int run(const Session& session) override {
@@ -105,7 +101,7 @@ class Tune : public Command {
     options.model = config ? &config->model : nullptr;
     options.rows = rows_.data();
     options.row_count = rows_.size();
-    options.milliseconds = milliseconds_;
+    options.milliseconds = static_cast<double>(milliseconds_);
     options.progress = tune_progress;
     options.progress_user = &progress;
     List list;
@@ -171,7 +167,7 @@ class Tune : public Command {
   std::string manifest_, device_;
   ModelArguments model_;
   std::vector<std::int64_t> rows_;
-  std::int32_t milliseconds_ = 0;
+  std::int64_t milliseconds_ = 0;
   bool again_ = false, list_only_ = false;
 };
 

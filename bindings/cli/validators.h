@@ -2,17 +2,20 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <cstdint>
+#include <functional>
 #include <span>
+#include <string>
 #include <string_view>
 
 namespace quern::cli {
 
-CLI::Validator whole_number(std::uint64_t least, std::uint64_t most);
-CLI::Validator one_of(std::span<const std::string_view> allowed);
-// A size as parse_bytes reads it; at least one byte.
-CLI::Validator byte_size();
-CLI::Validator not_empty();
+// "" where the value will do, else what is wrong with it.
+using Check = std::function<std::string(const std::string&)>;
+
+Check whole_number(std::uint64_t least, std::uint64_t most);
+Check one_of(std::span<const std::string_view> allowed);  // which must outlive it
+Check byte_size();                                        // at least 1
+Check not_empty();
 
 }  // namespace quern::cli

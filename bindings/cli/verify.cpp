@@ -16,7 +16,7 @@ class Verify : public Command {
            "  quern verify --bundle kernels.quern\n"
            "  quern verify || quern trim --rebuild";
   }
-  void declare(CLI::App&) override {}
+  void declare(Arguments&) override {}
 
   int run(const Session& session) override {
     const Existing existing = session.open_existing();

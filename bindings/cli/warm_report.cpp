@@ -116,6 +116,8 @@ const char* outcome_name(std::int32_t outcome) {
       return "failed";
     case QUERN_WARM_ABSENT:
       return "absent";
+    case QUERN_WARM_UNSERVED:
+      return "unserved";
     default:
       return "unknown";
   }
@@ -135,6 +137,15 @@ void WarmReport::show(const Session& session) const {
     const std::string text = printable(row.text, true);
     console.error(printable(where) + ": " + (console.verbose() ? text : first_lines(text)));
   }
+  Json needs = Json::array();
+  for (const WarmRow& need : unserved) {
+    const std::string target = need.target.empty() ? "" : " on " + need.target;
+    const std::string text = "not served: " + need.op + target + ": " + need.text;
+    allowed ? console.warning(printable(text)) : console.error(printable(text));
+    needs.push_back({{"need", need.op}, {"target", need.target}, {"text", need.text}});
+    session.result["notes"].push_back(text);
+  }
+  session.result["unserved"] = std::move(needs);
   if (!rows.empty()) console.data(list_only || console.verbose() ? kernel_table(rows) : target_table(rows));
 
   std::string summary = format_count(rows.size(), "kernel");
@@ -144,6 +155,7 @@ void WarmReport::show(const Session& session) const {
     session.result["counts"][outcome_name(outcome)] = number;
     if (number != 0) summary += ", " + std::to_string(number) + ' ' + outcome_name(outcome);
   }
+  if (!unserved.empty()) summary += "; " + format_count(unserved.size(), "need") + " not served";
   console.note(summary + ", in " + format_milliseconds(milliseconds));
   session.result["milliseconds"] = milliseconds;
   session.result["kernels"] = rows_to_json(rows);

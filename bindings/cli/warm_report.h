@@ -10,7 +10,7 @@
 
 namespace quern::cli {
 
-// "cached", "compiled", "failed", "absent" of an enum quern_warm_outcome.
+// "cached", "compiled", "failed", "absent", "unserved" of an enum quern_warm_outcome.
 const char* outcome_name(std::int32_t outcome);
 
 // One kernel: from the library, or a manifest line that never reached it.
@@ -25,6 +25,8 @@ struct WarmRow {
 struct WarmReport {
   std::string manifest;  // its path, for messages
   std::vector<WarmRow> rows;
+  std::vector<WarmRow> unserved;  // needs of the model that nothing here serves
+  bool allowed = false;           // that there are such
   bool list_only = false;
   double milliseconds = 0;  // in all
 

@@ -33,11 +33,16 @@ struct Usage : std::runtime_error {
 };
 
 fs::path own_path() { return fs::read_symlink("/proc/self/exe"); }
-// The build folder, with bin/ and lib/ in it. It lies in the project's.
+// The build folder, with bin/ and lib/ in it. It lies in the project's, or deeper.
 fs::path build_folder() { return own_path().parent_path().parent_path(); }
+fs::path tests_folder() {
+  fs::path folder = build_folder().parent_path();
+  while (!fs::exists(folder / "tests/data") && folder != folder.root_path()) folder = folder.parent_path();
+  return folder / "tests";
+}
 
 Options read_options(int argc, char** argv) {
-  const fs::path tests = build_folder().parent_path() / "tests";
+  const fs::path tests = tests_folder();
   Options options{tests / "cli/data/configs/llama-3-8b.json", tests / "data/attention.safetensors", ""};
   for (int i = 1; i < argc; i += 2) {
     const std::string name = argv[i];

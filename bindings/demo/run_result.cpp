@@ -5,16 +5,12 @@
 #include <unistd.h>
 
 #include <chrono>
-#include <nlohmann/json.hpp>
 #include <stdexcept>
 
 #include "bindings/demo/call.h"
+#include "bindings/json/json.h"
 
 namespace quern::demo {
-
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Phase, calls, tokens, milliseconds, out_error, lse_error)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RunResult, process, device, why_no_gpu, context_ms, ready_ms, compiled, from_cache,
-                                   prefill, decode)
 
 namespace {
 
@@ -40,6 +36,24 @@ Context open_best(const std::string& cache, std::string& why_no_gpu) {
   }
   options.device_type = kDLCPU;
   return make_context(options);
+}
+
+Json of_phase(const Phase& phase) {
+  return {{"calls", phase.calls},
+          {"tokens", phase.tokens},
+          {"milliseconds", phase.milliseconds},
+          {"out_error", phase.out_error},
+          {"lse_error", phase.lse_error}};
+}
+
+Phase to_phase(const Json& json) {
+  Phase phase;
+  phase.calls = static_cast<decltype(phase.calls)>(json.at("calls").whole());
+  phase.tokens = static_cast<decltype(phase.tokens)>(json.at("tokens").whole());
+  phase.milliseconds = json.at("milliseconds").number();
+  phase.out_error = json.at("out_error").number();
+  phase.lse_error = json.at("lse_error").number();
+  return phase;
 }
 
 }  // namespace
@@ -73,12 +87,34 @@ RunResult run_attention(const std::string& path, const std::string& cache) {
   return result;
 }
 
-std::string to_json(const RunResult& result) { return nlohmann::json(result).dump(); }
+std::string to_json(const RunResult& result) {
+  return Json{{"process", result.process},
+              {"device", result.device},
+              {"why_no_gpu", result.why_no_gpu},
+              {"context_ms", result.context_ms},
+              {"ready_ms", result.ready_ms},
+              {"compiled", result.compiled},
+              {"from_cache", result.from_cache},
+              {"prefill", of_phase(result.prefill)},
+              {"decode", of_phase(result.decode)}}
+      .dump();
+}
 
 RunResult from_json(std::string_view text) {
   try {
-    return nlohmann::json::parse(text).get<RunResult>();
-  } catch (const nlohmann::json::exception& error) {
+    const Json json = Json::parse(text);
+    RunResult result;
+    result.process = static_cast<std::int64_t>(json.at("process").whole());
+    result.device = json.at("device").string();
+    result.why_no_gpu = json.at("why_no_gpu").string();
+    result.context_ms = json.at("context_ms").number();
+    result.ready_ms = json.at("ready_ms").number();
+    result.compiled = json.at("compiled").whole();
+    result.from_cache = json.at("from_cache").whole();
+    result.prefill = to_phase(json.at("prefill"));
+    result.decode = to_phase(json.at("decode"));
+    return result;
+  } catch (const JsonError& error) {
     throw std::runtime_error("the other process's report cannot be read: " + std::string(error.what()));
   }
 }

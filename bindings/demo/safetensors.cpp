@@ -4,10 +4,20 @@
 
 #include <fstream>
 #include <iterator>
-#include <nlohmann/json.hpp>
 #include <stdexcept>
 
+#include "bindings/json/json.h"
+
 namespace quern::demo {
+namespace {
+
+std::vector<std::uint64_t> numbers(const Json& array) {
+  std::vector<std::uint64_t> all;
+  for (const Json& item : array.items()) all.push_back(item.whole());
+  return all;
+}
+
+}  // namespace
 
 Safetensors::Safetensors(const std::string& path) : path_(path) {
   std::ifstream file(path, std::ios::binary);
@@ -19,18 +29,18 @@ Safetensors::Safetensors(const std::string& path) : path_(path) {
   if (length > text_.size() - sizeof length) throw std::runtime_error(path + ": the header goes past the end");
   const std::size_t data = sizeof length + static_cast<std::size_t>(length);
   try {
-    const auto header = nlohmann::json::parse(std::string_view(text_).substr(sizeof length, length));
-    for (const auto& [name, tensor] : header.items()) {
+    const Json header = Json::parse(std::string_view(text_).substr(sizeof length, length));
+    for (const auto& [name, tensor] : header.members()) {
       if (name == "__metadata__") continue;
-      const auto offsets = tensor.at("data_offsets").get<std::vector<std::size_t>>();
+      const std::vector<std::uint64_t> offsets = numbers(tensor.at("data_offsets"));
       if (offsets.size() != 2 || offsets[0] > offsets[1] || offsets[1] > text_.size() - data) {
         std::string text = path;
         throw std::runtime_error(text.append(": the offsets of ").append(name).append(" are no part of the file"));
       }
-      entries_[name] = {tensor.at("dtype").get<std::string>(), tensor.at("shape").get<std::vector<std::int64_t>>(),
-                        data + offsets[0], data + offsets[1]};
+      const std::vector<std::uint64_t> shape = numbers(tensor.at("shape"));
+      entries_[name] = {tensor.at("dtype").string(), {shape.begin(), shape.end()}, data + offsets[0], data + offsets[1]};
     }
-  } catch (const nlohmann::json::exception& error) {
+  } catch (const JsonError& error) {
     throw std::runtime_error(path + ": the header is not as it should be: " + error.what());
   }
 }

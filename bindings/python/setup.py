@@ -1,11 +1,14 @@
-# `pip install ./bindings/python` from a checkout: makes _abi.py from capi/quern.h and, where libquern has been built,
-# takes it and the compile helper into the package. QUERN_LIBRARY_DIR names the folder with libquern.so when it is not
-# the checkout's build/lib; without a library the installed package finds libquern as quern/library.py says.
+# `pip install ./bindings/python` from a checkout that has been built (./dev build release): makes _abi.py from capi/quern.h and
+# takes libquern, the compile helper and the command into the package, without their debugging information.
+#   QUERN_LIBRARY_DIR      the folder with libquern.so, when it is neither build/release/lib nor build/lib of the checkout
+#   QUERN_WITHOUT_LIBRARY  set: none is taken; the installed package finds libquern as quern/library.py says
 # SPDX-License-Identifier: Apache-2.0
 import os
+import re
 import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 from setuptools import setup
@@ -18,25 +21,53 @@ HEADER = CHECKOUT / "capi" / "quern.h"
 OPS = CHECKOUT / "sources" / "ops.def"
 
 
-def binaries() -> list[Path]:
-    """libquern.so and the compile helper beside it."""
+def header_number(name: str) -> str:
+    """A number that quern.h defines."""
+    if not HEADER.exists():
+        sys.exit(f"{HEADER} is not there: install from a checkout of quern")
+    found = re.search(rf"^#define {name} (\d+)$", HEADER.read_text(encoding="utf-8"), re.M)
+    return found[1] if found else sys.exit(f"{HEADER} does not define {name}")
+
+
+def version() -> str:
+    return ".".join(header_number(f"QUERN_VERSION_{part}") for part in ("MAJOR", "MINOR", "PATCH"))
+
+
+def binaries() -> dict[str, Path]:
+    """What goes into the package by the name that it has there: the library by its SONAME, since the command names that."""
+    if os.environ.get("QUERN_WITHOUT_LIBRARY"):
+        return {}
     named = os.environ.get("QUERN_LIBRARY_DIR")
-    folder = Path(named) if named else CHECKOUT / "build" / "lib"
-    found = [folder / name for name in ("libquern.so", "quern-compile-helper") if (folder / name).exists()]
-    if named and not found:
-        sys.exit(f"QUERN_LIBRARY_DIR: there is no libquern.so in {folder}")
-    return found
+    folders = [Path(named)] if named else [CHECKOUT / "build" / "release" / "lib", CHECKOUT / "build" / "lib"]
+    built = [folder for folder in folders if (folder / "libquern.so").exists()]
+    if not built:
+        sys.exit(
+            f"there is no libquern.so in {' or '.join(map(str, folders))}: build it first (./dev build release), name its "
+            "folder in QUERN_LIBRARY_DIR, or set QUERN_WITHOUT_LIBRARY=1 to use one that is found at run time"
+        )
+    folder = built[0]
+    places = {
+        f"libquern.so.{header_number('QUERN_ABI_VERSION')}": folder / "libquern.so",
+        "quern-compile-helper": folder / "quern-compile-helper",
+        "quern": folder.parent / "bin" / "quern",
+    }
+    return {name: place for name, place in places.items() if place.exists()}
 
 
 class BuildPackage(build_py):
     def run(self) -> None:
+        taken = binaries()
         super().run()
         package = Path(self.build_lib) / "quern"
-        if not HEADER.exists():
-            sys.exit(f"{HEADER} is not there: install from a checkout of quern")
         subprocess.run([sys.executable, HERE / "generate_abi.py", HEADER, package / "_abi.py", OPS], check=True)
-        for binary in binaries():
-            shutil.copy(binary, package / binary.name)  # a versioned name's content and its permissions
+        strip = shutil.which("strip")
+        for name, binary in taken.items():
+            shutil.copy(binary, package / name)  # a versioned name's content and its permissions
+            if strip:
+                subprocess.run([strip, "--strip-unneeded", package / name], check=True)
+        for notice in ("LICENSE", "THIRD_PARTY_NOTICES.md"):
+            if (CHECKOUT / notice).exists():
+                shutil.copy(CHECKOUT / notice, package / notice)
 
 
 class Wheel(bdist_wheel):
@@ -49,4 +80,10 @@ class Wheel(bdist_wheel):
         return ("py3", "none", super().get_tag()[2])
 
 
-setup(cmdclass={"build_py": BuildPackage, "bdist_wheel": Wheel})
+with tempfile.TemporaryDirectory(prefix="quern-package-") as elsewhere:
+    # Nothing is left in the checkout.
+    setup(
+        version=version(),
+        cmdclass={"build_py": BuildPackage, "bdist_wheel": Wheel},
+        options={"build": {"build_base": elsewhere}, "egg_info": {"egg_base": elsewhere}},
+    )

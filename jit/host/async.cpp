@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "jit/host/async.h"
 
+#include <algorithm>
 #include <cstring>
 
 namespace quern::jit::host {
@@ -12,10 +13,12 @@ void Transfers::begin_block(std::uint32_t threads, Delivery delivery) {
   if (queues_.size() < threads) queues_.resize(threads);
   for (std::uint32_t t = 0; t < threads; ++t) {
     queues_[t].transfers.clear();
+    queues_[t].arrivals.clear();
     queues_[t].groups = 0;
   }
   threads_ = threads;
   under_way_ = 0;
+  arrivals_ = 0;
   delivery_ = delivery;
 }
 
@@ -48,17 +51,55 @@ void Transfers::wait(std::uint32_t thread, std::uint32_t groups_left) {
   while (end < q.transfers.size() && q.transfers[end].group < due) ++end;
   for (std::size_t i = end; i-- > 0;) deliver(q.transfers[i], 0xffff);
   q.transfers.erase(q.transfers.begin(), q.transfers.begin() + static_cast<std::ptrdiff_t>(end));
+  for (Arrival& a : q.arrivals) a.after -= std::min(a.after, end);
   under_way_ -= static_cast<std::uint32_t>(end);
 }
 
-void Transfers::some(Random& random) {
-  if (delivery_ != Delivery::random || under_way_ == 0) return;
+void Transfers::arrive(std::uint32_t thread, void* barrier) {
+  Queue& q = queues_[thread];
+  q.arrivals.push_back({barrier, q.transfers.size()});
+  ++arrivals_;
+}
+
+const char* Transfers::arrive_first(Queue& q) {
+  void* const barrier = q.arrivals.front().barrier;
+  q.arrivals.erase(q.arrivals.begin());
+  --arrivals_;
+  return barriers_.arrive(barrier, 1, 0);
+}
+
+bool Transfers::press(Random& random, const char** wrong) {
+  if (arrivals_ == 0) return false;
+  std::uint32_t t = random.below(threads_);
+  while (queues_[t].arrivals.empty()) t = t + 1 == threads_ ? 0 : t + 1;
+  Queue& q = queues_[t];
+  for (std::size_t i = q.arrivals.front().after; i-- > 0;) deliver(q.transfers[i], 0xffff);
+  *wrong = arrive_first(q);
+  return true;
+}
+
+const char* Transfers::some(Random& random) {
+  if (delivery_ != Delivery::random) return nullptr;
+  if (arrivals_ != 0 && random.once_in(4)) {
+    Queue& q = queues_[random.below(threads_)];
+    const auto landed = [&] {
+      for (std::size_t i = 0; i < q.arrivals.front().after; ++i) {
+        if (q.transfers[i].pieces != 0) return false;
+      }
+      return true;
+    };
+    if (!q.arrivals.empty() && landed()) {
+      if (const char* wrong = arrive_first(q)) return wrong;
+    }
+  }
+  if (under_way_ == 0) return nullptr;
   for (std::uint32_t tries = random.below(8); tries > 0; --tries) {
     Queue& q = queues_[random.below(threads_)];
     if (q.transfers.empty()) continue;
     deliver(q.transfers[random.below(static_cast<std::uint32_t>(q.transfers.size()))],
             static_cast<std::uint16_t>(1u << random.below(16 / kPiece)));
   }
+  return nullptr;
 }
 
 }  // namespace quern::jit::host

@@ -295,8 +295,9 @@ std::uint32_t Runner::pick_fair(std::uint32_t after) const {
 }
 
 std::uint32_t Runner::pick_seeded(bool any_lane) {
-  transfers_.some(random_);
-  if (bulk_.under_way() || remote_stores_.under_way() || products_.under_way()) deliver();
+  deliver_transfers();
+  if (transfers_.arrivals_under_way() || bulk_.under_way() || remote_stores_.under_way() || products_.under_way())
+    deliver();
   if (ready_ == 0) return kNone;
   const std::uint32_t warps = cluster_blocks_ * warps_;
   if (warps > 1 && random_.once_in(redraw_)) std::swap(priority_[0], priority_[random_.below(warps)]);

@@ -174,6 +174,7 @@ class Runner {
   void wake_warpgroup(std::uint32_t group);
   // Delivers asynchronous work as the seed has it; where nobody can run, as much as lets somebody.
   void deliver();
+  void deliver_transfers();
   // Until all lanes of the warp are here; true in the last, before the others go on.
   template <class AtLast>
   void join(Wait what, AtLast at_last);
@@ -209,8 +210,8 @@ class Runner {
   ClusterBarrier cluster_barrier_;
   Stacks stacks_;
   std::unique_ptr<Arena> arenas_[kMaxBlocks];
-  Transfers transfers_;
   Mbarriers mbarriers_;
+  Transfers transfers_{mbarriers_};
   BulkCopies bulk_{mbarriers_};
   RemoteStores remote_stores_{mbarriers_};
   Products products_;

@@ -161,6 +161,15 @@ struct HopperCalls {
     runner->bulk_.wait(runner->current_, groups_left, read_only != 0);
   }
 
+  // ---- Copies of a thread that count on a barrier once they have landed
+  static void copy_arrive(void* barrier) {
+    constexpr const char* kWhat = "copy_async_arrive";
+    offset_of(kWhat, barrier, 8, 8);
+    check(kWhat, barrier, runner->mbarriers_.promise(barrier));
+    runner->transfers_.arrive(runner->current_, barrier);
+    runner->reschedule();
+  }
+
   // ---- Barriers in shared memory
   static void check(const char* what, const void* barrier, const char* wrong) {
     if (wrong == nullptr) return;
@@ -210,7 +219,9 @@ struct HopperCalls {
       if (wrong != nullptr) r.fail([&] { return std::string("a bulk load: ") + wrong; });
       if (r.grid_.seeded && r.random_.once_in(4)) r.remote_stores_.press(r.random_, &wrong);
       if (wrong != nullptr) r.fail([&] { return std::string("an asynchronous store: ") + wrong; });
-      if (r.bulk_.under_way() || r.remote_stores_.under_way()) r.wake();
+      if (r.grid_.seeded && r.random_.once_in(4)) r.transfers_.press(r.random_, &wrong);
+      if (wrong != nullptr) r.fail([&] { return std::string("copy_async_arrive: ") + wrong; });
+      if (r.transfers_.arrivals_under_way() || r.bulk_.under_way() || r.remote_stores_.under_way()) r.wake();
       if (++r.polls_ == kMostPolls) {
         r.failure_ = "polled without end: " + r.name_of(r.current_) + " in mbarrier_try_wait, " + r.describe_waits();
         r.abandon();
@@ -334,6 +345,7 @@ struct HopperCalls {
 
 void add_hopper_calls(q::host::Table& t) {
   t.shared_address = &HopperCalls::shared_address;
+  t.copy_arrive = &HopperCalls::copy_arrive;
   t.bulk = &HopperCalls::bulk;
   t.bulk_commit = &HopperCalls::bulk_commit;
   t.bulk_wait = &HopperCalls::bulk_wait;
@@ -383,6 +395,13 @@ void Runner::wake_warpgroup(std::uint32_t group) {
   });
 }
 
+void Runner::deliver_transfers() {
+  if (const char* wrong = transfers_.some(random_)) {
+    failure_ = std::string("copy_async_arrive: ") + wrong;
+    abandon();
+  }
+}
+
 void Runner::deliver() {
   const char* wrong = bulk_.some(random_);
   const char* wrong_store = remote_stores_.some(random_);
@@ -392,6 +411,12 @@ void Runner::deliver() {
   }
   wake();
   const bool ended = returned_ == cluster_blocks_ * threads_;
+  const char* wrong_arrival = nullptr;
+  while (ready_ == 0 && !ended && wrong_arrival == nullptr && transfers_.press(random_, &wrong_arrival)) wake();
+  if (wrong_arrival != nullptr) {
+    failure_ = std::string("copy_async_arrive: ") + wrong_arrival;
+    abandon();
+  }
   while (wrong == nullptr && wrong_store == nullptr && ready_ == 0 && !ended &&
          (bulk_.press(random_, &wrong) || remote_stores_.press(random_, &wrong_store)))
     wake();

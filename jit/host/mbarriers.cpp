@@ -75,6 +75,12 @@ const char* Mbarriers::arrive(void* at, std::uint32_t arrivals, std::uint32_t by
   return nullptr;
 }
 
+const char* Mbarriers::promise(const void* at) const {
+  if (const char* wrong = check(at)) return wrong;
+  release(order_of(at, phase(at)));
+  return nullptr;
+}
+
 const char* Mbarriers::complete(void* at, std::uint32_t bytes) {
   if (const char* wrong = check(at)) return wrong;
   State s = state_at(at);

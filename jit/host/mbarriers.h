@@ -20,6 +20,8 @@ class Mbarriers {
   // The phase waits for `bytes` more; then `arrivals` (0 or 1) arrive. This and complete() release what was done
   // before, passed() acquires it.
   const char* arrive(void* at, std::uint32_t arrivals, std::uint32_t bytes);
+  // What the current fiber has done comes before an arrival that copies of its own will bring later.
+  const char* promise(const void* at) const;
   // So many bytes have landed.
   const char* complete(void* at, std::uint32_t bytes);
   const char* check(const void* at) const;

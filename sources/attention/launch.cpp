@@ -5,8 +5,10 @@
 #include <algorithm>
 
 #include "jit/error.h"
+#include "sources/attention/maps.h"
 #include "sources/attention/plan.h"
 #include "sources/attention/read.h"
+#include "sources/index_data.h"
 #include "sources/ops.h"
 #include "sources/workspace.h"
 
@@ -15,9 +17,17 @@ namespace {
 
 constexpr std::int64_t kMediumRows = 64;
 
-Form form_of(const Problem& problem) {
-  if (problem.invariant) return Form::medium;
-  return problem.max_rows <= 16 ? Form::decode : problem.max_rows <= kMediumRows ? Form::medium : Form::large;
+// The form for many rows, and for whatever comes where results must not depend on the batch.
+Form form_of_many_rows(const Problem& problem, const jit::TargetInfo& target) {
+  if (takes_warpgroups(problem.shape, target)) return Form::warpgroups;
+  return problem.invariant ? Form::medium : Form::large;
+}
+
+Form form_of(const Problem& problem, const jit::TargetInfo& target) {
+  if (problem.invariant) return form_of_many_rows(problem, target);
+  return problem.max_rows <= 16            ? Form::decode
+         : problem.max_rows <= kMediumRows ? Form::medium
+                                           : form_of_many_rows(problem, target);
 }
 
 // Blocks of threads that are resident at once, and that the work is split over.
@@ -61,7 +71,7 @@ Plan plan(const Problem& problem, Form form, const jit::DeviceInfo& device, std:
     if (slots > kCounters) {
       refuse_value("batch times k's heads", heads, "at most 4096 with QUERN_CALL_BATCH_INVARIANT");
     }
-  } else if (form != Form::decode && max_sms == 0) {
+  } else if (form != Form::decode && form != Form::warpgroups && max_sms == 0) {
     // One tile a block of threads, where the device finds the tiles even enough; those without a tile leave at once.
     plan.grid = std::clamp<std::int64_t>(tiles * problem.params.kv_heads, plan.parts, INT32_MAX);
   }
@@ -71,14 +81,19 @@ Plan plan(const Problem& problem, Form form, const jit::DeviceInfo& device, std:
 
 // The forms that a call with these maxima or smaller ones can take.
 template <class F>
-void for_each_reachable(const Problem& problem, const F& visit) {
-  if (problem.invariant) return visit(Form::medium);
-  const Form last = form_of(problem);
+void for_each_reachable(const Problem& problem, const jit::TargetInfo& target, const F& visit) {
+  const Form last = form_of(problem, target);
+  if (problem.invariant) return visit(last);
   // No sequence has fewer rows than one query's.
   Problem least = problem;
   least.max_rows = problem.shape.group;
-  for (int form = static_cast<int>(form_of(least)); form <= static_cast<int>(last); ++form)
-    visit(static_cast<Form>(form));
+  const Form first = form_of(least, target);
+  bool reached = false;
+  for (const Form form : {Form::decode, Form::medium, form_of_many_rows(problem, target)}) {  // by the rows they take
+    reached = reached || form == first;
+    if (reached) visit(form);
+    if (form == last) return;
+  }
 }
 
 const jit::DeviceInfo& device_of(const Runtime& runtime) {
@@ -102,8 +117,15 @@ Dtype activations(const quern_model& model) { return model.dtype.bits == 0 ? Dty
 void list(const quern_model& model, const jit::TargetInfo& target, std::vector<jit::Spec>* specs) {
   Shape shape;
   shape.element = activations(model);
-  const bool same_kv = model.kv_dtype.bits == 0 || dtype_of(model.kv_dtype) == shape.element;
-  if ((shape.element != Dtype::f16 && shape.element != Dtype::bf16) || !same_kv) return;
+  shape.q = shape.element;
+  shape.cache = model.kv_dtype.bits == 0 ? shape.element : dtype_of(model.kv_dtype);
+  const bool codes = shape.cache == Dtype::e4m3 || shape.cache == Dtype::e5m2 || shape.cache == Dtype::i8;
+  const bool latent = (model.flags & QUERN_MODEL_MLA) != 0;
+  if (shape.element != Dtype::f16 && shape.element != Dtype::bf16) return;
+  // Latent attention's prefill takes keys and values that were just made, not those of its cache.
+  if (latent) shape.cache = shape.element;
+  if (!codes && shape.cache != shape.element) return;
+  shape.token_scales = codes && !latent && (model.flags & QUERN_MODEL_KV_TOKEN_SCALES) != 0;
   const std::uint32_t ranks = std::max(model.tensor_parallel, 1u);
   shape.cap = model.logit_cap > 0.0f;
   shape.sinks = (model.flags & QUERN_MODEL_SINKS) != 0;
@@ -116,12 +138,16 @@ void list(const quern_model& model, const jit::TargetInfo& target, std::vector<j
     shape.form = form;
     specs->push_back(to_spec(shape, target.target));
   };
-  if (model.flags & QUERN_MODEL_MLA) {
+  const auto add_all = [&] {
+    for (const Form form : {Form::decode, Form::medium}) add(form);
+    add(takes_warpgroups(shape, target) ? Form::warpgroups : Form::large);
+  };
+  if (latent) {
     // Latent attention decodes from its latent cache; its prefill is plain attention over ragged keys and values.
     shape.dim_k = static_cast<int>(model.head_dim);
     shape.group = 1;
     shape.paged = false;
-    for (const Form form : {Form::decode, Form::medium, Form::large}) add(form);
+    add_all();
     return;
   }
   if (model.heads == 0 || model.kv_heads == 0) return;
@@ -131,26 +157,46 @@ void list(const quern_model& model, const jit::TargetInfo& target, std::vector<j
   if (model.page_size != 0) page_sizes = {model.page_size};
   for (const std::uint32_t page_size : page_sizes) {
     shape.page_size = constant_page_size(page_size);
-    for (const Form form : {Form::decode, Form::medium, Form::large}) add(form);
+    add_all();
   }
+}
+
+bool has_dim(std::uint32_t dim) { return dim >= 8 && dim % 8 == 0 && dim <= std::uint32_t{kMaxDim}; }
+
+std::string refusal(const quern_model& model, const jit::TargetInfo&) {
+  const Dtype element = activations(model);
+  if (element != Dtype::f16 && element != Dtype::bf16) {
+    return "activations are " + std::string(name_of(element)) + "; allowed: f16, bf16";
+  }
+  const bool latent = (model.flags & QUERN_MODEL_MLA) != 0;  // whose cache is another op's
+  const Dtype cache = model.kv_dtype.bits == 0 || latent ? element : dtype_of(model.kv_dtype);
+  if (cache != element && cache != Dtype::e4m3 && cache != Dtype::e5m2 && cache != Dtype::i8) {
+    return "the KV cache is " + type_text(model.kv_dtype) + "; allowed: " + name_of(element) +
+           ", as the activations, e4m3, e5m2, int8";
+  }
+  for (const std::uint32_t dim : {model.head_dim, model.v_head_dim != 0 ? model.v_head_dim : model.head_dim}) {
+    if (!has_dim(dim)) return "a head dim is " + std::to_string(dim) + "; allowed: multiples of 8 from 8 to 256";
+  }
+  return {};
 }
 
 }  // namespace
 
-const Op op{"attention", unit, parse, list, constants};
+const Op op{"attention", unit, parse, list, constants, nullptr, nullptr, refusal};
 
 std::uint64_t workspace(const Runtime& runtime, const quern_attention_args& args) {
   const jit::DeviceInfo& device = device_of(runtime);
   const Problem problem = read_problem(args, device, true);
   std::uint64_t bytes = 0;
-  for_each_reachable(problem, [&](Form form) { bytes = std::max(bytes, plan(problem, form, device, 0).workspace); });
+  for_each_reachable(problem, device.limits,
+                     [&](Form form) { bytes = std::max(bytes, plan(problem, form, device, 0).workspace); });
   return bytes;
 }
 
 void prepare(const Runtime& runtime, const quern_attention_args& args) {
   const jit::DeviceInfo& device = device_of(runtime);
   Problem problem = read_problem(args, device, true);
-  for_each_reachable(problem, [&](Form form) {
+  for_each_reachable(problem, device.limits, [&](Form form) {
     problem.shape.form = form;
     kernel_for(runtime, to_spec(problem.shape, device.limits.target), args.flags, args.stream);
   });
@@ -159,7 +205,8 @@ void prepare(const Runtime& runtime, const quern_attention_args& args) {
 void run(const Runtime& runtime, const quern_attention_args& args) {
   const jit::DeviceInfo& device = device_of(runtime);
   Problem problem = read_problem(args, device, false);
-  const Form form = form_of(problem);
+  if (reads_index_data(device)) check_index_data(args, problem);
+  const Form form = form_of(problem, device.limits);
   const Plan how = plan(problem, form, device, args.max_sms);
   const Workspace space = read_workspace(args.workspace, args.workspace_size, how.workspace);
   problem.shape.form = form;
@@ -179,7 +226,10 @@ void run(const Runtime& runtime, const quern_attention_args& args) {
   launch.shared_bytes = how.tiling.shared_bytes;
   launch.programmatic = (args.flags & QUERN_CALL_PROGRAMMATIC) != 0;
   launch.stream = args.stream;
-  ops::launch(runtime, *kernel, launch, "launching attention", p);
+  constexpr const char* kWhat = "launching attention";
+  if (form != Form::warpgroups) return ops::launch(runtime, *kernel, launch, kWhat, p);
+  jit::TensorMap keys = map_of_keys(runtime, problem, how.tiling), values = map_of_values(runtime, problem, how.tiling);
+  ops::launch(runtime, *kernel, launch, kWhat, p, keys, values);
 }
 
 }  // namespace quern::ops::attention

@@ -6,7 +6,7 @@
 
 namespace q {
 
-// Strides in elements, but for those of pages and tokens. Pointers are on the device; those that do not apply are null.
+// Strides in elements, but for those of the cache. Pointers are on the device; those that do not apply are null.
 struct AttentionParams {
   const void* queries;  // [total_q, heads, HEAD_DIM_K]
   const void* keys;     // [pages, page_size, kv_heads, HEAD_DIM_K] or [total_kv, kv_heads, HEAD_DIM_K]
@@ -20,15 +20,25 @@ struct AttentionParams {
   const i32* cu_kv;       // [batch + 1], ragged only
   const f32* alibi_slopes;  // [heads]
   const f32* sinks;         // [heads]
+  const f32* q_scale;       // of queries of 8 bits; null: 1
+  const f32* k_scale;       // of a cache of 8 bits; null: 1
+  const f32* v_scale;
+  const u8* mask;           // rows of bits
+  const i32* mask_indptr;   // [batch + 1], bytes
+  const i32* mask_keys;     // [batch]
   f32* partials;            // slots of slot_floats each
   u32* counters;            // zero between launches
   i64 q_stride_token, q_stride_head;
-  i64 k_stride_head, v_stride_head;
+  i64 k_stride_head, v_stride_head;  // bytes
   u32 k_page_bytes, k_token_bytes;  // strides in bytes: a 32-bit multiplier with a 64-bit product is one instruction
   u32 v_page_bytes, v_token_bytes;
   i64 out_stride_token, out_stride_head;
   i64 lse_stride_token, lse_stride_head;
   i64 pages_stride;
+  i64 q_scale_stride_token, q_scale_stride_head;
+  // A scale of the tensor or of a head has strides of 0 for pages and tokens, that of the tensor for heads too.
+  i64 k_scale_stride_page, k_scale_stride_token, k_scale_stride_head;
+  i64 v_scale_stride_page, v_scale_stride_token, v_scale_stride_head;
   i32 batch;
   i32 kv_heads;
   i32 page_size;
@@ -55,18 +65,36 @@ QUERN_SHARED_CODE constexpr i32 slot_pitch(i32 dim_v) { return dim_v + 8; }
 // f32 of a partial result: `rows` rows, then their maxima and sums, in whole 16 bytes.
 QUERN_SHARED_CODE constexpr i32 slot_size(i32 rows, i32 dim_v) { return (rows * (slot_pitch(dim_v) + 2) + 3) / 4 * 4; }
 
+// A cache's rows as they are copied to shared memory: of 16 bits as they are multiplied; of 8 bits (`cache_bytes` 1) as
+// they lie, in whole 16 bytes, to be widened from there.
+QUERN_SHARED_CODE constexpr i32 cached_row_bytes(i32 dim, i32 cache_bytes) {
+  return cache_bytes == 1 ? (dim + 15) / 16 * 16 : shared_pitch(dim) * 2;
+}
+// `keys` keys and values, and behind those of 8 bits their scales, which only some kernels use.
+QUERN_SHARED_CODE constexpr i32 stage_bytes(i32 dim_k, i32 dim_v, i32 keys, i32 cache_bytes) {
+  return keys * (cached_row_bytes(dim_k, cache_bytes) + cached_row_bytes(dim_v, cache_bytes)) +
+         (cache_bytes == 1 ? keys * 8 : 0);
+}
+// Where keys and values of 8 bits go when they are widened.
+QUERN_SHARED_CODE constexpr i32 widened_bytes(i32 dim_k, i32 dim_v, i32 keys, i32 cache_bytes) {
+  return cache_bytes == 1 ? keys * (shared_pitch(dim_k) + shared_pitch(dim_v)) * 2 : 0;
+}
+
 // Bytes of one warp's stages in the decode kernel, where its results go afterwards.
-QUERN_SHARED_CODE constexpr i32 decode_warp_bytes(i32 dim_k, i32 dim_v, i32 stages) {
-  const i32 copies = stages * 16 * (shared_pitch(dim_k) + shared_pitch(dim_v)) * 2, results = slot_size(16, dim_v) * 4;
+QUERN_SHARED_CODE constexpr i32 decode_warp_bytes(i32 dim_k, i32 dim_v, i32 stages, i32 cache_bytes) {
+  const i32 copies = stages * stage_bytes(dim_k, dim_v, 16, cache_bytes) + widened_bytes(dim_k, dim_v, 16, cache_bytes);
+  const i32 results = slot_size(16, dim_v) * 4;
   return copies > results ? copies : results;
 }
-QUERN_SHARED_CODE constexpr i32 decode_shared_bytes(i32 dim_k, i32 dim_v, i32 warps, i32 stages) {
-  return 16 * shared_pitch(dim_k) * 2 + warps * decode_warp_bytes(dim_k, dim_v, stages);
+QUERN_SHARED_CODE constexpr i32 decode_shared_bytes(i32 dim_k, i32 dim_v, i32 warps, i32 stages, i32 cache_bytes) {
+  return 16 * shared_pitch(dim_k) * 2 + warps * decode_warp_bytes(dim_k, dim_v, stages, cache_bytes);
 }
 // Queries, stages and a few bytes beside them of the prefill kernel; its results go to the same place.
 inline constexpr i32 kSourceBytes = 48;
-QUERN_SHARED_CODE constexpr i32 prefill_shared_bytes(i32 dim_k, i32 dim_v, i32 rows, i32 block, i32 stages) {
-  const i32 loop = (rows * shared_pitch(dim_k) + stages * block * (shared_pitch(dim_k) + shared_pitch(dim_v))) * 2 + kSourceBytes;
+QUERN_SHARED_CODE constexpr i32 prefill_shared_bytes(i32 dim_k, i32 dim_v, i32 rows, i32 block, i32 stages,
+                                                     i32 cache_bytes) {
+  const i32 loop = rows * shared_pitch(dim_k) * 2 + widened_bytes(dim_k, dim_v, block, cache_bytes) +
+                   stages * stage_bytes(dim_k, dim_v, block, cache_bytes) + kSourceBytes;
   const i32 results = slot_size(rows, dim_v) * 4;
   return loop > results ? loop : results;
 }

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "jit/error.h"
+#include "sources/attention/kernels/sm90/room.cuh"
 #include "sources/attention/params.cuh"
 #include "sources/common_headers.h"
 #include "sources/constants.h"
@@ -27,7 +28,8 @@ Tiling tile_decode(const Shape& shape, const jit::TargetInfo& target) {
   for (const int warps : {4, 2, 1}) {
     for (const int blocks : {2, 1}) {
       for (int stages = 4; stages >= (blocks == 2 ? 3 : 1); --stages) {
-        const auto bytes = static_cast<std::uint32_t>(q::decode_shared_bytes(shape.dim_k, shape.dim_v, warps, stages));
+        const auto bytes = static_cast<std::uint32_t>(
+            q::decode_shared_bytes(shape.dim_k, shape.dim_v, warps, stages, shape.cache_bytes()));
         if (!fits(bytes, blocks, target)) continue;
         // At two blocks of threads an SM, a third stage is enough; a fourth only costs set-up.
         if (blocks == 2 && stages > 3 && shape.dim_k + shape.dim_v > 128) continue;
@@ -60,7 +62,7 @@ Tiling tile_prefill(const Shape& shape, const jit::TargetInfo& target) {
       if (tall && rows->warps > 1 && pipe.block < 32) continue;  // rather fewer rows than so few keys
       const int height = rows->warps * rows->row_tiles * 16;
       const auto bytes = static_cast<std::uint32_t>(
-          q::prefill_shared_bytes(shape.dim_k, shape.dim_v, height, pipe.block, pipe.stages));
+          q::prefill_shared_bytes(shape.dim_k, shape.dim_v, height, pipe.block, pipe.stages, shape.cache_bytes()));
       if (!fits(bytes, 1, target)) continue;
       const int blocks = rows->warps * rows->row_tiles <= 8 && fits(bytes, 2, target) ? 2 : 1;
       return {height,
@@ -76,7 +78,27 @@ Tiling tile_prefill(const Shape& shape, const jit::TargetInfo& target) {
   return {};
 }
 
-constexpr const char* kFormNames[kForms] = {"decode", "medium", "large"};
+// Warpgroups of 64 rows: three where their sums are small enough, else two. As many keys at once as there is room for,
+// in registers and for two stages in shared memory.
+Tiling tile_warpgroups(const Shape& shape, const jit::TargetInfo& target) {
+  constexpr int kMostStages = 4, kRegisters = 190;  // f32 of a thread for sums of scores, for weights, and for results
+  const int consumers = std::max(shape.dim_k, shape.dim_v) <= 64 ? 3 : 2, rows = 64 * consumers;
+  for (const int block : {128, 112, 96, 80, 64}) {
+    if (shape.paged && block % q::box_keys(shape.page_size, block) != 0) continue;
+    if (shape.paged && shape.page_size % q::box_keys(shape.page_size, block) != 0) continue;
+    if (shape.dim_v / 2 + block / 2 + block / 4 > kRegisters) continue;
+    for (int stages = kMostStages; stages >= 2; --stages) {
+      const auto bytes =
+          static_cast<std::uint32_t>(q::sm90_shared_bytes(shape.dim_k, shape.dim_v, rows, block, stages));
+      if (bytes + q::kStaticBytes > target.shared_per_block) continue;
+      const int threads = (consumers + 1) * 128;
+      return {rows, 1, threads / static_cast<int>(target.warp_size), block, stages, 1, threads, bytes};
+    }
+  }
+  return {};
+}
+
+constexpr const char* kFormNames[kForms] = {"decode", "medium", "large", "warpgroups"};
 
 }  // namespace
 
@@ -93,8 +115,24 @@ int constant_page_size(std::int64_t page_size) {
   }
 }
 
+bool takes_warpgroups(const Shape& shape, const jit::TargetInfo& target) {
+  constexpr int kLeastDim = 64;
+  const bool plain = shape.q == shape.element && shape.cache == shape.element && !shape.mask;
+  return target.warpgroups && plain && shape.copy_bytes == 16 && std::min(shape.dim_k, shape.dim_v) >= kLeastDim &&
+         (!shape.paged || shape.page_size != 0) && tile_warpgroups(shape, target).warps != 0;
+}
+
 Tiling tile(const Shape& shape, const jit::TargetInfo& target) {
-  const Tiling t = shape.form == Form::decode ? tile_decode(shape, target) : tile_prefill(shape, target);
+  if (shape.form == Form::warpgroups && !takes_warpgroups(shape, target)) {
+    throw Error(QUERN_UNSUPPORTED,
+                "attention by warpgroups is for targets that have them, head dims from 64, an alignment of 16, and "
+                "ragged caches or pages of 16, 32, 64, 128 or 256 tokens, queries and caches of dtype, and no custom mask; the "
+                "target is " +
+                    target.target.name());
+  }
+  const Tiling t = shape.form == Form::warpgroups ? tile_warpgroups(shape, target)
+                   : shape.form == Form::decode   ? tile_decode(shape, target)
+                                                  : tile_prefill(shape, target);
   if (t.warps == 0) {
     throw Error(QUERN_UNSUPPORTED, "attention with head dims " + std::to_string(shape.dim_k) + " and " +
                                        std::to_string(shape.dim_v) + " does not fit the shared memory of " +
@@ -113,7 +151,9 @@ jit::Spec to_spec(const Shape& shape, jit::Target target) {
   spec.words[2] = static_cast<std::uint32_t>(shape.group);
   spec.words[3] = static_cast<std::uint32_t>(shape.page_size);
   spec.words[4] = static_cast<std::uint32_t>(shape.paged) | static_cast<std::uint32_t>(shape.cap) << 1 |
-                  static_cast<std::uint32_t>(shape.alibi) << 2 | static_cast<std::uint32_t>(shape.sinks) << 3;
+                  static_cast<std::uint32_t>(shape.alibi) << 2 | static_cast<std::uint32_t>(shape.sinks) << 3 |
+                  static_cast<std::uint32_t>(shape.mask) << 4 | static_cast<std::uint32_t>(shape.token_scales) << 5;
+  spec.words[5] = static_cast<std::uint32_t>(shape.q) | static_cast<std::uint32_t>(shape.cache) << 8;
   return spec;
 }
 
@@ -130,12 +170,19 @@ Shape to_shape(const jit::Spec& spec) {
   shape.cap = (spec.words[4] & 2) != 0;
   shape.alibi = (spec.words[4] & 4) != 0;
   shape.sinks = (spec.words[4] & 8) != 0;
+  shape.mask = (spec.words[4] & 16) != 0;
+  shape.token_scales = (spec.words[4] & 32) != 0;
+  shape.q = static_cast<Dtype>(spec.words[5] & 0xff);
+  shape.cache = static_cast<Dtype>(spec.words[5] >> 8);
   return shape;
 }
 
 Constants to_constants(const Shape& shape) {
   return {{"form", kFormNames[static_cast<int>(shape.form)]},
           {"dtype", name_of(shape.element)},
+          {"q", name_of(shape.q)},
+          {"cache", name_of(shape.cache)},
+          {"scales", shape.token_scales ? "token" : "head"},
           {"dim_k", std::to_string(shape.dim_k)},
           {"dim_v", std::to_string(shape.dim_v)},
           {"group", std::to_string(shape.group)},
@@ -143,14 +190,21 @@ Constants to_constants(const Shape& shape) {
           {"cap", std::to_string(shape.cap)},
           {"alibi", std::to_string(shape.alibi)},
           {"sinks", std::to_string(shape.sinks)},
+          {"mask", std::to_string(shape.mask)},
           {"alignment", std::to_string(shape.copy_bytes)}};
 }
 
 Shape from_constants(const Constants& constants) {
   ConstantReader reader("attention", constants);
   Shape shape;
-  shape.form = static_cast<Form>(reader.one_of("form", {"decode", "medium", "large"}));
-  shape.element = reader.one_of("dtype", {"f16", "bf16"}) == 0 ? Dtype::f16 : Dtype::bf16;
+  shape.form = static_cast<Form>(reader.one_of("form", {"decode", "medium", "large", "warpgroups"}));
+  constexpr Dtype kDtypes[] = {Dtype::f16, Dtype::bf16, Dtype::e4m3, Dtype::e5m2, Dtype::i8};
+  const std::size_t element = reader.one_of("dtype", {"f16", "bf16"});
+  shape.element = kDtypes[element];
+  shape.q = kDtypes[reader.one_of("q", {"f16", "bf16", "e4m3", "e5m2"}, element)];
+  shape.cache = kDtypes[reader.one_of("cache", {"f16", "bf16", "e4m3", "e5m2", "int8"}, element)];
+  shape.token_scales = reader.one_of("scales", {"head", "token"}, 0) == 1;
+  shape.mask = reader.integer("mask", 0, 1, 1, 0) != 0;
   shape.dim_k = static_cast<int>(reader.integer("dim_k", 8, kMaxDim, 8));
   shape.dim_v = static_cast<int>(reader.integer("dim_v", 8, kMaxDim, 8, shape.dim_k));
   shape.group = static_cast<int>(reader.integer("group", 1, 65535, 1, 1));
@@ -164,17 +218,21 @@ Shape from_constants(const Constants& constants) {
   shape.sinks = reader.integer("sinks", 0, 1, 1, 0) != 0;
   shape.copy_bytes = reader.one_of("alignment", {"16", "4"}, 0) == 0 ? 16 : 4;
   reader.finish();
+  const auto refuse = [](const char* text) { throw Error(QUERN_INVALID, std::string("attention: ") + text); };
+  if (bytes_of(shape.q) != 1 && shape.q != shape.element) refuse("q must be dtype, e4m3 or e5m2");
+  if (bytes_of(shape.cache) != 1 && shape.cache != shape.element) refuse("cache must be dtype, e4m3, e5m2 or int8");
+  if (bytes_of(shape.cache) != 1 && shape.token_scales) refuse("scales=token is for a cache of 8 bits");
   return shape;
 }
 
 jit::Unit to_unit(const Shape& shape, jit::Target target) {
   const jit::TargetInfo limits = jit::limits_of(target);
   const Tiling t = tile(shape, limits);
-  const bool decode = shape.form == Form::decode;
+  const bool decode = shape.form == Form::decode, warpgroups = shape.form == Form::warpgroups;
   jit::Unit unit;
   unit.op = "attention";
   unit.target = target;
-  unit.entry = decode ? "quern_attention_decode" : "quern_attention_prefill";
+  unit.entry = decode ? "quern_attention_decode" : warpgroups ? "quern_attention_sm90" : "quern_attention_prefill";
   const auto define = [&](const char* name, auto value) {
     if constexpr (std::is_arithmetic_v<decltype(value)>) {
       unit.constants.push_back({name, std::to_string(value)});
@@ -183,6 +241,11 @@ jit::Unit to_unit(const Shape& shape, jit::Target target) {
     }
   };
   define("ELEMENT", name_of(shape.element));
+  define("Q_ELEMENT", name_of(shape.q));
+  define("CACHE_ELEMENT", shape.cache == Dtype::i8 ? "i8" : name_of(shape.cache));
+  define("TOKEN_SCALES", static_cast<int>(shape.token_scales));
+  define("CUSTOM_MASK", static_cast<int>(shape.mask));
+  define("CACHE_COPY_BYTES", shape.cache_copy_bytes());
   define("HEAD_DIM_K", shape.dim_k);
   define("HEAD_DIM_V", shape.dim_v);
   define("GROUP", shape.group);
@@ -197,7 +260,11 @@ jit::Unit to_unit(const Shape& shape, jit::Target target) {
   define("STAGES", t.stages);
   define("THREADS", t.threads);
   define("BLOCKS_PER_SM", t.blocks_per_sm);
-  if (!decode) {
+  if (warpgroups) {
+    define("CONSUMERS", t.rows / 64);
+    // Well below the L2 of the chips that have warpgroups, 50 MB: of one half data comes to the other by a longer way.
+    define("SECTION_BYTES", 24 << 20);
+  } else if (!decode) {
     define("ROW_TILES", t.row_tiles);
     define("INVARIANT", static_cast<int>(shape.form == Form::medium));
     // Two row tiles a warp have products enough to keep the tensor cores busy with half a block of keys.
@@ -205,7 +272,9 @@ jit::Unit to_unit(const Shape& shape, jit::Target target) {
   }
   // Filling a pipeline and writing a result take about as long as this many blocks of keys.
   define("ITEM_PRICE", decode ? 4 : 2);
-  unit.source = embedded(decode ? "attention/kernels/portable/decode.cuh" : "attention/kernels/portable/prefill.cuh");
+  unit.source = embedded(decode       ? "attention/kernels/portable/decode.cuh"
+                         : warpgroups ? "attention/kernels/sm90/prefill.cuh"
+                                      : "attention/kernels/portable/prefill.cuh");
   unit.headers = device_headers(target);
   unit.max_shared_bytes = t.shared_bytes;
   return unit;

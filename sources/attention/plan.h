@@ -14,16 +14,21 @@ namespace quern::ops::attention {
 
 // Which kernel, by the rows (queries times the query heads of a KV head) that a sequence has at most.
 enum class Form : std::uint8_t {
-  decode,  // up to 16 rows; bound by reading keys and values
-  medium,  // tiles of 64 rows; every length where the call is batch-invariant
-  large    // the tallest tiles that the target has room for
+  decode,     // up to 16 rows; bound by reading keys and values
+  medium,     // tiles of 64 rows; every length where the call is batch-invariant
+  large,      // the tallest tiles that the target has room for
+  warpgroups  // on Hopper, instead of large and for batch-invariant calls, where it can be: takes_warpgroups()
 };
-inline constexpr int kForms = 3;
+inline constexpr int kForms = 4;
 
 // Everything that is a constant of a kernel.
 struct Shape {
   Form form = Form::decode;
-  Dtype element = Dtype::bf16;  // of queries, keys, values and results
+  Dtype element = Dtype::bf16;  // of what is multiplied, and of the results
+  Dtype q = Dtype::bf16;        // element, e4m3 or e5m2
+  Dtype cache = Dtype::bf16;    // of keys and values: element, e4m3, e5m2 or i8
+  bool token_scales = false;    // keys and values have a scale a token and head
+  bool mask = false;            // the custom one
   int dim_k = 0;                // multiples of 8, up to kMaxDim
   int dim_v = 0;
   int group = 1;      // query heads of a KV head
@@ -33,6 +38,12 @@ struct Shape {
   bool alibi = false;
   bool sinks = false;
   int copy_bytes = 16;  // 16, or 4 where rows are not aligned to 16
+
+  int cache_bytes() const { return static_cast<int>(bytes_of(cache)); }
+  // Bytes of keys and values that are copied at once.
+  int cache_copy_bytes() const {
+    return copy_bytes == 16 && dim_k * cache_bytes() % 16 == 0 && dim_v * cache_bytes() % 16 == 0 ? 16 : 4;
+  }
 };
 inline constexpr int kMaxDim = 256;
 
@@ -50,7 +61,10 @@ struct Tiling {
   int threads = 0;
   std::uint32_t shared_bytes = 0;  // dynamic
 };
-// Throws Error(QUERN_UNSUPPORTED) when the target has no room for the smallest tiles.
+// Whether the target has warpgroups, and they can copy and multiply what the shape says, whatever its form.
+bool takes_warpgroups(const Shape& shape, const jit::TargetInfo& target);
+// Throws Error(QUERN_UNSUPPORTED) when the target has no room for the smallest tiles, or no warpgroups and is to have
+// them.
 Tiling tile(const Shape& shape, const jit::TargetInfo& target);
 
 jit::Spec to_spec(const Shape& shape, jit::Target target);

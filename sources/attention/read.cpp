@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <string>
 
 #include "jit/error.h"
 
@@ -31,7 +32,7 @@ int read_dim(const Tensor& t, const char* name, int dimension) {
 
 // A stride that the kernel multiplies in 32 bits.
 std::uint32_t stride_bytes(const Tensor& t, const char* name, int dimension) {
-  const std::int64_t bytes = t.shape[dimension] > 1 ? t.strides[dimension] * 2 : 0;
+  const std::int64_t bytes = t.shape[dimension] > 1 ? t.strides[dimension] * bytes_of(t.dtype) : 0;
   if (bytes > std::int64_t{UINT32_MAX}) refuse_stride(name, dimension, t.strides[dimension], "less than 4 GiB");
   return static_cast<std::uint32_t>(bytes);
 }
@@ -71,20 +72,60 @@ void read_pages(const quern_attention_args& args, const Place& place, std::int64
   }
 }
 
+// Rows of 8 bits may be an odd number of 8 bytes.
+int alignment_of(const Tensor& t, int alignment) {
+  return t.shape[t.rank - 1] * bytes_of(t.dtype) % 16 == 0 ? alignment : std::min(alignment, 8);
+}
+
+// Keys or values: of the model's element or of 8 bits, bytes taken for what kv_type says.
+Tensor read_cache(const DLTensor* given, const char* name, int rank, Dtype element, std::int32_t type,
+                  const Place& place) {
+  const Dtype dtype = given != nullptr ? dtype_of(given->dtype) : Dtype::other;
+  if (dtype == Dtype::e4m3 || dtype == Dtype::e5m2 || dtype == Dtype::u8)
+    return read_fp8(given, name, rank, type, "kv_type", place);
+  if (type != QUERN_FP8_AS_TENSOR)
+    refuse_value("kv_type", std::int64_t{type}, "0, unless k and v are uint8, e4m3 or e5m2");
+  return read(given, name, rank, {element, Dtype::i8, Dtype::e4m3, Dtype::e5m2, Dtype::u8}, place);
+}
+
+// Of keys or values, `cache`. True where every token and head has its own.
+bool read_cache_scale(const DLTensor* given, const char* name, const Tensor& cache, const Place& place,
+                      const float** data, std::int64_t (&strides)[3]) {
+  if (given == nullptr) return false;
+  if (bytes_of(cache.dtype) != 1)
+    refuse((std::string(name) + " is given; it must be NULL unless k and v have 8 bits").c_str());
+  const int all = cache.rank - 1;
+  if (given->ndim != 1 && given->ndim != all) refuse_rank(name, given->ndim, 1, all);
+  const Tensor scale = read(given, name, given->ndim, {Dtype::f32}, place);
+  *data = floats(scale);
+  if (given->ndim == 1) {
+    const std::int64_t heads = cache.shape[cache.rank - 2];
+    if (scale.shape[0] != 1 && scale.shape[0] != heads)
+      refuse_extent(name, 0, scale.shape[0], "1, or as many as k has heads");
+    strides[2] = scale.shape[0] == 1 ? 0 : scale.strides[0];
+    return false;
+  }
+  for (int d = 0; d < all; ++d) expect_extent(scale, name, d, cache.shape[d]);
+  if (all == 3) strides[0] = scale.strides[0];
+  strides[1] = scale.strides[all - 2];
+  strides[2] = scale.strides[all - 1];
+  return true;
+}
+
 void read_keys_and_values(const quern_attention_args& args, const Place& place, int alignment, Problem& problem) {
   q::AttentionParams& p = problem.params;
   Shape& shape = problem.shape;
   const int rank = shape.paged ? 4 : 3, head = rank - 2, dim = rank - 1;
-  const Tensor k = read(args.k, "k", rank, {Dtype::f16, Dtype::bf16}, place);
-  const Tensor v = read(args.v, "v", rank, {Dtype::f16, Dtype::bf16}, place);
-  if (k.dtype != shape.element) refuse_dtype("k", args.k->dtype, {shape.element});
-  if (v.dtype != shape.element) refuse_dtype("v", args.v->dtype, {shape.element});
+  const Tensor k = read_cache(args.k, "k", rank, shape.element, args.kv_type, place);
+  const Tensor v = read_cache(args.v, "v", rank, shape.element, args.kv_type, place);
+  if (v.dtype != k.dtype) refuse_dtype("v", args.v->dtype, {k.dtype});
+  shape.cache = k.dtype;
   expect_extent(k, "k", dim, shape.dim_k);
   shape.dim_v = read_dim(v, "v", dim);
   expect_unit_stride(k, "k", dim);
   expect_unit_stride(v, "v", dim);
-  expect_aligned(k, "k", alignment);
-  expect_aligned(v, "v", alignment);
+  expect_aligned(k, "k", alignment_of(k, alignment));
+  expect_aligned(v, "v", alignment_of(v, alignment));
   for (int d = 0; d < head + 1; ++d) {
     // K and V may be pools of different sizes; pages and heads within are the same.
     if (d > 0 || !shape.paged) expect_extent(v, "v", d, k.shape[d]);
@@ -98,13 +139,61 @@ void read_keys_and_values(const quern_attention_args& args, const Place& place, 
     p.v_page_bytes = stride_bytes(v, "v", 0);
   }
   if (!shape.paged) problem.max_keys = k.shape[0];
+  problem.pages = shape.paged ? k.shape[0] : 1;
+  problem.value_pages = shape.paged ? v.shape[0] : 1;
+  problem.page_tokens = k.shape[head - 1];
   p.keys = k.data;
   p.values = v.data;
   p.k_token_bytes = stride_bytes(k, "k", head - 1);
   p.v_token_bytes = stride_bytes(v, "v", head - 1);
-  p.k_stride_head = k.strides[head];
-  p.v_stride_head = v.strides[head];
+  p.k_stride_head = k.strides[head] * bytes_of(k.dtype);
+  p.v_stride_head = v.strides[head] * bytes_of(v.dtype);
   p.kv_heads = static_cast<std::int32_t>(k.shape[head]);
+  std::int64_t k_scale[3] = {}, v_scale[3] = {};
+  shape.token_scales = read_cache_scale(args.k_scale, "k_scale", k, place, &p.k_scale, k_scale);
+  if (read_cache_scale(args.v_scale, "v_scale", v, place, &p.v_scale, v_scale) != shape.token_scales) {
+    refuse("k_scale and v_scale must both be a scale a token and head, or neither");
+  }
+  p.k_scale_stride_page = k_scale[0], p.k_scale_stride_token = k_scale[1], p.k_scale_stride_head = k_scale[2];
+  p.v_scale_stride_page = v_scale[0], p.v_scale_stride_token = v_scale[1], p.v_scale_stride_head = v_scale[2];
+}
+
+// Queries of out's element, or of 8 bits with their scales.
+Tensor read_queries(const quern_attention_args& args, const Place& place) {
+  const Dtype dtype = args.q != nullptr ? dtype_of(args.q->dtype) : Dtype::other;
+  if (dtype == Dtype::e4m3 || dtype == Dtype::e5m2 || dtype == Dtype::u8)
+    return read_fp8(args.q, "q", 3, args.q_type, "q_type", place);
+  if (args.q_type != QUERN_FP8_AS_TENSOR)
+    refuse_value("q_type", std::int64_t{args.q_type}, "0, unless q is uint8, e4m3 or e5m2");
+  return read(args.q, "q", 3, {Dtype::f16, Dtype::bf16, Dtype::e4m3, Dtype::e5m2, Dtype::u8}, place);
+}
+void read_query_scale(const quern_attention_args& args, const Tensor& q, const Place& place, q::AttentionParams& p) {
+  if (args.q_scale == nullptr) return;
+  if (bytes_of(q.dtype) != 1) refuse("q_scale is given; it must be NULL unless q has 8 bits");
+  if (args.q_scale->ndim != 1 && args.q_scale->ndim != 2) refuse_rank("q_scale", args.q_scale->ndim, 1, 2);
+  const Tensor scale = read(args.q_scale, "q_scale", args.q_scale->ndim, {Dtype::f32}, place);
+  p.q_scale = floats(scale);
+  if (scale.rank == 2) {
+    expect_extent(scale, "q_scale", 0, q.shape[0]);
+    expect_extent(scale, "q_scale", 1, q.shape[1]);
+    p.q_scale_stride_token = scale.strides[0], p.q_scale_stride_head = scale.strides[1];
+  } else {
+    if (scale.shape[0] != 1 && scale.shape[0] != q.shape[1])
+      refuse_extent("q_scale", 0, scale.shape[0], "1, or as many as q has heads");
+    p.q_scale_stride_head = scale.shape[0] == 1 ? 0 : scale.strides[0];
+  }
+}
+
+void read_custom_mask(const quern_attention_args& args, const Place& place, std::int64_t batch, Problem& problem) {
+  if (args.mask == nullptr) {
+    if (args.mask_indptr != nullptr) refuse("mask_indptr is given; it must be NULL without mask");
+    if (args.mask_keys != nullptr) refuse("mask_keys is given; it must be NULL without mask");
+    return;
+  }
+  problem.shape.mask = true;
+  problem.params.mask = read_array(args.mask, "mask", Dtype::u8, -1, place).data;
+  problem.params.mask_indptr = ints(read_array(args.mask_indptr, "mask_indptr", Dtype::i32, batch + 1, place));
+  problem.params.mask_keys = ints(read_array(args.mask_keys, "mask_keys", Dtype::i32, batch, place));
 }
 
 void read_mask(const quern_attention_args& args, q::AttentionParams& p) {
@@ -132,11 +221,13 @@ Problem read_problem(const quern_attention_args& args, const jit::DeviceInfo& de
   const int alignment = read_alignment(args.alignment);
   shape.copy_bytes = alignment == 16 ? 16 : 4;
 
-  const Tensor q = read(args.q, "q", 3, {Dtype::f16, Dtype::bf16}, place);
-  shape.element = q.dtype;
+  const Tensor q = read_queries(args, place);
+  const Tensor out = read(args.out, "out", 3, {Dtype::f16, Dtype::bf16}, place);
+  shape.element = out.dtype;
+  shape.q = q.dtype;
   shape.dim_k = read_dim(q, "q", 2);
   expect_unit_stride(q, "q", 2);
-  expect_aligned(q, "q", alignment);
+  expect_aligned(q, "q", alignment_of(q, alignment));
   problem.total_q = q.shape[0];
   const std::int64_t heads = q.shape[1];
 
@@ -154,8 +245,7 @@ Problem read_problem(const quern_attention_args& args, const jit::DeviceInfo& de
   }
   shape.group = static_cast<int>(heads / p.kv_heads);
 
-  const Tensor out = read(args.out, "out", 3, {Dtype::f16, Dtype::bf16}, place);
-  if (out.dtype != shape.element) refuse_dtype("out", args.out->dtype, {shape.element});
+  if (bytes_of(q.dtype) != 1 && out.dtype != q.dtype) refuse_dtype("out", args.out->dtype, {q.dtype});
   expect_extent(out, "out", 0, problem.total_q);
   expect_extent(out, "out", 1, heads);
   expect_extent(out, "out", 2, shape.dim_v);
@@ -178,6 +268,8 @@ Problem read_problem(const quern_attention_args& args, const jit::DeviceInfo& de
     shape.sinks = true;
   }
   read_mask(args, p);
+  read_query_scale(args, q, place, p);
+  read_custom_mask(args, place, batch, problem);
 
   if (!(args.scale >= 0.0f) || std::isinf(args.scale))
     refuse_value("scale", double{args.scale}, "0 (1/sqrt(d_k)) or a positive number");

@@ -18,10 +18,17 @@ struct Problem {
   std::int64_t max_rows = 0;  // rows of one KV head of one sequence, at most
   std::int64_t max_keys = 0;  // of a sequence, by the maximum given and by what the cache can hold
   bool invariant = false;
+  std::int64_t pages = 1;  // of the keys' pool, 1 where it is ragged
+  std::int64_t value_pages = 1;
+  std::int64_t page_tokens = 0;  // tokens of a page, or of the whole ragged cache
 };
 
 // Throws Error(QUERN_INVALID) naming the argument, what was given and what is allowed. With `may_lack_data` (workspace,
 // prepare) data may be NULL: shapes and maxima count.
 Problem read_problem(const quern_attention_args& args, const jit::DeviceInfo& device, bool may_lack_data);
+
+// For a call on `host`: throws Error(QUERN_INVALID) naming the sequence, the value and its bound where lengths, offsets or
+// pages that are followed lead out of the tensors or past the maxima.
+void check_index_data(const quern_attention_args& args, const Problem& problem);
 
 }  // namespace quern::ops::attention

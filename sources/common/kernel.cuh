@@ -33,6 +33,8 @@
 //               ballot(predicate) -> u64
 //                                                  common/reduce.cuh has sums, extrema, scans and histograms of warps and blocks
 //   Bits        popcount(v) leading_zeros(v) trailing_zeros(v)  of u32 and u64, as u32; those of 0 are 32 or 64
+//   Bytes       permute_bytes<s>(low, high)        u32 of four bytes of the eight of `low` (0 to 3) and `high` (4 to 7): the result's
+//                                                  byte i is number s >> 4 i & 7
 //   Memory      load16(p) store16(p, v)            16 bytes, aligned; load16_once(p): read once, do not keep in L1;
 //                                                  store16_global(p, v): to memory that is not shared
 //               load_volatile(p)                   a load that is neither hoisted nor served from a stale L1 line

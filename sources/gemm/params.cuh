@@ -81,6 +81,6 @@ struct GemmParams {
 };
 
 // Rows of a that a tile of few columns copies, a box of its tensor map: whole groups of eight, and no more than there are.
-QUERN_SHARED_CODE constexpr i32 narrow_rows(i32 m, i32 tile_m) { return m < tile_m ? static_cast<i32>((static_cast<u32>(m) + 7) / 8 * 8) : tile_m; }
+QUERN_SHARED_CODE constexpr i32 small_m_rows(i32 m, i32 tile_m) { return m < tile_m ? static_cast<i32>((static_cast<u32>(m) + 7) / 8 * 8) : tile_m; }
 
 }  // namespace q

@@ -14,7 +14,7 @@ namespace quern::ops::gemm {
 struct Problem {
   Call call;
   Tag op;
-  Shape shape;  // its form still to be chosen
+  Shape shape;  // its variant still to be chosen
   q::GemmParams params;
   std::uint32_t flags;
   void* stream;

@@ -3,6 +3,7 @@
 #include "jit/error.h"
 #include "sources/gemm/problem.h"
 #include "sources/ops.h"
+#include "sources/index_data.h"
 
 namespace quern::ops::grouped_fp8_gemm {
 namespace {
@@ -93,6 +94,22 @@ Problem read_problem(const quern_grouped_fp8_gemm_args& args, const Runtime& run
   return problem;
 }
 
+void check_groups(const Problem& problem) {
+  const q::GemmParams& p = problem.params;
+  if (p.counts != nullptr) {
+    expect_in_range("counts", p.counts, p.groups, 0, p.out_rows, "expert", "the capacity");
+    return;
+  }
+  expect_offsets("offsets", p.offsets, p.groups, p.out_rows, "expert", "the rows of out");
+  if (p.indices == nullptr) return;
+  const std::int32_t begin = p.offsets[0], end = p.offsets[p.groups];
+  for (std::int32_t row = begin; row < end; ++row) {
+    if (p.indices[row] >= 0 && p.indices[row] < p.a_rows) continue;
+    refuse_index("indices[" + std::to_string(row) + "] (row " + std::to_string(row) + " of out)", p.indices[row], 0,
+                 std::int64_t{p.a_rows} - 1, "the rows of a");
+  }
+}
+
 }  // namespace
 
 const Op op{"grouped_fp8_gemm", unit, parse, list, constants};
@@ -107,6 +124,8 @@ void prepare(const Runtime& runtime, const quern_grouped_fp8_gemm_args& args) {
 
 void run(const Runtime& runtime, const quern_grouped_fp8_gemm_args& args) {
   Problem problem = read_problem(args, runtime, false);
+  // Who gives a status is told there, on `host` as everywhere.
+  if (args.status == nullptr && reads_index_data(*problem.call.device)) check_groups(problem);
   gemm::launch_product(runtime, problem, args.workspace, args.workspace_size);
 }
 

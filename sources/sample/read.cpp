@@ -232,7 +232,7 @@ Problem read_problem(const quern_sample_args& args, const Runtime& runtime, bool
   problem.shape.edits = listed != 0 || args.prompt_mask != nullptr || args.output_counts != nullptr ||
                         args.allowed != nullptr || args.bias_offsets != nullptr || args.banned != nullptr ||
                         args.prompt_tokens != nullptr || args.output_tokens != nullptr;
-  problem.shape.filters = filters(p);
+  problem.shape.filters = filters(p) || p.temperature_last;
   p.sigmas = given(p.n_sigma, 0.0f);
   p.sums = args.logprobs != nullptr || p.top_n != 0 ? q::Sums::all : q::Sums::wanted;
   if (listed > 0) {

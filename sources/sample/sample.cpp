@@ -73,7 +73,8 @@ jit::Unit to_unit(const char* name, const Shape& shape, jit::Target target) {
 void divide_rows(Problem* problem) {
   q::SampleParams& p = problem->params;
   constexpr std::int64_t kWarps = kThreads / 32;  // chunks that a block takes at once
-  constexpr std::int64_t kWaves = 4;              // with as many blocks it matters little which SM is done last
+  // With many blocks it matters little which SM is done last; but each reads its row's lists.
+  const std::int64_t kWaves = p.slots != 0 ? 1 : 4;
   const std::int64_t wanted = std::max<std::int64_t>(kWaves * problem->sms * kBlocksPerSm / std::max(p.count, 1), 1);
   const std::int64_t rounds = std::clamp<std::int64_t>(p.chunks / (wanted * kWarps), 1, q::kBlockChunks / kWarps);
   p.chunks_per_block = static_cast<std::int32_t>(can_divide(p) ? rounds * kWarps : p.chunks);

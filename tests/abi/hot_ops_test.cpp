@@ -77,7 +77,7 @@ class HotOps : public testing::Test {
   Context context_;
 };
 
-// Rows for each form that a product has: streaming, shared tiles, Hopper's.
+// Rows for each variant that a product has: streaming, shared tiles, Hopper's.
 TEST_F(HotOps, Fp8Gemm) {
   constexpr std::int64_t kN = 4096, kK = 7168;
   auto epilogue = sized<quern_epilogue>();

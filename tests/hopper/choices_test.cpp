@@ -1,5 +1,6 @@
 // The matrix products of Hopper in every way that they can be taken, also those that the model leaves to tuning: each
-// form, blocks of threads that share a tile, blocks side by side; operands in every order. All of it gives the product.
+// variant, blocks of threads that share a tile, blocks side by side; operands in every order. All of it gives the
+// product.
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
@@ -183,7 +184,7 @@ class Product {
 
 class HopperChoices : public testing::TestWithParam<Order> {};
 
-// Rows for each form, none of whose tiles is whole; so many columns that tiles stand side by side, steps to share.
+// Rows for each variant, none of whose tiles is whole; so many columns that tiles stand side by side, steps to share.
 TEST_P(HopperChoices, GiveTheProduct) {
   constexpr std::uint64_t kSchedules = 2;  // a fair one, and one of the others
   const Extents all[] = {
@@ -205,14 +206,14 @@ TEST_P(HopperChoices, GiveTheProduct) {
     }
   }
   std::printf("%s: %zu choices, %d runs\n", GetParam().name, taken.size(), runs);
-  for (const char* choice :
-       {"warpgroups parts=1 peers=1", "warpgroups parts=1 peers=2", "warpgroups_192 parts=1 peers=1",
-        "warpgroups_256 parts=1 peers=1", "swapped_16 parts=1 peers=1", "swapped_16 parts=2 peers=1",
-        "swapped_16 parts=1 peers=2", "swapped_32 parts=2 peers=2", "swapped_64 parts=1 peers=2",
-        "swapped_128 parts=1 peers=1", "swapped_128 parts=2 peers=2", "swapped_128 parts=3 peers=1"}) {
+  for (const char* choice : {"persistent_128x128 parts=1 peers=1", "persistent_128x128 parts=1 peers=2",
+                             "persistent_128x192 parts=1 peers=1", "persistent_128x256 parts=1 peers=1",
+                             "swap_ab_16 parts=1 peers=1", "swap_ab_16 parts=2 peers=1", "swap_ab_16 parts=1 peers=2",
+                             "swap_ab_32 parts=2 peers=2", "swap_ab_64 parts=1 peers=2", "swap_ab_128 parts=1 peers=1",
+                             "swap_ab_128 parts=2 peers=2", "swap_ab_128 parts=3 peers=1"}) {
     EXPECT_EQ(taken.count(choice), 1u) << choice;
   }
-  EXPECT_EQ(taken.count("warpgroups_176 parts=1 peers=1"), GetParam().b ? 0u : 1u);
+  EXPECT_EQ(taken.count("persistent_128x176 parts=1 peers=1"), GetParam().b ? 0u : 1u);
 }
 INSTANTIATE_TEST_SUITE_P(Orders, HopperChoices, testing::ValuesIn(kOrders),
                          [](const testing::TestParamInfo<Order>& order) { return std::string(order.param.name); });

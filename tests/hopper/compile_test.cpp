@@ -57,6 +57,9 @@ TEST(HopperCompiles, TheKernelsOfTheOtherTests) {
     for (const char* count : {"8", "16", "32", "56", "64", "88", "96", "128"})
       compiles("sums.cuh", {{"TYPE", type}, {"COUNT", count}});
   }
+  for (const char* type : {"bf16", "f16", "e4m3", "e5m2"}) compiles("accumulator.cuh", {{"TYPE", type}, {"N", "128"}});
+  compiles("accumulator.cuh", {{"TYPE", "bf16"}, {"N", "176"}});
+  compiles("pipeline.cuh", {{"BUG", "0"}});
   // The type, and which of both operands are mn-major.
   const char* const kinds[][3] = {{"bf16", "0", "0"}, {"e4m3", "0", "0"}, {"bf16", "1", "0"}, {"f16", "1", "1"}};
   for (const auto& [type, a_mn, b_mn] : kinds) {

@@ -77,6 +77,8 @@ QUERN_KERNEL(k, 256, 1, QUERN_PARAM q::hopper::Params p, QUERN_PARAM q::TensorMa
   mbarrier_expect(barriers[0], p.size);
   mbarrier_arrive_expect(barriers[0], p.size);
   mbarrier_arrive(barriers[1]);
+  copy_async_16(shared, p.global, true);
+  copy_async_arrive(barriers[1]);
   mbarrier_arrive_remote(barriers[1], cluster_rank() ^ 1);
   mbarrier_arrive_remote_relaxed(barriers[1], cluster_rank() ^ 1);
   while (!mbarrier_try_wait(barriers[0], 0)) {

@@ -1,7 +1,7 @@
-// Products in forms of the test's choosing, also where the model would take another: each form for few rows and few
-// columns, shared by every number of blocks, with every number of rows at which it does something else; those by tensor
-// map and mma.sync, which targets take that are not here; those by Hopper's warpgroups for many rows; and all that may
-// follow the sums; the same bits under every schedule.
+// Products in variants of the test's choosing, also where the model would take another: each variant for few rows and
+// few columns, shared by every number of blocks, with every number of rows at which it does something else; those by
+// tensor map and mma.sync, which targets take that are not here; those by Hopper's warpgroups for many rows; and all
+// that may follow the sums; the same bits under every schedule.
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
@@ -18,9 +18,9 @@ namespace quern::test {
 namespace {
 
 using ops::gemm::Choice;
-using ops::gemm::Form;
+using ops::gemm::Variant;
 
-// What calls work with, below the C interface: a call by that cannot say which form it wants.
+// What calls work with, below the C interface: a call by that cannot say which variant it wants.
 class Library {
  public:
   explicit Library(std::optional<std::uint64_t> seed = {})
@@ -51,7 +51,7 @@ class Library {
     if (!c.expression.empty()) tensors.epilogue.expression = &ops::expression::intern(c.expression);
     ops::gemm::Problem read = c.is_fp8() ? ops::gemm::read_problem(tensors.fp8, runtime, false)
                                          : ops::gemm::read_problem(tensors.gemm, runtime, false);
-    const std::uint64_t bytes = ops::gemm::workspace_bytes(read, choice.form);
+    const std::uint64_t bytes = ops::gemm::workspace_bytes(read, choice.variant);
     Buffer workspace(bytes, 0xff);
     std::vector<std::uint32_t> counters(std::min(bytes, ops::kCounterBytes) / 4);
     workspace.write(counters);
@@ -93,9 +93,9 @@ void PrintTo(const Forced& forced, std::ostream* out) { *out << forced.name; }
 
 using Change = std::function<void(GemmCase&)>;
 
-// Every number of rows, columns and terms at which a form does something else.
+// Every number of rows, columns and terms at which a variant does something else.
 Forced forced_as(const Choice& choice, const std::string& name, const GemmCase& common, const Change& change = {}) {
-  Forced forced{choice, {}, name_of(choice.form)};
+  Forced forced{choice, {}, name_of(choice.variant)};
   if (choice.parts > 1) forced.name += "_by_" + std::to_string(choice.parts);
   forced.name += '_' + name;
   const auto one = [&](int m, int n, int k) {
@@ -131,8 +131,8 @@ void add_rest(const Choice& choice, std::vector<Forced>* all) {
 
 std::vector<Forced> narrow() {
   std::vector<Forced> all;
-  for (const Form form : ops::gemm::kNarrow) {
-    const Choice choice{form, 1, 1};
+  for (const Variant variant : ops::gemm::kSmallM) {
+    const Choice choice{variant, 1, 1};
     const auto add = [&](const std::string& name, const GemmCase& common, const Change& change = {}) {
       all.push_back(forced_as(choice, name, common, change));
     };
@@ -140,31 +140,31 @@ std::vector<Forced> narrow() {
     add("one_sm", fp8_blocks(), [](GemmCase& c) { c.max_sms = 1; });
     add("gate", fp8_blocks(), [](GemmCase& c) { c.gate = true, c.n = (c.n + 127) / 128 * 128, c.out = Element::bf16; });
     add("gate_vectors", fp8_vectors(), [](GemmCase& c) { c.gate = true, c.out = Element::f16; });
-    if (form == Form::narrow_64x32 || form == Form::narrow_128x64) add_rest(choice, &all);
+    if (variant == Variant::small_m_64x32 || variant == Variant::small_m_128x64) add_rest(choice, &all);
   }
   return all;
 }
 
 // The emulation of clusters takes 64 warps; tiles of 128 rows have room for two blocks' sums.
-int most_parts(Form form) { return rows_of_tile(form) == 128 ? 2 : on_cuda() ? 8 : 5; }
+int most_parts(Variant variant) { return facts_of(variant).rows == 128 ? 2 : on_cuda() ? 8 : 5; }
 
 std::vector<Forced> shared_k() {
   std::vector<Forced> all;
-  for (const Form form : ops::gemm::kSharedK) {
-    for (int parts = 2; parts <= most_parts(form); ++parts) {
-      const Choice choice{form, parts, 1};
+  for (const Variant variant : ops::gemm::kSplitK) {
+    for (int parts = 2; parts <= most_parts(variant); ++parts) {
+      const Choice choice{variant, parts, 1};
       const auto add = [&](const std::string& name, const GemmCase& common, const Change& change = {}) {
         all.push_back(forced_as(choice, name, common, change));
       };
       // Which tiles of 112 columns do not take.
-      if (form != Form::shared_128x112) add("blocks", fp8_blocks());
-      if (parts != std::min(3, most_parts(form))) continue;
+      if (variant != Variant::split_k_128x112) add("blocks", fp8_blocks());
+      if (parts != std::min(3, most_parts(variant))) continue;
       for (std::size_t kind = 0; kind < 4; ++kind) {
         const GemmKind& of = gemm_kinds()[kind];
         if (std::string(of.name) != "blocks") add(of.name, of.common);
       }
-      if (form == Form::shared_64x128) add_rest(choice, &all);
-      if (form == Form::shared_128x112) add("bias_c", fp8_vectors(), bias_and_c);
+      if (variant == Variant::split_k_64x128) add_rest(choice, &all);
+      if (variant == Variant::split_k_128x112) add("bias_c", fp8_vectors(), bias_and_c);
     }
   }
   return all;
@@ -175,7 +175,7 @@ std::vector<Forced> shared_k() {
 std::vector<Forced> sliced() {
   std::vector<Forced> all;
   const auto add = [&](const std::string& name, const GemmCase& common, const Change& change = {}) {
-    Forced forced{{Form::sliced_k, 1, 1}, {}, "sliced_k_" + name};
+    Forced forced{{Variant::sliced_k, 1, 1}, {}, "sliced_k_" + name};
     const auto one = [&](int m, int n, int k) {
       GemmCase c = of_shape(common, m, n, k);
       if (change) change(c);
@@ -195,7 +195,7 @@ std::vector<Forced> sliced() {
   add("nn", gemm_of(Element::f16), [](GemmCase& c) { c.transposed_b = true; });
   add("tn", gemm_of(Element::bf16),
       [](GemmCase& c) { c.transposed_a = c.transposed_b = true, c.m = (c.m + 7) / 8 * 8; });
-  add_rest({Form::sliced_k, 1, 1}, &all);
+  add_rest({Variant::sliced_k, 1, 1}, &all);
   return all;
 }
 
@@ -203,7 +203,7 @@ std::vector<Forced> sliced() {
 // run on from one to the next; fewer steps than blocks that might share them. Of f16 and bf16 alike but for the
 // instruction.
 Forced mapped_as(const Choice& choice, const std::string& name, const GemmCase& common, const Change& change = {}) {
-  Forced forced{choice, {}, name_of(choice.form)};
+  Forced forced{choice, {}, name_of(choice.variant)};
   if (choice.parts == ops::gemm::kLastWave) forced.name += "_shared";
   forced.name += '_' + name;
   const auto one = [&](int m, int n, int k, int max_sms) {
@@ -221,18 +221,18 @@ Forced mapped_as(const Choice& choice, const std::string& name, const GemmCase& 
 
 std::vector<Forced> mapped() {
   std::vector<Forced> all;
-  for (const Form form : ops::gemm::kMapped) {
-    const Choice choice{form, 1, 1};
+  for (const Variant variant : ops::gemm::kTmaMma) {
+    const Choice choice{variant, 1, 1};
     const auto add = [&](const std::string& name, Element element, const Change& change = {}) {
       all.push_back(mapped_as(choice, name, gemm_of(element), change));
     };
     add("bf16", Element::bf16);
-    all.push_back(mapped_as({form, ops::gemm::kLastWave, 1}, "bf16", gemm_of(Element::bf16)));
+    all.push_back(mapped_as({variant, ops::gemm::kLastWave, 1}, "bf16", gemm_of(Element::bf16)));
     add("f16_f32", Element::f16, [](GemmCase& c) { c.out = Element::f32; });
     add("bias_c", Element::bf16, bias_and_c);
     add("gate", Element::f16, [](GemmCase& c) { c.gate = true; });
     add("shared_b", Element::bf16, [](GemmCase& c) { c.batch = 3, c.shared_b = true; });
-    if (form == Form::mapped_128x256) {
+    if (variant == Variant::tma_mma_128x256) {
       add("batched", Element::f16, [](GemmCase& c) { c.batch = 3; });
       add("c_is_out", Element::bf16, [](GemmCase& c) { c.c = Element::bf16, c.c_is_out = true; });
       add("out_scale", Element::bf16, [](GemmCase& c) { c.out = Element::e4m3, c.out_scale = true; });
@@ -245,8 +245,8 @@ std::vector<Forced> mapped() {
 // and fewer, several tiles for a block, all that changes how results leave.
 std::vector<Forced> wide() {
   std::vector<Forced> all;
-  const auto add = [&](Form form, const std::string& name, const GemmCase& common, const Change& change = {}) {
-    Forced forced{{form, 1, 1}, {}, name_of(form) + ('_' + name)};
+  const auto add = [&](Variant variant, const std::string& name, const GemmCase& common, const Change& change = {}) {
+    Forced forced{{variant, 1, 1}, {}, name_of(variant) + ('_' + name)};
     const auto one = [&](int m, int n, int k, int max_sms) {
       GemmCase c = of_shape(common, m, n, k);
       c.out = Element::bf16;
@@ -259,29 +259,32 @@ std::vector<Forced> wide() {
     one(200, 520, 128, 1), one(260, 392, 272, 1), one(257, 776, 656, 1), one(300, 584, 1552, 2);
     all.push_back(std::move(forced));
   };
-  for (const Form form : {Form::warpgroups, Form::warpgroups_192, Form::warpgroups_256, Form::warpgroups_late})
-    add(form, "blocks", fp8_blocks());
-  for (const Form form : {Form::warpgroups_256, Form::warpgroups_late}) {
-    add(form, "f16", fp8_blocks(),
+  for (const Variant variant : {Variant::persistent_128x128, Variant::persistent_128x192, Variant::persistent_128x256,
+                                Variant::overlapped_128x256})
+    add(variant, "blocks", fp8_blocks());
+  for (const Variant variant : {Variant::persistent_128x256, Variant::overlapped_128x256}) {
+    add(variant, "f16", fp8_blocks(),
         [](GemmCase& c) { c.out = Element::f16, c.b = Element::e5m2, c.activation = QUERN_ACTIVATION_GELU; });
-    add(form, "by_row", fp8_blocks(), [](GemmCase& c) { c.scales_by_row = true, c.padding = 16, c.out_padding = 8; });
-    add(form, "programmatic", fp8_blocks(), [](GemmCase& c) { c.flags = QUERN_CALL_PROGRAMMATIC; });
+    add(variant, "by_row", fp8_blocks(),
+        [](GemmCase& c) { c.scales_by_row = true, c.padding = 16, c.out_padding = 8; });
+    add(variant, "programmatic", fp8_blocks(), [](GemmCase& c) { c.flags = QUERN_CALL_PROGRAMMATIC; });
   }
-  add(Form::warpgroups_176, "vectors", fp8_vectors());
-  add(Form::warpgroups_176, "vectors_gelu", fp8_vectors(), [](GemmCase& c) { c.activation = QUERN_ACTIVATION_GELU; });
-  add(Form::warpgroups_late, "tensor_scales", fp8_vectors(),
+  add(Variant::persistent_128x176, "vectors", fp8_vectors());
+  add(Variant::persistent_128x176, "vectors_gelu", fp8_vectors(),
+      [](GemmCase& c) { c.activation = QUERN_ACTIVATION_GELU; });
+  add(Variant::overlapped_128x256, "tensor_scales", fp8_vectors(),
       [](GemmCase& c) { c.scale_a = c.scale_b = Scaling::tensor, c.b = Element::e5m2; });
-  add(Form::warpgroups_176, "bf16", gemm_of(Element::bf16));
-  for (const Form form : {Form::warpgroups_256, Form::warpgroups_late}) {
-    add(form, "vectors", fp8_vectors());
-    add(form, "vectors_f16", fp8_vectors(),
+  add(Variant::persistent_128x176, "bf16", gemm_of(Element::bf16));
+  for (const Variant variant : {Variant::persistent_128x256, Variant::overlapped_128x256}) {
+    add(variant, "vectors", fp8_vectors());
+    add(variant, "vectors_f16", fp8_vectors(),
         [](GemmCase& c) { c.out = Element::f16, c.a = Element::e5m2, c.activation = QUERN_ACTIVATION_GELU; });
   }
-  add(Form::warpgroups_256, "vectors_gate", fp8_vectors(), [](GemmCase& c) { c.gate = true; });
-  add(Form::warpgroups_256, "vectors_to_f32", fp8_vectors(), [](GemmCase& c) { c.out = Element::f32; });
-  add(Form::warpgroups_256, "vectors_out_scale", fp8_vectors(),
+  add(Variant::persistent_128x256, "vectors_gate", fp8_vectors(), [](GemmCase& c) { c.gate = true; });
+  add(Variant::persistent_128x256, "vectors_to_f32", fp8_vectors(), [](GemmCase& c) { c.out = Element::f32; });
+  add(Variant::persistent_128x256, "vectors_out_scale", fp8_vectors(),
       [](GemmCase& c) { c.out = Element::e4m3, c.out_scale = true; });
-  add(Form::warpgroups_256, "bf16_gate", gemm_of(Element::bf16), [](GemmCase& c) { c.gate = true; });
+  add(Variant::persistent_128x256, "bf16_gate", gemm_of(Element::bf16), [](GemmCase& c) { c.gate = true; });
   return all;
 }
 
@@ -312,25 +315,26 @@ TEST(GemmFormsOfOut, LateOnesNeedATensorMap) {
   GemmProblem problem(c, Random(c.name));
   problem.poison_outputs();
   const GemmOutput untouched = problem.output();
-  EXPECT_THROW(fair().run(c, problem, {Form::warpgroups_late, 1, 1}), Error);
+  EXPECT_THROW(fair().run(c, problem, {Variant::overlapped_128x256, 1, 1}), Error);
   EXPECT_TRUE(problem.output() == untouched);
 }
 
 // Tiles of 128 columns alone are made for pairs of blocks, and not with block scales: others stand alone, whatever a
 // record of tuning says.
 TEST(GemmFormsOfPairs, OtherTilesStandAlone) {
-  const auto run = [](Form form, GemmCase c) {
-    c.name = name_of(form) + std::string("_in_pairs"), c.out = Element::bf16;
+  const auto run = [](Variant variant, GemmCase c) {
+    c.name = name_of(variant) + std::string("_in_pairs"), c.out = Element::bf16;
     GemmProblem problem(c, Random(c.name));
     problem.poison_outputs();
-    ASSERT_NO_THROW(fair().run(c, problem, {form, 1, 2})) << c.name;
+    ASSERT_NO_THROW(fair().run(c, problem, {variant, 1, 2})) << c.name;
     problem.check();
   };
-  for (const Form form :
-       {Form::warpgroups, Form::warpgroups_176, Form::warpgroups_192, Form::warpgroups_256, Form::warpgroups_late})
-    run(form, of_shape(fp8_vectors(), 300, 584, 400));
-  for (const Form form : {Form::warpgroups, Form::warpgroups_192, Form::warpgroups_256, Form::warpgroups_late})
-    run(form, of_shape(fp8_blocks(), 300, 584, 400));
+  for (const Variant variant : {Variant::persistent_128x128, Variant::persistent_128x176, Variant::persistent_128x192,
+                                Variant::persistent_128x256, Variant::overlapped_128x256})
+    run(variant, of_shape(fp8_vectors(), 300, 584, 400));
+  for (const Variant variant : {Variant::persistent_128x128, Variant::persistent_128x192, Variant::persistent_128x256,
+                                Variant::overlapped_128x256})
+    run(variant, of_shape(fp8_blocks(), 300, 584, 400));
 }
 
 std::string name_of_forced(const testing::TestParamInfo<Forced>& forced) { return forced.param.name; }

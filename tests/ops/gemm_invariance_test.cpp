@@ -36,7 +36,7 @@ std::vector<int> numbers_to(int count) {
 
 constexpr int kRows = 300;
 
-// Any of the rows, in any order and number, have the bits that they have among all of them: in every form of the
+// Any of the rows, in any order and number, have the bits that they have among all of them: in every variant of the
 // kernel.
 void expect_invariant(GemmCase c) {
   c.flags = QUERN_CALL_BATCH_INVARIANT;

@@ -107,7 +107,7 @@ TEST_P(GemmModel, IsListedWithWhatItsLayersCall) {
   auto error = sized<quern_error>();
   std::size_t products = 0;
   for (GemmCase c : GetParam().calls) {
-    // The forms for more rows differ from this one in nothing else, but for the first call, which takes them all.
+    // The variants for more rows differ from this one in nothing else, but for the first call, which takes them all.
     const bool all_forms = products++ == 0;
     c.m = all_forms ? 300 : c.product == Product::masked ? 8 : 16;
     c.n = all_forms ? 1300 : c.n;

@@ -156,36 +156,36 @@ std::vector<GemmCase> batches() {
 }
 QUERN_GEMM_CASES(Batches, batches());
 
-// Each of Hopper's forms takes each order: rows and columns of which the model makes the most of one form's tiles,
-// however many multiprocessors there are.
+// Each of Hopper's variants takes each order: rows and columns of which the model makes the most of one variant's
+// tiles, however many multiprocessors there are.
 TEST(GemmOrders, EachFormTakesEach) {
   auto device = sized<quern_device_info>();
   ASSERT_EQ(quern_device(context(), &device, nullptr), QUERN_OK);
   if (std::strcmp(device.target, "sm_90a") != 0 && std::strcmp(device.target, "host") != 0)
     GTEST_SKIP() << device.target << " has no warpgroups";
   const struct {
-    const char* form;
+    const char* variant;
     int m, width;
-  } forms[] = {{"swapped_16", 16, 32},       {"swapped_32", 32, 32},      {"swapped_64", 64, 32},
-               {"swapped_128", 128, 32},     {"warpgroups", 248, 128},    {"warpgroups_176", 248, 176},
-               {"warpgroups_192", 248, 192}, {"warpgroups_256", 248, 256}};
+  } variants[] = {{"swap_ab_16", 16, 32},           {"swap_ab_32", 32, 32},           {"swap_ab_64", 64, 32},
+                  {"swap_ab_128", 128, 32},         {"persistent_128x128", 248, 128}, {"persistent_128x176", 248, 176},
+                  {"persistent_128x192", 248, 192}, {"persistent_128x256", 248, 256}};
   for (const Order& order : kOrders) {
-    for (const auto& [form, m, width] : forms) {
+    for (const auto& [variant, m, width] : variants) {
       // Rows few enough for tiles of few columns, which are tested by themselves.
       if (m <= 128 && !order.a && !order.b) continue;
       // Its columns are no whole spans, by which b comes where it is stored the other way round.
       if (width == 176 && order.b) continue;
-      SCOPED_TRACE(std::string(order.name) + " as " + form);
+      SCOPED_TRACE(std::string(order.name) + " as " + variant);
       // Two tiles one below the other fill the device with as many of these columns.
       const int n = width * static_cast<int>(device.sm_count / 2) - 8;
       const Context fresh = make_context();
       GemmProblem problem(of_shape(in(order, gemm_of(order.a ? Element::f16 : Element::bf16)), m, n, 136),
-                          Random("forms"));
+                          Random("variants"));
       ASSERT_NO_FATAL_FAILURE(problem.run(fresh.get()));
       problem.check();
       const std::vector<std::string> taken = manifest_of(fresh.get());
       ASSERT_EQ(taken.size(), 1u);
-      EXPECT_NE(taken[0].find(std::string(" form=") + form + " "), std::string::npos) << taken[0];
+      EXPECT_NE(taken[0].find(std::string(" variant=") + variant + " "), std::string::npos) << taken[0];
       EXPECT_NE(taken[0].find(order.a ? "order_a=km" : "order_a=mk"), std::string::npos) << taken[0];
       EXPECT_NE(taken[0].find(order.b ? "order_b=kn" : "order_b=nk"), std::string::npos) << taken[0];
     }

@@ -24,7 +24,7 @@ std::vector<GemmCase> cases() {
     if (name == "bf16") continue;  // as f16
     add(name + "_tiny", of_shape(kind.common, 5, 72, 528));
     add(name + "_shared", of_shape(kind.common, 5, 24, 2064));
-    if (name == "f32") continue;  // has one form
+    if (name == "f32") continue;  // has one variant
     add(name + "_small", of_shape(kind.common, 33, 130, 272));
     add(name + "_medium", of_shape(kind.common, 70, 130, 272));
     add(name + "_large", of_shape(kind.common, 300, 264, 272));

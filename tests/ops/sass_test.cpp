@@ -12,78 +12,81 @@
 namespace quern::test {
 namespace {
 
-// Each form with each kind of scale and gate, each of the three ops, and what else changes its main loop or its
+// Each variant with each kind of scale and gate, each of the three ops, and what else changes its main loop or its
 // epilogue.
 std::vector<std::string> hopper_products() {
   std::vector<std::string> all;
-  const auto add = [&](const std::string& op, const std::string& form, const std::string& rest) {
-    all.push_back(op + " sm_90a form=" + form + " " + rest);
+  const auto add = [&](const std::string& op, const std::string& variant, const std::string& rest) {
+    all.push_back(op + " sm_90a variant=" + variant + " " + rest);
   };
   for (const std::string scales : {"scales=blocks", "scales=vectors"}) {
-    for (const char* form : {"warpgroups", "warpgroups_256", "swapped_16", "swapped_32", "swapped_64", "swapped_128"}) {
-      add("fp8_gemm", form, scales);
-      add("fp8_gemm", form, scales + " gate=1");
+    for (const char* variant :
+         {"persistent_128x128", "persistent_128x256", "swap_ab_16", "swap_ab_32", "swap_ab_64", "swap_ab_128"}) {
+      add("fp8_gemm", variant, scales);
+      add("fp8_gemm", variant, scales + " gate=1");
     }
-    for (const char* form : {"narrow_64x16", "narrow_64x32", "narrow_64x64", "narrow_128x32", "narrow_128x64"}) {
-      add("fp8_gemm", form, scales);
-      add("fp8_gemm", form, scales + " gate=1");
+    for (const char* variant :
+         {"small_m_64x16", "small_m_64x32", "small_m_64x64", "small_m_128x32", "small_m_128x64"}) {
+      add("fp8_gemm", variant, scales);
+      add("fp8_gemm", variant, scales + " gate=1");
     }
-    for (const char* form : {"shared_64x128", "shared_128x128"}) add("fp8_gemm", form, scales);
-    add("fp8_gemm", "warpgroups_192", scales);
-    for (const char* form : {"warpgroups", "warpgroups_192", "warpgroups_256"}) {
-      add("grouped_fp8_gemm", form, "rows=contiguous " + scales);
+    for (const char* variant : {"split_k_64x128", "split_k_128x128"}) add("fp8_gemm", variant, scales);
+    add("fp8_gemm", "persistent_128x192", scales);
+    for (const char* variant : {"persistent_128x128", "persistent_128x192", "persistent_128x256"}) {
+      add("grouped_fp8_gemm", variant, "rows=contiguous " + scales);
     }
-    add("grouped_fp8_gemm", "warpgroups", "rows=masked gate=1 " + scales);
-    add("grouped_fp8_gemm", "warpgroups_256", "rows=masked " + scales);
-    add("grouped_fp8_gemm", "swapped_32", "rows=masked gate=1 " + scales);
-    add("grouped_fp8_gemm", "swapped_128", "rows=contiguous " + scales);
-    add("fp8_gemm", "warpgroups_256", "out=e4m3 out_scale=1 " + scales);
-    add("fp8_gemm", "swapped_64", "out=e4m3 out_scale=1 " + scales);
+    add("grouped_fp8_gemm", "persistent_128x128", "rows=masked gate=1 " + scales);
+    add("grouped_fp8_gemm", "persistent_128x256", "rows=masked " + scales);
+    add("grouped_fp8_gemm", "swap_ab_32", "rows=masked gate=1 " + scales);
+    add("grouped_fp8_gemm", "swap_ab_128", "rows=contiguous " + scales);
+    add("fp8_gemm", "persistent_128x256", "out=e4m3 out_scale=1 " + scales);
+    add("fp8_gemm", "swap_ab_64", "out=e4m3 out_scale=1 " + scales);
   }
-  add("fp8_gemm", "warpgroups_176", "scales=vectors");
-  add("fp8_gemm", "warpgroups_176", "scales=vectors out=f16 epilogue=gelu(acc)");
-  add("gemm", "warpgroups_176", "dtype=bf16 order_a=km");
-  add("fp8_gemm", "warpgroups_192", "scales=vectors out=f32");
-  add("fp8_gemm", "warpgroups_192", "scales=blocks out=f16");
-  add("fp8_gemm", "warpgroups_late", "scales=blocks");
-  add("fp8_gemm", "warpgroups_late", "scales=vectors");
-  add("fp8_gemm", "warpgroups_late", "scales=vectors out=f16 epilogue=gelu(acc)");
-  add("fp8_gemm", "warpgroups_late", "scales=blocks out=f16 b=e5m2 epilogue=gelu(acc)");
-  add("fp8_gemm", "warpgroups_256", "scales=blocks out=f16 epilogue=gelu(acc)");
-  add("fp8_gemm", "warpgroups_256", "scales=vectors a=e5m2");
-  add("fp8_gemm", "swapped_128", "scales=blocks b=e5m2");
-  add("fp8_gemm", "swapped_128", "scales=vectors epilogue=gelu(acc+tensor0+col2) operand0=bf16 operand2=f32");
-  add("gemm", "warpgroups", "dtype=bf16");
-  add("gemm", "warpgroups_192", "dtype=bf16 epilogue=gelu(acc+col2) operand2=bf16");
-  add("gemm", "warpgroups_256", "dtype=f16 out=f32");
-  add("gemm", "warpgroups_256", "dtype=bf16 gate=1");
-  add("gemm", "swapped_16", "dtype=bf16");
-  add("gemm", "swapped_32", "dtype=bf16");
-  add("gemm", "swapped_64", "dtype=f16 gate=1");
-  add("gemm", "swapped_128", "dtype=f16 out=f32");
-  add("fp8_gemm", "narrow_128x64", "scales=vectors a=e5m2 epilogue=gelu(acc+tensor0+col2) operand0=bf16 operand2=f32");
-  add("gemm", "narrow_64x16", "dtype=bf16");
-  add("gemm", "narrow_64x32", "dtype=f16 gate=1");
-  add("gemm", "narrow_64x64", "dtype=bf16 out=f32");
-  add("gemm", "narrow_128x32", "dtype=f16");
-  add("gemm", "narrow_128x64", "dtype=bf16 gate=1");
-  add("fp8_gemm", "shared_128x128", "scales=vectors a=e5m2 epilogue=gelu(acc+tensor0+col2) operand0=bf16 operand2=f32");
-  add("gemm", "shared_64x128", "dtype=bf16");
-  add("fp8_gemm", "shared_128x112", "scales=vectors");
-  add("gemm", "shared_128x112", "dtype=bf16");
-  add("gemm", "shared_128x128", "dtype=bf16");
-  add("gemm", "shared_64x128", "dtype=f16 out=f32");
+  add("fp8_gemm", "persistent_128x176", "scales=vectors");
+  add("fp8_gemm", "persistent_128x176", "scales=vectors out=f16 epilogue=gelu(acc)");
+  add("gemm", "persistent_128x176", "dtype=bf16 order_a=km");
+  add("fp8_gemm", "persistent_128x192", "scales=vectors out=f32");
+  add("fp8_gemm", "persistent_128x192", "scales=blocks out=f16");
+  add("fp8_gemm", "overlapped_128x256", "scales=blocks");
+  add("fp8_gemm", "overlapped_128x256", "scales=vectors");
+  add("fp8_gemm", "overlapped_128x256", "scales=vectors out=f16 epilogue=gelu(acc)");
+  add("fp8_gemm", "overlapped_128x256", "scales=blocks out=f16 b=e5m2 epilogue=gelu(acc)");
+  add("fp8_gemm", "persistent_128x256", "scales=blocks out=f16 epilogue=gelu(acc)");
+  add("fp8_gemm", "persistent_128x256", "scales=vectors a=e5m2");
+  add("fp8_gemm", "swap_ab_128", "scales=blocks b=e5m2");
+  add("fp8_gemm", "swap_ab_128", "scales=vectors epilogue=gelu(acc+tensor0+col2) operand0=bf16 operand2=f32");
+  add("gemm", "persistent_128x128", "dtype=bf16");
+  add("gemm", "persistent_128x192", "dtype=bf16 epilogue=gelu(acc+col2) operand2=bf16");
+  add("gemm", "persistent_128x256", "dtype=f16 out=f32");
+  add("gemm", "persistent_128x256", "dtype=bf16 gate=1");
+  add("gemm", "swap_ab_16", "dtype=bf16");
+  add("gemm", "swap_ab_32", "dtype=bf16");
+  add("gemm", "swap_ab_64", "dtype=f16 gate=1");
+  add("gemm", "swap_ab_128", "dtype=f16 out=f32");
+  add("fp8_gemm", "small_m_128x64", "scales=vectors a=e5m2 epilogue=gelu(acc+tensor0+col2) operand0=bf16 operand2=f32");
+  add("gemm", "small_m_64x16", "dtype=bf16");
+  add("gemm", "small_m_64x32", "dtype=f16 gate=1");
+  add("gemm", "small_m_64x64", "dtype=bf16 out=f32");
+  add("gemm", "small_m_128x32", "dtype=f16");
+  add("gemm", "small_m_128x64", "dtype=bf16 gate=1");
+  add("fp8_gemm", "split_k_128x128",
+      "scales=vectors a=e5m2 epilogue=gelu(acc+tensor0+col2) operand0=bf16 operand2=f32");
+  add("gemm", "split_k_64x128", "dtype=bf16");
+  add("fp8_gemm", "split_k_128x112", "scales=vectors");
+  add("gemm", "split_k_128x112", "dtype=bf16");
+  add("gemm", "split_k_128x128", "dtype=bf16");
+  add("gemm", "split_k_64x128", "dtype=f16 out=f32");
   // Stored the other way round: b, a and both, in tiles of every width.
   for (const std::string order : {"order_b=kn", "order_a=km", "order_a=km order_b=kn"}) {
-    for (const char* form : {"warpgroups", "warpgroups_192", "warpgroups_256"})
-      add("gemm", form, "dtype=bf16 " + order);
-    for (const char* form : {"swapped_16", "swapped_32", "swapped_64", "swapped_128"}) {
-      add("gemm", form, "dtype=f16 " + order);
+    for (const char* variant : {"persistent_128x128", "persistent_128x192", "persistent_128x256"})
+      add("gemm", variant, "dtype=bf16 " + order);
+    for (const char* variant : {"swap_ab_16", "swap_ab_32", "swap_ab_64", "swap_ab_128"}) {
+      add("gemm", variant, "dtype=f16 " + order);
     }
   }
-  add("gemm", "warpgroups_256", "dtype=f16 out=f32 order_b=kn gate=1");
-  add("gemm", "warpgroups_256", "dtype=bf16 out=e4m3 out_scale=1 order_a=km epilogue=gelu(acc+col2) operand2=bf16");
-  add("gemm", "swapped_64", "dtype=bf16 order_a=km order_b=kn gate=1");
+  add("gemm", "persistent_128x256", "dtype=f16 out=f32 order_b=kn gate=1");
+  add("gemm", "persistent_128x256", "dtype=bf16 out=e4m3 out_scale=1 order_a=km epilogue=gelu(acc+col2) operand2=bf16");
+  add("gemm", "swap_ab_64", "dtype=bf16 order_a=km order_b=kn gate=1");
   return all;
 }
 
@@ -225,12 +228,12 @@ TEST_F(HopperMachineCode, IsMadeOfTheInstructionsThatItShould) {
     EXPECT_GT(count("UTMALDG"), 0) << "copies by tensor map";
     EXPECT_GT(count("SYNCS"), 0) << "waits for them";
     // Sums that are sent out of registers, sixteen bytes at a time.
-    EXPECT_EQ(count("STAS") > 0, std::string(entry.entry_name) == "quern_gemm_shared_k");
+    EXPECT_EQ(count("STAS") > 0, std::string(entry.entry_name) == "quern_gemm_split_k");
     EXPECT_EQ(count("STAS"), count("STAS.128"));
     expect_batches(instructions, std::string(entry.op) == "gemm" ? "HGMMA" : "QGMMA");
     const bool as_stored = constant(constants, "TRANSPOSED_A") + constant(constants, "TRANSPOSED_B") == 0;
-    if (std::string(entry.entry_name) == "quern_gemm_warpgroups" && as_stored) {
-      const bool turns = constant(constants, "SCALED") == 1 && constant(constants, "LATE_RESULTS") == 0;
+    if (std::string(entry.entry_name) == "quern_gemm_persistent" && as_stored) {
+      const bool turns = constant(constants, "SCALED") == 1 && constant(constants, "OVERLAPPED_EPILOGUE") == 0;
       const bool dense = constant(constants, "GROUPING") == 0;
       const int most = turns && dense && constant(constants, "TILE_N") == 256 ? 0 : 6;  // before the loops
       EXPECT_LE(moves_between(instructions), most) << constants;
@@ -239,12 +242,12 @@ TEST_F(HopperMachineCode, IsMadeOfTheInstructionsThatItShould) {
         expect_scales_kept(instructions);
     }
     // Few rows are multiplied the other way round, as the second operand.
-    const bool swapped = std::string(entry.entry_name) == "quern_gemm_swapped";
+    const bool swapped = std::string(entry.entry_name) == "quern_gemm_swap_ab";
     const bool a = constant(constants, "TRANSPOSED_A") == 1, b = constant(constants, "TRANSPOSED_B") == 1;
     expect_orders(instructions, swapped ? b : a, swapped ? a : b);
     const int threads = constant(constants, "THREADS");
     const auto registers = registers_of_warpgroups(instructions, threads / 128);
-    EXPECT_EQ(registers.has_value(), std::string(entry.entry_name) == "quern_gemm_warpgroups");
+    EXPECT_EQ(registers.has_value(), std::string(entry.entry_name) == "quern_gemm_persistent");
     EXPECT_LE(registers.value_or(0), entry.registers * threads);
   });
   ASSERT_TRUE(disassembler.has_value());

@@ -48,32 +48,32 @@ constexpr const char* kQuantisations[] = {
 };
 constexpr std::size_t kFewQuantisations = 7;
 
-// Of matrix products: each form, and what else differs most; then the same again with other constants.
+// Of matrix products: each variant, and what else differs most; then the same again with other constants.
 constexpr const char* kProducts[] = {
-    "fp8_gemm * form=tiny scales=vectors",
-    "fp8_gemm * form=small scales=blocks",
-    "fp8_gemm * form=medium scales=blocks gate=1",
-    "fp8_gemm * form=large scales=vectors",
-    "grouped_fp8_gemm * form=medium rows=contiguous scales=blocks",
-    "gemm * form=plain dtype=f32 out=f32",
-    "gemm * form=tiny dtype=f32 out=f32",
-    "gemm * form=large dtype=bf16 order_a=km order_b=kn",
-    "fp8_gemm * form=tiny scales=blocks a=e5m2 out=f16",
-    "fp8_gemm * form=tiny scales=vectors alignment=4 epilogue=acc+tensor0+col2 operand0=bf16 operand2=f32",
-    "fp8_gemm * form=small scales=vectors b=e5m2 gate=1",
-    "fp8_gemm * form=large scales=blocks gate=1 out=e4m3 out_scale=1",
-    "fp8_gemm * form=tiny scales=vectors gate=1 out=e5m2 out_scale=1 epilogue=gelu(gate)*up",
-    "fp8_gemm * form=medium scales=vectors out=e4m3 out_scale=1",
-    "fp8_gemm * form=large scales=vectors alignment=4 epilogue=silu(acc+col0)*row1 operand0=e4m3 operand1=e5m2",
-    "grouped_fp8_gemm * form=tiny rows=masked scales=blocks gate=1",
-    "grouped_fp8_gemm * form=small rows=contiguous scales=vectors",
-    "grouped_fp8_gemm * form=medium rows=masked scales=vectors gate=1",
-    "gemm * form=plain dtype=f32 order_a=km order_b=kn out=bf16 alignment=4",
-    "gemm * form=plain dtype=f32 out=f32 gate=1",
-    "gemm * form=small dtype=f16 order_b=kn out=f16",
-    "gemm * form=medium dtype=bf16 out=f32",
-    "gemm * form=medium dtype=f32 order_a=km out=f32",
-    "gemm * form=large dtype=f32 out=f32",
+    "fp8_gemm * variant=tiny scales=vectors",
+    "fp8_gemm * variant=small scales=blocks",
+    "fp8_gemm * variant=medium scales=blocks gate=1",
+    "fp8_gemm * variant=large scales=vectors",
+    "grouped_fp8_gemm * variant=medium rows=contiguous scales=blocks",
+    "gemm * variant=plain dtype=f32 out=f32",
+    "gemm * variant=tiny dtype=f32 out=f32",
+    "gemm * variant=large dtype=bf16 order_a=km order_b=kn",
+    "fp8_gemm * variant=tiny scales=blocks a=e5m2 out=f16",
+    "fp8_gemm * variant=tiny scales=vectors alignment=4 epilogue=acc+tensor0+col2 operand0=bf16 operand2=f32",
+    "fp8_gemm * variant=small scales=vectors b=e5m2 gate=1",
+    "fp8_gemm * variant=large scales=blocks gate=1 out=e4m3 out_scale=1",
+    "fp8_gemm * variant=tiny scales=vectors gate=1 out=e5m2 out_scale=1 epilogue=gelu(gate)*up",
+    "fp8_gemm * variant=medium scales=vectors out=e4m3 out_scale=1",
+    "fp8_gemm * variant=large scales=vectors alignment=4 epilogue=silu(acc+col0)*row1 operand0=e4m3 operand1=e5m2",
+    "grouped_fp8_gemm * variant=tiny rows=masked scales=blocks gate=1",
+    "grouped_fp8_gemm * variant=small rows=contiguous scales=vectors",
+    "grouped_fp8_gemm * variant=medium rows=masked scales=vectors gate=1",
+    "gemm * variant=plain dtype=f32 order_a=km order_b=kn out=bf16 alignment=4",
+    "gemm * variant=plain dtype=f32 out=f32 gate=1",
+    "gemm * variant=small dtype=f16 order_b=kn out=f16",
+    "gemm * variant=medium dtype=bf16 out=f32",
+    "gemm * variant=medium dtype=f32 order_a=km out=f32",
+    "gemm * variant=large dtype=f32 out=f32",
 };
 constexpr std::size_t kFewProducts = 8;
 
@@ -94,7 +94,7 @@ constexpr const char* kOthers[] = {
     "moe_route * stage=route dtype=f32 experts=1024",
 };
 
-// Every form of the shapes, and the others.
+// Every variant of the shapes, and the others.
 std::string manifest_of_shapes(std::size_t count, std::size_t quantisations) {
   std::string text;
   for (std::size_t i = 0; i < quantisations; ++i) text += std::string(kQuantisations[i]) + "\n";
@@ -174,10 +174,10 @@ TEST_P(TargetsWithTensorMaps, TakeMappedProductsWithoutSpills) {
   std::string why;
   if (!has_compiler(context.get(), target, &why)) GTEST_SKIP() << why;
   const std::vector<Warmed> warmed = warm(context.get(), {target},
-                                          "gemm * form=mapped_256x192 dtype=bf16\n"
-                                          "gemm * form=mapped_128x256 dtype=bf16\n"
-                                          "gemm * form=mapped_256x192 dtype=f16 out=f32\n"
-                                          "gemm * form=mapped_128x256 dtype=f16 gate=1\n");
+                                          "gemm * variant=tma_mma_256x192 dtype=bf16\n"
+                                          "gemm * variant=tma_mma_128x256 dtype=bf16\n"
+                                          "gemm * variant=tma_mma_256x192 dtype=f16 out=f32\n"
+                                          "gemm * variant=tma_mma_128x256 dtype=f16 gate=1\n");
   EXPECT_EQ(warmed.size(), 4u);
   expect_compiled(warmed);
   print_resources(context.get(), target, warmed);

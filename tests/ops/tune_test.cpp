@@ -145,9 +145,9 @@ TEST_F(Tune, TheRecordNamesDeviceProductAndKernels) {
                                   std::string("const dtype bf16\n"), "sms " + std::to_string(device.sm_count) + "\n"}) {
     EXPECT_NE(record.text.find(line), std::string::npos) << line << record.text;
   }
-  EXPECT_EQ(record.text.find("form"), std::string::npos) << record.text;
-  EXPECT_EQ(record.image.rfind("batch=1 rows=16 form=", 0), 0u) << record.image;
-  EXPECT_NE(record.image.find("\nbatch=1 rows=64 form="), std::string::npos) << record.image;
+  EXPECT_EQ(record.text.find("variant"), std::string::npos) << record.text;
+  EXPECT_EQ(record.image.rfind("batch=1 rows=16 variant=", 0), 0u) << record.image;
+  EXPECT_NE(record.image.find("\nbatch=1 rows=64 variant="), std::string::npos) << record.image;
 }
 
 // Whatever is chosen, results are right, and what prepare has made is enough.
@@ -187,12 +187,12 @@ TEST_F(Tune, CallsThatTakeItAreRight) {
   for (const auto& one : cases) {
     SCOPED_TRACE(one.line);
     const std::vector<std::int64_t> rows = {16, 128};
-    std::set<std::string> forms;
+    std::set<std::string> variants;
     {
       const Context context = open();
       for (const Found& found : tune(context.get(), one.line, rows)) {
         EXPECT_EQ(found.outcome, QUERN_TUNE_MEASURED) << found.text;
-        forms.insert("form=" + found.choice.substr(0, found.choice.find(' ')) + ' ');
+        variants.insert("variant=" + found.choice.substr(0, found.choice.find(' ')) + ' ');
         std::printf("%s rows=%lld: %s, by the model %s\n", found.product.c_str(), static_cast<long long>(found.rows),
                     found.choice.c_str(), found.model_choice.c_str());
       }
@@ -204,10 +204,10 @@ TEST_F(Tune, CallsThatTakeItAreRight) {
     GemmTensors tensors(most);
     ASSERT_EQ(tensors.prepare(context.get(), &error), QUERN_OK) << error.text;
     const std::vector<std::string> prepared = manifest_of(context.get());
-    for (const std::string& form : forms) {
+    for (const std::string& variant : variants) {
       EXPECT_TRUE(std::any_of(prepared.begin(), prepared.end(), [&](const std::string& line) {
-        return line.find(form) != std::string::npos;
-      })) << form;
+        return line.find(variant) != std::string::npos;
+      })) << variant;
     }
     for (const std::int64_t m : rows) {
       GemmCase c = one.call;
@@ -263,7 +263,7 @@ TEST_F(Tune, BadLinesAreNamedAndTheOthersTuned) {
   const std::vector<Found> found = tune(context.get(),
                                         "gemm * dtype=bf16 n=0 k=96\n"
                                         "gemm * dtype=bf16 n=8\n"
-                                        "gemm * dtype=bf16 form=tiny n=8 k=96\n"
+                                        "gemm * dtype=bf16 variant=tiny n=8 k=96\n"
                                         "gemm * dtype=bf16 n=8 k=97\n"
                                         "gemm * dtype=bf16 gate=1 n=9 k=96\n"
                                         "gemm sm_80 dtype=bf16 n=8 k=96\n"
@@ -273,7 +273,7 @@ TEST_F(Tune, BadLinesAreNamedAndTheOthersTuned) {
                                             std::string(kLine),
                                         {16}, QUERN_TUNE_LIST_ONLY);
   const std::vector<std::pair<std::uint32_t, std::string>> wrong = {
-      {1, "constant n is"}, {2, "k"}, {3, "form"}, {4, "a"}, {5, "b"}, {6, "sm_80"}, {7, "attention"}, {9, "batch"}};
+      {1, "constant n is"}, {2, "k"}, {3, "variant"}, {4, "a"}, {5, "b"}, {6, "sm_80"}, {7, "attention"}, {9, "batch"}};
   ASSERT_EQ(found.size(), wrong.size() + 1);
   for (std::size_t i = 0; i < wrong.size(); ++i) {
     EXPECT_EQ(found[i].outcome, QUERN_TUNE_FAILED);

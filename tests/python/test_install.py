@@ -6,9 +6,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import quern
 from quern.library import library
 
 ROOT = Path(__file__).resolve().parents[2]
+NOTICES = ("LICENSE", "THIRD_PARTY_NOTICES.md")
 USE = """
 import sys, quern
 from quern.library import library
@@ -26,7 +28,12 @@ def test_an_installed_package_needs_no_checkout(tmp_path):
     checkout, target = tmp_path / "checkout", tmp_path / "site"
     shutil.copytree(ROOT / "bindings" / "python", checkout / "bindings" / "python")
     (checkout / "capi").mkdir()
-    shutil.copy(ROOT / "capi" / "quern.h", checkout / "capi")
+    for name in ("quern.h", "header.py"):
+        shutil.copy(ROOT / "capi" / name, checkout / "capi")
+    (checkout / "sources").mkdir()
+    shutil.copy(ROOT / "sources" / "ops.def", checkout / "sources")
+    for name in NOTICES:
+        shutil.copy(ROOT / name, checkout)
     built = str(Path(library()._name).resolve().parent)
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("QUERN_", "PYTHONPATH"))}
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-build-isolation", "--no-index"]
@@ -37,7 +44,7 @@ def test_an_installed_package_needs_no_checkout(tmp_path):
     )
     sources = {path.name for path in (ROOT / "bindings" / "python" / "quern").iterdir() if path.is_file()}
     installed = {path.name for path in (target / "quern").iterdir() if path.is_file()}
-    assert installed == sources | {"_abi.py", "libquern.so", "quern-compile-helper"}
+    assert installed == sources | {"_abi.py", "libquern.so.1", "quern-compile-helper", "quern", *NOTICES}
     assert os.access(target / "quern" / "quern-compile-helper", os.X_OK)
     run = subprocess.run(
         [sys.executable, "-c", USE],
@@ -47,4 +54,32 @@ def test_an_installed_package_needs_no_checkout(tmp_path):
         text=True,
         check=True,
     )
-    assert run.stdout == f"{target / 'quern' / 'libquern.so'} 42\n"
+    assert run.stdout == f"{target / 'quern' / 'libquern.so.1'} 42\n"
+    # The command comes along, and finds the library beside it.
+    version = subprocess.run(
+        [target / "bin" / "quern", "--version"],
+        env={**environment, "PYTHONPATH": str(target)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert version.stdout.startswith(f"quern {quern.__version__} ")
+    assert not list((checkout / "bindings" / "python").glob("build")), "left in the source tree"
+    assert not list((checkout / "bindings" / "python").glob("*.egg-info"))
+
+
+def test_without_a_built_library_it_fails_at_once(tmp_path):
+    checkout = tmp_path / "checkout"
+    shutil.copytree(ROOT / "bindings" / "python", checkout / "bindings" / "python")
+    (checkout / "capi").mkdir()
+    shutil.copy(ROOT / "capi" / "quern.h", checkout / "capi")
+    pip = [sys.executable, "-m", "pip", "install", "--no-deps", "--no-build-isolation", "--no-index"]
+    run = subprocess.run(
+        [*pip, "--target", tmp_path / "site", checkout / "bindings" / "python"],
+        env={name: value for name, value in os.environ.items() if not name.startswith("QUERN_")},
+        capture_output=True,
+        text=True,
+    )
+    assert run.returncode != 0
+    assert "there is no libquern.so" in run.stdout + run.stderr
+    assert "./dev build" in run.stdout + run.stderr

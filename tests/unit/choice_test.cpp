@@ -1,29 +1,28 @@
-// What a product of few rows can take on a Hopper: forms of few columns among them, and the model's choice. And the
+// What a product of few rows can take on a Hopper: variants of few columns among them, and the model's choice. And the
 // choice for many rows where there are tensor maps, but none of Hopper's own products.
 // SPDX-License-Identifier: Apache-2.0
-#include "sources/gemm/plan/choose.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <functional>
 
-#include "sources/gemm/plan/small_m.h"
+#include "sources/gemm/plan/choose.h"
 #include "sources/gemm/plan/shared_k.h"
+#include "sources/gemm/plan/small_m.h"
 #include "sources/gemm/plan/tunings.h"
 
 namespace quern::ops::gemm {
 namespace {
 
-// By the model, of a form of few columns or one that is shared.
+// By the model, of a variant of few columns or one that is shared.
 double expected_microseconds(const Problem& p, const Choice& choice) {
   const Sizes sizes = sizes_of(p);
-  const Tiling t = *tiling_of(p, choice.form);
+  const Tiling t = *tiling_of(p, choice.variant);
   const FewRows tiles = few_rows(p, t, sizes);
   const auto rows = static_cast<int>(std::min<std::int64_t>(sizes.rows, t.tile_m));
-  const NarrowTiles product{tiles.row_tiles, tiles.column_tiles, tiles.steps, rows, t.tile_n, t.stages};
-  if (!of_shared_k(choice.form)) return time_of(product, all_sms(p));
-  for (const SharedTiles& way : shared_tiles(product, machine_of(p, t))) {
+  const SmallMTiles product{tiles.row_tiles, tiles.column_tiles, tiles.steps, rows, t.tile_n, t.stages};
+  if (!is_a(Family::split_k, choice.variant)) return time_of(product, all_sms(p));
+  for (const SplitKTiles& way : split_k_tiles(product, machine_of(p, t))) {
     if (way.parts == choice.parts) return way.microseconds;
   }
   return 0.0;
@@ -75,9 +74,9 @@ TEST_F(FewRowsOnHopper, CanTakeEveryFormOfFewColumns) {
   for (const auto& each : all) {
     const Problem p = problem(each.m, each.n, each.k);
     const std::vector<Choice> choices = candidates(p, sizes_of(p));
-    for (const Form form : kNarrow) {
-      const bool there = std::find(choices.begin(), choices.end(), Choice{form, 1, 1}) != choices.end();
-      EXPECT_EQ(there, rows_of_tile(form) == 64 || each.m > 64) << name_of(form) << " for " << each.m << " rows";
+    for (const Variant variant : kSmallM) {
+      const bool there = std::find(choices.begin(), choices.end(), Choice{variant, 1, 1}) != choices.end();
+      EXPECT_EQ(there, facts_of(variant).rows == 64 || each.m > 64) << name_of(variant) << " for " << each.m << " rows";
     }
   }
 }
@@ -88,10 +87,12 @@ TEST_F(FewRowsOnHopper, TakesWhatWasMeasuredToBeTheFastest) {
     int m, n, k;
     Choice fastest;
     double microseconds;
-  } all[] = {
-      {16, 4096, 7168, {Form::narrow_64x32, 1, 1}, 9.3},   {64, 2112, 7168, {Form::narrow_64x16, 1, 1}, 7.4},
-      {64, 24576, 1536, {Form::narrow_64x64, 1, 1}, 12.9}, {64, 7168, 16384, {Form::shared_64x128, 2, 1}, 30.7},
-      {128, 4096, 7168, {Form::narrow_64x64, 1, 1}, 11.4}, {128, 7168, 16384, {Form::shared_128x128, 2, 1}, 34.6}};
+  } all[] = {{16, 4096, 7168, {Variant::small_m_64x32, 1, 1}, 9.3},
+             {64, 2112, 7168, {Variant::small_m_64x16, 1, 1}, 7.4},
+             {64, 24576, 1536, {Variant::small_m_64x64, 1, 1}, 12.9},
+             {64, 7168, 16384, {Variant::split_k_64x128, 2, 1}, 30.7},
+             {128, 4096, 7168, {Variant::small_m_64x64, 1, 1}, 11.4},
+             {128, 7168, 16384, {Variant::split_k_128x128, 2, 1}, 34.6}};
   for (const auto& each : all) {
     SCOPED_TRACE(std::to_string(each.m) + 'x' + std::to_string(each.n) + 'x' + std::to_string(each.k));
     for (const Scales scales : {Scales::blocks, Scales::vectors}) {
@@ -100,7 +101,8 @@ TEST_F(FewRowsOnHopper, TakesWhatWasMeasuredToBeTheFastest) {
       const Choice choice = by_model(p, sizes_of(p));
       Choice fastest = each.fastest;
       // Without block scales tiles of 112 columns, of which 64 are 128 blocks, in place of 56 of 128 columns.
-      if (scales == Scales::vectors && fastest.form == Form::shared_128x128) fastest.form = Form::shared_128x112;
+      if (scales == Scales::vectors && fastest.variant == Variant::split_k_128x128)
+        fastest.variant = Variant::split_k_128x112;
       EXPECT_EQ(choice, fastest) << Tunings::text_of(choice);
       EXPECT_NEAR(expected_microseconds(p, choice), each.microseconds, 0.08 * each.microseconds);
       const std::vector<Choice> choices = candidates(p, sizes_of(p));
@@ -114,15 +116,15 @@ TEST_F(FewRowsOnHopper, TakesWhatWasMeasuredToBeTheFastest) {
 TEST_F(FewRowsOnHopper, TakesWhatWasMeasuredToBeTheFastestIn16Bits) {
   const struct {
     int m, n, k;
-    Form fastest;
-  } all[] = {{16, 4096, 7168, Form::narrow_64x32},  {64, 2112, 7168, Form::shared_64x128},
-             {64, 24576, 1536, Form::narrow_64x64}, {64, 7168, 16384, Form::shared_64x128},
-             {128, 4096, 7168, Form::narrow_64x64}, {128, 7168, 16384, Form::shared_128x112}};
+    Variant fastest;
+  } all[] = {{16, 4096, 7168, Variant::small_m_64x32},  {64, 2112, 7168, Variant::split_k_64x128},
+             {64, 24576, 1536, Variant::small_m_64x64}, {64, 7168, 16384, Variant::split_k_64x128},
+             {128, 4096, 7168, Variant::small_m_64x64}, {128, 7168, 16384, Variant::split_k_128x112}};
   for (const auto& each : all) {
     Problem p = problem(each.m, each.n, each.k);
     p.op = tag_gemm;
     p.shape.scales = Scales::none, p.shape.a = p.shape.b = Dtype::bf16;
-    EXPECT_STREQ(name_of(by_model(p, sizes_of(p)).form), name_of(each.fastest))
+    EXPECT_STREQ(name_of(by_model(p, sizes_of(p)).variant), name_of(each.fastest))
         << each.m << " x " << each.n << " x " << each.k;
   }
 }
@@ -131,19 +133,19 @@ TEST_F(FewRowsOnHopper, TakesWhatWasMeasuredToBeTheFastestIn16Bits) {
 TEST_F(FewRowsOnHopper, TakesWhatTuningFoundTheFastest) {
   const struct {
     int m, n, k;
-    Form fastest;
-  } all[] = {{16, 576, 7168, Form::shared_64x128},    {64, 576, 7168, Form::shared_64x128},
-             {16, 2112, 7168, Form::narrow_64x16},    {128, 2112, 7168, Form::narrow_64x32},
-             {16, 1536, 7168, Form::shared_64x128},   {128, 1536, 7168, Form::narrow_64x32},
-             {32, 7168, 2048, Form::narrow_64x64},    {64, 7168, 2048, Form::narrow_64x64},
-             {32, 7168, 16384, Form::narrow_64x64},   {64, 8192, 8192, Form::narrow_64x64},
-             {128, 8192, 8192, Form::shared_128x128}, {128, 24576, 1536, Form::warpgroups_192},
-             {64, 32768, 512, Form::narrow_64x64}};
+    Variant fastest;
+  } all[] = {{16, 576, 7168, Variant::split_k_64x128},    {64, 576, 7168, Variant::split_k_64x128},
+             {16, 2112, 7168, Variant::small_m_64x16},    {128, 2112, 7168, Variant::small_m_64x32},
+             {16, 1536, 7168, Variant::split_k_64x128},   {128, 1536, 7168, Variant::small_m_64x32},
+             {32, 7168, 2048, Variant::small_m_64x64},    {64, 7168, 2048, Variant::small_m_64x64},
+             {32, 7168, 16384, Variant::small_m_64x64},   {64, 8192, 8192, Variant::small_m_64x64},
+             {128, 8192, 8192, Variant::split_k_128x128}, {128, 24576, 1536, Variant::persistent_128x192},
+             {64, 32768, 512, Variant::small_m_64x64}};
   for (const auto& each : all) {
     for (const Scales scales : {Scales::blocks, Scales::vectors}) {
       Problem p = problem(each.m, each.n, each.k);
       p.shape.scales = scales;
-      EXPECT_STREQ(name_of(by_model(p, sizes_of(p)).form), name_of(each.fastest))
+      EXPECT_STREQ(name_of(by_model(p, sizes_of(p)).variant), name_of(each.fastest))
           << each.m << " x " << each.n << " x " << each.k;
     }
   }
@@ -151,7 +153,7 @@ TEST_F(FewRowsOnHopper, TakesWhatTuningFoundTheFastest) {
 
 // Nor any whose blocks would not all find room at once.
 TEST_F(FewRowsOnHopper, SharesTilesOnlyWhereEveryMultiprocessorIsTheCallsAndOneProductItsOwn) {
-  const auto shares = [](const Problem& p) { return of_shared_k(by_model(p, sizes_of(p)).form); };
+  const auto shares = [](const Problem& p) { return is_a(Family::split_k, by_model(p, sizes_of(p)).variant); };
   Problem p = problem(64, 7168, 16384);
   EXPECT_TRUE(shares(p));
   p.call.sms = 131;
@@ -159,7 +161,7 @@ TEST_F(FewRowsOnHopper, SharesTilesOnlyWhereEveryMultiprocessorIsTheCallsAndOneP
   p = problem(64, 7168, 16384);
   p.params.groups = 2, p.params.a_group = p.params.b_group = 1 << 24;
   EXPECT_FALSE(shares(p));
-  for (const Choice& choice : candidates(p, sizes_of(p))) EXPECT_FALSE(of_shared_k(choice.form));
+  for (const Choice& choice : candidates(p, sizes_of(p))) EXPECT_FALSE(is_a(Family::split_k, choice.variant));
   p = problem(64, 7168, 16384);
   p.shape.gate = true;
   EXPECT_FALSE(shares(p));
@@ -198,7 +200,7 @@ TEST_F(FewRowsOnHopper, TheModelIsAskedOnce) {
 TEST_F(FewRowsOnHopper, TakesNoneWhereAScaleOfResultsIsOfMoreColumns) {
   Problem p = problem(16, 4096, 7168);
   p.shape.out = Dtype::e4m3, p.shape.out_scale = true;
-  for (const Choice& choice : candidates(p, sizes_of(p))) EXPECT_FALSE(of_narrow(choice.form));
+  for (const Choice& choice : candidates(p, sizes_of(p))) EXPECT_FALSE(is_a(Family::small_m, choice.variant));
 }
 
 // What prepare readies for all rows is what calls of fewer take, whatever multiprocessors they may use.
@@ -206,14 +208,15 @@ TEST_F(FewRowsOnHopper, WhatCallsOfFewerRowsTakeIsReachable) {
   Untuned untuned;
   const Runtime& runtime = untuned.runtime;
   for (const int n : {2112, 4096, 7168, 24576}) {
-    const std::vector<Form> forms = reachable(runtime, problem(128, n, 7168));
-    EXPECT_LE(forms.size(), 5u);
+    const std::vector<Variant> variants = reachable(runtime, problem(128, n, 7168));
+    EXPECT_LE(variants.size(), 5u);
     for (int m = 1; m <= 128; ++m) {
       Problem p = problem(m, n, 7168);
       for (const int sms : {132, 16}) {
         p.call.sms = sms;
-        const Form form = choose(runtime, p, sizes_of(p)).form;
-        EXPECT_NE(std::find(forms.begin(), forms.end(), form), forms.end()) << m << " rows: " << name_of(form);
+        const Variant variant = choose(runtime, p, sizes_of(p)).variant;
+        EXPECT_NE(std::find(variants.begin(), variants.end(), variant), variants.end())
+            << m << " rows: " << name_of(variant);
       }
     }
   }
@@ -239,43 +242,46 @@ TEST(FewRowsPortable, AreSlicedWhereTilesOrTheirPartsKeepMultiprocessorsEvenlyBu
   const struct {
     bool wide;
     int n, k;
-    Form faster;
-  } all[] = {
-      {false, 7168, 16384, Form::sliced_k}, {true, 7168, 16384, Form::tiny},     {false, 4096, 7168, Form::sliced_k},
-      {true, 4096, 7168, Form::sliced_k},   {false, 2112, 7168, Form::sliced_k}, {true, 8192, 8192, Form::sliced_k},
-      {true, 4608, 8192, Form::tiny},       {true, 5120, 8192, Form::tiny},      {false, 5120, 16384, Form::tiny},
-      {false, 7168, 2048, Form::sliced_k},  {false, 24576, 1536, Form::tiny}};
+    Variant faster;
+  } all[] = {{false, 7168, 16384, Variant::sliced_k}, {true, 7168, 16384, Variant::tiny},
+             {false, 4096, 7168, Variant::sliced_k},  {true, 4096, 7168, Variant::sliced_k},
+             {false, 2112, 7168, Variant::sliced_k},  {true, 8192, 8192, Variant::sliced_k},
+             {true, 4608, 8192, Variant::tiny},       {true, 5120, 8192, Variant::tiny},
+             {false, 5120, 16384, Variant::tiny},     {false, 7168, 2048, Variant::sliced_k},
+             {false, 24576, 1536, Variant::tiny}};
   for (const auto& each : all) {
     SCOPED_TRACE(std::to_string(each.n) + 'x' + std::to_string(each.k) + (each.wide ? " of bf16" : ""));
     Problem p = problem(each.wide, each.n, each.k);
-    EXPECT_STREQ(name_of(by_model(p, sizes_of(p)).form), name_of(each.faster));
+    EXPECT_STREQ(name_of(by_model(p, sizes_of(p)).variant), name_of(each.faster));
     // The kernel is the same for a call that may use fewer of them.
     p.call.sms = 20;
-    EXPECT_STREQ(name_of(by_model(p, sizes_of(p)).form), name_of(each.faster));
+    EXPECT_STREQ(name_of(by_model(p, sizes_of(p)).variant), name_of(each.faster));
     const std::vector<Choice> choices = candidates(p, sizes_of(p));
-    EXPECT_NE(std::find(choices.begin(), choices.end(), Choice{Form::sliced_k, 1, 1}), choices.end());
+    EXPECT_NE(std::find(choices.begin(), choices.end(), Choice{Variant::sliced_k, 1, 1}), choices.end());
     // A row's sums are added up as they are with more rows.
     p.flags = QUERN_CALL_BATCH_INVARIANT;
-    EXPECT_STREQ(name_of(by_model(p, sizes_of(p)).form), "tiny");
+    EXPECT_STREQ(name_of(by_model(p, sizes_of(p)).variant), "tiny");
   }
   // Some of a batch take what neither one nor all of it does.
   Untuned untuned;
   const Runtime& runtime = untuned.runtime;
   const Problem many = problem(true, 264, 272);
-  const std::vector<Form> of_many = reachable(runtime, many);
+  const std::vector<Variant> of_many = reachable(runtime, many);
   for (const int rows : {0, 1, 16}) {
     Problem fewer = many;
     fewer.params.m = rows;
-    const Form form = choose(runtime, fewer, sizes_of(fewer)).form;
-    EXPECT_NE(std::find(of_many.begin(), of_many.end(), form), of_many.end()) << rows << " rows: " << name_of(form);
+    const Variant variant = choose(runtime, fewer, sizes_of(fewer)).variant;
+    EXPECT_NE(std::find(of_many.begin(), of_many.end(), variant), of_many.end())
+        << rows << " rows: " << name_of(variant);
   }
   Problem batch = problem(true, 1920, 16384);
   batch.params.groups = 6, batch.params.a_group = batch.params.b_group = 1 << 28;
-  const std::vector<Form> forms = reachable(runtime, batch);
+  const std::vector<Variant> variants = reachable(runtime, batch);
   for (int groups = 1; groups <= 6; ++groups) {
     batch.params.groups = groups;
-    const Form form = choose(runtime, batch, sizes_of(batch)).form;
-    EXPECT_NE(std::find(forms.begin(), forms.end(), form), forms.end()) << groups << ": " << name_of(form);
+    const Variant variant = choose(runtime, batch, sizes_of(batch)).variant;
+    EXPECT_NE(std::find(variants.begin(), variants.end(), variant), variants.end())
+        << groups << ": " << name_of(variant);
   }
 }
 
@@ -289,24 +295,24 @@ TEST_F(ManyRowsOnHopper, LeaveLateWhereStepsAreFewAndOutHasATensorMap) {
     p.params.a_row = p.params.b_row = std::max(k, 128), p.params.out_row = n;
     p.shape.out = Dtype::bf16;
     p.params.out_vectors = described;
-    return choose(runtime, p, sizes_of(p)).form;
+    return choose(runtime, p, sizes_of(p)).variant;
   };
-  const auto can_be = [&](Form form) {
-    const std::vector<Form> forms = reachable(runtime, p);
-    return std::find(forms.begin(), forms.end(), form) != forms.end();
+  const auto can_be = [&](Variant variant) {
+    const std::vector<Variant> variants = reachable(runtime, p);
+    return std::find(variants.begin(), variants.end(), variant) != variants.end();
   };
   for (const bool described : {true, false}) {
-    const Form few_steps = described ? Form::warpgroups_late : Form::warpgroups_256;
+    const Variant few_steps = described ? Variant::overlapped_128x256 : Variant::persistent_128x256;
     EXPECT_STREQ(name_of(of(4096, 24576, 1536, described)), name_of(few_steps));
     EXPECT_STREQ(name_of(of(4096, 7168, 2048, described)), name_of(few_steps));
     // What is prepared serves outs of either kind.
-    EXPECT_TRUE(can_be(Form::warpgroups_late) && can_be(Form::warpgroups_256));
-    EXPECT_STREQ(name_of(of(4096, 7168, 16384, described)), "warpgroups_256");
-    EXPECT_FALSE(can_be(Form::warpgroups_late));
-    EXPECT_STREQ(name_of(of(4096, 7168, 0, described)), "warpgroups_256");
+    EXPECT_TRUE(can_be(Variant::overlapped_128x256) && can_be(Variant::persistent_128x256));
+    EXPECT_STREQ(name_of(of(4096, 7168, 16384, described)), "persistent_128x256");
+    EXPECT_FALSE(can_be(Variant::overlapped_128x256));
+    EXPECT_STREQ(name_of(of(4096, 7168, 0, described)), "persistent_128x256");
   }
   // A choice that was measured with an out that a tensor map describes. Tuning measures it whatever the call's.
-  const Choice late{Form::warpgroups_late, 1, 1};
+  const Choice late{Variant::overlapped_128x256, 1, 1};
   for (const bool described : {true, false}) {
     of(4096, 7168, 16384, described);
     const std::vector<Choice> choices = candidates(p, sizes_of(p));
@@ -314,8 +320,8 @@ TEST_F(ManyRowsOnHopper, LeaveLateWhereStepsAreFewAndOutHasATensorMap) {
   }
   EXPECT_THROW(untuned.tunings.keep(p, {1, row_class(4096), late}), Error);  // there is no file, but it is known here
   for (const bool described : {true, false}) {
-    EXPECT_STREQ(name_of(of(4096, 7168, 16384, described)), described ? "warpgroups_late" : "warpgroups_256");
-    EXPECT_TRUE(can_be(Form::warpgroups_late) && can_be(Form::warpgroups_256));
+    EXPECT_STREQ(name_of(of(4096, 7168, 16384, described)), described ? "overlapped_128x256" : "persistent_128x256");
+    EXPECT_TRUE(can_be(Variant::overlapped_128x256) && can_be(Variant::persistent_128x256));
   }
 }
 
@@ -337,27 +343,27 @@ TEST_F(ManyRowsOnHopper, LeaveLateWithScalesOfRowsAndColumns) {
       Problem p = problem(each.m, each.n, each.k);
       p.params.a_row = p.params.b_row = each.k, p.params.out_row = each.n;
       p.shape.out = Dtype::bf16, p.shape.scales = Scales::vectors, p.params.out_vectors = described;
-      EXPECT_EQ(choose(runtime, p, sizes_of(p)).form == Form::warpgroups_late, each.late && described);
+      EXPECT_EQ(choose(runtime, p, sizes_of(p)).variant == Variant::overlapped_128x256, each.late && described);
       // What is prepared serves outs of either kind.
-      const std::vector<Form> forms = reachable(runtime, p);
-      EXPECT_EQ(std::find(forms.begin(), forms.end(), Form::warpgroups_late) != forms.end(), each.late);
-      EXPECT_NE(std::find(forms.begin(), forms.end(), Form::warpgroups_256), forms.end());
+      const std::vector<Variant> variants = reachable(runtime, p);
+      EXPECT_EQ(std::find(variants.begin(), variants.end(), Variant::overlapped_128x256) != variants.end(), each.late);
+      EXPECT_NE(std::find(variants.begin(), variants.end(), Variant::persistent_128x256), variants.end());
       const std::vector<Choice> choices = candidates(p, sizes_of(p));
-      EXPECT_NE(std::find(choices.begin(), choices.end(), Choice{Form::warpgroups_late, 1, 1}), choices.end());
+      EXPECT_NE(std::find(choices.begin(), choices.end(), Choice{Variant::overlapped_128x256, 1, 1}), choices.end());
       // A row's sums are added up as they are with fewer rows.
       p.flags = QUERN_CALL_BATCH_INVARIANT;
-      EXPECT_STREQ(name_of(choose(runtime, p, sizes_of(p)).form), "warpgroups");
+      EXPECT_STREQ(name_of(choose(runtime, p, sizes_of(p)).variant), "persistent_128x128");
     }
   }
 }
 
 // Stages that there is room for beside what a tile's results need: turns of two steps want four.
 TEST_F(ManyRowsOnHopper, HaveTheStagesThatTheirResultsLeaveRoomFor) {
-  const auto stages_of = [&](Form form, const std::function<void(Shape&)>& change) {
+  const auto stages_of = [&](Variant variant, const std::function<void(Shape&)>& change) {
     Problem p = problem(4096, 7168, 7168);
     p.shape.out = Dtype::bf16;
     change(p.shape);
-    const std::optional<Tiling> t = tiling_of(p, form);
+    const std::optional<Tiling> t = tiling_of(p, variant);
     return t ? t->stages : 0;
   };
   const auto vectors = [](Shape& shape) { shape.scales = Scales::vectors; };
@@ -365,20 +371,21 @@ TEST_F(ManyRowsOnHopper, HaveTheStagesThatTheirResultsLeaveRoomFor) {
   const auto vectors_out_scale = [](Shape& shape) {
     shape.scales = Scales::vectors, shape.out = Dtype::e4m3, shape.out_scale = true;
   };
-  EXPECT_EQ(stages_of(Form::warpgroups_256, [](Shape&) {}), 4);
-  EXPECT_EQ(stages_of(Form::warpgroups_late, [](Shape&) {}), 3);
-  EXPECT_EQ(stages_of(Form::warpgroups_192, [](Shape&) {}), 5);
-  EXPECT_EQ(stages_of(Form::warpgroups_256, [](Shape& shape) { shape.gate = true; }), 4);
-  EXPECT_EQ(stages_of(Form::warpgroups_late, [](Shape& shape) { shape.gate = true; }), 0);
-  EXPECT_EQ(stages_of(Form::warpgroups_late, vectors), 3);
-  EXPECT_EQ(stages_of(Form::warpgroups_late, vectors_gate), 0);
-  EXPECT_EQ(stages_of(Form::warpgroups_256, vectors), 4);
-  EXPECT_EQ(stages_of(Form::warpgroups_256, vectors_gate), 4);
-  EXPECT_EQ(stages_of(Form::warpgroups_256, vectors_out_scale), 4);
-  EXPECT_EQ(stages_of(Form::warpgroups, vectors_out_scale), 6);
+  EXPECT_EQ(stages_of(Variant::persistent_128x256, [](Shape&) {}), 4);
+  EXPECT_EQ(stages_of(Variant::overlapped_128x256, [](Shape&) {}), 3);
+  EXPECT_EQ(stages_of(Variant::persistent_128x192, [](Shape&) {}), 5);
+  EXPECT_EQ(stages_of(Variant::persistent_128x256, [](Shape& shape) { shape.gate = true; }), 4);
+  EXPECT_EQ(stages_of(Variant::overlapped_128x256, [](Shape& shape) { shape.gate = true; }), 0);
+  EXPECT_EQ(stages_of(Variant::overlapped_128x256, vectors), 3);
+  EXPECT_EQ(stages_of(Variant::overlapped_128x256, vectors_gate), 0);
+  EXPECT_EQ(stages_of(Variant::persistent_128x256, vectors), 4);
+  EXPECT_EQ(stages_of(Variant::persistent_128x256, vectors_gate), 4);
+  EXPECT_EQ(stages_of(Variant::persistent_128x256, vectors_out_scale), 4);
+  EXPECT_EQ(stages_of(Variant::persistent_128x128, vectors_out_scale), 6);
   for (const Grouping grouping : {Grouping::contiguous, Grouping::masked}) {
-    EXPECT_EQ(stages_of(Form::warpgroups_256, [&](Shape& shape) { vectors_gate(shape), shape.grouping = grouping; }),
-              4);
+    EXPECT_EQ(
+        stages_of(Variant::persistent_128x256, [&](Shape& shape) { vectors_gate(shape), shape.grouping = grouping; }),
+        4);
   }
 }
 
@@ -398,12 +405,12 @@ TEST(ManyRowsByTensorMap, ShareTheLastWaveWhereItPays) {
   const struct {
     int m, n, k;
     Choice fastest;
-  } all[] = {{4096, 7168, 16384, {Form::mapped_256x192, kLastWave, 1}},
-             {8192, 8192, 8192, {Form::mapped_256x192, kLastWave, 1}},
-             {1024, 7168, 7168, {Form::mapped_128x256, kLastWave, 1}},
-             {4096, 4096, 7168, {Form::mapped_256x192, 1, 1}},
-             {4096, 7168, 2048, {Form::mapped_256x192, 1, 1}},
-             {4096, 24576, 1536, {Form::mapped_256x192, 1, 1}}};
+  } all[] = {{4096, 7168, 16384, {Variant::tma_mma_256x192, kLastWave, 1}},
+             {8192, 8192, 8192, {Variant::tma_mma_256x192, kLastWave, 1}},
+             {1024, 7168, 7168, {Variant::tma_mma_128x256, kLastWave, 1}},
+             {4096, 4096, 7168, {Variant::tma_mma_256x192, 1, 1}},
+             {4096, 7168, 2048, {Variant::tma_mma_256x192, 1, 1}},
+             {4096, 24576, 1536, {Variant::tma_mma_256x192, 1, 1}}};
   for (const auto& each : all) {
     SCOPED_TRACE(std::to_string(each.m) + 'x' + std::to_string(each.n) + 'x' + std::to_string(each.k));
     p.params.m = each.m, p.params.n = each.n, p.params.k = each.k;
@@ -415,10 +422,10 @@ TEST(ManyRowsByTensorMap, ShareTheLastWaveWhereItPays) {
   }
   // Not for so few rows, nor where a stage cannot be described.
   p.params.m = 64;
-  EXPECT_EQ(by_model(p, sizes_of(p)).form, Form::small);
+  EXPECT_EQ(by_model(p, sizes_of(p)).variant, Variant::small);
   p.params.m = 4096;
   p.shape.copy_bytes = 4;
-  EXPECT_EQ(by_model(p, sizes_of(p)).form, Form::large);
+  EXPECT_EQ(by_model(p, sizes_of(p)).variant, Variant::large);
 }
 
 }  // namespace

@@ -3,7 +3,7 @@
 
 set -l commands warm tune list inspect verify trim export import stats doctor
 set -l targets sm_80 sm_86 sm_89 sm_90a sm_100a sm_120a gfx908 gfx90a gfx942 gfx950 gfx1030 gfx1100 host host64
-set -l ops attention merge_state fp8_gemm grouped_fp8_gemm gemm quantize dequantize moe_route moe_combine sample kernel
+set -l ops attention merge_state fp8_gemm grouped_fp8_gemm gemm quantize dequantize moe_route moe_combine merge_states rope kv_append kv_copy_pages sample kernel
 set -l first "not __fish_seen_subcommand_from $commands"
 
 complete -c quern -f
@@ -33,6 +33,8 @@ set -l warm '__fish_seen_subcommand_from warm'
 complete -c quern -n $warm -F
 complete -c quern -n $warm -l config -r -F -d "A model's config.json"
 complete -c quern -n $warm -l target -x -a "(__fish_complete_list , 'string split \" \" \"$targets\"')" -d 'What to compile for'
+complete -c quern -n $warm -l model-type -x -a 'llama mistral mixtral qwen2 qwen3 gemma2 phi3 deepseek_v3' -d 'Read the file as one of this family'
+complete -c quern -n $warm -l allow-missing -d 'What no kernel does is no failure'
 complete -c quern -n $warm -l tp -x -a '1 2 4 8 16' -d 'Ranks that the heads are divided over'
 complete -c quern -n $warm -l dtype -x -a 'bf16 f16' -d 'Of activations'
 complete -c quern -n $warm -l kv-dtype -x -a 'bf16 f16 e4m3 e5m2 int8' -d 'Of the KV cache'
@@ -45,6 +47,7 @@ complete -c quern -n $warm -l dry-run -d 'Compile nothing'
 set -l tune '__fish_seen_subcommand_from tune'
 complete -c quern -n $tune -F
 complete -c quern -n $tune -l config -r -F -d "A model's config.json"
+complete -c quern -n $tune -l model-type -x -a 'llama mistral mixtral qwen2 qwen3 gemma2 phi3 deepseek_v3' -d 'Read the file as one of this family'
 complete -c quern -n $tune -l tp -x -a '1 2 4 8 16' -d 'Ranks that the heads are divided over'
 complete -c quern -n $tune -l dtype -x -a 'bf16 f16' -d 'Of activations'
 complete -c quern -n $tune -l weights -x -a 'bf16 fp8 fp8-block' -d 'How weights are stored'
@@ -54,6 +57,9 @@ complete -c quern -n $tune -l milliseconds -x -d 'To measure each candidate for'
 complete -c quern -n $tune -l again -d 'Measure what is known, too'
 complete -c quern -n $tune -l list-only -d 'Measure nothing'
 complete -c quern -n $tune -l dry-run -d 'Measure nothing'
+
+complete -c quern -n '__fish_seen_subcommand_from list' -l manifest -d 'Print lines for quern warm'
+complete -c quern -n '__fish_seen_subcommand_from list' -s l -l long -d 'More columns'
 
 complete -c quern -n '__fish_seen_subcommand_from inspect' -l extract -r -F -d 'Write the image to this file'
 

@@ -9,6 +9,7 @@
 Tensors are anything with `__dlpack__`: PyTorch tensors on a GPU, NumPy arrays on the `host` target. Nothing is
 copied."""
 
+from ._abi import QUERN_VERSION_MAJOR, QUERN_VERSION_MINOR, QUERN_VERSION_PATCH
 from .context import Context
 from .errors import (
     CapturingError,
@@ -35,6 +36,8 @@ from .library import version
 from .tensor import Shape, Tensor
 from .wheels import nvidia_wheel_dirs
 
+__version__ = f"{QUERN_VERSION_MAJOR}.{QUERN_VERSION_MINOR}.{QUERN_VERSION_PATCH}"
+
 __all__ = [
     "CapturingError",
     "CompileError",
@@ -58,6 +61,7 @@ __all__ = [
     "StickyError",
     "Tensor",
     "UnsupportedError",
+    "__version__",
     "address",
     "nvidia_wheel_dirs",
     "version",

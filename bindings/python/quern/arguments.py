@@ -20,11 +20,22 @@ _POINTERS = (_TENSOR, _TENSORS, _EXPRESSION)
 _LAUNCH_FIELDS = ("stream", "workspace", "workspace_size")
 
 
-def _is_written(op: str, name: str, args: Any) -> bool:
+# Tensors that are written over where no other is given for their result.
+_IN_PLACE: dict[str, dict[str, str]] = {
+    "rope": {"q": "q_out", "k": "k_out"},
+    "kv_append": {"q": "q_out"},
+    "kv_copy_pages": {"k": "k_to", "v": "v_to", "k_scale": "k_scale_to", "v_scale": "v_scale_to"},
+}
+
+
+def _is_written(op: str, name: str, args: Any, given: dict[str, Any]) -> bool:
     """Read-only memory is refused for what an op writes, since a DLTensor cannot say so to the library."""
     if op == "quantize" and name == "scale":
         return args.scale_kind != _abi.QUERN_SCALE_STATIC
-    return name in _abi.OUTPUTS[op]
+    if op == "kv_append" and name.endswith("_scale"):
+        return len(getattr(given[name], "shape", ())) > 1  # a scale of a tensor or a head is read
+    instead = _IN_PLACE.get(op, {}).get(name)
+    return name in _abi.OUTPUTS[op] or (instead is not None and instead not in given)
 
 
 @functools.cache
@@ -87,7 +98,7 @@ class Arguments:
                 known = sorted({name for part in parts for name in (*part.fields, *part.flags)})
                 raise InvalidError(f"{op} has no argument {name!r}; there are {', '.join(known)}")
             part.values[name] = value
-        self.op, self.args = op, own.struct
+        self.op, self.args, self.given = op, own.struct, given
         self.keep: list[Borrowed] = []
         self.arrays = [array for part in parts for array in part.arrays()]
         self.stream = stream_handle(stream, self.arrays, device)
@@ -111,7 +122,8 @@ class Arguments:
         if kind is _EXPRESSION:
             return handle_of(value)
         if kind is _TENSOR:
-            return ctypes.pointer(self._borrow(name, value, device, _is_written(self.op, name, self.args)).tensor)
+            written = _is_written(self.op, name, self.args, self.given)
+            return ctypes.pointer(self._borrow(name, value, device, written).tensor)
         borrowed = [self._borrow(f"{name}[{i}]", item, device, False) for i, item in enumerate(value)]
         return (_TENSOR * len(borrowed))(*(ctypes.pointer(one.tensor) for one in borrowed))
 

@@ -83,6 +83,19 @@ def empty(shape: Sequence[int], like: Any, argument: str, dtype: object | None =
     return Tensor(numpy.empty(shape, f"uint{dtypes.CODES[name][1]}"), name)
 
 
+def empty_rows(shape: tuple[int, int], like: Any, argument: str, dtype: object) -> Any:
+    """[rows, n] whose rows each begin at a multiple of 16 bytes, as ops are promised: where n bytes are none, with room
+    after each row that is not part of the array."""
+    rows, n = shape
+    size = dtypes.parse(dtype, f"{argument}'s dtype").bits // 8
+    wide = empty((rows, -(-n * size // 16) * 16 // size), like, argument, dtype)
+    if wide.shape[1] == n:
+        return wide
+    if isinstance(wide, Tensor):
+        return Tensor(wide.array[:, :n], wide.dtype)
+    return wide[:, :n]
+
+
 def empty_scales(rows: Sequence[int], groups: int, like: Any, argument: str) -> Any:
     """[*rows, groups] f32 whose rows are contiguous, a multiple of four of them: the layout that a product reads
     fastest."""

@@ -13,6 +13,7 @@ from . import _abi
 from .errors import NotFoundError, UnsupportedError, from_status
 
 NAME = "libquern.so"
+SONAME = f"{NAME}.{_abi.QUERN_ABI_VERSION}"  # how an installed package has it: the command beside it asks for this
 _lock = threading.Lock()
 _opened: ctypes.CDLL | None = None
 
@@ -23,7 +24,7 @@ def candidates() -> list[str]:
     if named := os.environ.get("QUERN_LIBRARY"):
         return [named]
     package = Path(__file__).resolve().parent
-    places = [package / NAME, package.parents[1] / "lib" / NAME, package.parents[2] / "build" / "lib" / NAME]
+    places = [package / SONAME, package.parents[1] / "lib" / NAME, package.parents[2] / "build" / "lib" / NAME]
     found = [str(place) for place in places]
     return [*found, ctypes.util.find_library("quern") or NAME]
 
@@ -80,5 +81,5 @@ def call(name: str, *arguments: Any) -> None:
 
 
 def version() -> str:
-    """The library's version, "1.0.0"."""
+    """The library's version, "0.1.0"; that of the header this package was made of is quern.__version__."""
     return library().quern_version().decode()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .arrays import element, empty, empty_scales, shape_of
+from .arrays import element, empty, empty_rows, empty_scales, shape_of
 from .errors import InvalidError
 from .ops import Ops
 
@@ -45,7 +45,8 @@ class Quantization(Ops):
         eps           norms
         power_of_two  round scales up to powers of two
         dense         [rows, n] of x's type: receives y itself
-        out           [rows, n] of dtype, or uint8; None: allocated by x's framework
+        out           [rows, n] of dtype, or uint8; None: allocated by x's framework, its rows 16-byte aligned (padded
+                      in between where n is no multiple of 16)
         scale         f32; None: allocated, rows contiguous"""
         rows, n = shape_of(x, "x", 2)
         n = n // 2 if front in _PRODUCTS else n
@@ -53,7 +54,7 @@ class Quantization(Ops):
             if out is not None or scale is not None:
                 raise InvalidError('out, scale: given with scale_kind "none", which writes neither')
         else:
-            out = empty((rows, n), x, "out", dtype) if out is None else out
+            out = empty_rows((rows, n), x, "out", dtype) if out is None else out
             scale = self._scale(scale_kind, rows, n, x) if scale is None else scale
         self.call(
             "quantize", x=x, out=out, scale=scale, residual=residual, residual_out=residual_out, weight=weight,

@@ -130,6 +130,14 @@ def borrow(array: Any, argument: str, device: tuple[int, int], stream: int = 0) 
     if numpy is not None and isinstance(array, numpy.ndarray):
         return _from_numpy(array, argument)
     torch = sys.modules.get("torch")
+    if torch is not None and isinstance(array, torch.Tensor) and array.requires_grad:
+        # A parameter under no_grad is its numbers and nothing else. With gradients on, its part in them would be lost.
+        if torch.is_grad_enabled():
+            raise InvalidError(
+                f"{argument}: the tensor requires a gradient, which quern does not compute; call under "
+                "torch.no_grad() or torch.inference_mode(), or give tensor.detach()"
+            )
+        array = array.detach()
     if torch is not None and isinstance(array, torch.Tensor) and str(array.dtype).startswith("torch.float8"):
         # Its 8-bit floats are exported by recent versions only; their bytes always.
         return borrow(Tensor(array.view(torch.uint8), array.dtype), argument, device, stream)

@@ -62,6 +62,13 @@ QUERN_DEVICE u32 leading_zeros(u64 v) { return static_cast<u32>(__clzll(static_c
 QUERN_DEVICE u32 trailing_zeros(u32 v) { return static_cast<u32>(__clz(static_cast<int>(__brev(v)))); }
 QUERN_DEVICE u32 trailing_zeros(u64 v) { return static_cast<u32>(__clzll(static_cast<long long>(__brevll(v)))); }
 
+// ---- Bytes
+template <u32 selector>
+QUERN_DEVICE u32 permute_bytes(u32 low, u32 high) {
+  static_assert((selector & ~0x7777u) == 0, "four numbers of bytes, 0 to 7");
+  return __byte_perm(low, high, selector);
+}
+
 // ---- Memory
 QUERN_DEVICE vec16 load16(const void* p) {
   const uint4 v = *static_cast<const uint4*>(p);

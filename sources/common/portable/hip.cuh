@@ -89,6 +89,14 @@ QUERN_DEVICE u32 leading_zeros(u64 v) { return v == 0 ? 64u : static_cast<u32>(_
 QUERN_DEVICE u32 trailing_zeros(u32 v) { return v == 0 ? 32u : static_cast<u32>(__builtin_ctz(v)); }
 QUERN_DEVICE u32 trailing_zeros(u64 v) { return v == 0 ? 64u : static_cast<u32>(__builtin_ctzll(v)); }
 
+// ---- Bytes
+template <u32 selector>
+QUERN_DEVICE u32 permute_bytes(u32 low, u32 high) {
+  static_assert((selector & ~0x7777u) == 0, "four numbers of bytes, 0 to 7");
+  constexpr u32 kBytes = (selector & 7) | (selector >> 4 & 7) << 8 | (selector >> 8 & 7) << 16 | (selector >> 12 & 7) << 24;
+  return __builtin_amdgcn_perm(high, low, kBytes);
+}
+
 // ---- Memory
 using native_u32x4 = u32 __attribute__((ext_vector_type(4)));
 QUERN_DEVICE vec16 load16(const void* p) {

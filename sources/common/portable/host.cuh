@@ -137,6 +137,16 @@ QUERN_DEVICE u32 leading_zeros(u64 v) { return v == 0 ? 64u : static_cast<u32>(_
 QUERN_DEVICE u32 trailing_zeros(u32 v) { return v == 0 ? 32u : static_cast<u32>(__builtin_ctz(v)); }
 QUERN_DEVICE u32 trailing_zeros(u64 v) { return v == 0 ? 64u : static_cast<u32>(__builtin_ctzll(v)); }
 
+// ---- Bytes
+template <u32 selector>
+QUERN_DEVICE u32 permute_bytes(u32 low, u32 high) {
+  static_assert((selector & ~0x7777u) == 0, "four numbers of bytes, 0 to 7");
+  const u64 both = static_cast<u64>(high) << 32 | low;
+  u32 v = 0;
+  for (int i = 0; i < 4; ++i) v |= static_cast<u32>(both >> 8 * (selector >> 4 * i & 7) & 0xff) << 8 * i;
+  return v;
+}
+
 // ---- Memory
 QUERN_DEVICE vec16 load16(const void* p) { return *static_cast<const vec16*>(p); }
 QUERN_DEVICE vec16 load16_once(const void* p) { return load16(p); }

@@ -6,7 +6,7 @@
 namespace q::host {
 
 // Raised when anything in this file changes; an image of another version is refused and made again.
-inline constexpr unsigned kAbi = 3;
+inline constexpr unsigned kAbi = 4;
 
 // What the threads of a block have in common.
 struct Block {
@@ -80,6 +80,8 @@ struct Table {
 
   // Hopper's instruments, as common/sm90/warpgroup.cuh documents them.
   unsigned (*shared_address)(const void* shared);  // within the block's shared memory
+  // Arrives on the barrier once this thread's copies so far have landed. Not called where Block::seeded is 0.
+  void (*copy_arrive)(void* barrier);
   void (*bulk)(const BulkCopy* copy);
   void (*bulk_commit)();
   void (*bulk_wait)(unsigned groups_left, unsigned read_only);

@@ -44,6 +44,9 @@
 //     mbarrier_arrive_remote(b, rank)   on the same barrier of any block of the cluster. It waits for this thread's earlier
 //                                       accesses of global memory, about 1 us; ..._relaxed orders nothing: enough after
 //                                       wgmma_wait, where the stage was read by products alone
+//     copy_async_arrive(b)              arrives once all copy_async_16 and copy_async_4 of this thread so far have landed; it is one of
+//                                       the arrivals that the barrier was made for. What reads them after the barrier by products
+//                                       needs a fence_async() of its own first
 //     mbarrier_wait(b, phase)           until the phase of this parity is complete: 0 for the first, 1 for the
 //                                       second, 0 again; 1 on a fresh barrier returns at once
 //     mbarrier_wait_cluster(b, phase)   the same, and sees what other blocks wrote before they arrived
@@ -52,6 +55,7 @@
 //   Addresses     SharedArray<T>(first)  where an array in shared memory lies, found once: of a pointer the compiler would find it
 //                                       again at every use. An array of barriers is taken by
 //                                       mbarrier_wait(array, i, phase), mbarrier_arrive(array, i),
+//                                       copy_async_arrive(array, i),
 //                                       mbarrier_arrive_expect(array, i, bytes) and
 //                                       mbarrier_arrive_remote_relaxed(array, i, rank), with one of bytes by
 //                                       tma_load(bytes, first, map, array, i, ...), to byte `first` on, one of f32 by

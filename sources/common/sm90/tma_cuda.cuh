@@ -163,6 +163,10 @@ QUERN_DEVICE void arrive_remote_relaxed_at(u32 address, u32 rank) {
 QUERN_DEVICE void mbarrier_arrive_remote_relaxed(Mbarrier& b, u32 rank) {
   arrive_remote_relaxed_at(shared_address(&b), rank);
 }
+QUERN_DEVICE void copy_arrive_at(u32 address) {
+  asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" ::"r"(address) : "memory");
+}
+QUERN_DEVICE void copy_async_arrive(Mbarrier& b) { copy_arrive_at(shared_address(&b)); }
 QUERN_DEVICE bool mbarrier_try_wait(Mbarrier& b, u32 phase) {
   u32 done;
   asm volatile(
@@ -205,6 +209,7 @@ QUERN_DEVICE void mbarrier_wait(const SharedArray<Mbarrier>& b, i32 i, u32 phase
 QUERN_DEVICE void mbarrier_arrive(const SharedArray<Mbarrier>& b, i32 i) { arrive_at(b.at(i)); }
 QUERN_DEVICE void mbarrier_arrive_remote_relaxed(const SharedArray<Mbarrier>& b, i32 i, u32 rank) { arrive_remote_relaxed_at(b.at(i), rank); }
 QUERN_DEVICE void mbarrier_arrive_expect(const SharedArray<Mbarrier>& b, i32 i, u32 bytes) { arrive_expect_at(b.at(i), bytes); }
+QUERN_DEVICE void copy_async_arrive(const SharedArray<Mbarrier>& b, i32 i) { copy_arrive_at(b.at(i)); }
 template <class... C>
 QUERN_DEVICE void tma_load(const SharedArray<u8>& to, i32 bytes, const TensorMap& map, const SharedArray<Mbarrier>& b, i32 i, CacheHint hint, C... c) {
   tma::issue<tma::Form::load, sizeof...(C)>(map, to.at(bytes), b.at(i), hint, 0, {static_cast<i32>(c)...});

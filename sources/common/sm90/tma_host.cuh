@@ -81,6 +81,13 @@ QUERN_DEVICE void mbarrier_expect(Mbarrier& b, u32 bytes) { host::table->mbarrie
 QUERN_DEVICE void mbarrier_arrive_expect(Mbarrier& b, u32 bytes) { host::table->mbarrier_arrive(&b, 1, bytes); }
 QUERN_DEVICE void mbarrier_arrive_remote(Mbarrier& b, u32 rank) { host::table->mbarrier_arrive_remote(&b, rank); }
 QUERN_DEVICE void mbarrier_arrive_remote_relaxed(Mbarrier& b, u32 rank) { mbarrier_arrive_remote(b, rank); }
+QUERN_DEVICE void copy_async_arrive(Mbarrier& b) {
+  if (host::seeded()) {
+    host::table->copy_arrive(&b);
+  } else {
+    mbarrier_arrive(b);  // the copies were made at once
+  }
+}
 QUERN_DEVICE bool mbarrier_try_wait(Mbarrier& b, u32 phase) { return host::table->mbarrier_try_wait(&b, phase) != 0; }
 QUERN_DEVICE void mbarrier_wait(Mbarrier& b, u32 phase) { host::table->mbarrier_wait(&b, phase); }
 QUERN_DEVICE void mbarrier_wait_cluster(Mbarrier& b, u32 phase) { host::table->mbarrier_wait(&b, phase); }
@@ -98,6 +105,7 @@ QUERN_DEVICE void mbarrier_arrive_remote_relaxed(const SharedArray<Mbarrier>& b,
   mbarrier_arrive_remote_relaxed(barrier_of(b, i), rank);
 }
 QUERN_DEVICE void mbarrier_arrive_expect(const SharedArray<Mbarrier>& b, i32 i, u32 bytes) { mbarrier_arrive_expect(barrier_of(b, i), bytes); }
+QUERN_DEVICE void copy_async_arrive(const SharedArray<Mbarrier>& b, i32 i) { copy_async_arrive(barrier_of(b, i)); }
 template <class... C>
 QUERN_DEVICE void tma_load(const SharedArray<u8>& to, i32 bytes, const TensorMap& map, const SharedArray<Mbarrier>& b, i32 i, CacheHint hint, C... c) {
   tma_load(const_cast<u8*>(to.first) + bytes, map, barrier_of(b, i), hint, c...);

@@ -5,14 +5,14 @@
 #include <algorithm>
 
 #include "sources/gemm/plan/maps.h"
-#include "sources/gemm/plan/small_m.h"
 #include "sources/gemm/plan/shared_k.h"
+#include "sources/gemm/plan/small_m.h"
 #include "sources/gemm/plan/tunings.h"
 
 namespace quern::ops::gemm {
 namespace {
 
-// Rows from which on each form is taken.
+// Rows from which on each variant is taken.
 constexpr std::int64_t kMostTiny = 16, kMostSmall = 64;
 
 std::int64_t div_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
@@ -26,67 +26,91 @@ int most_blocks(const Problem& problem, const Tiling& t) {
 
 // Larger tiles, where there is a tile for every multiprocessor all the same. Never by max_sms: the set of kernels must
 // not depend on it.
-bool fills(const Problem& problem, Form form, const Sizes& sizes, int share) {
-  const std::optional<Tiling> t = tiling_of(problem, form);
+bool fills(const Problem& problem, Variant variant, const Sizes& sizes, int share) {
+  const std::optional<Tiling> t = tiling_of(problem, variant);
   return t && tiles_of(problem, *t, sizes) * share >= all_sms(problem);
 }
+
+bool invariant(const Problem& problem) { return (problem.flags & QUERN_CALL_BATCH_INVARIANT) != 0; }
 
 // With block scales and a gate, tiles of so many columns of out have one scale of b for each half.
 bool scales_fit(const Problem& problem, int columns) {
   return problem.shape.scales != Scales::blocks || !problem.shape.gate || problem.params.n / 2 % columns == 0;
 }
 
-// Hopper's kernels take whole rows of 128 columns' scales, and tensors that a tensor map describes.
-bool may_take_warpgroups(const Problem& problem) {
-  return tiling_of(problem, Form::warpgroups) && problem.params.indices == nullptr && scales_fit(problem, 64) &&
-         takes_tensor_maps(problem);
+// Whether a kernel can do the product at all: one rule for the model, for what prepare readies and for tuning.
+bool is_legal(const Problem& problem, Variant variant) {
+  const std::optional<Tiling> t = tiling_of(problem, variant);
+  if (!t) return false;
+  const jit::TargetInfo& target = problem.call.device->limits;
+  switch (facts_of(variant).family) {
+    case Family::portable:
+      // The order of sums must not depend on how many blocks have a tile's k among them.
+      return variant != Variant::sliced_k || !invariant(problem);
+    case Family::tma_mma:
+      return target.tensor_maps && !target.warpgroups && takes_tensor_maps(problem);
+    case Family::persistent:
+    case Family::swap_ab:
+    case Family::small_m:
+    case Family::split_k:
+      break;
+  }
+  // Tensor maps copy whole tiles: no rows by index, and each tile's columns within one scale of b.
+  if (problem.params.indices != nullptr || !takes_tensor_maps(problem)) return false;
+  if (!scales_fit(problem, t->out_tile_n(problem.shape.gate))) return false;
+  // With no k block there is no product whose results could leave while others are multiplied. That this call's out can
+  // have a tensor map is not asked here: what is measured and kept must not depend on it.
+  return variant != Variant::overlapped_128x256 || (problem.params.k > 0 && columns_of(problem) % 8 == 0);
 }
 
-// Those of other targets that copy by tensor map; a tile for every multiprocessor, or it is not for so little.
-bool may_take_mapped(const Problem& problem, Form form, const Sizes& sizes) {
-  const jit::TargetInfo& target = problem.call.device->limits;
-  return target.tensor_maps && !target.warpgroups && takes_tensor_maps(problem) && fills(problem, form, sizes, 1);
+// Where there are Hopper's kernels, all of its families are to be had: the smallest tile of the persistent one stands
+// for them.
+bool may_take_persistent(const Problem& problem) { return is_legal(problem, Variant::persistent_128x128); }
+
+// A tile for every multiprocessor, or it is not for so little.
+bool may_take_tma_mma(const Problem& problem, Variant variant, const Sizes& sizes) {
+  return is_legal(problem, variant) && fills(problem, variant, sizes, 1);
 }
 // Microseconds of so many tiles, the last ones shared or not, by what was measured on an H200. Who waits for others'
 // tiles leaves them its power: sharing saves less than the time of waiting, and costs what sums take that are written
 // and read.
-double time_of_mapped(const Problem& problem, Form form, const Sizes& sizes, bool share) {
+double time_of_tma_mma(const Problem& problem, Variant variant, const Sizes& sizes, bool share) {
   constexpr double kResults = 4.0, kSaved = 0.75;  // of a tile; of the time of waiting
-  const bool high = form == Form::mapped_256x192;
+  const bool high = variant == Variant::tma_mma_256x192;
   const double step = high ? 1.53 : 1.15, sums = high ? 50.0 : 15.0;
-  const Tiling t = *tiling_of(problem, form);
+  const Tiling t = *tiling_of(problem, variant);
   const double products = static_cast<double>(div_up(problem.params.k, t.step_k)) * step;
   const std::int64_t tiles = tiles_of(problem, t, sizes), blocks = all_sms(problem), rest = tiles % blocks;
   const double whole = static_cast<double>(div_up(tiles, blocks)) * (products + kResults);
   if (!share || rest == 0) return whole;
   return whole - kSaved * products * static_cast<double>(blocks - rest) / static_cast<double>(blocks) + sums;
 }
-std::optional<Choice> mapped_by_model(const Problem& problem, const Sizes& sizes) {
+std::optional<Choice> tma_mma_by_model(const Problem& problem, const Sizes& sizes) {
   std::optional<Choice> best;
   double least = 0.0;
-  for (const Form form : kMapped) {
-    if (!may_take_mapped(problem, form, sizes)) continue;
+  for (const Variant variant : kTmaMma) {
+    if (!may_take_tma_mma(problem, variant, sizes)) continue;
     for (const int parts : {1, kLastWave}) {
-      const double time = time_of_mapped(problem, form, sizes, parts == kLastWave);
-      if (!best || time < least) best = Choice{form, parts, 1}, least = time;
+      const double time = time_of_tma_mma(problem, variant, sizes, parts == kLastWave);
+      if (!best || time < least) best = Choice{variant, parts, 1}, least = time;
     }
   }
   return best;
 }
 
 // Hopper's for few rows, or as many as leave its other kernels idle.
-bool may_take_swapped(const Problem& problem, bool warpgroups) {
-  return warpgroups && tiling_of(problem, Form::swapped_128);
+bool may_take_swap_ab(const Problem& problem, bool warpgroups) {
+  return warpgroups && is_legal(problem, Variant::swap_ab_128);
 }
-constexpr std::int64_t kMostSwapped = 128;
+constexpr std::int64_t kMostSwapAb = 128;
 
-NarrowTiles narrow_tiles(const Problem& problem, const Tiling& t, const Sizes& sizes) {
+SmallMTiles small_m_tiles(const Problem& problem, const Tiling& t, const Sizes& sizes) {
   const FewRows tiles = few_rows(problem, t, sizes);
   const auto rows = static_cast<int>(std::min<std::int64_t>(sizes.rows, t.tile_m));
   return {tiles.row_tiles, tiles.column_tiles, tiles.steps, rows, t.tile_n, t.steps_of_a};
 }
 
-// A call that may not use every multiprocessor takes no form whose clusters must all find room at once; nor does a
+// A call that may not use every multiprocessor takes no variant whose clusters must all find room at once; nor does a
 // batch, which has tiles enough.
 bool may_share_tiles(const Problem& problem, const Sizes& sizes) {
   return problem.call.sms >= all_sms(problem) && sizes.groups == 1;
@@ -101,222 +125,219 @@ struct Timed {
   }
 };
 
-// The forms of few columns, which dense products without a batch may take, and with `shared` those whose tiles are
+// The variants of few columns, which dense products without a batch may take, and with `shared` those whose tiles are
 // shared.
-void improve_by_narrow(Timed& best, const Problem& problem, const Sizes& sizes, bool shared) {
-  for (const Form form : kNarrow) {
-    const std::optional<Tiling> t = tiling_of(problem, form);
-    if (t) best.improve({form, 1, 1}, time_of(narrow_tiles(problem, *t, sizes), all_sms(problem)));
+void improve_by_small_m(Timed& best, const Problem& problem, const Sizes& sizes, bool shared) {
+  for (const Variant variant : kSmallM) {
+    if (!is_legal(problem, variant)) continue;
+    best.improve({variant, 1, 1},
+                 time_of(small_m_tiles(problem, *tiling_of(problem, variant), sizes), all_sms(problem)));
   }
   if (!shared) return;
-  for (const Form form : kSharedK) {
-    const std::optional<Tiling> t = tiling_of(problem, form);
-    if (!t || (t->tile_m > 64 && sizes.rows <= 64)) continue;
+  for (const Variant variant : kSplitK) {
+    if (!is_legal(problem, variant) || (facts_of(variant).rows > 64 && sizes.rows <= 64)) continue;
+    const std::optional<Tiling> t = tiling_of(problem, variant);
     const Machine machine{all_sms(problem), all_sms(problem), most_blocks(problem, *t)};
-    for (const SharedTiles& tiles : shared_tiles(narrow_tiles(problem, *t, sizes), machine)) {
-      best.improve({form, tiles.parts, 1}, tiles.microseconds);
+    for (const SplitKTiles& tiles : split_k_tiles(small_m_tiles(problem, *t, sizes), machine)) {
+      best.improve({variant, tiles.parts, 1}, tiles.microseconds);
     }
   }
 }
 
 // What a wave of tiles costs grows with their width, and a little more.
-std::int64_t cost_of(const Problem& problem, Form form, const Sizes& sizes) {
+std::int64_t cost_of(const Problem& problem, Variant variant, const Sizes& sizes) {
   constexpr int kOfAnyTile = 32;  // columns
-  const std::optional<Tiling> t = tiling_of(problem, form);
-  if (!t || !scales_fit(problem, t->out_tile_n(problem.shape.gate))) return INT64_MAX;
+  if (!is_legal(problem, variant)) return INT64_MAX;
+  const std::optional<Tiling> t = tiling_of(problem, variant);
   return div_up(tiles_of(problem, *t, sizes), all_sms(problem)) * (t->tile_n + kOfAnyTile);
 }
 
-// The form whose results leave late stands in for the one of as many columns. With no step there is none whose sums
-// they are; and they must have a tensor map, which is this call's out's to have: what is measured and kept must not
-// depend on it.
-bool may_leave_late(const Problem& problem) {
-  return problem.params.k > 0 && columns_of(problem) % 8 == 0 && tiling_of(problem, Form::warpgroups_late);
-}
+// The variant whose epilogue is overlapped stands in for the one of as many columns.
+bool may_overlap(const Problem& problem) { return is_legal(problem, Variant::overlapped_128x256); }
 // A stage fewer costs a percent of each step and saves as much as two steps take, or one where scales do not change
 // with k: up to so many it is the faster one, as measured on an H200. Where scales do not change, a block must also
 // have a tile to come.
-bool late_is_faster(const Problem& problem, const Sizes& sizes) {
+bool overlapped_is_faster(const Problem& problem, const Sizes& sizes) {
   const bool vectors = problem.shape.scales == Scales::vectors;
   const std::int64_t most_steps = vectors ? 32 : 40;
-  const std::optional<Tiling> t = tiling_of(problem, Form::warpgroups_late);
+  const std::optional<Tiling> t = tiling_of(problem, Variant::overlapped_128x256);
   return t && div_up(problem.params.k, t->step_k) <= most_steps &&
          (!vectors || tiles_of(problem, *t, sizes) > all_sms(problem));
 }
 // Of an out that has a tensor map.
-Form late_if_mapped(const Problem& problem, Form form, const Sizes& sizes) {
-  return form == Form::warpgroups_256 && may_leave_late(problem) && late_is_faster(problem, sizes)
-             ? Form::warpgroups_late
-             : form;
+Variant overlapped_if_mapped(const Problem& problem, Variant variant, const Sizes& sizes) {
+  return variant == Variant::persistent_128x256 && may_overlap(problem) && overlapped_is_faster(problem, sizes)
+             ? Variant::overlapped_128x256
+             : variant;
 }
-Form late_or_not(const Problem& problem, Form form, const Sizes& sizes) {
-  return takes_map_of_out(problem) ? late_if_mapped(problem, form, sizes) : form;
+Variant overlapped_or_not(const Problem& problem, Variant variant, const Sizes& sizes) {
+  return takes_map_of_out(problem) ? overlapped_if_mapped(problem, variant, sizes) : variant;
 }
 
 // The tiles that take the least time.
-Form least_cost(const Problem& problem, const Sizes& sizes) {
-  return *std::min_element(std::begin(kWarpgroups), std::end(kWarpgroups),
-                           [&](Form a, Form b) { return cost_of(problem, a, sizes) < cost_of(problem, b, sizes); });
+Variant least_cost(const Problem& problem, const Sizes& sizes) {
+  return *std::min_element(std::begin(kPersistent), std::end(kPersistent), [&](Variant a, Variant b) {
+    return cost_of(problem, a, sizes) < cost_of(problem, b, sizes);
+  });
 }
-Form warpgroups_by_model(const Problem& problem, const Sizes& sizes) {
-  return late_or_not(problem, least_cost(problem, sizes), sizes);
+Variant persistent_by_model(const Problem& problem, const Sizes& sizes) {
+  return overlapped_or_not(problem, least_cost(problem, sizes), sizes);
 }
 
 // Tiles of 128 rows and many columns: by what memory and products take, and the rest of a launch, as measured on an
 // H200. Like others of few rows the choice is kept for all calls, whatever their out: for_this_out() takes another.
-void improve_by_warpgroups(Timed& best, const Problem& problem, const Sizes& sizes) {
+void improve_by_persistent(Timed& best, const Problem& problem, const Sizes& sizes) {
   constexpr double kOfAny = 5.9, kOfColumn = 4.0 / 1755;  // microseconds of a launch, and of a step's column of tiles
-  const Form form = late_if_mapped(problem, least_cost(problem, sizes), sizes);
-  const std::optional<Tiling> t = tiling_of(problem, form);
+  const Variant variant = overlapped_if_mapped(problem, least_cost(problem, sizes), sizes);
+  const std::optional<Tiling> t = tiling_of(problem, variant);
   const double waves = static_cast<double>(div_up(tiles_of(problem, *t, sizes), all_sms(problem)));
   const double products = waves * static_cast<double>(div_up(problem.params.k, t->step_k)) * t->tile_n * kOfColumn;
-  best.improve({form, 1, 1},
-               kOfAny + std::max(from_memory(narrow_tiles(problem, *t, sizes), all_sms(problem)), products));
+  best.improve({variant, 1, 1},
+               kOfAny + std::max(from_memory(small_m_tiles(problem, *t, sizes), all_sms(problem)), products));
 }
-
-bool invariant(const Problem& problem) { return (problem.flags & QUERN_CALL_BATCH_INVARIANT) != 0; }
 
 // Portable, of few rows: where tiles, or parts of them, keep multiprocessors about as busy as an even share would, a
 // block's warps have the steps of one between them, so that few blocks, or none, wait for each other's sums. By every
 // multiprocessor, not by max_sms: the set of kernels must not depend on it. Nor may the order of sums depend on the
 // number of rows.
-Form form_of_tiny(const Problem& problem, std::int64_t groups) {
+Variant variant_of_tiny(const Problem& problem, std::int64_t groups) {
   // So many bytes of b more than an even share take as long as the sums that are not exchanged, as measured on an H200.
   constexpr double kMostMore = 240e3;
-  const std::optional<Tiling> t = tiling_of(problem, Form::sliced_k);
-  if (!t || invariant(problem)) return Form::tiny;
-  // Any number of rows is one tile's, none too.
+  if (!is_legal(problem, Variant::sliced_k)) return Variant::tiny;
+  const std::optional<Tiling> t = tiling_of(problem, Variant::sliced_k);
+  // Any number of rows, also none, counts as one tile.
   const std::int64_t tiles = tiles_of(problem, *t, {kMostTiny, std::max<std::int64_t>(groups, 1)}),
                      steps = div_up(problem.params.k, t->step_k);
-  if (tiles == 0 || tiles > all_sms(problem)) return Form::tiny;
+  if (tiles == 0 || tiles > all_sms(problem)) return Variant::tiny;
   const double step_bytes = static_cast<double>(t->tile_n) * t->step_k * static_cast<double>(bytes_of(problem.shape.a));
   const double even = static_cast<double>(tiles * steps) / all_sms(problem);
   const double longest = static_cast<double>(div_up(steps, parts_of_sliced(*t, tiles, steps, all_sms(problem))));
-  return (longest - even) * step_bytes < kMostMore ? Form::sliced_k : Form::tiny;
+  return (longest - even) * step_bytes < kMostMore ? Variant::sliced_k : Variant::tiny;
 }
 
-// Of so many rows: by the given form, whose rows are those of all that are done alike, by one of few columns, or by
+// Of so many rows: by the given variant, whose rows are those of all that are done alike, by one of few columns, or by
 // tiles of 128 rows and many columns.
-Choice few_rows_by_model(const Problem& problem, Form form, const Sizes& sizes, bool shared) {
-  const Choice swapped{form, 1, 1};
+Choice few_rows_by_model(const Problem& problem, Variant variant, const Sizes& sizes, bool shared) {
+  const Choice swapped{variant, 1, 1};
   if (problem.shape.grouping != Grouping::dense) return swapped;
-  const Sizes alike{rows_of_swapped(form), sizes.groups};
+  const Sizes alike{facts_of(variant).rows, sizes.groups};
   // Never by max_sms: the set of kernels must not depend on it.
-  const std::optional<Tiling> t = tiling_of(problem, form);
+  const std::optional<Tiling> t = tiling_of(problem, variant);
   const Split best =
       split(few_rows(problem, *t, alike), {all_sms(problem), all_sms(problem), most_blocks(problem, *t)});
   // The model of shared tiles tells one split from another; all take longer than it says, as much as here on an H200.
   const double longer = problem.shape.scales == Scales::none ? 1.2 : 1.3;
   Timed all{swapped, longer * best.microseconds};
   if (sizes.groups != 1) return all.choice;
-  improve_by_narrow(all, problem, alike, shared);
+  improve_by_small_m(all, problem, alike, shared);
   // Where it was measured: of operands whose rows are contiguous, without a gate or scales of results.
   const Shape& shape = problem.shape;
   const bool measured = !shape.transposed_a && !shape.transposed_b && !shape.gate && !shape.out_scale;
-  if (measured && alike.rows > 64) improve_by_warpgroups(all, problem, alike);
+  if (measured && alike.rows > 64) improve_by_persistent(all, problem, alike);
   return all.choice;
 }
 
 // Without the split of swapped tiles, and whether warpgroups stand together.
-Choice form_by_model(const Problem& problem, const Sizes& sizes) {
-  if (problem.precise) return {Form::plain};
-  const bool warpgroups = may_take_warpgroups(problem);
+Choice variant_by_model(const Problem& problem, const Sizes& sizes) {
+  if (problem.precise) return {Variant::plain};
+  const bool warpgroups = may_take_persistent(problem);
   // The order of sums is a kernel's own: rows that must not depend on their number have one kernel.
-  if (warpgroups && invariant(problem)) return {Form::warpgroups};
-  const bool swapped = may_take_swapped(problem, warpgroups);
+  if (warpgroups && invariant(problem)) return {Variant::persistent_128x128};
+  const bool swapped = may_take_swap_ab(problem, warpgroups);
   if (swapped) {
-    for (const Form form : kSwapped) {
-      if (sizes.rows <= rows_of_swapped(form))
-        return few_rows_by_model(problem, form, sizes, may_share_tiles(problem, sizes));
+    for (const Variant variant : kSwapAb) {
+      if (sizes.rows <= facts_of(variant).rows)
+        return few_rows_by_model(problem, variant, sizes, may_share_tiles(problem, sizes));
     }
   } else {
-    if (sizes.rows <= kMostTiny) return {form_of_tiny(problem, sizes.groups)};
-    if (sizes.rows <= kMostSmall) return {Form::small};
+    if (sizes.rows <= kMostTiny) return {variant_of_tiny(problem, sizes.groups)};
+    if (sizes.rows <= kMostSmall) return {Variant::small};
   }
-  if (warpgroups && fills(problem, Form::warpgroups, sizes, 2)) return {warpgroups_by_model(problem, sizes)};
-  if (swapped) return {Form::swapped_128};
-  if (const std::optional<Choice> mapped = mapped_by_model(problem, sizes)) return *mapped;
-  return {!warpgroups && fills(problem, Form::large, sizes, 1) ? Form::large : Form::medium};
+  if (warpgroups && fills(problem, Variant::persistent_128x128, sizes, 2)) return {persistent_by_model(problem, sizes)};
+  if (swapped) return {Variant::swap_ab_128};
+  if (const std::optional<Choice> mapped = tma_mma_by_model(problem, sizes)) return *mapped;
+  return {!warpgroups && fills(problem, Variant::large, sizes, 1) ? Variant::large : Variant::medium};
 }
 
-// Calls visit(form) for every form that the model takes for a product with no more rows and groups.
+// Calls visit(variant) for every variant that the model takes for a product with no more rows and groups.
 template <class Visit>
 void for_each_by_model(const Problem& problem, Visit visit) {
-  if (problem.precise) return visit(Form::plain);
+  if (problem.precise) return visit(Variant::plain);
   const Sizes sizes = sizes_of(problem);
-  const bool warpgroups = may_take_warpgroups(problem);
-  if (warpgroups && invariant(problem)) return visit(Form::warpgroups);
-  const bool swapped = may_take_swapped(problem, warpgroups);
+  const bool warpgroups = may_take_persistent(problem);
+  if (warpgroups && invariant(problem)) return visit(Variant::persistent_128x128);
+  const bool swapped = may_take_swap_ab(problem, warpgroups);
   if (swapped) {
-    for (const Form form : kSwapped) {
+    for (const Variant variant : kSwapAb) {
       // One of a batch may be another's choice than all of it.
       for (const bool shared : {false, true})
-        visit(few_rows_by_model(problem, form, {rows_of_swapped(form), 1}, shared).form);
-      if (sizes.groups != 1) visit(form);
-      if (sizes.rows <= rows_of_swapped(form)) return;
+        visit(few_rows_by_model(problem, variant, {facts_of(variant).rows, 1}, shared).variant);
+      if (sizes.groups != 1) visit(variant);
+      if (sizes.rows <= facts_of(variant).rows) return;
     }
   } else {
-    visit(form_of_tiny(problem, 1));
+    visit(variant_of_tiny(problem, 1));
     if (sizes.groups != 1) {
       // Some of a batch may be another's choice than one of it, or all.
-      visit(Form::tiny);
-      if (tiling_of(problem, Form::sliced_k) && !invariant(problem)) visit(Form::sliced_k);
+      visit(Variant::tiny);
+      if (is_legal(problem, Variant::sliced_k)) visit(Variant::sliced_k);
     }
-    if (sizes.rows > kMostTiny) visit(Form::small);
+    if (sizes.rows > kMostTiny) visit(Variant::small);
     if (sizes.rows <= kMostSmall) return;
   }
-  const Sizes least{(swapped ? kMostSwapped : kMostSmall) + 1,
+  const Sizes least{(swapped ? kMostSwapAb : kMostSmall) + 1,
                     problem.shape.grouping == Grouping::dense ? 1 : sizes.groups};
   if (warpgroups) {
-    if (!fills(problem, Form::warpgroups, least, 2)) visit(swapped ? Form::swapped_128 : Form::medium);
-    if (!fills(problem, Form::warpgroups, sizes, 2)) return;
+    if (!fills(problem, Variant::persistent_128x128, least, 2)) visit(swapped ? Variant::swap_ab_128 : Variant::medium);
+    if (!fills(problem, Variant::persistent_128x128, sizes, 2)) return;
     // Tiles have as many rows whatever their columns: each number of them is looked at, where there are not too many.
     constexpr std::int64_t kTileRows = 128, kMostLookedAt = 1024 * kTileRows;
     if (problem.params.groups == 1 && sizes.rows <= kMostLookedAt) {
       for (std::int64_t rows = swapped ? 2 * kTileRows : kTileRows; rows < sizes.rows + kTileRows; rows += kTileRows)
-        visit(form_by_model(problem, {std::min(rows, sizes.rows), sizes.groups}).form);
+        visit(variant_by_model(problem, {std::min(rows, sizes.rows), sizes.groups}).variant);
       return;
     }
-    for (const Form form : kWarpgroups) {
-      if (cost_of(problem, form, sizes) != INT64_MAX) visit(late_or_not(problem, form, sizes));
+    for (const Variant variant : kPersistent) {
+      if (cost_of(problem, variant, sizes) != INT64_MAX) visit(overlapped_or_not(problem, variant, sizes));
     }
     return;
   }
-  if (!fills(problem, Form::large, least, 1)) visit(Form::medium);
-  if (fills(problem, Form::large, sizes, 1)) visit(Form::large);
-  for (const Form form : kMapped) {
-    if (may_take_mapped(problem, form, sizes)) visit(form);
+  if (!fills(problem, Variant::large, least, 1)) visit(Variant::medium);
+  if (fills(problem, Variant::large, sizes, 1)) visit(Variant::large);
+  for (const Variant variant : kTmaMma) {
+    if (may_take_tma_mma(problem, variant, sizes)) visit(variant);
   }
 }
 
-int warpgroup_peers(const Problem& problem, Form form, const Sizes& sizes) {
-  if (!may_pair(problem, form)) return 1;
+int warpgroup_peers(const Problem& problem, Variant variant, const Sizes& sizes) {
+  if (!may_pair(problem, variant)) return 1;
   // Where they come in pairs of rows.
-  const std::int64_t tiles_m = div_up(sizes.rows, tiling_of(problem, form)->tile_m);
+  const std::int64_t tiles_m = div_up(sizes.rows, tiling_of(problem, variant)->tile_m);
   return tiles_m % 2 == 0 || tiles_m >= 16 ? 2 : 1;
 }
 
 // What was measured with an out that has a tensor map, for one that may have none.
 Choice for_this_out(const Problem& problem, Choice choice) {
-  if (choice.form == Form::warpgroups_late && !takes_map_of_out(problem)) choice.form = Form::warpgroups_256;
+  if (choice.variant == Variant::overlapped_128x256 && !takes_map_of_out(problem))
+    choice.variant = Variant::persistent_128x256;
   return choice;
 }
 
 // The model's choice, without the split of few rows.
-Choice choose_form(const Problem& problem, const Sizes& sizes) {
-  Choice choice = form_by_model(problem, sizes);
-  if (of_swapped(choice.form)) {
+Choice choose_without_split(const Problem& problem, const Sizes& sizes) {
+  Choice choice = variant_by_model(problem, sizes);
+  if (is_a(Family::swap_ab, choice.variant)) {
     choice.parts = problem.shape.grouping == Grouping::dense ? 0 : 1;
   } else {
-    choice.peers = warpgroup_peers(problem, choice.form, sizes);
+    choice.peers = warpgroup_peers(problem, choice.variant, sizes);
   }
   return choice;
 }
 
 }  // namespace
 
-bool may_pair(const Problem& problem, Form form) {
-  return form == Form::warpgroups && problem.shape.scales != Scales::blocks && problem.call.sms >= 2;
+bool may_pair(const Problem& problem, Variant variant) {
+  return variant == Variant::persistent_128x128 && problem.shape.scales != Scales::blocks && problem.call.sms >= 2;
 }
 
 bool takes_tensor_maps(const Problem& problem) {
@@ -338,9 +359,9 @@ std::int64_t columns_of(const Problem& problem) { return problem.shape.gate ? pr
 
 int all_sms(const Problem& problem) { return std::max(static_cast<int>(problem.call.device->sm_count), 1); }
 
-std::optional<Tiling> tiling_of(const Problem& problem, Form form) {
+std::optional<Tiling> tiling_of(const Problem& problem, Variant variant) {
   Shape shape = problem.shape;
-  shape.form = form;
+  shape.variant = variant;
   return tile(shape, problem.call.device->limits);
 }
 
@@ -364,9 +385,9 @@ Machine machine_of(const Problem& problem, const Tiling& t) {
 }
 
 Choice by_model(const Problem& problem, const Sizes& sizes) {
-  Choice choice = choose_form(problem, sizes);
+  Choice choice = choose_without_split(problem, sizes);
   if (choice.parts == 0) {
-    const std::optional<Tiling> t = tiling_of(problem, choice.form);
+    const std::optional<Tiling> t = tiling_of(problem, choice.variant);
     const Split best = split(few_rows(problem, *t, sizes), machine_of(problem, *t));
     choice.parts = best.parts, choice.peers = best.peers;
   }
@@ -374,83 +395,90 @@ Choice by_model(const Problem& problem, const Sizes& sizes) {
 }
 
 Choice choose(const Runtime& runtime, const Problem& problem, const Sizes& sizes) {
-  const Choice choice = runtime.tunings->choice_or(problem, sizes.rows, [&] { return choose_form(problem, sizes); });
+  const Choice choice =
+      runtime.tunings->choice_or(problem, sizes.rows, [&] { return choose_without_split(problem, sizes); });
   return for_this_out(problem, choice);
 }
 
-std::vector<Form> reachable(const Runtime& runtime, const Problem& problem) {
-  std::vector<Form> forms;
-  const auto add = [&](Form form) {
-    if (std::find(forms.begin(), forms.end(), form) == forms.end()) forms.push_back(form);
+std::vector<Variant> reachable(const Runtime& runtime, const Problem& problem) {
+  std::vector<Variant> variants;
+  const auto add = [&](Variant variant) {
+    if (std::find(variants.begin(), variants.end(), variant) == variants.end()) variants.push_back(variant);
   };
   for_each_by_model(problem, add);
   for (const TunedRows& tuned : runtime.tunings->all(problem)) {
     if (tuned.batch <= sizes_of(problem).groups && tuned.rows <= row_class(sizes_of(problem).rows))
-      add(tuned.choice.form);
+      add(tuned.choice.variant);
   }
   // Another call's out may be one that a tensor map describes, or not.
-  const auto there = [&](Form form) { return std::find(forms.begin(), forms.end(), form) != forms.end(); };
-  if (there(Form::warpgroups_late)) {
-    add(Form::warpgroups_256);
-  } else if (there(Form::warpgroups_256) && may_leave_late(problem) && late_is_faster(problem, sizes_of(problem))) {
-    add(Form::warpgroups_late);
+  const auto there = [&](Variant variant) {
+    return std::find(variants.begin(), variants.end(), variant) != variants.end();
+  };
+  if (there(Variant::overlapped_128x256)) {
+    add(Variant::persistent_128x256);
+  } else if (there(Variant::persistent_128x256) && may_overlap(problem) &&
+             overlapped_is_faster(problem, sizes_of(problem))) {
+    add(Variant::overlapped_128x256);
   }
-  return forms;
+  return variants;
 }
 
-// Of the numbers of blocks that may share a form's tiles those are measured that take no longer, by the model, than so
-// many times the best of them.
+// Of the numbers of blocks that may share a variant's tiles those are measured that take no longer, by the model, than
+// so many times the best of them.
 static constexpr double kWorthTrying = 1.2;
 
 std::vector<Choice> candidates(const Problem& problem, const Sizes& sizes) {
   std::vector<Choice> all;
-  const bool warpgroups = may_take_warpgroups(problem), few = sizes.rows <= kMostSwapped;
+  const bool warpgroups = may_take_persistent(problem), few = sizes.rows <= kMostSwapAb;
   if (warpgroups) {
-    for (const Form form : kWarpgroups) {
-      if (cost_of(problem, form, sizes) == INT64_MAX) continue;
-      all.push_back({form, 1, 1});
-      if (may_pair(problem, form)) all.push_back({form, 1, 2});
+    for (const Variant variant : kPersistent) {
+      if (cost_of(problem, variant, sizes) == INT64_MAX) continue;
+      all.push_back({variant, 1, 1});
+      if (may_pair(problem, variant)) all.push_back({variant, 1, 2});
     }
-    if (may_leave_late(problem)) all.push_back({Form::warpgroups_late, 1, 1});
+    if (may_overlap(problem)) all.push_back({Variant::overlapped_128x256, 1, 1});
   } else {
-    for (const Form form : {Form::tiny, Form::sliced_k, Form::small, Form::medium, Form::large}) {
+    for (const Variant variant : {Variant::tiny, Variant::sliced_k, Variant::small, Variant::medium, Variant::large}) {
       // Tiles a quarter as high as the rows read b over and over; those far higher compute what nobody reads.
-      const std::optional<Tiling> t = tiling_of(problem, form);
-      if (t && sizes.rows <= 8 * t->tile_m && (t->tile_m <= 64 || 8 * sizes.rows > t->tile_m))
-        all.push_back({form, 1, 1});
+      const std::int64_t high = facts_of(variant).rows;
+      if (is_legal(problem, variant) && sizes.rows <= 8 * high && (high <= 64 || 8 * sizes.rows > high))
+        all.push_back({variant, 1, 1});
     }
-    for (const Form form : kMapped) {
-      if (!may_take_mapped(problem, form, sizes)) continue;
-      for (const int parts : {1, kLastWave}) all.push_back({form, parts, 1});
+    for (const Variant variant : kTmaMma) {
+      if (!may_take_tma_mma(problem, variant, sizes)) continue;
+      for (const int parts : {1, kLastWave}) all.push_back({variant, parts, 1});
     }
   }
-  if (may_take_swapped(problem, warpgroups)) {
-    for (const Form form : kSwapped) {
-      const std::int64_t rows = rows_of_swapped(form);
-      if (few ? sizes.rows > 4 * rows || (rows > 16 && rows >= 4 * sizes.rows) : form != Form::swapped_128) continue;
-      const std::optional<Tiling> t = tiling_of(problem, form);
+  if (may_take_swap_ab(problem, warpgroups)) {
+    for (const Variant variant : kSwapAb) {
+      const std::int64_t rows = facts_of(variant).rows;
+      if (few ? sizes.rows > 4 * rows || (rows > 16 && rows >= 4 * sizes.rows) : variant != Variant::swap_ab_128)
+        continue;
+      const std::optional<Tiling> t = tiling_of(problem, variant);
       const FewRows product = few_rows(problem, *t, sizes);
       const Machine machine = machine_of(problem, *t);
       for (int peers = 1; peers <= kMostColumnPeers; ++peers) {
         for (int parts = 1; parts * peers <= machine.most_blocks; ++parts) {
-          if (split_into(parts, peers, product, machine)) all.push_back({form, parts, peers});
+          if (split_into(parts, peers, product, machine)) all.push_back({variant, parts, peers});
         }
       }
     }
   }
   if (few && warpgroups) {
-    for (const Form form : kNarrow) {
-      if ((rows_of_tile(form) == 64 || sizes.rows > 64) && tiling_of(problem, form)) all.push_back({form, 1, 1});
+    for (const Variant variant : kSmallM) {
+      if ((facts_of(variant).rows == 64 || sizes.rows > 64) && tiling_of(problem, variant))
+        all.push_back({variant, 1, 1});
     }
-    for (const Form form : kSharedK) {
-      const std::optional<Tiling> t = tiling_of(problem, form);
-      if (!t || sizes.groups != 1 || (rows_of_tile(form) > 64 && sizes.rows <= 64)) continue;
-      const std::vector<SharedTiles> ways = shared_tiles(narrow_tiles(problem, *t, sizes), machine_of(problem, *t));
-      const auto least = std::min_element(ways.begin(), ways.end(), [](const SharedTiles& a, const SharedTiles& b) {
+    for (const Variant variant : kSplitK) {
+      const std::optional<Tiling> t = tiling_of(problem, variant);
+      if (!is_legal(problem, variant) || sizes.groups != 1 || (facts_of(variant).rows > 64 && sizes.rows <= 64))
+        continue;
+      const std::vector<SplitKTiles> ways = split_k_tiles(small_m_tiles(problem, *t, sizes), machine_of(problem, *t));
+      const auto least = std::min_element(ways.begin(), ways.end(), [](const SplitKTiles& a, const SplitKTiles& b) {
         return a.microseconds < b.microseconds;
       });
-      for (const SharedTiles& way : ways) {
-        if (way.microseconds < kWorthTrying * least->microseconds) all.push_back({form, way.parts, 1});
+      for (const SplitKTiles& way : ways) {
+        if (way.microseconds < kWorthTrying * least->microseconds) all.push_back({variant, way.parts, 1});
       }
     }
   }

@@ -33,8 +33,8 @@ constexpr double kWorthSharing = 0.9;
 
 std::int64_t div_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
-Shape in_form(Shape shape, Form form) {
-  shape.form = form;
+Shape in_form(Shape shape, Variant variant) {
+  shape.variant = variant;
   return shape;
 }
 
@@ -61,10 +61,10 @@ std::uint64_t workspace_for(const Problem& problem, const Tiling& t, std::int64_
 }
 
 Plan plan(const Problem& problem, const Choice& choice, const Sizes& sizes) {
-  const Form form = choice.form;
-  const std::optional<Tiling> t = tiling_of(problem, form);
+  const Variant variant = choice.variant;
+  const std::optional<Tiling> t = tiling_of(problem, variant);
   if (!t) refuse_room(problem);
-  const int peers = may_pair(problem, form) ? choice.peers : 1;
+  const int peers = may_pair(problem, variant) ? choice.peers : 1;
   Plan plan{*t, peers, 0, false, 0, {}};
   const std::int64_t tiles = tiles_of(problem, *t, sizes);
   if (tiles > INT32_MAX) {
@@ -72,7 +72,7 @@ Plan plan(const Problem& problem, const Choice& choice, const Sizes& sizes) {
                                    std::to_string(t->out_tile_n(problem.shape.gate)) + "; allowed: fewer than 2^31");
   }
   const std::int64_t slots = std::int64_t{problem.call.sms} * t->blocks_per_sm;
-  if (of_swapped(form) && problem.shape.grouping == Grouping::dense) {
+  if (is_a(Family::swap_ab, variant) && problem.shape.grouping == Grouping::dense) {
     const FewRows product = few_rows(problem, *t, sizes);
     const Machine machine = machine_of(problem, *t);
     if (choice.parts == 0) {
@@ -86,17 +86,17 @@ Plan plan(const Problem& problem, const Choice& choice, const Sizes& sizes) {
   }
   if (problem.shape.grouping != Grouping::dense) {
     // Persistent: only the device knows how many tiles there are.
-    plan.grid = of_swapped(form) ? problem.call.sms : slots / peers * peers;
+    plan.grid = is_a(Family::swap_ab, variant) ? problem.call.sms : slots / peers * peers;
     return plan;
   }
-  if (of_shared_k(form)) {
+  if (is_a(Family::split_k, variant)) {
     // Its steps are shared, nothing else is; by no more blocks than there is room for the sums of.
     plan.split = {std::clamp(choice.parts, 2, t->most_parts), 1, tiles, 0.0};
     plan.grid = tiles;
     return plan;
   }
   const std::int64_t steps = div_up(problem.params.k, t->step_k);
-  if (form == Form::sliced_k) {
+  if (variant == Variant::sliced_k) {
     const int parts = may_share(problem, *t) ? parts_of_sliced(*t, tiles, steps, problem.call.sms) : 1;
     plan.split = {parts, 1, tiles * parts, 0.0};
     plan.grid = std::min(tiles * parts, slots);
@@ -104,14 +104,15 @@ Plan plan(const Problem& problem, const Choice& choice, const Sizes& sizes) {
     if (plan.shared) plan.workspace = workspace_for(problem, *t, plan.grid);
     return plan;
   }
-  if (of_mapped(form)) {
+  if (is_a(Family::tma_mma, variant)) {
     plan.grid = std::min(tiles, slots);
     plan.shared = choice.parts == kLastWave && may_share(problem, *t) && tiles % slots != 0 &&
                   tiles % slots * steps <= kMostUnits;
     if (plan.shared) plan.grid = slots, plan.workspace = workspace_for(problem, *t, slots);
     return plan;
   }
-  const bool persistent = of_warpgroups(form) || of_narrow(form) || problem.call.sms < all_sms(problem);
+  const bool persistent =
+      is_a(Family::persistent, variant) || is_a(Family::small_m, variant) || problem.call.sms < all_sms(problem);
   plan.grid = persistent ? std::min(div_up(tiles, peers), slots / peers) * peers : tiles;
   if (!may_share(problem, *t) || tiles == 0 || tiles > kCounters || tiles * steps > kMostUnits) return plan;
   const double busy = static_cast<double>(tiles) / static_cast<double>(div_up(tiles, slots) * slots);
@@ -142,25 +143,25 @@ void deal_panels(q::GemmParams& p, double area, int peers) {
 
 }  // namespace
 
-std::uint64_t workspace_bytes(const Problem& problem, Form form) {
-  const std::optional<Tiling> t = tiling_of(problem, form);
+std::uint64_t workspace_bytes(const Problem& problem, Variant variant) {
+  const std::optional<Tiling> t = tiling_of(problem, variant);
   return t ? workspace_for(problem, *t, std::int64_t{all_sms(problem)} * t->blocks_per_sm) : 0;
 }
 
 std::uint64_t workspace_bytes(const Runtime& runtime, const Problem& problem) {
   std::uint64_t bytes = 0;
-  for (const Form form : reachable(runtime, problem)) bytes = std::max(bytes, workspace_bytes(problem, form));
+  for (const Variant variant : reachable(runtime, problem)) bytes = std::max(bytes, workspace_bytes(problem, variant));
   return bytes;
 }
 
-const jit::Kernel* kernel_of(const Runtime& runtime, const Problem& problem, Form form) {
-  if (!tiling_of(problem, form)) refuse_room(problem);
-  return kernel_for(runtime, to_spec(in_form(problem.shape, form), problem.op, problem.call.device->limits.target),
+const jit::Kernel* kernel_of(const Runtime& runtime, const Problem& problem, Variant variant) {
+  if (!tiling_of(problem, variant)) refuse_room(problem);
+  return kernel_for(runtime, to_spec(in_form(problem.shape, variant), problem.op, problem.call.device->limits.target),
                     problem.flags, problem.stream);
 }
 
 void prepare_kernels(const Runtime& runtime, const Problem& problem) {
-  for (const Form form : reachable(runtime, problem)) kernel_of(runtime, problem, form);
+  for (const Variant variant : reachable(runtime, problem)) kernel_of(runtime, problem, variant);
 }
 
 void launch_product(const Runtime& runtime, Problem& problem, void* workspace, std::uint64_t workspace_size) {
@@ -171,7 +172,7 @@ void launch_as(const Runtime& runtime, Problem& problem, const Choice& choice, v
                std::uint64_t workspace_size) {
   q::GemmParams& p = problem.params;
   const Sizes sizes = sizes_of(problem);
-  problem.shape.form = choice.form;
+  problem.shape.variant = choice.variant;
   const Plan how = plan(problem, choice, sizes);
   const Tiling& t = how.tiling;
   if (how.shared) {
@@ -191,7 +192,7 @@ void launch_as(const Runtime& runtime, Problem& problem, const Choice& choice, v
             (p.b_group != 0 ? q::kGroupsOfB : 0);
   jit::Launch launch;
   launch.grid[0] = static_cast<std::uint32_t>(how.grid);
-  const bool clustered = of_swapped(problem.shape.form) || of_shared_k(problem.shape.form);
+  const bool clustered = is_a(Family::swap_ab, problem.shape.variant) || is_a(Family::split_k, problem.shape.variant);
   p.peers = clustered ? how.split.peers : how.peers;
   if (clustered) {
     p.tiles_n = static_cast<std::int32_t>(div_up(p.tiles_n, how.split.peers));
@@ -205,18 +206,20 @@ void launch_as(const Runtime& runtime, Problem& problem, const Choice& choice, v
   launch.programmatic = (problem.flags & QUERN_CALL_PROGRAMMATIC) != 0;
   launch.stream = problem.stream;
   constexpr const char* kWhat = "launching a matrix product";
-  const bool two_maps = of_narrow(problem.shape.form) || of_mapped(problem.shape.form) || clustered;
-  if (!of_warpgroups(problem.shape.form) && !two_maps) return ops::launch(runtime, *kernel, launch, kWhat, p);
+  const bool two_maps =
+      is_a(Family::small_m, problem.shape.variant) || is_a(Family::tma_mma, problem.shape.variant) || clustered;
+  if (!is_a(Family::persistent, problem.shape.variant) && !two_maps)
+    return ops::launch(runtime, *kernel, launch, kWhat, p);
   jit::TensorMap a = map_of_a(runtime, problem, t, how.split.peers), b = map_of_b(runtime, problem, t);
   if (two_maps) return ops::launch(runtime, *kernel, launch, kWhat, p, a, b);
   launch.cluster[0] = static_cast<std::uint32_t>(how.peers);
   p.out_mapped = takes_map_of_out(problem);
   // Whose results have no other way out: choose() takes another.
-  if (problem.shape.form == Form::warpgroups_late && p.out_mapped == 0) {
-    throw Error(
-        QUERN_INVALID,
-        "out cannot be described by a tensor map, which the form warpgroups_late needs: its data and rows must be "
-        "aligned to 16 bytes and its columns a multiple of 8");
+  if (problem.shape.variant == Variant::overlapped_128x256 && p.out_mapped == 0) {
+    throw Error(QUERN_INVALID,
+                "out cannot be described by a tensor map, which the variant overlapped_128x256 needs: its data and "
+                "rows must be "
+                "aligned to 16 bytes and its columns a multiple of 8");
   }
   // The kernel takes one whether it has a use for it or not.
   jit::TensorMap out = p.out_mapped != 0 ? map_of_out(runtime, problem) : a;

@@ -64,7 +64,9 @@ jit::TensorMap map_of_a(const Runtime& runtime, const Problem& problem, const Ti
     return map_of(runtime, {p.a, shape.a, p.m, p.k, groups_of_a(problem), p.a_k, p.a_group, t.step_k / peers,
                             lines_of_span(shape.a, t.tile_m)});
   }
-  const int rows = of_narrow(shape.form) || of_shared_k(shape.form) ? q::narrow_rows(p.m, t.tile_m) : t.tile_m / peers;
+  const int rows = is_a(Family::small_m, shape.variant) || is_a(Family::split_k, shape.variant)
+                       ? q::small_m_rows(p.m, t.tile_m)
+                       : t.tile_m / peers;
   // Without a row of a there is nothing to copy, but there must be an address.
   return map_of(runtime, {p.a != nullptr ? p.a : p.b, shape.a, p.k, contiguous(problem) ? p.a_rows : p.m,
                           groups_of_a(problem), p.a_row, p.a_group, rows, columns_of_span(shape.a)});
@@ -77,7 +79,8 @@ jit::TensorMap map_of_b(const Runtime& runtime, const Problem& problem, const Ti
     return map_of(runtime, {p.b, shape.b, p.n, p.k, groups_of_b(problem), p.b_k, p.b_group, t.step_k,
                             lines_of_span(shape.b, t.tile_n)});
   }
-  const int lines = of_swapped(shape.form) || of_narrow(shape.form) || of_shared_k(shape.form)
+  const int lines = is_a(Family::swap_ab, shape.variant) || is_a(Family::small_m, shape.variant) ||
+                            is_a(Family::split_k, shape.variant)
                         ? t.out_tile_n(shape.gate)
                         : t.tile_n / 2;
   return map_of(runtime,

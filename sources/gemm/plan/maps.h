@@ -2,12 +2,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "sources/gemm/problem.h"
 #include "sources/gemm/plan/tiling.h"
+#include "sources/gemm/problem.h"
 
 namespace quern::ops::gemm {
 
-// Of the problem's form, whose tiling is given. Of few rows `peers` blocks of threads share the copies of a.
+// Of the problem's variant, whose tiling is given. Of few rows `peers` blocks of threads share the copies of a.
 jit::TensorMap map_of_a(const Runtime& runtime, const Problem& problem, const Tiling& tiling, int peers);
 jit::TensorMap map_of_b(const Runtime& runtime, const Problem& problem, const Tiling& tiling);
 // Of warpgroups: whether out, which has elements of 16 bits, can be described; and its map, which takes a warp's rows

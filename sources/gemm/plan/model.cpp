@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 
-#include "sources/gemm/problem.h"
 #include "sources/gemm/plan/tiling.h"
+#include "sources/gemm/problem.h"
 
 namespace quern::ops::gemm {
 namespace {
@@ -17,7 +17,7 @@ enum class Use : std::uint8_t {
   absorbed_as_stored  // the same of its keys, which a checkpoint has [heads][k][n]
 };
 struct Wanted {
-  Shape shape;  // its form still to be chosen
+  Shape shape;  // its variant still to be chosen
   Use use;
 };
 
@@ -86,11 +86,12 @@ std::vector<Wanted> all_wanted(Tag op, const quern_model& model) {
   return all;
 }
 
-template <class Forms>
-bool add_all(Shape shape, const Forms& forms, Tag op, const jit::TargetInfo& target, std::vector<jit::Spec>* specs) {
+template <class Variants>
+bool add_all(Shape shape, const Variants& variants, Tag op, const jit::TargetInfo& target,
+             std::vector<jit::Spec>* specs) {
   bool any = false;
-  for (const Form form : forms) {
-    shape.form = form;
+  for (const Variant variant : variants) {
+    shape.variant = variant;
     if (!tile(shape, target)) continue;
     specs->push_back(to_spec(shape, op, target.target));
     any = true;
@@ -152,16 +153,18 @@ std::vector<ProductExtents> extents_of(Use use, const quern_model& model, bool g
 void list_kernels(Tag op, const quern_model& model, const jit::TargetInfo& target, std::vector<jit::Spec>* specs) {
   for (const Wanted& each : all_wanted(op, model)) {
     const Shape& shape = each.shape;
-    // The forms for every number of rows.
-    const bool swapped = add_all(shape, kSwapped, op, target, specs);
-    add_all(shape, kNarrow, op, target, specs);
+    // The variants for every number of rows.
+    const bool swapped = add_all(shape, kSwapAb, op, target, specs);
+    add_all(shape, kSmallM, op, target, specs);
     // Not the batches of heads, which have tiles enough.
-    if (each.use != Use::absorbed && each.use != Use::absorbed_as_stored) add_all(shape, kSharedK, op, target, specs);
-    add_all(shape, kWarpgroups, op, target, specs);
-    add_all(shape, std::initializer_list<Form>{Form::warpgroups_late}, op, target, specs);
+    if (each.use != Use::absorbed && each.use != Use::absorbed_as_stored) add_all(shape, kSplitK, op, target, specs);
+    add_all(shape, kPersistent, op, target, specs);
+    add_all(shape, std::initializer_list<Variant>{Variant::overlapped_128x256}, op, target, specs);
     // Rows that are gathered go another way.
     if (!swapped || shape.grouping == Grouping::contiguous) {
-      add_all(shape, std::initializer_list<Form>{Form::tiny, Form::sliced_k, Form::small, Form::medium, Form::large},
+      add_all(shape,
+              std::initializer_list<Variant>{Variant::tiny, Variant::sliced_k, Variant::small, Variant::medium,
+                                             Variant::large},
               op, target, specs);
     }
   }

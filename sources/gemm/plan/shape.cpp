@@ -15,12 +15,19 @@
 namespace quern::ops::gemm {
 namespace {
 
-constexpr const char* kFormNames[kForms] = {
-    "tiny",          "sliced_k",       "small",          "medium",         "large",           "plain",
-    "warpgroups",    "warpgroups_176", "warpgroups_192", "warpgroups_256", "warpgroups_late", "swapped_16",
-    "swapped_32",    "swapped_64",     "swapped_128",    "narrow_64x16",   "narrow_64x32",    "narrow_64x64",
-    "narrow_128x32", "narrow_128x64",  "shared_64x128",  "shared_128x112", "shared_128x128",  "mapped_256x192",
-    "mapped_128x256"};
+constexpr auto kVariantNames = [] {
+  std::array<const char*, kVariants.size()> names{};
+  for (std::size_t i = 0; i < names.size(); ++i) names[i] = kVariants[i].name;
+  return names;
+}();
+struct FamilyFacts {
+  const char *file, *entry;
+};
+constexpr FamilyFacts kFamilies[] = {
+#define QUERN_GEMM_FAMILY(name, file, entry) {file, entry},
+#include "sources/gemm/plan/variants.def"
+#undef QUERN_GEMM_FAMILY
+};
 constexpr const char* kGroupingNames[] = {"dense", "contiguous", "masked"};
 constexpr const char* kScaleNames[] = {"none", "vectors", "blocks"};
 
@@ -36,19 +43,19 @@ const char* op_name(Tag op) { return all()[op].name; }
 
 }  // namespace
 
-const char* name_of(Form form) { return kFormNames[static_cast<int>(form)]; }
+const char* name_of(Variant variant) { return facts_of(variant).name; }
 
-std::optional<Form> form_named(std::string_view name) {
-  const auto found = std::find(std::begin(kFormNames), std::end(kFormNames), name);
-  if (found == std::end(kFormNames)) return {};
-  return static_cast<Form>(found - std::begin(kFormNames));
+std::optional<Variant> variant_named(std::string_view name) {
+  const auto found = std::find(std::begin(kVariantNames), std::end(kVariantNames), name);
+  if (found == std::end(kVariantNames)) return {};
+  return static_cast<Variant>(found - std::begin(kVariantNames));
 }
 
 jit::Spec to_spec(const Shape& shape, Tag op, jit::Target target) {
   jit::Spec spec;
   spec.op = op;
   spec.target = target.tag();
-  spec.words[0] = static_cast<std::uint32_t>(shape.form) | static_cast<std::uint32_t>(shape.grouping) << 8 |
+  spec.words[0] = static_cast<std::uint32_t>(shape.variant) | static_cast<std::uint32_t>(shape.grouping) << 8 |
                   static_cast<std::uint32_t>(shape.scales) << 12 | static_cast<std::uint32_t>(shape.copy_bytes) << 16;
   spec.words[1] = static_cast<std::uint32_t>(shape.a) | static_cast<std::uint32_t>(shape.b) << 8 |
                   static_cast<std::uint32_t>(shape.out) << 16;
@@ -63,7 +70,7 @@ jit::Spec to_spec(const Shape& shape, Tag op, jit::Target target) {
 Shape to_shape(const jit::Spec& spec) {
   Shape shape;
   const auto& w = spec.words;
-  shape.form = static_cast<Form>(w[0] & 255);
+  shape.variant = static_cast<Variant>(w[0] & 255);
   shape.grouping = static_cast<Grouping>(w[0] >> 8 & 15);
   shape.scales = static_cast<Scales>(w[0] >> 12 & 15);
   shape.copy_bytes = static_cast<int>(w[0] >> 16);
@@ -77,7 +84,7 @@ Shape to_shape(const jit::Spec& spec) {
 }
 
 Constants to_constants(const Shape& shape, Tag op) {
-  Constants c = {{"form", name_of(shape.form)}};
+  Constants c = {{"variant", name_of(shape.variant)}};
   if (op == tag_gemm) {
     c.push_back({"dtype", name_of(shape.a)});
     c.push_back({"order_a", shape.transposed_a ? "km" : "mk"});
@@ -104,7 +111,7 @@ Constants product_constants(const Shape& shape, Tag op, const ProductExtents& ex
   Constants product = {{"n", std::to_string(extents.n)}, {"k", std::to_string(extents.k)}};
   if (extents.batch != 1) product.push_back({"batch", std::to_string(extents.batch)});
   for (jit::Constant& constant : to_constants(shape, op)) {
-    if (constant.name != "form") product.push_back(std::move(constant));
+    if (constant.name != "variant") product.push_back(std::move(constant));
   }
   return product;
 }
@@ -112,8 +119,8 @@ Constants product_constants(const Shape& shape, Tag op, const ProductExtents& ex
 Shape from_constants(const Constants& constants, Tag op) {
   ConstantReader reader(op_name(op), constants);
   Shape shape;
-  const std::size_t form = reader.one_of("form", std::span(kFormNames));
-  shape.form = static_cast<Form>(form);
+  const std::size_t variant = reader.one_of("variant", std::span(kVariantNames));
+  shape.variant = static_cast<Variant>(variant);
   if (op == tag_gemm) {
     shape.a = shape.b = kDtypes[reader.one_of("dtype", kFloats)];
     shape.transposed_a = reader.one_of("order_a", {"mk", "km"}, 0) == 1;
@@ -127,8 +134,8 @@ Shape from_constants(const Constants& constants, Tag op) {
     shape.b = kFp8Dtypes[reader.one_of("b", kFp8, 0)];
     shape.scales = reader.one_of("scales", {kScaleNames[1], kScaleNames[2]}) == 0 ? Scales::vectors : Scales::blocks;
   }
-  if (shape.form == Form::plain && shape.a != Dtype::f32)
-    throw Error(QUERN_INVALID, std::string(op_name(op)) + ": form is \"plain\"; allowed for dtype f32 only");
+  if (shape.variant == Variant::plain && shape.a != Dtype::f32)
+    throw Error(QUERN_INVALID, std::string(op_name(op)) + ": variant is \"plain\"; allowed for dtype f32 only");
   shape.out = kDtypes[reader.one_of("out", kStored, 1)];
   shape.gate = reader.integer("gate", 0, 1, 1, 0) != 0;
   shape.out_scale = reader.integer("out_scale", 0, 1, 1, 0) != 0;
@@ -152,30 +159,26 @@ Shape from_constants(const Constants& constants, Tag op) {
 jit::Unit to_unit(const Shape& shape, Tag op, jit::Target target) {
   const std::optional<Tiling> tiling = tile(shape, jit::limits_of(target));
   if (!tiling) {
-    throw Error(QUERN_UNSUPPORTED, std::string(op_name(op)) + " in the form " + name_of(shape.form) + " is not for " +
-                                       target.name() + ", or does not fit its shared memory");
+    throw Error(QUERN_UNSUPPORTED, std::string(op_name(op)) + " in the variant " + name_of(shape.variant) +
+                                       " is not for " + target.name() + ", or does not fit its shared memory");
   }
   const Tiling& t = *tiling;
   jit::Unit unit;
   unit.op = op_name(op);
   unit.target = target;
-  const std::string kernel = of_swapped(shape.form)      ? "swapped"
-                             : of_narrow(shape.form)     ? "narrow"
-                             : of_shared_k(shape.form)   ? "shared_k"
-                             : of_warpgroups(shape.form) ? "warpgroups"
-                             : of_mapped(shape.form)     ? "mapped"
-                                                         : "";
-  unit.entry = kernel.empty() ? "quern_gemm" : "quern_gemm_" + kernel;
+  const Family family = facts_of(shape.variant).family;
+  const FamilyFacts& kernel = kFamilies[static_cast<std::size_t>(family)];
+  unit.entry = kernel.entry;
   const auto define = [&](const std::string& name, int value) {
     unit.constants.push_back({name, std::to_string(value)});
   };
   unit.constants = {{"ELEMENT_A", name_of(shape.a)}, {"ELEMENT_B", name_of(shape.b)}, {"OUT", name_of(shape.out)}};
-  define("TENSOR_CORES", shape.form != Form::plain);
+  define("TENSOR_CORES", shape.variant != Variant::plain);
   define("TILE_M", t.tile_m);
   define("TILE_N", t.tile_n);
   define("STEP_K", t.step_k);
   define("STAGES", t.stages);
-  if (of_narrow(shape.form) || of_shared_k(shape.form)) {
+  if (family == Family::small_m || family == Family::split_k) {
     define("STEPS_OF_A", t.steps_of_a);
     define("COLUMN_GROUPS", t.column_groups);
   }
@@ -186,7 +189,7 @@ jit::Unit to_unit(const Shape& shape, Tag op, jit::Target target) {
   define("BLOCKS_PER_SM", t.blocks_per_sm);
   define("SHARED_TILES", t.shared);
   define("CONTINUOUS", t.continuous);
-  define("LATE_RESULTS", shape.form == Form::warpgroups_late);
+  define("OVERLAPPED_EPILOGUE", shape.variant == Variant::overlapped_128x256);
   define("COPY_BYTES", shape.copy_bytes);
   define("TRANSPOSED_A", shape.transposed_a);
   define("TRANSPOSED_B", shape.transposed_b);
@@ -207,18 +210,12 @@ jit::Unit to_unit(const Shape& shape, Tag op, jit::Target target) {
                               (kind == expression::OperandKind::row ? "RowOperand<" : "TensorOperand<") + dtype + ">"});
   }
   unit.constants.push_back({"EPILOGUE", shape.epilogue->code});
-  const std::string file = of_swapped(shape.form)      ? "sm90/swap_ab"
-                           : of_narrow(shape.form)     ? "sm90/small_m"
-                           : of_shared_k(shape.form)   ? "sm90/split_k"
-                           : of_warpgroups(shape.form) ? "sm90/persistent"
-                           : of_mapped(shape.form)     ? "tma_mma/main"
-                                                       : "portable/main";
-  unit.source = embedded("gemm/kernels/" + file + ".cuh");
+  unit.source = embedded(std::string("gemm/kernels/") + kernel.file + ".cuh");
   unit.headers = device_headers(target);
   unit.max_shared_bytes = t.shared_bytes;
   // The assembler's third level takes up to half as long again over loops that widen 8-bit operands, and makes them
   // slower.
-  if (kernel.empty() && bytes_of(shape.a) == 1 && target.family() == jit::Family::cuda)
+  if (family == Family::portable && bytes_of(shape.a) == 1 && target.family() == jit::Family::cuda)
     unit.options.emplace_back("--ptxas-options=-O2");
   return unit;
 }

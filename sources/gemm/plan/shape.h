@@ -16,80 +16,64 @@
 
 namespace quern::ops::gemm {
 
-// Which tile: by the rows that there are. Few rows whose tiles are no more than multiprocessors are `sliced_k`: a
-// block's warps have its k between them. `plain` multiplies f32 without tensor cores. Hopper's are `warpgroups`, whose
-// tiles have 128 columns, those with more, of which `late` has room for all results of a tile, and, for so many rows at
-// most, those that go by the place of the second operand, those of so many rows by few columns, and those that blocks
-// share by the steps of k. `mapped` are for what else copies by tensor map.
-enum class Form : std::uint8_t {
-  tiny,
-  sliced_k,
-  small,
-  medium,
-  large,
-  plain,
-  warpgroups,
-  warpgroups_176,
-  warpgroups_192,
-  warpgroups_256,
-  warpgroups_late,
-  swapped_16,
-  swapped_32,
-  swapped_64,
-  swapped_128,
-  narrow_64x16,
-  narrow_64x32,
-  narrow_64x64,
-  narrow_128x32,
-  narrow_128x64,
-  shared_64x128,
-  shared_128x112,
-  shared_128x128,
-  mapped_256x192,
-  mapped_128x256
+enum class Family : std::uint8_t {
+#define QUERN_GEMM_FAMILY(name, file, entry) name,
+#include "sources/gemm/plan/variants.def"
+#undef QUERN_GEMM_FAMILY
 };
-inline constexpr int kForms = 25;
-// But for the late one, which stands in for that of as many columns.
-inline constexpr Form kWarpgroups[] = {Form::warpgroups, Form::warpgroups_176, Form::warpgroups_192,
-                                       Form::warpgroups_256};
-inline constexpr Form kSwapped[] = {Form::swapped_16, Form::swapped_32, Form::swapped_64, Form::swapped_128};
-inline constexpr Form kNarrow[] = {Form::narrow_64x16, Form::narrow_64x32, Form::narrow_64x64, Form::narrow_128x32,
-                                   Form::narrow_128x64};
-inline constexpr Form kMapped[] = {Form::mapped_256x192, Form::mapped_128x256};
-inline constexpr Form kSharedK[] = {Form::shared_64x128, Form::shared_128x112, Form::shared_128x128};
-constexpr bool of_warpgroups(Form form) { return form >= Form::warpgroups && form <= Form::warpgroups_late; }
-constexpr bool of_swapped(Form form) { return form >= Form::swapped_16 && form <= Form::swapped_128; }
-constexpr bool of_narrow(Form form) { return form >= Form::narrow_64x16 && form <= Form::narrow_128x64; }
-constexpr bool of_shared_k(Form form) { return form >= Form::shared_64x128 && form <= Form::shared_128x128; }
-constexpr bool of_mapped(Form form) { return form >= Form::mapped_256x192; }
-constexpr int rows_of_swapped(Form form) { return 16 << (static_cast<int>(form) - static_cast<int>(Form::swapped_16)); }
-// Of narrow and of shared tiles.
-constexpr int rows_of_tile(Form form) { return form < Form::narrow_128x32 || form == Form::shared_64x128 ? 64 : 128; }
-constexpr int columns_of_tile(Form form) {
-  switch (form) {
-    case Form::narrow_64x16:
-      return 16;
-    case Form::narrow_64x32:
-    case Form::narrow_128x32:
-      return 32;
-    case Form::shared_64x128:
-    case Form::shared_128x128:
-      return 128;
-    case Form::shared_128x112:
-      return 112;
-    default:
-      return 64;
-  }
-}
 
-const char* name_of(Form form);
-std::optional<Form> form_named(std::string_view name);
+// Which kernel, and its tile.
+enum class Variant : std::uint8_t {
+#define QUERN_GEMM_VARIANT(name, family, rows, columns) name,
+#include "sources/gemm/plan/variants.def"
+#undef QUERN_GEMM_VARIANT
+};
+
+struct VariantFacts {
+  const char* name;
+  Family family;
+  int rows, columns;  // of its tile
+};
+inline constexpr std::array kVariants = {
+#define QUERN_GEMM_VARIANT(name, family, rows, columns) VariantFacts{#name, Family::family, rows, columns},
+#include "sources/gemm/plan/variants.def"
+#undef QUERN_GEMM_VARIANT
+};
+constexpr const VariantFacts& facts_of(Variant variant) { return kVariants[static_cast<std::size_t>(variant)]; }
+constexpr bool is_a(Family family, Variant variant) { return facts_of(variant).family == family; }
+
+// The variants of a family that the model chooses among, in the order of the table. The overlapped one stands in for
+// that of as many columns.
+template <Family family>
+constexpr auto variants_of() {
+  constexpr auto is_in = [](std::size_t i) {
+    return kVariants[i].family == family && static_cast<Variant>(i) != Variant::overlapped_128x256;
+  };
+  constexpr std::size_t kCount = [&] {
+    std::size_t count = 0;
+    for (std::size_t i = 0; i < kVariants.size(); ++i) count += is_in(i);
+    return count;
+  }();
+  std::array<Variant, kCount> all{};
+  for (std::size_t i = 0, to = 0; i < kVariants.size(); ++i) {
+    if (is_in(i)) all[to++] = static_cast<Variant>(i);
+  }
+  return all;
+}
+inline constexpr auto kPersistent = variants_of<Family::persistent>();
+inline constexpr auto kSwapAb = variants_of<Family::swap_ab>();
+inline constexpr auto kSmallM = variants_of<Family::small_m>();
+inline constexpr auto kSplitK = variants_of<Family::split_k>();
+inline constexpr auto kTmaMma = variants_of<Family::tma_mma>();
+
+const char* name_of(Variant variant);
+std::optional<Variant> variant_named(std::string_view name);
 
 enum class Grouping : std::uint8_t { dense, contiguous, masked };
 enum class Scales : std::uint8_t { none, vectors, blocks };  // vectors: one for each row and column, or for all of them
 
 struct Shape {
-  Form form = Form::tiny;
+  Variant variant = Variant::tiny;
   Grouping grouping = Grouping::dense;
   Scales scales = Scales::none;
   Dtype a = Dtype::bf16, b = Dtype::bf16, out = Dtype::bf16;
@@ -111,7 +95,7 @@ Shape to_shape(const jit::Spec& spec);
 
 // The three ops have the same constants, of which each leaves out those that it has no choice in.
 Constants to_constants(const Shape& shape, Tag op);
-// Those of a product whose form is to be found, its extents in front.
+// Those of a product whose variant is to be found, its extents in front.
 struct ProductExtents {
   std::int64_t n, k, batch = 1;
 };

@@ -10,12 +10,12 @@
 
 namespace quern::ops::gemm {
 
-struct SharedTiles {
+struct SplitKTiles {
   int parts;  // blocks that share a tile
   double microseconds;
 };
 // Every number of blocks of which as many clusters find room at a time as there are tiles, and what the model expects
 // of it.
-std::vector<SharedTiles> shared_tiles(const NarrowTiles& product, const Machine& machine);
+std::vector<SplitKTiles> split_k_tiles(const SmallMTiles& product, const Machine& machine);
 
 }  // namespace quern::ops::gemm

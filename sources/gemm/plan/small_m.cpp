@@ -26,14 +26,14 @@ constexpr int kGroupColumns = 8, kWarpRows = 16;  // sums are sent by so many co
 
 std::int64_t div_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
-bool can_share(int parts, const NarrowTiles& product, const Machine& machine) {
+bool can_share(int parts, const SmallMTiles& product, const Machine& machine) {
   const std::int64_t tiles = product.row_tiles * product.column_tiles;
   const FewRows few{product.row_tiles, product.column_tiles, product.steps, 1.0};
   const std::optional<Split> split = split_into(parts, 1, few, machine);
   return split && split->clusters == tiles;
 }
 
-double time_of_shared(int parts, const NarrowTiles& product, int sms) {
+double time_of_shared(int parts, const SmallMTiles& product, int sms) {
   const double by_stages = static_cast<double>(div_up(product.steps, parts)) * kOfAStage / product.stages;
   // To the block that finishes the most columns.
   const std::int64_t columns = div_up(product.columns / kGroupColumns, parts) * kGroupColumns;
@@ -43,11 +43,11 @@ double time_of_shared(int parts, const NarrowTiles& product, int sms) {
 
 }  // namespace
 
-double from_memory(const NarrowTiles& product, int sms) {
+double from_memory(const SmallMTiles& product, int sms) {
   return static_cast<double>(product.column_tiles * product.columns * product.steps) * kStepBytes / (kMemory * sms);
 }
 
-double time_of(const NarrowTiles& product, int sms) {
+double time_of(const SmallMTiles& product, int sms) {
   const auto rounds = static_cast<double>(div_up(product.row_tiles * product.column_tiles, sms));
   const double bytes = (product.rows + product.columns) * kStepBytes * static_cast<double>(product.steps);
   const double from_l2 = rounds * bytes / (product.rows > 64 ? kL2OfHighTiles : kL2);
@@ -57,8 +57,8 @@ double time_of(const NarrowTiles& product, int sms) {
          product.rows * product.columns / kFinished;
 }
 
-std::vector<SharedTiles> shared_tiles(const NarrowTiles& product, const Machine& machine) {
-  std::vector<SharedTiles> all;
+std::vector<SplitKTiles> split_k_tiles(const SmallMTiles& product, const Machine& machine) {
+  std::vector<SplitKTiles> all;
   for (int parts = 2; parts <= machine.most_blocks; ++parts) {
     if (can_share(parts, product, machine)) all.push_back({parts, time_of_shared(parts, product, machine.sms)});
   }

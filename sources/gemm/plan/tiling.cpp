@@ -1,4 +1,4 @@
-// The tiles of each form, and how deep a pipeline the target has room for.
+// The tiles of each variant, and how deep a pipeline the target has room for.
 // SPDX-License-Identifier: Apache-2.0
 #include "sources/gemm/plan/tiling.h"
 
@@ -12,7 +12,7 @@ constexpr std::uint32_t kReserve = 1024;
 // What the kernel of a grouped product keeps of the experts (sources/gemm/kernels/shared/grouped_tiles.cuh).
 constexpr std::uint32_t kExpertBytes = 3 * 4 * 1024 + 64;
 
-struct FormTile {
+struct PortableTile {
   int tile_m, tile_n;
   int step_bytes;  // of a row
   int most_stages;
@@ -21,25 +21,26 @@ struct FormTile {
   bool shared;
 };
 
-FormTile form_of(const Shape& shape) {
+PortableTile portable_tile(const Shape& shape) {
   const bool blocks = shape.scales == Scales::blocks;
-  switch (shape.form) {
-    case Form::tiny:  // streams b: many bytes under way
+  const int m = facts_of(shape.variant).rows, n = facts_of(shape.variant).columns;
+  switch (shape.variant) {
+    case Variant::tiny:  // streams b: many bytes under way
       // With block scales codes take longer to be widened and scaled than to arrive: more blocks at work, as many bytes
       // under way.
-      if (blocks) return {16, 64, 128, 4, 1, 4, 5, true};
-      return {16, 64, 256, 4, 1, 4, 2, true};
-    case Form::small:
-      return {64, 128, 128, 3, 2, 2, 2, true};
-    case Form::medium:
-      return {128, 128, 128, 4, 2, 4, 1, true};
-    case Form::large:
-      // Sums that wait for their scale take registers of their own.
-      return blocks ? FormTile{128, 128, 128, 5, 2, 4, 1, false} : FormTile{128, 256, 128, 4, 2, 4, 1, false};
+      if (blocks) return {m, n, 128, 4, 1, 4, 5, true};
+      return {m, n, 256, 4, 1, 4, 2, true};
+    case Variant::small:
+      return {m, n, 128, 3, 2, 2, 2, true};
+    case Variant::medium:
+      return {m, n, 128, 4, 2, 4, 1, true};
+    case Variant::large:
+      // Sums that wait for their scale take registers of their own: half the columns.
+      return blocks ? PortableTile{m, n / 2, 128, 5, 2, 4, 1, false} : PortableTile{m, n, 128, 4, 2, 4, 1, false};
     default:
       break;
   }
-  return {128, 128, 64, 4, 16, 16, 1, true};
+  return {m, n, 64, 4, 16, 16, 1, true};
 }
 
 // The fewest stages that make a pipeline.
@@ -56,21 +57,8 @@ int stage_bytes(const Shape& shape, const Tiling& t) {
   return operand(shape.transposed_a, t.tile_m) + operand(shape.transposed_b, t.tile_n) + scales;
 }
 
-int columns_of(Form form) {
-  switch (form) {
-    case Form::warpgroups:
-      return 128;
-    case Form::warpgroups_176:
-      return 176;
-    case Form::warpgroups_192:
-      return 192;
-    default:
-      return 256;
-  }
-}
-
 // Hopper's kernels: operands of 16 bits in any order, those of 8 bits have but one.
-bool takes_warpgroups(const Shape& shape, const jit::TargetInfo& target) {
+bool takes_warpgroup_products(const Shape& shape, const jit::TargetInfo& target) {
   if (!target.warpgroups || bytes_of(shape.a) > 2 || shape.copy_bytes != 16) return false;
   // A row's 128 columns that share a scale must be in one tile.
   return !shape.out_scale || !shape.gate;
@@ -78,13 +66,12 @@ bool takes_warpgroups(const Shape& shape, const jit::TargetInfo& target) {
 
 // Hopper's: a warpgroup of copies and two of products, 64 rows each, a block of threads a multiprocessor. The sizes of
 // what is beside the stages are those of sources/gemm/kernels/sm90/persistent_epilogue.cuh and warpgroup_copies.cuh.
-std::optional<Tiling> tile_warpgroups(const Shape& shape, const jit::TargetInfo& target) {
+std::optional<Tiling> tile_persistent(const Shape& shape, const jit::TargetInfo& target) {
   constexpr int kMostStages = 6, kRow = 128, kWarps = 8;
   const int bytes = static_cast<int>(bytes_of(shape.a));
-  if (!takes_warpgroups(shape, target)) return {};
+  if (!takes_warpgroup_products(shape, target)) return {};
   Tiling t{};
-  t.tile_m = 128;
-  t.tile_n = columns_of(shape.form);
+  t.tile_m = facts_of(shape.variant).rows, t.tile_n = facts_of(shape.variant).columns;
   // A gate's halves, and the columns that share a scale of results, are whole slices.
   if (t.tile_n % 128 != 0 && (shape.gate || shape.out_scale)) return {};
   // Neither are blocks of scales, nor the spans that come of b where it is stored the other way round.
@@ -97,7 +84,7 @@ std::optional<Tiling> tile_warpgroups(const Shape& shape, const jit::TargetInfo&
       std::any_of(shape.epilogue->operands.begin(), shape.epilogue->operands.end(),
                   [](expression::OperandKind kind) { return kind != expression::OperandKind::unused; });
   const bool plain = !shape.gate && !shape.out_scale && !operands && bytes_of(shape.out) == 2;
-  const bool blocks = shape.scales == Scales::blocks, late = shape.form == Form::warpgroups_late;
+  const bool blocks = shape.scales == Scales::blocks, late = shape.variant == Variant::overlapped_128x256;
   if (late && (!plain || shape.scales == Scales::none || shape.grouping != Grouping::dense)) return {};
   const bool dense = shape.grouping == Grouping::dense;
   const int boxes = late ? t.tile_n / 64 : dense && !blocks ? 2 : 1;
@@ -116,12 +103,12 @@ std::optional<Tiling> tile_warpgroups(const Shape& shape, const jit::TargetInfo&
 }
 
 // Hopper's for few rows: two warpgroups of products, 64 rows of b each, a warp that copies and one that brings scales.
-std::optional<Tiling> tile_swapped(const Shape& shape, const jit::TargetInfo& target) {
+std::optional<Tiling> tile_swap_ab(const Shape& shape, const jit::TargetInfo& target) {
   constexpr int kMostStages = 10, kRow = 128, kMostStaged = 64;
   const int bytes = static_cast<int>(bytes_of(shape.a));
-  if (!takes_warpgroups(shape, target)) return {};
+  if (!takes_warpgroup_products(shape, target)) return {};
   Tiling t{};
-  t.tile_m = rows_of_swapped(shape.form), t.tile_n = 128;
+  t.tile_m = facts_of(shape.variant).rows, t.tile_n = facts_of(shape.variant).columns;
   t.step_k = kRow / bytes;
   t.warps_m = t.warps_n = 1;
   t.threads = 10 * 32;
@@ -157,15 +144,15 @@ int shared_sums(const Tiling& t) {
 // Hopper's for few rows and few columns: for each 64 rows so many warpgroups, which take the steps in turn or have some
 // of the columns each, a warp that copies and two that bring scales. The sizes of what is beside the stages are those
 // of sources/gemm/kernels/sm90/small_m.cuh and shared_k.cuh.
-std::optional<Tiling> tile_narrow(const Shape& shape, const jit::TargetInfo& target) {
+std::optional<Tiling> tile_small_m(const Shape& shape, const jit::TargetInfo& target) {
   constexpr int kMostStages = 24, kRow = 128;
-  const bool shared_k = of_shared_k(shape.form);
+  const bool shared_k = is_a(Family::split_k, shape.variant);
   const int bytes = static_cast<int>(bytes_of(shape.a));
   if (!target.warpgroups || bytes > 2 || shape.transposed_a || shape.transposed_b || shape.copy_bytes != 16) return {};
   // The 128 columns that share a scale of results are in several tiles.
   if (shape.grouping != Grouping::dense || shape.out_scale || (shared_k && shape.gate)) return {};
   Tiling t{};
-  t.tile_m = rows_of_tile(shape.form), t.tile_n = columns_of_tile(shape.form);
+  t.tile_m = facts_of(shape.variant).rows, t.tile_n = facts_of(shape.variant).columns;
   // Columns of one block of scales are in one tile.
   if (shape.scales == Scales::blocks && 128 % t.tile_n != 0) return {};
   t.step_k = kRow / bytes;
@@ -215,7 +202,7 @@ std::optional<Tiling> tile_sliced(const Shape& shape, const jit::TargetInfo& tar
   // The 128 columns that share a scale of results are in several tiles.
   if (!target.async_copy || shape.grouping != Grouping::dense || shape.out_scale) return {};
   Tiling t{};
-  t.tile_m = 16, t.tile_n = 64;
+  t.tile_m = facts_of(shape.variant).rows, t.tile_n = facts_of(shape.variant).columns;
   t.warps_m = 1, t.warps_n = 4;
   t.step_k = kRow / static_cast<int>(bytes_of(shape.a));
   t.blocks_per_sm = 1;
@@ -234,14 +221,14 @@ std::optional<Tiling> tile_sliced(const Shape& shape, const jit::TargetInfo& tar
   return t;
 }
 
-// Of a form by tensor map and mma.sync: 16 bits in the order NT, a step a row of 128 bytes.
-std::optional<Tiling> tile_mapped(const Shape& shape, const jit::TargetInfo& target) {
+// Of a variant by tensor map and mma.sync: 16 bits in the order NT, a step a row of 128 bytes.
+std::optional<Tiling> tile_tma_mma(const Shape& shape, const jit::TargetInfo& target) {
   constexpr int kStages = 4, kRow = 128;
   if (!target.tensor_maps || bytes_of(shape.a) != 2 || shape.transposed_a || shape.transposed_b) return {};
   if (shape.grouping != Grouping::dense || shape.scales != Scales::none || shape.copy_bytes != 16) return {};
-  const bool high = shape.form == Form::mapped_256x192;
+  const bool high = shape.variant == Variant::tma_mma_256x192;
   Tiling t{};
-  t.tile_m = high ? 256 : 128, t.tile_n = high ? 192 : 256;
+  t.tile_m = facts_of(shape.variant).rows, t.tile_n = facts_of(shape.variant).columns;
   // A row's 128 columns that share a scale must be in one tile.
   if (shape.out_scale && t.out_tile_n(shape.gate) % 128 != 0) return {};
   t.step_k = kRow / 2;
@@ -260,12 +247,21 @@ std::optional<Tiling> tile_mapped(const Shape& shape, const jit::TargetInfo& tar
 }  // namespace
 
 std::optional<Tiling> tile(const Shape& shape, const jit::TargetInfo& target) {
-  if (of_warpgroups(shape.form)) return tile_warpgroups(shape, target);
-  if (of_swapped(shape.form)) return tile_swapped(shape, target);
-  if (of_narrow(shape.form) || of_shared_k(shape.form)) return tile_narrow(shape, target);
-  if (of_mapped(shape.form)) return tile_mapped(shape, target);
-  if (shape.form == Form::sliced_k) return tile_sliced(shape, target);
-  FormTile f = form_of(shape);
+  switch (facts_of(shape.variant).family) {
+    case Family::persistent:
+      return tile_persistent(shape, target);
+    case Family::swap_ab:
+      return tile_swap_ab(shape, target);
+    case Family::small_m:
+    case Family::split_k:
+      return tile_small_m(shape, target);
+    case Family::tma_mma:
+      return tile_tma_mma(shape, target);
+    case Family::portable:
+      break;
+  }
+  if (shape.variant == Variant::sliced_k) return tile_sliced(shape, target);
+  PortableTile f = portable_tile(shape);
   // A row's 128 columns that share a scale must be in one tile.
   const int out_n = shape.gate ? f.tile_n / 2 : f.tile_n;
   if (shape.out_scale && out_n < 128) {
@@ -275,15 +271,15 @@ std::optional<Tiling> tile(const Shape& shape, const jit::TargetInfo& target) {
   Tiling t{};
   t.tile_m = f.tile_m, t.tile_n = f.tile_n;
   t.warps_m = f.warps_m, t.warps_n = f.warps_n;
-  t.threads = shape.form == Form::plain ? 256 : f.warps_m * f.warps_n * static_cast<int>(target.warp_size);
+  t.threads = shape.variant == Variant::plain ? 256 : f.warps_m * f.warps_n * static_cast<int>(target.warp_size);
   if (t.threads > 1024) return {};
   t.shared = f.shared && shape.grouping == Grouping::dense;
 
   const std::uint32_t reserve = kReserve + (shape.grouping == Grouping::dense ? 0 : kExpertBytes);
-  const int slice_rows = shape.form == Form::plain ? 16 : 16 * t.warps_m;
+  const int slice_rows = shape.variant == Variant::plain ? 16 : 16 * t.warps_m;
   const auto staged = static_cast<std::uint32_t>(slice_rows * (t.tile_n + 4) * 4);
   // Small tiles leave room to stage results beside the pipeline, which then runs on from tile to tile.
-  const bool may_run_on = shape.form != Form::large && target.async_copy;
+  const bool may_run_on = shape.variant != Variant::large && target.async_copy;
   const auto fit = [&](int step_bytes, int blocks, int stages, bool run_on) {
     t.step_k = step_bytes / static_cast<int>(bytes_of(shape.a));
     const auto of_stages = static_cast<std::uint32_t>(stage_bytes(shape, t) * stages);
@@ -296,7 +292,7 @@ std::optional<Tiling> tile(const Shape& shape, const jit::TargetInfo& target) {
   };
   // A step of block scales is 128 elements whatever the room.
   const bool blocks_of_k = shape.scales == Scales::blocks;
-  const int shortest_step = blocks_of_k || shape.form == Form::plain ? f.step_bytes : 64;
+  const int shortest_step = blocks_of_k || shape.variant == Variant::plain ? f.step_bytes : 64;
   if (!target.async_copy) {
     for (int step_bytes = f.step_bytes; step_bytes >= shortest_step; step_bytes /= 2) {
       if (fit(step_bytes, 1, 1, false)) return t;

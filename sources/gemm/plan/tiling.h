@@ -31,7 +31,7 @@ struct Tiling {
   }
 };
 
-// None where the target has no room for the form and a pipeline.
+// None where the target has no room for the variant and a pipeline.
 std::optional<Tiling> tile(const Shape& shape, const jit::TargetInfo& target);
 
 }  // namespace quern::ops::gemm

@@ -33,13 +33,13 @@ struct Product {
 Product read_product(Tag op, const Constants& given) {
   Constants extents, rest;
   for (const jit::Constant& constant : given) {
-    if (constant.name == "form") {
-      throw Error(QUERN_INVALID, std::string(all()[op].name) + ": form is \"" + constant.value +
+    if (constant.name == "variant") {
+      throw Error(QUERN_INVALID, std::string(all()[op].name) + ": variant is \"" + constant.value +
                                      "\"; it is what tuning finds, and must not be given");
     }
     (constant.name == "n" || constant.name == "k" || constant.name == "batch" ? extents : rest).push_back(constant);
   }
-  rest.push_back({"form", name_of(Form::tiny)});
+  rest.push_back({"variant", name_of(Variant::tiny)});
   Product product;
   product.shape = from_constants(rest, op);
   ConstantReader reader(all()[op].name, extents);
@@ -288,7 +288,7 @@ void compile(const std::vector<Choice>& choices, Problem shape, const Runtime& r
     shape.flags = how;
     for (const Choice& choice : choices) {
       try {
-        kernel_of(runtime, shape, choice.form);
+        kernel_of(runtime, shape, choice.variant);
       } catch (const Error& error) {
         if (error.status() != QUERN_PENDING) throw;
       }
@@ -359,7 +359,7 @@ TuneFinding tune_product(Tag op, const Runtime& runtime, const Constants& given,
   const std::vector<Choice> choices = candidates(shape, sizes);
   compile(choices, shape, runtime);
   std::uint64_t workspace = 0;
-  for (const Choice& choice : choices) workspace = std::max(workspace, workspace_bytes(shape, choice.form));
+  for (const Choice& choice : choices) workspace = std::max(workspace, workspace_bytes(shape, choice.variant));
   rig.load(workspace);
   const std::vector<double> times = measure(choices, options.milliseconds, rig, *bench);
   const auto model_at = static_cast<std::size_t>(std::find(choices.begin(), choices.end(), model) - choices.begin());

@@ -17,8 +17,8 @@ namespace {
 // Raised when records of before mean something else.
 constexpr int kFormat = 1;
 
-Shape without_form(Shape shape) {
-  shape.form = Form::tiny;
+Shape without_variant(Shape shape) {
+  shape.variant = Variant::tiny;
   return shape;
 }
 
@@ -39,7 +39,7 @@ std::string line_of(const TunedRows& tuned) {
   std::array<char, 64> times{};
   std::snprintf(times.data(), times.size(), " us=%.3f model_us=%.3f\n", tuned.microseconds, tuned.model_microseconds);
   return "batch=" + std::to_string(tuned.batch) + " rows=" + std::to_string(tuned.rows) +
-         " form=" + Tunings::text_of(tuned.choice) + times.data();
+         " variant=" + Tunings::text_of(tuned.choice) + times.data();
 }
 
 // The value after "NAME=" at the front of *rest, and what follows it; none where something else stands there.
@@ -62,11 +62,11 @@ bool take_number(std::string_view* rest, std::string_view name, Number* number) 
 std::optional<TunedRows> read_line(std::string_view line) {
   TunedRows tuned;
   if (!take_number(&line, "batch", &tuned.batch) || !take_number(&line, "rows", &tuned.rows)) return {};
-  const std::optional<std::string_view> form = take(&line, "form");
-  const std::optional<Form> known = form ? form_named(*form) : std::nullopt;
+  const std::optional<std::string_view> variant = take(&line, "variant");
+  const std::optional<Variant> known = variant ? variant_named(*variant) : std::nullopt;
   if (!known || !take_number(&line, "parts", &tuned.choice.parts) || !take_number(&line, "peers", &tuned.choice.peers))
     return {};
-  tuned.choice.form = *known;
+  tuned.choice.variant = *known;
   if (!take_number(&line, "us", &tuned.microseconds) || !take_number(&line, "model_us", &tuned.model_microseconds) ||
       !line.empty())
     return {};
@@ -87,12 +87,12 @@ bool Tunings::covers(const Problem& problem) {
 }
 
 std::string Tunings::text_of(const Choice& choice) {
-  return std::string(name_of(choice.form)) + " parts=" + std::to_string(choice.parts) +
+  return std::string(name_of(choice.variant)) + " parts=" + std::to_string(choice.parts) +
          " peers=" + std::to_string(choice.peers);
 }
 
 Tunings::Question Tunings::question_of(const Problem& problem) {
-  const jit::Spec spec = to_spec(without_form(problem.shape), problem.op, problem.call.device->limits.target);
+  const jit::Spec spec = to_spec(without_variant(problem.shape), problem.op, problem.call.device->limits.target);
   Question question{{spec.op, spec.target}, problem.params.n, problem.params.k};
   std::copy_n(spec.words.begin(), kSpecWords, question.kind.begin() + 2);
   return question;

@@ -67,12 +67,12 @@ class Tunings {
 
   // Whether there can be such a record at all.
   static bool covers(const Problem& problem);
-  // The name of a choice as records and people have it: "swapped_16 parts=2 peers=1".
+  // The name of a choice as records and people have it: "swap_ab_16 parts=2 peers=1".
   static std::string text_of(const Choice& choice);
 
  private:
   struct Question {
-    std::array<std::uint32_t, 2 + kSpecWords> kind;  // what of a Spec is not the form
+    std::array<std::uint32_t, 2 + kSpecWords> kind;  // what of a Spec is not the variant
     std::int32_t n, k;
     friend bool operator==(const Question& a, const Question& b) { return std::memcmp(&a, &b, sizeof(a)) == 0; }
   };
@@ -108,10 +108,10 @@ Choice Tunings::choice_or(const Problem& problem, std::int64_t rows, Model model
       record.by_model[static_cast<std::size_t>(std::countr_zero(static_cast<std::uint64_t>(wanted)) - 4)];
   // Whoever comes second stores the same.
   if (const std::uint32_t packed = asked.load(std::memory_order_relaxed); packed != 0)
-    return {static_cast<Form>((packed & 0xff) - 1), static_cast<int>(packed >> 8 & 0xff),
+    return {static_cast<Variant>((packed & 0xff) - 1), static_cast<int>(packed >> 8 & 0xff),
             static_cast<int>(packed >> 16)};
   const Choice choice = model();
-  asked.store((static_cast<std::uint32_t>(choice.form) + 1) | static_cast<std::uint32_t>(choice.parts) << 8 |
+  asked.store((static_cast<std::uint32_t>(choice.variant) + 1) | static_cast<std::uint32_t>(choice.parts) << 8 |
                   static_cast<std::uint32_t>(choice.peers) << 16,
               std::memory_order_relaxed);
   return choice;

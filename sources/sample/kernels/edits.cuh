@@ -140,9 +140,13 @@ QUERN_DEVICE void each_listed(const TokenList& list, From from, i32 i, i32 vocab
   if (!list.tokens) return;
   const i32 there = list.lengths ? list.lengths[i] : list.most, length = there < list.most ? there : list.most;
   const i32* tokens = list.tokens + i * list.stride;
-  QUERN_ROLLED for (i32 at = thread_index(); at < length; at += kThreads) {
-    const i32 token = tokens[at];
-    if (token >= 0 && token < vocab) f(token, from, at);
+  constexpr int kAtOnce = 8;  // loads under way
+  QUERN_ROLLED for (i32 base = thread_index(); base < length; base += kThreads * kAtOnce) {
+    i32 token[kAtOnce];
+    QUERN_UNROLL for (int j = 0; j < kAtOnce; ++j) token[j] = base + j * kThreads < length ? tokens[base + j * kThreads] : -1;
+    QUERN_ROLLED for (int j = 0; j < kAtOnce; ++j) {
+      if (token[j] >= 0 && token[j] < vocab) f(token[j], from, base + j * kThreads);
+    }
   }
 }
 // A row's biases; none where its offsets make no sense, which the last block reports.
@@ -208,15 +212,15 @@ struct EditTable {
   }
 };
 
-// The logit of a token that no list names, as edited.
-QUERN_DEVICE f32 edited(const Row& row, i32 token) {
-  f32 x = to_f32(row.logits[token]);
+// The logit x of a token that no list names, as edited.
+QUERN_DEVICE f32 edit(const Row& row, i32 token, f32 x) {
   if constexpr (kEdits) {
     x = penalise(row, x, row.prompt_mask && bit_at(row.prompt_mask, token), row.counts ? row.counts[token] : 0);
     if (row.allowed && !bit_at(row.allowed, token)) x = -infinity();
   }
   return fmax(x, -infinity());  // NaN too
 }
+QUERN_DEVICE f32 edited(const Row& row, i32 token) { return edit(row, token, to_f32(row.logits[token])); }
 
 // Fills the table, in dynamic shared memory. All threads; begins and ends with a barrier.
 QUERN_DEVICE EditTable make_table(const SampleParams& p, const Row& row) {
@@ -242,16 +246,31 @@ QUERN_DEVICE EditTable make_table(const SampleParams& p, const Row& row) {
       if (from == From::bias) atomic_add(table.values + slot, p.bias_values[at]);
     });
     sync_block();
-    QUERN_ROLLED for (i32 s = thread_index(); s < p.slots; s += kThreads) {
-      if (table.tokens[s] == EditTable::kFree) continue;
-      const i32 token = static_cast<i32>(table.tokens[s]);
-      const u32 count = table.counts[s];
-      const bool in_prompt = (count & EditTable::kInPrompt) != 0 || (row.prompt_mask && bit_at(row.prompt_mask, token));
-      const i32 in_output = static_cast<i32>(count & (EditTable::kInPrompt - 1)) + (row.counts ? row.counts[token] : 0);
-      f32 x = penalise(row, to_f32(row.logits[token]), in_prompt, in_output) + table.values[s];
-      if ((count & EditTable::kBanned) != 0 || (row.allowed && !bit_at(row.allowed, token))) x = -infinity();
-      table.counts[s] = x != x;  // from here on whether it is NaN
-      table.values[s] = fmax(x, -infinity());
+    constexpr int kAtOnce = 4;  // loads under way
+    QUERN_ROLLED for (i32 base = thread_index(); base < p.slots; base += kThreads * kAtOnce) {
+      f32 x[kAtOnce];
+      bool in_prompt[kAtOnce], allowed[kAtOnce];
+      i32 in_output[kAtOnce];
+      QUERN_UNROLL for (int j = 0; j < kAtOnce; ++j) {
+        const i32 s = base + j * kThreads;
+        const u32 token = s < p.slots ? table.tokens[s] : EditTable::kFree;
+        const bool there = token != EditTable::kFree;
+        const i32 at = there ? static_cast<i32>(token) : 0;
+        x[j] = to_f32(row.logits[at]);
+        in_prompt[j] = row.prompt_mask && bit_at(row.prompt_mask, at);
+        in_output[j] = row.counts ? row.counts[at] : 0;
+        allowed[j] = !row.allowed || bit_at(row.allowed, at);
+      }
+      QUERN_UNROLL for (int j = 0; j < kAtOnce; ++j) {
+        const i32 s = base + j * kThreads;
+        if (s >= p.slots || table.tokens[s] == EditTable::kFree) continue;
+        const u32 count = table.counts[s];
+        f32 value = penalise(row, x[j], in_prompt[j] || (count & EditTable::kInPrompt) != 0,
+                             in_output[j] + static_cast<i32>(count & (EditTable::kInPrompt - 1))) + table.values[s];
+        if ((count & EditTable::kBanned) != 0 || !allowed[j]) value = -infinity();
+        table.counts[s] = value != value;  // from here on whether it is NaN
+        table.values[s] = fmax(value, -infinity());
+      }
     }
     sync_block();
   }

@@ -46,7 +46,7 @@ struct Whole {
   QUERN_DEVICE Source source(Source::Kind kind) const {
     Source s{};
     s.kind = kind;
-    s.of = row, s.table = table;
+    s.of = row, s.table = table, s.p = p;
     s.count = kind == Source::row ? p->vocab : 0;
     if (kind == Source::groups) s.slots = static_cast<i32>(table.slots);
     s.most = ~u64{0};
@@ -71,11 +71,7 @@ QUERN_CALLED i32 draw_of_rest(const Room& room, const Whole& whole, const Source
   sync_block();
   QUERN_ROLLED for (i32 chunk = warp(); chunk < whole.p->chunks; chunk += kThreads / kWarp) {
     u64 sum = 0;
-    QUERN_ROLLED for (i32 at = lane(); at < kChunk; at += kWarp) {
-      const i32 token = chunk * kChunk + at;
-      const Place place = token < source.count ? place_of_token(source, token) : Place{0};
-      if (source.has(place)) sum += source.weigh(place);
-    }
+    each_in_chunk(source, chunk, [&](Place place) { sum += place != 0 ? source.weigh(place) : u64{0}; });
     sum = warp_sum(sum);
     if (lane() == 0) whole.weights[chunk] = sum;
   }
@@ -84,28 +80,23 @@ QUERN_CALLED i32 draw_of_rest(const Room& room, const Whole& whole, const Source
   return draw_in_chunk(room, source, find_on_line(room, whole.p->chunks, target, whole.weights), stream);
 }
 
-// The largest `wanted` tokens (0: however many) with keys of at least `least_key`, and perhaps more, into the list. How many; -1: it has
+// All tokens with keys of at least `least` into the list, from groups that lie no lower than the source's least place. How many; -1: there is
 // no room for them.
-//
-// There are that many groups and listed tokens whose largest logits lie at or above the cut, so no token of another group is among
-// the largest: each of theirs has `wanted` before it.
-QUERN_CALLED i32 gather(const Room& room, const Whole& whole, u32 wanted, u32 least_key) {
-  Source groups = whole.source(Source::groups);
-  groups.count = whole.p->chunks * kGroups;
-  groups.keys = whole.p->group_keys + static_cast<i64>(whole.row->i) * groups.count;
-  groups.least = static_cast<u64>(least_key > kDead ? least_key : kDead + 1) << 32;
-  if (wanted != 0) {
-    const Place cut = least_of_largest(room, groups, wanted);
-    groups.least = cut > groups.least ? cut : groups.least;
-  }
+QUERN_CALLED i32 gather_from(const Room& room, const Whole& whole, const Source& groups) {
   const u32 least = key_at(groups.least);
   sync_block();
   if (thread_index() == 0) room.total[0] = room.total[1] = 0;
   sync_block();
-  QUERN_ROLLED for (i32 group = thread_index(); group < groups.count; group += kThreads) {
-    if (groups.load(group) < groups.least) continue;
-    const u32 at = atomic_add(room.total, 1u);
-    if (at < static_cast<u32>(kBins)) room.counts[at] = static_cast<u32>(group);
+  constexpr int kAtOnce = 8;  // loads under way
+  QUERN_ROLLED for (i32 base = thread_index(); base < groups.count; base += kThreads * kAtOnce) {
+    u32 keys[kAtOnce];
+    QUERN_UNROLL for (int j = 0; j < kAtOnce; ++j) keys[j] = base + j * kThreads < groups.count ? groups.keys[base + j * kThreads] : 0;
+    QUERN_ROLLED for (int j = 0; j < kAtOnce; ++j) {
+      const i32 group = base + j * kThreads;
+      if (keys[j] < least || (static_cast<u64>(keys[j]) << 32 | static_cast<u32>(~(group * kGroup))) < groups.least) continue;
+      const u32 at = atomic_add(room.total, 1u);
+      if (at < static_cast<u32>(kBins)) room.counts[at] = static_cast<u32>(group);
+    }
   }
   const auto push = [&](Place place) {
     const u32 at = atomic_add(room.total + 1, 1u);
@@ -120,17 +111,56 @@ QUERN_CALLED i32 gather(const Room& room, const Whole& whole, u32 wanted, u32 le
   sync_block();
   const u32 chosen = room.total[0];
   if (chosen > static_cast<u32>(kBins)) return -1;
-  QUERN_TWO_AT_ONCE for (u32 at = static_cast<u32>(thread_index()); at < chosen * kGroup; at += kThreads) {
-    const i32 token = static_cast<i32>(room.counts[at / kGroup]) * kGroup + static_cast<i32>(at % kGroup);
-    if (token >= whole.p->vocab) continue;
-    const f32 x = edited(*whole.row, token);
-    if (key_of(x) < least) continue;
-    if (kEdits && whole.table.slots != 0 && whole.table.find(token) != whole.table.slots) continue;
-    push(place_of(x, token));
+  QUERN_ROLLED for (u32 base = static_cast<u32>(thread_index()); base < chosen * kGroup; base += kThreads * kAtOnce) {
+    f32 x[kAtOnce];
+    i32 token[kAtOnce];
+    QUERN_UNROLL for (int j = 0; j < kAtOnce; ++j) {
+      const u32 at = base + j * kThreads;
+      token[j] = at < chosen * kGroup ? static_cast<i32>(room.counts[at / kGroup]) * kGroup + static_cast<i32>(at % kGroup) : whole.p->vocab;
+      x[j] = token[j] < whole.p->vocab ? edited(*whole.row, token[j]) : -infinity();
+    }
+    QUERN_ROLLED for (int j = 0; j < kAtOnce; ++j) {
+      if (key_of(x[j]) < least) continue;
+      if (kEdits && whole.table.slots != 0 && whole.table.find(token[j]) != whole.table.slots) continue;
+      push(place_of(x[j], token[j]));
+    }
   }
   sync_block();
   const u32 count = room.total[1];
   return count > static_cast<u32>(kList) ? -1 : static_cast<i32>(count);
+}
+
+// The largest `wanted` tokens (0: however many) with keys of at least `least_key`, and perhaps more, into the list. How many; -1: it has
+// no room for them.
+//
+// As many chunks have a token at or above the `wanted`th of the chunks' largest: that is low enough, and soon found. Where it lets too
+// many through, as with equal logits, the cut is made among groups and listed tokens: no token of a group below it is among the
+// largest, since each of theirs has `wanted` before it.
+QUERN_DEVICE i32 gather(const Room& room, const Whole& whole, u32 wanted, u32 least_key) {
+  Source groups = whole.source(Source::groups);
+  groups.count = whole.p->chunks * kGroups;
+  groups.keys = whole.p->group_keys + static_cast<i64>(whole.row->i) * groups.count;
+  groups.least = static_cast<u64>(least_key > kDead ? least_key : kDead + 1) << 32;
+  const u32 chunks = static_cast<u32>(whole.p->chunks);
+  if (wanted == 0 || (wanted <= chunks && chunks <= static_cast<u32>(kThreads))) {
+    Source above = groups;
+    if (wanted != 0) {
+      const u32 t = static_cast<u32>(thread_index());
+      const u64 own = t < chunks ? static_cast<u64>(key_of(whole.stats[t].max)) << 32 | t : 0;
+      sync_block();
+      room.few[t] = own;
+      sync_block();
+      u32 larger = 0;
+      QUERN_FOUR_AT_ONCE for (u32 i = 0; i < chunks; ++i) larger += room.few[i] > own;
+      const u64 cut = reduce_max(room, t < chunks && larger + 1 == wanted ? own : u64{0}) >> 32 << 32;
+      above.least = cut > above.least ? cut : above.least;
+    }
+    const i32 count = gather_from(room, whole, above);
+    if (count >= 0 || wanted == 0) return count;
+  }
+  const Place cut = least_of_largest(room, groups, wanted);
+  groups.least = cut > groups.least ? cut : groups.least;
+  return gather_from(room, whole, groups);
 }
 
 // max - n_sigma standard deviations of the finite logits.
@@ -297,12 +327,41 @@ QUERN_CALLED Source kept_by_thresholds(const Room& room, const Whole& whole, con
   return source;
 }
 
+// The same as what follows, for a short list and the filters that most requests have: each thread has a token, and knows how many and how
+// much lies before it.
+QUERN_CALLED i32 choose_of_few(const Room& room, const Settings& s, const Source& source, const Stream& stream) {
+  const i32 t = thread_index();
+  const Place listed = t < source.count ? source.places[t] : Place{0}, place = source.has(listed) ? listed : Place{0};
+  const f32 weight = place != 0 ? exp_of_minus(at_most(source.distance_of(place), 128.0f)) : 0.0f;
+  const u64 units = static_cast<u64>(weight * kUnits);
+  room.few[t] = place, room.weights[t] = units;
+  sync_block();
+  u32 rank = 0;
+  u64 before = 0;
+  QUERN_FOUR_AT_ONCE for (i32 i = 0; i < source.count; ++i) {
+    const bool larger = room.few[i] > place;
+    rank += larger, before += larger ? room.weights[i] : 0;
+  }
+  bool stays = place != 0 && (s.top_k <= 0 || rank < static_cast<u32>(s.top_k));
+  if (s.top_p < 1.0f) stays = share_of(s.top_p, reduce_sum(room, stays ? units : u64{0}), false) > before && stays;
+  u64 own = ~u64{0};
+  if (stays && weight > 0.0f) {
+    const i32 token = index_at(place);
+    own = static_cast<u64>(bits_of(exponential(stream.of_token(token).x[0]) / weight)) << 32 | static_cast<u32>(token);
+  }
+  own = reduce_min(room, own);
+  return own == ~u64{0} ? -1 : static_cast<i32>(static_cast<u32>(own));
+}
+
 // Draws one of the tokens that stay; and where log-probabilities are of those alone, *logprob and the largest.
 QUERN_DEVICE i32 choose_filtered(const Room& room, const Whole& whole, const Settings& s, const Stream& stream, f32* logprob) {
   const SampleParams& p = *whole.p;
   bool everything;
   u64 joint = 0;
   Source source = kept_by_thresholds(room, whole, s, &everything, &joint);
+  const bool usual = s.typical_p == 1.0f && s.xtc_probability == 0.0f && s.dynamic_range == 0.0f && !p.temperature_last &&
+                     !p.logprobs_filtered && joint == 0;
+  if (usual && source.kind == Source::list && source.count <= kThreads) return choose_of_few(room, s, source, stream);
   filter(room, whole, s, stream, everything && source.kind == Source::row, joint, &source);
   if (p.temperature_last || s.dynamic_range > 0.0f) {
     const f32 temperature = dynamic_temperature(room, s, source);

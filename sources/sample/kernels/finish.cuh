@@ -152,7 +152,7 @@ QUERN_DEVICE void finish(const SampleParams& p, const Row& row) {
   bool told = false;  // by the filtered distribution
   if (settings.temperature == 0.0f) {
     id = largest_of_row(room, whole);
-  } else if (kFilters && settings.filters()) {
+  } else if (kFilters && (settings.filters() || (p.temperature_last && settings.temperature != 1.0f))) {
     id = choose_filtered(room, whole, settings, stream, &logprob);
     told = p.logprobs_filtered;
   } else {

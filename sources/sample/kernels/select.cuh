@@ -42,6 +42,7 @@ struct Source {
   enum Kind { list, row, groups } kind;
   i32 count;            // of places, groups or tokens
   i32 slots;            // of the table, behind the groups
+  const SampleParams* p;
   bool unlisted;        // the row's: without those that lists name
   const Place* places;
   const u32* keys;
@@ -71,13 +72,46 @@ struct Source {
   QUERN_DEVICE u64 weigh(Place place) const { return weight_at(distance_of(place)); }
   // The closer -log p comes to the entropy the higher; the lowest index on ties.
   QUERN_DEVICE u64 typical_rank(Place place) const {
-    const f32 z = distance(filter_max, value_at(place), filter_inverse);
-    return static_cast<u64>(~bits_of(fabs(z + log_sum - entropy))) << 32 | static_cast<u32>(place);
+    // An explicit fma: wherever this is compiled into, equal logits must have equal ranks.
+    const f32 x = value_at(place), surplus = log_sum - entropy;
+    const f32 score = x == filter_max ? surplus : fma(filter_max - x, filter_inverse, surplus);
+    return static_cast<u64>(~bits_of(fabs(score))) << 32 | static_cast<u32>(place);
   }
   QUERN_DEVICE bool has(Place place) const {
     return is_token(place) && place >= least && place <= most && (!typical || typical_rank(place) >= typical_least);
   }
 };
+
+// A chunk of the row, edited, what lists name included: token place_in_chunk(i / kVector) + i % kVector of it at x[i].
+struct ChunkLogits {
+  f32 x[kEach];
+};
+QUERN_CALLED void load_logits(const Source& source, i32 chunk, ChunkLogits& to) {
+  f32 x[kEach];
+  const SampleParams& p = *source.p;
+  const i32 begin = chunk * kChunk;
+  load_chunk(*source.of, begin, p.vocab, p.vectors, x);
+  QUERN_UNROLL for (int i = 0; i < kEach; ++i) to.x[i] = fmax(x[i], -infinity());
+  if constexpr (kEdits) {
+    QUERN_ROLLED for (int i = 0; i < kEach; ++i) {
+      const i32 token = begin + place_in_chunk(i / kVector) + i % kVector;
+      if (token >= p.vocab) continue;
+      const u32 slot = source.table.slots != 0 ? source.table.find(token) : 0;
+      const bool listed = slot != source.table.slots;
+      to.x[i] = !listed ? edit(*source.of, token, to.x[i]) : source.unlisted ? -infinity() : source.table.values[slot];
+    }
+  }
+}
+// f(place) as each() has it, of one chunk of the row: for a warp.
+template <class F>
+QUERN_DEVICE void each_in_chunk(const Source& source, i32 chunk, F f) {
+  ChunkLogits logits;
+  load_logits(source, chunk, logits);
+  QUERN_FOUR_AT_ONCE for (int i = 0; i < kEach; ++i) {
+    const Place place = place_of(logits.x[i], chunk * kChunk + place_in_chunk(i / kVector) + i % kVector);
+    f(source.has(place) ? place : Place{0});
+  }
+}
 
 inline constexpr int kAtOnce = 4;  // loads under way
 struct Places {
@@ -97,10 +131,28 @@ QUERN_CALLED Places load_places(const Source& source, i32 base) {
 // f(place) for all that a source has, 0 for a lane that has nothing: with all lanes of a warp at once, the same tokens each time.
 template <class F>
 QUERN_DEVICE void each(const Source& source, F f) {
-  const i32 end = source.count + source.slots;
-  QUERN_ROLLED for (i32 base = 0; base < end; base += kThreads * kAtOnce) {
-    const Places places = load_places(source, base);
-    QUERN_ROLLED for (int j = 0; j < kAtOnce && base + j * kThreads < end; ++j) f(places.x[j]);
+  const bool by_chunks = source.kind == Source::row;
+  const i32 end = by_chunks ? source.p->chunks : source.count + source.slots, step = by_chunks ? kThreads / kWarp : kThreads * kAtOnce;
+  QUERN_ROLLED for (i32 base = by_chunks ? warp() : 0; base < end; base += step) {
+    ChunkLogits logits;
+    Places places;
+    if (by_chunks) {
+      load_logits(source, base, logits);
+    } else {
+      places = load_places(source, base);
+    }
+    const int most = by_chunks ? kEach : kAtOnce;
+    QUERN_ROLLED for (int i = 0; i < most; ++i) {
+      Place place;
+      if (by_chunks) {
+        place = place_of(logits.x[i], base * kChunk + place_in_chunk(i / kVector) + i % kVector);
+        if (!source.has(place)) place = 0;
+      } else {
+        if (base + i * kThreads >= end) break;
+        place = places.x[i];
+      }
+      f(place);
+    }
   }
 }
 // A token of the row, whatever the source.
@@ -199,7 +251,9 @@ QUERN_DEVICE void weigh_in(const Room& room, u32 bin, u64 weight, bool take) {
 
 // The rank, by place or by how typical, down to which tokens weigh `wanted`, no further than that; 0 where all weigh less. wanted > 0.
 QUERN_CALLED u64 least_of_heaviest(const Room& room, const Source& source, u64 wanted, bool by_typical) {
-  Range range = range_of(room, source, by_typical);
+  // Of places the ends are known. Some of them may not be there: with more than a few it matters little.
+  Range range{source.least, place_of(source.max, 0), ~0u};
+  if (by_typical || source.kind != Source::row || source.least == 0) range = range_of(room, source, by_typical);
   if (range.count == 0) return 0;
   while (true) {
     if (range.count <= static_cast<u32>(kThreads)) {
@@ -222,6 +276,7 @@ QUERN_CALLED u64 least_of_heaviest(const Room& room, const Source& source, u64 w
     each(source, [&](Place place) {
       const u64 at = place != 0 ? rank_of(source, place, by_typical) : 0;
       const bool in = place != 0 && at >= range.least && at <= range.most;
+      if (ballot(in) == 0) return;
       weigh_in(room, in ? static_cast<u32>((at - range.least) >> shift) : 0, in ? source.weigh(place) : 0, in);
     });
     sync_block();

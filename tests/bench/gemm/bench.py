@@ -63,7 +63,7 @@ class Bench:
             with Context(self.device, cache_path=self._cache, target=target) as context:
                 quern = Quern(context, self.device, self.clock.stream.cuda_stream or None)
                 self._measure(self._plan(case, quern), row, quern)
-                row.note = ", ".join(filter(None, [quern.forms(), row.note]))
+                row.note = ", ".join(filter(None, [quern.variants(), row.note]))
         except Exception as error:
             row.error = _text(error)
         # The next case's memory lies as if that case were alone, not among what is left of this one's: calls of some

@@ -18,7 +18,7 @@ TITLES = {
 }
 HEADING = (
     f"  {'M x N x K':17}{'error':>8}{'call us':>9}{'peer':>9}{'x':>6}{'graph us':>10}{'peer':>9}{'x':>6}"
-    f"{'TFLOP/s':>9}{'TB/s':>6}{'first ms':>10}{'peer':>8}  form"
+    f"{'TFLOP/s':>9}{'TB/s':>6}{'first ms':>10}{'peer':>8}  variant"
 )
 
 

@@ -86,7 +86,7 @@ class Quern:
     def compiled(self) -> int:
         return self.context.stats().compiled
 
-    def forms(self) -> str:
+    def variants(self) -> str:
         """Of the kernels that this context's calls have taken, by quern's names for them."""
         return " ".join(sorted(set(re.findall(r"\bform=(\w+)", self.context.manifest()))))
 

@@ -2,12 +2,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "attention/kernels/portable/codes.cuh"
 #include "attention/kernels/shared/problem.cuh"
 
 namespace q {
 
-inline constexpr int kCopyBytes = COPY_BYTES;  // 16, or 4 where rows are not aligned to 16
-inline constexpr int kElementBytes = 2;
+inline constexpr int kCopyBytes = COPY_BYTES;  // of queries and results: 16, or 4 where rows are not aligned to 16
+inline constexpr int kCacheCopyBytes = CACHE_COPY_BYTES;  // of keys and values likewise
+inline constexpr int kCacheBytes = static_cast<int>(sizeof(CacheElement));
+// From row to row of keys and values as they are copied.
+inline constexpr int kCachedPitchK = cached_row_bytes(kDimK, kCacheBytes) / kCacheBytes;
+inline constexpr int kCachedPitchV = cached_row_bytes(kDimV, kCacheBytes) / kCacheBytes;
 
 // One KV head of one sequence: its row of the page table, or its first token in a ragged cache.
 struct Cache {
@@ -17,8 +22,8 @@ struct Cache {
 };
 QUERN_DEVICE Cache cache_of(const AttentionParams& p, i32 sequence, i32 head) {
   Cache c;
-  c.k = reinterpret_cast<const u8*>(static_cast<const Element*>(p.keys) + head * p.k_stride_head);
-  c.v = reinterpret_cast<const u8*>(static_cast<const Element*>(p.values) + head * p.v_stride_head);
+  c.k = static_cast<const u8*>(p.keys) + head * p.k_stride_head;
+  c.v = static_cast<const u8*>(p.values) + head * p.v_stride_head;
 #if PAGED
   c.pages = p.pages + (p.page_indptr ? static_cast<i64>(p.page_indptr[sequence]) : sequence * p.pages_stride);
 #else
@@ -36,12 +41,13 @@ QUERN_DEVICE u32 page_size(const AttentionParams& p) { return PAGE_SIZE ? PAGE_S
 QUERN_DEVICE u32 page_of(const AttentionParams& p, i32 j) { return static_cast<u32>(j) / page_size(p); }
 QUERN_DEVICE u32 slot_of(const AttentionParams& p, i32 j) { return static_cast<u32>(j) % page_size(p); }
 
-// How a tile of rows is shared out for copying: thread `thread` of kThreadCount copies one chunk of kCopyBytes in each of
-// kSteps steps. Where the chunks of a row divide the threads (kEven), its chunk is always in the same column, and its rows
-// are `row + step * kRowsAtOnce` with `row` its own.
-template <int kRowCount, int kRowBytes, int kThreadCount>
+// How a tile of rows of T is shared out for copying: thread `thread` of kThreadCount copies one chunk of kChunkBytes in
+// each of kSteps steps. Where the chunks of a row divide the threads (kEven), its chunk is always in the same column,
+// and its rows are `row + step * kRowsAtOnce` with `row` its own.
+template <class T, int kRowCount, int kDim, int kThreadCount, int kChunkBytes>
 struct TileCopy {
-  static constexpr int kChunks = kRowBytes / kCopyBytes;
+  static constexpr int kChunkElements = kChunkBytes / static_cast<int>(sizeof(T));
+  static constexpr int kChunks = kDim / kChunkElements;
   static constexpr int kSteps = div_up(kRowCount * kChunks, kThreadCount);
   static constexpr bool kEven = kThreadCount % kChunks == 0;
   static constexpr int kRowsAtOnce = kEven ? kThreadCount / kChunks : 1;
@@ -57,16 +63,14 @@ struct TileCopy {
 
   // Where the thread's chunk of step 0 goes in a tile at `to`. From there the chunks of other steps are, when kEven, a known way off:
   // one address for all of them.
-  QUERN_DEVICE Element* own(Element* to, int pitch) const {
-    return to + (row * pitch + column * (kCopyBytes / kElementBytes));
-  }
+  QUERN_DEVICE T* own(T* to, int pitch) const { return to + (row * pitch + column * kChunkElements); }
 
   // Copies the step's chunk to the tile that `own` was asked for, `source` being where its row begins; zeros where `take` is false.
-  QUERN_DEVICE void copy(Element* own, int pitch, int step, const u8* source, bool take) const {
-    Element* target = own + (kEven ? step * kRowsAtOnce * pitch
-                                   : (row_at(step) - row) * pitch + (column_at(step) - column) * (kCopyBytes / kElementBytes));
-    source += column_at(step) * kCopyBytes;
-    if (kCopyBytes == 16) {
+  QUERN_DEVICE void copy(T* own, int pitch, int step, const u8* source, bool take) const {
+    T* target = own + (kEven ? step * kRowsAtOnce * pitch
+                             : (row_at(step) - row) * pitch + (column_at(step) - column) * kChunkElements);
+    source += column_at(step) * kChunkBytes;
+    if (kChunkBytes == 16) {
       copy_async_16(target, source, take);
     } else {
       copy_async_4(target, source, take);
@@ -74,7 +78,8 @@ struct TileCopy {
   }
 };
 
-// The tile's queries, zero beyond the last row and beyond kDimK. Completes with the caller's next group of copies.
+// The tile's queries, zero beyond the last row and beyond kDimK. Completes with the caller's next group of copies, and
+// a barrier.
 template <int kThreads>
 QUERN_DEVICE void copy_queries(const AttentionParams& p, const Sequence& s, i32 head, i32 tile, Element* to) {
   if (kStepsK * 16 != kDimK) {
@@ -83,16 +88,29 @@ QUERN_DEVICE void copy_queries(const AttentionParams& p, const Sequence& s, i32 
       *reinterpret_cast<u32*>(to + i / kRest * kPitchK + kDimK + i % kRest * 2) = 0;
     }
   }
-  const Element* queries = static_cast<const Element*>(p.queries) + s.q_begin * p.q_stride_token + head * kGroup * p.q_stride_head;
+  const QueryElement* queries =
+      static_cast<const QueryElement*>(p.queries) + s.q_begin * p.q_stride_token + head * kGroup * p.q_stride_head;
   const i32 rows = s.q_len * kGroup - tile * kRows;
-  const TileCopy<kRows, kDimK * kElementBytes, kThreads> tile_copy(thread_index());
-  Element* own = tile_copy.own(to, kPitchK);
-  QUERN_ROLLED for (int step = 0; step < tile_copy.kSteps; ++step) {
-    if (!tile_copy.inside(step)) continue;
-    const int row = tile_copy.row_at(step);
+  const auto row_of_tile = [&](int row) {
     const i32 r = tile * kRows + row;
-    const Element* source = queries + r / kGroup * p.q_stride_token + r % kGroup * p.q_stride_head;
-    tile_copy.copy(own, kPitchK, step, reinterpret_cast<const u8*>(source), row < rows);
+    return queries + r / kGroup * p.q_stride_token + r % kGroup * p.q_stride_head;
+  };
+  if constexpr (kCodedQueries) {
+    QUERN_ROLLED for (int i = thread_index(); i < kRows * (kDimK / 8); i += kThreads) {
+      const int row = i / (kDimK / 8), column = i % (kDimK / 8) * 8;
+      Codes codes = {};
+      if (row < rows) codes = load_codes(row_of_tile(row) + column);
+      store16(to + row * kPitchK + column, widen_codes<QueryElement>(codes));
+    }
+  } else {
+    const TileCopy<Element, kRows, kDimK, kThreads, kCopyBytes> tile_copy(thread_index());
+    Element* own = tile_copy.own(to, kPitchK);
+    QUERN_ROLLED for (int step = 0; step < tile_copy.kSteps; ++step) {
+      if (!tile_copy.inside(step)) continue;
+      const int row = tile_copy.row_at(step);
+      const Element* source = reinterpret_cast<const Element*>(row_of_tile(row));
+      tile_copy.copy(own, kPitchK, step, reinterpret_cast<const u8*>(source), row < rows);
+    }
   }
 }
 

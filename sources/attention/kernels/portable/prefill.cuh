@@ -32,6 +32,8 @@ struct Shared {
   ScheduleScratch schedule;
   i32 pages[kPageRing][kPages];
   i32 flag;
+  u32 not_finite[2]
+                [2];  // of the keys of a block, in turns: a bit for each whose values were not finite, and were cleared
 };
 
 // Where the piece's keys and values lie. Kept in shared memory: in registers there is no room, and to compute it again for every
@@ -48,15 +50,31 @@ static_assert(sizeof(Sources) <= kSourceBytes);
 
 struct Memory {
   Element* queries;
-  Element* keys;    // [kStages][kBlock][kPitchK]
-  Element* values;  // [kStages][kBlock][kPitchV]
+  Element* keys;  // of 16 bits [kStages][kBlock][kPitchK]; of 8 bits one block, as it is multiplied
+  Element* values;
+  CacheElement* copied_keys;  // [kStages][kBlock][kCachedPitchK]
+  CacheElement* copied_values;
+  f32* scales;  // with kTokenScales: [kStages][2][kBlock], of the keys, then of the values
   Sources* sources;
 };
 QUERN_DEVICE Memory memory_at(u8* base) {
-  Element* queries = reinterpret_cast<Element*>(base);
-  Element* keys = queries + kRows * kPitchK;
-  Element* values = keys + kStages * kBlock * kPitchK;
-  return {queries, keys, values, reinterpret_cast<Sources*>(values + kStages * kBlock * kPitchV)};
+  Memory m;
+  m.queries = reinterpret_cast<Element*>(base);
+  m.keys = m.queries + kRows * kPitchK;
+  if constexpr (kCoded) {
+    m.values = m.keys + kBlock * kPitchK;
+    m.copied_keys = reinterpret_cast<CacheElement*>(m.values + kBlock * kPitchV);
+    m.copied_values = m.copied_keys + kStages * kBlock * kCachedPitchK;
+    m.scales = reinterpret_cast<f32*>(m.copied_values + kStages * kBlock * kCachedPitchV);
+    m.sources = reinterpret_cast<Sources*>(m.scales + kStages * 2 * kBlock);
+  } else {
+    m.values = m.keys + kStages * kBlock * kPitchK;
+    m.copied_keys = reinterpret_cast<CacheElement*>(m.keys);
+    m.copied_values = reinterpret_cast<CacheElement*>(m.values);
+    m.scales = nullptr;
+    m.sources = reinterpret_cast<Sources*>(m.values + kStages * kBlock * kPitchV);
+  }
+  return m;
 }
 
 // Copies blocks of keys and values, all threads together, a step at a time so that it can be woven into arithmetic.
@@ -69,6 +87,8 @@ struct Reader {
   u32 count;   // and how many it sees from there to the piece's end
   Memory memory;
   Shared* shared;
+  const f32* k_scales;  // with kTokenScales
+  const f32* v_scales;
 
   QUERN_DEVICE i32 key_of(i32 block) const { return begin + block * kBlock; }
   QUERN_DEVICE u32 stage_of(i32 block) const { return static_cast<u32>(block) % kStages; }
@@ -87,20 +107,35 @@ struct Reader {
 #endif
   }
 
+  // A block's scales on their way.
+  QUERN_DEVICE void copy_scales(i32 block) const {
+    QUERN_ROLLED for (int i = thread_index(); i < 2 * kBlock; i += kThreads) {
+      const bool values = i >= kBlock;
+      const int row = values ? i - kBlock : i;
+      const i32 key = key_of(block) + row;
+      const i64 page = PAGED ? static_cast<i64>(ring_of(block)[row / kEach]) : 0;
+      const i64 slot = PAGED ? static_cast<i64>(slot_of(p, key)) : static_cast<i64>(key);
+      const f32* from = (values ? v_scales : k_scales) +
+                        page * (values ? p.v_scale_stride_page : p.k_scale_stride_page) +
+                        slot * (values ? p.v_scale_stride_token : p.k_scale_stride_token);
+      copy_async_4(memory.scales + stage_of(block) * (2 * kBlock) + i, from, static_cast<u32>(key - first) < count);
+    }
+  }
+
   // A block's keys, or its values, on their way. Beyond the piece's last block there are none, and zeros are written: a branch
   // would cost more.
   template <int kDim>
   struct Copies {
-    using Copy = TileCopy<kBlock, kDim * kElementBytes, kThreads>;
+    using Copy = TileCopy<CacheElement, kBlock, kDim, kThreads, kCacheCopyBytes>;
     static constexpr int kSteps = Copy::kSteps;
-    static constexpr int kPitch = shared_pitch(kDim);
+    static constexpr int kPitch = cached_row_bytes(kDim, kCacheBytes) / kCacheBytes;
     // The entry of the page table is the same for all threads in a step, and what a step adds to a thread's own row is a
     // constant.
     static constexpr bool kWhole = Copy::kEven && (!PAGED || (PAGE_SIZE != 0 && kEach % Copy::kRowsAtOnce == 0));
     static constexpr bool kOnePage = kWhole && kPages == 1;
 
     Copy tile{thread_index()};
-    Element* own;  // TileCopy::own
+    CacheElement* own;  // TileCopy::own
     Source source;
     const i32* pages;
     u32 page;  // with kOnePage
@@ -109,7 +144,8 @@ struct Reader {
     u32 count;
 
     QUERN_DEVICE Copies(const Reader& r, i32 block, bool values) : key(r.key_of(block)), place(static_cast<u32>(key - r.first)), count(r.count) {
-      own = tile.own((values ? r.memory.values : r.memory.keys) + r.stage_of(block) * kBlock * kPitch, kPitch);
+      own = tile.own((values ? r.memory.copied_values : r.memory.copied_keys) + r.stage_of(block) * kBlock * kPitch,
+                     kPitch);
       source = r.memory.sources->of[values];
       pages = r.ring_of(block);
       page = PAGED && kOnePage ? static_cast<u32>(pages[0]) : 0;
@@ -209,6 +245,7 @@ struct Rows {
 
   // The results of the warp's rows, not yet divided, to a partial result in shared memory.
   QUERN_DEVICE void stage(f32* results, int row0) {
+    finish_values(softmax, sums.values);
     const int l = lane();
     f32* ends = results + kRows * kSlotPitch + row0 + row_of(l, 0);
     sums.values.template store<kSlotPitch>(results + row0 * kSlotPitch);
@@ -222,6 +259,16 @@ struct Rows {
   }
 };
 
+// Widens a block of keys and values of 8 bits. With `check` values that are not finite are cleared and their keys
+// noted.
+QUERN_DEVICE void widen_block(const Memory& memory, u32 stage, bool check, u32* not_finite) {
+  const auto note = [&](int row) { atomic_or(not_finite + row / 32, 1u << row % 32); };
+  widen_rows<kBlock, kDimK, kThreads>(memory.copied_keys + stage * kBlock * kCachedPitchK, kCachedPitchK, memory.keys,
+                                      kPitchK, thread_index(), false, note);
+  widen_rows<kBlock, kDimV, kThreads>(memory.copied_values + stage * kBlock * kCachedPitchV, kCachedPitchV,
+                                      memory.values, kPitchV, thread_index(), !kIsInteger<CacheElement> && check, note);
+}
+
 QUERN_DEVICE void take_piece(const AttentionParams& p, const Sequence& s, const Piece& piece, const Memory& memory,
                              Shared* shared, Sums& sums) {
   const TileRange seen = tile_range(p, s, piece.tile * kRows, kRows);
@@ -231,8 +278,15 @@ QUERN_DEVICE void take_piece(const AttentionParams& p, const Sequence& s, const 
   end = end < piece.end ? end : piece.end;
   const i32 first_key = s.first + begin * kBlock, last = s.first + end * kBlock, blocks = end - begin;
   const i32 count = (last < seen.any.last ? last : seen.any.last) - seen.any.first;
-  const Reader reader{p, first_key, seen.any.first, static_cast<u32>(count > 0 ? count : 0), memory, shared};
+  Reader reader{p,      first_key, seen.any.first, static_cast<u32>(count > 0 ? count : 0),
+                memory, shared,    nullptr,        nullptr};
+  if constexpr (kTokenScales) {
+    const i64 token = PAGED ? 0 : static_cast<i64>(p.cu_kv[s.index]);
+    reader.k_scales = p.k_scale + piece.head * p.k_scale_stride_head + token * p.k_scale_stride_token;
+    reader.v_scales = p.v_scale + piece.head * p.v_scale_stride_head + token * p.v_scale_stride_token;
+  }
   if (thread_index() == 0) {
+    shared->not_finite[0][0] = shared->not_finite[0][1] = shared->not_finite[1][0] = shared->not_finite[1][1] = 0;
     const Cache cache = cache_of(p, s.index, piece.head);
     *memory.sources = {{{cache.k, p.k_page_bytes, p.k_token_bytes}, {cache.v, p.v_page_bytes, p.v_token_bytes}}, cache.pages};
   }
@@ -245,8 +299,9 @@ QUERN_DEVICE void take_piece(const AttentionParams& p, const Sequence& s, const 
   copy_queries<kThreads>(p, s, piece.head, piece.tile, memory.queries);
   copy_async_commit();
   if (kStepsK * 16 != kDimK || kTilesV * 16 != kDimV) {  // what no copy writes must still be finite
-    u32* stages = reinterpret_cast<u32*>(memory.keys);
-    QUERN_ROLLED for (int i = thread_index(); i < kStages * kBlock * (kPitchK + kPitchV) / 2; i += kThreads) stages[i] = 0;
+    u32* words = reinterpret_cast<u32*>(memory.keys);
+    QUERN_ROLLED for (int i = thread_index(); i < (kCoded ? 1 : kStages) * kBlock * (kPitchK + kPitchV) / 2;
+                      i += kThreads) words[i] = 0;
   }
   copy_async_wait<0>();
   sync_block();
@@ -262,6 +317,7 @@ QUERN_DEVICE void take_piece(const AttentionParams& p, const Sequence& s, const 
   QUERN_UNROLL for (int t = 0; t < kRowTiles; ++t) {
     rows.context[t] = row_context(p, s, piece.head, first_row + t * 16);
   }
+  const PieceContext context = piece_context(p, s, piece.head);
   sums.values.clear();
   if (kHoldQueries) {
     QUERN_UNROLL for (int k = 0; k < kStepsK; ++k) {
@@ -273,22 +329,45 @@ QUERN_DEVICE void take_piece(const AttentionParams& p, const Sequence& s, const 
   QUERN_ROLLED for (i32 block = 1 - kStages; block < blocks; ++block) {
     copy_async_wait<kStages < 2 ? 0 : kStages - 2>();
     sync_block();
+    // The next block's: they were last read before this barrier.
+    if (thread_index() == 0) shared->not_finite[(block + 1) & 1][0] = shared->not_finite[(block + 1) & 1][1] = 0;
     const i32 ahead = block + kStages - 1;
     reader.copy_pages(ahead + kAhead);
     if (kStages == 1) {
       QUERN_ROLLED for (int part = 0; part < kParts; ++part) copy_share(Share(reader, block, part));
+      if constexpr (kTokenScales) reader.copy_scales(block);
       copy_async_commit();
       copy_async_wait<0>();
       sync_block();
     }
+    if constexpr (kTokenScales && kStages > 1) reader.copy_scales(ahead);
+    // Where some rows of the tile do not see all that is there, values that are not finite must not reach them.
+    const i32 block_key = reader.key_of(block), block_end = block_key + kBlock;
+    const bool check =
+        block >= 0 && ((kCustomMask && block_end > context.mask.first) ||
+                       (block_key < seen.all.first && block_end > seen.any.first) ||
+                       (block_end > seen.all.last && block_key < seen.any.last && seen.all.last < seen.any.last));
+    u32* not_finite = shared->not_finite[block & 1];
+    const u32 in_stages = reader.stage_of(block) * kBlock, in_use = kCoded ? 0 : in_stages;
+    u64 bad = 0;
+    if (kCoded && block >= 0) widen_block(memory, reader.stage_of(block), check, not_finite);
+    if (!kCoded && check) {
+      clear_not_finite<kBlock, kDimV, kThreads>(memory.values + in_use * kPitchV, kPitchV, thread_index(),
+                                                [&](int row) { atomic_or(not_finite + row / 32, 1u << row % 32); });
+    }
+    if (kCoded || check) {
+      sync_block();
+      bad = not_finite[0] | static_cast<u64>(not_finite[1]) << 32;
+    }
+    const f32* scales = memory.scales + in_stages * 2;
     QUERN_ROLLED for (int part = 0; part < kParts; ++part) {
       const Share share(reader, ahead, part);
-      const i32 key = reader.key_of(block) + part * kKeys;
+      const i32 key = block_key + part * kKeys;
       if (key >= mine.any.last || key + kKeys <= mine.any.first) {  // none of the warp's rows sees these keys
         if (kStages > 1) copy_share(share);
         continue;
       }
-      const u32 first = reader.stage_of(block) * kBlock + part * kKeys;
+      const u32 first = in_use + part * kKeys;
       rows.multiply(memory.keys + first * kPitchK, [&](int k) {
         if (kStages == 1) return;
         constexpr int kAtOnce = div_up(Share::kSteps, kStepsK), kApart = kAtOnce == 1 ? kStepsK / Share::kSteps : 1;
@@ -297,11 +376,15 @@ QUERN_DEVICE void take_piece(const AttentionParams& p, const Sequence& s, const 
           if (k / kApart * kAtOnce + i < Share::kSteps) share.copy(p, k / kApart * kAtOnce + i);
         }
       });
-      const bool masked = key < mine.all.first || key + kKeys > mine.all.last;
       Weights weights;
       f32 rescale[kRowTiles][kRowsHeld];
-      mask_scores(p, s, sums.scores, key, masked, rows.context);
-      if (ballot(weigh_scores(p, sums.scores, rows.softmax, rescale, weights.x))) sums.values.multiply_rows(rescale);
+      const f32* part_scales = scales + part * kKeys;
+      mask_scores(p, s, context, sums.scores, key, is_masked(context, mine.all, key, kKeys), rows.context, part_scales);
+      if (ballot(weigh_scores(context, sums.scores, rows.softmax, rescale, weights.x, part_scales + kBlock))) {
+        sums.values.multiply_rows(rescale);
+      }
+      const u64 bad_part = kParts == 1 ? bad : bad >> part * kKeys & ((u64{1} << kKeys % 64) - 1);
+      if (bad_part != 0) spoil_rows(p, s, context, bad_part, key, rows.context, rows.softmax);
       rows.accumulate(memory.values + first * kPitchV, weights);
     }
     if (kStages > 1) copy_async_commit();
@@ -313,7 +396,7 @@ QUERN_DEVICE void take_piece(const AttentionParams& p, const Sequence& s, const 
   f32* results = reinterpret_cast<f32*>(memory.queries);
   rows.stage(results, row0);
   sync_block();
-  write_results<kThreads, 8, kParts == 1 ? 2 : 1>(p, s, piece, {results, results, 0, 1, kRows}, &shared->flag);
+  write_results<8, kParts == 1 ? 2 : 1>(p, s, piece, {results, results, 0, 1, kRows}, &shared->flag);
 }
 
 }  // namespace q
@@ -325,7 +408,7 @@ QUERN_KERNEL(quern_attention_prefill, THREADS, BLOCKS_PER_SM, QUERN_PARAM q::Att
   launch_next_grid();
   wait_for_previous_grid();
   const Memory memory = memory_at(dynamic_shared());
-  Schedule<kThreads, true, INVARIANT != 0> schedule(p, &shared->schedule);
+  Schedule<true, INVARIANT != 0> schedule(p, &shared->schedule);
   const Piece& piece = shared->schedule.piece;
   QUERN_ROLLED do {
     schedule.next();

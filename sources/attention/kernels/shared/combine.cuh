@@ -41,28 +41,29 @@ QUERN_DEVICE RowPlace place_of(const AttentionParams& p, const Sequence& s, i32 
   return r;
 }
 
-// True in all threads of the last thread block that arrives for this piece's item; the counter is then zero again.
+// True in all threads of the last team that arrives for this piece's item; the counter is then zero again.
+template <class Team>
 QUERN_DEVICE bool arrived_last(const AttentionParams& p, const Piece& piece, i32* scratch) {
   fence();
-  sync_block();
-  if (thread_index() == 0) {
+  Team::sync();
+  if (Team::index() == 0) {
     const u32 before = atomic_add(p.counters + piece.counter, 1u);
     const bool last = before + 1 == static_cast<u32>(piece.count);
     if (last) p.counters[piece.counter] = 0;
     *scratch = last;
   }
-  sync_block();
+  Team::sync();
   fence();
   return *scratch != 0;
 }
 
 // Joins partial results in their order, and writes them to `slot`, or where that is null to `out`; a thread takes kWide
 // columns and kAtOnce (1, 2 or 4) parts at once.
-template <int kThreads, int kWide, int kAtOnce>
+template <int kWide, int kAtOnce, class Team = WholeBlock>
 QUERN_DEVICE void join(const AttentionParams& p, const Sequence& s, const Piece& piece, const Parts& from, f32* slot) {
   constexpr int kChunks = kDimV / kWide;
   const i32 rows = s.q_len * kGroup - piece.tile * kRows;
-  QUERN_ROLLED for (i32 i = thread_index(); i < (rows < kRows ? rows : kRows) * kChunks; i += kThreads) {
+  QUERN_ROLLED for (i32 i = Team::index(); i < (rows < kRows ? rows : kRows) * kChunks; i += Team::kThreads) {
     const i32 row = i / kChunks, column = i % kChunks * kWide;
     struct {
       f32 max = -infinity(), sum = 0.0f, row[kWide] = {};
@@ -102,7 +103,7 @@ QUERN_DEVICE void join(const AttentionParams& p, const Sequence& s, const Piece&
     QUERN_UNROLL for (int c = 0; c < kWide; c += 2) {
       packed[c / 2] = pack<Element>(all.row[c] * done.inverse, all.row[c + 1] * done.inverse);
     }
-    if (kCopyBytes == 16 && kWide == 8) {
+    if (COPY_BYTES == 16 && kWide == 8) {
       store16(place.out + column, {{packed[0], packed[1], packed[kWide / 2 - 2], packed[kWide / 2 - 1]}});
     } else {
       QUERN_UNROLL for (int c = 0; c < kWide; c += 2) *reinterpret_cast<u32*>(place.out + column + c) = packed[c / 2];
@@ -113,12 +114,12 @@ QUERN_DEVICE void join(const AttentionParams& p, const Sequence& s, const Piece&
 
 // Writes a piece's results, which lie in shared memory: to `out`, or to the piece's slot, and then whoever comes last joins the
 // item's slots.
-template <int kThreads, int kWide, int kAtOnce>
+template <int kWide, int kAtOnce>
 QUERN_DEVICE void write_results(const AttentionParams& p, const Sequence& s, const Piece& piece, Parts from, i32* scratch) {
   f32* slot = piece.count > 1 ? slot_at(p, piece, piece.index) : nullptr;
   QUERN_ROLLED for (;;) {
-    join<kThreads, kWide, kAtOnce>(p, s, piece, from, slot);
-    if (!slot || !arrived_last(p, piece, scratch)) return;
+    join<kWide, kAtOnce>(p, s, piece, from, slot);
+    if (!slot || !arrived_last<WholeBlock>(p, piece, scratch)) return;
     from = {slot_at(p, piece, 0), slot_at(p, piece, 1), static_cast<i64>(piece.slot_step) * p.slot_floats, piece.count, p.slot_rows};
     slot = nullptr;
   }

@@ -10,7 +10,13 @@
 
 namespace q {
 
-using Element = ELEMENT;  // f16 or bf16
+using Element = ELEMENT;                                          // f16 or bf16: what is multiplied, and the results
+using CacheElement = CACHE_ELEMENT;                               // Element, e4m3, e5m2 or i8
+using QueryElement = Q_ELEMENT;                                   // Element, e4m3 or e5m2
+inline constexpr bool kCoded = sizeof(CacheElement) == 1;         // keys and values have scales, and are widened
+inline constexpr bool kCodedQueries = sizeof(QueryElement) == 1;  // queries have, and are
+inline constexpr bool kTokenScales = TOKEN_SCALES != 0;           // keys and values have a scale a token
+inline constexpr bool kCustomMask = CUSTOM_MASK != 0;
 inline constexpr int kDimK = HEAD_DIM_K;
 inline constexpr int kDimV = HEAD_DIM_V;
 inline constexpr int kGroup = GROUP;
@@ -72,6 +78,12 @@ QUERN_DEVICE TileRange tile_range(const AttentionParams& p, const Sequence& s, i
 // What exponents are taken relative to: a row without keys yet must not give inf - inf.
 QUERN_DEVICE f32 finite_max(f32 max) { return max == -infinity() ? 0.0f : max; }
 
+// The scale of the values where it is the same for all tokens; of query head `head`.
+QUERN_DEVICE f32 value_scale(const AttentionParams& p, i32 head) {
+  if (!kCoded || kTokenScales || !p.v_scale) return 1.0f;
+  return p.v_scale[head / kGroup * p.v_scale_stride_head];
+}
+
 // The result of a row: what `out` is multiplied with, and its log-sum-exp.
 struct Finished {
   f32 inverse;
@@ -83,12 +95,13 @@ QUERN_DEVICE Finished finish(const AttentionParams& p, f32 max, f32 sum, i32 hea
   const f32 joint = fmax(max, sink);
   const f32 rescale = exp2(max - finite_max(joint));
   sum = sum * rescale + exp2(sink - finite_max(joint));
-  if (sum > 0.0f) return {rescale * rcp_approx(sum), (joint + log2(sum)) * kLn2};
+  // A sum that is NaN makes the row NaN.
+  if (sum == 0.0f) return {0.0f, -infinity()};
+  return {rescale * rcp_approx(sum) * value_scale(p, head), (joint + log2(sum)) * kLn2};
 #else
-  (void)p, (void)head;
-  if (sum > 0.0f) return {rcp_approx(sum), (max + log2(sum)) * kLn2};
+  if (sum == 0.0f) return {0.0f, -infinity()};
+  return {rcp_approx(sum) * value_scale(p, head), (max + log2(sum)) * kLn2};
 #endif
-  return {0.0f, -infinity()};
 }
 
 }  // namespace q

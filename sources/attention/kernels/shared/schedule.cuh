@@ -6,7 +6,8 @@
 // together, stand side by side. A block of threads takes pieces of items: an item and a range of its KV blocks. An item is so
 // many units long:
 //
-//  whole      one: a piece is an item. Taken, where the kernel allows it, when no item is longer than an even share.
+//  whole      one: a piece is an item. Taken, where the kernel allows it, when no item is longer than an even share; by a
+//             team that draws its items, where that is done sooner than by the second way.
 //  split      one for each KV block, and a fixed price. All units are cut into equal runs, one a thread block. A run covers
 //             the end of one item, some whole items and the beginning of another.
 //  invariant  one for so many KV blocks as the sequence's own length tells; a piece is a unit.
@@ -26,6 +27,14 @@ namespace q {
 inline constexpr i32 kItemPrice = ITEM_PRICE;
 // An invariant piece has at least this many keys.
 inline constexpr i32 kInvariantKeys = 256;
+// What it costs to join the pieces of items that even runs cut, in KV blocks.
+inline constexpr i32 kCutPrice = 6;
+
+// Keys and values of the heads that are worked on side by side by a team that draws its items, bytes at most: they are
+// read by several blocks of threads, and L2 is to hold them until then. 0: all heads are side by side.
+#ifndef SECTION_BYTES
+#define SECTION_BYTES 0
+#endif
 
 enum class Mode : i32 { whole, split, invariant };
 
@@ -45,39 +54,62 @@ QUERN_DEVICE i32 slot_of_piece(const Piece& piece, i32 i) {
 // Of numbers that are not negative: cheaper than signed.
 QUERN_DEVICE i32 quotient(i32 a, i32 b) { return static_cast<i32>(static_cast<u32>(a) / static_cast<u32>(b)); }
 
+// Who builds and asks a schedule: the whole block of threads, each thread block taking every so many items.
+struct WholeBlock {
+  static constexpr int kThreads = THREADS;
+  static constexpr bool kDraws = false;
+  QUERN_DEVICE static int index() { return thread_index(); }
+  QUERN_DEVICE static int warp() { return q::warp(); }
+  QUERN_DEVICE static void sync() { sync_block(); }
+};
+// One warp of it, for others to be told. Whole items are drawn: a block that is done sooner takes more of them.
+struct OneWarp {
+  static constexpr int kThreads = kWarp;
+  static constexpr bool kDraws = true;
+  QUERN_DEVICE static int index() { return lane(); }
+  QUERN_DEVICE static int warp() { return 0; }
+  QUERN_DEVICE static void sync() { sync_warp(); }
+};
+
 // The state of a thread block's schedule is in shared memory: in registers it would be in the way of the loop over the keys.
-struct ScheduleScratch {
+template <class Team>
+struct ScheduleScratchOf {
+  static constexpr int kWarps = div_up(Team::kThreads, kWarp);
   Sequence sequence;  // of the piece in hand
   Piece piece;
   Mode mode;
   i32 at, end;  // what is left of this thread block's units; at -1: they are still to be counted
   i32 each;     // units of a run; the last run may have fewer
-  i32 before[THREADS];  // the units before each thread's sequences
-  i32 units[16];        // of each warp's sequences
-  i32 longest[16];      // of each warp's items, in KV blocks
+  i32 before[Team::kThreads];  // the units before each thread's sequences
+  i32 units[kWarps];           // of each warp's sequences
+  i32 items[kWarps];           // likewise
+  i32 longest[kWarps];         // of each warp's items, in KV blocks
 };
+using ScheduleScratch = ScheduleScratchOf<WholeBlock>;
 
-// Built and asked by all threads of the block together; all of them get the same answers.
-template <int kThreads, bool kMayBeWhole, bool kMayBeInvariant>
+// Built and asked by all threads of the team together; all of them get the same answers.
+template <bool kMayBeWhole, bool kMayBeInvariant, class Team = WholeBlock>
 class Schedule {
  public:
-  QUERN_DEVICE Schedule(const AttentionParams& params, ScheduleScratch* scratch) : p(params), scratch_(scratch) {
-    if (thread_index() == 0) {
+  using Scratch = ScheduleScratchOf<Team>;
+  QUERN_DEVICE Schedule(const AttentionParams& params, Scratch* scratch) : p(params), scratch_(scratch) {
+    if (Team::index() == 0) {
       scratch_->mode = kMayBeInvariant && p.invariant ? Mode::invariant : Mode::split;
       scratch_->at = -1;
       scratch_->end = 0;
     }
-    sync_block();
+    Team::sync();
   }
 
   // One step towards the end of this thread block's units. Then a piece and its sequence are in the scratch memory; the piece may
   // be empty: the first steps only count, and have none.
   QUERN_DEVICE void next() {
+    if (Team::kDraws && scratch_->at == kToBeDrawn) draw();
     const i32 at = scratch_->at;
-    sync_block();  // whoever still reads what was put into the scratch memory last
+    Team::sync();  // whoever still reads what was put into the scratch memory last
     // Each thread walks over its sequences: at first to count their units, then to find the one that unit `at` belongs to.
-    i32 start = at < 0 ? 0 : scratch_->before[thread_index()], longest = 0;
-    QUERN_ROLLED for (i32 i = thread_index(); i < p.batch; i += kThreads) {
+    i32 start = at < 0 ? 0 : scratch_->before[Team::index()], longest = 0, items = 0;
+    QUERN_ROLLED for (i32 i = Team::index(); i < p.batch; i += Team::kThreads) {
       const Sequence s = sequence_at(p, i);
       if (s.tiles <= 0) continue;
       const i32 each = unit_blocks(s), length = item_units(s, each);
@@ -86,14 +118,37 @@ class Schedule {
       if (at - start >= 0 && at - start < units) put(s, at, start, each, length);
       start += units;
       longest = s.blocks > longest ? s.blocks : longest;
+      items += s.tiles * p.kv_heads;
     }
-    if (at < 0) sum_up(start, longest);
-    sync_block();
+    if (at < 0) sum_up(start, items, longest);
+    Team::sync();
   }
-  // Whether there is a further step.
+  // Whether there is a further step. An item that is to be drawn counts as one: there may be none left.
   QUERN_DEVICE bool more() const { return scratch_->at < scratch_->end; }
 
+  // By a team that draws, once there is no further step: the last thread block to come leaves the counters at zero.
+  QUERN_DEVICE void finish() {
+    if (scratch_->mode != Mode::whole || Team::index() != 0) return;
+    if (atomic_add(p.counters + 1, 1u) + 1 != static_cast<u32>(block_count(0))) return;
+    p.counters[0] = 0;
+    p.counters[1] = 0;
+  }
+
  private:
+  static constexpr i32 kToBeDrawn = -2;
+  static constexpr bool kSections = Team::kDraws && SECTION_BYTES != 0;
+
+  QUERN_DEVICE void draw() {
+    Team::sync();
+    if (Team::index() == 0) {
+      const i32 item = block_count(0) + static_cast<i32>(atomic_add(p.counters, 1u));
+      scratch_->at = item < scratch_->end ? item : scratch_->end;
+      scratch_->piece.begin = scratch_->piece.end = 0;
+      scratch_->piece.count = 0;  // unless there is one
+    }
+    Team::sync();
+  }
+
   // KV blocks of a unit. An invariant item may be cut into so many pieces that one KV head's tiles have kInvariantPieces in
   // all.
   QUERN_DEVICE i32 unit_blocks(const Sequence& s) const {
@@ -117,28 +172,33 @@ class Schedule {
   }
 
   // From the units of each thread's sequences, and their longest item's KV blocks, to what this thread block does.
-  QUERN_DEVICE void sum_up(i32 own, i32 longest) {
+  QUERN_DEVICE void sum_up(i32 own, i32 items, i32 longest) {
     i32 units = own;
     QUERN_ROLLED for (int d = 1; d < kWarp; d *= 2) {  // inclusive prefix sums over the warp
       const i32 below = shuffle_up(units, d), other = shuffle_xor(longest, d);
       if (lane() >= d) units += below;
       longest = other > longest ? other : longest;
+      if (Team::kDraws) items += shuffle_xor(items, d);
     }
-    if (lane() == kWarp - 1) scratch_->units[warp()] = units, scratch_->longest[warp()] = longest;
-    sync_block();
+    if (lane() == kWarp - 1) {
+      scratch_->units[Team::warp()] = units, scratch_->longest[Team::warp()] = longest;
+      if (Team::kDraws) scratch_->items[Team::warp()] = items;
+    }
+    Team::sync();
     i32 total = 0;
-    QUERN_ROLLED for (int w = 0; w < kThreads / kWarp; ++w) {
-      if (w == warp()) scratch_->before[thread_index()] = total + units - own;
+    QUERN_ROLLED for (int w = 0; w < Team::kThreads / kWarp; ++w) {
+      if (w == Team::warp()) scratch_->before[Team::index()] = total + units - own;
       total += scratch_->units[w];
       longest = scratch_->longest[w] > longest ? scratch_->longest[w] : longest;
     }
-    if (thread_index() != 0) return;
+    if (Team::index() != 0) return;
     scratch_->piece.begin = scratch_->piece.end = 0;
+    scratch_->piece.count = 0;
     const u32 all = static_cast<u32>(total), parts = static_cast<u32>(p.parts), block = static_cast<u32>(block_index(0));
     u32 at = block, end = all;
     if (scratch_->mode == Mode::split) {
       const u32 each = (all + parts - 1) / parts;
-      if (kMayBeWhole && static_cast<u32>(longest) <= each) {
+      if (kMayBeWhole && whole_is_sooner(static_cast<u32>(longest), each, all)) {
         scratch_->mode = Mode::whole;  // to be counted again
         return;
       }
@@ -150,16 +210,37 @@ class Schedule {
     scratch_->end = static_cast<i32>(end);
   }
 
+  // Whether whole items are done sooner than all units cut into even runs of `each`.
+  QUERN_DEVICE bool whole_is_sooner(u32 longest, u32 each, u32 all) const {
+    if (!Team::kDraws) return longest <= each;
+    const u32 items = static_cast<u32>(scratch_->items[0]), parts = static_cast<u32>(p.parts);
+    if (items == 0) return true;
+    // Rounds of items of the mean length; long ones come first, so that they do not stand out at the end.
+    const u32 rounds = (items + parts - 1) / parts * ((all + items - 1) / items), price = static_cast<u32>(kItemPrice);
+    const u32 time = rounds > longest + price ? rounds : longest + price;
+    return time <= each + kCutPrice;
+  }
+
+  // Heads that are worked on side by side.
+  QUERN_DEVICE i32 heads_of_section(const Sequence& s) const {
+    if (!kSections) return p.kv_heads;
+    const i32 heads = quotient(SECTION_BYTES / (2 * kBlock * (kDimK + kDimV)), s.blocks);
+    return heads < 1 ? 1 : heads < p.kv_heads ? heads : p.kv_heads;
+  }
+
   // The piece that begins at unit `at`: in sequence `s`, which begins at unit `start` and has items of `length` units of
   // `each` KV blocks.
   QUERN_DEVICE void put(const Sequence& s, i32 at, i32 start, i32 each, i32 length) {
-    const i32 item = quotient(at - start, length), tile = quotient(item, p.kv_heads);
+    const i32 item = quotient(at - start, length), heads = heads_of_section(s);
+    const i32 section = kSections ? quotient(item, s.tiles * heads) : 0, of_section = item - section * s.tiles * heads;
+    const i32 left = p.kv_heads - section * heads, side_by_side = left < heads ? left : heads;
+    const i32 tile = quotient(of_section, side_by_side);
     start += item * length;  // of the item
     const i32 from = at - start, end = scratch_->end;
     const bool split = scratch_->mode == Mode::split;
     const i32 to = !split ? from + 1 : end - start < length ? end - start : length;
     Piece piece;
-    piece.head = item - tile * p.kv_heads;
+    piece.head = section * heads + of_section - tile * side_by_side;
     piece.tile = s.tiles - 1 - tile;
     piece.begin = from > price() ? (from - price()) * each : 0;
     piece.end = (to - price()) * each < s.blocks ? (to - price()) * each : s.blocks;
@@ -187,11 +268,15 @@ class Schedule {
     }
     scratch_->sequence = s;
     scratch_->piece = piece;
-    scratch_->at = split ? start + length : at + block_count(0);
+    scratch_->at = split ? start + length : next_item(at);
+  }
+
+  QUERN_DEVICE i32 next_item(i32 at) const {
+    return Team::kDraws && scratch_->mode == Mode::whole ? kToBeDrawn : at + block_count(0);
   }
 
   const AttentionParams& p;
-  ScheduleScratch* scratch_;
+  Scratch* scratch_;
 };
 
 }  // namespace q

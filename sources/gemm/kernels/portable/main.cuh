@@ -66,13 +66,13 @@ QUERN_DEVICE void multiply(const GemmParams& p) {
     QUERN_SHARED(i32, flag, 1);
     SliceOfThread::Vectors gathered;
     const SlicedTiles tiles(p);
-    multiply(p, tiles, shared, sums, fragments, [&](const Work& work) { store_sliced(p, tiles.sharers(work), work, sums, gathered, staged, flag); });
+    multiply(p, tiles, shared, sums, fragments, [&](const Work& work) { store_sliced(p, tiles.sharing_blocks(work), work, sums, gathered, staged, flag); });
   } else if constexpr (kShared) {
     QUERN_SHARED(i32, flag, 1);
     const DenseTiles tiles(p);
-    const Deal deal = tiles.deal();
+    const StreamKPart stream_k_part = tiles.stream_k_part();
     multiply(p, tiles, shared, sums, fragments, [&](const Work& work) {
-      if (shared_sums(p, deal, work, sums, flag)) store(p, work, sums, staged);
+      if (shared_sums(p, stream_k_part, work, sums, flag)) store(p, work, sums, staged);
     });
   } else {
     multiply(p, DenseTiles(p), shared, sums, fragments, [&](const Work& work) { store(p, work, sums, staged); });

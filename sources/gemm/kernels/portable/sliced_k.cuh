@@ -20,14 +20,14 @@ class SlicedTiles {
     if (unit_ >= p_.groups * p_.tiles_m * p_.tiles_n * parts) return false;
     const i32 tile = unit_ / p_.parts, part = unit_ - tile * parts;
     work = tiles_.at(tile);
-    const Deal deal(work.last_step, parts, work.last_step);
-    work.first_step = deal.begin(part), work.last_step = deal.begin(part + 1);
+    const StreamKPart stream_k_part(work.last_step, parts, work.last_step);
+    work.first_step = stream_k_part.begin(part), work.last_step = stream_k_part.begin(part + 1);
     unit_ += block_count(0);
     return true;
   }
   // Shared tiles have a block for each part.
-  QUERN_DEVICE Sharers sharers(const Work& work) const {
-    Sharers all;
+  QUERN_DEVICE SharingBlocks sharing_blocks(const Work& work) const {
+    SharingBlocks all;
     all.first = work.tile * p_.parts.value, all.last = all.first + p_.parts.value - 1, all.cut = false;
     return all;
   }
@@ -41,9 +41,9 @@ class SlicedTiles {
 // Of the steps of `work`, those of this team.
 QUERN_DEVICE Work of_team(Work work) {
   const i32 steps = work.last_step - work.first_step;
-  const Deal deal(steps, kTeams, steps);
-  work.last_step = work.first_step + deal.begin(team() + 1);
-  work.first_step += deal.begin(team());
+  const StreamKPart stream_k_part(steps, kTeams, steps);
+  work.last_step = work.first_step + stream_k_part.begin(team() + 1);
+  work.first_step += stream_k_part.begin(team());
   return work;
 }
 
@@ -58,7 +58,7 @@ QUERN_DEVICE void fetch_scales(const GemmParams& p, const Work& work) {
 
 // All of the block has left its stages, where the sums meet: [kTeams][kSliceRows][kStagedPitch] floats.
 template <class Sums>
-QUERN_DEVICE void store_sliced(const GemmParams& p, const Sharers& sharers, const Work& work, const Sums& sums, SliceOfThread::Vectors& gathered, f32* staged, i32* flag) {
+QUERN_DEVICE void store_sliced(const GemmParams& p, const SharingBlocks& sharing_blocks, const Work& work, const Sums& sums, SliceOfThread::Vectors& gathered, f32* staged, i32* flag) {
   static_assert(kTeams == 1 || kSlices == 1, "a tile of one slice of rows");
   constexpr i32 kApart = kSliceRows * kStagedPitch;
   static_assert(kTeams == 1 || kApart * 4 <= kTeamBytes);
@@ -66,10 +66,10 @@ QUERN_DEVICE void store_sliced(const GemmParams& p, const Sharers& sharers, cons
   sync_block();
   const SliceOfThread slice(p, staged, 0);
   slice.add_up<kTeams, kApart>();
-  if (sharers.first != sharers.last) {
-    slice.leave(sharers.slot_of(block_index(0)));
-    if (!sharers.all_arrived(p, work.tile, flag)) return;
-    slice.gather(sharers, gathered);
+  if (sharing_blocks.first != sharing_blocks.last) {
+    slice.leave(sharing_blocks.slot_of(block_index(0)));
+    if (!sharing_blocks.all_arrived(p, work.tile, flag)) return;
+    slice.gather(sharing_blocks, gathered);
   }
   sync_block();
   store_slice(p, work, 0, staged);

@@ -16,7 +16,7 @@ class DenseTiles {
   QUERN_DEVICE DenseTiles(const GemmParams& p, i32 index, i32 all, i32 peers = 1, i32 rank = 0)
       : p_(p), peers_(peers), rank_(rank), steps_(static_cast<i32>((static_cast<u32>(p.k) + (kStepK - 1)) / kStepK)), all_(all) {
     if constexpr (kShared) {
-      unit_ = static_cast<u32>(deal().begin(index)), end_ = static_cast<u32>(deal().begin(index + 1));
+      unit_ = static_cast<u32>(stream_k_part().begin(index)), end_ = static_cast<u32>(stream_k_part().begin(index + 1));
     } else {
       unit_ = static_cast<u32>(index), end_ = static_cast<u32>(tiles());
     }
@@ -41,7 +41,7 @@ class DenseTiles {
   // Any of them, whole.
   QUERN_DEVICE Work at(i32 tile) const { return work_of(tile); }
   // Whole tiles are dealt out as one unit each.
-  QUERN_DEVICE Deal deal() const { return {tiles() * units_of_tile(), all_, units_of_tile()}; }
+  QUERN_DEVICE StreamKPart stream_k_part() const { return {tiles() * units_of_tile(), all_, units_of_tile()}; }
 
  private:
   QUERN_DEVICE i32 tiles() const { return p_.tiles; }

@@ -39,16 +39,16 @@ class SliceOfThread {
     }
   }
   // Adds up what was left, in the order of the steps.
-  QUERN_DEVICE void gather(const Sharers& sharers, Vectors& sums) const {
+  QUERN_DEVICE void gather(const SharingBlocks& sharing_blocks, Vectors& sums) const {
     if (idle()) return;
     if constexpr (kFours) {
       sums.clear();
-      QUERN_ROLLED for (i32 block = sharers.first; block <= sharers.last; ++block) {
-        sums.template add<kApart>(slots_ + sharers.slot_of(block) * kSlot);
+      QUERN_ROLLED for (i32 block = sharing_blocks.first; block <= sharing_blocks.last; ++block) {
+        sums.template add<kApart>(slots_ + sharing_blocks.slot_of(block) * kSlot);
       }
       sums.template store<kColumns, kDownward, kAcrossward>(staged_);
     } else {
-      gather_as_values(sharers);
+      gather_as_values(sharing_blocks);
     }
   }
   // Adds to it the `count` - 1 that lie behind it, `apart` floats from one to the next, in their order.
@@ -63,13 +63,13 @@ class SliceOfThread {
   }
 
  private:
-  QUERN_DEVICE void gather_as_values(const Sharers& sharers) const {
+  QUERN_DEVICE void gather_as_values(const SharingBlocks& sharing_blocks) const {
     vec16 sums[kHeld]{};
-    QUERN_ROLLED for (i32 block = sharers.first; block <= sharers.last; block += kAtOnce) {
-      const i32 left = sharers.last - block;
+    QUERN_ROLLED for (i32 block = sharing_blocks.first; block <= sharing_blocks.last; block += kAtOnce) {
+      const i32 left = sharing_blocks.last - block;
       vec16 v[kAtOnce][kHeld];
       QUERN_UNROLL for (i32 there = 0; there < kAtOnce; ++there) {
-        const f32* from = slots_ + sharers.slot_of(block + (there < left ? there : left)) * kSlot;
+        const f32* from = slots_ + sharing_blocks.slot_of(block + (there < left ? there : left)) * kSlot;
         QUERN_UNROLL for (i32 i = 0; i < kHeld; ++i) v[there][i] = load16(from + i * kApart);
       }
       QUERN_UNROLL for (i32 there = 0; there < kAtOnce; ++there) {

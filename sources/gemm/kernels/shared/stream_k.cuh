@@ -10,11 +10,11 @@
 
 namespace q {
 
-struct Deal {
+struct StreamKPart {
   i32 units, steps;  // of all tiles, of a tile
   i32 share, longer;  // units of a block; so many blocks have one more
 
-  QUERN_DEVICE Deal(i32 units, i32 blocks, i32 steps) : units(units), steps(steps), share(units / blocks), longer(units - units / blocks * blocks) {}
+  QUERN_DEVICE StreamKPart(i32 units, i32 blocks, i32 steps) : units(units), steps(steps), share(units / blocks), longer(units - units / blocks * blocks) {}
   QUERN_DEVICE i32 begin(i32 block) const { return block * share + (block < longer ? block : longer); }
   // The block that has a unit, of which there may be fewer than blocks.
   QUERN_DEVICE i32 owner(i32 unit) const {
@@ -25,14 +25,14 @@ struct Deal {
 };
 
 // The blocks that share tile number `tile`, first to last. A block's first slot is for the tile that it begins with.
-struct Sharers {
+struct SharingBlocks {
   i32 first, last;
   bool cut;  // the first one begins with an earlier tile
 
-  Sharers() = default;
-  QUERN_DEVICE Sharers(const Deal& deal, i32 tile) {
-    const i32 unit = tile * deal.steps;
-    first = deal.owner(unit), last = deal.owner(unit + deal.steps - 1), cut = deal.begin(first) < unit;
+  SharingBlocks() = default;
+  QUERN_DEVICE SharingBlocks(const StreamKPart& stream_k_part, i32 tile) {
+    const i32 unit = tile * stream_k_part.steps;
+    first = stream_k_part.owner(unit), last = stream_k_part.owner(unit + stream_k_part.steps - 1), cut = stream_k_part.begin(first) < unit;
   }
   QUERN_DEVICE i64 slot_of(i32 block) const { return 2 * static_cast<i64>(block) + (block == first && cut ? 1 : 0); }
 
@@ -56,17 +56,17 @@ struct Slots {
   static QUERN_DEVICE f32* slot(const GemmParams& p, i64 index) { return p.partials + index * (static_cast<i64>(kThreads) * Sums::kHeld) + thread_index(); }
 };
 
-// Sums of `work`, of which this block has the steps of `deal` only. True if what `sums` then holds is the tile's whole result.
+// Sums of `work`, of which this block has the steps of `stream_k_part` only. True if what `sums` then holds is the tile's whole result.
 template <class Sums>
-QUERN_DEVICE bool shared_sums(const GemmParams& p, const Deal& deal, const Work& work, Sums& sums, i32* flag) {
-  const Sharers sharers(deal, work.tile);
-  if (sharers.first == sharers.last) return true;
-  const auto slot_of = [&](i32 block) { return Slots<Sums>::slot(p, sharers.slot_of(block)); };
+QUERN_DEVICE bool shared_sums(const GemmParams& p, const StreamKPart& stream_k_part, const Work& work, Sums& sums, i32* flag) {
+  const SharingBlocks sharing_blocks(stream_k_part, work.tile);
+  if (sharing_blocks.first == sharing_blocks.last) return true;
+  const auto slot_of = [&](i32 block) { return Slots<Sums>::slot(p, sharing_blocks.slot_of(block)); };
   sums.write(slot_of(block_index(0)));
-  if (!sharers.all_arrived(p, work.tile, flag)) return false;
+  if (!sharing_blocks.all_arrived(p, work.tile, flag)) return false;
   sums.clear();
-  QUERN_ROLLED for (i32 block = sharers.first; block <= sharers.last; block += Sums::kAtOnce) {
-    const i32 left = sharers.last - block;
+  QUERN_ROLLED for (i32 block = sharing_blocks.first; block <= sharing_blocks.last; block += Sums::kAtOnce) {
+    const i32 left = sharing_blocks.last - block;
     const f32* from[Sums::kAtOnce];
     QUERN_UNROLL for (i32 i = 0; i < Sums::kAtOnce; ++i) from[i] = slot_of(block + (i < left ? i : left));
     sums.add(from, left + 1);

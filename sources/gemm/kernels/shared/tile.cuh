@@ -41,7 +41,7 @@ inline constexpr bool kShared = SHARED_TILES != 0;  // tiles may be shared by th
 inline constexpr bool kContinuous = CONTINUOUS != 0;
 
 // All results of a tile have room in shared memory, from where they leave while the next one is multiplied.
-inline constexpr bool kLateResults = LATE_RESULTS != 0;
+inline constexpr bool kOverlappedEpilogue = OVERLAPPED_EPILOGUE != 0;
 
 // Few rows: memory sets the pace, and copies are spread over a step's products. Else they come at once, for products to hide.
 inline constexpr bool kSpread = kTileM <= 16;

@@ -12,10 +12,10 @@ namespace q {
 
 // Where a block stands in its cluster, which is the grid's first dimension: rank = part * peers + peer. Blocks of one part, peers,
 // have the same steps of tiles side by side; those of one peer share a tile.
-struct Standing {
+struct ClusterPosition {
   i32 part, parts, peer, peers;
 
-  QUERN_DEVICE explicit Standing(const GemmParams& p) : peers(p.peers) {
+  QUERN_DEVICE explicit ClusterPosition(const GemmParams& p) : peers(p.peers) {
     const i32 rank = block_index(0), blocks = block_count(0), shift = peers == 2 ? 1 : 0;
     part = rank >> shift, parts = blocks >> shift;
     peer = rank & (peers - 1);
@@ -28,7 +28,7 @@ struct Standing {
 template <class Tiles>
 class Pieces {
  public:
-  QUERN_DEVICE Pieces(const Tiles& tiles, const Standing& standing) : tiles_(tiles), standing_(standing) {}
+  QUERN_DEVICE Pieces(const Tiles& tiles, const ClusterPosition& standing) : tiles_(tiles), standing_(standing) {}
   QUERN_DEVICE bool next(Work& work) {
     if (!tiles_.next(work)) return false;
     const i32 steps = work.last_step;
@@ -41,7 +41,7 @@ class Pieces {
 
  private:
   Tiles tiles_;
-  Standing standing_;
+  ClusterPosition standing_;
 };
 
 struct ExchangeBarriers {
@@ -52,13 +52,13 @@ struct ExchangeBarriers {
 template <i32 warps>
 class Exchange {
  public:
-  static QUERN_DEVICE void init(ExchangeBarriers& barriers, const Standing& standing) {
+  static QUERN_DEVICE void init(ExchangeBarriers& barriers, const ClusterPosition& standing) {
     mbarrier_init(barriers.written, static_cast<u32>(standing.parts * warps));
     mbarrier_init(barriers.read, static_cast<u32>(standing.parts * warps));
   }
-  QUERN_DEVICE Exchange(ExchangeBarriers& barriers, const Standing& standing) : barriers_(barriers), standing_(standing) {}
+  QUERN_DEVICE Exchange(ExchangeBarriers& barriers, const ClusterPosition& standing) : barriers_(barriers), standing_(standing) {}
 
-  QUERN_DEVICE const Standing& standing() const { return standing_; }
+  QUERN_DEVICE const ClusterPosition& standing() const { return standing_; }
   // The block's own warps alone.
   QUERN_DEVICE void wait_for_block() { sync_named(kBarrier, warps * kWarp); }
   // Before this block's are written, and before it returns.
@@ -112,7 +112,7 @@ class Exchange {
  private:
   static constexpr i32 kBarrier = 1, kAtOnce = 2;
   ExchangeBarriers& barriers_;
-  Standing standing_;
+  ClusterPosition standing_;
   u32 phase_ = 0;
 };
 

@@ -1,5 +1,5 @@
 // What Hopper's kernels of few rows and few columns are made of: warpgroups for 64 rows of a each, which take the steps of k in turn, as
-// alternates (narrow.cuh), or have some of the columns each, side by side (shared_k.cuh). One warp copies by tensor map, two bring scales.
+// interleaved (narrow.cuh), or have some of the columns each, side by side (shared_k.cuh). One warp copies by tensor map, two bring scales.
 //
 // 8-bit products are summed 128 k at a time and added to f32 sums in registers: a warpgroup's own sums keep about 14 bits.
 // SPDX-License-Identifier: Apache-2.0
@@ -18,21 +18,21 @@ inline constexpr i32 kConsumers = kThreads / kGroupThreads, kConsumerThreads = k
 inline constexpr i32 kCopyWarp = 4 * kConsumers, kFirstScaleWarp = kCopyWarp + 1;
 // Warpgroups that multiply a step together.
 inline constexpr i32 kRowGroups = kTileM / 64, kColumnGroups = COLUMN_GROUPS, kTogether = kRowGroups * kColumnGroups;
-inline constexpr i32 kAlternates = kConsumers / kTogether, kGroupN = kTileN / kColumnGroups;
-static_assert(kThreads == kConsumerThreads + (1 + kScaleWarps) * kWarp && kTileM == kRowGroups * 64 && kConsumers == kTogether * kAlternates);
+inline constexpr i32 kInterleaved = kConsumers / kTogether, kGroupN = kTileN / kColumnGroups;
+static_assert(kThreads == kConsumerThreads + (1 + kScaleWarps) * kWarp && kTileM == kRowGroups * 64 && kConsumers == kTogether * kInterleaved);
 static_assert(kGrouping == kDense && !kOutScale && kStepK * sizeof(ElementB) == 128 && kOutTileN % 8 == 0 && (!kBlockScale || 128 % kOutTileN == 0));
-// Within a tile the steps of a stage are all one alternate's, which therefore waits for one after the other: copies land in any order,
+// Within a tile the steps of a stage are all one interleaved's, which therefore waits for one after the other: copies land in any order,
 // and another's phase would pass for its own.
-static_assert(kStages % kAlternates == 0);
+static_assert(kStages % kInterleaved == 0);
 // A stage has 128 bytes of k of each row of b; behind all stages lie as many of each row of a, for so many steps. Where these are fewer
 // than there are stages, more of b is under way, which comes from further off: a, which every block reads, comes from L2. A step's a
 // and block scales take the place of those so many steps before, where those were multiplied.
 inline constexpr i32 kStepsOfA = STEPS_OF_A, kAhead = kStages - kStepsOfA;
-static_assert(kAhead >= 0 && kStepsOfA % kAlternates == 0);
+static_assert(kAhead >= 0 && kStepsOfA % kInterleaved == 0);
 inline constexpr i32 kBBytes = kTileN * 128, kABytes = kTileM * 128, kTileBytes = kStages * kBBytes + kStepsOfA * kABytes;
-using TurnOfA = TurnOf<kStepsOfA>;
+using StageStateOfA = PipelineState<kStepsOfA>;
 // A stage's scales are always the same warp's, or no step overtakes another (copy_scales).
-static_assert(kStages % kScaleWarps == 0 || kAlternates == 1);
+static_assert(kStages % kScaleWarps == 0 || kInterleaved == 1);
 inline constexpr i32 kSumCount = kGroupN / 2;  // of a thread
 inline constexpr i32 kSumGroups = div_up(kSumCount, 32);
 // A tile's sums, and the products of two steps, which are under way or to be added to these.
@@ -83,7 +83,7 @@ struct Copies {
   u32 bytes;                     // of a step
 
   QUERN_DEVICE Copies(const GemmParams& params, const TensorMap& a, const TensorMap& b, const u8* shared, const Stages& of)
-      : p(params), map_a(a), map_b(b), tiles(shared), stages(reinterpret_cast<const Mbarrier*>(&of)), bytes(static_cast<u32>(kBBytes + narrow_rows(params.m, kTileM) * 128)) {}
+      : p(params), map_a(a), map_b(b), tiles(shared), stages(reinterpret_cast<const Mbarrier*>(&of)), bytes(static_cast<u32>(kBBytes + small_m_rows(params.m, kTileM) * 128)) {}
   QUERN_DEVICE void await_empty(i32 stage, u32 phase) const { mbarrier_wait(stages, kStages + stage, phase); }
   // b of a step, and how many bytes of a will follow. Rows of b are read once, or by neighbours at the same time.
   QUERN_DEVICE void b(const Work& work, i32 step, i32 stage) const {
@@ -139,10 +139,10 @@ struct StepScales {
 
 // One warpgroup: of the block's, those of rows 64 `group` and columns kGroupN `side` on, of which it takes every so many steps.
 struct Consumer {
-  i32 group, side, alternate;
+  i32 group, side, interleaved;
 
-  QUERN_DEVICE explicit Consumer(i32 number) : group(number % kRowGroups), side(number / kRowGroups % kColumnGroups), alternate(number / kTogether) {}
-  QUERN_DEVICE i32 number() const { return group + kRowGroups * side + kTogether * alternate; }
+  QUERN_DEVICE explicit Consumer(i32 number) : group(number % kRowGroups), side(number / kRowGroups % kColumnGroups), interleaved(number / kTogether) {}
+  QUERN_DEVICE i32 number() const { return group + kRowGroups * side + kTogether * interleaved; }
   // Of the tile.
   QUERN_DEVICE i32 row() const { return group * 64 + wgmma_row(thread_index() % kGroupThreads, 0); }
   template <class D>
@@ -166,15 +166,15 @@ QUERN_DEVICE void release(Mbarrier& empty) {
 
 // A warpgroup's own steps of a tile, in turn.
 struct OwnSteps {
-  Turn turn;
-  TurnOfA place;
+  StageState state;
+  StageStateOfA place;
 
-  QUERN_DEVICE i32 stage() const { return turn.stage; }
+  QUERN_DEVICE i32 stage() const { return state.stage; }
   // Of a, and of block scales.
-  QUERN_DEVICE i32 at() const { return kAhead == 0 ? turn.stage : place.stage; }
+  QUERN_DEVICE i32 at() const { return kAhead == 0 ? state.stage : place.stage; }
   QUERN_DEVICE void next() {
-    turn.template advance<kAlternates>();
-    place.template advance<kAlternates>();
+    state.template advance<kInterleaved>();
+    place.template advance<kInterleaved>();
   }
 };
 
@@ -187,7 +187,7 @@ struct StepProducts {
 
   QUERN_DEVICE void begin(const Consumer& c, OwnSteps& steps, const u8* shared, const f32* block_scales, Stages& stages) {
     stage = steps.stage();
-    mbarrier_wait(stages.full[stage], steps.turn.phase);
+    mbarrier_wait(stages.full[stage], steps.state.phase);
     wgmma_fence();
     c.multiply(x, shared, stage, steps.at(), false);
     if constexpr (kBlockScale) scales.take(block_scales + steps.at() * kScaleCount, c.row());
@@ -207,17 +207,17 @@ struct StepProducts {
 };
 
 // Its steps of a tile whose first stage is `turn`, and whose first a and block scales are at `place`.
-QUERN_DEVICE void sum_steps(const Registers& registers, const Consumer& c, const Work& work, Turn turn, TurnOfA place, const u8* shared,
+QUERN_DEVICE void sum_steps(const Registers& registers, const Consumer& c, const Work& work, StageState state, StageStateOfA place, const u8* shared,
                             const f32* block_scales, Stages& stages) {
   Sums& sums = registers.sums;
   sums.clear();
-  turn.skip(c.alternate);
-  place.skip(c.alternate);
-  OwnSteps own{turn, place};
-  i32 left = (work.last_step - work.first_step - c.alternate + kAlternates - 1) / kAlternates;
+  state.skip(c.interleaved);
+  place.skip(c.interleaved);
+  OwnSteps own{state, place};
+  i32 left = (work.last_step - work.first_step - c.interleaved + kInterleaved - 1) / kInterleaved;
   if constexpr (kPromoted && kSumCount <= kMostPaired) {
     // While one step's products are added the next one's are under way, which therefore must not wait for its stage.
-    static_assert(kStepsOfA >= 2 * kAlternates);
+    static_assert(kStepsOfA >= 2 * kInterleaved);
     StepProducts<FirstProducts> first{registers.first, {}, 0};
     StepProducts<SecondProducts> second{registers.second, {}, 0};
     if (left == 0) return;
@@ -246,7 +246,7 @@ QUERN_DEVICE void sum_steps(const Registers& registers, const Consumer& c, const
     i32 before = -1;
     QUERN_ROLLED for (; left > 0; --left) {
       const i32 stage = own.stage();
-      mbarrier_wait(stages.full[stage], own.turn.phase);
+      mbarrier_wait(stages.full[stage], own.state.phase);
       // One step's products stay under way while the next one's begin; the stage before is free by then.
       wgmma_fence();
       c.multiply(sums, shared, stage, own.at(), true);

@@ -40,7 +40,7 @@ QUERN_DEVICE void multiply_tiles(const GemmParams& p, const TensorMap& map_out, 
       // For the compiler, which behind a slice that leaves by ordinary stores no longer knows that a warp's threads go one way: it would
       // keep descriptors in their registers and move each of them in every step.
       sync_warp();
-      c.turn.stage = shuffle(c.turn.stage, 0), work.last_step = shuffle(work.last_step, 0);
+      c.state.stage = shuffle(c.state.stage, 0), work.last_step = shuffle(work.last_step, 0);
     }
     [[maybe_unused]] ResultScales result_scales{};
     if constexpr (kTileScales) result_scales.load(p, work, line);
@@ -78,10 +78,10 @@ template <class Tiles>
 QUERN_DEVICE void multiply_tiles_ahead(const GemmParams& p, const TensorMap& map_out, Tiles tiles, const Consumer& c, Staging staging) {
   Work work;
   if (!tiles.next(work)) return;
-  c.await(c.turn);
-  StepScales scales = c.step_scales(c.turn);
+  c.await(c.state);
+  StepScales scales = c.step_scales(c.state);
   wgmma_fence();
-  c.multiply(c.part, c.turn, 0, false);
+  c.multiply(c.part, c.state, 0, false);
   LateResults<Out> results(map_out, c.number, staging.results);
   bool more = true;
   [[maybe_unused]] ResultScales result_scales{{1.0f, 1.0f}, {}};
@@ -97,16 +97,16 @@ QUERN_DEVICE void multiply_tiles_ahead(const GemmParams& p, const TensorMap& map
       result_scales.put(column_scales);
       scales.x[0][0] = result_scales.row[0], scales.x[0][1] = result_scales.row[1];
     }
-    Turn at = c.turn;
+    StageState at = c.state;
     const bool middle_is_second = work.column % 128 != 0;
     scales.settle(middle_is_second);
     i32 step = 0;
     QUERN_ROLLED for (;;) {
-      const bool one_more = kLateResults && results.any_left() && step + kPace < work.last_step;
+      const bool one_more = kOverlappedEpilogue && results.any_left() && step + kPace < work.last_step;
       const i32 until = one_more ? step + kPace : work.last_step;
-      if (kLateResults && !one_more) results.send_all();  // too few steps for each to have its own
+      if (kOverlappedEpilogue && !one_more) results.send_all();  // too few steps for each to have its own
       QUERN_ROLLED for (; step < until; ++step) {
-        Turn next = at;
+        StageState next = at;
         next.next();
         next.stage = shuffle(next.stage, 0);  // for the compiler, as in run_roles
         if constexpr (kPasses == 2) {
@@ -114,7 +114,7 @@ QUERN_DEVICE void multiply_tiles_ahead(const GemmParams& p, const TensorMap& map
           promote<0>(c.sums, c.part, scales);
           wgmma_fence();
           c.multiply(c.part, at, 1, false);
-          if (kLateResults && step + 1 == work.last_step) {
+          if (kOverlappedEpilogue && step + 1 == work.last_step) {
             if constexpr (kTileScales) sync_named(kScaleBarrier + c.number, kGroupThreads);  // they are there
             results.template stage<0>(p, work, c.sums, column_scales);
             results.send_one();
@@ -135,8 +135,8 @@ QUERN_DEVICE void multiply_tiles_ahead(const GemmParams& p, const TensorMap& map
       if (!one_more) break;
       results.send_one();
     }
-    c.turn = at;
-    if constexpr (kLateResults) {
+    c.state = at;
+    if constexpr (kOverlappedEpilogue) {
       more = tiles.next(work);
       if constexpr (kTileScales) {
         if (more) result_scales.load(p, work, line);
@@ -146,10 +146,10 @@ QUERN_DEVICE void multiply_tiles_ahead(const GemmParams& p, const TensorMap& map
     } else {
       store_plain_rows<Out>(p, map_out, work, c.number, c.sums, result_scales.row, column_scales, staging.results, [] {});
     }
-    if constexpr (!kLateResults) more = tiles.next(work);
+    if constexpr (!kOverlappedEpilogue) more = tiles.next(work);
   }
   wgmma_wait<0>();
-  if constexpr (kLateResults) {
+  if constexpr (kOverlappedEpilogue) {
     results.send_all();
     results.await();
   }
@@ -185,11 +185,11 @@ QUERN_DEVICE void run_roles(const GemmParams& p, const TensorMap& map_a, const T
     sync_warp();
   } else {
     registers_grow<kConsumerRegisters>();
-    Turn turn;
+    StageState state;
     const i32 line = group * 64 + wgmma_row(thread_index() % kGroupThreads, 0);
     const auto low = [](const u8* tile, u64 layout) { return static_cast<u32>(matrix_descriptor(tile, layout)); };
     const Consumer consumer{SharedArray<Mbarrier>(reinterpret_cast<Mbarrier*>(&barriers)), SharedArray<f32>(scales + line * kColumnScales),
-                            low(shared + group * 64 * 128, MappedA::kLayout), low(shared + kABytes, MappedB::kLayout), turn, peers, group, sums, part};
+                            low(shared + group * 64 * 128, MappedA::kLayout), low(shared + kABytes, MappedB::kLayout), state, peers, group, sums, part};
     const Staging staging{staged + warp() * kStagedBytes, scales + group * kTileN};
     wait_for_previous_grid();
     meet_named(kBegun, kBegunThreads);
@@ -203,7 +203,7 @@ QUERN_DEVICE void run_roles(const GemmParams& p, const TensorMap& map_a, const T
 
 }  // namespace q
 
-QUERN_KERNEL(quern_gemm_warpgroups, THREADS, 1, QUERN_PARAM q::GemmParams p, QUERN_PARAM q::TensorMap map_a, QUERN_PARAM q::TensorMap map_b,
+QUERN_KERNEL(quern_gemm_persistent, THREADS, 1, QUERN_PARAM q::GemmParams p, QUERN_PARAM q::TensorMap map_a, QUERN_PARAM q::TensorMap map_b,
              QUERN_PARAM q::TensorMap map_out) {
   using namespace q;
   Sums sums;

@@ -34,15 +34,15 @@ inline constexpr i32 kBoxesB = kTransposedB ? MappedB::kSpans : 2, kBoxLinesB = 
 template <class Tiles>
 QUERN_DEVICE void copy_tiles(const GemmParams& p, const TensorMap& map_a, const TensorMap& map_b, Tiles& tiles, Work& work, bool more, Peers peers, u8* shared,
                              Stages& stages) {
-  Turn turn;
+  StageState state;
   QUERN_ROLLED for (; more; more = tiles.next(work)) {
     const i32 row = static_cast<i32>(kGrouping == kContiguous ? work.first_row : 0) + work.row;
     const i32 of_a = group_of_a(p, work), of_b = group_of_b(p, work);
     QUERN_ROLLED for (i32 step = 0; step < work.last_step; ++step) {
-      mbarrier_wait(stages.empty[turn.stage], turn.phase ^ 1);
-      Mbarrier& full = stages.full[turn.stage];
+      mbarrier_wait(stages.empty[state.stage], state.phase ^ 1);
+      Mbarrier& full = stages.full[state.stage];
       mbarrier_arrive_expect(full, kABytes + kBBytes);
-      u8* to = shared + turn.stage * (kABytes + kBBytes);
+      u8* to = shared + state.stage * (kABytes + kBBytes);
       const i32 k = step * kStepK;
       QUERN_UNROLL for (i32 box = 0; box < kBoxesA; ++box) {
         MappedA::load(to + box * (kBoxLinesA * 128), map_a, full, CacheHint::normal, k, row + box * kBoxLinesA, of_a);
@@ -56,13 +56,13 @@ QUERN_DEVICE void copy_tiles(const GemmParams& p, const TensorMap& map_a, const 
           MappedB::load_multicast(to, map_b, full, 3u, CacheHint::normal, k, column, of_b);
         }
       }
-      turn.next();
+      state.next();
     }
   }
   // Consumers wait for the stage behind each step's, and may multiply what lies there: after the last step nothing is copied to it.
-  if constexpr (kBlockScale || kLateResults) {
-    mbarrier_wait(stages.empty[turn.stage], turn.phase ^ 1);
-    mbarrier_arrive(stages.full[turn.stage]);
+  if constexpr (kBlockScale || kOverlappedEpilogue) {
+    mbarrier_wait(stages.empty[state.stage], state.phase ^ 1);
+    mbarrier_arrive(stages.full[state.stage]);
   }
 }
 
@@ -88,11 +88,11 @@ QUERN_DEVICE void copy_scales(const GemmParams& p, Tiles tiles, i32 number, f32*
   static_assert(kRows * kWarp * kScaleWarps == kTileM || kScaleWarps == 0);
   const i32 l = lane(), line = number * (kRows * kWarp) + l;
   Work work;
-  Turn turn;
+  StageState state;
   const auto hand_over = [&] {
     sync_warp();
-    if (l == 0) mbarrier_arrive(stages.full[turn.stage]);
-    turn.next();
+    if (l == 0) mbarrier_arrive(stages.full[state.stage]);
+    state.next();
   };
   QUERN_ROLLED while (tiles.next(work)) {
     const f32* of_row[kRows];
@@ -112,8 +112,8 @@ QUERN_DEVICE void copy_scales(const GemmParams& p, Tiles tiles, i32 number, f32*
       QUERN_UNROLL for (i32 i = 0; i < kReadAhead; ++i) {
         StepOfScales& step = ahead[i];
         if (first >= 0 && first + i < work.last_step) {
-          mbarrier_wait(stages.empty[turn.stage], turn.phase ^ 1);
-          f32* to = shared_scales + turn.stage * kStageScales + line * kColumnScales;
+          mbarrier_wait(stages.empty[state.stage], state.phase ^ 1);
+          f32* to = shared_scales + state.stage * kStageScales + line * kColumnScales;
           if constexpr (kColumnScales == 2) {
             *reinterpret_cast<f32x2*>(to) = {step.row[0] * step.column[0], step.row[0] * step.column[1]};
             *reinterpret_cast<f32x2*>(to + 2 * kWarp) = {step.row[1] * step.column[0], step.row[1] * step.column[1]};
@@ -134,7 +134,7 @@ QUERN_DEVICE void copy_scales(const GemmParams& p, Tiles tiles, i32 number, f32*
   }
   asked();
   // As in copy_tiles.
-  mbarrier_wait(stages.empty[turn.stage], turn.phase ^ 1);
+  mbarrier_wait(stages.empty[state.stage], state.phase ^ 1);
   hand_over();
 }
 static_assert(!kBlockScale || (kGate ? kTileN == 128 || kTileN == 256 : kTileN == 128 || kTileN == 192 || kTileN == 256));

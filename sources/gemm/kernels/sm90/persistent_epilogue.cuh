@@ -120,9 +120,9 @@ inline constexpr bool kPlainResults = !kGate && !kOutScale && sizeof(Out) == 2 &
 
 // A warp's boxes of 16 rows of 64 columns, swizzled by 128 bytes.
 inline constexpr i32 kBoxBytes = 16 * 128;
-inline constexpr i32 kBoxes = kLateResults ? kTileN / 64 : kGrouping == kDense && !kBlockScale ? 2 : 1;
+inline constexpr i32 kBoxes = kOverlappedEpilogue ? kTileN / 64 : kGrouping == kDense && !kBlockScale ? 2 : 1;
 inline constexpr bool kTwoBoxes = kBoxes == 2;
-static_assert(!kLateResults || (kPlainResults && kBoxes == 4));
+static_assert(!kOverlappedEpilogue || (kPlainResults && kBoxes == 4));
 inline constexpr i32 kStagedBytes = kPlainResults ? kBoxes * kBoxBytes : kStagedOfWarp * 4;
 
 // One box by ordinary stores, of which `columns` columns and `rows` rows are there.
@@ -161,7 +161,7 @@ QUERN_DEVICE void apply_formula_to(const GemmParams& p, Sums& sums) {
     x[0] = formula(p, x[0]), x[1] = formula(p, x[1]), x[2] = formula(p, x[2]), x[3] = formula(p, x[3]);
     x[4] = formula(p, x[4]), x[5] = formula(p, x[5]), x[6] = formula(p, x[6]), x[7] = formula(p, x[7]);
     sums.template write<s * 32>(x);
-    sums.template turn<s>();
+    sums.template state<s>();
   }
 }
 

@@ -17,8 +17,8 @@ inline constexpr i32 kPasses = kTileN / kPassN;
 
 // With block scales, and where results leave late, the next tile's first products are under way while plain results leave
 // (multiply_tiles_ahead); those that need more beside their sums leave first, as the sums have the registers.
-inline constexpr bool kAhead = kPlainResults && (kBlockScale || kLateResults);
-static_assert(!kLateResults || (kAhead && kPromoted && (kBlockScale || kTileScales) && kGrouping == kDense && kPasses == 2));
+inline constexpr bool kAhead = kPlainResults && (kBlockScale || kOverlappedEpilogue);
+static_assert(!kOverlappedEpilogue || (kAhead && kPromoted && (kBlockScale || kTileScales) && kGrouping == kDense && kPasses == 2));
 
 // What one step's sums are multiplied by: for each 64 columns, and each of a thread's two rows. Late results that have scales of rows and
 // columns take the rows' here.
@@ -51,7 +51,7 @@ using Part = WarpgroupSums<div_up(kSumCount, 32), kPassN / 2>;
 template <i32 pass>
 QUERN_DEVICE void promote(Sums& sums, const Part& part, const StepScales& scales) {
   constexpr i32 kFirst = pass * (kPassN / 2);
-  if constexpr (kBlockScale || kLateResults) {
+  if constexpr (kBlockScale || kOverlappedEpilogue) {
     sums.template add_scaled<kFirst>(part, [&](i32 i, i32 h) { return scales.of(kFirst + i + 2 * h); });
   } else {
     sums.template add<kFirst>(part);
@@ -76,7 +76,7 @@ struct Consumer {
   SharedArray<Mbarrier> barriers;
   SharedArray<f32> scales;  // from those of the thread's first row on
   u32 a, b;                 // the lower halves of the first stage's descriptors
-  Turn& turn;
+  StageState& state;
   Peers peers;
   i32 number;
   Sums& sums;
@@ -84,7 +84,7 @@ struct Consumer {
 
   // Into sums or part, whichever d is.
   template <class D>
-  QUERN_DEVICE void multiply(D& d, const Turn& of, i32 pass, bool accumulate) const {
+  QUERN_DEVICE void multiply(D& d, const StageState& of, i32 pass, bool accumulate) const {
     static_assert(D::kElements == kPassN / 2);
     constexpr u64 kUpperA = MappedA::kLayout >> 32 << 32, kUpperB = MappedB::kLayout >> 32 << 32;
     const u32 stage = static_cast<u32>(of.stage) * ((kABytes + kBBytes) >> 4), columns = static_cast<u32>(pass) * (kPassN * 128 >> 4);
@@ -96,7 +96,7 @@ struct Consumer {
     }
     wgmma_commit();
   }
-  QUERN_DEVICE void await(const Turn& of) const { mbarrier_wait(barriers, kFull + of.stage, of.phase); }
+  QUERN_DEVICE void await(const StageState& of) const { mbarrier_wait(barriers, kFull + of.stage, of.phase); }
   // This warp has done with a stage: the producers of all blocks of the cluster, which copy into it, are told. With block scales there is
   // one block; in promote_scaled_steps the branch stays, since the compiler keeps descriptors in uniform registers with it and not
   // without.
@@ -108,8 +108,8 @@ struct Consumer {
       mbarrier_arrive_remote_relaxed(barriers, barrier, lane());
     }
   }
-  QUERN_DEVICE void release(const Turn& of) const { release(kEmpty + of.stage); }
-  QUERN_DEVICE StepScales step_scales(const Turn& of) const {
+  QUERN_DEVICE void release(const StageState& of) const { release(kEmpty + of.stage); }
+  QUERN_DEVICE StepScales step_scales(const StageState& of) const {
     StepScales of_step{};
     if constexpr (kBlockScale) of_step.take(scales, of.stage * kStageScales);
     return of_step;
@@ -125,8 +125,8 @@ struct Consumer {
 template <i32 steps, class AnyConsumer>
 QUERN_DEVICE void promote_together(const AnyConsumer& c) {
   static_assert((steps == 1 || steps == 2) && kTurns);
-  const Turn first = c.turn;
-  Turn second = first;
+  const StageState first = c.state;
+  StageState second = first;
   c.await(first);
   if constexpr (steps == 2) second.next();
   QUERN_UNROLL for (i32 pass = 0; pass < kPasses; ++pass) {
@@ -155,8 +155,8 @@ QUERN_DEVICE void promote_together(const AnyConsumer& c) {
       promote<kPasses - 1>(c.sums, c.part, {});
     }
   }
-  c.turn = second;
-  c.turn.next();
+  c.state = second;
+  c.state.next();
 }
 
 // All steps of a tile where scales do not change with k: two at a time.
@@ -173,13 +173,13 @@ QUERN_DEVICE void promote_steps(i32 steps, const AnyConsumer& c) {
 template <class AnyConsumer>
 QUERN_DEVICE void promote_scaled_steps(const Work& work, const AnyConsumer& c) {
   const bool middle_is_second = work.column % 128 != 0;
-  Turn at = c.turn;
+  StageState at = c.state;
   c.await(at);
   StepScales scales = c.step_scales(at);
   scales.settle(middle_is_second);
   i32 before = kSpare;
   QUERN_ROLLED for (i32 step = 0; step < work.last_step; ++step) {
-    Turn next = at;
+    StageState next = at;
     next.next();
     StepScales next_scales;
     QUERN_UNROLL for (i32 pass = 0; pass < kPasses; ++pass) {
@@ -203,7 +203,7 @@ QUERN_DEVICE void promote_scaled_steps(const Work& work, const AnyConsumer& c) {
     scales = next_scales;
   }
   c.release(before);
-  c.turn = at;
+  c.state = at;
 }
 
 // All steps of a tile where sums are kept as they are: one step's products stay under way while the next one's begin; the stage
@@ -211,11 +211,11 @@ QUERN_DEVICE void promote_scaled_steps(const Work& work, const AnyConsumer& c) {
 // of CUDA 12 would wait for each product otherwise.
 template <class AnyConsumer>
 QUERN_DEVICE void accumulate_steps(i32 steps, const AnyConsumer& c) {
-  Turn at = c.turn;
+  StageState at = c.state;
   c.await(at);
   wgmma_fence();
   c.multiply(c.sums, at, 0, false);
-  Turn before = at;
+  StageState before = at;
   at.next();
   QUERN_ROLLED for (i32 step = 1; step < steps; ++step) {
     c.await(at);
@@ -228,7 +228,7 @@ QUERN_DEVICE void accumulate_steps(i32 steps, const AnyConsumer& c) {
   }
   wgmma_wait<0>();
   c.release(before);
-  c.turn = at;
+  c.state = at;
 }
 
 }  // namespace q

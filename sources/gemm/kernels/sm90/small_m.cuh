@@ -1,14 +1,14 @@
 // Matrix products of few rows on Hopper, for which reading b sets the pace: a tile has so few of its rows that every multiprocessor
-// has one to read. The block's alternates add their sums up in a fixed order at the end: no block waits for another.
+// has one to read. The block's interleaved add their sums up in a fixed order at the end: no block waits for another.
 // SPDX-License-Identifier: Apache-2.0
 #include "gemm/kernels/sm90/interleaved_k.cuh"
 #include "gemm/kernels/shared/dense_tiles.cuh"
 
 namespace q {
 
-// Sums of the later half of the alternates go through shared memory to those of the first half, and these to where results are
+// Sums of the later half of the interleaved go through shared memory to those of the first half, and these to where results are
 // finished, which adds up what is left.
-inline constexpr i32 kStagedSets = div_up(kAlternates, 2), kStagedPitch = kTileN + 8;
+inline constexpr i32 kStagedSets = div_up(kInterleaved, 2), kStagedPitch = kTileN + 8;
 inline constexpr i32 kStagedSums = kTileM * kStagedPitch;  // of a set
 
 // In shared memory behind the stages.
@@ -26,7 +26,7 @@ struct Beside {
 };
 
 // Barriers of the consumers, with scales of rows and columns also of the warp that brings these. Staged sums are there of the later
-// alternates, then of all; then they have been read.
+// interleaved, then of all; then they have been read.
 inline constexpr i32 kHalfStaged = 2, kStaged = 3, kRead = 4;
 inline constexpr i32 kStagedThreads = kConsumerThreads + (kScaled ? kWarp : 0);
 
@@ -49,16 +49,16 @@ QUERN_DEVICE void begin_copies(const Copies& copies, Tiles tiles, i32 steps, boo
 template <class Tiles>
 QUERN_DEVICE void copy_rest(const Copies& copies, Tiles tiles, i32 begun) {
   Work work;
-  Turn turn;
-  turn.skip(begun);
+  StageState state;
+  state.skip(begun);
   QUERN_ROLLED while (tiles.next(work)) {
     i32 step = begun < work.last_step ? begun : work.last_step;
     begun -= step;
     QUERN_ROLLED for (; step < work.last_step; ++step) {
-      copies.await_empty(turn.stage, turn.phase ^ 1);
-      copies.b(work, step, turn.stage);
-      copies.a(work, step, turn.stage, turn.stage);
-      turn.next();
+      copies.await_empty(state.stage, state.phase ^ 1);
+      copies.b(work, step, state.stage);
+      copies.a(work, step, state.stage, state.stage);
+      state.next();
     }
   }
 }
@@ -89,7 +89,7 @@ QUERN_DEVICE void stage_sums(const f32 (&sums)[kSumCount], f32* staged) {
   }
 }
 
-// Eight sums of all alternates, at this place in each set.
+// Eight sums of all interleaved, at this place in each set.
 QUERN_DEVICE Eight total(const f32* place) {
   Eight v = read_eight(place);
   QUERN_UNROLL for (i32 set = 1; set < kStagedSets; ++set) {
@@ -109,10 +109,10 @@ QUERN_DEVICE Eight total_scaled(const f32* place, f32 of_row, const f32* of_colu
 }
 
 QUERN_DEVICE void finish_tile(const GemmParams& p, const Work& work, const f32 (&sums)[kSumCount], const Consumer& c, const Beside& beside) {
-  f32* own = beside.staged + c.alternate % kStagedSets * kStagedSums + c.group * 64 * kStagedPitch;
-  if constexpr (kAlternates == 1) {
+  f32* own = beside.staged + c.interleaved % kStagedSets * kStagedSums + c.group * 64 * kStagedPitch;
+  if constexpr (kInterleaved == 1) {
     stage_sums<false>(sums, own);
-  } else if (c.alternate >= kStagedSets) {
+  } else if (c.interleaved >= kStagedSets) {
     stage_sums<false>(sums, own);
     arrive_named(kHalfStaged, kConsumerThreads);
   } else {
@@ -138,11 +138,11 @@ template <class Tiles>
 QUERN_DEVICE void multiply_tiles(const GemmParams& p, Tiles tiles, const Consumer& c, const Registers& registers, const u8* shared, Stages& stages,
                                  const Beside& beside) {
   Work work;
-  Turn turn;
+  StageState state;
   bool first = true;
   QUERN_ROLLED while (tiles.next(work)) {
-    sum_steps(registers, c, work, turn, turn, shared, beside.block_scales, stages);
-    turn.skip(work.last_step);
+    sum_steps(registers, c, work, state, state, shared, beside.block_scales, stages);
+    state.skip(work.last_step);
     if (!first) meet_named(kRead, kStagedThreads);
     first = false;
     f32 sums[kSumCount];
@@ -153,7 +153,7 @@ QUERN_DEVICE void multiply_tiles(const GemmParams& p, Tiles tiles, const Consume
 
 }  // namespace q
 
-QUERN_KERNEL(quern_gemm_narrow, THREADS, 1, QUERN_PARAM q::GemmParams p, QUERN_PARAM q::TensorMap map_a, QUERN_PARAM q::TensorMap map_b) {
+QUERN_KERNEL(quern_gemm_small_m, THREADS, 1, QUERN_PARAM q::GemmParams p, QUERN_PARAM q::TensorMap map_a, QUERN_PARAM q::TensorMap map_b) {
   using namespace q;
   Sums sums;
   FirstProducts first;

@@ -51,8 +51,8 @@ QUERN_DEVICE void copy_scales(const GemmParams& p, Tiles tiles, i32 number, f32*
   constexpr i32 kRows = Batch::kRows;
   const i32 l = lane();
   Work work;
-  Turn begin;  // of the tile
-  TurnOf<places> begin_place;
+  StageState begin;  // of the tile
+  PipelineState<places> begin_place;
   QUERN_ROLLED while (tiles.next(work)) {
     const f32* rows[kRows];
     const f32* of_b[kScaleSets];
@@ -70,13 +70,13 @@ QUERN_DEVICE void copy_scales(const GemmParams& p, Tiles tiles, i32 number, f32*
         }
       }
       if (first + warps * steps < work.last_step) batch.load(p, rows, of_b, first + warps * steps, work.last_step);
-      Turn turn = begin;
-      turn.skip(first - work.first_step);
-      TurnOf<places> place = begin_place;
+      StageState state = begin;
+      state.skip(first - work.first_step);
+      PipelineState<places> place = begin_place;
       place.skip(first - work.first_step);
       QUERN_UNROLL for (i32 i = 0; i < steps; ++i) {
         if (first + i * warps < work.last_step) {
-          Turn freed = turn;  // by the step that had the place
+          StageState freed = state;  // by the step that had the place
           freed.template advance<kStages - places>();
           mbarrier_wait(stages.empty[freed.stage], freed.phase ^ 1);
           f32* to = scales + place.stage * kScaleCount;
@@ -86,8 +86,8 @@ QUERN_DEVICE void copy_scales(const GemmParams& p, Tiles tiles, i32 number, f32*
             }
           }
           sync_warp();
-          if (l == 0) mbarrier_arrive(stages.full[turn.stage]);
-          turn.template advance<warps>(), place.template advance<warps>();
+          if (l == 0) mbarrier_arrive(stages.full[state.stage]);
+          state.template advance<warps>(), place.template advance<warps>();
         }
       }
     }

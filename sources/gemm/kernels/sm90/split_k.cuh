@@ -12,7 +12,7 @@
 
 namespace q {
 
-static_assert(!kGate && kAlternates == 1);
+static_assert(!kGate && kInterleaved == 1);
 
 // Sums change hands by groups: 8 columns of 64 rows, of which each thread of a warpgroup has four sums.
 inline constexpr i32 kGroupColumns = 8, kGroupSums = 4, kGroups = kTileN / kGroupColumns;
@@ -117,20 +117,20 @@ QUERN_DEVICE void begin_copies(const Copies& copies, const Work& work) {
 }
 // A step's a, and b so many steps further on, wait for the same step before.
 QUERN_DEVICE void copy_rest(const Copies& copies, const Work& work) {
-  Turn turn, turn_of_b;
-  turn.skip(kStepsOfA);
-  turn_of_b.skip(kStages);
-  TurnOfA place;
+  StageState state, state_of_b;
+  state.skip(kStepsOfA);
+  state_of_b.skip(kStages);
+  StageStateOfA place;
   QUERN_ROLLED for (i32 step = work.first_step + kStepsOfA; step < work.last_step; ++step) {
-    copies.await_empty(turn_of_b.stage, turn_of_b.phase ^ 1);
+    copies.await_empty(state_of_b.stage, state_of_b.phase ^ 1);
     if constexpr (kAhead == 0) {
-      copies.b(work, step, turn_of_b.stage);
-      copies.a(work, step, turn.stage, place.stage);
+      copies.b(work, step, state_of_b.stage);
+      copies.a(work, step, state.stage, place.stage);
     } else {
-      copies.a(work, step, turn.stage, place.stage);
-      if (step + kAhead < work.last_step) copies.b(work, step + kAhead, turn_of_b.stage);
+      copies.a(work, step, state.stage, place.stage);
+      if (step + kAhead < work.last_step) copies.b(work, step + kAhead, state_of_b.stage);
     }
-    turn.next(), turn_of_b.next(), place.next();
+    state.next(), state_of_b.next(), place.next();
   }
 }
 
@@ -284,7 +284,7 @@ QUERN_DEVICE void multiply_tile(const GemmParams& p, const Work& work, const Con
   f32 sums[kSumCount], kept[kHalfSums];
   u8* slots = shared + kTileBytes + c.number() * kHalfGroups * kGroupBytes;  // of two blocks
   const bool of_two = kOfTwo || part.count == 2;
-  sum_steps(registers, c, work, Turn(), TurnOfA(), shared, beside.scales, barriers.stages);
+  sum_steps(registers, c, work, StageState(), StageStateOfA(), shared, beside.scales, barriers.stages);
   // All blocks have begun, and their barriers are there.
   cluster_wait();
   // What is kept of sums for more than two blocks lies where all four warps' products read b.
@@ -309,7 +309,7 @@ QUERN_DEVICE void multiply_tile(const GemmParams& p, const Work& work, const Con
 }  // namespace q
 
 // The grid is a cluster along the first dimension for each tile.
-QUERN_KERNEL(quern_gemm_shared_k, THREADS, 1, QUERN_PARAM q::GemmParams p, QUERN_PARAM q::TensorMap map_a, QUERN_PARAM q::TensorMap map_b) {
+QUERN_KERNEL(quern_gemm_split_k, THREADS, 1, QUERN_PARAM q::GemmParams p, QUERN_PARAM q::TensorMap map_a, QUERN_PARAM q::TensorMap map_b) {
   using namespace q;
   Sums sums;
   FirstProducts first;

@@ -55,7 +55,7 @@ QUERN_DEVICE i32 begin_copies(const GemmParams& p, const TensorMap& map_b, Tiles
 
 // a, as a stage's last bytes: to both peers, of which each has half of the rows to copy, or half of the k where a row's do not lie
 // side by side.
-QUERN_DEVICE void copy_a(const GemmParams& p, const TensorMap& map, const Work& work, const Standing& standing, i32 step, u8* stage, Mbarrier& full) {
+QUERN_DEVICE void copy_a(const GemmParams& p, const TensorMap& map, const Work& work, const ClusterPosition& standing, i32 step, u8* stage, Mbarrier& full) {
   const i32 row = static_cast<i32>(kGrouping == kContiguous ? work.first_row : 0) + work.row, group = group_of_a(p, work);
   const i32 half_rows = kTransposedA ? 0 : standing.peer * (kTileM / 2), half_k = kTransposedA ? standing.peer * (kStepK / 2) : 0;
   u8* to = stage + kBBytes + (kTransposedA ? standing.peer * (MappedA::kSpanBytes / 2) : half_rows * 128);
@@ -70,27 +70,27 @@ QUERN_DEVICE void copy_a(const GemmParams& p, const TensorMap& map, const Work& 
 }
 
 template <class Tiles>
-QUERN_DEVICE void copy_tiles(const GemmParams& p, const TensorMap& map_a, const TensorMap& map_b, Tiles tiles, const Standing& standing, u8* shared,
+QUERN_DEVICE void copy_tiles(const GemmParams& p, const TensorMap& map_a, const TensorMap& map_b, Tiles tiles, const ClusterPosition& standing, u8* shared,
                              Stages& stages, i32 begun) {
   Work work;
-  Turn turn;
+  StageState state;
   QUERN_ROLLED while (tiles.next(work)) {
     QUERN_ROLLED for (i32 step = work.first_step; step < work.last_step; ++step) {
-      u8* stage = shared + turn.stage * kTileBytes;
-      Mbarrier& full = stages.full[turn.stage];
+      u8* stage = shared + state.stage * kTileBytes;
+      Mbarrier& full = stages.full[state.stage];
       if (begun > 0) {
         --begun;
       } else {
-        mbarrier_wait(stages.empty[turn.stage], turn.phase ^ 1);
+        mbarrier_wait(stages.empty[state.stage], state.phase ^ 1);
         copy_b(p, map_b, work, step, stage, full);
       }
       copy_a(p, map_a, work, standing, step, stage, full);
-      turn.next();
+      state.next();
     }
   }
   // A block does not return before its peer has freed all stages: that arrives here.
   if (standing.peers > 1) {
-    QUERN_ROLLED for (i32 i = 0; i < kStages; ++i, turn.next()) mbarrier_wait(stages.empty[turn.stage], turn.phase ^ 1);
+    QUERN_ROLLED for (i32 i = 0; i < kStages; ++i, state.next()) mbarrier_wait(stages.empty[state.stage], state.phase ^ 1);
   }
 }
 
@@ -199,9 +199,9 @@ template <class Tiles>
 QUERN_DEVICE void multiply_tiles(const GemmParams& p, Tiles tiles, i32 consumer, u8* shared, const f32* scales, Stages& stages, f32* staged,
                                  TileExchange& exchange) {
   Work work;
-  Turn turn;
+  StageState state;
   [[maybe_unused]] const f32* own_scales = scales + (kGate ? consumer * kTileM : 0);
-  const Standing& standing = exchange.standing();
+  const ClusterPosition& standing = exchange.standing();
   const auto free = [&](i32 stage) {
     sync_warp();
     if (lane() == 0) mbarrier_arrive(stages.empty[stage]);
@@ -213,42 +213,42 @@ QUERN_DEVICE void multiply_tiles(const GemmParams& p, Tiles tiles, i32 consumer,
     if constexpr (kPromoted) {
       QUERN_UNROLL for (f32& sum : sums) sum = 0.0f;
       QUERN_ROLLED for (i32 step = work.first_step; step < work.last_step; ++step) {
-        mbarrier_wait(stages.full[turn.stage], turn.phase);
+        mbarrier_wait(stages.full[state.stage], state.phase);
         // The second half is multiplied while the first one is added.
         f32 part[kTileM / kPartM][kPartM / 2];
         wgmma_fence();
         QUERN_UNROLL for (i32 i = 0; i < kTileM / kPartM; ++i) {
-          multiply_step(part[i], shared + turn.stage * kTileBytes, consumer, i * kPartM, false);
+          multiply_step(part[i], shared + state.stage * kTileBytes, consumer, i * kPartM, false);
           wgmma_commit();
         }
         if constexpr (kTileM > kPartM) {
           wgmma_wait<1>(part[0]);
-          promote(sums, part[0], 0, own_scales + turn.stage * kScaleCount);
+          promote(sums, part[0], 0, own_scales + state.stage * kScaleCount);
         }
         constexpr i32 kLast = kTileM / kPartM - 1;
         wgmma_wait<0>(part[kLast]);
-        promote(sums, part[kLast], kLast * kPartM, own_scales + turn.stage * kScaleCount);
-        free(turn.stage);
-        turn.next();
+        promote(sums, part[kLast], kLast * kPartM, own_scales + state.stage * kScaleCount);
+        free(state.stage);
+        state.next();
       }
     } else {
       // One step's products stay under way while the next one's begin; the stage before is free by then. The first step stands
       // before the loop, so that nothing but products writes the sums within it.
       const auto multiply = [&](bool accumulate) {
-        mbarrier_wait(stages.full[turn.stage], turn.phase);
+        mbarrier_wait(stages.full[state.stage], state.phase);
         wgmma_fence();
-        multiply_step(sums, shared + turn.stage * kTileBytes, consumer, 0, accumulate);
+        multiply_step(sums, shared + state.stage * kTileBytes, consumer, 0, accumulate);
         wgmma_commit();
       };
       multiply(false);
-      i32 before = turn.stage;
-      turn.next();
+      i32 before = state.stage;
+      state.next();
       QUERN_ROLLED for (i32 step = work.first_step + 1; step < work.last_step; ++step) {
         multiply(true);
         wgmma_wait<1>();
         free(before);
-        before = turn.stage;
-        turn.next();
+        before = state.stage;
+        state.next();
       }
       wgmma_wait<0>(sums);
       free(before);
@@ -261,7 +261,7 @@ QUERN_DEVICE void multiply_tiles(const GemmParams& p, Tiles tiles, i32 consumer,
 }
 
 template <class Tiles>
-QUERN_DEVICE void run_roles(const GemmParams& p, const TensorMap& map_a, const TensorMap& map_b, const Tiles& tiles, const Standing& standing, u8* shared,
+QUERN_DEVICE void run_roles(const GemmParams& p, const TensorMap& map_a, const TensorMap& map_b, const Tiles& tiles, const ClusterPosition& standing, u8* shared,
                             Stages& stages, ExchangeBarriers& barriers, i32 begun) {
   auto* scales = reinterpret_cast<f32*>(shared + kStages * kTileBytes);
   if (warp() == kCopyWarp) {
@@ -278,12 +278,12 @@ QUERN_DEVICE void run_roles(const GemmParams& p, const TensorMap& map_a, const T
 }  // namespace q
 
 // The grid is clusters along the first dimension, one after the other along the second.
-QUERN_KERNEL(quern_gemm_swapped, THREADS, BLOCKS_PER_SM, QUERN_PARAM q::GemmParams p, QUERN_PARAM q::TensorMap map_a, QUERN_PARAM q::TensorMap map_b) {
+QUERN_KERNEL(quern_gemm_swap_ab, THREADS, BLOCKS_PER_SM, QUERN_PARAM q::GemmParams p, QUERN_PARAM q::TensorMap map_a, QUERN_PARAM q::TensorMap map_b) {
   using namespace q;
   QUERN_SHARED(Stages, stages, 1);
   QUERN_SHARED(ExchangeBarriers, barriers, 1);
   u8* shared = tile_shared();
-  const Standing standing(p);
+  const ClusterPosition standing(p);
   launch_next_grid();
   // Whoever copies begins as soon as it can.
   i32 begun = 0;

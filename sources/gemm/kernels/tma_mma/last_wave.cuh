@@ -17,7 +17,7 @@ class WaveTiles {
     // Few steps are shared by fewer blocks.
     const i32 most = rest_ * steps_ / kFewestSteps;
     sharers_ = most > blocks_ ? blocks_ : most > rest_ ? most : rest_;
-    if (block_index(0) < sharers_) first_ = deal().begin(block_index(0)), last_ = deal().begin(block_index(0) + 1);
+    if (block_index(0) < sharers_) first_ = stream_k_part().begin(block_index(0)), last_ = stream_k_part().begin(block_index(0) + 1);
   }
   // A share that is of two tiles begins with the later one, whose first steps it has: so all blocks are about as far in k.
   QUERN_DEVICE bool next(Work& work) {
@@ -35,7 +35,7 @@ class WaveTiles {
     return true;
   }
   QUERN_DEVICE bool whole(const Work& work) const { return work.first_step == 0 && work.last_step == steps_; }
-  QUERN_DEVICE Deal deal() const { return {rest_ * steps_, sharers_, steps_}; }
+  QUERN_DEVICE StreamKPart stream_k_part() const { return {rest_ * steps_, sharers_, steps_}; }
 
  private:
   static constexpr i32 kFewestSteps = 4;  // of a block that shares a tile
@@ -48,22 +48,22 @@ class WaveTiles {
 template <class Sums>
 QUERN_DEVICE void store(const GemmParams& p, const Work& work, const WaveTiles& tiles, const Sums& sums, SliceOfThread::Vectors& gathered, f32* staged, i32* flag) {
   const bool whole = tiles.whole(work);
-  Sharers sharers{};
-  if (!whole) sharers = Sharers(tiles.deal(), work.tile);
+  SharingBlocks sharing_blocks{};
+  if (!whole) sharing_blocks = SharingBlocks(tiles.stream_k_part(), work.tile);
   QUERN_ROLLED for (i32 slice = 0; slice < kSlices; ++slice) {
     stage<0>(slice, sums, staged);
     sync_block();
     if (whole) {
       store_slice(p, work, slice, staged);
     } else {
-      SliceOfThread(p, staged, slice).leave(sharers.slot_of(block_index(0)));
+      SliceOfThread(p, staged, slice).leave(sharing_blocks.slot_of(block_index(0)));
     }
     sync_block();
   }
-  if (whole || !sharers.all_arrived(p, work.tile, flag)) return;
+  if (whole || !sharing_blocks.all_arrived(p, work.tile, flag)) return;
   // The sums' registers are free for what comes back.
   QUERN_ROLLED for (i32 slice = 0; slice < kSlices; ++slice) {
-    SliceOfThread(p, staged, slice).gather(sharers, gathered);
+    SliceOfThread(p, staged, slice).gather(sharing_blocks, gathered);
     sync_block();
     store_slice(p, work, slice, staged);
     sync_block();

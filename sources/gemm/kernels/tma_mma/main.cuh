@@ -139,21 +139,21 @@ struct Tiles {
 };
 
 // All steps of a tile but for the release of the last one's stage, `turn`.
-QUERN_DEVICE void multiply_tile(Sums& sums, Fragments& f, const Tiles& tiles, const Copier& copier, const Readers& readers, bool copies, Turn& turn) {
+QUERN_DEVICE void multiply_tile(Sums& sums, Fragments& f, const Tiles& tiles, const Copier& copier, const Readers& readers, bool copies, StageState& state) {
   const i32 steps = tiles.now.steps();
-  mbarrier_wait(copier.stages.full[turn.stage], turn.phase);
-  f.load_first(readers.at_stage(turn.stage));
+  mbarrier_wait(copier.stages.full[state.stage], state.phase);
+  f.load_first(readers.at_stage(state.stage));
   for (i32 step = 0;;) {
     // Behind the last step nothing is waited for, and what is read once more is not used.
-    Turn next = turn;
+    StageState next = state;
     if (step + 1 < steps) next.next();
-    const Readers here = readers.at_stage(turn.stage), there = readers.at_stage(next.stage);
+    const Readers here = readers.at_stage(state.stage), there = readers.at_stage(next.stage);
     multiply_columns<0, 0>(sums, f, here, there);
     if (copies) {
       // Into the stage of the step before, once all have left it; in the very first step one that nobody has been in.
-      const bool wraps = turn.stage == 0;
-      const i32 before = wraps ? kStages - 1 : turn.stage - 1;
-      mbarrier_wait(copier.stages.empty[before], wraps ? turn.phase ^ 1 : turn.phase);
+      const bool wraps = state.stage == 0;
+      const i32 before = wraps ? kStages - 1 : state.stage - 1;
+      mbarrier_wait(copier.stages.empty[before], wraps ? state.phase ^ 1 : state.phase);
       const i32 ahead = step + kAhead, beyond = ahead - steps;
       if (elect_one() && (beyond < 0 || tiles.more)) copier.copy(tiles.corner(beyond >= 0), beyond < 0 ? ahead : beyond, before);
     }
@@ -162,8 +162,8 @@ QUERN_DEVICE void multiply_tile(Sums& sums, Fragments& f, const Tiles& tiles, co
     mbarrier_wait(copier.stages.full[next.stage], next.phase);
     multiply_columns<3, 0>(sums, f, here, there);
     if (++step == steps) break;
-    if (lane() == 0) mbarrier_arrive(copier.stages.empty[turn.stage]);
-    turn = next;
+    if (lane() == 0) mbarrier_arrive(copier.stages.empty[state.stage]);
+    state = next;
   }
 }
 
@@ -178,25 +178,25 @@ QUERN_DEVICE void multiply(const GemmParams& p, const Copier& copier, Sums& sums
   }
   sync_warp();
   const Readers readers(SharedPlace(copier.shared));
-  Turn turn;
+  StageState state;
   bool more;
   QUERN_ROLLED do {
     more = tiles.next(next);
     sums.clear();
-    multiply_tile(sums, f, {Corner(p, work), Corner(p, next), more}, copier, readers, copies, turn);
+    multiply_tile(sums, f, {Corner(p, work), Corner(p, next), more}, copier, readers, copies, state);
     sync_block();
-    store(p, work, tiles, sums, gathered, reinterpret_cast<f32*>(copier.shared + turn.stage * kTileBytes), flag);
+    store(p, work, tiles, sums, gathered, reinterpret_cast<f32*>(copier.shared + state.stage * kTileBytes), flag);
     fence_async();
     sync_warp();
-    if (lane() == 0) mbarrier_arrive(copier.stages.empty[turn.stage]);
-    turn.next();
+    if (lane() == 0) mbarrier_arrive(copier.stages.empty[state.stage]);
+    state.next();
     work = next;
   } while (more);
 }
 
 }  // namespace q
 
-QUERN_KERNEL(quern_gemm_mapped, THREADS, 1, QUERN_PARAM q::GemmParams p, QUERN_PARAM q::TensorMap map_a, QUERN_PARAM q::TensorMap map_b) {
+QUERN_KERNEL(quern_gemm_tma_mma, THREADS, 1, QUERN_PARAM q::GemmParams p, QUERN_PARAM q::TensorMap map_a, QUERN_PARAM q::TensorMap map_b) {
   using namespace q;
   QUERN_SHARED(Stages, stages, 1);
   QUERN_SHARED(i32, flag, 1);

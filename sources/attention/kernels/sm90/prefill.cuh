@@ -1,0 +1,181 @@
+// Attention with many rows a KV head on Hopper: warpgroups that multiply, warps that copy, a ring of stages between.
+//
+// A consumer's softmax of one block of keys runs while its product of weights and values of the block before is under
+// way, and while other consumers multiply. Blocks of keys are taken from the last to the first, since the last ones of a
+// causal tile are those that need a mask.
+// SPDX-License-Identifier: Apache-2.0
+#include "attention/kernels/sm90/load.cuh"
+#include "attention/kernels/sm90/results.cuh"
+
+namespace q {
+
+// The part of a matrix descriptor that changes is its low word.
+struct Operand {
+  u32 low;
+  template <Major major, int kTileRows>
+  static QUERN_DEVICE constexpr u64 layout() {
+    return major == Major::k ? k_major_layout(Swizzle::bytes128) : mn_major_layout(Swizzle::bytes128, kTileRows);
+  }
+  template <Major major, int kTileRows>
+  static QUERN_DEVICE Operand of(const u8* tile) {
+    return {static_cast<u32>(matrix_descriptor(tile, layout<major, kTileRows>()))};
+  }
+  template <Major major, int kTileRows>
+  QUERN_DEVICE u64 at(i32 bytes) const {
+    constexpr u64 kHigh = layout<major, kTileRows>() >> 32 << 32;
+    return kHigh | (low + (static_cast<u32>(bytes) >> 4));
+  }
+};
+
+struct Consumer {
+  const AttentionParams& p;
+  Shared* shared;
+  const Tiles& tiles;
+  i32 group, thread;  // which of the consumers, which of its threads
+  Operand queries, keys, values;
+
+  QUERN_DEVICE Consumer(const AttentionParams& params, Shared* s, const Tiles& t)
+      : p(params), shared(s), tiles(t), group(shuffle(thread_index() / kGroupThreads, 0)),
+        thread(thread_index() % kGroupThreads), queries(Operand::of<Major::k, kRows>(t.queries + group * 64 * kSpanBytes)),
+        keys(Operand::of<Major::k, kBlock>(t.keys)), values(Operand::of<Major::mn, kBlock>(t.values)) {}
+
+  QUERN_DEVICE void multiply_keys(Scores& x, i32 stage) const {
+    QUERN_UNROLL for (int k = 0; k < kStepsK; ++k) {
+      const int in_span = k % 4 * 32, span = k / 4;
+      const u64 a = queries.at<Major::k, kRows>(span * kRows * kSpanBytes + in_span);
+      const u64 b = keys.at<Major::k, kBlock>(stage * kKeyBytes + span * kBlock * kSpanBytes + in_span);
+      wgmma<Element>(x, a, b, k > 0);
+    }
+    wgmma_commit();
+  }
+  QUERN_DEVICE void multiply_values(Sums& o, const u32 (&weights)[kBlock / 16][4], i32 stage) const {
+    QUERN_UNROLL for (int k = 0; k < kBlock / 16; ++k) {
+      const u64 b = values.at<Major::mn, kBlock>(stage * kValueBytes + k * 16 * kSpanBytes);
+      wgmma<Element, Element, Major::k, Major::mn>(o, weights[k], b, true);
+    }
+    wgmma_commit();
+  }
+
+  // What lies behind the sequence's last key may be anything, and no weight of zero makes nothing of it.
+  QUERN_DEVICE void clear_behind(i32 stage, i32 valid) const {
+    const int rows = kBlock - valid;
+    QUERN_ROLLED for (int i = thread; i < rows * kSpansV * 8; i += kGroupThreads) {
+      const int row = valid + i / (kSpansV * 8), span = i / 8 % kSpansV, chunk = i % 8;
+      store16(tiles.values + stage * kValueBytes + (span * kBlock + row) * kSpanBytes + chunk * 16, {{0, 0, 0, 0}});
+    }
+    fence_async();
+    sync_named(kGroupBarrier + group, kGroupThreads);
+  }
+
+  // Consumers issue products one after the other.
+  QUERN_DEVICE void take_turn() const {
+    if (kTurns) sync_named(kTurnBarrier + group, 2 * kGroupThreads);
+  }
+  QUERN_DEVICE void hand_over() const {
+    if (kTurns) arrive_named(kTurnBarrier + (group + 1 == kConsumers ? 0 : group + 1), 2 * kGroupThreads);
+  }
+  template <int stages>
+  QUERN_DEVICE void release(const SharedArray<Mbarrier>& empty, PipelineState<stages>& state) const {
+    if (elect_one()) mbarrier_arrive(empty, state.stage);
+    state.next();
+  }
+
+  QUERN_DEVICE void run() const {
+    Told told(shared);
+    const SharedArray<Mbarrier> full_q(shared->queries.full), empty_q(shared->queries.empty);
+    const SharedArray<Mbarrier> full_k(shared->keys.full), empty_k(shared->keys.empty);
+    const SharedArray<Mbarrier> full_v(shared->values.full), empty_v(shared->values.empty);
+    PipelineState<1> of_q;
+    PipelineState<kStages> of_k, of_v;
+    if (group == kConsumers - 1) hand_over();
+    QUERN_ROLLED for (;;) {
+      const Task& task = told.next();
+      if (task.piece.count == 0) break;
+      const Sequence s = task.sequence;
+      const i32 begin = shuffle(task.begin, 0), end = shuffle(task.end, 0);
+      const i32 first_row = task.piece.tile * kRows + group * 64;
+      const TileRange seen = tile_range(p, s, first_row, 64);
+      const Rows rows(p, s, task.piece.head, first_row + accumulator_row(thread, 0));
+      RowSoftmax softmax;
+      Sums o;
+      QUERN_UNROLL for (int i = 0; i < kDimV / 2; ++i) o[i] = 0.0f;
+      if (begin < end) {
+        Scores x;
+        u32 weights[kBlock / 16][4];
+        await(full_q, of_q);
+        fence_async();  // queries came by ordinary copies
+        await(full_k, of_k);
+        wgmma_fence();
+        multiply_keys(x, of_k.stage);
+        i32 key = s.first + (end - 1) * kBlock;
+        if (key + kBlock > s.kv_len) {
+          await(full_v, of_v);
+          clear_behind(of_v.stage, s.kv_len - key);
+        }
+        wgmma_wait<0>(x);
+        release(empty_k, of_k);
+        QUERN_ROLLED for (i32 block = end - 1;; --block, key -= kBlock) {
+          f32 rescale[2];
+          mask_scores(p, s, rows, thread, key, key < seen.all.first || key + kBlock > seen.all.last, x);
+          const bool changed = weigh_scores(p, x, softmax, rescale);
+          wgmma_wait<0>(o);
+          if (block < end - 1) release(empty_v, of_v);
+          if (ballot(changed)) scale_rows(o, rescale);
+          to_operand<Element>(x, weights);
+          if (block == begin) break;
+          await(full_k, of_k);
+          take_turn();
+          wgmma_fence();
+          multiply_keys(x, of_k.stage);
+          await(full_v, of_v);
+          wgmma_fence();
+          multiply_values(o, weights, of_v.stage);
+          hand_over();
+          wgmma_wait<1>(x);
+          release(empty_k, of_k);
+        }
+        release(empty_q, of_q);
+        await(full_v, of_v);
+        wgmma_fence();
+        multiply_values(o, weights, of_v.stage);
+        wgmma_wait<0>(o);
+        release(empty_v, of_v);
+      }
+      write_results(p, s, task.piece, rows, thread, softmax, o, &shared->flag);
+      told.done();
+    }
+    if (group == 0) take_turn();  // the last one handed over once more
+  }
+};
+
+}  // namespace q
+
+QUERN_KERNEL(quern_attention_sm90, THREADS, 1, QUERN_PARAM q::AttentionParams p, QUERN_PARAM q::TensorMap map_k,
+             QUERN_PARAM q::TensorMap map_v) {
+  using namespace q;
+  QUERN_SHARED(Shared, shared, 1);
+  const Tiles tiles = tiles_at(tile_shared());
+  launch_next_grid();
+  if (warp() == 0 && elect_one()) {
+    prefetch_tensor_map(map_k);
+    prefetch_tensor_map(map_v);
+    shared->init();
+  }
+  sync_block();
+  wait_for_previous_grid();
+  if (shuffle(thread_index() / kGroupThreads, 0) == kConsumers) {
+    registers_shrink<kProducerRegisters>();
+    const int w = shuffle(warp() % 4, 0);
+    if (w == kCopyWarp) {
+      KeyCopies(p, map_k, map_v).run(shared, tiles);
+    } else if (w == kScheduleWarp) {
+      tell_tasks(p, shared);
+    } else {
+      copy_queries(p, shared, tiles, thread_index() % kGroupThreads - kQueryWarp * kWarp);
+    }
+    sync_warp();
+  } else {
+    registers_grow<kConsumerRegisters>();
+    Consumer(p, shared, tiles).run();
+  }
+}

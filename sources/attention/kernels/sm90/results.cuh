@@ -1,0 +1,63 @@
+// From a consumer's sums to results, straight from registers: to `out`, or where an item is cut to the piece's slot, and
+// then whoever comes last joins the item's slots.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "attention/kernels/sm90/softmax.cuh"
+
+namespace q {
+
+using Sums = f32[kDimV / 2];
+
+// 16 bytes a thread: the threads of a quad exchange their columns.
+QUERN_DEVICE void write_out(const AttentionParams& p, const Sequence& s, i32 head, const Rows& rows, int thread,
+                            const RowSoftmax& softmax, const f32 (&sum)[2], const Sums& o) {
+  constexpr int kEights = kDimV / 8;
+  QUERN_UNROLL for (int h = 0; h < 2; ++h) {
+    const i32 row = rows.first + 8 * h;
+    const bool inside = row < s.q_len * kGroup;
+    const RowPlace place = place_of(p, s, head, inside ? row : 0);
+    const Finished done = finish(p, softmax.max[h], sum[h], place.q_head);
+    QUERN_UNROLL for (int first = 0; first < kEights; first += 4) {
+      u32 v[4];
+      QUERN_UNROLL for (int j = 0; j < 4; ++j) {
+        const int i = (first + j < kEights ? first + j : 0) * 4 + 2 * h;
+        v[j] = pack<Element>(o[i] * done.inverse, o[i + 1] * done.inverse);
+      }
+      transpose_quad(v, thread);
+      const int eight = first + thread % 4;
+      if (inside && (kEights % 4 == 0 || eight < kEights)) store16_global(place.out + eight * 8, {{v[0], v[1], v[2], v[3]}});
+    }
+    if (inside && thread % 4 == 0 && place.lse) *place.lse = done.lse;
+  }
+}
+
+QUERN_DEVICE void write_slot(const AttentionParams& p, const Sequence& s, const Rows& rows, i32 first_of_tile, int thread,
+                             const RowSoftmax& softmax, const f32 (&sum)[2], const Sums& o, f32* slot) {
+  QUERN_UNROLL for (int h = 0; h < 2; ++h) {
+    const i32 row = rows.first + 8 * h;
+    if (row >= s.q_len * kGroup) continue;
+    const i32 in_tile = row - first_of_tile;
+    f32* const to = slot + in_tile * kSlotPitch + accumulator_column(thread, 0);
+    QUERN_UNROLL for (int i = 2 * h; i < kDimV / 2; i += 4) {
+      *reinterpret_cast<f32x2*>(to + accumulator_column(0, i)) = f32x2{o[i], o[i + 1]};
+    }
+    if (thread % 4 != 0) continue;
+    slot[p.slot_rows * kSlotPitch + in_tile] = softmax.max[h];
+    slot[p.slot_rows * (kSlotPitch + 1) + in_tile] = sum[h];
+  }
+}
+
+QUERN_DEVICE void write_results(const AttentionParams& p, const Sequence& s, const Piece& piece, const Rows& rows, int thread,
+                                const RowSoftmax& softmax, const Sums& o, i32* scratch) {
+  f32 sum[2];
+  QUERN_UNROLL for (int h = 0; h < 2; ++h) sum[h] = quad_sum(softmax.sum[h][0] + softmax.sum[h][1]);
+  if (piece.count == 1) return write_out(p, s, piece.head, rows, thread, softmax, sum, o);
+  write_slot(p, s, rows, piece.tile * kRows, thread, softmax, sum, o, slot_at(p, piece, piece.index));
+  if (!arrived_last<Consumers>(p, piece, scratch)) return;
+  const Parts slots{slot_at(p, piece, 0), slot_at(p, piece, 1), static_cast<i64>(piece.slot_step) * p.slot_floats,
+                    piece.count, p.slot_rows};
+  join<8, 2, Consumers>(p, s, piece, slots, nullptr);
+}
+
+}  // namespace q

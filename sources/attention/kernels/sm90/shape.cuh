@@ -1,0 +1,109 @@
+// The compile-time shape of the warp-specialised kernel: who is who in a block of threads, and what lies where in shared
+// memory.
+//
+// The first CONSUMERS warpgroups multiply, 64 rows of a tile each. Of the last one a warp copies keys and values by tensor
+// map, two warps copy queries, and one finds out what the block works on next and tells the others.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "attention/kernels/sm90/room.cuh"
+#include "attention/kernels/shared/combine.cuh"
+#include "common/sm90/accumulator.cuh"
+#include "common/sm90/pipeline.cuh"
+#include "common/sm90/wgmma.cuh"
+
+namespace q {
+
+inline constexpr int kGroupThreads = 128;
+inline constexpr int kConsumers = CONSUMERS;
+inline constexpr int kStages = STAGES;
+inline constexpr int kProducerRegisters = kConsumers == 3 ? 32 : 40;
+inline constexpr int kConsumerRegisters = kConsumers == 3 ? 160 : 232;
+static_assert(THREADS == (kConsumers + 1) * kGroupThreads && kRows == kConsumers * 64);
+static_assert((kConsumers * kConsumerRegisters + kProducerRegisters) * kGroupThreads <= 65536);
+static_assert(kBlock % 16 == 0, "a product takes 16 keys at once");
+
+// The warps of the last warpgroup.
+inline constexpr int kCopyWarp = 0, kQueryWarp = 1, kQueryWarps = 2, kScheduleWarp = 3;
+
+// Tiles lie as spans of 64 elements, 128 bytes, of all their rows, swizzled by 128 bytes.
+inline constexpr int kSpansK = spans_of(kDimK), kSpansV = spans_of(kDimV);
+inline constexpr int kQueryBytes = kSpansK * kRows * kSpanBytes;
+inline constexpr int kKeyBytes = kSpansK * kBlock * kSpanBytes, kValueBytes = kSpansV * kBlock * kSpanBytes;
+// One box of a copy by tensor map: the keys of a block that share a page.
+inline constexpr int kBoxKeys = PAGED ? box_keys(PAGE_SIZE, kBlock) : kBlock, kBoxes = kBlock / kBoxKeys;
+static_assert(kBlock % kBoxKeys == 0 && kBoxKeys % 8 == 0, "a box begins where a swizzle's pattern does");
+static_assert(kBoxes * kSpansK <= kWarp && kBoxes * kSpansV <= kWarp, "each lane copies one box");
+
+// Barriers by number; 0 is the block's. A consumer's turn to issue products, its own 128 threads, all consumers.
+inline constexpr int kTurnBarrier = 1, kGroupBarrier = kTurnBarrier + kConsumers, kConsumersBarrier = kGroupBarrier + kConsumers;
+// Consumers take turns where softmax takes about as long as products: one multiplies while another does softmax.
+inline constexpr bool kTurns = kConsumers > 1 && kDimK <= 128 && kDimV <= 128;
+
+// The consumers as a team.
+struct Consumers {
+  static constexpr int kThreads = kConsumers * kGroupThreads;
+  QUERN_DEVICE static int index() { return thread_index(); }
+  QUERN_DEVICE static void sync() { sync_named(kConsumersBarrier, kThreads); }
+};
+
+// What the block works on: a piece of an item, and those of its blocks of keys that any of the tile's rows sees.
+struct Task {
+  Sequence sequence;
+  Piece piece;  // count 0: there is no further task
+  i32 begin, end;
+};
+inline constexpr int kTasks = 2;
+// Each warp that is told of tasks arrives once when it has read one.
+inline constexpr u32 kToldWarps = 4 * kConsumers + 1 + kQueryWarps;
+
+struct Shared {
+  PipelineBarriers<kTasks> task;
+  PipelineBarriers<1> queries;
+  PipelineBarriers<kStages> keys, values;
+  Task tasks[kTasks];
+  ScheduleScratchOf<OneWarp> schedule;
+  i32 flag;
+
+  // By one thread.
+  QUERN_DEVICE void init() {
+    task.init(1, kToldWarps);
+    queries.init(kQueryWarps * kWarp, 4 * kConsumers);
+    keys.init(1, 4 * kConsumers);
+    values.init(1, 4 * kConsumers);
+    fence_mbarrier_init();
+  }
+};
+static_assert(sizeof(Shared) <= kStaticBytes);
+
+// Dynamic shared memory.
+struct Tiles {
+  u8* queries;
+  u8* keys;
+  u8* values;
+};
+QUERN_DEVICE Tiles tiles_at(u8* base) {
+  return {base, base + kQueryBytes, base + kQueryBytes + kStages * kKeyBytes};
+}
+
+// The tasks as one warp is told of them.
+struct Told {
+  Shared* shared;
+  SharedArray<Mbarrier> full, empty;
+  PipelineState<kTasks> state;
+
+  QUERN_DEVICE explicit Told(Shared* s) : shared(s), full(s->task.full), empty(s->task.empty) {}
+
+  // Waits for the next task, and leaves it in place until done() is called.
+  QUERN_DEVICE const Task& next() {
+    await(full, state);
+    return shared->tasks[state.stage];
+  }
+  QUERN_DEVICE void done() {
+    sync_warp();
+    if (elect_one()) mbarrier_arrive(empty, state.stage);
+    state.next();
+  }
+};
+
+}  // namespace q

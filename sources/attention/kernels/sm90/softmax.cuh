@@ -1,0 +1,78 @@
+// The running softmax of a consumer's rows over blocks of keys, on the accumulators of the product of queries and keys.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "attention/kernels/shared/logit.cuh"
+#include "attention/kernels/sm90/shape.cuh"
+
+namespace q {
+
+using Scores = f32[kBlock / 2];
+
+// Of a thread's two rows: the maximum in units of log2, and sums of weights in two parts, each an independent chain.
+struct RowSoftmax {
+  f32 max[2] = {-infinity(), -infinity()};
+  f32 sum[2][2] = {{0.0f, 0.0f}, {0.0f, 0.0f}};
+};
+
+// What a thread needs to know of its rows.
+struct Rows {
+  i32 first;  // the thread's first row among those of the KV head; the other one comes 8 later
+  f32 slope[2];
+
+  QUERN_DEVICE Rows(const AttentionParams& p, const Sequence& s, i32 head, i32 first_row) : first(first_row) {
+    QUERN_UNROLL for (int h = 0; h < 2; ++h) {
+#if ALIBI
+      const i32 row = first + 8 * h;
+      slope[h] = row < s.q_len * kGroup ? p.alibi_slopes[head * kGroup + row % kGroup] * kLog2E : 0.0f;
+#else
+      slope[h] = 0.0f, (void)p, (void)s, (void)head;
+#endif
+    }
+  }
+};
+
+// Products become logits, and those of keys that a row does not see minus infinity.
+QUERN_DEVICE void mask_scores(const AttentionParams& p, const Sequence& s, const Rows& rows, int thread, i32 key, bool masked,
+                              Scores& x) {
+  if constexpr (!kPlainScale) {
+    QUERN_UNROLL for (int i = 0; i < kBlock / 2; ++i) {
+      const int h = half_of(i);
+      const i32 position = s.kv_len - s.q_len + (rows.first + 8 * h) / kGroup;
+      x[i] = logit(p, p.scale, x[i], rows.slope[h], key + accumulator_column(thread, i) - position);
+    }
+  }
+  if (masked) {
+    i32 from[2], to[2];
+    QUERN_UNROLL for (int h = 0; h < 2; ++h) {
+      const Range seen = visible(p, s, rows.first + 8 * h);
+      from[h] = seen.first - key, to[h] = seen.last - key;
+    }
+    keep_columns(x, thread, from, to);
+  }
+}
+
+// Turns logits into weights relative to the maximum. True when that has changed for one of the thread's rows: what was
+// summed before is then to be multiplied by `rescale`.
+QUERN_DEVICE bool weigh_scores(const AttentionParams& p, Scores& x, RowSoftmax& softmax, f32 (&rescale)[2]) {
+  const f32 factor = kPlainScale ? p.scale : 1.0f;
+  f32 most[2] = {-infinity(), -infinity()}, base[2];
+  maximum(x, most);
+  bool changed = false;
+  QUERN_UNROLL for (int h = 0; h < 2; ++h) {
+    const f32 before = softmax.max[h], now = quad_max(most[h]) * factor;
+    if (now > before + kSlack) softmax.max[h] = now;
+    changed |= softmax.max[h] != before;
+    base[h] = finite_max(softmax.max[h]);
+    rescale[h] = exp2(before - base[h]);
+    QUERN_UNROLL for (int part = 0; part < 2; ++part) softmax.sum[h][part] *= rescale[h];
+  }
+  QUERN_UNROLL for (int i = 0; i < kBlock / 2; ++i) {
+    const int h = half_of(i);
+    x[i] = exp2(fma(x[i], factor, -base[h]));
+    softmax.sum[h][i & 1] += x[i];
+  }
+  return changed;
+}
+
+}  // namespace q

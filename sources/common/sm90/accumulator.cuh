@@ -1,0 +1,107 @@
+// The accumulators of a warpgroup's products as plain arrays of f32: what softmax and its like do with them between two
+// products.
+//
+// A product of n columns leaves n / 2 elements in each thread, of two rows of the tile's 64; the four threads of a quad
+// hold the same two rows. Element i of thread t lies in row accumulator_row(t, half_of(i)) and column accumulator_column(t, i).
+// Every array is indexed by constants once its loops are unrolled, so that it stays in registers.
+//
+//   accumulator_row(thread, half)    the row in the tile of half 0 or 1; `thread` counts within the warpgroup
+//   accumulator_column(thread, i)    the column of element i
+//   half_of(i)                       which of the thread's two rows element i lies in
+//   maximum(x, rows)                 rows[h] = the larger of it and the thread's own elements of row h
+//   sum(x, rows)                     rows[h] += the thread's own elements of row h
+//   quad_max(v) quad_sum(v)          over the four threads that hold the same rows, the result in all of them
+//   scale_rows(x, rows)              times rows[h]
+//   keep_columns(x, thread, from, to)  elements outside of columns from[h] <= c < to[h] become minus infinity; columns
+//                                    count from the tile's first
+//   to_operand<T>(x, a)              a[step]: operand A in registers of step `step` of a next product, kWgmmaK<T>
+//                                    columns each. Of T = f16 or bf16 a column becomes k of its own number. Of e4m3
+//                                    and e5m2 the k-th of a step is column operand_column<T>(k) of its 32, by which
+//                                    operand B is then to be laid out
+//   transpose_quad(v, thread)        words of four threads change places, so that results leave by 16 bytes
+//
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "common/sm90/warpgroup.cuh"
+
+namespace q {
+
+QUERN_DEVICE constexpr int half_of(int i) { return i >> 1 & 1; }
+QUERN_DEVICE constexpr int accumulator_row(int thread, int half) { return wgmma_row(thread, 2 * half); }
+QUERN_DEVICE constexpr int accumulator_column(int thread, int i) { return wgmma_column(thread, i); }
+
+template <int count>
+QUERN_DEVICE void maximum(const f32 (&x)[count], f32 (&rows)[2]) {
+  QUERN_UNROLL for (int i = 0; i < count; ++i) rows[half_of(i)] = fmax(rows[half_of(i)], x[i]);
+}
+template <int count>
+QUERN_DEVICE void sum(const f32 (&x)[count], f32 (&rows)[2]) {
+  QUERN_UNROLL for (int i = 0; i < count; ++i) rows[half_of(i)] += x[i];
+}
+QUERN_DEVICE f32 quad_max(f32 v) {
+  v = fmax(v, shuffle_xor(v, 1));
+  return fmax(v, shuffle_xor(v, 2));
+}
+QUERN_DEVICE f32 quad_sum(f32 v) {
+  v += shuffle_xor(v, 1);
+  return v + shuffle_xor(v, 2);
+}
+template <int count>
+QUERN_DEVICE void scale_rows(f32 (&x)[count], const f32 (&rows)[2]) {
+  QUERN_UNROLL for (int i = 0; i < count; ++i) x[i] *= rows[half_of(i)];
+}
+template <int count>
+QUERN_DEVICE void keep_columns(f32 (&x)[count], int thread, const i32 (&from)[2], const i32 (&to)[2]) {
+  // What a thread's columns have in common is taken off once, so that each element is compared with constants.
+  const i32 own = accumulator_column(thread, 0);
+  u32 first[2], length[2];
+  QUERN_UNROLL for (int h = 0; h < 2; ++h) {
+    first[h] = static_cast<u32>(own - from[h]);
+    length[h] = to[h] > from[h] ? static_cast<u32>(to[h] - from[h]) : 0u;
+  }
+  QUERN_UNROLL for (int i = 0; i < count; ++i) {
+    const int h = half_of(i);
+    if (first[h] + static_cast<u32>(accumulator_column(0, i)) >= length[h]) x[i] = -infinity();
+  }
+}
+
+template <class T>
+QUERN_SHARED_CODE constexpr int operand_column(int k) {
+  // Register r of a thread holds four elements: two columns of each of two groups of eight.
+  return sizeof(T) == 2 ? k : (k & 16) + ((k & 2) << 2) + ((k >> 2 & 3) << 1) + (k & 1);
+}
+template <class T, int count, int steps>
+QUERN_DEVICE void to_operand(const f32 (&x)[count], u32 (&a)[steps][4]) {
+  static_assert(steps * kWgmmaK<T> == 2 * count, "the steps hold every column once");
+  QUERN_UNROLL for (int step = 0; step < steps; ++step) {
+    QUERN_UNROLL for (int r = 0; r < 4; ++r) {
+      if constexpr (sizeof(T) == 2) {
+        a[step][r] = pack<T>(x[8 * step + 2 * r], x[8 * step + 2 * r + 1]);
+      } else {
+        const int first = 16 * step + (r >> 1) * 8 + (r & 1) * 2;
+        const u32 low = pack_fp8<T>(x[first], x[first + 1]), high = pack_fp8<T>(x[first + 4], x[first + 5]);
+        a[step][r] = low | high << 16;
+      }
+    }
+  }
+}
+
+// The 4 x 4 words that the threads of a quad hold are transposed: thread t ends up with word t of each of them. Words of
+// two neighbouring columns, of four groups of eight columns, so become one group's eight columns.
+QUERN_DEVICE void transpose_quad(u32 (&v)[4], int thread) {
+  QUERN_UNROLL for (int bit = 1; bit <= 2; bit *= 2) {
+    const bool upper = (thread & bit) != 0;
+    QUERN_UNROLL for (int i = 0; i < 4; ++i) {
+      if (i & bit) continue;
+      const u32 received = shuffle_xor(upper ? v[i] : v[i | bit], bit);
+      if (upper) {
+        v[i] = received;
+      } else {
+        v[i | bit] = received;
+      }
+    }
+  }
+}
+
+}  // namespace q

@@ -1,0 +1,79 @@
+// The kv_append op: new tokens' keys and values into a paged cache, with the norms, rope and quantisation in front of
+// it.
+// SPDX-License-Identifier: Apache-2.0
+#include "sources/launch.h"
+
+#include <algorithm>
+
+#include "sources/kv_append/read.h"
+#include "sources/ops.h"
+
+namespace quern::ops::kv_append {
+namespace {
+
+jit::Unit unit(const jit::Spec& spec) { return to_unit(to_shape(spec), jit::Target::from_tag(spec.target)); }
+jit::Spec parse(const Constants& constants, const jit::TargetInfo& target) {
+  return to_spec(from_constants(constants), target.target);
+}
+Constants constants(const jit::Spec& spec) { return to_constants(to_shape(spec)); }
+
+// With the queries turned in the same launch, and without them; the norms' weights have the model's dtype. Latent
+// attention keeps its own cache.
+void list(const quern_model& model, const jit::TargetInfo& target, std::vector<jit::Spec>* specs) {
+  Shape shape;
+  shape.x = model.dtype.bits == 0 ? Dtype::bf16 : dtype_of(model.dtype);
+  shape.cache = model.kv_dtype.bits == 0 ? shape.x : dtype_of(model.kv_dtype);
+  const auto whole = [](std::uint32_t dim) { return dim >= 8 && dim <= kMostDim && dim % 8 == 0; };
+  const std::uint32_t dim_v = model.v_head_dim != 0 ? model.v_head_dim : model.head_dim;
+  if ((model.flags & QUERN_MODEL_MLA) != 0 || !whole(model.head_dim) || !whole(dim_v)) return;
+  if (shape.x != Dtype::f16 && shape.x != Dtype::bf16 && shape.x != Dtype::f32) return;
+  const bool codes = shape.cache == Dtype::e4m3 || shape.cache == Dtype::e5m2 || shape.cache == Dtype::i8;
+  if (!codes && shape.cache != shape.x) return;
+  shape.dim_k = static_cast<int>(model.head_dim);
+  shape.dim_v = static_cast<int>(dim_v);
+  shape.find_cache_scale = codes && (model.flags & QUERN_MODEL_KV_TOKEN_SCALES) != 0;
+  if ((model.flags & QUERN_MODEL_QK_NORM) != 0) shape.weight = shape.x;
+  if ((model.flags & QUERN_MODEL_NO_ROPE) == 0) {
+    const std::uint32_t rotary = model.rotary_dim != 0 ? model.rotary_dim : model.head_dim;
+    if (rotary < 2 || rotary > std::min<std::uint32_t>(model.head_dim, 2 * q::kMostPairs) || rotary % 2 != 0) return;
+    shape.rope.rotary = static_cast<int>(rotary);
+    shape.rope.interleaved = (model.flags & QUERN_MODEL_ROPE_INTERLEAVED) != 0;
+  }
+  shape.width = rope::vector_width(shape.rope, shape.dim_k, shape.dim_v, shape.x, 16);
+  for (const Dtype q_out : {Dtype::other, shape.x}) {
+    shape.q_out = q_out;
+    specs->push_back(to_spec(shape, target.target));
+  }
+}
+
+}  // namespace
+
+const Op op{"kv_append", unit, parse, list, constants};
+
+std::uint64_t workspace(const Runtime& runtime, const quern_kv_append_args& args) {
+  read_problem(args, runtime, true);
+  return 0;
+}
+
+void prepare(const Runtime& runtime, const quern_kv_append_args& args) {
+  const Problem problem = read_problem(args, runtime, true);
+  kernel_for(runtime, to_spec(problem.shape, runtime.driver->device().limits.target), args.flags, args.stream);
+}
+
+void run(const Runtime& runtime, const quern_kv_append_args& args) {
+  Problem problem = read_problem(args, runtime, false);
+  const jit::Kernel* kernel =
+      kernel_for(runtime, to_spec(problem.shape, runtime.driver->device().limits.target), args.flags, args.stream);
+  if (problem.params.tokens == 0) return;
+  const std::int64_t teams = kThreads / problem.shape.lanes();
+  const std::int64_t items = std::int64_t{problem.params.tokens} * problem.params.strips.value;
+  jit::Launch launch;
+  launch.grid[0] =
+      static_cast<std::uint32_t>(std::clamp<std::int64_t>((items + teams - 1) / teams, 1, problem.most_blocks));
+  launch.block[0] = kThreads;
+  launch.programmatic = (args.flags & QUERN_CALL_PROGRAMMATIC) != 0;
+  launch.stream = args.stream;
+  ops::launch(runtime, *kernel, launch, "launching kv_append", problem.params);
+}
+
+}  // namespace quern::ops::kv_append

@@ -1,0 +1,42 @@
+// The run-time arguments of kv_append.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "common/divisor.cuh"
+#include "rope/params.cuh"
+
+namespace q {
+
+// Heads of one kind: where they come from and where they go. Strides in elements; a token's destination is page and
+// place of the cache, or for queries the token itself.
+struct AppendHeads {
+  const void* from;
+  void* to;
+  f32* scale;          // read or written; null: 1
+  const void* weight;  // of the norm; null: none
+  i64 from_token, from_head;
+  i64 to_page, to_token, to_head;
+  i64 scale_page, scale_token, scale_head;
+  i32 heads;   // 0: none of this kind
+  i32 strips;  // teams that share the heads of a token
+};
+
+struct KvAppendParams {
+  AppendHeads heads[3];  // queries, keys, values
+  Rope rope;
+  Integers slots;      // data null: by page table
+  Integers positions;  // data null: none
+  const i32* pages;    // a page table's rows, or the indices that page_indptr points into
+  const i32* page_indptr;
+  const i32* cu_q;  // [batch + 1]; null: token t is sequence t's
+  const i32* lengths;
+  i64 pages_stride;
+  i64 page_count;    // of the cache
+  i64 page_columns;  // of the page table; with page_indptr all indices
+  i32 tokens, batch;
+  Divisor page_size;
+  Divisor strips;  // of a token, in all
+  f32 eps, weight_offset;
+};
+
+}  // namespace q

@@ -1,0 +1,76 @@
+// Where a token goes.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "kv_append/params.cuh"
+#include "rope/rotate.cuh"
+
+namespace q {
+
+struct TokenPlace {
+  bool taken;
+  i64 position;  // for rope
+  i64 page;
+  i32 place;  // in the page
+};
+
+// The last sequence that begins at `token` or before; -1 where none does.
+QUERN_DEVICE i32 sequence_of(const KvAppendParams& p, i32 token) {
+  if (!p.cu_q) return token < p.batch ? token : -1;
+  i32 low = -1, high = p.batch;  // begins at or before, begins after
+  QUERN_ROLLED while (high - low > 1) {
+    const i32 middle = (low + high) / 2;
+    if (p.cu_q[middle] <= token) {
+      low = middle;
+    } else {
+      high = middle;
+    }
+  }
+  return low >= 0 && token < p.cu_q[low + 1] ? low : -1;
+}
+
+QUERN_DEVICE TokenPlace place_by_slot(const KvAppendParams& p, i32 token) {
+  TokenPlace t{};
+  const i64 slot = integer_at(p.slots, token);
+  if (p.positions.data) t.position = integer_at(p.positions, token);
+  t.taken = slot >= 0;
+  if (slot >> 31 == 0) {
+    t.page = static_cast<i32>(slot) / p.page_size;
+    t.place = static_cast<i32>(slot) - static_cast<i32>(t.page) * p.page_size.value;
+  } else if (slot >= 0) {
+    t.page = static_cast<i64>(static_cast<u64>(slot) / static_cast<u64>(p.page_size.value));
+    t.place = static_cast<i32>(slot - t.page * p.page_size.value);
+  }
+  return t;
+}
+
+QUERN_DEVICE TokenPlace place_by_table(const KvAppendParams& p, i32 token) {
+  TokenPlace t{};
+  const i32 sequence = sequence_of(p, token);
+  if (sequence < 0) return t;
+  if (p.positions.data) {
+    t.position = integer_at(p.positions, token);
+  } else {
+    const i32 end = p.cu_q ? p.cu_q[sequence + 1] : token + 1;
+    t.position = p.lengths[sequence] - (end - token);
+  }
+  // What no page is there for is left out, as far as that can be told.
+  if (t.position < 0 || t.position >> 31 != 0) return t;
+  const i32 column = static_cast<i32>(t.position) / p.page_size;
+  t.place = static_cast<i32>(t.position) - column * p.page_size.value;
+  const i64 begin = p.page_indptr ? static_cast<i64>(p.page_indptr[sequence]) : sequence * p.pages_stride;
+  const i64 columns = p.page_indptr ? p.page_indptr[sequence + 1] - begin : p.page_columns;
+  if (column >= columns) return t;
+  t.page = p.pages[begin + column];
+  t.taken = true;
+  return t;
+}
+
+QUERN_DEVICE TokenPlace place_of_token(const KvAppendParams& p, i32 token) {
+  TokenPlace t = p.slots.data ? place_by_slot(p, token) : place_by_table(p, token);
+  // Outside of the cache nothing is written.
+  t.taken = t.taken && t.page >= 0 && t.page < p.page_count;
+  return t;
+}
+
+}  // namespace q

@@ -1,0 +1,216 @@
+// The kv_copy_pages op: copies pages of a cache.
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <string>
+
+#include "jit/error.h"
+#include "sources/call.h"
+#include "sources/common_headers.h"
+#include "sources/constants.h"
+#include "sources/divisor.h"
+#include "sources/embedded.h"
+#include "sources/kv_copy_pages/params.cuh"
+#include "sources/launch.h"
+#include "sources/ops.h"
+#include "sources/tensor.h"
+
+namespace quern::ops::kv_copy_pages {
+namespace {
+
+constexpr int kThreads = 256;
+constexpr int kAtOnce = 4;  // chunks of a thread
+constexpr int kBlocksPerSm = 6;
+
+jit::Spec to_spec(int chunk_bytes, jit::Target target) {
+  jit::Spec spec;
+  spec.op = tag_kv_copy_pages;
+  spec.target = target.tag();
+  spec.words[0] = static_cast<std::uint32_t>(chunk_bytes);
+  return spec;
+}
+
+Constants constants(const jit::Spec& spec) { return {{"chunk_bytes", std::to_string(spec.words[0])}}; }
+
+jit::Spec parse(const Constants& given, const jit::TargetInfo& target) {
+  ConstantReader reader("kv_copy_pages", given);
+  constexpr int kBytes[] = {16, 8, 4};
+  const int bytes = kBytes[reader.one_of("chunk_bytes", {"16", "8", "4"}, 0)];
+  reader.finish();
+  return to_spec(bytes, target.target);
+}
+
+jit::Unit unit(const jit::Spec& spec) {
+  jit::Unit unit;
+  unit.op = "kv_copy_pages";
+  unit.target = jit::Target::from_tag(spec.target);
+  unit.entry = "quern_kv_copy_pages";
+  unit.constants = {{"CHUNK_BYTES", std::to_string(spec.words[0])},
+                    {"AT_ONCE", std::to_string(kAtOnce)},
+                    {"THREADS", std::to_string(kThreads)},
+                    {"BLOCKS_PER_SM", std::to_string(kBlocksPerSm)}};
+  unit.source = embedded("kv_copy_pages/kv_copy_pages.cuh");
+  unit.headers = device_headers(unit.target);
+  return unit;
+}
+
+void list(const quern_model& model, const jit::TargetInfo& target, std::vector<jit::Spec>* specs) {
+  if ((model.flags & QUERN_MODEL_MLA) != 0 || model.head_dim == 0) return;
+  const bool codes = (model.kv_dtype.bits != 0 ? model.kv_dtype.bits : model.dtype.bits) == 8;
+  const std::uint32_t dim_v = model.v_head_dim != 0 ? model.v_head_dim : model.head_dim;
+  const bool halves = codes && (model.head_dim % 16 != 0 || dim_v % 16 != 0);
+  specs->push_back(to_spec(halves ? 8 : 16, target.target));
+}
+
+struct Problem {
+  int chunk_bytes;
+  q::KvCopyPagesParams params;
+  std::int64_t blocks;
+};
+
+// A pool and the one that its pages are copied to.
+struct Pools {
+  Tensor from, to;
+};
+
+class Reader {
+ public:
+  Reader(const Call& call, Problem& problem) : call_(call), problem_(problem) {}
+
+  Pools read_pools(const DLTensor* from, const char* name, const DLTensor* to, const char* to_name) {
+    Pools pools{read_pool(from, name), {}};
+    pools.to = to != nullptr ? read_pool(to, to_name) : pools.from;
+    if (to != nullptr) {
+      if (pools.to.dtype != pools.from.dtype) refuse_dtype(to_name, to->dtype, {pools.from.dtype});
+      for (int d = 1; d < 4; ++d) expect_extent(pools.to, to_name, d, pools.from.shape[d]);
+    }
+    expect_apart(pools.to, to != nullptr ? to_name : name);
+    return pools;
+  }
+
+  void expect_same_pages(const Pools& k, const Pools& v, const DLTensor* given) {
+    if (v.from.dtype != k.from.dtype) refuse_dtype("v", given->dtype, {k.from.dtype});
+    for (int d = 1; d < 3; ++d) expect_extent(v.from, "v", d, k.from.shape[d]);
+  }
+
+  // 16 bytes at a time, or as many as all rows are made of.
+  void choose_chunks(const Pools& k, const Pools& v) {
+    int bytes = call_.alignment;
+    for (const Pools* pools : {&k, &v}) {
+      while (pools->from.shape[3] * bytes_of(pools->from.dtype) % bytes != 0) bytes /= 2;
+    }
+    problem_.chunk_bytes = bytes;
+  }
+
+  void take(int kind, const Pools& pools) {
+    set(kind, pools, pools.from.shape[3] * bytes_of(pools.from.dtype) / problem_.chunk_bytes);
+    problem_.params.pages_from[kind] = pools.from.shape[0];
+    problem_.params.pages_to[kind] = pools.to.shape[0];
+  }
+
+  void take_scales(int kind, const Pools& codes, const DLTensor* from, const char* name, const DLTensor* to,
+                   const char* to_name) {
+    if (from == nullptr) {
+      if (to != nullptr)
+        throw Error(QUERN_INVALID, std::string(to_name) + " is given; it must be NULL without " + name);
+      return;
+    }
+    Pools scales{read(from, name, 3, {Dtype::f32}, call_.place), {}};
+    scales.to = to != nullptr ? read(to, to_name, 3, {Dtype::f32}, call_.place) : scales.from;
+    for (int d = 0; d < 3; ++d) {
+      expect_extent(scales.from, name, d, codes.from.shape[d]);
+      expect_extent(scales.to, to != nullptr ? to_name : name, d, codes.to.shape[d]);
+    }
+    expect_apart(scales.to, to != nullptr ? to_name : name);
+    set(kind, scales, 1);
+  }
+
+ private:
+  Tensor read_pool(const DLTensor* given, const char* name) {
+    const Tensor t =
+        read(given, name, 4, {Dtype::f16, Dtype::bf16, Dtype::f32, Dtype::e4m3, Dtype::e5m2, Dtype::i8, Dtype::u8},
+             call_.place);
+    if (t.shape[3] < 8 || t.shape[3] % 8 != 0) refuse_extent(name, 3, t.shape[3], "positive multiples of 8");
+    expect_unit_stride(t, name, 3);
+    // Of 8 bits a row may be an odd number of 8 bytes.
+    expect_aligned(t, name, t.shape[3] * bytes_of(t.dtype) % 16 == 0 ? call_.alignment : std::min(call_.alignment, 8));
+    return t;
+  }
+
+  void set(int kind, const Pools& pools, std::int64_t chunks) {
+    const std::int64_t tokens = pools.from.shape[1], heads = pools.from.shape[2], bytes = bytes_of(pools.from.dtype);
+    if (tokens * heads * chunks > INT32_MAX) throw Error(QUERN_INVALID, "a page has 2^31 pieces or more");
+    // Rows in the order in which they lie.
+    const bool heads_outside = pools.from.strides[2] > pools.from.strides[1];
+    const int outer = heads_outside ? 2 : 1, inner = heads_outside ? 1 : 2;
+    q::PageRows& rows = problem_.params.rows[kind];
+    rows.from = pools.from.data, rows.to = pools.to.data;
+    rows.from_page = pools.from.strides[0] * bytes, rows.to_page = pools.to.strides[0] * bytes;
+    rows.from_outer = pools.from.strides[outer] * bytes, rows.to_outer = pools.to.strides[outer] * bytes;
+    rows.from_inner = pools.from.strides[inner] * bytes, rows.to_inner = pools.to.strides[inner] * bytes;
+    rows.inner = divisor(static_cast<std::int32_t>(std::max<std::int64_t>(pools.from.shape[inner], 1)));
+    rows.chunks = divisor(static_cast<std::int32_t>(std::max<std::int64_t>(chunks, 1)));
+    rows.count = static_cast<std::int32_t>(tokens * heads * chunks);
+    rows.strips = static_cast<std::int32_t>((rows.count + std::int64_t{kThreads} * kAtOnce - 1) / (kThreads * kAtOnce));
+  }
+
+  const Call& call_;
+  Problem& problem_;
+};
+
+Problem read_problem(const quern_kv_copy_pages_args& args, const Runtime& runtime, bool may_lack_data) {
+  const Call call = read_call(runtime, args, 0, "enum quern_call_flags", 4, may_lack_data);
+  Problem problem{};
+  Reader reader(call, problem);
+  const Pools k = reader.read_pools(args.k, "k", args.k_to, "k_to"),
+              v = reader.read_pools(args.v, "v", args.v_to, "v_to");
+  reader.expect_same_pages(k, v, args.v);
+  reader.choose_chunks(k, v);
+  reader.take(0, k);
+  reader.take(1, v);
+  reader.take_scales(2, k, args.k_scale, "k_scale", args.k_scale_to, "k_scale_to");
+  reader.take_scales(3, v, args.v_scale, "v_scale", args.v_scale_to, "v_scale_to");
+  const Tensor sources = read_indices(args.sources, "sources", call.place);
+  const Tensor destinations = read_indices(args.destinations, "destinations", call.place);
+  if (destinations.dtype != sources.dtype) refuse_dtype("destinations", args.destinations->dtype, {sources.dtype});
+  expect_extent(destinations, "destinations", 0, sources.shape[0]);
+  q::KvCopyPagesParams& p = problem.params;
+  p.sources = {sources.data, sources.strides[0], sources.dtype == Dtype::i64};
+  p.destinations = {destinations.data, destinations.strides[0], destinations.dtype == Dtype::i64};
+  std::int64_t strips = 0;
+  for (const q::PageRows& rows : p.rows) strips += rows.strips;
+  if (strips * sources.shape[0] > INT32_MAX) refuse_extent("sources", 0, sources.shape[0], "fewer pages at once");
+  p.strips = divisor(static_cast<std::int32_t>(std::max<std::int64_t>(strips, 1)));
+  p.pairs = strips == 0 ? 0 : static_cast<std::int32_t>(sources.shape[0]);
+  problem.blocks = args.max_sms > 0 ? std::min<std::int64_t>(strips * p.pairs, std::int64_t{call.sms} * kBlocksPerSm)
+                                    : strips * p.pairs;
+  return problem;
+}
+
+}  // namespace
+
+const Op op{"kv_copy_pages", unit, parse, list, constants};
+
+std::uint64_t workspace(const Runtime& runtime, const quern_kv_copy_pages_args& args) {
+  read_problem(args, runtime, true);
+  return 0;
+}
+
+void prepare(const Runtime& runtime, const quern_kv_copy_pages_args& args) {
+  const Problem problem = read_problem(args, runtime, true);
+  kernel_for(runtime, to_spec(problem.chunk_bytes, runtime.driver->device().limits.target), args.flags, args.stream);
+}
+
+void run(const Runtime& runtime, const quern_kv_copy_pages_args& args) {
+  Problem problem = read_problem(args, runtime, false);
+  const jit::Kernel* kernel = kernel_for(runtime, to_spec(problem.chunk_bytes, runtime.driver->device().limits.target),
+                                         args.flags, args.stream);
+  if (problem.params.pairs == 0) return;
+  jit::Launch launch;
+  launch.grid[0] = static_cast<std::uint32_t>(problem.blocks);
+  launch.block[0] = kThreads;
+  launch.programmatic = (args.flags & QUERN_CALL_PROGRAMMATIC) != 0;
+  launch.stream = args.stream;
+  ops::launch(runtime, *kernel, launch, "launching kv_copy_pages", problem.params);
+}
+
+}  // namespace quern::ops::kv_copy_pages

@@ -1,0 +1,39 @@
+// Turns queries and keys by their tokens' positions, in one launch bound by memory. A team of lanes takes some heads of
+// one token, one after the other, and computes the token's sines and cosines once for them.
+// SPDX-License-Identifier: Apache-2.0
+#include "rope/heads.cuh"
+#include "rope/launch_params.cuh"
+
+namespace q {
+
+inline constexpr int kThreads = THREADS;
+inline constexpr int kTeams = kThreads / kLanes;
+
+QUERN_DEVICE void turn(const RopeParams& p) {
+  const int team_lane = lane() % kLanes;
+  const HeldVectors held = held_vectors(team_lane, false);
+  const i64 items = static_cast<i64>(p.tokens) * p.strips.value, step = static_cast<i64>(block_count(0)) * kTeams;
+  const i64 begin = static_cast<i64>(block_index(0)) * kTeams + thread_index() / kLanes;
+  QUERN_ROLLED for (i64 item = begin; item < items; item += step) {
+    const i32 token = static_cast<i32>(item) / p.strips;  // the library keeps items below 2^31
+    i32 strip = static_cast<i32>(item) - token * p.strips.value;
+    const bool keys = strip >= p.heads[0].strips;
+    const RopeHeads& heads = p.heads[keys ? 1 : 0];
+    if (keys) strip -= p.heads[0].strips;
+    const TokenTurns turns = token_turns(p.rope, integer_at(p.positions, token), team_lane);
+    QUERN_ROLLED for (i32 h = strip; h < heads.heads; h += heads.strips) {
+      HeadElements head =
+          load_head(static_cast<const X*>(heads.from) + token * heads.from_token + h * heads.from_head, held, true);
+      turn_head(turns, team_lane, head);
+      store_head(static_cast<X*>(heads.to) + token * heads.to_token + h * heads.to_head, held, head);
+    }
+  }
+}
+
+}  // namespace q
+
+QUERN_KERNEL(quern_rope, THREADS, BLOCKS_PER_SM, QUERN_PARAM q::RopeParams p) {
+  q::launch_next_grid();
+  q::wait_for_previous_grid();
+  q::turn(p);
+}

@@ -1,0 +1,297 @@
+"""quern's attention beside its peers', in one run: cuDNN and FlashAttention through PyTorch, FlashAttention-4 and
+FlashInfer where they can be imported.
+
+    PYTHONPATH=build/python python3 tests/bench/attention_peers.py [--only KIND,...] [--random COUNT] [--json FILE]
+
+Needs an NVIDIA GPU of the Hopper generation, PyTorch, and quern's Python package as built. Every result of quern's is
+held against attention in f32 on rows drawn at random; outputs are poisoned first. Calls are timed out of a flushed L2,
+graphs of several calls with it warm. The peers' tensors are contiguous; a page table is FlashAttention-4's and
+FlashInfer's alone. Exits with 1 where a result is wrong.
+
+SPDX-License-Identifier: Apache-2.0
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import random
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+
+import torch
+import torch.nn.functional as F
+from gemm.clock import Clock
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+import quern
+
+KINDS = ("prefill", "append", "window", "decode", "random")
+LIMIT = 0.01  # of the difference's norm over the reference's, for outputs of 16 bits
+
+
+@dataclass(frozen=True)
+class Case:
+    kind: str
+    batch: int
+    heads: int
+    kv_heads: int
+    queries: int  # of each sequence
+    keys: int
+    dim: int
+    dim_v: int = 0  # 0: dim
+    page: int = 0  # 0: ragged
+    causal: bool = True
+    window: int | None = None
+    cap: float = 0.0
+    dtype: str = "bfloat16"
+    invariant: bool = False
+
+    @property
+    def v(self) -> int:
+        return self.dim_v or self.dim
+
+    @property
+    def name(self) -> str:
+        dims = f"d{self.dim}" + (f"/{self.v}" if self.v != self.dim else "")
+        where = f"page {self.page}" if self.page else "ragged"
+        rest = ("" if self.causal else " full") + (f" window {self.window}" if self.window is not None else "")
+        rest += (" cap" if self.cap else "") + (" f16" if self.dtype == "float16" else "")
+        rest += " invariant" if self.invariant else ""
+        return f"b{self.batch} {self.heads}/{self.kv_heads} {self.queries} of {self.keys} {dims} {where}{rest}"
+
+    def pairs(self) -> float:
+        """Pairs of a query and a key that it sees, of one head of one sequence."""
+        total = 0
+        for i in range(self.queries):
+            position = self.keys - self.queries + i
+            first = max(0, position - self.window) if self.window is not None else 0
+            total += (position + 1 if self.causal else self.keys) - first
+        return total
+
+    def flops(self) -> float:
+        return 2.0 * self.batch * self.heads * (self.dim + self.v) * self.pairs()
+
+    def bytes(self) -> float:
+        """Of keys and values."""
+        return 2.0 * self.batch * self.kv_heads * self.keys * (self.dim + self.v)
+
+
+CASES = [
+    Case("prefill", 4, 32, 32, 4096, 4096, 128),
+    Case("prefill", 1, 32, 8, 16384, 16384, 128),
+    Case("prefill", 4, 32, 32, 4096, 4096, 64),
+    Case("prefill", 4, 32, 32, 4096, 4096, 256),
+    Case("prefill", 2, 32, 32, 8192, 8192, 192, 128),
+    Case("prefill", 4, 32, 32, 4096, 4096, 128, causal=False),
+    Case("prefill", 16, 16, 16, 1024, 1024, 128),
+    Case("append", 8, 32, 8, 512, 8192, 128, page=64),
+    Case("append", 8, 32, 8, 512, 8192, 128, page=16),
+    Case("window", 4, 64, 8, 8192, 8192, 64, window=1023),
+    Case("decode", 64, 32, 8, 1, 4096, 128, page=16),
+    Case("decode", 64, 32, 8, 1, 4096, 128, page=64),
+    Case("decode", 1, 32, 8, 1, 32768, 128, page=16),
+    Case("decode", 1, 32, 4, 1, 1024, 128, page=16),
+    Case("decode", 16, 64, 8, 1, 8192, 128, page=16),
+    Case("decode", 256, 32, 8, 1, 1024, 128, page=16),
+]
+
+
+def draw(generator: random.Random) -> Case:
+    """A step of some real model: heads, dims and page sizes that occur, lengths of any size."""
+    heads, kv_heads = generator.choice([(32, 32), (32, 8), (28, 4), (64, 8), (16, 2), (40, 8), (24, 8), (8, 1)])
+    dim, dim_v = generator.choice([(64, 0), (80, 0), (96, 0), (112, 0), (128, 0), (128, 0), (192, 128), (256, 0)])
+    page = generator.choice([0, 16, 32, 64, 128])
+    queries = int(2 ** generator.uniform(6, 12.5))
+    keys = queries + (int(2 ** generator.uniform(4, 13.5)) if generator.random() < 0.5 else 0)
+    batch = max(1, min(16, (1 << 16) // (queries + keys // 4)))
+    return Case(
+        "random", batch, heads, kv_heads, queries, keys, dim, dim_v, page, causal=generator.random() < 0.8,
+        window=generator.choice([None, None, None, 511, 4095]) if dim <= 128 else None,
+        dtype=generator.choice(["bfloat16", "bfloat16", "float16"]), invariant=generator.random() < 0.15,
+    )  # fmt: skip
+
+
+class Tensors:
+    def __init__(self, case: Case) -> None:
+        c = self.case = case
+        dtype = getattr(torch, c.dtype)
+
+        def make(*shape: int) -> torch.Tensor:
+            return torch.randn(*shape, dtype=dtype, device="cuda")
+
+        self.q = make(c.batch * c.queries, c.heads, c.dim)
+        self.cu_q = torch.arange(c.batch + 1, dtype=torch.int32, device="cuda") * c.queries
+        self.lengths = torch.full((c.batch,), c.keys, dtype=torch.int32, device="cuda")
+        self.out = torch.full((c.batch * c.queries, c.heads, c.v), math.nan, dtype=dtype, device="cuda")
+        if c.page:
+            pages = math.ceil(c.keys / c.page)
+            self.k, self.v = (make(c.batch * pages, c.page, c.kv_heads, d) for d in (c.dim, c.v))
+            self.table = torch.randperm(c.batch * pages, device="cuda").to(torch.int32).view(c.batch, pages)
+        else:
+            self.k, self.v = (make(c.batch * c.keys, c.kv_heads, d) for d in (c.dim, c.v))
+            self.cu_kv = torch.arange(c.batch + 1, dtype=torch.int32, device="cuda") * c.keys
+
+    def of_sequence(self, i: int, head: int) -> tuple[torch.Tensor, torch.Tensor]:
+        """Its keys and values, in f32."""
+        c = self.case
+        if c.page:
+            k, v = (x[self.table[i].long()].flatten(0, 1)[: c.keys] for x in (self.k, self.v))
+        else:
+            k, v = (x[i * c.keys : (i + 1) * c.keys] for x in (self.k, self.v))
+        return k[:, head].float(), v[:, head].float()
+
+
+def difference(t: Tensors, generator: random.Random) -> float:
+    """The largest relative difference of some heads' results from attention in f32, over 200 rows each."""
+    c, worst = t.case, 0.0
+    if bool(torch.isnan(t.out).any()):
+        return math.nan
+    for _ in range(6):
+        i, head = generator.randrange(c.batch), generator.randrange(c.heads)
+        rows = torch.randint(c.queries, (min(200, c.queries),), device="cuda")
+        k, v = t.of_sequence(i, head // (c.heads // c.kv_heads))
+        logits = t.q[i * c.queries + rows, head].float() @ k.T / math.sqrt(c.dim)
+        if c.cap:
+            logits = c.cap * torch.tanh(logits / c.cap)
+        position, key = (c.keys - c.queries + rows)[:, None], torch.arange(c.keys, device="cuda")
+        if c.causal:
+            logits.masked_fill_(key > position, -math.inf)
+        if c.window is not None:
+            logits.masked_fill_(key < position - c.window, -math.inf)
+        reference = torch.softmax(logits, -1) @ v
+        got = t.out[i * c.queries + rows, head].float()
+        worst = max(worst, float((got - reference).norm() / reference.norm()))
+    return worst
+
+
+def ours(context: quern.Context, t: Tensors) -> Callable[[], object]:
+    c = t.case
+    cache = {"page_table": t.table} if c.page else {"cu_kv": t.cu_kv}
+    arguments = dict(
+        lengths=t.lengths, cu_q=t.cu_q, max_q_len=c.queries, max_kv_len=c.keys, causal=c.causal, out=t.out,
+        window_left=c.window, logit_cap=c.cap or None, batch_invariant=c.invariant, **cache,
+    )  # fmt: skip
+    return lambda: context.attention(t.q, t.k, t.v, **arguments)
+
+
+def of_pytorch(backend: SDPBackend, t: Tensors) -> Callable[[], object] | None:
+    c = t.case
+    if c.page or c.window is not None or c.cap or (c.causal and c.queries != c.keys):
+        return None
+    q, k, v = (x.view(c.batch, -1, *x.shape[1:]).transpose(1, 2) for x in (t.q, t.k, t.v))
+
+    def call() -> object:
+        with sdpa_kernel(backend):
+            return F.scaled_dot_product_attention(q, k, v, is_causal=c.causal, enable_gqa=c.heads != c.kv_heads)
+
+    return call
+
+
+def of_fa4(t: Tensors) -> Callable[[], object] | None:
+    c = t.case
+    try:
+        from flash_attn.cute import flash_attn_varlen_func
+    except ImportError:
+        return None
+    window = {"window_size": (c.window, 0)} if c.window is not None else {}
+    common = dict(cu_seqlens_q=t.cu_q, max_seqlen_q=c.queries, max_seqlen_k=c.keys, causal=c.causal, **window)
+    if c.page:
+        return lambda: flash_attn_varlen_func(t.q, t.k, t.v, seqused_k=t.lengths, page_table=t.table, **common)
+    return lambda: flash_attn_varlen_func(t.q, t.k, t.v, cu_seqlens_k=t.cu_kv, **common)
+
+
+def sides(context: quern.Context, t: Tensors, alone: bool) -> dict[str, Callable[[], object]]:
+    calls: dict[str, Callable[[], object] | None] = {"quern": ours(context, t)}
+    if not alone:
+        calls["cudnn"] = of_pytorch(SDPBackend.CUDNN_ATTENTION, t)
+        calls["fa4"] = of_fa4(t)
+    working = {}
+    for side, call in calls.items():
+        if call is None:
+            continue
+        try:
+            call()
+            torch.cuda.synchronize()
+            working[side] = call
+        except Exception as error:  # a peer that does not take the case is left out of its row
+            if side == "quern":
+                raise
+            print(f"  ({side}: {str(error).splitlines()[0][:100]})", file=sys.stderr)
+    return working
+
+
+def row_of(case: Case, clock: Clock, context: quern.Context, generator: random.Random, alone: bool) -> dict[str, object]:
+    t = Tensors(case)
+    start = time.perf_counter()
+    calls = sides(context, t, alone)
+    first = time.perf_counter() - start
+    wrong = difference(t, generator)
+    row: dict[str, object] = {"case": asdict(case), "name": case.name, "difference": wrong, "first_s": first}
+    clock.synchronise()
+    times = clock.of_calls(calls)
+    graphs = {side: clock.capture([call] * 10) for side, call in calls.items()}
+    replays = clock.of_graphs(graphs)
+    row["us"] = {side: (times[side].us, replays[side].us / 10) for side in calls}
+    return row
+
+
+def show(row: dict[str, object]) -> None:
+    case = Case(**row["case"])  # type: ignore[arg-type]
+    us: dict[str, tuple[float, float]] = row["us"]  # type: ignore[assignment]
+    unit = case.bytes() / 1e3 if case.kind == "decode" else case.flops() / 1e6
+    times = "".join(
+        f" | {side} {call:8.1f} {graph:8.1f} us {unit / call:5.0f} / {unit / graph:5.0f}" for side, (call, graph) in us.items()
+    )
+    good = row["difference"] < LIMIT  # type: ignore[operator]
+    print(f"{case.kind:8}{case.name:52}{times}{'' if good else '  WRONG: ' + str(row['difference'])}", flush=True)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--only", type=lambda text: text.split(","), default=KINDS, metavar="KIND,...", help=", ".join(KINDS))
+    parser.add_argument("--random", type=int, default=40, help="how many random cases")
+    parser.add_argument("--seed", type=int, default=int(time.time()), help="of the random cases")
+    parser.add_argument("--alone", action="store_true", help="time quern without its peers")
+    parser.add_argument("--rounds", type=int, default=20)
+    parser.add_argument("--replays", type=int, default=7)
+    parser.add_argument("--budget", type=float, default=math.inf, help="seconds after which no further case is begun")
+    parser.add_argument("--cache", help="quern's cache folder; default: none")
+    parser.add_argument("--json", help="write the rows here")
+    arguments = parser.parse_args()
+    begin = time.perf_counter()
+    generator = random.Random(arguments.seed)
+    torch.manual_seed(arguments.seed)
+    print(f"{torch.cuda.get_device_name()}, PyTorch {torch.__version__}, cuDNN {torch.backends.cudnn.version()}, "
+          f"--seed {arguments.seed}; us of a call and in a graph, TFLOP/s (decode: GB/s) / the same of the graph")  # fmt: skip
+    chosen = [case for case in CASES if case.kind in arguments.only]
+    if "random" in arguments.only:
+        chosen += [draw(generator) for _ in range(arguments.random)]
+    rows = []
+    cache = {"cache_path": arguments.cache} if arguments.cache else {"no_cache": True}
+    with quern.Context("cuda", **cache) as context, Clock(arguments.rounds, arguments.replays) as clock:
+        for case in chosen:
+            if time.perf_counter() - begin > arguments.budget:
+                print(f"(out of time: {len(chosen) - len(rows)} cases left out)")
+                break
+            rows.append(row_of(case, clock, context, generator, arguments.alone))
+            show(rows[-1])
+    wrong = [row for row in rows if not row["difference"] < LIMIT]
+    ratios = sorted(min(u[0] for side, u in row["us"].items() if side != "quern") / row["us"]["quern"][0]
+                    for row in rows if row["case"]["kind"] == "random" and len(row["us"]) > 1)  # fmt: skip
+    if ratios:
+        mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
+        print(f"random: the best peer's time over ours: mean {mean:.2f}, 5 % {ratios[len(ratios) // 20]:.2f}, "
+              f"worst {ratios[0]:.2f}, of {len(ratios)}")  # fmt: skip
+    if arguments.json:
+        with open(arguments.json, "w") as file:
+            json.dump({"device": torch.cuda.get_device_name(), "seed": arguments.seed, "rows": rows}, file, indent=1)
+    print(f"{len(rows)} cases, {len(wrong)} wrong")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
