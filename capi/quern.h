@@ -593,6 +593,69 @@ typedef struct quern_merge_state_args {
   const DLTensor *lse; /* optional */
 } quern_merge_state_args;
 
+enum quern_mla_flags {
+  QUERN_MLA_CAUSAL = 1u << 16,       /* as enum quern_attention_flags */
+  QUERN_MLA_WINDOW_LEFT = 1u << 17,
+  QUERN_MLA_WINDOW_RIGHT = 1u << 18,
+  QUERN_MLA_SLOTS = 1u << 19         /* `indices` are places in the pool, page * page_size + slot: no page table, no lengths */
+};
+/* What the elements of `cache` are. */
+enum quern_mla_cache {
+  QUERN_MLA_CACHE_AS_TENSOR = 0, /* the tensor's own dtype: q's, or e4m3 */
+  QUERN_MLA_CACHE_E4M3 = 1,      /* bytes (uint8) stand for e4m3 */
+  QUERN_MLA_CACHE_ROWS_656 = 2   /* bytes (uint8), 656 a token: 512 e4m3, 4 f32 scales of 128 of them each, 64 bf16 of rope */
+};
+/* What a call found wrong on the device, or-ed into `status`. Nothing is read outside of the pool or the page table: a length
+ * counts as what the table has room for; what a row gives that sees keys on such a page is not said. */
+enum quern_mla_status {
+  QUERN_MLA_STATUS_LENGTH = 1u << 0, /* a length below 0 or beyond the table's row or max_kv_len */
+  QUERN_MLA_STATUS_PAGE = 1u << 1,   /* a page that is in use and not in the pool */
+  QUERN_MLA_STATUS_INDEX = 1u << 2,  /* an index beyond the sequence's length, with QUERN_MLA_SLOTS beyond the pool */
+  QUERN_MLA_STATUS_QUERIES = 1u << 3 /* a sequence with a negative number of queries, more than max_q_len, or beyond q's rows */
+};
+
+/* Attention over a latent cache (DeepSeek-V2's multi-head latent attention, absorbed form: W_UK is already multiplied into q, and
+ * W_UV is multiplied with out afterwards). All heads see the same keys, whose first d_latent numbers are the values too:
+ *
+ *   s[i,h,j] = scale * q[i,h] . cache[j]     for the keys j that query i may see; cap and sinks as quern_attention has them
+ *   lse[i,h] = ln(sum_j exp(s[i,h,j]) + exp(sinks[h]))
+ *   out[i,h] = sum_j exp(s[i,h,j] - lse[i,h]) cache[j, 0..d_latent)
+ *
+ * d_latent is a multiple of 16 from 16 to 512, d_rope one from 0 to 128; 512 and 64 with pages of a multiple of 8 tokens (fastest:
+ * 64) run at full speed on sm_90a. A row that sees no key gives zeros, and lse -inf (or the sink). With `indices` query i sees the
+ * keys that it lists and that it may see; -1 is skipped, a key listed twice counts twice. */
+typedef struct quern_mla_decode_args {
+  uint32_t size;
+  uint32_t flags; /* enum quern_call_flags | enum quern_mla_flags */
+  void *stream;
+  void *workspace;
+  uint64_t workspace_size;
+  int32_t alignment;
+  int32_t max_sms;
+  const DLTensor *q;      /* [total_q, heads, d_latent + d_rope], f16 or bf16, last stride 1; or d_latent alone, with ... */
+  const DLTensor *q_rope; /* ... [total_q, heads, d_rope], q's dtype */
+  const DLTensor *cache;  /* [pages, page_size, d_latent + d_rope], q's dtype or e4m3, last stride 1; or d_latent alone, with ... */
+  const DLTensor *cache_rope;   /* ... [pages, page_size, d_rope], cache's dtype */
+  const DLTensor *cache_scale;  /* e4m3: f32 [1], or one a token [pages, page_size]: x = q * scale */
+  const DLTensor *out;          /* [total_q, heads, d_latent], q's dtype, last stride 1 */
+  const DLTensor *lse;          /* optional [total_q, heads] f32, natural logarithm */
+  const DLTensor *lengths;      /* [batch] int32: keys of each sequence, this call's tokens included */
+  const DLTensor *cu_q;         /* [batch+1] int32: where each sequence's queries begin; NULL: one query each */
+  const DLTensor *page_table;   /* [batch, max_pages] int32, last stride 1 ... */
+  const DLTensor *page_indptr;  /* ... or [batch+1] int32 with ... */
+  const DLTensor *page_indices; /* ... [>= indptr[batch]] int32 */
+  const DLTensor *indices;      /* optional [total_q, top_k] int32, last stride 1: keys of the query's sequence, any order */
+  const DLTensor *sinks;        /* optional [heads] f32 */
+  const DLTensor *status;       /* optional [1] int32: enum quern_mla_status is or-ed into it */
+  int32_t max_q_len;  /* no sequence has more queries; 0: 1 without cu_q, else total_q */
+  int32_t max_kv_len; /* no sequence has more keys; must be given but with QUERN_MLA_SLOTS */
+  int32_t window_left;
+  int32_t window_right;
+  int32_t cache_type; /* enum quern_mla_cache */
+  float scale;        /* of the logits; must be given: 1/sqrt(d_nope + d_rope) before absorption, 1/sqrt(192) for DeepSeek-V3 */
+  float logit_cap;    /* 0: none */
+} quern_mla_decode_args;
+
 /* Joins any number of partial results over disjoint sets of keys in one call (cascades of shared prefixes):
  * lse = ln(sum_p exp(lse[p])), out = sum_p exp(lse[p] - lse) out[p], in the order of p. Parts whose lse is -inf count nothing,
  * whatever their values are; without any other part: zeros and -inf. No output may overlap an input. */
@@ -988,14 +1051,14 @@ typedef struct quern_moe_combine_args {
   const DLTensor *out;       /* [tokens, n] f16, bf16, f32 */
 } quern_moe_combine_args;
 
-/* ---- Sampling ------------------------------------------------------------------------------------------------------ */
+/* ---- Sampling ----------------------------------------------------------------------------------------------- */
 enum quern_sample_flags { /* the first three mean that a scalar is set, 0 included */
   QUERN_SAMPLE_TEMPERATURE = 1u << 16,      /* `temperature`, else 1 */
   QUERN_SAMPLE_TOP_P = 1u << 17,            /* `top_p`, else 1 */
   QUERN_SAMPLE_TYPICAL_P = 1u << 18,        /* `typical_p`, else 1 */
-  QUERN_SAMPLE_JOINT = 1u << 19,            /* top-p counts on the distribution that top-k began with, else on what top-k leaves */
+  QUERN_SAMPLE_JOINT = 1u << 19,            /* top-p is of the distribution that top-k began with, else what it leaves */
   QUERN_SAMPLE_TEMPERATURE_LAST = 1u << 20, /* the filters see the distribution of temperature 1, as in llama.cpp */
-  QUERN_SAMPLE_LOGPROBS_FILTERED = 1u << 21 /* log-probabilities are of the distribution that the choice is drawn from */
+  QUERN_SAMPLE_LOGPROBS_FILTERED = 1u << 21 /* log-probabilities are of the distribution that is drawn from */
 };
 enum quern_sample_status { /* of a row, or-ed; 0: fine */
   QUERN_SAMPLE_EMPTY = 1u << 0,     /* nothing is left to choose: the id is -1 */
@@ -1010,21 +1073,21 @@ enum quern_sample_status { /* of a row, or-ed; 0: fine */
  *   repetition  of tokens in the prompt or the output: x > 0 ? x / r : x * r
  *   presence    of tokens in the output: x -= presence;  frequency: x -= frequency * count in the output
  *   bias        x += bias;  banned ids and tokens whose bit of `allowed` is 0 are out, and NaN is
- *   n_sigma     tokens with x >= max - n_sigma * (standard deviation of x over the tokens that are in and finite) stay; 0: off
+ *   n_sigma     tokens with x >= max - n_sigma * (standard deviation of the finite x that are in) stay; 0: off
  *   temperature p = softmax(x / temperature); 0: the largest x, the lowest id on ties, whatever follows
  *   min_p       tokens with p >= min_p * max p stay; 0: off
  *   top_k       the k largest stay, the lowest ids on ties; 0, -1: off
  *   top_p       of the rest by descending p, the lowest ids first, the fewest whose sum reaches top_p of all; 1: off
  *   typical_p   of the rest, with entropy H, by ascending |-log p - H|: the fewest whose sum exceeds typical_p; 1: off
- *   xtc         with probability xtc_probability: where more than one has p >= xtc_threshold, all of these go but the least
- *               probable; 0: off. Above 0.5 the threshold is off
+ *   xtc         with probability xtc_probability: where more than one has p >= xtc_threshold, all of these go but the
+ *               least probable; 0: off. Above 0.5 the threshold is off
  *   dynamic     with dynamic_range > 0 the temperature comes last, for the filters it is 1; and it is
- *   temperature low + (high - low) * (H / log(number of tokens that are left))^dynamic_exponent,  low = max(temperature - range, 0),
- *               high = temperature + range
+ *   temperature low + (high - low) * (H / log(number of tokens that are left))^dynamic_exponent,
+ *               low = max(temperature - dynamic_range, 0), high = temperature + dynamic_range
  *
- * Each parameter is an array [n], or the scalar beside it for all rows, the scalar's zero meaning off. The choice is a function of
- * the row's logits and parameters, seed and offset alone, whatever else is in the batch. quern_sample_status tells of a row what
- * only the device can see. */
+ * Each parameter is an array [n], or the scalar beside it for all rows, the scalar's zero meaning off. The choice is a
+ * function of the row's logits and parameters, seed and offset alone, whatever else is in the batch. `status` tells of a
+ * row what only the device can see. */
 typedef struct quern_sample_args {
   uint32_t size;
   uint32_t flags; /* enum quern_call_flags | enum quern_sample_flags */
@@ -1034,13 +1097,13 @@ typedef struct quern_sample_args {
   int32_t alignment;
   int32_t max_sms;
   const DLTensor *logits;         /* [rows, vocab] f32, f16, bf16; last stride 1; vocab 1 to 2^20 */
-  const DLTensor *rows;           /* optional [n] int32: which rows of logits; else n is rows. All else is by place in this list */
+  const DLTensor *rows;           /* optional [n] int32: which rows of logits; else n is rows. All else is by place */
   const DLTensor *ids;            /* written: [n] int32 or int64 */
-  const DLTensor *logprobs;       /* optional, written: [n] f32, of the chosen, natural log; with temperature 0 that of 1 */
-  const DLTensor *top_ids;        /* optional, written: [n, top_n] int32, most probable first, -1 where there are no more; top_n to 128 */
+  const DLTensor *logprobs;       /* optional, written: [n] f32, natural log; with temperature 0 as with 1 */
+  const DLTensor *top_ids;        /* optional, written: [n, top_n] int32, the largest first, then -1; top_n to 128 */
   const DLTensor *top_logprobs;   /* with top_ids, written: [n, top_n] f32 */
   const DLTensor *status;         /* optional, written: [n] int32, enum quern_sample_status */
-  const DLTensor *seeds;          /* [n] int64; NULL: `seed` for all, and the row's place in the list for a stream of its own */
+  const DLTensor *seeds;          /* [n] int64; NULL: `seed` for all, with a stream of its own for each place */
   const DLTensor *offsets;        /* optional [n] int64, read, and 1 more when the call is done; else `offset` */
   const DLTensor *temperatures;   /* [n] f32, as are all below unless said otherwise */
   const DLTensor *top_ks;         /* [n] int32 */
@@ -1055,10 +1118,10 @@ typedef struct quern_sample_args {
   const DLTensor *repetitions;
   const DLTensor *presences;
   const DLTensor *frequencies;
-  const DLTensor *prompt_mask;    /* optional [n, ceil(vocab/32)] int32: bit t % 32 of word t / 32: token t is in the prompt ... */
-  const DLTensor *prompt_tokens;  /* ... or its tokens: [n, most] int32; what is no token of the vocabulary is passed over */
+  const DLTensor *prompt_mask;    /* optional [n, ceil(vocab/32)] int32: bit t % 32 of word t / 32: t is in it ... */
+  const DLTensor *prompt_tokens;  /* ... or its tokens: [n, most] int32; what is no token is passed over */
   const DLTensor *prompt_lengths; /* with prompt_tokens, optional [n] int32: how many of them are there */
-  const DLTensor *output_counts;  /* optional [n, vocab] int32: how often each token is in the output; the chosen one's is raised ... */
+  const DLTensor *output_counts;  /* optional [n, vocab] int32: each token's count; the chosen one's is raised ... */
   const DLTensor *output_tokens;  /* ... or the output's tokens: [n, most] int32 */
   const DLTensor *output_lengths; /* with output_tokens, optional [n] int32 */
   const DLTensor *bias_offsets;   /* optional [n+1] int32: where each row's biases begin ... */
@@ -1137,6 +1200,10 @@ int32_t quern_kv_copy_pages_workspace(quern_context *context, const quern_kv_cop
 int32_t quern_kv_copy_pages_prepare(quern_context *context, const quern_kv_copy_pages_args *args, quern_error *error);
 int32_t quern_kv_copy_pages(quern_context *context, const quern_kv_copy_pages_args *args, quern_error *error);
 
+int32_t quern_mla_decode_workspace(quern_context *context, const quern_mla_decode_args *args, uint64_t *bytes, quern_error *error);
+int32_t quern_mla_decode_prepare(quern_context *context, const quern_mla_decode_args *args, quern_error *error);
+int32_t quern_mla_decode(quern_context *context, const quern_mla_decode_args *args, quern_error *error);
+
 int32_t quern_sample_workspace(quern_context *context, const quern_sample_args *args, uint64_t *bytes, quern_error *error);
 int32_t quern_sample_prepare(quern_context *context, const quern_sample_args *args, quern_error *error);
 int32_t quern_sample(quern_context *context, const quern_sample_args *args, quern_error *error);
@@ -1212,6 +1279,7 @@ int32_t quern_kernel_launch(quern_context *context, const quern_kernel *kernel, 
   constexpr uint32_t operator|(op_flags a, quern_call_flags b) noexcept { return b | a; }
 /* made of the enums that stand beside quern_call_flags, by ./dev generate */
 QUERN_COMBINES(quern_attention_flags)
+QUERN_COMBINES(quern_mla_flags)
 QUERN_COMBINES(quern_kv_append_flags)
 QUERN_COMBINES(quern_gemm_flags)
 QUERN_COMBINES(quern_quantize_flags)

@@ -193,9 +193,9 @@ class Description {
     });
     return all;
   }
-  Shape read(const Constants& given) const {
+  // What is missing is as in `shape`.
+  Shape read(const Constants& given, Shape shape = {}) const {
     ConstantReader reader(name_, given);
-    Shape shape{};
     each([&](const auto& constant, description::Place) {
       if (constant.is_in(shape)) constant.read(reader, shape);
     });

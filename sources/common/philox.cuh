@@ -1,6 +1,6 @@
-// Philox4x32-10: random numbers as a function of a key and a counter, without any state (Salmon, Moraes, Dror and Shaw, "Parallel
-// random numbers: as easy as 1, 2, 3", SC 2011). Whoever knows seed, offset and place draws the same number, on every target and in
-// whatever order.
+// Philox4x32-10: random numbers as a function of a key and a counter, without any state (Salmon, Moraes, Dror and Shaw,
+// "Parallel random numbers: as easy as 1, 2, 3", SC 2011). Whoever knows seed, offset and place draws the same number,
+// on every target and in whatever order.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -12,8 +12,8 @@ struct Philox {
   u32 x[4];  // 128 random bits
 };
 
-// The numbers of seed's stream at a counter of 128 bits, its low word first: usually an offset that goes from draw to draw, and the
-// place of what is drawn for.
+// The numbers of seed's stream at a counter of 128 bits, its low word first: usually an offset that goes from draw to
+// draw, and the place of what is drawn for.
 QUERN_SHARED_CODE constexpr Philox philox(u64 seed, u64 low, u64 high) {
   u32 key[2] = {static_cast<u32>(seed), static_cast<u32>(seed >> 32)};
   Philox c{{static_cast<u32>(low), static_cast<u32>(low >> 32), static_cast<u32>(high), static_cast<u32>(high >> 32)}};

@@ -6,14 +6,14 @@
 
 namespace q {
 
-inline constexpr i32 kChunk = 1024;         // logits that a warp takes at once: sums are over these, whatever the grid
-inline constexpr i32 kGroup = 32;           // logits next to each other whose largest is kept
+inline constexpr i32 kChunk = 1024;  // logits that a warp takes at once: sums are over these, whatever the grid
+inline constexpr i32 kGroup = 32;    // logits next to each other whose largest is kept
 inline constexpr i32 kGroups = kChunk / kGroup;
 inline constexpr i32 kMostVocab = 1 << 20;
-inline constexpr i32 kMostTop = 128;        // of top_n
-inline constexpr i32 kMostEdited = 8192;    // tokens of a row whose logits lists change
-inline constexpr i32 kMostListed = 1024;    // of top_k: more are looked for in the whole row
-inline constexpr i32 kBlockChunks = 256;    // a block takes no more
+inline constexpr i32 kMostTop = 128;      // of top_n
+inline constexpr i32 kMostEdited = 8192;  // tokens of a row whose logits lists change
+inline constexpr i32 kMostListed = 1024;  // of top_k: more are looked for in the whole row
+inline constexpr i32 kBlockChunks = 256;  // a block takes no more
 
 // One value a row, or one for all.
 template <class T>
@@ -25,8 +25,8 @@ struct PerRow {
 // What is known of a chunk's logits as edited; the tokens that lists change are not among them.
 struct alignas(16) ChunkStats {
   f32 max;
-  f32 sum;       // of 2^((x - max) scale)
-  u32 alive;     // how many are finite
+  f32 sum;    // of 2^((x - max) scale)
+  u32 alive;  // how many are finite
   u32 has_nan;
   f64 from_max;  // sum of x - max over the finite ones
   f64 squares;   // sum of (x - max)^2: in f32 that of 1e30 would overflow
@@ -52,18 +52,18 @@ struct SampleParams {
   const i32* rows;     // [count]: which rows; may be null
   i64 logits_stride;
   i32 logit_rows, count, vocab, chunks;
-  i32 blocks;            // of a row
+  i32 blocks;  // of a row
   i32 chunks_per_block;
-  i32 vectors;           // truth value: 16 bytes can be loaded at once from each row's beginning on
+  i32 vectors;  // truth value: 16 bytes can be loaded at once from each row's beginning on
   Sums sums;
-  i32 sigmas;            // truth value: from_max and squares are
+  i32 sigmas;  // truth value: from_max and squares are
 
   void* ids;  // [count]
   i32 wide_ids;
   i32 top_n;
-  f32* logprobs;      // [count]; this and the next ones may be null
-  f32* values;        // [count]: the largest logit, as edited
-  i32* top_ids;       // [count, top_n]
+  f32* logprobs;  // [count]; this and the next ones may be null
+  f32* values;    // [count]: the largest logit, as edited
+  i32* top_ids;   // [count, top_n]
   f32* top_logprobs;
   i32* status;
   i64 top_ids_stride, top_logprobs_stride;
@@ -71,17 +71,18 @@ struct SampleParams {
   i64* offsets;
   u64 seed, offset;
 
-  PerRow<f32> temperature, top_p, min_p, typical_p, n_sigma, xtc_probability, xtc_threshold, dynamic_range, dynamic_exponent;
+  PerRow<f32> temperature, top_p, min_p, typical_p, n_sigma, xtc_probability, xtc_threshold, dynamic_range,
+      dynamic_exponent;
   PerRow<f32> repetition, presence, frequency;
   PerRow<i32> top_k;
   i32 joint, temperature_last, logprobs_filtered;  // truth values
-  i32 units;  // count * blocks
+  i32 units;                                       // count * blocks
 
   const u32* prompt_mask;  // [count, ceil(vocab / 32)]; may be null, as may the rest
   const u32* allowed;
-  i32* output_counts;      // [count, vocab]
+  i32* output_counts;  // [count, vocab]
   i64 prompt_mask_stride, allowed_stride, output_counts_stride;
-  i32 count_vectors;       // truth value: 16 bytes of counts can be loaded at once
+  i32 count_vectors;  // truth value: 16 bytes of counts can be loaded at once
   TokenList prompt, output, banned;
   const i32* bias_offsets;  // [count + 1]
   const i32* bias_ids;

@@ -87,7 +87,9 @@ void read_filters(const quern_sample_args& args, const Parameters& read, q::Samp
       args.top_ks, "top_ks", args.top_k, "top_k", [](std::int32_t v) { return v >= -1; }, "-1 or 0 (off), or more",
       &p->top_k);
   const auto share = [&](const DLTensor* rows, const char* rows_name, float all, const char* name,
-                         q::PerRow<float>* to) { read.read<float>(rows, rows_name, all, name, is_share, "0 to 1", to); };
+                         q::PerRow<float>* to) {
+    read.read<float>(rows, rows_name, all, name, is_share, "0 to 1", to);
+  };
   share(args.top_ps, "top_ps", flag(QUERN_SAMPLE_TOP_P) ? args.top_p : 1.0f, "top_p", &p->top_p);
   share(args.min_ps, "min_ps", args.min_p, "min_p", &p->min_p);
   share(args.typical_ps, "typical_ps", flag(QUERN_SAMPLE_TYPICAL_P) ? args.typical_p : 1.0f, "typical_p",
@@ -152,8 +154,7 @@ std::int64_t read_edits(const quern_sample_args& args, const Place& place, q::Sa
     p->bias_ids = reinterpret_cast<const std::int32_t*>(ids.data);
     p->bias_entries = static_cast<std::int32_t>(ids.shape[0]);
     if (args.bias_values == nullptr) refuse_missing("bias_values");
-    p->bias_values =
-        read_vector<float>(args.bias_values, "bias_values", Dtype::f32, ids.shape[0], place);
+    p->bias_values = read_vector<float>(args.bias_values, "bias_values", Dtype::f32, ids.shape[0], place);
     if (args.max_bias < 0) refuse_value("max_bias", std::int64_t{args.max_bias}, "0 (all entries) and more");
     p->max_bias = args.max_bias == 0 ? p->bias_entries : std::min(args.max_bias, p->bias_entries);
   } else if (args.bias_ids != nullptr || args.bias_values != nullptr) {
@@ -197,8 +198,8 @@ Tensor read_logits(const DLTensor* given, const char* name, const Place& place, 
   p->logit_rows = static_cast<std::int32_t>(logits.shape[0]);
   p->vocab = static_cast<std::int32_t>(logits.shape[1]);
   p->chunks = (p->vocab + q::kChunk - 1) / q::kChunk;
-  p->vectors = reinterpret_cast<std::uintptr_t>(logits.data) % 16 == 0 &&
-               logits.strides[0] * bytes_of(logits.dtype) % 16 == 0;
+  p->vectors =
+      reinterpret_cast<std::uintptr_t>(logits.data) % 16 == 0 && logits.strides[0] * bytes_of(logits.dtype) % 16 == 0;
   return logits;
 }
 
@@ -210,7 +211,8 @@ void read_ids(const DLTensor* given, std::int64_t count, const Place& place, q::
 }
 
 Problem read_problem(const quern_sample_args& args, const Runtime& runtime, bool may_lack_data) {
-  const Call call = read_call(runtime, args, kFlags, "enum quern_call_flags | enum quern_sample_flags", 4, may_lack_data);
+  const Call call =
+      read_call(runtime, args, kFlags, "enum quern_call_flags | enum quern_sample_flags", 4, may_lack_data);
   Problem problem{{}, {}, call.sms, args.max_sms > 0};
   q::SampleParams& p = problem.params;
   problem.shape.logits = read_logits(args.logits, "logits", call.place, &p).dtype;

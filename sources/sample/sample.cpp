@@ -12,10 +12,9 @@
 namespace quern::ops::sample {
 namespace {
 
-constexpr auto kConstants =
-    describe<Shape>(tag_sample, "sample", choice<&Shape::logits>("dtype", "LOGIT", kFloatDtypes),
-                    flag<&Shape::edits>("edits", "EDITS").optional(),
-                    flag<&Shape::filters>("filters", "FILTERS").optional());
+constexpr auto kConstants = describe<Shape>(
+    tag_sample, "sample", choice<&Shape::logits>("dtype", "LOGIT", kFloatDtypes),
+    flag<&Shape::edits>("edits", "EDITS").optional(), flag<&Shape::filters>("filters", "FILTERS").optional());
 
 Constants constants(const jit::Spec& spec) { return kConstants.to_constants(kConstants.to_shape(spec)); }
 
@@ -28,8 +27,8 @@ jit::Unit unit(const jit::Spec& spec) {
   return to_unit("sample", shape, jit::Target::from_tag(spec.target));
 }
 
-// Logits come in f32 from most engines, and as the model computes them from others. Which parameters requests bring is not known
-// beforehand.
+// Logits come in f32 from most engines, and as the model computes them from others. Which parameters requests bring is
+// not known beforehand.
 void list(const quern_model& model, const jit::TargetInfo& target, std::vector<jit::Spec>* specs) {
   if (model.vocab_size == 0 || model.vocab_size > static_cast<std::uint32_t>(q::kMostVocab)) return;
   for (const bool edits : {false, true}) {
@@ -79,7 +78,8 @@ void divide_rows(Problem* problem) {
   const std::int64_t rounds = std::clamp<std::int64_t>(p.chunks / (wanted * kWarps), 1, q::kBlockChunks / kWarps);
   p.chunks_per_block = static_cast<std::int32_t>(can_divide(p) ? rounds * kWarps : p.chunks);
   if (!can_divide(p) && p.slots != 0 && p.chunks > q::kBlockChunks)
-    throw Error(QUERN_UNSUPPORTED, "lists of tokens with more than 65536 rows of more than 262144 logits; call in parts");
+    throw Error(QUERN_UNSUPPORTED,
+                "lists of tokens with more than 65536 rows of more than 262144 logits; call in parts");
   p.blocks = (p.chunks + p.chunks_per_block - 1) / p.chunks_per_block;
   p.units = p.count * p.blocks;
 }
@@ -102,7 +102,8 @@ void launch_problem(const Runtime& runtime, Problem* problem, const jit::Spec& s
   p.group_keys = reinterpret_cast<std::uint32_t*>(scratch + parts.stats);
   p.chunk_weights = reinterpret_cast<unsigned long long*>(scratch + parts.stats + parts.group_keys);
   jit::Launch launch;
-  launch.grid[0] = static_cast<std::uint32_t>(problem->bounded ? std::min(p.units, problem->sms * kBlocksPerSm) : p.units);
+  launch.grid[0] =
+      static_cast<std::uint32_t>(problem->bounded ? std::min(p.units, problem->sms * kBlocksPerSm) : p.units);
   launch.block[0] = kThreads;
   if (p.slots != 0)
     launch.shared_bytes = static_cast<std::uint32_t>(std::max(p.chunks_per_block * q::kGroups * 4, p.slots * 12));

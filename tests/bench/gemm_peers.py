@@ -12,9 +12,11 @@ SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
 import argparse
+import datetime
 import json
 import os
 import select
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -165,7 +167,11 @@ def main() -> int:
     failed = [row for row in rows if row.errors()]
     print(f"\n{len(rows)} of {len(chosen)} cases, {len(failed)} failed; {time.monotonic() - start:.0f} s in all")
     if arguments.json:
-        result = {**about, "seed": arguments.seed, "rows": [row.to_json() for row in rows]}
+        when = {
+            "date": datetime.date.today().isoformat(),
+            "command": "python3 tests/bench/gemm_peers.py " + shlex.join(sys.argv[1:]),
+        }
+        result = {**when, **about, "seed": arguments.seed, "rows": [row.to_json() for row in rows]}
         with open(arguments.json, "w") as file:
             json.dump({**result, "figures": [goal.to_json() for goal in goals]}, file, indent=2)
     if len(rows) < len(chosen):

@@ -9,7 +9,9 @@ SPDX-License-Identifier: Apache-2.0
 """
 
 import argparse
+import datetime
 import json
+import shlex
 import statistics
 import sys
 
@@ -182,10 +184,13 @@ def main():
     flush = torch.empty(FLUSH_BYTES, dtype=torch.uint8, device="cuda")
     print(f"{torch.cuda.get_device_name()}, PyTorch {torch.__version__}, cuDNN {torch.backends.cudnn.version()}")
     result = {
+        "date": datetime.date.today().isoformat(),
+        "command": "python3 tests/bench/peers.py " + shlex.join(sys.argv[1:]),
         "device": torch.cuda.get_device_name(),
         "torch": torch.__version__,
         "decode": bench_decode(quern, flush),
         "prefill": bench_prefill(quern, flush),
+        "quern": {name: quern[name] for name in ("decode", "prefill") if name in quern},
     }
     if arguments.json:
         with open(arguments.json, "w") as file:

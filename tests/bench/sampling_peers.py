@@ -1,5 +1,5 @@
-# Sampling on a GPU beside PyTorch and, where it can be imported, FlashInfer: each a call with L2 flushed (median of 30) and a graph of
-# 20 calls. Prints a table a piece of work, in microseconds.
+# Sampling on a GPU beside PyTorch and, where it can be imported, FlashInfer: each a call with L2 flushed (median of
+# 30) and a graph of 20 calls. Prints a table a piece of work, in microseconds.
 # SPDX-License-Identifier: Apache-2.0
 """usage: sampling_peers.py [--quick] [--only WORD]     (with quern's package on PYTHONPATH)"""
 
@@ -9,9 +9,8 @@ import statistics
 import sys
 import time
 
-import torch
-
 import quern
+import torch
 
 try:
     import flashinfer
@@ -96,19 +95,26 @@ class Ours:
 
     def sample(self, **more):
         given = dict(ids=self.ids, seed=self.seed, offset=self.offset, temperature=self.temperature) | more
+
         def work():
             self.context.sample(self.x, **given)
+
         return work
 
     def penalties(self):
         vocab = self.x.shape[1]
-        return dict(
-            output_tokens=torch.randint(0, vocab, (self.n, 2048), dtype=torch.int32, device="cuda"),
-            output_lengths=self.full(2048, torch.int32), repetition=self.full(1.1), presence=self.full(0.1),
-            frequency=self.full(0.1),
-            prompt_mask=torch.randint(-(2**31), 2**31 - 1, (self.n, (vocab + 31) // 32), dtype=torch.int32, device="cuda")
-            & torch.randint(-(2**31), 2**31 - 1, (self.n, (vocab + 31) // 32), dtype=torch.int32, device="cuda"),
-        )  # fmt: skip
+
+        def words():
+            return torch.randint(-(2**31), 2**31 - 1, (self.n, (vocab + 31) // 32), dtype=torch.int32, device="cuda")
+
+        return {
+            "output_tokens": torch.randint(0, vocab, (self.n, 2048), dtype=torch.int32, device="cuda"),
+            "output_lengths": self.full(2048, torch.int32),
+            "repetition": self.full(1.1),
+            "presence": self.full(0.1),
+            "frequency": self.full(0.1),
+            "prompt_mask": words() & words(),
+        }
 
     def works(self):
         k, p = self.full(50, torch.int32), self.full(0.9)
@@ -118,9 +124,15 @@ class Ours:
         yield "min-p", self.sample(min_p=self.full(0.05))
         yield "no filter", self.sample()
         yield "greedy", self.sample(temperature=0.0)
-        yield "no filter, log-probabilities, top 5", self.sample(logprobs=self.full(0.0), top_n=5,
-                                                                 top_ids=torch.empty(self.n, 5, dtype=torch.int32, device="cuda"),
-                                                                 top_logprobs=torch.empty(self.n, 5, device="cuda"))
+        yield (
+            "no filter, log-probabilities, top 5",
+            self.sample(
+                logprobs=self.full(0.0),
+                top_n=5,
+                top_ids=torch.empty(self.n, 5, dtype=torch.int32, device="cuda"),
+                top_logprobs=torch.empty(self.n, 5, device="cuda"),
+            ),
+        )
         if hasattr(self.context, "softmax"):
             out = torch.empty_like(self.x)
             yield "softmax", lambda: self.context.softmax(self.x, temperatures=self.temperature, out=out)
@@ -135,7 +147,11 @@ def peers(x):
     k, p = torch.full((n,), 50, dtype=torch.int32, device="cuda"), torch.full((n,), 0.9, device="cuda")
     t, m = torch.full((n,), 0.8, device="cuda"), torch.full((n,), 0.05, device="cuda")
     s = flashinfer.sampling
-    yield "flashinfer", "top-k + top-p", lambda: s.top_k_top_p_sampling_from_logits(x, k, p, filter_apply_order="top_k_first")
+    yield (
+        "flashinfer",
+        "top-k + top-p",
+        lambda: s.top_k_top_p_sampling_from_logits(x, k, p, filter_apply_order="top_k_first"),
+    )
     yield "flashinfer", "top-p", lambda: s.top_p_sampling_from_probs(s.softmax(x, t), p)
     yield "flashinfer", "min-p", lambda: s.min_p_sampling_from_probs(s.softmax(x, t), m)
     yield "flashinfer", "no filter", lambda: s.sampling_from_logits(x)
@@ -170,7 +186,9 @@ def main():
     for kind in ("peaked", "equal", "two", "staircase", "denormal", "huge"):
         for rows, vocab in ((32, 128256), (512, 128256)):
             ours = Ours(context, logits_of(kind, rows, vocab))
-            cells = [f"{name} {graph_us(work):.1f}" for name, work in ours.works() if only in name and "log-prob" not in name]
+            cells = [
+                f"{name} {graph_us(work):.1f}" for name, work in ours.works() if only in name and "log-prob" not in name
+            ]
             print(f"graph us, {kind}, {rows} rows: " + "; ".join(cells), flush=True)
     for dtype in (torch.bfloat16, torch.float16):
         ours = Ours(context, logits_of("normal", 512, 128256, dtype))

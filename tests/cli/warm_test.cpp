@@ -243,6 +243,7 @@ TEST_F(WarmTest, ModelsNeedFewKernels) {
         EXPECT_EQ(ops["grouped_fp8_gemm"] > 0, fp8 && model.experts);
         EXPECT_EQ(ops["moe_route"] > 0, model.experts);
         EXPECT_EQ(ops["moe_combine"] > 0, model.experts);
+        EXPECT_EQ(ops["sample"], 4);
       }
     }
   }

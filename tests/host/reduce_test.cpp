@@ -1,5 +1,5 @@
-// common/reduce.cuh at both warp sizes, common/philox.cuh against the known answers of its authors; and that every target's compiler
-// takes them.
+// common/reduce.cuh at both warp sizes, common/philox.cuh against the known answers of its authors; and that every
+// target's compiler takes them.
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
@@ -49,9 +49,11 @@ class Reduce : public testing::TestWithParam<std::uint32_t> {
     std::mt19937 random(seed);
     std::vector<std::uint32_t> input(kThreads), out(kRows * kThreads, 0xabababab), bins(kBins, 0xabababab);
     const int kind = static_cast<int>(seed % 3);
-    for (auto& v : input) v = static_cast<std::uint32_t>(kind == 0 ? random() % kBins : kind == 1 ? 100 + random() % 2 : 0);
+    for (auto& v : input)
+      v = static_cast<std::uint32_t>(kind == 0 ? random() % kBins : kind == 1 ? 100 + random() % 2 : 0);
     const auto wanted = static_cast<std::uint32_t>(1 + random() % 900);
-    Kernel kernel(compile(options.warp_size == 64 ? "host64" : "host", "reduce.cuh", read_file("tests/host/reduce.cuh"), "quern_reduce"),
+    Kernel kernel(compile(options.warp_size == 64 ? "host64" : "host", "reduce.cuh", read_file("tests/host/reduce.cuh"),
+                          "quern_reduce"),
                   "quern_reduce", 0, options);
     const std::uint32_t* in = input.data();
     std::uint32_t *to = out.data(), *to_bins = bins.data();
@@ -116,7 +118,8 @@ class ReduceOn : public testing::TestWithParam<const char*> {};
 TEST_P(ReduceOn, Compiles) {
   EXPECT_FALSE(compile(GetParam(), "reduce.cuh", read_file("tests/host/reduce.cuh"), "quern_reduce").image.empty());
 }
-INSTANTIATE_TEST_SUITE_P(EveryTarget, ReduceOn, testing::Values("sm_80", "sm_89", "sm_90a", "sm_100a", "sm_120a", "gfx90a"));
+INSTANTIATE_TEST_SUITE_P(EveryTarget, ReduceOn,
+                         testing::Values("sm_80", "sm_89", "sm_90a", "sm_100a", "sm_120a", "gfx90a"));
 
 }  // namespace
 }  // namespace quern::host_tests

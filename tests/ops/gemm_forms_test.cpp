@@ -93,7 +93,8 @@ void PrintTo(const Forced& forced, std::ostream* out) { *out << forced.name; }
 
 using Change = std::function<void(GemmCase&)>;
 
-// Every number of rows, columns and terms at which a variant does something else.
+// Every number of rows, columns and terms at which a variant does something else. What is changed about the operands or about
+// what follows the sums is the same for few terms as for many: those cases have as many rows and columns, and fewer terms.
 Forced forced_as(const Choice& choice, const std::string& name, const GemmCase& common, const Change& change = {}) {
   Forced forced{choice, {}, name_of(choice.variant)};
   if (choice.parts > 1) forced.name += "_by_" + std::to_string(choice.parts);
@@ -104,9 +105,10 @@ Forced forced_as(const Choice& choice, const std::string& name, const GemmCase& 
     c.name = forced.name + '_' + std::to_string(m) + 'x' + std::to_string(c.n) + 'x' + std::to_string(c.k);
     forced.cases.push_back(std::move(c));
   };
-  for (const int m : {1, 7, 16, 17, 63, 64, 65, 128}) one(m, m % 2 == 1 ? 40 : 264, m % 3 == 0 ? 1040 : 528);
+  const int many = change ? 528 : 1040, fewer = change ? 272 : 528, most = change ? 1040 : 4112;
+  for (const int m : {1, 7, 16, 17, 63, 64, 65, 128}) one(m, m % 2 == 1 ? 40 : 264, m % 3 == 0 ? many : fewer);
   for (const int n : {8, 24, 136}) one(33, n, n == 24 ? 16 : 144);
-  one(20, 16, 4112);
+  one(20, 16, most);
   one(130, 72, 272);
   return forced;
 }
@@ -201,7 +203,8 @@ std::vector<Forced> sliced() {
 
 // Tiles by tensor map and mma.sync: fewer rows, columns and terms than a tile has, and several tiles for a block, which
 // run on from one to the next; fewer steps than blocks that might share them. Of f16 and bf16 alike but for the
-// instruction.
+// instruction. Where what follows the sums is changed, whole tiles and parts of them in either direction and several for a
+// block are enough, of fewer steps.
 Forced mapped_as(const Choice& choice, const std::string& name, const GemmCase& common, const Change& change = {}) {
   Forced forced{choice, {}, name_of(choice.variant)};
   if (choice.parts == ops::gemm::kLastWave) forced.name += "_shared";
@@ -215,7 +218,11 @@ Forced mapped_as(const Choice& choice, const std::string& name, const GemmCase& 
   };
   one(1, 8, 8, 0), one(65, 200, 136, 0), one(256, 192, 64, 0), one(100, 136, 128, 0), one(100, 136, 904, 0);
   one(130, 264, 328, 1), one(513, 40, 200, 1), one(257, 392, 128, 2);
-  one(300, 584, 520, 3), one(600, 200, 264, 2), one(700, 392, 712, 4);
+  if (change) {
+    one(300, 392, 200, 2), one(600, 200, 136, 2);
+  } else {
+    one(300, 584, 520, 3), one(600, 200, 264, 2), one(700, 392, 712, 4);
+  }
   return forced;
 }
 
@@ -243,6 +250,8 @@ std::vector<Forced> mapped() {
 
 // Tiles of 128 rows, of many columns: rows and columns that are not whole, as many steps as boxes of results leave in
 // and fewer, several tiles for a block, all that changes how results leave.
+// What is changed is tried with fewer tiles: in part outside, several for a block, with more steps than the pipeline has
+// places and than there are boxes.
 std::vector<Forced> wide() {
   std::vector<Forced> all;
   const auto add = [&](Variant variant, const std::string& name, const GemmCase& common, const Change& change = {}) {
@@ -255,8 +264,13 @@ std::vector<Forced> wide() {
       c.name = forced.name + '_' + std::to_string(m) + 'x' + std::to_string(c.n) + 'x' + std::to_string(c.k);
       forced.cases.push_back(std::move(c));
     };
-    one(1, 8, 16, 0), one(128, 256, 128, 0), one(129, 264, 144, 0), one(300, 584, 400, 0);
-    one(200, 520, 128, 1), one(260, 392, 272, 1), one(257, 776, 656, 1), one(300, 584, 1552, 2);
+    one(1, 8, 16, 0), one(129, 264, 144, 0), one(200, 520, 128, 1);
+    if (change) {
+      one(129, 392, 656, 1), one(130, 264, 1168, 2);
+    } else {
+      one(128, 256, 128, 0), one(300, 584, 400, 0);
+      one(260, 392, 272, 1), one(257, 776, 656, 1), one(300, 392, 1552, 2);
+    }
     all.push_back(std::move(forced));
   };
   for (const Variant variant : {Variant::persistent_128x128, Variant::persistent_128x192, Variant::persistent_128x256,

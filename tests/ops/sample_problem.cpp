@@ -27,12 +27,15 @@ std::vector<float> edit(const SampleInput& in, std::size_t i) {
   std::vector<Edit> edits(vocab);
   const auto is_token = [&](std::int32_t t) { return t >= 0 && t < in.vocab; };
   if (!in.prompt.empty()) {
-    for (const auto t : in.prompt[i]) if (is_token(t)) edits[static_cast<std::size_t>(t)].repeated = true;
+    for (const auto t : in.prompt[i])
+      if (is_token(t)) edits[static_cast<std::size_t>(t)].repeated = true;
   }
   if (!in.output.empty()) {
-    for (const auto t : in.output[i]) if (is_token(t)) edits[static_cast<std::size_t>(t)].repeated = true, ++edits[static_cast<std::size_t>(t)].count;
+    for (const auto t : in.output[i])
+      if (is_token(t)) edits[static_cast<std::size_t>(t)].repeated = true, ++edits[static_cast<std::size_t>(t)].count;
   }
-  const float r = or_else(in.repetition, i, 1.0f), presence = or_else(in.presence, i, 0.0f), frequency = or_else(in.frequency, i, 0.0f);
+  const float r = or_else(in.repetition, i, 1.0f), presence = or_else(in.presence, i, 0.0f),
+              frequency = or_else(in.frequency, i, 0.0f);
   for (std::size_t t = 0; t < vocab; ++t) {
     if (edits[t].repeated) x[t] = x[t] > 0 ? x[t] / r : x[t] * r;
     if (edits[t].count > 0) x[t] = std::fma(-frequency, static_cast<float>(edits[t].count), x[t] - presence);
@@ -42,7 +45,8 @@ std::vector<float> edit(const SampleInput& in, std::size_t i) {
   }
   constexpr float kOut = -std::numeric_limits<float>::infinity();
   if (!in.banned.empty()) {
-    for (const auto t : in.banned[i]) if (is_token(t)) x[static_cast<std::size_t>(t)] = kOut;
+    for (const auto t : in.banned[i])
+      if (is_token(t)) x[static_cast<std::size_t>(t)] = kOut;
   }
   for (std::size_t t = 0; t < vocab; ++t) {
     if (std::isnan(x[t]) || (!in.allowed.empty() && in.allowed[i][t] == 0)) x[t] = kOut;
@@ -75,7 +79,9 @@ SampleRow expect_row(const SampleInput& in, std::size_t i) {
     if (x[t] > -std::numeric_limits<float>::infinity()) kept.push_back(static_cast<std::int32_t>(t));
   }
   if (kept.empty()) return row;
-  std::stable_sort(kept.begin(), kept.end(), [&](std::int32_t a, std::int32_t b) { return x[static_cast<std::size_t>(a)] > x[static_cast<std::size_t>(b)]; });
+  std::stable_sort(kept.begin(), kept.end(), [&](std::int32_t a, std::int32_t b) {
+    return x[static_cast<std::size_t>(a)] > x[static_cast<std::size_t>(b)];
+  });
   row.largest = kept[0];
   const double max = x[static_cast<std::size_t>(kept[0])];
   const float temperature = or_else(in.temperature, i, 1.0f), range = or_else(in.dynamic_range, i, 0.0f);
@@ -87,7 +93,9 @@ SampleRow expect_row(const SampleInput& in, std::size_t i) {
     const std::vector<double> all = shares(x, kept, first);
     for (std::size_t j = 0; j < kept.size(); ++j) row.whole_logprob[static_cast<std::size_t>(kept[j])] = all[j];
   }
-  const auto close = [&](double a, double b) { if (std::fabs(a - b) <= kClose * std::max({std::fabs(a), std::fabs(b), 1e-3})) row.close = true; };
+  const auto close = [&](double a, double b) {
+    if (std::fabs(a - b) <= kClose * std::max({std::fabs(a), std::fabs(b), 1e-3})) row.close = true;
+  };
   const auto cut_below = [&](double least, bool exact) {
     std::size_t n = 0;
     while (n < kept.size() && x[static_cast<std::size_t>(kept[n])] >= least) ++n;
@@ -99,13 +107,18 @@ SampleRow expect_row(const SampleInput& in, std::size_t i) {
   };
   if (const float n = or_else(in.n_sigma, i, 0.0f); n > 0.0f) {
     double sum = 0, squares = 0, count = 0;
-    for (const auto t : kept) if (std::isfinite(x[static_cast<std::size_t>(t)])) sum += x[static_cast<std::size_t>(t)], ++count;
-    for (const auto t : kept) if (std::isfinite(x[static_cast<std::size_t>(t)])) squares += std::pow(x[static_cast<std::size_t>(t)] - sum / count, 2);
+    for (const auto t : kept)
+      if (std::isfinite(x[static_cast<std::size_t>(t)])) sum += x[static_cast<std::size_t>(t)], ++count;
+    for (const auto t : kept)
+      if (std::isfinite(x[static_cast<std::size_t>(t)]))
+        squares += std::pow(x[static_cast<std::size_t>(t)] - sum / count, 2);
     cut_below(max - n * std::sqrt(squares / count), false);
   }
-  if (const float m = or_else(in.min_p, i, 0.0f); m > 0.0f) cut_below(m == 1.0f ? max : max + first * std::log(double{m}), m == 1.0f);
+  if (const float m = or_else(in.min_p, i, 0.0f); m > 0.0f)
+    cut_below(m == 1.0f ? max : max + first * std::log(double{m}), m == 1.0f);
   const std::vector<std::int32_t> before_k = kept;
-  if (const auto k = in.top_k.empty() ? 0 : in.top_k[i]; k > 0 && static_cast<std::size_t>(k) < kept.size()) kept.resize(static_cast<std::size_t>(k));
+  if (const auto k = in.top_k.empty() ? 0 : in.top_k[i]; k > 0 && static_cast<std::size_t>(k) < kept.size())
+    kept.resize(static_cast<std::size_t>(k));
   if (const float p = or_else(in.top_p, i, 1.0f); p < 1.0f) {
     const std::vector<double> of = shares(x, (in.flags & QUERN_SAMPLE_JOINT) != 0 ? before_k : kept, first);
     double sum = 0;
@@ -147,7 +160,8 @@ SampleRow expect_row(const SampleInput& in, std::size_t i) {
       double entropy = 0;
       for (const double l : of) entropy -= std::exp(l) * l;
       const double low = std::max(t - range, 0.0), high = t + range;
-      t = low + (high - low) * std::pow(entropy / std::log(static_cast<double>(tokens.size())), or_else(in.dynamic_exponent, i, 1.0f));
+      t = low + (high - low) * std::pow(entropy / std::log(static_cast<double>(tokens.size())),
+                                        or_else(in.dynamic_exponent, i, 1.0f));
     }
     return shares(x, tokens, row.greedy ? 1.0 : std::max(t, 1e-12));
   };
@@ -170,8 +184,8 @@ SampleRow expect_row(const SampleInput& in, std::size_t i) {
 
 namespace {
 
-bool agrees(const SampleInput& in, const SampleOutput& out, std::size_t i, const SampleRow& row, const std::vector<std::int32_t>& kept,
-            const std::vector<double>& logprob, std::string* why) {
+bool agrees(const SampleInput& in, const SampleOutput& out, std::size_t i, const SampleRow& row,
+            const std::vector<std::int32_t>& kept, const std::vector<double>& logprob, std::string* why) {
   const std::int64_t id = out.ids[i];
   const auto at = std::find(kept.begin(), kept.end(), id);
   if (at == kept.end()) {
@@ -180,7 +194,8 @@ bool agrees(const SampleInput& in, const SampleOutput& out, std::size_t i, const
   }
   const bool filtered = (in.flags & QUERN_SAMPLE_LOGPROBS_FILTERED) != 0 && !row.greedy;
   const auto tolerance = [](double v) { return 2e-5 + 4e-6 * std::fabs(v); };
-  const double exact = filtered ? logprob[static_cast<std::size_t>(at - kept.begin())] : row.whole_logprob[static_cast<std::size_t>(id)];
+  const double exact =
+      filtered ? logprob[static_cast<std::size_t>(at - kept.begin())] : row.whole_logprob[static_cast<std::size_t>(id)];
   if (in.logprobs && !(std::fabs(out.logprobs[i] - exact) <= tolerance(exact))) {
     *why = "log-probability " + std::to_string(out.logprobs[i]) + ", not " + std::to_string(exact);
     return false;
@@ -190,22 +205,29 @@ bool agrees(const SampleInput& in, const SampleOutput& out, std::size_t i, const
   if (filtered) {
     order = kept;
   } else {
-    for (std::size_t t = 0; t < row.edited.size(); ++t) if (row.edited[t] > -std::numeric_limits<float>::infinity()) order.push_back(static_cast<std::int32_t>(t));
-    std::stable_sort(order.begin(), order.end(), [&](std::int32_t a, std::int32_t b) { return row.edited[static_cast<std::size_t>(a)] > row.edited[static_cast<std::size_t>(b)]; });
+    for (std::size_t t = 0; t < row.edited.size(); ++t)
+      if (row.edited[t] > -std::numeric_limits<float>::infinity()) order.push_back(static_cast<std::int32_t>(t));
+    std::stable_sort(order.begin(), order.end(), [&](std::int32_t a, std::int32_t b) {
+      return row.edited[static_cast<std::size_t>(a)] > row.edited[static_cast<std::size_t>(b)];
+    });
   }
   for (std::size_t j = 0; j < static_cast<std::size_t>(in.top_n); ++j) {
     const std::int32_t expected = j < order.size() ? order[j] : -1;
     if (out.top_ids[i][j] != expected) {
-      *why = "place " + std::to_string(j) + " of the largest is " + std::to_string(out.top_ids[i][j]) + ", not " + std::to_string(expected) + " of " + std::to_string(order.size());
+      *why = "place " + std::to_string(j) + " of the largest is " + std::to_string(out.top_ids[i][j]) + ", not " +
+             std::to_string(expected) + " of " + std::to_string(order.size());
       return false;
     }
     if (expected < 0) {
-      if (out.top_logprobs[i][j] != -std::numeric_limits<float>::infinity()) return *why = "a log-probability behind the last", false;
+      if (out.top_logprobs[i][j] != -std::numeric_limits<float>::infinity())
+        return *why = "a log-probability behind the last", false;
       continue;
     }
     const double own = filtered ? logprob[j] : row.whole_logprob[static_cast<std::size_t>(expected)];
-    if (!(std::fabs(out.top_logprobs[i][j] - own) <= tolerance(own)) && !(std::isinf(own) && std::isinf(out.top_logprobs[i][j])) && own > -80) {
-      *why = "log-probability " + std::to_string(out.top_logprobs[i][j]) + " at place " + std::to_string(j) + ", not " + std::to_string(own);
+    if (!(std::fabs(out.top_logprobs[i][j] - own) <= tolerance(own)) &&
+        !(std::isinf(own) && std::isinf(out.top_logprobs[i][j])) && own > -80) {
+      *why = "log-probability " + std::to_string(out.top_logprobs[i][j]) + " at place " + std::to_string(j) + ", not " +
+             std::to_string(own);
       return false;
     }
   }
@@ -217,12 +239,22 @@ bool agrees(const SampleInput& in, const SampleOutput& out, std::size_t i, const
 namespace {
 
 std::string describe(const SampleInput& in, std::size_t i) {
-  std::string text = "flags " + std::to_string(in.flags) + (in.top_k.empty() ? "" : " top_k " + std::to_string(in.top_k[i]));
-  const std::pair<const char*, const std::vector<float>*> parameters[] = {
-      {"temperature", &in.temperature}, {"top_p", &in.top_p}, {"min_p", &in.min_p}, {"typical_p", &in.typical_p}, {"n_sigma", &in.n_sigma},
-      {"xtc_probability", &in.xtc_probability}, {"xtc_threshold", &in.xtc_threshold}, {"dynamic_range", &in.dynamic_range},
-      {"dynamic_exponent", &in.dynamic_exponent}, {"repetition", &in.repetition}, {"presence", &in.presence}, {"frequency", &in.frequency}};
-  for (const auto& [name, values] : parameters) if (!values->empty()) text += std::string(" ") + name + " " + std::to_string((*values)[i]);
+  std::string text =
+      "flags " + std::to_string(in.flags) + (in.top_k.empty() ? "" : " top_k " + std::to_string(in.top_k[i]));
+  const std::pair<const char*, const std::vector<float>*> parameters[] = {{"temperature", &in.temperature},
+                                                                          {"top_p", &in.top_p},
+                                                                          {"min_p", &in.min_p},
+                                                                          {"typical_p", &in.typical_p},
+                                                                          {"n_sigma", &in.n_sigma},
+                                                                          {"xtc_probability", &in.xtc_probability},
+                                                                          {"xtc_threshold", &in.xtc_threshold},
+                                                                          {"dynamic_range", &in.dynamic_range},
+                                                                          {"dynamic_exponent", &in.dynamic_exponent},
+                                                                          {"repetition", &in.repetition},
+                                                                          {"presence", &in.presence},
+                                                                          {"frequency", &in.frequency}};
+  for (const auto& [name, values] : parameters)
+    if (!values->empty()) text += std::string(" ") + name + " " + std::to_string((*values)[i]);
   return text;
 }
 
@@ -241,7 +273,8 @@ void check_sample(const SampleInput& in, const SampleOutput& out, const std::str
     const auto& logits = in.logits[in.rows.empty() ? i : static_cast<std::size_t>(in.rows[i])];
     bool nan = false;
     for (std::size_t t = 0; t < logits.size(); ++t) {
-      const bool banned = !in.banned.empty() && std::count(in.banned[i].begin(), in.banned[i].end(), static_cast<std::int32_t>(t)) != 0;
+      const bool banned =
+          !in.banned.empty() && std::count(in.banned[i].begin(), in.banned[i].end(), static_cast<std::int32_t>(t)) != 0;
       nan |= std::isnan(logits[t]) && !banned && (in.allowed.empty() || in.allowed[i][t] != 0);
     }
     ASSERT_EQ(out.status[i], nan ? QUERN_SAMPLE_NAN : 0) << where;
@@ -253,14 +286,16 @@ void check_sample(const SampleInput& in, const SampleOutput& out, const std::str
     }
     if (row.greedy) {
       ASSERT_EQ(out.ids[i], row.largest) << where;
-      if (in.logprobs) ASSERT_NEAR(out.logprobs[i], row.whole_logprob[static_cast<std::size_t>(row.largest)], 2e-5) << where;
+      if (in.logprobs)
+        ASSERT_NEAR(out.logprobs[i], row.whole_logprob[static_cast<std::size_t>(row.largest)], 2e-5) << where;
       continue;
     }
     if (row.close) continue;
     std::string why, or_why;
     const bool plain = agrees(in, out, i, row, row.kept, row.logprob, &why);
     const bool struck = row.xtc_open && !plain && agrees(in, out, i, row, row.struck, row.struck_logprob, &or_why);
-    ASSERT_TRUE(plain || struck) << where << ": " << why << (row.xtc_open ? "; with xtc " + or_why : "") << "; " << describe(in, i);
+    ASSERT_TRUE(plain || struck) << where << ": " << why << (row.xtc_open ? "; with xtc " + or_why : "") << "; "
+                                 << describe(in, i);
   }
 }
 
@@ -275,9 +310,11 @@ const DLTensor* SampleCall::vector(const std::vector<T>& values, DLDataType type
   return box.get();
 }
 template <class T>
-const DLTensor* SampleCall::matrix(const std::vector<std::vector<T>>& rows, DLDataType type, T fill, std::int64_t columns) {
+const DLTensor* SampleCall::matrix(const std::vector<std::vector<T>>& rows, DLDataType type, T fill,
+                                   std::int64_t columns) {
   std::vector<T> flat(rows.size() * static_cast<std::size_t>(columns), fill);
-  for (std::size_t r = 0; r < rows.size(); ++r) std::copy(rows[r].begin(), rows[r].end(), flat.begin() + static_cast<std::ptrdiff_t>(r) * columns);
+  for (std::size_t r = 0; r < rows.size(); ++r)
+    std::copy(rows[r].begin(), rows[r].end(), flat.begin() + static_cast<std::ptrdiff_t>(r) * columns);
   if (flat.empty()) flat.resize(1);
   const DLTensor* tensor = vector(flat, type);
   boxes.back().set(type, {static_cast<std::int64_t>(rows.size()), columns});
@@ -299,9 +336,11 @@ void SampleCall::lists() {
     return vector(all, kInt32);
   };
   if (!in_.prompt.empty() && in_.prompt_as_mask) {
-    std::vector<std::vector<std::int32_t>> mask(static_cast<std::size_t>(n), std::vector<std::int32_t>(static_cast<std::size_t>(words)));
+    std::vector<std::vector<std::int32_t>> mask(static_cast<std::size_t>(n),
+                                                std::vector<std::int32_t>(static_cast<std::size_t>(words)));
     for (std::size_t i = 0; i < mask.size(); ++i) {
-      for (const auto t : in_.prompt[i]) mask[i][static_cast<std::size_t>(t / 32)] |= static_cast<std::int32_t>(1u << t % 32);
+      for (const auto t : in_.prompt[i])
+        mask[i][static_cast<std::size_t>(t / 32)] |= static_cast<std::int32_t>(1u << t % 32);
     }
     args.prompt_mask = matrix(mask, kInt32, 0, words);
   } else if (!in_.prompt.empty()) {
@@ -309,8 +348,10 @@ void SampleCall::lists() {
     args.prompt_lengths = lengths(in_.prompt);
   }
   if (!in_.output.empty() && in_.output_as_counts) {
-    std::vector<std::vector<std::int32_t>> counts(static_cast<std::size_t>(n), std::vector<std::int32_t>(static_cast<std::size_t>(in_.vocab)));
-    for (std::size_t i = 0; i < counts.size(); ++i) for (const auto t : in_.output[i]) ++counts[i][static_cast<std::size_t>(t)];
+    std::vector<std::vector<std::int32_t>> counts(static_cast<std::size_t>(n),
+                                                  std::vector<std::int32_t>(static_cast<std::size_t>(in_.vocab)));
+    for (std::size_t i = 0; i < counts.size(); ++i)
+      for (const auto t : in_.output[i]) ++counts[i][static_cast<std::size_t>(t)];
     args.output_counts = matrix(counts, kInt32, 0, in_.vocab);
   } else if (!in_.output.empty()) {
     args.output_tokens = matrix(in_.output, kInt32, 3, longest(in_.output) + 2);
@@ -318,9 +359,11 @@ void SampleCall::lists() {
   }
   if (!in_.banned.empty()) args.banned = matrix(in_.banned, kInt32, -1, longest(in_.banned) + 1);
   if (!in_.allowed.empty()) {
-    std::vector<std::vector<std::int32_t>> mask(static_cast<std::size_t>(n), std::vector<std::int32_t>(static_cast<std::size_t>(words)));
+    std::vector<std::vector<std::int32_t>> mask(static_cast<std::size_t>(n),
+                                                std::vector<std::int32_t>(static_cast<std::size_t>(words)));
     for (std::size_t i = 0; i < mask.size(); ++i) {
-      for (std::size_t t = 0; t < in_.allowed[i].size(); ++t) if (in_.allowed[i][t] != 0) mask[i][t / 32] |= static_cast<std::int32_t>(1u << t % 32);
+      for (std::size_t t = 0; t < in_.allowed[i].size(); ++t)
+        if (in_.allowed[i][t] != 0) mask[i][t / 32] |= static_cast<std::int32_t>(1u << t % 32);
     }
     args.allowed = matrix(mask, kInt32, 0, words);
   }
@@ -333,7 +376,8 @@ void SampleCall::lists() {
       args.max_bias = std::max(args.max_bias, static_cast<std::int32_t>(row.size()));
     }
     if (ids.empty()) ids.push_back(0), values.push_back(0.0f);
-    args.bias_offsets = vector(begins, kInt32), args.bias_ids = vector(ids, kInt32), args.bias_values = vector(values, kFloat32);
+    args.bias_offsets = vector(begins, kInt32), args.bias_ids = vector(ids, kInt32),
+    args.bias_values = vector(values, kFloat32);
   }
 }
 
@@ -343,7 +387,8 @@ SampleCall::SampleCall(const SampleInput& input) : args(sized<quern_sample_args>
   std::vector<unsigned char> logits(in_.logits.size() * static_cast<std::size_t>(pitch) * in_.element.bytes(), 0x7f);
   for (std::size_t r = 0; r < in_.logits.size(); ++r) {
     for (std::size_t t = 0; t < in_.logits[r].size(); ++t) {
-      in_.element.store(&logits[(r * static_cast<std::size_t>(pitch) + t) * in_.element.bytes()], double{in_.logits[r][t]});
+      in_.element.store(&logits[(r * static_cast<std::size_t>(pitch) + t) * in_.element.bytes()],
+                        double{in_.logits[r][t]});
     }
   }
   if (logits.empty()) logits.resize(4);
@@ -353,14 +398,19 @@ SampleCall::SampleCall(const SampleInput& input) : args(sized<quern_sample_args>
   args.rows = vector(in_.rows, kInt32);
   const auto per_row = [&](const std::vector<float>& values) { return vector(values, kFloat32); };
   args.temperatures = per_row(in_.temperature), args.top_ps = per_row(in_.top_p), args.min_ps = per_row(in_.min_p);
-  args.typical_ps = per_row(in_.typical_p), args.n_sigmas = per_row(in_.n_sigma), args.xtc_probabilities = per_row(in_.xtc_probability);
-  args.xtc_thresholds = per_row(in_.xtc_threshold), args.dynamic_ranges = per_row(in_.dynamic_range), args.dynamic_exponents = per_row(in_.dynamic_exponent);
-  args.repetitions = per_row(in_.repetition), args.presences = per_row(in_.presence), args.frequencies = per_row(in_.frequency);
-  args.top_ks = vector(in_.top_k, kInt32), args.seeds = vector(in_.seeds, kInt64), args.offsets = vector(in_.offsets, kInt64);
+  args.typical_ps = per_row(in_.typical_p), args.n_sigmas = per_row(in_.n_sigma),
+  args.xtc_probabilities = per_row(in_.xtc_probability);
+  args.xtc_thresholds = per_row(in_.xtc_threshold), args.dynamic_ranges = per_row(in_.dynamic_range),
+  args.dynamic_exponents = per_row(in_.dynamic_exponent);
+  args.repetitions = per_row(in_.repetition), args.presences = per_row(in_.presence),
+  args.frequencies = per_row(in_.frequency);
+  args.top_ks = vector(in_.top_k, kInt32), args.seeds = vector(in_.seeds, kInt64),
+  args.offsets = vector(in_.offsets, kInt64);
   args.seed = in_.seed, args.offset = in_.offset, args.flags = in_.flags, args.max_sms = in_.max_sms;
   lists();
   const auto made = [&](std::size_t each, DLDataType type, std::int64_t columns) {
-    buffers.emplace_back(std::max<std::size_t>(static_cast<std::size_t>(n * std::max<std::int64_t>(columns, 1)) * each, 1), 0x7b);
+    buffers.emplace_back(
+        std::max<std::size_t>(static_cast<std::size_t>(n * std::max<std::int64_t>(columns, 1)) * each, 1), 0x7b);
     TensorBox& box = boxes.emplace_back();
     if (columns == 0) {
       box.set(type, {n});
@@ -374,6 +424,7 @@ SampleCall::SampleCall(const SampleInput& input) : args(sized<quern_sample_args>
   args.status = made(4, kInt32, 0);
   if (in_.logprobs) args.logprobs = made(4, kFloat32, 0);
   if (in_.top_n > 0) args.top_ids = made(4, kInt32, in_.top_n), args.top_logprobs = made(4, kFloat32, in_.top_n);
+  made_ = args;
 }
 
 void SampleCall::prepare() {
@@ -398,7 +449,8 @@ SampleOutput SampleCall::run() {
   synchronize();
   std::vector<unsigned char> counters(256 * 1024);
   workspace_.read(counters.data(), counters.size());
-  EXPECT_TRUE(std::all_of(counters.begin(), counters.end(), [](unsigned char c) { return c == 0; })) << "the counters are not zero";
+  EXPECT_TRUE(std::all_of(counters.begin(), counters.end(), [](unsigned char c) { return c == 0; }))
+      << "the counters are not zero";
   return read();
 }
 Buffer& SampleCall::buffer_of(const DLTensor* tensor) {
@@ -412,25 +464,27 @@ SampleOutput SampleCall::read() {
     if (count != 0) buffer_of(tensor).read(to->data(), count * sizeof(T));
   };
   if (in_.wide_ids) {
-    take(args.ids, &out.ids, n);
+    take(made_.ids, &out.ids, n);
   } else {
     std::vector<std::int32_t> ids;
-    take(args.ids, &ids, n);
+    take(made_.ids, &ids, n);
     out.ids.assign(ids.begin(), ids.end());
   }
-  take(args.status, &out.status, n);
-  if (in_.logprobs) take(args.logprobs, &out.logprobs, n);
+  take(made_.status, &out.status, n);
+  if (in_.logprobs) take(made_.logprobs, &out.logprobs, n);
   const auto rows_of = [&]<class T>(const DLTensor* tensor, std::vector<std::vector<T>>* to, std::size_t columns) {
     std::vector<T> flat;
     take(tensor, &flat, n * columns);
-    for (std::size_t i = 0; i < n; ++i) to->emplace_back(flat.begin() + static_cast<std::ptrdiff_t>(i * columns), flat.begin() + static_cast<std::ptrdiff_t>((i + 1) * columns));
+    for (std::size_t i = 0; i < n; ++i)
+      to->emplace_back(flat.begin() + static_cast<std::ptrdiff_t>(i * columns),
+                       flat.begin() + static_cast<std::ptrdiff_t>((i + 1) * columns));
   };
   if (in_.top_n > 0) {
-    rows_of(args.top_ids, &out.top_ids, static_cast<std::size_t>(in_.top_n));
-    rows_of(args.top_logprobs, &out.top_logprobs, static_cast<std::size_t>(in_.top_n));
+    rows_of(made_.top_ids, &out.top_ids, static_cast<std::size_t>(in_.top_n));
+    rows_of(made_.top_logprobs, &out.top_logprobs, static_cast<std::size_t>(in_.top_n));
   }
-  if (!in_.offsets.empty()) take(args.offsets, &out.offsets, n);
-  if (args.output_counts != nullptr) rows_of(args.output_counts, &out.counts, static_cast<std::size_t>(in_.vocab));
+  if (!in_.offsets.empty()) take(made_.offsets, &out.offsets, n);
+  if (made_.output_counts != nullptr) rows_of(made_.output_counts, &out.counts, static_cast<std::size_t>(in_.vocab));
   return out;
 }
 

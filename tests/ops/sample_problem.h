@@ -17,10 +17,11 @@ namespace quern::test {
 struct SampleInput {
   Element element = Element::f32;
   std::int64_t vocab = 1;
-  std::int64_t padding = 0;                   // elements between the rows of logits
-  std::vector<std::vector<float>> logits;     // rounded to the element
-  std::vector<std::int32_t> rows;             // which of them; none: all
-  std::vector<float> temperature, top_p, min_p, typical_p, n_sigma, xtc_probability, xtc_threshold, dynamic_range, dynamic_exponent;
+  std::int64_t padding = 0;                // elements between the rows of logits
+  std::vector<std::vector<float>> logits;  // rounded to the element
+  std::vector<std::int32_t> rows;          // which of them; none: all
+  std::vector<float> temperature, top_p, min_p, typical_p, n_sigma, xtc_probability, xtc_threshold, dynamic_range,
+      dynamic_exponent;
   std::vector<float> repetition, presence, frequency;
   std::vector<std::int32_t> top_k;
   std::vector<std::vector<std::int32_t>> prompt, output, banned;  // lists of tokens
@@ -72,6 +73,7 @@ class SampleCall {
   Buffer& buffer_of(const DLTensor* tensor);
 
   const SampleInput in_;
+  quern_sample_args made_{};  // args as they were at first
   Buffer workspace_;
 };
 
@@ -79,11 +81,12 @@ class SampleCall {
 struct SampleRow {
   std::vector<float> edited;
   std::vector<std::int32_t> kept;
-  std::vector<double> logprob;         // of kept, among kept
-  std::vector<double> whole_logprob;   // of every token, before the filters
+  std::vector<double> logprob;        // of kept, among kept
+  std::vector<double> whole_logprob;  // of every token, before the filters
   std::int32_t largest = -1;
   bool close = false;  // a decision is so close that rounding may turn it
-  bool xtc_open = false;  // whether xtc strikes is for the row's random numbers to say: kept is without it, `struck` with it
+  bool xtc_open =
+      false;  // whether xtc strikes is for the row's random numbers to say: kept is without it, `struck` with it
   std::vector<std::int32_t> struck;
   std::vector<double> struck_logprob;
   bool greedy = false;

@@ -1,5 +1,5 @@
-// quern_sample against its definition in fp64: kept sets, log-probabilities, penalties and masks, the same token whatever the batch,
-// frequencies by chi-square.
+// quern_sample against its definition in fp64: kept sets, log-probabilities, penalties and masks, the same token
+// whatever the batch, frequencies by chi-square.
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
@@ -7,8 +7,10 @@
 #include <cstdlib>
 #include <cstring>
 #include <limits>
+#include <memory>
 #include <numeric>
 
+#include "tests/ops/refusal.h"
 #include "tests/ops/sample_problem.h"
 
 namespace quern::test {
@@ -18,25 +20,47 @@ constexpr float kInfinity = std::numeric_limits<float>::infinity();
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 
 enum class Shape { normal, peaked, equal, two, staircase, denormal, huge, offset, rising, holes, one };
-constexpr Shape kShapes[] = {Shape::normal, Shape::peaked, Shape::equal, Shape::two, Shape::staircase, Shape::denormal,
-                             Shape::huge,   Shape::offset, Shape::rising, Shape::holes, Shape::one};
+constexpr Shape kShapes[] = {Shape::normal,    Shape::peaked,   Shape::equal, Shape::two,
+                             Shape::staircase, Shape::denormal, Shape::huge,  Shape::offset,
+                             Shape::rising,    Shape::holes,    Shape::one};
 
 std::vector<float> make_logits(Random& random, Shape shape, std::int64_t vocab, Element element) {
   std::vector<float> x(static_cast<std::size_t>(vocab));
   for (std::size_t t = 0; t < x.size(); ++t) {
     double v = random.normal() * 3;
     switch (shape) {
-      case Shape::normal: break;
-      case Shape::peaked: v = random.below(200) == 0 ? 12 + random.normal() : random.normal(); break;
-      case Shape::equal: v = 1.5; break;
-      case Shape::two: v = random.below(2) == 0 ? 1.0 : 1.25; break;
-      case Shape::staircase: v = 1.0 + static_cast<double>(random.below(64)) * 0x1p-20; break;
-      case Shape::denormal: v = static_cast<double>(random.below(1000)) * 0x1p-149; break;
-      case Shape::huge: v = element.kind() == Element::f16 ? v * 10000 : v * 1e30; break;
-      case Shape::offset: v = 1000 + v; break;
-      case Shape::rising: v = static_cast<double>(t) * 12 / static_cast<double>(vocab); break;
-      case Shape::holes: v = random.below(3) == 0 ? -kInfinity : random.below(9) == 0 ? kNan : v; break;
-      case Shape::one: v = static_cast<std::int64_t>(t) == vocab / 2 ? 0.5 : -kInfinity; break;
+      case Shape::normal:
+        break;
+      case Shape::peaked:
+        v = random.below(200) == 0 ? 12 + random.normal() : random.normal();
+        break;
+      case Shape::equal:
+        v = 1.5;
+        break;
+      case Shape::two:
+        v = random.below(2) == 0 ? 1.0 : 1.25;
+        break;
+      case Shape::staircase:
+        v = 1.0 + static_cast<double>(random.below(64)) * 0x1p-20;
+        break;
+      case Shape::denormal:
+        v = static_cast<double>(random.below(1000)) * 0x1p-149;
+        break;
+      case Shape::huge:
+        v = element.kind() == Element::f16 ? v * 10000 : v * 1e30;
+        break;
+      case Shape::offset:
+        v = 1000 + v;
+        break;
+      case Shape::rising:
+        v = static_cast<double>(t) * 12 / static_cast<double>(vocab);
+        break;
+      case Shape::holes:
+        v = random.below(3) == 0 ? -kInfinity : random.below(9) == 0 ? kNan : v;
+        break;
+      case Shape::one:
+        v = static_cast<std::int64_t>(t) == vocab / 2 ? 0.5 : -kInfinity;
+        break;
     }
     x[t] = static_cast<float>(element.rounded(v));
   }
@@ -53,7 +77,8 @@ std::vector<T> drawn(Random& random, std::size_t n, std::initializer_list<T> fro
 SampleInput make_input(Random& random, std::int64_t vocab, Element element, std::size_t rows) {
   SampleInput in;
   in.element = element, in.vocab = vocab;
-  for (std::size_t i = 0; i < rows; ++i) in.logits.push_back(make_logits(random, kShapes[random.below(std::size(kShapes))], vocab, element));
+  for (std::size_t i = 0; i < rows; ++i)
+    in.logits.push_back(make_logits(random, kShapes[random.below(std::size(kShapes))], vocab, element));
   return in;
 }
 // Every filter is given, each with values that are off among them.
@@ -65,8 +90,11 @@ void add_filters(Random& random, SampleInput* in) {
   if (random.below(2) != 0) in->min_p = drawn(random, n, {0.0f, 0.05f, 1.0f, 0.3f, 1e-4f});
   if (random.below(4) == 0) in->typical_p = drawn(random, n, {1.0f, 0.9f, 0.3f});
   if (random.below(4) == 0) in->n_sigma = drawn(random, n, {0.0f, 1.0f, 2.5f});
-  if (random.below(4) == 0) in->xtc_probability = drawn(random, n, {0.0f, 1.0f, 0.5f}), in->xtc_threshold = drawn(random, n, {0.1f, 0.02f, 0.5f, 0.6f});
-  if (random.below(4) == 0) in->dynamic_range = drawn(random, n, {0.0f, 0.5f, 2.0f}), in->dynamic_exponent = drawn(random, n, {1.0f, 2.0f});
+  if (random.below(4) == 0)
+    in->xtc_probability = drawn(random, n, {0.0f, 1.0f, 0.5f}),
+    in->xtc_threshold = drawn(random, n, {0.1f, 0.02f, 0.5f, 0.6f});
+  if (random.below(4) == 0)
+    in->dynamic_range = drawn(random, n, {0.0f, 0.5f, 2.0f}), in->dynamic_exponent = drawn(random, n, {1.0f, 2.0f});
   if (random.below(3) == 0) in->flags |= QUERN_SAMPLE_JOINT;
   if (random.below(4) == 0) in->flags |= QUERN_SAMPLE_TEMPERATURE_LAST;
 }
@@ -119,7 +147,8 @@ struct SampleCase {
   bool edits, filters;
 };
 std::string name_case(const testing::TestParamInfo<SampleCase>& info) {
-  return std::string(info.param.element.name()) + "_" + std::to_string(info.param.vocab) + (info.param.edits ? "_edits" : "") + (info.param.filters ? "_filters" : "");
+  return std::string(info.param.element.name()) + "_" + std::to_string(info.param.vocab) +
+         (info.param.edits ? "_edits" : "") + (info.param.filters ? "_filters" : "");
 }
 class Sample : public testing::TestWithParam<SampleCase> {};
 
@@ -133,7 +162,10 @@ TEST_P(Sample, IsAsDefined) {
     SampleInput in = make_input(random, c.vocab, c.element, rows);
     in.padding = static_cast<std::int64_t>(random.below(2) * random.below(9));
     in.seed = random.next(), in.offset = random.next();
-    if (c.filters) add_filters(random, &in); else in.temperature = drawn(random, rows, {1.0f, 0.0f, 0.6f});
+    if (c.filters)
+      add_filters(random, &in);
+    else
+      in.temperature = drawn(random, rows, {1.0f, 0.0f, 0.6f});
     if (c.edits) add_edits(random, &in);
     if (random.below(2) != 0) in.flags |= QUERN_SAMPLE_LOGPROBS_FILTERED;
     in.logprobs = random.below(4) != 0;
@@ -175,7 +207,9 @@ TEST(Sample, IsTheSameWhateverTheBatch) {
   add_edits(random, &in);
   in.output_as_counts = false;
   in.top_n = 20;
-  for (std::size_t i = 0; i < rows; ++i) in.seeds.push_back(static_cast<std::int64_t>(random.next())), in.offsets.push_back(static_cast<std::int64_t>(i * 11));
+  for (std::size_t i = 0; i < rows; ++i)
+    in.seeds.push_back(static_cast<std::int64_t>(random.next())),
+        in.offsets.push_back(static_cast<std::int64_t>(i * 11));
   const SampleOutput all = SampleCall(in).run();
   const auto pick = [&](const std::vector<std::size_t>& which, int sms) {
     SampleInput part = in;
@@ -187,9 +221,12 @@ TEST(Sample, IsTheSameWhateverTheBatch) {
       of.clear();
       for (const std::size_t i : which) of.push_back(before[i]);
     };
-    for (auto* of : {&part.temperature, &part.top_p, &part.min_p, &part.typical_p, &part.n_sigma, &part.xtc_probability, &part.xtc_threshold,
-                     &part.dynamic_range, &part.dynamic_exponent, &part.repetition, &part.presence, &part.frequency}) take(*of);
-    take(part.top_k), take(part.prompt), take(part.output), take(part.banned), take(part.allowed), take(part.bias), take(part.seeds), take(part.offsets);
+    for (auto* of : {&part.temperature, &part.top_p, &part.min_p, &part.typical_p, &part.n_sigma, &part.xtc_probability,
+                     &part.xtc_threshold, &part.dynamic_range, &part.dynamic_exponent, &part.repetition, &part.presence,
+                     &part.frequency})
+      take(*of);
+    take(part.top_k), take(part.prompt), take(part.output), take(part.banned), take(part.allowed), take(part.bias),
+        take(part.seeds), take(part.offsets);
     for (const std::size_t i : which) part.rows.push_back(static_cast<std::int32_t>(i));
     const SampleOutput out = SampleCall(part).run();
     for (std::size_t j = 0; j < which.size(); ++j) {
@@ -219,13 +256,63 @@ TEST(Sample, RowsThatAreWrongSaySo) {
   in.top_p = {1, 1, 1, 1, 0.5f, 1, 1, 2};
   in.top_n = 3;
   const SampleOutput out = SampleCall(in).run();
-  const std::int32_t expected[] = {0, QUERN_SAMPLE_PARAMETER, QUERN_SAMPLE_EMPTY, QUERN_SAMPLE_EMPTY | QUERN_SAMPLE_NAN, 0, QUERN_SAMPLE_INDEX, QUERN_SAMPLE_INDEX, QUERN_SAMPLE_PARAMETER};
+  const std::int32_t expected[] = {0, QUERN_SAMPLE_PARAMETER, QUERN_SAMPLE_EMPTY, QUERN_SAMPLE_EMPTY | QUERN_SAMPLE_NAN,
+                                   0, QUERN_SAMPLE_INDEX,     QUERN_SAMPLE_INDEX, QUERN_SAMPLE_PARAMETER};
   for (std::size_t i = 1; i < 8; ++i) {
     EXPECT_EQ(out.status[i], expected[i]) << i;
     if (i != 4) EXPECT_EQ(out.ids[i], -1) << i;
     if (i != 4) EXPECT_EQ(out.top_ids[i], std::vector<std::int32_t>(3, -1)) << i;
   }
   EXPECT_EQ(out.ids[4], 17);
+}
+
+TEST(Sample, BadCallsAreRefused) {
+  using C = SampleCall;
+  const auto bad_top_p = [](float v) {
+    return [v](C& c) { c.args.top_ps = nullptr, c.args.flags |= QUERN_SAMPLE_TOP_P, c.args.top_p = v; };
+  };
+  const std::vector<Mistake<C>> mistakes = {
+      {"no logits", {"logits", "NULL"}, [](C& c) { c.args.logits = nullptr; }},
+      {"no ids", {"ids", "NULL"}, [](C& c) { c.args.ids = nullptr; }},
+      {"ids of another type", {"ids", "int32, int64"}, [](C& c) { c.args.ids = c.args.logprobs; }},
+      {"top_p above 1", {"top_p", "1.5", "0 to 1"}, bad_top_p(1.5f)},
+      {"top_p below 0", {"top_p", "-0.5", "0 to 1"}, bad_top_p(-0.5f)},
+      {"min_p above 1", {"min_p", "2", "0 to 1"}, [](C& c) { c.args.min_p = 2; }},
+      {"a negative temperature",
+       {"temperature", "-1"},
+       [](C& c) { c.args.temperatures = nullptr, c.args.flags |= QUERN_SAMPLE_TEMPERATURE, c.args.temperature = -1; }},
+      {"top_k below -1", {"top_k", "-2"}, [](C& c) { c.args.top_ks = nullptr, c.args.top_k = -2; }},
+      {"a mask of the wrong size", {"allowed.shape"}, [](C& c) { c.args.allowed = c.args.output_tokens; }},
+      {"biases without offsets", {"bias_offsets", "NULL"}, [](C& c) { c.args.bias_ids = c.args.top_ks; }},
+      {"temperatures of another length",
+       {"temperatures.shape[0]"},
+       [](C& c) { c.args.temperatures = c.args.bias_values; }},
+      {"a repetition of nothing",
+       {"repetition", "output_tokens"},
+       [](C& c) { c.args.output_tokens = nullptr, c.args.output_lengths = nullptr; }},
+      {"lengths without tokens", {"output_lengths", "output_tokens"}, [](C& c) { c.args.output_tokens = nullptr; }},
+      {"flags", {"flags"}, [](C& c) { c.args.flags |= 1u << 30; }},
+      {"top_logprobs without top_ids",
+       {"top_ids", "NULL"},
+       [](C& c) {
+         c.args.top_logprobs = c.args.top_logprobs != nullptr ? c.args.top_logprobs : c.args.output_tokens,
+         c.args.top_ids = nullptr;
+       }},
+      {"too small a workspace", {"workspace_size"}, [](C& c) { c.args.workspace_size = 100; }, true},
+      {"no workspace", {"workspace", "NULL"}, [](C& c) { c.args.workspace = nullptr; }, true},
+  };
+  Random random("sample refusals");
+  SampleInput in = make_input(random, 100, Element::f32, 3);
+  in.temperature = {1, 1, 1}, in.top_k = {0, 1, 2}, in.top_n = 2, in.repetition = {1, 2, 1};
+  in.output = {{1}, {2, 3}, {4}}, in.bias = {{{1, 2.0f}, {5, 1.0f}}, {{2, 1.0f}, {3, 1.0f}}, {}};
+  expect_all_refused(
+      mistakes, ThreeCalls<quern_sample_args>{quern_sample, quern_sample_workspace, quern_sample_prepare},
+      [&] {
+        auto call = std::make_unique<SampleCall>(in);
+        call->prepare();
+        return call;
+      },
+      [](C& c) { return [&c, before = c.read()] { return c.read() == before; }; });
 }
 
 TEST(Sample, NoRows) {
@@ -243,15 +330,21 @@ void check_frequencies(SampleInput in, const std::string& what) {
   }();
   const int calls = on_cuda() ? 50 : 1;
   const std::size_t each = on_cuda() ? 20000 : 3000;
-  const auto repeat = [&](auto& of) { if (!of.empty()) of.assign(each, of[0]); };
-  for (auto* of : {&in.temperature, &in.top_p, &in.min_p, &in.typical_p, &in.xtc_probability, &in.xtc_threshold, &in.repetition, &in.presence, &in.frequency}) repeat(*of);
+  const auto repeat = [&](auto& of) {
+    if (!of.empty()) of.assign(each, of[0]);
+  };
+  for (auto* of : {&in.temperature, &in.top_p, &in.min_p, &in.typical_p, &in.xtc_probability, &in.xtc_threshold,
+                   &in.repetition, &in.presence, &in.frequency})
+    repeat(*of);
   repeat(in.top_k), repeat(in.output), repeat(in.bias);
   in.rows.assign(each, 0);
   in.logprobs = false;
   std::vector<double> seen(row.edited.size()), expected(row.edited.size());
   for (int c = 0; c < calls; ++c) {
     in.seeds.clear(), in.offsets.clear();
-    for (std::size_t i = 0; i < each; ++i) in.seeds.push_back(static_cast<std::int64_t>(i % 7)), in.offsets.push_back(static_cast<std::int64_t>(i / 7 + static_cast<std::size_t>(c) * each));
+    for (std::size_t i = 0; i < each; ++i)
+      in.seeds.push_back(static_cast<std::int64_t>(i % 7)),
+          in.offsets.push_back(static_cast<std::int64_t>(i / 7 + static_cast<std::size_t>(c) * each));
     const SampleOutput out = SampleCall(in).run();
     for (const auto id : out.ids) {
       ASSERT_GE(id, 0) << what;
@@ -259,7 +352,8 @@ void check_frequencies(SampleInput in, const std::string& what) {
     }
   }
   const double draws = static_cast<double>(calls) * static_cast<double>(each);
-  for (std::size_t j = 0; j < row.kept.size(); ++j) expected[static_cast<std::size_t>(row.kept[j])] = draws * std::exp(row.logprob[j]);
+  for (std::size_t j = 0; j < row.kept.size(); ++j)
+    expected[static_cast<std::size_t>(row.kept[j])] = draws * std::exp(row.logprob[j]);
   // Bins of at least 10 expected draws.
   double chi = 0, rest_seen = 0, rest_expected = 0;
   int bins = 0;
@@ -289,7 +383,8 @@ TEST(Sample, FrequenciesAreTheDistributions) {
   check_frequencies(in, "top-p");
   in = plain;
   in.vocab = 111, in.logits[0].resize(111);
-  in.frequency = {0.5f}, in.presence = {0.2f}, in.repetition = {1.1f}, in.output = {{1, 2, 2, 3, 3, 3, 40, 100}}, in.bias = {{{50, 4.0f}, {3, 2.0f}}};
+  in.frequency = {0.5f}, in.presence = {0.2f}, in.repetition = {1.1f}, in.output = {{1, 2, 2, 3, 3, 3, 40, 100}},
+  in.bias = {{{50, 4.0f}, {3, 2.0f}}};
   check_frequencies(in, "penalties");
   in.min_p = {0.02f};
   check_frequencies(in, "penalties and min-p");

@@ -1,5 +1,8 @@
-# The README and the reference pages: their Python examples run, their C examples compile, and run where they are
-# programs for the host target; their links lead somewhere.
+# The README and the pages: every block of C, Python and shell is run as it stands, on `host`, in the order of its page
+# and in a folder of its own; their links lead somewhere.
+#
+# The folder looks like a checkout that was built: ./dev installs what the tests are run with and builds nothing. What
+# would take minutes (a whole model for a GPU) is listed, unless QUERN_TEST_WHOLE_PAGES is set.
 # SPDX-License-Identifier: Apache-2.0
 import os
 import re
@@ -12,71 +15,128 @@ import pytest
 import quern.library
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = [ROOT / "README.md", *sorted(ROOT.glob("sources/*/README.md"))]
+TOP = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md", "THIRD_PARTY_NOTICES.md")]
+PAGES = [*TOP, *sorted(ROOT.glob("sources/*/README.md")), *sorted(ROOT.glob("bindings/*/README.md"))]
+BUILD = Path(quern.library.library()._name).resolve().parents[1]
+
+DEV = """#!/bin/sh
+case $1 in
+  install) cmake --install {build} --prefix "$2" >/dev/null ;;
+  *) echo "dev $*: not in this test" ;;
+esac
+"""
+SHELL = """
+set -e
+pip() {{ {python} -m pip "$@" --quiet --no-deps --no-build-isolation --no-index --target {site}; }}
+quern() {{
+  local more=
+  case "$*" in *--config*) more={list_only} ;; esac
+  command quern "$@" $more
+}}
+"""
 
 
-def blocks(language):
-    """(page, number from 1, text) of every block of a language."""
-    found = []
-    for page in PAGES:
-        texts = re.findall(rf"^```{language}\n(.*?)^```", page.read_text(), re.S | re.M)
-        found += [(page, number, text) for number, text in enumerate(texts, 1)]
+def blocks(page):
+    """(language, text) of every block that is marked with a language, in order."""
+    return re.findall(r"^```(\w+)\n(.*?)^```", page.read_text(), re.S | re.M)
+
+
+def name_of(page):
+    return str(page.relative_to(ROOT))
+
+
+def whole_program(text):
+    return re.search(r"^int main\(void\)", text, re.M) is not None
+
+
+class Reader:
+    """Somebody who pastes one block after the other."""
+
+    def __init__(self, folder, cache):
+        self.folder = folder / "checkout"
+        self.folder.mkdir()
+        for name in ("bindings", "capi", "jit", "sources", "tests", "LICENSE", "THIRD_PARTY_NOTICES.md"):
+            (self.folder / name).symlink_to(ROOT / name)
+        dev = self.folder / "dev"
+        dev.write_text(DEV.format(build=BUILD))
+        dev.chmod(0o755)
+        site, self.prefix = folder / "site", folder / "prefix"
+        self.environment = {
+            **{name: value for name, value in os.environ.items() if name != "PYTHONPATH"},
+            "XDG_CACHE_HOME": str(cache),
+            "PATH": f"{BUILD / 'bin'}:{os.environ['PATH']}",
+            "PYTHONPATH": f"{site}:{BUILD / 'python'}",
+            "QUERN_LIBRARY_DIR": str(BUILD / "lib"),
+            "CC": compiler(),
+        }
+        list_only = "" if os.environ.get("QUERN_TEST_WHOLE_PAGES") else "--list-only"
+        self.prelude = SHELL.format(python=sys.executable, site=site, list_only=list_only)
+
+    def run(self, arguments):
+        run = subprocess.run(
+            arguments, cwd=self.folder, env=self.environment, capture_output=True, text=True, check=False
+        )
+        assert run.returncode == 0, f"{run.stdout}\n{run.stderr}"
+        return run.stdout
+
+    def python(self, text):
+        self.run([sys.executable, "-c", text])
+
+    def sh(self, text):
+        self.run(["bash", "-c", self.prelude + text.replace("/opt/quern", str(self.prefix))])
+
+    def c(self, text):
+        """A program is built and run, anything else must compile."""
+        source = self.folder / "app.c"
+        if whole_program(text):
+            source.write_text(text)
+            library = BUILD / "lib" / "libquern.so"
+            link = [f"-I{ROOT / 'capi'}", source, "-o", self.folder / "page", library, "-ldl"]
+            self.run([compiler(), "-Wall", "-Wextra", "-Werror", *link, f"-Wl,-rpath,{library.parent}"])
+            self.run([self.folder / "page"])
+            return
+        if "\n}\n" not in text:  # statements without their function
+            text = f"void example(void) {{\n{text}  (void)options;\n}}\n"
+        part = self.folder / "part.c"
+        part.write_text("#include <stdio.h>\n#include <quern.h>\n" + text)
+        flags = ["-std=c99", "-Wall", "-Wextra", "-Werror", "-Wno-missing-field-initializers", "-fsyntax-only"]
+        self.run([compiler(), *flags, f"-I{ROOT / 'capi'}", part])
+
+
+def compiler():
+    found = os.environ.get("CC") or shutil.which("cc") or shutil.which("gcc")
+    assert found, "a C compiler is needed"
     return found
 
 
-def name_of(block):
-    return f"{block[0].relative_to(ROOT)}#{block[1]}"
+@pytest.mark.parametrize("page", [page for page in PAGES if blocks(page)], ids=name_of)
+def test_a_page_runs_from_its_top(page, tmp_path, cache_folder, context):
+    reader = Reader(tmp_path, cache_folder)
+    for language, text in blocks(page):
+        if "QUERN_KERNEL" in text and language == "c" and not whole_program(text):
+            entry = re.search(r"QUERN_KERNEL\((\w+),", text)[1]
+            assert context.kernel(text, entry).info.max_threads >= 1
+        elif language in ("c", "python", "sh"):
+            getattr(reader, language)(text)
+        else:
+            assert language in ("cpp", "text", "diff"), f"{name_of(page)} has a block of {language}, which is not run"
 
 
-@pytest.mark.parametrize("block", blocks("python"), ids=name_of)
-def test_python_examples_run(block, cache_folder):
-    environment = {**os.environ, "XDG_CACHE_HOME": str(cache_folder)}
-    run = subprocess.run([sys.executable, "-c", block[2]], env=environment, capture_output=True, text=True, check=False)
-    assert run.returncode == 0, run.stderr
+def test_the_readme_has_a_block_of_each_kind():
+    languages = {language for language, _ in blocks(ROOT / "README.md")}
+    assert {"c", "python", "sh"} <= languages
+    assert any(whole_program(text) for language, text in blocks(ROOT / "README.md") if language == "c")
 
 
-def is_kernel(block):
-    return "QUERN_KERNEL" in block[2]
+def test_every_op_has_a_page_and_a_row():
+    readme = (ROOT / "README.md").read_text()
+    for op in re.findall(r"^QUERN_OP\((\w+)", (ROOT / "sources" / "ops.def").read_text(), re.M):
+        assert (ROOT / "sources" / op / "README.md").exists(), op
+        assert f"| `{op}` |" in readme, op
+        assert f"(sources/{op}/README.md)" in readme, op
 
 
-@pytest.mark.parametrize("block", [block for block in blocks("c") if is_kernel(block)], ids=name_of)
-def test_kernels_compile(context, block):
-    entry = re.search(r"QUERN_KERNEL\((\w+),", block[2])[1]
-    assert context.kernel(block[2], entry).info.max_threads >= 1
-
-
-@pytest.mark.parametrize("block", [block for block in blocks("c") if not is_kernel(block)], ids=name_of)
-def test_c_examples_compile(block, tmp_path):
-    text, source = block[2], tmp_path / "example.c"
-    if "\n}\n" not in text:  # statements without their function
-        text = f"void example(void) {{\n{text}  (void)options;\n}}\n"
-    source.write_text("#include <stdio.h>\n#include <quern.h>\n" + text)
-    compiler = os.environ.get("CC") or shutil.which("cc") or shutil.which("gcc")
-    assert compiler, "a C compiler is needed"
-    flags = ["-std=c99", "-Wall", "-Wextra", "-Werror", "-Wno-missing-field-initializers", "-fsyntax-only"]
-    run = subprocess.run(
-        [compiler, *flags, f"-I{ROOT / 'capi'}", str(source)], capture_output=True, text=True, check=False
-    )
-    assert run.returncode == 0, run.stderr
-
-
-def is_host_program(block):
-    return "int main(void)" in block[2] and ".device_type = kDLCPU}" in block[2]
-
-
-@pytest.mark.parametrize("block", [block for block in blocks("c") if is_host_program(block)], ids=name_of)
-def test_c_programs_run(block, tmp_path, cache_folder):
-    source, program, library = tmp_path / "example.c", tmp_path / "example", Path(quern.library.library()._name)
-    source.write_text(block[2])
-    compiler = os.environ.get("CC") or shutil.which("cc") or shutil.which("gcc")
-    link = [f"-I{ROOT / 'capi'}", str(source), "-o", str(program), str(library), f"-Wl,-rpath,{library.parent}"]
-    subprocess.run([compiler, "-std=c99", *link], check=True)
-    environment = {**os.environ, "XDG_CACHE_HOME": str(cache_folder)}
-    run = subprocess.run([program], env=environment, capture_output=True, text=True, check=False)
-    assert run.returncode == 0, run.stderr
-
-
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_links_lead_somewhere(page):
     links = re.findall(r"\]\((?!https?://)([^)#]+)", page.read_text())
     missing = [link for link in links if not (page.parent / link).exists()]

@@ -81,7 +81,7 @@ TEST_F(FewRowsOnHopper, CanTakeEveryFormOfFewColumns) {
   }
 }
 
-// What was the fastest on an H200 (tests/bench/gemm_log.md), and what the model makes of it.
+// What was the fastest on an H200 (tests/bench/results/2026-11-23_gemm_log.md), and what the model makes of it.
 TEST_F(FewRowsOnHopper, TakesWhatWasMeasuredToBeTheFastest) {
   const struct {
     int m, n, k;

@@ -52,7 +52,9 @@ class Sampling(Ops):
         rows           [n] int32: which rows of logits; None: all
         logprobs, status, top_n    True and a number: made and returned; arrays are written to
         ids            [n] int32 or int64; None: allocated by logits' framework, int32"""
-        n = shape_of(logits if rows is None else rows, "logits" if rows is None else "rows", 2 if rows is None else 1)[0]
+        n = shape_of(logits if rows is None else rows, "logits" if rows is None else "rows", 2 if rows is None else 1)[
+            0
+        ]
         ids = empty((n,), logits, "ids", "i32") if ids is None else ids
         made = {"logprobs": logprobs, "status": status}
         for name, kind in (("logprobs", "f32"), ("status", "i32")):

@@ -8,7 +8,7 @@
 
 #include "jit/error.h"
 #include "sources/common_headers.h"
-#include "sources/constants.h"
+#include "sources/description.h"
 #include "sources/embedded.h"
 #include "sources/gemm/plan/tiling.h"
 
@@ -16,8 +16,8 @@ namespace quern::ops::gemm {
 namespace {
 
 constexpr auto kVariantNames = [] {
-  std::array<const char*, kVariants.size()> names{};
-  for (std::size_t i = 0; i < names.size(); ++i) names[i] = kVariants[i].name;
+  Names<Variant, kVariants.size()> names{};
+  for (std::size_t i = 0; i < names.size(); ++i) names[i] = {kVariants[i].name, static_cast<Variant>(i)};
   return names;
 }();
 struct FamilyFacts {
@@ -28,16 +28,78 @@ constexpr FamilyFacts kFamilies[] = {
 #include "sources/gemm/plan/variants.def"
 #undef QUERN_GEMM_FAMILY
 };
-constexpr const char* kGroupingNames[] = {"dense", "contiguous", "masked"};
-constexpr const char* kScaleNames[] = {"none", "vectors", "blocks"};
+constexpr Names<Scales, 2> kScaleNames = {{{"vectors", Scales::vectors}, {"blocks", Scales::blocks}}};
+constexpr Names<Grouping, 2> kGroupings = {{{"contiguous", Grouping::contiguous}, {"masked", Grouping::masked}}};
+constexpr Names<bool, 2> kOrdersOfA = {{{"mk", false}, {"km", true}}}, kOrdersOfB = {{{"nk", false}, {"kn", true}}};
+constexpr Names<Dtype, 5> kStored = {
+    {{"f16", Dtype::f16}, {"bf16", Dtype::bf16}, {"f32", Dtype::f32}, {"e4m3", Dtype::e4m3}, {"e5m2", Dtype::e5m2}}};
+constexpr Names<int, 2> kAlignments = {{{"16", 16}, {"4", 4}}};
 
-constexpr std::initializer_list<const char*> kFp8 = {"e4m3", "e5m2"};
-constexpr Dtype kFp8Dtypes[] = {Dtype::e4m3, Dtype::e5m2};
-constexpr std::initializer_list<const char*> kFloats = {"f16", "bf16", "f32"};
-constexpr std::initializer_list<const char*> kStored = {"f16", "bf16", "f32", "e4m3", "e5m2"};
-constexpr Dtype kDtypes[] = {Dtype::f16, Dtype::bf16, Dtype::f32, Dtype::e4m3, Dtype::e5m2};
+// The formula of the epilogue: its interned number in a Spec, its text in a manifest line. Without one results are
+// stored as they are, or gated.
+struct Epilogue {
+  static constexpr int kBits = 32;
+  const char* name = "epilogue";
+  const char* macro = nullptr;
 
-std::string name_of_operand(std::size_t i) { return "operand" + std::to_string(i); }
+  constexpr bool is_in(const Shape&) const { return true; }
+  static std::uint32_t bits_of(const Shape& shape) { return shape.epilogue->number; }
+  static void set(Shape& shape, std::uint32_t bits) { shape.epilogue = &expression::interned(bits); }
+  std::string text(const Shape& shape) const { return shape.epilogue->text; }
+  void read(ConstantReader& reader, Shape& shape) const {
+    shape.epilogue = &expression::intern(reader.text(name, shape.gate ? "silu(gate)*up" : "acc"));
+  }
+};
+
+// The dtype of one of the epilogue's operands, where it has this one.
+template <std::size_t number>
+struct Operand {
+  static constexpr int kBits = 8;
+  static constexpr const char* kNames[] = {"operand0", "operand1", "operand2", "operand3",
+                                           "operand4", "operand5", "operand6", "operand7"};
+  static_assert(std::size(kNames) == expression::kOperands);
+  const char* name = kNames[number];
+  const char* macro = nullptr;
+
+  static bool is_in(const Shape& shape) { return shape.epilogue->operands[number] != expression::OperandKind::unused; }
+  static std::uint32_t bits_of(const Shape& shape) { return static_cast<std::uint32_t>(shape.operands[number]); }
+  static void set(Shape& shape, std::uint32_t bits) { shape.operands[number] = static_cast<Dtype>(bits); }
+  std::string text(const Shape& shape) const { return name_of(shape.operands[number]); }
+  void read(ConstantReader& reader, Shape& shape) const {
+    std::array<const char*, kStored.size()> allowed;
+    for (std::size_t i = 0; i < allowed.size(); ++i) allowed[i] = kStored[i].name;
+    constexpr std::size_t kF32 = 2;
+    shape.operands[number] = kStored[reader.one_of(name, std::span<const char* const>(allowed), kF32)].value;
+  }
+};
+
+// The three ops have the same constants, of which each leaves out those that it has no choice in.
+constexpr auto kVariant = choice<&Shape::variant>("variant", nullptr, kVariantNames);
+constexpr auto kA = choice<&Shape::a>("a", nullptr, kFp8Dtypes).optional();
+constexpr auto kB = choice<&Shape::b>("b", nullptr, kFp8Dtypes).optional();
+constexpr auto kScales = choice<&Shape::scales>("scales", nullptr, kScaleNames);
+
+template <class... Own>
+constexpr auto describe_product(Tag op, const char* name, const Own&... own) {
+  return describe<Shape>(
+      op, name, kVariant, own..., choice<&Shape::out>("out", nullptr, kStored).optional(),
+      flag<&Shape::gate>("gate", nullptr).optional(), flag<&Shape::out_scale>("out_scale", nullptr).optional(),
+      choice<&Shape::copy_bytes>("alignment", nullptr, kAlignments).optional(), Epilogue{}, Operand<0>{}, Operand<1>{},
+      Operand<2>{}, Operand<3>{}, Operand<4>{}, Operand<5>{}, Operand<6>{}, Operand<7>{});
+}
+constexpr auto kGemm = describe_product(tag_gemm, "gemm", choice<&Shape::a>("dtype", nullptr, kFloatDtypes),
+                                        choice<&Shape::transposed_a>("order_a", nullptr, kOrdersOfA).optional(),
+                                        choice<&Shape::transposed_b>("order_b", nullptr, kOrdersOfB).optional());
+constexpr auto kFp8Gemm = describe_product(tag_fp8_gemm, "fp8_gemm", kA, kB, kScales);
+constexpr auto kGroupedFp8Gemm = describe_product(
+    tag_grouped_fp8_gemm, "grouped_fp8_gemm", choice<&Shape::grouping>("rows", nullptr, kGroupings), kA, kB, kScales);
+
+template <class Visit>
+auto with_description(Tag op, const Visit& visit) {
+  if (op == tag_gemm) return visit(kGemm);
+  if (op == tag_fp8_gemm) return visit(kFp8Gemm);
+  return visit(kGroupedFp8Gemm);
+}
 
 const char* op_name(Tag op) { return all()[op].name; }
 
@@ -46,65 +108,25 @@ const char* op_name(Tag op) { return all()[op].name; }
 const char* name_of(Variant variant) { return facts_of(variant).name; }
 
 std::optional<Variant> variant_named(std::string_view name) {
-  const auto found = std::find(std::begin(kVariantNames), std::end(kVariantNames), name);
-  if (found == std::end(kVariantNames)) return {};
-  return static_cast<Variant>(found - std::begin(kVariantNames));
+  for (const auto& each : kVariantNames) {
+    if (each.name == name) return each.value;
+  }
+  return {};
 }
 
 jit::Spec to_spec(const Shape& shape, Tag op, jit::Target target) {
-  jit::Spec spec;
-  spec.op = op;
-  spec.target = target.tag();
-  spec.words[0] = static_cast<std::uint32_t>(shape.variant) | static_cast<std::uint32_t>(shape.grouping) << 8 |
-                  static_cast<std::uint32_t>(shape.scales) << 12 | static_cast<std::uint32_t>(shape.copy_bytes) << 16;
-  spec.words[1] = static_cast<std::uint32_t>(shape.a) | static_cast<std::uint32_t>(shape.b) << 8 |
-                  static_cast<std::uint32_t>(shape.out) << 16;
-  spec.words[2] = static_cast<std::uint32_t>(shape.transposed_a) | static_cast<std::uint32_t>(shape.transposed_b) << 1 |
-                  static_cast<std::uint32_t>(shape.gate) << 2 | static_cast<std::uint32_t>(shape.out_scale) << 3;
-  spec.words[3] = shape.epilogue->number;
-  for (std::size_t i = 0; i < shape.operands.size(); ++i)
-    spec.words[4] |= static_cast<std::uint32_t>(shape.operands[i]) << 4 * i;
-  return spec;
+  return with_description(op, [&](const auto& constants) { return constants.to_spec(shape, target); });
 }
 
 Shape to_shape(const jit::Spec& spec) {
-  Shape shape;
-  const auto& w = spec.words;
-  shape.variant = static_cast<Variant>(w[0] & 255);
-  shape.grouping = static_cast<Grouping>(w[0] >> 8 & 15);
-  shape.scales = static_cast<Scales>(w[0] >> 12 & 15);
-  shape.copy_bytes = static_cast<int>(w[0] >> 16);
-  shape.a = static_cast<Dtype>(w[1] & 255), shape.b = static_cast<Dtype>(w[1] >> 8 & 255),
-  shape.out = static_cast<Dtype>(w[1] >> 16);
-  shape.transposed_a = (w[2] & 1) != 0, shape.transposed_b = (w[2] & 2) != 0;
-  shape.gate = (w[2] & 4) != 0, shape.out_scale = (w[2] & 8) != 0;
-  shape.epilogue = &expression::interned(w[3]);
-  for (std::size_t i = 0; i < shape.operands.size(); ++i) shape.operands[i] = static_cast<Dtype>(w[4] >> 4 * i & 15);
+  const auto op = static_cast<Tag>(spec.op);
+  Shape shape = with_description(op, [&](const auto& constants) { return constants.to_shape(spec); });
+  if (op == tag_gemm) shape.b = shape.a;
   return shape;
 }
 
 Constants to_constants(const Shape& shape, Tag op) {
-  Constants c = {{"variant", name_of(shape.variant)}};
-  if (op == tag_gemm) {
-    c.push_back({"dtype", name_of(shape.a)});
-    c.push_back({"order_a", shape.transposed_a ? "km" : "mk"});
-    c.push_back({"order_b", shape.transposed_b ? "kn" : "nk"});
-  } else {
-    if (op == tag_grouped_fp8_gemm) c.push_back({"rows", kGroupingNames[static_cast<int>(shape.grouping)]});
-    c.push_back({"a", name_of(shape.a)});
-    c.push_back({"b", name_of(shape.b)});
-    c.push_back({"scales", kScaleNames[static_cast<int>(shape.scales)]});
-  }
-  c.push_back({"out", name_of(shape.out)});
-  c.push_back({"gate", std::to_string(shape.gate)});
-  c.push_back({"out_scale", std::to_string(shape.out_scale)});
-  c.push_back({"alignment", std::to_string(shape.copy_bytes)});
-  c.push_back({"epilogue", shape.epilogue->text});
-  for (std::size_t i = 0; i < shape.operands.size(); ++i) {
-    if (shape.epilogue->operands[i] != expression::OperandKind::unused)
-      c.push_back({name_of_operand(i), name_of(shape.operands[i])});
-  }
-  return c;
+  return with_description(op, [&](const auto& constants) { return constants.to_constants(shape); });
 }
 
 Constants product_constants(const Shape& shape, Tag op, const ProductExtents& extents) {
@@ -117,42 +139,19 @@ Constants product_constants(const Shape& shape, Tag op, const ProductExtents& ex
 }
 
 Shape from_constants(const Constants& constants, Tag op) {
-  ConstantReader reader(op_name(op), constants);
-  Shape shape;
-  const std::size_t variant = reader.one_of("variant", std::span(kVariantNames));
-  shape.variant = static_cast<Variant>(variant);
-  if (op == tag_gemm) {
-    shape.a = shape.b = kDtypes[reader.one_of("dtype", kFloats)];
-    shape.transposed_a = reader.one_of("order_a", {"mk", "km"}, 0) == 1;
-    shape.transposed_b = reader.one_of("order_b", {"nk", "kn"}, 0) == 1;
-  } else {
-    if (op == tag_grouped_fp8_gemm) {
-      shape.grouping =
-          reader.one_of("rows", {kGroupingNames[1], kGroupingNames[2]}) == 0 ? Grouping::contiguous : Grouping::masked;
-    }
-    shape.a = kFp8Dtypes[reader.one_of("a", kFp8, 0)];
-    shape.b = kFp8Dtypes[reader.one_of("b", kFp8, 0)];
-    shape.scales = reader.one_of("scales", {kScaleNames[1], kScaleNames[2]}) == 0 ? Scales::vectors : Scales::blocks;
-  }
+  Shape missing;
+  if (op != tag_gemm) missing.a = missing.b = Dtype::e4m3;
+  Shape shape = with_description(op, [&](const auto& description) { return description.read(constants, missing); });
+  if (op == tag_gemm) shape.b = shape.a;
   if (shape.variant == Variant::plain && shape.a != Dtype::f32)
     throw Error(QUERN_INVALID, std::string(op_name(op)) + ": variant is \"plain\"; allowed for dtype f32 only");
-  shape.out = kDtypes[reader.one_of("out", kStored, 1)];
-  shape.gate = reader.integer("gate", 0, 1, 1, 0) != 0;
-  shape.out_scale = reader.integer("out_scale", 0, 1, 1, 0) != 0;
   if (shape.out_scale && bytes_of(shape.out) != 1)
     throw Error(QUERN_INVALID, std::string(op_name(op)) + ": out_scale is 1; allowed where out is e4m3 or e5m2 only");
-  shape.copy_bytes = reader.one_of("alignment", {"16", "4"}, 0) == 0 ? 16 : 4;
-  shape.epilogue = &expression::intern(reader.text("epilogue", shape.gate ? "silu(gate)*up" : "acc"));
   const std::uint32_t offered = shape.gate ? expression::leaf_gate | expression::leaf_up : expression::leaf_acc;
   if ((shape.epilogue->leaves & ~offered) != 0) {
     throw Error(QUERN_INVALID, std::string(op_name(op)) + ": epilogue is \"" + shape.epilogue->text +
                                    "\"; allowed are the results " + (shape.gate ? "gate and up" : "acc"));
   }
-  for (std::size_t i = 0; i < shape.operands.size(); ++i) {
-    if (shape.epilogue->operands[i] == expression::OperandKind::unused) continue;
-    shape.operands[i] = kDtypes[reader.one_of(name_of_operand(i).c_str(), kStored, 2)];
-  }
-  reader.finish();
   return shape;
 }
 

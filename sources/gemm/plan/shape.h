@@ -89,7 +89,7 @@ struct Shape {
 };
 
 // Words of a Spec that a shape fills.
-inline constexpr std::size_t kSpecWords = 5;
+inline constexpr std::size_t kSpecWords = 7;
 jit::Spec to_spec(const Shape& shape, Tag op, jit::Target target);
 Shape to_shape(const jit::Spec& spec);
 

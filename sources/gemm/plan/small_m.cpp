@@ -1,5 +1,5 @@
 // The model of narrow tiles, and of those that are shared. Its numbers are of an H200, which it meets within 8% where
-// they were measured (tests/bench/gemm_log.md).
+// they were measured (tests/bench/results/2026-11-23_gemm_log.md).
 // SPDX-License-Identifier: Apache-2.0
 #include "sources/gemm/plan/small_m.h"
 

@@ -1,8 +1,8 @@
 // Drawing one of the tokens that are left, as its weight is to the sum of all, from the row's seed and offset.
 //
-// Of a list: by a race. Each token has an exponentially distributed number of its own over its weight, the least wins; which number
-// depends on the token alone, so the list may be in any order. Of a whole row: by its place on the line of all weights, first the
-// chunk's, then the token's within.
+// Of a list: by a race. Each token has an exponentially distributed number of its own over its weight, the least wins;
+// which number depends on the token alone, so the list may be in any order. Of a whole row: by its place on the line of
+// all weights, first the chunk's, then the token's within.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -45,8 +45,8 @@ QUERN_CALLED i32 draw_by_race(const Room& room, const Source& source, const Stre
   return best == ~u64{0} ? -1 : static_cast<i32>(static_cast<u32>(best));
 }
 
-// The number whose stretch of the line `target` falls into, of n in order, their stretches being `weights`. All threads, which share them
-// in runs. -1 where target is not below the sum.
+// The number whose stretch of the line `target` falls into, of n in order, their stretches being `weights`. All
+// threads, which share them in runs. -1 where target is not below the sum.
 QUERN_CALLED i32 find_on_line(const Room& room, i32 n, u64 target, const u64* weights) {
   const i32 each = div_up(n, kThreads), begin = thread_index() * each, end = begin + each < n ? begin + each : n;
   u64 own = 0, total;

@@ -1,7 +1,8 @@
 // From a row's raw logits to those that are sampled from: penalties, bias, masks.
 //
-// Masks and counts have a place for each token and are applied as logits stream by. Lists name a few tokens: these are left out of the
-// stream, by a bit each in shared memory, and the row's last block looks at them by themselves, in a table of its own.
+// Masks and counts have a place for each token and are applied as logits stream by. Lists name a few tokens: these are
+// left out of the stream, by a bit each in shared memory, and the row's last block looks at them by themselves, in a
+// table of its own.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -12,7 +13,7 @@ namespace q {
 using Logit = LOGIT;  // f32, f16 or bf16
 inline constexpr bool kEdits = EDITS != 0;
 inline constexpr int kThreads = THREADS;
-inline constexpr int kEach = kChunk / kWarp;                         // logits of a lane in a chunk
+inline constexpr int kEach = kChunk / kWarp;  // logits of a lane in a chunk
 inline constexpr int kVector = 16 / static_cast<int>(sizeof(Logit));
 inline constexpr int kLoads = kEach / kVector;
 
@@ -48,8 +49,8 @@ QUERN_DEVICE Row row_of_call(const SampleParams& p, i32 i) {
   return row;
 }
 
-// x / r, rounded correctly but for r with a mantissa of ones alone (Markstein, "Computation of elementary functions on the IBM RISC
-// System/6000 processor", 1990).
+// x / r, rounded correctly but for r with a mantissa of ones alone (Markstein, "Computation of elementary functions on
+// the IBM RISC System/6000 processor", 1990).
 QUERN_DEVICE f32 divide(f32 x, f32 r, f32 inverse) {
   const f32 quotient = x * inverse, better = fma(fma(-quotient, r, x), inverse, quotient);
   return better == better ? better : quotient;  // of infinities the remainder is NaN
@@ -96,9 +97,11 @@ QUERN_DEVICE u32 load_mask(const u32* mask, i32 begin, i32 vocab, u32 outside) {
   return mask && lane() < kGroups && word < div_up(vocab, 32) ? mask[word] : outside;
 }
 
-// Penalties and masks; what is out becomes -inf, NaN stays. `listed`: this chunk's words of the tokens that lists change; may be null.
+// Penalties and masks; what is out becomes -inf, NaN stays. `listed`: this chunk's words of the tokens that lists
+// change; may be null.
 QUERN_DEVICE void edit_chunk(const SampleParams& p, const Row& row, i32 begin, const u32* listed, f32 (&x)[kEach]) {
-  const u32 allowed = load_mask(row.allowed, begin, p.vocab, ~0u), prompt = load_mask(row.prompt_mask, begin, p.vocab, 0u);
+  const u32 allowed = load_mask(row.allowed, begin, p.vocab, ~0u),
+            prompt = load_mask(row.prompt_mask, begin, p.vocab, 0u);
   QUERN_UNROLL for (int j = 0; j < kLoads; ++j) {
     const i32 at = place_in_chunk(j), word = at >> 5;
     u32 in = ~0u, repeated = 0;
@@ -114,7 +117,8 @@ QUERN_DEVICE void edit_chunk(const SampleParams& p, const Row& row, i32 begin, c
           QUERN_UNROLL for (int w = 0; w < 4; ++w) counts[e + w] = static_cast<i32>(four.x[w]);
         }
       } else {
-        QUERN_UNROLL for (int e = 0; e < kVector; ++e) counts[e] = begin + at + e < p.vocab ? row.counts[begin + at + e] : 0;
+        QUERN_UNROLL for (int e = 0; e < kVector; ++e) counts[e] =
+            begin + at + e < p.vocab ? row.counts[begin + at + e] : 0;
       }
       QUERN_UNROLL for (int e = 0; e < kVector; ++e) counted |= counts[e] > 0;
     }
@@ -143,7 +147,8 @@ QUERN_DEVICE void each_listed(const TokenList& list, From from, i32 i, i32 vocab
   constexpr int kAtOnce = 8;  // loads under way
   QUERN_ROLLED for (i32 base = thread_index(); base < length; base += kThreads * kAtOnce) {
     i32 token[kAtOnce];
-    QUERN_UNROLL for (int j = 0; j < kAtOnce; ++j) token[j] = base + j * kThreads < length ? tokens[base + j * kThreads] : -1;
+    QUERN_UNROLL for (int j = 0; j < kAtOnce; ++j) token[j] =
+        base + j * kThreads < length ? tokens[base + j * kThreads] : -1;
     QUERN_ROLLED for (int j = 0; j < kAtOnce; ++j) {
       if (token[j] >= 0 && token[j] < vocab) f(token[j], from, base + j * kThreads);
     }
@@ -173,7 +178,8 @@ QUERN_DEVICE void each_edited(const SampleParams& p, i32 i, F f) {
   }
 }
 
-// Sets the bits of this row's listed tokens in chunks first .. first+count-1; `words` holds kGroups a chunk. Barriers around it.
+// Sets the bits of this row's listed tokens in chunks first .. first+count-1; `words` holds kGroups a chunk. Barriers
+// around it.
 QUERN_DEVICE void mark_listed(const SampleParams& p, i32 i, i32 first, i32 count, u32* words) {
   bins_zero<kThreads>(words, count * kGroups);
   sync_block();
@@ -266,7 +272,8 @@ QUERN_DEVICE EditTable make_table(const SampleParams& p, const Row& row) {
         if (s >= p.slots || table.tokens[s] == EditTable::kFree) continue;
         const u32 count = table.counts[s];
         f32 value = penalise(row, x[j], in_prompt[j] || (count & EditTable::kInPrompt) != 0,
-                             in_output[j] + static_cast<i32>(count & (EditTable::kInPrompt - 1))) + table.values[s];
+                             in_output[j] + static_cast<i32>(count & (EditTable::kInPrompt - 1))) +
+                    table.values[s];
         if ((count & EditTable::kBanned) != 0 || !allowed[j]) value = -infinity();
         table.counts[s] = value != value;  // from here on whether it is NaN
         table.values[s] = fmax(value, -infinity());

@@ -1,4 +1,5 @@
-// Which tokens of a row stay, and which of those is drawn. Everything here is done by the row's last block, all of its threads.
+// Which tokens of a row stay, and which of those is drawn. Everything here is done by the row's last block, all of its
+// threads.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -13,18 +14,20 @@ struct Settings {
 
   QUERN_DEVICE static bool is_share(f32 v) { return v >= 0.0f && v <= 1.0f; }
   QUERN_DEVICE bool valid() const {
-    return temperature >= 0.0f && temperature < infinity() && is_share(top_p) && is_share(min_p) && is_share(typical_p) && n_sigma == n_sigma &&
-           is_share(xtc_probability) && xtc_threshold >= 0.0f && dynamic_range >= 0.0f && dynamic_range < infinity() &&
-           fabs(dynamic_exponent) < infinity() && top_k >= -1;
+    return temperature >= 0.0f && temperature < infinity() && is_share(top_p) && is_share(min_p) &&
+           is_share(typical_p) && n_sigma == n_sigma && is_share(xtc_probability) && xtc_threshold >= 0.0f &&
+           dynamic_range >= 0.0f && dynamic_range < infinity() && fabs(dynamic_exponent) < infinity() && top_k >= -1;
   }
   QUERN_DEVICE bool filters() const {
-    return top_k > 0 || top_p < 1.0f || min_p > 0.0f || typical_p < 1.0f || n_sigma > 0.0f || xtc_probability > 0.0f || dynamic_range > 0.0f;
+    return top_k > 0 || top_p < 1.0f || min_p > 0.0f || typical_p < 1.0f || n_sigma > 0.0f || xtc_probability > 0.0f ||
+           dynamic_range > 0.0f;
   }
 };
 QUERN_DEVICE Settings settings_of(const SampleParams& p, i32 i) {
-  return {read_row(p.temperature, i),     read_row(p.top_p, i),         read_row(p.min_p, i),         read_row(p.typical_p, i),
-          read_row(p.n_sigma, i),         read_row(p.xtc_probability, i), read_row(p.xtc_threshold, i), read_row(p.dynamic_range, i),
-          read_row(p.dynamic_exponent, i), read_row(p.top_k, i)};
+  return {read_row(p.temperature, i),   read_row(p.top_p, i),         read_row(p.min_p, i),
+          read_row(p.typical_p, i),     read_row(p.n_sigma, i),       read_row(p.xtc_probability, i),
+          read_row(p.xtc_threshold, i), read_row(p.dynamic_range, i), read_row(p.dynamic_exponent, i),
+          read_row(p.top_k, i)};
 }
 
 // What the streams have left of a row, and the table of its listed tokens.
@@ -67,7 +70,8 @@ QUERN_DEVICE i32 draw_of_row(const Room& room, const Whole& whole, const Stream&
 }
 
 // By the weights of what a source over the whole row has.
-QUERN_CALLED i32 draw_of_rest(const Room& room, const Whole& whole, const Source& source, u64 total, const Stream& stream) {
+QUERN_CALLED i32 draw_of_rest(const Room& room, const Whole& whole, const Source& source, u64 total,
+                              const Stream& stream) {
   sync_block();
   QUERN_ROLLED for (i32 chunk = warp(); chunk < whole.p->chunks; chunk += kThreads / kWarp) {
     u64 sum = 0;
@@ -80,8 +84,8 @@ QUERN_CALLED i32 draw_of_rest(const Room& room, const Whole& whole, const Source
   return draw_in_chunk(room, source, find_on_line(room, whole.p->chunks, target, whole.weights), stream);
 }
 
-// All tokens with keys of at least `least` into the list, from groups that lie no lower than the source's least place. How many; -1: there is
-// no room for them.
+// All tokens with keys of at least `least` into the list, from groups that lie no lower than the source's least place.
+// How many; -1: there is no room for them.
 QUERN_CALLED i32 gather_from(const Room& room, const Whole& whole, const Source& groups) {
   const u32 least = key_at(groups.least);
   sync_block();
@@ -90,10 +94,12 @@ QUERN_CALLED i32 gather_from(const Room& room, const Whole& whole, const Source&
   constexpr int kAtOnce = 8;  // loads under way
   QUERN_ROLLED for (i32 base = thread_index(); base < groups.count; base += kThreads * kAtOnce) {
     u32 keys[kAtOnce];
-    QUERN_UNROLL for (int j = 0; j < kAtOnce; ++j) keys[j] = base + j * kThreads < groups.count ? groups.keys[base + j * kThreads] : 0;
+    QUERN_UNROLL for (int j = 0; j < kAtOnce; ++j) keys[j] =
+        base + j * kThreads < groups.count ? groups.keys[base + j * kThreads] : 0;
     QUERN_ROLLED for (int j = 0; j < kAtOnce; ++j) {
       const i32 group = base + j * kThreads;
-      if (keys[j] < least || (static_cast<u64>(keys[j]) << 32 | static_cast<u32>(~(group * kGroup))) < groups.least) continue;
+      if (keys[j] < least || (static_cast<u64>(keys[j]) << 32 | static_cast<u32>(~(group * kGroup))) < groups.least)
+        continue;
       const u32 at = atomic_add(room.total, 1u);
       if (at < static_cast<u32>(kBins)) room.counts[at] = static_cast<u32>(group);
     }
@@ -116,7 +122,9 @@ QUERN_CALLED i32 gather_from(const Room& room, const Whole& whole, const Source&
     i32 token[kAtOnce];
     QUERN_UNROLL for (int j = 0; j < kAtOnce; ++j) {
       const u32 at = base + j * kThreads;
-      token[j] = at < chosen * kGroup ? static_cast<i32>(room.counts[at / kGroup]) * kGroup + static_cast<i32>(at % kGroup) : whole.p->vocab;
+      token[j] = at < chosen * kGroup
+                     ? static_cast<i32>(room.counts[at / kGroup]) * kGroup + static_cast<i32>(at % kGroup)
+                     : whole.p->vocab;
       x[j] = token[j] < whole.p->vocab ? edited(*whole.row, token[j]) : -infinity();
     }
     QUERN_ROLLED for (int j = 0; j < kAtOnce; ++j) {
@@ -130,12 +138,12 @@ QUERN_CALLED i32 gather_from(const Room& room, const Whole& whole, const Source&
   return count > static_cast<u32>(kList) ? -1 : static_cast<i32>(count);
 }
 
-// The largest `wanted` tokens (0: however many) with keys of at least `least_key`, and perhaps more, into the list. How many; -1: it has
-// no room for them.
+// The largest `wanted` tokens (0: however many) with keys of at least `least_key`, and perhaps more, into the list. How
+// many; -1: it has no room for them.
 //
-// As many chunks have a token at or above the `wanted`th of the chunks' largest: that is low enough, and soon found. Where it lets too
-// many through, as with equal logits, the cut is made among groups and listed tokens: no token of a group below it is among the
-// largest, since each of theirs has `wanted` before it.
+// As many chunks have a token at or above the `wanted`th of the chunks' largest: that is low enough, and soon found.
+// Where it lets too many through, as with equal logits, the cut is made among groups and listed tokens: no token of a
+// group below it is among the largest, since each of theirs has `wanted` before it.
 QUERN_DEVICE i32 gather(const Room& room, const Whole& whole, u32 wanted, u32 least_key) {
   Source groups = whole.source(Source::groups);
   groups.count = whole.p->chunks * kGroups;
@@ -182,7 +190,8 @@ QUERN_CALLED f32 least_by_sigma(const Room& room, const Whole& whole, f32 n_sigm
         of_first += d, of_second += d * d;
       }
     }
-    // In an order of its own: that of slots is not always the same. Doubles hide what comes of it, but for one bit in 2^29.
+    // In an order of its own: that of slots is not always the same. Doubles hide what comes of it, but for one bit in
+    // 2^29.
     f64* sums = reinterpret_cast<f64*>(room.weights);
     sums[2 * thread_index()] = of_first, sums[2 * thread_index() + 1] = of_second;
     sync_block();
@@ -234,15 +243,18 @@ QUERN_DEVICE u64 share_of(f32 share, u64 total, bool exceed) {
   return whole == 0 ? 1 : whole;
 }
 
-// Narrows the source to what stays. `everything`: nothing has been taken from the row so far, `joint`: what top_p is a share of, 0: of
-// what is left.
-QUERN_CALLED void filter(const Room& room, const Whole& whole, const Settings& s, const Stream& stream, bool everything, u64 joint, Source* source) {
+// Narrows the source to what stays. `everything`: nothing has been taken from the row so far, `joint`: what top_p is a
+// share of, 0: of what is left.
+QUERN_CALLED void filter(const Room& room, const Whole& whole, const Settings& s, const Stream& stream, bool everything,
+                         u64 joint, Source* source) {
   if (s.top_k > 0) {
     const Place least = least_of_largest(room, *source, static_cast<u32>(s.top_k));
     if (least > source->least) source->least = least, everything = false;
   }
   if (s.top_p < 1.0f) {
-    const u64 total = joint != 0 ? joint : everything && whole.total() != 0 ? whole.total() : sum_up(room, *source).weight;
+    const u64 total = joint != 0                         ? joint
+                      : everything && whole.total() != 0 ? whole.total()
+                                                         : sum_up(room, *source).weight;
     Source reached = *source;
     if (everything) {
       // Tokens so small that all of them together make up less than what top_p leaves out.
@@ -303,13 +315,15 @@ QUERN_CALLED void report_largest(const Room& room, const SampleParams& p, i32 i,
     const i32 at = t < static_cast<i32>(count) ? static_cast<i32>(rank) : t;
     const bool there = t < static_cast<i32>(count);
     p.top_ids[i * p.top_ids_stride + at] = there ? index_at(own) : -1;
-    if (p.top_logprobs) p.top_logprobs[i * p.top_logprobs_stride + at] = there ? -(source.distance_of(own) + log_sum) : -infinity();
+    if (p.top_logprobs)
+      p.top_logprobs[i * p.top_logprobs_stride + at] = there ? -(source.distance_of(own) + log_sum) : -infinity();
   }
   sync_block();
 }
 
 // The source that has all that filters may keep: a list where that is short.
-QUERN_CALLED Source kept_by_thresholds(const Room& room, const Whole& whole, const Settings& s, bool* everything, u64* joint) {
+QUERN_CALLED Source kept_by_thresholds(const Room& room, const Whole& whole, const Settings& s, bool* everything,
+                                       u64* joint) {
   f32 least = -infinity();
   if (s.n_sigma > 0.0f) least = least_by_sigma(room, whole, s.n_sigma);
   if (s.min_p > 0.0f) least = fmax(least, whole.max + log(s.min_p) / whole.inverse_temperature);
@@ -327,8 +341,8 @@ QUERN_CALLED Source kept_by_thresholds(const Room& room, const Whole& whole, con
   return source;
 }
 
-// The same as what follows, for a short list and the filters that most requests have: each thread has a token, and knows how many and how
-// much lies before it.
+// The same as what follows, for a short list and the filters that most requests have: each thread has a token, and
+// knows how many and how much lies before it.
 QUERN_CALLED i32 choose_of_few(const Room& room, const Settings& s, const Source& source, const Stream& stream) {
   const i32 t = thread_index();
   const Place listed = t < source.count ? source.places[t] : Place{0}, place = source.has(listed) ? listed : Place{0};
@@ -354,13 +368,14 @@ QUERN_CALLED i32 choose_of_few(const Room& room, const Settings& s, const Source
 }
 
 // Draws one of the tokens that stay; and where log-probabilities are of those alone, *logprob and the largest.
-QUERN_DEVICE i32 choose_filtered(const Room& room, const Whole& whole, const Settings& s, const Stream& stream, f32* logprob) {
+QUERN_DEVICE i32 choose_filtered(const Room& room, const Whole& whole, const Settings& s, const Stream& stream,
+                                 f32* logprob) {
   const SampleParams& p = *whole.p;
   bool everything;
   u64 joint = 0;
   Source source = kept_by_thresholds(room, whole, s, &everything, &joint);
-  const bool usual = s.typical_p == 1.0f && s.xtc_probability == 0.0f && s.dynamic_range == 0.0f && !p.temperature_last &&
-                     !p.logprobs_filtered && joint == 0;
+  const bool usual = s.typical_p == 1.0f && s.xtc_probability == 0.0f && s.dynamic_range == 0.0f &&
+                     !p.temperature_last && !p.logprobs_filtered && joint == 0;
   if (usual && source.kind == Source::list && source.count <= kThreads) return choose_of_few(room, s, source, stream);
   filter(room, whole, s, stream, everything && source.kind == Source::row, joint, &source);
   if (p.temperature_last || s.dynamic_range > 0.0f) {

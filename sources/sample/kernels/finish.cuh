@@ -1,4 +1,5 @@
-// What the last block of a row does with what all of them have left: the choice, its log-probability, and what advances.
+// What the last block of a row does with what all of them have left: the choice, its log-probability, and what
+// advances.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -40,7 +41,8 @@ QUERN_DEVICE i32 largest_of_row(const Room& room, const Whole& whole) {
     const Source source = whole.source(Source::row);
     QUERN_ROLLED for (int j = kChunk / kThreads - 1; j >= 0; --j) {
       const i32 token = static_cast<i32>(chunk) * kChunk + j * kThreads + thread_index();
-      if (token < whole.p->vocab && value_at(place_of_token(source, token)) == whole.max) best = static_cast<u32>(token);
+      if (token < whole.p->vocab && value_at(place_of_token(source, token)) == whole.max)
+        best = static_cast<u32>(token);
     }
   }
   if constexpr (kEdits) {
@@ -67,7 +69,8 @@ QUERN_DEVICE Whole sum_up_row(const Room& room, const SampleParams& p, const Row
   }
   if constexpr (kEdits) {
     QUERN_ROLLED for (u32 slot = static_cast<u32>(thread_index()); slot < whole.table.slots; slot += kThreads) {
-      if (whole.table.tokens[slot] != EditTable::kFree) max = fmax(max, whole.table.values[slot]), any_nan |= whole.table.counts[slot];
+      if (whole.table.tokens[slot] != EditTable::kFree)
+        max = fmax(max, whole.table.values[slot]), any_nan |= whole.table.counts[slot];
     }
   }
   whole.max = value_of(reduce_max(room, key_of(max)));
@@ -75,7 +78,8 @@ QUERN_DEVICE Whole sum_up_row(const Room& room, const SampleParams& p, const Row
   whole.inverse_temperature = inverse_of(filter_temperature(p, row.i));
   if (needs_sums(p, row.i) && whole.max > -infinity()) {
     u64 of_chunks = 0, of_listed = 0;
-    QUERN_ROLLED for (i32 c = thread_index(); c < p.chunks; c += kThreads) of_chunks += whole.weights[c] = whole.chunk_weight(c);
+    QUERN_ROLLED for (i32 c = thread_index(); c < p.chunks; c += kThreads) of_chunks += whole.weights[c] =
+        whole.chunk_weight(c);
     if constexpr (kEdits) {
       QUERN_ROLLED for (u32 slot = static_cast<u32>(thread_index()); slot < whole.table.slots; slot += kThreads) {
         const f32 x = whole.table.values[slot];
@@ -144,7 +148,8 @@ QUERN_DEVICE void finish(const SampleParams& p, const Row& row) {
   const u32 status = has_nan ? static_cast<u32>(kNan) : 0u;
   if (!(whole.max > -infinity())) return report(p, row.i, -1, nan(), -infinity(), status | kEmpty, true);
 
-  const Stream stream{p.seeds ? static_cast<u64>(p.seeds[row.i]) : p.seed, p.offsets ? static_cast<u64>(p.offsets[row.i]) : p.offset,
+  const Stream stream{p.seeds ? static_cast<u64>(p.seeds[row.i]) : p.seed,
+                      p.offsets ? static_cast<u64>(p.offsets[row.i]) : p.offset,
                       p.seeds ? u64{0} : static_cast<u64>(row.i) + 1};
   sync_block();  // whoever has read the offset, before it is raised
   i32 id;

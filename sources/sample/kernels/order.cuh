@@ -1,8 +1,9 @@
 // How logits are compared and weighed.
 //
-// A token's place in its row's order is one 64-bit number: the logit as a key that orders as the numbers do, above the complement of
-// the index. So no two are equal, and of equal logits the lowest index is the largest. Weights are e^(-z) in units of 2^-40, z the
-// distance from the largest logit over the temperature: integers, whose sums do not depend on an order.
+// A token's place in its row's order is one 64-bit number: the logit as a key that orders as the numbers do, above the
+// complement of the index. So no two are equal, and of equal logits the lowest index is the largest. Weights are e^(-z)
+// in units of 2^-40, z the distance from the largest logit over the temperature: integers, whose sums do not depend on
+// an order.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -30,7 +31,9 @@ QUERN_DEVICE i32 index_at(Place place) { return static_cast<i32>(~static_cast<u3
 QUERN_DEVICE bool is_token(Place place) { return key_at(place) > kDead; }
 
 // How far x lies below max, in units of the temperature. Infinities of the same sign lie at no distance.
-QUERN_DEVICE f32 distance(f32 max, f32 x, f32 inverse_temperature) { return x == max ? 0.0f : (max - x) * inverse_temperature; }
+QUERN_DEVICE f32 distance(f32 max, f32 x, f32 inverse_temperature) {
+  return x == max ? 0.0f : (max - x) * inverse_temperature;
+}
 QUERN_DEVICE u64 weight_at(f32 z) { return static_cast<u64>(exp_of_minus(at_most(z, 128.0f)) * kUnits); }
 
 }  // namespace q

@@ -1,5 +1,5 @@
-// Samples a token a row, in one launch: each block of a row reads some of its chunks, and the last to be done does the rest, with what the
-// others have left in the workspace. No block waits for another.
+// Samples a token a row, in one launch: each block of a row reads some of its chunks, and the last to be done does the
+// rest, with what the others have left in the workspace. No block waits for another.
 // SPDX-License-Identifier: Apache-2.0
 #include "sample/kernels/finish.cuh"
 

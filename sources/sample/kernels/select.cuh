@@ -1,4 +1,5 @@
-// Which of a row's tokens are among its k largest, or make up a share of its weight: by histograms over a range that narrows, exactly.
+// Which of a row's tokens are among its k largest, or make up a share of its weight: by histograms over a range that
+// narrows, exactly.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -29,27 +30,34 @@ QUERN_CALLED u64 reduce(u64* scratch, u64 v, How how) {
   return v;
 }
 template <class T>
-QUERN_DEVICE T reduce_sum(const Room& room, T v) { return static_cast<T>(reduce(room.scratch, v, How::sum)); }
+QUERN_DEVICE T reduce_sum(const Room& room, T v) {
+  return static_cast<T>(reduce(room.scratch, v, How::sum));
+}
 template <class T>
-QUERN_DEVICE T reduce_max(const Room& room, T v) { return static_cast<T>(reduce(room.scratch, v, How::max)); }
+QUERN_DEVICE T reduce_max(const Room& room, T v) {
+  return static_cast<T>(reduce(room.scratch, v, How::max));
+}
 template <class T>
-QUERN_DEVICE T reduce_min(const Room& room, T v) { return static_cast<T>(reduce(room.scratch, v, How::min)); }
+QUERN_DEVICE T reduce_min(const Room& room, T v) {
+  return static_cast<T>(reduce(room.scratch, v, How::min));
+}
 
 // ---- Sources
-// The row's tokens, or those of a list in shared memory, or what stands for the row's: of each group its largest logit, at the place of
-// the group's first token, and the tokens that lists name. One type for all, so that what is done with them is compiled once.
+// The row's tokens, or those of a list in shared memory, or what stands for the row's: of each group its largest logit,
+// at the place of the group's first token, and the tokens that lists name. One type for all, so that what is done with
+// them is compiled once.
 struct Source {
   enum Kind { list, row, groups } kind;
-  i32 count;            // of places, groups or tokens
-  i32 slots;            // of the table, behind the groups
+  i32 count;  // of places, groups or tokens
+  i32 slots;  // of the table, behind the groups
   const SampleParams* p;
-  bool unlisted;        // the row's: without those that lists name
+  bool unlisted;  // the row's: without those that lists name
   const Place* places;
   const u32* keys;
   const Row* of;
   EditTable table;
-  Place least, most;    // what is not between them is not there
-  bool typical;         // nor is what ranks lower than this
+  Place least, most;  // what is not between them is not there
+  bool typical;       // nor is what ranks lower than this
   u64 typical_least;
   f32 max, inverse_temperature;                      // of weights
   f32 filter_max, filter_inverse, log_sum, entropy;  // of the distribution that typical tokens are told by
@@ -128,11 +136,13 @@ QUERN_CALLED Places load_places(const Source& source, i32 base) {
   QUERN_UNROLL for (int j = 0; j < kAtOnce; ++j) places.x[j] = source.has(places.x[j]) ? places.x[j] : Place{0};
   return places;
 }
-// f(place) for all that a source has, 0 for a lane that has nothing: with all lanes of a warp at once, the same tokens each time.
+// f(place) for all that a source has, 0 for a lane that has nothing: with all lanes of a warp at once, the same tokens
+// each time.
 template <class F>
 QUERN_DEVICE void each(const Source& source, F f) {
   const bool by_chunks = source.kind == Source::row;
-  const i32 end = by_chunks ? source.p->chunks : source.count + source.slots, step = by_chunks ? kThreads / kWarp : kThreads * kAtOnce;
+  const i32 end = by_chunks ? source.p->chunks : source.count + source.slots,
+            step = by_chunks ? kThreads / kWarp : kThreads * kAtOnce;
   QUERN_ROLLED for (i32 base = by_chunks ? warp() : 0; base < end; base += step) {
     ChunkLogits logits;
     Places places;
@@ -163,7 +173,9 @@ struct Range {
   u64 least, most;
   u32 count;
 };
-QUERN_DEVICE u64 rank_of(const Source& source, Place place, bool by_typical) { return by_typical ? source.typical_rank(place) : place; }
+QUERN_DEVICE u64 rank_of(const Source& source, Place place, bool by_typical) {
+  return by_typical ? source.typical_rank(place) : place;
+}
 
 QUERN_CALLED Range range_of(const Room& room, const Source& source, bool by_typical) {
   Range r{~u64{0}, 0, 0};
@@ -219,7 +231,8 @@ QUERN_CALLED Place least_of_largest(const Room& room, const Source& source, u32 
       count_in(room.counts, in ? static_cast<u32>((place - range.least) >> shift) : 0, in);
     });
     sync_block();
-    const FoundBin<u32> found = find_from_top<kThreads, kBinsEach>(room.counts, wanted, reinterpret_cast<u32*>(room.scratch));
+    const FoundBin<u32> found =
+        find_from_top<kThreads, kBinsEach>(room.counts, wanted, reinterpret_cast<u32*>(room.scratch));
     sync_block();
     wanted -= found.above;
     narrow(&range, found.bin, shift, found.in);
@@ -249,7 +262,8 @@ QUERN_DEVICE void weigh_in(const Room& room, u32 bin, u64 weight, bool take) {
   }
 }
 
-// The rank, by place or by how typical, down to which tokens weigh `wanted`, no further than that; 0 where all weigh less. wanted > 0.
+// The rank, by place or by how typical, down to which tokens weigh `wanted`, no further than that; 0 where all weigh
+// less. wanted > 0.
 QUERN_CALLED u64 least_of_heaviest(const Room& room, const Source& source, u64 wanted, bool by_typical) {
   // Of places the ends are known. Some of them may not be there: with more than a few it matters little.
   Range range{source.least, place_of(source.max, 0), ~0u};

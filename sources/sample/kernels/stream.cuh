@@ -31,8 +31,8 @@ QUERN_DEVICE bool needs_sums(const SampleParams& p, i32 i) {
   return true;
 }
 
-// The largest logit of each group, in the lane that group_of_lane says: of 32/kVector neighbouring lanes each ends with one load's, half
-// of the loads being handed over at each step.
+// The largest logit of each group, in the lane that group_of_lane says: of 32/kVector neighbouring lanes each ends with
+// one load's, half of the loads being handed over at each step.
 QUERN_DEVICE f32 reduce_groups(f32 (&of_load)[kLoads]) {
   constexpr int kSharers = kGroup / kVector;
   int n = kLoads;
@@ -61,7 +61,8 @@ QUERN_DEVICE i32 group_of_lane() {
   return load * (kWarp / kSharers) + lane() / kSharers;
 }
 
-QUERN_DEVICE void stream_chunk(const SampleParams& p, const Row& row, i32 chunk, bool sums, f32 scale, const u32* listed) {
+QUERN_DEVICE void stream_chunk(const SampleParams& p, const Row& row, i32 chunk, bool sums, f32 scale,
+                               const u32* listed) {
   f32 x[kEach];
   load_chunk(row, chunk * kChunk, p.vocab, p.vectors, x);
   if constexpr (kEdits) edit_chunk(p, row, chunk * kChunk, listed, x);

@@ -1,6 +1,7 @@
 // quern_device_bench: what quern does on the GPU of this machine, in one table. It needs libcuda, NVRTC and nothing
 // else.
 // SPDX-License-Identifier: Apache-2.0
+#include <chrono>
 #include <cstdio>
 #include <exception>
 #include <filesystem>
@@ -20,7 +21,7 @@ constexpr const char* kUsage =
     "  sections: cold, hot, maps, decode, prefill, moe, quantize\n";
 
 struct Options {
-  std::string only, json;
+  std::string only, json, command = "quern_device_bench";
   bool help = false;
   std::uint32_t seed = 20261121;
   bool wants(std::string_view section) const {
@@ -34,6 +35,7 @@ struct Usage : std::runtime_error {
 
 Options read_options(int argc, char** argv) {
   Options options;
+  for (int i = 1; i < argc; ++i) options.command += std::string(" ") + argv[i];
   for (int i = 1; i < argc; i += 2) {
     const std::string name = argv[i];
     if (name == "--help" || name == "-h") {
@@ -54,8 +56,17 @@ Options read_options(int argc, char** argv) {
   return options;
 }
 
-Json describe(const quern_device_info& device, std::uint32_t seed) {
-  return {{"device", device.name},           {"target", device.target},  {"sms", device.sm_count},
+// The day, as all results in tests/bench/results are named.
+std::string today() {
+  const std::chrono::year_month_day day(std::chrono::floor<std::chrono::days>(std::chrono::system_clock::now()));
+  char text[16];
+  std::snprintf(text, sizeof text, "%04d-%02u-%02u", int(day.year()), unsigned(day.month()), unsigned(day.day()));
+  return text;
+}
+
+Json describe(const quern_device_info& device, std::uint32_t seed, const std::string& command) {
+  return {{"date", today()},             {"command", command},
+          {"device", device.name},           {"target", device.target},  {"sms", device.sm_count},
           {"driver", device.driver_version}, {"quern", quern_version()}, {"seed", seed}};
 }
 
@@ -66,7 +77,7 @@ void bench(const Options& options) {
   Json result;
   const double seconds = milliseconds_of([&] {
                            Gpu gpu(cache);
-                           result = describe(gpu.device(), options.seed);
+                           result = describe(gpu.device(), options.seed, options.command);
                            std::printf("%s, %s, %u SMs, driver for CUDA %u.%u; quern %s; seed %u\n", gpu.device().name,
                                        gpu.device().target, gpu.device().sm_count, gpu.device().driver_version / 1000,
                                        gpu.device().driver_version / 10 % 100, quern_version(), options.seed);

@@ -161,7 +161,7 @@ QUERN_DEVICE void apply_formula_to(const GemmParams& p, Sums& sums) {
     x[0] = formula(p, x[0]), x[1] = formula(p, x[1]), x[2] = formula(p, x[2]), x[3] = formula(p, x[3]);
     x[4] = formula(p, x[4]), x[5] = formula(p, x[5]), x[6] = formula(p, x[6]), x[7] = formula(p, x[7]);
     sums.template write<s * 32>(x);
-    sums.template state<s>();
+    sums.template turn<s>();
   }
 }
 

@@ -1,0 +1,173 @@
+// Who does what, decided on the device from the lengths that lie there: no plan on the host, and one captured graph serves
+// lengths that change.
+//
+// An item is a group of tiles of rows of one sequence: `side_by_side` tiles, which as many neighbouring blocks of threads take
+// at the same time, so that what one reads of the cache the others find in L2. Items stand in the order of their sequences.
+// Each group of blocks of threads takes pieces of items: an item and a range of its blocks of keys. An item is so many units long:
+//
+//  split      one for each block of keys, and a fixed price. All units are cut into equal runs, one a group of blocks of
+//             threads. A run covers the end of one item, some whole items and the beginning of another.
+//  invariant  one for each piece that the sequence's own length asks for; a piece is a unit.
+//
+// The pieces of a cut item leave partial results in slots of the workspace, which another kernel joins. A run ends at most one
+// cut item and begins at most one, so two slots a run are enough.
+//
+// Every warp counts for itself, and comes to the same result: there is nothing to wait for.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "mla_decode/kernels/shared/problem.cuh"
+
+namespace q {
+
+// What an item costs beyond its blocks of keys, in such blocks: filling the pipeline and writing the result.
+inline constexpr i32 kItemPrice = ITEM_PRICE;
+
+struct Piece {
+  i32 group;         // of tiles
+  i32 begin, end;    // blocks of keys of the sequence, counted from Sequence::first; none where end <= begin
+  i32 index, count;  // which of the item's pieces; count 1: the item is not cut
+  i32 slot, slot_step;
+  i32 cut;  // the entry of MlaParams::cuts that its first piece fills
+};
+// The slot of piece `i`. With a step of 2 piece 0 lies at the end of its run, whose slots begin at `slot`, and the others at the
+// beginning of theirs.
+QUERN_DEVICE i32 slot_of_piece(i32 slot, i32 step, i32 i) { return slot + (step == 2 && i == 0 ? 1 : i * step); }
+
+// Of numbers that are not negative: cheaper than signed.
+QUERN_DEVICE i32 quotient(i32 a, i32 b) { return static_cast<i32>(static_cast<u32>(a) / static_cast<u32>(b)); }
+
+// Blocks of keys of a piece of a batch-invariant call.
+QUERN_DEVICE i32 invariant_blocks(const MlaParams& p, const Sequence& s) {
+  const i32 pieces = invariant_pieces(kListed ? p.top_k : s.kv_len - s.first);
+  return quotient(s.blocks + pieces - 1, pieces);
+}
+
+class Schedule {
+ public:
+  QUERN_DEVICE explicit Schedule(const MlaParams& params)
+      : p(params), run_(quotient(block_index(0), params.side_by_side)), each_(1), at_(-1), end_(0), chunk_(0), start_(0) {}
+  QUERN_DEVICE i32 run() const { return run_; }
+
+  // The next piece and its sequence; false when there is none. The piece may be empty, and then is not to be looked at further. All
+  // lanes of the warp together; all get the same answers.
+  QUERN_DEVICE bool next(Sequence& s, Piece& piece) {
+    i32 begin, units;  // of the sequence's units
+    QUERN_ROLLED for (;;) {
+      // Each lane has one of a chunk of sequences: at first to count their units, then to find the one that unit at_ belongs to.
+      if (at_ >= end_ && at_ >= 0) return false;
+      s = {};
+      s.blocks = 1;
+      const i32 index = chunk_ + lane();
+      if (index < sequence_count(p)) s = sequence_at(p, index);
+      units = s.groups * item_units(s);
+      i32 sum = units;
+      QUERN_ROLLED for (int d = 1; d < kWarp; d *= 2) {
+        const i32 below = shuffle_up(sum, d);
+        if (lane() >= d) sum += below;
+      }
+      const i32 all = shuffle(sum, kWarp - 1);
+      begin = start_ + sum - units;
+      if (at_ >= start_ && at_ - start_ < all) break;
+      start_ += all;
+      chunk_ += kWarp;
+      if (chunk_ < sequence_count(p)) continue;
+      begin_run(start_);
+    }
+    // From the one lane whose sequence it is to all.
+    i32 source = at_ >= begin && at_ - begin < units ? lane() : 0;
+    QUERN_ROLLED for (int d = 1; d < kWarp; d *= 2) {
+      const i32 other = shuffle_xor(source, d);
+      source = other > source ? other : source;
+    }
+    begin = shuffle(begin, source);
+    s.index = chunk_ + source;
+    s.q_begin = shuffle(s.q_begin, source);
+    s.q_len = shuffle(s.q_len, source);
+    s.position = shuffle(s.position, source);
+    s.kv_len = shuffle(s.kv_len, source);
+    s.groups = shuffle(s.groups, source);
+    s.first = shuffle(s.first, source);
+    s.blocks = shuffle(s.blocks, source);
+    put(s, begin, piece);
+    return true;
+  }
+
+ private:
+  QUERN_DEVICE i32 item_units(const Sequence& s) const {
+    return p.invariant ? quotient(s.blocks + invariant_blocks(p, s) - 1, invariant_blocks(p, s)) : s.blocks + kItemPrice;
+  }
+  // All units have been counted: what this run has of them.
+  QUERN_DEVICE void begin_run(i32 total) {
+    chunk_ = start_ = 0;
+    at_ = run_;
+    end_ = total;
+    if (p.invariant) return;
+    each_ = quotient(total + p.parts - 1, p.parts);
+    if (each_ < 1) each_ = 1;
+    at_ = run_ * each_;  // at most a run's units beyond all of them
+    end_ = at_ + each_ < total ? at_ + each_ : total;
+  }
+  // The piece at unit at_, of a sequence whose units begin at `begin`.
+  QUERN_DEVICE void put(const Sequence& s, i32 begin, Piece& piece) {
+    const i32 length = item_units(s), item = quotient(at_ - begin, length), start = begin + item * length;
+    const i32 from = at_ - start, to = end_ - start < length ? end_ - start : length;
+    piece.group = item;
+    if (p.invariant) {
+      const i32 each = invariant_blocks(p, s);
+      piece.begin = from * each;
+      piece.end = piece.begin + each < s.blocks ? piece.begin + each : s.blocks;
+      piece.index = from;
+      piece.count = length;
+      piece.cut = s.index * p.most_groups + item;
+      piece.slot = piece.cut * p.most_pieces;
+      piece.slot_step = 1;
+      at_ += p.parts;
+    } else {
+      piece.begin = from > kItemPrice ? from - kItemPrice : 0;
+      piece.end = to - kItemPrice;
+      const i32 first = quotient(start + kItemPrice, each_), last = quotient(start + length - 1, each_);
+      piece.index = run_ - first;
+      piece.count = last - first + 1;
+      piece.cut = first;
+      piece.slot = 2 * first;
+      piece.slot_step = 2;
+      at_ = start + length;
+    }
+  }
+
+  const MlaParams& p;
+  i32 run_;
+  i32 each_;        // units of a run; the last may have fewer
+  i32 at_, end_;    // what is left of this run's units; at -1: they are still to be counted
+  i32 chunk_;       // the first of the sequences that the lanes have next, and the units before them
+  i32 start_;
+};
+
+// What the kernel that joins must know of an item that was cut.
+QUERN_DEVICE MlaCut cut_of(const MlaParams& p, const Sequence& s, i32 group, i32 slot, i32 step, i32 count) {
+  return {count, slot, step, s.q_begin, s.q_len * p.heads, group * p.side_by_side * kRows};
+}
+// Written by the first block of threads of the group that has the item's first piece, by the one thread that `writes`; each group says
+// first that it cuts none. Of a batch-invariant call it is computed again instead.
+QUERN_DEVICE void note_no_cut(const MlaParams& p, i32 run, bool writes) {
+  if (!p.invariant && writes && block_index(0) % p.side_by_side == 0 && run < p.cut_count) p.cuts[run].count = 0;
+}
+QUERN_DEVICE void note_cut(const MlaParams& p, const Sequence& s, const Piece& piece, bool writes) {
+  if (p.invariant || piece.index != 0 || piece.count < 2 || !writes || block_index(0) % p.side_by_side != 0) return;
+  p.cuts[piece.cut] = cut_of(p, s, piece.group, piece.slot, piece.slot_step, piece.count);
+}
+QUERN_DEVICE MlaCut invariant_cut(const MlaParams& p, i32 entry) {
+  const i32 index = quotient(entry, p.most_groups), group = entry - index * p.most_groups;
+  Sequence s = sequence_at(p, index);
+  if (group >= s.groups) return {};
+  if (kListed && listed_of(p, index).sequence < 0) s.q_len = 0;
+  const i32 each = invariant_blocks(p, s);
+  return cut_of(p, s, group, entry * p.most_pieces, 1, quotient(s.blocks + each - 1, each));
+}
+
+QUERN_DEVICE f32* slot_at(const MlaParams& p, i32 slot, i32 tile) {
+  return p.partials + (static_cast<i64>(slot) * p.side_by_side + tile) * p.slot_floats;
+}
+
+}  // namespace q

@@ -1,0 +1,207 @@
+// The mla_decode op: the plan of a call, its workspace, its launches, and what a model needs.
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
+#include "jit/error.h"
+#include "sources/common/sm90/layout.cuh"
+#include "sources/launch.h"
+#include "sources/mla_decode/plan.h"
+#include "sources/mla_decode/read.h"
+#include "sources/ops.h"
+#include "sources/workspace.h"
+
+namespace quern::ops::mla_decode {
+namespace {
+
+// How a problem is launched on its device.
+struct Plan {
+  Tiling tiling;
+  std::int64_t side_by_side;
+  std::int64_t parts;
+  std::int64_t most_groups, most_pieces;
+  std::int64_t cuts;
+  std::uint64_t cut_bytes;
+  std::uint64_t workspace;  // bytes
+};
+
+Plan plan(const Problem& problem, std::int64_t sms) {
+  const q::MlaParams& p = problem.params;
+  const bool listed = problem.shape.indexed != Indexed::no;
+  Plan plan;
+  plan.tiling = tile(problem.shape, problem.call.device->limits);
+  const Tiling& t = plan.tiling;
+  const std::int64_t blocks = std::max<std::int64_t>(sms, 1) * t.blocks_per_sm;
+  const std::int64_t sequences = listed ? p.total_q : p.batch, queries = listed ? 1 : p.max_q_len;
+  const std::int64_t keys = listed ? p.top_k : p.max_keys;
+  const std::int64_t tiles = std::max<std::int64_t>((queries * p.heads + t.rows - 1) / t.rows, 1);
+  plan.side_by_side = std::min({tiles, blocks, static_cast<std::int64_t>(t.side_by_side)});
+  plan.parts = blocks / plan.side_by_side;
+  plan.most_groups = (tiles + plan.side_by_side - 1) / plan.side_by_side;
+  plan.most_pieces = p.invariant ? q::invariant_pieces(static_cast<std::int32_t>(keys)) : 1;
+  // The device counts blocks of keys, and a few for an item's price, in 32 bits.
+  const double units = static_cast<double>(sequences) * static_cast<double>(plan.most_groups) *
+                       static_cast<double>(keys / t.block + 1 + t.price);
+  if (units > INT32_MAX) {
+    refuse_value("the blocks of keys over all sequences and tiles of queries", units, "less than 2^31: split the call");
+  }
+  std::int64_t slots = 2 * blocks;
+  plan.cuts = plan.parts;
+  if (p.invariant) {
+    plan.cuts = plan.most_pieces > 1 ? sequences * plan.most_groups : 0;
+    // However few SMs a call may use: that changes how many tiles lie side by side.
+    slots = plan.most_pieces > 1 ? sequences * (tiles + t.side_by_side - 1) * plan.most_pieces : 0;
+  }
+  plan.cut_bytes = p.invariant ? 0 : (static_cast<std::uint64_t>(blocks) * sizeof(q::MlaCut) + 255) / 256 * 256;
+  plan.workspace = kCounterBytes + plan.cut_bytes +
+                   static_cast<std::uint64_t>(slots) *
+                       static_cast<std::uint64_t>(q::partial_floats(t.rows, problem.shape.d_latent)) * sizeof(float);
+  return plan;
+}
+
+// A pool of [pages][page_size][columns] as [pages][tiles of 64 columns][page_size][64]: a copy takes so many tokens of a page, and
+// `tiles` tiles, which then lie one behind the other.
+jit::TensorMap map_of(const Runtime& runtime, const Problem& problem, const std::uint8_t* pool, int columns, int tiles,
+                      std::int64_t page_bytes, std::int64_t token_bytes) {
+  constexpr int kColumns = 64;
+  const q::MlaParams& p = problem.params;
+  jit::TensorMapDesc desc;
+  desc.data_type = problem.shape.element == Dtype::f16 ? jit::kTensorF16 : jit::kTensorBF16;
+  desc.rank = 4;
+  desc.address = const_cast<std::uint8_t*>(pool);  // it is only read
+  desc.extent[0] = kColumns;
+  desc.extent[1] = static_cast<std::uint64_t>(p.page_size);
+  desc.extent[2] = static_cast<std::uint64_t>(columns / kColumns);
+  desc.extent[3] = static_cast<std::uint64_t>(p.pool_pages);
+  // Where there is one token or page only its stride says nothing, but must be one.
+  const std::int64_t token = token_bytes > 0 ? token_bytes : columns * 2;
+  desc.stride[0] = static_cast<std::uint64_t>(token);
+  desc.stride[1] = kColumns * 2;
+  desc.stride[2] = static_cast<std::uint64_t>(page_bytes > 0 ? page_bytes : token * p.page_size);
+  desc.box[0] = kColumns;
+  desc.box[1] = static_cast<std::uint32_t>(problem.shape.page_rows);
+  desc.box[2] = static_cast<std::uint32_t>(tiles);
+  desc.box[3] = 1;
+  desc.swizzle = static_cast<int>(q::Swizzle::bytes128);
+  desc.l2_promotion = jit::kPromote256;
+  jit::TensorMap map;
+  runtime.tensor_maps->get(desc, map);
+  return map;
+}
+
+jit::Unit unit(const jit::Spec& spec) { return to_unit(to_shape(spec), jit::Target::from_tag(spec.target)); }
+
+jit::Spec parse(const Constants& constants, const jit::TargetInfo& target) {
+  const Shape shape = from_constants(constants);
+  tile(shape, target);
+  return to_spec(shape, target.target);
+}
+
+Constants constants(const jit::Spec& spec) { return to_constants(to_shape(spec)); }
+
+void list(const quern_model& model, const jit::TargetInfo& target, std::vector<jit::Spec>* specs) {
+  if ((model.flags & QUERN_MODEL_MLA) == 0 || model.heads == 0) return;
+  Shape shape;
+  shape.element = model.dtype.bits == 0 ? Dtype::bf16 : dtype_of(model.dtype);
+  if (shape.element != Dtype::f16 && shape.element != Dtype::bf16) return;
+  shape.d_latent = static_cast<int>(model.kv_lora_rank);
+  shape.d_rope = static_cast<int>(model.rope_head_dim);
+  if (shape.d_latent < 16 || shape.d_latent > kMaxLatent || shape.d_latent % 16 != 0 || shape.d_rope > kMaxRope ||
+      shape.d_rope % 16 != 0) {
+    return;
+  }
+  shape.cap = model.logit_cap > 0.0f;
+  const Dtype cache = model.kv_dtype.bits == 0 ? shape.element : dtype_of(model.kv_dtype);
+  std::vector<q::CacheKind> kinds = {q::CacheKind::plain};
+  if (cache == Dtype::e4m3) {
+    kinds = {q::CacheKind::e4m3_tensor, q::CacheKind::e4m3_token};
+  } else if (cache != shape.element) {
+    return;
+  }
+  const std::uint32_t heads = std::max(model.heads / std::max(model.tensor_parallel, 1u), 1u);
+  std::vector<std::uint32_t> page_sizes = {16, 64};
+  if (model.page_size != 0) page_sizes = {model.page_size};
+  const auto add = [&](const Shape& one) {
+    const jit::Spec spec = to_spec(one, target.target);
+    if (std::find(specs->begin(), specs->end(), spec) == specs->end()) specs->push_back(spec);
+  };
+  for (const q::CacheKind kind : kinds) {
+    for (const std::uint32_t page_size : page_sizes) {
+      Shape one = shape;
+      one.kind = kind;
+      one.form = form_of(one, heads, page_size, target);
+      if (one.form == Form::rows64) one.page_rows = page_rows_of(page_size);
+      add(one);
+      add(combine_of(one, tile(one, target)));
+    }
+  }
+}
+
+}  // namespace
+
+const Op op{"mla_decode", unit, parse, list, constants};
+
+std::uint64_t workspace(const Runtime& runtime, const quern_mla_decode_args& args) {
+  const Problem problem = read_problem(runtime, args, true);
+  return plan(problem, problem.call.device->sm_count).workspace;
+}
+
+void prepare(const Runtime& runtime, const quern_mla_decode_args& args) {
+  const Problem problem = read_problem(runtime, args, true);
+  const jit::TargetInfo& target = problem.call.device->limits;
+  kernel_for(runtime, to_spec(problem.shape, target.target), args.flags, args.stream);
+  const Shape combine = combine_of(problem.shape, tile(problem.shape, target));
+  kernel_for(runtime, to_spec(combine, target.target), args.flags, args.stream);
+}
+
+void run(const Runtime& runtime, const quern_mla_decode_args& args) {
+  Problem problem = read_problem(runtime, args, false);
+  const jit::DeviceInfo& device = *problem.call.device;
+  const Plan how = plan(problem, problem.call.sms);
+  const Tiling& t = how.tiling;
+  const Workspace space = read_workspace(args.workspace, args.workspace_size, how.workspace);
+  const jit::Kernel* main = kernel_for(runtime, to_spec(problem.shape, device.limits.target), args.flags, args.stream);
+  const Shape combine = combine_of(problem.shape, t);
+  const jit::Kernel* join = nullptr;
+  if (how.cuts > 0) join = kernel_for(runtime, to_spec(combine, device.limits.target), args.flags, args.stream);
+  q::MlaParams& p = problem.params;
+  if (p.total_q == 0 || p.batch == 0) return;
+
+  p.cuts = static_cast<q::MlaCut*>(space.scratch);
+  p.partials = reinterpret_cast<float*>(static_cast<char*>(space.scratch) + how.cut_bytes);
+  p.parts = static_cast<std::int32_t>(how.parts);
+  p.side_by_side = static_cast<std::int32_t>(how.side_by_side);
+  p.most_groups = static_cast<std::int32_t>(how.most_groups);
+  p.most_pieces = static_cast<std::int32_t>(how.most_pieces);
+  p.cut_count = static_cast<std::int32_t>(how.cuts);
+  p.slot_floats = q::partial_floats(t.rows, problem.shape.d_latent);
+  jit::Launch launch;
+  launch.grid[0] = static_cast<std::uint32_t>(how.parts * how.side_by_side);
+  launch.block[0] = static_cast<std::uint32_t>(t.threads);
+  launch.shared_bytes = t.shared_bytes;
+  launch.programmatic = (args.flags & QUERN_CALL_PROGRAMMATIC) != 0;
+  launch.stream = args.stream;
+  if (problem.shape.form == Form::rows64) {
+    // A pool without pages has no address either, and nothing is copied from it.
+    const bool empty = p.latent == nullptr || p.rope == nullptr;
+    if (empty) p.pool_pages = 0;
+    jit::TensorMap latent = {}, rope = {};
+    if (!empty) {
+      latent = map_of(runtime, problem, p.latent, problem.shape.d_latent, problem.shape.page_rows == 64 ? 2 : 1,
+                      p.latent_page_bytes, p.latent_token_bytes);
+      rope = map_of(runtime, problem, p.rope, problem.shape.d_rope, 1, p.rope_page_bytes, p.rope_token_bytes);
+    }
+    ops::launch(runtime, *main, launch, "launching mla_decode", p, latent, rope);
+  } else {
+    ops::launch(runtime, *main, launch, "launching mla_decode", p);
+  }
+  if (join == nullptr) return;
+  const Tiling tiling = tile(combine, device.limits);
+  launch.grid[0] = static_cast<std::uint32_t>(std::max(problem.call.sms, 1) * tiling.blocks_per_sm);
+  launch.block[0] = static_cast<std::uint32_t>(tiling.threads);
+  launch.shared_bytes = 0;
+  // It waits for the pieces on the device: its launch overlaps with their computation.
+  launch.programmatic = true;
+  ops::launch(runtime, *join, launch, "launching mla_decode's combination", p);
+}
+
+}  // namespace quern::ops::mla_decode

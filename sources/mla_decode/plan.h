@@ -1,0 +1,75 @@
+// The compile-time side of MLA decode: what distinguishes its kernels, and the tile sizes that follow from it.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+#include "jit/spec.h"
+#include "jit/target.h"
+#include "jit/unit.h"
+#include "sources/mla_decode/params.cuh"
+#include "sources/op.h"
+#include "sources/tensor.h"
+
+namespace quern::ops::mla_decode {
+
+// Which kernel. The choice depends on a call's heads, dims and cache, never on what is in the batch.
+enum class Form : std::uint8_t {
+  rows16,   // portable, tiles of 16 rows: up to 16 heads
+  rows32,   // portable, tiles of 32 rows
+  rows64,   // sm_90a: two warpgroups, tiles of 64 rows
+  combine   // joins the pieces that any of the others left
+};
+inline constexpr int kForms = 4;
+
+// Which keys a query sees.
+enum class Indexed : std::uint8_t { no, positions, slots };
+
+// Everything that is a constant of a kernel.
+struct Shape {
+  Form form = Form::rows32;
+  Dtype element = Dtype::bf16;  // of queries and results
+  q::CacheKind kind = q::CacheKind::plain;
+  int d_latent = 512;  // multiples of 16, up to kMaxLatent
+  int d_rope = 64;     // multiples of 16, up to kMaxRope, and 0
+  Indexed indexed = Indexed::no;
+  bool cap = false;
+  int copy_bytes = 16;  // 16, or 4 where rows are not aligned to 16
+  int page_rows = 0;    // rows64: tokens of a page that one copy takes: 8, 16, 32, 64
+  int rows = 32;        // combine: of the tiles of the kernel before
+};
+inline constexpr int kMaxLatent = 512, kMaxRope = 128;
+
+// The kernel that a call takes on a target.
+Form form_of(const Shape& shape, std::int64_t heads, std::int64_t page_size, const jit::TargetInfo& target);
+// The greatest power of two, up to 64, that divides a page size.
+int page_rows_of(std::int64_t page_size);
+
+// How a kernel of this shape is tiled on a target.
+struct Tiling {
+  int rows = 0;   // of a tile
+  int block = 0;  // keys at once
+  int stages = 0;
+  int threads = 0;
+  int blocks_per_sm = 1;
+  int side_by_side = 1;  // tiles of one sequence taken at the same time, at most
+  int price = 0;         // of an item, in blocks of keys
+  std::uint32_t shared_bytes = 0;  // dynamic
+};
+// Throws Error(QUERN_UNSUPPORTED) when the target has no room for the smallest tiles.
+Tiling tile(const Shape& shape, const jit::TargetInfo& target);
+
+// The shape of the kernel that joins what a shape's kernel leaves.
+Shape combine_of(const Shape& shape, const Tiling& tiling);
+
+jit::Spec to_spec(const Shape& shape, jit::Target target);
+Shape to_shape(const jit::Spec& spec);
+
+// What a manifest says of a shape, and back. Throws Error(QUERN_INVALID).
+Constants to_constants(const Shape& shape);
+Shape from_constants(const Constants& constants);
+
+// The unit that a shape stands for on a target.
+jit::Unit to_unit(const Shape& shape, jit::Target target);
+
+}  // namespace quern::ops::mla_decode

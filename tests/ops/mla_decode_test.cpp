@@ -1,0 +1,311 @@
+// MLA decode against its definition in fp64: FlashMLA's grid of shapes, ragged and paged in every way, each kind of cache, lists of
+// keys, masks; unused slots of the cache hold NaN, unused entries of page tables lie far outside of the pool.
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include <functional>
+
+#include "tests/ops/mla_problem.h"
+
+namespace quern::test {
+namespace {
+
+class MlaCases {
+ public:
+  MlaCases& add(const std::string& name, std::vector<MlaLengths> sequences, const std::function<void(MlaCase&)>& change = {}) {
+    MlaCase c;
+    c.name = name;
+    c.sequences = std::move(sequences);
+    if (change) change(c);
+    cases_.push_back(std::move(c));
+    return *this;
+  }
+  const std::vector<MlaCase>& cases() const { return cases_; }
+
+ private:
+  std::vector<MlaCase> cases_;
+};
+
+class Mla : public testing::TestWithParam<MlaCase> {};
+
+TEST_P(Mla, MatchesItsDefinition) {
+  MlaProblem problem(GetParam(), Random(GetParam().name));
+  ASSERT_NO_FATAL_FAILURE(problem.run(context()));
+  problem.check();
+  // To the bit from run to run, with a workspace that has been used.
+  const MlaOutput once = problem.output();
+  problem.poison_outputs();
+  ASSERT_NO_FATAL_FAILURE(problem.call(context()));
+  const MlaOutput again = problem.output();
+  for (int t = 0; t < GetParam().total_q(); ++t) ASSERT_EQ(problem.bits_of(once, t), problem.bits_of(again, t));
+}
+
+std::string name_of(const testing::TestParamInfo<MlaCase>& info) { return info.param.name; }
+#define QUERN_MLA_CASES(prefix, list) INSTANTIATE_TEST_SUITE_P(prefix, Mla, testing::ValuesIn((list).cases()), name_of)
+
+MlaCases heads() {
+  MlaCases list;
+  for (const int heads : {1, 3, 9, 16, 63, 64, 126, 128}) {
+    list.add("heads" + std::to_string(heads), {{1, 140}, {2, 20}}, [&](MlaCase& c) {
+      c.heads = heads;
+      c.causal = true;
+    });
+  }
+  return list;
+}
+QUERN_MLA_CASES(Heads, heads());
+
+MlaCases lengths() {
+  MlaCases list;
+  const std::vector<int> kv = {0, 1, 20, 63, 64, 65, 140};
+  std::vector<MlaLengths> one, four;
+  for (const int n : kv) one.push_back({1, n}), four.push_back({n % 4 + 1, n});
+  list.add("one_query", one, [](MlaCase& c) { c.one_query = true; });
+  list.add("ragged", four, [](MlaCase& c) { c.causal = true, c.heads = 9; });
+  list.add("ragged_not_causal", four, [](MlaCase& c) { c.heads = 3; });
+  list.add("kv128", {{1, 128}, {1, 127}, {1, 129}, {1, 192}, {1, 193}}, [](MlaCase& c) { c.heads = 64; });
+  list.add("none_with_queries", {{1, 65}, {0, 100}, {2, 0}, {0, 0}, {1, 3}}, [](MlaCase& c) { c.heads = 16; });
+  list.add("more_queries_than_keys", {{4, 2}, {3, 3}}, [](MlaCase& c) { c.causal = true; });
+  list.add("long", {{1, 4096}}, [](MlaCase& c) { c.heads = 16, c.one_query = true; });
+  list.add("skewed", {{1, 3000}, {1, 5}, {1, 70}, {2, 64}}, [](MlaCase& c) { c.heads = 64; });
+  list.add("many_rows", {{3, 700}, {1, 65}}, [](MlaCase& c) { c.heads = 128, c.causal = true; });
+  std::vector<MlaLengths> batch;
+  for (int i = 0; i < 64; ++i) batch.push_back({1, 20 + i % 3 * 60});
+  list.add("batch64", batch, [](MlaCase& c) { c.heads = 3, c.one_query = true; });
+  list.add("max_sms1", {{1, 300}, {1, 64}, {1, 5}}, [](MlaCase& c) { c.heads = 128, c.max_sms = 1; });
+  list.add("f16", {{2, 200}, {1, 64}}, [](MlaCase& c) { c.element = Element::f16, c.heads = 20; });
+  return list;
+}
+QUERN_MLA_CASES(Lengths, lengths());
+
+MlaCases pages() {
+  MlaCases list;
+  for (const int page : {1, 8, 16, 32, 64, 80, 128}) {
+    list.add("page" + std::to_string(page), {{1, 140}, {2, 20}, {1, 65}}, [&](MlaCase& c) {
+      c.page_size = page;
+      c.heads = 17;
+    });
+  }
+  list.add("indptr", {{1, 140}, {2, 20}, {1, 0}, {1, 65}}, [](MlaCase& c) { c.indptr = true; });
+  list.add("indptr_page3", {{1, 14}, {2, 20}}, [](MlaCase& c) { c.indptr = true, c.page_size = 3; });
+  list.add("two_q", {{2, 140}, {1, 65}}, [](MlaCase& c) { c.two_q = true, c.heads = 9; });
+  list.add("two_pools", {{2, 140}, {1, 65}}, [](MlaCase& c) { c.two_pools = true; });
+  list.add("heads_first", {{2, 140}, {1, 65}}, [](MlaCase& c) { c.heads_first = c.two_q = c.two_pools = true; });
+  list.add("without_lse", {{2, 140}, {1, 65}}, [](MlaCase& c) { c.lse = c.status = false; });
+  return list;
+}
+QUERN_MLA_CASES(Pages, pages());
+
+MlaCases dims() {
+  MlaCases list;
+  struct Dims {
+    int latent, rope;
+  };
+  for (const Dims& d : std::initializer_list<Dims>{{256, 64}, {256, 32}, {16, 16}, {128, 0}, {48, 16}, {512, 128}}) {
+    for (const int heads : {5, 40}) {
+      list.add("d" + std::to_string(d.latent) + "_" + std::to_string(d.rope) + "_h" + std::to_string(heads),
+               {{2, 140}, {1, 20}, {1, 1000}, {1, 0}}, [&](MlaCase& c) {
+                 c.d_latent = d.latent;
+                 c.d_rope = d.rope;
+                 c.heads = heads;
+                 c.causal = true;
+               });
+    }
+  }
+  list.add("alignment4", {{2, 140}, {1, 20}}, [](MlaCase& c) { c.d_latent = 64, c.d_rope = 16, c.alignment = 4; });
+  return list;
+}
+QUERN_MLA_CASES(Dims, dims());
+
+// In the fastest kernel's dims and in others.
+MlaCases masks() {
+  MlaCases list;
+  for (const int latent : {512, 64}) {
+    const std::string of = "_d" + std::to_string(latent);
+    const auto with = [&](const std::function<void(MlaCase&)>& change) {
+      return [=](MlaCase& c) {
+        c.d_latent = latent;
+        c.heads = 10;
+        change(c);
+      };
+    };
+    list.add("window" + of, {{2, 300}, {1, 50}, {3, 129}}, with([](MlaCase& c) { c.causal = true, c.left = 70; }));
+    list.add("window0" + of, {{2, 300}, {1, 50}}, with([](MlaCase& c) { c.left = 0, c.right = 0; }));
+    list.add("window_right" + of, {{4, 80}, {2, 1}}, with([](MlaCase& c) { c.right = 1; }));
+    list.add("cap" + of, {{2, 140}, {1, 65}}, with([](MlaCase& c) { c.cap = 2.0f; }));
+    list.add("sinks" + of, {{2, 140}, {1, 0}, {1, 65}}, with([](MlaCase& c) { c.sinks = true; }));
+    list.add("everything" + of, {{4, 600}, {1, 0}, {2, 65}}, with([](MlaCase& c) {
+               c.sinks = c.causal = true;
+               c.cap = 3.0f;
+               c.left = 100;
+             }));
+  }
+  return list;
+}
+QUERN_MLA_CASES(Masks, masks());
+
+MlaCases caches() {
+  MlaCases list;
+  const auto of = [](MlaCache cache, int latent) {
+    return [=](MlaCase& c) {
+      c.cache = cache;
+      c.d_latent = latent;
+      c.heads = 20;
+      c.causal = true;
+    };
+  };
+  const std::vector<MlaLengths> lengths = {{2, 140}, {1, 0}, {1, 65}};
+  list.add("e4m3_tensor", lengths, of(MlaCache::e4m3_tensor, 512));
+  list.add("e4m3_token", lengths, of(MlaCache::e4m3_token, 512));
+  list.add("rows656", lengths, of(MlaCache::rows656, 512));
+  list.add("rows656_f16", lengths, [&](MlaCase& c) { of(MlaCache::rows656, 512)(c), c.element = Element::f16; });
+  list.add("e4m3_tensor_d256", lengths, of(MlaCache::e4m3_tensor, 256));
+  list.add("e4m3_token_two_pools", lengths, [&](MlaCase& c) { of(MlaCache::e4m3_token, 128)(c), c.two_pools = true; });
+  list.add("e4m3_token_page1", lengths, [&](MlaCase& c) { of(MlaCache::e4m3_token, 128)(c), c.page_size = 1; });
+  return list;
+}
+QUERN_MLA_CASES(Caches, caches());
+
+MlaCases lists() {
+  MlaCases list;
+  const std::vector<MlaLengths> lengths = {{2, 140}, {1, 20}, {1, 0}, {3, 300}};
+  const auto of = [](int top_k, bool slots, MlaCache cache) {
+    return [=](MlaCase& c) {
+      c.top_k = top_k;
+      c.slots = slots;
+      c.cache = cache;
+      c.heads = 20;
+      c.causal = !slots;
+    };
+  };
+  list.add("positions64", lengths, of(64, false, MlaCache::plain));
+  list.add("positions100_all", lengths, of(301, false, MlaCache::plain));
+  list.add("slots100", lengths, of(100, true, MlaCache::plain));
+  list.add("positions_rows656", lengths, of(130, false, MlaCache::rows656));
+  list.add("slots_rows656", lengths, of(70, true, MlaCache::rows656));
+  list.add("positions_e4m3_token", lengths, of(33, false, MlaCache::e4m3_token));
+  list.add("slots_e4m3_tensor", lengths, of(33, true, MlaCache::e4m3_tensor));
+  list.add("prefill", {{40, 140}, {33, 33}}, of(48, false, MlaCache::plain));
+  list.add("one_query", {{1, 140}, {1, 7}}, [&](MlaCase& c) { of(48, false, MlaCache::plain)(c), c.one_query = true; });
+  list.add("top2048", {{1, 2100}}, [&](MlaCase& c) { of(2048, false, MlaCache::plain)(c), c.d_latent = 64, c.sinks = true; });
+  return list;
+}
+QUERN_MLA_CASES(Indices, lists());
+
+// A row's bits do not depend on what else is in the batch.
+TEST(MlaInvariance, ARowsBitsAreItsOwn) {
+  for (const int latent : {512, 64}) {
+    MlaCase c;
+    c.name = "invariant";
+    c.d_latent = latent;
+    c.heads = latent == 512 ? 8 : 20;
+    c.flags = QUERN_CALL_BATCH_INVARIANT;
+    c.causal = true;
+    c.sequences = {{1, 9000}};
+    MlaProblem alone(c, Random("invariant"));
+    ASSERT_NO_FATAL_FAILURE(alone.run(context()));
+    alone.check();
+    const MlaOutput first = alone.output();
+    c.sequences = {{1, 9000}, {4, 500}, {1, 0}, {2, 4097}};
+    MlaProblem together(c, Random("others"));
+    // The same numbers again for the first sequence: the problem of one is put into that of many.
+    c.sequences = {{1, 9000}};
+    ASSERT_NO_FATAL_FAILURE(together.run(context()));
+    together.check();
+    const MlaOutput before = together.output();
+    together.args.max_sms = 1;
+    together.poison_outputs();
+    ASSERT_NO_FATAL_FAILURE(together.call(context()));
+    const MlaOutput fewer = together.output();
+    for (int t = 0; t < together.description().total_q(); ++t) {
+      ASSERT_EQ(together.bits_of(before, t), together.bits_of(fewer, t));
+    }
+  }
+}
+
+// The same memory and workspace for lengths that grow, shrink and vanish.
+TEST(MlaLengthsChange, OneWorkspaceServesThemAll) {
+  for (const int latent : {512, 32}) {
+    MlaCase c;
+    c.d_latent = latent;
+    c.heads = 12;
+    c.causal = true;
+    c.sequences = {{2, 600}, {1, 300}, {3, 100}};
+    MlaProblem problem(c, Random("change"));
+    ASSERT_NO_FATAL_FAILURE(problem.run(context()));
+    problem.check();
+    const std::vector<std::vector<MlaLengths>> others = {
+        {{1, 1}, {1, 0}, {0, 0}}, {{0, 0}, {0, 0}, {0, 0}}, {{3, 599}, {0, 5}, {3, 64}}, {{2, 600}, {1, 300}, {3, 100}}};
+    for (const auto& lengths : others) {
+      problem.fill(lengths, Random("other"));
+      ASSERT_NO_FATAL_FAILURE(problem.call(context()));
+      problem.check();
+    }
+  }
+}
+
+// What only the device can see is told, and nothing is read out of bounds.
+TEST(MlaStatus, TellsWhatTheDeviceSees) {
+  for (const int latent : {512, 64}) {
+    const auto told = [&](const std::function<void(MlaProblem&)>& spoil) {
+      MlaCase c;
+      c.d_latent = latent;
+      c.sequences = {{1, 100}, {2, 70}};
+      MlaProblem problem(c, Random("status"));
+      spoil(problem);
+      problem.run(context());
+      return problem.output().status;
+    };
+    const auto write = [](const TensorBox& box, std::vector<std::int32_t> values) {
+      if (on_cuda()) return;
+      std::memcpy(box.tensor.data, values.data(), values.size() * 4);
+    };
+    if (on_cuda()) GTEST_SKIP() << "spoils arrays where they lie";
+    EXPECT_EQ(told([](MlaProblem&) {}), 0u);
+    EXPECT_EQ(told([&](MlaProblem& p) { write(p.lengths, {100000, 70}); }) & QUERN_MLA_STATUS_LENGTH, QUERN_MLA_STATUS_LENGTH);
+    EXPECT_EQ(told([&](MlaProblem& p) { write(p.lengths, {-5, 70}); }), QUERN_MLA_STATUS_LENGTH);
+    EXPECT_EQ(told([&](MlaProblem& p) { write(p.page_table, {0x7ffffff0}); }), QUERN_MLA_STATUS_PAGE);
+    EXPECT_EQ(told([&](MlaProblem& p) { write(p.page_table, {-1}); }), QUERN_MLA_STATUS_PAGE);
+    EXPECT_EQ(told([&](MlaProblem& p) { write(p.cu_q, {0, 1, 30}); }), QUERN_MLA_STATUS_QUERIES);
+    EXPECT_EQ(told([&](MlaProblem& p) { write(p.cu_q, {0, -7, 3}); }) & QUERN_MLA_STATUS_QUERIES, QUERN_MLA_STATUS_QUERIES);
+  }
+}
+
+// `host`: unfair scheduling and late delivery, by seed.
+class MlaScheduling : public testing::TestWithParam<MlaCase> {};
+MlaCases unfair() {
+  MlaCases list;
+  list.add("unfair_rows64", {{1, 300}, {2, 65}, {1, 0}, {1, 128}}, [](MlaCase& c) { c.heads = 40, c.causal = true; });
+  list.add("unfair_rows64_side_by_side", {{1, 200}, {1, 500}}, [](MlaCase& c) { c.heads = 128, c.one_query = true; });
+  list.add("unfair_rows64_page16", {{1, 150}, {3, 77}}, [](MlaCase& c) { c.heads = 20, c.page_size = 16, c.left = 90; });
+  list.add("unfair_rows64_one_sm", {{1, 150}, {3, 277}, {1, 30}}, [](MlaCase& c) { c.heads = 20, c.max_sms = 1; });
+  list.add("unfair_portable", {{1, 300}, {2, 65}, {1, 0}}, [](MlaCase& c) { c.heads = 40, c.d_latent = 64; });
+  list.add("unfair_portable_rows656", {{1, 100}, {2, 65}}, [](MlaCase& c) { c.cache = MlaCache::rows656; });
+  list.add("unfair_portable_listed", {{1, 300}, {2, 65}}, [](MlaCase& c) { c.top_k = 80, c.d_latent = 32; });
+  return list;
+}
+INSTANTIATE_TEST_SUITE_P(Seeds, MlaScheduling, testing::ValuesIn(unfair().cases()), name_of);
+TEST_P(MlaScheduling, AnyOrderGivesTheSameBits) {
+  if (on_cuda()) GTEST_SKIP() << "a GPU schedules as it likes: seeds are for the host target";
+  constexpr int kSeeds = 8;
+  MlaProblem problem(GetParam(), Random(GetParam().name));
+  ASSERT_NO_FATAL_FAILURE(problem.run(context()));
+  problem.check();
+  const MlaOutput fair = problem.output();
+  for (int seed = 0; seed < kSeeds; ++seed) {
+    const std::uint64_t value = run_seed() * kSeeds + static_cast<std::uint64_t>(seed);
+    const Context unfair = make_context([&](quern_context_options& o) {
+      o.flags |= QUERN_CONTEXT_HOST_SEED;
+      o.host_seed = value;
+    });
+    problem.poison_outputs();
+    ASSERT_NO_FATAL_FAILURE(problem.call(unfair.get()));
+    const MlaOutput output = problem.output();
+    for (int t = 0; t < GetParam().total_q(); ++t) {
+      ASSERT_EQ(problem.bits_of(output, t), problem.bits_of(fair, t)) << "query token " << t << ", host_seed " << value;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace quern::test
