@@ -243,6 +243,8 @@ TEST_F(WarmTest, ModelsNeedFewKernels) {
         EXPECT_EQ(ops["grouped_fp8_gemm"] > 0, fp8 && model.experts);
         EXPECT_EQ(ops["moe_route"] > 0, model.experts);
         EXPECT_EQ(ops["moe_combine"] > 0, model.experts);
+        EXPECT_GT(ops["merge_states"], 0);
+        EXPECT_EQ(ops["rope"] > 0, std::string_view(model.file) != "gpt2");
       }
     }
   }

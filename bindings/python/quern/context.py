@@ -13,6 +13,7 @@ from . import _abi, structs
 from .admin import Administration
 from .arrays import Workspaces
 from .attention import Attention
+from .cache_pages import CachePages
 from .errors import InvalidError
 from .experts import Experts
 from .expression import Expression
@@ -30,7 +31,7 @@ _POLICIES = {
 }
 
 
-class Context(Attention, Products, Quantization, Experts, Administration):
+class Context(Attention, CachePages, Products, Quantization, Experts, Administration):
     """One device, its kernels and its cache. Safe to use from several threads. Close it, or use it in a `with`.
 
     device          "cuda", "cuda:1", "rocm:0"; "host" or "host64" (kernels run on the CPU with warps of 32 or 64: for
