@@ -1051,6 +1051,33 @@ typedef struct quern_moe_combine_args {
   const DLTensor *out;       /* [tokens, n] f16, bf16, f32 */
 } quern_moe_combine_args;
 
+/* ---- Norms -------------------------------------------------------------------------------------------------------- */
+enum quern_rmsnorm_flags {
+  QUERN_RMSNORM_WEIGHT_PLUS_ONE = 1u << 16, /* multiply by 1 + weight (Gemma) */
+  QUERN_RMSNORM_CONSTANT_WEIGHT = 1u << 17  /* no launch that may still be running then writes weight: with
+                                               QUERN_CALL_PROGRAMMATIC it may be read before the one before has finished */
+};
+
+/* out = y / sqrt(mean(y^2) + eps) * weight by row, y = x + residual; in f32, rounded once. (Zhang, Sennrich: "Root mean square
+ * layer normalization", 2019.) Rows may lie at any distance: where that is no multiple of `alignment`, accesses are narrower, and
+ * prepare readies the kernel for the strides that it is given. out and residual_out may each be x or residual, row by row. */
+typedef struct quern_rmsnorm_args {
+  uint32_t size;
+  uint32_t flags; /* enum quern_call_flags | enum quern_rmsnorm_flags */
+  void *stream;
+  void *workspace; /* none is needed */
+  uint64_t workspace_size;
+  int32_t alignment; /* of data */
+  int32_t max_sms;
+  const DLTensor *x;            /* [rows, n], n to 65536; f16, bf16, f32; last stride 1 */
+  const DLTensor *residual;     /* optional [rows, n], x's dtype */
+  const DLTensor *weight;       /* optional [n]: x's dtype or f32 */
+  const DLTensor *out;          /* [rows, n], x's dtype */
+  const DLTensor *residual_out; /* optional, with residual: receives x + residual, as x */
+  float eps;
+  int32_t reserved; /* 0 */
+} quern_rmsnorm_args;
+
 /* ---- The three calls of every op: made of sources/ops.def by ./dev generate, not edited by hand */
 int32_t quern_attention_workspace(quern_context *context, const quern_attention_args *args, uint64_t *bytes, quern_error *error);
 int32_t quern_attention_prepare(quern_context *context, const quern_attention_args *args, quern_error *error);
@@ -1107,6 +1134,10 @@ int32_t quern_kv_copy_pages(quern_context *context, const quern_kv_copy_pages_ar
 int32_t quern_mla_decode_workspace(quern_context *context, const quern_mla_decode_args *args, uint64_t *bytes, quern_error *error);
 int32_t quern_mla_decode_prepare(quern_context *context, const quern_mla_decode_args *args, quern_error *error);
 int32_t quern_mla_decode(quern_context *context, const quern_mla_decode_args *args, quern_error *error);
+
+int32_t quern_rmsnorm_workspace(quern_context *context, const quern_rmsnorm_args *args, uint64_t *bytes, quern_error *error);
+int32_t quern_rmsnorm_prepare(quern_context *context, const quern_rmsnorm_args *args, quern_error *error);
+int32_t quern_rmsnorm(quern_context *context, const quern_rmsnorm_args *args, quern_error *error);
 /* ---- end of the ops' calls */
 
 /* ---- A host's own kernels ----------------------------------------------------------------------------------------
@@ -1184,6 +1215,7 @@ QUERN_COMBINES(quern_kv_append_flags)
 QUERN_COMBINES(quern_gemm_flags)
 QUERN_COMBINES(quern_quantize_flags)
 QUERN_COMBINES(quern_moe_flags)
+QUERN_COMBINES(quern_rmsnorm_flags)
 #undef QUERN_COMBINES
 #endif
 #endif
