@@ -527,8 +527,7 @@ enum quern_attention_flags {
  *
  * A row that sees no key gives zeros, and lse -inf (or the sink). batch is the extent of `lengths`; heads a multiple of
  * kv_heads. Rows of q past the last sequence's are not read, those of out and lse not written. Slots past a sequence's length
- * are never read into a result. A NaN in a key harms only the queries that see it, and so does one in a value, but for
- * 16-bit values where sm_90a's kernels by warpgroups take many queries: there it may reach other rows of its tile.
+ * are never read into a result. A NaN in a key or a value harms only the queries that see it.
  *
  * k and v may be e4m3, e5m2 or int8, and q e4m3 or e5m2: each number then stands for itself times its scale. A scale of k or v
  * belongs to the tensor, to a KV head, or to one head of one token; a scale of q to the tensor, a head, or one head of one
