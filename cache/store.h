@@ -46,7 +46,7 @@ struct StoreOptions {
   std::string folder;  // empty: $XDG_CACHE_HOME/quern, else $HOME/.cache/quern
   std::vector<std::string> bundles;
   std::uint64_t limit_bytes = std::uint64_t{1} << 30;  // file and journal together
-  bool no_file = false;      // bundles only
+  bool no_file = false;                                // bundles only
   bool read_only = false;
   bool shared_folder = false;  // accept a folder that others own or can write
   std::chrono::milliseconds busy_timeout{2'000};
@@ -63,13 +63,14 @@ enum class Put : std::uint8_t {
 // How long one tries who wants nothing but that it is written (warming, tuning): a call must not wait for that.
 inline constexpr std::chrono::seconds kWritingPatience{30};
 
-// One compilation of a key at a time, on this machine. Holding one is a right to compile, not a duty; it ends with the object.
+// One compilation of a key at a time, on this machine. Holding one is a right to compile, not a duty; it ends with the
+// object.
 class Flight {
  public:
   enum class State : std::uint8_t {
-    leader,   // nobody else compiles this key: compile, put, then let go
-    follower, // somebody else did and has let go meanwhile: look again before compiling
-    alone     // no lock could be had (deadline, no writable place): compile for oneself
+    leader,    // nobody else compiles this key: compile, put, then let go
+    follower,  // somebody else did and has let go meanwhile: look again before compiling
+    alone      // no lock could be had (deadline, no writable place): compile for oneself
   };
   Flight() = default;
   Flight(Flight&& other) noexcept;
@@ -128,7 +129,8 @@ class Store {
   // ---- what the engine calls. None throws; any fault is a miss or "not stored". Thread-safe.
 
   // True, and *entry filled, when an entry with this key and exactly this text is in the file or a bundle, its checksum
-  // (computed over the very bytes handed out) is right and, where `pin` is not empty, "kind build" of its compiler equals it.
+  // (computed over the very bytes handed out) is right and, where `pin` is not empty, "kind build" of its compiler
+  // equals it.
   bool get(const Key& key, std::string_view text, std::string_view pin, Entry* entry) noexcept;
   // `why_not` is what it came to where it is not stored.
   Put put(const Key& key, const Entry& entry, std::string* why_not = nullptr) noexcept;
@@ -147,7 +149,8 @@ class Store {
   AdminError inspect(const Key& key, Listed* listed);  // with image
   std::vector<Finding> verify(AdminError* error);
   AdminError trim(const TrimOptions& options, TrimResult* result);
-  AdminError export_bundle(const std::string& path, const std::function<bool(const Listed&)>& select, std::uint64_t* count);
+  AdminError export_bundle(const std::string& path, const std::function<bool(const Listed&)>& select,
+                           std::uint64_t* count);
   AdminError import_bundle(const std::string& path, std::uint64_t* count);
 
  private:

@@ -37,8 +37,8 @@ def prototypes(ops: list[str]) -> str:
     for op in ops:
         args = f"quern_context *context, const quern_{op}_args *args"
         calls.append(
-            f"int32_t quern_{op}_workspace({args}, uint64_t *bytes, quern_error *error);\n"
-            f"int32_t quern_{op}_prepare({args}, quern_error *error);\n"
+            f"int32_t quern_{op}_workspace({args},\n    uint64_t *bytes, quern_error *error);\n"
+            f"int32_t quern_{op}_prepare({args},\n    quern_error *error);\n"
             f"int32_t quern_{op}({args}, quern_error *error);\n"
         )
     return BEGIN + "\n".join(calls) + END

@@ -3,19 +3,20 @@
  * One flat C99 interface. The conventions, stated once:
  *
  *  - Every function returns a status (enum quern_status); 0 is success. The caller may pass a quern_error to learn
- *    more, or NULL. It is written on an error only, within its size; one whose size is not set is left alone. On an error
- *    no output has been touched.
- *  - Every struct begins with `uint32_t size`, set by the caller to sizeof(the struct). A zeroed field means its default.
- *    Where zero is a meaningful value, a flag bit says that the field is set. A larger struct from a newer header is
- *    accepted as long as the part this library does not know is zero; a smaller one reads as if followed by zeros.
+ *    more, or NULL. It is written on an error only, within its size; one whose size is not set is left alone. On an
+ *    error no output has been touched.
+ *  - Every struct begins with `uint32_t size`, set by the caller to sizeof(the struct). A zeroed field means its
+ *    default. Where zero is a meaningful value, a flag bit says that the field is set. A larger struct from a newer
+ *    header is accepted as long as the part this library does not know is zero; a smaller one reads as if followed by
+ *    zeros.
  *  - Tensors are borrowed `const DLTensor *` (DLPack 1.x): strides NULL means compact row-major, byte_offset is
  *    honoured, nothing is kept after the call returns. Device tensors are read and written in stream order.
- *  - Shapes, strides, dtypes and pointers are checked by every call. What lies in index tensors (lengths, page ids, offsets,
- *    positions) is not on a GPU, where reading it would cost the call a synchronisation: it is the caller's to keep within the
- *    tensors that it points into. On `host` it is checked before the launch: QUERN_INVALID names the sequence or row,
- *    the value and its bound, and nothing has run.
- *  - A context is safe to use from several threads at once and belongs to one device. A GPU's is its primary context, the one
- *    that the CUDA runtime uses; it is made current for the time of a call where it is not.
+ *  - Shapes, strides, dtypes and pointers are checked by every call. What lies in index tensors (lengths, page ids,
+ *    offsets, positions) is not on a GPU, where reading it would cost the call a synchronisation: it is the caller's to
+ *    keep within the tensors that it points into. On `host` it is checked before the launch: QUERN_INVALID names the
+ *    sequence or row, the value and its bound, and nothing has run.
+ *  - A context is safe to use from several threads at once and belongs to one device. A GPU's is its primary context,
+ *    the one that the CUDA runtime uses; it is made current for the time of a call where it is not.
  *  - Strings are UTF-8 and NUL-terminated unless a length stands beside them.
  *  - Callbacks come without any lock held, possibly from threads of quern's own; everything they say can be polled too.
  *
@@ -30,18 +31,18 @@
 extern "C" {
 #endif
 
-/* The version of this header, and of the library that it was made with; quern_version says the library's at run time. The ABI has a
- * number of its own, which is also that of the library's SONAME (libquern.so.1): it changes when a program compiled against
- * an older header could no longer run. */
+/* The version of this header, and of the library that it was made with; quern_version says the library's at run time.
+ * The ABI has a number of its own, which is also that of the library's SONAME (libquern.so.1): it changes when a
+ * program compiled against an older header could no longer run. */
 #define QUERN_VERSION_MAJOR 0
 #define QUERN_VERSION_MINOR 1
 #define QUERN_VERSION_PATCH 0
 #define QUERN_ABI_VERSION 1
 
 /* ---- DLPack ----------------------------------------------------------------------------------------------------
- * DLPack 1.x's DLTensor and what belongs to it. Where dlpack.h was included first its own declarations hold; where it comes
- * afterwards these stand for it, which is why all of its types are here. Code that wants a later DLPack's additions
- * includes that dlpack.h before this file. */
+ * DLPack 1.x's DLTensor and what belongs to it. Where dlpack.h was included first its own declarations hold; where it
+ * comes afterwards these stand for it, which is why all of its types are here. Code that wants a later DLPack's
+ * additions includes that dlpack.h before this file. */
 #ifndef DLPACK_DLPACK_H_
 #define DLPACK_DLPACK_H_
 enum DLDeviceType { kDLCPU = 1, kDLCUDA = 2, kDLCUDAHost = 3, kDLROCM = 10, kDLROCMHost = 11, kDLCUDAManaged = 13 };
@@ -176,26 +177,28 @@ typedef void (*quern_event_callback)(void *user, const quern_event *event);
 typedef struct quern_context_options {
   uint32_t size;
   uint32_t flags;          /* enum quern_context_flags */
-  int32_t device_type;     /* kDLCUDA, kDLROCM, kDLCPU (the `host` target, asked for by name); 0: no device, for warming and
-                              cache administration */
+  int32_t device_type;     /* kDLCUDA, kDLROCM, kDLCPU (the `host` target, asked for by name); 0: no device, for warming
+                              and cache administration */
   int32_t device_id;       /* ordinal of the device */
   int32_t miss_policy;     /* enum quern_miss_policy */
   int32_t compile_threads; /* compilations at once; 0: the number of cores, at most 8 */
-  const char *target;      /* NULL: the device's own. "host64" gives the host a warp of 64. A CUDA device also takes a target
-                              without a letter of its major version, no later than itself and with as much shared memory
-                              ("sm_90" on an H200); others are refused */
+  const char *target;      /* NULL: the device's own. "host64" gives the host a warp of 64. A CUDA device also takes a
+                              target without a letter of its major version, no later than itself and with as much shared
+                              memory ("sm_90" on an H200); others are refused */
   const char *cache_path;  /* folder; NULL: $XDG_CACHE_HOME/quern, else $HOME/.cache/quern */
   const char *const *bundles; /* files made by quern_cache_export, searched in order below the cache */
   uint64_t bundle_count;
   const char *const *search_dirs; /* absolute folders looked into first for NVRTC, hipRTC and drivers */
   uint64_t search_dir_count;
   const char *helper_path;      /* absolute; NULL: beside libquern */
-  const char *host_compiler;    /* absolute path of the C++ compiler for `host`; NULL: c++ in /usr/bin and /usr/local/bin */
+  const char *host_compiler;    /* absolute path of the C++ compiler for `host`; NULL: c++ in /usr/bin and
+                                   /usr/local/bin */
   const char *compiler_pin;     /* "nvrtc 13.0": use images of this compiler build only; NULL: any */
   uint64_t cache_limit;         /* bytes, file and journal together; 0: 1 GiB */
   uint32_t compile_timeout_ms;  /* in the helper; 0: 120 000 */
   uint32_t flight_timeout_ms;   /* waiting for another process that compiles the same kernel; 0: 30 000 */
-  uint64_t host_seed;           /* `host`: seed of the unfair scheduling and late delivery; needs QUERN_CONTEXT_HOST_SEED */
+  uint64_t host_seed;           /* `host`: seed of the unfair scheduling and late delivery; needs
+                                   QUERN_CONTEXT_HOST_SEED */
   uint32_t host_threads;        /* `host`: CPU threads; 0: the number of cores */
   uint32_t reserved;
   quern_log_callback log;
@@ -251,9 +254,9 @@ uint64_t quern_list_count(const quern_list *list);
 void quern_list_free(quern_list *list); /* NULL is ignored */
 
 /* ---- Warming and recording --------------------------------------------------------------------------------------
- * A manifest is text, one specialisation a line:  OP TARGET NAME=VALUE ...   Values are percent-encoded where they hold a
- * space, '%', '=' or a control character; empty lines and lines that begin with '#' are skipped; TARGET '*' stands for
- * every target of the call. `quern_manifest` writes what a context has specialised in just this form. */
+ * A manifest is text, one specialisation a line:  OP TARGET NAME=VALUE ...   Values are percent-encoded where they hold
+ * a space, '%', '=' or a control character; empty lines and lines that begin with '#' are skipped; TARGET '*' stands
+ * for every target of the call. `quern_manifest` writes what a context has specialised in just this form. */
 enum quern_model_flags {
   QUERN_MODEL_SINKS = 1u << 0,       /* attention sinks */
   QUERN_MODEL_MLA = 1u << 1,         /* latent attention (DeepSeek) */
@@ -338,9 +341,9 @@ typedef struct quern_warm_options {
   void *progress_user;
 } quern_warm_options;
 
-/* Compiles and stores whatever of the manifest and the model's needs is not in the cache or a bundle, without touching a
- * device. Returns QUERN_PARTIAL where some failed or nothing here serves a need of the model; `results` (may be NULL) is set in both cases. `progress` is called on the
- * calling thread, once for each result as it is done. */
+/* Compiles and stores whatever of the manifest and the model's needs is not in the cache or a bundle, without touching
+ * a device. Returns QUERN_PARTIAL where some failed or nothing here serves a need of the model; `results` (may be NULL)
+ * is set in both cases. `progress` is called on the calling thread, once for each result as it is done. */
 int32_t quern_warm(quern_context *context, const quern_warm_options *options, quern_list **results, quern_error *error);
 int32_t quern_list_warm_result(const quern_list *list, uint64_t index, quern_warm_result *result);
 
@@ -349,11 +352,11 @@ int32_t quern_list_warm_result(const quern_list *list, uint64_t index, quern_war
 int32_t quern_manifest(const quern_context *context, char *buffer, uint64_t *length, quern_error *error);
 
 /* ---- Tuning -----------------------------------------------------------------------------------------------------
- * Calls of quern_gemm and quern_fp8_gemm choose a kernel and a split by a model of waves and bytes. Where that errs, tuning
- * measures the candidates on the context's device and keeps the fastest in the cache, by device, product, N, K and batch; calls on
- * such devices take it from then on, from the cache or a bundle. It covers all numbers of rows up to 16, 32, 64 or 128, and above
- * those that make as many tiles of 128 rows. Batch-invariant calls and those with max_sms are left as they are. Ask for the
- * workspace and prepare again after tuning in the same process.
+ * Calls of quern_gemm and quern_fp8_gemm choose a kernel and a split by a model of waves and bytes. Where that errs,
+ * tuning measures the candidates on the context's device and keeps the fastest in the cache, by device, product, N, K
+ * and batch; calls on such devices take it from then on, from the cache or a bundle. It covers all numbers of rows up
+ * to 16, 32, 64 or 128, and above those that make as many tiles of 128 rows. Batch-invariant calls and those with
+ * max_sms are left as they are. Ask for the workspace and prepare again after tuning in the same process.
  *
  * A product is a manifest's line without `form` and with its extents:  fp8_gemm * scales=blocks n=7168 k=2048
  * (quern_gemm's may have batch=N). Its target is '*' or the context's. */
@@ -400,9 +403,9 @@ typedef struct quern_tune_options {
   void *progress_user;
 } quern_tune_options;
 
-/* Compiles what it measures. Uses the device alone for as long as it runs, with memory of its own; needs nobody else's stream.
- * Returns QUERN_PARTIAL where some failed; `results` (may be NULL) is set in both cases. `progress` is called on the calling thread,
- * once for each result as it is done. */
+/* Compiles what it measures. Uses the device alone for as long as it runs, with memory of its own; needs nobody else's
+ * stream. Returns QUERN_PARTIAL where some failed; `results` (may be NULL) is set in both cases. `progress` is called
+ * on the calling thread, once for each result as it is done. */
 int32_t quern_tune(quern_context *context, const quern_tune_options *options, quern_list **results, quern_error *error);
 int32_t quern_list_tune_result(const quern_list *list, uint64_t index, quern_tune_result *result);
 
@@ -428,7 +431,8 @@ typedef struct quern_entry {
   int32_t kind;          /* 1: image, 2: tuning result */
 } quern_entry;
 
-/* Every entry whose key begins with `prefix`, or whose op or target equals it; NULL or "": all. Sorted by op, target, text. */
+/* Every entry whose key begins with `prefix`, or whose op or target equals it; NULL or "": all. Sorted by op, target,
+ * text. */
 int32_t quern_cache_list(quern_context *context, const char *prefix, quern_list **entries, quern_error *error);
 /* The one entry whose key begins with `key` (at least 4 digits), image and all. */
 int32_t quern_cache_inspect(quern_context *context, const char *key, quern_list **entry, quern_error *error);
@@ -462,11 +466,15 @@ typedef struct quern_trim_result {
   uint64_t bytes_before; /* file and journal */
   uint64_t bytes_after;
 } quern_trim_result;
-int32_t quern_cache_trim(quern_context *context, const quern_trim_options *options, quern_trim_result *result, quern_error *error);
+int32_t quern_cache_trim(quern_context *context, const quern_trim_options *options, quern_trim_result *result,
+    quern_error *error);
 
-/* Writes the cache (or what `prefix` selects, as in quern_cache_list) as a bundle: equal to the byte for equal contents. */
-int32_t quern_cache_export(quern_context *context, const char *path, const char *prefix, uint64_t *count, quern_error *error);
-/* Adds a bundle's entries to the cache. All are verified before the first is written. *count: those that were not there. */
+/* Writes the cache (or what `prefix` selects, as in quern_cache_list) as a bundle: equal to the byte for equal
+ * contents. */
+int32_t quern_cache_export(quern_context *context, const char *path, const char *prefix, uint64_t *count,
+    quern_error *error);
+/* Adds a bundle's entries to the cache. All are verified before the first is written. *count: those that were not
+ * there. */
 int32_t quern_cache_import(quern_context *context, const char *path, uint64_t *count, quern_error *error);
 
 typedef struct quern_cache_stats {
@@ -490,8 +498,8 @@ enum quern_cache_state {
 };
 int32_t quern_cache_get_stats(quern_context *context, quern_cache_stats *stats, quern_error *error);
 
-/* What is here: drivers, devices, compilers with versions and paths, the helper, the cache. Never fails because something is
- * missing: that is a finding. */
+/* What is here: drivers, devices, compilers with versions and paths, the helper, the cache. Never fails because
+ * something is missing: that is a finding. */
 int32_t quern_doctor(quern_context *context, quern_list **findings, quern_error *error);
 int32_t quern_list_finding(const quern_list *list, uint64_t index, quern_finding *finding);
 
@@ -526,17 +534,18 @@ enum quern_attention_flags {
  *   out[i] = sum_j exp(s[i,j] - lse[i]) v[j]
  *
  * A row that sees no key gives zeros, and lse -inf (or the sink). batch is the extent of `lengths`; heads a multiple of
- * kv_heads. Rows of q past the last sequence's are not read, those of out and lse not written. Slots past a sequence's length
- * are never read into a result. A NaN in a key or a value harms only the queries that see it.
+ * kv_heads. Rows of q past the last sequence's are not read, those of out and lse not written. Slots past a sequence's
+ * length are never read into a result. A NaN in a key or a value harms only the queries that see it.
  *
- * k and v may be e4m3, e5m2 or int8, and q e4m3 or e5m2: each number then stands for itself times its scale. A scale of k or v
- * belongs to the tensor, to a KV head, or to one head of one token; a scale of q to the tensor, a head, or one head of one
- * token. Scales are f32 and not negative; NULL is 1. Per-token scales may have a stride of 0 over the heads.
+ * k and v may be e4m3, e5m2 or int8, and q e4m3 or e5m2: each number then stands for itself times its scale. A scale of
+ * k or v belongs to the tensor, to a KV head, or to one head of one token; a scale of q to the tensor, a head, or one
+ * head of one token. Scales are f32 and not negative; NULL is 1. Per-token scales may have a stride of 0 over the
+ * heads.
  *
- * The custom mask narrows what causal and the windows leave. Of a sequence with q_len queries and m = mask_keys[b] it holds q_len
- * rows of m bits for the last m keys, each row in ceil(m/8) bytes of its own, the lowest bit of a byte first: bit t of row i is 1
- * where query i may see key length - m + t. Earlier keys are left to causal and the windows. With m = 0 there is no mask: a
- * batch may mix tree speculation with ordinary decodes. */
+ * The custom mask narrows what causal and the windows leave. Of a sequence with q_len queries and m = mask_keys[b] it
+ * holds q_len rows of m bits for the last m keys, each row in ceil(m/8) bytes of its own, the lowest bit of a byte
+ * first: bit t of row i is 1 where query i may see key length - m + t. Earlier keys are left to causal and the windows.
+ * With m = 0 there is no mask: a batch may mix tree speculation with ordinary decodes. */
 typedef struct quern_attention_args {
   uint32_t size;
   uint32_t flags; /* enum quern_call_flags | enum quern_attention_flags */
@@ -546,8 +555,8 @@ typedef struct quern_attention_args {
   int32_t alignment; /* bytes every tensor's rows are promised to be aligned to: 16 (0), or less */
   int32_t max_sms;   /* leave the other SMs free; 0: all */
   const DLTensor *q; /* [total_q, heads, d_k], f16, bf16, e4m3 or e5m2, last stride 1 */
-  const DLTensor *k; /* paged: [pages, page_size, kv_heads, d_k]; ragged: [total_kv, kv_heads, d_k]; last stride 1; out's dtype,
-                        e4m3, e5m2 or int8 */
+  const DLTensor *k; /* paged: [pages, page_size, kv_heads, d_k]; ragged: [total_kv, kv_heads, d_k]; last stride 1;
+                        out's dtype, e4m3, e5m2 or int8 */
   const DLTensor *v; /* as k with d_v, k's dtype */
   const DLTensor *out;  /* [total_q, heads, d_v], f16 or bf16 (q's dtype unless q has 8 bits), last stride 1 */
   const DLTensor *lse;  /* optional [total_q, heads] f32, natural logarithm */
@@ -566,9 +575,11 @@ typedef struct quern_attention_args {
   float scale;     /* 0: 1/sqrt(d_k) */
   float logit_cap; /* 0: none */
   const DLTensor *q_scale;     /* with 8 bits in q, optional f32: [1], [heads] or [total_q, heads] */
-  const DLTensor *k_scale;     /* with 8 bits in k, optional f32: [1], [kv_heads], or k's shape without its last dimension */
+  const DLTensor *k_scale;     /* with 8 bits in k, optional f32: [1], [kv_heads], or k's shape without its last
+                                  dimension */
   const DLTensor *v_scale;     /* as k_scale; with per-token scales in one of the two, both have them */
-  const DLTensor *mask;        /* optional [bytes] uint8: the custom mask's rows, those of a sequence one behind the other */
+  const DLTensor *mask;        /* optional [bytes] uint8: the custom mask's rows, those of a sequence one behind the
+                                  other */
   const DLTensor *mask_indptr; /* with mask: [batch+1] int32: the byte where each sequence's rows begin */
   const DLTensor *mask_keys;   /* with mask: [batch] int32: m, how many of the last keys the rows are about */
   int32_t q_type;              /* enum quern_fp8, where q is uint8 */
@@ -597,33 +608,38 @@ enum quern_mla_flags {
   QUERN_MLA_CAUSAL = 1u << 16,       /* as enum quern_attention_flags */
   QUERN_MLA_WINDOW_LEFT = 1u << 17,
   QUERN_MLA_WINDOW_RIGHT = 1u << 18,
-  QUERN_MLA_SLOTS = 1u << 19         /* `indices` are places in the pool, page * page_size + slot: no page table, no lengths */
+  QUERN_MLA_SLOTS = 1u << 19         /* `indices` are places in the pool, page * page_size + slot: no page table, no
+                                        lengths */
 };
 /* What the elements of `cache` are. */
 enum quern_mla_cache {
   QUERN_MLA_CACHE_AS_TENSOR = 0, /* the tensor's own dtype: q's, or e4m3 */
   QUERN_MLA_CACHE_E4M3 = 1,      /* bytes (uint8) stand for e4m3 */
-  QUERN_MLA_CACHE_ROWS_656 = 2   /* bytes (uint8), 656 a token: 512 e4m3, 4 f32 scales of 128 of them each, 64 bf16 of rope */
+  QUERN_MLA_CACHE_ROWS_656 = 2   /* bytes (uint8), 656 a token: 512 e4m3, 4 f32 scales of 128 of them each, 64 bf16 of
+                                    rope */
 };
-/* What a call found wrong on the device, or-ed into `status`. Nothing is read outside of the pool or the page table: a length
- * counts as what the table has room for; what a row gives that sees keys on such a page is not said. */
+/* What a call found wrong on the device, or-ed into `status`. Nothing is read outside of the pool or the page table: a
+ * length counts as what the table has room for; what a row gives that sees keys on such a page is not said. */
 enum quern_mla_status {
   QUERN_MLA_STATUS_LENGTH = 1u << 0, /* a length below 0 or beyond the table's row or max_kv_len */
   QUERN_MLA_STATUS_PAGE = 1u << 1,   /* a page that is in use and not in the pool */
   QUERN_MLA_STATUS_INDEX = 1u << 2,  /* an index beyond the sequence's length, with QUERN_MLA_SLOTS beyond the pool */
-  QUERN_MLA_STATUS_QUERIES = 1u << 3 /* a sequence with a negative number of queries, more than max_q_len, or beyond q's rows */
+  QUERN_MLA_STATUS_QUERIES = 1u << 3 /* a sequence with a negative number of queries, more than max_q_len, or beyond q's
+                                        rows */
 };
 
-/* Attention over a latent cache (DeepSeek-V2's multi-head latent attention, absorbed form: W_UK is already multiplied into q, and
- * W_UV is multiplied with out afterwards). All heads see the same keys, whose first d_latent numbers are the values too:
+/* Attention over a latent cache (DeepSeek-V2's multi-head latent attention, absorbed form: W_UK is already multiplied
+ * into q, and W_UV is multiplied with out afterwards). All heads see the same keys, whose first d_latent numbers are
+ * the values too:
  *
- *   s[i,h,j] = scale * q[i,h] . cache[j]     for the keys j that query i may see; cap and sinks as quern_attention has them
- *   lse[i,h] = ln(sum_j exp(s[i,h,j]) + exp(sinks[h]))
+ *   s[i,h,j] = scale * q[i,h] . cache[j]     for the keys j that query i may see; cap and sinks as quern_attention has
+ *   them lse[i,h] = ln(sum_j exp(s[i,h,j]) + exp(sinks[h]))
  *   out[i,h] = sum_j exp(s[i,h,j] - lse[i,h]) cache[j, 0..d_latent)
  *
- * d_latent is a multiple of 16 from 16 to 512, d_rope one from 0 to 128; 512 and 64 with pages of a multiple of 8 tokens (fastest:
- * 64) run at full speed on sm_90a. A row that sees no key gives zeros, and lse -inf (or the sink). With `indices` query i sees the
- * keys that it lists and that it may see; -1 is skipped, a key listed twice counts twice. */
+ * d_latent is a multiple of 16 from 16 to 512, d_rope one from 0 to 128; 512 and 64 with pages of a multiple of 8
+ * tokens (fastest: 64) run at full speed on sm_90a. A row that sees no key gives zeros, and lse -inf (or the sink).
+ * With `indices` query i sees the keys that it lists and that it may see; -1 is skipped, a key listed twice counts
+ * twice. */
 typedef struct quern_mla_decode_args {
   uint32_t size;
   uint32_t flags; /* enum quern_call_flags | enum quern_mla_flags */
@@ -632,9 +648,11 @@ typedef struct quern_mla_decode_args {
   uint64_t workspace_size;
   int32_t alignment;
   int32_t max_sms;
-  const DLTensor *q;      /* [total_q, heads, d_latent + d_rope], f16 or bf16, last stride 1; or d_latent alone, with ... */
+  const DLTensor *q;      /* [total_q, heads, d_latent + d_rope], f16 or bf16, last stride 1; or d_latent alone, with
+                             ... */
   const DLTensor *q_rope; /* ... [total_q, heads, d_rope], q's dtype */
-  const DLTensor *cache;  /* [pages, page_size, d_latent + d_rope], q's dtype or e4m3, last stride 1; or d_latent alone, with ... */
+  const DLTensor *cache;  /* [pages, page_size, d_latent + d_rope], q's dtype or e4m3, last stride 1; or d_latent alone,
+                             with ... */
   const DLTensor *cache_rope;   /* ... [pages, page_size, d_rope], cache's dtype */
   const DLTensor *cache_scale;  /* e4m3: f32 [1], or one a token [pages, page_size]: x = q * scale */
   const DLTensor *out;          /* [total_q, heads, d_latent], q's dtype, last stride 1 */
@@ -644,7 +662,8 @@ typedef struct quern_mla_decode_args {
   const DLTensor *page_table;   /* [batch, max_pages] int32, last stride 1 ... */
   const DLTensor *page_indptr;  /* ... or [batch+1] int32 with ... */
   const DLTensor *page_indices; /* ... [>= indptr[batch]] int32 */
-  const DLTensor *indices;      /* optional [total_q, top_k] int32, last stride 1: keys of the query's sequence, any order */
+  const DLTensor *indices;      /* optional [total_q, top_k] int32, last stride 1: keys of the query's sequence, any
+                                   order */
   const DLTensor *sinks;        /* optional [heads] f32 */
   const DLTensor *status;       /* optional [1] int32: enum quern_mla_status is or-ed into it */
   int32_t max_q_len;  /* no sequence has more queries; 0: 1 without cu_q, else total_q */
@@ -652,13 +671,14 @@ typedef struct quern_mla_decode_args {
   int32_t window_left;
   int32_t window_right;
   int32_t cache_type; /* enum quern_mla_cache */
-  float scale;        /* of the logits; must be given: 1/sqrt(d_nope + d_rope) before absorption, 1/sqrt(192) for DeepSeek-V3 */
+  float scale;        /* of the logits; must be given: 1/sqrt(d_nope + d_rope) before absorption, 1/sqrt(192) for
+                         DeepSeek-V3 */
   float logit_cap;    /* 0: none */
 } quern_mla_decode_args;
 
 /* Joins any number of partial results over disjoint sets of keys in one call (cascades of shared prefixes):
- * lse = ln(sum_p exp(lse[p])), out = sum_p exp(lse[p] - lse) out[p], in the order of p. Parts whose lse is -inf count nothing,
- * whatever their values are; without any other part: zeros and -inf. No output may overlap an input. */
+ * lse = ln(sum_p exp(lse[p])), out = sum_p exp(lse[p] - lse) out[p], in the order of p. Parts whose lse is -inf count
+ * nothing, whatever their values are; without any other part: zeros and -inf. No output may overlap an input. */
 typedef struct quern_merge_states_args {
   uint32_t size;
   uint32_t flags;
@@ -673,14 +693,16 @@ typedef struct quern_merge_states_args {
   const DLTensor *lse;       /* optional [rows, heads] f32 */
 } quern_merge_states_args;
 
-enum quern_rope_scaling { /* how the frequencies theta^(-2i/r) become those in use, r = rotary_dim, L = original_positions */
+enum quern_rope_scaling { /* how the frequencies theta^(-2i/r) become those in use, r = rotary_dim, L =
+                             original_positions */
   QUERN_ROPE_PLAIN = 0,
   QUERN_ROPE_LINEAR = 1, /* divided by factor */
   QUERN_ROPE_NTK = 2,    /* theta becomes theta * factor^(r/(r-2)) */
-  QUERN_ROPE_YARN = 3,   /* divided by factor below a ramp, kept above it; the ramp runs between the i that turn beta_slow and
-                            beta_fast times in L positions (Peng et al., 2023). cos and sin times attention_factor */
-  QUERN_ROPE_LLAMA3 = 4  /* divided by factor where the wavelength is more than L/low_freq_factor, kept where it is less than
-                            L/high_freq_factor, linear in 1/wavelength between (Llama 3.1) */
+  QUERN_ROPE_YARN = 3,   /* divided by factor below a ramp, kept above it; the ramp runs between the i that turn
+                            beta_slow and beta_fast times in L positions (Peng et al., 2023). cos and sin times
+                            attention_factor */
+  QUERN_ROPE_LLAMA3 = 4  /* divided by factor where the wavelength is more than L/low_freq_factor, kept where it is less
+                            than L/high_freq_factor, linear in 1/wavelength between (Llama 3.1) */
 };
 enum quern_rope_flags {
   QUERN_ROPE_INTERLEAVED = 1u << 0, /* dimensions 2i and 2i+1 turn together, else i and i + rotary_dim/2 (NeoX) */
@@ -704,8 +726,9 @@ typedef struct quern_rope_options {
   double beta_slow;           /* 0: 1 */
   int32_t original_positions; /* YaRN and Llama 3: L, must be given there */
   int32_t reserved;
-  const DLTensor *table;      /* optional [positions, rotary_dim] f32, f16 or bf16: the cosines of all pairs, then their sines; instead of
-                                 computing them. A position outside of it leaves its token as a position of 0 does */
+  const DLTensor *table;      /* optional [positions, rotary_dim] f32, f16 or bf16: the cosines of all pairs, then their
+                                 sines; instead of computing them. A position outside of it leaves its token as a
+                                 position of 0 does */
 } quern_rope_options;
 
 /* Turns q and k, each head by its token's position, in one launch. */
@@ -729,18 +752,20 @@ enum quern_kv_append_flags {
   QUERN_KV_APPEND_WEIGHT_PLUS_ONE = 1u << 16 /* the norms multiply by 1 + weight (Gemma) */
 };
 
-/* Puts the keys and values of new tokens into a paged cache, in one launch: k, and q where given, are normalised where weights are
- * given (each head: x / sqrt(mean(x^2) + eps) * weight), then turned where rope is given; k, v and q are quantised where
- * their outputs have 8 bits; k and v go to the cache, q to q_out.
+/* Puts the keys and values of new tokens into a paged cache, in one launch: k, and q where given, are normalised where
+ * weights are given (each head: x / sqrt(mean(x^2) + eps) * weight), then turned where rope is given; k, v and q are
+ * quantised where their outputs have 8 bits; k and v go to the cache, q to q_out.
  *
- * Where a token goes: slots[t] = page * page_size + place, a negative one is skipped. Or by page table: token t belongs to the
- * sequence b with cu_q[b] <= t < cu_q[b+1] (without cu_q to sequence t), and goes to positions[t] there; without positions to
- * lengths[b] - q_len + t - cu_q[b], as quern_attention places queries. A token of no sequence and a negative position are skipped.
- * Of a skipped token nothing is written, q_out included. No two tokens may go to one slot.
+ * Where a token goes: slots[t] = page * page_size + place, a negative one is skipped. Or by page table: token t belongs
+ * to the sequence b with cu_q[b] <= t < cu_q[b+1] (without cu_q to sequence t), and goes to positions[t] there; without
+ * positions to lengths[b] - q_len + t - cu_q[b], as quern_attention places queries. A token of no sequence and a
+ * negative position are skipped. Of a skipped token nothing is written, q_out included. No two tokens may go to one
+ * slot.
  *
- * Quantising: code = saturate(x / scale), the largest number being 448, 57344 or 127 (int8: to nearest even, NaN becomes 0).
- * A scale of rank 1 is read: [1] or a head each; NULL is 1. One of the cache's shape without its last dimension is written: the
- * largest finite magnitude of the token's head / the largest number (but at least 2^-126), 1 where that is 0. */
+ * Quantising: code = saturate(x / scale), the largest number being 448, 57344 or 127 (int8: to nearest even, NaN
+ * becomes 0). A scale of rank 1 is read: [1] or a head each; NULL is 1. One of the cache's shape without its last
+ * dimension is written: the largest finite magnitude of the token's head / the largest number (but at least 2^-126), 1
+ * where that is 0. */
 typedef struct quern_kv_append_args {
   uint32_t size;
   uint32_t flags; /* enum quern_call_flags | enum quern_kv_append_flags */
@@ -751,9 +776,11 @@ typedef struct quern_kv_append_args {
   int32_t max_sms;
   const DLTensor *k;            /* [tokens, kv_heads, d_k] f16, bf16 or f32; last stride 1 */
   const DLTensor *v;            /* [tokens, kv_heads, d_v], k's dtype; last stride 1 */
-  const DLTensor *k_cache;      /* [pages, page_size, kv_heads, d_k]: k's dtype, e4m3, e5m2, int8 or uint8; any strides but the last, 1 */
+  const DLTensor *k_cache;      /* [pages, page_size, kv_heads, d_k]: k's dtype, e4m3, e5m2, int8 or uint8; any strides
+                                   but the last, 1 */
   const DLTensor *v_cache;      /* [pages, page_size, kv_heads, d_v], k_cache's dtype */
-  const DLTensor *k_scale;      /* with 8 bits, optional f32: [1] or [kv_heads], read; or [pages, page_size, kv_heads], written */
+  const DLTensor *k_scale;      /* with 8 bits, optional f32: [1] or [kv_heads], read; or [pages, page_size, kv_heads],
+                                   written */
   const DLTensor *v_scale;      /* as k_scale; both are read, or both written */
   const DLTensor *slots;        /* [tokens] int32 or int64 ... */
   const DLTensor *page_table;   /* ... or [batch, max_pages] int32 ... */
@@ -764,7 +791,8 @@ typedef struct quern_kv_append_args {
   const DLTensor *positions;    /* [tokens] int32 or int64; with rope and slots it must be given */
   const DLTensor *q;            /* optional [tokens, heads, d_k], k's dtype; last stride 1 */
   const DLTensor *q_out;        /* as q, or e4m3, e5m2 or uint8; NULL: q is written over */
-  const DLTensor *q_scale;      /* with 8 bits in q_out, optional f32: [1] or [heads], read; or [tokens, heads], written */
+  const DLTensor *q_scale;      /* with 8 bits in q_out, optional f32: [1] or [heads], read; or [tokens, heads],
+                                   written */
   const DLTensor *q_weight;     /* optional [d_k], k's dtype or f32: q is normalised */
   const DLTensor *k_weight;     /* optional [d_k], k's dtype or f32: k is normalised */
   const quern_rope_options *rope; /* NULL: none */
@@ -774,8 +802,9 @@ typedef struct quern_kv_append_args {
   int32_t reserved;
 } quern_kv_append_args;
 
-/* Copies whole pages of a cache, with their per-token scales: page sources[i] of k and v to page destinations[i] of k_to and v_to.
- * Pairs with a negative number are skipped. No page may be written twice, or be both read and written. */
+/* Copies whole pages of a cache, with their per-token scales: page sources[i] of k and v to page destinations[i] of
+ * k_to and v_to. Pairs with a negative number are skipped. No page may be written twice, or be both read and
+ * written. */
 typedef struct quern_kv_copy_pages_args {
   uint32_t size;
   uint32_t flags;
@@ -784,7 +813,8 @@ typedef struct quern_kv_copy_pages_args {
   uint64_t workspace_size;
   int32_t alignment;
   int32_t max_sms;
-  const DLTensor *k;            /* [pages, page_size, kv_heads, d_k], any dtype of a cache; any strides but the last, 1 */
+  const DLTensor *k;            /* [pages, page_size, kv_heads, d_k], any dtype of a cache; any strides but the last,
+                                   1 */
   const DLTensor *v;            /* [pages, page_size, kv_heads, d_v], k's dtype */
   const DLTensor *k_to;         /* another pool of the same page shape; NULL: k itself */
   const DLTensor *v_to;         /* NULL: v itself */
@@ -796,22 +826,24 @@ typedef struct quern_kv_copy_pages_args {
   const DLTensor *destinations; /* [pairs], dtype of sources */
 } quern_kv_copy_pages_args;
 /* ---- Pointwise expressions ----------------------------------------------------------------------------------------
- * A formula that a kernel applies to each of its results, as text: "silu(acc + col0) * row1". Part of the kernel's identity;
- * made once, used in any number of calls.
+ * A formula that a kernel applies to each of its results, as text: "silu(acc + col0) * row1". Part of the kernel's
+ * identity; made once, used in any number of calls.
  *
  *   leaves      acc: the op's result (its args say which names it offers); numbers (1, 0.5, 1e-3)
- *               rowN colN tensorN: operand N (0 to 7), a vector over rows, one over columns, or a tensor of the result's shape
- *               scalarN: run-time scalar N (0 to 7), f32
+ *               rowN colN tensorN: operand N (0 to 7), a vector over rows, one over columns, or a tensor of the
+ *               result's shape scalarN: run-time scalar N (0 to 7), f32
  *   operators   + - * / and unary -; < <= > >= == != (their result is a truth value); && || !
- *   functions   abs exp log sqrt rsqrt tanh erf sigmoid relu silu gelu gelu_tanh (x); min max pow (x, y); clamp (x, low, high)
+ *   functions   abs exp log sqrt rsqrt tanh erf sigmoid relu silu gelu gelu_tanh (x); min max pow (x, y); clamp (x,
+ *   low, high)
  *               select (truth value, x, y)
  *
  * All numbers are f32; operands of f16, bf16, f32, e4m3 and e5m2 are widened as they are read. */
 typedef struct quern_expression quern_expression;
 
-/* Reads, type-checks and keeps an expression. QUERN_INVALID names the place and what is allowed there. The same formula gives
- * the same handle, which lives until the context is destroyed; it may be used with that context only. */
-int32_t quern_expression_create(quern_context *context, const char *text, const quern_expression **expression, quern_error *error);
+/* Reads, type-checks and keeps an expression. QUERN_INVALID names the place and what is allowed there. The same formula
+ * gives the same handle, which lives until the context is destroyed; it may be used with that context only. */
+int32_t quern_expression_create(quern_context *context, const char *text, const quern_expression **expression,
+    quern_error *error);
 
 enum quern_activation {
   QUERN_ACTIVATION_DEFAULT = 0,   /* none; in front of a gate silu */
@@ -838,13 +870,17 @@ typedef struct quern_epilogue {
   uint32_t operand_count;             /* at most 8 */
   uint32_t scalar_count;              /* at most 8 */
   uint32_t reserved;
-  const DLTensor *bias;               /* optional [N], grouped: [experts, N], batched: [N] or [batch, N]; f32, f16, bf16 */
-  const DLTensor *c;                  /* optional, [M, N] with any leading dimension of out; f32, f16, bf16; may be out */
+  const DLTensor *bias;               /* optional [N], grouped: [experts, N], batched: [N] or [batch, N]; f32, f16,
+                                         bf16 */
+  const DLTensor *c;                  /* optional, [M, N] with any leading dimension of out; f32, f16, bf16; may be
+                                         out */
   const quern_expression *expression; /* instead of activation, bias and c */
-  const DLTensor *const *operands;    /* row: [M]; col: [columns]; tensor: as out; each with any leading dimension of out */
+  const DLTensor *const *operands;    /* row: [M]; col: [columns]; tensor: as out; each with any leading dimension of
+                                         out */
   const float *scalars;
-  const DLTensor *out_scale;          /* out e4m3 or e5m2: written, [M, ceil(columns/128)] f32, any strides. out = result / scale,
-                                         scale = the largest magnitude of the row's 128 columns / the dtype's largest number */
+  const DLTensor *out_scale;          /* out e4m3 or e5m2: written, [M, ceil(columns/128)] f32, any strides. out =
+                                         result / scale, scale = the largest magnitude of the row's 128 columns / the
+                                         dtype's largest number */
 } quern_epilogue;
 
 /* ---- Matrix products -------------------------------------------------------------------------------------------- */
@@ -866,8 +902,8 @@ typedef struct quern_fp8_gemm_args {
   int32_t max_sms;
   const DLTensor *a;       /* [M, K] e4m3 or e5m2, last stride 1 */
   const DLTensor *b;       /* [N, K] e4m3 or e5m2, last stride 1 */
-  const DLTensor *scale_a; /* f32: [1] per tensor, [M] per row, or [M, ceil(K/128)] in blocks, any strides: read fastest where M is
-                              contiguous with a leading dimension of round_up(M, 4) */
+  const DLTensor *scale_a; /* f32: [1] per tensor, [M] per row, or [M, ceil(K/128)] in blocks, any strides: read fastest
+                              where M is contiguous with a leading dimension of round_up(M, 4) */
   const DLTensor *scale_b; /* f32: [1] per tensor, [N] per column, or, with blocks in a, [ceil(N/128), ceil(K/128)] */
   const DLTensor *out;     /* [M, N], gated [M, N/2]: bf16, f16, f32, e4m3, e5m2 (saturating), last stride 1 */
   const quern_epilogue *epilogue; /* NULL: out = acc */
@@ -875,17 +911,18 @@ typedef struct quern_fp8_gemm_args {
   int32_t b_type;          /* enum quern_fp8, where b is uint8 */
 } quern_fp8_gemm_args;
 
-/* What a grouped product found wrong on the device, or-ed into `status`. Rows concerned are left out, never read or written
- * out of bounds. */
+/* What a grouped product found wrong on the device, or-ed into `status`. Rows concerned are left out, never read or
+ * written out of bounds. */
 enum quern_group_status {
   QUERN_GROUP_OFFSETS = 1u << 0,  /* offsets[0] < 0, or an offset smaller than the one before */
   QUERN_GROUP_CAPACITY = 1u << 1, /* an offset or count beyond the rows there are, or a negative count */
   QUERN_GROUP_INDEX = 1u << 2     /* an index outside of a */
 };
 
-/* As quern_fp8_gemm for a mixture of experts, each row by its expert's weights, in one launch. Which rows those are is read on
- * the device: a captured call serves changing counts.
- *   contiguous  rows sorted by expert: expert e has the rows offsets[e] to offsets[e+1] of out, and of a unless gathered
+/* As quern_fp8_gemm for a mixture of experts, each row by its expert's weights, in one launch. Which rows those are is
+ * read on the device: a captured call serves changing counts.
+ *   contiguous  rows sorted by expert: expert e has the rows offsets[e] to offsets[e+1] of out, and of a unless
+ *   gathered
  *   masked      a fixed capacity of rows an expert, of which counts[e] are there
  * Rows of out that belong to no expert are left untouched. */
 typedef struct quern_grouped_fp8_gemm_args {
@@ -898,12 +935,14 @@ typedef struct quern_grouped_fp8_gemm_args {
   int32_t max_sms;
   const DLTensor *a;       /* contiguous: [rows, K], gathered: [tokens, K]; masked: [experts, capacity, K] */
   const DLTensor *b;       /* [experts, N, K] */
-  const DLTensor *scale_a; /* f32: [1], [rows of a] or [rows of a, ceil(K/128)]; masked: [1] or with the experts in front */
+  const DLTensor *scale_a; /* f32: [1], [rows of a] or [rows of a, ceil(K/128)]; masked: [1] or with the experts in
+                              front */
   const DLTensor *scale_b; /* f32: [experts], [experts, N], or [experts, ceil(N/128), ceil(K/128)] */
   const DLTensor *out;     /* contiguous: [rows, N]; masked: [experts, capacity, N]; gated N/2 */
   const DLTensor *offsets; /* contiguous: [experts+1] int32, ascending, not aligned in any way ... */
   const DLTensor *counts;  /* ... or masked: [experts] int32 */
-  const DLTensor *indices; /* contiguous, optional: [rows] int32: row r of out is made of row indices[r] of a and its scales */
+  const DLTensor *indices; /* contiguous, optional: [rows] int32: row r of out is made of row indices[r] of a and its
+                              scales */
   const DLTensor *status;  /* optional [1] int32: enum quern_group_status or-ed in; the caller zeroes it */
   const quern_epilogue *epilogue;
   int32_t a_type; /* enum quern_fp8, where a is uint8 */
@@ -911,13 +950,14 @@ typedef struct quern_grouped_fp8_gemm_args {
 } quern_grouped_fp8_gemm_args;
 
 enum quern_gemm_flags { /* of every product but for TF32, which is quern_gemm's */
-  QUERN_GEMM_TF32 = 1u << 16,      /* f32 operands may be rounded to TF32 (10 bits of mantissa) where the target has it */
+  QUERN_GEMM_TF32 = 1u << 16,      /* f32 operands may be rounded to TF32 (10 bits of mantissa) where the target has
+                                      it */
   QUERN_GEMM_CONSTANT_B = 1u << 17 /* no launch that may still be running then writes b or scale_b: with
                                       QUERN_CALL_PROGRAMMATIC they may be read before the one before has finished */
 };
 
-/* out = epilogue(A B^T) of bf16, f16 or f32, any of a and b in either order: the last stride may be 1, or the one before it
- * (NN: b is the transposed view of a [K, N] matrix; TN: both are views). */
+/* out = epilogue(A B^T) of bf16, f16 or f32, any of a and b in either order: the last stride may be 1, or the one
+ * before it (NN: b is the transposed view of a [K, N] matrix; TN: both are views). */
 typedef struct quern_gemm_args {
   uint32_t size;
   uint32_t flags; /* enum quern_call_flags | enum quern_gemm_flags */
@@ -932,7 +972,8 @@ typedef struct quern_gemm_args {
   const quern_epilogue *epilogue;
 } quern_gemm_args;
 
-/* ---- Quantisation ------------------------------------------------------------------------------------------------- */
+/* ---- Quantisation
+ * ------------------------------------------------------------------------------------------------- */
 enum quern_quantize_front { /* what stands in front of the quantiser: y, from x */
   QUERN_FRONT_NONE = 0,
   QUERN_FRONT_RMSNORM = 1,      /* x += residual; x / sqrt(mean(x^2) + eps) * weight */
@@ -954,8 +995,9 @@ enum quern_quantize_flags {
   QUERN_QUANTIZE_WEIGHT_PLUS_ONE = 1u << 17 /* norms multiply by 1 + weight (Gemma) */
 };
 
-/* out = saturate(y / scale), scale = the largest magnitude of y over what shares it / the dtype's largest number (448, 57344);
- * where all of y is 0 the scale is 1. NaN stays NaN, infinities become the largest number; neither counts in the scale. */
+/* out = saturate(y / scale), scale = the largest magnitude of y over what shares it / the dtype's largest number (448,
+ * 57344); where all of y is 0 the scale is 1. NaN stays NaN, infinities become the largest number; neither counts in
+ * the scale. */
 typedef struct quern_quantize_args {
   uint32_t size;
   uint32_t flags; /* enum quern_call_flags | enum quern_quantize_flags */
@@ -966,8 +1008,8 @@ typedef struct quern_quantize_args {
   int32_t max_sms;
   const DLTensor *x;            /* [rows, n], in front of a product [rows, 2n]; f16, bf16, f32; last stride 1 */
   const DLTensor *out;          /* [rows, n] e4m3, e5m2 or uint8; last stride 1. NULL with QUERN_SCALE_NONE */
-  const DLTensor *scale;        /* f32, see enum quern_scale_kind; any strides. A GEMM reads [rows, groups] fastest where rows are
-                                   contiguous, with a leading dimension of round_up(rows, 4) */
+  const DLTensor *scale;        /* f32, see enum quern_scale_kind; any strides. A GEMM reads [rows, groups] fastest
+                                   where rows are contiguous, with a leading dimension of round_up(rows, 4) */
   const DLTensor *residual;     /* norms, optional [rows, n], x's dtype */
   const DLTensor *residual_out; /* x + residual, as x; may be residual or x */
   const DLTensor *weight;       /* norms, optional [n]: x's dtype or f32 */
@@ -995,7 +1037,8 @@ typedef struct quern_dequantize_args {
   int32_t type;          /* enum quern_fp8, where x is uint8 */
 } quern_dequantize_args;
 
-/* ---- Mixture of experts ------------------------------------------------------------------------------------------- */
+/* ---- Mixture of experts
+ * ------------------------------------------------------------------------------------------- */
 enum quern_moe_flags {
   QUERN_MOE_SIGMOID = 1u << 16,    /* scores are sigmoid(logits), else softmax over the experts */
   QUERN_MOE_RENORMALIZE = 1u << 17 /* the weights of a token are divided by their sum */
@@ -1004,9 +1047,10 @@ enum quern_moe_flags {
 /* Chooses each token's experts, and sorts the choices by expert for a grouped product.
  *
  *   score = softmax(logits) or sigmoid(logits);  choice = score + bias
- *   With groups > 1 (DeepSeek-V3) the experts fall into that many equal groups; a group's worth is the sum of its two largest
- *   choices with a bias, its largest one without; experts outside the top_groups best groups are passed over.
- *   ids: the top_k largest choices, largest first, the lower id on ties; weights: their scores, renormalised, times scale.
+ *   With groups > 1 (DeepSeek-V3) the experts fall into that many equal groups; a group's worth is the sum of its two
+ *   largest choices with a bias, its largest one without; experts outside the top_groups best groups are passed over.
+ *   ids: the top_k largest choices, largest first, the lower id on ties; weights: their scores, renormalised, times
+ *   scale.
  *
  * A NaN choice is never taken before another. */
 typedef struct quern_moe_route_args {
@@ -1022,10 +1066,11 @@ typedef struct quern_moe_route_args {
   const DLTensor *weights;   /* written: [tokens, top_k] f32 */
   const DLTensor *ids;       /* written: [tokens, top_k] int32 */
   const DLTensor *offsets;   /* optional, written: [local_experts+1] int32: where each expert's rows begin */
-  const DLTensor *indices;   /* optional, written: [tokens*top_k] int32: the token of each sorted row, in order of expert, then
-                                token; rows past offsets' last are left alone. For `indices` of a grouped product */
-  const DLTensor *positions; /* optional, written: [tokens, top_k] int32: the sorted row of each choice, -1 where its expert is not
-                                local. For quern_moe_combine */
+  const DLTensor *indices;   /* optional, written: [tokens*top_k] int32: the token of each sorted row, in order of
+                                expert, then token; rows past offsets' last are left alone. For `indices` of a grouped
+                                product */
+  const DLTensor *positions; /* optional, written: [tokens, top_k] int32: the sorted row of each choice, -1 where its
+                                expert is not local. For quern_moe_combine */
   const DLTensor *counts;    /* optional, written: [local_experts] int32 */
   int32_t top_k;
   int32_t groups;            /* 0: 1 */
@@ -1035,7 +1080,8 @@ typedef struct quern_moe_route_args {
   float scale;               /* 0: 1 */
 } quern_moe_route_args;
 
-/* out[t] = sum over j, ascending, of weights[t,j] x[positions[t,j]]  (+ add[t]). Choices with a position of -1 give nothing. */
+/* out[t] = sum over j, ascending, of weights[t,j] x[positions[t,j]]  (+ add[t]). Choices with a position of -1 give
+ * nothing. */
 typedef struct quern_moe_combine_args {
   uint32_t size;
   uint32_t flags;
@@ -1051,16 +1097,19 @@ typedef struct quern_moe_combine_args {
   const DLTensor *out;       /* [tokens, n] f16, bf16, f32 */
 } quern_moe_combine_args;
 
-/* ---- Norms -------------------------------------------------------------------------------------------------------- */
+/* ---- Norms
+ * -------------------------------------------------------------------------------------------------------- */
 enum quern_rmsnorm_flags {
   QUERN_RMSNORM_WEIGHT_PLUS_ONE = 1u << 16, /* multiply by 1 + weight (Gemma) */
   QUERN_RMSNORM_CONSTANT_WEIGHT = 1u << 17  /* no launch that may still be running then writes weight: with
-                                               QUERN_CALL_PROGRAMMATIC it may be read before the one before has finished */
+                                               QUERN_CALL_PROGRAMMATIC it may be read before the one before has
+                                               finished */
 };
 
-/* out = y / sqrt(mean(y^2) + eps) * weight by row, y = x + residual; in f32, rounded once. (Zhang, Sennrich: "Root mean square
- * layer normalization", 2019.) Rows may lie at any distance: where that is no multiple of `alignment`, accesses are narrower, and
- * prepare readies the kernel for the strides that it is given. out and residual_out may each be x or residual, row by row. */
+/* out = y / sqrt(mean(y^2) + eps) * weight by row, y = x + residual; in f32, rounded once. (Zhang, Sennrich: "Root mean
+ * square layer normalization", 2019.) Rows may lie at any distance: where that is no multiple of `alignment`, accesses
+ * are narrower, and prepare readies the kernel for the strides that it is given. out and residual_out may each be x or
+ * residual, row by row. */
 typedef struct quern_rmsnorm_args {
   uint32_t size;
   uint32_t flags; /* enum quern_call_flags | enum quern_rmsnorm_flags */
@@ -1083,7 +1132,8 @@ enum quern_sample_flags { /* the first three mean that a scalar is set, 0 includ
   QUERN_SAMPLE_TEMPERATURE = 1u << 16,      /* `temperature`, else 1 */
   QUERN_SAMPLE_TOP_P = 1u << 17,            /* `top_p`, else 1 */
   QUERN_SAMPLE_TYPICAL_P = 1u << 18,        /* `typical_p`, else 1 */
-  QUERN_SAMPLE_JOINT = 1u << 19,            /* top-p is of the distribution that top-k began with, else what it leaves */
+  QUERN_SAMPLE_JOINT = 1u << 19,            /* top-p is of the distribution that top-k began with, else what it
+                                               leaves */
   QUERN_SAMPLE_TEMPERATURE_LAST = 1u << 20, /* the filters see the distribution of temperature 1, as in llama.cpp */
   QUERN_SAMPLE_LOGPROBS_FILTERED = 1u << 21 /* log-probabilities are of the distribution that is drawn from */
 };
@@ -1113,8 +1163,8 @@ enum quern_sample_status { /* of a row, or-ed; 0: fine */
  *               low = max(temperature - dynamic_range, 0), high = temperature + dynamic_range
  *
  * Each parameter is an array [n], or the scalar beside it for all rows, the scalar's zero meaning off. The choice is a
- * function of the row's logits and parameters, seed and offset alone, whatever else is in the batch. `status` tells of a
- * row what only the device can see. */
+ * function of the row's logits and parameters, seed and offset alone, whatever else is in the batch. `status` tells of
+ * a row what only the device can see. */
 typedef struct quern_sample_args {
   uint32_t size;
   uint32_t flags; /* enum quern_call_flags | enum quern_sample_flags */
@@ -1175,73 +1225,106 @@ typedef struct quern_sample_args {
 } quern_sample_args;
 
 /* ---- The three calls of every op: made of sources/ops.def by ./dev generate, not edited by hand */
-int32_t quern_attention_workspace(quern_context *context, const quern_attention_args *args, uint64_t *bytes, quern_error *error);
-int32_t quern_attention_prepare(quern_context *context, const quern_attention_args *args, quern_error *error);
+int32_t quern_attention_workspace(quern_context *context, const quern_attention_args *args,
+    uint64_t *bytes, quern_error *error);
+int32_t quern_attention_prepare(quern_context *context, const quern_attention_args *args,
+    quern_error *error);
 int32_t quern_attention(quern_context *context, const quern_attention_args *args, quern_error *error);
 
-int32_t quern_merge_state_workspace(quern_context *context, const quern_merge_state_args *args, uint64_t *bytes, quern_error *error);
-int32_t quern_merge_state_prepare(quern_context *context, const quern_merge_state_args *args, quern_error *error);
+int32_t quern_merge_state_workspace(quern_context *context, const quern_merge_state_args *args,
+    uint64_t *bytes, quern_error *error);
+int32_t quern_merge_state_prepare(quern_context *context, const quern_merge_state_args *args,
+    quern_error *error);
 int32_t quern_merge_state(quern_context *context, const quern_merge_state_args *args, quern_error *error);
 
-int32_t quern_fp8_gemm_workspace(quern_context *context, const quern_fp8_gemm_args *args, uint64_t *bytes, quern_error *error);
-int32_t quern_fp8_gemm_prepare(quern_context *context, const quern_fp8_gemm_args *args, quern_error *error);
+int32_t quern_fp8_gemm_workspace(quern_context *context, const quern_fp8_gemm_args *args,
+    uint64_t *bytes, quern_error *error);
+int32_t quern_fp8_gemm_prepare(quern_context *context, const quern_fp8_gemm_args *args,
+    quern_error *error);
 int32_t quern_fp8_gemm(quern_context *context, const quern_fp8_gemm_args *args, quern_error *error);
 
-int32_t quern_grouped_fp8_gemm_workspace(quern_context *context, const quern_grouped_fp8_gemm_args *args, uint64_t *bytes, quern_error *error);
-int32_t quern_grouped_fp8_gemm_prepare(quern_context *context, const quern_grouped_fp8_gemm_args *args, quern_error *error);
+int32_t quern_grouped_fp8_gemm_workspace(quern_context *context, const quern_grouped_fp8_gemm_args *args,
+    uint64_t *bytes, quern_error *error);
+int32_t quern_grouped_fp8_gemm_prepare(quern_context *context, const quern_grouped_fp8_gemm_args *args,
+    quern_error *error);
 int32_t quern_grouped_fp8_gemm(quern_context *context, const quern_grouped_fp8_gemm_args *args, quern_error *error);
 
-int32_t quern_gemm_workspace(quern_context *context, const quern_gemm_args *args, uint64_t *bytes, quern_error *error);
-int32_t quern_gemm_prepare(quern_context *context, const quern_gemm_args *args, quern_error *error);
+int32_t quern_gemm_workspace(quern_context *context, const quern_gemm_args *args,
+    uint64_t *bytes, quern_error *error);
+int32_t quern_gemm_prepare(quern_context *context, const quern_gemm_args *args,
+    quern_error *error);
 int32_t quern_gemm(quern_context *context, const quern_gemm_args *args, quern_error *error);
 
-int32_t quern_quantize_workspace(quern_context *context, const quern_quantize_args *args, uint64_t *bytes, quern_error *error);
-int32_t quern_quantize_prepare(quern_context *context, const quern_quantize_args *args, quern_error *error);
+int32_t quern_quantize_workspace(quern_context *context, const quern_quantize_args *args,
+    uint64_t *bytes, quern_error *error);
+int32_t quern_quantize_prepare(quern_context *context, const quern_quantize_args *args,
+    quern_error *error);
 int32_t quern_quantize(quern_context *context, const quern_quantize_args *args, quern_error *error);
 
-int32_t quern_dequantize_workspace(quern_context *context, const quern_dequantize_args *args, uint64_t *bytes, quern_error *error);
-int32_t quern_dequantize_prepare(quern_context *context, const quern_dequantize_args *args, quern_error *error);
+int32_t quern_dequantize_workspace(quern_context *context, const quern_dequantize_args *args,
+    uint64_t *bytes, quern_error *error);
+int32_t quern_dequantize_prepare(quern_context *context, const quern_dequantize_args *args,
+    quern_error *error);
 int32_t quern_dequantize(quern_context *context, const quern_dequantize_args *args, quern_error *error);
 
-int32_t quern_moe_route_workspace(quern_context *context, const quern_moe_route_args *args, uint64_t *bytes, quern_error *error);
-int32_t quern_moe_route_prepare(quern_context *context, const quern_moe_route_args *args, quern_error *error);
+int32_t quern_moe_route_workspace(quern_context *context, const quern_moe_route_args *args,
+    uint64_t *bytes, quern_error *error);
+int32_t quern_moe_route_prepare(quern_context *context, const quern_moe_route_args *args,
+    quern_error *error);
 int32_t quern_moe_route(quern_context *context, const quern_moe_route_args *args, quern_error *error);
 
-int32_t quern_moe_combine_workspace(quern_context *context, const quern_moe_combine_args *args, uint64_t *bytes, quern_error *error);
-int32_t quern_moe_combine_prepare(quern_context *context, const quern_moe_combine_args *args, quern_error *error);
+int32_t quern_moe_combine_workspace(quern_context *context, const quern_moe_combine_args *args,
+    uint64_t *bytes, quern_error *error);
+int32_t quern_moe_combine_prepare(quern_context *context, const quern_moe_combine_args *args,
+    quern_error *error);
 int32_t quern_moe_combine(quern_context *context, const quern_moe_combine_args *args, quern_error *error);
 
-int32_t quern_merge_states_workspace(quern_context *context, const quern_merge_states_args *args, uint64_t *bytes, quern_error *error);
-int32_t quern_merge_states_prepare(quern_context *context, const quern_merge_states_args *args, quern_error *error);
+int32_t quern_merge_states_workspace(quern_context *context, const quern_merge_states_args *args,
+    uint64_t *bytes, quern_error *error);
+int32_t quern_merge_states_prepare(quern_context *context, const quern_merge_states_args *args,
+    quern_error *error);
 int32_t quern_merge_states(quern_context *context, const quern_merge_states_args *args, quern_error *error);
 
-int32_t quern_rope_workspace(quern_context *context, const quern_rope_args *args, uint64_t *bytes, quern_error *error);
-int32_t quern_rope_prepare(quern_context *context, const quern_rope_args *args, quern_error *error);
+int32_t quern_rope_workspace(quern_context *context, const quern_rope_args *args,
+    uint64_t *bytes, quern_error *error);
+int32_t quern_rope_prepare(quern_context *context, const quern_rope_args *args,
+    quern_error *error);
 int32_t quern_rope(quern_context *context, const quern_rope_args *args, quern_error *error);
 
-int32_t quern_kv_append_workspace(quern_context *context, const quern_kv_append_args *args, uint64_t *bytes, quern_error *error);
-int32_t quern_kv_append_prepare(quern_context *context, const quern_kv_append_args *args, quern_error *error);
+int32_t quern_kv_append_workspace(quern_context *context, const quern_kv_append_args *args,
+    uint64_t *bytes, quern_error *error);
+int32_t quern_kv_append_prepare(quern_context *context, const quern_kv_append_args *args,
+    quern_error *error);
 int32_t quern_kv_append(quern_context *context, const quern_kv_append_args *args, quern_error *error);
 
-int32_t quern_kv_copy_pages_workspace(quern_context *context, const quern_kv_copy_pages_args *args, uint64_t *bytes, quern_error *error);
-int32_t quern_kv_copy_pages_prepare(quern_context *context, const quern_kv_copy_pages_args *args, quern_error *error);
+int32_t quern_kv_copy_pages_workspace(quern_context *context, const quern_kv_copy_pages_args *args,
+    uint64_t *bytes, quern_error *error);
+int32_t quern_kv_copy_pages_prepare(quern_context *context, const quern_kv_copy_pages_args *args,
+    quern_error *error);
 int32_t quern_kv_copy_pages(quern_context *context, const quern_kv_copy_pages_args *args, quern_error *error);
 
-int32_t quern_mla_decode_workspace(quern_context *context, const quern_mla_decode_args *args, uint64_t *bytes, quern_error *error);
-int32_t quern_mla_decode_prepare(quern_context *context, const quern_mla_decode_args *args, quern_error *error);
+int32_t quern_mla_decode_workspace(quern_context *context, const quern_mla_decode_args *args,
+    uint64_t *bytes, quern_error *error);
+int32_t quern_mla_decode_prepare(quern_context *context, const quern_mla_decode_args *args,
+    quern_error *error);
 int32_t quern_mla_decode(quern_context *context, const quern_mla_decode_args *args, quern_error *error);
 
-int32_t quern_rmsnorm_workspace(quern_context *context, const quern_rmsnorm_args *args, uint64_t *bytes, quern_error *error);
-int32_t quern_rmsnorm_prepare(quern_context *context, const quern_rmsnorm_args *args, quern_error *error);
+int32_t quern_rmsnorm_workspace(quern_context *context, const quern_rmsnorm_args *args,
+    uint64_t *bytes, quern_error *error);
+int32_t quern_rmsnorm_prepare(quern_context *context, const quern_rmsnorm_args *args,
+    quern_error *error);
 int32_t quern_rmsnorm(quern_context *context, const quern_rmsnorm_args *args, quern_error *error);
 
-int32_t quern_sample_workspace(quern_context *context, const quern_sample_args *args, uint64_t *bytes, quern_error *error);
-int32_t quern_sample_prepare(quern_context *context, const quern_sample_args *args, quern_error *error);
+int32_t quern_sample_workspace(quern_context *context, const quern_sample_args *args,
+    uint64_t *bytes, quern_error *error);
+int32_t quern_sample_prepare(quern_context *context, const quern_sample_args *args,
+    quern_error *error);
 int32_t quern_sample(quern_context *context, const quern_sample_args *args, quern_error *error);
 /* ---- end of the ops' calls */
 
 /* ---- A host's own kernels ----------------------------------------------------------------------------------------
- * The same service for a kernel that the host brings: specialised by constants, keyed, cached, compiled once, launched. */
+ * The same service for a kernel that the host brings: specialised by constants, keyed, cached, compiled once,
+ * launched. */
 typedef struct quern_source {
   const char *name; /* as #include "name" finds it, and as the compiler's log names it */
   const char *text;
@@ -1256,7 +1339,8 @@ typedef struct quern_constant {
 typedef struct quern_kernel_desc {
   uint32_t size;
   uint32_t flags;            /* QUERN_CALL_CACHED_ONLY, QUERN_CALL_BACKGROUND */
-  const char *entry;         /* the kernel's name; see "quern/kernel.cuh" in the README for one source on every target */
+  const char *entry;         /* the kernel's name; see "quern/kernel.cuh" in the README for one source on every
+                                target */
   const quern_source *source;
   const quern_source *headers; /* what the source may include; nothing else can be */
   uint64_t header_count;
@@ -1273,7 +1357,8 @@ typedef struct quern_kernel quern_kernel;
 
 /* Readies the kernel. The handle lives until the context is destroyed; the same desc gives the same handle.
  * `kernel` may be NULL, and is set to NULL for a target that is not the device's. */
-int32_t quern_kernel_prepare(quern_context *context, const quern_kernel_desc *desc, quern_kernel **kernel, quern_error *error);
+int32_t quern_kernel_prepare(quern_context *context, const quern_kernel_desc *desc, quern_kernel **kernel,
+    quern_error *error);
 
 typedef struct quern_kernel_info {
   uint32_t size;
@@ -1297,12 +1382,14 @@ typedef struct quern_launch {
   void *const *args;                        /* one pointer to each argument's value */
   uint64_t arg_count;
 } quern_launch;
-int32_t quern_kernel_launch(quern_context *context, const quern_kernel *kernel, const quern_launch *launch, quern_error *error);
+int32_t quern_kernel_launch(quern_context *context, const quern_kernel *kernel, const quern_launch *launch,
+    quern_error *error);
 
 #ifdef __cplusplus
 }
 #if __cplusplus >= 201103L
-/* C++26 has no arithmetic on two different enums, so what combines flags of all calls with an op's own is given here. */
+/* C++26 has no arithmetic on two different enums, so what combines flags of all calls with an op's own is given
+ * here. */
 #define QUERN_COMBINES(op_flags)                                                          \
   constexpr uint32_t operator|(quern_call_flags a, op_flags b) noexcept {                 \
     return static_cast<uint32_t>(a) | static_cast<uint32_t>(b);                           \

@@ -26,7 +26,8 @@ struct Kind {
 };
 constexpr Kind kKinds[] = {
     {Family::cuda, "nvrtc",
-     "needed to compile for sm_*: `pip install nvidia-cuda-nvrtc` in the Python environment beside quern, or install the "
+     "needed to compile for sm_*: `pip install nvidia-cuda-nvrtc` in the Python environment beside quern, or install "
+     "the "
      "CUDA toolkit; if it is not found, name the folder of libnvrtc.so in QUERN_NVRTC_DIR or with --search-dir"},
     {Family::hip, "hiprtc",
      "needed to compile for gfx*: install ROCm, or Debian's libamdhip64-5 and libhiprtc-builtins5; if it is not found, "

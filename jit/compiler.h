@@ -57,9 +57,10 @@ class Compilers {
   Compilers(const Compilers&) = delete;
   Compilers& operator=(const Compilers&) = delete;
 
-  // Throws Error: QUERN_INVALID (an option), QUERN_NOT_FOUND (no compiler or no helper; says what was tried), QUERN_COMPILE
-  // (refused, crashed, too slow; carries the log), QUERN_UNSUPPORTED (the compiler does not know the target), QUERN_NO_MEMORY,
-  // QUERN_IO (no temporary folder). For `host`, a library built with a sanitizer compiles with the same (jit/sanitizer.h).
+  // Throws Error: QUERN_INVALID (an option), QUERN_NOT_FOUND (no compiler or no helper; says what was tried),
+  // QUERN_COMPILE (refused, crashed, too slow; carries the log), QUERN_UNSUPPORTED (the compiler does not know the
+  // target), QUERN_NO_MEMORY, QUERN_IO (no temporary folder). For `host`, a library built with a sanitizer compiles
+  // with the same (jit/sanitizer.h).
   Compiled compile(const CompileJob& job);
 
   std::vector<CompilerFound> doctor();

@@ -88,7 +88,7 @@ struct LaunchConfig {  // CUlaunchConfig
   X(required, device_get, cuDeviceGet, (Device * device, int ordinal))                                               \
   X(required, device_name, cuDeviceGetName, (char* name, int size, Device device))                                   \
   X(required, device_attribute, cuDeviceGetAttribute, (int* value, int attribute, Device device))                    \
-  X(required, device_memory, cuDeviceTotalMem_v2, (std::size_t * bytes, Device device))                              \
+  X(required, device_memory, cuDeviceTotalMem_v2, (std::size_t* bytes, Device device))                               \
   X(required, primary_retain, cuDevicePrimaryCtxRetain, (Context * context, Device device))                          \
   X(required, primary_release, cuDevicePrimaryCtxRelease_v2, (Device device))                                        \
   X(required, context_current, cuCtxGetCurrent, (Context * context))                                                 \

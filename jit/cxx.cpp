@@ -102,8 +102,8 @@ class Cxx final : public Backend {
     const std::string image = folder_ + "/kernel.so";
     std::ofstream(input, std::ios::binary) << job.source;
     // Aliasing as the GPU compilers have it; nothing of the folder in the object, so that equal sources give equal
-    // bytes; no C++ runtime, so that the object depends on libc and libm alone. A kernel here runs a few times, on small
-    // problems: -O2 would take half as long again to compile, which is most of what a first call or a test takes.
+    // bytes; no C++ runtime, so that the object depends on libc and libm alone. A kernel here runs a few times, on
+    // small problems: -O2 would take half as long again to compile, which is most of what a first call or a test takes.
     std::vector<std::string> arguments =
         merge_options({identity_.path, "-x", "c++", "-std=c++20", "-shared", "-fPIC", "-O1", "-nostdinc",
                        "-fno-exceptions", "-fno-rtti", "-fvisibility=hidden", "-fno-strict-aliasing", "-fno-math-errno",

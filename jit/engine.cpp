@@ -89,8 +89,7 @@ struct Engine::Impl {
   Fetched fetch(const Spec& spec, Outbox& outbox);
   const Kernel* make(const Spec& spec, const Wanted& wanted, Outbox& outbox);
   const Kernel* make_once(const Spec& spec, const Wanted& wanted, Outbox& outbox) {
-    return makes.run(
-        spec, [&] { return make(spec, wanted, outbox); }, [this] { images.counters.flight_waits++; });
+    return makes.run(spec, [&] { return make(spec, wanted, outbox); }, [this] { images.counters.flight_waits++; });
   }
   const Kernel* load_cached(const Spec& spec, const Wanted& wanted, const cache::Entry& entry, Outbox& outbox);
   const Kernel* load(const Spec& spec, const Wanted& wanted, const cache::Entry& entry, double* milliseconds);
@@ -137,8 +136,7 @@ const Kernel* Engine::Impl::ready(const Spec& spec, Miss miss, void* stream) {
   }
 
   Outbox outbox(options.event);
-  const Fetched fetched = fetches.run(
-      spec, [&] { return fetch(spec, outbox); }, [] {});
+  const Fetched fetched = fetches.run(spec, [&] { return fetch(spec, outbox); }, [] {});
   if (fetched.kernel != nullptr) return fetched.kernel;
   const Wanted& wanted = *fetched.wanted;
   switch (miss) {

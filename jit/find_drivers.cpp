@@ -68,9 +68,11 @@ std::vector<DriverFound> find_drivers(const std::vector<std::string>& search_dir
   return {
       look(
           "cuda",
-          {"only for running on an NVIDIA GPU: install NVIDIA's driver (libcuda.so.1 comes with it), or name its folder in "
+          {"only for running on an NVIDIA GPU: install NVIDIA's driver (libcuda.so.1 comes with it), or name its "
+           "folder in "
            "QUERN_CUDA_DRIVER_DIR",
-           "only for running on an NVIDIA GPU: see that one is visible (nvidia-smi, CUDA_VISIBLE_DEVICES, the container's "
+           "only for running on an NVIDIA GPU: see that one is visible (nvidia-smi, CUDA_VISIBLE_DEVICES, the "
+           "container's "
            "devices) and that its driver is loaded"},
           [&] { return cuda::open_api(search_dirs); }, cuda::device_info, cuda_version),
       look(

@@ -9,8 +9,8 @@
 namespace quern::jit {
 
 ForkGuard::ForkGuard() {
-  static const int registered = pthread_atfork(
-      nullptr, nullptr, +[] { forks_.fetch_add(1, std::memory_order_relaxed); });
+  static const int registered =
+      pthread_atfork(nullptr, nullptr, +[] { forks_.fetch_add(1, std::memory_order_relaxed); });
   if (registered != 0) throw Error(QUERN_NO_MEMORY, "no memory to note a fork handler", registered);
   made_ = forks_.load(std::memory_order_relaxed);
 }

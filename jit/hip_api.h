@@ -45,7 +45,7 @@ inline constexpr int kCaptureStatusNone = 0, kCaptureModeRelaxed = 2;
   X(required, get_device, hipGetDevice, (int* device))                                                             \
   X(required, set_device, hipSetDevice, (int device))                                                              \
   X(required, device_name, hipDeviceGetName, (char* name, int size, int device))                                   \
-  X(required, device_memory, hipDeviceTotalMem, (std::size_t * bytes, int device))                                 \
+  X(required, device_memory, hipDeviceTotalMem, (std::size_t* bytes, int device))                                  \
   X(required, device_attribute, hipDeviceGetAttribute, (int* value, int attribute, int device))                    \
   X(optional, properties_r0600, hipGetDevicePropertiesR0600, (void* properties, int device))                       \
   X(optional, properties, hipGetDeviceProperties, (void* properties, int device))                                  \

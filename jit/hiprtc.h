@@ -20,9 +20,9 @@ using HiprtcProgram = struct HiprtcProgramOpaque*;
                           const char** headers, const char** header_names))                                \
   X(hiprtcDestroyProgram, (HiprtcProgram * program))                                                       \
   X(hiprtcCompileProgram, (HiprtcProgram program, int option_count, const char** options))                 \
-  X(hiprtcGetProgramLogSize, (HiprtcProgram program, std::size_t * size))                                  \
+  X(hiprtcGetProgramLogSize, (HiprtcProgram program, std::size_t* size))                                   \
   X(hiprtcGetProgramLog, (HiprtcProgram program, char* log))                                               \
-  X(hiprtcGetCodeSize, (HiprtcProgram program, std::size_t * size))                                        \
+  X(hiprtcGetCodeSize, (HiprtcProgram program, std::size_t* size))                                         \
   X(hiprtcGetCode, (HiprtcProgram program, char* image))
 
 // Besides, returning a string: const char* hiprtcGetErrorString(hiprtcResult).

@@ -109,7 +109,7 @@ class Search {
     bool any = false;
     for (const std::string& soname : search_.sonames) {
       const std::string path = std::string(dir).append(1, '/').append(soname);
-      struct stat status {};
+      struct stat status{};
       if (stat(path.c_str(), &status) != 0) continue;
       any = true;
       open_companions(dir);

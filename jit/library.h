@@ -15,10 +15,10 @@ struct LibrarySearch {
   std::vector<std::string> search_dirs;
   const char* environment_variable = nullptr;  // "QUERN_NVRTC_DIR"
   const char* toolkit_variable = nullptr;      // "CUDA_PATH"
-  std::vector<std::string> toolkit_dirs;  // below that: "lib64", "targets/x86_64-linux/lib"
-  std::vector<std::string> usual_dirs;    // may hold '*': "/usr/local/cuda*/lib64", newest first
-  // Folders of Python environments that this library lies in or beside, looked into last: below each of the four folders
-  // that its own file lies in. May hold '*'.
+  std::vector<std::string> toolkit_dirs;       // below that: "lib64", "targets/x86_64-linux/lib"
+  std::vector<std::string> usual_dirs;         // may hold '*': "/usr/local/cuda*/lib64", newest first
+  // Folders of Python environments that this library lies in or beside, looked into last: below each of the four
+  // folders that its own file lies in. May hold '*'.
   std::vector<std::string> beside;
   // Opened by absolute path from the folder in which a candidate stands, before anything of the candidate is called: a
   // library that opens these itself, by name, then gets its own. May hold '*': "libnvrtc-builtins.so.*".
@@ -40,7 +40,8 @@ void* find_function(const Library& library, const char* name);
 // getenv, but null in a privileged process and for an empty value.
 const char* environment(const char* name);
 
-// The absolute path of the file that this code was loaded from: libquern.so, or a program that has it inside. "" if unknown.
+// The absolute path of the file that this code was loaded from: libquern.so, or a program that has it inside. "" if
+// unknown.
 std::string own_path();
 
 }  // namespace quern::jit

@@ -28,7 +28,7 @@ struct BytesHash {
 // slot goes from null to an item once and never changes again. Growth fills a larger array and publishes it; the old
 // one stays until the table dies, since a reader may still be in it: such a reader can miss what was added meanwhile,
 // which costs it the slow path and nothing else.
-template <class Item, class Key, Key Item::*key>
+template <class Item, class Key, Key Item::* key>
 class LookupTable {
  public:
   LookupTable() {

@@ -27,8 +27,8 @@ LibrarySearch nvrtc_search(const std::vector<std::string>& search_dirs) {
 #endif
   // Where NVIDIA's wheels put it: CUDA 13's, then CUDA 12's.
   for (const char* wheel : {"nvidia/cu1*/lib", "nvidia/cuda_nvrtc/lib"}) {
-    for (const char* packages : {"", "lib/python3*/site-packages/", "lib/python3*/dist-packages/",
-                                 ".venv/lib/python3*/site-packages/"}) {
+    for (const char* packages :
+         {"", "lib/python3*/site-packages/", "lib/python3*/dist-packages/", ".venv/lib/python3*/site-packages/"}) {
       search.beside.push_back(std::string(packages) + wheel);
     }
   }

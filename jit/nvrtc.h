@@ -25,11 +25,11 @@ using NvrtcProgram = struct NvrtcProgramOpaque*;
                          const char* const* headers, const char* const* header_names))                   \
   X(nvrtcDestroyProgram, (NvrtcProgram * program))                                                       \
   X(nvrtcCompileProgram, (NvrtcProgram program, int option_count, const char* const* options))           \
-  X(nvrtcGetProgramLogSize, (NvrtcProgram program, std::size_t * size))                                  \
+  X(nvrtcGetProgramLogSize, (NvrtcProgram program, std::size_t* size))                                   \
   X(nvrtcGetProgramLog, (NvrtcProgram program, char* log))                                               \
-  X(nvrtcGetCUBINSize, (NvrtcProgram program, std::size_t * size))                                       \
+  X(nvrtcGetCUBINSize, (NvrtcProgram program, std::size_t* size))                                        \
   X(nvrtcGetCUBIN, (NvrtcProgram program, char* image))                                                  \
-  X(nvrtcGetPTXSize, (NvrtcProgram program, std::size_t * size))                                         \
+  X(nvrtcGetPTXSize, (NvrtcProgram program, std::size_t* size))                                          \
   X(nvrtcGetPTX, (NvrtcProgram program, char* text))
 
 // Besides, returning a string: const char* nvrtcGetErrorString(nvrtcResult).

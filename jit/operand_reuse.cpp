@@ -1,8 +1,8 @@
-// The encoding is NVIDIA's since Volta, 16 bytes an instruction: bits 0 to 11 the operation, 12 to 15 its condition, 16 to
-// 23 the result's register, 32 to 39 the second operand's, 105 to 108 the cycles until the next instruction, 109 clear
-// where the warp yields, 122 to 125 which operands are kept for the next instruction (Jia et al., Dissecting the NVIDIA
-// Volta GPU Architecture via Microbenchmarking, 2018, section 2.1; operations as nvdisasm of CUDA 13.0 names them for
-// sm_90a).
+// The encoding is NVIDIA's since Volta, 16 bytes an instruction: bits 0 to 11 the operation, 12 to 15 its condition, 16
+// to 23 the result's register, 32 to 39 the second operand's, 105 to 108 the cycles until the next instruction, 109
+// clear where the warp yields, 122 to 125 which operands are kept for the next instruction (Jia et al., Dissecting the
+// NVIDIA Volta GPU Architecture via Microbenchmarking, 2018, section 2.1; operations as nvdisasm of CUDA 13.0 names
+// them for sm_90a).
 // SPDX-License-Identifier: Apache-2.0
 #include "jit/operand_reuse.h"
 

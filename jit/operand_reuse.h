@@ -4,7 +4,8 @@
 // share the scale. The tensor cores read and write sums in the same register file all the while, so each operand that
 // need not be read again is time for both. The compiler (NVRTC 13.0) keeps the scale for every second instruction
 // alone, and has the others yield to another warp. This keeps it for five of six. Only hints change, which have no say
-// in what is computed: on one H200 products with block scales take 2 to 3% less time (tests/bench/results/2026-11-23_gemm_log.md).
+// in what is computed: on one H200 products with block scales take 2 to 3% less time
+// (tests/bench/results/2026-11-23_gemm_log.md).
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

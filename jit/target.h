@@ -10,8 +10,8 @@ namespace quern::jit {
 
 enum class Family : std::uint8_t { none = 0, cuda = 1, hip = 2, host = 3 };
 
-// "sm_90a", "gfx942", "host" (warp of 32), "host64" (warp of 64), packed into 32 bits so that it fits a Spec. The suffix is
-// part of the identity: sm_90a and sm_90 are different targets.
+// "sm_90a", "gfx942", "host" (warp of 32), "host64" (warp of 64), packed into 32 bits so that it fits a Spec. The
+// suffix is part of the identity: sm_90a and sm_90 are different targets.
 class Target {
  public:
   constexpr Target() = default;
@@ -26,7 +26,8 @@ class Target {
 
  private:
   constexpr explicit Target(std::uint32_t tag) : tag_(tag) {}
-  // family << 24 | number << 8 | suffix letter ('a', 'f' or 0). gfx numbers are read as hexadecimal (gfx90a: 0x90a, suffix 0).
+  // family << 24 | number << 8 | suffix letter ('a', 'f' or 0). gfx numbers are read as hexadecimal (gfx90a: 0x90a,
+  // suffix 0).
   std::uint32_t tag_ = 0;
   friend class TargetTable;
 };
@@ -38,7 +39,7 @@ struct TargetInfo {
   std::uint32_t shared_per_block = 0;  // bytes a block may opt in to
   std::uint32_t shared_per_sm = 0;     // bytes
   std::uint32_t registers_per_sm = 65536;
-  bool async_copy = false;  // cp.async
+  bool async_copy = false;   // cp.async
   bool tensor_maps = false;  // copies by tensor map (sources/common/sm90/tma.cuh)
   bool warpgroups = false;   // what Hopper alone has beside them (sources/common/sm90/warpgroup.cuh)
 };

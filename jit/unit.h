@@ -30,8 +30,8 @@ struct File {
 struct Unit {
   std::string op;  // "attention"
   Target target;
-  std::string spec;                 // the constants as a manifest has them, so that an entry of the cache can be asked for again
-  std::string entry;                // the kernel's extern "C" name
+  std::string spec;   // the constants as a manifest has them, so that an entry of the cache can be asked for again
+  std::string entry;  // the kernel's extern "C" name
   std::vector<Constant> constants;  // become  #define name value, in this order
   File source;
   std::vector<File> headers;           // what may be included; only those that are go into the key

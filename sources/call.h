@@ -31,7 +31,8 @@ Call read_call(const Runtime& runtime, const Args& args, std::uint32_t flags, co
   if (args.flags & ~(kCallFlags | flags)) refuse_value("flags", std::int64_t{args.flags}, flag_names);
   const int alignment = args.alignment == 0 ? 16 : args.alignment;
   if ((alignment != 4 && alignment != 8 && alignment != 16) || alignment < least_alignment) {
-    refuse_value("alignment", std::int64_t{args.alignment}, least_alignment == 16 ? "0 (16) or 16" : "0 (16), 16, 8, 4");
+    refuse_value("alignment", std::int64_t{args.alignment},
+                 least_alignment == 16 ? "0 (16) or 16" : "0 (16), 16, 8, 4");
   }
   if (args.max_sms < 0) refuse_value("max_sms", std::int64_t{args.max_sms}, "0 (all) and more");
   const int all = std::max(static_cast<int>(device.sm_count), 1);

@@ -34,8 +34,8 @@ constexpr std::array<std::string_view, 3> kOfTensorMaps = {"common/sm90/layout.c
 constexpr std::string_view kHopper = "common/sm90/", kWarpgroupSums = "common/registers/warpgroup_sums";
 
 struct Instructions {
-  bool jit::TargetInfo::*has;  // whether a target has them
-  std::string_view asked_for;  // the backend, as the layer includes it
+  bool jit::TargetInfo::* has;  // whether a target has them
+  std::string_view asked_for;   // the backend, as the layer includes it
   std::string_view cuda, host;
 };
 constexpr std::array kInstructions = {

@@ -9,8 +9,8 @@
 
 namespace quern::ops {
 
-// The device-side layer: all embedded common/**/*.cuh that are for this target. A backend stands under the name by which
-// kernels ask for it: "common/backend.cuh" is that of the target's family, "common/sm90/tma_backend.cuh" and
+// The device-side layer: all embedded common/**/*.cuh that are for this target. A backend stands under the name by
+// which kernels ask for it: "common/backend.cuh" is that of the target's family, "common/sm90/tma_backend.cuh" and
 // "common/sm90/warpgroup_backend.cuh" are those of Hopper's instructions. Throws Error(QUERN_UNSUPPORTED) for a target
 // of no known family.
 std::vector<jit::File> common_headers(jit::Target target);

@@ -215,8 +215,9 @@ class Description {
 
   template <class Visit>
   void each(const Visit& visit) const {
-    [&]<std::size_t... i>(std::index_sequence<i...>) { (visit(std::get<i>(constants_), kPlaces[i]), ...); }
-    (std::make_index_sequence<sizeof...(Constant)>());
+    [&]<std::size_t... i>(std::index_sequence<i...>) {
+      (visit(std::get<i>(constants_), kPlaces[i]), ...);
+    }(std::make_index_sequence<sizeof...(Constant)>());
   }
 
   Tag op_;

@@ -14,8 +14,7 @@ std::string place_of(const char* name, std::int64_t index, const char* item) {
 
 void refuse_index(const std::string& place, std::int64_t given, std::int64_t least, std::int64_t most,
                   const std::string& bound) {
-  const std::string allowed =
-      most < least ? "none" : std::to_string(least) + " to " + std::to_string(most);
+  const std::string allowed = most < least ? "none" : std::to_string(least) + " to " + std::to_string(most);
   throw Error(QUERN_INVALID, place + " is " + std::to_string(given) + "; allowed: " + allowed + ", " + bound);
 }
 
@@ -32,8 +31,9 @@ void expect_offsets(const char* name, const std::int32_t* offsets, std::int64_t 
   for (std::int64_t i = 0; i < count; ++i) {
     const std::int32_t begin = offsets[i], end = offsets[i + 1];
     if (end >= begin && end <= most) continue;
-    refuse_index(std::string(name) + "[" + std::to_string(i + 1) + "] (the end of " + item + " " + std::to_string(i) + ")",
-                 end, begin, most, std::string("from where it begins to ") + bound);
+    refuse_index(
+        std::string(name) + "[" + std::to_string(i + 1) + "] (the end of " + item + " " + std::to_string(i) + ")", end,
+        begin, most, std::string("from where it begins to ") + bound);
   }
 }
 

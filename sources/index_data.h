@@ -1,6 +1,6 @@
-// What lies in index tensors (lengths, offsets, page ids, positions), held against the tensors that it points into before
-// a launch on `host`. A GPU's call may not read it; `host` is where a wrong page table is to be found by name and
-// not by a crash, and there the launch is synchronous: what is read here is what the kernel reads.
+// What lies in index tensors (lengths, offsets, page ids, positions), held against the tensors that it points into
+// before a launch on `host`. A GPU's call may not read it; `host` is where a wrong page table is to be found by name
+// and not by a crash, and there the launch is synchronous: what is read here is what the kernel reads.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -23,7 +23,8 @@ void expect_in_range(const char* name, const std::int32_t* values, std::int64_t 
 // offsets[0 .. count]: from 0 on, never falling, the last at most `most`.
 void expect_offsets(const char* name, const std::int32_t* offsets, std::int64_t count, std::int64_t most,
                     const char* item, const char* bound);
-// The same sentence, for an index that is computed where it is looked at; `place` is "page_table[2][5] (sequence 2, keys 80 to 95)".
+// The same sentence, for an index that is computed where it is looked at; `place` is "page_table[2][5] (sequence 2,
+// keys 80 to 95)".
 [[noreturn]] void refuse_index(const std::string& place, std::int64_t given, std::int64_t least, std::int64_t most,
                                const std::string& bound);
 

@@ -10,9 +10,9 @@ namespace {
 
 struct Need {
   const char* name;
-  bool there;                                // the model has it
+  bool there;                                 // the model has it
   std::initializer_list<const char*> served;  // by one of these ops, where it is here and lists kernels
-  const char* what;                          // for people, where no op says more
+  const char* what;                           // for people, where no op says more
 };
 
 constexpr std::uint32_t kFp8 = QUERN_MODEL_FP8 | QUERN_MODEL_BLOCK_FP8;
@@ -40,23 +40,26 @@ void add_unaligned(const Op& op, const quern_model& model, const jit::TargetInfo
     std::from_chars(k->data(), k->data() + k->size(), number);
     const bool bytes = a == nullptr || *a == "e4m3" || *a == "e5m2";
     if (number * (bytes ? 1 : 2) % 16 == 0) continue;
-    all->push_back({op.name, "a product with K = " + *k + ": its rows are not aligned to 16 bytes, and kernels are listed " +
+    all->push_back({op.name, "a product with K = " + *k +
+                                 ": its rows are not aligned to 16 bytes, and kernels are listed " +
                                  "for those that are; allowed: multiples of " + (bytes ? "16" : "8")});
   }
 }
 
 }  // namespace
 
-std::vector<Unserved> unserved(const quern_model& model, const jit::TargetInfo& target, const std::vector<bool>& listed) {
+std::vector<Unserved> unserved(const quern_model& model, const jit::TargetInfo& target,
+                               const std::vector<bool>& listed) {
   const bool latent = (model.flags & QUERN_MODEL_MLA) != 0, experts = model.experts != 0;
   const bool fp8 = (model.flags & kFp8) != 0;
   const std::string products = "products with weights of " + std::string(stored_as(model));
-  const std::string expert_products = "products of " + std::to_string(model.experts) + " experts with weights of " + stored_as(model);
+  const std::string expert_products =
+      "products of " + std::to_string(model.experts) + " experts with weights of " + stored_as(model);
   const std::string heads = (latent ? "prefill of latent attention, with heads of " : "attention with heads of ") +
                             std::to_string(model.head_dim) +
                             (model.v_head_dim != 0 ? " and " + std::to_string(model.v_head_dim) : "");
-  const std::string latent_text = "latent attention (MLA) from a cache of " + std::to_string(model.kv_lora_rank) + " + " +
-                                  std::to_string(model.rope_head_dim);
+  const std::string latent_text = "latent attention (MLA) from a cache of " + std::to_string(model.kv_lora_rank) +
+                                  " + " + std::to_string(model.rope_head_dim);
   const std::string routing = "routing to " + std::to_string(model.experts) + " experts";
   const Need needs[] = {
       {"attention", true, {"attention"}, heads.c_str()},

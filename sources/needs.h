@@ -15,6 +15,7 @@ struct Unserved {
 };
 
 // `listed` says of every op, by tag, whether it has named kernels for the model on this target.
-std::vector<Unserved> unserved(const quern_model& model, const jit::TargetInfo& target, const std::vector<bool>& listed);
+std::vector<Unserved> unserved(const quern_model& model, const jit::TargetInfo& target,
+                               const std::vector<bool>& listed);
 
 }  // namespace quern::ops

@@ -63,8 +63,8 @@ struct Op {
                       const TuneOptions& options) = nullptr;
   // Every product that a model needs on a target, appended to *products.
   void (*products)(const quern_model& model, const jit::TargetInfo& target, std::vector<Constants>* products) = nullptr;
-  // Why the op has no kernels for what it is to do in this model, with the model's numbers and what is allowed; empty where
-  // it has them. Null: `list` naming none says it all.
+  // Why the op has no kernels for what it is to do in this model, with the model's numbers and what is allowed; empty
+  // where it has them. Null: `list` naming none says it all.
   std::string (*refusal)(const quern_model& model, const jit::TargetInfo& target) = nullptr;
 };
 

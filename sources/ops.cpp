@@ -36,7 +36,8 @@ jit::Unit describe(const jit::Spec& spec) {
   }
   jit::Unit unit = ops[spec.op].unit(spec);
   // Not that of a host's own kernel, which is its source and would stand in the key twice.
-  if (spec.op != tag_kernel && ops[spec.op].constants != nullptr) unit.spec = constants_text(ops[spec.op].constants(spec));
+  if (spec.op != tag_kernel && ops[spec.op].constants != nullptr)
+    unit.spec = constants_text(ops[spec.op].constants(spec));
   return unit;
 }
 

@@ -35,13 +35,24 @@ std::string type_text(const DLDataType& t) {
     std::uint8_t code, bits;  // bits 0: any, said after the name
     const char* name;
   } kNames[] = {
-      {kDLInt, 0, "int"},         {kDLUInt, 0, "uint"},       {kDLFloat, 0, "float"},   {kDLBfloat, 0, "bfloat"},
-      {kDLComplex, 0, "complex"}, {kDLBool, 8, "bool"},       {kDLFloat8_e3m4, 8, "float8_e3m4"},
-      {kDLFloat8_e4m3, 8, "float8_e4m3"}, {kDLFloat8_e4m3b11fnuz, 8, "float8_e4m3b11fnuz"},
-      {kDLFloat8_e4m3fn, 8, "e4m3"}, {kDLFloat8_e4m3fnuz, 8, "float8_e4m3fnuz"}, {kDLFloat8_e5m2, 8, "e5m2"},
-      {kDLFloat8_e5m2fnuz, 8, "float8_e5m2fnuz"}, {kDLFloat8_e8m0fnu, 8, "float8_e8m0fnu"},
-      {kDLFloat6_e2m3fn, 6, "float6_e2m3fn"}, {kDLFloat6_e3m2fn, 6, "float6_e3m2fn"},
-      {kDLFloat4_e2m1fn, 4, "float4_e2m1fn"}, {kDLOpaqueHandle, 0, "handle"},
+      {kDLInt, 0, "int"},
+      {kDLUInt, 0, "uint"},
+      {kDLFloat, 0, "float"},
+      {kDLBfloat, 0, "bfloat"},
+      {kDLComplex, 0, "complex"},
+      {kDLBool, 8, "bool"},
+      {kDLFloat8_e3m4, 8, "float8_e3m4"},
+      {kDLFloat8_e4m3, 8, "float8_e4m3"},
+      {kDLFloat8_e4m3b11fnuz, 8, "float8_e4m3b11fnuz"},
+      {kDLFloat8_e4m3fn, 8, "e4m3"},
+      {kDLFloat8_e4m3fnuz, 8, "float8_e4m3fnuz"},
+      {kDLFloat8_e5m2, 8, "e5m2"},
+      {kDLFloat8_e5m2fnuz, 8, "float8_e5m2fnuz"},
+      {kDLFloat8_e8m0fnu, 8, "float8_e8m0fnu"},
+      {kDLFloat6_e2m3fn, 6, "float6_e2m3fn"},
+      {kDLFloat6_e3m2fn, 6, "float6_e3m2fn"},
+      {kDLFloat4_e2m1fn, 4, "float4_e2m1fn"},
+      {kDLOpaqueHandle, 0, "handle"},
   };
   const std::string lanes = t.lanes == 1 ? "" : " in vectors of " + std::to_string(t.lanes);
   for (const auto& one : kNames) {
@@ -86,7 +97,8 @@ void refuse_rank(const char* name, int given, int allowed) {
 }
 
 void refuse_rank(const char* name, int given, int least, int most) {
-  refuse(std::string(name) + " has " + std::to_string(given) + " dimensions; it must have " + std::to_string(least) + " or " + std::to_string(most));
+  refuse(std::string(name) + " has " + std::to_string(given) + " dimensions; it must have " + std::to_string(least) +
+         " or " + std::to_string(most));
 }
 
 void refuse_dtype(const char* name, const DLDataType& given, std::initializer_list<Dtype> allowed) {
@@ -104,8 +116,8 @@ void refuse_data(const char* name) { refuse(std::string(name) + ".data is NULL")
 
 void refuse_elements(const char* name, const void* data, Dtype dtype) {
   const auto address = reinterpret_cast<std::uintptr_t>(data);
-  refuse(std::string(name) + ": data is aligned to " + std::to_string(address & (~address + 1)) + " bytes; allowed: multiples of the " +
-         std::to_string(bytes_of(dtype)) + " that an element takes");
+  refuse(std::string(name) + ": data is aligned to " + std::to_string(address & (~address + 1)) +
+         " bytes; allowed: multiples of the " + std::to_string(bytes_of(dtype)) + " that an element takes");
 }
 
 void refuse_extent(const char* name, int dimension, std::int64_t given, const char* allowed) {
@@ -145,9 +157,11 @@ void expect_apart(const Tensor& t, const char* name) {
   std::int64_t span = 1;
   for (int i = 0; i < count; ++i) {
     const int d = order[i];
-    if (t.strides[d] < span) refuse_stride(name, d, t.strides[d], "a distance at which elements do not lie over each other");
+    if (t.strides[d] < span)
+      refuse_stride(name, d, t.strides[d], "a distance at which elements do not lie over each other");
     std::int64_t further = 0;
-    if (__builtin_mul_overflow(t.strides[d], t.shape[d] - 1, &further) || __builtin_add_overflow(span, further, &span)) return;
+    if (__builtin_mul_overflow(t.strides[d], t.shape[d] - 1, &further) || __builtin_add_overflow(span, further, &span))
+      return;
   }
 }
 

@@ -69,8 +69,8 @@ struct Tensor {
   int rank = 0;
 };
 
-// Reads a required tensor of the given rank and one of the allowed dtypes, on the right device, with extents below 2^31,
-// strides that are not negative and data aligned to its elements.
+// Reads a required tensor of the given rank and one of the allowed dtypes, on the right device, with extents below
+// 2^31, strides that are not negative and data aligned to its elements.
 inline Tensor read(const DLTensor* given, const char* name, int rank, std::initializer_list<Dtype> allowed,
                    const Place& place) {
   if (given == nullptr) refuse_missing(name);
@@ -93,7 +93,8 @@ inline Tensor read(const DLTensor* given, const char* name, int rank, std::initi
     t.strides[d] = given->strides != nullptr ? given->strides[d] : compact;
     // A stride no larger than this cannot overflow what is computed from it.
     if (t.strides[d] < 0 || t.strides[d] > (std::int64_t{1} << 48)) refuse_stride(name, d, t.strides[d], "0 to 2^48");
-    if (__builtin_mul_overflow(compact, t.shape[d] > 0 ? t.shape[d] : 1, &compact) || compact > (std::int64_t{1} << 48)) {
+    if (__builtin_mul_overflow(compact, t.shape[d] > 0 ? t.shape[d] : 1, &compact) ||
+        compact > (std::int64_t{1} << 48)) {
       refuse_extent(name, d, t.shape[d], "at most 2^48 elements in all");
     }
     count *= t.shape[d];
@@ -103,7 +104,8 @@ inline Tensor read(const DLTensor* given, const char* name, int rank, std::initi
   } else {
     t.data = static_cast<std::uint8_t*>(given->data) + given->byte_offset;
     const auto element = static_cast<std::uintptr_t>(bytes_of(t.dtype));
-    if (count > 0 && (reinterpret_cast<std::uintptr_t>(t.data) & (element - 1)) != 0) refuse_elements(name, t.data, t.dtype);
+    if (count > 0 && (reinterpret_cast<std::uintptr_t>(t.data) & (element - 1)) != 0)
+      refuse_elements(name, t.data, t.dtype);
   }
   return t;
 }

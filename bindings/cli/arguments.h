@@ -1,4 +1,5 @@
-// What a command takes from its command line, declared without the parser: CLI11's header stands behind parser.cpp alone.
+// What a command takes from its command line, declared without the parser: CLI11's header stands behind parser.cpp
+// alone.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -13,8 +14,8 @@
 
 namespace quern::cli {
 
-// Names are "--option,-o", of positional arguments "NAME". Values are left as they are where nothing is given. `type` is what the
-// help shows for a value; what a check refuses is wrong usage.
+// Names are "--option,-o", of positional arguments "NAME". Values are left as they are where nothing is given. `type`
+// is what the help shows for a value; what a check refuses is wrong usage.
 class Arguments {
  public:
   virtual ~Arguments() = default;

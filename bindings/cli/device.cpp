@@ -42,7 +42,8 @@ Context open_device(const Session& session, ContextOptions options, const std::s
     if (each.name == kind) options.device_type = each.type;
   }
   if (!known || options.device_type == 0 || (options.device_type == kDLCPU && number != 0)) {
-    throw Failure(QUERN_INVALID, "--device: '" + printable(name) + "' given; allowed: cuda, hip, host, with :NUMBER where there are several");
+    throw Failure(QUERN_INVALID, "--device: '" + printable(name) +
+                                     "' given; allowed: cuda, hip, host, with :NUMBER where there are several");
   }
   options.device_id = number;
   return Context(options, session.console);

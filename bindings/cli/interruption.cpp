@@ -74,12 +74,12 @@ Interruption::Interruption(const Progress& progress, const std::string& cache) {
   const std::string shown = shorten(printable(cache), words.place.size() - 1);
   words.place = {};
   std::copy_n(shown.begin(), std::min(shown.size(), words.place.size() - 1), words.place.begin());
-  struct sigaction action {};
+  struct sigaction action{};
   action.sa_handler = stop;
   action.sa_flags = static_cast<int>(SA_RESETHAND) | SA_NODEFER;
   sigemptyset(&action.sa_mask);
   for (const int signal : {SIGINT, SIGTERM}) {
-    struct sigaction before {};
+    struct sigaction before{};
     // A process started with the signal ignored (nohup, a background job) keeps it so.
     if (sigaction(signal, nullptr, &before) == 0 && before.sa_handler != SIG_IGN) sigaction(signal, &action, nullptr);
   }
@@ -89,7 +89,7 @@ Interruption::Interruption(const Progress& progress, const std::string& cache) {
 Interruption::~Interruption() {
   if (!set_) return;
   for (const int signal : {SIGINT, SIGTERM}) {
-    struct sigaction now {};
+    struct sigaction now{};
     if (sigaction(signal, nullptr, &now) == 0 && now.sa_handler == stop) ::signal(signal, SIG_DFL);
   }
 }

@@ -8,9 +8,9 @@
 
 namespace quern::cli {
 
-// While it lives, SIGINT and SIGTERM take the status line away, say on stderr how far `progress` has come and that what was
-// compiled lies in `cache`, and end the process as the signal does. One at a time. With an empty `cache` they are left
-// as they are.
+// While it lives, SIGINT and SIGTERM take the status line away, say on stderr how far `progress` has come and that what
+// was compiled lies in `cache`, and end the process as the signal does. One at a time. With an empty `cache` they are
+// left as they are.
 class Interruption {
  public:
   Interruption(const Progress& progress, const std::string& cache);

@@ -104,8 +104,8 @@ int run(int argc, char** argv) {
   for (std::string& path : context.search_dirs) path = absolute_path(path);
 
   Console console(global.console);
-  const int code = parsed.what == Parsed::What::version ? print_version(console)
-                                                        : run_command(*parsed.command, global, console);
+  const int code =
+      parsed.what == Parsed::What::version ? print_version(console) : run_command(*parsed.command, global, console);
   if (!console.flush()) {
     console.error("cannot write to standard output");
     return kExitFailure;

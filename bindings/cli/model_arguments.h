@@ -17,7 +17,8 @@ class ModelArguments {
   // What is said of --config is the command's: what it does with all of a model.
   void declare(Arguments& arguments, const char* config_help, bool with_attention);
   const std::string& path() const { return config_; }
-  // None where no model is given. Says in the session what was read. Throws BadInput, and Failure for options that lack their model.
+  // None where no model is given. Says in the session what was read. Throws BadInput, and Failure for options that lack
+  // their model.
   std::optional<ModelConfig> read(const Session& session) const;
 
  private:

@@ -236,7 +236,8 @@ void read_shared(const ConfigReader& reader, quern_model& model) {
   if (model.shared_experts == 0) return;
   if (model.shared_experts % model.expert_intermediate_size != 0) {
     reader.fail("field shared_expert_intermediate_size: " + std::to_string(model.shared_experts) +
-                " given; allowed: a multiple of moe_intermediate_size, " + std::to_string(model.expert_intermediate_size));
+                " given; allowed: a multiple of moe_intermediate_size, " +
+                std::to_string(model.expert_intermediate_size));
   }
   model.shared_experts /= model.expert_intermediate_size;
 }
@@ -298,7 +299,8 @@ ModelConfig read_model_config(std::string_view text, const std::string& path, co
   const Family& family = family_of(reader, options.model_type);
   ModelConfig config{sized<quern_model>(), family.model_type, {}, {}};
   if (const std::string own = reader.string("model_type"); !options.model_type.empty() && own != options.model_type) {
-    config.notes.push_back("read as " + options.model_type + (own.empty() ? "" : ", model_type is " + shorten(own, 40)));
+    config.notes.push_back("read as " + options.model_type +
+                           (own.empty() ? "" : ", model_type is " + shorten(own, 40)));
   }
   quern_model& model = config.model;
   model.flags = family.flags;
@@ -351,10 +353,16 @@ Json model_to_json(const quern_model& model) {
     std::uint32_t flag;
     const char* name;
   } kFlags[] = {
-      {QUERN_MODEL_SINKS, "sinks"},         {QUERN_MODEL_MLA, "mla"}, {QUERN_MODEL_GATED_MLP, "gated_mlp"},
-      {QUERN_MODEL_BLOCK_FP8, "block_fp8"}, {QUERN_MODEL_FP8, "fp8"}, {QUERN_MODEL_BIAS, "bias"},
-      {QUERN_MODEL_QK_NORM, "qk_norm"},     {QUERN_MODEL_ROPE_INTERLEAVED, "rope_interleaved"},
-      {QUERN_MODEL_NO_ROPE, "no_rope"},     {QUERN_MODEL_KV_TOKEN_SCALES, "kv_token_scales"},
+      {QUERN_MODEL_SINKS, "sinks"},
+      {QUERN_MODEL_MLA, "mla"},
+      {QUERN_MODEL_GATED_MLP, "gated_mlp"},
+      {QUERN_MODEL_BLOCK_FP8, "block_fp8"},
+      {QUERN_MODEL_FP8, "fp8"},
+      {QUERN_MODEL_BIAS, "bias"},
+      {QUERN_MODEL_QK_NORM, "qk_norm"},
+      {QUERN_MODEL_ROPE_INTERLEAVED, "rope_interleaved"},
+      {QUERN_MODEL_NO_ROPE, "no_rope"},
+      {QUERN_MODEL_KV_TOKEN_SCALES, "kv_token_scales"},
   };
   Json json;
   for (const auto& number : kNumbers) json[number.name] = model.*number.member;

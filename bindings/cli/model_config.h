@@ -32,7 +32,7 @@ struct ModelOptions {
 
 struct ModelConfig {
   quern_model model;
-  std::string model_type;          // "llama"
+  std::string model_type;             // "llama"
   std::vector<std::string> notes;     // how the file was read, where that is not plain
   std::vector<std::string> unserved;  // what the file says and no kernel is made for
 };

@@ -58,7 +58,8 @@ std::optional<Weights> stored(const Json& quantisation) {
   }
   if (method == Json("fbgemm_fp8")) return Weights::fp8;
   if (method == Json("modelopt") && member(quantisation, "quant_algo") == Json("FP8")) return Weights::fp8;
-  if (method == Json("compressed-tensors") && is_channel_fp8(member(quantisation, "config_groups"))) return Weights::fp8;
+  if (method == Json("compressed-tensors") && is_channel_fp8(member(quantisation, "config_groups")))
+    return Weights::fp8;
   return {};
 }
 
@@ -92,10 +93,11 @@ void read_weights(const ConfigReader& reader, std::optional<Weights> forced, Mod
     weights = stored(*quantisation);
     if (!weights && !forced) {
       config.unserved.push_back("quantization_config: quant_method " +
-                             shorten(member(*quantisation, "quant_method").dump(), 40) + ", weight_block_size " +
-                             shorten(member(*quantisation, "weight_block_size").dump(), 40) +
-                             ": no kernels are made for these weights, those of 16 bits are listed instead (known: fp8 with a scale per tensor, channel or "
-                             "[128,128]; --weights says otherwise)");
+                                shorten(member(*quantisation, "quant_method").dump(), 40) + ", weight_block_size " +
+                                shorten(member(*quantisation, "weight_block_size").dump(), 40) +
+                                ": no kernels are made for these weights, those of 16 bits are listed instead (known: "
+                                "fp8 with a scale per tensor, channel or "
+                                "[128,128]; --weights says otherwise)");
     }
   }
   if (forced) weights = forced;

@@ -61,7 +61,9 @@ void tune_progress(void* user, std::uint64_t done, std::uint64_t total, const qu
 class Tune : public Command {
  public:
   const char* name() const override { return "tune"; }
-  const char* summary() const override { return "Measure which kernels are the fastest for matrix products, on the device here"; }
+  const char* summary() const override {
+    return "Measure which kernels are the fastest for matrix products, on the device here";
+  }
   const char* examples() const override {
     return "  quern tune --config config.json --tp 8\n"
            "  quern tune --config config.json --weights fp8-block --rows 16,64,4096\n"
@@ -77,14 +79,17 @@ class Tune : public Command {
                       whole_number(1, INT32_MAX));
     arguments.text("--device", device_, "NAME",
                    "What to measure on: cuda, hip or host, with :NUMBER; without it, the first GPU here", not_empty());
-    arguments.number("--milliseconds", milliseconds_, "N", "To measure each candidate for (20)", whole_number(1, 60000));
+    arguments.number("--milliseconds", milliseconds_, "N", "To measure each candidate for (20)",
+                     whole_number(1, 60000));
     arguments.flag("--again", again_, "Measure what is known, too");
-    arguments.flag("--list-only,--dry-run", list_only_, "Say what would be measured and what is known; measure nothing");
+    arguments.flag("--list-only,--dry-run", list_only_,
+                   "Say what would be measured and what is known; measure nothing");
   }
 
   int run(const Session& session) override {
     if (manifest_.empty() && model_.path().empty()) {
-      throw Failure(QUERN_INVALID, "MANIFEST: none given; allowed: a file, - for standard input, or --config FILE instead");
+      throw Failure(QUERN_INVALID,
+                    "MANIFEST: none given; allowed: a file, - for standard input, or --config FILE instead");
     }
     const std::optional<ModelConfig> config = model_.read(session);
     const std::string manifest = manifest_.empty() ? "" : read_input(manifest_);
@@ -110,8 +115,10 @@ class Tune : public Command {
     if (status != QUERN_PARTIAL) check(status, error);
     const std::vector<quern_tune_result> rows = list.items(quern_list_tune_result);
     show(session, rows, progress.milliseconds());
-    if (rows.empty()) throw Failure(QUERN_UNSUPPORTED, (config ? model_.path() : manifest_) + ": there is no product to tune");
-    const auto failed = static_cast<std::uint64_t>(std::count_if(rows.begin(), rows.end(), [](const auto& row) { return row.outcome == QUERN_TUNE_FAILED; }));
+    if (rows.empty())
+      throw Failure(QUERN_UNSUPPORTED, (config ? model_.path() : manifest_) + ": there is no product to tune");
+    const auto failed = static_cast<std::uint64_t>(
+        std::count_if(rows.begin(), rows.end(), [](const auto& row) { return row.outcome == QUERN_TUNE_FAILED; }));
     if (failed == 0) return kExitOk;
     throw Failure(QUERN_PARTIAL, std::to_string(failed) + " of " + format_count(rows.size(), "product") + " failed");
   }
@@ -120,15 +127,19 @@ class Tune : public Command {
   Context open(const Session& session) const {
     if (!device_.empty()) return open_device(session, session.global.context, device_);
     if (std::optional<Context> first = open_first_device(session, session.global.context)) return std::move(*first);
-    throw Failure(QUERN_NOT_FOUND, "no GPU was found here to measure on ('quern doctor' says what was tried); --device host measures the host target");
+    throw Failure(QUERN_NOT_FOUND,
+                  "no GPU was found here to measure on ('quern doctor' says what was tried); --device host measures "
+                  "the host target");
   }
 
   void show(const Session& session, const std::vector<quern_tune_result>& rows, double milliseconds) const {
-    Table table({{"STATE"}, {"OP"}, {"ROWS", true}, {"CHOICE"}, {"TIME", true}, {"GAIN", true}, {"PRODUCT", false, true}});
+    Table table(
+        {{"STATE"}, {"OP"}, {"ROWS", true}, {"CHOICE"}, {"TIME", true}, {"GAIN", true}, {"PRODUCT", false, true}});
     Json products = Json::array();
     for (const quern_tune_result& row : rows) {
       if (row.outcome == QUERN_TUNE_FAILED) {
-        const std::string where = row.line != 0 ? manifest_ : std::string(row.op) + ' ' + row.product + " rows=" + std::to_string(row.rows);
+        const std::string where =
+            row.line != 0 ? manifest_ : std::string(row.op) + ' ' + row.product + " rows=" + std::to_string(row.rows);
         session.console.error(printable(where) + ": " + printable(row.text, true));
       }
       table.add({{tuned_name(row.outcome), style_of(row.outcome)},
@@ -155,7 +166,8 @@ class Tune : public Command {
     std::string summary = format_count(rows.size(), "product");
     session.result["list_only"] = list_only_;
     for (const std::int32_t outcome : kOutcomes) {
-      const auto number = std::count_if(rows.begin(), rows.end(), [&](const auto& row) { return row.outcome == outcome; });
+      const auto number =
+          std::count_if(rows.begin(), rows.end(), [&](const auto& row) { return row.outcome == outcome; });
       session.result["counts"][tuned_name(outcome)] = number;
       if (number != 0) summary += ", " + std::to_string(number) + ' ' + tuned_name(outcome);
     }

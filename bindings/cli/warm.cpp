@@ -55,7 +55,8 @@ void expect_room(const Context& context) {
   const quern_cache_stats stats = cache_stats(context);
   const std::string path = printable(stats.path), why = *stats.reason != '\0' ? ": " + printable(stats.reason) : "";
   const std::string what = (path.empty() ? "there is no cache" : path) + why;
-  static constexpr const char* kElse = "; nothing was compiled, because nothing could be kept; name another folder with --cache";
+  static constexpr const char* kElse =
+      "; nothing was compiled, because nothing could be kept; name another folder with --cache";
   switch (stats.state) {
     case QUERN_CACHE_READ_ONLY:
       throw Failure(QUERN_IO, what + (why.empty() ? ": is read-only" : "") + kElse);
@@ -84,7 +85,8 @@ void warm_progress(void* user, std::uint64_t done, std::uint64_t total, const qu
   if (result->outcome == QUERN_WARM_UNSERVED) detail += ": " + std::string(result->text);
   if (*result->key != '\0') detail += std::string(" ") + result->key;
   if (result->milliseconds > 0) detail += ", " + format_milliseconds(result->milliseconds);
-  static_cast<Progress*>(user)->show(done, total, {what, detail, result->outcome == QUERN_WARM_FAILED, result->outcome == QUERN_WARM_COMPILED});
+  static_cast<Progress*>(user)->show(
+      done, total, {what, detail, result->outcome == QUERN_WARM_FAILED, result->outcome == QUERN_WARM_COMPILED});
 }
 
 class Warm : public Command {
@@ -154,11 +156,10 @@ class Warm : public Command {
                     std::to_string(failed) + " of " + format_count(report.rows.size(), "kernel") + " failed");
     }
     if (report.unserved.empty() || allow_missing_) return kExitOk;
-    throw Failure(QUERN_UNSUPPORTED, format_count(report.unserved.size(), "need") + " of " + model_.path() +
-                                         (report.unserved.size() == 1 ? " has" : " have") +
-                                         " no kernel here, as said above; all else " +
-                                         (list_only_ ? "is listed" : "was made") +
-                                         ". With --allow-missing this is no failure");
+    throw Failure(QUERN_UNSUPPORTED,
+                  format_count(report.unserved.size(), "need") + " of " + model_.path() +
+                      (report.unserved.size() == 1 ? " has" : " have") + " no kernel here, as said above; all else " +
+                      (list_only_ ? "is listed" : "was made") + ". With --allow-missing this is no failure");
   }
 
  private:
@@ -194,8 +195,8 @@ class Warm : public Command {
     report.milliseconds = progress.milliseconds();
     for (const quern_warm_result& result : list.items(quern_list_warm_result)) {
       std::vector<WarmRow>& rows = result.outcome == QUERN_WARM_UNSERVED ? report.unserved : report.rows;
-      rows.push_back({result.outcome, result.status, result.line, result.op, result.target, result.key,
-                             result.spec, without_line(result.text, result.line), result.milliseconds});
+      rows.push_back({result.outcome, result.status, result.line, result.op, result.target, result.key, result.spec,
+                      without_line(result.text, result.line), result.milliseconds});
     }
   }
 

@@ -122,7 +122,8 @@ std::vector<std::string> judge(const RunResult& first, const RunResult& second) 
 void show_verdict(const std::vector<std::string>& failures) {
   line("");
   for (const std::string& failure : failures) line(styled("31;1", "wrong: ") + failure);
-  if (failures.empty()) line(styled("32;1", "All as it should be.") + " The demo's cache is demo/cache in the build folder.");
+  if (failures.empty())
+    line(styled("32;1", "All as it should be.") + " The demo's cache is demo/cache in the build folder.");
 }
 
 }  // namespace quern::demo

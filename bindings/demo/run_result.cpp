@@ -88,14 +88,10 @@ RunResult run_attention(const std::string& path, const std::string& cache) {
 }
 
 std::string to_json(const RunResult& result) {
-  return Json{{"process", result.process},
-              {"device", result.device},
-              {"why_no_gpu", result.why_no_gpu},
-              {"context_ms", result.context_ms},
-              {"ready_ms", result.ready_ms},
-              {"compiled", result.compiled},
-              {"from_cache", result.from_cache},
-              {"prefill", of_phase(result.prefill)},
+  return Json{{"process", result.process},        {"device", result.device},
+              {"why_no_gpu", result.why_no_gpu},  {"context_ms", result.context_ms},
+              {"ready_ms", result.ready_ms},      {"compiled", result.compiled},
+              {"from_cache", result.from_cache},  {"prefill", of_phase(result.prefill)},
               {"decode", of_phase(result.decode)}}
       .dump();
 }

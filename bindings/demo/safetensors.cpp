@@ -38,7 +38,8 @@ Safetensors::Safetensors(const std::string& path) : path_(path) {
         throw std::runtime_error(text.append(": the offsets of ").append(name).append(" are no part of the file"));
       }
       const std::vector<std::uint64_t> shape = numbers(tensor.at("shape"));
-      entries_[name] = {tensor.at("dtype").string(), {shape.begin(), shape.end()}, data + offsets[0], data + offsets[1]};
+      entries_[name] = {
+          tensor.at("dtype").string(), {shape.begin(), shape.end()}, data + offsets[0], data + offsets[1]};
     }
   } catch (const JsonError& error) {
     throw std::runtime_error(path + ": the header is not as it should be: " + error.what());

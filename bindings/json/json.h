@@ -1,5 +1,5 @@
-// A JSON value: read from text, built up, written. Objects keep the order in which their members came. The parser and the
-// writer are nlohmann's, behind json.cpp alone: its header costs seconds in every unit that includes it.
+// A JSON value: read from text, built up, written. Objects keep the order in which their members came. The parser and
+// the writer are nlohmann's, behind json.cpp alone: its header costs seconds in every unit that includes it.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

@@ -116,7 +116,7 @@ Answer serve(const Request& request) {
 
 int main() {
   using namespace quern::jit::helper;
-  struct stat status {};
+  struct stat status{};
   if (fstat(kSocket, &status) != 0 || !S_ISSOCK(status.st_mode)) {
     std::fputs("quern-compile-helper is started by libquern, not by hand.\n", stderr);
     return 2;

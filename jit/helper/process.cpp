@@ -26,7 +26,7 @@ using Clock = std::chrono::steady_clock;
 
 // Why `path` cannot be run, nullptr if it can.
 const char* unusable(const std::string& path) {
-  struct stat status {};
+  struct stat status{};
   if (stat(path.c_str(), &status) != 0) return std::strerror(errno);
   if (!S_ISREG(status.st_mode)) return "not a regular file";
   return access(path.c_str(), X_OK) == 0 ? nullptr : std::strerror(errno);

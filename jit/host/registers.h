@@ -11,8 +11,8 @@ namespace quern::jit::host {
 
 class RegisterFile {
  public:
-  // Each warp begins with its even share, the most that a kernel bound to one block an SM can have been given: it may have
-  // been given fewer, so a first request is never taken for the wrong way round where that could be.
+  // Each warp begins with its even share, the most that a kernel bound to one block an SM can have been given: it may
+  // have been given fewer, so a first request is never taken for the wrong way round where that could be.
   void begin(std::uint32_t blocks, std::uint32_t warps) {
     if (!used_ && warps_.size() == std::size_t{blocks} * warps) return;
     used_ = false;

@@ -13,8 +13,8 @@ namespace {
 std::string of_sequence(std::int64_t sequence) { return "sequence " + std::to_string(sequence); }
 
 // The pages that hold a key which some query of the sequence sees; what else the table holds is never followed.
-void check_pages(const quern_attention_args& args, const q::AttentionParams& p, std::int64_t sequence, std::int64_t queries,
-                 std::int64_t length) {
+void check_pages(const quern_attention_args& args, const q::AttentionParams& p, std::int64_t sequence,
+                 std::int64_t queries, std::int64_t length) {
   const std::int64_t first_key = std::max<std::int64_t>(length - queries - p.window_left, 0);
   const std::int64_t pages = std::min(args.k->shape[0], args.v->shape[0]), size = p.page_size;
   const std::int64_t begin = p.page_indptr != nullptr ? p.page_indptr[sequence] : sequence * p.pages_stride;
@@ -26,7 +26,8 @@ void check_pages(const quern_attention_args& args, const q::AttentionParams& p, 
                                   : "page_table[" + std::to_string(sequence) + "][" + std::to_string(page) + "]";
     const std::string keys =
         std::to_string(page * size) + " to " + std::to_string(std::min((page + 1) * size, length) - 1);
-    refuse_index(place + " (" + of_sequence(sequence) + ", keys " + keys + ")", id, 0, pages - 1, "the pages of k and v");
+    refuse_index(place + " (" + of_sequence(sequence) + ", keys " + keys + ")", id, 0, pages - 1,
+                 "the pages of k and v");
   }
 }
 
@@ -53,7 +54,8 @@ void check_index_data(const quern_attention_args& args, const Problem& problem) 
   if (p.cu_q != nullptr) expect_offsets("cu_q", p.cu_q, batch, problem.total_q, "sequence", "total_q");
   if (p.cu_kv != nullptr) expect_offsets("cu_kv", p.cu_kv, batch, args.k->shape[0], "sequence", "the tokens of k");
   if (p.page_indptr != nullptr) {
-    expect_offsets("page_indptr", p.page_indptr, batch, args.page_indices->shape[0], "sequence", "the extent of page_indices");
+    expect_offsets("page_indptr", p.page_indptr, batch, args.page_indices->shape[0], "sequence",
+                   "the extent of page_indices");
   }
   expect_in_range("lengths", p.lengths, batch, 0, args.max_kv_len, "sequence", "max_kv_len");
   for (std::int64_t i = 0; i < batch; ++i) {

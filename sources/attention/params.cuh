@@ -11,26 +11,26 @@ struct AttentionParams {
   const void* queries;  // [total_q, heads, HEAD_DIM_K]
   const void* keys;     // [pages, page_size, kv_heads, HEAD_DIM_K] or [total_kv, kv_heads, HEAD_DIM_K]
   const void* values;
-  void* out;              // [total_q, heads, HEAD_DIM_V]
-  f32* lse;               // [total_q, heads]
-  const i32* lengths;     // [batch]
-  const i32* cu_q;        // [batch + 1]; null: one query a sequence
-  const i32* pages;       // a page table's rows, or the indices that page_indptr points into
-  const i32* page_indptr; // [batch + 1]; null: rows of `pages_stride`
-  const i32* cu_kv;       // [batch + 1], ragged only
+  void* out;                // [total_q, heads, HEAD_DIM_V]
+  f32* lse;                 // [total_q, heads]
+  const i32* lengths;       // [batch]
+  const i32* cu_q;          // [batch + 1]; null: one query a sequence
+  const i32* pages;         // a page table's rows, or the indices that page_indptr points into
+  const i32* page_indptr;   // [batch + 1]; null: rows of `pages_stride`
+  const i32* cu_kv;         // [batch + 1], ragged only
   const f32* alibi_slopes;  // [heads]
   const f32* sinks;         // [heads]
   const f32* q_scale;       // of queries of 8 bits; null: 1
   const f32* k_scale;       // of a cache of 8 bits; null: 1
   const f32* v_scale;
-  const u8* mask;           // rows of bits
-  const i32* mask_indptr;   // [batch + 1], bytes
-  const i32* mask_keys;     // [batch]
-  f32* partials;            // slots of slot_floats each
-  u32* counters;            // zero between launches
+  const u8* mask;          // rows of bits
+  const i32* mask_indptr;  // [batch + 1], bytes
+  const i32* mask_keys;    // [batch]
+  f32* partials;           // slots of slot_floats each
+  u32* counters;           // zero between launches
   i64 q_stride_token, q_stride_head;
   i64 k_stride_head, v_stride_head;  // bytes
-  u32 k_page_bytes, k_token_bytes;  // strides in bytes: a 32-bit multiplier with a 64-bit product is one instruction
+  u32 k_page_bytes, k_token_bytes;   // strides in bytes: a 32-bit multiplier with a 64-bit product is one instruction
   u32 v_page_bytes, v_token_bytes;
   i64 out_stride_token, out_stride_head;
   i64 lse_stride_token, lse_stride_head;
@@ -56,8 +56,8 @@ inline constexpr i32 kUnbounded = 0x3fffffff;
 // A batch-invariant split cuts the tiles of one KV head of a sequence into no more pieces than this.
 inline constexpr i32 kInvariantPieces = 16;
 
-// Elements from row to row in shared memory: whole steps of 16, and an odd number of 16 bytes, so that eight rows lie in
-// different banks.
+// Elements from row to row in shared memory: whole steps of 16, and an odd number of 16 bytes, so that eight rows lie
+// in different banks.
 QUERN_SHARED_CODE constexpr i32 shared_pitch(i32 dim) { return ((dim + 15) / 16 * 2 | 1) * 8; }
 
 // f32 from row to row of a partial result: eight rows lie in different banks of shared memory.

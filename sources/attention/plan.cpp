@@ -118,11 +118,12 @@ bool takes_warpgroups(const Shape& shape, const jit::TargetInfo& target) {
 
 Tiling tile(const Shape& shape, const jit::TargetInfo& target) {
   if (shape.form == Form::warpgroups && !takes_warpgroups(shape, target)) {
-    throw Error(QUERN_UNSUPPORTED,
-                "attention by warpgroups is for targets that have them, head dims from 64, an alignment of 16, and "
-                "ragged caches or pages of 16, 32, 64, 128 or 256 tokens, queries and caches of dtype, and no custom mask; the "
-                "target is " +
-                    target.target.name());
+    throw Error(
+        QUERN_UNSUPPORTED,
+        "attention by warpgroups is for targets that have them, head dims from 64, an alignment of 16, and "
+        "ragged caches or pages of 16, 32, 64, 128 or 256 tokens, queries and caches of dtype, and no custom mask; the "
+        "target is " +
+            target.target.name());
   }
   const Tiling t = shape.form == Form::warpgroups ? tile_warpgroups(shape, target)
                    : shape.form == Form::decode   ? tile_decode(shape, target)

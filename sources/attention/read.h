@@ -27,8 +27,8 @@ struct Problem {
 // prepare) data may be NULL: shapes and maxima count.
 Problem read_problem(const quern_attention_args& args, const jit::DeviceInfo& device, bool may_lack_data);
 
-// For a call on `host`: throws Error(QUERN_INVALID) naming the sequence, the value and its bound where lengths, offsets or
-// pages that are followed lead out of the tensors or past the maxima.
+// For a call on `host`: throws Error(QUERN_INVALID) naming the sequence, the value and its bound where lengths, offsets
+// or pages that are followed lead out of the tensors or past the maxima.
 void check_index_data(const quern_attention_args& args, const Problem& problem);
 
 }  // namespace quern::ops::attention

@@ -42,8 +42,8 @@
 //   Memory      load16(p) store16(p, v)            16 bytes, aligned; load16_once(p): read once, do not keep in L1;
 //                                                  store16_global(p, v): to memory that is not shared
 //               load_volatile(p)                   a load that is neither hoisted nor served from a stale L1 line
-//               atomic_add(p, v) atomic_max(p, v) atomic_or(p, v)  device scope, relaxed; u32, i32, u64, and f32 for add
-//               atomic_cas(p, expected, v)         stores v where `expected` stands; what stood there. u32 and u64
+//               atomic_add(p, v) atomic_max(p, v) atomic_or(p, v)  device scope, relaxed; u32, i32, u64, and f32 for
+//               add atomic_cas(p, expected, v)         stores v where `expected` stands; what stood there. u32 and u64
 //               fence()                            orders this thread's writes before its later ones, device wide
 //   Async       copy_async_16(shared, global, take) copies 16 aligned bytes; writes zeros when `take` is false, without
 //                                                  reading `global`. copy_async_4 likewise with 4 bytes

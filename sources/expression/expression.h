@@ -1,5 +1,5 @@
-// Pointwise expressions: text to a checked, canonical formula that is part of a kernel's specialisation. The grammar and the
-// leaves are in capi/quern.h, the functions in sources/common/pointwise.cuh.
+// Pointwise expressions: text to a checked, canonical formula that is part of a kernel's specialisation. The grammar
+// and the leaves are in capi/quern.h, the functions in sources/common/pointwise.cuh.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -37,9 +37,9 @@ struct quern_expression {
 
 namespace quern::ops::expression {
 
-// A formula is a number, never a truth value, and reads at least one result, operand or scalar. An operand is read as a row,
-// a column or a tensor, not as two of them. At most 4096 bytes, 100 levels and 512 numbers, leaves, operators and functions.
-// Throws Error(QUERN_INVALID) naming the place (in bytes from 0), what stands there and what is allowed.
+// A formula is a number, never a truth value, and reads at least one result, operand or scalar. An operand is read as a
+// row, a column or a tensor, not as two of them. At most 4096 bytes, 100 levels and 512 numbers, leaves, operators and
+// functions. Throws Error(QUERN_INVALID) naming the place (in bytes from 0), what stands there and what is allowed.
 const quern_expression& intern(std::string_view text);
 // Throws Error(QUERN_INTERNAL) for a number that was never given.
 const quern_expression& interned(std::uint32_t number);

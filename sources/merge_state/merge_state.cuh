@@ -21,20 +21,24 @@ QUERN_DEVICE void merge(const MergeStateParams& p) {
     const f32 lse_a = p.lse_a[row * p.lse_a_stride_row + head * p.lse_a_stride_head] * kLog2E;
     const f32 lse_b = p.lse_b[row * p.lse_b_stride_row + head * p.lse_b_stride_head] * kLog2E;
     const f32 max = fmax(lse_a, lse_b);
-    // Where neither saw a key, both weights are 0 and the log of their sum is -inf. A part without keys is not read into the
-    // sum: whatever stands there may be NaN.
+    // Where neither saw a key, both weights are 0 and the log of their sum is -inf. A part without keys is not read
+    // into the sum: whatever stands there may be NaN.
     const f32 base = max == -infinity() ? 0.0f : max;
     const f32 weight_a = exp2(lse_a - base), weight_b = exp2(lse_b - base), sum = weight_a + weight_b;
     const f32 inverse = sum > 0.0f ? rcp(sum) : 0.0f;
-    const Eight a = widen(load_eight(static_cast<const Element*>(p.out_a) + row * p.a_stride_row + head * p.a_stride_head + column));
-    const Eight b = widen(load_eight(static_cast<const Element*>(p.out_b) + row * p.b_stride_row + head * p.b_stride_head + column));
+    const Eight a = widen(
+        load_eight(static_cast<const Element*>(p.out_a) + row * p.a_stride_row + head * p.a_stride_head + column));
+    const Eight b = widen(
+        load_eight(static_cast<const Element*>(p.out_b) + row * p.b_stride_row + head * p.b_stride_head + column));
     Eight joined;
     QUERN_UNROLL for (int c = 0; c < kGroup; ++c) {
       const f32 from_a = weight_a > 0.0f ? a.x[c] * (weight_a * inverse) : 0.0f;
       joined.x[c] = weight_b > 0.0f ? fma(b.x[c], weight_b * inverse, from_a) : from_a;
     }
-    store_eight(static_cast<Element*>(p.out) + row * p.out_stride_row + head * p.out_stride_head + column, narrow<Element>(joined));
-    if (column == 0 && p.lse) p.lse[row * p.lse_stride_row + head * p.lse_stride_head] = sum > 0.0f ? (max + log2(sum)) * kLn2 : -infinity();
+    store_eight(static_cast<Element*>(p.out) + row * p.out_stride_row + head * p.out_stride_head + column,
+                narrow<Element>(joined));
+    if (column == 0 && p.lse)
+      p.lse[row * p.lse_stride_row + head * p.lse_stride_head] = sum > 0.0f ? (max + log2(sum)) * kLn2 : -infinity();
   }
 }
 

@@ -13,7 +13,7 @@ struct MergeStateParams {
   void* out;
   const f32* lse_a;  // [rows, heads]
   const f32* lse_b;
-  f32* lse;          // may be null
+  f32* lse;  // may be null
   i64 a_stride_row, a_stride_head, b_stride_row, b_stride_head, out_stride_row, out_stride_head;
   i64 lse_a_stride_row, lse_a_stride_head, lse_b_stride_row, lse_b_stride_head, lse_stride_row, lse_stride_head;
   i64 groups;  // of 8 elements, in all

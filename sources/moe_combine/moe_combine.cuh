@@ -1,5 +1,6 @@
-// Adds up, for each token, the rows that its experts made of it, each with its weight. The time is that of reading those rows:
-// a warp takes one token and a slice of its columns, and has the slices of several choices on their way at once.
+// Adds up, for each token, the rows that its experts made of it, each with its weight. The time is that of reading
+// those rows: a warp takes one token and a slice of its columns, and has the slices of several choices on their way at
+// once.
 // SPDX-License-Identifier: Apache-2.0
 #include "common/eight.cuh"
 #include "moe_combine/params.cuh"
@@ -9,8 +10,8 @@ namespace q {
 using X = X_ELEMENT;  // f16, bf16 or f32
 using Out = OUT_ELEMENT;
 inline constexpr int kThreads = THREADS;
-inline constexpr int kAlignment = ALIGNMENT;  // bytes: 16 or 4
-inline constexpr int kVectors = 2;            // of eight columns, that a lane takes of a slice
+inline constexpr int kAlignment = ALIGNMENT;            // bytes: 16 or 4
+inline constexpr int kVectors = 2;                      // of eight columns, that a lane takes of a slice
 inline constexpr int kAtOnce = sizeof(X) == 4 ? 2 : 4;  // choices whose rows are loaded together
 inline constexpr i32 kSlice = kWarp * kVectors * 8;
 
@@ -60,7 +61,8 @@ QUERN_DEVICE void combine_slice(const MoeCombineParams& p, i64 token, i32 begin)
   QUERN_UNROLL for (int v = 0; v < kVectors; ++v) {
     if (!inside[v]) continue;
     if (p.add) {
-      const Eight add = widen(load_eight<Out, kAlignment>(static_cast<const Out*>(p.add) + token * p.add_stride + column[v]));
+      const Eight add =
+          widen(load_eight<Out, kAlignment>(static_cast<const Out*>(p.add) + token * p.add_stride + column[v]));
       QUERN_UNROLL for (int i = 0; i < 8; ++i) sum[v].x[i] += add.x[i];
     }
     store_eight<Out, kAlignment>(static_cast<Out*>(p.out) + token * p.out_stride + column[v], narrow<Out>(sum[v]));
@@ -74,7 +76,8 @@ QUERN_DEVICE void combine_rest(const MoeCombineParams& p, i64 token) {
   f32 sum = 0.0f;
   QUERN_ROLLED for (i32 j = 0; j < p.top_k; ++j) {
     const i32 row = row_of_choice(p, token, j);
-    if (row >= 0) sum = fma(weight_of_choice(p, token, j), to_f32(static_cast<const X*>(p.x)[row * p.x_stride + column]), sum);
+    if (row >= 0)
+      sum = fma(weight_of_choice(p, token, j), to_f32(static_cast<const X*>(p.x)[row * p.x_stride + column]), sum);
   }
   if (p.add) sum += to_f32(static_cast<const Out*>(p.add)[token * p.add_stride + column]);
   static_cast<Out*>(p.out)[token * p.out_stride + column] = from_f32<Out>(sum);

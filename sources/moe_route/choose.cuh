@@ -1,9 +1,9 @@
-// One token's experts, found by one warp: scores, group-limited selection (DeepSeek-AI, "DeepSeek-V3 Technical Report", 2024,
-// section 2.1.2), the largest choices, their weights.
+// One token's experts, found by one warp: scores, group-limited selection (DeepSeek-AI, "DeepSeek-V3 Technical Report",
+// 2024, section 2.1.2), the largest choices, their weights.
 //
-// A lane holds the choices of kEach experts with consecutive ids, so that of lanes that hold the same value the lowest has the
-// lowest id. Choices are compared as 32-bit keys that order as the numbers do: 0 is no expert, or one that is out of the
-// running; 1 is NaN; then from -inf up.
+// A lane holds the choices of kEach experts with consecutive ids, so that of lanes that hold the same value the lowest
+// has the lowest id. Choices are compared as 32-bit keys that order as the numbers do: 0 is no expert, or one that is
+// out of the running; 1 is NaN; then from -inf up.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -12,8 +12,8 @@
 
 namespace q {
 
-using Logit = LOGIT;                         // f32, f16 or bf16
-inline constexpr int kCapacity = CAPACITY;   // experts there is room for
+using Logit = LOGIT;                        // f32, f16 or bf16
+inline constexpr int kCapacity = CAPACITY;  // experts there is room for
 inline constexpr int kEach = kCapacity / kWarp;
 
 QUERN_DEVICE u32 key_of(f32 value) {
@@ -50,13 +50,14 @@ QUERN_DEVICE void load_part(const T* row, i32 count, bool vectors, f32 (&part)[k
   QUERN_UNROLL for (int i = 0; i < kEach; ++i) part[i] = begin + i < count ? to_f32(row[begin + i]) : -infinity();
 }
 
-// From logits to scores. For a softmax `max` is the largest logit and `inverse` the reciprocal of the sum; NaN counts in
-// neither. Where all logits are -inf so are the scores 0; infinite ones share the whole.
+// From logits to scores. For a softmax `max` is the largest logit and `inverse` the reciprocal of the sum; NaN counts
+// in neither. Where all logits are -inf so are the scores 0; infinite ones share the whole.
 struct Scorer {
   bool sigmoid;
   f32 max, inverse;
 
-  // e^-z, where z is how far the logit lies below the largest one; of a sigmoid, from 0. Infinities lie nowhere: 1 for the largest.
+  // e^-z, where z is how far the logit lies below the largest one; of a sigmoid, from 0. Infinities lie nowhere: 1 for
+  // the largest.
   QUERN_DEVICE f32 weight(f32 logit) const {
     const f32 below = sigmoid ? abs(logit) : max - logit;
     const f32 e = exp_of_minus(at_most(below, 110.0f));
@@ -80,9 +81,9 @@ QUERN_DEVICE Scorer scorer_of(bool is_sigmoid, const f32 (&logits)[kEach]) {
   return s;
 }
 
-// Takes the experts of all but the best groups out of the running. 2^group_shift lanes find the two largest keys of a group,
-// each from a run of it, beginning at different places for the sake of the banks of shared memory. Whoever calls this again has a
-// barrier of the warp in between.
+// Takes the experts of all but the best groups out of the running. 2^group_shift lanes find the two largest keys of a
+// group, each from a run of it, beginning at different places for the sake of the banks of shared memory. Whoever calls
+// this again has a barrier of the warp in between.
 QUERN_DEVICE void limit_to_groups(const MoeRouteParams& p, u32* shared_keys, u32 (&keys)[kEach]) {
   QUERN_UNROLL for (int i = 0; i < kEach; i += 4) {
     if constexpr (kEach % 4 == 0) {

@@ -1,5 +1,5 @@
-// The end of the sort by expert where there are many tokens: a thread block places the choices of the tokens that the thread
-// block of the same index routed, behind those of the ones before.
+// The end of the sort by expert where there are many tokens: a thread block places the choices of the tokens that the
+// thread block of the same index routed, behind those of the ones before.
 // SPDX-License-Identifier: Apache-2.0
 #include "moe_route/place.cuh"
 

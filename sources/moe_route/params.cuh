@@ -40,7 +40,8 @@ struct MoeRouteParams {
   i32 chunk;  // tokens of a thread block, one after the other
   i32 pitch;  // local_experts, rounded up to a multiple of 4
   f32 scale;
-  i32 sigmoid, renormalize, vectors;  // truth values; vectors: logits and bias lie so that 16 bytes can be loaded at once
+  i32 sigmoid, renormalize,
+      vectors;  // truth values; vectors: logits and bias lie so that 16 bytes can be loaded at once
   MoeSort sort;
 };
 

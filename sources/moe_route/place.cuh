@@ -1,7 +1,7 @@
 // Where the choices of a run of tokens stand among the rows sorted by expert, and by token within an expert.
 //
-// A token has an expert at most once. So a tile of tokens leaves, for each expert, a word with a bit for every token that chose
-// it; the bits below a token's own are the choices that stand before its.
+// A token has an expert at most once. So a tile of tokens leaves, for each expert, a word with a bit for every token
+// that chose it; the bits below a token's own are the choices that stand before its.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -20,8 +20,9 @@ QUERN_DEVICE i32 bits_set(u32 v) {
   return static_cast<i32>(((v + (v >> 4)) & 0x0f0f0f0fu) * 0x01010101u >> 24);
 }
 
-// Places the choices of tokens begin .. end-1; all threads take part. Both arrays are shared: `chosen_by` holds zeros, set before a
-// barrier; `next_row`, for each local expert, where the first of them goes, read behind the first barrier here.
+// Places the choices of tokens begin .. end-1; all threads take part. Both arrays are shared: `chosen_by` holds zeros,
+// set before a barrier; `next_row`, for each local expert, where the first of them goes, read behind the first barrier
+// here.
 QUERN_DEVICE void place_choices(const MoeRouteParams& p, i32 begin, i32 end, u32* next_row, u32* chosen_by) {
   const i32 in_tile = thread_index() / p.top_k, j = thread_index() - in_tile * p.top_k;
   QUERN_ROLLED for (i32 tile = begin; tile < end; tile += kTile) {

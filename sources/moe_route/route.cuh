@@ -1,5 +1,6 @@
-// Routing: every token's experts, and the beginning of the sort by expert. With few tokens, also its end: the last thread block
-// to finish places all choices. With more, place.cuh's kernel does, a thread block for each of this kernel's.
+// Routing: every token's experts, and the beginning of the sort by expert. With few tokens, also its end: the last
+// thread block to finish places all choices. With more, place.cuh's kernel does, a thread block for each of this
+// kernel's.
 // SPDX-License-Identifier: Apache-2.0
 #include "moe_route/choose.cuh"
 #include "moe_route/place.cuh"
@@ -56,7 +57,8 @@ QUERN_DEVICE void begin_experts(const MoeRouteParams& p, const u32* count, u32* 
       row += count[e];
     }
     // Where every place for an expert is taken, the end has none of its own.
-    if (begin + kOwn == kCapacity && p.local_experts == kCapacity && p.offsets) p.offsets[kCapacity] = static_cast<i32>(row);
+    if (begin + kOwn == kCapacity && p.local_experts == kCapacity && p.offsets)
+      p.offsets[kCapacity] = static_cast<i32>(row);
   }
 }
 
@@ -83,7 +85,8 @@ QUERN_DEVICE void route_and_sort(const MoeRouteParams& p) {
   if (p.sort == MoeSort::none) return;
   sync_block();
   if (p.sort == MoeSort::begun) {
-    QUERN_ROLLED for (i32 e = thread_index(); e < p.pitch; e += kThreads) p.chunk_counts[static_cast<i64>(block_index(0)) * p.pitch + e] = count[e];
+    QUERN_ROLLED for (i32 e = thread_index(); e < p.pitch; e += kThreads)
+        p.chunk_counts[static_cast<i64>(block_index(0)) * p.pitch + e] = count[e];
   }
   if (block_count(0) > 1) {
     QUERN_ROLLED for (i32 e = thread_index(); e < p.local_experts; e += kThreads) {

@@ -21,7 +21,8 @@ struct Column {
   T* first;
   i64 step;
 
-  QUERN_DEVICE Column(T* matrix, i64 stride, i64 row, i64 column) : first(matrix + (row * stride + column)), step(kRowsAtOnce * stride) {}
+  QUERN_DEVICE Column(T* matrix, i64 stride, i64 row, i64 column)
+      : first(matrix + (row * stride + column)), step(kRowsAtOnce * stride) {}
   QUERN_DEVICE T* at(int v) const { return first + v * step; }
 };
 
@@ -47,7 +48,8 @@ QUERN_DEVICE void quantize_block(const QuantizeParams& p, i64 first_row, i64 fir
     QUERN_UNROLL for (int v = 0; v < kVectors; ++v) store_vector(dense.at(v), widen(raw[v]), left(v));
   }
   const Column<Out> out(static_cast<Out*>(p.out), p.out_stride, row, column);
-  QUERN_UNROLL for (int v = 0; v < kVectors; ++v) store_vector(out.at(v), divide(widen(raw[v]), divisor, plain), left(v));
+  QUERN_UNROLL for (int v = 0; v < kVectors; ++v)
+      store_vector(out.at(v), divide(widen(raw[v]), divisor, plain), left(v));
   if (thread_index() == 0) {
     p.scale[first_row / kBlockRows * p.scale_stride_row + first_column / kGroupColumns * p.scale_stride_group] = scale;
   }
@@ -56,7 +58,8 @@ QUERN_DEVICE void quantize_block(const QuantizeParams& p, i64 first_row, i64 fir
 QUERN_DEVICE void quantize_blocks(const QuantizeParams& p) {
   QUERN_SHARED(f32, shared, 2 * Joiner::kWarps);
   Joiner joiner(shared);
-  const i64 down = static_cast<i64>(block_count(1)) * kBlockRows, across = static_cast<i64>(block_count(0)) * kGroupColumns;
+  const i64 down = static_cast<i64>(block_count(1)) * kBlockRows,
+            across = static_cast<i64>(block_count(0)) * kGroupColumns;
   QUERN_ROLLED for (i64 row = static_cast<i64>(block_index(1)) * kBlockRows; row < p.rows; row += down) {
     QUERN_ROLLED for (i64 column = static_cast<i64>(block_index(0)) * kGroupColumns; column < p.n; column += across) {
       quantize_block(p, row, column, joiner);

@@ -16,7 +16,8 @@ using Bias = BIAS;
 inline constexpr Front kFront = FRONT;
 inline constexpr bool kResidual = RESIDUAL, kHasWeight = HAS_WEIGHT, kHasBias = HAS_BIAS;
 inline constexpr bool kNorm = kFront == Front::rmsnorm || kFront == Front::layernorm;
-inline constexpr bool kProduct = kFront == Front::silu_mul || kFront == Front::gelu_mul || kFront == Front::gelu_tanh_mul;
+inline constexpr bool kProduct =
+    kFront == Front::silu_mul || kFront == Front::gelu_mul || kFront == Front::gelu_tanh_mul;
 inline constexpr i32 kStep = kTeam * kElements;  // columns from one of a thread's vectors to its next
 inline constexpr i32 kPass = kStep * kVectors;   // columns that a team takes at once
 
@@ -25,7 +26,8 @@ class Pass {
  public:
   // A team past the last row reads and writes nothing.
   QUERN_DEVICE Pass(const QuantizeParams& p, i64 row, u32 first_column)
-      : row_(row), column_(first_column + static_cast<u32>((kTeams == 1 ? thread_index() : thread_index() % kTeam) * kElements)),
+      : row_(row),
+        column_(first_column + static_cast<u32>((kTeams == 1 ? thread_index() : thread_index() % kTeam) * kElements)),
         left_(row < p.rows ? static_cast<i32>(static_cast<u32>(p.n) - column_) : -kPass) {}
 
   QUERN_DEVICE i64 row() const { return row_; }
@@ -52,15 +54,16 @@ struct Values {
   Vector v[kVectors];
 };
 
-// Results of 8 and 16 bits do not show how good the last bits of f32 are, and these kernels must not wait for arithmetic: with such
-// inputs the functions below take the target's own exp2 and reciprocal as they are, which costs the exponent its last bits.
+// Results of 8 and 16 bits do not show how good the last bits of f32 are, and these kernels must not wait for
+// arithmetic: with such inputs the functions below take the target's own exp2 and reciprocal as they are, which costs
+// the exponent its last bits.
 inline constexpr bool kSwift = sizeof(In) == 2;
 
 // x / (1 + e^-w). Where w is beyond what e^-w can be, it is 0, or x times its inverse nothing.
 QUERN_DEVICE f32 times_sigmoid(f32 x, f32 w) { return x * rcp_approx(1.0f + exp2(w * -kLog2OfE)); }
 
-// max(x, 0) - |x| P(X > |x|) of a normal variable. P(X > z) e^(z^2/2) is smooth, a polynomial in u = 1/(1 + 0.362 z) to a relative
-// 2^-20 (fitted to z from 0 to 14; beyond, the power is 0).
+// max(x, 0) - |x| P(X > |x|) of a normal variable. P(X > z) e^(z^2/2) is smooth, a polynomial in u = 1/(1 + 0.362 z) to
+// a relative 2^-20 (fitted to z from 0 to 14; beyond, the power is 0).
 QUERN_DEVICE f32 swift_gelu(f32 x) {
   const f32 z = fmin(fabs(x), 15.0f), u = rcp_approx(fma(z, 0x1.72b02p-2f, 1.0f)), e = exp2(z * z * (-0.5f * kLog2OfE));
   f32 p = 0x1.88b454p-5f;

@@ -23,7 +23,7 @@ struct QuantizeParams {
   const void* weight;    // [n]
   const void* bias;      // [n]
   void* dense;           // may be null
-  u32* counters;         // `find` only: blocks that have finished, and the bits of the largest magnitude. Zero in between
+  u32* counters;  // `find` only: blocks that have finished, and the bits of the largest magnitude. Zero in between
   i64 x_stride, out_stride, residual_stride, residual_out_stride, dense_stride;
   i64 scale_stride_row, scale_stride_group;
   i32 rows;

@@ -1,6 +1,6 @@
-// Quantises rows: a team of threads takes a row, or where nothing is to be known of a row as a whole, a piece of one. What a
-// thread has read it keeps in registers until it is written; a row too long for that is read again for each thing that must be
-// known of all of it.
+// Quantises rows: a team of threads takes a row, or where nothing is to be known of a row as a whole, a piece of one.
+// What a thread has read it keeps in registers until it is written; a row too long for that is read again for each
+// thing that must be known of all of it.
 // SPDX-License-Identifier: Apache-2.0
 #include "common/kernel.cuh"
 #include "common/scale.cuh"
@@ -19,8 +19,9 @@ inline constexpr bool kWhole = kNorm || kScale == Scale::token;
 inline constexpr int kGroupLanes = kGroupColumns / kElements;
 static_assert(kTeam % kGroupLanes == 0 && kGroupLanes <= kWarp, "a group is within a warp");
 
-// A thread's vectors lie in as many groups, whose lanes between them hold each vector's largest magnitude in turn: folded
-// together, kSpread neighbours are left with that of vector lane / kSpread, and what follows from it is worked out once.
+// A thread's vectors lie in as many groups, whose lanes between them hold each vector's largest magnitude in turn:
+// folded together, kSpread neighbours are left with that of vector lane / kSpread, and what follows from it is worked
+// out once.
 QUERN_DEVICE void store_groups(const QuantizeParams& p, const Pass& pass, const Values& y, Out* at) {
   constexpr int kSpread = kGroupLanes / kVectors;
   f32 largest[kVectors];
@@ -48,7 +49,8 @@ QUERN_DEVICE void store_groups(const QuantizeParams& p, const Pass& pass, const 
   }
 }
 
-// Stores what a pass has come to. `scale` is the row's or the tensor's, where it is not a group's; `plain` as divide takes it.
+// Stores what a pass has come to. `scale` is the row's or the tensor's, where it is not a group's; `plain` as divide
+// takes it.
 QUERN_DEVICE void finish(const QuantizeParams& p, const Pass& pass, const Values& y, f32 scale, bool plain) {
   if (p.dense) store_values(p.dense, p.dense_stride, pass, y);
   if constexpr (kScale == Scale::none) return;
@@ -57,7 +59,8 @@ QUERN_DEVICE void finish(const QuantizeParams& p, const Pass& pass, const Values
     store_groups(p, pass, y, at);
   } else {
     const Divisor divisor = divisor_of(scale);
-    QUERN_UNROLL for (int v = 0; v < kVectors; ++v) store_vector(at + v * kStep, divide(y.v[v], divisor, plain), pass.left(v));
+    QUERN_UNROLL for (int v = 0; v < kVectors; ++v)
+        store_vector(at + v * kStep, divide(y.v[v], divisor, plain), pass.left(v));
   }
 }
 
@@ -79,7 +82,8 @@ QUERN_DEVICE f32 take_held(const QuantizeParams& p, const Pass& pass, f32 larges
   Values y = load_values(p, pass);
   if constexpr (kNorm) {
     const Parameters parameters = load_parameters(p, pass);
-    if (kScale != Scale::find && kResidual && p.residual_out) store_values(p.residual_out, p.residual_out_stride, pass, y);
+    if (kScale != Scale::find && kResidual && p.residual_out)
+      store_values(p.residual_out, p.residual_out_stride, pass, y);
     f32 mean = 0.0f;
     if constexpr (kFront == Front::layernorm) mean = joiner.team(sum(y), Sum()) / static_cast<f32>(p.n);
     const f32 squares = joiner.team(sum_of_squares(y, pass, mean), Sum());
@@ -88,7 +92,8 @@ QUERN_DEVICE f32 take_held(const QuantizeParams& p, const Pass& pass, f32 larges
   const Magnitude here = kScale == Scale::group || kScale == Scale::none ? Magnitude{} : magnitude_of(y.v);
   if constexpr (kScale == Scale::find) return fmax(largest, here.largest);
   const f32 scale = row_scale(p, pass, here.largest, joiner);
-  // A scale that was found suits its values. Of one that was given nothing is known: from there on y / scale may overflow.
+  // A scale that was found suits its values. Of one that was given nothing is known: from there on y / scale may
+  // overflow.
   const bool suits = kScale != Scale::given || (scale > 0x1p-23f && scale < infinity());
   finish(p, pass, y, scale, here.finite && suits);
   return 0.0f;

@@ -48,9 +48,9 @@ QUERN_DEVICE Divisor divisor_of(f32 scale) {
 
 QUERN_DEVICE u32 sign_of(f32 x) { return bits_of(x) & 0x80000000u; }
 
-// y / scale, rounded to nearest once: Brisebarre, Muller and Raina, "Accelerating correctly rounded floating-point division when
-// the divisor is known in advance", 2004. Two zeros of either sign may come together there: the sign is put in afterwards. `plain`: no
-// y is infinite, the scale is a positive number, and y / scale far from overflow.
+// y / scale, rounded to nearest once: Brisebarre, Muller and Raina, "Accelerating correctly rounded floating-point
+// division when the divisor is known in advance", 2004. Two zeros of either sign may come together there: the sign is
+// put in afterwards. `plain`: no y is infinite, the scale is a positive number, and y / scale far from overflow.
 QUERN_DEVICE Vector divide(const Vector& y, const Divisor& by, bool plain) {
   Vector quotient;
   if (plain) {
@@ -67,8 +67,8 @@ QUERN_DEVICE Vector divide(const Vector& y, const Divisor& by, bool plain) {
   }
   return quotient;
 }
-// The same where the scale was found with y among others, without a question that has two ways: where values of several scales are
-// one after the other, such ways cost more than they save.
+// The same where the scale was found with y among others, without a question that has two ways: where values of several
+// scales are one after the other, such ways cost more than they save.
 QUERN_DEVICE Vector divide(const Vector& y, const Divisor& by) {
   Vector quotient;
   QUERN_UNROLL for (int i = 0; i < kElements; ++i) {

@@ -15,8 +15,8 @@ namespace quern::ops::quantize {
 
 struct Shape {
   Dtype x = Dtype::bf16;
-  Dtype out = Dtype::e4m3;       // also what a scale is found for; other with Scale::none, and there alone
-  Dtype weight = Dtype::other;   // other: none
+  Dtype out = Dtype::e4m3;      // also what a scale is found for; other with Scale::none, and there alone
+  Dtype weight = Dtype::other;  // other: none
   Dtype bias = Dtype::other;
   q::Front front = q::Front::none;
   q::Scale scale = q::Scale::group;

@@ -10,7 +10,8 @@ inline constexpr int kThreads = THREADS;
 inline constexpr int kTeam = TEAM;        // threads of a row
 inline constexpr int kVectors = VECTORS;  // that a thread holds at once
 inline constexpr int kTeams = kThreads / kTeam;
-static_assert(kTeam == kThreads || (kTeam <= kWarp && (kTeam & (kTeam - 1)) == 0), "a row is a warp's, a part's of one, or a block's");
+static_assert(kTeam == kThreads || (kTeam <= kWarp && (kTeam & (kTeam - 1)) == 0),
+              "a row is a warp's, a part's of one, or a block's");
 
 struct Sum {
   QUERN_DEVICE f32 operator()(f32 a, f32 b) const { return a + b; }
@@ -26,8 +27,8 @@ QUERN_DEVICE f32 join_lanes(f32 v, Join join) {
   return v;
 }
 
-// Joins over many threads, one result after the other. Two results take turns with the shared memory: who writes the next but
-// one has passed the barrier of the next, and all have read this one by then.
+// Joins over many threads, one result after the other. Two results take turns with the shared memory: who writes the
+// next but one has passed the barrier of the next, and all have read this one by then.
 class Joiner {
  public:
   QUERN_DEVICE explicit Joiner(f32* shared) : shared_(shared) {}

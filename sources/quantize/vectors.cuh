@@ -1,5 +1,6 @@
-// A few neighbouring elements of a row, as a thread takes them: loaded in as few accesses as their alignment allows, widened to
-// f32, and stored again. Where a row's length is no multiple of their number, its last ones are taken one by one.
+// A few neighbouring elements of a row, as a thread takes them: loaded in as few accesses as their alignment allows,
+// widened to f32, and stored again. Where a row's length is no multiple of their number, its last ones are taken one by
+// one.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -7,9 +8,9 @@
 
 namespace q {
 
-inline constexpr int kAccess = ACCESS;                     // bytes that rows are aligned to, as far as it matters: 16, 8, 4 or 2
-inline constexpr int kElements = kAccess == 16 ? 8 : 4;    // of a vector
-inline constexpr bool kTail = TAIL;                        // rows may end within a vector
+inline constexpr int kAccess = ACCESS;  // bytes that rows are aligned to, as far as it matters: 16, 8, 4 or 2
+inline constexpr int kElements = kAccess == 16 ? 8 : 4;  // of a vector
+inline constexpr bool kTail = TAIL;                      // rows may end within a vector
 
 struct Vector {
   f32 x[kElements];
@@ -57,9 +58,7 @@ QUERN_DEVICE void store_words(void* to, const u32 (&from)[kWords]) {
       store16(static_cast<u8*>(to) + 4 * i, {{from[i], from[i + 1], from[i + 2], from[i + 3]}});
     }
   } else if constexpr (kAccess >= 8 && kWords % 2 == 0) {
-    QUERN_UNROLL for (int i = 0; i < kWords / 2; ++i) {
-      static_cast<vec8*>(to)[i] = {{from[2 * i], from[2 * i + 1]}};
-    }
+    QUERN_UNROLL for (int i = 0; i < kWords / 2; ++i) { static_cast<vec8*>(to)[i] = {{from[2 * i], from[2 * i + 1]}}; }
   } else if constexpr (kAccess >= 4) {
     QUERN_UNROLL for (int i = 0; i < kWords; ++i) static_cast<u32*>(to)[i] = from[i];
   } else {

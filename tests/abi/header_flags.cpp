@@ -1,4 +1,5 @@
-// Flags of calls and of ops combine as C++26 demands it, where two enums have no arithmetic: compiled with that as an error.
+// Flags of calls and of ops combine as C++26 demands it, where two enums have no arithmetic: compiled with that as an
+// error.
 // SPDX-License-Identifier: Apache-2.0
 #include "quern.h"
 

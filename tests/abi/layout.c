@@ -23,7 +23,9 @@ static const layout_row rows[] = {
 };
 
 /* Padding before a field is less than the largest alignment of any field, and only after a smaller one. */
-static int is_padding(size_t end, size_t next) { return next >= end && next - end < 8 && (next == end || next % 8 == 0); }
+static int is_padding(size_t end, size_t next) {
+  return next >= end && next - end < 8 && (next == end || next % 8 == 0);
+}
 
 int main(void) {
   const size_t count = sizeof(rows) / sizeof(rows[0]);
@@ -39,7 +41,8 @@ int main(void) {
     } else {
       printf("  %zu %zu %s\n", row->offset, row->size, row->field);
       if (!is_padding(end, row->offset)) {
-        fprintf(stderr, "%s: something lies between byte %zu and field %s at %zu\n", row->structure, end, row->field, row->offset);
+        fprintf(stderr, "%s: something lies between byte %zu and field %s at %zu\n", row->structure, end, row->field,
+                row->offset);
         ++holes;
       }
       end = row->offset + row->size;

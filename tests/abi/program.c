@@ -1,9 +1,9 @@
 /* quern from plain C99: the whole way from a kernel's text to its numbers, with nothing but the header.
  * SPDX-License-Identifier: Apache-2.0 */
-#include "quern.h"
-
 #include <stdio.h>
 #include <string.h>
+
+#include "quern.h"
 
 typedef struct {
   const float *a;

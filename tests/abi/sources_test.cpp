@@ -80,7 +80,8 @@ TEST(Embedded, KeysAreTheSameFromTheTextsThemselves) {
 }
 
 TEST(CommonHeaders, HaveOneBackendUnderItsCommonName) {
-  for (const auto& [target, backend] : {std::pair{"sm_90a", "common/portable/cuda.cuh"}, {"host", "common/portable/host.cuh"}}) {
+  for (const auto& [target, backend] :
+       {std::pair{"sm_90a", "common/portable/cuda.cuh"}, {"host", "common/portable/host.cuh"}}) {
     const std::vector<jit::File> headers = common_headers(jit::Target::parse(target));
     std::size_t backends = 0;
     for (const jit::File& header : headers) {

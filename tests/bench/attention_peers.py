@@ -1,4 +1,4 @@
-"""quern's attention beside its peers', in one run: cuDNN through PyTorch, and FlashAttention-4 where it can be imported.
+"""quern's attention beside cuDNN's (PyTorch) and FlashAttention-4's, where it can be imported, in one run.
 
     PYTHONPATH=build/python python3 tests/bench/attention_peers.py [--only KIND,...] [--random COUNT] [--json FILE]
 
@@ -223,7 +223,9 @@ def sides(context: quern.Context, t: Tensors, alone: bool) -> dict[str, Callable
     return working
 
 
-def row_of(case: Case, clock: Clock, context: quern.Context, generator: random.Random, alone: bool) -> dict[str, object]:
+def row_of(
+    case: Case, clock: Clock, context: quern.Context, generator: random.Random, alone: bool
+) -> dict[str, object]:
     t = Tensors(case)
     start = time.perf_counter()
     calls = sides(context, t, alone)
@@ -244,7 +246,8 @@ def show(row: dict[str, object]) -> None:
     us: dict[str, tuple[float, float]] = row["us"]  # type: ignore[assignment]
     unit = case.bytes() / 1e3 if case.kind == "decode" else case.flops() / 1e6
     times = "".join(
-        f" | {side} {call:8.1f} {graph:8.1f} us {unit / call:5.0f} / {unit / graph:5.0f}" for side, (call, graph) in us.items()
+        f" | {side} {call:8.1f} {graph:8.1f} us {unit / call:5.0f} / {unit / graph:5.0f}"
+        for side, (call, graph) in us.items()
     )
     good = row["difference"] < LIMIT  # type: ignore[operator]
     print(f"{case.kind:8}{case.name:52}{times}{'' if good else '  WRONG: ' + str(row['difference'])}", flush=True)
@@ -252,7 +255,9 @@ def show(row: dict[str, object]) -> None:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--only", type=lambda text: text.split(","), default=KINDS, metavar="KIND,...", help=", ".join(KINDS))
+    parser.add_argument(
+        "--only", type=lambda text: text.split(","), default=KINDS, metavar="KIND,...", help=", ".join(KINDS)
+    )
     parser.add_argument("--random", type=int, default=40, help="how many random cases")
     parser.add_argument("--seed", type=int, default=int(time.time()), help="of the random cases")
     parser.add_argument("--alone", action="store_true", help="time quern without its peers")
@@ -266,7 +271,8 @@ def main() -> int:
     generator = random.Random(arguments.seed)
     torch.manual_seed(arguments.seed)
     print(f"{torch.cuda.get_device_name()}, PyTorch {torch.__version__}, cuDNN {torch.backends.cudnn.version()}, "
-          f"--seed {arguments.seed}; us of a call and in a graph, TFLOP/s (decode: GB/s) / the same of the graph")  # fmt: skip
+          f"--seed {arguments.seed}; us of a call and in a graph, "
+          "TFLOP/s (decode: GB/s) / the same of the graph")  # fmt: skip
     chosen = [case for case in CASES if case.kind in arguments.only]
     if "random" in arguments.only:
         chosen += [draw(generator) for _ in range(arguments.random)]

@@ -28,7 +28,7 @@ class Deadline {
  public:
   Deadline(pid_t child, unsigned seconds) {
     watched = child;
-    struct sigaction action {};
+    struct sigaction action{};
     action.sa_handler = kill_watched;
     sigaction(SIGALRM, &action, &before_);
     alarm(seconds);
@@ -41,7 +41,7 @@ class Deadline {
   Deadline& operator=(const Deadline&) = delete;
 
  private:
-  struct sigaction before_ {};
+  struct sigaction before_{};
 };
 
 [[noreturn]] void run_traced(char** argv, int nowhere) {

@@ -230,7 +230,8 @@ TEST_F(DamageTest, ATornJournalNeverGivesAWrongEntry) {
               if (sqlite3_open(file().c_str(), &handle) != SQLITE_OK) return 1;
               return sqlite3_exec(handle, R"(
                 PRAGMA cache_size = 3; BEGIN IMMEDIATE; UPDATE images SET image = zeroblob(20000);
-                UPDATE entries SET text = 'half'; DELETE FROM uses; INSERT INTO images VALUES (50, '', zeroblob(900000));)",
+                UPDATE entries SET text = 'half'; DELETE FROM uses;
+                INSERT INTO images VALUES (50, '', zeroblob(900000));)",
                                   nullptr, nullptr, nullptr);
             }),
             0);

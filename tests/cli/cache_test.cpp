@@ -121,7 +121,7 @@ TEST_F(CacheTest, Inspect) {
   EXPECT_TRUE(json["entry"].contains("log"));
   EXPECT_EQ(json["extracted"], "image.so");
   EXPECT_EQ(read(folder() / "image.so").size(), json["entry"]["image_size"].get<std::size_t>());
-  struct stat info {};
+  struct stat info{};
   ASSERT_EQ(stat((folder() / "image.so").c_str(), &info), 0);
   const mode_t mask = umask(0);
   umask(mask);

@@ -274,8 +274,8 @@ TEST_F(ModelConfig, TensorParallel) {
 TEST_F(ModelConfig, UnknownModel) {
   Json json = config("llama-3-8b");
   json["model_type"] = "mamba";
-  refused(json, {"model_type", "mamba",
-                 "known: llama, mistral, mixtral, qwen2, qwen2_moe, qwen3, qwen3_moe, gemma2", "--model-type llama"});
+  refused(json, {"model_type", "mamba", "known: llama, mistral, mixtral, qwen2, qwen2_moe, qwen3, qwen3_moe, gemma2",
+                 "--model-type llama"});
   json.erase("model_type");
   json["architectures"] = {"MambaForCausalLM"};
   refused(json, {"MambaForCausalLM", "known: llama"});
@@ -308,16 +308,25 @@ TEST_F(ModelConfig, MoreFamilies) {
                   {"intermediate_size", 10240},
                   {"num_hidden_layers", 34},
                   {"sliding_window", 1024}}}};
-  expect(model(gemma), {{"model_type", "gemma3_text"}, {"hidden_size", 2560}, {"layers", 34}, {"heads", 8},
-                        {"kv_heads", 4}, {"head_dim", 256}, {"sliding_window", 1024}, {"activation", "gelu_tanh"}});
+  expect(model(gemma), {{"model_type", "gemma3_text"},
+                        {"hidden_size", 2560},
+                        {"layers", 34},
+                        {"heads", 8},
+                        {"kv_heads", 4},
+                        {"head_dim", 256},
+                        {"sliding_window", 1024},
+                        {"activation", "gelu_tanh"}});
   Json scout = llama;
   scout["model_type"] = "llama4_text";
   scout["num_local_experts"] = 16;
   scout["intermediate_size"] = 8192;
   scout["intermediate_size_mlp"] = 16384;
-  expect(model({{"model_type", "llama4"}, {"text_config", scout}}),
-         {{"model_type", "llama4_text"}, {"intermediate_size", 16384}, {"experts", 16}, {"experts_per_token", 1},
-          {"expert_intermediate_size", 8192}, {"shared_experts", 1}});
+  expect(model({{"model_type", "llama4"}, {"text_config", scout}}), {{"model_type", "llama4_text"},
+                                                                     {"intermediate_size", 16384},
+                                                                     {"experts", 16},
+                                                                     {"experts_per_token", 1},
+                                                                     {"expert_intermediate_size", 8192},
+                                                                     {"shared_experts", 1}});
   Json qwen = llama;
   qwen["model_type"] = "qwen2_moe";
   qwen["num_experts"] = 60;

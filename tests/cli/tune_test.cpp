@@ -46,7 +46,8 @@ TEST_F(TuneTest, MeasuresOnce) {
 }
 
 TEST_F(TuneTest, BadLinesAreNamed) {
-  const std::string manifest = write("products", "gemm * dtype=bf16 n=40\nattention *\nfp8_gemm * scales=vectors n=8 k=32\n");
+  const std::string manifest =
+      write("products", "gemm * dtype=bf16 n=40\nattention *\nfp8_gemm * scales=vectors n=8 k=32\n");
   const Finished bad = quern({"tune", manifest, "--device", "host", "--rows", "8", "--list-only"});
   EXPECT_EQ(bad.code, 1);
   EXPECT_TRUE(has(bad.err, "line 1: gemm: constant k is missing"));
@@ -57,12 +58,15 @@ TEST_F(TuneTest, BadLinesAreNamed) {
 
 TEST_F(TuneTest, AModelsProducts) {
   const std::string config = write("config.json", R"({"model_type": "llama", "hidden_size": 64, "intermediate_size": 96,
-    "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2, "vocab_size": 200, "max_position_embeddings": 512, "hidden_act": "silu"})");
-  const Json listed = quern_json({"tune", "--config", config, "--tp", "2", "--device", "host", "--rows", "16", "--list-only"});
+    "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2, "vocab_size": 200,
+    "max_position_embeddings": 512, "hidden_act": "silu"})");
+  const Json listed =
+      quern_json({"tune", "--config", config, "--tp", "2", "--device", "host", "--rows", "16", "--list-only"});
   EXPECT_EQ(listed["code"], 0) << listed;
   EXPECT_EQ(listed["counts"]["absent"], 5);
   EXPECT_EQ(listed["model"]["tensor_parallel"], 2);
-  const Json eight = quern_json({"tune", "--config", config, "--weights", "fp8", "--device", "host", "--rows", "16", "--list-only"});
+  const Json eight =
+      quern_json({"tune", "--config", config, "--weights", "fp8", "--device", "host", "--rows", "16", "--list-only"});
   EXPECT_TRUE(has(eight.dump(), "\"fp8_gemm\""));
 }
 
@@ -73,7 +77,8 @@ TEST_F(TuneTest, UsageIsRefusedByName) {
   for (const char* device : {"tpu", "cuda:", "cuda:x", "host:1"}) {
     const Finished refused = quern({"tune", manifest, "--device", device});
     EXPECT_EQ(refused.code, 2) << device;
-    EXPECT_TRUE(has(refused.err, "--device: '" + std::string(device) + "' given; allowed: cuda, hip, host")) << refused.err;
+    EXPECT_TRUE(has(refused.err, "--device: '" + std::string(device) + "' given; allowed: cuda, hip, host"))
+        << refused.err;
   }
   EXPECT_EQ(quern({"tune", manifest, "--rows", "0"}).code, 2);
   EXPECT_TRUE(has(quern({"tune", manifest, "--tp", "2", "--device", "host"}).err, "--tp: given without --config"));

@@ -222,8 +222,8 @@ TEST_F(WarmTest, ModelsNeedFewKernels) {
     for (const char* weights : {"", "bf16", "fp8", "fp8-block"}) {
       for (const char* ranks : {"1", "8"}) {
         std::vector<std::string> arguments = {
-            "warm",   "--config",   std::string(QUERN_CLI_CONFIGS) + "/" + model.file + ".json",
-            "--tp",   ranks,        "--target",
+            "warm",   "--config",    std::string(QUERN_CLI_CONFIGS) + "/" + model.file + ".json",
+            "--tp",   ranks,         "--target",
             "sm_90a", "--list-only", "--allow-missing"};
         if (*weights != 0) arguments.insert(arguments.end(), {"--weights", weights});
         const Json listed = quern_json(arguments);
@@ -283,8 +283,8 @@ TEST_F(WarmTest, NeedsThatNoKernelServesAreTold) {
 TEST_F(WarmTest, RowsThatAreNotAlignedAreTold) {
   Json config = Json::parse(read(std::string(QUERN_CLI_CONFIGS) + "/llama-3-8b.json"));
   config["intermediate_size"] = 14340;
-  const Json told = quern_json(
-      {"warm", "--config", write("odd.json", config.dump()), "--target", "sm_90a", "--list-only"});
+  const Json told =
+      quern_json({"warm", "--config", write("odd.json", config.dump()), "--target", "sm_90a", "--list-only"});
   EXPECT_EQ(told["code"], 1);
   ASSERT_EQ(told["unserved"].size(), 1U) << told["unserved"];
   EXPECT_EQ(told["unserved"][0]["need"], "gemm");
@@ -305,8 +305,8 @@ TEST_F(WarmTest, NothingIsCompiledWhereNothingCouldBeKept) {
 TEST_F(WarmTest, AnInterruptSaysWhatIsKept) {
   Invocation interrupted = invocation({});
   const std::string config = std::string(QUERN_CLI_CONFIGS) + "/llama-3-8b.json";
-  interrupted.arguments = {"timeout", "-s",     "INT",      "1.5",    QUERN_CLI_BINARY, "warm",
-                           "--config", config,  "--target", "sm_90a", "--jobs",         "1"};
+  interrupted.arguments = {"timeout",  "-s",   "INT",      "1.5",    QUERN_CLI_BINARY, "warm",
+                           "--config", config, "--target", "sm_90a", "--jobs",         "1"};
   const Finished finished = run(interrupted);
   EXPECT_EQ(finished.code, 124) << "the limit of timeout was reached: " << finished.err;
   EXPECT_TRUE(has(finished.err, "quern: stopped: "));
@@ -315,8 +315,9 @@ TEST_F(WarmTest, AnInterruptSaysWhatIsKept) {
 }
 
 TEST_F(WarmTest, AlignmentOf8IsThatOf4) {
-  const std::string manifest = write("m", "attention * form=decode dtype=f16 dim_k=64 page_size=16 alignment=8\n"
-                                          "moe_combine * dtype=f32 out=f32 alignment=8\n");
+  const std::string manifest = write("m",
+                                     "attention * form=decode dtype=f16 dim_k=64 page_size=16 alignment=8\n"
+                                     "moe_combine * dtype=f32 out=f32 alignment=8\n");
   const Json listed = quern_json({"warm", manifest, "--target", "sm_90a", "--list-only"});
   EXPECT_EQ(listed["code"], 0) << listed;
   for (const Json& kernel : listed["kernels"]) EXPECT_TRUE(has(kernel["spec"].get<std::string>(), "alignment=4"));

@@ -1,8 +1,8 @@
 // Two products in a row as attention has them: D[64][N] = A B^T, then E[64][64] = P V with P = D as an operand in
 // registers. Between them what common/sm90/accumulator.cuh does with D.
 // SPDX-License-Identifier: Apache-2.0
-#include "common/sm90/wgmma.cuh"
 #include "common/sm90/accumulator.cuh"
+#include "common/sm90/wgmma.cuh"
 
 namespace q::accumulator {
 

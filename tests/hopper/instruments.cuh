@@ -78,7 +78,8 @@ QUERN_DEVICE void election_and_barriers(const Params& p) {
   put(p, 5, words[t]);
   sync_block();
 
-  // Both wait, each at a place of its own, until the other's words are there; a warp of the first half tells and does not wait.
+  // Both wait, each at a place of its own, until the other's words are there; a warp of the first half tells and does
+  // not wait.
   words[t] = static_cast<u32>(t * 5);
   u32 of_other = 0;
   if (t < 32) {
@@ -183,8 +184,8 @@ QUERN_DEVICE void multicast(const Params& p, const TensorMap& map) {
   sync_cluster();
 }
 
-// Twice each block sends every other words of three widths, counted by the receiver's barrier; before the second time all have read
-// the first.
+// Twice each block sends every other words of three widths, counted by the receiver's barrier; before the second time
+// all have read the first.
 QUERN_DEVICE void asynchronous_stores(const Params& p) {
   struct alignas(16) Received {
     vec16 fours[kThreads];

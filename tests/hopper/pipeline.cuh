@@ -1,8 +1,8 @@
 // A pipeline that ordinary asynchronous copies fill: 128 threads copy 16 bytes each into every stage, 128 others take
 // them out again and permute their bytes. BUG plants one mistake, 0 none.
 // SPDX-License-Identifier: Apache-2.0
-#include "common/sm90/warpgroup.cuh"
 #include "common/sm90/pipeline.cuh"
+#include "common/sm90/warpgroup.cuh"
 
 #define BUG_NO_FULL_WAIT 1
 #define BUG_NO_EMPTY_WAIT 2

@@ -1,5 +1,5 @@
-// Attention over batches of all kinds: empty ones, large ones, mixed ones, long sequences cut into many parts, tensors with
-// more room than is used, few SMs.
+// Attention over batches of all kinds: empty ones, large ones, mixed ones, long sequences cut into many parts, tensors
+// with more room than is used, few SMs.
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/ops/attention_fixture.h"
 #include "tests/ops/device.h"

@@ -29,7 +29,8 @@ enum class Layout {
 struct AttentionCase {
   std::string name;
   std::vector<Lengths> sequences;
-  std::vector<int> numbers;  // which numbers each sequence gets, so that it can be met again in other company; empty: 0, 1, ...
+  std::vector<int>
+      numbers;  // which numbers each sequence gets, so that it can be met again in other company; empty: 0, 1, ...
   Format format = Format::bf16;
   int dim_k = 64;
   int dim_v = 0;  // 0: dim_k
@@ -37,8 +38,8 @@ struct AttentionCase {
   int group = 2;  // query heads of a KV head
   Layout layout = Layout::nhd;
   int page_size = 16;
-  bool indptr = false;        // page_indptr and page_indices
-  bool one_query = false;     // without cu_q: every sequence has one query
+  bool indptr = false;     // page_indptr and page_indices
+  bool one_query = false;  // without cu_q: every sequence has one query
   bool causal = false;
   std::optional<int> left, right;  // the window
   float cap = 0.0f;
@@ -57,7 +58,7 @@ struct AttentionCase {
   int max_kv_len = 0;   // 0: the longest sequence's
   double growth = 0.0;  // products grow along the keys by this much in all, so that the running maximum keeps moving
   std::int64_t most_tokens = std::int64_t{1} << 18;  // of the pool; sequences share pages beyond that
-  int first_page = 0;   // the pool begins with so many pages that nobody uses; not with a ragged or interleaved cache
+  int first_page = 0;  // the pool begins with so many pages that nobody uses; not with a ragged or interleaved cache
 
   int v() const { return dim_v != 0 ? dim_v : dim_k; }
   int heads() const { return kv_heads * group; }

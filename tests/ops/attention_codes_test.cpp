@@ -122,24 +122,12 @@ TEST(CodedAttentionRefuses, EveryWrongArgument) {
   using P = CodedAttention&;
   const std::vector<Mistake<CodedAttention>> mistakes = {
       {"k's dtype", {"k", "e4m3", "int8"}, [](P p) { p.k.box().tensor.dtype = kFloat32; }},
-      {"v's dtype",
-       {"v", "e4m3"},
-       [](P p) {
-         p.v.box().tensor.dtype = {kDLInt, 8, 1};
-       }},
-      {"bytes without a type",
-       {"kv_type"},
-       [](P p) {
-         p.k.box().tensor.dtype = {kDLUInt, 8, 1};
-       }},
+      {"v's dtype", {"v", "e4m3"}, [](P p) { p.v.box().tensor.dtype = {kDLInt, 8, 1}; }},
+      {"bytes without a type", {"kv_type"}, [](P p) { p.k.box().tensor.dtype = {kDLUInt, 8, 1}; }},
       {"another type", {"kv_type"}, [](P p) { p.args.kv_type = QUERN_FP8_E5M2; }},
       {"no such type", {"kv_type", "7"}, [](P p) { p.args.kv_type = 7; }},
       {"q's type", {"q_type"}, [](P p) { p.args.q_type = QUERN_FP8_E4M3; }},
-      {"out of 8 bits",
-       {"out", "f16"},
-       [](P p) {
-         p.out.box().tensor.dtype = {kDLInt, 8, 1};
-       }},
+      {"out of 8 bits", {"out", "f16"}, [](P p) { p.out.box().tensor.dtype = {kDLInt, 8, 1}; }},
       {"out's dtype", {"out", "bf16"}, [](P p) { p.out.box().tensor.dtype = dtype_of(Format::f16); }},
       {"q_scale of 16 bits", {"q_scale", "NULL"}, [](P p) { p.args.q_scale = p.q_scale.tensor(); }},
       {"k_scale's dtype", {"k_scale", "f32"}, [](P p) { p.k_scale.box().tensor.dtype = kInt32; }},

@@ -43,6 +43,6 @@ inline std::string name_of_case(const testing::TestParamInfo<AttentionCase>& inf
 
 }  // namespace quern::test
 
-#define QUERN_ATTENTION_CASES(prefix, cases)                                               \
+#define QUERN_ATTENTION_CASES(prefix, cases)                                                   \
   INSTANTIATE_TEST_SUITE_P(prefix, Attention, testing::ValuesIn(::quern::test::listed(cases)), \
                            ::quern::test::name_of_case)

@@ -60,8 +60,9 @@ void expect_invariant(AttentionCase c, const std::vector<Lengths>& all) {
   }
 }
 
-const std::vector<Lengths> kMixed = {{1, 40},  {3, 900}, {1, 1},    {30, 30}, {1, 1300}, {0, 12}, {5, 500}, {1, 0},  {2, 17},
-                                     {1, 256}, {1, 257}, {17, 290}, {4, 3},   {1, 64},   {9, 65}, {1, 600}, {70, 77}};
+const std::vector<Lengths> kMixed = {{1, 40},  {3, 900}, {1, 1},  {30, 30}, {1, 1300}, {0, 12},
+                                     {5, 500}, {1, 0},   {2, 17}, {1, 256}, {1, 257},  {17, 290},
+                                     {4, 3},   {1, 64},  {9, 65}, {1, 600}, {70, 77}};
 
 AttentionCase named(const char* name) {
   AttentionCase c;

@@ -54,8 +54,10 @@ std::vector<AttentionCase> masks() {
   // Products of hundreds: one key takes all.
   list.add("large_scale", kMixed, [](AttentionCase& c) { c.scale = 40.0f; });
   list.add("growing_logits_mixed", {{40, 700}, {64, 300}}, [](AttentionCase& c) { c.growth = 200.0, c.causal = true; });
-  list.add("growing_logits_decode", decode_of({700, 64, 1500}), [](AttentionCase& c) { c.growth = 200.0, c.one_query = true; });
-  list.add("shrinking_logits_mixed", {{40, 700}, {64, 300}}, [](AttentionCase& c) { c.growth = -200.0, c.causal = true; });
+  list.add("growing_logits_decode", decode_of({700, 64, 1500}),
+           [](AttentionCase& c) { c.growth = 200.0, c.one_query = true; });
+  list.add("shrinking_logits_mixed", {{40, 700}, {64, 300}},
+           [](AttentionCase& c) { c.growth = -200.0, c.causal = true; });
   list.add("shrinking_logits_f16", {{40, 700}, {64, 300}}, [](AttentionCase& c) {
     c.growth = -100.0;
     c.format = Format::f16;

@@ -1,4 +1,5 @@
-// A value that is not a number harms the queries that see its key, and no others that share a tile or a block with them.
+// A value that is not a number harms the queries that see its key, and no others that share a tile or a block with
+// them.
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
-// The parameter grids of the peers' own suites: FlashInfer's batch decode and prefill, vLLM's paged attention. As a whole on
-// a GPU; on the host a sample of it, scaled down.
+// The parameter grids of the peers' own suites: FlashInfer's batch decode and prefill, vLLM's paged attention. As a
+// whole on a GPU; on the host a sample of it, scaled down.
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/ops/attention_fixture.h"
 #include "tests/ops/device.h"
@@ -40,7 +40,8 @@ std::vector<AttentionCase> flashinfer_decode() {
             c.one_query = true;
             c.most_tokens = 1 << 16;
             c.sequences = decode_of(scaled(batch, 17), scaled(kv, 200));
-            c.name = "flashinfer_decode_" + numbers({{"b", batch}, {"kv", kv}, {"page", page_size}, {"d", dim}, {"group", group}});
+            c.name = "flashinfer_decode_" +
+                     numbers({{"b", batch}, {"kv", kv}, {"page", page_size}, {"d", dim}, {"group", group}});
             all.push_back(c);
           }
         }
@@ -69,7 +70,8 @@ std::vector<AttentionCase> flashinfer_prefill() {
             c.layout = dim == 128 ? Layout::hnd : Layout::nhd;
             c.most_tokens = 1 << 16;
             c.sequences.assign(static_cast<std::size_t>(scaled(batch, 3)), Lengths{scaled(q, 40), scaled(kv, 100)});
-            c.name = "flashinfer_prefill_" + numbers({{"b", batch}, {"kv", kv}, {"q", q}, {"d", dim}, {"group", group}});
+            c.name =
+                "flashinfer_prefill_" + numbers({{"b", batch}, {"kv", kv}, {"q", q}, {"d", dim}, {"group", group}});
             all.push_back(c);
           }
         }

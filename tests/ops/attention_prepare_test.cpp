@@ -32,10 +32,10 @@ struct Prepared {
 };
 
 std::vector<Prepared> prepared() {
-  const std::vector<std::vector<Lengths>> any = {decode_of({1}),           decode_of({40, 3, 0, 90}), {{2, 9}, {1, 1}},
-                                                 {{4, 20}},                {{8, 8}, {1, 100}},        {{9, 30}, {2, 2}},
-                                                 {{16, 16}, {0, 0}},       {{17, 60}},                {{32, 32}},
-                                                 {{33, 90}, {1, 1}, {3, 3}}, {{64, 100}},             {{100, 100}}};
+  const std::vector<std::vector<Lengths>> any = {
+      decode_of({1}),     decode_of({40, 3, 0, 90}),  {{2, 9}, {1, 1}},   {{4, 20}},
+      {{8, 8}, {1, 100}}, {{9, 30}, {2, 2}},          {{16, 16}, {0, 0}}, {{17, 60}},
+      {{32, 32}},         {{33, 90}, {1, 1}, {3, 3}}, {{64, 100}},        {{100, 100}}};
   AttentionCase prefill = maxima(6, 100, 100, 128);
   prefill.causal = true;
   AttentionCase group8 = prefill;
@@ -125,7 +125,8 @@ TEST(AttentionPrepare, WithoutItACachedOnlyCallMisses) {
 TEST(AttentionWorkspace, GrowsWithEveryMaximum) {
   Random random("workspace");
   for (int round = 0; round < 200; ++round) {
-    AttentionCase c = maxima(random.between(1, 300), random.between(1, 2000), random.between(1, 600), random.between(1, 9000));
+    AttentionCase c =
+        maxima(random.between(1, 300), random.between(1, 2000), random.between(1, 600), random.between(1, 9000));
     c.one_query = false;
     c.flags = random.below(3) == 0 ? QUERN_CALL_BATCH_INVARIANT : 0;
     c.group = 1 << random.between(0, 4);
@@ -136,9 +137,9 @@ TEST(AttentionWorkspace, GrowsWithEveryMaximum) {
     more.spare_rows += random.between(0, 1000);
     more.max_q_len += random.between(0, 500);
     more.max_kv_len += random.between(0, 50000);
-    EXPECT_GE(workspace_of(more), bytes) << "batch " << c.batch() << " to " << more.batch() << ", total_q " << c.total_q()
-                                         << " to " << more.total_q() << ", max_q_len " << c.max_q_len << " to "
-                                         << more.max_q_len << ", flags " << c.flags << ", group " << c.group;
+    EXPECT_GE(workspace_of(more), bytes) << "batch " << c.batch() << " to " << more.batch() << ", total_q "
+                                         << c.total_q() << " to " << more.total_q() << ", max_q_len " << c.max_q_len
+                                         << " to " << more.max_q_len << ", flags " << c.flags << ", group " << c.group;
     AttentionCase fewer_sms = c;
     fewer_sms.max_sms = 1;
     EXPECT_EQ(workspace_of(fewer_sms), bytes) << "of the maxima alone";

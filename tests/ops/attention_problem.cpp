@@ -53,7 +53,9 @@ AttentionProblem::AttentionProblem(const AttentionCase& c, Random random)
   slopes_buffer_ = Buffer(static_cast<std::size_t>(c.heads()) * 4);
   sinks_buffer_ = Buffer(static_cast<std::size_t>(c.heads()) * 4);
 
-  const auto skip = [](const auto& layout, std::int64_t shift) { return static_cast<std::uint64_t>(layout.begin - shift) * 2; };
+  const auto skip = [](const auto& layout, std::int64_t shift) {
+    return static_cast<std::uint64_t>(layout.begin - shift) * 2;
+  };
   const std::int64_t shift = c.offset / 2;
   t.q.place(static_cast<char*>(q_buffer_.data()) + skip(t.q_rows, shift), offset);
   t.out.place(static_cast<char*>(out_buffer_.data()) + skip(t.out_rows, shift), offset);
@@ -84,7 +86,9 @@ void AttentionProblem::fill(const std::vector<Lengths>& sequences, Random random
     assign_pages(random);
   }
   k_.assign(static_cast<std::size_t>(tensors_.k_elements - unused_elements(tensors_.k_cache)), kNan16);
-  v_.assign(static_cast<std::size_t>(tensors_.v_elements - (tensors_.v_elements > 0 ? unused_elements(tensors_.v_cache) : 0)), kNan16);
+  v_.assign(
+      static_cast<std::size_t>(tensors_.v_elements - (tensors_.v_elements > 0 ? unused_elements(tensors_.v_cache) : 0)),
+      kNan16);
   q_.assign(static_cast<std::size_t>(tensors_.q_elements), kNan16);
   for (int s = 0; s < case_.batch(); ++s) {
     const int number = case_.numbers.empty() ? s : case_.numbers[static_cast<std::size_t>(s)];
@@ -107,8 +111,8 @@ void AttentionProblem::assign_ragged(Random& random) {
   for (const Lengths& s : sequences_) kv_begin_.push_back(kv_begin_.back() + s.kv + random.between(0, kGap));
 }
 
-// Every sequence gets pages at random places; where there are fewer than needed, full ones are shared, as common prefixes
-// are.
+// Every sequence gets pages at random places; where there are fewer than needed, full ones are shared, as common
+// prefixes are.
 void AttentionProblem::assign_pages(Random& random) {
   std::vector<std::int32_t> free(static_cast<std::size_t>(pool_));
   std::iota(free.begin(), free.end(), 0);

@@ -22,8 +22,8 @@ class AttentionProblem {
  public:
   AttentionProblem(const AttentionCase& c, Random random);
 
-  // New lengths (no larger than the case's, as many sequences), new numbers, new pages; in the same memory. A sequence's
-  // numbers follow from the generator, its lengths and its own number alone.
+  // New lengths (no larger than the case's, as many sequences), new numbers, new pages; in the same memory. A
+  // sequence's numbers follow from the generator, its lengths and its own number alone.
   void fill(const std::vector<Lengths>& sequences, Random random);
   void poison_outputs();
 
@@ -49,7 +49,8 @@ class AttentionProblem {
 
   // What the reference reads.
   const std::uint16_t* q_row(int sequence, int query, int head) const {
-    return &q_[static_cast<std::size_t>(tensors_.q_rows.at(q_begin_[static_cast<std::size_t>(sequence)] + query, head))];
+    return &q_[static_cast<std::size_t>(
+        tensors_.q_rows.at(q_begin_[static_cast<std::size_t>(sequence)] + query, head))];
   }
   const std::uint16_t* k_row(int sequence, int key, int kv_head) const {
     return &k_[static_cast<std::size_t>(cache_at(tensors_.k_cache, sequence, key, kv_head))];

@@ -44,9 +44,11 @@ void expect_mistakes_refused(const AttentionCase& c, const std::vector<Mistake>&
     expect_refused(mistake.words, [&](quern_error* e) { return quern_attention(context(), &problem.args(), e); });
     if (mistake.seen == Seen::always) {
       std::uint64_t bytes = 77;
-      expect_refused(mistake.words, [&](quern_error* e) { return quern_attention_workspace(context(), &problem.args(), &bytes, e); });
+      expect_refused(mistake.words,
+                     [&](quern_error* e) { return quern_attention_workspace(context(), &problem.args(), &bytes, e); });
       EXPECT_EQ(bytes, 77u);
-      expect_refused(mistake.words, [&](quern_error* e) { return quern_attention_prepare(context(), &problem.args(), e); });
+      expect_refused(mistake.words,
+                     [&](quern_error* e) { return quern_attention_prepare(context(), &problem.args(), e); });
     }
     const AttentionOutput after = problem.output();
     EXPECT_EQ(after.out, before.out);
@@ -69,7 +71,9 @@ std::vector<Mistake> any_tensor(std::string_view name, Pick pick, Argument argum
       {"float64", {name, "allowed"}, change([](TensorBox& t) { t.tensor.dtype = {kDLFloat, 64, 1}; })},
       {"int64", {name, "allowed"}, change([](TensorBox& t) { t.tensor.dtype = {kDLInt, 64, 1}; })},
       {"two lanes", {name, "vectors of 2"}, change([](TensorBox& t) { t.tensor.dtype.lanes = 2; })},
-      {"another device", {name, "ROCm", "context"}, change([](TensorBox& t) { t.tensor.device.device_type = static_cast<decltype(DLDevice::device_type)>(kDLROCM); })},
+      {"another device", {name, "ROCm", "context"}, change([](TensorBox& t) {
+         t.tensor.device.device_type = static_cast<decltype(DLDevice::device_type)>(kDLROCM);
+       })},
       {"another ordinal", {name, ":5"}, change([](TensorBox& t) { t.tensor.device.device_id = 5; })},
       {"no shape", {name, "shape"}, change([](TensorBox& t) { t.tensor.shape = nullptr; })},
       {"a negative extent", {name, "shape[0]"}, change([](TensorBox& t) { t.shape[0] = -1; })},
@@ -97,8 +101,10 @@ TEST(AttentionRefuses, WhatIsWrongWithAnyTensor) {
       {"lse", [](AttentionTensors& t) -> TensorBox& { return t.lse; }, &quern_attention_args::lse, false},
       {"lengths", [](AttentionTensors& t) -> TensorBox& { return t.lengths; }, &quern_attention_args::lengths, true},
       {"cu_q", [](AttentionTensors& t) -> TensorBox& { return t.cu_q; }, &quern_attention_args::cu_q, false},
-      {"page_table", [](AttentionTensors& t) -> TensorBox& { return t.page_table; }, &quern_attention_args::page_table, false},
-      {"alibi_slopes", [](AttentionTensors& t) -> TensorBox& { return t.alibi_slopes; }, &quern_attention_args::alibi_slopes, false},
+      {"page_table", [](AttentionTensors& t) -> TensorBox& { return t.page_table; }, &quern_attention_args::page_table,
+       false},
+      {"alibi_slopes", [](AttentionTensors& t) -> TensorBox& { return t.alibi_slopes; },
+       &quern_attention_args::alibi_slopes, false},
       {"sinks", [](AttentionTensors& t) -> TensorBox& { return t.sinks; }, &quern_attention_args::sinks, false},
   };
   for (const Named& t : tensors) {
@@ -108,8 +114,10 @@ TEST(AttentionRefuses, WhatIsWrongWithAnyTensor) {
   AttentionCase indices = basic();
   indices.indptr = true;
   const Named paged[] = {
-      {"page_indptr", [](AttentionTensors& t) -> TensorBox& { return t.page_indptr; }, &quern_attention_args::page_indptr, true},
-      {"page_indices", [](AttentionTensors& t) -> TensorBox& { return t.page_indices; }, &quern_attention_args::page_indices, true},
+      {"page_indptr", [](AttentionTensors& t) -> TensorBox& { return t.page_indptr; },
+       &quern_attention_args::page_indptr, true},
+      {"page_indices", [](AttentionTensors& t) -> TensorBox& { return t.page_indices; },
+       &quern_attention_args::page_indices, true},
   };
   for (const Named& t : paged) {
     SCOPED_TRACE(t.name);
@@ -117,8 +125,9 @@ TEST(AttentionRefuses, WhatIsWrongWithAnyTensor) {
   }
   AttentionCase ragged = basic();
   ragged.layout = Layout::ragged;
-  expect_mistakes_refused(
-      ragged, any_tensor("cu_kv", [](AttentionTensors& t) -> TensorBox& { return t.cu_kv; }, &quern_attention_args::cu_kv, false));
+  expect_mistakes_refused(ragged, any_tensor(
+                                      "cu_kv", [](AttentionTensors& t) -> TensorBox& { return t.cu_kv; },
+                                      &quern_attention_args::cu_kv, false));
 }
 
 TEST(AttentionRefuses, ShapesThatDoNotFitTogether) {
@@ -134,7 +143,9 @@ TEST(AttentionRefuses, ShapesThatDoNotFitTogether) {
           {"k's head dim", {"k.shape[3]", "64"}, [](P p) { p.tensors().k.shape[3] = 56; }},
           {"v's head dim", {"v.shape[3]", "multiples of 8"}, [](P p) { p.tensors().v.shape[3] = 4; }},
           {"v's head dim beside out's", {"out.shape[2]"}, [](P p) { p.tensors().v.shape[3] = 32; }},
-          {"page size 0", {"k.shape[1]", "page size"}, [](P p) { p.tensors().k.shape[1] = p.tensors().v.shape[1] = 0; }},
+          {"page size 0",
+           {"k.shape[1]", "page size"},
+           [](P p) { p.tensors().k.shape[1] = p.tensors().v.shape[1] = 0; }},
           {"another page size", {"v.shape[1]", "16"}, [](P p) { p.tensors().v.shape[1] = 8; }},
           {"other KV heads", {"v.shape[2]"}, [](P p) { p.tensors().v.shape[2] = 1; }},
           {"no KV heads", {"heads"}, [](P p) { p.tensors().k.shape[2] = p.tensors().v.shape[2] = 0; }},
@@ -147,14 +158,17 @@ TEST(AttentionRefuses, ShapesThatDoNotFitTogether) {
           {"rows of page_table", {"page_table.shape[0]", "3"}, [](P p) { p.tensors().page_table.shape[0] = 2; }},
           {"slopes", {"alibi_slopes.shape[0]", "4"}, [](P p) { p.tensors().alibi_slopes.shape[0] = 3; }},
           {"sinks", {"sinks.shape[0]", "4"}, [](P p) { p.tensors().sinks.shape[0] = 2; }},
-          {"fewer rows than sequences", {"q.shape[0]", "batch"},
+          {"fewer rows than sequences",
+           {"q.shape[0]", "batch"},
            [](P p) {
              p.args().cu_q = nullptr;
              p.tensors().q.shape[0] = p.tensors().out.shape[0] = p.tensors().lse.shape[0] = 2;
            }},
           {"other dtypes of q and k", {"k", "bf16"}, [](P p) { p.tensors().k.tensor.dtype = dtype_of(Format::f16); }},
           {"other dtypes of q and v", {"v", "bf16"}, [](P p) { p.tensors().v.tensor.dtype = dtype_of(Format::f16); }},
-          {"other dtypes of q and out", {"out", "bf16"}, [](P p) { p.tensors().out.tensor.dtype = dtype_of(Format::f16); }},
+          {"other dtypes of q and out",
+           {"out", "bf16"},
+           [](P p) { p.tensors().out.tensor.dtype = dtype_of(Format::f16); }},
           {"q f32", {"q", "f32"}, [](P p) { p.tensors().q.tensor.dtype = kFloat32; }},
           {"lse f16", {"lse", "f16"}, [](P p) { p.tensors().lse.tensor.dtype = dtype_of(Format::f16); }},
       });
@@ -177,12 +191,29 @@ TEST(AttentionRefuses, StridesAndAlignment) {
           {"k's rows not aligned", {"k", "stride", "alignment"}, [](P p) { p.tensors().k.strides[1] += 2; }},
           {"v's heads not aligned", {"v", "stride", "alignment"}, [](P p) { p.tensors().v.strides[2] += 1; }},
           {"out's rows not aligned", {"out", "stride", "alignment"}, [](P p) { p.tensors().out.strides[1] += 6; }},
-          {"q's data not aligned", {"q", "data", "alignment"}, [](P p) { p.tensors().q.tensor.byte_offset += 8; }, Seen::by_the_call},
-          {"k's data not aligned", {"k", "data", "alignment"}, [](P p) { p.tensors().k.tensor.byte_offset += 2; }, Seen::by_the_call},
-          {"v's data not aligned", {"v", "data", "alignment"}, [](P p) { p.tensors().v.tensor.byte_offset += 4; }, Seen::by_the_call},
-          {"out's data not aligned", {"out", "data", "alignment"}, [](P p) { p.tensors().out.tensor.byte_offset += 4; }, Seen::by_the_call},
-          {"lengths strided", {"lengths.strides[0]", "1"}, [](P p) { p.tensors().lengths.strides[0] = 2, p.tensors().lengths.tensor.strides = p.tensors().lengths.strides; }},
-          {"page_table strided", {"page_table.strides[1]", "1"},
+          {"q's data not aligned",
+           {"q", "data", "alignment"},
+           [](P p) { p.tensors().q.tensor.byte_offset += 8; },
+           Seen::by_the_call},
+          {"k's data not aligned",
+           {"k", "data", "alignment"},
+           [](P p) { p.tensors().k.tensor.byte_offset += 2; },
+           Seen::by_the_call},
+          {"v's data not aligned",
+           {"v", "data", "alignment"},
+           [](P p) { p.tensors().v.tensor.byte_offset += 4; },
+           Seen::by_the_call},
+          {"out's data not aligned",
+           {"out", "data", "alignment"},
+           [](P p) { p.tensors().out.tensor.byte_offset += 4; },
+           Seen::by_the_call},
+          {"lengths strided",
+           {"lengths.strides[0]", "1"},
+           [](P p) {
+             p.tensors().lengths.strides[0] = 2, p.tensors().lengths.tensor.strides = p.tensors().lengths.strides;
+           }},
+          {"page_table strided",
+           {"page_table.strides[1]", "1"},
            [](P p) {
              TensorBox& t = p.tensors().page_table;
              t.strides[0] = 2 * t.shape[1], t.strides[1] = 2;
@@ -193,51 +224,66 @@ TEST(AttentionRefuses, StridesAndAlignment) {
 
 TEST(AttentionRefuses, NumbersOutOfRange) {
   using P = AttentionProblem&;
-  expect_mistakes_refused(
-      basic(),
-      {
-          {"alignment 3", {"alignment", "3"}, [](P p) { p.args().alignment = 3; }},
-          {"alignment 2", {"alignment", "2"}, [](P p) { p.args().alignment = 2; }},
-          {"alignment 32", {"alignment", "32"}, [](P p) { p.args().alignment = 32; }},
-          {"alignment negative", {"alignment", "-16"}, [](P p) { p.args().alignment = -16; }},
-          {"max_sms negative", {"max_sms", "-1"}, [](P p) { p.args().max_sms = -1; }},
-          {"max_q_len negative", {"max_q_len", "-2"}, [](P p) { p.args().max_q_len = -2; }},
-          {"max_q_len without cu_q", {"max_q_len", "cu_q"}, [](P p) { p.args().cu_q = nullptr, p.args().max_q_len = 2; }},
-          {"max_q_len absurd", {"max_q_len"}, [](P p) { p.args().max_q_len = INT32_MAX; }},
-          {"max_kv_len not given", {"max_kv_len", "0"}, [](P p) { p.args().max_kv_len = 0; }},
-          {"max_kv_len negative", {"max_kv_len", "-1"}, [](P p) { p.args().max_kv_len = -1; }},
-          {"max_kv_len absurd", {"max_kv_len"}, [](P p) { p.args().max_kv_len = INT32_MAX; }},
-          {"window_left negative", {"window_left", "-1"}, [](P p) { p.args().flags |= QUERN_ATTENTION_WINDOW_LEFT, p.args().window_left = -1; }},
-          {"window_right negative", {"window_right", "-7"}, [](P p) { p.args().flags |= QUERN_ATTENTION_WINDOW_RIGHT, p.args().window_right = -7; }},
-          {"scale negative", {"scale"}, [](P p) { p.args().scale = -0.1f; }},
-          {"scale NaN", {"scale", "nan"}, [](P p) { p.args().scale = kNan; }},
-          {"scale infinite", {"scale", "inf"}, [](P p) { p.args().scale = kInfinity; }},
-          {"logit_cap negative", {"logit_cap"}, [](P p) { p.args().logit_cap = -30.0f; }},
-          {"logit_cap NaN", {"logit_cap", "nan"}, [](P p) { p.args().logit_cap = kNan; }},
-          {"logit_cap infinite", {"logit_cap", "inf"}, [](P p) { p.args().logit_cap = kInfinity; }},
-          {"an unknown flag", {"flags"}, [](P p) { p.args().flags |= 1u << 30; }},
-      });
+  expect_mistakes_refused(basic(),
+                          {
+                              {"alignment 3", {"alignment", "3"}, [](P p) { p.args().alignment = 3; }},
+                              {"alignment 2", {"alignment", "2"}, [](P p) { p.args().alignment = 2; }},
+                              {"alignment 32", {"alignment", "32"}, [](P p) { p.args().alignment = 32; }},
+                              {"alignment negative", {"alignment", "-16"}, [](P p) { p.args().alignment = -16; }},
+                              {"max_sms negative", {"max_sms", "-1"}, [](P p) { p.args().max_sms = -1; }},
+                              {"max_q_len negative", {"max_q_len", "-2"}, [](P p) { p.args().max_q_len = -2; }},
+                              {"max_q_len without cu_q",
+                               {"max_q_len", "cu_q"},
+                               [](P p) { p.args().cu_q = nullptr, p.args().max_q_len = 2; }},
+                              {"max_q_len absurd", {"max_q_len"}, [](P p) { p.args().max_q_len = INT32_MAX; }},
+                              {"max_kv_len not given", {"max_kv_len", "0"}, [](P p) { p.args().max_kv_len = 0; }},
+                              {"max_kv_len negative", {"max_kv_len", "-1"}, [](P p) { p.args().max_kv_len = -1; }},
+                              {"max_kv_len absurd", {"max_kv_len"}, [](P p) { p.args().max_kv_len = INT32_MAX; }},
+                              {"window_left negative",
+                               {"window_left", "-1"},
+                               [](P p) { p.args().flags |= QUERN_ATTENTION_WINDOW_LEFT, p.args().window_left = -1; }},
+                              {"window_right negative",
+                               {"window_right", "-7"},
+                               [](P p) { p.args().flags |= QUERN_ATTENTION_WINDOW_RIGHT, p.args().window_right = -7; }},
+                              {"scale negative", {"scale"}, [](P p) { p.args().scale = -0.1f; }},
+                              {"scale NaN", {"scale", "nan"}, [](P p) { p.args().scale = kNan; }},
+                              {"scale infinite", {"scale", "inf"}, [](P p) { p.args().scale = kInfinity; }},
+                              {"logit_cap negative", {"logit_cap"}, [](P p) { p.args().logit_cap = -30.0f; }},
+                              {"logit_cap NaN", {"logit_cap", "nan"}, [](P p) { p.args().logit_cap = kNan; }},
+                              {"logit_cap infinite", {"logit_cap", "inf"}, [](P p) { p.args().logit_cap = kInfinity; }},
+                              {"an unknown flag", {"flags"}, [](P p) { p.args().flags |= 1u << 30; }},
+                          });
 }
 
 TEST(AttentionRefuses, PagesGivenInTwoWaysOrNone) {
   using P = AttentionProblem&;
   expect_mistakes_refused(
-      basic(),
-      {
-          {"none", {"page_table", "cu_kv"}, [](P p) { p.args().page_table = nullptr; }},
-          {"table and indices", {"page_table", "page_indices"}, [](P p) { p.args().page_indices = p.tensors().page_indices.get(); }},
-          {"table and indptr", {"page_table", "page_indptr"}, [](P p) { p.args().page_indptr = p.tensors().page_indptr.get(); }},
-          {"table and cu_kv", {"page_table", "cu_kv"}, [](P p) { p.args().cu_kv = p.tensors().cu_kv.get(); }},
-          {"indptr alone", {"page_indices"}, [](P p) { p.args().page_table = nullptr, p.args().page_indptr = p.tensors().page_indptr.get(); }},
-          {"indices alone", {"page_indptr"}, [](P p) { p.args().page_table = nullptr, p.args().page_indices = p.tensors().page_indices.get(); }},
-          {"ragged, but paged keys", {"k", "dimensions"}, [](P p) { p.args().page_table = nullptr, p.args().cu_kv = p.tensors().cu_kv.get(); }},
-      });
+      basic(), {
+                   {"none", {"page_table", "cu_kv"}, [](P p) { p.args().page_table = nullptr; }},
+                   {"table and indices",
+                    {"page_table", "page_indices"},
+                    [](P p) { p.args().page_indices = p.tensors().page_indices.get(); }},
+                   {"table and indptr",
+                    {"page_table", "page_indptr"},
+                    [](P p) { p.args().page_indptr = p.tensors().page_indptr.get(); }},
+                   {"table and cu_kv", {"page_table", "cu_kv"}, [](P p) { p.args().cu_kv = p.tensors().cu_kv.get(); }},
+                   {"indptr alone",
+                    {"page_indices"},
+                    [](P p) { p.args().page_table = nullptr, p.args().page_indptr = p.tensors().page_indptr.get(); }},
+                   {"indices alone",
+                    {"page_indptr"},
+                    [](P p) { p.args().page_table = nullptr, p.args().page_indices = p.tensors().page_indices.get(); }},
+                   {"ragged, but paged keys",
+                    {"k", "dimensions"},
+                    [](P p) { p.args().page_table = nullptr, p.args().cu_kv = p.tensors().cu_kv.get(); }},
+               });
   AttentionCase ragged = basic();
   ragged.layout = Layout::ragged;
-  expect_mistakes_refused(ragged, {
-                                      {"tokens of v", {"v.shape[0]"}, [](P p) { p.tensors().v.shape[0] -= 1; }},
-                                      {"cu_kv too short", {"cu_kv.shape[0]", "4"}, [](P p) { p.tensors().cu_kv.shape[0] = 3; }},
-                                  });
+  expect_mistakes_refused(ragged,
+                          {
+                              {"tokens of v", {"v.shape[0]"}, [](P p) { p.tensors().v.shape[0] -= 1; }},
+                              {"cu_kv too short", {"cu_kv.shape[0]", "4"}, [](P p) { p.tensors().cu_kv.shape[0] = 3; }},
+                          });
 }
 
 TEST(AttentionRefuses, AWorkspaceThatIsNone) {
@@ -249,7 +295,10 @@ TEST(AttentionRefuses, AWorkspaceThatIsNone) {
           {"NULL", {"workspace", "NULL"}, [](P p) { p.args().workspace = nullptr; }, call},
           {"no size", {"workspace_size", "0"}, [](P p) { p.args().workspace_size = 0; }, call},
           {"a byte too small", {"workspace_size", "at least"}, [](P p) { p.args().workspace_size = 256 * 1024; }, call},
-          {"not aligned", {"workspace", "256"}, [](P p) { p.args().workspace = static_cast<char*>(p.args().workspace) + 128; }, call},
+          {"not aligned",
+           {"workspace", "256"},
+           [](P p) { p.args().workspace = static_cast<char*>(p.args().workspace) + 128; },
+           call},
       });
 }
 
@@ -267,7 +316,8 @@ TEST(AttentionRefuses, StructsOfOtherSizes) {
   expect_refused({"size"}, [&](quern_error* e) { return quern_attention(context(), &longer.args, e); });
   expect_refused({"args"}, [&](quern_error* e) { return quern_attention(context(), nullptr, e); });
   expect_refused({"context"}, [&](quern_error* e) { return quern_attention(nullptr, &problem.args(), e); });
-  expect_refused({"bytes"}, [&](quern_error* e) { return quern_attention_workspace(context(), &longer.args, nullptr, e); });
+  expect_refused({"bytes"},
+                 [&](quern_error* e) { return quern_attention_workspace(context(), &longer.args, nullptr, e); });
   EXPECT_EQ(problem.output().out, before.out);
   // One from a newer header, whose new fields are left at their defaults.
   longer.tail[2] = 0;
@@ -284,7 +334,8 @@ TEST(AttentionRefuses, AContextWithoutADevice) {
   AttentionProblem problem(basic(), Random("refused"));
   problem.make_workspace(context());
   std::uint64_t bytes = 0;
-  expect_refused({"device"}, [&](quern_error* e) { return quern_attention_workspace(none.get(), &problem.args(), &bytes, e); });
+  expect_refused({"device"},
+                 [&](quern_error* e) { return quern_attention_workspace(none.get(), &problem.args(), &bytes, e); });
   expect_refused({"device"}, [&](quern_error* e) { return quern_attention_prepare(none.get(), &problem.args(), e); });
   expect_refused({"device"}, [&](quern_error* e) { return quern_attention(none.get(), &problem.args(), e); });
 }

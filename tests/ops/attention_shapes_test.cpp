@@ -44,10 +44,21 @@ std::vector<AttentionCase> dims() {
   };
   constexpr Format f16 = Format::f16, bf16 = Format::bf16;
   std::vector<AttentionCase> all;
-  for (const Dims& d :
-       std::initializer_list<Dims>{{bf16, 8, 8},     {f16, 24, 24},   {bf16, 40, 40},    {f16, 64, 64},   {bf16, 64, 64},
-                                   {bf16, 80, 80},   {f16, 128, 128}, {bf16, 128, 128},  {f16, 192, 192}, {bf16, 256, 256},
-                                   {bf16, 192, 128}, {f16, 128, 64},  {bf16, 64, 128},   {bf16, 24, 40},  {f16, 256, 8}}) {
+  for (const Dims& d : std::initializer_list<Dims>{{bf16, 8, 8},
+                                                   {f16, 24, 24},
+                                                   {bf16, 40, 40},
+                                                   {f16, 64, 64},
+                                                   {bf16, 64, 64},
+                                                   {bf16, 80, 80},
+                                                   {f16, 128, 128},
+                                                   {bf16, 128, 128},
+                                                   {f16, 192, 192},
+                                                   {bf16, 256, 256},
+                                                   {bf16, 192, 128},
+                                                   {f16, 128, 64},
+                                                   {bf16, 64, 128},
+                                                   {bf16, 24, 40},
+                                                   {f16, 256, 8}}) {
     AttentionCase c = causal_of(d.format, d.k, d.v);
     c.group = 4;
     CaseList list(c);
@@ -67,7 +78,8 @@ std::vector<AttentionCase> groups() {
     CaseList list(c);
     const std::string name = "group" + std::to_string(group);
     list.add(name + "_decode", kDecode, [](AttentionCase& one) { one.one_query = true; });
-    list.add(name + "_speculative", {{4, 75}, {2, 17}, {1, 1}, {0, 9}, {3, 33}}, [](AttentionCase& one) { one.max_q_len = 4; });
+    list.add(name + "_speculative", {{4, 75}, {2, 17}, {1, 1}, {0, 9}, {3, 33}},
+             [](AttentionCase& one) { one.max_q_len = 4; });
     append(all, list);
   }
   return all;

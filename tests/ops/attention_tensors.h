@@ -14,7 +14,9 @@ namespace quern::test {
 // Where element [page, token, head, 0] of a cache lies, in elements from the buffer's beginning.
 struct CacheLayout {
   std::int64_t begin = 0, page = 0, token = 0, head = 0;
-  std::int64_t at(std::int64_t p, std::int64_t t, std::int64_t h) const { return begin + p * page + t * token + h * head; }
+  std::int64_t at(std::int64_t p, std::int64_t t, std::int64_t h) const {
+    return begin + p * page + t * token + h * head;
+  }
 };
 struct RowLayout {
   std::int64_t begin = 0, token = 0, head = 0;
@@ -33,7 +35,7 @@ class AttentionTensors {
   CacheLayout k_cache, v_cache;
   std::int64_t q_elements = 0, out_elements = 0, lse_elements = 0;  // of the buffers
   std::int64_t k_elements = 0, v_elements = 0;                      // v_elements 0: V lies in K's buffer
-  int max_pages = 0;  // columns of the page table
+  int max_pages = 0;                                                // columns of the page table
 };
 
 // How many pages the sequences of a case need, each counted up to its length.

@@ -16,8 +16,8 @@ Cuda open_cuda() {
   void* library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) throw std::runtime_error(std::string("QUERN_TEST_DEVICE=cuda: ") + dlerror());
   Cuda calls;
-#define QUERN_TEST_BIND(name, parameters)                                           \
-  calls.name = reinterpret_cast<decltype(calls.name)>(dlsym(library, #name));       \
+#define QUERN_TEST_BIND(name, parameters)                                     \
+  calls.name = reinterpret_cast<decltype(calls.name)>(dlsym(library, #name)); \
   if (calls.name == nullptr) throw std::runtime_error("libcuda.so.1 lacks " #name);
   QUERN_TEST_CUDA_CALLS(QUERN_TEST_BIND)
 #undef QUERN_TEST_BIND

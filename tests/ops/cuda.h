@@ -11,26 +11,26 @@ namespace quern::test {
 
 using DevicePointer = unsigned long long;
 
-#define QUERN_TEST_CUDA_CALLS(X)                                                              \
-  X(cuInit, (unsigned flags))                                                                 \
-  X(cuDeviceGet, (int* device, int ordinal))                                                  \
-  X(cuDeviceGetCount, (int* count))                                                           \
-  X(cuDevicePrimaryCtxRetain, (void** context, int device))                                   \
-  X(cuCtxSetCurrent, (void* context))                                                         \
-  X(cuCtxSynchronize, ())                                                                     \
-  X(cuMemAlloc_v2, (DevicePointer * pointer, std::size_t bytes))                              \
-  X(cuMemFree_v2, (DevicePointer pointer))                                                    \
-  X(cuMemcpyHtoD_v2, (DevicePointer to, const void* from, std::size_t bytes))                 \
-  X(cuMemcpyDtoH_v2, (void* to, DevicePointer from, std::size_t bytes))                       \
-  X(cuMemsetD8_v2, (DevicePointer to, unsigned char value, std::size_t bytes))                \
-  X(cuStreamCreate, (void** stream, unsigned flags))                                          \
-  X(cuStreamDestroy_v2, (void* stream))                                                       \
-  X(cuStreamSynchronize, (void* stream))                                                      \
-  X(cuStreamBeginCapture_v2, (void* stream, int mode))                                        \
-  X(cuStreamEndCapture, (void* stream, void** graph))                                         \
-  X(cuGraphInstantiateWithFlags, (void** executable, void* graph, unsigned long long flags))  \
-  X(cuGraphLaunch, (void* executable, void* stream))                                          \
-  X(cuGraphDestroy, (void* graph))                                                            \
+#define QUERN_TEST_CUDA_CALLS(X)                                                             \
+  X(cuInit, (unsigned flags))                                                                \
+  X(cuDeviceGet, (int* device, int ordinal))                                                 \
+  X(cuDeviceGetCount, (int* count))                                                          \
+  X(cuDevicePrimaryCtxRetain, (void** context, int device))                                  \
+  X(cuCtxSetCurrent, (void* context))                                                        \
+  X(cuCtxSynchronize, ())                                                                    \
+  X(cuMemAlloc_v2, (DevicePointer * pointer, std::size_t bytes))                             \
+  X(cuMemFree_v2, (DevicePointer pointer))                                                   \
+  X(cuMemcpyHtoD_v2, (DevicePointer to, const void* from, std::size_t bytes))                \
+  X(cuMemcpyDtoH_v2, (void* to, DevicePointer from, std::size_t bytes))                      \
+  X(cuMemsetD8_v2, (DevicePointer to, unsigned char value, std::size_t bytes))               \
+  X(cuStreamCreate, (void** stream, unsigned flags))                                         \
+  X(cuStreamDestroy_v2, (void* stream))                                                      \
+  X(cuStreamSynchronize, (void* stream))                                                     \
+  X(cuStreamBeginCapture_v2, (void* stream, int mode))                                       \
+  X(cuStreamEndCapture, (void* stream, void** graph))                                        \
+  X(cuGraphInstantiateWithFlags, (void** executable, void* graph, unsigned long long flags)) \
+  X(cuGraphLaunch, (void* executable, void* stream))                                         \
+  X(cuGraphDestroy, (void* graph))                                                           \
   X(cuGraphExecDestroy, (void* executable))
 
 // Throws std::runtime_error naming the call when one does not return 0.

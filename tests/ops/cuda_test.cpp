@@ -20,11 +20,12 @@ class OnCuda : public testing::Test {
 };
 
 bool same_bits(const AttentionOutput& a, const AttentionOutput& b) {
-  return a.out == b.out && a.lse.size() == b.lse.size() && std::memcmp(a.lse.data(), b.lse.data(), a.lse.size() * 4) == 0;
+  return a.out == b.out && a.lse.size() == b.lse.size() &&
+         std::memcmp(a.lse.data(), b.lse.data(), a.lse.size() * 4) == 0;
 }
 
-// One graph, captured at the maxima, launched with other lengths, numbers and pages each round: right, and to the bit what a
-// call gives.
+// One graph, captured at the maxima, launched with other lengths, numbers and pages each round: right, and to the bit
+// what a call gives.
 void replay(const AttentionCase& most, const std::vector<std::vector<Lengths>>& rounds) {
   AttentionProblem problem(most, Random(most.name));
   ASSERT_NO_FATAL_FAILURE(problem.run(context()));
@@ -122,8 +123,9 @@ TEST_F(OnCuda, AMissUnderCaptureIsRefusedAndTheCaptureGoesOn) {
   problem.args().stream = stream.get();
   {
     const Graph empty(stream, [&] {
-      expect_refused({"captur", "prepare"}, [&](quern_error* e) { return quern_attention(fresh.get(), &problem.args(), e); },
-                     QUERN_CAPTURING);
+      expect_refused(
+          {"captur", "prepare"}, [&](quern_error* e) { return quern_attention(fresh.get(), &problem.args(), e); },
+          QUERN_CAPTURING);
     });
     empty.launch(stream);
     stream.synchronize();
@@ -137,8 +139,8 @@ TEST_F(OnCuda, AMissUnderCaptureIsRefusedAndTheCaptureGoesOn) {
   problem.check();
 }
 
-// Attention, attention, merge_state, each allowed to begin before the one before has ended, over and over with other numbers
-// in the same places: a wait that is missing shows as the numbers of the round before.
+// Attention, attention, merge_state, each allowed to begin before the one before has ended, over and over with other
+// numbers in the same places: a wait that is missing shows as the numbers of the round before.
 TEST_F(OnCuda, ProgrammaticLaunchesWaitForEachOther) {
   AttentionCase c;
   c.sequences = decode_of({700, 3, 64, 2000, 0, 9});
@@ -233,7 +235,8 @@ TEST_F(OnCuda, AStreamOfAnotherDeviceIsRefused) {
     const Stream foreign;
     QUERN_TEST_CUDA(cuCtxSetCurrent(cuda().context));
     problem.args().stream = foreign.get();
-    expect_refused({"stream", "device"}, [&](quern_error* e) { return quern_attention(context(), &problem.args(), e); });
+    expect_refused({"stream", "device"},
+                   [&](quern_error* e) { return quern_attention(context(), &problem.args(), e); });
   }
   EXPECT_TRUE(same_bits(problem.output(), before));
 }

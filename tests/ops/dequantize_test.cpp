@@ -3,8 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <memory>
 #include <cmath>
+#include <memory>
 
 #include "tests/ops/quantize_problem.h"
 #include "tests/ops/refusal.h"
@@ -32,7 +32,10 @@ class Dequantization {
     out.set(s.out, s.rows, s.n, s.n + s.padding);
     const std::int64_t blocks = (s.rows + 127) / 128, groups = (s.n + 127) / 128;
     if (s.kind != QUERN_SCALE_NONE) {
-      scale.set(Element::f32, s.kind == QUERN_SCALE_BLOCK ? blocks : s.kind <= QUERN_SCALE_TENSOR ? 1 : s.rows,
+      scale.set(Element::f32,
+                s.kind == QUERN_SCALE_BLOCK    ? blocks
+                : s.kind <= QUERN_SCALE_TENSOR ? 1
+                                               : s.rows,
                 s.kind >= QUERN_SCALE_GROUP ? groups : 1, s.kind >= QUERN_SCALE_GROUP ? groups + 2 : 1);
       if (s.kind < QUERN_SCALE_GROUP) scale.box.tensor.ndim = 1;
     }
@@ -40,7 +43,8 @@ class Dequantization {
       for (std::int64_t k = 0; k < s.n; ++k) x.put(r, k, 20.0 * random.normal());
     }
     for (std::int64_t r = 0; scale.given() && r < scale.box.shape[0]; ++r) {
-      for (std::int64_t k = 0; k < (s.kind >= QUERN_SCALE_GROUP ? groups : 1); ++k) scale.put(r, k, std::exp(random.normal()));
+      for (std::int64_t k = 0; k < (s.kind >= QUERN_SCALE_GROUP ? groups : 1); ++k)
+        scale.put(r, k, std::exp(random.normal()));
     }
     if (s.bytes) {
       x.box.tensor.dtype = {kDLUInt, 8, 1};
@@ -122,7 +126,8 @@ TEST(DequantizeOfQuantize, GivesBackWhatWasThere) {
     for (std::int64_t k = 0; k < 512; ++k) {
       const double x = there.x.at(r, k), scale = there.scale.found(r, k / 128);
       // Half a step of the code's, which at the least is the smallest subnormal's.
-      EXPECT_LE(std::fabs(back.out.found(r, k) - x), std::fmax(0x1p-4 * std::fabs(x), 0x1p-10 * scale) * 1.0001) << r << ", " << k;
+      EXPECT_LE(std::fabs(back.out.found(r, k) - x), std::fmax(0x1p-4 * std::fabs(x), 0x1p-10 * scale) * 1.0001)
+          << r << ", " << k;
     }
   }
 }
@@ -152,14 +157,20 @@ TEST(DequantizeRefuses, EveryWrongArgument) {
       {"x's alignment", {"x", "stride"}, [](D d) { d.x.box.strides[0] = 324; }},
       {"out's alignment", {"out", "data"}, [](D d) { d.out.box.tensor.byte_offset = 8; }, true},
       {"x without data", {"x", "NULL"}, [](D d) { d.x.box.tensor.data = nullptr; }, true},
-      {"another device", {"x", "ROCm"}, [](D d) { d.x.box.tensor.device.device_type = static_cast<decltype(DLDevice::device_type)>(kDLROCM); }},
+      {"another device",
+       {"x", "ROCm"},
+       [](D d) { d.x.box.tensor.device.device_type = static_cast<decltype(DLDevice::device_type)>(kDLROCM); }},
       {"alignment 2", {"alignment", "2"}, [](D d) { d.args.alignment = 2; }},
       {"a flag of another op", {"flags"}, [](D d) { d.args.flags = QUERN_QUANTIZE_POWER_OF_TWO; }},
       {"no size", {"size"}, [](D d) { d.args.size = 0; }},
   };
   expect_all_refused(
-      mistakes, ThreeCalls<quern_dequantize_args>{quern_dequantize, quern_dequantize_workspace, quern_dequantize_prepare},
-      [] { return std::make_unique<Dequantization>(Shape{"refused", Element::e4m3, Element::bf16, 5, 320, QUERN_SCALE_GROUP}); },
+      mistakes,
+      ThreeCalls<quern_dequantize_args>{quern_dequantize, quern_dequantize_workspace, quern_dequantize_prepare},
+      [] {
+        return std::make_unique<Dequantization>(
+            Shape{"refused", Element::e4m3, Element::bf16, 5, 320, QUERN_SCALE_GROUP});
+      },
       [](D d) {
         return [&d] {
           d.out.download();

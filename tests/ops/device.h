@@ -1,5 +1,6 @@
-// The device that the tests run on, chosen by QUERN_TEST_DEVICE: host (unless set), host64 or cuda. With cuda, QUERN_TEST_TARGET says
-// which target's code to run on it (that of the device unless set): sm_90 on an sm_90a device for the portable kernels.
+// The device that the tests run on, chosen by QUERN_TEST_DEVICE: host (unless set), host64 or cuda. With cuda,
+// QUERN_TEST_TARGET says which target's code to run on it (that of the device unless set): sm_90 on an sm_90a device
+// for the portable kernels.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -34,8 +35,8 @@ struct Destroy {
 using Context = std::unique_ptr<quern_context, Destroy>;
 using List = std::unique_ptr<quern_list, Destroy>;
 
-// A context on the device; its cache is the folder QUERN_TEST_CACHE, else one that this program makes and removes. `change`
-// may set further options. Throws std::runtime_error when it cannot be made.
+// A context on the device; its cache is the folder QUERN_TEST_CACHE, else one that this program makes and removes.
+// `change` may set further options. Throws std::runtime_error when it cannot be made.
 Context make_context(const std::function<void(quern_context_options&)>& change = {});
 // The one that most tests share.
 quern_context* context();

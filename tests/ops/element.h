@@ -53,10 +53,12 @@ class Element {
     return kLargest[kind_];
   }
 
-  // Rounds to nearest even. The 8-bit kinds saturate, infinities too, and keep NaN; of int8, which has none, it becomes 0.
+  // Rounds to nearest even. The 8-bit kinds saturate, infinities too, and keep NaN; of int8, which has none, it becomes
+  // 0.
   void store(void* to, double value) const {
     if (kind_ == i8) {
-      const auto code = static_cast<std::int8_t>(std::isnan(value) ? 0.0 : std::nearbyint(std::clamp(value, -127.0, 127.0)));
+      const auto code =
+          static_cast<std::int8_t>(std::isnan(value) ? 0.0 : std::nearbyint(std::clamp(value, -127.0, 127.0)));
       std::memcpy(to, &code, 1);
       return;
     }

@@ -1,4 +1,5 @@
-// One case of a matrix product, whichever of the three ops it is for: everything that a call is given, but for the numbers.
+// One case of a matrix product, whichever of the three ops it is for: everything that a call is given, but for the
+// numbers.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -74,7 +75,8 @@ struct GemmCase {
   int offset = 0;       // byte_offset of every tensor that may have one
   int padding = 0;      // bytes between lines of a and b
   int out_padding = 0;  // elements between rows of out, and of whatever the epilogue reads
-  std::vector<int> numbers;  // which numbers each row gets, so that it can be met again in other company; empty: 0, 1, ...
+  std::vector<int>
+      numbers;  // which numbers each row gets, so that it can be met again in other company; empty: 0, 1, ...
 
   bool grouped() const { return product == Product::contiguous || product == Product::masked; }
   bool is_fp8() const { return product != Product::gemm; }

@@ -315,8 +315,7 @@ void GemmProblem::check() const {
         const GemmRow& row = row_at(i);
         const std::vector<GemmValue> values = reference.row(row);
         if (case_.out_scale)
-          judge_scales(
-              case_, row, values, [&](std::int64_t block) { return scale_at(row, block); }, &own);
+          judge_scales(case_, row, values, [&](std::int64_t block) { return scale_at(row, block); }, &own);
         for (std::size_t j = 0; j < columns.size(); ++j) {
           const double got =
               element.load(&output.out[tensors_.out.at(row.group, row.row, columns[j]) * element.bytes()]);

@@ -94,8 +94,8 @@ TEST_F(GemmOnCuda, AGraphOfSharedTilesServesOtherNumbers) {
   }
 }
 
-// Each product's out is the next one's a, over and over with other numbers: a wait that is missing shows as those of the round
-// before.
+// Each product's out is the next one's a, over and over with other numbers: a wait that is missing shows as those of
+// the round before.
 TEST_F(GemmOnCuda, ProgrammaticLaunchesWaitForEachOther) {
   constexpr int kRounds = 30;
   const GemmCase c = of_shape(gemm_of(Element::bf16), 24, 512, 512);
@@ -111,7 +111,8 @@ TEST_F(GemmOnCuda, ProgrammaticLaunchesWaitForEachOther) {
   second.tensors().gemm.a = inputs[0]->tensors().gemm.out;
   const Stream stream;
   // One after the other; side by side; and with b, which nothing writes, read ahead.
-  constexpr std::uint32_t kWays[] = {0, QUERN_CALL_PROGRAMMATIC, std::uint32_t{QUERN_CALL_PROGRAMMATIC} | QUERN_GEMM_CONSTANT_B};
+  constexpr std::uint32_t kWays[] = {0, QUERN_CALL_PROGRAMMATIC,
+                                     std::uint32_t{QUERN_CALL_PROGRAMMATIC} | QUERN_GEMM_CONSTANT_B};
   std::vector<std::vector<unsigned char>> results[3];
   for (std::size_t way = 0; way < 3; ++way) {
     const std::uint32_t flags = kWays[way];
@@ -130,13 +131,15 @@ TEST_F(GemmOnCuda, ProgrammaticLaunchesWaitForEachOther) {
     for (const Buffer& out : outs) results[way].push_back(out.read());
   }
   for (std::size_t round = 0; round < kRounds; ++round) {
-    for (std::size_t way = 1; way < 3; ++way) EXPECT_EQ(results[0][round], results[way][round]) << "round " << round << ", flags " << kWays[way];
+    for (std::size_t way = 1; way < 3; ++way)
+      EXPECT_EQ(results[0][round], results[way][round]) << "round " << round << ", flags " << kWays[way];
   }
   EXPECT_NE(results[0][0], results[0][1]);
 }
 
 TEST_F(GemmOnCuda, TwoStreamsWithTwoWorkspacesRunSideBySide) {
-  GemmProblem a(of_shape(fp8_blocks(), 16, 2112, 7168), Random("stream a")), b(of_shape(gemm_of(Element::bf16), 40, 576, 7168), Random("stream b"));
+  GemmProblem a(of_shape(fp8_blocks(), 16, 2112, 7168), Random("stream a")),
+      b(of_shape(gemm_of(Element::bf16), 40, 576, 7168), Random("stream b"));
   ASSERT_NO_FATAL_FAILURE(a.run(context()));
   ASSERT_NO_FATAL_FAILURE(b.run(context()));
   synchronize();

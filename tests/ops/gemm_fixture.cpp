@@ -24,7 +24,8 @@ void begin_calls(const std::vector<const GemmCase*>& cases) {
     (void)problem.tensors().run(context(), nullptr);
   }
   auto stats = sized<quern_stats>();
-  while (quern_get_stats(context(), &stats, nullptr) == QUERN_OK && stats.pending > 0) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  while (quern_get_stats(context(), &stats, nullptr) == QUERN_OK && stats.pending > 0)
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
 }
 
 }  // namespace

@@ -15,8 +15,8 @@ namespace quern::test {
 
 class Gemm : public testing::TestWithParam<GemmCase> {
  protected:
-  // Readies the kernels of all the suite's cases that will run, several at once: on the host those that the cases take by
-  // calling, as compiling is slow there; on a GPU all that prepare names.
+  // Readies the kernels of all the suite's cases that will run, several at once: on the host those that the cases take
+  // by calling, as compiling is slow there; on a GPU all that prepare names.
   static void SetUpTestSuite();
 };
 
@@ -45,5 +45,6 @@ void prepare_all(const std::vector<const GemmCase*>& cases);
 
 }  // namespace quern::test
 
-#define QUERN_GEMM_CASES(prefix, cases) \
-  INSTANTIATE_TEST_SUITE_P(prefix, Gemm, testing::ValuesIn(::quern::test::listed(cases)), ::quern::test::name_of_product)
+#define QUERN_GEMM_CASES(prefix, cases)                                                   \
+  INSTANTIATE_TEST_SUITE_P(prefix, Gemm, testing::ValuesIn(::quern::test::listed(cases)), \
+                           ::quern::test::name_of_product)

@@ -33,9 +33,9 @@ struct GemmKind {
   GemmCase common;
 };
 inline const std::vector<GemmKind>& gemm_kinds() {
-  static const std::vector<GemmKind> all = {{"vectors", fp8_vectors()},           {"blocks", fp8_blocks()},
-                                            {"f16", gemm_of(Element::f16)},       {"bf16", gemm_of(Element::bf16)},
-                                            {"f32", gemm_of(Element::f32)},       {"tf32", gemm_of(Element::f32, true)}};
+  static const std::vector<GemmKind> all = {{"vectors", fp8_vectors()},     {"blocks", fp8_blocks()},
+                                            {"f16", gemm_of(Element::f16)}, {"bf16", gemm_of(Element::bf16)},
+                                            {"f32", gemm_of(Element::f32)}, {"tf32", gemm_of(Element::f32, true)}};
   return all;
 }
 

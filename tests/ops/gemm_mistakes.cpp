@@ -37,7 +37,9 @@ std::vector<GemmMistake> mistakes_in_any_tensor(std::string_view name, PickTenso
       {"float64", {name, "allowed"}, change([](TensorBox& t) { t.tensor.dtype = {kDLFloat, 64, 1}; })},
       {"int64", {name, "allowed"}, change([](TensorBox& t) { t.tensor.dtype = {kDLInt, 64, 1}; })},
       {"two lanes", {name, "lanes"}, change([](TensorBox& t) { t.tensor.dtype.lanes = 2; })},
-      {"another device", {name, "ROCm", "context"}, change([](TensorBox& t) { t.tensor.device.device_type = static_cast<decltype(DLDevice::device_type)>(kDLROCM); })},
+      {"another device", {name, "ROCm", "context"}, change([](TensorBox& t) {
+         t.tensor.device.device_type = static_cast<decltype(DLDevice::device_type)>(kDLROCM);
+       })},
       {"another ordinal", {name, ":5"}, change([](TensorBox& t) { t.tensor.device.device_id = 5; })},
       {"no shape", {name, "shape"}, change([](TensorBox& t) { t.tensor.shape = nullptr; })},
       {"a negative extent", {name, "shape[0]"}, change([](TensorBox& t) { t.shape[0] = -1; })},
@@ -47,7 +49,9 @@ std::vector<GemmMistake> mistakes_in_any_tensor(std::string_view name, PickTenso
          t.strides[0] = -t.strides[0] - 1;
          t.tensor.strides = t.strides;
        })},
-      {"data between two elements", {name, "data", "aligned to 1"}, change([](TensorBox& t) { t.tensor.byte_offset += 1; })},
+      {"data between two elements", {name, "data", "aligned to 1"}, change([](TensorBox& t) {
+         t.tensor.byte_offset += 1;
+       })},
       {"no data", {name, "NULL"}, change([](TensorBox& t) { t.tensor.data = nullptr; }), SeenBy::the_call},
   };
 }

@@ -1,5 +1,5 @@
-// Products over element types, scales and their layouts, and numbers at the edges: every 8-bit code, infinities, NaN, results
-// beyond the largest.
+// Products over element types, scales and their layouts, and numbers at the edges: every 8-bit code, infinities, NaN,
+// results beyond the largest.
 // SPDX-License-Identifier: Apache-2.0
 #include <cmath>
 #include <limits>
@@ -24,14 +24,16 @@ std::vector<GemmCase> elements() {
     const std::string suffix = scaling == Scaling::blocks ? "_blocks" : "";
     for (const Element a : kFp8) {
       for (const Element b : kFp8) {
-        list.add(std::string(a.name()) + "_by_" + b.name() + suffix, [&](GemmCase& c) { c.a = a, c.b = b, c.out = Element::f32; });
+        list.add(std::string(a.name()) + "_by_" + b.name() + suffix,
+                 [&](GemmCase& c) { c.a = a, c.b = b, c.out = Element::f32; });
       }
     }
     for (const Element out : kAll) {
       // Storing is the same whatever the scales.
       if (scaling == Scaling::blocks && out.kind() != Element::e4m3) continue;
       list.add(std::string("to_") + out.name() + suffix, [&](GemmCase& c) { c.out = out; });
-      list.add(std::string("to_") + out.name() + suffix + "_unaligned", [&](GemmCase& c) { c.out = out, c.out_padding = 3; });
+      list.add(std::string("to_") + out.name() + suffix + "_unaligned",
+               [&](GemmCase& c) { c.out = out, c.out_padding = 3; });
       // Far beyond what 8 bits and f16 hold.
       list.add(std::string("beyond_") + out.name() + suffix, [&](GemmCase& c) { c.out = out, c.gain = 50000.0; });
       list.add(std::string("far_below_") + out.name() + suffix, [&](GemmCase& c) { c.out = out, c.gain = 1e-4; });
@@ -66,7 +68,9 @@ std::vector<GemmCase> scales() {
     GemmCase common;
     common.m = m, common.n = 264, common.k = 272;
     GemmList list(common);
-    const auto add = [&](const std::string& name, const std::function<void(GemmCase&)>& change) { list.add(name + "_" + std::to_string(m), change); };
+    const auto add = [&](const std::string& name, const std::function<void(GemmCase&)>& change) {
+      list.add(name + "_" + std::to_string(m), change);
+    };
     add("per_tensor", [](GemmCase& c) { c.scale_a = c.scale_b = Scaling::tensor; });
     add("row_by_tensor", [](GemmCase& c) { c.scale_b = Scaling::tensor; });
     add("tensor_by_column", [](GemmCase& c) { c.scale_a = Scaling::tensor; });
@@ -83,8 +87,10 @@ QUERN_GEMM_CASES(Scales, scales());
 // Every code of a in every row's place, times 1; then every code of b.
 class GemmCodes : public testing::TestWithParam<std::pair<Element, Element>> {};
 INSTANTIATE_TEST_SUITE_P(Fp8, GemmCodes,
-                         testing::Values(std::pair(Element(Element::e4m3), Element(Element::e4m3)), std::pair(Element(Element::e4m3), Element(Element::e5m2)),
-                                         std::pair(Element(Element::e5m2), Element(Element::e4m3)), std::pair(Element(Element::e5m2), Element(Element::e5m2))),
+                         testing::Values(std::pair(Element(Element::e4m3), Element(Element::e4m3)),
+                                         std::pair(Element(Element::e4m3), Element(Element::e5m2)),
+                                         std::pair(Element(Element::e5m2), Element(Element::e4m3)),
+                                         std::pair(Element(Element::e5m2), Element(Element::e5m2))),
                          [](const testing::TestParamInfo<std::pair<Element, Element>>& of) {
                            return std::string(of.param.first.name()) + "_by_" + of.param.second.name();
                          });
@@ -119,7 +125,8 @@ void expect_codes_exact(GemmCase c, bool of_a) {
         const unsigned char memory[4] = {static_cast<unsigned char>(code)};
         const double expected = element.load(memory), got = t.out.element.load(&output.out[t.out.at(0, m, n) * 4]);
         EXPECT_TRUE(std::isnan(expected) ? std::isnan(got) : got == expected)
-            << element.name() << " " << code << " in row " << m << ", column " << n << ": " << got << ", not " << expected;
+            << element.name() << " " << code << " in row " << m << ", column " << n << ": " << got << ", not "
+            << expected;
       }
     }
   }
@@ -137,7 +144,8 @@ TEST_P(GemmCodes, TimesOneStayAsTheyAre) {
 // Infinities and NaN of the operands reach what they must, and nothing else.
 TEST(GemmNumbers, WhatIsNotFiniteStaysInItsRowsAndColumns) {
   std::vector<GemmCase> cases;
-  for (const Element element : {Element(Element::f16), Element(Element::bf16), Element(Element::f32), Element(Element::e4m3), Element(Element::e5m2)}) {
+  for (const Element element : {Element(Element::f16), Element(Element::bf16), Element(Element::f32),
+                                Element(Element::e4m3), Element(Element::e5m2)}) {
     GemmCase c;
     c.product = element.is_fp8() ? Product::fp8 : Product::gemm;
     c.a = c.b = element;

@@ -52,7 +52,8 @@ enum Stream : std::uint64_t { of_a, of_b, of_scale_a, of_scale_b, of_bias, of_c,
 
 GemmProblem::GemmProblem(const GemmCase& c, Random random) : case_(c), tensors_(case_) {
   GemmTensors& t = tensors_;
-  for (GemmTensor* tensor : {&t.a, &t.b, &t.out, &t.scale_a, &t.scale_b, &t.bias, &t.c, &t.out_scale}) allocate(*tensor);
+  for (GemmTensor* tensor : {&t.a, &t.b, &t.out, &t.scale_a, &t.scale_b, &t.bias, &t.c, &t.out_scale})
+    allocate(*tensor);
   for (GemmTensor& operand : t.operands) allocate(operand);
   const auto ints = [](std::int64_t count) { return Buffer(static_cast<std::size_t>(count) * 4); };
   offsets_buffer_ = ints(case_.experts() + 1);
@@ -75,7 +76,8 @@ void GemmProblem::place() {
   for (auto& [tensor, memory] : memory_) {
     const bool elsewhere = tensor == &tensors_.c && case_.c_is_out;
     auto* box = const_cast<TensorBox*>(&tensor->box);
-    box->place(elsewhere ? memory_.at(&tensors_.out).buffer.data() : memory.buffer.data(), tensor->box.tensor.byte_offset);
+    box->place(elsewhere ? memory_.at(&tensors_.out).buffer.data() : memory.buffer.data(),
+               tensor->box.tensor.byte_offset);
   }
   tensors_.offsets.place(offsets_buffer_.data());
   tensors_.counts.place(counts_buffer_.data());
@@ -88,7 +90,8 @@ std::uint64_t GemmProblem::number_of(std::int64_t group, std::int64_t row) const
   return case_.numbers.empty() ? i : static_cast<std::uint64_t>(case_.numbers[i]);
 }
 
-void GemmProblem::fill_line(const GemmTensor& tensor, std::int64_t group, std::int64_t row, std::uint64_t seed, int exponent) {
+void GemmProblem::fill_line(const GemmTensor& tensor, std::int64_t group, std::int64_t row, std::uint64_t seed,
+                            int exponent) {
   const Numbers& numbers = Numbers::of(tensor.element, exponent, case_.short_numbers);
   const std::size_t bytes = tensor.element.bytes();
   unsigned char* mirror = memory_.at(&tensor).mirror.data();
@@ -107,15 +110,18 @@ void GemmProblem::fill(Random random) {
     for (std::int64_t r = 0; r < t.a.rows; ++r) fill_line(t.a, g, r, seed + kStreams * number_of(g, r) + of_a);
   }
   // Results are about as large as one, whatever k.
-  const int exponent = case_.is_fp8() ? 0 : -static_cast<int>(std::lround(std::log2(case_.k) / 2.0 - std::log2(case_.gain)));
+  const int exponent =
+      case_.is_fp8() ? 0 : -static_cast<int>(std::lround(std::log2(case_.k) / 2.0 - std::log2(case_.gain)));
   const std::int64_t weights = case_.shared_b ? 1 : t.b.groups;
   for (std::int64_t g = 0; g < weights; ++g) {
-    for (std::int64_t r = 0; r < t.b.rows; ++r) fill_line(t.b, g, r, seed + kStreams * static_cast<std::uint64_t>(g * t.b.rows + r) + of_b, exponent);
+    for (std::int64_t r = 0; r < t.b.rows; ++r)
+      fill_line(t.b, g, r, seed + kStreams * static_cast<std::uint64_t>(g * t.b.rows + r) + of_b, exponent);
   }
   if (case_.is_fp8()) fill_scales(seed);
   fill_epilogue(seed);
   indices_.resize(static_cast<std::size_t>(case_.m));
-  for (std::int32_t& index : indices_) index = static_cast<std::int32_t>(random.below(static_cast<std::uint64_t>(std::max(t.a.rows, std::int64_t{1}))));
+  for (std::int32_t& index : indices_)
+    index = static_cast<std::int32_t>(random.below(static_cast<std::uint64_t>(std::max(t.a.rows, std::int64_t{1}))));
   finite_ = true;
   upload();
   if (case_.grouped()) set_counts(case_.counts);
@@ -134,8 +140,10 @@ void GemmProblem::fill_scales(std::uint64_t seed) {
     }
   };
   const GemmTensor &a = tensors_.scale_a, &b = tensors_.scale_b;
-  fill(a, of_scale_a, 1.0, [&](std::int64_t g, std::int64_t r) { return case_.scale_a == Scaling::tensor ? 0 : number_of(g, r); });
-  fill(b, of_scale_b, case_.gain / std::sqrt(case_.k), [&](std::int64_t g, std::int64_t r) { return static_cast<std::uint64_t>(g * b.rows + r); });
+  fill(a, of_scale_a, 1.0,
+       [&](std::int64_t g, std::int64_t r) { return case_.scale_a == Scaling::tensor ? 0 : number_of(g, r); });
+  fill(b, of_scale_b, case_.gain / std::sqrt(case_.k),
+       [&](std::int64_t g, std::int64_t r) { return static_cast<std::uint64_t>(g * b.rows + r); });
 }
 
 void GemmProblem::fill_epilogue(std::uint64_t seed) {
@@ -145,7 +153,9 @@ void GemmProblem::fill_epilogue(std::uint64_t seed) {
       // A vector over columns has one line.
       const bool by_row = tensor.row != 0 || tensor.rows == 0;
       for (std::int64_t r = 0; r < (by_row ? tensor.rows : 1); ++r) {
-        const std::uint64_t number = !by_row || case_.product == Product::contiguous ? static_cast<std::uint64_t>(g * tensor.rows + r) : number_of(g, r);
+        const std::uint64_t number = !by_row || case_.product == Product::contiguous
+                                         ? static_cast<std::uint64_t>(g * tensor.rows + r)
+                                         : number_of(g, r);
         fill_line(tensor, g, r, seed + kStreams * number + stream);
       }
     }
@@ -180,16 +190,19 @@ void GemmProblem::set_indices(const std::vector<std::int32_t>& indices) {
   indices_buffer_.write(indices_);
 }
 
-void GemmProblem::put(const GemmTensor& tensor, std::int64_t group, std::int64_t row, std::int64_t column, double value) {
+void GemmProblem::put(const GemmTensor& tensor, std::int64_t group, std::int64_t row, std::int64_t column,
+                      double value) {
   unsigned char memory[4] = {};
   tensor.element.store(memory, value);
   put_bytes(tensor, group, row, column, memory);
 }
-void GemmProblem::put_code(const GemmTensor& tensor, std::int64_t group, std::int64_t row, std::int64_t column, unsigned code) {
+void GemmProblem::put_code(const GemmTensor& tensor, std::int64_t group, std::int64_t row, std::int64_t column,
+                           unsigned code) {
   const unsigned char memory[4] = {static_cast<unsigned char>(code)};
   put_bytes(tensor, group, row, column, memory);
 }
-void GemmProblem::put_bytes(const GemmTensor& tensor, std::int64_t group, std::int64_t row, std::int64_t column, const unsigned char* bytes) {
+void GemmProblem::put_bytes(const GemmTensor& tensor, std::int64_t group, std::int64_t row, std::int64_t column,
+                            const unsigned char* bytes) {
   Memory& memory = memory_.at(&tensor);
   const std::size_t size = tensor.element.bytes(), at = tensor.at(group, row, column) * size;
   std::memcpy(&memory.mirror[at], bytes, size);
@@ -290,7 +303,9 @@ std::vector<GemmRow> GemmProblem::rows() const {
   std::vector<GemmRow> rows;
   if (case_.product != Product::contiguous) {
     for (std::int64_t g = 0; g < case_.groups(); ++g) {
-      const std::int64_t there = case_.product == Product::masked ? std::min<std::int64_t>(counts_[static_cast<std::size_t>(g)], case_.m) : case_.m;
+      const std::int64_t there = case_.product == Product::masked
+                                     ? std::min<std::int64_t>(counts_[static_cast<std::size_t>(g)], case_.m)
+                                     : case_.m;
       for (std::int64_t r = 0; r < there; ++r) rows.push_back({g, r, g, r});
     }
     return rows;

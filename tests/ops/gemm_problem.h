@@ -83,7 +83,8 @@ class GemmProblem {
   void fill_scales(std::uint64_t seed);
   void fill_epilogue(std::uint64_t seed);
   std::uint64_t number_of(std::int64_t group, std::int64_t row) const;
-  void put_bytes(const GemmTensor& tensor, std::int64_t group, std::int64_t row, std::int64_t column, const unsigned char* bytes);
+  void put_bytes(const GemmTensor& tensor, std::int64_t group, std::int64_t row, std::int64_t column,
+                 const unsigned char* bytes);
   void upload();
   void check_untouched(const GemmOutput& output, const std::vector<GemmRow>& rows) const;
 

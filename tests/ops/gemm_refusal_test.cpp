@@ -37,21 +37,25 @@ TEST(GemmRefuses, WhatIsWrongWithAnyTensor) {
       expect_mistakes_refused(product_to_refuse(product), mistakes);
     }
   }
-  expect_any_tensor_refused(product_to_refuse(Product::fp8), {{"scale_a", [](GemmTensors& t) -> TensorBox& { return t.scale_a.box; }},
-                                                              {"scale_b", [](GemmTensors& t) -> TensorBox& { return t.scale_b.box; }}});
+  expect_any_tensor_refused(product_to_refuse(Product::fp8),
+                            {{"scale_a", [](GemmTensors& t) -> TensorBox& { return t.scale_a.box; }},
+                             {"scale_b", [](GemmTensors& t) -> TensorBox& { return t.scale_b.box; }}});
   GemmCase c = product_to_refuse(Product::fp8);
   c.bias = c.c = Element::f32;
   expect_any_tensor_refused(c, {{"epilogue.bias", [](GemmTensors& t) -> TensorBox& { return t.bias.box; }},
                                 {"epilogue.c", [](GemmTensors& t) -> TensorBox& { return t.c.box; }}});
   c = product_to_refuse(Product::fp8);
   c.expression = "acc * row0 + col1 + tensor2";
-  c.operands = {{EpilogueOperand::row, Element::f32}, {EpilogueOperand::column, Element::f32}, {EpilogueOperand::tensor, Element::f32}};
+  c.operands = {{EpilogueOperand::row, Element::f32},
+                {EpilogueOperand::column, Element::f32},
+                {EpilogueOperand::tensor, Element::f32}};
   c.out = Element::e4m3;
   c.out_scale = true;
-  expect_any_tensor_refused(c, {{"epilogue.operands[0]", [](GemmTensors& t) -> TensorBox& { return t.operands[0].box; }},
-                                {"epilogue.operands[1]", [](GemmTensors& t) -> TensorBox& { return t.operands[1].box; }},
-                                {"epilogue.operands[2]", [](GemmTensors& t) -> TensorBox& { return t.operands[2].box; }},
-                                {"epilogue.out_scale", [](GemmTensors& t) -> TensorBox& { return t.out_scale.box; }}});
+  expect_any_tensor_refused(c,
+                            {{"epilogue.operands[0]", [](GemmTensors& t) -> TensorBox& { return t.operands[0].box; }},
+                             {"epilogue.operands[1]", [](GemmTensors& t) -> TensorBox& { return t.operands[1].box; }},
+                             {"epilogue.operands[2]", [](GemmTensors& t) -> TensorBox& { return t.operands[2].box; }},
+                             {"epilogue.out_scale", [](GemmTensors& t) -> TensorBox& { return t.out_scale.box; }}});
 }
 
 // What the two ops have in common; `args` gives the struct.
@@ -73,7 +77,9 @@ std::vector<GemmMistake> of_every_call(Args GemmTensors::* args) {
       {"out has other rows", {"out.shape[0]", "5"}, [](P p) { p.tensors().out.box.shape[0] = 4; }},
       {"out has other columns", {"out.shape[1]", "40"}, [](P p) { p.tensors().out.box.shape[1] = 39; }},
       {"no k", {"a.shape[1]", "1 and more"}, [](P p) { p.tensors().a.box.shape[1] = p.tensors().b.box.shape[1] = 0; }},
-      {"k is not whole copies", {"a.shape[1]", "141"}, [](P p) { p.tensors().a.box.shape[1] = p.tensors().b.box.shape[1] = 141; }},
+      {"k is not whole copies",
+       {"a.shape[1]", "141"},
+       [](P p) { p.tensors().a.box.shape[1] = p.tensors().b.box.shape[1] = 141; }},
       {"a's rows are not aligned", {"a", "stride"}, [](P p) { p.tensors().a.box.strides[0] -= 2; }},
       {"b's rows are not aligned", {"b", "stride"}, [](P p) { p.tensors().b.box.strides[0] -= 2; }},
       {"a is not aligned", {"a", "data", "aligned to 4"}, [](P p) { p.tensors().a.box.tensor.byte_offset += 4; }},
@@ -81,13 +87,19 @@ std::vector<GemmMistake> of_every_call(Args GemmTensors::* args) {
       {"a steps by two", {"a.strides[1]", "2"}, [](P p) { p.tensors().a.box.strides[1] = 2; }},
       {"b steps by two", {"b.strides[1]", "2"}, [](P p) { p.tensors().b.box.strides[1] = 2; }},
       {"out steps by two", {"out.strides[1]", "2"}, [](P p) { p.tensors().out.box.strides[1] = 2; }},
-      {"out's rows over each other", {"out.strides[0]", "39", "over each other"}, [](P p) { p.tensors().out.box.strides[0] = 39; }},
+      {"out's rows over each other",
+       {"out.strides[0]", "39", "over each other"},
+       [](P p) { p.tensors().out.box.strides[0] = 39; }},
       {"out's rows in one place", {"out.strides[0]", "0"}, [](P p) { p.tensors().out.box.strides[0] = 0; }},
-      {"more rows than are counted", {"a.shape[0]", "2147483647", "2^31 - 4096"}, [](P p) { p.tensors().a.box.shape[0] = INT32_MAX; }},
-      {"more columns than are counted", {"b.shape[0]", "2147483647", "2^31 - 4096"}, [](P p) { p.tensors().b.box.shape[0] = INT32_MAX; }},
-      {"more elements than are counted", {"a.shape[0]", "2^48"}, [](P p) {
-         p.tensors().a.box.shape[0] = INT32_MAX, p.tensors().a.box.shape[1] = std::int64_t{1} << 30;
-       }},
+      {"more rows than are counted",
+       {"a.shape[0]", "2147483647", "2^31 - 4096"},
+       [](P p) { p.tensors().a.box.shape[0] = INT32_MAX; }},
+      {"more columns than are counted",
+       {"b.shape[0]", "2147483647", "2^31 - 4096"},
+       [](P p) { p.tensors().b.box.shape[0] = INT32_MAX; }},
+      {"more elements than are counted",
+       {"a.shape[0]", "2^48"},
+       [](P p) { p.tensors().a.box.shape[0] = INT32_MAX, p.tensors().a.box.shape[1] = std::int64_t{1} << 30; }},
       {"out is of integers", {"out", "int32", "allowed"}, [](P p) { p.tensors().out.box.tensor.dtype = kInt32; }},
   };
 }
@@ -105,21 +117,30 @@ TEST(Fp8GemmRefuses, EveryWrongArgument) {
              {"b's bytes without a type", {"b_type", "uint8"}, [](P p) { p.tensors().b.box.tensor.dtype = kUint8; }},
              {"an unknown type", {"a_type", "3"}, [](P p) { p.tensors().fp8.a_type = 3; }},
              {"a type that is not the tensor's", {"b_type", "2"}, [](P p) { p.tensors().fp8.b_type = QUERN_FP8_E5M2; }},
-             {"scale_a is bf16", {"scale_a", "f32"}, [](P p) { p.tensors().scale_a.box.tensor.dtype = dtype_of(Format::bf16); }},
-             {"more tiles than are counted", {"out", "tiles", "2^31"}, [](P p) {
+             {"scale_a is bf16",
+              {"scale_a", "f32"},
+              [](P p) { p.tensors().scale_a.box.tensor.dtype = dtype_of(Format::bf16); }},
+             {"more tiles than are counted",
+              {"out", "tiles", "2^31"},
+              [](P p) {
                 constexpr std::int64_t kMany = 1 << 24;
                 GemmTensors& t = p.tensors();
                 t.a.box.shape[0] = t.b.box.shape[0] = t.scale_a.box.shape[0] = t.scale_b.box.shape[0] = kMany;
                 t.out.box.shape[0] = t.out.box.shape[1] = t.out.box.strides[0] = kMany;
-              }, SeenBy::the_call},
+              },
+              SeenBy::the_call},
              {"too few scales", {"scale_a.shape[0]", "5"}, [](P p) { p.tensors().scale_a.box.shape[0] = 4; }},
              {"too many scales", {"scale_b.shape[0]", "40"}, [](P p) { p.tensors().scale_b.box.shape[0] = 48; }},
-             {"scale_a in blocks, scale_b not", {"scale_a", "scale_b", "blocks"}, [](P p) {
+             {"scale_a in blocks, scale_b not",
+              {"scale_a", "scale_b", "blocks"},
+              [](P p) {
                 TensorBox& scale = p.tensors().scale_a.box;
                 scale.tensor.ndim = 2;
                 scale.shape[1] = 2;
               }},
-             {"scale_b in blocks, scale_a not", {"scale_a", "scale_b", "blocks"}, [](P p) {
+             {"scale_b in blocks, scale_a not",
+              {"scale_a", "scale_b", "blocks"},
+              [](P p) {
                 TensorBox& scale = p.tensors().scale_b.box;
                 scale.tensor.ndim = 2;
                 scale.shape[0] = 1, scale.shape[1] = 2;
@@ -135,8 +156,12 @@ TEST(Fp8GemmRefuses, EveryWrongArgument) {
          });
   c.alignment = 4;
   expect_mistakes_refused(c, {
-                                 {"k of 142", {"a.shape[1]", "142"}, [](P p) { p.tensors().a.box.shape[1] = p.tensors().b.box.shape[1] = 142; }},
-                                 {"a is not aligned to 4", {"a", "data", "aligned to 2"}, [](P p) { p.tensors().a.box.tensor.byte_offset += 2; }},
+                                 {"k of 142",
+                                  {"a.shape[1]", "142"},
+                                  [](P p) { p.tensors().a.box.shape[1] = p.tensors().b.box.shape[1] = 142; }},
+                                 {"a is not aligned to 4",
+                                  {"a", "data", "aligned to 2"},
+                                  [](P p) { p.tensors().a.box.tensor.byte_offset += 2; }},
                              });
 }
 
@@ -145,28 +170,35 @@ TEST(GemmRefuses, EveryWrongArgument) {
   expect_mistakes_refused(c, of_every_call(&GemmTensors::gemm));
   expect_mistakes_refused(
       c, {
-             {"a is 8-bit", {"a", "e4m3", "f16"}, [](P p) { p.tensors().a.box.tensor.dtype = Element(Element::e4m3).type(); }},
-             {"b is another float", {"b", "bf16", "f16"}, [](P p) { p.tensors().b.box.tensor.dtype = dtype_of(Format::bf16); }},
+             {"a is 8-bit",
+              {"a", "e4m3", "f16"},
+              [](P p) { p.tensors().a.box.tensor.dtype = Element(Element::e4m3).type(); }},
+             {"b is another float",
+              {"b", "bf16", "f16"},
+              [](P p) { p.tensors().b.box.tensor.dtype = dtype_of(Format::bf16); }},
              {"b has a batch and a none", {"b", "dimensions"}, [](P p) { p.tensors().b.box.tensor.ndim = 3; }},
              {"neither stride of a is 1", {"a.strides[1]"}, [](P p) { p.tensors().a.box.strides[1] = 8; }},
          });
   GemmCase batched = c;
   batched.batch = 3;
-  expect_mistakes_refused(batched, {
-                                       {"a's batch", {"shape[0]"}, [](P p) { p.tensors().a.box.shape[0] = 2; }},
-                                       {"b's batch", {"b.shape[0]", "3"}, [](P p) { p.tensors().b.box.shape[0] = 1; }},
-                                       {"more elements than 64 bits count", {"a.shape[0]", "2^48"}, [](P p) {
-                                          std::int64_t* shape = p.tensors().a.box.shape;
-                                          shape[0] = INT32_MAX, shape[1] = std::int64_t{1} << 18, shape[2] = std::int64_t{1} << 30;
-                                        }},
-                                       {"out's batches over each other", {"out.strides[0]", "over each other"}, [](P p) {
-                                          p.tensors().out.box.strides[0] = p.tensors().out.box.strides[1];
-                                        }},
-                                       {"out's batch", {"out.shape[0]", "3"}, [](P p) { p.tensors().out.box.shape[0] = 4; }},
-                                       {"out has no batch", {"out", "dimensions"}, [](P p) { p.tensors().out.box.tensor.ndim = 2; }},
-                                       {"b has no batch", {"b", "dimensions"}, [](P p) { p.tensors().b.box.tensor.ndim = 2; }},
-                                       {"a's batch is not aligned", {"a", "stride"}, [](P p) { p.tensors().a.box.strides[0] += 4; }},
-                                   });
+  expect_mistakes_refused(
+      batched, {
+                   {"a's batch", {"shape[0]"}, [](P p) { p.tensors().a.box.shape[0] = 2; }},
+                   {"b's batch", {"b.shape[0]", "3"}, [](P p) { p.tensors().b.box.shape[0] = 1; }},
+                   {"more elements than 64 bits count",
+                    {"a.shape[0]", "2^48"},
+                    [](P p) {
+                      std::int64_t* shape = p.tensors().a.box.shape;
+                      shape[0] = INT32_MAX, shape[1] = std::int64_t{1} << 18, shape[2] = std::int64_t{1} << 30;
+                    }},
+                   {"out's batches over each other",
+                    {"out.strides[0]", "over each other"},
+                    [](P p) { p.tensors().out.box.strides[0] = p.tensors().out.box.strides[1]; }},
+                   {"out's batch", {"out.shape[0]", "3"}, [](P p) { p.tensors().out.box.shape[0] = 4; }},
+                   {"out has no batch", {"out", "dimensions"}, [](P p) { p.tensors().out.box.tensor.ndim = 2; }},
+                   {"b has no batch", {"b", "dimensions"}, [](P p) { p.tensors().b.box.tensor.ndim = 2; }},
+                   {"a's batch is not aligned", {"a", "stride"}, [](P p) { p.tensors().a.box.strides[0] += 4; }},
+               });
   GemmCase transposed = c;
   transposed.transposed_b = true;
   const auto columns = [](P p, std::int64_t n) { p.tensors().b.box.shape[0] = p.tensors().out.box.shape[1] = n; };
@@ -185,13 +217,21 @@ TEST(GemmRefuses, AWorkspaceThatWillNotDo) {
     c.m = 3, c.n = 24, c.k = 7184;
     c.alignment = 4;  // a kernel that takes one, whatever the target
     const auto args = [](P p, auto f) { p.tensors().with_args(f); };
-    expect_mistakes_refused(c, {
-                                   {"NULL", {"workspace", "NULL"}, [&](P p) { args(p, [](auto& a) { a.workspace = nullptr; }); }, SeenBy::the_call},
-                                   {"too small", {"workspace_size", "100000"}, [&](P p) { args(p, [](auto& a) { a.workspace_size = 100000; }); }, SeenBy::the_call},
-                                   {"misaligned", {"workspace", "256"}, [&](P p) { args(p, [](auto& a) {
-                                      a.workspace = static_cast<char*>(a.workspace) + 128;
-                                    }); }, SeenBy::the_call},
-                               });
+    expect_mistakes_refused(
+        c, {
+               {"NULL",
+                {"workspace", "NULL"},
+                [&](P p) { args(p, [](auto& a) { a.workspace = nullptr; }); },
+                SeenBy::the_call},
+               {"too small",
+                {"workspace_size", "100000"},
+                [&](P p) { args(p, [](auto& a) { a.workspace_size = 100000; }); },
+                SeenBy::the_call},
+               {"misaligned",
+                {"workspace", "256"},
+                [&](P p) { args(p, [](auto& a) { a.workspace = static_cast<char*>(a.workspace) + 128; }); },
+                SeenBy::the_call},
+           });
   }
 }
 

@@ -21,7 +21,8 @@ struct Layout {
   bool stands_still = false;  // a group stride of 0
 };
 
-void set(GemmTensor& t, Element element, std::int64_t groups, std::int64_t rows, std::int64_t columns, const Layout& l) {
+void set(GemmTensor& t, Element element, std::int64_t groups, std::int64_t rows, std::int64_t columns,
+         const Layout& l) {
   t.element = element;
   t.groups = groups, t.rows = rows, t.columns = columns;
   t.begin = l.offset / static_cast<std::int64_t>(element.bytes());
@@ -70,7 +71,10 @@ GemmTensors::GemmTensors(const GemmCase& given) : product_(given.product) {
 void GemmTensors::set_operands(const GemmCase& given) {
   const auto padding_of = [&](Element e) { return given.padding / static_cast<std::int64_t>(e.bytes()); };
   set(a, given.a, given.groups(), given.rows_of_a(), given.k,
-      {.leads = given.leads(), .rows_inside = given.transposed_a, .padding = padding_of(given.a), .offset = given.offset});
+      {.leads = given.leads(),
+       .rows_inside = given.transposed_a,
+       .padding = padding_of(given.a),
+       .offset = given.offset});
   set(b, given.b, given.weights(), given.n, given.k,
       {.leads = given.leads() || given.grouped(),
        .rows_inside = given.transposed_b,
@@ -96,12 +100,15 @@ void GemmTensors::set_scales(const GemmCase& given) {
       break;
     case Scaling::blocks:
       set(scale_a, Element::f32, given.groups(), rows, k_blocks,
-          {.leads = given.leads(), .rows_inside = !given.scales_by_row, .pitch = given.scales_by_row ? 0 : (rows + 3) / 4 * 4});
+          {.leads = given.leads(),
+           .rows_inside = !given.scales_by_row,
+           .pitch = given.scales_by_row ? 0 : (rows + 3) / 4 * 4});
       break;
   }
   switch (given.scale_b) {
     case Scaling::tensor:
-      set(scale_b, Element::f32, given.weights(), 1, 1, {.leads = given.grouped(), .has_rows = false, .has_columns = false});
+      set(scale_b, Element::f32, given.weights(), 1, 1,
+          {.leads = given.grouped(), .has_rows = false, .has_columns = false});
       break;
     case Scaling::lines:
       set(scale_b, Element::f32, given.weights(), given.n, 1, {.leads = given.grouped(), .has_columns = false});
@@ -115,11 +122,15 @@ void GemmTensors::set_scales(const GemmCase& given) {
 void GemmTensors::set_epilogue(const GemmCase& given) {
   const std::int64_t groups = given.groups(), m = given.m;
   // Column vectors are of the weights: an expert's, or a batch's.
-  if (given.bias) set(bias, *given.bias, given.weights(), 1, given.n, {.leads = given.bias_leads, .has_rows = false, .offset = given.offset});
+  if (given.bias)
+    set(bias, *given.bias, given.weights(), 1, given.n,
+        {.leads = given.bias_leads, .has_rows = false, .offset = given.offset});
   if (given.c_is_out) {
-    set(c, given.out, groups, m, given.columns(), {.leads = given.leads(), .padding = given.out_padding, .offset = given.offset});
+    set(c, given.out, groups, m, given.columns(),
+        {.leads = given.leads(), .padding = given.out_padding, .offset = given.offset});
   } else if (given.c) {
-    set(c, *given.c, groups, m, given.n, {.leads = given.leads(), .padding = given.out_padding, .offset = given.offset});
+    set(c, *given.c, groups, m, given.n,
+        {.leads = given.leads(), .padding = given.out_padding, .offset = given.offset});
   }
   for (std::size_t i = 0; i < given.operands.size(); ++i) {
     const EpilogueOperand& o = given.operands[i];
@@ -134,7 +145,8 @@ void GemmTensors::set_epilogue(const GemmCase& given) {
     operand_list[i] = operands[i].box.get();
   }
   if (given.out_scale) {
-    set(out_scale, Element::f32, groups, m, div_up(given.columns(), 128), {.leads = given.leads(), .rows_inside = true, .pitch = (m + 3) / 4 * 4});
+    set(out_scale, Element::f32, groups, m, div_up(given.columns(), 128),
+        {.leads = given.leads(), .rows_inside = true, .pitch = (m + 3) / 4 * 4});
   }
   epilogue = sized<quern_epilogue>();
   if (given.gate) epilogue.flags |= QUERN_EPILOGUE_GATE;

@@ -33,7 +33,8 @@ void in_blocks(GemmCase& c) { c.scale_a = c.scale_b = Scaling::blocks; }
 void gathered(GemmCase& c) { c.gathered = true, c.tokens = 30; }
 
 // By the average of rows an expert: the four tiles.
-const std::vector<int> kTiny = {3, 0, 40, 17, 0}, kSmall = {60, 0, 90, 33}, kMedium = {130, 65, 77}, kLarge = {300, 129, 0, 250};
+const std::vector<int> kTiny = {3, 0, 40, 17, 0}, kSmall = {60, 0, 90, 33}, kMedium = {130, 65, 77},
+                       kLarge = {300, 129, 0, 250};
 
 std::vector<GemmCase> by_offsets() {
   std::vector<GemmCase> all;
@@ -66,7 +67,8 @@ std::vector<GemmCase> by_offsets() {
   add("gathered_large", contiguous(kLarge), [](GemmCase& c) { gathered(c), c.n = 264; });
   add("per_tensor", contiguous(kTiny), [](GemmCase& c) { c.scale_a = c.scale_b = Scaling::tensor; });
   add("row_by_expert", contiguous(kTiny), [](GemmCase& c) { c.scale_b = Scaling::tensor; });
-  add("padded", contiguous(kTiny, 7), [](GemmCase& c) { c.padding = 16, c.out_padding = 3, c.offset = 32, c.first_offset = 2; });
+  add("padded", contiguous(kTiny, 7),
+      [](GemmCase& c) { c.padding = 16, c.out_padding = 3, c.offset = 32, c.first_offset = 2; });
   add("no_columns", contiguous(kTiny), [](GemmCase& c) { c.n = 0; });
   add("one_column", contiguous(kTiny), [](GemmCase& c) { c.n = 1; });
   add("few_sms", contiguous(kTiny), [](GemmCase& c) { c.max_sms = 1; });
@@ -83,7 +85,8 @@ std::vector<GemmCase> by_offsets() {
     c.formula = [](const Terms& t) { return t.acc * t.x[0] + t.x[1]; };
     c.operands = {{EpilogueOperand::row, f32}, {EpilogueOperand::column, bf16, true}};
   });
-  add("out_scale", contiguous(kTiny, 4), [](GemmCase& c) { c.out = e4m3, c.out_scale = true, c.n = 264, c.first_offset = 1; });
+  add("out_scale", contiguous(kTiny, 4),
+      [](GemmCase& c) { c.out = e4m3, c.out_scale = true, c.n = 264, c.first_offset = 1; });
   return all;
 }
 QUERN_GEMM_CASES(ByOffsets, by_offsets());
@@ -112,7 +115,8 @@ std::vector<GemmCase> by_counts() {
     c.formula = [](const Terms& t) { return t.acc * t.x[0] + t.x[1]; };
     c.operands = {{EpilogueOperand::row, f32}, {EpilogueOperand::column, bf16, true}};
   });
-  add("out_scale", masked({3, 0, 16, 1}, 16), [](GemmCase& c) { c.out = e4m3, c.out_scale = true, c.n = 264, c.power_of_two = true; });
+  add("out_scale", masked({3, 0, 16, 1}, 16),
+      [](GemmCase& c) { c.out = e4m3, c.out_scale = true, c.n = 264, c.power_of_two = true; });
   return all;
 }
 QUERN_GEMM_CASES(ByCounts, by_counts());
@@ -134,12 +138,14 @@ std::vector<GemmCase> experts() {
     c.k = on_cuda() ? 7168 : 272;
     for (const bool blocks : {false, true}) {
       if (blocks) in_blocks(c);
-      c.name = std::string(kind) + (blocks ? "_blocks_" : "_vectors_") + std::to_string(size.experts) + "x" + std::to_string(size.rows);
+      c.name = std::string(kind) + (blocks ? "_blocks_" : "_vectors_") + std::to_string(size.experts) + "x" +
+               std::to_string(size.rows);
       all.push_back(c);
     }
   };
   const int part = on_cuda() ? 1 : 64;
-  for (const Size& size : {Size{4, 8192}, Size{8, 4096}}) add("experts_by_offsets", contiguous(counts_of(size.experts, size.rows / part), 19), size);
+  for (const Size& size : {Size{4, 8192}, Size{8, 4096}})
+    add("experts_by_offsets", contiguous(counts_of(size.experts, size.rows / part), 19), size);
   for (const Size& size : {Size{6, 1024}, Size{32, 20}}) {
     const std::vector<int> counts = counts_of(size.experts, std::min(size.rows, 8 * size.rows / part));
     add("experts_by_counts", masked(counts, *std::max_element(counts.begin(), counts.end()) + 3), size);
@@ -203,7 +209,9 @@ TEST(GroupedGemm, OffsetsOutOfOrderOrBounds) {
       {"one far beyond the rows", {0, 10, 2000000000, 2000000001, 2000000002, 2147483647}, QUERN_GROUP_CAPACITY},
       {"one beyond, then falling", {0, 10, 2147483647, 20, 30, 40}, QUERN_GROUP_CAPACITY | QUERN_GROUP_OFFSETS},
       {"the least there is", {INT32_MIN, 10, 20, 30, 40, 60}, QUERN_GROUP_OFFSETS},
-      {"everything", {INT32_MAX, INT32_MIN, INT32_MAX, INT32_MIN, INT32_MAX, INT32_MIN}, QUERN_GROUP_CAPACITY | QUERN_GROUP_OFFSETS},
+      {"everything",
+       {INT32_MAX, INT32_MIN, INT32_MAX, INT32_MIN, INT32_MAX, INT32_MIN},
+       QUERN_GROUP_CAPACITY | QUERN_GROUP_OFFSETS},
       {"nothing", {7, 10, 20, 30, 40, 60}, 0},
   };
   for (const int scale : kFewAndMany) {

@@ -50,12 +50,21 @@ TEST(IndexData, PageTables) {
   expect_all_named(
       case_of(false),
       {
-          {"a page below the pool", {"page_table[1][0]", "sequence 1", "keys 0 to 8", "is -1", "0 to"},
-           [](Args a) { ints(a.page_table)[a.page_table->strides != nullptr ? a.page_table->strides[0] : a.page_table->shape[1]] = -1; }},
-          {"a page beyond the pool", {"page_table[0][0]", "sequence 0", "1000000"}, [](Args a) { ints(a.page_table)[0] = 1000000; }},
+          {"a page below the pool",
+           {"page_table[1][0]", "sequence 1", "keys 0 to 8", "is -1", "0 to"},
+           [](Args a) {
+             ints(a.page_table)[a.page_table->strides != nullptr ? a.page_table->strides[0] : a.page_table->shape[1]] =
+                 -1;
+           }},
+          {"a page beyond the pool",
+           {"page_table[0][0]", "sequence 0", "1000000"},
+           [](Args a) { ints(a.page_table)[0] = 1000000; }},
           {"a negative length", {"lengths[2]", "sequence 2", "-1"}, [](Args a) { ints(a.lengths)[2] = -1; }},
-          {"a length beyond the maximum", {"lengths[0]", "sequence 0", "1000000", "max_kv_len"}, [](Args a) { ints(a.lengths)[0] = 1000000; }},
-          {"a length beyond the table", {"lengths[1]", "sequence 1", "page_table"},
+          {"a length beyond the maximum",
+           {"lengths[0]", "sequence 0", "1000000", "max_kv_len"},
+           [](Args a) { ints(a.lengths)[0] = 1000000; }},
+          {"a length beyond the table",
+           {"lengths[1]", "sequence 1", "page_table"},
            [](Args a) {
              a.max_kv_len = 100000;
              ints(a.lengths)[1] = 99999;
@@ -68,17 +77,21 @@ TEST(IndexData, PageTables) {
 }
 
 TEST(IndexData, PageIndices) {
-  expect_all_named(case_of(true),
-                   {
-                       {"a page beyond the pool", {"page_indices[0]", "sequence 0", "77777"}, [](Args a) { ints(a.page_indices)[0] = 77777; }},
-                       {"offsets that fall", {"page_indptr[2]", "sequence 1"}, [](Args a) { ints(a.page_indptr)[2] = 0; }},
-                       {"offsets beyond", {"page_indptr[3]", "page_indices"}, [](Args a) { ints(a.page_indptr)[3] = 100000; }},
-                       {"a length beyond its pages", {"lengths[1]", "page_indptr"},
-                        [](Args a) {
-                          a.max_kv_len = 100000;
-                          ints(a.lengths)[1] = 5000;
-                        }},
-                   });
+  expect_all_named(
+      case_of(true),
+      {
+          {"a page beyond the pool",
+           {"page_indices[0]", "sequence 0", "77777"},
+           [](Args a) { ints(a.page_indices)[0] = 77777; }},
+          {"offsets that fall", {"page_indptr[2]", "sequence 1"}, [](Args a) { ints(a.page_indptr)[2] = 0; }},
+          {"offsets beyond", {"page_indptr[3]", "page_indices"}, [](Args a) { ints(a.page_indptr)[3] = 100000; }},
+          {"a length beyond its pages",
+           {"lengths[1]", "page_indptr"},
+           [](Args a) {
+             a.max_kv_len = 100000;
+             ints(a.lengths)[1] = 5000;
+           }},
+      });
 }
 
 TEST(IndexData, RaggedKeys) {
@@ -86,7 +99,8 @@ TEST(IndexData, RaggedKeys) {
                    {
                        {"tokens that fall", {"cu_kv[1]", "sequence 0"}, [](Args a) { ints(a.cu_kv)[1] = -1; }},
                        {"tokens beyond k", {"cu_kv[3]", "sequence 2", "k"}, [](Args a) { ints(a.cu_kv)[3] = 100000; }},
-                       {"a length beyond its tokens", {"lengths[0]", "cu_kv"},
+                       {"a length beyond its tokens",
+                        {"lengths[0]", "cu_kv"},
                         [](Args a) {
                           a.max_kv_len = 100000;
                           ints(a.lengths)[0] = 5000;
@@ -120,7 +134,8 @@ TEST(IndexData, Positions) {
   auto args = sized<quern_moe_combine_args>();
   args.x = x_box.get(), args.out = out_box.get(), args.positions = positions_box.get();
   args.alignment = 4;
-  expect_refused({"positions[1][1]", "token 1", "is 4", "-1 to 3"}, [&](quern_error* e) { return quern_moe_combine(context(), &args, e); });
+  expect_refused({"positions[1][1]", "token 1", "is 4", "-1 to 3"},
+                 [&](quern_error* e) { return quern_moe_combine(context(), &args, e); });
   EXPECT_EQ(out[0], 7.0f);
   positions[3] = 2;
   auto error = sized<quern_error>();

@@ -314,9 +314,8 @@ std::vector<AppendCase> append_cases() {
   add("table_lengths", [](AppendCase& c) { c.by = By::table, c.positions = false; });
   add("indices", [](AppendCase& c) { c.by = By::indices; });
   add("indices_lengths", [](AppendCase& c) { c.by = By::indices, c.positions = false; });
-  add("one_each", [](AppendCase& c) {
-    c.by = By::table, c.positions = false, c.one_each = true, c.q_lens = {1, 1, 1, 1, 1};
-  });
+  add("one_each",
+      [](AppendCase& c) { c.by = By::table, c.positions = false, c.one_each = true, c.q_lens = {1, 1, 1, 1, 1}; });
   add("wide", [](AppendCase& c) { c.wide = true; });
   add("hnd", [](AppendCase& c) { c.hnd = true; });
   add("page_5", [](AppendCase& c) { c.page_size = 5, c.lengths = {1, 16, 7, 9, 20}, c.by = By::table; });
@@ -410,16 +409,8 @@ TEST(KvAppendRefuses, EveryWrongArgument) {
       {"k's dtype", {"k", "int32"}, [](A a) { a.k.box().tensor.dtype = kInt32; }},
       {"v's dtype", {"v", "bf16"}, [](A a) { a.v.box().tensor.dtype = kFloat32; }},
       {"k_cache's dtype", {"k_cache", "f16"}, [](A a) { a.k_cache.box().tensor.dtype = dtype_of(Format::f16); }},
-      {"v_cache's dtype",
-       {"v_cache", "e4m3"},
-       [](A a) {
-         a.v_cache.box().tensor.dtype = {kDLInt, 8, 1};
-       }},
-      {"bytes without a type",
-       {"kv_type"},
-       [](A a) {
-         a.k_cache.box().tensor.dtype = {kDLUInt, 8, 1};
-       }},
+      {"v_cache's dtype", {"v_cache", "e4m3"}, [](A a) { a.v_cache.box().tensor.dtype = {kDLInt, 8, 1}; }},
+      {"bytes without a type", {"kv_type"}, [](A a) { a.k_cache.box().tensor.dtype = {kDLUInt, 8, 1}; }},
       {"another type", {"kv_type"}, [](A a) { a.args.kv_type = QUERN_FP8_E5M2; }},
       {"q_out's type", {"q_type"}, [](A a) { a.args.q_type = QUERN_FP8_E4M3; }},
       {"v's tokens", {"v.shape[0]"}, [](A a) { a.v.box().shape[0] = 3; }},

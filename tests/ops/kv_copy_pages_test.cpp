@@ -166,11 +166,7 @@ TEST(KvCopyPagesRefuses, EveryWrongArgument) {
       {"v_scale's pages", {"v_scale.shape[0]", "12"}, [](C c) { c.v_scale.box().shape[0] = 3; }},
       {"k_scale_to alone", {"k_scale_to", "k_scale"}, [](C c) { c.args.k_scale = nullptr; }},
       {"destinations' length", {"destinations.shape[0]", "6"}, [](C c) { c.destinations.shape[0] = 5; }},
-      {"destinations' dtype",
-       {"destinations", "int64"},
-       [](C c) {
-         c.sources.tensor.dtype = {kDLInt, 64, 1};
-       }},
+      {"destinations' dtype", {"destinations", "int64"}, [](C c) { c.sources.tensor.dtype = {kDLInt, 64, 1}; }},
       {"the last stride", {"k.strides[3]", "1"}, [](C c) { c.k.box().strides[3] = 2; }},
       {"a pool over itself", {"k_to.strides"}, [](C c) { c.k_to.box().strides[1] = 16; }},
       {"a row's alignment", {"k", "stride"}, [](C c) { c.k.box().strides[1] += 4; }},

@@ -22,8 +22,8 @@ class Run : public testing::Environment {
   }
   void TearDown() override {
     const Closeness& worst = worst_closeness();
-    std::printf("errors came to %.2f of what is allowed in out, %.2f in lse; in products to %.2f\n", worst.out, worst.lse,
-                worst_gemm_error());
+    std::printf("errors came to %.2f of what is allowed in out, %.2f in lse; in products to %.2f\n", worst.out,
+                worst.lse, worst_gemm_error());
   }
 };
 

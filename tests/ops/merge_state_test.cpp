@@ -83,7 +83,8 @@ class Merge {
         float lse_given = 0;
         std::memcpy(&lse_given, &sums[lse_at(r, h) * 4], 4);
         if (args.lse != nullptr) {
-          wrong += std::isinf(max) ? lse_given != -kInfinity : !(std::fabs(lse_given - lse_exact) <= 2e-6 * (1.0 + std::fabs(max)));
+          wrong += std::isinf(max) ? lse_given != -kInfinity
+                                   : !(std::fabs(lse_given - lse_exact) <= 2e-6 * (1.0 + std::fabs(max)));
         }
         for (std::int64_t d = 0; d < dim_; ++d) {
           double exact = 0.0, size = 0.0;
@@ -98,10 +99,12 @@ class Merge {
         }
       }
     }
-    EXPECT_EQ(wrong, 0) << dtype_.name() << " " << rows_ << "x" << heads_ << "x" << dim_ << "; QUERN_TEST_SEED=" << run_seed();
+    EXPECT_EQ(wrong, 0) << dtype_.name() << " " << rows_ << "x" << heads_ << "x" << dim_
+                        << "; QUERN_TEST_SEED=" << run_seed();
     // Between the rows nothing was written.
     for (std::int64_t r = 0; r < rows_ * heads_; ++r) {
-      for (std::size_t i = static_cast<std::size_t>(r * pitch_ + dim_) * dtype_.bytes(); i < static_cast<std::size_t>((r + 1) * pitch_) * dtype_.bytes(); ++i)
+      for (std::size_t i = static_cast<std::size_t>(r * pitch_ + dim_) * dtype_.bytes();
+           i < static_cast<std::size_t>((r + 1) * pitch_) * dtype_.bytes(); ++i)
         ASSERT_EQ(result[i], 0xff);
     }
   }
@@ -117,7 +120,9 @@ class Merge {
   std::size_t at(std::int64_t row, std::int64_t head, std::int64_t d) const {
     return static_cast<std::size_t>((row * heads_ + head) * pitch_ + d) * dtype_.bytes();
   }
-  std::size_t lse_at(std::int64_t row, std::int64_t head) const { return static_cast<std::size_t>(row * lse_pitch_ + head); }
+  std::size_t lse_at(std::int64_t row, std::int64_t head) const {
+    return static_cast<std::size_t>(row * lse_pitch_ + head);
+  }
 
   Element dtype_;
   std::int64_t rows_, heads_, dim_, pitch_, lse_pitch_;
@@ -126,7 +131,8 @@ class Merge {
 };
 
 class MergeState : public testing::TestWithParam<Element> {};
-INSTANTIATE_TEST_SUITE_P(Dtypes, MergeState, testing::Values(Element(Element::f16), Element(Element::bf16), Element(Element::f32)),
+INSTANTIATE_TEST_SUITE_P(Dtypes, MergeState,
+                         testing::Values(Element(Element::f16), Element(Element::bf16), Element(Element::f32)),
                          [](const testing::TestParamInfo<Element>& dtype) { return std::string(dtype.param.name()); });
 
 TEST_P(MergeState, MatchesItsFormula) {
@@ -204,10 +210,20 @@ TEST(MergeStateRefuses, EveryWrongArgument) {
       {"out's dim", {"out.shape[2]", "64"}, [](M m) { m.out[2].shape[2] = 32; }},
       {"lse_a's rows", {"lse_a.shape[0]"}, [](M m) { m.lse[0].shape[0] = 5; }},
       {"lse's heads", {"lse.shape[1]"}, [](M m) { m.lse[2].shape[1] = 3; }},
-      {"a dim of 12", {"shape[2]", "12", "multiples of 8"}, [](M m) { for (TensorBox& t : m.out) t.shape[2] = 12; }},
-      {"a dim of 0", {"shape[2]", "multiples of 8"}, [](M m) { for (TensorBox& t : m.out) t.shape[2] = 0; }},
+      {"a dim of 12",
+       {"shape[2]", "12", "multiples of 8"},
+       [](M m) {
+         for (TensorBox& t : m.out) t.shape[2] = 12;
+       }},
+      {"a dim of 0",
+       {"shape[2]", "multiples of 8"},
+       [](M m) {
+         for (TensorBox& t : m.out) t.shape[2] = 0;
+       }},
       {"a negative extent", {"out_a.shape[0]"}, [](M m) { m.out[0].shape[0] = -4; }},
-      {"another device", {"out_b", "ROCm"}, [](M m) { m.out[1].tensor.device.device_type = static_cast<decltype(DLDevice::device_type)>(kDLROCM); }},
+      {"another device",
+       {"out_b", "ROCm"},
+       [](M m) { m.out[1].tensor.device.device_type = static_cast<decltype(DLDevice::device_type)>(kDLROCM); }},
       {"the last stride", {"out_a.strides[2]", "1"}, [](M m) { m.out[0].strides[2] = 2; }},
       {"a row's alignment", {"out_b", "stride"}, [](M m) { m.out[1].strides[1] += 4; }},
       {"out's alignment", {"out", "data"}, [](M m) { m.out[2].tensor.byte_offset = 8; }, true},
@@ -225,7 +241,8 @@ TEST(MergeStateRefuses, EveryWrongArgument) {
     expect_refused(mistake.words, [&](quern_error* e) { return quern_merge_state(context(), &merge.args, e); });
     if (mistake.by_the_call) continue;
     std::uint64_t bytes = 5;
-    expect_refused(mistake.words, [&](quern_error* e) { return quern_merge_state_workspace(context(), &merge.args, &bytes, e); });
+    expect_refused(mistake.words,
+                   [&](quern_error* e) { return quern_merge_state_workspace(context(), &merge.args, &bytes, e); });
     expect_refused(mistake.words, [&](quern_error* e) { return quern_merge_state_prepare(context(), &merge.args, e); });
     EXPECT_EQ(bytes, 5u);
   }

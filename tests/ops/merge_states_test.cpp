@@ -166,9 +166,7 @@ TEST(MergeStatesRefuses, EveryWrongArgument) {
   expect_all_refused(
       mistakes,
       ThreeCalls<quern_merge_states_args>{quern_merge_states, quern_merge_states_workspace, quern_merge_states_prepare},
-      [] {
-        return std::make_unique<Merging>(Element::bf16, MergeCase{3, 4, 2, 64});
-      },
+      [] { return std::make_unique<Merging>(Element::bf16, MergeCase{3, 4, 2, 64}); },
       [](Merging& m) {
         return [&m] {
           m.out.download();

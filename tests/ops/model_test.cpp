@@ -1,5 +1,5 @@
-// The activations of a real model (tests/data/attention.safetensors): prefilled in chunks, then decoded token by token, over
-// shuffled pages, against attention as it was computed in fp64.
+// The activations of a real model (tests/data/attention.safetensors): prefilled in chunks, then decoded token by token,
+// over shuffled pages, against attention as it was computed in fp64.
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
@@ -83,7 +83,8 @@ class Replay {
     }
     const int total = cu_q.back();
     if (total == 0) return;
-    Buffer q_buffer(q.size() * 2), out_buffer(q.size() * 2, 0xff), lse_buffer(static_cast<std::size_t>(total * kHeads) * 4, 0xff);
+    Buffer q_buffer(q.size() * 2), out_buffer(q.size() * 2, 0xff),
+        lse_buffer(static_cast<std::size_t>(total * kHeads) * 4, 0xff);
     Buffer length_buffer(lengths.size() * 4), cu_buffer(cu_q.size() * 4);
     q_buffer.write(q);
     length_buffer.write(lengths);
@@ -107,7 +108,8 @@ class Replay {
     length_box.place(length_buffer.data()), cu_box.place(cu_buffer.data());
     auto args = sized<quern_attention_args>();
     args.flags = QUERN_ATTENTION_CAUSAL;
-    args.q = q_box.get(), args.k = k_box.get(), args.v = v_box.get(), args.out = out_box.get(), args.lse = lse_box.get();
+    args.q = q_box.get(), args.k = k_box.get(), args.v = v_box.get(), args.out = out_box.get(),
+    args.lse = lse_box.get();
     args.lengths = length_box.get(), args.cu_q = cu_box.get(), args.page_table = table_box.get();
     if (cache_.bytes() == 1) args.k_scale = k_scale_box.get(), args.v_scale = v_scale_box.get();
     args.max_q_len = longest;
@@ -140,7 +142,8 @@ class Replay {
 
   void quantise(int sequence, int begin, int count, const Activations& a) {
     if (count == 0) return;
-    Array k(Element::bf16, {count, kKvHeads, kDim}), v(Element::bf16, {count, kKvHeads, kDim}), slots(IntegerBits{32}, {count});
+    Array k(Element::bf16, {count, kKvHeads, kDim}), v(Element::bf16, {count, kKvHeads, kDim}),
+        slots(IntegerBits{32}, {count});
     const std::size_t row = kKvHeads * kDim, from = static_cast<std::size_t>(begin) * row;
     for (int j = 0; j < count; ++j) {
       const std::int32_t page = table_[static_cast<std::size_t>(sequence * columns_ + (begin + j) / page_size_)];
@@ -180,7 +183,8 @@ class Replay {
     }
   }
 
-  void check(const std::vector<std::int32_t>& cu_q, const std::vector<std::uint16_t>& out, const std::vector<float>& lse) {
+  void check(const std::vector<std::int32_t>& cu_q, const std::vector<std::uint16_t>& out,
+             const std::vector<float>& lse) {
     const bool coded = cache_.bytes() == 1;
     double squares = 0.0, squared_errors = 0.0;
     for (int s = 0; s < kSequences; ++s) {

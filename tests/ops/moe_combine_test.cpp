@@ -1,11 +1,12 @@
-// moe_combine against its formula in fp64: dtypes, tails, strides, choices that are left out, sums in place; and its refusals.
+// moe_combine against its formula in fp64: dtypes, tails, strides, choices that are left out, sums in place; and its
+// refusals.
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
-#include <memory>
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <memory>
 
 #include "tests/ops/cuda.h"
 #include "tests/ops/element.h"
@@ -118,22 +119,26 @@ class Combining {
           const double term = (c_.weights ? double{weights_[choice]} : 1.0) * c_.x.load(&x_[at(row, k, c_.x)]);
           exact += term, size += std::fabs(term);
         }
-        if (c_.add) exact += c_.out.load(&add_[at(t, k, c_.out)]), size += std::fabs(c_.out.load(&add_[at(t, k, c_.out)]));
+        if (c_.add)
+          exact += c_.out.load(&add_[at(t, k, c_.out)]), size += std::fabs(c_.out.load(&add_[at(t, k, c_.out)]));
         const double is = c_.out.load(&given[at(t, k, c_.out)]);
         const double rounding = 0x1p-24 * static_cast<double>(c_.top_k + 1) * size;
         wrong += !(std::fabs(is - exact) <= c_.out.roundoff() * std::fabs(exact) * 1.01 + rounding + 1e-7);
       }
-      for (std::size_t i = at(t, c_.n, c_.out); i < at(t + 1, 0, c_.out); ++i) ASSERT_EQ(given[i], 0xff) << "behind row " << t;
+      for (std::size_t i = at(t, c_.n, c_.out); i < at(t + 1, 0, c_.out); ++i)
+        ASSERT_EQ(given[i], 0xff) << "behind row " << t;
     }
-    EXPECT_EQ(wrong, 0) << c_.x.name() << " to " << c_.out.name() << " " << c_.tokens << "x" << c_.n << " top " << c_.top_k
-                        << ", padding " << c_.padding << "; QUERN_TEST_SEED=" << run_seed();
+    EXPECT_EQ(wrong, 0) << c_.x.name() << " to " << c_.out.name() << " " << c_.tokens << "x" << c_.n << " top "
+                        << c_.top_k << ", padding " << c_.padding << "; QUERN_TEST_SEED=" << run_seed();
   }
 
   quern_moe_combine_args args;
   TensorBox x, positions, weights, add, out;
 
  private:
-  std::size_t bytes(std::int64_t rows, Element of) const { return static_cast<std::size_t>(rows * pitch_) * of.bytes(); }
+  std::size_t bytes(std::int64_t rows, Element of) const {
+    return static_cast<std::size_t>(rows * pitch_) * of.bytes();
+  }
   std::size_t at(std::int64_t row, std::int64_t column, Element of) const {
     return static_cast<std::size_t>(row * pitch_ + column) * of.bytes();
   }
@@ -153,7 +158,8 @@ void run_and_check(const CombineCase& c) {
 }
 
 class MoeCombine : public testing::TestWithParam<Element> {};
-INSTANTIATE_TEST_SUITE_P(Dtypes, MoeCombine, testing::Values(Element(Element::f16), Element(Element::bf16), Element(Element::f32)),
+INSTANTIATE_TEST_SUITE_P(Dtypes, MoeCombine,
+                         testing::Values(Element(Element::f16), Element(Element::bf16), Element(Element::f32)),
                          [](const testing::TestParamInfo<Element>& dtype) { return std::string(dtype.param.name()); });
 
 TEST_P(MoeCombine, MatchesItsFormula) {
@@ -161,8 +167,16 @@ TEST_P(MoeCombine, MatchesItsFormula) {
     std::int64_t tokens, top_k, n;
   };
   int i = 0;
-  for (const Extents& e : std::initializer_list<Extents>{
-           {1, 1, 8}, {3, 2, 512}, {5, 8, 1024}, {2, 6, 2048}, {33, 4, 72}, {7, 3, 520}, {300, 5, 16}, {2, 32, 136}, {3, 40, 24}, {4, 70, 1032}}) {
+  for (const Extents& e : std::initializer_list<Extents>{{1, 1, 8},
+                                                         {3, 2, 512},
+                                                         {5, 8, 1024},
+                                                         {2, 6, 2048},
+                                                         {33, 4, 72},
+                                                         {7, 3, 520},
+                                                         {300, 5, 16},
+                                                         {2, 32, 136},
+                                                         {3, 40, 24},
+                                                         {4, 70, 1032}}) {
     for (const Element out : {GetParam(), Element(Element::f32), Element(Element::bf16)}) {
       CombineCase c;
       c.x = GetParam(), c.out = out;
@@ -264,12 +278,17 @@ TEST(MoeCombineRefuses, EveryWrongArgument) {
       {"add's columns", {"add.shape[1]", "64"}, [](C c) { c.add.shape[1] = 72; }},
       {"x's last stride", {"x.strides[1]", "1"}, [](C c) { c.x.strides[1] = 2; }},
       {"out's rows over each other", {"out.strides[0]", "0"}, [](C c) { c.out.strides[0] = 0; }},
-      {"add is out with other rows", {"add.strides[0]", "out"}, [](C c) { c.add.tensor.data = c.out.tensor.data, c.add.strides[0] = c.out.strides[0] + 8; }, true},
+      {"add is out with other rows",
+       {"add.strides[0]", "out"},
+       [](C c) { c.add.tensor.data = c.out.tensor.data, c.add.strides[0] = c.out.strides[0] + 8; },
+       true},
       {"out's row alignment", {"out", "stride"}, [](C c) { c.out.strides[0] += 4; }},
       {"x's alignment", {"x", "data"}, [](C c) { c.x.tensor.byte_offset = 8; }, true},
       {"positions' alignment", {"positions", "data"}, [](C c) { c.positions.tensor.byte_offset = 2; }, true},
       {"out without data", {"out", "NULL"}, [](C c) { c.out.tensor.data = nullptr; }, true},
-      {"another device", {"x", "ROCm"}, [](C c) { c.x.tensor.device.device_type = static_cast<decltype(DLDevice::device_type)>(kDLROCM); }},
+      {"another device",
+       {"x", "ROCm"},
+       [](C c) { c.x.tensor.device.device_type = static_cast<decltype(DLDevice::device_type)>(kDLROCM); }},
       {"alignment 2", {"alignment", "2"}, [](C c) { c.args.alignment = 2; }},
       {"max_sms negative", {"max_sms", "-1"}, [](C c) { c.args.max_sms = -1; }},
       {"an unknown flag", {"flags"}, [](C c) { c.args.flags = QUERN_MOE_SIGMOID; }},
@@ -278,7 +297,8 @@ TEST(MoeCombineRefuses, EveryWrongArgument) {
   CombineCase given;
   given.tokens = 4, given.add = true, given.padding = 8;
   expect_all_refused(
-      mistakes, ThreeCalls<quern_moe_combine_args>{quern_moe_combine, quern_moe_combine_workspace, quern_moe_combine_prepare},
+      mistakes,
+      ThreeCalls<quern_moe_combine_args>{quern_moe_combine, quern_moe_combine_workspace, quern_moe_combine_prepare},
       [&] {
         auto combining = std::make_unique<Combining>(given);
         combining->upload();

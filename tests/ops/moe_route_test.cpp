@@ -1,10 +1,10 @@
-// moe_route against its definition: any numbers of experts, tokens and choices, groups, ties, NaN and infinities, ranks of
-// expert parallelism; and its refusals.
+// moe_route against its definition: any numbers of experts, tokens and choices, groups, ties, NaN and infinities, ranks
+// of expert parallelism; and its refusals.
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
-#include <memory>
 #include <limits>
+#include <memory>
 #include <numeric>
 
 #include "tests/ops/cuda.h"
@@ -26,7 +26,8 @@ void run_and_check(const RoutingCase& c) {
 }
 
 class MoeRoute : public testing::TestWithParam<Element> {};
-INSTANTIATE_TEST_SUITE_P(Dtypes, MoeRoute, testing::Values(Element(Element::f32), Element(Element::bf16), Element(Element::f16)),
+INSTANTIATE_TEST_SUITE_P(Dtypes, MoeRoute,
+                         testing::Values(Element(Element::f32), Element(Element::bf16), Element(Element::f16)),
                          [](const testing::TestParamInfo<Element>& dtype) { return std::string(dtype.param.name()); });
 
 TEST_P(MoeRoute, MatchesItsDefinition) {
@@ -36,11 +37,11 @@ TEST_P(MoeRoute, MatchesItsDefinition) {
   };
   int i = 0;
   for (const Extents& e : std::initializer_list<Extents>{
-           {1, 1, 1, 0, 0},     {5, 2, 2, 0, 0},      {33, 8, 2, 0, 0},    {9, 60, 4, 0, 0},     {4, 64, 6, 8, 3},
-           {7, 65, 8, 5, 2},    {3, 128, 8, 0, 0},    {6, 160, 6, 8, 3},   {3, 256, 8, 8, 4},    {12, 256, 22, 4, 2},
-           {5, 300, 32, 30, 9}, {2, 512, 10, 0, 0},   {4, 384, 8, 1, 1},   {3, 777, 5, 21, 7},   {3, 1024, 32, 32, 5},
-           {3, 1024, 1, 2, 1},  {128, 16, 3, 0, 0},   {129, 17, 3, 0, 0},  {140, 32, 4, 32, 10}, {131, 96, 32, 8, 8},
-           {300, 7, 1, 7, 3},   {301, 130, 2, 10, 1}, {150, 1000, 4, 0, 0},  {9001, 9, 2, 0, 0}}) {
+           {1, 1, 1, 0, 0},     {5, 2, 2, 0, 0},      {33, 8, 2, 0, 0},     {9, 60, 4, 0, 0},     {4, 64, 6, 8, 3},
+           {7, 65, 8, 5, 2},    {3, 128, 8, 0, 0},    {6, 160, 6, 8, 3},    {3, 256, 8, 8, 4},    {12, 256, 22, 4, 2},
+           {5, 300, 32, 30, 9}, {2, 512, 10, 0, 0},   {4, 384, 8, 1, 1},    {3, 777, 5, 21, 7},   {3, 1024, 32, 32, 5},
+           {3, 1024, 1, 2, 1},  {128, 16, 3, 0, 0},   {129, 17, 3, 0, 0},   {140, 32, 4, 32, 10}, {131, 96, 32, 8, 8},
+           {300, 7, 1, 7, 3},   {301, 130, 2, 10, 1}, {150, 1000, 4, 0, 0}, {9001, 9, 2, 0, 0}}) {
     for (const bool bias : {false, true}) {
       RoutingCase c;
       c.dtype = GetParam();
@@ -270,7 +271,8 @@ TEST(MoeRouteWarm, NamesWhatAModelNeeds) {
   const Context fresh = make_context();
   ASSERT_NO_FATAL_FAILURE(routing.run(fresh.get()));
   const std::vector<std::string> lines = named("moe_route ");
-  for (const std::string& line : manifest_of(fresh.get())) EXPECT_EQ(std::count(lines.begin(), lines.end(), line), 1) << line;
+  for (const std::string& line : manifest_of(fresh.get()))
+    EXPECT_EQ(std::count(lines.begin(), lines.end(), line), 1) << line;
 }
 
 TEST(MoeRouteScheduling, unfairOrdersGiveTheSameBits) {
@@ -358,7 +360,9 @@ TEST(MoeRouteRefuses, EveryWrongArgument) {
       {"ids over each other", {"ids.strides[0]", "over each other"}, [](R r) { r.ids.strides[0] = 0; }},
       {"weights over each other", {"weights.strides[0]", "3"}, [](R r) { r.weights.strides[0] = 3; }},
       {"positions over each other", {"positions.strides[0]", "1"}, [](R r) { r.positions.strides[0] = 1; }},
-      {"another device", {"weights", "ROCm"}, [](R r) { r.weights.tensor.device.device_type = static_cast<decltype(DLDevice::device_type)>(kDLROCM); }},
+      {"another device",
+       {"weights", "ROCm"},
+       [](R r) { r.weights.tensor.device.device_type = static_cast<decltype(DLDevice::device_type)>(kDLROCM); }},
       {"top_k 0", {"top_k", "1 to 12"}, [](R r) { r.args.top_k = 0; }},
       {"top_k over the groups'", {"top_k", "13", "1 to 12"}, [](R r) { r.args.top_k = 13; }},
       {"top_k over 32", {"top_k", "33", "32"}, [](R r) { r.args.top_k = 33; }},
@@ -369,7 +373,9 @@ TEST(MoeRouteRefuses, EveryWrongArgument) {
       {"top_groups negative", {"top_groups", "-2"}, [](R r) { r.args.top_groups = -2; }},
       {"first_expert negative", {"first_expert", "-1"}, [](R r) { r.args.first_expert = -1; }},
       {"first_expert beyond", {"first_expert", "24"}, [](R r) { r.args.first_expert = 24; }},
-      {"local_experts beyond", {"local_experts", "24"}, [](R r) { r.args.first_expert = 1, r.args.local_experts = 24; }},
+      {"local_experts beyond",
+       {"local_experts", "24"},
+       [](R r) { r.args.first_expert = 1, r.args.local_experts = 24; }},
       {"scale infinite", {"scale", "finite"}, [](R r) { r.args.scale = std::numeric_limits<float>::infinity(); }},
       {"logits' alignment", {"logits", "data"}, [](R r) { r.logits.tensor.byte_offset = 2; }, true},
       {"ids' alignment", {"ids", "data"}, [](R r) { r.ids.tensor.byte_offset = 2; }, true},

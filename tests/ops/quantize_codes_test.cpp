@@ -15,7 +15,8 @@ constexpr float kInfinity = std::numeric_limits<float>::infinity();
 // One row, quantised by a scale that is given.
 std::vector<std::uint8_t> quantised(Element x_type, Element out_type, const std::vector<unsigned char>& x, float scale,
                                     int front = QUERN_FRONT_NONE) {
-  const auto length = static_cast<std::int64_t>(x.size() / x_type.bytes()), n = front == QUERN_FRONT_NONE ? length : length / 2;
+  const auto length = static_cast<std::int64_t>(x.size() / x_type.bytes()),
+             n = front == QUERN_FRONT_NONE ? length : length / 2;
   Buffer x_buffer(x.size()), out_buffer(static_cast<std::size_t>(n), 0xee), scale_buffer(4);
   x_buffer.write(x);
   scale_buffer.write(&scale, 4);
@@ -73,7 +74,8 @@ TEST_P(QuantizeCodes, WidenToTheirNumbers) {
     synchronize();
     const std::vector<unsigned char> found = out_buffer.read();
     for (int i = 0; i < 256; ++i) {
-      const double exact = value_of(GetParam(), i), given = out_type.load(&found[static_cast<std::size_t>(i) * out_type.bytes()]);
+      const double exact = value_of(GetParam(), i),
+                   given = out_type.load(&found[static_cast<std::size_t>(i) * out_type.bytes()]);
       if (std::isnan(exact)) {
         EXPECT_TRUE(std::isnan(given)) << i;
       } else {
@@ -120,13 +122,14 @@ TEST_P(QuantizeCodes, AreTheNearestToEverySixteenBitNumber) {
       std::memcpy(&x[2 * i], &bits, 2);
     }
     const std::vector<std::uint8_t> found = quantised(type, GetParam(), x, 1.0f);
-    for (std::size_t i = 0; i < 65536; ++i) ASSERT_EQ(found[i], code_of(GetParam(), type.load(&x[2 * i]))) << type.name() << " " << i;
+    for (std::size_t i = 0; i < 65536; ++i)
+      ASSERT_EQ(found[i], code_of(GetParam(), type.load(&x[2 * i]))) << type.name() << " " << i;
   }
 }
 
-// The quotient that f32 division rounds to decides, to the bit. It can only be missed where the exact quotient lies within 2^-45 of
-// the middle between a boundary and the f32 number next to it, which takes a scale whose significand is near a multiple of 1/8:
-// those, against all boundaries' significands and the nearest numbers around each product.
+// The quotient that f32 division rounds to decides, to the bit. It can only be missed where the exact quotient lies
+// within 2^-45 of the middle between a boundary and the f32 number next to it, which takes a scale whose significand is
+// near a multiple of 1/8: those, against all boundaries' significands and the nearest numbers around each product.
 TEST_P(QuantizeCodes, AreThoseOfTheQuotientInF32WhereThatIsHardest) {
   for (int eighths = 8; eighths <= 16; ++eighths) {
     for (int beside = -6; beside <= 6; ++beside) {
@@ -139,7 +142,8 @@ TEST_P(QuantizeCodes, AreThoseOfTheQuotientInF32WhereThatIsHardest) {
         for (int i = 0; i < 8; ++i, y = std::nextafter(y, kInfinity)) x.push_back(y);
       }
       const std::vector<std::uint8_t> found = quantised(x, GetParam(), scale);
-      for (std::size_t i = 0; i < x.size(); ++i) ASSERT_EQ(found[i], code_of(GetParam(), x[i] / scale)) << x[i] << " / " << scale;
+      for (std::size_t i = 0; i < x.size(); ++i)
+        ASSERT_EQ(found[i], code_of(GetParam(), x[i] / scale)) << x[i] << " / " << scale;
     }
   }
 }
@@ -147,41 +151,53 @@ TEST_P(QuantizeCodes, AreThoseOfTheQuotientInF32WhereThatIsHardest) {
 TEST_P(QuantizeCodes, AreThoseOfTheQuotientInF32ForScalesOfEverySize) {
   Random random("scales");
   std::vector<float> scales = {0x1p-126f, 0x1.fffffep-126f, 0x1p100f, 0x1.fffffep99f, 1.0f, 0x1.fffffep0f, -3.0f};
-  for (int i = 0; i < 60; ++i) scales.push_back(static_cast<float>(std::ldexp(1.0 + random.uniform(), random.between(-126, 99))));
+  for (int i = 0; i < 60; ++i)
+    scales.push_back(static_cast<float>(std::ldexp(1.0 + random.uniform(), random.between(-126, 99))));
   for (const float scale : scales) {
     std::vector<float> x;
-    for (int i = 0; i < 512; ++i) x.push_back(static_cast<float>(1.5 * random.normal() * GetParam().largest() * std::ldexp(1.0, -random.between(0, 20))) * scale);
+    for (int i = 0; i < 512; ++i)
+      x.push_back(
+          static_cast<float>(1.5 * random.normal() * GetParam().largest() * std::ldexp(1.0, -random.between(0, 20))) *
+          scale);
     const std::vector<std::uint8_t> found = quantised(x, GetParam(), scale);
-    for (std::size_t i = 0; i < x.size(); ++i) ASSERT_EQ(found[i], code_of(GetParam(), x[i] / scale)) << x[i] << " / " << scale;
+    for (std::size_t i = 0; i < x.size(); ++i)
+      ASSERT_EQ(found[i], code_of(GetParam(), x[i] / scale)) << x[i] << " / " << scale;
   }
 }
 
 // A scale of no use is the caller's: what f32 division makes of it, and nothing worse.
 TEST_P(QuantizeCodes, OfScalesThatAreNoNumbers) {
-  const std::vector<float> x = {0.0f, -0.0f, 1.0f, -1.0f, kInfinity, -kInfinity, std::numeric_limits<float>::quiet_NaN(), 3.5f,
-                                1e-30f, -1e30f, 7.0f, -7.0f, 0.25f, 100.0f, -100.0f, 0.5f};
+  const std::vector<float> x = {
+      0.0f, -0.0f, 1.0f,  -1.0f,  kInfinity, -kInfinity, std::numeric_limits<float>::quiet_NaN(), 3.5f, 1e-30f, -1e30f,
+      7.0f, -7.0f, 0.25f, 100.0f, -100.0f,   0.5f};
   for (const float scale : {0.0f, kInfinity, std::numeric_limits<float>::quiet_NaN()}) {
     const std::vector<std::uint8_t> found = quantised(x, GetParam(), scale);
-    for (std::size_t i = 0; i < x.size(); ++i) EXPECT_EQ(found[i], code_of(GetParam(), x[i] / scale)) << x[i] << " / " << scale;
+    for (std::size_t i = 0; i < x.size(); ++i)
+      EXPECT_EQ(found[i], code_of(GetParam(), x[i] / scale)) << x[i] << " / " << scale;
   }
 }
 
 // A quotient beyond what f32 holds is the largest number, whatever its parts do on the way.
 TEST_P(QuantizeCodes, OfQuotientsThatAreTooLarge) {
   Random random("overflow");
-  const std::vector<float> x = {3e38f, -3e38f, 1.7e38f, -1.7e38f, 1e36f, -1e36f, 2e30f, -2e30f, 1e20f, -1e20f, 1e10f, -1e10f,
-                                0.0f, -0.0f, kInfinity, -kInfinity};
+  const std::vector<float> x = {3e38f, -3e38f, 1.7e38f, -1.7e38f, 1e36f, -1e36f, 2e30f,     -2e30f,
+                                1e20f, -1e20f, 1e10f,   -1e10f,   0.0f,  -0.0f,  kInfinity, -kInfinity};
   for (int i = 0; i < 200; ++i) {
     const auto scale = static_cast<float>(std::ldexp(1.0 + random.uniform(), random.between(-126, -10)));
     const std::vector<std::uint8_t> found = quantised(x, GetParam(), scale);
-    for (std::size_t k = 0; k < x.size(); ++k) ASSERT_EQ(found[k], code_of(GetParam(), x[k] / scale)) << x[k] << " / " << scale;
+    for (std::size_t k = 0; k < x.size(); ++k)
+      ASSERT_EQ(found[k], code_of(GetParam(), x[k] / scale)) << x[k] << " / " << scale;
   }
 }
 
 // Gates where e^x is no number that f32 holds, and those that are none themselves.
 TEST_P(QuantizeCodes, OfGatesThatAreExtreme) {
-  const std::vector<double> gates = {kInfinity, -kInfinity, std::numeric_limits<double>::quiet_NaN(), 0.0, -0.0, 300.0, -300.0, 60000.0,
-                                     -60000.0, 1e38, -1e38, 3e38, -3e38, 89.0, -89.0, -30.0};
+  const std::vector<double> gates = {kInfinity, -kInfinity, std::numeric_limits<double>::quiet_NaN(),
+                                     0.0,       -0.0,       300.0,
+                                     -300.0,    60000.0,    -60000.0,
+                                     1e38,      -1e38,      3e38,
+                                     -3e38,     89.0,       -89.0,
+                                     -30.0};
   for (const int front : {QUERN_FRONT_SILU_MUL, QUERN_FRONT_GELU_MUL, QUERN_FRONT_GELU_TANH_MUL}) {
     for (const Element::Kind kind : {Element::f32, Element::bf16, Element::f16}) {
       const Element type = kind;
@@ -194,8 +210,11 @@ TEST_P(QuantizeCodes, OfGatesThatAreExtreme) {
       for (std::size_t i = 0; i < gates.size(); ++i) {
         const double gate = type.load(&x[i * type.bytes()]);
         const std::uint8_t magnitude = code_of(GetParam(), gate > 0.0 ? gate : 0.0);
-        const bool right = std::isnan(gate) ? found[i] == 0x7f : (found[i] & 0x7f) == magnitude && (gate == 0.0 || (found[i] >> 7 != 0) == (gate < 0.0));
-        EXPECT_TRUE(right) << "front " << front << " of " << gate << " in " << type.name() << " is code " << int{found[i]};
+        const bool right =
+            std::isnan(gate) ? found[i] == 0x7f
+                             : (found[i] & 0x7f) == magnitude && (gate == 0.0 || (found[i] >> 7 != 0) == (gate < 0.0));
+        EXPECT_TRUE(right) << "front " << front << " of " << gate << " in " << type.name() << " is code "
+                           << int{found[i]};
       }
     }
   }

@@ -1,4 +1,5 @@
-// What of quantize only a GPU can show: captured calls, programmatic launches one behind the other, and tensors of real size.
+// What of quantize only a GPU can show: captured calls, programmatic launches one behind the other, and tensors of real
+// size.
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
@@ -22,18 +23,17 @@ class QuantizeOnCuda : public testing::TestWithParam<QuantizeCase> {
     if (!on_cuda()) GTEST_SKIP() << "needs a GPU: QUERN_TEST_DEVICE=cuda";
   }
 };
-INSTANTIATE_TEST_SUITE_P(
-    Large, QuantizeOnCuda,
-    testing::Values(case_of("group", QUERN_FRONT_NONE, QUERN_SCALE_GROUP, 1031, 7168),
-                    case_of("token", QUERN_FRONT_NONE, QUERN_SCALE_TOKEN, 1031, 7168),
-                    case_of("tensor", QUERN_FRONT_NONE, QUERN_SCALE_TENSOR, 1031, 7168),
-                    case_of("block", QUERN_FRONT_NONE, QUERN_SCALE_BLOCK, 1031, 7168),
-                    case_of("rms_group", QUERN_FRONT_RMSNORM, QUERN_SCALE_GROUP, 1031, 7168),
-                    case_of("rms_token", QUERN_FRONT_RMSNORM, QUERN_SCALE_TOKEN, 1031, 5120),
-                    case_of("silu_group", QUERN_FRONT_SILU_MUL, QUERN_SCALE_GROUP, 515, 18432),
-                    case_of("silu_token", QUERN_FRONT_SILU_MUL, QUERN_SCALE_TOKEN, 515, 14336),
-                    case_of("one_row", QUERN_FRONT_RMSNORM, QUERN_SCALE_GROUP, 1, 7168)),
-    [](const testing::TestParamInfo<QuantizeCase>& c) { return c.param.name; });
+INSTANTIATE_TEST_SUITE_P(Large, QuantizeOnCuda,
+                         testing::Values(case_of("group", QUERN_FRONT_NONE, QUERN_SCALE_GROUP, 1031, 7168),
+                                         case_of("token", QUERN_FRONT_NONE, QUERN_SCALE_TOKEN, 1031, 7168),
+                                         case_of("tensor", QUERN_FRONT_NONE, QUERN_SCALE_TENSOR, 1031, 7168),
+                                         case_of("block", QUERN_FRONT_NONE, QUERN_SCALE_BLOCK, 1031, 7168),
+                                         case_of("rms_group", QUERN_FRONT_RMSNORM, QUERN_SCALE_GROUP, 1031, 7168),
+                                         case_of("rms_token", QUERN_FRONT_RMSNORM, QUERN_SCALE_TOKEN, 1031, 5120),
+                                         case_of("silu_group", QUERN_FRONT_SILU_MUL, QUERN_SCALE_GROUP, 515, 18432),
+                                         case_of("silu_token", QUERN_FRONT_SILU_MUL, QUERN_SCALE_TOKEN, 515, 14336),
+                                         case_of("one_row", QUERN_FRONT_RMSNORM, QUERN_SCALE_GROUP, 1, 7168)),
+                         [](const testing::TestParamInfo<QuantizeCase>& c) { return c.param.name; });
 
 TEST_P(QuantizeOnCuda, OneGraphServesAnyInput) {
   QuantizeProblem problem(GetParam(), Random(GetParam().name));
@@ -57,8 +57,8 @@ TEST_P(QuantizeOnCuda, OneGraphServesAnyInput) {
   }
 }
 
-// Each call reads what the one before has written: the sum of a norm, over and over. In one graph with programmatic edges it is what
-// it is call by call.
+// Each call reads what the one before has written: the sum of a norm, over and over. In one graph with programmatic
+// edges it is what it is call by call.
 TEST_P(QuantizeOnCuda, ProgrammaticLaunchesWaitForEachOther) {
   QuantizeProblem problem(GetParam(), Random(GetParam().name));
   ASSERT_NO_FATAL_FAILURE(problem.run(context()));
@@ -67,7 +67,8 @@ TEST_P(QuantizeOnCuda, ProgrammaticLaunchesWaitForEachOther) {
   problem.args.stream = stream.get();
   const auto calls = [&] {
     auto error = sized<quern_error>();
-    for (int i = 0; i < kCalls; ++i) ASSERT_EQ(quern_quantize(context(), &problem.args, &error), QUERN_OK) << error.text;
+    for (int i = 0; i < kCalls; ++i)
+      ASSERT_EQ(quern_quantize(context(), &problem.args, &error), QUERN_OK) << error.text;
   };
   const auto results_of = [&](const std::function<void()>& work) {
     problem.put();

@@ -29,8 +29,8 @@ double activation(int front, double gate) {
   }
 }
 
-// How good an activation is to be, in units of the last bit of f32: where x has 16 bits, what stands in an exponent may be as good as
-// f32 makes it, not the result.
+// How good an activation is to be, in units of the last bit of f32: where x has 16 bits, what stands in an exponent may
+// be as good as f32 makes it, not the result.
 double units_of(int front, bool swift, double gate) {
   if (!swift) return 16.0;
   switch (front) {
@@ -80,10 +80,16 @@ std::int64_t Matrix::spoilt() const {
 void PrintTo(const QuantizeCase& c, std::ostream* out) { *out << c.name; }
 
 // ---- Set-up
-QuantizeProblem::QuantizeProblem(const QuantizeCase& c, Random random) : args(sized<quern_quantize_args>()),
+QuantizeProblem::QuantizeProblem(const QuantizeCase& c, Random random)
+    : args(sized<quern_quantize_args>()),
       c_(c),
-      sum_(c.sum == Where::nowhere ? nullptr : c.sum == Where::x ? &x : c.sum == Where::residual ? &residual : &residual_out),
-      dense_(c.dense == Where::nowhere ? nullptr : c.dense == Where::x ? &x : &dense) {
+      sum_(c.sum == Where::nowhere    ? nullptr
+           : c.sum == Where::x        ? &x
+           : c.sum == Where::residual ? &residual
+                                      : &residual_out),
+      dense_(c.dense == Where::nowhere ? nullptr
+             : c.dense == Where::x     ? &x
+                                       : &dense) {
   const std::int64_t pitch = c.n + c.padding, groups = (c.n + 127) / 128;
   x.set(c.x, c.rows, c.product() ? 2 * c.n : c.n, c.product() ? 2 * pitch : pitch);
   if (c.residual) residual.set(c.x, c.rows, c.n, pitch);
@@ -253,12 +259,15 @@ void QuantizeProblem::check_scale(std::int64_t row, std::int64_t group, double l
   const double given = scale_found(row, group);
   int exponent = 0;
   const bool rounded = !power_of_two || std::frexp(given, &exponent) == 0.5;
-  const double low = scale_from(std::fmax(least, 0.0), c_.out, power_of_two), high = scale_from(most, c_.out, power_of_two);
+  const double low = scale_from(std::fmax(least, 0.0), c_.out, power_of_two),
+               high = scale_from(most, c_.out, power_of_two);
   if (!rounded || !(given >= low && given <= high)) fail("scale", row, group, given, low);
 }
 
 void QuantizeProblem::check_scales(const std::vector<Row>& rows) {
-  const std::int64_t down = c_.kind == QUERN_SCALE_BLOCK ? 128 : c_.kind == QUERN_SCALE_TENSOR ? std::max<std::int64_t>(c_.rows, 1) : 1;
+  const std::int64_t down = c_.kind == QUERN_SCALE_BLOCK    ? 128
+                            : c_.kind == QUERN_SCALE_TENSOR ? std::max<std::int64_t>(c_.rows, 1)
+                                                            : 1;
   const std::int64_t across = c_.kind >= QUERN_SCALE_GROUP ? 128 : c_.n;
   for (std::int64_t r = 0; r < std::max<std::int64_t>(c_.rows, c_.kind == QUERN_SCALE_TENSOR); r += down) {
     for (std::int64_t k = 0; k < c_.n; k += across) {
@@ -280,7 +289,8 @@ void QuantizeProblem::check_element(std::int64_t row, std::int64_t column, const
   const double low = y.value - y.error, high = y.value + y.error;
   if (dense_ != nullptr) {
     const double given = dense_->found(row, column);
-    const bool right = std::isnan(y.value) ? std::isnan(given) : given >= c_.x.rounded(low) && given <= c_.x.rounded(high);
+    const bool right =
+        std::isnan(y.value) ? std::isnan(given) : given >= c_.x.rounded(low) && given <= c_.x.rounded(high);
     if (!right) fail("y", row, column, given, y.value);
   }
   if (c_.kind == QUERN_SCALE_NONE) return;
@@ -298,7 +308,8 @@ void QuantizeProblem::check_element(std::int64_t row, std::int64_t column, const
     if (out.code(row, column) != expected[0] && !zeros) fail("out", row, column, given, c_.out.load(expected));
   } else {
     const double slack = 2 * kUnit;
-    const double least = c_.out.rounded(low / by - slack * std::fabs(low / by)), most = c_.out.rounded(high / by + slack * std::fabs(high / by));
+    const double least = c_.out.rounded(low / by - slack * std::fabs(low / by)),
+                 most = c_.out.rounded(high / by + slack * std::fabs(high / by));
     if (!(given >= least && given <= most)) fail("out", row, column, given, y.value / by);
   }
 }

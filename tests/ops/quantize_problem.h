@@ -14,7 +14,8 @@
 
 namespace quern::test {
 
-// A matrix in memory of its own, its rows `pitch` elements apart: what was put there, and what was found there afterwards.
+// A matrix in memory of its own, its rows `pitch` elements apart: what was put there, and what was found there
+// afterwards.
 class Matrix {
  public:
   void set(Element element, std::int64_t rows, std::int64_t columns, std::int64_t pitch);
@@ -66,7 +67,7 @@ struct QuantizeCase {
   int max_sms = 0;
   float eps = 1e-6f;
   double given_scale = 0.37;
-  bool odd_values = false;  // NaN, infinities, zeros, and numbers of many sizes among the input
+  bool odd_values = false;             // NaN, infinities, zeros, and numbers of many sizes among the input
   int size_least = -3, size_most = 3;  // a row's numbers are this power of two in size
 
   bool norm() const { return front == QUERN_FRONT_RMSNORM || front == QUERN_FRONT_LAYERNORM; }
@@ -78,7 +79,8 @@ class QuantizeProblem {
  public:
   QuantizeProblem(const QuantizeCase& c, Random random);
 
-  // Workspace, prepare, and the call with nothing left to compile; twice, since what one leaves in the workspace the next finds.
+  // Workspace, prepare, and the call with nothing left to compile; twice, since what one leaves in the workspace the
+  // next finds.
   void run(quern_context* context);
   // The call alone, between the next two.
   void call(quern_context* context);
@@ -110,7 +112,7 @@ class QuantizeProblem {
   void fail(const char* what, std::int64_t row, std::int64_t column, double given, double exact);
 
   const QuantizeCase c_;
-  Matrix* const sum_;    // where x + residual goes, and y; null: nowhere
+  Matrix* const sum_;  // where x + residual goes, and y; null: nowhere
   Matrix* const dense_;
   Buffer workspace_;
   std::int64_t wrong_ = 0;

@@ -1,4 +1,5 @@
-// quantize against its definition in fp64: every front, kind of scale and dtype, with tails, strides, aliases and odd values.
+// quantize against its definition in fp64: every front, kind of scale and dtype, with tails, strides, aliases and odd
+// values.
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
@@ -58,12 +59,14 @@ std::vector<QuantizeCase> plain() {
   }
   {
     QuantizeCase& c = all.add("group_few_blocks", front, QUERN_SCALE_GROUP, 90, 640);
-    c.x = Element::f32, c.out = Element::e5m2, c.odd_values = true, c.max_sms = 1, c.alignment = 8, c.flags = kPowerOfTwo;
+    c.x = Element::f32, c.out = Element::e5m2, c.odd_values = true, c.max_sms = 1, c.alignment = 8,
+    c.flags = kPowerOfTwo;
   }
   // From the smallest number there is to the largest: a scale is never subnormal.
   for (const bool power_of_two : {false, true}) {
     QuantizeCase& c = all.add(power_of_two ? "group_sizes_pow2" : "group_sizes", front, QUERN_SCALE_GROUP, 60, 128);
-    c.x = Element::f32, c.size_least = -150, c.size_most = 127, c.odd_values = true, c.flags = power_of_two ? kPowerOfTwo : 0;
+    c.x = Element::f32, c.size_least = -150, c.size_most = 127, c.odd_values = true,
+    c.flags = power_of_two ? kPowerOfTwo : 0;
   }
   all.add("group_none", front, QUERN_SCALE_GROUP, 0, 256);
   all.add("token", front, QUERN_SCALE_TOKEN, 9, 64).odd_values = true;
@@ -150,7 +153,8 @@ std::vector<QuantizeCase> norms() {
   }
   {
     QuantizeCase& c = all.add("layer_group_tail", QUERN_FRONT_LAYERNORM, QUERN_SCALE_GROUP, 7, 333);
-    c.alignment = 4, c.padding = 3, c.weight = Parameter::f32, c.bias = Parameter::f32, c.x = Element::f32, c.out = Element::e5m2;
+    c.alignment = 4, c.padding = 3, c.weight = Parameter::f32, c.bias = Parameter::f32, c.x = Element::f32,
+    c.out = Element::e5m2;
   }
   {
     QuantizeCase& c = all.add("layer_small", QUERN_FRONT_LAYERNORM, QUERN_SCALE_STATIC, 11, 40);
@@ -159,7 +163,8 @@ std::vector<QuantizeCase> norms() {
   }
   {
     QuantizeCase& c = all.add("layer_long", QUERN_FRONT_LAYERNORM, QUERN_SCALE_GROUP, 2, 16912);
-    c.x = Element::f32, c.weight = Parameter::f32, c.bias = Parameter::f32, c.residual = true, c.sum = Where::x, c.dense = Where::own;
+    c.x = Element::f32, c.weight = Parameter::f32, c.bias = Parameter::f32, c.residual = true, c.sum = Where::x,
+    c.dense = Where::own;
   }
   {
     QuantizeCase& c = all.add("layer_long_tensor", QUERN_FRONT_LAYERNORM, QUERN_SCALE_TENSOR, 2, 16390);
@@ -195,7 +200,8 @@ std::vector<QuantizeCase> products() {
     c.x = Element::f32;
   }
   all.add("gelu_tanh_token", QUERN_FRONT_GELU_TANH_MUL, QUERN_SCALE_TOKEN, 4, 640).flags = kPowerOfTwo;
-  for (const auto& [name, front] : {std::pair{"silu_dense_f16", QUERN_FRONT_SILU_MUL}, {"gelu_dense_f16", QUERN_FRONT_GELU_MUL}}) {
+  for (const auto& [name, front] :
+       {std::pair{"silu_dense_f16", QUERN_FRONT_SILU_MUL}, {"gelu_dense_f16", QUERN_FRONT_GELU_MUL}}) {
     QuantizeCase& c = all.add(name, front, QUERN_SCALE_NONE, 12, 2048);
     c.x = Element::f16, c.dense = Where::own, c.size_least = -6, c.size_most = 3;
   }
@@ -249,8 +255,10 @@ TEST_P(QuantizeRow, IsTheSameAlone) {
     }
     ASSERT_NO_FATAL_FAILURE(problem.call(context()));
     for (std::size_t i = 0; i < written.size(); ++i) {
-      const auto bytes = static_cast<std::ptrdiff_t>(written[i]->pitch() * static_cast<std::int64_t>(written[i]->element().bytes()));
-      const unsigned char *here = written[i]->all_found().data() + row * bytes, *there = together[i].data() + row * bytes;
+      const auto bytes =
+          static_cast<std::ptrdiff_t>(written[i]->pitch() * static_cast<std::int64_t>(written[i]->element().bytes()));
+      const unsigned char *here = written[i]->all_found().data() + row * bytes,
+                          *there = together[i].data() + row * bytes;
       EXPECT_TRUE(std::equal(here, here + bytes, there)) << "row " << row << " of output " << i;
     }
   }
@@ -262,9 +270,11 @@ INSTANTIATE_TEST_SUITE_P(Seeds, QuantizeScheduling, testing::ValuesIn([] {
                            Cases all;
                            QuantizeCase& rms = all.add("unfair_rms", QUERN_FRONT_RMSNORM, QUERN_SCALE_TOKEN, 7, 2048);
                            rms.residual = true, rms.sum = Where::x, rms.weight = Parameter::like_x, rms.max_sms = 1;
-                           QuantizeCase& layer = all.add("unfair_layer", QUERN_FRONT_LAYERNORM, QUERN_SCALE_GROUP, 19, 1536);
+                           QuantizeCase& layer =
+                               all.add("unfair_layer", QUERN_FRONT_LAYERNORM, QUERN_SCALE_GROUP, 19, 1536);
                            layer.bias = Parameter::like_x, layer.max_sms = 1;
-                           QuantizeCase& longer = all.add("unfair_long", QUERN_FRONT_RMSNORM, QUERN_SCALE_TOKEN, 1, 34000);
+                           QuantizeCase& longer =
+                               all.add("unfair_long", QUERN_FRONT_RMSNORM, QUERN_SCALE_TOKEN, 1, 34000);
                            longer.dense = Where::x;
                            all.add("unfair_tensor", QUERN_FRONT_NONE, QUERN_SCALE_TENSOR, 40, 512);
                            QuantizeCase& block = all.add("unfair_block", QUERN_FRONT_NONE, QUERN_SCALE_BLOCK, 150, 300);
@@ -326,7 +336,8 @@ TEST_P(QuantizeModel, IsListedWithWhatItsLayersCall) {
     const QuantizeProblem problem(c, Random(c.name));
     ASSERT_EQ(quern_quantize_prepare(fresh.get(), &problem.args, &error), QUERN_OK) << error.text;
   }
-  for (const std::string& line : manifest_of(fresh.get())) EXPECT_EQ(listed.count(line), 1u) << "called, but not listed: " << line;
+  for (const std::string& line : manifest_of(fresh.get()))
+    EXPECT_EQ(listed.count(line), 1u) << "called, but not listed: " << line;
 }
 
 }  // namespace

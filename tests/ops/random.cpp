@@ -11,7 +11,8 @@ namespace quern::test {
 
 std::uint64_t run_seed() {
   static const std::uint64_t seed = [] {
-    if (const char* given = std::getenv("QUERN_TEST_SEED")) return static_cast<std::uint64_t>(std::strtoull(given, nullptr, 0));
+    if (const char* given = std::getenv("QUERN_TEST_SEED"))
+      return static_cast<std::uint64_t>(std::strtoull(given, nullptr, 0));
     return static_cast<std::uint64_t>(std::random_device{}());
   }();
   return seed;

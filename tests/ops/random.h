@@ -24,7 +24,9 @@ class Random {
   std::uint64_t next();
   // 0 .. bound-1
   std::uint64_t below(std::uint64_t bound) { return next() % bound; }
-  int between(int least, int most) { return least + static_cast<int>(below(static_cast<std::uint64_t>(most - least + 1))); }
+  int between(int least, int most) {
+    return least + static_cast<int>(below(static_cast<std::uint64_t>(most - least + 1)));
+  }
   double uniform() { return static_cast<double>(next() >> 11) * 0x1p-53; }
   double normal();
   template <class T>

@@ -43,10 +43,12 @@ struct ThreeCalls {
   std::int32_t (*prepare)(quern_context*, const Args*, quern_error*);
 };
 
-// Each mistake, made in a problem of its own (which has its struct as `args`), is refused by all calls that see it. make() gives a
-// std::unique_ptr to a good one, watch(problem) a function that says whether its outputs are still what they are then.
+// Each mistake, made in a problem of its own (which has its struct as `args`), is refused by all calls that see it.
+// make() gives a std::unique_ptr to a good one, watch(problem) a function that says whether its outputs are still what
+// they are then.
 template <class Problem, class Args, class Make, class Watch>
-void expect_all_refused(const std::vector<Mistake<Problem>>& mistakes, const ThreeCalls<Args>& op, Make make, Watch watch) {
+void expect_all_refused(const std::vector<Mistake<Problem>>& mistakes, const ThreeCalls<Args>& op, Make make,
+                        Watch watch) {
   for (const Mistake<Problem>& mistake : mistakes) {
     SCOPED_TRACE(mistake.what);
     const auto problem = make();

@@ -45,10 +45,10 @@ bool apart(std::vector<double> values, double margin) {
 
 std::string RoutingCase::text() const {
   std::ostringstream s;
-  s << dtype.name() << " " << tokens << "x" << experts << " top " << top_k << ", groups " << groups << " top " << top_groups
-    << (sigmoid ? ", sigmoid" : ", softmax") << (bias ? ", bias" : "") << (renormalize ? ", renormalised" : "") << ", scale "
-    << scale << ", experts from " << first_expert << ", " << local() << " of them, max_sms " << max_sms
-    << "; QUERN_TEST_SEED=" << run_seed();
+  s << dtype.name() << " " << tokens << "x" << experts << " top " << top_k << ", groups " << groups << " top "
+    << top_groups << (sigmoid ? ", sigmoid" : ", softmax") << (bias ? ", bias" : "")
+    << (renormalize ? ", renormalised" : "") << ", scale " << scale << ", experts from " << first_expert << ", "
+    << local() << " of them, max_sms " << max_sms << "; QUERN_TEST_SEED=" << run_seed();
   return s.str();
 }
 
@@ -65,8 +65,9 @@ RoutingCase deepseek(std::int64_t tokens) {
 }
 
 bool same_bits(const Routed& a, const Routed& b) {
-  return a.weights.size() == b.weights.size() && std::memcmp(a.weights.data(), b.weights.data(), a.weights.size() * 4) == 0 &&
-         a.ids == b.ids && a.offsets == b.offsets && a.indices == b.indices && a.positions == b.positions && a.counts == b.counts;
+  return a.weights.size() == b.weights.size() &&
+         std::memcmp(a.weights.data(), b.weights.data(), a.weights.size() * 4) == 0 && a.ids == b.ids &&
+         a.offsets == b.offsets && a.indices == b.indices && a.positions == b.positions && a.counts == b.counts;
 }
 
 Routing::Routing(const RoutingCase& c, Random random)
@@ -101,8 +102,10 @@ Routing::Routing(const RoutingCase& c, Random random)
   positions.place(position_buffer_.data()), counts.place(count_buffer_.data());
   args.logits = logits.get(), args.weights = weights.get(), args.ids = ids.get();
   if (c.bias) args.bias = bias.get();
-  args.offsets = offsets.get(), args.indices = indices.get(), args.positions = positions.get(), args.counts = counts.get();
-  args.flags = (c.sigmoid ? std::uint32_t{QUERN_MOE_SIGMOID} : 0u) | (c.renormalize ? std::uint32_t{QUERN_MOE_RENORMALIZE} : 0u);
+  args.offsets = offsets.get(), args.indices = indices.get(), args.positions = positions.get(),
+  args.counts = counts.get();
+  args.flags =
+      (c.sigmoid ? std::uint32_t{QUERN_MOE_SIGMOID} : 0u) | (c.renormalize ? std::uint32_t{QUERN_MOE_RENORMALIZE} : 0u);
   args.top_k = c.top_k, args.groups = c.groups, args.top_groups = c.top_groups, args.scale = c.scale;
   args.first_expert = c.first_expert, args.local_experts = c.local_experts, args.max_sms = c.max_sms;
 }
@@ -119,7 +122,8 @@ void Routing::upload() {
   std::vector<unsigned char> rows(logit_buffer_.size(), 0xff);
   for (std::int64_t t = 0; t < c_.tokens; ++t) {
     for (std::int64_t e = 0; e < c_.experts; ++e)
-      c_.dtype.store(&rows[static_cast<std::size_t>(t * (c_.experts + c_.padding) + e) * c_.dtype.bytes()], logit(t, e));
+      c_.dtype.store(&rows[static_cast<std::size_t>(t * (c_.experts + c_.padding) + e) * c_.dtype.bytes()],
+                     logit(t, e));
   }
   logit_buffer_.write(rows);
   bias_buffer_.write(bias_);
@@ -154,8 +158,8 @@ void Routing::call(quern_context* context, void* stream) {
 }
 
 Routed Routing::read() const {
-  return {read_all<float>(weight_buffer_),        read_all<std::int32_t>(id_buffer_),
-          read_all<std::int32_t>(offset_buffer_), read_all<std::int32_t>(index_buffer_),
+  return {read_all<float>(weight_buffer_),          read_all<std::int32_t>(id_buffer_),
+          read_all<std::int32_t>(offset_buffer_),   read_all<std::int32_t>(index_buffer_),
           read_all<std::int32_t>(position_buffer_), read_all<std::int32_t>(count_buffer_)};
 }
 
@@ -184,7 +188,8 @@ std::vector<Routing::Choice> Routing::choices(std::int64_t token) const {
 double Routing::worth(const std::vector<Choice>& choices, int group) const {
   const auto size = static_cast<std::ptrdiff_t>(c_.experts / c_.groups);
   std::vector<Choice> members(choices.begin() + group * size, choices.begin() + (group + 1) * size);
-  std::sort(members.begin(), members.end(), [](const Choice& a, const Choice& b) { return before(a.value, b.value, a.id, b.id); });
+  std::sort(members.begin(), members.end(),
+            [](const Choice& a, const Choice& b) { return before(a.value, b.value, a.id, b.id); });
   return c_.bias && size > 1 ? members[0].value + members[1].value : members[0].value;
 }
 
@@ -194,13 +199,15 @@ std::vector<Routing::Choice> Routing::chosen(std::int64_t token) const {
     const std::int64_t size = c_.experts / c_.groups;
     std::vector<std::pair<double, int>> groups;
     for (int g = 0; g < c_.groups; ++g) groups.emplace_back(worth(all, g), g);
-    std::sort(groups.begin(), groups.end(), [](const auto& a, const auto& b) { return before(a.first, b.first, a.second, b.second); });
+    std::sort(groups.begin(), groups.end(),
+              [](const auto& a, const auto& b) { return before(a.first, b.first, a.second, b.second); });
     std::vector<bool> taken(static_cast<std::size_t>(c_.groups), false);
     for (int g = 0; g < (c_.top_groups != 0 ? c_.top_groups : c_.groups); ++g)
       taken[static_cast<std::size_t>(groups[static_cast<std::size_t>(g)].second)] = true;
     std::erase_if(all, [&](const Choice& choice) { return !taken[static_cast<std::size_t>(choice.id / size)]; });
   }
-  std::sort(all.begin(), all.end(), [](const Choice& a, const Choice& b) { return before(a.value, b.value, a.id, b.id); });
+  std::sort(all.begin(), all.end(),
+            [](const Choice& a, const Choice& b) { return before(a.value, b.value, a.id, b.id); });
   all.resize(static_cast<std::size_t>(c_.top_k));
   return all;
 }
@@ -238,7 +245,8 @@ void Routing::check(const Routed& given) const {
   const std::int64_t row = c_.top_k + c_.padding;
   std::vector<std::int32_t> want_ids(given.ids.size(), kPoison), want_positions(given.positions.size(), kPoison);
   std::vector<std::int32_t> want_indices(given.indices.size(), kPoison);
-  std::vector<std::vector<std::int64_t>> rows(static_cast<std::size_t>(c_.local()));  // of each expert: where the choices lie
+  std::vector<std::vector<std::int64_t>> rows(
+      static_cast<std::size_t>(c_.local()));  // of each expert: where the choices lie
   for (std::int64_t t = 0; t < c_.tokens; ++t) {
     const std::vector<Choice> best = chosen(t);
     check_weights(t, best, &given.weights[static_cast<std::size_t>(t * row)]);
@@ -265,7 +273,8 @@ void Routing::check(const Routed& given) const {
     want_offsets.push_back(next);
   }
   EXPECT_EQ(given.ids, want_ids);
-  const auto expect = [](const void* tensor, const std::vector<std::int32_t>& is, std::vector<std::int32_t> want, const char* name) {
+  const auto expect = [](const void* tensor, const std::vector<std::int32_t>& is, std::vector<std::int32_t> want,
+                         const char* name) {
     if (tensor == nullptr) std::fill(want.begin(), want.end(), kPoison);
     EXPECT_EQ(is, want) << name;
   };

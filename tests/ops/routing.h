@@ -45,7 +45,9 @@ class Routing {
   // The numbers may be set before a run; they are rounded to the dtype.
   double logit(std::int64_t token, std::int64_t expert) const { return logits_[at(token, expert)]; }
   void set_logit(std::int64_t token, std::int64_t expert, double value);
-  void set_bias(std::int64_t expert, double value) { bias_[static_cast<std::size_t>(expert)] = static_cast<float>(value); }
+  void set_bias(std::int64_t expert, double value) {
+    bias_[static_cast<std::size_t>(expert)] = static_cast<float>(value);
+  }
 
   // Workspace, prepare and a call that may not compile. Numbers go to the device, outputs are poisoned first.
   void run(quern_context* context);

@@ -48,8 +48,10 @@ std::vector<AttentionCase> cases() {
   // Results take more room than queries, and are staged where keys were.
   list.add("unfair_prefill_64x128", {{70, 100}, {33, 40}}, [](AttentionCase& c) { c.dim_v = 128; });
   list.add("unfair_prefill_8x256", {{70, 100}, {33, 40}}, [](AttentionCase& c) { c.dim_k = 8, c.dim_v = 256; });
-  list.add("unfair_many_pieces", {{70, 170}, {150, 150}, {1, 400}, {33, 40}, {90, 90}, {64, 64}}, [](AttentionCase& c) { c.max_sms = 1; });
-  list.add("unfair_invariant", {{1, 700}, {20, 300}, {3, 3}}, [](AttentionCase& c) { c.flags = QUERN_CALL_BATCH_INVARIANT; });
+  list.add("unfair_many_pieces", {{70, 170}, {150, 150}, {1, 400}, {33, 40}, {90, 90}, {64, 64}},
+           [](AttentionCase& c) { c.max_sms = 1; });
+  list.add("unfair_invariant", {{1, 700}, {20, 300}, {3, 3}},
+           [](AttentionCase& c) { c.flags = QUERN_CALL_BATCH_INVARIANT; });
   list.add("unfair_everything_on", {{40, 75}, {1, 130}, {7, 3}}, [](AttentionCase& c) {
     c.cap = 3.0f;
     c.alibi = true;

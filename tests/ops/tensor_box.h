@@ -19,7 +19,8 @@ class TensorBox {
   TensorBox& operator=(const TensorBox&) = delete;
 
   // Compact when `strides` is empty.
-  void set(DLDataType dtype, std::initializer_list<std::int64_t> extents, std::initializer_list<std::int64_t> steps = {}) {
+  void set(DLDataType dtype, std::initializer_list<std::int64_t> extents,
+           std::initializer_list<std::int64_t> steps = {}) {
     tensor = DLTensor{};
     tensor.device = dl_device();
     tensor.dtype = dtype;

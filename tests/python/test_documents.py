@@ -15,7 +15,9 @@ import pytest
 import quern.library
 
 ROOT = Path(__file__).resolve().parents[2]
-TOP = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md", "THIRD_PARTY_NOTICES.md")]
+TOP = [
+    ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md", "THIRD_PARTY_NOTICES.md")
+]
 PAGES = [*TOP, *sorted(ROOT.glob("sources/*/README.md")), *sorted(ROOT.glob("bindings/*/README.md"))]
 BUILD = Path(quern.library.library()._name).resolve().parents[1]
 

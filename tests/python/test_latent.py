@@ -11,9 +11,7 @@ SCALE = 192**-0.5
 class Case:
     """Two sequences of a small latent cache."""
 
-    def __init__(
-        self, rng, dtype=ml_dtypes.bfloat16, latent=64, rope=16, heads=5, page_size=8
-    ):
+    def __init__(self, rng, dtype=ml_dtypes.bfloat16, latent=64, rope=16, heads=5, page_size=8):
         self.latent, self.lengths = latent, np.array([37, 9], np.int32)
         self.q = rng.standard_normal((2, heads, latent + rope)).astype(dtype)
         self.cache = np.full((9, page_size, latent + rope), np.nan, dtype)
@@ -24,9 +22,7 @@ class Case:
             keys = rng.standard_normal((length, latent + rope)).astype(dtype)
             for at in range(0, length, page_size):
                 self.table[i, at // page_size] = page = next(pages)
-                self.cache[page, : min(page_size, length - at)] = keys[
-                    at : at + page_size
-                ]
+                self.cache[page, : min(page_size, length - at)] = keys[at : at + page_size]
             self.keys.append(keys.astype(np.float64))
 
     def exactly(self, sequence, seen=None):
@@ -77,9 +73,7 @@ def test_two_tensors_give_what_one_gives(context, rng):
     case = Case(rng)
     arguments = {"scale": SCALE, "lengths": case.lengths, "page_table": case.table}
     one = context.mla_decode(case.q, case.cache, d_latent=case.latent, **arguments)
-    q, q_rope = (
-        np.ascontiguousarray(part) for part in np.split(case.q, [case.latent], -1)
-    )
+    q, q_rope = (np.ascontiguousarray(part) for part in np.split(case.q, [case.latent], -1))
     two = context.mla_decode(
         q,
         case.cache[..., : case.latent],
@@ -93,9 +87,7 @@ def test_two_tensors_give_what_one_gives(context, rng):
 def test_refusals(context, rng):
     case = Case(rng)
     with pytest.raises(quern.InvalidError, match="lengths"):
-        context.mla_decode(
-            case.q, case.cache, scale=SCALE, d_latent=case.latent, page_table=case.table
-        )
+        context.mla_decode(case.q, case.cache, scale=SCALE, d_latent=case.latent, page_table=case.table)
     with pytest.raises(quern.InvalidError, match="page_table"):
         table = case.table.copy()
         table[1, 0] = 77

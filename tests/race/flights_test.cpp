@@ -61,9 +61,7 @@ TEST(Flights, AllHearOfAFailureAndTheNextCallTriesAgain) {
     }
   });
   EXPECT_EQ(told, kThreads);
-  EXPECT_EQ(flights.run(
-                Spec{}, [] { return 5; }, [] {}),
-            5);
+  EXPECT_EQ(flights.run(Spec{}, [] { return 5; }, [] {}), 5);
 }
 
 TEST(Flights, ForeignExceptionsReachTheWaitersAsErrors) {
@@ -92,13 +90,7 @@ TEST(Flights, DifferentSpecsDoNotWaitForEachOther) {
   Flights<int> flights;
   Spec other;
   other.words[0] = 1;
-  const int result = flights.run(
-      Spec{},
-      [&] {
-        return 10 * flights.run(
-                        other, [] { return 4; }, [] {});
-      },
-      [] {});
+  const int result = flights.run(Spec{}, [&] { return 10 * flights.run(other, [] { return 4; }, [] {}); }, [] {});
   EXPECT_EQ(result, 40);
 }
 

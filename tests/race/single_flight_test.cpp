@@ -145,7 +145,7 @@ TEST_F(EngineTest, SixteenProcessesCompileOnce) {
     ASSERT_EQ(waitpid(child, &status, 0), child);
     EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << "status " << status;
   }
-  struct stat about {};
+  struct stat about{};
   ASSERT_EQ(stat(log.c_str(), &about), 0);
   EXPECT_EQ(about.st_size, 1) << "compilations in all";
 }

@@ -2,8 +2,9 @@
 // products.
 //
 // A product of n columns leaves n / 2 elements in each thread, of two rows of the tile's 64; the four threads of a quad
-// hold the same two rows. Element i of thread t lies in row accumulator_row(t, half_of(i)) and column accumulator_column(t, i).
-// Every array is indexed by constants once its loops are unrolled, so that it stays in registers.
+// hold the same two rows. Element i of thread t lies in row accumulator_row(t, half_of(i)) and column
+// accumulator_column(t, i). Every array is indexed by constants once its loops are unrolled, so that it stays in
+// registers.
 //
 //   accumulator_row(thread, half)    the row in the tile of half 0 or 1; `thread` counts within the warpgroup
 //   accumulator_column(thread, i)    the column of element i
@@ -34,7 +35,8 @@ QUERN_DEVICE constexpr int accumulator_column(int thread, int i) { return wgmma_
 template <int count>
 QUERN_DEVICE void maximum(const f32 (&x)[count], f32 (&rows)[2]) {
   f32 chains[4] = {rows[0], rows[1], x[1], x[3]};  // two for each row, each independent of the others
-  QUERN_UNROLL for (int i = 0; i < count; ++i) chains[half_of(i) + i % 2 * 2] = fmax(chains[half_of(i) + i % 2 * 2], x[i]);
+  QUERN_UNROLL for (int i = 0; i < count; ++i) chains[half_of(i) + i % 2 * 2] =
+      fmax(chains[half_of(i) + i % 2 * 2], x[i]);
   QUERN_UNROLL for (int h = 0; h < 2; ++h) rows[h] = fmax(chains[h], chains[h + 2]);
 }
 template <int count>
@@ -89,8 +91,8 @@ QUERN_DEVICE void to_operand(const f32 (&x)[count], u32 (&a)[steps][4]) {
   }
 }
 
-// The 4 x 4 words that the threads of a quad hold are transposed: thread t ends up with word t of each of them. Words of
-// two neighbouring columns, of four groups of eight columns, so become one group's eight columns.
+// The 4 x 4 words that the threads of a quad hold are transposed: thread t ends up with word t of each of them. Words
+// of two neighbouring columns, of four groups of eight columns, so become one group's eight columns.
 QUERN_DEVICE void transpose_quad(u32 (&v)[4], int thread) {
   QUERN_UNROLL for (int bit = 1; bit <= 2; bit *= 2) {
     const bool upper = (thread & bit) != 0;

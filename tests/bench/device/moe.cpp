@@ -1,5 +1,5 @@
-// Mixture of experts: what routing costs at the sizes of decode and prefill, and how near to the memory's speed the experts' results
-// are added up.
+// Mixture of experts: what routing costs at the sizes of decode and prefill, and how near to the memory's speed the
+// experts' results are added up.
 // SPDX-License-Identifier: Apache-2.0
 #include <cmath>
 #include <cstdio>
@@ -59,7 +59,8 @@ class Layer {
     route_.ids = tensors_.ids, route_.offsets = tensors_.offsets, route_.indices = tensors_.indices;
     route_.top_k = kTopK, route_.groups = 8, route_.top_groups = 4, route_.scale = 2.5f;
     combine_.x = tensors_.x, combine_.out = tensors_.out;
-    demo::call([&](quern_error* e) { return quern_moe_route_workspace(gpu.context(), &route_, &route_.workspace_size, e); });
+    demo::call(
+        [&](quern_error* e) { return quern_moe_route_workspace(gpu.context(), &route_, &route_.workspace_size, e); });
     route_.workspace = gpu.memory().allocate(static_cast<std::size_t>(route_.workspace_size));
     demo::call([&](quern_error* e) { return quern_moe_route_prepare(gpu.context(), &route_, e); });
     demo::call([&](quern_error* e) { return quern_moe_combine_prepare(gpu.context(), &combine_, e); });
@@ -75,7 +76,8 @@ class Layer {
   // Of the rows read and the sums written; the few bytes of positions and weights are not counted.
   double combined_bytes() const { return 2.0 * static_cast<double>((rows_ + tokens_) * kColumns); }
 
-  // Runs both and throws std::runtime_error unless the rows are a permutation and the sums numbers that are not all zero.
+  // Runs both and throws std::runtime_error unless the rows are a permutation and the sums numbers that are not all
+  // zero.
   void check() {
     route();
     combine();
@@ -83,7 +85,8 @@ class Layer {
     positions_.download(), offsets_.download(), out_.download();
     std::vector<bool> taken(count(rows_), false);
     for (const std::int32_t position : positions_.host) {
-      if (position < 0 || position >= rows_ || taken[count(position)]) throw std::runtime_error("moe_route: positions are no permutation");
+      if (position < 0 || position >= rows_ || taken[count(position)])
+        throw std::runtime_error("moe_route: positions are no permutation");
       taken[count(position)] = true;
     }
     if (offsets_.host.back() != rows_) throw std::runtime_error("moe_route: the offsets do not end with the rows");
@@ -119,8 +122,10 @@ Json bench_moe(Gpu& gpu, std::uint32_t seed) {
   for (const std::int64_t tokens : {std::int64_t{1}, std::int64_t{64}, kMostTokens}) {
     Layer layer(gpu, tokens, seed);
     layer.check();
-    const double route_us = gpu.flushed_us([&] { layer.route(); }), route_graph_us = gpu.graph_us([&] { layer.route(); });
-    const double combine_us = gpu.flushed_us([&] { layer.combine(); }), combine_graph_us = gpu.graph_us([&] { layer.combine(); });
+    const double route_us = gpu.flushed_us([&] { layer.route(); }),
+                 route_graph_us = gpu.graph_us([&] { layer.route(); });
+    const double combine_us = gpu.flushed_us([&] { layer.combine(); }),
+                 combine_graph_us = gpu.graph_us([&] { layer.combine(); });
     const double gbps = layer.combined_bytes() / combine_us / 1e3;
     const auto given = static_cast<long long>(tokens);
     std::printf("  moe_route    %5lld tokens, f32 logits %27.2f %13.2f\n", given, route_us, route_graph_us);

@@ -63,8 +63,8 @@ struct Scales {
   DLTensor tensor{};
 };
 
-// Inputs and codes lie in the pools: x and behind it the norm's weight in k, the residual (and the sum, in its place) in v, codes
-// in q, scales in out.
+// Inputs and codes lie in the pools: x and behind it the norm's weight in k, the residual (and the sum, in its place)
+// in v, codes in q, scales in out.
 class Quantisation {
  public:
   Quantisation(Gpu& gpu, const Pools& pools, const Case& of, std::int64_t rows, bool programmatic)
@@ -85,8 +85,11 @@ class Quantisation {
     if (of.residual) args_.residual = args_.residual_out = residual_;
     if (of.front == QUERN_FRONT_RMSNORM) args_.weight = weight_, args_.eps = 1e-6f;
     args_.front = of.front, args_.scale_kind = of.kind;
-    demo::call([&](quern_error* error) { return quern_quantize_workspace(gpu.context(), &args_, &args_.workspace_size, error); });
-    if (args_.workspace_size != 0) args_.workspace = gpu.memory().allocate(static_cast<std::size_t>(args_.workspace_size));
+    demo::call([&](quern_error* error) {
+      return quern_quantize_workspace(gpu.context(), &args_, &args_.workspace_size, error);
+    });
+    if (args_.workspace_size != 0)
+      args_.workspace = gpu.memory().allocate(static_cast<std::size_t>(args_.workspace_size));
     first_ms_ = milliseconds_of(
         [&] { demo::call([&](quern_error* error) { return quern_quantize_prepare(gpu.context(), &args_, error); }); });
     const float one = 1.0f;
@@ -99,7 +102,8 @@ class Quantisation {
   }
   // Throws std::runtime_error unless scales are positive numbers and codes neither NaN nor all zero.
   void check() const {
-    std::vector<unsigned char> codes(65536 < rows_ * kColumns ? 65536 : static_cast<std::size_t>(rows_ * kColumns), 0x7f);
+    std::vector<unsigned char> codes(65536 < rows_ * kColumns ? 65536 : static_cast<std::size_t>(rows_ * kColumns),
+                                     0x7f);
     std::vector<float> scales(static_cast<std::size_t>(scales_.count), std::nanf(""));
     gpu_.memory().upload(codes_, codes.data(), codes.size());
     if (case_.kind != QUERN_SCALE_STATIC) gpu_.memory().upload(scales_.tensor.data, scales.data(), scales.size() * 4);
@@ -114,7 +118,8 @@ class Quantisation {
     }
     if (zeros == codes.size()) throw std::runtime_error("quantize wrote zeros only");
     for (std::int64_t i = 0; i < scales_.shape[0] * scales_.shape[1]; ++i) {
-      const float scale = scales[static_cast<std::size_t>(i / scales_.shape[1] * scales_.strides[0] + i % scales_.shape[1] * scales_.strides[1])];
+      const float scale = scales[static_cast<std::size_t>(i / scales_.shape[1] * scales_.strides[0] +
+                                                          i % scales_.shape[1] * scales_.strides[1])];
       if (!(scale > 0.0f && std::isfinite(scale))) throw std::runtime_error("quantize wrote a scale that is none");
     }
   }
@@ -123,7 +128,8 @@ class Quantisation {
   double bytes() const {
     const auto elements = static_cast<double>(rows_ * kColumns);
     const double reads = case_.kind == QUERN_SCALE_TENSOR ? 2 : 1;
-    return elements * (reads * (product_ ? 4 : 2) + (case_.residual ? 4 : 0) + 1) + 4.0 * static_cast<double>(scales_.count);
+    return elements * (reads * (product_ ? 4 : 2) + (case_.residual ? 4 : 0) + 1) +
+           4.0 * static_cast<double>(scales_.count);
   }
   double first_ms() const { return first_ms_; }
 
@@ -149,7 +155,8 @@ Json bench_quantize(Gpu& gpu, const Pools& pools) {
               static_cast<long long>(kColumns), static_cast<long long>(kRows));
   Json rows = Json::array();
   for (const Case& at : kCases) {
-    const Quantisation many(gpu, pools, at, kRows, false), one(gpu, pools, at, 1, false), chained(gpu, pools, at, 1, true);
+    const Quantisation many(gpu, pools, at, kRows, false), one(gpu, pools, at, 1, false),
+        chained(gpu, pools, at, 1, true);
     many.check();
     const double us = gpu.flushed_us([&] { many.enqueue(); }), gbps = many.bytes() / us / 1e3;
     one.check();

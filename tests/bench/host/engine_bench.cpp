@@ -81,7 +81,8 @@ jit::Spec attention_spec() {
   return specs.front();
 }
 
-// What a miss costs before the cache is asked: unit, the files that go in, canonical text with the SHA-256 of each, key.
+// What a miss costs before the cache is asked: unit, the files that go in, canonical text with the SHA-256 of each,
+// key.
 void spec_to_key(benchmark::State& state) {
   const jit::Spec spec = attention_spec();
   while (state.KeepRunning()) {

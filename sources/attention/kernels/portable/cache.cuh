@@ -57,15 +57,20 @@ struct TileCopy {
   QUERN_DEVICE explicit TileCopy(int index) : thread(index), row(index / kChunks), column(index % kChunks) {}
 
   // The row and column of a step, in chunks; the row of `own` alone is the same in all steps when kEven.
-  QUERN_DEVICE int row_at(int step) const { return kEven ? row + step * kRowsAtOnce : (step * kThreadCount + thread) / kChunks; }
+  QUERN_DEVICE int row_at(int step) const {
+    return kEven ? row + step * kRowsAtOnce : (step * kThreadCount + thread) / kChunks;
+  }
   QUERN_DEVICE int column_at(int step) const { return kEven ? column : (step * kThreadCount + thread) % kChunks; }
-  QUERN_DEVICE bool inside(int step) const { return kRowCount * kChunks % kThreadCount == 0 || row_at(step) < kRowCount; }
+  QUERN_DEVICE bool inside(int step) const {
+    return kRowCount * kChunks % kThreadCount == 0 || row_at(step) < kRowCount;
+  }
 
-  // Where the thread's chunk of step 0 goes in a tile at `to`. From there the chunks of other steps are, when kEven, a known way off:
-  // one address for all of them.
+  // Where the thread's chunk of step 0 goes in a tile at `to`. From there the chunks of other steps are, when kEven, a
+  // known way off: one address for all of them.
   QUERN_DEVICE T* own(T* to, int pitch) const { return to + (row * pitch + column * kChunkElements); }
 
-  // Copies the step's chunk to the tile that `own` was asked for, `source` being where its row begins; zeros where `take` is false.
+  // Copies the step's chunk to the tile that `own` was asked for, `source` being where its row begins; zeros where
+  // `take` is false.
   QUERN_DEVICE void copy(T* own, int pitch, int step, const u8* source, bool take) const {
     T* target = own + (kEven ? step * kRowsAtOnce * pitch
                              : (row_at(step) - row) * pitch + (column_at(step) - column) * kChunkElements);
@@ -116,7 +121,8 @@ QUERN_DEVICE void copy_queries(const AttentionParams& p, const Sequence& s, i32 
 
 // Whether key `key + row` is among `keys`.
 QUERN_DEVICE bool takes(const Range& keys, i32 key, int row) {
-  return static_cast<u32>(key + row - keys.first) < static_cast<u32>(keys.last > keys.first ? keys.last - keys.first : 0);
+  return static_cast<u32>(key + row - keys.first) <
+         static_cast<u32>(keys.last > keys.first ? keys.last - keys.first : 0);
 }
 
 }  // namespace q

@@ -1,12 +1,12 @@
 // Attention with few rows a KV head (decode, speculative decode): bound by reading K and V.
 //
-// One tile of 16 rows. Of every block of keys each warp takes 16 for itself, with a pipeline of asynchronous copies of its
-// own, so that the warps of a thread block never wait for each other until the piece is done; then their results are joined
-// through shared memory.
+// One tile of 16 rows. Of every block of keys each warp takes 16 for itself, with a pipeline of asynchronous copies of
+// its own, so that the warps of a thread block never wait for each other until the piece is done; then their results
+// are joined through shared memory.
 // SPDX-License-Identifier: Apache-2.0
 #include "attention/kernels/portable/cache.cuh"
-#include "attention/kernels/shared/combine.cuh"
 #include "attention/kernels/portable/softmax.cuh"
+#include "attention/kernels/shared/combine.cuh"
 
 namespace q {
 
@@ -67,7 +67,8 @@ struct Reader {
       const int row = tile.inside(step) ? tile.row_at(step) : 0;
       const u8* source = base;
       if (PAGED && !kOnePage) {
-        source += static_cast<u64>(shuffle(page, row)) * page_bytes + static_cast<u64>(slot_of(p, key + row)) * token_bytes;
+        source +=
+            static_cast<u64>(shuffle(page, row)) * page_bytes + static_cast<u64>(slot_of(p, key + row)) * token_bytes;
       } else {
         source += static_cast<u64>(static_cast<u32>(row)) * token_bytes;
       }
@@ -169,7 +170,8 @@ QUERN_DEVICE void stage_results(const Softmax<1>& softmax, Sums& sums, f32* resu
   sums.values.template store<kSlotPitch>(results);
 }
 
-QUERN_DEVICE void take_piece(const AttentionParams& p, const Sequence& s, const Piece& piece, u8* memory, Shared* shared, Sums& sums) {
+QUERN_DEVICE void take_piece(const AttentionParams& p, const Sequence& s, const Piece& piece, u8* memory,
+                             Shared* shared, Sums& sums) {
   Element* query_tile = reinterpret_cast<Element*>(memory);
   u8* stages = memory + kRows * kPitchK * 2;
 
@@ -249,5 +251,6 @@ QUERN_KERNEL(quern_attention_decode, THREADS, BLOCKS_PER_SM, QUERN_PARAM q::Atte
   QUERN_ROLLED do {
     schedule.next();
     if (piece.begin < piece.end) take_piece(p, shared->schedule.sequence, piece, dynamic_shared(), shared, sums);
-  } while (schedule.more());
+  }
+  while (schedule.more());
 }

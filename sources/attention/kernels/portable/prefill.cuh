@@ -1,11 +1,12 @@
 // Attention with many rows a KV head (prefill, chunked prefill, long speculation): bound by the tensor cores.
 //
-// Four warps share the tiles of keys and values, each with ROW_TILES tiles of 16 rows of its own. The kernel also carries the
-// batch-invariant form of every length of query: the sums of a row do not depend on which rows stand beside it.
+// Four warps share the tiles of keys and values, each with ROW_TILES tiles of 16 rows of its own. The kernel also
+// carries the batch-invariant form of every length of query: the sums of a row do not depend on which rows stand beside
+// it.
 // SPDX-License-Identifier: Apache-2.0
 #include "attention/kernels/portable/cache.cuh"
-#include "attention/kernels/shared/combine.cuh"
 #include "attention/kernels/portable/softmax.cuh"
+#include "attention/kernels/shared/combine.cuh"
 
 namespace q {
 
@@ -17,7 +18,8 @@ inline constexpr int kRowTiles = ROW_TILES;  // of a warp
 inline constexpr int kKeys = KEYS_AT_ONCE;
 inline constexpr int kParts = kBlock / kKeys;
 inline constexpr int kKeyTiles = kKeys / 16;
-static_assert(kParts == 1 || kParts == 2, "the keys of the next block come during the first part, the values during the last");
+static_assert(kParts == 1 || kParts == 2,
+              "the keys of the next block come during the first part, the values during the last");
 static_assert(kRows == kWarps * kRowTiles * 16);
 // Queries stay in registers where there is room, else they are read from shared memory for every block of keys.
 inline constexpr bool kHoldQueries = kRowTiles == 1 && kStepsK + kTilesV <= 16;
@@ -36,8 +38,8 @@ struct Shared {
                 [2];  // of the keys of a block, in turns: a bit for each whose values were not finite, and were cleared
 };
 
-// Where the piece's keys and values lie. Kept in shared memory: in registers there is no room, and to compute it again for every
-// block of keys takes a chain of 64-bit products before the first copy.
+// Where the piece's keys and values lie. Kept in shared memory: in registers there is no room, and to compute it again
+// for every block of keys takes a chain of 64-bit products before the first copy.
 struct Source {
   const u8* base;
   u32 page_bytes, token_bytes;
@@ -82,9 +84,9 @@ struct Reader {
   static constexpr int kEach = kBlock / kPages;  // keys of a block that share an entry of the page table
 
   const AttentionParams& p;
-  i32 begin;   // the first key of the piece's first block; blocks are counted from that one
-  i32 first;   // the first key that the tile sees,
-  u32 count;   // and how many it sees from there to the piece's end
+  i32 begin;  // the first key of the piece's first block; blocks are counted from that one
+  i32 first;  // the first key that the tile sees,
+  u32 count;  // and how many it sees from there to the piece's end
   Memory memory;
   Shared* shared;
   const f32* k_scales;  // with kTokenScales
@@ -122,15 +124,15 @@ struct Reader {
     }
   }
 
-  // A block's keys, or its values, on their way. Beyond the piece's last block there are none, and zeros are written: a branch
-  // would cost more.
+  // A block's keys, or its values, on their way. Beyond the piece's last block there are none, and zeros are written: a
+  // branch would cost more.
   template <int kDim>
   struct Copies {
     using Copy = TileCopy<CacheElement, kBlock, kDim, kThreads, kCacheCopyBytes>;
     static constexpr int kSteps = Copy::kSteps;
     static constexpr int kPitch = cached_row_bytes(kDim, kCacheBytes) / kCacheBytes;
-    // The entry of the page table is the same for all threads in a step, and what a step adds to a thread's own row is a
-    // constant.
+    // The entry of the page table is the same for all threads in a step, and what a step adds to a thread's own row is
+    // a constant.
     static constexpr bool kWhole = Copy::kEven && (!PAGED || (PAGE_SIZE != 0 && kEach % Copy::kRowsAtOnce == 0));
     static constexpr bool kOnePage = kWhole && kPages == 1;
 
@@ -143,7 +145,8 @@ struct Reader {
     u32 place;  // of the block's first key among those that the tile sees
     u32 count;
 
-    QUERN_DEVICE Copies(const Reader& r, i32 block, bool values) : key(r.key_of(block)), place(static_cast<u32>(key - r.first)), count(r.count) {
+    QUERN_DEVICE Copies(const Reader& r, i32 block, bool values)
+        : key(r.key_of(block)), place(static_cast<u32>(key - r.first)), count(r.count) {
       own = tile.own((values ? r.memory.copied_values : r.memory.copied_keys) + r.stage_of(block) * kBlock * kPitch,
                      kPitch);
       source = r.memory.sources->of[values];
@@ -161,15 +164,16 @@ struct Reader {
         from += static_cast<u64>(of_row) * source.page_bytes;
       }
       if (kWhole) {
-        // A block of keys begins on a multiple of its length: in pages as long, or shorter, always on a page's first key. The
-        // thread's own row comes first, since what a step adds to it is the same for all threads.
+        // A block of keys begins on a multiple of its length: in pages as long, or shorter, always on a page's first
+        // key. The thread's own row comes first, since what a step adds to it is the same for all threads.
         const u32 slot = PAGED ? (PAGE_SIZE > kBlock ? slot_of(params, key) : 0) : static_cast<u32>(key);
         const int ahead = step * Copy::kRowsAtOnce;
         from += static_cast<u64>(slot + static_cast<u32>(tile.row)) * source.token_bytes;
         from += static_cast<u64>(static_cast<u32>(PAGED ? ahead % kEach : ahead)) * source.token_bytes;
       } else {
-        const u32 slot = !PAGED ? static_cast<u32>(key + row) : PAGE_SIZE == 0 || kPages == 1 ? slot_of(params, key + row)
-                                                                                             : static_cast<u32>(row % kEach);
+        const u32 slot = !PAGED                          ? static_cast<u32>(key + row)
+                         : PAGE_SIZE == 0 || kPages == 1 ? slot_of(params, key + row)
+                                                         : static_cast<u32>(row % kEach);
         from += static_cast<u64>(slot) * source.token_bytes;
       }
       tile.copy(own, kPitch, step, from, place + static_cast<u32>(row) < count);
@@ -182,7 +186,7 @@ struct Share {
   using Keys = Reader::Copies<kDimK>;
   using Values = Reader::Copies<kDimV>;
   static constexpr bool kOneCode = kParts == 2 && kDimK == kDimV;
-  static constexpr int kSteps = kParts == 1                       ? Keys::kSteps + Values::kSteps
+  static constexpr int kSteps = kParts == 1                     ? Keys::kSteps + Values::kSteps
                                 : Keys::kSteps > Values::kSteps ? Keys::kSteps
                                                                 : Values::kSteps;
 
@@ -288,7 +292,8 @@ QUERN_DEVICE void take_piece(const AttentionParams& p, const Sequence& s, const 
   if (thread_index() == 0) {
     shared->not_finite[0][0] = shared->not_finite[0][1] = shared->not_finite[1][0] = shared->not_finite[1][1] = 0;
     const Cache cache = cache_of(p, s.index, piece.head);
-    *memory.sources = {{{cache.k, p.k_page_bytes, p.k_token_bytes}, {cache.v, p.v_page_bytes, p.v_token_bytes}}, cache.pages};
+    *memory.sources = {{{cache.k, p.k_page_bytes, p.k_token_bytes}, {cache.v, p.v_page_bytes, p.v_token_bytes}},
+                       cache.pages};
   }
   sync_block();
   const auto copy_share = [&](const Share& share) {
@@ -327,7 +332,7 @@ QUERN_DEVICE void take_piece(const AttentionParams& p, const Sequence& s, const 
 
   // The first kStages - 1 turns only copy: their keys come before any that a row sees.
   QUERN_ROLLED for (i32 block = 1 - kStages; block < blocks; ++block) {
-    copy_async_wait<kStages < 2 ? 0 : kStages - 2>();
+    copy_async_wait < kStages<2 ? 0 : kStages - 2>();
     sync_block();
     // The next block's: they were last read before this barrier.
     if (thread_index() == 0) shared->not_finite[(block + 1) & 1][0] = shared->not_finite[(block + 1) & 1][1] = 0;
@@ -389,8 +394,8 @@ QUERN_DEVICE void take_piece(const AttentionParams& p, const Sequence& s, const 
     }
     if (kStages > 1) copy_async_commit();
   }
-  // The copies ahead of the last block have nothing to bring, but they write: zeros to where results are staged, and to the
-  // page entries that the next piece begins with.
+  // The copies ahead of the last block have nothing to bring, but they write: zeros to where results are staged, and to
+  // the page entries that the next piece begins with.
   copy_async_wait<0>();
   sync_block();  // all warps are done with the shared memory that results are staged in
   f32* results = reinterpret_cast<f32*>(memory.queries);
@@ -413,5 +418,6 @@ QUERN_KERNEL(quern_attention_prefill, THREADS, BLOCKS_PER_SM, QUERN_PARAM q::Att
   QUERN_ROLLED do {
     schedule.next();
     if (piece.begin < piece.end) take_piece(p, shared->schedule.sequence, piece, memory, shared, sums);
-  } while (schedule.more());
+  }
+  while (schedule.more());
 }

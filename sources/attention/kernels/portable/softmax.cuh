@@ -1,5 +1,5 @@
-// The running softmax over the keys of a row (Milakov and Gimelshein, "Online normalizer calculation for softmax", 2018),
-// kept in units of log2.
+// The running softmax over the keys of a row (Milakov and Gimelshein, "Online normalizer calculation for softmax",
+// 2018), kept in units of log2.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -13,8 +13,8 @@ namespace q {
 
 inline constexpr int kHeld = 256 / kWarp;  // elements of a tile that a lane holds
 
-// How far a lane's rows lie from its first: the same for all lanes, so lane 0 answers at compile time. Asked of the lane at hand it
-// would be found out only after the loops are unrolled, element by element.
+// How far a lane's rows lie from its first: the same for all lanes, so lane 0 answers at compile time. Asked of the
+// lane at hand it would be found out only after the loops are unrolled, element by element.
 QUERN_DEVICE constexpr int rows_on(int held) { return row_of(0, held) - row_of(0, 0); }
 
 // What a lane needs to know of the rows that it holds of one tile; the rest is computed where a block is masked.

@@ -1,8 +1,8 @@
-// From partial results to results: those of a block's warps, or of one tile, lie in shared memory; those of a cut item's
-// pieces lie in slots of the workspace. Both are joined by the same code.
+// From partial results to results: those of a block's warps, or of one tile, lie in shared memory; those of a cut
+// item's pieces lie in slots of the workspace. Both are joined by the same code.
 //
-// A partial result: as many rows of kSlotPitch f32 as a slot has, of which the first kDimV are the row's sums, not yet divided;
-// then the rows' maxima, then the sums of their weights.
+// A partial result: as many rows of kSlotPitch f32 as a slot has, of which the first kDimV are the row's sums, not yet
+// divided; then the rows' maxima, then the sums of their weights.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -78,7 +78,8 @@ QUERN_DEVICE void join(const AttentionParams& p, const Sequence& s, const Piece&
       all.sum = fma(weight, part_sum, all.sum * before);
       QUERN_UNROLL for (int c = 0; c < kWide; c += 4) {
         const vec16 four = load16(part + row * kSlotPitch + column + c);
-        QUERN_UNROLL for (int x = 0; x < 4; ++x) all.row[c + x] = fma(weight, f32_of(four.x[x]), all.row[c + x] * before);
+        QUERN_UNROLL for (int x = 0; x < 4; ++x) all.row[c + x] =
+            fma(weight, f32_of(four.x[x]), all.row[c + x] * before);
       }
       part = j == 0 ? from.others : part + from.step;
     };
@@ -91,10 +92,11 @@ QUERN_DEVICE void join(const AttentionParams& p, const Sequence& s, const Piece&
     }
     if (slot) {
       QUERN_UNROLL for (int c = 0; c < kWide; c += 4) {
-        store16(slot + row * kSlotPitch + column + c, {{bits_of(all.row[c]), bits_of(all.row[c + 1]), bits_of(all.row[c + 2]),
-                                                        bits_of(all.row[c + 3])}});
+        store16(slot + row * kSlotPitch + column + c,
+                {{bits_of(all.row[c]), bits_of(all.row[c + 1]), bits_of(all.row[c + 2]), bits_of(all.row[c + 3])}});
       }
-      if (column == 0) slot[p.slot_rows * kSlotPitch + row] = all.max, slot[p.slot_rows * (kSlotPitch + 1) + row] = all.sum;
+      if (column == 0)
+        slot[p.slot_rows * kSlotPitch + row] = all.max, slot[p.slot_rows * (kSlotPitch + 1) + row] = all.sum;
       continue;
     }
     const RowPlace place = place_of(p, s, piece.head, piece.tile * kRows + row);
@@ -106,21 +108,23 @@ QUERN_DEVICE void join(const AttentionParams& p, const Sequence& s, const Piece&
     if (COPY_BYTES == 16 && kWide == 8) {
       store16(place.out + column, {{packed[0], packed[1], packed[kWide / 2 - 2], packed[kWide / 2 - 1]}});
     } else {
-      QUERN_UNROLL for (int c = 0; c < kWide; c += 2) *reinterpret_cast<u32*>(place.out + column + c) = packed[c / 2];
+      QUERN_UNROLL for (int c = 0; c < kWide; c += 2) * reinterpret_cast<u32*>(place.out + column + c) = packed[c / 2];
     }
     if (column == 0 && place.lse) *place.lse = done.lse;
   }
 }
 
-// Writes a piece's results, which lie in shared memory: to `out`, or to the piece's slot, and then whoever comes last joins the
-// item's slots.
+// Writes a piece's results, which lie in shared memory: to `out`, or to the piece's slot, and then whoever comes last
+// joins the item's slots.
 template <int kWide, int kAtOnce>
-QUERN_DEVICE void write_results(const AttentionParams& p, const Sequence& s, const Piece& piece, Parts from, i32* scratch) {
+QUERN_DEVICE void write_results(const AttentionParams& p, const Sequence& s, const Piece& piece, Parts from,
+                                i32* scratch) {
   f32* slot = piece.count > 1 ? slot_at(p, piece, piece.index) : nullptr;
   QUERN_ROLLED for (;;) {
     join<kWide, kAtOnce>(p, s, piece, from, slot);
     if (!slot || !arrived_last<WholeBlock>(p, piece, scratch)) return;
-    from = {slot_at(p, piece, 0), slot_at(p, piece, 1), static_cast<i64>(piece.slot_step) * p.slot_floats, piece.count, p.slot_rows};
+    from = {slot_at(p, piece, 0), slot_at(p, piece, 1), static_cast<i64>(piece.slot_step) * p.slot_floats, piece.count,
+            p.slot_rows};
     slot = nullptr;
   }
 }

@@ -1,21 +1,24 @@
-// Who does what, decided on the device from the lengths that lie there: no plan on the host, and one captured graph serves
-// lengths that change.
+// Who does what, decided on the device from the lengths that lie there: no plan on the host, and one captured graph
+// serves lengths that change.
 //
-// An item is one tile of rows of one KV head of one sequence. Items stand in the order of their sequences; within a sequence
-// its last tile comes first, because the last tiles of a causal sequence are the longest, and the heads of one tile, which end
-// together, stand side by side. A block of threads takes pieces of items: an item and a range of its KV blocks. An item is so
-// many units long:
+// An item is one tile of rows of one KV head of one sequence. Items stand in the order of their sequences; within a
+// sequence its last tile comes first, because the last tiles of a causal sequence are the longest, and the heads of one
+// tile, which end together, stand side by side. A block of threads takes pieces of items: an item and a range of its KV
+// blocks. An item is so many units long:
 //
-//  whole      one: a piece is an item. Taken, where the kernel allows it, when no item is longer than an even share; by a
+//  whole      one: a piece is an item. Taken, where the kernel allows it, when no item is longer than an even share; by
+//  a
 //             team that draws its items, where that is done sooner than by the second way.
-//  split      one for each KV block, and a fixed price. All units are cut into equal runs, one a thread block. A run covers
+//  split      one for each KV block, and a fixed price. All units are cut into equal runs, one a thread block. A run
+//  covers
 //             the end of one item, some whole items and the beginning of another.
 //  invariant  one for so many KV blocks as the sequence's own length tells; a piece is a unit.
 //
-// The pieces of a cut item leave partial results in slots of the workspace. A run ends at most one cut item and begins at
-// most one, so two slots a run are enough.
+// The pieces of a cut item leave partial results in slots of the workspace. A run ends at most one cut item and begins
+// at most one, so two slots a run are enough.
 //
-// This runs once a piece, so the code is written to be small: loops stay rolled, and what is needed twice stands in one loop.
+// This runs once a piece, so the code is written to be small: loops stay rolled, and what is needed twice stands in one
+// loop.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -45,8 +48,8 @@ struct Piece {
   i32 slot, slot_step;
   i32 counter;
 };
-// Of a cut item's piece `i`. With a step of 2 piece 0 lies at the end of its run, whose slots begin at `slot`, and the others
-// at the beginning of theirs.
+// Of a cut item's piece `i`. With a step of 2 piece 0 lies at the end of its run, whose slots begin at `slot`, and the
+// others at the beginning of theirs.
 QUERN_DEVICE i32 slot_of_piece(const Piece& piece, i32 i) {
   return piece.slot + (i == 0 ? piece.slot_step - 1 : i * piece.slot_step);
 }
@@ -71,15 +74,16 @@ struct OneWarp {
   QUERN_DEVICE static void sync() { sync_warp(); }
 };
 
-// The state of a thread block's schedule is in shared memory: in registers it would be in the way of the loop over the keys.
+// The state of a thread block's schedule is in shared memory: in registers it would be in the way of the loop over the
+// keys.
 template <class Team>
 struct ScheduleScratchOf {
   static constexpr int kWarps = div_up(Team::kThreads, kWarp);
   Sequence sequence;  // of the piece in hand
   Piece piece;
   Mode mode;
-  i32 at, end;  // what is left of this thread block's units; at -1: they are still to be counted
-  i32 each;     // units of a run; the last run may have fewer
+  i32 at, end;                 // what is left of this thread block's units; at -1: they are still to be counted
+  i32 each;                    // units of a run; the last run may have fewer
   i32 before[Team::kThreads];  // the units before each thread's sequences
   i32 units[kWarps];           // of each warp's sequences
   i32 longest[kWarps];         // of each warp's items, in KV blocks
@@ -104,13 +108,14 @@ class Schedule {
     Team::sync();
   }
 
-  // One step towards the end of this thread block's units. Then a piece and its sequence are in the scratch memory; the piece may
-  // be empty: the first steps only count, and have none.
+  // One step towards the end of this thread block's units. Then a piece and its sequence are in the scratch memory; the
+  // piece may be empty: the first steps only count, and have none.
   QUERN_DEVICE void next() {
     if (Team::kDraws && scratch_->at == kToBeDrawn) draw();
     const i32 at = scratch_->at;
     Team::sync();  // whoever still reads what was put into the scratch memory last
-    // Each thread walks over its sequences: at first to count their units, then to find the one that unit `at` belongs to.
+    // Each thread walks over its sequences: at first to count their units, then to find the one that unit `at` belongs
+    // to.
     i32 start = at < 0 ? 0 : scratch_->before[Team::index()], longest = 0;
     WholeItems items{0, 0, 0, 0x7fffffff};
     QUERN_ROLLED for (i32 i = Team::index(); i < p.batch; i += Team::kThreads) {
@@ -153,8 +158,8 @@ class Schedule {
     Team::sync();
   }
 
-  // KV blocks of a unit. An invariant item may be cut into so many pieces that one KV head's tiles have kInvariantPieces in
-  // all.
+  // KV blocks of a unit. An invariant item may be cut into so many pieces that one KV head's tiles have
+  // kInvariantPieces in all.
   QUERN_DEVICE i32 unit_blocks(const Sequence& s) const {
     if (scratch_->mode == Mode::split) return 1;
     if (!kMayBeInvariant || scratch_->mode == Mode::whole) return s.blocks;
@@ -165,7 +170,7 @@ class Schedule {
   // kInvariantPieces divided by the tiles, or 1. (As a division it would be a call.)
   QUERN_DEVICE static i32 invariant_most(const Sequence& s) {
     i32 most = 1;
-    QUERN_ROLLED while ((most + 1) * s.tiles <= kInvariantPieces) ++most;
+    QUERN_ROLLED while ((most + 1) * s.tiles <= kInvariantPieces)++ most;
     return most;
   }
   QUERN_DEVICE i32 price() const { return scratch_->mode == Mode::split ? kItemPrice : 0; }
@@ -199,7 +204,8 @@ class Schedule {
     if (Team::index() != 0) return;
     scratch_->piece.begin = scratch_->piece.end = 0;
     scratch_->piece.count = 0;
-    const u32 all = static_cast<u32>(total), parts = static_cast<u32>(p.parts), block = static_cast<u32>(block_index(0));
+    const u32 all = static_cast<u32>(total), parts = static_cast<u32>(p.parts),
+              block = static_cast<u32>(block_index(0));
     u32 at = block, end = all;
     if (scratch_->mode == Mode::split) {
       const u32 each = (all + parts - 1) / parts;
@@ -229,15 +235,18 @@ class Schedule {
     items.count += s.tiles * p.kv_heads;
     items.blocks += quotient(s.tiles * p.kv_heads * both, 2);
   }
-  // Whether whole items, the long ones of a sequence first, are done sooner than all units cut into even runs of `each`.
+  // Whether whole items, the long ones of a sequence first, are done sooner than all units cut into even runs of
+  // `each`.
   QUERN_DEVICE bool whole_is_sooner(const WholeItems& items, u32 each) const {
     if (items.count == 0) return true;
-    const u32 count = static_cast<u32>(items.count), blocks = static_cast<u32>(items.blocks), parts = static_cast<u32>(p.parts);
+    const u32 count = static_cast<u32>(items.count), blocks = static_cast<u32>(items.blocks),
+              parts = static_cast<u32>(p.parts);
     // Rounds of items as long as their mean; or even shares, and at the end some are a short item ahead of others.
     const u32 rounds = (count + parts - 1) / parts * ((blocks + count - 1) / count);
     const u32 shares = blocks / parts + static_cast<u32>(items.shortest), least = rounds < shares ? rounds : shares;
     const u32 longest = static_cast<u32>(items.longest);
-    // Runs are far apart: blocks that work side by side have no keys and values in common, so L2 is of less help to them.
+    // Runs are far apart: blocks that work side by side have no keys and values in common, so L2 is of less help to
+    // them.
     const u32 runs = each + kCutPrice;
     return (least > longest ? least : longest) <= runs + runs / 4;
   }
@@ -249,8 +258,8 @@ class Schedule {
     return heads < 1 ? 1 : heads < p.kv_heads ? heads : p.kv_heads;
   }
 
-  // The piece that begins at unit `at`: in sequence `s`, which begins at unit `start` and has items of `length` units of
-  // `each` KV blocks.
+  // The piece that begins at unit `at`: in sequence `s`, which begins at unit `start` and has items of `length` units
+  // of `each` KV blocks.
   QUERN_DEVICE void put(const Sequence& s, i32 at, i32 start, i32 each, i32 length) {
     const i32 item = quotient(at - start, length), heads = heads_of_section(s);
     const i32 section = kSections ? quotient(item, s.tiles * heads) : 0, of_section = item - section * s.tiles * heads;

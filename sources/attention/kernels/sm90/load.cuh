@@ -19,7 +19,8 @@ QUERN_DEVICE void tell_tasks(const AttentionParams& p, Shared* shared) {
     QUERN_ROLLED do {
       schedule.next();
       found = piece.begin < piece.end;
-    } while (!found && schedule.more());
+    }
+    while (!found && schedule.more());
     if (lane() == 0) {
       Task& task = shared->tasks[state.stage];
       const Sequence& s = shared->schedule.sequence;
@@ -73,7 +74,8 @@ QUERN_DEVICE void copy_queries(const AttentionParams& p, Shared* shared, const T
       const bool take = row < rows && chunk * 8 < kDimK;
       const i32 r = first + row;
       const Element* source = queries + r / kGroup * p.q_stride_token + r % kGroup * p.q_stride_head + chunk * 8;
-      u8* to = tiles.queries + state.stage * kQueryBytes + (chunk / 8 * kRows + row) * kSpanBytes + ((chunk ^ row) % 8) * 16;
+      u8* to =
+          tiles.queries + state.stage * kQueryBytes + (chunk / 8 * kRows + row) * kSpanBytes + ((chunk ^ row) % 8) * 16;
       copy_async_16(to, take ? source : queries, take);
     }
     copy_async_arrive(full, state.stage);
@@ -91,8 +93,8 @@ struct KeyCopies {
   QUERN_DEVICE KeyCopies(const AttentionParams& params, const TensorMap& k, const TensorMap& v)
       : p(params), map_k(k), map_v(v), box(lane() % kBoxes), span(lane() / kBoxes) {}
 
-  // Where the lane's keys of a block lie: a page and a token in it. Behind the sequence's last key there is no page, and
-  // what is copied from there is zeros.
+  // Where the lane's keys of a block lie: a page and a token in it. Behind the sequence's last key there is no page,
+  // and what is copied from there is zeros.
   struct Place {
     i32 page, token;
   };
@@ -111,14 +113,16 @@ struct KeyCopies {
 
   template <int kSpans>
   QUERN_DEVICE void copy(const TensorMap& map, u8* stages, const SharedArray<Mbarrier>& full,
-                         const SharedArray<Mbarrier>& empty, PipelineState<kStages>& state, const Place& at, i32 head) const {
+                         const SharedArray<Mbarrier>& empty, PipelineState<kStages>& state, const Place& at,
+                         i32 head) const {
     constexpr int kBytes = kSpans * kBlock * kSpanBytes;
     acquire(empty, state);
     if (lane() == 0) mbarrier_arrive_expect(full, state.stage, kBytes);
     sync_warp();
     if (span < kSpans) {
       const i32 to = state.stage * kBytes + (span * kBlock + box * kBoxKeys) * kSpanBytes;
-      tma_load(SharedArray<u8>(stages), to, map, full, state.stage, CacheHint::normal, span * 64, at.token, head, at.page);
+      tma_load(SharedArray<u8>(stages), to, map, full, state.stage, CacheHint::normal, span * 64, at.token, head,
+               at.page);
     }
     state.next();
   }

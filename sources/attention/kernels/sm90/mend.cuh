@@ -1,5 +1,5 @@
-// Rows that values of no concern of theirs have spoilt: a value that is not finite makes NaN of a weight of zero, in every
-// row that shares a block of keys with one that sees it. Such rows are seldom, and are computed again key by key.
+// Rows that values of no concern of theirs have spoilt: a value that is not finite makes NaN of a weight of zero, in
+// every row that shares a block of keys with one that sees it. Such rows are seldom, and are computed again key by key.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -15,15 +15,15 @@ QUERN_DEVICE bool is_spoilt(const f32 (&o)[count], int half) {
   return zero != 0.0f;
 }
 
-// One row by a warp, each lane two columns of every 64; a row that sees a value which is not finite is NaN. It replaces what
-// stands in `out`, or where that is not null in the slot.
+// One row by a warp, each lane two columns of every 64; a row that sees a value which is not finite is NaN. It replaces
+// what stands in `out`, or where that is not null in the slot.
 QUERN_DEVICE void mend_row(const AttentionParams& p, const Sequence& s, const Piece& piece, i32 row, f32* slot) {
   const Range seen = visible(p, s, row);
   const i32 begin = s.first + piece.begin * kBlock, end = s.first + piece.end * kBlock;
   const i32 first = seen.first > begin ? seen.first : begin, last = seen.last < end ? seen.last : end;
   const i32 q_head = piece.head * kGroup + row % kGroup, own = lane() * 2;
-  const Element* const query = static_cast<const Element*>(p.queries) +
-                               (s.q_begin + row / kGroup) * p.q_stride_token + q_head * p.q_stride_head;
+  const Element* const query =
+      static_cast<const Element*>(p.queries) + (s.q_begin + row / kGroup) * p.q_stride_token + q_head * p.q_stride_head;
   const u8* const keys = static_cast<const u8*>(p.keys) + piece.head * p.k_stride_head;
   const u8* const values = static_cast<const u8*>(p.values) + piece.head * p.v_stride_head;
 #if PAGED

@@ -1,8 +1,8 @@
 // Attention with many rows a KV head on Hopper: warpgroups that multiply, warps that copy, a ring of stages between.
 //
 // A consumer's softmax of one block of keys runs while its product of weights and values of the block before is under
-// way, and while other consumers multiply. Blocks of keys are taken from the last to the first, since the last ones of a
-// causal tile are those that need a mask.
+// way, and while other consumers multiply. Blocks of keys are taken from the last to the first, since the last ones of
+// a causal tile are those that need a mask.
 // SPDX-License-Identifier: Apache-2.0
 #include "attention/kernels/sm90/load.cuh"
 #include "attention/kernels/sm90/results.cuh"
@@ -35,9 +35,14 @@ struct Consumer {
   Operand queries, keys, values;
 
   QUERN_DEVICE Consumer(const AttentionParams& params, Shared* s, const Tiles& t)
-      : p(params), shared(s), tiles(t), group(shuffle(thread_index() / kGroupThreads, 0)),
-        thread(thread_index() % kGroupThreads), queries(Operand::of<Major::k, kRows>(t.queries + group * 64 * kSpanBytes)),
-        keys(Operand::of<Major::k, kBlock>(t.keys)), values(Operand::of<Major::mn, kBlock>(t.values)) {}
+      : p(params),
+        shared(s),
+        tiles(t),
+        group(shuffle(thread_index() / kGroupThreads, 0)),
+        thread(thread_index() % kGroupThreads),
+        queries(Operand::of<Major::k, kRows>(t.queries + group * 64 * kSpanBytes)),
+        keys(Operand::of<Major::k, kBlock>(t.keys)),
+        values(Operand::of<Major::mn, kBlock>(t.values)) {}
 
   QUERN_DEVICE void multiply_keys(Scores& x, i32 tile, i32 stage) const {
     QUERN_UNROLL for (int k = 0; k < kStepsK; ++k) {

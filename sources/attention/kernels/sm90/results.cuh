@@ -1,5 +1,5 @@
-// From a consumer's sums to results, straight from registers: to `out`, or where an item is cut to the piece's slot, and
-// then whoever comes last joins the item's slots.
+// From a consumer's sums to results, straight from registers: to `out`, or where an item is cut to the piece's slot,
+// and then whoever comes last joins the item's slots.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -26,14 +26,15 @@ QUERN_DEVICE void write_out(const AttentionParams& p, const Sequence& s, i32 hea
       }
       transpose_quad(v, thread);
       const int eight = first + thread % 4;
-      if (inside && (kEights % 4 == 0 || eight < kEights)) store16_global(place.out + eight * 8, {{v[0], v[1], v[2], v[3]}});
+      if (inside && (kEights % 4 == 0 || eight < kEights))
+        store16_global(place.out + eight * 8, {{v[0], v[1], v[2], v[3]}});
     }
     if (inside && thread % 4 == 0 && place.lse) *place.lse = done.lse;
   }
 }
 
-QUERN_DEVICE void write_slot(const AttentionParams& p, const Sequence& s, const Rows& rows, i32 first_of_tile, int thread,
-                             const RowSoftmax& softmax, const f32 (&sum)[2], const Sums& o, f32* slot) {
+QUERN_DEVICE void write_slot(const AttentionParams& p, const Sequence& s, const Rows& rows, i32 first_of_tile,
+                             int thread, const RowSoftmax& softmax, const f32 (&sum)[2], const Sums& o, f32* slot) {
   QUERN_UNROLL for (int h = 0; h < 2; ++h) {
     const i32 row = rows.first + 8 * h;
     if (row >= s.q_len * kGroup) continue;
@@ -48,8 +49,8 @@ QUERN_DEVICE void write_slot(const AttentionParams& p, const Sequence& s, const 
   }
 }
 
-QUERN_DEVICE void write_results(const AttentionParams& p, const Sequence& s, const Piece& piece, const Rows& rows, int thread,
-                                const RowSoftmax& softmax, const Sums& o, i32* scratch) {
+QUERN_DEVICE void write_results(const AttentionParams& p, const Sequence& s, const Piece& piece, const Rows& rows,
+                                int thread, const RowSoftmax& softmax, const Sums& o, i32* scratch) {
   f32 sum[2];
   QUERN_UNROLL for (int h = 0; h < 2; ++h) sum[h] = quad_sum(softmax.sum[h][0] + softmax.sum[h][1]);
   f32* const slot = piece.count == 1 ? nullptr : slot_at(p, piece, piece.index);

@@ -1,13 +1,13 @@
-// The compile-time shape of the warp-specialised kernel: who is who in a block of threads, and what lies where in shared
-// memory.
+// The compile-time shape of the warp-specialised kernel: who is who in a block of threads, and what lies where in
+// shared memory.
 //
-// The first CONSUMERS warpgroups multiply, 64 rows of a tile each. Of the last one a warp copies keys and values by tensor
-// map, two warps copy queries, and one finds out what the block works on next and tells the others.
+// The first CONSUMERS warpgroups multiply, 64 rows of a tile each. Of the last one a warp copies keys and values by
+// tensor map, two warps copy queries, and one finds out what the block works on next and tells the others.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "attention/kernels/sm90/room.cuh"
 #include "attention/kernels/shared/combine.cuh"
+#include "attention/kernels/sm90/room.cuh"
 #include "common/sm90/accumulator.cuh"
 #include "common/sm90/pipeline.cuh"
 #include "common/sm90/wgmma.cuh"
@@ -16,7 +16,7 @@ namespace q {
 
 inline constexpr int kGroupThreads = 128;
 inline constexpr int kConsumers = CONSUMERS;
-inline constexpr int kStages = STAGES;              // blocks of keys, and of values
+inline constexpr int kStages = STAGES;             // blocks of keys, and of values
 inline constexpr int kQueryStages = QUERY_STAGES;  // tiles of queries
 inline constexpr int kProducerRegisters = kConsumers == 3 ? 32 : 40;
 inline constexpr int kConsumerRegisters = kConsumers == 3 ? 160 : 232;
@@ -38,7 +38,8 @@ static_assert(kBlock % kBoxKeys == 0 && kBoxKeys % 8 == 0, "a box begins where a
 static_assert(kBoxes * kSpansK <= kWarp && kBoxes * kSpansV <= kWarp, "each lane copies one box");
 
 // Barriers by number; 0 is the block's. A consumer's turn to issue products, its own 128 threads, all consumers.
-inline constexpr int kTurnBarrier = 1, kGroupBarrier = kTurnBarrier + kConsumers, kConsumersBarrier = kGroupBarrier + kConsumers;
+inline constexpr int kTurnBarrier = 1, kGroupBarrier = kTurnBarrier + kConsumers,
+                     kConsumersBarrier = kGroupBarrier + kConsumers;
 // Consumers take turns where softmax takes about as long as products: one multiplies while another does softmax.
 inline constexpr bool kTurns = kConsumers > 1 && kDimK <= 128 && kDimV <= 128;
 
@@ -56,8 +57,8 @@ struct Task {
   i32 begin, end;
 };
 inline constexpr int kTasks = 2;
-// A block draws its next task when it has so many blocks of keys of the present one yet to copy: late, so that those that
-// are done first take more, but soon enough for the next queries to be there in time.
+// A block draws its next task when it has so many blocks of keys of the present one yet to copy: late, so that those
+// that are done first take more, but soon enough for the next queries to be there in time.
 inline constexpr i32 kDrawAhead = 4;
 // Each warp that is told of tasks arrives once when it has read one.
 inline constexpr u32 kToldWarps = 4 * kConsumers + 1 + kQueryWarps;

@@ -33,8 +33,8 @@ struct Rows {
 };
 
 // Products become logits, and those of keys that a row does not see minus infinity.
-QUERN_DEVICE void mask_scores(const AttentionParams& p, const Sequence& s, const Rows& rows, int thread, i32 key, bool masked,
-                              Scores& x) {
+QUERN_DEVICE void mask_scores(const AttentionParams& p, const Sequence& s, const Rows& rows, int thread, i32 key,
+                              bool masked, Scores& x) {
   if constexpr (!kPlainScale) {
     QUERN_UNROLL for (int i = 0; i < kBlock / 2; ++i) {
       const int h = half_of(i);

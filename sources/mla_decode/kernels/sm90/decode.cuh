@@ -1,7 +1,7 @@
 // MLA decode on Hopper: d_latent 512 and d_rope 64, tiles of 64 rows, keys by pairs of blocks of 64.
 //
-// Two warpgroups multiply, two warps copy, one schedules. Keys come in pairs of blocks: each warpgroup makes the weights
-// of one of the two, and holds the sums of one half of the columns, to which it adds both blocks':
+// Two warpgroups multiply, two warps copy, one schedules. Keys come in pairs of blocks: each warpgroup makes the
+// weights of one of the two, and holds the sums of one half of the columns, to which it adds both blocks':
 //
 //   warpgroup 0                                       warpgroup 1
 //   logits of block 0                                 logits of block 1
