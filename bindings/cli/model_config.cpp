@@ -353,6 +353,7 @@ Json model_to_json(const quern_model& model) {
   } kFlags[] = {
       {QUERN_MODEL_SINKS, "sinks"},         {QUERN_MODEL_MLA, "mla"}, {QUERN_MODEL_GATED_MLP, "gated_mlp"},
       {QUERN_MODEL_BLOCK_FP8, "block_fp8"}, {QUERN_MODEL_FP8, "fp8"}, {QUERN_MODEL_BIAS, "bias"},
+      {QUERN_MODEL_QK_NORM, "qk_norm"},     {QUERN_MODEL_NO_ROPE, "no_rope"},
   };
   Json json;
   for (const auto& number : kNumbers) json[number.name] = model.*number.member;
