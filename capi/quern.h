@@ -526,8 +526,8 @@ enum quern_attention_flags {
  *   out[i] = sum_j exp(s[i,j] - lse[i]) v[j]
  *
  * A row that sees no key gives zeros, and lse -inf (or the sink). batch is the extent of `lengths`; heads a multiple of
- * kv_heads. Rows of q past the last sequence's are not read, those of out and lse not written. A NaN in a key or value harms
- * only the queries that see it, and slots past a sequence's length are never read into a result.
+ * kv_heads. Rows of q past the last sequence's are not read, those of out and lse not written. Slots past a sequence's length
+ * are never read into a result. A NaN in a key or a value harms only the queries that see it.
  *
  * k and v may be e4m3, e5m2 or int8, and q e4m3 or e5m2: each number then stands for itself times its scale. A scale of k or v
  * belongs to the tensor, to a KV head, or to one head of one token; a scale of q to the tensor, a head, or one head of one
@@ -1051,6 +1051,33 @@ typedef struct quern_moe_combine_args {
   const DLTensor *out;       /* [tokens, n] f16, bf16, f32 */
 } quern_moe_combine_args;
 
+/* ---- Norms -------------------------------------------------------------------------------------------------------- */
+enum quern_rmsnorm_flags {
+  QUERN_RMSNORM_WEIGHT_PLUS_ONE = 1u << 16, /* multiply by 1 + weight (Gemma) */
+  QUERN_RMSNORM_CONSTANT_WEIGHT = 1u << 17  /* no launch that may still be running then writes weight: with
+                                               QUERN_CALL_PROGRAMMATIC it may be read before the one before has finished */
+};
+
+/* out = y / sqrt(mean(y^2) + eps) * weight by row, y = x + residual; in f32, rounded once. (Zhang, Sennrich: "Root mean square
+ * layer normalization", 2019.) Rows may lie at any distance: where that is no multiple of `alignment`, accesses are narrower, and
+ * prepare readies the kernel for the strides that it is given. out and residual_out may each be x or residual, row by row. */
+typedef struct quern_rmsnorm_args {
+  uint32_t size;
+  uint32_t flags; /* enum quern_call_flags | enum quern_rmsnorm_flags */
+  void *stream;
+  void *workspace; /* none is needed */
+  uint64_t workspace_size;
+  int32_t alignment; /* of data */
+  int32_t max_sms;
+  const DLTensor *x;            /* [rows, n], n to 65536; f16, bf16, f32; last stride 1 */
+  const DLTensor *residual;     /* optional [rows, n], x's dtype */
+  const DLTensor *weight;       /* optional [n]: x's dtype or f32 */
+  const DLTensor *out;          /* [rows, n], x's dtype */
+  const DLTensor *residual_out; /* optional, with residual: receives x + residual, as x */
+  float eps;
+  int32_t reserved; /* 0 */
+} quern_rmsnorm_args;
+
 /* ---- Sampling ----------------------------------------------------------------------------------------------- */
 enum quern_sample_flags { /* the first three mean that a scalar is set, 0 included */
   QUERN_SAMPLE_TEMPERATURE = 1u << 16,      /* `temperature`, else 1 */
@@ -1204,6 +1231,10 @@ int32_t quern_mla_decode_workspace(quern_context *context, const quern_mla_decod
 int32_t quern_mla_decode_prepare(quern_context *context, const quern_mla_decode_args *args, quern_error *error);
 int32_t quern_mla_decode(quern_context *context, const quern_mla_decode_args *args, quern_error *error);
 
+int32_t quern_rmsnorm_workspace(quern_context *context, const quern_rmsnorm_args *args, uint64_t *bytes, quern_error *error);
+int32_t quern_rmsnorm_prepare(quern_context *context, const quern_rmsnorm_args *args, quern_error *error);
+int32_t quern_rmsnorm(quern_context *context, const quern_rmsnorm_args *args, quern_error *error);
+
 int32_t quern_sample_workspace(quern_context *context, const quern_sample_args *args, uint64_t *bytes, quern_error *error);
 int32_t quern_sample_prepare(quern_context *context, const quern_sample_args *args, quern_error *error);
 int32_t quern_sample(quern_context *context, const quern_sample_args *args, quern_error *error);
@@ -1284,6 +1315,7 @@ QUERN_COMBINES(quern_kv_append_flags)
 QUERN_COMBINES(quern_gemm_flags)
 QUERN_COMBINES(quern_quantize_flags)
 QUERN_COMBINES(quern_moe_flags)
+QUERN_COMBINES(quern_rmsnorm_flags)
 QUERN_COMBINES(quern_sample_flags)
 #undef QUERN_COMBINES
 #endif

@@ -130,15 +130,19 @@ constexpr std::uint32_t kGated = QUERN_MODEL_GATED_MLP;
 constexpr std::uint32_t kBiased = kGated | QUERN_MODEL_BIAS;
 constexpr const char* kCap = "attn_logit_softcapping";
 constexpr const char* kTanh = "gelu_pytorch_tanh";
-constexpr std::uint32_t kLatentFlags = kGated | QUERN_MODEL_MLA;
+constexpr std::uint32_t kLatentFlags = kGated | QUERN_MODEL_MLA | QUERN_MODEL_ROPE_INTERLEAVED;
 constexpr Family kFamilies[] = {
     {"llama", "LlamaForCausalLM", {kSizes, kHeadDim}},
     {"mistral", "MistralForCausalLM", {kSizes, kHeadDim}, kGated, Window::stated},
     {"mixtral", "MixtralForCausalLM", {kSizes, kHeadDim, kMixtralExperts}, kGated, Window::stated},
     {"qwen2", "Qwen2ForCausalLM", {kSizes, kHeadDim}, kBiased, Window::switched},
     {"qwen2_moe", "Qwen2MoeForCausalLM", {kSizes, kHeadDim, kQwen2Experts}, kBiased, Window::switched},
-    {"qwen3", "Qwen3ForCausalLM", {kSizes, kHeadDim}, kGated, Window::switched},
-    {"qwen3_moe", "Qwen3MoeForCausalLM", {kSizes, kHeadDim, kQwenExperts}, kGated, Window::switched},
+    {"qwen3", "Qwen3ForCausalLM", {kSizes, kHeadDim}, kGated | QUERN_MODEL_QK_NORM, Window::switched},
+    {"qwen3_moe",
+     "Qwen3MoeForCausalLM",
+     {kSizes, kHeadDim, kQwenExperts},
+     kGated | QUERN_MODEL_QK_NORM,
+     Window::switched},
     {"gemma2", "Gemma2ForCausalLM", {kSizes, kHeadDim}, kGated, Window::stated, kCap, kTanh},
     {"gemma3_text", "Gemma3ForCausalLM", {kGemma3}, kGated, Window::stated, kCap, kTanh},
     {"gemma3", "Gemma3ForConditionalGeneration", {kGemma3}, kGated, Window::stated, kCap, kTanh},
@@ -148,7 +152,7 @@ constexpr Family kFamilies[] = {
     {"llama4_text", "Llama4ForCausalLM", {kSizes, kHeadDim, kLlama4Experts}},
     {"llama4", "Llama4ForConditionalGeneration", {kSizes, kHeadDim, kLlama4Experts}},
     {"gpt_oss", "GptOssForCausalLM", {kSizes, kHeadDim, kMixtralExperts}, kBiased | QUERN_MODEL_SINKS, Window::stated},
-    {"gpt2", "GPT2LMHeadModel", {kGpt2}, QUERN_MODEL_BIAS, Window::none, nullptr, "gelu_new"},
+    {"gpt2", "GPT2LMHeadModel", {kGpt2}, QUERN_MODEL_BIAS | QUERN_MODEL_NO_ROPE, Window::none, nullptr, "gelu_new"},
     {"deepseek_v2", "DeepseekV2ForCausalLM", {kSizes, kLatent, kDeepseekExperts}, kLatentFlags},
     {"deepseek_v3", "DeepseekV3ForCausalLM", {kSizes, kLatent, kDeepseekExperts}, kLatentFlags},
     {"kimi_k2", "KimiK2ForCausalLM", {kSizes, kLatent, kDeepseekExperts}, kLatentFlags},
@@ -349,6 +353,8 @@ Json model_to_json(const quern_model& model) {
   } kFlags[] = {
       {QUERN_MODEL_SINKS, "sinks"},         {QUERN_MODEL_MLA, "mla"}, {QUERN_MODEL_GATED_MLP, "gated_mlp"},
       {QUERN_MODEL_BLOCK_FP8, "block_fp8"}, {QUERN_MODEL_FP8, "fp8"}, {QUERN_MODEL_BIAS, "bias"},
+      {QUERN_MODEL_QK_NORM, "qk_norm"},     {QUERN_MODEL_ROPE_INTERLEAVED, "rope_interleaved"},
+      {QUERN_MODEL_NO_ROPE, "no_rope"},     {QUERN_MODEL_KV_TOKEN_SCALES, "kv_token_scales"},
   };
   Json json;
   for (const auto& number : kNumbers) json[number.name] = model.*number.member;

@@ -15,7 +15,7 @@ struct View {
   int dim;
   std::int64_t pages;
   std::uint32_t token_bytes, page_bytes;
-  std::int64_t head_stride;  // elements
+  std::int64_t head_bytes;
 };
 
 jit::TensorMap map_of(const Runtime& runtime, const Problem& problem, const Tiling& tiling, const View& v) {
@@ -35,7 +35,7 @@ jit::TensorMap map_of(const Runtime& runtime, const Problem& problem, const Tili
   desc.extent[2] = static_cast<std::uint64_t>(heads);
   desc.extent[3] = static_cast<std::uint64_t>(std::max<std::int64_t>(v.pages, 1));
   desc.stride[0] = stride(v.token_bytes, row);
-  desc.stride[1] = stride(v.head_stride * kElementBytes, row * tokens);
+  desc.stride[1] = stride(v.head_bytes, row * tokens);
   desc.stride[2] = stride(shape.paged ? v.page_bytes : 0, row * tokens * heads);
   desc.box[0] = q::kSpanBytes / kElementBytes;
   desc.box[1] = static_cast<std::uint32_t>(shape.paged ? q::box_keys(shape.page_size, tiling.block) : tiling.block);

@@ -54,15 +54,18 @@ QUERN_DEVICE void append(const KvAppendParams& p) {
     if (kind == kKeys && strip >= p.heads[kKeys].strips) strip -= p.heads[kKeys].strips, kind = kValues;
     const AppendHeads& heads = p.heads[kind];
     const bool to_cache = !kHasQueries || kind != kQueries;
-    TokenPlace place = inside ? place_of_token(p, token) : TokenPlace{};
     const HeldVectors held = held_vectors(team_lane, kind == kValues);
+    const X* from = static_cast<const X*>(heads.from) + token * heads.from_token;
+    // What is loaded comes while the place is looked up and the angles are computed, and then while the head before is
+    // at work. Tokens that are skipped are loaded too.
+    RawHead next = load_head(from + strip * heads.from_head, held, inside && strip < heads.heads);
+    const TokenPlace place = inside ? place_of_token(p, token) : TokenPlace{};
     const TokenTurns turns = token_turns(p.rope, place.position, team_lane);
     const i64 page = to_cache ? place.page : 0, row = to_cache ? place.place : token;
-    const X* from = static_cast<const X*>(heads.from) + token * heads.from_token;
     const i64 to = page * heads.to_page + row * heads.to_token,
               scale_at = page * heads.scale_page + row * heads.scale_token;
     // The same number of rounds for all teams of the warp.
-    i32 rounds = div_up(heads.heads, heads.strips);
+    i32 rounds = heads.rounds;
     QUERN_UNROLL for (int mask = kWarp / 2; mask >= kLanes; mask /= 2) {
       const i32 other = shuffle_xor(rounds, mask);
       rounds = other > rounds ? other : rounds;
@@ -70,7 +73,9 @@ QUERN_DEVICE void append(const KvAppendParams& p) {
     QUERN_ROLLED for (i32 round = 0; round < rounds; ++round) {
       const i32 h = strip + round * heads.strips;
       const bool taken = place.taken && h < heads.heads;
-      HeadElements head = load_head(from + (taken ? h * heads.from_head : 0), held, taken);
+      HeadElements head = widen_head(next);
+      const i32 after = h + heads.strips;
+      next = load_head(from + after * heads.from_head, held, inside && after < heads.heads);
       if constexpr (kNorm) normalise_head(static_cast<const Weight*>(heads.weight), p.weight_offset, p.eps, held, head);
       if (kind != kValues) turn_head(turns, team_lane, head);
       f32 largest = 0.0f;

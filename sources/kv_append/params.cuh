@@ -19,6 +19,7 @@ struct AppendHeads {
   i64 scale_page, scale_token, scale_head;
   i32 heads;   // 0: none of this kind
   i32 strips;  // teams that share the heads of a token
+  i32 rounds;  // heads of a team, at most
 };
 
 struct KvAppendParams {

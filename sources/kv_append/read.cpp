@@ -134,7 +134,11 @@ class Reader {
       refuse_extent("k", 0, tokens_, "less than 2^31 heads of tokens in all: split the call");
     const std::int64_t teams = std::int64_t{call_.sms} * kBlocksPerSm * kThreads / shape_.lanes();
     int strips = 0;
-    for (q::AppendHeads& heads : p_.heads) strips += heads.strips = rope::strips_of(heads.heads, all, tokens_, teams);
+    for (q::AppendHeads& heads : p_.heads) {
+      heads.strips = rope::strips_of(heads.heads, all, tokens_, teams);
+      heads.rounds = heads.strips > 0 ? (heads.heads + heads.strips - 1) / heads.strips : 0;
+      strips += heads.strips;
+    }
     p_.strips = divisor(std::max(strips, 1));
     p_.tokens = strips == 0 ? 0 : static_cast<std::int32_t>(tokens_);
   }

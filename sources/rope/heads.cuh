@@ -47,21 +47,27 @@ QUERN_DEVICE HeldVectors held_vectors(int team_lane, bool values) {
   return held;
 }
 
-// The lane's elements of a head, 0 where it holds none.
+// The lane's elements of a head as they lie in memory, 0 where it holds none: so long before they are needed.
+struct RawHead {
+  Packed<X, kWidth> x[kEach][2];
+};
+QUERN_DEVICE RawHead load_head(const X* from, const HeldVectors& held, bool take) {
+  RawHead raw = {};
+  QUERN_UNROLL for (int e = 0; e < kEach; ++e) {
+    QUERN_UNROLL for (int which = 0; which < 2; ++which) {
+      if (take && held.at[e][which] >= 0) raw.x[e][which] = load_packed<X, kWidth>(from + held.at[e][which]);
+    }
+  }
+  return raw;
+}
 struct HeadElements {
   f32 x[kEach][2 * kWidth];
 };
-QUERN_DEVICE HeadElements load_head(const X* from, const HeldVectors& held, bool take) {
-  Packed<X, kWidth> raw[kEach][2] = {};
-  QUERN_UNROLL for (int e = 0; e < kEach; ++e) {
-    QUERN_UNROLL for (int which = 0; which < 2; ++which) {
-      if (take && held.at[e][which] >= 0) raw[e][which] = load_packed<X, kWidth>(from + held.at[e][which]);
-    }
-  }
+QUERN_DEVICE HeadElements widen_head(const RawHead& raw) {
   HeadElements head;
   QUERN_UNROLL for (int e = 0; e < kEach; ++e) {
     QUERN_UNROLL for (int which = 0; which < 2; ++which)
-        widen_packed<X, kWidth>(raw[e][which], head.x[e] + which * kWidth);
+        widen_packed<X, kWidth>(raw.x[e][which], head.x[e] + which * kWidth);
   }
   return head;
 }

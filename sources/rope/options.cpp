@@ -23,8 +23,9 @@ double read_number(double given, double otherwise, const char* name) {
 struct Options {
   int rotary;
   int scaling;
-  double theta, factor, attention, low, high, fast, slow;
-  double positions;  // L
+  // In the widest type there is: times a position of 2^31 an error of 2^-53 would be one of 2^-22 turns.
+  long double theta, factor, attention, low, high, fast, slow;
+  long double positions;  // L
   bool exact_ramp;
 };
 
@@ -36,7 +37,7 @@ Options read_numbers(const quern_rope_options& given, int rotary) {
   o.rotary = rotary;
   o.scaling = given.scaling;
   o.theta = read_number(given.theta, 10000.0, "rope.theta");
-  if (o.theta <= 1.0) refuse_value("rope.theta", o.theta, "0 (10000) or more than 1");
+  if (o.theta <= 1.0) refuse_value("rope.theta", static_cast<double>(o.theta), "0 (10000) or more than 1");
   o.factor = read_number(given.factor, 1.0, "rope.factor");
   o.low = read_number(given.low_freq_factor, 1.0, "rope.low_freq_factor");
   o.high = read_number(given.high_freq_factor, 4.0, "rope.high_freq_factor");
@@ -45,7 +46,7 @@ Options read_numbers(const quern_rope_options& given, int rotary) {
   o.attention = read_number(given.attention_factor, 1.0, "rope.attention_factor");
   o.exact_ramp = (given.flags & QUERN_ROPE_EXACT_RAMP) != 0;
   if (o.scaling == QUERN_ROPE_YARN && given.attention_factor == 0.0 && o.factor > 1.0)
-    o.attention = 0.1 * std::log(o.factor) + 1.0;
+    o.attention = 0.1L * std::log(o.factor) + 1.0L;
   if (o.scaling == QUERN_ROPE_YARN || o.scaling == QUERN_ROPE_LLAMA3) {
     if (given.original_positions < 1) {
       refuse_value("rope.original_positions", std::int64_t{given.original_positions},
@@ -54,43 +55,44 @@ Options read_numbers(const quern_rope_options& given, int rotary) {
     o.positions = given.original_positions;
   }
   if (o.scaling == QUERN_ROPE_LLAMA3 && o.high <= o.low) {
-    refuse_value("rope.high_freq_factor", o.high, "more than low_freq_factor");
+    refuse_value("rope.high_freq_factor", static_cast<double>(o.high), "more than low_freq_factor");
   }
   if (o.scaling == QUERN_ROPE_NTK) {
     if (rotary <= 2) refuse_value("rope.rotary_dim", std::int64_t{rotary}, "more than 2 with QUERN_ROPE_NTK");
-    o.theta *= std::pow(o.factor, rotary / (rotary - 2.0));
+    o.theta *= std::pow(o.factor, rotary / (rotary - 2.0L));
   }
   return o;
 }
 
 // Where YaRN's ramp begins and ends, in pairs.
 struct Ramp {
-  double begin, end;
+  long double begin, end;
 };
 Ramp ramp_of(const Options& o) {
-  const auto pair_that_turns = [&](double times) {
-    return o.rotary * std::log(o.positions / (times * 2.0 * std::numbers::pi)) / (2.0 * std::log(o.theta));
+  const auto pair_that_turns = [&](long double times) {
+    return o.rotary * std::log(o.positions / (times * 2.0L * std::numbers::pi_v<long double>)) /
+           (2.0L * std::log(o.theta));
   };
   Ramp ramp{pair_that_turns(o.fast), pair_that_turns(o.slow)};
   if (!o.exact_ramp) ramp = {std::floor(ramp.begin), std::ceil(ramp.end)};
-  ramp = {std::max(ramp.begin, 0.0), std::min(ramp.end, o.rotary - 1.0)};
-  if (ramp.begin == ramp.end) ramp.end += 0.001;
+  ramp = {std::max(ramp.begin, 0.0L), std::min(ramp.end, o.rotary - 1.0L)};
+  if (ramp.begin == ramp.end) ramp.end += 0.001L;
   return ramp;
 }
 
 // Of pair i, `plain` being theta^(-2i/r): radians from one position to the next.
-double scaled(const Options& o, const Ramp& ramp, int pair, double plain) {
+long double scaled(const Options& o, const Ramp& ramp, int pair, long double plain) {
   switch (o.scaling) {
     case QUERN_ROPE_LINEAR:
       return plain / o.factor;
     case QUERN_ROPE_YARN: {
-      const double divided = std::clamp((pair - ramp.begin) / (ramp.end - ramp.begin), 0.0, 1.0);
-      return plain * (1.0 - divided) + plain / o.factor * divided;
+      const long double divided = std::clamp((pair - ramp.begin) / (ramp.end - ramp.begin), 0.0L, 1.0L);
+      return plain * (1.0L - divided) + plain / o.factor * divided;
     }
     case QUERN_ROPE_LLAMA3: {
-      const double turns = o.positions * plain / (2.0 * std::numbers::pi);  // L / wavelength
-      const double kept = std::clamp((turns - o.low) / (o.high - o.low), 0.0, 1.0);
-      return plain / o.factor * (1.0 - kept) + plain * kept;
+      const long double turns = o.positions * plain / (2.0L * std::numbers::pi_v<long double>);  // L / wavelength
+      const long double kept = std::clamp((turns - o.low) / (o.high - o.low), 0.0L, 1.0L);
+      return plain / o.factor * (1.0L - kept) + plain * kept;
     }
     default:
       return plain;
@@ -99,11 +101,10 @@ double scaled(const Options& o, const Ramp& ramp, int pair, double plain) {
 
 void set_frequencies(const Options& o, q::Rope* rope) {
   const Ramp ramp = o.scaling == QUERN_ROPE_YARN ? ramp_of(o) : Ramp{};
-  const double ratio = std::pow(o.theta, -2.0 / o.rotary);
-  // Multiplied up: a hundred products are off by 2^-46, the angle at position 2^20 by no more than 2^-26.
-  double plain = 1.0;
+  const long double ratio = std::pow(o.theta, -2.0L / o.rotary);
+  long double plain = 1.0L;
   for (int pair = 0; pair < o.rotary / 2; ++pair, plain *= ratio) {
-    const double turns = scaled(o, ramp, pair, plain) / (2.0 * std::numbers::pi);
+    const long double turns = scaled(o, ramp, pair, plain) / (2.0L * std::numbers::pi_v<long double>);
     rope->frequency[pair] = static_cast<q::u64>(std::ldexp(turns - std::floor(turns), 64));
   }
   rope->factor = static_cast<float>(o.attention);

@@ -19,7 +19,7 @@ namespace quern::ops::rope {
 namespace {
 
 constexpr int kThreads = 256;
-constexpr int kBlocksPerSm = 4;
+constexpr int kBlocksPerSm = 3;
 constexpr int kMostDim = 1024;
 
 struct Shape {

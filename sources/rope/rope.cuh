@@ -20,10 +20,14 @@ QUERN_DEVICE void turn(const RopeParams& p) {
     const bool keys = strip >= p.heads[0].strips;
     const RopeHeads& heads = p.heads[keys ? 1 : 0];
     if (keys) strip -= p.heads[0].strips;
+    const X* from = static_cast<const X*>(heads.from) + token * heads.from_token;
+    // What is loaded comes while the angles are computed, and then while the head before is at work.
+    RawHead next = load_head(from + strip * heads.from_head, held, true);
     const TokenTurns turns = token_turns(p.rope, integer_at(p.positions, token), team_lane);
     QUERN_ROLLED for (i32 h = strip; h < heads.heads; h += heads.strips) {
-      HeadElements head =
-          load_head(static_cast<const X*>(heads.from) + token * heads.from_token + h * heads.from_head, held, true);
+      HeadElements head = widen_head(next);
+      const i32 after = h + heads.strips;
+      next = load_head(from + after * heads.from_head, held, after < heads.heads);
       turn_head(turns, team_lane, head);
       store_head(static_cast<X*>(heads.to) + token * heads.to_token + h * heads.to_head, held, head);
     }

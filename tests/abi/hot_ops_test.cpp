@@ -201,5 +201,44 @@ TEST_F(HotOps, Attention) {
   expect_free("merge_state", [&](quern_context* c, quern_error* e) { return quern_merge_state(c, &merge, e); });
 }
 
+TEST_F(HotOps, CacheOf8Bits) {
+  const Tensor q(1, kBf16, {4, 32, 128}), new_k(2, kBf16, {4, 4, 128}), new_v(3, kBf16, {4, 4, 128}),
+      k(4, kE4m3, {64, 16, 4, 128}), v(5, kE4m3, {64, 16, 4, 128}), k_scale(6, kF32, {64, 16, 4}),
+      v_scale(7, kF32, {64, 16, 4});
+  const Tensor lengths(8, kI32, {4}), table(9, kI32, {4, 64}), positions(10, kI32, {4}), out(11, kBf16, {4, 32, 128});
+  quern_rope_options rope{};
+  rope.size = sizeof(rope);
+  rope.scaling = QUERN_ROPE_YARN, rope.factor = 8.0, rope.original_positions = 4096;
+  auto turn = args_of<quern_rope_args>();
+  turn.q = q, turn.k = new_k, turn.positions = positions, turn.rope = &rope;
+  expect_free("rope", [&](quern_context* c, quern_error* e) { return quern_rope(c, &turn, e); });
+  auto append = args_of<quern_kv_append_args>();
+  append.k = new_k, append.v = new_v, append.k_cache = k, append.v_cache = v, append.q = q;
+  append.k_scale = k_scale, append.v_scale = v_scale, append.page_table = table, append.lengths = lengths;
+  append.rope = &rope;
+  expect_free("kv_append", [&](quern_context* c, quern_error* e) { return quern_kv_append(c, &append, e); });
+  auto copy = args_of<quern_kv_copy_pages_args>();
+  copy.k = k, copy.v = v, copy.k_scale = k_scale, copy.v_scale = v_scale;
+  copy.sources = positions, copy.destinations = lengths;
+  expect_free("kv_copy_pages", [&](quern_context* c, quern_error* e) { return quern_kv_copy_pages(c, &copy, e); });
+  auto args = args_of<quern_attention_args>();
+  args.q = q, args.k = k, args.v = v, args.k_scale = k_scale, args.v_scale = v_scale, args.out = out;
+  args.lengths = lengths, args.page_table = table, args.max_kv_len = 1024;
+  expect_free("attention", [&](quern_context* c, quern_error* e) { return quern_attention(c, &args, e); });
+  const Tensor parts(12, kBf16, {3, 4, 32, 128}), lses(13, kF32, {3, 4, 32});
+  auto merge = args_of<quern_merge_states_args>();
+  merge.parts = parts, merge.part_lses = lses, merge.out = out;
+  expect_free("merge_states", [&](quern_context* c, quern_error* e) { return quern_merge_states(c, &merge, e); });
+}
+
+TEST_F(HotOps, Rmsnorm) {
+  const Tensor x(1, kBf16, {64, 4096}), residual(2, kBf16, {64, 4096}), weight(3, kBf16, {4096}),
+      out(4, kBf16, {64, 4096});
+  auto args = args_of<quern_rmsnorm_args>();
+  args.x = x, args.residual = residual, args.weight = weight, args.out = out, args.residual_out = residual;
+  args.eps = 1e-6f;
+  expect_free("rmsnorm", [&](quern_context* c, quern_error* e) { return quern_rmsnorm(c, &args, e); });
+}
+
 }  // namespace
 }  // namespace quern::test

@@ -16,12 +16,12 @@ namespace quern::test {
 
 class Element {
  public:
-  enum Kind : std::uint8_t { f16, bf16, f32, e4m3, e5m2 };
+  enum Kind : std::uint8_t { f16, bf16, f32, e4m3, e5m2, i8 };
   constexpr Element(Kind kind) : kind_(kind) {}  // NOLINT(google-explicit-constructor): an Element is its kind
 
   constexpr Kind kind() const { return kind_; }
   const char* name() const {
-    constexpr const char* kNames[] = {"f16", "bf16", "f32", "e4m3", "e5m2"};
+    constexpr const char* kNames[] = {"f16", "bf16", "f32", "e4m3", "e5m2", "int8"};
     return kNames[kind_];
   }
   DLDataType type() const {
@@ -33,6 +33,8 @@ class Element {
         return kFloat32;
       case e4m3:
         return {kDLFloat8_e4m3fn, 8, 1};
+      case i8:
+        return {kDLInt, 8, 1};
       case e5m2:
         break;
     }
@@ -42,17 +44,22 @@ class Element {
   constexpr bool is_fp8() const { return kind_ == e4m3 || kind_ == e5m2; }
   // Half the distance from 1 to the next number: what rounding costs, relative.
   double roundoff() const {
-    constexpr int kBits[] = {10, 7, 23, 3, 2};
+    constexpr int kBits[] = {10, 7, 23, 3, 2, 6};
     return std::ldexp(1.0, -kBits[kind_] - 1);
   }
   // The largest finite number.
   double largest() const {
-    constexpr double kLargest[] = {65504.0, 3.3895313892515355e38, 3.4028234663852886e38, 448.0, 57344.0};
+    constexpr double kLargest[] = {65504.0, 3.3895313892515355e38, 3.4028234663852886e38, 448.0, 57344.0, 127.0};
     return kLargest[kind_];
   }
 
-  // Rounds to nearest even. The 8-bit kinds saturate, infinities too, and keep NaN.
+  // Rounds to nearest even. The 8-bit kinds saturate, infinities too, and keep NaN; of int8, which has none, it becomes 0.
   void store(void* to, double value) const {
+    if (kind_ == i8) {
+      const auto code = static_cast<std::int8_t>(std::isnan(value) ? 0.0 : std::nearbyint(std::clamp(value, -127.0, 127.0)));
+      std::memcpy(to, &code, 1);
+      return;
+    }
     if (kind_ == f32) {
       const auto single = static_cast<float>(value);
       std::memcpy(to, &single, 4);
@@ -65,6 +72,7 @@ class Element {
     }
   }
   double load(const void* from) const {
+    if (kind_ == i8) return *static_cast<const std::int8_t*>(from);
     if (kind_ == f32) {
       float single = 0;
       std::memcpy(&single, from, 4);

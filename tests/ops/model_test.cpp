@@ -9,6 +9,7 @@
 #include <numeric>
 
 #include "bindings/demo/safetensors.h"
+#include "tests/ops/array.h"
 #include "tests/ops/attention_tensors.h"
 #include "tests/ops/device.h"
 #include "tests/ops/random.h"
@@ -34,7 +35,8 @@ struct Activations {
 // The paged cache of all sequences, filled as the tokens come.
 class Replay {
  public:
-  Replay(int layer, int page_size) : page_size_(page_size) {
+  // `cache` are the cache's elements, with a scale a token and head where they have 8 bits: quern_kv_append quantises.
+  Replay(int layer, int page_size, Element cache = Element::bf16) : page_size_(page_size), cache_(cache) {
     const demo::Safetensors file(data_file());
     for (int s = 0; s < kSequences; ++s) {
       const std::string prefix = "seq" + std::to_string(s) + ".layer" + std::to_string(layer) + ".";
@@ -54,8 +56,10 @@ class Replay {
     pages_ = static_cast<int>(free.size());
     table_.assign(free.begin(), free.begin() + kSequences * columns_);
     const auto elements = static_cast<std::size_t>(pages_ * page_size * kKvHeads * kDim);
-    k_ = Buffer(elements * 2, 0xff);
-    v_ = Buffer(elements * 2, 0xff);
+    k_ = Buffer(elements * cache.bytes(), 0xff);
+    v_ = Buffer(elements * cache.bytes(), 0xff);
+    k_scale_ = Buffer(elements / kDim * 4, 0xff);
+    v_scale_ = Buffer(elements / kDim * 4, 0xff);
     table_buffer_ = Buffer(table_.size() * 4);
     table_buffer_.write(table_);
   }
@@ -88,8 +92,12 @@ class Replay {
     TensorBox q_box, k_box, v_box, out_box, lse_box, length_box, cu_box, table_box;
     q_box.set(bf16, {total, kHeads, kDim});
     out_box.set(bf16, {total, kHeads, kDim});
-    k_box.set(bf16, {pages_, page_size_, kKvHeads, kDim});
-    v_box.set(bf16, {pages_, page_size_, kKvHeads, kDim});
+    k_box.set(cache_.type(), {pages_, page_size_, kKvHeads, kDim});
+    v_box.set(cache_.type(), {pages_, page_size_, kKvHeads, kDim});
+    TensorBox k_scale_box, v_scale_box;
+    k_scale_box.set(kFloat32, {pages_, page_size_, kKvHeads});
+    v_scale_box.set(kFloat32, {pages_, page_size_, kKvHeads});
+    k_scale_box.place(k_scale_.data()), v_scale_box.place(v_scale_.data());
     lse_box.set(kFloat32, {total, kHeads});
     length_box.set(kInt32, {kSequences});
     cu_box.set(kInt32, {kSequences + 1});
@@ -101,6 +109,7 @@ class Replay {
     args.flags = QUERN_ATTENTION_CAUSAL;
     args.q = q_box.get(), args.k = k_box.get(), args.v = v_box.get(), args.out = out_box.get(), args.lse = lse_box.get();
     args.lengths = length_box.get(), args.cu_q = cu_box.get(), args.page_table = table_box.get();
+    if (cache_.bytes() == 1) args.k_scale = k_scale_box.get(), args.v_scale = v_scale_box.get();
     args.max_q_len = longest;
     args.max_kv_len = *std::max_element(lengths.begin(), lengths.end());
     args.scale = 0.125f;
@@ -120,6 +129,7 @@ class Replay {
   void append(int sequence, int begin, int count) {
     const auto row = static_cast<std::size_t>(kKvHeads * kDim);
     const Activations& a = activations_[static_cast<std::size_t>(sequence)];
+    if (cache_.bytes() == 1) return quantise(sequence, begin, count, a);
     for (int j = begin; j < begin + count; ++j) {
       const std::int32_t page = table_[static_cast<std::size_t>(sequence * columns_ + j / page_size_)];
       const std::size_t to = static_cast<std::size_t>(page * page_size_ + j % page_size_) * row * 2;
@@ -128,7 +138,51 @@ class Replay {
     }
   }
 
+  void quantise(int sequence, int begin, int count, const Activations& a) {
+    if (count == 0) return;
+    Array k(Element::bf16, {count, kKvHeads, kDim}), v(Element::bf16, {count, kKvHeads, kDim}), slots(IntegerBits{32}, {count});
+    const std::size_t row = kKvHeads * kDim, from = static_cast<std::size_t>(begin) * row;
+    for (int j = 0; j < count; ++j) {
+      const std::int32_t page = table_[static_cast<std::size_t>(sequence * columns_ + (begin + j) / page_size_)];
+      slots.set_integer(std::int64_t{page} * page_size_ + (begin + j) % page_size_, j);
+      for (std::size_t i = 0; i < row; ++i) {
+        const std::size_t at = from + static_cast<std::size_t>(j) * row + i;
+        const auto head = static_cast<std::int64_t>(i / kDim), d = static_cast<std::int64_t>(i % kDim);
+        k.set(decode(a.k[at], Format::bf16), j, head, d);
+        v.set(decode(a.v[at], Format::bf16), j, head, d);
+      }
+    }
+    for (Array* x : {&k, &v, &slots}) x->upload();
+    TensorBox caches[2], scales[2];
+    for (TensorBox& cache : caches) cache.set(cache_.type(), {pages_, page_size_, kKvHeads, kDim});
+    for (TensorBox& scale : scales) scale.set(kFloat32, {pages_, page_size_, kKvHeads});
+    caches[0].place(k_.data()), caches[1].place(v_.data());
+    scales[0].place(k_scale_.data()), scales[1].place(v_scale_.data());
+    auto args = sized<quern_kv_append_args>();
+    args.k = k.tensor(), args.v = v.tensor(), args.k_cache = caches[0].get(), args.v_cache = caches[1].get();
+    args.k_scale = scales[0].get(), args.v_scale = scales[1].get(), args.slots = slots.tensor();
+    auto error = sized<quern_error>();
+    ASSERT_EQ(quern_kv_append(context(), &args, &error), QUERN_OK) << error.text;
+    synchronize();
+  }
+
+  // What the cache's rounding may cost, relative: of 8 bits in the mean over a step, else in any result of a head.
+  double allowed() const {
+    switch (cache_.kind()) {
+      case Element::e4m3:
+        return 0.06;
+      case Element::e5m2:
+        return 0.12;
+      case Element::i8:
+        return 0.02;
+      default:
+        return 3.0 * unit_roundoff(Format::bf16);
+    }
+  }
+
   void check(const std::vector<std::int32_t>& cu_q, const std::vector<std::uint16_t>& out, const std::vector<float>& lse) {
+    const bool coded = cache_.bytes() == 1;
+    double squares = 0.0, squared_errors = 0.0;
     for (int s = 0; s < kSequences; ++s) {
       const Activations& a = activations_[static_cast<std::size_t>(s)];
       const int begin = cu_q[static_cast<std::size_t>(s)], count = cu_q[static_cast<std::size_t>(s) + 1] - begin;
@@ -139,20 +193,29 @@ class Replay {
         for (std::size_t d = 0; d < kDim; ++d) {
           const double exact = a.out[truth * kDim + d];
           largest = std::max(largest, std::fabs(exact));
-          error = std::max(error, std::fabs(decode(out[here * kDim + d], Format::bf16) - exact));
+          const double off = decode(out[here * kDim + d], Format::bf16) - exact;
+          error = std::max(error, std::fabs(off));
+          squares += exact * exact, squared_errors += off * off;
         }
-        ASSERT_LE(error, 3.0 * unit_roundoff(Format::bf16) * largest) << "sequence " << s << ", token " << truth / kHeads;
-        ASSERT_LE(std::fabs(lse[here] - a.lse[truth]), 4e-6 * (1.0 + std::fabs(a.lse[truth])))
+        if (!coded) {
+          ASSERT_LE(error, allowed() * largest) << "sequence " << s << ", token " << truth / kHeads;
+        }
+        const double lse_allowed = coded ? allowed() : 4e-6;
+        ASSERT_LE(std::fabs(lse[here] - a.lse[truth]), lse_allowed * (1.0 + std::fabs(a.lse[truth])))
             << "sequence " << s << ", token " << truth / kHeads;
       }
+    }
+    if (coded) {
+      ASSERT_LE(std::sqrt(squared_errors), allowed() * std::sqrt(squares));
     }
   }
 
   int page_size_, columns_ = 0, pages_ = 0;
+  Element cache_;
   int done_[kSequences] = {};
   std::vector<Activations> activations_;
   std::vector<std::int32_t> table_;
-  Buffer k_, v_, table_buffer_, workspace_;
+  Buffer k_, v_, k_scale_, v_scale_, table_buffer_, workspace_;
 };
 
 class RealActivations : public testing::TestWithParam<int> {};
@@ -176,6 +239,18 @@ TEST_P(RealActivations, AFewTokensAtATime) {
   Replay replay(GetParam(), 64);
   Random random("steps");
   while (replay.done(0) < kTokens[0]) ASSERT_NO_FATAL_FAILURE(replay.step(random.between(1, on_cuda() ? 9 : 60)));
+}
+
+// Prefilled in chunks, then token by token, over caches of 8 bits.
+TEST_P(RealActivations, OverCachesOf8Bits) {
+  for (const Element cache : {Element(Element::e4m3), Element(Element::e5m2), Element(Element::i8)}) {
+    SCOPED_TRACE(cache.name());
+    Replay replay(GetParam(), 16, cache);
+    while (replay.done(0) < kTokens[0] - 4) {
+      ASSERT_NO_FATAL_FAILURE(replay.step(std::min(127, kTokens[0] - 4 - replay.done(0))));
+    }
+    while (replay.done(0) < kTokens[0]) ASSERT_NO_FATAL_FAILURE(replay.step(1));
+  }
 }
 
 TEST_P(RealActivations, WholePromptsAtOnce) {

@@ -82,6 +82,21 @@ constexpr const char* kOthers[] = {
     "merge_state * dtype=f16",
     "merge_state * dtype=bf16",
     "merge_state * dtype=f32",
+    "merge_states * dtype=bf16",
+    "rope * dtype=bf16 dim=128",
+    "rope * dtype=f16 dim=80 rotary_dim=20 interleaved=1 table=f32",
+    "kv_append * dtype=bf16 dim_k=128 rotary_dim=128 q=bf16 norm=bf16",
+    "kv_append * dtype=f16 cache=e4m3 scale=token dim_k=64 rotary_dim=64 q=e4m3 q_scale=token",
+    "kv_append * dtype=bf16 cache=int8 scale=token dim_k=192 dim_v=128",
+    "kv_copy_pages * chunk_bytes=16",
+    "attention * form=decode dtype=bf16 cache=e4m3 dim_k=128 group=4 page_size=16",
+    "attention * form=decode dtype=f16 cache=int8 scales=token dim_k=128 group=4 page_size=16",
+    "attention * form=medium dtype=f16 cache=e5m2 scales=token dim_k=72 dim_v=40 mask=1",
+    "attention * form=large dtype=bf16 q=e4m3 cache=e4m3 dim_k=128 group=4 page_size=64",
+    "attention * form=large dtype=bf16 dim_k=128 group=4 page_size=16 mask=1",
+    "mla_decode * form=rows16 dtype=bf16",
+    "mla_decode * form=rows32 dtype=f16 cache=rows656 indices=positions cap=1",
+    "mla_decode * form=combine dtype=bf16",
     "moe_combine * dtype=bf16",
     "moe_combine * dtype=f32 alignment=4",
     "moe_combine * dtype=f16 out=f32",
@@ -106,6 +121,7 @@ std::string manifest_of_shapes(std::size_t count, std::size_t quantisations) {
       text += std::string("attention * form=") + form + " " + kShapes[i] + "\n";
   }
   for (const char* other : kOthers) text += std::string(other) + "\n";
+  for (const std::string& line : ForEveryTarget::lines()) text += line + "\n";
   return text;
 }
 
@@ -124,6 +140,9 @@ void print_resources(quern_context* context, const std::string& target, const st
     if (std::string(entry.op) == "quantize" && target == "sm_90a" && constants.find("IN=bf16 ") != std::string::npos &&
         constants.find("TEAM=1024 ") == std::string::npos) {
       EXPECT_LE(entry.local_bytes, 32) << "quantize spills: " << constants;
+    }
+    if (std::string(entry.op) == "rmsnorm" && target == "sm_90a") {
+      EXPECT_EQ(entry.local_bytes, 0) << "rmsnorm spills: " << constants;
     }
   });
 }
@@ -145,7 +164,7 @@ TEST_P(Targets, TakeEveryTemplate) {
   const std::size_t count = all ? std::size(kShapes) : kFew,
                     quantisations = all ? std::size(kQuantisations) : kFewQuantisations;
   const std::vector<Warmed> warmed = warm(context.get(), {target}, manifest_of_shapes(count, quantisations));
-  EXPECT_EQ(warmed.size(), 3 * count + std::size(kOthers) + quantisations);
+  EXPECT_EQ(warmed.size(), 3 * count + std::size(kOthers) + ForEveryTarget::lines().size() + quantisations);
   expect_compiled(warmed);
   print_resources(context.get(), target, warmed);
 }
@@ -163,6 +182,19 @@ TEST_P(Targets, TakeEveryProduct) {
   const std::vector<Warmed> warmed = warm(context.get(), {target}, manifest);
   EXPECT_EQ(warmed.size(), count);
   expect_compiled(warmed);
+}
+
+TEST(TargetsWithWarpgroups, TakeLatentAttentionWithoutSpills) {
+  if (device_kind() != Kind::host) GTEST_SKIP() << "compiled once, where the device is the host";
+  const Context context = compiling_context();
+  std::string why;
+  if (!has_compiler(context.get(), "sm_90a", &why)) GTEST_SKIP() << why;
+  const std::vector<Warmed> warmed = warm(context.get(), {"sm_90a"},
+                                          "mla_decode * form=rows64 dtype=bf16\n"
+                                          "mla_decode * form=rows64 dtype=f16 cap=1 page_rows=16\n");
+  EXPECT_EQ(warmed.size(), 2u);
+  expect_compiled(warmed);
+  each_entry(context.get(), "sm_90a", warmed, [](const quern_entry& entry) { EXPECT_EQ(entry.local_bytes, 0); });
 }
 
 // Where there are tensor maps, and room for the stages; all registers are taken, and none may be spilled.

@@ -32,7 +32,14 @@ class Attention(Ops):
         logit_cap: float | None = None,
         alibi_slopes: Any = None,
         sinks: Any = None,
+        q_scale: Any = None,
+        k_scale: Any = None,
+        v_scale: Any = None,
+        mask: Any = None,
+        mask_indptr: Any = None,
+        mask_keys: Any = None,
         out: Any = None,
+        out_dtype: object | None = None,
         lse: Any = None,
         return_lse: bool = False,
         **launch: Any,
@@ -40,8 +47,9 @@ class Attention(Ops):
         """Attention of ragged queries over a paged or ragged KV cache; returns out, or (out, lse) where lse was given
         or asked for.
 
-        q             [total_q, heads, d_k], f16 or bf16, last stride 1
-        k, v          paged: [pages, page_size, kv_heads, d]; ragged: [total_kv, kv_heads, d]; last stride 1
+        q             [total_q, heads, d_k], f16, bf16, e4m3 or e5m2 (bytes with q_type="e4m3"), last stride 1
+        k, v          paged: [pages, page_size, kv_heads, d]; ragged: [total_kv, kv_heads, d]; last stride 1; out's
+                      element type, e4m3, e5m2 (bytes with kv_type="e4m3") or int8
         lengths       [batch] int32: keys of each sequence, this call's tokens included
         cu_q          [batch+1] int32: where each sequence's queries begin; None: one query each
         page_table    paged: [batch, max_pages] int32, or page_indptr [batch+1] with page_indices, int32
@@ -54,11 +62,15 @@ class Attention(Ops):
         logit_cap     c: logits become c * tanh(logit / c)
         alibi_slopes  [heads] f32
         sinks         [heads] f32: a logit a head that takes weight and gives no value
-        out           [total_q, heads, d_v], q's element type; None: allocated by q's framework (rows past the last
-                      sequence's stay unset)
+        q_scale       of q of 8 bits, f32: [1], [heads] or [total_q, heads]; None: 1
+        k_scale, v_scale    of k and v of 8 bits, f32: [1], [kv_heads], or their shapes without the last dimension
+        mask          uint8, bits of the last mask_keys[b] keys of each sequence, a row a query, its lowest bit first;
+                      mask_indptr [batch+1] int32 are the bytes where the sequences' rows begin; mask_keys [batch] int32
+        out           [total_q, heads, d_v], f16 or bf16; None: allocated by q's framework with elements of out_dtype,
+                      None: q's (rows past the last sequence's stay unset)
         lse           [total_q, heads] f32, natural logarithm; None: allocated where return_lse is True"""
         if out is None:
-            out = empty((*shape_of(q, "q", 3)[:2], shape_of(v, "v")[-1]), q, "out")
+            out = empty((*shape_of(q, "q", 3)[:2], shape_of(v, "v")[-1]), q, "out", out_dtype)
         if lse is None and return_lse:
             lse = empty(shape_of(q, "q", 3)[:2], q, "lse", "float32")
         if max_kv_len is None:
@@ -67,7 +79,8 @@ class Attention(Ops):
             "attention", q=q, k=k, v=v, out=out, lse=lse, lengths=lengths, cu_q=cu_q, page_table=page_table,
             page_indptr=page_indptr, page_indices=page_indices, cu_kv=cu_kv, alibi_slopes=alibi_slopes, sinks=sinks,
             max_q_len=max_q_len, max_kv_len=max_kv_len, window_left=window_left, window_right=window_right, scale=scale,
-            logit_cap=logit_cap, causal=causal, **launch,
+            logit_cap=logit_cap, causal=causal, q_scale=q_scale, k_scale=k_scale, v_scale=v_scale, mask=mask,
+            mask_indptr=mask_indptr, mask_keys=mask_keys, **launch,
         )  # fmt: skip
         return out if lse is None else (out, lse)
 
@@ -84,6 +97,21 @@ class Attention(Ops):
         if lse is None:
             lse = empty(shape_of(out_a, "out_a", 3)[:2], out_a, "lse", "float32")
         self.call("merge_state", out_a=out_a, lse_a=lse_a, out_b=out_b, lse_b=lse_b, out=out, lse=lse, **launch)
+        return out, lse
+
+    def merge_states(
+        self, parts: Any, part_lses: Any, *, out: Any = None, lse: Any = None, **launch: Any
+    ) -> tuple[Any, Any]:
+        """Joins any number of partial attention results over disjoint sets of keys; returns (out, lse).
+
+        parts      [parts, rows, heads, d], f16, bf16 or f32
+        part_lses  [parts, rows, heads] f32, natural logarithm; parts of -inf count nothing
+        out, lse   [rows, heads, d] and [rows, heads]; None: allocated by parts' framework"""
+        if out is None:
+            out = empty(shape_of(parts, "parts", 4)[1:], parts, "out")
+        if lse is None:
+            lse = empty(shape_of(parts, "parts", 4)[1:3], parts, "lse", "float32")
+        self.call("merge_states", parts=parts, part_lses=part_lses, out=out, lse=lse, **launch)
         return out, lse
 
 

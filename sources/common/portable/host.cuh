@@ -48,7 +48,7 @@ static SharedArray* shared_arrays;
 
 QUERN_DEVICE const Thread* self() { return table->self(); }
 QUERN_DEVICE bool seeded() { return self()->block->seeded != 0; }
-// Where atomics and polling loads happen another thread may come in between.
+// Atomics and polling loads are places where another thread may run in between.
 QUERN_DEVICE void maybe_yield() {
   if (seeded()) table->yield();
 }
@@ -102,7 +102,7 @@ QUERN_DEVICE int block_index(int d) { return static_cast<int>(host::self()->bloc
 QUERN_DEVICE int block_count(int d) { return static_cast<int>(host::self()->block->count[d]); }
 QUERN_DEVICE void sync_block() { host::table->sync_block(); }
 QUERN_DEVICE void sync_warp() { host::table->sync_warp(); }
-// A warp of 64 stands for AMD, which has no named barriers.
+// A warp of 64 represents AMD, which has no named barriers.
 #if QUERN_HOST_WARP == 32
 #define QUERN_NAMED_BARRIERS 1
 QUERN_DEVICE void sync_named(int id, int threads) {
@@ -316,7 +316,7 @@ QUERN_DEVICE constexpr int b_column(int lane, int i) { return kWarp == 32 ? (lan
 QUERN_DEVICE constexpr int b_k(int lane, int i) {
   return kWarp == 32 ? ((lane & 3) << 1) + (i & 1) + ((i >> 1 & 1) << 3) : ((lane >> 4) << 2) + i;
 }
-// What 8-bit and f32 operands hold is nobody's but mma's: the tile in order, spread over the lanes.
+// Only mma knows the layout of 8-bit and f32 operands: the tile in order, spread over the lanes.
 template <class T>
 struct Spread {
   static constexpr int kHeld = 16 * kTileK<T> / kWarp;
@@ -407,7 +407,8 @@ struct MmaLane {
   const OperandA<A>* a;
   const OperandB<B>* b;
 };
-// Products of two 16-bit or smaller floats are exact in f32, so the sums are those of a fused multiply-add, k ascending.
+// Products of two 16-bit or smaller floats are exact in f32, so the sums are those of a fused multiply-add, k
+// ascending.
 template <class A, class B>
 void mma_warp(void* const* lanes) {
   f32 a[16][kTileK<A>], b[16][kTileK<B>], c[16][16];

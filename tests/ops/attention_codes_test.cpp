@@ -1,0 +1,172 @@
+// Attention over caches of 8 bits, with queries of 8 bits, with custom masks, and around numbers that are not finite.
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <memory>
+
+#include "tests/ops/coded_attention.h"
+#include "tests/ops/refusal.h"
+
+namespace quern::test {
+namespace {
+
+const std::vector<Lengths> kDecode = {{1, 100}, {1, 33}, {1, 5}, {1, 64}};
+const std::vector<Lengths> kShort = {{3, 40}, {1, 70}, {5, 5}, {2, 130}};
+const std::vector<Lengths> kMedium = {{20, 90}, {1, 70}, {31, 31}, {0, 9}, {7, 300}};
+const std::vector<Lengths> kLong = {{90, 170}, {130, 130}, {1, 60}};
+
+// Each kind of length takes another kernel.
+struct Form {
+  const char* name;
+  const std::vector<Lengths>& sequences;
+};
+const Form kForms[] = {{"decode", kDecode}, {"short", kShort}, {"medium", kMedium}, {"long", kLong}};
+
+std::vector<CodedCase> coded_cases() {
+  std::vector<CodedCase> cases;
+  const auto add = [&](const std::string& name, const std::function<void(CodedCase&)>& change) {
+    CodedCase c;
+    c.name = name;
+    change(c);
+    cases.push_back(c);
+  };
+  const Element kinds[] = {Element::e4m3, Element::e5m2, Element::i8};
+  const Element results[] = {Element::bf16, Element::f16};
+  constexpr CacheScale kScales[] = {CacheScale::tensor, CacheScale::head, CacheScale::token};
+  constexpr const char* kScaleNames[] = {"tensor", "head", "token"};
+  int turn = 0;
+  // A kernel takes its time to compile: each form of kernel gets some of the combinations, all forms together all of
+  // them.
+  for (const Form& form : kForms) {
+    const std::string name = form.name;
+    for (int s = 0; s < 3; ++s, ++turn) {
+      const Element kind = kinds[(turn + turn / 3) % 3], element = results[turn % 2];
+      add(name + "_" + kind.name() + "_" + kScaleNames[s] + "_" + element.name(), [&](CodedCase& c) {
+        c.cache = kind, c.element = element, c.scale = kScales[s], c.sequences = form.sequences;
+        c.hnd = turn % 3 == 1, c.page_size = turn % 4 == 0 ? 64 : turn % 4 == 1 ? 5 : 16;
+      });
+    }
+    // All of what makes a kernel's way longer at once: scales far apart, a mask, a cap, slopes, a window.
+    add(name + "_everything", [&](CodedCase& c) {
+      c.sequences = form.sequences, c.cache = Element::e5m2, c.queries = Element::e4m3,
+      c.scale = c.q_scale = CacheScale::token;
+      c.element = Element::f16, c.spread = 2.0, c.size = 1e-2, c.mask = true, c.cap = 5.0f, c.alibi = true, c.left = 60;
+    });
+    add(name + "_ragged_mask", [&](CodedCase& c) {
+      c.sequences = form.sequences, c.cache = Element::i8, c.scale = CacheScale::token, c.ragged = c.mask = true,
+      c.dim = 72, c.dim_v = 40;
+    });
+    if (&form.sequences == &kDecode) continue;  // there all queries see the same
+    for (const bool keys : {true, false}) {
+      const std::string bad = name + (keys ? "_bad_key" : "_bad_value");
+      // Kernels by warpgroups, which are for an alignment of 16, hold it for keys only.
+      const auto spoil = [&](CodedCase& c) {
+        c.sequences = form.sequences, (keys ? c.bad_keys : c.bad_values) = true;
+        if (!keys) c.alignment = 8;
+      };
+      add(bad, spoil);
+      add(bad + "_window", [&](CodedCase& c) { spoil(c), c.left = 9; });
+      add(bad + "_invariant", [&](CodedCase& c) { spoil(c), c.flags = QUERN_CALL_BATCH_INVARIANT; });
+      add(bad + "_mask", [&](CodedCase& c) { spoil(c), c.mask = true, c.causal = false, c.element = Element::f16; });
+      add(bad + "_e4m3", [&](CodedCase& c) { spoil(c), c.cache = Element::e4m3, c.scale = CacheScale::head; });
+    }
+  }
+  add("short_bad_scale", [](CodedCase& c) {
+    c.sequences = kShort, c.bad_values = c.bad_keys = true, c.cache = Element::i8, c.scale = CacheScale::token;
+  });
+  add("unscaled", [](CodedCase& c) { c.cache = Element::e4m3; });
+  add("dim_256", [](CodedCase& c) { c.cache = Element::e5m2, c.scale = CacheScale::token, c.dim = 256, c.group = 1; });
+  add("q_e5m2_alone",
+      [](CodedCase& c) { c.queries = Element::e5m2, c.q_scale = CacheScale::tensor, c.sequences = kShort; });
+  add("alignment_4", [](CodedCase& c) { c.cache = Element::e4m3, c.scale = CacheScale::head, c.alignment = 4; });
+  add("raw_bytes", [](CodedCase& c) {
+    c.cache = Element::e5m2, c.queries = Element::e4m3, c.raw_bytes = true, c.scale = CacheScale::tensor;
+  });
+  add("scales_shared_by_heads",
+      [](CodedCase& c) { c.cache = Element::i8, c.scale = CacheScale::token, c.shared_scales = true; });
+  return cases;
+}
+
+class CodedAttentionCases : public testing::TestWithParam<CodedCase> {};
+INSTANTIATE_TEST_SUITE_P(Cases, CodedAttentionCases, testing::ValuesIn(coded_cases()),
+                         [](const testing::TestParamInfo<CodedCase>& test) { return test.param.name; });
+
+TEST_P(CodedAttentionCases, MatchesItsDefinition) {
+  CodedAttention problem(GetParam());
+  ASSERT_NO_FATAL_FAILURE(problem.run(context()));
+  problem.check();
+}
+
+// Scheduled unfairly, copies delivered late.
+TEST(CodedAttentionSchedules, unfair) {
+  if (on_cuda()) GTEST_SKIP() << "the host's executor is what is unfair";
+  for (std::uint64_t seed = 1; seed <= 2; ++seed) {
+    const Context unfair = make_context([&](quern_context_options& o) {
+      o.flags |= QUERN_CONTEXT_HOST_SEED;
+      o.host_seed = seed;
+    });
+    for (const Form& form : kForms) {
+      CodedCase c;
+      c.name = "unfair";
+      c.sequences = form.sequences, c.cache = Element::e4m3, c.scale = CacheScale::head;
+      if (&form.sequences != &kDecode) c.bad_values = true;
+      CodedAttention problem(c);
+      ASSERT_NO_FATAL_FAILURE(problem.run(unfair.get()));
+      problem.check();
+    }
+  }
+}
+
+TEST(CodedAttentionRefuses, EveryWrongArgument) {
+  using P = CodedAttention&;
+  const std::vector<Mistake<CodedAttention>> mistakes = {
+      {"k's dtype", {"k", "e4m3", "int8"}, [](P p) { p.k.box().tensor.dtype = kFloat32; }},
+      {"v's dtype",
+       {"v", "e4m3"},
+       [](P p) {
+         p.v.box().tensor.dtype = {kDLInt, 8, 1};
+       }},
+      {"bytes without a type",
+       {"kv_type"},
+       [](P p) {
+         p.k.box().tensor.dtype = {kDLUInt, 8, 1};
+       }},
+      {"another type", {"kv_type"}, [](P p) { p.args.kv_type = QUERN_FP8_E5M2; }},
+      {"no such type", {"kv_type", "7"}, [](P p) { p.args.kv_type = 7; }},
+      {"q's type", {"q_type"}, [](P p) { p.args.q_type = QUERN_FP8_E4M3; }},
+      {"out of 8 bits",
+       {"out", "f16"},
+       [](P p) {
+         p.out.box().tensor.dtype = {kDLInt, 8, 1};
+       }},
+      {"out's dtype", {"out", "bf16"}, [](P p) { p.out.box().tensor.dtype = dtype_of(Format::f16); }},
+      {"q_scale of 16 bits", {"q_scale", "NULL"}, [](P p) { p.args.q_scale = p.q_scale.tensor(); }},
+      {"k_scale's dtype", {"k_scale", "f32"}, [](P p) { p.k_scale.box().tensor.dtype = kInt32; }},
+      {"k_scale's rank", {"k_scale", "dimensions"}, [](P p) { p.k_scale.box().tensor.ndim = 2; }},
+      {"k_scale's pages", {"k_scale.shape[0]"}, [](P p) { p.k_scale.box().shape[0] = 2; }},
+      {"v_scale's heads", {"v_scale.shape[2]", "2"}, [](P p) { p.v_scale.box().shape[2] = 1; }},
+      {"scales of two kinds", {"k_scale", "v_scale"}, [](P p) { p.args.k_scale = nullptr; }},
+      {"mask's dtype", {"mask", "uint8"}, [](P p) { p.mask.box().tensor.dtype = kInt32; }},
+      {"mask without indptr", {"mask_indptr", "NULL"}, [](P p) { p.args.mask_indptr = nullptr; }},
+      {"mask without keys", {"mask_keys", "NULL"}, [](P p) { p.args.mask_keys = nullptr; }},
+      {"indptr without mask", {"mask_indptr", "mask"}, [](P p) { p.args.mask = nullptr; }},
+      {"indptr's length", {"mask_indptr.shape[0]", "5"}, [](P p) { p.mask_indptr.box().shape[0] = 4; }},
+      {"keys' length", {"mask_keys.shape[0]", "4"}, [](P p) { p.mask_keys.box().shape[0] = 5; }},
+  };
+  CodedCase c;
+  c.name = "refusals";
+  c.cache = Element::e4m3, c.scale = CacheScale::token, c.mask = true;
+  expect_all_refused(
+      mistakes, ThreeCalls<quern_attention_args>{quern_attention, quern_attention_workspace, quern_attention_prepare},
+      [&] { return std::make_unique<CodedAttention>(c); },
+      [](CodedAttention& p) {
+        return [&p] {
+          p.out.download();
+          return p.out.is_untouched(0, 0, 0);
+        };
+      });
+}
+
+}  // namespace
+}  // namespace quern::test
