@@ -58,8 +58,8 @@ def structs(header: Header) -> list[tuple[str, Struct]]:
 def layout_list(header: Header) -> str:
     """tests/abi/layout.def."""
     lines = [
-        "// Every public struct and its fields, in order: QUERN_STRUCT(name) opens one, QUERN_FIELD(struct, field) follows.",
-        "// Made of quern.h by ./dev generate.",
+        "// Every public struct and its fields, in order: QUERN_STRUCT(name) opens one, QUERN_FIELD(struct, field)",
+        "// follows. Made of quern.h by ./dev generate.",
         "// SPDX-License-Identifier: Apache-2.0",
     ]
     for name, struct in structs(header):

@@ -1132,8 +1132,7 @@ enum quern_sample_flags { /* the first three mean that a scalar is set, 0 includ
   QUERN_SAMPLE_TEMPERATURE = 1u << 16,      /* `temperature`, else 1 */
   QUERN_SAMPLE_TOP_P = 1u << 17,            /* `top_p`, else 1 */
   QUERN_SAMPLE_TYPICAL_P = 1u << 18,        /* `typical_p`, else 1 */
-  QUERN_SAMPLE_JOINT = 1u << 19,            /* top-p is of the distribution that top-k began with, else what it
-                                               leaves */
+  QUERN_SAMPLE_JOINT = 1u << 19,            /* top-p is of what top-k began with, else of what it leaves */
   QUERN_SAMPLE_TEMPERATURE_LAST = 1u << 20, /* the filters see the distribution of temperature 1, as in llama.cpp */
   QUERN_SAMPLE_LOGPROBS_FILTERED = 1u << 21 /* log-probabilities are of the distribution that is drawn from */
 };

@@ -1,6 +1,7 @@
-# `pip install ./bindings/python` from a checkout that has been built (./dev build release): makes _abi.py from capi/quern.h and
-# takes libquern, the compile helper and the command into the package, without their debugging information.
-#   QUERN_LIBRARY_DIR      the folder with libquern.so, when it is neither build/release/lib nor build/lib of the checkout
+# `pip install ./bindings/python` from a checkout that has been built (./dev build release): makes _abi.py from
+# capi/quern.h and takes libquern, the compile helper and the command into the package, without their debugging
+# information.
+#   QUERN_LIBRARY_DIR      the folder with libquern.so, when it is neither build/release/lib nor build/lib
 #   QUERN_WITHOUT_LIBRARY  set: none is taken; the installed package finds libquern as quern/library.py says
 # SPDX-License-Identifier: Apache-2.0
 import os
@@ -34,7 +35,7 @@ def version() -> str:
 
 
 def binaries() -> dict[str, Path]:
-    """What goes into the package by the name that it has there: the library by its SONAME, since the command names that."""
+    """What goes into the package, by its name there: the library by its SONAME, which the command asks for."""
     if os.environ.get("QUERN_WITHOUT_LIBRARY"):
         return {}
     named = os.environ.get("QUERN_LIBRARY_DIR")
@@ -42,8 +43,8 @@ def binaries() -> dict[str, Path]:
     built = [folder for folder in folders if (folder / "libquern.so").exists()]
     if not built:
         sys.exit(
-            f"there is no libquern.so in {' or '.join(map(str, folders))}: build it first (./dev build release), name its "
-            "folder in QUERN_LIBRARY_DIR, or set QUERN_WITHOUT_LIBRARY=1 to use one that is found at run time"
+            f"there is no libquern.so in {' or '.join(map(str, folders))}: build it first (./dev build release), "
+            "name its folder in QUERN_LIBRARY_DIR, or set QUERN_WITHOUT_LIBRARY=1 to use one that is found at run time"
         )
     folder = built[0]
     places = {

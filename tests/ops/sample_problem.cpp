@@ -264,7 +264,9 @@ void check_sample(const SampleInput& in, const SampleOutput& out, const std::str
   for (std::size_t i = 0; i < in.count(); ++i) {
     const SampleRow row = expect_row(in, i);
     const std::string where = what + ", row " + std::to_string(i) + ", QUERN_TEST_SEED=" + std::to_string(run_seed());
-    if (!in.offsets.empty()) ASSERT_EQ(out.offsets[i], in.offsets[i] + 1) << where;
+    if (!in.offsets.empty()) {
+      ASSERT_EQ(out.offsets[i], in.offsets[i] + 1) << where;
+    }
     if (row.largest < 0) {
       ASSERT_EQ(out.ids[i], -1) << where;
       ASSERT_NE(out.status[i] & QUERN_SAMPLE_EMPTY, 0) << where;
@@ -286,8 +288,9 @@ void check_sample(const SampleInput& in, const SampleOutput& out, const std::str
     }
     if (row.greedy) {
       ASSERT_EQ(out.ids[i], row.largest) << where;
-      if (in.logprobs)
+      if (in.logprobs) {
         ASSERT_NEAR(out.logprobs[i], row.whole_logprob[static_cast<std::size_t>(row.largest)], 2e-5) << where;
+      }
       continue;
     }
     if (row.close) continue;

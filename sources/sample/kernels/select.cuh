@@ -205,8 +205,9 @@ QUERN_DEVICE int bin_shift(const Range& range) {
 }
 QUERN_DEVICE void narrow(Range* range, i32 bin, int shift, u32 count) {
   range->least += static_cast<u64>(bin) << shift;
-  const u64 end = range->least + ((u64{1} << shift) - 1);
-  range->most = end < range->most ? end : range->most;
+  // Not by the bin's end: that may lie beyond 2^64.
+  const u64 width = (u64{1} << shift) - 1;
+  if (range->most - range->least > width) range->most = range->least + width;
   range->count = count;
 }
 
