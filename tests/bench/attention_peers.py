@@ -21,12 +21,11 @@ import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 
+import quern
 import torch
 import torch.nn.functional as F
 from gemm.clock import Clock
 from torch.nn.attention import SDPBackend, sdpa_kernel
-
-import quern
 
 KINDS = ("prefill", "append", "window", "decode", "random")
 LIMIT = 0.01  # of the difference's norm over the reference's, for outputs of 16 bits
