@@ -141,7 +141,7 @@ class Warm : public Command {
     std::stable_sort(report.rows.begin(), report.rows.end(), by_line);
     if (config) {
       for (const std::string& text : config->unserved) {
-        report.unserved.push_back({QUERN_WARM_UNSERVED, QUERN_UNSUPPORTED, 0, "weights", "", "", "", text, 0});
+        report.unserved.push_back({QUERN_WARM_UNSERVED, QUERN_UNSUPPORTED, 0, "projections", "", "", "", text, 0});
       }
     }
     session.result["targets"] = Json(targets_);

@@ -30,7 +30,7 @@ Tiling tile_decode(const Shape& shape, const jit::TargetInfo& target) {
         if (!fits(bytes, blocks, target)) continue;
         // At two blocks of threads an SM, a third stage is enough; a fourth only costs set-up.
         if (blocks == 2 && stages > 3 && shape.dim_k + shape.dim_v > 128) continue;
-        return {16, 1, warps, 16 * warps, stages, blocks, warps * static_cast<int>(target.warp_size), bytes};
+        return {16, 1, warps, 16 * warps, stages, 1, blocks, warps * static_cast<int>(target.warp_size), bytes};
       }
     }
   }
@@ -62,13 +62,10 @@ Tiling tile_prefill(const Shape& shape, const jit::TargetInfo& target) {
           q::prefill_shared_bytes(shape.dim_k, shape.dim_v, height, pipe.block, pipe.stages, shape.cache_bytes()));
       if (!fits(bytes, 1, target)) continue;
       const int blocks = rows->warps * rows->row_tiles <= 8 && fits(bytes, 2, target) ? 2 : 1;
-      return {height,
-              rows->row_tiles,
-              rows->warps,
-              pipe.block,
-              pipe.stages,
-              blocks,
-              rows->warps * static_cast<int>(target.warp_size),
+      return {height,      rows->row_tiles,
+              rows->warps, pipe.block,
+              pipe.stages, 1,
+              blocks,      rows->warps * static_cast<int>(target.warp_size),
               bytes};
     }
   }
@@ -80,16 +77,18 @@ Tiling tile_prefill(const Shape& shape, const jit::TargetInfo& target) {
 Tiling tile_warpgroups(const Shape& shape, const jit::TargetInfo& target) {
   constexpr int kMostStages = 4, kRegisters = 190;  // f32 of a thread for sums of scores, for weights, and for results
   const int consumers = std::max(shape.dim_k, shape.dim_v) <= 64 ? 3 : 2, rows = 64 * consumers;
+  // Two tiles of queries where these are not in the way of keys and values.
+  const int tiles = std::max(shape.dim_k, shape.dim_v) <= 128 ? 2 : 1;
   for (const int block : {128, 112, 96, 80, 64}) {
     if (shape.paged && block % q::box_keys(shape.page_size, block) != 0) continue;
     if (shape.paged && shape.page_size % q::box_keys(shape.page_size, block) != 0) continue;
     if (shape.dim_v / 2 + block / 2 + block / 4 > kRegisters) continue;
     for (int stages = kMostStages; stages >= 2; --stages) {
       const auto bytes =
-          static_cast<std::uint32_t>(q::sm90_shared_bytes(shape.dim_k, shape.dim_v, rows, block, stages));
+          static_cast<std::uint32_t>(q::sm90_shared_bytes(shape.dim_k, shape.dim_v, rows, tiles, block, stages));
       if (bytes + q::kStaticBytes > target.shared_per_block) continue;
       const int threads = (consumers + 1) * 128;
-      return {rows, 1, threads / static_cast<int>(target.warp_size), block, stages, 1, threads, bytes};
+      return {rows, 1, threads / static_cast<int>(target.warp_size), block, stages, tiles, 1, threads, bytes};
     }
   }
   return {};

@@ -57,6 +57,7 @@ struct Tiling {
   int warps = 0;
   int block = 0;  // keys at once
   int stages = 0;
+  int query_stages = 1;  // tiles of queries in shared memory
   int blocks_per_sm = 1;
   int threads = 0;
   std::uint32_t shared_bytes = 0;  // dynamic

@@ -107,6 +107,7 @@ jit::Unit to_unit(const Shape& shape, jit::Target target) {
   define("BLOCKS_PER_SM", t.blocks_per_sm);
   if (warpgroups) {
     define("CONSUMERS", t.rows / 64);
+    define("QUERY_STAGES", t.query_stages);
     // Well below the L2 of the chips that have warpgroups, 50 MB: of one half data comes to the other by a longer way.
     define("SECTION_BYTES", 24 << 20);
   } else if (!decode) {

@@ -27,7 +27,7 @@ struct Fp8<e5m2> {
   static constexpr f32 kUnitSpacing = 0x1p7f;
 };
 
-// No f32 subnormal appears on the way, so flushing them to zero changes nothing.
+// No f32 subnormal occurs in between, so flushing them to zero changes nothing.
 template <class T>
 QUERN_DEVICE u8 round_to_fp8(f32 v) {
   constexpr u32 kDropped = 23 - Fp8<T>::kMantissa;

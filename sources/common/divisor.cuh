@@ -1,9 +1,9 @@
-// Division of what is not negative by a number that is known before the launch: a product and a shift, where a division by any number
-// takes a multiprocessor some 150 cycles. The library makes it: divisor.h.
+// Division of non-negative numbers by a divisor that is known before the launch: a multiplication and a shift, where a
+// division by an arbitrary number takes a multiprocessor some 150 cycles. The library computes the factors: divisor.h.
 //
-// For 1 <= d <= 2^l with d > 2^(l-1), m = ceil(2^(31+l) / d) is less than 2^32, and m d = 2^(31+l) + e with e < 2^l. For n < 2^31 then
-// floor(n m / 2^(31+l)) = floor(n / d + n e / (d 2^(31+l))) = floor(n / d), since n e / 2^(31+l) < 1. (Granlund and Montgomery, "Division
-// by invariant integers using multiplication", 1994.)
+// For 1 <= d <= 2^l with d > 2^(l-1), m = ceil(2^(31+l) / d) is less than 2^32, and m d = 2^(31+l) + e with e < 2^l.
+// For n < 2^31 then floor(n m / 2^(31+l)) = floor(n / d + n e / (d 2^(31+l))) = floor(n / d), since n e / 2^(31+l) < 1.
+// (Granlund and Montgomery, "Division by invariant integers using multiplication", 1994.)
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

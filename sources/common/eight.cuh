@@ -1,4 +1,5 @@
-// Eight elements side by side, what a thread of a memory-bound kernel takes at once: as they lie in memory, and as f32.
+// Eight contiguous elements, which a thread of a memory-bound kernel handles at once: as they lie in memory, and as
+// f32.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -9,15 +10,17 @@ namespace q {
 struct Eight {
   f32 x[8];
 };
-// T = f16, bf16 or f32, two of the narrow ones in a word, the first in its low half; to be stored also e4m3 or e5m2, four in a word.
+// T is f16, bf16 or f32. Words hold two 16-bit elements, the first in the low half. Stores also take e4m3 and e5m2,
+// four in a word.
 template <class T>
 struct PackedEight {
   u32 x[2 * sizeof(T)];
 };
 
-// What follows is written out: a loop over eight in a large kernel costs the compiler a hundredth of a second, unrolled or not.
+// Written out by hand: in a large kernel a loop over eight elements costs the compiler a hundredth of a second,
+// unrolled or not.
 
-// From memory aligned to kAlignment bytes, 16 or 4.
+// Loads from memory that is aligned to kAlignment bytes, 16 or 4.
 template <class T, int kAlignment = 16>
 QUERN_DEVICE PackedEight<T> load_eight(const T* from) {
   if constexpr (kAlignment == 16 && sizeof(T) == 4) {
@@ -35,7 +38,7 @@ QUERN_DEVICE PackedEight<T> load_eight(const T* from) {
     }
   }
 }
-// 8-bit numbers are aligned to 8 bytes.
+// Elements of 8 bits are aligned to 8 bytes.
 template <class T, int kAlignment = 16>
 QUERN_DEVICE void store_eight(T* to, const PackedEight<T>& v) {
   if constexpr (sizeof(T) == 1) {
@@ -53,7 +56,8 @@ QUERN_DEVICE void store_eight(T* to, const PackedEight<T>& v) {
 template <class T>
 QUERN_DEVICE Eight widen(const PackedEight<T>& v) {
   if constexpr (sizeof(T) == 4) {
-    return {{f32_of(v.x[0]), f32_of(v.x[1]), f32_of(v.x[2]), f32_of(v.x[3]), f32_of(v.x[4]), f32_of(v.x[5]), f32_of(v.x[6]), f32_of(v.x[7])}};
+    return {{f32_of(v.x[0]), f32_of(v.x[1]), f32_of(v.x[2]), f32_of(v.x[3]), f32_of(v.x[4]), f32_of(v.x[5]),
+             f32_of(v.x[6]), f32_of(v.x[7])}};
   } else {
     const f32x2 a = unpack<T>(v.x[0]), b = unpack<T>(v.x[1]), c = unpack<T>(v.x[2]), d = unpack<T>(v.x[3]);
     return {{a.x, a.y, b.x, b.y, c.x, c.y, d.x, d.y}};
@@ -63,7 +67,8 @@ template <class T>
 QUERN_DEVICE PackedEight<T> narrow(const Eight& v) {
   const f32(&x)[8] = v.x;
   if constexpr (sizeof(T) == 4) {
-    return {{bits_of(x[0]), bits_of(x[1]), bits_of(x[2]), bits_of(x[3]), bits_of(x[4]), bits_of(x[5]), bits_of(x[6]), bits_of(x[7])}};
+    return {{bits_of(x[0]), bits_of(x[1]), bits_of(x[2]), bits_of(x[3]), bits_of(x[4]), bits_of(x[5]), bits_of(x[6]),
+             bits_of(x[7])}};
   } else if constexpr (sizeof(T) == 2) {
     return {{pack<T>(x[0], x[1]), pack<T>(x[2], x[3]), pack<T>(x[4], x[5]), pack<T>(x[6], x[7])}};
   } else {
@@ -74,7 +79,8 @@ QUERN_DEVICE PackedEight<T> narrow(const Eight& v) {
 
 }  // namespace q
 
-// store_first(to, v, count): the first `count` of v, none if that is 0 or less, to memory that is not shared.
+// store_first(to, v, count) stores the first `count` elements of v, none if that is 0 or less, to memory that is not
+// shared.
 #ifdef QUERN_PREDICATED_STORES
 #include "common/portable/eight_cuda.cuh"
 #else

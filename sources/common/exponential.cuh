@@ -35,12 +35,12 @@ QUERN_DEVICE f32 exp_reduced(f32 r) {
   p = fma(p, r, 0x1.fffffcp-2f);
   return fma(fma(p, r, 1.0f), r, 1.0f);
 }
-// e^r 2^n of t = n + kToInteger, n from -190 to 60: what underflows goes through the subnormals to 0.
+// e^r 2^n, where t = n + kToInteger and n is from -190 to 60. Results that underflow pass through the subnormals to 0.
 QUERN_DEVICE f32 exp_downwards(f32 r, f32 t) {
   return exp_reduced(r) * f32_of((bits_of(t) << 23) + ((127u + 64u) << 23)) * 0x1p-64f;
 }
 
-// e^-z for 0 <= z <= 128, NaN for NaN.
+// e^-z for 0 <= z <= 128; NaN for NaN.
 QUERN_DEVICE f32 exp_of_minus(f32 z) {
   const f32 t = fma(z, -kLog2OfE, kToInteger), n = t - kToInteger;
   return exp_downwards(fma(n, -kLn2Low, fma(n, -kLn2High, -z)), t);
@@ -48,8 +48,8 @@ QUERN_DEVICE f32 exp_of_minus(f32 z) {
 
 QUERN_DEVICE f32 exp(f32 x) {
   const f32 bounded = x < -128.0f ? -128.0f : x;
-  // Above, n is bounded and not x: r is then large and the polynomial positive, so that the product overflows as it
-  // should.
+  // Above the range n is clamped and x is not: r is then large and the polynomial positive, so the product overflows as
+  // it should.
   const f32 n = fmin(fma(bounded, kLog2OfE, kToInteger) - kToInteger, 128.0f);
   const f32 y = exp_reduced(fma(n, -kLn2Low, fma(n, -kLn2High, bounded)));
   const i32 whole = static_cast<i32>(bits_of(n + kToInteger) - bits_of(kToInteger)), half = whole >> 1;
@@ -67,7 +67,7 @@ QUERN_DEVICE Mantissa split_exponent(f32 x) {
   return {f32_of(bits - (static_cast<u32>(n) << 23)), static_cast<f32>(subnormal ? n - 23 : n)};
 }
 
-// Of what is not positive and finite: -infinity at 0, NaN below.
+// The natural logarithm: -infinity at 0, NaN below 0; infinity and NaN stay as they are.
 QUERN_DEVICE f32 log(f32 x) {
   const Mantissa s = split_exponent(x);
   const f32 f = s.m - 1.0f;
@@ -108,7 +108,7 @@ QUERN_DEVICE f32 pow(f32 x, f32 y) {
   const f32 a = abs(x), size = abs(y);
   const bool ordinary = a > 0.0f && a < infinity();
   const f32x2 l = log2_in_two(ordinary ? a : 1.0f);
-  // Far outside of what f32 holds the size alone matters, and infinities go the same way.
+  // Far outside the range of f32 only the magnitude matters, and infinities are treated alike.
   const f32 z = ordinary ? l.x + l.y : a == 0.0f ? -infinity() : infinity();
   const f32 e = y * z;
   const bool inside = e > -160.0f && e < 130.0f;

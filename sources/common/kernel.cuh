@@ -1,5 +1,5 @@
-// The device-side layer every kernel is written on. A kernel includes this file and nothing of its target's own; what is
-// listed here means the same on every target, and the backend that stands behind it is chosen by whoever compiles.
+// The device-side layer every kernel is written on. A kernel includes this file and nothing of its target's own; what
+// is listed here means the same on every target; the library chooses the backend when it compiles a kernel.
 //
 // A kernel is one extern "C" entry, its arguments passed by value:
 //
@@ -8,70 +8,87 @@
 //
 // `threads` is the block size it is always launched with, `blocks_per_sm` the residency the register allocator aims at.
 //
-// QUERN_UNROLL, QUERN_FOUR_AT_ONCE, QUERN_TWO_AT_ONCE and QUERN_ROLLED stand before a loop that is to be unrolled whole, by four
-// or by two so that loads overlap, or not at all: left to themselves compilers unroll what runs once, and compile time grows with it.
+// QUERN_UNROLL, QUERN_FOUR_AT_ONCE, QUERN_TWO_AT_ONCE and QUERN_ROLLED stand before a loop that is to be unrolled
+// completely, by four or by two (so that loads overlap), or not at all. Without them compilers unroll loops that run
+// once, and compile time grows.
 //
-// Kernel code stands in namespace q or inside it: outside, NVRTC's own ballot, exp2, log2, rsqrt, fmin, fmax, fabs and fma are found
-// beside these.
+// QUERN_DEVICE stands before a function that becomes part of its caller; QUERN_CALLED before one that is compiled once
+// and called: for what is long, done from several places and not often.
+//
+// Kernel code must be in namespace q or in a namespace inside it: elsewhere NVRTC's own ballot, exp2, log2, rsqrt,
+// fmin, fmax, fabs and fma are found beside these.
 //
 // What each backend provides, in namespace q:
 //
 //   Execution   kWarp                              lanes of a warp: 32, or 64 on AMD
 //               thread_index() lane() warp()       within the block, which is one-dimensional
 //               block_index(d) block_count(d)      d = 0, 1, 2
-//               sync_block()                       barrier of the block; orders shared and global memory among its threads.
-//                                                  All of them take part: none may have returned
+//               sync_block()                       barrier of the block; orders shared and global memory among its
+//                                                  threads. All of them must call it: none may have returned
 //               sync_warp()                        the same for the calling warp
 //               sync_named(id, threads)            barrier `id` (1..15) of `threads` threads, whole warps; not on AMD:
 //                                                  the macro QUERN_NAMED_BARRIERS is defined where it is
 //   Shared      dynamic_shared()                   u8 *, 128-byte aligned
 //               QUERN_SHARED(type, name, count)    static, an array of a trivial type
-//   Warp        shuffle(v, lane) shuffle_xor(v, mask) shuffle_up(v, delta) for 32-bit and 64-bit values; all lanes take part
+//   Warp        shuffle(v, lane) shuffle_xor(v, mask) shuffle_up(v, delta)
+//                                                  for 32-bit and 64-bit values; all lanes must call them
 //               ballot(predicate) -> u64
-//   Bytes       permute_bytes<s>(low, high)        u32 of four bytes of the eight of `low` (0 to 3) and `high` (4 to 7): the result's
-//                                                  byte i is number s >> 4 i & 7
+//                                                  common/reduce.cuh has sums, extrema, scans and histograms of
+//                                                  warps and blocks
+//   Bits        popcount(v) leading_zeros(v) trailing_zeros(v)
+//                                                  of u32 and u64, as u32; those of 0 are 32 or 64
+//   Bytes       permute_bytes<s>(low, high)        u32 of four bytes of the eight of `low` (0 to 3) and `high` (4 to
+//                                                  7): the result's byte i is number s >> 4 i & 7
 //   Memory      load16(p) store16(p, v)            16 bytes, aligned; load16_once(p): read once, do not keep in L1;
 //                                                  store16_global(p, v): to memory that is not shared
 //               load_volatile(p)                   a load that is neither hoisted nor served from a stale L1 line
-//               atomic_add(p, v) atomic_max(p, v) atomic_or(p, v)  device scope, relaxed; u32, i32, and f32 for add
+//               atomic_add(p, v) atomic_max(p, v) atomic_or(p, v)  device scope, relaxed; u32, i32, u64, and f32 for add
+//               atomic_cas(p, expected, v)         stores v where `expected` stands; what stood there. u32 and u64
 //               fence()                            orders this thread's writes before its later ones, device wide
-//   Async       copy_async_16(shared, global, take) copies 16 aligned bytes; writes zeros when `take` is false, and then
-//                                                  does not read `global`. copy_async_4 likewise with 4 bytes
+//   Async       copy_async_16(shared, global, take) copies 16 aligned bytes; writes zeros when `take` is false, without
+//                                                  reading `global`. copy_async_4 likewise with 4 bytes
 //               copy_async_commit()                closes a group of this thread's copies
-//               copy_async_wait<n>()               until at most the n youngest groups are under way; then a barrier makes
-//                                                  them visible to the other threads
-//   Grid        wait_for_previous_grid()           programmatic launch: until the grid before has finished and its writes show
-//               launch_next_grid()                 lets the grid after begin its set-up
-//   Control     stay_in_branch()                   asks the compiler to keep its branch, and what that reads, from being made part of
-//                                                  what goes before: parameters that are seldom needed are waited for then alone
-//               laid_first(c)                      c. As the condition of a branch it asks for the code there to lie ahead of what else
-//                                                  follows: a multiprocessor fetches what it has not run yet line by line
+//               copy_async_wait<n>()               waits until at most the n youngest groups are in flight; a barrier
+//                                                  then makes them visible to the other threads
+//   Grid        wait_for_previous_grid()           programmatic launch: waits until the previous grid has finished and
+//                                                  its writes are visible
+//               launch_next_grid()                 lets the next grid begin its set-up
+//   Control     stay_in_branch()                   keeps the compiler from hoisting the branch that it stands in and
+//                                                  the loads there: parameters that are seldom needed are then loaded
+//                                                  in that branch only
+//               laid_first(c)                      returns c. As the condition of a branch it asks for the branch's
+//                                                  code to be placed first: a multiprocessor fetches code that it has
+//                                                  not run yet line by line
 //   Maths       exp2 log2 rcp sqrt rsqrt: a few ulp;    fmin fmax fabs fma: exact
-//               rcp_approx(x)                      1/x to 1 ulp for x from 2^-126 to 2^126, by the target's instruction alone
-//                                                  common/pointwise.cuh has exp, log, tanh, the activations and their like
+//               rcp_approx(x)                      1/x to 1 ulp for x from 2^-126 to 2^126, by the target's instruction
+//                                                  alone; exp, log, tanh and the activations are in
+//                                                  common/pointwise.cuh
 //               infinity() nan()
 //   Conversion  to_f32(f16|bf16) from_f32<T>(f32)  round to nearest even
 //               pack<T>(lo, hi) -> u32 unpack<T>(u32) -> f32x2 for f16 and bf16
 //               to_f32 and from_f32<T> also for e4m3 and e5m2; pack_fp8<T>(lo, hi) -> u16, unpack_fp8<T>(u16) -> f32x2;
 //                                                  too large becomes the largest finite value
 //               bits_of(f32) -> u32 f32_of(u32) -> f32
-//   Tile        a 16x16 tile of f32 accumulators over a warp, and its operands of T = f16, bf16, e4m3, e5m2 or f32 (TF32 where
-//               the target has no f32 products):
-//     kTileK<T>                         the k of one step: 16 for 16 bits, 32 for 8, 8 for f32
+//   Tile        a 16x16 tile of f32 accumulators over a warp, and its operands of T = f16, bf16, e4m3, e5m2 or f32
+//               (TF32 where the target has no f32 products):
+//     kTileK<T>                         the k of one tensor-core step: 16 for 16 bits, 32 for 8, 8 for f32
 //     Accumulator                       { f32 x[256 / kWarp]; }
 //     kRowsHeld                         distinct rows among a lane's elements
 //     held_row(i)                       which of the lane's rows (0 .. kRowsHeld-1) element i lies in
 //     row_of(lane, held) column_of(lane, i)   where that is in the tile
-//     OperandA<T> load_a(tile, pitch)   16 rows of kTileK<T> k, `tile` in shared memory with `pitch` elements from row to row
+//     OperandA<T> load_a(tile, pitch)   16 rows of kTileK<T> k, `tile` in shared memory with `pitch` elements from row
+//                                       to row
 //     OperandB<T> load_b(tile, pitch)   stored [n][k]: 16 columns, each with its k side by side
 //     load_a_transposed, load_b_transposed    stored [k][m] and [k][n]; not for 8 bits
-//                                       rows must be 16-byte aligned; a pitch of an odd number of 16 bytes avoids bank conflicts
-//     mma(accumulator, a, b)            accumulator += a b, of f16 or bf16. The others' products are those of common/registers/numbered_sums.cuh, which
-//                                       like common/registers/tile_sums.cuh has sums that products are added to over a whole loop; but for NVIDIA,
-//                                       multiplicand(operand) is what mma takes of these: 8 bits are widened where they have to be
-//     to_operand<T>(accumulator)        the accumulator as operand A of a next product, f16 or bf16: the layouts agree, no lane
-//                                       gives away anything
-//     reduce_row_max(v) reduce_row_sum(v)  over the lanes that hold the same row, result in all of them
+//                                       rows must be 16-byte aligned; a pitch of an odd number of 16 bytes avoids bank
+//                                       conflicts
+//     mma(accumulator, a, b)            accumulator += a b, of f16 or bf16. Other types are multiplied by
+//                                       common/registers/numbered_sums.cuh, which like common/registers/tile_sums.cuh
+//                                       keeps accumulators over a whole loop; except on NVIDIA, multiplicand(operand)
+//                                       is what mma takes of them: 8 bits are widened where necessary
+//     to_operand<T>(accumulator)        the accumulator as operand A of a next product, f16 or bf16: the layouts agree,
+//                                       so no lane exchanges anything
+//     reduce_row_max(v) reduce_row_sum(v)  over the lanes that hold the same row; every one of them gets the result
 //
 // SPDX-License-Identifier: Apache-2.0
 #pragma once

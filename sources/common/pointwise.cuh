@@ -18,11 +18,11 @@ template <class T>
 QUERN_DEVICE T max(T a, T b) {
   return a > b || a != a ? a : b;
 }
-// NaN too where a bound is; the upper bound wins where they cross.
+// NaN if x or a bound is NaN; the upper bound wins if the bounds cross.
 QUERN_DEVICE f32 clamp(f32 x, f32 low, f32 high) { return min(max(x, low), high); }
 QUERN_DEVICE f32 relu(f32 x) { return x < 0.0f ? 0.0f : x; }
 
-// 1 / (1 + e^-x), by the exponential that does not overflow.
+// 1 / (1 + e^-x), computed by the exponential that does not overflow.
 QUERN_DEVICE f32 sigmoid(f32 x) {
   const f32 e = exp_of_minus(at_most(abs(x), 110.0f));
   return (x < 0.0f ? e : 1.0f) * rcp_approx(1.0f + e);
@@ -79,7 +79,7 @@ QUERN_DEVICE f32 erf(f32 x) {
   return z < 0.9f ? p * x : with_sign_of(far, x);
 }
 
-// What gelu tends to; -0 below 0, so that what vanishes keeps its sign.
+// The limit of gelu far from 0: x, or -0 below 0, so that vanishing results keep their sign.
 QUERN_DEVICE f32 positive_part(f32 x) { return x < 0.0f ? -0.0f : x; }
 
 // x P(X <= x) of a normal variable: x/2 erfc(-x/sqrt(2)). Below 0 that is -z P(X <= -z), small and free of
@@ -99,7 +99,8 @@ QUERN_DEVICE f32 gelu_tanh(f32 x) {
   constexpr f32 kCubic = 0x1.2444f2p-4f, kCubicLow = 0x1.49b16ap-29f;
   const f32 z = fmin(abs(x), 11.0f);
   const f32 y = z * z, y_low = fma(z, z, -y);
-  // v = kLinear + kCubic y, and what it has lost (Knuth's two-sum, whichever of the two is larger).
+  // v = kLinear + kCubic y and its rounding error (Knuth's two-sum, which does not depend on which of the two is
+  // larger).
   const f32 v = fma(y, kCubic, kLinear), cubic = v - kLinear;
   const f32 lost = fma(y, kCubic, -cubic) + (kLinear - (v - cubic));
   const f32 v_low = fma(y, kCubicLow, fma(y_low, kCubic, lost + kLinearLow));

@@ -13,8 +13,8 @@ inline constexpr f32 kLargest<e4m3> = 448.0f;
 template <>
 inline constexpr f32 kLargest<e5m2> = 57344.0f;
 
-// The scale for values of at most this magnitude: 1 for 0, else magnitude / largest number of T, never subnormal; rounded up
-// to a power of two where asked.
+// The scale for values of at most this magnitude: 1 for 0, else magnitude / largest number of T, never subnormal;
+// rounded up to a power of two if `power_of_two`.
 template <class T>
 QUERN_DEVICE f32 scale_for(f32 magnitude, bool power_of_two) {
   if (magnitude == 0.0f) return 1.0f;

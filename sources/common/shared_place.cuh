@@ -1,16 +1,19 @@
-// Places in shared memory that loops return to: worked out once, with constants added.
+// Places in shared memory that loops return to: each is computed once, and constants are added to it.
 //
 //   SharedPlace(p)                        of dynamic_shared() or beyond; place + bytes
 //   copy_async_16(place, global, take)    and copy_async_4: as those to a pointer
-//   ReaderOfA<T, pitch, transposed>(tile) and ReaderOfB: of tiles around `tile` whose rows are `pitch` elements apart;
-//     reads the operand of the tile so many `bytes` further on, as load_a, load_b and their transposed kin load it, for
-//     NumberedOperands (common/registers/numbered_operands.cuh); reader + bytes is that of a tile there
-//   SwizzledReaderOfA<T>(tile) and SwizzledReaderOfB: of rows of 128 bytes, swizzled by as many, as tensor maps bring them; `tile`
-//                                         and what is added are multiples of 1024 bytes; reads that of tensor-core step `step`, 0
-//                                         to 3, so many `bytes` further on
+//   ReaderOfA<T, pitch, transposed>(tile) and ReaderOfB: of tiles around `tile` whose rows are `pitch` elements apart.
+//                                         A reader loads the operand of the tile so many `bytes` further on, as load_a,
+//                                         load_b and the transposed ones load it, for NumberedOperands
+//                                         (common/registers/numbered_operands.cuh); reader + bytes is that of a tile
+//                                         there
+//   SwizzledReaderOfA<T>(tile)            and SwizzledReaderOfB: of rows of 128 bytes with a swizzle of 128 bytes, as
+//                                         TMA copies leave them; `tile` and what is added are multiples of 1024 bytes.
+//                                         Loads the operand of tensor-core step `step`, 0 to 3, so many `bytes` further
+//                                         on
 //
-// On NVIDIA's GPUs a place is an address of 32 bits that the compiler cannot take to pieces. Of pointers it makes each address
-// again, from the shared window's beginning on: a third of a product's instructions.
+// On NVIDIA's GPUs a place is an address of 32 bits that the compiler cannot take apart. From pointers it would compute
+// each address anew, beginning with the shared window: a third of a product's instructions.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -49,7 +52,6 @@ struct Reader {
   }
 };
 
-
 template <class T, bool of_b>
 struct SwizzledReader {
   SharedPlace tile;
@@ -59,7 +61,8 @@ struct SwizzledReader {
     constexpr i32 kRows = 16, kPieces = 2;  // of 16 bytes
     vec16 rows[kRows][kPieces];
     for (i32 row = 0; row < kRows; ++row) {
-      for (i32 piece = 0; piece < kPieces; ++piece) rows[row][piece] = load16(tile.at + bytes + row * 128 + ((kPieces * step + piece) ^ (row & 7)) * 16);
+      for (i32 piece = 0; piece < kPieces; ++piece)
+        rows[row][piece] = load16(tile.at + bytes + row * 128 + ((kPieces * step + piece) ^ (row & 7)) * 16);
     }
     const T* from = reinterpret_cast<const T*>(rows);
     if constexpr (of_b) {

@@ -3,8 +3,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// In front of a function that the library calls as well as the kernels. NVRTC takes what is not marked as code for the
-// CPU, and refuses it.
+// Stands before a function that both the library and the kernels call. NVRTC takes unmarked functions for host code and
+// refuses them.
 #ifdef __CUDACC__
 #define QUERN_SHARED_CODE __host__ __device__
 #else
@@ -47,7 +47,7 @@ struct alignas(16) vec16 {
   u32 x[4];
 };
 
-// A value as a type, so that a generic lambda can be told it at compile time.
+// A value as a type, so that a generic lambda can receive it at compile time.
 template <auto v>
 struct Constant {
   static constexpr auto value = v;

@@ -1,4 +1,4 @@
-// Reading quern_epilogue: one formula, whichever way it was asked for, and the views that it reads.
+// Reads quern_epilogue into one formula, whichever way it was asked for, and the views of its operands.
 // SPDX-License-Identifier: Apache-2.0
 #include <array>
 #include <atomic>
@@ -14,7 +14,8 @@ namespace {
 using expression::OperandKind;
 
 constexpr int kActivations = 6;
-// Operands of the formulas that quern writes itself: c (with a gate: its two halves), then the bias likewise.
+// The numbers of the operands in formulas that quern writes itself: c, with a gate for each of its halves, then the
+// bias likewise.
 constexpr int kC = 0, kBias = 2;
 
 std::string formula_of(bool gate, int activation, bool bias, bool c) {
@@ -31,7 +32,7 @@ std::string formula_of(bool gate, int activation, bool bias, bool c) {
   return gate ? "(" + first + ")*(" + sum("up", 1) + ")" : first;
 }
 
-// Interned once: a hot call builds no text.
+// Every formula is interned once, so that a repeated call builds no text.
 const quern_expression& standard_formula(bool gate, int activation, bool bias, bool c) {
   static std::array<std::atomic<const quern_expression*>, 2 * kActivations * 2 * 2> known{};
   auto& place =
@@ -56,7 +57,7 @@ class Reader {
     const bool tensor = kind == OperandKind::tensor, row = kind == OperandKind::row;
     const int own = tensor ? 2 : 1;
     const bool may_lead = results_.leading || (kind == OperandKind::column && results_.column_groups);
-    // A vector over columns may be the same for all groups, except that a grouped product's belongs to its expert.
+    // All groups may share a vector over columns, except in a grouped product, where it belongs to the expert.
     const bool must_lead = results_.leading && (kind != OperandKind::column);
     int rank = given != nullptr ? given->ndim : own;
     if (rank != own && !(may_lead && rank == own + 1)) rank = must_lead ? own + 1 : own;
@@ -85,7 +86,7 @@ class Reader {
   }
 
  private:
-  // Whether any eight columns from a multiple of eight on lie side by side and aligned.
+  // Whether eight columns, from any multiple of eight on, are contiguous and aligned.
   static std::uint32_t vectors(const q::GemmOperand& o, std::int64_t bytes) {
     const std::uint64_t mask = static_cast<std::uint64_t>(bytes) * 8 < 16 ? 7 : 15;
     const auto aligned = [&](std::int64_t elements) {
@@ -95,7 +96,7 @@ class Reader {
            aligned(o.row);
   }
 
-  // What is out itself must lie as out does: each element is read where it is written, and just before.
+  // An operand that is out itself must have out's layout: each element is read just before it is written.
   void expect_like_out(const Tensor& t, const char* name) const {
     if (t.data == nullptr || t.data != out_.data) return;
     bool like = t.dtype == out_.dtype && t.rank == out_.rank;

@@ -24,7 +24,7 @@ void products(const quern_model& model, const jit::TargetInfo& target, std::vect
 
 struct Operand {
   Tensor tensor;
-  bool transposed;  // its lines lie side by side, not their k
+  bool transposed;  // stored [k][line]: lines are contiguous, not k
 };
 
 Operand read_operand(const DLTensor* given, const char* name, int rank, std::initializer_list<Dtype> dtypes,

@@ -1,4 +1,4 @@
-// Reading the operands of a product: what their rows must keep to, and the layouts of their scales.
+// Reads the operands of a product: the rules for their rows, and the layouts of their scales.
 // SPDX-License-Identifier: Apache-2.0
 #include <string>
 
@@ -16,8 +16,8 @@ struct Scale {
   std::int64_t group = 0, row = 0, k = 0;
 };
 
-// One for all (or for each group, where `one_a_group`), [lines], or [line_blocks, k_blocks], the groups in front where
-// `leads`.
+// Reads one operand's scales: one for all (or one for each group, with `one_a_group`), [lines] or [line_blocks,
+// k_blocks]; with `leads` the groups are the first dimension.
 Scale read_scale(const DLTensor* given, const char* name, bool leads, bool one_a_group, std::int64_t groups,
                  std::int64_t lines, std::int64_t line_blocks, std::int64_t k_blocks, const Place& place) {
   if (given == nullptr) refuse_missing(name);

@@ -1,4 +1,4 @@
-// The run-time arguments of a matrix product. Known to the library as well.
+// The run-time parameters of a matrix product kernel. Included by the library too.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -8,13 +8,13 @@ namespace q {
 
 inline constexpr i32 kMaxOperands = 8;
 inline constexpr i32 kMaxScalars = 8;
-inline constexpr i32 kMaxExperts = 1024;  // of a grouped product
+inline constexpr i32 kMaxExperts = 1024;  // groups of a grouped product
 
-// enum quern_group_status
+// The bits of enum quern_group_status.
 inline constexpr i32 kBadOffsets = 1, kBadCapacity = 2, kBadIndex = 4;
 
-// What an epilogue reads beside the accumulator, as a view of [group, row, column]. Strides in elements, 0 where it does not
-// depend on one.
+// An operand of the epilogue, as a view of [group, row, column]. Strides are in elements, 0 along a dimension that the
+// operand does not depend on.
 struct GemmOperand {
   const void* data;
   i64 group, row, column;
@@ -22,65 +22,74 @@ struct GemmOperand {
   u32 unused;
 };
 
-// b may be read before the grid before has finished; each group has a matrix a, or b, of its own.
+// GemmParams::flags: b may be read before the previous grid has finished; each group has its own matrix a; each group
+// has its own matrix b.
 inline constexpr u32 kConstantB = 1, kGroupsOfA = 2, kGroupsOfB = 4;
 
-// out[g] = epilogue(a[g] b[g]^T). Groups are batches, or the experts of a grouped product. Strides in elements.
+// out[g] = epilogue(a[g] b[g]^T). Groups are the matrices of a batch or the experts of a grouped product. Strides are
+// in elements.
 //
-// Hopper reads parameters by lines of 64 bytes, of which the first has room for 48, and takes 100 to 300 cycles for each that a
-// multiprocessor has not read yet. So what finds a block's first tile lies in the first, what seldom has a say there and how blocks of a
-// cluster stand in the second, what block scales are found by in the third, where results go in the fourth.
+// Hopper reads parameters by lines of 64 bytes, of which the first has room for 48, and a multiprocessor takes 100 to
+// 300 cycles for each line that it has not read yet. So the first line has what finds a block's first tile, the second
+// what is seldom needed for that and the shape of clusters, the third what block scales are found by, the fourth where
+// results go.
 struct GemmParams {
   i32 k;
-  i32 m;      // the most rows of a group
-  i32 tiles;  // of all groups, where their rows are known; those of peers count as one, here and in tiles_m or tiles_n
+  i32 m;      // rows of a group, at most
+  i32 tiles;  // in all groups, if their rows are known; tiles of cluster multicast peers count as one, as in tiles_m or
+              // tiles_n
   i32 tiles_m;
   i32 groups;
   u32 flags;  // kConstantB and others
-  // Tiles of m are taken in panels of so many together, so that their a and b stay in L2; the last panel may be lower.
+  // Tiles are numbered in panels of panel_height rows of tiles, so that a and b of blocks that run at the same time
+  // stay in L2. The last panel may be lower.
   Divisor panel_height;
-  Divisor panel_tiles;  // how many tiles a panel has
+  Divisor panel_tiles;  // tiles in a panel
 
   Divisor last_panel_height;
-  Divisor group_tiles;  // how many tiles a group has
-  Divisor parts;        // blocks of a cluster that share a tile by its steps of k
-  i32 peers;            // blocks of a cluster with operands in common: of b (warpgroups.cuh) or of a (swapped.cuh)
-  u32 whole_tiles;      // 1: each tile is one block's. 0: blocks of threads share the k steps of all tiles evenly
+  Divisor group_tiles;  // tiles in a group
+  Divisor parts;        // split-K: blocks of a cluster that divide a tile's k blocks
+  i32 peers;        // cluster multicast: blocks that share copies of b (sm90/persistent.cuh) or of a (sm90/swap_ab.cuh)
+  u32 whole_tiles;  // 0: stream-K, the k blocks of all tiles (or of the last wave) are divided evenly among blocks. 1:
+                    // tiles are whole
   i32 tiles_n;
   i64 a_group, b_group;
 
-  const f32* scale_a;  // one for each row (stride 0: for all), or for each row and 128 of k
+  const f32* scale_a;  // one for each row (stride 0: one for all rows), or one for each row and 128 of k
   const f32* scale_b;
   i64 scale_a_group, scale_a_row, scale_a_k;
-  i64 scale_b_group, scale_b_row, scale_b_k;  // with blocks, scale_b_row counts blocks of 128 columns
+  i64 scale_b_group, scale_b_row, scale_b_k;  // with block scales scale_b_row is the stride of 128 columns
 
   void* out;  // [groups][m][columns]
   i64 out_group, out_row;
-  i32 n;              // rows of b
-  u32 out_vectors;    // eight neighbouring columns of out may be written at once
-  u32 out_mapped;     // out may be written by its tensor map
-  u32 power_of_two;   // out_scale
-  f32* out_scale;     // [groups][m][columns / 128]
+  i32 n;             // rows of b
+  u32 out_vectors;   // out is aligned so that eight neighbouring columns can be written at once
+  u32 out_mapped;    // out has a tensor map
+  u32 power_of_two;  // scales of results are powers of two
+  f32* out_scale;    // [groups][m][columns / 128]
   i64 out_scale_group, out_scale_row;
 
   i64 out_scale_column;
-  const void* a;  // [groups][m][k], by strides; a contiguous grouped product has [rows][k]
-  const void* b;  // [groups][n][k]
-  i64 a_row, a_k, b_row, b_k;  // of the row and k strides one is 1
-  const i32* offsets;  // grouped, contiguous: [groups + 1]
-  const i32* counts;   // grouped, masked: [groups]
-  const i32* indices;  // grouped, contiguous: which row of a each row of out is made of; may be null
-  i32* status;         // may be null
-  f32* partials;       // workspace: the tiles that several blocks of threads share
-  u32* arrived;        // workspace: a counter for each tile that is shared
+  const void* a;               // [groups][m][k], by strides; a contiguous grouped product has [rows][k]
+  const void* b;               // [groups][n][k]
+  i64 a_row, a_k, b_row, b_k;  // of each operand's row and k strides one is 1
+  const i32* offsets;          // grouped, contiguous: [groups + 1]
+  const i32* counts;           // grouped, masked: [groups]
+  const i32* indices;          // grouped, contiguous: which row of a each row of out is made of; may be null
+  i32* status;                 // may be null
+  f32* partials;               // workspace: partial sums of tiles that several blocks contribute to
+  u32* arrived;                // workspace: for each such tile the number of blocks that have written theirs
   GemmOperand operands[kMaxOperands];
   f32 scalars[kMaxScalars];
   i32 a_rows;         // rows of a that an index may name
   i32 out_rows;       // contiguous: rows of out
-  Divisor row_tiles;  // how many tiles a row of tiles has
+  Divisor row_tiles;  // tiles in a row of tiles
 };
 
-// Rows of a that a tile of few columns copies, a box of its tensor map: whole groups of eight, and no more than there are.
-QUERN_SHARED_CODE constexpr i32 small_m_rows(i32 m, i32 tile_m) { return m < tile_m ? static_cast<i32>((static_cast<u32>(m) + 7) / 8 * 8) : tile_m; }
+// Rows of a that a tile of small_m.cuh or split_k.cuh copies, which is the height of its TMA box: whole groups of
+// eight, at most tile_m.
+QUERN_SHARED_CODE constexpr i32 small_m_rows(i32 m, i32 tile_m) {
+  return m < tile_m ? static_cast<i32>((static_cast<u32>(m) + 7) / 8 * 8) : tile_m;
+}
 
 }  // namespace q

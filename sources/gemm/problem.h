@@ -1,4 +1,4 @@
-// A matrix product as the contract of an op has read it, and what the three calls do with it.
+// A matrix product as the contract of an op has read it, and the calls that all three ops share.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -14,15 +14,15 @@ namespace quern::ops::gemm {
 struct Problem {
   Call call;
   Tag op;
-  Shape shape;  // its variant still to be chosen
+  Shape shape;  // the variant is chosen later
   q::GemmParams params;
   std::uint32_t flags;
   void* stream;
   bool precise;  // f32 products without tensor cores
 };
 
-// What operands of an epilogue are views of: results of [groups][m][columns], of which the group is no dimension in a
-// plain product, and the row runs through all groups in a contiguous grouped one.
+// The results that an epilogue's operands are views of: [groups][m][columns]. A plain product has no group dimension;
+// in a contiguous grouped product one row index runs through all groups.
 struct Results {
   std::int64_t groups = 1, m = 0, columns = 0;
   bool leading = false;        // out is [groups, m, columns]
@@ -32,34 +32,36 @@ struct Results {
 // Whether the epilogue asks for a gate. Throws Error(QUERN_INVALID) for a struct or flags that are not known.
 bool wants_gate(const quern_epilogue* given);
 
-// Reads out (already found to be `out`), the epilogue and what belongs to it into shape and params. Throws
+// Reads out (which has been checked as a tensor), the epilogue and their parameters into shape and params. Throws
 // Error(QUERN_INVALID) naming the argument.
 void read_epilogue(const quern_epilogue* given, const Tensor& out, const Results& results, Problem& problem);
 
-// What scales are laid out by: rows of a, with the groups in front or not; n and k of b, with the groups in front or
-// not.
+// The layout of scales: whether the groups are the first dimension of scale_a and of scale_b, and the number of rows of
+// a.
 struct ScaleLayout {
   std::int64_t groups;
   bool a_leads, b_leads;
   std::int64_t rows_of_a;
 };
-// Reads both scales into shape and params, whose n and k are there. Throws Error(QUERN_INVALID) naming the argument.
+// Reads both scales into shape and params; params.n and params.k must be set. Throws Error(QUERN_INVALID) naming the
+// argument.
 void read_scales(const DLTensor* scale_a, const DLTensor* scale_b, const ScaleLayout& layout, Problem& problem);
 
-// That the kernels, which count in 32 bits and a little beyond the last, can count an operand's lines and their terms.
+// Refuses extents that the kernels cannot count: they count lines and k in 32 bits, and a little beyond the last.
 void expect_countable(const Tensor& t, const char* name, int line, int k);
 
-// That the contiguous extent of an operand is whole copies, and its data and other strides are aligned to them.
+// Refuses an operand whose contiguous extent is not whole copies or whose data or other strides are not aligned to
+// them.
 void expect_copies(const Tensor& t, const char* name, int contiguous, int copy_bytes);
 
-// A stride: 0 where a dimension has a single element, so that nothing depends on what the caller left there.
+// The stride of a dimension; 0 for a single element, so that nothing depends on what the caller left there.
 std::int64_t stride_of(const Tensor& t, int dimension);
 
 // The problem of a call. Throws Error(QUERN_INVALID) naming the argument.
 Problem read_problem(const quern_gemm_args& args, const Runtime& runtime, bool may_lack_data);
 Problem read_problem(const quern_fp8_gemm_args& args, const Runtime& runtime, bool may_lack_data);
 
-// The three calls.
+// What quern_OP_workspace, quern_OP_prepare and quern_OP do.
 std::uint64_t workspace_bytes(const Runtime& runtime, const Problem& problem);
 void prepare_kernels(const Runtime& runtime, const Problem& problem);
 void launch_product(const Runtime& runtime, Problem& problem, void* workspace, std::uint64_t workspace_size);
@@ -69,7 +71,7 @@ TuneFinding tune_product(Tag op, const Runtime& runtime, const Constants& produc
                          const TuneOptions& options);
 void list_products(Tag op, const quern_model& model, const jit::TargetInfo& target, std::vector<Constants>* products);
 
-// Appends what a model needs of an op.
+// Appends the specs of an op's kernels that a model needs.
 void list_kernels(Tag op, const quern_model& model, const jit::TargetInfo& target, std::vector<jit::Spec>* specs);
 
 }  // namespace quern::ops::gemm

@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "jit/error.h"
 #include "sources/gemm/problem.h"
-#include "sources/ops.h"
 #include "sources/index_data.h"
+#include "sources/ops.h"
 
 namespace quern::ops::grouped_fp8_gemm {
 namespace {
@@ -124,7 +124,7 @@ void prepare(const Runtime& runtime, const quern_grouped_fp8_gemm_args& args) {
 
 void run(const Runtime& runtime, const quern_grouped_fp8_gemm_args& args) {
   Problem problem = read_problem(args, runtime, false);
-  // Who gives a status is told there, on `host` as everywhere.
+  // Bad offsets, counts and indices are reported in the caller's status, on `host` too; without one `host` checks here.
   if (args.status == nullptr && reads_index_data(*problem.call.device)) check_groups(problem);
   gemm::launch_product(runtime, problem, args.workspace, args.workspace_size);
 }

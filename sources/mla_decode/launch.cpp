@@ -1,10 +1,13 @@
 // The mla_decode op: the plan of a call, its workspace, its launches, and what a model needs.
 // SPDX-License-Identifier: Apache-2.0
+#include "sources/launch.h"
+
 #include <algorithm>
 
 #include "jit/error.h"
 #include "sources/common/sm90/layout.cuh"
-#include "sources/launch.h"
+#include "sources/index_data.h"
+#include "sources/mla_decode/index_check.h"
 #include "sources/mla_decode/plan.h"
 #include "sources/mla_decode/read.h"
 #include "sources/ops.h"
@@ -58,8 +61,8 @@ Plan plan(const Problem& problem, std::int64_t sms) {
   return plan;
 }
 
-// A pool of [pages][page_size][columns] as [pages][tiles of 64 columns][page_size][64]: a copy takes so many tokens of a page, and
-// `tiles` tiles, which then lie one behind the other.
+// A pool of [pages][page_size][columns] as [pages][tiles of 64 columns][page_size][64]: a copy takes so many tokens of
+// a page, and `tiles` tiles, which then lie one behind the other.
 jit::TensorMap map_of(const Runtime& runtime, const Problem& problem, const std::uint8_t* pool, int columns, int tiles,
                       std::int64_t page_bytes, std::int64_t token_bytes) {
   constexpr int kColumns = 64;
@@ -136,9 +139,31 @@ void list(const quern_model& model, const jit::TargetInfo& target, std::vector<j
   }
 }
 
+std::string refusal(const quern_model& model, const jit::TargetInfo&) {
+  const auto dim = [](std::uint32_t given, int least, int most) {
+    return given % 16 == 0 && given >= static_cast<std::uint32_t>(least) && given <= static_cast<std::uint32_t>(most);
+  };
+  if (!dim(model.kv_lora_rank, 16, kMaxLatent)) {
+    return "kv_lora_rank is " + std::to_string(model.kv_lora_rank) + "; allowed: multiples of 16 from 16 to 512";
+  }
+  if (!dim(model.rope_head_dim, 0, kMaxRope)) {
+    return "rope_head_dim is " + std::to_string(model.rope_head_dim) + "; allowed: multiples of 16 from 0 to 128";
+  }
+  const Dtype element = model.dtype.bits == 0 ? Dtype::bf16 : dtype_of(model.dtype);
+  if (element != Dtype::f16 && element != Dtype::bf16) {
+    return "activations are " + std::string(name_of(element)) + "; allowed: f16, bf16";
+  }
+  const Dtype cache = model.kv_dtype.bits == 0 ? element : dtype_of(model.kv_dtype);
+  if (cache != element && cache != Dtype::e4m3) {
+    return "the KV cache is " + std::string(name_of(cache)) + "; allowed: " + name_of(element) +
+           ", as the activations, e4m3";
+  }
+  return {};
+}
+
 }  // namespace
 
-const Op op{"mla_decode", unit, parse, list, constants};
+const Op op{"mla_decode", unit, parse, list, constants, nullptr, nullptr, refusal};
 
 std::uint64_t workspace(const Runtime& runtime, const quern_mla_decode_args& args) {
   const Problem problem = read_problem(runtime, args, true);
@@ -165,6 +190,7 @@ void run(const Runtime& runtime, const quern_mla_decode_args& args) {
   if (how.cuts > 0) join = kernel_for(runtime, to_spec(combine, device.limits.target), args.flags, args.stream);
   q::MlaParams& p = problem.params;
   if (p.total_q == 0 || p.batch == 0) return;
+  if (reads_index_data(device)) check_index_data(problem);
 
   p.cuts = static_cast<q::MlaCut*>(space.scratch);
   p.partials = reinterpret_cast<float*>(static_cast<char*>(space.scratch) + how.cut_bytes);

@@ -77,8 +77,9 @@ QUERN_SHARED_CODE constexpr i32 invariant_pieces(i32 keys) {
 // f32 of a partial result: the rows' sums, not yet divided, then their maxima and the sums of their weights.
 QUERN_SHARED_CODE constexpr i32 partial_floats(i32 rows, i32 d_latent) { return rows * (d_latent + 2); }
 
-// What the portable kernel keeps in shared memory, in bytes and in this order: the queries, the keys as they are copied (each
-// stage), the keys as numbers (quantised caches only: else a stage is that), logits, weights, and a few numbers a row and a key.
+// What the portable kernel keeps in shared memory, in bytes and in this order: the queries, the keys as they are copied
+// (each stage), the keys as numbers (quantised caches only: else a stage is that), logits, weights, and a few numbers a
+// row and a key.
 enum class CacheKind : i32 { plain, e4m3_tensor, e4m3_token, rows656 };
 // Elements from row to row: an odd number of 16 bytes, so that eight rows lie in different banks.
 QUERN_SHARED_CODE constexpr i32 tile_pitch(i32 columns) { return (columns / 8 | 1) * 8; }
@@ -89,7 +90,8 @@ struct PortableLayout {
   i32 queries, stages, stage_bytes, numbers, logits, weights, rows, keys, end;
 };
 QUERN_SHARED_CODE constexpr i32 logit_pitch(i32 block) { return block + 4; }
-QUERN_SHARED_CODE constexpr PortableLayout portable_layout(CacheKind kind, i32 columns, i32 rows, i32 block, i32 stages) {
+QUERN_SHARED_CODE constexpr PortableLayout portable_layout(CacheKind kind, i32 columns, i32 rows, i32 block,
+                                                           i32 stages) {
   const i32 tile = block * tile_pitch(columns) * 2;
   PortableLayout l{};
   l.queries = 0;
@@ -104,10 +106,11 @@ QUERN_SHARED_CODE constexpr PortableLayout portable_layout(CacheKind kind, i32 c
   return l;
 }
 
-// What the kernel of 64 rows has in shared memory, in bytes: the queries, and two blocks of 64 keys; each is nine tiles of 64 rows of
-// 128 bytes, swizzled. Behind them a few numbers a row, barriers, and what the warp that schedules tells the others.
+// What the kernel of 64 rows has in shared memory, in bytes: the queries, and two blocks of 64 keys; each is nine tiles
+// of 64 rows of 128 bytes, swizzled. Behind them a few numbers a row, barriers, and what the warp that schedules tells
+// the others.
 inline constexpr i32 kRows64Keys = 128;     // that an item's price and pieces are counted in
-inline constexpr i32 kRows64Threads = 384;  // two warpgroups that multiply, one of which a warp copies
+inline constexpr i32 kRows64Threads = 384;  // two warpgroups that multiply, one that copies and schedules
 inline constexpr i32 kRows64Tile = 64 * 128, kRows64Matrix = 9 * kRows64Tile;
 inline constexpr i32 kRows64Numbers = 4 * 64 * 4, kRows64Told = 512;
 inline constexpr i32 kRows64SharedBytes = 3 * kRows64Matrix + kRows64Numbers + kRows64Told;

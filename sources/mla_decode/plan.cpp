@@ -8,15 +8,43 @@
 
 #include "jit/error.h"
 #include "sources/common_headers.h"
-#include "sources/constants.h"
+#include "sources/description.h"
 #include "sources/embedded.h"
 
 namespace quern::ops::mla_decode {
 namespace {
 
-constexpr const char* kFormNames[kForms] = {"rows16", "rows32", "rows64", "combine"};
-constexpr const char* kKindNames[] = {"plain", "e4m3_tensor", "e4m3_token", "rows656"};
-constexpr const char* kIndexedNames[] = {"no", "positions", "slots"};
+constexpr Names<Form, kForms> kFormNames = {
+    {{"rows16", Form::rows16}, {"rows32", Form::rows32}, {"rows64", Form::rows64}, {"combine", Form::combine}}};
+constexpr Names<Dtype, 2> kElements = {{{"f16", Dtype::f16}, {"bf16", Dtype::bf16}}};
+constexpr Names<q::CacheKind, 4> kKinds = {{{"plain", q::CacheKind::plain},
+                                            {"e4m3_tensor", q::CacheKind::e4m3_tensor},
+                                            {"e4m3_token", q::CacheKind::e4m3_token},
+                                            {"rows656", q::CacheKind::rows656}}};
+constexpr Names<Indexed, 3> kIndexed = {
+    {{"no", Indexed::no}, {"positions", Indexed::positions}, {"slots", Indexed::slots}}};
+constexpr Names<int, 4> kPageRows = {{{"8", 8}, {"16", 16}, {"32", 32}, {"64", 64}}};
+constexpr Names<int, 3> kRows = {{{"16", 16}, {"32", 32}, {"64", 64}}};
+constexpr Names<int, 4> kBlocks = {{{"16", 16}, {"32", 32}, {"64", 64}, {"128", 128}}};
+
+constexpr bool combines(const Shape& shape) { return shape.form == Form::combine; }
+constexpr bool multiplies(const Shape& shape) { return shape.form != Form::combine; }
+constexpr bool is_rows64(const Shape& shape) { return shape.form == Form::rows64; }
+constexpr bool may_be_listed(const Shape& shape) { return shape.form != Form::rows64; }
+constexpr bool is_portable(const Shape& shape) { return shape.form == Form::rows16 || shape.form == Form::rows32; }
+
+constexpr auto kConstants =
+    describe<Shape>(tag_mla_decode, "mla_decode", choice<&Shape::form>("form", nullptr, kFormNames),
+                    choice<&Shape::element>("dtype", "ELEMENT", kElements),
+                    choice<&Shape::kind>("cache", nullptr, kKinds).optional().when(is_portable),
+                    choice<&Shape::indexed>("indices", nullptr, kIndexed).optional().when(may_be_listed),
+                    number<&Shape::d_latent>("d_latent", "D_LATENT", {16, kMaxLatent, 16}).optional(),
+                    number<&Shape::d_rope>("d_rope", nullptr, {0, kMaxRope, 16}).optional().when(multiplies),
+                    flag<&Shape::cap>("cap", nullptr).optional().when(multiplies),
+                    choice<&Shape::page_rows>("page_rows", "PAGE_ROWS", kPageRows).optional().when(is_rows64),
+                    number<&Shape::copy_bytes>("alignment", "COPY_BYTES", {4, 16, 12}).optional().when(is_portable),
+                    choice<&Shape::rows>("rows", nullptr, kRows).optional().when(combines),
+                    choice<&Shape::block>("block", nullptr, kBlocks).optional().when(combines));
 
 // What a block of threads needs beyond its dynamic shared memory: what the hardware keeps.
 constexpr std::uint32_t kSharedReserve = 1024;
@@ -73,15 +101,15 @@ Tiling tile(const Shape& shape, const jit::TargetInfo& target) {
   if (shape.form == Form::combine) {
     Tiling t;
     t.rows = shape.rows;
-    t.block = 64;
+    t.block = shape.block;
     t.threads = kCombineThreads;
     t.blocks_per_sm = 4;
     return t;
   }
   if (shape.form != Form::rows64) return tile_portable(shape, target);
   if (!target.warpgroups) {
-    throw Error(QUERN_UNSUPPORTED, "form rows64 of mla_decode needs the instructions of sm_90a; the target is " +
-                                       target.target.name());
+    throw Error(QUERN_UNSUPPORTED,
+                "form rows64 of mla_decode needs the instructions of sm_90a; the target is " + target.target.name());
   }
   Tiling t;
   t.rows = 64;
@@ -100,77 +128,20 @@ Shape combine_of(const Shape& shape, const Tiling& tiling) {
   combine.form = Form::combine;
   combine.element = shape.element;
   combine.d_latent = shape.d_latent;
-  combine.d_rope = 0;
   combine.indexed = shape.indexed;
   combine.rows = tiling.rows;
-  // It counts a batch-invariant call's pieces again, in the same blocks of keys.
-  combine.page_rows = tiling.block;
+  combine.block = tiling.block;
   return combine;
 }
 
-jit::Spec to_spec(const Shape& shape, jit::Target target) {
-  jit::Spec spec;
-  spec.op = tag_mla_decode;
-  spec.target = target.tag();
-  spec.words[0] = static_cast<std::uint32_t>(shape.form) | static_cast<std::uint32_t>(shape.element) << 8 |
-                  static_cast<std::uint32_t>(shape.kind) << 16 | static_cast<std::uint32_t>(shape.indexed) << 24;
-  spec.words[1] = static_cast<std::uint32_t>(shape.d_latent) | static_cast<std::uint32_t>(shape.d_rope) << 16;
-  spec.words[2] = static_cast<std::uint32_t>(shape.cap) | static_cast<std::uint32_t>(shape.copy_bytes) << 8 |
-                  static_cast<std::uint32_t>(shape.page_rows) << 16 | static_cast<std::uint32_t>(shape.rows) << 24;
-  return spec;
-}
-
-Shape to_shape(const jit::Spec& spec) {
-  Shape shape;
-  shape.form = static_cast<Form>(spec.words[0] & 0xff);
-  shape.element = static_cast<Dtype>(spec.words[0] >> 8 & 0xff);
-  shape.kind = static_cast<q::CacheKind>(spec.words[0] >> 16 & 0xff);
-  shape.indexed = static_cast<Indexed>(spec.words[0] >> 24);
-  shape.d_latent = static_cast<int>(spec.words[1] & 0xffff);
-  shape.d_rope = static_cast<int>(spec.words[1] >> 16);
-  shape.cap = (spec.words[2] & 1) != 0;
-  shape.copy_bytes = static_cast<int>(spec.words[2] >> 8 & 0xff);
-  shape.page_rows = static_cast<int>(spec.words[2] >> 16 & 0xff);
-  shape.rows = static_cast<int>(spec.words[2] >> 24);
-  return shape;
-}
-
-Constants to_constants(const Shape& shape) {
-  return {{"form", kFormNames[static_cast<int>(shape.form)]},
-          {"dtype", name_of(shape.element)},
-          {"cache", kKindNames[static_cast<int>(shape.kind)]},
-          {"d_latent", std::to_string(shape.d_latent)},
-          {"d_rope", std::to_string(shape.d_rope)},
-          {"indices", kIndexedNames[static_cast<int>(shape.indexed)]},
-          {"cap", std::to_string(shape.cap)},
-          {"alignment", std::to_string(shape.copy_bytes)},
-          {"page_rows", std::to_string(shape.page_rows)},
-          {"rows", std::to_string(shape.rows)}};
-}
+jit::Spec to_spec(const Shape& shape, jit::Target target) { return kConstants.to_spec(shape, target); }
+Shape to_shape(const jit::Spec& spec) { return kConstants.to_shape(spec); }
+Constants to_constants(const Shape& shape) { return kConstants.to_constants(shape); }
 
 Shape from_constants(const Constants& constants) {
-  ConstantReader reader("mla_decode", constants);
-  Shape shape;
-  shape.form = static_cast<Form>(reader.one_of("form", kFormNames));
-  shape.element = reader.one_of("dtype", {"f16", "bf16"}) == 0 ? Dtype::f16 : Dtype::bf16;
-  shape.kind = static_cast<q::CacheKind>(reader.one_of("cache", kKindNames, 0));
-  shape.d_latent = static_cast<int>(reader.integer("d_latent", 16, kMaxLatent, 16, 512));
-  shape.d_rope = static_cast<int>(reader.integer("d_rope", 0, kMaxRope, 16, shape.form == Form::combine ? 0 : 64));
-  shape.indexed = static_cast<Indexed>(reader.one_of("indices", kIndexedNames, 0));
-  shape.cap = reader.integer("cap", 0, 1, 1, 0) != 0;
-  shape.copy_bytes = reader.one_of("alignment", {"16", "4"}, 0) == 0 ? 16 : 4;
-  constexpr const char* kPageRows[] = {"0", "8", "16", "32", "64", "128"};
-  shape.page_rows =
-      std::stoi(kPageRows[reader.one_of("page_rows", kPageRows, shape.form == Form::rows64 ? 4 : shape.form == Form::combine ? 5 : 0)]);
-  constexpr const char* kRows[] = {"16", "32", "64"};
-  shape.rows = std::stoi(kRows[reader.one_of("rows", kRows, shape.form == Form::combine ? 2 : 1)]);
-  reader.finish();
-  if (shape.form == Form::rows64 &&
-      (shape.kind != q::CacheKind::plain || shape.d_latent != 512 || shape.d_rope != 64 ||
-       shape.indexed != Indexed::no || shape.copy_bytes != 16 || shape.page_rows == 0 || shape.page_rows == 128)) {
-    throw Error(QUERN_INVALID,
-                "mla_decode: form=rows64 takes cache=plain d_latent=512 d_rope=64 indices=no alignment=16 and page_rows "
-                "8, 16, 32 or 64");
+  const Shape shape = kConstants.read(constants);
+  if (shape.form == Form::rows64 && (shape.d_latent != 512 || shape.d_rope != 64)) {
+    throw Error(QUERN_INVALID, "mla_decode: form=rows64 takes d_latent=512 d_rope=64");
   }
   if (shape.kind == q::CacheKind::rows656 && (shape.d_latent != 512 || shape.d_rope != 64)) {
     throw Error(QUERN_INVALID, "mla_decode: cache=rows656 takes d_latent=512 d_rope=64");
@@ -186,23 +157,17 @@ jit::Unit to_unit(const Shape& shape, jit::Target target) {
   unit.target = target;
   const bool combine = shape.form == Form::combine, hopper = shape.form == Form::rows64;
   unit.entry = combine ? "quern_mla_combine" : hopper ? "quern_mla_rows64" : "quern_mla_decode";
-  const auto define = [&](const char* name, int value) {
-    unit.constants.push_back({name, std::to_string(value)});
-  };
-  unit.constants.push_back({"ELEMENT", name_of(shape.element)});
-  define("D_LATENT", shape.d_latent);
-  define("D_ROPE", shape.d_rope);
+  const auto define = [&](const char* name, int value) { unit.constants.push_back({name, std::to_string(value)}); };
+  kConstants.define(shape, &unit);
+  define("D_ROPE", combine ? 0 : shape.d_rope);
   define("INDEXED", static_cast<int>(shape.indexed));
-  define("CAP", static_cast<int>(shape.cap));
+  define("CAP", static_cast<int>(!combine && shape.cap));
   define("ROWS", t.rows);
-  define("BLOCK_KV", combine ? shape.page_rows : t.block);
+  define("BLOCK_KV", t.block);
   define("THREADS", t.threads);
   define("ITEM_PRICE", t.price);
-  if (hopper) {
-    define("PAGE_ROWS", shape.page_rows);
-  } else if (!combine) {
+  if (is_portable(shape)) {
     define("CACHE_KIND", static_cast<int>(shape.kind));
-    define("COPY_BYTES", shape.copy_bytes);
     define("STAGES", t.stages);
   }
   unit.source = embedded(combine  ? "mla_decode/kernels/portable/combine.cuh"

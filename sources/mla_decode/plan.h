@@ -15,10 +15,10 @@ namespace quern::ops::mla_decode {
 
 // Which kernel. The choice depends on a call's heads, dims and cache, never on what is in the batch.
 enum class Form : std::uint8_t {
-  rows16,   // portable, tiles of 16 rows: up to 16 heads
-  rows32,   // portable, tiles of 32 rows
-  rows64,   // sm_90a: two warpgroups, tiles of 64 rows
-  combine   // joins the pieces that any of the others left
+  rows16,  // portable, tiles of 16 rows: up to 16 heads
+  rows32,  // portable, tiles of 32 rows
+  rows64,  // sm_90a: two warpgroups, tiles of 64 rows
+  combine  // joins the pieces that any of the others left
 };
 inline constexpr int kForms = 4;
 
@@ -35,8 +35,9 @@ struct Shape {
   Indexed indexed = Indexed::no;
   bool cap = false;
   int copy_bytes = 16;  // 16, or 4 where rows are not aligned to 16
-  int page_rows = 0;    // rows64: tokens of a page that one copy takes: 8, 16, 32, 64
-  int rows = 32;        // combine: of the tiles of the kernel before
+  int page_rows = 64;   // rows64: tokens of a page that one copy takes: 8, 16, 32, 64
+  int rows = 64;        // combine: of the tiles of the kernel before ...
+  int block = 128;      // ... and its keys at once, in which a batch-invariant call's pieces are counted
 };
 inline constexpr int kMaxLatent = 512, kMaxRope = 128;
 
@@ -52,8 +53,8 @@ struct Tiling {
   int stages = 0;
   int threads = 0;
   int blocks_per_sm = 1;
-  int side_by_side = 1;  // tiles of one sequence taken at the same time, at most
-  int price = 0;         // of an item, in blocks of keys
+  int side_by_side = 1;            // tiles of one sequence taken at the same time, at most
+  int price = 0;                   // of an item, in blocks of keys
   std::uint32_t shared_bytes = 0;  // dynamic
 };
 // Throws Error(QUERN_UNSUPPORTED) when the target has no room for the smallest tiles.

@@ -10,8 +10,7 @@ namespace quern::ops::mla_decode {
 namespace {
 
 constexpr float kLog2E = 1.44269504088896341f;
-constexpr std::uint32_t kFlags =
-    QUERN_MLA_CAUSAL | QUERN_MLA_WINDOW_LEFT | QUERN_MLA_WINDOW_RIGHT | QUERN_MLA_SLOTS;
+constexpr std::uint32_t kFlags = QUERN_MLA_CAUSAL | QUERN_MLA_WINDOW_LEFT | QUERN_MLA_WINDOW_RIGHT | QUERN_MLA_SLOTS;
 constexpr std::int64_t kRows656 = 656, kRows656Rope = 528;
 
 [[noreturn]] void refuse(const char* text) { throw Error(QUERN_INVALID, text); }
@@ -111,7 +110,8 @@ void read_cache(const quern_mla_decode_args& args, Problem& problem) {
   }
   const bool rows656 = args.cache_type == QUERN_MLA_CACHE_ROWS_656;
   const bool bytes = args.cache_type != QUERN_MLA_CACHE_AS_TENSOR;
-  if (bytes && given != Dtype::u8 && (rows656 || given != Dtype::e4m3)) refuse_dtype("cache", args.cache->dtype, {Dtype::u8});
+  if (bytes && given != Dtype::u8 && (rows656 || given != Dtype::e4m3))
+    refuse_dtype("cache", args.cache->dtype, {Dtype::u8});
   const bool quantised = bytes || given == Dtype::e4m3;
   if (!quantised && given != shape.element) refuse_dtype("cache", args.cache->dtype, {shape.element, Dtype::e4m3});
   const std::int64_t size = quantised ? 1 : 2;
@@ -120,7 +120,8 @@ void read_cache(const quern_mla_decode_args& args, Problem& problem) {
     if (shape.d_latent != 512 || shape.d_rope != 64) {
       refuse("cache_type QUERN_MLA_CACHE_ROWS_656 holds d_latent 512 and d_rope 64; out and q say otherwise");
     }
-    if (args.cache_rope != nullptr) refuse("cache_rope must be NULL with QUERN_MLA_CACHE_ROWS_656, whose rows hold both parts");
+    if (args.cache_rope != nullptr)
+      refuse("cache_rope must be NULL with QUERN_MLA_CACHE_ROWS_656, whose rows hold both parts");
   }
   const Tensor cache = read_pool(args.cache, "cache", problem, given, rows656 ? kRows656 : columns);
   p.latent = cache.data;
@@ -225,7 +226,8 @@ void read_indices(const quern_mla_decode_args& args, Problem& problem) {
     if (slots) refuse("indices is NULL; QUERN_MLA_SLOTS says that it holds places in the pool");
     return;
   }
-  if (slots && (args.flags & kMasks)) refuse("flags: QUERN_MLA_SLOTS has no positions that a causal mask or window could go by");
+  if (slots && (args.flags & kMasks))
+    refuse("flags: QUERN_MLA_SLOTS has no positions that a causal mask or window could go by");
   const Tensor t = read(args.indices, "indices", 2, {Dtype::i32}, problem.call.place);
   expect_extent(t, "indices", 0, p.total_q);
   expect_unit_stride(t, "indices", 1);
@@ -238,7 +240,8 @@ void read_indices(const quern_mla_decode_args& args, Problem& problem) {
 }  // namespace
 
 Problem read_problem(const Runtime& runtime, const quern_mla_decode_args& args, bool may_lack_data) {
-  Problem problem{{}, {}, read_call(runtime, args, kFlags, "enum quern_call_flags and quern_mla_flags", 4, may_lack_data)};
+  Problem problem{
+      {}, {}, read_call(runtime, args, kFlags, "enum quern_call_flags and quern_mla_flags", 4, may_lack_data)};
   Shape& shape = problem.shape;
   q::MlaParams& p = problem.params;
   shape.copy_bytes = problem.call.alignment == 16 ? 16 : 4;
@@ -248,7 +251,8 @@ Problem read_problem(const Runtime& runtime, const quern_mla_decode_args& args, 
   read_sequences(args, problem);
   read_mask(args, p);
   if (args.status != nullptr) {
-    p.status = reinterpret_cast<std::uint32_t*>(read_array(args.status, "status", Dtype::i32, 1, problem.call.place).data);
+    p.status =
+        reinterpret_cast<std::uint32_t*>(read_array(args.status, "status", Dtype::i32, 1, problem.call.place).data);
   }
   if (!(args.scale > 0.0f) || std::isinf(args.scale)) {
     refuse_value("scale", double{args.scale}, "a positive number: 1/sqrt of the head dim before absorption");

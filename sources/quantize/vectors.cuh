@@ -60,8 +60,13 @@ QUERN_DEVICE void store_words(void* to, const u32 (&from)[kWords]) {
     QUERN_UNROLL for (int i = 0; i < kWords / 2; ++i) {
       static_cast<vec8*>(to)[i] = {{from[2 * i], from[2 * i + 1]}};
     }
-  } else {  // what is written is aligned to 4 bytes at the least: it is never the second half of a row
+  } else if constexpr (kAccess >= 4) {
     QUERN_UNROLL for (int i = 0; i < kWords; ++i) static_cast<u32*>(to)[i] = from[i];
+  } else {
+    QUERN_UNROLL for (int i = 0; i < kWords; ++i) {
+      u16* halves = static_cast<u16*>(to) + 2 * i;
+      halves[0] = static_cast<u16>(from[i]), halves[1] = static_cast<u16>(from[i] >> 16);
+    }
   }
 }
 

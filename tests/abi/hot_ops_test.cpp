@@ -231,5 +231,14 @@ TEST_F(HotOps, CacheOf8Bits) {
   expect_free("merge_states", [&](quern_context* c, quern_error* e) { return quern_merge_states(c, &merge, e); });
 }
 
+TEST_F(HotOps, Rmsnorm) {
+  const Tensor x(1, kBf16, {64, 4096}), residual(2, kBf16, {64, 4096}), weight(3, kBf16, {4096}),
+      out(4, kBf16, {64, 4096});
+  auto args = args_of<quern_rmsnorm_args>();
+  args.x = x, args.residual = residual, args.weight = weight, args.out = out, args.residual_out = residual;
+  args.eps = 1e-6f;
+  expect_free("rmsnorm", [&](quern_context* c, quern_error* e) { return quern_rmsnorm(c, &args, e); });
+}
+
 }  // namespace
 }  // namespace quern::test

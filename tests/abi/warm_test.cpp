@@ -196,7 +196,7 @@ TEST(Warm, WrongOptionsAreRefusedByName) {
   static const char* const host[] = {"host"};
   const Case cases[] = {
       {[](O o) { o.size = 0; }, {"quern_warm_options.size is 0"}},
-      {[](O o) { o.flags = 2; }, {"quern_warm_options.flags", "0x2"}},
+      {[](O o) { o.flags = 4; }, {"quern_warm_options.flags", "0x4"}},
       {[](O o) { o.manifest = nullptr; }, {"nothing to warm"}},
       {[](O o) { o.manifest = nullptr, o.manifest_length = 5; }, {"manifest is NULL", "5"}},
       {[](O o) { o.targets = unknown, o.target_count = 2; }, {"targets[1]", "sm0"}},
@@ -216,6 +216,38 @@ TEST(Warm, WrongOptionsAreRefusedByName) {
     expect_refused(QUERN_INVALID, wrong.words,
                    [&](quern_error* error) { return quern_warm(context.get(), &options, &list, error); });
     EXPECT_EQ(list, nullptr) << "an output was touched on an error";
+  }
+}
+
+// What nothing here does for a model is a row of its own, and makes the call QUERN_PARTIAL unless that is allowed.
+TEST(Warm, NeedsThatNothingServesAreRows) {
+  const Folder folder;
+  const Context context = make_context(folder, 0);
+  auto model = sized<quern_model>();
+  model.heads = model.kv_heads = 8;
+  model.head_dim = 100;
+  model.hidden_size = 800;
+  model.intermediate_size = 1600;
+  model.vocab_size = 1000;
+  const char* const targets[] = {"sm_90a", "host"};
+  for (const bool allowed : {false, true}) {
+    const Outcome outcome = warm(context.get(), "", [&](quern_warm_options& options) {
+      options.flags = QUERN_WARM_LIST_ONLY | (allowed ? QUERN_WARM_ALLOW_UNSERVED : 0);
+      options.targets = targets;
+      options.target_count = 2;
+      options.model = &model;
+    });
+    EXPECT_EQ(outcome.status, allowed ? QUERN_OK : QUERN_PARTIAL);
+    int told = 0;
+    for (const quern_warm_result& row : outcome.rows) {
+      if (row.outcome != QUERN_WARM_UNSERVED) continue;
+      ++told;
+      EXPECT_EQ(row.status, QUERN_UNSUPPORTED);
+      EXPECT_STREQ(row.op, "attention");
+      EXPECT_STREQ(row.key, "");
+      EXPECT_NE(std::string_view(row.text).find("100"), std::string_view::npos) << row.text;
+    }
+    EXPECT_EQ(told, 2) << "once a target";
   }
 }
 

@@ -21,7 +21,6 @@ from typing import Any
 import torch
 from gemm.clock import Clock
 from gemm.sides import Quern
-
 from quern import Context
 
 LATENT, ROPE, COLUMNS = 512, 64, 576
@@ -67,18 +66,24 @@ class Problem:
         random = torch.Generator(device="cuda").manual_seed(seed)
 
         def normal(*shape: int) -> torch.Tensor:
-            return torch.randn(*shape, generator=random, device="cuda", dtype=torch.bfloat16)
+            return torch.randn(
+                *shape, generator=random, device="cuda", dtype=torch.bfloat16
+            )
 
         lengths = torch.full((case.batch,), case.keys, dtype=torch.int32)
         if case.skewed:
-            drawn = torch.rand(case.batch, generator=torch.Generator().manual_seed(seed))
+            drawn = torch.rand(
+                case.batch, generator=torch.Generator().manual_seed(seed)
+            )
             lengths = (case.keys ** (0.85 * drawn)).to(torch.int32).clamp(min=1)
             lengths[case.batch // 3] = case.keys
         self.lengths_host = lengths
         self.tokens = int(lengths.sum())
         pages = (lengths + case.page - 1) // case.page
         total = int(pages.sum())
-        order = torch.randperm(total, generator=torch.Generator().manual_seed(seed + 1)).to(torch.int32)
+        order = torch.randperm(
+            total, generator=torch.Generator().manual_seed(seed + 1)
+        ).to(torch.int32)
         table = torch.zeros(case.batch, int(pages.max()), dtype=torch.int32)
         at = 0
         for i, count in enumerate(pages.tolist()):
@@ -95,34 +100,64 @@ class Problem:
             self.scale = torch.full((1,), 0.03, device="cuda")
             self.cache = (numbers / 0.03).to(torch.float8_e4m3fn)
         else:
-            self.cache = torch.empty(total, case.page, 656, dtype=torch.uint8, device="cuda")
+            self.cache = torch.empty(
+                total, case.page, 656, dtype=torch.uint8, device="cuda"
+            )
             groups = numbers[..., :LATENT].float().reshape(total, case.page, 4, 128)
             scales = groups.abs().amax(-1).clamp(min=1e-4) / 448
             quantised = (groups / scales[..., None]).to(torch.float8_e4m3fn)
-            self.cache[..., :LATENT] = quantised.reshape(total, case.page, LATENT).view(torch.uint8)
-            self.cache[..., LATENT : LATENT + 16] = scales.contiguous().view(torch.uint8)
-            self.cache[..., LATENT + 16 :] = numbers[..., LATENT:].contiguous().view(torch.uint8)
+            self.cache[..., :LATENT] = quantised.reshape(total, case.page, LATENT).view(
+                torch.uint8
+            )
+            self.cache[..., LATENT : LATENT + 16] = scales.contiguous().view(
+                torch.uint8
+            )
+            self.cache[..., LATENT + 16 :] = (
+                numbers[..., LATENT:].contiguous().view(torch.uint8)
+            )
         del numbers
-        self.cu_q = torch.arange(case.batch + 1, dtype=torch.int32, device="cuda") * case.queries
+        self.cu_q = (
+            torch.arange(case.batch + 1, dtype=torch.int32, device="cuda")
+            * case.queries
+        )
         self.indices: torch.Tensor | None = None
         if case.top_k:
-            chosen = [torch.randperm(case.keys)[: case.top_k] for _ in range(case.batch * case.queries)]
+            chosen = [
+                torch.randperm(case.keys)[: case.top_k]
+                for _ in range(case.batch * case.queries)
+            ]
             self.indices = torch.stack(chosen).to(torch.int32).cuda()
-        self.out = torch.empty(case.batch * case.queries, case.heads, LATENT, dtype=torch.bfloat16, device="cuda")
+        self.out = torch.empty(
+            case.batch * case.queries,
+            case.heads,
+            LATENT,
+            dtype=torch.bfloat16,
+            device="cuda",
+        )
 
     def keys_of(self, sequence: int) -> torch.Tensor:
         """[keys, 576] in fp64."""
         length = int(self.lengths_host[sequence])
-        pages = self.table[sequence, : (length + self.case.page - 1) // self.case.page].long()
+        pages = self.table[
+            sequence, : (length + self.case.page - 1) // self.case.page
+        ].long()
         rows = self.cache[pages].reshape(-1, self.cache.shape[-1])[:length]
         if self.case.cache == "bf16":
             return rows.double()
         if self.case.cache == "e4m3":
             return rows.double() * 0.03
-        latent = rows[:, :LATENT].contiguous().view(torch.float8_e4m3fn).double().reshape(length, 4, 128)
+        latent = (
+            rows[:, :LATENT]
+            .contiguous()
+            .view(torch.float8_e4m3fn)
+            .double()
+            .reshape(length, 4, 128)
+        )
         scales = rows[:, LATENT : LATENT + 16].contiguous().view(torch.float32).double()
         rope = rows[:, LATENT + 16 :].contiguous().view(torch.bfloat16).double()
-        return torch.cat([(latent * scales[..., None]).reshape(length, LATENT), rope], 1)
+        return torch.cat(
+            [(latent * scales[..., None]).reshape(length, LATENT), rope], 1
+        )
 
     def error(self, out: torch.Tensor) -> float:
         """The largest relative error of a sampled query token's results, by norms."""
@@ -185,7 +220,15 @@ def flashmla_call(problem: Problem) -> Any:
 
     def call() -> torch.Tensor:
         return flash_mla_with_kvcache(
-            q, cache, problem.table, problem.lengths, LATENT, metadata, splits, softmax_scale=SCALE, causal=True
+            q,
+            cache,
+            problem.table,
+            problem.lengths,
+            LATENT,
+            metadata,
+            splits,
+            softmax_scale=SCALE,
+            causal=True,
         )[0].view(problem.out.shape)
 
     return call
@@ -200,9 +243,15 @@ def flashinfer_call(problem: Problem) -> Any:
     if case.cache != "bf16" or case.top_k:
         return None
     pages = (problem.lengths_host + case.page - 1) // case.page
-    indptr = torch.cat([torch.zeros(1, dtype=torch.int32), pages.cumsum(0).to(torch.int32)]).cuda()
-    listed = torch.cat([problem.table_host[i, :n] for i, n in enumerate(pages.tolist())]).cuda()
-    wrapper = BatchMLAPagedAttentionWrapper(torch.empty(256 << 20, dtype=torch.uint8, device="cuda"), backend="fa3")
+    indptr = torch.cat(
+        [torch.zeros(1, dtype=torch.int32), pages.cumsum(0).to(torch.int32)]
+    ).cuda()
+    listed = torch.cat(
+        [problem.table_host[i, :n] for i, n in enumerate(pages.tolist())]
+    ).cuda()
+    wrapper = BatchMLAPagedAttentionWrapper(
+        torch.empty(256 << 20, dtype=torch.uint8, device="cuda"), backend="fa3"
+    )
     wrapper.plan(
         problem.cu_q, indptr, listed, problem.lengths, case.heads, LATENT, ROPE, case.page, True, SCALE,
         torch.bfloat16, torch.bfloat16,
@@ -212,7 +261,12 @@ def flashinfer_call(problem: Problem) -> Any:
 
     def call() -> torch.Tensor:
         return wrapper.run(
-            q[..., :LATENT], q[..., LATENT:], cache[..., :LATENT], cache[..., LATENT:], out=out, return_lse=False
+            q[..., :LATENT],
+            q[..., LATENT:],
+            cache[..., :LATENT],
+            cache[..., LATENT:],
+            out=out,
+            return_lse=False,
         )
 
     return call
@@ -220,15 +274,24 @@ def flashinfer_call(problem: Problem) -> Any:
 
 def copy_rate(clock: Clock) -> float:
     """Bytes a second of a copy of 2 GiB, read and written."""
-    from_, to = (torch.empty(1 << 31, dtype=torch.uint8, device="cuda") for _ in range(2))
+    from_, to = (
+        torch.empty(1 << 31, dtype=torch.uint8, device="cuda") for _ in range(2)
+    )
     us = clock.of_calls({"copy": lambda: to.copy_(from_)})["copy"].us
     return 2 * (1 << 31) / us * 1e6
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--only", help="cases whose name contains any of these, separated by commas")
-    parser.add_argument("--budget", type=float, default=600, help="seconds after which no further case begins")
+    parser.add_argument(
+        "--only", help="cases whose name contains any of these, separated by commas"
+    )
+    parser.add_argument(
+        "--budget",
+        type=float,
+        default=600,
+        help="seconds after which no further case begins",
+    )
     parser.add_argument("--rounds", type=int, default=30)
     parser.add_argument("--replays", type=int, default=5)
     parser.add_argument("--seed", type=int, default=20261123)
@@ -239,12 +302,18 @@ def main() -> int:
     rows: list[dict[str, Any]] = []
     failed = False
     clock = Clock(given.rounds, given.replays)
-    context = Context("cuda", cache_path=given.cache) if given.cache else Context("cuda", no_cache=True)
+    context = (
+        Context("cuda", cache_path=given.cache)
+        if given.cache
+        else Context("cuda", no_cache=True)
+    )
     with clock, context:
         rate = copy_rate(clock)
         print(f"copy: {rate / 1e9:.0f} GB/s", flush=True)
         for case in CASES:
-            if given.only and not any(part in case.name for part in given.only.split(",")):
+            if given.only and not any(
+                part in case.name for part in given.only.split(",")
+            ):
                 continue
             if time.monotonic() - begin > given.budget:
                 print(f"{case.name}: no time left", flush=True)
@@ -256,7 +325,10 @@ def main() -> int:
             first = clock.once_ms(call)
             error = problem.error(problem.out)
             calls = {"quern": call}
-            for name, make in (("flashmla", flashmla_call), ("flashinfer", flashinfer_call)):
+            for name, make in (
+                ("flashmla", flashmla_call),
+                ("flashinfer", flashinfer_call),
+            ):
                 peer = make(problem)
                 if peer is None:
                     continue
@@ -264,7 +336,12 @@ def main() -> int:
                     print(f"{case.name}: {name} is off by {off:.2e}", flush=True)
                 calls[name] = peer
             times = clock.of_calls(calls)
-            graphs = clock.of_graphs({name: clock.capture([each] * GRAPH_CALLS) for name, each in calls.items()})
+            graphs = clock.of_graphs(
+                {
+                    name: clock.capture([each] * GRAPH_CALLS)
+                    for name, each in calls.items()
+                }
+            )
             row: dict[str, Any] = {"case": case.name, "error": error, "first_ms": first,
                                    "bytes_us": problem.bytes() / rate * 1e6}  # fmt: skip
             text = []

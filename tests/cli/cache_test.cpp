@@ -57,7 +57,9 @@ TEST_F(CacheTest, List) {
   warm(2);
   const Finished listed = quern({"list"});
   EXPECT_EQ(listed.code, 0) << listed.err;
-  EXPECT_TRUE(has(listed.out, "KEY       OP      TARGET"));
+  EXPECT_TRUE(has(listed.out, "KEY "));
+  EXPECT_TRUE(has(listed.out, "  LAYER  KERNEL\n"));
+  EXPECT_TRUE(has(quern({"list", "--long"}).out, "COMPILER"));
   EXPECT_TRUE(has(listed.out, "FACTOR=0.5f\n"));
   EXPECT_TRUE(has(listed.out, "FACTOR=1.5f\n"));
   EXPECT_TRUE(has(listed.err, "2 kernels, "));
@@ -78,6 +80,31 @@ TEST_F(CacheTest, List) {
   EXPECT_EQ(quern_json({"list", "kernel"})["entries"].size(), 2U);
   EXPECT_EQ(quern_json({"list", first_key().substr(0, 8)})["entries"].size(), 1U);
   EXPECT_EQ(quern_json({"list", "sm_90a"})["entries"].size(), 0U);
+}
+
+// What is listed can be warmed again: it is the same kernel, to the key.
+TEST_F(CacheTest, AListIsAManifest) {
+  const std::string first = write("first.manifest",
+                                  "merge_state host dtype=bf16\n"
+                                  "moe_combine host dtype=f16 out=f32 alignment=4\n");
+  ASSERT_EQ(quern({"warm", first}).code, 0);
+  const Finished listed = quern({"list", "--manifest"});
+  EXPECT_EQ(listed.code, 0) << listed.err;
+  EXPECT_TRUE(has(listed.out, "merge_state host dtype=bf16\n"));
+  const Json again = quern_json({"warm", "-", "--list-only"}, listed.out);
+  EXPECT_EQ(again["code"], 0) << again;
+  EXPECT_EQ(again["counts"]["cached"], 2) << again;
+  // A kernel of one's own, whose source the cache does not hold, is a comment.
+  warm(1);
+  EXPECT_TRUE(has(quern({"list", "--manifest", "kernel"}).out, "# kernel host entry=scale FACTOR=0.5f\n"));
+}
+
+TEST_F(CacheTest, ASecondImportAddsNothing) {
+  warm(2);
+  const std::string file = bundle();
+  EXPECT_EQ(quern_json({"import", file, "--cache", "other"})["count"], 2);
+  EXPECT_EQ(quern_json({"import", file, "--cache", "other"})["count"], 0);
+  EXPECT_TRUE(has(quern({"import", file, "--cache", "other"}).out, "all of it is in the cache"));
 }
 
 TEST_F(CacheTest, Inspect) {

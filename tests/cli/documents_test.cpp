@@ -107,7 +107,7 @@ TEST_F(Documents, BashCompletes) {
   EXPECT_EQ(complete({"quern", "warm", "--kv-dtype", "e"}), "e4m3 e5m2\n");
   EXPECT_EQ(complete({"quern", "warm", "--kv-dtype", "=", "i"}), "int8\n");
   EXPECT_EQ(complete({"quern", "warm", "--weights", "fp8-"}), "fp8-block\n");
-  EXPECT_EQ(complete({"quern", "list", "merge"}), "merge_state\n");
+  EXPECT_EQ(complete({"quern", "list", "merge"}), "merge_state merge_states\n");
   EXPECT_EQ(complete({"quern", "list", "moe"}), "moe_route moe_combine\n");
   write("a.manifest", "");
   EXPECT_EQ(complete({"quern", "warm", "a.m"}), "a.manifest\n");

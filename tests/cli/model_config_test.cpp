@@ -275,12 +275,61 @@ TEST_F(ModelConfig, UnknownModel) {
   Json json = config("llama-3-8b");
   json["model_type"] = "mamba";
   refused(json, {"model_type", "mamba",
-                 "llama, mistral, mixtral, qwen2, qwen3, qwen3_moe, gemma2, gpt_oss, gpt2, deepseek_v2, deepseek_v3"});
+                 "known: llama, mistral, mixtral, qwen2, qwen2_moe, qwen3, qwen3_moe, gemma2", "--model-type llama"});
   json.erase("model_type");
   json["architectures"] = {"MambaForCausalLM"};
   refused(json, {"MambaForCausalLM", "known: llama"});
   json.erase("architectures");
   refused(json, {"model_type", "missing", "known: llama"});
+}
+
+TEST_F(ModelConfig, AnUnknownModelIsReadAsOneThatIsNamed) {
+  Json json = config("llama-3-8b");
+  json["model_type"] = "mamba";
+  expect(model(json, {"--model-type", "llama"}), {{"model_type", "llama"}, {"heads", 32}});
+  const Finished wrong = quern({"warm", "--config", write("config.json", json.dump()), "--model-type", "vax"});
+  EXPECT_EQ(wrong.code, 2);
+  EXPECT_TRUE(has(wrong.err, "--model-type: 'vax' given; known: llama"));
+}
+
+// Families that are read as a Llama but for what they call things.
+TEST_F(ModelConfig, MoreFamilies) {
+  const Json llama = config("llama-3-8b");
+  for (const char* type : {"phi3", "glm4", "granite"}) {
+    Json json = llama;
+    json["model_type"] = type;
+    expect(model(json), {{"model_type", type}, {"heads", 32}, {"gated_mlp", true}, {"activation", "silu"}});
+  }
+  Json gemma = {{"model_type", "gemma3"},
+                {"torch_dtype", "bfloat16"},
+                {"text_config",
+                 {{"model_type", "gemma3_text"},
+                  {"hidden_size", 2560},
+                  {"intermediate_size", 10240},
+                  {"num_hidden_layers", 34},
+                  {"sliding_window", 1024}}}};
+  expect(model(gemma), {{"model_type", "gemma3_text"}, {"hidden_size", 2560}, {"layers", 34}, {"heads", 8},
+                        {"kv_heads", 4}, {"head_dim", 256}, {"sliding_window", 1024}, {"activation", "gelu_tanh"}});
+  Json scout = llama;
+  scout["model_type"] = "llama4_text";
+  scout["num_local_experts"] = 16;
+  scout["intermediate_size"] = 8192;
+  scout["intermediate_size_mlp"] = 16384;
+  expect(model({{"model_type", "llama4"}, {"text_config", scout}}),
+         {{"model_type", "llama4_text"}, {"intermediate_size", 16384}, {"experts", 16}, {"experts_per_token", 1},
+          {"expert_intermediate_size", 8192}, {"shared_experts", 1}});
+  Json qwen = llama;
+  qwen["model_type"] = "qwen2_moe";
+  qwen["num_experts"] = 60;
+  qwen["num_experts_per_tok"] = 4;
+  qwen["moe_intermediate_size"] = 1408;
+  qwen["shared_expert_intermediate_size"] = 5632;
+  expect(model(qwen), {{"model_type", "qwen2_moe"}, {"experts", 60}, {"shared_experts", 4}, {"bias", true}});
+  qwen["shared_expert_intermediate_size"] = 5633;
+  refused(qwen, {"shared_expert_intermediate_size", "5633", "1408"});
+  Json kimi = config("deepseek-v3");
+  kimi["model_type"] = "kimi_k2";
+  expect(model(kimi), {{"model_type", "kimi_k2"}, {"mla", true}, {"kv_lora_rank", 512}});
 }
 
 TEST_F(ModelConfig, MissingFields) {

@@ -78,6 +78,17 @@ TEST_F(TerminalTest, TablesFitTheirTerminal) {
   EXPECT_TRUE(has(bar, "[#######] 1/1  "));
 }
 
+TEST_F(TerminalTest, DoctorWraps) {
+  const std::string text = on_terminal({"doctor", "--no-color", "--quiet"}, {}, 60);
+  for (std::size_t at = 0; at < text.size(); at = text.find('\n', at) + 1) {
+    const std::string line = text.substr(at, text.find('\r', at) - at);
+    if (line.size() <= 60) continue;
+    // Only a word that has no room anywhere, such as a path, is longer.
+    EXPECT_EQ(line.find(' ', 22), std::string::npos) << line;
+  }
+  EXPECT_TRUE(has(text, "\r\n                      "));
+}
+
 TEST_F(TerminalTest, NamesCannotSteerTheTerminal) {
   const std::string text = on_terminal({"warm", host_kernels(1), "--quiet", "--no-color"});
   EXPECT_FALSE(has(text, "\033"));

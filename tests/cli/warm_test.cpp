@@ -216,7 +216,7 @@ TEST_F(WarmTest, ModelsNeedFewKernels) {
     std::size_t most;
     bool fp8, experts;
   };
-  for (const Model& model : {Model{"deepseek-v3", 114, true, true}, Model{"llama-3-8b", 60, false, false},
+  for (const Model& model : {Model{"deepseek-v3", 130, true, true}, Model{"llama-3-8b", 60, false, false},
                              Model{"llama-3.1-70b", 60, false, false}, Model{"qwen3-8b", 60, false, false},
                              Model{"mixtral-8x7b", 100, false, true}}) {
     for (const char* weights : {"", "bf16", "fp8", "fp8-block"}) {
@@ -224,7 +224,7 @@ TEST_F(WarmTest, ModelsNeedFewKernels) {
         std::vector<std::string> arguments = {
             "warm",   "--config",   std::string(QUERN_CLI_CONFIGS) + "/" + model.file + ".json",
             "--tp",   ranks,        "--target",
-            "sm_90a", "--list-only"};
+            "sm_90a", "--list-only", "--allow-missing"};
         if (*weights != 0) arguments.insert(arguments.end(), {"--weights", weights});
         const Json listed = quern_json(arguments);
         SCOPED_TRACE(std::string(model.file) + " " + weights + " over " + ranks);
@@ -245,9 +245,81 @@ TEST_F(WarmTest, ModelsNeedFewKernels) {
         EXPECT_EQ(ops["moe_combine"] > 0, model.experts);
         EXPECT_GT(ops["merge_states"], 0);
         EXPECT_EQ(ops["rope"] > 0, std::string_view(model.file) != "gpt2");
+        EXPECT_EQ(ops["sample"], 4);
       }
     }
   }
+}
+
+// What a model needs and no kernel does is told in text and in JSON, and is a failure unless it is allowed.
+TEST_F(WarmTest, NeedsThatNoKernelServesAreTold) {
+  Json config = Json::parse(read(std::string(QUERN_CLI_CONFIGS) + "/llama-3-8b.json"));
+  config["head_dim"] = 100;
+  const std::vector<std::string> arguments = {"warm",     "--config", write("odd.json", config.dump()),
+                                              "--target", "sm_90a",   "--list-only"};
+  const Json told = quern_json(arguments);
+  EXPECT_EQ(told["code"], 1);
+  EXPECT_EQ(told["error"]["status"], "QUERN_UNSUPPORTED");
+  ASSERT_EQ(told["unserved"].size(), 1U) << told["unserved"];
+  EXPECT_EQ(told["unserved"][0]["need"], "attention");
+  EXPECT_EQ(told["unserved"][0]["target"], "sm_90a");
+  EXPECT_TRUE(has(told["unserved"][0]["text"].get<std::string>(), "100"));
+  EXPECT_TRUE(has(told["unserved"][0]["text"].get<std::string>(), "multiples of 8"));
+  ASSERT_EQ(told["notes"].size(), 1U);
+  EXPECT_TRUE(has(told["notes"][0].get<std::string>(), "not served: attention"));
+  EXPECT_GT(told["kernels"].size(), 0U) << "the others are there";
+  const Finished people = quern(arguments);
+  EXPECT_EQ(people.code, 1);
+  EXPECT_TRUE(has(people.err, "quern: not served: attention on sm_90a: "));
+  EXPECT_TRUE(has(people.err, "--allow-missing"));
+  std::vector<std::string> allowing = arguments;
+  allowing.emplace_back("--allow-missing");
+  EXPECT_EQ(quern_json(allowing)["code"], 0);
+  EXPECT_TRUE(has(quern(allowing).err, "quern: warning: not served: attention"));
+  EXPECT_EQ(quern({"warm", host_kernels(1), "--allow-missing"}).code, 2) << "without a model";
+}
+
+// What a product that cannot be aligned needs is told too.
+TEST_F(WarmTest, RowsThatAreNotAlignedAreTold) {
+  Json config = Json::parse(read(std::string(QUERN_CLI_CONFIGS) + "/llama-3-8b.json"));
+  config["intermediate_size"] = 14340;
+  const Json told = quern_json(
+      {"warm", "--config", write("odd.json", config.dump()), "--target", "sm_90a", "--list-only"});
+  EXPECT_EQ(told["code"], 1);
+  ASSERT_EQ(told["unserved"].size(), 1U) << told["unserved"];
+  EXPECT_EQ(told["unserved"][0]["need"], "gemm");
+  EXPECT_TRUE(has(told["unserved"][0]["text"].get<std::string>(), "K = 14340"));
+}
+
+TEST_F(WarmTest, NothingIsCompiledWhereNothingCouldBeKept) {
+  const std::filesystem::path cache = folder() / "frozen";
+  ASSERT_EQ(quern({"warm", host_kernels(1), "--cache", cache}).code, 0);
+  std::filesystem::permissions(cache, std::filesystem::perms::others_write, std::filesystem::perm_options::add);
+  const Json refused = quern_json({"warm", host_kernels(2), "--cache", cache});
+  EXPECT_EQ(refused["code"], 1);
+  EXPECT_TRUE(has(refused["error"]["text"].get<std::string>(), "nothing was compiled"));
+  EXPECT_TRUE(has(refused["error"]["text"].get<std::string>(), "--cache"));
+  EXPECT_FALSE(refused.contains("kernels"));
+}
+
+TEST_F(WarmTest, AnInterruptSaysWhatIsKept) {
+  Invocation interrupted = invocation({});
+  const std::string config = std::string(QUERN_CLI_CONFIGS) + "/llama-3-8b.json";
+  interrupted.arguments = {"timeout", "-s",     "INT",      "1.5",    QUERN_CLI_BINARY, "warm",
+                           "--config", config,  "--target", "sm_90a", "--jobs",         "1"};
+  const Finished finished = run(interrupted);
+  EXPECT_EQ(finished.code, 124) << "the limit of timeout was reached: " << finished.err;
+  EXPECT_TRUE(has(finished.err, "quern: stopped: "));
+  EXPECT_TRUE(has(finished.err, " compiled now are kept in "));
+  EXPECT_TRUE(has(finished.err, "cache-1.db, and the same command goes on from there\n"));
+}
+
+TEST_F(WarmTest, AlignmentOf8IsThatOf4) {
+  const std::string manifest = write("m", "attention * form=decode dtype=f16 dim_k=64 page_size=16 alignment=8\n"
+                                          "moe_combine * dtype=f32 out=f32 alignment=8\n");
+  const Json listed = quern_json({"warm", manifest, "--target", "sm_90a", "--list-only"});
+  EXPECT_EQ(listed["code"], 0) << listed;
+  for (const Json& kernel : listed["kernels"]) EXPECT_TRUE(has(kernel["spec"].get<std::string>(), "alignment=4"));
 }
 
 TEST_F(WarmTest, LongCompilerLogsAreCut) {
@@ -280,11 +352,11 @@ TEST_F(WarmTest, UnreadableManifest) {
 TEST_F(WarmTest, UnknownTarget) {
   const Finished finished = quern({"warm", host_kernels(1), "--target", "vax"});
   EXPECT_EQ(finished.code, 2);
-  EXPECT_TRUE(has(finished.err, "vax"));
+  EXPECT_TRUE(has(finished.err, "quern: --target: 'vax' is not a target"));
   EXPECT_TRUE(has(finished.err, "sm_90a"));
 }
 
-TEST_F(WarmTest, ACacheThatCannotBeIsSaidAndTheKernelsAreCompiled) {
+TEST_F(WarmTest, ACacheThatCannotBeIsSaid) {
   const std::string file = write("not-a-folder", "x");
   const Finished finished = quern({"warm", host_kernels(1), "--cache", file});
   EXPECT_TRUE(has(finished.err, "not-a-folder"));

@@ -1,5 +1,5 @@
 // The matrix products of Hopper in every way that they can be taken, also those that the model leaves to tuning: each
-// variant, blocks of threads that share a tile, blocks side by side; operands in every order. All of it gives the
+// variant, split-K, cluster multicast; operands in every order. All of it gives the
 // product.
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
@@ -184,7 +184,8 @@ class Product {
 
 class HopperChoices : public testing::TestWithParam<Order> {};
 
-// Rows for each variant, none of whose tiles is whole; so many columns that tiles stand side by side, steps to share.
+// Rows for each variant, none of whose tiles is whole; so many columns that there are neighbouring tiles, k blocks to
+// divide.
 TEST_P(HopperChoices, GiveTheProduct) {
   constexpr std::uint64_t kSchedules = 2;  // a fair one, and one of the others
   const Extents all[] = {

@@ -29,7 +29,7 @@ QUERN_DEVICE void each_group(const Params& p, Sums& sums, const f32* columns, u8
     const f32 rows[2] = {2.0f, 0.5f};
     sums.template scale<group>(columns + group * 64, rows);
     sums.template scale<group>(columns + group * 64);
-    sums.template turn<group>();
+    sums.template rotate<group>();
     f32 x[8];
     sums.template read<group * 32>(x);
     for (int i = 0; i < 8; ++i) p.negated[(group * 128 + t) * 8 + i] = x[i] = -x[i];

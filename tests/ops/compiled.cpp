@@ -6,6 +6,19 @@
 #include <set>
 
 namespace quern::test {
+namespace {
+
+std::vector<std::string>& for_every_target() {
+  static std::vector<std::string> lines;
+  return lines;
+}
+
+}  // namespace
+
+ForEveryTarget::ForEveryTarget(std::initializer_list<const char*> lines) {
+  for (const char* line : lines) for_every_target().emplace_back(line);
+}
+const std::vector<std::string>& ForEveryTarget::lines() { return for_every_target(); }
 
 Context compiling_context() {
   return make_context([](quern_context_options& o) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <initializer_list>
 #include <string>
 #include <vector>
 
@@ -23,6 +24,13 @@ void expect_compiled(const std::vector<Warmed>& warmed);
 // sources too.
 void each_entry(quern_context* context, const std::string& target, const std::vector<Warmed>& warmed,
                 const std::function<void(const quern_entry&)>& look);
+
+// Lines of a manifest, "OP * CONSTANTS", that TakeEveryTemplate in targets_test.cpp compiles for every target too: all
+// that matters of an op's constants, named beside its other tests.
+struct ForEveryTarget {
+  ForEveryTarget(std::initializer_list<const char*> lines);
+  static const std::vector<std::string>& lines();
+};
 
 // Its image.
 std::string image_of(quern_context* context, const quern_entry& entry);

@@ -17,11 +17,12 @@ void add(std::vector<GemmCase>* all, const std::string& name, GemmCase c, int m,
   all->back().name = name + "_" + std::to_string(m) + "x" + std::to_string(n) + "x" + std::to_string(k);
 }
 
-// Every number of rows at which another kernel begins, with columns and terms that fill no tile and no step.
+// Every number of rows at which another kernel begins, with columns and terms that fill no tile and no k block.
 std::vector<GemmCase> rows() {
   std::vector<GemmCase> all;
   for (const GemmKind& kind : kinds()) {
-    for (const int m : {1, 2, 7, 16, 17, 32, 33, 64, 65, 127, 128}) add(&all, kind.name, kind.common, m, m % 2 == 1 ? 24 : 264, m % 3 == 0 ? 1040 : 528);
+    for (const int m : {1, 2, 7, 16, 17, 32, 33, 64, 65, 127, 128})
+      add(&all, kind.name, kind.common, m, m % 2 == 1 ? 24 : 264, m % 3 == 0 ? 1040 : 528);
     for (const int n : {8, 40}) {
       for (const int k : {16, 128, 2064}) add(&all, kind.name, kind.common, 30, n, k);
     }
@@ -30,7 +31,8 @@ std::vector<GemmCase> rows() {
 }
 QUERN_GEMM_CASES(FewRows, rows());
 
-// What differs from kernel to kernel of the same rows: tiles by the dozen and by the piece, gates, what follows the sums.
+// What differs from kernel to kernel of the same rows: tiles by the dozen and by the piece, gates, what follows the
+// sums.
 std::vector<GemmCase> ways() {
   std::vector<GemmCase> all;
   const auto each = [&](const std::string& name, GemmCase c, const std::function<void(GemmCase&)>& change) {
@@ -42,17 +44,21 @@ std::vector<GemmCase> ways() {
       all.push_back(changed);
     }
   };
-  for (const int sms : {1, 2, 3}) each("sms_" + std::to_string(sms), fp8_blocks(), [&](GemmCase& c) { c.max_sms = sms; });
+  for (const int sms : {1, 2, 3})
+    each("sms_" + std::to_string(sms), fp8_blocks(), [&](GemmCase& c) { c.max_sms = sms; });
   each("many_tiles", fp8_blocks(), [](GemmCase& c) { c.n = 1400, c.k = 528; });
   each("blocks_gate", fp8_blocks(), [](GemmCase& c) { c.gate = true, c.n = 640; });
   each("blocks_gate_one_tile", fp8_blocks(), [](GemmCase& c) { c.gate = true, c.n = 128; });
   each("vectors_gate", fp8_vectors(), [](GemmCase& c) { c.gate = true, c.out = Element::bf16, c.n = 154; });
   each("f16_gate", gemm_of(Element::f16), [](GemmCase& c) { c.gate = true; });
   each("blocks_by_row", fp8_blocks(), [](GemmCase& c) { c.scales_by_row = true, c.out = Element::bf16; });
-  each("blocks_out_scale", fp8_blocks(), [](GemmCase& c) { c.out = Element::e4m3, c.out_scale = true, c.power_of_two = true; });
-  each("tensor_scales", fp8_vectors(), [](GemmCase& c) { c.scale_a = c.scale_b = Scaling::tensor, c.out = Element::f16; });
+  each("blocks_out_scale", fp8_blocks(),
+       [](GemmCase& c) { c.out = Element::e4m3, c.out_scale = true, c.power_of_two = true; });
+  each("tensor_scales", fp8_vectors(),
+       [](GemmCase& c) { c.scale_a = c.scale_b = Scaling::tensor, c.out = Element::f16; });
   each("other_codes", fp8_blocks(), [](GemmCase& c) { c.a = Element::e5m2; });
-  each("bias_c_padded", fp8_blocks(), [](GemmCase& c) { c.bias = Element::bf16, c.c = Element::f32, c.padding = 16, c.out_padding = 3; });
+  each("bias_c_padded", fp8_blocks(),
+       [](GemmCase& c) { c.bias = Element::bf16, c.c = Element::f32, c.padding = 16, c.out_padding = 3; });
   each("c_is_out", gemm_of(Element::bf16), [](GemmCase& c) { c.c = Element::bf16, c.c_is_out = true; });
   each("batched", gemm_of(Element::bf16), [](GemmCase& c) { c.batch = 3, c.n = 136, c.k = 528; });
   each("programmatic", fp8_blocks(), [](GemmCase& c) { c.flags = QUERN_CALL_PROGRAMMATIC; });

@@ -150,7 +150,7 @@ std::vector<Forced> narrow() {
 // The emulation of clusters takes 64 warps; tiles of 128 rows have room for two blocks' sums.
 int most_parts(Variant variant) { return facts_of(variant).rows == 128 ? 2 : on_cuda() ? 8 : 5; }
 
-std::vector<Forced> shared_k() {
+std::vector<Forced> split_k() {
   std::vector<Forced> all;
   for (const Variant variant : ops::gemm::kSplitK) {
     for (int parts = 2; parts <= most_parts(variant); ++parts) {
@@ -172,8 +172,8 @@ std::vector<Forced> shared_k() {
   return all;
 }
 
-// Tiles whose steps a block's teams have between them: fewer steps than teams, as many blocks to a tile as there is
-// room for, one of them for several tiles, and everything that the kernel for all targets takes.
+// sliced_k, where a block's teams divide a tile's k blocks: fewer k blocks than teams, as many blocks to a tile as
+// there is room for, one of them for several tiles, and everything that the kernel for all targets takes.
 std::vector<Forced> sliced() {
   std::vector<Forced> all;
   const auto add = [&](const std::string& name, const GemmCase& common, const Change& change = {}) {
@@ -202,9 +202,9 @@ std::vector<Forced> sliced() {
 }
 
 // Tiles by tensor map and mma.sync: fewer rows, columns and terms than a tile has, and several tiles for a block, which
-// run on from one to the next; fewer steps than blocks that might share them. Of f16 and bf16 alike but for the
+// run on from one to the next; fewer k blocks than blocks that might divide them. Of f16 and bf16 alike but for the
 // instruction. Where what follows the sums is changed, whole tiles and parts of them in either direction and several for a
-// block are enough, of fewer steps.
+// block are enough, of fewer k blocks.
 Forced mapped_as(const Choice& choice, const std::string& name, const GemmCase& common, const Change& change = {}) {
   Forced forced{choice, {}, name_of(choice.variant)};
   if (choice.parts == ops::gemm::kLastWave) forced.name += "_shared";
@@ -248,10 +248,10 @@ std::vector<Forced> mapped() {
   return all;
 }
 
-// Tiles of 128 rows, of many columns: rows and columns that are not whole, as many steps as boxes of results leave in
-// and fewer, several tiles for a block, all that changes how results leave.
-// What is changed is tried with fewer tiles: in part outside, several for a block, with more steps than the pipeline has
-// places and than there are boxes.
+// Tiles of 128 rows, of many columns: rows and columns that are not whole, as many k blocks as boxes of results and
+// fewer, several tiles for a block, all that changes how results are stored.
+// What is changed is tried with fewer tiles: in part outside, several for a block, with more k blocks than the pipeline
+// has stages and than there are boxes.
 std::vector<Forced> wide() {
   std::vector<Forced> all;
   const auto add = [&](Variant variant, const std::string& name, const GemmCase& common, const Change& change = {}) {
@@ -356,7 +356,7 @@ INSTANTIATE_TEST_SUITE_P(Narrow, GemmForms, testing::ValuesIn(narrow()), name_of
 INSTANTIATE_TEST_SUITE_P(Wide, GemmForms, testing::ValuesIn(wide()), name_of_forced);
 INSTANTIATE_TEST_SUITE_P(Mapped, GemmForms, testing::ValuesIn(mapped()), name_of_forced);
 INSTANTIATE_TEST_SUITE_P(SlicedK, GemmForms, testing::ValuesIn(sliced()), name_of_forced);
-INSTANTIATE_TEST_SUITE_P(SharedK, GemmForms, testing::ValuesIn(shared_k()), name_of_forced);
+INSTANTIATE_TEST_SUITE_P(SplitK, GemmForms, testing::ValuesIn(split_k()), name_of_forced);
 
 }  // namespace
 }  // namespace quern::test

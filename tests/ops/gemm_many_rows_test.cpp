@@ -15,7 +15,7 @@ void add(std::vector<GemmCase>* all, const std::string& name, GemmCase c, int m,
   all->back().name = "many_" + name + "_" + std::to_string(m) + "x" + std::to_string(n) + "x" + std::to_string(k);
 }
 
-// Columns and terms that fill no tile and no step, steps that come in pairs and not; and so many columns that the
+// Columns and terms that fill no tile and no k block, k blocks that come in pairs and not; and so many columns that the
 // widest tiles are taken.
 std::vector<GemmCase> shapes() {
   std::vector<GemmCase> all;

@@ -52,7 +52,7 @@ std::vector<GemmCase> kinds() {
 }
 QUERN_GEMM_CASES(Orders, kinds());
 
-// Rows, columns and terms that fill no tile and no step. What lies side by side comes by eights; the rest is any.
+// Rows, columns and terms that fill no tile and no k block. What lies side by side comes by eights; the rest is any.
 std::vector<GemmCase> shapes() {
   std::vector<GemmCase> all;
   for (const Order& order : kOthers) {

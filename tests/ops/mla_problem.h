@@ -28,9 +28,9 @@ struct MlaCase {
   int page_size = 64;
   Element::Kind element = Element::bf16;
   MlaCache cache = MlaCache::plain;
-  bool one_query = false;    // no cu_q
-  bool indptr = false;       // page_indptr and page_indices instead of a table
-  bool two_q = false;        // latent and rope parts as tensors of their own
+  bool one_query = false;  // no cu_q
+  bool indptr = false;     // page_indptr and page_indices instead of a table
+  bool two_q = false;      // latent and rope parts as tensors of their own
   bool two_pools = false;
   bool heads_first = false;  // q and out lie in memory as [heads, tokens, d]
   bool causal = false;
@@ -66,10 +66,12 @@ class MlaProblem {
   // New lengths, of the same batch and at most as many query tokens, keys and pages; new numbers for all.
   void fill(const std::vector<MlaLengths>& sequences, Random random);
   void poison_outputs();
+  // Other numbers at the beginning of lengths, cu_q or page_table.
+  void overwrite(const TensorBox& box, const std::vector<std::int32_t>& values);
   // Asks for the workspace, prepares and calls.
   void run(quern_context* context);
-  // Calls alone, with the workspace that run() made.
-  void call(quern_context* context);
+  // Calls alone, with the workspace that run() made; on a stream of one's own it does not wait for the result.
+  void call(quern_context* context, void* stream = nullptr);
   MlaOutput output() const;
   // Holds the outputs against the definition.
   void check() const;
@@ -101,12 +103,12 @@ class MlaProblem {
   std::vector<std::vector<double>> keys_;  // of each sequence, as numbers
   std::vector<double> queries_;            // [total_q][heads][columns]
   std::vector<float> sinks_;
-  std::vector<std::int32_t> chosen_;       // [total_q][top_k], positions
+  std::vector<std::int32_t> chosen_;  // [total_q][top_k], positions
   std::vector<unsigned char> latent_bytes_, rope_part_bytes_;
   std::vector<float> scales_;
-  Buffer q_buffer_, q_rope_buffer_, latent_buffer_, rope_buffer_, scale_buffer_, out_buffer_, lse_buffer_, lengths_buffer_,
-      cu_q_buffer_, table_buffer_, indptr_buffer_, page_indices_buffer_, indices_buffer_, sinks_buffer_, status_buffer_,
-      workspace_;
+  Buffer q_buffer_, q_rope_buffer_, latent_buffer_, rope_buffer_, scale_buffer_, out_buffer_, lse_buffer_,
+      lengths_buffer_, cu_q_buffer_, table_buffer_, indptr_buffer_, page_indices_buffer_, indices_buffer_,
+      sinks_buffer_, status_buffer_, workspace_;
 };
 
 }  // namespace quern::test

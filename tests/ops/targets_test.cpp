@@ -94,9 +94,15 @@ constexpr const char* kOthers[] = {
     "attention * form=medium dtype=f16 cache=e5m2 scales=token dim_k=72 dim_v=40 mask=1",
     "attention * form=large dtype=bf16 q=e4m3 cache=e4m3 dim_k=128 group=4 page_size=64",
     "attention * form=large dtype=bf16 dim_k=128 group=4 page_size=16 mask=1",
+    "mla_decode * form=rows16 dtype=bf16",
+    "mla_decode * form=rows32 dtype=f16 cache=rows656 indices=positions cap=1",
+    "mla_decode * form=combine dtype=bf16",
     "moe_combine * dtype=bf16",
     "moe_combine * dtype=f32 alignment=4",
     "moe_combine * dtype=f16 out=f32",
+    "sample * dtype=f32",
+    "sample * dtype=bf16 edits=1",
+    "sample * dtype=f16 edits=1 filters=1",
     "moe_route * stage=finish",
     "moe_route * stage=route dtype=f32 experts=64",
     "moe_route * stage=route dtype=bf16 experts=128",
@@ -115,6 +121,7 @@ std::string manifest_of_shapes(std::size_t count, std::size_t quantisations) {
       text += std::string("attention * form=") + form + " " + kShapes[i] + "\n";
   }
   for (const char* other : kOthers) text += std::string(other) + "\n";
+  for (const std::string& line : ForEveryTarget::lines()) text += line + "\n";
   return text;
 }
 
@@ -133,6 +140,9 @@ void print_resources(quern_context* context, const std::string& target, const st
     if (std::string(entry.op) == "quantize" && target == "sm_90a" && constants.find("IN=bf16 ") != std::string::npos &&
         constants.find("TEAM=1024 ") == std::string::npos) {
       EXPECT_LE(entry.local_bytes, 32) << "quantize spills: " << constants;
+    }
+    if (std::string(entry.op) == "rmsnorm" && target == "sm_90a") {
+      EXPECT_EQ(entry.local_bytes, 0) << "rmsnorm spills: " << constants;
     }
   });
 }
@@ -154,7 +164,7 @@ TEST_P(Targets, TakeEveryTemplate) {
   const std::size_t count = all ? std::size(kShapes) : kFew,
                     quantisations = all ? std::size(kQuantisations) : kFewQuantisations;
   const std::vector<Warmed> warmed = warm(context.get(), {target}, manifest_of_shapes(count, quantisations));
-  EXPECT_EQ(warmed.size(), 3 * count + std::size(kOthers) + quantisations);
+  EXPECT_EQ(warmed.size(), 3 * count + std::size(kOthers) + ForEveryTarget::lines().size() + quantisations);
   expect_compiled(warmed);
   print_resources(context.get(), target, warmed);
 }
@@ -172,6 +182,19 @@ TEST_P(Targets, TakeEveryProduct) {
   const std::vector<Warmed> warmed = warm(context.get(), {target}, manifest);
   EXPECT_EQ(warmed.size(), count);
   expect_compiled(warmed);
+}
+
+TEST(TargetsWithWarpgroups, TakeLatentAttentionWithoutSpills) {
+  if (device_kind() != Kind::host) GTEST_SKIP() << "compiled once, where the device is the host";
+  const Context context = compiling_context();
+  std::string why;
+  if (!has_compiler(context.get(), "sm_90a", &why)) GTEST_SKIP() << why;
+  const std::vector<Warmed> warmed = warm(context.get(), {"sm_90a"},
+                                          "mla_decode * form=rows64 dtype=bf16\n"
+                                          "mla_decode * form=rows64 dtype=f16 cap=1 page_rows=16\n");
+  EXPECT_EQ(warmed.size(), 2u);
+  expect_compiled(warmed);
+  each_entry(context.get(), "sm_90a", warmed, [](const quern_entry& entry) { EXPECT_EQ(entry.local_bytes, 0); });
 }
 
 // Where there are tensor maps, and room for the stages; all registers are taken, and none may be spilled.

@@ -4,10 +4,12 @@ import gc
 import subprocess
 import sys
 import threading
+from pathlib import Path
 
 import pytest
 import quern
 from quern import _abi, errors
+from quern.library import library
 
 SOURCE = '#include "quern/kernel.cuh"\nQUERN_KERNEL(nothing, 1, 1, QUERN_PARAM int n) { (void)(n + NUMBER); }\n'
 
@@ -241,3 +243,22 @@ def test_a_forgotten_context_is_destroyed(tmp_path):
     del context
     gc.collect()
     assert not destroy.alive
+
+
+def test_versions_agree():
+    assert quern.__version__ == quern.version()
+    assert quern.__version__ in (Path(__file__).resolve().parents[2] / "CHANGELOG.md").read_text()
+    assert library()._name.endswith(".so") or f".so.{_abi.QUERN_ABI_VERSION}" in library()._name
+    soname = subprocess.run(["readelf", "-d", library()._name], capture_output=True, text=True, check=True).stdout
+    assert f"[libquern.so.{_abi.QUERN_ABI_VERSION}]" in soname
+
+
+def test_what_no_op_does_for_a_model_is_told(tmp_path):
+    model = {"heads": 8, "kv_heads": 8, "head_dim": 100, "hidden_size": 512, "intermediate_size": 1024}
+    with quern.Context(cache_path=tmp_path) as warmer:
+        with pytest.raises(quern.PartialError) as caught:
+            warmer.warm(model=model, targets=["sm_90a"], list_only=True)
+        (told,) = [row for row in caught.value.results if row.outcome == _abi.QUERN_WARM_UNSERVED]
+        assert (told.op, told.target, told.key) == ("attention", "sm_90a", "") and "100" in told.text
+        rows = warmer.warm(model=model, targets=["sm_90a"], list_only=True, allow_unserved=True)
+        assert any(row.outcome == _abi.QUERN_WARM_UNSERVED for row in rows)

@@ -60,6 +60,8 @@ class Reader:
         dev = self.folder / "dev"
         dev.write_text(DEV.format(build=BUILD))
         dev.chmod(0o755)
+        (self.folder / ".venv" / "bin").mkdir(parents=True)
+        (self.folder / ".venv" / "bin" / "activate").write_text("# NVRTC is found without it here\n")
         site, self.prefix = folder / "site", folder / "prefix"
         self.environment = {
             **{name: value for name, value in os.environ.items() if name != "PYTHONPATH"},

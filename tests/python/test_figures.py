@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-BENCH = Path(__file__).resolve().parents[1] / "bench"
-sys.path.insert(0, str(BENCH))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "bench"))
 from figures.__main__ import PICTURES
 from figures.results import FOLDER, newest
 from figures.svg import Scale

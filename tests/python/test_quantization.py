@@ -157,3 +157,12 @@ def test_bad_arguments_are_named(context, rng, arguments, complaint):
 def test_scales_of_another_shape_are_refused(context):
     with pytest.raises(quern.InvalidError, match=r"scale: shape \(3,\) given for x of \(4, 128\); allowed are \(1,\)"):
         context.dequantize(np.zeros((4, 128), E4M3), np.ones(3, np.float32))
+
+
+@pytest.mark.parametrize("n", [4, 20, 100])
+def test_outputs_that_are_made_here_fit_whatever_their_rows_are(context, rng, n):
+    x = rng.standard_normal((3, n), np.float32)
+    out, scale = context.quantize(x)
+    check(x, out, scale, "group", E4M3)
+    back = context.dequantize(out, scale)
+    assert np.abs(back - x).max() <= np.abs(x).max() / 8

@@ -1,6 +1,8 @@
 # Arrays of NumPy and anything with __dlpack__, borrowed as DLTensors: no copies, and nothing lost of what they say.
 # SPDX-License-Identifier: Apache-2.0
 import gc
+import sys
+import types
 import weakref
 
 import ml_dtypes
@@ -139,3 +141,32 @@ def test_memory_on_another_device_is_refused():
     for device in (HOST, (_abi.kDLCUDA, 0), (_abi.kDLROCM, 1)):
         with pytest.raises(quern.InvalidError, match=r"args\[0\]: lies on device 2:1"):
             borrowed.on(device, "args[0]")
+
+
+class Parameter(Exporter):
+    """As a torch.nn.Parameter is: without its gradient it is another tensor over the same memory."""
+
+    requires_grad = True
+    dtype = "torch.float32"
+
+    def detach(self):
+        detached = Parameter(self.array, self.versioned)
+        detached.requires_grad = False
+        return detached
+
+    def __dlpack__(self, **options):
+        if self.requires_grad:
+            raise BufferError("Can't export tensors that require gradient")
+        return super().__dlpack__(**options)
+
+
+@pytest.mark.parametrize("enabled", [False, True])
+def test_a_parameter_is_taken_where_gradients_are_off(monkeypatch, enabled):
+    torch = types.SimpleNamespace(Tensor=Parameter, is_grad_enabled=lambda: enabled)
+    monkeypatch.setitem(sys.modules, "torch", torch)
+    array = np.ones((2, 3), np.float32)
+    if enabled:
+        with pytest.raises(quern.InvalidError, match="x: the tensor requires a gradient.*no_grad"):
+            borrow(Parameter(array), "x", HOST)
+    else:
+        assert borrow(Parameter(array), "x", HOST).address == array.ctypes.data

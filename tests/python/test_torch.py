@@ -257,3 +257,13 @@ def test_a_graph_serves_experts_that_change(gpu):
         graph.replay()
         torch.cuda.synchronize()
         assert torch.equal(out, expected)
+
+
+def test_parameters_are_taken_where_no_gradient_is_wanted(gpu):
+    weight = torch.nn.Parameter(torch.randn(8, 32, dtype=torch.float16, device="cuda"))
+    a = torch.randn(3, 32, dtype=torch.float16, device="cuda")
+    with torch.no_grad():
+        out = gpu.gemm(a, weight)
+    assert torch.allclose(out.float(), a.float() @ weight.detach().float().T, atol=2e-2)
+    with pytest.raises(quern.InvalidError, match="b: the tensor requires a gradient.*no_grad"):
+        gpu.gemm(a, weight)

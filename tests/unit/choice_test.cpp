@@ -7,8 +7,8 @@
 #include <functional>
 
 #include "sources/gemm/plan/choose.h"
-#include "sources/gemm/plan/shared_k.h"
 #include "sources/gemm/plan/small_m.h"
+#include "sources/gemm/plan/split_k.h"
 #include "sources/gemm/plan/tunings.h"
 
 namespace quern::ops::gemm {
@@ -20,7 +20,7 @@ double expected_microseconds(const Problem& p, const Choice& choice) {
   const Tiling t = *tiling_of(p, choice.variant);
   const FewRows tiles = few_rows(p, t, sizes);
   const auto rows = static_cast<int>(std::min<std::int64_t>(sizes.rows, t.tile_m));
-  const SmallMTiles product{tiles.row_tiles, tiles.column_tiles, tiles.steps, rows, t.tile_n, t.stages};
+  const SmallMTiles product{tiles.row_tiles, tiles.column_tiles, tiles.k_blocks, rows, t.tile_n, t.stages};
   if (!is_a(Family::split_k, choice.variant)) return time_of(product, all_sms(p));
   for (const SplitKTiles& way : split_k_tiles(product, machine_of(p, t))) {
     if (way.parts == choice.parts) return way.microseconds;
@@ -111,7 +111,7 @@ TEST_F(FewRowsOnHopper, TakesWhatWasMeasuredToBeTheFastest) {
   }
 }
 
-// The same of bf16; 128 x 7168 x 16384 took 77.4 us by narrow tiles of 128 x 64, 66.4 by swapped ones, 63.2 by shared
+// The same of bf16; 128 x 7168 x 16384 took 77.4 us by small_m tiles of 128 x 64, 66.4 by swap_ab, 63.2 by split_k
 // ones of 128 columns, 61.4 by those of 112.
 TEST_F(FewRowsOnHopper, TakesWhatWasMeasuredToBeTheFastestIn16Bits) {
   const struct {
@@ -285,7 +285,7 @@ TEST(FewRowsPortable, AreSlicedWhereTilesOrTheirPartsKeepMultiprocessorsEvenlyBu
   }
 }
 
-// Of an H200 with block scales, where a stage fewer for results that leave late was measured to pay.
+// Of an H200 with block scales, where the overlapped epilogue was measured to pay for a stage fewer.
 TEST_F(ManyRowsOnHopper, LeaveLateWhereStepsAreFewAndOutHasATensorMap) {
   Untuned untuned;
   const Runtime& runtime = untuned.runtime;
@@ -302,9 +302,9 @@ TEST_F(ManyRowsOnHopper, LeaveLateWhereStepsAreFewAndOutHasATensorMap) {
     return std::find(variants.begin(), variants.end(), variant) != variants.end();
   };
   for (const bool described : {true, false}) {
-    const Variant few_steps = described ? Variant::overlapped_128x256 : Variant::persistent_128x256;
-    EXPECT_STREQ(name_of(of(4096, 24576, 1536, described)), name_of(few_steps));
-    EXPECT_STREQ(name_of(of(4096, 7168, 2048, described)), name_of(few_steps));
+    const Variant few_k_blocks = described ? Variant::overlapped_128x256 : Variant::persistent_128x256;
+    EXPECT_STREQ(name_of(of(4096, 24576, 1536, described)), name_of(few_k_blocks));
+    EXPECT_STREQ(name_of(of(4096, 7168, 2048, described)), name_of(few_k_blocks));
     // What is prepared serves outs of either kind.
     EXPECT_TRUE(can_be(Variant::overlapped_128x256) && can_be(Variant::persistent_128x256));
     EXPECT_STREQ(name_of(of(4096, 7168, 16384, described)), "persistent_128x256");
@@ -312,26 +312,27 @@ TEST_F(ManyRowsOnHopper, LeaveLateWhereStepsAreFewAndOutHasATensorMap) {
     EXPECT_STREQ(name_of(of(4096, 7168, 0, described)), "persistent_128x256");
   }
   // A choice that was measured with an out that a tensor map describes. Tuning measures it whatever the call's.
-  const Choice late{Variant::overlapped_128x256, 1, 1};
+  const Choice overlapped{Variant::overlapped_128x256, 1, 1};
   for (const bool described : {true, false}) {
     of(4096, 7168, 16384, described);
     const std::vector<Choice> choices = candidates(p, sizes_of(p));
-    EXPECT_NE(std::find(choices.begin(), choices.end(), late), choices.end());
+    EXPECT_NE(std::find(choices.begin(), choices.end(), overlapped), choices.end());
   }
-  EXPECT_THROW(untuned.tunings.keep(p, {1, row_class(4096), late}), Error);  // there is no file, but it is known here
+  EXPECT_THROW(untuned.tunings.keep(p, {1, row_class(4096), overlapped}),
+               Error);  // there is no file, but it is known here
   for (const bool described : {true, false}) {
     EXPECT_STREQ(name_of(of(4096, 7168, 16384, described)), described ? "overlapped_128x256" : "persistent_128x256");
     EXPECT_TRUE(can_be(Variant::overlapped_128x256) && can_be(Variant::persistent_128x256));
   }
 }
 
-// With scales of rows and columns too, up to fewer steps, where a block has several tiles.
+// With scales of rows and columns too, up to fewer k blocks, where a block has several tiles.
 TEST_F(ManyRowsOnHopper, LeaveLateWithScalesOfRowsAndColumns) {
   Untuned untuned;
   const Runtime& runtime = untuned.runtime;
   const struct {
     int m, n, k;
-    bool late;
+    bool overlapped;
   } all[] = {{4096, 24576, 1536, true},
              {4096, 7168, 2048, true},
              {8192, 4096, 4096, true},
@@ -343,10 +344,11 @@ TEST_F(ManyRowsOnHopper, LeaveLateWithScalesOfRowsAndColumns) {
       Problem p = problem(each.m, each.n, each.k);
       p.params.a_row = p.params.b_row = each.k, p.params.out_row = each.n;
       p.shape.out = Dtype::bf16, p.shape.scales = Scales::vectors, p.params.out_vectors = described;
-      EXPECT_EQ(choose(runtime, p, sizes_of(p)).variant == Variant::overlapped_128x256, each.late && described);
+      EXPECT_EQ(choose(runtime, p, sizes_of(p)).variant == Variant::overlapped_128x256, each.overlapped && described);
       // What is prepared serves outs of either kind.
       const std::vector<Variant> variants = reachable(runtime, p);
-      EXPECT_EQ(std::find(variants.begin(), variants.end(), Variant::overlapped_128x256) != variants.end(), each.late);
+      EXPECT_EQ(std::find(variants.begin(), variants.end(), Variant::overlapped_128x256) != variants.end(),
+                each.overlapped);
       EXPECT_NE(std::find(variants.begin(), variants.end(), Variant::persistent_128x256), variants.end());
       const std::vector<Choice> choices = candidates(p, sizes_of(p));
       EXPECT_NE(std::find(choices.begin(), choices.end(), Choice{Variant::overlapped_128x256, 1, 1}), choices.end());
@@ -357,7 +359,7 @@ TEST_F(ManyRowsOnHopper, LeaveLateWithScalesOfRowsAndColumns) {
   }
 }
 
-// Stages that there is room for beside what a tile's results need: turns of two steps want four.
+// Stages that there is room for beside what a tile's results need: turns of two k blocks want four.
 TEST_F(ManyRowsOnHopper, HaveTheStagesThatTheirResultsLeaveRoomFor) {
   const auto stages_of = [&](Variant variant, const std::function<void(Shape&)>& change) {
     Problem p = problem(4096, 7168, 7168);

@@ -81,6 +81,27 @@ TEST_F(LibraryTest, EveryPlaceThatWasTriedIsTold) {
   EXPECT_TRUE(contains(library.tried, "usual*/lib")) << library.tried;
 }
 
+// A Python environment's wheels come last: an activated one, and those that the library's own file lies in or beside.
+TEST_F(LibraryTest, PythonEnvironmentsComeLast) {
+  make("venv/lib/python3.11/site-packages/nvidia/cu13/lib", "libquerntest7.so.1", 7);
+  LibrarySearch search = search_for("libquerntest7.so.1");
+  search.beside = {"lib/python3*/site-packages/nvidia/cu1*/lib"};
+  ASSERT_EQ(setenv("VIRTUAL_ENV", "relative", 1), 0);
+  const Library missing = open_library(search);
+  EXPECT_FALSE(missing);
+  EXPECT_TRUE(contains(missing.tried, "VIRTUAL_ENV")) << missing.tried;
+  ASSERT_EQ(setenv("VIRTUAL_ENV", (folder_ / "venv").c_str(), 1), 0);
+  EXPECT_EQ(which(open_library(search)), 7);
+  make("usual-1/lib", "libquerntest7.so.1", 8);
+  EXPECT_EQ(which(open_library(search)), 8);
+  unsetenv("VIRTUAL_ENV");
+  // In the build folder's own neighbourhood, as .venv beside build/ is.
+  search.usual_dirs.clear();
+  const std::filesystem::path own = own_path();
+  search.beside = {std::filesystem::relative(folder_ / "usual-1/lib", own.parent_path()).string()};
+  EXPECT_EQ(which(open_library(search)), 8);
+}
+
 TEST_F(LibraryTest, TheWorkingFolderIsNotSearched) {
   make("here", "libquerntest3.so.1", 1);
   const std::filesystem::path before = std::filesystem::current_path();

@@ -21,7 +21,7 @@ TEST(Split, FitsTheDevice) {
     const std::int64_t blocks = found.clusters * found.parts * found.peers;
     ASSERT_GE(found.clusters, 1);
     ASSERT_GE(found.parts, 1);
-    ASSERT_LE(found.parts, product.steps) << "a block without steps";
+    ASSERT_LE(found.parts, product.k_blocks) << "a part without k blocks";
     ASSERT_TRUE(found.peers == 1 || found.peers == 2);
     ASSERT_LE(found.parts * found.peers, machine.most_blocks);
     ASSERT_LE(blocks, machine.usable);
@@ -34,11 +34,17 @@ TEST(Split, ChoosesWhatWasFastestOnAnH200) {
   struct Layer {
     int rows, n, k, parts;
   };
-  for (const Layer& layer : {Layer{16, 4096, 7168, 2}, {64, 2112, 7168, 4}, {64, 24576, 1536, 1}, {64, 7168, 16384, 2}, {128, 4096, 7168, 3}, {128, 7168, 16384, 2}}) {
+  for (const Layer& layer : {Layer{16, 4096, 7168, 2},
+                             {64, 2112, 7168, 4},
+                             {64, 24576, 1536, 1},
+                             {64, 7168, 16384, 2},
+                             {128, 4096, 7168, 3},
+                             {128, 7168, 16384, 2}}) {
     const FewRows product{1, (layer.n + 127) / 128, (layer.k + 127) / 128, layer.rows / 128.0};
     const Split found = split(product, {132, 132, 8});
     EXPECT_EQ(found.parts, layer.parts) << layer.rows << " x " << layer.n << " x " << layer.k;
-    EXPECT_GE(found.clusters * found.peers, product.column_tiles / 2) << layer.rows << " x " << layer.n << " x " << layer.k;
+    EXPECT_GE(found.clusters * found.peers, product.column_tiles / 2)
+        << layer.rows << " x " << layer.n << " x " << layer.k;
   }
 }
 

@@ -26,18 +26,21 @@ class Administration:
         model: Mapping[str, Any] | None = None,
         targets: Iterable[str] = (),
         list_only: bool = False,
+        allow_unserved: bool = False,
         progress: Callable[[int, int, Any], None] | None = None,
     ) -> list[Any]:
         """Compiles and stores what is not in the cache or a bundle, without touching a device; returns a record of
-        quern_warm_result each. Raises PartialError, with `results`, where some failed.
+        quern_warm_result each. Raises PartialError, with `results`, where some failed or the model needs what nothing
+        here does (outcome QUERN_WARM_UNSERVED; its text says why).
 
         manifest   text, one specialisation a line: OP TARGET NAME=VALUE ...
         model      the fields of quern_model and its flags by name: {"heads": 32, "head_dim": 128, "gated_mlp": True}
         targets    "sm_90a", "gfx90a"; none: the context's own
         list_only  say what would be made and whether it is there
+        allow_unserved  needs that nothing here serves are told and raise nothing
         progress   called with (done, total, result), from any thread"""
         options = structs.new(_abi.quern_warm_options)
-        values: dict[str, Any] = {"targets": targets, "list_only": list_only}
+        values: dict[str, Any] = {"targets": targets, "list_only": list_only, "allow_unserved": allow_unserved}
         self._ask(options, values, manifest, model)
         if progress is not None:
             options.progress = _abi.quern_warm_callback(

@@ -89,11 +89,11 @@ def empty_rows(shape: tuple[int, int], like: Any, argument: str, dtype: object) 
     rows, n = shape
     size = dtypes.parse(dtype, f"{argument}'s dtype").bits // 8
     wide = empty((rows, -(-n * size // 16) * 16 // size), like, argument, dtype)
-    if wide.shape[1] == n:
+    array = unwrap(wide)
+    if array.shape[1] == n:
         return wide
-    if isinstance(wide, Tensor):
-        return Tensor(wide.array[:, :n], wide.dtype)
-    return wide[:, :n]
+    # A quern.Tensor says what its bytes stand for.
+    return Tensor(array[:, :n], dtype) if isinstance(wide, Tensor) else array[:, :n]
 
 
 def empty_scales(rows: Sequence[int], groups: int, like: Any, argument: str) -> Any:

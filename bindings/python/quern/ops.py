@@ -1,5 +1,5 @@
 # The ops: any of quern.h's by its args struct. Those whose outputs this package makes itself are in attention.py,
-# products.py, quantization.py and experts.py.
+# products.py, quantization.py, experts.py and norms.py.
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 

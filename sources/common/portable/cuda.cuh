@@ -5,6 +5,7 @@
 #include "common/types.cuh"
 
 #define QUERN_DEVICE __device__ __forceinline__
+#define QUERN_CALLED __device__ __noinline__
 #define QUERN_UNROLL _Pragma("unroll")
 #define QUERN_ROLLED _Pragma("unroll 1")
 #define QUERN_FOUR_AT_ONCE _Pragma("unroll 4")
@@ -26,7 +27,9 @@ QUERN_DEVICE int block_count(int d) { return static_cast<int>(d == 0 ? gridDim.x
 QUERN_DEVICE void sync_block() { __syncthreads(); }
 QUERN_DEVICE void sync_warp() { __syncwarp(); }
 #define QUERN_NAMED_BARRIERS 1
-QUERN_DEVICE void sync_named(int id, int threads) { asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory"); }
+QUERN_DEVICE void sync_named(int id, int threads) {
+  asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");
+}
 
 // ---- Shared memory
 extern __shared__ __align__(128) u8 quern_dynamic_shared[];
@@ -53,6 +56,14 @@ QUERN_DEVICE T shuffle_up(T v, int delta) {
 }
 QUERN_DEVICE u64 ballot(bool predicate) { return __ballot_sync(0xffffffffu, predicate); }
 
+// ---- Bits
+QUERN_DEVICE u32 popcount(u32 v) { return static_cast<u32>(__popc(v)); }
+QUERN_DEVICE u32 popcount(u64 v) { return static_cast<u32>(__popcll(v)); }
+QUERN_DEVICE u32 leading_zeros(u32 v) { return static_cast<u32>(__clz(static_cast<int>(v))); }
+QUERN_DEVICE u32 leading_zeros(u64 v) { return static_cast<u32>(__clzll(static_cast<long long>(v))); }
+QUERN_DEVICE u32 trailing_zeros(u32 v) { return static_cast<u32>(__clz(static_cast<int>(__brev(v)))); }
+QUERN_DEVICE u32 trailing_zeros(u64 v) { return static_cast<u32>(__clzll(static_cast<long long>(__brevll(v)))); }
+
 // ---- Bytes
 template <u32 selector>
 QUERN_DEVICE u32 permute_bytes(u32 low, u32 high) {
@@ -72,10 +83,13 @@ QUERN_DEVICE vec16 load16_once(const void* p) {
                : "l"(p));
   return v;
 }
-QUERN_DEVICE void store16(void* p, const vec16& v) { *static_cast<uint4*>(p) = make_uint4(v.x[0], v.x[1], v.x[2], v.x[3]); }
+QUERN_DEVICE void store16(void* p, const vec16& v) {
+  *static_cast<uint4*>(p) = make_uint4(v.x[0], v.x[1], v.x[2], v.x[3]);
+}
 // By an instruction of its own: NVVM takes some stores through generic pointers apart into four.
 QUERN_DEVICE void store16_global(void* p, const vec16& v) {
-  asm volatile("st.global.v4.u32 [%0], {%1,%2,%3,%4};" ::"l"(p), "r"(v.x[0]), "r"(v.x[1]), "r"(v.x[2]), "r"(v.x[3]) : "memory");
+  asm volatile("st.global.v4.u32 [%0], {%1,%2,%3,%4};" ::"l"(p), "r"(v.x[0]), "r"(v.x[1]), "r"(v.x[2]), "r"(v.x[3])
+               : "memory");
 }
 template <class T>
 QUERN_DEVICE T load_volatile(const T* p) {
@@ -93,6 +107,10 @@ template <class T>
 QUERN_DEVICE T atomic_or(T* p, T v) {
   return atomicOr(p, v);
 }
+template <class T>
+QUERN_DEVICE T atomic_cas(T* p, T expected, T v) {
+  return atomicCAS(p, expected, v);
+}
 QUERN_DEVICE void fence() { __threadfence(); }
 
 // ---- Asynchronous copies
@@ -100,12 +118,15 @@ QUERN_DEVICE void copy_async_16(u32 shared, const void* global, bool take) {
   asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;" ::"r"(shared), "l"(global), "r"(take ? 16 : 0)
                : "memory");
 }
-QUERN_DEVICE void copy_async_16(void* shared, const void* global, bool take) { copy_async_16(shared_address(shared), global, take); }
-QUERN_DEVICE void copy_async_4(u32 shared, const void* global, bool take) {
-  asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(shared), "l"(global), "r"(take ? 4 : 0)
-               : "memory");
+QUERN_DEVICE void copy_async_16(void* shared, const void* global, bool take) {
+  copy_async_16(shared_address(shared), global, take);
 }
-QUERN_DEVICE void copy_async_4(void* shared, const void* global, bool take) { copy_async_4(shared_address(shared), global, take); }
+QUERN_DEVICE void copy_async_4(u32 shared, const void* global, bool take) {
+  asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(shared), "l"(global), "r"(take ? 4 : 0) : "memory");
+}
+QUERN_DEVICE void copy_async_4(void* shared, const void* global, bool take) {
+  copy_async_4(shared_address(shared), global, take);
+}
 QUERN_DEVICE void copy_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 template <int n>
 QUERN_DEVICE void copy_async_wait() {
@@ -126,7 +147,8 @@ QUERN_DEVICE void launch_next_grid() {
 
 // ---- Control
 QUERN_DEVICE void stay_in_branch() { asm volatile(""); }
-// The assembler puts first what a branch that is not taken leads to; the compiler branches where a number is 0, of which it must not know more.
+// The assembler places first the code of a branch that is not taken, and the compiler branches where a number is 0: the
+// asm hides the number's value from it.
 QUERN_DEVICE bool laid_first(bool condition) {
   u32 taken;
   asm("mov.u32 %0, %1;" : "=r"(taken) : "r"(static_cast<u32>(condition)));
@@ -182,8 +204,8 @@ struct Float16<f16> {
   }
   static QUERN_DEVICE void mma(f32* c, const u32* a, const u32* b) {
     asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
-                 : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
   }
 };
 template <>
@@ -195,8 +217,8 @@ struct Float16<bf16> {
   }
   static QUERN_DEVICE void mma(f32* c, const u32* a, const u32* b) {
     asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
-                 : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
   }
 };
 
@@ -254,8 +276,8 @@ struct NativeFp8<e5m2> {
 // common/registers/tile_sums.cuh and numbered_sums.cuh: sums are registers with names.
 #define QUERN_NAMED_TILE_SUMS 1
 
-// ---- Tile: two products of 16 x 8 side by side. A row of an operand's step is 32 bytes whatever the type, so one ldmatrix
-// serves all of them
+// ---- Tile: two products of 16 x 8 side by side. A row of an operand's step is 32 bytes whatever the type, so one
+// ldmatrix serves all of them
 struct Accumulator {
   f32 x[8];
 };
@@ -283,7 +305,9 @@ QUERN_DEVICE void load_matrices_transposed(u32* x, u32 row) {
                : "=r"(x[0]), "=r"(x[1]), "=r"(x[2]), "=r"(x[3])
                : "r"(row));
 }
-QUERN_DEVICE void load_matrices_transposed(u32* x, const void* row) { load_matrices_transposed(x, shared_address(row)); }
+QUERN_DEVICE void load_matrices_transposed(u32* x, const void* row) {
+  load_matrices_transposed(x, shared_address(row));
+}
 template <class T>
 QUERN_DEVICE OperandA<T> load_a(const T* tile, int pitch) {
   const int l = lane();
@@ -303,7 +327,8 @@ QUERN_DEVICE OperandA<T> load_a_transposed(const T* tile, int pitch) {
   const int l = lane();
   OperandA<T> r;
   if constexpr (sizeof(T) == 4) {
-    QUERN_UNROLL for (int i = 0; i < 4; ++i) r.x[i] = bits_of(tile[((l & 3) + 4 * (i >> 1)) * pitch + (l >> 2) + 8 * (i & 1)]);
+    QUERN_UNROLL for (int i = 0; i < 4; ++i) r.x[i] =
+        bits_of(tile[((l & 3) + 4 * (i >> 1)) * pitch + (l >> 2) + 8 * (i & 1)]);
   } else {
     load_matrices_transposed(r.x, tile + ((l & 7) + ((l >> 4) << 3)) * pitch + ((l >> 3) & 1) * 8);
   }
@@ -314,7 +339,8 @@ QUERN_DEVICE OperandB<T> load_b_transposed(const T* tile, int pitch) {
   const int l = lane();
   OperandB<T> r;
   if constexpr (sizeof(T) == 4) {
-    QUERN_UNROLL for (int i = 0; i < 4; ++i) r.x[i] = bits_of(tile[((l & 3) + 4 * (i & 1)) * pitch + (l >> 2) + 8 * (i >> 1)]);
+    QUERN_UNROLL for (int i = 0; i < 4; ++i) r.x[i] =
+        bits_of(tile[((l & 3) + 4 * (i & 1)) * pitch + (l >> 2) + 8 * (i >> 1)]);
   } else {
     load_matrices_transposed(r.x, tile + (l & 15) * pitch + (l >> 4) * 8);
   }

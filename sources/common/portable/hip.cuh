@@ -5,6 +5,7 @@
 #include "common/types.cuh"
 
 #define QUERN_DEVICE __attribute__((device, always_inline)) inline
+#define QUERN_CALLED __attribute__((device, noinline)) inline
 #define QUERN_UNROLL _Pragma("unroll")
 #define QUERN_ROLLED _Pragma("nounroll")
 #define QUERN_FOUR_AT_ONCE _Pragma("unroll 4")
@@ -26,7 +27,7 @@ static_assert(__AMDGCN_WAVEFRONT_SIZE == kWarp, "this backend is for a wave of 6
 #endif
 QUERN_DEVICE int thread_index() { return static_cast<int>(__builtin_amdgcn_workitem_id_x()); }
 QUERN_DEVICE int lane() { return thread_index() & 63; }
-// Told to be the same in all lanes, so it can be kept in a scalar register.
+// Made uniform over the lanes, so that it can be kept in a scalar register.
 QUERN_DEVICE int warp() { return __builtin_amdgcn_readfirstlane(thread_index() >> 6); }
 QUERN_DEVICE int block_index(int d) {
   return static_cast<int>(d == 0   ? __builtin_amdgcn_workgroup_id_x()
@@ -80,11 +81,20 @@ QUERN_DEVICE u64 ballot(bool predicate) {
 #endif
 }
 
+// ---- Bits
+QUERN_DEVICE u32 popcount(u32 v) { return static_cast<u32>(__builtin_popcount(v)); }
+QUERN_DEVICE u32 popcount(u64 v) { return static_cast<u32>(__builtin_popcountll(v)); }
+QUERN_DEVICE u32 leading_zeros(u32 v) { return v == 0 ? 32u : static_cast<u32>(__builtin_clz(v)); }
+QUERN_DEVICE u32 leading_zeros(u64 v) { return v == 0 ? 64u : static_cast<u32>(__builtin_clzll(v)); }
+QUERN_DEVICE u32 trailing_zeros(u32 v) { return v == 0 ? 32u : static_cast<u32>(__builtin_ctz(v)); }
+QUERN_DEVICE u32 trailing_zeros(u64 v) { return v == 0 ? 64u : static_cast<u32>(__builtin_ctzll(v)); }
+
 // ---- Bytes
 template <u32 selector>
 QUERN_DEVICE u32 permute_bytes(u32 low, u32 high) {
   static_assert((selector & ~0x7777u) == 0, "four numbers of bytes, 0 to 7");
-  constexpr u32 kBytes = (selector & 7) | (selector >> 4 & 7) << 8 | (selector >> 8 & 7) << 16 | (selector >> 12 & 7) << 24;
+  constexpr u32 kBytes =
+      (selector & 7) | (selector >> 4 & 7) << 8 | (selector >> 8 & 7) << 16 | (selector >> 12 & 7) << 24;
   return __builtin_amdgcn_perm(high, low, kBytes);
 }
 
@@ -117,6 +127,11 @@ QUERN_DEVICE T atomic_max(T* p, T v) {
 template <class T>
 QUERN_DEVICE T atomic_or(T* p, T v) {
   return __hip_atomic_fetch_or(p, v, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT);
+}
+template <class T>
+QUERN_DEVICE T atomic_cas(T* p, T expected, T v) {
+  __hip_atomic_compare_exchange_strong(p, &expected, v, __ATOMIC_RELAXED, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT);
+  return expected;
 }
 QUERN_DEVICE void fence() { __builtin_amdgcn_fence(__ATOMIC_SEQ_CST, "agent"); }
 
@@ -292,9 +307,13 @@ QUERN_DEVICE Wide widen(const Operand<T>& o) {
   return r;
 }
 template <class T>
-QUERN_DEVICE OperandA<T> multiplicand(const OperandA<T>& a) { return a; }
+QUERN_DEVICE OperandA<T> multiplicand(const OperandA<T>& a) {
+  return a;
+}
 template <class T>
-QUERN_DEVICE OperandB<T> multiplicand(const OperandB<T>& b) { return b; }
+QUERN_DEVICE OperandB<T> multiplicand(const OperandB<T>& b) {
+  return b;
+}
 QUERN_DEVICE WideA multiplicand(const OperandA<e4m3>& a) { return widen<WideA>(a); }
 QUERN_DEVICE WideA multiplicand(const OperandA<e5m2>& a) { return widen<WideA>(a); }
 QUERN_DEVICE WideB multiplicand(const OperandB<e4m3>& b) { return widen<WideB>(b); }

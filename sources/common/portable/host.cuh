@@ -15,6 +15,7 @@
 #pragma GCC visibility push(hidden)
 
 #define QUERN_DEVICE inline __attribute__((always_inline))
+#define QUERN_CALLED inline __attribute__((noinline))
 #define QUERN_UNROLL
 #define QUERN_ROLLED
 #define QUERN_FOUR_AT_ONCE
@@ -47,7 +48,7 @@ static SharedArray* shared_arrays;
 
 QUERN_DEVICE const Thread* self() { return table->self(); }
 QUERN_DEVICE bool seeded() { return self()->block->seeded != 0; }
-// Where atomics and polling loads happen another thread may come in between.
+// Atomics and polling loads are places where another thread may run in between.
 QUERN_DEVICE void maybe_yield() {
   if (seeded()) table->yield();
 }
@@ -101,7 +102,7 @@ QUERN_DEVICE int block_index(int d) { return static_cast<int>(host::self()->bloc
 QUERN_DEVICE int block_count(int d) { return static_cast<int>(host::self()->block->count[d]); }
 QUERN_DEVICE void sync_block() { host::table->sync_block(); }
 QUERN_DEVICE void sync_warp() { host::table->sync_warp(); }
-// A warp of 64 stands for AMD, which has no named barriers.
+// A warp of 64 represents AMD, which has no named barriers.
 #if QUERN_HOST_WARP == 32
 #define QUERN_NAMED_BARRIERS 1
 QUERN_DEVICE void sync_named(int id, int threads) {
@@ -127,6 +128,14 @@ QUERN_DEVICE T shuffle_up(T v, int delta) {
   return shuffle(v, lane() < delta ? lane() : lane() - delta);
 }
 QUERN_DEVICE u64 ballot(bool predicate) { return host::table->ballot(predicate); }
+
+// ---- Bits
+QUERN_DEVICE u32 popcount(u32 v) { return static_cast<u32>(__builtin_popcount(v)); }
+QUERN_DEVICE u32 popcount(u64 v) { return static_cast<u32>(__builtin_popcountll(v)); }
+QUERN_DEVICE u32 leading_zeros(u32 v) { return v == 0 ? 32u : static_cast<u32>(__builtin_clz(v)); }
+QUERN_DEVICE u32 leading_zeros(u64 v) { return v == 0 ? 64u : static_cast<u32>(__builtin_clzll(v)); }
+QUERN_DEVICE u32 trailing_zeros(u32 v) { return v == 0 ? 32u : static_cast<u32>(__builtin_ctz(v)); }
+QUERN_DEVICE u32 trailing_zeros(u64 v) { return v == 0 ? 64u : static_cast<u32>(__builtin_ctzll(v)); }
 
 // ---- Bytes
 template <u32 selector>
@@ -179,6 +188,12 @@ template <class T>
 QUERN_DEVICE T atomic_or(T* p, T v) {
   host::maybe_yield();
   return __atomic_fetch_or(p, v, __ATOMIC_ACQ_REL);
+}
+template <class T>
+QUERN_DEVICE T atomic_cas(T* p, T expected, T v) {
+  host::maybe_yield();
+  __atomic_compare_exchange_n(p, &expected, v, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
+  return expected;
 }
 QUERN_DEVICE void fence() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
 
@@ -301,7 +316,7 @@ QUERN_DEVICE constexpr int b_column(int lane, int i) { return kWarp == 32 ? (lan
 QUERN_DEVICE constexpr int b_k(int lane, int i) {
   return kWarp == 32 ? ((lane & 3) << 1) + (i & 1) + ((i >> 1 & 1) << 3) : ((lane >> 4) << 2) + i;
 }
-// What 8-bit and f32 operands hold is nobody's but mma's: the tile in order, spread over the lanes.
+// Only mma knows the layout of 8-bit and f32 operands: the tile in order, spread over the lanes.
 template <class T>
 struct Spread {
   static constexpr int kHeld = 16 * kTileK<T> / kWarp;
@@ -392,7 +407,8 @@ struct MmaLane {
   const OperandA<A>* a;
   const OperandB<B>* b;
 };
-// Products of two 16-bit or smaller floats are exact in f32, so the sums are those of a fused multiply-add, k ascending.
+// Products of two 16-bit or smaller floats are exact in f32, so the sums are those of a fused multiply-add, k
+// ascending.
 template <class A, class B>
 void mma_warp(void* const* lanes) {
   f32 a[16][kTileK<A>], b[16][kTileK<B>], c[16][16];

@@ -1,5 +1,5 @@
-// What a kernel compiled for `host` and the executor that runs it agree on. Seen by both: the kernel is compiled
-// without system headers, the executor with them.
+// The interface between a kernel compiled for `host` and the executor that runs it. Included by both: the kernel is
+// compiled without system headers, the executor with them.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -8,7 +8,7 @@ namespace q::host {
 // Raised when anything in this file changes; an image of another version is refused and made again.
 inline constexpr unsigned kAbi = 4;
 
-// What the threads of a block have in common.
+// What the threads of a block share.
 struct Block {
   unsigned index[3];
   unsigned count[3];
@@ -23,14 +23,14 @@ struct Thread {
   unsigned index, lane, warp;
 };
 
-// One static array of shared memory. The kernel enlists it, the executor places it.
+// A static array in shared memory. The kernel registers it, the executor places it.
 struct SharedArray {
   unsigned long long bytes;
   unsigned long long offset;
   SharedArray* next;
 };
 
-// The warp collectives that compute in the kernel's own code, as a deadlock names them.
+// The names under which a deadlock report lists the warp collectives that run in the kernel's own code.
 enum class Together : unsigned { mma = 0, load_matrix, store_matrix };
 
 // A bulk copy by tensor map, or of plain memory where `map` is null.
@@ -47,7 +47,7 @@ struct BulkCopy {
   unsigned bytes;
 };
 
-// One thread's part in a product of its warpgroup.
+// One thread's operands of a product of its warpgroup.
 enum class Number : unsigned { bf16, f16, e4m3, e5m2 };
 struct Product {
   float* d;
@@ -59,8 +59,8 @@ struct Product {
   unsigned accumulate;
 };
 
-// Every call concerns the thread that makes it. Those of warp, block and barrier return when all that must come have
-// come.
+// Every call concerns the calling thread. The calls for warps, blocks and barriers return when all threads that must
+// arrive have arrived.
 struct Table {
   // The same for the whole life of a thread, so the compiler may keep it.
   const Thread* (*self)() __attribute__((const));
@@ -69,16 +69,16 @@ struct Table {
   void (*sync_warp)();
   unsigned long long (*shuffle)(unsigned long long value, unsigned source);
   unsigned long long (*ballot)(unsigned predicate);
-  // The last lane to come calls run(what each lane brought, by lane) for all of them.
+  // The last lane to arrive calls run(values of all lanes) for all of them.
   void (*together)(Together kind, void* mine, void (*run)(void* const* lanes));
-  // Lets other threads run: for whoever polls memory.
+  // Lets other threads run; called by loops that poll memory.
   void (*yield)();
   // Not called where Block::seeded is 0: the kernel then copies at once.
   void (*copy)(void* shared, const void* global, unsigned bytes, unsigned take);
   void (*copy_commit)();
   void (*copy_wait)(unsigned groups_left);
 
-  // Hopper's instruments, as common/sm90/warpgroup.cuh documents them.
+  // Hopper's instructions, as common/sm90/tma.cuh and common/sm90/warpgroup.cuh document them.
   unsigned (*shared_address)(const void* shared);  // within the block's shared memory
   // Arrives on the barrier once this thread's copies so far have landed. Not called where Block::seeded is 0.
   void (*copy_arrive)(void* barrier);
@@ -102,7 +102,7 @@ struct Table {
   void (*cluster_arrive)(unsigned relaxed);
   void (*cluster_wait)();
   unsigned (*cluster_address)(const void* shared, unsigned rank);
-  // Where a cluster address lies, for so many bytes from there.
+  // The memory at a cluster address, for so many bytes.
   void* (*cluster_pointer)(unsigned address, unsigned bytes);
   // Both are cluster addresses: a store that is made later and then counts on the barrier.
   void (*store_async)(unsigned address, const void* value, unsigned bytes, unsigned barrier);

@@ -1,4 +1,4 @@
-// Places in shared memory on NVIDIA's GPUs: a reader's has the lane's part of the addresses in it.
+// Places in shared memory on NVIDIA's GPUs: a reader's place includes the lane's offset.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -15,10 +15,11 @@ struct SharedPlace {
 QUERN_DEVICE void copy_async_16(SharedPlace to, const void* global, bool take) { copy_async_16(to.at, global, take); }
 QUERN_DEVICE void copy_async_4(SharedPlace to, const void* global, bool take) { copy_async_4(to.at, global, take); }
 
-// How operands are read: as matrices of 16-byte rows, those with k going down, or word by word.
+// How operands are loaded: as matrices of 16-byte rows, as such matrices with k going down (transposed), or word by
+// word.
 enum class Reads { matrices, matrices_transposed, words };
 
-// Where a lane reads, in elements from the tile's beginning on: rows `line` and k, or the other way round.
+// Where a lane reads, in elements from the tile's beginning: at row `line` and k, or transposed.
 template <class T, int pitch, bool transposed, bool of_b>
 class Reader {
  public:
@@ -41,8 +42,10 @@ class Reader {
     return r;
   }
   QUERN_DEVICE u32 address(i32 bytes) const { return at_ + static_cast<u32>(bytes); }
-  static constexpr Reads kReads = !transposed ? Reads::matrices : sizeof(T) == 4 ? Reads::words : Reads::matrices_transposed;
-  // Bytes to word i of an operand that is read so. Of a, rows come first; of b, k.
+  static constexpr Reads kReads = !transposed      ? Reads::matrices
+                                  : sizeof(T) == 4 ? Reads::words
+                                                   : Reads::matrices_transposed;
+  // Bytes to word i of an operand that is read word by word. In a the rows come first, in b the k.
   static QUERN_DEVICE constexpr i32 word(i32 i) {
     const i32 k = 4 * (of_b ? i & 1 : i >> 1), line = 8 * (of_b ? i >> 1 : i & 1);
     return (k * pitch + line) * 4;
@@ -52,7 +55,8 @@ class Reader {
   u32 at_;
 };
 
-// Pieces of 16 bytes lie at their number ^ the row's last three bits: another step's are found by ^, other rows' and stages' by +.
+// A swizzled row has piece number i of 16 bytes at i ^ the row's last three bits. So another tensor-core step is
+// reached by ^, other rows and stages by +.
 template <class T, bool of_b>
 class SwizzledReader {
  public:
@@ -66,7 +70,9 @@ class SwizzledReader {
     r.at_ += static_cast<u32>(bytes);
     return r;
   }
-  QUERN_DEVICE u32 address(i32 step, i32 bytes) const { return (at_ ^ static_cast<u32>(step * 32)) + static_cast<u32>(bytes); }
+  QUERN_DEVICE u32 address(i32 step, i32 bytes) const {
+    return (at_ ^ static_cast<u32>(step * 32)) + static_cast<u32>(bytes);
+  }
   static constexpr Reads kReads = Reads::matrices;
 
  private:

@@ -1,19 +1,20 @@
-// Operands of one warp's products that are told apart by numbers known when a kernel is compiled, as numbered_sums.cuh has its sums.
+// Operands of one warp's products, numbered at compile time, as numbered_sums.cuh numbers accumulators.
 //
-// NumberedOperands<Operand, kFirst, kCount> holds operands 0 .. kCount - 1, each an OperandA<T> or OperandB<T>. It is constructed at the
-// beginning of the kernel, outside of every loop and branch; kernels have more than one where their numbers kFirst .. kFirst +
-// kCount - 1 differ. In each of these all lanes take part:
+// NumberedOperands<Operand, kFirst, kCount> holds operands 0 .. kCount - 1, each an OperandA<T> or OperandB<T>. It is
+// constructed at the beginning of the kernel, outside of every loop and branch; a kernel may have several with
+// different numbers kFirst .. kFirst + kCount - 1. All lanes must call each of these:
 //
-//   load<n>(reader, place...)   operand n is what one of common/shared_place.cuh's readers reads there
-//   prepare<n>()                what was loaded becomes what is multiplied, unless kWidens<Operand>: once, before its first product. Of 16
-//                               bits it is so already
+//   load<n>(reader, place...)   loads operand n by one of the readers of common/shared_place.cuh
+//   prepare<n>()                makes a loaded operand ready for products: once, before its first product, unless
+//                               kWidens<Operand>. 16-bit operands are ready as loaded
 //
-// WideOperands<Operand, kFirst, kCount> is for those of which kWidens<Operand> is true: the target multiplies them only if they are
-// made wider. Its numbers are of its own; it is constructed as the others are.
+// WideOperands<Operand, kFirst, kCount> is for operands with kWidens<Operand>, which the target multiplies only after
+// they have been widened. It has numbers of its own and is constructed in the same way.
 //
-//   widen<m, n>(from)           multiplicand m is made of operand n of `from`, which is free then
+//   widen<m, n>(from)           makes wide operand m from operand n of `from`, whose registers are free afterwards
 //
-// On NVIDIA's GPUs they are registers of PTX with names of their own, for the reason that common/registers/tile_sums.cuh gives.
+// On NVIDIA's GPUs they are PTX registers with names of their own, for the reason that common/registers/tile_sums.cuh
+// gives.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

@@ -1,13 +1,13 @@
-// NumberedOperands and WideOperands on NVIDIA's GPUs: word i of operand n is the kernel's register quern_operand<n>_<i>, that of what
-// is made of one by widening quern_wide<n>_<i>, of which the first four are an f16 operand of the step's one half, the others of the other.
-// Included by numbered_operands.cuh.
+// NumberedOperands and WideOperands on NVIDIA's GPUs: word i of operand n is the kernel's register
+// quern_operand<n>_<i>; word i of wide operand n is quern_wide<n>_<i>, of which the first four are the f16 operand of
+// the first half of the tensor-core step's k, the others that of the second half. Included by numbered_operands.cuh.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "common/kernel.cuh"
 
-// sm_89 and those from sm_100 on multiply 8 bits; sm_90 does so by way of f16 even if asked (only its warpgroup products are native),
-// and those before do not at all: there they are widened once, by whoever loads them, and not in every product.
+// sm_89 and sm_100 and later multiply 8-bit operands by mma.sync. sm_90 would widen them to f16 in every product (only
+// its wgmma is native), and earlier targets cannot. There they are widened once, after loading.
 #if __CUDA_ARCH__ == 890 || __CUDA_ARCH__ >= 1000
 #define QUERN_FP8_PRODUCTS 1
 #endif
@@ -39,7 +39,7 @@ struct ElementOf<OperandB<T>> {
   using Type = T;
   static constexpr bool kOfA = false;
 };
-// What products tell operands apart by.
+// The kinds of operands that products distinguish.
 template <class T>
 inline constexpr int format_of = 0;
 template <>
@@ -63,7 +63,7 @@ inline constexpr bool kWidens = sizeof(typename ElementOf<Operand>::Type) == 1;
 #endif
 
 #if __CUDA_ARCH__ < 890
-// Four codes to two pairs of f16, exactly.
+// Widens four 8-bit codes to two pairs of f16, exactly.
 QUERN_DEVICE void widen_four(e5m2, u32 codes, u32& low, u32& high) {  // the upper byte of an f16
   low = __byte_perm(codes, 0, 0x1404);
   high = __byte_perm(codes, 0, 0x3424);
@@ -96,11 +96,13 @@ class NumberedOperands {
   QUERN_DEVICE void load(const Reader& from, Place... place) {
     const u32 at = from.address(place...);
     if constexpr (Reader::kReads == Reads::words) {
-      asm volatile("ld.shared.b32 quern_operand%0_0, [%1];\nld.shared.b32 quern_operand%0_1, [%1+%2];\n"
-                   "ld.shared.b32 quern_operand%0_2, [%1+%3];\nld.shared.b32 quern_operand%0_3, [%1+%4];"
-                   ::"n"(first + n), "r"(at), "n"(Reader::word(1)), "n"(Reader::word(2)), "n"(Reader::word(3)));
+      asm volatile(
+          "ld.shared.b32 quern_operand%0_0, [%1];\nld.shared.b32 quern_operand%0_1, [%1+%2];\n"
+          "ld.shared.b32 quern_operand%0_2, [%1+%3];\nld.shared.b32 quern_operand%0_3, [%1+%4];" ::"n"(first + n),
+          "r"(at), "n"(Reader::word(1)), "n"(Reader::word(2)), "n"(Reader::word(3)));
     } else if constexpr (Reader::kReads == Reads::matrices_transposed) {
-      asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 " QUERN_WORDS("0") ", [%1];" ::"n"(first + n), "r"(at));
+      asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 " QUERN_WORDS("0") ", [%1];" ::"n"(first + n),
+                   "r"(at));
     } else {
       asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 " QUERN_WORDS("0") ", [%1];" ::"n"(first + n), "r"(at));
     }
@@ -108,7 +110,8 @@ class NumberedOperands {
   template <int n>
   QUERN_DEVICE void prepare() {
 #define QUERN_ROUND(i) "cvt.rna.tf32.f32 quern_operand%0_" #i ", quern_operand%0_" #i ";\n"
-    if constexpr (sizeof(Element) == 4) asm volatile(QUERN_ROUND(0) QUERN_ROUND(1) QUERN_ROUND(2) QUERN_ROUND(3)::"n"(first + n));
+    if constexpr (sizeof(Element) == 4)
+      asm volatile(QUERN_ROUND(0) QUERN_ROUND(1) QUERN_ROUND(2) QUERN_ROUND(3)::"n"(first + n));
 #undef QUERN_ROUND
   }
 };
@@ -122,8 +125,8 @@ class WideOperands {
   WideOperands(const WideOperands&) = delete;
   WideOperands& operator=(const WideOperands&) = delete;
 
-  // A lane's four neighbouring k become two of the first eight and two of the last eight of a step of 16: in both operands,
-  // so that the same k meet.
+  // A lane's four neighbouring k become two of the first eight and two of the last eight of a tensor-core step of 16.
+  // Both operands are permuted in the same way, so the same k meet.
   template <int m, int n, class From>
   QUERN_DEVICE void widen(const From&) {
     if constexpr (ElementOf<Operand>::kOfA) {
@@ -134,19 +137,20 @@ class WideOperands {
   }
 
  private:
-  // Where the first and the last two codes of each of n's words go.
+  // Where the first two and the last two codes of each word go.
   template <int m, int n, int low0, int high0, int low1, int high1, int low2, int high2, int low3, int high3>
   static QUERN_DEVICE void widen_words() {
     using T = typename ElementOf<Operand>::Type;
 #if __CUDA_ARCH__ >= 890
-    // The conversion takes either half of a register, so nothing is shifted.
-#define QUERN_WIDEN_WORD(T, word, low, high)                                                                                  \
-  "mov.b32 {first,second}, quern_operand%1_" word ";\ncvt.rn.f16x2." T "x2 quern_wide%0_%" low ", first;\n"                   \
+    // The conversion reads either half of a register, so nothing is shifted.
+#define QUERN_WIDEN_WORD(T, word, low, high)                                                   \
+  "mov.b32 {first,second}, quern_operand%1_" word ";\ncvt.rn.f16x2." T "x2 quern_wide%0_%" low \
+  ", first;\n"                                                                                 \
   "cvt.rn.f16x2." T "x2 quern_wide%0_%" high ", second;\n"
-#define QUERN_WIDEN(T)                                                                                                        \
-  asm volatile("{.reg .b16 first, second;\n" QUERN_WIDEN_WORD(T, "0", "2", "3") QUERN_WIDEN_WORD(T, "1", "4", "5")             \
-                   QUERN_WIDEN_WORD(T, "2", "6", "7") QUERN_WIDEN_WORD(T, "3", "8", "9") "}"                                  \
-               ::"n"(m), "n"(n), "n"(low0), "n"(high0), "n"(low1), "n"(high1), "n"(low2), "n"(high2), "n"(low3), "n"(high3))
+#define QUERN_WIDEN(T)                                                                                             \
+  asm volatile("{.reg .b16 first, second;\n" QUERN_WIDEN_WORD(T, "0", "2", "3") QUERN_WIDEN_WORD(T, "1", "4", "5") \
+                   QUERN_WIDEN_WORD(T, "2", "6", "7") QUERN_WIDEN_WORD(T, "3", "8", "9") "}" ::"n"(m),             \
+               "n"(n), "n"(low0), "n"(high0), "n"(low1), "n"(high1), "n"(low2), "n"(high2), "n"(low3), "n"(high3))
     if constexpr (format_of<T> == format_of<e4m3>) {
       QUERN_WIDEN("e4m3");
     } else {
@@ -166,7 +170,8 @@ class WideOperands {
     u32 codes, of_low, of_high;
     asm volatile("mov.b32 %0, quern_operand%1_%2;" : "=r"(codes) : "n"(n), "n"(word));
     widen_four(T{}, codes, of_low, of_high);
-    asm volatile("mov.b32 quern_wide%0_%1, %3;\nmov.b32 quern_wide%0_%2, %4;" ::"n"(m), "n"(low), "n"(high), "r"(of_low), "r"(of_high));
+    asm volatile("mov.b32 quern_wide%0_%1, %3;\nmov.b32 quern_wide%0_%2, %4;" ::"n"(m), "n"(low), "n"(high),
+                 "r"(of_low), "r"(of_high));
   }
 };
 

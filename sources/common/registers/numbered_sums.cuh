@@ -1,21 +1,24 @@
-// Accumulator tiles of one warp that are told apart by numbers known when a kernel is compiled, for products of any operands.
+// Accumulator tiles of one warp, numbered at compile time, for products of any operands.
 //
-// NumberedSums<kFirst, kCount> holds tiles 0 .. kCount - 1. It is constructed at the beginning of the kernel, outside of every loop
-// and branch, and handed on by reference; kernels have more than one where their numbers kFirst .. kFirst + kCount - 1 differ. At
-// first the sums hold nothing. In each of these all lanes take part:
+// NumberedSums<kFirst, kCount> holds tiles 0 .. kCount - 1. It is constructed at the beginning of the kernel, outside
+// of every loop and branch, and passed on by reference; a kernel may have several with different numbers kFirst ..
+// kFirst + kCount - 1. Initially they are undefined. All lanes must call each of these:
 //
-//   clear()                  zeros
-//   add<n, i, j>(a, b)       tile n += a b, of numbers i and j of NumberedOperands that were prepared, or of WideOperands
-//   add_four<n, apart, i, j>(a, b)   tiles n, n + apart, n + 2 apart and n + 3 apart += of numbers i to i + 3 of a, one each, and j of b,
-//                            of 16 bits
-//   add_scaled<n, m>(from, factors)   tile n += tile m of `from` times the factor of the row: factors[h] in the lane's row h
-//   store<n, count, pitch>(to)   tiles n .. n + count - 1 side by side to f32 in shared memory, rows `pitch` apart, `to` 8-byte
-//                            aligned and pitch even
-//   write_apart<stride>(to)  element i of tile n to to[(n * 256 / kWarp + i) * stride] in global memory
-//   add_apart<stride>(from, there)   gains what was written so, from each of the first `there` places of `from`, one after the other; the others are
-//                            read and may be any. All of a tile's reads are under way together
+//   clear()                           sets all to zero
+//   add<n, i, j>(a, b)                tile n += a b, of operands i and j of NumberedOperands that are prepared, or of
+//                                     WideOperands
+//   add_four<n, apart, i, j>(a, b)    tiles n, n + apart, n + 2 apart, n + 3 apart += operands i to i + 3 of a, one
+//                                     each, times operand j of b; 16 bits
+//   add_scaled<n, m>(from, factors)   tile n += tile m of `from` times factors[h] in the lane's row h
+//   store<n, count, pitch>(to)        stores tiles n .. n + count - 1 side by side as f32 to shared memory, rows
+//                                     `pitch` apart; `to` is 8-byte aligned and pitch even
+//   write_apart<stride>(to)           stores element i of tile n to to[(n * 256 / kWarp + i) * stride] in global memory
+//   add_apart<stride>(from, there)    adds what write_apart stored at each of the first `there` places of `from`, one
+//                                     after the other; the other places are read too and may be any. All reads of a
+//                                     tile are in flight together
 //
-// On NVIDIA's GPUs they are registers of PTX with names of their own, for the reason that common/registers/tile_sums.cuh gives.
+// On NVIDIA's GPUs they are PTX registers with names of their own, for the reason that common/registers/tile_sums.cuh
+// gives.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -23,7 +26,7 @@
 
 namespace q {
 
-// Elements from number `first` on, of each place.
+// Element number `first` and those after it, of each place.
 template <int stride, int places, int held>
 QUERN_DEVICE void read_apart(const f32* const (&from)[places], int first, f32 (&v)[places][held]) {
   QUERN_UNROLL for (int place = 0; place < places; ++place) {
@@ -46,9 +49,7 @@ class NumberedSums {
   NumberedSums(const NumberedSums&) = delete;
   NumberedSums& operator=(const NumberedSums&) = delete;
 
-  QUERN_DEVICE void clear() {
-    QUERN_UNROLL for (int n = 0; n < kCount; ++n) x_[n] = Accumulator{};
-  }
+  QUERN_DEVICE void clear() { QUERN_UNROLL for (int n = 0; n < kCount; ++n) x_[n] = Accumulator{}; }
   template <int n, int i, int j, class A, class B>
   QUERN_DEVICE void add(const A& a, const B& b) {
     mma(x_[n], a.operand(i), b.operand(j));

@@ -1,15 +1,19 @@
-// Vectors of four f32 that each thread adds up from global memory, told apart by numbers known when a kernel is compiled.
+// Vectors of four f32 in which each thread adds up values from global memory, numbered at compile time.
 //
-// NumberedVectors<kCount> holds vectors 0 .. kCount - 1, a multiple of four. It is constructed at the beginning of the kernel, outside of every loop and
-// branch; kernels have one. At first the vectors hold nothing. All addresses are aligned to 16 bytes, distances count floats:
+// NumberedVectors<kCount> holds vectors 0 .. kCount - 1, a multiple of four. It is constructed at the beginning of the
+// kernel, outside of every loop and branch; a kernel has at most one. Initially the vectors are undefined. All
+// addresses are aligned to 16 bytes, distances count floats:
 //
-//   clear()                              zeros
-//   add<apart>(from)                     vector i += what lies at from + i apart: all of these reads are under way together
-//   store<columns, down, across>(to)     vector i to shared memory, to + i / columns down + i % columns across
-//   move<columns, down, across, apart>(from, to)   kCount vectors from shared memory, spread as `store` spreads them, to `to` + i apart in
-//                                        global memory. Not by way of those that are held
+//   clear()                              sets all to zero
+//   add<apart>(from)                     vector i += the four floats at from + i apart; all reads are in flight
+//                                        together
+//   store<columns, down, across>(to)     stores vector i to shared memory, to + i / columns down + i % columns across
+//   move<columns, down, across, apart>(from, to)
+//                                        copies kCount vectors from shared memory, placed as `store` places them, to
+//                                        to + i apart in global memory; does not change the vectors held
 //
-// On NVIDIA's GPUs they are registers of PTX with names of their own, for the reason that common/registers/tile_sums.cuh gives.
+// On NVIDIA's GPUs they are PTX registers with names of their own, for the reason that common/registers/tile_sums.cuh
+// gives.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -28,9 +32,7 @@ class NumberedVectors {
   NumberedVectors(const NumberedVectors&) = delete;
   NumberedVectors& operator=(const NumberedVectors&) = delete;
 
-  QUERN_DEVICE void clear() {
-    QUERN_UNROLL for (int i = 0; i < kCount; ++i) x_[i] = vec16{};
-  }
+  QUERN_DEVICE void clear() { QUERN_UNROLL for (int i = 0; i < kCount; ++i) x_[i] = vec16{}; }
   template <int apart>
   QUERN_DEVICE void add(const f32* from) {
     vec16 read[kCount];
@@ -45,7 +47,8 @@ class NumberedVectors {
   }
   template <int columns, int down, int across, int apart>
   static QUERN_DEVICE void move(const f32* from, f32* to) {
-    QUERN_UNROLL for (int i = 0; i < kCount; ++i) store16(to + i * apart, load16(from + i / columns * down + i % columns * across));
+    QUERN_UNROLL for (int i = 0; i < kCount; ++i)
+        store16(to + i * apart, load16(from + i / columns * down + i % columns * across));
   }
 
  private:

@@ -1,13 +1,14 @@
-// NumberedVectors on NVIDIA's GPUs: element i of vector n is the kernel's register quern_vector<n>_<i>, and of what is read to be
-// added to it quern_read<n>_<i>. A statement is for four vectors: the compiler looks at each statement.
-// Included by numbered_vectors.cuh.
+// NumberedVectors on NVIDIA's GPUs: element i of vector n is the kernel's register quern_vector<n>_<i>, and
+// quern_read<n>_<i> that of a value that is read to be added to it. Each statement costs the compiler time, so each
+// handles four vectors. Included by numbered_vectors.cuh.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "common/kernel.cuh"
 
 #define QUERN_VECTOR(of, n) "{quern_" of "%" n "_0,quern_" of "%" n "_1,quern_" of "%" n "_2,quern_" of "%" n "_3}"
-// For vectors n to n + 3, whose numbers are the statement's first operands; the other ones of DO belong to each.
+// DO for vectors n to n + 3, whose numbers are the statement's first operands; DO's other operands belong to one vector
+// each.
 #define QUERN_EACH_VECTOR(DO) DO("0", "4") DO("1", "5") DO("2", "6") DO("3", "7")
 #define QUERN_NUMBERS(n) "n"(n), "n"(n + 1), "n"(n + 2), "n"(n + 3)
 
@@ -57,8 +58,8 @@ class NumberedVectors {
   template <int n, int bytes>
   static QUERN_DEVICE void read(const f32* from) {
 #define QUERN_READ(n, at) "ld.global.v4.f32 " QUERN_VECTOR("read", n) ", [%8+%" at "];\n"
-    asm volatile(QUERN_EACH_VECTOR(QUERN_READ)::QUERN_NUMBERS(n), "n"(n * bytes), "n"((n + 1) * bytes), "n"((n + 2) * bytes),
-                 "n"((n + 3) * bytes), "l"(from)
+    asm volatile(QUERN_EACH_VECTOR(QUERN_READ)::QUERN_NUMBERS(n), "n"(n * bytes), "n"((n + 1) * bytes),
+                 "n"((n + 2) * bytes), "n"((n + 3) * bytes), "l"(from)
                  : "memory");
 #undef QUERN_READ
     if constexpr (n + 4 < kCount) read<n + 4, bytes>(from);
@@ -88,11 +89,12 @@ class NumberedVectors {
   }
   template <int n, int columns, int down, int across, int apart>
   static QUERN_DEVICE void move_from(u32 from, f32* to) {
-#define QUERN_MOVE(to, at) "ld.shared.v4.b32 {v0,v1,v2,v3}, [%8+%" at "];\nst.global.v4.b32 [%9+%" to "], {v0,v1,v2,v3};\n"
-    asm volatile("{.reg .b32 v<4>;\n" QUERN_EACH_VECTOR(QUERN_MOVE) "}"
-                 ::"n"(n * apart), "n"((n + 1) * apart), "n"((n + 2) * apart), "n"((n + 3) * apart),
-                   "n"(kSpread<n, columns, down, across>), "n"(kSpread<n + 1, columns, down, across>),
-                   "n"(kSpread<n + 2, columns, down, across>), "n"(kSpread<n + 3, columns, down, across>), "r"(from), "l"(to)
+#define QUERN_MOVE(to, at) \
+  "ld.shared.v4.b32 {v0,v1,v2,v3}, [%8+%" at "];\nst.global.v4.b32 [%9+%" to "], {v0,v1,v2,v3};\n"
+    asm volatile("{.reg .b32 v<4>;\n" QUERN_EACH_VECTOR(QUERN_MOVE) "}" ::"n"(n * apart), "n"((n + 1) * apart),
+                 "n"((n + 2) * apart), "n"((n + 3) * apart), "n"(kSpread<n, columns, down, across>),
+                 "n"(kSpread<n + 1, columns, down, across>), "n"(kSpread<n + 2, columns, down, across>),
+                 "n"(kSpread<n + 3, columns, down, across>), "r"(from), "l"(to)
                  : "memory");
 #undef QUERN_MOVE
     if constexpr (n + 4 < kCount) move_from<n + 4, columns, down, across, apart>(from, to);

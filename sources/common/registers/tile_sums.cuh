@@ -1,29 +1,36 @@
-// Tiles of sums that products are added to over a whole loop, kept where the target's compiler has the least work with them.
+// Accumulator tiles that products are added to over a whole loop, kept where they cost the target's compiler the least.
 //
-// TileSums<kFirst, kRowTiles, kColumnTiles> holds kRowTiles x kColumnTiles accumulator tiles of one warp. It is constructed at the
-// beginning of the kernel, outside of every loop and branch, and handed on by reference; kernels have more than one where their
-// numbers kFirst .. kFirst + kRowTiles * kColumnTiles - 1 differ. There are one or two row tiles and at most 16 tiles; 4 where it
-// says so. At first the sums hold nothing. In each of these all lanes take part:
+// TileSums<kFirst, kRowTiles, kColumnTiles> holds kRowTiles x kColumnTiles accumulator tiles of one warp. It is
+// constructed at the beginning of the kernel, outside of every loop and branch, and passed on by reference; a kernel
+// may have several with different numbers kFirst .. kFirst + kRowTiles * kColumnTiles - 1. There are one or two row
+// tiles and at most 16 tiles; at most 4 where noted. Initially they are undefined. All lanes must call each of these:
 //
-//   clear()                            zeros
-//   add(a, b, pitch)                   x[t][n] += a[t] b[n], the tiles of b 16 rows apart, stored [n][k] as load_b takes them
-//   add_transposed(a, b, pitch)        the same with tiles 16 columns apart, stored [k][n] as load_b_transposed takes them
-//   multiply_rows(factors)             x[t][n] *= factors[t][h] in the lane's row h of row tile t; all lanes that hold it agree
-//   read(x) write(x)                   to and from accumulators; of at most 4 tiles
-//   keep(from, count)                  -inf for columns that do not count: in the lane's row h of row tile t column c, through all
-//                                      column tiles, counts where from[t][h] + c < count[t][h], in u32; of at most 4 tiles
-//   maximum(max)                       max[t][h] = the greatest of itself and the lane's elements there; of at most 4 tiles
+//   clear()                            sets all to zero
+//   add(a, b, pitch)                   x[t][n] += a[t] b[n], the tiles of b 16 rows apart, stored [n][k] as load_b
+//                                      takes them
+//   add_transposed(a, b, pitch)        the same with tiles 16 columns apart, stored [k][n] as load_b_transposed takes
+//                                      them
+//   multiply_rows(factors)             x[t][n] *= factors[t][h] in the lane's row h of row tile t; the factors must
+//                                      agree in all lanes that hold the row
+//   read(x) write(x)                   to and from accumulators; at most 4 tiles
+//   keep(from, count)                  sets columns to -inf unless they count: in the lane's row h of row tile t column
+//                                      c, through all column tiles, counts where from[t][h] + c < count[t][h], in u32;
+//                                      at most 4 tiles
+//   maximum(max)                       max[t][h] = the greatest of itself and the lane's elements there; at most 4
+//                                      tiles
 //   to_weights(factor, base, sum, weights)
-//                                      w = exp2(x factor - base[t][h]) of each element: sum[t][h] gains the lane's own w in the order
-//                                      of columns, weights[n][t] is w as operand A. The sums hold nothing from then on; of at most
-//                                      4 tiles
-//   store<kPitch>(to)                  to f32 in shared memory, rows kPitch apart, `to` 8-byte aligned and kPitch even
+//                                      w = exp2(x factor - base[t][h]) of each element: adds the lane's own w to
+//                                      sum[t][h] in the order of columns; weights[n][t] is w as operand A. The
+//                                      accumulators are undefined afterwards; at most 4 tiles
+//   store<kPitch>(to)                  stores f32 to shared memory, rows kPitch apart; `to` is 8-byte aligned and
+//                                      kPitch even
 //
-// The operands' type is f16 or bf16, one in all of a kernel: QUERN_TILE_ELEMENT, defined before this file is included.
+// The operands' type is f16 or bf16, the same in all of a kernel: QUERN_TILE_ELEMENT, defined before this file is
+// included.
 //
-// On NVIDIA's GPUs the sums are registers of PTX with names of their own and not values that NVVM knows of. It would carry each of
-// them through every branch and loop and each of its passes, to no avail, since only ptxas allocates registers: a seventh of the
-// time to compile a kernel of attention.
+// On NVIDIA's GPUs the accumulators are PTX registers with names of their own and not values that NVVM knows. It would
+// carry each value through every branch, loop and pass, to no avail, since only ptxas allocates registers: a seventh of
+// the time to compile a kernel of attention.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -56,9 +63,7 @@ class TileSums {
     QUERN_UNROLL for (int n = 0; n < kColumnTiles; ++n) add_tile(a, load_b_transposed(b + n * 16, pitch), n);
   }
   QUERN_DEVICE void multiply_rows(const f32 (&factors)[kRowTiles][kRowsHeld]) {
-    each([&](int t, int n) {
-      QUERN_UNROLL for (int i = 0; i < kHeld; ++i) x_[t][n].x[i] *= factors[t][held_row(i)];
-    });
+    each([&](int t, int n) { QUERN_UNROLL for (int i = 0; i < kHeld; ++i) x_[t][n].x[i] *= factors[t][held_row(i)]; });
   }
   QUERN_DEVICE void read(Accumulator (&x)[kRowTiles][kColumnTiles]) const {
     static_assert(kTiles <= 4);

@@ -1,32 +1,38 @@
-// Sums of a warpgroup's products, in registers that are told apart by numbers known when a kernel is compiled.
+// Accumulators of a warpgroup's products, in registers that are numbered at compile time.
 //
-// WarpgroupSums<kFirst, kCount> holds elements 0 .. kCount - 1 of a thread, as wgmma of n = 2 kCount lays them out (hopper_layout.cuh). It is
-// constructed at the beginning of the kernel, outside of every loop and branch, and handed on by reference. Its numbers are kFirst
-// and as many more as it has groups of 32 elements, the last one whole or not: a kernel's sums have numbers of their own. At first
-// they hold nothing. By all threads of the warpgroup:
+// WarpgroupSums<kFirst, kCount> holds elements 0 .. kCount - 1 of a thread, as wgmma of n = 2 kCount lays them out
+// (common/sm90/layout.cuh). It is constructed at the beginning of the kernel, outside of every loop and branch, and
+// passed on by reference. It takes the number kFirst and one more for each further group of 32 elements, whole or not;
+// the numbers of a kernel's accumulators must differ. Initially they are undefined. All threads of the warpgroup must
+// call:
 //
 //   multiply<A, B, a_major, b_major>(a, b, accumulate)
-//                            wgmma of these matrix descriptors; asynchronous like it. kCount is 8, 16, 32, 56, 64, 88, 96 or 128
+//                             wgmma of these matrix descriptors, asynchronous. kCount is 8, 16, 32, 56, 64, 88, 96 or
+//                             128
 //
-// By each thread for itself, of sums that no product is under way to:
+// Each thread by itself, while no product of these accumulators is in flight:
 //
-//   clear()                  zeros
-//   add<first>(part)         element first + i += element i of other sums. first is a multiple of 32
+//   clear()                   sets all to zero
+//   add<first>(part)          element first + i += element i of `part`; first is a multiple of 32
 //   add_scaled<first>(part, scale_of)
-//                            the same times scale_of(i, h) in row h of the thread's two, one for each half of a group from i on; not
-//                            where the last group has 24 elements
-//   read<first>(x)           to an array of 2 or 8 f32, from element `first` on, a multiple of as many
-//   read_all(x)              to an array of as many as there are, a multiple of 8
-//   write<first>(x)          from one of 8
+//                             the same times scale_of(i, h) in row h of the thread's two; called once for each half of
+//                             a group and each row, i being the half's first element; not if the last group has 24
+//                             elements
+//   read<first>(x)            copies elements from `first` on, a multiple of the count, to an array of 2 or 8 f32
+//   read_all(x)               copies as many elements as the array has, a multiple of 8
+//   write<first>(x)           sets 8 elements from `first` on
 //
-// A group is elements 32 group .. 32 group + 31, or as many as are left, 16 at least: 64 columns of a warp's 16 rows. By all of its lanes:
+// A group is elements 32 group .. 32 group + 31, or as many as are left, at least 16: 64 columns of a warp's 16 rows.
+// All lanes of the warp must call:
 //
-//   scale<group>(columns)    times columns[c], in shared memory, aligned to 8 bytes, in column c of these
-//   scale<group>(columns, rows)   times that times rows[h] in row h of the thread's two
-//   turn<group>()            what were its elements 8 and further on are 0 and further on; the first eight are its last
-//   store<T, group>(box)     as T, f16 or bf16, to 16 rows of 128 bytes in shared memory, swizzled by 128 bytes; `box` is a multiple of 1024
+//   scale<group>(columns)     multiplies by columns[c], in shared memory aligned to 8 bytes, in column c of the group
+//   scale<group>(columns, rows)   multiplies by that and by rows[h] in row h of the thread's two
+//   rotate<group>()           element i becomes what element i + 8 was; the first eight become the last
+//   store<T, group>(box)      stores as T, f16 or bf16, to 16 rows of 128 bytes in shared memory, swizzled by 128
+//                             bytes; `box` is a multiple of 1024
 //
-// On NVIDIA's GPUs they are registers of PTX with names of their own, for the reason that common/registers/tile_sums.cuh gives.
+// On NVIDIA's GPUs they are PTX registers with names of their own, for the reason that common/registers/tile_sums.cuh
+// gives.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -49,7 +55,8 @@ class WarpgroupSums {
 
   template <class A, class B, Major a_major, Major b_major>
   QUERN_DEVICE void multiply(u64 a, u64 b, bool accumulate) {
-    static_assert(kCount == 8 || kCount == 16 || kCount == 32 || kCount == 56 || kCount == 64 || kCount == 88 || kCount == 96 || kCount == 128);
+    static_assert(kCount == 8 || kCount == 16 || kCount == 32 || kCount == 56 || kCount == 64 || kCount == 88 ||
+                  kCount == 96 || kCount == 128);
     wgmma<A, B, a_major, b_major>(x_, a, b, accumulate);
   }
   QUERN_DEVICE void clear() {
@@ -87,10 +94,11 @@ class WarpgroupSums {
   }
   template <int group>
   QUERN_DEVICE void scale(const f32* columns, const f32 (&rows)[2]) {
-    for (int i = 0; i < size_of<group>(); ++i) x_[group * 32 + i] *= rows[i >> 1 & 1] * columns[wgmma_column(lane(), i)];
+    for (int i = 0; i < size_of<group>(); ++i)
+      x_[group * 32 + i] *= rows[i >> 1 & 1] * columns[wgmma_column(lane(), i)];
   }
   template <int group>
-  QUERN_DEVICE void turn() {
+  QUERN_DEVICE void rotate() {
     f32 before[32];
     for (int i = 0; i < size_of<group>(); ++i) before[i] = x_[group * 32 + i];
     for (int i = 0; i < size_of<group>(); ++i) x_[group * 32 + i] = before[(i + 8) % size_of<group>()];

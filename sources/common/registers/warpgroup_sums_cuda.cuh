@@ -1,24 +1,29 @@
 // WarpgroupSums on NVIDIA's GPUs: element i is the kernel's register quern_warpgroup<kFirst + i / 32>_<i % 32>.
-// Included by hopper_sums.cuh.
+// Included by warpgroup_sums.cuh.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "common/sm90/warpgroup.cuh"
 
-// Of the group whose number is operand `group` of the statement.
+// The text of the registers of the group whose number is operand `group` of the statement.
 #define QUERN_ELEMENT(group, i) "quern_warpgroup%" group "_" #i
-#define QUERN_FOUR(group, i, j, k, l) QUERN_ELEMENT(group, i) "," QUERN_ELEMENT(group, j) "," QUERN_ELEMENT(group, k) "," QUERN_ELEMENT(group, l)
+#define QUERN_FOUR(group, i, j, k, l) \
+  QUERN_ELEMENT(group, i) "," QUERN_ELEMENT(group, j) "," QUERN_ELEMENT(group, k) "," QUERN_ELEMENT(group, l)
 #define QUERN_FIRST_8(group) QUERN_FOUR(group, 0, 1, 2, 3) "," QUERN_FOUR(group, 4, 5, 6, 7)
-#define QUERN_FIRST_16(group) QUERN_FIRST_8(group) "," QUERN_FOUR(group, 8, 9, 10, 11) "," QUERN_FOUR(group, 12, 13, 14, 15)
-#define QUERN_FIRST_24(group) QUERN_FIRST_16(group) "," QUERN_FOUR(group, 16, 17, 18, 19) "," QUERN_FOUR(group, 20, 21, 22, 23)
-#define QUERN_FIRST_32(group) QUERN_FIRST_24(group) "," QUERN_FOUR(group, 24, 25, 26, 27) "," QUERN_FOUR(group, 28, 29, 30, 31)
-// How many elements, the product's n, and them all, of the groups whose numbers are operands 5 to 8.
-#define QUERN_EACH_COUNT(DO)                                          \
-  DO(8, "16", QUERN_FIRST_8("5"))                                     \
-  DO(16, "32", QUERN_FIRST_16("5"))                                   \
-  DO(32, "64", QUERN_FIRST_32("5"))                                   \
-  DO(56, "112", QUERN_FIRST_32("5") "," QUERN_FIRST_24("6"))          \
-  DO(64, "128", QUERN_FIRST_32("5") "," QUERN_FIRST_32("6"))          \
+#define QUERN_FIRST_16(group) \
+  QUERN_FIRST_8(group) "," QUERN_FOUR(group, 8, 9, 10, 11) "," QUERN_FOUR(group, 12, 13, 14, 15)
+#define QUERN_FIRST_24(group) \
+  QUERN_FIRST_16(group) "," QUERN_FOUR(group, 16, 17, 18, 19) "," QUERN_FOUR(group, 20, 21, 22, 23)
+#define QUERN_FIRST_32(group) \
+  QUERN_FIRST_24(group) "," QUERN_FOUR(group, 24, 25, 26, 27) "," QUERN_FOUR(group, 28, 29, 30, 31)
+// For each count of elements: the n of wgmma, and the text of all registers, of the groups whose numbers are operands 5
+// to 8.
+#define QUERN_EACH_COUNT(DO)                                                         \
+  DO(8, "16", QUERN_FIRST_8("5"))                                                    \
+  DO(16, "32", QUERN_FIRST_16("5"))                                                  \
+  DO(32, "64", QUERN_FIRST_32("5"))                                                  \
+  DO(56, "112", QUERN_FIRST_32("5") "," QUERN_FIRST_24("6"))                         \
+  DO(64, "128", QUERN_FIRST_32("5") "," QUERN_FIRST_32("6"))                         \
   DO(88, "176", QUERN_FIRST_32("5") "," QUERN_FIRST_32("6") "," QUERN_FIRST_24("7")) \
   DO(96, "192", QUERN_FIRST_32("5") "," QUERN_FIRST_32("6") "," QUERN_FIRST_32("7")) \
   DO(128, "256", QUERN_FIRST_32("5") "," QUERN_FIRST_32("6") "," QUERN_FIRST_32("7") "," QUERN_FIRST_32("8"))
@@ -26,41 +31,54 @@
 #define QUERN_DO_16(DO) QUERN_DO_8(DO) DO(8) DO(9) DO(10) DO(11) DO(12) DO(13) DO(14) DO(15)
 #define QUERN_DO_24(DO) QUERN_DO_16(DO) DO(16) DO(17) DO(18) DO(19) DO(20) DO(21) DO(22) DO(23)
 #define QUERN_DO_32(DO) QUERN_DO_24(DO) DO(24) DO(25) DO(26) DO(27) DO(28) DO(29) DO(30) DO(31)
-// Of so many elements of a group those of a thread's upper row and of its lower one, the first half and the second.
+// Of a group of so many elements, those of a thread's upper row and of its lower row, first half and second half.
 #define QUERN_UPPER_8(DO, first, second) DO(0, first) DO(1, first) DO(4, second) DO(5, second)
 #define QUERN_LOWER_8(DO, first, second) DO(2, first) DO(3, first) DO(6, second) DO(7, second)
-#define QUERN_UPPER_16(DO, first, second) QUERN_UPPER_8(DO, first, first) DO(8, second) DO(9, second) DO(12, second) DO(13, second)
-#define QUERN_LOWER_16(DO, first, second) QUERN_LOWER_8(DO, first, first) DO(10, second) DO(11, second) DO(14, second) DO(15, second)
-#define QUERN_UPPER_32(DO, first, second)                                                                            \
-  QUERN_UPPER_16(DO, first, first) DO(16, second) DO(17, second) DO(20, second) DO(21, second) DO(24, second) DO(25, second) \
-  DO(28, second) DO(29, second)
-#define QUERN_LOWER_32(DO, first, second)                                                                            \
-  QUERN_LOWER_16(DO, first, first) DO(18, second) DO(19, second) DO(22, second) DO(23, second) DO(26, second) DO(27, second) \
-  DO(30, second) DO(31, second)
+#define QUERN_UPPER_16(DO, first, second) \
+  QUERN_UPPER_8(DO, first, first) DO(8, second) DO(9, second) DO(12, second) DO(13, second)
+#define QUERN_LOWER_16(DO, first, second) \
+  QUERN_LOWER_8(DO, first, first) DO(10, second) DO(11, second) DO(14, second) DO(15, second)
+#define QUERN_UPPER_32(DO, first, second) \
+  QUERN_UPPER_16(DO, first, first)        \
+  DO(16, second)                          \
+  DO(17, second) DO(20, second) DO(21, second) DO(24, second) DO(25, second) DO(28, second) DO(29, second)
+#define QUERN_LOWER_32(DO, first, second) \
+  QUERN_LOWER_16(DO, first, first)        \
+  DO(18, second)                          \
+  DO(19, second) DO(22, second) DO(23, second) DO(26, second) DO(27, second) DO(30, second) DO(31, second)
 
-// Four matrices of a group, to the lane's row of the box that is operand 2. Where that is each statement finds out: kept over a loop it
-// would take registers that sums have.
-#define QUERN_PLACE                                                                                                        \
-  "{.reg .b32 p<4>,l,row,chunk;\nmov.u32 l, %%laneid;\nand.b32 row, l, 15;\nmad.lo.u32 row, row, 128, %2;\n"               \
+// Stores four 8x8 matrices of a group, to the lane's row of the box that is operand 2. Each statement computes the
+// address: kept over a loop it would take registers from the accumulators.
+#define QUERN_PLACE                                                                                          \
+  "{.reg .b32 p<4>,l,row,chunk;\nmov.u32 l, %%laneid;\nand.b32 row, l, 15;\nmad.lo.u32 row, row, 128, %2;\n" \
   "and.b32 chunk, l, 7;\nshr.b32 l, l, 4;\nxor.b32 chunk, chunk, l;\nshl.b32 chunk, chunk, 4;\n"
 #define QUERN_PACK(p, i, j) "cvt.rn.%1.f32 p" #p ", " QUERN_ELEMENT("0", j) ", " QUERN_ELEMENT("0", i) ";\n"
-#define QUERN_STORE(n, i0, i1, i2, i3, i4, i5, i6, i7)                                                                      \
-  QUERN_PACK(0, i0, i1) QUERN_PACK(1, i2, i3) QUERN_PACK(2, i4, i5) QUERN_PACK(3, i6, i7)                                   \
+#define QUERN_STORE(n, i0, i1, i2, i3, i4, i5, i6, i7) \
+  QUERN_PACK(0, i0, i1)                                \
+  QUERN_PACK(1, i2, i3)                                \
+  QUERN_PACK(2, i4, i5)                                \
+  QUERN_PACK(3, i6, i7)                                \
   "xor.b32 l, chunk, 32*" #n ";\nadd.u32 l, l, row;\nstmatrix.sync.aligned.m8n8.x4.shared.b16 [l], {p0,p1,p2,p3};\n"
-// Scales of the thread's columns, two below and two beside, from operand 1 on; those of its rows are operands 2 and 3.
-#define QUERN_COLUMNS "{.reg .f32 c<4>,f<8>;\n.reg .b32 l;\nmov.u32 l, %%laneid;\nand.b32 l, l, 3;\nmad.lo.u32 l, l, 8, %1;\n"
+// The scales of the thread's columns, from operand 1 on; those of its rows are operands 2 and 3.
+#define QUERN_COLUMNS \
+  "{.reg .f32 c<4>,f<8>;\n.reg .b32 l;\nmov.u32 l, %%laneid;\nand.b32 l, l, 3;\nmad.lo.u32 l, l, 8, %1;\n"
 #define QUERN_LOAD(n) "ld.shared.v2.f32 {c0,c1}, [l+64*" #n "];\nld.shared.v2.f32 {c2,c3}, [l+64*" #n "+32];\n"
 #define QUERN_TIMES(i, scale) "mul.f32 " QUERN_ELEMENT("0", i) ", " QUERN_ELEMENT("0", i) ", " scale ";\n"
-#define QUERN_BY_COLUMNS(n, i0, i1, i2, i3, i4, i5, i6, i7)                                                               \
-  QUERN_LOAD(n) QUERN_TIMES(i0, "c0") QUERN_TIMES(i1, "c1") QUERN_TIMES(i2, "c0") QUERN_TIMES(i3, "c1")                   \
-  QUERN_TIMES(i4, "c2") QUERN_TIMES(i5, "c3") QUERN_TIMES(i6, "c2") QUERN_TIMES(i7, "c3")
+#define QUERN_BY_COLUMNS(n, i0, i1, i2, i3, i4, i5, i6, i7)                                                     \
+  QUERN_LOAD(n)                                                                                                 \
+  QUERN_TIMES(i0, "c0")                                                                                         \
+  QUERN_TIMES(i1, "c1")                                                                                         \
+  QUERN_TIMES(i2, "c0") QUERN_TIMES(i3, "c1") QUERN_TIMES(i4, "c2") QUERN_TIMES(i5, "c3") QUERN_TIMES(i6, "c2") \
+      QUERN_TIMES(i7, "c3")
 #define QUERN_FACTOR(f, row, c) "mul.f32 f" #f ", %" #row ", c" #c ";\n"
-#define QUERN_BY_BOTH(n, i0, i1, i2, i3, i4, i5, i6, i7)                                                                  \
-  QUERN_LOAD(n) QUERN_FACTOR(0, 2, 0) QUERN_FACTOR(1, 2, 1) QUERN_FACTOR(2, 3, 0) QUERN_FACTOR(3, 3, 1)                   \
-  QUERN_FACTOR(4, 2, 2) QUERN_FACTOR(5, 2, 3) QUERN_FACTOR(6, 3, 2) QUERN_FACTOR(7, 3, 3)                                 \
-  QUERN_TIMES(i0, "f0") QUERN_TIMES(i1, "f1") QUERN_TIMES(i2, "f2") QUERN_TIMES(i3, "f3")                                 \
-  QUERN_TIMES(i4, "f4") QUERN_TIMES(i5, "f5") QUERN_TIMES(i6, "f6") QUERN_TIMES(i7, "f7")
-// Elements of a group, eight at a time.
+#define QUERN_BY_BOTH(n, i0, i1, i2, i3, i4, i5, i6, i7)                                                            \
+  QUERN_LOAD(n)                                                                                                     \
+  QUERN_FACTOR(0, 2, 0)                                                                                             \
+  QUERN_FACTOR(1, 2, 1)                                                                                             \
+  QUERN_FACTOR(2, 3, 0) QUERN_FACTOR(3, 3, 1) QUERN_FACTOR(4, 2, 2) QUERN_FACTOR(5, 2, 3) QUERN_FACTOR(6, 3, 2)     \
+      QUERN_FACTOR(7, 3, 3) QUERN_TIMES(i0, "f0") QUERN_TIMES(i1, "f1") QUERN_TIMES(i2, "f2") QUERN_TIMES(i3, "f3") \
+          QUERN_TIMES(i4, "f4") QUERN_TIMES(i5, "f5") QUERN_TIMES(i6, "f6") QUERN_TIMES(i7, "f7")
+// The elements of a group, eight at a time.
 #define QUERN_EIGHTS_2(DO) DO(0, 0, 1, 2, 3, 4, 5, 6, 7) DO(1, 8, 9, 10, 11, 12, 13, 14, 15)
 #define QUERN_EIGHTS_3(DO) QUERN_EIGHTS_2(DO) DO(2, 16, 17, 18, 19, 20, 21, 22, 23)
 #define QUERN_EIGHTS_4(DO) QUERN_EIGHTS_3(DO) DO(3, 24, 25, 26, 27, 28, 29, 30, 31)
@@ -90,12 +108,14 @@ class WarpgroupSums {
   template <class A, class B, Major a_major, Major b_major>
   QUERN_DEVICE void multiply(u64 a, u64 b, bool accumulate) {
     check_wgmma<A, B, a_major, b_major, kCount>();
-#define QUERN_PRODUCT(count, n, registers)                                                                                  \
-  if constexpr (kCount == count) {                                                                                          \
-    asm volatile("{.reg .pred p;\nsetp.ne.b32 p, %2, 0;\n"                                                                  \
-                 "wgmma.mma_async.sync.aligned.m64n" n "%3 {" registers "}, %0, %1, p, 1, 1%4;}" ::"l"(a), "l"(b),          \
-                 "r"(static_cast<int>(accumulate)), "C"(WgmmaText<A, B>::kind), "C"(WgmmaMajors<sizeof(A), a_major, b_major>::both), \
-                 "n"(kFirst), "n"(kFirst + 1), "n"(kFirst + 2), "n"(kFirst + 3));                                           \
+#define QUERN_PRODUCT(count, n, registers)                                                                  \
+  if constexpr (kCount == count) {                                                                          \
+    asm volatile(                                                                                           \
+        "{.reg .pred p;\nsetp.ne.b32 p, %2, 0;\n"                                                           \
+        "wgmma.mma_async.sync.aligned.m64n" n "%3 {" registers "}, %0, %1, p, 1, 1%4;}" ::"l"(a),           \
+        "l"(b), "r"(static_cast<int>(accumulate)), "C"(WgmmaText<A, B>::kind),                              \
+        "C"(WgmmaMajors<sizeof(A), a_major, b_major>::both), "n"(kFirst), "n"(kFirst + 1), "n"(kFirst + 2), \
+        "n"(kFirst + 3));                                                                                   \
   } else
     QUERN_EACH_COUNT(QUERN_PRODUCT) static_assert(kCount < 0, "there is no such product");
 #undef QUERN_PRODUCT
@@ -128,29 +148,32 @@ class WarpgroupSums {
     static_assert(first % 8 == 0);
     constexpr int i = first % 32;
 #define QUERN_WRITE(element, from) "mov.f32 quern_warpgroup%0_%" #element ", %" #from ";\n"
-    asm volatile(QUERN_WRITE(1, 9) QUERN_WRITE(2, 10) QUERN_WRITE(3, 11) QUERN_WRITE(4, 12) QUERN_WRITE(5, 13) QUERN_WRITE(6, 14) QUERN_WRITE(7, 15)
-                     QUERN_WRITE(8, 16)::"n"(kFirst + first / 32),
-                 "n"(i), "n"(i + 1), "n"(i + 2), "n"(i + 3), "n"(i + 4), "n"(i + 5), "n"(i + 6), "n"(i + 7), "f"(x[0]), "f"(x[1]), "f"(x[2]), "f"(x[3]),
-                 "f"(x[4]), "f"(x[5]), "f"(x[6]), "f"(x[7]));
+    asm volatile(QUERN_WRITE(1, 9) QUERN_WRITE(2, 10) QUERN_WRITE(3, 11) QUERN_WRITE(4, 12) QUERN_WRITE(5, 13)
+                     QUERN_WRITE(6, 14) QUERN_WRITE(7, 15) QUERN_WRITE(8, 16)::"n"(kFirst + first / 32),
+                 "n"(i), "n"(i + 1), "n"(i + 2), "n"(i + 3), "n"(i + 4), "n"(i + 5), "n"(i + 6), "n"(i + 7), "f"(x[0]),
+                 "f"(x[1]), "f"(x[2]), "f"(x[3]), "f"(x[4]), "f"(x[5]), "f"(x[6]), "f"(x[7]));
 #undef QUERN_WRITE
   }
 
   template <int group>
-  QUERN_DEVICE void turn() {
+  QUERN_DEVICE void rotate() {
     constexpr int kLeft = kCount - group * 32;
 #define QUERN_FROM(to, from) "mov.f32 " QUERN_ELEMENT("0", to) ", " QUERN_ELEMENT("0", from) ";\n"
-#define QUERN_EIGHT_ON(t0, t1, t2, t3, t4, t5, t6, t7, f0, f1, f2, f3, f4, f5, f6, f7)                                \
-  QUERN_FROM(t0, f0) QUERN_FROM(t1, f1) QUERN_FROM(t2, f2) QUERN_FROM(t3, f3) QUERN_FROM(t4, f4) QUERN_FROM(t5, f5)      \
-  QUERN_FROM(t6, f6) QUERN_FROM(t7, f7)
+#define QUERN_EIGHT_ON(t0, t1, t2, t3, t4, t5, t6, t7, f0, f1, f2, f3, f4, f5, f6, f7) \
+  QUERN_FROM(t0, f0)                                                                   \
+  QUERN_FROM(t1, f1)                                                                   \
+  QUERN_FROM(t2, f2) QUERN_FROM(t3, f3) QUERN_FROM(t4, f4) QUERN_FROM(t5, f5) QUERN_FROM(t6, f6) QUERN_FROM(t7, f7)
 #define QUERN_SAVE(i) "mov.f32 t" #i ", " QUERN_ELEMENT("0", i) ";\n"
 #define QUERN_BACK(i, t) "mov.f32 " QUERN_ELEMENT("0", i) ", t" #t ";\n"
 #define QUERN_SECOND QUERN_EIGHT_ON(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15)
 #define QUERN_THIRD QUERN_EIGHT_ON(8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23)
 #define QUERN_FOURTH QUERN_EIGHT_ON(16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31)
-#define QUERN_LAST(i0, i1, i2, i3, i4, i5, i6, i7)                                                                    \
-  QUERN_BACK(i0, 0) QUERN_BACK(i1, 1) QUERN_BACK(i2, 2) QUERN_BACK(i3, 3) QUERN_BACK(i4, 4) QUERN_BACK(i5, 5)            \
-  QUERN_BACK(i6, 6) QUERN_BACK(i7, 7)
-#define QUERN_TURN(others) asm volatile("{.reg .f32 t<8>;\n" QUERN_DO_8(QUERN_SAVE) QUERN_SECOND others "}" ::"n"(kFirst + group))
+#define QUERN_LAST(i0, i1, i2, i3, i4, i5, i6, i7) \
+  QUERN_BACK(i0, 0)                                \
+  QUERN_BACK(i1, 1)                                \
+  QUERN_BACK(i2, 2) QUERN_BACK(i3, 3) QUERN_BACK(i4, 4) QUERN_BACK(i5, 5) QUERN_BACK(i6, 6) QUERN_BACK(i7, 7)
+#define QUERN_TURN(others) \
+  asm volatile("{.reg .f32 t<8>;\n" QUERN_DO_8(QUERN_SAVE) QUERN_SECOND others "}" ::"n"(kFirst + group))
     if constexpr (kLeft >= 32) {
       QUERN_TURN(QUERN_THIRD QUERN_FOURTH QUERN_LAST(24, 25, 26, 27, 28, 29, 30, 31));
     } else if constexpr (kLeft == 24) {
@@ -171,15 +194,15 @@ class WarpgroupSums {
   }
 
   // As many eights as the group has.
-#define QUERN_OF_GROUP(before, DO, ...)                                       \
-  constexpr int kLeft = kCount - group * 32;                                  \
-  if constexpr (kLeft >= 32) {                                                \
-    asm volatile(before QUERN_EIGHTS_4(DO) "}" ::__VA_ARGS__ : "memory");     \
-  } else if constexpr (kLeft == 24) {                                         \
-    asm volatile(before QUERN_EIGHTS_3(DO) "}" ::__VA_ARGS__ : "memory");     \
-  } else {                                                                    \
-    static_assert(kLeft == 16);                                               \
-    asm volatile(before QUERN_EIGHTS_2(DO) "}" ::__VA_ARGS__ : "memory");     \
+#define QUERN_OF_GROUP(before, DO, ...)                                   \
+  constexpr int kLeft = kCount - group * 32;                              \
+  if constexpr (kLeft >= 32) {                                            \
+    asm volatile(before QUERN_EIGHTS_4(DO) "}" ::__VA_ARGS__ : "memory"); \
+  } else if constexpr (kLeft == 24) {                                     \
+    asm volatile(before QUERN_EIGHTS_3(DO) "}" ::__VA_ARGS__ : "memory"); \
+  } else {                                                                \
+    static_assert(kLeft == 16);                                           \
+    asm volatile(before QUERN_EIGHTS_2(DO) "}" ::__VA_ARGS__ : "memory"); \
   }
   template <int group>
   QUERN_DEVICE void scale(const f32* columns) {
@@ -187,7 +210,8 @@ class WarpgroupSums {
   }
   template <int group>
   QUERN_DEVICE void scale(const f32* columns, const f32 (&rows)[2]) {
-    QUERN_OF_GROUP(QUERN_COLUMNS, QUERN_BY_BOTH, "n"(kFirst + group), "r"(shared_address(columns)), "f"(rows[0]), "f"(rows[1]))
+    QUERN_OF_GROUP(QUERN_COLUMNS, QUERN_BY_BOTH, "n"(kFirst + group), "r"(shared_address(columns)), "f"(rows[0]),
+                   "f"(rows[1]))
   }
   template <class T, int group>
   QUERN_DEVICE void store(u8* box) const {
@@ -201,10 +225,11 @@ class WarpgroupSums {
     static_assert(first % 8 == 0);
     constexpr int i = first % 32;
 #define QUERN_READ(to, element) "mov.f32 %" #to ", quern_warpgroup%8_%" #element ";\n"
-    asm volatile(QUERN_READ(0, 9) QUERN_READ(1, 10) QUERN_READ(2, 11) QUERN_READ(3, 12) QUERN_READ(4, 13) QUERN_READ(5, 14) QUERN_READ(6, 15)
-                     QUERN_READ(7, 16)
+    asm volatile(QUERN_READ(0, 9) QUERN_READ(1, 10) QUERN_READ(2, 11) QUERN_READ(3, 12) QUERN_READ(4, 13)
+                     QUERN_READ(5, 14) QUERN_READ(6, 15) QUERN_READ(7, 16)
                  : "=f"(x[0]), "=f"(x[1]), "=f"(x[2]), "=f"(x[3]), "=f"(x[4]), "=f"(x[5]), "=f"(x[6]), "=f"(x[7])
-                 : "n"(kFirst + first / 32), "n"(i), "n"(i + 1), "n"(i + 2), "n"(i + 3), "n"(i + 4), "n"(i + 5), "n"(i + 6), "n"(i + 7));
+                 : "n"(kFirst + first / 32), "n"(i), "n"(i + 1), "n"(i + 2), "n"(i + 3), "n"(i + 4), "n"(i + 5),
+                   "n"(i + 6), "n"(i + 7));
 #undef QUERN_READ
   }
   template <int first>
@@ -217,17 +242,17 @@ class WarpgroupSums {
     asm volatile(".reg .f32 quern_warpgroup%0_<32>;" ::"n"(kFirst + first / 32));
     if constexpr (first + 32 < kCount) declare<first + 32>();
   }
-  // Of so many elements of a group, the ones that there are.
-#define QUERN_STATEMENTS(count, DO, ...)                         \
-  if constexpr (count >= 32) {                                   \
-    asm volatile(QUERN_DO_32(DO)::__VA_ARGS__);                  \
-  } else if constexpr (count == 24) {                            \
-    asm volatile(QUERN_DO_24(DO)::__VA_ARGS__);                  \
-  } else if constexpr (count == 16) {                            \
-    asm volatile(QUERN_DO_16(DO)::__VA_ARGS__);                  \
-  } else {                                                       \
-    static_assert(count == 8);                                   \
-    asm volatile(QUERN_DO_8(DO)::__VA_ARGS__);                   \
+  // Only the elements that exist in a group of so many.
+#define QUERN_STATEMENTS(count, DO, ...)        \
+  if constexpr (count >= 32) {                  \
+    asm volatile(QUERN_DO_32(DO)::__VA_ARGS__); \
+  } else if constexpr (count == 24) {           \
+    asm volatile(QUERN_DO_24(DO)::__VA_ARGS__); \
+  } else if constexpr (count == 16) {           \
+    asm volatile(QUERN_DO_16(DO)::__VA_ARGS__); \
+  } else {                                      \
+    static_assert(count == 8);                  \
+    asm volatile(QUERN_DO_8(DO)::__VA_ARGS__);  \
   }
   template <int first>
   static QUERN_DEVICE void clear_from() {
@@ -244,14 +269,15 @@ class WarpgroupSums {
     if constexpr (first + 32 < Part::kElements) add_from<group + 1, first + 32, Part>();
   }
 #undef QUERN_STATEMENTS
-  // Those that share a scale one after the other: instructions keep it (jit/operand_reuse.h).
+  // Elements with the same scale follow one another, and instructions keep that order (jit/operand_reuse.h).
   template <int group, int first, class Part, class ScaleOf>
   static QUERN_DEVICE void add_scaled_from(const ScaleOf& scale_of) {
     constexpr int kLeft = Part::kElements - first, kSize = kLeft < 32 ? kLeft : 32;
-#define QUERN_FMA(i, scale) "fma.rn.f32 " QUERN_ELEMENT("0", i) ", " QUERN_ELEMENT("1", i) ", %" scale ", " QUERN_ELEMENT("0", i) ";\n"
-#define QUERN_ADD_SCALED(count)                                                                                             \
-  asm volatile(QUERN_UPPER_##count(QUERN_FMA, "2", "4") QUERN_LOWER_##count(QUERN_FMA, "3", "5")::"n"(kFirst + group),       \
-               "n"(Part::kNumber + first / 32), "f"(scale_of(first, 0)), "f"(scale_of(first, 1)),                            \
+#define QUERN_FMA(i, scale) \
+  "fma.rn.f32 " QUERN_ELEMENT("0", i) ", " QUERN_ELEMENT("1", i) ", %" scale ", " QUERN_ELEMENT("0", i) ";\n"
+#define QUERN_ADD_SCALED(count)                                                                                        \
+  asm volatile(QUERN_UPPER_##count(QUERN_FMA, "2", "4") QUERN_LOWER_##count(QUERN_FMA, "3", "5")::"n"(kFirst + group), \
+               "n"(Part::kNumber + first / 32), "f"(scale_of(first, 0)), "f"(scale_of(first, 1)),                      \
                "f"(scale_of(first + kSize / 2, 0)), "f"(scale_of(first + kSize / 2, 1)))
     if constexpr (kSize == 32) {
       QUERN_ADD_SCALED(32);

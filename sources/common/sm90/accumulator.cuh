@@ -33,7 +33,9 @@ QUERN_DEVICE constexpr int accumulator_column(int thread, int i) { return wgmma_
 
 template <int count>
 QUERN_DEVICE void maximum(const f32 (&x)[count], f32 (&rows)[2]) {
-  QUERN_UNROLL for (int i = 0; i < count; ++i) rows[half_of(i)] = fmax(rows[half_of(i)], x[i]);
+  f32 chains[4] = {rows[0], rows[1], x[1], x[3]};  // two for each row, each independent of the others
+  QUERN_UNROLL for (int i = 0; i < count; ++i) chains[half_of(i) + i % 2 * 2] = fmax(chains[half_of(i) + i % 2 * 2], x[i]);
+  QUERN_UNROLL for (int h = 0; h < 2; ++h) rows[h] = fmax(chains[h], chains[h + 2]);
 }
 template <int count>
 QUERN_DEVICE void sum(const f32 (&x)[count], f32 (&rows)[2]) {

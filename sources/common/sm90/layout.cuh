@@ -1,5 +1,5 @@
-// The arithmetic of Hopper's layouts: where a swizzle puts a byte, what a matrix descriptor says, which lane holds
-// which element of a warpgroup's tile. Seen by the kernels, by the executor of the `host` target and by the tests.
+// The arithmetic of Hopper's layouts: where a swizzle puts a byte, how a matrix descriptor is encoded, which lane holds
+// which element of a warpgroup's tile. Used by the kernels, by the executor of the `host` target and by the tests.
 // Facts of the PTX ISA ("asynchronous warpgroup level matrix instructions") and of cuTensorMapEncodeTiled.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -14,7 +14,7 @@ enum class Swizzle : int { none = 0, bytes32 = 1, bytes64 = 2, bytes128 = 3 };
 
 // Bytes that a row of a swizzled tile has; 16 for none, the row of a core matrix.
 QUERN_SHARED_CODE constexpr u32 swizzle_span(Swizzle s) { return 16u << static_cast<int>(s); }
-// Where the byte that would lie at shared address `address` lies instead. Its own inverse.
+// The place of the byte that without a swizzle would lie at shared address `address`. Its own inverse.
 QUERN_SHARED_CODE constexpr u32 swizzled(u32 address, Swizzle s) {
   return address ^ ((address >> 7 & (swizzle_span(s) / 16 - 1)) << 4);
 }

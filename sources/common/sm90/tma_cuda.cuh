@@ -16,7 +16,7 @@ QUERN_DEVICE void prefetch_tensor_map(const TensorMap& map) {
 }
 
 namespace tma {
-// One list of operands for every form, the coordinates behind it; a form names those it has.
+// All forms share one list of operands, the coordinates last; each form names those that it uses.
 //   %0 map  %1 shared  %2 barrier  %3 cache hint  %4 blocks  %5... coordinates
 #define QUERN_TMA_LOAD(rank, at)                                                                                      \
   "cp.async.bulk.tensor." rank "d.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint [%1], [%0, {" at \
@@ -134,7 +134,9 @@ QUERN_DEVICE void fence_mbarrier_init() { asm volatile("fence.mbarrier_init.rele
 QUERN_DEVICE void mbarrier_invalidate(Mbarrier& b) {
   asm volatile("mbarrier.inval.shared::cta.b64 [%0];" ::"r"(shared_address(&b)) : "memory");
 }
-QUERN_DEVICE void arrive_at(u32 address) { asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(address) : "memory"); }
+QUERN_DEVICE void arrive_at(u32 address) {
+  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(address) : "memory");
+}
 QUERN_DEVICE void mbarrier_arrive(Mbarrier& b) { arrive_at(shared_address(&b)); }
 QUERN_DEVICE void mbarrier_expect(Mbarrier& b, u32 bytes) {
   asm volatile("mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [%0], %1;" ::"r"(shared_address(&b)), "r"(bytes)
@@ -202,16 +204,23 @@ QUERN_DEVICE void mbarrier_wait_cluster(Mbarrier& b, u32 phase) {
 template <class T>
 struct SharedArray {
   u32 address;
-  QUERN_DEVICE explicit SharedArray(const T* first) : address(shared_address(first)) { asm volatile("" : "+r"(address)); }
+  QUERN_DEVICE explicit SharedArray(const T* first) : address(shared_address(first)) {
+    asm volatile("" : "+r"(address));
+  }
   QUERN_DEVICE u32 at(i32 i) const { return address + static_cast<u32>(i) * sizeof(T); }
 };
 QUERN_DEVICE void mbarrier_wait(const SharedArray<Mbarrier>& b, i32 i, u32 phase) { wait_at(b.at(i), phase); }
 QUERN_DEVICE void mbarrier_arrive(const SharedArray<Mbarrier>& b, i32 i) { arrive_at(b.at(i)); }
-QUERN_DEVICE void mbarrier_arrive_remote_relaxed(const SharedArray<Mbarrier>& b, i32 i, u32 rank) { arrive_remote_relaxed_at(b.at(i), rank); }
-QUERN_DEVICE void mbarrier_arrive_expect(const SharedArray<Mbarrier>& b, i32 i, u32 bytes) { arrive_expect_at(b.at(i), bytes); }
+QUERN_DEVICE void mbarrier_arrive_remote_relaxed(const SharedArray<Mbarrier>& b, i32 i, u32 rank) {
+  arrive_remote_relaxed_at(b.at(i), rank);
+}
+QUERN_DEVICE void mbarrier_arrive_expect(const SharedArray<Mbarrier>& b, i32 i, u32 bytes) {
+  arrive_expect_at(b.at(i), bytes);
+}
 QUERN_DEVICE void copy_async_arrive(const SharedArray<Mbarrier>& b, i32 i) { copy_arrive_at(b.at(i)); }
 template <class... C>
-QUERN_DEVICE void tma_load(const SharedArray<u8>& to, i32 bytes, const TensorMap& map, const SharedArray<Mbarrier>& b, i32 i, CacheHint hint, C... c) {
+QUERN_DEVICE void tma_load(const SharedArray<u8>& to, i32 bytes, const TensorMap& map, const SharedArray<Mbarrier>& b,
+                           i32 i, CacheHint hint, C... c) {
   tma::issue<tma::Form::load, sizeof...(C)>(map, to.at(bytes), b.at(i), hint, 0, {static_cast<i32>(c)...});
 }
 template <int count>
@@ -286,7 +295,9 @@ QUERN_DEVICE bool elect_one() {
 QUERN_DEVICE void arrive_named(int id, int threads) {
   asm volatile("bar.arrive %0, %1;" ::"r"(id), "r"(threads) : "memory");
 }
-QUERN_DEVICE void meet_named(int id, int threads) { asm volatile("barrier.sync %0, %1;" ::"r"(id), "r"(threads) : "memory"); }
+QUERN_DEVICE void meet_named(int id, int threads) {
+  asm volatile("barrier.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");
+}
 
 // ---- Cluster
 QUERN_DEVICE u32 cluster_rank() {

@@ -1,11 +1,12 @@
-// Copies by tensor map and their barriers on the CPU: everything is handed to the executor (jit/host), which knows what is
-// asynchronous.
+// Copies by tensor map and their barriers on the CPU: everything is handed to the executor (jit/host), which knows what
+// is asynchronous.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "common/kernel.cuh"
 
-// Told for each kernel that takes a tensor map: alignment of 64 bytes is passed otherwise than by compilers before 2011.
+// Told for each kernel that takes a tensor map: alignment of 64 bytes is passed otherwise than by compilers before
+// 2011.
 #ifndef __clang__
 #pragma GCC diagnostic ignored "-Wpsabi"
 #endif
@@ -99,15 +100,20 @@ struct SharedArray {
   QUERN_DEVICE explicit SharedArray(const T* at) : first(at) {}
 };
 QUERN_DEVICE Mbarrier& barrier_of(const SharedArray<Mbarrier>& b, i32 i) { return const_cast<Mbarrier*>(b.first)[i]; }
-QUERN_DEVICE void mbarrier_wait(const SharedArray<Mbarrier>& b, i32 i, u32 phase) { mbarrier_wait(barrier_of(b, i), phase); }
+QUERN_DEVICE void mbarrier_wait(const SharedArray<Mbarrier>& b, i32 i, u32 phase) {
+  mbarrier_wait(barrier_of(b, i), phase);
+}
 QUERN_DEVICE void mbarrier_arrive(const SharedArray<Mbarrier>& b, i32 i) { mbarrier_arrive(barrier_of(b, i)); }
 QUERN_DEVICE void mbarrier_arrive_remote_relaxed(const SharedArray<Mbarrier>& b, i32 i, u32 rank) {
   mbarrier_arrive_remote_relaxed(barrier_of(b, i), rank);
 }
-QUERN_DEVICE void mbarrier_arrive_expect(const SharedArray<Mbarrier>& b, i32 i, u32 bytes) { mbarrier_arrive_expect(barrier_of(b, i), bytes); }
+QUERN_DEVICE void mbarrier_arrive_expect(const SharedArray<Mbarrier>& b, i32 i, u32 bytes) {
+  mbarrier_arrive_expect(barrier_of(b, i), bytes);
+}
 QUERN_DEVICE void copy_async_arrive(const SharedArray<Mbarrier>& b, i32 i) { copy_async_arrive(barrier_of(b, i)); }
 template <class... C>
-QUERN_DEVICE void tma_load(const SharedArray<u8>& to, i32 bytes, const TensorMap& map, const SharedArray<Mbarrier>& b, i32 i, CacheHint hint, C... c) {
+QUERN_DEVICE void tma_load(const SharedArray<u8>& to, i32 bytes, const TensorMap& map, const SharedArray<Mbarrier>& b,
+                           i32 i, CacheHint hint, C... c) {
   tma_load(const_cast<u8*>(to.first) + bytes, map, barrier_of(b, i), hint, c...);
 }
 template <int count>

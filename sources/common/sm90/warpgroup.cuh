@@ -1,19 +1,22 @@
-// What Hopper (sm_90a) alone adds to common/sm90/tma.cuh, which comes with it: matrix products of a warpgroup, and registers that
-// change hands. It is there for sm_90a and for `host`, which runs the same source on the CPU, and for no other target.
+// What Hopper (sm_90a) alone adds to common/sm90/tma.cuh, which it includes: matrix products of a warpgroup, and
+// registers that warpgroups hand over. It exists for sm_90a and for `host`, which runs the same source on the CPU.
 //
-//   Products      by all 128 threads of a warpgroup: 4 warps, the first a multiple of 4. They are those of common/registers/warpgroup_sums.cuh, and of
-//                 common/sm90/wgmma.cuh where sums are arrays. They run asynchronously: sums, operands in registers and tiles are not to be
-//                 touched until wgmma_wait. Below d are the sums, a operand A in registers. Sums of 8-bit products keep about 14 bits on the
-//                 GPU: promote every 128 of k
+//   Products      called by all 128 threads of a warpgroup: 4 warps, the first a multiple of 4. The products themselves
+//                 are those of common/registers/warpgroup_sums.cuh and, with accumulators as arrays, of
+//                 common/sm90/wgmma.cuh. They run asynchronously: accumulators, operands in registers and tiles must
+//                 not be touched until wgmma_wait. Below d are accumulators, a operand A in registers. On the GPU sums
+//                 of 8-bit products keep about 14 bits: promote them every 128 of k
 //     wgmma_fence()                     before the first wgmma, and after d or a were written by anything else
 //     wgmma_commit()                    closes a group
-//     wgmma_wait<n>(d...)               until all but the n youngest groups are complete. Arrays that are now to be
-//                                       read are named here: it keeps their reads behind the wait
-//     matrix_descriptor(shared, layout) layouts are made in hopper_layout.cuh
+//     wgmma_wait<n>(d...)               waits until all but the n youngest groups are complete. Name the arrays that
+//                                       are to be read next: it keeps their reads behind the wait
+//     settle(v)                         before a wgmma_wait: what v, which is not negative, is computed from is
+//                                       computed while products are under way, and not behind the wait
+//     matrix_descriptor(shared, layout) layouts are made in common/sm90/layout.cuh
 //
 //   Registers     registers_grow<n>() registers_shrink<n>()
-//                                       by all warps of a warpgroup: n registers a thread from now on, 24 to 256 by
-//                                       8. For kernels whose blocks_per_sm is 1
+//                                       called by all warps of a warpgroup: n registers a thread from now on, 24 to 256
+//                                       by 8. For kernels whose blocks_per_sm is 1
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

@@ -60,6 +60,11 @@ QUERN_DEVICE void wgmma_wait(D&... d) {
   (pin(d), ...);
 }
 
+// A branch that is never taken: ptxas moves the instruction that waits ahead of arithmetic, but not into another block.
+QUERN_DEVICE void settle(f32 v) {
+  asm volatile("{.reg .pred p; setp.lt.f32 p, %0, 0f00000000; @p nanosleep.u32 0;}" ::"f"(v) : "memory");
+}
+
 // ---- Registers
 template <int n>
 QUERN_DEVICE void registers_grow() {

@@ -41,6 +41,8 @@ QUERN_DEVICE void wgmma_wait(D&...) {
   host::table->product_wait(n);
 }
 
+QUERN_DEVICE void settle(f32) {}
+
 // ---- Registers
 template <int n>
 QUERN_DEVICE void registers_grow() {

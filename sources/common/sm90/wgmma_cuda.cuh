@@ -1,5 +1,5 @@
-// wgmma of arrays, as PTX. One asm statement for each n: the instruction names its registers one by one.
-// Included by hopper_wgmma.cuh.
+// wgmma with arrays as PTX. The instruction names its registers one by one, so each n has an asm statement of its own.
+// Included by wgmma.cuh.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -110,22 +110,23 @@ namespace q {
   X(31, "248", "%124", "%125", "%126", "%127", "%128", "%129", "%130", "%131") \
   X(32, "256", "%128", "%129", "%130", "%131", "%132", "%133", "%134", "%135")
 
-#define QUERN_WGMMA_SHARED(m, n, p0, p1, p2, p3, p4, p5, p6, p7)                                                        \
-  if constexpr (count == 4 * m) {                                                                                       \
-    asm volatile("{.reg .pred p; setp.ne.b32 p, " p2 ", 0;\n"                                                           \
-                 "wgmma.mma_async.sync.aligned.m64n" n p3 " {" QUERN_REGISTERS_##m "}, " p0 ", " p1 ", p, 1, 1" p4 ";}" \
-                 : QUERN_OPERANDS_##m                                                                                   \
-                 : "l"(a), "l"(b), "r"(static_cast<int>(accumulate)), "C"(WgmmaText<A, B>::kind),                       \
-                   "C"(WgmmaMajors<sizeof(A), a_major, b_major>::both));                                                \
+#define QUERN_WGMMA_SHARED(m, n, p0, p1, p2, p3, p4, p5, p6, p7) \
+  if constexpr (count == 4 * m) { \
+    asm volatile("{.reg .pred p; setp.ne.b32 p, " p2 ", 0;\n" \
+                 "wgmma.mma_async.sync.aligned.m64n" n p3 " {" QUERN_REGISTERS_##m "}, " p0 ", " p1 \
+                 ", p, 1, 1" p4 ";}" \
+                 : QUERN_OPERANDS_##m \
+                 : "l"(a), "l"(b), "r"(static_cast<int>(accumulate)), "C"(WgmmaText<A, B>::kind), \
+                   "C"(WgmmaMajors<sizeof(A), a_major, b_major>::both)); \
   }
-#define QUERN_WGMMA_REGISTERS(m, n, p0, p1, p2, p3, p4, p5, p6, p7)                                                     \
-  if constexpr (count == 4 * m) {                                                                                       \
-    asm volatile("{.reg .pred p; setp.ne.b32 p, " p5 ", 0;\n"                                                           \
-                 "wgmma.mma_async.sync.aligned.m64n" n p6 " {" QUERN_REGISTERS_##m "}, {" p0 "," p1 "," p2 "," p3       \
-                 "}, " p4 ", p, 1, 1" p7 ";}"                                                                           \
-                 : QUERN_OPERANDS_##m                                                                                   \
-                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(static_cast<int>(accumulate)),               \
-                   "C"(WgmmaText<A, B>::kind), "C"(WgmmaMajors<sizeof(A), Major::k, b_major>::last));                   \
+#define QUERN_WGMMA_REGISTERS(m, n, p0, p1, p2, p3, p4, p5, p6, p7) \
+  if constexpr (count == 4 * m) { \
+    asm volatile("{.reg .pred p; setp.ne.b32 p, " p5 ", 0;\n" \
+                 "wgmma.mma_async.sync.aligned.m64n" n p6 " {" QUERN_REGISTERS_##m "}, {" p0 "," p1 "," p2 "," p3 \
+                 "}, " p4 ", p, 1, 1" p7 ";}" \
+                 : QUERN_OPERANDS_##m \
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(static_cast<int>(accumulate)), \
+                   "C"(WgmmaText<A, B>::kind), "C"(WgmmaMajors<sizeof(A), Major::k, b_major>::last)); \
   }
 // clang-format on
 

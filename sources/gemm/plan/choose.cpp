@@ -1,31 +1,31 @@
-// The model of waves and bytes, and what tuning has found in its place.
+// Which variant a product takes: what tuning has measured, or else a model of waves and bytes.
 // SPDX-License-Identifier: Apache-2.0
 #include "sources/gemm/plan/choose.h"
 
 #include <algorithm>
 
 #include "sources/gemm/plan/maps.h"
-#include "sources/gemm/plan/shared_k.h"
 #include "sources/gemm/plan/small_m.h"
+#include "sources/gemm/plan/split_k.h"
 #include "sources/gemm/plan/tunings.h"
 
 namespace quern::ops::gemm {
 namespace {
 
-// Rows from which on each variant is taken.
+// The most rows of the portable variants `tiny` and `small`.
 constexpr std::int64_t kMostTiny = 16, kMostSmall = 64;
 
 std::int64_t div_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
-// The emulation of clusters takes 64 warps, GPUs 8 blocks.
+// Blocks in a cluster, at most: 8 on a GPU; the emulation on the host takes 64 warps.
 int most_blocks(const Problem& problem, const Tiling& t) {
   constexpr int kMost = 8, kEmulatedThreads = 64 * 32;
   const bool emulated = problem.call.device->limits.target.family() == jit::Family::host;
   return std::min(t.most_parts, emulated ? std::min(kMost, kEmulatedThreads / t.threads) : kMost);
 }
 
-// Larger tiles, where there is a tile for every multiprocessor all the same. Never by max_sms: the set of kernels must
-// not depend on it.
+// Whether there are tiles enough for one multiprocessor in `share`. Counts all multiprocessors, never max_sms: the set
+// of kernels must not depend on max_sms.
 bool fills(const Problem& problem, Variant variant, const Sizes& sizes, int share) {
   const std::optional<Tiling> t = tiling_of(problem, variant);
   return t && tiles_of(problem, *t, sizes) * share >= all_sms(problem);
@@ -33,7 +33,7 @@ bool fills(const Problem& problem, Variant variant, const Sizes& sizes, int shar
 
 bool invariant(const Problem& problem) { return (problem.flags & QUERN_CALL_BATCH_INVARIANT) != 0; }
 
-// With block scales and a gate, tiles of so many columns of out have one scale of b for each half.
+// With block scales and a gate a tile of `columns` columns of out must have one scale of b in each half.
 bool scales_fit(const Problem& problem, int columns) {
   return problem.shape.scales != Scales::blocks || !problem.shape.gate || problem.params.n / 2 % columns == 0;
 }
@@ -45,7 +45,7 @@ bool is_legal(const Problem& problem, Variant variant) {
   const jit::TargetInfo& target = problem.call.device->limits;
   switch (facts_of(variant).family) {
     case Family::portable:
-      // The order of sums must not depend on how many blocks have a tile's k among them.
+      // Batch-invariant sums must not depend on the number of blocks that divide a tile's k.
       return variant != Variant::sliced_k || !invariant(problem);
     case Family::tma_mma:
       return target.tensor_maps && !target.warpgroups && takes_tensor_maps(problem);
@@ -55,31 +55,30 @@ bool is_legal(const Problem& problem, Variant variant) {
     case Family::split_k:
       break;
   }
-  // Tensor maps copy whole tiles: no rows by index, and each tile's columns within one scale of b.
+  // TMA copies whole boxes: no rows by index. With block scales the columns of a tile must share one scale of b.
   if (problem.params.indices != nullptr || !takes_tensor_maps(problem)) return false;
   if (!scales_fit(problem, t->out_tile_n(problem.shape.gate))) return false;
-  // With no k block there is no product whose results could leave while others are multiplied. That this call's out can
-  // have a tensor map is not asked here: what is measured and kept must not depend on it.
+  // The overlapped epilogue needs a k block to overlap with. Whether this call's out can have a tensor map is not asked
+  // here: what is measured and kept must not depend on it.
   return variant != Variant::overlapped_128x256 || (problem.params.k > 0 && columns_of(problem) % 8 == 0);
 }
 
-// Where there are Hopper's kernels, all of its families are to be had: the smallest tile of the persistent one stands
-// for them.
+// Whether the Hopper kernels can do the product: the smallest persistent tile stands for all of them.
 bool may_take_persistent(const Problem& problem) { return is_legal(problem, Variant::persistent_128x128); }
 
-// A tile for every multiprocessor, or it is not for so little.
+// Only products with a tile for every multiprocessor take these variants.
 bool may_take_tma_mma(const Problem& problem, Variant variant, const Sizes& sizes) {
   return is_legal(problem, variant) && fills(problem, variant, sizes, 1);
 }
-// Microseconds of so many tiles, the last ones shared or not, by what was measured on an H200. Who waits for others'
-// tiles leaves them its power: sharing saves less than the time of waiting, and costs what sums take that are written
-// and read.
+// Microseconds of all tiles, with an incomplete last wave divided by stream-K (`share`) or not, as measured on an H200.
+// Multiprocessors that wait for others leave them their power, so stream-K saves less than the time of waiting, and it
+// costs writing and reading partial sums.
 double time_of_tma_mma(const Problem& problem, Variant variant, const Sizes& sizes, bool share) {
-  constexpr double kResults = 4.0, kSaved = 0.75;  // of a tile; of the time of waiting
+  constexpr double kResults = 4.0, kSaved = 0.75;  // microseconds of a tile's results; part of the time of waiting
   const bool high = variant == Variant::tma_mma_256x192;
-  const double step = high ? 1.53 : 1.15, sums = high ? 50.0 : 15.0;
+  const double of_k_block = high ? 1.53 : 1.15, sums = high ? 50.0 : 15.0;
   const Tiling t = *tiling_of(problem, variant);
-  const double products = static_cast<double>(div_up(problem.params.k, t.step_k)) * step;
+  const double products = static_cast<double>(div_up(problem.params.k, t.block_k)) * of_k_block;
   const std::int64_t tiles = tiles_of(problem, t, sizes), blocks = all_sms(problem), rest = tiles % blocks;
   const double whole = static_cast<double>(div_up(tiles, blocks)) * (products + kResults);
   if (!share || rest == 0) return whole;
@@ -98,7 +97,7 @@ std::optional<Choice> tma_mma_by_model(const Problem& problem, const Sizes& size
   return best;
 }
 
-// Hopper's for few rows, or as many as leave its other kernels idle.
+// The swap_ab variants are for few rows, or for as many as leave the other Hopper kernels idle.
 bool may_take_swap_ab(const Problem& problem, bool warpgroups) {
   return warpgroups && is_legal(problem, Variant::swap_ab_128);
 }
@@ -107,12 +106,12 @@ constexpr std::int64_t kMostSwapAb = 128;
 SmallMTiles small_m_tiles(const Problem& problem, const Tiling& t, const Sizes& sizes) {
   const FewRows tiles = few_rows(problem, t, sizes);
   const auto rows = static_cast<int>(std::min<std::int64_t>(sizes.rows, t.tile_m));
-  return {tiles.row_tiles, tiles.column_tiles, tiles.steps, rows, t.tile_n, t.steps_of_a};
+  return {tiles.row_tiles, tiles.column_tiles, tiles.k_blocks, rows, t.tile_n, t.stages_of_a};
 }
 
-// A call that may not use every multiprocessor takes no variant whose clusters must all find room at once; nor does a
-// batch, which has tiles enough.
-bool may_share_tiles(const Problem& problem, const Sizes& sizes) {
+// Split-K needs all clusters on the device at once, so a call that may not use every multiprocessor does not take it;
+// nor does a batch, which has tiles enough.
+bool may_split_k(const Problem& problem, const Sizes& sizes) {
   return problem.call.sms >= all_sms(problem) && sizes.groups == 1;
 }
 
@@ -125,15 +124,14 @@ struct Timed {
   }
 };
 
-// The variants of few columns, which dense products without a batch may take, and with `shared` those whose tiles are
-// shared.
-void improve_by_small_m(Timed& best, const Problem& problem, const Sizes& sizes, bool shared) {
+// Improves on `best` by the small_m variants and, if `split_k`, by the split_k variants.
+void improve_by_small_m(Timed& best, const Problem& problem, const Sizes& sizes, bool split_k) {
   for (const Variant variant : kSmallM) {
     if (!is_legal(problem, variant)) continue;
     best.improve({variant, 1, 1},
                  time_of(small_m_tiles(problem, *tiling_of(problem, variant), sizes), all_sms(problem)));
   }
-  if (!shared) return;
+  if (!split_k) return;
   for (const Variant variant : kSplitK) {
     if (!is_legal(problem, variant) || (facts_of(variant).rows > 64 && sizes.rows <= 64)) continue;
     const std::optional<Tiling> t = tiling_of(problem, variant);
@@ -144,7 +142,7 @@ void improve_by_small_m(Timed& best, const Problem& problem, const Sizes& sizes,
   }
 }
 
-// What a wave of tiles costs grows with their width, and a little more.
+// The cost of a product in columns: a wave of tiles costs as much as its tiles are wide, and a little more.
 std::int64_t cost_of(const Problem& problem, Variant variant, const Sizes& sizes) {
   constexpr int kOfAnyTile = 32;  // columns
   if (!is_legal(problem, variant)) return INT64_MAX;
@@ -152,19 +150,19 @@ std::int64_t cost_of(const Problem& problem, Variant variant, const Sizes& sizes
   return div_up(tiles_of(problem, *t, sizes), all_sms(problem)) * (t->tile_n + kOfAnyTile);
 }
 
-// The variant whose epilogue is overlapped stands in for the one of as many columns.
+// The variant with the overlapped epilogue takes the place of the one with as many columns.
 bool may_overlap(const Problem& problem) { return is_legal(problem, Variant::overlapped_128x256); }
-// A stage fewer costs a percent of each step and saves as much as two steps take, or one where scales do not change
-// with k: up to so many it is the faster one, as measured on an H200. Where scales do not change, a block must also
-// have a tile to come.
+// The overlapped epilogue leaves room for one stage fewer, which costs a percent of each k block, and saves as much
+// time as two k blocks take, or one where scales do not change with k. Up to these numbers of k blocks it is faster, as
+// measured on an H200. Where scales do not change with k a block must also have a further tile.
 bool overlapped_is_faster(const Problem& problem, const Sizes& sizes) {
   const bool vectors = problem.shape.scales == Scales::vectors;
-  const std::int64_t most_steps = vectors ? 32 : 40;
+  const std::int64_t most_k_blocks = vectors ? 32 : 40;
   const std::optional<Tiling> t = tiling_of(problem, Variant::overlapped_128x256);
-  return t && div_up(problem.params.k, t->step_k) <= most_steps &&
+  return t && div_up(problem.params.k, t->block_k) <= most_k_blocks &&
          (!vectors || tiles_of(problem, *t, sizes) > all_sms(problem));
 }
-// Of an out that has a tensor map.
+// The variant for an out that has a tensor map.
 Variant overlapped_if_mapped(const Problem& problem, Variant variant, const Sizes& sizes) {
   return variant == Variant::persistent_128x256 && may_overlap(problem) && overlapped_is_faster(problem, sizes)
              ? Variant::overlapped_128x256
@@ -174,7 +172,7 @@ Variant overlapped_or_not(const Problem& problem, Variant variant, const Sizes& 
   return takes_map_of_out(problem) ? overlapped_if_mapped(problem, variant, sizes) : variant;
 }
 
-// The tiles that take the least time.
+// The persistent variant with the least cost.
 Variant least_cost(const Problem& problem, const Sizes& sizes) {
   return *std::min_element(std::begin(kPersistent), std::end(kPersistent), [&](Variant a, Variant b) {
     return cost_of(problem, a, sizes) < cost_of(problem, b, sizes);
@@ -184,78 +182,83 @@ Variant persistent_by_model(const Problem& problem, const Sizes& sizes) {
   return overlapped_or_not(problem, least_cost(problem, sizes), sizes);
 }
 
-// Tiles of 128 rows and many columns: by what memory and products take, and the rest of a launch, as measured on an
-// H200. Like others of few rows the choice is kept for all calls, whatever their out: for_this_out() takes another.
+// Improves on `best` by a persistent variant, if the time of memory or of products, whichever is model_error, and of
+// the rest of a launch is less, as measured on an H200. As for all products of few rows the choice is kept for all
+// calls, whatever their out; for_this_out() corrects it.
 void improve_by_persistent(Timed& best, const Problem& problem, const Sizes& sizes) {
-  constexpr double kOfAny = 5.9, kOfColumn = 4.0 / 1755;  // microseconds of a launch, and of a step's column of tiles
+  constexpr double kOfLaunch = 5.9,
+                   kOfColumn = 4.0 / 1755;  // microseconds of a launch; of a k block, for each column of the tile
   const Variant variant = overlapped_if_mapped(problem, least_cost(problem, sizes), sizes);
   const std::optional<Tiling> t = tiling_of(problem, variant);
   const double waves = static_cast<double>(div_up(tiles_of(problem, *t, sizes), all_sms(problem)));
-  const double products = waves * static_cast<double>(div_up(problem.params.k, t->step_k)) * t->tile_n * kOfColumn;
+  const double products = waves * static_cast<double>(div_up(problem.params.k, t->block_k)) * t->tile_n * kOfColumn;
   best.improve({variant, 1, 1},
-               kOfAny + std::max(from_memory(small_m_tiles(problem, *t, sizes), all_sms(problem)), products));
+               kOfLaunch + std::max(time_of_memory(small_m_tiles(problem, *t, sizes), all_sms(problem)), products));
 }
 
-// Portable, of few rows: where tiles, or parts of them, keep multiprocessors about as busy as an even share would, a
-// block's warps have the steps of one between them, so that few blocks, or none, wait for each other's sums. By every
-// multiprocessor, not by max_sms: the set of kernels must not depend on it. Nor may the order of sums depend on the
-// number of rows.
+// The portable variant for few rows. Where tiles, or parts of them, keep multiprocessors about as busy as an even
+// division would, sliced_k divides a tile's k blocks among the warps of a block, so that few blocks, or none, wait for
+// others' sums. Counts all multiprocessors, never max_sms: the set of kernels must not depend on max_sms. Nor may the
+// order of sums depend on the number of rows.
 Variant variant_of_tiny(const Problem& problem, std::int64_t groups) {
-  // So many bytes of b more than an even share take as long as the sums that are not exchanged, as measured on an H200.
+  // A block may read so many bytes of b more than with an even division: this takes as long as exchanging sums, as
+  // measured on an H200.
   constexpr double kMostMore = 240e3;
   if (!is_legal(problem, Variant::sliced_k)) return Variant::tiny;
   const std::optional<Tiling> t = tiling_of(problem, Variant::sliced_k);
-  // Any number of rows, also none, counts as one tile.
+  // Every number of rows, 0 too, counts as one row of tiles.
   const std::int64_t tiles = tiles_of(problem, *t, {kMostTiny, std::max<std::int64_t>(groups, 1)}),
-                     steps = div_up(problem.params.k, t->step_k);
+                     k_blocks = div_up(problem.params.k, t->block_k);
   if (tiles == 0 || tiles > all_sms(problem)) return Variant::tiny;
-  const double step_bytes = static_cast<double>(t->tile_n) * t->step_k * static_cast<double>(bytes_of(problem.shape.a));
-  const double even = static_cast<double>(tiles * steps) / all_sms(problem);
-  const double longest = static_cast<double>(div_up(steps, parts_of_sliced(*t, tiles, steps, all_sms(problem))));
-  return (longest - even) * step_bytes < kMostMore ? Variant::sliced_k : Variant::tiny;
+  const double k_block_bytes =
+      static_cast<double>(t->tile_n) * t->block_k * static_cast<double>(bytes_of(problem.shape.a));
+  const double even = static_cast<double>(tiles * k_blocks) / all_sms(problem);
+  const double longest = static_cast<double>(div_up(k_blocks, parts_of_sliced(*t, tiles, k_blocks, all_sms(problem))));
+  return (longest - even) * k_block_bytes < kMostMore ? Variant::sliced_k : Variant::tiny;
 }
 
-// Of so many rows: by the given variant, whose rows are those of all that are done alike, by one of few columns, or by
-// tiles of 128 rows and many columns.
-Choice few_rows_by_model(const Problem& problem, Variant variant, const Sizes& sizes, bool shared) {
-  const Choice swapped{variant, 1, 1};
-  if (problem.shape.grouping != Grouping::dense) return swapped;
+// The choice for few rows: the given swap_ab variant, whose rows stand for all numbers of rows that are treated alike,
+// or a small_m, split_k or persistent variant.
+Choice few_rows_by_model(const Problem& problem, Variant variant, const Sizes& sizes, bool split_k) {
+  const Choice swap_ab{variant, 1, 1};
+  if (problem.shape.grouping != Grouping::dense) return swap_ab;
   const Sizes alike{facts_of(variant).rows, sizes.groups};
-  // Never by max_sms: the set of kernels must not depend on it.
+  // Counts all multiprocessors, never max_sms: the set of kernels must not depend on max_sms.
   const std::optional<Tiling> t = tiling_of(problem, variant);
   const Split best =
       split(few_rows(problem, *t, alike), {all_sms(problem), all_sms(problem), most_blocks(problem, *t)});
-  // The model of shared tiles tells one split from another; all take longer than it says, as much as here on an H200.
-  const double longer = problem.shape.scales == Scales::none ? 1.2 : 1.3;
-  Timed all{swapped, longer * best.microseconds};
+  // The model of split-K compares splits with each other. Its times are too short by so much, as measured on an H200.
+  const double model_error = problem.shape.scales == Scales::none ? 1.2 : 1.3;
+  Timed all{swap_ab, model_error * best.microseconds};
   if (sizes.groups != 1) return all.choice;
-  improve_by_small_m(all, problem, alike, shared);
-  // Where it was measured: of operands whose rows are contiguous, without a gate or scales of results.
+  improve_by_small_m(all, problem, alike, split_k);
+  // Only products of the kind that was measured: both operands k-major, without a gate or scales of results.
   const Shape& shape = problem.shape;
   const bool measured = !shape.transposed_a && !shape.transposed_b && !shape.gate && !shape.out_scale;
   if (measured && alike.rows > 64) improve_by_persistent(all, problem, alike);
   return all.choice;
 }
 
-// Without the split of swapped tiles, and whether warpgroups stand together.
+// The model's variant. choose_without_split() adds the clusters of the persistent kernel, by_model() the split of
+// swap_ab.
 Choice variant_by_model(const Problem& problem, const Sizes& sizes) {
   if (problem.precise) return {Variant::plain};
   const bool warpgroups = may_take_persistent(problem);
-  // The order of sums is a kernel's own: rows that must not depend on their number have one kernel.
+  // Each kernel has its own order of sums, so rows that must not depend on their number take one kernel.
   if (warpgroups && invariant(problem)) return {Variant::persistent_128x128};
-  const bool swapped = may_take_swap_ab(problem, warpgroups);
-  if (swapped) {
+  const bool swap_ab = may_take_swap_ab(problem, warpgroups);
+  if (swap_ab) {
     for (const Variant variant : kSwapAb) {
       if (sizes.rows <= facts_of(variant).rows)
-        return few_rows_by_model(problem, variant, sizes, may_share_tiles(problem, sizes));
+        return few_rows_by_model(problem, variant, sizes, may_split_k(problem, sizes));
     }
   } else {
     if (sizes.rows <= kMostTiny) return {variant_of_tiny(problem, sizes.groups)};
     if (sizes.rows <= kMostSmall) return {Variant::small};
   }
   if (warpgroups && fills(problem, Variant::persistent_128x128, sizes, 2)) return {persistent_by_model(problem, sizes)};
-  if (swapped) return {Variant::swap_ab_128};
-  if (const std::optional<Choice> mapped = tma_mma_by_model(problem, sizes)) return *mapped;
+  if (swap_ab) return {Variant::swap_ab_128};
+  if (const std::optional<Choice> choice = tma_mma_by_model(problem, sizes)) return *choice;
   return {!warpgroups && fills(problem, Variant::large, sizes, 1) ? Variant::large : Variant::medium};
 }
 
@@ -266,34 +269,34 @@ void for_each_by_model(const Problem& problem, Visit visit) {
   const Sizes sizes = sizes_of(problem);
   const bool warpgroups = may_take_persistent(problem);
   if (warpgroups && invariant(problem)) return visit(Variant::persistent_128x128);
-  const bool swapped = may_take_swap_ab(problem, warpgroups);
-  if (swapped) {
+  const bool swap_ab = may_take_swap_ab(problem, warpgroups);
+  if (swap_ab) {
     for (const Variant variant : kSwapAb) {
-      // One of a batch may be another's choice than all of it.
-      for (const bool shared : {false, true})
-        visit(few_rows_by_model(problem, variant, {facts_of(variant).rows, 1}, shared).variant);
+      // A single matrix of a batch may take another variant than the whole batch.
+      for (const bool split_k : {false, true})
+        visit(few_rows_by_model(problem, variant, {facts_of(variant).rows, 1}, split_k).variant);
       if (sizes.groups != 1) visit(variant);
       if (sizes.rows <= facts_of(variant).rows) return;
     }
   } else {
     visit(variant_of_tiny(problem, 1));
     if (sizes.groups != 1) {
-      // Some of a batch may be another's choice than one of it, or all.
+      // A part of a batch may take another variant than a single matrix or the whole batch.
       visit(Variant::tiny);
       if (is_legal(problem, Variant::sliced_k)) visit(Variant::sliced_k);
     }
     if (sizes.rows > kMostTiny) visit(Variant::small);
     if (sizes.rows <= kMostSmall) return;
   }
-  const Sizes least{(swapped ? kMostSwapAb : kMostSmall) + 1,
+  const Sizes least{(swap_ab ? kMostSwapAb : kMostSmall) + 1,
                     problem.shape.grouping == Grouping::dense ? 1 : sizes.groups};
   if (warpgroups) {
-    if (!fills(problem, Variant::persistent_128x128, least, 2)) visit(swapped ? Variant::swap_ab_128 : Variant::medium);
+    if (!fills(problem, Variant::persistent_128x128, least, 2)) visit(swap_ab ? Variant::swap_ab_128 : Variant::medium);
     if (!fills(problem, Variant::persistent_128x128, sizes, 2)) return;
-    // Tiles have as many rows whatever their columns: each number of them is looked at, where there are not too many.
+    // All persistent tiles have 128 rows, so each number of tiles of rows is tried where there are not too many.
     constexpr std::int64_t kTileRows = 128, kMostLookedAt = 1024 * kTileRows;
     if (problem.params.groups == 1 && sizes.rows <= kMostLookedAt) {
-      for (std::int64_t rows = swapped ? 2 * kTileRows : kTileRows; rows < sizes.rows + kTileRows; rows += kTileRows)
+      for (std::int64_t rows = swap_ab ? 2 * kTileRows : kTileRows; rows < sizes.rows + kTileRows; rows += kTileRows)
         visit(variant_by_model(problem, {std::min(rows, sizes.rows), sizes.groups}).variant);
       return;
     }
@@ -311,19 +314,19 @@ void for_each_by_model(const Problem& problem, Visit visit) {
 
 int warpgroup_peers(const Problem& problem, Variant variant, const Sizes& sizes) {
   if (!may_pair(problem, variant)) return 1;
-  // Where they come in pairs of rows.
+  // Clusters of two need pairs of rows of tiles.
   const std::int64_t tiles_m = div_up(sizes.rows, tiling_of(problem, variant)->tile_m);
   return tiles_m % 2 == 0 || tiles_m >= 16 ? 2 : 1;
 }
 
-// What was measured with an out that has a tensor map, for one that may have none.
+// Corrects a choice that was measured with an out that has a tensor map for an out that has none.
 Choice for_this_out(const Problem& problem, Choice choice) {
   if (choice.variant == Variant::overlapped_128x256 && !takes_map_of_out(problem))
     choice.variant = Variant::persistent_128x256;
   return choice;
 }
 
-// The model's choice, without the split of few rows.
+// The model's choice, with the split of swap_ab left open (parts 0).
 Choice choose_without_split(const Problem& problem, const Sizes& sizes) {
   Choice choice = variant_by_model(problem, sizes);
   if (is_a(Family::swap_ab, choice.variant)) {
@@ -342,7 +345,7 @@ bool may_pair(const Problem& problem, Variant variant) {
 
 bool takes_tensor_maps(const Problem& problem) {
   const q::GemmParams& p = problem.params;
-  // A stride of 0 is none that a tensor map takes; a matrix that all groups have in common is the only one of its map.
+  // Tensor maps take no stride of 0, except that a matrix that all groups share is the only one in its map.
   const bool a_leads = problem.shape.grouping != Grouping::contiguous;
   if ((p.a_row == 0 && (a_leads ? p.m : p.a_rows) > 1) || (p.b_row == 0 && p.n > 1)) return false;
   if ((problem.shape.transposed_a && p.a_k == 0) || (problem.shape.transposed_b && p.b_k == 0)) return false;
@@ -369,15 +372,15 @@ std::int64_t tiles_of(const Problem& problem, const Tiling& t, const Sizes& size
   return sizes.groups * div_up(sizes.rows, t.tile_m) * div_up(columns_of(problem), t.out_tile_n(problem.shape.gate));
 }
 
-int parts_of_sliced(const Tiling& t, std::int64_t tiles, std::int64_t steps, int sms) {
-  constexpr int kFewestSteps = 2;  // of a team
-  const std::int64_t room = sms / std::max<std::int64_t>(tiles, 1), most = steps / (kFewestSteps * t.teams);
+int parts_of_sliced(const Tiling& t, std::int64_t tiles, std::int64_t k_blocks, int sms) {
+  constexpr int kFewestKBlocks = 2;  // of each team
+  const std::int64_t room = sms / std::max<std::int64_t>(tiles, 1), most = k_blocks / (kFewestKBlocks * t.teams);
   return static_cast<int>(std::max<std::int64_t>(std::min(room, most), 1));
 }
 
 FewRows few_rows(const Problem& problem, const Tiling& t, const Sizes& sizes) {
   return {sizes.groups * div_up(sizes.rows, t.tile_m), div_up(columns_of(problem), t.out_tile_n(problem.shape.gate)),
-          div_up(problem.params.k, t.step_k), static_cast<double>(t.tile_m) / t.tile_n};
+          div_up(problem.params.k, t.block_k), static_cast<double>(t.tile_m) / t.tile_n};
 }
 
 Machine machine_of(const Problem& problem, const Tiling& t) {
@@ -410,7 +413,7 @@ std::vector<Variant> reachable(const Runtime& runtime, const Problem& problem) {
     if (tuned.batch <= sizes_of(problem).groups && tuned.rows <= row_class(sizes_of(problem).rows))
       add(tuned.choice.variant);
   }
-  // Another call's out may be one that a tensor map describes, or not.
+  // Another call's out may have a tensor map where this one has none, or the reverse.
   const auto there = [&](Variant variant) {
     return std::find(variants.begin(), variants.end(), variant) != variants.end();
   };
@@ -423,8 +426,8 @@ std::vector<Variant> reachable(const Runtime& runtime, const Problem& problem) {
   return variants;
 }
 
-// Of the numbers of blocks that may share a variant's tiles those are measured that take no longer, by the model, than
-// so many times the best of them.
+// Tuning measures those numbers of split-K parts which by the model take at most this many times as long as the best
+// one.
 static constexpr double kWorthTrying = 1.2;
 
 std::vector<Choice> candidates(const Problem& problem, const Sizes& sizes) {
@@ -439,7 +442,8 @@ std::vector<Choice> candidates(const Problem& problem, const Sizes& sizes) {
     if (may_overlap(problem)) all.push_back({Variant::overlapped_128x256, 1, 1});
   } else {
     for (const Variant variant : {Variant::tiny, Variant::sliced_k, Variant::small, Variant::medium, Variant::large}) {
-      // Tiles a quarter as high as the rows read b over and over; those far higher compute what nobody reads.
+      // Tiles a quarter as high as the rows would read b several times; much higher ones compute rows that do not
+      // exist.
       const std::int64_t high = facts_of(variant).rows;
       if (is_legal(problem, variant) && sizes.rows <= 8 * high && (high <= 64 || 8 * sizes.rows > high))
         all.push_back({variant, 1, 1});

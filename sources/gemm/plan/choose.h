@@ -1,4 +1,4 @@
-// Which variant a product of so many rows takes, and how its blocks of threads stand together.
+// Which variant a product of so many rows takes, and how its blocks of threads are arranged.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -14,7 +14,7 @@
 namespace quern::ops::gemm {
 
 struct Sizes {
-  std::int64_t rows;  // of a group; where only the device knows, what may be expected
+  std::int64_t rows;  // of a group; an expected number where only the device knows it
   std::int64_t groups;
 };
 Sizes sizes_of(const Problem& problem);
@@ -22,46 +22,47 @@ std::int64_t columns_of(const Problem& problem);
 int all_sms(const Problem& problem);
 std::optional<Tiling> tiling_of(const Problem& problem, Variant variant);
 std::int64_t tiles_of(const Problem& problem, const Tiling& tiling, const Sizes& sizes);
-// Whether tensor maps can describe the operands: not where one line stands for many.
+// Whether tensor maps can describe the operands: not where a stride of 0 lets one line stand for many.
 bool takes_tensor_maps(const Problem& problem);
-// Whether two blocks of threads may share the columns of b, as the kernel is made for
-// (sources/gemm/kernels/sm90/persistent.cuh): where tiles are small, so that reading them sets the pace.
+// Whether two blocks of threads may share copies of b by cluster multicast, which the kernel
+// (sources/gemm/kernels/sm90/persistent.cuh) does for small tiles only, since these are bound by reading b.
 bool may_pair(const Problem& problem, Variant variant);
-// Of a variant for few rows, its work and the device as split() sees them.
+// The work of a variant for few rows, and the device, as split() takes them.
 FewRows few_rows(const Problem& problem, const Tiling& tiling, const Sizes& sizes);
 Machine machine_of(const Problem& problem, const Tiling& tiling);
 
-// Of sliced_k on so many multiprocessors: blocks that share a tile, where tiles are few.
-int parts_of_sliced(const Tiling& tiling, std::int64_t tiles, std::int64_t steps, int sms);
+// How many blocks divide a tile of sliced_k on `sms` multiprocessors: more than one where tiles are few.
+int parts_of_sliced(const Tiling& tiling, std::int64_t tiles, std::int64_t k_blocks, int sms);
 
 struct Choice {
   Variant variant = Variant::tiny;
-  // Of few rows on Hopper: blocks that share a tile; 0: as the model splits it. Of mapped_*: kLastWave, or tiles whole.
+  // Split-K of swap_ab and split_k: blocks that divide a tile's k blocks; 0: as the model finds best. tma_mma:
+  // kLastWave, or 1 for whole tiles.
   int parts = 1;
-  int peers = 1;  // of few rows: blocks with tiles side by side; of warpgroups: blocks that share columns of b
+  int peers = 1;  // cluster multicast: blocks that share copies of a (swap_ab) or of b (persistent)
   friend bool operator==(const Choice&, const Choice&) = default;
 };
 
-// Tiles that are too few for a last wave are shared by the steps of k.
+// Choice::parts where the tiles of an incomplete last wave are divided by stream-K.
 inline constexpr int kLastWave = 2;
 
-// What the model of waves and bytes takes.
+// The choice of the model of waves and bytes.
 Choice by_model(const Problem& problem, const Sizes& sizes);
-// What has been measured to be the fastest (sources/gemm/plan/tunings.h), else the model's, its split of few rows left
-// open.
+// The choice that was measured to be the fastest (sources/gemm/plan/tunings.h), or else the model's with the split of
+// few rows left open.
 Choice choose(const Runtime& runtime, const Problem& problem, const Sizes& sizes);
 
-// Every variant that a product with no more rows and groups may take.
+// Every variant that a product with no more rows and groups than this one may take.
 std::vector<Variant> reachable(const Runtime& runtime, const Problem& problem);
 
-// Everything that a dense product of so many rows can take and that may be the fastest.
+// Every choice for a dense product of so many rows that may be the fastest: what tuning measures.
 std::vector<Choice> candidates(const Problem& problem, const Sizes& sizes);
 
-// What a variant needs at most, whatever the choice.
+// The bytes of workspace that a variant needs at most, whatever the choice.
 std::uint64_t workspace_bytes(const Problem& problem, Variant variant);
-// The kernel, made ready as the call's flags and the context allow. Throws Error.
+// The kernel of a variant, made ready as far as the call's flags and the context allow. Throws Error.
 const jit::Kernel* kernel_of(const Runtime& runtime, const Problem& problem, Variant variant);
-// launch_product in a way that somebody else has chosen, one of the candidates.
+// launch_product() with a choice made by the caller, one of candidates().
 void launch_as(const Runtime& runtime, Problem& problem, const Choice& choice, void* workspace,
                std::uint64_t workspace_size);
 

@@ -1,4 +1,4 @@
-// From a problem to a kernel and its grid: who shares tiles, how much workspace that takes.
+// From a problem to a kernel and its grid: which blocks contribute to a tile, and how much workspace that takes.
 // SPDX-License-Identifier: Apache-2.0
 #include "sources/launch.h"
 
@@ -16,39 +16,38 @@
 namespace quern::ops::gemm {
 namespace {
 
-// The lines in which Hopper reads parameters.
+// GemmParams keeps to the lines of 64 bytes in which Hopper reads parameters.
 constexpr std::size_t kFirstLine = 48, kLine = 64;
 static_assert(offsetof(q::GemmParams, last_panel_height) == kFirstLine);
 static_assert(offsetof(q::GemmParams, scale_a) == kFirstLine + kLine);
 static_assert(offsetof(q::GemmParams, out) == kFirstLine + 2 * kLine);
 static_assert(offsetof(q::GemmParams, out_scale_column) == kFirstLine + 3 * kLine);
 
-// A block of threads that shares a tile has at least so many steps of it: fewer cost more in sums that go through
-// memory.
-constexpr std::int64_t kFewestSteps = 4;
-// Kernels count the steps of all tiles that are shared in 32 bits.
+// With stream-K a block has at least so many k blocks: fewer cost more in partial sums that go through memory.
+constexpr std::int64_t kFewestKBlocks = 4;
+// Kernels count the k blocks of all divided tiles in 32 bits.
 constexpr std::int64_t kMostUnits = INT32_MAX;
-// Sharing pays where whole tiles would leave more than this part of the device idle.
-constexpr double kWorthSharing = 0.9;
+// Stream-K pays where whole tiles would keep less than this part of the device busy.
+constexpr double kWorthStreamK = 0.9;
 
 std::int64_t div_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
-Shape in_form(Shape shape, Variant variant) {
+Shape with_variant(Shape shape, Variant variant) {
   shape.variant = variant;
   return shape;
 }
 
-bool may_share(const Problem& problem, const Tiling& t) {
-  return t.shared && (problem.flags & QUERN_CALL_BATCH_INVARIANT) == 0;
+bool may_stream_k(const Problem& problem, const Tiling& t) {
+  return t.stream_k && (problem.flags & QUERN_CALL_BATCH_INVARIANT) == 0;
 }
 
 struct Plan {
   Tiling tiling;
   int peers;
   std::int64_t grid;
-  bool shared;
+  bool stream_k;
   std::uint64_t workspace;
-  Split split;  // of few rows: tiles that are shared without a workspace
+  Split split;  // of few rows: split-K, which needs no workspace within a cluster
 };
 
 [[noreturn]] void refuse_room(const Problem& problem) {
@@ -57,7 +56,7 @@ struct Plan {
 }
 
 std::uint64_t workspace_for(const Problem& problem, const Tiling& t, std::int64_t blocks) {
-  return may_share(problem, t) ? kCounterBytes + 2 * static_cast<std::uint64_t>(blocks) * t.sums_bytes() : 0;
+  return may_stream_k(problem, t) ? kCounterBytes + 2 * static_cast<std::uint64_t>(blocks) * t.sums_bytes() : 0;
 }
 
 Plan plan(const Problem& problem, const Choice& choice, const Sizes& sizes) {
@@ -78,59 +77,59 @@ Plan plan(const Problem& problem, const Choice& choice, const Sizes& sizes) {
     if (choice.parts == 0) {
       plan.split = split(product, machine);
     } else {
-      // What was measured is a split that there is room for; without a column there is none.
+      // A measured split fits the device; a product without columns has none.
       plan.split = split_into(choice.parts, choice.peers, product, machine).value_or(Split{});
     }
     plan.grid = plan.split.clusters;
     return plan;
   }
   if (problem.shape.grouping != Grouping::dense) {
-    // Persistent: only the device knows how many tiles there are.
+    // The grid fills the device, since only the device knows how many tiles there are.
     plan.grid = is_a(Family::swap_ab, variant) ? problem.call.sms : slots / peers * peers;
     return plan;
   }
   if (is_a(Family::split_k, variant)) {
-    // Its steps are shared, nothing else is; by no more blocks than there is room for the sums of.
+    // A cluster for each tile, of as many blocks as there is shared memory for their sums.
     plan.split = {std::clamp(choice.parts, 2, t->most_parts), 1, tiles, 0.0};
     plan.grid = tiles;
     return plan;
   }
-  const std::int64_t steps = div_up(problem.params.k, t->step_k);
+  const std::int64_t k_blocks = div_up(problem.params.k, t->block_k);
   if (variant == Variant::sliced_k) {
-    const int parts = may_share(problem, *t) ? parts_of_sliced(*t, tiles, steps, problem.call.sms) : 1;
+    const int parts = may_stream_k(problem, *t) ? parts_of_sliced(*t, tiles, k_blocks, problem.call.sms) : 1;
     plan.split = {parts, 1, tiles * parts, 0.0};
     plan.grid = std::min(tiles * parts, slots);
-    plan.shared = parts > 1;
-    if (plan.shared) plan.workspace = workspace_for(problem, *t, plan.grid);
+    plan.stream_k = parts > 1;
+    if (plan.stream_k) plan.workspace = workspace_for(problem, *t, plan.grid);
     return plan;
   }
   if (is_a(Family::tma_mma, variant)) {
     plan.grid = std::min(tiles, slots);
-    plan.shared = choice.parts == kLastWave && may_share(problem, *t) && tiles % slots != 0 &&
-                  tiles % slots * steps <= kMostUnits;
-    if (plan.shared) plan.grid = slots, plan.workspace = workspace_for(problem, *t, slots);
+    plan.stream_k = choice.parts == kLastWave && may_stream_k(problem, *t) && tiles % slots != 0 &&
+                    tiles % slots * k_blocks <= kMostUnits;
+    if (plan.stream_k) plan.grid = slots, plan.workspace = workspace_for(problem, *t, slots);
     return plan;
   }
   const bool persistent =
       is_a(Family::persistent, variant) || is_a(Family::small_m, variant) || problem.call.sms < all_sms(problem);
   plan.grid = persistent ? std::min(div_up(tiles, peers), slots / peers) * peers : tiles;
-  if (!may_share(problem, *t) || tiles == 0 || tiles > kCounters || tiles * steps > kMostUnits) return plan;
+  if (!may_stream_k(problem, *t) || tiles == 0 || tiles > kCounters || tiles * k_blocks > kMostUnits) return plan;
   const double busy = static_cast<double>(tiles) / static_cast<double>(div_up(tiles, slots) * slots);
-  const std::int64_t sharers = std::min(slots, tiles * steps / kFewestSteps);
-  if (busy >= kWorthSharing || sharers <= tiles) {
-    // More tiles than slots in an uneven number of waves: the last one may be shared all the same.
-    if (busy >= kWorthSharing || tiles < slots) return plan;
+  const std::int64_t contributors = std::min(slots, tiles * k_blocks / kFewestKBlocks);
+  if (busy >= kWorthStreamK || contributors <= tiles) {
+    // With more tiles than slots the incomplete last wave may be divided all the same.
+    if (busy >= kWorthStreamK || tiles < slots) return plan;
   }
-  plan.shared = true;
-  plan.grid = std::max<std::int64_t>(sharers, 1);
+  plan.stream_k = true;
+  plan.grid = std::max<std::int64_t>(contributors, 1);
   plan.workspace = workspace_for(problem, *t, plan.grid);
   return plan;
 }
 
-// What blocks have under way together reads the least of a and b where it is as high as wide: `area` is that in squares
-// as high as a tile.
-void deal_panels(q::GemmParams& p, double area, int peers) {
-  // Of groups without a row there is no tile, and nothing is divided.
+// Chooses the height of panels. Blocks that run at the same time read the least of a and b where their tiles form a
+// square; `area` is the number of these tiles, counted in squares of a tile's height.
+void set_panels(q::GemmParams& p, double area, int peers) {
+  // Groups without rows have no tiles, and the divisors are not used.
   const std::int32_t tiles_m = std::max(p.tiles_m, 1);
   const auto height = static_cast<std::int32_t>(std::clamp<long>(std::lround(std::sqrt(area) / peers), 1, tiles_m));
   const std::int32_t last = tiles_m % height;
@@ -156,7 +155,8 @@ std::uint64_t workspace_bytes(const Runtime& runtime, const Problem& problem) {
 
 const jit::Kernel* kernel_of(const Runtime& runtime, const Problem& problem, Variant variant) {
   if (!tiling_of(problem, variant)) refuse_room(problem);
-  return kernel_for(runtime, to_spec(in_form(problem.shape, variant), problem.op, problem.call.device->limits.target),
+  return kernel_for(runtime,
+                    to_spec(with_variant(problem.shape, variant), problem.op, problem.call.device->limits.target),
                     problem.flags, problem.stream);
 }
 
@@ -175,7 +175,7 @@ void launch_as(const Runtime& runtime, Problem& problem, const Choice& choice, v
   problem.shape.variant = choice.variant;
   const Plan how = plan(problem, choice, sizes);
   const Tiling& t = how.tiling;
-  if (how.shared) {
+  if (how.stream_k) {
     const Workspace space = read_workspace(workspace, workspace_size, how.workspace);
     p.arrived = space.counters;
     p.partials = static_cast<float*>(space.scratch);
@@ -186,7 +186,7 @@ void launch_as(const Runtime& runtime, Problem& problem, const Choice& choice, v
 
   p.tiles_m = static_cast<std::int32_t>(div_up(sizes.rows, t.tile_m * how.peers));
   p.tiles_n = static_cast<std::int32_t>(div_up(columns_of(problem), t.out_tile_n(problem.shape.gate)));
-  p.whole_tiles = how.shared ? 0 : 1;
+  p.whole_tiles = how.stream_k ? 0 : 1;
   p.parts = divisor(how.split.parts);
   p.flags = ((problem.flags & QUERN_GEMM_CONSTANT_B) != 0 ? q::kConstantB : 0) | (p.a_group != 0 ? q::kGroupsOfA : 0) |
             (p.b_group != 0 ? q::kGroupsOfB : 0);
@@ -200,7 +200,7 @@ void launch_as(const Runtime& runtime, Problem& problem, const Choice& choice, v
     launch.grid[1] = static_cast<std::uint32_t>(how.grid);
   }
   p.tiles = static_cast<std::int32_t>(std::int64_t{p.groups} * p.tiles_m * p.tiles_n);
-  deal_panels(p, static_cast<double>(all_sms(problem) * t.blocks_per_sm) * t.tile_n / t.tile_m, how.peers);
+  set_panels(p, static_cast<double>(all_sms(problem) * t.blocks_per_sm) * t.tile_n / t.tile_m, how.peers);
   launch.block[0] = static_cast<std::uint32_t>(t.threads);
   launch.shared_bytes = t.shared_bytes;
   launch.programmatic = (problem.flags & QUERN_CALL_PROGRAMMATIC) != 0;
@@ -214,14 +214,14 @@ void launch_as(const Runtime& runtime, Problem& problem, const Choice& choice, v
   if (two_maps) return ops::launch(runtime, *kernel, launch, kWhat, p, a, b);
   launch.cluster[0] = static_cast<std::uint32_t>(how.peers);
   p.out_mapped = takes_map_of_out(problem);
-  // Whose results have no other way out: choose() takes another.
+  // The overlapped epilogue can store by TMA only; choose() does not take it without a tensor map of out.
   if (problem.shape.variant == Variant::overlapped_128x256 && p.out_mapped == 0) {
     throw Error(QUERN_INVALID,
                 "out cannot be described by a tensor map, which the variant overlapped_128x256 needs: its data and "
                 "rows must be "
                 "aligned to 16 bytes and its columns a multiple of 8");
   }
-  // The kernel takes one whether it has a use for it or not.
+  // The kernel has this parameter even if out has no tensor map; then any map will do.
   jit::TensorMap out = p.out_mapped != 0 ? map_of_out(runtime, problem) : a;
   ops::launch(runtime, *kernel, launch, kWhat, p, a, b, out);
 }

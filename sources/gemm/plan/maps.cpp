@@ -8,17 +8,17 @@
 namespace quern::ops::gemm {
 namespace {
 
-// What a swizzled copy has of a row at most, bytes.
+// The most bytes of a row in a swizzled copy.
 constexpr int kSpan = 128;
 
-// A tensor of [groups][rows][columns], of which a copy takes so many rows of a span of columns.
+// A tensor of [groups][rows][columns], of which a copy takes box_rows rows of box_columns columns.
 struct View {
   const void* data;
   Dtype dtype;
   std::int64_t columns, rows, groups;
   std::int64_t row_stride, group_stride;
   int box_rows;
-  int box_columns;  // as many bytes as a swizzle spans: 32, 64 or 128
+  int box_columns;  // whose bytes are the width of a swizzle: 32, 64 or 128
 };
 
 jit::TensorMap map_of(const Runtime& runtime, const View& v) {
@@ -31,7 +31,7 @@ jit::TensorMap map_of(const Runtime& runtime, const View& v) {
   desc.extent[0] = static_cast<std::uint64_t>(v.columns);
   desc.extent[1] = static_cast<std::uint64_t>(rows);
   desc.extent[2] = static_cast<std::uint64_t>(std::max<std::int64_t>(v.groups, 1));
-  // Where there is one row or group only its stride says nothing, but must be one.
+  // With a single row or group the stride is not used, but it must be a valid one.
   const std::int64_t row = v.row_stride > 0 ? v.row_stride * bytes : (v.columns * bytes + 15) / 16 * 16;
   desc.stride[0] = static_cast<std::uint64_t>(row);
   desc.stride[1] = static_cast<std::uint64_t>(v.group_stride > 0 ? v.group_stride * bytes : row * rows);
@@ -47,12 +47,12 @@ jit::TensorMap map_of(const Runtime& runtime, const View& v) {
 
 bool contiguous(const Problem& problem) { return problem.shape.grouping == Grouping::contiguous; }
 std::int64_t groups_of_out(const Problem& problem) { return contiguous(problem) ? 1 : problem.params.groups; }
-// One matrix that all groups have in common counts once.
+// A matrix that all groups share counts once.
 std::int64_t groups_of_a(const Problem& problem) { return problem.params.a_group > 0 ? groups_of_out(problem) : 1; }
 std::int64_t groups_of_b(const Problem& problem) { return problem.params.b_group > 0 ? problem.params.groups : 1; }
 int columns_of_span(Dtype dtype) { return kSpan / static_cast<int>(bytes_of(dtype)); }
 
-// Of an operand that is stored [k][lines]: a tile of so many lines comes by spans of them.
+// Lines of a box of an operand that is stored [k][lines].
 int lines_of_span(Dtype dtype, int tile_lines) { return std::min(columns_of_span(dtype), tile_lines); }
 
 }  // namespace
@@ -61,13 +61,13 @@ jit::TensorMap map_of_a(const Runtime& runtime, const Problem& problem, const Ti
   const q::GemmParams& p = problem.params;
   const Shape& shape = problem.shape;
   if (shape.transposed_a) {
-    return map_of(runtime, {p.a, shape.a, p.m, p.k, groups_of_a(problem), p.a_k, p.a_group, t.step_k / peers,
+    return map_of(runtime, {p.a, shape.a, p.m, p.k, groups_of_a(problem), p.a_k, p.a_group, t.block_k / peers,
                             lines_of_span(shape.a, t.tile_m)});
   }
   const int rows = is_a(Family::small_m, shape.variant) || is_a(Family::split_k, shape.variant)
                        ? q::small_m_rows(p.m, t.tile_m)
                        : t.tile_m / peers;
-  // Without a row of a there is nothing to copy, but there must be an address.
+  // Without rows of a nothing is copied, but the map needs an address.
   return map_of(runtime, {p.a != nullptr ? p.a : p.b, shape.a, p.k, contiguous(problem) ? p.a_rows : p.m,
                           groups_of_a(problem), p.a_row, p.a_group, rows, columns_of_span(shape.a)});
 }
@@ -76,7 +76,7 @@ jit::TensorMap map_of_b(const Runtime& runtime, const Problem& problem, const Ti
   const q::GemmParams& p = problem.params;
   const Shape& shape = problem.shape;
   if (shape.transposed_b) {
-    return map_of(runtime, {p.b, shape.b, p.n, p.k, groups_of_b(problem), p.b_k, p.b_group, t.step_k,
+    return map_of(runtime, {p.b, shape.b, p.n, p.k, groups_of_b(problem), p.b_k, p.b_group, t.block_k,
                             lines_of_span(shape.b, t.tile_n)});
   }
   const int lines = is_a(Family::swap_ab, shape.variant) || is_a(Family::small_m, shape.variant) ||
@@ -89,7 +89,7 @@ jit::TensorMap map_of_b(const Runtime& runtime, const Problem& problem, const Ti
 
 bool takes_map_of_out(const Problem& problem) {
   const q::GemmParams& p = problem.params;
-  // A copy writes 16 bytes at least, so it would not stop where a row ends within them.
+  // A TMA store writes at least 16 bytes, so it would write beyond a row that ends within them.
   return p.out_vectors != 0 && bytes_of(problem.shape.out) == 2 && columns_of(problem) % 8 == 0 &&
          (groups_of_out(problem) <= 1 || p.out_group > 0);
 }

@@ -1,4 +1,4 @@
-// Which products a transformer needs, and the kernels for them.
+// The products that a transformer needs, and the kernels for them.
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 
@@ -10,14 +10,14 @@ namespace {
 
 // What a kernel is for.
 enum class Use : std::uint8_t {
-  projection,         // of attention, and back from the MLP
-  up,                 // into the MLP, gated or activated
-  logits,             // of the vocabulary and of the experts
-  absorbed,           // what latent attention has absorbed into its heads
-  absorbed_as_stored  // the same of its keys, which a checkpoint has [heads][k][n]
+  projection,         // into and out of attention, and out of the MLP
+  up,                 // into the MLP, with a gate or an activation
+  logits,             // to the vocabulary and to the experts
+  absorbed,           // latent attention's products for each head with absorbed weights
+  absorbed_as_stored  // the same with the keys' weights, which checkpoints store [heads][k][n]
 };
 struct Wanted {
-  Shape shape;  // its variant still to be chosen
+  Shape shape;  // the variant is chosen later
   Use use;
 };
 
@@ -57,7 +57,7 @@ std::vector<Wanted> all_wanted(Tag op, const quern_model& model) {
     Shape logits = shape;
     logits.out = Dtype::f32;
     all.push_back(wanted(Use::logits, logits, "acc", dtype));
-    // Not stored in 8 bits.
+    // These weights are not stored in 8 bits.
     if (model.flags & QUERN_MODEL_MLA) {
       all.push_back(wanted(Use::absorbed, shape, "acc", dtype));
       Shape stored = shape;
@@ -99,7 +99,7 @@ bool add_all(Shape shape, const Variants& variants, Tag op, const jit::TargetInf
   return any;
 }
 
-// Of one rank of those that share the model's layers.
+// The extents of one rank's products, where several ranks divide the model's layers.
 std::vector<ProductExtents> extents_of(Use use, const quern_model& model, bool gated) {
   const std::int64_t ranks = std::max<std::uint32_t>(model.tensor_parallel, 1);
   const auto share = [&](std::int64_t whole) { return (whole + ranks - 1) / ranks; };
@@ -107,8 +107,8 @@ std::vector<ProductExtents> extents_of(Use use, const quern_model& model, bool g
   const std::int64_t head_dim = model.head_dim, v_head_dim = model.v_head_dim != 0 ? model.v_head_dim : model.head_dim;
   const std::int64_t rope = model.rope_head_dim, kv_rank = model.kv_lora_rank, q_rank = model.q_lora_rank;
   const bool latent = (model.flags & QUERN_MODEL_MLA) != 0;
-  // Experts are another op's but for those that every token visits; a model that has these has layers without experts
-  // too.
+  // Experts belong to grouped_fp8_gemm, except those that every token visits; a model that has these also has layers
+  // without experts.
   std::vector<std::int64_t> widths;
   if (model.experts == 0 || model.shared_experts != 0) widths.push_back(share(model.intermediate_size));
   if (model.shared_experts != 0)
@@ -142,7 +142,7 @@ std::vector<ProductExtents> extents_of(Use use, const quern_model& model, bool g
       all.push_back({kv_rank, head_dim - rope, heads});
       break;
   }
-  // What the model does not have.
+  // Products that the model does not have.
   std::erase_if(all,
                 [](const ProductExtents& extents) { return extents.n <= 0 || extents.k <= 0 || extents.batch <= 0; });
   return all;
@@ -153,15 +153,15 @@ std::vector<ProductExtents> extents_of(Use use, const quern_model& model, bool g
 void list_kernels(Tag op, const quern_model& model, const jit::TargetInfo& target, std::vector<jit::Spec>* specs) {
   for (const Wanted& each : all_wanted(op, model)) {
     const Shape& shape = each.shape;
-    // The variants for every number of rows.
-    const bool swapped = add_all(shape, kSwapAb, op, target, specs);
+    // Variants for every number of rows.
+    const bool swap_ab = add_all(shape, kSwapAb, op, target, specs);
     add_all(shape, kSmallM, op, target, specs);
-    // Not the batches of heads, which have tiles enough.
+    // Batches of heads have tiles enough without split-K.
     if (each.use != Use::absorbed && each.use != Use::absorbed_as_stored) add_all(shape, kSplitK, op, target, specs);
     add_all(shape, kPersistent, op, target, specs);
     add_all(shape, std::initializer_list<Variant>{Variant::overlapped_128x256}, op, target, specs);
-    // Rows that are gathered go another way.
-    if (!swapped || shape.grouping == Grouping::contiguous) {
+    // Gathered rows take the portable kernels.
+    if (!swap_ab || shape.grouping == Grouping::contiguous) {
       add_all(shape,
               std::initializer_list<Variant>{Variant::tiny, Variant::sliced_k, Variant::small, Variant::medium,
                                              Variant::large},

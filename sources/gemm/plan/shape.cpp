@@ -1,4 +1,4 @@
-// Shapes to specs, units and manifest constants.
+// Converts shapes to specs, compilation units and manifest constants, and back.
 // SPDX-License-Identifier: Apache-2.0
 #include "sources/gemm/plan/shape.h"
 
@@ -73,7 +73,7 @@ struct Operand {
   }
 };
 
-// The three ops have the same constants, of which each leaves out those that it has no choice in.
+// The three ops have the same constants; each op leaves out those in which it has no choice.
 constexpr auto kVariant = choice<&Shape::variant>("variant", nullptr, kVariantNames);
 constexpr auto kA = choice<&Shape::a>("a", nullptr, kFp8Dtypes).optional();
 constexpr auto kB = choice<&Shape::b>("b", nullptr, kFp8Dtypes).optional();
@@ -175,10 +175,10 @@ jit::Unit to_unit(const Shape& shape, Tag op, jit::Target target) {
   define("TENSOR_CORES", shape.variant != Variant::plain);
   define("TILE_M", t.tile_m);
   define("TILE_N", t.tile_n);
-  define("STEP_K", t.step_k);
+  define("BLOCK_K", t.block_k);
   define("STAGES", t.stages);
   if (family == Family::small_m || family == Family::split_k) {
-    define("STEPS_OF_A", t.steps_of_a);
+    define("STAGES_OF_A", t.stages_of_a);
     define("COLUMN_GROUPS", t.column_groups);
   }
   define("WARPS_M", t.warps_m);
@@ -186,7 +186,7 @@ jit::Unit to_unit(const Shape& shape, Tag op, jit::Target target) {
   define("THREADS", t.threads);
   define("TEAMS", t.teams);
   define("BLOCKS_PER_SM", t.blocks_per_sm);
-  define("SHARED_TILES", t.shared);
+  define("STREAM_K", t.stream_k);
   define("CONTINUOUS", t.continuous);
   define("OVERLAPPED_EPILOGUE", shape.variant == Variant::overlapped_128x256);
   define("COPY_BYTES", shape.copy_bytes);
@@ -212,8 +212,7 @@ jit::Unit to_unit(const Shape& shape, Tag op, jit::Target target) {
   unit.source = embedded(std::string("gemm/kernels/") + kernel.file + ".cuh");
   unit.headers = device_headers(target);
   unit.max_shared_bytes = t.shared_bytes;
-  // The assembler's third level takes up to half as long again over loops that widen 8-bit operands, and makes them
-  // slower.
+  // ptxas -O3 takes up to half as long again as -O2 for loops that widen 8-bit operands, and makes them slower.
   if (family == Family::portable && bytes_of(shape.a) == 1 && target.family() == jit::Family::cuda)
     unit.options.emplace_back("--ptxas-options=-O2");
   return unit;

@@ -1,4 +1,4 @@
-// What a kernel for matrix products is specialised for.
+// The compile-time choices that a matrix product kernel is specialised for.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -22,7 +22,7 @@ enum class Family : std::uint8_t {
 #undef QUERN_GEMM_FAMILY
 };
 
-// Which kernel, and its tile.
+// A kernel family with a tile.
 enum class Variant : std::uint8_t {
 #define QUERN_GEMM_VARIANT(name, family, rows, columns) name,
 #include "sources/gemm/plan/variants.def"
@@ -32,7 +32,7 @@ enum class Variant : std::uint8_t {
 struct VariantFacts {
   const char* name;
   Family family;
-  int rows, columns;  // of its tile
+  int rows, columns;  // of the tile
 };
 inline constexpr std::array kVariants = {
 #define QUERN_GEMM_VARIANT(name, family, rows, columns) VariantFacts{#name, Family::family, rows, columns},
@@ -42,8 +42,8 @@ inline constexpr std::array kVariants = {
 constexpr const VariantFacts& facts_of(Variant variant) { return kVariants[static_cast<std::size_t>(variant)]; }
 constexpr bool is_a(Family family, Variant variant) { return facts_of(variant).family == family; }
 
-// The variants of a family that the model chooses among, in the order of the table. The overlapped one stands in for
-// that of as many columns.
+// The variants of a family that the model chooses among, in the order of the table. The one with the overlapped
+// epilogue is left out: it takes the place of the one with as many columns.
 template <Family family>
 constexpr auto variants_of() {
   constexpr auto is_in = [](std::size_t i) {
@@ -83,19 +83,19 @@ struct Shape {
   bool out_scale = false;
   int copy_bytes = 16;
   const quern_expression* epilogue = nullptr;
-  // Of the operands that the epilogue uses; `other` for the rest.
+  // The dtypes of the epilogue's operands; `other` for those that it does not use.
   std::array<Dtype, expression::kOperands> operands = {Dtype::other, Dtype::other, Dtype::other, Dtype::other,
                                                        Dtype::other, Dtype::other, Dtype::other, Dtype::other};
 };
 
-// Words of a Spec that a shape fills.
+// How many words of a Spec a shape fills.
 inline constexpr std::size_t kSpecWords = 7;
 jit::Spec to_spec(const Shape& shape, Tag op, jit::Target target);
 Shape to_shape(const jit::Spec& spec);
 
-// The three ops have the same constants, of which each leaves out those that it has no choice in.
+// The three ops have the same constants; each op leaves out those in which it has no choice.
 Constants to_constants(const Shape& shape, Tag op);
-// Those of a product whose variant is to be found, its extents in front.
+// The constants of a product whose variant is to be found, its extents first.
 struct ProductExtents {
   std::int64_t n, k, batch = 1;
 };
@@ -103,7 +103,7 @@ Constants product_constants(const Shape& shape, Tag op, const ProductExtents& ex
 // Throws Error(QUERN_INVALID) naming the constant, what was given and what is allowed.
 Shape from_constants(const Constants& constants, Tag op);
 
-// Throws Error(QUERN_UNSUPPORTED) where the target has no room for it.
+// The compilation unit of a kernel. Throws Error(QUERN_UNSUPPORTED) where the target has no room for it.
 jit::Unit to_unit(const Shape& shape, Tag op, jit::Target target);
 
 }  // namespace quern::ops::gemm

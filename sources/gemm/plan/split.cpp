@@ -1,9 +1,9 @@
-// The model that chooses how many blocks of threads share a tile.
+// The model that chooses the split-K of swap_ab.
 //
-// Its numbers are of an H200, in units of the time that all multiprocessors together take to read a step's weights
-// each, about 0.5 us: a block of its own takes a part of that for a step, more for more rows; parts exchange their
-// sums, which takes longer the more they are; and where there are more tiles than clusters find room, each round pays
-// for its exchange.
+// Its numbers are those of an H200, in units of the time in which all multiprocessors together read a k block of
+// weights each, about 0.5 us. A block takes a part of that for a k block, more with more rows; parts exchange their
+// sums, which takes longer the more parts there are; and where there are more tiles than clusters that fit the device,
+// each round pays for its exchange.
 // SPDX-License-Identifier: Apache-2.0
 #include "sources/gemm/plan/split.h"
 
@@ -12,16 +12,16 @@
 namespace quern::ops::gemm {
 namespace {
 
-// A block has at least so many steps.
-constexpr std::int64_t kFewestSteps = 2;
-constexpr double kStep = 0.3, kStepOfRows = 0.4;  // the second for as many rows as columns
+// The fewest k blocks of a block.
+constexpr std::int64_t kFewestKBlocks = 2;
+constexpr double kKBlock = 0.3, kKBlockOfRows = 0.4;  // of a k block; more with as many rows as columns
 constexpr double kOfEachPart = 2.0, kOfEachRound = 6.0;
-constexpr double kUnit = 0.5, kOfAny = 5.0;  // microseconds
+constexpr double kUnit = 0.5, kOfLaunch = 5.0;  // microseconds of a unit; of a launch
 
 std::int64_t div_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
-// Clusters lie within one of the groups of multiprocessors that the hardware has, which are not all of one size: how
-// many there is room for at a time, of 132 multiprocessors, by the driver's count.
+// How many clusters of so many blocks fit the device at once. A cluster lies within one of the hardware's groups of
+// multiprocessors, which differ in size. The table is the driver's count for 132 multiprocessors.
 std::int64_t most_clusters(int blocks, const Machine& machine) {
   constexpr std::int64_t kMost[] = {132, 66, 39, 30, 22, 17, 15, 15}, kOf = kMost[0];
   const std::int64_t room =
@@ -35,7 +35,7 @@ std::optional<Split> split_into(int parts, int peers, const FewRows& product, co
   if (parts < 1 || peers < 1 || peers > kMostColumnPeers || peers > product.column_tiles ||
       parts * peers > machine.most_blocks)
     return {};
-  if (parts > 1 && product.steps < parts * kFewestSteps) return {};
+  if (parts > 1 && product.k_blocks < parts * kFewestKBlocks) return {};
   const std::int64_t most = most_clusters(parts * peers, machine);
   if (most == 0) return {};
   return Split{parts, peers, std::min(product.row_tiles * div_up(product.column_tiles, peers), most), 0.0};
@@ -50,16 +50,16 @@ Split split(const FewRows& product, const Machine& machine) {
       const std::optional<Split> candidate = split_into(parts, peers, product, machine);
       if (!candidate) break;
       const std::int64_t rounds = div_up(tiles, most_clusters(parts * peers, machine));
-      const double own = static_cast<double>(rounds * div_up(product.steps, parts));
+      const double own = static_cast<double>(rounds * div_up(product.k_blocks, parts));
       const double busy = static_cast<double>(candidate->clusters * parts * peers) / machine.sms;
       const double exchanges =
           parts == 1 ? 0.0
                      : kOfEachPart * (parts - 2) + (rounds > 1 ? kOfEachRound * static_cast<double>(rounds) : 0.0);
-      const double cost = own * std::max(kStep + kStepOfRows * product.rows_to_columns, busy) + exchanges;
+      const double cost = own * std::max(kKBlock + kKBlockOfRows * product.rows_to_columns, busy) + exchanges;
       if (least == 0.0 || cost < least) best = *candidate, least = cost;
     }
   }
-  best.microseconds = kOfAny + kUnit * least;
+  best.microseconds = kOfLaunch + kUnit * least;
   return best;
 }
 

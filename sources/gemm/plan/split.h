@@ -1,4 +1,4 @@
-// How many blocks of threads share a tile of few rows.
+// How many blocks of threads divide a tile of few rows (split-K) or share copies (cluster multicast).
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -7,27 +7,27 @@
 
 namespace quern::ops::gemm {
 
-// A product whose pace reading sets.
+// A product of few rows, bound by reading.
 struct FewRows {
-  std::int64_t row_tiles, column_tiles, steps;
-  double rows_to_columns;  // a's bytes of a step to b's
+  std::int64_t row_tiles, column_tiles, k_blocks;
+  double rows_to_columns;  // a's bytes of a k block divided by b's
 };
 struct Machine {
   int sms, usable;  // multiprocessors, and those that the call may use
-  int most_blocks;  // of a cluster
+  int most_blocks;  // blocks of a cluster, at most
 };
 struct Split {
-  int parts = 1;  // blocks of a cluster that share a tile, each with so many of its steps
-  int peers = 1;  // blocks of a cluster with tiles side by side, for which rows are copied once
+  int parts = 1;  // split-K: blocks of a cluster that divide a tile's k blocks
+  int peers = 1;  // cluster multicast: blocks with neighbouring tiles, for which rows are copied once
   std::int64_t clusters = 0;
-  double microseconds = 0.0;  // that the model expects it to take
+  double microseconds = 0.0;  // the expected time
 };
-// What the model takes.
+// The split that the model finds best.
 Split split(const FewRows& product, const Machine& machine);
 
-// Blocks of a cluster with tiles side by side: one or two.
+// Peers in a cluster, at most.
 inline constexpr int kMostColumnPeers = 2;
-// This split; none where a cluster of it is too large, or some of its blocks would be left without work.
+// This split, or none where its cluster is too large or some of its blocks would have no work.
 std::optional<Split> split_into(int parts, int peers, const FewRows& product, const Machine& machine);
 
 }  // namespace quern::ops::gemm

@@ -1,4 +1,4 @@
-// The tiles of each variant, and how deep a pipeline the target has room for.
+// The tile of each variant, and as deep a pipeline as the target has room for.
 // SPDX-License-Identifier: Apache-2.0
 #include "sources/gemm/plan/tiling.h"
 
@@ -7,27 +7,26 @@
 namespace quern::ops::gemm {
 namespace {
 
-// Static shared memory, and what the hardware keeps of each block's.
+// Bytes of a block's static shared memory, and of what the hardware reserves.
 constexpr std::uint32_t kReserve = 1024;
-// What the kernel of a grouped product keeps of the experts (sources/gemm/kernels/shared/grouped_tiles.cuh).
+// Bytes of the list of experts (sources/gemm/kernels/shared/grouped_tiles.cuh).
 constexpr std::uint32_t kExpertBytes = 3 * 4 * 1024 + 64;
 
 struct PortableTile {
   int tile_m, tile_n;
-  int step_bytes;  // of a row
+  int k_block_bytes;  // bytes of a row in a k block
   int most_stages;
   int warps_m, warps_n;
   int blocks_per_sm;
-  bool shared;
+  bool stream_k;
 };
 
 PortableTile portable_tile(const Shape& shape) {
   const bool blocks = shape.scales == Scales::blocks;
   const int m = facts_of(shape.variant).rows, n = facts_of(shape.variant).columns;
   switch (shape.variant) {
-    case Variant::tiny:  // streams b: many bytes under way
-      // With block scales codes take longer to be widened and scaled than to arrive: more blocks at work, as many bytes
-      // under way.
+    case Variant::tiny:  // bound by reading b: many bytes in flight
+      // With block scales widening and scaling take longer than copying: more blocks, as many bytes in flight.
       if (blocks) return {m, n, 128, 4, 1, 4, 5, true};
       return {m, n, 256, 4, 1, 4, 2, true};
     case Variant::small:
@@ -35,7 +34,7 @@ PortableTile portable_tile(const Shape& shape) {
     case Variant::medium:
       return {m, n, 128, 4, 2, 4, 1, true};
     case Variant::large:
-      // Sums that wait for their scale take registers of their own: half the columns.
+      // Products that wait for their scale take registers of their own: half the columns.
       return blocks ? PortableTile{m, n / 2, 128, 5, 2, 4, 1, false} : PortableTile{m, n, 128, 4, 2, 4, 1, false};
     default:
       break;
@@ -43,40 +42,42 @@ PortableTile portable_tile(const Shape& shape) {
   return {m, n, 64, 4, 16, 16, 1, true};
 }
 
-// The fewest stages that make a pipeline.
+// The fewest stages of a pipeline.
 constexpr int kPipeline = 3;
 
 int bytes_of_row(int elements, Dtype dtype) { return elements * static_cast<int>(bytes_of(dtype)) + 16; }
 
-// A step of a and b as it lies in shared memory, and its block scales: one for each row and each 16 columns.
+// Bytes of a stage: a k block of a and b as it lies in shared memory, and its block scales, one for each row of a and
+// each 16 columns of b.
 int stage_bytes(const Shape& shape, const Tiling& t) {
   const auto operand = [&](bool transposed, int lines) {
-    return transposed ? t.step_k * bytes_of_row(lines, shape.a) : lines * bytes_of_row(t.step_k, shape.a);
+    return transposed ? t.block_k * bytes_of_row(lines, shape.a) : lines * bytes_of_row(t.block_k, shape.a);
   };
   const int scales = shape.scales == Scales::blocks ? ((t.tile_m + t.tile_n / 16) * 4 + 15) & ~15 : 0;
   return operand(shape.transposed_a, t.tile_m) + operand(shape.transposed_b, t.tile_n) + scales;
 }
 
-// Hopper's kernels: operands of 16 bits in any order, those of 8 bits have but one.
+// Whether wgmma takes the operands, of at most 16 bits. Operands of 8 bits always are k-major.
 bool takes_warpgroup_products(const Shape& shape, const jit::TargetInfo& target) {
   if (!target.warpgroups || bytes_of(shape.a) > 2 || shape.copy_bytes != 16) return false;
-  // A row's 128 columns that share a scale must be in one tile.
+  // The 128 columns of a scale of results must lie in one tile.
   return !shape.out_scale || !shape.gate;
 }
 
-// Hopper's: a warpgroup of copies and two of products, 64 rows each, a block of threads a multiprocessor. The sizes of
-// what is beside the stages are those of sources/gemm/kernels/sm90/persistent_epilogue.cuh and warpgroup_copies.cuh.
+// The persistent kernel: a producer warpgroup and two consumer warpgroups of 64 rows each, one block of threads a
+// multiprocessor. The sizes of what lies beside the stages are those of
+// sources/gemm/kernels/sm90/persistent_epilogue.cuh and persistent_copies.cuh.
 std::optional<Tiling> tile_persistent(const Shape& shape, const jit::TargetInfo& target) {
   constexpr int kMostStages = 6, kRow = 128, kWarps = 8;
   const int bytes = static_cast<int>(bytes_of(shape.a));
   if (!takes_warpgroup_products(shape, target)) return {};
   Tiling t{};
   t.tile_m = facts_of(shape.variant).rows, t.tile_n = facts_of(shape.variant).columns;
-  // A gate's halves, and the columns that share a scale of results, are whole slices.
+  // The halves of a gate, and the 128 columns of a scale of results, must be whole slices.
   if (t.tile_n % 128 != 0 && (shape.gate || shape.out_scale)) return {};
-  // Neither are blocks of scales, nor the spans that come of b where it is stored the other way round.
+  // So must blocks of scales, and the boxes of an mn-major b.
   if (t.tile_n % 64 != 0 && (shape.scales == Scales::blocks || shape.transposed_b)) return {};
-  t.step_k = kRow / bytes;
+  t.block_k = kRow / bytes;
   t.warps_m = t.warps_n = 1;
   t.blocks_per_sm = 1;
   t.threads = 3 * 128;
@@ -84,15 +85,16 @@ std::optional<Tiling> tile_persistent(const Shape& shape, const jit::TargetInfo&
       std::any_of(shape.epilogue->operands.begin(), shape.epilogue->operands.end(),
                   [](expression::OperandKind kind) { return kind != expression::OperandKind::unused; });
   const bool plain = !shape.gate && !shape.out_scale && !operands && bytes_of(shape.out) == 2;
-  const bool blocks = shape.scales == Scales::blocks, late = shape.variant == Variant::overlapped_128x256;
-  if (late && (!plain || shape.scales == Scales::none || shape.grouping != Grouping::dense)) return {};
+  const bool blocks = shape.scales == Scales::blocks, overlapped = shape.variant == Variant::overlapped_128x256;
+  if (overlapped && (!plain || shape.scales == Scales::none || shape.grouping != Grouping::dense)) return {};
   const bool dense = shape.grouping == Grouping::dense;
-  const int boxes = late ? t.tile_n / 64 : dense && !blocks ? 2 : 1;
+  const int boxes = overlapped ? t.tile_n / 64 : dense && !blocks ? 2 : 1;
   const int slice = shape.out_scale ? 128 : !shape.gate ? 64 : dense ? 32 : shape.scales == Scales::vectors ? 16 : 64;
   const int staged = kWarps * (plain ? boxes * 16 * 128 : 8 * (slice + 8) * 4 * (shape.gate ? 2 : 1));
-  const int column_scales = shape.scales == Scales::vectors && !shape.out_scale ? (late ? 4 : 2) * t.tile_n * 4 : 0;
+  const int column_scales =
+      shape.scales == Scales::vectors && !shape.out_scale ? (overlapped ? 4 : 2) * t.tile_n * 4 : 0;
   const int stage = (t.tile_m + t.tile_n) * kRow + (blocks ? t.tile_m * (shape.gate || t.tile_n > 128 ? 2 : 1) * 4 : 0);
-  // Tiles begin at multiples of 1024 bytes, the static part before them.
+  // Tiles begin at multiples of 1024 bytes, behind static shared memory.
   const std::uint32_t reserve = 1024 + (shape.grouping == Grouping::dense ? 0 : (kExpertBytes + 1023) / 1024 * 1024);
   for (int stages = kMostStages; stages >= kPipeline; --stages) {
     t.stages = stages;
@@ -102,23 +104,24 @@ std::optional<Tiling> tile_persistent(const Shape& shape, const jit::TargetInfo&
   return {};
 }
 
-// Hopper's for few rows: two warpgroups of products, 64 rows of b each, a warp that copies and one that brings scales.
+// The swap_ab kernel: two consumer warpgroups of 64 rows of b each, a producer warp and a warp that loads scales.
 std::optional<Tiling> tile_swap_ab(const Shape& shape, const jit::TargetInfo& target) {
   constexpr int kMostStages = 10, kRow = 128, kMostStaged = 64;
   const int bytes = static_cast<int>(bytes_of(shape.a));
   if (!takes_warpgroup_products(shape, target)) return {};
   Tiling t{};
   t.tile_m = facts_of(shape.variant).rows, t.tile_n = facts_of(shape.variant).columns;
-  t.step_k = kRow / bytes;
+  t.block_k = kRow / bytes;
   t.warps_m = t.warps_n = 1;
   t.threads = 10 * 32;
   const auto rows = static_cast<std::uint32_t>(t.tile_m);
   const std::uint32_t staged = std::min<std::uint32_t>(rows, kMostStaged) * (128 + 4) * 4;
   const std::uint32_t scales = shape.scales == Scales::blocks ? rows * 4 * (shape.gate ? 2 : 1) : 0;
   const std::uint32_t stage = (rows + 128) * kRow + scales;
-  // Tiles begin at multiples of 1024 bytes, the static part before them; the hardware keeps as much of each block's.
+  // Tiles begin at multiples of 1024 bytes, behind static shared memory; the hardware reserves 1024 bytes for each
+  // block.
   const std::uint32_t reserve = 1024 + (shape.grouping == Grouping::dense ? 0 : (kExpertBytes + 1023) / 1024 * 1024);
-  // Where their stages hold enough, two blocks fit a multiprocessor: the next launch's copies begin before this one has
+  // Where stages are small two blocks fit a multiprocessor, so that the next launch's copies begin before this one has
   // ended.
   for (t.blocks_per_sm = t.tile_m <= 32 ? 2 : 1; t.blocks_per_sm >= 1; --t.blocks_per_sm) {
     for (t.stages = kMostStages; t.stages >= kPipeline + (t.blocks_per_sm > 1 ? 1 : 0); --t.stages) {
@@ -132,81 +135,81 @@ std::optional<Tiling> tile_swap_ab(const Shape& shape, const jit::TargetInfo& ta
   return {};
 }
 
-// Where sums arrive of a tile that so many blocks share at most: 2 KB for each 8 columns of 64 rows that one of them
-// finishes, from every other block.
-int shared_sums(const Tiling& t) {
+// Bytes in which the sums of a tile of split_k arrive: 2 KB for each 8 columns of 64 rows that a block finishes, from
+// every other block.
+int received_sums_bytes(const Tiling& t) {
   const int groups = t.tile_n / 8;
   int most = 0;
   for (int parts = 2; parts <= t.most_parts; ++parts) most = std::max(most, (groups + parts - 1) / parts * (parts - 1));
   return most * (t.tile_m / 64) * 2048;
 }
 
-// Hopper's for few rows and few columns: for each 64 rows so many warpgroups, which take the steps in turn or have some
-// of the columns each, a warp that copies and two that bring scales. The sizes of what is beside the stages are those
-// of sources/gemm/kernels/sm90/small_m.cuh and shared_k.cuh.
+// The small_m and split_k kernels: for each 64 rows several consumer warpgroups, which take the k blocks in turn
+// (small_m) or have different columns (split_k), a producer warp and two warps that load scales. The sizes of what lies
+// beside the stages are those of sources/gemm/kernels/sm90/small_m.cuh and split_k.cuh.
 std::optional<Tiling> tile_small_m(const Shape& shape, const jit::TargetInfo& target) {
   constexpr int kMostStages = 24, kRow = 128;
-  const bool shared_k = is_a(Family::split_k, shape.variant);
+  const bool split_k = is_a(Family::split_k, shape.variant);
   const int bytes = static_cast<int>(bytes_of(shape.a));
   if (!target.warpgroups || bytes > 2 || shape.transposed_a || shape.transposed_b || shape.copy_bytes != 16) return {};
-  // The 128 columns that share a scale of results are in several tiles.
-  if (shape.grouping != Grouping::dense || shape.out_scale || (shared_k && shape.gate)) return {};
+  // A scale of results belongs to 128 columns, which would lie in several tiles.
+  if (shape.grouping != Grouping::dense || shape.out_scale || (split_k && shape.gate)) return {};
   Tiling t{};
   t.tile_m = facts_of(shape.variant).rows, t.tile_n = facts_of(shape.variant).columns;
-  // Columns of one block of scales are in one tile.
+  // The columns of a tile must belong to one block of scales.
   if (shape.scales == Scales::blocks && 128 % t.tile_n != 0) return {};
-  t.step_k = kRow / bytes;
+  t.block_k = kRow / bytes;
   t.warps_m = t.warps_n = 1;
   t.blocks_per_sm = 1;
   const int row_groups = t.tile_m / 64;
-  // Tiles that are shared have their columns side by side, so that nothing is left to add up within a block.
-  const int alternates = shared_k ? 1 : t.tile_m == 64 && t.tile_n <= 32 ? 4 : 2;
-  t.column_groups = shared_k ? 2 / row_groups : 1;
-  const int warpgroups = row_groups * t.column_groups * alternates;
+  // With split-K the warpgroups have different columns, so that nothing is left to add up within a block.
+  const int interleaved = split_k ? 1 : t.tile_m == 64 && t.tile_n <= 32 ? 4 : 2;
+  t.column_groups = split_k ? 2 / row_groups : 1;
+  const int warpgroups = row_groups * t.column_groups * interleaved;
   t.threads = warpgroups * 128 + 3 * 32;
   const int vectors = shape.scales == Scales::vectors ? (t.tile_m + t.tile_n) * 4 : 0;
   const int scales = shape.scales == Scales::blocks ? t.tile_m * 4 * (shape.gate ? 2 : 1) : 0;
-  if (shared_k) {
-    // What more blocks would send takes the room of stages, which set the pace of tiles of 128 rows.
+  if (split_k) {
+    // Sums from more blocks would take the room of stages, which tiles of 128 rows need.
     if (t.tile_m == 128) t.most_parts = 2;
-    // As measured: with 64 rows as many steps of both operands, with 128 more of b.
+    // As measured on an H200: with 64 rows as many places of a as stages of b, with 128 rows more of b.
     t.stages = t.tile_m == 64 ? 6 : t.tile_n < 128 ? 8 : 7;
-    t.steps_of_a = t.tile_m == 128 ? 5 : 6;
-    // Tiles begin at multiples of 1024 bytes, barriers and scales before them.
+    t.stages_of_a = t.tile_m == 128 ? 5 : 6;
+    // Tiles begin at multiples of 1024 bytes, behind barriers and scales.
     const int barriers = 8 * (2 * t.stages + warpgroups + 1);
-    const int before = (barriers + 15) / 16 * 16 + t.steps_of_a * scales + std::max(vectors, 16);
+    const int before = (barriers + 15) / 16 * 16 + t.stages_of_a * scales + std::max(vectors, 16);
     t.shared_bytes =
-        static_cast<std::uint32_t>((t.stages * t.tile_n + t.steps_of_a * t.tile_m) * kRow + shared_sums(t));
+        static_cast<std::uint32_t>((t.stages * t.tile_n + t.stages_of_a * t.tile_m) * kRow + received_sums_bytes(t));
     const auto fixed = static_cast<std::uint32_t>((before + 1023) / 1024 * 1024);
     if (fixed + t.shared_bytes > target.shared_per_block) return {};
     return t;
   }
-  const int staged = (alternates + 1) / 2 * t.tile_m * (t.tile_n + 8) * 4;
+  const int staged = (interleaved + 1) / 2 * t.tile_m * (t.tile_n + 8) * 4;
   const int stage = (t.tile_m + t.tile_n) * kRow + scales;
-  // Tiles begin at multiples of 1024 bytes, the static part before them.
+  // Tiles begin at multiples of 1024 bytes, behind static shared memory.
   constexpr std::uint32_t kStatic = 1024;
   const int room = static_cast<int>(std::min<std::uint32_t>(target.shared_per_block, INT32_MAX)) -
                    static_cast<int>(kStatic) - staged - vectors;
-  // Each of those that alternate has stages of its own.
-  t.stages = std::min(kMostStages, room / stage) / alternates * alternates;
-  if (t.stages < 2 * alternates) return {};
-  t.steps_of_a = t.stages;
+  // Warpgroups that take k blocks in turn have stages of their own.
+  t.stages = std::min(kMostStages, room / stage) / interleaved * interleaved;
+  if (t.stages < 2 * interleaved) return {};
+  t.stages_of_a = t.stages;
   t.shared_bytes = static_cast<std::uint32_t>(t.stages * stage + staged + vectors);
   return t;
 }
 
-// Few rows, a block a multiprocessor: teams of four warps, each with steps and stages of its own. As many bytes are to
-// be under way as there is room for, by more teams rather than by more stages of each.
+// sliced_k, for few rows: one block a multiprocessor, whose warps form teams of four with k blocks and stages of their
+// own. As many bytes are to be in flight as there is room for, by more teams rather than by more stages of each.
 std::optional<Tiling> tile_sliced(const Shape& shape, const jit::TargetInfo& target) {
   constexpr int kMostTeams = 5, kFewestTeams = 2, kMostStages = 4, kRow = 128;
-  // The 128 columns that share a scale of results are in several tiles.
+  // A scale of results belongs to 128 columns, which would lie in several tiles.
   if (!target.async_copy || shape.grouping != Grouping::dense || shape.out_scale) return {};
   Tiling t{};
   t.tile_m = facts_of(shape.variant).rows, t.tile_n = facts_of(shape.variant).columns;
   t.warps_m = 1, t.warps_n = 4;
-  t.step_k = kRow / static_cast<int>(bytes_of(shape.a));
+  t.block_k = kRow / static_cast<int>(bytes_of(shape.a));
   t.blocks_per_sm = 1;
-  t.shared = true;
+  t.stream_k = true;
   const int warps = t.warps_m * t.warps_n * static_cast<int>(target.warp_size), stage = stage_bytes(shape, t);
   int most = 0;
   for (int teams = std::min(kMostTeams, 1024 / warps); teams >= kFewestTeams; --teams) {
@@ -221,7 +224,7 @@ std::optional<Tiling> tile_sliced(const Shape& shape, const jit::TargetInfo& tar
   return t;
 }
 
-// Of a variant by tensor map and mma.sync: 16 bits in the order NT, a step a row of 128 bytes.
+// The tma_mma kernel: 16-bit operands, both k-major; a k block is 128 bytes of each row.
 std::optional<Tiling> tile_tma_mma(const Shape& shape, const jit::TargetInfo& target) {
   constexpr int kStages = 4, kRow = 128;
   if (!target.tensor_maps || bytes_of(shape.a) != 2 || shape.transposed_a || shape.transposed_b) return {};
@@ -229,16 +232,16 @@ std::optional<Tiling> tile_tma_mma(const Shape& shape, const jit::TargetInfo& ta
   const bool high = shape.variant == Variant::tma_mma_256x192;
   Tiling t{};
   t.tile_m = facts_of(shape.variant).rows, t.tile_n = facts_of(shape.variant).columns;
-  // A row's 128 columns that share a scale must be in one tile.
+  // The 128 columns of a scale of results must lie in one tile.
   if (shape.out_scale && t.out_tile_n(shape.gate) % 128 != 0) return {};
-  t.step_k = kRow / 2;
+  t.block_k = kRow / 2;
   t.warps_m = high ? 4 : 2, t.warps_n = high ? 2 : 4;
   t.threads = 8 * 32;
   t.blocks_per_sm = 1;
   t.stages = kStages;
-  t.continuous = t.shared = true;
+  t.continuous = t.stream_k = true;
   t.shared_bytes = static_cast<std::uint32_t>(t.stages * (t.tile_m + t.tile_n) * kRow);
-  // Tiles begin at multiples of 1024 bytes, the static part before them.
+  // Tiles begin at multiples of 1024 bytes, behind static shared memory.
   constexpr std::uint32_t kStatic = 1024;
   if (t.shared_bytes + kStatic > target.shared_per_block) return {};
   return t;
@@ -262,7 +265,7 @@ std::optional<Tiling> tile(const Shape& shape, const jit::TargetInfo& target) {
   }
   if (shape.variant == Variant::sliced_k) return tile_sliced(shape, target);
   PortableTile f = portable_tile(shape);
-  // A row's 128 columns that share a scale must be in one tile.
+  // The 128 columns of a scale of results must lie in one tile.
   const int out_n = shape.gate ? f.tile_n / 2 : f.tile_n;
   if (shape.out_scale && out_n < 128) {
     const int times = 128 / out_n;
@@ -273,15 +276,15 @@ std::optional<Tiling> tile(const Shape& shape, const jit::TargetInfo& target) {
   t.warps_m = f.warps_m, t.warps_n = f.warps_n;
   t.threads = shape.variant == Variant::plain ? 256 : f.warps_m * f.warps_n * static_cast<int>(target.warp_size);
   if (t.threads > 1024) return {};
-  t.shared = f.shared && shape.grouping == Grouping::dense;
+  t.stream_k = f.stream_k && shape.grouping == Grouping::dense;
 
   const std::uint32_t reserve = kReserve + (shape.grouping == Grouping::dense ? 0 : kExpertBytes);
   const int slice_rows = shape.variant == Variant::plain ? 16 : 16 * t.warps_m;
   const auto staged = static_cast<std::uint32_t>(slice_rows * (t.tile_n + 4) * 4);
-  // Small tiles leave room to stage results beside the pipeline, which then runs on from tile to tile.
+  // Small tiles leave room to stage results beside the stages, so that the pipeline runs on from tile to tile.
   const bool may_run_on = shape.variant != Variant::large && target.async_copy;
-  const auto fit = [&](int step_bytes, int blocks, int stages, bool run_on) {
-    t.step_k = step_bytes / static_cast<int>(bytes_of(shape.a));
+  const auto fit = [&](int k_block_bytes, int blocks, int stages, bool run_on) {
+    t.block_k = k_block_bytes / static_cast<int>(bytes_of(shape.a));
     const auto of_stages = static_cast<std::uint32_t>(stage_bytes(shape, t) * stages);
     const std::uint32_t bytes = run_on ? of_stages + staged : std::max(of_stages, staged);
     const std::uint32_t each = bytes + reserve;
@@ -290,26 +293,26 @@ std::optional<Tiling> tile(const Shape& shape, const jit::TargetInfo& target) {
     t.stages = stages, t.blocks_per_sm = blocks, t.continuous = run_on, t.shared_bytes = bytes;
     return true;
   };
-  // A step of block scales is 128 elements whatever the room.
+  // With block scales a k block is 128 elements, whatever the room.
   const bool blocks_of_k = shape.scales == Scales::blocks;
-  const int shortest_step = blocks_of_k || shape.variant == Variant::plain ? f.step_bytes : 64;
+  const int shortest_k_block = blocks_of_k || shape.variant == Variant::plain ? f.k_block_bytes : 64;
   if (!target.async_copy) {
-    for (int step_bytes = f.step_bytes; step_bytes >= shortest_step; step_bytes /= 2) {
-      if (fit(step_bytes, 1, 1, false)) return t;
+    for (int k_block_bytes = f.k_block_bytes; k_block_bytes >= shortest_k_block; k_block_bytes /= 2) {
+      if (fit(k_block_bytes, 1, 1, false)) return t;
     }
     return {};
   }
-  for (int step_bytes = f.step_bytes; step_bytes >= shortest_step; step_bytes /= 2) {
+  for (int k_block_bytes = f.k_block_bytes; k_block_bytes >= shortest_k_block; k_block_bytes /= 2) {
     for (int blocks = f.blocks_per_sm; blocks >= 1; --blocks) {
       for (int stages = f.most_stages; stages >= kPipeline; --stages) {
-        if (fit(step_bytes, blocks, stages, may_run_on)) return t;
+        if (fit(k_block_bytes, blocks, stages, may_run_on)) return t;
       }
     }
   }
-  // Where room is scarce (sm_86, sm_89, sm_120), results are staged in the pipeline's; block scales, whose steps cannot
-  // be shorter, have a pipeline of two.
+  // Where room is scarce (sm_86, sm_89, sm_120) results are staged in the place of the stages, and with block scales,
+  // whose k blocks cannot be shorter, two stages are enough.
   for (int stages = kPipeline; stages >= (blocks_of_k ? 2 : kPipeline); --stages) {
-    if (fit(shortest_step, 1, stages, false)) return t;
+    if (fit(shortest_k_block, 1, stages, false)) return t;
   }
   return {};
 }

@@ -1,5 +1,5 @@
-// Tuning: the candidates for a product of so many rows are run on the device, on operands of random numbers, and timed
-// in turns.
+// Tuning: runs the candidates for a product of so many rows on the device, on operands of random numbers, and times
+// them in alternation.
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <array>
@@ -16,12 +16,13 @@
 namespace quern::ops::gemm {
 namespace {
 
-// The model's choice stands where no other is faster by more than this: differences below it are the clock's.
+// The model's choice stands unless another is faster by more than this: smaller differences come from the device's
+// clock.
 constexpr double kWorthLeaving = 0.98;
-// Operands are taken in turns, so that they come from memory as in a model whose weights exceed the L2: all of them
-// together are so many times the L2, within bounds.
+// Several sets of operands are used in turn, together this many times as large as the L2 (within bounds), so that
+// operands come from memory as in a model whose weights exceed the L2.
 constexpr std::uint64_t kTimesL2 = 4, kMostSets = 64;
-// Candidates are measured in turns, so that a change of the device's clock meets all of them.
+// Candidates are measured in alternation, so that changes of the device's clock affect all of them.
 constexpr int kRounds = 5;
 constexpr int kMostLaunches = 2000;
 
@@ -69,7 +70,7 @@ DLDataType dlpack(Dtype dtype) {
   }
 }
 
-// A tensor that owns its shape, of which a DLTensor is a view.
+// A DLTensor with its shape.
 class Operand {
  public:
   // `column`: the dimension before the last is the contiguous one.
@@ -79,7 +80,7 @@ class Operand {
     std::int64_t next = 1;
     const auto put = [&](std::size_t dimension) {
       strides_[dimension] = next;
-      // Rows begin at multiples of 16 bytes, which every kernel takes.
+      // Rows begin at multiples of 16 bytes, which every kernel accepts.
       next *= shape_[dimension];
       if (next == shape_[dimension]) next = (next + 15) / 16 * 16;
     };
@@ -111,8 +112,8 @@ class Operand {
   DLTensor tensor_{};
 };
 
-// Numbers of random signs and mantissas, of magnitudes between 1/2 and 2: what a device draws, and so its clock,
-// depends on the bits.
+// Fills memory with numbers of random signs and mantissas and magnitudes between 1/2 and 2: the power that a device
+// draws, and so its clock, depends on the bits.
 class RandomBytes {
  public:
   void fill(jit::Bench& bench, void* memory, std::uint64_t bytes, Dtype dtype) {
@@ -147,7 +148,7 @@ class RandomBytes {
   std::vector<std::uint64_t> words_ = std::vector<std::uint64_t>(1 << 16);
 };
 
-// The operands of one product of so many rows, several times over, and the problems that they make.
+// Several sets of operands of one product of so many rows, and the problem of each.
 class Rig {
  public:
   Rig(Tag op, const Product& product, std::int64_t rows, const Runtime& runtime, jit::Bench& bench)
@@ -176,10 +177,10 @@ class Rig {
     }
   }
 
-  // What a call without data makes of it. Throws Error(QUERN_INVALID) for extents that no call could have.
+  // The problem of a call without data. Throws Error(QUERN_INVALID) for extents that no call could have.
   Problem shape() { return problem({}, nullptr); }
 
-  // Fills the device's memory with as many sets of operands as the L2 asks for.
+  // Allocates and fills as many sets of operands as the size of the L2 asks for.
   void load(std::uint64_t workspace_bytes) {
     RandomBytes random;
     const auto filled = [&](const Operand& operand) {
@@ -281,7 +282,7 @@ class Rig {
   std::size_t next_ = 0;
 };
 
-// All kernels of the choices, several at a time.
+// Compiles the kernels of all choices, several at a time.
 void compile(const std::vector<Choice>& choices, Problem shape, const Runtime& runtime) {
   const std::uint32_t flags = shape.flags;
   for (const std::uint32_t how : {flags | QUERN_CALL_BACKGROUND, flags}) {
@@ -302,7 +303,7 @@ double median(std::vector<double> values) {
   return *middle;
 }
 
-// Microseconds of a launch of each choice.
+// The microseconds of a launch of each choice.
 std::vector<double> measure(const std::vector<Choice>& choices, double milliseconds, Rig& rig, jit::Bench& bench) {
   const auto timed = [&](const Choice& choice, int launches) {
     bench.start();
@@ -334,7 +335,7 @@ TuneFinding tune_product(Tag op, const Runtime& runtime, const Constants& given,
   const Problem shape = rig.shape();
   TuneFinding finding;
   finding.product = text_of(product, op);
-  // All rows of a class are done alike.
+  // All numbers of rows of a class are treated alike.
   const Sizes sizes{row_class(rows), product.batch};
   const Choice model = by_model(shape, sizes);
   finding.model_choice = Tunings::text_of(model);

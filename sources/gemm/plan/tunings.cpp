@@ -14,7 +14,7 @@
 namespace quern::ops::gemm {
 namespace {
 
-// Raised when records of before mean something else.
+// Raised when older records would be misread.
 constexpr int kFormat = 1;
 
 Shape without_variant(Shape shape) {
@@ -22,7 +22,7 @@ Shape without_variant(Shape shape) {
   return shape;
 }
 
-// What was measured holds for the kernels that it was measured with.
+// A measurement holds for the device sources that it was made with.
 const std::string& sources_digest() {
   static const std::string digest = [] {
     std::string all;
@@ -42,7 +42,7 @@ std::string line_of(const TunedRows& tuned) {
          " variant=" + Tunings::text_of(tuned.choice) + times.data();
 }
 
-// The value after "NAME=" at the front of *rest, and what follows it; none where something else stands there.
+// Takes the value after "NAME=" from the front of *rest; none where something else stands there.
 std::optional<std::string_view> take(std::string_view* rest, std::string_view name) {
   if (!rest->starts_with(name) || rest->size() <= name.size() || (*rest)[name.size()] != '=') return {};
   rest->remove_prefix(name.size() + 1);
@@ -132,7 +132,7 @@ Tunings::Record& Tunings::record_of(const Problem& problem) {
       const std::size_t end = std::min(lines.find('\n'), lines.size());
       const std::optional<TunedRows> tuned = read_line(lines.substr(0, end));
       lines.remove_prefix(std::min(end + 1, lines.size()));
-      // What this library cannot take (a record by hand, or by another version) is as good as none.
+      // A record that this library cannot read, edited by hand or written by another version, counts as none.
       if (!tuned || tuned->batch < 1 || tuned->batch > INT32_MAX || tuned->rows > INT32_MAX ||
           tuned->rows != row_class(tuned->rows))
         continue;

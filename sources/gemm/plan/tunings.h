@@ -1,5 +1,5 @@
-// What measuring has found to be the fastest way to do a product, where the model errs: kept in the cache beside the
-// kernels.
+// Records of tuning: the choice that was measured to be the fastest for a product. They are kept in the cache beside
+// the kernels.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -22,8 +22,8 @@
 
 namespace quern::ops::gemm {
 
-// Numbers of rows that are done alike: up to 16, 32, 64 and 128, and from there on by as many tiles of 128 rows. The
-// most of them.
+// Numbers of rows that are treated alike: up to 16, 32, 64 and 128, and above that all with as many tiles of 128 rows.
+// Returns the largest of them.
 constexpr std::int64_t row_class(std::int64_t rows) {
   if (rows <= 16) return 16;
   if (rows <= 32) return 32;
@@ -35,44 +35,45 @@ struct TunedRows {
   std::int64_t batch = 1;
   std::int64_t rows = 0;  // a row_class
   Choice choice;
-  double microseconds = 0.0;        // that it took
-  double model_microseconds = 0.0;  // that the model's choice took in the same run
+  double microseconds = 0.0;        // measured with this choice
+  double model_microseconds = 0.0;  // measured with the model's choice in the same run
 };
 
-// One record for each device, kind of product, N and K: whoever has prepared a product has met the record of all its
-// batches and rows. Reading what is known is wait-free.
+// There is one record for each device, kind of product, N and K; it covers all batches and rows. Reading is wait-free.
 class Tunings {
  public:
-  // The store outlives it.
+  // `store` must outlive this object.
   explicit Tunings(cache::Store& store) : store_(store) {}
-  // Notes in the store which records were of use.
+  // Notes in the store which records were used.
   ~Tunings();
   Tunings(const Tunings&) = delete;
   Tunings& operator=(const Tunings&) = delete;
 
-  // What was measured for so many rows in its batch; none where nothing was, or where what was measured does not hold:
-  // for products that are grouped, not on tensor cores or batch-invariant, where one line or matrix stands for many,
-  // and calls that may not use all multiprocessors. The first question about a product looks into the store.
+  // The measured choice for so many rows in the problem's batch; none where nothing was measured or where the record
+  // does not apply: to products that are grouped, not on tensor cores or batch-invariant, to operands of which one line
+  // or matrix stands for many, and to calls that may not use all multiprocessors. The first question about a product
+  // reads the store.
   std::optional<Choice> choice(const Problem& problem, std::int64_t rows);
-  // The same, or else what model() gives. Of up to 128 rows of one matrix that is asked once for each class of rows: it
-  // depends on nothing else that may differ between calls of the product, and takes longer than all the rest of a call.
+  // The same, or else what model() returns. For up to 128 rows of one matrix model() is called once for each class of
+  // rows, since its answer depends on nothing that differs between calls of the product and takes longer than all the
+  // rest of a call.
   template <class Model>
   Choice choice_or(const Problem& problem, std::int64_t rows, Model model);
-  // Everything that was measured of a product, by ascending batch and rows. Valid as long as this lives.
+  // All that was measured for a product, by ascending batch and rows. Valid as long as this object lives.
   std::span<const TunedRows> all(const Problem& problem);
 
-  // Adds to what is known of the product, or replaces it, here and in the store. Throws Error(QUERN_IO) when it could
-  // not be stored: it holds for this process all the same.
+  // Adds a measurement to the product's record, or replaces it, in memory and in the store. Throws Error(QUERN_IO) if
+  // it could not be stored; it is kept in memory all the same.
   void keep(const Problem& problem, const TunedRows& tuned);
 
-  // Whether there can be such a record at all.
+  // Whether a product can have a record.
   static bool covers(const Problem& problem);
-  // The name of a choice as records and people have it: "swap_ab_16 parts=2 peers=1".
+  // The text of a choice as records and people read it: "swap_ab_16 parts=2 peers=1".
   static std::string text_of(const Choice& choice);
 
  private:
   struct Question {
-    std::array<std::uint32_t, 2 + kSpecWords> kind;  // what of a Spec is not the variant
+    std::array<std::uint32_t, 2 + kSpecWords> kind;  // the words of a Spec, without the variant
     std::int32_t n, k;
     friend bool operator==(const Question& a, const Question& b) { return std::memcmp(&a, &b, sizeof(a)) == 0; }
   };
@@ -80,7 +81,8 @@ class Tunings {
   struct Record {
     Question question;
     std::atomic<const Rows*> rows{nullptr};
-    std::array<std::atomic<std::uint32_t>, 4> by_model{};  // of up to 16, 32, 64 and 128 rows, packed; 0: not asked yet
+    std::array<std::atomic<std::uint32_t>, 4>
+        by_model{};  // for up to 16, 32, 64 and 128 rows, packed; 0: not computed yet
   };
 
   static std::optional<Choice> measured(const Record& record, std::int64_t batch, std::int64_t rows);
@@ -93,8 +95,9 @@ class Tunings {
   cache::Store& store_;
   std::vector<cache::Key> used_;
   jit::LookupTable<Record, Question, &Record::question> records_;
-  std::mutex mutex_;                               // writers
-  std::vector<std::unique_ptr<const Rows>> kept_;  // all that were ever published: a reader may still be in one
+  std::mutex mutex_;  // held by writers
+  std::vector<std::unique_ptr<const Rows>>
+      kept_;  // all that were ever published, since a reader may still use an old one
 };
 
 template <class Model>
@@ -106,7 +109,7 @@ Choice Tunings::choice_or(const Problem& problem, std::int64_t rows, Model model
   if (problem.params.groups != 1 || wanted > 128) return model();
   std::atomic<std::uint32_t>& asked =
       record.by_model[static_cast<std::size_t>(std::countr_zero(static_cast<std::uint64_t>(wanted)) - 4)];
-  // Whoever comes second stores the same.
+  // Two threads may compute it at the same time; both store the same.
   if (const std::uint32_t packed = asked.load(std::memory_order_relaxed); packed != 0)
     return {static_cast<Variant>((packed & 0xff) - 1), static_cast<int>(packed >> 8 & 0xff),
             static_cast<int>(packed >> 16)};

@@ -18,7 +18,7 @@ namespace {
 
 constexpr const char* kUsage =
     "usage: quern_device_bench [--help] [--only SECTION[,SECTION]] [--seed N] [--json FILE]\n"
-    "  sections: cold, hot, maps, decode, prefill, moe, quantize\n";
+    "  sections: cold, hot, maps, decode, prefill, moe, quantize, rmsnorm\n";
 
 struct Options {
   std::string only, json, command = "quern_device_bench";
@@ -65,9 +65,10 @@ std::string today() {
 }
 
 Json describe(const quern_device_info& device, std::uint32_t seed, const std::string& command) {
-  return {{"date", today()},             {"command", command},
-          {"device", device.name},           {"target", device.target},  {"sms", device.sm_count},
-          {"driver", device.driver_version}, {"quern", quern_version()}, {"seed", seed}};
+  return {{"date", today()},          {"command", command},
+          {"device", device.name},    {"target", device.target},
+          {"sms", device.sm_count},   {"driver", device.driver_version},
+          {"quern", quern_version()}, {"seed", seed}};
 }
 
 void bench(const Options& options) {
@@ -85,7 +86,8 @@ void bench(const Options& options) {
                            if (options.wants("hot")) result["hot"] = bench_hot(gpu, own_path, cache);
                            if (options.wants("maps")) result["maps"] = bench_maps(gpu);
                            if (options.wants("moe")) result["moe"] = bench_moe(gpu, options.seed);
-                           if (options.wants("decode") || options.wants("prefill") || options.wants("quantize")) {
+                           if (options.wants("decode") || options.wants("prefill") || options.wants("quantize") ||
+                               options.wants("rmsnorm")) {
                              const Pools pools(gpu, kKvPool, kQueryPool, options.seed);
                              if (options.wants("decode")) result["decode"] = bench_decode(gpu, pools, options.seed);
                              if (options.wants("prefill")) result["prefill"] = bench_prefill(gpu, pools, options.seed);

@@ -27,6 +27,7 @@ Json bench_maps(Gpu& gpu);
 Json bench_decode(Gpu& gpu, const Pools& pools, std::uint32_t seed);
 Json bench_prefill(Gpu& gpu, const Pools& pools, std::uint32_t seed);
 Json bench_quantize(Gpu& gpu, const Pools& pools);
+Json bench_rmsnorm(Gpu& gpu, const Pools& pools);
 Json bench_moe(Gpu& gpu, std::uint32_t seed);
 
 // What the largest of those shapes need.

@@ -82,8 +82,11 @@ struct ScheduleScratchOf {
   i32 each;     // units of a run; the last run may have fewer
   i32 before[Team::kThreads];  // the units before each thread's sequences
   i32 units[kWarps];           // of each warp's sequences
-  i32 items[kWarps];           // likewise
   i32 longest[kWarps];         // of each warp's items, in KV blocks
+};
+// What a team that draws knows of all items, as they are when they are not cut: in KV blocks that rows see.
+struct WholeItems {
+  i32 count, blocks, longest, shortest;
 };
 using ScheduleScratch = ScheduleScratchOf<WholeBlock>;
 
@@ -108,7 +111,8 @@ class Schedule {
     const i32 at = scratch_->at;
     Team::sync();  // whoever still reads what was put into the scratch memory last
     // Each thread walks over its sequences: at first to count their units, then to find the one that unit `at` belongs to.
-    i32 start = at < 0 ? 0 : scratch_->before[Team::index()], longest = 0, items = 0;
+    i32 start = at < 0 ? 0 : scratch_->before[Team::index()], longest = 0;
+    WholeItems items{0, 0, 0, 0x7fffffff};
     QUERN_ROLLED for (i32 i = Team::index(); i < p.batch; i += Team::kThreads) {
       const Sequence s = sequence_at(p, i);
       if (s.tiles <= 0) continue;
@@ -118,7 +122,7 @@ class Schedule {
       if (at - start >= 0 && at - start < units) put(s, at, start, each, length);
       start += units;
       longest = s.blocks > longest ? s.blocks : longest;
-      items += s.tiles * p.kv_heads;
+      if (Team::kDraws && at < 0) add_items(s, items);
     }
     if (at < 0) sum_up(start, items, longest);
     Team::sync();
@@ -172,18 +176,19 @@ class Schedule {
   }
 
   // From the units of each thread's sequences, and their longest item's KV blocks, to what this thread block does.
-  QUERN_DEVICE void sum_up(i32 own, i32 items, i32 longest) {
+  QUERN_DEVICE void sum_up(i32 own, WholeItems items, i32 longest) {
     i32 units = own;
     QUERN_ROLLED for (int d = 1; d < kWarp; d *= 2) {  // inclusive prefix sums over the warp
       const i32 below = shuffle_up(units, d), other = shuffle_xor(longest, d);
       if (lane() >= d) units += below;
       longest = other > longest ? other : longest;
-      if (Team::kDraws) items += shuffle_xor(items, d);
+      if (Team::kDraws) {
+        const i32 most = shuffle_xor(items.longest, d), least = shuffle_xor(items.shortest, d);
+        items = {items.count + shuffle_xor(items.count, d), items.blocks + shuffle_xor(items.blocks, d),
+                 most > items.longest ? most : items.longest, least < items.shortest ? least : items.shortest};
+      }
     }
-    if (lane() == kWarp - 1) {
-      scratch_->units[Team::warp()] = units, scratch_->longest[Team::warp()] = longest;
-      if (Team::kDraws) scratch_->items[Team::warp()] = items;
-    }
+    if (lane() == kWarp - 1) scratch_->units[Team::warp()] = units, scratch_->longest[Team::warp()] = longest;
     Team::sync();
     i32 total = 0;
     QUERN_ROLLED for (int w = 0; w < Team::kThreads / kWarp; ++w) {
@@ -198,7 +203,7 @@ class Schedule {
     u32 at = block, end = all;
     if (scratch_->mode == Mode::split) {
       const u32 each = (all + parts - 1) / parts;
-      if (kMayBeWhole && whole_is_sooner(static_cast<u32>(longest), each, all)) {
+      if (kMayBeWhole && (Team::kDraws ? whole_is_sooner(items, each) : static_cast<u32>(longest) <= each)) {
         scratch_->mode = Mode::whole;  // to be counted again
         return;
       }
@@ -210,15 +215,31 @@ class Schedule {
     scratch_->end = static_cast<i32>(end);
   }
 
-  // Whether whole items are done sooner than all units cut into even runs of `each`.
-  QUERN_DEVICE bool whole_is_sooner(u32 longest, u32 each, u32 all) const {
-    if (!Team::kDraws) return longest <= each;
-    const u32 items = static_cast<u32>(scratch_->items[0]), parts = static_cast<u32>(p.parts);
-    if (items == 0) return true;
-    // Rounds of items of the mean length; long ones come first, so that they do not stand out at the end.
-    const u32 rounds = (items + parts - 1) / parts * ((all + items - 1) / items), price = static_cast<u32>(kItemPrice);
-    const u32 time = rounds > longest + price ? rounds : longest + price;
-    return time <= each + kCutPrice;
+  // An item that is not cut takes the blocks that its rows see, which its first and last tile tell of all the others.
+  QUERN_DEVICE void add_items(const Sequence& s, WholeItems& items) const {
+    i32 both = 0;
+    QUERN_ROLLED for (int end = 0; end < 2; ++end) {
+      const Range any = tile_range(p, s, end == 0 ? 0 : (s.tiles - 1) * kRows, kRows).any;
+      const i32 blocks = div_up(any.last - s.first, kBlock) - (any.first - s.first) / kBlock;
+      const i32 length = (blocks > 0 ? blocks : 0) + kItemPrice;
+      items.longest = length > items.longest ? length : items.longest;
+      items.shortest = length < items.shortest ? length : items.shortest;
+      both += length;
+    }
+    items.count += s.tiles * p.kv_heads;
+    items.blocks += quotient(s.tiles * p.kv_heads * both, 2);
+  }
+  // Whether whole items, the long ones of a sequence first, are done sooner than all units cut into even runs of `each`.
+  QUERN_DEVICE bool whole_is_sooner(const WholeItems& items, u32 each) const {
+    if (items.count == 0) return true;
+    const u32 count = static_cast<u32>(items.count), blocks = static_cast<u32>(items.blocks), parts = static_cast<u32>(p.parts);
+    // Rounds of items as long as their mean; or even shares, and at the end some are a short item ahead of others.
+    const u32 rounds = (count + parts - 1) / parts * ((blocks + count - 1) / count);
+    const u32 shares = blocks / parts + static_cast<u32>(items.shortest), least = rounds < shares ? rounds : shares;
+    const u32 longest = static_cast<u32>(items.longest);
+    // Runs are far apart: blocks that work side by side have no keys and values in common, so L2 is of less help to them.
+    const u32 runs = each + kCutPrice;
+    return (least > longest ? least : longest) <= runs + runs / 4;
   }
 
   // Heads that are worked on side by side.

@@ -10,6 +10,7 @@ namespace q {
 QUERN_DEVICE void tell_tasks(const AttentionParams& p, Shared* shared) {
   const SharedArray<Mbarrier> full(shared->task.full), empty(shared->task.empty);
   PipelineState<kTasks> state;
+  PipelineState<1> drawn;
   Schedule<true, true, OneWarp> schedule(p, &shared->schedule);
   const Piece& piece = shared->schedule.piece;
   QUERN_ROLLED for (;;) {
@@ -37,6 +38,8 @@ QUERN_DEVICE void tell_tasks(const AttentionParams& p, Shared* shared) {
     sync_warp();
     if (!found) break;
     state.next();
+    mbarrier_wait(shared->nearly_copied, drawn.phase);
+    drawn.next();
     if (schedule.more()) continue;
     // The last task has been told: one more says so.
     acquire(empty, state);
@@ -54,7 +57,7 @@ QUERN_DEVICE void copy_queries(const AttentionParams& p, Shared* shared, const T
   constexpr int kThreads = kQueryWarps * kWarp, kChunks = 2 * kStepsK;  // of 16 bytes, those beyond kDimK zeros
   Told told(shared);
   const SharedArray<Mbarrier> full(shared->queries.full), empty(shared->queries.empty);
-  PipelineState<1> state;
+  PipelineState<kQueryStages> state;
   QUERN_ROLLED for (;;) {
     const Task& task = told.next();
     if (task.piece.count == 0) break;
@@ -70,10 +73,10 @@ QUERN_DEVICE void copy_queries(const AttentionParams& p, Shared* shared, const T
       const bool take = row < rows && chunk * 8 < kDimK;
       const i32 r = first + row;
       const Element* source = queries + r / kGroup * p.q_stride_token + r % kGroup * p.q_stride_head + chunk * 8;
-      u8* to = tiles.queries + (chunk / 8 * kRows + row) * kSpanBytes + ((chunk ^ row) % 8) * 16;
+      u8* to = tiles.queries + state.stage * kQueryBytes + (chunk / 8 * kRows + row) * kSpanBytes + ((chunk ^ row) % 8) * 16;
       copy_async_16(to, take ? source : queries, take);
     }
-    copy_async_arrive(full, 0);
+    copy_async_arrive(full, state.stage);
     state.next();
   }
 }
@@ -137,10 +140,13 @@ struct KeyCopies {
       base = p.cu_kv[index];
 #endif
       Place at{}, before{};
+      const i32 draw_at = end - 1 < begin + kDrawAhead ? end - 1 : begin + kDrawAhead;
+      if (begin >= end && elect_one()) mbarrier_arrive(shared->nearly_copied);
       if (begin < end) at = place(task, pages, base, end - 1);
       // A block's keys, then the values of the one before, in the order in which they are multiplied.
       QUERN_ROLLED for (i32 block = end - 1; block >= begin; --block) {
         Place next{};
+        if (block == draw_at && elect_one()) mbarrier_arrive(shared->nearly_copied);
         if (block > begin) next = place(task, pages, base, block - 1);
         copy<kSpansK>(map_k, tiles.keys, full_k, empty_k, of_k, at, head);
         if (block < end - 1) copy<kSpansV>(map_v, tiles.values, full_v, empty_v, of_v, before, head);

@@ -39,10 +39,10 @@ struct Consumer {
         thread(thread_index() % kGroupThreads), queries(Operand::of<Major::k, kRows>(t.queries + group * 64 * kSpanBytes)),
         keys(Operand::of<Major::k, kBlock>(t.keys)), values(Operand::of<Major::mn, kBlock>(t.values)) {}
 
-  QUERN_DEVICE void multiply_keys(Scores& x, i32 stage) const {
+  QUERN_DEVICE void multiply_keys(Scores& x, i32 tile, i32 stage) const {
     QUERN_UNROLL for (int k = 0; k < kStepsK; ++k) {
       const int in_span = k % 4 * 32, span = k / 4;
-      const u64 a = queries.at<Major::k, kRows>(span * kRows * kSpanBytes + in_span);
+      const u64 a = queries.at<Major::k, kRows>(tile * kQueryBytes + span * kRows * kSpanBytes + in_span);
       const u64 b = keys.at<Major::k, kBlock>(stage * kKeyBytes + span * kBlock * kSpanBytes + in_span);
       wgmma<Element>(x, a, b, k > 0);
     }
@@ -80,65 +80,87 @@ struct Consumer {
     state.next();
   }
 
+  // Item after item. With two tiles of queries the next item's first scores are under way beside the last product of
+  // weights and values, so that nothing waits for results to be written.
   QUERN_DEVICE void run() const {
     Told told(shared);
     const SharedArray<Mbarrier> full_q(shared->queries.full), empty_q(shared->queries.empty);
     const SharedArray<Mbarrier> full_k(shared->keys.full), empty_k(shared->keys.empty);
     const SharedArray<Mbarrier> full_v(shared->values.full), empty_v(shared->values.empty);
-    PipelineState<1> of_q;
+    PipelineState<kQueryStages> of_q;
     PipelineState<kStages> of_k, of_v;
     if (group == kConsumers - 1) hand_over();
+    Scores x;
+    Sums o;
+    bool under_way = false;  // the scores of the item's first block are in x
     QUERN_ROLLED for (;;) {
       const Task& task = told.next();
       if (task.piece.count == 0) break;
-      const Sequence s = task.sequence;
+      const Sequence& s = task.sequence;
       const i32 begin = shuffle(task.begin, 0), end = shuffle(task.end, 0);
       const i32 first_row = task.piece.tile * kRows + group * 64;
       const TileRange seen = tile_range(p, s, first_row, 64);
       const Rows rows(p, s, task.piece.head, first_row + accumulator_row(thread, 0));
       RowSoftmax softmax;
-      Sums o;
       QUERN_UNROLL for (int i = 0; i < kDimV / 2; ++i) o[i] = 0.0f;
-      if (begin < end) {
-        Scores x;
-        u32 weights[kBlock / 16][4];
+      const bool any = begin < end;
+      if (any && !under_way) {
         await(full_q, of_q);
         fence_async();  // queries came by ordinary copies
         await(full_k, of_k);
         wgmma_fence();
-        multiply_keys(x, of_k.stage);
+        multiply_keys(x, of_q.stage, of_k.stage);
+        wgmma_wait<0>(x);
+        release(empty_k, of_k);
+      }
+      under_way = false;
+      if (any) {
+        u32 weights[kBlock / 16][4];
         i32 key = s.first + (end - 1) * kBlock;
         if (key + kBlock > s.kv_len) {
           await(full_v, of_v);
           clear_behind(of_v.stage, s.kv_len - key);
         }
-        wgmma_wait<0>(x);
-        release(empty_k, of_k);
         QUERN_ROLLED for (i32 block = end - 1;; --block, key -= kBlock) {
           f32 rescale[2];
           mask_scores(p, s, rows, thread, key, key < seen.all.first || key + kBlock > seen.all.last, x);
           const bool changed = weigh_scores(p, x, softmax, rescale);
+          settle((softmax.sum[0][0] + softmax.sum[0][1]) + (softmax.sum[1][0] + softmax.sum[1][1]));
           wgmma_wait<0>(o);
           if (block < end - 1) release(empty_v, of_v);
           if (ballot(changed)) scale_rows(o, rescale);
           to_operand<Element>(x, weights);
-          if (block == begin) break;
-          await(full_k, of_k);
+          const bool last = block == begin;
+          if (last) {
+            release(empty_q, of_q);
+            if constexpr (kQueryStages == 1) break;
+            const Task& next = told.peek();
+            under_way = next.piece.count != 0 && next.begin < next.end;
+            if (under_way) {
+              await(full_q, of_q);
+              fence_async();
+            }
+          }
+          if (!last || under_way) await(full_k, of_k);
           take_turn();
           wgmma_fence();
-          multiply_keys(x, of_k.stage);
+          // Where no item follows these are scores of whatever lies there, which nobody looks at.
+          multiply_keys(x, of_q.stage, of_k.stage);
           await(full_v, of_v);
           wgmma_fence();
           multiply_values(o, weights, of_v.stage);
           hand_over();
           wgmma_wait<1>(x);
+          if (last) break;
           release(empty_k, of_k);
         }
-        release(empty_q, of_q);
-        await(full_v, of_v);
-        wgmma_fence();
-        multiply_values(o, weights, of_v.stage);
+        if constexpr (kQueryStages == 1) {
+          await(full_v, of_v);
+          wgmma_fence();
+          multiply_values(o, weights, of_v.stage);
+        }
         wgmma_wait<0>(o);
+        if (under_way) release(empty_k, of_k);
         release(empty_v, of_v);
       }
       write_results(p, s, task.piece, rows, thread, softmax, o, &shared->flag);

@@ -16,11 +16,13 @@ namespace q {
 
 inline constexpr int kGroupThreads = 128;
 inline constexpr int kConsumers = CONSUMERS;
-inline constexpr int kStages = STAGES;
+inline constexpr int kStages = STAGES;              // blocks of keys, and of values
+inline constexpr int kQueryStages = QUERY_STAGES;  // tiles of queries
 inline constexpr int kProducerRegisters = kConsumers == 3 ? 32 : 40;
 inline constexpr int kConsumerRegisters = kConsumers == 3 ? 160 : 232;
 static_assert(THREADS == (kConsumers + 1) * kGroupThreads && kRows == kConsumers * 64);
 static_assert((kConsumers * kConsumerRegisters + kProducerRegisters) * kGroupThreads <= 65536);
+static_assert(kQueryStages == 1 || kQueryStages == 2);
 static_assert(kBlock % 16 == 0, "a product takes 16 keys at once");
 
 // The warps of the last warpgroup.
@@ -54,13 +56,17 @@ struct Task {
   i32 begin, end;
 };
 inline constexpr int kTasks = 2;
+// A block draws its next task when it has so many blocks of keys of the present one yet to copy: late, so that those that
+// are done first take more, but soon enough for the next queries to be there in time.
+inline constexpr i32 kDrawAhead = 4;
 // Each warp that is told of tasks arrives once when it has read one.
 inline constexpr u32 kToldWarps = 4 * kConsumers + 1 + kQueryWarps;
 
 struct Shared {
   PipelineBarriers<kTasks> task;
-  PipelineBarriers<1> queries;
+  PipelineBarriers<kQueryStages> queries;
   PipelineBarriers<kStages> keys, values;
+  Mbarrier nearly_copied;  // completes once for each task
   Task tasks[kTasks];
   ScheduleScratchOf<OneWarp> schedule;
   i32 flag;
@@ -71,19 +77,21 @@ struct Shared {
     queries.init(kQueryWarps * kWarp, 4 * kConsumers);
     keys.init(1, 4 * kConsumers);
     values.init(1, 4 * kConsumers);
+    mbarrier_init(nearly_copied, 1);
     fence_mbarrier_init();
   }
 };
 static_assert(sizeof(Shared) <= kStaticBytes);
 
-// Dynamic shared memory.
+// Dynamic shared memory: kQueryStages tiles of queries, kStages of keys and of values.
 struct Tiles {
   u8* queries;
   u8* keys;
   u8* values;
 };
 QUERN_DEVICE Tiles tiles_at(u8* base) {
-  return {base, base + kQueryBytes, base + kQueryBytes + kStages * kKeyBytes};
+  u8* const keys = base + kQueryStages * kQueryBytes;
+  return {base, keys, keys + kStages * kKeyBytes};
 }
 
 // The tasks as one warp is told of them.
@@ -98,6 +106,13 @@ struct Told {
   QUERN_DEVICE const Task& next() {
     await(full, state);
     return shared->tasks[state.stage];
+  }
+  // The one after it.
+  QUERN_DEVICE const Task& peek() {
+    PipelineState<kTasks> after = state;
+    after.next();
+    await(full, after);
+    return shared->tasks[after.stage];
   }
   QUERN_DEVICE void done() {
     sync_warp();

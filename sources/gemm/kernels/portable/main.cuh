@@ -1,4 +1,5 @@
-// Matrix products, dense, batched and grouped: the kernel. Tiles are one block's each, or shared by the steps of k.
+// The portable kernel for matrix products, dense, batched and grouped, on every target. A tile belongs to one block of
+// threads or to several, which divide its k blocks (stream-K, sliced-K).
 // SPDX-License-Identifier: Apache-2.0
 #include "gemm/kernels/portable/load.cuh"
 #if TENSOR_CORES
@@ -6,15 +7,15 @@
 #else
 #include "gemm/kernels/portable/plain.cuh"
 #endif
-#include "gemm/kernels/shared/grouped_tiles.cuh"
-#include "gemm/kernels/shared/stream_k.cuh"
 #include "gemm/kernels/portable/sliced_k.cuh"
-#include "gemm/kernels/shared/store.cuh"
 #include "gemm/kernels/shared/dense_tiles.cuh"
+#include "gemm/kernels/shared/grouped_tiles.cuh"
+#include "gemm/kernels/shared/store.cuh"
+#include "gemm/kernels/shared/stream_k.cuh"
 
 namespace q {
 
-// A sequence of one.
+// A sequence of one tile.
 struct OneTile {
   Work work;
   bool given = false;
@@ -25,15 +26,16 @@ struct OneTile {
   }
 };
 
-// Takes the tiles of `tiles` one after the other; finish(work) does the rest of each.
+// Multiplies the tiles of `tiles` one after the other and calls finish(work) with each one's accumulators in `sums`.
 template <class Tiles, class Finish>
-QUERN_DEVICE void multiply(const GemmParams& p, Tiles tiles, u8* shared, Sums& sums, Fragments& fragments, Finish finish) {
+QUERN_DEVICE void multiply(const GemmParams& p, Tiles tiles, u8* shared, Sums& sums, Fragments& fragments,
+                           Finish finish) {
   Work work;
   if constexpr (kContinuous) {
     Pipeline<Tiles> pipeline(p, tiles, shared);
     pipeline.fill();
     QUERN_ROLLED while (tiles.next(work)) {
-      product(pipeline, work.last_step - work.first_step, sums, fragments);
+      product(pipeline, work.end_k_block - work.first_k_block, sums, fragments);
       finish(work);
     }
     copy_async_wait<0>();
@@ -44,7 +46,7 @@ QUERN_DEVICE void multiply(const GemmParams& p, Tiles tiles, u8* shared, Sums& s
       Pipeline<OneTile> pipeline(p, {mine}, shared + team() * kTeamBytes);
       pipeline.fill();
       if constexpr (kTeams > 1) fetch_scales(p, work);
-      product(pipeline, mine.last_step - mine.first_step, sums, fragments);
+      product(pipeline, mine.end_k_block - mine.first_k_block, sums, fragments);
       copy_async_wait<0>();
       sync_block();
       finish(work);
@@ -61,18 +63,20 @@ QUERN_DEVICE void multiply(const GemmParams& p) {
     QUERN_SHARED(Experts, experts, 1);
     list_experts(p, experts[0]);
     check_indices(p, experts[0]);
-    multiply(p, ExpertTiles(p, experts[0]), shared, sums, fragments, [&](const Work& work) { store(p, work, sums, staged); });
+    multiply(p, ExpertTiles(p, experts[0]), shared, sums, fragments,
+             [&](const Work& work) { store(p, work, sums, staged); });
   } else if constexpr (kTeams > 1) {
     QUERN_SHARED(i32, flag, 1);
     SliceOfThread::Vectors gathered;
     const SlicedTiles tiles(p);
-    multiply(p, tiles, shared, sums, fragments, [&](const Work& work) { store_sliced(p, tiles.sharing_blocks(work), work, sums, gathered, staged, flag); });
-  } else if constexpr (kShared) {
+    multiply(p, tiles, shared, sums, fragments,
+             [&](const Work& work) { store_sliced(p, tiles.contributors(work), work, sums, gathered, staged, flag); });
+  } else if constexpr (kStreamK) {
     QUERN_SHARED(i32, flag, 1);
     const DenseTiles tiles(p);
-    const StreamKPart stream_k_part = tiles.stream_k_part();
+    const StreamKSchedule schedule = tiles.schedule();
     multiply(p, tiles, shared, sums, fragments, [&](const Work& work) {
-      if (shared_sums(p, stream_k_part, work, sums, flag)) store(p, work, sums, staged);
+      if (reduce_partial_sums(p, schedule, work, sums, flag)) store(p, work, sums, staged);
     });
   } else {
     multiply(p, DenseTiles(p), shared, sums, fragments, [&](const Work& work) { store(p, work, sums, staged); });

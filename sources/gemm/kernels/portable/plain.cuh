@@ -1,4 +1,5 @@
-// The main loop without tensor cores: f32 products and sums as they stand. A thread holds rows and columns 16 apart.
+// The main loop without tensor cores: products and accumulators in f32. A thread has rows and columns of the tile that
+// are 16 apart.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -17,7 +18,7 @@ struct Sums {
   QUERN_DEVICE void clear() {
     each([](i32, f32& sum) { sum = 0.0f; });
   }
-  // To and from memory that each thread has a column of.
+  // To and from global memory in which element i of the thread lies at i * kThreads.
   QUERN_DEVICE void write(f32* to) {
     each([&](i32 i, f32& sum) { to[i * kThreads] = sum; });
   }
@@ -39,10 +40,11 @@ inline constexpr i32 kSlices = kThreadRows, kSliceRows = 16;
 QUERN_DEVICE i32 row_of_slice(i32 slice, i32 row) { return 16 * slice + row; }
 template <i32 slice, i32 pitch>
 QUERN_DEVICE void stage_slice(const Sums& sums, f32* staged) {
-  QUERN_UNROLL for (i32 j = 0; j < kThreadColumns; ++j) staged[thread_index() / 16 * pitch + thread_index() % 16 + 16 * j] = sums.x[slice][j];
+  QUERN_UNROLL for (i32 j = 0; j < kThreadColumns; ++j)
+      staged[thread_index() / 16 * pitch + thread_index() % 16 + 16 * j] = sums.x[slice][j];
 }
 
-// Four k of `count` lines 16 apart.
+// Loads four k of `count` lines that are 16 apart.
 template <bool transposed, class Staged, i32 count>
 QUERN_DEVICE void load_lines(const f32* tile, i32 line, i32 k, f32 (*to)[count]) {
   QUERN_UNROLL for (i32 i = 0; i < count; ++i) {
@@ -55,10 +57,10 @@ QUERN_DEVICE void load_lines(const f32* tile, i32 line, i32 k, f32 (*to)[count])
   }
 }
 
-QUERN_DEVICE void multiply_step(Sums& sums, const u8* stage) {
+QUERN_DEVICE void multiply_k_block(Sums& sums, const u8* stage) {
   const auto* a = reinterpret_cast<const f32*>(stage);
   const auto* b = reinterpret_cast<const f32*>(stage + StagedA::kBytes);
-  QUERN_ROLLED for (i32 k = 0; k < kStepK; k += 4) {
+  QUERN_ROLLED for (i32 k = 0; k < kBlockK; k += 4) {
     f32 of_a[4][kThreadRows], of_b[4][kThreadColumns];
     load_lines<kTransposedA, StagedA, kThreadRows>(a, thread_index() / 16, k, of_a);
     load_lines<kTransposedB, StagedB, kThreadColumns>(b, thread_index() % 16, k, of_b);
@@ -70,19 +72,20 @@ QUERN_DEVICE void multiply_step(Sums& sums, const u8* stage) {
   }
 }
 
-// What is multiplied is read anew for each few k.
+// Operands are loaded anew for every four k, so nothing is kept.
 struct Fragments {};
 
-// The next `steps` steps of the pipeline, which has been filled. Where there is one stage only it is filled here.
+// Multiplies the next `k_blocks` k blocks of the pipeline, whose first stages have been filled; with a single stage
+// they are filled here.
 template <class Pipe>
-QUERN_DEVICE void product(Pipe& pipeline, i32 steps, Sums& sums, Fragments&) {
+QUERN_DEVICE void product(Pipe& pipeline, i32 k_blocks, Sums& sums, Fragments&) {
   sums.clear();
-  QUERN_ROLLED for (i32 step = 0; step < steps; ++step) {
+  QUERN_ROLLED for (i32 k_block = 0; k_block < k_blocks; ++k_block) {
     if constexpr (kStages == 1) pipeline.load();
     pipeline.wait();
     sync_block();
     if constexpr (kStages > 1) pipeline.load();
-    multiply_step(sums, pipeline.stage());
+    multiply_k_block(sums, pipeline.stage());
     if constexpr (kStages == 1) {
       sync_block();
     } else {

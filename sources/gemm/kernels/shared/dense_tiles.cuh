@@ -1,4 +1,4 @@
-// Which tiles there are when the rows are known before the launch.
+// The tiles of a product whose number of rows is known before the launch.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -6,17 +6,24 @@
 
 namespace q {
 
-// The tiles of one block of threads in a product whose rows are known: every so many, or as many steps as every other block.
-// Of `peers` blocks side by side each has a tile of the same columns: p.tiles_m counts peers' tiles as one. Tiles are not both
-// shared and dealt out to peers.
+// Iterates over the tiles of one block of threads. Without stream-K a block takes every block_count-th tile; with
+// stream-K the k blocks of all tiles are divided evenly among the blocks of threads, so that a block may begin or end
+// within a tile.
+//
+// With cluster multicast the `peers` blocks of a cluster take tiles of the same columns, one below the other, and
+// p.tiles_m counts the tiles of all peers as one. Cluster multicast and stream-K exclude each other.
 class DenseTiles {
  public:
   QUERN_DEVICE explicit DenseTiles(const GemmParams& p) : DenseTiles(p, block_index(0), block_count(0)) {}
-  // Of `all` blocks (or clusters), those of number `index`.
+  // The tiles of block (or cluster) number `index` of `all`; `rank` is the block's number among its peers.
   QUERN_DEVICE DenseTiles(const GemmParams& p, i32 index, i32 all, i32 peers = 1, i32 rank = 0)
-      : p_(p), peers_(peers), rank_(rank), steps_(static_cast<i32>((static_cast<u32>(p.k) + (kStepK - 1)) / kStepK)), all_(all) {
-    if constexpr (kShared) {
-      unit_ = static_cast<u32>(stream_k_part().begin(index)), end_ = static_cast<u32>(stream_k_part().begin(index + 1));
+      : p_(p),
+        peers_(peers),
+        rank_(rank),
+        k_blocks_(static_cast<i32>((static_cast<u32>(p.k) + (kBlockK - 1)) / kBlockK)),
+        all_(all) {
+    if constexpr (kStreamK) {
+      unit_ = static_cast<u32>(schedule().begin(index)), end_ = static_cast<u32>(schedule().begin(index + 1));
     } else {
       unit_ = static_cast<u32>(index), end_ = static_cast<u32>(tiles());
     }
@@ -25,34 +32,36 @@ class DenseTiles {
   QUERN_DEVICE bool next(Work& work) {
     if (!more()) return false;
     const i32 units = units_of_tile();
-    work = work_of(static_cast<i32>(unit_) / (kShared ? units : 1));
-    if constexpr (!kShared) {
+    work = work_of(static_cast<i32>(unit_) / (kStreamK ? units : 1));
+    if constexpr (!kStreamK) {
       unit_ += static_cast<u32>(all_);
     } else if (units == 1) {
       ++unit_;
     } else {
-      work.first_step = static_cast<i32>(unit_) - work.tile * units;
+      work.first_k_block = static_cast<i32>(unit_) - work.tile * units;
       const i32 left = static_cast<i32>(end_ - unit_);
-      if (left < steps_ - work.first_step) work.last_step = work.first_step + left;
-      unit_ += static_cast<u32>(work.last_step - work.first_step);
+      if (left < k_blocks_ - work.first_k_block) work.end_k_block = work.first_k_block + left;
+      unit_ += static_cast<u32>(work.end_k_block - work.first_k_block);
     }
     return true;
   }
-  // Any of them, whole.
+  // Tile number `tile` with all of its k blocks.
   QUERN_DEVICE Work at(i32 tile) const { return work_of(tile); }
-  // Whole tiles are dealt out as one unit each.
-  QUERN_DEVICE StreamKPart stream_k_part() const { return {tiles() * units_of_tile(), all_, units_of_tile()}; }
+  // How the units of work are divided among the blocks of threads. A unit is a k block, or a tile where tiles are not
+  // divided.
+  QUERN_DEVICE StreamKSchedule schedule() const { return {tiles() * units_of_tile(), all_, units_of_tile()}; }
 
  private:
   QUERN_DEVICE i32 tiles() const { return p_.tiles; }
-  QUERN_DEVICE i32 units_of_tile() const { return kShared && p_.whole_tiles == 0 ? steps_ : 1; }
-  // Tiles are taken in panels of some rows of tiles, column after column, so that blocks at work together share a and b in L2.
+  QUERN_DEVICE i32 units_of_tile() const { return kStreamK && p_.whole_tiles == 0 ? k_blocks_ : 1; }
+  // Tiles are numbered in panels of a few rows of tiles, column after column within a panel, so that blocks that run at
+  // the same time find the same parts of a and b in L2.
   QUERN_DEVICE Work work_of(i32 tile) const {
     Work work{};
     work.rows = p_.m;
-    work.last_step = steps_;
+    work.end_k_block = k_blocks_;
     work.tile = tile;
-    // Of few rows the first copy waits for this.
+    // A product of few rows has one row of tiles. Its first copy waits for this computation, so it takes the short way.
     if (kTileM < 256 && p_.tiles_m == 1 && p_.groups == 1) {
       work.row = rank_ * kTileM;
       work.column = tile * kOutTileN;
@@ -64,7 +73,8 @@ class DenseTiles {
       work.group = tile / p_.group_tiles;
       within -= work.group * p_.group_tiles.value;
     }
-    const i32 panel = within / p_.panel_tiles, first = panel * p_.panel_height.value, place = within - panel * p_.panel_tiles.value;
+    const i32 panel = within / p_.panel_tiles, first = panel * p_.panel_height.value,
+              place = within - panel * p_.panel_tiles.value;
     i32 height = p_.panel_height.value, column = place / p_.panel_height;
     if (first + height > p_.tiles_m) {
       stay_in_branch();
@@ -76,8 +86,8 @@ class DenseTiles {
   }
 
   const GemmParams& p_;
-  i32 peers_, rank_, steps_, all_;
-  u32 unit_, end_;  // of fewer than 2^31 tiles or steps, behind which a block's next one still lies within 32 bits
+  i32 peers_, rank_, k_blocks_, all_;
+  u32 unit_, end_;  // unsigned, because a block's next unit may lie beyond the last of up to 2^31 - 1
 };
 
 }  // namespace q

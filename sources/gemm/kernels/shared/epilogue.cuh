@@ -1,7 +1,8 @@
-// From sums to results: slices of a tile's rows go through shared memory, so that every thread has eight neighbouring columns
-// of one row to scale, put through the epilogue's formula and store.
+// The epilogue. Slices of a tile's rows go through shared memory, so that each thread has the sums of eight
+// neighbouring columns of one row: it scales them, applies the formula and stores the results.
 //
-// EPILOGUE is the formula as C++ on f32: acc (with a gate: gate and up), operand N as xN, scalar N as sN.
+// EPILOGUE is the formula as a C++ expression of f32 values: acc (with a gate: gate and up), xN for operand N, sN for
+// scalar N.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -36,7 +37,7 @@
 
 namespace q {
 
-// The formula of one result that reads no operand; of a gate's, acc is the gate.
+// The formula for one result, where it reads no operand. With a gate `acc` is the gate's sum.
 QUERN_DEVICE f32 formula(const GemmParams& p, f32 acc, f32 up = 0.0f) {
   const f32 s0 = p.scalars[0], s1 = p.scalars[1], s2 = p.scalars[2], s3 = p.scalars[3];
   const f32 s4 = p.scalars[4], s5 = p.scalars[5], s6 = p.scalars[6], s7 = p.scalars[7];
@@ -49,7 +50,7 @@ QUERN_DEVICE f32 formula(const GemmParams& p, f32 acc, f32 up = 0.0f) {
   return EPILOGUE;
 }
 
-// `first` is acc or gate, `second` up.
+// The formula for eight results: `first` holds their sums (with a gate: those of the gate), `second` those of up.
 QUERN_DEVICE Eight apply_formula(const GemmParams& p, const Place& at, const Eight& first, const Eight& second) {
   const f32(&a)[kEight] = first.x, (&b)[kEight] = second.x;
   if constexpr (USES_OPERANDS == 0) {
@@ -65,9 +66,10 @@ QUERN_DEVICE Eight apply_formula(const GemmParams& p, const Place& at, const Eig
     const f32 s4 = p.scalars[4], s5 = p.scalars[5], s6 = p.scalars[6], s7 = p.scalars[7];
     QUERN_UNROLL for (i32 i = 0; i < kEight; ++i) {
       const f32 acc = a[i], gate = a[i], up = b[i];
-      const f32 x0 = v0.x[i], x1 = v1.x[i], x2 = v2.x[i], x3 = v3.x[i], x4 = v4.x[i], x5 = v5.x[i], x6 = v6.x[i], x7 = v7.x[i];
+      const f32 x0 = v0.x[i], x1 = v1.x[i], x2 = v2.x[i], x3 = v3.x[i], x4 = v4.x[i], x5 = v5.x[i], x6 = v6.x[i],
+                x7 = v7.x[i];
       result.x[i] = EPILOGUE;
-      // Whichever of them the formula leaves out.
+      // A formula need not use all of them.
       static_cast<void>(acc), static_cast<void>(gate), static_cast<void>(up);
       static_cast<void>(x0), static_cast<void>(x1), static_cast<void>(x2), static_cast<void>(x3);
       static_cast<void>(x4), static_cast<void>(x5), static_cast<void>(x6), static_cast<void>(x7);
@@ -78,11 +80,11 @@ QUERN_DEVICE Eight apply_formula(const GemmParams& p, const Place& at, const Eig
   }
 }
 
-// The scale of a row, where scales are not applied step by step.
+// The scale of row `source` of a. Only for scales that are applied to whole sums, not to each k block.
 QUERN_DEVICE f32 scale_of_row(const GemmParams& p, const Work& work, i32 source) {
   return p.scale_a[(kGrouping == kContiguous ? 0 : work.group) * p.scale_a_group + source * p.scale_a_row];
 }
-// Eight sums times the scales of rows and columns.
+// Eight sums times the scales of their row of a and of their rows of b, the first of which is `column`.
 QUERN_DEVICE Eight scaled(const GemmParams& p, const Work& work, i32 source, i32 column, const f32* sums) {
   const Eight v = read_eight(sums);
   if constexpr (!kScaled) return v;
@@ -91,17 +93,18 @@ QUERN_DEVICE Eight scaled(const GemmParams& p, const Work& work, i32 source, i32
   const i32 last = p.n - 1 - column;
   const auto next = [&](i32 i) {
     const f32 product = v.x[i] * (of_row * *of_column);
-    // Past the last column any scale will do: what is made with it is not stored.
+    // Columns beyond the last are not stored, so they may take any scale.
     if (i < last) of_column += p.scale_b_row;
     return product;
   };
   return {{next(0), next(1), next(2), next(3), next(4), next(5), next(6), next(7)}};
 }
 
-// Those that have been multiplied already.
+// Sums that have been scaled already stay as they are.
 QUERN_DEVICE const Eight& scaled(const GemmParams&, const Work&, i32, i32, const Eight& v) { return v; }
 
-// One scale for 128 columns of a row, which 16 lanes side by side hold.
+// Divides eight results by the scale of their block of 128 columns of one row and stores that scale. The block is held
+// by 16 neighbouring lanes; `inside` says whether this lane's results exist.
 template <class T>
 QUERN_DEVICE Eight quantised(const GemmParams& p, const Place& at, bool inside, const Eight& v) {
   f32 largest = 0.0f;
@@ -119,10 +122,12 @@ QUERN_DEVICE Eight quantised(const GemmParams& p, const Place& at, bool inside, 
   return r;
 }
 
-// Eight neighbouring results of line `line` of the tile, from `column` of its columns of out on, made of what lies at `sums`, or is
-// there scaled (with a gate, and of `others`, those of the other half). All lanes of a warp take part, those without any with !there.
+// Finishes and stores eight neighbouring results of row `line` of the tile, from column `column` of the tile's part of
+// out on. `sums` are either a place in shared memory or values that are scaled already; with a gate `others` are those
+// of the up half. All lanes of a warp must call it; `there` is false in a lane without results.
 template <class Sums>
-QUERN_DEVICE void finish_eight(const GemmParams& p, const Work& work, bool there, i32 line, i32 column, const Sums& sums, const Sums& others) {
+QUERN_DEVICE void finish_eight(const GemmParams& p, const Work& work, bool there, i32 line, i32 column,
+                               const Sums& sums, const Sums& others) {
   const i32 source = there ? source_row(p, work, line) : -1;
   const Place at{work.group, work.first_row + work.row + line, work.column + column, kGate ? p.n / 2 : p.n};
   const bool inside = source >= 0 && at.column < at.columns;

@@ -1,5 +1,5 @@
-// Which tiles there are when the rows of each group are known on the device only: a list of tiles, expert after expert, that
-// every block of threads works out for itself and of which it takes every so many.
+// The tiles of a grouped product, whose rows per group are known on the device only. Every block of threads computes
+// the same list of tiles, expert after expert, and takes every block_count-th of them.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -8,13 +8,13 @@
 namespace q {
 
 struct Experts {
-  i32 first_row[kMaxExperts];       // contiguous: of out
+  i32 first_row[kMaxExperts];  // the expert's first row of out (contiguous grouping)
   i32 rows[kMaxExperts];
-  i32 first_tile[kMaxExperts + 1];  // in tiles of rows, those of peers as one
+  i32 first_tile[kMaxExperts + 1];  // in rows of tiles; the tiles of cluster multicast peers count as one
 };
 
-// By the first warp. Offsets that fall are read as if they stayed the same, and what lies beyond the tensor is cut off, so
-// that no row has two experts and none lies outside.
+// Computed by the first warp; all threads of the block must call it. An offset smaller than the one before counts as
+// equal to it, and rows beyond the tensor are left out, so that no row has two experts and none lies outside.
 QUERN_DEVICE void list_experts(const GemmParams& p, Experts& experts, i32 tile_rows = kTileM) {
   if (warp() == 0) {
     const i32 l = lane();
@@ -61,13 +61,21 @@ QUERN_DEVICE void list_experts(const GemmParams& p, Experts& experts, i32 tile_r
   sync_block();
 }
 
-// The tiles of one block of threads. Of `peers` blocks side by side each has a tile of the same columns.
+// Iterates over the tiles of one block of threads. With cluster multicast the `peers` blocks of a cluster take tiles of
+// the same columns, one below the other.
 class ExpertTiles {
  public:
-  QUERN_DEVICE ExpertTiles(const GemmParams& p, const Experts& experts) : ExpertTiles(p, experts, block_index(0), block_count(0)) {}
-  // Of `all` blocks (or clusters), those of number `index`.
+  QUERN_DEVICE ExpertTiles(const GemmParams& p, const Experts& experts)
+      : ExpertTiles(p, experts, block_index(0), block_count(0)) {}
+  // The tiles of block (or cluster) number `index` of `all`; `rank` is the block's number among its peers.
   QUERN_DEVICE ExpertTiles(const GemmParams& p, const Experts& experts, i32 index, i32 all, i32 peers = 1, i32 rank = 0)
-      : p_(p), experts_(experts), peers_(peers), rank_(rank), tile_(index), all_(all), tiles_(experts.first_tile[p.groups] * p.tiles_n) {}
+      : p_(p),
+        experts_(experts),
+        peers_(peers),
+        rank_(rank),
+        tile_(index),
+        all_(all),
+        tiles_(experts.first_tile[p.groups] * p.tiles_n) {}
   QUERN_DEVICE bool more() const { return tile_ < tiles_; }
   QUERN_DEVICE bool next(Work& work) {
     if (!more()) return false;
@@ -89,7 +97,7 @@ class ExpertTiles {
       }
     }
     const i32 tiles = experts_.first_tile[low + 1] - experts_.first_tile[low];
-    // An expert's tiles of the same columns follow one another: they share its weights.
+    // An expert's tiles of the same columns have consecutive numbers, since they read the same weights.
     const i32 within = tile - experts_.first_tile[low] * p_.tiles_n;
     Work work{};
     work.group = low;
@@ -97,7 +105,7 @@ class ExpertTiles {
     work.column = within / tiles * kOutTileN;
     work.rows = experts_.rows[low];
     work.first_row = kGrouping == kContiguous ? experts_.first_row[low] : 0;
-    work.last_step = div_up(p_.k, kStepK);
+    work.end_k_block = div_up(p_.k, kBlockK);
     work.tile = tile;
     return work;
   }
@@ -107,14 +115,15 @@ class ExpertTiles {
   i32 peers_, rank_, tile_, all_, tiles_;
 };
 
-// Rows whose index names no row of the operand; each block of threads looks at some.
+// Reports indices that name no row of a. The blocks of threads divide the rows among them.
 QUERN_DEVICE void check_indices(const GemmParams& p, const Experts& experts) {
   if (kGrouping != kContiguous || !p.indices || !p.status) return;
-  // Offsets may lie anywhere beyond the tensor.
+  // Offsets may exceed the tensor by any amount.
   const auto within = [&](i32 row) { return row < p.out_rows ? row : p.out_rows; };
   const i32 last = p.groups - 1, end = within(experts.first_row[last] + experts.rows[last]);
   bool wrong = false;
-  QUERN_ROLLED for (i32 r = within(experts.first_row[0]) + block_index(0) * kThreads + thread_index(); r < end; r += block_count(0) * kThreads) {
+  QUERN_ROLLED for (i32 r = within(experts.first_row[0]) + block_index(0) * kThreads + thread_index(); r < end;
+                    r += block_count(0) * kThreads) {
     wrong |= p.indices[r] < 0 || p.indices[r] >= p.a_rows;
   }
   if (wrong) atomic_or(p.status, kBadIndex);

@@ -1,4 +1,4 @@
-// What an epilogue reads beside the accumulator, and the storing of results: eight neighbouring columns of a row at a time.
+// Operands of an epilogue and the stores of its results: eight neighbouring columns of a row at a time.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -10,7 +10,7 @@ namespace q {
 
 inline constexpr i32 kEight = 8;
 
-// Where eight results lie: of `columns`, those from `column` on are within the tensor.
+// Where eight results lie in out: columns column .. column + 7 of a row, of which those below `columns` exist.
 struct Place {
   i64 group, row;
   i32 column, columns;
@@ -18,7 +18,7 @@ struct Place {
   QUERN_DEVICE bool whole() const { return column + kEight <= columns; }
 };
 
-// From memory aligned to 16 bytes, of 8-bit numbers to 8.
+// Reads eight elements as f32. `from` is aligned to 16 bytes, or to 8 bytes for 8-bit elements.
 template <class T>
 QUERN_DEVICE Eight read_eight(const T* from) {
   if constexpr (sizeof(T) == 1) {
@@ -46,7 +46,7 @@ struct RowOperand {
     return v;
   }
 };
-// Column vectors have a row stride of 0.
+// A tensor of the result's shape, or a vector over the columns, whose row stride is 0.
 template <class T>
 struct TensorOperand {
   static QUERN_DEVICE Eight load(const GemmOperand& o, const Place& at) {

@@ -1,4 +1,4 @@
-// The stages of a pipeline between warps that copy and warps that multiply.
+// The pipeline of kStages stages in shared memory between producer and consumer warps.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

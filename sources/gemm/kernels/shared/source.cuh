@@ -1,4 +1,4 @@
-// Which rows of a and b a tile is made of.
+// The rows of a and b that a tile is computed from.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -6,7 +6,7 @@
 
 namespace q {
 
-// The row of a that line `line` of the tile is made of; -1 where there is none.
+// The row of a for row `line` of the tile; -1 if there is none.
 QUERN_DEVICE i32 source_row(const GemmParams& p, const Work& work, i32 line) {
   const i32 row = work.row + line;
   if (row >= work.rows) return -1;
@@ -17,15 +17,20 @@ QUERN_DEVICE i32 source_row(const GemmParams& p, const Work& work, i32 line) {
   }
   return row;
 }
-// The row of b that line `line` of the tile is made of.
+// The row of b for column `line` of the tile; -1 if there is none. With a gate the second half of the tile's columns is
+// the up half.
 QUERN_DEVICE i32 source_column(const GemmParams& p, const Work& work, i32 line) {
   const i32 half = kGate && line >= kOutTileN ? 1 : 0;
   const i32 column = work.column + line - half * kOutTileN, columns = kGate ? p.n / 2 : p.n;
   return column < columns ? column + half * columns : -1;
 }
 
-// The group's coordinate in a tensor map: one matrix, which all groups have in common, is a map's only one.
-QUERN_DEVICE i32 group_of_a(const GemmParams& p, const Work& work) { return kGrouping != kContiguous && (p.flags & kGroupsOfA) != 0 ? work.group : 0; }
-QUERN_DEVICE i32 group_of_b(const GemmParams& p, const Work& work) { return (p.flags & kGroupsOfB) != 0 ? work.group : 0; }
+// The group's coordinate in a tensor map. A matrix that all groups share is the only one in its map.
+QUERN_DEVICE i32 group_of_a(const GemmParams& p, const Work& work) {
+  return kGrouping != kContiguous && (p.flags & kGroupsOfA) != 0 ? work.group : 0;
+}
+QUERN_DEVICE i32 group_of_b(const GemmParams& p, const Work& work) {
+  return (p.flags & kGroupsOfB) != 0 ? work.group : 0;
+}
 
 }  // namespace q

@@ -1,4 +1,5 @@
-// Results of a tile whose sums are spread over the threads of the block: slices of its rows go through shared memory.
+// Stores the results of a tile whose accumulators are spread over all threads of the block, one slice of rows after the
+// other through shared memory.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -8,14 +9,15 @@ namespace q {
 
 inline constexpr i32 kStagedPitch = kTileN + 4;
 
-// Registers have no index: one copy of the code for each slice, but for this little only.
+// Stages slice number `wanted`. Registers cannot be indexed at run time, so this code, and no more than this, exists
+// once for each slice.
 template <i32 slice, class Sums>
 QUERN_DEVICE void stage(i32 wanted, const Sums& sums, f32* staged) {
   if (wanted == slice) stage_slice<slice, kStagedPitch>(sums, staged);
   if constexpr (slice + 1 < kSlices) stage<slice + 1>(wanted, sums, staged);
 }
 
-// One that is staged.
+// Finishes and stores a slice that has been staged.
 QUERN_DEVICE void store_slice(const GemmParams& p, const Work& work, i32 slice, const f32* staged) {
   constexpr i32 kGroups = kOutTileN / kEight, kAll = kSliceRows * kGroups;
   QUERN_ROLLED for (i32 first = 0; first < kAll; first += kThreads) {

@@ -1,5 +1,5 @@
-// The warps of a block of threads as teams (sliced k): each sums steps of its own out of stages of its own, and a tile is what all of
-// them have together. More warps are at work on few rows, more bytes under way, and nobody but them waits at their barriers.
+// Sliced-K: the warps of a block form teams, each of which has stages and k blocks of its own; the tile is the sum over
+// all teams. For few rows: more warps at work, more bytes in flight, and only a team's own warps meet at its barriers.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

@@ -1,14 +1,16 @@
-// What Hopper's kernels of few rows and few columns are made of: warpgroups for 64 rows of a each, which take the steps of k in turn, as
-// interleaved (narrow.cuh), or have some of the columns each, side by side (shared_k.cuh). One warp copies by tensor map, two bring scales.
+// Common parts of the Hopper kernels for few rows and narrow tiles (small_m.cuh, split_k.cuh). A consumer warpgroup
+// multiplies 64 rows of a. Several of them either take the k blocks of a tile in turn (interleaved k: small_m.cuh) or
+// have different columns of the tile (split_k.cuh). One producer warp copies a and b by TMA, two load scales.
 //
-// 8-bit products are summed 128 k at a time and added to f32 sums in registers: a warpgroup's own sums keep about 14 bits.
+// The tensor cores keep about 14 bits of sums of 8-bit products, so after each 128 of k they are added to f32
+// accumulators in registers.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "common/registers/warpgroup_sums.cuh"
 #include "gemm/kernels/shared/epilogue.cuh"
-#include "gemm/kernels/sm90/small_m_scales.cuh"
 #include "gemm/kernels/shared/pipeline.cuh"
+#include "gemm/kernels/sm90/small_m_scales.cuh"
 
 namespace q {
 
@@ -16,26 +18,30 @@ inline constexpr i32 kGroupThreads = 128;
 inline constexpr i32 kScaleWarps = 2;
 inline constexpr i32 kConsumers = kThreads / kGroupThreads, kConsumerThreads = kConsumers * kGroupThreads;
 inline constexpr i32 kCopyWarp = 4 * kConsumers, kFirstScaleWarp = kCopyWarp + 1;
-// Warpgroups that multiply a step together.
+// Warpgroups that multiply a k block together, and how many such teams take the k blocks in turn.
 inline constexpr i32 kRowGroups = kTileM / 64, kColumnGroups = COLUMN_GROUPS, kTogether = kRowGroups * kColumnGroups;
 inline constexpr i32 kInterleaved = kConsumers / kTogether, kGroupN = kTileN / kColumnGroups;
-static_assert(kThreads == kConsumerThreads + (1 + kScaleWarps) * kWarp && kTileM == kRowGroups * 64 && kConsumers == kTogether * kInterleaved);
-static_assert(kGrouping == kDense && !kOutScale && kStepK * sizeof(ElementB) == 128 && kOutTileN % 8 == 0 && (!kBlockScale || 128 % kOutTileN == 0));
-// Within a tile the steps of a stage are all one interleaved's, which therefore waits for one after the other: copies land in any order,
-// and another's phase would pass for its own.
+static_assert(kThreads == kConsumerThreads + (1 + kScaleWarps) * kWarp && kTileM == kRowGroups * 64 &&
+              kConsumers == kTogether * kInterleaved);
+static_assert(kGrouping == kDense && !kOutScale && kBlockK * sizeof(ElementB) == 128 && kOutTileN % 8 == 0 &&
+              (!kBlockScale || 128 % kOutTileN == 0));
+// A stage is always used by the same team of warpgroups, which therefore waits for each of its phases. If teams shared
+// a stage, one could mistake the phase of another's k block for its own.
 static_assert(kStages % kInterleaved == 0);
-// A stage has 128 bytes of k of each row of b; behind all stages lie as many of each row of a, for so many steps. Where these are fewer
-// than there are stages, more of b is under way, which comes from further off: a, which every block reads, comes from L2. A step's a
-// and block scales take the place of those so many steps before, where those were multiplied.
-inline constexpr i32 kStepsOfA = STEPS_OF_A, kAhead = kStages - kStepsOfA;
-static_assert(kAhead >= 0 && kStepsOfA % kInterleaved == 0);
-inline constexpr i32 kBBytes = kTileN * 128, kABytes = kTileM * 128, kTileBytes = kStages * kBBytes + kStepsOfA * kABytes;
-using StageStateOfA = PipelineState<kStepsOfA>;
-// A stage's scales are always the same warp's, or no step overtakes another (copy_scales).
+// Every stage has 128 bytes of k of each row of b. The a of a k block, 128 bytes of each row, lies in a ring of
+// kStagesOfA places behind all stages. The ring may be shorter than the pipeline, so that more of b is in flight: b
+// comes from global memory, a, which every block reads, from L2. The a and the block scales of a k block reuse the
+// place of those kStagesOfA earlier, once these have been multiplied.
+inline constexpr i32 kStagesOfA = STAGES_OF_A, kAhead = kStages - kStagesOfA;
+static_assert(kAhead >= 0 && kStagesOfA % kInterleaved == 0);
+inline constexpr i32 kBBytes = kTileN * 128, kABytes = kTileM * 128,
+                     kTileBytes = kStages * kBBytes + kStagesOfA * kABytes;
+using StageStateOfA = PipelineState<kStagesOfA>;
+// A stage's scales are always loaded by the same warp, unless no k block can overtake another (see copy_scales).
 static_assert(kStages % kScaleWarps == 0 || kInterleaved == 1);
-inline constexpr i32 kSumCount = kGroupN / 2;  // of a thread
+inline constexpr i32 kSumCount = kGroupN / 2;  // accumulators of a thread
 inline constexpr i32 kSumGroups = div_up(kSumCount, 32);
-// A tile's sums, and the products of two steps, which are under way or to be added to these.
+// The accumulators of a tile, and the products of two k blocks, which are in flight or about to be added to them.
 using Sums = WarpgroupSums<0, kSumCount>;
 using FirstProducts = WarpgroupSums<kSumGroups, kSumCount>;
 using SecondProducts = WarpgroupSums<2 * kSumGroups, kSumCount>;
@@ -45,18 +51,21 @@ struct Registers {
   SecondProducts& second;
 };
 inline constexpr bool kPromoted = sizeof(ElementB) == 1;
-// So many sums, of few warpgroups, leave registers for the products of two steps. Four have each other to fill pauses.
+// With at most so many accumulators a thread has registers left for the products of two k blocks. Blocks of four
+// consumer warpgroups need no second set: the warpgroups fill each other's pauses.
 inline constexpr i32 kMostPaired = kConsumers > 2 ? 0 : 32;
 
-// Block scales are read so many steps at a time: as many as registers hold.
-inline constexpr i32 kScaleSteps = kRowGroups > 1 ? (kGate ? 2 : 3) : 4;
+// How many k blocks' block scales are loaded at a time: as many as fit the registers.
+inline constexpr i32 kScaleKBlocks = kRowGroups > 1 ? (kGate ? 2 : 3) : 4;
 
-// The first operands are asked for as soon as can be, by a warp that makes the few barriers it needs for these itself; another one makes the
-// rest meanwhile. Barriers by number: those of the first stages are there; all are, for who copies.
+// The producer warp initialises the few mbarriers that its first copies need and issues these as early as possible;
+// another warp initialises the remaining mbarriers meanwhile. Named barriers: kBegun says that the mbarriers of the
+// first stages are initialised, kMade tells the producer that all are.
 inline constexpr i32 kBegun = 1, kMade = 5, kMadeThreads = 2 * kWarp, kBeginWarp = 0, kMapWarp = 1;
 inline constexpr i32 kFirstStages = kStages < 4 ? kStages : 4;
 
-// Each by one thread, who then fences. A stage is full when one warp's copies have come, and another's scales.
+// Each is called by one thread, which then calls fence_mbarrier_init(). A full barrier expects one arrival of the
+// producer and, with block scales, one of a scale warp.
 template <i32 from, i32 to>
 QUERN_DEVICE void begin_full(Stages& stages) {
   QUERN_UNROLL for (i32 i = from; i < to; ++i) mbarrier_init(stages.full[i], kBlockScale ? 2 : 1);
@@ -74,32 +83,44 @@ QUERN_DEVICE void fetch_maps(const TensorMap& map_a, const TensorMap& map_b) {
 
 static_assert(sizeof(Stages) == 2 * kStages * sizeof(Mbarrier));
 
-// By one thread. A step's copies are short ones where tiles are narrow, so that who makes them can set the pace: places are found once.
+// The TMA copies of a k block, issued by one thread. Where tiles are narrow the time to issue a copy sets the pace, so
+// shared addresses are computed once.
 struct Copies {
   const GemmParams& p;
   const TensorMap &map_a, &map_b;
   SharedArray<u8> tiles;
-  SharedArray<Mbarrier> stages;  // full ones, then as many empty ones
-  u32 bytes;                     // of a step
+  SharedArray<Mbarrier> stages;  // the full barriers, then the empty ones
+  u32 bytes;                     // that the copies of a k block bring
 
-  QUERN_DEVICE Copies(const GemmParams& params, const TensorMap& a, const TensorMap& b, const u8* shared, const Stages& of)
-      : p(params), map_a(a), map_b(b), tiles(shared), stages(reinterpret_cast<const Mbarrier*>(&of)), bytes(static_cast<u32>(kBBytes + small_m_rows(params.m, kTileM) * 128)) {}
+  QUERN_DEVICE Copies(const GemmParams& params, const TensorMap& a, const TensorMap& b, const u8* shared,
+                      const Stages& of)
+      : p(params),
+        map_a(a),
+        map_b(b),
+        tiles(shared),
+        stages(reinterpret_cast<const Mbarrier*>(&of)),
+        bytes(static_cast<u32>(kBBytes + small_m_rows(params.m, kTileM) * 128)) {}
   QUERN_DEVICE void await_empty(i32 stage, u32 phase) const { mbarrier_wait(stages, kStages + stage, phase); }
-  // b of a step, and how many bytes of a will follow. Rows of b are read once, or by neighbours at the same time.
-  QUERN_DEVICE void b(const Work& work, i32 step, i32 stage) const {
+  // Copies b of a k block and expects the bytes of its a and b. Rows of b are read once, or by neighbouring blocks at
+  // the same time, so L2 need not keep them.
+  QUERN_DEVICE void b(const Work& work, i32 k_block, i32 stage) const {
     mbarrier_arrive_expect(stages, stage, bytes);
-    tma_load(tiles, stage * kBBytes, map_b, stages, stage, CacheHint::evict_first, step * kStepK, work.column, group_of_b(p, work));
+    tma_load(tiles, stage * kBBytes, map_b, stages, stage, CacheHint::evict_first, k_block * kBlockK, work.column,
+             group_of_b(p, work));
     if constexpr (kGate) {
-      tma_load(tiles, stage * kBBytes + kBBytes / 2, map_b, stages, stage, CacheHint::evict_first, step * kStepK, p.n / 2 + work.column, group_of_b(p, work));
+      tma_load(tiles, stage * kBBytes + kBBytes / 2, map_b, stages, stage, CacheHint::evict_first, k_block * kBlockK,
+               p.n / 2 + work.column, group_of_b(p, work));
     }
   }
-  // a of it. What lies below keeps what it held: rows that are not stored.
-  QUERN_DEVICE void a(const Work& work, i32 step, i32 stage, i32 place) const {
-    tma_load(tiles, kStages * kBBytes + place * kABytes, map_a, stages, stage, CacheHint::normal, step * kStepK, work.row, group_of_a(p, work));
+  // Copies a of a k block. The box may have fewer rows than the tile; the others keep old data, and their results are
+  // not stored.
+  QUERN_DEVICE void a(const Work& work, i32 k_block, i32 stage, i32 place) const {
+    tma_load(tiles, kStages * kBBytes + place * kABytes, map_a, stages, stage, CacheHint::normal, k_block * kBlockK,
+             work.row, group_of_a(p, work));
   }
 };
 
-// Scales of a tile's rows and columns, in the registers of a warp.
+// The scales of a tile's rows and columns, in the registers of a warp.
 struct VectorScales {
   static constexpr i32 kRows = div_up(kTileM, kWarp), kColumns = div_up(kTileN, kWarp);
   f32 rows[kRows], columns[kColumns];
@@ -124,8 +145,8 @@ struct VectorScales {
   }
 };
 
-// What a step's products are multiplied by: the two rows of a thread, for each set.
-struct StepScales {
+// The factors of a k block's products: for the two rows of a thread, and with a gate for each half.
+struct KBlockScales {
   f32 x[kScaleSets][2];
 
   QUERN_DEVICE void take(const f32* scales, i32 line) {
@@ -133,17 +154,19 @@ struct StepScales {
       QUERN_UNROLL for (i32 h = 0; h < 2; ++h) x[s][h] = scales[s * kTileM + line + 8 * h];
     }
   }
-  // Of sum i.
+  // The factor of accumulator i.
   QUERN_DEVICE f32 of(i32 i) const { return x[kGate && i >= kSumCount / 2 ? 1 : 0][i >> 1 & 1]; }
 };
 
-// One warpgroup: of the block's, those of rows 64 `group` and columns kGroupN `side` on, of which it takes every so many steps.
+// A consumer warpgroup: it multiplies the 64 rows from row 64 * group on by the kGroupN columns from column kGroupN *
+// side on, for the k blocks k_rank, k_rank + kInterleaved, k_rank + 2 kInterleaved ... of a tile.
 struct Consumer {
-  i32 group, side, interleaved;
+  i32 group, side, k_rank;
 
-  QUERN_DEVICE explicit Consumer(i32 number) : group(number % kRowGroups), side(number / kRowGroups % kColumnGroups), interleaved(number / kTogether) {}
-  QUERN_DEVICE i32 number() const { return group + kRowGroups * side + kTogether * interleaved; }
-  // Of the tile.
+  QUERN_DEVICE explicit Consumer(i32 number)
+      : group(number % kRowGroups), side(number / kRowGroups % kColumnGroups), k_rank(number / kTogether) {}
+  QUERN_DEVICE i32 number() const { return group + kRowGroups * side + kTogether * k_rank; }
+  // The first of the thread's two rows, which are 8 apart, within the tile.
   QUERN_DEVICE i32 row() const { return group * 64 + wgmma_row(thread_index() % kGroupThreads, 0); }
   template <class D>
   QUERN_DEVICE void multiply(D& d, const u8* shared, i32 stage, i32 place, bool accumulate) const {
@@ -158,19 +181,19 @@ struct Consumer {
   }
 };
 
-// This warp has done with a stage.
+// Called by all lanes of a consumer warp that no longer reads a stage.
 QUERN_DEVICE void release(Mbarrier& empty) {
   sync_warp();
   if (lane() == 0) mbarrier_arrive(empty);
 }
 
-// A warpgroup's own steps of a tile, in turn.
-struct OwnSteps {
+// The pipeline state of a warpgroup that takes every kInterleaved-th k block.
+struct OwnKBlocks {
   StageState state;
   StageStateOfA place;
 
   QUERN_DEVICE i32 stage() const { return state.stage; }
-  // Of a, and of block scales.
+  // The place of a and of block scales.
   QUERN_DEVICE i32 at() const { return kAhead == 0 ? state.stage : place.stage; }
   QUERN_DEVICE void next() {
     state.template advance<kInterleaved>();
@@ -178,22 +201,24 @@ struct OwnSteps {
   }
 };
 
-// A step's products, under way or to be added to the sums.
+// The products of a k block, in flight or about to be added to the accumulators.
 template <class Products>
-struct StepProducts {
+struct KBlockProducts {
   Products& x;
-  StepScales scales;
+  KBlockScales scales;
   i32 stage;
 
-  QUERN_DEVICE void begin(const Consumer& c, OwnSteps& steps, const u8* shared, const f32* block_scales, Stages& stages) {
-    stage = steps.stage();
-    mbarrier_wait(stages.full[stage], steps.state.phase);
+  QUERN_DEVICE void begin(const Consumer& c, OwnKBlocks& k_blocks, const u8* shared, const f32* block_scales,
+                          Stages& stages) {
+    stage = k_blocks.stage();
+    mbarrier_wait(stages.full[stage], k_blocks.state.phase);
     wgmma_fence();
-    c.multiply(x, shared, stage, steps.at(), false);
-    if constexpr (kBlockScale) scales.take(block_scales + steps.at() * kScaleCount, c.row());
-    steps.next();
+    c.multiply(x, shared, stage, k_blocks.at(), false);
+    if constexpr (kBlockScale) scales.take(block_scales + k_blocks.at() * kScaleCount, c.row());
+    k_blocks.next();
   }
-  // Once no more than so many of those begun are under way.
+  // Waits until at most `under_way` younger products are in flight, frees the stage and adds the products to the
+  // accumulators.
   template <i32 under_way>
   QUERN_DEVICE void add_to(Sums& sums, Stages& stages) {
     wgmma_wait<under_way>();
@@ -206,20 +231,22 @@ struct StepProducts {
   }
 };
 
-// Its steps of a tile whose first stage is `turn`, and whose first a and block scales are at `place`.
-QUERN_DEVICE void sum_steps(const Registers& registers, const Consumer& c, const Work& work, StageState state, StageStateOfA place, const u8* shared,
-                            const f32* block_scales, Stages& stages) {
+// Sums a consumer's k blocks of a tile. `state` is the pipeline state of the tile's first k block, `place` that of its
+// a and its block scales.
+QUERN_DEVICE void sum_k_blocks(const Registers& registers, const Consumer& c, const Work& work, StageState state,
+                               StageStateOfA place, const u8* shared, const f32* block_scales, Stages& stages) {
   Sums& sums = registers.sums;
   sums.clear();
-  state.skip(c.interleaved);
-  place.skip(c.interleaved);
-  OwnSteps own{state, place};
-  i32 left = (work.last_step - work.first_step - c.interleaved + kInterleaved - 1) / kInterleaved;
+  state.skip(c.k_rank);
+  place.skip(c.k_rank);
+  OwnKBlocks own{state, place};
+  i32 left = (work.end_k_block - work.first_k_block - c.k_rank + kInterleaved - 1) / kInterleaved;
   if constexpr (kPromoted && kSumCount <= kMostPaired) {
-    // While one step's products are added the next one's are under way, which therefore must not wait for its stage.
-    static_assert(kStepsOfA >= 2 * kInterleaved);
-    StepProducts<FirstProducts> first{registers.first, {}, 0};
-    StepProducts<SecondProducts> second{registers.second, {}, 0};
+    // The products of one k block are added while those of the next are in flight. The next one must therefore not wait
+    // for the place of the one that is added.
+    static_assert(kStagesOfA >= 2 * kInterleaved);
+    KBlockProducts<FirstProducts> first{registers.first, {}, 0};
+    KBlockProducts<SecondProducts> second{registers.second, {}, 0};
     if (left == 0) return;
     first.begin(c, own, shared, block_scales, stages);
     QUERN_ROLLED for (;; left -= 2) {
@@ -237,17 +264,18 @@ QUERN_DEVICE void sum_steps(const Registers& registers, const Consumer& c, const
       second.template add_to<1>(sums, stages);
     }
   } else if constexpr (kPromoted) {
-    StepProducts<FirstProducts> step{registers.first, {}, 0};
+    KBlockProducts<FirstProducts> k_block{registers.first, {}, 0};
     QUERN_ROLLED for (; left > 0; --left) {
-      step.begin(c, own, shared, block_scales, stages);
-      step.template add_to<0>(sums, stages);
+      k_block.begin(c, own, shared, block_scales, stages);
+      k_block.template add_to<0>(sums, stages);
     }
   } else {
     i32 before = -1;
     QUERN_ROLLED for (; left > 0; --left) {
       const i32 stage = own.stage();
       mbarrier_wait(stages.full[stage], own.state.phase);
-      // One step's products stay under way while the next one's begin; the stage before is free by then.
+      // The products of one k block stay in flight while those of the next begin; by then the stage before has been
+      // read.
       wgmma_fence();
       c.multiply(sums, shared, stage, own.at(), true);
       wgmma_wait<1>();

@@ -1,8 +1,10 @@
-// Results of a tile that leave while the next one is multiplied: all of them have room in shared memory.
+// The overlapped epilogue: the results of a whole tile are staged in shared memory and stored by TMA while the next
+// tile is multiplied.
 //
-// A warp's results are boxes of 16 rows of 64 columns, one beside the other. Each leaves by a bulk copy of its own, now and then: when all
-// multiprocessors write at once they wait for L2, and copies of operands wait behind those of results. Bulk copies stop at the last row
-// and column of a product, so there is no other way out of here: out must be described by a tensor map.
+// A warp's results are boxes of 16 rows and 64 columns side by side. Each box is a TMA store of its own, and the stores
+// are spread over the next tile's k blocks: when all multiprocessors store at once they wait for L2, and copies of
+// operands queue behind the stores. A TMA store clips at the last row and column of out. There is no other way to store
+// here, so out must have a tensor map.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -11,11 +13,13 @@
 namespace q {
 
 template <class Result>
-class LateResults {
+class OverlappedResults {
  public:
-  // `boxes` are the warp's.
-  QUERN_DEVICE LateResults(const TensorMap& map, i32 consumer, u8* boxes) : map_(map), boxes_(boxes), line_(consumer * 64 + warp() % 4 * 16) {}
-  // Puts half of a tile's columns, 0 and then 1, into their boxes. Rows have been scaled as sums were promoted. All of the last one's have been sent.
+  // `boxes` is this warp's part of shared memory.
+  QUERN_DEVICE OverlappedResults(const TensorMap& map, i32 consumer, u8* boxes)
+      : map_(map), boxes_(boxes), line_(consumer * 64 + warp() % 4 * 16) {}
+  // Writes the results of one half of the tile's columns, 0 and then 1, into their boxes. Row scales were applied when
+  // sums were promoted. All boxes of the previous tile must have been sent.
   template <i32 half>
   QUERN_DEVICE void stage(const GemmParams& p, const Work& work, Sums& sums, const f32* column_scales) {
     if constexpr (half == 0) {
@@ -29,7 +33,7 @@ class LateResults {
     fence_async();
     sync_warp();
   }
-  // Of those that are there.
+  // Whether staged boxes remain to be sent.
   QUERN_DEVICE bool any_left() const { return sent_ < kBoxes; }
   QUERN_DEVICE void send_one() {
     if (elect_one()) {
@@ -38,10 +42,8 @@ class LateResults {
     }
     ++sent_;
   }
-  QUERN_DEVICE void send_all() {
-    QUERN_ROLLED while (any_left()) send_one();
-  }
-  // Before the block ends.
+  QUERN_DEVICE void send_all() { QUERN_ROLLED while (any_left()) send_one(); }
+  // Waits until all stores are complete: before the block ends.
   QUERN_DEVICE void await() {
     if (elect_one()) tma_wait<0>();
   }

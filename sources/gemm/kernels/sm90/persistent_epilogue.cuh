@@ -1,4 +1,5 @@
-// From a warpgroup's sums to results: a warp finishes its 16 rows, a slice of columns at a time, through memory of its own.
+// The epilogue of persistent.cuh: each warp finishes its 16 rows, a slice of columns at a time, through staging memory
+// of its own.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -7,23 +8,25 @@
 
 namespace q {
 
-inline constexpr i32 kSumCount = kTileN / 2;  // of a thread
-using Sums = WarpgroupSums<0, kSumCount>;     // of a tile
+inline constexpr i32 kSumCount = kTileN / 2;  // accumulators of a thread
+using Sums = WarpgroupSums<0, kSumCount>;     // the accumulators of a tile
 
-// How many columns are staged at a time. A scale of results is one for 128 columns of a row. Of a gate both halves are staged: so few at a
-// time leave room for a fourth stage, without which turns of two steps (warpgroup_steps.cuh) starve; beside the list of experts there is
-// less room, and block scales, whose turns are of one step, do as well with three.
+// Columns that are staged at a time. A scale of results belongs to 128 columns of a row. With a gate both halves are
+// staged; 32 columns then leave room for the fourth stage, without which a turn of two k blocks (promote_together in
+// persistent_k_loop.cuh) starves. Beside the list of experts there is less room. Block scales take one k block at a
+// time and run as fast with three stages.
 inline constexpr i32 kSliceN = kOutScale ? 128 : !kGate ? 64 : kGrouping == kDense ? 32 : kScaled ? 16 : 64;
 inline constexpr i32 kSlicePitch = kSliceN + 8;
 inline constexpr i32 kSlicesN = div_up(kOutTileN, kSliceN);
 inline constexpr i32 kStagedOfWarp = 8 * kSlicePitch * (kGate ? 2 : 1);  // f32
 static_assert(!kOutScale || (kOutTileN % kSliceN == 0 && !kGate));
 
-// Whether scales of rows and columns are read at a tile's beginning. Where results have scales of their own, what is staged leaves no room.
+// Whether row and column scales are loaded at the beginning of a tile. With scales of results the staging memory leaves
+// no room for them.
 inline constexpr bool kTileScales = kScaled && !kOutScale;
 
-// The scales of a tile's rows and columns, which a warpgroup reads while its first products are under way and keeps until its sums
-// are there: those of the columns spread over its threads.
+// The scales of a tile's rows and columns. A warpgroup loads them while its first products are in flight and keeps them
+// until its sums are complete, those of the columns spread over its threads.
 struct ResultScales {
   static constexpr i32 kOfThread = div_up(kTileN, 128);
   f32 row[2];
@@ -37,18 +40,20 @@ struct ResultScales {
     }
     const f32* from = p.scale_b + work.group * p.scale_b_group;
     QUERN_UNROLL for (i32 i = 0; i < kOfThread; ++i) {
-      // Past the last column any scale will do: what is made with it is not stored.
-      const i32 of_tile = i * 128 + thread_index() % 128, c = work.column + of_tile + (kGate && of_tile >= kOutTileN ? p.n / 2 - kOutTileN : 0);
+      // Columns beyond the last are not stored, so they may take any scale.
+      const i32 of_tile = i * 128 + thread_index() % 128,
+                c = work.column + of_tile + (kGate && of_tile >= kOutTileN ? p.n / 2 - kOutTileN : 0);
       column[i] = from[(c < p.n ? c : p.n - 1) * p.scale_b_row];
     }
   }
-  // Those of the columns to where all threads of the warpgroup read them; `id` is a named barrier of its own.
+  // Writes the column scales to shared memory, for all threads of the warpgroup; `id` is the warpgroup's named barrier
+  // for this.
   QUERN_DEVICE void share(f32* columns, i32 id) const {
-    sync_named(id, 128);  // the last tile's have been read
+    sync_named(id, 128);  // the previous tile's have been read
     put(columns);
     sync_named(id, 128);
   }
-  // The same, where nobody reads any more, for who meets afterwards.
+  // Writes them without a barrier: no thread may still read the place, and readers meet at a barrier afterwards.
   QUERN_DEVICE void put(f32* columns) const {
     QUERN_UNROLL for (i32 i = 0; i < kOfThread; ++i) {
       if (i * 128 + thread_index() % 128 < kTileN) columns[i * 128 + thread_index() % 128] = column[i];
@@ -56,7 +61,7 @@ struct ResultScales {
   }
 };
 
-// Stages `count` columns of eight of a warp's rows, the thread's row h, from column `first` of the tile on.
+// Stages `count` columns, from column `first` of the tile on, of eight of a warp's rows: those of the thread's row h.
 template <i32 h, i32 first, i32 count>
 QUERN_DEVICE void stage_columns(const Sums& sums, f32 row_scale, const f32* column_scales, f32* to) {
   f32 pair[2];
@@ -69,34 +74,40 @@ QUERN_DEVICE void stage_columns(const Sums& sums, f32 row_scale, const f32* colu
   if constexpr (count > 8) stage_columns<h, first + 8, count - 8>(sums, row_scale, column_scales, to + 8);
 }
 
-// A part of a warp's results is a slice of the columns of eight of its rows: first of the upper eight, then of the lower. It goes to the
-// warp's memory; registers have no index: one copy of the code for each part, but for this little only, found by halves.
-inline constexpr i32 kParts = 2 * kSlicesN;
-// `column_scales` are those of the tile from the thread's first column on.
+// A piece of a warp's results is a slice of columns of eight of its rows: all pieces of the upper eight rows come
+// first, then those of the lower. Registers cannot be indexed at run time, so the code that stages a piece, and no more
+// than this, exists once for each piece; the piece is found by bisection.
+inline constexpr i32 kPieces = 2 * kSlicesN;
+// `column_scales` begins at the scale of the thread's first column.
 template <i32 first, i32 count>
-QUERN_DEVICE void stage_part(i32 part, const Sums& sums, const f32 (&row_scales)[2], const f32* column_scales, f32* to) {
+QUERN_DEVICE void stage_piece(i32 piece, const Sums& sums, const f32 (&row_scales)[2], const f32* column_scales,
+                              f32* to) {
   if constexpr (count > 1) {
-    if (part < first + count / 2) {
-      stage_part<first, count / 2>(part, sums, row_scales, column_scales, to);
+    if (piece < first + count / 2) {
+      stage_piece<first, count / 2>(piece, sums, row_scales, column_scales, to);
     } else {
-      stage_part<first + count / 2, count - count / 2>(part, sums, row_scales, column_scales, to);
+      stage_piece<first + count / 2, count - count / 2>(piece, sums, row_scales, column_scales, to);
     }
   } else {
-    constexpr i32 h = first / kSlicesN, column = first % kSlicesN * kSliceN, left = kOutTileN - column, columns = left < kSliceN ? left : kSliceN;
+    constexpr i32 h = first / kSlicesN, column = first % kSlicesN * kSliceN, left = kOutTileN - column,
+                  columns = left < kSliceN ? left : kSliceN;
     stage_columns<h, column, columns>(sums, row_scales[h], column_scales, to);
-    if constexpr (kGate) stage_columns<h, kOutTileN + column, columns>(sums, row_scales[h], column_scales, to + 8 * kSlicePitch);
+    if constexpr (kGate)
+      stage_columns<h, kOutTileN + column, columns>(sums, row_scales[h], column_scales, to + 8 * kSlicePitch);
   }
 }
 
-// Eight rows at a time, so that every lane has eight neighbouring columns. Scales are applied on the way, where there is room for
-// them: to read them from memory for every eight results takes up to a tenth of a product's time.
-QUERN_DEVICE void store_rows(const GemmParams& p, const Work& work, i32 consumer, const Sums& sums, const f32 (&row_scales)[2],
-                             const f32* column_scales, f32* staged) {
+// Stores a warp's results, eight rows at a time, so that every lane has eight neighbouring columns. Scales are applied
+// when sums are staged, where there is room for the scales: loading them for every eight results took up to a tenth of
+// a product's time.
+QUERN_DEVICE void store_rows(const GemmParams& p, const Work& work, i32 consumer, const Sums& sums,
+                             const f32 (&row_scales)[2], const f32* column_scales, f32* staged) {
   const i32 l = lane(), warp_line = consumer * 64 + warp() % 4 * 16;
   constexpr i32 kGroups = kSliceN / kEight;
-  QUERN_ROLLED for (i32 part = 0; part < kParts; ++part) {
-    const i32 below = part < kSlicesN ? 0 : 8, first_column = (part < kSlicesN ? part : part - kSlicesN) * kSliceN;
-    stage_part<0, kParts>(part, sums, row_scales, column_scales + (l & 3) * 2, staged + (l >> 2) * kSlicePitch + (l & 3) * 2);
+  QUERN_ROLLED for (i32 piece = 0; piece < kPieces; ++piece) {
+    const i32 below = piece < kSlicesN ? 0 : 8, first_column = (piece < kSlicesN ? piece : piece - kSlicesN) * kSliceN;
+    stage_piece<0, kPieces>(piece, sums, row_scales, column_scales + (l & 3) * 2,
+                            staged + (l >> 2) * kSlicePitch + (l & 3) * 2);
     sync_warp();
     QUERN_ROLLED for (i32 i = l; i < 8 * kGroups; i += kWarp) {
       const i32 row = i / kGroups, column = i % kGroups * kEight;
@@ -113,25 +124,25 @@ QUERN_DEVICE void store_rows(const GemmParams& p, const Work& work, i32 consumer
   }
 }
 
-// Results that need nothing beside their sums and scales are finished where they are, in registers, and turned round in shared memory.
-// Where two boxes of a warp have room there, or all, they leave by bulk copies, which go on while the next tile is multiplied; to wait
-// for the copies of one would take longer than ordinary stores.
+// Plain results need only their sums and scales. They are finished in registers and transposed through shared memory.
+// Where a warp has staging memory for two boxes, or for all, TMA stores write them while the next tile is multiplied;
+// waiting for the store of a single box would take longer than ordinary stores.
 inline constexpr bool kPlainResults = !kGate && !kOutScale && sizeof(Out) == 2 && USES_OPERANDS == 0;
 
-// A warp's boxes of 16 rows of 64 columns, swizzled by 128 bytes.
+// A warp's boxes of 16 rows and 64 columns, swizzled by 128 bytes.
 inline constexpr i32 kBoxBytes = 16 * 128;
 inline constexpr i32 kBoxes = kOverlappedEpilogue ? kTileN / 64 : kGrouping == kDense && !kBlockScale ? 2 : 1;
 inline constexpr bool kTwoBoxes = kBoxes == 2;
 static_assert(!kOverlappedEpilogue || (kPlainResults && kBoxes == 4));
 inline constexpr i32 kStagedBytes = kPlainResults ? kBoxes * kBoxBytes : kStagedOfWarp * 4;
 
-// One box by ordinary stores, of which `columns` columns and `rows` rows are there.
+// Stores a box by ordinary stores. Its first `rows` rows and `columns` columns exist.
 template <class Result>
 QUERN_DEVICE void store_box(const GemmParams& p, const u8* box, Result* out, i32 rows, i32 columns) {
-  constexpr i32 kRows = kWarp / 8;  // at a time
+  constexpr i32 kRows = kWarp / 8;  // that a warp stores at a time
   const i32 l = lane(), column = l % 8 * kEight;
   const auto at = [&](i32 row) { return box + row * 128 + ((l % 8 ^ row % 8) << 4); };
-  // Where results leave by bulk copies, the few boxes that do not are no reason for more code.
+  // Where TMA stores are used, the few boxes that cannot take them do not justify a second code path.
   if (!kTwoBoxes && rows >= 16 && columns >= 64 && p.out_vectors != 0) {
     vec16 eights[16 / kRows];
     QUERN_UNROLL for (i32 i = 0; i < 16 / kRows; ++i) eights[i] = load16(at(l / 8 + i * kRows));
@@ -151,7 +162,8 @@ QUERN_DEVICE void store_box(const GemmParams& p, const u8* box, Result* out, i32
   }
 }
 
-// A thread's sums of slice s become results, eight at a time: one copy of the formula, for which the eights take turns at one place.
+// Applies the formula to a thread's accumulators of slice s, eight at a time. The code of the formula exists once: the
+// eights rotate through the same registers.
 template <i32 s>
 QUERN_DEVICE void apply_formula_to(const GemmParams& p, Sums& sums) {
   constexpr i32 kLeft = kSumCount - s * 32, kEights = (kLeft < 32 ? kLeft : 32) / 8;
@@ -161,33 +173,34 @@ QUERN_DEVICE void apply_formula_to(const GemmParams& p, Sums& sums) {
     x[0] = formula(p, x[0]), x[1] = formula(p, x[1]), x[2] = formula(p, x[2]), x[3] = formula(p, x[3]);
     x[4] = formula(p, x[4]), x[5] = formula(p, x[5]), x[6] = formula(p, x[6]), x[7] = formula(p, x[7]);
     sums.template write<s * 32>(x);
-    sums.template turn<s>();
+    sums.template rotate<s>();
   }
 }
 
-// Finishes slice s of a warp's results, 64 columns or as many as the tile has left, into a box, once they are scaled. Result is Out: a
-// template, since it is none for outputs of 32 bits.
+// Finishes slice s of a warp's results, which are scaled already, into a box: 64 columns or what the tile has left.
+// Result is Out; as a template parameter it keeps this from being instantiated for 32-bit outputs.
 template <class Result, i32 s>
 QUERN_DEVICE void stage_slice(const GemmParams& p, Sums& sums, u8* box) {
   if constexpr (!kPlainFormula) apply_formula_to<s>(p, sums);
   sums.template store<Result, s>(box);
 }
 
-// Finishes slices s and further on of a warp's results, and has each leave. `column_scales` are those of the tile, in shared memory.
-// `meanwhile` is called while the first slice leaves.
+// Finishes and stores slices s, s + 1 ... of a warp's results. `column_scales` are those of the tile, in shared memory.
+// meanwhile() is called while the first slice is being stored.
 template <class Result, i32 s = 0, class Meanwhile>
-QUERN_DEVICE void store_plain_slices(const GemmParams& p, const TensorMap& map_out, const Work& work, i32 warp_line, Sums& sums, const f32 (&row_scales)[2],
-                                     const f32* column_scales, u8* boxes, Meanwhile meanwhile) {
+QUERN_DEVICE void store_plain_slices(const GemmParams& p, const TensorMap& map_out, const Work& work, i32 warp_line,
+                                     Sums& sums, const f32 (&row_scales)[2], const f32* column_scales, u8* boxes,
+                                     Meanwhile meanwhile) {
   constexpr i32 kSlices = div_up(kTileN, 64);
   const i32 rows = work.rows - work.row - warp_line, columns = p.n - work.column - s * 64;
   const i64 first_row = work.first_row + work.row + warp_line;
-  // A slice that the tile ends within would be copied over the next tile's columns, and a box that is not whole may end where another
-  // expert's rows begin.
+  // A TMA store of a slice that reaches beyond the tile would overwrite the next tile's columns, and one of fewer than
+  // 16 rows could overwrite another expert's rows.
   const bool copied = kTwoBoxes && (s + 1) * 64 <= kTileN && p.out_mapped != 0 && rows >= 16;
   u8* box = boxes + s % kBoxes * kBoxBytes;
-  // By the one thread that commits: which it is the compiler knows of an elected one alone.
+  // Called by the thread that committed the stores. The compiler knows it to be one thread only from elect_one().
   if (kTwoBoxes && elect_one()) {
-    // A tile with an odd number of slices begins with the box that the last one ended with.
+    // After an odd number of slices the next tile begins with the box that was stored last.
     if constexpr (s == 0 && kSlices % kBoxes != 0) {
       tma_wait_read<0>();
     } else {
@@ -201,7 +214,9 @@ QUERN_DEVICE void store_plain_slices(const GemmParams& p, const TensorMap& map_o
     fence_async();
     sync_warp();
     if (elect_one()) {
-      if (columns > 0) tma_store(map_out, box, CacheHint::normal, work.column + s * 64, static_cast<i32>(first_row), kGrouping == kContiguous ? 0 : work.group);
+      if (columns > 0)
+        tma_store(map_out, box, CacheHint::normal, work.column + s * 64, static_cast<i32>(first_row),
+                  kGrouping == kContiguous ? 0 : work.group);
       tma_commit();
     }
   } else {
@@ -211,14 +226,17 @@ QUERN_DEVICE void store_plain_slices(const GemmParams& p, const TensorMap& map_o
     if (kTwoBoxes && elect_one()) tma_commit();
   }
   if constexpr (s == 0) meanwhile();
-  if constexpr (s + 1 < kSlices) store_plain_slices<Result, s + 1>(p, map_out, work, warp_line, sums, row_scales, column_scales, boxes, [] {});
+  if constexpr (s + 1 < kSlices)
+    store_plain_slices<Result, s + 1>(p, map_out, work, warp_line, sums, row_scales, column_scales, boxes, [] {});
 }
 
-// As stage_slice for the types.
+// All results of a warp. A template for the same reason as stage_slice.
 template <class Result, class Meanwhile>
-QUERN_DEVICE void store_plain_rows(const GemmParams& p, const TensorMap& map_out, const Work& work, i32 consumer, Sums& sums, const f32 (&row_scales)[2],
-                                   const f32* column_scales, u8* boxes, Meanwhile meanwhile) {
-  store_plain_slices<Result>(p, map_out, work, consumer * 64 + warp() % 4 * 16, sums, row_scales, column_scales, boxes, meanwhile);
+QUERN_DEVICE void store_plain_rows(const GemmParams& p, const TensorMap& map_out, const Work& work, i32 consumer,
+                                   Sums& sums, const f32 (&row_scales)[2], const f32* column_scales, u8* boxes,
+                                   Meanwhile meanwhile) {
+  store_plain_slices<Result>(p, map_out, work, consumer * 64 + warp() % 4 * 16, sums, row_scales, column_scales, boxes,
+                             meanwhile);
 }
 
 }  // namespace q

@@ -1,76 +1,79 @@
-// Matrix products of few rows on Hopper, for which reading b sets the pace: a tile has so few of its rows that every multiprocessor
-// has one to read. The block's interleaved add their sums up in a fixed order at the end: no block waits for another.
+// Matrix products of few rows on Hopper, bound by reading b: tiles have so few columns that every multiprocessor has
+// one. The consumer warpgroups of a block take a tile's k blocks in turn and add up their accumulators in a fixed order
+// at the end. No block waits for another.
 // SPDX-License-Identifier: Apache-2.0
-#include "gemm/kernels/sm90/interleaved_k.cuh"
 #include "gemm/kernels/shared/dense_tiles.cuh"
+#include "gemm/kernels/sm90/interleaved_k.cuh"
 
 namespace q {
 
-// Sums of the later half of the interleaved go through shared memory to those of the first half, and these to where results are
-// finished, which adds up what is left.
+// At the end of a tile the warpgroups with k_rank in the upper half write their accumulators to shared memory, those of
+// the lower half add theirs, and the threads that finish results add up the kStagedSets sets that remain.
 inline constexpr i32 kStagedSets = div_up(kInterleaved, 2), kStagedPitch = kTileN + 8;
-inline constexpr i32 kStagedSums = kTileM * kStagedPitch;  // of a set
+inline constexpr i32 kStagedSums = kTileM * kStagedPitch;  // floats of a set
 
-// In shared memory behind the stages.
+// What lies in shared memory behind the stages.
 struct Beside {
-  f32* block_scales;  // of so many steps
+  f32* block_scales;  // of kStagesOfA k blocks
   f32* staged;
-  f32* row_scales;  // of the tile
-  f32* column_scales;
+  f32* row_scales;     // of the tile's rows
+  f32* column_scales;  // of the tile's columns
 
   QUERN_DEVICE explicit Beside(u8* shared)
       : block_scales(reinterpret_cast<f32*>(shared + kTileBytes)),
-        staged(block_scales + kStepsOfA * kScaleCount),
+        staged(block_scales + kStagesOfA * kScaleCount),
         row_scales(staged + kStagedSets * kStagedSums),
         column_scales(row_scales + kTileM) {}
 };
 
-// Barriers of the consumers, with scales of rows and columns also of the warp that brings these. Staged sums are there of the later
-// interleaved, then of all; then they have been read.
+// Named barriers of the consumers, which with row and column scales include the warp that loads these. kHalfStaged: the
+// upper half's accumulators are written. kStaged: all are. kRead: they have been read.
 inline constexpr i32 kHalfStaged = 2, kStaged = 3, kRead = 4;
 inline constexpr i32 kStagedThreads = kConsumerThreads + (kScaled ? kWarp : 0);
 
-// b and a of a step go together here, and a warpgroup has all columns.
+// Here a and b of a k block are copied together, and a warpgroup has all columns of the tile.
 static_assert(kAhead == 0 && kColumnGroups == 1);
 
-// Of the first so many steps b, a or both: into stages which nothing was in. By one thread, as what follows.
+// Issues the copies of b, of a or of both for the first `k_blocks` k blocks, into stages that are still unused. Called
+// by one thread, as is copy_rest().
 template <class Tiles>
-QUERN_DEVICE void begin_copies(const Copies& copies, Tiles tiles, i32 steps, bool of_b, bool of_a) {
+QUERN_DEVICE void begin_copies(const Copies& copies, Tiles tiles, i32 k_blocks, bool of_b, bool of_a) {
   Work work;
   i32 begun = 0;
-  QUERN_ROLLED while (begun < steps && tiles.next(work)) {
-    QUERN_ROLLED for (i32 step = 0; step < work.last_step && begun < steps; ++step, ++begun) {
-      if (of_b) copies.b(work, step, begun);
-      if (of_a) copies.a(work, step, begun, begun);
+  QUERN_ROLLED while (begun < k_blocks && tiles.next(work)) {
+    QUERN_ROLLED for (i32 k_block = 0; k_block < work.end_k_block && begun < k_blocks; ++k_block, ++begun) {
+      if (of_b) copies.b(work, k_block, begun);
+      if (of_a) copies.a(work, k_block, begun, begun);
     }
   }
 }
-// Of the steps behind these both.
+// Issues the copies of both operands for the remaining k blocks.
 template <class Tiles>
 QUERN_DEVICE void copy_rest(const Copies& copies, Tiles tiles, i32 begun) {
   Work work;
   StageState state;
   state.skip(begun);
   QUERN_ROLLED while (tiles.next(work)) {
-    i32 step = begun < work.last_step ? begun : work.last_step;
-    begun -= step;
-    QUERN_ROLLED for (; step < work.last_step; ++step) {
+    i32 k_block = begun < work.end_k_block ? begun : work.end_k_block;
+    begun -= k_block;
+    QUERN_ROLLED for (; k_block < work.end_k_block; ++k_block) {
       copies.await_empty(state.stage, state.phase ^ 1);
-      copies.b(work, step, state.stage);
-      copies.a(work, step, state.stage, state.stage);
+      copies.b(work, k_block, state.stage);
+      copies.a(work, k_block, state.stage, state.stage);
       state.next();
     }
   }
 }
 
-// Scales of a tile's rows and columns, read while its products are under way.
-template <class Tiles, class Asked>
-QUERN_DEVICE void copy_vectors(const GemmParams& p, Tiles tiles, const Beside& beside, Asked asked) {
+// The loop of the warp that loads a tile's row and column scales while its products are in flight. issued() is called
+// once the first loads have been issued.
+template <class Tiles, class Issued>
+QUERN_DEVICE void copy_vectors(const GemmParams& p, Tiles tiles, const Beside& beside, Issued issued) {
   Work work;
   bool first = true;
   QUERN_ROLLED while (tiles.next(work)) {
     const VectorScales scales(p, work);
-    if (first) asked();
+    if (first) issued();
     if (!first) meet_named(kRead, kStagedThreads);
     first = false;
     scales.store(beside.row_scales, beside.column_scales);
@@ -89,7 +92,7 @@ QUERN_DEVICE void stage_sums(const f32 (&sums)[kSumCount], f32* staged) {
   }
 }
 
-// Eight sums of all interleaved, at this place in each set.
+// Adds up eight sums over all sets; `place` is theirs in the first set.
 QUERN_DEVICE Eight total(const f32* place) {
   Eight v = read_eight(place);
   QUERN_UNROLL for (i32 set = 1; set < kStagedSets; ++set) {
@@ -108,11 +111,12 @@ QUERN_DEVICE Eight total_scaled(const f32* place, f32 of_row, const f32* of_colu
   return v;
 }
 
-QUERN_DEVICE void finish_tile(const GemmParams& p, const Work& work, const f32 (&sums)[kSumCount], const Consumer& c, const Beside& beside) {
-  f32* own = beside.staged + c.interleaved % kStagedSets * kStagedSums + c.group * 64 * kStagedPitch;
+QUERN_DEVICE void finish_tile(const GemmParams& p, const Work& work, const f32 (&sums)[kSumCount], const Consumer& c,
+                              const Beside& beside) {
+  f32* own = beside.staged + c.k_rank % kStagedSets * kStagedSums + c.group * 64 * kStagedPitch;
   if constexpr (kInterleaved == 1) {
     stage_sums<false>(sums, own);
-  } else if (c.interleaved >= kStagedSets) {
+  } else if (c.k_rank >= kStagedSets) {
     stage_sums<false>(sums, own);
     arrive_named(kHalfStaged, kConsumerThreads);
   } else {
@@ -135,14 +139,14 @@ QUERN_DEVICE void finish_tile(const GemmParams& p, const Work& work, const f32 (
 }
 
 template <class Tiles>
-QUERN_DEVICE void multiply_tiles(const GemmParams& p, Tiles tiles, const Consumer& c, const Registers& registers, const u8* shared, Stages& stages,
-                                 const Beside& beside) {
+QUERN_DEVICE void multiply_tiles(const GemmParams& p, Tiles tiles, const Consumer& c, const Registers& registers,
+                                 const u8* shared, Stages& stages, const Beside& beside) {
   Work work;
   StageState state;
   bool first = true;
   QUERN_ROLLED while (tiles.next(work)) {
-    sum_steps(registers, c, work, state, state, shared, beside.block_scales, stages);
-    state.skip(work.last_step);
+    sum_k_blocks(registers, c, work, state, state, shared, beside.block_scales, stages);
+    state.skip(work.end_k_block);
     if (!first) meet_named(kRead, kStagedThreads);
     first = false;
     f32 sums[kSumCount];
@@ -153,7 +157,8 @@ QUERN_DEVICE void multiply_tiles(const GemmParams& p, Tiles tiles, const Consume
 
 }  // namespace q
 
-QUERN_KERNEL(quern_gemm_small_m, THREADS, 1, QUERN_PARAM q::GemmParams p, QUERN_PARAM q::TensorMap map_a, QUERN_PARAM q::TensorMap map_b) {
+QUERN_KERNEL(quern_gemm_small_m, THREADS, 1, QUERN_PARAM q::GemmParams p, QUERN_PARAM q::TensorMap map_a,
+             QUERN_PARAM q::TensorMap map_b) {
   using namespace q;
   Sums sums;
   FirstProducts first;
@@ -161,7 +166,7 @@ QUERN_KERNEL(quern_gemm_small_m, THREADS, 1, QUERN_PARAM q::GemmParams p, QUERN_
   QUERN_SHARED(Stages, stages, 1);
   u8* shared = tile_shared();
   launch_next_grid();
-  // By a shuffle, so that the compiler knows a warp's threads to go one way and keeps what they share in uniform registers.
+  // The shuffle tells the compiler that the value is equal in all threads of a warp, so that it uses uniform registers.
   const i32 w = shuffle(warp(), 0);
   if (laid_first(w == kCopyWarp)) {
     const bool one = elect_one();
@@ -173,7 +178,8 @@ QUERN_KERNEL(quern_gemm_small_m, THREADS, 1, QUERN_PARAM q::GemmParams p, QUERN_
     arrive_named(kBegun, kThreads);
     const Copies copies(p, map_a, map_b, shared, stages[0]);
     const DenseTiles tiles(p);
-    // Both operands of the first steps at once; or b alone, of all stages, before the grid before has finished.
+    // Either both operands of the first k blocks, or, if b is constant, b of all stages before the previous grid has
+    // finished and then a.
     const bool early = (p.flags & kConstantB) != 0;
     if (one && !early) {
       wait_for_previous_grid();
@@ -212,7 +218,8 @@ QUERN_KERNEL(quern_gemm_small_m, THREADS, 1, QUERN_PARAM q::GemmParams p, QUERN_
   };
   if (w > kCopyWarp) {
     const i32 number = w - kFirstScaleWarp;
-    if constexpr (kBlockScale) copy_scales<kScaleSteps, kScaleWarps, kStepsOfA>(p, tiles, number, beside.block_scales, stages[0], meet);
+    if constexpr (kBlockScale)
+      copy_scales<kScaleKBlocks, kScaleWarps, kStagesOfA>(p, tiles, number, beside.block_scales, stages[0], meet);
     if (kScaled && number == 0) copy_vectors(p, tiles, beside, meet);
     meet();
     return;

@@ -1,5 +1,5 @@
-// Joins the pieces of the items that were cut: one row at a time by a warp, or by a block of threads where there are many pieces.
-// Pieces are joined in their order, whoever wrote them when.
+// Joins the pieces of the items that were cut: one row at a time by a warp, or by a block of threads where there are
+// many pieces. Pieces are joined in their order, whoever wrote them when.
 // SPDX-License-Identifier: Apache-2.0
 #include "mla_decode/kernels/shared/schedule.cuh"
 
@@ -23,9 +23,7 @@ QUERN_DEVICE State join(const MlaParams& p, const MlaCut& cut, i32 tile, i32 row
   State all;
   all.max = -infinity();
   all.sum = 0.0f;
-  QUERN_UNROLL for (int c = 0; c < kChunks; ++c) {
-    QUERN_UNROLL for (int x = 0; x < 4; ++x) all.x[c][x] = 0.0f;
-  }
+  QUERN_UNROLL for (int c = 0; c < kChunks; ++c) { QUERN_UNROLL for (int x = 0; x < 4; ++x) all.x[c][x] = 0.0f; }
   QUERN_FOUR_AT_ONCE for (i32 i = first; i < cut.count; i += step) {
     const f32* part = slot_at(p, slot_of_piece(cut.first_slot, cut.slot_step, i), tile);
     const f32 part_max = part[kRows * kLatent + row], part_sum = part[kRows * (kLatent + 1) + row];

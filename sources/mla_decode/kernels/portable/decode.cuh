@@ -1,5 +1,5 @@
-// MLA decode for every target. A block of threads has a tile of rows; keys come block by block through shared memory, once for both
-// products, and every warp holds the sums of its own columns of the result.
+// MLA decode for every target. A block of threads has a tile of rows; keys come block by block through shared memory,
+// once for both products, and every warp holds the sums of its own columns of the result.
 //
 //   logits = scale queries keys^T      the warps share the 16x16 tiles
 //   weights = softmax, running          the warps share the rows
@@ -60,7 +60,8 @@ QUERN_DEVICE void multiply_keys(const Memory& m, const Element* keys) {
 }
 
 // Logits to weights, and what the rows' sums so far are to be multiplied with.
-QUERN_DEVICE void weigh(const MlaParams& p, const Sequence& s, const Memory& m, const KeyPlaces& places, i32 first_row) {
+QUERN_DEVICE void weigh(const MlaParams& p, const Sequence& s, const Memory& m, const KeyPlaces& places,
+                        i32 first_row) {
   constexpr int kEach = div_up(kBlock, kWarp);
   QUERN_ROLLED for (int row = warp(); row < kRows; row += kWarps) {
     const Range seen = visible(p, s, first_row + row);
@@ -70,7 +71,8 @@ QUERN_DEVICE void weigh(const MlaParams& p, const Sequence& s, const Memory& m, 
       x[e] = -infinity();
       if (key < kBlock) {
         const i32 position = places.position[key];
-        if (position >= 0 && position >= seen.first && position < seen.last) x[e] = logit(p, m.logits[row * kLogitPitch + key]);
+        if (position >= 0 && position >= seen.first && position < seen.last)
+          x[e] = logit(p, m.logits[row * kLogitPitch + key]);
       }
       max = fmax(max, x[e]);
     }
@@ -112,7 +114,8 @@ QUERN_DEVICE void multiply_values(const Memory& m, const Element* keys, Sums& su
   }
   QUERN_ROLLED for (int k = 0; k < kBlock; k += 16) {
     OperandA<Element> weights[kRowTiles];
-    QUERN_UNROLL for (int t = 0; t < kRowTiles; ++t) weights[t] = load_a(m.weights + t * 16 * kWeightPitch + k, kWeightPitch);
+    QUERN_UNROLL for (int t = 0; t < kRowTiles; ++t) weights[t] =
+        load_a(m.weights + t * 16 * kWeightPitch + k, kWeightPitch);
     QUERN_UNROLL for (int c = 0; c < kColumnTiles; ++c) {
       const int column = (warp() * kColumnTiles + c) * 16;
       if (kLatent / 16 % kColumnTiles != 0 || kLatent / 16 < kWarps * kColumnTiles) {
@@ -127,9 +130,7 @@ QUERN_DEVICE void multiply_values(const Memory& m, const Element* keys, Sums& su
 // To `out`, or to the piece's slot.
 QUERN_DEVICE void write_results(const MlaParams& p, const Sequence& s, const Piece& piece, i32 first_row, i32 tile,
                                 const Memory& m, const Sums& sums) {
-  f32* slot = piece.count > 1
-                  ? slot_at(p, slot_of_piece(piece.slot, piece.slot_step, piece.index), tile)
-                  : nullptr;
+  f32* slot = piece.count > 1 ? slot_at(p, slot_of_piece(piece.slot, piece.slot_step, piece.index), tile) : nullptr;
   const i32 rows = s.q_len * p.heads - first_row;
   QUERN_UNROLL for (int t = 0; t < kRowTiles; ++t) {
     QUERN_UNROLL for (int h = 0; h < kRowsHeld; ++h) {

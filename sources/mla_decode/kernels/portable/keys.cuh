@@ -1,5 +1,5 @@
-// Where the keys of a block lie, and copying them: from the cache to shared memory as they are, and there to numbers that tensor
-// cores take.
+// Where the keys of a block lie, and copying them: from the cache to shared memory as they are, and there to numbers
+// that tensor cores take.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -77,7 +77,8 @@ QUERN_DEVICE void copy_chunk(u8* to, const u8* from, bool take) {
   }
 }
 
-// Copies a block's keys as they lie in the cache; zeros for those that are not there. Completes with the caller's next group.
+// Copies a block's keys as they lie in the cache; zeros for those that are not there. Completes with the caller's next
+// group.
 QUERN_DEVICE void copy_keys(const KeyPlaces& places, u8* stage) {
   constexpr int kOfLatent = kLatentBytes / kCopyBytes, kChunks = kOfLatent + kRopeBytes / kCopyBytes;
   QUERN_FOUR_AT_ONCE for (i32 i = thread_index(); i < kBlock * kChunks; i += kThreads) {
@@ -131,12 +132,14 @@ QUERN_DEVICE void copy_queries(const MlaParams& p, const Sequence& s, i32 first_
     const bool take = row < rows;
     const i32 of = take ? first_row + row : 0, token = of / p.heads, head = of - token * p.heads;
     const i64 at = s.q_begin + token;
-    const Element* from = static_cast<const Element*>(p.q) + at * p.q_stride_token + head * p.q_stride_head + chunk * kElements;
+    const Element* from =
+        static_cast<const Element*>(p.q) + at * p.q_stride_token + head * p.q_stride_head + chunk * kElements;
     if (chunk >= kOfLatent) {
       from = static_cast<const Element*>(p.q_rope) + at * p.q_rope_stride_token + head * p.q_rope_stride_head +
              (chunk - kOfLatent) * kElements;
     }
-    copy_chunk(reinterpret_cast<u8*>(tile + row * kPitch) + chunk * kCopyBytes, reinterpret_cast<const u8*>(from), take);
+    copy_chunk(reinterpret_cast<u8*>(tile + row * kPitch) + chunk * kCopyBytes, reinterpret_cast<const u8*>(from),
+               take);
   }
 }
 

@@ -1,7 +1,7 @@
 // What the kernels of MLA decode share: sequences as the arrays on the device tell them, rows and what they see.
 //
-// The heads of all query tokens of a sequence are rows of one matrix product: row r is query token r / heads, head r % heads. With
-// a list of keys every query token stands alone, as a sequence of its own whose keys are those of the list.
+// The heads of all query tokens of a sequence are rows of one matrix product: row r is query token r / heads, head r %
+// heads. With a list of keys every query token stands alone, as a sequence of its own whose keys are those of the list.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -27,14 +27,14 @@ QUERN_DEVICE void tell(const MlaParams& p, u32 bit) {
 }
 
 struct Sequence {
-  i32 index;     // of the sequence, or of the query token where keys are listed
-  i32 q_begin;   // the first query token
+  i32 index;    // of the sequence, or of the query token where keys are listed
+  i32 q_begin;  // the first query token
   i32 q_len;
   i32 position;  // of the first query token, among the keys
   i32 kv_len;
-  i32 groups;    // of side_by_side tiles of rows; 0: nothing to do
-  i32 first;     // no query sees a key before it; a multiple of kBlock
-  i32 blocks;    // of kBlock keys, at least one: a sequence without keys has its zeros to write
+  i32 groups;  // of side_by_side tiles of rows; 0: nothing to do
+  i32 first;   // no query sees a key before it; a multiple of kBlock
+  i32 blocks;  // of kBlock keys, at least one: a sequence without keys has its zeros to write
 };
 
 QUERN_DEVICE i32 clamped(i32 v, i32 low, i32 high) { return v < low ? low : v < high ? v : high; }
@@ -146,9 +146,11 @@ QUERN_DEVICE f32 finite_max(f32 max) { return max == -infinity() ? 0.0f : max; }
 // A logit in units of log2 of a product q.k.
 QUERN_DEVICE f32 logit(const MlaParams& p, f32 product) {
 #if CAP
-  // tanh(x) = 1 - 2 / (exp(2x) + 1), right at both ends; near 0, where that loses digits, the first terms of its series.
+  // tanh(x) = 1 - 2 / (exp(2x) + 1), right at both ends; near 0, where that loses digits, the first terms of its
+  // series.
   const f32 x = product * p.scale * rcp_approx(p.cap), y = x * x;
-  const f32 series = x * fma(y, fma(y, fma(y, fma(y, 62.0f / 2835.0f, -17.0f / 315.0f), 2.0f / 15.0f), -1.0f / 3.0f), 1.0f);
+  const f32 series =
+      x * fma(y, fma(y, fma(y, fma(y, 62.0f / 2835.0f, -17.0f / 315.0f), 2.0f / 15.0f), -1.0f / 3.0f), 1.0f);
   const f32 tanh = y < 0.09f ? series : 1.0f - 2.0f * rcp_approx(exp2(x * (2.0f * kLog2E)) + 1.0f);
   return p.cap * kLog2E * tanh;
 #else

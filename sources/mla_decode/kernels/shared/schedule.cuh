@@ -1,16 +1,18 @@
-// Who does what, decided on the device from the lengths that lie there: no plan on the host, and one captured graph serves
-// lengths that change.
+// Who does what, decided on the device from the lengths that lie there: no plan on the host, and one captured graph
+// serves lengths that change.
 //
-// An item is a group of tiles of rows of one sequence: `side_by_side` tiles, which as many neighbouring blocks of threads take
-// at the same time, so that what one reads of the cache the others find in L2. Items stand in the order of their sequences.
-// Each group of blocks of threads takes pieces of items: an item and a range of its blocks of keys. An item is so many units long:
+// An item is a group of tiles of rows of one sequence: `side_by_side` tiles, which as many neighbouring blocks of
+// threads take at the same time, so that what one reads of the cache the others find in L2. Items stand in the order of
+// their sequences. Each group of blocks of threads takes pieces of items: an item and a range of its blocks of keys. An
+// item is so many units long:
 //
-//  split      one for each block of keys, and a fixed price. All units are cut into equal runs, one a group of blocks of
+//  split      one for each block of keys, and a fixed price. All units are cut into equal runs, one a group of blocks
+//  of
 //             threads. A run covers the end of one item, some whole items and the beginning of another.
 //  invariant  one for each piece that the sequence's own length asks for; a piece is a unit.
 //
-// The pieces of a cut item leave partial results in slots of the workspace, which another kernel joins. A run ends at most one
-// cut item and begins at most one, so two slots a run are enough.
+// The pieces of a cut item leave partial results in slots of the workspace, which another kernel joins. A run ends at
+// most one cut item and begins at most one, so two slots a run are enough.
 //
 // Every warp counts for itself, and comes to the same result: there is nothing to wait for.
 // SPDX-License-Identifier: Apache-2.0
@@ -30,8 +32,8 @@ struct Piece {
   i32 slot, slot_step;
   i32 cut;  // the entry of MlaParams::cuts that its first piece fills
 };
-// The slot of piece `i`. With a step of 2 piece 0 lies at the end of its run, whose slots begin at `slot`, and the others at the
-// beginning of theirs.
+// The slot of piece `i`. With a step of 2 piece 0 lies at the end of its run, whose slots begin at `slot`, and the
+// others at the beginning of theirs.
 QUERN_DEVICE i32 slot_of_piece(i32 slot, i32 step, i32 i) { return slot + (step == 2 && i == 0 ? 1 : i * step); }
 
 // Of numbers that are not negative: cheaper than signed.
@@ -46,15 +48,22 @@ QUERN_DEVICE i32 invariant_blocks(const MlaParams& p, const Sequence& s) {
 class Schedule {
  public:
   QUERN_DEVICE explicit Schedule(const MlaParams& params)
-      : p(params), run_(quotient(block_index(0), params.side_by_side)), each_(1), at_(-1), end_(0), chunk_(0), start_(0) {}
+      : p(params),
+        run_(quotient(block_index(0), params.side_by_side)),
+        each_(1),
+        at_(-1),
+        end_(0),
+        chunk_(0),
+        start_(0) {}
   QUERN_DEVICE i32 run() const { return run_; }
 
-  // The next piece and its sequence; false when there is none. The piece may be empty, and then is not to be looked at further. All
-  // lanes of the warp together; all get the same answers.
+  // The next piece and its sequence; false when there is none. The piece may be empty, and then is not to be looked at
+  // further. All lanes of the warp together; all get the same answers.
   QUERN_DEVICE bool next(Sequence& s, Piece& piece) {
     i32 begin, units;  // of the sequence's units
     QUERN_ROLLED for (;;) {
-      // Each lane has one of a chunk of sequences: at first to count their units, then to find the one that unit at_ belongs to.
+      // Each lane has one of a chunk of sequences: at first to count their units, then to find the one that unit at_
+      // belongs to.
       if (at_ >= end_ && at_ >= 0) return false;
       s = {};
       s.blocks = 1;
@@ -95,7 +104,8 @@ class Schedule {
 
  private:
   QUERN_DEVICE i32 item_units(const Sequence& s) const {
-    return p.invariant ? quotient(s.blocks + invariant_blocks(p, s) - 1, invariant_blocks(p, s)) : s.blocks + kItemPrice;
+    return p.invariant ? quotient(s.blocks + invariant_blocks(p, s) - 1, invariant_blocks(p, s))
+                       : s.blocks + kItemPrice;
   }
   // All units have been counted: what this run has of them.
   QUERN_DEVICE void begin_run(i32 total) {
@@ -138,9 +148,9 @@ class Schedule {
 
   const MlaParams& p;
   i32 run_;
-  i32 each_;        // units of a run; the last may have fewer
-  i32 at_, end_;    // what is left of this run's units; at -1: they are still to be counted
-  i32 chunk_;       // the first of the sequences that the lanes have next, and the units before them
+  i32 each_;      // units of a run; the last may have fewer
+  i32 at_, end_;  // what is left of this run's units; at -1: they are still to be counted
+  i32 chunk_;     // the first of the sequences that the lanes have next, and the units before them
   i32 start_;
 };
 
@@ -148,8 +158,8 @@ class Schedule {
 QUERN_DEVICE MlaCut cut_of(const MlaParams& p, const Sequence& s, i32 group, i32 slot, i32 step, i32 count) {
   return {count, slot, step, s.q_begin, s.q_len * p.heads, group * p.side_by_side * kRows};
 }
-// Written by the first block of threads of the group that has the item's first piece, by the one thread that `writes`; each group says
-// first that it cuts none. Of a batch-invariant call it is computed again instead.
+// Written by the first block of threads of the group that has the item's first piece, by the one thread that `writes`;
+// each group says first that it cuts none. Of a batch-invariant call it is computed again instead.
 QUERN_DEVICE void note_no_cut(const MlaParams& p, i32 run, bool writes) {
   if (!p.invariant && writes && block_index(0) % p.side_by_side == 0 && run < p.cut_count) p.cuts[run].count = 0;
 }

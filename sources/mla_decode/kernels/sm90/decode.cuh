@@ -1,246 +1,28 @@
 // MLA decode on Hopper: d_latent 512 and d_rope 64, tiles of 64 rows, keys by pairs of blocks of 64.
 //
-// Two warpgroups multiply, a warp copies. Keys come in pairs of blocks: each warpgroup makes the weights of one of the two, and
-// holds the sums of one half of the columns, to which it adds both blocks':
+// Two warpgroups multiply, two warps copy, one schedules. Keys come in pairs of blocks: each warpgroup makes the weights
+// of one of the two, and holds the sums of one half of the columns, to which it adds both blocks':
 //
 //   warpgroup 0                                       warpgroup 1
 //   logits of block 0                                 logits of block 1
 //   weights of block 0, to shared memory  ---------->
-//   left sums  += weights 0 * left keys 0             right sums += weights 0 * right keys 0 (from shared memory)
+//   left sums  += weights 0 * left keys 0             right sums += weights 0 * right keys 0
 //                                         <----------  weights of block 1, to shared memory
 //   left sums  += weights 1 * left keys 1             right sums += weights 1 * right keys 1
 //
-// So one warpgroup's softmax runs while the other's products do. Weights are relative to one maximum a row, which both follow in
-// turn: block 0's logits raise it, then block 1's. Weights of a block go where its rope part was, which only logits need.
+// So one warpgroup's softmax runs while the other's products do. Weights are relative to one maximum a row, which both
+// follow in turn: block 0's logits raise it, then block 1's. Weights of a block go where its rope part was, which only
+// logits need.
 //
-// A block of keys is nine tiles of 64 columns, copied two at a time with a barrier for each two, and filled again by halves as soon as
-// the half's columns have been multiplied. Each of the two blocks has a warp that copies it.
+// A block of keys is nine tiles of 64 columns, copied two at a time with a barrier for each two, and filled again by
+// halves as soon as the half's columns have been multiplied. Each of the two blocks has a warp that copies it.
 // SPDX-License-Identifier: Apache-2.0
 #include "common/sm90/accumulator.cuh"
-#include "common/sm90/tma.cuh"
 #include "common/sm90/wgmma.cuh"
-#include "mla_decode/kernels/shared/schedule.cuh"
+#include "mla_decode/kernels/sm90/copies.cuh"
 
 namespace q {
 
-inline constexpr int kTiles = 9, kRopeTile = 8, kHalf = 4;  // of 64 columns; those of a half of the values
-inline constexpr int kParts = 5, kRopePart = 4;             // two tiles each, but for the rope part
-inline constexpr int kTileBytes = kRows64Tile, kBlockBytes = kRows64Matrix;
-inline constexpr int kGroupThreads = 128, kConsumers = 2 * kGroupThreads;
-inline constexpr int kPageRows = PAGE_ROWS;              // of one copy
-inline constexpr int kKeys = 64;                         // of a block; the schedule counts pairs
-inline constexpr int kCopies = kKeys / kPageRows;        // of one tile's rows
-// Tiles of one copy: where a copy has all rows of a block, those of one tile end where the next one's begin.
-inline constexpr int kTilesAtOnce = kCopies == 1 ? 2 : 1;
-inline constexpr int kOutPitch = kLatent + 8;            // elements from row to row of staged results
-inline constexpr f32 kSlack = 8.0f;  // by how much a maximum may be left behind, in powers of two: see raise()
-static_assert(kRows == 64 && kBlock == 2 * kKeys && kLatent == 512 && kRope == 64 && THREADS == kRows64Threads);
-static_assert(kRows * kOutPitch * 2 <= kBlockBytes, "results are staged where the queries were");
-
-// Named barriers: the weights of block 0 and of block 1 are there; one of each warpgroup; one of both; block 0's maxima are there.
-enum Named { kWeights0 = 1, kWeights1 = 2, kOwn = 3, kBoth = 5, kBase = 6 };
-
-struct Barriers {
-  Mbarrier full[2][kParts];
-  Mbarrier empty[2][2];  // of block 0: left; right and rope. Of block 1: left and rope; right
-  Mbarrier told[2], done[2];
-};
-
-// A piece as this block of threads has it: one tile of its rows.
-struct Task {
-  i32 q_begin;
-  i32 position, kv_len;
-  i32 first_row, rows;  // of the sequence's rows; rows 0: there is no further task
-  i32 key, end_key;     // the first key, and where the last pair of blocks ends
-  Range any, all;       // what any of its rows sees, and what all of them see
-  i32 slot;             // of the partial result; -1: results go to `out`
-  i64 pages;            // where the sequence's pages begin in MlaParams::pages
-};
-struct Told {
-  Barriers barriers;
-  Task tasks[2];
-};
-static_assert(sizeof(Told) <= kRows64Told);
-
-// Shared memory, by where it begins.
-struct Memory {
-  u8* at;
-  QUERN_DEVICE u8* queries() const { return at; }
-  QUERN_DEVICE u8* keys(int block) const { return at + (1 + block) * kBlockBytes; }
-  QUERN_DEVICE f32* numbers(int i) const { return reinterpret_cast<f32*>(at + 3 * kBlockBytes) + i * kRows; }
-  // The rows' maxima as block 0's and as block 1's logits left them; the sums of each warpgroup's weights.
-  QUERN_DEVICE f32* base(int block) const { return numbers(block); }
-  QUERN_DEVICE f32* sum(int group) const { return numbers(2 + group); }
-  QUERN_DEVICE Told& told() const { return *reinterpret_cast<Told*>(at + 3 * kBlockBytes + kRows64Numbers); }
-  QUERN_DEVICE Barriers& barriers() const { return told().barriers; }
-};
-
-// ---- The warp that schedules: it tells the others of a task while they still have the one before
-QUERN_DEVICE Sequence sequence_of(const Task& t) {
-  Sequence s{};
-  s.q_begin = t.q_begin;
-  s.position = t.position;
-  s.kv_len = t.kv_len;
-  return s;
-}
-
-QUERN_DEVICE void schedule_all(const MlaParams& p, Memory m) {
-  const i32 tile = block_index(0) % p.side_by_side;
-  Schedule schedule(p);
-  note_no_cut(p, schedule.run(), lane() == 0);
-  i32 place = 0;
-  u32 phase = 0;
-  QUERN_ROLLED for (;;) {
-    Sequence s;
-    Piece piece;
-    const bool more = schedule.next(s, piece);
-    Task t{};
-    if (more) {
-      if (piece.begin >= piece.end) continue;
-      note_cut(p, s, piece, lane() == 0);
-      t.first_row = (piece.group * p.side_by_side + tile) * kRows;
-      t.rows = s.q_len * p.heads - t.first_row;
-      if (t.rows <= 0) continue;
-      if (t.rows > kRows) t.rows = kRows;
-      const Range a = visible(p, s, t.first_row), b = visible(p, s, t.first_row + t.rows - 1);
-      t.q_begin = s.q_begin;
-      t.position = s.position;
-      t.kv_len = s.kv_len;
-      t.key = s.first + piece.begin * kBlock;
-      t.end_key = s.first + piece.end * kBlock;
-      t.any = {a.first, b.last};
-      t.all = {b.first, a.last};
-      t.slot = piece.count > 1 ? slot_of_piece(piece.slot, piece.slot_step, piece.index) : -1;
-      t.pages = p.page_indptr ? static_cast<i64>(p.page_indptr[s.index]) : s.index * p.pages_stride;
-    }
-    mbarrier_wait(m.barriers().done[place], phase ^ 1);
-    if (lane() == 0) {
-      m.told().tasks[place] = t;
-      mbarrier_arrive(m.barriers().told[place]);
-    }
-    if (!more) break;
-    place ^= 1;
-    phase ^= static_cast<u32>(place == 0);
-  }
-}
-
-// Who is told: waits for each task, and says when it needs it no more.
-struct Listener {
-  Memory m;
-  i32 place;
-  u32 phase;
-  QUERN_DEVICE explicit Listener(Memory memory) : m(memory), place(0), phase(0) {}
-  QUERN_DEVICE Task& next() const {
-    mbarrier_wait(m.barriers().told[place], phase);
-    return m.told().tasks[place];
-  }
-  QUERN_DEVICE void done() {
-    sync_warp();
-    if (lane() == 0) mbarrier_arrive(m.barriers().done[place]);
-    place ^= 1;
-    phase ^= static_cast<u32>(place == 0);
-  }
-};
-
-// ---- The warp that copies
-// Whether some row of the tile sees any of a copy's keys, the first of which is `key`.
-QUERN_DEVICE bool is_needed(const Range& any, i32 key) { return key < any.last && key + kPageRows > any.first; }
-
-// Looks up pages, a warp's worth at once.
-struct Pages {
-  const i32* pages;
-  Range any;
-  i32 held;  // the first of kWarp copies whose pages the lanes hold
-  i32 page;
-
-  // The page of copy `at` of the sequence, copies counting from key 0.
-  QUERN_DEVICE i32 of(const MlaParams& p, i32 at) {
-    if (static_cast<u32>(at - held) >= static_cast<u32>(kWarp)) {
-      held = at;
-      const i32 key = (at + lane()) * kPageRows;
-      page = is_needed(any, key) ? pages[quotient(key, p.page_size)] : 0;
-      if (static_cast<u32>(page) >= static_cast<u32>(p.pool_pages)) {
-        page = p.pool_pages;  // beyond the pool the copy gives zeros
-        tell(p, kBadPage);
-      }
-    }
-    return shuffle(page, at - held);
-  }
-};
-
-struct Maps {
-  const TensorMap& latent;  // [pages][8 tiles][page_size][64 columns]
-  const TensorMap& rope;    // [pages][1][page_size][64 columns]
-};
-
-// Where a block's rows come from.
-struct Rows64 {
-  i32 page[kCopies], slot[kCopies];
-  bool needed[kCopies];
-  u32 count;  // that are needed
-};
-
-// Part `part` of a block; by one lane.
-template <int part>
-QUERN_DEVICE void copy_part(const Maps& maps, u8* keys, Mbarrier* full, const Rows64& rows) {
-  constexpr int kCount = part == kRopePart ? 1 : 2;
-  mbarrier_arrive_expect(full[part], rows.count * (kCount * kPageRows * 128));
-  QUERN_UNROLL for (int c = 0; c < kCopies; ++c) {
-    if (!rows.needed[c]) continue;
-    u8* to = keys + 2 * part * kTileBytes + c * kPageRows * 128;
-    if constexpr (part == kRopePart) {
-      tma_load(to, maps.rope, full[part], CacheHint::evict_first, 0, rows.slot[c], 0, rows.page[c]);
-    } else {
-      QUERN_UNROLL for (int i = 0; i < 2; i += kTilesAtOnce) {
-        tma_load(to + i * kTileBytes, maps.latent, full[part], CacheHint::evict_first, 0, rows.slot[c], 2 * part + i, rows.page[c]);
-      }
-    }
-  }
-}
-
-template <int block>
-QUERN_DEVICE void copy_all(const MlaParams& p, const Maps& maps, Memory m) {
-  Listener listener(m);
-  u8* keys = m.keys(block);
-  Mbarrier* full = m.barriers().full[block];
-  u32 round = 0;
-  QUERN_ROLLED for (;;) {
-    const Task& t = listener.next();
-    if (shuffle(t.rows, 0) == 0) break;
-    Pages source{p.pages + t.pages, t.any, -kWarp, 0};
-    const i32 end = shuffle(t.end_key, 0);
-    QUERN_ROLLED for (i32 key = shuffle(t.key, 0) + block * kKeys; key < end; key += kBlock) {
-      Rows64 rows;
-      rows.count = 0;
-      QUERN_UNROLL for (int c = 0; c < kCopies; ++c) {
-        const i32 at = key + c * kPageRows;
-        rows.page[c] = source.of(p, quotient(at, kPageRows));
-        rows.slot[c] = at - quotient(at, p.page_size) * p.page_size;
-        rows.needed[c] = is_needed(source.any, at);
-        rows.count += rows.needed[c];
-      }
-      // The half first that is released first, the rope part with the half whose reader reads the weights that lie there.
-      constexpr int kFirst = block == 0 ? 0 : 1;
-      mbarrier_wait(m.barriers().empty[block][kFirst], round ^ 1);
-      if (elect_one()) {
-        copy_part<2 * kFirst>(maps, keys, full, rows);
-        copy_part<2 * kFirst + 1>(maps, keys, full, rows);
-      }
-      sync_warp();
-      mbarrier_wait(m.barriers().empty[block][1 - kFirst], round ^ 1);
-      if (elect_one()) {
-        copy_part<2 - 2 * kFirst>(maps, keys, full, rows);
-        copy_part<3 - 2 * kFirst>(maps, keys, full, rows);
-        copy_part<kRopePart>(maps, keys, full, rows);
-      }
-      sync_warp();
-      round ^= 1;
-    }
-    listener.done();
-  }
-}
-
-// ---- The warpgroups that multiply
 // Piece `piece` (of 16 bytes) of row `row` of a swizzled tile.
 QUERN_DEVICE u32 place_in_tile(i32 row, i32 piece) { return static_cast<u32>(row * 128 + ((piece ^ (row & 7)) << 4)); }
 
@@ -259,30 +41,36 @@ struct Rows {
   f32 sum[2];   // of this thread's own weights
 };
 
-template <int group>
 struct Multiplier {
   const MlaParams& p;
   Memory m;
-  int thread;  // of the warpgroup
+  int group, thread;  // which warpgroup, which of its threads
   SharedArray<Mbarrier> full;
-  Operand<Major::k> queries, keys;    // keys: of the block whose weights it makes
-  Operand<Major::mn> values;          // its half of block 0
-  Operand<Major::k> others_weights;
+  Operand<Major::k> queries, keys;  // keys: of the block whose weights it makes
+  Operand<Major::mn> values;        // its half of block 0
+  Operand<Major::k> weights_of;     // of block 0
 
-  QUERN_DEVICE Multiplier(const MlaParams& params, Memory memory)
-      : p(params), m(memory), thread(thread_index() - group * kGroupThreads), full(memory.barriers().full[0]),
-        queries(memory.queries()), keys(memory.queries() + (1 + group) * kBlockBytes),
-        values(memory.queries() + kBlockBytes + group * kHalf * kTileBytes),
-        others_weights(memory.queries() + (2 - group) * kBlockBytes + kRopeTile * kTileBytes) {}
+  QUERN_DEVICE Multiplier(const MlaParams& params, Memory memory, int own)
+      : p(params),
+        m(memory),
+        group(own),
+        thread(thread_index() - own * kGroupThreads),
+        full(memory.barriers().full[0]),
+        queries(memory.queries()),
+        keys(memory.queries() + (1 + own) * kBlockBytes),
+        values(memory.queries() + kBlockBytes + own * kHalf * kTileBytes),
+        weights_of(memory.queries() + kBlockBytes + kRopeTile * kTileBytes) {}
 
-  // The tile's queries, zeros beyond the last row: by copies of 16 bytes, which any strides allow. Four threads have a row.
+  // The tile's queries, zeros beyond the last row: by copies of 16 bytes, which any strides allow. Four threads have a
+  // row.
   QUERN_DEVICE void load_queries(const Task& t) const {
     const i32 row = thread_index() >> 2;
     const bool take = row < t.rows;
     const i32 of = t.first_row + (take ? row : 0), within = quotient(of, p.heads), head = of - within * p.heads;
     const i64 token = t.q_begin + within;
     const Element* latent = static_cast<const Element*>(p.q) + token * p.q_stride_token + head * p.q_stride_head;
-    const Element* rope = static_cast<const Element*>(p.q_rope) + token * p.q_rope_stride_token + head * p.q_rope_stride_head;
+    const Element* rope =
+        static_cast<const Element*>(p.q_rope) + token * p.q_rope_stride_token + head * p.q_rope_stride_head;
     QUERN_UNROLL for (int i = 0; i < kTiles * 2; ++i) {
       const i32 tile = i >> 1, piece = (thread_index() & 3) + (i & 1) * 4;
       const Element* from = (tile == kRopeTile ? rope : latent + tile * 64) + piece * 8;
@@ -296,10 +84,10 @@ struct Multiplier {
   QUERN_DEVICE void multiply_keys(f32 (&logits)[32], u32 round) const {
     wgmma_fence();
     QUERN_UNROLL for (int i = 0; i < kParts; ++i) {
-      // In the order in which they come.
-      const int part = group == 0 || i == kRopePart ? i : i ^ 2;
+      // In the order in which they are copied.
+      const int part = i == kRopePart ? i : i ^ (group * 2);
       mbarrier_wait(full, group * kParts + part, round);
-      QUERN_UNROLL for (int k = 0; k < (part == kRopePart ? 4 : 8); ++k) {
+      QUERN_UNROLL for (int k = 0; k < (i == kRopePart ? 4 : 8); ++k) {
         const u32 at = static_cast<u32>((2 * part + k / 4) * kTileBytes + k % 4 * 32);
         wgmma<Element>(logits, queries.at(at), keys.at(at), i > 0 || k > 0);
       }
@@ -307,30 +95,25 @@ struct Multiplier {
     wgmma_commit();
     wgmma_wait<0>(logits);
   }
-  // sums += weights values, the weights its own or the other's, of block `block`; the values its half of the columns.
-  QUERN_DEVICE void add_own(f32 (&sums)[128], const u32 (&weights)[4][4]) const {
+  // sums += weights values of a block, the values its half of the columns.
+  QUERN_DEVICE void add(f32 (&sums)[128], int block, u32 round) const {
+    // Copied for one warpgroup, which has seen them arrive; the other has to see it for itself.
+    QUERN_UNROLL for (int i = 0; i < 2; ++i) mbarrier_wait(full, block * kParts + group * 2 + i, round);
     wgmma_fence();
     QUERN_UNROLL for (int k = 0; k < 4; ++k) {
-      const u32 at = static_cast<u32>(group * kBlockBytes + k * 16 * 128);
-      wgmma<Element, Element, Major::k, Major::mn>(sums, weights[k], values.at(at), true);
+      const u64 from = weights_of.at(static_cast<u32>(block * kBlockBytes + k * 32));
+      const u64 of = values.at(static_cast<u32>(block * kBlockBytes + k * 16 * 128));
+      wgmma<Element, Element, Major::k, Major::mn>(sums, from, of, true);
     }
     wgmma_commit();
-  }
-  QUERN_DEVICE void add_others(f32 (&sums)[128], u32 round) const {
-    // Copied for the other warpgroup, which has seen them arrive; this one has to see it for itself.
-    QUERN_UNROLL for (int i = 0; i < 2; ++i) mbarrier_wait(full, (1 - group) * kParts + group * 2 + i, round);
-    wgmma_fence();
-    QUERN_UNROLL for (int k = 0; k < 4; ++k) {
-      const u32 at = static_cast<u32>((1 - group) * kBlockBytes + k * 16 * 128);
-      wgmma<Element, Element, Major::k, Major::mn>(sums, others_weights.at(static_cast<u32>(k * 32)), values.at(at), true);
-    }
-    wgmma_commit();
+    wgmma_wait<0>(sums);
   }
   QUERN_DEVICE void release(Mbarrier& empty) const {
     if (elect_one()) mbarrier_arrive(empty);
   }
 
-  // How weights so far change when they become relative to `to`: `factor`. True when they do, for some thread of the warp.
+  // How weights so far change when they become relative to `to`: `factor`. True when they do, for some thread of the
+  // warp.
   QUERN_DEVICE bool follow(Rows& rows, const f32 (&to)[2], f32 (&factor)[2]) const {
     bool changed = false;
     QUERN_UNROLL for (int h = 0; h < 2; ++h) {
@@ -352,8 +135,9 @@ struct Multiplier {
     }
     keep_columns(logits, thread, from, to);
   }
-  // The maximum that weights are relative to need not be the very maximum: it follows only when it is left behind by more than
-  // kSlack, so that what was summed before seldom has to be multiplied. 2^8 is far from overflow in every type involved.
+  // The maximum that weights are relative to need not be the very maximum: it follows only when it is left behind by
+  // more than kSlack, so that what was summed before seldom has to be multiplied. 2^8 is far from overflow in every
+  // type involved.
   QUERN_DEVICE void raise(const f32 (&logits)[32], const f32 (&before)[2], f32 (&after)[2]) const {
     f32 max[2] = {-infinity(), -infinity()};
     maximum(logits, max);
@@ -395,10 +179,13 @@ struct Multiplier {
   }
 
   // A pair of blocks, the first at key `key`. Keys from `low` to `high` begin blocks of which every row sees all keys.
-  QUERN_DEVICE void take_pair(const Task& t, i32 key, i32 low, i32 high, u32 round, f32 (&sums)[128], Rows& rows) const {
+  QUERN_DEVICE void take_pair(const Task& t, i32 key, i32 low, i32 high, u32 round, f32 (&sums)[128],
+                              Rows& rows) const {
     Barriers& barriers = m.barriers();
-    f32 logits[32], factor[2], to[2], before[2] = {1.0f, 1.0f};
+    f32 logits[32], to[2], first[2],
+        second[2];  // what sums are multiplied with before block 0's and block 1's are added
     u32 weights[4][4];
+    bool first_changed, second_changed = false;
     const i32 own_key = key + group * kKeys;
     const bool edge = own_key < low || own_key > high;
     multiply_keys(logits, round);
@@ -407,48 +194,45 @@ struct Multiplier {
     QUERN_UNROLL for (int i = 0; i < 32; ++i) logits[i] = logit(p, logits[i]);
 #endif
     if (edge) mask(t, own_key, logits);
-    bool changed_before = false;
+    raise(logits, rows.base, to);
     if (group == 0) {
-      raise(logits, rows.base, to);
       publish(m.base(0), to);
       arrive_named(kBase, kConsumers);
+      first_changed = follow(rows, to, first);
     } else {
-      f32 first[2];
-      raise(logits, rows.base, to);
+      f32 base[2];
       meet_named(kBase, kConsumers);
-      learn(m.base(0), first);
-      // From block 0's maxima on, and only then higher: -inf where it has left them alone means no key of it is higher.
-      QUERN_UNROLL for (int h = 0; h < 2; ++h) to[h] = to[h] > first[h] + kSlack ? to[h] : first[h];
-      changed_before = follow(rows, first, before);
+      learn(m.base(0), base);
+      // From block 0's maxima on, and only then higher.
+      QUERN_UNROLL for (int h = 0; h < 2; ++h) to[h] = to[h] > base[h] + kSlack ? to[h] : base[h];
       publish(m.base(1), to);
+      first_changed = follow(rows, base, first);
+      second_changed = follow(rows, to, second);
     }
-    const bool changed = follow(rows, to, factor);
     weigh(logits, to);
     to_operand<Element>(logits, weights);
     if (edge) clear_unseen(t.any, own_key);
     meet_named(kOwn + group, 2 * kGroupThreads);
     hand_over(weights);
-    if (group == 1) {
-      if (changed_before) scale_rows(sums, before);
-      meet_named(kWeights0, kConsumers);
-      add_others(sums, round);
-    }
     sum(logits, rows.sum);
-    if (group == 1) {
-      wgmma_wait<0>(sums);
-      release(barriers.empty[0][1]);
-    }
-    if (changed) scale_rows(sums, factor);
-    add_own(sums, weights);
+    if (first_changed) scale_rows(sums, first);
+    // Its own weights are there when its own threads have stored them, the other's when they have arrived.
     if (group == 0) {
-      wgmma_wait<0>(sums);
-      release(barriers.empty[0][0]);
+      sync_named(kStored, kGroupThreads);
+    } else {
+      meet_named(kWeights0, kConsumers);
+    }
+    add(sums, 0, round);
+    release(barriers.empty[0][group]);
+    if (group == 0) {
       meet_named(kWeights1, kConsumers);
       learn(m.base(1), to);
-      if (follow(rows, to, factor)) scale_rows(sums, factor);
-      add_others(sums, round);
+      second_changed = follow(rows, to, second);
+    } else {
+      sync_named(kStored + 1, kGroupThreads);
     }
-    wgmma_wait<0>(sums);
+    if (second_changed) scale_rows(sums, second);
+    add(sums, 1, round);
     release(barriers.empty[1][group]);
   }
 
@@ -489,7 +273,8 @@ struct Multiplier {
     constexpr int kPieces = kLatent / 8;
     QUERN_ROLLED for (i32 i = thread_index(); i < t.rows * kPieces; i += kConsumers) {
       const i32 row = i / kPieces, piece = i % kPieces;
-      store16_global(place_of(p, t.q_begin, t.first_row + row).out + piece * 8, load16(staged + row * kOutPitch + piece * 8));
+      store16_global(place_of(p, t.q_begin, t.first_row + row).out + piece * 8,
+                     load16(staged + row * kOutPitch + piece * 8));
     }
   }
 
@@ -518,7 +303,8 @@ struct Multiplier {
 
 }  // namespace q
 
-QUERN_KERNEL(quern_mla_rows64, THREADS, 1, QUERN_PARAM q::MlaParams p, QUERN_PARAM q::TensorMap latent, QUERN_PARAM q::TensorMap rope) {
+QUERN_KERNEL(quern_mla_rows64, THREADS, 1, QUERN_PARAM q::MlaParams p, QUERN_PARAM q::TensorMap latent,
+             QUERN_PARAM q::TensorMap rope) {
   using namespace q;
   const Memory memory = {tile_shared()};
   if (thread_index() == 0) {
@@ -547,10 +333,6 @@ QUERN_KERNEL(quern_mla_rows64, THREADS, 1, QUERN_PARAM q::MlaParams p, QUERN_PAR
     if (w == 2) schedule_all(p, memory);
   } else {
     registers_grow<232>();
-    if (group == 0) {
-      Multiplier<0>(p, memory).run();
-    } else {
-      Multiplier<1>(p, memory).run();
-    }
+    Multiplier(p, memory, group).run();
   }
 }

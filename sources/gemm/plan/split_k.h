@@ -1,5 +1,5 @@
-// How long products of few rows take whose tiles the blocks of a cluster share by their steps of k (shared_k.cuh), and
-// how many blocks may share one.
+// The model of the split_k variants: the time of a product by its number of parts, and which numbers of parts are
+// possible.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -11,11 +11,11 @@
 namespace quern::ops::gemm {
 
 struct SplitKTiles {
-  int parts;  // blocks that share a tile
+  int parts;  // blocks that divide a tile's k blocks
   double microseconds;
 };
-// Every number of blocks of which as many clusters find room at a time as there are tiles, and what the model expects
-// of it.
+// Every number of parts with which a cluster for each tile fits the device at once, and the time that the model
+// expects.
 std::vector<SplitKTiles> split_k_tiles(const SmallMTiles& product, const Machine& machine);
 
 }  // namespace quern::ops::gemm

@@ -1,0 +1,89 @@
+# Latent attention (DeepSeek's MLA), making the outputs that are not given.
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+from typing import Any
+
+from .arrays import empty, shape_of
+from .ops import Ops
+
+
+class Latent(Ops):
+    """Mixed into Context."""
+
+    def mla_decode(
+        self,
+        q: Any,
+        cache: Any,
+        *,
+        scale: float,
+        lengths: Any = None,
+        q_rope: Any = None,
+        cache_rope: Any = None,
+        cache_scale: Any = None,
+        cache_type: str | int | None = None,
+        d_latent: int | None = None,
+        cu_q: Any = None,
+        page_table: Any = None,
+        page_indptr: Any = None,
+        page_indices: Any = None,
+        indices: Any = None,
+        slots: bool = False,
+        max_q_len: int | None = None,
+        max_kv_len: int | None = None,
+        causal: bool = False,
+        window_left: int | None = None,
+        window_right: int | None = None,
+        logit_cap: float | None = None,
+        sinks: Any = None,
+        status: Any = None,
+        out: Any = None,
+        lse: Any = None,
+        return_lse: bool = False,
+        **launch: Any,
+    ) -> Any:
+        """Attention over a latent cache in its absorbed form; returns out, or (out, lse) where lse was given or asked
+        for. All heads see the same keys, whose first d_latent numbers are the values too.
+
+        q             [total_q, heads, d_latent + d_rope], f16 or bf16, last stride 1; or d_latent alone with q_rope
+                      [total_q, heads, d_rope]
+        cache         [pages, page_size, d_latent + d_rope], q's element type or e4m3, last stride 1; or d_latent alone
+                      with cache_rope [pages, page_size, d_rope]
+        scale         of the logits: 1/sqrt of the head dim before absorption, 192**-0.5 for DeepSeek-V3
+        cache_scale   e4m3: [1] f32, or one a token, [pages, page_size]
+        cache_type    what a uint8 cache holds: "e4m3", or "rows_656" (512 e4m3, 4 f32 scales, 64 bf16)
+        d_latent      None: out's last extent where it is given, q's where q_rope is, else 512 of q's
+        lengths       [batch] int32: keys of each sequence, this call's tokens included
+        cu_q          [batch+1] int32: where each sequence's queries begin; None: one query each
+        page_table    [batch, max_pages] int32, or page_indptr [batch+1] with page_indices, int32
+        indices       [total_q, top_k] int32: the keys that each query sees, by their positions in its sequence, -1
+                      skipped; with slots=True by their places in the pool, page * page_size + slot: then there are no
+                      lengths, cu_q and pages
+        max_q_len     no sequence has more queries; None: 1 without cu_q, else total_q
+        max_kv_len    no sequence has more keys; None: as many as the page table has room for
+        causal, window_left, window_right, logit_cap, sinks    as in attention
+        status        [1] int32: bits of quern_mla_status are or-ed into it
+        out           [total_q, heads, d_latent], q's element type; None: allocated by q's framework (rows past the last
+                      sequence's stay unset)
+        lse           [total_q, heads] f32, natural logarithm; None: allocated where return_lse is True"""
+        tokens, heads, width = shape_of(q, "q", 3)
+        if out is None:
+            if d_latent is None:
+                d_latent = width if q_rope is not None else 512
+            out = empty((tokens, heads, d_latent), q, "out")
+        if lse is None and return_lse:
+            lse = empty((tokens, heads), q, "lse", "float32")
+        if max_kv_len is None and not slots:
+            page_size = shape_of(cache, "cache", 3)[1]
+            if page_table is not None:
+                max_kv_len = shape_of(page_table, "page_table", 2)[1] * page_size
+            elif page_indices is not None:
+                max_kv_len = shape_of(page_indices, "page_indices", 1)[0] * page_size
+        self.call(
+            "mla_decode", q=q, q_rope=q_rope, cache=cache, cache_rope=cache_rope, cache_scale=cache_scale,
+            cache_type=cache_type, out=out, lse=lse, lengths=lengths, cu_q=cu_q, page_table=page_table,
+            page_indptr=page_indptr, page_indices=page_indices, indices=indices, slots=slots, sinks=sinks,
+            max_q_len=max_q_len, max_kv_len=max_kv_len, window_left=window_left, window_right=window_right, scale=scale,
+            status=status, logit_cap=logit_cap, causal=causal, **launch,
+        )  # fmt: skip
+        return out if lse is None else (out, lse)

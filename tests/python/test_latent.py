@@ -1,0 +1,109 @@
+# MLA decode from Python on the host target, NumPy in and out, against fp64 loops.
+# SPDX-License-Identifier: Apache-2.0
+import ml_dtypes
+import numpy as np
+import pytest
+import quern
+
+SCALE = 192**-0.5
+
+
+class Case:
+    """Two sequences of a small latent cache."""
+
+    def __init__(
+        self, rng, dtype=ml_dtypes.bfloat16, latent=64, rope=16, heads=5, page_size=8
+    ):
+        self.latent, self.lengths = latent, np.array([37, 9], np.int32)
+        self.q = rng.standard_normal((2, heads, latent + rope)).astype(dtype)
+        self.cache = np.full((9, page_size, latent + rope), np.nan, dtype)
+        self.table = np.full((2, 6), 1 << 30, np.int32)
+        pages = iter(rng.permutation(9).astype(np.int32))
+        self.keys = []
+        for i, length in enumerate(self.lengths):
+            keys = rng.standard_normal((length, latent + rope)).astype(dtype)
+            for at in range(0, length, page_size):
+                self.table[i, at // page_size] = page = next(pages)
+                self.cache[page, : min(page_size, length - at)] = keys[
+                    at : at + page_size
+                ]
+            self.keys.append(keys.astype(np.float64))
+
+    def exactly(self, sequence, seen=None):
+        keys = self.keys[sequence] if seen is None else self.keys[sequence][seen]
+        logits = self.q[sequence].astype(np.float64) @ keys.T * SCALE
+        weights = np.exp(logits - logits.max(-1, keepdims=True))
+        lse = np.log(weights.sum(-1)) + logits.max(-1)
+        return weights / weights.sum(-1, keepdims=True) @ keys[:, : self.latent], lse
+
+
+@pytest.mark.parametrize("dtype", [ml_dtypes.bfloat16, np.float16])
+def test_matches_its_definition(context, rng, dtype):
+    case = Case(rng, dtype)
+    out, lse = context.mla_decode(
+        case.q,
+        case.cache,
+        scale=SCALE,
+        d_latent=case.latent,
+        lengths=case.lengths,
+        page_table=case.table,
+        return_lse=True,
+    )
+    assert out.dtype == dtype and out.shape == (2, 5, case.latent)
+    for i in range(2):
+        exact, exact_lse = case.exactly(i)
+        np.testing.assert_allclose(out[i].astype(np.float64), exact, atol=0.03)
+        np.testing.assert_allclose(lse[i], exact_lse, atol=1e-4)
+
+
+def test_lists_of_keys(context, rng):
+    case = Case(rng)
+    indices = np.array([[3, -1, 20, 36], [8, 0, -1, -1]], np.int32)
+    out = context.mla_decode(
+        case.q,
+        case.cache,
+        scale=SCALE,
+        d_latent=case.latent,
+        lengths=case.lengths,
+        page_table=case.table,
+        indices=indices,
+    )
+    for i in range(2):
+        exact, _ = case.exactly(i, indices[i][indices[i] >= 0])
+        np.testing.assert_allclose(out[i].astype(np.float64), exact, atol=0.03)
+
+
+def test_two_tensors_give_what_one_gives(context, rng):
+    case = Case(rng)
+    arguments = {"scale": SCALE, "lengths": case.lengths, "page_table": case.table}
+    one = context.mla_decode(case.q, case.cache, d_latent=case.latent, **arguments)
+    q, q_rope = (
+        np.ascontiguousarray(part) for part in np.split(case.q, [case.latent], -1)
+    )
+    two = context.mla_decode(
+        q,
+        case.cache[..., : case.latent],
+        q_rope=q_rope,
+        cache_rope=case.cache[..., case.latent :],
+        **arguments,
+    )
+    np.testing.assert_array_equal(one, two)
+
+
+def test_refusals(context, rng):
+    case = Case(rng)
+    with pytest.raises(quern.InvalidError, match="lengths"):
+        context.mla_decode(
+            case.q, case.cache, scale=SCALE, d_latent=case.latent, page_table=case.table
+        )
+    with pytest.raises(quern.InvalidError, match="page_table"):
+        table = case.table.copy()
+        table[1, 0] = 77
+        context.mla_decode(
+            case.q,
+            case.cache,
+            scale=SCALE,
+            d_latent=case.latent,
+            lengths=case.lengths,
+            page_table=table,
+        )
