@@ -526,8 +526,8 @@ enum quern_attention_flags {
  *   out[i] = sum_j exp(s[i,j] - lse[i]) v[j]
  *
  * A row that sees no key gives zeros, and lse -inf (or the sink). batch is the extent of `lengths`; heads a multiple of
- * kv_heads. Rows of q past the last sequence's are not read, those of out and lse not written. A NaN in a key or value harms
- * only the queries that see it, and slots past a sequence's length are never read into a result.
+ * kv_heads. Rows of q past the last sequence's are not read, those of out and lse not written. Slots past a sequence's length
+ * are never read into a result. A NaN in a key or a value harms only the queries that see it.
  *
  * k and v may be e4m3, e5m2 or int8, and q e4m3 or e5m2: each number then stands for itself times its scale. A scale of k or v
  * belongs to the tensor, to a KV head, or to one head of one token; a scale of q to the tensor, a head, or one head of one
@@ -1078,6 +1078,102 @@ typedef struct quern_rmsnorm_args {
   int32_t reserved; /* 0 */
 } quern_rmsnorm_args;
 
+/* ---- Sampling ----------------------------------------------------------------------------------------------- */
+enum quern_sample_flags { /* the first three mean that a scalar is set, 0 included */
+  QUERN_SAMPLE_TEMPERATURE = 1u << 16,      /* `temperature`, else 1 */
+  QUERN_SAMPLE_TOP_P = 1u << 17,            /* `top_p`, else 1 */
+  QUERN_SAMPLE_TYPICAL_P = 1u << 18,        /* `typical_p`, else 1 */
+  QUERN_SAMPLE_JOINT = 1u << 19,            /* top-p is of the distribution that top-k began with, else what it leaves */
+  QUERN_SAMPLE_TEMPERATURE_LAST = 1u << 20, /* the filters see the distribution of temperature 1, as in llama.cpp */
+  QUERN_SAMPLE_LOGPROBS_FILTERED = 1u << 21 /* log-probabilities are of the distribution that is drawn from */
+};
+enum quern_sample_status { /* of a row, or-ed; 0: fine */
+  QUERN_SAMPLE_EMPTY = 1u << 0,     /* nothing is left to choose: the id is -1 */
+  QUERN_SAMPLE_NAN = 1u << 1,       /* there are NaN logits among the tokens that may be chosen; none of them is */
+  QUERN_SAMPLE_PARAMETER = 1u << 2, /* a parameter of the row is out of its range: the id is -1 */
+  QUERN_SAMPLE_INDEX = 1u << 3,     /* the row's index or a bias id is out of range: the id is -1 */
+  QUERN_SAMPLE_CAPACITY = 1u << 4   /* more than max_bias biases: the id is -1 */
+};
+
+/* One token for each row, from its logits x. In this order:
+ *
+ *   repetition  of tokens in the prompt or the output: x > 0 ? x / r : x * r
+ *   presence    of tokens in the output: x -= presence;  frequency: x -= frequency * count in the output
+ *   bias        x += bias;  banned ids and tokens whose bit of `allowed` is 0 are out, and NaN is
+ *   n_sigma     tokens with x >= max - n_sigma * (standard deviation of the finite x that are in) stay; 0: off
+ *   temperature p = softmax(x / temperature); 0: the largest x, the lowest id on ties, whatever follows
+ *   min_p       tokens with p >= min_p * max p stay; 0: off
+ *   top_k       the k largest stay, the lowest ids on ties; 0, -1: off
+ *   top_p       of the rest by descending p, the lowest ids first, the fewest whose sum reaches top_p of all; 1: off
+ *   typical_p   of the rest, with entropy H, by ascending |-log p - H|: the fewest whose sum exceeds typical_p; 1: off
+ *   xtc         with probability xtc_probability: where more than one has p >= xtc_threshold, all of these go but the
+ *               least probable; 0: off. Above 0.5 the threshold is off
+ *   dynamic     with dynamic_range > 0 the temperature comes last, for the filters it is 1; and it is
+ *   temperature low + (high - low) * (H / log(number of tokens that are left))^dynamic_exponent,
+ *               low = max(temperature - dynamic_range, 0), high = temperature + dynamic_range
+ *
+ * Each parameter is an array [n], or the scalar beside it for all rows, the scalar's zero meaning off. The choice is a
+ * function of the row's logits and parameters, seed and offset alone, whatever else is in the batch. `status` tells of a
+ * row what only the device can see. */
+typedef struct quern_sample_args {
+  uint32_t size;
+  uint32_t flags; /* enum quern_call_flags | enum quern_sample_flags */
+  void *stream;
+  void *workspace;
+  uint64_t workspace_size;
+  int32_t alignment;
+  int32_t max_sms;
+  const DLTensor *logits;         /* [rows, vocab] f32, f16, bf16; last stride 1; vocab 1 to 2^20 */
+  const DLTensor *rows;           /* optional [n] int32: which rows of logits; else n is rows. All else is by place */
+  const DLTensor *ids;            /* written: [n] int32 or int64 */
+  const DLTensor *logprobs;       /* optional, written: [n] f32, natural log; with temperature 0 as with 1 */
+  const DLTensor *top_ids;        /* optional, written: [n, top_n] int32, the largest first, then -1; top_n to 128 */
+  const DLTensor *top_logprobs;   /* with top_ids, written: [n, top_n] f32 */
+  const DLTensor *status;         /* optional, written: [n] int32, enum quern_sample_status */
+  const DLTensor *seeds;          /* [n] int64; NULL: `seed` for all, with a stream of its own for each place */
+  const DLTensor *offsets;        /* optional [n] int64, read, and 1 more when the call is done; else `offset` */
+  const DLTensor *temperatures;   /* [n] f32, as are all below unless said otherwise */
+  const DLTensor *top_ks;         /* [n] int32 */
+  const DLTensor *top_ps;
+  const DLTensor *min_ps;
+  const DLTensor *typical_ps;
+  const DLTensor *n_sigmas;
+  const DLTensor *xtc_probabilities;
+  const DLTensor *xtc_thresholds;
+  const DLTensor *dynamic_ranges;
+  const DLTensor *dynamic_exponents;
+  const DLTensor *repetitions;
+  const DLTensor *presences;
+  const DLTensor *frequencies;
+  const DLTensor *prompt_mask;    /* optional [n, ceil(vocab/32)] int32: bit t % 32 of word t / 32: t is in it ... */
+  const DLTensor *prompt_tokens;  /* ... or its tokens: [n, most] int32; what is no token is passed over */
+  const DLTensor *prompt_lengths; /* with prompt_tokens, optional [n] int32: how many of them are there */
+  const DLTensor *output_counts;  /* optional [n, vocab] int32: each token's count; the chosen one's is raised ... */
+  const DLTensor *output_tokens;  /* ... or the output's tokens: [n, most] int32 */
+  const DLTensor *output_lengths; /* with output_tokens, optional [n] int32 */
+  const DLTensor *bias_offsets;   /* optional [n+1] int32: where each row's biases begin ... */
+  const DLTensor *bias_ids;       /* ... [entries] int32, each once in a row */
+  const DLTensor *bias_values;    /* [entries] f32 */
+  const DLTensor *allowed;        /* optional [n, ceil(vocab/32)] int32: a bit for each token that may be chosen */
+  const DLTensor *banned;         /* optional [n, most] int32: tokens that may not; what is no token is passed over */
+  uint64_t seed;
+  uint64_t offset;
+  float temperature;
+  int32_t top_k;
+  float top_p;
+  float min_p;
+  float typical_p;
+  float n_sigma;
+  float xtc_probability;
+  float xtc_threshold;
+  float dynamic_range;
+  float dynamic_exponent;         /* 0: 1 */
+  float repetition;               /* 0: 1 */
+  float presence;
+  float frequency;
+  int32_t max_bias;               /* the most biases of a row; 0: all entries */
+} quern_sample_args;
+
 /* ---- The three calls of every op: made of sources/ops.def by ./dev generate, not edited by hand */
 int32_t quern_attention_workspace(quern_context *context, const quern_attention_args *args, uint64_t *bytes, quern_error *error);
 int32_t quern_attention_prepare(quern_context *context, const quern_attention_args *args, quern_error *error);
@@ -1138,6 +1234,10 @@ int32_t quern_mla_decode(quern_context *context, const quern_mla_decode_args *ar
 int32_t quern_rmsnorm_workspace(quern_context *context, const quern_rmsnorm_args *args, uint64_t *bytes, quern_error *error);
 int32_t quern_rmsnorm_prepare(quern_context *context, const quern_rmsnorm_args *args, quern_error *error);
 int32_t quern_rmsnorm(quern_context *context, const quern_rmsnorm_args *args, quern_error *error);
+
+int32_t quern_sample_workspace(quern_context *context, const quern_sample_args *args, uint64_t *bytes, quern_error *error);
+int32_t quern_sample_prepare(quern_context *context, const quern_sample_args *args, quern_error *error);
+int32_t quern_sample(quern_context *context, const quern_sample_args *args, quern_error *error);
 /* ---- end of the ops' calls */
 
 /* ---- A host's own kernels ----------------------------------------------------------------------------------------
@@ -1216,6 +1316,7 @@ QUERN_COMBINES(quern_gemm_flags)
 QUERN_COMBINES(quern_quantize_flags)
 QUERN_COMBINES(quern_moe_flags)
 QUERN_COMBINES(quern_rmsnorm_flags)
+QUERN_COMBINES(quern_sample_flags)
 #undef QUERN_COMBINES
 #endif
 #endif

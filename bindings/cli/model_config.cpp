@@ -130,7 +130,7 @@ constexpr std::uint32_t kGated = QUERN_MODEL_GATED_MLP;
 constexpr std::uint32_t kBiased = kGated | QUERN_MODEL_BIAS;
 constexpr const char* kCap = "attn_logit_softcapping";
 constexpr const char* kTanh = "gelu_pytorch_tanh";
-constexpr std::uint32_t kLatentFlags = kGated | QUERN_MODEL_MLA;
+constexpr std::uint32_t kLatentFlags = kGated | QUERN_MODEL_MLA | QUERN_MODEL_ROPE_INTERLEAVED;
 constexpr Family kFamilies[] = {
     {"llama", "LlamaForCausalLM", {kSizes, kHeadDim}},
     {"mistral", "MistralForCausalLM", {kSizes, kHeadDim}, kGated, Window::stated},
@@ -353,7 +353,8 @@ Json model_to_json(const quern_model& model) {
   } kFlags[] = {
       {QUERN_MODEL_SINKS, "sinks"},         {QUERN_MODEL_MLA, "mla"}, {QUERN_MODEL_GATED_MLP, "gated_mlp"},
       {QUERN_MODEL_BLOCK_FP8, "block_fp8"}, {QUERN_MODEL_FP8, "fp8"}, {QUERN_MODEL_BIAS, "bias"},
-      {QUERN_MODEL_QK_NORM, "qk_norm"},     {QUERN_MODEL_NO_ROPE, "no_rope"},
+      {QUERN_MODEL_QK_NORM, "qk_norm"},     {QUERN_MODEL_ROPE_INTERLEAVED, "rope_interleaved"},
+      {QUERN_MODEL_NO_ROPE, "no_rope"},     {QUERN_MODEL_KV_TOKEN_SCALES, "kv_token_scales"},
   };
   Json json;
   for (const auto& number : kNumbers) json[number.name] = model.*number.member;

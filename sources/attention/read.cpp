@@ -223,6 +223,7 @@ Problem read_problem(const quern_attention_args& args, const jit::DeviceInfo& de
 
   const Tensor q = read_queries(args, place);
   const Tensor out = read(args.out, "out", 3, {Dtype::f16, Dtype::bf16}, place);
+  if (bytes_of(q.dtype) != 1 && out.dtype != q.dtype) refuse_dtype("out", args.out->dtype, {q.dtype});
   shape.element = out.dtype;
   shape.q = q.dtype;
   shape.dim_k = read_dim(q, "q", 2);
@@ -245,7 +246,6 @@ Problem read_problem(const quern_attention_args& args, const jit::DeviceInfo& de
   }
   shape.group = static_cast<int>(heads / p.kv_heads);
 
-  if (bytes_of(q.dtype) != 1 && out.dtype != q.dtype) refuse_dtype("out", args.out->dtype, {q.dtype});
   expect_extent(out, "out", 0, problem.total_q);
   expect_extent(out, "out", 1, heads);
   expect_extent(out, "out", 2, shape.dim_v);

@@ -12,6 +12,9 @@
 // completely, by four or by two (so that loads overlap), or not at all. Without them compilers unroll loops that run
 // once, and compile time grows.
 //
+// QUERN_DEVICE stands before a function that becomes part of its caller; QUERN_CALLED before one that is compiled once
+// and called: for what is long, done from several places and not often.
+//
 // Kernel code must be in namespace q or in a namespace inside it: elsewhere NVRTC's own ballot, exp2, log2, rsqrt,
 // fmin, fmax, fabs and fma are found beside these.
 //
@@ -30,12 +33,17 @@
 //   Warp        shuffle(v, lane) shuffle_xor(v, mask) shuffle_up(v, delta)
 //                                                  for 32-bit and 64-bit values; all lanes must call them
 //               ballot(predicate) -> u64
+//                                                  common/reduce.cuh has sums, extrema, scans and histograms of
+//                                                  warps and blocks
+//   Bits        popcount(v) leading_zeros(v) trailing_zeros(v)
+//                                                  of u32 and u64, as u32; those of 0 are 32 or 64
 //   Bytes       permute_bytes<s>(low, high)        u32 of four bytes of the eight of `low` (0 to 3) and `high` (4 to
 //                                                  7): the result's byte i is number s >> 4 i & 7
 //   Memory      load16(p) store16(p, v)            16 bytes, aligned; load16_once(p): read once, do not keep in L1;
 //                                                  store16_global(p, v): to memory that is not shared
 //               load_volatile(p)                   a load that is neither hoisted nor served from a stale L1 line
-//               atomic_add(p, v) atomic_max(p, v) atomic_or(p, v)  device scope, relaxed; u32, i32, and f32 for add
+//               atomic_add(p, v) atomic_max(p, v) atomic_or(p, v)  device scope, relaxed; u32, i32, u64, and f32 for add
+//               atomic_cas(p, expected, v)         stores v where `expected` stands; what stood there. u32 and u64
 //               fence()                            orders this thread's writes before its later ones, device wide
 //   Async       copy_async_16(shared, global, take) copies 16 aligned bytes; writes zeros when `take` is false, without
 //                                                  reading `global`. copy_async_4 likewise with 4 bytes

@@ -56,8 +56,8 @@ QUERN_DEVICE void append(const KvAppendParams& p) {
     const bool to_cache = !kHasQueries || kind != kQueries;
     const HeldVectors held = held_vectors(team_lane, kind == kValues);
     const X* from = static_cast<const X*>(heads.from) + token * heads.from_token;
-    // What is loaded comes while the place is looked up and the angles are computed, and then while the head before is at
-    // work. Tokens that are skipped are loaded too.
+    // What is loaded comes while the place is looked up and the angles are computed, and then while the head before is
+    // at work. Tokens that are skipped are loaded too.
     RawHead next = load_head(from + strip * heads.from_head, held, inside && strip < heads.heads);
     const TokenPlace place = inside ? place_of_token(p, token) : TokenPlace{};
     const TokenTurns turns = token_turns(p.rope, place.position, team_lane);

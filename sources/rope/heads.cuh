@@ -67,7 +67,7 @@ QUERN_DEVICE HeadElements widen_head(const RawHead& raw) {
   HeadElements head;
   QUERN_UNROLL for (int e = 0; e < kEach; ++e) {
     QUERN_UNROLL for (int which = 0; which < 2; ++which)
-      widen_packed<X, kWidth>(raw.x[e][which], head.x[e] + which * kWidth);
+        widen_packed<X, kWidth>(raw.x[e][which], head.x[e] + which * kWidth);
   }
   return head;
 }

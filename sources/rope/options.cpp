@@ -70,7 +70,8 @@ struct Ramp {
 };
 Ramp ramp_of(const Options& o) {
   const auto pair_that_turns = [&](long double times) {
-    return o.rotary * std::log(o.positions / (times * 2.0L * std::numbers::pi_v<long double>)) / (2.0L * std::log(o.theta));
+    return o.rotary * std::log(o.positions / (times * 2.0L * std::numbers::pi_v<long double>)) /
+           (2.0L * std::log(o.theta));
   };
   Ramp ramp{pair_that_turns(o.fast), pair_that_turns(o.slow)};
   if (!o.exact_ramp) ramp = {std::floor(ramp.begin), std::ceil(ramp.end)};

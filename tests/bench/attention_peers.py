@@ -1,12 +1,11 @@
-"""quern's attention beside its peers', in one run: cuDNN and FlashAttention through PyTorch, FlashAttention-4 and
-FlashInfer where they can be imported.
+"""quern's attention beside its peers', in one run: cuDNN through PyTorch, and FlashAttention-4 where it can be imported.
 
     PYTHONPATH=build/python python3 tests/bench/attention_peers.py [--only KIND,...] [--random COUNT] [--json FILE]
 
 Needs an NVIDIA GPU of the Hopper generation, PyTorch, and quern's Python package as built. Every result of quern's is
 held against attention in f32 on rows drawn at random; outputs are poisoned first. Calls are timed out of a flushed L2,
-graphs of several calls with it warm. The peers' tensors are contiguous; a page table is FlashAttention-4's and
-FlashInfer's alone. Exits with 1 where a result is wrong.
+graphs of several calls with it warm. cuDNN's tensors are contiguous; of the peers FlashAttention-4 alone has a
+page table. Exits with 1 where a result is wrong.
 
 SPDX-License-Identifier: Apache-2.0
 """

@@ -24,7 +24,8 @@ class Array {
  public:
   using Extents = std::vector<std::int64_t>;
 
-  Array(Element element, Extents shape, Extents strides = {}) : element_(element), type_(element.type()), shape_(std::move(shape)) {
+  Array(Element element, Extents shape, Extents strides = {})
+      : element_(element), type_(element.type()), shape_(std::move(shape)) {
     make(std::move(strides), element.bytes());
   }
   Array(IntegerBits of, Extents shape, Extents strides = {})
@@ -37,8 +38,13 @@ class Array {
     return array;
   }
   Array(Array&& other) noexcept
-      : element_(other.element_), type_(other.type_), shape_(std::move(other.shape_)), strides_(std::move(other.strides_)),
-        size_(other.size_), host_(std::move(other.host_)), buffer_(std::move(other.buffer_)) {
+      : element_(other.element_),
+        type_(other.type_),
+        shape_(std::move(other.shape_)),
+        strides_(std::move(other.strides_)),
+        size_(other.size_),
+        host_(std::move(other.host_)),
+        buffer_(std::move(other.buffer_)) {
     set_box();
     box_.tensor.dtype = other.box_.tensor.dtype;
   }

@@ -68,7 +68,8 @@ Array CodedAttention::cache_of(std::int64_t dim) const {
   const Element element = c_.cache.value_or(c_.element);
   if (c_.ragged) return {element, {pool_, c_.kv_heads, dim}};
   if (!c_.hnd) return {element, {pool_, c_.page_size, c_.kv_heads, dim}};
-  return {element, {pool_, c_.page_size, c_.kv_heads, dim}, {c_.page_size * c_.kv_heads * dim, dim, c_.page_size * dim, 1}};
+  return {
+      element, {pool_, c_.page_size, c_.kv_heads, dim}, {c_.page_size * c_.kv_heads * dim, dim, c_.page_size * dim, 1}};
 }
 Array CodedAttention::scale_of() const {
   if (c_.scale != CacheScale::token) return {Element::f32, {c_.scale == CacheScale::head ? c_.kv_heads : 1}};
@@ -81,7 +82,8 @@ std::int64_t CodedAttention::page_of(std::int64_t sequence, std::int64_t key) co
   return pages_[static_cast<std::size_t>(sequence)][static_cast<std::size_t>(key / c_.page_size)];
 }
 
-double CodedAttention::cached(const Array& codes, const Array& scales, std::int64_t sequence, std::int64_t key, std::int64_t head, std::int64_t d) const {
+double CodedAttention::cached(const Array& codes, const Array& scales, std::int64_t sequence, std::int64_t key,
+                              std::int64_t head, std::int64_t d) const {
   const std::int64_t token = kv_begin_[static_cast<std::size_t>(sequence)] + key, place = key % c_.page_size;
   const double code = c_.ragged ? codes.get(token, head, d) : codes.get(page_of(sequence, key), place, head, d);
   if (c_.scale == CacheScale::none) return code;
@@ -107,7 +109,8 @@ void CodedAttention::fill(Random& random) {
     lengths.set_integer(length.kv, s);
   }
   for (std::int64_t s = 0; s <= c_.batch(); ++s) {
-    cu_q.set_integer(q_begin_[static_cast<std::size_t>(s)], s), cu_kv.set_integer(kv_begin_[static_cast<std::size_t>(s)], s);
+    cu_q.set_integer(q_begin_[static_cast<std::size_t>(s)], s),
+        cu_kv.set_integer(kv_begin_[static_cast<std::size_t>(s)], s);
   }
   const bool coded = k.element().bytes() == 1;
   // Codes as a quantiser makes them: up to the largest; their scales make numbers of about 1 of them.
@@ -132,7 +135,8 @@ void CodedAttention::fill(Random& random) {
           }
           if (c_.scale != CacheScale::token) continue;
           Array& scale = x == &k ? k_scale : v_scale;
-          const double value = (x == &v ? c_.size * std::exp(c_.spread * random.normal()) : 0.5 + random.uniform()) / usual;
+          const double value =
+              (x == &v ? c_.size * std::exp(c_.spread * random.normal()) : 0.5 + random.uniform()) / usual;
           if (c_.ragged) {
             scale.set(value, token, h);
           } else {
@@ -145,7 +149,8 @@ void CodedAttention::fill(Random& random) {
     for (Array* x : {&k, &v}) {
       if (!(x == &k ? c_.bad_keys : c_.bad_values) || length.q == 0) continue;
       // Not all of several queries see it.
-      const std::int64_t j = random.between(length.kv - std::max(length.q - 1, 1), length.kv - 1), token = kv_begin_[static_cast<std::size_t>(s)] + j;
+      const std::int64_t j = random.between(length.kv - std::max(length.q - 1, 1), length.kv - 1),
+                         token = kv_begin_[static_cast<std::size_t>(s)] + j;
       for (std::int64_t h = 0; h < c_.kv_heads; ++h) {
         const double nan = std::numeric_limits<double>::quiet_NaN();
         if (c_.cache && c_.cache->kind() == Element::i8) {  // int8 has no NaN; its scale may be
@@ -168,7 +173,8 @@ void CodedAttention::fill(Random& random) {
   if (c_.q_scale != CacheScale::token) {
     for (std::int64_t h = 0; h < q_scale.extent(0); ++h) q_scale.set((0.5 + random.uniform()) / usual_q, h);
   }
-  for (std::int64_t h = 0; h < c_.heads(); ++h) slopes.set(std::exp2(-8.0 * static_cast<double>(h + 1) / static_cast<double>(c_.heads())), h);
+  for (std::int64_t h = 0; h < c_.heads(); ++h)
+    slopes.set(std::exp2(-8.0 * static_cast<double>(h + 1) / static_cast<double>(c_.heads())), h);
 }
 
 // Of each sequence a random number of its last keys; one sequence in four has no mask.
@@ -215,7 +221,9 @@ void CodedAttention::set_args() {
 }
 
 void CodedAttention::run(quern_context* on) {
-  for (Array* x : {&q, &k, &v, &out, &lse, &q_scale, &k_scale, &v_scale, &lengths, &cu_q, &cu_kv, &table, &mask, &mask_indptr, &mask_keys, &slopes}) x->upload();
+  for (Array* x : {&q, &k, &v, &out, &lse, &q_scale, &k_scale, &v_scale, &lengths, &cu_q, &cu_kv, &table, &mask,
+                   &mask_indptr, &mask_keys, &slopes})
+    x->upload();
   auto error = sized<quern_error>();
   ASSERT_EQ(quern_attention_workspace(on, &args, &args.workspace_size, &error), QUERN_OK) << error.text;
   Buffer workspace(args.workspace_size, 0);
@@ -252,7 +260,8 @@ CodedAttention::Row CodedAttention::row_exactly(std::int64_t sequence, std::int6
     if (!sees(sequence, query, j)) continue;
     double product = 0.0, size = 0.0;
     for (std::int64_t d = 0; d < c_.dim; ++d) {
-      const double term = of_q * q.get(token, head, d) * cached(k, k_scale, sequence, j, kv_head, d) / std::sqrt(static_cast<double>(c_.dim));
+      const double term = of_q * q.get(token, head, d) * cached(k, k_scale, sequence, j, kv_head, d) /
+                          std::sqrt(static_cast<double>(c_.dim));
       product += term, size += std::fabs(term);
     }
     row.bad |= std::isnan(product);
@@ -307,7 +316,9 @@ void CodedAttention::check() {
           wrong += !(std::fabs(out.get(token, h, static_cast<std::int64_t>(d)) - row.out[d]) <= allowed);
         }
         const double given = lse.get(token, h);
-        wrong += row.lse == -kInfinity ? given != -kInfinity : !(std::fabs(given - row.lse) <= 4e-6 * (1.0 + std::fabs(row.lse) + row.logits + double{c_.cap}));
+        wrong += row.lse == -kInfinity
+                     ? given != -kInfinity
+                     : !(std::fabs(given - row.lse) <= 4e-6 * (1.0 + std::fabs(row.lse) + row.logits + double{c_.cap}));
       }
     }
   }

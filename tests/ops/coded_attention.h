@@ -1,5 +1,5 @@
-// Attention over caches of 8 bits with scales, with queries of 8 bits, custom masks and numbers that are not finite: a case, its
-// tensors, and what it gives by fp64 maths on the very codes and scales.
+// Attention over caches of 8 bits with scales, with queries of 8 bits, custom masks and numbers that are not finite: a
+// case, its tensors, and what it gives by fp64 maths on the very codes and scales.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -61,7 +61,8 @@ class CodedAttention {
   Array cache_of(std::int64_t dim) const;
   Array scale_of() const;
   std::int64_t page_of(std::int64_t sequence, std::int64_t key) const;
-  double cached(const Array& codes, const Array& scales, std::int64_t sequence, std::int64_t key, std::int64_t head, std::int64_t d) const;
+  double cached(const Array& codes, const Array& scales, std::int64_t sequence, std::int64_t key, std::int64_t head,
+                std::int64_t d) const;
   void fill(Random& random);
   void fill_mask(Random& random);
   void set_args();

@@ -93,8 +93,9 @@ void PrintTo(const Forced& forced, std::ostream* out) { *out << forced.name; }
 
 using Change = std::function<void(GemmCase&)>;
 
-// Every number of rows, columns and terms at which a variant does something else. What is changed about the operands or about
-// what follows the sums is the same for few terms as for many: those cases have as many rows and columns, and fewer terms.
+// Every number of rows, columns and terms at which a variant does something else. What is changed about the operands or
+// about what follows the sums is the same for few terms as for many: those cases have as many rows and columns, and
+// fewer terms.
 Forced forced_as(const Choice& choice, const std::string& name, const GemmCase& common, const Change& change = {}) {
   Forced forced{choice, {}, name_of(choice.variant)};
   if (choice.parts > 1) forced.name += "_by_" + std::to_string(choice.parts);
@@ -203,8 +204,8 @@ std::vector<Forced> sliced() {
 
 // Tiles by tensor map and mma.sync: fewer rows, columns and terms than a tile has, and several tiles for a block, which
 // run on from one to the next; fewer k blocks than blocks that might divide them. Of f16 and bf16 alike but for the
-// instruction. Where what follows the sums is changed, whole tiles and parts of them in either direction and several for a
-// block are enough, of fewer k blocks.
+// instruction. Where what follows the sums is changed, whole tiles and parts of them in either direction and several
+// for a block are enough, of fewer k blocks.
 Forced mapped_as(const Choice& choice, const std::string& name, const GemmCase& common, const Change& change = {}) {
   Forced forced{choice, {}, name_of(choice.variant)};
   if (choice.parts == ops::gemm::kLastWave) forced.name += "_shared";

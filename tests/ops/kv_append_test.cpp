@@ -1,5 +1,5 @@
-// kv_append against its formulas in fp64: places, norms, rope and quantisation in every combination; then attention over what was
-// appended; and its refusals.
+// kv_append against its formulas in fp64: places, norms, rope and quantisation in every combination; then attention
+// over what was appended; and its refusals.
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
@@ -42,7 +42,9 @@ struct AppendCase {
   std::int64_t v() const { return dim_v != 0 ? dim_v : dim; }
   Element cache_element() const { return cache.value_or(element); }
   std::int64_t batch() const { return static_cast<std::int64_t>(q_lens.size()); }
-  std::int64_t tokens() const { return std::accumulate(q_lens.begin(), q_lens.end(), 0) + (one_each ? 0 : 2); }  // two belong to nobody
+  std::int64_t tokens() const {
+    return std::accumulate(q_lens.begin(), q_lens.end(), 0) + (one_each ? 0 : 2);
+  }  // two belong to nobody
 };
 
 constexpr std::int64_t kPages = 16;
@@ -87,11 +89,13 @@ class Appending {
     }
     if (c.scale == Scale::tensor || c.scale == Scale::head) {
       for (Array* x : {&k_scale, &v_scale}) {
-        for (std::int64_t h = 0; h < x->extent(0); ++h) x->set((0.5 + random.uniform()) * 6.0 / c.cache_element().largest(), h);
+        for (std::int64_t h = 0; h < x->extent(0); ++h)
+          x->set((0.5 + random.uniform()) * 6.0 / c.cache_element().largest(), h);
       }
     }
     if (c.q_scale == Scale::tensor || c.q_scale == Scale::head) {
-      for (std::int64_t h = 0; h < q_scale.extent(0); ++h) q_scale.set((0.5 + random.uniform()) * 6.0 / q_out.element().largest(), h);
+      for (std::int64_t h = 0; h < q_scale.extent(0); ++h)
+        q_scale.set((0.5 + random.uniform()) * 6.0 / q_out.element().largest(), h);
     }
     place_tokens(random);
     set_args();
@@ -117,23 +121,28 @@ class Appending {
     for (std::int64_t t = 0; t < c_.tokens(); ++t) {
       const auto token = static_cast<std::size_t>(t);
       if (page_[token] < 0) {
-        for (std::int64_t h = 0; h < c_.heads && c_.queries && !c_.q_in_place; ++h) wrong_ += !q_out.is_untouched(t, h, 0);
+        for (std::int64_t h = 0; h < c_.heads && c_.queries && !c_.q_in_place; ++h)
+          wrong_ += !q_out.is_untouched(t, h, 0);
         continue;
       }
       written[static_cast<std::size_t>(page_[token] * c_.page_size + place_[token])] = 1;
       for (std::int64_t h = 0; h < c_.kv_heads; ++h) {
-        check_head(prepared(k, t, h, c_.k_norm ? &k_weight : nullptr, c_.rope), k_cache, c_.scale, k_scale, h, {page_[token], place_[token], h});
+        check_head(prepared(k, t, h, c_.k_norm ? &k_weight : nullptr, c_.rope), k_cache, c_.scale, k_scale, h,
+                   {page_[token], place_[token], h});
         check_head(prepared(v, t, h, nullptr, false), v_cache, c_.scale, v_scale, h, {page_[token], place_[token], h});
       }
       for (std::int64_t h = 0; h < c_.heads && c_.queries; ++h) {
-        check_head(prepared(queries, t, h, c_.q_norm ? &q_weight : nullptr, c_.rope), c_.q_in_place ? q : q_out, c_.q_scale, q_scale, h, {t, h});
+        check_head(prepared(queries, t, h, c_.q_norm ? &q_weight : nullptr, c_.rope), c_.q_in_place ? q : q_out,
+                   c_.q_scale, q_scale, h, {t, h});
       }
     }
     for (std::int64_t slot = 0; slot < kPages * c_.page_size; ++slot) {
       if (written[static_cast<std::size_t>(slot)] != 0) continue;
       for (std::int64_t h = 0; h < c_.kv_heads; ++h) {
-        for (std::int64_t d = 0; d < c_.dim; ++d) wrong_ += !k_cache.is_untouched(slot / c_.page_size, slot % c_.page_size, h, d);
-        for (std::int64_t d = 0; d < c_.v(); ++d) wrong_ += !v_cache.is_untouched(slot / c_.page_size, slot % c_.page_size, h, d);
+        for (std::int64_t d = 0; d < c_.dim; ++d)
+          wrong_ += !k_cache.is_untouched(slot / c_.page_size, slot % c_.page_size, h, d);
+        for (std::int64_t d = 0; d < c_.v(); ++d)
+          wrong_ += !v_cache.is_untouched(slot / c_.page_size, slot % c_.page_size, h, d);
         if (c_.scale == Scale::token) wrong_ += !k_scale.is_untouched(slot / c_.page_size, slot % c_.page_size, h);
       }
     }
@@ -146,15 +155,17 @@ class Appending {
  private:
   Array cache_of(std::int64_t dim) const {
     if (!c_.hnd) return {c_.cache_element(), {kPages, c_.page_size, c_.kv_heads, dim}};
-    return {c_.cache_element(), {kPages, c_.page_size, c_.kv_heads, dim}, {c_.page_size * c_.kv_heads * dim, dim, c_.page_size * dim, 1}};
+    return {c_.cache_element(),
+            {kPages, c_.page_size, c_.kv_heads, dim},
+            {c_.page_size * c_.kv_heads * dim, dim, c_.page_size * dim, 1}};
   }
   Array scale_of(Scale scale) const {
     if (scale == Scale::token) return {Element::f32, {kPages, c_.page_size, c_.kv_heads}};
     return {Element::f32, {scale == Scale::head ? c_.kv_heads : 1}};
   }
   std::vector<Array*> arrays() {
-    return {&k, &v, &q, &q_out, &k_cache, &v_cache, &k_scale, &v_scale, &q_scale, &q_weight, &k_weight, &slots, &positions, &table,
-            &indptr, &indices, &cu_q, &lengths};
+    return {&k,        &v,        &q,     &q_out,     &k_cache, &v_cache, &k_scale, &v_scale, &q_scale,
+            &q_weight, &k_weight, &slots, &positions, &table,   &indptr,  &indices, &cu_q,    &lengths};
   }
   static Array copy_of(const Array& x) {
     Array copy(x.element(), {x.extent(0), x.extent(1), x.extent(2)});
@@ -188,7 +199,9 @@ class Appending {
         const bool skipped = c_.by == By::slots ? random.below(6) == 0 : c_.positions && random.below(6) == 0;
         const std::int64_t page = pages[static_cast<std::size_t>(s)][static_cast<std::size_t>(position / c_.page_size)];
         page_.push_back(skipped ? -1 : page), place_.push_back(position % c_.page_size), position_.push_back(position);
-        slots.set_integer(skipped ? -1 - static_cast<std::int64_t>(random.below(3)) : page * c_.page_size + position % c_.page_size, token);
+        slots.set_integer(
+            skipped ? -1 - static_cast<std::int64_t>(random.below(3)) : page * c_.page_size + position % c_.page_size,
+            token);
         positions.set_integer(skipped && c_.by != By::slots ? -1 : position, token);
       }
       cu_q.set_integer(token, s + 1);
@@ -228,7 +241,8 @@ class Appending {
   }
 
   // A head before it is stored, in fp64.
-  std::vector<double> prepared(const Array& from, std::int64_t token, std::int64_t head, const Array* weight, bool turns) const {
+  std::vector<double> prepared(const Array& from, std::int64_t token, std::int64_t head, const Array* weight,
+                               bool turns) const {
     std::vector<double> x;
     double squares = 0.0;
     for (std::int64_t d = 0; d < from.extent(2); ++d) {
@@ -244,8 +258,8 @@ class Appending {
     return x;
   }
 
-  void check_head(const std::vector<double>& exact, const Array& stored, Scale kind, const Array& scales, std::int64_t head,
-                  const std::vector<std::int64_t>& at) {
+  void check_head(const std::vector<double>& exact, const Array& stored, Scale kind, const Array& scales,
+                  std::int64_t head, const std::vector<std::int64_t>& at) {
     const auto value = [&](std::int64_t d) {
       return at.size() == 3 ? stored.get(at[0], at[1], at[2], d) : stored.get(at[0], at[1], d);
     };
@@ -268,7 +282,8 @@ class Appending {
         continue;
       }
       // A code whose number is the nearest, or was within what f32 cannot tell apart.
-      const double near[] = {element.rounded((exact[d] - slack) / scale) * scale, element.rounded((exact[d] + slack) / scale) * scale};
+      const double near[] = {element.rounded((exact[d] - slack) / scale) * scale,
+                             element.rounded((exact[d] + slack) / scale) * scale};
       wrong_ += !(given >= near[0] - 1e-12 && given <= near[1] + 1e-12);
     }
   }
@@ -278,7 +293,8 @@ class Appending {
   std::int64_t wrong_ = 0;
 
  public:
-  Array k, v, q, q_out, k_cache, v_cache, k_scale, v_scale, q_scale, q_weight, k_weight, slots, positions, table, indptr, indices, cu_q, lengths;
+  Array k, v, q, q_out, k_cache, v_cache, k_scale, v_scale, q_scale, q_weight, k_weight, slots, positions, table,
+      indptr, indices, cu_q, lengths;
 };
 
 std::vector<AppendCase> append_cases() {
@@ -298,31 +314,47 @@ std::vector<AppendCase> append_cases() {
   add("table_lengths", [](AppendCase& c) { c.by = By::table, c.positions = false; });
   add("indices", [](AppendCase& c) { c.by = By::indices; });
   add("indices_lengths", [](AppendCase& c) { c.by = By::indices, c.positions = false; });
-  add("one_each", [](AppendCase& c) { c.by = By::table, c.positions = false, c.one_each = true, c.q_lens = {1, 1, 1, 1, 1}; });
+  add("one_each", [](AppendCase& c) {
+    c.by = By::table, c.positions = false, c.one_each = true, c.q_lens = {1, 1, 1, 1, 1};
+  });
   add("wide", [](AppendCase& c) { c.wide = true; });
   add("hnd", [](AppendCase& c) { c.hnd = true; });
   add("page_5", [](AppendCase& c) { c.page_size = 5, c.lengths = {1, 16, 7, 9, 20}, c.by = By::table; });
   add("page_1", [](AppendCase& c) { c.page_size = 1, c.q_lens = {1, 2, 1}, c.lengths = {1, 4, 3}; });
   add("norms", [](AppendCase& c) { c.q_norm = c.k_norm = true; });
   add("norm_of_keys_f32", [](AppendCase& c) { c.k_norm = c.norm_f32 = true, c.queries = false; });
-  add("norms_plus_one", [](AppendCase& c) { c.q_norm = c.k_norm = true, c.flags = QUERN_KV_APPEND_WEIGHT_PLUS_ONE, c.rope = false; });
+  add("norms_plus_one",
+      [](AppendCase& c) { c.q_norm = c.k_norm = true, c.flags = QUERN_KV_APPEND_WEIGHT_PLUS_ONE, c.rope = false; });
   for (const Element cache : {Element(Element::e4m3), Element(Element::e5m2), Element(Element::i8)}) {
     const std::string name = cache.name();
     add(name + "_tensor", [&](AppendCase& c) { c.cache = cache, c.scale = Scale::tensor, c.hnd = true; });
     add(name + "_head", [&](AppendCase& c) { c.cache = cache, c.scale = Scale::head; });
     add(name + "_token", [&](AppendCase& c) { c.cache = cache, c.scale = Scale::token; });
-    add(name + "_token_norms", [&](AppendCase& c) { c.cache = cache, c.scale = Scale::token, c.q_norm = c.k_norm = true, c.dim = 128; });
+    add(name + "_token_norms",
+        [&](AppendCase& c) { c.cache = cache, c.scale = Scale::token, c.q_norm = c.k_norm = true, c.dim = 128; });
   }
   add("raw_bytes", [](AppendCase& c) { c.cache = Element::e5m2, c.raw_bytes = true, c.scale = Scale::tensor; });
-  add("q_e4m3_token", [](AppendCase& c) { c.q_out = Element::e4m3, c.q_scale = Scale::token, c.cache = Element::e4m3, c.scale = Scale::token; });
+  add("q_e4m3_token", [](AppendCase& c) {
+    c.q_out = Element::e4m3, c.q_scale = Scale::token, c.cache = Element::e4m3, c.scale = Scale::token;
+  });
   add("q_e4m3_head", [](AppendCase& c) { c.q_out = Element::e4m3, c.q_scale = Scale::head; });
-  add("q_e5m2_tensor", [](AppendCase& c) { c.q_out = Element::e5m2, c.q_scale = Scale::tensor, c.cache = Element::i8, c.scale = Scale::token; });
-  add("interleaved", [](AppendCase& c) { c.options.flags = QUERN_ROPE_INTERLEAVED, c.cache = Element::i8, c.scale = Scale::token; });
+  add("q_e5m2_tensor", [](AppendCase& c) {
+    c.q_out = Element::e5m2, c.q_scale = Scale::tensor, c.cache = Element::i8, c.scale = Scale::token;
+  });
+  add("interleaved",
+      [](AppendCase& c) { c.options.flags = QUERN_ROPE_INTERLEAVED, c.cache = Element::i8, c.scale = Scale::token; });
   add("partial", [](AppendCase& c) { c.options.rotary_dim = 24, c.dim = 80, c.k_norm = c.q_norm = true; });
-  add("yarn", [](AppendCase& c) { c.options.scaling = QUERN_ROPE_YARN, c.options.factor = 8.0, c.options.original_positions = 16; });
+  add("yarn", [](AppendCase& c) {
+    c.options.scaling = QUERN_ROPE_YARN, c.options.factor = 8.0, c.options.original_positions = 16;
+  });
   add("dims_192_128", [](AppendCase& c) { c.dim = 192, c.dim_v = 128, c.page_size = 8, c.lengths = {1, 8, 7, 9, 16}; });
-  add("dims_24_256", [](AppendCase& c) { c.dim = 24, c.dim_v = 256, c.cache = Element::e4m3, c.scale = Scale::token, c.page_size = 8, c.lengths = {1, 8, 7, 9, 16}; });
-  add("dim_512", [](AppendCase& c) { c.dim = 512, c.options.rotary_dim = 64, c.k_norm = true, c.page_size = 8, c.lengths = {1, 8, 7, 9, 16}; });
+  add("dims_24_256", [](AppendCase& c) {
+    c.dim = 24, c.dim_v = 256, c.cache = Element::e4m3, c.scale = Scale::token, c.page_size = 8,
+    c.lengths = {1, 8, 7, 9, 16};
+  });
+  add("dim_512", [](AppendCase& c) {
+    c.dim = 512, c.options.rotary_dim = 64, c.k_norm = true, c.page_size = 8, c.lengths = {1, 8, 7, 9, 16};
+  });
   add("dim_8", [](AppendCase& c) { c.dim = 8, c.scale = Scale::token, c.cache = Element::e4m3; });
   add("alignment_4", [](AppendCase& c) { c.alignment = 4, c.cache = Element::i8, c.scale = Scale::token; });
   add("few_sms", [](AppendCase& c) { c.max_sms = 1, c.q_lens = {30, 40, 10}, c.lengths = {31, 64, 20}; });
@@ -340,7 +372,8 @@ TEST_P(KvAppend, MatchesItsFormula) {
   appending.check();
 }
 
-// What is no number: of int8 it becomes 0, of the others it stays; infinities become the largest number and do not count in a scale.
+// What is no number: of int8 it becomes 0, of the others it stays; infinities become the largest number and do not
+// count in a scale.
 TEST(KvAppendNumbers, NanAndInfinity) {
   for (const Element cache : {Element(Element::e4m3), Element(Element::e5m2), Element(Element::i8)}) {
     AppendCase c;
@@ -377,15 +410,25 @@ TEST(KvAppendRefuses, EveryWrongArgument) {
       {"k's dtype", {"k", "int32"}, [](A a) { a.k.box().tensor.dtype = kInt32; }},
       {"v's dtype", {"v", "bf16"}, [](A a) { a.v.box().tensor.dtype = kFloat32; }},
       {"k_cache's dtype", {"k_cache", "f16"}, [](A a) { a.k_cache.box().tensor.dtype = dtype_of(Format::f16); }},
-      {"v_cache's dtype", {"v_cache", "e4m3"}, [](A a) { a.v_cache.box().tensor.dtype = {kDLInt, 8, 1}; }},
-      {"bytes without a type", {"kv_type"}, [](A a) { a.k_cache.box().tensor.dtype = {kDLUInt, 8, 1}; }},
+      {"v_cache's dtype",
+       {"v_cache", "e4m3"},
+       [](A a) {
+         a.v_cache.box().tensor.dtype = {kDLInt, 8, 1};
+       }},
+      {"bytes without a type",
+       {"kv_type"},
+       [](A a) {
+         a.k_cache.box().tensor.dtype = {kDLUInt, 8, 1};
+       }},
       {"another type", {"kv_type"}, [](A a) { a.args.kv_type = QUERN_FP8_E5M2; }},
       {"q_out's type", {"q_type"}, [](A a) { a.args.q_type = QUERN_FP8_E4M3; }},
       {"v's tokens", {"v.shape[0]"}, [](A a) { a.v.box().shape[0] = 3; }},
       {"v's heads", {"v.shape[1]", "2"}, [](A a) { a.v.box().shape[1] = 1; }},
       {"q's dim", {"q.shape[2]", "64"}, [](A a) { a.q.box().shape[2] = 32; }},
       {"q_out's heads", {"q_out.shape[1]", "6"}, [](A a) { a.q_out.box().shape[1] = 5; }},
-      {"k_cache's heads", {"k_cache.shape[2]", "2"}, [](A a) { a.k_cache.box().shape[2] = a.v_cache.box().shape[2] = 1; }},
+      {"k_cache's heads",
+       {"k_cache.shape[2]", "2"},
+       [](A a) { a.k_cache.box().shape[2] = a.v_cache.box().shape[2] = 1; }},
       {"v_cache's pages", {"v_cache.shape[0]", "16"}, [](A a) { a.v_cache.box().shape[0] = 15; }},
       {"k_cache's dim", {"k_cache.shape[3]", "64"}, [](A a) { a.k_cache.box().shape[3] = 32; }},
       {"a dim of 12", {"k.shape[2]", "12", "multiples of 8"}, [](A a) { a.k.box().shape[2] = 12; }},
@@ -398,17 +441,29 @@ TEST(KvAppendRefuses, EveryWrongArgument) {
       {"rope without positions", {"positions", "NULL"}, [](A a) { a.args.positions = nullptr; }},
       {"cu_q with slots", {"cu_q", "NULL"}, [](A a) { a.args.cu_q = a.cu_q.tensor(); }},
       {"lengths with slots", {"lengths", "NULL"}, [](A a) { a.args.lengths = a.lengths.tensor(); }},
-      {"neither positions nor lengths", {"positions", "lengths"},
+      {"neither positions nor lengths",
+       {"positions", "lengths"},
        [](A a) { a.args.slots = nullptr, a.args.page_table = a.table.tensor(), a.args.positions = nullptr; }},
-      {"positions and lengths", {"lengths", "NULL"},
+      {"positions and lengths",
+       {"lengths", "NULL"},
        [](A a) { a.args.slots = nullptr, a.args.page_table = a.table.tensor(), a.args.lengths = a.lengths.tensor(); }},
-      {"page_indptr alone", {"page_indices", "NULL"}, [](A a) { a.args.slots = nullptr, a.args.page_indptr = a.indptr.tensor(); }},
+      {"page_indptr alone",
+       {"page_indices", "NULL"},
+       [](A a) { a.args.slots = nullptr, a.args.page_indptr = a.indptr.tensor(); }},
       {"q_out without q", {"q_out", "NULL"}, [](A a) { a.args.q = nullptr; }},
       {"q_scale of 16 bits", {"q_scale", "NULL"}, [](A a) { a.args.q_scale = a.q_scale.tensor(); }},
-      {"k_weight's length", {"k_weight.shape[0]", "64"}, [](A a) { a.args.k_weight = a.k_weight.tensor(), a.k_weight.box().shape[0] = 63; }},
-      {"k_weight's dtype", {"k_weight", "bf16"}, [](A a) { a.args.k_weight = a.k_weight.tensor(), a.k_weight.box().tensor.dtype = kInt32; }},
-      {"weights of two dtypes", {"k_weight", "bf16"},
-       [](A a) { a.args.q_weight = a.q_weight.tensor(), a.args.k_weight = a.k_weight.tensor(), a.k_weight.box().tensor.dtype = kFloat32; }},
+      {"k_weight's length",
+       {"k_weight.shape[0]", "64"},
+       [](A a) { a.args.k_weight = a.k_weight.tensor(), a.k_weight.box().shape[0] = 63; }},
+      {"k_weight's dtype",
+       {"k_weight", "bf16"},
+       [](A a) { a.args.k_weight = a.k_weight.tensor(), a.k_weight.box().tensor.dtype = kInt32; }},
+      {"weights of two dtypes",
+       {"k_weight", "bf16"},
+       [](A a) {
+         a.args.q_weight = a.q_weight.tensor(), a.args.k_weight = a.k_weight.tensor(),
+         a.k_weight.box().tensor.dtype = kFloat32;
+       }},
       {"eps", {"eps"}, [](A a) { a.args.eps = -1.0f; }},
       {"plus one of nothing", {"WEIGHT_PLUS_ONE"}, [](A a) { a.args.flags = QUERN_KV_APPEND_WEIGHT_PLUS_ONE; }},
       {"an unknown flag", {"flags"}, [](A a) { a.args.flags = QUERN_ATTENTION_WINDOW_LEFT; }},

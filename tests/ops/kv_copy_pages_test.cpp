@@ -88,7 +88,8 @@ class Copying {
  private:
   Array pool(std::int64_t dim) const {
     if (!c_.hnd) return {c_.element, {kPages, c_.page_size, c_.heads, dim}};
-    return {c_.element, {kPages, c_.page_size, c_.heads, dim}, {c_.page_size * c_.heads * dim, dim, c_.page_size * dim, 1}};
+    return {
+        c_.element, {kPages, c_.page_size, c_.heads, dim}, {c_.page_size * c_.heads * dim, dim, c_.page_size * dim, 1}};
   }
   // A page is so many bytes of the pool, in both layouts.
   void check(Array& from, Array& to, bool untouched = false) {
@@ -120,11 +121,15 @@ std::vector<CopyCase> copy_cases() {
   };
   for (const bool hnd : {false, true}) {
     const std::string layout = hnd ? "hnd" : "nhd";
-    for (const Element element : {Element(Element::f16), Element(Element::f32), Element(Element::e4m3), Element(Element::i8)}) {
-      add(layout + "_" + element.name(), [&](CopyCase& c) { c.hnd = hnd, c.element = element, c.scales = element.bytes() == 1; });
+    for (const Element element :
+         {Element(Element::f16), Element(Element::f32), Element(Element::e4m3), Element(Element::i8)}) {
+      add(layout + "_" + element.name(),
+          [&](CopyCase& c) { c.hnd = hnd, c.element = element, c.scales = element.bytes() == 1; });
     }
-    add(layout + "_other_pool", [&](CopyCase& c) { c.hnd = hnd, c.other_pool = c.scales = true, c.element = Element::e5m2; });
-    add(layout + "_dims_24_8", [&](CopyCase& c) { c.hnd = hnd, c.dim = 24, c.dim_v = 8, c.element = Element::i8, c.page_size = 5; });
+    add(layout + "_other_pool",
+        [&](CopyCase& c) { c.hnd = hnd, c.other_pool = c.scales = true, c.element = Element::e5m2; });
+    add(layout + "_dims_24_8",
+        [&](CopyCase& c) { c.hnd = hnd, c.dim = 24, c.dim_v = 8, c.element = Element::i8, c.page_size = 5; });
   }
   add("wide", [](CopyCase& c) { c.wide = true; });
   add("large_pages", [](CopyCase& c) { c.page_size = 128, c.heads = 8, c.dim = 128; });
@@ -161,7 +166,11 @@ TEST(KvCopyPagesRefuses, EveryWrongArgument) {
       {"v_scale's pages", {"v_scale.shape[0]", "12"}, [](C c) { c.v_scale.box().shape[0] = 3; }},
       {"k_scale_to alone", {"k_scale_to", "k_scale"}, [](C c) { c.args.k_scale = nullptr; }},
       {"destinations' length", {"destinations.shape[0]", "6"}, [](C c) { c.destinations.shape[0] = 5; }},
-      {"destinations' dtype", {"destinations", "int64"}, [](C c) { c.sources.tensor.dtype = {kDLInt, 64, 1}; }},
+      {"destinations' dtype",
+       {"destinations", "int64"},
+       [](C c) {
+         c.sources.tensor.dtype = {kDLInt, 64, 1};
+       }},
       {"the last stride", {"k.strides[3]", "1"}, [](C c) { c.k.box().strides[3] = 2; }},
       {"a pool over itself", {"k_to.strides"}, [](C c) { c.k_to.box().strides[1] = 16; }},
       {"a row's alignment", {"k", "stride"}, [](C c) { c.k.box().strides[1] += 4; }},
@@ -175,7 +184,9 @@ TEST(KvCopyPagesRefuses, EveryWrongArgument) {
   c.name = "refusals";
   c.element = Element::e4m3, c.scales = c.other_pool = true;
   expect_all_refused(
-      mistakes, ThreeCalls<quern_kv_copy_pages_args>{quern_kv_copy_pages, quern_kv_copy_pages_workspace, quern_kv_copy_pages_prepare},
+      mistakes,
+      ThreeCalls<quern_kv_copy_pages_args>{quern_kv_copy_pages, quern_kv_copy_pages_workspace,
+                                           quern_kv_copy_pages_prepare},
       [&] { return std::make_unique<Copying>(c); },
       [](Copying& one) {
         return [&one] {

@@ -1,4 +1,5 @@
-// merge_states against its formula in fp64: numbers of parts, empty ones, strides; its refusals; and a cascade of shared prefixes.
+// merge_states against its formula in fp64: numbers of parts, empty ones, strides; its refusals; and a cascade of
+// shared prefixes.
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
@@ -71,7 +72,8 @@ class Merging {
         for (std::int64_t p = 0; p < c_.parts && max > -kInfinity; ++p) sum += std::exp(lses.get(p, r, h) - max);
         const double joint = max > -kInfinity ? max + std::log(sum) : -kInfinity;
         if (c_.with_lse) {
-          wrong += max > -kInfinity ? !(std::fabs(lse.get(r, h) - joint) <= 3e-6 * (1.0 + std::fabs(max))) : lse.get(r, h) != -kInfinity;
+          wrong += max > -kInfinity ? !(std::fabs(lse.get(r, h) - joint) <= 3e-6 * (1.0 + std::fabs(max)))
+                                    : lse.get(r, h) != -kInfinity;
         } else {
           wrong += !lse.is_untouched(r, h);
         }
@@ -82,9 +84,11 @@ class Merging {
             const double term = std::exp(lses.get(p, r, h) - joint) * parts.get(p, r, h, d);
             exact += term, size += std::fabs(term);
           }
-          wrong += !(std::fabs(out.get(r, h, d) - exact) <= out.element().roundoff() * std::fabs(exact) * 1.01 + 4e-6 * size + 1e-7);
+          wrong += !(std::fabs(out.get(r, h, d) - exact) <=
+                     out.element().roundoff() * std::fabs(exact) * 1.01 + 4e-6 * size + 1e-7);
         }
-        for (std::int64_t d = c_.dim; d < c_.dim + 8 && (r + 1 < c_.rows || h + 1 < c_.heads); ++d) wrong += !out.is_untouched(r, h, d);
+        for (std::int64_t d = c_.dim; d < c_.dim + 8 && (r + 1 < c_.rows || h + 1 < c_.heads); ++d)
+          wrong += !out.is_untouched(r, h, d);
       }
     }
     EXPECT_EQ(wrong, 0) << out.element().name() << " " << c_.parts << "x" << c_.rows << "x" << c_.heads << "x" << c_.dim
@@ -94,10 +98,12 @@ class Merging {
  private:
   Array::Extents strides(std::int64_t pitch) const {
     const std::int64_t row = c_.heads * pitch;
-    return c_.parts_inside ? Array::Extents{row, c_.parts * row, pitch, 1} : Array::Extents{c_.rows * row, row, pitch, 1};
+    return c_.parts_inside ? Array::Extents{row, c_.parts * row, pitch, 1}
+                           : Array::Extents{c_.rows * row, row, pitch, 1};
   }
   Array::Extents lse_strides() const {
-    return c_.parts_inside ? Array::Extents{c_.heads, c_.parts * c_.heads, 1} : Array::Extents{c_.rows * c_.heads, c_.heads, 1};
+    return c_.parts_inside ? Array::Extents{c_.heads, c_.parts * c_.heads, 1}
+                           : Array::Extents{c_.rows * c_.heads, c_.heads, 1};
   }
 
  public:
@@ -111,13 +117,23 @@ class Merging {
 };
 
 class MergeStates : public testing::TestWithParam<Element> {};
-INSTANTIATE_TEST_SUITE_P(Dtypes, MergeStates, testing::Values(Element(Element::f16), Element(Element::bf16), Element(Element::f32)),
+INSTANTIATE_TEST_SUITE_P(Dtypes, MergeStates,
+                         testing::Values(Element(Element::f16), Element(Element::bf16), Element(Element::f32)),
                          [](const testing::TestParamInfo<Element>& dtype) { return std::string(dtype.param.name()); });
 
 TEST_P(MergeStates, MatchesItsFormula) {
-  for (const MergeCase& c : std::initializer_list<MergeCase>{{1, 3, 2, 64}, {2, 7, 3, 64}, {3, 5, 1, 8}, {4, 33, 4, 128}, {5, 3, 2, 24}, {9, 2, 2, 512},
-                                                             {17, 40, 2, 16}, {4, 6, 3, 64, true}, {4, 6, 3, 64, false, false}, {3, 60, 3, 64, false, true, 1},
-                                                             {4, 0, 3, 64}, {0, 4, 2, 64}}) {
+  for (const MergeCase& c : std::initializer_list<MergeCase>{{1, 3, 2, 64},
+                                                             {2, 7, 3, 64},
+                                                             {3, 5, 1, 8},
+                                                             {4, 33, 4, 128},
+                                                             {5, 3, 2, 24},
+                                                             {9, 2, 2, 512},
+                                                             {17, 40, 2, 16},
+                                                             {4, 6, 3, 64, true},
+                                                             {4, 6, 3, 64, false, false},
+                                                             {3, 60, 3, 64, false, true, 1},
+                                                             {4, 0, 3, 64},
+                                                             {0, 4, 2, 64}}) {
     Merging merging(GetParam(), c);
     ASSERT_NO_FATAL_FAILURE(merging.run());
     merging.check();
@@ -148,8 +164,11 @@ TEST(MergeStatesRefuses, EveryWrongArgument) {
       {"no size", {"size"}, [](M m) { m.args.size = 0; }},
   };
   expect_all_refused(
-      mistakes, ThreeCalls<quern_merge_states_args>{quern_merge_states, quern_merge_states_workspace, quern_merge_states_prepare},
-      [] { return std::make_unique<Merging>(Element::bf16, MergeCase{3, 4, 2, 64}); },
+      mistakes,
+      ThreeCalls<quern_merge_states_args>{quern_merge_states, quern_merge_states_workspace, quern_merge_states_prepare},
+      [] {
+        return std::make_unique<Merging>(Element::bf16, MergeCase{3, 4, 2, 64});
+      },
       [](Merging& m) {
         return [&m] {
           m.out.download();
@@ -158,14 +177,15 @@ TEST(MergeStatesRefuses, EveryWrongArgument) {
       });
 }
 
-// Decode over prefixes that are shared by all sequences, by half of them, and by nobody: each prefix is one sequence whose queries
-// are those of all that share it; the parts are joined in one call.
+// Decode over prefixes that are shared by all sequences, by half of them, and by nobody: each prefix is one sequence
+// whose queries are those of all that share it; the parts are joined in one call.
 TEST(Cascade, SharedPrefixesMakeTheWhole) {
   constexpr std::int64_t kBatch = 6, kHeads = 4, kKvHeads = 2, kDim = 64, kPage = 16;
   constexpr std::int64_t kAll = 80, kHalf = 48;  // keys of the shared prefixes
   const std::int64_t own[kBatch] = {5, 33, 1, 64, 17, 40};
   Random random("cascade");
-  Array q(Element::bf16, {kBatch, kHeads, kDim}), k(Element::bf16, {40, kPage, kKvHeads, kDim}), v(Element::bf16, {40, kPage, kKvHeads, kDim});
+  Array q(Element::bf16, {kBatch, kHeads, kDim}), k(Element::bf16, {40, kPage, kKvHeads, kDim}),
+      v(Element::bf16, {40, kPage, kKvHeads, kDim});
   for (std::int64_t i = 0; i < kBatch; ++i) {
     for (std::int64_t h = 0; h < kHeads; ++h) {
       for (std::int64_t d = 0; d < kDim; ++d) q.set(random.normal(), i, h, d);
@@ -181,11 +201,12 @@ TEST(Cascade, SharedPrefixesMakeTheWhole) {
     }
   }
   Array part_lses(Element::f32, {3, kBatch, kHeads});
-  Array part_values(Element::bf16, {3, kBatch, kHeads, kDim}), out(Element::bf16, {kBatch, kHeads, kDim}), whole(Element::bf16, {kBatch, kHeads, kDim});
+  Array part_values(Element::bf16, {3, kBatch, kHeads, kDim}), out(Element::bf16, {kBatch, kHeads, kDim}),
+      whole(Element::bf16, {kBatch, kHeads, kDim});
   Array lse(Element::f32, {kBatch, kHeads}), whole_lse(Element::f32, {kBatch, kHeads});
   for (Array* x : {&q, &k, &v, &part_lses, &part_values, &out, &whole, &lse, &whole_lse}) x->upload();
-  const auto attend = [&](const std::vector<std::vector<std::int64_t>>& pages, const std::vector<std::int64_t>& lengths, const std::vector<std::int64_t>& cu_q,
-                          const DLTensor* to, const DLTensor* to_lse) {
+  const auto attend = [&](const std::vector<std::vector<std::int64_t>>& pages, const std::vector<std::int64_t>& lengths,
+                          const std::vector<std::int64_t>& cu_q, const DLTensor* to, const DLTensor* to_lse) {
     const auto batch = static_cast<std::int64_t>(lengths.size());
     constexpr IntegerBits kBits{32};
     Array table(kBits, {batch, 16}), length(kBits, {batch}), cu(kBits, {batch + 1});
@@ -228,10 +249,12 @@ TEST(Cascade, SharedPrefixesMakeTheWhole) {
   const std::vector<std::int64_t> each = {0, 1, 2, 3, 4, 5, 6};
   ASSERT_NO_FATAL_FAILURE(attend(all_pages, all_lengths, each, whole.tensor(), whole_lse.tensor()));
   ASSERT_NO_FATAL_FAILURE(attend({{0, 1, 2, 3, 4}}, {kAll}, {0, 6}, boxes[0].get(), lse_boxes[0].get()));
-  ASSERT_NO_FATAL_FAILURE(attend({{5, 6, 7}, {8, 9, 10}}, {kHalf, kHalf}, {0, 3, 6}, boxes[1].get(), lse_boxes[1].get()));
+  ASSERT_NO_FATAL_FAILURE(
+      attend({{5, 6, 7}, {8, 9, 10}}, {kHalf, kHalf}, {0, 3, 6}, boxes[1].get(), lse_boxes[1].get()));
   ASSERT_NO_FATAL_FAILURE(attend(own_pages, own_lengths, each, boxes[2].get(), lse_boxes[2].get()));
   auto args = sized<quern_merge_states_args>();
-  args.parts = part_values.tensor(), args.part_lses = part_lses.tensor(), args.out = out.tensor(), args.lse = lse.tensor();
+  args.parts = part_values.tensor(), args.part_lses = part_lses.tensor(), args.out = out.tensor(),
+  args.lse = lse.tensor();
   auto error = sized<quern_error>();
   ASSERT_EQ(quern_merge_states(context(), &args, &error), QUERN_OK) << error.text;
   synchronize();
@@ -244,7 +267,8 @@ TEST(Cascade, SharedPrefixesMakeTheWhole) {
         largest = std::max(largest, std::fabs(whole.get(i, h, d)));
         error_here = std::max(error_here, std::fabs(out.get(i, h, d) - whole.get(i, h, d)));
       }
-      EXPECT_LE(error_here, 4.0 * Element(Element::bf16).roundoff() * largest) << i << " " << h << "; QUERN_TEST_SEED=" << run_seed();
+      EXPECT_LE(error_here, 4.0 * Element(Element::bf16).roundoff() * largest)
+          << i << " " << h << "; QUERN_TEST_SEED=" << run_seed();
     }
   }
 }

@@ -124,8 +124,8 @@ void MlaProblem::make_tensors() {
   status.place(status_buffer_.data());
 
   args = sized<quern_mla_decode_args>();
-  args.flags = c_.flags | (c_.causal ? QUERN_MLA_CAUSAL : 0u) | (c_.left ? QUERN_MLA_WINDOW_LEFT : 0u) |
-               (c_.right ? QUERN_MLA_WINDOW_RIGHT : 0u) | (c_.slots ? QUERN_MLA_SLOTS : 0u);
+  args.flags = c_.flags | (c_.causal ? std::uint32_t{QUERN_MLA_CAUSAL} : 0u) | (c_.left ? std::uint32_t{QUERN_MLA_WINDOW_LEFT} : 0u) |
+               (c_.right ? std::uint32_t{QUERN_MLA_WINDOW_RIGHT} : 0u) | (c_.slots ? std::uint32_t{QUERN_MLA_SLOTS} : 0u);
   args.alignment = c_.alignment;
   args.max_sms = c_.max_sms;
   args.q = q.get();

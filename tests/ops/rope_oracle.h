@@ -24,7 +24,9 @@ inline long double rope_frequency(const quern_rope_options& o, int rotary, int p
       return plain(base * std::pow(factor, rotary / (rotary - 2.0L)));
     case QUERN_ROPE_YARN: {
       const long double fast = o.beta_fast != 0.0 ? o.beta_fast : 32.0, slow = o.beta_slow != 0.0 ? o.beta_slow : 1.0;
-      const auto turning = [&](long double turns) { return rotary * std::log(length / (turns * tau)) / (2.0 * std::log(base)); };
+      const auto turning = [&](long double turns) {
+        return rotary * std::log(length / (turns * tau)) / (2.0 * std::log(base));
+      };
       long double low = turning(fast), high = turning(slow);
       if ((o.flags & QUERN_ROPE_EXACT_RAMP) == 0) low = std::floor(low), high = std::ceil(high);
       low = std::max(low, 0.0L), high = std::min(high, rotary - 1.0L);
@@ -32,7 +34,8 @@ inline long double rope_frequency(const quern_rope_options& o, int rotary, int p
       return plain(base) * (1.0 - ramp) + plain(base) / factor * ramp;
     }
     case QUERN_ROPE_LLAMA3: {
-      const long double low = o.low_freq_factor != 0.0 ? o.low_freq_factor : 1.0, high = o.high_freq_factor != 0.0 ? o.high_freq_factor : 4.0;
+      const long double low = o.low_freq_factor != 0.0 ? o.low_freq_factor : 1.0,
+                        high = o.high_freq_factor != 0.0 ? o.high_freq_factor : 4.0;
       const long double wavelength = tau / plain(base);
       if (wavelength < length / high) return plain(base);
       if (wavelength > length / low) return plain(base) / factor;

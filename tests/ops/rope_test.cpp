@@ -1,7 +1,6 @@
-// rope against its formulas in fp64: every scaling, layout, dtype and table; far positions, strides, in place; and its refusals.
+// rope against its formulas in fp64: every scaling, layout, dtype and table; far positions, strides, in place; and its
+// refusals.
 // SPDX-License-Identifier: Apache-2.0
-#include "tests/ops/rope_oracle.h"
-
 #include <gtest/gtest.h>
 
 #include <memory>
@@ -10,6 +9,7 @@
 #include "tests/ops/array.h"
 #include "tests/ops/random.h"
 #include "tests/ops/refusal.h"
+#include "tests/ops/rope_oracle.h"
 
 namespace quern::test {
 namespace {
@@ -122,7 +122,8 @@ class Turning {
           const int half = rotary() / 2;
           const int other = (options.flags & QUERN_ROPE_INTERLEAVED) != 0 ? (d ^ 1) : d < half ? d + half : d - half;
           const double length = std::fabs(head[i]) + std::fabs(head[static_cast<std::size_t>(other)]);
-          const double allowed = rounding * std::fabs(exact[i]) + length * (4e-7 * rope_attention_factor(options) + 2.0 * table_rounding) + 1e-30;
+          const double allowed = rounding * std::fabs(exact[i]) +
+                                 length * (4e-7 * rope_attention_factor(options) + 2.0 * table_rounding) + 1e-30;
           wrong += !(std::fabs(result.get(t, h, d) - exact[i]) <= allowed);
         }
       }
@@ -132,7 +133,8 @@ class Turning {
     std::int64_t touched = 0;
     for (std::int64_t t = 0; t < c_.tokens; ++t) {
       for (std::int64_t h = 0; h < x.extent(1); ++h) {
-        for (std::int64_t d = c_.dim; d < c_.dim + c_.padding && (t + 1 < c_.tokens || h + 1 < x.extent(1)); ++d) touched += !result.is_untouched(t, h, d);
+        for (std::int64_t d = c_.dim; d < c_.dim + c_.padding && (t + 1 < c_.tokens || h + 1 < x.extent(1)); ++d)
+          touched += !result.is_untouched(t, h, d);
       }
     }
     EXPECT_EQ(touched, 0);
@@ -170,30 +172,37 @@ std::vector<RopeCase> rope_cases() {
       add(layout + "_partial_" + std::to_string(rotary) + "_of_" + std::to_string(dim),
           [&, dim = dim, rotary = rotary](RopeCase& c) { flags(c), c.dim = dim, c.options.rotary_dim = rotary; });
     }
-    add(layout + "_linear", [&](RopeCase& c) { flags(c), c.options.scaling = QUERN_ROPE_LINEAR, c.options.factor = 8.0; });
+    add(layout + "_linear",
+        [&](RopeCase& c) { flags(c), c.options.scaling = QUERN_ROPE_LINEAR, c.options.factor = 8.0; });
     add(layout + "_ntk", [&](RopeCase& c) { flags(c), c.options.scaling = QUERN_ROPE_NTK, c.options.factor = 4.0; });
     add(layout + "_table_f32", [&](RopeCase& c) { flags(c), c.table = Element::f32, c.furthest = 500; });
-    add(layout + "_table_bf16", [&](RopeCase& c) { flags(c), c.table = Element::bf16, c.furthest = 500, c.options.rotary_dim = 48; });
+    add(layout + "_table_bf16",
+        [&](RopeCase& c) { flags(c), c.table = Element::bf16, c.furthest = 500, c.options.rotary_dim = 48; });
     add(layout + "_alignment_4", [&](RopeCase& c) { flags(c), c.alignment = 4, c.padding = 2; });
-    add(layout + "_alignment_4_f32", [&](RopeCase& c) { flags(c), c.alignment = 4, c.padding = 1, c.element = Element::f32; });
+    add(layout + "_alignment_4_f32",
+        [&](RopeCase& c) { flags(c), c.alignment = 4, c.padding = 1, c.element = Element::f32; });
   }
   add("table_f16", [](RopeCase& c) { c.table = Element::f16, c.furthest = 100, c.element = Element::f16; });
   add("yarn", [](RopeCase& c) {
     c.options.scaling = QUERN_ROPE_YARN, c.options.factor = 40.0, c.options.original_positions = 4096, c.dim = 128;
   });
   add("yarn_gpt_oss", [](RopeCase& c) {
-    c.options.scaling = QUERN_ROPE_YARN, c.options.factor = 32.0, c.options.original_positions = 4096, c.options.theta = 150000.0;
+    c.options.scaling = QUERN_ROPE_YARN, c.options.factor = 32.0, c.options.original_positions = 4096,
+    c.options.theta = 150000.0;
     c.options.flags = QUERN_ROPE_EXACT_RAMP;
   });
   add("yarn_attention_factor", [](RopeCase& c) {
-    c.options.scaling = QUERN_ROPE_YARN, c.options.factor = 4.0, c.options.original_positions = 32768, c.options.attention_factor = 0.75;
+    c.options.scaling = QUERN_ROPE_YARN, c.options.factor = 4.0, c.options.original_positions = 32768,
+    c.options.attention_factor = 0.75;
     c.options.beta_fast = 16.0, c.options.beta_slow = 2.0;
   });
   add("llama3", [](RopeCase& c) {
-    c.options.scaling = QUERN_ROPE_LLAMA3, c.options.factor = 8.0, c.options.original_positions = 8192, c.options.theta = 500000.0, c.dim = 128;
+    c.options.scaling = QUERN_ROPE_LLAMA3, c.options.factor = 8.0, c.options.original_positions = 8192,
+    c.options.theta = 500000.0, c.dim = 128;
   });
   add("llama3_factors", [](RopeCase& c) {
-    c.options.scaling = QUERN_ROPE_LLAMA3, c.options.factor = 32.0, c.options.original_positions = 8192, c.options.low_freq_factor = 2.0;
+    c.options.scaling = QUERN_ROPE_LLAMA3, c.options.factor = 32.0, c.options.original_positions = 8192,
+    c.options.low_freq_factor = 2.0;
     c.options.high_freq_factor = 6.0;
   });
   add("theta", [](RopeCase& c) { c.options.theta = 1e6, c.furthest = 1 << 20; });
@@ -269,12 +278,26 @@ TEST(RopeRefuses, EveryWrongArgument) {
       {"a theta of 1", {"rope.theta"}, [](T t) { t.options.theta = 1.0; }},
       {"a negative factor", {"rope.factor"}, [](T t) { t.options.factor = -2.0; }},
       {"YaRN without positions", {"rope.original_positions", "0"}, [](T t) { t.options.scaling = QUERN_ROPE_YARN; }},
-      {"Llama 3 without positions", {"rope.original_positions", "0"}, [](T t) { t.options.scaling = QUERN_ROPE_LLAMA3; }},
-      {"Llama 3's factors", {"rope.high_freq_factor"}, [](T t) { t.options.scaling = QUERN_ROPE_LLAMA3, t.options.original_positions = 5, t.options.low_freq_factor = 4.0; }},
-      {"NTK of one pair", {"rope.rotary_dim", "2"}, [](T t) { t.options.scaling = QUERN_ROPE_NTK, t.options.rotary_dim = 2; }},
-      {"a scaled table", {"rope.scaling"}, [](T t) { t.options.table = t.table.tensor(), t.options.scaling = QUERN_ROPE_LINEAR; }},
-      {"a table's columns", {"rope.table.shape[1]", "64"}, [](T t) { t.options.table = t.table.tensor(), t.table.box().shape[1] = 32; }},
-      {"a table's dtype", {"rope.table", "int32"}, [](T t) { t.options.table = t.table.tensor(), t.table.box().tensor.dtype = kInt32; }},
+      {"Llama 3 without positions",
+       {"rope.original_positions", "0"},
+       [](T t) { t.options.scaling = QUERN_ROPE_LLAMA3; }},
+      {"Llama 3's factors",
+       {"rope.high_freq_factor"},
+       [](T t) {
+         t.options.scaling = QUERN_ROPE_LLAMA3, t.options.original_positions = 5, t.options.low_freq_factor = 4.0;
+       }},
+      {"NTK of one pair",
+       {"rope.rotary_dim", "2"},
+       [](T t) { t.options.scaling = QUERN_ROPE_NTK, t.options.rotary_dim = 2; }},
+      {"a scaled table",
+       {"rope.scaling"},
+       [](T t) { t.options.table = t.table.tensor(), t.options.scaling = QUERN_ROPE_LINEAR; }},
+      {"a table's columns",
+       {"rope.table.shape[1]", "64"},
+       [](T t) { t.options.table = t.table.tensor(), t.table.box().shape[1] = 32; }},
+      {"a table's dtype",
+       {"rope.table", "int32"},
+       [](T t) { t.options.table = t.table.tensor(), t.table.box().tensor.dtype = kInt32; }},
       {"options without size", {"size"}, [](T t) { t.options.size = 0; }},
       {"no size", {"size"}, [](T t) { t.args.size = 0; }},
   };
@@ -282,7 +305,8 @@ TEST(RopeRefuses, EveryWrongArgument) {
   c.name = "refusals";
   c.furthest = 50;
   expect_all_refused(
-      mistakes, ThreeCalls<quern_rope_args>{quern_rope, quern_rope_workspace, quern_rope_prepare}, [&] { return std::make_unique<Turning>(c); },
+      mistakes, ThreeCalls<quern_rope_args>{quern_rope, quern_rope_workspace, quern_rope_prepare},
+      [&] { return std::make_unique<Turning>(c); },
       [](Turning& t) {
         return [&t] {
           t.q_out.download();

@@ -5,6 +5,7 @@
 #include "common/types.cuh"
 
 #define QUERN_DEVICE __device__ __forceinline__
+#define QUERN_CALLED __device__ __noinline__
 #define QUERN_UNROLL _Pragma("unroll")
 #define QUERN_ROLLED _Pragma("unroll 1")
 #define QUERN_FOUR_AT_ONCE _Pragma("unroll 4")
@@ -55,6 +56,14 @@ QUERN_DEVICE T shuffle_up(T v, int delta) {
 }
 QUERN_DEVICE u64 ballot(bool predicate) { return __ballot_sync(0xffffffffu, predicate); }
 
+// ---- Bits
+QUERN_DEVICE u32 popcount(u32 v) { return static_cast<u32>(__popc(v)); }
+QUERN_DEVICE u32 popcount(u64 v) { return static_cast<u32>(__popcll(v)); }
+QUERN_DEVICE u32 leading_zeros(u32 v) { return static_cast<u32>(__clz(static_cast<int>(v))); }
+QUERN_DEVICE u32 leading_zeros(u64 v) { return static_cast<u32>(__clzll(static_cast<long long>(v))); }
+QUERN_DEVICE u32 trailing_zeros(u32 v) { return static_cast<u32>(__clz(static_cast<int>(__brev(v)))); }
+QUERN_DEVICE u32 trailing_zeros(u64 v) { return static_cast<u32>(__clzll(static_cast<long long>(__brevll(v)))); }
+
 // ---- Bytes
 template <u32 selector>
 QUERN_DEVICE u32 permute_bytes(u32 low, u32 high) {
@@ -97,6 +106,10 @@ QUERN_DEVICE T atomic_max(T* p, T v) {
 template <class T>
 QUERN_DEVICE T atomic_or(T* p, T v) {
   return atomicOr(p, v);
+}
+template <class T>
+QUERN_DEVICE T atomic_cas(T* p, T expected, T v) {
+  return atomicCAS(p, expected, v);
 }
 QUERN_DEVICE void fence() { __threadfence(); }
 

@@ -5,6 +5,7 @@
 #include "common/types.cuh"
 
 #define QUERN_DEVICE __attribute__((device, always_inline)) inline
+#define QUERN_CALLED __attribute__((device, noinline)) inline
 #define QUERN_UNROLL _Pragma("unroll")
 #define QUERN_ROLLED _Pragma("nounroll")
 #define QUERN_FOUR_AT_ONCE _Pragma("unroll 4")
@@ -80,6 +81,14 @@ QUERN_DEVICE u64 ballot(bool predicate) {
 #endif
 }
 
+// ---- Bits
+QUERN_DEVICE u32 popcount(u32 v) { return static_cast<u32>(__builtin_popcount(v)); }
+QUERN_DEVICE u32 popcount(u64 v) { return static_cast<u32>(__builtin_popcountll(v)); }
+QUERN_DEVICE u32 leading_zeros(u32 v) { return v == 0 ? 32u : static_cast<u32>(__builtin_clz(v)); }
+QUERN_DEVICE u32 leading_zeros(u64 v) { return v == 0 ? 64u : static_cast<u32>(__builtin_clzll(v)); }
+QUERN_DEVICE u32 trailing_zeros(u32 v) { return v == 0 ? 32u : static_cast<u32>(__builtin_ctz(v)); }
+QUERN_DEVICE u32 trailing_zeros(u64 v) { return v == 0 ? 64u : static_cast<u32>(__builtin_ctzll(v)); }
+
 // ---- Bytes
 template <u32 selector>
 QUERN_DEVICE u32 permute_bytes(u32 low, u32 high) {
@@ -118,6 +127,11 @@ QUERN_DEVICE T atomic_max(T* p, T v) {
 template <class T>
 QUERN_DEVICE T atomic_or(T* p, T v) {
   return __hip_atomic_fetch_or(p, v, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT);
+}
+template <class T>
+QUERN_DEVICE T atomic_cas(T* p, T expected, T v) {
+  __hip_atomic_compare_exchange_strong(p, &expected, v, __ATOMIC_RELAXED, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT);
+  return expected;
 }
 QUERN_DEVICE void fence() { __builtin_amdgcn_fence(__ATOMIC_SEQ_CST, "agent"); }
 

@@ -15,6 +15,7 @@
 #pragma GCC visibility push(hidden)
 
 #define QUERN_DEVICE inline __attribute__((always_inline))
+#define QUERN_CALLED inline __attribute__((noinline))
 #define QUERN_UNROLL
 #define QUERN_ROLLED
 #define QUERN_FOUR_AT_ONCE
@@ -128,6 +129,14 @@ QUERN_DEVICE T shuffle_up(T v, int delta) {
 }
 QUERN_DEVICE u64 ballot(bool predicate) { return host::table->ballot(predicate); }
 
+// ---- Bits
+QUERN_DEVICE u32 popcount(u32 v) { return static_cast<u32>(__builtin_popcount(v)); }
+QUERN_DEVICE u32 popcount(u64 v) { return static_cast<u32>(__builtin_popcountll(v)); }
+QUERN_DEVICE u32 leading_zeros(u32 v) { return v == 0 ? 32u : static_cast<u32>(__builtin_clz(v)); }
+QUERN_DEVICE u32 leading_zeros(u64 v) { return v == 0 ? 64u : static_cast<u32>(__builtin_clzll(v)); }
+QUERN_DEVICE u32 trailing_zeros(u32 v) { return v == 0 ? 32u : static_cast<u32>(__builtin_ctz(v)); }
+QUERN_DEVICE u32 trailing_zeros(u64 v) { return v == 0 ? 64u : static_cast<u32>(__builtin_ctzll(v)); }
+
 // ---- Bytes
 template <u32 selector>
 QUERN_DEVICE u32 permute_bytes(u32 low, u32 high) {
@@ -179,6 +188,12 @@ template <class T>
 QUERN_DEVICE T atomic_or(T* p, T v) {
   host::maybe_yield();
   return __atomic_fetch_or(p, v, __ATOMIC_ACQ_REL);
+}
+template <class T>
+QUERN_DEVICE T atomic_cas(T* p, T expected, T v) {
+  host::maybe_yield();
+  __atomic_compare_exchange_n(p, &expected, v, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
+  return expected;
 }
 QUERN_DEVICE void fence() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
 

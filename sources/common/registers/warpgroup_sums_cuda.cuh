@@ -64,20 +64,19 @@
   "{.reg .f32 c<4>,f<8>;\n.reg .b32 l;\nmov.u32 l, %%laneid;\nand.b32 l, l, 3;\nmad.lo.u32 l, l, 8, %1;\n"
 #define QUERN_LOAD(n) "ld.shared.v2.f32 {c0,c1}, [l+64*" #n "];\nld.shared.v2.f32 {c2,c3}, [l+64*" #n "+32];\n"
 #define QUERN_TIMES(i, scale) "mul.f32 " QUERN_ELEMENT("0", i) ", " QUERN_ELEMENT("0", i) ", " scale ";\n"
-#define QUERN_BY_COLUMNS(n, i0, i1, i2, i3, i4, i5, i6, i7)                                                     \
-  QUERN_LOAD(n)                                                                                                 \
-  QUERN_TIMES(i0, "c0")                                                                                         \
-  QUERN_TIMES(i1, "c1")                                                                                         \
-  QUERN_TIMES(i2, "c0") QUERN_TIMES(i3, "c1") QUERN_TIMES(i4, "c2") QUERN_TIMES(i5, "c3") QUERN_TIMES(i6, "c2") \
-      QUERN_TIMES(i7, "c3")
+// clang-format off
+#define QUERN_BY_COLUMNS(n, i0, i1, i2, i3, i4, i5, i6, i7)                                                  \
+  QUERN_LOAD(n)                                                                                              \
+  QUERN_TIMES(i0, "c0") QUERN_TIMES(i1, "c1") QUERN_TIMES(i2, "c0") QUERN_TIMES(i3, "c1")                    \
+  QUERN_TIMES(i4, "c2") QUERN_TIMES(i5, "c3") QUERN_TIMES(i6, "c2") QUERN_TIMES(i7, "c3")
 #define QUERN_FACTOR(f, row, c) "mul.f32 f" #f ", %" #row ", c" #c ";\n"
-#define QUERN_BY_BOTH(n, i0, i1, i2, i3, i4, i5, i6, i7)                                                            \
-  QUERN_LOAD(n)                                                                                                     \
-  QUERN_FACTOR(0, 2, 0)                                                                                             \
-  QUERN_FACTOR(1, 2, 1)                                                                                             \
-  QUERN_FACTOR(2, 3, 0) QUERN_FACTOR(3, 3, 1) QUERN_FACTOR(4, 2, 2) QUERN_FACTOR(5, 2, 3) QUERN_FACTOR(6, 3, 2)     \
-      QUERN_FACTOR(7, 3, 3) QUERN_TIMES(i0, "f0") QUERN_TIMES(i1, "f1") QUERN_TIMES(i2, "f2") QUERN_TIMES(i3, "f3") \
-          QUERN_TIMES(i4, "f4") QUERN_TIMES(i5, "f5") QUERN_TIMES(i6, "f6") QUERN_TIMES(i7, "f7")
+#define QUERN_BY_BOTH(n, i0, i1, i2, i3, i4, i5, i6, i7)                                                     \
+  QUERN_LOAD(n)                                                                                              \
+  QUERN_FACTOR(0, 2, 0) QUERN_FACTOR(1, 2, 1) QUERN_FACTOR(2, 3, 0) QUERN_FACTOR(3, 3, 1)                    \
+  QUERN_FACTOR(4, 2, 2) QUERN_FACTOR(5, 2, 3) QUERN_FACTOR(6, 3, 2) QUERN_FACTOR(7, 3, 3)                    \
+  QUERN_TIMES(i0, "f0") QUERN_TIMES(i1, "f1") QUERN_TIMES(i2, "f2") QUERN_TIMES(i3, "f3")                    \
+  QUERN_TIMES(i4, "f4") QUERN_TIMES(i5, "f5") QUERN_TIMES(i6, "f6") QUERN_TIMES(i7, "f7")
+// clang-format on
 // The elements of a group, eight at a time.
 #define QUERN_EIGHTS_2(DO) DO(0, 0, 1, 2, 3, 4, 5, 6, 7) DO(1, 8, 9, 10, 11, 12, 13, 14, 15)
 #define QUERN_EIGHTS_3(DO) QUERN_EIGHTS_2(DO) DO(2, 16, 17, 18, 19, 20, 21, 22, 23)

@@ -3,7 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "attention/kernels/sm90/softmax.cuh"
+#include "attention/kernels/sm90/mend.cuh"
 
 namespace q {
 
@@ -52,8 +52,14 @@ QUERN_DEVICE void write_results(const AttentionParams& p, const Sequence& s, con
                                 const RowSoftmax& softmax, const Sums& o, i32* scratch) {
   f32 sum[2];
   QUERN_UNROLL for (int h = 0; h < 2; ++h) sum[h] = quad_sum(softmax.sum[h][0] + softmax.sum[h][1]);
-  if (piece.count == 1) return write_out(p, s, piece.head, rows, thread, softmax, sum, o);
-  write_slot(p, s, rows, piece.tile * kRows, thread, softmax, sum, o, slot_at(p, piece, piece.index));
+  f32* const slot = piece.count == 1 ? nullptr : slot_at(p, piece, piece.index);
+  if (!slot) {
+    write_out(p, s, piece.head, rows, thread, softmax, sum, o);
+  } else {
+    write_slot(p, s, rows, piece.tile * kRows, thread, softmax, sum, o, slot);
+  }
+  mend_rows(p, s, piece, rows, o, slot);
+  if (!slot) return;
   if (!arrived_last<Consumers>(p, piece, scratch)) return;
   const Parts slots{slot_at(p, piece, 0), slot_at(p, piece, 1), static_cast<i64>(piece.slot_step) * p.slot_floats,
                     piece.count, p.slot_rows};

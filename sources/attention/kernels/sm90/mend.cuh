@@ -1,0 +1,109 @@
+// Rows that values of no concern of theirs have spoilt: a value that is not finite makes NaN of a weight of zero, in every
+// row that shares a block of keys with one that sees it. Such rows are seldom, and are computed again key by key.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "attention/kernels/sm90/softmax.cuh"
+
+namespace q {
+
+// Whether the thread's part of one of its rows is not finite.
+template <int count>
+QUERN_DEVICE bool is_spoilt(const f32 (&o)[count], int half) {
+  f32 zero = 0.0f;
+  QUERN_UNROLL for (int i = 2 * half; i < count; i += 4) zero = fma(o[i], 0.0f, fma(o[i + 1], 0.0f, zero));
+  return zero != 0.0f;
+}
+
+// One row by a warp, each lane two columns of every 64; a row that sees a value which is not finite is NaN. It replaces what
+// stands in `out`, or where that is not null in the slot.
+QUERN_DEVICE void mend_row(const AttentionParams& p, const Sequence& s, const Piece& piece, i32 row, f32* slot) {
+  const Range seen = visible(p, s, row);
+  const i32 begin = s.first + piece.begin * kBlock, end = s.first + piece.end * kBlock;
+  const i32 first = seen.first > begin ? seen.first : begin, last = seen.last < end ? seen.last : end;
+  const i32 q_head = piece.head * kGroup + row % kGroup, own = lane() * 2;
+  const Element* const query = static_cast<const Element*>(p.queries) +
+                               (s.q_begin + row / kGroup) * p.q_stride_token + q_head * p.q_stride_head;
+  const u8* const keys = static_cast<const u8*>(p.keys) + piece.head * p.k_stride_head;
+  const u8* const values = static_cast<const u8*>(p.values) + piece.head * p.v_stride_head;
+#if PAGED
+  const i64 table = p.page_indptr ? static_cast<i64>(p.page_indptr[s.index]) : s.index * p.pages_stride;
+  const i32* const pages = p.pages + table;
+#endif
+#if ALIBI
+  const f32 slope = p.alibi_slopes[q_head] * kLog2E;
+#else
+  const f32 slope = 0.0f;
+#endif
+  f32 max = -infinity(), sum = 0.0f, o[kSpansV][2] = {};
+  bool bad = false;
+  QUERN_ROLLED for (i32 j = first; j < last && !bad; ++j) {
+#if PAGED
+    const u64 page = static_cast<u32>(pages[static_cast<u32>(j) / static_cast<u32>(PAGE_SIZE)]);
+    const u64 token = static_cast<u32>(j) % static_cast<u32>(PAGE_SIZE);
+#else
+    const u64 page = 0, token = static_cast<u32>(p.cu_kv[s.index] + j);
+#endif
+    const u8* const key = keys + (page * p.k_page_bytes + token * p.k_token_bytes);
+    const u8* const value = values + (page * p.v_page_bytes + token * p.v_token_bytes);
+    f32 product = 0.0f;
+    QUERN_UNROLL for (int i = 0; i < kSpansK; ++i) {
+      if (own + 64 * i >= kDimK) continue;
+      const f32x2 a = unpack<Element>(*reinterpret_cast<const u32*>(query + own + 64 * i));
+      const f32x2 b = unpack<Element>(*reinterpret_cast<const u32*>(key + (own + 64 * i) * 2));
+      product = fma(a.x, b.x, fma(a.y, b.y, product));
+    }
+    QUERN_ROLLED for (int d = 1; d < kWarp; d *= 2) product += shuffle_xor(product, d);
+    const i32 distance = j - (s.kv_len - s.q_len + row / kGroup);
+    const f32 score = logit(p, p.scale, product, slope, distance) * (kPlainScale ? p.scale : 1.0f);
+    const f32 grown = fmax(max, score), base = finite_max(grown);
+    const f32 before = exp2(max - base), weight = exp2(score - base);
+    max = grown;
+    sum = fma(sum, before, weight);
+    f32 zero = sum * 0.0f;
+    QUERN_UNROLL for (int i = 0; i < kSpansV; ++i) {
+      if (own + 64 * i >= kDimV) continue;
+      const f32x2 v = unpack<Element>(*reinterpret_cast<const u32*>(value + (own + 64 * i) * 2));
+      o[i][0] = fma(weight, v.x, o[i][0] * before), o[i][1] = fma(weight, v.y, o[i][1] * before);
+      zero = fma(v.x, 0.0f, fma(v.y, 0.0f, zero));
+    }
+    bad = ballot(zero != 0.0f) != 0;
+  }
+  if (bad) sum = nan();
+  const RowPlace place = place_of(p, s, piece.head, row);
+  const Finished done = finish(p, max, sum, q_head);
+  const i32 in_tile = row - piece.tile * kRows;
+  QUERN_UNROLL for (int i = 0; i < kSpansV; ++i) {
+    const i32 column = own + 64 * i;
+    if (column >= kDimV) continue;
+    if (slot) {
+      *reinterpret_cast<f32x2*>(slot + in_tile * kSlotPitch + column) = f32x2{o[i][0], o[i][1]};
+    } else {
+      const f32 inverse = bad ? nan() : done.inverse;
+      *reinterpret_cast<u32*>(place.out + column) = pack<Element>(o[i][0] * inverse, o[i][1] * inverse);
+    }
+  }
+  if (lane() != 0) return;
+  if (slot) {
+    slot[p.slot_rows * kSlotPitch + in_tile] = max;
+    slot[p.slot_rows * (kSlotPitch + 1) + in_tile] = sum;
+  } else if (place.lse) {
+    *place.lse = done.lse;
+  }
+}
+
+// Those of a warp's rows that are spoilt, once all rows have been written.
+template <int count>
+QUERN_DEVICE void mend_rows(const AttentionParams& p, const Sequence& s, const Piece& piece, const Rows& rows,
+                            const f32 (&o)[count], f32* slot) {
+  u64 spoilt[2];
+  QUERN_UNROLL for (int h = 0; h < 2; ++h) spoilt[h] = ballot(rows.first + 8 * h < s.q_len * kGroup && is_spoilt(o, h));
+  if ((spoilt[0] | spoilt[1]) == 0) return;
+  sync_warp();
+  const i32 first = shuffle(rows.first, 0);
+  QUERN_ROLLED for (int r = 0; r < 16; ++r) {
+    if (((r < 8 ? spoilt[0] : spoilt[1]) >> r % 8 * 4 & 15) != 0) mend_row(p, s, piece, first + r, slot);
+  }
+}
+
+}  // namespace q

@@ -1,0 +1,287 @@
+// From a row's raw logits to those that are sampled from: penalties, bias, masks.
+//
+// Masks and counts have a place for each token and are applied as logits stream by. Lists name a few tokens: these are
+// left out of the stream, by a bit each in shared memory, and the row's last block looks at them by themselves, in a
+// table of its own.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "sample/kernels/order.cuh"
+
+namespace q {
+
+using Logit = LOGIT;  // f32, f16 or bf16
+inline constexpr bool kEdits = EDITS != 0;
+inline constexpr int kThreads = THREADS;
+inline constexpr int kEach = kChunk / kWarp;  // logits of a lane in a chunk
+inline constexpr int kVector = 16 / static_cast<int>(sizeof(Logit));
+inline constexpr int kLoads = kEach / kVector;
+
+template <class T>
+QUERN_DEVICE T read_row(const PerRow<T>& parameter, i32 row) {
+  return parameter.rows ? parameter.rows[row] : parameter.all;
+}
+
+// Row `i` of the call.
+struct Row {
+  i32 i;
+  const Logit* logits;  // null: there is no such row
+  f32 repetition, inverse_repetition, presence, frequency;
+  const u32* prompt_mask;
+  const u32* allowed;
+  const i32* counts;
+};
+
+QUERN_DEVICE Row row_of_call(const SampleParams& p, i32 i) {
+  Row row{};
+  row.i = i;
+  const i32 source = p.rows ? p.rows[i] : i;
+  if (source >= 0 && source < p.logit_rows) row.logits = static_cast<const Logit*>(p.logits) + source * p.logits_stride;
+  if constexpr (kEdits) {
+    row.repetition = read_row(p.repetition, i);
+    row.inverse_repetition = rcp(row.repetition);
+    row.presence = read_row(p.presence, i);
+    row.frequency = read_row(p.frequency, i);
+    row.prompt_mask = p.prompt_mask ? p.prompt_mask + i * p.prompt_mask_stride : nullptr;
+    row.allowed = p.allowed ? p.allowed + i * p.allowed_stride : nullptr;
+    row.counts = p.output_counts ? p.output_counts + i * p.output_counts_stride : nullptr;
+  }
+  return row;
+}
+
+// x / r, rounded correctly but for r with a mantissa of ones alone (Markstein, "Computation of elementary functions on
+// the IBM RISC System/6000 processor", 1990).
+QUERN_DEVICE f32 divide(f32 x, f32 r, f32 inverse) {
+  const f32 quotient = x * inverse, better = fma(fma(-quotient, r, x), inverse, quotient);
+  return better == better ? better : quotient;  // of infinities the remainder is NaN
+}
+QUERN_DEVICE f32 penalise(const Row& row, f32 x, bool repeated, i32 count) {
+  if (repeated || count > 0) x = x > 0.0f ? divide(x, row.repetition, row.inverse_repetition) : x * row.repetition;
+  if (count > 0) x = fma(-row.frequency, static_cast<f32>(count), x - row.presence);
+  return x;
+}
+QUERN_DEVICE bool bit_at(const u32* mask, i32 token) { return (mask[token >> 5] >> (token & 31) & 1) != 0; }
+
+// ---- A chunk as it streams by: lane l has the kVector logits from (j kWarp + l) kVector on, for each j
+QUERN_DEVICE i32 place_in_chunk(int j) { return (j * kWarp + lane()) * kVector; }
+
+// -inf behind the row's end.
+QUERN_DEVICE void load_chunk(const Row& row, i32 begin, i32 vocab, bool vectors, f32 (&x)[kEach]) {
+  const Logit* from = row.logits + begin;
+  if (vectors && begin + kChunk <= vocab) {
+    vec16 raw[kLoads];
+    QUERN_UNROLL for (int j = 0; j < kLoads; ++j) raw[j] = load16_once(from + place_in_chunk(j));
+    QUERN_UNROLL for (int j = 0; j < kLoads; ++j) {
+      QUERN_UNROLL for (int w = 0; w < 4; ++w) {
+        if constexpr (sizeof(Logit) == 4) {
+          x[j * 4 + w] = f32_of(raw[j].x[w]);
+        } else {
+          const f32x2 pair = unpack<Logit>(raw[j].x[w]);
+          x[j * 8 + 2 * w] = pair.x, x[j * 8 + 2 * w + 1] = pair.y;
+        }
+      }
+    }
+    return;
+  }
+  QUERN_UNROLL for (int j = 0; j < kLoads; ++j) {
+    QUERN_UNROLL for (int e = 0; e < kVector; ++e) {
+      const i32 at = place_in_chunk(j) + e;
+      x[j * kVector + e] = begin + at < vocab ? to_f32(from[at]) : -infinity();
+    }
+  }
+}
+
+// A chunk's 32 words of a mask, one a lane; `outside` behind the mask's end.
+QUERN_DEVICE u32 load_mask(const u32* mask, i32 begin, i32 vocab, u32 outside) {
+  const i32 word = (begin >> 5) + lane();
+  return mask && lane() < kGroups && word < div_up(vocab, 32) ? mask[word] : outside;
+}
+
+// Penalties and masks; what is out becomes -inf, NaN stays. `listed`: this chunk's words of the tokens that lists
+// change; may be null.
+QUERN_DEVICE void edit_chunk(const SampleParams& p, const Row& row, i32 begin, const u32* listed, f32 (&x)[kEach]) {
+  const u32 allowed = load_mask(row.allowed, begin, p.vocab, ~0u),
+            prompt = load_mask(row.prompt_mask, begin, p.vocab, 0u);
+  QUERN_UNROLL for (int j = 0; j < kLoads; ++j) {
+    const i32 at = place_in_chunk(j), word = at >> 5;
+    u32 in = ~0u, repeated = 0;
+    if (row.allowed) in = shuffle(allowed, word) >> (at & 31);
+    if (listed) in &= ~(listed[word] >> (at & 31));
+    if (row.prompt_mask) repeated = shuffle(prompt, word) >> (at & 31);
+    i32 counts[kVector] = {};
+    bool counted = false;
+    if (row.counts) {
+      if (p.count_vectors && begin + kChunk <= p.vocab) {
+        QUERN_UNROLL for (int e = 0; e < kVector; e += 4) {
+          const vec16 four = load16_once(row.counts + begin + at + e);
+          QUERN_UNROLL for (int w = 0; w < 4; ++w) counts[e + w] = static_cast<i32>(four.x[w]);
+        }
+      } else {
+        QUERN_UNROLL for (int e = 0; e < kVector; ++e) counts[e] =
+            begin + at + e < p.vocab ? row.counts[begin + at + e] : 0;
+      }
+      QUERN_UNROLL for (int e = 0; e < kVector; ++e) counted |= counts[e] > 0;
+    }
+    constexpr u32 kOfLane = (1u << kVector) - 1;
+    if ((repeated & kOfLane) != 0 || counted) {
+      QUERN_UNROLL for (int e = 0; e < kVector; ++e) {
+        x[j * kVector + e] = penalise(row, x[j * kVector + e], (repeated >> e & 1) != 0, counts[e]);
+      }
+    }
+    if ((~in & kOfLane) != 0) {
+      QUERN_UNROLL for (int e = 0; e < kVector; ++e) {
+        if ((in >> e & 1) == 0) x[j * kVector + e] = -infinity();
+      }
+    }
+  }
+}
+
+// ---- The tokens that lists name
+// f(token, where from, which entry) for each that is one; all threads share the work.
+enum class From { prompt, output, banned, bias };
+template <class F>
+QUERN_DEVICE void each_listed(const TokenList& list, From from, i32 i, i32 vocab, F f) {
+  if (!list.tokens) return;
+  const i32 there = list.lengths ? list.lengths[i] : list.most, length = there < list.most ? there : list.most;
+  const i32* tokens = list.tokens + i * list.stride;
+  constexpr int kAtOnce = 8;  // loads under way
+  QUERN_ROLLED for (i32 base = thread_index(); base < length; base += kThreads * kAtOnce) {
+    i32 token[kAtOnce];
+    QUERN_UNROLL for (int j = 0; j < kAtOnce; ++j) token[j] =
+        base + j * kThreads < length ? tokens[base + j * kThreads] : -1;
+    QUERN_ROLLED for (int j = 0; j < kAtOnce; ++j) {
+      if (token[j] >= 0 && token[j] < vocab) f(token[j], from, base + j * kThreads);
+    }
+  }
+}
+// A row's biases; none where its offsets make no sense, which the last block reports.
+struct Biases {
+  i32 begin, end;
+  bool bad, too_many;
+};
+QUERN_DEVICE Biases biases_of(const SampleParams& p, i32 i) {
+  if (!p.bias_offsets) return {0, 0, false, false};
+  const i32 begin = p.bias_offsets[i], end = p.bias_offsets[i + 1];
+  if (begin < 0 || end < begin || end > p.bias_entries) return {0, 0, true, false};
+  if (end - begin > p.max_bias) return {0, 0, false, true};
+  return {begin, end, false, false};
+}
+template <class F>
+QUERN_DEVICE void each_edited(const SampleParams& p, i32 i, F f) {
+  each_listed(p.prompt, From::prompt, i, p.vocab, f);
+  each_listed(p.output, From::output, i, p.vocab, f);
+  each_listed(p.banned, From::banned, i, p.vocab, f);
+  const Biases biases = biases_of(p, i);
+  QUERN_ROLLED for (i32 at = biases.begin + thread_index(); at < biases.end; at += kThreads) {
+    const i32 token = p.bias_ids[at];
+    if (token >= 0 && token < p.vocab) f(token, From::bias, at);
+  }
+}
+
+// Sets the bits of this row's listed tokens in chunks first .. first+count-1; `words` holds kGroups a chunk. Barriers
+// around it.
+QUERN_DEVICE void mark_listed(const SampleParams& p, i32 i, i32 first, i32 count, u32* words) {
+  bins_zero<kThreads>(words, count * kGroups);
+  sync_block();
+  const i32 begin = first * kChunk, end = begin + count * kChunk;
+  each_edited(p, i, [&](i32 token, From, i32) {
+    if (token >= begin && token < end) atomic_or(words + ((token - begin) >> 5), 1u << (token & 31));
+  });
+  sync_block();
+}
+
+// The listed tokens of a row by a hash of their ids, open addressing. A slot ends up with the token's logit as edited.
+struct EditTable {
+  u32* tokens;  // kFree: nothing
+  u32* counts;  // in the output; kInPrompt and kBanned above
+  f32* values;  // the sum of biases, then the logit
+  u32 slots;    // 0: there is no table
+  static constexpr u32 kFree = ~0u, kInPrompt = 1u << 30, kBanned = 1u << 31;
+
+  QUERN_DEVICE u32 first_slot(i32 token) const { return (static_cast<u32>(token) * 0x9e3779b1u >> 12) & (slots - 1); }
+  QUERN_DEVICE u32 slot_for(i32 token) const {
+    u32 slot = first_slot(token);
+    while (true) {
+      const u32 stood = atomic_cas(tokens + slot, kFree, static_cast<u32>(token));
+      if (stood == kFree || stood == static_cast<u32>(token)) return slot;
+      slot = (slot + 1) & (slots - 1);
+    }
+  }
+  // Where the token is, or slots.
+  QUERN_DEVICE u32 find(i32 token) const {
+    u32 slot = first_slot(token);
+    while (tokens[slot] != kFree) {
+      if (tokens[slot] == static_cast<u32>(token)) return slot;
+      slot = (slot + 1) & (slots - 1);
+    }
+    return slots;
+  }
+};
+
+// The logit x of a token that no list names, as edited.
+QUERN_DEVICE f32 edit(const Row& row, i32 token, f32 x) {
+  if constexpr (kEdits) {
+    x = penalise(row, x, row.prompt_mask && bit_at(row.prompt_mask, token), row.counts ? row.counts[token] : 0);
+    if (row.allowed && !bit_at(row.allowed, token)) x = -infinity();
+  }
+  return fmax(x, -infinity());  // NaN too
+}
+QUERN_DEVICE f32 edited(const Row& row, i32 token) { return edit(row, token, to_f32(row.logits[token])); }
+
+// Fills the table, in dynamic shared memory. All threads; begins and ends with a barrier.
+QUERN_DEVICE EditTable make_table(const SampleParams& p, const Row& row) {
+  EditTable table{};
+  if constexpr (kEdits) {
+    table.slots = static_cast<u32>(p.slots);
+    if (table.slots == 0) return table;
+    table.tokens = reinterpret_cast<u32*>(dynamic_shared());
+    table.counts = table.tokens + table.slots;
+    table.values = reinterpret_cast<f32*>(table.counts + table.slots);
+    sync_block();
+    QUERN_ROLLED for (i32 s = thread_index(); s < p.slots; s += kThreads) {
+      table.tokens[s] = EditTable::kFree;
+      table.counts[s] = 0;
+      table.values[s] = 0.0f;
+    }
+    sync_block();
+    each_edited(p, row.i, [&](i32 token, From from, i32 at) {
+      const u32 slot = table.slot_for(token);
+      if (from == From::output) atomic_add(table.counts + slot, 1u);
+      if (from == From::prompt) atomic_or(table.counts + slot, EditTable::kInPrompt);
+      if (from == From::banned) atomic_or(table.counts + slot, EditTable::kBanned);
+      if (from == From::bias) atomic_add(table.values + slot, p.bias_values[at]);
+    });
+    sync_block();
+    constexpr int kAtOnce = 4;  // loads under way
+    QUERN_ROLLED for (i32 base = thread_index(); base < p.slots; base += kThreads * kAtOnce) {
+      f32 x[kAtOnce];
+      bool in_prompt[kAtOnce], allowed[kAtOnce];
+      i32 in_output[kAtOnce];
+      QUERN_UNROLL for (int j = 0; j < kAtOnce; ++j) {
+        const i32 s = base + j * kThreads;
+        const u32 token = s < p.slots ? table.tokens[s] : EditTable::kFree;
+        const bool there = token != EditTable::kFree;
+        const i32 at = there ? static_cast<i32>(token) : 0;
+        x[j] = to_f32(row.logits[at]);
+        in_prompt[j] = row.prompt_mask && bit_at(row.prompt_mask, at);
+        in_output[j] = row.counts ? row.counts[at] : 0;
+        allowed[j] = !row.allowed || bit_at(row.allowed, at);
+      }
+      QUERN_UNROLL for (int j = 0; j < kAtOnce; ++j) {
+        const i32 s = base + j * kThreads;
+        if (s >= p.slots || table.tokens[s] == EditTable::kFree) continue;
+        const u32 count = table.counts[s];
+        f32 value = penalise(row, x[j], in_prompt[j] || (count & EditTable::kInPrompt) != 0,
+                             in_output[j] + static_cast<i32>(count & (EditTable::kInPrompt - 1))) +
+                    table.values[s];
+        if ((count & EditTable::kBanned) != 0 || !allowed[j]) value = -infinity();
+        table.counts[s] = value != value;  // from here on whether it is NaN
+        table.values[s] = fmax(value, -infinity());
+      }
+    }
+    sync_block();
+  }
+  return table;
+}
+
+}  // namespace q

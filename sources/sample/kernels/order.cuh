@@ -1,0 +1,39 @@
+// How logits are compared and weighed.
+//
+// A token's place in its row's order is one 64-bit number: the logit as a key that orders as the numbers do, above the
+// complement of the index. So no two are equal, and of equal logits the lowest index is the largest. Weights are e^(-z)
+// in units of 2^-40, z the distance from the largest logit over the temperature: integers, whose sums do not depend on
+// an order.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "common/pointwise.cuh"
+#include "common/reduce.cuh"
+#include "sample/params.cuh"
+
+namespace q {
+
+inline constexpr f32 kUnits = 0x1p40f;
+
+QUERN_DEVICE u32 key_of(f32 x) {
+  const u32 bits = bits_of(x + 0.0f);  // -0 becomes 0: they are equal
+  return bits & 0x80000000u ? ~bits : bits | 0x80000000u;
+}
+QUERN_DEVICE f32 value_of(u32 key) { return f32_of(key & 0x80000000u ? key & 0x7fffffffu : ~key); }
+// Keys up to this are of -inf, or of nothing: no token.
+inline constexpr u32 kDead = 0x007fffffu;
+
+using Place = u64;
+QUERN_DEVICE Place place_of(f32 x, i32 index) { return static_cast<u64>(key_of(x)) << 32 | static_cast<u32>(~index); }
+QUERN_DEVICE u32 key_at(Place place) { return static_cast<u32>(place >> 32); }
+QUERN_DEVICE f32 value_at(Place place) { return value_of(key_at(place)); }
+QUERN_DEVICE i32 index_at(Place place) { return static_cast<i32>(~static_cast<u32>(place)); }
+QUERN_DEVICE bool is_token(Place place) { return key_at(place) > kDead; }
+
+// How far x lies below max, in units of the temperature. Infinities of the same sign lie at no distance.
+QUERN_DEVICE f32 distance(f32 max, f32 x, f32 inverse_temperature) {
+  return x == max ? 0.0f : (max - x) * inverse_temperature;
+}
+QUERN_DEVICE u64 weight_at(f32 z) { return static_cast<u64>(exp_of_minus(at_most(z, 128.0f)) * kUnits); }
+
+}  // namespace q

@@ -1,0 +1,99 @@
+// The run-time arguments of sample's kernels, and what their blocks leave for the block of a row that comes last.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "common/types.cuh"
+
+namespace q {
+
+inline constexpr i32 kChunk = 1024;  // logits that a warp takes at once: sums are over these, whatever the grid
+inline constexpr i32 kGroup = 32;    // logits next to each other whose largest is kept
+inline constexpr i32 kGroups = kChunk / kGroup;
+inline constexpr i32 kMostVocab = 1 << 20;
+inline constexpr i32 kMostTop = 128;      // of top_n
+inline constexpr i32 kMostEdited = 8192;  // tokens of a row whose logits lists change
+inline constexpr i32 kMostListed = 1024;  // of top_k: more are looked for in the whole row
+inline constexpr i32 kBlockChunks = 256;  // a block takes no more
+
+// One value a row, or one for all.
+template <class T>
+struct PerRow {
+  const T* rows;  // may be null
+  T all;
+};
+
+// What is known of a chunk's logits as edited; the tokens that lists change are not among them.
+struct alignas(16) ChunkStats {
+  f32 max;
+  f32 sum;    // of 2^((x - max) scale)
+  u32 alive;  // how many are finite
+  u32 has_nan;
+  f64 from_max;  // sum of x - max over the finite ones
+  f64 squares;   // sum of (x - max)^2: in f32 that of 1e30 would overflow
+};
+
+// For which rows the streams add up weights.
+enum class Sums : i32 {
+  none,    // the largest alone counts
+  wanted,  // rows that draw from the whole, or take a share of it
+  all      // log-probabilities are asked for
+};
+
+// Strides in elements. Lists are [count, most]: what is no token in them is passed over.
+struct TokenList {
+  const i32* tokens;   // may be null
+  const i32* lengths;  // may be null: all of them are there
+  i64 stride;
+  i32 most;
+};
+
+struct SampleParams {
+  const void* logits;  // [logit_rows, vocab]
+  const i32* rows;     // [count]: which rows; may be null
+  i64 logits_stride;
+  i32 logit_rows, count, vocab, chunks;
+  i32 blocks;  // of a row
+  i32 chunks_per_block;
+  i32 vectors;  // truth value: 16 bytes can be loaded at once from each row's beginning on
+  Sums sums;
+  i32 sigmas;  // truth value: from_max and squares are
+
+  void* ids;  // [count]
+  i32 wide_ids;
+  i32 top_n;
+  f32* logprobs;  // [count]; this and the next ones may be null
+  f32* values;    // [count]: the largest logit, as edited
+  i32* top_ids;   // [count, top_n]
+  f32* top_logprobs;
+  i32* status;
+  i64 top_ids_stride, top_logprobs_stride;
+  const i64* seeds;
+  i64* offsets;
+  u64 seed, offset;
+
+  PerRow<f32> temperature, top_p, min_p, typical_p, n_sigma, xtc_probability, xtc_threshold, dynamic_range,
+      dynamic_exponent;
+  PerRow<f32> repetition, presence, frequency;
+  PerRow<i32> top_k;
+  i32 joint, temperature_last, logprobs_filtered;  // truth values
+  i32 units;                                       // count * blocks
+
+  const u32* prompt_mask;  // [count, ceil(vocab / 32)]; may be null, as may the rest
+  const u32* allowed;
+  i32* output_counts;  // [count, vocab]
+  i64 prompt_mask_stride, allowed_stride, output_counts_stride;
+  i32 count_vectors;  // truth value: 16 bytes of counts can be loaded at once
+  TokenList prompt, output, banned;
+  const i32* bias_offsets;  // [count + 1]
+  const i32* bias_ids;
+  const f32* bias_values;
+  i32 bias_entries, max_bias;
+  i32 slots;  // of the table of edited tokens, a power of two; 0: no lists
+
+  u32* counters;       // [count], zero between launches: blocks of a row that are done
+  ChunkStats* stats;   // [count, chunks]
+  u32* group_keys;     // [count, chunks * kGroups]
+  u64* chunk_weights;  // [count, chunks]
+};
+
+}  // namespace q

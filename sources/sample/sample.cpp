@@ -1,0 +1,134 @@
+// The sample op: a token a row, from its logits.
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
+#include "sources/common_headers.h"
+#include "sources/embedded.h"
+#include "sources/launch.h"
+#include "sources/ops.h"
+#include "sources/sample/read.h"
+#include "sources/workspace.h"
+
+namespace quern::ops::sample {
+namespace {
+
+constexpr auto kConstants = describe<Shape>(
+    tag_sample, "sample", choice<&Shape::logits>("dtype", "LOGIT", kFloatDtypes),
+    flag<&Shape::edits>("edits", "EDITS").optional(), flag<&Shape::filters>("filters", "FILTERS").optional());
+
+Constants constants(const jit::Spec& spec) { return kConstants.to_constants(kConstants.to_shape(spec)); }
+
+jit::Spec parse(const Constants& given, const jit::TargetInfo& target) {
+  return kConstants.to_spec(kConstants.read(given), target.target);
+}
+
+jit::Unit unit(const jit::Spec& spec) {
+  const Shape shape = kConstants.to_shape(spec);
+  return to_unit("sample", shape, jit::Target::from_tag(spec.target));
+}
+
+// Logits come in f32 from most engines, and as the model computes them from others. Which parameters requests bring is
+// not known beforehand.
+void list(const quern_model& model, const jit::TargetInfo& target, std::vector<jit::Spec>* specs) {
+  if (model.vocab_size == 0 || model.vocab_size > static_cast<std::uint32_t>(q::kMostVocab)) return;
+  for (const bool edits : {false, true}) {
+    for (const bool filters : {false, true})
+      specs->push_back(kConstants.to_spec({Dtype::f32, edits, filters}, target.target));
+  }
+}
+
+std::uint64_t round_up(std::uint64_t bytes) { return (bytes + 255) / 256 * 256; }
+
+struct Parts {
+  std::uint64_t stats, group_keys, chunk_weights;  // bytes of each
+};
+Parts parts_of(const Problem& problem) {
+  const q::SampleParams& p = problem.params;
+  const std::uint64_t chunks = static_cast<std::uint64_t>(p.count) * static_cast<std::uint64_t>(p.chunks);
+  return {round_up(chunks * sizeof(q::ChunkStats)), problem.shape.filters ? round_up(chunks * q::kGroups * 4) : 0,
+          round_up(chunks * 8)};
+}
+
+// Rows beyond the counters there are have one block each.
+bool can_divide(const q::SampleParams& p) { return p.count <= kCounters; }
+
+}  // namespace
+
+jit::Unit to_unit(const char* name, const Shape& shape, jit::Target target) {
+  jit::Unit unit;
+  unit.op = name;
+  unit.target = target;
+  unit.entry = "quern_sample";
+  unit.constants = {{"LOGIT", name_of(shape.logits)},
+                    {"EDITS", shape.edits ? "1" : "0"},
+                    {"FILTERS", shape.filters ? "1" : "0"},
+                    {"THREADS", std::to_string(kThreads)}};
+  unit.source = embedded("sample/kernels/sample.cuh");
+  unit.headers = device_headers(unit.target);
+  unit.max_shared_bytes = shape.edits ? jit::limits_of(target).shared_per_block - 40 * 1024 : 0;
+  return unit;
+}
+
+void divide_rows(Problem* problem) {
+  q::SampleParams& p = problem->params;
+  constexpr std::int64_t kWarps = kThreads / 32;  // chunks that a block takes at once
+  // With many blocks it matters little which SM is done last; but each reads its row's lists.
+  const std::int64_t kWaves = p.slots != 0 ? 1 : 4;
+  const std::int64_t wanted = std::max<std::int64_t>(kWaves * problem->sms * kBlocksPerSm / std::max(p.count, 1), 1);
+  const std::int64_t rounds = std::clamp<std::int64_t>(p.chunks / (wanted * kWarps), 1, q::kBlockChunks / kWarps);
+  p.chunks_per_block = static_cast<std::int32_t>(can_divide(p) ? rounds * kWarps : p.chunks);
+  if (!can_divide(p) && p.slots != 0 && p.chunks > q::kBlockChunks)
+    throw Error(QUERN_UNSUPPORTED,
+                "lists of tokens with more than 65536 rows of more than 262144 logits; call in parts");
+  p.blocks = (p.chunks + p.chunks_per_block - 1) / p.chunks_per_block;
+  p.units = p.count * p.blocks;
+}
+
+std::uint64_t workspace_of(const Problem& problem) {
+  const Parts parts = parts_of(problem);
+  return kCounterBytes + parts.stats + parts.group_keys + parts.chunk_weights;
+}
+
+void launch_problem(const Runtime& runtime, Problem* problem, const jit::Spec& spec, void* workspace,
+                    std::uint64_t workspace_size, std::uint32_t flags, void* stream, const char* what) {
+  q::SampleParams& p = problem->params;
+  const jit::Kernel* kernel = kernel_for(runtime, spec, flags, stream);
+  if (p.count == 0) return;
+  const Workspace space = read_workspace(workspace, workspace_size, workspace_of(*problem));
+  const Parts parts = parts_of(*problem);
+  auto* const scratch = static_cast<char*>(space.scratch);
+  p.counters = space.counters;
+  p.stats = reinterpret_cast<q::ChunkStats*>(scratch);
+  p.group_keys = reinterpret_cast<std::uint32_t*>(scratch + parts.stats);
+  p.chunk_weights = reinterpret_cast<unsigned long long*>(scratch + parts.stats + parts.group_keys);
+  jit::Launch launch;
+  launch.grid[0] =
+      static_cast<std::uint32_t>(problem->bounded ? std::min(p.units, problem->sms * kBlocksPerSm) : p.units);
+  launch.block[0] = kThreads;
+  if (p.slots != 0)
+    launch.shared_bytes = static_cast<std::uint32_t>(std::max(p.chunks_per_block * q::kGroups * 4, p.slots * 12));
+  launch.programmatic = (flags & QUERN_CALL_PROGRAMMATIC) != 0;
+  launch.stream = stream;
+  ops::launch(runtime, *kernel, launch, what, p);
+}
+
+const Op op{"sample", unit, parse, list, constants};
+
+std::uint64_t workspace(const Runtime& runtime, const quern_sample_args& args) {
+  return workspace_of(read_problem(args, runtime, true));
+}
+
+void prepare(const Runtime& runtime, const quern_sample_args& args) {
+  const Problem problem = read_problem(args, runtime, true);
+  kernel_for(runtime, kConstants.to_spec(problem.shape, runtime.driver->device().limits.target), args.flags,
+             args.stream);
+}
+
+void run(const Runtime& runtime, const quern_sample_args& args) {
+  Problem problem = read_problem(args, runtime, false);
+  divide_rows(&problem);
+  launch_problem(runtime, &problem, kConstants.to_spec(problem.shape, runtime.driver->device().limits.target),
+                 args.workspace, args.workspace_size, args.flags, args.stream, "launching sample");
+}
+
+}  // namespace quern::ops::sample

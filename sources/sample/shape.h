@@ -1,0 +1,21 @@
+// The constants of sample's kernel.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "sources/description.h"
+
+namespace quern::ops::sample {
+
+struct Shape {
+  Dtype logits = Dtype::f32;
+  bool edits = false;    // penalties, biases, masks
+  bool filters = false;  // whatever takes tokens away by their probability, or tells of the largest
+};
+
+inline constexpr int kThreads = 256;
+inline constexpr int kBlocksPerSm = 3;  // resident at once
+
+// Of the kernel with these constants, for an op whose name and whose constants' description it goes by.
+jit::Unit to_unit(const char* name, const Shape& shape, jit::Target target);
+
+}  // namespace quern::ops::sample
