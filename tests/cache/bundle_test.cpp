@@ -170,7 +170,7 @@ TEST_F(BundleTest, ImportsIntoTheFile) {
   std::uint64_t count = 0;
   const AdminError error = store.import_bundle(bundle("a"), &count);
   ASSERT_EQ(error.what, AdminError::What::none) << error.text;
-  EXPECT_EQ(count, 3u);
+  EXPECT_EQ(count, 2u) << "one of the three was there";
   EXPECT_EQ(store.stats().entries, 3u);
   Entry got;
   ASSERT_TRUE(store.get(make_key(1), make_entry(1).text, "nvrtc 13.0", &got));

@@ -36,7 +36,7 @@ std::vector<GemmMistake> mistakes_in_any_tensor(std::string_view name, PickTenso
       {"rank negative", {name, "dimensions"}, change([](TensorBox& t) { t.tensor.ndim = -1; })},
       {"float64", {name, "allowed"}, change([](TensorBox& t) { t.tensor.dtype = {kDLFloat, 64, 1}; })},
       {"int64", {name, "allowed"}, change([](TensorBox& t) { t.tensor.dtype = {kDLInt, 64, 1}; })},
-      {"two lanes", {name, "lanes"}, change([](TensorBox& t) { t.tensor.dtype.lanes = 2; })},
+      {"two lanes", {name, "vectors of 2"}, change([](TensorBox& t) { t.tensor.dtype.lanes = 2; })},
       {"another device", {name, "ROCm", "context"}, change([](TensorBox& t) {
          t.tensor.device.device_type = static_cast<decltype(DLDevice::device_type)>(kDLROCM);
        })},

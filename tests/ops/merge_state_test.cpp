@@ -261,6 +261,7 @@ TEST(MergeStateOfAttention, TwoPartsMakeTheWhole) {
   for (std::size_t i = 0; i < cuts.size(); ++i) {
     rest.push_back(c.sequences[i].kv - cuts[i]);
     rest_begins[i] = problem.kv_begin(static_cast<int>(i)) + cuts[i];
+    rest_begins[i + 1] = rest_begins[i] + rest[i];  // where the last one ends
   }
   const auto attend = [&](const std::vector<std::int32_t>& lengths, const std::vector<std::int32_t>* begins) {
     Buffer length_buffer(lengths.size() * 4), begin_buffer(5 * 4);

@@ -47,8 +47,9 @@ class Combining {
       if (random.below(5) != 0) {
         for (std::int64_t k = 0; k < c.n; ++k) c.x.store(&x_[at(order[i], k, c.x)], random.normal());
       } else {
+        // A GPU's kernel takes anything outside of the rows for none; on `host` that is an error but for -1.
         constexpr std::int32_t kOutside[] = {-1, -2, INT32_MIN, INT32_MAX, 0};
-        positions_[i] = kOutside[random.below(5)];
+        positions_[i] = kOutside[on_cuda() ? random.below(5) : 0];
         if (positions_[i] == 0) positions_[i] = static_cast<std::int32_t>(c.rows());
         weights_[i] = std::numeric_limits<float>::quiet_NaN();
       }

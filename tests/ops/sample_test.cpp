@@ -250,6 +250,7 @@ TEST(Sample, RowsThatAreWrongSaySo) {
   SampleInput in = make_input(random, 300, Element::f32, 8);
   in.logits[2].assign(300, -kInfinity);
   in.logits[3].assign(300, kNan);
+  in.logits[4] = make_logits(random, Shape::normal, 300, Element::f32);
   in.logits[4][17] = kInfinity;
   in.rows = {0, 1, 2, 3, 4, 8, -1, 7};
   in.temperature = {1, -1, 1, 1, 1, 1, 1, 1};

@@ -91,7 +91,7 @@ constexpr const char* kOthers[] = {
     "kv_copy_pages * chunk_bytes=16",
     "attention * form=decode dtype=bf16 cache=e4m3 dim_k=128 group=4 page_size=16",
     "attention * form=decode dtype=f16 cache=int8 scales=token dim_k=128 group=4 page_size=16",
-    "attention * form=medium dtype=f16 cache=e5m2 scales=token dim_k=72 dim_v=40 mask=1",
+    "attention * form=medium dtype=f16 cache=e5m2 scales=token dim_k=72 dim_v=40 page_size=0 mask=1",
     "attention * form=large dtype=bf16 q=e4m3 cache=e4m3 dim_k=128 group=4 page_size=64",
     "attention * form=large dtype=bf16 dim_k=128 group=4 page_size=16 mask=1",
     "mla_decode * form=rows16 dtype=bf16",

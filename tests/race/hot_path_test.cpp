@@ -20,6 +20,8 @@ void* counted(std::size_t size, std::size_t alignment) {
 }
 }  // namespace
 
+// Inlined into each other, a new of ours and a delete of ours look to GCC like malloc's and free's partners mixed up.
+#pragma GCC diagnostic ignored "-Wmismatched-new-delete"
 void* operator new(std::size_t size) { return counted(size, 1); }
 void* operator new[](std::size_t size) { return counted(size, 1); }
 void* operator new(std::size_t size, std::align_val_t alignment) {

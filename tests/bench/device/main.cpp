@@ -92,6 +92,7 @@ void bench(const Options& options) {
                              if (options.wants("decode")) result["decode"] = bench_decode(gpu, pools, options.seed);
                              if (options.wants("prefill")) result["prefill"] = bench_prefill(gpu, pools, options.seed);
                              if (options.wants("quantize")) result["quantize"] = bench_quantize(gpu, pools);
+                             if (options.wants("rmsnorm")) result["rmsnorm"] = bench_rmsnorm(gpu, pools);
                            }
                          }) /
                          1000;
