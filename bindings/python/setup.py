@@ -66,9 +66,9 @@ class BuildPackage(build_py):
             shutil.copy(binary, package / name)  # a versioned name's content and its permissions
             if strip:
                 subprocess.run([strip, "--strip-unneeded", package / name], check=True)
-        for notice in ("LICENSE", "THIRD_PARTY_NOTICES.md"):
-            if (CHECKOUT / notice).exists():
-                shutil.copy(CHECKOUT / notice, package / notice)
+        for notice in (CHECKOUT / "LICENSE", CHECKOUT / "capi" / "THIRD_PARTY_NOTICES.md"):
+            if notice.exists():
+                shutil.copy(notice, package / notice.name)
 
 
 class Wheel(bdist_wheel):

@@ -16,7 +16,8 @@ import quern.library
 
 ROOT = Path(__file__).resolve().parents[2]
 TOP = [
-    ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md", "THIRD_PARTY_NOTICES.md")
+    ROOT / name
+    for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md", "capi/THIRD_PARTY_NOTICES.md")
 ]
 PAGES = [*TOP, *sorted(ROOT.glob("sources/*/README.md")), *sorted(ROOT.glob("bindings/*/README.md"))]
 BUILD = Path(quern.library.library()._name).resolve().parents[1]
@@ -57,7 +58,7 @@ class Reader:
     def __init__(self, folder, cache):
         self.folder = folder / "checkout"
         self.folder.mkdir()
-        for name in ("bindings", "capi", "jit", "sources", "tests", "LICENSE", "THIRD_PARTY_NOTICES.md"):
+        for name in ("bindings", "capi", "jit", "sources", "tests", "LICENSE"):
             (self.folder / name).symlink_to(ROOT / name)
         dev = self.folder / "dev"
         dev.write_text(DEV.format(build=BUILD))
