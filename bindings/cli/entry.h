@@ -15,7 +15,7 @@ Json entry_to_json(const quern_entry& entry);
 // Whether it is a kernel, and no result of tuning.
 inline bool is_image(const quern_entry& entry) { return entry.kind != 2; }
 
-// "attention sm_90a form=decode dtype=bf16": the line of a manifest that asks for this entry. A host's own kernel,
+// "attention sm_90a variant=decode dtype=bf16": the line of a manifest that asks for this entry. A host's own kernel,
 // whose source the cache does not hold, as a comment of its constants: "# kernel sm_90a entry=scale BY=3".
 std::string manifest_line(const quern_entry& entry);
 

@@ -1,4 +1,4 @@
-// The attention op: choosing a form, the workspace, the launch, and what a model needs.
+// The attention op: choosing a variant, the workspace, the launch, and what a model needs.
 // SPDX-License-Identifier: Apache-2.0
 #include "sources/launch.h"
 
@@ -17,17 +17,17 @@ namespace {
 
 constexpr std::int64_t kMediumRows = 64;
 
-// The form for many rows, and for whatever comes where results must not depend on the batch.
-Form form_of_many_rows(const Problem& problem, const jit::TargetInfo& target) {
-  if (takes_warpgroups(problem.shape, target)) return Form::warpgroups;
-  return problem.invariant ? Form::medium : Form::large;
+// The variant for many rows, and for whatever comes where results must not depend on the batch.
+Variant variant_of_many_rows(const Problem& problem, const jit::TargetInfo& target) {
+  if (takes_warpgroups(problem.shape, target)) return Variant::warpgroups;
+  return problem.invariant ? Variant::medium : Variant::large;
 }
 
-Form form_of(const Problem& problem, const jit::TargetInfo& target) {
-  if (problem.invariant) return form_of_many_rows(problem, target);
-  return problem.max_rows <= 16            ? Form::decode
-         : problem.max_rows <= kMediumRows ? Form::medium
-                                           : form_of_many_rows(problem, target);
+Variant variant_of(const Problem& problem, const jit::TargetInfo& target) {
+  if (problem.invariant) return variant_of_many_rows(problem, target);
+  return problem.max_rows <= 16            ? Variant::decode
+         : problem.max_rows <= kMediumRows ? Variant::medium
+                                           : variant_of_many_rows(problem, target);
 }
 
 // Blocks of threads that are resident at once, and that the work is split over.
@@ -37,7 +37,7 @@ std::int64_t parts_of(const Tiling& t, const jit::DeviceInfo& device, std::int32
   return std::max<std::int64_t>(sms, 1) * t.blocks_per_sm;
 }
 
-// How a form of a problem is launched on a device.
+// How a variant of a problem is launched on a device.
 struct Plan {
   Tiling tiling;
   std::int64_t parts;
@@ -47,9 +47,9 @@ struct Plan {
   std::uint64_t workspace;  // bytes
 };
 
-Plan plan(const Problem& problem, Form form, const jit::DeviceInfo& device, std::int32_t max_sms) {
+Plan plan(const Problem& problem, Variant variant, const jit::DeviceInfo& device, std::int32_t max_sms) {
   Shape shape = problem.shape;
-  shape.form = form;
+  shape.variant = variant;
   Plan plan;
   plan.tiling = tile(shape, device.limits);
   const Tiling& t = plan.tiling;
@@ -71,7 +71,7 @@ Plan plan(const Problem& problem, Form form, const jit::DeviceInfo& device, std:
     if (slots > kCounters) {
       refuse_value("batch times k's heads", heads, "at most 4096 with QUERN_CALL_BATCH_INVARIANT");
     }
-  } else if (form != Form::decode && form != Form::warpgroups && max_sms == 0) {
+  } else if (variant != Variant::decode && variant != Variant::warpgroups && max_sms == 0) {
     // One tile a block of threads, where the device finds the tiles even enough; those without a tile leave at once.
     plan.grid = std::clamp<std::int64_t>(tiles * problem.params.kv_heads, plan.parts, INT32_MAX);
   }
@@ -79,20 +79,21 @@ Plan plan(const Problem& problem, Form form, const jit::DeviceInfo& device, std:
   return plan;
 }
 
-// The forms that a call with these maxima or smaller ones can take.
+// The variants that a call with these maxima or smaller ones can take.
 template <class F>
 void for_each_reachable(const Problem& problem, const jit::TargetInfo& target, const F& visit) {
-  const Form last = form_of(problem, target);
+  const Variant last = variant_of(problem, target);
   if (problem.invariant) return visit(last);
   // No sequence has fewer rows than one query's.
   Problem least = problem;
   least.max_rows = problem.shape.group;
-  const Form first = form_of(least, target);
+  const Variant first = variant_of(least, target);
   bool reached = false;
-  for (const Form form : {Form::decode, Form::medium, form_of_many_rows(problem, target)}) {  // by the rows they take
-    reached = reached || form == first;
-    if (reached) visit(form);
-    if (form == last) return;
+  for (const Variant variant :
+       {Variant::decode, Variant::medium, variant_of_many_rows(problem, target)}) {  // by the rows they take
+    reached = reached || variant == first;
+    if (reached) visit(variant);
+    if (variant == last) return;
   }
 }
 
@@ -131,16 +132,16 @@ void list(const quern_model& model, const jit::TargetInfo& target, std::vector<j
   shape.sinks = (model.flags & QUERN_MODEL_SINKS) != 0;
   shape.dim_k = static_cast<int>(model.head_dim);
   shape.dim_v = static_cast<int>(model.v_head_dim != 0 ? model.v_head_dim : model.head_dim);
-  const auto add = [&](Form form) {
+  const auto add = [&](Variant variant) {
     if (shape.dim_k % 8 != 0 || shape.dim_v % 8 != 0 || shape.dim_k < 8 || shape.dim_v < 8 || shape.dim_k > kMaxDim ||
         shape.dim_v > kMaxDim)
       return;
-    shape.form = form;
+    shape.variant = variant;
     specs->push_back(to_spec(shape, target.target));
   };
   const auto add_all = [&] {
-    for (const Form form : {Form::decode, Form::medium}) add(form);
-    add(takes_warpgroups(shape, target) ? Form::warpgroups : Form::large);
+    for (const Variant variant : {Variant::decode, Variant::medium}) add(variant);
+    add(takes_warpgroups(shape, target) ? Variant::warpgroups : Variant::large);
   };
   if (latent) {
     // Latent attention decodes from its latent cache; its prefill is plain attention over ragged keys and values.
@@ -189,15 +190,15 @@ std::uint64_t workspace(const Runtime& runtime, const quern_attention_args& args
   const Problem problem = read_problem(args, device, true);
   std::uint64_t bytes = 0;
   for_each_reachable(problem, device.limits,
-                     [&](Form form) { bytes = std::max(bytes, plan(problem, form, device, 0).workspace); });
+                     [&](Variant variant) { bytes = std::max(bytes, plan(problem, variant, device, 0).workspace); });
   return bytes;
 }
 
 void prepare(const Runtime& runtime, const quern_attention_args& args) {
   const jit::DeviceInfo& device = device_of(runtime);
   Problem problem = read_problem(args, device, true);
-  for_each_reachable(problem, device.limits, [&](Form form) {
-    problem.shape.form = form;
+  for_each_reachable(problem, device.limits, [&](Variant variant) {
+    problem.shape.variant = variant;
     kernel_for(runtime, to_spec(problem.shape, device.limits.target), args.flags, args.stream);
   });
 }
@@ -206,10 +207,10 @@ void run(const Runtime& runtime, const quern_attention_args& args) {
   const jit::DeviceInfo& device = device_of(runtime);
   Problem problem = read_problem(args, device, false);
   if (reads_index_data(device)) check_index_data(args, problem);
-  const Form form = form_of(problem, device.limits);
-  const Plan how = plan(problem, form, device, args.max_sms);
+  const Variant variant = variant_of(problem, device.limits);
+  const Plan how = plan(problem, variant, device, args.max_sms);
   const Workspace space = read_workspace(args.workspace, args.workspace_size, how.workspace);
-  problem.shape.form = form;
+  problem.shape.variant = variant;
   const jit::Kernel* kernel =
       kernel_for(runtime, to_spec(problem.shape, device.limits.target), args.flags, args.stream);
   if (problem.total_q == 0 || problem.params.batch == 0) return;
@@ -227,7 +228,7 @@ void run(const Runtime& runtime, const quern_attention_args& args) {
   launch.programmatic = (args.flags & QUERN_CALL_PROGRAMMATIC) != 0;
   launch.stream = args.stream;
   constexpr const char* kWhat = "launching attention";
-  if (form != Form::warpgroups) return ops::launch(runtime, *kernel, launch, kWhat, p);
+  if (variant != Variant::warpgroups) return ops::launch(runtime, *kernel, launch, kWhat, p);
   jit::TensorMap keys = map_of_keys(runtime, problem, how.tiling), values = map_of_values(runtime, problem, how.tiling);
   ops::launch(runtime, *kernel, launch, kWhat, p, keys, values);
 }

@@ -49,7 +49,7 @@ Tiling tile_prefill(const Shape& shape, const jit::TargetInfo& target) {
     int block, stages;
   };
   constexpr Stages kStages[] = {{64, 2}, {32, 2}, {64, 1}, {32, 1}, {16, 1}};
-  const bool tall = shape.form == Form::large;
+  const bool tall = shape.variant == Variant::large;
   const Rows* rows = tall ? kTall : kShort;
   const Rows* end = tall ? std::end(kTall) : std::end(kShort);
   for (; rows != end; ++rows) {
@@ -117,7 +117,7 @@ bool takes_warpgroups(const Shape& shape, const jit::TargetInfo& target) {
 }
 
 Tiling tile(const Shape& shape, const jit::TargetInfo& target) {
-  if (shape.form == Form::warpgroups && !takes_warpgroups(shape, target)) {
+  if (shape.variant == Variant::warpgroups && !takes_warpgroups(shape, target)) {
     throw Error(
         QUERN_UNSUPPORTED,
         "attention by warpgroups is for targets that have them, head dims from 64, an alignment of 16, and "
@@ -125,9 +125,9 @@ Tiling tile(const Shape& shape, const jit::TargetInfo& target) {
         "target is " +
             target.target.name());
   }
-  const Tiling t = shape.form == Form::warpgroups ? tile_warpgroups(shape, target)
-                   : shape.form == Form::decode   ? tile_decode(shape, target)
-                                                  : tile_prefill(shape, target);
+  const Tiling t = shape.variant == Variant::warpgroups ? tile_warpgroups(shape, target)
+                   : shape.variant == Variant::decode   ? tile_decode(shape, target)
+                                                        : tile_prefill(shape, target);
   if (t.warps == 0) {
     throw Error(QUERN_UNSUPPORTED, "attention with head dims " + std::to_string(shape.dim_k) + " and " +
                                        std::to_string(shape.dim_v) + " does not fit the shared memory of " +

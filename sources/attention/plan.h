@@ -13,17 +13,17 @@
 namespace quern::ops::attention {
 
 // Which kernel, by the rows (queries times the query heads of a KV head) that a sequence has at most.
-enum class Form : std::uint8_t {
+enum class Variant : std::uint8_t {
   decode,     // up to 16 rows; bound by reading keys and values
   medium,     // tiles of 64 rows; every length where the call is batch-invariant
   large,      // the tallest tiles that the target has room for
   warpgroups  // on Hopper, instead of large and for batch-invariant calls, where it can be: takes_warpgroups()
 };
-inline constexpr int kForms = 4;
+inline constexpr int kVariants = 4;
 
 // Everything that is a constant of a kernel.
 struct Shape {
-  Form form = Form::decode;
+  Variant variant = Variant::decode;
   Dtype element = Dtype::bf16;  // of what is multiplied, and of the results
   Dtype q = Dtype::bf16;        // element, e4m3 or e5m2
   Dtype cache = Dtype::bf16;    // of keys and values: element, e4m3, e5m2 or i8
@@ -62,7 +62,7 @@ struct Tiling {
   int threads = 0;
   std::uint32_t shared_bytes = 0;  // dynamic
 };
-// Whether the target has warpgroups, and they can copy and multiply what the shape says, whatever its form.
+// Whether the target has warpgroups, and they can copy and multiply what the shape says, whatever its variant.
 bool takes_warpgroups(const Shape& shape, const jit::TargetInfo& target);
 // Throws Error(QUERN_UNSUPPORTED) when the target has no room for the smallest tiles, or no warpgroups and is to have
 // them.

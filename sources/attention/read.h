@@ -1,4 +1,4 @@
-// One call of attention, read and checked: its kernel's shape but for the form, and the run-time arguments.
+// One call of attention, read and checked: its kernel's shape but for the variant, and the run-time arguments.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -12,7 +12,7 @@
 namespace quern::ops::attention {
 
 struct Problem {
-  Shape shape;  // form not yet chosen
+  Shape shape;  // variant not yet chosen
   q::AttentionParams params;
   std::int64_t total_q = 0;
   std::int64_t max_rows = 0;  // rows of one KV head of one sequence, at most

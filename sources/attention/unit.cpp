@@ -11,8 +11,10 @@
 namespace quern::ops::attention {
 namespace {
 
-constexpr Names<Form, kForms> kFormNames = {
-    {{"decode", Form::decode}, {"medium", Form::medium}, {"large", Form::large}, {"warpgroups", Form::warpgroups}}};
+constexpr Names<Variant, kVariants> kVariantNames = {{{"decode", Variant::decode},
+                                                      {"medium", Variant::medium},
+                                                      {"large", Variant::large},
+                                                      {"warpgroups", Variant::warpgroups}}};
 constexpr Names<Dtype, 2> kElements = {{{"f16", Dtype::f16}, {"bf16", Dtype::bf16}}};
 constexpr Names<Dtype, 4> kQueries = {
     {{"f16", Dtype::f16}, {"bf16", Dtype::bf16}, {"e4m3", Dtype::e4m3}, {"e5m2", Dtype::e5m2}}};
@@ -46,7 +48,7 @@ struct PageSize {
 };
 
 constexpr auto kConstants = describe<Shape>(
-    tag_attention, "attention", choice<&Shape::form>("form", nullptr, kFormNames),
+    tag_attention, "attention", choice<&Shape::variant>("variant", nullptr, kVariantNames),
     choice<&Shape::element>("dtype", "ELEMENT", kElements), choice<&Shape::q>("q", "Q_ELEMENT", kQueries).optional(),
     choice<&Shape::cache>("cache", nullptr, kCaches).optional(),
     choice<&Shape::token_scales>("scales", nullptr, kScales).optional(),
@@ -82,7 +84,7 @@ Shape from_constants(const Constants& constants) {
 jit::Unit to_unit(const Shape& shape, jit::Target target) {
   const jit::TargetInfo limits = jit::limits_of(target);
   const Tiling t = tile(shape, limits);
-  const bool decode = shape.form == Form::decode, warpgroups = shape.form == Form::warpgroups;
+  const bool decode = shape.variant == Variant::decode, warpgroups = shape.variant == Variant::warpgroups;
   jit::Unit unit;
   unit.op = "attention";
   unit.target = target;
@@ -112,7 +114,7 @@ jit::Unit to_unit(const Shape& shape, jit::Target target) {
     define("SECTION_BYTES", 24 << 20);
   } else if (!decode) {
     define("ROW_TILES", t.row_tiles);
-    define("INVARIANT", static_cast<int>(shape.form == Form::medium));
+    define("INVARIANT", static_cast<int>(shape.variant == Variant::medium));
     // Two row tiles a warp have products enough to keep the tensor cores busy with half a block of keys.
     define("KEYS_AT_ONCE", t.row_tiles == 2 && t.block == 64 ? 32 : t.block);
   }

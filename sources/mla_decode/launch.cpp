@@ -131,8 +131,8 @@ void list(const quern_model& model, const jit::TargetInfo& target, std::vector<j
     for (const std::uint32_t page_size : page_sizes) {
       Shape one = shape;
       one.kind = kind;
-      one.form = form_of(one, heads, page_size, target);
-      if (one.form == Form::rows64) one.page_rows = page_rows_of(page_size);
+      one.variant = variant_of(one, heads, page_size, target);
+      if (one.variant == Variant::rows64) one.page_rows = page_rows_of(page_size);
       add(one);
       add(combine_of(one, tile(one, target)));
     }
@@ -206,7 +206,7 @@ void run(const Runtime& runtime, const quern_mla_decode_args& args) {
   launch.shared_bytes = t.shared_bytes;
   launch.programmatic = (args.flags & QUERN_CALL_PROGRAMMATIC) != 0;
   launch.stream = args.stream;
-  if (problem.shape.form == Form::rows64) {
+  if (problem.shape.variant == Variant::rows64) {
     // A pool without pages has no address either, and nothing is copied from it.
     const bool empty = p.latent == nullptr || p.rope == nullptr;
     if (empty) p.pool_pages = 0;

@@ -14,8 +14,10 @@
 namespace quern::ops::mla_decode {
 namespace {
 
-constexpr Names<Form, kForms> kFormNames = {
-    {{"rows16", Form::rows16}, {"rows32", Form::rows32}, {"rows64", Form::rows64}, {"combine", Form::combine}}};
+constexpr Names<Variant, kVariants> kVariantNames = {{{"rows16", Variant::rows16},
+                                                      {"rows32", Variant::rows32},
+                                                      {"rows64", Variant::rows64},
+                                                      {"combine", Variant::combine}}};
 constexpr Names<Dtype, 2> kElements = {{{"f16", Dtype::f16}, {"bf16", Dtype::bf16}}};
 constexpr Names<q::CacheKind, 4> kKinds = {{{"plain", q::CacheKind::plain},
                                             {"e4m3_tensor", q::CacheKind::e4m3_tensor},
@@ -27,14 +29,16 @@ constexpr Names<int, 4> kPageRows = {{{"8", 8}, {"16", 16}, {"32", 32}, {"64", 6
 constexpr Names<int, 3> kRows = {{{"16", 16}, {"32", 32}, {"64", 64}}};
 constexpr Names<int, 4> kBlocks = {{{"16", 16}, {"32", 32}, {"64", 64}, {"128", 128}}};
 
-constexpr bool combines(const Shape& shape) { return shape.form == Form::combine; }
-constexpr bool multiplies(const Shape& shape) { return shape.form != Form::combine; }
-constexpr bool is_rows64(const Shape& shape) { return shape.form == Form::rows64; }
-constexpr bool may_be_listed(const Shape& shape) { return shape.form != Form::rows64; }
-constexpr bool is_portable(const Shape& shape) { return shape.form == Form::rows16 || shape.form == Form::rows32; }
+constexpr bool combines(const Shape& shape) { return shape.variant == Variant::combine; }
+constexpr bool multiplies(const Shape& shape) { return shape.variant != Variant::combine; }
+constexpr bool is_rows64(const Shape& shape) { return shape.variant == Variant::rows64; }
+constexpr bool may_be_listed(const Shape& shape) { return shape.variant != Variant::rows64; }
+constexpr bool is_portable(const Shape& shape) {
+  return shape.variant == Variant::rows16 || shape.variant == Variant::rows32;
+}
 
 constexpr auto kConstants =
-    describe<Shape>(tag_mla_decode, "mla_decode", choice<&Shape::form>("form", nullptr, kFormNames),
+    describe<Shape>(tag_mla_decode, "mla_decode", choice<&Shape::variant>("variant", nullptr, kVariantNames),
                     choice<&Shape::element>("dtype", "ELEMENT", kElements),
                     choice<&Shape::kind>("cache", nullptr, kKinds).optional().when(is_portable),
                     choice<&Shape::indexed>("indices", nullptr, kIndexed).optional().when(may_be_listed),
@@ -56,7 +60,7 @@ Tiling tile_portable(const Shape& shape, const jit::TargetInfo& target) {
     int block, stages;
   };
   constexpr Size kSizes[] = {{64, 2}, {32, 2}, {32, 1}, {16, 2}, {16, 1}};
-  const int most = shape.form == Form::rows16 ? 16 : 32;
+  const int most = shape.variant == Variant::rows16 ? 16 : 32;
   for (const Size& size : kSizes) {
     if (!target.async_copy && size.stages > 1) continue;
     for (int rows = most; rows >= 16; rows -= 16) {
@@ -89,16 +93,16 @@ int page_rows_of(std::int64_t page_size) {
   return rows;
 }
 
-Form form_of(const Shape& shape, std::int64_t heads, std::int64_t page_size, const jit::TargetInfo& target) {
+Variant variant_of(const Shape& shape, std::int64_t heads, std::int64_t page_size, const jit::TargetInfo& target) {
   const bool fits = target.warpgroups && target.shared_per_block >= static_cast<std::uint32_t>(q::kRows64SharedBytes);
   const bool takes = shape.kind == q::CacheKind::plain && shape.d_latent == 512 && shape.d_rope == 64 &&
                      shape.indexed == Indexed::no && shape.copy_bytes == 16 && page_rows_of(page_size) >= 8;
-  if (fits && takes) return Form::rows64;
-  return heads <= 16 ? Form::rows16 : Form::rows32;
+  if (fits && takes) return Variant::rows64;
+  return heads <= 16 ? Variant::rows16 : Variant::rows32;
 }
 
 Tiling tile(const Shape& shape, const jit::TargetInfo& target) {
-  if (shape.form == Form::combine) {
+  if (shape.variant == Variant::combine) {
     Tiling t;
     t.rows = shape.rows;
     t.block = shape.block;
@@ -106,10 +110,10 @@ Tiling tile(const Shape& shape, const jit::TargetInfo& target) {
     t.blocks_per_sm = 4;
     return t;
   }
-  if (shape.form != Form::rows64) return tile_portable(shape, target);
+  if (shape.variant != Variant::rows64) return tile_portable(shape, target);
   if (!target.warpgroups) {
     throw Error(QUERN_UNSUPPORTED,
-                "form rows64 of mla_decode needs the instructions of sm_90a; the target is " + target.target.name());
+                "variant rows64 of mla_decode needs the instructions of sm_90a; the target is " + target.target.name());
   }
   Tiling t;
   t.rows = 64;
@@ -125,7 +129,7 @@ Tiling tile(const Shape& shape, const jit::TargetInfo& target) {
 Shape combine_of(const Shape& shape, const Tiling& tiling) {
   // What does not concern it is left as it is by default, so that all calls share few of them.
   Shape combine;
-  combine.form = Form::combine;
+  combine.variant = Variant::combine;
   combine.element = shape.element;
   combine.d_latent = shape.d_latent;
   combine.indexed = shape.indexed;
@@ -140,8 +144,8 @@ Constants to_constants(const Shape& shape) { return kConstants.to_constants(shap
 
 Shape from_constants(const Constants& constants) {
   const Shape shape = kConstants.read(constants);
-  if (shape.form == Form::rows64 && (shape.d_latent != 512 || shape.d_rope != 64)) {
-    throw Error(QUERN_INVALID, "mla_decode: form=rows64 takes d_latent=512 d_rope=64");
+  if (shape.variant == Variant::rows64 && (shape.d_latent != 512 || shape.d_rope != 64)) {
+    throw Error(QUERN_INVALID, "mla_decode: variant=rows64 takes d_latent=512 d_rope=64");
   }
   if (shape.kind == q::CacheKind::rows656 && (shape.d_latent != 512 || shape.d_rope != 64)) {
     throw Error(QUERN_INVALID, "mla_decode: cache=rows656 takes d_latent=512 d_rope=64");
@@ -155,7 +159,7 @@ jit::Unit to_unit(const Shape& shape, jit::Target target) {
   jit::Unit unit;
   unit.op = "mla_decode";
   unit.target = target;
-  const bool combine = shape.form == Form::combine, hopper = shape.form == Form::rows64;
+  const bool combine = shape.variant == Variant::combine, hopper = shape.variant == Variant::rows64;
   unit.entry = combine ? "quern_mla_combine" : hopper ? "quern_mla_rows64" : "quern_mla_decode";
   const auto define = [&](const char* name, int value) { unit.constants.push_back({name, std::to_string(value)}); };
   kConstants.define(shape, &unit);

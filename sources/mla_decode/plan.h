@@ -14,20 +14,20 @@
 namespace quern::ops::mla_decode {
 
 // Which kernel. The choice depends on a call's heads, dims and cache, never on what is in the batch.
-enum class Form : std::uint8_t {
+enum class Variant : std::uint8_t {
   rows16,  // portable, tiles of 16 rows: up to 16 heads
   rows32,  // portable, tiles of 32 rows
   rows64,  // sm_90a: two warpgroups, tiles of 64 rows
   combine  // joins the pieces that any of the others left
 };
-inline constexpr int kForms = 4;
+inline constexpr int kVariants = 4;
 
 // Which keys a query sees.
 enum class Indexed : std::uint8_t { no, positions, slots };
 
 // Everything that is a constant of a kernel.
 struct Shape {
-  Form form = Form::rows32;
+  Variant variant = Variant::rows32;
   Dtype element = Dtype::bf16;  // of queries and results
   q::CacheKind kind = q::CacheKind::plain;
   int d_latent = 512;  // multiples of 16, up to kMaxLatent
@@ -42,7 +42,7 @@ struct Shape {
 inline constexpr int kMaxLatent = 512, kMaxRope = 128;
 
 // The kernel that a call takes on a target.
-Form form_of(const Shape& shape, std::int64_t heads, std::int64_t page_size, const jit::TargetInfo& target);
+Variant variant_of(const Shape& shape, std::int64_t heads, std::int64_t page_size, const jit::TargetInfo& target);
 // The greatest power of two, up to 64, that divides a page size.
 int page_rows_of(std::int64_t page_size);
 

@@ -268,8 +268,8 @@ Problem read_problem(const Runtime& runtime, const quern_mla_decode_args& args, 
     refuse("the query tokens times the heads must be less than 2^30");
   }
   p.invariant = (args.flags & QUERN_CALL_BATCH_INVARIANT) != 0;
-  shape.form = form_of(shape, p.heads, p.page_size, problem.call.device->limits);
-  if (shape.form == Form::rows64) shape.page_rows = page_rows_of(p.page_size);
+  shape.variant = variant_of(shape, p.heads, p.page_size, problem.call.device->limits);
+  if (shape.variant == Variant::rows64) shape.page_rows = page_rows_of(p.page_size);
   return problem;
 }
 

@@ -316,7 +316,7 @@ TEST_F(WarmTest, AnInterruptSaysWhatIsKept) {
 
 TEST_F(WarmTest, AlignmentOf8IsThatOf4) {
   const std::string manifest = write("m",
-                                     "attention * form=decode dtype=f16 dim_k=64 page_size=16 alignment=8\n"
+                                     "attention * variant=decode dtype=f16 dim_k=64 page_size=16 alignment=8\n"
                                      "moe_combine * dtype=f32 out=f32 alignment=8\n");
   const Json listed = quern_json({"warm", manifest, "--target", "sm_90a", "--list-only"});
   EXPECT_EQ(listed["code"], 0) << listed;

@@ -89,14 +89,14 @@ constexpr const char* kOthers[] = {
     "kv_append * dtype=f16 cache=e4m3 scale=token dim_k=64 rotary_dim=64 q=e4m3 q_scale=token",
     "kv_append * dtype=bf16 cache=int8 scale=token dim_k=192 dim_v=128",
     "kv_copy_pages * chunk_bytes=16",
-    "attention * form=decode dtype=bf16 cache=e4m3 dim_k=128 group=4 page_size=16",
-    "attention * form=decode dtype=f16 cache=int8 scales=token dim_k=128 group=4 page_size=16",
-    "attention * form=medium dtype=f16 cache=e5m2 scales=token dim_k=72 dim_v=40 page_size=0 mask=1",
-    "attention * form=large dtype=bf16 q=e4m3 cache=e4m3 dim_k=128 group=4 page_size=64",
-    "attention * form=large dtype=bf16 dim_k=128 group=4 page_size=16 mask=1",
-    "mla_decode * form=rows16 dtype=bf16",
-    "mla_decode * form=rows32 dtype=f16 cache=rows656 indices=positions cap=1",
-    "mla_decode * form=combine dtype=bf16",
+    "attention * variant=decode dtype=bf16 cache=e4m3 dim_k=128 group=4 page_size=16",
+    "attention * variant=decode dtype=f16 cache=int8 scales=token dim_k=128 group=4 page_size=16",
+    "attention * variant=medium dtype=f16 cache=e5m2 scales=token dim_k=72 dim_v=40 page_size=0 mask=1",
+    "attention * variant=large dtype=bf16 q=e4m3 cache=e4m3 dim_k=128 group=4 page_size=64",
+    "attention * variant=large dtype=bf16 dim_k=128 group=4 page_size=16 mask=1",
+    "mla_decode * variant=rows16 dtype=bf16",
+    "mla_decode * variant=rows32 dtype=f16 cache=rows656 indices=positions cap=1",
+    "mla_decode * variant=combine dtype=bf16",
     "moe_combine * dtype=bf16",
     "moe_combine * dtype=f32 alignment=4",
     "moe_combine * dtype=f16 out=f32",
@@ -117,8 +117,8 @@ std::string manifest_of_shapes(std::size_t count, std::size_t quantisations) {
   std::string text;
   for (std::size_t i = 0; i < quantisations; ++i) text += std::string(kQuantisations[i]) + "\n";
   for (std::size_t i = 0; i < count; ++i) {
-    for (const char* form : {"decode", "medium", "large"})
-      text += std::string("attention * form=") + form + " " + kShapes[i] + "\n";
+    for (const char* variant : {"decode", "medium", "large"})
+      text += std::string("attention * variant=") + variant + " " + kShapes[i] + "\n";
   }
   for (const char* other : kOthers) text += std::string(other) + "\n";
   for (const std::string& line : ForEveryTarget::lines()) text += line + "\n";
@@ -190,8 +190,8 @@ TEST(TargetsWithWarpgroups, TakeLatentAttentionWithoutSpills) {
   std::string why;
   if (!has_compiler(context.get(), "sm_90a", &why)) GTEST_SKIP() << why;
   const std::vector<Warmed> warmed = warm(context.get(), {"sm_90a"},
-                                          "mla_decode * form=rows64 dtype=bf16\n"
-                                          "mla_decode * form=rows64 dtype=f16 cap=1 page_rows=16\n");
+                                          "mla_decode * variant=rows64 dtype=bf16\n"
+                                          "mla_decode * variant=rows64 dtype=f16 cap=1 page_rows=16\n");
   EXPECT_EQ(warmed.size(), 2u);
   expect_compiled(warmed);
   each_entry(context.get(), "sm_90a", warmed, [](const quern_entry& entry) { EXPECT_EQ(entry.local_bytes, 0); });

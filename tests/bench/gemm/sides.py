@@ -88,7 +88,7 @@ class Quern:
 
     def variants(self) -> str:
         """Of the kernels that this context's calls have taken, by quern's names for them."""
-        return " ".join(sorted(set(re.findall(r"\bform=(\w+)", self.context.manifest()))))
+        return " ".join(sorted(set(re.findall(r"\bvariant=(\w+)", self.context.manifest()))))
 
 
 class CublasLt:

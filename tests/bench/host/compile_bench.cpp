@@ -40,7 +40,7 @@ std::vector<Job> jobs() {
       Job& job = all.emplace_back();
       job.name = op.name;
       for (const jit::Constant& constant : op.constants != nullptr ? op.constants(spec) : unit.constants) {
-        if (constant.name == "form") job.name += "_" + constant.value;
+        if (constant.name == "variant") job.name += "_" + constant.value;
       }
       job.job = {unit.target, jit::render(unit).text, unit.entry, unit.options};
     }

@@ -1,8 +1,8 @@
 // Attention with many rows a KV head (prefill, chunked prefill, long speculation): bound by the tensor cores.
 //
 // Four warps share the tiles of keys and values, each with ROW_TILES tiles of 16 rows of its own. The kernel also
-// carries the batch-invariant form of every length of query: the sums of a row do not depend on which rows stand beside
-// it.
+// carries the batch-invariant variant of every length of query: the sums of a row do not depend on which rows stand
+// beside it.
 // SPDX-License-Identifier: Apache-2.0
 #include "attention/kernels/portable/cache.cuh"
 #include "attention/kernels/portable/softmax.cuh"

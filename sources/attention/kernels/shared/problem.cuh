@@ -1,4 +1,5 @@
-// The compile-time shape of an attention kernel, and the sequence, row and mask arithmetic that all of its forms share.
+// The compile-time shape of an attention kernel, and the sequence, row and mask arithmetic that all of its variants
+// share.
 //
 // The query heads of one KV head are packed into the rows of a tile: row r of a sequence's (KV head's) rows is query
 // r / GROUP, head r % GROUP of the group.
