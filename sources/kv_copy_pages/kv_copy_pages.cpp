@@ -6,7 +6,7 @@
 #include "jit/error.h"
 #include "sources/call.h"
 #include "sources/common_headers.h"
-#include "sources/constants.h"
+#include "sources/description.h"
 #include "sources/divisor.h"
 #include "sources/embedded.h"
 #include "sources/kv_copy_pages/params.cuh"
@@ -21,22 +21,17 @@ constexpr int kThreads = 256;
 constexpr int kAtOnce = 4;  // chunks of a thread
 constexpr int kBlocksPerSm = 6;
 
-jit::Spec to_spec(int chunk_bytes, jit::Target target) {
-  jit::Spec spec;
-  spec.op = tag_kv_copy_pages;
-  spec.target = target.tag();
-  spec.words[0] = static_cast<std::uint32_t>(chunk_bytes);
-  return spec;
-}
+struct Shape {
+  int chunk_bytes = 16;  // that a thread copies at a time
+};
+constexpr Names<int, 3> kChunks = {{{"16", 16}, {"8", 8}, {"4", 4}}};
+constexpr auto kConstants = describe<Shape>(
+    tag_kv_copy_pages, "kv_copy_pages", choice<&Shape::chunk_bytes>("chunk_bytes", "CHUNK_BYTES", kChunks).optional());
 
-Constants constants(const jit::Spec& spec) { return {{"chunk_bytes", std::to_string(spec.words[0])}}; }
+Constants constants(const jit::Spec& spec) { return kConstants.to_constants(kConstants.to_shape(spec)); }
 
 jit::Spec parse(const Constants& given, const jit::TargetInfo& target) {
-  ConstantReader reader("kv_copy_pages", given);
-  constexpr int kBytes[] = {16, 8, 4};
-  const int bytes = kBytes[reader.one_of("chunk_bytes", {"16", "8", "4"}, 0)];
-  reader.finish();
-  return to_spec(bytes, target.target);
+  return kConstants.to_spec(kConstants.read(given), target.target);
 }
 
 jit::Unit unit(const jit::Spec& spec) {
@@ -44,10 +39,12 @@ jit::Unit unit(const jit::Spec& spec) {
   unit.op = "kv_copy_pages";
   unit.target = jit::Target::from_tag(spec.target);
   unit.entry = "quern_kv_copy_pages";
-  unit.constants = {{"CHUNK_BYTES", std::to_string(spec.words[0])},
-                    {"AT_ONCE", std::to_string(kAtOnce)},
-                    {"THREADS", std::to_string(kThreads)},
-                    {"BLOCKS_PER_SM", std::to_string(kBlocksPerSm)}};
+  kConstants.define(kConstants.to_shape(spec), &unit);
+  for (const jit::Constant& each : {jit::Constant{"AT_ONCE", std::to_string(kAtOnce)},
+                                    {"THREADS", std::to_string(kThreads)},
+                                    {"BLOCKS_PER_SM", std::to_string(kBlocksPerSm)}}) {
+    unit.constants.push_back(each);
+  }
   unit.source = embedded("kv_copy_pages/kv_copy_pages.cuh");
   unit.headers = device_headers(unit.target);
   return unit;
@@ -58,7 +55,7 @@ void list(const quern_model& model, const jit::TargetInfo& target, std::vector<j
   const bool codes = (model.kv_dtype.bits != 0 ? model.kv_dtype.bits : model.dtype.bits) == 8;
   const std::uint32_t dim_v = model.v_head_dim != 0 ? model.v_head_dim : model.head_dim;
   const bool halves = codes && (model.head_dim % 16 != 0 || dim_v % 16 != 0);
-  specs->push_back(to_spec(halves ? 8 : 16, target.target));
+  specs->push_back(kConstants.to_spec({halves ? 8 : 16}, target.target));
 }
 
 struct Problem {
@@ -197,13 +194,15 @@ std::uint64_t workspace(const Runtime& runtime, const quern_kv_copy_pages_args& 
 
 void prepare(const Runtime& runtime, const quern_kv_copy_pages_args& args) {
   const Problem problem = read_problem(args, runtime, true);
-  kernel_for(runtime, to_spec(problem.chunk_bytes, runtime.driver->device().limits.target), args.flags, args.stream);
+  kernel_for(runtime, kConstants.to_spec({problem.chunk_bytes}, runtime.driver->device().limits.target), args.flags,
+             args.stream);
 }
 
 void run(const Runtime& runtime, const quern_kv_copy_pages_args& args) {
   Problem problem = read_problem(args, runtime, false);
-  const jit::Kernel* kernel = kernel_for(runtime, to_spec(problem.chunk_bytes, runtime.driver->device().limits.target),
-                                         args.flags, args.stream);
+  const jit::Kernel* kernel =
+      kernel_for(runtime, kConstants.to_spec({problem.chunk_bytes}, runtime.driver->device().limits.target), args.flags,
+                 args.stream);
   if (problem.params.pairs == 0) return;
   jit::Launch launch;
   launch.grid[0] = static_cast<std::uint32_t>(problem.blocks);

@@ -6,7 +6,7 @@
 #include "jit/error.h"
 #include "sources/call.h"
 #include "sources/common_headers.h"
-#include "sources/constants.h"
+#include "sources/description.h"
 #include "sources/divisor.h"
 #include "sources/embedded.h"
 #include "sources/launch.h"
@@ -19,22 +19,16 @@ namespace {
 
 constexpr int kThreads = 256;
 
-jit::Spec to_spec(Dtype element, jit::Target target) {
-  jit::Spec spec;
-  spec.op = tag_merge_states;
-  spec.target = target.tag();
-  spec.words[0] = static_cast<std::uint32_t>(element);
-  return spec;
-}
+struct Shape {
+  Dtype element = Dtype::bf16;
+};
+constexpr auto kConstants =
+    describe<Shape>(tag_merge_states, "merge_states", choice<&Shape::element>("dtype", "ELEMENT", kFloatDtypes));
 
-Constants constants(const jit::Spec& spec) { return {{"dtype", name_of(static_cast<Dtype>(spec.words[0]))}}; }
+Constants constants(const jit::Spec& spec) { return kConstants.to_constants(kConstants.to_shape(spec)); }
 
 jit::Spec parse(const Constants& given, const jit::TargetInfo& target) {
-  ConstantReader reader("merge_states", given);
-  constexpr Dtype kDtypes[] = {Dtype::f16, Dtype::bf16, Dtype::f32};
-  const Dtype element = kDtypes[reader.one_of("dtype", {"f16", "bf16", "f32"})];
-  reader.finish();
-  return to_spec(element, target.target);
+  return kConstants.to_spec(kConstants.read(given), target.target);
 }
 
 jit::Unit unit(const jit::Spec& spec) {
@@ -42,7 +36,8 @@ jit::Unit unit(const jit::Spec& spec) {
   unit.op = "merge_states";
   unit.target = jit::Target::from_tag(spec.target);
   unit.entry = "quern_merge_states";
-  unit.constants = {{"ELEMENT", name_of(static_cast<Dtype>(spec.words[0]))}, {"THREADS", std::to_string(kThreads)}};
+  kConstants.define(kConstants.to_shape(spec), &unit);
+  unit.constants.push_back({"THREADS", std::to_string(kThreads)});
   unit.source = embedded("merge_states/merge_states.cuh");
   unit.headers = device_headers(unit.target);
   return unit;
@@ -52,7 +47,7 @@ jit::Unit unit(const jit::Spec& spec) {
 void list(const quern_model& model, const jit::TargetInfo& target, std::vector<jit::Spec>* specs) {
   const Dtype element = model.dtype.bits == 0 ? Dtype::bf16 : dtype_of(model.dtype);
   if (element == Dtype::f16 || element == Dtype::bf16 || element == Dtype::f32)
-    specs->push_back(to_spec(element, target.target));
+    specs->push_back(kConstants.to_spec({element}, target.target));
 }
 
 struct Problem {
@@ -111,13 +106,14 @@ std::uint64_t workspace(const Runtime& runtime, const quern_merge_states_args& a
 
 void prepare(const Runtime& runtime, const quern_merge_states_args& args) {
   const Problem problem = read_problem(args, runtime, true);
-  kernel_for(runtime, to_spec(problem.element, runtime.driver->device().limits.target), args.flags, args.stream);
+  kernel_for(runtime, kConstants.to_spec({problem.element}, runtime.driver->device().limits.target), args.flags,
+             args.stream);
 }
 
 void run(const Runtime& runtime, const quern_merge_states_args& args) {
   Problem problem = read_problem(args, runtime, false);
-  const jit::Kernel* kernel =
-      kernel_for(runtime, to_spec(problem.element, runtime.driver->device().limits.target), args.flags, args.stream);
+  const jit::Kernel* kernel = kernel_for(
+      runtime, kConstants.to_spec({problem.element}, runtime.driver->device().limits.target), args.flags, args.stream);
   if (problem.params.groups == 0) return;
   jit::Launch launch;
   launch.grid[0] = static_cast<std::uint32_t>(
