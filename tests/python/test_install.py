@@ -28,12 +28,11 @@ def test_an_installed_package_needs_no_checkout(tmp_path):
     checkout, target = tmp_path / "checkout", tmp_path / "site"
     shutil.copytree(ROOT / "bindings" / "python", checkout / "bindings" / "python")
     (checkout / "capi").mkdir()
-    for name in ("quern.h", "header.py"):
+    for name in ("quern.h", "header.py", "THIRD_PARTY_NOTICES.md"):
         shutil.copy(ROOT / "capi" / name, checkout / "capi")
     (checkout / "sources").mkdir()
     shutil.copy(ROOT / "sources" / "ops.def", checkout / "sources")
-    for name in NOTICES:
-        shutil.copy(ROOT / name, checkout)
+    shutil.copy(ROOT / "LICENSE", checkout)
     built = str(Path(library()._name).resolve().parent)
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("QUERN_", "PYTHONPATH"))}
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-build-isolation", "--no-index"]

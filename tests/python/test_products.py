@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import quern
 from quern import _abi
-from quern.arguments import OUTPUTS
+from quern._abi import OUTPUTS
 
 UNITS = {np.float32: 2.0**-20, np.float16: 2.0**-10, ml_dtypes.bfloat16: 2.0**-7}
 E4M3, E5M2 = ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2
