@@ -49,6 +49,7 @@ std::vector<Listed> Store::list(AdminError* error) {
   if (!alive(impl_.get())) return entries;
   const Teller teller(impl_->notices);
   const Outcome outcome = impl_->database.run(Access::read, [&](Connection& connection) {
+    entries.clear();
     list_rows(connection, [&](Row& row) { entries.push_back(listed(std::move(row), 0)); });
   });
   // That no file was asked for is no error; that it cannot be read is one, though the bundles can.
@@ -111,10 +112,11 @@ AdminError Store::trim(const TrimOptions& options, TrimResult* result) {
   const std::uint64_t limit = options.limit_bytes != 0 ? options.limit_bytes : impl_->options.limit_bytes;
   Outcome outcome;
   if (options.rebuild) {
-    outcome = database.rebuild([&](Connection* old, Connection& fresh) {
-      if (options.all) return;
-      const Salvage salvage = salvage_rows(old, fresh);
+    outcome = database.rebuild([&](Connection* old, Connection& fresh) -> std::string {
+      if (options.all) return "";
+      const Salvage salvage = salvage_rows(old, fresh, Deadline::max());
       told.removed = salvage.lost;
+      return cache::told(salvage, old != nullptr);
     });
   } else if (before.file == 0) {
     if (result != nullptr) *result = told;

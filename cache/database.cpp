@@ -11,6 +11,7 @@
 #include <cmath>
 #include <cstring>
 #include <mutex>
+#include <utility>
 
 #include "cache/schema.h"
 
@@ -18,6 +19,9 @@ namespace quern::cache {
 namespace {
 
 using What = Outcome::What;
+
+// After an attempt to mend a file that has failed (no room on the disk, most likely).
+constexpr std::chrono::seconds kMendPause{10};
 
 std::uint64_t file_size(const std::string& path) {
   struct stat status;
@@ -97,6 +101,21 @@ Outcome Database::run(Access access, std::chrono::milliseconds patience, const W
 }
 
 Outcome Database::run_locked(Access access, Deadline deadline, const Work& work) {
+  Outcome outcome = attempt(access, deadline, work);
+  if (outcome.what != What::unusable || !damaged_) return outcome;
+  // Whoever finds the damage mends it: left to a person, it would cost every process all of its compilations until
+  // then.
+  if (mend_ && writable() && place_.lockable && std::chrono::steady_clock::now() >= mend_again_) {
+    if (mend().done()) return attempt(access, deadline, work);
+    mend_again_ = std::chrono::steady_clock::now() + kMendPause;
+  }
+  if (damaged_)
+    set_state(State::damaged,
+              path() + " is damaged (" + damage_ + "); it is set aside, and kernels are kept in memory only");
+  return unusable();
+}
+
+Outcome Database::attempt(Access access, Deadline deadline, const Work& work) {
   if (!settle_place(access == Access::write)) {
     // A file that is refused may have been replaced by a better one: its folder stays settled, and it is looked at
     // again.
@@ -265,30 +284,56 @@ Outcome Database::survive(const SqlError& error, Access access) {
 
 Outcome Database::set_aside(const std::string& why) {
   damaged_ = file_;
-  set_state(State::damaged, path() + " is damaged (" + why +
-                                "); it is set aside, and kernels are kept in memory only, until a trim rebuilds it");
+  damage_ = why;
   return unusable();
 }
 
-Outcome Database::rebuild(const std::function<void(Connection* old, Connection& fresh)>& fill) {
+Outcome Database::mend() {
+  const std::string why = damage_;
+  std::string lost;
+  const Identity found = *damaged_;
+  Outcome outcome = replace(mend_, &found, &lost);
+  // Somebody else may have come first, and has told it then.
+  if (outcome.done() && !lost.empty())
+    notices_.add_change("cache: " + path() + " was damaged (" + why + "); " + lost +
+                        " was lost, and the old file is kept as " + place_.file(kDamagedName));
+  return outcome;
+}
+
+Outcome Database::rebuild(const Salvager& fill) {
   const std::unique_lock lock(mutex_);
   settle_place(true);
   if (!settled_ || !writable()) return unusable();
+  std::string lost;
+  return replace(fill, nullptr, &lost);
+}
+
+Outcome Database::replace(const Salvager& fill, const Identity* found, std::string* lost) {
   Hold hold(sidecar_);
   const Deadline deadline = deadline_in(options_.busy_timeout);
   if (Outcome locked = lock_sidecar(hold, true, deadline); !locked.done()) return locked;
   const SqliteSection section;
   connection_.reset();
-  damaged_.reset();
+  const std::optional<Identity> before = std::exchange(damaged_, std::nullopt);
   try {
-    if (Outcome found = find_file(Access::write); !found.done()) return found;
-    return rebuild_locked(fill);
+    if (Outcome there = find_file(Access::write); !there.done()) return there;
+    if (found != nullptr && *found != file_) return {};
+    return rebuild_locked(fill, found != nullptr, lost);
   } catch (const SqlError& error) {
+    if (before == file_) damaged_ = before;
     return {What::failed, place_.file(kRebuildName) + " cannot be written: " + error.what()};
   }
 }
 
-Outcome Database::rebuild_locked(const std::function<void(Connection* old, Connection& fresh)>& fill) {
+// By a second name for the same file: under its own name there is one at every moment.
+void Database::keep_beside() {
+  const std::string kept = place_.file(kDamagedName);
+  unlink(kept.c_str());
+  unlink((kept + "-journal").c_str());
+  if (link(path().c_str(), kept.c_str()) == 0) rename(journal_path().c_str(), (kept + "-journal").c_str());
+}
+
+Outcome Database::rebuild_locked(const Salvager& fill, bool keep, std::string* lost) {
   const FileKind kind = inspect_file(path());
   if (kind == FileKind::foreign || kind == FileKind::newer)
     return open_file(Access::write);  // says why it is left alone
@@ -315,9 +360,11 @@ Outcome Database::rebuild_locked(const std::function<void(Connection* old, Conne
   {
     Connection fresh(fresh_path, Connection::Mode::write);
     create_schema(fresh);
-    fill(old.get(), fresh);
+    *lost = fill(old.get(), fresh);
+    if (keep && lost->empty()) *lost = "nothing";
   }
   old.reset();
+  if (keep || !lost->empty()) keep_beside();
   // In this order: a journal of the old file beside the new one would be played back into it.
   unlink(journal_path().c_str());
   unlink((fresh_path + "-journal").c_str());
@@ -341,7 +388,8 @@ std::string Database::lock_folder(mode_t* file_mode) {
   const std::unique_lock lock(mutex_, deadline_in(std::chrono::milliseconds{100}));
   if (!lock.owns_lock()) return "";
   settle_place(true);
-  if (!settled_ || !writable() || state_ != State::ready) return "";
+  // Whatever has become of the file: it is the folder that counts.
+  if (!settled_ || !writable()) return "";
   *file_mode = place_.file_mode;
   return place_.folder;
 }

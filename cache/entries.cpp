@@ -164,17 +164,22 @@ bool read_row(Connection& connection, const Key& key, Row* row) {
 
 bool read_row_by_id(Connection& connection, std::int64_t id, Row* row) {
   static constexpr char kSql[] = R"(
-    SELECT )" QUERN_ROW_COLUMNS R"(, image, tick
-    FROM entries LEFT JOIN images USING (id) LEFT JOIN uses USING (id) WHERE id = ?1)";
-  Query query(connection, kSql);
-  query.bind(1, id);
-  if (!query.step()) return false;
-  return read_current(query, row);
-}
-
-std::int64_t last_row_id(Connection& connection) {
-  static constexpr char kSql[] = R"(SELECT max(id) FROM entries)";
-  return connection.number(kSql);
+    SELECT )" QUERN_ROW_COLUMNS R"(, image, NULL
+    FROM entries LEFT JOIN images USING (id) WHERE id = ?1)";
+  static constexpr char kUse[] = R"(SELECT tick FROM uses WHERE id = ?1)";
+  {
+    Query query(connection, kSql);
+    query.bind(1, id);
+    if (!query.step()) return false;
+    read_current(query, row);
+  }
+  try {
+    Query use(connection, kUse);
+    if (use.bind(1, id).step()) row->last_use = static_cast<std::uint64_t>(use.number(0));
+  } catch (const SqlError&) {
+    // An entry without its place in the order of use is worth as much.
+  }
+  return true;
 }
 
 void list_rows(Connection& connection, const std::function<void(Row&)>& visit) {

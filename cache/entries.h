@@ -37,7 +37,6 @@ bool read_row(Connection& connection, const Key& key, Row* row);
 
 // One row by its number; used where the index over keys is not to be trusted.
 bool read_row_by_id(Connection& connection, std::int64_t id, Row* row);
-std::int64_t last_row_id(Connection& connection);
 
 // Every row without its image, in the order of ids; `verified` is not computed.
 void list_rows(Connection& connection, const std::function<void(Row&)>& visit);

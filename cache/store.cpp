@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "cache/eviction.h"
+#include "cache/rebuild.h"
 #include "cache/store_impl.h"
 
 namespace quern::cache {
@@ -64,11 +65,17 @@ Entry normalised(const Entry& entry) {
   return result;
 }
 
+// Mending must not hold up a host's call for long: what is not copied by then is in the file that is kept beside.
+std::string mend_in_call(Connection* old, Connection& fresh) {
+  constexpr std::chrono::milliseconds kPatience{300};
+  return told(salvage_rows(old, fresh, deadline_in(kPatience)), old != nullptr);
+}
+
 Store::Impl::Impl(StoreOptions given)
     : options(absolute(std::move(given))),
       process(getpid()),
       notices(options.notice),
-      database(options, notices),
+      database(options, notices, mend_in_call),
       layers(options.bundles, notices) {}
 
 bool Store::Impl::forked() const noexcept { return process != getpid(); }
