@@ -5,11 +5,15 @@
 #include <sqlite3.h>
 #include <unistd.h>
 
+#include "cache/fork_guard.h"
+
 namespace quern::cache {
-Connection::Connection(const std::string& path, Mode mode) : process_(getpid()) {
-  const int flags = (mode == Mode::write ? SQLITE_OPEN_READWRITE : SQLITE_OPEN_READONLY) | SQLITE_OPEN_NOMUTEX |
+Connection::Connection(const std::string& path, Mode mode) : mode_(mode), process_(getpid()) {
+  const bool writes = mode == Mode::write || mode == Mode::write_unlocked;
+  const bool unlocked = mode == Mode::read_unlocked || mode == Mode::write_unlocked;
+  const int flags = (writes ? SQLITE_OPEN_READWRITE : SQLITE_OPEN_READONLY) | SQLITE_OPEN_NOMUTEX |
                     SQLITE_OPEN_NOFOLLOW | SQLITE_OPEN_PRIVATECACHE | SQLITE_OPEN_EXRESCODE;
-  const int code = sqlite3_open_v2(path.c_str(), &handle_, flags, mode == Mode::read_unlocked ? "unix-none" : nullptr);
+  const int code = sqlite3_open_v2(path.c_str(), &handle_, flags, unlocked ? "unix-none" : nullptr);
   if (code != SQLITE_OK) {
     const std::string text = handle_ != nullptr ? sqlite3_errmsg(handle_) : sqlite3_errstr(code);
     close();
@@ -23,10 +27,20 @@ Connection::Connection(const std::string& path, Mode mode) : process_(getpid()) 
     sqlite3_db_config(handle_, SQLITE_DBCONFIG_ENABLE_VIEW, 0, nullptr);
     sqlite3_limit(handle_, SQLITE_LIMIT_LENGTH, kLongestRow);
     // The sidecar lock has settled who may go; only a stranger with the sqlite3 tool can be in the way here.
-    sqlite3_busy_timeout(handle_, 100);
+    sqlite3_busy_timeout(handle_, 20);
     sqlite3_int64 none = 0;  // a file cut short under a mapping would be a SIGBUS
     sqlite3_file_control(handle_, "main", SQLITE_FCNTL_MMAP_SIZE, &none);
     execute(R"(PRAGMA cell_size_check = ON)");
+    // A statement that walks through the whole file must not hold up a fork meanwhile.
+    if (unlocked) {
+      sqlite3_progress_handler(
+          handle_, 1000,
+          [](void*) {
+            SqliteSection::let_fork_pass();
+            return 0;
+          },
+          nullptr);
+    }
   } catch (...) {
     close();
     throw;
@@ -120,7 +134,12 @@ Query& Query::bind_blob(int index, std::string_view value) {
   return *this;
 }
 
+void Connection::let_fork_pass() const noexcept {
+  if (mode_ == Mode::read_unlocked || mode_ == Mode::write_unlocked) SqliteSection::let_fork_pass();
+}
+
 bool Query::step() {
+  connection_.let_fork_pass();
   const int code = sqlite3_step(statement_);
   if (code == SQLITE_ROW) return true;
   if (code == SQLITE_DONE) return false;

@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cmath>
 #include <cstring>
@@ -22,6 +23,27 @@ using What = Outcome::What;
 
 // After an attempt to mend a file that has failed (no room on the disk, most likely).
 constexpr std::chrono::seconds kMendPause{10};
+
+// For so long a writer may leave no trace in the file or its journal.
+constexpr std::chrono::milliseconds kStandstill{20};
+constexpr std::chrono::milliseconds kShortestPause{1'000}, kLongestPause{60'000};
+
+// What changes whenever somebody writes.
+struct Trace {
+  std::int64_t seconds[2], nanoseconds[2], sizes[2];
+  friend bool operator==(const Trace&, const Trace&) = default;
+};
+Trace trace_of(const std::string& file, const std::string& journal) {
+  Trace trace{};
+  for (int i = 0; i < 2; ++i) {
+    struct stat status;
+    if (lstat((i == 0 ? file : journal).c_str(), &status) != 0) continue;
+    trace.seconds[i] = status.st_mtim.tv_sec;
+    trace.nanoseconds[i] = status.st_mtim.tv_nsec;
+    trace.sizes[i] = status.st_size + 1;
+  }
+  return trace;
+}
 
 std::uint64_t file_size(const std::string& path) {
   struct stat status;
@@ -149,15 +171,42 @@ Outcome Database::attempt(Access access, Deadline deadline, const Work& work) {
   }
 }
 
+// A writer at work changes the file or its journal every few milliseconds. One that was stopped (by a debugger, a
+// cgroup, a machine that sleeps) does not, and may have the lock for hours: that must not cost every call its patience.
+Locked Database::wait_for_sidecar(bool exclusive, Deadline deadline) {
+  const auto acquire = [&](Deadline until) {
+    return sidecar_.acquire(place_.file(kSidecarName), exclusive, writable(), place_.file_mode, until);
+  };
+  if (manner_ == Manner::patient) return acquire(deadline);
+  const auto begin = std::chrono::steady_clock::now();
+  Locked got = acquire(begin < shut_until_ ? begin : std::min(deadline, begin + kStandstill));
+  Trace before{};
+  while (got == Locked::busy && begin >= shut_until_) {
+    const auto now = std::chrono::steady_clock::now();
+    const Trace trace = trace_of(path(), journal_path());
+    if (now >= deadline || trace == before) break;
+    before = trace;
+    got = acquire(std::min(deadline, now + kStandstill));
+  }
+  if (got != Locked::busy) {
+    shut_until_ = {};
+    shut_for_ = {};
+  } else if (begin >= shut_until_) {
+    shut_for_ = std::clamp(2 * shut_for_, kShortestPause, kLongestPause);
+    shut_until_ = std::chrono::steady_clock::now() + shut_for_;
+  }
+  return got;
+}
+
 Outcome Database::lock_sidecar(Hold& hold, bool exclusive, Deadline deadline) {
   if (!place_.lockable) return {};
   const auto begin = std::chrono::steady_clock::now();
-  Locked got = sidecar_.acquire(place_.file(kSidecarName), exclusive, writable(), place_.file_mode, deadline);
+  Locked got = wait_for_sidecar(exclusive, deadline);
   if (got == Locked::failed && errno == ENOENT && exclusive) {
     // The folder went away since it was settled.
     settled_ = false;
     if (!settle_place(true) || !writable()) return unusable();
-    got = sidecar_.acquire(place_.file(kSidecarName), exclusive, writable(), place_.file_mode, deadline);
+    got = wait_for_sidecar(exclusive, deadline);
   }
   switch (got) {
     case Locked::held:
@@ -214,19 +263,17 @@ Outcome Database::find_file(Access access) {
 }
 
 Outcome Database::open_file(Access access) {
+  using Mode = Connection::Mode;
+  // What people ask for may read for long.
+  const bool long_read = access == Access::read && manner_ == Manner::patient;
+  const Mode mode = !place_.lockable || long_read ? Mode::read_unlocked : writable() ? Mode::write : Mode::read;
+  if (connection_ != nullptr && connection_->mode() != mode) connection_.reset();
   if (connection_ != nullptr) return {};
-  const bool hot = writable() && hot_journal();
   std::unique_ptr<Connection> connection;
-  const auto open = [&] {
-    const auto mode = writable()        ? Connection::Mode::write
-                      : place_.lockable ? Connection::Mode::read
-                                        : Connection::Mode::read_unlocked;
-    connection = std::make_unique<Connection>(path(), mode);
-  };
-  if (hot) {
+  const auto open = [&] { connection = std::make_unique<Connection>(path(), mode); };
+  if (writable() && hot_journal()) {
     // Only after the roll-back does the header say what the file is.
-    open();
-    connection->number(R"(PRAGMA user_version)");
+    Connection(path(), Mode::write).number(R"(PRAGMA user_version)");
   }
   switch (inspect_file(path())) {
     case FileKind::ours:
@@ -344,8 +391,8 @@ Outcome Database::rebuild_locked(const Salvager& fill, bool keep, std::string* l
     if (!repaired && kind != FileKind::ours) continue;
     old.reset();
     try {
-      old = std::make_unique<Connection>(path(), Connection::Mode::write);
-      old->number(R"(SELECT count(*) FROM sqlite_schema)");
+      Connection(path(), Connection::Mode::write).number(R"(SELECT count(*) FROM sqlite_schema)");
+      old = std::make_unique<Connection>(path(), Connection::Mode::read_unlocked);
     } catch (const SqlError&) {
       old.reset();
     }
@@ -358,7 +405,7 @@ Outcome Database::rebuild_locked(const Salvager& fill, bool keep, std::string* l
   if (descriptor < 0) return {What::failed, fresh_path + " cannot be made: " + std::strerror(errno)};
   ::close(descriptor);
   {
-    Connection fresh(fresh_path, Connection::Mode::write);
+    Connection fresh(fresh_path, Connection::Mode::write_unlocked);  // nobody else knows of it
     create_schema(fresh);
     *lost = fill(old.get(), fresh);
     if (keep && lost->empty()) *lost = "nothing";

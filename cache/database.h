@@ -43,8 +43,12 @@ class Database {
 
   // Both outlive the database. `mend`: what a damaged file's successor is filled by, when the file is found damaged
   // by run(); without it such a file is only told of.
-  Database(const StoreOptions& options, Notices& notices, Salvager mend = nullptr)
-      : options_(options), notices_(notices), mend_(std::move(mend)) {}
+  enum class Manner : std::uint8_t {
+    hurried,  // nobody waits for a lock whose holder stands still: calls of an engine
+    patient   // whatever the patience is, it is waited for: calls of people
+  };
+  Database(const StoreOptions& options, Notices& notices, Manner manner, Salvager mend = nullptr)
+      : options_(options), notices_(notices), manner_(manner), mend_(std::move(mend)) {}
   ~Database();
 
   // Runs `work` on the file, under the sidecar lock and alone in this process. What `work` throws besides SqlError
@@ -91,6 +95,7 @@ class Database {
   Outcome rebuild_locked(const Salvager& fill, bool keep, std::string* lost);
   void keep_beside();
   Outcome lock_sidecar(Hold& hold, bool exclusive, Deadline deadline);
+  Locked wait_for_sidecar(bool exclusive, Deadline deadline);
   // Whether there is a file to open; makes an empty one to write into.
   Outcome find_file(Access access);
   Outcome open_file(Access access);
@@ -111,7 +116,12 @@ class Database {
   Identity file_;                    // what connection_ has open
   std::optional<Identity> damaged_;  // what is set aside, and why
   std::string damage_;
+  const Manner manner_;
   const Salvager mend_;
+  // While somebody who stands still has the lock, one try is all that a call makes; for longer each time that this has
+  // come to nothing, and until the lock is had again.
+  Deadline shut_until_{};
+  std::chrono::milliseconds shut_for_{0};
   Deadline mend_again_{};  // not before: what could not be mended is not tried at every call
 };
 

@@ -182,18 +182,22 @@ bool read_row_by_id(Connection& connection, std::int64_t id, Row* row) {
   return true;
 }
 
-void list_rows(Connection& connection, const std::function<void(Row&)>& visit) {
+std::int64_t list_rows(Connection& connection, std::int64_t after, std::size_t most,
+                       const std::function<void(Row&)>& visit) {
   static constexpr char kSql[] = R"(
-    SELECT )" QUERN_ROW_COLUMNS R"(, NULL, tick
-    FROM entries LEFT JOIN images USING (id) LEFT JOIN uses USING (id) ORDER BY id)";
+    SELECT )" QUERN_ROW_COLUMNS R"(, NULL, tick, entries.id
+    FROM entries LEFT JOIN images USING (id) LEFT JOIN uses USING (id) WHERE entries.id > ?1 ORDER BY entries.id LIMIT ?2)";
   Query query(connection, kSql);
+  query.bind(1, after).bind(2, static_cast<std::int64_t>(most));
   while (query.step()) {
     Row row;
     fill(query, &row.key, &row.entry);
     row.image_size = static_cast<std::uint64_t>(query.number(kImageSize));
     row.last_use = static_cast<std::uint64_t>(query.number(kTick));
+    after = query.number(kTick + 1);
     visit(row);
   }
+  return after;
 }
 
 void insert_entry(Connection& connection, const Key& key, const Entry& entry, std::int64_t day) {

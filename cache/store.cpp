@@ -6,6 +6,7 @@
 
 #include <cmath>
 #include <ctime>
+#include <thread>
 #include <utility>
 
 #include "cache/eviction.h"
@@ -17,6 +18,8 @@ namespace {
 
 // Noting use is a courtesy: nobody waits long for it.
 constexpr std::chrono::milliseconds kTouchPatience{50};
+// Between two tries of who wants it written.
+constexpr std::chrono::milliseconds kRetryPause{10};
 
 std::string absolute(const std::string& path) {
   if (path.empty() || path.front() == '/') return path;
@@ -75,7 +78,8 @@ Store::Impl::Impl(StoreOptions given)
     : options(absolute(std::move(given))),
       process(getpid()),
       notices(options.notice),
-      database(options, notices, mend_in_call),
+      database(options, notices, Database::Manner::hurried, mend_in_call),
+      admin(options, notices, Database::Manner::patient),
       layers(options.bundles, notices) {}
 
 bool Store::Impl::forked() const noexcept { return process != getpid(); }
@@ -158,13 +162,20 @@ Put Store::put(const Key& key, const Entry& entry, std::string* why_not) noexcep
   });
 }
 
-Put Store::put_patiently(const Key& key, const Entry& entry, std::string* why_not) noexcept {
+Put Store::put_patiently(const Key& key, const Entry& entry, std::string* why_not,
+                         const std::atomic<bool>* give_up) noexcept {
   const auto begin = std::chrono::steady_clock::now();
   Put put;
-  do {
+  for (;;) {
     put = this->put(key, entry, why_not);
-  } while (put == Put::busy && std::chrono::steady_clock::now() - begin < kWritingPatience);
-  return put;
+    if (put != Put::busy || std::chrono::steady_clock::now() - begin >= kWritingPatience) return put;
+    if (give_up != nullptr && *give_up) return put;
+    std::this_thread::sleep_for(kRetryPause);
+  }
+}
+
+State Store::state() noexcept {
+  return survive(impl_.get(), State::off, [&] { return impl_->database.status().state; });
 }
 
 void Store::reject(const Key& key, std::string_view reason) noexcept {

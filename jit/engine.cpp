@@ -75,6 +75,7 @@ struct Engine::Impl {
         pool(std::make_unique<CompilePool>(compile_threads(options))) {}
 
   ~Impl() {
+    images.hurry();
     pool.reset();
     images.flush_uses();
     if (options.driver != nullptr) {
@@ -95,6 +96,7 @@ struct Engine::Impl {
   const Kernel* load(const Spec& spec, const Wanted& wanted, const cache::Entry& entry, double* milliseconds);
   void put_off(const Spec& spec, std::shared_ptr<const Wanted> wanted);
   void note_use(const cache::Key& key) noexcept;
+  void store_later(const Wanted& wanted, Images::Image image) noexcept;
 
   const EngineOptions options;
   const ForkGuard fork;
@@ -180,7 +182,19 @@ const Kernel* Engine::Impl::make(const Spec& spec, const Wanted& wanted, Outbox&
     image = images.obtain(wanted, /*anew=*/true, outbox);
   }
   double milliseconds = 0;
-  return load(spec, wanted, image.entry, &milliseconds);
+  const Kernel* const kernel = load(spec, wanted, image.entry, &milliseconds);
+  if (image.busy) store_later(wanted, std::move(image));
+  return kernel;
+}
+
+// The caller has its kernel, and waits for nobody who has the file.
+void Engine::Impl::store_later(const Wanted& wanted, Images::Image image) noexcept {
+  try {
+    auto kept = std::make_shared<std::pair<Wanted, Images::Image>>(wanted, std::move(image));
+    pool->post([this, kept = std::move(kept)] { images.store(kept->first, kept->second, true); });
+  } catch (...) {
+    images.counters.store_errors++;
+  }
 }
 
 // Null when the driver refused the image, which is then rejected.

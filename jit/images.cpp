@@ -124,7 +124,7 @@ cache::Entry Images::compile(const Wanted& wanted, Outbox& outbox) {
 
 void Images::store(const Wanted& wanted, Image& image, bool patiently) noexcept {
   cache::Store& store = *options_.store;
-  const cache::Put put = patiently ? store.put_patiently(wanted.key, image.entry, &image.why_not)
+  const cache::Put put = patiently ? store.put_patiently(wanted.key, image.entry, &image.why_not, &hurried_)
                                    : store.put(wanted.key, image.entry, &image.why_not);
   image.stored = put == cache::Put::stored;
   image.busy = put == cache::Put::busy;
@@ -132,13 +132,10 @@ void Images::store(const Wanted& wanted, Image& image, bool patiently) noexcept 
     counters.stored++;
     return;
   }
-  try {
-    // Where nothing was meant to be written, nothing has failed.
-    const cache::State state = options_.store->stats().state;
-    if (state == cache::State::off || state == cache::State::read_only) return;
-  } catch (...) {
-    // No memory to ask: it counts as failed.
-  }
+  if (image.busy && !patiently) return;  // it is about to be tried again
+  // Where nothing was meant to be written, nothing has failed.
+  const cache::State state = store.state();
+  if (state == cache::State::off || state == cache::State::read_only) return;
   counters.store_errors++;
 }
 

@@ -89,8 +89,11 @@ class Images {
   // Under the store's single flight: looks again unless `anew`, then compiles and stores. Throws what the compiler
   // throws.
   Image obtain(const Wanted& wanted, bool anew, Outbox& outbox);
-  // Stores what was compiled; where others had the file for too long, once more, and then with patience.
+  // Stores what was compiled. Where others had the file for too long the image is `busy` then, and may be stored once
+  // more, with patience, by a thread that nobody waits for.
   void store(const Wanted& wanted, Image& image, bool patiently = false) noexcept;
+  // Patience ends.
+  void hurry() noexcept { hurried_ = true; }
   // The driver refused a stored image.
   void reject(const Wanted& wanted, const std::string& reason, Outbox& outbox);
 
@@ -108,6 +111,7 @@ class Images {
 
   const EngineOptions& options_;
   Slots slots_;
+  std::atomic<bool> hurried_{false};
   std::mutex uses_mutex_;
   std::vector<cache::Key> uses_;
 };

@@ -151,6 +151,19 @@ TEST_F(DamageTest, DamageIsToldOnce) {
   EXPECT_EQ(notices().size(), 1u);
 }
 
+// What only looks does not mend, and says so.
+TEST_F(DamageTest, AdministrationTellsDamageAndLeavesItAlone) {
+  fill(2);
+  std::filesystem::resize_file(file(), 20'000);
+  Store store(options());
+  AdminError error;
+  EXPECT_FALSE(store.verify(&error).empty());
+  EXPECT_EQ(error.what, AdminError::What::damaged);
+  EXPECT_EQ(store.trim({}, nullptr).what, AdminError::What::damaged);
+  EXPECT_EQ(std::filesystem::file_size(file()), 20'000u);
+  EXPECT_FALSE(std::filesystem::exists(folder_ + "/cache-1.damaged.db"));
+}
+
 // Flights need the folder, whatever the file is: sixteen processes with a file that cannot be mended compile once.
 TEST_F(DamageTest, FlightsWorkWhateverTheFileIs) {
   std::filesystem::create_directory(folder_);
