@@ -19,6 +19,7 @@
 #include "jit/fork_guard.h"
 #include "jit/images.h"
 #include "jit/lookup_table.h"
+#include "jit/seal.h"
 
 namespace quern::jit {
 namespace {
@@ -220,7 +221,8 @@ const Kernel* Engine::Impl::load(const Spec& spec, const Wanted& wanted, const c
   kernel->spec = spec;
   kernel->key = wanted.key;
   const Clock::time_point start = Clock::now();
-  kernel->loaded = options.driver->load(entry.image, wanted.unit.entry, wanted.unit.max_shared_bytes);
+  kernel->loaded =
+      options.driver->load(unsealed(entry.image, wanted.key), wanted.unit.entry, wanted.unit.max_shared_bytes);
   Unpublished unpublished(*options.driver, kernel->loaded);
   *milliseconds = milliseconds_since(start);
   load_ms.fetch_add(*milliseconds);

@@ -8,6 +8,7 @@
 #include "jit/error.h"
 #include "jit/failure.h"
 #include "jit/key.h"
+#include "jit/seal.h"
 
 namespace quern::jit {
 namespace {
@@ -89,7 +90,8 @@ Images::Image Images::obtain(const Wanted& wanted, bool anew, Outbox& outbox) {
 }
 
 cache::Entry Images::compile(const Wanted& wanted, Outbox& outbox) {
-  const CompileJob job{wanted.unit.target, render(wanted.unit).text, wanted.unit.entry, wanted.unit.options};
+  const CompileJob job{wanted.unit.target, render(wanted.unit).text, wanted.unit.entry, wanted.unit.options,
+                       wanted.unit.keep_operands};
   Compiled compiled;
   try {
     const Slots::Taken slot(slots_);
@@ -111,6 +113,7 @@ cache::Entry Images::compile(const Wanted& wanted, Outbox& outbox) {
   entry.target = wanted.unit.target.name();
   entry.entry_name = wanted.unit.entry;
   entry.image = std::move(compiled.image);
+  seal(&entry.image, wanted.key);
   entry.compiler_kind = std::move(compiled.compiler_kind);
   entry.compiler_build = std::move(compiled.compiler_build);
   entry.log = std::move(compiled.log);
