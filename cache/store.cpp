@@ -34,18 +34,16 @@ StoreOptions absolute(StoreOptions options) {
   return options;
 }
 
-// Runs `work`, tells the notices, and turns whatever it throws into `fault`.
+// Runs `work`, and turns whatever it throws into `fault`.
 template <typename Result, typename Impl, typename Work>
 Result survive(Impl* impl, Result fault, Work&& work) noexcept {
   if (impl == nullptr || impl->forked()) return fault;
-  Result result = fault;
   try {
-    result = work();
+    return work();
   } catch (...) {
     // Memory ran out, most likely. One compilation, or one kernel that is not stored, is the whole price.
+    return fault;
   }
-  impl->notices.deliver();
-  return result;
 }
 
 void report_row(Notices& notices, const std::string& where, const Key& key, Found found) {
@@ -172,6 +170,10 @@ Put Store::put_patiently(const Key& key, const Entry& entry, std::string* why_no
     if (give_up != nullptr && *give_up) return put;
     std::this_thread::sleep_for(kRetryPause);
   }
+}
+
+void Store::deliver() noexcept {
+  if (impl_ != nullptr && !impl_->forked()) impl_->notices.deliver();
 }
 
 State Store::state() noexcept {

@@ -51,7 +51,9 @@ struct StoreOptions {
   bool read_only = false;
   bool shared_folder = false;  // accept a folder that others own or can write
   std::chrono::milliseconds busy_timeout{2'000};
-  // Told once for each change of state and each fault survived; called without locks held.
+  // Told once for each change of state and each fault survived. What the engine's calls have to tell waits until
+  // deliver(): they are made where others wait for the caller, and a notice may do anything. Administration tells at
+  // its end.
   std::function<void(std::string_view)> notice;
 };
 
@@ -145,6 +147,8 @@ class Store {
   // Notes use, in a batch, at most once a day a row. Never on the way to a launch.
   void touch(std::span<const Key> keys) noexcept;
   Flight flight(const Key& key, std::chrono::milliseconds deadline) noexcept;
+  // Tells what there is to tell. To be called with no lock held and no flight open.
+  void deliver() noexcept;
   // How the file is as far as is known, without looking into it.
   State state() noexcept;
 

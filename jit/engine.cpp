@@ -79,6 +79,7 @@ struct Engine::Impl {
     images.hurry();
     pool.reset();
     images.flush_uses();
+    options.store->deliver();
     if (options.driver != nullptr) {
       table.for_each([this](Kernel& kernel) { options.driver->unload(kernel.loaded); });
     }
@@ -138,7 +139,7 @@ const Kernel* Engine::Impl::ready(const Spec& spec, Miss miss, void* stream) {
     }
   }
 
-  Outbox outbox(options.event);
+  Outbox outbox(options.event, *options.store);
   const Fetched fetched = fetches.run(spec, [&] { return fetch(spec, outbox); }, [] {});
   if (fetched.kernel != nullptr) return fetched.kernel;
   const Wanted& wanted = *fetched.wanted;
@@ -192,7 +193,10 @@ const Kernel* Engine::Impl::make(const Spec& spec, const Wanted& wanted, Outbox&
 void Engine::Impl::store_later(const Wanted& wanted, Images::Image image) noexcept {
   try {
     auto kept = std::make_shared<std::pair<Wanted, Images::Image>>(wanted, std::move(image));
-    pool->post([this, kept = std::move(kept)] { images.store(kept->first, kept->second, true); });
+    pool->post([this, kept = std::move(kept)] {
+      images.store(kept->first, kept->second, true);
+      options.store->deliver();
+    });
   } catch (...) {
     images.counters.store_errors++;
   }
@@ -239,7 +243,7 @@ void Engine::Impl::put_off(const Spec& spec, std::shared_ptr<const Wanted> wante
   if (!background.begin(spec, wanted->name())) return;
   try {
     pool->post([this, spec, kept = std::move(wanted)] {
-      Outbox outbox(options.event);
+      Outbox outbox(options.event, *options.store);
       try {
         make_once(spec, *kept, outbox);
       } catch (...) {
@@ -258,7 +262,10 @@ void Engine::Impl::note_use(const cache::Key& key) noexcept {
   if (!images.note_use(key)) return;
   try {
     // In a thread of ours: what is being loaded here is about to be launched.
-    pool->post([this] { images.flush_uses(); });
+    pool->post([this] {
+      images.flush_uses();
+      options.store->deliver();
+    });
   } catch (...) {
     // No thread to be had: the destructor does it.
   }
@@ -267,7 +274,7 @@ void Engine::Impl::note_use(const cache::Key& key) noexcept {
 Warmed Engine::Impl::warm(const Spec& spec, bool list_only) {
   fork.check();
   const Clock::time_point start = Clock::now();
-  Outbox outbox(options.event);
+  Outbox outbox(options.event, *options.store);
   const auto work = [&]() -> Warmed {
     const Wanted wanted = images.want(spec);
     cache::Entry entry;

@@ -39,6 +39,7 @@ std::string Wanted::name() const {
 }
 
 Outbox::~Outbox() {
+  store_.deliver();
   for (const Event& event : events_) {
     try {
       tell_(event);

@@ -27,11 +27,11 @@ struct Wanted {
   std::string name() const;
 };
 
-// What happened, gathered while flights are open and locks held, and told once they are not: a callback may call us
-// again.
+// What happened, gathered while flights are open and locks held, and told once they are not, together with what the
+// store has to tell: a callback may call us again. One for each call that comes from outside.
 class Outbox {
  public:
-  explicit Outbox(const std::function<void(const Event&)>& tell) : tell_(tell) {}
+  Outbox(const std::function<void(const Event&)>& tell, cache::Store& store) : tell_(tell), store_(store) {}
   ~Outbox();
   Outbox(const Outbox&) = delete;
   Outbox& operator=(const Outbox&) = delete;
@@ -40,6 +40,7 @@ class Outbox {
 
  private:
   const std::function<void(const Event&)>& tell_;
+  cache::Store& store_;
   std::vector<Event> events_;
 };
 
