@@ -210,11 +210,11 @@ const Kernel* Engine::Impl::load_cached(const Spec& spec, const Wanted& wanted, 
     const Kernel* kernel = load(spec, wanted, entry, &milliseconds);
     images.counters.hits++;
     outbox.note(QUERN_EVENT_LOADED, wanted, "loaded from the cache", milliseconds, QUERN_OK);
-    note_use(wanted.key);
+    note_use(wanted.key_of_row(entry));
     return kernel;
   } catch (const Error& error) {
     if (!blames_image(error)) throw;
-    images.reject(wanted, error.text(), outbox);
+    images.reject(wanted, entry, error.text(), outbox);
     return nullptr;
   }
 }
@@ -223,10 +223,10 @@ const Kernel* Engine::Impl::load(const Spec& spec, const Wanted& wanted, const c
                                  double* milliseconds) {
   auto kernel = std::make_unique<Kernel>();
   kernel->spec = spec;
-  kernel->key = wanted.key;
+  kernel->key = wanted.key_of_row(entry);
   const Clock::time_point start = Clock::now();
   kernel->loaded =
-      options.driver->load(unsealed(entry.image, wanted.key), wanted.unit.entry, wanted.unit.max_shared_bytes);
+      options.driver->load(unsealed(entry.image, kernel->key), wanted.unit.entry, wanted.unit.max_shared_bytes);
   Unpublished unpublished(*options.driver, kernel->loaded);
   *milliseconds = milliseconds_since(start);
   load_ms.fetch_add(*milliseconds);
@@ -282,7 +282,7 @@ Warmed Engine::Impl::warm(const Spec& spec, bool list_only) {
     if (images.cached(wanted, &entry)) {
       if (!list_only) {
         images.counters.hits++;
-        note_use(wanted.key);
+        note_use(wanted.key_of_row(entry));
       }
     } else if (list_only) {
       outcome = Outcome::absent;
@@ -294,9 +294,12 @@ Warmed Engine::Impl::warm(const Spec& spec, bool list_only) {
         throw Error(QUERN_IO, wanted.name() + " was compiled, but could not be stored: " +
                                   (image.why_not.empty() ? images.store_reason() : image.why_not));
       }
-      if (image.fresh) outcome = Outcome::compiled;
+      if (image.fresh)
+        outcome = Outcome::compiled;
+      else
+        entry.text = image.entry.text;
     }
-    return {outcome, wanted.key, milliseconds_since(start)};
+    return {outcome, outcome == Outcome::hit ? wanted.key_of_row(entry) : wanted.key, milliseconds_since(start)};
   };
   if (list_only) return work();
   const Warmed result = warms.run(spec, work, [this] { images.counters.flight_waits++; });

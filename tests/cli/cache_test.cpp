@@ -114,7 +114,7 @@ TEST_F(CacheTest, Inspect) {
   EXPECT_EQ(finished.code, 0) << finished.err;
   EXPECT_TRUE(has(finished.out, "key        " + key));
   EXPECT_TRUE(has(finished.out, "entry      scale"));
-  EXPECT_TRUE(has(finished.out, "made from\nquern 1\nop kernel\ntarget host\nentry scale\nconst FACTOR 0.5f\n"));
+  EXPECT_TRUE(has(finished.out, "made from\nquern 2\nop kernel\ntarget host\nentry scale\nconst FACTOR 0.5f\n"));
   EXPECT_TRUE(has(finished.out, "\nlog\n"));
   const Json json = quern_json({"inspect", key, "--extract", "image.so"});
   EXPECT_EQ(json["entry"]["key"], key);
