@@ -12,6 +12,8 @@
 #include <string_view>
 #include <vector>
 
+#include "cache/signature.h"
+
 namespace quern::cache {
 
 // An XXH3-128, written as 32 hexadecimal digits, high first.
@@ -49,7 +51,9 @@ struct StoreOptions {
   std::uint64_t limit_bytes = std::uint64_t{1} << 30;  // file and journal together
   bool no_file = false;                                // bundles only
   bool read_only = false;
-  bool shared_folder = false;  // accept a folder that others own or can write
+  bool shared_folder = false;           // accept a folder, and bundles, that others own or can write
+  std::vector<PublicKey> trusted_keys;  // where there are any, a bundle must be signed by one of them
+  bool signed_only = false;             // and nothing else is consulted: implies no_file
   std::chrono::milliseconds busy_timeout{2'000};
   // Told once for each change of state and each fault survived. What the engine's calls have to tell waits until
   // deliver(): they are made where others wait for the caller, and a notice may do anything. Administration tells at
