@@ -110,9 +110,4 @@ QUERN_DEVICE void turn_unit(const UnitTurns<kWidth>& turns, int unit, f32 (&x)[2
   }
 }
 
-QUERN_DEVICE i64 integer_at(const Integers& of, i64 i) {
-  return of.wide ? static_cast<const i64*>(of.data)[i * of.stride]
-                 : static_cast<i64>(static_cast<const i32*>(of.data)[i * of.stride]);
-}
-
 }  // namespace q
