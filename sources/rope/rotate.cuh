@@ -36,13 +36,6 @@ struct Head {
   }
 };
 
-// Over a team, the same in all of its lanes.
-template <int kLanes, class Join>
-QUERN_DEVICE f32 join_team(f32 v, Join join) {
-  QUERN_UNROLL for (int mask = kLanes / 2; mask > 0; mask /= 2) v = join(v, shuffle_xor(v, mask));
-  return v;
-}
-
 struct Turn {
   f32 cosine, sine;
 };
