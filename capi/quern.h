@@ -1127,6 +1127,33 @@ typedef struct quern_rmsnorm_args {
   int32_t reserved; /* 0 */
 } quern_rmsnorm_args;
 
+/* ---- Rows of a table ---------------------------------------------------------------------------------------------- */
+enum quern_gather_flags {
+  QUERN_GATHER_HAS_PADDING = 1u << 16, /* ids that are `padding` get zeros */
+  QUERN_GATHER_SHARD = 1u << 17        /* ids outside of the table's rows get zeros: they are another shard's */
+};
+
+/* out[i] = scale * table[ids[i] - first] by row: token embeddings, of a whole vocabulary or of one shard of it. Where
+ * dtypes differ or scale is not 1 the product is f32's, rounded once. An id outside of first to first + rows - 1 that no
+ * flag allows is an error on `host`; on a GPU its row is zeros, and nothing is read outside of the table. */
+typedef struct quern_gather_args {
+  uint32_t size;
+  uint32_t flags; /* enum quern_call_flags | enum quern_gather_flags */
+  void *stream;
+  void *workspace; /* none is needed */
+  uint64_t workspace_size;
+  int32_t alignment; /* of data; rows may lie at any distance, as rmsnorm's */
+  int32_t max_sms;
+  const DLTensor *table; /* [rows, n] f16, bf16 or f32; with out of the same dtype also e4m3, e5m2, int8, uint8, int32
+                            and int64; last stride 1 */
+  const DLTensor *ids;   /* [count] int32 or int64, any stride */
+  const DLTensor *out;   /* [count, n]: f16, bf16 or f32, or table's dtype */
+  int64_t first;         /* the id of the table's row 0 */
+  int64_t padding;
+  float scale;           /* 0: 1 (Gemma: the square root of n) */
+  int32_t reserved;      /* 0 */
+} quern_gather_args;
+
 /* ---- Sampling ----------------------------------------------------------------------------------------------- */
 enum quern_sample_flags { /* the first three mean that a scalar is set, 0 included */
   QUERN_SAMPLE_TEMPERATURE = 1u << 16,      /* `temperature`, else 1 */
@@ -1319,6 +1346,12 @@ int32_t quern_sample_workspace(quern_context *context, const quern_sample_args *
 int32_t quern_sample_prepare(quern_context *context, const quern_sample_args *args,
     quern_error *error);
 int32_t quern_sample(quern_context *context, const quern_sample_args *args, quern_error *error);
+
+int32_t quern_gather_workspace(quern_context *context, const quern_gather_args *args,
+    uint64_t *bytes, quern_error *error);
+int32_t quern_gather_prepare(quern_context *context, const quern_gather_args *args,
+    quern_error *error);
+int32_t quern_gather(quern_context *context, const quern_gather_args *args, quern_error *error);
 /* ---- end of the ops' calls */
 
 /* ---- A host's own kernels ----------------------------------------------------------------------------------------
@@ -1402,6 +1435,7 @@ QUERN_COMBINES(quern_gemm_flags)
 QUERN_COMBINES(quern_quantize_flags)
 QUERN_COMBINES(quern_moe_flags)
 QUERN_COMBINES(quern_rmsnorm_flags)
+QUERN_COMBINES(quern_gather_flags)
 QUERN_COMBINES(quern_sample_flags)
 #undef QUERN_COMBINES
 #endif
