@@ -1127,15 +1127,15 @@ typedef struct quern_rmsnorm_args {
   int32_t reserved; /* 0 */
 } quern_rmsnorm_args;
 
-/* ---- Rows of a table ---------------------------------------------------------------------------------------------- */
+/* ---- Rows of a table ----------------------------------------------------------------------------------------- */
 enum quern_gather_flags {
   QUERN_GATHER_HAS_PADDING = 1u << 16, /* ids that are `padding` get zeros */
   QUERN_GATHER_SHARD = 1u << 17        /* ids outside of the table's rows get zeros: they are another shard's */
 };
 
 /* out[i] = scale * table[ids[i] - first] by row: token embeddings, of a whole vocabulary or of one shard of it. Where
- * dtypes differ or scale is not 1 the product is f32's, rounded once. An id outside of first to first + rows - 1 that no
- * flag allows is an error on `host`; on a GPU its row is zeros, and nothing is read outside of the table. */
+ * dtypes differ or scale is not 1 the product is f32's, rounded once. An id outside of first to first + rows - 1 that
+ * no flag allows is an error on `host`; on a GPU its row is zeros, and nothing is read outside of the table. */
 typedef struct quern_gather_args {
   uint32_t size;
   uint32_t flags; /* enum quern_call_flags | enum quern_gather_flags */
