@@ -623,7 +623,8 @@ enum quern_mla_cache {
 enum quern_mla_status {
   QUERN_MLA_STATUS_LENGTH = 1u << 0, /* a length below 0 or beyond the table's row or max_kv_len */
   QUERN_MLA_STATUS_PAGE = 1u << 1,   /* a page that is in use and not in the pool */
-  QUERN_MLA_STATUS_INDEX = 1u << 2,  /* an index beyond the sequence's length, with QUERN_MLA_SLOTS beyond the pool */
+  QUERN_MLA_STATUS_INDEX = 1u << 2,  /* an index beyond the sequence's length, with QUERN_MLA_SLOTS beyond the pool; a
+                                        slot beyond the pool */
   QUERN_MLA_STATUS_QUERIES = 1u << 3 /* a sequence with a negative number of queries, more than max_q_len, or beyond q's
                                         rows */
 };
@@ -1223,6 +1224,59 @@ typedef struct quern_sample_args {
   int32_t max_bias;               /* the most biases of a row; 0: all entries */
 } quern_sample_args;
 
+enum quern_mla_append_flags {
+  QUERN_MLA_APPEND_POWER_OF_TWO = 1u << 16 /* scales that are found are rounded up to powers of two */
+};
+
+/* Puts new tokens into a latent cache as quern_mla_decode reads it, in one launch: the latent is normalised
+ * (x / sqrt(mean(x^2) + eps) * weight, with weight only), the rope part, and q's where given, turned (with rope only);
+ * then both are quantised as the cache has it and stored. The kinds of cache are those of quern_mla_decode:
+ *
+ *   kv's dtype                rounded once
+ *   e4m3, cache_scale [1]     code = saturate(x / scale), the scale being read
+ *   e4m3, one scale a token   scale = the largest finite magnitude of latent and rope part / 448 (at least 2^-126, 1
+ *                             where that is 0), written
+ *   656-byte rows             the same for each 128 of the latent, written into the row; the rope part bf16
+ *
+ * Where a token goes: as in quern_kv_append. Of a token that is skipped nothing is written, q_rope_out and kv_out
+ * included. No two tokens may go to one slot. d_latent is a multiple of 16 from 16 to 512, d_rope one from 0 to 128. */
+typedef struct quern_mla_append_args {
+  uint32_t size;
+  uint32_t flags; /* enum quern_call_flags | enum quern_mla_append_flags */
+  void *stream;
+  void *workspace;
+  uint64_t workspace_size;
+  int32_t alignment;
+  int32_t max_sms;
+  const DLTensor *kv;           /* [tokens, d_latent + d_rope], f16 or bf16, last stride 1; or d_latent alone, with
+                                   ... */
+  const DLTensor *k_rope;       /* ... [tokens, d_rope], kv's dtype */
+  const DLTensor *weight;       /* optional [d_latent], kv's dtype or f32: the latent is normalised */
+  const DLTensor *cache;        /* [pages, page_size, d_latent + d_rope], kv's dtype, e4m3 or uint8, last stride 1; or
+                                   d_latent alone, with ... */
+  const DLTensor *cache_rope;   /* ... [pages, page_size, d_rope], cache's dtype */
+  const DLTensor *cache_scale;  /* e4m3: f32 [1], read, or [pages, page_size], written */
+  const DLTensor *slots;        /* [tokens] int32 or int64: page * page_size + place; negative: skipped ... */
+  const DLTensor *page_table;   /* ... or [batch, max_pages] int32 ... */
+  const DLTensor *page_indptr;  /* ... or [batch+1] int32 with ... */
+  const DLTensor *page_indices; /* ... [>= indptr[batch]] int32 */
+  const DLTensor *cu_q;         /* by page table: [batch+1] int32; NULL: one token each */
+  const DLTensor *lengths;      /* by page table without positions: [batch] int32, this call's tokens included */
+  const DLTensor *positions;    /* [tokens] int32 or int64; with rope and slots it must be given */
+  const DLTensor *q_rope;       /* optional [tokens, heads, d_rope], kv's dtype, last stride 1: the queries' rope
+                                   part */
+  const DLTensor *q_rope_out;   /* as q_rope; NULL: q_rope is written over */
+  const DLTensor *kv_out;       /* optional, as kv: what is stored, not quantised (for prefill). May be kv */
+  const DLTensor *k_rope_out;   /* with kv_out and k_rope, as k_rope. May be k_rope */
+  const DLTensor *status;       /* optional [1] int32: enum quern_mla_status is or-ed into it; what it tells of is
+                                   skipped */
+  const quern_rope_options *rope; /* NULL: none; rotary_dim is at most d_rope */
+  float eps;                    /* of the norm */
+  int32_t d_rope;               /* where k_rope is NULL: how many of kv's last numbers are the rope part */
+  int32_t cache_type;           /* enum quern_mla_cache */
+  int32_t reserved;
+} quern_mla_append_args;
+
 /* ---- The three calls of every op: made of sources/ops.def by ./dev generate, not edited by hand */
 int32_t quern_attention_workspace(quern_context *context, const quern_attention_args *args,
     uint64_t *bytes, quern_error *error);
@@ -1319,6 +1373,12 @@ int32_t quern_sample_workspace(quern_context *context, const quern_sample_args *
 int32_t quern_sample_prepare(quern_context *context, const quern_sample_args *args,
     quern_error *error);
 int32_t quern_sample(quern_context *context, const quern_sample_args *args, quern_error *error);
+
+int32_t quern_mla_append_workspace(quern_context *context, const quern_mla_append_args *args,
+    uint64_t *bytes, quern_error *error);
+int32_t quern_mla_append_prepare(quern_context *context, const quern_mla_append_args *args,
+    quern_error *error);
+int32_t quern_mla_append(quern_context *context, const quern_mla_append_args *args, quern_error *error);
 /* ---- end of the ops' calls */
 
 /* ---- A host's own kernels ----------------------------------------------------------------------------------------
@@ -1403,6 +1463,7 @@ QUERN_COMBINES(quern_quantize_flags)
 QUERN_COMBINES(quern_moe_flags)
 QUERN_COMBINES(quern_rmsnorm_flags)
 QUERN_COMBINES(quern_sample_flags)
+QUERN_COMBINES(quern_mla_append_flags)
 #undef QUERN_COMBINES
 #endif
 #endif

@@ -87,3 +87,60 @@ class Latent(Ops):
             status=status, logit_cap=logit_cap, causal=causal, **launch,
         )  # fmt: skip
         return out if lse is None else (out, lse)
+
+    def mla_append(
+        self,
+        kv: Any,
+        cache: Any,
+        *,
+        weight: Any = None,
+        k_rope: Any = None,
+        d_rope: int | None = None,
+        cache_rope: Any = None,
+        cache_scale: Any = None,
+        cache_type: str | int | None = None,
+        slots: Any = None,
+        page_table: Any = None,
+        page_indptr: Any = None,
+        page_indices: Any = None,
+        cu_q: Any = None,
+        lengths: Any = None,
+        positions: Any = None,
+        q_rope: Any = None,
+        q_rope_out: Any = None,
+        kv_out: Any = None,
+        k_rope_out: Any = None,
+        status: Any = None,
+        power_of_two: bool = False,
+        **rope: Any,
+    ) -> Any:
+        """Puts new tokens into a latent cache as mla_decode reads it: the latent normalised where a weight is given, the
+        rope parts turned where a field of rope is, both quantised as the cache has it. Returns q_rope_out (q_rope
+        itself where it is not given), or None without q_rope.
+
+        kv            [tokens, d_latent + d_rope], f16 or bf16, last stride 1; or d_latent alone with k_rope
+                      [tokens, d_rope]
+        d_rope        how many of kv's last numbers are the rope part, without k_rope; None: 64
+        weight        [d_latent], kv's element type or f32: of an RMS norm, with eps
+        cache         [pages, page_size, d_latent + d_rope], kv's element type or e4m3 (bytes with cache_type="e4m3");
+                      or d_latent alone with cache_rope [pages, page_size, d_rope]; or rows of 656 bytes with
+                      cache_type="rows_656"
+        cache_scale   e4m3: [1] f32, read, or [pages, page_size], written; power_of_two rounds what is found up
+        slots         [tokens] int32 or int64: page * page_size + place; a negative one is skipped; or
+        page_table    [batch, max_pages] int32, or page_indptr with page_indices; cu_q [batch+1] int32 says which tokens
+                      are whose (None: one each), and positions or lengths [batch] int32 where they go
+        positions     [tokens] int32 or int64; with slots and rope they must be given
+        q_rope, q_rope_out    [tokens, heads, d_rope]: the queries' rope parts, turned too; None: written over
+        kv_out, k_rope_out    as kv and k_rope: what is stored, before it is quantised; may be kv and k_rope
+        status        [1] int32: bits of quern_mla_status are or-ed into it
+        The rest are the fields of quern_rope_options, see rope; scaling="plain" is rope with nothing else to say."""
+        if d_rope is None and k_rope is None:
+            d_rope = 64
+        self.call(
+            "mla_append", kv=kv, k_rope=k_rope, weight=weight, cache=cache, cache_rope=cache_rope,
+            cache_scale=cache_scale, cache_type=cache_type, d_rope=d_rope, slots=slots, page_table=page_table,
+            page_indptr=page_indptr, page_indices=page_indices, cu_q=cu_q, lengths=lengths, positions=positions,
+            q_rope=q_rope, q_rope_out=q_rope_out, kv_out=kv_out, k_rope_out=k_rope_out, status=status,
+            power_of_two=power_of_two, **rope,
+        )  # fmt: skip
+        return q_rope if q_rope_out is None else q_rope_out
