@@ -103,9 +103,7 @@ class Reader {
     }
   }
 
-  void read_places() {
-    ops::kv_append::read_places(args_, tokens_, args_.rope != nullptr, call_.place, &p_.places);
-  }
+  void read_places() { ops::kv_append::read_places(args_, tokens_, args_.rope != nullptr, call_.place, &p_.places); }
 
   void finish() {
     if (args_.rope != nullptr) {

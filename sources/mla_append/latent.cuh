@@ -111,9 +111,9 @@ QUERN_DEVICE void divide_held(f32 scale, Latent& latent) {
 // given. All of the warp take part.
 template <int first = 0>
 QUERN_DEVICE void quantise_groups(bool power_of_two, int team_lane, f32* scales, Latent& latent) {
-  constexpr int kVectors = kScaleGroup / kLatentWidth;                 // of a group,
-  constexpr int kLanesOf = kVectors < kTeam ? kVectors : kTeam;        // which so many lanes hold,
-  constexpr int kRounds = kVectors > kTeam ? kVectors / kTeam : 1;     // each so many of them
+  constexpr int kVectors = kScaleGroup / kLatentWidth;              // of a group,
+  constexpr int kLanesOf = kVectors < kTeam ? kVectors : kTeam;     // which so many lanes hold,
+  constexpr int kRounds = kVectors > kTeam ? kVectors / kTeam : 1;  // each so many of them
   static_assert(D_LATENT != 512 || (kHeld % kRounds == 0 && kLatentVectors % kTeam == 0), "no lane is left out");
   const f32 largest = lanes_reduce<kLanesOf>(largest_held<first, kRounds>(latent), Larger());
   const f32 scale = scale_for<e4m3>(largest, power_of_two);

@@ -24,7 +24,9 @@ void list(const quern_model& model, const jit::TargetInfo& target, std::vector<j
   Shape shape;
   shape.element = model.dtype.bits == 0 ? Dtype::bf16 : dtype_of(model.dtype);
   if (shape.element != Dtype::f16 && shape.element != Dtype::bf16) return;
-  const auto whole = [](std::uint32_t dim, int most) { return dim <= static_cast<std::uint32_t>(most) && dim % 16 == 0; };
+  const auto whole = [](std::uint32_t dim, int most) {
+    return dim <= static_cast<std::uint32_t>(most) && dim % 16 == 0;
+  };
   if (!whole(model.kv_lora_rank, kMostLatent) || model.kv_lora_rank == 0 || !whole(model.rope_head_dim, kMostRope))
     return;
   shape.d_latent = static_cast<int>(model.kv_lora_rank);

@@ -28,8 +28,7 @@ QUERN_DEVICE RawToken load_token(const MlaAppendParams& p, i64 token, int team_l
   const bool inside = token < p.tokens;
   RawToken raw = {};
   raw.latent = load_latent(static_cast<const X*>(p.latent) + token * p.latent_token, team_lane, inside);
-  if constexpr (kHasRope)
-    raw.rope = load_head(static_cast<const X*>(p.k_rope) + token * p.k_rope_token, held, inside);
+  if constexpr (kHasRope) raw.rope = load_head(static_cast<const X*>(p.k_rope) + token * p.k_rope_token, held, inside);
   return raw;
 }
 
@@ -102,9 +101,9 @@ QUERN_DEVICE void append_tokens(const MlaAppendParams& p) {
     quantise_token<kKind>(p, at, team_lane, latent, rope);
     if (!at.taken) continue;
     if constexpr (kHasRope) {
-      store_head(reinterpret_cast<CacheRope*>(p.cache_rope + at.page * p.rope_page_bytes +
-                                              at.place * p.rope_place_bytes),
-                 held, rope);
+      store_head(
+          reinterpret_cast<CacheRope*>(p.cache_rope + at.page * p.rope_page_bytes + at.place * p.rope_place_bytes),
+          held, rope);
     }
     store_latent(reinterpret_cast<Cache*>(p.cache + at.page * p.page_bytes + at.place * p.place_bytes), team_lane,
                  latent);

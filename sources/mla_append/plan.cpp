@@ -21,7 +21,7 @@ constexpr Names<q::CacheKind, 4> kKinds = {{{"plain", q::CacheKind::plain},
                                             {"rows656", q::CacheKind::rows656}}};
 constexpr Names<int, 3> kAlignments = {{{"16", 16}, {"8", 8}, {"4", 4}}};
 
-constexpr bool turns(const Shape& shape) { return shape.rotary != 0; }
+constexpr bool turns(const rope::RopeShape& shape) { return shape.rotary != 0; }
 
 constexpr auto kConstants =
     describe<Shape>(tag_mla_append, "mla_append", choice<&Shape::element>("dtype", "X_ELEMENT", kElements),

@@ -114,8 +114,8 @@ class Latent(Ops):
         power_of_two: bool = False,
         **rope: Any,
     ) -> Any:
-        """Puts new tokens into a latent cache as mla_decode reads it: the latent normalised where a weight is given, the
-        rope parts turned where a field of rope is, both quantised as the cache has it. Returns q_rope_out (q_rope
+        """Puts new tokens into a latent cache as mla_decode reads it: the latent normalised where a weight is given,
+        the rope parts turned where a field of rope is, both quantised as the cache has it. Returns q_rope_out (q_rope
         itself where it is not given), or None without q_rope.
 
         kv            [tokens, d_latent + d_rope], f16 or bf16, last stride 1; or d_latent alone with k_rope
