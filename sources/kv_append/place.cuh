@@ -31,10 +31,21 @@ QUERN_DEVICE i32 sequence_of(const TokenPlaces& p, i32 token) {
   return low >= 0 && token < p.cu_q[low + 1] ? low : -1;
 }
 
-QUERN_DEVICE TokenPlace place_by_slot(const TokenPlaces& p, i32 token) {
+// What is given for each token, so long before its place is worked out.
+struct GivenPlace {
+  i64 slot, position;  // 0 where none is given
+};
+QUERN_DEVICE GivenPlace load_place(const TokenPlaces& p, i32 token) {
+  GivenPlace given{};
+  if (p.slots.data) given.slot = integer_at(p.slots, token);
+  if (p.positions.data) given.position = integer_at(p.positions, token);
+  return given;
+}
+
+QUERN_DEVICE TokenPlace place_by_slot(const TokenPlaces& p, const GivenPlace& given) {
   TokenPlace t{};
-  const i64 slot = integer_at(p.slots, token);
-  if (p.positions.data) t.position = integer_at(p.positions, token);
+  const i64 slot = given.slot;
+  t.position = given.position;
   t.taken = slot >= 0;
   if (slot >> 31 == 0) {
     t.page = static_cast<i32>(slot) / p.page_size;
@@ -46,12 +57,12 @@ QUERN_DEVICE TokenPlace place_by_slot(const TokenPlaces& p, i32 token) {
   return t;
 }
 
-QUERN_DEVICE TokenPlace place_by_table(const TokenPlaces& p, i32 token) {
+QUERN_DEVICE TokenPlace place_by_table(const TokenPlaces& p, i32 token, const GivenPlace& given) {
   TokenPlace t{};
   const i32 sequence = sequence_of(p, token);
   if (sequence < 0) return t;
   if (p.positions.data) {
-    t.position = integer_at(p.positions, token);
+    t.position = given.position;
   } else {
     const i32 end = p.cu_q ? p.cu_q[sequence + 1] : token + 1;
     t.position = p.lengths[sequence] - (end - token);
@@ -70,14 +81,18 @@ QUERN_DEVICE TokenPlace place_by_table(const TokenPlaces& p, i32 token) {
   return t;
 }
 
-QUERN_DEVICE TokenPlace place_of_token(const TokenPlaces& p, i32 token) {
-  TokenPlace t = p.slots.data ? place_by_slot(p, token) : place_by_table(p, token);
+QUERN_DEVICE TokenPlace place_of_token(const TokenPlaces& p, i32 token, const GivenPlace& given) {
+  TokenPlace t = p.slots.data ? place_by_slot(p, given) : place_by_table(p, token, given);
   // Outside of the cache nothing is written.
   if (t.taken && (t.page < 0 || t.page >= p.page_count)) {
     t.taken = false;
     t.wrong = p.slots.data ? kBadSlot : kBadPage;
   }
   return t;
+}
+
+QUERN_DEVICE TokenPlace place_of_token(const TokenPlaces& p, i32 token) {
+  return place_of_token(p, token, load_place(p, token));
 }
 
 }  // namespace q

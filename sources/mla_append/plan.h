@@ -14,7 +14,7 @@ namespace quern::ops::mla_append {
 
 inline constexpr int kMostLatent = 512, kMostRope = 128;
 inline constexpr int kThreads = 128;
-inline constexpr int kBlocksPerSm = 5;
+inline constexpr int kBlocksPerSm = 7;
 
 struct Shape : rope::RopeShape {
   Dtype element = Dtype::bf16;
