@@ -299,6 +299,9 @@ typedef struct quern_model {
   int32_t activation;            /* of the MLP, enum quern_activation; 0: silu */
   uint32_t rotary_dim;           /* dimensions of a head that turn; 0: head_dim */
   uint32_t reserved;
+  uint32_t index_heads;          /* of an indexer that chooses keys (DeepSeek-V3.2); 0: there is none */
+  uint32_t index_head_dim;
+  uint32_t index_top_k;          /* keys that it chooses */
 } quern_model;
 
 enum quern_warm_flags {
@@ -1277,6 +1280,46 @@ typedef struct quern_mla_append_args {
   int32_t reserved;
 } quern_mla_append_args;
 
+enum quern_index_scores_flags {
+  QUERN_INDEX_SCORES_CAUSAL = 1u << 16,      /* query i of a sequence sees keys j <= length - q_len + i */
+  QUERN_INDEX_SCORES_LEAVE_MASKED = 1u << 17 /* columns of keys that a query does not see hold -inf or what was there:
+                                                for who reads lengths beside the scores */
+};
+
+/* What DeepSeek-V3.2's lightning indexer gives each key (DeepSeek-AI, "DeepSeek-V3.2-Exp", 2025), before the largest
+ * are chosen:
+ *
+ *   out[i,j] = k_scale[j] * sum over heads h of weights[i,h] * q_scale[i,h] * max(q[i,h] . k[j], 0)
+ *
+ * for the keys j that query i of a sequence sees, j counting from the sequence's first key on; -inf in the other
+ * columns of out. Scales are not negative. Rows of q past the last sequence's are not read, those of out not written.
+ * Heads 1 to 128, d a multiple of 16 from 16 to 256; 64 heads of 128 with pages of a multiple of 8 keys run at full
+ * speed on sm_90a. */
+typedef struct quern_index_scores_args {
+  uint32_t size;
+  uint32_t flags; /* enum quern_call_flags | enum quern_index_scores_flags */
+  void *stream;
+  void *workspace;
+  uint64_t workspace_size;
+  int32_t alignment;
+  int32_t max_sms;
+  const DLTensor *q;            /* [total_q, heads, d], e4m3 or e5m2, last stride 1 */
+  const DLTensor *q_scale;      /* optional f32: [1] or [total_q, heads]; NULL: 1 */
+  const DLTensor *weights;      /* [total_q, heads] f32 */
+  const DLTensor *k;            /* paged: [pages, page_size, d]; ragged: [total_kv, d]; q's dtype, last stride 1 */
+  const DLTensor *k_scale;      /* optional f32: [1], or k's shape without its last dimension; NULL: 1 */
+  const DLTensor *out;          /* [total_q, columns] f32, last stride 1; columns: no sequence has more keys */
+  const DLTensor *lengths;      /* [batch] int32: keys of each sequence, this call's tokens included */
+  const DLTensor *cu_q;         /* [batch+1] int32: where each sequence's queries begin; NULL: one query each */
+  const DLTensor *page_table;   /* paged: [batch, max_pages] int32, last stride 1 ... */
+  const DLTensor *page_indptr;  /* ... or [batch+1] int32 with ... */
+  const DLTensor *page_indices; /* ... [>= indptr[batch]] int32 */
+  const DLTensor *cu_kv;        /* ragged: [batch+1] int32: where each sequence's keys begin */
+  const DLTensor *status;       /* optional [1] int32: enum quern_mla_status is or-ed into it */
+  int32_t max_q_len;            /* no sequence has more queries; 0: 1 without cu_q, else total_q */
+  int32_t q_type;               /* enum quern_fp8, where q and k are uint8 */
+} quern_index_scores_args;
+
 /* ---- The three calls of every op: made of sources/ops.def by ./dev generate, not edited by hand */
 int32_t quern_attention_workspace(quern_context *context, const quern_attention_args *args,
     uint64_t *bytes, quern_error *error);
@@ -1379,6 +1422,12 @@ int32_t quern_mla_append_workspace(quern_context *context, const quern_mla_appen
 int32_t quern_mla_append_prepare(quern_context *context, const quern_mla_append_args *args,
     quern_error *error);
 int32_t quern_mla_append(quern_context *context, const quern_mla_append_args *args, quern_error *error);
+
+int32_t quern_index_scores_workspace(quern_context *context, const quern_index_scores_args *args,
+    uint64_t *bytes, quern_error *error);
+int32_t quern_index_scores_prepare(quern_context *context, const quern_index_scores_args *args,
+    quern_error *error);
+int32_t quern_index_scores(quern_context *context, const quern_index_scores_args *args, quern_error *error);
 /* ---- end of the ops' calls */
 
 /* ---- A host's own kernels ----------------------------------------------------------------------------------------
@@ -1464,6 +1513,7 @@ QUERN_COMBINES(quern_moe_flags)
 QUERN_COMBINES(quern_rmsnorm_flags)
 QUERN_COMBINES(quern_sample_flags)
 QUERN_COMBINES(quern_mla_append_flags)
+QUERN_COMBINES(quern_index_scores_flags)
 #undef QUERN_COMBINES
 #endif
 #endif

@@ -281,6 +281,23 @@ TEST_F(WarmTest, DeepseekIsServedByLatentAttention) {
   }
 }
 
+// DeepSeek-V3.2 is V3 with an indexer, whose scores are made for decode and prefill.
+TEST_F(WarmTest, DeepseeksIndexerIsServed) {
+  Json config = Json::parse(read(std::string(QUERN_CLI_CONFIGS) + "/deepseek-v3.json"));
+  config["model_type"] = "deepseek_v32";
+  config["index_n_heads"] = 64, config["index_head_dim"] = 128, config["index_topk"] = 2048;
+  const Json listed = quern_json({"warm", "--config", write("v32.json", config.dump()), "--target", "sm_90a,sm_80",
+                                  "--list-only", "--page-size", "64", "--allow-missing"});
+  std::map<std::string, int> found;
+  for (const Json& kernel : listed["kernels"]) {
+    if (kernel["op"] == "index_scores") ++found[kernel["target"]];
+    EXPECT_NE(kernel["op"] == "index_scores" && kernel["outcome"] == "unserved", true) << kernel;
+  }
+  EXPECT_GE(found["sm_90a"], 2);
+  EXPECT_GE(found["sm_80"], 2);
+  EXPECT_EQ(listed["model"]["index_heads"], 64);
+}
+
 // What a model needs and no kernel does is told in text and in JSON, and is a failure unless it is allowed.
 TEST_F(WarmTest, NeedsThatNoKernelServesAreTold) {
   Json config = Json::parse(read(std::string(QUERN_CLI_CONFIGS) + "/llama-3-8b.json"));

@@ -100,6 +100,8 @@ constexpr const char* kOthers[] = {
     "mla_append * dtype=bf16 norm=bf16 queries=1 rotary_dim=64 interleaved=1",
     "mla_append * dtype=f16 norm=f32 cache=rows656 rotary_dim=64 table=f32 alignment=4",
     "mla_append * dtype=bf16 cache=e4m3_token d_latent=128 d_rope=0",
+    "index_scores * variant=portable tokens=2",
+    "index_scores * variant=portable dtype=e5m2 dim=256 head_rows=32 ragged=1 alignment=4",
     "moe_combine * dtype=bf16",
     "moe_combine * dtype=f32 alignment=4",
     "moe_combine * dtype=f16 out=f32",

@@ -1,4 +1,4 @@
-# MLA decode and append from Python on the host target, NumPy in and out, against fp64 loops.
+# MLA decode, append and index scores from Python on the host target, NumPy in and out, against fp64 loops.
 # SPDX-License-Identifier: Apache-2.0
 import ml_dtypes
 import numpy as np
@@ -159,3 +159,32 @@ def test_append_refusals(context, rng):
     cache.flags.writeable = False
     with pytest.raises(quern.InvalidError, match="cache"):
         context.mla_append(kv, cache, d_rope=16, slots=np.array([0, 1], np.int32))
+
+
+@pytest.mark.parametrize("ragged", [False, True])
+def test_index_scores(context, rng, ragged):
+    e4m3, heads, dim = ml_dtypes.float8_e4m3fn, 8, 64
+    lengths, cu_q = np.array([37, 9], np.int32), np.array([0, 2, 5], np.int32)
+    q = rng.standard_normal((5, heads, dim)).astype(e4m3)
+    weights = rng.standard_normal((5, heads)).astype(np.float32)
+    keys = [rng.standard_normal((length, dim)).astype(e4m3) for length in lengths]
+    scales = [rng.uniform(0.5, 2.0, length).astype(np.float32) for length in lengths]
+    if ragged:
+        given = {"k": np.concatenate(keys), "k_scale": np.concatenate(scales)}
+        given["cu_kv"] = np.array([0, 37, 46], np.int32)
+    else:
+        table = np.array([[4, 1, 0], [2, 1 << 20, 1 << 20]], np.int32)
+        k, k_scale = np.zeros((5, 16, dim), e4m3), np.zeros((5, 16), np.float32)
+        for s in range(2):
+            for j in range(lengths[s]):
+                k[table[s, j // 16], j % 16], k_scale[table[s, j // 16], j % 16] = keys[s][j], scales[s][j]
+        given = {"k": k, "k_scale": k_scale, "page_table": table}
+    out = context.index_scores(q, weights, lengths=lengths, cu_q=cu_q, causal=True, **given)
+    assert out.shape == (5, 46 if ragged else 48)
+    for token in range(5):
+        s = int(token >= 2)
+        seen = lengths[s] - (cu_q[s + 1] - cu_q[s]) + token - cu_q[s] + 1
+        dots = q[token].astype(np.float64) @ keys[s].astype(np.float64).T
+        exact = weights[token].astype(np.float64) @ np.maximum(dots, 0) * scales[s]
+        np.testing.assert_allclose(out[token, :seen], exact[:seen], rtol=1e-4, atol=1e-3)
+        assert np.all(out[token, seen:] == -np.inf)
