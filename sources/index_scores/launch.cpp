@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "jit/error.h"
+#include "sources/common/sm90/layout.cuh"
 #include "sources/divisor.h"
 #include "sources/index_data.h"
 #include "sources/index_scores/read.h"
@@ -13,20 +14,47 @@
 namespace quern::ops::index_scores {
 namespace {
 
-constexpr std::int64_t kMostChunk = 8192;
-
-// Items of so many keys that each block of threads gets a few of them, and no more.
+// Items of so many keys that the busiest block of threads is done soonest; what beginning an item costs is counted in
+// keys.
 void share_out(Problem& problem, const Tiling& t, std::int64_t blocks) {
+  constexpr std::int64_t kMostChunk = 8192, kPrice = 256;
   q::IndexParams& p = problem.params;
   const std::int64_t slots =
       p.cu_q != nullptr ? p.total_q / problem.shape.tokens + std::int64_t{p.batch} : std::int64_t{p.batch};
-  const std::int64_t wanted = p.columns * slots / (4 * blocks);
-  p.chunk =
-      static_cast<std::int32_t>(std::clamp<std::int64_t>((wanted + t.keys - 1) / t.keys * t.keys, t.keys, kMostChunk));
-  p.chunks = (p.columns + p.chunk - 1) / p.chunk;
+  std::int64_t least = INT64_MAX;
+  for (std::int64_t chunk = t.keys; chunk <= kMostChunk; chunk *= 2) {
+    const std::int64_t chunks = (p.columns + chunk - 1) / chunk;
+    const std::int64_t cost = (slots * chunks + blocks - 1) / blocks * (chunk + kPrice);
+    if (cost > least) continue;
+    least = cost, p.chunk = static_cast<std::int32_t>(chunk), p.chunks = static_cast<std::int32_t>(chunks);
+  }
   if (slots * p.chunks > INT32_MAX)
     refuse_extent("out", 0, p.total_q, "so many that tiles of queries times chunks of keys are less than 2^31");
   p.slots = divisor(static_cast<std::int32_t>(std::max<std::int64_t>(slots, 1)));
+}
+
+// Rows of 128 bytes, `rows` of them in a page or of a query's heads, as copies of [depth][height][128] take them.
+jit::TensorMap map_of(const Runtime& runtime, const std::uint8_t* data, std::int64_t rows, std::int64_t pages,
+                      std::int64_t row_bytes, std::int64_t page_bytes, std::uint32_t height, std::uint32_t depth) {
+  jit::TensorMapDesc desc;
+  desc.data_type = jit::kTensorU8;
+  desc.rank = 3;
+  desc.address = const_cast<std::uint8_t*>(data);  // it is only read
+  desc.extent[0] = 128;
+  desc.extent[1] = static_cast<std::uint64_t>(rows);
+  desc.extent[2] = static_cast<std::uint64_t>(pages);
+  // Where there is one row or page only its stride says nothing, but must be one.
+  const std::int64_t row = rows > 1 && row_bytes > 0 ? row_bytes : 128;
+  desc.stride[0] = static_cast<std::uint64_t>(row);
+  desc.stride[1] = static_cast<std::uint64_t>(pages > 1 && page_bytes > 0 ? page_bytes : row * rows);
+  desc.box[0] = 128;
+  desc.box[1] = height;
+  desc.box[2] = depth;
+  desc.swizzle = static_cast<int>(q::Swizzle::bytes128);
+  desc.l2_promotion = jit::kPromote256;
+  jit::TensorMap map;
+  runtime.tensor_maps->get(desc, map);
+  return map;
 }
 
 jit::Unit unit(const jit::Spec& spec) { return to_unit(to_shape(spec), jit::Target::from_tag(spec.target)); }
@@ -44,16 +72,19 @@ void list(const quern_model& model, const jit::TargetInfo& target, std::vector<j
       (heads + 15) / 16 * 16 * dim > kMostNumbers) {
     return;
   }
-  for (const bool ragged : {false, true}) {
-    for (const std::int64_t queries : {1, 4, 4096}) {
-      Shape shape;
-      shape.dim = static_cast<int>(dim);
-      shape.ragged = ragged;
-      choose(shape, heads, queries, target);
-      const jit::Spec spec = to_spec(shape, target.target);
-      if (std::find(specs->begin(), specs->end(), spec) == specs->end()) specs->push_back(spec);
-    }
+  const auto add = [&](bool ragged, std::int64_t queries, std::int64_t page_size) {
+    Shape shape;
+    shape.dim = static_cast<int>(dim);
+    shape.ragged = ragged;
+    choose(shape, heads, queries, page_size, target);
+    const jit::Spec spec = to_spec(shape, target.target);
+    if (std::find(specs->begin(), specs->end(), spec) == specs->end()) specs->push_back(spec);
+  };
+  for (const std::int64_t page_size :
+       model.page_size != 0 ? std::vector<std::int64_t>{model.page_size} : std::vector<std::int64_t>{16, 64}) {
+    for (const std::int64_t queries : {1, 2, 4, 4096}) add(false, queries, page_size);
   }
+  add(true, 4096, 1);
 }
 
 }  // namespace
@@ -68,9 +99,11 @@ std::uint64_t workspace(const Runtime& runtime, const quern_index_scores_args& a
 void prepare(const Runtime& runtime, const quern_index_scores_args& args) {
   const Problem problem = read_problem(runtime, args, true);
   // A call of fewer queries a sequence may take smaller tiles of them.
-  for (const std::int64_t queries : {std::int64_t{1}, std::int64_t{problem.params.max_q_len}}) {
+  const q::IndexParams& p = problem.params;
+  for (const std::int64_t queries : {1, 2, 4, 8}) {
     Shape shape = problem.shape;
-    choose(shape, problem.params.heads, queries, problem.call.device->limits);
+    choose(shape, p.heads, std::min<std::int64_t>(queries, p.max_q_len), p.page_size.value,
+           problem.call.device->limits);
     kernel_for(runtime, to_spec(shape, problem.call.device->limits.target), args.flags, args.stream);
   }
 }
@@ -92,7 +125,22 @@ void run(const Runtime& runtime, const quern_index_scores_args& args) {
   launch.shared_bytes = t.shared_bytes;
   launch.programmatic = (args.flags & QUERN_CALL_PROGRAMMATIC) != 0;
   launch.stream = args.stream;
-  ops::launch(runtime, *kernel, launch, "launching index_scores", p);
+  if (problem.shape.variant == Variant::portable) {
+    ops::launch(runtime, *kernel, launch, "launching index_scores", p);
+    return;
+  }
+  // A pool without keys has no address either, and nothing is copied from it.
+  jit::TensorMap queries = {}, keys = {};
+  if (p.k == nullptr || p.pool_pages == 0) {
+    p.pool_pages = p.listed_pages = 0;
+  } else {
+    const int tokens = std::min(problem.shape.tokens, 4), rows = problem.shape.page_rows;
+    const bool ragged = problem.shape.ragged;
+    queries = map_of(runtime, p.q, p.heads, p.total_q, p.q_head, p.q_token, 64, static_cast<std::uint32_t>(tokens));
+    keys = map_of(runtime, p.k, ragged ? p.pool_pages : p.page_size.value, ragged ? 1 : p.pool_pages, p.k_place,
+                  p.k_page, static_cast<std::uint32_t>(rows), 1);
+  }
+  ops::launch(runtime, *kernel, launch, "launching index_scores", p, queries, keys);
 }
 
 }  // namespace quern::ops::index_scores

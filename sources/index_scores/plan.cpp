@@ -13,11 +13,14 @@
 namespace quern::ops::index_scores {
 namespace {
 
-constexpr Names<Variant, kVariants> kVariantNames = {{{"portable", Variant::portable}}};
-constexpr Names<int, 3> kTokens = {{{"1", 1}, {"2", 2}, {"4", 4}}};
+constexpr Names<Variant, kVariants> kVariantNames = {
+    {{"portable", Variant::portable}, {"warpgroups", Variant::warpgroups}}};
+constexpr Names<int, 4> kTokens = {{{"1", 1}, {"2", 2}, {"4", 4}, {"8", 8}}};
+constexpr Names<int, 4> kPageRows = {{{"8", 8}, {"16", 16}, {"32", 32}, {"64", 64}}};
 constexpr Names<int, 2> kAlignments = {{{"16", 16}, {"4", 4}}};
 
 constexpr bool is_portable(const Shape& shape) { return shape.variant == Variant::portable; }
+constexpr bool copies_pages(const Shape& shape) { return shape.variant == Variant::warpgroups && !shape.ragged; }
 
 constexpr auto kConstants = describe<Shape>(
     tag_index_scores, "index_scores", choice<&Shape::variant>("variant", nullptr, kVariantNames),
@@ -25,7 +28,8 @@ constexpr auto kConstants = describe<Shape>(
     number<&Shape::dim>("dim", "DIM", {16, kMostDim, 16}).optional().when(is_portable),
     number<&Shape::head_rows>("head_rows", "HEAD_ROWS", {16, kMostHeads, 16}).optional().when(is_portable),
     choice<&Shape::tokens>("tokens", "TOKENS", kTokens).optional(), flag<&Shape::ragged>("ragged", "RAGGED").optional(),
-    choice<&Shape::alignment>("alignment", "ALIGNMENT", kAlignments).optional().when(is_portable));
+    choice<&Shape::alignment>("alignment", "ALIGNMENT", kAlignments).optional().when(is_portable),
+    choice<&Shape::page_rows>("page_rows", nullptr, kPageRows).optional().when(copies_pages));
 
 // What a block of threads needs beyond its dynamic shared memory: what the hardware keeps.
 constexpr std::uint32_t kSharedReserve = 1024;
@@ -33,16 +37,37 @@ constexpr int kThreads = 256;
 
 }  // namespace
 
-void choose(Shape& shape, std::int64_t heads, std::int64_t max_q_len, const jit::TargetInfo&) {
-  shape.variant = Variant::portable;
+void choose(Shape& shape, std::int64_t heads, std::int64_t max_q_len, std::int64_t page_size,
+            const jit::TargetInfo& target) {
+  const bool fits =
+      target.warpgroups && target.shared_per_block >= static_cast<std::uint32_t>(q::index_hopper_bytes(8));
+  const int rows = shape.ragged ? 64 : static_cast<int>(page_size & -page_size & 63);
+  shape.page_rows = rows == 0 ? 64 : rows;
   shape.head_rows = static_cast<int>((heads + 15) / 16 * 16);
   shape.tokens = 1;
+  if (fits && heads == 64 && shape.dim == 128 && shape.alignment == 16 && shape.page_rows >= 8) {
+    shape.variant = Variant::warpgroups;
+    if (max_q_len > 4)
+      shape.tokens = 8;
+    else if (max_q_len > 1)
+      shape.tokens = max_q_len > 2 ? 4 : 2;
+    return;
+  }
+  shape.variant = Variant::portable;
   if (max_q_len > 1) {
     while (shape.tokens < 4 && 2 * shape.tokens * shape.head_rows <= 128) shape.tokens *= 2;
   }
 }
 
 Tiling tile(const Shape& shape, const jit::TargetInfo& target) {
+  if (shape.variant == Variant::warpgroups) {
+    if (!target.warpgroups) {
+      throw Error(
+          QUERN_UNSUPPORTED,
+          "variant warpgroups of index_scores needs the instructions of sm_90a; the target is " + target.target.name());
+    }
+    return {q::kIndexKeys, q::kIndexHopperThreads, 1, static_cast<std::uint32_t>(q::index_hopper_bytes(shape.tokens))};
+  }
   for (int keys = 128; keys >= 16; keys /= 2) {
     const auto bytes =
         static_cast<std::uint32_t>(q::index_layout(shape.dim, shape.tokens * shape.head_rows, shape.tokens, keys).end);
@@ -60,6 +85,8 @@ Constants to_constants(const Shape& shape) { return kConstants.to_constants(shap
 
 Shape from_constants(const Constants& constants) {
   const Shape shape = kConstants.read(constants);
+  if (shape.variant == Variant::portable && shape.tokens == 8)
+    throw Error(QUERN_INVALID, "index_scores: tokens is 8; allowed with variant=portable: 1, 2, 4");
   if (shape.head_rows * shape.dim > kMostNumbers) {
     throw Error(QUERN_INVALID, "index_scores: head_rows times dim is " + std::to_string(shape.head_rows * shape.dim) +
                                    "; allowed: up to " + std::to_string(kMostNumbers));
@@ -69,16 +96,22 @@ Shape from_constants(const Constants& constants) {
 
 jit::Unit to_unit(const Shape& shape, jit::Target target) {
   const Tiling t = tile(shape, jit::limits_of(target));
+  const bool portable = shape.variant == Variant::portable;
   jit::Unit unit;
   unit.op = "index_scores";
   unit.target = target;
-  unit.entry = "quern_index_scores";
+  unit.entry = portable ? "quern_index_scores" : "quern_index_scores_sm90";
   kConstants.define(shape, &unit);
   const auto define = [&](const char* name, int value) { unit.constants.push_back({name, std::to_string(value)}); };
-  define("KEYS", t.keys);
   define("THREADS", t.threads);
-  define("BLOCKS_PER_SM", t.blocks_per_sm);
-  unit.source = embedded("index_scores/kernels/portable/scores.cuh");
+  if (portable) {
+    define("KEYS", t.keys);
+    define("BLOCKS_PER_SM", t.blocks_per_sm);
+  } else {
+    define("PAGE_ROWS", shape.page_rows);
+  }
+  unit.source =
+      embedded(portable ? "index_scores/kernels/portable/scores.cuh" : "index_scores/kernels/sm90/scores.cuh");
   unit.headers = device_headers(target);
   unit.max_shared_bytes = t.shared_bytes;
   return unit;

@@ -13,8 +13,12 @@
 
 namespace quern::ops::index_scores {
 
-enum class Variant : std::uint8_t { portable };
-inline constexpr int kVariants = 1;
+// Which kernel. The choice depends on a call's heads, dims, pages and alignment, never on what is in the batch.
+enum class Variant : std::uint8_t {
+  portable,
+  warpgroups  // sm_90a: 64 heads of 128, rows aligned to 16 bytes, pages of a multiple of 8 keys
+};
+inline constexpr int kVariants = 2;
 inline constexpr int kMostHeads = 128, kMostDim = 256, kMostNumbers = 16384;  // of a query, heads in whole tiles
 
 // Everything that is a constant of a kernel.
@@ -26,10 +30,13 @@ struct Shape {
   int tokens = 1;      // queries of a tile
   bool ragged = false;
   int alignment = 16;  // bytes that rows are aligned to: 16 or 4
+  int page_rows = 64;  // warpgroups: keys of a page that one copy takes: 8, 16, 32, 64
 };
 
-// The kernel that a call takes on a target; it fills in what Shape says of tiles.
-void choose(Shape& shape, std::int64_t heads, std::int64_t max_q_len, const jit::TargetInfo& target);
+// The kernel that a call takes on a target; it fills in what Shape says of tiles. `page_size` is not looked at where
+// keys are not in pages.
+void choose(Shape& shape, std::int64_t heads, std::int64_t max_q_len, std::int64_t page_size,
+            const jit::TargetInfo& target);
 
 // How a kernel of this shape is tiled on a target.
 struct Tiling {

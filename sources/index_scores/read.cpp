@@ -162,7 +162,7 @@ Problem read_problem(const Runtime& runtime, const quern_index_scores_args& args
   reader.read_sequences();
   q::IndexParams& p = problem.params;
   p.max_q_len = std::min(p.max_q_len, p.total_q);
-  choose(problem.shape, p.heads, p.max_q_len, problem.call.device->limits);
+  choose(problem.shape, p.heads, p.max_q_len, p.page_size.value, problem.call.device->limits);
   return problem;
 }
 

@@ -1,4 +1,5 @@
-"""What stands around MLA decode: new tokens into the latent cache, in bytes a second.
+"""What stands around MLA decode: new tokens into the latent cache, in bytes a second, and index scores, in operations a
+second beside those of cuBLASLt's 8-bit product (PyTorch's) in the same run.
 
     PYTHONPATH=build/python python3 tests/bench/latent_bench.py [--only NAME,...] [--budget SECONDS] [--json FILE]
 
@@ -130,6 +131,115 @@ class AppendProblem:
         return self.case.tokens * (1152 + row + 16 + self.case.heads * ROPE * 4)
 
 
+@dataclass(frozen=True)
+class Scores:
+    name: str
+    batch: int
+    queries: int  # of each sequence
+    keys: int
+    paged: bool = True
+
+
+SCORES = [
+    Scores("scores_4096x32768", 1, 4096, 32768, False),
+    Scores("scores_4096x32768_pages", 1, 4096, 32768),
+    Scores("scores_4x1024x8192", 4, 1024, 8192, False),
+    Scores("scores_b128_q1_32768", 128, 1, 32768),
+    Scores("scores_b128_q2_8192", 128, 2, 8192),
+    Scores("scores_b1_q1_32768", 1, 1, 32768),
+]
+INDEX_HEADS, INDEX_DIM = 64, 128
+
+
+class ScoresProblem:
+    def __init__(self, case: Scores, seed: int) -> None:
+        self.case = case
+        random = torch.Generator(device="cuda").manual_seed(seed)
+
+        def codes(*shape: int) -> torch.Tensor:
+            x = torch.randn(*shape, generator=random, device="cuda", dtype=torch.bfloat16)
+            return x.to(torch.float8_e4m3fn)
+
+        tokens, keys = case.batch * case.queries, case.batch * case.keys
+        self.q, self.weights = codes(tokens, INDEX_HEADS, INDEX_DIM), torch.randn(tokens, INDEX_HEADS, device="cuda")
+        self.lengths = torch.full((case.batch,), case.keys, dtype=torch.int32, device="cuda")
+        self.cu_q = torch.arange(case.batch + 1, dtype=torch.int32, device="cuda") * case.queries
+        self.cu_kv = torch.arange(case.batch + 1, dtype=torch.int32, device="cuda") * case.keys
+        self.k, self.k_scale = codes(keys, INDEX_DIM), torch.rand(keys, device="cuda") + 0.5
+        self.table = torch.randperm(keys // PAGE, device="cuda").to(torch.int32).view(case.batch, -1)
+        self.out = torch.empty(tokens, case.keys, device="cuda")
+
+    def call(self, side: Quern) -> Any:
+        more: dict[str, Any] = {"k": self.k, "k_scale": self.k_scale, "cu_kv": self.cu_kv}
+        if self.case.paged:
+            more = {"k": self.k.view(-1, PAGE, INDEX_DIM), "k_scale": self.k_scale.view(-1, PAGE),
+                    "page_table": self.table}  # fmt: skip
+        return side.call(
+            "index_scores", q=self.q, weights=self.weights, out=self.out, lengths=self.lengths, cu_q=self.cu_q,
+            max_q_len=self.case.queries, causal=True, **more,
+        )  # fmt: skip
+
+    def error(self) -> float:
+        """The largest relative error of a sampled query's scores, by norms; infinite where a mask is wrong."""
+        worst = 0.0
+        for sequence in {0, self.case.batch - 1}:
+            rows = torch.arange(self.case.keys, device="cuda") + sequence * self.case.keys
+            if self.case.paged:
+                pages = self.table[sequence].long()
+                rows = (pages[:, None] * PAGE + torch.arange(PAGE, device="cuda")).flatten()
+            keys, scales = self.k[rows].double(), self.k_scale[rows].double()
+            for i in {0, self.case.queries // 2, self.case.queries - 1}:
+                token, seen = sequence * self.case.queries + i, self.case.keys - self.case.queries + i + 1
+                dots = (self.q[token].double() @ keys.T).clamp(min=0)
+                exact = (self.weights[token].double() @ dots * scales)[:seen]
+                given = self.out[token].double()
+                off = float((given[:seen] - exact).norm() / exact.norm())
+                masked = bool((given[seen:] == -math.inf).all())
+                worst = max(worst, off) if masked and not math.isnan(off) else math.inf
+        return worst
+
+    def pairs(self) -> int:
+        """Of queries and keys that they see."""
+        c = self.case
+        return c.batch * sum(c.keys - c.queries + i + 1 for i in range(c.queries))
+
+    def flops(self) -> int:
+        return 2 * self.pairs() * INDEX_HEADS * INDEX_DIM
+
+    def bytes(self) -> int:
+        c = self.case
+        tokens = c.batch * c.queries
+        return c.batch * c.keys * (INDEX_DIM + 4) + tokens * (INDEX_HEADS * (INDEX_DIM + 4) + c.keys * 4)
+
+
+def rate_of_product(clock: Clock) -> float:
+    """Operations a second of cuBLASLt's product of e4m3 matrices of 8192 each way with a scale each."""
+    n = 8192
+    a, b = (torch.randn(n, n, device="cuda").to(torch.float8_e4m3fn) for _ in range(2))
+    one = torch.ones((), device="cuda")
+    out = torch.empty(n, n, device="cuda", dtype=torch.bfloat16)
+
+    def call() -> None:
+        torch._scaled_mm(a, b.T, one, one, out_dtype=torch.bfloat16, use_fast_accum=True, out=out)
+
+    return 2 * n**3 / clock.of_calls({"cuBLASLt": call})["cuBLASLt"].us * 1e6
+
+
+def measure_scores(case: Scores, context: Context, clock: Clock, seed: int, product: float) -> dict[str, Any]:
+    problem = ScoresProblem(case, seed)
+    call = problem.call(Quern(context, "cuda", clock.stream.cuda_stream))
+    first = clock.once_ms(call)
+    error = problem.error()
+    us = clock.of_calls({"quern": call})["quern"].us
+    count = GRAPH_CALLS if us < 500 else 3
+    graph_us = clock.of_graphs({"quern": clock.capture([call] * count)})["quern"].us / count
+    rate = problem.flops() / graph_us / 1e6
+    print(f"{case.name:26} {us:8.1f} / {graph_us:8.1f} us, {rate:.0f} TFLOP/s, {rate * 1e12 / product:.2f} of a product's; "
+          f"{problem.bytes() / graph_us / 1e6:.2f} TB/s; error {error:.1e}; first {first:.0f} ms", flush=True)  # fmt: skip
+    return {"case": case.name, "call_us": us, "graph_us": graph_us, "flops": problem.flops(), "bytes": problem.bytes(),
+            "product_tflops": product / 1e12, "error": error, "allowed": 4e-3, "first_ms": first}  # fmt: skip
+
+
 def rate_of_copy(clock: Clock) -> float:
     """Bytes a second of a copy of 2 GiB, read and written."""
     source, to = (torch.empty(1 << 31, dtype=torch.uint8, device="cuda") for _ in range(2))
@@ -172,13 +282,18 @@ def main() -> int:
     context = Context("cuda", cache_path=given.cache) if given.cache else Context("cuda", no_cache=True)
     with clock, context:
         print(f"copy: {rate_of_copy(clock) / 1e9:.0f} GB/s", flush=True)
-        for case in APPENDS:
+        product = 0.0
+        for case in (*APPENDS, *SCORES):
             if given.only and not any(part in case.name for part in given.only.split(",")):
                 continue
             if time.monotonic() - begin > given.budget:
                 print(f"{case.name}: no time left", flush=True)
                 continue
-            rows.append(measure_append(case, context, clock, given.seed))
+            if isinstance(case, Append):
+                rows.append(measure_append(case, context, clock, given.seed))
+            else:
+                product = product or rate_of_product(clock)
+                rows.append(measure_scores(case, context, clock, given.seed, product))
             torch.cuda.empty_cache()
     if given.json:
         with open(given.json, "w") as file:

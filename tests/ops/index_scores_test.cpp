@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstring>
 #include <functional>
 #include <limits>
 #include <memory>
@@ -309,6 +310,49 @@ TEST_P(IndexScores, MatchesItsDefinition) {
   Scoring scoring(GetParam());
   ASSERT_NO_FATAL_FAILURE(scoring.run());
   scoring.check();
+}
+
+// `host`: unfair scheduling and late delivery, by seed.
+class IndexScoresScheduling : public testing::TestWithParam<ScoreCase> {};
+std::vector<ScoreCase> unfair_cases() {
+  std::vector<ScoreCase> cases;
+  const auto add = [&](const char* name, std::vector<Lengths> sequences,
+                       const std::function<void(ScoreCase&)>& change) {
+    ScoreCase c;
+    c.name = name, c.sequences = std::move(sequences);
+    change(c);
+    cases.push_back(c);
+  };
+  add("unfair_one_query", {{1, 300}, {1, 65}, {1, 0}, {1, 128}}, [](ScoreCase& c) { c.one_query = true; });
+  add("unfair_two", {{2, 200}, {1, 130}, {2, 1}}, [](ScoreCase& c) { c.page_size = 16; });
+  add("unfair_four", {{4, 333}, {3, 65}}, [](ScoreCase& c) { c.max_sms = 1; });
+  add("unfair_shared_keys", {{20, 400}, {9, 70}}, [](ScoreCase& c) { c.max_sms = 1; });
+  add("unfair_rows", {{13, 200}, {1, 500}, {30, 30}}, [](ScoreCase& c) { c.ragged = true, c.max_sms = 2; });
+  add("unfair_without_scales", {{5, 200}}, [](ScoreCase& c) { c.k_scale = Scale::none, c.max_sms = 1; });
+  add("unfair_portable", {{4, 300}, {1, 65}}, [](ScoreCase& c) { c.heads = 32; });
+  return cases;
+}
+INSTANTIATE_TEST_SUITE_P(Seeds, IndexScoresScheduling, testing::ValuesIn(unfair_cases()),
+                         [](const testing::TestParamInfo<ScoreCase>& test) { return test.param.name; });
+TEST_P(IndexScoresScheduling, AnyOrderGivesTheSameBits) {
+  if (on_cuda()) GTEST_SKIP() << "a GPU schedules as it likes: seeds are for the host target";
+  constexpr int kSeeds = 4;
+  Scoring scoring(GetParam());
+  ASSERT_NO_FATAL_FAILURE(scoring.run());
+  scoring.check();
+  const std::vector<unsigned char> fair = scoring.out.memory(), poison = std::vector<unsigned char>(fair.size(), 0xff);
+  for (int seed = 0; seed < kSeeds; ++seed) {
+    const std::uint64_t value = run_seed() * kSeeds + static_cast<std::uint64_t>(seed);
+    const Context unfair = make_context([&](quern_context_options& o) {
+      o.flags |= QUERN_CONTEXT_HOST_SEED;
+      o.host_seed = value;
+    });
+    std::memcpy(scoring.out.box().tensor.data, poison.data(), poison.size());
+    auto error = sized<quern_error>();
+    ASSERT_EQ(quern_index_scores(unfair.get(), &scoring.args, &error), QUERN_OK) << error.text;
+    scoring.out.download();
+    ASSERT_EQ(scoring.out.memory(), fair) << "host_seed " << value;
+  }
 }
 
 // A query's bits are its own: alone as one query of a sequence, and among others, by whichever kernel.

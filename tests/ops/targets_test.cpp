@@ -196,8 +196,10 @@ TEST(TargetsWithWarpgroups, TakeLatentAttentionWithoutSpills) {
   if (!has_compiler(context.get(), "sm_90a", &why)) GTEST_SKIP() << why;
   const std::vector<Warmed> warmed = warm(context.get(), {"sm_90a"},
                                           "mla_decode * variant=rows64 dtype=bf16\n"
-                                          "mla_decode * variant=rows64 dtype=f16 cap=1 page_rows=16\n");
-  EXPECT_EQ(warmed.size(), 2u);
+                                          "mla_decode * variant=rows64 dtype=f16 cap=1 page_rows=16\n"
+                                          "index_scores * variant=warpgroups tokens=8 ragged=1\n"
+                                          "index_scores * variant=warpgroups tokens=1 page_rows=16\n");
+  EXPECT_EQ(warmed.size(), 4u);
   expect_compiled(warmed);
   each_entry(context.get(), "sm_90a", warmed, [](const quern_entry& entry) { EXPECT_EQ(entry.local_bytes, 0); });
 }
