@@ -234,8 +234,9 @@ def measure_scores(case: Scores, context: Context, clock: Clock, seed: int, prod
     count = GRAPH_CALLS if us < 500 else 3
     graph_us = clock.of_graphs({"quern": clock.capture([call] * count)})["quern"].us / count
     rate = problem.flops() / graph_us / 1e6
-    print(f"{case.name:26} {us:8.1f} / {graph_us:8.1f} us, {rate:.0f} TFLOP/s, {rate * 1e12 / product:.2f} of a product's; "
-          f"{problem.bytes() / graph_us / 1e6:.2f} TB/s; error {error:.1e}; first {first:.0f} ms", flush=True)  # fmt: skip
+    print(f"{case.name:26} {us:8.1f} / {graph_us:8.1f} us, {rate:.0f} TFLOP/s, {rate * 1e12 / product:.2f} of a "
+          f"product's; {problem.bytes() / graph_us / 1e6:.2f} TB/s; error {error:.1e}; first {first:.0f} ms",
+          flush=True)  # fmt: skip
     return {"case": case.name, "call_us": us, "graph_us": graph_us, "flops": problem.flops(), "bytes": problem.bytes(),
             "product_tflops": product / 1e12, "error": error, "allowed": 4e-3, "first_ms": first}  # fmt: skip
 
