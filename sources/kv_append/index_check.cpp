@@ -5,6 +5,7 @@
 #include <string>
 
 #include "sources/index_data.h"
+#include "sources/rope/options.h"
 
 namespace quern::ops::kv_append {
 namespace {
@@ -17,23 +18,24 @@ std::string of_token(const char* name, std::int64_t token) {
 struct Entries {
   std::int64_t begin, count;
 };
-Entries entries_of(const q::KvAppendParams& p, std::int64_t sequence) {
+Entries entries_of(const q::TokenPlaces& p, std::int64_t sequence) {
   if (p.page_indptr == nullptr) return {sequence * p.pages_stride, p.page_columns};
   return {p.page_indptr[sequence], p.page_indptr[sequence + 1] - p.page_indptr[sequence]};
 }
 
-void check_page(const q::KvAppendParams& p, std::int64_t sequence, std::int64_t entry) {
+void check_page(const q::TokenPlaces& p, std::int64_t sequence, std::int64_t entry, const std::string& cache) {
   const std::int64_t at = entries_of(p, sequence).begin + entry;
   if (p.pages[at] >= 0 && p.pages[at] < p.page_count) return;
   const std::string place = p.page_indptr != nullptr
                                 ? "page_indices[" + std::to_string(at) + "]"
                                 : "page_table[" + std::to_string(sequence) + "][" + std::to_string(entry) + "]";
   refuse_index(place + " (sequence " + std::to_string(sequence) + ")", p.pages[at], 0, p.page_count - 1,
-               "k_cache's pages");
+               cache + "'s pages");
 }
 
 // The tokens first to last - 1 are the sequence's.
-void check_sequence(const q::KvAppendParams& p, std::int64_t sequence, std::int64_t first, std::int64_t last) {
+void check_sequence(const q::TokenPlaces& p, std::int64_t sequence, std::int64_t first, std::int64_t last,
+                    const std::string& cache) {
   const std::int64_t room = entries_of(p, sequence).count * p.page_size.value;
   if (p.positions.data == nullptr && (p.lengths[sequence] < last - first || p.lengths[sequence] > room)) {
     refuse_index("lengths[" + std::to_string(sequence) + "] (sequence " + std::to_string(sequence) + ")",
@@ -47,40 +49,40 @@ void check_sequence(const q::KvAppendParams& p, std::int64_t sequence, std::int6
       refuse_index(of_token("positions", token) + ", of sequence " + std::to_string(sequence) + ",", position, 0,
                    room - 1, "the places of the sequence's pages; a negative one is skipped");
     }
-    check_page(p, sequence, position / p.page_size.value);
+    check_page(p, sequence, position / p.page_size.value, cache);
   }
 }
 
-void check_batch(const Problem& problem) {
-  const q::KvAppendParams& p = problem.params;
+void check_batch(const q::TokenPlaces& p, std::int64_t tokens, const std::string& cache, const char* given) {
   if (p.page_indptr != nullptr) {
-    expect_offsets("page_indptr", p.page_indptr, p.batch, problem.listed_pages, "sequence", "page_indices' entries");
+    expect_offsets("page_indptr", p.page_indptr, p.batch, p.page_columns, "sequence", "page_indices' entries");
   }
-  if (p.cu_q != nullptr) expect_offsets("cu_q", p.cu_q, p.batch, problem.tokens, "sequence", "k's tokens");
+  if (p.cu_q != nullptr) {
+    expect_offsets("cu_q", p.cu_q, p.batch, tokens, "sequence", (std::string(given) + "'s tokens").c_str());
+  }
   for (std::int64_t i = 0; i < p.batch; ++i) {
     const std::int64_t first = p.cu_q != nullptr ? p.cu_q[i] : i, last = p.cu_q != nullptr ? p.cu_q[i + 1] : i + 1;
-    check_sequence(p, i, first, std::min(last, problem.tokens));
+    check_sequence(p, i, first, std::min(last, tokens), cache);
   }
 }
 
 }  // namespace
 
-void check_index_data(const Problem& problem) {
-  const q::KvAppendParams& p = problem.params;
+void check_places(const q::TokenPlaces& p, const q::Rope& rope, std::int64_t tokens, const char* cache,
+                  const char* given) {
   if (p.slots.data == nullptr) {
-    check_batch(problem);
+    check_batch(p, tokens, cache, given);
   } else {
     const std::int64_t places = p.page_count * p.page_size.value;
-    for (std::int64_t token = 0; token < problem.tokens; ++token) {
+    for (std::int64_t token = 0; token < tokens; ++token) {
       const std::int64_t slot = q::integer_at(p.slots, token);
       if (slot >= places) {
-        refuse_index(of_token("slots", token), slot, 0, places - 1, "k_cache's places; a negative slot is skipped");
+        refuse_index(of_token("slots", token), slot, 0, places - 1,
+                     std::string(cache) + "'s places; a negative slot is skipped");
       }
     }
   }
-  if (p.rope.table != nullptr && p.positions.data != nullptr) {
-    rope::expect_table_has(p.positions, problem.tokens, p.rope);
-  }
+  if (rope.table != nullptr && p.positions.data != nullptr) rope::expect_table_has(p.positions, tokens, rope);
 }
 
 }  // namespace quern::ops::kv_append

@@ -12,7 +12,7 @@
 #include "sources/index_data.h"
 #include "sources/launch.h"
 #include "sources/ops.h"
-#include "sources/rope/launch_params.cuh"
+#include "sources/rope/heads.h"
 #include "sources/rope/options.h"
 #include "sources/tensor.h"
 
@@ -93,32 +93,6 @@ struct Problem {
   q::RopeParams params;
   std::int64_t most_blocks;
 };
-
-q::RopeHeads read_heads(const DLTensor* from, const char* from_name, const DLTensor* to, const char* to_name,
-                        Dtype dtype, const Call& call, std::int64_t tokens, std::int64_t dim) {
-  const Tensor x = read(from, from_name, 3, {dtype}, call.place);
-  const Tensor out = to != nullptr ? read(to, to_name, 3, {dtype}, call.place) : x;
-  const char* out_name = to != nullptr ? to_name : from_name;
-  expect_extent(x, from_name, 0, tokens);
-  expect_extent(x, from_name, 2, dim);
-  for (int d = 0; d < 3; ++d) expect_extent(out, out_name, d, x.shape[d]);
-  for (const auto& [tensor, name] : {std::pair{&x, from_name}, std::pair{&out, out_name}}) {
-    expect_unit_stride(*tensor, name, 2);
-    expect_aligned(*tensor, name, call.alignment);
-  }
-  expect_apart(out, out_name);
-  if (x.data != nullptr && x.data == out.data && (x.strides[0] != out.strides[0] || x.strides[1] != out.strides[1])) {
-    refuse_stride(out_name, 0, out.strides[0], (std::string("those of ") + from_name + ", which it is").c_str());
-  }
-  return {x.data,
-          out.data,
-          x.strides[0],
-          x.strides[1],
-          out.strides[0],
-          out.strides[1],
-          static_cast<std::int32_t>(x.shape[1]),
-          0};
-}
 
 Problem read_problem(const quern_rope_args& args, const Runtime& runtime, bool may_lack_data) {
   const Call call = read_call(runtime, args, 0, "enum quern_call_flags", 4, may_lack_data);

@@ -97,6 +97,11 @@ constexpr const char* kOthers[] = {
     "mla_decode * variant=rows16 dtype=bf16",
     "mla_decode * variant=rows32 dtype=f16 cache=rows656 indices=positions cap=1",
     "mla_decode * variant=combine dtype=bf16",
+    "mla_append * dtype=bf16 norm=bf16 queries=1 rotary_dim=64 interleaved=1",
+    "mla_append * dtype=f16 norm=f32 cache=rows656 rotary_dim=64 table=f32 alignment=4",
+    "mla_append * dtype=bf16 cache=e4m3_token d_latent=128 d_rope=0",
+    "index_scores * variant=portable tokens=2",
+    "index_scores * variant=portable dtype=e5m2 dim=256 head_rows=32 ragged=1 alignment=4",
     "moe_combine * dtype=bf16",
     "moe_combine * dtype=f32 alignment=4",
     "moe_combine * dtype=f16 out=f32",
@@ -191,8 +196,10 @@ TEST(TargetsWithWarpgroups, TakeLatentAttentionWithoutSpills) {
   if (!has_compiler(context.get(), "sm_90a", &why)) GTEST_SKIP() << why;
   const std::vector<Warmed> warmed = warm(context.get(), {"sm_90a"},
                                           "mla_decode * variant=rows64 dtype=bf16\n"
-                                          "mla_decode * variant=rows64 dtype=f16 cap=1 page_rows=16\n");
-  EXPECT_EQ(warmed.size(), 2u);
+                                          "mla_decode * variant=rows64 dtype=f16 cap=1 page_rows=16\n"
+                                          "index_scores * variant=warpgroups tokens=8 ragged=1\n"
+                                          "index_scores * variant=warpgroups tokens=1 page_rows=16\n");
+  EXPECT_EQ(warmed.size(), 4u);
   expect_compiled(warmed);
   each_entry(context.get(), "sm_90a", warmed, [](const quern_entry& entry) { EXPECT_EQ(entry.local_bytes, 0); });
 }
