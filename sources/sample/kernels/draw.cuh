@@ -1,8 +1,9 @@
 // Drawing one of the tokens that are left, as its weight is to the sum of all, from the row's seed and offset.
 //
-// Of a list: by a race. Each token has an exponentially distributed number of its own over its weight, the least wins;
-// which number depends on the token alone, so the list may be in any order. Of a whole row: by its place on the line of
-// all weights, first the chunk's, then the token's within.
+// Of a whole row: by its place on the line of all weights, first the chunk's, then the token's within. Of the tokens
+// that lists name: by a race. Each has an exponentially distributed number of its own over its weight, the least wins;
+// which number depends on the token alone, so they may be in any order. Of what filters leave: by its place on the line
+// of weights in descending order, which is what filters search, too.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -34,7 +35,7 @@ QUERN_CALLED i32 draw_by_race(const Room& room, const Source& source, const Stre
   u64 best = ~u64{0};
   each(source, [&](Place place) {
     if (place == 0) return;
-    const f32 weight = exp_of_minus(at_most(source.distance_of(place), 128.0f));
+    const f32 weight = source.share(place);
     if (weight == 0.0f) return;
     const i32 token = index_at(place);
     const f32 time = exponential(stream.of_token(token).x[0]) / weight;

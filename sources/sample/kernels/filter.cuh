@@ -69,21 +69,6 @@ QUERN_DEVICE i32 draw_of_row(const Room& room, const Whole& whole, const Stream&
   return draw_in_chunk(room, source, chunk, stream);
 }
 
-// By the weights of what a source over the whole row has.
-QUERN_CALLED i32 draw_of_rest(const Room& room, const Whole& whole, const Source& source, u64 total,
-                              const Stream& stream) {
-  sync_block();
-  QUERN_ROLLED for (i32 chunk = warp(); chunk < whole.p->chunks; chunk += kThreads / kWarp) {
-    u64 sum = 0;
-    each_in_chunk(source, chunk, [&](Place place) { sum += place != 0 ? source.weigh(place) : u64{0}; });
-    sum = warp_sum(sum);
-    if (lane() == 0) whole.weights[chunk] = sum;
-  }
-  sync_block();
-  const u64 target = scale_to(wide(stream.of_row()), total);
-  return draw_in_chunk(room, source, find_on_line(room, whole.p->chunks, target, whole.weights), stream);
-}
-
 // All tokens with keys of at least `least` into the list, from groups that lie no lower than the source's least place.
 // How many; -1: there is no room for them.
 QUERN_CALLED i32 gather_from(const Room& room, const Whole& whole, const Source& groups) {
@@ -228,8 +213,8 @@ QUERN_CALLED Added sum_up(const Room& room, const Source& source) {
   Added s{0, 0, 0};
   each(source, [&](Place place) {
     if (place == 0) return;
-    const f32 z = at_most(source.distance_of(place), 128.0f), w = exp_of_minus(z);
-    s.weight += static_cast<u64>(w * kUnits), s.weighed += static_cast<u64>(w * z * kUnits), ++s.count;
+    const f32 z = at_most(source.distance_of(place), 128.0f), w = source.share(place);
+    s.weight += to_units(w), s.weighed += to_units(w * z), ++s.count;
   });
   return {reduce_sum(room, s.weight), reduce_sum(room, s.weighed), reduce_sum(room, s.count)};
 }
@@ -252,9 +237,7 @@ QUERN_CALLED void filter(const Room& room, const Whole& whole, const Settings& s
     if (least > source->least) source->least = least, everything = false;
   }
   if (s.top_p < 1.0f) {
-    const u64 total = joint != 0                         ? joint
-                      : everything && whole.total() != 0 ? whole.total()
-                                                         : sum_up(room, *source).weight;
+    const u64 total = joint != 0 ? joint : sum_up(room, *source).weight;
     Source reached = *source;
     if (everything) {
       // Tokens so small that all of them together make up less than what top_p leaves out.
@@ -332,7 +315,7 @@ QUERN_CALLED Source kept_by_thresholds(const Room& room, const Whole& whole, con
   const bool counts = s.top_k > 0 && s.top_k < whole.p->vocab;
   Source source = whole.source(Source::row);
   source.least = static_cast<u64>(least_key) << 32;
-  if (whole.p->joint && counts && s.top_p < 1.0f) *joint = *everything ? whole.total() : sum_up(room, source).weight;
+  if (whole.p->joint && counts && s.top_p < 1.0f) *joint = sum_up(room, source).weight;
   const bool few = counts && s.top_k <= kMostListed;
   if (!few && *everything) return source;
   const i32 count = gather(room, whole, few ? static_cast<u32>(s.top_k) : 0, least_key);
@@ -346,8 +329,7 @@ QUERN_CALLED Source kept_by_thresholds(const Room& room, const Whole& whole, con
 QUERN_CALLED i32 choose_of_few(const Room& room, const Settings& s, const Source& source, const Stream& stream) {
   const i32 t = thread_index();
   const Place listed = t < source.count ? source.places[t] : Place{0}, place = source.has(listed) ? listed : Place{0};
-  const f32 weight = place != 0 ? exp_of_minus(at_most(source.distance_of(place), 128.0f)) : 0.0f;
-  const u64 units = static_cast<u64>(weight * kUnits);
+  const u64 units = place != 0 ? source.weigh(place) : u64{0};
   room.few[t] = place, room.weights[t] = units;
   sync_block();
   u32 rank = 0;
@@ -358,13 +340,9 @@ QUERN_CALLED i32 choose_of_few(const Room& room, const Settings& s, const Source
   }
   bool stays = place != 0 && (s.top_k <= 0 || rank < static_cast<u32>(s.top_k));
   if (s.top_p < 1.0f) stays = share_of(s.top_p, reduce_sum(room, stays ? units : u64{0}), false) > before && stays;
-  u64 own = ~u64{0};
-  if (stays && weight > 0.0f) {
-    const i32 token = index_at(place);
-    own = static_cast<u64>(bits_of(exponential(stream.of_token(token).x[0]) / weight)) << 32 | static_cast<u32>(token);
-  }
-  own = reduce_min(room, own);
-  return own == ~u64{0} ? -1 : static_cast<i32>(static_cast<u32>(own));
+  const u64 target = scale_to(wide(stream.of_row()), reduce_sum(room, stays ? units : u64{0}));
+  const bool drawn = stays && before <= target && target < before + units;
+  return static_cast<i32>(reduce_max(room, drawn ? static_cast<u32>(index_at(place)) + 1 : 0u)) - 1;
 }
 
 // Draws one of the tokens that stay; and where log-probabilities are of those alone, *logprob and the largest.
@@ -384,9 +362,9 @@ QUERN_DEVICE i32 choose_filtered(const Room& room, const Whole& whole, const Set
   }
   // Weights are told from the largest that is left, lest they all be nothing.
   if (source.most != ~u64{0} || source.typical) source.max = value_at(range_of(room, source, false).most);
-  const bool in_order = source.kind == Source::row;
-  const u64 total = in_order || p.logprobs_filtered ? sum_up(room, source).weight : 0;
-  const i32 id = in_order ? draw_of_rest(room, whole, source, total, stream) : draw_by_race(room, source, stream);
+  const u64 total = sum_up(room, source).weight;
+  const Place drawn = least_of_heaviest(room, source, scale_to(wide(stream.of_row()), total) + 1, false);
+  const i32 id = drawn == 0 ? -1 : index_at(drawn);
   if (p.logprobs_filtered && id >= 0) {
     const f32 log_sum = log_of(total);
     *logprob = -(source.distance_of(place_of_token(source, id)) + log_sum);

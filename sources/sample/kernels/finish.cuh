@@ -84,7 +84,7 @@ QUERN_DEVICE Whole sum_up_row(const Room& room, const SampleParams& p, const Row
       QUERN_ROLLED for (u32 slot = static_cast<u32>(thread_index()); slot < whole.table.slots; slot += kThreads) {
         const f32 x = whole.table.values[slot];
         if (whole.table.tokens[slot] != EditTable::kFree && x > -infinity())
-          of_listed += weight_at(distance(whole.max, x, whole.inverse_temperature));
+          of_listed += to_units(share_of_largest(whole.max, x, whole.inverse_temperature * kLog2OfE));
       }
       of_listed = whole.table.slots != 0 ? reduce_sum(room, of_listed) : 0;
     }

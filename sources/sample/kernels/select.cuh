@@ -77,7 +77,10 @@ struct Source {
     return token == EditTable::kFree ? Place{0} : place_of(table.values[at - count], static_cast<i32>(token));
   }
   QUERN_DEVICE f32 distance_of(Place place) const { return distance(max, value_at(place), inverse_temperature); }
-  QUERN_DEVICE u64 weigh(Place place) const { return weight_at(distance_of(place)); }
+  QUERN_DEVICE f32 share(Place place) const {
+    return share_of_largest(max, value_at(place), inverse_temperature * kLog2OfE);
+  }
+  QUERN_DEVICE u64 weigh(Place place) const { return to_units(share(place)); }
   // The closer -log p comes to the entropy the higher; the lowest index on ties.
   QUERN_DEVICE u64 typical_rank(Place place) const {
     // An explicit fma: wherever this is compiled into, equal logits must have equal ranks.

@@ -25,8 +25,7 @@ QUERN_DEVICE bool needs_sums(const SampleParams& p, i32 i) {
   if constexpr (kFilters) {
     const i32 k = read_row(p.top_k, i);
     const bool by_count = k > 0 && k <= kMostListed && k < p.vocab, share = read_row(p.top_p, i) < 1.0f;
-    if (share) return p.joint || !by_count;
-    return !by_count && !(read_row(p.min_p, i) > 0.0f);
+    return !share && !by_count && !(read_row(p.min_p, i) > 0.0f);
   }
   return true;
 }
