@@ -4,31 +4,10 @@
 #pragma once
 
 #include "sample/kernels/draw.cuh"
+#include "sample/kernels/report.cuh"
 #include "sample/kernels/stream.cuh"
 
 namespace q {
-
-struct Settings {
-  f32 temperature, top_p, min_p, typical_p, n_sigma, xtc_probability, xtc_threshold, dynamic_range, dynamic_exponent;
-  i32 top_k;
-
-  QUERN_DEVICE static bool is_share(f32 v) { return v >= 0.0f && v <= 1.0f; }
-  QUERN_DEVICE bool valid() const {
-    return temperature >= 0.0f && temperature < infinity() && is_share(top_p) && is_share(min_p) &&
-           is_share(typical_p) && n_sigma == n_sigma && is_share(xtc_probability) && xtc_threshold >= 0.0f &&
-           dynamic_range >= 0.0f && dynamic_range < infinity() && fabs(dynamic_exponent) < infinity() && top_k >= -1;
-  }
-  QUERN_DEVICE bool filters() const {
-    return top_k > 0 || top_p < 1.0f || min_p > 0.0f || typical_p < 1.0f || n_sigma > 0.0f || xtc_probability > 0.0f ||
-           dynamic_range > 0.0f;
-  }
-};
-QUERN_DEVICE Settings settings_of(const SampleParams& p, i32 i) {
-  return {read_row(p.temperature, i),   read_row(p.top_p, i),         read_row(p.min_p, i),
-          read_row(p.typical_p, i),     read_row(p.n_sigma, i),       read_row(p.xtc_probability, i),
-          read_row(p.xtc_threshold, i), read_row(p.dynamic_range, i), read_row(p.dynamic_exponent, i),
-          read_row(p.top_k, i)};
-}
 
 // What the streams have left of a row, and the table of its listed tokens.
 struct Whole {
@@ -218,16 +197,6 @@ QUERN_CALLED Added sum_up(const Room& room, const Source& source) {
   });
   return {reduce_sum(room, s.weight), reduce_sum(room, s.weighed), reduce_sum(room, s.count)};
 }
-QUERN_CALLED f32 log_of(u64 weight) { return log(static_cast<f32>(weight) * (1.0f / kUnits)); }
-
-// How much is needed to reach a share of the whole, and to exceed it.
-QUERN_DEVICE u64 share_of(f32 share, u64 total, bool exceed) {
-  const f64 exact = static_cast<f64>(share) * static_cast<f64>(total);
-  u64 whole = static_cast<u64>(exact);
-  if (exceed || static_cast<f64>(whole) < exact) ++whole;
-  return whole == 0 ? 1 : whole;
-}
-
 // Narrows the source to what stays. `everything`: nothing has been taken from the row so far, `joint`: what top_p is a
 // share of, 0: of what is left.
 QUERN_CALLED void filter(const Room& room, const Whole& whole, const Settings& s, const Stream& stream, bool everything,
