@@ -19,7 +19,7 @@ inline constexpr i32 kOwnTokens = kChunk / kThreads;
 QUERN_DEVICE f32 logit_of(const Part& part, const Row& row, i32 token, bool unlisted) {
   if constexpr (kKeeps) {
     const i32 local = token - part.begin();
-    return unlisted && part.lists && bit_at(part.marks, local) ? -infinity() : part.slice[local];
+    return unlisted && part.lists() && bit_at(part.marks, local) ? -infinity() : part.slice[local];
   } else {
     return token < part.vocab ? fmax(to_f32(row.logits[token]), -infinity()) : -infinity();
   }
@@ -49,7 +49,10 @@ QUERN_DEVICE Choice choose_of_row(const Part& part, const Row& row, const RowSum
   const u64 target = scale_to(wide(stream.of_row()), sums.total());
   if (kEdits && target >= sums.of_chunks) {
     u64 best = ~u64{0};
-    QUERN_ROLLED for (i32 r = 0; r < part.blocks; ++r) best = part.desk->races[r] < best ? part.desk->races[r] : best;
+    QUERN_ROLLED for (i32 r = 0; r < part.blocks; ++r) {
+      const u64 its = of_block(&part.desk->race, r);
+      best = its < best ? its : best;
+    }
     const i32 id = best == ~u64{0} ? -1 : static_cast<i32>(static_cast<u32>(best));
     const bool mine = id < 0 ? part.rank == 0 : part.owns(id);
     return {mine, id, mine && id >= 0 ? logit_of(part, row, id, false) : 0.0f};
@@ -124,10 +127,10 @@ QUERN_DEVICE Choice choose_by_search(const Part& part, const Scope& scope, const
   Bins::of(part).zero();
   sync_block();
   const u64 own = reduce_sum(part.room(), bin_part(part, scope, counts));
-  if (warp() == 0) tell_all_by_lanes(part, desk.totals + part.rank, own);
-  sync_cluster();
+  if (thread_index() == 0) desk.total = own;
+  sync_cluster_shared();
   u64 all = 0, of_bins;
-  QUERN_ROLLED for (i32 r = 0; r < part.blocks; ++r) all += desk.totals[r];
+  QUERN_ROLLED for (i32 r = 0; r < part.blocks; ++r) all += of_block(&desk.total, r);
   Search search{part, scope, add_up(part, &of_bins), 0};
   u64 left = all;
   if (counts) {

@@ -9,7 +9,7 @@ namespace q {
 QUERN_DEVICE void weigh_row(const Part& part, const Stream& stream, f32 inverse_temperature, bool draws, RowSums* sums) {
   const Room room = part.room();
   Desk& desk = *part.desk;
-  if (part.lists) {
+  if (part.lists()) {
     u64 own = 0, best = ~u64{0};
     each_listed_of_part(part, [&](i32 token, const f32* at, u32) {
       const f32 share = share_of_largest(sums->max, *at, sums->scale);
@@ -20,9 +20,9 @@ QUERN_DEVICE void weigh_row(const Part& part, const Stream& stream, f32 inverse_
       best = its < best ? its : best;
     });
     own = reduce_sum(room, own), best = reduce_min(room, best);
-    if (warp() == 0) tell_all_by_lanes(part, desk.totals + part.rank, own), tell_all_by_lanes(part, desk.races + part.rank, best);
-    sync_cluster();
-    QUERN_ROLLED for (i32 r = 0; r < part.blocks; ++r) sums->of_listed += desk.totals[r];
+    if (thread_index() == 0) desk.listed_total = own, desk.race = best;
+    sync_cluster_shared();
+    QUERN_ROLLED for (i32 r = 0; r < part.blocks; ++r) sums->of_listed += of_block(&desk.listed_total, r);
   }
   u64* const weights = reinterpret_cast<u64*>(part.work);
   u64 own = 0;
@@ -47,21 +47,21 @@ QUERN_DEVICE void sample_row(const SampleParams& p, Part& part, i32 i) {
   const bool weigh = p.sums == Sums::all || draws;
   const f32 inverse_temperature = inverse_of(settings.temperature);
   RowSums sums{-infinity(), inverse_temperature * kLog2OfE, 0, 0};
-  if (part.lists) list_part(p, row, &part);
-  cluster_wait();  // from here on the other blocks are there, and done with the row before
+  if (part.lists()) list_part(p, row, &part);
   bool nan = false;
   QUERN_ROLLED while (c < chunks) {
     nan |= take_chunk(p, row, part, c, weigh, sums.scale, x);
     c += kWarps;
     if (c < chunks) load_chunk(row, (part.first + c) * kChunk, p.vocab, p.vectors, x);
   }
-  if (part.lists && row.logits) settle_listed(p, row, part, &nan);
+  if (part.lists() && row.logits) settle_listed(p, row, part, &nan);
   const bool told = p.status != nullptr;
   if (told) {
     const u32 any = reduce_max(part.room(), nan ? 1u : 0u);
-    if (warp() == 0) tell_all_by_lanes(part, desk.nans + part.rank, any);
+    if (thread_index() == 0) desk.nan = any;
   }
-  sync_cluster();
+  sync_cluster_shared();
+  learn_chunks(part, p.chunks_per_block);
 
   const Room room = part.room();
   u32 status = mistakes_of(room, p, row, settings);
@@ -70,7 +70,7 @@ QUERN_DEVICE void sample_row(const SampleParams& p, Part& part, i32 i) {
     return;
   }
   if (told) {
-    QUERN_ROLLED for (i32 r = 0; r < part.blocks; ++r) status |= desk.nans[r] != 0 ? static_cast<u32>(kNan) : 0u;
+    QUERN_ROLLED for (i32 r = 0; r < part.blocks; ++r) status |= of_block(&desk.nan, r) != 0 ? static_cast<u32>(kNan) : 0u;
   }
   f32 max = -infinity();
   QUERN_ROLLED for (i32 at = thread_index(); at < part.all; at += kThreads) max = fmax(max, part.top_of(at));
@@ -98,12 +98,12 @@ QUERN_DEVICE void sample_clustered(const SampleParams& p) {
   QUERN_SHARED(Desk, desk, 1);
   Part part = part_of(p, desk);
   const i32 clusters = block_count(0) / part.blocks;
-  cluster_arrive();
   QUERN_ROLLED for (i32 i = block_index(0) / part.blocks; i < p.count; i += clusters) {
     sample_row(p, part, i);
-    cluster_arrive();
+    // Before this block's shared memory is used again or is gone, the others have read it.
+    cluster_arrive_relaxed();
+    cluster_wait();
   }
-  cluster_wait();
 }
 
 }  // namespace q

@@ -18,10 +18,9 @@ struct Desk {
   u64 scratch[kThreads / kWarp + 4];
   u64 few[kThreads], weights[kThreads];
   u64 found[4];
-  u64 totals[kClusterBlocks], races[kClusterBlocks];  // one a block, written by it
-  u32 nans[kClusterBlocks];
-  u32 counts[2][kClusterBlocks];  // of the lists
-  u32 pushed;
+  u64 total, listed_total, race;  // this block's own, which the others read
+  u32 nan;
+  u32 listed[2];  // tokens on the list, beyond its end, too
 };
 
 // The block's part of the row under way, and where things lie in dynamic shared memory.
@@ -36,8 +35,10 @@ struct Part {
   u32* marks;     // [chunks * kGroups] bits of the tokens that lists name
   u8* work;       // the table of listed tokens; then histograms and lists; then weights of chunks
   EditTable table;  // of this part's tokens, without values
-  bool lists;
+  bool named;
   Desk* desk;
+
+  QUERN_DEVICE bool lists() const { return kEdits && named; }
 
   QUERN_DEVICE Room room() const {
     Room r{};
@@ -48,20 +49,14 @@ struct Part {
   QUERN_DEVICE i32 length() const { return chunks * kChunk; }
   QUERN_DEVICE bool owns(i32 token) const { return token >= begin() && token < begin() + length(); }
   QUERN_DEVICE f32 top_of(i32 chunk) const {
-    return lists ? value_of(tops[chunk]) : f32_of(static_cast<u32>(stats[chunk]));
+    return lists() ? value_of(tops[chunk]) : f32_of(static_cast<u32>(stats[chunk]));
   }
 };
 
+// What block r has at this place.
 template <class T>
-QUERN_DEVICE void tell_all(const Part& part, T* place, T v) {
-  QUERN_ROLLED for (i32 r = 0; r < part.blocks; ++r) {
-    store_cluster(cluster_address(place, static_cast<u32>(r)), v);
-  }
-}
-// By a warp at once, each lane another block.
-template <class T>
-QUERN_DEVICE void tell_all_by_lanes(const Part& part, T* place, T v) {
-  if (lane() < part.blocks) store_cluster(cluster_address(place, static_cast<u32>(lane())), v);
+QUERN_DEVICE T of_block(const T* place, i32 r) {
+  return load_cluster<T>(cluster_address(place, static_cast<u32>(r)));
 }
 
 QUERN_DEVICE Part part_of(const SampleParams& p, Desk* desk) {
@@ -78,7 +73,7 @@ QUERN_DEVICE Part part_of(const SampleParams& p, Desk* desk) {
   part.tops = reinterpret_cast<u32*>(shared + room.tops);
   part.marks = reinterpret_cast<u32*>(shared + room.marks);
   part.work = shared + room.work;
-  part.lists = kEdits && p.slots != 0;
+  part.named = p.slots != 0;
   part.desk = desk;
   return part;
 }
@@ -140,11 +135,16 @@ QUERN_DEVICE void settle_listed(const SampleParams& p, const Row& row, const Par
     atomic_max(part.tops + (token >> 10), key_of(*at));
   });
   static_assert(kChunk == 1 << 10);
-  sync_block();
-  QUERN_ROLLED for (i32 at = thread_index(); at < part.chunks * part.blocks; at += kThreads) {
-    const i32 r = at / part.chunks, chunk = part.first + at - r * part.chunks;
-    if (r != part.rank) store_cluster(cluster_address(part.tops + chunk, static_cast<u32>(r)), part.tops[chunk]);
+}
+// What the other blocks know of their chunks. Between barriers of the cluster.
+QUERN_DEVICE void learn_chunks(const Part& part, i32 chunks_each) {
+  QUERN_ROLLED for (i32 c = thread_index(); c < part.all; c += kThreads) {
+    const i32 r = c / chunks_each;
+    if (r == part.rank) continue;
+    part.stats[c] = of_block(part.stats + c, r);
+    if (part.lists()) part.tops[c] = of_block(part.tops + c, r);
   }
+  sync_block();
 }
 
 // ---- A chunk
@@ -154,12 +154,12 @@ QUERN_DEVICE void keep_vector(f32* to, const f32* x) {
   }
 }
 
-// Chunk c of the part, as it came into x: edits it, keeps it and tells all blocks of it. True where there was a NaN.
+// Chunk c of the part, as it came into x: edits it, keeps it and notes what there is to know of it. True where there was a NaN.
 QUERN_DEVICE bool take_chunk(const SampleParams& p, const Row& row, const Part& part, i32 c, bool sums, f32 scale,
                              f32 (&x)[kEach]) {
   const i32 chunk = part.first + c;
   f32* const to = part.slice + c * kChunk;
-  const u32* const listed = part.lists ? part.marks + c * kGroups : nullptr;
+  const u32* const listed = part.lists() ? part.marks + c * kGroups : nullptr;
   if constexpr (kEdits) {
     if (listed) {
       QUERN_UNROLL for (int j = 0; j < kLoads; ++j) keep_vector(to + place_in_chunk(j), x + j * kVector);
@@ -185,8 +185,10 @@ QUERN_DEVICE bool take_chunk(const SampleParams& p, const Row& row, const Part& 
   QUERN_UNROLL for (int i = 1; i < kEach; ++i) max = fmax(max, x[i]);
   max = warp_max(max);
   if (sums && max > -infinity()) sum = warp_sum(sum_of_shares(x, max, scale));
-  tell_all_by_lanes(part, part.stats + chunk, static_cast<u64>(bits_of(sum)) << 32 | bits_of(max));
-  if (part.lists && lane() == 0) part.tops[chunk] = key_of(max);
+  if (lane() == 0) {
+    part.stats[chunk] = static_cast<u64>(bits_of(sum)) << 32 | bits_of(max);
+    if (part.lists()) part.tops[chunk] = key_of(max);
+  }
   return nan;
 }
 

@@ -3,7 +3,7 @@
 //
 // One pass over the part sorts its tokens into bins by their distance from the largest logit; a bin holds the weights of
 // its tokens, as integers, and their number. With the bins of all blocks added up, each block knows the bin that is
-// looked for, and that alone has to be looked into: its tokens are sent to all blocks, which rank them. A bin of too
+// looked for, and that alone has to be looked into: all blocks read its tokens, and rank them. A bin of too
 // many is divided further, by the tokens' places in the order.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -124,7 +124,7 @@ QUERN_DEVICE void each_near(const Part& part, f32 lowest, f32 highest, F f) {
 // The bins of a stretch: 2^shift places each, the highest first. Counts, too. All threads.
 QUERN_CALLED void bin_stretch(const Part& part, const Scope& scope, const Stretch& stretch, int shift) {
   const Bins bins = Bins::of(part);
-  sync_cluster();  // all have read the bins as they were
+  sync_cluster_shared();  // all have read the bins as they were
   bins.zero();
   sync_block();
   each_near(part, stretch.lowest, stretch.highest, [&](f32 x, Place place) {
@@ -132,7 +132,7 @@ QUERN_CALLED void bin_stretch(const Part& part, const Scope& scope, const Stretc
     if (ballot(take) == 0) return;
     add_crowded(bins, take ? static_cast<u32>((stretch.most - place) >> shift) : 0u, take ? scope.weigh(x) : u64{0}, take);
   });
-  sync_cluster();
+  sync_cluster_shared();
 }
 
 // A thread's two bins, added up over the blocks; and what comes before them.
@@ -192,34 +192,32 @@ QUERN_CALLED FoundSpot find_spot(const Part& part, const TwoBins& two, By by, u6
 // blocks or to the first alone, which in the others has no result. `turn` alternates.
 QUERN_CALLED i32 collect_all(const Part& part, const Scope& scope, const Stretch& stretch, i32 turn, bool to_all) {
   Desk& desk = *part.desk;
-  Place* const list = reinterpret_cast<Place*>(part.work + 3 * kSpots * 4) + turn * kClusterBlocks * kSegment;
+  Place* const list = reinterpret_cast<Place*>(part.work + 3 * kSpots * 4) + turn * kSegment;
+  u32* const listed = desk.listed + turn;
   sync_block();
-  if (thread_index() == 0) desk.pushed = 0;
+  if (thread_index() == 0) *listed = 0;
   sync_block();
-  const i32 receivers = to_all ? part.blocks : 1;
   each_near(part, stretch.lowest, stretch.highest, [&](f32 x, Place place) {
     if (!(x >= stretch.lowest && x <= stretch.highest && is_token(place) && stretch.has(scope, x, place))) return;
-    const u32 at = atomic_add(&desk.pushed, 1u);
-    if (at >= static_cast<u32>(kSegment)) return;
-    QUERN_ROLLED for (i32 r = 0; r < receivers; ++r) {
-      store_cluster(cluster_address(list + part.rank * kSegment + at, static_cast<u32>(r)), place);
-    }
+    const u32 at = atomic_add(listed, 1u);
+    if (at < static_cast<u32>(kSegment)) list[at] = place;
   });
-  sync_block();
-  if (warp() == 0) tell_all_by_lanes(part, &desk.counts[turn][part.rank], desk.pushed);
-  sync_cluster();
-  i32 count = 0, i = thread_index();
-  Place own = 0;
-  bool found = false;
-  QUERN_ROLLED for (i32 r = 0; r < part.blocks; ++r) {
-    const i32 its = static_cast<i32>(desk.counts[turn][r]);
-    if (its > kSegment) count = kThreads + 1;
-    if (!found && i < its && i < kSegment) own = list[r * kSegment + i], found = true;
-    i -= its, count += its;
+  sync_cluster_shared();
+  // This thread's token is the i-th of block `from`.
+  i32 count = 0, i = thread_index(), from = -1;
+  QUERN_FOUR_AT_ONCE for (i32 r = 0; r < part.blocks; ++r) {
+    const i32 its = static_cast<i32>(of_block(listed, r));
+    if (from < 0 && i < its) {
+      from = r;
+    } else if (from < 0) {
+      i -= its;
+    }
+    count += its;
   }
-  desk.few[thread_index()] = own;
+  if (count > kThreads) return -1;
+  desk.few[thread_index()] = from >= 0 && (to_all || part.rank == 0) ? of_block(list + i, from) : Place{0};
   sync_block();
-  return count > kThreads ? -1 : count;
+  return count;
 }
 
 struct FoundToken {
@@ -295,7 +293,7 @@ struct Search {
       stretch.most -= static_cast<u64>(spot.bin) << shift;
       const u64 width = (u64{1} << shift) - 1;
       if (stretch.most - stretch.least > width) stretch.least = stretch.most - width;
-      if (spot.in <= static_cast<u32>(kSegment)) {
+      if (spot.in <= static_cast<u32>(kThreads)) {
         const i32 count = collect_all(part, scope, stretch, list, true);
         return rank_few(part, scope, count, by, wanted, before, count_before);
       }
