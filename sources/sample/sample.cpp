@@ -6,6 +6,7 @@
 #include "sources/embedded.h"
 #include "sources/launch.h"
 #include "sources/ops.h"
+#include "sources/clusters.h"
 #include "sources/sample/read.h"
 #include "sources/workspace.h"
 
@@ -55,29 +56,41 @@ Parts parts_of(const Problem& problem) {
           round_up(chunks * 8)};
 }
 
+// Of a block.
+int threads_of(const Shape& shape, bool clusters) {
+  return clusters && (shape.edits || shape.filters) ? 512 : kThreads;
+}
+
 q::ClusterRoom room_of(const Problem& problem, int blocks) {
   const q::SampleParams& p = problem.params;
   return q::cluster_room(p.chunks, (p.chunks + blocks - 1) / blocks, problem.shape.edits || problem.shape.filters,
                          problem.shape.filters, p.slots);
 }
 
-// How many blocks share a row, if clusters can: for few rows as many as have a chunk for each warp, for many as few as
-// leave room for two blocks on a multiprocessor.
+// How many blocks share a row, if clusters can: as make for the fewest rounds of rows times the time that one takes.
 int blocks_of_row(const Problem& problem, const jit::TargetInfo& limits) {
+  constexpr double kFixed = 24;  // what a row costs beside its chunks, in the time that a block takes for one of those
   const q::SampleParams& p = problem.params;
   if (!limits.tensor_maps || problem.rare) return 0;
   const auto fits = [&](int blocks, std::uint32_t bytes) {
     return static_cast<std::uint32_t>(room_of(problem, blocks).bytes) + kDeskBytes <= bytes;
   };
-  const int most = problem.bounded ? std::min(problem.sms, q::kClusterBlocks) : q::kClusterBlocks;
-  int blocks = 1, least = 1;
-  while (2 * blocks <= most && blocks * kThreads / 32 < p.chunks) blocks *= 2;
-  while (least < blocks && !fits(least, limits.shared_per_block)) least *= 2;
-  if (!fits(least, limits.shared_per_block)) return 0;
-  while (blocks > least && std::int64_t{p.count} * blocks > 2 * problem.sms &&
-         fits(blocks / 2, limits.shared_per_sm / 2 - 1024))
-    blocks /= 2;
-  return blocks;
+  // The emulation on the host runs clusters of 64 warps.
+  const bool host = limits.target.family() == jit::Family::host;
+  int most = std::min<int>(q::kClusterBlocks, p.chunks);
+  if (host) most = std::min(most, 64 * 32 / threads_of(problem.shape, true));
+  if (problem.bounded) most = std::min(most, problem.sms);
+  int best = 0;
+  double least = 0;
+  for (int blocks = 1; blocks <= most; ++blocks) {
+    if (!fits(blocks, limits.shared_per_block)) continue;
+    const int on_each = fits(blocks, limits.shared_per_sm / 2 - 1024) ? 2 : 1;
+    const std::int64_t rows = std::max<std::int64_t>(most_clusters(blocks, problem.sms) * on_each, 1);
+    const double rounds = static_cast<double>((std::int64_t{p.count} + rows - 1) / rows);
+    const double cost = rounds * (kFixed + static_cast<double>((p.chunks + blocks - 1) / blocks));
+    if (best == 0 || cost < least) best = blocks, least = cost;
+  }
+  return best;
 }
 
 // Rows beyond the counters there are have one block each.
@@ -93,7 +106,7 @@ jit::Unit to_unit(const char* name, const Shape& shape, jit::Target target) {
   unit.constants = {{"LOGIT", name_of(shape.logits)},
                     {"EDITS", shape.edits ? "1" : "0"},
                     {"FILTERS", shape.filters ? "1" : "0"},
-                    {"THREADS", std::to_string(kThreads)}};
+                    {"THREADS", std::to_string(threads_of(shape, shape.clusters))}};
   unit.source = embedded(shape.clusters ? "sample/kernels/sm90/clustered.cuh" : "sample/kernels/sample.cuh");
   unit.headers = device_headers(unit.target);
   const std::uint32_t most = jit::limits_of(target).shared_per_block;
@@ -143,6 +156,7 @@ void launch_problem(const Runtime& runtime, Problem* problem, const jit::Spec& s
   launch.block[0] = kThreads;
   if (problem->blocks != 0) {
     const int most = std::max(problem->sms * 2 / p.blocks, 1), clusters = problem->bounded ? std::min(p.count, most) : p.count;
+    launch.block[0] = static_cast<std::uint32_t>(threads_of(problem->shape, true));
     launch.grid[0] = static_cast<std::uint32_t>(clusters * p.blocks);
     launch.cluster[0] = static_cast<std::uint32_t>(p.blocks);
     launch.shared_bytes = static_cast<std::uint32_t>(room_of(*problem, p.blocks).bytes);

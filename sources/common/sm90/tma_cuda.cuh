@@ -315,6 +315,7 @@ QUERN_DEVICE void cluster_arrive_relaxed() { asm volatile("barrier.cluster.arriv
 // A release at the scope of the cluster waits for global memory (MEMBAR.GPU) unless it is restricted to shared memory,
 // which PTX can say since version 8.6.
 QUERN_DEVICE void cluster_arrive_shared() {
+  sync_warp();
 #if __CUDACC_VER_MAJOR__ > 12 || (__CUDACC_VER_MAJOR__ == 12 && __CUDACC_VER_MINOR__ >= 8)
   asm volatile("fence.release.sync_restrict::shared::cta.cluster;" ::: "memory");
   cluster_arrive_relaxed();

@@ -41,7 +41,7 @@ struct Whole {
 QUERN_DEVICE i32 draw_of_row(const Room& room, const Whole& whole, const Stream& stream) {
   const u64 target = scale_to(wide(stream.of_row()), whole.total());
   if (kEdits && target >= whole.of_chunks) return draw_by_race(room, whole.source(Source::groups), stream);
-  const i32 chunk = find_on_line(room, whole.p->chunks, target, whole.weights);
+  const i32 chunk = find_on_line(room.scratch, whole.p->chunks, target, whole.weights);
   Source source = whole.source(Source::row);
   source.unlisted = true;
   source.max = whole.stats[chunk].max;

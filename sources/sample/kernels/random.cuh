@@ -27,11 +27,11 @@ QUERN_DEVICE f32 exponential(u32 bits) {
 
 // The number whose stretch of the line `target` falls into, of n in order, their stretches being `weights`. All
 // threads, which share them in runs. -1 where target is not below the sum.
-QUERN_CALLED i32 find_on_line(const Room& room, i32 n, u64 target, const u64* weights) {
+QUERN_CALLED i32 find_on_line(u64* scratch, i32 n, u64 target, const u64* weights) {
   const i32 each = div_up(n, kThreads), begin = thread_index() * each, end = begin + each < n ? begin + each : n;
   u64 own = 0, total;
   QUERN_ROLLED for (i32 i = begin; i < end; ++i) own += weights[i];
-  u64 before = block_scan<kThreads>(own, room.scratch, &total);
+  u64 before = block_scan<kThreads>(own, scratch, &total);
   i32 found = -1;
   if (before <= target && target < before + own) {
     QUERN_ROLLED for (i32 i = begin; i < end; ++i) {
@@ -43,7 +43,7 @@ QUERN_CALLED i32 find_on_line(const Room& room, i32 n, u64 target, const u64* we
     }
   }
   sync_block();
-  return static_cast<i32>(reduce_max(room, static_cast<u32>(found + 1))) - 1;
+  return static_cast<i32>(reduce(scratch, static_cast<u64>(found + 1), How::max)) - 1;
 }
 
 }  // namespace q

@@ -21,6 +21,12 @@ struct Settings {
            dynamic_range > 0.0f;
   }
 };
+// Where a call has none of what few requests ask for.
+QUERN_DEVICE Settings usual_settings_of(const SampleParams& p, i32 i) {
+  if constexpr (FILTERS == 0) return {read_row(p.temperature, i), 1.0f, 0.0f, 1.0f, 0.0f, 0.0f, 0.0f, 0.0f, 1.0f, 0};
+  return {read_row(p.temperature, i), read_row(p.top_p, i), read_row(p.min_p, i), 1.0f, 0.0f, 0.0f, 0.0f, 0.0f, 1.0f,
+          read_row(p.top_k, i)};
+}
 QUERN_DEVICE Settings settings_of(const SampleParams& p, i32 i) {
   return {read_row(p.temperature, i),   read_row(p.top_p, i),         read_row(p.min_p, i),
           read_row(p.typical_p, i),     read_row(p.n_sigma, i),       read_row(p.xtc_probability, i),

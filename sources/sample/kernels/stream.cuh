@@ -70,14 +70,12 @@ QUERN_DEVICE bool take_nan_out(f32 (&x)[kEach]) {
   }
   return nan;
 }
-// Of 2^((x - max) scale), a lane's part; max > -inf.
+// 2^((x - max) scale), with what is NaN, of two infinities, as 1.
+QUERN_DEVICE f32 share_in_chunk(f32 x, f32 max, f32 scale) { return share_of_largest(max, x, scale); }
+// A lane's part of their sum; max > -inf.
 QUERN_DEVICE f32 sum_of_shares(const f32 (&x)[kEach], f32 max, f32 scale) {
   f32 sum = 0.0f;
-  if (max < infinity()) {
-    QUERN_UNROLL for (int i = 0; i < kEach; ++i) sum += exp2((x[i] - max) * scale);
-  } else {
-    QUERN_UNROLL for (int i = 0; i < kEach; ++i) sum += x[i] == max ? 1.0f : 0.0f;
-  }
+  QUERN_UNROLL for (int i = 0; i < kEach; ++i) sum += share_in_chunk(x[i], max, scale);
   return sum;
 }
 

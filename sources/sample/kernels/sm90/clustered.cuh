@@ -35,12 +35,12 @@ QUERN_DEVICE void weigh_row(const Part& part, const Stream& stream, f32 inverse_
 QUERN_DEVICE void sample_row(const SampleParams& p, Part& part, i32 i) {
   Desk& desk = *part.desk;
   const Row row = row_of_call(p, i);
-  f32 x[kEach];
-  i32 c = warp();
   const i32 chunks = row.logits ? part.chunks : 0;
-  if (c < chunks) load_chunk(row, (part.first + c) * kChunk, p.vocab, p.vectors, x);
+  if constexpr (kKeeps) {
+    QUERN_ROLLED for (i32 c = warp(); c < chunks; c += kWarps) begin_chunk(p, row, part, c);
+  }
   // While they come:
-  const Settings settings = settings_of(p, i);
+  const Settings settings = usual_settings_of(p, i);
   const Stream stream{p.seeds ? static_cast<u64>(p.seeds[i]) : p.seed, p.offsets ? static_cast<u64>(p.offsets[i]) : p.offset,
                       p.seeds ? u64{0} : static_cast<u64>(i) + 1};
   const bool filters = kFilters && settings.filters(), draws = settings.temperature != 0.0f && !filters;
@@ -49,10 +49,20 @@ QUERN_DEVICE void sample_row(const SampleParams& p, Part& part, i32 i) {
   RowSums sums{-infinity(), inverse_temperature * kLog2OfE, 0, 0};
   if (part.lists()) list_part(p, row, &part);
   bool nan = false;
-  QUERN_ROLLED while (c < chunks) {
-    nan |= take_chunk(p, row, part, c, weigh, sums.scale, x);
-    c += kWarps;
-    if (c < chunks) load_chunk(row, (part.first + c) * kChunk, p.vocab, p.vectors, x);
+  QUERN_ROLLED for (i32 c = warp(); c < chunks; c += kWarps) {
+    if constexpr (kKeeps) {
+      if (c + kWarps < chunks) {
+        copy_async_wait<1>();
+      } else {
+        copy_async_wait<0>();
+      }
+      widen_chunk(p, row, part, c);
+      nan |= take_chunk(p, row, part, c, weigh, sums.scale);
+    } else {
+      f32 x[kEach];
+      load_chunk(row, (part.first + c) * kChunk, p.vocab, p.vectors, x);
+      nan |= take_loaded_chunk(part, c, weigh, sums.scale, x);
+    }
   }
   if (part.lists() && row.logits) settle_listed(p, row, part, &nan);
   const bool told = p.status != nullptr;

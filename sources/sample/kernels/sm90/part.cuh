@@ -15,12 +15,13 @@ inline constexpr i32 kWarps = kThreads / kWarp;
 
 // What a block has in static shared memory, at the same place in each of the cluster.
 struct Desk {
-  u64 scratch[kThreads / kWarp + 4];
-  u64 few[kThreads], weights[kThreads];
+  u64 scratch[2 * kThreads / kWarp];
+  u64 few[kSegment], weights[kSegment];
   u64 found[4];
-  u64 total, listed_total, race;  // this block's own, which the others read
+  u64 total, listed_total, race, first, last;  // this block's own, which the others read
   u32 nan;
   u32 listed[2];  // tokens on the list, beyond its end, too
+  u32 used;       // slots of the table
 };
 
 // The block's part of the row under way, and where things lie in dynamic shared memory.
@@ -35,6 +36,7 @@ struct Part {
   u32* marks;     // [chunks * kGroups] bits of the tokens that lists name
   u8* work;       // the table of listed tokens; then histograms and lists; then weights of chunks
   EditTable table;  // of this part's tokens, without values
+  u16* used;        // its slots that have one
   bool named;
   Desk* desk;
 
@@ -42,7 +44,7 @@ struct Part {
 
   QUERN_DEVICE Room room() const {
     Room r{};
-    r.scratch = desk->scratch, r.few = desk->few, r.weights = desk->weights;
+    r.scratch = desk->scratch;
     return r;
   }
   QUERN_DEVICE i32 begin() const { return first * kChunk; }
@@ -85,15 +87,19 @@ QUERN_DEVICE void list_part(const SampleParams& p, const Row& row, Part* part) {
   table.slots = static_cast<u32>(p.slots);
   table.tokens = reinterpret_cast<u32*>(part->work);
   table.counts = table.tokens + table.slots;
+  part->used = reinterpret_cast<u16*>(table.counts + table.slots);
   bins_zero<kThreads>(part->marks, part->chunks * kGroups);
-  QUERN_ROLLED for (i32 s = thread_index(); s < p.slots; s += kThreads) {
-    table.tokens[s] = EditTable::kFree, table.counts[s] = 0;
+  QUERN_ROLLED for (i32 s = thread_index() * 4; s < p.slots; s += kThreads * 4) {
+    store16(table.tokens + s, {{EditTable::kFree, EditTable::kFree, EditTable::kFree, EditTable::kFree}});
+    store16(table.counts + s, {{0, 0, 0, 0}});
   }
+  if (thread_index() == 0) part->desk->used = 0;
   sync_block();
   each_edited(p, row.i, [&](i32 token, From from, i32) {
     if (!part->owns(token)) return;
-    const u32 slot = table.slot_for(token), local = static_cast<u32>(token - part->begin());
-    atomic_or(part->marks + (local >> 5), 1u << (local & 31));
+    const u32 slot = table.slot_for(token), local = static_cast<u32>(token - part->begin()), bit = 1u << (local & 31);
+    // Whoever comes first puts it on the list of those there are.
+    if ((atomic_or(part->marks + (local >> 5), bit) & bit) == 0) part->used[atomic_add(&part->desk->used, 1u)] = static_cast<u16>(slot);
     if (from == From::output) atomic_add(table.counts + slot, 1u);
     if (from == From::prompt) atomic_or(table.counts + slot, EditTable::kInPrompt);
     if (from == From::banned) atomic_or(table.counts + slot, EditTable::kBanned);
@@ -103,9 +109,10 @@ QUERN_DEVICE void list_part(const SampleParams& p, const Row& row, Part* part) {
 
 template <class F>
 QUERN_DEVICE void each_listed_of_part(const Part& part, F f) {
-  QUERN_ROLLED for (u32 s = static_cast<u32>(thread_index()); s < part.table.slots; s += kThreads) {
-    const u32 token = part.table.tokens[s];
-    if (token != EditTable::kFree) f(static_cast<i32>(token), part.slice + (static_cast<i32>(token) - part.begin()), s);
+  QUERN_ROLLED for (u32 i = static_cast<u32>(thread_index()); i < part.desk->used; i += kThreads) {
+    const u32 slot = part.used[i];
+    const i32 token = static_cast<i32>(part.table.tokens[slot]);
+    f(token, part.slice + (token - part.begin()), slot);
   }
 }
 
@@ -147,48 +154,123 @@ QUERN_DEVICE void learn_chunks(const Part& part, i32 chunks_each) {
   sync_block();
 }
 
-// ---- A chunk
-QUERN_DEVICE void keep_vector(f32* to, const f32* x) {
-  QUERN_UNROLL for (int e = 0; e < kVector; e += 4) {
-    store16(to + e, {{bits_of(x[e]), bits_of(x[e + 1]), bits_of(x[e + 2]), bits_of(x[e + 3])}});
-  }
-}
+// ---- A chunk: a warp's. Lane l has the vectors that place_in_chunk() says, in shared memory as it would in registers
+// 16 bits a logit are copied into the second half of the chunk's place, and widened from there.
+inline constexpr i32 kRawAt = sizeof(Logit) == 4 ? 0 : kChunk / 2;
 
-// Chunk c of the part, as it came into x: edits it, keeps it and notes what there is to know of it. True where there was a NaN.
-QUERN_DEVICE bool take_chunk(const SampleParams& p, const Row& row, const Part& part, i32 c, bool sums, f32 scale,
-                             f32 (&x)[kEach]) {
+QUERN_DEVICE bool comes_by_vectors(const SampleParams& p, i32 chunk) {
+  return p.vectors && (chunk + 1) * kChunk <= p.vocab;
+}
+// Begins to copy it, as one group of this thread's copies.
+QUERN_DEVICE void begin_chunk(const SampleParams& p, const Row& row, const Part& part, i32 c) {
+  const i32 chunk = part.first + c;
+  if (comes_by_vectors(p, chunk)) {
+    Logit* const to = reinterpret_cast<Logit*>(part.slice + c * kChunk + kRawAt);
+    QUERN_UNROLL for (int j = 0; j < kLoads; ++j) {
+      copy_async_16(to + place_in_chunk(j), row.logits + chunk * kChunk + place_in_chunk(j), true);
+    }
+  }
+  copy_async_commit();
+}
+// What has been copied becomes f32; what could not be copied is read.
+QUERN_DEVICE void widen_chunk(const SampleParams& p, const Row& row, const Part& part, i32 c) {
   const i32 chunk = part.first + c;
   f32* const to = part.slice + c * kChunk;
-  const u32* const listed = part.lists() ? part.marks + c * kGroups : nullptr;
-  if constexpr (kEdits) {
-    if (listed) {
-      QUERN_UNROLL for (int j = 0; j < kLoads; ++j) keep_vector(to + place_in_chunk(j), x + j * kVector);
+  if (!comes_by_vectors(p, chunk)) {
+    QUERN_FOUR_AT_ONCE for (i32 at = lane(); at < kChunk; at += kWarp) {
+      const i32 token = chunk * kChunk + at;
+      to[at] = token < p.vocab ? to_f32(row.logits[token]) : -infinity();
     }
-    edit_chunk(p, row, chunk * kChunk, listed, x);
-  }
-  const bool nan = take_nan_out(x);
-  if constexpr (kKeeps) {
+    sync_warp();
+  } else if constexpr (sizeof(Logit) == 2) {
+    const Logit* const from = reinterpret_cast<const Logit*>(to + kRawAt);
+    vec16 raw[kLoads];
+    QUERN_UNROLL for (int j = 0; j < kLoads; ++j) raw[j] = load16(from + place_in_chunk(j));
+    sync_warp();
     QUERN_UNROLL for (int j = 0; j < kLoads; ++j) {
-      const i32 at = place_in_chunk(j);
-      constexpr u32 kOfLane = (1u << kVector) - 1;
-      const u32 raw = listed ? listed[at >> 5] >> (at & 31) & kOfLane : 0u;
-      if (raw == 0) {
-        keep_vector(to + at, x + j * kVector);
-      } else {
-        QUERN_UNROLL for (int e = 0; e < kVector; ++e) {
-          if ((raw >> e & 1) == 0) to[at + e] = x[j * kVector + e];
-        }
+      QUERN_UNROLL for (int h = 0; h < 2; ++h) {
+        const f32x2 low = unpack<Logit>(raw[j].x[2 * h]), high = unpack<Logit>(raw[j].x[2 * h + 1]);
+        store16(to + place_in_chunk(j) + 4 * h, {{bits_of(low.x), bits_of(low.y), bits_of(high.x), bits_of(high.y)}});
       }
     }
   }
-  f32 max = x[0], sum = 0.0f;
-  QUERN_UNROLL for (int i = 1; i < kEach; ++i) max = fmax(max, x[i]);
+}
+struct Vector {
+  f32 x[kVector];
+};
+QUERN_DEVICE Vector load_vector(const f32* from) {
+  Vector v;
+  QUERN_UNROLL for (int e = 0; e < kVector; e += 4) {
+    const vec16 four = load16(from + e);
+    QUERN_UNROLL for (int w = 0; w < 4; ++w) v.x[e + w] = f32_of(four.x[w]);
+  }
+  return v;
+}
+QUERN_DEVICE void store_vector(f32* to, const Vector& v) {
+  QUERN_UNROLL for (int e = 0; e < kVector; e += 4) {
+    store16(to + e, {{bits_of(v.x[e]), bits_of(v.x[e + 1]), bits_of(v.x[e + 2]), bits_of(v.x[e + 3])}});
+  }
+}
+
+// Chunk c of the part: edits it and notes what there is to know of it. The listed tokens' logits stay raw and are left
+// out. True where there was a NaN.
+QUERN_DEVICE bool take_chunk(const SampleParams& p, const Row& row, const Part& part, i32 c, bool sums, f32 scale) {
+  const i32 chunk = part.first + c;
+  f32* const slice = part.slice + c * kChunk;
+  const u32* const listed = part.lists() ? part.marks + c * kGroups : nullptr;
+  constexpr u32 kOfLane = (1u << kVector) - 1;
+  ChunkMasks masks{};
+  if constexpr (kEdits) masks = load_masks(row, chunk * kChunk, p.vocab);
+  bool any_nan = false;
+  f32 max = -infinity(), sum = 0.0f;
+  QUERN_TWO_AT_ONCE for (int j = 0; j < kLoads; ++j) {
+    const i32 at = place_in_chunk(j);
+    Vector v = load_vector(slice + at);
+    if constexpr (kEdits) edit_vector(p, row, chunk * kChunk, j, masks, listed, v.x);
+    bool nan = false;
+    QUERN_UNROLL for (int e = 0; e < kVector; ++e) nan |= v.x[e] != v.x[e];
+    if (nan) {
+      QUERN_UNROLL for (int e = 0; e < kVector; ++e) v.x[e] = fmax(v.x[e], -infinity());
+      any_nan = true;
+    }
+    if (kEdits || nan) {
+      const u32 raw = listed ? listed[at >> 5] >> (at & 31) & kOfLane : 0u;
+      if (raw == 0) {
+        store_vector(slice + at, v);
+      } else {
+        QUERN_UNROLL for (int e = 0; e < kVector; ++e) {
+          if ((raw >> e & 1) == 0) slice[at + e] = v.x[e];
+        }
+      }
+    }
+    QUERN_UNROLL for (int e = 0; e < kVector; ++e) max = fmax(max, v.x[e]);
+  }
   max = warp_max(max);
-  if (sums && max > -infinity()) sum = warp_sum(sum_of_shares(x, max, scale));
+  if (sums && max > -infinity()) {
+    QUERN_TWO_AT_ONCE for (int j = 0; j < kLoads; ++j) {
+      const i32 at = place_in_chunk(j);
+      const Vector v = load_vector(slice + at);
+      const u32 raw = listed ? listed[at >> 5] >> (at & 31) : 0u;
+      QUERN_UNROLL for (int e = 0; e < kVector; ++e) {
+        sum += share_in_chunk((raw >> e & 1) != 0 ? -infinity() : v.x[e], max, scale);
+      }
+    }
+    sum = warp_sum(sum);
+  }
   if (lane() == 0) {
     part.stats[chunk] = static_cast<u64>(bits_of(sum)) << 32 | bits_of(max);
     if (part.lists()) part.tops[chunk] = key_of(max);
   }
+  return any_nan;
+}
+// The same of a chunk in registers, for kernels that neither edit nor keep.
+QUERN_DEVICE bool take_loaded_chunk(const Part& part, i32 c, bool sums, f32 scale, f32 (&x)[kEach]) {
+  const bool nan = take_nan_out(x);
+  f32 max = x[0], sum = 0.0f;
+  QUERN_UNROLL for (int i = 1; i < kEach; ++i) max = fmax(max, x[i]);
+  max = warp_max(max);
+  if (sums && max > -infinity()) sum = warp_sum(sum_of_shares(x, max, scale));
+  if (lane() == 0) part.stats[part.first + c] = static_cast<u64>(bits_of(sum)) << 32 | bits_of(max);
   return nan;
 }
 
