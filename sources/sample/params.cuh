@@ -97,7 +97,7 @@ struct SampleParams {
 };
 
 // ---- Where a row lies in the shared memory of a cluster's blocks (kernels/sm90)
-inline constexpr i32 kClusterBlocks = 8;   // at most
+inline constexpr i32 kClusterBlocks = 8;  // at most
 inline constexpr i32 kSpotBits = 9, kSpots = 1 << kSpotBits;
 inline constexpr i32 kSegment = 256;  // tokens that are ranked at once
 // Offsets in bytes; the slice of logits comes first.

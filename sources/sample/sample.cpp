@@ -2,11 +2,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 
+#include "sources/clusters.h"
 #include "sources/common_headers.h"
 #include "sources/embedded.h"
 #include "sources/launch.h"
 #include "sources/ops.h"
-#include "sources/clusters.h"
 #include "sources/sample/read.h"
 #include "sources/workspace.h"
 
@@ -155,7 +155,8 @@ void launch_problem(const Runtime& runtime, Problem* problem, const jit::Spec& s
       static_cast<std::uint32_t>(problem->bounded ? std::min(p.units, problem->sms * kBlocksPerSm) : p.units);
   launch.block[0] = kThreads;
   if (problem->blocks != 0) {
-    const int most = std::max(problem->sms * 2 / p.blocks, 1), clusters = problem->bounded ? std::min(p.count, most) : p.count;
+    const int most = std::max(problem->sms * 2 / p.blocks, 1),
+              clusters = problem->bounded ? std::min(p.count, most) : p.count;
     launch.block[0] = static_cast<std::uint32_t>(threads_of(problem->shape, true));
     launch.grid[0] = static_cast<std::uint32_t>(clusters * p.blocks);
     launch.cluster[0] = static_cast<std::uint32_t>(p.blocks);

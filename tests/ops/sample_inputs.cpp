@@ -12,8 +12,8 @@ constexpr float kInfinity = std::numeric_limits<float>::infinity();
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 
 constexpr LogitShape kShapes[] = {LogitShape::normal,    LogitShape::peaked,   LogitShape::equal, LogitShape::two,
-                             LogitShape::staircase, LogitShape::denormal, LogitShape::huge,  LogitShape::offset,
-                             LogitShape::rising,    LogitShape::holes,    LogitShape::one};
+                                  LogitShape::staircase, LogitShape::denormal, LogitShape::huge,  LogitShape::offset,
+                                  LogitShape::rising,    LogitShape::holes,    LogitShape::one};
 
 }  // namespace
 

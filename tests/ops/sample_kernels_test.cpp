@@ -95,7 +95,8 @@ TEST_P(SampleGrid, TokensAreOfTheKeptSet) {
   in.vocab = grid.vocab;
   const std::size_t kinds = few ? 1 : 3;
   for (std::size_t r = 0; r < kinds; ++r)
-    in.logits.push_back(make_logits(random, r == 1 ? LogitShape::peaked : LogitShape::normal, grid.vocab, Element::f32));
+    in.logits.push_back(
+        make_logits(random, r == 1 ? LogitShape::peaked : LogitShape::normal, grid.vocab, Element::f32));
   const std::size_t rows = few ? std::min<std::size_t>(grid.rows, 3) : grid.rows;
   for (const std::int32_t k : {0, 10, 100, 500}) {
     for (const float p : {0.1f, 0.5f, 0.9f, 1.0f}) {

@@ -32,7 +32,7 @@ QUERN_CALLED i32 draw_by_race(const Room& room, const Source& source, const Stre
 QUERN_CALLED i32 draw_in_chunk(const Room& room, const Source& source, i32 chunk, const Stream& stream) {
   constexpr i32 kOwn = kChunk / kThreads;
   const i32 begin = chunk * kChunk + thread_index() * kOwn;
-  u64 own = 0, total;
+  u64 own = 0;
   u64* weights = room.weights;
   static_assert(kBins >= kChunk);
   sync_block();
@@ -42,7 +42,8 @@ QUERN_CALLED i32 draw_in_chunk(const Room& room, const Source& source, i32 chunk
     weights[thread_index() * kOwn + j] = weight;
     own += weight;
   }
-  u64 before = block_scan<kThreads>(own, room.scratch, &total);
+  u64 before = sum_before(room.scratch, own);
+  const u64 total = room.scratch[kThreads / kWarp];
   const u64 target = scale_to(wide(stream.at(kWithinChunk)), total);
   u32 found = 0;
   QUERN_ROLLED for (int j = 0; j < kOwn; ++j) {

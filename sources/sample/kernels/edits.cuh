@@ -143,26 +143,6 @@ QUERN_DEVICE void edit_chunk(const SampleParams& p, const Row& row, i32 begin, c
 }
 
 // ---- The tokens that lists name
-// f(token, where from, which entry) for each that is one; all threads share the work.
-enum class From { prompt, output, banned, bias };
-template <class F>
-QUERN_DEVICE void each_listed(const TokenList& list, From from, i32 i, i32 vocab, F f) {
-  if (!list.tokens) return;
-  const i32 there = list.lengths ? list.lengths[i] : list.most, length = there < list.most ? there : list.most;
-  const i32* tokens = list.tokens + i * list.stride;
-  constexpr int kAtOnce = 8;  // loads under way
-  QUERN_ROLLED for (i32 base = thread_index(); base < length; base += kThreads * kAtOnce) {
-    i32 token[kAtOnce];
-    QUERN_UNROLL for (int j = 0; j < kAtOnce; ++j) token[j] =
-        base + j * kThreads < length ? tokens[base + j * kThreads] : -1;
-    QUERN_ROLLED for (int j = 0; j < kAtOnce; ++j) {
-      const i32 own = token[0];
-      // They move up, so that each is in a register.
-      QUERN_UNROLL for (int m = 1; m < kAtOnce; ++m) token[m - 1] = token[m];
-      if (own >= 0 && own < vocab) f(own, from, base + j * kThreads);
-    }
-  }
-}
 // A row's biases; none where its offsets make no sense, which the last block reports.
 struct Biases {
   i32 begin, end;
@@ -175,15 +155,31 @@ QUERN_DEVICE Biases biases_of(const SampleParams& p, i32 i) {
   if (end - begin > p.max_bias) return {0, 0, false, true};
   return {begin, end, false, false};
 }
+enum class From : int { prompt, output, banned, bias };
+// f(token, where from, which entry) for each token of the row's lists; all threads share the work. One loop for all
+// lists, so that f is compiled once.
 template <class F>
 QUERN_DEVICE void each_edited(const SampleParams& p, i32 i, F f) {
-  each_listed(p.prompt, From::prompt, i, p.vocab, f);
-  each_listed(p.output, From::output, i, p.vocab, f);
-  each_listed(p.banned, From::banned, i, p.vocab, f);
   const Biases biases = biases_of(p, i);
-  QUERN_ROLLED for (i32 at = biases.begin + thread_index(); at < biases.end; at += kThreads) {
-    const i32 token = p.bias_ids[at];
-    if (token >= 0 && token < p.vocab) f(token, From::bias, at);
+  constexpr int kAtOnce = 8;  // loads under way
+  QUERN_ROLLED for (int kind = 0; kind < 4; ++kind) {
+    const From from = static_cast<From>(kind);
+    const TokenList& list = from == From::prompt ? p.prompt : from == From::output ? p.output : p.banned;
+    const i32* tokens = list.tokens ? list.tokens + i * list.stride : nullptr;
+    i32 begin = 0, end = list.tokens ? list.most : 0;
+    if (end != 0 && list.lengths) end = list.lengths[i] < end ? list.lengths[i] : end;
+    if (from == From::bias) tokens = p.bias_ids, begin = biases.begin, end = biases.end;
+    QUERN_ROLLED for (i32 base = begin + thread_index(); base < end; base += kThreads * kAtOnce) {
+      i32 token[kAtOnce];
+      QUERN_UNROLL for (int j = 0; j < kAtOnce; ++j) token[j] =
+          base + j * kThreads < end ? tokens[base + j * kThreads] : -1;
+      QUERN_ROLLED for (int j = 0; j < kAtOnce; ++j) {
+        const i32 own = token[0];
+        // They move up, so that each is in a register.
+        QUERN_UNROLL for (int m = 1; m < kAtOnce; ++m) token[m - 1] = token[m];
+        if (own >= 0 && own < p.vocab) f(own, from, base + j * kThreads);
+      }
+    }
   }
 }
 

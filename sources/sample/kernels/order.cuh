@@ -34,8 +34,8 @@ QUERN_DEVICE bool is_token(Place place) { return key_at(place) > kDead; }
 QUERN_DEVICE f32 distance(f32 max, f32 x, f32 inverse_temperature) {
   return x == max ? 0.0f : (max - x) * inverse_temperature;
 }
-// -log2 of the share that x has of the largest logit's: `scale` is log2(e) over the temperature. fmin makes the NaN that
-// infinities of the same sign leave a 0.
+// -log2 of the share that x has of the largest logit's: `scale` is log2(e) over the temperature. fmin makes the NaN
+// that infinities of the same sign leave a 0.
 QUERN_DEVICE f32 exponent_of(f32 max, f32 x, f32 scale) { return fmin((x - max) * scale, 0.0f); }
 QUERN_DEVICE f32 share_of_largest(f32 max, f32 x, f32 scale) { return exp2(exponent_of(max, x, scale)); }
 QUERN_DEVICE u64 to_units(f32 share) { return static_cast<u64>(share * kUnits); }

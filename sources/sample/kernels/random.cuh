@@ -29,9 +29,9 @@ QUERN_DEVICE f32 exponential(u32 bits) {
 // threads, which share them in runs. -1 where target is not below the sum.
 QUERN_CALLED i32 find_on_line(u64* scratch, i32 n, u64 target, const u64* weights) {
   const i32 each = div_up(n, kThreads), begin = thread_index() * each, end = begin + each < n ? begin + each : n;
-  u64 own = 0, total;
+  u64 own = 0;
   QUERN_ROLLED for (i32 i = begin; i < end; ++i) own += weights[i];
-  u64 before = block_scan<kThreads>(own, scratch, &total);
+  u64 before = sum_before(scratch, own);
   i32 found = -1;
   if (before <= target && target < before + own) {
     QUERN_ROLLED for (i32 i = begin; i < end; ++i) {

@@ -28,6 +28,15 @@ QUERN_CALLED u64 reduce(u64* scratch, u64 v, How how) {
   sync_block();
   return v;
 }
+// The sum over the threads below this one; the sum over all is left at scratch[kThreads / kWarp]. Barriers at both ends
+// of what it does with scratch.
+QUERN_CALLED u64 sum_before(u64* scratch, u64 v) {
+  u64 total;
+  const u64 before = block_scan<kThreads>(v, scratch, &total);
+  if (thread_index() == 0) scratch[kThreads / kWarp] = total;
+  sync_block();
+  return before;
+}
 template <class T>
 QUERN_DEVICE T reduce_sum(const Room& room, T v) {
   return static_cast<T>(reduce(room.scratch, v, How::sum));

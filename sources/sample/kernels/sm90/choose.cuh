@@ -60,14 +60,14 @@ QUERN_DEVICE Choice choose_of_row(const Part& part, const Row& row, const RowSum
   const i32 chunk = find_on_line(room.scratch, part.all, target, weights);
   if (chunk < part.first || chunk >= part.first + part.chunks) return {false, -1, 0.0f};
   const f32 top = f32_of(static_cast<u32>(part.stats[chunk]));
-  u64 weight[kOwnTokens], own = 0, total;
+  u64 weight[kOwnTokens], own = 0;
   const i32 from = chunk * kChunk + thread_index() * kOwnTokens;
   QUERN_UNROLL for (int j = 0; j < kOwnTokens; ++j) {
     weight[j] = to_units(share_of_largest(top, logit_of(part, row, from + j, true), sums.scale));
     own += weight[j];
   }
-  u64 before = block_scan<kThreads>(own, room.scratch, &total);
-  const u64 within = scale_to(wide(stream.at(kWithinChunk)), total);
+  u64 before = sum_before(room.scratch, own);
+  const u64 within = scale_to(wide(stream.at(kWithinChunk)), room.scratch[kThreads / kWarp]);
   u32 found = 0;
   QUERN_UNROLL for (int j = 0; j < kOwnTokens; ++j) {
     if (before <= within && within < before + weight[j]) found = static_cast<u32>(from + j) + 1;
@@ -141,7 +141,8 @@ QUERN_DEVICE Choice choose_of_filtered(const SampleParams& p, const Part& part, 
   Scope scope{sums.max, sums.scale, 0.0f, -infinity()};
   // Beyond so many powers of 2 a token weighs nothing, or too little to be within top_p, or is not there.
   f32 most = 41.0f;
-  if (!counts && s.top_p < 1.0f) most = fmin(most, 0.5f - log2((1.0f - s.top_p) * rcp_approx(static_cast<f32>(p.vocab))));
+  if (!counts && s.top_p < 1.0f)
+    most = fmin(most, 0.5f - log2((1.0f - s.top_p) * rcp_approx(static_cast<f32>(p.vocab))));
   if (s.min_p > 0.0f) {
     scope.least = fmin(sums.max + log(s.min_p) / inverse_temperature, sums.max);
     most = fmin(most, 0.5f - log2(s.min_p));

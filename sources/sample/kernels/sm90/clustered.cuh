@@ -6,7 +6,8 @@
 namespace q {
 
 // What the chunks and the lists weigh; weights of chunks are left in `work`. `draws`: the listed tokens race.
-QUERN_DEVICE void weigh_row(const Part& part, const Stream& stream, f32 inverse_temperature, bool draws, RowSums* sums) {
+QUERN_DEVICE void weigh_row(const Part& part, const Stream& stream, f32 inverse_temperature, bool draws,
+                            RowSums* sums) {
   const Room room = part.room();
   Desk& desk = *part.desk;
   if (part.lists()) {
@@ -41,7 +42,8 @@ QUERN_DEVICE void sample_row(const SampleParams& p, Part& part, i32 i) {
   }
   // While they come:
   const Settings settings = usual_settings_of(p, i);
-  const Stream stream{p.seeds ? static_cast<u64>(p.seeds[i]) : p.seed, p.offsets ? static_cast<u64>(p.offsets[i]) : p.offset,
+  const Stream stream{p.seeds ? static_cast<u64>(p.seeds[i]) : p.seed,
+                      p.offsets ? static_cast<u64>(p.offsets[i]) : p.offset,
                       p.seeds ? u64{0} : static_cast<u64>(i) + 1};
   const bool filters = kFilters && settings.filters(), draws = settings.temperature != 0.0f && !filters;
   const bool weigh = p.sums == Sums::all || draws;
@@ -75,32 +77,33 @@ QUERN_DEVICE void sample_row(const SampleParams& p, Part& part, i32 i) {
 
   const Room room = part.room();
   u32 status = mistakes_of(room, p, row, settings);
-  if (status != 0) {
-    if (part.rank == 0) report(p, i, -1, q::nan(), -infinity(), status, true);
-    return;
+  Choice choice{part.rank == 0, -1, 0.0f};
+  if (status == 0) {
+    if (told) {
+      QUERN_ROLLED for (i32 r = 0; r < part.blocks; ++r) status |=
+          of_block(&desk.nan, r) != 0 ? static_cast<u32>(kNan) : 0u;
+    }
+    f32 max = -infinity();
+    QUERN_ROLLED for (i32 at = thread_index(); at < part.all; at += kThreads) max = fmax(max, part.top_of(at));
+    sums.max = value_of(reduce_max(room, key_of(max)));
+    if (!(sums.max > -infinity())) {
+      status |= kEmpty;
+    } else {
+      if (weigh) weigh_row(part, stream, inverse_temperature, draws, &sums);
+      if (settings.temperature == 0.0f) {
+        choice = choose_largest(part, row, sums.max);
+      } else if (draws) {
+        choice = choose_of_row(part, row, sums, stream);
+      } else if constexpr (kFilters) {
+        choice = choose_of_filtered(p, part, sums, settings, inverse_temperature, stream);
+      }
+    }
   }
-  if (told) {
-    QUERN_ROLLED for (i32 r = 0; r < part.blocks; ++r) status |= of_block(&desk.nan, r) != 0 ? static_cast<u32>(kNan) : 0u;
-  }
-  f32 max = -infinity();
-  QUERN_ROLLED for (i32 at = thread_index(); at < part.all; at += kThreads) max = fmax(max, part.top_of(at));
-  sums.max = value_of(reduce_max(room, key_of(max)));
-  if (!(sums.max > -infinity())) {
-    if (part.rank == 0) report(p, i, -1, q::nan(), -infinity(), status | kEmpty, true);
-    return;
-  }
-  if (weigh) weigh_row(part, stream, inverse_temperature, draws, &sums);
-  Choice choice;
-  if (settings.temperature == 0.0f) {
-    choice = choose_largest(part, row, sums.max);
-  } else if (draws) {
-    choice = choose_of_row(part, row, sums, stream);
-  } else if constexpr (kFilters) {
-    choice = choose_of_filtered(p, part, sums, settings, inverse_temperature, stream);
-  }
-  if (!choice.mine) return;
-  f32 logprob = 0.0f;
-  if (p.sums == Sums::all) logprob = -(distance(sums.max, choice.x, inverse_temperature) + log_of(sums.total()));
+  if (!choice.mine || thread_index() != 0) return;
+  const bool found = sums.max > -infinity();
+  f32 logprob = found ? 0.0f : q::nan();
+  if (p.sums == Sums::all && found)
+    logprob = -(distance(sums.max, choice.x, inverse_temperature) + log_of(sums.total()));
   report(p, i, choice.id, logprob, sums.max, status, false);
 }
 

@@ -30,11 +30,11 @@ struct Part {
   i32 first, chunks;  // of the row's
   i32 all;            // chunks of the row
   i32 vocab;
-  f32* slice;     // [chunks * kChunk] if kKeeps
-  u64* stats;     // [all] largest logit and sum of shares, as f32, of what no list names
-  u32* tops;      // [all] keys of the largest logits, where there are lists
-  u32* marks;     // [chunks * kGroups] bits of the tokens that lists name
-  u8* work;       // the table of listed tokens; then histograms and lists; then weights of chunks
+  f32* slice;       // [chunks * kChunk] if kKeeps
+  u64* stats;       // [all] largest logit and sum of shares, as f32, of what no list names
+  u32* tops;        // [all] keys of the largest logits, where there are lists
+  u32* marks;       // [chunks * kGroups] bits of the tokens that lists name
+  u8* work;         // the table of listed tokens; then histograms and lists; then weights of chunks
   EditTable table;  // of this part's tokens, without values
   u16* used;        // its slots that have one
   bool named;
@@ -99,7 +99,8 @@ QUERN_DEVICE void list_part(const SampleParams& p, const Row& row, Part* part) {
     if (!part->owns(token)) return;
     const u32 slot = table.slot_for(token), local = static_cast<u32>(token - part->begin()), bit = 1u << (local & 31);
     // Whoever comes first puts it on the list of those there are.
-    if ((atomic_or(part->marks + (local >> 5), bit) & bit) == 0) part->used[atomic_add(&part->desk->used, 1u)] = static_cast<u16>(slot);
+    if ((atomic_or(part->marks + (local >> 5), bit) & bit) == 0)
+      part->used[atomic_add(&part->desk->used, 1u)] = static_cast<u16>(slot);
     if (from == From::output) atomic_add(table.counts + slot, 1u);
     if (from == From::prompt) atomic_or(table.counts + slot, EditTable::kInPrompt);
     if (from == From::banned) atomic_or(table.counts + slot, EditTable::kBanned);
@@ -121,8 +122,9 @@ QUERN_DEVICE void settle_listed(const SampleParams& p, const Row& row, const Par
   sync_block();
   each_listed_of_part(part, [&](i32 token, f32* at, u32 slot) {
     const u32 count = part.table.counts[slot];
-    f32 x = penalise(row, *at, (count & EditTable::kInPrompt) != 0 || (row.prompt_mask && bit_at(row.prompt_mask, token)),
-                     static_cast<i32>(count & (EditTable::kInPrompt - 1)) + (row.counts ? row.counts[token] : 0));
+    f32 x =
+        penalise(row, *at, (count & EditTable::kInPrompt) != 0 || (row.prompt_mask && bit_at(row.prompt_mask, token)),
+                 static_cast<i32>(count & (EditTable::kInPrompt - 1)) + (row.counts ? row.counts[token] : 0));
     if ((count & EditTable::kBanned) != 0 || (row.allowed && !bit_at(row.allowed, token))) x = -infinity();
     *at = x;
   });
@@ -223,27 +225,30 @@ QUERN_DEVICE bool take_chunk(const SampleParams& p, const Row& row, const Part& 
   if constexpr (kEdits) masks = load_masks(row, chunk * kChunk, p.vocab);
   bool any_nan = false;
   f32 max = -infinity(), sum = 0.0f;
-  QUERN_TWO_AT_ONCE for (int j = 0; j < kLoads; ++j) {
-    const i32 at = place_in_chunk(j);
-    Vector v = load_vector(slice + at);
-    if constexpr (kEdits) edit_vector(p, row, chunk * kChunk, j, masks, listed, v.x);
-    bool nan = false;
-    QUERN_UNROLL for (int e = 0; e < kVector; ++e) nan |= v.x[e] != v.x[e];
-    if (nan) {
-      QUERN_UNROLL for (int e = 0; e < kVector; ++e) v.x[e] = fmax(v.x[e], -infinity());
-      any_nan = true;
-    }
-    if (kEdits || nan) {
-      const u32 raw = listed ? listed[at >> 5] >> (at & 31) & kOfLane : 0u;
-      if (raw == 0) {
-        store_vector(slice + at, v);
-      } else {
-        QUERN_UNROLL for (int e = 0; e < kVector; ++e) {
-          if ((raw >> e & 1) == 0) slice[at + e] = v.x[e];
+  constexpr int kAtOnce = kEdits ? 1 : 2;
+  QUERN_ROLLED for (int first = 0; first < kLoads; first += kAtOnce) {
+    QUERN_UNROLL for (int j = first; j < first + kAtOnce; ++j) {
+      const i32 at = place_in_chunk(j);
+      Vector v = load_vector(slice + at);
+      if constexpr (kEdits) edit_vector(p, row, chunk * kChunk, j, masks, listed, v.x);
+      bool nan = false;
+      QUERN_UNROLL for (int e = 0; e < kVector; ++e) nan |= v.x[e] != v.x[e];
+      if (nan) {
+        QUERN_UNROLL for (int e = 0; e < kVector; ++e) v.x[e] = fmax(v.x[e], -infinity());
+        any_nan = true;
+      }
+      if (kEdits || nan) {
+        const u32 raw = listed ? listed[at >> 5] >> (at & 31) & kOfLane : 0u;
+        if (raw == 0) {
+          store_vector(slice + at, v);
+        } else {
+          QUERN_UNROLL for (int e = 0; e < kVector; ++e) {
+            if ((raw >> e & 1) == 0) slice[at + e] = v.x[e];
+          }
         }
       }
+      QUERN_UNROLL for (int e = 0; e < kVector; ++e) max = fmax(max, v.x[e]);
     }
-    QUERN_UNROLL for (int e = 0; e < kVector; ++e) max = fmax(max, v.x[e]);
   }
   max = warp_max(max);
   if (sums && max > -infinity()) {

@@ -1,8 +1,8 @@
-// The pieces of a search, in which all blocks of a cluster find the token of a row that is the k-th in descending order,
-// or at which the weights sum up to so much.
+// The pieces of a search, in which all blocks of a cluster find the token of a row that is the k-th in descending
+// order, or at which the weights sum up to so much.
 //
-// One pass over the part sorts its tokens into bins by their distance from the largest logit; a bin holds the weights of
-// its tokens, as integers, and their number. With the bins of all blocks added up, each block knows the bin that is
+// One pass over the part sorts its tokens into bins by their distance from the largest logit; a bin holds the weights
+// of its tokens, as integers, and their number. With the bins of all blocks added up, each block knows the bin that is
 // looked for, and that alone has to be looked into: all blocks read its tokens, and rank them. A bin of too many is
 // divided further, by the tokens' ranks.
 // SPDX-License-Identifier: Apache-2.0
@@ -177,12 +177,12 @@ QUERN_DEVICE OwnBins add_up(const Part& part) {
       own.count[i] += of_block(bins.counts + bin, r);
     }
   }
-  u64 weight = 0, total;
-  u32 count = 0, all;
+  u64 weight = 0;
+  u32 count = 0;
   QUERN_UNROLL for (int i = 0; i < kOwnBins; ++i) weight += own.weight[i], count += own.count[i];
   u64* const scratch = part.desk->scratch;
-  own.before = block_scan<kThreads>(weight, scratch, &total);
-  own.count_before = block_scan<kThreads>(count, reinterpret_cast<u32*>(scratch + kThreads / kWarp), &all);
+  own.before = sum_before(scratch, weight);
+  own.count_before = static_cast<u32>(sum_before(scratch, count));
   return own;
 }
 
