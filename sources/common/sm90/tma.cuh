@@ -75,8 +75,10 @@
 //
 //   Clusters      cluster_rank() cluster_size()  of the launch's cluster; 0 and 1 where it has none
 //     cluster_arrive() cluster_wait()   the two halves of a barrier of all threads of all its blocks; releases,
-//                                       acquires. cluster_arrive_relaxed() orders nothing; sync_cluster() is both
-//                                       halves
+//                                       acquires. cluster_arrive_relaxed() orders nothing; cluster_arrive_shared()
+//                                       releases what the thread wrote to its own block's shared memory alone, and
+//                                       so does not wait for global memory. sync_cluster() is both halves,
+//                                       sync_cluster_shared() likewise
 //     cluster_address(shared, rank)     u32: the same place in another block; add bytes to go on from there
 //     load_cluster<T>(address) store_cluster(address, v)
 //                                       T of 4, 8 or 16 bytes. No block may return while others access its memory
@@ -118,6 +120,10 @@ namespace q {
 
 QUERN_DEVICE void sync_cluster() {
   cluster_arrive();
+  cluster_wait();
+}
+QUERN_DEVICE void sync_cluster_shared() {
+  cluster_arrive_shared();
   cluster_wait();
 }
 

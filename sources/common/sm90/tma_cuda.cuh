@@ -312,6 +312,17 @@ QUERN_DEVICE u32 cluster_size() {
 }
 QUERN_DEVICE void cluster_arrive() { asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory"); }
 QUERN_DEVICE void cluster_arrive_relaxed() { asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory"); }
+// A release at the scope of the cluster waits for global memory (MEMBAR.GPU) unless it is restricted to shared memory,
+// which PTX can say since version 8.6.
+QUERN_DEVICE void cluster_arrive_shared() {
+  sync_warp();
+#if __CUDACC_VER_MAJOR__ > 12 || (__CUDACC_VER_MAJOR__ == 12 && __CUDACC_VER_MINOR__ >= 8)
+  asm volatile("fence.release.sync_restrict::shared::cta.cluster;" ::: "memory");
+  cluster_arrive_relaxed();
+#else
+  cluster_arrive();
+#endif
+}
 QUERN_DEVICE void cluster_wait() { asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory"); }
 QUERN_DEVICE u32 cluster_address(const void* shared, u32 rank) {
   u32 there;

@@ -171,6 +171,7 @@ QUERN_DEVICE u32 cluster_rank() { return host::self()->block->cluster_rank; }
 QUERN_DEVICE u32 cluster_size() { return host::self()->block->cluster_size; }
 QUERN_DEVICE void cluster_arrive() { host::table->cluster_arrive(0); }
 QUERN_DEVICE void cluster_arrive_relaxed() { host::table->cluster_arrive(1); }
+QUERN_DEVICE void cluster_arrive_shared() { cluster_arrive(); }
 QUERN_DEVICE void cluster_wait() { host::table->cluster_wait(); }
 QUERN_DEVICE u32 cluster_address(const void* shared, u32 rank) { return host::table->cluster_address(shared, rank); }
 template <class T>
