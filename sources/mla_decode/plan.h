@@ -15,12 +15,13 @@ namespace quern::ops::mla_decode {
 
 // Which kernel. The choice depends on a call's heads, dims and cache, never on what is in the batch.
 enum class Variant : std::uint8_t {
-  rows16,  // portable, tiles of 16 rows: up to 16 heads
-  rows32,  // portable, tiles of 32 rows
-  rows64,  // sm_90a: two warpgroups, tiles of 64 rows
-  combine  // joins the pieces that any of the others left
+  rows16,    // portable, tiles of 16 rows: up to 16 heads
+  rows32,    // portable, tiles of 32 rows
+  rows64,    // sm_90a: two warpgroups, tiles of 64 rows, keys copied by tensor maps
+  gather64,  // the same, keys looked up and read one by one: any cache, lists, any page size
+  combine    // joins the pieces that any of the others left
 };
-inline constexpr int kVariants = 4;
+inline constexpr int kVariants = 5;
 
 // Which keys a query sees.
 enum class Indexed : std::uint8_t { no, positions, slots };

@@ -6,6 +6,13 @@
 
 namespace q {
 
+inline constexpr bool kGathered = false;
+inline constexpr int kPageRows = PAGE_ROWS;        // of one copy
+inline constexpr int kCopies = kKeys / kPageRows;  // of one tile's rows
+// Tiles of one copy: where a copy has all rows of a block, those of one tile end where the next one's begin.
+inline constexpr int kTilesAtOnce = kCopies == 1 ? 2 : 1;
+inline constexpr int kFullArrivals = 1, kListeners = kConsumers / kWarp + 2;
+
 // Whether some row of the tile sees any of a copy's keys, the first of which is `key`.
 QUERN_DEVICE bool is_needed(const Range& any, i32 key) { return key < any.last && key + kPageRows > any.first; }
 
@@ -103,6 +110,18 @@ QUERN_DEVICE void copy_all(const MlaParams& p, const Maps& maps, Memory m) {
     }
     listener.done();
   }
+}
+
+QUERN_DEVICE void schedule_all(const MlaParams& p, Memory m) {
+  Tasks tasks(p, m);
+  QUERN_ROLLED while (tasks.tell_next()) {}
+}
+
+// What the warpgroup that copies does.
+QUERN_DEVICE void supply(const MlaParams& p, const Maps& maps, Memory m, int w) {
+  if (w == 0) copy_all<0>(p, maps, m);
+  if (w == 1) copy_all<1>(p, maps, m);
+  if (w == 2) schedule_all(p, m);
 }
 
 }  // namespace q

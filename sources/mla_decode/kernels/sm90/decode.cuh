@@ -19,12 +19,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/sm90/accumulator.cuh"
 #include "common/sm90/wgmma.cuh"
+#if GATHERED
+#include "mla_decode/kernels/sm90/gather.cuh"
+#else
 #include "mla_decode/kernels/sm90/copies.cuh"
+#endif
 
 namespace q {
-
-// Piece `piece` (of 16 bytes) of row `row` of a swizzled tile.
-QUERN_DEVICE u32 place_in_tile(i32 row, i32 piece) { return static_cast<u32>(row * 128 + ((piece ^ (row & 7)) << 4)); }
 
 // The part of a matrix descriptor that changes is its low word.
 template <Major major>
@@ -81,12 +82,16 @@ struct Multiplier {
     fence_async();
   }
 
+  QUERN_DEVICE void wait_for_keys(int block, int part, u32 round) const {
+    mbarrier_wait(full, block * kParts + (kGathered ? 0 : part), round);
+    if (kGathered) fence_async();  // what the copying threads' cp.async wrote
+  }
   QUERN_DEVICE void multiply_keys(f32 (&logits)[32], u32 round) const {
     wgmma_fence();
     QUERN_UNROLL for (int i = 0; i < kParts; ++i) {
       // In the order in which they are copied.
       const int part = i == kRopePart ? i : i ^ (group * 2);
-      mbarrier_wait(full, group * kParts + part, round);
+      if (!kGathered || i == 0) wait_for_keys(group, part, round);
       QUERN_UNROLL for (int k = 0; k < (i == kRopePart ? 4 : 8); ++k) {
         const u32 at = static_cast<u32>((2 * part + k / 4) * kTileBytes + k % 4 * 32);
         wgmma<Element>(logits, queries.at(at), keys.at(at), i > 0 || k > 0);
@@ -98,7 +103,7 @@ struct Multiplier {
   // sums += weights values of a block, the values its half of the columns.
   QUERN_DEVICE void add(f32 (&sums)[128], int block, u32 round) const {
     // Copied for one warpgroup, which has seen them arrive; the other has to see it for itself.
-    QUERN_UNROLL for (int i = 0; i < 2; ++i) mbarrier_wait(full, block * kParts + group * 2 + i, round);
+    QUERN_UNROLL for (int i = 0; i < (kGathered ? 1 : 2); ++i) wait_for_keys(block, group * 2 + i, round);
     wgmma_fence();
     QUERN_UNROLL for (int k = 0; k < 4; ++k) {
       const u64 from = weights_of.at(static_cast<u32>(block * kBlockBytes + k * 32));
@@ -134,6 +139,14 @@ struct Multiplier {
       to[h] = seen.last - key;
     }
     keep_columns(logits, thread, from, to);
+  }
+  // The same where keys are listed: which are seen has been found out already, the same for all rows.
+  QUERN_DEVICE void mask_listed(u64 there, f32 (&logits)[32]) const {
+    if (there == ~u64{0}) return;
+    const u64 own = there >> accumulator_column(thread, 0);
+    QUERN_UNROLL for (int i = 0; i < 32; ++i) {
+      if ((own >> accumulator_column(0, i) & 1) == 0) logits[i] = -infinity();
+    }
   }
   // The maximum that weights are relative to need not be the very maximum: it follows only when it is left behind by
   // more than kSlack, so that what was summed before seldom has to be multiplied. 2^8 is far from overflow in every
@@ -187,13 +200,14 @@ struct Multiplier {
     u32 weights[4][4];
     bool first_changed, second_changed = false;
     const i32 own_key = key + group * kKeys;
-    const bool edge = own_key < low || own_key > high;
+    const bool edge = !kListed && (own_key < low || own_key > high);
     multiply_keys(logits, round);
     arrive_named(kOwn + group, 2 * kGroupThreads);  // this warp has multiplied the rope part, over which weights go
 #if CAP
     QUERN_UNROLL for (int i = 0; i < 32; ++i) logits[i] = logit(p, logits[i]);
 #endif
     if (edge) mask(t, own_key, logits);
+    if (kListed) mask_listed(m.told().there[group], logits);
     raise(logits, rows.base, to);
     if (group == 0) {
       publish(m.base(0), to);
@@ -211,7 +225,7 @@ struct Multiplier {
     }
     weigh(logits, to);
     to_operand<Element>(logits, weights);
-    if (edge) clear_unseen(t.any, own_key);
+    if (edge && !kGathered) clear_unseen(t.any, own_key);
     meet_named(kOwn + group, 2 * kGroupThreads);
     hand_over(weights);
     sum(logits, rows.sum);
@@ -303,36 +317,47 @@ struct Multiplier {
 
 }  // namespace q
 
+#if GATHERED
+QUERN_KERNEL(quern_mla_rows64, THREADS, 1, QUERN_PARAM q::MlaParams p) {
+#else
 QUERN_KERNEL(quern_mla_rows64, THREADS, 1, QUERN_PARAM q::MlaParams p, QUERN_PARAM q::TensorMap latent,
              QUERN_PARAM q::TensorMap rope) {
+#endif
   using namespace q;
   const Memory memory = {tile_shared()};
   if (thread_index() == 0) {
     Barriers& b = memory.barriers();
-    QUERN_ROLLED for (int i = 0; i < 2 * kParts; ++i) mbarrier_init(b.full[0][i], 1);
+    QUERN_ROLLED for (int i = 0; i < 2 * kParts; ++i) mbarrier_init(b.full[0][i], kFullArrivals);
     QUERN_ROLLED for (int i = 0; i < 4; ++i) mbarrier_init(b.empty[0][i], kGroupThreads / kWarp);
     QUERN_ROLLED for (int i = 0; i < 2; ++i) {
       mbarrier_init(b.told[i], 1);
-      mbarrier_init(b.done[i], kConsumers / kWarp + 2);
+      mbarrier_init(b.done[i], kListeners);
     }
     fence_mbarrier_init();
+#if !GATHERED
     if (p.pool_pages > 0) {
       prefetch_tensor_map(latent);
       prefetch_tensor_map(rope);
     }
+#endif
   }
   sync_block();
   launch_next_grid();
   wait_for_previous_grid();
+  note_no_cut(p, quotient(block_index(0), p.side_by_side), thread_index() == 0);
+  count_together(p, THREADS / kWarp, memory.chunks());
+  sync_block();
   const int group = shuffle(thread_index() / kGroupThreads, 0);
   if (group == 2) {
-    registers_shrink<40>();
+    registers_shrink<kGathered ? 120 : 40>();
     const int w = shuffle(warp() - 2 * kGroupThreads / kWarp, 0);
-    if (w == 0) copy_all<0>(p, {latent, rope}, memory);
-    if (w == 1) copy_all<1>(p, {latent, rope}, memory);
-    if (w == 2) schedule_all(p, memory);
+#if GATHERED
+    supply(p, memory, w);
+#else
+    supply(p, {latent, rope}, memory, w);
+#endif
   } else {
-    registers_grow<232>();
+    registers_grow<kGathered ? 192 : 232>();
     Multiplier(p, memory, group).run();
   }
 }

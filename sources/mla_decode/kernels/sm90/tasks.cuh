@@ -11,11 +11,7 @@ inline constexpr int kTiles = 9, kRopeTile = 8, kHalf = 4;  // of 64 columns; th
 inline constexpr int kParts = 5, kRopePart = 4;             // two tiles each, but for the rope part
 inline constexpr int kTileBytes = kRows64Tile, kBlockBytes = kRows64Matrix;
 inline constexpr int kGroupThreads = 128, kConsumers = 2 * kGroupThreads;
-inline constexpr int kPageRows = PAGE_ROWS;        // of one copy
-inline constexpr int kKeys = 64;                   // of a block; the schedule counts pairs
-inline constexpr int kCopies = kKeys / kPageRows;  // of one tile's rows
-// Tiles of one copy: where a copy has all rows of a block, those of one tile end where the next one's begin.
-inline constexpr int kTilesAtOnce = kCopies == 1 ? 2 : 1;
+inline constexpr int kKeys = 64;               // of a block; the schedule counts pairs
 inline constexpr int kOutPitch = kLatent + 8;  // elements from row to row of staged results
 inline constexpr f32 kSlack = 8.0f;  // by how much a maximum may be left behind, in powers of two: see raise()
 static_assert(kRows == 64 && kBlock == 2 * kKeys && kLatent == 512 && kRope == 64 && THREADS == kRows64Threads);
@@ -44,8 +40,12 @@ struct Task {
 struct Told {
   Barriers barriers;
   Task tasks[2];
+  u64 there[2];  // a bit for each key of a block that its rows see; where keys are listed
 };
-static_assert(sizeof(Told) <= kRows64Told);
+static_assert(sizeof(Told) <= kRows64Told && kCountedChunks * 4 <= kRows64Numbers);
+
+// Piece `piece` (of 16 bytes) of row `row` of a swizzled tile.
+QUERN_DEVICE u32 place_in_tile(i32 row, i32 piece) { return static_cast<u32>(row * 128 + ((piece ^ (row & 7)) << 4)); }
 
 // Shared memory, by where it begins.
 struct Memory {
@@ -56,11 +56,13 @@ struct Memory {
   // The rows' maxima as block 0's and as block 1's logits left them; the sums of each warpgroup's weights.
   QUERN_DEVICE f32* base(int block) const { return numbers(block); }
   QUERN_DEVICE f32* sum(int group) const { return numbers(2 + group); }
+  // Before there are any: the units of the sequences, for who schedules.
+  QUERN_DEVICE i32* chunks() const { return reinterpret_cast<i32*>(numbers(0)); }
   QUERN_DEVICE Told& told() const { return *reinterpret_cast<Told*>(at + 3 * kBlockBytes + kRows64Numbers); }
   QUERN_DEVICE Barriers& barriers() const { return told().barriers; }
 };
 
-// ---- The warp that schedules: it tells the others of a task while they still have the one before
+// ---- Who schedules tells the others of a task while they still have the one before
 QUERN_DEVICE Sequence sequence_of(const Task& t) {
   Sequence s{};
   s.q_begin = t.q_begin;
@@ -69,25 +71,37 @@ QUERN_DEVICE Sequence sequence_of(const Task& t) {
   return s;
 }
 
-QUERN_DEVICE void schedule_all(const MlaParams& p, Memory m) {
-  const i32 tile = block_index(0) % p.side_by_side;
-  Schedule schedule(p);
-  note_no_cut(p, schedule.run(), lane() == 0);
-  i32 place = 0;
-  u32 phase = 0;
-  QUERN_ROLLED for (;;) {
-    Sequence s;
-    Piece piece;
-    const bool more = schedule.next(s, piece);
-    Task t{};
-    if (more) {
+// The pieces of this block of threads as tasks, one after the other, that one warp tells the others.
+class Tasks {
+ public:
+  QUERN_DEVICE Tasks(const MlaParams& params, Memory memory)
+      : p_(params), m_(memory), schedule_(params, memory.chunks()), place_(0), phase_(0) {}
+
+  // False when there is none; of that the others are told, too.
+  QUERN_DEVICE bool tell_next() {
+    Task t;
+    const i32 tile = block_index(0) % p_.side_by_side;
+    bool more;
+    QUERN_ROLLED for (;;) {
+      Sequence s;
+      Piece piece;
+      more = schedule_.next(s, piece);
+      t = {};
+      if (!more) break;
       if (piece.begin >= piece.end) continue;
-      note_cut(p, s, piece, lane() == 0);
-      t.first_row = (piece.group * p.side_by_side + tile) * kRows;
-      t.rows = s.q_len * p.heads - t.first_row;
+      Listed listed{s.index, 0, 0};
+      if (kListed) {
+        listed = listed_of(p_, s.index);
+        s.kv_len = listed.kv_len;
+        s.position = listed.position;
+        if (listed.sequence < 0) s.q_len = 0;
+      }
+      note_cut(p_, s, piece, lane() == 0);
+      t.first_row = (piece.group * p_.side_by_side + tile) * kRows;
+      t.rows = s.q_len * p_.heads - t.first_row;
       if (t.rows <= 0) continue;
       if (t.rows > kRows) t.rows = kRows;
-      const Range a = visible(p, s, t.first_row), b = visible(p, s, t.first_row + t.rows - 1);
+      const Range a = visible(p_, s, t.first_row), b = visible(p_, s, t.first_row + t.rows - 1);
       t.q_begin = s.q_begin;
       t.position = s.position;
       t.kv_len = s.kv_len;
@@ -96,19 +110,31 @@ QUERN_DEVICE void schedule_all(const MlaParams& p, Memory m) {
       t.any = {a.first, b.last};
       t.all = {b.first, a.last};
       t.slot = piece.count > 1 ? slot_of_piece(piece.slot, piece.slot_step, piece.index) : -1;
-      t.pages = p.page_indptr ? static_cast<i64>(p.page_indptr[s.index]) : s.index * p.pages_stride;
+      t.pages = 0;
+      if (!kSlots) {
+        t.pages =
+            p_.page_indptr ? static_cast<i64>(p_.page_indptr[listed.sequence]) : listed.sequence * p_.pages_stride;
+      }
+      break;
     }
-    mbarrier_wait(m.barriers().done[place], phase ^ 1);
+    mbarrier_wait(m_.barriers().done[place_], phase_ ^ 1);
     sync_warp();  // a lane that comes late would find the barrier a round further
     if (lane() == 0) {
-      m.told().tasks[place] = t;
-      mbarrier_arrive(m.barriers().told[place]);
+      m_.told().tasks[place_] = t;
+      mbarrier_arrive(m_.barriers().told[place_]);
     }
-    if (!more) break;
-    place ^= 1;
-    phase ^= static_cast<u32>(place == 0);
+    place_ ^= 1;
+    phase_ ^= static_cast<u32>(place_ == 0);
+    return more;
   }
-}
+
+ private:
+  const MlaParams& p_;
+  Memory m_;
+  Schedule schedule_;
+  i32 place_;
+  u32 phase_;
+};
 
 // Who is told: waits for each task, and says when it needs it no more.
 struct Listener {
