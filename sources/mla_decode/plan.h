@@ -19,9 +19,10 @@ enum class Variant : std::uint8_t {
   rows32,    // portable, tiles of 32 rows
   rows64,    // sm_90a: two warpgroups, tiles of 64 rows, keys copied by tensor maps
   gather64,  // the same, keys looked up and read one by one: any cache, lists, any page size
+  few16,     // sm_90a: 8-bit caches, tiles of 16 rows: up to 16 heads
   combine    // joins the pieces that any of the others left
 };
-inline constexpr int kVariants = 5;
+inline constexpr int kVariants = 6;
 
 // Which keys a query sees.
 enum class Indexed : std::uint8_t { no, positions, slots };

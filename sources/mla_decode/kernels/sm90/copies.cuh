@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "mla_decode/kernels/sm90/tasks.cuh"
+#include "mla_decode/kernels/sm90/rows64.cuh"
 
 namespace q {
 
@@ -71,7 +71,7 @@ QUERN_DEVICE void copy_part(const Maps& maps, u8* keys, Mbarrier* full, const Ro
 
 template <int block>
 QUERN_DEVICE void copy_all(const MlaParams& p, const Maps& maps, Memory m) {
-  Listener listener(m);
+  Listener listener(m.told().mailbox);
   u8* keys = m.keys(block);
   Mbarrier* full = m.barriers().full[block];
   u32 round = 0;
@@ -113,7 +113,7 @@ QUERN_DEVICE void copy_all(const MlaParams& p, const Maps& maps, Memory m) {
 }
 
 QUERN_DEVICE void schedule_all(const MlaParams& p, Memory m) {
-  Tasks tasks(p, m);
+  Tasks tasks(p, m.told().mailbox, m.chunks());
   QUERN_ROLLED while (tasks.tell_next()) {}
 }
 

@@ -293,7 +293,7 @@ struct Multiplier {
   }
 
   QUERN_DEVICE void run() const {
-    Listener listener(m);
+    Listener listener(m.told().mailbox);
     u32 round = 0;
     f32 sums[128];
     QUERN_ROLLED for (;;) {
@@ -329,10 +329,7 @@ QUERN_KERNEL(quern_mla_rows64, THREADS, 1, QUERN_PARAM q::MlaParams p, QUERN_PAR
     Barriers& b = memory.barriers();
     QUERN_ROLLED for (int i = 0; i < 2 * kParts; ++i) mbarrier_init(b.full[0][i], kFullArrivals);
     QUERN_ROLLED for (int i = 0; i < 4; ++i) mbarrier_init(b.empty[0][i], kGroupThreads / kWarp);
-    QUERN_ROLLED for (int i = 0; i < 2; ++i) {
-      mbarrier_init(b.told[i], 1);
-      mbarrier_init(b.done[i], kListeners);
-    }
+    memory.told().mailbox.init(kListeners);
     fence_mbarrier_init();
 #if !GATHERED
     if (p.pool_pages > 0) {

@@ -8,31 +8,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "mla_decode/kernels/sm90/tasks.cuh"
+#include "mla_decode/kernels/sm90/lookup.cuh"
+#include "mla_decode/kernels/sm90/rows64.cuh"
 
 namespace q {
 
 inline constexpr bool kGathered = true;
-inline constexpr CacheKind kKind = static_cast<CacheKind>(CACHE_KIND);
-inline constexpr bool kPlain = kKind == CacheKind::plain;
-inline constexpr int kOwnRows = 16;  // of a warp, of each block
 inline constexpr int kGroupRows = 4, kRowGroups = kOwnRows / kGroupRows;
 // Warps arrive once they have stored all; of copies under way each thread does besides.
 inline constexpr int kFullArrivals = 4 + (kPlain ? 4 * kWarp : 0), kListeners = kConsumers / kWarp + 4;
 inline constexpr int kRopePieces = kPlain || kKind == CacheKind::rows656 ? 8 : 4;  // of 16 bytes, as they are read
 static_assert(kWarp == 32, "a lane has 16 bytes of 512");
-
-// Of the pair's rows that a warp has, each lane's own: lanes 0 to 15 block 0's, the others block 1's.
-struct Found {
-  i32 slot;  // in its page
-  i32 page;
-  bool there;
-};
-struct Rows64 {
-  const u8 *latent, *rope;
-  u32 there;  // a bit a lane
-  f32 scale;
-};
 
 // One row's 16 bytes of a lane, and what they are multiplied with.
 struct Raw {
@@ -43,25 +29,22 @@ struct Raw {
 class Gatherer {
  public:
   QUERN_DEVICE Gatherer(const MlaParams& params, Memory memory, int w)
-      : p(params), m_(memory), w_(w), round_(0), tensor_scale_(1.0f) {
-    if (kKind == CacheKind::e4m3_tensor) tensor_scale_ = p.cache_scale[0];
+      : p(params), m_(memory), w_(w), round_(0), scale_(1.0f) {
+    if (kKind == CacheKind::e4m3_tensor) scale_ = p.cache_scale[0];
   }
 
   QUERN_DEVICE void run() {
-    Tasks tasks(p, m_);
-    Listener listener(m_);
+    Tasks tasks(p, m_.told().mailbox, m_.chunks());
+    Listener listener(m_.told().mailbox);
     QUERN_ROLLED for (;;) {
       if (w_ == 0) tasks.tell_next();
       const Task& t = listener.next();
       if (shuffle(t.rows, 0) == 0) break;
       const i32 end = shuffle(t.end_key, 0);
-      i32 index = index_of(t, t.key);
-      Found found = find(t, t.key, index);
-      index = index_of(t, t.key + kBlock);
+      Lookup lookup(p, t, w_);
       QUERN_ROLLED for (i32 key = shuffle(t.key, 0); key < end; key += kBlock) {
-        const Rows64 rows = settle_rows(found);
-        found = find(t, key + kBlock, index);
-        index = index_of(t, key + 2 * kBlock);
+        const FoundRows rows = lookup.next(key);
+        if (kKind == CacheKind::e4m3_token) scale_ = (rows.there >> lane() & 1) != 0 ? *rows.scale : 0.0f;
         QUERN_ROLLED for (int block = 0; block < 2; ++block) fill(rows, block);
         round_ ^= 1;
       }
@@ -70,68 +53,22 @@ class Gatherer {
   }
 
  private:
-  // Where this lane's row of the pair at `key` stands among the sequence's keys, or in its list.
-  QUERN_DEVICE i32 place_of_lane(i32 key) const {
-    return key + (lane() >> 4) * kKeys + w_ * kOwnRows + (lane() & (kOwnRows - 1));
+  QUERN_DEVICE f32 scale_of(int source) const {
+    return kKind == CacheKind::e4m3_token ? shuffle(scale_, source) : scale_;
   }
-  QUERN_DEVICE i32 index_of(const Task& t, i32 key) const {
-    const i32 at = place_of_lane(key);
-    if (!kListed) return at;
-    return key < t.end_key && at < p.top_k ? p.indices[t.q_begin * p.indices_stride + at] : -1;
-  }
-  QUERN_DEVICE Found find(const Task& t, i32 key, i32 position) const {
-    Found f{0, 0, key < t.end_key && position >= 0};
-    if (kListed) {
-      const i64 pool = static_cast<i64>(p.pool_pages) * p.page_size;
-      if (f.there && (kSlots ? position >= pool : position >= t.kv_len)) {
-        f.there = false;
-        tell(p, kBadIndex);
-      }
-    }
-    if (!kSlots) f.there = f.there && position >= t.any.first && position < t.any.last;
-    if (!f.there) return f;
-    f.page = quotient(position, p.page_size);
-    f.slot = position - f.page * p.page_size;
-    if (!kSlots) f.page = p.pages[t.pages + f.page];
-    return f;
-  }
-  QUERN_DEVICE Rows64 settle_rows(Found f) const {
-    if (f.there && static_cast<u32>(f.page) >= static_cast<u32>(p.pool_pages)) {
-      f.there = false;
-      tell(p, kBadPage);
-    }
-    Rows64 rows;
-    rows.there = static_cast<u32>(ballot(f.there));
-    const i64 page = f.there ? f.page : 0, slot = f.there ? f.slot : 0;
-    rows.latent = p.latent + page * p.latent_page_bytes + slot * p.latent_token_bytes;
-    rows.rope = p.rope + page * p.rope_page_bytes + slot * p.rope_token_bytes;
-    rows.scale = 0.0f;
-    if (kKind == CacheKind::e4m3_token && f.there) {
-      rows.scale = p.cache_scale[page * p.scale_stride_page + slot * p.scale_stride_token];
-    }
-    return rows;
-  }
-
-  // Row `row` of this warp's rows of a block: which lane knows of it.
-  QUERN_DEVICE static const u8* address(const u8* own, int source) {
-    return reinterpret_cast<const u8*>(shuffle(reinterpret_cast<u64>(own), source));
-  }
-  QUERN_DEVICE f32 scale_of(const Rows64& rows, int source) const {
-    return kKind == CacheKind::e4m3_token ? shuffle(rows.scale, source) : tensor_scale_;
-  }
-  QUERN_DEVICE Raw read_latent(const Rows64& rows, int source) const {
-    const u8* from = address(rows.latent, source);
-    Raw raw{{}, scale_of(rows, source)};
+  QUERN_DEVICE Raw read_latent(const FoundRows& rows, int source) const {
+    const u8* from = address_of(rows.latent, source);
+    Raw raw{{}, scale_of(source)};
     if ((rows.there >> source & 1) == 0) return {{}, 0.0f};
     raw.bytes = load16_once(from + lane() * 16);
     if (kKind == CacheKind::rows656) raw.scale = *reinterpret_cast<const f32*>(from + 512 + (lane() >> 3) * 4);
     return raw;
   }
   // Of the rope part a lane has 16 bytes of row lane / kRopePieces of as many rows as a warp reads at once.
-  QUERN_DEVICE Raw read_rope(const Rows64& rows, int first) const {
+  QUERN_DEVICE Raw read_rope(const FoundRows& rows, int first) const {
     const int source = first + lane() / kRopePieces;
-    const u8* from = address(rows.rope, source);
-    Raw raw{{}, scale_of(rows, source)};
+    const u8* from = address_of(rows.rope, source);
+    Raw raw{{}, scale_of(source)};
     if ((rows.there >> source & 1) == 0) return {{}, 0.0f};
     raw.bytes = load16_once(from + lane() % kRopePieces * 16);
     return raw;
@@ -174,7 +111,7 @@ class Gatherer {
   QUERN_DEVICE void wait_empty(int block) const {
     QUERN_UNROLL for (int half = 0; half < 2; ++half) mbarrier_wait(m_.barriers().empty[block][half], round_ ^ 1);
   }
-  QUERN_DEVICE void fill(const Rows64& rows, int block) {
+  QUERN_DEVICE void fill(const FoundRows& rows, int block) {
     const int first = block * kOwnRows, to = w_ * kOwnRows;
     u8* keys = m_.keys(block);
     u8* rope_tile = keys + kRopeTile * kTileBytes;
@@ -182,7 +119,7 @@ class Gatherer {
     if constexpr (kPlain) {
       wait_empty(block);
       QUERN_FOUR_AT_ONCE for (int row = 0; row < kOwnRows; ++row) {
-        const u8* from = address(rows.latent, first + row);
+        const u8* from = address_of(rows.latent, first + row);
         const bool take = (rows.there >> (first + row) & 1) != 0;
         QUERN_UNROLL for (int i = 0; i < 2; ++i) {
           const int piece = i * kWarp + lane();
@@ -191,7 +128,7 @@ class Gatherer {
       }
       QUERN_UNROLL for (int i = 0; i < kRopeReads; ++i) {
         const int row = i * kRopeRows + lane() / kRopePieces;
-        const u8* from = address(rows.rope, first + row);
+        const u8* from = address_of(rows.rope, first + row);
         copy_async_16(rope_tile + place_in_tile(to + row, lane() % kRopePieces), from + lane() % kRopePieces * 16,
                       (rows.there >> (first + row) & 1) != 0);
       }
@@ -226,7 +163,7 @@ class Gatherer {
   Memory m_;
   int w_;
   u32 round_;
-  f32 tensor_scale_;
+  f32 scale_;  // of all keys, or of the one that this lane has looked up
 };
 
 QUERN_DEVICE void supply(const MlaParams& p, Memory m, int w) { Gatherer(p, m, w).run(); }
