@@ -328,7 +328,7 @@ QUERN_DEVICE void copy_rows(const MlaParams& p, Memory m, int w, const FoundRows
   }
   QUERN_UNROLL for (int i = 0; i < 2; ++i) {
     const int row = i * 8 + (lane() >> 2);
-    const u8* from = address_of(rows.rope, first + row);
+    const u8* from = address_of(rope_of(rows), first + row);
     copy_async_16(keys + row * kRawRow + place_of_piece(kLatent / 16 + (lane() & 3), row >> 1 & 3),
                   from + (lane() & 3) * 16, (rows.there >> (first + row) & 1) != 0);
   }

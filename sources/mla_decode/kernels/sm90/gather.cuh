@@ -3,8 +3,8 @@
 // without passing through registers.
 //
 // Each warp has 16 rows of each of the two blocks of a pair. A row's latent part is read by all lanes at once, 16 bytes
-// each, and its numbers so lie in one tile for every four or eight lanes. Rows are read a group ahead of those that are
-// stored, pages are looked up a pair ahead, and listed indices two.
+// each, and its numbers so lie in one tile for every four lanes. Eight rows are always under way: as soon as one has
+// been stored the one eight further on is read, be it the next pair's. What is found goes to L2 at once.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -13,11 +13,12 @@
 
 namespace q {
 
-inline constexpr bool kGathered = true;
-inline constexpr int kGroupRows = 4, kRowGroups = kOwnRows / kGroupRows;
+inline constexpr bool kGathered = true, kQueriesAhead = false;
+inline constexpr int kUnderWay = 8;  // rows of a warp
 // Warps arrive once they have stored all; of copies under way each thread does besides.
 inline constexpr int kFullArrivals = 4 + (kPlain ? 4 * kWarp : 0), kListeners = kConsumers / kWarp + 4;
 inline constexpr int kRopePieces = kPlain || kKind == CacheKind::rows656 ? 8 : 4;  // of 16 bytes, as they are read
+inline constexpr int kRopeRows = kWarp / kRopePieces, kRopeReads = kOwnRows / kRopeRows;
 static_assert(kWarp == 32, "a lane has 16 bytes of 512");
 
 // One row's 16 bytes of a lane, and what they are multiplied with.
@@ -29,8 +30,8 @@ struct Raw {
 class Gatherer {
  public:
   QUERN_DEVICE Gatherer(const MlaParams& params, Memory memory, int w)
-      : p(params), m_(memory), w_(w), round_(0), scale_(1.0f) {
-    if (kKind == CacheKind::e4m3_tensor) scale_ = p.cache_scale[0];
+      : p(params), m_(memory), w_(w), round_(0), tensor_scale_(1.0f) {
+    if (kKind == CacheKind::e4m3_tensor) tensor_scale_ = p.cache_scale[0];
   }
 
   QUERN_DEVICE void run() {
@@ -42,10 +43,26 @@ class Gatherer {
       if (shuffle(t.rows, 0) == 0) break;
       const i32 end = shuffle(t.end_key, 0);
       Lookup lookup(p, t, w_);
-      QUERN_ROLLED for (i32 key = shuffle(t.key, 0); key < end; key += kBlock) {
-        const FoundRows rows = lookup.next(key);
-        if (kKind == CacheKind::e4m3_token) scale_ = (rows.there >> lane() & 1) != 0 ? *rows.scale : 0.0f;
-        QUERN_ROLLED for (int block = 0; block < 2; ++block) fill(rows, block);
+      const i32 begin = shuffle(t.key, 0);
+      FoundRows rows = lookup.next(begin);
+      if constexpr (!kPlain) read_rows(rows, 0);
+      QUERN_ROLLED for (i32 key = begin; key < end; key += kBlock) {
+        if constexpr (kPlain) {
+          const FoundRows ahead = lookup.next(key + kBlock);
+          Lookup::prefetch(ahead);
+          QUERN_ROLLED for (int block = 0; block < 2; ++block) copy(rows, block);
+          rows = ahead;
+        } else {
+          QUERN_ROLLED for (int eight = 0; eight < 4; ++eight) {
+            FoundRows next = rows;
+            if (eight == 3) {
+              next = lookup.next(key + kBlock);
+              Lookup::prefetch(next);
+            }
+            widen(rows, eight, next, (eight + 1) % 4 * kUnderWay);
+            rows = next;
+          }
+        }
         round_ ^= 1;
       }
       listener.done();
@@ -53,25 +70,27 @@ class Gatherer {
   }
 
  private:
-  QUERN_DEVICE f32 scale_of(int source) const {
-    return kKind == CacheKind::e4m3_token ? shuffle(scale_, source) : scale_;
+  QUERN_DEVICE f32 scale_of(const FoundRows& rows, int source) const {
+    if (kKind != CacheKind::e4m3_token) return tensor_scale_;
+    return *reinterpret_cast<const f32*>(address_of(reinterpret_cast<const u8*>(rows.scale), source));
   }
   QUERN_DEVICE Raw read_latent(const FoundRows& rows, int source) const {
     const u8* from = address_of(rows.latent, source);
-    Raw raw{{}, scale_of(source)};
+    const f32 scale = scale_of(rows, source);
     if ((rows.there >> source & 1) == 0) return {{}, 0.0f};
-    raw.bytes = load16_once(from + lane() * 16);
-    if (kKind == CacheKind::rows656) raw.scale = *reinterpret_cast<const f32*>(from + 512 + (lane() >> 3) * 4);
-    return raw;
+    if (kKind != CacheKind::rows656) return {load16_once(from + lane() * 16), scale};
+    return {load16_once(from + lane() * 16), *reinterpret_cast<const f32*>(from + 512 + (lane() >> 3) * 4)};
+  }
+  QUERN_DEVICE void read_rows(const FoundRows& rows, int source) {
+    QUERN_UNROLL for (int i = 0; i < kUnderWay; ++i) latent_[i] = read_latent(rows, source + i);
   }
   // Of the rope part a lane has 16 bytes of row lane / kRopePieces of as many rows as a warp reads at once.
   QUERN_DEVICE Raw read_rope(const FoundRows& rows, int first) const {
     const int source = first + lane() / kRopePieces;
-    const u8* from = address_of(rows.rope, source);
-    Raw raw{{}, scale_of(source)};
+    const u8* from = address_of(rope_of(rows), source);
+    const f32 scale = scale_of(rows, source);
     if ((rows.there >> source & 1) == 0) return {{}, 0.0f};
-    raw.bytes = load16_once(from + lane() % kRopePieces * 16);
-    return raw;
+    return {load16_once(from + lane() % kRopePieces * 16), scale};
   }
 
   // 16 numbers as two pieces of 8, to a row of a tile. Neighbouring groups of lanes store the two in different orders,
@@ -111,59 +130,65 @@ class Gatherer {
   QUERN_DEVICE void wait_empty(int block) const {
     QUERN_UNROLL for (int half = 0; half < 2; ++half) mbarrier_wait(m_.barriers().empty[block][half], round_ ^ 1);
   }
-  QUERN_DEVICE void fill(const FoundRows& rows, int block) {
+  QUERN_DEVICE void copy(const FoundRows& rows, int block) {
     const int first = block * kOwnRows, to = w_ * kOwnRows;
     u8* keys = m_.keys(block);
-    u8* rope_tile = keys + kRopeTile * kTileBytes;
-    constexpr int kRopeRows = kWarp / kRopePieces, kRopeReads = kOwnRows / kRopeRows;
-    if constexpr (kPlain) {
+    wait_empty(block);
+    QUERN_FOUR_AT_ONCE for (int row = 0; row < kOwnRows; ++row) {
+      const u8* from = address_of(rows.latent, first + row);
+      const bool take = (rows.there >> (first + row) & 1) != 0;
+      QUERN_UNROLL for (int i = 0; i < 2; ++i) {
+        const int piece = i * kWarp + lane();
+        copy_async_16(keys + (piece >> 3) * kTileBytes + place_in_tile(to + row, piece & 7), from + piece * 16, take);
+      }
+    }
+    QUERN_UNROLL for (int i = 0; i < kRopeReads; ++i) {
+      const int row = i * kRopeRows + lane() / kRopePieces, piece = lane() % kRopePieces;
+      const u8* from = address_of(rope_of(rows), first + row);
+      copy_async_16(keys + kRopeTile * kTileBytes + place_in_tile(to + row, piece), from + piece * 16,
+                    (rows.there >> (first + row) & 1) != 0);
+    }
+    copy_async_arrive(m_.barriers().full[block][0]);
+    filled(rows, block);
+  }
+
+  // Eight rows, numbers 8 * eight and on of this warp's of a pair: while each is stored one of `next`'s is read.
+  QUERN_DEVICE void widen(const FoundRows& rows, int eight, const FoundRows& next, int next_first) {
+    const int block = eight >> 1, first = block * kOwnRows, to = w_ * kOwnRows;
+    u8* keys = m_.keys(block);
+    Raw rope[kRopeReads];
+    if ((eight & 1) == 0) {
       wait_empty(block);
-      QUERN_FOUR_AT_ONCE for (int row = 0; row < kOwnRows; ++row) {
-        const u8* from = address_of(rows.latent, first + row);
-        const bool take = (rows.there >> (first + row) & 1) != 0;
-        QUERN_UNROLL for (int i = 0; i < 2; ++i) {
-          const int piece = i * kWarp + lane();
-          copy_async_16(keys + (piece >> 3) * kTileBytes + place_in_tile(to + row, piece & 7), from + piece * 16, take);
-        }
-      }
-      QUERN_UNROLL for (int i = 0; i < kRopeReads; ++i) {
-        const int row = i * kRopeRows + lane() / kRopePieces;
-        const u8* from = address_of(rows.rope, first + row);
-        copy_async_16(rope_tile + place_in_tile(to + row, lane() % kRopePieces), from + lane() % kRopePieces * 16,
-                      (rows.there >> (first + row) & 1) != 0);
-      }
-      copy_async_arrive(m_.barriers().full[block][0]);
     } else {
-      Raw rope[kRopeReads], latent[2][kGroupRows];
       QUERN_UNROLL for (int i = 0; i < kRopeReads; ++i) rope[i] = read_rope(rows, first + i * kRopeRows);
-      QUERN_UNROLL for (int i = 0; i < kGroupRows; ++i) latent[0][i] = read_latent(rows, first + i);
-      wait_empty(block);
-      QUERN_UNROLL for (int i = 0; i < kRopeReads; ++i) {
-        store_rope(rope_tile, to + i * kRopeRows + lane() / kRopePieces, rope[i]);
-      }
-      QUERN_UNROLL for (int g = 0; g < kRowGroups; ++g) {
-        QUERN_UNROLL for (int i = 0; i < kGroupRows; ++i) {
-          const int next = (g + 1) * kGroupRows + i;
-          if (next < kOwnRows) latent[(g + 1) & 1][i] = read_latent(rows, first + next);
-        }
-        QUERN_UNROLL for (int i = 0; i < kGroupRows; ++i) {
-          store_wide(keys + (lane() >> 2) * kTileBytes, to + g * kGroupRows + i, (lane() & 3) * 2, latent[g & 1][i]);
-        }
-      }
-      fence_async();
-      sync_warp();
     }
-    if (lane() == 0) {
-      if (kListed) reinterpret_cast<u16*>(m_.told().there)[block * 4 + w_] = static_cast<u16>(rows.there >> first);
-      mbarrier_arrive(m_.barriers().full[block][0]);
+    u8* tile = keys + (lane() >> 2) * kTileBytes;
+    QUERN_UNROLL for (int i = 0; i < kUnderWay; ++i) {
+      store_wide(tile, to + (eight & 1) * kUnderWay + i, (lane() & 3) * 2, latent_[i]);
+      latent_[i] = read_latent(next, next_first + i);
     }
+    if ((eight & 1) == 0) return;
+    QUERN_UNROLL for (int i = 0; i < kRopeReads; ++i) {
+      store_rope(keys + kRopeTile * kTileBytes, to + i * kRopeRows + lane() / kRopePieces, rope[i]);
+    }
+    fence_async();
+    sync_warp();
+    filled(rows, block);
+  }
+  QUERN_DEVICE void filled(const FoundRows& rows, int block) const {
+    if (lane() != 0) return;
+    if (kListed) {
+      reinterpret_cast<u16*>(m_.told().there)[block * 4 + w_] = static_cast<u16>(rows.there >> block * kOwnRows);
+    }
+    mbarrier_arrive(m_.barriers().full[block][0]);
   }
 
   const MlaParams& p;
   Memory m_;
   int w_;
   u32 round_;
-  f32 scale_;  // of all keys, or of the one that this lane has looked up
+  f32 tensor_scale_;
+  Raw latent_[kUnderWay];
 };
 
 QUERN_DEVICE void supply(const MlaParams& p, Memory m, int w) { Gatherer(p, m, w).run(); }

@@ -19,6 +19,10 @@ struct FoundRows {
   const f32* scale;  // of the token, where it is there
 };
 
+// Behind 512 numbers and 16 bytes of scales, or in a pool of its own.
+QUERN_DEVICE const u8* rope_of(const FoundRows& rows) {
+  return kKind == CacheKind::rows656 ? rows.latent + 528 : rows.rope;
+}
 // What lane `source` holds of an address.
 QUERN_DEVICE const u8* address_of(const u8* own, int source) {
   return reinterpret_cast<const u8*>(shuffle(reinterpret_cast<u64>(own), source));
@@ -40,6 +44,17 @@ class Lookup {
     find(key + kBlock);
     index_ = index_of(key + 2 * kBlock);
     return rows;
+  }
+  // What is found goes to L2 until it is copied.
+  QUERN_DEVICE static void prefetch(const FoundRows& rows) {
+    if ((rows.there >> lane() & 1) == 0) return;
+    if (kKind == CacheKind::rows656) {
+      bulk_prefetch(rows.latent, 656);
+    } else {
+      constexpr u32 kBytes = kPlain ? 2 : 1;
+      bulk_prefetch(rows.latent, kLatent * kBytes);
+      bulk_prefetch(rope_of(rows), kRope * kBytes);
+    }
   }
 
  private:

@@ -10,11 +10,9 @@ inline constexpr int kTiles = 9, kRopeTile = 8, kHalf = 4;  // of 64 columns; th
 inline constexpr int kParts = 5, kRopePart = 4;             // two tiles each, but for the rope part
 inline constexpr int kTileBytes = kRows64Tile, kBlockBytes = kRows64Matrix;
 inline constexpr int kGroupThreads = 128, kConsumers = 2 * kGroupThreads;
-inline constexpr int kKeys = 64;               // of a block; the schedule counts pairs
-inline constexpr int kOutPitch = kLatent + 8;  // elements from row to row of staged results
+inline constexpr int kKeys = 64;     // of a block; the schedule counts pairs
 inline constexpr f32 kSlack = 8.0f;  // by how much a maximum may be left behind, in powers of two: see raise()
 static_assert(kRows == 64 && kBlock == 2 * kKeys && kLatent == 512 && kRope == 64 && THREADS == kRows64Threads);
-static_assert(kRows * kOutPitch * 2 <= kBlockBytes, "results are staged where the queries were");
 
 // Named barriers: the weights of block 0 and of block 1 are there; one of each warpgroup; one of both; block 0's maxima
 // are there; a warpgroup's own weights are there.
@@ -22,6 +20,7 @@ enum Named { kWeights0 = 1, kWeights1 = 2, kOwn = 3, kBoth = 5, kBase = 6, kStor
 
 struct Barriers {
   Mbarrier full[2][kParts];
+  Mbarrier queries_full, queries_empty;
   Mbarrier empty[2][2];  // of block 0: left; right and rope. Of block 1: left and rope; right
 };
 
@@ -48,6 +47,18 @@ struct Memory {
   QUERN_DEVICE i32* chunks() const { return reinterpret_cast<i32*>(numbers(0)); }
   QUERN_DEVICE Told& told() const { return *reinterpret_cast<Told*>(at + 3 * kBlockBytes + kRows64Numbers); }
   QUERN_DEVICE Barriers& barriers() const { return told().barriers; }
+};
+
+// Where a row of the tile's queries lies; beyond the last there is none.
+struct QueryRow {
+  const Element *latent, *rope;
+  bool there;
+  QUERN_DEVICE QueryRow(const MlaParams& p, const Task& t, i32 row) : there(row < t.rows) {
+    const i32 of = t.first_row + (there ? row : 0), within = quotient(of, p.heads), head = of - within * p.heads;
+    const i64 token = t.q_begin + within;
+    latent = static_cast<const Element*>(p.q) + token * p.q_stride_token + head * p.q_stride_head;
+    rope = static_cast<const Element*>(p.q_rope) + token * p.q_rope_stride_token + head * p.q_rope_stride_head;
+  }
 };
 
 }  // namespace q
