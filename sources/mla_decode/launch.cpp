@@ -194,6 +194,9 @@ void run(const Runtime& runtime, const quern_mla_decode_args& args) {
 
   p.cuts = static_cast<q::MlaCut*>(space.scratch);
   p.partials = reinterpret_cast<float*>(static_cast<char*>(space.scratch) + how.cut_bytes);
+  p.counters = space.counters;
+  // A batch-invariant call may have more items than there are counters.
+  p.joined = joins_pairs(problem.shape) && !p.invariant ? 2 : 1;
   p.parts = static_cast<std::int32_t>(how.parts);
   p.side_by_side = static_cast<std::int32_t>(how.side_by_side);
   p.most_groups = static_cast<std::int32_t>(how.most_groups);

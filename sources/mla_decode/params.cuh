@@ -33,6 +33,7 @@ struct MlaParams {
   const f32* sinks;        // [heads]
   u32* status;             // enum quern_mla_status is or-ed into it
   f32* partials;           // slots of slot_floats each
+  u32* counters;           // zeros, of pairs of pieces; zeros again after every launch
   MlaCut* cuts;
   i64 q_stride_token, q_stride_head;
   i64 q_rope_stride_token, q_rope_stride_head;
@@ -57,6 +58,7 @@ struct MlaParams {
   i32 side_by_side;  // tiles of rows that as many neighbouring blocks of threads take at the same time
   i32 most_groups;   // of a sequence: groups of that many tiles
   i32 most_pieces;   // of an item of a batch-invariant call; 1: it is never cut
+  i32 joined;        // items of up to so many pieces are joined by the kernel that makes them: 1 (none) or 2
   i32 invariant;     // cut each sequence by its own length only
   i32 cut_count;     // entries of `cuts`
   i32 slot_floats;   // of a partial result: rows * (D_LATENT + 2)

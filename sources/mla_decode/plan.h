@@ -48,6 +48,9 @@ Variant variant_of(const Shape& shape, std::int64_t heads, std::int64_t page_siz
 // The greatest power of two, up to 64, that divides a page size.
 int page_rows_of(std::int64_t page_size);
 
+// Whether a shape's kernel joins an item that was cut into two pieces.
+bool joins_pairs(const Shape& shape);
+
 // How a kernel of this shape is tiled on a target.
 struct Tiling {
   int rows = 0;   // of a tile

@@ -64,7 +64,7 @@ struct Shared {
 QUERN_DEVICE i32 rows_at_once(const MlaCut& cut) { return cut.count > kManyPieces ? 1 : kWarps; }
 QUERN_DEVICE i32 rows_of(const MlaParams& p, const MlaCut& cut) {
   const i32 rows = cut.rows - cut.first_row, most = kRows * p.side_by_side;
-  return cut.count < 2 || rows <= 0 ? 0 : rows < most ? rows : most;
+  return cut.count <= p.joined || rows <= 0 ? 0 : rows < most ? rows : most;
 }
 
 QUERN_DEVICE void join_unit(const MlaParams& p, const MlaCut& cut, i32 unit, Shared& shared) {

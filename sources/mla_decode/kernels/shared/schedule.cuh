@@ -211,7 +211,8 @@ QUERN_DEVICE void note_no_cut(const MlaParams& p, i32 run, bool writes) {
   if (!p.invariant && writes && block_index(0) % p.side_by_side == 0 && run < p.cut_count) p.cuts[run].count = 0;
 }
 QUERN_DEVICE void note_cut(const MlaParams& p, const Sequence& s, const Piece& piece, bool writes) {
-  if (p.invariant || piece.index != 0 || piece.count < 2 || !writes || block_index(0) % p.side_by_side != 0) return;
+  if (p.invariant || piece.index != 0 || piece.count <= p.joined || !writes || block_index(0) % p.side_by_side != 0)
+    return;
   p.cuts[piece.cut] = cut_of(p, s, piece.group, piece.slot, piece.slot_step, piece.count);
 }
 QUERN_DEVICE MlaCut invariant_cut(const MlaParams& p, i32 entry) {

@@ -19,6 +19,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/sm90/accumulator.cuh"
 #include "common/sm90/wgmma.cuh"
+#include "mla_decode/kernels/sm90/pairs.cuh"
 #if GATHERED
 #include "mla_decode/kernels/sm90/gather.cuh"
 #else
@@ -248,27 +249,45 @@ struct Multiplier {
     QUERN_UNROLL for (int h = 0; h < 2; ++h) rows.sum[h] = quad_sum(rows.sum[h]);
     publish(m.sum(group), rows.sum);
     sync_named(kBoth, kConsumers);  // and nobody multiplies queries any more
+    f32 total[2];
+    QUERN_UNROLL for (int h = 0; h < 2; ++h) {
+      const i32 row = accumulator_row(thread, h);
+      total[h] = m.sum(0)[row] + m.sum(1)[row];
+    }
     const bool first = group == 0 && (thread & 3) == 0;
     const int column = group * 256 + accumulator_column(thread, 0);
     if (t.slot >= 0) {
-      f32* slot = slot_at(p, t.slot, block_index(0) % p.side_by_side);
+      const Meeting meeting{kBoth, kConsumers, &m.told().word};
+      if (t.partner < 0 || !meeting.is_there(p, t)) {
+        f32* slot = slot_at(p, t.slot, block_index(0) % p.side_by_side);
+        QUERN_UNROLL for (int h = 0; h < 2; ++h) {
+          const i32 row = accumulator_row(thread, h);
+          f32* to = slot + row * kLatent + column;
+          QUERN_UNROLL for (int i = 2 * h; i < 128; i += 4) store_two(to + (i >> 2) * 8, sums[i], sums[i + 1]);
+          if (!first) continue;
+          slot[kRows * kLatent + row] = rows.base[h];
+          slot[kRows * (kLatent + 1) + row] = total[h];
+        }
+        if (t.partner < 0 || !meeting.hand_in(p, t)) return;
+      }
+      const f32* other = slot_at(p, t.partner, block_index(0) % p.side_by_side);
       QUERN_UNROLL for (int h = 0; h < 2; ++h) {
         const i32 row = accumulator_row(thread, h);
-        f32* to = slot + row * kLatent + column;
+        const f32* from = other + row * kLatent + column;
+        const Pair pair(t, rows.base[h], total[h], other[kRows * kLatent + row], other[kRows * (kLatent + 1) + row]);
         QUERN_UNROLL for (int i = 2 * h; i < 128; i += 4) {
-          *reinterpret_cast<u64*>(to + (i >> 2) * 8) = bits_of(sums[i]) | static_cast<u64>(bits_of(sums[i + 1])) << 32;
+          const f32x2 two = load_two(from + (i >> 2) * 8);
+          sums[i] = pair.join(sums[i], two.x);
+          sums[i + 1] = pair.join(sums[i + 1], two.y);
         }
-        if (!first) continue;
-        slot[kRows * kLatent + row] = rows.base[h];
-        slot[kRows * (kLatent + 1) + row] = m.sum(0)[row] + m.sum(1)[row];
       }
-      return;
+      Meeting::leave(p, t);
     }
     QUERN_UNROLL for (int h = 0; h < 2; ++h) {
       const i32 row = accumulator_row(thread, h);
       const bool there = row < t.rows;
       const RowPlace place = place_of(p, t.q_begin, t.first_row + (there ? row : 0));
-      const Finished done = finish(p, rows.base[h], m.sum(0)[row] + m.sum(1)[row], place.head);
+      const Finished done = finish(p, rows.base[h], total[h], place.head);
       if (first && there && place.lse) *place.lse = done.lse;
       // Of four groups of eight columns each of the four threads that have the row gets one.
       Element* to = place.out + group * 256 + (thread & 3) * 8;
@@ -346,7 +365,7 @@ QUERN_KERNEL(quern_mla_rows64, THREADS, 1, QUERN_PARAM q::MlaParams p, QUERN_PAR
   sync_block();
   const int group = shuffle(thread_index() / kGroupThreads, 0);
   if (group == 2) {
-    registers_shrink<kGathered ? 120 : 56>();
+    registers_shrink<kGathered ? 120 : 88>();
     const int w = shuffle(warp() - 2 * kGroupThreads / kWarp, 0);
 #if GATHERED
     supply(p, memory, w);
@@ -354,7 +373,7 @@ QUERN_KERNEL(quern_mla_rows64, THREADS, 1, QUERN_PARAM q::MlaParams p, QUERN_PAR
     supply(p, {latent, rope}, memory, w);
 #endif
   } else {
-    registers_grow<kGathered ? 192 : 224>();
+    registers_grow<kGathered ? 192 : 208>();
     Multiplier(p, memory, group).run();
   }
 }

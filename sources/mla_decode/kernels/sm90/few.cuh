@@ -12,6 +12,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/sm90/pipeline.cuh"
 #include "mla_decode/kernels/sm90/few_memory.cuh"
+#include "mla_decode/kernels/sm90/pairs.cuh"
 
 namespace q {
 
@@ -277,35 +278,56 @@ class Multiplier {
       if (line == 0) m.totals(row_of_column(c))[w] = sum[c];
     }
     sync_named(kBoth, kConsumers);
-    f32* slot = t.slot >= 0 ? slot_at(p, t.slot, block_index(0) % p.side_by_side) : nullptr;
+    f32 total[4] = {0.0f, 0.0f, 0.0f, 0.0f};
+    QUERN_UNROLL for (int c = 0; c < 4; ++c) {
+      QUERN_UNROLL for (int i = 0; i < 8; ++i) total[c] += m.totals(row_of_column(c))[i];
+    }
+    const bool first = w == 0 && line == 0;
+    QUERN_UNROLL for (int i = 0; i < 4; ++i) { QUERN_UNROLL for (int e = 0; e < 8; ++e) sums[i].x[e] *= tensor_scale; }
+    if (t.slot >= 0) {
+      const Meeting meeting{kBoth, kConsumers, &m.told().word};
+      if (t.partner < 0 || !meeting.is_there(p, t)) {
+        f32* slot = slot_at(p, t.slot, block_index(0) % p.side_by_side);
+        QUERN_UNROLL for (int c = 0; c < 4; ++c) {
+          const i32 row = row_of_column(c);
+          const int e = element_of(c);
+          QUERN_UNROLL for (int i = 0; i < 4; ++i) {
+            store_two(slot + row * kLatent + column_of_sums(i), sums[i].x[e], sums[i].x[e + 2]);
+          }
+          if (first) slot[kRows * kLatent + row] = base[c], slot[kRows * (kLatent + 1) + row] = total[c];
+        }
+        if (t.partner < 0 || !meeting.hand_in(p, t)) return;
+      }
+      const f32* other = slot_at(p, t.partner, block_index(0) % p.side_by_side);
+      QUERN_UNROLL for (int c = 0; c < 4; ++c) {
+        const i32 row = row_of_column(c);
+        const int e = element_of(c);
+        const Pair pair(t, base[c], total[c], other[kRows * kLatent + row], other[kRows * (kLatent + 1) + row]);
+        QUERN_UNROLL for (int i = 0; i < 4; ++i) {
+          const f32x2 two = load_two(other + row * kLatent + column_of_sums(i));
+          sums[i].x[e] = pair.join(sums[i].x[e], two.x);
+          sums[i].x[e + 2] = pair.join(sums[i].x[e + 2], two.y);
+        }
+      }
+      Meeting::leave(p, t);
+    }
     QUERN_UNROLL for (int c = 0; c < 4; ++c) {
       const i32 row = row_of_column(c);
       if (row >= t.rows) continue;
-      f32 total = 0.0f;
-      QUERN_UNROLL for (int i = 0; i < 8; ++i) total += m.totals(row)[i];
-      RowPlace place{};
-      Finished done{1.0f, 0.0f};
-      if (!slot) {
-        place = place_of(p, t.q_begin, t.first_row + row);
-        done = finish(p, base[c], total, place.head);
-      }
-      const bool first = w == 0 && line == 0;
-      if (first && slot) slot[kRows * kLatent + row] = base[c], slot[kRows * (kLatent + 1) + row] = total;
-      if (first && !slot && place.lse) *place.lse = done.lse;
-      const f32 by = done.inverse * tensor_scale;
+      const RowPlace place = place_of(p, t.q_begin, t.first_row + row);
+      const Finished done = finish(p, base[c], total[c], place.head);
+      if (first && place.lse) *place.lse = done.lse;
+      const int e = element_of(c);
       QUERN_UNROLL for (int i = 0; i < 4; ++i) {
-        // Rows line and line + 8 of a product are two neighbouring columns.
-        const i32 at = (w * 4 + i) * 16 + 2 * line;
-        const int e = (c >> 1) * 4 + (c & 1);
-        const f32 left = sums[i].x[e] * by, right = sums[i].x[e + 2] * by;
-        if (slot) {
-          *reinterpret_cast<u64*>(slot + row * kLatent + at) = bits_of(left) | static_cast<u64>(bits_of(right)) << 32;
-        } else {
-          *reinterpret_cast<u32*>(place.out + at) = pack<Element>(left, right);
-        }
+        *reinterpret_cast<u32*>(place.out + column_of_sums(i)) =
+            pack<Element>(sums[i].x[e] * done.inverse, sums[i].x[e + 2] * done.inverse);
       }
     }
   }
+  // The first element of a product in this thread's column c; the one in row line + 8 is two further on.
+  QUERN_DEVICE static int element_of(int c) { return (c >> 1) * 4 + (c & 1); }
+  // Rows line and line + 8 of product i of the sums are two neighbouring columns of the results: the first of them.
+  QUERN_DEVICE int column_of_sums(int i) const { return (w * 4 + i) * 16 + 2 * line; }
 
   const MlaParams& p;
   Memory m;

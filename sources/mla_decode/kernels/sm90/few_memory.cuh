@@ -19,6 +19,7 @@ QUERN_DEVICE u32 place_of_piece(int piece, int turn) { return static_cast<u32>((
 struct FewTold {
   Mailbox mailbox;
   Mbarrier full[kFewSlots], empty[kFewSlots];
+  u32 word;              // of pairs.cuh
   u64 there[kFewSlots];  // a bit for each key of a slot that is seen; where keys are listed
 };
 static_assert(sizeof(FewTold) <= kFewToldBytes);

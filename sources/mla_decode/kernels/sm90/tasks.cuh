@@ -15,6 +15,9 @@ struct Task {
   i32 key, end_key;     // the first key, and where the last pair of blocks ends
   Range any, all;       // what any of its rows sees, and what all of them see
   i32 slot;             // of the partial result; -1: results go to `out`
+  i32 index;            // which of the item's pieces
+  i32 partner;          // the slot of the other of two pieces; -1: there are not two
+  i32 counter;          // ... and which of MlaParams::counters they count with
   i64 pages;            // where the sequence's pages begin in MlaParams::pages
 };
 // In shared memory: two tasks, so that the next is told while the others still have the one before.
@@ -78,6 +81,9 @@ class Tasks {
       t.any = {a.first, b.last};
       t.all = {b.first, a.last};
       t.slot = piece.count > 1 ? slot_of_piece(piece.slot, piece.slot_step, piece.index) : -1;
+      t.index = piece.index;
+      t.partner = piece.count == 2 && p_.joined == 2 ? slot_of_piece(piece.slot, piece.slot_step, piece.index ^ 1) : -1;
+      t.counter = piece.cut * p_.side_by_side + tile;
       t.pages = 0;
       if (!kSlots) {
         t.pages =
