@@ -18,6 +18,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "common/reduce.cuh"
 #include "mla_decode/kernels/shared/problem.cuh"
 
 namespace q {
@@ -65,7 +66,7 @@ QUERN_DEVICE void count_together(const MlaParams& p, i32 warps, i32* chunks) {
       const Sequence s = sequence_at(p, index);
       units = s.groups * item_units(p, s);
     }
-    QUERN_ROLLED for (int d = 1; d < kWarp; d *= 2) units += shuffle_xor(units, d);
+    units = warp_sum(units);
     if (lane() == 0) chunks[c] = units;
   }
 }
@@ -98,11 +99,7 @@ class Schedule {
       const i32 index = chunk_ + lane();
       if (index < sequence_count(p)) s = sequence_at(p, index);
       units = s.groups * item_units(p, s);
-      i32 sum = units;
-      QUERN_ROLLED for (int d = 1; d < kWarp; d *= 2) {
-        const i32 below = shuffle_up(sum, d);
-        if (lane() >= d) sum += below;
-      }
+      const i32 sum = warp_scan(units);
       const i32 all = shuffle(sum, kWarp - 1);
       begin = start_ + sum - units;
       if (at_ >= start_ && at_ - start_ < all) break;
@@ -113,10 +110,7 @@ class Schedule {
     }
     // From the one lane whose sequence it is to all.
     i32 source = at_ >= begin && at_ - begin < units ? lane() : 0;
-    QUERN_ROLLED for (int d = 1; d < kWarp; d *= 2) {
-      const i32 other = shuffle_xor(source, d);
-      source = other > source ? other : source;
-    }
+    source = warp_max(source);
     begin = shuffle(begin, source);
     s.index = chunk_ + source;
     s.q_begin = shuffle(s.q_begin, source);
@@ -136,15 +130,10 @@ class Schedule {
     const i32 count = chunk_count(p);
     i32 total = 0;
     QUERN_ROLLED for (i32 c = lane(); c < count; c += kWarp) total += chunks[c];
-    QUERN_ROLLED for (int d = 1; d < kWarp; d *= 2) total += shuffle_xor(total, d);
-    begin_run(total);
+    begin_run(warp_sum(total));
     QUERN_ROLLED for (i32 first = 0; first < count; first += kWarp) {
       const i32 units = first + lane() < count ? chunks[first + lane()] : 0;
-      i32 sum = units;
-      QUERN_ROLLED for (int d = 1; d < kWarp; d *= 2) {
-        const i32 below = shuffle_up(sum, d);
-        if (lane() >= d) sum += below;
-      }
+      const i32 sum = warp_scan(units);
       // Whole chunks that end before the run's first unit.
       const bool passed = first + lane() < count && start_ + sum <= at_;
       const i32 skipped = static_cast<i32>(popcount(ballot(passed)));
