@@ -94,6 +94,17 @@ Tiling tile_warpgroups(const Shape& shape, const jit::TargetInfo& target) {
   return {};
 }
 
+// As many stages as there is room for.
+Tiling tile_streams(const Shape& shape, const jit::TargetInfo& target) {
+  for (int stages = q::kMostStreamStages; stages >= q::kReaders; stages -= q::kReaders) {
+    const auto bytes = static_cast<std::uint32_t>(
+        q::stream_shared_bytes(shape.dim_k, shape.dim_v, stages, shape.cache_bytes(), shape.token_scales));
+    if (bytes + q::kStreamStaticBytes > target.shared_per_block) continue;
+    return {16, 1, q::kPipes * (q::kReaders + 1), q::kPipes * q::kPipeKeys, stages, 1, 1, q::kStreamThreads, bytes};
+  }
+  return {};
+}
+
 }  // namespace
 
 int constant_page_size(std::int64_t page_size) {
@@ -116,7 +127,22 @@ bool takes_warpgroups(const Shape& shape, const jit::TargetInfo& target) {
          (!shape.paged || shape.page_size != 0) && tile_warpgroups(shape, target).warps != 0;
 }
 
+bool takes_streams(const Shape& shape, const jit::TargetInfo& target) {
+  return target.warpgroups && shape.copy_bytes == 16 &&
+         q::streams_take(shape.dim_k, shape.dim_v, shape.cache_bytes()) && tile_streams(shape, target).warps != 0;
+}
+
+Variant decode_variant(const Shape& shape, const jit::TargetInfo& target) {
+  return takes_streams(shape, target) ? Variant::streams : Variant::decode;
+}
+
 Tiling tile(const Shape& shape, const jit::TargetInfo& target) {
+  if (shape.variant == Variant::streams && !takes_streams(shape, target)) {
+    throw Error(QUERN_UNSUPPORTED,
+                "attention by streams is for targets that have warpgroups, an alignment of 16, and keys and values of "
+                "whole 64 bytes; the target is " +
+                    target.target.name());
+  }
   if (shape.variant == Variant::warpgroups && !takes_warpgroups(shape, target)) {
     throw Error(
         QUERN_UNSUPPORTED,
@@ -126,6 +152,7 @@ Tiling tile(const Shape& shape, const jit::TargetInfo& target) {
             target.target.name());
   }
   const Tiling t = shape.variant == Variant::warpgroups ? tile_warpgroups(shape, target)
+                   : shape.variant == Variant::streams  ? tile_streams(shape, target)
                    : shape.variant == Variant::decode   ? tile_decode(shape, target)
                                                         : tile_prefill(shape, target);
   if (t.warps == 0) {
