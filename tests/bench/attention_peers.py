@@ -47,6 +47,7 @@ class Case:
     cap: float = 0.0
     dtype: str = "bfloat16"
     invariant: bool = False
+    kv: str = ""  # of keys and values: "e4m3" and "e5m2" with a scale a head, "int8" with one a token; "": dtype
 
     @property
     def v(self) -> int:
@@ -59,6 +60,7 @@ class Case:
         rest = ("" if self.causal else " full") + (f" window {self.window}" if self.window is not None else "")
         rest += (" cap" if self.cap else "") + (" f16" if self.dtype == "float16" else "")
         rest += " invariant" if self.invariant else ""
+        rest += f" {self.kv}" if self.kv else ""
         return f"b{self.batch} {self.heads}/{self.kv_heads} {self.queries} of {self.keys} {dims} {where}{rest}"
 
     def pairs(self) -> float:
@@ -75,7 +77,7 @@ class Case:
 
     def bytes(self) -> float:
         """Of keys and values."""
-        return 2.0 * self.batch * self.kv_heads * self.keys * (self.dim + self.v)
+        return (1.0 if self.kv else 2.0) * self.batch * self.kv_heads * self.keys * (self.dim + self.v)
 
 
 CASES = [
@@ -95,6 +97,10 @@ CASES = [
     Case("decode", 1, 32, 4, 1, 1024, 128, page=16),
     Case("decode", 16, 64, 8, 1, 8192, 128, page=16),
     Case("decode", 256, 32, 8, 1, 1024, 128, page=16),
+    Case("decode", 64, 32, 8, 1, 4096, 128, page=16, kv="e4m3"),
+    Case("decode", 64, 32, 8, 1, 4096, 128, page=16, kv="e5m2"),
+    Case("decode", 64, 32, 8, 1, 4096, 128, page=16, kv="int8"),
+    Case("decode", 1, 32, 8, 1, 65536, 128, page=16, kv="e4m3"),
 ]
 
 
@@ -113,6 +119,9 @@ def draw(generator: random.Random) -> Case:
     )  # fmt: skip
 
 
+CODES = {"e4m3": torch.float8_e4m3fn, "e5m2": torch.float8_e5m2}
+
+
 class Tensors:
     def __init__(self, case: Case) -> None:
         c = self.case = case
@@ -125,19 +134,43 @@ class Tensors:
         self.cu_q = torch.arange(c.batch + 1, dtype=torch.int32, device="cuda") * c.queries
         self.lengths = torch.full((c.batch,), c.keys, dtype=torch.int32, device="cuda")
         self.out = torch.full((c.batch * c.queries, c.heads, c.v), math.nan, dtype=dtype, device="cuda")
+        self.scales: dict[str, torch.Tensor] = {}
         if c.page:
             pages = math.ceil(c.keys / c.page)
             self.k, self.v = (make(c.batch * pages, c.page, c.kv_heads, d) for d in (c.dim, c.v))
+            if c.kv:
+                self.k, self.v = self._coded("k_scale", self.k), self._coded("v_scale", self.v)
             self.table = torch.randperm(c.batch * pages, device="cuda").to(torch.int32).view(c.batch, pages)
         else:
             self.k, self.v = (make(c.batch * c.keys, c.kv_heads, d) for d in (c.dim, c.v))
             self.cu_kv = torch.arange(c.batch + 1, dtype=torch.int32, device="cuda") * c.keys
 
+    def _coded(self, name: str, x: torch.Tensor) -> torch.Tensor:
+        """Codes, as bytes where they are of a float type; the scales go to self.scales."""
+        if self.case.kv == "int8":
+            self.scales[name] = x.float().abs().amax(-1) / 127
+            return torch.round(x.float() / self.scales[name][..., None]).to(torch.int8)
+        self.scales[name] = x.float().abs().amax((0, 1, 3)) / 240
+        return (x.float() / self.scales[name][:, None]).to(CODES[self.case.kv]).view(torch.uint8)
+
+    def _values(self, name: str, x: torch.Tensor, pages: torch.Tensor) -> torch.Tensor:
+        """Of some pages, in f32."""
+        x = x[pages]
+        if not self.case.kv:
+            return x.float()
+        if self.case.kv == "int8":
+            return x.float() * self.scales[name][pages][..., None]
+        return x.view(CODES[self.case.kv]).float() * self.scales[name][:, None]
+
     def of_sequence(self, i: int, head: int) -> tuple[torch.Tensor, torch.Tensor]:
         """Its keys and values, in f32."""
         c = self.case
         if c.page:
-            k, v = (x[self.table[i].long()].flatten(0, 1)[: c.keys] for x in (self.k, self.v))
+            pages = self.table[i].long()
+            k, v = (
+                self._values(name, x, pages).flatten(0, 1)[: c.keys]
+                for name, x in (("k_scale", self.k), ("v_scale", self.v))
+            )
         else:
             k, v = (x[i * c.keys : (i + 1) * c.keys] for x in (self.k, self.v))
         return k[:, head].float(), v[:, head].float()
@@ -171,14 +204,15 @@ def ours(context: quern.Context, t: Tensors) -> Callable[[], object]:
     cache = {"page_table": t.table} if c.page else {"cu_kv": t.cu_kv}
     arguments = dict(
         lengths=t.lengths, cu_q=t.cu_q, max_q_len=c.queries, max_kv_len=c.keys, causal=c.causal, out=t.out,
-        window_left=c.window, logit_cap=c.cap or None, batch_invariant=c.invariant, **cache,
+        window_left=c.window, logit_cap=c.cap or None, batch_invariant=c.invariant, **cache, **t.scales,
+        **({"kv_type": c.kv} if c.kv in CODES else {}),
     )  # fmt: skip
     return lambda: context.attention(t.q, t.k, t.v, **arguments)
 
 
 def of_pytorch(backend: SDPBackend, t: Tensors) -> Callable[[], object] | None:
     c = t.case
-    if c.page or c.window is not None or c.cap or (c.causal and c.queries != c.keys):
+    if c.page or c.kv or c.window is not None or c.cap or (c.causal and c.queries != c.keys):
         return None
     q, k, v = (x.view(c.batch, -1, *x.shape[1:]).transpose(1, 2) for x in (t.q, t.k, t.v))
 
@@ -191,6 +225,8 @@ def of_pytorch(backend: SDPBackend, t: Tensors) -> Callable[[], object] | None:
 
 def of_fa4(t: Tensors) -> Callable[[], object] | None:
     c = t.case
+    if c.kv:
+        return None
     try:
         from flash_attn.cute import flash_attn_varlen_func
     except ImportError:

@@ -21,7 +21,8 @@ static_assert(kStages % kReaders == 0, "a reader takes every so many stages");
 static_assert(THREADS == kStreamThreads && kRows == 16 && kBlock == kPipes * kPipeKeys);
 static_assert(streams_take(kDimK, kDimV, kCacheBytes) && COPY_BYTES == 16);
 // Who multiplies takes registers from who copies.
-inline constexpr int kCopyRegisters = 72, kReaderRegisters = 216;
+inline constexpr bool kManySums = kDimK + kDimV > 256;
+inline constexpr int kCopyRegisters = kManySums ? 72 : 128, kReaderRegisters = kManySums ? 216 : 192;
 static_assert((2 * kReaderRegisters + kCopyRegisters) * 128 <= 65536 && kStreamThreads == 384);
 
 // What is multiplied. Codes of 8 bits become f16, exactly and by the fewest instructions, whatever the result's type.
