@@ -727,8 +727,8 @@ typedef struct quern_rope_options {
   int32_t original_positions; /* YaRN and Llama 3: L, must be given there */
   int32_t reserved;
   const DLTensor *table;      /* optional [positions, rotary_dim] f32, f16 or bf16: the cosines of all pairs, then their
-                                 sines; instead of computing them. A position outside of it leaves its token as a
-                                 position of 0 does */
+                                 sines; instead of computing them. A negative position leaves its token as 0 does,
+                                 so does one beyond the rows; on `host` that is an error */
 } quern_rope_options;
 
 /* Turns q and k, each head by its token's position, in one launch. */

@@ -25,12 +25,12 @@ const std::int32_t* ints(const Tensor& t) { return reinterpret_cast<const std::i
 class Reader {
  public:
   Reader(const quern_kv_append_args& args, const Call& call, Problem& problem)
-      : args_(args), call_(call), shape_(problem.shape), p_(problem.params) {}
+      : args_(args), call_(call), problem_(problem), shape_(problem.shape), p_(problem.params) {}
 
   void read_keys_and_values() {
     const Tensor k = read_new(args_.k, "k", {Dtype::f16, Dtype::bf16, Dtype::f32});
     shape_.x = k.dtype;
-    tokens_ = k.shape[0];
+    problem_.tokens = tokens_ = k.shape[0];
     shape_.dim_k = read_dim(k, "k");
     const Tensor v = read_new(args_.v, "v", {k.dtype});
     expect_extent(v, "v", 0, tokens_);
@@ -127,8 +127,10 @@ class Reader {
   }
 
   void finish() {
-    if (args_.rope != nullptr) shape_.rope = rope::read_options(args_.rope, shape_.dim_k, call_.place, &p_.rope);
-    shape_.width = rope::vector_width(shape_.rope, shape_.dim_k, shape_.dim_v, shape_.x, call_.alignment);
+    if (args_.rope != nullptr) {
+      static_cast<rope::RopeShape&>(shape_) = rope::read_options(args_.rope, shape_.dim_k, call_.place, &p_.rope);
+    }
+    shape_.width = rope::vector_width(shape_, shape_.dim_k, shape_.dim_v, shape_.x, call_.alignment);
     const std::int64_t all = std::int64_t{p_.heads[0].heads} + p_.heads[1].heads + p_.heads[2].heads;
     if (tokens_ * all > INT32_MAX)
       refuse_extent("k", 0, tokens_, "less than 2^31 heads of tokens in all: split the call");
@@ -254,7 +256,9 @@ class Reader {
       if (indptr.shape[0] < 1) refuse_extent("page_indptr", 0, indptr.shape[0], "the batch and 1");
       batch = indptr.shape[0] - 1;
       p_.page_indptr = ints(indptr);
-      p_.pages = ints(read_array(args_.page_indices, "page_indices", -1));
+      const Tensor indices = read_array(args_.page_indices, "page_indices", -1);
+      p_.pages = ints(indices);
+      problem_.listed_pages = indices.shape[0];
     }
     p_.batch = static_cast<std::int32_t>(batch);
     if (args_.cu_q != nullptr) p_.cu_q = ints(read_array(args_.cu_q, "cu_q", batch + 1));
@@ -266,6 +270,7 @@ class Reader {
 
   const quern_kv_append_args& args_;
   const Call& call_;
+  Problem& problem_;
   Shape& shape_;
   q::KvAppendParams& p_;
   std::int64_t tokens_ = 0;

@@ -14,6 +14,8 @@ struct Problem {
   Shape shape;
   q::KvAppendParams params;
   std::int64_t most_blocks;
+  std::int64_t tokens;
+  std::int64_t listed_pages;  // entries of page_indices
 };
 
 // Throws Error(QUERN_INVALID) naming the argument, what was given and what is allowed.
