@@ -75,6 +75,22 @@ std::vector<CodedCase> coded_cases() {
   add("short_bad_scale", [](CodedCase& c) {
     c.sequences = kShort, c.bad_values = c.bad_keys = true, c.cache = Element::i8, c.scale = CacheScale::token;
   });
+  // Rows of codes that are whole 64 bytes, which Hopper's decode kernel reads as operands: each kind of code, each way
+  // of scaling, of the lane's shares of 128 and of 64 dims.
+  constexpr int kDims[][2] = {{128, 128}, {64, 128}, {128, 64}, {192, 192}, {64, 256}, {256, 64}};
+  for (const auto& dims : kDims) {
+    for (const Form* form : {&kForms[0], &kForms[1]}) {
+      ++turn;
+      const Element kind = kinds[turn % 3], element = results[turn / 3 % 2];
+      const std::string name = std::to_string(dims[0]) + "x" + std::to_string(dims[1]) + "_" + form->name;
+      add("dims_" + name + "_" + kind.name(), [&](CodedCase& c) {
+        c.cache = kind, c.element = element, c.scale = kScales[turn % 3], c.sequences = form->sequences;
+        c.dim = dims[0], c.dim_v = dims[1], c.page_size = turn % 2 ? 32 : 1, c.ragged = turn % 4 == 0;
+        c.group = turn % 2 ? 3 : 2, c.bad_values = form != &kForms[0] && turn % 3 != 2, c.mask = turn % 5 == 0;
+        if (turn % 4 == 2) c.queries = Element::e4m3, c.q_scale = CacheScale::token;
+      });
+    }
+  }
   add("unscaled", [](CodedCase& c) { c.cache = Element::e4m3; });
   add("dim_256", [](CodedCase& c) { c.cache = Element::e5m2, c.scale = CacheScale::token, c.dim = 256, c.group = 1; });
   add("q_e5m2_alone",

@@ -49,6 +49,16 @@ struct StreamReader {
     multiply_values<CacheElement>(to_operand<Product>(x[0]), values, o);
   }
 
+  // One of a lane's rows, half `h`, to where the readers' results are joined.
+  template <int h>
+  QUERN_DEVICE static void stage_row(const RowSoftmax& softmax, const Accumulator (&o)[kPairsV], f32* own) {
+    const int row = row_of(lane(), 0) % kJoinedRows;
+    store_row<h>(o, own + row * kSlotPitch);
+    if ((lane() & 3) != 0) return;
+    own[kJoinedRows * kSlotPitch + row] = softmax.max[h];
+    own[kJoinedRows * (kSlotPitch + 1) + row] = softmax.sum[h];
+  }
+
   // The readers' results, kJoinedRows rows at a time through shared memory, to `out` or to the piece's slot; whoever
   // comes last joins the item's slots.
   QUERN_DEVICE void write_results(const Sequence& s, const Piece& piece, RowSoftmax& softmax,
@@ -62,20 +72,12 @@ struct StreamReader {
     f32* const slot = piece.count > 1 ? slot_at(p, piece, piece.index) : nullptr;
     f32* const own = results + warp() * kJoinedFloats;
     const i32 left = s.q_len * kGroup - piece.tile * kRows, rows = left < kRows ? left : kRows;
-    const auto store = [&](auto half) {
-      constexpr int h = decltype(half)::value;
-      const int row = row_of(lane(), 0) % kJoinedRows;
-      store_row<h>(o, own + row * kSlotPitch);
-      if ((lane() & 3) != 0) return;
-      own[kJoinedRows * kSlotPitch + row] = softmax.max[h];
-      own[kJoinedRows * (kSlotPitch + 1) + row] = softmax.sum[h];
-    };
     QUERN_ROLLED for (i32 first = 0; first < rows; first += kJoinedRows) {
       if (row_of(lane(), 0) / kJoinedRows == first % 8 / kJoinedRows) {
         if (first < 8) {
-          store(Constant<0>{});
+          stage_row<0>(softmax, o, own);
         } else {
-          store(Constant<1>{});
+          stage_row<1>(softmax, o, own);
         }
       }
       Readers::sync();

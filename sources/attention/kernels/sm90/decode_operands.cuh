@@ -240,7 +240,7 @@ QUERN_DEVICE u32 clear_values(u8* values) {
     found |= 1u << row;
     store16(at, {});
   }
-  QUERN_UNROLL for (int mask = 1; mask < kWarp; mask *= 2) found |= shuffle_xor(found, mask);
+  found = warp_reduce(found, [](u32 a, u32 b) { return a | b; });
   sync_warp();
   return found;
 }

@@ -11,6 +11,7 @@
 #include "attention/kernels/shared/custom_mask.cuh"
 #include "attention/kernels/shared/logit.cuh"
 #include "attention/kernels/sm90/room.cuh"
+#include "common/reduce.cuh"
 #include "common/sm90/pipeline.cuh"
 #include "common/sm90/warpgroup.cuh"
 
