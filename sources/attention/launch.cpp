@@ -89,9 +89,8 @@ void for_each_reachable(const Problem& problem, const jit::TargetInfo& target, c
   least.max_rows = problem.shape.group;
   const Variant first = variant_of(least, target);
   bool reached = false;
-  for (const Variant variant :
-       {decode_variant(problem.shape, target), Variant::medium,
-        variant_of_many_rows(problem, target)}) {  // by the rows they take
+  for (const Variant variant : {decode_variant(problem.shape, target), Variant::medium,
+                                variant_of_many_rows(problem, target)}) {  // by the rows they take
     reached = reached || variant == first;
     if (reached) visit(variant);
     if (variant == last) return;

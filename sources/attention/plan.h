@@ -14,9 +14,9 @@ namespace quern::ops::attention {
 
 // Which kernel, by the rows (queries times the query heads of a KV head) that a sequence has at most.
 enum class Variant : std::uint8_t {
-  decode,     // up to 16 rows; bound by reading keys and values
-  medium,     // tiles of 64 rows; every length where the call is batch-invariant
-  large,      // the tallest tiles that the target has room for
+  decode,      // up to 16 rows; bound by reading keys and values
+  medium,      // tiles of 64 rows; every length where the call is batch-invariant
+  large,       // the tallest tiles that the target has room for
   warpgroups,  // on Hopper, instead of large and for batch-invariant calls, where it can be: takes_warpgroups()
   streams      // on Hopper, instead of decode, where it can be: takes_streams()
 };

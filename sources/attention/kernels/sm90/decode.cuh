@@ -27,8 +27,8 @@ struct StreamReader {
     }
     QUERN_UNROLL for (int i = 0; i < 8; ++i) x[0].x[i] += x[1].x[i];
 
-    const bool masked = key < seen.all.first || key + kPipeKeys > seen.all.last ||
-                        (kCustomMask && key + kPipeKeys > rows.mask.first);
+    const bool masked =
+        key < seen.all.first || key + kPipeKeys > seen.all.last || (kCustomMask && key + kPipeKeys > rows.mask.first);
     // What no row sees was not copied.
     const bool check =
         masked && (kCustomMask || (key < seen.all.first && key + kPipeKeys > seen.any.first) ||
@@ -135,7 +135,7 @@ QUERN_KERNEL(quern_attention_streams, THREADS, 1, QUERN_PARAM q::AttentionParams
   QUERN_SHARED(Shared, shared, 1);
   u8* const memory = dynamic_shared();
   launch_next_grid();
-  if (thread_index() == 0) shared->init();
+  shared->init();
   sync_block();
   wait_for_previous_grid();
   const int w = shuffle(warp(), 0);

@@ -81,8 +81,7 @@ struct PipeCopies {
       acquire(empty, state);
       copy_rows<kDimK>(to, cache.k, p.k_page_bytes, p.k_token_bytes, key, block_page);
       copy_rows<kDimV>(to + kPipeKeys * kRowBytesK, cache.v, p.v_page_bytes, p.v_token_bytes, key, block_page);
-      if constexpr (kTokenScales)
-        copy_scales(s, head, to + kPipeKeys * (kRowBytesK + kRowBytesV), key, block_page);
+      if constexpr (kTokenScales) copy_scales(s, head, to + kPipeKeys * (kRowBytesK + kRowBytesV), key, block_page);
       copy_async_arrive(full, state.stage);
       state.next();
     }
@@ -113,8 +112,8 @@ QUERN_DEVICE void copy_pieces(const AttentionParams& p, Shared* shared, u8* memo
     if (piece.begin >= piece.end) continue;
     tell(true);
     const TileRange seen = tile_range(p, s, piece.tile * kRows, kRows);
-    PipeCopies{p, cache_of(p, s.index, piece.head), seen.any, s.first + pipe * kPipeKeys, 0, 0}.run(
-        s, piece, stages, full, empty, state);
+    PipeCopies{p, cache_of(p, s.index, piece.head), seen.any, s.first + pipe * kPipeKeys, 0, 0}.run(s, piece, stages,
+                                                                                                    full, empty, state);
   }
   while (schedule.more());
   tell(false);

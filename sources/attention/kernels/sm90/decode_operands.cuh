@@ -108,7 +108,8 @@ QUERN_DEVICE void to_halves(Queries& q) {
 }
 
 // Straight from global memory: a lane's two rows. `factor` is what products of all rows are multiplied by.
-QUERN_DEVICE void load_queries(const AttentionParams& p, const Sequence& s, const Piece& piece, f32 factor, Queries& q) {
+QUERN_DEVICE void load_queries(const AttentionParams& p, const Sequence& s, const Piece& piece, f32 factor,
+                               Queries& q) {
   const i32 rows = s.q_len * kGroup;
   QUERN_UNROLL for (int h = 0; h < 2; ++h) {
     const i32 r = piece.tile * kRows + row_of(lane(), h);
@@ -166,7 +167,8 @@ QUERN_DEVICE void multiply_values(const OperandA<Product>& weights, const u8* va
     const int part = key_of_column(l >> 2);
     QUERN_UNROLL for (int c = 0; c < kWholeV; ++c) {
       vec16 of_key[4];
-      QUERN_UNROLL for (int k = 0; k < 4; ++k) of_key[k] = load16(values + swizzled<kRowBytesV>(t + 4 * k, 8 * c + part));
+      QUERN_UNROLL for (int k = 0; k < 4; ++k) of_key[k] =
+          load16(values + swizzled<kRowBytesV>(t + 4 * k, 8 * c + part));
       QUERN_UNROLL for (int w = 0; w < 4; ++w) {
         const u32 four[4] = {of_key[0].x[w], of_key[1].x[w], of_key[2].x[w], of_key[3].x[w]};
         add_codes<Code>(weights, four, 8 * c + 2 * w, o);
@@ -222,11 +224,11 @@ QUERN_DEVICE bool all_finite(const vec16& v) {
   if constexpr (!kCoded) {
     return is_finite(v);
   } else {
-  constexpr u32 kExponent = kIsE4m3<CacheElement> ? 0x7f7f7f7fu : 0x7c7c7c7cu;
-  constexpr u32 kOne = kIsE4m3<CacheElement> ? 0x01010101u : 0x04040404u;
-  u32 beyond = 0;
-  QUERN_UNROLL for (int i = 0; i < 4; ++i) beyond |= ((v.x[i] & kExponent) + kOne) & 0x80808080u;
-  return beyond == 0;
+    constexpr u32 kExponent = kIsE4m3<CacheElement> ? 0x7f7f7f7fu : 0x7c7c7c7cu;
+    constexpr u32 kOne = kIsE4m3<CacheElement> ? 0x01010101u : 0x04040404u;
+    u32 beyond = 0;
+    QUERN_UNROLL for (int i = 0; i < 4; ++i) beyond |= ((v.x[i] & kExponent) + kOne) & 0x80808080u;
+    return beyond == 0;
   }
 }
 // Clears what is not finite in a stage's values, with its neighbours, so that it does not reach rows which do not see

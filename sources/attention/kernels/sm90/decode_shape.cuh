@@ -87,10 +87,13 @@ struct Shared {
   ScheduleScratchOf<Copiers> schedule;
   i32 flag;
 
-  // By one thread.
+  // By all threads, which share them out: a small call's time is that of what stands before its first copy.
   QUERN_DEVICE void init() {
-    QUERN_ROLLED for (int i = 0; i < kPipes; ++i) pipes[i].init(kWarp, 1);
-    task.init(1, kPipes * kReaders);
+    QUERN_ROLLED for (int i = thread_index(); i < kPipes * kStages; i += THREADS) {
+      mbarrier_init(pipes[i / kStages].full[i % kStages], kWarp);
+      mbarrier_init(pipes[i / kStages].empty[i % kStages], 1);
+    }
+    if (thread_index() == THREADS - 1) task.init(1, kPipes * kReaders);
     fence_mbarrier_init();
   }
 };
@@ -99,8 +102,6 @@ static_assert(sizeof(Shared) <= kStreamStaticBytes);
 // Dynamic shared memory: the pipes' stages, then the readers' results.
 QUERN_DEVICE u8* stages_of(u8* memory, int pipe) { return memory + pipe * kStages * kStageBytes; }
 inline constexpr int kJoinedFloats = slot_size(kJoinedRows, kDimV);
-QUERN_DEVICE f32* results_at(u8* memory) {
-  return reinterpret_cast<f32*>(memory + kPipes * kStages * kStageBytes);
-}
+QUERN_DEVICE f32* results_at(u8* memory) { return reinterpret_cast<f32*>(memory + kPipes * kStages * kStageBytes); }
 
 }  // namespace q

@@ -18,7 +18,6 @@ QUERN_SHARED_CODE constexpr i32 sm90_shared_bytes(i32 dim_k, i32 dim_v, i32 rows
 // Keys of a block that one copy brings: of a page, or of part of one.
 QUERN_SHARED_CODE constexpr i32 box_keys(i32 page_size, i32 block) { return page_size < block ? page_size : block; }
 
-
 // The decode kernel: kPipes warps copy, each to stages of its own of so many keys, which kReaders warps read in turn.
 inline constexpr i32 kPipes = 4, kReaders = 2, kPipeKeys = 16, kMostStreamStages = 12;
 inline constexpr i32 kStreamThreads = kPipes * (kReaders + 1) * 32;
