@@ -23,8 +23,9 @@ static_assert(THREADS == kStreamThreads && kRows == 16 && kBlock == kPipes * kPi
 static_assert(streams_take(kDimK, kDimV, kCacheBytes) && COPY_BYTES == 16);
 // Who multiplies takes registers from who copies.
 inline constexpr bool kManySums = kDimK + kDimV > 256;
-inline constexpr int kCopyRegisters = kManySums ? 72 : 128, kReaderRegisters = kManySums ? 216 : 192;
-static_assert((2 * kReaderRegisters + kCopyRegisters) * 128 <= 65536 && kStreamThreads == 384);
+inline constexpr int kCopyRegisters = kManySums ? 72 : 120, kReaderRegisters = kManySums ? 216 : 192;
+// More than the block began with would never come: the compiler gives each thread registers by eights.
+static_assert(2 * kReaderRegisters + kCopyRegisters <= 3 * (65536 / kStreamThreads / 8 * 8) && kStreamThreads == 384);
 
 // What is multiplied. Codes of 8 bits become f16, exactly and by the fewest instructions, whatever the result's type.
 template <bool coded>
