@@ -91,6 +91,31 @@ std::vector<CodedCase> coded_cases() {
       });
     }
   }
+  // Many rows of codes against codes: where the target has products of 8 bits, values are turned on their way.
+  const auto add_product = [&](const std::string& name, Element of_q, Element of_kv, int dim, int dim_v,
+                               const std::function<void(CodedCase&)>& change) {
+    add("product_" + name, [&](CodedCase& c) {
+      c.queries = of_q, c.cache = of_kv, c.dim = dim, c.dim_v = dim_v, c.sequences = kLong;
+      c.scale = CacheScale::head, c.q_scale = CacheScale::token;
+      change(c);
+    });
+  };
+  add_product("e4m3", Element::e4m3, Element::e4m3, 128, 128, [](CodedCase&) {});
+  add_product("e4m3_window", Element::e4m3, Element::e4m3, 128, 64,
+              [](CodedCase& c) { c.left = 50, c.page_size = 64; });
+  add_product("e5m2_ragged", Element::e4m3, Element::e5m2, 64, 128,
+              [](CodedCase& c) { c.ragged = true, c.causal = false, c.element = Element::f16; });
+  add_product("cap", Element::e5m2, Element::e4m3, 192, 128, [](CodedCase& c) {
+    c.cap = 5.0f, c.alibi = true, c.scale = CacheScale::tensor, c.q_scale = CacheScale::head;
+  });
+  add_product("dim_80", Element::e4m3, Element::e4m3, 80, 112, [](CodedCase& c) { c.hnd = true; });
+  add_product("bad_value", Element::e4m3, Element::e4m3, 128, 128, [](CodedCase& c) { c.bad_values = true; });
+  add_product("bad_key", Element::e4m3, Element::e5m2, 64, 64, [](CodedCase& c) { c.bad_keys = true, c.left = 9; });
+  add_product("invariant", Element::e4m3, Element::e4m3, 128, 128, [](CodedCase& c) {
+    c.sequences = {{1, 700}, {3, 300}, {70, 1200}}, c.flags = QUERN_CALL_BATCH_INVARIANT;
+  });
+  add_product("medium_rows_page_256", Element::e4m3, Element::e4m3, 128, 128,
+              [](CodedCase& c) { c.page_size = 256, c.group = 5, c.q_scale = CacheScale::none; });
   add("unscaled", [](CodedCase& c) { c.cache = Element::e4m3; });
   add("dim_256", [](CodedCase& c) { c.cache = Element::e5m2, c.scale = CacheScale::token, c.dim = 256, c.group = 1; });
   add("q_e5m2_alone",
@@ -131,6 +156,12 @@ TEST(CodedAttentionSchedules, unfair) {
       ASSERT_NO_FATAL_FAILURE(problem.run(unfair.get()));
       problem.check();
     }
+    CodedCase c;
+    c.name = "unfair_product";
+    c.sequences = kLong, c.cache = c.queries = Element::e4m3, c.dim = 128, c.bad_values = true;
+    CodedAttention problem(c);
+    ASSERT_NO_FATAL_FAILURE(problem.run(unfair.get()));
+    problem.check();
   }
 }
 

@@ -7,13 +7,19 @@
 namespace q {
 
 inline constexpr i32 kSpanBytes = 128;
-QUERN_SHARED_CODE constexpr i32 spans_of(i32 dim) { return (dim + 63) / 64; }
+// Of rows of `dim` elements of so many bytes.
+QUERN_SHARED_CODE constexpr i32 spans_of(i32 dim, i32 bytes) { return (dim * bytes + kSpanBytes - 1) / kSpanBytes; }
 // Static shared memory, at most: barriers, tasks and the schedule's scratch.
 inline constexpr i32 kStaticBytes = 1024;
 inline constexpr i32 kStreamStaticBytes = 3072;
-// Dynamic shared memory: `tiles` tiles of queries, and `stages` blocks of keys and of values.
-QUERN_SHARED_CODE constexpr i32 sm90_shared_bytes(i32 dim_k, i32 dim_v, i32 rows, i32 tiles, i32 block, i32 stages) {
-  return (tiles * spans_of(dim_k) * rows + stages * block * (spans_of(dim_k) + spans_of(dim_v))) * kSpanBytes;
+// Products of 8 bits: blocks of as many keys as a span has, and of their values so many turned ones, whose keys lie
+// side by side.
+inline constexpr i32 kTurnedKeys = 128, kTurnedStages = 2;
+// Dynamic shared memory: `tiles` tiles of queries, `stages` blocks of keys and of values, and what is turned of these.
+QUERN_SHARED_CODE constexpr i32 sm90_shared_bytes(i32 dim_k, i32 dim_v, i32 rows, i32 tiles, i32 block, i32 stages,
+                                                  i32 bytes) {
+  const i32 k = spans_of(dim_k, bytes), v = spans_of(dim_v, bytes);
+  return (tiles * k * rows + stages * block * (k + v) + (bytes == 1 ? kTurnedStages * dim_v : 0)) * kSpanBytes;
 }
 // Keys of a block that one copy brings: of a page, or of part of one.
 QUERN_SHARED_CODE constexpr i32 box_keys(i32 page_size, i32 block) { return page_size < block ? page_size : block; }
