@@ -127,7 +127,7 @@ bool takes_warpgroups(const Shape& shape, const jit::TargetInfo& target) {
   const bool plain = shape.q == shape.element && shape.cache == shape.element;
   const auto is_fp8 = [](Dtype dtype) { return dtype == Dtype::e4m3 || dtype == Dtype::e5m2; };
   const bool eights = is_fp8(shape.q) && is_fp8(shape.cache) && !shape.token_scales;
-  return target.warpgroups && (plain || eights) && !shape.mask && shape.cache_copy_bytes() == 16 &&
+  return target.warpgroups && (plain || eights) && shape.cache_copy_bytes() == 16 &&
          std::min(shape.dim_k, shape.dim_v) >= kLeastDim && (!shape.paged || shape.page_size != 0) &&
          tile_warpgroups(shape, target).warps != 0;
 }
@@ -153,7 +153,7 @@ Tiling tile(const Shape& shape, const jit::TargetInfo& target) {
         QUERN_UNSUPPORTED,
         "attention by warpgroups is for targets that have them, head dims from 64, an alignment of 16, and "
         "ragged caches or pages of 16, 32, 64, 128 or 256 tokens, queries and caches of dtype, or both of e4m3 or e5m2 "
-        "without scales a token, and no custom mask; the target is " +
+        "without scales a token; the target is " +
             target.target.name());
   }
   const Tiling t = shape.variant == Variant::warpgroups ? tile_warpgroups(shape, target)

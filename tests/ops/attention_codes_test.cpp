@@ -111,6 +111,17 @@ std::vector<CodedCase> coded_cases() {
   add_product("dim_80", Element::e4m3, Element::e4m3, 80, 112, [](CodedCase& c) { c.hnd = true; });
   add_product("bad_value", Element::e4m3, Element::e4m3, 128, 128, [](CodedCase& c) { c.bad_values = true; });
   add_product("bad_key", Element::e4m3, Element::e5m2, 64, 64, [](CodedCase& c) { c.bad_keys = true, c.left = 9; });
+  add_product("mask", Element::e4m3, Element::e4m3, 128, 128, [](CodedCase& c) { c.mask = true; });
+  add("long_mask_128", [](CodedCase& c) {
+    c.sequences = {{40, 400}, {130, 130}, {1, 60}, {33, 700}}, c.mask = true, c.dim = 128, c.group = 4, c.page_size = 64;
+    c.bad_values = true;
+  });
+  add("long_mask_192_window", [](CodedCase& c) {
+    c.sequences = kLong, c.mask = true, c.dim = 192, c.dim_v = 128, c.left = 70, c.ragged = true, c.causal = false;
+  });
+  add("invariant_mask", [](CodedCase& c) {
+    c.sequences = {{1, 700}, {5, 300}, {40, 900}}, c.mask = true, c.dim = 64, c.flags = QUERN_CALL_BATCH_INVARIANT;
+  });
   add_product("invariant", Element::e4m3, Element::e4m3, 128, 128, [](CodedCase& c) {
     c.sequences = {{1, 700}, {3, 300}, {70, 1200}}, c.flags = QUERN_CALL_BATCH_INVARIANT;
   });

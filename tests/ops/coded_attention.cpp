@@ -298,7 +298,7 @@ bool CodedAttention::may_multiply_codes() const {
   const auto is_fp8 = [](Element element) { return element.bytes() == 1 && element.kind() != Element::i8; };
   std::int64_t most = 0;
   for (const Lengths& s : c_.sequences) most = std::max<std::int64_t>(most, s.q * c_.group);
-  return is_fp8(q.element()) && is_fp8(k.element()) && c_.scale != CacheScale::token && !c_.mask &&
+  return is_fp8(q.element()) && is_fp8(k.element()) && c_.scale != CacheScale::token &&
          (most > 64 || (c_.flags & QUERN_CALL_BATCH_INVARIANT) != 0);
 }
 

@@ -49,7 +49,9 @@ QUERN_DEVICE void mend_row(const AttentionParams& p, const Sequence& s, const Pi
 #endif
   f32 max = -infinity(), sum = 0.0f, o[kPartsV][2] = {};
   bool bad = false;
+  const CustomMask mask = custom_mask(p, s);
   QUERN_ROLLED for (i32 j = first; j < last && !bad; ++j) {
+    if (kCustomMask && !sees(p, s, mask, row, j)) continue;
 #if PAGED
     const u64 page = static_cast<u32>(pages[static_cast<u32>(j) / static_cast<u32>(PAGE_SIZE)]);
     const u64 token = static_cast<u32>(j) % static_cast<u32>(PAGE_SIZE);

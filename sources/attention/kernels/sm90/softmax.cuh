@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "attention/kernels/shared/custom_mask.cuh"
 #include "attention/kernels/shared/logit.cuh"
 #include "attention/kernels/sm90/shape.cuh"
 
@@ -36,8 +37,9 @@ struct Rows {
   f32 slope[2];
   f32 factor[2];                    // of products; with log2(e) in it unless there is a cap
   bool turned[2] = {false, false};  // the sign of products
+  CustomMask mask;
 
-  QUERN_DEVICE Rows(const AttentionParams& p, const Sequence& s, i32 head, i32 first_row) : first(first_row) {
+  QUERN_DEVICE Rows(const AttentionParams& p, const Sequence& s, i32 head, i32 first_row) : first(first_row), mask(custom_mask(p, s)) {
     QUERN_UNROLL for (int h = 0; h < 2; ++h) {
       factor[h] = p.scale;
       if constexpr (kEights) {
@@ -56,6 +58,20 @@ struct Rows {
     }
   }
 };
+
+// Logits of keys that the custom mask hides from a row become minus infinity.
+QUERN_DEVICE void keep_bits(const Sequence& s, const Rows& rows, int thread, i32 key, Scores& x) {
+  QUERN_UNROLL for (int n = 0; n < kBlock / 16; ++n) {
+    u32 bits[2];
+    QUERN_UNROLL for (int h = 0; h < 2; ++h) {
+      const i32 row = rows.first + 8 * h;
+      bits[h] = row < s.q_len * kGroup ? mask_bits(rows.mask, row / kGroup, key + n * 16) : 0u;
+    }
+    QUERN_UNROLL for (int i = 8 * n; i < 8 * n + 8; ++i) {
+      if ((bits[half_of(i)] >> (accumulator_column(thread, i) - 16 * n) & 1) == 0) x[i] = -infinity();
+    }
+  }
+}
 
 // Products become logits, and those of keys that a row does not see minus infinity.
 QUERN_DEVICE void mask_scores(const AttentionParams& p, const Sequence& s, const Rows& rows, int thread, i32 key,
@@ -77,6 +93,9 @@ QUERN_DEVICE void mask_scores(const AttentionParams& p, const Sequence& s, const
       from[h] = seen.first - key, to[h] = seen.last - key;
     }
     keep_columns(x, thread, from, to);
+    if constexpr (kCustomMask) {
+      if (key + kBlock > rows.mask.first) keep_bits(s, rows, thread, key, x);
+    }
   }
 }
 
