@@ -113,7 +113,8 @@ std::vector<CodedCase> coded_cases() {
   add_product("bad_key", Element::e4m3, Element::e5m2, 64, 64, [](CodedCase& c) { c.bad_keys = true, c.left = 9; });
   add_product("mask", Element::e4m3, Element::e4m3, 128, 128, [](CodedCase& c) { c.mask = true; });
   add("long_mask_128", [](CodedCase& c) {
-    c.sequences = {{40, 400}, {130, 130}, {1, 60}, {33, 700}}, c.mask = true, c.dim = 128, c.group = 4, c.page_size = 64;
+    c.sequences = {{40, 400}, {130, 130}, {1, 60}, {33, 700}}, c.mask = true, c.dim = 128, c.group = 4,
+    c.page_size = 64;
     c.bad_values = true;
   });
   add("long_mask_192_window", [](CodedCase& c) {

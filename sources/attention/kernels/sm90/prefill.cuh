@@ -136,8 +136,8 @@ struct Consumer {
         }
         QUERN_ROLLED for (i32 block = end - 1;; --block, key -= kBlock) {
           f32 rescale[2];
-          const bool masked = key < seen.all.first || key + kBlock > seen.all.last ||
-                              (kCustomMask && key + kBlock > rows.mask.first);
+          const bool masked =
+              key < seen.all.first || key + kBlock > seen.all.last || (kCustomMask && key + kBlock > rows.mask.first);
           mask_scores(p, s, rows, thread, key, masked, x);
           const bool changed = weigh_scores(p, rows, x, softmax, rescale);
           settle((softmax.sum[0][0] + softmax.sum[0][1]) + (softmax.sum[1][0] + softmax.sum[1][1]));

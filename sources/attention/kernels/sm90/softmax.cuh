@@ -39,7 +39,8 @@ struct Rows {
   bool turned[2] = {false, false};  // the sign of products
   CustomMask mask;
 
-  QUERN_DEVICE Rows(const AttentionParams& p, const Sequence& s, i32 head, i32 first_row) : first(first_row), mask(custom_mask(p, s)) {
+  QUERN_DEVICE Rows(const AttentionParams& p, const Sequence& s, i32 head, i32 first_row)
+      : first(first_row), mask(custom_mask(p, s)) {
     QUERN_UNROLL for (int h = 0; h < 2; ++h) {
       factor[h] = p.scale;
       if constexpr (kEights) {
