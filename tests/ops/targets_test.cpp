@@ -215,6 +215,33 @@ TEST(TargetsWithWarpgroups, TakeLatentAttentionWithoutSpills) {
   });
 }
 
+TEST(TargetsWithWarpgroups, TakeAttention) {
+  if (device_kind() != Kind::host) GTEST_SKIP() << "compiled once, where the device is the host";
+  const Context context = compiling_context();
+  std::string why;
+  if (!has_compiler(context.get(), "sm_90a", &why)) GTEST_SKIP() << why;
+  const std::vector<Warmed> warmed =
+      warm(context.get(), {"sm_90a"},
+           "attention * variant=warpgroups dtype=bf16 dim_k=128 group=4 page_size=16\n"
+           "attention * variant=warpgroups dtype=f16 dim_k=192 dim_v=128 page_size=ragged\n"
+           "attention * variant=warpgroups dtype=bf16 q=e4m3 cache=e4m3 dim_k=128 group=4 page_size=64\n"
+           "attention * variant=warpgroups dtype=bf16 dim_k=64 group=8 page_size=16 mask=1\n"
+           "attention * variant=streams dtype=bf16 dim_k=128 group=4 page_size=16\n"
+           "attention * variant=streams dtype=bf16 cache=e4m3 dim_k=128 group=4 page_size=16\n"
+           "attention * variant=streams dtype=f16 cache=int8 scales=token dim_k=128 group=8 page_size=64\n"
+           "attention * variant=streams dtype=bf16 q=e4m3 cache=e5m2 dim_k=64 group=8 page_size=0 mask=1 cap=1\n"
+           "attention * variant=streams dtype=f16 q=e5m2 dim_k=96 dim_v=64 page_size=0\n"
+           "attention * variant=streams dtype=bf16 dim_k=256 page_size=ragged alibi=1 sinks=1\n");
+  EXPECT_EQ(warmed.size(), 10u);
+  expect_compiled(warmed);
+  print_resources(context.get(), "sm_90a", warmed);
+  each_entry(context.get(), "sm_90a", warmed, [](const quern_entry& entry) {
+    const bool streams = std::string(entry.entry_name) == "quern_attention_streams";
+    const bool wide = constants_of(entry).find("HEAD_DIM_K=256 ") != std::string::npos;
+    EXPECT_LE(entry.local_bytes, wide ? 128 : streams ? 0 : 48) << constants_of(entry);
+  });
+}
+
 // Where there are tensor maps, and room for the stages; all registers are taken, and none may be spilled.
 class TargetsWithTensorMaps : public testing::TestWithParam<const char*> {};
 INSTANTIATE_TEST_SUITE_P(Nvrtc, TargetsWithTensorMaps, testing::Values("sm_90", "sm_90a", "sm_100a"),
