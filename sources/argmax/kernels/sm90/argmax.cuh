@@ -1,0 +1,4 @@
+// argmax, its rows shared by the blocks of a cluster.
+// SPDX-License-Identifier: Apache-2.0
+#include "argmax/kernels/argmax.cuh"
+#include "softmax/kernels/sm90/blocks.cuh"
