@@ -52,16 +52,13 @@ jit::Unit unit(const jit::Spec& spec) {
   return unit;
 }
 
-// Logits come in f32 from most engines.
+// Logits come in f32 from most engines, and it is probabilities that most want.
 void list(const quern_model& model, const jit::TargetInfo& target, std::vector<jit::Spec>* specs) {
   if (model.vocab_size == 0 || model.vocab_size > kMostVocab) return;
   Shape shape;
   const RowShape row = share_row(model.vocab_size, shape.logits, Held::registers, q::kMostRowBlocks, target).shape;
   shape.held = row.held, shape.cluster = row.cluster;
-  for (const bool log : {false, true}) {
-    shape.log = log;
-    specs->push_back(kConstants.to_spec(shape, target.target));
-  }
+  specs->push_back(kConstants.to_spec(shape, target.target));
 }
 
 struct Problem {

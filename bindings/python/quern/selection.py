@@ -112,8 +112,9 @@ class Selection(Ops):
         """Which drafts stay, and the token behind them, distributed as if target had drawn them; returns Verified.
         quern.h says how.
 
-        target       [batch, n+1, vocab] f32 probabilities; with logits=True logits, then with temperature, top_k, top_p,
-                     min_p, joint as `sample` takes them; with greedy=True either, and f16 or bf16 as with logits=True
+        target       [batch, n+1, vocab] f32 probabilities; with logits=True logits, then with temperature, top_k,
+                     top_p, min_p, joint as `sample` takes them; with greedy=True either, and f16 or bf16 as with
+                     logits=True
         draft_ids    [batch, n] int32
         draft        [batch, n, vocab] f32 probabilities that they were drawn from; None: they were chosen in some way
         parents      [batch, n] int32: the node that each follows, -1 for the context; None: a chain

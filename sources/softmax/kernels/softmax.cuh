@@ -131,7 +131,8 @@ QUERN_DEVICE Part read_part(const Softmax& row, f32 (&x)[kEach], f32* scratch) {
 QUERN_DEVICE u32 write_row(const Softmax& row, const Part& own, const Part& whole, f32 (&x)[kEach]) {
   const Slice& s = row.s;
   const f32 inverse_sum = whole.sum > 0.0f ? rcp(whole.sum) : 0.0f;
-  const f32 log_sum = kLog ? log(whole.sum) : 0.0f, base = base_of(whole.max);
+  // Of a row without tokens every logarithm is -inf.
+  const f32 log_sum = !kLog ? 0.0f : whole.sum > 0.0f ? log(whole.sum) : infinity(), base = base_of(whole.max);
   const auto log_of = [&](f32 logit) {
     const f32 v = fmax(logit, -infinity());
     return (v == whole.max ? 0.0f : (v - base) * row.inverse) - log_sum;
