@@ -1346,6 +1346,155 @@ typedef struct quern_index_scores_args {
   int32_t max_q_len;            /* no sequence has more queries; 0: 1 without cu_q, else total_q */
   int32_t q_type;               /* enum quern_fp8, where q and k are uint8 */
 } quern_index_scores_args;
+/* The next five stand beside quern_sample: what engines put around a sampler of their own. Rows are independent, a
+ * row's result is a function of that row and its parameters alone, and NaN is never chosen. Their `status` is
+ * enum quern_sample_status. */
+enum quern_softmax_flags {
+  QUERN_SOFTMAX_TEMPERATURE = 1u << 16, /* `temperature` is set, 0 included; else 1 */
+  QUERN_SOFTMAX_LOG = 1u << 17          /* out receives natural logarithms */
+};
+
+/* out = softmax(logits / temperature) by row; with temperature 0 it is 1 at the largest logit, the lowest index on
+ * ties. -inf and NaN have probability 0, and where there are +inf these alone share it. A row with nothing else than
+ * -inf and NaN is 0 throughout, one whose temperature is negative or not finite is NaN; status says so of both. */
+typedef struct quern_softmax_args {
+  uint32_t size;
+  uint32_t flags; /* enum quern_call_flags | enum quern_softmax_flags */
+  void *stream;
+  void *workspace; /* none is needed */
+  uint64_t workspace_size;
+  int32_t alignment;
+  int32_t max_sms;
+  const DLTensor *logits;       /* [rows, vocab] f32, f16, bf16; last stride 1; vocab 1 to 2^20 */
+  const DLTensor *temperatures; /* optional [rows] f32; else `temperature` for all */
+  const DLTensor *out;          /* written: [rows, vocab] f32 or logits' dtype; last stride 1; may be logits */
+  const DLTensor *status;       /* optional, written: [rows] int32 */
+  float temperature;
+  int32_t reserved; /* 0 */
+} quern_softmax_args;
+
+/* ids = where each row is largest, the lowest index on ties; -1 for a row of NaN alone. */
+typedef struct quern_argmax_args {
+  uint32_t size;
+  uint32_t flags; /* enum quern_call_flags */
+  void *stream;
+  void *workspace; /* none is needed */
+  uint64_t workspace_size;
+  int32_t alignment;
+  int32_t max_sms;
+  const DLTensor *logits; /* [rows, vocab] f32, f16, bf16; last stride 1; vocab 1 to 2^24 */
+  const DLTensor *ids;    /* written: [rows] int32 or int64 */
+  const DLTensor *values; /* optional, written: [rows] f32; NaN where the id is -1 */
+} quern_argmax_args;
+
+enum quern_top_k_flags {
+  QUERN_TOP_K_SORTED = 1u << 16 /* the largest first, the lowest index on ties; else by ascending index */
+};
+
+/* The k largest of each row, of equal ones those with the lowest indices. -inf is a number like others. Where a row has
+ * fewer than k numbers, the rest of ids is -1 and the rest of values -inf. */
+typedef struct quern_top_k_args {
+  uint32_t size;
+  uint32_t flags; /* enum quern_call_flags | enum quern_top_k_flags */
+  void *stream;
+  void *workspace; /* none is needed */
+  uint64_t workspace_size;
+  int32_t alignment;
+  int32_t max_sms;
+  const DLTensor *x;       /* [rows, n] f32, f16, bf16; last stride 1; n 1 to 2^24 */
+  const DLTensor *lengths; /* optional [rows] int32, 0 to n: of each row only so many of the first are looked at, as
+                              when a sparse attention chooses keys. On a GPU what is outside is taken for the nearer
+                              end */
+  const DLTensor *ids;     /* written: [rows, k] int32, last stride 1; k 1 to 2048 */
+  const DLTensor *values;  /* optional, written: [rows, k] f32 or x's dtype, last stride 1 */
+} quern_top_k_args;
+
+enum quern_renormalise_flags {
+  QUERN_RENORMALISE_TOP_P = 1u << 16, /* `top_p` is set, 0 included; else 1 */
+  QUERN_RENORMALISE_JOINT = 1u << 17  /* top-p is of what top-k began with, else of what it leaves */
+};
+
+/* Probabilities with the unlikely tokens taken away: out = p / (sum over the tokens that stay) for those, 0 for the
+ * others. min_p, top_k and top_p, in this order, take away what quern_sample's do; at least one token stays. The p of a
+ * row need not add up to 1: what counts is their share. Those that are negative or NaN count as 0. A row of zeros, or
+ * with +inf in it, is 0 throughout, and so is one whose parameters are out of their range; status says so. */
+typedef struct quern_renormalise_args {
+  uint32_t size;
+  uint32_t flags; /* enum quern_call_flags | enum quern_renormalise_flags */
+  void *stream;
+  void *workspace; /* none is needed */
+  uint64_t workspace_size;
+  int32_t alignment;
+  int32_t max_sms;
+  const DLTensor *probs;   /* [rows, vocab] f32; last stride 1; vocab 1 to 2^20 */
+  const DLTensor *out;     /* written: [rows, vocab] f32; last stride 1; may be probs */
+  const DLTensor *status;  /* optional, written: [rows] int32 */
+  const DLTensor *top_ks;  /* optional [rows] int32; else `top_k` for all, and so the next two */
+  const DLTensor *top_ps;  /* optional [rows] f32 */
+  const DLTensor *min_ps;  /* optional [rows] f32 */
+  int32_t top_k;           /* 0, -1: off */
+  float top_p;
+  float min_p;             /* 0: off */
+  int32_t reserved;        /* 0 */
+} quern_renormalise_args;
+
+enum quern_verify_flags {
+  QUERN_VERIFY_TEMPERATURE = 1u << 16,        /* `temperature` is set, 0 included; else 1 */
+  QUERN_VERIFY_TOP_P = 1u << 17,              /* `top_p` is set, 0 included; else 1 */
+  QUERN_VERIFY_JOINT = 1u << 18,              /* as QUERN_SAMPLE_JOINT */
+  QUERN_VERIFY_LOGITS = 1u << 19,             /* `target` holds logits; temperature, min_p, top_k, top_p make its
+                                                 probabilities, in this order, as quern_sample's do */
+  QUERN_VERIFY_GREEDY = 1u << 20,             /* accepted is what target has most of, the lowest id on ties */
+  QUERN_VERIFY_WITHOUT_REPLACEMENT = 1u << 21 /* children of one node were drawn from `draft` one after the other, none
+                                                 twice; else independently */
+};
+
+/* Which of the tokens that a draft model proposed are accepted, and the token behind them: what is written is
+ * distributed as if target alone had drawn it, token by token. (Leviathan, Kalman, Matias: "Fast inference from
+ * transformers via speculative decoding", 2023, for chains; Miao et al., "SpecInfer", 2024, and Jeon et al., "Recursive
+ * speculative decoding", 2024, for trees whose children are drawn with and without replacement.)
+ *
+ * Drafts are nodes of a tree whose root is the context: node i follows node parents[i] < i, or the root where that is
+ * -1; without `parents` they are a chain. Row 0 of target's distributions is that behind the root, row i + 1 that
+ * behind node i; draft's row likewise is what the children of that node were drawn from. From the root on, with p
+ * target's distribution there and q draft's (without `draft`: all on the child's own token, so that any way of choosing
+ * children is right that does not look at what is drawn here): the children are tried by ascending index, each accepted
+ * with probability min(1, p(token)/q(token)); after each that is not, p becomes max(p - q, 0) over its sum. The first
+ * that is accepted goes on; where none is, the last token is drawn from p. */
+typedef struct quern_verify_draft_args {
+  uint32_t size;
+  uint32_t flags; /* enum quern_call_flags | enum quern_verify_flags */
+  void *stream;
+  void *workspace; /* with QUERN_VERIFY_LOGITS it holds target's probabilities, with QUERN_VERIFY_GREEDY the largest */
+  uint64_t workspace_size;
+  int32_t alignment;
+  int32_t max_sms;
+  const DLTensor *target;       /* [batch, n+1, vocab] f32 probabilities; with QUERN_VERIFY_LOGITS or _GREEDY also
+                                   f16, bf16; last stride 1; vocab 1 to 2^20. What is negative or NaN counts as 0 */
+  const DLTensor *draft;        /* optional [batch, n, vocab] f32 probabilities, last stride 1; not when greedy */
+  const DLTensor *draft_ids;    /* [batch, n] int32, last stride 1; n 0 to 256 */
+  const DLTensor *parents;      /* optional [batch, n] int32, last stride 1 */
+  const DLTensor *lengths;      /* optional [batch] int32: how many of the n drafts are there; 0 to n */
+  const DLTensor *accepted;     /* written: [batch] int32, how many drafts are, from 0 to depth */
+  const DLTensor *ids;          /* written: [batch, depth+1] int32, last stride 1: the accepted tokens, the one behind
+                                   them, then -1. depth, 0 to n, is the most that are accepted: nodes further down are
+                                   not tried */
+  const DLTensor *path;         /* optional, written: [batch, depth] int32, last stride 1: the accepted nodes, then -1:
+                                   whose keys and values stay */
+  const DLTensor *status;       /* optional, written: [batch] int32; where it is not 0, accepted is 0 and ids -1 */
+  const DLTensor *seeds;        /* [batch] int64; NULL: `seed` for all, with a stream of its own for each place */
+  const DLTensor *offsets;      /* optional [batch] int64, read, and 1 more when the call is done; else `offset` */
+  const DLTensor *temperatures; /* with QUERN_VERIFY_LOGITS, as all below: optional [batch] f32; else `temperature` */
+  const DLTensor *top_ks;       /* [batch] int32 */
+  const DLTensor *top_ps;       /* [batch] f32 */
+  const DLTensor *min_ps;       /* [batch] f32 */
+  uint64_t seed;
+  uint64_t offset;
+  float temperature;
+  int32_t top_k;
+  float top_p;
+  float min_p;
+} quern_verify_draft_args;
 
 /* ---- The three calls of every op: made of sources/ops.def by ./dev generate, not edited by hand */
 int32_t quern_attention_workspace(quern_context *context, const quern_attention_args *args,
@@ -1461,6 +1610,36 @@ int32_t quern_index_scores_workspace(quern_context *context, const quern_index_s
 int32_t quern_index_scores_prepare(quern_context *context, const quern_index_scores_args *args,
     quern_error *error);
 int32_t quern_index_scores(quern_context *context, const quern_index_scores_args *args, quern_error *error);
+
+int32_t quern_softmax_workspace(quern_context *context, const quern_softmax_args *args,
+    uint64_t *bytes, quern_error *error);
+int32_t quern_softmax_prepare(quern_context *context, const quern_softmax_args *args,
+    quern_error *error);
+int32_t quern_softmax(quern_context *context, const quern_softmax_args *args, quern_error *error);
+
+int32_t quern_argmax_workspace(quern_context *context, const quern_argmax_args *args,
+    uint64_t *bytes, quern_error *error);
+int32_t quern_argmax_prepare(quern_context *context, const quern_argmax_args *args,
+    quern_error *error);
+int32_t quern_argmax(quern_context *context, const quern_argmax_args *args, quern_error *error);
+
+int32_t quern_top_k_workspace(quern_context *context, const quern_top_k_args *args,
+    uint64_t *bytes, quern_error *error);
+int32_t quern_top_k_prepare(quern_context *context, const quern_top_k_args *args,
+    quern_error *error);
+int32_t quern_top_k(quern_context *context, const quern_top_k_args *args, quern_error *error);
+
+int32_t quern_renormalise_workspace(quern_context *context, const quern_renormalise_args *args,
+    uint64_t *bytes, quern_error *error);
+int32_t quern_renormalise_prepare(quern_context *context, const quern_renormalise_args *args,
+    quern_error *error);
+int32_t quern_renormalise(quern_context *context, const quern_renormalise_args *args, quern_error *error);
+
+int32_t quern_verify_draft_workspace(quern_context *context, const quern_verify_draft_args *args,
+    uint64_t *bytes, quern_error *error);
+int32_t quern_verify_draft_prepare(quern_context *context, const quern_verify_draft_args *args,
+    quern_error *error);
+int32_t quern_verify_draft(quern_context *context, const quern_verify_draft_args *args, quern_error *error);
 /* ---- end of the ops' calls */
 
 /* ---- A host's own kernels ----------------------------------------------------------------------------------------
@@ -1548,6 +1727,10 @@ QUERN_COMBINES(quern_gather_flags)
 QUERN_COMBINES(quern_sample_flags)
 QUERN_COMBINES(quern_mla_append_flags)
 QUERN_COMBINES(quern_index_scores_flags)
+QUERN_COMBINES(quern_softmax_flags)
+QUERN_COMBINES(quern_top_k_flags)
+QUERN_COMBINES(quern_renormalise_flags)
+QUERN_COMBINES(quern_verify_flags)
 #undef QUERN_COMBINES
 #endif
 #endif

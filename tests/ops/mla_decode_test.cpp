@@ -300,28 +300,12 @@ TEST(MlaStatus, IndexDataOutOfBounds) {
     Spoil make;
   };
   const std::vector<Mistake> mistakes = {
-      {{"lengths[0]", "100000"},
-       QUERN_MLA_STATUS_LENGTH,
-       [](MlaProblem& p) {
-         p.overwrite(p.lengths, {100000, 70});
-       }},
-      {{"lengths[0]", "-5"},
-       QUERN_MLA_STATUS_LENGTH,
-       [](MlaProblem& p) {
-         p.overwrite(p.lengths, {-5, 70});
-       }},
+      {{"lengths[0]", "100000"}, QUERN_MLA_STATUS_LENGTH, [](MlaProblem& p) { p.overwrite(p.lengths, {100000, 70}); }},
+      {{"lengths[0]", "-5"}, QUERN_MLA_STATUS_LENGTH, [](MlaProblem& p) { p.overwrite(p.lengths, {-5, 70}); }},
       {{"page_table[0][0]"}, QUERN_MLA_STATUS_PAGE, [](MlaProblem& p) { p.overwrite(p.page_table, {0x7ffffff0}); }},
       {{"page_table[0][0]", "-1"}, QUERN_MLA_STATUS_PAGE, [](MlaProblem& p) { p.overwrite(p.page_table, {-1}); }},
-      {{"cu_q"},
-       QUERN_MLA_STATUS_QUERIES,
-       [](MlaProblem& p) {
-         p.overwrite(p.cu_q, {0, 1, 30});
-       }},
-      {{"cu_q"},
-       QUERN_MLA_STATUS_QUERIES,
-       [](MlaProblem& p) {
-         p.overwrite(p.cu_q, {0, -7, 3});
-       }},
+      {{"cu_q"}, QUERN_MLA_STATUS_QUERIES, [](MlaProblem& p) { p.overwrite(p.cu_q, {0, 1, 30}); }},
+      {{"cu_q"}, QUERN_MLA_STATUS_QUERIES, [](MlaProblem& p) { p.overwrite(p.cu_q, {0, -7, 3}); }},
   };
   for (const int latent : {512, 64}) {
     for (const Mistake& mistake : mistakes) {
