@@ -19,6 +19,7 @@
 #include "jit/fork_guard.h"
 #include "jit/images.h"
 #include "jit/lookup_table.h"
+#include "jit/refusals.h"
 #include "jit/seal.h"
 
 namespace quern::jit {
@@ -92,7 +93,18 @@ struct Engine::Impl {
   Fetched fetch(const Spec& spec, Outbox& outbox);
   const Kernel* make(const Spec& spec, const Wanted& wanted, Outbox& outbox);
   const Kernel* make_once(const Spec& spec, const Wanted& wanted, Outbox& outbox) {
-    return makes.run(spec, [&] { return make(spec, wanted, outbox); }, [this] { images.counters.flight_waits++; });
+    refusals.check(spec);
+    const auto work = [&] {
+      try {
+        const Kernel* const kernel = make(spec, wanted, outbox);
+        refusals.forget(spec);
+        return kernel;
+      } catch (const Error& error) {
+        if (error.status() == QUERN_COMPILE) refusals.note(spec, Failure::caught());
+        throw;
+      }
+    };
+    return makes.run(spec, work, [this] { images.counters.flight_waits++; });
   }
   const Kernel* load_cached(const Spec& spec, const Wanted& wanted, const cache::Entry& entry, Outbox& outbox);
   const Kernel* load(const Spec& spec, const Wanted& wanted, const cache::Entry& entry, double* milliseconds);
@@ -108,6 +120,7 @@ struct Engine::Impl {
   Flights<const Kernel*> makes;
   Flights<Warmed> warms;
   Background background;
+  Refusals refusals;
   std::mutex warmed_mutex;
   std::unordered_set<Spec, BytesHash> warmed;
   std::atomic<double> load_ms{0};
@@ -287,6 +300,10 @@ Warmed Engine::Impl::warm(const Spec& spec, bool list_only) {
     } else if (list_only) {
       outcome = Outcome::absent;
     } else {
+      // Compiling what cannot be kept would be for nothing.
+      if (options.store->state() != cache::State::ready)
+        throw Error(QUERN_IO,
+                    wanted.name() + " is not compiled, since it could not be stored: " + images.store_reason());
       images.counters.misses++;
       Images::Image image = images.obtain(wanted, /*anew=*/false, outbox);
       if (image.busy) images.store(wanted, image, true);
