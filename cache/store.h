@@ -114,7 +114,7 @@ struct TrimResult {
 struct StoreStats {
   State state = State::off;
   std::string reason, path;
-  std::uint64_t entries = 0, image_bytes = 0, file_bytes = 0, limit = 0, bundles = 0, bundle_entries = 0;
+  std::uint64_t entries = 0, images = 0, image_bytes = 0, file_bytes = 0, limit = 0, bundles = 0, bundle_entries = 0;
 };
 // An administration call that could not be done. `damaged`: something does not verify.
 struct AdminError {
@@ -160,6 +160,8 @@ class Store {
   StoreStats stats();
   std::vector<Listed> list(AdminError* error);
   AdminError inspect(const Key& key, Listed* listed);  // with image
+  // Keys that begin with these hexadecimal digits (1 to 32), in whatever layers, each once, in order; at most so many.
+  std::vector<Key> keys_beginning(std::string_view digits, std::size_t most, AdminError* error);
   std::vector<Finding> verify(AdminError* error);
   AdminError trim(const TrimOptions& options, TrimResult* result);
   AdminError export_bundle(const std::string& path, const std::function<bool(const Listed&)>& select,
