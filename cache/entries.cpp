@@ -186,7 +186,8 @@ std::int64_t list_rows(Connection& connection, std::int64_t after, std::size_t m
                        const std::function<void(Row&)>& visit) {
   static constexpr char kSql[] = R"(
     SELECT )" QUERN_ROW_COLUMNS R"(, NULL, tick, entries.id
-    FROM entries LEFT JOIN images USING (id) LEFT JOIN uses USING (id) WHERE entries.id > ?1 ORDER BY entries.id LIMIT ?2)";
+    FROM entries LEFT JOIN images USING (id) LEFT JOIN uses USING (id)
+    WHERE entries.id > ?1 ORDER BY entries.id LIMIT ?2)";
   Query query(connection, kSql);
   query.bind(1, after).bind(2, static_cast<std::int64_t>(most));
   while (query.step()) {
