@@ -1,4 +1,5 @@
-# What a Llama says greedily, by fp32 maths in NumPy on its bf16 weights: python3 greedy.py MODEL_FOLDER TOKENS > greedy.json
+# What a Llama says greedily, by fp32 maths in NumPy on its bf16 weights:
+#   python3 greedy.py MODEL_FOLDER TOKENS > greedy.json
 # The prompts are those of golden.json. The engine's tests hold its tokens against these.
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
