@@ -182,6 +182,7 @@ void chat(const Options& options) {
   for (std::size_t i = 0; i < answers.size() && !streams; ++i)
     std::printf("%s%s%s\n", i > 0 ? "---\n" : "", options.prompts[i].c_str(), answers[i].c_str());
 
+  std::fflush(stdout);
   const quern_stats stats = demo::stats_of(context.get());
   const double seconds = milliseconds(first, end) / 1000.0;
   const auto after_first = static_cast<double>(engine.counts().answered) - static_cast<double>(answers.size());

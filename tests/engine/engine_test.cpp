@@ -1,11 +1,12 @@
 // Batches, chunks, shared prefixes, too few pages and cancellations change no token.
 // SPDX-License-Identifier: Apache-2.0
+#include "bindings/engine/engine.h"
+
 #include <gtest/gtest.h>
 
 #include <memory>
 #include <stdexcept>
 
-#include "bindings/engine/engine.h"
 #include "tests/engine/golden.h"
 
 namespace quern::test {

@@ -1,10 +1,10 @@
 // Who has which pages: sharing by content, keeping what nobody has, and forgetting what lies behind a page that goes.
 // SPDX-License-Identifier: Apache-2.0
+#include "bindings/engine/pages.h"
+
 #include <gtest/gtest.h>
 
 #include <numeric>
-
-#include "bindings/engine/pages.h"
 
 namespace quern::test {
 namespace {
