@@ -12,7 +12,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/sm90/pipeline.cuh"
 #include "mla_decode/kernels/sm90/few_memory.cuh"
-#include "mla_decode/kernels/sm90/pairs.cuh"
 
 namespace q {
 
@@ -20,12 +19,16 @@ namespace q {
 inline constexpr int kHalfSteps = kColumns / 2 / 16;
 // By how much a maximum may be left behind, in powers of two: weights of up to 2^8 are far from f16's limit.
 inline constexpr f32 kSlack = 8.0f;
-inline constexpr int kConsumers = 256;
-enum Named { kBoth = 1 };
+enum Named { kBoth = 1, kPairs = 2 };  // of all, and of two warps with the same keys
 
 QUERN_DEVICE OperandA<f16> widened(u32 first, u32 second, u32 third, u32 fourth) {
   return {{first, second, third, fourth}};
 }
+inline constexpr bool kAluKeys = false, kAluValues = false;
+// Bytes 0 and 2, and bytes 1 and 3, as f16 times 2^-8, by integer instructions: exponent and mantissa move to their
+// places. (A NaN becomes 480.)
+QUERN_DEVICE u32 even_pair(u32 four) { return (four << 7 & 0x3f803f80u) | (four << 8 & 0x80008000u); }
+QUERN_DEVICE u32 odd_pair(u32 four) { return (four >> 1 & 0x3f803f80u) | (four & 0x80008000u); }
 QUERN_DEVICE u32 low_pair(u32 four) { return fp8_to_f16x2<e4m3>(static_cast<u16>(four)); }
 QUERN_DEVICE u32 high_pair(u32 four) { return fp8_to_f16x2<e4m3>(static_cast<u16>(four >> 16)); }
 
@@ -80,8 +83,9 @@ class Multiplier {
         const int first = (half * kHalfSteps + s) * 16 + column * 4;
         const Element* from = first < kLatent ? latent + first : rope + (first - kLatent);
         const u64 four = take ? *reinterpret_cast<const u64*>(from) : 0;
-        raw[s][2 * n] = static_cast<u32>(four);
-        raw[s][2 * n + 1] = static_cast<u32>(four >> 32);
+        const u32 low = static_cast<u32>(four), high = static_cast<u32>(four >> 32);
+        raw[s][2 * n] = kAluKeys ? permute_bytes<0x5410>(low, high) : low;
+        raw[s][2 * n + 1] = kAluKeys ? permute_bytes<0x7632>(low, high) : high;
       }
       QUERN_UNROLL for (int s = 0; s < kHalfSteps; ++s) {
         QUERN_UNROLL for (int i = 0; i < 2; ++i) {
@@ -104,7 +108,8 @@ class Multiplier {
       }
     }
     QUERN_UNROLL for (int i = 0; i < 4; ++i) {
-      factor[i] = f32_of(exponent_of(largest_of(row_of_column(i))) << 23) * tensor_scale * (CAP ? 1.0f : p.scale);
+      factor[i] = f32_of(exponent_of(largest_of(row_of_column(i))) << 23) * tensor_scale * (CAP ? 1.0f : p.scale) *
+                  (kAluKeys ? 256.0f : 1.0f);
     }
   }
   QUERN_DEVICE f32 largest_of(int row) const { return fmax(m.largest()[row], m.largest()[kRows + row]); }
@@ -122,8 +127,13 @@ class Multiplier {
       QUERN_UNROLL for (int i = 0; i < 2; ++i) {
         u32 v[4];
         load_matrix<false>(v, (s % 4 == 0 ? even : odd) + s / 4 * 64 + i * 16 * kRawRow);
-        mma(products[i], widened(low_pair(v[0]), low_pair(v[1]), high_pair(v[0]), high_pair(v[1])), queries[s]);
-        mma(products[i], widened(low_pair(v[2]), low_pair(v[3]), high_pair(v[2]), high_pair(v[3])), queries[s + 1]);
+        if constexpr (kAluKeys) {
+          mma(products[i], widened(even_pair(v[0]), even_pair(v[1]), odd_pair(v[0]), odd_pair(v[1])), queries[s]);
+          mma(products[i], widened(even_pair(v[2]), even_pair(v[3]), odd_pair(v[2]), odd_pair(v[3])), queries[s + 1]);
+        } else {
+          mma(products[i], widened(low_pair(v[0]), low_pair(v[1]), high_pair(v[0]), high_pair(v[1])), queries[s]);
+          mma(products[i], widened(low_pair(v[2]), low_pair(v[3]), high_pair(v[2]), high_pair(v[3])), queries[s + 1]);
+        }
       }
     }
   }
@@ -137,7 +147,7 @@ class Multiplier {
       }
       store16(out + i * kWarp + lane(), v);
     }
-    sync_named(kBoth, kConsumers);
+    sync_named(kPairs + tile, 2 * kWarp);
     const vec16* in = m.exchange(w ^ 4);
     QUERN_UNROLL for (int i = 0; i < 2; ++i) {
       const vec16 v = load16(in + i * kWarp + lane());
@@ -264,6 +274,11 @@ class Multiplier {
       QUERN_UNROLL for (int i = 0; i < 4; ++i) {
         u32 v[4];
         load_matrix<true>(v, row + k * kRawRow + place_of_piece(w * 4 + i, turn));
+        if constexpr (kAluValues) {
+          mma(sums[i], widened(even_pair(v[0]), odd_pair(v[0]), even_pair(v[1]), odd_pair(v[1])), weights[0]);
+          mma(sums[i], widened(even_pair(v[2]), odd_pair(v[2]), even_pair(v[3]), odd_pair(v[3])), weights[1]);
+          continue;
+        }
         // Bytes of two keys and two columns: those of one column side by side.
         QUERN_UNROLL for (int e = 0; e < 4; ++e) v[e] = permute_bytes<0x3120>(v[e], v[e]);
         mma(sums[i], widened(low_pair(v[0]), high_pair(v[0]), low_pair(v[1]), high_pair(v[1])), weights[0]);
@@ -283,33 +298,21 @@ class Multiplier {
       QUERN_UNROLL for (int i = 0; i < 8; ++i) total[c] += m.totals(row_of_column(c))[i];
     }
     const bool first = w == 0 && line == 0;
-    QUERN_UNROLL for (int i = 0; i < 4; ++i) { QUERN_UNROLL for (int e = 0; e < 8; ++e) sums[i].x[e] *= tensor_scale; }
+    QUERN_UNROLL for (int i = 0; i < 4; ++i) {
+      QUERN_UNROLL for (int e = 0; e < 8; ++e) sums[i].x[e] *= tensor_scale * (kAluValues ? 256.0f : 1.0f);
+    }
     if (t.slot >= 0) {
-      const Meeting meeting{kBoth, kConsumers, &m.told().word};
-      if (t.partner < 0 || !meeting.is_there(p, t)) {
-        f32* slot = slot_at(p, t.slot, block_index(0) % p.side_by_side);
-        QUERN_UNROLL for (int c = 0; c < 4; ++c) {
-          const i32 row = row_of_column(c);
-          const int e = element_of(c);
-          QUERN_UNROLL for (int i = 0; i < 4; ++i) {
-            store_two(slot + row * kLatent + column_of_sums(i), sums[i].x[e], sums[i].x[e + 2]);
-          }
-          if (first) slot[kRows * kLatent + row] = base[c], slot[kRows * (kLatent + 1) + row] = total[c];
-        }
-        if (t.partner < 0 || !meeting.hand_in(p, t)) return;
-      }
-      const f32* other = slot_at(p, t.partner, block_index(0) % p.side_by_side);
+      f32* slot = slot_at(p, t.slot, block_index(0) % p.side_by_side);
       QUERN_UNROLL for (int c = 0; c < 4; ++c) {
         const i32 row = row_of_column(c);
+        if (first) slot[kRows * kLatent + row] = base[c], slot[kRows * (kLatent + 1) + row] = total[c];
         const int e = element_of(c);
-        const Pair pair(t, base[c], total[c], other[kRows * kLatent + row], other[kRows * (kLatent + 1) + row]);
         QUERN_UNROLL for (int i = 0; i < 4; ++i) {
-          const f32x2 two = load_two(other + row * kLatent + column_of_sums(i));
-          sums[i].x[e] = pair.join(sums[i].x[e], two.x);
-          sums[i].x[e + 2] = pair.join(sums[i].x[e + 2], two.y);
+          *reinterpret_cast<u64*>(slot + row * kLatent + column_of_sums(i)) =
+              bits_of(sums[i].x[e]) | static_cast<u64>(bits_of(sums[i].x[e + 2])) << 32;
         }
       }
-      Meeting::leave(p, t);
+      return;
     }
     QUERN_UNROLL for (int c = 0; c < 4; ++c) {
       const i32 row = row_of_column(c);

@@ -6,6 +6,7 @@
 
 namespace q {
 
+inline constexpr int kConsumers = 256;
 inline constexpr int kColumns = kLatent + kRope;
 inline constexpr int kRawRow = kColumns;  // bytes
 static_assert(kRows == 16 && kBlock == kFewKeys && kLatent == 512 && kRope == 64 && THREADS == kFewThreads &&
@@ -19,7 +20,6 @@ QUERN_DEVICE u32 place_of_piece(int piece, int turn) { return static_cast<u32>((
 struct FewTold {
   Mailbox mailbox;
   Mbarrier full[kFewSlots], empty[kFewSlots];
-  u32 word;              // of pairs.cuh
   u64 there[kFewSlots];  // a bit for each key of a slot that is seen; where keys are listed
 };
 static_assert(sizeof(FewTold) <= kFewToldBytes);

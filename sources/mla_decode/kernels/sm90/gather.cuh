@@ -4,7 +4,7 @@
 //
 // Each warp has 16 rows of each of the two blocks of a pair. A row's latent part is read by all lanes at once, 16 bytes
 // each, and its numbers so lie in one tile for every four lanes. Eight rows are always under way: as soon as one has
-// been stored the one eight further on is read, be it the next pair's. What is found goes to L2 at once.
+// been stored the one eight further on is read, be it the next pair's.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -13,7 +13,7 @@
 
 namespace q {
 
-inline constexpr bool kGathered = true, kQueriesAhead = false;
+inline constexpr bool kGathered = true, kQueriesAhead = false, kJoinsPairs = false;
 inline constexpr int kUnderWay = 8;  // rows of a warp
 // Warps arrive once they have stored all; of copies under way each thread does besides.
 inline constexpr int kFullArrivals = 4 + (kPlain ? 4 * kWarp : 0), kListeners = kConsumers / kWarp + 4;
