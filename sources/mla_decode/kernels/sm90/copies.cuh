@@ -119,8 +119,8 @@ QUERN_DEVICE void schedule_all(const MlaParams& p, Memory m) {
 }
 
 // A task's queries, while the products before are still being written (the first task's the warps that multiply copy
-// themselves, who have nothing else to do): each lane knows where two rows lie. The first 32
-// rows are copied, then the others.
+// themselves, who have nothing else to do): each lane knows where two rows lie. What lies in rows beyond
+// the last is of no consequence: a row of a product depends on one of the queries alone.
 QUERN_DEVICE void copy_queries(const MlaParams& p, Memory m) {
   Listener listener(m.told().mailbox);
   u32 phase = 0;
@@ -135,11 +135,12 @@ QUERN_DEVICE void copy_queries(const MlaParams& p, Memory m) {
     }
     mbarrier_wait(m.barriers().queries_empty, phase);
     phase ^= 1;
-    QUERN_ROLLED for (i32 first = 0; first < kRows; first += kWarp) {
+    QUERN_ROLLED for (i32 first = 0; first < t.rows; first += kWarp) {
+      const i32 rows = t.rows - first < kWarp ? t.rows - first : kWarp;
       const QueryRow own(p, t, first + lane());
       const u32 there = static_cast<u32>(ballot(own.there));
       const u64 latent = reinterpret_cast<u64>(own.latent), rope = reinterpret_cast<u64>(own.rope);
-      QUERN_FOUR_AT_ONCE for (int r = 0; r < kWarp; ++r) {
+      QUERN_FOUR_AT_ONCE for (int r = 0; r < rows; ++r) {
         const Element* from = reinterpret_cast<const Element*>(shuffle(latent, r));
         QUERN_UNROLL for (int i = 0; i < 2; ++i) {
           const int piece = i * kWarp + lane();
@@ -147,7 +148,7 @@ QUERN_DEVICE void copy_queries(const MlaParams& p, Memory m) {
                         (there >> r & 1) != 0);
         }
       }
-      QUERN_FOUR_AT_ONCE for (int r = 0; r < kWarp; r += 4) {
+      QUERN_FOUR_AT_ONCE for (int r = 0; r < rows; r += 4) {
         const int row = r + (lane() >> 3);
         const Element* from = reinterpret_cast<const Element*>(shuffle(rope, row));
         copy_async_16(m.queries() + kRopeTile * kTileBytes + place_in_tile(first + row, lane() & 7),

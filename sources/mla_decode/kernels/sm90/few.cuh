@@ -6,10 +6,10 @@
 // Scales stay out of the products: a tensor's multiplies logits and results, a token's multiplies its logit and its
 // weight. Queries become f16 relative to the largest number of their row.
 //
-// Two warpgroups take the two halves of a block of 128 keys, each with sums of its own, so that one's softmax runs while
-// the other multiplies; at last they are added up. Four warps copy. Within a warpgroup, logits: warp w has keys 32 (w % 2)
-// and on, and the left or right half of the columns, whose queries it keeps in registers; two warps then add up what
-// they have. Sums: warp w has columns 128 w and on.
+// Two warpgroups take the two halves of a block of 128 keys, each with sums of its own, so that one's softmax runs
+// while the other multiplies; at last they are added up. Four warps copy. Within a warpgroup, logits: warp w has keys
+// 32 (w % 2) and on, and the left or right half of the columns, whose queries it keeps in registers; two warps then add
+// up what they have. Sums: warp w has columns 128 w and on.
 // SPDX-License-Identifier: Apache-2.0
 #include "common/sm90/pipeline.cuh"
 #include "common/sm90/warpgroup.cuh"
@@ -27,9 +27,10 @@ enum Named { kBoth = 1, kGroup = 2, kPairs = 4 };
 QUERN_DEVICE OperandA<f16> widened(u32 first, u32 second, u32 third, u32 fourth) {
   return {{first, second, third, fourth}};
 }
-inline constexpr bool kAluKeys = false, kAluValues = false;
-// Bytes 0 and 2, and bytes 1 and 3, as f16 times 2^-8, by integer instructions: exponent and mantissa move to their
-// places. (A NaN becomes 480.)
+// Bytes 0 and 2, and bytes 1 and 3, as f16 in units of kPairUnit: sign, exponent and mantissa move to their places. It
+// shares the work with the unit that converts, which makes the logits' numbers. (A NaN becomes a number here, but not
+// there.)
+inline constexpr f32 kPairUnit = 256.0f;
 QUERN_DEVICE u32 even_pair(u32 four) { return (four << 7 & 0x3f803f80u) | (four << 8 & 0x80008000u); }
 QUERN_DEVICE u32 odd_pair(u32 four) { return (four >> 1 & 0x3f803f80u) | (four & 0x80008000u); }
 QUERN_DEVICE u32 low_pair(u32 four) { return fp8_to_f16x2<e4m3>(static_cast<u16>(four)); }
@@ -94,9 +95,8 @@ class Multiplier {
         const int first = (half * kHalfSteps + s) * 16 + column * 4;
         const Element* from = first < kLatent ? latent + first : rope + (first - kLatent);
         const u64 four = take ? *reinterpret_cast<const u64*>(from) : 0;
-        const u32 low = static_cast<u32>(four), high = static_cast<u32>(four >> 32);
-        raw[s][2 * n] = kAluKeys ? permute_bytes<0x5410>(low, high) : low;
-        raw[s][2 * n + 1] = kAluKeys ? permute_bytes<0x7632>(low, high) : high;
+        raw[s][2 * n] = static_cast<u32>(four);
+        raw[s][2 * n + 1] = static_cast<u32>(four >> 32);
       }
       QUERN_UNROLL for (int s = 0; s < kHalfSteps; ++s) {
         QUERN_UNROLL for (int i = 0; i < 2; ++i) {
@@ -119,8 +119,7 @@ class Multiplier {
       }
     }
     QUERN_UNROLL for (int i = 0; i < 4; ++i) {
-      factor[i] = f32_of(exponent_of(largest_of(row_of_column(i))) << 23) * tensor_scale * (CAP ? 1.0f : p.scale) *
-                  (kAluKeys ? 256.0f : 1.0f);
+      factor[i] = f32_of(exponent_of(largest_of(row_of_column(i))) << 23) * tensor_scale * (CAP ? 1.0f : p.scale);
     }
   }
   QUERN_DEVICE f32 largest_of(int row) const { return fmax(m.largest(group)[row], m.largest(group)[kRows + row]); }
@@ -138,13 +137,8 @@ class Multiplier {
       QUERN_UNROLL for (int i = 0; i < 2; ++i) {
         u32 v[4];
         load_matrix<false>(v, (s % 4 == 0 ? even : odd) + s / 4 * 64 + i * 16 * kRawRow);
-        if constexpr (kAluKeys) {
-          mma(products[i], widened(even_pair(v[0]), even_pair(v[1]), odd_pair(v[0]), odd_pair(v[1])), queries[s]);
-          mma(products[i], widened(even_pair(v[2]), even_pair(v[3]), odd_pair(v[2]), odd_pair(v[3])), queries[s + 1]);
-        } else {
-          mma(products[i], widened(low_pair(v[0]), low_pair(v[1]), high_pair(v[0]), high_pair(v[1])), queries[s]);
-          mma(products[i], widened(low_pair(v[2]), low_pair(v[3]), high_pair(v[2]), high_pair(v[3])), queries[s + 1]);
-        }
+        mma(products[i], widened(low_pair(v[0]), low_pair(v[1]), high_pair(v[0]), high_pair(v[1])), queries[s]);
+        mma(products[i], widened(low_pair(v[2]), low_pair(v[3]), high_pair(v[2]), high_pair(v[3])), queries[s + 1]);
       }
     }
   }
@@ -270,15 +264,9 @@ class Multiplier {
       QUERN_UNROLL for (int i = 0; i < 8; ++i) {
         u32 v[4];
         load_matrix<true>(v, row + k * kRawRow + place_of_piece(w * 8 + i, turn));
-        if constexpr (kAluValues) {
-          mma(sums[i], widened(even_pair(v[0]), odd_pair(v[0]), even_pair(v[1]), odd_pair(v[1])), weights[0]);
-          mma(sums[i], widened(even_pair(v[2]), odd_pair(v[2]), even_pair(v[3]), odd_pair(v[3])), weights[1]);
-          continue;
-        }
-        // Bytes of two keys and two columns: those of one column side by side.
-        QUERN_UNROLL for (int e = 0; e < 4; ++e) v[e] = permute_bytes<0x3120>(v[e], v[e]);
-        mma(sums[i], widened(low_pair(v[0]), high_pair(v[0]), low_pair(v[1]), high_pair(v[1])), weights[0]);
-        mma(sums[i], widened(low_pair(v[2]), high_pair(v[2]), low_pair(v[3]), high_pair(v[3])), weights[1]);
+        // Each register has two keys of two columns: bytes 0 and 2 are of one column, 1 and 3 of the next.
+        mma(sums[i], widened(even_pair(v[0]), odd_pair(v[0]), even_pair(v[1]), odd_pair(v[1])), weights[0]);
+        mma(sums[i], widened(even_pair(v[2]), odd_pair(v[2]), even_pair(v[3]), odd_pair(v[3])), weights[1]);
       }
     }
   }
@@ -295,7 +283,7 @@ class Multiplier {
     QUERN_UNROLL for (int c = 0; c < 4; ++c) {
       const i32 row = row_of_column(c);
       const f32 joint = fmax(m.bases(0)[row], m.bases(1)[row]);
-      by[c] = exp2(base[c] - finite_max(joint)) * tensor_scale * (kAluValues ? 256.0f : 1.0f);
+      by[c] = exp2(base[c] - finite_max(joint)) * tensor_scale * kPairUnit;
       total[c] = 0.0f;
       QUERN_UNROLL for (int g = 0; g < 2; ++g) {
         const vec16 four = load16(m.totals(g, row));
@@ -393,6 +381,21 @@ QUERN_DEVICE void copy_rows(const MlaParams& p, Memory m, int w, const FoundRows
   }
 }
 
+// A task's queries go to L2 before its keys are asked for: they are needed first.
+QUERN_DEVICE void prefetch_queries(const MlaParams& p, const Task& t, int w) {
+  constexpr int kLines = kLatent * 2 / 128, kWarpRows = kRows / 4;
+  const i32 row = w * kWarpRows + lane() % kWarpRows;
+  if (row >= t.rows) return;
+  const i32 of = t.first_row + row, within = quotient(of, p.heads), head = of - within * p.heads;
+  const i64 token = t.q_begin + within;
+  const Element* latent = static_cast<const Element*>(p.q) + token * p.q_stride_token + head * p.q_stride_head;
+  const Element* rope =
+      static_cast<const Element*>(p.q_rope) + token * p.q_rope_stride_token + head * p.q_rope_stride_head;
+  prefetch_line(latent + lane() / kWarpRows * 64);
+  if (lane() < kWarpRows) prefetch_line(rope);
+  static_assert(kLines == kWarp / kWarpRows, "a lane has a line");
+}
+
 QUERN_DEVICE void copy_all(const MlaParams& p, Memory m, int w) {
   Tasks tasks(p, m.told().mailbox, m.chunks());
   Listener listener(m.told().mailbox);
@@ -401,6 +404,7 @@ QUERN_DEVICE void copy_all(const MlaParams& p, Memory m, int w) {
     if (w == 0) tasks.tell_next();
     const Task& t = listener.next();
     if (shuffle(t.rows, 0) == 0) break;
+    prefetch_queries(p, t, w);
     Lookup lookup(p, t, w);
     const i32 end = shuffle(t.end_key, 0);
     QUERN_ROLLED for (i32 key = shuffle(t.key, 0); key < end; key += kBlock) {

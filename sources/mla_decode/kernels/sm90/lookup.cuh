@@ -49,9 +49,9 @@ class Lookup {
   // What is found goes to L2 until it is read.
   QUERN_DEVICE static void prefetch(const FoundRows& rows) {
     if ((rows.there >> lane() & 1) == 0) return;
-    constexpr int kBytes = kKind == CacheKind::rows656 ? 656 : (kPlain ? 2 : 1) * (kLatent + kRope);
+    constexpr int kBytes = kKind == CacheKind::rows656 ? 656 : kLatent * (kPlain ? 2 : 1);
     QUERN_UNROLL for (int i = 0; i < kBytes; i += 128) prefetch_line(rows.latent + i);
-    prefetch_line(rows.latent + kBytes - 16);
+    prefetch_line(kKind == CacheKind::rows656 ? rows.latent + kBytes - 16 : rope_of(rows));
   }
 
  private:
