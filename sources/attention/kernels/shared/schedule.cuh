@@ -113,6 +113,7 @@ class Schedule {
   QUERN_DEVICE void next() {
     if (Team::kDraws && scratch_->at == kToBeDrawn) draw();
     const i32 at = scratch_->at;
+    if (!kMayBeWhole && !kMayBeInvariant && at < 0 && p.batch <= kWarp) return begin_with_few();
     Team::sync();  // whoever still reads what was put into the scratch memory last
     // Each thread walks over its sequences: at first to count their units, then to find the one that unit `at` belongs
     // to.
@@ -145,6 +146,42 @@ class Schedule {
 
  private:
   static constexpr i32 kToBeDrawn = -2;
+
+  // The first step where a warp has a lane for each sequence: it counts, and finds the first piece too.
+  QUERN_DEVICE void begin_with_few() {
+    Team::sync();  // all have seen that nothing has been counted
+    if (Team::warp() == 0) {
+      Sequence s{};
+      i32 length = 0, units = 0;
+      if (lane() < p.batch) s = sequence_at(p, lane());
+      if (s.tiles > 0) length = item_units(s, 1), units = s.tiles * p.kv_heads * length;
+      i32 behind = units;
+      QUERN_ROLLED for (int d = 1; d < kWarp; d *= 2) {
+        const i32 below = shuffle_up(behind, d);
+        if (lane() >= d) behind += below;
+      }
+      const i32 start = behind - units;
+      scratch_->before[lane()] = start;
+      if (lane() == kWarp - 1) set_run(behind);
+      sync_warp();
+      const i32 at = scratch_->at;
+      sync_warp();  // one of the lanes sets it to what comes after its piece
+      if (at >= start && at - start < units) put(s, at, start, 1, length);
+    }
+    Team::sync();
+  }
+
+  // The run of this thread block, of `total` units in all.
+  QUERN_DEVICE void set_run(i32 total) {
+    const u32 all = static_cast<u32>(total), parts = static_cast<u32>(p.parts), block = static_cast<u32>(block_index(0));
+    const u32 each = (all + parts - 1) / parts, at = (block < parts ? block : parts) * each;
+    scratch_->piece.begin = scratch_->piece.end = 0;
+    scratch_->piece.count = 0;
+    scratch_->each = static_cast<i32>(each);
+    scratch_->at = static_cast<i32>(at < all ? at : all);
+    scratch_->end = static_cast<i32>(at + each < all ? at + each : all);
+  }
+
   static constexpr bool kSections = Team::kDraws && SECTION_BYTES != 0;
 
   QUERN_DEVICE void draw() {
