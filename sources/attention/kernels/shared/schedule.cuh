@@ -155,6 +155,8 @@ class Schedule {
       i32 length = 0, units = 0;
       if (lane() < p.batch) s = sequence_at(p, lane());
       if (s.tiles > 0) length = item_units(s, 1), units = s.tiles * p.kv_heads * length;
+      const i32 each = cut_alike(s, length);
+      if (each > 0 && s.tiles > 0) length = quotient(length + each - 1, each) * each, units = s.tiles * p.kv_heads * length;
       i32 behind = units;
       QUERN_ROLLED for (int d = 1; d < kWarp; d *= 2) {
         const i32 below = shuffle_up(behind, d);
@@ -162,7 +164,7 @@ class Schedule {
       }
       const i32 start = behind - units;
       scratch_->before[lane()] = start;
-      if (lane() == kWarp - 1) set_run(behind);
+      if (lane() == kWarp - 1) set_run(behind, each);
       sync_warp();
       const i32 at = scratch_->at;
       sync_warp();  // one of the lanes sets it to what comes after its piece
@@ -171,10 +173,25 @@ class Schedule {
     Team::sync();
   }
 
-  // The run of this thread block, of `total` units in all.
-  QUERN_DEVICE void set_run(i32 total) {
+  // Where all sequences are of one length, and the thread blocks nearly a multiple of the items: the units of runs that
+  // cut each item alike, else 0. Heads of a token, which lie side by side, are then read at the same time.
+  QUERN_DEVICE i32 cut_alike(const Sequence& s, i32 length) const {
+    i32 most = length, least = s.tiles > 0 ? length : 0x7fffffff, items = s.tiles > 0 ? s.tiles * p.kv_heads : 0;
+    QUERN_ROLLED for (int d = 1; d < kWarp; d *= 2) {
+      const i32 longer = shuffle_xor(most, d), shorter = shuffle_xor(least, d);
+      most = longer > most ? longer : most, least = shorter < least ? shorter : least;
+      items += shuffle_xor(items, d);
+    }
+    if (most != least || items > p.parts) return 0;
+    const i32 pieces = quotient(p.parts, items);
+    return items * pieces * 32 >= p.parts * 31 ? quotient(most + pieces - 1, pieces) : 0;
+  }
+
+  // The run of this thread block, of `total` units in all; of `given` units where that is not 0.
+  QUERN_DEVICE void set_run(i32 total, i32 given) {
     const u32 all = static_cast<u32>(total), parts = static_cast<u32>(p.parts), block = static_cast<u32>(block_index(0));
-    const u32 each = (all + parts - 1) / parts, at = (block < parts ? block : parts) * each;
+    const u32 each = given > 0 ? static_cast<u32>(given) : (all + parts - 1) / parts;
+    const u32 at = (block < parts ? block : parts) * each;
     scratch_->piece.begin = scratch_->piece.end = 0;
     scratch_->piece.count = 0;
     scratch_->each = static_cast<i32>(each);
