@@ -92,7 +92,8 @@ def main() -> int:
         for tokens in (16384, 64):
             problem = Problem(context, tokens)
             calls: dict[str, Callable[[], None]] = {
-                name: getattr(problem, name) for name in ("append", "append_turned", "append_turned_with_queries", "rope")
+                name: getattr(problem, name)
+                for name in ("append", "append_turned", "append_turned_with_queries", "rope")
             }
             for name, call in calls.items():
                 call()

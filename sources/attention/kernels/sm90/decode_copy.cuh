@@ -96,7 +96,7 @@ QUERN_DEVICE void copy_pieces(const AttentionParams& p, Shared* shared, u8* memo
   u8* const stages = stages_of(memory, pipe);
   PipelineState<kStages> state;
   PipelineState<kTasks> told;
-  Schedule<false, false, Copiers> schedule(p, &shared->schedule);
+  Schedule<true, false, Copiers> schedule(p, &shared->schedule);
   const Piece& piece = shared->schedule.piece;
   const Sequence& s = shared->schedule.sequence;
   const auto tell = [&](bool found) {

@@ -66,7 +66,7 @@ inline constexpr int kCopyBarrier = 1, kReadBarrier = 2, kStartBarrier = 3;
 // Those who copy, and those who multiply, as teams.
 struct Copiers {
   static constexpr int kThreads = kPipes * kWarp;
-  static constexpr bool kDraws = false;
+  static constexpr bool kDraws = false, kSideBySide = true;
   QUERN_DEVICE static int index() { return thread_index() - kPipes * kReaders * kWarp; }
   QUERN_DEVICE static int warp() { return q::warp() - kPipes * kReaders; }
   QUERN_DEVICE static void sync() { sync_named(kCopyBarrier, kThreads); }
