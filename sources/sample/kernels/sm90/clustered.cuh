@@ -78,16 +78,19 @@ QUERN_DEVICE void sample_row(const SampleParams& p, Part& part, i32 i) {
   const Room room = part.room();
   u32 status = mistakes_of(room, p, row, settings);
   Choice choice{part.rank == 0, -1, 0.0f};
-  if (status == 0) {
+  if (status != 0) {
+    release();
+  } else {
     if (told) {
       QUERN_ROLLED for (i32 r = 0; r < part.blocks; ++r) status |=
           of_block(&desk.nan, r) != 0 ? static_cast<u32>(kNan) : 0u;
     }
     f32 max = -infinity();
-    QUERN_ROLLED for (i32 at = thread_index(); at < part.all; at += kThreads) max = fmax(max, part.top_of(at));
-    sums.max = value_of(reduce_max(room, key_of(max)));
+    QUERN_FOUR_AT_ONCE for (i32 at = lane(); at < part.all; at += kWarp) max = fmax(max, part.top_of(at));
+    sums.max = value_of(warp_max(key_of(max)));
     if (!(sums.max > -infinity())) {
       status |= kEmpty;
+      release();
     } else {
       if (weigh) weigh_row(part, stream, inverse_temperature, draws, &sums);
       if (settings.temperature == 0.0f) {
@@ -113,9 +116,9 @@ QUERN_DEVICE void sample_clustered(const SampleParams& p) {
   const i32 clusters = block_count(0) / part.blocks;
   QUERN_ROLLED for (i32 i = block_index(0) / part.blocks; i < p.count; i += clusters) {
     sample_row(p, part, i);
-    // Before this block's shared memory is used again or is gone, the others have read it.
-    cluster_arrive_relaxed();
+    // Before this block's shared memory is used again or is gone, the others have read it, and all of its own threads.
     cluster_wait();
+    sync_block();
   }
 }
 

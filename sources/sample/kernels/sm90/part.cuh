@@ -17,8 +17,9 @@ inline constexpr i32 kWarps = kThreads / kWarp;
 struct Desk {
   u64 scratch[2 * kThreads / kWarp];
   u64 few[kSegment], weights[kSegment];
-  u64 found[4];
-  u64 total, listed_total, race, first, last;  // this block's own, which the others read
+  u64 bins[2][4], tokens[2][2];  // what has been found, in turns
+  u32 kth;
+  u64 listed_total, race, first, last;  // this block's own, which the others read
   u32 nan;
   u32 listed[2];  // tokens on the list, beyond its end, too
   u32 used;       // slots of the table
@@ -78,6 +79,12 @@ QUERN_DEVICE Part part_of(const SampleParams& p, Desk* desk) {
   part.named = p.slots != 0;
   part.desk = desk;
   return part;
+}
+
+// The last thing that a block does with what others have of a row; after it each may go on alone. Once in a row.
+QUERN_DEVICE void release() {
+  sync_warp();
+  cluster_arrive_relaxed();
 }
 
 // ---- Lists

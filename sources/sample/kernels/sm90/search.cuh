@@ -18,13 +18,11 @@ static_assert(kSpots % kThreads == 0);
 inline constexpr int kOwnBins = kSpots / kThreads;
 
 struct Bins {
-  u32* weights;  // [kSpots] low and high words
+  u32* weights;  // [kSpots + 1] low and high words; behind the bins, of all tokens there are
   u32* counts;
-  QUERN_DEVICE static Bins of(const Part& part) {
-    u32* const first = reinterpret_cast<u32*>(part.work);
-    return {first, first + 2 * kSpots};
-  }
-  QUERN_DEVICE void zero() const { bins_zero<kThreads>(weights, 3 * kSpots); }
+  QUERN_DEVICE static Bins at(u32* first) { return {first, first + 2 * kSpots + 2}; }
+  QUERN_DEVICE static Bins of(const Part& part) { return at(reinterpret_cast<u32*>(part.work)); }
+  QUERN_DEVICE void zero() const { bins_zero<kThreads>(weights, kBinWords); }
   QUERN_DEVICE void add(u32 bin, u64 weight, u32 count) const {
     const u32 low = static_cast<u32>(weight), sum = atomic_add(weights + 2 * bin, low) + low;
     const u32 high = static_cast<u32>(weight >> 32) + (sum < low ? 1u : 0u);
@@ -68,7 +66,7 @@ struct Stretch {
 
 // Adds up the weights of lanes whose bins agree before they are added to it: for rows where many do. All lanes.
 QUERN_CALLED void add_crowded(u32* weights, u32 bin, u64 weight, bool take) {
-  const Bins bins{weights, weights + 2 * kSpots};
+  const Bins bins = Bins::at(weights);
   u64 left = ballot(take);
   QUERN_ROLLED for (int round = 0; round < 2; ++round) {
     if (left == 0) break;
@@ -91,8 +89,8 @@ QUERN_DEVICE bool is_crowded(u32 bin, bool take) {
   return popcount(ballot(take && bin == its)) >= 6;
 }
 
-// The bins of the whole scope. What all its tokens in this part weigh, by thread.
-QUERN_DEVICE u64 bin_part(const Part& part, const Scope& scope) {
+// The bins of the whole scope, and what all its tokens in this part weigh.
+QUERN_DEVICE void bin_part(const Part& part, const Scope& scope) {
   const Bins bins = Bins::of(part);
   u64 own = 0;
   const i32 end = part.length();
@@ -113,7 +111,8 @@ QUERN_DEVICE u64 bin_part(const Part& part, const Scope& scope) {
       }
     }
   }
-  return own;
+  own = warp_sum(own);
+  if (lane() == 0) bins.add(kSpots, own, 0);
 }
 
 // What is done with the tokens of a stretch.
@@ -167,7 +166,8 @@ struct OwnBins {
   u64 weight[kOwnBins], before;
   u32 count[kOwnBins], count_before;
 };
-QUERN_DEVICE OwnBins add_up(const Part& part) {
+// `counting`: the counts that come before are asked for.
+QUERN_DEVICE OwnBins add_up(const Part& part, bool counting) {
   const Bins bins = Bins::of(part);
   OwnBins own{};
   QUERN_FOUR_AT_ONCE for (i32 r = 0; r < part.blocks; ++r) {
@@ -182,22 +182,18 @@ QUERN_DEVICE OwnBins add_up(const Part& part) {
   QUERN_UNROLL for (int i = 0; i < kOwnBins; ++i) weight += own.weight[i], count += own.count[i];
   u64* const scratch = part.desk->scratch;
   own.before = sum_before(scratch, weight);
-  own.count_before = static_cast<u32>(sum_before(scratch, count));
+  if (counting) own.count_before = static_cast<u32>(sum_before(scratch, count));
   return own;
 }
 
 enum class By : i32 { weight, count };
-// The bin that reaches `wanted`, and what comes before it. kNoBin: none does.
+// The bin that reaches `wanted`, and what comes before it. kNoBin: none does. `found` has kNoBin in front.
 struct FoundBins {
   u32 bin;
   u64 weight;
   u32 count, in;
 };
-QUERN_DEVICE FoundBins find_bin(const Part& part, const OwnBins& own, By by, u64 wanted) {
-  u64* const found = part.desk->found;
-  sync_block();
-  if (thread_index() == 0) found[0] = kNoBin;
-  sync_block();
+QUERN_DEVICE FoundBins find_bin(u64* found, const OwnBins& own, By by, u64 wanted) {
   u64 before = own.before, count = own.count_before;
   QUERN_UNROLL for (int i = 0; i < kOwnBins; ++i) {
     const u64 from = by == By::weight ? before : count, in = by == By::weight ? own.weight[i] : u64{own.count[i]};
@@ -228,32 +224,35 @@ QUERN_DEVICE i32 gather(const Part& part, const Place* list, const u32* listed) 
   return count;
 }
 
-struct FoundToken {
-  Place place;  // 0: there is none
-  u64 through;  // what it and all before it weigh
+// One of `count` tokens in few, its weight, and how many there are before it in order and what they weigh. Several lanes
+// next to each other have the same token and share the comparisons; the first of them is `there`.
+struct Ranked {
+  bool there;
+  Place place;
+  u64 weight, before;
+  u32 rank;
 };
-// The token among `count` in few that reaches `wanted`, where `before` and `count_before` come before them.
-QUERN_DEVICE FoundToken rank_few(const Part& part, const Scope& scope, i32 count, By by, u64 wanted, u64 before,
-                                 u32 count_before) {
+QUERN_DEVICE Ranked rank_few(const Part& part, const Scope& scope, i32 count) {
   Desk& desk = *part.desk;
-  const i32 t = thread_index();
-  const bool there = t < count;
-  const Place own = there ? desk.few[t] : Place{0};
-  const u64 weight = there ? scope.weigh(value_at(own)) : u64{0};
-  if (there) desk.weights[t] = weight;
-  if (t == 0) desk.found[0] = 0;
+  i32 sharers = 1;
+  QUERN_UNROLL for (int wider = 2; wider <= 8; wider *= 2) sharers = count * wider <= kThreads ? wider : sharers;
+  const i32 t = thread_index() / sharers, among = thread_index() & (sharers - 1);
+  Ranked own{};
+  own.there = among == 0 && t < count;
+  own.place = t < count ? desk.few[t] : Place{0};
+  own.weight = t < count ? scope.weigh(value_at(own.place)) : u64{0};
+  if (own.there) desk.weights[t] = own.weight;
   sync_block();
-  u64 above = before, larger = count_before;
-  if (t / kWarp * kWarp < count) {
-    QUERN_FOUR_AT_ONCE for (i32 i = 0; i < count; ++i) {
-      const bool more = desk.few[i] > own;
-      above += more ? desk.weights[i] : u64{0}, larger += more;
+  if (warp() * kWarp / sharers < count) {
+    QUERN_FOUR_AT_ONCE for (i32 i = among; i < count; i += sharers) {
+      const bool more = desk.few[i] > own.place;
+      own.before += more ? desk.weights[i] : u64{0}, own.rank += more;
+    }
+    QUERN_ROLLED for (int d = 1; d < sharers; d *= 2) {
+      own.before += shuffle_xor(own.before, d), own.rank += shuffle_xor(own.rank, d);
     }
   }
-  const bool reaches = by == By::weight ? above < wanted && wanted <= above + weight : larger + 1 == wanted;
-  if (there && reaches) desk.found[0] = own, desk.found[1] = above + weight;
-  sync_block();
-  return {desk.found[0], desk.found[1]};
+  return own;
 }
 
 }  // namespace q
