@@ -206,7 +206,8 @@ QUERN_CALLED void filter(const Room& room, const Whole& whole, const Settings& s
     if (least > source->least) source->least = least, everything = false;
   }
   if (s.top_p < 1.0f) {
-    const u64 total = joint != 0 ? joint : sum_up(room, *source).weight;
+    const bool alone = everything && !(s.top_k > 0 && s.top_k < whole.p->vocab) && whole.total() != 0;
+    const u64 total = joint != 0 ? joint : alone ? whole.total() : sum_up(room, *source).weight;
     Source reached = *source;
     if (everything) {
       // Tokens so small that all of them together make up less than what top_p leaves out.

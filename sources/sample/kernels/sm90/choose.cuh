@@ -134,7 +134,7 @@ QUERN_DEVICE Choice choose_of_few(const Part& part, const Scope& scope, const Se
 // has left. Few tokens are listed and done with at once.
 enum class Step : i32 { top_k, top_p, draw };
 QUERN_DEVICE Choice choose_of_filtered(const SampleParams& p, const Part& part, const RowSums& sums, const Settings& s,
-                                       f32 inverse_temperature, const Stream& stream) {
+                                       f32 inverse_temperature, bool sieves, const Stream& stream) {
   Desk& desk = *part.desk;
   const bool counts = s.top_k > 0 && s.top_k < p.vocab, joint = p.joint && counts && s.top_p < 1.0f;
   Scope scope{sums.max, sums.scale, 0.0f, -infinity()};
@@ -146,8 +146,24 @@ QUERN_DEVICE Choice choose_of_filtered(const SampleParams& p, const Part& part, 
     scope.least = fmin(sums.max + log(s.min_p) / inverse_temperature, sums.max);
     most = fmin(most, 0.5f - log2(s.min_p));
   }
-  scope.per = static_cast<f32>(kSpots) * rcp_approx(most);
-  enum class Doing : i32 { few, all_bins, list, range, bins } doing = Doing::all_bins;
+  const f32 per = static_cast<f32>(kSpots) * rcp_approx(most);
+  scope.per = per;
+  enum class Doing : i32 { few, sieve, all_bins, list, range, bins } doing = Doing::all_bins;
+  f32 least_sieved = -infinity();
+  if (sieves) {
+    // A guess: most of the weight will lie above it, and few of the tokens.
+    f32 sum = 0.0f, number = 0.0f;
+    QUERN_ROLLED for (i32 c = lane(); c < part.all; c += kWarp) {
+      if (f32_of(static_cast<u32>(part.stats[c])) > -infinity()) sum += part.middles[c], number += 1.0f;
+    }
+    sum = warp_sum(sum), number = warp_sum(number);
+    const f32 bound = sums.max - most * rcp_approx(sums.scale);
+    least_sieved = fmax(sum * rcp_approx(fmax(number, 1.0f)), bound);
+    if (least_sieved < sums.max) {
+      doing = Doing::sieve;
+      scope.per = static_cast<f32>(kSpots) * rcp_approx((sums.max - least_sieved) * sums.scale * 1.001f + 0.5f);
+    }
+  }
   Stretch stretch{};
   const bool few = counts && s.top_k <= p.chunks;
   if (!joint && (few || s.min_p > 0.0f)) {
@@ -165,6 +181,8 @@ QUERN_DEVICE Choice choose_of_filtered(const SampleParams& p, const Part& part, 
   u64 all = 0, left = 0, wanted = 0, before = 0;
   u32 count_before = 0;
   i32 turn = 0, slot = 0;
+  bool apart = false;  // what is looked for is among the sieved tokens
+  u16* const sieved = reinterpret_cast<u16*>(part.work + kBinWords * 4 + 2 * kSegment * 8);
   int shift = 0;
   QUERN_ROLLED while (true) {
     const bool lists = doing == Doing::few || doing == Doing::list;
@@ -179,15 +197,23 @@ QUERN_DEVICE Choice choose_of_filtered(const SampleParams& p, const Part& part, 
       if (thread_index() == 0) *listed = 0;
     } else if (doing != Doing::range) {
       Bins::of(part).zero();
+      if (doing == Doing::sieve && thread_index() == 0) desk.sieved = 0;
     }
     sync_block();
     if (doing == Doing::all_bins) {
       bin_part(part, scope);
+    } else if (doing == Doing::sieve) {
+      sieve_part(part, scope, least_sieved, sieved);
     } else {
       const Scan scan = lists ? Scan::list : doing == Doing::range ? Scan::range : Scan::bins;
-      const Ranks own = scan_part(part, scope, stretch, scan, shift, list, listed);
+      Scanner scanner{Bins::of(part), scope, stretch, scan, shift, list, listed, {~u64{0}, 0}};
+      if (apart) {
+        scan_sieved(part, sieved, &scanner);
+      } else {
+        scan_part(part, &scanner);
+      }
       if (doing == Doing::range) {
-        const u64 first = reduce_min(part.room(), own.first), last = reduce_max(part.room(), own.last);
+        const u64 first = reduce_min(part.room(), scanner.ranks.first), last = reduce_max(part.room(), scanner.ranks.last);
         if (thread_index() == 0) desk.first = first, desk.last = last;
       }
     }
@@ -230,9 +256,22 @@ QUERN_DEVICE Choice choose_of_filtered(const SampleParams& p, const Part& part, 
       fresh = true;
     } else {
       bins = add_up(part, counts);
-      if (doing == Doing::all_bins) {
+      if (doing == Doing::all_bins || doing == Doing::sieve) {
         whole = bins, fresh = true;
-        QUERN_FOUR_AT_ONCE for (i32 r = 0; r < part.blocks; ++r) all += of_block(reinterpret_cast<const u64*>(part.work) + kSpots, r);
+        bool complete = true;
+        QUERN_FOUR_AT_ONCE for (i32 r = 0; r < part.blocks; ++r) {
+          all += of_block(reinterpret_cast<const u64*>(part.work) + kSpots, r);
+          if (doing == Doing::sieve) complete = complete && of_block(&desk.sieved, r) <= static_cast<u32>(kSieved);
+        }
+        if (doing == Doing::sieve) {
+          apart = complete && all >= share_of(s.top_p, sums.total(), false);
+          if (!apart) {
+            all = 0, scope.per = per;
+            doing = Doing::all_bins;
+            sync_cluster_shared();  // all have read the bins
+            continue;
+          }
+        }
         left = all;
       }
     }
@@ -243,8 +282,8 @@ QUERN_DEVICE Choice choose_of_filtered(const SampleParams& p, const Part& part, 
         by = step == Step::top_k ? By::count : By::weight;
         wanted = static_cast<u64>(s.top_k);
         if (step == Step::top_p) {
-          wanted = share_of(s.top_p, joint ? all : left, false);
-          if (!(s.top_p < 1.0f) || wanted >= left) step = Step::draw;
+          wanted = share_of(s.top_p, sieves ? sums.total() : joint ? all : left, false);
+          if (!(s.top_p < 1.0f) || (wanted >= left && !apart)) step = Step::draw;
         }
         if (step == Step::draw) wanted = scale_to(wide(stream.of_row()), left) + 1;
         bins = whole, before = 0, count_before = 0;

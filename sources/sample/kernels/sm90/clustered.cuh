@@ -46,7 +46,8 @@ QUERN_DEVICE void sample_row(const SampleParams& p, Part& part, i32 i) {
                       p.offsets ? static_cast<u64>(p.offsets[i]) : p.offset,
                       p.seeds ? u64{0} : static_cast<u64>(i) + 1};
   const bool filters = kFilters && settings.filters(), draws = settings.temperature != 0.0f && !filters;
-  const bool weigh = p.sums == Sums::all || draws;
+  const bool sieves = filters && settings.temperature != 0.0f && settings.is_top_p_alone(p.vocab);
+  const bool weigh = p.sums == Sums::all || draws || sieves;
   const f32 inverse_temperature = inverse_of(settings.temperature);
   RowSums sums{-infinity(), inverse_temperature * kLog2OfE, 0, 0};
   if (part.lists()) list_part(p, row, &part);
@@ -59,7 +60,7 @@ QUERN_DEVICE void sample_row(const SampleParams& p, Part& part, i32 i) {
         copy_async_wait<0>();
       }
       widen_chunk(p, row, part, c);
-      nan |= take_chunk(p, row, part, c, weigh, sums.scale);
+      nan |= take_chunk(p, row, part, c, weigh, sieves, sums.scale);
     } else {
       f32 x[kEach];
       load_chunk(row, (part.first + c) * kChunk, p.vocab, p.vectors, x);
@@ -73,7 +74,7 @@ QUERN_DEVICE void sample_row(const SampleParams& p, Part& part, i32 i) {
     if (thread_index() == 0) desk.nan = any;
   }
   sync_cluster_shared();
-  learn_chunks(part, p.chunks_per_block);
+  learn_chunks(part, p.chunks_per_block, sieves);
 
   const Room room = part.room();
   u32 status = mistakes_of(room, p, row, settings);
@@ -98,7 +99,7 @@ QUERN_DEVICE void sample_row(const SampleParams& p, Part& part, i32 i) {
       } else if (draws) {
         choice = choose_of_row(part, row, sums, stream);
       } else if constexpr (kFilters) {
-        choice = choose_of_filtered(p, part, sums, settings, inverse_temperature, stream);
+        choice = choose_of_filtered(p, part, sums, settings, inverse_temperature, sieves, stream);
       }
     }
   }

@@ -23,6 +23,7 @@ struct Desk {
   u32 nan;
   u32 listed[2];  // tokens on the list, beyond its end, too
   u32 used;       // slots of the table
+  u32 sieved;     // tokens that have been set apart, or would have been
 };
 
 // The block's part of the row under way, and where things lie in dynamic shared memory.
@@ -33,6 +34,7 @@ struct Part {
   i32 vocab;
   f32* slice;       // [chunks * kChunk] if kKeeps
   u64* stats;       // [all] largest logit and sum of shares, as f32, of what no list names
+  f32* middles;   // [all] a logit that a few of each hundred tokens of the chunk reach
   u32* tops;        // [all] keys of the largest logits, where there are lists
   u32* marks;       // [chunks * kGroups] bits of the tokens that lists name
   u8* work;         // the table of listed tokens; then histograms and lists; then weights of chunks
@@ -74,6 +76,7 @@ QUERN_DEVICE Part part_of(const SampleParams& p, Desk* desk) {
   part.slice = reinterpret_cast<f32*>(shared);
   part.stats = reinterpret_cast<u64*>(shared + room.stats);
   part.tops = reinterpret_cast<u32*>(shared + room.tops);
+  part.middles = reinterpret_cast<f32*>(shared + room.middles);
   part.marks = reinterpret_cast<u32*>(shared + room.marks);
   part.work = shared + room.work;
   part.named = p.slots != 0;
@@ -153,12 +156,13 @@ QUERN_DEVICE void settle_listed(const SampleParams& p, const Row& row, const Par
   static_assert(kChunk == 1 << 10);
 }
 // What the other blocks know of their chunks. Between barriers of the cluster.
-QUERN_DEVICE void learn_chunks(const Part& part, i32 chunks_each) {
+QUERN_DEVICE void learn_chunks(const Part& part, i32 chunks_each, bool sieves) {
   QUERN_ROLLED for (i32 c = thread_index(); c < part.all; c += kThreads) {
     const i32 r = c / chunks_each;
     if (r == part.rank) continue;
     part.stats[c] = of_block(part.stats + c, r);
     if (part.lists()) part.tops[c] = of_block(part.tops + c, r);
+    if (sieves) part.middles[c] = of_block(part.middles + c, r);
   }
   sync_block();
 }
@@ -223,7 +227,8 @@ QUERN_DEVICE void store_vector(f32* to, const Vector& v) {
 
 // Chunk c of the part: edits it and notes what there is to know of it. The listed tokens' logits stay raw and are left
 // out. True where there was a NaN.
-QUERN_DEVICE bool take_chunk(const SampleParams& p, const Row& row, const Part& part, i32 c, bool sums, f32 scale) {
+QUERN_DEVICE bool take_chunk(const SampleParams& p, const Row& row, const Part& part, i32 c, bool sums, bool sieves,
+                             f32 scale) {
   const i32 chunk = part.first + c;
   f32* const slice = part.slice + c * kChunk;
   const u32* const listed = part.lists() ? part.marks + c * kGroups : nullptr;
@@ -257,7 +262,14 @@ QUERN_DEVICE bool take_chunk(const SampleParams& p, const Row& row, const Part& 
       QUERN_UNROLL for (int e = 0; e < kVector; ++e) max = fmax(max, v.x[e]);
     }
   }
+  const f32 own = max;
   max = warp_max(max);
+  if (kFilters && sieves && max > -infinity()) {
+    // Half way between the mean of the lanes' largest and the least of them. What weighs nothing does not count.
+    const f32 top = fmax(own, max - 41.0f * rcp_approx(scale));
+    const f32 middle = 0.5f * (warp_sum(top) * (1.0f / kWarp) + value_of(warp_min(key_of(top))));
+    if (lane() == 0) part.middles[chunk] = middle;
+  }
   if (sums && max > -infinity()) {
     QUERN_TWO_AT_ONCE for (int j = 0; j < kLoads; ++j) {
       const i32 at = place_in_chunk(j);

@@ -124,11 +124,35 @@ enum class Scan : i32 {
 struct Ranks {
   u64 first, last;
 };
-QUERN_DEVICE Ranks scan_part(const Part& part, const Scope& scope, const Stretch& stretch, Scan scan, int shift,
-                             Place* list, u32* listed) {
-  const Bins bins = Bins::of(part);
-  const f32 lowest = stretch.lowest, highest = stretch.highest;
-  Ranks ranks{~u64{0}, 0};
+struct Scanner {
+  const Bins bins;
+  const Scope& scope;
+  const Stretch& stretch;
+  const Scan scan;
+  const int shift;
+  Place* const list;
+  u32* const listed;
+  Ranks ranks;
+
+  // By a warp at once.
+  QUERN_DEVICE void take(bool near, f32 x, Place place) {
+    const u64 rank = stretch.rank_of(place);
+    const bool take = near && is_token(place) && stretch.has(scope, x, rank);
+    if (scan == Scan::bins) {
+      if (ballot(take) != 0) {
+        add_crowded(bins.weights, take ? static_cast<u32>((rank - stretch.first) >> shift) : 0u,
+                    take ? scope.weigh(x) : u64{0}, take);
+      }
+    } else if (take && scan == Scan::list) {
+      const u32 number = atomic_add(listed, 1u);
+      if (number < static_cast<u32>(kSegment)) list[number] = place;
+    } else if (take) {
+      ranks.first = rank < ranks.first ? rank : ranks.first, ranks.last = rank > ranks.last ? rank : ranks.last;
+    }
+  }
+};
+QUERN_DEVICE void scan_part(const Part& part, Scanner* scanner) {
+  const f32 lowest = scanner->stretch.lowest, highest = scanner->stretch.highest;
   QUERN_ROLLED for (i32 c = warp(); c < part.chunks; c += kWarps) {
     if (!(part.top_of(part.first + c) >= lowest)) continue;
     QUERN_TWO_AT_ONCE for (i32 j = 0; j < kChunk; j += kWarp * 4) {
@@ -141,24 +165,55 @@ QUERN_DEVICE Ranks scan_part(const Part& part, const Scope& scope, const Stretch
       if (ballot(near != 0) == 0) continue;
       QUERN_ROLLED for (int e = 0; e < 4; ++e) {
         const f32 x = f32_of(e < 2 ? (e == 0 ? four.x[0] : four.x[1]) : e == 2 ? four.x[2] : four.x[3]);
-        const Place place = place_of(x, part.begin() + at + e);
-        const u64 rank = stretch.rank_of(place);
-        const bool take = (near >> e & 1) != 0 && is_token(place) && stretch.has(scope, x, rank);
-        if (scan == Scan::bins) {
-          if (ballot(take) != 0) {
-            add_crowded(bins.weights, take ? static_cast<u32>((rank - stretch.first) >> shift) : 0u,
-                        take ? scope.weigh(x) : u64{0}, take);
-          }
-        } else if (take && scan == Scan::list) {
-          const u32 number = atomic_add(listed, 1u);
-          if (number < static_cast<u32>(kSegment)) list[number] = place;
-        } else if (take) {
-          ranks.first = rank < ranks.first ? rank : ranks.first, ranks.last = rank > ranks.last ? rank : ranks.last;
+        scanner->take((near >> e & 1) != 0, x, place_of(x, part.begin() + at + e));
+      }
+    }
+  }
+}
+// The same of the tokens that have been set apart.
+QUERN_DEVICE void scan_sieved(const Part& part, const u16* sieved, Scanner* scanner) {
+  const i32 count = static_cast<i32>(part.desk->sieved);
+  QUERN_ROLLED for (i32 base = warp() * kWarp; base < count; base += kThreads) {
+    const i32 i = base + lane(), at = i < count ? sieved[i] : 0;
+    const f32 x = part.slice[at];
+    const bool near = i < count && x >= scanner->stretch.lowest && x <= scanner->stretch.highest;
+    if (ballot(near) != 0) scanner->take(near, x, place_of(x, part.begin() + at));
+  }
+}
+
+// Sets the tokens from `least` on apart, into sieved; what does not fit is counted alone. Then into bins.
+QUERN_DEVICE void sieve_part(const Part& part, const Scope& scope, f32 least, u16* sieved) {
+  u32* const count = &part.desk->sieved;
+  QUERN_ROLLED for (i32 c = warp(); c < part.chunks; c += kWarps) {
+    if (!(part.top_of(part.first + c) >= least)) continue;
+    QUERN_FOUR_AT_ONCE for (i32 j = 0; j < kChunk; j += kWarp * 4) {
+      const i32 at = c * kChunk + j + lane() * 4;
+      const vec16 four = load16(part.slice + at);
+      u32 here = 0;
+      QUERN_UNROLL for (int e = 0; e < 4; ++e) here += f32_of(four.x[e]) >= least ? 1u : 0u;
+      if (here == 0) continue;
+      u32 number = atomic_add(count, here);
+      QUERN_UNROLL for (int e = 0; e < 4; ++e) {
+        if (f32_of(four.x[e]) >= least) {
+          if (number < static_cast<u32>(kSieved)) sieved[number] = static_cast<u16>(at + e);
+          ++number;
         }
       }
     }
   }
-  return ranks;
+  sync_block();
+  if (*count > static_cast<u32>(kSieved)) return;
+  const Bins bins = Bins::of(part);
+  u64 own = 0;
+  QUERN_ROLLED for (u32 i = static_cast<u32>(thread_index()); i < *count; i += kThreads) {
+    const f32 y = scope.exponent(part.slice[sieved[i]]);
+    const u64 weight = to_units(exp2(y));
+    const u32 bin = scope.bin_at(y);
+    own += weight;
+    if (bin < kSpots) bins.add(bin, weight, 1);
+  }
+  own = warp_sum(own);
+  if (lane() == 0) bins.add(kSpots, own, 0);
 }
 
 // A thread's bins, added up over the blocks; and what comes before them.
