@@ -23,7 +23,9 @@ from .library import call, library
 from .norms import Norms
 from .products import Products
 from .quantization import Quantization
+from .rows import Rows
 from .sampling import Sampling
+from .selection import Selection
 from .wheels import nvidia_wheel_dirs
 
 _DEVICES = {"host": _abi.kDLCPU, "host64": _abi.kDLCPU, "cuda": _abi.kDLCUDA, "rocm": _abi.kDLROCM, "hip": _abi.kDLROCM}
@@ -34,7 +36,9 @@ _POLICIES = {
 }
 
 
-class Context(Attention, Latent, CachePages, Products, Quantization, Experts, Norms, Sampling, Administration):
+class Context(
+    Attention, Latent, CachePages, Products, Quantization, Experts, Norms, Rows, Sampling, Selection, Administration
+):
     """One device, its kernels and its cache. Safe to use from several threads. Close it, or use it in a `with`.
 
     device          "cuda", "cuda:1", "rocm:0"; "host" or "host64" (kernels run on the CPU with warps of 32 or 64: for

@@ -1,0 +1,32 @@
+// The run-time arguments of softmax's kernels.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "common/types.cuh"
+
+namespace q {
+
+inline constexpr int kRowThreads = 512;   // of a block that shares a row with others: eight such blocks are a cluster
+inline constexpr int kHeldEach = 40;      // elements that a thread holds of a row that its blocks have room for,
+inline constexpr int kStreamedEach = 16;  // and that it takes at once of a longer one
+inline constexpr i32 kMostRowBlocks = 8;
+
+// One value a row, or one for all.
+template <class T>
+struct OfRow {
+  const T* rows;  // may be null
+  T all;
+
+  QUERN_SHARED_CODE T at(i64 row) const { return rows ? rows[row] : all; }
+};
+
+struct SoftmaxParams {
+  const void* logits;             // [rows, n]
+  void* out;                      // [rows, n]
+  i32* status;                    // [rows]; may be null
+  i64 logits_stride, out_stride;  // in elements
+  OfRow<f32> temperature;
+  i32 rows, n;
+};
+
+}  // namespace q

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sources/softmax/rows.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "jit/error.h"
+#include "sources/common_headers.h"
+#include "sources/embedded.h"
+#include "sources/softmax/params.cuh"
+
+namespace quern::ops {
+
+constexpr std::int64_t kMostRows = 1 << 24;
+
+namespace {
+
+// Of static shared memory: histograms, lists.
+constexpr std::uint32_t kOtherShared = 36 * 1024;
+
+std::int64_t most_each(Held where, const jit::TargetInfo& target) {
+  if (where == Held::registers) return q::kHeldEach;
+  const std::int64_t room = std::int64_t{target.shared_per_block} - kOtherShared;
+  return std::clamp<std::int64_t>(room / (4 * q::kRowThreads), 0, q::kHeldEach) / 8 * 8;
+}
+
+}  // namespace
+
+RowShare share_row(std::int64_t n, Dtype element, Held where, int sms, const jit::TargetInfo& target) {
+  RowShare share{{false, target.tensor_maps}, 1, 0};
+  const std::int64_t vector = 16 / bytes_of(element), tile = vector * target.warp_size,
+                     warps = q::kRowThreads / target.warp_size;
+  // A row may begin anywhere in a vector.
+  const std::int64_t tiles = (n + vector - 1 + tile - 1) / tile;
+  // `host` runs clusters of 64 warps.
+  const int of_target = target.target.family() == jit::Family::host ? 4 : q::kMostRowBlocks;
+  const std::int64_t most =
+      share.shape.cluster ? std::min<std::int64_t>(of_target, std::bit_floor(static_cast<unsigned>(sms))) : 1;
+  const std::int64_t held_tiles = most_each(where, target) / vector;
+  const auto tiles_each = [&](std::int64_t blocks) { return (tiles + blocks * warps - 1) / (blocks * warps); };
+  while (share.blocks < most && tiles_each(share.blocks) > held_tiles) share.blocks *= 2;
+  share.shape.held = tiles_each(share.blocks) <= held_tiles;
+  if (where == Held::shared_memory && share.shape.held)
+    share.kept_bytes = static_cast<std::uint32_t>((tiles_each(share.blocks) * vector + 7) / 8 * 8 * 4 * q::kRowThreads);
+  return share;
+}
+
+void set_row_grid(std::int64_t rows, const RowShare& share, int sms, bool bounded, jit::Launch* launch) {
+  constexpr std::int64_t kResident = 2;  // blocks of a multiprocessor
+  const std::int64_t at_once = std::max<std::int64_t>(1, kResident * sms / share.blocks);
+  launch->grid[0] = static_cast<std::uint32_t>((bounded ? std::min(rows, at_once) : rows) * share.blocks);
+  launch->block[0] = q::kRowThreads;
+  launch->cluster[0] = static_cast<std::uint32_t>(share.blocks);
+  launch->shared_bytes = share.kept_bytes;
+}
+
+std::uint32_t most_kept_bytes(const RowShape& shape, const jit::TargetInfo& target) {
+  return shape.held ? static_cast<std::uint32_t>(most_each(Held::shared_memory, target)) * 4 * q::kRowThreads : 0;
+}
+
+void define_rows(const RowShape& shape, Dtype element, const std::string& name, int each, jit::Unit* unit) {
+  if (each == 0) each = shape.held ? q::kHeldEach : q::kStreamedEach;
+  unit->constants.push_back({"ELEMENT", name_of(element)});
+  unit->constants.push_back({"HELD", shape.held ? "1" : "0"});
+  unit->constants.push_back({"EACH", std::to_string(each)});
+  unit->constants.push_back({"THREADS", std::to_string(q::kRowThreads)});
+  unit->constants.push_back({"BLOCKS_PER_SM", "2"});
+  unit->source = embedded(name + "/kernels/" + (shape.cluster ? "sm90/" : "portable/") + name + ".cuh");
+  unit->headers = device_headers(unit->target);
+}
+
+Tensor read_rows(const DLTensor* given, const char* name, std::initializer_list<Dtype> allowed, std::int64_t most,
+                 const Place& place) {
+  const Tensor t = read(given, name, 2, allowed, place);
+  expect_unit_stride(t, name, 1);
+  if (t.shape[1] < 1 || t.shape[1] > most) refuse_extent(name, 1, t.shape[1], ("1 to " + std::to_string(most)).c_str());
+  if (t.shape[0] > kMostRows) refuse_extent(name, 0, t.shape[0], "at most 2^24");
+  return t;
+}
+
+Tensor read_rows_like(const DLTensor* given, const char* name, std::initializer_list<Dtype> allowed, const Tensor& over,
+                      const char* over_name, const Place& place) {
+  const Tensor t = read(given, name, 2, allowed, place);
+  for (int d = 0; d < 2; ++d) expect_extent(t, name, d, over.shape[d]);
+  expect_unit_stride(t, name, 1);
+  expect_apart(t, name);
+  if (t.data != nullptr && t.data == over.data) {
+    if (t.dtype != over.dtype)
+      throw Error(QUERN_INVALID, std::string(name) + " is " + over_name + ", but " + name_of(t.dtype) + " and not " +
+                                     name_of(over.dtype));
+    if (t.shape[0] > 1 && t.strides[0] != over.strides[0])
+      throw Error(QUERN_INVALID, std::string(name) + " is " + over_name + ", but its rows lie " +
+                                     std::to_string(t.strides[0]) + " elements apart and those of " + over_name + " " +
+                                     std::to_string(over.strides[0]));
+  }
+  return t;
+}
+
+void expect_clusters(const char* op, const RowShape& shape, const jit::TargetInfo& target) {
+  if (shape.cluster && !target.tensor_maps)
+    throw Error(QUERN_INVALID, std::string(op) + ": cluster is 1; allowed for this target: 0");
+}
+
+}  // namespace quern::ops

@@ -1,0 +1,123 @@
+// The softmax op: probabilities, or their logarithms, from rows of logits.
+// SPDX-License-Identifier: Apache-2.0
+#include <cmath>
+#include <string>
+
+#include "jit/error.h"
+#include "sources/call.h"
+#include "sources/description.h"
+#include "sources/launch.h"
+#include "sources/ops.h"
+#include "sources/softmax/params.cuh"
+#include "sources/softmax/rows.h"
+
+namespace quern::ops::softmax {
+namespace {
+
+constexpr std::uint32_t kFlags = QUERN_SOFTMAX_TEMPERATURE | QUERN_SOFTMAX_LOG;
+constexpr std::int64_t kMostVocab = 1 << 20;
+
+struct Shape {
+  Dtype logits = Dtype::f32, out = Dtype::f32;
+  bool log = false, held = true, cluster = true;
+
+  RowShape row() const { return {held, cluster}; }
+};
+constexpr auto kConstants = describe<Shape>(
+    tag_softmax, "softmax", choice<&Shape::logits>("dtype", nullptr, kFloatDtypes),
+    choice<&Shape::out>("out", "OUT", kFloatDtypes).optional(), flag<&Shape::log>("log", "LOG").optional(),
+    flag<&Shape::held>("held", nullptr).optional(), flag<&Shape::cluster>("cluster", nullptr).optional());
+
+Constants constants(const jit::Spec& spec) { return kConstants.to_constants(kConstants.to_shape(spec)); }
+
+jit::Spec parse(const Constants& given, const jit::TargetInfo& target) {
+  Shape initial;
+  initial.cluster = target.tensor_maps;
+  const Shape shape = kConstants.read(given, initial);
+  expect_clusters("softmax", shape.row(), target);
+  if (shape.out != Dtype::f32 && shape.out != shape.logits)
+    throw Error(QUERN_INVALID,
+                std::string("softmax: out is ") + name_of(shape.out) + "; allowed: f32 and " + name_of(shape.logits));
+  return kConstants.to_spec(shape, target.target);
+}
+
+jit::Unit unit(const jit::Spec& spec) {
+  const Shape shape = kConstants.to_shape(spec);
+  jit::Unit unit;
+  unit.op = "softmax";
+  unit.target = jit::Target::from_tag(spec.target);
+  unit.entry = "quern_softmax";
+  kConstants.define(shape, &unit);
+  define_rows(shape.row(), shape.logits, "softmax", 0, &unit);
+  return unit;
+}
+
+// Logits come in f32 from most engines, and it is probabilities that most want.
+void list(const quern_model& model, const jit::TargetInfo& target, std::vector<jit::Spec>* specs) {
+  if (model.vocab_size == 0 || model.vocab_size > kMostVocab) return;
+  Shape shape;
+  const RowShape row = share_row(model.vocab_size, shape.logits, Held::registers, q::kMostRowBlocks, target).shape;
+  shape.held = row.held, shape.cluster = row.cluster;
+  specs->push_back(kConstants.to_spec(shape, target.target));
+}
+
+struct Problem {
+  Shape shape;
+  q::SoftmaxParams params;
+  RowShare share;
+  int sms;
+};
+
+Problem read_problem(const quern_softmax_args& args, const Runtime& runtime, bool may_lack_data) {
+  const Call call =
+      read_call(runtime, args, kFlags, "enum quern_call_flags | enum quern_softmax_flags", 4, may_lack_data);
+  Problem problem{{}, {}, {}, call.sms};
+  q::SoftmaxParams& p = problem.params;
+  const Tensor logits = read_rows(args.logits, "logits", {Dtype::f32, Dtype::f16, Dtype::bf16}, kMostVocab, call.place);
+  const Tensor out = read_rows_like(args.out, "out", {Dtype::f32, logits.dtype}, logits, "logits", call.place);
+  const std::int64_t rows = logits.shape[0], n = logits.shape[1];
+  p.logits = logits.data, p.logits_stride = logits.strides[0];
+  p.out = out.data, p.out_stride = out.strides[0];
+  p.rows = static_cast<q::i32>(rows), p.n = static_cast<q::i32>(n);
+  p.temperature.rows = read_row_numbers<float>(args.temperatures, "temperatures", Dtype::f32, rows, call.place);
+  p.temperature.all = (args.flags & QUERN_SOFTMAX_TEMPERATURE) != 0 ? args.temperature : 1.0f;
+  if (args.temperatures == nullptr && !(p.temperature.all >= 0.0f && std::isfinite(p.temperature.all)))
+    refuse_value("temperature", double{args.temperature}, "0 and more, and finite");
+  p.status = read_row_numbers<q::i32>(args.status, "status", Dtype::i32, rows, call.place);
+  if (args.reserved != 0) refuse_value("reserved", std::int64_t{args.reserved}, "0");
+  problem.share = share_row(n, logits.dtype, Held::registers, call.sms, call.device->limits);
+  const RowShape& row = problem.share.shape;
+  problem.shape = {logits.dtype, out.dtype, (args.flags & QUERN_SOFTMAX_LOG) != 0, row.held, row.cluster};
+  return problem;
+}
+
+const jit::Kernel* kernel_of(const Problem& problem, const Runtime& runtime, const quern_softmax_args& args) {
+  return kernel_for(runtime, kConstants.to_spec(problem.shape, runtime.driver->device().limits.target), args.flags,
+                    args.stream);
+}
+
+}  // namespace
+
+const Op op{"softmax", unit, parse, list, constants};
+
+std::uint64_t workspace(const Runtime& runtime, const quern_softmax_args& args) {
+  read_problem(args, runtime, true);
+  return 0;
+}
+
+void prepare(const Runtime& runtime, const quern_softmax_args& args) {
+  kernel_of(read_problem(args, runtime, true), runtime, args);
+}
+
+void run(const Runtime& runtime, const quern_softmax_args& args) {
+  Problem problem = read_problem(args, runtime, false);
+  const jit::Kernel* kernel = kernel_of(problem, runtime, args);
+  if (problem.params.rows == 0) return;
+  jit::Launch launch;
+  set_row_grid(problem.params.rows, problem.share, problem.sms, args.max_sms > 0, &launch);
+  launch.programmatic = (args.flags & QUERN_CALL_PROGRAMMATIC) != 0;
+  launch.stream = args.stream;
+  ops::launch(runtime, *kernel, launch, "launching softmax", problem.params);
+}
+
+}  // namespace quern::ops::softmax

@@ -1,0 +1,139 @@
+// The place in a row's order down to which there are so many elements: found digit by digit, from histograms that the
+// row's blocks add up. Exact, and the same whatever the order of additions.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "top_k/kernels/keys.cuh"
+
+namespace q {
+
+inline constexpr int kBins = 1 << 11;
+inline constexpr int kDigits = 6;
+inline constexpr u64 kLeastPlace = u64{1} << 32;  // all that is a number lies above
+
+struct SelectRoom {
+  u32* counts;   // [kBins], 16-byte aligned
+  u32* totals;   // [kBins], 16-byte aligned
+  u32* scratch;  // [kWarps + 4]
+};
+
+// The digits, from the key's highest on, each by its lowest bit: three of the key, three of the index's complement.
+struct Digit {
+  bool of_key;
+  int shift, bits;
+  QUERN_DEVICE static Digit at(int number) {
+    const int of = number < 3 ? number : number - 3;
+    return {number < 3, of == 0 ? 21 : of == 1 ? 10 : 0, of == 2 ? 10 : 11};
+  }
+  QUERN_DEVICE u32 mask() const { return ((1u << bits) - 1) << shift; }
+};
+
+// What is known of the place that is looked for: the high bits of its key, then those of its index's complement.
+struct Prefix {
+  u32 key, key_mask, index, index_mask;
+
+  // The bits of a digit that has been found.
+  QUERN_DEVICE void add(const Digit& digit, u32 bits) {
+    const u32 mask = digit.mask();
+    if (digit.of_key) {
+      key |= bits & mask, key_mask |= mask;
+    } else {
+      index |= bits & mask, index_mask |= mask;
+    }
+  }
+  QUERN_DEVICE bool has(u32 k, i32 at) const {
+    return ((k ^ key) & key_mask) == 0 && ((~static_cast<u32>(at) ^ index) & index_mask) == 0;
+  }
+};
+
+// Counts in bins, those of equal bins that follow each other at once: where all keys are equal it is one addition a
+// thread.
+struct RunCounter {
+  u32* counts;
+  u32 bin = 0, run = 0;
+  QUERN_DEVICE void add(u32 to, bool take) {
+    if (!take) return;
+    if (to != bin) {
+      flush();
+      bin = to;
+    }
+    ++run;
+  }
+  QUERN_DEVICE void flush() {
+    if (run != 0) atomic_add(counts + bin, run);
+    run = 0;
+  }
+};
+
+// Adds up `counts` over the row's blocks; where it lies then. Barriers at both ends.
+QUERN_DEVICE u32* add_up_blocks(const SelectRoom& room) {
+  const i32 blocks = row_blocks();
+  if (blocks == 1) {
+    sync_block();
+    return room.counts;
+  }
+  sync_row();
+  const i32 share = kBins / 4 / blocks;  // of four bins each
+  QUERN_ROLLED for (i32 i = thread_index(); i < share; i += kThreads) {
+    const i32 at = 4 * (row_block() * share + i);
+    vec16 sum{};
+    QUERN_UNROLL for (i32 b = 0; b < kMostRowBlocks; ++b) {
+      if (b >= blocks) continue;
+      const vec16 own = ask(reinterpret_cast<const vec16*>(room.counts + at), b);
+      QUERN_UNROLL for (int w = 0; w < 4; ++w) sum.x[w] += own.x[w];
+    }
+    QUERN_UNROLL for (i32 b = 0; b < kMostRowBlocks; ++b) {
+      if (b < blocks) tell(reinterpret_cast<vec16*>(room.totals + at), b, sum);
+    }
+  }
+  sync_row();
+  return room.totals;
+}
+
+struct Cut {
+  u64 least;  // place; at least 2^32
+  u32 count;  // how many lie there and above: `wanted`, or all that there are
+};
+
+// The `wanted` first elements of those that the prefix leaves, of a row of n: wanted > 0. `number` is the first digit
+// that the prefix has not.
+template <class Keys>
+QUERN_DEVICE Cut cut_after(const SelectRoom& room, const Keys& keys, u32 wanted, i32 n, Prefix prefix = {},
+                           int number = 0) {
+  u32 rest = wanted;
+  QUERN_ROLLED for (; number < kDigits; ++number) {
+    const Digit digit = Digit::at(number);
+    const u32 mask = digit.mask();
+    if (!digit.of_key && digit.shift != 0 && (static_cast<u32>(n - 1) >> digit.shift) == 0) {
+      prefix.add(digit, ~0u);  // no index has bits here: their complements have all
+      continue;
+    }
+    bins_zero<kThreads>(room.counts, kBins);
+    sync_block();
+    RunCounter counter{room.counts};
+    keys.each([&](i32 tile, const u32(&k)[kGroup]) {
+      QUERN_UNROLL for (int i = 0; i < kGroup; ++i) {
+        const i32 at = keys.index_of(tile, i);
+        const u32 word = digit.of_key ? k[i] : ~static_cast<u32>(at);
+        counter.add((word & mask) >> digit.shift, prefix.has(k[i], at));
+      }
+    });
+    counter.flush();
+    if (number == 0) {
+      // No number has a key as low as this: what is counted here is none.
+      sync_block();
+      if (thread_index() == 0) room.counts[0] = 0;
+    }
+    const u32* totals = add_up_blocks(room);
+    const FoundBin<u32> found = find_from_top<kThreads, kBins / kThreads>(totals, rest, room.scratch);
+    sync_block();
+    if (found.bin < 0) return {kLeastPlace, found.above};  // by the first digit only: there are not so many
+    prefix.add(digit, static_cast<u32>(found.bin) << digit.shift);
+    rest -= found.above;
+    if (found.in == rest) break;  // all of them
+  }
+  const u64 least = static_cast<u64>(prefix.key) << 32 | prefix.index;
+  return {least > kLeastPlace ? least : kLeastPlace, wanted};
+}
+
+}  // namespace q

@@ -1,0 +1,146 @@
+// The k largest of each row: the place in the row's order down to which they lie is found first; then each warp knows
+// how many of them come before its own.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "top_k/kernels/select.cuh"
+#include "top_k/params.cuh"
+
+namespace q {
+
+struct TopKRoom {
+  SelectRoom select;
+  u64* list;       // [kMostTopK]
+  u32* of_warps;   // [kWarps]
+  u32* of_blocks;  // [kMostRowBlocks]
+};
+
+QUERN_DEVICE void put(const TopKParams& p, i64 row, i32 at, i32 id, f32 value) {
+  p.ids[row * p.ids_stride + at] = id;
+  if (!p.values) return;
+  if (p.narrow_values) {
+    static_cast<Element*>(p.values)[row * p.values_stride + at] = from_f32<Element>(value);
+  } else {
+    static_cast<f32*>(p.values)[row * p.values_stride + at] = value;
+  }
+}
+
+// f(how many come before it by index, key, index) for each element that lies at or above a place.
+template <class F>
+QUERN_DEVICE void each_chosen(const TopKRoom& room, const Keys& keys, u64 least, F f) {
+  const u32 least_key = static_cast<u32>(least >> 32), least_complement = static_cast<u32>(least);
+  const auto chosen = [&](u32 key, i32 index) {
+    return key > least_key || (key == least_key && ~static_cast<u32>(index) >= least_complement);
+  };
+  u32 own = 0;
+  keys.each([&](i32 tile, const u32(&k)[kGroup]) {
+    QUERN_UNROLL for (int i = 0; i < kGroup; ++i) own += chosen(k[i], keys.index_of(tile, i));
+  });
+  const u32 of_warp = warp_sum(own);
+  if (lane() == 0) room.of_warps[warp()] = of_warp;
+  sync_block();
+  u32 before = 0, of_block = 0;
+  QUERN_ROLLED for (int w = 0; w < kWarps; ++w) {
+    if (w < warp()) before += room.of_warps[w];
+    of_block += room.of_warps[w];
+  }
+  if (thread_index() < row_blocks()) tell(room.of_blocks + row_block(), thread_index(), of_block);
+  sync_row();
+  QUERN_ROLLED for (i32 b = 0; b < row_block(); ++b) before += room.of_blocks[b];
+  const u64 below = (u64{1} << lane()) - 1;
+  keys.each([&](i32 tile, const u32(&k)[kGroup]) {
+    QUERN_UNROLL for (int j = 0; j < kGroupTiles; ++j) {
+      bool in[kVector];
+      bool any = false;
+      QUERN_UNROLL for (int e = 0; e < kVector; ++e) {
+        in[e] = chosen(k[j * kVector + e], keys.index_of(tile, j * kVector + e));
+        any |= in[e];
+      }
+      if (ballot(any) == 0) continue;
+      u32 at = before;
+      QUERN_UNROLL for (int e = 0; e < kVector; ++e) {
+        const u64 with = ballot(in[e]);
+        at += popcount(with & below), before += popcount(with);
+      }
+      QUERN_UNROLL for (int e = 0; e < kVector; ++e) {
+        if (in[e]) f(at, k[j * kVector + e], keys.index_of(tile, j * kVector + e));
+        at += in[e];
+      }
+    }
+  });
+}
+
+// The largest first; `size` is a power of two. (Batcher, "Sorting networks and their applications", 1968.)
+QUERN_DEVICE void sort_list(u64* list, i32 size) {
+  QUERN_ROLLED for (i32 run = 2; run <= size; run *= 2) {
+    QUERN_ROLLED for (i32 step = run / 2; step > 0; step /= 2) {
+      sync_block();
+      QUERN_ROLLED for (i32 i = thread_index(); i < size / 2; i += kThreads) {
+        const i32 a = 2 * i - (i & (step - 1)), b = a + step;
+        const u64 first = list[a], second = list[b];
+        if ((first < second) == ((a & run) == 0)) list[a] = second, list[b] = first;
+      }
+    }
+  }
+  sync_block();
+}
+
+QUERN_DEVICE void top_k_of_row(const TopKParams& p, const TopKRoom& room, i64 row) {
+  i32 n = p.n;
+  if (p.lengths) {
+    n = p.lengths[row];
+    n = n < 0 ? 0 : n > p.n ? p.n : n;
+  }
+  const Keys keys(slice_of(static_cast<const Element*>(p.x) + row * p.x_stride, n));
+  // Where k are not there, all of them are; how many that is comes with the positions.
+  Cut cut{kLeastPlace, 0};
+  if (n > p.k) cut = cut_after(room.select, keys, static_cast<u32>(p.k), n);
+  each_chosen(room, keys, cut.least, [&](u32 at, u32 key, i32 index) {
+    if (p.sorted) {
+      tell(room.list + at, 0, static_cast<u64>(key) << 32 | ~static_cast<u32>(index));
+    } else {
+      put(p, row, static_cast<i32>(at), index, number_of_key(key));
+    }
+  });
+  if (p.sorted) sync_row();
+  if (row_block() != 0) return;
+  i32 count = 0;
+  QUERN_ROLLED for (i32 b = 0; b < row_blocks(); ++b) count += static_cast<i32>(room.of_blocks[b]);
+  if (p.sorted) {
+    i32 size = 1;
+    while (size < count) size *= 2;
+    QUERN_ROLLED for (i32 i = count + thread_index(); i < size; i += kThreads) room.list[i] = 0;
+    sort_list(room.list, size);
+    QUERN_ROLLED for (i32 i = thread_index(); i < count; i += kThreads) {
+      const u64 place = room.list[i];
+      put(p, row, i, index_of_place(place), number_of_key(static_cast<u32>(place >> 32)));
+    }
+  }
+  QUERN_ROLLED for (i32 i = count + thread_index(); i < p.k; i += kThreads) put(p, row, i, -1, -infinity());
+}
+
+QUERN_DEVICE void top_k(const TopKParams& p) {
+  QUERN_SHARED(vec16, counts, kBins / 4);
+  QUERN_SHARED(vec16, totals, kBins / 4);
+  QUERN_SHARED(u64, list, kMostTopK);
+  QUERN_SHARED(u32, scratch, kWarps + 4);
+  QUERN_SHARED(u32, of_warps, kWarps);
+  QUERN_SHARED(u32, of_blocks, kMostRowBlocks);
+  const TopKRoom room{
+      {reinterpret_cast<u32*>(counts), reinterpret_cast<u32*>(totals), scratch}, list, of_warps, of_blocks};
+  const i32 step = block_count(0) / row_blocks();
+  QUERN_ROLLED for (i64 row = block_index(0) / row_blocks(); row < p.rows; row += step) {
+    top_k_of_row(p, room, row);
+    // What the blocks have told each other has been read before it is written again.
+    if (row + step < p.rows) sync_row();
+  }
+}
+
+}  // namespace q
+
+QUERN_KERNEL(quern_top_k, THREADS, BLOCKS_PER_SM, QUERN_PARAM q::TopKParams p) {
+  q::launch_next_grid();
+  q::begin_rows();
+  q::wait_for_previous_grid();
+  q::top_k(p);
+}

@@ -1,0 +1,146 @@
+// What is left of target's distribution at a node once some of its children have been rejected, and how it is summed up
+// and drawn from.
+//
+// Probabilities are summed up as integers, in units of 2^-43: such sums do not depend on an order, and a draw finds the
+// same token however the row is divided. What is less likely than that is never drawn.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "common/philox.cuh"
+#include "softmax/kernels/numbers.cuh"
+#include "verify_draft/params.cuh"
+
+namespace q {
+
+inline constexpr f32 kUnits = 0x1p43f;
+
+enum class Proposal : i32 {
+  own,          // each child was chosen: all of its distribution is on its token
+  independent,  // drawn from draft's distribution
+  distinct      // drawn from what the children before it left of that
+};
+
+// The children that were rejected, in order.
+struct Rejected {
+  i32* tokens;    // [kMostDrafts] in shared memory
+  f32* inverses;  // what is left before it was tried, over its sum: times this
+  f32* scales;    // of draft's distribution
+  i32 count;
+  Proposal proposal;
+};
+
+// The token's share of what is left, not over the sum of the last step.
+QUERN_DEVICE f32 residual_of(const Rejected& r, i32 token, f32 p, f32 q) {
+  f32 left = p > 0.0f ? fmin(p, 1.0f) : 0.0f;
+  const f32 drawn = q > 0.0f ? fmin(q, 1.0f) : 0.0f;
+  bool gone = false;
+  QUERN_ROLLED for (i32 i = 0; i < r.count; ++i) {
+    const bool own = r.tokens[i] == token;
+    f32 taken = drawn;
+    if (r.proposal == Proposal::own) taken = own ? 1.0f : 0.0f;
+    if (r.proposal == Proposal::distinct) taken = gone ? 0.0f : drawn * r.scales[i];
+    left = fmax(fma(left, r.inverses[i], -taken), 0.0f);
+    gone |= own;
+  }
+  return left;
+}
+
+// A node's distributions. Both rows are counted from target's 16-byte boundary; draft's may lie elsewhere.
+struct Node {
+  Slice s;
+  const f32* draft;  // null where there is none
+  bool draft_vectors;
+  i32 vocab;
+
+  QUERN_DEVICE Node(const f32* target, const f32* of_draft, i32 n)
+      : s(slice_of(target, n)),
+        draft(of_draft),
+        draft_vectors((reinterpret_cast<u64>(of_draft) - static_cast<u64>(s.shift) * sizeof(f32)) % 16 == 0),
+        vocab(n) {}
+
+  // The integer weights of a thread's tokens: of tile `tile` and those behind it.
+  template <int count>
+  QUERN_DEVICE void weigh(const Rejected& r, i32 tile, u64 (&weights)[count]) const {
+    f32 p[count], q[count];
+    load_elements<Fill::nan>(s, tile, p);
+    const bool drawn = draft && r.count > 0;
+    QUERN_UNROLL for (int j = 0; j < count / kVector; ++j) {
+      const i32 index = s.place(tile + j) - s.shift;
+      vec16 four{};
+      if (drawn && tile + j < s.last) {
+        if (draft_vectors && index >= 0 && index + kVector <= vocab) {
+          four = load16_once(draft + index);
+        } else {
+          QUERN_UNROLL for (int e = 0; e < kVector; ++e) {
+            if (index + e >= 0 && index + e < vocab) four.x[e] = bits_of(draft[index + e]);
+          }
+        }
+      }
+      QUERN_UNROLL for (int e = 0; e < kVector; ++e) q[j * kVector + e] = f32_of(four.x[e]);
+    }
+    QUERN_UNROLL for (int i = 0; i < count; ++i) {
+      const i32 token = s.place(tile + i / kVector) - s.shift + i % kVector;
+      weights[i] = static_cast<u64>(residual_of(r, token, p[i], q[i]) * kUnits);
+    }
+  }
+};
+
+struct DrawRoom {
+  u64* of_warps;   // [kWarps]
+  u64* of_blocks;  // [kMostRowBlocks]
+  i32* found;      // [1]
+};
+
+// The weight of all tokens; room.of_warps and of_blocks then have those of each. Barriers at both ends.
+QUERN_DEVICE u64 weigh_node(const DrawRoom& room, const Node& node, const Rejected& r) {
+  u64 own = 0;
+  QUERN_ROLLED for (i32 tile = node.s.first; tile < node.s.last; tile += kTiles) {
+    u64 weights[kEach];
+    node.weigh(r, tile, weights);
+    QUERN_UNROLL for (int i = 0; i < kEach; ++i) own += weights[i];
+  }
+  own = warp_sum(own);
+  sync_row();  // what was there before has been read
+  if (lane() == 0) room.of_warps[warp()] = own;
+  sync_block();
+  u64 of_block = 0;
+  QUERN_ROLLED for (int w = 0; w < kWarps; ++w) of_block += room.of_warps[w];
+  if (thread_index() < row_blocks()) tell(room.of_blocks + row_block(), thread_index(), of_block);
+  sync_row();
+  u64 total = 0;
+  QUERN_ROLLED for (i32 b = 0; b < row_blocks(); ++b) total += room.of_blocks[b];
+  return total;
+}
+
+// The token whose stretch of the line of all weights `target` falls into, behind weigh_node: target is below the total.
+QUERN_DEVICE i32 find_token(const DrawRoom& room, const Node& node, const Rejected& r, u64 target) {
+  u64 before = 0, own = room.of_warps[warp()];
+  QUERN_ROLLED for (i32 b = 0; b < row_block(); ++b) before += room.of_blocks[b];
+  QUERN_ROLLED for (int w = 0; w < warp(); ++w) before += room.of_warps[w];
+  if (before <= target && target < before + own) {
+    // One warp of all.
+    QUERN_ROLLED for (i32 tile = node.s.first; tile < node.s.last; ++tile) {
+      u64 weights[kVector];
+      node.weigh(r, tile, weights);
+      u64 mine = 0;
+      QUERN_UNROLL for (int e = 0; e < kVector; ++e) mine += weights[e];
+      const u64 through = warp_scan(mine), of_tile = shuffle(through, kWarp - 1);
+      if (target < before + of_tile) {
+        u64 at = before + through - mine;
+        QUERN_UNROLL for (int e = 0; e < kVector; ++e) {
+          const bool here = at <= target && target < at + weights[e];
+          at += weights[e];
+          if (!here) continue;
+          QUERN_ROLLED for (i32 b = 0; b < row_blocks(); ++b)
+              tell(room.found, b, node.s.place(tile) - node.s.shift + e);
+        }
+        break;
+      }
+      before += of_tile;
+    }
+  }
+  sync_row();
+  return room.found[0];
+}
+
+}  // namespace q

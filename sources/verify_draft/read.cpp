@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sources/verify_draft/read.h"
+
+#include <cmath>
+#include <limits>
+#include <string>
+
+#include "jit/error.h"
+#include "sources/index_data.h"
+
+namespace quern::ops::verify_draft {
+namespace {
+
+constexpr std::int64_t kMostVocab = 1 << 20, kMostBatch = 1 << 20;
+constexpr std::uint32_t kFlags = QUERN_VERIFY_TEMPERATURE | QUERN_VERIFY_TOP_P | QUERN_VERIFY_JOINT |
+                                 QUERN_VERIFY_LOGITS | QUERN_VERIFY_GREEDY | QUERN_VERIFY_WITHOUT_REPLACEMENT;
+
+Tensor read_ids(const DLTensor* given, const char* name, std::int64_t batch, std::int64_t columns, const Place& place) {
+  const Tensor t = read(given, name, 2, {Dtype::i32}, place);
+  expect_extent(t, name, 0, batch);
+  if (columns >= 0) expect_extent(t, name, 1, columns);
+  expect_unit_stride(t, name, 1);
+  return t;
+}
+
+// A node's parent comes before it: held against that on `host`, where it is a matter of a loop.
+void check_nodes(const q::VerifyParams& p) {
+  if (p.lengths != nullptr) expect_in_range("lengths", p.lengths, p.batch, 0, p.n, "sequence", "draft_ids.shape[1]");
+  for (q::i32 b = 0; b < p.batch; ++b) {
+    const q::i32 count = p.lengths != nullptr ? p.lengths[b] : p.n;
+    for (q::i32 i = 0; i < count; ++i) {
+      const auto place = [&](const char* name) {
+        return std::string(name) + "[" + std::to_string(b) + "][" + std::to_string(i) + "]";
+      };
+      const q::i32 token = p.draft_ids[b * p.draft_ids_stride + i];
+      if (token < 0 || token >= p.vocab) refuse_index(place("draft_ids"), token, 0, p.vocab - 1, "target.shape[2] - 1");
+      if (p.parents == nullptr) continue;
+      const q::i32 parent = p.parents[b * p.parents_stride + i];
+      if (parent < -1 || parent >= i) refuse_index(place("parents"), parent, -1, i - 1, "a node before this one");
+    }
+  }
+}
+
+// Strides of [batch, rows, vocab], its last 1.
+Tensor read_rows_of_nodes(const DLTensor* given, const char* name, std::initializer_list<Dtype> allowed,
+                          std::int64_t batch, std::int64_t rows, const Place& place) {
+  const Tensor t = read(given, name, 3, allowed, place);
+  expect_unit_stride(t, name, 2);
+  expect_extent(t, name, 0, batch);
+  expect_extent(t, name, 1, rows);
+  return t;
+}
+
+class Reader {
+ public:
+  Reader(const quern_verify_draft_args& args, const Call& call) : args_(args), call_(call) {}
+
+  Problem read() {
+    problem_.sms = call_.sms;
+    read_drafts();
+    read_target();
+    read_results();
+    q::VerifyParams& p = problem_.params;
+    p.seeds = read_row_numbers<q::i64>(args_.seeds, "seeds", Dtype::i64, p.batch, call_.place);
+    p.offsets = read_row_numbers<q::i64>(args_.offsets, "offsets", Dtype::i64, p.batch, call_.place);
+    p.seed = args_.seed, p.offset = args_.offset;
+    p.without_replacement = flag(QUERN_VERIFY_WITHOUT_REPLACEMENT);
+    if (p.without_replacement && (args_.draft == nullptr || greedy()))
+      throw Error(QUERN_INVALID, "flags has QUERN_VERIFY_WITHOUT_REPLACEMENT; that needs draft");
+    return problem_;
+  }
+
+ private:
+  bool flag(std::uint32_t bit) const { return (args_.flags & bit) != 0; }
+  bool greedy() const { return flag(QUERN_VERIFY_GREEDY); }
+
+  void read_drafts() {
+    q::VerifyParams& p = problem_.params;
+    const Tensor ids = ops::read(args_.draft_ids, "draft_ids", 2, {Dtype::i32}, call_.place);
+    expect_unit_stride(ids, "draft_ids", 1);
+    if (ids.shape[0] > kMostBatch) refuse_extent("draft_ids", 0, ids.shape[0], "at most 2^20");
+    if (ids.shape[1] > q::kMostDrafts) refuse_extent("draft_ids", 1, ids.shape[1], "0 to 256");
+    p.batch = static_cast<q::i32>(ids.shape[0]), p.n = static_cast<q::i32>(ids.shape[1]);
+    p.draft_ids = reinterpret_cast<const q::i32*>(ids.data), p.draft_ids_stride = ids.strides[0];
+    if (args_.parents != nullptr) {
+      const Tensor parents = read_ids(args_.parents, "parents", p.batch, p.n, call_.place);
+      p.parents = reinterpret_cast<const q::i32*>(parents.data), p.parents_stride = parents.strides[0];
+    }
+    p.lengths = read_row_numbers<q::i32>(args_.lengths, "lengths", Dtype::i32, p.batch, call_.place);
+  }
+
+  void read_target() {
+    q::VerifyParams& p = problem_.params;
+    const bool any = flag(QUERN_VERIFY_LOGITS) || greedy();
+    const auto read_as = [&](std::initializer_list<Dtype> allowed) {
+      return read_rows_of_nodes(args_.target, "target", allowed, p.batch, p.n + 1, call_.place);
+    };
+    const Tensor target = any ? read_as({Dtype::f32, Dtype::f16, Dtype::bf16}) : read_as({Dtype::f32});
+    if (target.shape[2] < 1 || target.shape[2] > kMostVocab) refuse_extent("target", 2, target.shape[2], "1 to 2^20");
+    p.vocab = static_cast<q::i32>(target.shape[2]);
+    problem_.target = target.dtype;
+    if (args_.draft != nullptr) {
+      if (greedy()) throw Error(QUERN_INVALID, "draft is given; it must be NULL with QUERN_VERIFY_GREEDY");
+      const Tensor draft = read_rows_of_nodes(args_.draft, "draft", {Dtype::f32}, p.batch, p.n, call_.place);
+      expect_extent(draft, "draft", 2, p.vocab);
+      p.draft = reinterpret_cast<const float*>(draft.data);
+      p.draft_stride = draft.strides[0], p.draft_row_stride = draft.strides[1];
+    }
+    if (!greedy() && !flag(QUERN_VERIFY_LOGITS)) {
+      refuse_parameters();
+      p.target = reinterpret_cast<const float*>(target.data);
+      p.target_stride = target.strides[0], p.target_row_stride = target.strides[1];
+    } else if (greedy()) {
+      refuse_parameters();
+      problem_.before = Before::largest;
+      p.least_value = flag(QUERN_VERIFY_LOGITS) ? -std::numeric_limits<float>::infinity() : 0.0f;
+      q::ArgmaxParams& largest = problem_.largest;
+      largest.logits = target.data, largest.lengths = p.lengths;
+      largest.logits_stride = target.strides[1], largest.group_stride = target.strides[0];
+      largest.rows = static_cast<q::i32>(problem_.rows()), largest.group = p.n + 1, largest.n = p.vocab;
+    } else {
+      read_probabilities(target);
+    }
+  }
+
+  // Parameters that nothing would come of.
+  void refuse_parameters() const {
+    const struct {
+      const char* name;
+      bool given;
+    } all[] = {{"temperatures", args_.temperatures != nullptr},
+               {"top_ks", args_.top_ks != nullptr},
+               {"top_ps", args_.top_ps != nullptr},
+               {"min_ps", args_.min_ps != nullptr},
+               {"temperature", flag(QUERN_VERIFY_TEMPERATURE)},
+               {"top_p", flag(QUERN_VERIFY_TOP_P)},
+               {"top_k", args_.top_k > 0},
+               {"min_p", args_.min_p != 0.0f}};
+    for (const auto& each : all) {
+      if (each.given)
+        throw Error(QUERN_INVALID, std::string(each.name) +
+                                       " is given; allowed with QUERN_VERIFY_LOGITS, without QUERN_VERIFY_GREEDY");
+    }
+  }
+
+  void read_probabilities(const Tensor& target) {
+    const q::VerifyParams& p = problem_.params;
+    problem_.before = Before::probabilities;
+    renormalise::Problem& made = problem_.probabilities;
+    made.shape.in = target.dtype, made.shape.logits = true;
+    q::RenormaliseParams& r = made.params;
+    r.in = target.data, r.in_group_stride = target.strides[0], r.in_stride = target.strides[1];
+    r.out_stride = p.vocab;
+    r.rows = static_cast<q::i32>(problem_.rows()), r.group = p.n + 1, r.n = p.vocab;
+    r.lengths = p.lengths;
+    r.joint = flag(QUERN_VERIFY_JOINT);
+    r.temperature = {read_row_numbers<float>(args_.temperatures, "temperatures", Dtype::f32, p.batch, call_.place),
+                     flag(QUERN_VERIFY_TEMPERATURE) ? args_.temperature : 1.0f};
+    if (args_.temperatures == nullptr && !(r.temperature.all >= 0.0f && std::isfinite(r.temperature.all)))
+      refuse_value("temperature", double{args_.temperature}, "0 and more, and finite");
+    renormalise::read_limits(args_.top_ks, args_.top_ps, args_.min_ps, args_.top_k,
+                             flag(QUERN_VERIFY_TOP_P) ? args_.top_p : 1.0f, args_.min_p, p.batch, call_.place, &r);
+    renormalise::share_rows(&made, call_.sms, call_.device->limits);
+  }
+
+  void read_results() {
+    q::VerifyParams& p = problem_.params;
+    const Place& place = call_.place;
+    if (args_.accepted == nullptr) refuse_missing("accepted");
+    p.accepted = read_row_numbers<q::i32>(args_.accepted, "accepted", Dtype::i32, p.batch, place);
+    const Tensor ids = read_ids(args_.ids, "ids", p.batch, -1, place);
+    expect_apart(ids, "ids");
+    if (ids.shape[1] < 1 || ids.shape[1] > p.n + 1)
+      refuse_extent("ids", 1, ids.shape[1], ("1 to draft_ids.shape[1] + 1: " + std::to_string(p.n + 1)).c_str());
+    p.depth = static_cast<q::i32>(ids.shape[1]) - 1;
+    p.ids = reinterpret_cast<q::i32*>(ids.data), p.ids_stride = ids.strides[0];
+    if (args_.path != nullptr) {
+      const Tensor path = read_ids(args_.path, "path", p.batch, p.depth, place);
+      if (p.depth > 0) expect_apart(path, "path");
+      p.path = reinterpret_cast<q::i32*>(path.data), p.path_stride = path.strides[0];
+    }
+    p.status = read_row_numbers<q::i32>(args_.status, "status", Dtype::i32, p.batch, place);
+  }
+
+  const quern_verify_draft_args& args_;
+  const Call& call_;
+  Problem problem_;
+};
+
+}  // namespace
+
+Problem read_problem(const quern_verify_draft_args& args, const Runtime& runtime, bool may_lack_data) {
+  const Call call =
+      read_call(runtime, args, kFlags, "enum quern_call_flags | enum quern_verify_flags", 4, may_lack_data);
+  const Problem problem = Reader(args, call).read();
+  if (!may_lack_data && reads_index_data(*call.device)) check_nodes(problem.params);
+  return problem;
+}
+
+}  // namespace quern::ops::verify_draft

@@ -1,0 +1,131 @@
+// The verify_draft op: which of a draft model's tokens stay, and the one behind them.
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <bit>
+
+#include "sources/argmax/problem.h"
+#include "sources/launch.h"
+#include "sources/ops.h"
+#include "sources/verify_draft/read.h"
+#include "sources/workspace.h"
+
+namespace quern::ops::verify_draft {
+namespace {
+
+constexpr std::int64_t kMostVocab = 1 << 20;
+
+struct Shape {
+  bool cluster = true;
+};
+constexpr auto kConstants =
+    describe<Shape>(tag_verify_draft, "verify_draft", flag<&Shape::cluster>("cluster", nullptr).optional());
+
+Constants constants(const jit::Spec& spec) { return kConstants.to_constants(kConstants.to_shape(spec)); }
+
+jit::Spec parse(const Constants& given, const jit::TargetInfo& target) {
+  const Shape shape = kConstants.read(given, {target.tensor_maps});
+  expect_clusters("verify_draft", {false, shape.cluster}, target);
+  return kConstants.to_spec(shape, target.target);
+}
+
+jit::Unit unit(const jit::Spec& spec) {
+  const Shape shape = kConstants.to_shape(spec);
+  jit::Unit unit;
+  unit.op = "verify_draft";
+  unit.target = jit::Target::from_tag(spec.target);
+  unit.entry = "quern_verify_draft";
+  define_rows({false, shape.cluster}, Dtype::f32, "verify_draft", q::kVerifyEach, &unit);
+  return unit;
+}
+
+jit::Spec spec_for(const jit::TargetInfo& target) { return kConstants.to_spec({target.tensor_maps}, target.target); }
+
+// What comes before the walk is argmax's and renormalise's to list.
+void list(const quern_model& model, const jit::TargetInfo& target, std::vector<jit::Spec>* specs) {
+  if (model.vocab_size != 0 && model.vocab_size <= kMostVocab) specs->push_back(spec_for(target));
+}
+
+std::uint64_t round_up(std::uint64_t bytes) { return (bytes + 255) / 256 * 256; }
+
+// Bytes of what comes before: an int32 and an f32 a row, or a status and the probabilities.
+struct Parts {
+  std::uint64_t first = 0, second = 0;
+  std::uint64_t all() const { return first + second == 0 ? 0 : kCounterBytes + first + second; }
+};
+Parts parts_of(const Problem& problem) {
+  if (problem.before == Before::nothing) return {};
+  const auto rows = static_cast<std::uint64_t>(problem.rows());
+  const std::uint64_t each = problem.before == Before::largest ? 1 : static_cast<std::uint64_t>(problem.params.vocab);
+  return {round_up(rows * 4), round_up(rows * each * 4)};
+}
+
+// Fills in what comes before, and what the walk reads of it; null in a call without.
+void place_parts(const quern_verify_draft_args& args, Problem* problem) {
+  const Parts parts = parts_of(*problem);
+  if (problem->before == Before::nothing) return;
+  auto* const scratch = static_cast<char*>(read_workspace(args.workspace, args.workspace_size, parts.all()).scratch);
+  q::VerifyParams& p = problem->params;
+  if (problem->before == Before::largest) {
+    p.best = reinterpret_cast<q::i32*>(scratch), p.best_values = reinterpret_cast<float*>(scratch + parts.first);
+    problem->largest.ids = scratch, problem->largest.values = reinterpret_cast<float*>(scratch + parts.first);
+    return;
+  }
+  q::RenormaliseParams& r = problem->probabilities.params;
+  r.status = reinterpret_cast<q::i32*>(scratch), r.out = reinterpret_cast<float*>(scratch + parts.first);
+  p.row_status = r.status, p.target = r.out;
+  p.target_row_stride = p.vocab, p.target_stride = std::int64_t{p.vocab} * (p.n + 1);
+}
+
+// As many blocks for a sequence as leave multiprocessors none idle: results do not depend on it.
+RowShare share_of(const Problem& problem, const jit::TargetInfo& target) {
+  RowShare share = share_row(kMostVocab, Dtype::f32, Held::registers, problem.sms, target);
+  constexpr std::int64_t kWork = std::int64_t{q::kRowThreads} * q::kVerifyEach / 2;
+  const std::int64_t idle = 2 * problem.sms / std::max(problem.params.batch, 1),
+                     wanted = problem.before == Before::largest ? 1 : std::min(idle, problem.params.vocab / kWork);
+  share.blocks =
+      static_cast<int>(std::bit_floor(static_cast<std::uint64_t>(std::clamp<std::int64_t>(wanted, 1, share.blocks))));
+  return share;
+}
+
+}  // namespace
+
+const Op op{"verify_draft", unit, parse, list, constants};
+
+std::uint64_t workspace(const Runtime& runtime, const quern_verify_draft_args& args) {
+  return parts_of(read_problem(args, runtime, true)).all();
+}
+
+void prepare(const Runtime& runtime, const quern_verify_draft_args& args) {
+  const Problem problem = read_problem(args, runtime, true);
+  const jit::TargetInfo& target = runtime.driver->device().limits;
+  if (problem.before == Before::largest)
+    kernel_for(runtime, argmax::to_spec(problem.target, target), args.flags, args.stream);
+  if (problem.before == Before::probabilities)
+    kernel_for(runtime, renormalise::to_spec(problem.probabilities.shape, target.target), args.flags, args.stream);
+  kernel_for(runtime, spec_for(target), args.flags, args.stream);
+}
+
+void run(const Runtime& runtime, const quern_verify_draft_args& args) {
+  Problem problem = read_problem(args, runtime, false);
+  const jit::TargetInfo& target = runtime.driver->device().limits;
+  // Whatever is missing is told before anything runs.
+  const jit::Kernel* kernel = kernel_for(runtime, spec_for(target), args.flags, args.stream);
+  if (problem.params.batch == 0) return;
+  place_parts(args, &problem);
+  const bool bounded = args.max_sms > 0;
+  if (problem.before == Before::largest) {
+    argmax::launch_problem(runtime, problem.target, &problem.largest, problem.sms, bounded, args.flags, args.stream,
+                           "launching verify_draft's argmax");
+  } else if (problem.before == Before::probabilities) {
+    renormalise::launch_problem(runtime, &problem.probabilities, problem.sms, bounded, args.flags, args.stream,
+                                "launching verify_draft's renormalise");
+  }
+  jit::Launch launch;
+  set_row_grid(problem.params.batch, share_of(problem, target), problem.sms, bounded, &launch);
+  // It waits for what it reads by itself.
+  launch.programmatic = problem.before != Before::nothing || (args.flags & QUERN_CALL_PROGRAMMATIC) != 0;
+  launch.stream = args.stream;
+  ops::launch(runtime, *kernel, launch, "launching verify_draft", problem.params);
+}
+
+}  // namespace quern::ops::verify_draft
