@@ -206,14 +206,9 @@ QUERN_DEVICE Choice choose_of_filtered(const SampleParams& p, const Part& part, 
       sieve_part(part, scope, least_sieved, sieved);
     } else {
       const Scan scan = lists ? Scan::list : doing == Doing::range ? Scan::range : Scan::bins;
-      Scanner scanner{Bins::of(part), scope, stretch, scan, shift, list, listed, {~u64{0}, 0}};
-      if (apart) {
-        scan_sieved(part, sieved, &scanner);
-      } else {
-        scan_part(part, &scanner);
-      }
+      const Ranks own = scan_part(part, scope, stretch, scan, shift, list, listed, apart ? sieved : nullptr);
       if (doing == Doing::range) {
-        const u64 first = reduce_min(part.room(), scanner.ranks.first), last = reduce_max(part.room(), scanner.ranks.last);
+        const u64 first = reduce_min(part.room(), own.first), last = reduce_max(part.room(), own.last);
         if (thread_index() == 0) desk.first = first, desk.last = last;
       }
     }

@@ -73,8 +73,10 @@ QUERN_CALLED void add_crowded(u32* weights, u32 bin, u64 weight, bool take) {
     const int leader = static_cast<int>(trailing_zeros(left));
     const u32 its = shuffle(bin, leader);
     const bool mine = take && bin == its;
-    const u64 with = ballot(mine);
-    const u64 sum = warp_sum(mine ? weight : u64{0});
+    const u64 with = ballot(mine), its_weight = shuffle(weight, leader);
+    // Equal logits are what crowds a bin most.
+    u64 sum = its_weight * popcount(with);
+    if (ballot(mine && weight != its_weight) != 0) sum = warp_sum(mine ? weight : u64{0});
     if (lane() == leader) bins.add(bin, sum, popcount(with));
     take = take && !mine;
     left &= ~with;
@@ -124,61 +126,53 @@ enum class Scan : i32 {
 struct Ranks {
   u64 first, last;
 };
-struct Scanner {
-  const Bins bins;
-  const Scope& scope;
-  const Stretch& stretch;
-  const Scan scan;
-  const int shift;
-  Place* const list;
-  u32* const listed;
-  Ranks ranks;
-
-  // By a warp at once.
-  QUERN_DEVICE void take(bool near, f32 x, Place place) {
-    const u64 rank = stretch.rank_of(place);
-    const bool take = near && is_token(place) && stretch.has(scope, x, rank);
-    if (scan == Scan::bins) {
-      if (ballot(take) != 0) {
-        add_crowded(bins.weights, take ? static_cast<u32>((rank - stretch.first) >> shift) : 0u,
-                    take ? scope.weigh(x) : u64{0}, take);
-      }
-    } else if (take && scan == Scan::list) {
-      const u32 number = atomic_add(listed, 1u);
-      if (number < static_cast<u32>(kSegment)) list[number] = place;
-    } else if (take) {
-      ranks.first = rank < ranks.first ? rank : ranks.first, ranks.last = rank > ranks.last ? rank : ranks.last;
-    }
-  }
-};
-QUERN_DEVICE void scan_part(const Part& part, Scanner* scanner) {
-  const f32 lowest = scanner->stretch.lowest, highest = scanner->stretch.highest;
-  QUERN_ROLLED for (i32 c = warp(); c < part.chunks; c += kWarps) {
-    if (!(part.top_of(part.first + c) >= lowest)) continue;
-    QUERN_TWO_AT_ONCE for (i32 j = 0; j < kChunk; j += kWarp * 4) {
-      const i32 at = c * kChunk + j + lane() * 4;
-      const vec16 four = load16(part.slice + at);
-      u32 near = 0;
+QUERN_DEVICE Ranks scan_part(const Part& part, const Scope& scope, const Stretch& stretch, Scan scan, int shift,
+                             Place* list, u32* listed, const u16* sieved) {
+  const Bins bins = Bins::of(part);
+  const f32 lowest = stretch.lowest, highest = stretch.highest;
+  Ranks ranks{~u64{0}, 0};
+  // A warp takes four tokens a lane at once, or of those that have been set apart one a lane.
+  constexpr i32 kFours = kChunk / (kWarp * 4);
+  const i32 count = sieved ? static_cast<i32>(part.desk->sieved) : 0;
+  const i32 units = sieved ? div_up(count, kWarp) : part.chunks * kFours;
+  QUERN_ROLLED for (i32 unit = warp(); unit < units; unit += kWarps) {
+    vec16 four;
+    u32 near = 0;
+    i32 at;
+    if (sieved) {
+      const i32 i = unit * kWarp + lane();
+      at = i < count ? sieved[i] : 0;
+      four.x[0] = bits_of(part.slice[at]);
+      near = i < count && f32_of(four.x[0]) >= lowest && f32_of(four.x[0]) <= highest ? 1u : 0u;
+    } else {
+      if (!(part.top_of(part.first + unit / kFours) >= lowest)) continue;
+      at = unit * kWarp * 4 + lane() * 4;
+      four = load16(part.slice + at);
       QUERN_UNROLL for (int e = 0; e < 4; ++e) {
         near |= f32_of(four.x[e]) >= lowest && f32_of(four.x[e]) <= highest ? 1u << e : 0u;
       }
-      if (ballot(near != 0) == 0) continue;
-      QUERN_ROLLED for (int e = 0; e < 4; ++e) {
-        const f32 x = f32_of(e < 2 ? (e == 0 ? four.x[0] : four.x[1]) : e == 2 ? four.x[2] : four.x[3]);
-        scanner->take((near >> e & 1) != 0, x, place_of(x, part.begin() + at + e));
+    }
+    QUERN_ROLLED while (ballot(near != 0) != 0) {
+      const bool here = (near & 1) != 0;
+      const f32 x = f32_of(four.x[0]);
+      const Place place = place_of(x, part.begin() + at);
+      const u64 rank = stretch.rank_of(place);
+      const bool take = here && is_token(place) && stretch.has(scope, x, rank);
+      if (scan == Scan::bins) {
+        add_crowded(bins.weights, take ? static_cast<u32>((rank - stretch.first) >> shift) : 0u,
+                    take ? scope.weigh(x) : u64{0}, take);
+      } else if (take && scan == Scan::list) {
+        const u32 number = atomic_add(listed, 1u);
+        if (number < static_cast<u32>(kSegment)) list[number] = place;
+      } else if (take) {
+        ranks.first = rank < ranks.first ? rank : ranks.first, ranks.last = rank > ranks.last ? rank : ranks.last;
       }
+      // The next one moves up.
+      four.x[0] = four.x[1], four.x[1] = four.x[2], four.x[2] = four.x[3];
+      near >>= 1, ++at;
     }
   }
-}
-// The same of the tokens that have been set apart.
-QUERN_DEVICE void scan_sieved(const Part& part, const u16* sieved, Scanner* scanner) {
-  const i32 count = static_cast<i32>(part.desk->sieved);
-  QUERN_ROLLED for (i32 base = warp() * kWarp; base < count; base += kThreads) {
-    const i32 i = base + lane(), at = i < count ? sieved[i] : 0;
-    const f32 x = part.slice[at];
-    const bool near = i < count && x >= scanner->stretch.lowest && x <= scanner->stretch.highest;
-    if (ballot(near) != 0) scanner->take(near, x, place_of(x, part.begin() + at));
-  }
+  return ranks;
 }
 
 // Sets the tokens from `least` on apart, into sieved; what does not fit is counted alone. Then into bins.
