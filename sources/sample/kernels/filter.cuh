@@ -279,7 +279,7 @@ QUERN_CALLED Source kept_by_thresholds(const Room& room, const Whole& whole, con
                                        u64* joint) {
   f32 least = -infinity();
   if (s.n_sigma > 0.0f) least = least_by_sigma(room, whole, s.n_sigma);
-  if (s.min_p > 0.0f) least = fmax(least, whole.max + log(s.min_p) / whole.inverse_temperature);
+  if (s.min_p > 0.0f) least = fmax(least, whole.max + log(s.min_p) * rcp_approx(whole.inverse_temperature));
   const u32 least_key = least > -infinity() ? key_of(fmin(least, whole.max)) : 0;
   *everything = least_key <= kDead;
   const bool counts = s.top_k > 0 && s.top_k < whole.p->vocab;

@@ -108,11 +108,9 @@ QUERN_DEVICE u32 key_of_kth_top(const Part& part, u32 k) {
 
 // Of a few tokens, in the first block: the k largest, the share of those, one of what is left. One thread finds each and
 // tells it.
-QUERN_DEVICE Choice choose_of_few(const Part& part, const Scope& scope, const Settings& s, i32 count,
+QUERN_DEVICE Choice choose_of_few(const Part& part, const Ranked& own, const Settings& s, i32 count,
                                   const Stream& stream) {
-  if (part.rank != 0) return {false, -1, 0.0f};
   u64* const told = part.desk->bins[0];
-  const Ranked own = rank_few(part, scope, count);
   const u32 last = static_cast<u32>(s.top_k > 0 && s.top_k < count ? s.top_k : count) - 1;
   const u64 through = own.before + own.weight;
   if (own.there && own.rank == last) told[0] = through;
@@ -143,7 +141,7 @@ QUERN_DEVICE Choice choose_of_filtered(const SampleParams& p, const Part& part, 
   if (!counts && s.top_p < 1.0f)
     most = fmin(most, 0.5f - log2((1.0f - s.top_p) * rcp_approx(static_cast<f32>(p.vocab))));
   if (s.min_p > 0.0f) {
-    scope.least = fmin(sums.max + log(s.min_p) / inverse_temperature, sums.max);
+    scope.least = fmin(sums.max + log(s.min_p) * rcp_approx(inverse_temperature), sums.max);
     most = fmin(most, 0.5f - log2(s.min_p));
   }
   const f32 per = static_cast<f32>(kSpots) * rcp_approx(most);
@@ -214,14 +212,27 @@ QUERN_DEVICE Choice choose_of_filtered(const SampleParams& p, const Part& part, 
     }
     sync_cluster_shared();
     bool fresh = false;
-    if (doing == Doing::few) {
+    if (lists) {
       const i32 count = gather(part, list, listed);
-      if (count >= 0) {
-        release();
-        return choose_of_few(part, scope, s, count, stream);
+      if (count < 0) {
+        doing = Doing::all_bins;
+        continue;
       }
-      doing = Doing::all_bins;
-      continue;
+      if (doing == Doing::few || step == Step::draw) {
+        release();
+        if (part.rank != 0) return {false, -1, 0.0f};
+      }
+      const Ranked own = rank_few(part, scope, count);
+      if (doing == Doing::few) return choose_of_few(part, own, s, count, stream);
+      const u64 above = before + own.before, through = above + own.weight;
+      const bool reaches = by == By::weight ? above < wanted && wanted <= through : count_before + own.rank + 1 == wanted;
+      if (own.there && reaches) found_token[0] = own.place, found_token[1] = through;
+      sync_block();
+      const Place place = found_token[0];
+      if (step == Step::draw) return {true, place == 0 ? -1 : index_at(place), value_at(place)};
+      left = found_token[1];
+      step = step == Step::top_k ? Step::top_p : Step::draw;
+      fresh = true;
     } else if (doing == Doing::range) {
       u64 first = ~u64{0}, last = 0;
       QUERN_ROLLED for (i32 r = 0; r < part.blocks; ++r) {
@@ -233,22 +244,6 @@ QUERN_DEVICE Choice choose_of_filtered(const SampleParams& p, const Part& part, 
       shift = bits > kSpotBits ? bits - kSpotBits : 0;
       doing = Doing::bins;
       continue;
-    } else if (doing == Doing::list) {
-      const i32 count = gather(part, list, listed);
-      if (step == Step::draw) {
-        release();
-        if (part.rank != 0) return {false, -1, 0.0f};
-      }
-      const Ranked own = rank_few(part, scope, count);
-      const u64 above = before + own.before, through = above + own.weight;
-      const bool reaches = by == By::weight ? above < wanted && wanted <= through : count_before + own.rank + 1 == wanted;
-      if (own.there && reaches) found_token[0] = own.place, found_token[1] = through;
-      sync_block();
-      const Place place = found_token[0];
-      if (step == Step::draw) return {true, place == 0 ? -1 : index_at(place), value_at(place)};
-      left = found_token[1];
-      step = step == Step::top_k ? Step::top_p : Step::draw;
-      fresh = true;
     } else {
       bins = add_up(part, counts);
       if (doing == Doing::all_bins || doing == Doing::sieve) {

@@ -16,7 +16,7 @@ QUERN_DEVICE void weigh_row(const Part& part, const Stream& stream, f32 inverse_
       const f32 share = share_of_largest(sums->max, *at, sums->scale);
       own += to_units(share);
       if (!draws || share == 0.0f) return;
-      const f32 time = exponential(stream.of_token(token).x[0]) / share;
+      const f32 time = exponential(stream.of_token(token).x[0]) * rcp_approx(share);
       const u64 its = static_cast<u64>(bits_of(time)) << 32 | static_cast<u32>(token);
       best = its < best ? its : best;
     });

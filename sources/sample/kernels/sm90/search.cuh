@@ -180,7 +180,7 @@ QUERN_DEVICE void sieve_part(const Part& part, const Scope& scope, f32 least, u1
   u32* const count = &part.desk->sieved;
   QUERN_ROLLED for (i32 c = warp(); c < part.chunks; c += kWarps) {
     if (!(part.top_of(part.first + c) >= least)) continue;
-    QUERN_FOUR_AT_ONCE for (i32 j = 0; j < kChunk; j += kWarp * 4) {
+    QUERN_TWO_AT_ONCE for (i32 j = 0; j < kChunk; j += kWarp * 4) {
       const i32 at = c * kChunk + j + lane() * 4;
       const vec16 four = load16(part.slice + at);
       u32 here = 0;
