@@ -63,7 +63,7 @@ QUERN_DEVICE f32 penalise(const Row& row, f32 x, bool repeated, i32 count) {
 QUERN_DEVICE bool bit_at(const u32* mask, i32 token) { return (mask[token >> 5] >> (token & 31) & 1) != 0; }
 
 // ---- A chunk as it streams by: lane l has the kVector logits from (j kWarp + l) kVector on, for each j
-QUERN_DEVICE i32 place_in_chunk(int j) { return (j * kWarp + lane()) * kVector; }
+QUERN_DEVICE i32 place_in_chunk(int j) { return j * (kWarp * kVector) + lane() * kVector; }
 
 // -inf behind the row's end.
 QUERN_DEVICE void load_chunk(const Row& row, i32 begin, i32 vocab, bool vectors, f32 (&x)[kEach]) {

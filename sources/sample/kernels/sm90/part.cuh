@@ -178,10 +178,11 @@ QUERN_DEVICE bool comes_by_vectors(const SampleParams& p, i32 chunk) {
 QUERN_DEVICE void begin_chunk(const SampleParams& p, const Row& row, const Part& part, i32 c) {
   const i32 chunk = part.first + c;
   if (comes_by_vectors(p, chunk)) {
-    Logit* const to = reinterpret_cast<Logit*>(part.slice + c * kChunk + kRawAt);
-    QUERN_UNROLL for (int j = 0; j < kLoads; ++j) {
-      copy_async_16(to + place_in_chunk(j), row.logits + chunk * kChunk + place_in_chunk(j), true);
-    }
+    // Places of the first, from which the others lie at constant distances.
+    Logit* const to = reinterpret_cast<Logit*>(part.slice + c * kChunk + kRawAt) + place_in_chunk(0);
+    const Logit* const from = row.logits + (chunk * kChunk + place_in_chunk(0));
+    constexpr i32 kStep = kWarp * kVector;
+    QUERN_UNROLL for (int j = 0; j < kLoads; ++j) copy_async_16(to + j * kStep, from + j * kStep, true);
   }
   copy_async_commit();
 }
