@@ -103,17 +103,17 @@ inline constexpr i32 kSieved = 2048;  // tokens of a part that are set apart to 
 inline constexpr i32 kSegment = 256;  // tokens that are ranked at once
 // Offsets in bytes; the slice of logits comes first.
 struct ClusterRoom {
-  i32 stats, tops, middles, marks, work, bytes;
+  i32 stats, tops, marks, work, bytes;
 };
 QUERN_SHARED_CODE constexpr ClusterRoom cluster_room(i32 chunks, i32 own, bool keeps, bool filters, i32 slots) {
   ClusterRoom room{};
   room.stats = keeps ? own * kChunk * 4 : 0;
   room.tops = room.stats + chunks * 8;
-  room.middles = room.tops + (slots != 0 ? chunks * 4 : 0);
-  room.marks = room.middles + (filters ? chunks * 4 : 0);
+  room.marks = room.tops + (slots != 0 ? chunks * 4 : 0);
   room.work = (room.marks + (slots != 0 ? own * kGroups * 4 : 0) + 15) / 16 * 16;
   const i32 search = filters ? kBinWords * 4 + 2 * kSegment * 8 + kSieved * 2 : 0;
-  i32 work = slots * 9 > chunks * 8 ? slots * 9 : chunks * 8;  // of the slots half are used, two bytes each
+  // A slot of the table is a word; of the slots half are used, two bytes each on the list of those.
+  i32 work = slots * 5 > chunks * 8 ? slots * 5 : chunks * 8;
   work = search > work ? search : work;
   room.bytes = room.work + work;
   return room;

@@ -90,14 +90,17 @@ QUERN_DEVICE u32 key_of_kth_top(const Part& part, u32 k) {
   if (thread_index() == 0) part.desk->kth = 0;
   sync_block();
   u32 found = 0;
-  QUERN_ROLLED for (i32 base = warp() * kWarp; base < part.all; base += kThreads) {
-    const i32 c = base + lane();
+  // Two lanes next to each other compare one key, every other four of all.
+  constexpr i32 kSharers = 2, kKeys = kWarp / kSharers;
+  QUERN_ROLLED for (i32 base = warp() * kKeys; base < part.all; base += kThreads / kSharers) {
+    const i32 c = base + lane() / kSharers;
     const u32 own = c < part.all ? keys[c] : ~u32{0};
     u32 no_lower = 0;
-    QUERN_TWO_AT_ONCE for (i32 j = 0; j < part.all; j += 4) {
+    QUERN_FOUR_AT_ONCE for (i32 j = 4 * (lane() & 1); j < part.all; j += 8) {
       const vec16 four = load16(keys + j);
       QUERN_UNROLL for (int e = 0; e < 4; ++e) no_lower += four.x[e] >= own ? 1u : 0u;
     }
+    no_lower += shuffle_xor(no_lower, 1);
     const u32 largest = warp_max(no_lower >= k && own != ~u32{0} ? own : 0u);
     found = largest > found ? largest : found;
   }

@@ -50,6 +50,9 @@ QUERN_DEVICE void sample_row(const SampleParams& p, Part& part, i32 i) {
   const bool weigh = p.sums == Sums::all || draws || sieves;
   const f32 inverse_temperature = inverse_of(settings.temperature);
   RowSums sums{-infinity(), inverse_temperature * kLog2OfE, 0, 0};
+  // Masks come a chunk ahead.
+  ChunkMasks masks{};
+  if (kEdits && warp() < chunks) masks = load_masks(row, (part.first + warp()) * kChunk, p.vocab);
   if (part.lists()) list_part(p, row, &part);
   bool nan = false;
   QUERN_ROLLED for (i32 c = warp(); c < chunks; c += kWarps) {
@@ -59,8 +62,10 @@ QUERN_DEVICE void sample_row(const SampleParams& p, Part& part, i32 i) {
       } else {
         copy_async_wait<0>();
       }
+      const ChunkMasks own = masks;
+      if (kEdits && c + kWarps < chunks) masks = load_masks(row, (part.first + c + kWarps) * kChunk, p.vocab);
       widen_chunk(p, row, part, c);
-      nan |= take_chunk(p, row, part, c, weigh, sieves, sums.scale);
+      nan |= take_chunk(p, row, part, c, weigh, sieves, sums.scale, own);
     } else {
       f32 x[kEach];
       load_chunk(row, (part.first + c) * kChunk, p.vocab, p.vectors, x);
