@@ -219,12 +219,14 @@ struct OwnBins {
 QUERN_DEVICE OwnBins add_up(const Part& part, bool counting) {
   const Bins bins = Bins::of(part);
   OwnBins own{};
+  static_assert(kOwnBins == 2);
+  const u32 *const weights = bins.weights + 4 * thread_index(), *const counts = bins.counts + 2 * thread_index();
   QUERN_FOUR_AT_ONCE for (i32 r = 0; r < part.blocks; ++r) {
-    QUERN_UNROLL for (int i = 0; i < kOwnBins; ++i) {
-      const i32 bin = kOwnBins * thread_index() + i;
-      own.weight[i] += of_block(reinterpret_cast<const u64*>(bins.weights) + bin, r);
-      own.count[i] += of_block(bins.counts + bin, r);
-    }
+    const vec16 two = of_block(reinterpret_cast<const vec16*>(weights), r);
+    const u64 its = of_block(reinterpret_cast<const u64*>(counts), r);
+    own.weight[0] += static_cast<u64>(two.x[1]) << 32 | two.x[0];
+    own.weight[1] += static_cast<u64>(two.x[3]) << 32 | two.x[2];
+    own.count[0] += static_cast<u32>(its), own.count[1] += static_cast<u32>(its >> 32);
   }
   u64 weight = 0;
   u32 count = 0;
