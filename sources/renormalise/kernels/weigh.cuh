@@ -23,15 +23,15 @@ struct Scale {
     const i32 scaled = 127 + 40 - (exponent - 127);
     return {max, f32_of(static_cast<u32>(scaled < 254 ? scaled : 254) << 23)};
   }
-  // Its share of the largest, as it goes into the result.
+  // In those units, not rounded down.
   QUERN_DEVICE f32 value(f32 x) const {
     if constexpr (kLogits) {
-      return exp_of_minus(at_most(x == max ? 0.0f : (max - x) * factor, 128.0f));
+      return exp_of_minus(at_most(x == max ? 0.0f : (max - x) * factor, 128.0f)) * 0x1p40f;
     } else {
-      return x;
+      return x * factor;
     }
   }
-  QUERN_DEVICE u64 weight(f32 x) const { return static_cast<u64>(value(x) * (kLogits ? 0x1p40f : factor)); }
+  QUERN_DEVICE u64 weight(f32 x) const { return static_cast<u64>(value(x)); }
   QUERN_DEVICE u64 weight_of_key(u32 key) const { return key != 0 ? weight(number_of_key(key)) : u64{0}; }
 };
 
