@@ -48,7 +48,7 @@ jit::Unit unit(const jit::Spec& spec) {
   unit.target = jit::Target::from_tag(spec.target);
   unit.entry = "quern_softmax";
   kConstants.define(shape, &unit);
-  define_rows(shape.row(), shape.logits, "softmax", 0, &unit);
+  define_rows(shape.row(), Held::registers, shape.logits, "softmax", 0, &unit);
   return unit;
 }
 

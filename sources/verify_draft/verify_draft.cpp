@@ -34,7 +34,7 @@ jit::Unit unit(const jit::Spec& spec) {
   unit.op = "verify_draft";
   unit.target = jit::Target::from_tag(spec.target);
   unit.entry = "quern_verify_draft";
-  define_rows({false, shape.cluster}, Dtype::f32, "verify_draft", q::kVerifyEach, &unit);
+  define_rows({false, shape.cluster}, Held::shared_memory, Dtype::f32, "verify_draft", q::kVerifyEach, &unit);
   return unit;
 }
 
@@ -78,7 +78,7 @@ void place_parts(const quern_verify_draft_args& args, Problem* problem) {
 
 // As many blocks for a sequence as leave multiprocessors none idle: results do not depend on it.
 RowShare share_of(const Problem& problem, const jit::TargetInfo& target) {
-  RowShare share = share_row(kMostVocab, Dtype::f32, Held::registers, problem.sms, target);
+  RowShare share = share_row(kMostVocab, Dtype::f32, Held::shared_memory, problem.sms, target);
   constexpr std::int64_t kWork = std::int64_t{q::kRowThreads} * q::kVerifyEach / 2;
   const std::int64_t idle = 2 * problem.sms / std::max(problem.params.batch, 1),
                      wanted = problem.before == Before::largest ? 1 : std::min(idle, problem.params.vocab / kWork);

@@ -155,6 +155,7 @@ QUERN_DEVICE void verify_draft(const VerifyParams& p) {
   QUERN_SHARED(i32, rejected_tokens, kMostDrafts);
   QUERN_SHARED(f32, inverses, kMostDrafts);
   QUERN_SHARED(f32, scales, kMostDrafts);
+  QUERN_SHARED(u64, of_steps, kWarps * kMostSteps);
   QUERN_SHARED(u64, of_warps, kWarps);
   QUERN_SHARED(u64, of_blocks, kMostRowBlocks);
   QUERN_SHARED(i32, found, 1);
@@ -174,7 +175,7 @@ QUERN_DEVICE void verify_draft(const VerifyParams& p) {
                           !p.draft                ? Proposal::own
                           : p.without_replacement ? Proposal::distinct
                                                   : Proposal::independent};
-        verdict = walk(p, b, drafts, stream, {of_warps, of_blocks, found}, rejected, path);
+        verdict = walk(p, b, drafts, stream, {of_steps, of_warps, of_blocks, found}, rejected, path);
       }
     }
     // All blocks have read the offset before it is raised, and what they share before it is written again.
