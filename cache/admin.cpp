@@ -3,6 +3,7 @@
 #include "cache/admin.h"
 
 #include <algorithm>
+#include <limits>
 #include <tuple>
 
 #include "cache/eviction.h"
@@ -23,16 +24,20 @@ StoreStats Store::stats() {
     return stats;
   }
   const Teller teller(impl_->notices);
-  impl_->database.run(Access::read, [&](Connection& connection) {
+  Database& admin = impl_->admin;
+  admin.run(Access::read, [&](Connection& connection) {
     const Totals totals = count_rows(connection);
     stats.entries = totals.entries;
     stats.image_bytes = totals.image_bytes;
   });
-  Database::Status status = impl_->database.status();
+  Database::Status status = admin.status();
+  // That a folder could not be made is known only to who has tried.
+  if (Database::Status other = impl_->database.status(); status.state == State::ready && other.state == State::off)
+    status = std::move(other);
   stats.state = status.state;
   stats.reason = std::move(status.reason);
   stats.path = std::move(status.path);
-  const Database::Size size = impl_->database.size();
+  const Database::Size size = admin.size();
   stats.file_bytes = size.file + size.journal;
   stats.limit = impl_->options.limit_bytes;
   for (const auto& bundle : impl_->layers.open()) {
@@ -43,16 +48,32 @@ StoreStats Store::stats() {
   return stats;
 }
 
+Outcome list_in_batches(Database& database, const std::function<void(Row&&)>& visit) {
+  Outcome outcome;
+  std::vector<Row> batch;
+  std::int64_t after = std::numeric_limits<std::int64_t>::min();
+  do {
+    batch.clear();
+    std::int64_t last = after;
+    outcome = database.run(Access::read, [&](Connection& connection) {
+      batch.clear();
+      last = list_rows(connection, after, kBatch, [&](Row& row) { batch.push_back(std::move(row)); });
+    });
+    after = last;
+    for (Row& row : batch) visit(std::move(row));
+  } while (outcome.done() && batch.size() == kBatch);
+  return outcome;
+}
+
 std::vector<Listed> Store::list(AdminError* error) {
   std::vector<Listed> entries;
   set_error(error, not_alive(impl_.get()));
   if (!alive(impl_.get())) return entries;
   const Teller teller(impl_->notices);
-  const Outcome outcome = impl_->database.run(Access::read, [&](Connection& connection) {
-    list_rows(connection, [&](Row& row) { entries.push_back(listed(std::move(row), 0)); });
-  });
+  const Outcome outcome =
+      list_in_batches(impl_->admin, [&](Row&& row) { entries.push_back(listed(std::move(row), 0)); });
   // That no file was asked for is no error; that it cannot be read is one, though the bundles can.
-  if (!impl_->options.no_file) set_error(error, error_of(outcome, impl_->database));
+  if (!impl_->options.no_file) set_error(error, error_of(outcome, impl_->admin));
   int layer = 0;
   for (const auto& bundle : impl_->layers.open()) {
     ++layer;
@@ -74,7 +95,7 @@ AdminError Store::inspect(const Key& key, Listed* out) {
   Row row;
   bool found = false;
   const Outcome outcome =
-      impl_->database.run(Access::read, [&](Connection& connection) { found = read_row(connection, key, &row); });
+      impl_->admin.run(Access::read, [&](Connection& connection) { found = read_row(connection, key, &row); });
   if (found) {
     const bool verified = row.verified;
     *out = listed(std::move(row), 0);
@@ -96,7 +117,7 @@ AdminError Store::inspect(const Key& key, Listed* out) {
       return error_of(error);
     }
   }
-  AdminError error = error_of(outcome, impl_->database);
+  AdminError error = error_of(outcome, impl_->admin);
   if (error.what == AdminError::What::damaged || error.what == AdminError::What::io) return error;
   return {AdminError::What::not_found, "no entry has the key " + to_hex(key)};
 }
@@ -104,17 +125,18 @@ AdminError Store::inspect(const Key& key, Listed* out) {
 AdminError Store::trim(const TrimOptions& options, TrimResult* result) {
   if (!alive(impl_.get())) return not_alive(impl_.get());
   const Teller teller(impl_->notices);
-  Database& database = impl_->database;
+  Database& database = impl_->admin;
   TrimResult told;
   const Database::Size before = database.size();
   told.bytes_before = before.file + before.journal;
   const std::uint64_t limit = options.limit_bytes != 0 ? options.limit_bytes : impl_->options.limit_bytes;
   Outcome outcome;
   if (options.rebuild) {
-    outcome = database.rebuild([&](Connection* old, Connection& fresh) {
-      if (options.all) return;
-      const Salvage salvage = salvage_rows(old, fresh);
+    outcome = database.rebuild([&](Connection* old, Connection& fresh) -> std::string {
+      if (options.all) return "";
+      const Salvage salvage = salvage_rows(old, fresh, Deadline::max());
       told.removed = salvage.lost;
+      return cache::told(salvage, old != nullptr);
     });
   } else if (before.file == 0) {
     if (result != nullptr) *result = told;
@@ -122,11 +144,12 @@ AdminError Store::trim(const TrimOptions& options, TrimResult* result) {
     if (status.state == State::refused || status.state == State::off) return {AdminError::What::refused, status.reason};
     return {};
   }
-  if (outcome.done())
+  for (bool more = true; more && outcome.done();) {
     outcome = database.run(Access::write, [&](Connection& connection) {
-      told.removed += shrink(connection, options.all ? 0 : limit);
-      told.kept = count_rows(connection).entries;
+      more = shrink_some(connection, options.all ? 0 : limit, &told.removed);
+      if (!more) told.kept = count_rows(connection).entries;
     });
+  }
   if (AdminError error = error_of(outcome, database); error.what != AdminError::What::none) return error;
   const Database::Size after = database.size();
   told.bytes_after = after.file + after.journal;

@@ -4,6 +4,7 @@
 
 #include "cache/bundle.h"
 #include "cache/database.h"
+#include "cache/entries.h"
 #include "cache/notices.h"
 #include "cache/store.h"
 #include "cache/store_impl.h"
@@ -11,6 +12,14 @@
 namespace quern::cache {
 
 inline constexpr char kRebuildHint[] = "trim with rebuild writes a fresh file with every entry that verifies";
+
+// So many rows are read between two releases of the file's lock: writers of kernels must not wait for a listing.
+inline constexpr std::size_t kBatch = 256;
+// And so many bytes of images.
+inline constexpr std::size_t kBatchBytes = std::size_t{1} << 20;
+
+// Every row without its image. What is stored or removed meanwhile may be missed or still be told.
+Outcome list_in_batches(Database& database, const std::function<void(Row&&)>& visit);
 
 // An absent file is an empty one, and no error.
 AdminError error_of(const Outcome& outcome, Database& database);

@@ -36,8 +36,10 @@ class SqlError : public std::exception {
 // Used by one thread at a time.
 class Connection {
  public:
-  // read_unlocked: for file systems where even asking for a lock may hang.
-  enum class Mode : std::uint8_t { write, read, read_unlocked };
+  // The unlocked ones take none of SQLite's locks, for which the sidecar's do as long as only we open the file: where
+  // even asking for a lock may hang, and where a fork must be able to pass in the middle of a statement. (A child would
+  // inherit SQLite's belief that this process has a lock, and wait for it for good.)
+  enum class Mode : std::uint8_t { write, read, read_unlocked, write_unlocked };
   // Throws SqlError. The file must exist; symbolic links anywhere in the path are refused.
   Connection(const std::string& path, Mode mode);
   // In a process other than the one that opened it nothing is closed: the file's locks are the parent's business.
@@ -57,11 +59,15 @@ class Connection {
   void keep_temporaries_in_memory();
   // What only writing needs (journal mode, syncing), set on the first call: opening to read must be cheap.
   void prepare_to_write();
+  Mode mode() const { return mode_; }
+  // Where it may: to be called between two calls of SQLite.
+  void let_fork_pass() const noexcept;
   [[noreturn]] void fail(int code) const;
 
  private:
   void close() noexcept;
   sqlite3* handle_ = nullptr;
+  const Mode mode_;
   pid_t process_;
   bool ready_to_write_ = false;
   std::vector<std::pair<const char*, sqlite3_stmt*>> statements_;

@@ -7,10 +7,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cmath>
 #include <cstring>
 #include <mutex>
+#include <utility>
 
 #include "cache/schema.h"
 
@@ -18,6 +20,30 @@ namespace quern::cache {
 namespace {
 
 using What = Outcome::What;
+
+// After an attempt to mend a file that has failed (no room on the disk, most likely).
+constexpr std::chrono::seconds kMendPause{10};
+
+// For so long a writer may leave no trace in the file or its journal.
+constexpr std::chrono::milliseconds kStandstill{20};
+constexpr std::chrono::milliseconds kShortestPause{1'000}, kLongestPause{60'000};
+
+// What changes whenever somebody writes.
+struct Trace {
+  std::int64_t seconds[2], nanoseconds[2], sizes[2];
+  friend bool operator==(const Trace&, const Trace&) = default;
+};
+Trace trace_of(const std::string& file, const std::string& journal) {
+  Trace trace{};
+  for (int i = 0; i < 2; ++i) {
+    struct stat status;
+    if (lstat((i == 0 ? file : journal).c_str(), &status) != 0) continue;
+    trace.seconds[i] = status.st_mtim.tv_sec;
+    trace.nanoseconds[i] = status.st_mtim.tv_nsec;
+    trace.sizes[i] = status.st_size + 1;
+  }
+  return trace;
+}
 
 std::uint64_t file_size(const std::string& path) {
   struct stat status;
@@ -97,6 +123,21 @@ Outcome Database::run(Access access, std::chrono::milliseconds patience, const W
 }
 
 Outcome Database::run_locked(Access access, Deadline deadline, const Work& work) {
+  Outcome outcome = attempt(access, deadline, work);
+  if (outcome.what != What::unusable || !damaged_) return outcome;
+  // Whoever finds the damage mends it: left to a person, it would cost every process all of its compilations until
+  // then.
+  if (mend_ && writable() && place_.lockable && std::chrono::steady_clock::now() >= mend_again_) {
+    if (mend().done()) return attempt(access, deadline, work);
+    mend_again_ = std::chrono::steady_clock::now() + kMendPause;
+  }
+  if (damaged_)
+    set_state(State::damaged,
+              path() + " is damaged (" + damage_ + "); it is set aside, and kernels are kept in memory only");
+  return unusable();
+}
+
+Outcome Database::attempt(Access access, Deadline deadline, const Work& work) {
   if (!settle_place(access == Access::write)) {
     // A file that is refused may have been replaced by a better one: its folder stays settled, and it is looked at
     // again.
@@ -130,15 +171,42 @@ Outcome Database::run_locked(Access access, Deadline deadline, const Work& work)
   }
 }
 
+// A writer at work changes the file or its journal every few milliseconds. One that was stopped (by a debugger, a
+// cgroup, a machine that sleeps) does not, and may have the lock for hours: that must not cost every call its patience.
+Locked Database::wait_for_sidecar(bool exclusive, Deadline deadline) {
+  const auto acquire = [&](Deadline until) {
+    return sidecar_.acquire(place_.file(kSidecarName), exclusive, writable(), place_.file_mode, until);
+  };
+  if (manner_ == Manner::patient) return acquire(deadline);
+  const auto begin = std::chrono::steady_clock::now();
+  Locked got = acquire(begin < shut_until_ ? begin : std::min(deadline, begin + kStandstill));
+  Trace before{};
+  while (got == Locked::busy && begin >= shut_until_) {
+    const auto now = std::chrono::steady_clock::now();
+    const Trace trace = trace_of(path(), journal_path());
+    if (now >= deadline || trace == before) break;
+    before = trace;
+    got = acquire(std::min(deadline, now + kStandstill));
+  }
+  if (got != Locked::busy) {
+    shut_until_ = {};
+    shut_for_ = {};
+  } else if (begin >= shut_until_) {
+    shut_for_ = std::clamp(2 * shut_for_, kShortestPause, kLongestPause);
+    shut_until_ = std::chrono::steady_clock::now() + shut_for_;
+  }
+  return got;
+}
+
 Outcome Database::lock_sidecar(Hold& hold, bool exclusive, Deadline deadline) {
   if (!place_.lockable) return {};
   const auto begin = std::chrono::steady_clock::now();
-  Locked got = sidecar_.acquire(place_.file(kSidecarName), exclusive, writable(), place_.file_mode, deadline);
+  Locked got = wait_for_sidecar(exclusive, deadline);
   if (got == Locked::failed && errno == ENOENT && exclusive) {
     // The folder went away since it was settled.
     settled_ = false;
     if (!settle_place(true) || !writable()) return unusable();
-    got = sidecar_.acquire(place_.file(kSidecarName), exclusive, writable(), place_.file_mode, deadline);
+    got = wait_for_sidecar(exclusive, deadline);
   }
   switch (got) {
     case Locked::held:
@@ -195,19 +263,17 @@ Outcome Database::find_file(Access access) {
 }
 
 Outcome Database::open_file(Access access) {
+  using Mode = Connection::Mode;
+  // What people ask for may read for long.
+  const bool long_read = access == Access::read && manner_ == Manner::patient;
+  const Mode mode = !place_.lockable || long_read ? Mode::read_unlocked : writable() ? Mode::write : Mode::read;
+  if (connection_ != nullptr && connection_->mode() != mode) connection_.reset();
   if (connection_ != nullptr) return {};
-  const bool hot = writable() && hot_journal();
   std::unique_ptr<Connection> connection;
-  const auto open = [&] {
-    const auto mode = writable()        ? Connection::Mode::write
-                      : place_.lockable ? Connection::Mode::read
-                                        : Connection::Mode::read_unlocked;
-    connection = std::make_unique<Connection>(path(), mode);
-  };
-  if (hot) {
+  const auto open = [&] { connection = std::make_unique<Connection>(path(), mode); };
+  if (writable() && hot_journal()) {
     // Only after the roll-back does the header say what the file is.
-    open();
-    connection->number(R"(PRAGMA user_version)");
+    Connection(path(), Mode::write).number(R"(PRAGMA user_version)");
   }
   switch (inspect_file(path())) {
     case FileKind::ours:
@@ -265,30 +331,56 @@ Outcome Database::survive(const SqlError& error, Access access) {
 
 Outcome Database::set_aside(const std::string& why) {
   damaged_ = file_;
-  set_state(State::damaged, path() + " is damaged (" + why +
-                                "); it is set aside, and kernels are kept in memory only, until a trim rebuilds it");
+  damage_ = why;
   return unusable();
 }
 
-Outcome Database::rebuild(const std::function<void(Connection* old, Connection& fresh)>& fill) {
+Outcome Database::mend() {
+  const std::string why = damage_;
+  std::string lost;
+  const Identity found = *damaged_;
+  Outcome outcome = replace(mend_, &found, &lost);
+  // Somebody else may have come first, and has told it then.
+  if (outcome.done() && !lost.empty())
+    notices_.add_change("cache: " + path() + " was damaged (" + why + "); " + lost +
+                        " was lost, and the old file is kept as " + place_.file(kDamagedName));
+  return outcome;
+}
+
+Outcome Database::rebuild(const Salvager& fill) {
   const std::unique_lock lock(mutex_);
   settle_place(true);
   if (!settled_ || !writable()) return unusable();
+  std::string lost;
+  return replace(fill, nullptr, &lost);
+}
+
+Outcome Database::replace(const Salvager& fill, const Identity* found, std::string* lost) {
   Hold hold(sidecar_);
   const Deadline deadline = deadline_in(options_.busy_timeout);
   if (Outcome locked = lock_sidecar(hold, true, deadline); !locked.done()) return locked;
   const SqliteSection section;
   connection_.reset();
-  damaged_.reset();
+  const std::optional<Identity> before = std::exchange(damaged_, std::nullopt);
   try {
-    if (Outcome found = find_file(Access::write); !found.done()) return found;
-    return rebuild_locked(fill);
+    if (Outcome there = find_file(Access::write); !there.done()) return there;
+    if (found != nullptr && *found != file_) return {};
+    return rebuild_locked(fill, found != nullptr, lost);
   } catch (const SqlError& error) {
+    if (before == file_) damaged_ = before;
     return {What::failed, place_.file(kRebuildName) + " cannot be written: " + error.what()};
   }
 }
 
-Outcome Database::rebuild_locked(const std::function<void(Connection* old, Connection& fresh)>& fill) {
+// By a second name for the same file: under its own name there is one at every moment.
+void Database::keep_beside() {
+  const std::string kept = place_.file(kDamagedName);
+  unlink(kept.c_str());
+  unlink((kept + "-journal").c_str());
+  if (link(path().c_str(), kept.c_str()) == 0) rename(journal_path().c_str(), (kept + "-journal").c_str());
+}
+
+Outcome Database::rebuild_locked(const Salvager& fill, bool keep, std::string* lost) {
   const FileKind kind = inspect_file(path());
   if (kind == FileKind::foreign || kind == FileKind::newer)
     return open_file(Access::write);  // says why it is left alone
@@ -299,8 +391,8 @@ Outcome Database::rebuild_locked(const std::function<void(Connection* old, Conne
     if (!repaired && kind != FileKind::ours) continue;
     old.reset();
     try {
-      old = std::make_unique<Connection>(path(), Connection::Mode::write);
-      old->number(R"(SELECT count(*) FROM sqlite_schema)");
+      Connection(path(), Connection::Mode::write).number(R"(SELECT count(*) FROM sqlite_schema)");
+      old = std::make_unique<Connection>(path(), Connection::Mode::read_unlocked);
     } catch (const SqlError&) {
       old.reset();
     }
@@ -313,11 +405,13 @@ Outcome Database::rebuild_locked(const std::function<void(Connection* old, Conne
   if (descriptor < 0) return {What::failed, fresh_path + " cannot be made: " + std::strerror(errno)};
   ::close(descriptor);
   {
-    Connection fresh(fresh_path, Connection::Mode::write);
+    Connection fresh(fresh_path, Connection::Mode::write_unlocked);  // nobody else knows of it
     create_schema(fresh);
-    fill(old.get(), fresh);
+    *lost = fill(old.get(), fresh);
+    if (keep && lost->empty()) *lost = "nothing";
   }
   old.reset();
+  if (keep || !lost->empty()) keep_beside();
   // In this order: a journal of the old file beside the new one would be played back into it.
   unlink(journal_path().c_str());
   unlink((fresh_path + "-journal").c_str());
@@ -341,7 +435,8 @@ std::string Database::lock_folder(mode_t* file_mode) {
   const std::unique_lock lock(mutex_, deadline_in(std::chrono::milliseconds{100}));
   if (!lock.owns_lock()) return "";
   settle_place(true);
-  if (!settled_ || !writable() || state_ != State::ready) return "";
+  // Whatever has become of the file: it is the folder that counts.
+  if (!settled_ || !writable()) return "";
   *file_mode = place_.file_mode;
   return place_.folder;
 }

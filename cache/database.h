@@ -1,4 +1,4 @@
-// The cache file as a whole: found, locked, opened, set aside when damaged, replaced when rebuilt.
+// The cache file as a whole: found, locked, opened, replaced by a new one when damaged.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -37,19 +37,29 @@ struct Outcome {
 class Database {
  public:
   using Work = std::function<void(Connection&)>;
+  // Fills a new file from what can still be read of the old one (null: nothing can), and says in words how much that
+  // was; empty where nothing was lost.
+  using Salvager = std::function<std::string(Connection* old, Connection& fresh)>;
 
-  // Both outlive the database.
-  Database(const StoreOptions& options, Notices& notices) : options_(options), notices_(notices) {}
+  // Both outlive the database. `mend`: what a damaged file's successor is filled by, when the file is found damaged
+  // by run(); without it such a file is only told of.
+  enum class Manner : std::uint8_t {
+    hurried,  // nobody waits for a lock whose holder stands still: calls of an engine
+    patient   // whatever the patience is, it is waited for: calls of people
+  };
+  Database(const StoreOptions& options, Notices& notices, Manner manner, Salvager mend = nullptr)
+      : options_(options), notices_(notices), manner_(manner), mend_(std::move(mend)) {}
   ~Database();
 
   // Runs `work` on the file, under the sidecar lock and alone in this process. What `work` throws besides SqlError
-  // passes through; a transaction that it left open is rolled back.
+  // passes through; a transaction that it left open is rolled back. It is run a second time where the file turned out
+  // to be damaged and has been replaced.
   Outcome run(Access access, const Work& work) { return run(access, options_.busy_timeout, work); }
   Outcome run(Access access, std::chrono::milliseconds patience, const Work& work);
 
-  // Puts a new file in the place of the old one, others being locked out meanwhile. `old` is null where nothing in the
-  // old file can be read. The old file stays until the new one is whole.
-  Outcome rebuild(const std::function<void(Connection* old, Connection& fresh)>& fill);
+  // Puts a new file in the place of the old one, others being locked out meanwhile. The old file stays until the new
+  // one is whole, and beside it (kDamagedName) where something of it was lost.
+  Outcome rebuild(const Salvager& fill);
 
   struct Status {
     State state;
@@ -78,8 +88,14 @@ class Database {
   std::string journal_path() const;
   bool hot_journal() const;
   Outcome run_locked(Access access, Deadline deadline, const Work& work);
-  Outcome rebuild_locked(const std::function<void(Connection* old, Connection& fresh)>& fill);
+  Outcome attempt(Access access, Deadline deadline, const Work& work);
+  Outcome mend();
+  // `found`: only where the file is still that one.
+  Outcome replace(const Salvager& fill, const Identity* found, std::string* lost);
+  Outcome rebuild_locked(const Salvager& fill, bool keep, std::string* lost);
+  void keep_beside();
   Outcome lock_sidecar(Hold& hold, bool exclusive, Deadline deadline);
+  Locked wait_for_sidecar(bool exclusive, Deadline deadline);
   // Whether there is a file to open; makes an empty one to write into.
   Outcome find_file(Access access);
   Outcome open_file(Access access);
@@ -98,7 +114,15 @@ class Database {
   Sidecar sidecar_;
   std::unique_ptr<Connection> connection_;
   Identity file_;                    // what connection_ has open
-  std::optional<Identity> damaged_;  // what is set aside
+  std::optional<Identity> damaged_;  // what is set aside, and why
+  std::string damage_;
+  const Manner manner_;
+  const Salvager mend_;
+  // While somebody who stands still has the lock, one try is all that a call makes; for longer each time that this has
+  // come to nothing, and until the lock is had again.
+  Deadline shut_until_{};
+  std::chrono::milliseconds shut_for_{0};
+  Deadline mend_again_{};  // not before: what could not be mended is not tried at every call
 };
 
 }  // namespace quern::cache

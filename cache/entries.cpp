@@ -164,31 +164,40 @@ bool read_row(Connection& connection, const Key& key, Row* row) {
 
 bool read_row_by_id(Connection& connection, std::int64_t id, Row* row) {
   static constexpr char kSql[] = R"(
-    SELECT )" QUERN_ROW_COLUMNS R"(, image, tick
-    FROM entries LEFT JOIN images USING (id) LEFT JOIN uses USING (id) WHERE id = ?1)";
-  Query query(connection, kSql);
-  query.bind(1, id);
-  if (!query.step()) return false;
-  return read_current(query, row);
+    SELECT )" QUERN_ROW_COLUMNS R"(, image, NULL
+    FROM entries LEFT JOIN images USING (id) WHERE id = ?1)";
+  static constexpr char kUse[] = R"(SELECT tick FROM uses WHERE id = ?1)";
+  {
+    Query query(connection, kSql);
+    query.bind(1, id);
+    if (!query.step()) return false;
+    read_current(query, row);
+  }
+  try {
+    Query use(connection, kUse);
+    if (use.bind(1, id).step()) row->last_use = static_cast<std::uint64_t>(use.number(0));
+  } catch (const SqlError&) {
+    // An entry without its place in the order of use is worth as much.
+  }
+  return true;
 }
 
-std::int64_t last_row_id(Connection& connection) {
-  static constexpr char kSql[] = R"(SELECT max(id) FROM entries)";
-  return connection.number(kSql);
-}
-
-void list_rows(Connection& connection, const std::function<void(Row&)>& visit) {
+std::int64_t list_rows(Connection& connection, std::int64_t after, std::size_t most,
+                       const std::function<void(Row&)>& visit) {
   static constexpr char kSql[] = R"(
-    SELECT )" QUERN_ROW_COLUMNS R"(, NULL, tick
-    FROM entries LEFT JOIN images USING (id) LEFT JOIN uses USING (id) ORDER BY id)";
+    SELECT )" QUERN_ROW_COLUMNS R"(, NULL, tick, entries.id
+    FROM entries LEFT JOIN images USING (id) LEFT JOIN uses USING (id) WHERE entries.id > ?1 ORDER BY entries.id LIMIT ?2)";
   Query query(connection, kSql);
+  query.bind(1, after).bind(2, static_cast<std::int64_t>(most));
   while (query.step()) {
     Row row;
     fill(query, &row.key, &row.entry);
     row.image_size = static_cast<std::uint64_t>(query.number(kImageSize));
     row.last_use = static_cast<std::uint64_t>(query.number(kTick));
+    after = query.number(kTick + 1);
     visit(row);
   }
+  return after;
 }
 
 void insert_entry(Connection& connection, const Key& key, const Entry& entry, std::int64_t day) {

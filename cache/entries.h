@@ -37,10 +37,11 @@ bool read_row(Connection& connection, const Key& key, Row* row);
 
 // One row by its number; used where the index over keys is not to be trusted.
 bool read_row_by_id(Connection& connection, std::int64_t id, Row* row);
-std::int64_t last_row_id(Connection& connection);
 
-// Every row without its image, in the order of ids; `verified` is not computed.
-void list_rows(Connection& connection, const std::function<void(Row&)>& visit);
+// Rows without their images, in the order of ids, at most so many behind the id `after`; `verified` is not computed.
+// Returns the last one's id, or `after`.
+std::int64_t list_rows(Connection& connection, std::int64_t after, std::size_t most,
+                       const std::function<void(Row&)>& visit);
 
 // Replaces whatever stands under the key. `day` as in touch_rows.
 void insert_entry(Connection& connection, const Key& key, const Entry& entry, std::int64_t day);

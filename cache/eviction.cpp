@@ -104,20 +104,16 @@ bool make_room(Connection& connection, std::uint64_t limit_bytes, std::uint64_t 
   return true;
 }
 
-std::uint64_t shrink(Connection& connection, std::uint64_t limit_bytes) {
-  std::uint64_t removed = 0;
-  for (Space space = measure(connection); space.used > limit_bytes; space = measure(connection)) {
+bool shrink_some(Connection& connection, std::uint64_t limit_bytes, std::uint64_t* removed) {
+  const Space space = measure(connection);
+  if (space.used > limit_bytes) {
     const std::uint64_t batch = evict_batch(connection, batch_rows(limit_bytes), space.used - limit_bytes);
-    if (batch == 0) break;
-    removed += batch;
+    *removed += batch;
+    if (batch != 0) return true;
   }
-  for (Space space = measure(connection); space.file != space.used;) {
-    vacuum_piece(connection);
-    const Space after = measure(connection);
-    if (after.file >= space.file) break;
-    space = after;
-  }
-  return removed;
+  if (space.file == space.used) return false;
+  vacuum_piece(connection);
+  return measure(connection).file < space.file;
 }
 
 }  // namespace quern::cache

@@ -27,7 +27,7 @@ Space measure(Connection& connection);
 bool make_room(Connection& connection, std::uint64_t limit_bytes, std::uint64_t needed);
 
 // The same without regard to time: the file itself ends up at most `limit_bytes` long, if it can, and without free
-// pages. Returns how many rows went.
-std::uint64_t shrink(Connection& connection, std::uint64_t limit_bytes);
+// pages. A piece a call, for as long as it returns true; adds to *removed how many rows went.
+bool shrink_some(Connection& connection, std::uint64_t limit_bytes, std::uint64_t* removed);
 
 }  // namespace quern::cache

@@ -19,37 +19,42 @@ AdminError Store::export_bundle(const std::string& path, const std::function<boo
   std::map<Key, const Bundle*> chosen;
   std::uint64_t written = 0;
   try {
-    const auto work = [&](Connection* file) {
-      std::map<Key, const Bundle*> seen;
-      const auto consider = [&](Row&& row, const Bundle* bundle, int layer) {
-        if (!seen.emplace(row.key, bundle).second) return;
-        const Listed entry{row.key, std::move(row.entry), row.image_size, row.last_use, layer};
-        if (!select || select(entry)) chosen.emplace(row.key, bundle);
-      };
-      if (file != nullptr) list_rows(*file, [&](Row& row) { consider(std::move(row), nullptr, 0); });
-      int layer = 0;
-      for (const auto& bundle : bundles) {
-        ++layer;
-        for (const Bundle::Slot& slot : bundle->slots()) consider(bundle->read_listed(slot), bundle.get(), layer);
-      }
-      BundleWriter writer(path, chosen.size());
-      for (const auto& [key, bundle] : chosen) {
-        Row row;
-        if (bundle != nullptr)
-          row.entry = bundle->read_verified(*bundle->slot(key));
-        else if (!read_row(*file, key, &row) || !row.verified)
-          throw BundleError(BundleError::What::damaged,
-                            "entry " + to_hex(key) + " does not verify; nothing was exported; " + kRebuildHint);
-        writer.add(key, std::move(row.entry));
-      }
-      writer.finish();
-      written = chosen.size();
+    std::map<Key, const Bundle*> seen;
+    const auto consider = [&](Row&& row, const Bundle* bundle, int layer) {
+      if (!seen.emplace(row.key, bundle).second) return;
+      const Listed entry{row.key, std::move(row.entry), row.image_size, row.last_use, layer};
+      if (!select || select(entry)) chosen.emplace(row.key, bundle);
     };
-    const Outcome outcome = impl_->database.run(Access::read, [&](Connection& connection) { work(&connection); });
-    if (outcome.what == Outcome::What::absent || (!outcome.done() && impl_->options.no_file))
-      work(nullptr);
-    else if (!outcome.done())
-      return error_of(outcome, impl_->database);
+    const Outcome listed = list_in_batches(impl_->admin, [&](Row&& row) { consider(std::move(row), nullptr, 0); });
+    if (!listed.done() && listed.what != Outcome::What::absent && !impl_->options.no_file)
+      return error_of(listed, impl_->admin);
+    int layer = 0;
+    for (const auto& bundle : bundles) {
+      ++layer;
+      for (const Bundle::Slot& slot : bundle->slots()) consider(bundle->read_listed(slot), bundle.get(), layer);
+    }
+    BundleWriter writer(path, chosen.size());
+    for (const auto& [key, bundle] : chosen) {
+      if (bundle != nullptr) {
+        writer.add(key, bundle->read_verified(*bundle->slot(key)));
+        continue;
+      }
+      Row row;
+      bool there = false;
+      const Outcome read =
+          impl_->admin.run(Access::read, [&](Connection& connection) { there = read_row(connection, key, &row); });
+      if (AdminError error = error_of(read, impl_->admin); error.what != AdminError::What::none) return error;
+      if (!there)
+        throw BundleError(BundleError::What::io, "entry " + to_hex(key) +
+                                                     " was removed from the cache meanwhile; nothing was exported, "
+                                                     "export again");
+      if (!row.verified)
+        throw BundleError(BundleError::What::damaged,
+                          "entry " + to_hex(key) + " does not verify; nothing was exported; " + kRebuildHint);
+      writer.add(key, std::move(row.entry));
+    }
+    writer.finish();
+    written = chosen.size();
   } catch (const BundleError& error) {
     return error_of(error);
   }
@@ -66,23 +71,33 @@ AdminError Store::import_bundle(const std::string& path, std::uint64_t* count) {
     for (const Bundle::Slot& slot : bundle.slots()) needed += footprint(bundle.read_verified(slot));
     const std::uint64_t limit = impl_->options.limit_bytes;
     bool fits = true;
-    std::uint64_t added = 0;
-    const Outcome outcome = impl_->database.run(Access::write, [&](Connection& connection) {
-      fits = make_room(connection, limit, needed);
-      if (!fits) return;
-      Transaction transaction(connection);
-      added = 0;
-      for (const Bundle::Slot& slot : bundle.slots()) {
-        // What stands there already may be damaged, so it is replaced all the same.
-        if (!has_entry(connection, slot.key)) ++added;
-        insert_entry(connection, slot.key, normalised(bundle.read_verified(slot)), today());
-      }
-      transaction.commit();
-    });
+    Outcome outcome =
+        impl_->admin.run(Access::write, [&](Connection& connection) { fits = make_room(connection, limit, needed); });
     if (!fits)
       return {AdminError::What::io, "bundle " + path + " needs up to " + std::to_string(needed) +
                                         " bytes in the cache, whose limit is " + std::to_string(limit)};
-    if (AdminError error = error_of(outcome, impl_->database); error.what != AdminError::What::none) return error;
+    std::uint64_t added = 0;
+    const std::vector<Bundle::Slot>& slots = bundle.slots();
+    for (std::size_t next = 0; next < slots.size() && outcome.done();) {
+      std::size_t end = next;
+      std::uint64_t fresh = 0;
+      outcome = impl_->admin.run(Access::write, [&](Connection& connection) {
+        Transaction transaction(connection);
+        fresh = 0;
+        std::size_t bytes = 0;
+        for (end = next; end < slots.size() && end - next < kBatch && bytes < kBatchBytes; ++end) {
+          // What stands there already may be damaged, so it is replaced all the same.
+          if (!has_entry(connection, slots[end].key)) ++fresh;
+          insert_entry(connection, slots[end].key, normalised(bundle.read_verified(slots[end])), today());
+          bytes += slots[end].length;
+        }
+        transaction.commit();
+      });
+      if (!outcome.done()) break;
+      next = end;
+      added += fresh;
+    }
+    if (AdminError error = error_of(outcome, impl_->admin); error.what != AdminError::What::none) return error;
     const std::lock_guard lock(impl_->mutex);
     for (const Bundle::Slot& slot : bundle.slots()) impl_->rejected_in_file.erase(slot.key);
     if (count != nullptr) *count = added;

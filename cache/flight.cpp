@@ -57,7 +57,6 @@ Flight Store::flight(const Key& key, std::chrono::milliseconds deadline) noexcep
   } catch (...) {
     // Compile alone.
   }
-  impl_->notices.deliver();
   return flight;
 }
 

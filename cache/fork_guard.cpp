@@ -141,13 +141,26 @@ void Descriptor::close_ticket(std::uint64_t ticket) noexcept {
   }
 }
 
-SqliteSection::SqliteSection() noexcept {
+namespace {
+
+void enter_section() noexcept {
   for (;;) {
     ++guard().in_sqlite;
     if (!guard().forking) return;
     --guard().in_sqlite;
     while (guard().forking) std::this_thread::sleep_for(kPause);
   }
+}
+
+}  // namespace
+
+SqliteSection::SqliteSection() noexcept { enter_section(); }
+
+void SqliteSection::let_fork_pass() noexcept {
+  if (!guard().forking) return;
+  --guard().in_sqlite;
+  while (guard().forking) std::this_thread::sleep_for(kPause);
+  enter_section();
 }
 
 SqliteSection::~SqliteSection() { --guard().in_sqlite; }

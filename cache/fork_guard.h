@@ -39,6 +39,10 @@ class SqliteSection {
   ~SqliteSection();
   SqliteSection(const SqliteSection&) = delete;
   SqliteSection& operator=(const SqliteSection&) = delete;
+
+  // Within a section, between two calls of SQLite or from its progress handler, when none of its mutexes is held: lets
+  // a fork pass that waits.
+  static void let_fork_pass() noexcept;
 };
 
 }  // namespace quern::cache

@@ -21,7 +21,7 @@ void collect_ids(Connection& old, const char* sql, std::set<std::int64_t>& ids) 
 
 }  // namespace
 
-Salvage salvage_rows(Connection* old, Connection& fresh) {
+Salvage salvage_rows(Connection* old, Connection& fresh, Deadline deadline) {
   Salvage salvage;
   if (old == nullptr) return salvage;
   old->keep_temporaries_in_memory();
@@ -33,13 +33,16 @@ Salvage salvage_rows(Connection* old, Connection& fresh) {
         R"(SELECT id FROM entries INDEXED BY sqlite_autoindex_entries_1 ORDER BY key DESC)"})
     collect_ids(*old, sql, ids);
   Transaction transaction(fresh);
-  for (const std::int64_t id : ids) {
+  // The newest first, should there not be time for all.
+  for (auto id = ids.rbegin(); id != ids.rend(); ++id) {
     Row row;
     bool found = false;
-    try {
-      found = read_row_by_id(*old, id, &row) && row.verified;
-    } catch (const SqlError&) {
-      // This row is behind damage.
+    if (std::chrono::steady_clock::now() < deadline) {
+      try {
+        found = read_row_by_id(*old, *id, &row) && row.verified;
+      } catch (const SqlError&) {
+        // This row is behind damage.
+      }
     }
     if (!found) {
       ++salvage.lost;
@@ -50,6 +53,12 @@ Salvage salvage_rows(Connection* old, Connection& fresh) {
   }
   transaction.commit();
   return salvage;
+}
+
+std::string told(const Salvage& salvage, bool readable) {
+  if (!readable) return "every entry";
+  if (salvage.lost == 0) return "";
+  return std::to_string(salvage.lost) + " of " + std::to_string(salvage.lost + salvage.kept) + " entries";
 }
 
 }  // namespace quern::cache

@@ -15,6 +15,7 @@ inline constexpr char kFileName[] = "cache-1.db";
 inline constexpr char kSidecarName[] = "cache-1.lock";
 inline constexpr char kFlightName[] = "cache-1.flights";
 inline constexpr char kRebuildName[] = "cache-1.rebuild.db";
+inline constexpr char kDamagedName[] = "cache-1.damaged.db";    // what the newest damaged file is kept as
 inline constexpr std::uint32_t kApplicationId = 0x51'75'65'72;  // "Quer", in the header field that SQLite leaves to us
 inline constexpr std::uint64_t kPageSize = 16384;
 
@@ -23,11 +24,12 @@ enum class FileKind : std::uint8_t {
   ours,        // this schema
   newer,       // ours by a later version
   foreign,     // somebody else's file
-  damaged,     // ours once, but the header is not whole
+  damaged,     // ours, but the header is not whole
   unreadable,  // errno tells
 };
-// Reads the header by itself: SQLite must not be let near a file in another journal mode, whose shared-memory file it
-// would map.
+// What a file is, by its first page: the tables in it as much as any word of its header, since each of them may be the
+// one that is damaged. Reads by itself: SQLite must not be let near a file in another journal mode, whose shared-memory
+// file it would map.
 FileKind inspect_file(const std::string& path) noexcept;
 
 // Writes the header fields that are the same in every file of ours, and the page count that the file's length gives, so

@@ -6,9 +6,11 @@
 
 #include <cmath>
 #include <ctime>
+#include <thread>
 #include <utility>
 
 #include "cache/eviction.h"
+#include "cache/rebuild.h"
 #include "cache/store_impl.h"
 
 namespace quern::cache {
@@ -16,6 +18,8 @@ namespace {
 
 // Noting use is a courtesy: nobody waits long for it.
 constexpr std::chrono::milliseconds kTouchPatience{50};
+// Between two tries of who wants it written.
+constexpr std::chrono::milliseconds kRetryPause{10};
 
 std::string absolute(const std::string& path) {
   if (path.empty() || path.front() == '/') return path;
@@ -30,18 +34,16 @@ StoreOptions absolute(StoreOptions options) {
   return options;
 }
 
-// Runs `work`, tells the notices, and turns whatever it throws into `fault`.
+// Runs `work`, and turns whatever it throws into `fault`.
 template <typename Result, typename Impl, typename Work>
 Result survive(Impl* impl, Result fault, Work&& work) noexcept {
   if (impl == nullptr || impl->forked()) return fault;
-  Result result = fault;
   try {
-    result = work();
+    return work();
   } catch (...) {
     // Memory ran out, most likely. One compilation, or one kernel that is not stored, is the whole price.
+    return fault;
   }
-  impl->notices.deliver();
-  return result;
 }
 
 void report_row(Notices& notices, const std::string& where, const Key& key, Found found) {
@@ -64,11 +66,18 @@ Entry normalised(const Entry& entry) {
   return result;
 }
 
+// Mending must not hold up a host's call for long: what is not copied by then is in the file that is kept beside.
+std::string mend_in_call(Connection* old, Connection& fresh) {
+  constexpr std::chrono::milliseconds kPatience{300};
+  return told(salvage_rows(old, fresh, deadline_in(kPatience)), old != nullptr);
+}
+
 Store::Impl::Impl(StoreOptions given)
     : options(absolute(std::move(given))),
       process(getpid()),
       notices(options.notice),
-      database(options, notices),
+      database(options, notices, Database::Manner::hurried, mend_in_call),
+      admin(options, notices, Database::Manner::patient),
       layers(options.bundles, notices) {}
 
 bool Store::Impl::forked() const noexcept { return process != getpid(); }
@@ -151,13 +160,24 @@ Put Store::put(const Key& key, const Entry& entry, std::string* why_not) noexcep
   });
 }
 
-Put Store::put_patiently(const Key& key, const Entry& entry, std::string* why_not) noexcept {
+Put Store::put_patiently(const Key& key, const Entry& entry, std::string* why_not,
+                         const std::atomic<bool>* give_up) noexcept {
   const auto begin = std::chrono::steady_clock::now();
   Put put;
-  do {
+  for (;;) {
     put = this->put(key, entry, why_not);
-  } while (put == Put::busy && std::chrono::steady_clock::now() - begin < kWritingPatience);
-  return put;
+    if (put != Put::busy || std::chrono::steady_clock::now() - begin >= kWritingPatience) return put;
+    if (give_up != nullptr && *give_up) return put;
+    std::this_thread::sleep_for(kRetryPause);
+  }
+}
+
+void Store::deliver() noexcept {
+  if (impl_ != nullptr && !impl_->forked()) impl_->notices.deliver();
+}
+
+State Store::state() noexcept {
+  return survive(impl_.get(), State::off, [&] { return impl_->database.status().state; });
 }
 
 void Store::reject(const Key& key, std::string_view reason) noexcept {

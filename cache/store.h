@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -50,7 +51,9 @@ struct StoreOptions {
   bool read_only = false;
   bool shared_folder = false;  // accept a folder that others own or can write
   std::chrono::milliseconds busy_timeout{2'000};
-  // Told once for each change of state and each fault survived; called without locks held.
+  // Told once for each change of state and each fault survived. What the engine's calls have to tell waits until
+  // deliver(): they are made where others wait for the caller, and a notice may do anything. Administration tells at
+  // its end.
   std::function<void(std::string_view)> notice;
 };
 
@@ -134,14 +137,20 @@ class Store {
   bool get(const Key& key, std::string_view text, std::string_view pin, Entry* entry) noexcept;
   // `why_not` is what it came to where it is not stored.
   Put put(const Key& key, const Entry& entry, std::string* why_not = nullptr) noexcept;
-  // The same, again and again for kWritingPatience where others have the file.
-  Put put_patiently(const Key& key, const Entry& entry, std::string* why_not = nullptr) noexcept;
+  // The same, again and again for kWritingPatience where others have the file. Not for a thread that somebody waits
+  // for. `give_up`, where given, ends the trying.
+  Put put_patiently(const Key& key, const Entry& entry, std::string* why_not = nullptr,
+                    const std::atomic<bool>* give_up = nullptr) noexcept;
   // The image under this key was no good (wrong arch, the driver refused it): it is removed from the file, and no layer
   // gives it out again in this process.
   void reject(const Key& key, std::string_view reason) noexcept;
   // Notes use, in a batch, at most once a day a row. Never on the way to a launch.
   void touch(std::span<const Key> keys) noexcept;
   Flight flight(const Key& key, std::chrono::milliseconds deadline) noexcept;
+  // Tells what there is to tell. To be called with no lock held and no flight open.
+  void deliver() noexcept;
+  // How the file is as far as is known, without looking into it.
+  State state() noexcept;
 
   // ---- administration. Thread-safe, does not throw but bad_alloc.
   StoreStats stats();

@@ -22,7 +22,8 @@ struct Store::Impl {
   StoreOptions options;
   const pid_t process;
   Notices notices;
-  Database database;
+  Database database;  // what the engine calls go through
+  Database admin;     // a connection of its own, so that no look-up of a kernel waits for a listing
   Layers layers;
 
   std::mutex mutex;                // over what follows

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cache/admin.h"
 #include "cache/entries.h"
+#include "cache/eviction.h"
 
 namespace quern::cache {
 namespace {
@@ -19,29 +20,53 @@ struct Report {
   }
 };
 
-void check_file(Connection& connection, Report& report) {
+// The structure of a file longer than this is looked through tree by tree, and images only by reading every row: one
+// statement over all of it would be one that no fork can interrupt.
+constexpr std::uint64_t kSmallFile = std::uint64_t{16} << 20;
+
+void check_structure(Connection& connection, Report& report) {
+  static constexpr char kWhole[] = R"(PRAGMA integrity_check(20))";
+  static constexpr char kEntries[] = R"(PRAGMA integrity_check('entries'))";
+  static constexpr char kUses[] = R"(PRAGMA integrity_check('uses'))";
   connection.keep_temporaries_in_memory();
+  std::vector<const char*> checks = {kWhole};
+  if (measure(connection).file > kSmallFile) checks = {kEntries, kUses};
+  for (const char* sql : checks) {
+    Query check(connection, sql);
+    while (check.step()) {
+      const std::string text(check.bytes(0));
+      if (text != "ok") report.wrong("cache", text, kRebuildHint);
+    }
+  }
+}
+
+// The structure comes last: rows that can be read are named even where a tree is damaged.
+Outcome check_file(Database& database, Report& report) {
   std::uint64_t rows = 0;
   const std::uint64_t bad_before = report.bad;
   std::vector<std::int64_t> ids;
-  {
+  Outcome outcome = database.run(Access::read, [&](Connection& connection) {
+    ids.clear();
     Query query(connection, R"(SELECT id FROM entries ORDER BY id)");
     while (query.step()) ids.push_back(query.number(0));
+  });
+  for (auto next = ids.begin(); next != ids.end() && outcome.done();) {
+    outcome = database.run(Access::read, [&](Connection& connection) {
+      for (std::size_t bytes = 0, count = 0; next != ids.end() && bytes < kBatchBytes && count < kBatch; ++count) {
+        Row row;
+        const bool there = read_row_by_id(connection, *next++, &row);  // else it was removed meanwhile
+        bytes += row.image_size;
+        rows += there ? 1 : 0;
+        if (there && !row.verified)
+          report.wrong(to_hex(row.key),
+                       "this entry (" + row.entry.op + " for " + row.entry.target + ") does not verify", kRebuildHint);
+      }
+    });
   }
-  for (const std::int64_t id : ids) {
-    Row row;
-    ++rows;
-    if (read_row_by_id(connection, id, &row) && row.verified) continue;
-    report.wrong(to_hex(row.key), "this entry (" + row.entry.op + " for " + row.entry.target + ") does not verify",
-                 kRebuildHint);
-  }
-  // The structure comes last: rows that can be read are named even where a tree is damaged.
-  Query check(connection, R"(PRAGMA integrity_check(20))");
-  while (check.step()) {
-    const std::string text(check.bytes(0));
-    if (text != "ok") report.wrong("cache", text, kRebuildHint);
-  }
-  if (report.bad == bad_before) report.good("cache", std::to_string(rows) + " entries verify");
+  if (outcome.done())
+    outcome = database.run(Access::read, [&](Connection& connection) { check_structure(connection, report); });
+  if (outcome.done() && report.bad == bad_before) report.good("cache", std::to_string(rows) + " entries verify");
+  return outcome;
 }
 
 void check_bundle(const Bundle& bundle, Report& report) {
@@ -63,9 +88,8 @@ std::vector<Finding> Store::verify(AdminError* error) {
   if (!alive(impl_.get())) return {};
   const Teller teller(impl_->notices);
   Report report;
-  const Outcome outcome =
-      impl_->database.run(Access::read, [&](Connection& connection) { check_file(connection, report); });
-  const AdminError fault = error_of(outcome, impl_->database);
+  const Outcome outcome = check_file(impl_->admin, report);
+  const AdminError fault = error_of(outcome, impl_->admin);
   if (fault.what != AdminError::What::none && !impl_->options.no_file)
     report.wrong("cache", fault.text, fault.what == AdminError::What::damaged ? kRebuildHint : "");
 

@@ -88,6 +88,7 @@ quern_context::quern_context(const quern_context_options& given)
       runtime{engine.get(), driver.get(), options.miss, tensor_maps.get(), tunings.get()} {
   // A device's context is about to look for kernels: the first is not to wait for the file to be opened.
   if (driver != nullptr) store->open();
+  store->deliver();
 }
 
 std::optional<jit::Target> quern_context::target() const {

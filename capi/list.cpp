@@ -3,6 +3,7 @@
 #include "capi/list.h"
 
 #include "capi/abi.h"
+#include "jit/seal.h"
 
 namespace quern::capi {
 namespace {
@@ -78,8 +79,9 @@ quern_entry view(const EntryRow& row) {
   seen.text = entry.text.c_str();
   seen.compiler = row.compiler.c_str();
   seen.log = entry.log.c_str();
-  seen.image = row.with_image ? entry.image.data() : nullptr;
-  seen.image_size = row.listed.image_size;
+  const std::string_view image = entry.kind == cache::Kind::image ? jit::without_seal(entry.image) : entry.image;
+  seen.image = row.with_image ? image.data() : nullptr;
+  seen.image_size = row.with_image ? image.size() : row.listed.image_size;
   seen.created = entry.created;
   seen.last_use = row.listed.last_use;
   seen.compile_ms = entry.compile_ms;

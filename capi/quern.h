@@ -299,6 +299,9 @@ typedef struct quern_model {
   int32_t activation;            /* of the MLP, enum quern_activation; 0: silu */
   uint32_t rotary_dim;           /* dimensions of a head that turn; 0: head_dim */
   uint32_t reserved;
+  uint32_t index_heads;          /* of an indexer that chooses keys (DeepSeek-V3.2); 0: there is none */
+  uint32_t index_head_dim;
+  uint32_t index_top_k;          /* keys that it chooses */
 } quern_model;
 
 enum quern_warm_flags {
@@ -623,7 +626,8 @@ enum quern_mla_cache {
 enum quern_mla_status {
   QUERN_MLA_STATUS_LENGTH = 1u << 0, /* a length below 0 or beyond the table's row or max_kv_len */
   QUERN_MLA_STATUS_PAGE = 1u << 1,   /* a page that is in use and not in the pool */
-  QUERN_MLA_STATUS_INDEX = 1u << 2,  /* an index beyond the sequence's length, with QUERN_MLA_SLOTS beyond the pool */
+  QUERN_MLA_STATUS_INDEX = 1u << 2,  /* an index beyond the sequence's length, with QUERN_MLA_SLOTS beyond the pool; a
+                                        slot beyond the pool */
   QUERN_MLA_STATUS_QUERIES = 1u << 3 /* a sequence with a negative number of queries, more than max_q_len, or beyond q's
                                         rows */
 };
@@ -727,8 +731,8 @@ typedef struct quern_rope_options {
   int32_t original_positions; /* YaRN and Llama 3: L, must be given there */
   int32_t reserved;
   const DLTensor *table;      /* optional [positions, rotary_dim] f32, f16 or bf16: the cosines of all pairs, then their
-                                 sines; instead of computing them. A position outside of it leaves its token as a
-                                 position of 0 does */
+                                 sines; instead of computing them. A negative position leaves its token as 0 does,
+                                 so does one beyond the rows; on `host` that is an error */
 } quern_rope_options;
 
 /* Turns q and k, each head by its token's position, in one launch. */
@@ -1127,6 +1131,33 @@ typedef struct quern_rmsnorm_args {
   int32_t reserved; /* 0 */
 } quern_rmsnorm_args;
 
+/* ---- Rows of a table ----------------------------------------------------------------------------------------- */
+enum quern_gather_flags {
+  QUERN_GATHER_HAS_PADDING = 1u << 16, /* ids that are `padding` get zeros */
+  QUERN_GATHER_SHARD = 1u << 17        /* ids outside of the table's rows get zeros: they are another shard's */
+};
+
+/* out[i] = scale * table[ids[i] - first] by row: token embeddings, of a whole vocabulary or of one shard of it. Where
+ * dtypes differ or scale is not 1 the product is f32's, rounded once. An id outside of first to first + rows - 1 that
+ * no flag allows is an error on `host`; on a GPU its row is zeros, and nothing is read outside of the table. */
+typedef struct quern_gather_args {
+  uint32_t size;
+  uint32_t flags; /* enum quern_call_flags | enum quern_gather_flags */
+  void *stream;
+  void *workspace; /* none is needed */
+  uint64_t workspace_size;
+  int32_t alignment; /* of data; rows may lie at any distance, as rmsnorm's */
+  int32_t max_sms;
+  const DLTensor *table; /* [rows, n] f16, bf16 or f32; with out of the same dtype also e4m3, e5m2, int8, uint8, int32
+                            and int64; last stride 1 */
+  const DLTensor *ids;   /* [count] int32 or int64, any stride */
+  const DLTensor *out;   /* [count, n]: f16, bf16 or f32, or table's dtype */
+  int64_t first;         /* the id of the table's row 0 */
+  int64_t padding;
+  float scale;           /* 0: 1 (Gemma: the square root of n) */
+  int32_t reserved;      /* 0 */
+} quern_gather_args;
+
 /* ---- Sampling ----------------------------------------------------------------------------------------------- */
 enum quern_sample_flags { /* the first three mean that a scalar is set, 0 included */
   QUERN_SAMPLE_TEMPERATURE = 1u << 16,      /* `temperature`, else 1 */
@@ -1223,6 +1254,98 @@ typedef struct quern_sample_args {
   int32_t max_bias;               /* the most biases of a row; 0: all entries */
 } quern_sample_args;
 
+enum quern_mla_append_flags {
+  QUERN_MLA_APPEND_POWER_OF_TWO = 1u << 16 /* scales that are found are rounded up to powers of two */
+};
+
+/* Puts new tokens into a latent cache as quern_mla_decode reads it, in one launch: the latent is normalised
+ * (x / sqrt(mean(x^2) + eps) * weight, with weight only), the rope part, and q's where given, turned (with rope only);
+ * then both are quantised as the cache has it and stored. The kinds of cache are those of quern_mla_decode:
+ *
+ *   kv's dtype                rounded once
+ *   e4m3, cache_scale [1]     code = saturate(x / scale), the scale being read
+ *   e4m3, one scale a token   scale = the largest finite magnitude of latent and rope part / 448 (at least 2^-126, 1
+ *                             where that is 0), written
+ *   656-byte rows             the same for each 128 of the latent, written into the row; the rope part bf16
+ *
+ * Where a token goes: as in quern_kv_append. Of a token that is skipped nothing is written, q_rope_out and kv_out
+ * included. No two tokens may go to one slot. d_latent is a multiple of 16 from 16 to 512, d_rope one from 0 to 128. */
+typedef struct quern_mla_append_args {
+  uint32_t size;
+  uint32_t flags; /* enum quern_call_flags | enum quern_mla_append_flags */
+  void *stream;
+  void *workspace;
+  uint64_t workspace_size;
+  int32_t alignment;
+  int32_t max_sms;
+  const DLTensor *kv;           /* [tokens, d_latent + d_rope], f16 or bf16, last stride 1; or d_latent alone, with
+                                   ... */
+  const DLTensor *k_rope;       /* ... [tokens, d_rope], kv's dtype */
+  const DLTensor *weight;       /* optional [d_latent], kv's dtype or f32: the latent is normalised */
+  const DLTensor *cache;        /* [pages, page_size, d_latent + d_rope], kv's dtype, e4m3 or uint8, last stride 1; or
+                                   d_latent alone, with ... */
+  const DLTensor *cache_rope;   /* ... [pages, page_size, d_rope], cache's dtype */
+  const DLTensor *cache_scale;  /* e4m3: f32 [1], read, or [pages, page_size], written */
+  const DLTensor *slots;        /* [tokens] int32 or int64: page * page_size + place; negative: skipped ... */
+  const DLTensor *page_table;   /* ... or [batch, max_pages] int32 ... */
+  const DLTensor *page_indptr;  /* ... or [batch+1] int32 with ... */
+  const DLTensor *page_indices; /* ... [>= indptr[batch]] int32 */
+  const DLTensor *cu_q;         /* by page table: [batch+1] int32; NULL: one token each */
+  const DLTensor *lengths;      /* by page table without positions: [batch] int32, this call's tokens included */
+  const DLTensor *positions;    /* [tokens] int32 or int64; with rope and slots it must be given */
+  const DLTensor *q_rope;       /* optional [tokens, heads, d_rope], kv's dtype, last stride 1: the queries' rope
+                                   part */
+  const DLTensor *q_rope_out;   /* as q_rope; NULL: q_rope is written over */
+  const DLTensor *kv_out;       /* optional, as kv: what is stored, not quantised (for prefill). May be kv */
+  const DLTensor *k_rope_out;   /* with kv_out and k_rope, as k_rope. May be k_rope */
+  const DLTensor *status;       /* optional [1] int32: enum quern_mla_status is or-ed into it; what it tells of is
+                                   skipped */
+  const quern_rope_options *rope; /* NULL: none; rotary_dim is at most d_rope */
+  float eps;                    /* of the norm */
+  int32_t d_rope;               /* where k_rope is NULL: how many of kv's last numbers are the rope part */
+  int32_t cache_type;           /* enum quern_mla_cache */
+  int32_t reserved;
+} quern_mla_append_args;
+
+enum quern_index_scores_flags {
+  QUERN_INDEX_SCORES_CAUSAL = 1u << 16,      /* query i of a sequence sees keys j <= length - q_len + i */
+  QUERN_INDEX_SCORES_LEAVE_MASKED = 1u << 17 /* columns of keys that a query does not see hold -inf or what was there:
+                                                for who reads lengths beside the scores */
+};
+
+/* What DeepSeek-V3.2's lightning indexer gives each key (DeepSeek-AI, "DeepSeek-V3.2-Exp", 2025), before the largest
+ * are chosen:
+ *
+ *   out[i,j] = k_scale[j] * sum over heads h of weights[i,h] * q_scale[i,h] * max(q[i,h] . k[j], 0)
+ *
+ * for the keys j that query i of a sequence sees, j counting from the sequence's first key on; -inf in the other
+ * columns of out. Scales are not negative. Rows of q past the last sequence's are not read, those of out not written.
+ * Heads 1 to 128, d a multiple of 16 from 16 to 256; 64 heads of 128 with pages of a multiple of 8 keys run at full
+ * speed on sm_90a. */
+typedef struct quern_index_scores_args {
+  uint32_t size;
+  uint32_t flags; /* enum quern_call_flags | enum quern_index_scores_flags */
+  void *stream;
+  void *workspace;
+  uint64_t workspace_size;
+  int32_t alignment;
+  int32_t max_sms;
+  const DLTensor *q;            /* [total_q, heads, d], e4m3 or e5m2, last stride 1 */
+  const DLTensor *q_scale;      /* optional f32: [1] or [total_q, heads]; NULL: 1 */
+  const DLTensor *weights;      /* [total_q, heads] f32 */
+  const DLTensor *k;            /* paged: [pages, page_size, d]; ragged: [total_kv, d]; q's dtype, last stride 1 */
+  const DLTensor *k_scale;      /* optional f32: [1], or k's shape without its last dimension; NULL: 1 */
+  const DLTensor *out;          /* [total_q, columns] f32, last stride 1; columns: no sequence has more keys */
+  const DLTensor *lengths;      /* [batch] int32: keys of each sequence, this call's tokens included */
+  const DLTensor *cu_q;         /* [batch+1] int32: where each sequence's queries begin; NULL: one query each */
+  const DLTensor *page_table;   /* paged: [batch, max_pages] int32, last stride 1 ... */
+  const DLTensor *page_indptr;  /* ... or [batch+1] int32 with ... */
+  const DLTensor *page_indices; /* ... [>= indptr[batch]] int32 */
+  const DLTensor *cu_kv;        /* ragged: [batch+1] int32: where each sequence's keys begin */
+  const DLTensor *status;       /* optional [1] int32: enum quern_mla_status is or-ed into it */
+  int32_t max_q_len;            /* no sequence has more queries; 0: 1 without cu_q, else total_q */
+  int32_t q_type;               /* enum quern_fp8, where q and k are uint8 */
+} quern_index_scores_args;
 /* The next five stand beside quern_sample: what engines put around a sampler of their own. Rows are independent, a
  * row's result is a function of that row and its parameters alone, and NaN is never chosen. Their `status` is
  * enum quern_sample_status. */
@@ -1470,6 +1593,24 @@ int32_t quern_sample_prepare(quern_context *context, const quern_sample_args *ar
     quern_error *error);
 int32_t quern_sample(quern_context *context, const quern_sample_args *args, quern_error *error);
 
+int32_t quern_gather_workspace(quern_context *context, const quern_gather_args *args,
+    uint64_t *bytes, quern_error *error);
+int32_t quern_gather_prepare(quern_context *context, const quern_gather_args *args,
+    quern_error *error);
+int32_t quern_gather(quern_context *context, const quern_gather_args *args, quern_error *error);
+
+int32_t quern_mla_append_workspace(quern_context *context, const quern_mla_append_args *args,
+    uint64_t *bytes, quern_error *error);
+int32_t quern_mla_append_prepare(quern_context *context, const quern_mla_append_args *args,
+    quern_error *error);
+int32_t quern_mla_append(quern_context *context, const quern_mla_append_args *args, quern_error *error);
+
+int32_t quern_index_scores_workspace(quern_context *context, const quern_index_scores_args *args,
+    uint64_t *bytes, quern_error *error);
+int32_t quern_index_scores_prepare(quern_context *context, const quern_index_scores_args *args,
+    quern_error *error);
+int32_t quern_index_scores(quern_context *context, const quern_index_scores_args *args, quern_error *error);
+
 int32_t quern_softmax_workspace(quern_context *context, const quern_softmax_args *args,
     uint64_t *bytes, quern_error *error);
 int32_t quern_softmax_prepare(quern_context *context, const quern_softmax_args *args,
@@ -1582,7 +1723,10 @@ QUERN_COMBINES(quern_gemm_flags)
 QUERN_COMBINES(quern_quantize_flags)
 QUERN_COMBINES(quern_moe_flags)
 QUERN_COMBINES(quern_rmsnorm_flags)
+QUERN_COMBINES(quern_gather_flags)
 QUERN_COMBINES(quern_sample_flags)
+QUERN_COMBINES(quern_mla_append_flags)
+QUERN_COMBINES(quern_index_scores_flags)
 QUERN_COMBINES(quern_softmax_flags)
 QUERN_COMBINES(quern_top_k_flags)
 QUERN_COMBINES(quern_renormalise_flags)

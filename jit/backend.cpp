@@ -6,59 +6,108 @@
 #include <array>
 #include <string_view>
 
+#include "jit/directives.h"
 #include "jit/error.h"
 
 namespace quern::jit {
 namespace {
 
-// Beginnings of options that read or write files, or say again what the target says.
-constexpr std::array<std::string_view, 37> kForbidden = {"-I",
-                                                         "-i",
-                                                         "--include",
-                                                         "--pre-include",
-                                                         "--system-include",
-                                                         "-L",
-                                                         "-B",
-                                                         "-o",
-                                                         "--output",
-                                                         "-x",
-                                                         "-T",
-                                                         "-Xlinker",
-                                                         "-Wl,",
-                                                         "-Wp,",
-                                                         "-Wa,",
-                                                         "-specs",
-                                                         "--specs",
-                                                         "-wrapper",
-                                                         "--sysroot",
-                                                         "-save-temps",
-                                                         "--save-temps",
-                                                         "-arch",
-                                                         "--gpu-arch",
-                                                         "-target",
-                                                         "--target",
-                                                         "--offload-arch",
-                                                         "-fplugin",
-                                                         "--options-file",
-                                                         "-dependency",
-                                                         "--time",
-                                                         "-time",
-                                                         "--pch",
-                                                         "-pch",
-                                                         "-create-pch",
-                                                         "-use-pch",
-                                                         "-march=native",
-                                                         "-mcpu=native"};
+// What a kernel may say to its compiler: names that are whole options, and beginnings that a value follows. Everything
+// else is refused, since compilers have hundreds of options that read files, write files or stop half-way. A compiler
+// refuses those that are another's by itself.
+constexpr std::array<std::string_view, 71> kWhole = {
+    // NVRTC
+    "-use_fast_math", "--use_fast_math", "-lineinfo", "--generate-line-info", "-G", "--device-debug", "-dopt",
+    "-dopt=on", "--dopt=on", "-default-device", "--device-as-default-execution-space", "-ewp",
+    "--extra-device-vectorization", "-w", "--disable-warnings", "-restrict", "--restrict", "--no-display-error-number",
+    "-no-err-no", "--brief-diagnostics=true", "--brief-diagnostics=false", "-brief-diag=true", "-brief-diag=false",
+    "--minimal", "-minimal", "--device-int128", "-device-int128", "--device-float128", "-device-float128",
+    "--ptxas-options=-v", "-Xptxas=-v",
+    // all of the kin of clang and GCC
+    "-O0", "-O1", "-O2", "-O3", "-Ofast", "-Os", "-Og", "-g", "-g0", "-g1", "-g2", "-g3", "-ffast-math",
+    "-fno-fast-math", "-funroll-loops", "-fno-unroll-loops", "-fvectorize", "-fno-vectorize", "-fslp-vectorize",
+    "-fno-slp-vectorize", "-ftree-vectorize", "-fno-tree-vectorize", "-fmath-errno", "-fno-math-errno",
+    "-ffinite-math-only", "-fno-finite-math-only", "-fassociative-math", "-fno-associative-math", "-freciprocal-math",
+    "-fno-signed-zeros", "-fno-trapping-math", "-fstrict-aliasing", "-fno-strict-aliasing", "-fwrapv", "-fno-inline",
+    "-fno-omit-frame-pointer",
+    // AMD's
+    "-munsafe-fp-atomics", "-mno-unsafe-fp-atomics", "-fgpu-flush-denormals-to-zero",
+    "-fno-gpu-flush-denormals-to-zero"};
+// Behind each comes a value of letters, digits, '.', '_', '-', '+' and ','.
+constexpr std::array<std::string_view, 41> kBeginnings = {"-std=",
+                                                          "--std=",
+                                                          "-maxrregcount=",
+                                                          "--maxrregcount=",
+                                                          "-ftz=",
+                                                          "--ftz=",
+                                                          "-prec-sqrt=",
+                                                          "--prec-sqrt=",
+                                                          "-prec-div=",
+                                                          "--prec-div=",
+                                                          "-fmad=",
+                                                          "--fmad=",
+                                                          "-diag-suppress=",
+                                                          "--diag-suppress=",
+                                                          "-diag-warn=",
+                                                          "--diag-warn=",
+                                                          "-diag-error=",
+                                                          "--diag-error=",
+                                                          "-Ofast-compile=",
+                                                          "--Ofast-compile=",
+                                                          "-split-compile=",
+                                                          "--split-compile=",
+                                                          "-jump-table-density=",
+                                                          "--jump-table-density=",
+                                                          "--ptxas-options=-dlcm=",
+                                                          "-Xptxas=-dlcm=",
+                                                          "-ffp-contract=",
+                                                          "-finline-limit=",
+                                                          "-U",
+                                                          "-W",
+                                                          "-mtune=",
+                                                          "-march=",
+                                                          "-mavx",
+                                                          "-mfma",
+                                                          "-msse",
+                                                          "-mf16c",
+                                                          "-mcumode",
+                                                          "-mno-cumode",
+                                                          "-mwavefrontsize64",
+                                                          "-mno-wavefrontsize64",
+                                                          "-ftemplate-depth="};
 
+bool is_digit(char c) { return c >= '0' && c <= '9'; }
 bool is_std(std::string_view option) { return option.starts_with("-std=") || option.starts_with("--std="); }
 
-bool is_forbidden(std::string_view option) {
-  if (!option.starts_with('-') || option == "-" || option == "--") return true;  // an input file, or @file
-  if (option.starts_with("-D") || option.starts_with("--define-macro=")) return false;
-  if (option.starts_with("-l") && !option.starts_with("-lineinfo")) return true;
-  if (option.find('/') != std::string_view::npos) return true;
-  return std::any_of(kForbidden.begin(), kForbidden.end(),
-                     [&](std::string_view beginning) { return option.starts_with(beginning); });
+bool is_value(std::string_view value) {
+  return std::all_of(value.begin(), value.end(), [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' || c == '_' ||
+           c == '-' || c == '+' || c == ',' || c == '=';
+  });
+}
+
+// -DNAME, -DNAME=value: a constant of the source, held to what sources are held to.
+bool is_harmless_macro(std::string_view macro) {
+  std::string line = "#define " + std::string(macro) + '\n';
+  if (const std::size_t equals = line.find('='); equals != std::string::npos) line[equals] = ' ';
+  const Directives found = find_directives(line);
+  const bool named = !macro.empty() && !is_digit(macro.front()) && macro.front() != '=';
+  return named && macro.find('\n') == std::string_view::npos && found.objection.text.empty() && found.list.empty() &&
+         found.macros.size() == 1 && !found.macros[0].name.empty() && !found.macros[0].pastes;
+}
+
+bool is_allowed(std::string_view option) {
+  for (const std::string_view define : {"--define-macro=", "-D"}) {
+    if (option.starts_with(define)) return is_harmless_macro(option.substr(define.size()));
+  }
+  if (std::find(kWhole.begin(), kWhole.end(), option) != kWhole.end()) return true;
+  // What is handed on to another program, and what asks what this machine is.
+  for (const std::string_view not_this : {"-Wl,", "-Wp,", "-Wa,", "-march=native", "-mtune=native"}) {
+    if (option.starts_with(not_this)) return false;
+  }
+  return std::any_of(kBeginnings.begin(), kBeginnings.end(), [&](std::string_view beginning) {
+    return option.starts_with(beginning) && is_value(option.substr(beginning.size()));
+  });
 }
 
 std::string what(const CompileJob& job) { return '\'' + job.entry + "' for " + job.target.name(); }
@@ -79,11 +128,12 @@ std::vector<std::string> merge_options(std::vector<std::string> own, const std::
 
 void check_options(const std::vector<std::string>& options) {
   for (const std::string& option : options) {
-    if (is_forbidden(option)) {
+    if (!is_allowed(option)) {
       throw Error(QUERN_INVALID,
                   "option: '" + option +
-                      "' is not allowed: a kernel is compiled from its source, headers and constants alone, "
-                      "for its target alone, without paths, other files or outputs");
+                      "' is not allowed: a kernel is compiled from its source, headers and constants alone, for its "
+                      "target alone, without paths, other files or outputs. Allowed are macros (-D, -U), standards, "
+                      "warnings, and options of optimisation and floating point: sources/kernel/README.md lists them");
     }
   }
 }

@@ -41,8 +41,8 @@ std::unique_ptr<Backend> open_cxx(const std::string& compiler, const std::string
 // The job's options behind the compiler's own; "-std=" of the job replaces ours.
 std::vector<std::string> merge_options(std::vector<std::string> own, const std::vector<std::string>& given);
 
-// Throws Error(QUERN_INVALID) for an option that reaches for files, names an output or contradicts the target: what it
-// would bring in is not part of a kernel's key.
+// Throws Error(QUERN_INVALID) for an option that is not on the list of those that neither reach for files nor name an
+// output nor contradict the target: what they would bring in is not part of a kernel's key.
 void check_options(const std::vector<std::string>& options);
 
 // Cuts a log to kLogLimit, saying so.

@@ -25,6 +25,7 @@ struct CompileJob {
   std::string source;  // one whole translation unit
   std::string entry;
   std::vector<std::string> options;  // none that reaches for files or contradicts the target
+  std::uint8_t keep_operands = 0;    // as Unit has it
 };
 
 struct Compiled {

@@ -109,6 +109,12 @@ class Cxx final : public Backend {
                        "-fno-exceptions", "-fno-rtti", "-fvisibility=hidden", "-fno-strict-aliasing", "-fno-math-errno",
                        "-nodefaultlibs", "-Wl,--build-id=none", "-ffile-prefix-map=" + folder_ + "=."},
                       job.options);
+    // Both the preprocessor and the assembler tell what they have read. clang's own assembler does not.
+    if (identity_.build.starts_with("clang")) arguments.emplace_back("-fno-integrated-as");
+    const std::string included = folder_ + "/included", assembled = folder_ + "/assembled";
+    for (const char* option : {"-MD", "-MT", "x", "-MF"}) arguments.emplace_back(option);
+    arguments.push_back(included);
+    arguments.push_back("-Wa,--MD," + assembled);
     for (const char* last : {"-o", image.c_str(), "-", "-lm", "-lc", "-lgcc"}) arguments.emplace_back(last);
     const int status = run_program(arguments, input.c_str(), "/dev/null");
     if (WIFSIGNALED(status)) {
@@ -124,10 +130,28 @@ class Cxx final : public Backend {
     compiled.compiler_build = identity_.build;
     compiled.image = read_file(image);
     if (compiled.image.empty()) refused(identity_, job, "the compiler reported success and wrote no shared object", 0);
+    refuse_foreign_files(job, included);
+    refuse_foreign_files(job, assembled);
     return compiled;
   }
 
  private:
+  // Of a rule of make: "target: what was read". What was read beside the source itself is no part of the kernel's key.
+  void refuse_foreign_files(const CompileJob& job, const std::string& path) const {
+    const std::string rule = read_file(path);
+    const std::size_t colon = rule.find(": ");
+    std::istringstream names(colon == std::string::npos ? rule : rule.substr(colon + 2));
+    std::string name;
+    if (access(path.c_str(), F_OK) != 0)
+      refused(identity_, job, "the compiler does not tell which files it has read", 0);
+    while (names >> name) {
+      const bool own = name == "\\" || name == "-" || name == "x:" || name == "<stdin>" || name == "/dev/stdin" ||
+                       name == "{standard" || name == "input}" || name == "kernel.cpp" ||
+                       (name.starts_with(folder_ + '/') && name.ends_with(".s"));
+      if (!own) refused(identity_, job, "it reads " + name + ": a kernel is made of what is given with it alone", 0);
+    }
+  }
+
   CompilerIdentity identity_;
   std::string folder_;
 };

@@ -19,6 +19,7 @@
 #include "jit/fork_guard.h"
 #include "jit/images.h"
 #include "jit/lookup_table.h"
+#include "jit/seal.h"
 
 namespace quern::jit {
 namespace {
@@ -75,8 +76,10 @@ struct Engine::Impl {
         pool(std::make_unique<CompilePool>(compile_threads(options))) {}
 
   ~Impl() {
+    images.hurry();
     pool.reset();
     images.flush_uses();
+    options.store->deliver();
     if (options.driver != nullptr) {
       table.for_each([this](Kernel& kernel) { options.driver->unload(kernel.loaded); });
     }
@@ -95,6 +98,7 @@ struct Engine::Impl {
   const Kernel* load(const Spec& spec, const Wanted& wanted, const cache::Entry& entry, double* milliseconds);
   void put_off(const Spec& spec, std::shared_ptr<const Wanted> wanted);
   void note_use(const cache::Key& key) noexcept;
+  void store_later(const Wanted& wanted, Images::Image image) noexcept;
 
   const EngineOptions options;
   const ForkGuard fork;
@@ -135,7 +139,7 @@ const Kernel* Engine::Impl::ready(const Spec& spec, Miss miss, void* stream) {
     }
   }
 
-  Outbox outbox(options.event);
+  Outbox outbox(options.event, *options.store);
   const Fetched fetched = fetches.run(spec, [&] { return fetch(spec, outbox); }, [] {});
   if (fetched.kernel != nullptr) return fetched.kernel;
   const Wanted& wanted = *fetched.wanted;
@@ -180,7 +184,22 @@ const Kernel* Engine::Impl::make(const Spec& spec, const Wanted& wanted, Outbox&
     image = images.obtain(wanted, /*anew=*/true, outbox);
   }
   double milliseconds = 0;
-  return load(spec, wanted, image.entry, &milliseconds);
+  const Kernel* const kernel = load(spec, wanted, image.entry, &milliseconds);
+  if (image.busy) store_later(wanted, std::move(image));
+  return kernel;
+}
+
+// The caller has its kernel, and waits for nobody who has the file.
+void Engine::Impl::store_later(const Wanted& wanted, Images::Image image) noexcept {
+  try {
+    auto kept = std::make_shared<std::pair<Wanted, Images::Image>>(wanted, std::move(image));
+    pool->post([this, kept = std::move(kept)] {
+      images.store(kept->first, kept->second, true);
+      options.store->deliver();
+    });
+  } catch (...) {
+    images.counters.store_errors++;
+  }
 }
 
 // Null when the driver refused the image, which is then rejected.
@@ -206,7 +225,8 @@ const Kernel* Engine::Impl::load(const Spec& spec, const Wanted& wanted, const c
   kernel->spec = spec;
   kernel->key = wanted.key;
   const Clock::time_point start = Clock::now();
-  kernel->loaded = options.driver->load(entry.image, wanted.unit.entry, wanted.unit.max_shared_bytes);
+  kernel->loaded =
+      options.driver->load(unsealed(entry.image, wanted.key), wanted.unit.entry, wanted.unit.max_shared_bytes);
   Unpublished unpublished(*options.driver, kernel->loaded);
   *milliseconds = milliseconds_since(start);
   load_ms.fetch_add(*milliseconds);
@@ -223,7 +243,7 @@ void Engine::Impl::put_off(const Spec& spec, std::shared_ptr<const Wanted> wante
   if (!background.begin(spec, wanted->name())) return;
   try {
     pool->post([this, spec, kept = std::move(wanted)] {
-      Outbox outbox(options.event);
+      Outbox outbox(options.event, *options.store);
       try {
         make_once(spec, *kept, outbox);
       } catch (...) {
@@ -242,7 +262,10 @@ void Engine::Impl::note_use(const cache::Key& key) noexcept {
   if (!images.note_use(key)) return;
   try {
     // In a thread of ours: what is being loaded here is about to be launched.
-    pool->post([this] { images.flush_uses(); });
+    pool->post([this] {
+      images.flush_uses();
+      options.store->deliver();
+    });
   } catch (...) {
     // No thread to be had: the destructor does it.
   }
@@ -251,7 +274,7 @@ void Engine::Impl::note_use(const cache::Key& key) noexcept {
 Warmed Engine::Impl::warm(const Spec& spec, bool list_only) {
   fork.check();
   const Clock::time_point start = Clock::now();
-  Outbox outbox(options.event);
+  Outbox outbox(options.event, *options.store);
   const auto work = [&]() -> Warmed {
     const Wanted wanted = images.want(spec);
     cache::Entry entry;

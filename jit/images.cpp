@@ -8,6 +8,7 @@
 #include "jit/error.h"
 #include "jit/failure.h"
 #include "jit/key.h"
+#include "jit/seal.h"
 
 namespace quern::jit {
 namespace {
@@ -38,6 +39,7 @@ std::string Wanted::name() const {
 }
 
 Outbox::~Outbox() {
+  store_.deliver();
   for (const Event& event : events_) {
     try {
       tell_(event);
@@ -89,7 +91,8 @@ Images::Image Images::obtain(const Wanted& wanted, bool anew, Outbox& outbox) {
 }
 
 cache::Entry Images::compile(const Wanted& wanted, Outbox& outbox) {
-  const CompileJob job{wanted.unit.target, render(wanted.unit).text, wanted.unit.entry, wanted.unit.options};
+  const CompileJob job{wanted.unit.target, render(wanted.unit).text, wanted.unit.entry, wanted.unit.options,
+                       wanted.unit.keep_operands};
   Compiled compiled;
   try {
     const Slots::Taken slot(slots_);
@@ -111,6 +114,7 @@ cache::Entry Images::compile(const Wanted& wanted, Outbox& outbox) {
   entry.target = wanted.unit.target.name();
   entry.entry_name = wanted.unit.entry;
   entry.image = std::move(compiled.image);
+  seal(&entry.image, wanted.key);
   entry.compiler_kind = std::move(compiled.compiler_kind);
   entry.compiler_build = std::move(compiled.compiler_build);
   entry.log = std::move(compiled.log);
@@ -124,7 +128,7 @@ cache::Entry Images::compile(const Wanted& wanted, Outbox& outbox) {
 
 void Images::store(const Wanted& wanted, Image& image, bool patiently) noexcept {
   cache::Store& store = *options_.store;
-  const cache::Put put = patiently ? store.put_patiently(wanted.key, image.entry, &image.why_not)
+  const cache::Put put = patiently ? store.put_patiently(wanted.key, image.entry, &image.why_not, &hurried_)
                                    : store.put(wanted.key, image.entry, &image.why_not);
   image.stored = put == cache::Put::stored;
   image.busy = put == cache::Put::busy;
@@ -132,13 +136,10 @@ void Images::store(const Wanted& wanted, Image& image, bool patiently) noexcept 
     counters.stored++;
     return;
   }
-  try {
-    // Where nothing was meant to be written, nothing has failed.
-    const cache::State state = options_.store->stats().state;
-    if (state == cache::State::off || state == cache::State::read_only) return;
-  } catch (...) {
-    // No memory to ask: it counts as failed.
-  }
+  if (image.busy && !patiently) return;  // it is about to be tried again
+  // Where nothing was meant to be written, nothing has failed.
+  const cache::State state = store.state();
+  if (state == cache::State::off || state == cache::State::read_only) return;
   counters.store_errors++;
 }
 

@@ -27,11 +27,11 @@ struct Wanted {
   std::string name() const;
 };
 
-// What happened, gathered while flights are open and locks held, and told once they are not: a callback may call us
-// again.
+// What happened, gathered while flights are open and locks held, and told once they are not, together with what the
+// store has to tell: a callback may call us again. One for each call that comes from outside.
 class Outbox {
  public:
-  explicit Outbox(const std::function<void(const Event&)>& tell) : tell_(tell) {}
+  Outbox(const std::function<void(const Event&)>& tell, cache::Store& store) : tell_(tell), store_(store) {}
   ~Outbox();
   Outbox(const Outbox&) = delete;
   Outbox& operator=(const Outbox&) = delete;
@@ -40,6 +40,7 @@ class Outbox {
 
  private:
   const std::function<void(const Event&)>& tell_;
+  cache::Store& store_;
   std::vector<Event> events_;
 };
 
@@ -89,8 +90,11 @@ class Images {
   // Under the store's single flight: looks again unless `anew`, then compiles and stores. Throws what the compiler
   // throws.
   Image obtain(const Wanted& wanted, bool anew, Outbox& outbox);
-  // Stores what was compiled; where others had the file for too long, once more, and then with patience.
+  // Stores what was compiled. Where others had the file for too long the image is `busy` then, and may be stored once
+  // more, with patience, by a thread that nobody waits for.
   void store(const Wanted& wanted, Image& image, bool patiently = false) noexcept;
+  // Patience ends.
+  void hurry() noexcept { hurried_ = true; }
   // The driver refused a stored image.
   void reject(const Wanted& wanted, const std::string& reason, Outbox& outbox);
 
@@ -108,6 +112,7 @@ class Images {
 
   const EngineOptions& options_;
   Slots slots_;
+  std::atomic<bool> hurried_{false};
   std::mutex uses_mutex_;
   std::vector<cache::Key> uses_;
 };

@@ -15,6 +15,7 @@
 #include <xxhash.h>
 
 #include "jit/error.h"
+#include "jit/process_mutex.h"
 #include "jit/sanitizer.h"
 
 namespace quern::jit {
@@ -40,7 +41,7 @@ std::string sha256_hex(std::string_view text) {
 // may be used again.
 std::string digest_of(std::string_view text) {
   using Fingerprint = std::array<std::uint64_t, 3>;
-  static std::mutex mutex;
+  static auto& mutex = *new ProcessMutex;
   static auto& known = *new std::map<Fingerprint, std::string>();  // lives on: other threads may run at exit
   constexpr std::size_t kMost = 4096;
   const XXH128_hash_t hash = XXH3_128bits(text.data(), text.size());
@@ -82,6 +83,7 @@ std::string canonical_text(const Unit& unit, std::vector<File> used) {
     text += "const " + encoded(constant.name) + ' ' + encoded(constant.value) + '\n';
   }
   if (unit.max_shared_bytes != 0) text += "shared " + std::to_string(unit.max_shared_bytes) + '\n';
+  if (unit.keep_operands) text += "pass keep-operands\n";
   for (const std::string& option : unit.options) text += "option " + encoded(option) + '\n';
   if (unit.target.family() == Family::host && !kSanitizerOption.empty()) {
     text += "option " + std::string(kSanitizerOption) + '\n';

@@ -12,7 +12,7 @@
 namespace quern::jit {
 
 // Raised when the meaning of a cached image changes without any source changing (the launch convention, say).
-inline constexpr int kFormat = 1;
+inline constexpr int kFormat = 2;
 
 // The canonical text, one fact a line:
 //

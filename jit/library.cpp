@@ -9,10 +9,12 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
+#include <new>
 #include <sstream>
 
 #include "jit/error.h"
@@ -49,9 +51,7 @@ class Search {
     if (const char* dir = environment_of(search_.environment_variable)) {
       if (try_folder(dir, search_.environment_variable)) return std::move(library_);
     }
-    for (const std::string& soname : search_.sonames) {
-      if (try_default(soname)) return std::move(library_);
-    }
+    if (try_default()) return std::move(library_);
     if (const char* root = environment_of(search_.toolkit_variable)) {
       for (const std::string& below : search_.toolkit_dirs) {
         if (try_folder(std::string(root) + '/' + below, search_.toolkit_variable)) return std::move(library_);
@@ -119,7 +119,37 @@ class Search {
     return false;
   }
 
-  bool try_default(const std::string& soname) {
+  bool try_default() {
+    const std::vector<std::string> dirs = default_dirs();
+    const auto unsafe =
+        std::find_if(dirs.begin(), dirs.end(), [](const std::string& d) { return !d.starts_with('/'); });
+    if (unsafe == dirs.end()) {
+      return std::any_of(search_.sonames.begin(), search_.sonames.end(),
+                         [this](const std::string& soname) { return try_by_name(soname); });
+    }
+    // Opening by name would run what lies in the working directory before its path could be judged.
+    note("default search path", "holds the relative entry '" + *unsafe + "' (LD_LIBRARY_PATH), which is not used");
+    return std::any_of(dirs.begin(), dirs.end(), [this](const std::string& dir) {
+      return dir.starts_with('/') && try_folder(dir, "default search path");
+    });
+  }
+
+  // The folders of the dynamic linker, as it was given them; not the names that it knows from its cache.
+  static std::vector<std::string> default_dirs() {
+    std::vector<std::string> dirs;
+    void* program = dlopen(nullptr, RTLD_NOW);
+    Dl_serinfo size{};
+    if (program == nullptr || dlinfo(program, RTLD_DI_SERINFOSIZE, &size) != 0) return dirs;
+    std::vector<std::max_align_t> memory(size.dls_size / sizeof(std::max_align_t) + 1);
+    auto* const info = new (memory.data()) Dl_serinfo(size);
+    if (dlinfo(program, RTLD_DI_SERINFO, info) == 0) {
+      for (unsigned i = 0; i < info->dls_cnt; ++i) dirs.emplace_back(info->dls_serpath[i].dls_name);
+    }
+    dlclose(program);
+    return dirs;
+  }
+
+  bool try_by_name(const std::string& soname) {
     if (!try_open(soname, "default search path, " + soname)) return false;
     // Companions are opened by the library when it is first used, not while it is loaded: there is still time.
     open_companions(folder_of(library_.path));

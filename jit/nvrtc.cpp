@@ -149,7 +149,7 @@ class Nvrtc final : public Backend {
     if (size == 0) refused(identity_, job, "the compiler reported success and gave an empty cubin\n" + compiled.log, 0);
     compiled.image.resize(size);
     check(functions_.nvrtcGetCUBIN(program.get(), compiled.image.data()), "nvrtcGetCUBIN");
-    if (job.target.name() == "sm_90a") keep_shared_operands(&compiled.image);
+    if (job.keep_operands && job.target.name() == "sm_90a") keep_shared_operands(&compiled.image);
     cap_log(&compiled.log);
     return compiled;
   }

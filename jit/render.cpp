@@ -14,6 +14,8 @@ namespace {
 
 constexpr std::size_t kMaxText = std::size_t{64} << 20;
 constexpr std::size_t kMaxDepth = 200;
+// What stands in the place of __has_include and its like: a macro that says no.
+constexpr std::string_view kNoProbe = "QUERN_NO_SUCH_FILE";
 
 std::string quoted(std::string_view name) {
   std::string text = "\"";
@@ -72,11 +74,17 @@ class Renderer {
   explicit Renderer(const Unit& unit) : unit_(unit) {}
 
   Rendered run() {
-    for (const Constant& constant : unit_.constants) append_constant(&out_, constant);
-    if (!out_.empty()) out_ = "#line 1 \"constants\"\n" + out_;
+    std::string constants;
+    for (const Constant& constant : unit_.constants) append_constant(&constants, constant);
+    const File first{"constants", constants};
+    const Directives of_constants = scan(first);
+    if (!constants.empty()) expand(first, of_constants);
     check_file(unit_.source);
     used_.push_back(unit_.source);
-    expand(unit_.source, find_directives(unit_.source.text));
+    const Directives of_source = scan(unit_.source);
+    expand(unit_.source, of_source);
+    check_conditions(first, of_constants, of_source);
+    if (probes_) out_ = "#define " + std::string(kNoProbe) + "(...) 0\n" + out_;
     return {std::move(out_), std::move(used_)};
   }
 
@@ -89,6 +97,29 @@ class Renderer {
     std::vector<Branches> seen_under;
   };
 
+  static Directives scan(const File& file) {
+    Directives directives = find_directives(file.text);
+    if (const Objection& objection = directives.objection; !objection.text.empty()) object(file, objection);
+    return directives;
+  }
+
+  [[noreturn]] static void object(const File& file, const Objection& objection) {
+    throw Error(QUERN_INVALID, where(file, objection.line) + "the text " + objection.text);
+  }
+
+  // Over all the texts together: a macro of one may stand in a condition of another.
+  void check_conditions(const File& first, const Directives& of_constants, const Directives& of_source) const {
+    std::vector<const Directives*> texts = {&of_constants, &of_source};
+    std::vector<const File*> files = {&first, &unit_.source};
+    for (const auto& known : headers_) {
+      texts.push_back(&known.second.directives);
+      files.push_back(known.second.file);
+    }
+    std::size_t which = 0;
+    if (const Objection objection = find_pasted_condition(texts, &which); !objection.text.empty())
+      object(*files[which], objection);
+  }
+
   // Maps a name to its header, read on first use; nullptr where there is none.
   Header* header(std::string_view name) {
     const auto known = headers_.find(name);
@@ -100,7 +131,7 @@ class Renderer {
     used_.push_back(*file);
     Header& made = headers_[file->name];
     made.file = &*file;
-    made.directives = find_directives(file->text);
+    made.directives = scan(*file);
     made.number = headers_.size();
     return &made;
   }
@@ -136,6 +167,19 @@ class Renderer {
           include(file, directive);
           line(directive.line + directive.lines, file.name);
           break;
+        case Directive::Kind::probe:
+          // Nothing is there but what was given: no header can be asked for.
+          out_ += text.substr(done, directive.begin - done);
+          out_ += kNoProbe;
+          done = directive.end;
+          probes_ = true;
+          break;
+        case Directive::Kind::refused:
+          out_ += text.substr(done, directive.begin - done);
+          done = directive.end;
+          refuse(directive.name);
+          line(directive.line + directive.lines, file.name);
+          break;
       }
     }
     out_ += text.substr(done);
@@ -149,6 +193,11 @@ class Renderer {
 
   void include(const File& from, const Directive& directive) {
     Header* found = header(directive.name);
+    if (found == nullptr && directive.angled) {
+      // Often in a branch for another compiler: an error only where it is compiled.
+      refuse("#include <" + directive.name + "> is not among the headers: a kernel is made of what is given with it");
+      return;
+    }
     if (found == nullptr) missing(from, directive);
     if (!found->directives.once) {
       nest(*found, from, directive);
@@ -170,6 +219,17 @@ class Renderer {
       out_ += "#endif\n";
       open_.pop_back();
     }
+  }
+
+  // The compiler says it, if it gets there.
+  void refuse(const std::string& why) {
+    std::string plain = why;
+    for (char& c : plain) {
+      const bool odd =
+          c == '"' || c == '\\' || static_cast<unsigned char>(c) < 0x20 || static_cast<unsigned char>(c) >= 0x7f;
+      if (odd) c = '?';
+    }
+    out_ += "#error \"quern: " + plain + "\"\n";
   }
 
   void nest(const Header& found, const File& from, const Directive& directive) {
@@ -209,6 +269,7 @@ class Renderer {
   Branches open_;
   unsigned last_branch_ = 0;
   std::size_t depth_ = 0;
+  bool probes_ = false;
 };
 
 }  // namespace

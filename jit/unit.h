@@ -37,6 +37,7 @@ struct Unit {
   std::vector<File> headers;           // what may be included; only those that are go into the key
   std::vector<std::string> options;    // further compiler options
   std::uint32_t max_shared_bytes = 0;  // dynamic shared memory a launch may ask for
+  bool keep_operands = false;          // the machine code's hints may be changed (jit/operand_reuse.h)
 };
 
 // One translation unit: the constants as #defines, then the source with every #include "name" replaced by the text of

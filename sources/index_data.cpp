@@ -25,6 +25,14 @@ void expect_in_range(const char* name, const std::int32_t* values, std::int64_t 
   }
 }
 
+void expect_in_range(const char* name, const q::Integers& values, std::int64_t count, std::int64_t least,
+                     std::int64_t most, const char* item, const char* bound) {
+  for (std::int64_t i = 0; i < count; ++i) {
+    const std::int64_t value = q::integer_at(values, i);
+    if (value < least || value > most) refuse_index(place_of(name, i, item), value, least, most, bound);
+  }
+}
+
 void expect_offsets(const char* name, const std::int32_t* offsets, std::int64_t count, std::int64_t most,
                     const char* item, const char* bound) {
   if (offsets[0] < 0 || offsets[0] > most) refuse_index(place_of(name, 0, item), offsets[0], 0, most, bound);

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "jit/driver.h"
+#include "sources/common/integers.cuh"
 
 namespace quern::ops {
 
@@ -19,6 +20,8 @@ inline bool reads_index_data(const jit::DeviceInfo& device) {
 // Each throws Error(QUERN_INVALID): "lengths[3] (sequence 3) is 70; allowed: 0 to 64, max_kv_len". `item` names what an
 // element belongs to ("sequence", "expert"), `bound` what the upper limit comes from.
 void expect_in_range(const char* name, const std::int32_t* values, std::int64_t count, std::int64_t least,
+                     std::int64_t most, const char* item, const char* bound);
+void expect_in_range(const char* name, const q::Integers& values, std::int64_t count, std::int64_t least,
                      std::int64_t most, const char* item, const char* bound);
 // offsets[0 .. count]: from 0 on, never falling, the last at most `most`.
 void expect_offsets(const char* name, const std::int32_t* offsets, std::int64_t count, std::int64_t most,

@@ -64,6 +64,8 @@ std::vector<Unserved> unserved(const quern_model& model, const jit::TargetInfo& 
   const Need needs[] = {
       {"attention", true, {"attention"}, heads.c_str()},
       {"mla_decode", latent, {"mla_decode"}, latent_text.c_str()},
+      {"mla_append", latent, {"mla_append"}, "new tokens into that cache"},
+      {"index_scores", model.index_heads != 0, {"index_scores"}, "the scores of keys that an indexer chooses from"},
       {"gemm", !fp8, {"gemm"}, products.c_str()},
       {"fp8_gemm", fp8, {"fp8_gemm"}, products.c_str()},
       {"quantize", fp8, {"quantize"}, "quantising activations"},

@@ -38,6 +38,8 @@ jit::Unit describe(const jit::Spec& spec) {
   // Not that of a host's own kernel, which is its source and would stand in the key twice.
   if (spec.op != tag_kernel && ops[spec.op].constants != nullptr)
     unit.spec = constants_text(ops[spec.op].constants(spec));
+  // A host's own kernel is left as its compiler made it.
+  unit.keep_operands = spec.op != tag_kernel && unit.target.name() == "sm_90a";
   return unit;
 }
 

@@ -108,6 +108,12 @@ constexpr Field kLatent[] = {
     {&quern_model::kv_lora_rank, "kv_lora_rank"},
     {&quern_model::q_lora_rank, "q_lora_rank", Absent::number},
 };
+// What chooses the keys that are attended to.
+constexpr Field kIndexer[] = {
+    {&quern_model::index_heads, "index_n_heads"},
+    {&quern_model::index_head_dim, "index_head_dim"},
+    {&quern_model::index_top_k, "index_topk"},
+};
 
 enum class Window : std::uint8_t {
   none,
@@ -118,7 +124,7 @@ enum class Window : std::uint8_t {
 struct Family {
   const char* model_type;
   const char* architecture;
-  std::span<const Field> groups[3];
+  std::span<const Field> groups[4];
   std::uint32_t flags = QUERN_MODEL_GATED_MLP;
   Window window = Window::none;
   const char* logit_cap = nullptr;
@@ -155,6 +161,7 @@ constexpr Family kFamilies[] = {
     {"gpt2", "GPT2LMHeadModel", {kGpt2}, QUERN_MODEL_BIAS | QUERN_MODEL_NO_ROPE, Window::none, nullptr, "gelu_new"},
     {"deepseek_v2", "DeepseekV2ForCausalLM", {kSizes, kLatent, kDeepseekExperts}, kLatentFlags},
     {"deepseek_v3", "DeepseekV3ForCausalLM", {kSizes, kLatent, kDeepseekExperts}, kLatentFlags},
+    {"deepseek_v32", "DeepseekV32ForCausalLM", {kSizes, kLatent, kDeepseekExperts, kIndexer}, kLatentFlags},
     {"kimi_k2", "KimiK2ForCausalLM", {kSizes, kLatent, kDeepseekExperts}, kLatentFlags},
 };
 
@@ -347,6 +354,9 @@ Json model_to_json(const quern_model& model) {
       {&quern_model::kv_lora_rank, "kv_lora_rank"},
       {&quern_model::q_lora_rank, "q_lora_rank"},
       {&quern_model::rope_head_dim, "rope_head_dim"},
+      {&quern_model::index_heads, "index_heads"},
+      {&quern_model::index_head_dim, "index_head_dim"},
+      {&quern_model::index_top_k, "index_top_k"},
       {&quern_model::page_size, "page_size"},
   };
   static constexpr struct {

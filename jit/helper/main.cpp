@@ -15,6 +15,7 @@
 
 #include "jit/error.h"
 #include "jit/helper/protocol.h"
+#include "jit/helper/sandbox.h"
 #include "jit/sanitizer.h"
 
 #if defined(QUERN_BUILT_WITH_ASAN)
@@ -93,6 +94,9 @@ Answer serve(const Request& request) {
     const std::unique_ptr<Backend> backend = open(request);
     send_frame(Type::opened, encode(backend->identity()));
     if (request.action == Action::compile) {
+      // From here on the process deals with what the asker's caller has written. Where there is no Landlock, what
+      // remains is what holds without it: the scanner of sources, and for C++ compilers the lists of files read.
+      enter({request.folder, {backend->identity().path}});
       answer.compiled = backend->compile(request.job);
     } else {
       answer.targets = backend->targets();

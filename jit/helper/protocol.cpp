@@ -14,7 +14,7 @@
 namespace quern::jit::helper {
 namespace {
 
-constexpr char kMagic[4] = {'Q', 'R', 'N', 'A'};
+constexpr char kMagic[4] = {'Q', 'R', 'N', 'B'};
 
 struct Header {
   char magic[4];
@@ -112,6 +112,7 @@ void request_fields(Archive& archive, Message& request) {
   archive.text(request.job.source);
   archive.text(request.job.entry);
   archive.texts(request.job.options);
+  archive.number(request.job.keep_operands);
   archive.texts(request.search_dirs);
   archive.text(request.host_compiler);
   archive.text(request.folder);

@@ -4,7 +4,7 @@
 //   helper -> asker   opened        once the compiler is open: if it then dies, it can be named
 //   helper -> asker   answer        always last
 //
-// A message is a frame: magic "QRNA", its type, the payload's length, the XXH3-128 of the payload (seeded with the
+// A message is a frame: magic "QRNB", its type, the payload's length, the XXH3-128 of the payload (seeded with the
 // type), the payload. Both ends are the same build on the same machine, so numbers are in the machine's own byte order;
 // a helper of another version is told by the magic's last letter, raised whenever anything here changes.
 // SPDX-License-Identifier: Apache-2.0

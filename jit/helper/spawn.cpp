@@ -47,8 +47,12 @@ std::string absolute_entries(std::string_view list) {
 
 std::vector<std::string> child_environment(const std::string& folder) {
   // PATH is for what a C++ compiler starts; the compilers themselves are found without it.
-  std::vector<std::string> variables = {"PATH=/usr/local/bin:/usr/bin:/bin", "LC_ALL=C", "HOME=" + folder,
-                                        "TMPDIR=" + folder, "AMD_COMGR_CACHE=0"};
+  std::vector<std::string> variables = {"PATH=/usr/local/bin:/usr/bin:/bin",
+                                        "LC_ALL=C",
+                                        "HOME=" + folder,
+                                        "TMPDIR=" + folder,
+                                        "AMD_COMGR_CACHE=0",
+                                        "SOURCE_DATE_EPOCH=0"};
   for (const char* name : {"QUERN_NVRTC_DIR", "QUERN_HIPRTC_DIR", "CUDA_PATH", "ROCM_PATH"}) {
     if (const char* value = environment(name)) variables.push_back(std::string(name) + '=' + value);
   }

@@ -110,8 +110,8 @@ void Image::bind(const std::string& entry, std::uint32_t warp_size) {
   const auto symbol = [this](const std::string& name) {
     void* address = dlsym(handle_, name.c_str());
     if (address == nullptr) {
-      throw Error(QUERN_DRIVER, "host: the image has no symbol '" + name +
-                                    "': the kernel must be defined with QUERN_KERNEL under its entry's name");
+      throw Error(QUERN_NOT_FOUND, "host: the image has no symbol '" + name +
+                                       "': the kernel must be defined with QUERN_KERNEL under its entry's name");
     }
     return address;
   };

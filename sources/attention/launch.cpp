@@ -25,7 +25,7 @@ Variant variant_of_many_rows(const Problem& problem, const jit::TargetInfo& targ
 
 Variant variant_of(const Problem& problem, const jit::TargetInfo& target) {
   if (problem.invariant) return variant_of_many_rows(problem, target);
-  return problem.max_rows <= 16            ? Variant::decode
+  return problem.max_rows <= 16            ? decode_variant(problem.shape, target)
          : problem.max_rows <= kMediumRows ? Variant::medium
                                            : variant_of_many_rows(problem, target);
 }
@@ -71,7 +71,7 @@ Plan plan(const Problem& problem, Variant variant, const jit::DeviceInfo& device
     if (slots > kCounters) {
       refuse_value("batch times k's heads", heads, "at most 4096 with QUERN_CALL_BATCH_INVARIANT");
     }
-  } else if (variant != Variant::decode && variant != Variant::warpgroups && max_sms == 0) {
+  } else if ((variant == Variant::medium || variant == Variant::large) && max_sms == 0) {
     // One tile a block of threads, where the device finds the tiles even enough; those without a tile leave at once.
     plan.grid = std::clamp<std::int64_t>(tiles * problem.params.kv_heads, plan.parts, INT32_MAX);
   }
@@ -89,8 +89,8 @@ void for_each_reachable(const Problem& problem, const jit::TargetInfo& target, c
   least.max_rows = problem.shape.group;
   const Variant first = variant_of(least, target);
   bool reached = false;
-  for (const Variant variant :
-       {Variant::decode, Variant::medium, variant_of_many_rows(problem, target)}) {  // by the rows they take
+  for (const Variant variant : {decode_variant(problem.shape, target), Variant::medium,
+                                variant_of_many_rows(problem, target)}) {  // by the rows they take
     reached = reached || variant == first;
     if (reached) visit(variant);
     if (variant == last) return;
@@ -140,7 +140,7 @@ void list(const quern_model& model, const jit::TargetInfo& target, std::vector<j
     specs->push_back(to_spec(shape, target.target));
   };
   const auto add_all = [&] {
-    for (const Variant variant : {Variant::decode, Variant::medium}) add(variant);
+    for (const Variant variant : {decode_variant(shape, target), Variant::medium}) add(variant);
     add(takes_warpgroups(shape, target) ? Variant::warpgroups : Variant::large);
   };
   if (latent) {

@@ -8,7 +8,7 @@
 namespace quern::ops::attention {
 namespace {
 
-constexpr int kElementBytes = 2, kSwizzle128 = 3;
+constexpr int kSwizzle128 = 3;
 
 struct View {
   const void* data;
@@ -21,13 +21,14 @@ struct View {
 jit::TensorMap map_of(const Runtime& runtime, const Problem& problem, const Tiling& tiling, const View& v) {
   const Shape& shape = problem.shape;
   const std::int64_t tokens = std::max<std::int64_t>(problem.page_tokens, 1), heads = problem.params.kv_heads;
-  const std::int64_t row = static_cast<std::int64_t>(v.dim) * kElementBytes;
+  const int bytes = shape.cache_bytes();
+  const std::int64_t row = static_cast<std::int64_t>(v.dim) * bytes;
   // Where there is one of a kind its stride says nothing, but must be one.
   const auto stride = [&](std::int64_t bytes, std::int64_t instead) {
     return static_cast<std::uint64_t>(bytes > 0 ? bytes : instead);
   };
   jit::TensorMapDesc desc;
-  desc.data_type = shape.element == Dtype::f16 ? jit::kTensorF16 : jit::kTensorBF16;
+  desc.data_type = bytes == 1 ? jit::kTensorU8 : shape.element == Dtype::f16 ? jit::kTensorF16 : jit::kTensorBF16;
   desc.rank = 4;
   desc.address = const_cast<void*>(v.data);  // they are only read
   desc.extent[0] = static_cast<std::uint64_t>(v.dim);
@@ -37,7 +38,7 @@ jit::TensorMap map_of(const Runtime& runtime, const Problem& problem, const Tili
   desc.stride[0] = stride(v.token_bytes, row);
   desc.stride[1] = stride(v.head_bytes, row * tokens);
   desc.stride[2] = stride(shape.paged ? v.page_bytes : 0, row * tokens * heads);
-  desc.box[0] = q::kSpanBytes / kElementBytes;
+  desc.box[0] = static_cast<std::uint32_t>(q::kSpanBytes / bytes);
   desc.box[1] = static_cast<std::uint32_t>(shape.paged ? q::box_keys(shape.page_size, tiling.block) : tiling.block);
   desc.box[2] = desc.box[3] = 1;
   desc.swizzle = kSwizzle128;

@@ -76,20 +76,33 @@ Tiling tile_prefill(const Shape& shape, const jit::TargetInfo& target) {
 // in registers and for two stages in shared memory.
 Tiling tile_warpgroups(const Shape& shape, const jit::TargetInfo& target) {
   constexpr int kMostStages = 4, kRegisters = 190;  // f32 of a thread for sums of scores, for weights, and for results
-  const int consumers = std::max(shape.dim_k, shape.dim_v) <= 64 ? 3 : 2, rows = 64 * consumers;
+  const int bytes_each = shape.cache_bytes(), turners = bytes_each == 1 ? 1 : 0;
+  const int consumers = std::max(shape.dim_k, shape.dim_v) <= 64 && turners == 0 ? 3 : 2, rows = 64 * consumers;
   // Two tiles of queries where these are not in the way of keys and values.
   const int tiles = std::max(shape.dim_k, shape.dim_v) <= 128 ? 2 : 1;
   for (const int block : {128, 112, 96, 80, 64}) {
     if (shape.paged && block % q::box_keys(shape.page_size, block) != 0) continue;
     if (shape.paged && shape.page_size % q::box_keys(shape.page_size, block) != 0) continue;
-    if (shape.dim_v / 2 + block / 2 + block / 4 > kRegisters) continue;
+    if (turners != 0 && block != q::kTurnedKeys) continue;
+    if (shape.dim_v / 2 + block / 2 + block / 8 * bytes_each > kRegisters - 14 * turners) continue;
     for (int stages = kMostStages; stages >= 2; --stages) {
-      const auto bytes =
-          static_cast<std::uint32_t>(q::sm90_shared_bytes(shape.dim_k, shape.dim_v, rows, tiles, block, stages));
+      const auto bytes = static_cast<std::uint32_t>(
+          q::sm90_shared_bytes(shape.dim_k, shape.dim_v, rows, tiles, block, stages, bytes_each));
       if (bytes + q::kStaticBytes > target.shared_per_block) continue;
-      const int threads = (consumers + 1) * 128;
+      const int threads = (consumers + 1 + turners) * 128;
       return {rows, 1, threads / static_cast<int>(target.warp_size), block, stages, tiles, 1, threads, bytes};
     }
+  }
+  return {};
+}
+
+// As many stages as there is room for.
+Tiling tile_streams(const Shape& shape, const jit::TargetInfo& target) {
+  for (int stages = q::kMostStreamStages; stages >= q::kReaders; stages -= q::kReaders) {
+    const auto bytes = static_cast<std::uint32_t>(
+        q::stream_shared_bytes(shape.dim_k, shape.dim_v, stages, shape.cache_bytes(), shape.token_scales));
+    if (bytes + q::kStreamStaticBytes > target.shared_per_block) continue;
+    return {16, 1, q::kPipes * (q::kReaders + 1), q::kPipes * q::kPipeKeys, stages, 1, 1, q::kStreamThreads, bytes};
   }
   return {};
 }
@@ -111,21 +124,40 @@ int constant_page_size(std::int64_t page_size) {
 
 bool takes_warpgroups(const Shape& shape, const jit::TargetInfo& target) {
   constexpr int kLeastDim = 64;
-  const bool plain = shape.q == shape.element && shape.cache == shape.element && !shape.mask;
-  return target.warpgroups && plain && shape.copy_bytes == 16 && std::min(shape.dim_k, shape.dim_v) >= kLeastDim &&
-         (!shape.paged || shape.page_size != 0) && tile_warpgroups(shape, target).warps != 0;
+  const bool plain = shape.q == shape.element && shape.cache == shape.element;
+  const auto is_fp8 = [](Dtype dtype) { return dtype == Dtype::e4m3 || dtype == Dtype::e5m2; };
+  const bool eights = is_fp8(shape.q) && is_fp8(shape.cache) && !shape.token_scales;
+  return target.warpgroups && (plain || eights) && shape.cache_copy_bytes() == 16 &&
+         std::min(shape.dim_k, shape.dim_v) >= kLeastDim && (!shape.paged || shape.page_size != 0) &&
+         tile_warpgroups(shape, target).warps != 0;
+}
+
+bool takes_streams(const Shape& shape, const jit::TargetInfo& target) {
+  return target.warpgroups && shape.copy_bytes == 16 &&
+         q::streams_take(shape.dim_k, shape.dim_v, shape.cache_bytes()) && tile_streams(shape, target).warps != 0;
+}
+
+Variant decode_variant(const Shape& shape, const jit::TargetInfo& target) {
+  return takes_streams(shape, target) ? Variant::streams : Variant::decode;
 }
 
 Tiling tile(const Shape& shape, const jit::TargetInfo& target) {
+  if (shape.variant == Variant::streams && !takes_streams(shape, target)) {
+    throw Error(QUERN_UNSUPPORTED,
+                "attention by streams is for targets that have warpgroups, an alignment of 16, and keys and values of "
+                "whole 64 bytes; the target is " +
+                    target.target.name());
+  }
   if (shape.variant == Variant::warpgroups && !takes_warpgroups(shape, target)) {
     throw Error(
         QUERN_UNSUPPORTED,
         "attention by warpgroups is for targets that have them, head dims from 64, an alignment of 16, and "
-        "ragged caches or pages of 16, 32, 64, 128 or 256 tokens, queries and caches of dtype, and no custom mask; the "
-        "target is " +
+        "ragged caches or pages of 16, 32, 64, 128 or 256 tokens, queries and caches of dtype, or both of e4m3 or e5m2 "
+        "without scales a token; the target is " +
             target.target.name());
   }
   const Tiling t = shape.variant == Variant::warpgroups ? tile_warpgroups(shape, target)
+                   : shape.variant == Variant::streams  ? tile_streams(shape, target)
                    : shape.variant == Variant::decode   ? tile_decode(shape, target)
                                                         : tile_prefill(shape, target);
   if (t.warps == 0) {

@@ -14,12 +14,13 @@ namespace quern::ops::attention {
 
 // Which kernel, by the rows (queries times the query heads of a KV head) that a sequence has at most.
 enum class Variant : std::uint8_t {
-  decode,     // up to 16 rows; bound by reading keys and values
-  medium,     // tiles of 64 rows; every length where the call is batch-invariant
-  large,      // the tallest tiles that the target has room for
-  warpgroups  // on Hopper, instead of large and for batch-invariant calls, where it can be: takes_warpgroups()
+  decode,      // up to 16 rows; bound by reading keys and values
+  medium,      // tiles of 64 rows; every length where the call is batch-invariant
+  large,       // the tallest tiles that the target has room for
+  warpgroups,  // on Hopper, instead of large and for batch-invariant calls, where it can be: takes_warpgroups()
+  streams      // on Hopper, instead of decode, where it can be: takes_streams()
 };
-inline constexpr int kVariants = 4;
+inline constexpr int kVariants = 5;
 
 // Everything that is a constant of a kernel.
 struct Shape {
@@ -64,6 +65,10 @@ struct Tiling {
 };
 // Whether the target has warpgroups, and they can copy and multiply what the shape says, whatever its variant.
 bool takes_warpgroups(const Shape& shape, const jit::TargetInfo& target);
+// Whether the target has Hopper's decode kernel, and that can copy what the shape says, whatever its variant.
+bool takes_streams(const Shape& shape, const jit::TargetInfo& target);
+// The variant for up to 16 rows a KV head.
+Variant decode_variant(const Shape& shape, const jit::TargetInfo& target);
 // Throws Error(QUERN_UNSUPPORTED) when the target has no room for the smallest tiles, or no warpgroups and is to have
 // them.
 Tiling tile(const Shape& shape, const jit::TargetInfo& target);

@@ -14,7 +14,8 @@ namespace {
 constexpr Names<Variant, kVariants> kVariantNames = {{{"decode", Variant::decode},
                                                       {"medium", Variant::medium},
                                                       {"large", Variant::large},
-                                                      {"warpgroups", Variant::warpgroups}}};
+                                                      {"warpgroups", Variant::warpgroups},
+                                                      {"streams", Variant::streams}}};
 constexpr Names<Dtype, 2> kElements = {{{"f16", Dtype::f16}, {"bf16", Dtype::bf16}}};
 constexpr Names<Dtype, 4> kQueries = {
     {{"f16", Dtype::f16}, {"bf16", Dtype::bf16}, {"e4m3", Dtype::e4m3}, {"e5m2", Dtype::e5m2}}};
@@ -85,10 +86,14 @@ jit::Unit to_unit(const Shape& shape, jit::Target target) {
   const jit::TargetInfo limits = jit::limits_of(target);
   const Tiling t = tile(shape, limits);
   const bool decode = shape.variant == Variant::decode, warpgroups = shape.variant == Variant::warpgroups;
+  const bool streams = shape.variant == Variant::streams;
   jit::Unit unit;
   unit.op = "attention";
   unit.target = target;
-  unit.entry = decode ? "quern_attention_decode" : warpgroups ? "quern_attention_sm90" : "quern_attention_prefill";
+  unit.entry = decode       ? "quern_attention_decode"
+               : streams    ? "quern_attention_streams"
+               : warpgroups ? "quern_attention_sm90"
+                            : "quern_attention_prefill";
   const auto define = [&](const char* name, auto value) {
     if constexpr (std::is_arithmetic_v<decltype(value)>) {
       unit.constants.push_back({name, std::to_string(value)});
@@ -112,15 +117,16 @@ jit::Unit to_unit(const Shape& shape, jit::Target target) {
     define("QUERY_STAGES", t.query_stages);
     // Well below the L2 of the chips that have warpgroups, 50 MB: of one half data comes to the other by a longer way.
     define("SECTION_BYTES", 24 << 20);
-  } else if (!decode) {
+  } else if (!decode && !streams) {
     define("ROW_TILES", t.row_tiles);
     define("INVARIANT", static_cast<int>(shape.variant == Variant::medium));
     // Two row tiles a warp have products enough to keep the tensor cores busy with half a block of keys.
     define("KEYS_AT_ONCE", t.row_tiles == 2 && t.block == 64 ? 32 : t.block);
   }
-  // Filling a pipeline and writing a result take about as long as this many blocks of keys.
-  define("ITEM_PRICE", decode ? 4 : 2);
+  // Filling a pipeline and writing a result take about as long as this many blocks of keys. Streams go on.
+  define("ITEM_PRICE", decode ? 4 : streams ? 1 : 2);
   unit.source = embedded(decode       ? "attention/kernels/portable/decode.cuh"
+                         : streams    ? "attention/kernels/sm90/decode.cuh"
                          : warpgroups ? "attention/kernels/sm90/prefill.cuh"
                                       : "attention/kernels/portable/prefill.cuh");
   unit.headers = device_headers(target);

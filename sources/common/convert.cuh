@@ -74,6 +74,16 @@ QUERN_DEVICE f32x2 unpack_fp8(u16 v) {
   return {widen_fp8<T>(static_cast<u8>(v & 0xff)), widen_fp8<T>(static_cast<u8>(v >> 8))};
 #endif
 }
+// The same as two f16, in which every value is exact.
+template <class T>
+QUERN_DEVICE u32 fp8_to_f16x2(u16 v) {
+#ifdef QUERN_NATIVE_FP8
+  return NativeFp8<T>::decode(v);
+#else
+  const f32x2 two = unpack_fp8<T>(v);
+  return pack<f16>(two.x, two.y);
+#endif
+}
 
 QUERN_DEVICE f32 to_f32(e4m3 v) { return unpack_fp8<e4m3>(v.bits).x; }
 QUERN_DEVICE f32 to_f32(e5m2 v) { return unpack_fp8<e5m2>(v.bits).x; }

@@ -69,6 +69,7 @@
 //               to_f32 and from_f32<T> also for e4m3 and e5m2; pack_fp8<T>(lo, hi) -> u16, unpack_fp8<T>(u16) -> f32x2;
 //                                                  too large becomes the largest finite value
 //               bits_of(f32) -> u32 f32_of(u32) -> f32
+//               add_halves(a, b)                   the sums of two pairs of f16
 //   Tile        a 16x16 tile of f32 accumulators over a warp, and its operands of T = f16, bf16, e4m3, e5m2 or f32
 //               (TF32 where the target has no f32 products):
 //     kTileK<T>                         the k of one tensor-core step: 16 for 16 bits, 32 for 8, 8 for f32

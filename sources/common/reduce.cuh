@@ -3,6 +3,7 @@
 //   Warp     warp_reduce(v, op) warp_sum(v) warp_max(v) warp_min(v)
 //                                        over all lanes, the result in all of them. All lanes take part. The order of a
 //                                        sum is that of a butterfly: always the same for the same warp size
+//            lanes_reduce<lanes>(v, op)  over `lanes` neighbouring lanes, a power of two; likewise
 //            warp_scan(v)                sum over this lane and those below
 //   Block    block_reduce<threads>(v, op, scratch) block_sum<threads> block_max<threads> block_min<threads>
 //                                        over all threads of a block of `threads`, whole warps, the result in all of
@@ -51,10 +52,15 @@ struct Smaller {
   QUERN_DEVICE f32 operator()(f32 a, f32 b) const { return fmin(a, b); }
 };
 
+template <int lanes, class T, class Op>
+QUERN_DEVICE T lanes_reduce(T v, Op op) {
+  static_assert(lanes <= kWarp && (lanes & (lanes - 1)) == 0, "a power of two, and no more than a warp has");
+  QUERN_UNROLL for (int d = 1; d < lanes; d *= 2) v = op(v, shuffle_xor(v, d));
+  return v;
+}
 template <class T, class Op>
 QUERN_DEVICE T warp_reduce(T v, Op op) {
-  QUERN_UNROLL for (int d = 1; d < kWarp; d *= 2) v = op(v, shuffle_xor(v, d));
-  return v;
+  return lanes_reduce<kWarp>(v, op);
 }
 template <class T>
 QUERN_DEVICE T warp_sum(T v) {

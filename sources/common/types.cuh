@@ -3,9 +3,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Stands before a function that both the library and the kernels call. NVRTC takes unmarked functions for host code and
-// refuses them.
-#ifdef __CUDACC__
+// Stands before a function that both the library and the kernels call. NVRTC and hipRTC take unmarked functions for
+// host code and refuse them.
+#if defined(__CUDACC__) || defined(__HIP__)
 #define QUERN_SHARED_CODE __host__ __device__
 #else
 #define QUERN_SHARED_CODE

@@ -7,6 +7,7 @@
 #include <mutex>
 
 #include "jit/error.h"
+#include "jit/process_mutex.h"
 #include "sources/expression/tree.h"
 
 namespace quern::ops::expression {
@@ -52,7 +53,7 @@ class Numbered {
 
 // Never destroyed: nothing of quern runs at exit, and another thread may still be in a call then.
 struct Table {
-  std::mutex mutex;
+  jit::ProcessMutex& mutex = *new jit::ProcessMutex;
   std::map<std::string, std::unique_ptr<quern_expression>, std::less<>> known;  // by canonical text
   Numbered numbered;
 };

@@ -7,6 +7,7 @@
 
 #include "jit/backend.h"
 #include "jit/error.h"
+#include "jit/process_mutex.h"
 #include "sources/kernel/kernel.h"
 
 namespace quern::ops::kernel {
@@ -14,7 +15,7 @@ namespace {
 
 // Never destroyed: nothing of quern runs at exit, and another thread may still be in a call then.
 struct Table {
-  std::mutex mutex;
+  jit::ProcessMutex& mutex = *new jit::ProcessMutex;
   std::map<Text, std::uint32_t> numbers;
   std::vector<const Text*> texts;  // by number; the map's nodes do not move
 };

@@ -6,6 +6,7 @@
 // neighbouring teams are at neighbouring heads. All kinds run the same code, because the warp's teams join in its
 // shuffles; what differs is data.
 // SPDX-License-Identifier: Apache-2.0
+#include "kv_append/params.cuh"
 #include "kv_append/place.cuh"
 #include "rope/heads.cuh"
 
@@ -59,7 +60,7 @@ QUERN_DEVICE void append(const KvAppendParams& p) {
     // What is loaded comes while the place is looked up and the angles are computed, and then while the head before is
     // at work. Tokens that are skipped are loaded too.
     RawHead next = load_head(from + strip * heads.from_head, held, inside && strip < heads.heads);
-    const TokenPlace place = inside ? place_of_token(p, token) : TokenPlace{};
+    const TokenPlace place = inside ? place_of_token(p.places, token) : TokenPlace{};
     const TokenTurns turns = token_turns(p.rope, place.position, team_lane);
     const i64 page = to_cache ? place.page : 0, row = to_cache ? place.place : token;
     const i64 to = page * heads.to_page + row * heads.to_token,

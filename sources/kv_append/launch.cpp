@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include "sources/index_data.h"
+#include "sources/kv_append/index_check.h"
 #include "sources/kv_append/read.h"
 #include "sources/ops.h"
 
@@ -36,10 +38,10 @@ void list(const quern_model& model, const jit::TargetInfo& target, std::vector<j
   if ((model.flags & QUERN_MODEL_NO_ROPE) == 0) {
     const std::uint32_t rotary = model.rotary_dim != 0 ? model.rotary_dim : model.head_dim;
     if (rotary < 2 || rotary > std::min<std::uint32_t>(model.head_dim, 2 * q::kMostPairs) || rotary % 2 != 0) return;
-    shape.rope.rotary = static_cast<int>(rotary);
-    shape.rope.interleaved = (model.flags & QUERN_MODEL_ROPE_INTERLEAVED) != 0;
+    shape.rotary = static_cast<int>(rotary);
+    shape.interleaved = (model.flags & QUERN_MODEL_ROPE_INTERLEAVED) != 0;
   }
-  shape.width = rope::vector_width(shape.rope, shape.dim_k, shape.dim_v, shape.x, 16);
+  shape.width = rope::vector_width(shape, shape.dim_k, shape.dim_v, shape.x, 16);
   for (const Dtype q_out : {Dtype::other, shape.x}) {
     shape.q_out = q_out;
     specs->push_back(to_spec(shape, target.target));
@@ -65,6 +67,9 @@ void run(const Runtime& runtime, const quern_kv_append_args& args) {
   const jit::Kernel* kernel =
       kernel_for(runtime, to_spec(problem.shape, runtime.driver->device().limits.target), args.flags, args.stream);
   if (problem.params.tokens == 0) return;
+  if (reads_index_data(runtime.driver->device())) {
+    check_places(problem.params.places, problem.params.rope, problem.tokens, "k_cache", "k");
+  }
   const std::int64_t teams = kThreads / problem.shape.lanes();
   const std::int64_t items = std::int64_t{problem.params.tokens} * problem.params.strips.value;
   jit::Launch launch;

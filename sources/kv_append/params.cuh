@@ -3,6 +3,7 @@
 #pragma once
 
 #include "common/divisor.cuh"
+#include "kv_append/place_params.cuh"
 #include "rope/params.cuh"
 
 namespace q {
@@ -25,17 +26,8 @@ struct AppendHeads {
 struct KvAppendParams {
   AppendHeads heads[3];  // queries, keys, values
   Rope rope;
-  Integers slots;      // data null: by page table
-  Integers positions;  // data null: none
-  const i32* pages;    // a page table's rows, or the indices that page_indptr points into
-  const i32* page_indptr;
-  const i32* cu_q;  // [batch + 1]; null: token t is sequence t's
-  const i32* lengths;
-  i64 pages_stride;
-  i64 page_count;    // of the cache
-  i64 page_columns;  // of the page table; with page_indptr all indices
-  i32 tokens, batch;
-  Divisor page_size;
+  TokenPlaces places;
+  i32 tokens;
   Divisor strips;  // of a token, in all
   f32 eps, weight_offset;
 };

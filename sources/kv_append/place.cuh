@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "kv_append/params.cuh"
+#include "kv_append/place_params.cuh"
 #include "rope/rotate.cuh"
 
 namespace q {
@@ -12,10 +12,12 @@ struct TokenPlace {
   i64 position;  // for rope
   i64 page;
   i32 place;  // in the page
+  u32 wrong;  // why a token that has a place is left out all the same: bits of enum quern_mla_status
 };
+inline constexpr u32 kBeyondTable = 1, kBadPage = 2, kBadSlot = 4;
 
 // The last sequence that begins at `token` or before; -1 where none does.
-QUERN_DEVICE i32 sequence_of(const KvAppendParams& p, i32 token) {
+QUERN_DEVICE i32 sequence_of(const TokenPlaces& p, i32 token) {
   if (!p.cu_q) return token < p.batch ? token : -1;
   i32 low = -1, high = p.batch;  // begins at or before, begins after
   QUERN_ROLLED while (high - low > 1) {
@@ -29,10 +31,21 @@ QUERN_DEVICE i32 sequence_of(const KvAppendParams& p, i32 token) {
   return low >= 0 && token < p.cu_q[low + 1] ? low : -1;
 }
 
-QUERN_DEVICE TokenPlace place_by_slot(const KvAppendParams& p, i32 token) {
+// What is given for each token, so long before its place is worked out.
+struct GivenPlace {
+  i64 slot, position;  // 0 where none is given
+};
+QUERN_DEVICE GivenPlace load_place(const TokenPlaces& p, i32 token) {
+  GivenPlace given{};
+  if (p.slots.data) given.slot = integer_at(p.slots, token);
+  if (p.positions.data) given.position = integer_at(p.positions, token);
+  return given;
+}
+
+QUERN_DEVICE TokenPlace place_by_slot(const TokenPlaces& p, const GivenPlace& given) {
   TokenPlace t{};
-  const i64 slot = integer_at(p.slots, token);
-  if (p.positions.data) t.position = integer_at(p.positions, token);
+  const i64 slot = given.slot;
+  t.position = given.position;
   t.taken = slot >= 0;
   if (slot >> 31 == 0) {
     t.page = static_cast<i32>(slot) / p.page_size;
@@ -44,33 +57,42 @@ QUERN_DEVICE TokenPlace place_by_slot(const KvAppendParams& p, i32 token) {
   return t;
 }
 
-QUERN_DEVICE TokenPlace place_by_table(const KvAppendParams& p, i32 token) {
+QUERN_DEVICE TokenPlace place_by_table(const TokenPlaces& p, i32 token, const GivenPlace& given) {
   TokenPlace t{};
   const i32 sequence = sequence_of(p, token);
   if (sequence < 0) return t;
   if (p.positions.data) {
-    t.position = integer_at(p.positions, token);
+    t.position = given.position;
   } else {
     const i32 end = p.cu_q ? p.cu_q[sequence + 1] : token + 1;
     t.position = p.lengths[sequence] - (end - token);
   }
   // What no page is there for is left out, as far as that can be told.
-  if (t.position < 0 || t.position >> 31 != 0) return t;
+  if (t.position < 0) return t;
+  t.wrong = kBeyondTable;
+  if (t.position >> 31 != 0) return t;
   const i32 column = static_cast<i32>(t.position) / p.page_size;
   t.place = static_cast<i32>(t.position) - column * p.page_size.value;
   const i64 begin = p.page_indptr ? static_cast<i64>(p.page_indptr[sequence]) : sequence * p.pages_stride;
   const i64 columns = p.page_indptr ? p.page_indptr[sequence + 1] - begin : p.page_columns;
-  if (column >= columns) return t;
+  if (column >= columns || (p.page_indptr && (begin < 0 || begin + column >= p.page_columns))) return t;
   t.page = p.pages[begin + column];
-  t.taken = true;
+  t.taken = true, t.wrong = 0;
   return t;
 }
 
-QUERN_DEVICE TokenPlace place_of_token(const KvAppendParams& p, i32 token) {
-  TokenPlace t = p.slots.data ? place_by_slot(p, token) : place_by_table(p, token);
+QUERN_DEVICE TokenPlace place_of_token(const TokenPlaces& p, i32 token, const GivenPlace& given) {
+  TokenPlace t = p.slots.data ? place_by_slot(p, given) : place_by_table(p, token, given);
   // Outside of the cache nothing is written.
-  t.taken = t.taken && t.page >= 0 && t.page < p.page_count;
+  if (t.taken && (t.page < 0 || t.page >= p.page_count)) {
+    t.taken = false;
+    t.wrong = p.slots.data ? kBadSlot : kBadPage;
+  }
   return t;
+}
+
+QUERN_DEVICE TokenPlace place_of_token(const TokenPlaces& p, i32 token) {
+  return place_of_token(p, token, load_place(p, token));
 }
 
 }  // namespace q

@@ -10,27 +10,22 @@
 #include "jit/error.h"
 #include "sources/call.h"
 #include "sources/divisor.h"
+#include "sources/kv_append/places.h"
 
 namespace quern::ops::kv_append {
 namespace {
 
 [[noreturn]] void refuse(const std::string& text) { throw Error(QUERN_INVALID, text); }
 
-void refuse_unless_null(const DLTensor* given, const char* name, const char* when) {
-  if (given != nullptr) refuse(std::string(name) + " is given; it must be NULL " + when);
-}
-
-const std::int32_t* ints(const Tensor& t) { return reinterpret_cast<const std::int32_t*>(t.data); }
-
 class Reader {
  public:
   Reader(const quern_kv_append_args& args, const Call& call, Problem& problem)
-      : args_(args), call_(call), shape_(problem.shape), p_(problem.params) {}
+      : args_(args), call_(call), problem_(problem), shape_(problem.shape), p_(problem.params) {}
 
   void read_keys_and_values() {
     const Tensor k = read_new(args_.k, "k", {Dtype::f16, Dtype::bf16, Dtype::f32});
     shape_.x = k.dtype;
-    tokens_ = k.shape[0];
+    problem_.tokens = tokens_ = k.shape[0];
     shape_.dim_k = read_dim(k, "k");
     const Tensor v = read_new(args_.v, "v", {k.dtype});
     expect_extent(v, "v", 0, tokens_);
@@ -46,8 +41,8 @@ class Reader {
     for (int d = 0; d < 3; ++d) expect_extent(v_cache, "v_cache", d, k_cache.shape[d]);
     expect_extent(k_cache, "k_cache", 2, k.shape[1]);
     if (k_cache.shape[1] < 1) refuse_extent("k_cache", 1, k_cache.shape[1], "a page size of at least 1");
-    p_.page_size = divisor(static_cast<std::int32_t>(k_cache.shape[1]));
-    p_.page_count = k_cache.shape[0];
+    p_.places.page_size = divisor(static_cast<std::int32_t>(k_cache.shape[1]));
+    p_.places.page_count = k_cache.shape[0];
     take_cache(k_cache, p_.heads[1]);
     take_cache(v_cache, p_.heads[2]);
     read_cache_scales(k_cache);
@@ -108,27 +103,13 @@ class Reader {
     }
   }
 
-  void read_places() {
-    const bool table = args_.page_table != nullptr,
-               indices = args_.page_indices != nullptr || args_.page_indptr != nullptr;
-    if (table + indices + (args_.slots != nullptr) != 1) {
-      refuse("exactly one of slots, page_table, and page_indptr with page_indices must be given");
-    }
-    if (args_.positions != nullptr) p_.positions = read_integers(args_.positions, "positions");
-    if (args_.slots != nullptr) {
-      p_.slots = read_integers(args_.slots, "slots");
-      refuse_unless_null(args_.cu_q, "cu_q", "with slots");
-      refuse_unless_null(args_.lengths, "lengths", "with slots");
-      if (args_.rope != nullptr && args_.positions == nullptr)
-        refuse("positions is NULL; it must be given with rope and slots");
-      return;
-    }
-    read_batch(table);
-  }
+  void read_places() { ops::kv_append::read_places(args_, tokens_, args_.rope != nullptr, call_.place, &p_.places); }
 
   void finish() {
-    if (args_.rope != nullptr) shape_.rope = rope::read_options(args_.rope, shape_.dim_k, call_.place, &p_.rope);
-    shape_.width = rope::vector_width(shape_.rope, shape_.dim_k, shape_.dim_v, shape_.x, call_.alignment);
+    if (args_.rope != nullptr) {
+      static_cast<rope::RopeShape&>(shape_) = rope::read_options(args_.rope, shape_.dim_k, call_.place, &p_.rope);
+    }
+    shape_.width = rope::vector_width(shape_, shape_.dim_k, shape_.dim_v, shape_.x, call_.alignment);
     const std::int64_t all = std::int64_t{p_.heads[0].heads} + p_.heads[1].heads + p_.heads[2].heads;
     if (tokens_ * all > INT32_MAX)
       refuse_extent("k", 0, tokens_, "less than 2^31 heads of tokens in all: split the call");
@@ -229,43 +210,9 @@ class Reader {
     heads.weight = t.data;
   }
 
-  q::Integers read_integers(const DLTensor* given, const char* name) {
-    const Tensor t = read_indices(given, name, call_.place);
-    expect_extent(t, name, 0, tokens_);
-    // Whether they are given is what the kernel asks: none is needed where there is no token.
-    return {t.data, t.strides[0], t.dtype == Dtype::i64};
-  }
-  Tensor read_array(const DLTensor* given, const char* name, std::int64_t length) {
-    const Tensor t = read(given, name, 1, {Dtype::i32}, call_.place);
-    if (length >= 0) expect_extent(t, name, 0, length);
-    expect_unit_stride(t, name, 0);
-    return t;
-  }
-
-  void read_batch(bool table) {
-    std::int64_t batch = 0;
-    if (table) {
-      const Tensor t = read(args_.page_table, "page_table", 2, {Dtype::i32}, call_.place);
-      expect_unit_stride(t, "page_table", 1);
-      batch = t.shape[0];
-      p_.pages = ints(t), p_.pages_stride = t.strides[0], p_.page_columns = t.shape[1];
-    } else {
-      const Tensor indptr = read_array(args_.page_indptr, "page_indptr", -1);
-      if (indptr.shape[0] < 1) refuse_extent("page_indptr", 0, indptr.shape[0], "the batch and 1");
-      batch = indptr.shape[0] - 1;
-      p_.page_indptr = ints(indptr);
-      p_.pages = ints(read_array(args_.page_indices, "page_indices", -1));
-    }
-    p_.batch = static_cast<std::int32_t>(batch);
-    if (args_.cu_q != nullptr) p_.cu_q = ints(read_array(args_.cu_q, "cu_q", batch + 1));
-    if (args_.lengths != nullptr) p_.lengths = ints(read_array(args_.lengths, "lengths", batch));
-    if (args_.positions == nullptr && args_.lengths == nullptr)
-      refuse("positions and lengths are NULL; one of them must be given with a page table");
-    if (args_.positions != nullptr) refuse_unless_null(args_.lengths, "lengths", "with positions");
-  }
-
   const quern_kv_append_args& args_;
   const Call& call_;
+  Problem& problem_;
   Shape& shape_;
   q::KvAppendParams& p_;
   std::int64_t tokens_ = 0;

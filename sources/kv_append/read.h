@@ -14,6 +14,7 @@ struct Problem {
   Shape shape;
   q::KvAppendParams params;
   std::int64_t most_blocks;
+  std::int64_t tokens;
 };
 
 // Throws Error(QUERN_INVALID) naming the argument, what was given and what is allowed.

@@ -2,7 +2,7 @@
 // chunks of it, which are all loaded before the first is stored.
 // SPDX-License-Identifier: Apache-2.0
 #include "kv_copy_pages/params.cuh"
-#include "rope/rotate.cuh"
+#include "rope/vectors.cuh"
 
 namespace q {
 

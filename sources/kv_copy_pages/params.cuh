@@ -3,7 +3,7 @@
 #pragma once
 
 #include "common/divisor.cuh"
-#include "rope/params.cuh"
+#include "common/integers.cuh"
 
 namespace q {
 

@@ -115,8 +115,14 @@ void list(const quern_model& model, const jit::TargetInfo& target, std::vector<j
   shape.cap = model.logit_cap > 0.0f;
   const Dtype cache = model.kv_dtype.bits == 0 ? shape.element : dtype_of(model.kv_dtype);
   std::vector<q::CacheKind> kinds = {q::CacheKind::plain};
+  std::vector<Indexed> indexed = {Indexed::no};
   if (cache == Dtype::e4m3) {
     kinds = {q::CacheKind::e4m3_tensor, q::CacheKind::e4m3_token};
+  } else if (cache == Dtype::u8) {
+    // Rows of 656 bytes are read by lists (DeepSeek-V3.2).
+    if (shape.d_latent != 512 || shape.d_rope != 64) return;
+    kinds = {q::CacheKind::rows656};
+    indexed = {Indexed::no, Indexed::positions, Indexed::slots};
   } else if (cache != shape.element) {
     return;
   }
@@ -128,13 +134,16 @@ void list(const quern_model& model, const jit::TargetInfo& target, std::vector<j
     if (std::find(specs->begin(), specs->end(), spec) == specs->end()) specs->push_back(spec);
   };
   for (const q::CacheKind kind : kinds) {
-    for (const std::uint32_t page_size : page_sizes) {
-      Shape one = shape;
-      one.kind = kind;
-      one.variant = variant_of(one, heads, page_size, target);
-      if (one.variant == Variant::rows64) one.page_rows = page_rows_of(page_size);
-      add(one);
-      add(combine_of(one, tile(one, target)));
+    for (const Indexed lists : indexed) {
+      for (const std::uint32_t page_size : page_sizes) {
+        Shape one = shape;
+        one.kind = kind;
+        one.indexed = lists;
+        one.variant = variant_of(one, heads, page_size, target);
+        if (one.variant == Variant::rows64) one.page_rows = page_rows_of(page_size);
+        add(one);
+        add(combine_of(one, tile(one, target)));
+      }
     }
   }
 }
@@ -154,9 +163,13 @@ std::string refusal(const quern_model& model, const jit::TargetInfo&) {
     return "activations are " + std::string(name_of(element)) + "; allowed: f16, bf16";
   }
   const Dtype cache = model.kv_dtype.bits == 0 ? element : dtype_of(model.kv_dtype);
-  if (cache != element && cache != Dtype::e4m3) {
+  if (cache != element && cache != Dtype::e4m3 && cache != Dtype::u8) {
     return "the KV cache is " + std::string(name_of(cache)) + "; allowed: " + name_of(element) +
-           ", as the activations, e4m3";
+           ", as the activations, e4m3, uint8 (rows of 656 bytes)";
+  }
+  if (cache == Dtype::u8 && (model.kv_lora_rank != 512 || model.rope_head_dim != 64)) {
+    return "rows of 656 bytes hold kv_lora_rank 512 and rope_head_dim 64; given: " +
+           std::to_string(model.kv_lora_rank) + " and " + std::to_string(model.rope_head_dim);
   }
   return {};
 }
@@ -194,6 +207,9 @@ void run(const Runtime& runtime, const quern_mla_decode_args& args) {
 
   p.cuts = static_cast<q::MlaCut*>(space.scratch);
   p.partials = reinterpret_cast<float*>(static_cast<char*>(space.scratch) + how.cut_bytes);
+  p.counters = space.counters;
+  // A batch-invariant call may have more items than there are counters.
+  p.joined = joins_pairs(problem.shape) && !p.invariant ? 2 : 1;
   p.parts = static_cast<std::int32_t>(how.parts);
   p.side_by_side = static_cast<std::int32_t>(how.side_by_side);
   p.most_groups = static_cast<std::int32_t>(how.most_groups);

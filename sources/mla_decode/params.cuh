@@ -33,6 +33,7 @@ struct MlaParams {
   const f32* sinks;        // [heads]
   u32* status;             // enum quern_mla_status is or-ed into it
   f32* partials;           // slots of slot_floats each
+  u32* counters;           // zeros, of pairs of pieces; zeros again after every launch
   MlaCut* cuts;
   i64 q_stride_token, q_stride_head;
   i64 q_rope_stride_token, q_rope_stride_head;
@@ -57,6 +58,7 @@ struct MlaParams {
   i32 side_by_side;  // tiles of rows that as many neighbouring blocks of threads take at the same time
   i32 most_groups;   // of a sequence: groups of that many tiles
   i32 most_pieces;   // of an item of a batch-invariant call; 1: it is never cut
+  i32 joined;        // items of up to so many pieces are joined by the kernel that makes them: 1 (none) or 2
   i32 invariant;     // cut each sequence by its own length only
   i32 cut_count;     // entries of `cuts`
   i32 slot_floats;   // of a partial result: rows * (D_LATENT + 2)
@@ -114,5 +116,14 @@ inline constexpr i32 kRows64Threads = 384;  // two warpgroups that multiply, one
 inline constexpr i32 kRows64Tile = 64 * 128, kRows64Matrix = 9 * kRows64Tile;
 inline constexpr i32 kRows64Numbers = 4 * 64 * 4, kRows64Told = 512;
 inline constexpr i32 kRows64SharedBytes = 3 * kRows64Matrix + kRows64Numbers + kRows64Told;
+
+// What the kernel for few rows has in shared memory: slots of half a block of keys as they lie in the cache, what warps
+// exchange, weights, numbers, and what the others are told.
+inline constexpr i32 kFewKeys = 128, kFewThreads = 384, kFewSlots = 5;
+inline constexpr i32 kFewSlotBytes = kFewKeys / 2 * 576;
+inline constexpr i32 kFewExchange = kFewSlots * kFewSlotBytes, kFewWeights = kFewExchange + 8 * 1024;
+inline constexpr i32 kFewNumbers = kFewWeights + kFewKeys * 32;
+inline constexpr i32 kFewTold = kFewNumbers + (2 * 16 * 8 + 2 * 16 + kFewSlots * kFewKeys / 2) * 4;
+inline constexpr i32 kFewToldBytes = 512, kFewSharedBytes = kFewTold + kFewToldBytes;
 
 }  // namespace q

@@ -17,6 +17,8 @@ namespace {
 constexpr Names<Variant, kVariants> kVariantNames = {{{"rows16", Variant::rows16},
                                                       {"rows32", Variant::rows32},
                                                       {"rows64", Variant::rows64},
+                                                      {"gather64", Variant::gather64},
+                                                      {"few16", Variant::few16},
                                                       {"combine", Variant::combine}}};
 constexpr Names<Dtype, 2> kElements = {{{"f16", Dtype::f16}, {"bf16", Dtype::bf16}}};
 constexpr Names<q::CacheKind, 4> kKinds = {{{"plain", q::CacheKind::plain},
@@ -36,11 +38,16 @@ constexpr bool may_be_listed(const Shape& shape) { return shape.variant != Varia
 constexpr bool is_portable(const Shape& shape) {
   return shape.variant == Variant::rows16 || shape.variant == Variant::rows32;
 }
+constexpr bool is_hopper(const Shape& shape) { return multiplies(shape) && !is_portable(shape); }
+constexpr bool has_kinds(const Shape& shape) { return multiplies(shape) && !is_rows64(shape); }
+constexpr bool is_quantised(const Shape& shape) {
+  return shape.kind == q::CacheKind::e4m3_tensor || shape.kind == q::CacheKind::e4m3_token;
+}
 
 constexpr auto kConstants =
     describe<Shape>(tag_mla_decode, "mla_decode", choice<&Shape::variant>("variant", nullptr, kVariantNames),
                     choice<&Shape::element>("dtype", "ELEMENT", kElements),
-                    choice<&Shape::kind>("cache", nullptr, kKinds).optional().when(is_portable),
+                    choice<&Shape::kind>("cache", nullptr, kKinds).optional().when(has_kinds),
                     choice<&Shape::indexed>("indices", nullptr, kIndexed).optional().when(may_be_listed),
                     number<&Shape::d_latent>("d_latent", "D_LATENT", {16, kMaxLatent, 16}).optional(),
                     number<&Shape::d_rope>("d_rope", nullptr, {0, kMaxRope, 16}).optional().when(multiplies),
@@ -94,12 +101,17 @@ int page_rows_of(std::int64_t page_size) {
 }
 
 Variant variant_of(const Shape& shape, std::int64_t heads, std::int64_t page_size, const jit::TargetInfo& target) {
-  const bool fits = target.warpgroups && target.shared_per_block >= static_cast<std::uint32_t>(q::kRows64SharedBytes);
-  const bool takes = shape.kind == q::CacheKind::plain && shape.d_latent == 512 && shape.d_rope == 64 &&
-                     shape.indexed == Indexed::no && shape.copy_bytes == 16 && page_rows_of(page_size) >= 8;
-  if (fits && takes) return Variant::rows64;
+  constexpr auto kMost = static_cast<std::uint32_t>(std::max(q::kRows64SharedBytes, q::kFewSharedBytes));
+  const bool fits = target.warpgroups && target.shared_per_block >= kMost;
+  if (fits && shape.d_latent == 512 && shape.d_rope == 64 && shape.copy_bytes == 16) {
+    if (is_quantised(shape) && heads <= 16) return Variant::few16;
+    const bool mapped = shape.kind == q::CacheKind::plain && shape.indexed == Indexed::no;
+    return mapped && page_rows_of(page_size) >= 8 ? Variant::rows64 : Variant::gather64;
+  }
   return heads <= 16 ? Variant::rows16 : Variant::rows32;
 }
+
+bool joins_pairs(const Shape& shape) { return is_hopper(shape); }
 
 Tiling tile(const Shape& shape, const jit::TargetInfo& target) {
   if (shape.variant == Variant::combine) {
@@ -110,12 +122,24 @@ Tiling tile(const Shape& shape, const jit::TargetInfo& target) {
     t.blocks_per_sm = 4;
     return t;
   }
-  if (shape.variant != Variant::rows64) return tile_portable(shape, target);
+  if (!is_hopper(shape)) return tile_portable(shape, target);
   if (!target.warpgroups) {
     throw Error(QUERN_UNSUPPORTED,
-                "variant rows64 of mla_decode needs the instructions of sm_90a; the target is " + target.target.name());
+                "variants rows64 and gather64 of mla_decode need the instructions of sm_90a; the "
+                "target is " +
+                    target.target.name());
   }
   Tiling t;
+  if (shape.variant == Variant::few16) {
+    t.rows = 16;
+    t.block = q::kFewKeys;
+    t.stages = q::kFewSlots;
+    t.threads = q::kFewThreads;
+    t.side_by_side = 4;
+    t.price = 2;
+    t.shared_bytes = static_cast<std::uint32_t>(q::kFewSharedBytes);
+    return t;
+  }
   t.rows = 64;
   t.block = q::kRows64Keys;
   t.stages = 2;
@@ -144,8 +168,11 @@ Constants to_constants(const Shape& shape) { return kConstants.to_constants(shap
 
 Shape from_constants(const Constants& constants) {
   const Shape shape = kConstants.read(constants);
-  if (shape.variant == Variant::rows64 && (shape.d_latent != 512 || shape.d_rope != 64)) {
-    throw Error(QUERN_INVALID, "mla_decode: variant=rows64 takes d_latent=512 d_rope=64");
+  if (is_hopper(shape) && (shape.d_latent != 512 || shape.d_rope != 64)) {
+    throw Error(QUERN_INVALID, "mla_decode: variants rows64, gather64 and few16 take d_latent=512 d_rope=64");
+  }
+  if (shape.variant == Variant::few16 && !is_quantised(shape)) {
+    throw Error(QUERN_INVALID, "mla_decode: variant=few16 takes cache=e4m3_tensor and cache=e4m3_token");
   }
   if (shape.kind == q::CacheKind::rows656 && (shape.d_latent != 512 || shape.d_rope != 64)) {
     throw Error(QUERN_INVALID, "mla_decode: cache=rows656 takes d_latent=512 d_rope=64");
@@ -159,8 +186,15 @@ jit::Unit to_unit(const Shape& shape, jit::Target target) {
   jit::Unit unit;
   unit.op = "mla_decode";
   unit.target = target;
-  const bool combine = shape.variant == Variant::combine, hopper = shape.variant == Variant::rows64;
-  unit.entry = combine ? "quern_mla_combine" : hopper ? "quern_mla_rows64" : "quern_mla_decode";
+  struct Source {
+    const char *entry, *file;
+  };
+  const bool combine = shape.variant == Variant::combine, few = shape.variant == Variant::few16;
+  const Source source = combine            ? Source{"quern_mla_combine", "mla_decode/kernels/portable/combine.cuh"}
+                        : few              ? Source{"quern_mla_few16", "mla_decode/kernels/sm90/few.cuh"}
+                        : is_hopper(shape) ? Source{"quern_mla_rows64", "mla_decode/kernels/sm90/decode.cuh"}
+                                           : Source{"quern_mla_decode", "mla_decode/kernels/portable/decode.cuh"};
+  unit.entry = source.entry;
   const auto define = [&](const char* name, int value) { unit.constants.push_back({name, std::to_string(value)}); };
   kConstants.define(shape, &unit);
   define("D_ROPE", combine ? 0 : shape.d_rope);
@@ -170,13 +204,10 @@ jit::Unit to_unit(const Shape& shape, jit::Target target) {
   define("BLOCK_KV", t.block);
   define("THREADS", t.threads);
   define("ITEM_PRICE", t.price);
-  if (is_portable(shape)) {
-    define("CACHE_KIND", static_cast<int>(shape.kind));
-    define("STAGES", t.stages);
-  }
-  unit.source = embedded(combine  ? "mla_decode/kernels/portable/combine.cuh"
-                         : hopper ? "mla_decode/kernels/sm90/decode.cuh"
-                                  : "mla_decode/kernels/portable/decode.cuh");
+  if (has_kinds(shape)) define("CACHE_KIND", static_cast<int>(shape.kind));
+  if (is_portable(shape)) define("STAGES", t.stages);
+  if (is_hopper(shape) && !few) define("GATHERED", static_cast<int>(shape.variant == Variant::gather64));
+  unit.source = embedded(source.file);
   unit.headers = device_headers(target);
   unit.max_shared_bytes = t.shared_bytes;
   return unit;

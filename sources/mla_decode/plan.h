@@ -15,12 +15,14 @@ namespace quern::ops::mla_decode {
 
 // Which kernel. The choice depends on a call's heads, dims and cache, never on what is in the batch.
 enum class Variant : std::uint8_t {
-  rows16,  // portable, tiles of 16 rows: up to 16 heads
-  rows32,  // portable, tiles of 32 rows
-  rows64,  // sm_90a: two warpgroups, tiles of 64 rows
-  combine  // joins the pieces that any of the others left
+  rows16,    // portable, tiles of 16 rows: up to 16 heads
+  rows32,    // portable, tiles of 32 rows
+  rows64,    // sm_90a: two warpgroups, tiles of 64 rows, keys copied by tensor maps
+  gather64,  // the same, keys looked up and read one by one: any cache, lists, any page size
+  few16,     // sm_90a: 8-bit caches, tiles of 16 rows: up to 16 heads
+  combine    // joins the pieces that any of the others left
 };
-inline constexpr int kVariants = 4;
+inline constexpr int kVariants = 6;
 
 // Which keys a query sees.
 enum class Indexed : std::uint8_t { no, positions, slots };
@@ -45,6 +47,9 @@ inline constexpr int kMaxLatent = 512, kMaxRope = 128;
 Variant variant_of(const Shape& shape, std::int64_t heads, std::int64_t page_size, const jit::TargetInfo& target);
 // The greatest power of two, up to 64, that divides a page size.
 int page_rows_of(std::int64_t page_size);
+
+// Whether a shape's kernel joins an item that was cut into two pieces.
+bool joins_pairs(const Shape& shape);
 
 // How a kernel of this shape is tiled on a target.
 struct Tiling {

@@ -8,6 +8,7 @@
 #pragma once
 
 #include "common/pointwise.cuh"
+#include "common/reduce.cuh"
 #include "moe_route/params.cuh"
 
 namespace q {
@@ -73,10 +74,10 @@ QUERN_DEVICE Scorer scorer_of(bool is_sigmoid, const f32 (&logits)[kEach]) {
   if (is_sigmoid) return s;  // the same in all lanes
   s.max = -infinity();
   QUERN_UNROLL for (int i = 0; i < kEach; ++i) s.max = fmax(s.max, logits[i]);
-  QUERN_UNROLL for (int d = 1; d < kWarp; d *= 2) s.max = fmax(s.max, shuffle_xor(s.max, d));
+  s.max = warp_max(s.max);
   f32 sum = 0.0f;
   QUERN_UNROLL for (int i = 0; i < kEach; ++i) sum += logits[i] == logits[i] ? s.weight(logits[i]) : 0.0f;
-  QUERN_UNROLL for (int d = 1; d < kWarp; d *= 2) sum += shuffle_xor(sum, d);
+  sum = warp_sum(sum);
   s.inverse = s.max == -infinity() ? 0.0f : rcp(sum);
   return s;
 }
@@ -134,8 +135,7 @@ QUERN_DEVICE void choose(const MoeRouteParams& p, u32 (&keys)[kEach], i32* chose
   u32 best = 0;
   QUERN_UNROLL for (int i = 0; i < kEach; ++i) best = larger(best, keys[i]);
   QUERN_ROLLED for (i32 j = 0; j < p.top_k; ++j) {
-    u32 top = best;
-    QUERN_UNROLL for (int d = 1; d < kWarp; d *= 2) top = larger(top, shuffle_xor(top, d));
+    const u32 top = warp_max(best);
     const bool mine = best == top;
     if ((ballot(mine) & lanes_below) == 0 && mine) {
       i32 id = -1;
@@ -155,8 +155,7 @@ QUERN_DEVICE void choose(const MoeRouteParams& p, u32 (&keys)[kEach], i32* chose
 // What the lanes below top_k weigh their choices with, from those choices' scores; the other lanes' scores are 0.
 QUERN_DEVICE f32 weigh(const MoeRouteParams& p, f32 score) {
   if (p.renormalize) {  // the same in all lanes
-    f32 sum = score;
-    QUERN_UNROLL for (int d = 1; d < kWarp; d *= 2) sum += shuffle_xor(sum, d);
+    const f32 sum = warp_sum(score);
     // The reciprocal of a very small sum would be infinite. Where all scores are 0 so are the weights.
     const f32 grow = sum < 0x1p-100f ? 0x1p100f : 1.0f;
     score = sum == 0.0f ? 0.0f : score * grow * rcp(sum * grow);

@@ -41,7 +41,7 @@ QUERN_DEVICE void quantize_block(const QuantizeParams& p, i64 first_row, i64 fir
     largest = 0.0f;
     QUERN_UNROLL for (int v = 0; v < kVectors; ++v) largest = largest_finite(largest, widen(raw[v]));
   }
-  const f32 scale = scale_for<Out>(joiner.block(largest, Largest()), p.power_of_two);
+  const f32 scale = scale_for<Out>(joiner.block(largest, Larger()), p.power_of_two);
   const Divisor divisor = divisor_of(scale);
   if (p.dense) {
     const Column<In> dense(static_cast<In*>(p.dense), p.dense_stride, row, column);

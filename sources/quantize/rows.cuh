@@ -34,7 +34,7 @@ QUERN_DEVICE void store_groups(const QuantizeParams& p, const Pass& pass, const 
       largest[v] = fmax(kept, shuffle_xor(given, mask));
     }
   }
-  const f32 scale = scale_for<Out>(join_lanes<kSpread>(largest[0], Largest()), p.power_of_two);
+  const f32 scale = scale_for<Out>(lanes_reduce<kSpread>(largest[0], Larger()), p.power_of_two);
   const int place = lane() % kGroupLanes, own = place / kSpread;
   // The group begins with the first lane's elements, which may be there where this lane's are not.
   if (place % kSpread == 0 && pass.left(own) + place * kElements > 0) {
@@ -67,7 +67,7 @@ QUERN_DEVICE void finish(const QuantizeParams& p, const Pass& pass, const Values
 // The scale of a row, found (the team's first thread writes it down) or given.
 QUERN_DEVICE f32 row_scale(const QuantizeParams& p, const Pass& pass, f32 largest, Joiner& joiner) {
   if constexpr (kScale == Scale::token) {
-    const f32 scale = scale_for<Out>(joiner.team(largest, Largest()), p.power_of_two);
+    const f32 scale = scale_for<Out>(joiner.team(largest, Larger()), p.power_of_two);
     if (pass.row() < p.rows && thread_index() % kTeam == 0) p.scale[pass.row() * p.scale_stride_row] = scale;
     return scale;
   } else if constexpr (kScale == Scale::given) {
@@ -85,8 +85,8 @@ QUERN_DEVICE f32 take_held(const QuantizeParams& p, const Pass& pass, f32 larges
     if (kScale != Scale::find && kResidual && p.residual_out)
       store_values(p.residual_out, p.residual_out_stride, pass, y);
     f32 mean = 0.0f;
-    if constexpr (kFront == Front::layernorm) mean = joiner.team(sum(y), Sum()) / static_cast<f32>(p.n);
-    const f32 squares = joiner.team(sum_of_squares(y, pass, mean), Sum());
+    if constexpr (kFront == Front::layernorm) mean = joiner.team(sum(y), Plus()) / static_cast<f32>(p.n);
+    const f32 squares = joiner.team(sum_of_squares(y, pass, mean), Plus());
     normalise(p, {mean, inverse_deviation(p, squares)}, parameters, y);
   }
   const Magnitude here = kScale == Scale::group || kScale == Scale::none ? Magnitude{} : magnitude_of(y.v);
@@ -118,12 +118,12 @@ QUERN_DEVICE f32 take_long(const QuantizeParams& p, i64 row, f32 largest, Joiner
   if constexpr (kFront == Front::layernorm) {
     f32 total = 0.0f;
     each_pass(p, row, [&](const Pass&, const Values& y) { total += sum(y); });
-    moments.mean = joiner.team(total, Sum()) / static_cast<f32>(p.n);
+    moments.mean = joiner.team(total, Plus()) / static_cast<f32>(p.n);
   }
   if constexpr (kNorm) {
     f32 squares = 0.0f;
     each_pass(p, row, [&](const Pass& pass, const Values& y) { squares += sum_of_squares(y, pass, moments.mean); });
-    moments.inverse = inverse_deviation(p, joiner.team(squares, Sum()));
+    moments.inverse = inverse_deviation(p, joiner.team(squares, Plus()));
   }
   f32 row_largest = 0.0f;
   if constexpr (kScale == Scale::token || kScale == Scale::find) {
@@ -144,7 +144,7 @@ QUERN_DEVICE f32 take_long(const QuantizeParams& p, i64 row, f32 largest, Joiner
 
 // Joins what all blocks have found. The last one to come writes the scale and leaves the counters as they were.
 QUERN_DEVICE void find_scale(const QuantizeParams& p, f32 largest, Joiner& joiner) {
-  largest = joiner.block(largest, Largest());
+  largest = joiner.block(largest, Larger());
   if (thread_index() != 0) return;
   atomic_max(p.counters + 1, bits_of(largest));  // of numbers that are not negative the bits are in order
   fence();

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "common/kernel.cuh"
+#include "common/reduce.cuh"
 
 namespace q {
 
@@ -13,20 +13,6 @@ inline constexpr int kTeams = kThreads / kTeam;
 static_assert(kTeam == kThreads || (kTeam <= kWarp && (kTeam & (kTeam - 1)) == 0),
               "a row is a warp's, a part's of one, or a block's");
 
-struct Sum {
-  QUERN_DEVICE f32 operator()(f32 a, f32 b) const { return a + b; }
-};
-struct Largest {
-  QUERN_DEVICE f32 operator()(f32 a, f32 b) const { return fmax(a, b); }
-};
-
-// Over `kSpan` neighbouring lanes, the same in all of them.
-template <int kSpan, class Join>
-QUERN_DEVICE f32 join_lanes(f32 v, Join join) {
-  QUERN_UNROLL for (int mask = kSpan / 2; mask > 0; mask /= 2) v = join(v, shuffle_xor(v, mask));
-  return v;
-}
-
 // Joins over many threads, one result after the other. Two results take turns with the shared memory: who writes the
 // next but one has passed the barrier of the next, and all have read this one by then.
 class Joiner {
@@ -36,14 +22,14 @@ class Joiner {
   template <class Join>
   QUERN_DEVICE f32 team(f32 v, Join join) {
     if constexpr (kTeam <= kWarp) {
-      return join_lanes<kTeam>(v, join);
+      return lanes_reduce<kTeam>(v, join);
     } else {
       return block(v, join);
     }
   }
   template <class Join>
   QUERN_DEVICE f32 block(f32 v, Join join) {
-    v = join_lanes<kWarp>(v, join);
+    v = lanes_reduce<kWarp>(v, join);
     if constexpr (kThreads > kWarp) {
       f32* here = shared_ + turn_ * kWarps;
       turn_ ^= 1;

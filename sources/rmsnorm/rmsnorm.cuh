@@ -108,7 +108,7 @@ QUERN_DEVICE void normalise_held(const RmsnormParams& p, const Weights& weights,
     const i64 row = first + team;
     Values y = values_of(next);
     next = load_row(p, row + step, column, left(row + step));
-    const f32 inverse = inverse_of(p, joiner.team(sum_of_squares(y), Sum()));
+    const f32 inverse = inverse_of(p, joiner.team(sum_of_squares(y), Plus()));
     store_row(p, row, column, left(row), y, weights, inverse);
   }
 }
@@ -119,7 +119,7 @@ QUERN_DEVICE void normalise_long(const RmsnormParams& p, Joiner& joiner) {
     QUERN_ROLLED for (i32 column = first_column(); column < p.n; column += kPass) {
       squares += sum_of_squares(values_of(load_row(p, row, column, p.n - column)));
     }
-    const f32 inverse = inverse_of(p, joiner.team(squares, Sum()));
+    const f32 inverse = inverse_of(p, joiner.team(squares, Plus()));
     QUERN_ROLLED for (i32 column = first_column(); column < p.n; column += kPass) {
       Values y = values_of(load_row(p, row, column, p.n - column));
       store_row(p, row, column, p.n - column, y, load_weights(p, column), inverse);

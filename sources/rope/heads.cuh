@@ -5,6 +5,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "common/reduce.cuh"
 #include "rope/rotate.cuh"
 
 namespace q {
@@ -19,13 +20,6 @@ using HeadK = Head<DIM_K, ROTARY, kWidth, kInterleaved && kTurns>;  // of querie
 using HeadV = Head<DIM_V, 0, kWidth, false>;
 inline constexpr int kMostUnits = HeadK::kUnits > HeadV::kUnits ? HeadK::kUnits : HeadV::kUnits;
 inline constexpr int kEach = (kMostUnits + kLanes - 1) / kLanes;  // units of a lane
-
-struct Plus {
-  QUERN_DEVICE f32 operator()(f32 a, f32 b) const { return a + b; }
-};
-struct Larger {
-  QUERN_DEVICE f32 operator()(f32 a, f32 b) const { return fmax(a, b); }
-};
 
 // Which vectors the calling lane holds of a head, in elements from the head's first; -1: none.
 struct HeldVectors {
@@ -89,7 +83,7 @@ QUERN_DEVICE void normalise_head(const W* weight, f32 offset, f32 eps, const Hel
   QUERN_UNROLL for (int e = 0; e < kEach; ++e) {
     QUERN_UNROLL for (int i = 0; i < 2 * kWidth; ++i) squares = fma(head.x[e][i], head.x[e][i], squares);
   }
-  squares = join_team<kLanes>(squares, Plus());
+  squares = lanes_reduce<kLanes>(squares, Plus());
   if (!weight) return;
   const f32 inverse = rcp(sqrt(fma(squares, 1.0f / DIM_K, eps)));
   QUERN_UNROLL for (int e = 0; e < kEach; ++e) {
@@ -140,7 +134,7 @@ QUERN_DEVICE f32 largest_of(const HeadElements& head) {
     QUERN_UNROLL for (int i = 0; i < 2 * kWidth; ++i) largest =
         fmax(largest, fabs(fma(head.x[e][i], 0.0f, head.x[e][i])));
   }
-  return join_team<kLanes>(largest, Larger());
+  return lanes_reduce<kLanes>(largest, Larger());
 }
 QUERN_DEVICE void divide_head(f32 scale, HeadElements& head) {
   const ScaleDivisor by = scale_divisor(scale);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "common/divisor.cuh"
+#include "common/integers.cuh"
 #include "rope/params.cuh"
 
 namespace q {

@@ -7,6 +7,7 @@
 
 #include "jit/error.h"
 #include "sources/args.h"
+#include "sources/index_data.h"
 
 namespace quern::ops::rope {
 namespace {
@@ -163,6 +164,28 @@ int units_of(int dim, int rotary, bool interleaved, int width) {
 }
 
 }  // namespace
+
+void define_table(const RopeShape& shape, jit::Unit* unit) {
+  const bool table = shape.table != Dtype::other;
+  unit->constants.push_back({"HAS_TABLE", table ? "1" : "0"});
+  unit->constants.push_back({"TABLE_ELEMENT", table ? name_of(shape.table) : "f32"});
+}
+
+void expect_table_has(const q::Integers& positions, std::int64_t tokens, const q::Rope& rope) {
+  for (std::int64_t i = 0; i < tokens; ++i) {
+    const std::int64_t position = q::integer_at(positions, i);
+    if (position < rope.table_positions) continue;
+    refuse_index("positions[" + std::to_string(i) + "] (token " + std::to_string(i) + ")", position, 0,
+                 rope.table_positions - 1, "rope.table's rows; a negative position turns nothing");
+  }
+}
+
+void take_width(const char* op, int widest, int* width) {
+  if (*width == 0) *width = widest;
+  if (widest % *width == 0) return;
+  throw Error(QUERN_INVALID, std::string(op) + ": width is " + std::to_string(*width) +
+                                 "; allowed: powers of two up to " + std::to_string(widest));
+}
 
 int team_lanes(const RopeShape& shape, int dim_k, int dim_v, int width) {
   const int units = std::max(units_of(dim_k, shape.rotary, shape.interleaved && shape.rotary != 0, width),

@@ -3,6 +3,8 @@
 #pragma once
 
 #include "capi/quern.h"
+#include "sources/common/integers.cuh"
+#include "sources/description.h"
 #include "sources/rope/params.cuh"
 #include "sources/tensor.h"
 
@@ -14,6 +16,18 @@ struct RopeShape {
   bool interleaved = false;
   Dtype table = Dtype::other;  // other: computed
 };
+
+inline constexpr Names<Dtype, 4> kTableDtypes = {
+    {{"f16", Dtype::f16}, {"bf16", Dtype::bf16}, {"f32", Dtype::f32}, {"none", Dtype::other}}};
+
+// HAS_TABLE and TABLE_ELEMENT, which a kernel that turns heads is compiled with.
+void define_table(const RopeShape& shape, jit::Unit* unit);
+
+// Throws Error(QUERN_INVALID) naming the first position that lies beyond the table's rows; negative ones turn nothing.
+void expect_table_has(const q::Integers& positions, std::int64_t tokens, const q::Rope& rope);
+
+// A manifest's width: 0 becomes the widest. Throws Error(QUERN_INVALID) where it is no part of the widest.
+void take_width(const char* op, int widest, int* width);
 
 // `dim` are a head's dimensions. Fills what the kernel reads. NULL options are plain. Throws Error(QUERN_INVALID)
 // naming the field, what was given and what is allowed.

@@ -16,11 +16,4 @@ struct Rope {
   i64 table_positions;
 };
 
-// Integers that are 32 or 64 bits wide.
-struct Integers {
-  const void* data;
-  i64 stride;
-  i32 wide;  // 64 bits
-};
-
 }  // namespace q

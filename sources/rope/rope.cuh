@@ -1,8 +1,8 @@
 // Turns queries and keys by their tokens' positions, in one launch bound by memory. A team of lanes takes some heads of
 // one token, one after the other, and computes the token's sines and cosines once for them.
 // SPDX-License-Identifier: Apache-2.0
-#include "rope/heads.cuh"
 #include "rope/launch_params.cuh"
+#include "rope/strip.cuh"
 
 namespace q {
 
@@ -20,17 +20,8 @@ QUERN_DEVICE void turn(const RopeParams& p) {
     const bool keys = strip >= p.heads[0].strips;
     const RopeHeads& heads = p.heads[keys ? 1 : 0];
     if (keys) strip -= p.heads[0].strips;
-    const X* from = static_cast<const X*>(heads.from) + token * heads.from_token;
-    // What is loaded comes while the angles are computed, and then while the head before is at work.
-    RawHead next = load_head(from + strip * heads.from_head, held, true);
-    const TokenTurns turns = token_turns(p.rope, integer_at(p.positions, token), team_lane);
-    QUERN_ROLLED for (i32 h = strip; h < heads.heads; h += heads.strips) {
-      HeadElements head = widen_head(next);
-      const i32 after = h + heads.strips;
-      next = load_head(from + after * heads.from_head, held, after < heads.heads);
-      turn_head(turns, team_lane, head);
-      store_head(static_cast<X*>(heads.to) + token * heads.to_token + h * heads.to_head, held, head);
-    }
+    turn_strip(heads, p.rope, held, team_lane, token, strip,
+               [&] { return TurnedToken{true, integer_at(p.positions, token)}; });
   }
 }
 

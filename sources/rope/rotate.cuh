@@ -36,13 +36,6 @@ struct Head {
   }
 };
 
-// Over a team, the same in all of its lanes.
-template <int kLanes, class Join>
-QUERN_DEVICE f32 join_team(f32 v, Join join) {
-  QUERN_UNROLL for (int mask = kLanes / 2; mask > 0; mask /= 2) v = join(v, shuffle_xor(v, mask));
-  return v;
-}
-
 struct Turn {
   f32 cosine, sine;
 };
@@ -108,11 +101,6 @@ QUERN_DEVICE void turn_unit(const UnitTurns<kWidth>& turns, int unit, f32 (&x)[2
     x[one] = turns_at_all ? new_a : a;
     x[other] = turns_at_all ? new_b : b;
   }
-}
-
-QUERN_DEVICE i64 integer_at(const Integers& of, i64 i) {
-  return of.wide ? static_cast<const i64*>(of.data)[i * of.stride]
-                 : static_cast<i64>(static_cast<const i32*>(of.data)[i * of.stride]);
 }
 
 }  // namespace q

@@ -116,6 +116,13 @@ bool filters(const q::SampleParams& p) {
          given(p.n_sigma, 0.0f) || given(p.xtc_probability, 0.0f) || given(p.dynamic_range, 0.0f) || p.top_n != 0;
 }
 
+// What few requests ask for.
+bool is_rare(const q::SampleParams& p) {
+  return given(p.typical_p, 1.0f) || given(p.n_sigma, 0.0f) || given(p.xtc_probability, 0.0f) ||
+         given(p.dynamic_range, 0.0f) || p.temperature_last || p.top_n != 0 ||
+         (p.logprobs_filtered && p.logprobs != nullptr);
+}
+
 void read_penalties(const quern_sample_args& args, const Parameters& read, q::SampleParams* p) {
   read.read<float>(
       args.repetitions, "repetitions", args.repetition == 0.0f ? 1.0f : args.repetition, "repetition",
@@ -213,7 +220,7 @@ void read_ids(const DLTensor* given, std::int64_t count, const Place& place, q::
 Problem read_problem(const quern_sample_args& args, const Runtime& runtime, bool may_lack_data) {
   const Call call =
       read_call(runtime, args, kFlags, "enum quern_call_flags | enum quern_sample_flags", 4, may_lack_data);
-  Problem problem{{}, {}, call.sms, args.max_sms > 0};
+  Problem problem{{}, {}, call.sms, args.max_sms > 0, false, 0};
   q::SampleParams& p = problem.params;
   problem.shape.logits = read_logits(args.logits, "logits", call.place, &p).dtype;
   p.count = p.logit_rows;
@@ -235,6 +242,7 @@ Problem read_problem(const quern_sample_args& args, const Runtime& runtime, bool
                         args.allowed != nullptr || args.bias_offsets != nullptr || args.banned != nullptr ||
                         args.prompt_tokens != nullptr || args.output_tokens != nullptr;
   problem.shape.filters = filters(p) || p.temperature_last;
+  problem.rare = is_rare(p);
   p.sigmas = given(p.n_sigma, 0.0f);
   p.sums = args.logprobs != nullptr || p.top_n != 0 ? q::Sums::all : q::Sums::wanted;
   if (listed > 0) {

@@ -13,6 +13,8 @@ struct Problem {
   q::SampleParams params;  // all but the workspace's, and how a row is divided
   int sms;
   bool bounded;  // the grid may not have more blocks than so many SMs hold
+  bool rare;     // something is asked for that kernels of clusters leave to the portable one
+  int blocks;    // of a cluster, which has a row; 0: the portable kernel
 };
 
 // Rows of logits as every op that streams them takes them, into the params. Throws Error(QUERN_INVALID).

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 
+#include "sources/clusters.h"
 #include "sources/common_headers.h"
 #include "sources/embedded.h"
 #include "sources/launch.h"
@@ -14,12 +15,16 @@ namespace {
 
 constexpr auto kConstants = describe<Shape>(
     tag_sample, "sample", choice<&Shape::logits>("dtype", "LOGIT", kFloatDtypes),
-    flag<&Shape::edits>("edits", "EDITS").optional(), flag<&Shape::filters>("filters", "FILTERS").optional());
+    flag<&Shape::edits>("edits", "EDITS").optional(), flag<&Shape::filters>("filters", "FILTERS").optional(),
+    flag<&Shape::clusters>("clusters", nullptr).optional());
 
 Constants constants(const jit::Spec& spec) { return kConstants.to_constants(kConstants.to_shape(spec)); }
 
 jit::Spec parse(const Constants& given, const jit::TargetInfo& target) {
-  return kConstants.to_spec(kConstants.read(given), target.target);
+  const Shape shape = kConstants.read(given);
+  if (shape.clusters && !target.tensor_maps)
+    throw Error(QUERN_INVALID, "clusters is 1, which target \"" + target.target.name() + "\" does not have");
+  return kConstants.to_spec(shape, target.target);
 }
 
 jit::Unit unit(const jit::Spec& spec) {
@@ -31,9 +36,11 @@ jit::Unit unit(const jit::Spec& spec) {
 // not known beforehand.
 void list(const quern_model& model, const jit::TargetInfo& target, std::vector<jit::Spec>* specs) {
   if (model.vocab_size == 0 || model.vocab_size > static_cast<std::uint32_t>(q::kMostVocab)) return;
+  const bool clusters = target.tensor_maps;
   for (const bool edits : {false, true}) {
     for (const bool filters : {false, true})
-      specs->push_back(kConstants.to_spec({Dtype::f32, edits, filters}, target.target));
+      specs->push_back(kConstants.to_spec({Dtype::f32, edits, filters, clusters}, target.target));
+    if (clusters) specs->push_back(kConstants.to_spec({Dtype::f32, edits, true, false}, target.target));
   }
 }
 
@@ -49,6 +56,43 @@ Parts parts_of(const Problem& problem) {
           round_up(chunks * 8)};
 }
 
+// Of a block.
+int threads_of(const Shape& shape, bool clusters) {
+  return clusters && (shape.edits || shape.filters) ? 512 : kThreads;
+}
+
+q::ClusterRoom room_of(const Problem& problem, int blocks) {
+  const q::SampleParams& p = problem.params;
+  return q::cluster_room(p.chunks, (p.chunks + blocks - 1) / blocks, problem.shape.edits || problem.shape.filters,
+                         problem.shape.filters, p.slots);
+}
+
+// How many blocks share a row, if clusters can: as make for the fewest rounds of rows times the time that one takes.
+int blocks_of_row(const Problem& problem, const jit::TargetInfo& limits) {
+  constexpr double kFixed = 24;  // what a row costs beside its chunks, in the time that a block takes for one of those
+  const q::SampleParams& p = problem.params;
+  if (!limits.tensor_maps || problem.rare) return 0;
+  const auto fits = [&](int blocks, std::uint32_t bytes) {
+    return static_cast<std::uint32_t>(room_of(problem, blocks).bytes) + kDeskBytes <= bytes;
+  };
+  // The emulation on the host runs clusters of 64 warps.
+  const bool host = limits.target.family() == jit::Family::host;
+  int most = std::min<int>(q::kClusterBlocks, p.chunks);
+  if (host) most = std::min(most, 64 * 32 / threads_of(problem.shape, true));
+  if (problem.bounded) most = std::min(most, problem.sms);
+  int best = 0;
+  double least = 0;
+  for (int blocks = 1; blocks <= most; ++blocks) {
+    if (!fits(blocks, limits.shared_per_block)) continue;
+    const int on_each = fits(blocks, limits.shared_per_sm / 2 - 1024) ? 2 : 1;
+    const std::int64_t rows = std::max<std::int64_t>(most_clusters(blocks, problem.sms) * on_each, 1);
+    const double rounds = static_cast<double>((std::int64_t{p.count} + rows - 1) / rows);
+    const double cost = rounds * (kFixed + static_cast<double>((p.chunks + blocks - 1) / blocks));
+    if (best == 0 || cost < least) best = blocks, least = cost;
+  }
+  return best;
+}
+
 // Rows beyond the counters there are have one block each.
 bool can_divide(const q::SampleParams& p) { return p.count <= kCounters; }
 
@@ -62,15 +106,20 @@ jit::Unit to_unit(const char* name, const Shape& shape, jit::Target target) {
   unit.constants = {{"LOGIT", name_of(shape.logits)},
                     {"EDITS", shape.edits ? "1" : "0"},
                     {"FILTERS", shape.filters ? "1" : "0"},
-                    {"THREADS", std::to_string(kThreads)}};
-  unit.source = embedded("sample/kernels/sample.cuh");
+                    {"THREADS", std::to_string(threads_of(shape, shape.clusters))}};
+  unit.source = embedded(shape.clusters ? "sample/kernels/sm90/clustered.cuh" : "sample/kernels/sample.cuh");
   unit.headers = device_headers(unit.target);
-  unit.max_shared_bytes = shape.edits ? jit::limits_of(target).shared_per_block - 40 * 1024 : 0;
+  const std::uint32_t most = jit::limits_of(target).shared_per_block;
+  unit.max_shared_bytes = shape.clusters ? most - kDeskBytes : shape.edits ? most - 40 * 1024 : 0;
   return unit;
 }
 
 void divide_rows(Problem* problem) {
   q::SampleParams& p = problem->params;
+  if (problem->blocks != 0) {
+    p.blocks = problem->blocks, p.chunks_per_block = (p.chunks + p.blocks - 1) / p.blocks;
+    return;
+  }
   constexpr std::int64_t kWarps = kThreads / 32;  // chunks that a block takes at once
   // With many blocks it matters little which SM is done last; but each reads its row's lists.
   const std::int64_t kWaves = p.slots != 0 ? 1 : 4;
@@ -105,7 +154,14 @@ void launch_problem(const Runtime& runtime, Problem* problem, const jit::Spec& s
   launch.grid[0] =
       static_cast<std::uint32_t>(problem->bounded ? std::min(p.units, problem->sms * kBlocksPerSm) : p.units);
   launch.block[0] = kThreads;
-  if (p.slots != 0)
+  if (problem->blocks != 0) {
+    const int most = std::max(problem->sms * 2 / p.blocks, 1),
+              clusters = problem->bounded ? std::min(p.count, most) : p.count;
+    launch.block[0] = static_cast<std::uint32_t>(threads_of(problem->shape, true));
+    launch.grid[0] = static_cast<std::uint32_t>(clusters * p.blocks);
+    launch.cluster[0] = static_cast<std::uint32_t>(p.blocks);
+    launch.shared_bytes = static_cast<std::uint32_t>(room_of(*problem, p.blocks).bytes);
+  } else if (p.slots != 0)
     launch.shared_bytes = static_cast<std::uint32_t>(std::max(p.chunks_per_block * q::kGroups * 4, p.slots * 12));
   launch.programmatic = (flags & QUERN_CALL_PROGRAMMATIC) != 0;
   launch.stream = stream;
@@ -114,18 +170,30 @@ void launch_problem(const Runtime& runtime, Problem* problem, const jit::Spec& s
 
 const Op op{"sample", unit, parse, list, constants};
 
+namespace {
+
+// A call, and whether it is for clusters.
+Problem plan(const quern_sample_args& args, const Runtime& runtime, bool may_lack_data) {
+  Problem problem = read_problem(args, runtime, may_lack_data);
+  problem.blocks = blocks_of_row(problem, runtime.driver->device().limits);
+  problem.shape.clusters = problem.blocks != 0;
+  return problem;
+}
+
+}  // namespace
+
 std::uint64_t workspace(const Runtime& runtime, const quern_sample_args& args) {
   return workspace_of(read_problem(args, runtime, true));
 }
 
 void prepare(const Runtime& runtime, const quern_sample_args& args) {
-  const Problem problem = read_problem(args, runtime, true);
+  const Problem problem = plan(args, runtime, true);
   kernel_for(runtime, kConstants.to_spec(problem.shape, runtime.driver->device().limits.target), args.flags,
              args.stream);
 }
 
 void run(const Runtime& runtime, const quern_sample_args& args) {
-  Problem problem = read_problem(args, runtime, false);
+  Problem problem = plan(args, runtime, false);
   divide_rows(&problem);
   launch_problem(runtime, &problem, kConstants.to_spec(problem.shape, runtime.driver->device().limits.target),
                  args.workspace, args.workspace_size, args.flags, args.stream, "launching sample");

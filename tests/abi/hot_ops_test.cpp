@@ -187,6 +187,21 @@ TEST_F(HotOps, MixtureOfExperts) {
   }
 }
 
+TEST_F(HotOps, Sample) {
+  constexpr std::int64_t kRows = 32, kVocab = 128256;
+  const Tensor logits(1, kF32, {kRows, kVocab}), ids(2, kI32, {kRows}), each(3, kF32, {kRows}), ks(4, kI32, {kRows});
+  const Tensor tokens(5, kI32, {kRows, 100}), mask(6, kI32, {kRows, (kVocab + 31) / 32});
+  auto args = args_of<quern_sample_args>();
+  args.logits = logits, args.ids = ids;
+  expect_free("the whole row", [&](quern_context* c, quern_error* e) { return quern_sample(c, &args, e); });
+  args.temperatures = each, args.top_ps = each, args.top_ks = ks;
+  expect_free("filters", [&](quern_context* c, quern_error* e) { return quern_sample(c, &args, e); });
+  args.repetitions = each, args.output_tokens = tokens, args.prompt_mask = mask;
+  expect_free("penalties", [&](quern_context* c, quern_error* e) { return quern_sample(c, &args, e); });
+  args.typical_ps = each;
+  expect_free("rare filters", [&](quern_context* c, quern_error* e) { return quern_sample(c, &args, e); });
+}
+
 TEST_F(HotOps, Attention) {
   const Tensor q(1, kBf16, {4, 32, 128}), k(2, kBf16, {64, 16, 4, 128}), v(3, kBf16, {64, 16, 4, 128}),
       out(4, kBf16, {4, 32, 128});

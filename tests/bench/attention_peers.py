@@ -29,6 +29,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 KINDS = ("prefill", "append", "window", "decode", "random")
 LIMIT = 0.01  # of the difference's norm over the reference's, for outputs of 16 bits
+LIMIT_FP8 = 0.04  # the same where weights are e4m3
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,8 @@ class Case:
     cap: float = 0.0
     dtype: str = "bfloat16"
     invariant: bool = False
+    kv: str = ""  # of keys and values: "e4m3" and "e5m2" with a scale a head, "int8" with one a token; "": dtype
+    q: str = ""  # of queries: "e4m3", unscaled; "": dtype
 
     @property
     def v(self) -> int:
@@ -59,6 +62,8 @@ class Case:
         rest = ("" if self.causal else " full") + (f" window {self.window}" if self.window is not None else "")
         rest += (" cap" if self.cap else "") + (" f16" if self.dtype == "float16" else "")
         rest += " invariant" if self.invariant else ""
+        rest += f" {self.kv}" if self.kv else ""
+        rest += f" q {self.q}" if self.q else ""
         return f"b{self.batch} {self.heads}/{self.kv_heads} {self.queries} of {self.keys} {dims} {where}{rest}"
 
     def pairs(self) -> float:
@@ -75,7 +80,7 @@ class Case:
 
     def bytes(self) -> float:
         """Of keys and values."""
-        return 2.0 * self.batch * self.kv_heads * self.keys * (self.dim + self.v)
+        return (1.0 if self.kv else 2.0) * self.batch * self.kv_heads * self.keys * (self.dim + self.v)
 
 
 CASES = [
@@ -86,6 +91,8 @@ CASES = [
     Case("prefill", 2, 32, 32, 8192, 8192, 192, 128),
     Case("prefill", 4, 32, 32, 4096, 4096, 128, causal=False),
     Case("prefill", 16, 16, 16, 1024, 1024, 128),
+    Case("prefill", 1, 32, 8, 16384, 16384, 128, kv="e4m3", q="e4m3"),
+    Case("prefill", 4, 32, 32, 4096, 4096, 128, kv="e4m3", q="e4m3"),
     Case("append", 8, 32, 8, 512, 8192, 128, page=64),
     Case("append", 8, 32, 8, 512, 8192, 128, page=16),
     Case("window", 4, 64, 8, 8192, 8192, 64, window=1023),
@@ -95,6 +102,10 @@ CASES = [
     Case("decode", 1, 32, 4, 1, 1024, 128, page=16),
     Case("decode", 16, 64, 8, 1, 8192, 128, page=16),
     Case("decode", 256, 32, 8, 1, 1024, 128, page=16),
+    Case("decode", 64, 32, 8, 1, 4096, 128, page=16, kv="e4m3"),
+    Case("decode", 64, 32, 8, 1, 4096, 128, page=16, kv="e5m2"),
+    Case("decode", 64, 32, 8, 1, 4096, 128, page=16, kv="int8"),
+    Case("decode", 1, 32, 8, 1, 65536, 128, page=16, kv="e4m3"),
 ]
 
 
@@ -113,6 +124,9 @@ def draw(generator: random.Random) -> Case:
     )  # fmt: skip
 
 
+CODES = {"e4m3": torch.float8_e4m3fn, "e5m2": torch.float8_e5m2}
+
+
 class Tensors:
     def __init__(self, case: Case) -> None:
         c = self.case = case
@@ -122,9 +136,13 @@ class Tensors:
             return torch.randn(*shape, dtype=dtype, device="cuda")
 
         self.q = make(c.batch * c.queries, c.heads, c.dim)
+        if c.q:
+            self.q = self.q.to(CODES[c.q])
+        self.plain_q = self.q.to(dtype) if c.q else self.q
         self.cu_q = torch.arange(c.batch + 1, dtype=torch.int32, device="cuda") * c.queries
         self.lengths = torch.full((c.batch,), c.keys, dtype=torch.int32, device="cuda")
         self.out = torch.full((c.batch * c.queries, c.heads, c.v), math.nan, dtype=dtype, device="cuda")
+        self.scales: dict[str, torch.Tensor] = {}
         if c.page:
             pages = math.ceil(c.keys / c.page)
             self.k, self.v = (make(c.batch * pages, c.page, c.kv_heads, d) for d in (c.dim, c.v))
@@ -132,15 +150,39 @@ class Tensors:
         else:
             self.k, self.v = (make(c.batch * c.keys, c.kv_heads, d) for d in (c.dim, c.v))
             self.cu_kv = torch.arange(c.batch + 1, dtype=torch.int32, device="cuda") * c.keys
+        if c.kv:
+            self.k, self.v = self._coded("k_scale", self.k), self._coded("v_scale", self.v)
+
+    def _coded(self, name: str, x: torch.Tensor) -> torch.Tensor:
+        """Codes, as bytes where they are of a float type; the scales go to self.scales."""
+        if self.case.kv == "int8":
+            self.scales[name] = x.float().abs().amax(-1) / 127
+            return torch.round(x.float() / self.scales[name][..., None]).to(torch.int8)
+        self.scales[name] = x.float().abs().transpose(-2, 0).flatten(1).amax(-1) / 240
+        return (x.float() / self.scales[name][:, None]).to(CODES[self.case.kv]).view(torch.uint8)
+
+    def _values(self, name: str, x: torch.Tensor, pages: torch.Tensor | slice) -> torch.Tensor:
+        """Of some pages or tokens, in f32."""
+        x = x[pages]
+        if not self.case.kv:
+            return x.float()
+        if self.case.kv == "int8":
+            return x.float() * self.scales[name][pages][..., None]
+        return x.view(CODES[self.case.kv]).float() * self.scales[name][:, None]
 
     def of_sequence(self, i: int, head: int) -> tuple[torch.Tensor, torch.Tensor]:
         """Its keys and values, in f32."""
         c = self.case
         if c.page:
-            k, v = (x[self.table[i].long()].flatten(0, 1)[: c.keys] for x in (self.k, self.v))
+            pages = self.table[i].long()
+            k, v = (
+                self._values(name, x, pages).flatten(0, 1)[: c.keys]
+                for name, x in (("k_scale", self.k), ("v_scale", self.v))
+            )
         else:
-            k, v = (x[i * c.keys : (i + 1) * c.keys] for x in (self.k, self.v))
-        return k[:, head].float(), v[:, head].float()
+            tokens = slice(i * c.keys, (i + 1) * c.keys)
+            k, v = self._values("k_scale", self.k, tokens), self._values("v_scale", self.v, tokens)
+        return k[:, head], v[:, head]
 
 
 def difference(t: Tensors, generator: random.Random) -> float:
@@ -152,7 +194,7 @@ def difference(t: Tensors, generator: random.Random) -> float:
         i, head = generator.randrange(c.batch), generator.randrange(c.heads)
         rows = torch.randint(c.queries, (min(200, c.queries),), device="cuda")
         k, v = t.of_sequence(i, head // (c.heads // c.kv_heads))
-        logits = t.q[i * c.queries + rows, head].float() @ k.T / math.sqrt(c.dim)
+        logits = t.plain_q[i * c.queries + rows, head].float() @ k.T / math.sqrt(c.dim)
         if c.cap:
             logits = c.cap * torch.tanh(logits / c.cap)
         position, key = (c.keys - c.queries + rows)[:, None], torch.arange(c.keys, device="cuda")
@@ -171,14 +213,15 @@ def ours(context: quern.Context, t: Tensors) -> Callable[[], object]:
     cache = {"page_table": t.table} if c.page else {"cu_kv": t.cu_kv}
     arguments = dict(
         lengths=t.lengths, cu_q=t.cu_q, max_q_len=c.queries, max_kv_len=c.keys, causal=c.causal, out=t.out,
-        window_left=c.window, logit_cap=c.cap or None, batch_invariant=c.invariant, **cache,
+        window_left=c.window, logit_cap=c.cap or None, batch_invariant=c.invariant, **cache, **t.scales,
+        **({"kv_type": c.kv} if c.kv in CODES else {}),
     )  # fmt: skip
     return lambda: context.attention(t.q, t.k, t.v, **arguments)
 
 
 def of_pytorch(backend: SDPBackend, t: Tensors) -> Callable[[], object] | None:
     c = t.case
-    if c.page or c.window is not None or c.cap or (c.causal and c.queries != c.keys):
+    if c.page or c.kv or c.window is not None or c.cap or (c.causal and c.queries != c.keys):
         return None
     q, k, v = (x.view(c.batch, -1, *x.shape[1:]).transpose(1, 2) for x in (t.q, t.k, t.v))
 
@@ -191,6 +234,8 @@ def of_pytorch(backend: SDPBackend, t: Tensors) -> Callable[[], object] | None:
 
 def of_fa4(t: Tensors) -> Callable[[], object] | None:
     c = t.case
+    if c.kv:
+        return None
     try:
         from flash_attn.cute import flash_attn_varlen_func
     except ImportError:
@@ -240,6 +285,11 @@ def row_of(
     return row
 
 
+def is_good(row: dict[str, object]) -> bool:
+    limit = LIMIT_FP8 if row["case"]["q"] else LIMIT  # type: ignore[index]
+    return row["difference"] < limit  # type: ignore[operator]
+
+
 def show(row: dict[str, object]) -> None:
     case = Case(**row["case"])  # type: ignore[arg-type]
     us: dict[str, tuple[float, float]] = row["us"]  # type: ignore[assignment]
@@ -248,7 +298,7 @@ def show(row: dict[str, object]) -> None:
         f" | {side} {call:8.1f} {graph:8.1f} us {unit / call:5.0f} / {unit / graph:5.0f}"
         for side, (call, graph) in us.items()
     )
-    good = row["difference"] < LIMIT  # type: ignore[operator]
+    good = is_good(row)
     print(f"{case.kind:8}{case.name:52}{times}{'' if good else '  WRONG: ' + str(row['difference'])}", flush=True)
 
 
@@ -284,7 +334,7 @@ def main() -> int:
                 break
             rows.append(row_of(case, clock, context, generator, arguments.alone))
             show(rows[-1])
-    wrong = [row for row in rows if not row["difference"] < LIMIT]
+    wrong = [row for row in rows if not is_good(row)]
     ratios = sorted(min(u[0] for side, u in row["us"].items() if side != "quern") / row["us"]["quern"][0]
                     for row in rows if row["case"]["kind"] == "random" and len(row["us"]) > 1)  # fmt: skip
     if ratios:

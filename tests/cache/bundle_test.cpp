@@ -234,6 +234,7 @@ TEST_F(BundleTest, CutShortWhileOpenIsAMiss) {
   ASSERT_TRUE(hit_bundle(store, 1));
   std::filesystem::resize_file(bundle("a"), 300);
   EXPECT_FALSE(hit_bundle(store, 1));
+  store.deliver();
   EXPECT_TRUE(told("cut short"));
 }
 

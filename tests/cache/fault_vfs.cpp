@@ -17,7 +17,9 @@ struct Plan {
   bool sticky = false, happened = false;
 };
 Plan plan;
-sqlite3_vfs* real = nullptr;
+// The one without locks, under its own name (the newer is found first), and SQLite's default.
+sqlite3_vfs faulty[2];
+sqlite3_vfs* under[2] = {};
 
 bool fails(FaultKind kind) {
   if (plan.kind != kind) return false;
@@ -70,7 +72,8 @@ int control_file(sqlite3_file* file, int what, void* argument) {
 int sector_size(sqlite3_file* file) { return inner(file)->pMethods->xSectorSize(inner(file)); }
 int characteristics(sqlite3_file* file) { return inner(file)->pMethods->xDeviceCharacteristics(inner(file)); }
 
-int open_file(sqlite3_vfs*, const char* name, sqlite3_file* file, int flags, int* out_flags) {
+int open_file(sqlite3_vfs* vfs, const char* name, sqlite3_file* file, int flags, int* out_flags) {
+  sqlite3_vfs* const real = vfs == &faulty[0] ? under[0] : under[1];
   static const sqlite3_io_methods methods = [] {
     sqlite3_io_methods table = {};
     table.iVersion = 1;
@@ -105,14 +108,13 @@ int open_file(sqlite3_vfs*, const char* name, sqlite3_file* file, int flags, int
 }  // namespace
 
 void fail_call(FaultKind kind, int n, bool sticky) {
-  static sqlite3_vfs faulty;
-  if (real == nullptr) {
-    real = sqlite3_vfs_find(nullptr);
-    faulty = *real;
-    faulty.zName = "faulty";
-    faulty.szOsFile = sizeof(File);
-    faulty.xOpen = open_file;
-    sqlite3_vfs_register(&faulty, 1);
+  for (int i = 0; i < 2 && under[1] == nullptr; ++i) {
+    under[i] = sqlite3_vfs_find(i == 0 ? "unix-none" : nullptr);
+    faulty[i] = *under[i];
+    if (i == 1) faulty[i].zName = "faulty";
+    faulty[i].szOsFile = sizeof(File);
+    faulty[i].xOpen = open_file;
+    sqlite3_vfs_register(&faulty[i], i);
   }
   plan = {kind, n, sticky, false};
 }

@@ -131,17 +131,22 @@ class CacheTest : public ::testing::Test {
   static bool hit(Store& store, std::uint64_t number, std::size_t image_size = 5000) {
     Entry got;
     const Entry wanted = make_entry(number, image_size);
-    return store.get(make_key(number), wanted.text, "", &got) && same(got, wanted);
+    const bool found = store.get(make_key(number), wanted.text, "", &got);
+    store.deliver();
+    return found && same(got, wanted);
   }
   // A miss that leaves the entry alone.
   static bool miss(Store& store, std::uint64_t number) {
     Entry got;
     got.image = "untouched";
-    return !store.get(make_key(number), make_entry(number).text, "", &got) && got.image == "untouched" &&
-           got.text.empty();
+    const bool found = store.get(make_key(number), make_entry(number).text, "", &got);
+    store.deliver();
+    return !found && got.image == "untouched" && got.text.empty();
   }
   static bool put(Store& store, std::uint64_t number, std::size_t image_size = 5000) {
-    return store.put(make_key(number), make_entry(number, image_size)) == Put::stored;
+    const Put put = store.put(make_key(number), make_entry(number, image_size));
+    store.deliver();
+    return put == Put::stored;
   }
 
   std::string root_, folder_;

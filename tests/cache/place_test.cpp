@@ -42,7 +42,11 @@ class PlaceTest : public CacheTest {
     EXPECT_EQ(stats.state, State::refused);
     EXPECT_NE(stats.reason.find(why), std::string::npos) << stats.reason;
     EXPECT_TRUE(told(why));
-    EXPECT_EQ(store.flight(make_key(1), std::chrono::milliseconds{0}).state(), Flight::State::alone);
+    // A file that is refused leaves its folder good enough to wait for each other in.
+    const bool in_folder = why.find("/cache-1.db") == std::string::npos && !std::filesystem::exists(file());
+    if (in_folder) {
+      EXPECT_EQ(store.flight(make_key(1), std::chrono::milliseconds{0}).state(), Flight::State::alone);
+    }
   }
 };
 

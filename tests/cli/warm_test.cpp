@@ -251,6 +251,53 @@ TEST_F(WarmTest, ModelsNeedFewKernels) {
   }
 }
 
+// All that serving DeepSeek-V3 by latent attention takes, and nothing of it missing: tokens into the cache with and
+// without their queries, decode and the joining of its pieces, prefill as ragged attention with heads of 192 and 128.
+TEST_F(WarmTest, DeepseekIsServedByLatentAttention) {
+  const std::string config = std::string(QUERN_CLI_CONFIGS) + "/deepseek-v3.json";
+  for (const char* cache : {"bf16", "e4m3"}) {
+    SCOPED_TRACE(cache);
+    const Json listed = quern_json({"warm", "--config", config, "--tp", "8", "--kv-dtype", cache, "--page-size", "64",
+                                    "--target", "sm_90a", "--list-only"});
+    const bool codes = std::string_view(cache) == "e4m3";
+    std::map<std::string, int> found;
+    for (const Json& kernel : listed["kernels"]) {
+      const std::string op = kernel["op"], spec = kernel["spec"];
+      const auto has = [&](const char* text) { return spec.find(text) != std::string::npos; };
+      EXPECT_NE(kernel["outcome"], "unserved") << kernel;
+      if (op == "mla_append") {
+        EXPECT_TRUE(has("d_latent=512 d_rope=64") && has("interleaved=1") && has("norm=bf16")) << spec;
+        ++found[has("queries=1") ? "append and queries" : "append"];
+        EXPECT_EQ(has("cache=plain"), !codes) << spec;
+      }
+      if (op == "mla_decode") ++found[has("variant=combine") ? "combine" : "decode"];
+      if (op == "attention" && has("dim_k=192 dim_v=128") && has("page_size=ragged")) ++found["prefill"];
+    }
+    EXPECT_EQ(found["append"], codes ? 3 : 1);
+    EXPECT_EQ(found["append and queries"], codes ? 3 : 1);
+    EXPECT_GE(found["decode"], codes ? 2 : 1);
+    EXPECT_GE(found["combine"], 1);
+    EXPECT_GE(found["prefill"], 1);
+  }
+}
+
+// DeepSeek-V3.2 is V3 with an indexer, whose scores are made for decode and prefill.
+TEST_F(WarmTest, DeepseeksIndexerIsServed) {
+  Json config = Json::parse(read(std::string(QUERN_CLI_CONFIGS) + "/deepseek-v3.json"));
+  config["model_type"] = "deepseek_v32";
+  config["index_n_heads"] = 64, config["index_head_dim"] = 128, config["index_topk"] = 2048;
+  const Json listed = quern_json({"warm", "--config", write("v32.json", config.dump()), "--target", "sm_90a,sm_80",
+                                  "--list-only", "--page-size", "64", "--allow-missing"});
+  std::map<std::string, int> found;
+  for (const Json& kernel : listed["kernels"]) {
+    if (kernel["op"] == "index_scores") ++found[kernel["target"]];
+    EXPECT_NE(kernel["op"] == "index_scores" && kernel["outcome"] == "unserved", true) << kernel;
+  }
+  EXPECT_GE(found["sm_90a"], 2);
+  EXPECT_GE(found["sm_80"], 2);
+  EXPECT_EQ(listed["model"]["index_heads"], 64);
+}
+
 // What a model needs and no kernel does is told in text and in JSON, and is a failure unless it is allowed.
 TEST_F(WarmTest, NeedsThatNoKernelServesAreTold) {
   Json config = Json::parse(read(std::string(QUERN_CLI_CONFIGS) + "/llama-3-8b.json"));

@@ -75,6 +75,59 @@ std::vector<CodedCase> coded_cases() {
   add("short_bad_scale", [](CodedCase& c) {
     c.sequences = kShort, c.bad_values = c.bad_keys = true, c.cache = Element::i8, c.scale = CacheScale::token;
   });
+  // Rows of codes that are whole 64 bytes, which Hopper's decode kernel reads as operands: each kind of code, each way
+  // of scaling, of the lane's shares of 128 and of 64 dims.
+  constexpr int kDims[][2] = {{128, 128}, {64, 128}, {128, 64}, {192, 192}, {64, 256}, {256, 64}};
+  for (const auto& dims : kDims) {
+    for (const Form* form : {&kForms[0], &kForms[1]}) {
+      ++turn;
+      const Element kind = kinds[turn % 3], element = results[turn / 3 % 2];
+      const std::string name = std::to_string(dims[0]) + "x" + std::to_string(dims[1]) + "_" + form->name;
+      add("dims_" + name + "_" + kind.name(), [&](CodedCase& c) {
+        c.cache = kind, c.element = element, c.scale = kScales[turn % 3], c.sequences = form->sequences;
+        c.dim = dims[0], c.dim_v = dims[1], c.page_size = turn % 2 ? 32 : 1, c.ragged = turn % 4 == 0;
+        c.group = turn % 2 ? 3 : 2, c.bad_values = form != &kForms[0] && turn % 3 != 2, c.mask = turn % 5 == 0;
+        if (turn % 4 == 2) c.queries = Element::e4m3, c.q_scale = CacheScale::token;
+      });
+    }
+  }
+  // Many rows of codes against codes: where the target has products of 8 bits, values are turned on their way.
+  const auto add_product = [&](const std::string& name, Element of_q, Element of_kv, int dim, int dim_v,
+                               const std::function<void(CodedCase&)>& change) {
+    add("product_" + name, [&](CodedCase& c) {
+      c.queries = of_q, c.cache = of_kv, c.dim = dim, c.dim_v = dim_v, c.sequences = kLong;
+      c.scale = CacheScale::head, c.q_scale = CacheScale::token;
+      change(c);
+    });
+  };
+  add_product("e4m3", Element::e4m3, Element::e4m3, 128, 128, [](CodedCase&) {});
+  add_product("e4m3_window", Element::e4m3, Element::e4m3, 128, 64,
+              [](CodedCase& c) { c.left = 50, c.page_size = 64; });
+  add_product("e5m2_ragged", Element::e4m3, Element::e5m2, 64, 128,
+              [](CodedCase& c) { c.ragged = true, c.causal = false, c.element = Element::f16; });
+  add_product("cap", Element::e5m2, Element::e4m3, 192, 128, [](CodedCase& c) {
+    c.cap = 5.0f, c.alibi = true, c.scale = CacheScale::tensor, c.q_scale = CacheScale::head;
+  });
+  add_product("dim_80", Element::e4m3, Element::e4m3, 80, 112, [](CodedCase& c) { c.hnd = true; });
+  add_product("bad_value", Element::e4m3, Element::e4m3, 128, 128, [](CodedCase& c) { c.bad_values = true; });
+  add_product("bad_key", Element::e4m3, Element::e5m2, 64, 64, [](CodedCase& c) { c.bad_keys = true, c.left = 9; });
+  add_product("mask", Element::e4m3, Element::e4m3, 128, 128, [](CodedCase& c) { c.mask = true; });
+  add("long_mask_128", [](CodedCase& c) {
+    c.sequences = {{40, 400}, {130, 130}, {1, 60}, {33, 700}}, c.mask = true, c.dim = 128, c.group = 4,
+    c.page_size = 64;
+    c.bad_values = true;
+  });
+  add("long_mask_192_window", [](CodedCase& c) {
+    c.sequences = kLong, c.mask = true, c.dim = 192, c.dim_v = 128, c.left = 70, c.ragged = true, c.causal = false;
+  });
+  add("invariant_mask", [](CodedCase& c) {
+    c.sequences = {{1, 700}, {5, 300}, {40, 900}}, c.mask = true, c.dim = 64, c.flags = QUERN_CALL_BATCH_INVARIANT;
+  });
+  add_product("invariant", Element::e4m3, Element::e4m3, 128, 128, [](CodedCase& c) {
+    c.sequences = {{1, 700}, {3, 300}, {70, 1200}}, c.flags = QUERN_CALL_BATCH_INVARIANT;
+  });
+  add_product("medium_rows_page_256", Element::e4m3, Element::e4m3, 128, 128,
+              [](CodedCase& c) { c.page_size = 256, c.group = 5, c.q_scale = CacheScale::none; });
   add("unscaled", [](CodedCase& c) { c.cache = Element::e4m3; });
   add("dim_256", [](CodedCase& c) { c.cache = Element::e5m2, c.scale = CacheScale::token, c.dim = 256, c.group = 1; });
   add("q_e5m2_alone",
@@ -115,6 +168,12 @@ TEST(CodedAttentionSchedules, unfair) {
       ASSERT_NO_FATAL_FAILURE(problem.run(unfair.get()));
       problem.check();
     }
+    CodedCase c;
+    c.name = "unfair_product";
+    c.sequences = kLong, c.cache = c.queries = Element::e4m3, c.dim = 128, c.bad_values = true;
+    CodedAttention problem(c);
+    ASSERT_NO_FATAL_FAILURE(problem.run(unfair.get()));
+    problem.check();
   }
 }
 

@@ -294,7 +294,18 @@ CodedAttention::Row CodedAttention::row_exactly(std::int64_t sequence, std::int6
   return row;
 }
 
+bool CodedAttention::may_multiply_codes() const {
+  const auto is_fp8 = [](Element element) { return element.bytes() == 1 && element.kind() != Element::i8; };
+  std::int64_t most = 0;
+  for (const Lengths& s : c_.sequences) most = std::max<std::int64_t>(most, s.q * c_.group);
+  return is_fp8(q.element()) && is_fp8(k.element()) && c_.scale != CacheScale::token &&
+         (most > 64 || (c_.flags & QUERN_CALL_BATCH_INVARIANT) != 0);
+}
+
 void CodedAttention::check() {
+  // Products of 8 bits: weights are e4m3 too, and sums of products keep some 14 bits on the way.
+  const bool codes = may_multiply_codes();
+  const double of_weights = codes ? 0.0625 : c_.element.roundoff(), of_sums = codes ? 2e-4 : 0.0;
   std::int64_t wrong = 0, spoilt = 0, spared = 0;
   for (std::int64_t s = 0; s < c_.batch(); ++s) {
     for (std::int64_t i = 0; i < c_.sequences[static_cast<std::size_t>(s)].q; ++i) {
@@ -311,14 +322,15 @@ void CodedAttention::check() {
         double largest = 0.0;
         for (const double x : row.out) largest = std::max(largest, std::fabs(x));
         const double unit = c_.element.roundoff(), least = c_.element.kind() == Element::f16 ? 1.2e-7 : 1e-30;
-        const double allowed = 1.01 * unit * (largest + row.by_weights) + 8e-6 * (1.0 + row.logits) * row.size + least;
+        const double allowed = 1.01 * (unit * largest + of_weights * row.by_weights) +
+                               (8e-6 + of_sums) * (1.0 + row.logits) * (row.size + (codes ? largest : 0.0)) + least;
         for (std::size_t d = 0; d < row.out.size(); ++d) {
           wrong += !(std::fabs(out.get(token, h, static_cast<std::int64_t>(d)) - row.out[d]) <= allowed);
         }
         const double given = lse.get(token, h);
-        wrong += row.lse == -kInfinity
-                     ? given != -kInfinity
-                     : !(std::fabs(given - row.lse) <= 4e-6 * (1.0 + std::fabs(row.lse) + row.logits + double{c_.cap}));
+        wrong += row.lse == -kInfinity ? given != -kInfinity
+                                       : !(std::fabs(given - row.lse) <=
+                                           (4e-6 + of_sums) * (1.0 + std::fabs(row.lse) + row.logits + double{c_.cap}));
       }
     }
   }

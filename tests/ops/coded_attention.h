@@ -58,6 +58,8 @@ class CodedAttention {
   };
   Row row_exactly(std::int64_t sequence, std::int64_t query, std::int64_t head) const;
   bool sees(std::int64_t sequence, std::int64_t query, std::int64_t key) const;
+  // Whether a target may multiply the codes themselves.
+  bool may_multiply_codes() const;
   Array cache_of(std::int64_t dim) const;
   Array scale_of() const;
   std::int64_t page_of(std::int64_t sequence, std::int64_t key) const;

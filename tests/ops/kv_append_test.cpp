@@ -102,7 +102,7 @@ class Appending {
   }
 
   void run() {
-    for (Array* x : arrays()) x->upload();
+    upload();
     auto error = sized<quern_error>();
     std::uint64_t bytes = 5;
     ASSERT_EQ(quern_kv_append_workspace(context(), &args, &bytes, &error), QUERN_OK) << error.text;
@@ -111,6 +111,10 @@ class Appending {
     args.flags |= QUERN_CALL_CACHED_ONLY;
     ASSERT_EQ(quern_kv_append(context(), &args, &error), QUERN_OK) << error.text;
     synchronize();
+  }
+
+  void upload() {
+    for (Array* x : arrays()) x->upload();
   }
 
   void check() {
@@ -394,6 +398,56 @@ TEST(KvAppendNumbers, NanAndInfinity) {
     EXPECT_LT(appending.v_scale.get(page, 0, 0) * cache.largest(), 50.0) << cache.name();
     EXPECT_EQ(appending.v_scale.get(page, 0, 1), 1.0) << cache.name();
     EXPECT_EQ(appending.v_cache.get(page, 0, 1, 7), 0.0) << cache.name();
+  }
+}
+
+// Where tokens go is data, which `host` looks at before it writes: what leads out is named.
+struct Misplaced {
+  By by;
+  bool positions;
+  std::vector<std::string_view> words;
+  std::function<void(Appending&)> make;
+};
+
+TEST(KvAppendRefuses, PlacesOutsideOfTheCache) {
+  if (on_cuda()) GTEST_SKIP() << "a GPU's call does not read index data";
+  using A = Appending&;
+  const Misplaced all[] = {
+      {By::slots, true, {"slots[2]", "token 2", "is 256", "0 to 255"}, [](A a) { a.slots.set_integer(256, 2); }},
+      {By::table,
+       true,
+       {"positions[1]", "sequence 1", "is 1000", "pages"},
+       [](A a) { a.positions.set_integer(1000, 1); }},
+      {By::table, false, {"lengths[1]", "sequence 1", "is 1000"}, [](A a) { a.lengths.set_integer(1000, 1); }},
+      {By::table, false, {"lengths[0]", "sequence 0", "is 0"}, [](A a) { a.lengths.set_integer(0, 0); }},
+      {By::table, false, {"cu_q[1]", "sequence 0", "-3"}, [](A a) { a.cu_q.set_integer(-3, 1); }},
+      {By::indices, false, {"page_indptr[2]", "sequence 1", "9999"}, [](A a) { a.indptr.set_integer(9999, 2); }},
+      {By::indices,
+       false,
+       {"page_indices[", "sequence", "is 16", "0 to 15"},
+       [](A a) {
+         for (std::int64_t i = 0; i < a.indices.extent(0); ++i) a.indices.set_integer(16, i);
+       }},
+      {By::table,
+       true,
+       {"page_table[", "sequence", "is -1", "0 to 15"},
+       [](A a) {
+         for (std::int64_t i = 0; i < a.table.extent(0); ++i) {
+           for (std::int64_t j = 0; j < a.table.extent(1); ++j) a.table.set_integer(-1, i, j);
+         }
+       }},
+  };
+  for (const Misplaced& each : all) {
+    SCOPED_TRACE(each.words[0]);
+    AppendCase c;
+    c.name = "misplaced", c.by = each.by, c.positions = each.positions;
+    Appending appending(c);
+    each.make(appending);
+    appending.upload();
+    const std::vector<unsigned char> before = appending.k_cache.memory();
+    expect_refused(each.words, [&](quern_error* e) { return quern_kv_append(context(), &appending.args, e); });
+    appending.k_cache.download();
+    EXPECT_EQ(appending.k_cache.memory(), before);
   }
 }
 

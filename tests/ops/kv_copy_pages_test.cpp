@@ -63,8 +63,12 @@ class Copying {
     args.alignment = c.alignment, args.max_sms = c.max_sms;
   }
 
-  void run() {
+  void upload() {
     for (Array* x : {&k, &v, &k_to, &v_to, &k_scale, &v_scale, &k_scale_to, &v_scale_to, &pairs}) x->upload();
+  }
+
+  void run() {
+    upload();
     auto error = sized<quern_error>();
     std::uint64_t bytes = 5;
     ASSERT_EQ(quern_kv_copy_pages_workspace(context(), &args, &bytes, &error), QUERN_OK) << error.text;
@@ -147,6 +151,23 @@ TEST_P(KvCopyPages, CopiesThemAndNothingElse) {
   Copying copying(GetParam());
   ASSERT_NO_FATAL_FAILURE(copying.run());
   copying.check();
+}
+
+TEST(KvCopyPagesRefuses, PagesThatThePoolsDoNotHave) {
+  if (on_cuda()) GTEST_SKIP() << "a GPU's call does not read index data";
+  for (const std::int64_t column : {0, 1}) {
+    CopyCase c;
+    c.name = "misled";
+    Copying copying(c);
+    copying.pairs.set_integer(kPages, 3, column);
+    copying.upload();
+    const std::vector<unsigned char> before = copying.k.memory();
+    const std::string number = std::to_string(kPages), bound = "0 to " + std::to_string(kPages - 1);
+    expect_refused({column == 0 ? "sources[3]" : "destinations[3]", "is " + number, bound},
+                   [&](quern_error* e) { return quern_kv_copy_pages(context(), &copying.args, e); });
+    copying.k.download();
+    EXPECT_EQ(copying.k.memory(), before);
+  }
 }
 
 TEST(KvCopyPagesRefuses, EveryWrongArgument) {

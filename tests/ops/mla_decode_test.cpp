@@ -166,6 +166,36 @@ MlaCases caches() {
   list.add("rows656_f16", lengths, [&](MlaCase& c) { of(MlaCache::rows656, 512)(c), c.element = Element::f16; });
   list.add("e4m3_tensor_d256", lengths, of(MlaCache::e4m3_tensor, 256));
   list.add("e4m3_token_two_pools", lengths, [&](MlaCase& c) { of(MlaCache::e4m3_token, 128)(c), c.two_pools = true; });
+  // 16 heads and fewer have a kernel of their own.
+  for (const MlaCache cache : {MlaCache::e4m3_tensor, MlaCache::e4m3_token}) {
+    const std::string name = cache == MlaCache::e4m3_tensor ? "few_tensor" : "few_token";
+    for (const int heads : {1, 7, 8, 16}) {
+      list.add(name + "_heads" + std::to_string(heads), {{2, 140}, {1, 0}, {1, 65}, {3, 1000}, {1, 128}},
+               [&](MlaCase& c) { of(cache, 512)(c), c.heads = heads; });
+    }
+    list.add(name + "_long", {{1, 4096}, {1, 1}, {1, 640}}, [&](MlaCase& c) {
+      of(cache, 512)(c);
+      c.heads = 16;
+      c.one_query = true;
+    });
+    list.add(name + "_f16", lengths,
+             [&](MlaCase& c) { of(cache, 512)(c), c.heads = 12, c.element = Element::f16, c.page_size = 3; });
+    list.add(name + "_everything", {{4, 600}, {1, 0}, {2, 65}}, [&](MlaCase& c) {
+      of(cache, 512)(c);
+      c.heads = 5;
+      c.sinks = c.two_pools = c.two_q = c.indptr = true;
+      c.cap = 3.0f;
+      c.left = 100;
+    });
+  }
+  // Rows that are not aligned to 16 bytes, and pools of two parts, by every kind.
+  list.add("e4m3_tensor_two_pools", lengths,
+           [&](MlaCase& c) { of(MlaCache::e4m3_tensor, 512)(c), c.two_pools = true; });
+  list.add("e4m3_token_page5", lengths, [&](MlaCase& c) { of(MlaCache::e4m3_token, 512)(c), c.page_size = 5; });
+  list.add("e4m3_token_window", {{3, 400}, {1, 300}},
+           [&](MlaCase& c) { of(MlaCache::e4m3_token, 512)(c), c.left = 130, c.cap = 3.0f; });
+  list.add("rows656_alignment4", lengths, [&](MlaCase& c) { of(MlaCache::rows656, 512)(c), c.alignment = 4; });
+  list.add("e4m3_token_alignment4", lengths, [&](MlaCase& c) { of(MlaCache::e4m3_token, 512)(c), c.alignment = 4; });
   list.add("e4m3_token_page1", lengths, [&](MlaCase& c) { of(MlaCache::e4m3_token, 128)(c), c.page_size = 1; });
   return list;
 }
@@ -190,6 +220,15 @@ MlaCases lists() {
   list.add("slots_rows656", lengths, of(70, true, MlaCache::rows656));
   list.add("positions_e4m3_token", lengths, of(33, false, MlaCache::e4m3_token));
   list.add("slots_e4m3_tensor", lengths, of(33, true, MlaCache::e4m3_tensor));
+  list.add("positions_alignment4", lengths, [&](MlaCase& c) { of(130, false, MlaCache::rows656)(c), c.alignment = 4; });
+  list.add("positions_window", lengths, [&](MlaCase& c) { of(150, false, MlaCache::plain)(c), c.left = 60; });
+  list.add("positions_few_token", lengths, [&](MlaCase& c) { of(150, false, MlaCache::e4m3_token)(c), c.heads = 9; });
+  list.add("slots_few_tensor", lengths, [&](MlaCase& c) { of(290, true, MlaCache::e4m3_tensor)(c), c.heads = 16; });
+  list.add("slots_f16_heads128", {{1, 400}, {1, 50}}, [&](MlaCase& c) {
+    of(300, true, MlaCache::rows656)(c);
+    c.element = Element::f16;
+    c.heads = 128;
+  });
   list.add("prefill", {{40, 140}, {33, 33}}, of(48, false, MlaCache::plain));
   list.add("one_query", {{1, 140}, {1, 7}}, [&](MlaCase& c) { of(48, false, MlaCache::plain)(c), c.one_query = true; });
   list.add("top2048", {{1, 2100}},
@@ -295,8 +334,26 @@ MlaCases unfair() {
   list.add("unfair_rows64_page16", {{1, 150}, {3, 77}},
            [](MlaCase& c) { c.heads = 20, c.page_size = 16, c.left = 90; });
   list.add("unfair_rows64_one_sm", {{1, 150}, {3, 277}, {1, 30}}, [](MlaCase& c) { c.heads = 20, c.max_sms = 1; });
+  list.add("unfair_gather64_plain", {{1, 300}, {2, 265}}, [](MlaCase& c) { c.heads = 70, c.top_k = 150; });
+  list.add("unfair_gather64_e4m3", {{1, 300}, {2, 65}, {1, 0}}, [](MlaCase& c) {
+    c.heads = 70, c.causal = true;
+    c.cache = MlaCache::e4m3_token;
+  });
+  list.add("unfair_few16", {{1, 1300}, {2, 65}, {1, 0}}, [](MlaCase& c) {
+    c.heads = 9, c.causal = true, c.max_sms = 2;
+    c.cache = MlaCache::e4m3_token;
+  });
+  list.add("unfair_few16_listed", {{1, 700}, {2, 265}}, [](MlaCase& c) {
+    c.top_k = 450;
+    c.cache = MlaCache::e4m3_tensor;
+  });
+  list.add("unfair_gather64_rows656", {{1, 300}, {2, 200}}, [](MlaCase& c) {
+    c.top_k = 290, c.slots = true, c.max_sms = 2;
+    c.cache = MlaCache::rows656;
+  });
   list.add("unfair_portable", {{1, 300}, {2, 65}, {1, 0}}, [](MlaCase& c) { c.heads = 40, c.d_latent = 64; });
-  list.add("unfair_portable_rows656", {{1, 100}, {2, 65}}, [](MlaCase& c) { c.cache = MlaCache::rows656; });
+  list.add("unfair_portable_rows656", {{1, 100}, {2, 65}},
+           [](MlaCase& c) { c.cache = MlaCache::rows656, c.alignment = 4; });
   list.add("unfair_portable_listed", {{1, 300}, {2, 65}}, [](MlaCase& c) { c.top_k = 80, c.d_latent = 32; });
   return list;
 }

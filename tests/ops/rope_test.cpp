@@ -240,12 +240,24 @@ TEST(RopeTable, LeavesTokensOutsideOfIt) {
   c.name = "outside";
   c.table = Element::f32, c.furthest = 40;
   Turning turning(c);
-  turning.positions.set_integer(41, 3);
+  turning.positions.set_integer(on_cuda() ? 41 : -7, 3);
   turning.positions.set_integer(-1, 4);
   ASSERT_NO_FATAL_FAILURE(turning.run());
   turning.positions.set_integer(0, 3);
   turning.positions.set_integer(0, 4);
   turning.check();
+}
+
+TEST(RopeRefuses, PositionsBeyondTheTable) {
+  if (on_cuda()) GTEST_SKIP() << "a GPU's call does not read positions";
+  RopeCase c;
+  c.name = "beyond";
+  c.table = Element::f32, c.furthest = 40;
+  Turning turning(c);
+  turning.positions.set_integer(41, 3);
+  turning.positions.upload();
+  expect_refused({"positions[3]", "token 3", "is 41", "0 to 40", "rope.table"},
+                 [&](quern_error* e) { return quern_rope(context(), &turning.args, e); });
 }
 
 TEST(RopeRefuses, EveryWrongArgument) {

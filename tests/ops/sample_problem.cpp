@@ -134,7 +134,7 @@ SampleRow expect_row(const SampleInput& in, std::size_t i) {
   if (const float p = or_else(in.typical_p, i, 1.0f); p < 1.0f) {
     const std::vector<double> of = shares(x, kept, first);
     double entropy = 0;
-    for (const double l : of) entropy -= std::exp(l) * l;
+    for (const double l : of) entropy -= std::isinf(l) ? 0 : std::exp(l) * l;
     std::vector<std::size_t> order(kept.size());
     std::iota(order.begin(), order.end(), std::size_t{0});
     const auto score = [&](std::size_t j) { return std::fabs(-of[j] - entropy); };
@@ -158,7 +158,7 @@ SampleRow expect_row(const SampleInput& in, std::size_t i) {
     if (range > 0.0f && tokens.size() > 1) {
       const std::vector<double> of = shares(x, tokens, 1.0);
       double entropy = 0;
-      for (const double l : of) entropy -= std::exp(l) * l;
+      for (const double l : of) entropy -= std::isinf(l) ? 0 : std::exp(l) * l;
       const double low = std::max(t - range, 0.0), high = t + range;
       t = low + (high - low) * std::pow(entropy / std::log(static_cast<double>(tokens.size())),
                                         or_else(in.dynamic_exponent, i, 1.0f));

@@ -8,9 +8,9 @@
 #include <cstring>
 #include <limits>
 #include <memory>
-#include <numeric>
 
 #include "tests/ops/refusal.h"
+#include "tests/ops/sample_inputs.h"
 #include "tests/ops/sample_problem.h"
 
 namespace quern::test {
@@ -18,128 +18,6 @@ namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
-
-enum class Shape { normal, peaked, equal, two, staircase, denormal, huge, offset, rising, holes, one };
-constexpr Shape kShapes[] = {Shape::normal,    Shape::peaked,   Shape::equal, Shape::two,
-                             Shape::staircase, Shape::denormal, Shape::huge,  Shape::offset,
-                             Shape::rising,    Shape::holes,    Shape::one};
-
-std::vector<float> make_logits(Random& random, Shape shape, std::int64_t vocab, Element element) {
-  std::vector<float> x(static_cast<std::size_t>(vocab));
-  for (std::size_t t = 0; t < x.size(); ++t) {
-    double v = random.normal() * 3;
-    switch (shape) {
-      case Shape::normal:
-        break;
-      case Shape::peaked:
-        v = random.below(200) == 0 ? 12 + random.normal() : random.normal();
-        break;
-      case Shape::equal:
-        v = 1.5;
-        break;
-      case Shape::two:
-        v = random.below(2) == 0 ? 1.0 : 1.25;
-        break;
-      case Shape::staircase:
-        v = 1.0 + static_cast<double>(random.below(64)) * 0x1p-20;
-        break;
-      case Shape::denormal:
-        v = static_cast<double>(random.below(1000)) * 0x1p-149;
-        break;
-      case Shape::huge:
-        v = element.kind() == Element::f16 ? v * 10000 : v * 1e30;
-        break;
-      case Shape::offset:
-        v = 1000 + v;
-        break;
-      case Shape::rising:
-        v = static_cast<double>(t) * 12 / static_cast<double>(vocab);
-        break;
-      case Shape::holes:
-        v = random.below(3) == 0 ? -kInfinity : random.below(9) == 0 ? kNan : v;
-        break;
-      case Shape::one:
-        v = static_cast<std::int64_t>(t) == vocab / 2 ? 0.5 : -kInfinity;
-        break;
-    }
-    x[t] = static_cast<float>(element.rounded(v));
-  }
-  return x;
-}
-
-template <class T>
-std::vector<T> drawn(Random& random, std::size_t n, std::initializer_list<T> from) {
-  std::vector<T> out;
-  for (std::size_t i = 0; i < n; ++i) out.push_back(from.begin()[random.below(from.size())]);
-  return out;
-}
-
-SampleInput make_input(Random& random, std::int64_t vocab, Element element, std::size_t rows) {
-  SampleInput in;
-  in.element = element, in.vocab = vocab;
-  for (std::size_t i = 0; i < rows; ++i)
-    in.logits.push_back(make_logits(random, kShapes[random.below(std::size(kShapes))], vocab, element));
-  return in;
-}
-// Every filter is given, each with values that are off among them.
-void add_filters(Random& random, SampleInput* in) {
-  const std::size_t n = in->count();
-  in->temperature = drawn(random, n, {1.0f, 0.7f, 1.3f, 0.0f, 2.0f, 0.25f});
-  if (random.below(4) != 0) in->top_k = drawn(random, n, {0, -1, 1, 2, 50, 40, 300, 1500, 1 << 21});
-  if (random.below(4) != 0) in->top_p = drawn(random, n, {1.0f, 0.9f, 0.5f, 0.95f, 1e-6f, 0.0f, 0.999f});
-  if (random.below(2) != 0) in->min_p = drawn(random, n, {0.0f, 0.05f, 1.0f, 0.3f, 1e-4f});
-  if (random.below(4) == 0) in->typical_p = drawn(random, n, {1.0f, 0.9f, 0.3f});
-  if (random.below(4) == 0) in->n_sigma = drawn(random, n, {0.0f, 1.0f, 2.5f});
-  if (random.below(4) == 0)
-    in->xtc_probability = drawn(random, n, {0.0f, 1.0f, 0.5f}),
-    in->xtc_threshold = drawn(random, n, {0.1f, 0.02f, 0.5f, 0.6f});
-  if (random.below(4) == 0)
-    in->dynamic_range = drawn(random, n, {0.0f, 0.5f, 2.0f}), in->dynamic_exponent = drawn(random, n, {1.0f, 2.0f});
-  if (random.below(3) == 0) in->flags |= QUERN_SAMPLE_JOINT;
-  if (random.below(4) == 0) in->flags |= QUERN_SAMPLE_TEMPERATURE_LAST;
-}
-void add_edits(Random& random, SampleInput* in) {
-  const auto vocab = static_cast<std::uint64_t>(in->vocab);
-  const std::size_t n = in->count();
-  const auto tokens = [&](std::size_t most) {
-    std::vector<std::int32_t> list(random.below(most + 1));
-    const std::uint64_t first = random.below(vocab), reach = 1 + random.below(vocab);
-    for (auto& t : list) t = static_cast<std::int32_t>((first + random.below(reach)) % vocab);
-    return list;
-  };
-  // Powers of two where the quotient of a subnormal number could be rounded twice.
-  in->repetition = drawn(random, n, {1.0f, 1.2f, 0.8f, 3.0f});
-  for (std::size_t i = 0; i < n; ++i) {
-    const auto& x = in->logits[i];
-    if (std::fabs(x[0]) < 1e-37f && std::fabs(x[x.size() / 2]) < 1e-37f) in->repetition[i] = 1.0f;
-  }
-  in->presence = drawn(random, n, {0.0f, 0.5f, -0.5f}), in->frequency = drawn(random, n, {0.0f, 0.25f, 1.5f});
-  in->prompt_as_mask = random.below(2) != 0, in->output_as_counts = random.below(3) == 0;
-  for (std::size_t i = 0; i < n; ++i) {
-    in->prompt.push_back(tokens(100)), in->output.push_back(tokens(200));
-  }
-  if (random.below(2) != 0) {
-    for (std::size_t i = 0; i < n; ++i) in->banned.push_back(tokens(5));
-  }
-  if (random.below(2) != 0) {
-    for (std::size_t i = 0; i < n; ++i) {
-      std::vector<std::uint8_t> allowed(vocab);
-      const std::uint64_t every = 1 + random.below(9);
-      for (auto& a : allowed) a = random.below(every) == 0;
-      in->allowed.push_back(allowed);
-    }
-  }
-  if (random.below(2) != 0) {
-    for (std::size_t i = 0; i < n; ++i) {
-      std::vector<std::pair<std::int32_t, float>> bias;
-      std::vector<std::int32_t> list = tokens(40);
-      std::sort(list.begin(), list.end());
-      list.erase(std::unique(list.begin(), list.end()), list.end());
-      for (const auto t : list) bias.emplace_back(t, static_cast<float>(random.normal() * 5));
-      in->bias.push_back(bias);
-    }
-  }
-}
 
 struct SampleCase {
   std::int64_t vocab;
@@ -250,7 +128,7 @@ TEST(Sample, RowsThatAreWrongSaySo) {
   SampleInput in = make_input(random, 300, Element::f32, 8);
   in.logits[2].assign(300, -kInfinity);
   in.logits[3].assign(300, kNan);
-  in.logits[4] = make_logits(random, Shape::normal, 300, Element::f32);
+  in.logits[4] = make_logits(random, LogitShape::normal, 300, Element::f32);
   in.logits[4][17] = kInfinity;
   in.rows = {0, 1, 2, 3, 4, 8, -1, 7};
   in.temperature = {1, -1, 1, 1, 1, 1, 1, 1};
@@ -377,7 +255,7 @@ TEST(Sample, FrequenciesAreTheDistributions) {
   Random random("sample frequencies");
   SampleInput plain;
   plain.vocab = 2500;
-  plain.logits = {make_logits(random, Shape::normal, plain.vocab, Element::f32)};
+  plain.logits = {make_logits(random, LogitShape::normal, plain.vocab, Element::f32)};
   check_frequencies(plain, "the whole");
   SampleInput in = plain;
   in.top_k = {50}, in.top_p = {0.9f}, in.temperature = {1.5f};

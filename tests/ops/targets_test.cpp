@@ -97,6 +97,11 @@ constexpr const char* kOthers[] = {
     "mla_decode * variant=rows16 dtype=bf16",
     "mla_decode * variant=rows32 dtype=f16 cache=rows656 indices=positions cap=1",
     "mla_decode * variant=combine dtype=bf16",
+    "mla_append * dtype=bf16 norm=bf16 queries=1 rotary_dim=64 interleaved=1",
+    "mla_append * dtype=f16 norm=f32 cache=rows656 rotary_dim=64 table=f32 alignment=4",
+    "mla_append * dtype=bf16 cache=e4m3_token d_latent=128 d_rope=0",
+    "index_scores * variant=portable tokens=2",
+    "index_scores * variant=portable dtype=e5m2 dim=256 head_rows=32 ragged=1 alignment=4",
     "moe_combine * dtype=bf16",
     "moe_combine * dtype=f32 alignment=4",
     "moe_combine * dtype=f16 out=f32",
@@ -191,10 +196,49 @@ TEST(TargetsWithWarpgroups, TakeLatentAttentionWithoutSpills) {
   if (!has_compiler(context.get(), "sm_90a", &why)) GTEST_SKIP() << why;
   const std::vector<Warmed> warmed = warm(context.get(), {"sm_90a"},
                                           "mla_decode * variant=rows64 dtype=bf16\n"
-                                          "mla_decode * variant=rows64 dtype=f16 cap=1 page_rows=16\n");
-  EXPECT_EQ(warmed.size(), 2u);
+                                          "mla_decode * variant=rows64 dtype=f16 cap=1 page_rows=16\n"
+                                          "mla_decode * variant=gather64 dtype=bf16 cache=plain indices=slots\n"
+                                          "mla_decode * variant=gather64 dtype=bf16 cache=e4m3_tensor\n"
+                                          "mla_decode * variant=gather64 dtype=f16 cap=1 cache=e4m3_token\n"
+                                          "mla_decode * variant=gather64 dtype=bf16 cache=rows656 indices=positions\n"
+                                          "mla_decode * variant=few16 dtype=bf16 cache=e4m3_tensor\n"
+                                          "mla_decode * variant=few16 dtype=f16 cap=1 cache=e4m3_token indices=slots\n"
+                                          "index_scores * variant=warpgroups tokens=8 ragged=1\n"
+                                          "index_scores * variant=warpgroups tokens=1 page_rows=16\n");
+  EXPECT_EQ(warmed.size(), 10u);
   expect_compiled(warmed);
-  each_entry(context.get(), "sm_90a", warmed, [](const quern_entry& entry) { EXPECT_EQ(entry.local_bytes, 0); });
+  each_entry(context.get(), "sm_90a", warmed, [](const quern_entry& entry) {
+    // Where keys are gathered, one of the warps that do it schedules besides: what that needs may be spilled.
+    const std::string constants = constants_of(entry);
+    EXPECT_LE(entry.local_bytes, constants.find("GATHERED=1") == std::string::npos ? 0 : 96) << constants;
+  });
+}
+
+TEST(TargetsWithWarpgroups, TakeAttention) {
+  if (device_kind() != Kind::host) GTEST_SKIP() << "compiled once, where the device is the host";
+  const Context context = compiling_context();
+  std::string why;
+  if (!has_compiler(context.get(), "sm_90a", &why)) GTEST_SKIP() << why;
+  const std::vector<Warmed> warmed =
+      warm(context.get(), {"sm_90a"},
+           "attention * variant=warpgroups dtype=bf16 dim_k=128 group=4 page_size=16\n"
+           "attention * variant=warpgroups dtype=f16 dim_k=192 dim_v=128 page_size=ragged\n"
+           "attention * variant=warpgroups dtype=bf16 q=e4m3 cache=e4m3 dim_k=128 group=4 page_size=64\n"
+           "attention * variant=warpgroups dtype=bf16 dim_k=64 group=8 page_size=16 mask=1\n"
+           "attention * variant=streams dtype=bf16 dim_k=128 group=4 page_size=16\n"
+           "attention * variant=streams dtype=bf16 cache=e4m3 dim_k=128 group=4 page_size=16\n"
+           "attention * variant=streams dtype=f16 cache=int8 scales=token dim_k=128 group=8 page_size=64\n"
+           "attention * variant=streams dtype=bf16 q=e4m3 cache=e5m2 dim_k=64 group=8 page_size=0 mask=1 cap=1\n"
+           "attention * variant=streams dtype=f16 q=e5m2 dim_k=96 dim_v=64 page_size=0\n"
+           "attention * variant=streams dtype=bf16 dim_k=256 page_size=ragged alibi=1 sinks=1\n");
+  EXPECT_EQ(warmed.size(), 10u);
+  expect_compiled(warmed);
+  print_resources(context.get(), "sm_90a", warmed);
+  each_entry(context.get(), "sm_90a", warmed, [](const quern_entry& entry) {
+    const bool streams = std::string(entry.entry_name) == "quern_attention_streams";
+    const bool wide = constants_of(entry).find("HEAD_DIM_K=256 ") != std::string::npos;
+    EXPECT_LE(entry.local_bytes, wide ? 128 : streams ? 0 : 48) << constants_of(entry);
+  });
 }
 
 // Where there are tensor maps, and room for the stages; all registers are taken, and none may be spilled.

@@ -1,4 +1,4 @@
-# MLA decode from Python on the host target, NumPy in and out, against fp64 loops.
+# MLA decode, append and index scores from Python on the host target, NumPy in and out, against fp64 loops.
 # SPDX-License-Identifier: Apache-2.0
 import ml_dtypes
 import numpy as np
@@ -99,3 +99,92 @@ def test_refusals(context, rng):
             lengths=case.lengths,
             page_table=table,
         )
+
+
+def turned(x, positions, theta=10000.0):
+    half = x.shape[-1] // 2
+    angle = positions[:, None] * theta ** (-np.arange(half) / half)
+    cos, sin = (f(angle).reshape((len(x),) + (1,) * (x.ndim - 2) + (half,)) for f in (np.cos, np.sin))
+    a, b = x[..., :half].astype(np.float64), x[..., half:].astype(np.float64)
+    return np.concatenate([a * cos - b * sin, b * cos + a * sin], -1)
+
+
+@pytest.mark.parametrize("kind", ["plain", "e4m3", "rows_656"])
+def test_append(context, rng, kind):
+    tokens, latent, rope = 5, 512, 64
+    bf16 = ml_dtypes.bfloat16
+    kv = rng.standard_normal((tokens, latent + rope)).astype(bf16)
+    weight = rng.standard_normal(latent).astype(bf16)
+    q_rope = rng.standard_normal((tokens, 3, rope)).astype(bf16)
+    positions, slots = np.arange(7, 7 + tokens, dtype=np.int32), np.array([3, 17, -1, 9, 0], np.int32)
+    dtype = {"plain": bf16, "e4m3": ml_dtypes.float8_e4m3fn, "rows_656": np.uint8}[kind]
+    cache = np.zeros((3, 8, 656 if kind == "rows_656" else latent + rope), dtype)
+    scale = np.zeros((3, 8), np.float32) if kind == "e4m3" else None
+    turned_q = np.empty_like(q_rope)
+    given = context.mla_append(
+        kv,
+        cache,
+        weight=weight,
+        cache_scale=scale,
+        cache_type="rows_656" if kind == "rows_656" else None,
+        slots=slots,
+        positions=positions,
+        q_rope=q_rope,
+        q_rope_out=turned_q,
+        eps=1e-6,
+        theta=10000.0,
+    )
+    assert given is turned_q
+    x = kv.astype(np.float64)
+    norm = x[:, :latent] / np.sqrt((x[:, :latent] ** 2).mean(-1, keepdims=True) + 1e-6) * weight.astype(np.float64)
+    exact = np.concatenate([norm, turned(kv[:, latent:], positions)], -1)
+    for t, slot in enumerate(slots):
+        if slot < 0:
+            continue
+        row = cache[slot // 8, slot % 8]
+        if kind == "rows_656":
+            codes = row[:512].view(ml_dtypes.float8_e4m3fn).astype(np.float64).reshape(4, 128)
+            numbers = (codes * row[512:528].view(np.float32)[:, None]).reshape(-1)
+            numbers = np.concatenate([numbers, row[528:].view(bf16).astype(np.float64)])
+        else:
+            numbers = row.astype(np.float64) * (1.0 if scale is None else scale[slot // 8, slot % 8])
+        np.testing.assert_allclose(numbers, exact[t], atol=np.abs(exact[t]).max() / (256 if kind == "plain" else 25))
+        np.testing.assert_allclose(turned_q[t].astype(np.float64), turned(q_rope, positions)[t], atol=0.03)
+
+
+def test_append_refusals(context, rng):
+    kv, cache = np.zeros((2, 80), np.float16), np.zeros((2, 4, 80), np.float16)
+    with pytest.raises(quern.InvalidError, match=r"slots\[1\]"):
+        context.mla_append(kv, cache, d_rope=16, slots=np.array([0, 8], np.int32))
+    cache.flags.writeable = False
+    with pytest.raises(quern.InvalidError, match="cache"):
+        context.mla_append(kv, cache, d_rope=16, slots=np.array([0, 1], np.int32))
+
+
+@pytest.mark.parametrize("ragged", [False, True])
+def test_index_scores(context, rng, ragged):
+    e4m3, heads, dim = ml_dtypes.float8_e4m3fn, 8, 64
+    lengths, cu_q = np.array([37, 9], np.int32), np.array([0, 2, 5], np.int32)
+    q = rng.standard_normal((5, heads, dim)).astype(e4m3)
+    weights = rng.standard_normal((5, heads)).astype(np.float32)
+    keys = [rng.standard_normal((length, dim)).astype(e4m3) for length in lengths]
+    scales = [rng.uniform(0.5, 2.0, length).astype(np.float32) for length in lengths]
+    if ragged:
+        given = {"k": np.concatenate(keys), "k_scale": np.concatenate(scales)}
+        given["cu_kv"] = np.array([0, 37, 46], np.int32)
+    else:
+        table = np.array([[4, 1, 0], [2, 1 << 20, 1 << 20]], np.int32)
+        k, k_scale = np.zeros((5, 16, dim), e4m3), np.zeros((5, 16), np.float32)
+        for s in range(2):
+            for j in range(lengths[s]):
+                k[table[s, j // 16], j % 16], k_scale[table[s, j // 16], j % 16] = keys[s][j], scales[s][j]
+        given = {"k": k, "k_scale": k_scale, "page_table": table}
+    out = context.index_scores(q, weights, lengths=lengths, cu_q=cu_q, causal=True, **given)
+    assert out.shape == (5, 46 if ragged else 48)
+    for token in range(5):
+        s = int(token >= 2)
+        seen = lengths[s] - (cu_q[s + 1] - cu_q[s]) + token - cu_q[s] + 1
+        dots = q[token].astype(np.float64) @ keys[s].astype(np.float64).T
+        exact = weights[token].astype(np.float64) @ np.maximum(dots, 0) * scales[s]
+        np.testing.assert_allclose(out[token, :seen], exact[:seen], rtol=1e-4, atol=1e-3)
+        assert np.all(out[token, seen:] == -np.inf)

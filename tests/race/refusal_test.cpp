@@ -73,6 +73,34 @@ TEST_P(RefusedImage, IsAMissWhereCompilingIsForbidden) {
 INSTANTIATE_TEST_SUITE_P(Images, RefusedImage, testing::Values("for sm_80", "empty"),
                          [](const auto& image) { return image.index == 0 ? "OtherDevice" : "WithoutTheKernel"; });
 
+// A row with another row's image, and a checksum that fits: refused and compiled anew, never launched.
+TEST_F(EngineTest, ASwappedRowIsRefusedWhateverItsChecksumSays) {
+  std::atomic<int> compiled{0};
+  const auto compile = [&](const CompileJob& job) {
+    compiled++;
+    return good_image(job);
+  };
+  cache::Key keys[2];
+  {
+    cache::Store store(in_folder());
+    Engine engine(options(store, compile));
+    for (std::uint32_t n = 0; n < 2; ++n) keys[n] = engine.warm(toy(n + 1), false).key;
+    cache::Listed first, second;
+    ASSERT_EQ(store.inspect(keys[0], &first).what, cache::AdminError::What::none);
+    ASSERT_EQ(store.inspect(keys[1], &second).what, cache::AdminError::What::none);
+    first.entry.image = second.entry.image;
+    ASSERT_EQ(store.put(keys[0], first.entry), cache::Put::stored);
+  }
+  cache::Store store(in_folder());
+  Engine engine(options(store, compile));
+  EXPECT_EQ(error_of([&] { engine.ready(toy(1), Miss::cached_only, nullptr); }).status(), QUERN_MISS);
+  EXPECT_EQ(engine.stats().rejected, 1u);
+  EXPECT_EQ(count_events(QUERN_EVENT_REJECTED), 1);
+  EXPECT_NE(engine.ready(toy(1), Miss::compile, nullptr), nullptr);
+  EXPECT_NE(engine.ready(toy(2), Miss::cached_only, nullptr), nullptr);
+  EXPECT_EQ(compiled, 3);
+}
+
 TEST_F(EngineTest, AFreshImageThatIsRefusedIsAnErrorNotALoop) {
   cache::Store store(in_folder());
   std::atomic<int> compiled{0};

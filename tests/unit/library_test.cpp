@@ -7,6 +7,7 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 
 #include "tests/unit/compilers.h"
 
@@ -110,6 +111,40 @@ TEST_F(LibraryTest, TheWorkingFolderIsNotSearched) {
   search.search_dirs = {".", "", "../here"};
   EXPECT_FALSE(open_library(search));
   std::filesystem::current_path(before);
+}
+
+// The dynamic linker takes an empty or relative entry of LD_LIBRARY_PATH for a place to load and run from: nothing may
+// run from there, not even before its path is judged.
+TEST_F(LibraryTest, NothingRunsFromARelativeEntryOfTheSearchPath) {
+  Compilers compilers{CompilerOptions{}};
+  const std::string image =
+      compilers
+          .compile(job_for("host",
+                           "extern \"C\" long write(int, const void*, unsigned long);\n"
+                           "__attribute__((constructor)) static void k() { write(1, \"CONSTRUCTED\", 11); }\n"))
+          .image;
+  std::ofstream(folder_ / "libnvrtc.so.13", std::ios::binary) << image;
+  for (const char* path : {".", "", "/usr/lib:", ":/usr/lib", "/usr/lib::/lib", "sub/.."}) {
+    std::filesystem::create_directories(folder_ / "sub");
+    const std::string self = std::filesystem::read_symlink("/proc/self/exe");
+    const std::string command = "cd '" + folder_.string() + "' && LD_LIBRARY_PATH='" + path + "' '" + self +
+                                "' --gtest_also_run_disabled_tests --gtest_filter=Library.DISABLED_Search 2>&1";
+    std::FILE* const output = popen(command.c_str(), "r");
+    ASSERT_NE(output, nullptr);
+    std::string text;
+    for (int c; (c = std::fgetc(output)) != EOF;) text += static_cast<char>(c);
+    pclose(output);
+    EXPECT_TRUE(contains(text, "SEARCHED")) << path << ": " << text;
+    EXPECT_FALSE(contains(text, "CONSTRUCTED")) << path << ": " << text;
+  }
+}
+
+// Run by the test above, in a process of its own.
+TEST(Library, DISABLED_Search) {
+  LibrarySearch search;
+  search.sonames = {"libnvrtc.so.13"};
+  const Library library = open_library(search);
+  std::printf("SEARCHED %s\n%s\n", library.path.c_str(), library.tried.c_str());
 }
 
 TEST_F(LibraryTest, ABrokenFileIsPassedBy) {

@@ -101,8 +101,11 @@ TEST(Render, AMissingHeaderIsNamedWithFileAndLine) {
   EXPECT_NE(error_of(unit_of("#include \"b.cuh\"\n", {{"dir/b.cuh", ""}})).find("dir/k.cuh:1"), std::string::npos);
 }
 
-TEST(Render, AngleBracketsAreLeftToTheCompiler) {
-  EXPECT_NE(render(unit_of("#include <cstdint>\n")).text.find("#include <cstdint>\n"), std::string::npos);
+TEST(Render, AngleBracketsThatAreNoHeaderAreAnErrorWhereTheyAreCompiled) {
+  const std::string text = render(unit_of("#if 0\n#include <cstdint>\n#endif\nint x;\n")).text;
+  EXPECT_EQ(text.find("\n#include"), std::string::npos) << text;
+  EXPECT_NE(text.find("#error \"quern: #include <cstdint> is not among the headers"), std::string::npos) << text;
+  EXPECT_NE(text.find("#line 3 \"dir/k.cuh\"\n#endif\nint x;\n"), std::string::npos) << text;
 }
 
 TEST(Render, BadInput) {

@@ -24,6 +24,7 @@ _LAUNCH_FIELDS = ("stream", "workspace", "workspace_size")
 _IN_PLACE: dict[str, dict[str, str]] = {
     "rope": {"q": "q_out", "k": "k_out"},
     "kv_append": {"q": "q_out"},
+    "mla_append": {"q_rope": "q_rope_out"},
     "kv_copy_pages": {"k": "k_to", "v": "v_to", "k_scale": "k_scale_to", "v_scale": "v_scale_to"},
 }
 
@@ -32,7 +33,7 @@ def _is_written(op: str, name: str, args: Any, given: dict[str, Any]) -> bool:
     """Read-only memory is refused for what an op writes, since a DLTensor cannot say so to the library."""
     if op == "quantize" and name == "scale":
         return args.scale_kind != _abi.QUERN_SCALE_STATIC
-    if op == "kv_append" and name.endswith("_scale"):
+    if op in ("kv_append", "mla_append") and name.endswith("_scale"):
         return len(getattr(given[name], "shape", ())) > 1  # a scale of a tensor or a head is read
     instead = _IN_PLACE.get(op, {}).get(name)
     return name in _abi.OUTPUTS[op] or (instead is not None and instead not in given)

@@ -240,6 +240,12 @@ QUERN_DEVICE f32 from_f32<f32>(f32 v) {
   return v;
 }
 
+QUERN_DEVICE u32 add_halves(u32 a, u32 b) {
+  u32 r;
+  asm("add.rn.f16x2 %0, %1, %2;" : "=r"(r) : "r"(a), "r"(b));
+  return r;
+}
+
 // For convert.cuh.
 #if __CUDA_ARCH__ >= 890
 #define QUERN_NATIVE_FP8 1

@@ -216,6 +216,12 @@ QUERN_DEVICE f32x2 unpack(u32 v) {
   return {to_f32(T{static_cast<u16>(v & 0xffffu)}), to_f32(T{static_cast<u16>(v >> 16)})};
 }
 
+// f16 by pairs: exact in f32, so rounded once.
+QUERN_DEVICE u32 add_halves(u32 a, u32 b) {
+  const f32x2 x = unpack<f16>(a), y = unpack<f16>(b);
+  return pack<f16>(x.x + y.x, x.y + y.y);
+}
+
 // ---- Tile: MFMA with its operands swapped, which leaves the accumulator transposed and so laid out as operand A is
 struct Accumulator {
   f32 x[4];

@@ -22,6 +22,7 @@
 //                                       into each block of the cluster whose bit is set in `ranks`, at the same
 //                                       offsets of its shared memory and counting on its own barrier
 //     tma_prefetch(map, hint, c...)     into L2
+//     bulk_prefetch(global, bytes)      into L2: plain memory, 16-byte aligned, a multiple of 16 bytes
 //     tma_store(map, shared, hint, c...)  stores a box from shared memory; what lies outside the tensor is not written,
 //                                       except the rest of 16 bytes within which a row ends. No coordinate is negative
 //     tma_add(map, shared, hint, c...)  the same, added to what is there, as the map's type
@@ -75,8 +76,10 @@
 //
 //   Clusters      cluster_rank() cluster_size()  of the launch's cluster; 0 and 1 where it has none
 //     cluster_arrive() cluster_wait()   the two halves of a barrier of all threads of all its blocks; releases,
-//                                       acquires. cluster_arrive_relaxed() orders nothing; sync_cluster() is both
-//                                       halves
+//                                       acquires. cluster_arrive_relaxed() orders nothing; cluster_arrive_shared()
+//                                       releases what the thread wrote to its own block's shared memory alone, and
+//                                       so does not wait for global memory. sync_cluster() is both halves,
+//                                       sync_cluster_shared() likewise
 //     cluster_address(shared, rank)     u32: the same place in another block; add bytes to go on from there
 //     load_cluster<T>(address) store_cluster(address, v)
 //                                       T of 4, 8 or 16 bytes. No block may return while others access its memory
@@ -118,6 +121,10 @@ namespace q {
 
 QUERN_DEVICE void sync_cluster() {
   cluster_arrive();
+  cluster_wait();
+}
+QUERN_DEVICE void sync_cluster_shared() {
+  cluster_arrive_shared();
   cluster_wait();
 }
 

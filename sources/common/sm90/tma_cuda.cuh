@@ -104,6 +104,9 @@ QUERN_DEVICE void bulk_load(void* shared, const void* global, u32 bytes, Mbarrie
       "l"(global), "r"(bytes), "r"(shared_address(&barrier)), "l"(static_cast<u64>(hint))
       : "memory");
 }
+QUERN_DEVICE void bulk_prefetch(const void* global, u32 bytes) {
+  asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(global), "r"(bytes) : "memory");
+}
 QUERN_DEVICE void bulk_store(void* global, const void* shared, u32 bytes, CacheHint hint) {
   asm volatile("cp.async.bulk.global.shared::cta.bulk_group.L2::cache_hint [%0], [%1], %2, %3;" ::"l"(global),
                "r"(shared_address(shared)), "r"(bytes), "l"(static_cast<u64>(hint))
@@ -312,6 +315,17 @@ QUERN_DEVICE u32 cluster_size() {
 }
 QUERN_DEVICE void cluster_arrive() { asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory"); }
 QUERN_DEVICE void cluster_arrive_relaxed() { asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory"); }
+// A release at the scope of the cluster waits for global memory (MEMBAR.GPU) unless it is restricted to shared memory,
+// which PTX can say since version 8.6.
+QUERN_DEVICE void cluster_arrive_shared() {
+  sync_warp();
+#if __CUDACC_VER_MAJOR__ > 12 || (__CUDACC_VER_MAJOR__ == 12 && __CUDACC_VER_MINOR__ >= 8)
+  asm volatile("fence.release.sync_restrict::shared::cta.cluster;" ::: "memory");
+  cluster_arrive_relaxed();
+#else
+  cluster_arrive();
+#endif
+}
 QUERN_DEVICE void cluster_wait() { asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory"); }
 QUERN_DEVICE u32 cluster_address(const void* shared, u32 rank) {
   u32 there;

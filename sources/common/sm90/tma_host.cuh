@@ -54,6 +54,7 @@ QUERN_DEVICE void tma_add(const TensorMap& map, const void* shared, CacheHint, C
 QUERN_DEVICE void bulk_load(void* shared, const void* global, u32 bytes, Mbarrier& b, CacheHint) {
   host::bulk_plain(host::CopyForm::load, shared, const_cast<void*>(global), bytes, &b);
 }
+QUERN_DEVICE void bulk_prefetch(const void*, u32) {}
 QUERN_DEVICE void bulk_store(void* global, const void* shared, u32 bytes, CacheHint) {
   host::bulk_plain(host::CopyForm::store, const_cast<void*>(shared), global, bytes, nullptr);
 }
@@ -171,6 +172,7 @@ QUERN_DEVICE u32 cluster_rank() { return host::self()->block->cluster_rank; }
 QUERN_DEVICE u32 cluster_size() { return host::self()->block->cluster_size; }
 QUERN_DEVICE void cluster_arrive() { host::table->cluster_arrive(0); }
 QUERN_DEVICE void cluster_arrive_relaxed() { host::table->cluster_arrive(1); }
+QUERN_DEVICE void cluster_arrive_shared() { cluster_arrive(); }
 QUERN_DEVICE void cluster_wait() { host::table->cluster_wait(); }
 QUERN_DEVICE u32 cluster_address(const void* shared, u32 rank) { return host::table->cluster_address(shared, rank); }
 template <class T>

@@ -34,6 +34,12 @@ QUERN_DEVICE void wgmma(f32 (&d)[count], const u32 (&a)[4], u64 b, bool accumula
   static_assert(a_major == Major::k, "an operand in registers has one layout");
   host::product<A, B, a_major, b_major>(d, a, 0, b, accumulate);
 }
+template <int a_bytes, int b_bytes, class A, class B = A, Major a_major = Major::k, Major b_major = Major::k, int count>
+QUERN_DEVICE void wgmma_four(f32 (&d)[count], u64 a, u64 b, bool accumulate) {
+  for (u32 i = 0; i < 4; ++i) {
+    wgmma<A, B, a_major, b_major>(d, advanced(a, i * a_bytes), advanced(b, i * b_bytes), accumulate || i > 0);
+  }
+}
 QUERN_DEVICE void wgmma_fence() { host::table->product_fence(); }
 QUERN_DEVICE void wgmma_commit() { host::table->product_commit(); }
 template <int n, class... D>

@@ -7,6 +7,9 @@
 //                            each one of e4m3 and e5m2. b is a matrix descriptor; a is one, or an array of 4 u32 as
 //                            wgmma_a_row and wgmma_a_k say. All threads of a warpgroup call it; asynchronous, as
 //                            common/sm90/warpgroup.cuh says
+//   wgmma_four<a_bytes, b_bytes, A, B, a_major, b_major>(d, a, b, accumulate)
+//                            four of them, one step of k after the other: from one to the next the tiles lie so many
+//                            bytes further on. It takes less time to compile
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

@@ -119,6 +119,24 @@ namespace q {
                  : "l"(a), "l"(b), "r"(static_cast<int>(accumulate)), "C"(WgmmaText<A, B>::kind), \
                    "C"(WgmmaMajors<sizeof(A), a_major, b_major>::both)); \
   }
+// One step of four; the descriptors of the first are moved on in between.
+#define QUERN_WGMMA_STEP(m, n, p2, p3, p4, p) \
+  "wgmma.mma_async.sync.aligned.m64n" n p3 " {" QUERN_REGISTERS_##m "}, a, b, " p ", 1, 1" p4 ";\n"
+#define QUERN_WGMMA_ON(p5, p6) \
+  "add.u32 al, al, " p5 "; add.u32 bl, bl, " p6 ";\n" \
+  "mov.b64 a, {al, ah}; mov.b64 b, {bl, bh};\n"
+#define QUERN_WGMMA_FOUR(m, n, p0, p1, p2, p3, p4, p5, p6, p7) \
+  if constexpr (count == 4 * m) { \
+    asm volatile("{.reg .pred p; .reg .b64 a, b; .reg .b32 al, ah, bl, bh;\n" \
+                 "setp.ne.b32 p, " p2 ", 0; mov.b64 a, " p0 "; mov.b64 b, " p1 ";\n" \
+                 "mov.b64 {al, ah}, a; mov.b64 {bl, bh}, b;\n" QUERN_WGMMA_STEP(m, n, p2, p3, p4, "p") \
+                     QUERN_WGMMA_ON(p5, p6) QUERN_WGMMA_STEP(m, n, p2, p3, p4, "1") QUERN_WGMMA_ON(p5, p6) \
+                         QUERN_WGMMA_STEP(m, n, p2, p3, p4, "1") QUERN_WGMMA_ON(p5, p6) \
+                             QUERN_WGMMA_STEP(m, n, p2, p3, p4, "1") "}" \
+                 : QUERN_OPERANDS_##m \
+                 : "l"(a), "l"(b), "r"(static_cast<int>(accumulate)), "C"(WgmmaText<A, B>::kind), \
+                   "C"(WgmmaMajors<sizeof(A), a_major, b_major>::both), "n"(a_bytes / 16), "n"(b_bytes / 16)); \
+  }
 #define QUERN_WGMMA_REGISTERS(m, n, p0, p1, p2, p3, p4, p5, p6, p7) \
   if constexpr (count == 4 * m) { \
     asm volatile("{.reg .pred p; setp.ne.b32 p, " p5 ", 0;\n" \
@@ -135,6 +153,11 @@ QUERN_DEVICE void wgmma(f32 (&d)[count], u64 a, u64 b, bool accumulate) {
   check_wgmma<A, B, a_major, b_major, count>();
   QUERN_WGMMA_FOR_EACH_N(QUERN_WGMMA_SHARED)
 }
+template <int a_bytes, int b_bytes, class A, class B = A, Major a_major = Major::k, Major b_major = Major::k, int count>
+QUERN_DEVICE void wgmma_four(f32 (&d)[count], u64 a, u64 b, bool accumulate) {
+  check_wgmma<A, B, a_major, b_major, count>();
+  QUERN_WGMMA_FOR_EACH_N(QUERN_WGMMA_FOUR)
+}
 template <class A, class B = A, Major a_major = Major::k, Major b_major = Major::k, int count>
 QUERN_DEVICE void wgmma(f32 (&d)[count], const u32 (&a)[4], u64 b, bool accumulate) {
   check_wgmma<A, B, a_major, b_major, count>();
@@ -143,6 +166,9 @@ QUERN_DEVICE void wgmma(f32 (&d)[count], const u32 (&a)[4], u64 b, bool accumula
 }
 
 #undef QUERN_WGMMA_SHARED
+#undef QUERN_WGMMA_FOUR
+#undef QUERN_WGMMA_STEP
+#undef QUERN_WGMMA_ON
 #undef QUERN_WGMMA_REGISTERS
 #undef QUERN_WGMMA_FOR_EACH_N
 #undef QUERN_D4

@@ -9,6 +9,8 @@
 
 #include <algorithm>
 
+#include "sources/clusters.h"
+
 namespace quern::ops::gemm {
 namespace {
 
@@ -20,12 +22,9 @@ constexpr double kUnit = 0.5, kOfLaunch = 5.0;  // microseconds of a unit; of a 
 
 std::int64_t div_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
-// How many clusters of so many blocks fit the device at once. A cluster lies within one of the hardware's groups of
-// multiprocessors, which differ in size. The table is the driver's count for 132 multiprocessors.
+// How many clusters of so many blocks fit the device at once.
 std::int64_t most_clusters(int blocks, const Machine& machine) {
-  constexpr std::int64_t kMost[] = {132, 66, 39, 30, 22, 17, 15, 15}, kOf = kMost[0];
-  const std::int64_t room =
-      std::max<std::int64_t>(kMost[blocks - 1] * machine.sms / kOf, machine.sms >= blocks ? 1 : 0);
+  const std::int64_t room = ops::most_clusters(blocks, machine.sms);
   return std::min(room, std::int64_t{machine.usable / blocks});
 }
 

@@ -119,6 +119,12 @@ const Tunings::Rows* Tunings::publish(Record& record, Rows rows) {
 Tunings::Record& Tunings::record_of(const Problem& problem) {
   const Question question = question_of(problem);
   if (Record* known = records_.find(question)) return *known;
+  Record& record = read_record(problem, question);
+  store_.deliver();  // where no lock is held
+  return record;
+}
+
+Tunings::Record& Tunings::read_record(const Problem& problem, const Question& question) {
   const std::lock_guard lock(mutex_);
   if (Record* known = records_.find(question)) return *known;
   Rows rows;
@@ -165,6 +171,11 @@ std::optional<Choice> Tunings::choice(const Problem& problem, std::int64_t rows)
 }
 
 void Tunings::keep(const Problem& problem, const TunedRows& tuned) {
+  store(problem, tuned);
+  store_.deliver();
+}
+
+void Tunings::store(const Problem& problem, const TunedRows& tuned) {
   Record& record = record_of(problem);
   const std::lock_guard lock(mutex_);
   Rows rows = *record.rows.load(std::memory_order_acquire);

@@ -90,6 +90,8 @@ class Tunings {
   static Question question_of(const Problem& problem);
   static std::string canonical_text(const Problem& problem);
   Record& record_of(const Problem& problem);
+  Record& read_record(const Problem& problem, const Question& question);
+  void store(const Problem& problem, const TunedRows& tuned);
   const Rows* publish(Record& record, Rows rows);
 
   cache::Store& store_;

@@ -1,40 +1,23 @@
 // Drawing one of the tokens that are left, as its weight is to the sum of all, from the row's seed and offset.
 //
-// Of a list: by a race. Each token has an exponentially distributed number of its own over its weight, the least wins;
-// which number depends on the token alone, so the list may be in any order. Of a whole row: by its place on the line of
-// all weights, first the chunk's, then the token's within.
+// Of a whole row: by its place on the line of all weights, first the chunk's, then the token's within. Of the tokens
+// that lists name: by a race. Each has an exponentially distributed number of its own over its weight, the least wins;
+// which number depends on the token alone, so they may be in any order. Of what filters leave: by its place on the line
+// of weights in descending order, which is what filters search, too.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "common/philox.cuh"
+#include "sample/kernels/random.cuh"
 #include "sample/kernels/select.cuh"
 
 namespace q {
-
-QUERN_CALLED Philox random_at(u64 seed, u64 offset, u64 high) { return philox(seed, offset, high); }
-
-struct Stream {
-  u64 seed, offset, row;
-  QUERN_DEVICE Philox at(u32 place) const { return random_at(seed, offset, row << 32 | place); }
-  QUERN_DEVICE Philox of_row() const { return at(0); }
-  QUERN_DEVICE Philox of_token(i32 token) const { return at(static_cast<u32>(token) + 1); }
-};
-// The row's first 64 bits choose a chunk or so, its next 32 xtc's chance; a second draw of 64 the token within a chunk.
-inline constexpr u32 kWithinChunk = 0xffffffffu;
-QUERN_DEVICE u64 wide(const Philox& random) { return static_cast<u64>(random.x[1]) << 32 | random.x[0]; }
-
-// -log(1 - v) for v = (bits + 1/2) / 2^32: small ones to full precision, since the least of many counts.
-QUERN_DEVICE f32 exponential(u32 bits) {
-  const f32 v = (static_cast<f32>(bits) + 0.5f) * 0x1p-32f;
-  return v < 0x1p-6f ? v * fma(v, fma(v, fma(v, 0.25f, 0.33333333f), 0.5f), 1.0f) : -log(fmax(1.0f - v, 0x1p-24f));
-}
 
 // Of the source's tokens; -1 where there is none.
 QUERN_CALLED i32 draw_by_race(const Room& room, const Source& source, const Stream& stream) {
   u64 best = ~u64{0};
   each(source, [&](Place place) {
     if (place == 0) return;
-    const f32 weight = exp_of_minus(at_most(source.distance_of(place), 128.0f));
+    const f32 weight = source.share(place);
     if (weight == 0.0f) return;
     const i32 token = index_at(place);
     const f32 time = exponential(stream.of_token(token).x[0]) / weight;
@@ -45,32 +28,11 @@ QUERN_CALLED i32 draw_by_race(const Room& room, const Source& source, const Stre
   return best == ~u64{0} ? -1 : static_cast<i32>(static_cast<u32>(best));
 }
 
-// The number whose stretch of the line `target` falls into, of n in order, their stretches being `weights`. All
-// threads, which share them in runs. -1 where target is not below the sum.
-QUERN_CALLED i32 find_on_line(const Room& room, i32 n, u64 target, const u64* weights) {
-  const i32 each = div_up(n, kThreads), begin = thread_index() * each, end = begin + each < n ? begin + each : n;
-  u64 own = 0, total;
-  QUERN_ROLLED for (i32 i = begin; i < end; ++i) own += weights[i];
-  u64 before = block_scan<kThreads>(own, room.scratch, &total);
-  i32 found = -1;
-  if (before <= target && target < before + own) {
-    QUERN_ROLLED for (i32 i = begin; i < end; ++i) {
-      if (target < before + weights[i]) {
-        found = i;
-        break;
-      }
-      before += weights[i];
-    }
-  }
-  sync_block();
-  return static_cast<i32>(reduce_max(room, static_cast<u32>(found + 1))) - 1;
-}
-
 // One of the tokens that a source over the row has in a chunk.
 QUERN_CALLED i32 draw_in_chunk(const Room& room, const Source& source, i32 chunk, const Stream& stream) {
   constexpr i32 kOwn = kChunk / kThreads;
   const i32 begin = chunk * kChunk + thread_index() * kOwn;
-  u64 own = 0, total;
+  u64 own = 0;
   u64* weights = room.weights;
   static_assert(kBins >= kChunk);
   sync_block();
@@ -80,7 +42,8 @@ QUERN_CALLED i32 draw_in_chunk(const Room& room, const Source& source, i32 chunk
     weights[thread_index() * kOwn + j] = weight;
     own += weight;
   }
-  u64 before = block_scan<kThreads>(own, room.scratch, &total);
+  u64 before = sum_before(room.scratch, own);
+  const u64 total = room.scratch[kThreads / kWarp];
   const u64 target = scale_to(wide(stream.at(kWithinChunk)), total);
   u32 found = 0;
   QUERN_ROLLED for (int j = 0; j < kOwn; ++j) {

@@ -97,63 +97,52 @@ QUERN_DEVICE u32 load_mask(const u32* mask, i32 begin, i32 vocab, u32 outside) {
   return mask && lane() < kGroups && word < div_up(vocab, 32) ? mask[word] : outside;
 }
 
-// Penalties and masks; what is out becomes -inf, NaN stays. `listed`: this chunk's words of the tokens that lists
-// change; may be null.
-QUERN_DEVICE void edit_chunk(const SampleParams& p, const Row& row, i32 begin, const u32* listed, f32 (&x)[kEach]) {
-  const u32 allowed = load_mask(row.allowed, begin, p.vocab, ~0u),
-            prompt = load_mask(row.prompt_mask, begin, p.vocab, 0u);
-  QUERN_UNROLL for (int j = 0; j < kLoads; ++j) {
-    const i32 at = place_in_chunk(j), word = at >> 5;
-    u32 in = ~0u, repeated = 0;
-    if (row.allowed) in = shuffle(allowed, word) >> (at & 31);
-    if (listed) in &= ~(listed[word] >> (at & 31));
-    if (row.prompt_mask) repeated = shuffle(prompt, word) >> (at & 31);
-    i32 counts[kVector] = {};
-    bool counted = false;
-    if (row.counts) {
-      if (p.count_vectors && begin + kChunk <= p.vocab) {
-        QUERN_UNROLL for (int e = 0; e < kVector; e += 4) {
-          const vec16 four = load16_once(row.counts + begin + at + e);
-          QUERN_UNROLL for (int w = 0; w < 4; ++w) counts[e + w] = static_cast<i32>(four.x[w]);
-        }
-      } else {
-        QUERN_UNROLL for (int e = 0; e < kVector; ++e) counts[e] =
-            begin + at + e < p.vocab ? row.counts[begin + at + e] : 0;
+// The masks' words of a chunk.
+struct ChunkMasks {
+  u32 allowed, prompt;
+};
+QUERN_DEVICE ChunkMasks load_masks(const Row& row, i32 begin, i32 vocab) {
+  return {load_mask(row.allowed, begin, vocab, ~0u), load_mask(row.prompt_mask, begin, vocab, 0u)};
+}
+// Penalties and masks of the j-th vector, x; what is out becomes -inf, NaN stays. `listed`: this chunk's words of the
+// tokens that lists change, which become -inf; may be null. All lanes.
+QUERN_DEVICE void edit_vector(const SampleParams& p, const Row& row, i32 begin, int j, const ChunkMasks& masks,
+                              const u32* listed, f32* x) {
+  const i32 at = place_in_chunk(j), word = at >> 5;
+  u32 in = ~0u, repeated = 0;
+  if (row.allowed) in = shuffle(masks.allowed, word) >> (at & 31);
+  if (listed) in &= ~(listed[word] >> (at & 31));
+  if (row.prompt_mask) repeated = shuffle(masks.prompt, word) >> (at & 31);
+  i32 counts[kVector] = {};
+  bool counted = false;
+  if (row.counts) {
+    if (p.count_vectors && begin + kChunk <= p.vocab) {
+      QUERN_UNROLL for (int e = 0; e < kVector; e += 4) {
+        const vec16 four = load16_once(row.counts + begin + at + e);
+        QUERN_UNROLL for (int w = 0; w < 4; ++w) counts[e + w] = static_cast<i32>(four.x[w]);
       }
-      QUERN_UNROLL for (int e = 0; e < kVector; ++e) counted |= counts[e] > 0;
+    } else {
+      QUERN_UNROLL for (int e = 0; e < kVector; ++e) counts[e] =
+          begin + at + e < p.vocab ? row.counts[begin + at + e] : 0;
     }
-    constexpr u32 kOfLane = (1u << kVector) - 1;
-    if ((repeated & kOfLane) != 0 || counted) {
-      QUERN_UNROLL for (int e = 0; e < kVector; ++e) {
-        x[j * kVector + e] = penalise(row, x[j * kVector + e], (repeated >> e & 1) != 0, counts[e]);
-      }
-    }
-    if ((~in & kOfLane) != 0) {
-      QUERN_UNROLL for (int e = 0; e < kVector; ++e) {
-        if ((in >> e & 1) == 0) x[j * kVector + e] = -infinity();
-      }
+    QUERN_UNROLL for (int e = 0; e < kVector; ++e) counted |= counts[e] > 0;
+  }
+  constexpr u32 kOfLane = (1u << kVector) - 1;
+  if ((repeated & kOfLane) != 0 || counted) {
+    QUERN_UNROLL for (int e = 0; e < kVector; ++e) x[e] = penalise(row, x[e], (repeated >> e & 1) != 0, counts[e]);
+  }
+  if ((~in & kOfLane) != 0) {
+    QUERN_UNROLL for (int e = 0; e < kVector; ++e) {
+      if ((in >> e & 1) == 0) x[e] = -infinity();
     }
   }
+}
+QUERN_DEVICE void edit_chunk(const SampleParams& p, const Row& row, i32 begin, const u32* listed, f32 (&x)[kEach]) {
+  const ChunkMasks masks = load_masks(row, begin, p.vocab);
+  QUERN_UNROLL for (int j = 0; j < kLoads; ++j) edit_vector(p, row, begin, j, masks, listed, x + j * kVector);
 }
 
 // ---- The tokens that lists name
-// f(token, where from, which entry) for each that is one; all threads share the work.
-enum class From { prompt, output, banned, bias };
-template <class F>
-QUERN_DEVICE void each_listed(const TokenList& list, From from, i32 i, i32 vocab, F f) {
-  if (!list.tokens) return;
-  const i32 there = list.lengths ? list.lengths[i] : list.most, length = there < list.most ? there : list.most;
-  const i32* tokens = list.tokens + i * list.stride;
-  constexpr int kAtOnce = 8;  // loads under way
-  QUERN_ROLLED for (i32 base = thread_index(); base < length; base += kThreads * kAtOnce) {
-    i32 token[kAtOnce];
-    QUERN_UNROLL for (int j = 0; j < kAtOnce; ++j) token[j] =
-        base + j * kThreads < length ? tokens[base + j * kThreads] : -1;
-    QUERN_ROLLED for (int j = 0; j < kAtOnce; ++j) {
-      if (token[j] >= 0 && token[j] < vocab) f(token[j], from, base + j * kThreads);
-    }
-  }
-}
 // A row's biases; none where its offsets make no sense, which the last block reports.
 struct Biases {
   i32 begin, end;
@@ -166,15 +155,31 @@ QUERN_DEVICE Biases biases_of(const SampleParams& p, i32 i) {
   if (end - begin > p.max_bias) return {0, 0, false, true};
   return {begin, end, false, false};
 }
+enum class From : int { prompt, output, banned, bias };
+// f(token, where from, which entry) for each token of the row's lists; all threads share the work. One loop for all
+// lists, so that f is compiled once.
 template <class F>
 QUERN_DEVICE void each_edited(const SampleParams& p, i32 i, F f) {
-  each_listed(p.prompt, From::prompt, i, p.vocab, f);
-  each_listed(p.output, From::output, i, p.vocab, f);
-  each_listed(p.banned, From::banned, i, p.vocab, f);
   const Biases biases = biases_of(p, i);
-  QUERN_ROLLED for (i32 at = biases.begin + thread_index(); at < biases.end; at += kThreads) {
-    const i32 token = p.bias_ids[at];
-    if (token >= 0 && token < p.vocab) f(token, From::bias, at);
+  constexpr int kAtOnce = 8;  // loads under way
+  QUERN_ROLLED for (int kind = 0; kind < 4; ++kind) {
+    const From from = static_cast<From>(kind);
+    const TokenList& list = from == From::prompt ? p.prompt : from == From::output ? p.output : p.banned;
+    const i32* tokens = list.tokens ? list.tokens + i * list.stride : nullptr;
+    i32 begin = 0, end = list.tokens ? list.most : 0;
+    if (end != 0 && list.lengths) end = list.lengths[i] < end ? list.lengths[i] : end;
+    if (from == From::bias) tokens = p.bias_ids, begin = biases.begin, end = biases.end;
+    QUERN_ROLLED for (i32 base = begin + thread_index(); base < end; base += kThreads * kAtOnce) {
+      i32 token[kAtOnce];
+      QUERN_UNROLL for (int j = 0; j < kAtOnce; ++j) token[j] =
+          base + j * kThreads < end ? tokens[base + j * kThreads] : -1;
+      QUERN_ROLLED for (int j = 0; j < kAtOnce; ++j) {
+        const i32 own = token[0];
+        // They move up, so that each is in a register.
+        QUERN_UNROLL for (int m = 1; m < kAtOnce; ++m) token[m - 1] = token[m];
+        if (own >= 0 && own < p.vocab) f(own, from, base + j * kThreads);
+      }
+    }
   }
 }
 

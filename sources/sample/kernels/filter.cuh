@@ -4,31 +4,10 @@
 #pragma once
 
 #include "sample/kernels/draw.cuh"
+#include "sample/kernels/report.cuh"
 #include "sample/kernels/stream.cuh"
 
 namespace q {
-
-struct Settings {
-  f32 temperature, top_p, min_p, typical_p, n_sigma, xtc_probability, xtc_threshold, dynamic_range, dynamic_exponent;
-  i32 top_k;
-
-  QUERN_DEVICE static bool is_share(f32 v) { return v >= 0.0f && v <= 1.0f; }
-  QUERN_DEVICE bool valid() const {
-    return temperature >= 0.0f && temperature < infinity() && is_share(top_p) && is_share(min_p) &&
-           is_share(typical_p) && n_sigma == n_sigma && is_share(xtc_probability) && xtc_threshold >= 0.0f &&
-           dynamic_range >= 0.0f && dynamic_range < infinity() && fabs(dynamic_exponent) < infinity() && top_k >= -1;
-  }
-  QUERN_DEVICE bool filters() const {
-    return top_k > 0 || top_p < 1.0f || min_p > 0.0f || typical_p < 1.0f || n_sigma > 0.0f || xtc_probability > 0.0f ||
-           dynamic_range > 0.0f;
-  }
-};
-QUERN_DEVICE Settings settings_of(const SampleParams& p, i32 i) {
-  return {read_row(p.temperature, i),   read_row(p.top_p, i),         read_row(p.min_p, i),
-          read_row(p.typical_p, i),     read_row(p.n_sigma, i),       read_row(p.xtc_probability, i),
-          read_row(p.xtc_threshold, i), read_row(p.dynamic_range, i), read_row(p.dynamic_exponent, i),
-          read_row(p.top_k, i)};
-}
 
 // What the streams have left of a row, and the table of its listed tokens.
 struct Whole {
@@ -62,26 +41,11 @@ struct Whole {
 QUERN_DEVICE i32 draw_of_row(const Room& room, const Whole& whole, const Stream& stream) {
   const u64 target = scale_to(wide(stream.of_row()), whole.total());
   if (kEdits && target >= whole.of_chunks) return draw_by_race(room, whole.source(Source::groups), stream);
-  const i32 chunk = find_on_line(room, whole.p->chunks, target, whole.weights);
+  const i32 chunk = find_on_line(room.scratch, whole.p->chunks, target, whole.weights);
   Source source = whole.source(Source::row);
   source.unlisted = true;
   source.max = whole.stats[chunk].max;
   return draw_in_chunk(room, source, chunk, stream);
-}
-
-// By the weights of what a source over the whole row has.
-QUERN_CALLED i32 draw_of_rest(const Room& room, const Whole& whole, const Source& source, u64 total,
-                              const Stream& stream) {
-  sync_block();
-  QUERN_ROLLED for (i32 chunk = warp(); chunk < whole.p->chunks; chunk += kThreads / kWarp) {
-    u64 sum = 0;
-    each_in_chunk(source, chunk, [&](Place place) { sum += place != 0 ? source.weigh(place) : u64{0}; });
-    sum = warp_sum(sum);
-    if (lane() == 0) whole.weights[chunk] = sum;
-  }
-  sync_block();
-  const u64 target = scale_to(wide(stream.of_row()), total);
-  return draw_in_chunk(room, source, find_on_line(room, whole.p->chunks, target, whole.weights), stream);
 }
 
 // All tokens with keys of at least `least` into the list, from groups that lie no lower than the source's least place.
@@ -228,21 +192,11 @@ QUERN_CALLED Added sum_up(const Room& room, const Source& source) {
   Added s{0, 0, 0};
   each(source, [&](Place place) {
     if (place == 0) return;
-    const f32 z = at_most(source.distance_of(place), 128.0f), w = exp_of_minus(z);
-    s.weight += static_cast<u64>(w * kUnits), s.weighed += static_cast<u64>(w * z * kUnits), ++s.count;
+    const f32 z = at_most(source.distance_of(place), 128.0f), w = source.share(place);
+    s.weight += to_units(w), s.weighed += to_units(w * z), ++s.count;
   });
   return {reduce_sum(room, s.weight), reduce_sum(room, s.weighed), reduce_sum(room, s.count)};
 }
-QUERN_CALLED f32 log_of(u64 weight) { return log(static_cast<f32>(weight) * (1.0f / kUnits)); }
-
-// How much is needed to reach a share of the whole, and to exceed it.
-QUERN_DEVICE u64 share_of(f32 share, u64 total, bool exceed) {
-  const f64 exact = static_cast<f64>(share) * static_cast<f64>(total);
-  u64 whole = static_cast<u64>(exact);
-  if (exceed || static_cast<f64>(whole) < exact) ++whole;
-  return whole == 0 ? 1 : whole;
-}
-
 // Narrows the source to what stays. `everything`: nothing has been taken from the row so far, `joint`: what top_p is a
 // share of, 0: of what is left.
 QUERN_CALLED void filter(const Room& room, const Whole& whole, const Settings& s, const Stream& stream, bool everything,
@@ -252,9 +206,7 @@ QUERN_CALLED void filter(const Room& room, const Whole& whole, const Settings& s
     if (least > source->least) source->least = least, everything = false;
   }
   if (s.top_p < 1.0f) {
-    const u64 total = joint != 0                         ? joint
-                      : everything && whole.total() != 0 ? whole.total()
-                                                         : sum_up(room, *source).weight;
+    const u64 total = joint != 0 ? joint : sum_up(room, *source).weight;
     Source reached = *source;
     if (everything) {
       // Tokens so small that all of them together make up less than what top_p leaves out.
@@ -332,7 +284,7 @@ QUERN_CALLED Source kept_by_thresholds(const Room& room, const Whole& whole, con
   const bool counts = s.top_k > 0 && s.top_k < whole.p->vocab;
   Source source = whole.source(Source::row);
   source.least = static_cast<u64>(least_key) << 32;
-  if (whole.p->joint && counts && s.top_p < 1.0f) *joint = *everything ? whole.total() : sum_up(room, source).weight;
+  if (whole.p->joint && counts && s.top_p < 1.0f) *joint = sum_up(room, source).weight;
   const bool few = counts && s.top_k <= kMostListed;
   if (!few && *everything) return source;
   const i32 count = gather(room, whole, few ? static_cast<u32>(s.top_k) : 0, least_key);
@@ -346,8 +298,7 @@ QUERN_CALLED Source kept_by_thresholds(const Room& room, const Whole& whole, con
 QUERN_CALLED i32 choose_of_few(const Room& room, const Settings& s, const Source& source, const Stream& stream) {
   const i32 t = thread_index();
   const Place listed = t < source.count ? source.places[t] : Place{0}, place = source.has(listed) ? listed : Place{0};
-  const f32 weight = place != 0 ? exp_of_minus(at_most(source.distance_of(place), 128.0f)) : 0.0f;
-  const u64 units = static_cast<u64>(weight * kUnits);
+  const u64 units = place != 0 ? source.weigh(place) : u64{0};
   room.few[t] = place, room.weights[t] = units;
   sync_block();
   u32 rank = 0;
@@ -358,13 +309,9 @@ QUERN_CALLED i32 choose_of_few(const Room& room, const Settings& s, const Source
   }
   bool stays = place != 0 && (s.top_k <= 0 || rank < static_cast<u32>(s.top_k));
   if (s.top_p < 1.0f) stays = share_of(s.top_p, reduce_sum(room, stays ? units : u64{0}), false) > before && stays;
-  u64 own = ~u64{0};
-  if (stays && weight > 0.0f) {
-    const i32 token = index_at(place);
-    own = static_cast<u64>(bits_of(exponential(stream.of_token(token).x[0]) / weight)) << 32 | static_cast<u32>(token);
-  }
-  own = reduce_min(room, own);
-  return own == ~u64{0} ? -1 : static_cast<i32>(static_cast<u32>(own));
+  const u64 target = scale_to(wide(stream.of_row()), reduce_sum(room, stays ? units : u64{0}));
+  const bool drawn = stays && before <= target && target < before + units;
+  return static_cast<i32>(reduce_max(room, drawn ? static_cast<u32>(index_at(place)) + 1 : 0u)) - 1;
 }
 
 // Draws one of the tokens that stay; and where log-probabilities are of those alone, *logprob and the largest.
@@ -384,9 +331,9 @@ QUERN_DEVICE i32 choose_filtered(const Room& room, const Whole& whole, const Set
   }
   // Weights are told from the largest that is left, lest they all be nothing.
   if (source.most != ~u64{0} || source.typical) source.max = value_at(range_of(room, source, false).most);
-  const bool in_order = source.kind == Source::row;
-  const u64 total = in_order || p.logprobs_filtered ? sum_up(room, source).weight : 0;
-  const i32 id = in_order ? draw_of_rest(room, whole, source, total, stream) : draw_by_race(room, source, stream);
+  const u64 total = sum_up(room, source).weight;
+  const Place drawn = least_of_heaviest(room, source, scale_to(wide(stream.of_row()), total) + 1, false);
+  const i32 id = drawn == 0 ? -1 : index_at(drawn);
   if (p.logprobs_filtered && id >= 0) {
     const f32 log_sum = log_of(total);
     *logprob = -(source.distance_of(place_of_token(source, id)) + log_sum);

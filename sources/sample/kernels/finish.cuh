@@ -7,9 +7,6 @@
 
 namespace q {
 
-// enum quern_sample_status
-enum Status : u32 { kEmpty = 1, kNan = 2, kParameter = 4, kIndex = 8, kCapacity = 16 };
-
 // True in all threads of the last block that arrives; the counter is then zero again.
 QUERN_DEVICE bool arrived_last(u32* counter, i32 blocks) {
   QUERN_SHARED(u32, last, 1);
@@ -84,52 +81,13 @@ QUERN_DEVICE Whole sum_up_row(const Room& room, const SampleParams& p, const Row
       QUERN_ROLLED for (u32 slot = static_cast<u32>(thread_index()); slot < whole.table.slots; slot += kThreads) {
         const f32 x = whole.table.values[slot];
         if (whole.table.tokens[slot] != EditTable::kFree && x > -infinity())
-          of_listed += weight_at(distance(whole.max, x, whole.inverse_temperature));
+          of_listed += to_units(share_of_largest(whole.max, x, whole.inverse_temperature * kLog2OfE));
       }
       of_listed = whole.table.slots != 0 ? reduce_sum(room, of_listed) : 0;
     }
     whole.of_chunks = reduce_sum(room, of_chunks), whole.of_listed = of_listed;
   }
   return whole;
-}
-
-// Thread 0's work, but for the largest tokens where there is nothing to tell of them.
-QUERN_DEVICE void report(const SampleParams& p, i32 i, i32 id, f32 logprob, f32 value, u32 status, bool no_largest) {
-  if (no_largest) {
-    QUERN_ROLLED for (i32 t = thread_index(); t < p.top_n; t += kThreads) {
-      p.top_ids[i * p.top_ids_stride + t] = -1;
-      if (p.top_logprobs) p.top_logprobs[i * p.top_logprobs_stride + t] = -infinity();
-    }
-  }
-  if (thread_index() != 0) return;
-  if (p.wide_ids) {
-    static_cast<i64*>(p.ids)[i] = id;
-  } else {
-    static_cast<i32*>(p.ids)[i] = id;
-  }
-  if (p.logprobs) p.logprobs[i] = logprob;
-  if (p.values) p.values[i] = value;
-  if (p.status) p.status[i] = static_cast<i32>(status);
-  if (p.output_counts && id >= 0) p.output_counts[i * p.output_counts_stride + id] += 1;
-  if (p.offsets) p.offsets[i] += 1;
-}
-
-// What is wrong with a row before anything of it is looked at.
-QUERN_DEVICE u32 mistakes_of(const Room& room, const SampleParams& p, const Row& row, const Settings& settings) {
-  u32 wrong = row.logits ? 0u : static_cast<u32>(kIndex);
-  if (!settings.valid()) wrong |= kParameter;
-  if constexpr (kEdits) {
-    if (!(row.repetition > 0.0f) || row.presence != row.presence || row.frequency != row.frequency) wrong |= kParameter;
-    const Biases biases = biases_of(p, row.i);
-    if (biases.bad) wrong |= kIndex;
-    if (biases.too_many) wrong |= kCapacity;
-    QUERN_ROLLED for (i32 at = biases.begin + thread_index(); at < biases.end; at += kThreads) {
-      if (p.bias_ids[at] < 0 || p.bias_ids[at] >= p.vocab) wrong |= kIndex;
-    }
-    wrong = block_reduce<kThreads>(wrong, [](u32 a, u32 b) { return a | b; }, reinterpret_cast<u32*>(room.scratch));
-    sync_block();
-  }
-  return wrong;
 }
 
 QUERN_DEVICE void finish(const SampleParams& p, const Row& row) {

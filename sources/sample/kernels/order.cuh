@@ -3,7 +3,7 @@
 // A token's place in its row's order is one 64-bit number: the logit as a key that orders as the numbers do, above the
 // complement of the index. So no two are equal, and of equal logits the lowest index is the largest. Weights are e^(-z)
 // in units of 2^-40, z the distance from the largest logit over the temperature: integers, whose sums do not depend on
-// an order.
+// an order. Kernels that divide a row differently take the same steps to a weight, so that they draw the same token.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -34,6 +34,10 @@ QUERN_DEVICE bool is_token(Place place) { return key_at(place) > kDead; }
 QUERN_DEVICE f32 distance(f32 max, f32 x, f32 inverse_temperature) {
   return x == max ? 0.0f : (max - x) * inverse_temperature;
 }
-QUERN_DEVICE u64 weight_at(f32 z) { return static_cast<u64>(exp_of_minus(at_most(z, 128.0f)) * kUnits); }
+// -log2 of the share that x has of the largest logit's: `scale` is log2(e) over the temperature. fmin makes the NaN
+// that infinities of the same sign leave a 0.
+QUERN_DEVICE f32 exponent_of(f32 max, f32 x, f32 scale) { return fmin((x - max) * scale, 0.0f); }
+QUERN_DEVICE f32 share_of_largest(f32 max, f32 x, f32 scale) { return exp2(exponent_of(max, x, scale)); }
+QUERN_DEVICE u64 to_units(f32 share) { return static_cast<u64>(share * kUnits); }
 
 }  // namespace q

@@ -3,44 +3,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "sample/kernels/edits.cuh"
+#include "sample/kernels/room.cuh"
 
 namespace q {
-
-inline constexpr int kBinsEach = 4, kBins = kThreads * kBinsEach;
-inline constexpr int kBinBits = 10;
-static_assert(kBins >= 1 << kBinBits);
-inline constexpr i32 kList = 2048;  // tokens that are kept in shared memory
-
-// Shared memory that the last block of a row works in.
-struct Room {
-  u32* counts;   // [kBins]
-  u64* weights;  // [kBins]
-  Place* few;    // [kThreads]
-  u64* scratch;  // [kThreads / kWarp + 4]
-  Place* list;   // [kList]
-  u32* total;    // [1]
-};
-
-enum class How : int { sum, max, min };
-QUERN_CALLED u64 reduce(u64* scratch, u64 v, How how) {
-  const auto op = [how](u64 a, u64 b) { return how == How::sum ? a + b : (how == How::max) == (a > b) ? a : b; };
-  v = block_reduce<kThreads>(v, op, scratch);
-  sync_block();
-  return v;
-}
-template <class T>
-QUERN_DEVICE T reduce_sum(const Room& room, T v) {
-  return static_cast<T>(reduce(room.scratch, v, How::sum));
-}
-template <class T>
-QUERN_DEVICE T reduce_max(const Room& room, T v) {
-  return static_cast<T>(reduce(room.scratch, v, How::max));
-}
-template <class T>
-QUERN_DEVICE T reduce_min(const Room& room, T v) {
-  return static_cast<T>(reduce(room.scratch, v, How::min));
-}
 
 // ---- Sources
 // The row's tokens, or those of a list in shared memory, or what stands for the row's: of each group its largest logit,
@@ -77,7 +42,10 @@ struct Source {
     return token == EditTable::kFree ? Place{0} : place_of(table.values[at - count], static_cast<i32>(token));
   }
   QUERN_DEVICE f32 distance_of(Place place) const { return distance(max, value_at(place), inverse_temperature); }
-  QUERN_DEVICE u64 weigh(Place place) const { return weight_at(distance_of(place)); }
+  QUERN_DEVICE f32 share(Place place) const {
+    return share_of_largest(max, value_at(place), inverse_temperature * kLog2OfE);
+  }
+  QUERN_DEVICE u64 weigh(Place place) const { return to_units(share(place)); }
   // The closer -log p comes to the entropy the higher; the lowest index on ties.
   QUERN_DEVICE u64 typical_rank(Place place) const {
     // An explicit fma: wherever this is compiled into, equal logits must have equal ranks.

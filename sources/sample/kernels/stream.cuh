@@ -25,8 +25,7 @@ QUERN_DEVICE bool needs_sums(const SampleParams& p, i32 i) {
   if constexpr (kFilters) {
     const i32 k = read_row(p.top_k, i);
     const bool by_count = k > 0 && k <= kMostListed && k < p.vocab, share = read_row(p.top_p, i) < 1.0f;
-    if (share) return p.joint || !by_count;
-    return !by_count && !(read_row(p.min_p, i) > 0.0f);
+    return !share && !by_count && !(read_row(p.min_p, i) > 0.0f);
   }
   return true;
 }
@@ -61,16 +60,31 @@ QUERN_DEVICE i32 group_of_lane() {
   return load * (kWarp / kSharers) + lane() / kSharers;
 }
 
+// Makes NaN -inf. Whether there was one in the warp's chunk.
+QUERN_DEVICE bool take_nan_out(f32 (&x)[kEach]) {
+  bool nan = false;
+  QUERN_UNROLL for (int i = 0; i < kEach; ++i) nan |= x[i] != x[i];
+  nan = ballot(nan) != 0;
+  if (nan) {
+    QUERN_UNROLL for (int i = 0; i < kEach; ++i) x[i] = fmax(x[i], -infinity());
+  }
+  return nan;
+}
+// 2^((x - max) scale), with what is NaN, of two infinities, as 1.
+QUERN_DEVICE f32 share_in_chunk(f32 x, f32 max, f32 scale) { return share_of_largest(max, x, scale); }
+// A lane's part of their sum; max > -inf.
+QUERN_DEVICE f32 sum_of_shares(const f32 (&x)[kEach], f32 max, f32 scale) {
+  f32 sum = 0.0f;
+  QUERN_UNROLL for (int i = 0; i < kEach; ++i) sum += share_in_chunk(x[i], max, scale);
+  return sum;
+}
+
 QUERN_DEVICE void stream_chunk(const SampleParams& p, const Row& row, i32 chunk, bool sums, f32 scale,
                                const u32* listed) {
   f32 x[kEach];
   load_chunk(row, chunk * kChunk, p.vocab, p.vectors, x);
   if constexpr (kEdits) edit_chunk(p, row, chunk * kChunk, listed, x);
-  bool nan = false;
-  if (p.status) {
-    QUERN_UNROLL for (int i = 0; i < kEach; ++i) nan |= x[i] != x[i];
-    nan = ballot(nan) != 0;
-  }
+  const bool nan = take_nan_out(x);
   f32 of_load[kLoads];
   QUERN_UNROLL for (int j = 0; j < kLoads; ++j) {
     of_load[j] = -infinity();
@@ -88,15 +102,7 @@ QUERN_DEVICE void stream_chunk(const SampleParams& p, const Row& row, i32 chunk,
   ChunkStats stats{};
   stats.max = max = warp_max(max);
   stats.has_nan = nan;
-  if (sums && max > -infinity()) {
-    f32 sum = 0.0f;
-    if (max < infinity()) {
-      QUERN_UNROLL for (int i = 0; i < kEach; ++i) sum += exp2((fmax(x[i], -infinity()) - max) * scale);
-    } else {
-      QUERN_UNROLL for (int i = 0; i < kEach; ++i) sum += x[i] == max ? 1.0f : 0.0f;
-    }
-    stats.sum = warp_sum(sum);
-  }
+  if (sums && max > -infinity()) stats.sum = warp_sum(sum_of_shares(x, max, scale));
   if (kFilters && p.sigmas) {
     f64 from_max = 0, squares = 0;
     u32 alive = 0;

@@ -58,26 +58,28 @@ QUERN_DEVICE bool arrived_last(const AttentionParams& p, const Piece& piece, i32
 }
 
 // Joins partial results in their order, and writes them to `slot`, or where that is null to `out`; a thread takes kWide
-// columns and kAtOnce (1, 2 or 4) parts at once.
-template <int kWide, int kAtOnce, class Team = WholeBlock>
-QUERN_DEVICE void join(const AttentionParams& p, const Sequence& s, const Piece& piece, const Parts& from, f32* slot) {
+// columns and kAtOnce (1, 2 or 4) parts at once. What is given begins with row `first` of the tile, and is of kCount
+// rows at most.
+template <int kWide, int kAtOnce, class Team = WholeBlock, int kCount = kRows>
+QUERN_DEVICE void join(const AttentionParams& p, const Sequence& s, const Piece& piece, const Parts& from, f32* slot,
+                       i32 first = 0) {
   constexpr int kChunks = kDimV / kWide;
-  const i32 rows = s.q_len * kGroup - piece.tile * kRows;
-  QUERN_ROLLED for (i32 i = Team::index(); i < (rows < kRows ? rows : kRows) * kChunks; i += Team::kThreads) {
-    const i32 row = i / kChunks, column = i % kChunks * kWide;
+  const i32 rows = s.q_len * kGroup - piece.tile * kRows - first;
+  QUERN_ROLLED for (i32 i = Team::index(); i < (rows < kCount ? rows : kCount) * kChunks; i += Team::kThreads) {
+    const i32 given = i / kChunks, row = first + given, column = i % kChunks * kWide;
     struct {
       f32 max = -infinity(), sum = 0.0f, row[kWide] = {};
     } all;
     const f32* part = from.first;
     // In one pass, rescaling as the maximum grows: so the loads of one part overlap with those of others.
     const auto add = [&](i32 j) {
-      const f32 part_max = part[from.rows * kSlotPitch + row], part_sum = part[from.rows * (kSlotPitch + 1) + row];
+      const f32 part_max = part[from.rows * kSlotPitch + given], part_sum = part[from.rows * (kSlotPitch + 1) + given];
       const f32 grown = fmax(all.max, part_max), base = finite_max(grown);
       const f32 before = exp2(all.max - base), weight = exp2(part_max - base);
       all.max = grown;
       all.sum = fma(weight, part_sum, all.sum * before);
       QUERN_UNROLL for (int c = 0; c < kWide; c += 4) {
-        const vec16 four = load16(part + row * kSlotPitch + column + c);
+        const vec16 four = load16(part + given * kSlotPitch + column + c);
         QUERN_UNROLL for (int x = 0; x < 4; ++x) all.row[c + x] =
             fma(weight, f32_of(four.x[x]), all.row[c + x] * before);
       }

@@ -55,7 +55,7 @@ QUERN_DEVICE void tell_tasks(const AttentionParams& p, Shared* shared) {
 
 // Queries, by the threads of kQueryWarps warps: a row of the tile is a query and one of its heads, wherever that lies.
 QUERN_DEVICE void copy_queries(const AttentionParams& p, Shared* shared, const Tiles& tiles, int thread) {
-  constexpr int kThreads = kQueryWarps * kWarp, kChunks = 2 * kStepsK;  // of 16 bytes, those beyond kDimK zeros
+  constexpr int kThreads = kQueryWarps * kWarp, kChunks = 2 * kProductsK;  // of 16 bytes, those beyond kDimK zeros
   Told told(shared);
   const SharedArray<Mbarrier> full(shared->queries.full), empty(shared->queries.empty);
   PipelineState<kQueryStages> state;
@@ -64,16 +64,17 @@ QUERN_DEVICE void copy_queries(const AttentionParams& p, Shared* shared, const T
     if (task.piece.count == 0) break;
     const bool any = task.begin < task.end;
     const i32 first = task.piece.tile * kRows, rows = task.sequence.q_len * kGroup - first;
-    const Element* queries = static_cast<const Element*>(p.queries) + task.sequence.q_begin * p.q_stride_token +
-                             task.piece.head * kGroup * p.q_stride_head;
+    const QueryElement* queries = static_cast<const QueryElement*>(p.queries) +
+                                  task.sequence.q_begin * p.q_stride_token + task.piece.head * kGroup * p.q_stride_head;
     told.done();
     if (!any) continue;
     acquire(empty, state);
     QUERN_FOUR_AT_ONCE for (int i = thread; i < kRows * kChunks; i += kThreads) {
       const int row = i / kChunks, chunk = i % kChunks;
-      const bool take = row < rows && chunk * 8 < kDimK;
+      const bool take = row < rows && chunk * kChunkElements < kDimK;
       const i32 r = first + row;
-      const Element* source = queries + r / kGroup * p.q_stride_token + r % kGroup * p.q_stride_head + chunk * 8;
+      const QueryElement* source =
+          queries + r / kGroup * p.q_stride_token + r % kGroup * p.q_stride_head + chunk * kChunkElements;
       u8* to =
           tiles.queries + state.stage * kQueryBytes + (chunk / 8 * kRows + row) * kSpanBytes + ((chunk ^ row) % 8) * 16;
       copy_async_16(to, take ? source : queries, take);
@@ -121,8 +122,8 @@ struct KeyCopies {
     sync_warp();
     if (span < kSpans) {
       const i32 to = state.stage * kBytes + (span * kBlock + box * kBoxKeys) * kSpanBytes;
-      tma_load(SharedArray<u8>(stages), to, map, full, state.stage, CacheHint::normal, span * 64, at.token, head,
-               at.page);
+      tma_load(SharedArray<u8>(stages), to, map, full, state.stage, CacheHint::normal, span * kSpanElements, at.token,
+               head, at.page);
     }
     state.next();
   }

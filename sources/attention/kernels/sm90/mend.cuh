@@ -15,6 +15,16 @@ QUERN_DEVICE bool is_spoilt(const f32 (&o)[count], int half) {
   return zero != 0.0f;
 }
 
+// Two neighbours, of 16 bits or of 8.
+template <class T>
+QUERN_DEVICE f32x2 load_two(const void* from) {
+  if constexpr (sizeof(T) == 1) {
+    return unpack_fp8<T>(*static_cast<const u16*>(from));
+  } else {
+    return unpack<T>(*static_cast<const u32*>(from));
+  }
+}
+
 // One row by a warp, each lane two columns of every 64; a row that sees a value which is not finite is NaN. It replaces
 // what stands in `out`, or where that is not null in the slot.
 QUERN_DEVICE void mend_row(const AttentionParams& p, const Sequence& s, const Piece& piece, i32 row, f32* slot) {
@@ -22,8 +32,10 @@ QUERN_DEVICE void mend_row(const AttentionParams& p, const Sequence& s, const Pi
   const i32 begin = s.first + piece.begin * kBlock, end = s.first + piece.end * kBlock;
   const i32 first = seen.first > begin ? seen.first : begin, last = seen.last < end ? seen.last : end;
   const i32 q_head = piece.head * kGroup + row % kGroup, own = lane() * 2;
-  const Element* const query =
-      static_cast<const Element*>(p.queries) + (s.q_begin + row / kGroup) * p.q_stride_token + q_head * p.q_stride_head;
+  constexpr int kPartsK = div_up(kDimK, 64), kPartsV = div_up(kDimV, 64);
+  const f32 scale = kEights ? row_factor(p, s, piece.head, row) : p.scale;
+  const QueryElement* const query = static_cast<const QueryElement*>(p.queries) +
+                                    (s.q_begin + row / kGroup) * p.q_stride_token + q_head * p.q_stride_head;
   const u8* const keys = static_cast<const u8*>(p.keys) + piece.head * p.k_stride_head;
   const u8* const values = static_cast<const u8*>(p.values) + piece.head * p.v_stride_head;
 #if PAGED
@@ -35,9 +47,11 @@ QUERN_DEVICE void mend_row(const AttentionParams& p, const Sequence& s, const Pi
 #else
   const f32 slope = 0.0f;
 #endif
-  f32 max = -infinity(), sum = 0.0f, o[kSpansV][2] = {};
+  f32 max = -infinity(), sum = 0.0f, o[kPartsV][2] = {};
   bool bad = false;
+  const CustomMask mask = custom_mask(p, s);
   QUERN_ROLLED for (i32 j = first; j < last && !bad; ++j) {
+    if (kCustomMask && !sees(p, s, mask, row, j)) continue;
 #if PAGED
     const u64 page = static_cast<u32>(pages[static_cast<u32>(j) / static_cast<u32>(PAGE_SIZE)]);
     const u64 token = static_cast<u32>(j) % static_cast<u32>(PAGE_SIZE);
@@ -47,23 +61,23 @@ QUERN_DEVICE void mend_row(const AttentionParams& p, const Sequence& s, const Pi
     const u8* const key = keys + (page * p.k_page_bytes + token * p.k_token_bytes);
     const u8* const value = values + (page * p.v_page_bytes + token * p.v_token_bytes);
     f32 product = 0.0f;
-    QUERN_UNROLL for (int i = 0; i < kSpansK; ++i) {
+    QUERN_UNROLL for (int i = 0; i < kPartsK; ++i) {
       if (own + 64 * i >= kDimK) continue;
-      const f32x2 a = unpack<Element>(*reinterpret_cast<const u32*>(query + own + 64 * i));
-      const f32x2 b = unpack<Element>(*reinterpret_cast<const u32*>(key + (own + 64 * i) * 2));
+      const f32x2 a = load_two<QueryElement>(query + own + 64 * i);
+      const f32x2 b = load_two<CacheElement>(key + (own + 64 * i) * kOperandBytes);
       product = fma(a.x, b.x, fma(a.y, b.y, product));
     }
     QUERN_ROLLED for (int d = 1; d < kWarp; d *= 2) product += shuffle_xor(product, d);
     const i32 distance = j - (s.kv_len - s.q_len + row / kGroup);
-    const f32 score = logit(p, p.scale, product, slope, distance) * (kPlainScale ? p.scale : 1.0f);
+    const f32 score = logit(p, scale, product, slope, distance) * (kPlainScale ? scale : 1.0f);
     const f32 grown = fmax(max, score), base = finite_max(grown);
     const f32 before = exp2(max - base), weight = exp2(score - base);
     max = grown;
     sum = fma(sum, before, weight);
     f32 zero = sum * 0.0f;
-    QUERN_UNROLL for (int i = 0; i < kSpansV; ++i) {
+    QUERN_UNROLL for (int i = 0; i < kPartsV; ++i) {
       if (own + 64 * i >= kDimV) continue;
-      const f32x2 v = unpack<Element>(*reinterpret_cast<const u32*>(value + (own + 64 * i) * 2));
+      const f32x2 v = load_two<CacheElement>(value + (own + 64 * i) * kOperandBytes);
       o[i][0] = fma(weight, v.x, o[i][0] * before), o[i][1] = fma(weight, v.y, o[i][1] * before);
       zero = fma(v.x, 0.0f, fma(v.y, 0.0f, zero));
     }
@@ -73,7 +87,7 @@ QUERN_DEVICE void mend_row(const AttentionParams& p, const Sequence& s, const Pi
   const RowPlace place = place_of(p, s, piece.head, row);
   const Finished done = finish(p, max, sum, q_head);
   const i32 in_tile = row - piece.tile * kRows;
-  QUERN_UNROLL for (int i = 0; i < kSpansV; ++i) {
+  QUERN_UNROLL for (int i = 0; i < kPartsV; ++i) {
     const i32 column = own + 64 * i;
     if (column >= kDimV) continue;
     if (slot) {

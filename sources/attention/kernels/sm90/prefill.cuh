@@ -6,6 +6,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "attention/kernels/sm90/load.cuh"
 #include "attention/kernels/sm90/results.cuh"
+#include "attention/kernels/sm90/turn.cuh"
 
 namespace q {
 
@@ -42,21 +43,25 @@ struct Consumer {
         thread(thread_index() % kGroupThreads),
         queries(Operand::of<Major::k, kRows>(t.queries + group * 64 * kSpanBytes)),
         keys(Operand::of<Major::k, kBlock>(t.keys)),
-        values(Operand::of<Major::mn, kBlock>(t.values)) {}
+        values(kEights ? Operand::of<Major::k, kDimV>(t.turned) : Operand::of<Major::mn, kBlock>(t.values)) {}
 
   QUERN_DEVICE void multiply_keys(Scores& x, i32 tile, i32 stage) const {
-    QUERN_UNROLL for (int k = 0; k < kStepsK; ++k) {
+    QUERN_UNROLL for (int k = 0; k < kProductsK; ++k) {
       const int in_span = k % 4 * 32, span = k / 4;
       const u64 a = queries.at<Major::k, kRows>(tile * kQueryBytes + span * kRows * kSpanBytes + in_span);
       const u64 b = keys.at<Major::k, kBlock>(stage * kKeyBytes + span * kBlock * kSpanBytes + in_span);
-      wgmma<Element>(x, a, b, k > 0);
+      wgmma<QueryElement, CacheElement>(x, a, b, k > 0);
     }
     wgmma_commit();
   }
-  QUERN_DEVICE void multiply_values(Sums& o, const u32 (&weights)[kBlock / 16][4], i32 stage) const {
-    QUERN_UNROLL for (int k = 0; k < kBlock / 16; ++k) {
-      const u64 b = values.at<Major::mn, kBlock>(stage * kValueBytes + k * 16 * kSpanBytes);
-      wgmma<Element, Element, Major::k, Major::mn>(o, weights[k], b, true);
+  QUERN_DEVICE void multiply_values(Sums& o, const u32 (&weights)[kProductsV][4], i32 stage) const {
+    QUERN_UNROLL for (int k = 0; k < kProductsV; ++k) {
+      if constexpr (kEights) {
+        wgmma<Weight, CacheElement>(o, weights[k], values.at<Major::k, kDimV>(stage * kTurnedBytes + k * 32), true);
+      } else {
+        const u64 b = values.at<Major::mn, kBlock>(stage * kValueBytes + k * 16 * kSpanBytes);
+        wgmma<Weight, CacheElement, Major::k, Major::mn>(o, weights[k], b, true);
+      }
     }
     wgmma_commit();
   }
@@ -91,9 +96,12 @@ struct Consumer {
     Told told(shared);
     const SharedArray<Mbarrier> full_q(shared->queries.full), empty_q(shared->queries.empty);
     const SharedArray<Mbarrier> full_k(shared->keys.full), empty_k(shared->keys.empty);
-    const SharedArray<Mbarrier> full_v(shared->values.full), empty_v(shared->values.empty);
+    constexpr int kStagesV = kEights ? kTurnedStages : kStages;
+    const SharedArray<Mbarrier> full_v(kEights ? shared->turned.full : shared->values.full),
+        empty_v(kEights ? shared->turned.empty : shared->values.empty);
     PipelineState<kQueryStages> of_q;
-    PipelineState<kStages> of_k, of_v;
+    PipelineState<kStages> of_k;
+    PipelineState<kStagesV> of_v;
     if (group == kConsumers - 1) hand_over();
     Scores x;
     Sums o;
@@ -120,21 +128,23 @@ struct Consumer {
       }
       under_way = false;
       if (any) {
-        u32 weights[kBlock / 16][4];
+        u32 weights[kProductsV][4];
         i32 key = s.first + (end - 1) * kBlock;
-        if (key + kBlock > s.kv_len) {
+        if (!kEights && key + kBlock > s.kv_len) {
           await(full_v, of_v);
           clear_behind(of_v.stage, s.kv_len - key);
         }
         QUERN_ROLLED for (i32 block = end - 1;; --block, key -= kBlock) {
           f32 rescale[2];
-          mask_scores(p, s, rows, thread, key, key < seen.all.first || key + kBlock > seen.all.last, x);
-          const bool changed = weigh_scores(p, x, softmax, rescale);
+          const bool masked =
+              key < seen.all.first || key + kBlock > seen.all.last || (kCustomMask && key + kBlock > rows.mask.first);
+          mask_scores(p, s, rows, thread, key, masked, x);
+          const bool changed = weigh_scores(p, rows, x, softmax, rescale);
           settle((softmax.sum[0][0] + softmax.sum[0][1]) + (softmax.sum[1][0] + softmax.sum[1][1]));
           wgmma_wait<0>(o);
           if (block < end - 1) release(empty_v, of_v);
           if (ballot(changed)) scale_rows(o, rescale);
-          to_operand<Element>(x, weights);
+          to_operand<Weight>(x, weights);
           const bool last = block == begin;
           if (last) {
             release(empty_q, of_q);
@@ -201,6 +211,9 @@ QUERN_KERNEL(quern_attention_sm90, THREADS, 1, QUERN_PARAM q::AttentionParams p,
       copy_queries(p, shared, tiles, thread_index() % kGroupThreads - kQueryWarp * kWarp);
     }
     sync_warp();
+  } else if (kEights && shuffle(thread_index() / kGroupThreads, 0) > kConsumers) {
+    registers_shrink<kTurnerRegisters>();
+    turn_values(shared, tiles);
   } else {
     registers_grow<kConsumerRegisters>();
     Consumer(p, shared, tiles).run();

@@ -50,8 +50,9 @@ QUERN_DEVICE void write_slot(const AttentionParams& p, const Sequence& s, const 
 }
 
 QUERN_DEVICE void write_results(const AttentionParams& p, const Sequence& s, const Piece& piece, const Rows& rows,
-                                int thread, const RowSoftmax& softmax, const Sums& o, i32* scratch) {
+                                int thread, RowSoftmax softmax, const Sums& o, i32* scratch) {
   f32 sum[2];
+  QUERN_UNROLL for (int h = 0; h < 2; ++h) softmax.max[h] -= kLift;
   QUERN_UNROLL for (int h = 0; h < 2; ++h) sum[h] = quad_sum(softmax.sum[h][0] + softmax.sum[h][1]);
   f32* const slot = piece.count == 1 ? nullptr : slot_at(p, piece, piece.index);
   if (!slot) {

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "attention/kernels/shared/custom_mask.cuh"
 #include "attention/kernels/shared/logit.cuh"
 #include "attention/kernels/sm90/shape.cuh"
 
@@ -9,19 +10,46 @@ namespace q {
 
 using Scores = f32[kBlock / 2];
 
+// Weights of e4m3 have few binary orders of magnitude: they are taken up to 2^8, which leaves the maximum little to lag
+// behind by.
+inline constexpr f32 kLag = kEights ? 1.0f : kSlack, kLift = kEights ? 7.0f : 0.0f;
+
 // Of a thread's two rows: the maximum in units of log2, and sums of weights in two parts, each an independent chain.
 struct RowSoftmax {
   f32 max[2] = {-infinity(), -infinity()};
   f32 sum[2][2] = {{0.0f, 0.0f}, {0.0f, 0.0f}};
 };
 
+// What products of 8 bits of a row are multiplied by.
+QUERN_DEVICE f32 row_factor(const AttentionParams& p, const Sequence& s, i32 head, i32 row) {
+  f32 factor = p.scale;
+  if (p.k_scale) factor *= p.k_scale[head * p.k_scale_stride_head];
+  if (p.q_scale && row < s.q_len * kGroup) {
+    factor *= p.q_scale[(s.q_begin + row / kGroup) * p.q_scale_stride_token +
+                        (head * kGroup + row % kGroup) * p.q_scale_stride_head];
+  }
+  return factor;
+}
+
 // What a thread needs to know of its rows.
 struct Rows {
   i32 first;  // the thread's first row among those of the KV head; the other one comes 8 later
   f32 slope[2];
+  f32 factor[2];                    // of products; with log2(e) in it unless there is a cap
+  bool turned[2] = {false, false};  // the sign of products
+  CustomMask mask;
 
-  QUERN_DEVICE Rows(const AttentionParams& p, const Sequence& s, i32 head, i32 first_row) : first(first_row) {
+  QUERN_DEVICE Rows(const AttentionParams& p, const Sequence& s, i32 head, i32 first_row)
+      : first(first_row), mask(custom_mask(p, s)) {
     QUERN_UNROLL for (int h = 0; h < 2; ++h) {
+      factor[h] = p.scale;
+      if constexpr (kEights) {
+        const f32 scale = row_factor(p, s, head, first + 8 * h);
+        // The largest logit is sought among products: a factor must not turn their order, nor make NaN of minus
+        // infinity.
+        turned[h] = scale < 0.0f;
+        factor[h] = fmax(fabs(scale), 0x1p-126f);
+      }
 #if ALIBI
       const i32 row = first + 8 * h;
       slope[h] = row < s.q_len * kGroup ? p.alibi_slopes[head * kGroup + row % kGroup] * kLog2E : 0.0f;
@@ -32,14 +60,31 @@ struct Rows {
   }
 };
 
+// Logits of keys that the custom mask hides from a row become minus infinity.
+QUERN_DEVICE void keep_bits(const Sequence& s, const Rows& rows, int thread, i32 key, Scores& x) {
+  QUERN_UNROLL for (int n = 0; n < kBlock / 16; ++n) {
+    u32 bits[2];
+    QUERN_UNROLL for (int h = 0; h < 2; ++h) {
+      const i32 row = rows.first + 8 * h;
+      bits[h] = row < s.q_len * kGroup ? mask_bits(rows.mask, row / kGroup, key + n * 16) : 0u;
+    }
+    QUERN_UNROLL for (int i = 8 * n; i < 8 * n + 8; ++i) {
+      if ((bits[half_of(i)] >> (accumulator_column(thread, i) - 16 * n) & 1) == 0) x[i] = -infinity();
+    }
+  }
+}
+
 // Products become logits, and those of keys that a row does not see minus infinity.
 QUERN_DEVICE void mask_scores(const AttentionParams& p, const Sequence& s, const Rows& rows, int thread, i32 key,
                               bool masked, Scores& x) {
+  if (kEights && (rows.turned[0] || rows.turned[1])) {
+    QUERN_UNROLL for (int i = 0; i < kBlock / 2; ++i) x[i] = rows.turned[half_of(i)] ? -x[i] : x[i];
+  }
   if constexpr (!kPlainScale) {
     QUERN_UNROLL for (int i = 0; i < kBlock / 2; ++i) {
       const int h = half_of(i);
       const i32 position = s.kv_len - s.q_len + (rows.first + 8 * h) / kGroup;
-      x[i] = logit(p, p.scale, x[i], rows.slope[h], key + accumulator_column(thread, i) - position);
+      x[i] = logit(p, rows.factor[h], x[i], rows.slope[h], key + accumulator_column(thread, i) - position);
     }
   }
   if (masked) {
@@ -49,27 +94,33 @@ QUERN_DEVICE void mask_scores(const AttentionParams& p, const Sequence& s, const
       from[h] = seen.first - key, to[h] = seen.last - key;
     }
     keep_columns(x, thread, from, to);
+    if constexpr (kCustomMask) {
+      if (key + kBlock > rows.mask.first) keep_bits(s, rows, thread, key, x);
+    }
   }
 }
 
 // Turns logits into weights relative to the maximum. True when that has changed for one of the thread's rows: what was
 // summed before is then to be multiplied by `rescale`.
-QUERN_DEVICE bool weigh_scores(const AttentionParams& p, Scores& x, RowSoftmax& softmax, f32 (&rescale)[2]) {
-  const f32 factor = kPlainScale ? p.scale : 1.0f;
+QUERN_DEVICE bool weigh_scores(const AttentionParams& p, const Rows& rows, Scores& x, RowSoftmax& softmax,
+                               f32 (&rescale)[2]) {
+  // One factor for all rows stays out of registers.
+  f32 factor[2];
+  QUERN_UNROLL for (int h = 0; h < 2; ++h) factor[h] = !kPlainScale ? 1.0f : kEights ? rows.factor[h] : p.scale;
   f32 most[2] = {-infinity(), -infinity()}, base[2];
   maximum(x, most);
   bool changed = false;
   QUERN_UNROLL for (int h = 0; h < 2; ++h) {
-    const f32 before = softmax.max[h], now = quad_max(most[h]) * factor;
-    if (now > before + kSlack) softmax.max[h] = now;
+    const f32 before = softmax.max[h], now = quad_max(most[h]) * factor[h];
+    if (now > before + kLag) softmax.max[h] = now;
     changed |= softmax.max[h] != before;
-    base[h] = finite_max(softmax.max[h]);
-    rescale[h] = exp2(before - base[h]);
+    base[h] = finite_max(softmax.max[h]) - kLift;
+    rescale[h] = exp2(before - finite_max(softmax.max[h]));
     QUERN_UNROLL for (int part = 0; part < 2; ++part) softmax.sum[h][part] *= rescale[h];
   }
   QUERN_UNROLL for (int i = 0; i < kBlock / 2; ++i) {
     const int h = half_of(i);
-    x[i] = exp2(fma(x[i], factor, -base[h]));
+    x[i] = exp2(fma(x[i], factor[h], -base[h]));
     softmax.sum[h][i & 1] += x[i];
   }
   return changed;

@@ -6,6 +6,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "common/reduce.cuh"
 #include "common/scale.cuh"
 #include "gemm/kernels/shared/operand.cuh"
 #include "gemm/kernels/shared/source.cuh"
@@ -112,7 +113,7 @@ QUERN_DEVICE Eight quantised(const GemmParams& p, const Place& at, bool inside, 
     const f32 magnitude = v.x[i] < 0.0f ? -v.x[i] : v.x[i];
     if (inside && at.column + i < at.columns && magnitude < infinity()) largest = fmax(largest, magnitude);
   }
-  QUERN_UNROLL for (i32 mask = 8; mask > 0; mask /= 2) largest = fmax(largest, shuffle_xor(largest, mask));
+  largest = lanes_reduce<16>(largest, Larger());
   const f32 scale = scale_for<T>(largest, p.power_of_two != 0);
   if (inside && at.column % 128 == 0 && at.column < at.columns) {
     p.out_scale[at.group * p.out_scale_group + at.row * p.out_scale_row + at.column / 128 * p.out_scale_column] = scale;

@@ -64,7 +64,7 @@ struct Shared {
 QUERN_DEVICE i32 rows_at_once(const MlaCut& cut) { return cut.count > kManyPieces ? 1 : kWarps; }
 QUERN_DEVICE i32 rows_of(const MlaParams& p, const MlaCut& cut) {
   const i32 rows = cut.rows - cut.first_row, most = kRows * p.side_by_side;
-  return cut.count < 2 || rows <= 0 ? 0 : rows < most ? rows : most;
+  return cut.count <= p.joined || rows <= 0 ? 0 : rows < most ? rows : most;
 }
 
 QUERN_DEVICE void join_unit(const MlaParams& p, const MlaCut& cut, i32 unit, Shared& shared) {
@@ -114,11 +114,7 @@ QUERN_KERNEL(quern_mla_combine, THREADS, 2, QUERN_PARAM q::MlaParams p) {
         const i32 at = i + lane();
         i32 units = 0;
         if (at < cuts) units = div_up(rows_of(p, shared.cuts[at]), rows_at_once(shared.cuts[at]));
-        i32 sum = units;
-        QUERN_ROLLED for (int d = 1; d < kWarp; d *= 2) {
-          const i32 below = shuffle_up(sum, d);
-          if (lane() >= d) sum += below;
-        }
+        const i32 sum = warp_scan(units);
         if (at < cuts) shared.before[at] = total + sum - units;
         total += shuffle(sum, kWarp - 1);
       }

@@ -76,7 +76,7 @@ QUERN_DEVICE void weigh(const MlaParams& p, const Sequence& s, const Memory& m, 
       }
       max = fmax(max, x[e]);
     }
-    QUERN_ROLLED for (int d = 1; d < kWarp; d *= 2) max = fmax(max, shuffle_xor(max, d));
+    max = warp_max(max);
     const f32 before = m.max[row], grown = fmax(before, max), base = finite_max(grown);
     f32 sum = 0.0f;
     QUERN_UNROLL for (int e = 0; e < kEach; ++e) {
@@ -85,7 +85,7 @@ QUERN_DEVICE void weigh(const MlaParams& p, const Sequence& s, const Memory& m, 
       sum += weight;
       if (key < kBlock) m.weights[row * kWeightPitch + key] = from_f32<Element>(weight);
     }
-    QUERN_ROLLED for (int d = 1; d < kWarp; d *= 2) sum += shuffle_xor(sum, d);
+    sum = warp_sum(sum);
     sync_warp();  // all lanes have read the row's maximum
     if (lane() == 0) {
       const f32 rescale = exp2(before - base);

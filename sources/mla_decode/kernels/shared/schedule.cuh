@@ -18,6 +18,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "common/reduce.cuh"
 #include "mla_decode/kernels/shared/problem.cuh"
 
 namespace q {
@@ -45,16 +46,44 @@ QUERN_DEVICE i32 invariant_blocks(const MlaParams& p, const Sequence& s) {
   return quotient(s.blocks + pieces - 1, pieces);
 }
 
+// The units of one of a sequence's items.
+QUERN_DEVICE i32 item_units(const MlaParams& p, const Sequence& s) {
+  return p.invariant ? quotient(s.blocks + invariant_blocks(p, s) - 1, invariant_blocks(p, s)) : s.blocks + kItemPrice;
+}
+
+// Where sequences are many, the warps of a block of threads count together: chunks[c] is the units of sequences c *
+// kWarp and on, for as many chunks as there are, or nothing where that is more than kCountedChunks. Then comes a
+// barrier.
+inline constexpr i32 kCountedChunks = 256;
+QUERN_DEVICE i32 chunk_count(const MlaParams& p) { return div_up(sequence_count(p), kWarp); }
+QUERN_DEVICE void count_together(const MlaParams& p, i32 warps, i32* chunks) {
+  const i32 count = chunk_count(p);
+  if (count > kCountedChunks) return;
+  QUERN_ROLLED for (i32 c = warp(); c < count; c += warps) {
+    const i32 index = c * kWarp + lane();
+    i32 units = 0;
+    if (index < sequence_count(p)) {
+      const Sequence s = sequence_at(p, index);
+      units = s.groups * item_units(p, s);
+    }
+    units = warp_sum(units);
+    if (lane() == 0) chunks[c] = units;
+  }
+}
+
 class Schedule {
  public:
-  QUERN_DEVICE explicit Schedule(const MlaParams& params)
+  // `chunks` is what count_together made, or null.
+  QUERN_DEVICE explicit Schedule(const MlaParams& params, const i32* chunks = nullptr)
       : p(params),
         run_(quotient(block_index(0), params.side_by_side)),
         each_(1),
         at_(-1),
         end_(0),
         chunk_(0),
-        start_(0) {}
+        start_(0) {
+    if (chunks && chunk_count(p) <= kCountedChunks) begin_counted(chunks);
+  }
   QUERN_DEVICE i32 run() const { return run_; }
 
   // The next piece and its sequence; false when there is none. The piece may be empty, and then is not to be looked at
@@ -69,12 +98,8 @@ class Schedule {
       s.blocks = 1;
       const i32 index = chunk_ + lane();
       if (index < sequence_count(p)) s = sequence_at(p, index);
-      units = s.groups * item_units(s);
-      i32 sum = units;
-      QUERN_ROLLED for (int d = 1; d < kWarp; d *= 2) {
-        const i32 below = shuffle_up(sum, d);
-        if (lane() >= d) sum += below;
-      }
+      units = s.groups * item_units(p, s);
+      const i32 sum = warp_scan(units);
       const i32 all = shuffle(sum, kWarp - 1);
       begin = start_ + sum - units;
       if (at_ >= start_ && at_ - start_ < all) break;
@@ -85,10 +110,7 @@ class Schedule {
     }
     // From the one lane whose sequence it is to all.
     i32 source = at_ >= begin && at_ - begin < units ? lane() : 0;
-    QUERN_ROLLED for (int d = 1; d < kWarp; d *= 2) {
-      const i32 other = shuffle_xor(source, d);
-      source = other > source ? other : source;
-    }
+    source = warp_max(source);
     begin = shuffle(begin, source);
     s.index = chunk_ + source;
     s.q_begin = shuffle(s.q_begin, source);
@@ -103,9 +125,23 @@ class Schedule {
   }
 
  private:
-  QUERN_DEVICE i32 item_units(const Sequence& s) const {
-    return p.invariant ? quotient(s.blocks + invariant_blocks(p, s) - 1, invariant_blocks(p, s))
-                       : s.blocks + kItemPrice;
+  // The first chunk of sequences that this run has any of, from what was counted together.
+  QUERN_DEVICE void begin_counted(const i32* chunks) {
+    const i32 count = chunk_count(p);
+    i32 total = 0;
+    QUERN_ROLLED for (i32 c = lane(); c < count; c += kWarp) total += chunks[c];
+    begin_run(warp_sum(total));
+    QUERN_ROLLED for (i32 first = 0; first < count; first += kWarp) {
+      const i32 units = first + lane() < count ? chunks[first + lane()] : 0;
+      const i32 sum = warp_scan(units);
+      // Whole chunks that end before the run's first unit.
+      const bool passed = first + lane() < count && start_ + sum <= at_;
+      const i32 skipped = static_cast<i32>(popcount(ballot(passed)));
+      const i32 units_skipped = shuffle(sum, skipped > 0 ? skipped - 1 : 0);
+      chunk_ += skipped * kWarp;
+      if (skipped > 0) start_ += units_skipped;
+      if (skipped < kWarp) break;
+    }
   }
   // All units have been counted: what this run has of them.
   QUERN_DEVICE void begin_run(i32 total) {
@@ -120,7 +156,7 @@ class Schedule {
   }
   // The piece at unit at_, of a sequence whose units begin at `begin`.
   QUERN_DEVICE void put(const Sequence& s, i32 begin, Piece& piece) {
-    const i32 length = item_units(s), item = quotient(at_ - begin, length), start = begin + item * length;
+    const i32 length = item_units(p, s), item = quotient(at_ - begin, length), start = begin + item * length;
     const i32 from = at_ - start, to = end_ - start < length ? end_ - start : length;
     piece.group = item;
     if (p.invariant) {
@@ -164,7 +200,8 @@ QUERN_DEVICE void note_no_cut(const MlaParams& p, i32 run, bool writes) {
   if (!p.invariant && writes && block_index(0) % p.side_by_side == 0 && run < p.cut_count) p.cuts[run].count = 0;
 }
 QUERN_DEVICE void note_cut(const MlaParams& p, const Sequence& s, const Piece& piece, bool writes) {
-  if (p.invariant || piece.index != 0 || piece.count < 2 || !writes || block_index(0) % p.side_by_side != 0) return;
+  if (p.invariant || piece.index != 0 || piece.count <= p.joined || !writes || block_index(0) % p.side_by_side != 0)
+    return;
   p.cuts[piece.cut] = cut_of(p, s, piece.group, piece.slot, piece.slot_step, piece.count);
 }
 QUERN_DEVICE MlaCut invariant_cut(const MlaParams& p, i32 entry) {

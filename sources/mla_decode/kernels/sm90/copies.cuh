@@ -2,9 +2,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "mla_decode/kernels/sm90/tasks.cuh"
+#include "mla_decode/kernels/sm90/rows64.cuh"
 
 namespace q {
+
+inline constexpr bool kGathered = false;
+inline constexpr int kPageRows = PAGE_ROWS;        // of one copy
+inline constexpr int kCopies = kKeys / kPageRows;  // of one tile's rows
+// Tiles of one copy: where a copy has all rows of a block, those of one tile end where the next one's begin.
+inline constexpr int kTilesAtOnce = kCopies == 1 ? 2 : 1;
+inline constexpr int kFullArrivals = 1, kListeners = kConsumers / kWarp + 3;
+inline constexpr bool kQueriesAhead = true;
 
 // Whether some row of the tile sees any of a copy's keys, the first of which is `key`.
 QUERN_DEVICE bool is_needed(const Range& any, i32 key) { return key < any.last && key + kPageRows > any.first; }
@@ -62,16 +70,32 @@ QUERN_DEVICE void copy_part(const Maps& maps, u8* keys, Mbarrier* full, const Ro
   }
 }
 
+// The block of keys that is copied next but one, into L2: shared memory has no room to have it sooner, and from there
+// it comes in half the time. One of the tiles that read the same keys does it.
+QUERN_DEVICE void prefetch_block(const MlaParams& p, const Maps& maps, Pages& pages, i32 key) {
+  QUERN_UNROLL for (int c = 0; c < kCopies; ++c) {
+    const i32 at = key + c * kPageRows;
+    const i32 page = pages.of(p, quotient(at, kPageRows)), slot = at - quotient(at, p.page_size) * p.page_size;
+    if (!is_needed(pages.any, at) || !elect_one()) continue;
+    QUERN_UNROLL for (int i = 0; i < kRopeTile; i += kTilesAtOnce) {
+      tma_prefetch(maps.latent, CacheHint::evict_first, 0, slot, i, page);
+    }
+    tma_prefetch(maps.rope, CacheHint::evict_first, 0, slot, 0, page);
+  }
+  sync_warp();
+}
+
 template <int block>
 QUERN_DEVICE void copy_all(const MlaParams& p, const Maps& maps, Memory m) {
-  Listener listener(m);
+  Listener listener(m.told().mailbox);
   u8* keys = m.keys(block);
   Mbarrier* full = m.barriers().full[block];
+  const bool prefetches = block_index(0) % p.side_by_side == 0;
   u32 round = 0;
   QUERN_ROLLED for (;;) {
     const Task& t = listener.next();
     if (shuffle(t.rows, 0) == 0) break;
-    Pages source{p.pages + t.pages, t.any, -kWarp, 0};
+    Pages source{p.pages + t.pages, t.any, -kWarp, 0}, ahead = source;
     const i32 end = shuffle(t.end_key, 0);
     QUERN_ROLLED for (i32 key = shuffle(t.key, 0) + block * kKeys; key < end; key += kBlock) {
       Rows64 rows;
@@ -83,6 +107,7 @@ QUERN_DEVICE void copy_all(const MlaParams& p, const Maps& maps, Memory m) {
         rows.needed[c] = is_needed(source.any, at);
         rows.count += rows.needed[c];
       }
+      if (prefetches && key + kBlock < end) prefetch_block(p, maps, ahead, key + kBlock);
       // The half first that is released first, the rope part with the half whose reader reads the weights that lie
       // there.
       constexpr int kFirst = block == 0 ? 0 : 1;
@@ -103,6 +128,53 @@ QUERN_DEVICE void copy_all(const MlaParams& p, const Maps& maps, Memory m) {
     }
     listener.done();
   }
+}
+
+QUERN_DEVICE void schedule_all(const MlaParams& p, Memory m) {
+  Tasks tasks(p, m.told().mailbox, m.chunks());
+  QUERN_ROLLED while (tasks.tell_next()) {}
+}
+
+// A task's queries, while the products before are still being written: each lane knows where two rows lie. The first 32
+// rows are copied, then the others.
+QUERN_DEVICE void copy_queries(const MlaParams& p, Memory m) {
+  Listener listener(m.told().mailbox);
+  u32 phase = 1;
+  QUERN_ROLLED for (;;) {
+    const Task& t = listener.next();
+    if (shuffle(t.rows, 0) == 0) break;
+    mbarrier_wait(m.barriers().queries_empty, phase);
+    phase ^= 1;
+    QUERN_ROLLED for (i32 first = 0; first < kRows; first += kWarp) {
+      const QueryRow own(p, t, first + lane());
+      const u32 there = static_cast<u32>(ballot(own.there));
+      const u64 latent = reinterpret_cast<u64>(own.latent), rope = reinterpret_cast<u64>(own.rope);
+      QUERN_FOUR_AT_ONCE for (int r = 0; r < kWarp; ++r) {
+        const Element* from = reinterpret_cast<const Element*>(shuffle(latent, r));
+        QUERN_UNROLL for (int i = 0; i < 2; ++i) {
+          const int piece = i * kWarp + lane();
+          copy_async_16(m.queries() + (piece >> 3) * kTileBytes + place_in_tile(first + r, piece & 7), from + piece * 8,
+                        (there >> r & 1) != 0);
+        }
+      }
+      QUERN_FOUR_AT_ONCE for (int r = 0; r < kWarp; r += 4) {
+        const int row = r + (lane() >> 3);
+        const Element* from = reinterpret_cast<const Element*>(shuffle(rope, row));
+        copy_async_16(m.queries() + kRopeTile * kTileBytes + place_in_tile(first + row, lane() & 7),
+                      from + (lane() & 7) * 8, (there >> row & 1) != 0);
+      }
+    }
+    copy_async_arrive(m.barriers().queries_full);
+    listener.done();
+  }
+}
+
+// What the warpgroup that copies does.
+QUERN_DEVICE void supply(const MlaParams& p, const Maps& maps, Memory m, int w) {
+  if (w == 0) copy_all<0>(p, maps, m);
+  if (w == 1) copy_all<1>(p, maps, m);
+  if (w == 2) schedule_all(p, m);
+  if (w == 3) copy_queries(p, m);
 }
 
 }  // namespace q

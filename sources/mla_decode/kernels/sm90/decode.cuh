@@ -19,12 +19,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/sm90/accumulator.cuh"
 #include "common/sm90/wgmma.cuh"
+#include "mla_decode/kernels/sm90/pairs.cuh"
+#if GATHERED
+#include "mla_decode/kernels/sm90/gather.cuh"
+#else
 #include "mla_decode/kernels/sm90/copies.cuh"
+#endif
 
 namespace q {
-
-// Piece `piece` (of 16 bytes) of row `row` of a swizzled tile.
-QUERN_DEVICE u32 place_in_tile(i32 row, i32 piece) { return static_cast<u32>(row * 128 + ((piece ^ (row & 7)) << 4)); }
 
 // The part of a matrix descriptor that changes is its low word.
 template <Major major>
@@ -61,35 +63,33 @@ struct Multiplier {
         values(memory.queries() + kBlockBytes + own * kHalf * kTileBytes),
         weights_of(memory.queries() + kBlockBytes + kRopeTile * kTileBytes) {}
 
-  // The tile's queries, zeros beyond the last row: by copies of 16 bytes, which any strides allow. Four threads have a
-  // row.
+  // Queries that no other warp copies: four threads have a row.
   QUERN_DEVICE void load_queries(const Task& t) const {
     const i32 row = thread_index() >> 2;
-    const bool take = row < t.rows;
-    const i32 of = t.first_row + (take ? row : 0), within = quotient(of, p.heads), head = of - within * p.heads;
-    const i64 token = t.q_begin + within;
-    const Element* latent = static_cast<const Element*>(p.q) + token * p.q_stride_token + head * p.q_stride_head;
-    const Element* rope =
-        static_cast<const Element*>(p.q_rope) + token * p.q_rope_stride_token + head * p.q_rope_stride_head;
+    const QueryRow from(p, t, row);
     QUERN_UNROLL for (int i = 0; i < kTiles * 2; ++i) {
       const i32 tile = i >> 1, piece = (thread_index() & 3) + (i & 1) * 4;
-      const Element* from = (tile == kRopeTile ? rope : latent + tile * 64) + piece * 8;
-      copy_async_16(m.queries() + tile * kTileBytes + place_in_tile(row, piece), from, take);
+      copy_async_16(m.queries() + tile * kTileBytes + place_in_tile(row, piece),
+                    (tile == kRopeTile ? from.rope : from.latent + tile * 64) + piece * 8, from.there);
     }
     copy_async_commit();
     copy_async_wait<0>();
     fence_async();
   }
 
+  QUERN_DEVICE void wait_for_keys(int block, int part, u32 round) const {
+    mbarrier_wait(full, block * kParts + (kGathered ? 0 : part), round);
+    if (kGathered) fence_async();  // what the copying threads' cp.async wrote
+  }
   QUERN_DEVICE void multiply_keys(f32 (&logits)[32], u32 round) const {
     wgmma_fence();
     QUERN_UNROLL for (int i = 0; i < kParts; ++i) {
       // In the order in which they are copied.
       const int part = i == kRopePart ? i : i ^ (group * 2);
-      mbarrier_wait(full, group * kParts + part, round);
-      QUERN_UNROLL for (int k = 0; k < (i == kRopePart ? 4 : 8); ++k) {
-        const u32 at = static_cast<u32>((2 * part + k / 4) * kTileBytes + k % 4 * 32);
-        wgmma<Element>(logits, queries.at(at), keys.at(at), i > 0 || k > 0);
+      if (!kGathered || i == 0) wait_for_keys(group, part, round);
+      QUERN_UNROLL for (int k = 0; k < (i == kRopePart ? 1 : 2); ++k) {
+        const u32 at = static_cast<u32>((2 * part + k) * kTileBytes);
+        wgmma_four<32, 32, Element>(logits, queries.at(at), keys.at(at), i > 0 || k > 0);
       }
     }
     wgmma_commit();
@@ -98,13 +98,11 @@ struct Multiplier {
   // sums += weights values of a block, the values its half of the columns.
   QUERN_DEVICE void add(f32 (&sums)[128], int block, u32 round) const {
     // Copied for one warpgroup, which has seen them arrive; the other has to see it for itself.
-    QUERN_UNROLL for (int i = 0; i < 2; ++i) mbarrier_wait(full, block * kParts + group * 2 + i, round);
+    QUERN_UNROLL for (int i = 0; i < (kGathered ? 1 : 2); ++i) wait_for_keys(block, group * 2 + i, round);
     wgmma_fence();
-    QUERN_UNROLL for (int k = 0; k < 4; ++k) {
-      const u64 from = weights_of.at(static_cast<u32>(block * kBlockBytes + k * 32));
-      const u64 of = values.at(static_cast<u32>(block * kBlockBytes + k * 16 * 128));
-      wgmma<Element, Element, Major::k, Major::mn>(sums, from, of, true);
-    }
+    wgmma_four<32, 16 * 128, Element, Element, Major::k, Major::mn>(
+        sums, weights_of.at(static_cast<u32>(block * kBlockBytes)), values.at(static_cast<u32>(block * kBlockBytes)),
+        true);
     wgmma_commit();
     wgmma_wait<0>(sums);
   }
@@ -134,6 +132,14 @@ struct Multiplier {
       to[h] = seen.last - key;
     }
     keep_columns(logits, thread, from, to);
+  }
+  // The same where keys are listed: which are seen has been found out already, the same for all rows.
+  QUERN_DEVICE void mask_listed(u64 there, f32 (&logits)[32]) const {
+    if (there == ~u64{0}) return;
+    const u64 own = there >> accumulator_column(thread, 0);
+    QUERN_UNROLL for (int i = 0; i < 32; ++i) {
+      if ((own >> accumulator_column(0, i) & 1) == 0) logits[i] = -infinity();
+    }
   }
   // The maximum that weights are relative to need not be the very maximum: it follows only when it is left behind by
   // more than kSlack, so that what was summed before seldom has to be multiplied. 2^8 is far from overflow in every
@@ -179,21 +185,23 @@ struct Multiplier {
   }
 
   // A pair of blocks, the first at key `key`. Keys from `low` to `high` begin blocks of which every row sees all keys.
-  QUERN_DEVICE void take_pair(const Task& t, i32 key, i32 low, i32 high, u32 round, f32 (&sums)[128],
-                              Rows& rows) const {
+  QUERN_DEVICE void take_pair(const Task& t, i32 key, i32 low, i32 high, u32 round, f32 (&sums)[128], Rows& rows,
+                              bool last) const {
     Barriers& barriers = m.barriers();
     f32 logits[32], to[2], first[2],
         second[2];  // what sums are multiplied with before block 0's and block 1's are added
     u32 weights[4][4];
     bool first_changed, second_changed = false;
     const i32 own_key = key + group * kKeys;
-    const bool edge = own_key < low || own_key > high;
+    const bool edge = !kListed && (own_key < low || own_key > high);
     multiply_keys(logits, round);
+    if (kQueriesAhead && last) release(barriers.queries_empty);
     arrive_named(kOwn + group, 2 * kGroupThreads);  // this warp has multiplied the rope part, over which weights go
 #if CAP
     QUERN_UNROLL for (int i = 0; i < 32; ++i) logits[i] = logit(p, logits[i]);
 #endif
     if (edge) mask(t, own_key, logits);
+    if (kListed) mask_listed(m.told().there[group], logits);
     raise(logits, rows.base, to);
     if (group == 0) {
       publish(m.base(0), to);
@@ -211,7 +219,7 @@ struct Multiplier {
     }
     weigh(logits, to);
     to_operand<Element>(logits, weights);
-    if (edge) clear_unseen(t.any, own_key);
+    if (edge && !kGathered) clear_unseen(t.any, own_key);
     meet_named(kOwn + group, 2 * kGroupThreads);
     hand_over(weights);
     sum(logits, rows.sum);
@@ -236,63 +244,86 @@ struct Multiplier {
     release(barriers.empty[1][group]);
   }
 
-  // To `out` by way of shared memory, or to a slot.
+  // To `out`, or to a slot.
   QUERN_DEVICE void write_results(const Task& t, f32 (&sums)[128], Rows& rows) const {
     QUERN_UNROLL for (int h = 0; h < 2; ++h) rows.sum[h] = quad_sum(rows.sum[h]);
     publish(m.sum(group), rows.sum);
     sync_named(kBoth, kConsumers);  // and nobody multiplies queries any more
+    f32 total[2];
+    QUERN_UNROLL for (int h = 0; h < 2; ++h) {
+      const i32 row = accumulator_row(thread, h);
+      total[h] = m.sum(0)[row] + m.sum(1)[row];
+    }
     const bool first = group == 0 && (thread & 3) == 0;
     const int column = group * 256 + accumulator_column(thread, 0);
     if (t.slot >= 0) {
-      f32* slot = slot_at(p, t.slot, block_index(0) % p.side_by_side);
+      const Meeting meeting{kBoth, kConsumers, &m.told().word};
+      if (t.partner < 0 || !meeting.is_there(p, t)) {
+        f32* slot = slot_at(p, t.slot, block_index(0) % p.side_by_side);
+        QUERN_UNROLL for (int h = 0; h < 2; ++h) {
+          const i32 row = accumulator_row(thread, h);
+          f32* to = slot + row * kLatent + column;
+          QUERN_UNROLL for (int i = 2 * h; i < 128; i += 4) store_two(to + (i >> 2) * 8, sums[i], sums[i + 1]);
+          if (!first) continue;
+          slot[kRows * kLatent + row] = rows.base[h];
+          slot[kRows * (kLatent + 1) + row] = total[h];
+        }
+        if (t.partner < 0 || !meeting.hand_in(p, t)) return;
+      }
+      const f32* other = slot_at(p, t.partner, block_index(0) % p.side_by_side);
       QUERN_UNROLL for (int h = 0; h < 2; ++h) {
         const i32 row = accumulator_row(thread, h);
-        f32* to = slot + row * kLatent + column;
+        const f32* from = other + row * kLatent + column;
+        const Pair pair(t, rows.base[h], total[h], other[kRows * kLatent + row], other[kRows * (kLatent + 1) + row]);
         QUERN_UNROLL for (int i = 2 * h; i < 128; i += 4) {
-          *reinterpret_cast<u64*>(to + (i >> 2) * 8) = bits_of(sums[i]) | static_cast<u64>(bits_of(sums[i + 1])) << 32;
+          const f32x2 two = load_two(from + (i >> 2) * 8);
+          sums[i] = pair.join(sums[i], two.x);
+          sums[i + 1] = pair.join(sums[i + 1], two.y);
         }
-        if (!first) continue;
-        slot[kRows * kLatent + row] = rows.base[h];
-        slot[kRows * (kLatent + 1) + row] = m.sum(0)[row] + m.sum(1)[row];
       }
-      return;
+      Meeting::leave(p, t);
     }
-    Element* staged = reinterpret_cast<Element*>(m.queries());
     QUERN_UNROLL for (int h = 0; h < 2; ++h) {
       const i32 row = accumulator_row(thread, h);
       const bool there = row < t.rows;
       const RowPlace place = place_of(p, t.q_begin, t.first_row + (there ? row : 0));
-      const Finished done = finish(p, rows.base[h], m.sum(0)[row] + m.sum(1)[row], place.head);
+      const Finished done = finish(p, rows.base[h], total[h], place.head);
       if (first && there && place.lse) *place.lse = done.lse;
-      Element* to = staged + row * kOutPitch + column;
-      QUERN_UNROLL for (int i = 2 * h; i < 128; i += 4) {
-        *reinterpret_cast<u32*>(to + (i >> 2) * 8) = pack<Element>(sums[i] * done.inverse, sums[i + 1] * done.inverse);
+      // Of four groups of eight columns each of the four threads that have the row gets one.
+      Element* to = place.out + group * 256 + (thread & 3) * 8;
+      QUERN_UNROLL for (int i = 0; i < 8; ++i) {
+        u32 v[4];
+        QUERN_UNROLL for (int g = 0; g < 4; ++g) {
+          const int e = i * 16 + g * 4 + 2 * h;
+          v[g] = pack<Element>(sums[e] * done.inverse, sums[e + 1] * done.inverse);
+        }
+        transpose_quad(v, thread);
+        if (there) store16_global(to + i * 32, {v[0], v[1], v[2], v[3]});
       }
-    }
-    sync_named(kBoth, kConsumers);
-    constexpr int kPieces = kLatent / 8;
-    QUERN_ROLLED for (i32 i = thread_index(); i < t.rows * kPieces; i += kConsumers) {
-      const i32 row = i / kPieces, piece = i % kPieces;
-      store16_global(place_of(p, t.q_begin, t.first_row + row).out + piece * 8,
-                     load16(staged + row * kOutPitch + piece * 8));
     }
   }
 
   QUERN_DEVICE void run() const {
-    Listener listener(m);
-    u32 round = 0;
+    Listener listener(m.told().mailbox);
+    u32 round = 0, turn = 0;
     f32 sums[128];
     QUERN_ROLLED for (;;) {
       const Task& t = listener.next();
       if (shuffle(t.rows, 0) == 0) break;
-      sync_named(kBoth, kConsumers);  // whoever still reads results where the queries go
-      load_queries(t);
-      sync_named(kBoth, kConsumers);
+      if (kQueriesAhead) {
+        mbarrier_wait(m.barriers().queries_full, turn);
+        turn ^= 1;
+        fence_async();  // what another warp's cp.async wrote
+      } else {
+        sync_named(kBoth, kConsumers);  // whoever still multiplies the queries before
+        load_queries(t);
+        sync_named(kBoth, kConsumers);
+      }
       Rows rows = {{-infinity(), -infinity()}, {0.0f, 0.0f}};
       QUERN_UNROLL for (int i = 0; i < 128; ++i) sums[i] = 0.0f;
       const i32 end = shuffle(t.end_key, 0), low = shuffle(t.all.first, 0), high = shuffle(t.all.last, 0) - kKeys;
       QUERN_ROLLED for (i32 key = shuffle(t.key, 0); key < end; key += kBlock) {
-        take_pair(t, key, low, high, round, sums, rows);
+        take_pair(t, key, low, high, round, sums, rows, key + kBlock >= end);
         round ^= 1;
       }
       write_results(t, sums, rows);
@@ -303,36 +334,46 @@ struct Multiplier {
 
 }  // namespace q
 
+#if GATHERED
+QUERN_KERNEL(quern_mla_rows64, THREADS, 1, QUERN_PARAM q::MlaParams p) {
+#else
 QUERN_KERNEL(quern_mla_rows64, THREADS, 1, QUERN_PARAM q::MlaParams p, QUERN_PARAM q::TensorMap latent,
              QUERN_PARAM q::TensorMap rope) {
+#endif
   using namespace q;
   const Memory memory = {tile_shared()};
   if (thread_index() == 0) {
     Barriers& b = memory.barriers();
-    QUERN_ROLLED for (int i = 0; i < 2 * kParts; ++i) mbarrier_init(b.full[0][i], 1);
+    QUERN_ROLLED for (int i = 0; i < 2 * kParts; ++i) mbarrier_init(b.full[0][i], kFullArrivals);
     QUERN_ROLLED for (int i = 0; i < 4; ++i) mbarrier_init(b.empty[0][i], kGroupThreads / kWarp);
-    QUERN_ROLLED for (int i = 0; i < 2; ++i) {
-      mbarrier_init(b.told[i], 1);
-      mbarrier_init(b.done[i], kConsumers / kWarp + 2);
-    }
+    mbarrier_init(b.queries_full, kWarp);
+    mbarrier_init(b.queries_empty, kConsumers / kWarp);
+    memory.told().mailbox.init(kListeners);
     fence_mbarrier_init();
+#if !GATHERED
     if (p.pool_pages > 0) {
       prefetch_tensor_map(latent);
       prefetch_tensor_map(rope);
     }
+#endif
   }
   sync_block();
   launch_next_grid();
   wait_for_previous_grid();
+  note_no_cut(p, quotient(block_index(0), p.side_by_side), thread_index() == 0);
+  count_together(p, THREADS / kWarp, memory.chunks());
+  sync_block();
   const int group = shuffle(thread_index() / kGroupThreads, 0);
   if (group == 2) {
-    registers_shrink<40>();
+    registers_shrink<kGathered ? 120 : 88>();
     const int w = shuffle(warp() - 2 * kGroupThreads / kWarp, 0);
-    if (w == 0) copy_all<0>(p, {latent, rope}, memory);
-    if (w == 1) copy_all<1>(p, {latent, rope}, memory);
-    if (w == 2) schedule_all(p, memory);
+#if GATHERED
+    supply(p, memory, w);
+#else
+    supply(p, {latent, rope}, memory, w);
+#endif
   } else {
-    registers_grow<232>();
+    registers_grow<kGathered ? 192 : 208>();
     Multiplier(p, memory, group).run();
   }
 }

@@ -1,4 +1,4 @@
-// Shared memory of the kernel of 64 rows, and how the warp that schedules tells the others what to do.
+// How the warp that schedules tells the others what to do.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -6,30 +6,6 @@
 #include "mla_decode/kernels/shared/schedule.cuh"
 
 namespace q {
-
-inline constexpr int kTiles = 9, kRopeTile = 8, kHalf = 4;  // of 64 columns; those of a half of the values
-inline constexpr int kParts = 5, kRopePart = 4;             // two tiles each, but for the rope part
-inline constexpr int kTileBytes = kRows64Tile, kBlockBytes = kRows64Matrix;
-inline constexpr int kGroupThreads = 128, kConsumers = 2 * kGroupThreads;
-inline constexpr int kPageRows = PAGE_ROWS;        // of one copy
-inline constexpr int kKeys = 64;                   // of a block; the schedule counts pairs
-inline constexpr int kCopies = kKeys / kPageRows;  // of one tile's rows
-// Tiles of one copy: where a copy has all rows of a block, those of one tile end where the next one's begin.
-inline constexpr int kTilesAtOnce = kCopies == 1 ? 2 : 1;
-inline constexpr int kOutPitch = kLatent + 8;  // elements from row to row of staged results
-inline constexpr f32 kSlack = 8.0f;  // by how much a maximum may be left behind, in powers of two: see raise()
-static_assert(kRows == 64 && kBlock == 2 * kKeys && kLatent == 512 && kRope == 64 && THREADS == kRows64Threads);
-static_assert(kRows * kOutPitch * 2 <= kBlockBytes, "results are staged where the queries were");
-
-// Named barriers: the weights of block 0 and of block 1 are there; one of each warpgroup; one of both; block 0's maxima
-// are there; a warpgroup's own weights are there.
-enum Named { kWeights0 = 1, kWeights1 = 2, kOwn = 3, kBoth = 5, kBase = 6, kStored = 7 };
-
-struct Barriers {
-  Mbarrier full[2][kParts];
-  Mbarrier empty[2][2];  // of block 0: left; right and rope. Of block 1: left and rope; right
-  Mbarrier told[2], done[2];
-};
 
 // A piece as this block of threads has it: one tile of its rows.
 struct Task {
@@ -39,28 +15,24 @@ struct Task {
   i32 key, end_key;     // the first key, and where the last pair of blocks ends
   Range any, all;       // what any of its rows sees, and what all of them see
   i32 slot;             // of the partial result; -1: results go to `out`
+  i32 index;            // which of the item's pieces
+  i32 partner;          // the slot of the other of two pieces; -1: there are not two
+  i32 counter;          // ... and which of MlaParams::counters they count with
   i64 pages;            // where the sequence's pages begin in MlaParams::pages
 };
-struct Told {
-  Barriers barriers;
+// In shared memory: two tasks, so that the next is told while the others still have the one before.
+struct Mailbox {
+  Mbarrier told[2], done[2];
   Task tasks[2];
-};
-static_assert(sizeof(Told) <= kRows64Told);
 
-// Shared memory, by where it begins.
-struct Memory {
-  u8* at;
-  QUERN_DEVICE u8* queries() const { return at; }
-  QUERN_DEVICE u8* keys(int block) const { return at + (1 + block) * kBlockBytes; }
-  QUERN_DEVICE f32* numbers(int i) const { return reinterpret_cast<f32*>(at + 3 * kBlockBytes) + i * kRows; }
-  // The rows' maxima as block 0's and as block 1's logits left them; the sums of each warpgroup's weights.
-  QUERN_DEVICE f32* base(int block) const { return numbers(block); }
-  QUERN_DEVICE f32* sum(int group) const { return numbers(2 + group); }
-  QUERN_DEVICE Told& told() const { return *reinterpret_cast<Told*>(at + 3 * kBlockBytes + kRows64Numbers); }
-  QUERN_DEVICE Barriers& barriers() const { return told().barriers; }
+  QUERN_DEVICE void init(u32 listeners) {
+    QUERN_ROLLED for (int i = 0; i < 2; ++i) {
+      mbarrier_init(told[i], 1);
+      mbarrier_init(done[i], listeners);
+    }
+  }
 };
 
-// ---- The warp that schedules: it tells the others of a task while they still have the one before
 QUERN_DEVICE Sequence sequence_of(const Task& t) {
   Sequence s{};
   s.q_begin = t.q_begin;
@@ -69,25 +41,38 @@ QUERN_DEVICE Sequence sequence_of(const Task& t) {
   return s;
 }
 
-QUERN_DEVICE void schedule_all(const MlaParams& p, Memory m) {
-  const i32 tile = block_index(0) % p.side_by_side;
-  Schedule schedule(p);
-  note_no_cut(p, schedule.run(), lane() == 0);
-  i32 place = 0;
-  u32 phase = 0;
-  QUERN_ROLLED for (;;) {
-    Sequence s;
-    Piece piece;
-    const bool more = schedule.next(s, piece);
-    Task t{};
-    if (more) {
+// The pieces of this block of threads as tasks, one after the other, that one warp tells the others.
+class Tasks {
+ public:
+  // `chunks` is what count_together made.
+  QUERN_DEVICE Tasks(const MlaParams& params, Mailbox& mailbox, const i32* chunks)
+      : p_(params), mailbox_(mailbox), schedule_(params, chunks), place_(0), phase_(0) {}
+
+  // False when there is none; of that the others are told, too.
+  QUERN_DEVICE bool tell_next() {
+    Task t;
+    const i32 tile = block_index(0) % p_.side_by_side;
+    bool more;
+    QUERN_ROLLED for (;;) {
+      Sequence s;
+      Piece piece;
+      more = schedule_.next(s, piece);
+      t = {};
+      if (!more) break;
       if (piece.begin >= piece.end) continue;
-      note_cut(p, s, piece, lane() == 0);
-      t.first_row = (piece.group * p.side_by_side + tile) * kRows;
-      t.rows = s.q_len * p.heads - t.first_row;
+      Listed listed{s.index, 0, 0};
+      if (kListed) {
+        listed = listed_of(p_, s.index);
+        s.kv_len = listed.kv_len;
+        s.position = listed.position;
+        if (listed.sequence < 0) s.q_len = 0;
+      }
+      note_cut(p_, s, piece, lane() == 0);
+      t.first_row = (piece.group * p_.side_by_side + tile) * kRows;
+      t.rows = s.q_len * p_.heads - t.first_row;
       if (t.rows <= 0) continue;
       if (t.rows > kRows) t.rows = kRows;
-      const Range a = visible(p, s, t.first_row), b = visible(p, s, t.first_row + t.rows - 1);
+      const Range a = visible(p_, s, t.first_row), b = visible(p_, s, t.first_row + t.rows - 1);
       t.q_begin = s.q_begin;
       t.position = s.position;
       t.kv_len = s.kv_len;
@@ -96,33 +81,48 @@ QUERN_DEVICE void schedule_all(const MlaParams& p, Memory m) {
       t.any = {a.first, b.last};
       t.all = {b.first, a.last};
       t.slot = piece.count > 1 ? slot_of_piece(piece.slot, piece.slot_step, piece.index) : -1;
-      t.pages = p.page_indptr ? static_cast<i64>(p.page_indptr[s.index]) : s.index * p.pages_stride;
+      t.index = piece.index;
+      t.partner = piece.count == 2 && p_.joined == 2 ? slot_of_piece(piece.slot, piece.slot_step, piece.index ^ 1) : -1;
+      t.counter = piece.cut * p_.side_by_side + tile;
+      t.pages = 0;
+      if (!kSlots) {
+        t.pages =
+            p_.page_indptr ? static_cast<i64>(p_.page_indptr[listed.sequence]) : listed.sequence * p_.pages_stride;
+      }
+      break;
     }
-    mbarrier_wait(m.barriers().done[place], phase ^ 1);
+    mbarrier_wait(mailbox_.done[place_], phase_ ^ 1);
     sync_warp();  // a lane that comes late would find the barrier a round further
     if (lane() == 0) {
-      m.told().tasks[place] = t;
-      mbarrier_arrive(m.barriers().told[place]);
+      mailbox_.tasks[place_] = t;
+      mbarrier_arrive(mailbox_.told[place_]);
     }
-    if (!more) break;
-    place ^= 1;
-    phase ^= static_cast<u32>(place == 0);
+    place_ ^= 1;
+    phase_ ^= static_cast<u32>(place_ == 0);
+    return more;
   }
-}
+
+ private:
+  const MlaParams& p_;
+  Mailbox& mailbox_;
+  Schedule schedule_;
+  i32 place_;
+  u32 phase_;
+};
 
 // Who is told: waits for each task, and says when it needs it no more.
 struct Listener {
-  Memory m;
+  Mailbox& mailbox;
   i32 place;
   u32 phase;
-  QUERN_DEVICE explicit Listener(Memory memory) : m(memory), place(0), phase(0) {}
+  QUERN_DEVICE explicit Listener(Mailbox& from) : mailbox(from), place(0), phase(0) {}
   QUERN_DEVICE Task& next() const {
-    mbarrier_wait(m.barriers().told[place], phase);
-    return m.told().tasks[place];
+    mbarrier_wait(mailbox.told[place], phase);
+    return mailbox.tasks[place];
   }
   QUERN_DEVICE void done() {
     sync_warp();
-    if (lane() == 0) mbarrier_arrive(m.barriers().done[place]);
+    if (lane() == 0) mbarrier_arrive(mailbox.done[place]);
     place ^= 1;
     phase ^= static_cast<u32>(place == 0);
   }

@@ -1,0 +1,27 @@
+// The mutex of what belongs to the whole process: a child made by fork() finds it free, whatever other threads of its
+// parent were doing.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <mutex>
+
+namespace quern::jit {
+
+// fork() waits for whoever holds one. Nobody who holds one takes another, and none is ever destroyed.
+class ProcessMutex {
+ public:
+  ProcessMutex();
+  ~ProcessMutex() = delete;
+  ProcessMutex(const ProcessMutex&) = delete;
+  ProcessMutex& operator=(const ProcessMutex&) = delete;
+  void lock() { mutex_.lock(); }
+  void unlock() { mutex_.unlock(); }
+
+ private:
+  struct All;
+  static All& all();
+  std::mutex mutex_;
+  ProcessMutex* next_ = nullptr;
+};
+
+}  // namespace quern::jit

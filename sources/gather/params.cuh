@@ -1,0 +1,25 @@
+// The run-time arguments of gather.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "common/divisor.cuh"
+#include "common/integers.cuh"
+
+namespace q {
+
+inline constexpr i32 kGatherAtOnce = 4;  // chunks that a thread has on their way
+
+struct GatherParams {
+  const u8* table;
+  u8* out;
+  i64 table_stride, out_stride;  // bytes between rows
+  Integers ids;
+  i64 first, rows;  // the table's
+  i64 padding;
+  i32 pads;        // `padding` counts
+  i32 chunks_all;  // of all results
+  Divisor chunks;  // of a row
+  f32 scale;
+};
+
+}  // namespace q

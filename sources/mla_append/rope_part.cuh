@@ -1,0 +1,90 @@
+// A token's rope part on its way through a team's registers, a pair of dimensions a lane: so each lane computes one
+// sine and cosine, where a vector of pairs would have them computed by a few lanes, one after the other, while all
+// wait.
+//
+// The kernel defines what rope/heads.cuh asks for, and HAS_ROPE_PART.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "mla_append/params.cuh"
+#include "rope/heads.cuh"
+
+namespace q {
+
+inline constexpr bool kHasRope = HAS_ROPE_PART != 0;
+inline constexpr int kRopePairs = DIM_K / 2, kTurned = ROTARY / 2;
+inline constexpr int kPairsHeld =
+    (kRopePairs + kAppendTeam - 1) / kAppendTeam;  // of a lane: pairs lane, lane + team ..
+
+struct RopePart {
+  f32 x[kPairsHeld][2];
+};
+
+// Which dimension one of a pair is; -1: there is no such pair.
+QUERN_DEVICE i32 dimension_of(int team_lane, int e, int which) {
+  const int pair = e * kAppendTeam + team_lane;
+  if (!kHasRope || pair >= kRopePairs) return -1;
+  // Those that do not turn are neighbours.
+  if (kInterleaved || pair >= kTurned) return 2 * pair + which;
+  return pair + which * kTurned;
+}
+
+struct RawRopePart {
+  X x[kPairsHeld][2];
+};
+QUERN_DEVICE RawRopePart load_rope_part(const X* from, int team_lane, bool take) {
+  RawRopePart raw = {};
+  QUERN_UNROLL for (int e = 0; e < kPairsHeld; ++e) {
+    QUERN_UNROLL for (int which = 0; which < 2; ++which) {
+      const i32 at = dimension_of(team_lane, e, which);
+      if (take && at >= 0) raw.x[e][which] = from[at];
+    }
+  }
+  return raw;
+}
+
+// Widened and turned.
+QUERN_DEVICE RopePart turned_rope_part(const RawRopePart& raw, const Rope& rope, i64 position, int team_lane) {
+  RopePart part;
+  QUERN_UNROLL for (int e = 0; e < kPairsHeld; ++e) {
+    f32(&x)[2] = part.x[e];
+    x[0] = to_f32(raw.x[e][0]), x[1] = to_f32(raw.x[e][1]);
+    if constexpr (kTurns) {
+      const int pair = e * kAppendTeam + team_lane;
+#if HAS_TABLE
+      const UnitTurns<1> turns = turns_from_table<TableElement, HeadK, 1>(rope, position, pair);
+#else
+      const UnitTurns<1> turns = turns_computed<HeadK, 1>(rope, position, pair);
+#endif
+      turn_unit<HeadK, 1, kInterleaved>(turns, pair, x);
+    }
+  }
+  return part;
+}
+
+template <class T>
+QUERN_DEVICE void store_rope_part(T* to, int team_lane, const RopePart& part) {
+  QUERN_UNROLL for (int e = 0; e < kPairsHeld; ++e) {
+    QUERN_UNROLL for (int which = 0; which < 2; ++which) {
+      const i32 at = dimension_of(team_lane, e, which);
+      if (at >= 0) store_packed<T, 1>(to + at, narrow_packed<T, 1>(&part.x[e][which]));
+    }
+  }
+}
+
+// The largest finite magnitude of the lane's own.
+QUERN_DEVICE f32 largest_of(const RopePart& part) {
+  f32 largest = 0.0f;
+  QUERN_UNROLL for (int e = 0; e < kPairsHeld; ++e) {
+    QUERN_UNROLL for (int i = 0; i < 2; ++i) largest = fmax(largest, fabs(fma(part.x[e][i], 0.0f, part.x[e][i])));
+  }
+  return largest;
+}
+QUERN_DEVICE void divide_rope_part(f32 scale, RopePart& part) {
+  const ScaleDivisor by = scale_divisor(scale);
+  QUERN_UNROLL for (int e = 0; e < kPairsHeld; ++e) {
+    QUERN_UNROLL for (int i = 0; i < 2; ++i) part.x[e][i] = divide_by(part.x[e][i], by);
+  }
+}
+
+}  // namespace q

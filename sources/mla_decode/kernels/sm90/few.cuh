@@ -1,0 +1,414 @@
+// MLA decode on Hopper where rows are few and the cache has 8 bits: memory is the limit, and products must not be.
+//
+// The operands change places: keys are the rows of the tensor cores' tiles, and the 16 rows of queries their columns,
+// so that nothing is multiplied in vain. Numbers of 8 bits become f16, in which all of them are exact, in registers, as
+// operand A: for the logits as they lie, for the sums transposed by ldmatrix, two neighbouring columns at a time.
+// Scales stay out of the products: a tensor's multiplies logits and results, a token's multiplies its logit and its
+// weight. Queries become f16 relative to the largest number of their row.
+//
+// Eight warps multiply a block of 128 keys, four warps copy. Logits: warp w has keys 32 (w % 4) and on, and the left or
+// right half of the columns, whose queries it keeps in registers; two warps then add up what they have. Sums: warp w
+// has columns 64 w and on.
+// SPDX-License-Identifier: Apache-2.0
+#include "common/sm90/pipeline.cuh"
+#include "mla_decode/kernels/sm90/few_memory.cuh"
+#include "mla_decode/kernels/sm90/pairs.cuh"
+
+namespace q {
+
+// A half of the columns, in steps of 16.
+inline constexpr int kHalfSteps = kColumns / 2 / 16;
+// By how much a maximum may be left behind, in powers of two: weights of up to 2^8 are far from f16's limit.
+inline constexpr f32 kSlack = 8.0f;
+inline constexpr int kConsumers = 256;
+enum Named { kBoth = 1 };
+
+QUERN_DEVICE OperandA<f16> widened(u32 first, u32 second, u32 third, u32 fourth) {
+  return {{first, second, third, fourth}};
+}
+QUERN_DEVICE u32 low_pair(u32 four) { return fp8_to_f16x2<e4m3>(static_cast<u16>(four)); }
+QUERN_DEVICE u32 high_pair(u32 four) { return fp8_to_f16x2<e4m3>(static_cast<u16>(four >> 16)); }
+
+class Multiplier {
+ public:
+  QUERN_DEVICE Multiplier(const MlaParams& params, Memory memory, int warp)
+      : p(params), m(memory), w(warp), tile(warp & 3), half(warp >> 2), column(lane() & 3), line(lane() >> 2) {
+    tensor_scale = kKind == CacheKind::e4m3_tensor ? p.cache_scale[0] : 1.0f;
+  }
+
+  QUERN_DEVICE void run() {
+    Listener listener(m.told().mailbox);
+    PipelineState<kFewSlots> slot;
+    QUERN_ROLLED for (;;) {
+      const Task& t = listener.next();
+      if (shuffle(t.rows, 0) == 0) break;
+      load_queries(t);
+      QUERN_UNROLL for (int i = 0; i < 4; ++i) base[i] = -infinity(), sum[i] = 0.0f;
+      QUERN_UNROLL for (int i = 0; i < 4; ++i) sums[i] = {};
+      const i32 end = shuffle(t.end_key, 0);
+      QUERN_ROLLED for (i32 key = shuffle(t.key, 0); key < end; key += kBlock) {
+        take_block(t, key, slot);
+        slot.template advance<2>();
+      }
+      write_results(t);
+      listener.done();
+    }
+  }
+
+ private:
+  // This thread's columns of a product with queries: rows of the tile.
+  QUERN_DEVICE int row_of_column(int i) const { return (i >> 1) * 8 + column * 2 + (i & 1); }
+
+  // A row's largest number as a power of two: bits of the exponent, so that neither it nor its inverse overflows.
+  QUERN_DEVICE static u32 exponent_of(f32 largest) {
+    const u32 e = bits_of(largest) >> 23;
+    return e < 1 ? 1 : e < 253 ? e : 253;
+  }
+  // Queries to registers, as operand B: step s has 16 columns, this thread 4 s' of two rows.
+  QUERN_DEVICE void load_queries(const Task& t) {
+    u32 raw[kHalfSteps][4];
+    f32 largest[2] = {0.0f, 0.0f};
+    QUERN_UNROLL for (int n = 0; n < 2; ++n) {
+      const i32 row = n * 8 + line;
+      const bool take = row < t.rows;
+      const i32 of = t.first_row + (take ? row : 0), within = quotient(of, p.heads), head = of - within * p.heads;
+      const i64 token = t.q_begin + within;
+      const Element* latent = static_cast<const Element*>(p.q) + token * p.q_stride_token + head * p.q_stride_head;
+      const Element* rope =
+          static_cast<const Element*>(p.q_rope) + token * p.q_rope_stride_token + head * p.q_rope_stride_head;
+      QUERN_UNROLL for (int s = 0; s < kHalfSteps; ++s) {
+        const int first = (half * kHalfSteps + s) * 16 + column * 4;
+        const Element* from = first < kLatent ? latent + first : rope + (first - kLatent);
+        const u64 four = take ? *reinterpret_cast<const u64*>(from) : 0;
+        raw[s][2 * n] = static_cast<u32>(four);
+        raw[s][2 * n + 1] = static_cast<u32>(four >> 32);
+      }
+      QUERN_UNROLL for (int s = 0; s < kHalfSteps; ++s) {
+        QUERN_UNROLL for (int i = 0; i < 2; ++i) {
+          const f32x2 two = unpack<Element>(raw[s][2 * n + i]);
+          largest[n] = fmax(largest[n], fmax(fabs(two.x), fabs(two.y)));
+        }
+      }
+      largest[n] = reduce_row_max(largest[n]);
+      // Both halves of the columns have a say; warps of other keys have found the same.
+      if (tile == 0 && column == 0) m.largest()[half * kRows + row] = largest[n];
+    }
+    sync_named(kBoth, kConsumers);
+    QUERN_UNROLL for (int n = 0; n < 2; ++n) {
+      const f32 down = f32_of((254 - exponent_of(largest_of(n * 8 + line))) << 23);
+      QUERN_UNROLL for (int s = 0; s < kHalfSteps; ++s) {
+        QUERN_UNROLL for (int i = 0; i < 2; ++i) {
+          const f32x2 two = unpack<Element>(raw[s][2 * n + i]);
+          queries[s].x[2 * n + i] = pack<f16>(two.x * down, two.y * down);
+        }
+      }
+    }
+    QUERN_UNROLL for (int i = 0; i < 4; ++i) {
+      factor[i] = f32_of(exponent_of(largest_of(row_of_column(i))) << 23) * tensor_scale * (CAP ? 1.0f : p.scale);
+    }
+  }
+  QUERN_DEVICE f32 largest_of(int row) const { return fmax(m.largest()[row], m.largest()[kRows + row]); }
+
+  // This warp's 32 keys times its half of the columns.
+  QUERN_DEVICE void multiply_keys(const u8* keys, Accumulator (&products)[2]) const {
+    const int l = lane(), turn = l >> 1 & 3, upper = l >> 4;
+    const u8* row = keys + ((tile & 1) * 32 + (l & 15)) * kRawRow;
+    // Pieces of 16 bytes are stored with their lowest two bits turned by the row's: see place_of_piece.
+    const int first = half * kHalfSteps;
+    const u8* even = row + place_of_piece(first + upper, turn);
+    const u8* odd = row + place_of_piece(first + 2 + upper, turn);
+    QUERN_UNROLL for (int i = 0; i < 2; ++i) products[i] = {};
+    QUERN_UNROLL for (int s = 0; s < kHalfSteps; s += 2) {
+      QUERN_UNROLL for (int i = 0; i < 2; ++i) {
+        u32 v[4];
+        load_matrix<false>(v, (s % 4 == 0 ? even : odd) + s / 4 * 64 + i * 16 * kRawRow);
+        mma(products[i], widened(low_pair(v[0]), low_pair(v[1]), high_pair(v[0]), high_pair(v[1])), queries[s]);
+        mma(products[i], widened(low_pair(v[2]), low_pair(v[3]), high_pair(v[2]), high_pair(v[3])), queries[s + 1]);
+      }
+    }
+  }
+  // Of two warps with the same 32 keys each ends up with 16 of them.
+  QUERN_DEVICE void add_halves(const Accumulator (&products)[2], f32 (&x)[8]) const {
+    vec16* out = m.exchange(w);
+    QUERN_UNROLL for (int i = 0; i < 2; ++i) {
+      vec16 v;
+      QUERN_UNROLL for (int e = 0; e < 4; ++e) {
+        v.x[e] = bits_of(half ? products[0].x[4 * i + e] : products[1].x[4 * i + e]);
+      }
+      store16(out + i * kWarp + lane(), v);
+    }
+    sync_named(kBoth, kConsumers);
+    const vec16* in = m.exchange(w ^ 4);
+    QUERN_UNROLL for (int i = 0; i < 2; ++i) {
+      const vec16 v = load16(in + i * kWarp + lane());
+      QUERN_UNROLL for (int e = 0; e < 4; ++e) {
+        x[4 * i + e] = (half ? products[1].x[4 * i + e] : products[0].x[4 * i + e]) + f32_of(v.x[e]);
+      }
+    }
+  }
+
+  // What a row does not see becomes -inf. Element i is of key `first` + line, or 8 further on.
+  QUERN_DEVICE void mask(const Task& t, i32 first, f32 (&x)[8]) const {
+    QUERN_UNROLL for (int c = 0; c < 4; ++c) {
+      const Range seen = visible(p, sequence_of(t), t.first_row + row_of_column(c));
+      QUERN_UNROLL for (int h = 0; h < 2; ++h) {
+        const i32 key = first + line + 8 * h;
+        if (key < seen.first || key >= seen.last) x[(c >> 1) * 4 + h * 2 + (c & 1)] = -infinity();
+      }
+    }
+  }
+  QUERN_DEVICE static int column_of_element(int i) { return (i >> 2) * 2 + (i & 1); }
+
+  QUERN_DEVICE void take_block(const Task& t, i32 key, const PipelineState<kFewSlots>& slot) {
+    PipelineState<kFewSlots> second = slot;
+    second.next();
+    const SharedArray<Mbarrier> full(m.told().full);
+    mbarrier_wait(full, slot.stage, slot.phase);
+    mbarrier_wait(full, second.stage, second.phase);
+    const i32 own_slot = tile < 2 ? slot.stage : second.stage;
+    const int own_row = (tile & 1) * 32 + half * 16;  // of the slot, once the halves are added up
+    const i32 own_key = key + tile * 32 + half * 16;
+    f32 x[8];
+    {
+      Accumulator products[2];
+      multiply_keys(m.keys(own_slot), products);
+      add_halves(products, x);
+    }
+    f32 scale[2] = {1.0f, 1.0f}, size[2] = {0.0f, 0.0f};  // of a token's numbers, and as a power of two
+    if (kKind == CacheKind::e4m3_token) {
+      QUERN_UNROLL for (int h = 0; h < 2; ++h) {
+        scale[h] = m.scales(own_slot)[own_row + line + 8 * h];
+        size[h] = log2(fabs(scale[h]));
+      }
+    }
+    QUERN_UNROLL for (int i = 0; i < 8; ++i) {
+      x[i] *= factor[column_of_element(i)];
+      if (kKind == CacheKind::e4m3_token) x[i] *= scale[half_of_element(i)];
+#if CAP
+      x[i] = logit(p, x[i]);
+#endif
+    }
+    if (kListed) {
+      const u64 there = m.told().there[own_slot] >> own_row;
+      QUERN_UNROLL for (int i = 0; i < 8; ++i) {
+        if ((there >> (line + 8 * half_of_element(i)) & 1) == 0) x[i] = -infinity();
+      }
+    } else if (key < t.all.first || key + kBlock > t.all.last) {
+      mask(t, own_key, x);
+    }
+    // Maxima are of what weights become once they are multiplied with their token's scale.
+    f32 max[4];
+    QUERN_UNROLL for (int c = 0; c < 4; ++c) {
+      const int i = (c >> 1) * 4 + (c & 1);
+      max[c] = fmax(x[i] + size[0], x[i + 2] + size[1]);
+      QUERN_UNROLL for (int d = 4; d < kWarp; d *= 2) max[c] = fmax(max[c], shuffle_xor(max[c], d));
+      if (line == 0) m.of_warps(row_of_column(c))[w] = max[c];
+    }
+    sync_named(kBoth, kConsumers);
+    bool changed = false;
+    f32 change[4];
+    QUERN_UNROLL for (int c = 0; c < 4; ++c) {
+      const f32* all = m.of_warps(row_of_column(c));
+      f32 most = -infinity();
+      QUERN_UNROLL for (int i = 0; i < 8; i += 4) {
+        const vec16 four = load16(all + i);
+        QUERN_UNROLL for (int e = 0; e < 4; ++e) most = fmax(most, f32_of(four.x[e]));
+      }
+      change[c] = 1.0f;
+      if (most > base[c] + kSlack) {
+        change[c] = exp2(base[c] - most);
+        base[c] = most;
+        changed = true;
+      }
+    }
+    u32 weights[4];
+    f32 weight[8];
+    QUERN_UNROLL for (int c = 0; c < 4; ++c) sum[c] *= change[c];
+    QUERN_UNROLL for (int i = 0; i < 8; ++i) {
+      const int c = column_of_element(i), h = half_of_element(i);
+      weight[i] = exp2(x[i] + size[h] - finite_max(base[c]));
+      sum[c] += kKind == CacheKind::e4m3_token ? exp2(x[i] - finite_max(base[c])) : weight[i];
+      if (kKind == CacheKind::e4m3_token) weight[i] = f32_of(bits_of(weight[i]) ^ (bits_of(scale[h]) & 0x80000000u));
+    }
+    QUERN_UNROLL for (int i = 0; i < 4; ++i) weights[i] = pack<f16>(weight[2 * i], weight[2 * i + 1]);
+    {
+      const int of = tile * 32 + half * 16 + (lane() & 15);
+      store_matrix<false>(m.weights(of, lane() >> 4), weights);
+    }
+    sync_named(kBoth, kConsumers);
+    if (ballot(changed)) {
+      QUERN_UNROLL for (int i = 0; i < 4; ++i) {
+        QUERN_UNROLL for (int e = 0; e < 8; ++e) sums[i].x[e] *= change[column_of_element(e)];
+      }
+    }
+    add_values(m.keys(slot.stage), 0);
+    release(slot.stage);
+    add_values(m.keys(second.stage), kHalfBlock);
+    release(second.stage);
+  }
+  QUERN_DEVICE static int half_of_element(int i) { return i >> 1 & 1; }
+  QUERN_DEVICE void release(i32 stage) const {
+    sync_warp();
+    if (lane() == 0) mbarrier_arrive(m.told().empty[stage]);
+  }
+
+  // sums += values of this warp's 64 columns times weights, over a slot's keys.
+  QUERN_DEVICE void add_values(const u8* keys, int first_weight) {
+    const int l = lane(), turn = l >> 1 & 3;
+    const u8* row = keys + l * kRawRow;
+    QUERN_UNROLL for (int k = 0; k < kHalfBlock; k += 32) {
+      OperandB<f16> weights[2];
+      QUERN_UNROLL for (int i = 0; i < 2; ++i) {
+        load_matrix<true>(weights[i].x, m.weights(first_weight + k + i * 16 + (l & 15), l >> 4));
+      }
+      QUERN_UNROLL for (int i = 0; i < 4; ++i) {
+        u32 v[4];
+        load_matrix<true>(v, row + k * kRawRow + place_of_piece(w * 4 + i, turn));
+        // Bytes of two keys and two columns: those of one column side by side.
+        QUERN_UNROLL for (int e = 0; e < 4; ++e) v[e] = permute_bytes<0x3120>(v[e], v[e]);
+        mma(sums[i], widened(low_pair(v[0]), high_pair(v[0]), low_pair(v[1]), high_pair(v[1])), weights[0]);
+        mma(sums[i], widened(low_pair(v[2]), high_pair(v[2]), low_pair(v[3]), high_pair(v[3])), weights[1]);
+      }
+    }
+  }
+
+  QUERN_DEVICE void write_results(const Task& t) {
+    QUERN_UNROLL for (int c = 0; c < 4; ++c) {
+      QUERN_UNROLL for (int d = 4; d < kWarp; d *= 2) sum[c] += shuffle_xor(sum[c], d);
+      if (line == 0) m.totals(row_of_column(c))[w] = sum[c];
+    }
+    sync_named(kBoth, kConsumers);
+    f32 total[4] = {0.0f, 0.0f, 0.0f, 0.0f};
+    QUERN_UNROLL for (int c = 0; c < 4; ++c) {
+      QUERN_UNROLL for (int i = 0; i < 8; ++i) total[c] += m.totals(row_of_column(c))[i];
+    }
+    const bool first = w == 0 && line == 0;
+    QUERN_UNROLL for (int i = 0; i < 4; ++i) { QUERN_UNROLL for (int e = 0; e < 8; ++e) sums[i].x[e] *= tensor_scale; }
+    if (t.slot >= 0) {
+      const Meeting meeting{kBoth, kConsumers, &m.told().word};
+      if (t.partner < 0 || !meeting.is_there(p, t)) {
+        f32* slot = slot_at(p, t.slot, block_index(0) % p.side_by_side);
+        QUERN_UNROLL for (int c = 0; c < 4; ++c) {
+          const i32 row = row_of_column(c);
+          const int e = element_of(c);
+          QUERN_UNROLL for (int i = 0; i < 4; ++i) {
+            store_two(slot + row * kLatent + column_of_sums(i), sums[i].x[e], sums[i].x[e + 2]);
+          }
+          if (first) slot[kRows * kLatent + row] = base[c], slot[kRows * (kLatent + 1) + row] = total[c];
+        }
+        if (t.partner < 0 || !meeting.hand_in(p, t)) return;
+      }
+      const f32* other = slot_at(p, t.partner, block_index(0) % p.side_by_side);
+      QUERN_UNROLL for (int c = 0; c < 4; ++c) {
+        const i32 row = row_of_column(c);
+        const int e = element_of(c);
+        const Pair pair(t, base[c], total[c], other[kRows * kLatent + row], other[kRows * (kLatent + 1) + row]);
+        QUERN_UNROLL for (int i = 0; i < 4; ++i) {
+          const f32x2 two = load_two(other + row * kLatent + column_of_sums(i));
+          sums[i].x[e] = pair.join(sums[i].x[e], two.x);
+          sums[i].x[e + 2] = pair.join(sums[i].x[e + 2], two.y);
+        }
+      }
+      Meeting::leave(p, t);
+    }
+    QUERN_UNROLL for (int c = 0; c < 4; ++c) {
+      const i32 row = row_of_column(c);
+      if (row >= t.rows) continue;
+      const RowPlace place = place_of(p, t.q_begin, t.first_row + row);
+      const Finished done = finish(p, base[c], total[c], place.head);
+      if (first && place.lse) *place.lse = done.lse;
+      const int e = element_of(c);
+      QUERN_UNROLL for (int i = 0; i < 4; ++i) {
+        *reinterpret_cast<u32*>(place.out + column_of_sums(i)) =
+            pack<Element>(sums[i].x[e] * done.inverse, sums[i].x[e + 2] * done.inverse);
+      }
+    }
+  }
+  // The first element of a product in this thread's column c; the one in row line + 8 is two further on.
+  QUERN_DEVICE static int element_of(int c) { return (c >> 1) * 4 + (c & 1); }
+  // Rows line and line + 8 of product i of the sums are two neighbouring columns of the results: the first of them.
+  QUERN_DEVICE int column_of_sums(int i) const { return (w * 4 + i) * 16 + 2 * line; }
+
+  const MlaParams& p;
+  Memory m;
+  int w, tile, half;
+  int column, line;  // of a thread in a product: the pair of columns, the row
+  f32 tensor_scale;
+  OperandB<f16> queries[kHalfSteps];
+  f32 factor[4];  // of this thread's columns: what makes logits of products
+  f32 base[4], sum[4];
+  Accumulator sums[4];
+};
+
+// ---- The four warps that copy, and schedule
+QUERN_DEVICE void copy_rows(const MlaParams& p, Memory m, int w, const FoundRows& rows, int first, i32 slot) {
+  u8* keys = m.keys(slot) + w * kOwnRows * kRawRow;
+  QUERN_FOUR_AT_ONCE for (int row = 0; row < kOwnRows; ++row) {
+    const u8* from = address_of(rows.latent, first + row);
+    copy_async_16(keys + row * kRawRow + place_of_piece(lane(), row >> 1 & 3), from + lane() * 16,
+                  (rows.there >> (first + row) & 1) != 0);
+  }
+  QUERN_UNROLL for (int i = 0; i < 2; ++i) {
+    const int row = i * 8 + (lane() >> 2);
+    const u8* from = address_of(rope_of(rows), first + row);
+    copy_async_16(keys + row * kRawRow + place_of_piece(kLatent / 16 + (lane() & 3), row >> 1 & 3),
+                  from + (lane() & 3) * 16, (rows.there >> (first + row) & 1) != 0);
+  }
+  if (kKind == CacheKind::e4m3_token && lane() / kOwnRows == first / kOwnRows) {
+    copy_async_4(m.scales(slot) + w * kOwnRows + lane() % kOwnRows, rows.scale, (rows.there >> lane() & 1) != 0);
+  }
+  copy_async_arrive(m.told().full[slot]);
+  if (lane() == 0) {
+    if (kListed) reinterpret_cast<u16*>(m.told().there + slot)[w] = static_cast<u16>(rows.there >> first);
+    mbarrier_arrive(m.told().full[slot]);
+  }
+}
+
+QUERN_DEVICE void copy_all(const MlaParams& p, Memory m, int w) {
+  Tasks tasks(p, m.told().mailbox, m.chunks());
+  Listener listener(m.told().mailbox);
+  PipelineState<kFewSlots> slot;
+  QUERN_ROLLED for (;;) {
+    if (w == 0) tasks.tell_next();
+    const Task& t = listener.next();
+    if (shuffle(t.rows, 0) == 0) break;
+    Lookup lookup(p, t, w);
+    const i32 end = shuffle(t.end_key, 0);
+    QUERN_ROLLED for (i32 key = shuffle(t.key, 0); key < end; key += kBlock) {
+      const FoundRows rows = lookup.next(key);
+      QUERN_ROLLED for (int i = 0; i < 2; ++i) {
+        mbarrier_wait(m.told().empty[slot.stage], slot.phase ^ 1);
+        copy_rows(p, m, w, rows, i * kOwnRows, slot.stage);
+        slot.next();
+      }
+    }
+    listener.done();
+  }
+}
+
+}  // namespace q
+
+QUERN_KERNEL(quern_mla_few16, THREADS, 1, QUERN_PARAM q::MlaParams p) {
+  using namespace q;
+  const Memory memory = {tile_shared()};
+  if (thread_index() == 0) {
+    QUERN_ROLLED for (int i = 0; i < kFewSlots; ++i) {
+      mbarrier_init(memory.told().full[i], 4 * kWarp + 4);
+      mbarrier_init(memory.told().empty[i], kConsumers / kWarp);
+    }
+    memory.told().mailbox.init(THREADS / kWarp);
+    fence_mbarrier_init();
+  }
+  sync_block();
+  launch_next_grid();
+  wait_for_previous_grid();
+  note_no_cut(p, quotient(block_index(0), p.side_by_side), thread_index() == 0);
+  count_together(p, THREADS / kWarp, memory.chunks());
+  sync_block();
+  const int w = shuffle(warp(), 0);
+  if (w < kConsumers / kWarp) {
+    Multiplier(p, memory, w).run();
+  } else {
+    copy_all(p, memory, w - kConsumers / kWarp);
+  }
+}

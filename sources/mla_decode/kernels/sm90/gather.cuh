@@ -1,0 +1,196 @@
+// Keys for the kernel of 64 rows that no tensor map can copy: of 8 bits, in rows of 656 bytes, listed one by one, or in
+// pages of any size. Four warps look each key up, read its row and store it as tiles of numbers; plain rows are copied
+// without passing through registers.
+//
+// Each warp has 16 rows of each of the two blocks of a pair. A row's latent part is read by all lanes at once, 16 bytes
+// each, and its numbers so lie in one tile for every four lanes. Eight rows are always under way: as soon as one has
+// been stored the one eight further on is read, be it the next pair's. What is found goes to L2 at once.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "mla_decode/kernels/sm90/lookup.cuh"
+#include "mla_decode/kernels/sm90/rows64.cuh"
+
+namespace q {
+
+inline constexpr bool kGathered = true, kQueriesAhead = false;
+inline constexpr int kUnderWay = 8;  // rows of a warp
+// Warps arrive once they have stored all; of copies under way each thread does besides.
+inline constexpr int kFullArrivals = 4 + (kPlain ? 4 * kWarp : 0), kListeners = kConsumers / kWarp + 4;
+inline constexpr int kRopePieces = kPlain || kKind == CacheKind::rows656 ? 8 : 4;  // of 16 bytes, as they are read
+inline constexpr int kRopeRows = kWarp / kRopePieces, kRopeReads = kOwnRows / kRopeRows;
+static_assert(kWarp == 32, "a lane has 16 bytes of 512");
+
+// One row's 16 bytes of a lane, and what they are multiplied with.
+struct Raw {
+  vec16 bytes;
+  f32 scale;
+};
+
+class Gatherer {
+ public:
+  QUERN_DEVICE Gatherer(const MlaParams& params, Memory memory, int w)
+      : p(params), m_(memory), w_(w), round_(0), tensor_scale_(1.0f) {
+    if (kKind == CacheKind::e4m3_tensor) tensor_scale_ = p.cache_scale[0];
+  }
+
+  QUERN_DEVICE void run() {
+    Tasks tasks(p, m_.told().mailbox, m_.chunks());
+    Listener listener(m_.told().mailbox);
+    QUERN_ROLLED for (;;) {
+      if (w_ == 0) tasks.tell_next();
+      const Task& t = listener.next();
+      if (shuffle(t.rows, 0) == 0) break;
+      const i32 end = shuffle(t.end_key, 0);
+      Lookup lookup(p, t, w_);
+      const i32 begin = shuffle(t.key, 0);
+      FoundRows rows = lookup.next(begin);
+      if constexpr (!kPlain) read_rows(rows, 0);
+      QUERN_ROLLED for (i32 key = begin; key < end; key += kBlock) {
+        if constexpr (kPlain) {
+          const FoundRows ahead = lookup.next(key + kBlock);
+          Lookup::prefetch(ahead);
+          QUERN_ROLLED for (int block = 0; block < 2; ++block) copy(rows, block);
+          rows = ahead;
+        } else {
+          QUERN_ROLLED for (int eight = 0; eight < 4; ++eight) {
+            FoundRows next = rows;
+            if (eight == 3) {
+              next = lookup.next(key + kBlock);
+              Lookup::prefetch(next);
+            }
+            widen(rows, eight, next, (eight + 1) % 4 * kUnderWay);
+            rows = next;
+          }
+        }
+        round_ ^= 1;
+      }
+      listener.done();
+    }
+  }
+
+ private:
+  QUERN_DEVICE f32 scale_of(const FoundRows& rows, int source) const {
+    if (kKind != CacheKind::e4m3_token) return tensor_scale_;
+    return *reinterpret_cast<const f32*>(address_of(reinterpret_cast<const u8*>(rows.scale), source));
+  }
+  QUERN_DEVICE Raw read_latent(const FoundRows& rows, int source) const {
+    const u8* from = address_of(rows.latent, source);
+    const f32 scale = scale_of(rows, source);
+    if ((rows.there >> source & 1) == 0) return {{}, 0.0f};
+    if (kKind != CacheKind::rows656) return {load16_once(from + lane() * 16), scale};
+    return {load16_once(from + lane() * 16), *reinterpret_cast<const f32*>(from + 512 + (lane() >> 3) * 4)};
+  }
+  QUERN_DEVICE void read_rows(const FoundRows& rows, int source) {
+    QUERN_UNROLL for (int i = 0; i < kUnderWay; ++i) latent_[i] = read_latent(rows, source + i);
+  }
+  // Of the rope part a lane has 16 bytes of row lane / kRopePieces of as many rows as a warp reads at once.
+  QUERN_DEVICE Raw read_rope(const FoundRows& rows, int first) const {
+    const int source = first + lane() / kRopePieces;
+    const u8* from = address_of(rope_of(rows), source);
+    const f32 scale = scale_of(rows, source);
+    if ((rows.there >> source & 1) == 0) return {{}, 0.0f};
+    return {load16_once(from + lane() % kRopePieces * 16), scale};
+  }
+
+  // 16 numbers as two pieces of 8, to a row of a tile. Neighbouring groups of lanes store the two in different orders,
+  // so that no two of eight lanes meet in a bank.
+  QUERN_DEVICE void store_wide(u8* tile, int row, int piece, const Raw& raw) const {
+    const bool swap = (lane() & 4) != 0;
+    vec16 two[2];
+    QUERN_UNROLL for (int i = 0; i < 2; ++i) {
+      QUERN_UNROLL for (int x = 0; x < 2; ++x) {
+        const u32 four = raw.bytes.x[2 * i + x];
+        const f32x2 low = unpack_fp8<e4m3>(static_cast<u16>(four)),
+                    high = unpack_fp8<e4m3>(static_cast<u16>(four >> 16));
+        two[i].x[2 * x] = pack<Element>(low.x * raw.scale, low.y * raw.scale);
+        two[i].x[2 * x + 1] = pack<Element>(high.x * raw.scale, high.y * raw.scale);
+      }
+    }
+    QUERN_UNROLL for (int i = 0; i < 2; ++i) {
+      vec16 v;
+      QUERN_UNROLL for (int x = 0; x < 4; ++x) v.x[x] = swap ? two[1 - i].x[x] : two[i].x[x];
+      store16(tile + place_in_tile(row, piece + (i ^ static_cast<int>(swap))), v);
+    }
+  }
+
+  QUERN_DEVICE void store_rope(u8* tile, int row, const Raw& raw) const {
+    if (kKind == CacheKind::rows656) {
+      vec16 v = raw.bytes;
+      QUERN_UNROLL for (int x = 0; x < 4; ++x) {
+        const f32x2 two = unpack<bf16>(v.x[x]);
+        v.x[x] = pack<Element>(two.x, two.y);
+      }
+      store16(tile + place_in_tile(row, lane() % kRopePieces), v);
+    } else {
+      store_wide(tile, row, lane() % kRopePieces * 2, raw);
+    }
+  }
+
+  QUERN_DEVICE void wait_empty(int block) const {
+    QUERN_UNROLL for (int half = 0; half < 2; ++half) mbarrier_wait(m_.barriers().empty[block][half], round_ ^ 1);
+  }
+  QUERN_DEVICE void copy(const FoundRows& rows, int block) {
+    const int first = block * kOwnRows, to = w_ * kOwnRows;
+    u8* keys = m_.keys(block);
+    wait_empty(block);
+    QUERN_FOUR_AT_ONCE for (int row = 0; row < kOwnRows; ++row) {
+      const u8* from = address_of(rows.latent, first + row);
+      const bool take = (rows.there >> (first + row) & 1) != 0;
+      QUERN_UNROLL for (int i = 0; i < 2; ++i) {
+        const int piece = i * kWarp + lane();
+        copy_async_16(keys + (piece >> 3) * kTileBytes + place_in_tile(to + row, piece & 7), from + piece * 16, take);
+      }
+    }
+    QUERN_UNROLL for (int i = 0; i < kRopeReads; ++i) {
+      const int row = i * kRopeRows + lane() / kRopePieces, piece = lane() % kRopePieces;
+      const u8* from = address_of(rope_of(rows), first + row);
+      copy_async_16(keys + kRopeTile * kTileBytes + place_in_tile(to + row, piece), from + piece * 16,
+                    (rows.there >> (first + row) & 1) != 0);
+    }
+    copy_async_arrive(m_.barriers().full[block][0]);
+    filled(rows, block);
+  }
+
+  // Eight rows, numbers 8 * eight and on of this warp's of a pair: while each is stored one of `next`'s is read.
+  QUERN_DEVICE void widen(const FoundRows& rows, int eight, const FoundRows& next, int next_first) {
+    const int block = eight >> 1, first = block * kOwnRows, to = w_ * kOwnRows;
+    u8* keys = m_.keys(block);
+    Raw rope[kRopeReads];
+    if ((eight & 1) == 0) {
+      wait_empty(block);
+    } else {
+      QUERN_UNROLL for (int i = 0; i < kRopeReads; ++i) rope[i] = read_rope(rows, first + i * kRopeRows);
+    }
+    u8* tile = keys + (lane() >> 2) * kTileBytes;
+    QUERN_UNROLL for (int i = 0; i < kUnderWay; ++i) {
+      store_wide(tile, to + (eight & 1) * kUnderWay + i, (lane() & 3) * 2, latent_[i]);
+      latent_[i] = read_latent(next, next_first + i);
+    }
+    if ((eight & 1) == 0) return;
+    QUERN_UNROLL for (int i = 0; i < kRopeReads; ++i) {
+      store_rope(keys + kRopeTile * kTileBytes, to + i * kRopeRows + lane() / kRopePieces, rope[i]);
+    }
+    fence_async();
+    sync_warp();
+    filled(rows, block);
+  }
+  QUERN_DEVICE void filled(const FoundRows& rows, int block) const {
+    if (lane() != 0) return;
+    if (kListed) {
+      reinterpret_cast<u16*>(m_.told().there)[block * 4 + w_] = static_cast<u16>(rows.there >> block * kOwnRows);
+    }
+    mbarrier_arrive(m_.barriers().full[block][0]);
+  }
+
+  const MlaParams& p;
+  Memory m_;
+  int w_;
+  u32 round_;
+  f32 tensor_scale_;
+  Raw latent_[kUnderWay];
+};
+
+QUERN_DEVICE void supply(const MlaParams& p, Memory m, int w) { Gatherer(p, m, w).run(); }
+
+}  // namespace q

@@ -1,0 +1,65 @@
+// Shared memory of the kernels of 64 rows.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "mla_decode/kernels/sm90/tasks.cuh"
+
+namespace q {
+
+inline constexpr int kTiles = 9, kRopeTile = 8, kHalf = 4;  // of 64 columns; those of a half of the values
+inline constexpr int kParts = 5, kRopePart = 4;             // two tiles each, but for the rope part
+inline constexpr int kTileBytes = kRows64Tile, kBlockBytes = kRows64Matrix;
+inline constexpr int kGroupThreads = 128, kConsumers = 2 * kGroupThreads;
+inline constexpr int kKeys = 64;     // of a block; the schedule counts pairs
+inline constexpr f32 kSlack = 8.0f;  // by how much a maximum may be left behind, in powers of two: see raise()
+static_assert(kRows == 64 && kBlock == 2 * kKeys && kLatent == 512 && kRope == 64 && THREADS == kRows64Threads);
+
+// Named barriers: the weights of block 0 and of block 1 are there; one of each warpgroup; one of both; block 0's maxima
+// are there; a warpgroup's own weights are there.
+enum Named { kWeights0 = 1, kWeights1 = 2, kOwn = 3, kBoth = 5, kBase = 6, kStored = 7 };
+
+struct Barriers {
+  Mbarrier full[2][kParts];
+  Mbarrier queries_full, queries_empty;
+  Mbarrier empty[2][2];  // of block 0: left; right and rope. Of block 1: left and rope; right
+};
+
+struct Told {
+  Barriers barriers;
+  Mailbox mailbox;
+  u32 word;      // of pairs.cuh
+  u64 there[2];  // a bit for each key of a block that its rows see; where keys are listed
+};
+static_assert(sizeof(Told) <= kRows64Told && kCountedChunks * 4 <= kRows64Numbers);
+
+// Piece `piece` (of 16 bytes) of row `row` of a swizzled tile.
+QUERN_DEVICE u32 place_in_tile(i32 row, i32 piece) { return static_cast<u32>(row * 128 + ((piece ^ (row & 7)) << 4)); }
+
+// Shared memory, by where it begins.
+struct Memory {
+  u8* at;
+  QUERN_DEVICE u8* queries() const { return at; }
+  QUERN_DEVICE u8* keys(int block) const { return at + (1 + block) * kBlockBytes; }
+  QUERN_DEVICE f32* numbers(int i) const { return reinterpret_cast<f32*>(at + 3 * kBlockBytes) + i * kRows; }
+  // The rows' maxima as block 0's and as block 1's logits left them; the sums of each warpgroup's weights.
+  QUERN_DEVICE f32* base(int block) const { return numbers(block); }
+  QUERN_DEVICE f32* sum(int group) const { return numbers(2 + group); }
+  // Before there are any: the units of the sequences, for who schedules.
+  QUERN_DEVICE i32* chunks() const { return reinterpret_cast<i32*>(numbers(0)); }
+  QUERN_DEVICE Told& told() const { return *reinterpret_cast<Told*>(at + 3 * kBlockBytes + kRows64Numbers); }
+  QUERN_DEVICE Barriers& barriers() const { return told().barriers; }
+};
+
+// Where a row of the tile's queries lies; beyond the last there is none.
+struct QueryRow {
+  const Element *latent, *rope;
+  bool there;
+  QUERN_DEVICE QueryRow(const MlaParams& p, const Task& t, i32 row) : there(row < t.rows) {
+    const i32 of = t.first_row + (there ? row : 0), within = quotient(of, p.heads), head = of - within * p.heads;
+    const i64 token = t.q_begin + within;
+    latent = static_cast<const Element*>(p.q) + token * p.q_stride_token + head * p.q_stride_head;
+    rope = static_cast<const Element*>(p.q_rope) + token * p.q_rope_stride_token + head * p.q_rope_stride_head;
+  }
+};
+
+}  // namespace q

@@ -1,0 +1,34 @@
+// How much of a random test is run: a share in CI, all that one has time for with `./dev torture`.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <cstdlib>
+
+namespace quern::cache::testing {
+
+// QUERN_TORTURE=50 makes everything fifty times as long.
+inline std::uint64_t times(std::uint64_t short_run) {
+  const char* const factor = std::getenv("QUERN_TORTURE");
+  return factor == nullptr ? short_run : short_run * std::strtoull(factor, nullptr, 10);
+}
+
+// Printed by the test that uses it, and taken from QUERN_SEED to run that again.
+inline std::uint64_t seed(std::uint64_t otherwise) {
+  const char* const given = std::getenv("QUERN_SEED");
+  return given == nullptr ? otherwise : std::strtoull(given, nullptr, 10);
+}
+
+struct Random {
+  std::uint64_t state;
+  std::uint64_t next() {
+    state += 0x9e3779b97f4a7c15ULL;
+    std::uint64_t z = state;
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ULL;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebULL;
+    return z ^ (z >> 31);
+  }
+  std::uint64_t below(std::uint64_t n) { return next() % n; }
+};
+
+}  // namespace quern::cache::testing

@@ -1,0 +1,136 @@
+// quern_sample's kernels: the same token from each of them, in whatever order their threads run; the sizes of other
+// samplers' tests.
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "tests/ops/sample_inputs.h"
+
+namespace quern::test {
+namespace {
+
+// Without what few requests ask for: where there are clusters, they take such a call.
+void keep_usual(SampleInput* in) {
+  for (auto* of : {&in->typical_p, &in->n_sigma, &in->xtc_probability, &in->xtc_threshold, &in->dynamic_range,
+                   &in->dynamic_exponent})
+    of->clear();
+  in->flags &= ~static_cast<std::uint32_t>(QUERN_SAMPLE_TEMPERATURE_LAST | QUERN_SAMPLE_LOGPROBS_FILTERED);
+  in->top_n = 0;
+}
+SampleInput make_usual(Random& random, std::int64_t vocab, std::size_t rows, bool filters, bool edits) {
+  SampleInput in = make_input(random, vocab, Element::f32, rows);
+  add_filters(random, &in);
+  if (!filters) in.top_k.clear(), in.top_p.clear(), in.min_p.clear();
+  if (edits) add_edits(random, &in);
+  keep_usual(&in);
+  for (std::size_t i = 0; i < rows; ++i) {
+    in.seeds.push_back(static_cast<std::int64_t>(random.next()));
+    in.offsets.push_back(static_cast<std::int64_t>(random.below(1000)));
+  }
+  return in;
+}
+
+// A filter that is given and off is the portable kernel's, without it the call is for clusters: to the bit the same.
+TEST(SampleKernels, DrawTheSameTokens) {
+  Random random("sample kernels");
+  for (const std::int64_t vocab : {300, 5000, 20000, 70000}) {
+    for (int round = 0; round < 8; ++round) {
+      const bool filters = (round & 1) != 0, edits = (round & 2) != 0;
+      const SampleInput in = make_usual(random, vocab, 7, filters, edits);
+      SampleInput rare = in;
+      rare.typical_p.assign(in.count(), 1.0f);
+      const SampleOutput out = SampleCall(in).run(), other = SampleCall(rare).run();
+      for (std::size_t i = 0; i < in.count(); ++i) {
+        const std::string where = "vocab " + std::to_string(vocab) + " round " + std::to_string(round) + " row " +
+                                  std::to_string(i) + ", QUERN_TEST_SEED=" + std::to_string(run_seed());
+        EXPECT_EQ(out.ids[i], other.ids[i]) << where;
+        EXPECT_EQ(out.status[i], other.status[i]) << where;
+        EXPECT_EQ(std::memcmp(&out.logprobs[i], &other.logprobs[i], 4), 0) << where;
+      }
+      if (HasFailure()) return;
+    }
+  }
+}
+
+// `host` in an unfair order with late copies, by seed: a missing barrier gives another token, or none.
+TEST(SampleKernels, unfair) {
+  if (on_cuda()) GTEST_SKIP() << "the GPU has a schedule of its own";
+  Random random("sample schedules");
+  for (int round = 0; round < 6; ++round) {
+    const SampleInput in = make_usual(random, round < 3 ? 5000 : 9000, 3, round != 0, (round & 1) != 0);
+    for (const bool rare : {false, true}) {
+      SampleInput given = in;
+      if (rare) given.typical_p.assign(in.count(), 1.0f);
+      const SampleOutput fair = SampleCall(given).run();
+      for (std::uint64_t seed = 0; seed < 2; ++seed) {
+        const Context unfair = make_context([&](quern_context_options& o) {
+          o.flags |= QUERN_CONTEXT_HOST_SEED;
+          o.host_seed = run_seed() * 2 + seed;
+        });
+        SampleCall call(given);
+        call.prepare();
+        auto error = sized<quern_error>();
+        ASSERT_EQ(quern_sample(unfair.get(), &call.args, &error), QUERN_OK) << error.text;
+        EXPECT_TRUE(call.read() == fair) << "round " << round << (rare ? ", rare" : "") << ", seed " << seed
+                                         << ", QUERN_TEST_SEED=" << run_seed();
+      }
+    }
+  }
+}
+
+// FlashInfer's tests' sizes: the token is one of those that stay, whoever the row's neighbours are.
+struct Grid {
+  std::int64_t vocab;
+  std::size_t rows;
+};
+class SampleGrid : public testing::TestWithParam<Grid> {};
+TEST_P(SampleGrid, TokensAreOfTheKeptSet) {
+  const Grid& grid = GetParam();
+  Random random("sample grid " + std::to_string(grid.vocab));
+  const bool few = !on_cuda();
+  SampleInput in;
+  in.vocab = grid.vocab;
+  const std::size_t kinds = few ? 1 : 3;
+  for (std::size_t r = 0; r < kinds; ++r)
+    in.logits.push_back(
+        make_logits(random, r == 1 ? LogitShape::peaked : LogitShape::normal, grid.vocab, Element::f32));
+  const std::size_t rows = few ? std::min<std::size_t>(grid.rows, 3) : grid.rows;
+  for (const std::int32_t k : {0, 10, 100, 500}) {
+    for (const float p : {0.1f, 0.5f, 0.9f, 1.0f}) {
+      if (few && grid.vocab > 32000 && (k == 100 || p == 0.5f)) continue;
+      in.rows.clear(), in.temperature.clear();
+      for (std::size_t i = 0; i < rows; ++i) in.rows.push_back(static_cast<std::int32_t>(i % kinds));
+      in.temperature.assign(rows, 0.9f), in.top_k.assign(rows, k), in.top_p.assign(rows, p);
+      in.seed = random.next();
+      const SampleOutput out = SampleCall(in).run();
+      for (std::size_t kind = 0; kind < std::min(kinds, rows); ++kind) {
+        const SampleRow row = expect_row(in, kind);
+        if (row.close) continue;
+        std::vector<bool> kept(static_cast<std::size_t>(grid.vocab));
+        for (const auto t : row.kept) kept[static_cast<std::size_t>(t)] = true;
+        for (std::size_t i = kind; i < rows; i += kinds) {
+          ASSERT_GE(out.ids[i], 0);
+          ASSERT_TRUE(kept[static_cast<std::size_t>(out.ids[i])]) << "k " << k << " p " << p << " row " << i;
+          const double exact = row.whole_logprob[static_cast<std::size_t>(out.ids[i])];
+          ASSERT_NEAR(out.logprobs[i], exact, 2e-5 + 4e-6 * std::fabs(exact)) << "k " << k << " p " << p;
+        }
+      }
+    }
+  }
+}
+std::vector<Grid> grids() {
+  std::vector<Grid> all;
+  for (const std::int64_t vocab : {111, 32000, 128256, 151936, 262144})
+    for (const std::size_t rows : {1, 99, 989}) all.push_back({vocab, rows});
+  return all;
+}
+std::string name_grid(const testing::TestParamInfo<Grid>& info) {
+  return std::to_string(info.param.vocab) + "_x_" + std::to_string(info.param.rows);
+}
+INSTANTIATE_TEST_SUITE_P(FlashInfer, SampleGrid, testing::ValuesIn(grids()), name_grid);
+
+}  // namespace
+}  // namespace quern::test
