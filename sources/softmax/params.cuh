@@ -22,12 +22,13 @@ struct OfRow {
 };
 
 struct SoftmaxParams {
-  const void* logits;             // [rows, n]
-  void* out;                      // [rows, n]
-  i32* status;                    // [rows]; may be null
-  i64 logits_stride, out_stride;  // in elements
+  const void* logits;  // [rows, n]
+  void* out;           // [rows, n]
+  i32* status;         // [rows]; may be null
+  const i32* lengths;  // [rows / group]: rows of a matrix past so many and one are left alone; may be null
+  i64 logits_stride, group_stride, out_stride;  // in elements
   OfRow<f32> temperature;
-  i32 rows, n;
+  i32 rows, group, n;
 };
 
 }  // namespace q

@@ -201,7 +201,8 @@ QUERN_DEVICE u32 hold_row(const Softmax& row, const u8* next, vec16 (&v)[kTiles]
 }
 
 QUERN_DEVICE Slice logits_of(const SoftmaxParams& p, i64 row) {
-  return slice_of(static_cast<const Element*>(p.logits) + row * p.logits_stride, p.n);
+  const i64 matrix = row / p.group, of_group = row - matrix * p.group;
+  return slice_of(static_cast<const Element*>(p.logits) + matrix * p.group_stride + of_group * p.logits_stride, p.n);
 }
 
 // A row whose temperature is 0, or none. Returns the status.
@@ -209,7 +210,7 @@ QUERN_CALLED u32 unusual_row(const SoftmaxParams& p, i64 index, u64* places, u64
   Out* const out = static_cast<Out*>(p.out) + index * p.out_stride;
   const Slice s = logits_of(p, index);
   const Softmax row{p, s, out, stores_vectors(out, s), 1.0f, 1.0f};
-  if (!is_temperature(p.temperature.at(index))) {
+  if (!is_temperature(p.temperature.at(index / p.group))) {
     row.fill(q::nan());
     return kRowParameter;
   }
@@ -223,12 +224,14 @@ QUERN_DEVICE void softmax(const SoftmaxParams& p) {
   QUERN_SHARED(u64, places, kMostRowBlocks);
   QUERN_SHARED(u64, scratch, kWarps);
   const i32 step = block_count(0) / row_blocks();
-  const i64 to_next = step * p.logits_stride * static_cast<i64>(sizeof(Element));
+  const i64 to_next = step * p.group_stride * static_cast<i64>(sizeof(Element));
   vec16 v[kTiles];
   bool loaded = false;
   i32 turn = 0;
   QUERN_ROLLED for (i64 index = block_index(0) / row_blocks(); index < p.rows; index += step) {
-    const f32 temperature = p.temperature.at(index);
+    const i64 matrix = index / p.group;
+    if (p.lengths && index - matrix * p.group > p.lengths[matrix]) continue;
+    const f32 temperature = p.temperature.at(matrix);
     u32 status;
     if (temperature > 0.0f && temperature < infinity()) {
       const Slice s = logits_of(p, index);
@@ -240,7 +243,7 @@ QUERN_DEVICE void softmax(const SoftmaxParams& p) {
       if constexpr (kHeld) {
         if (!loaded) load_tiles<Fill::least>(s, s.first, v);
         // Rows with ends that are no whole vectors are not loaded in advance.
-        loaded = index + step < p.rows && to_next % 16 == 0 && s.shift == 0 && p.n % kVector == 0;
+        loaded = index + step < p.rows && p.group == 1 && to_next % 16 == 0 && s.shift == 0 && p.n % kVector == 0;
         status = hold_row(row, loaded ? s.base + to_next : nullptr, v, own_slots);
       } else {
         status = stream_row(row, own_slots);
