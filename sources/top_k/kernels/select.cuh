@@ -86,14 +86,18 @@ struct Cut {
 };
 
 // The `wanted` first elements of those that the prefix leaves, of a row of n: wanted > 0. `number` is the first digit
-// that the prefix has not.
+// that the prefix has not; the key that is looked for is known to lie between `least` and `most`.
 template <class Keys>
 QUERN_DEVICE Cut cut_after(const SelectRoom& room, const Keys& keys, u32 wanted, i32 n, Prefix prefix = {},
-                           int number = 0) {
+                           int number = 0, u32 least_key = 0, u32 most_key = ~0u) {
   u32 rest = wanted;
   QUERN_ROLLED for (; number < kDigits; ++number) {
     const Digit digit = Digit::at(number);
     const u32 mask = digit.mask();
+    if (digit.of_key && (least_key ^ most_key) >> digit.shift == 0) {
+      prefix.add(digit, most_key);  // there is no other
+      continue;
+    }
     if (!digit.of_key && digit.shift != 0 && (static_cast<u32>(n - 1) >> digit.shift) == 0) {
       prefix.add(digit, ~0u);  // no index has bits here: their complements have all
       continue;
@@ -118,7 +122,7 @@ QUERN_DEVICE Cut cut_after(const SelectRoom& room, const Keys& keys, u32 wanted,
       count_group(room.counts, bins, in);
     });
     if (number == 0) {
-      // No number has a key as low as this: what is counted here is none.
+      // No number has a key as low as this: what is counted there is none.
       sync_block();
       if (thread_index() == 0) room.counts[0] = 0;
     }

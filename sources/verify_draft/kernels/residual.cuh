@@ -31,20 +31,24 @@ struct Rejected {
 
 QUERN_DEVICE f32 as_probability(f32 p) { return p > 0.0f ? fmin(p, 1.0f) : 0.0f; }
 
-// The token's share of what is left, not over the sum of the last step.
-QUERN_DEVICE f32 residual_of(const Rejected& r, i32 token, f32 p, f32 q) {
-  f32 left = as_probability(p);
-  const f32 drawn = as_probability(q);
+// The token's share of what is left, not over the sum of the last step; of a single rejection it is told below. What is
+// needed of the list comes by value: lists whose address is taken would lie in local memory.
+QUERN_CALLED f32 residual_after(const i32* tokens, const f32* inverses, const f32* scales, i32 count, Proposal proposal,
+                                i32 token, f32 left, f32 drawn) {
   bool gone = false;
-  QUERN_ROLLED for (i32 i = 0; i < r.count; ++i) {
-    const bool own = r.tokens[i] == token;
+  QUERN_ROLLED for (i32 i = 0; i < count; ++i) {
+    const bool own = tokens[i] == token;
     f32 taken = drawn;
-    if (r.proposal == Proposal::own) taken = own ? 1.0f : 0.0f;
-    if (r.proposal == Proposal::distinct) taken = gone ? 0.0f : drawn * r.scales[i];
-    left = fmax(fma(left, r.inverses[i], -taken), 0.0f);
+    if (proposal == Proposal::own) taken = own ? 1.0f : 0.0f;
+    if (proposal == Proposal::distinct) taken = gone ? 0.0f : drawn * scales[i];
+    left = fmax(fma(left, inverses[i], -taken), 0.0f);
     gone |= own;
   }
   return left;
+}
+QUERN_DEVICE f32 residual_of(const Rejected& r, i32 token, f32 p, f32 q) {
+  return residual_after(r.tokens, r.inverses, r.scales, r.count, r.proposal, token, as_probability(p),
+                        as_probability(q));
 }
 
 // A node's distributions. Both rows are counted from target's 16-byte boundary; draft's may lie elsewhere.
@@ -80,17 +84,19 @@ struct Node {
       }
       QUERN_UNROLL for (int e = 0; e < kVector; ++e) q[j * kVector + e] = f32_of(four.x[e]);
     }
-    // Of one that was rejected, as at the end of a chain, little has to be known.
-    const i32 rejected = r.count == 1 && r.proposal == Proposal::own ? r.tokens[0] : -1;
+    if (r.count <= 1) {
+      // As at the end of a chain.
+      const i32 rejected = r.count == 1 && r.proposal == Proposal::own ? r.tokens[0] : -1;
+      QUERN_UNROLL for (int i = 0; i < count; ++i) {
+        const i32 token = s.place(tile + i / kVector) - s.shift + i % kVector;
+        const f32 left = fmax(as_probability(p[i]) - as_probability(q[i]), 0.0f);
+        weights[i] = static_cast<u64>((token == rejected ? 0.0f : left) * kUnits);
+      }
+      return;
+    }
     QUERN_UNROLL for (int i = 0; i < count; ++i) {
       const i32 token = s.place(tile + i / kVector) - s.shift + i % kVector;
-      f32 left;
-      if (r.count <= 1) {
-        left = token == rejected ? 0.0f : fmax(as_probability(p[i]) - as_probability(q[i]), 0.0f);
-      } else {
-        left = residual_of(r, token, p[i], q[i]);
-      }
-      weights[i] = static_cast<u64>(left * kUnits);
+      weights[i] = static_cast<u64>(residual_of(r, token, p[i], q[i]) * kUnits);
     }
   }
 };
@@ -105,7 +111,7 @@ struct DrawRoom {
 };
 
 // The weight of all tokens; the room then has those of each step, warp and block. Barriers at both ends.
-QUERN_CALLED u64 weigh_node(const DrawRoom& room, const Node& node, const Rejected& r) {
+QUERN_DEVICE u64 weigh_node(const DrawRoom& room, const Node& node, const Rejected& r) {
   u64 of_warp = 0;
   sync_row();  // what was there before has been read
   QUERN_ROLLED for (i32 tile = node.s.first, step = 0; tile < node.s.last; tile += kTiles, ++step) {
@@ -128,7 +134,7 @@ QUERN_CALLED u64 weigh_node(const DrawRoom& room, const Node& node, const Reject
 }
 
 // The token whose stretch of the line of all weights `target` falls into, behind weigh_node: target is below the total.
-QUERN_CALLED i32 find_token(const DrawRoom& room, const Node& node, const Rejected& r, u64 target) {
+QUERN_DEVICE i32 find_token(const DrawRoom& room, const Node& node, const Rejected& r, u64 target) {
   u64 before = 0, own = room.of_warps[warp()];
   QUERN_ROLLED for (i32 b = 0; b < row_block(); ++b) before += room.of_blocks[b];
   QUERN_ROLLED for (int w = 0; w < warp(); ++w) before += room.of_warps[w];
