@@ -391,7 +391,7 @@ TEST(IndexScoresStatus, IndexDataOutOfBounds) {
   const std::vector<Wrong> all = {
       {"a length beyond out",
        false,
-       QUERN_MLA_STATUS_LENGTH,
+       QUERN_MLA_STATUS_LENGTH | QUERN_MLA_STATUS_PAGE,  // unused entries of the table are pages of no pool
        {"lengths[1]", "500", "out's columns"},
        [](Scoring& s) { s.lengths.set_integer(500, 1); }},
       {"a negative length",

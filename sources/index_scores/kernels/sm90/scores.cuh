@@ -1,10 +1,10 @@
 // Index scores on Hopper: 64 heads of 128 numbers, e4m3 or e5m2, by wgmma. A product's rows are 64 keys, its columns
 // the heads of 1, 2 or 4 queries, so that the sum over heads runs within a thread, and over its quad at the end.
 //
-// Two warpgroups multiply and sum, each while the other's products run; a warp copies queries and keys by TMA, another
-// the keys' scales. Of 8 queries at once (TOKENS) each warpgroup has 4, and both multiply the same keys; else both have
-// the same queries and take blocks of keys in turns. Blocks of threads stay for all their items: the next item's
-// queries and keys come while this one's last keys are multiplied.
+// Two warpgroups multiply and sum, each while the other's products run; a warp copies queries and keys by TMA, two
+// others the keys' scales and the heads' weights. Of 8 queries at once (TOKENS) each warpgroup has 4, and both multiply
+// the same keys; else both have the same queries and take blocks of keys in turns. Blocks of threads stay for all their
+// items: the next item's queries and keys come while this one's last keys are multiplied.
 // SPDX-License-Identifier: Apache-2.0
 #include "common/sm90/accumulator.cuh"
 #include "common/sm90/pipeline.cuh"
@@ -21,7 +21,9 @@ inline constexpr i32 kQueryTiles = kSharedKeys ? 2 : 1;
 inline constexpr i32 kKeys = kIndexKeys, kPageRows = PAGE_ROWS;
 inline constexpr i32 kKeyBytes = kKeys * 128, kQueryBytes = kTokens * 64 * 128;
 inline constexpr i32 kStages = index_stages(TOKENS);
-inline constexpr i32 kHeadSums = 32;  // accumulators of a thread and query
+inline constexpr i32 kTurnBarrier = 1;        // named barriers, one for each warpgroup
+inline constexpr i32 kHeadSums = 32;          // accumulators of a thread and query
+inline constexpr i32 kWeights = TOKENS * 64;  // of an item
 static_assert(THREADS == (kConsumers + 1) * kGroupThreads);
 
 using KeyState = PipelineState<kStages>;
@@ -32,15 +34,18 @@ struct Barriers {
   PipelineBarriers<2> queries;
 };
 struct Memory {
-  u8* queries;  // two buffers of kQueryTiles tiles
-  u8* keys;     // stages
-  f32* scales;  // stages of kKeys
+  u8* queries;   // two buffers of kQueryTiles tiles
+  u8* keys;      // stages
+  f32* scales;   // stages of kKeys
+  f32* weights;  // two buffers of TOKENS times 64 heads
   Barriers& barriers;
 };
 QUERN_DEVICE Memory carve(u8* shared) {
   u8* keys = shared + 2 * kQueryTiles * kQueryBytes;
   u8* scales = keys + kStages * kKeyBytes;
-  return {shared, keys, reinterpret_cast<f32*>(scales), *reinterpret_cast<Barriers*>(scales + kStages * kKeys * 4)};
+  u8* weights = scales + kStages * kKeys * 4;
+  return {shared, keys, reinterpret_cast<f32*>(scales), reinterpret_cast<f32*>(weights),
+          *reinterpret_cast<Barriers*>(weights + 2 * kWeights * 4)};
 }
 
 // The keys of an item that some query sees end here; at work.from where there are none.
@@ -157,16 +162,37 @@ QUERN_DEVICE void copy_scales(const IndexParams& p, const Memory& m) {
   });
 }
 
+// ---- The warp that copies weights, times the queries' scales.
+
+QUERN_DEVICE void copy_weights(const IndexParams& p, const Memory& m) {
+  QueryState query;
+  const SharedArray<Mbarrier> full(m.barriers.queries.full), empty(m.barriers.queries.empty);
+  each_item(p, [&](const Work& work, i32 end) {
+    if (end <= work.from) return;
+    acquire(empty, query);
+    f32* to = m.weights + query.stage * kWeights;
+    QUERN_FOUR_AT_ONCE for (i32 i = lane(); i < kWeights; i += kWarp) {
+      const i32 token = i / 64, head = i - token * 64;
+      to[i] = token < work.count ? weight_of(p, work.first + token, head) : 0.0f;
+    }
+    mbarrier_arrive(full, query.stage);
+    query.next();
+  });
+}
+
 // ---- The warpgroups that multiply.
 
 // Of a thread's columns of each of its queries.
 struct Weights {
   f32 x[kTokens][kHeadSums / 2];
-  QUERN_DEVICE void load(const IndexParams& p, i32 first, i32 count, i32 thread) {
+  // `first`: of the warpgroup's first query.
+  QUERN_DEVICE void load(const f32* first, i32 thread) {
+    const SharedArray<f32> weights(first);
     QUERN_UNROLL for (i32 t = 0; t < kTokens; ++t) {
-      QUERN_UNROLL for (i32 i = 0; i < kHeadSums / 2; ++i) {
-        const i32 head = accumulator_column(thread, i / 2 * 4 + i % 2);
-        x[t][i] = t < count ? weight_of(p, first + t, head) : 0.0f;
+      QUERN_UNROLL for (i32 i = 0; i < kHeadSums / 2; i += 2) {
+        f32 two[2];
+        load_shared(two, weights, t * 64 + accumulator_column(thread, 2 * i));
+        x[t][i] = two[0], x[t][i + 1] = two[1];
       }
     }
   }
@@ -201,16 +227,30 @@ struct Multiplier {
         full(memory.barriers.keys.full),
         query_full(memory.barriers.queries.full) {}
 
+  // The warpgroups' products take turns where both multiply the same keys: else they would run side by side, and then
+  // the sums of both, while tensor cores wait.
+  QUERN_DEVICE void take_turn() const {
+    if constexpr (kSharedKeys) meet_named(kTurnBarrier + group, kConsumers * kGroupThreads);
+  }
+  QUERN_DEVICE void hand_over() const {
+    if constexpr (kSharedKeys) arrive_named(kTurnBarrier + (group ^ 1), kConsumers * kGroupThreads);
+  }
+
   // Products of a block of keys with the warpgroup's queries; the keys' scales beside them.
   QUERN_DEVICE void multiply(const KeyState& state, u64 queries, f32 (&x)[kTokens * kHeadSums],
                              f32 (&scales)[2]) const {
     await(full, state);
     const u64 keys = matrix_descriptor(m.keys + state.stage * kKeyBytes, k_major_layout(Swizzle::bytes128));
+    take_turn();
     wgmma_fence();
-    QUERN_UNROLL for (i32 k = 0; k < 4; ++k)
-        wgmma<Code, Code, Major::k, Major::k>(x, advanced(keys, k * 32), advanced(queries, k * 32), k > 0);
-    wgmma_commit();
+    QUERN_UNROLL for (i32 k = 0; k < 4; ++k) {
+      wgmma<Code, Code, Major::k, Major::k>(x, advanced(keys, k * 32), advanced(queries, k * 32), k > 0);
+      if (k >= 2) wgmma_commit();
+    }
     QUERN_UNROLL for (i32 h = 0; h < 2; ++h) scales[h] = m.scales[state.stage * kKeys + accumulator_row(thread, h)];
+    // The other's products are to be there when these end.
+    if constexpr (kSharedKeys) wgmma_wait<1>();
+    hand_over();
     wgmma_wait<0>(x);
   }
   QUERN_DEVICE void release(Mbarrier& empty) const {
@@ -244,15 +284,16 @@ struct Multiplier {
   QUERN_DEVICE void run() const {
     KeyState state;
     QueryState query;
-    i32 turn = 0;  // of a block of keys: in turns, whose it is
+    i32 turn = 0;  // whose a block of keys is, where they are shared out
+    if (group == 1) hand_over();
     each_item(p, [&](const Work& work, i32 end) {
       const i32 own_first = kSharedKeys ? group * kTokens : 0;
       const i32 rest = work.count - own_first, own_count = rest < kTokens ? rest : kTokens;
       i32 key = work.from;
       if (key < end) {
-        Weights weights;
-        weights.load(p, work.first + own_first, own_count, thread);
         await(query_full, query);
+        Weights weights;
+        weights.load(m.weights + query.stage * kWeights + own_first * 64, thread);
         const u8* tile = m.queries + (query.stage * kQueryTiles + (kSharedKeys ? group : 0)) * kQueryBytes;
         const u64 queries = matrix_descriptor(tile, k_major_layout(Swizzle::bytes128));
         QUERN_ROLLED for (; key < end; key += kKeys, state.next(), turn ^= 1) {
@@ -267,15 +308,16 @@ struct Multiplier {
       }
       fill_masked(p, work, key, thread_index(), kConsumers * kGroupThreads);
     });
+    if (group == 0) take_turn();  // the other warpgroup handed over last
   }
 };
 
 QUERN_DEVICE void score(const IndexParams& p, const TensorMap& queries, const TensorMap& keys) {
   const Memory m = carve(tile_shared());
   if (thread_index() == 0) {
-    // The copies of a stage arrive once, and each lane of the warp that copies scales.
+    // Copies by TMA arrive once, and each lane of the warps that copy scales and weights.
     m.barriers.keys.init(1 + kWarp, kSharedKeys ? 8 : 4);
-    m.barriers.queries.init(1, 8);
+    m.barriers.queries.init(1 + kWarp, 8);
     fence_mbarrier_init();
     prefetch_tensor_map(queries);
     prefetch_tensor_map(keys);
@@ -291,6 +333,8 @@ QUERN_DEVICE void score(const IndexParams& p, const TensorMap& queries, const Te
       copy(p, queries, keys, m);
     } else if (role == 1) {
       copy_scales(p, m);
+    } else if (role == 2) {
+      copy_weights(p, m);
     }
   } else {
     registers_grow<232>();
