@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "tests/ops/array.h"
+#include "tests/ops/cuda.h"
 #include "tests/ops/random.h"
 #include "tests/ops/refusal.h"
 
@@ -170,6 +171,19 @@ class Scoring {
     EXPECT_LE(worst, allowed) << c_.name << "; QUERN_TEST_SEED=" << run_seed();
     EXPECT_EQ(wrong, 0) << "columns that are not masked as they should; QUERN_TEST_SEED=" << run_seed();
     EXPECT_EQ(status.integer(0), 0);
+  }
+
+  // Fewer keys, of the same queries and places.
+  void shorten(Random& random, const std::vector<Lengths>& at_most) {
+    for (std::size_t s = 0; s < at_most.size(); ++s) {
+      c_.sequences[s].kv = random.between(0, static_cast<int>(at_most[s].kv));
+      lengths.set_integer(c_.sequences[s].kv, static_cast<std::int64_t>(s));
+    }
+    for (std::int64_t t = 0; t < out.extent(0); ++t) {
+      for (std::int64_t j = 0; j < out.extent(1); ++j) out.set(std::numeric_limits<double>::quiet_NaN(), t, j);
+    }
+    lengths.upload();
+    out.upload();
   }
 
   quern_index_scores_args args;
@@ -352,6 +366,32 @@ TEST_P(IndexScoresScheduling, AnyOrderGivesTheSameBits) {
     ASSERT_EQ(quern_index_scores(unfair.get(), &scoring.args, &error), QUERN_OK) << error.text;
     scoring.out.download();
     ASSERT_EQ(scoring.out.memory(), fair) << "host_seed " << value;
+  }
+}
+
+TEST(IndexScoresOnCuda, OneGraphServesAnyLengths) {
+  if (!on_cuda()) GTEST_SKIP() << "needs a GPU: QUERN_TEST_DEVICE=cuda";
+  for (const std::int64_t heads : {64, 32}) {
+    ScoreCase c;
+    c.name = "graph";
+    c.heads = heads, c.sequences = {{4, 900}, {1, 300}, {20, 2000}, {1, 64}}, c.more_columns = 100;
+    Scoring scoring(c);
+    ASSERT_NO_FATAL_FAILURE(scoring.run());
+    const Stream stream;
+    auto error = sized<quern_error>();
+    scoring.args.stream = stream.get();
+    const Graph graph(stream,
+                      [&] { ASSERT_EQ(quern_index_scores(context(), &scoring.args, &error), QUERN_OK) << error.text; });
+    Random random("rounds");
+    for (int round = 0; round < 6; ++round) {
+      SCOPED_TRACE(round);
+      scoring.shorten(random, c.sequences);
+      synchronize();
+      graph.launch(stream);
+      stream.synchronize();
+      scoring.out.download();
+      scoring.check();
+    }
   }
 }
 
