@@ -67,43 +67,47 @@ QUERN_DEVICE void each_item(const IndexParams& p, const Visit& visit) {
 
 // ---- The copying warp.
 
-// Pages of a warp's worth of copies at once.
+// Pages of a warp's worth of copies at once, kPageRows keys each: those of a block of keys are among the same.
 struct Pages {
+  static constexpr i32 kCopies = kKeys / kPageRows;
+  static_assert(kWarp % kCopies == 0);
   i32 held = -kWarp, page = 0;
 
-  // Of the copy that begins with key `key` of the work.
-  QUERN_DEVICE i32 of(const IndexParams& p, const Work& work, i32 key, i32 end) {
-    if (kRagged) return 0;
+  // For the block that begins with key `key` of the work.
+  QUERN_DEVICE void hold(const IndexParams& p, const Work& work, i32 key, i32 end) {
+    if (kRagged) return;
     const i32 copy = key / kPageRows;
-    if (static_cast<u32>(copy - held) >= static_cast<u32>(kWarp)) {
-      held = copy;
-      const i32 of_lane = (copy + lane()) * kPageRows;
-      page = of_lane < end ? p.pages[work.begin + of_lane / p.page_size] : 0;
-      if (static_cast<u32>(page) >= static_cast<u32>(p.pool_pages)) {
-        page = p.pool_pages;  // beyond the pool the copy gives zeros
-        tell(p, kBadPage);
-      }
+    if (static_cast<u32>(copy - held) < static_cast<u32>(kWarp)) return;
+    held = copy / kWarp * kWarp;
+    const i32 of_lane = (held + lane()) * kPageRows;
+    page = of_lane < end && of_lane >= work.from ? p.pages[work.begin + of_lane / p.page_size] : 0;
+    if (static_cast<u32>(page) >= static_cast<u32>(p.pool_pages)) {
+      page = p.pool_pages;  // beyond the pool a copy gives zeros
+      tell(p, kBadPage);
     }
-    return shuffle(page, copy - held);
   }
+  // Of key `key`, which may differ from lane to lane.
+  QUERN_DEVICE i32 of(i32 key) const { return kRagged ? 0 : shuffle(page, key / kPageRows - held); }
 };
+// Of a key of the work: its place in its page, ragged its row.
+QUERN_DEVICE i32 place_in_page(const IndexParams& p, const Work& work, i32 key) {
+  return kRagged ? static_cast<i32>(work.begin) + key : key - key / p.page_size * p.page_size.value;
+}
 
 QUERN_DEVICE void copy_keys(const IndexParams& p, const TensorMap& map, const Work& work, i32 key, i32 end,
-                            Pages& pages, u8* to, Mbarrier& full) {
-  constexpr i32 kCopies = kKeys / kPageRows;
+                            const Pages& pages, u8* to, Mbarrier& full) {
+  constexpr i32 kCopies = Pages::kCopies;
   i32 page[kCopies], count = 0;
   QUERN_UNROLL for (i32 c = 0; c < kCopies; ++c) {
-    const bool needed = key + c * kPageRows < end;
-    page[c] = needed ? pages.of(p, work, key + c * kPageRows, end) : -1;
-    count += needed;
+    page[c] = pages.of(key + c * kPageRows);
+    count += key + c * kPageRows < end;
   }
   if (elect_one()) {
     mbarrier_arrive_expect(full, static_cast<u32>(count * kPageRows * 128));
     QUERN_UNROLL for (i32 c = 0; c < kCopies; ++c) {
-      if (page[c] < 0) continue;
       const i32 first = key + c * kPageRows;
-      const i32 row = kRagged ? static_cast<i32>(work.begin) + first : first - first / p.page_size * p.page_size.value;
-      tma_load(to + c * kPageRows * 128, map, full, CacheHint::normal, 0, row, page[c]);
+      if (first >= end) continue;
+      tma_load(to + c * kPageRows * 128, map, full, CacheHint::normal, 0, place_in_page(p, work, first), page[c]);
     }
   }
   sync_warp();
@@ -128,6 +132,7 @@ QUERN_DEVICE void copy(const IndexParams& p, const TensorMap& queries, const Ten
     query.next();
     Pages pages;
     QUERN_ROLLED for (i32 key = work.from; key < end; key += kKeys, state.next()) {
+      pages.hold(p, work, key, end);
       acquire(empty, state);
       copy_keys(p, keys, work, key, end, pages, m.keys + state.stage * kKeyBytes, m.barriers.keys.full[state.stage]);
     }
@@ -140,22 +145,24 @@ QUERN_DEVICE void copy_scales(const IndexParams& p, const Memory& m) {
   KeyState state;
   const SharedArray<Mbarrier> full(m.barriers.keys.full), empty(m.barriers.keys.empty);
   each_item(p, [&](const Work& work, i32 end) {
+    Pages pages;
     QUERN_ROLLED for (i32 key = work.from; key < end; key += kKeys, state.next()) {
-      acquire(empty, state);
-      f32* to = m.scales + state.stage * kKeys;
-      QUERN_UNROLL for (i32 i = 0; i < kKeys; i += kWarp) {
-        const i32 at = key + i + lane();
-        if (!p.k_scale) {
-          to[i + lane()] = 1.0f;
-          continue;
-        }
-        const KeyPlace place = at < end ? place_of_key(p, work, at) : KeyPlace{};
-        copy_async_4(to + i + lane(), p.k_scale + place.page * p.k_scale_page + place.place * p.k_scale_place,
-                     place.there);
+      pages.hold(p, work, key, end);
+      const f32* from[kKeys / kWarp];
+      bool take[kKeys / kWarp];
+      QUERN_UNROLL for (i32 i = 0; i < kKeys / kWarp; ++i) {
+        const i32 at = key + i * kWarp + lane(), page = pages.of(at);
+        take[i] = p.k_scale && at < end && (kRagged || page < p.pool_pages);
+        from[i] = p.k_scale;
+        if (take[i]) from[i] += page * p.k_scale_page + place_in_page(p, work, at) * p.k_scale_place;
       }
+      acquire(empty, state);
+      f32* to = m.scales + state.stage * kKeys + lane();
       if (p.k_scale) {
+        QUERN_UNROLL for (i32 i = 0; i < kKeys / kWarp; ++i) copy_async_4(to + i * kWarp, from[i], take[i]);
         copy_async_arrive(full, state.stage);
       } else {
+        QUERN_UNROLL for (i32 i = 0; i < kKeys / kWarp; ++i) to[i * kWarp] = 1.0f;
         mbarrier_arrive(full, state.stage);
       }
     }
