@@ -271,8 +271,9 @@ def measure_append(case: Append, context: Context, clock: Clock, seed: int) -> d
           f"{size / graph_us / 1e6:.2f} / {size / programmatic_us / 1e6:.2f} TB/s; copy {copy_us:.2f} us; sets {sets}; "
           f"error {error:.1e}; first {first:.0f} ms", flush=True)  # fmt: skip
     allowed = 4e-3 if case.cache == "bf16" else 4e-2
-    return {"case": case.name, "call_us": us, "graph_us": graph_us, "programmatic_us": programmatic_us, "copy_us": copy_us, "bytes": size, "sets": sets,
-            "error": error, "allowed": allowed, "first_ms": first}  # fmt: skip
+    return {"case": case.name, "call_us": us, "graph_us": graph_us, "programmatic_us": programmatic_us,
+            "copy_us": copy_us, "bytes": size, "sets": sets, "error": error, "allowed": allowed,
+            "first_ms": first}  # fmt: skip
 
 
 def main() -> int:
