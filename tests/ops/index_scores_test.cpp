@@ -337,10 +337,11 @@ std::vector<ScoreCase> unfair_cases() {
     change(c);
     cases.push_back(c);
   };
-  add("unfair_one_query", {{1, 300}, {1, 65}, {1, 0}, {1, 128}}, [](ScoreCase& c) { c.one_query = true; });
+  add("unfair_one_query", {{1, 1900}, {1, 65}, {1, 0}, {1, 128}},
+      [](ScoreCase& c) { c.one_query = true, c.max_sms = 1; });
   add("unfair_two", {{2, 200}, {1, 130}, {2, 1}}, [](ScoreCase& c) { c.page_size = 16; });
   add("unfair_four", {{4, 333}, {3, 65}}, [](ScoreCase& c) { c.max_sms = 1; });
-  add("unfair_shared_keys", {{20, 400}, {9, 70}}, [](ScoreCase& c) { c.max_sms = 1; });
+  add("unfair_shared_keys", {{20, 1300}, {9, 70}}, [](ScoreCase& c) { c.max_sms = 1; });
   add("unfair_rows", {{13, 200}, {1, 500}, {30, 30}}, [](ScoreCase& c) { c.ragged = true, c.max_sms = 2; });
   add("unfair_without_scales", {{5, 200}}, [](ScoreCase& c) { c.k_scale = Scale::none, c.max_sms = 1; });
   add("unfair_portable", {{4, 300}, {1, 65}}, [](ScoreCase& c) { c.heads = 32; });
