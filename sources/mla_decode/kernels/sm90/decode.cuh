@@ -10,7 +10,7 @@
 //                                         <----------  weights of block 1, to shared memory
 //   left sums  += weights 1 * left keys 1             right sums += weights 1 * right keys 1
 //
-// So one warpgroup's softmax runs while the other's products do. Its own weights a warpgroup multiplies from registers.
+// So one warpgroup's softmax runs while the other's products do; its own weights a warpgroup multiplies from registers.
 // Weights are relative to one maximum a row, which both follow in turn: block 0's logits raise it, then block 1's.
 // Weights of a block go where its rope part was, which only logits need.
 //
