@@ -46,6 +46,7 @@
 //     mbarrier_arrive_remote(b, rank)   on the same barrier of any block of the cluster. It waits for this thread's
 //                                       earlier accesses of global memory, about 1 us; ..._relaxed orders nothing:
 //                                       enough after wgmma_wait, where the stage was read by products alone
+//     copy_async_16(shared, global, take, hint)  kernel.cuh's, with a hint
 //     copy_async_arrive(b)              arrives once all copy_async_16 and copy_async_4 of this thread so far have
 //                                       landed; it is one of the arrivals that the barrier was made for. What reads
 //                                       them after the barrier by products needs a fence_async() of its own first

@@ -285,6 +285,14 @@ QUERN_DEVICE void store_matrix(void* row, const u32 (&v)[count]) {
 #undef QUERN_STMATRIX
 }
 
+// ---- Ordinary asynchronous copies with a hint
+QUERN_DEVICE void copy_async_16(void* shared, const void* global, bool take, CacheHint hint) {
+  asm volatile(
+      "cp.async.cg.shared.global.L2::cache_hint.L2::128B [%0], [%1], 16, %2, %3;" ::"r"(shared_address(shared)),
+      "l"(global), "r"(take ? 16 : 0), "l"(static_cast<u64>(hint))
+      : "memory");
+}
+
 // ---- Election, named barriers
 QUERN_DEVICE bool elect_one() {
   u32 elected;

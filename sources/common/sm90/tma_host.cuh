@@ -160,6 +160,11 @@ QUERN_DEVICE void store_matrix(void* row, const u32 (&v)[count]) {
   host::table->together(host::Together::store_matrix, &mine, host::move_matrices<transposed, true, count>);
 }
 
+// ---- Ordinary asynchronous copies with a hint
+QUERN_DEVICE void copy_async_16(void* shared, const void* global, bool take, CacheHint) {
+  copy_async_16(shared, global, take);
+}
+
 // ---- Election, named barriers
 QUERN_DEVICE bool elect_one() { return host::table->elect() != 0; }
 QUERN_DEVICE void arrive_named(int id, int threads) {
