@@ -75,16 +75,11 @@ QUERN_DEVICE void write_staying(const Tokens& tokens, const Scale& scale, u64 le
   const Slice& s = tokens.s;
   const bool vectors = stores_vectors(out, s);
   tokens.each([&](i32 tile, const u32(&k)[kGroup]) {
-    QUERN_UNROLL for (int j = 0; j < kGroupTiles; ++j) {
-      if (tile + j >= s.last) continue;
-      f32 x[kVector];
-      QUERN_UNROLL for (int e = 0; e < kVector; ++e) {
-        const u32 key = k[j * kVector + e];
-        x[e] = stays(key, tokens.index_of(tile, j * kVector + e), least) ? scale.value(number_of_key(key)) * inverse_sum
-                                                                         : 0.0f;
-      }
-      store_elements(out, vectors, s, s.place(tile + j), x);
+    f32 x[kGroup];
+    QUERN_UNROLL for (int i = 0; i < kGroup; ++i) {
+      x[i] = stays(k[i], tokens.index_of(tile, i), least) ? scale.value(number_of_key(k[i])) * inverse_sum : 0.0f;
     }
+    store_tiles(out, vectors, s, tile, x);
   });
 }
 
