@@ -74,6 +74,10 @@ template <class T>
 QUERN_DEVICE T warp_min(T v) {
   return warp_reduce(v, Smaller{});
 }
+#ifdef QUERN_WARP_EXTREMA  // the target has an instruction for them
+QUERN_DEVICE u32 warp_max(u32 v) { return warp_largest(v); }
+QUERN_DEVICE u32 warp_min(u32 v) { return warp_smallest(v); }
+#endif
 template <class T>
 QUERN_DEVICE T warp_scan(T v) {
   QUERN_UNROLL for (int d = 1; d < kWarp; d *= 2) {

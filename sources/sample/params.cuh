@@ -98,7 +98,8 @@ struct SampleParams {
 
 // ---- Where a row lies in the shared memory of a cluster's blocks (kernels/sm90)
 inline constexpr i32 kClusterBlocks = 8;  // at most
-inline constexpr i32 kSpotBits = 9, kSpots = 1 << kSpotBits;
+inline constexpr i32 kSpotBits = 9, kSpots = 1 << kSpotBits, kBinWords = (3 * kSpots + 2 + 3) / 4 * 4;
+inline constexpr i32 kSieved = 2048;  // tokens of a part that are set apart to be searched
 inline constexpr i32 kSegment = 256;  // tokens that are ranked at once
 // Offsets in bytes; the slice of logits comes first.
 struct ClusterRoom {
@@ -110,8 +111,9 @@ QUERN_SHARED_CODE constexpr ClusterRoom cluster_room(i32 chunks, i32 own, bool k
   room.tops = room.stats + chunks * 8;
   room.marks = room.tops + (slots != 0 ? chunks * 4 : 0);
   room.work = (room.marks + (slots != 0 ? own * kGroups * 4 : 0) + 15) / 16 * 16;
-  const i32 search = filters ? 3 * kSpots * 4 + 2 * kSegment * 8 : 0;
-  i32 work = slots * 9 > chunks * 8 ? slots * 9 : chunks * 8;  // of the slots half are used, two bytes each
+  const i32 search = filters ? kBinWords * 4 + 2 * kSegment * 8 + kSieved * 2 : 0;
+  // A slot of the table is a word; of the slots half are used, two bytes each on the list of those.
+  i32 work = slots * 5 > chunks * 8 ? slots * 5 : chunks * 8;
   work = search > work ? search : work;
   room.bytes = room.work + work;
   return room;

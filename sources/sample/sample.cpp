@@ -56,11 +56,6 @@ Parts parts_of(const Problem& problem) {
           round_up(chunks * 8)};
 }
 
-// Of a block.
-int threads_of(const Shape& shape, bool clusters) {
-  return clusters && (shape.edits || shape.filters) ? 512 : kThreads;
-}
-
 q::ClusterRoom room_of(const Problem& problem, int blocks) {
   const q::SampleParams& p = problem.params;
   return q::cluster_room(p.chunks, (p.chunks + blocks - 1) / blocks, problem.shape.edits || problem.shape.filters,
@@ -78,7 +73,7 @@ int blocks_of_row(const Problem& problem, const jit::TargetInfo& limits) {
   // The emulation on the host runs clusters of 64 warps.
   const bool host = limits.target.family() == jit::Family::host;
   int most = std::min<int>(q::kClusterBlocks, p.chunks);
-  if (host) most = std::min(most, 64 * 32 / threads_of(problem.shape, true));
+  if (host) most = std::min(most, 64 * 32 / kThreads);
   if (problem.bounded) most = std::min(most, problem.sms);
   int best = 0;
   double least = 0;
@@ -106,7 +101,7 @@ jit::Unit to_unit(const char* name, const Shape& shape, jit::Target target) {
   unit.constants = {{"LOGIT", name_of(shape.logits)},
                     {"EDITS", shape.edits ? "1" : "0"},
                     {"FILTERS", shape.filters ? "1" : "0"},
-                    {"THREADS", std::to_string(threads_of(shape, shape.clusters))}};
+                    {"THREADS", std::to_string(kThreads)}};
   unit.source = embedded(shape.clusters ? "sample/kernels/sm90/clustered.cuh" : "sample/kernels/sample.cuh");
   unit.headers = device_headers(unit.target);
   const std::uint32_t most = jit::limits_of(target).shared_per_block;
@@ -157,7 +152,6 @@ void launch_problem(const Runtime& runtime, Problem* problem, const jit::Spec& s
   if (problem->blocks != 0) {
     const int most = std::max(problem->sms * 2 / p.blocks, 1),
               clusters = problem->bounded ? std::min(p.count, most) : p.count;
-    launch.block[0] = static_cast<std::uint32_t>(threads_of(problem->shape, true));
     launch.grid[0] = static_cast<std::uint32_t>(clusters * p.blocks);
     launch.cluster[0] = static_cast<std::uint32_t>(p.blocks);
     launch.shared_bytes = static_cast<std::uint32_t>(room_of(*problem, p.blocks).bytes);

@@ -54,6 +54,10 @@ template <class T>
 QUERN_DEVICE T shuffle_up(T v, int delta) {
   return __shfl_up_sync(0xffffffffu, v, delta);
 }
+// For common/reduce.cuh.
+#define QUERN_WARP_EXTREMA 1
+QUERN_DEVICE u32 warp_largest(u32 v) { return __reduce_max_sync(0xffffffffu, v); }
+QUERN_DEVICE u32 warp_smallest(u32 v) { return __reduce_min_sync(0xffffffffu, v); }
 QUERN_DEVICE u64 ballot(bool predicate) { return __ballot_sync(0xffffffffu, predicate); }
 
 // ---- Bits

@@ -20,7 +20,7 @@ QUERN_CALLED i32 draw_by_race(const Room& room, const Source& source, const Stre
     const f32 weight = source.share(place);
     if (weight == 0.0f) return;
     const i32 token = index_at(place);
-    const f32 time = exponential(stream.of_token(token).x[0]) / weight;
+    const f32 time = exponential(stream.of_token(token).x[0]) * rcp_approx(weight);
     const u64 own = static_cast<u64>(bits_of(time)) << 32 | static_cast<u32>(token);
     best = own < best ? own : best;
   });

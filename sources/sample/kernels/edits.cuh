@@ -55,15 +55,21 @@ QUERN_DEVICE f32 divide(f32 x, f32 r, f32 inverse) {
   const f32 quotient = x * inverse, better = fma(fma(-quotient, r, x), inverse, quotient);
   return better == better ? better : quotient;  // of infinities the remainder is NaN
 }
+QUERN_DEVICE f32 repeat(const Row& row, f32 x) {
+  return x > 0.0f ? divide(x, row.repetition, row.inverse_repetition) : x * row.repetition;
+}
+QUERN_DEVICE f32 weigh_down(const Row& row, f32 x, i32 count) {
+  return fma(-row.frequency, static_cast<f32>(count), x - row.presence);
+}
 QUERN_DEVICE f32 penalise(const Row& row, f32 x, bool repeated, i32 count) {
-  if (repeated || count > 0) x = x > 0.0f ? divide(x, row.repetition, row.inverse_repetition) : x * row.repetition;
-  if (count > 0) x = fma(-row.frequency, static_cast<f32>(count), x - row.presence);
+  if (repeated || count > 0) x = repeat(row, x);
+  if (count > 0) x = weigh_down(row, x, count);
   return x;
 }
 QUERN_DEVICE bool bit_at(const u32* mask, i32 token) { return (mask[token >> 5] >> (token & 31) & 1) != 0; }
 
 // ---- A chunk as it streams by: lane l has the kVector logits from (j kWarp + l) kVector on, for each j
-QUERN_DEVICE i32 place_in_chunk(int j) { return (j * kWarp + lane()) * kVector; }
+QUERN_DEVICE i32 place_in_chunk(int j) { return j * (kWarp * kVector) + lane() * kVector; }
 
 // -inf behind the row's end.
 QUERN_DEVICE void load_chunk(const Row& row, i32 begin, i32 vocab, bool vectors, f32 (&x)[kEach]) {
@@ -113,8 +119,9 @@ QUERN_DEVICE void edit_vector(const SampleParams& p, const Row& row, i32 begin, 
   if (row.allowed) in = shuffle(masks.allowed, word) >> (at & 31);
   if (listed) in &= ~(listed[word] >> (at & 31));
   if (row.prompt_mask) repeated = shuffle(masks.prompt, word) >> (at & 31);
+  constexpr u32 kOfLane = (1u << kVector) - 1;
   i32 counts[kVector] = {};
-  bool counted = false;
+  u32 counted = 0;
   if (row.counts) {
     if (p.count_vectors && begin + kChunk <= p.vocab) {
       QUERN_UNROLL for (int e = 0; e < kVector; e += 4) {
@@ -125,11 +132,19 @@ QUERN_DEVICE void edit_vector(const SampleParams& p, const Row& row, i32 begin, 
       QUERN_UNROLL for (int e = 0; e < kVector; ++e) counts[e] =
           begin + at + e < p.vocab ? row.counts[begin + at + e] : 0;
     }
-    QUERN_UNROLL for (int e = 0; e < kVector; ++e) counted |= counts[e] > 0;
+    QUERN_UNROLL for (int e = 0; e < kVector; ++e) counted |= counts[e] > 0 ? 1u << e : 0u;
+    repeated |= counted;
   }
-  constexpr u32 kOfLane = (1u << kVector) - 1;
-  if ((repeated & kOfLane) != 0 || counted) {
-    QUERN_UNROLL for (int e = 0; e < kVector; ++e) x[e] = penalise(row, x[e], (repeated >> e & 1) != 0, counts[e]);
+  if ((repeated & kOfLane) != 0) {
+    QUERN_UNROLL for (int e = 0; e < kVector; ++e) {
+      const f32 changed = repeat(row, x[e]);
+      x[e] = (repeated >> e & 1) != 0 ? changed : x[e];
+    }
+  }
+  if (counted != 0) {
+    QUERN_UNROLL for (int e = 0; e < kVector; ++e) {
+      if (counts[e] > 0) x[e] = weigh_down(row, x[e], counts[e]);
+    }
   }
   if ((~in & kOfLane) != 0) {
     QUERN_UNROLL for (int e = 0; e < kVector; ++e) {
@@ -166,9 +181,9 @@ QUERN_DEVICE void each_edited(const SampleParams& p, i32 i, F f) {
     const From from = static_cast<From>(kind);
     const TokenList& list = from == From::prompt ? p.prompt : from == From::output ? p.output : p.banned;
     const i32* tokens = list.tokens ? list.tokens + i * list.stride : nullptr;
-    i32 begin = 0, end = list.tokens ? list.most : 0;
-    if (end != 0 && list.lengths) end = list.lengths[i] < end ? list.lengths[i] : end;
-    if (from == From::bias) tokens = p.bias_ids, begin = biases.begin, end = biases.end;
+    i32 begin = 0, end = list.tokens ? list.most : 0, there = end;
+    if (end != 0 && list.lengths) there = list.lengths[i];
+    if (from == From::bias) tokens = p.bias_ids, begin = biases.begin, there = end = biases.end;
     QUERN_ROLLED for (i32 base = begin + thread_index(); base < end; base += kThreads * kAtOnce) {
       i32 token[kAtOnce];
       QUERN_UNROLL for (int j = 0; j < kAtOnce; ++j) token[j] =
@@ -177,7 +192,8 @@ QUERN_DEVICE void each_edited(const SampleParams& p, i32 i, F f) {
         const i32 own = token[0];
         // They move up, so that each is in a register.
         QUERN_UNROLL for (int m = 1; m < kAtOnce; ++m) token[m - 1] = token[m];
-        if (own >= 0 && own < p.vocab) f(own, from, base + j * kThreads);
+        // The length comes with the tokens, which lie there beyond it, too.
+        if (own >= 0 && own < p.vocab && base + j * kThreads < there) f(own, from, base + j * kThreads);
       }
     }
   }

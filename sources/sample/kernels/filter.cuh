@@ -206,7 +206,8 @@ QUERN_CALLED void filter(const Room& room, const Whole& whole, const Settings& s
     if (least > source->least) source->least = least, everything = false;
   }
   if (s.top_p < 1.0f) {
-    const u64 total = joint != 0 ? joint : sum_up(room, *source).weight;
+    const bool alone = everything && !(s.top_k > 0 && s.top_k < whole.p->vocab) && whole.total() != 0;
+    const u64 total = joint != 0 ? joint : alone ? whole.total() : sum_up(room, *source).weight;
     Source reached = *source;
     if (everything) {
       // Tokens so small that all of them together make up less than what top_p leaves out.
@@ -278,7 +279,7 @@ QUERN_CALLED Source kept_by_thresholds(const Room& room, const Whole& whole, con
                                        u64* joint) {
   f32 least = -infinity();
   if (s.n_sigma > 0.0f) least = least_by_sigma(room, whole, s.n_sigma);
-  if (s.min_p > 0.0f) least = fmax(least, whole.max + log(s.min_p) / whole.inverse_temperature);
+  if (s.min_p > 0.0f) least = fmax(least, whole.max + log(s.min_p) * rcp_approx(whole.inverse_temperature));
   const u32 least_key = least > -infinity() ? key_of(fmin(least, whole.max)) : 0;
   *everything = least_key <= kDead;
   const bool counts = s.top_k > 0 && s.top_k < whole.p->vocab;

@@ -16,6 +16,10 @@ struct Settings {
            is_share(typical_p) && n_sigma == n_sigma && is_share(xtc_probability) && xtc_threshold >= 0.0f &&
            dynamic_range >= 0.0f && dynamic_range < infinity() && fabs(dynamic_exponent) < infinity() && top_k >= -1;
   }
+  // Then its share is of the sums over chunks.
+  QUERN_DEVICE bool is_top_p_alone(i32 vocab) const {
+    return top_p < 1.0f && !(top_k > 0 && top_k < vocab) && !(min_p > 0.0f);
+  }
   QUERN_DEVICE bool filters() const {
     return top_k > 0 || top_p < 1.0f || min_p > 0.0f || typical_p < 1.0f || n_sigma > 0.0f || xtc_probability > 0.0f ||
            dynamic_range > 0.0f;

@@ -25,7 +25,8 @@ QUERN_DEVICE bool needs_sums(const SampleParams& p, i32 i) {
   if constexpr (kFilters) {
     const i32 k = read_row(p.top_k, i);
     const bool by_count = k > 0 && k <= kMostListed && k < p.vocab, share = read_row(p.top_p, i) < 1.0f;
-    return !share && !by_count && !(read_row(p.min_p, i) > 0.0f);
+    if (share) return !(k > 0 && k < p.vocab) && !(read_row(p.min_p, i) > 0.0f);
+    return !by_count && !(read_row(p.min_p, i) > 0.0f);
   }
   return true;
 }

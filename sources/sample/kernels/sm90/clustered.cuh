@@ -16,7 +16,7 @@ QUERN_DEVICE void weigh_row(const Part& part, const Stream& stream, f32 inverse_
       const f32 share = share_of_largest(sums->max, *at, sums->scale);
       own += to_units(share);
       if (!draws || share == 0.0f) return;
-      const f32 time = exponential(stream.of_token(token).x[0]) / share;
+      const f32 time = exponential(stream.of_token(token).x[0]) * rcp_approx(share);
       const u64 its = static_cast<u64>(bits_of(time)) << 32 | static_cast<u32>(token);
       best = its < best ? its : best;
     });
@@ -46,9 +46,13 @@ QUERN_DEVICE void sample_row(const SampleParams& p, Part& part, i32 i) {
                       p.offsets ? static_cast<u64>(p.offsets[i]) : p.offset,
                       p.seeds ? u64{0} : static_cast<u64>(i) + 1};
   const bool filters = kFilters && settings.filters(), draws = settings.temperature != 0.0f && !filters;
-  const bool weigh = p.sums == Sums::all || draws;
+  const bool sieves = filters && settings.temperature != 0.0f && settings.is_top_p_alone(p.vocab);
+  const bool weigh = p.sums == Sums::all || draws || sieves;
   const f32 inverse_temperature = inverse_of(settings.temperature);
   RowSums sums{-infinity(), inverse_temperature * kLog2OfE, 0, 0};
+  // Masks come a chunk ahead.
+  ChunkMasks masks{};
+  if (kEdits && warp() < chunks) masks = load_masks(row, (part.first + warp()) * kChunk, p.vocab);
   if (part.lists()) list_part(p, row, &part);
   bool nan = false;
   QUERN_ROLLED for (i32 c = warp(); c < chunks; c += kWarps) {
@@ -58,8 +62,10 @@ QUERN_DEVICE void sample_row(const SampleParams& p, Part& part, i32 i) {
       } else {
         copy_async_wait<0>();
       }
+      const ChunkMasks own = masks;
+      if (kEdits && c + kWarps < chunks) masks = load_masks(row, (part.first + c + kWarps) * kChunk, p.vocab);
       widen_chunk(p, row, part, c);
-      nan |= take_chunk(p, row, part, c, weigh, sums.scale);
+      nan |= take_chunk(p, row, part, c, weigh, sieves, sums.scale, own);
     } else {
       f32 x[kEach];
       load_chunk(row, (part.first + c) * kChunk, p.vocab, p.vectors, x);
@@ -73,21 +79,24 @@ QUERN_DEVICE void sample_row(const SampleParams& p, Part& part, i32 i) {
     if (thread_index() == 0) desk.nan = any;
   }
   sync_cluster_shared();
-  learn_chunks(part, p.chunks_per_block);
+  learn_chunks(part, p.chunks_per_block, sieves);
 
   const Room room = part.room();
   u32 status = mistakes_of(room, p, row, settings);
   Choice choice{part.rank == 0, -1, 0.0f};
-  if (status == 0) {
+  if (status != 0) {
+    release();
+  } else {
     if (told) {
       QUERN_ROLLED for (i32 r = 0; r < part.blocks; ++r) status |=
           of_block(&desk.nan, r) != 0 ? static_cast<u32>(kNan) : 0u;
     }
     f32 max = -infinity();
-    QUERN_ROLLED for (i32 at = thread_index(); at < part.all; at += kThreads) max = fmax(max, part.top_of(at));
-    sums.max = value_of(reduce_max(room, key_of(max)));
+    QUERN_FOUR_AT_ONCE for (i32 at = lane(); at < part.all; at += kWarp) max = fmax(max, part.top_of(at));
+    sums.max = value_of(warp_max(key_of(max)));
     if (!(sums.max > -infinity())) {
       status |= kEmpty;
+      release();
     } else {
       if (weigh) weigh_row(part, stream, inverse_temperature, draws, &sums);
       if (settings.temperature == 0.0f) {
@@ -95,7 +104,7 @@ QUERN_DEVICE void sample_row(const SampleParams& p, Part& part, i32 i) {
       } else if (draws) {
         choice = choose_of_row(part, row, sums, stream);
       } else if constexpr (kFilters) {
-        choice = choose_of_filtered(p, part, sums, settings, inverse_temperature, stream);
+        choice = choose_of_filtered(p, part, sums, settings, inverse_temperature, sieves, stream);
       }
     }
   }
@@ -113,9 +122,9 @@ QUERN_DEVICE void sample_clustered(const SampleParams& p) {
   const i32 clusters = block_count(0) / part.blocks;
   QUERN_ROLLED for (i32 i = block_index(0) / part.blocks; i < p.count; i += clusters) {
     sample_row(p, part, i);
-    // Before this block's shared memory is used again or is gone, the others have read it.
-    cluster_arrive_relaxed();
+    // Before this block's shared memory is used again or is gone, the others have read it, and all of its own threads.
     cluster_wait();
+    sync_block();
   }
 }
 

@@ -17,11 +17,13 @@ inline constexpr i32 kWarps = kThreads / kWarp;
 struct Desk {
   u64 scratch[2 * kThreads / kWarp];
   u64 few[kSegment], weights[kSegment];
-  u64 found[4];
-  u64 total, listed_total, race, first, last;  // this block's own, which the others read
+  u64 bins[2][4], tokens[2][2];  // what has been found, in turns
+  u32 kth;
+  u64 listed_total, race, first, last;  // this block's own, which the others read
   u32 nan;
   u32 listed[2];  // tokens on the list, beyond its end, too
   u32 used;       // slots of the table
+  u32 sieved;     // tokens that have been set apart, or would have been
 };
 
 // The block's part of the row under way, and where things lie in dynamic shared memory.
@@ -32,10 +34,12 @@ struct Part {
   i32 vocab;
   f32* slice;       // [chunks * kChunk] if kKeeps
   u64* stats;       // [all] largest logit and sum of shares, as f32, of what no list names
+  f32* middles;   // [all] a logit that a few of each hundred tokens of the chunk reach
   u32* tops;        // [all] keys of the largest logits, where there are lists
   u32* marks;       // [chunks * kGroups] bits of the tokens that lists name
   u8* work;         // the table of listed tokens; then histograms and lists; then weights of chunks
-  EditTable table;  // of this part's tokens, without values
+  u32* table;       // of this part's tokens that lists name: the token's place in the part above what is said of it
+  u32 slots;
   u16* used;        // its slots that have one
   bool named;
   Desk* desk;
@@ -73,6 +77,7 @@ QUERN_DEVICE Part part_of(const SampleParams& p, Desk* desk) {
   part.slice = reinterpret_cast<f32*>(shared);
   part.stats = reinterpret_cast<u64*>(shared + room.stats);
   part.tops = reinterpret_cast<u32*>(shared + room.tops);
+  part.middles = reinterpret_cast<f32*>(desk->few);
   part.marks = reinterpret_cast<u32*>(shared + room.marks);
   part.work = shared + room.work;
   part.named = p.slots != 0;
@@ -80,30 +85,48 @@ QUERN_DEVICE Part part_of(const SampleParams& p, Desk* desk) {
   return part;
 }
 
+// The last thing that a block does with what others have of a row; after it each may go on alone. Once in a row.
+QUERN_DEVICE void release() {
+  sync_warp();
+  cluster_arrive_relaxed();
+}
+
 // ---- Lists
+// A slot's lower half: how often the output has the token, and two bits.
+inline constexpr u32 kPromptBit = 1u << 14, kBannedBit = 1u << 15, kFreeSlot = ~0u;
+static_assert(kMostEdited < 1 << 14);
+
 // The table of those that lists name among the part's tokens. All threads; ends with a barrier.
 QUERN_DEVICE void list_part(const SampleParams& p, const Row& row, Part* part) {
-  EditTable& table = part->table;
-  table.slots = static_cast<u32>(p.slots);
-  table.tokens = reinterpret_cast<u32*>(part->work);
-  table.counts = table.tokens + table.slots;
-  part->used = reinterpret_cast<u16*>(table.counts + table.slots);
+  part->slots = static_cast<u32>(p.slots);
+  part->table = reinterpret_cast<u32*>(part->work);
+  part->used = reinterpret_cast<u16*>(part->table + part->slots);
   bins_zero<kThreads>(part->marks, part->chunks * kGroups);
   QUERN_ROLLED for (i32 s = thread_index() * 4; s < p.slots; s += kThreads * 4) {
-    store16(table.tokens + s, {{EditTable::kFree, EditTable::kFree, EditTable::kFree, EditTable::kFree}});
-    store16(table.counts + s, {{0, 0, 0, 0}});
+    store16(part->table + s, {{kFreeSlot, kFreeSlot, kFreeSlot, kFreeSlot}});
   }
   if (thread_index() == 0) part->desk->used = 0;
   sync_block();
   each_edited(p, row.i, [&](i32 token, From from, i32) {
     if (!part->owns(token)) return;
-    const u32 slot = table.slot_for(token), local = static_cast<u32>(token - part->begin()), bit = 1u << (local & 31);
-    // Whoever comes first puts it on the list of those there are.
-    if ((atomic_or(part->marks + (local >> 5), bit) & bit) == 0)
-      part->used[atomic_add(&part->desk->used, 1u)] = static_cast<u16>(slot);
-    if (from == From::output) atomic_add(table.counts + slot, 1u);
-    if (from == From::prompt) atomic_or(table.counts + slot, EditTable::kInPrompt);
-    if (from == From::banned) atomic_or(table.counts + slot, EditTable::kBanned);
+    const u32 local = static_cast<u32>(token - part->begin()), fresh = local << 16;
+    const u32 said = from == From::output ? 1u : from == From::prompt ? kPromptBit : from == From::banned ? kBannedBit : 0u;
+    u32 slot = (static_cast<u32>(token) * 0x9e3779b1u >> 12) & (part->slots - 1);
+    while (true) {
+      const u32 stood = atomic_cas(part->table + slot, kFreeSlot, fresh | said);
+      if (stood == kFreeSlot) {
+        atomic_or(part->marks + (local >> 5), 1u << (local & 31));
+        part->used[atomic_add(&part->desk->used, 1u)] = static_cast<u16>(slot);
+        return;
+      }
+      if (stood >> 16 == local) break;
+      slot = (slot + 1) & (part->slots - 1);
+    }
+    if (from == From::output) {
+      atomic_add(part->table + slot, 1u);
+    } else {
+      atomic_or(part->table + slot, said);
+    }
   });
   sync_block();
 }
@@ -111,21 +134,19 @@ QUERN_DEVICE void list_part(const SampleParams& p, const Row& row, Part* part) {
 template <class F>
 QUERN_DEVICE void each_listed_of_part(const Part& part, F f) {
   QUERN_ROLLED for (u32 i = static_cast<u32>(thread_index()); i < part.desk->used; i += kThreads) {
-    const u32 slot = part.used[i];
-    const i32 token = static_cast<i32>(part.table.tokens[slot]);
-    f(token, part.slice + (token - part.begin()), slot);
+    const u32 slot = part.table[part.used[i]], local = slot >> 16;
+    f(part.begin() + static_cast<i32>(local), part.slice + local, slot & 0xffff);
   }
 }
 
 // The slice has the listed tokens' raw logits: makes them what is sampled from. *nan: there was one.
 QUERN_DEVICE void settle_listed(const SampleParams& p, const Row& row, const Part& part, bool* nan) {
   sync_block();
-  each_listed_of_part(part, [&](i32 token, f32* at, u32 slot) {
-    const u32 count = part.table.counts[slot];
-    f32 x =
-        penalise(row, *at, (count & EditTable::kInPrompt) != 0 || (row.prompt_mask && bit_at(row.prompt_mask, token)),
-                 static_cast<i32>(count & (EditTable::kInPrompt - 1)) + (row.counts ? row.counts[token] : 0));
-    if ((count & EditTable::kBanned) != 0 || (row.allowed && !bit_at(row.allowed, token))) x = -infinity();
+  each_listed_of_part(part, [&](i32 token, f32* at, u32 said) {
+    const bool in_prompt = (said & kPromptBit) != 0 || (row.prompt_mask && bit_at(row.prompt_mask, token));
+    f32 x = penalise(row, *at, in_prompt,
+                     static_cast<i32>(said & (kPromptBit - 1)) + (row.counts ? row.counts[token] : 0));
+    if ((said & kBannedBit) != 0 || (row.allowed && !bit_at(row.allowed, token))) x = -infinity();
     *at = x;
   });
   sync_block();
@@ -146,12 +167,13 @@ QUERN_DEVICE void settle_listed(const SampleParams& p, const Row& row, const Par
   static_assert(kChunk == 1 << 10);
 }
 // What the other blocks know of their chunks. Between barriers of the cluster.
-QUERN_DEVICE void learn_chunks(const Part& part, i32 chunks_each) {
+QUERN_DEVICE void learn_chunks(const Part& part, i32 chunks_each, bool sieves) {
   QUERN_ROLLED for (i32 c = thread_index(); c < part.all; c += kThreads) {
     const i32 r = c / chunks_each;
     if (r == part.rank) continue;
     part.stats[c] = of_block(part.stats + c, r);
     if (part.lists()) part.tops[c] = of_block(part.tops + c, r);
+    if (sieves) part.middles[c] = of_block(part.middles + c, r);
   }
   sync_block();
 }
@@ -167,10 +189,11 @@ QUERN_DEVICE bool comes_by_vectors(const SampleParams& p, i32 chunk) {
 QUERN_DEVICE void begin_chunk(const SampleParams& p, const Row& row, const Part& part, i32 c) {
   const i32 chunk = part.first + c;
   if (comes_by_vectors(p, chunk)) {
-    Logit* const to = reinterpret_cast<Logit*>(part.slice + c * kChunk + kRawAt);
-    QUERN_UNROLL for (int j = 0; j < kLoads; ++j) {
-      copy_async_16(to + place_in_chunk(j), row.logits + chunk * kChunk + place_in_chunk(j), true);
-    }
+    // Places of the first, from which the others lie at constant distances.
+    Logit* const to = reinterpret_cast<Logit*>(part.slice + c * kChunk + kRawAt) + place_in_chunk(0);
+    const Logit* const from = row.logits + (chunk * kChunk + place_in_chunk(0));
+    constexpr i32 kStep = kWarp * kVector;
+    QUERN_UNROLL for (int j = 0; j < kLoads; ++j) copy_async_16(to + j * kStep, from + j * kStep, true);
   }
   copy_async_commit();
 }
@@ -216,16 +239,15 @@ QUERN_DEVICE void store_vector(f32* to, const Vector& v) {
 
 // Chunk c of the part: edits it and notes what there is to know of it. The listed tokens' logits stay raw and are left
 // out. True where there was a NaN.
-QUERN_DEVICE bool take_chunk(const SampleParams& p, const Row& row, const Part& part, i32 c, bool sums, f32 scale) {
+QUERN_DEVICE bool take_chunk(const SampleParams& p, const Row& row, const Part& part, i32 c, bool sums, bool sieves,
+                             f32 scale, const ChunkMasks& masks) {
   const i32 chunk = part.first + c;
   f32* const slice = part.slice + c * kChunk;
   const u32* const listed = part.lists() ? part.marks + c * kGroups : nullptr;
   constexpr u32 kOfLane = (1u << kVector) - 1;
-  ChunkMasks masks{};
-  if constexpr (kEdits) masks = load_masks(row, chunk * kChunk, p.vocab);
   bool any_nan = false;
   f32 max = -infinity(), sum = 0.0f;
-  constexpr int kAtOnce = kEdits ? 1 : 2;
+  constexpr int kAtOnce = 2;
   QUERN_ROLLED for (int first = 0; first < kLoads; first += kAtOnce) {
     QUERN_UNROLL for (int j = first; j < first + kAtOnce; ++j) {
       const i32 at = place_in_chunk(j);
@@ -250,7 +272,14 @@ QUERN_DEVICE bool take_chunk(const SampleParams& p, const Row& row, const Part& 
       QUERN_UNROLL for (int e = 0; e < kVector; ++e) max = fmax(max, v.x[e]);
     }
   }
+  const f32 own = max;
   max = warp_max(max);
+  if (kFilters && sieves && max > -infinity()) {
+    // Half way between the mean of the lanes' largest and the least of them. What weighs nothing does not count.
+    const f32 top = fmax(own, max - 41.0f * rcp_approx(scale));
+    const f32 middle = 0.5f * (warp_sum(top) * (1.0f / kWarp) + value_of(warp_min(key_of(top))));
+    if (lane() == 0) part.middles[chunk] = middle;
+  }
   if (sums && max > -infinity()) {
     QUERN_TWO_AT_ONCE for (int j = 0; j < kLoads; ++j) {
       const i32 at = place_in_chunk(j);

@@ -18,13 +18,11 @@ static_assert(kSpots % kThreads == 0);
 inline constexpr int kOwnBins = kSpots / kThreads;
 
 struct Bins {
-  u32* weights;  // [kSpots] low and high words
+  u32* weights;  // [kSpots + 1] low and high words; behind the bins, of all tokens there are
   u32* counts;
-  QUERN_DEVICE static Bins of(const Part& part) {
-    u32* const first = reinterpret_cast<u32*>(part.work);
-    return {first, first + 2 * kSpots};
-  }
-  QUERN_DEVICE void zero() const { bins_zero<kThreads>(weights, 3 * kSpots); }
+  QUERN_DEVICE static Bins at(u32* first) { return {first, first + 2 * kSpots + 2}; }
+  QUERN_DEVICE static Bins of(const Part& part) { return at(reinterpret_cast<u32*>(part.work)); }
+  QUERN_DEVICE void zero() const { bins_zero<kThreads>(weights, kBinWords); }
   QUERN_DEVICE void add(u32 bin, u64 weight, u32 count) const {
     const u32 low = static_cast<u32>(weight), sum = atomic_add(weights + 2 * bin, low) + low;
     const u32 high = static_cast<u32>(weight >> 32) + (sum < low ? 1u : 0u);
@@ -68,15 +66,17 @@ struct Stretch {
 
 // Adds up the weights of lanes whose bins agree before they are added to it: for rows where many do. All lanes.
 QUERN_CALLED void add_crowded(u32* weights, u32 bin, u64 weight, bool take) {
-  const Bins bins{weights, weights + 2 * kSpots};
+  const Bins bins = Bins::at(weights);
   u64 left = ballot(take);
   QUERN_ROLLED for (int round = 0; round < 2; ++round) {
     if (left == 0) break;
     const int leader = static_cast<int>(trailing_zeros(left));
     const u32 its = shuffle(bin, leader);
     const bool mine = take && bin == its;
-    const u64 with = ballot(mine);
-    const u64 sum = warp_sum(mine ? weight : u64{0});
+    const u64 with = ballot(mine), its_weight = shuffle(weight, leader);
+    // Equal logits are what crowds a bin most.
+    u64 sum = its_weight * popcount(with);
+    if (ballot(mine && weight != its_weight) != 0) sum = warp_sum(mine ? weight : u64{0});
     if (lane() == leader) bins.add(bin, sum, popcount(with));
     take = take && !mine;
     left &= ~with;
@@ -91,8 +91,8 @@ QUERN_DEVICE bool is_crowded(u32 bin, bool take) {
   return popcount(ballot(take && bin == its)) >= 6;
 }
 
-// The bins of the whole scope. What all its tokens in this part weigh, by thread.
-QUERN_DEVICE u64 bin_part(const Part& part, const Scope& scope) {
+// The bins of the whole scope, and what all its tokens in this part weigh.
+QUERN_DEVICE void bin_part(const Part& part, const Scope& scope) {
   const Bins bins = Bins::of(part);
   u64 own = 0;
   const i32 end = part.length();
@@ -113,7 +113,8 @@ QUERN_DEVICE u64 bin_part(const Part& part, const Scope& scope) {
       }
     }
   }
-  return own;
+  own = warp_sum(own);
+  if (lane() == 0) bins.add(kSpots, own, 0);
 }
 
 // What is done with the tokens of a stretch.
@@ -126,40 +127,87 @@ struct Ranks {
   u64 first, last;
 };
 QUERN_DEVICE Ranks scan_part(const Part& part, const Scope& scope, const Stretch& stretch, Scan scan, int shift,
-                             Place* list, u32* listed) {
+                             Place* list, u32* listed, const u16* sieved) {
   const Bins bins = Bins::of(part);
   const f32 lowest = stretch.lowest, highest = stretch.highest;
   Ranks ranks{~u64{0}, 0};
-  QUERN_ROLLED for (i32 c = warp(); c < part.chunks; c += kWarps) {
-    if (!(part.top_of(part.first + c) >= lowest)) continue;
-    QUERN_TWO_AT_ONCE for (i32 j = 0; j < kChunk; j += kWarp * 4) {
-      const i32 at = c * kChunk + j + lane() * 4;
-      const vec16 four = load16(part.slice + at);
-      u32 near = 0;
+  // A warp takes four tokens a lane at once, or of those that have been set apart one a lane.
+  constexpr i32 kFours = kChunk / (kWarp * 4);
+  const i32 count = sieved ? static_cast<i32>(part.desk->sieved) : 0;
+  const i32 units = sieved ? div_up(count, kWarp) : part.chunks * kFours;
+  QUERN_ROLLED for (i32 unit = warp(); unit < units; unit += kWarps) {
+    vec16 four;
+    u32 near = 0;
+    i32 at;
+    if (sieved) {
+      const i32 i = unit * kWarp + lane();
+      at = i < count ? sieved[i] : 0;
+      four.x[0] = bits_of(part.slice[at]);
+      near = i < count && f32_of(four.x[0]) >= lowest && f32_of(four.x[0]) <= highest ? 1u : 0u;
+    } else {
+      if (!(part.top_of(part.first + unit / kFours) >= lowest)) continue;
+      at = unit * kWarp * 4 + lane() * 4;
+      four = load16(part.slice + at);
       QUERN_UNROLL for (int e = 0; e < 4; ++e) {
         near |= f32_of(four.x[e]) >= lowest && f32_of(four.x[e]) <= highest ? 1u << e : 0u;
       }
-      if (ballot(near != 0) == 0) continue;
-      QUERN_ROLLED for (int e = 0; e < 4; ++e) {
-        const f32 x = f32_of(e < 2 ? (e == 0 ? four.x[0] : four.x[1]) : e == 2 ? four.x[2] : four.x[3]);
-        const Place place = place_of(x, part.begin() + at + e);
-        const u64 rank = stretch.rank_of(place);
-        const bool take = (near >> e & 1) != 0 && is_token(place) && stretch.has(scope, x, rank);
-        if (scan == Scan::bins) {
-          if (ballot(take) != 0) {
-            add_crowded(bins.weights, take ? static_cast<u32>((rank - stretch.first) >> shift) : 0u,
-                        take ? scope.weigh(x) : u64{0}, take);
-          }
-        } else if (take && scan == Scan::list) {
-          const u32 number = atomic_add(listed, 1u);
-          if (number < static_cast<u32>(kSegment)) list[number] = place;
-        } else if (take) {
-          ranks.first = rank < ranks.first ? rank : ranks.first, ranks.last = rank > ranks.last ? rank : ranks.last;
+    }
+    QUERN_ROLLED while (ballot(near != 0) != 0) {
+      const bool here = (near & 1) != 0;
+      const f32 x = f32_of(four.x[0]);
+      const Place place = place_of(x, part.begin() + at);
+      const u64 rank = stretch.rank_of(place);
+      const bool take = here && is_token(place) && stretch.has(scope, x, rank);
+      if (scan == Scan::bins) {
+        add_crowded(bins.weights, take ? static_cast<u32>((rank - stretch.first) >> shift) : 0u,
+                    take ? scope.weigh(x) : u64{0}, take);
+      } else if (take && scan == Scan::list) {
+        const u32 number = atomic_add(listed, 1u);
+        if (number < static_cast<u32>(kSegment)) list[number] = place;
+      } else if (take) {
+        ranks.first = rank < ranks.first ? rank : ranks.first, ranks.last = rank > ranks.last ? rank : ranks.last;
+      }
+      // The next one moves up.
+      four.x[0] = four.x[1], four.x[1] = four.x[2], four.x[2] = four.x[3];
+      near >>= 1, ++at;
+    }
+  }
+  return ranks;
+}
+
+// Sets the tokens from `least` on apart, into sieved; what does not fit is counted alone. Then into bins.
+QUERN_DEVICE void sieve_part(const Part& part, const Scope& scope, f32 least, u16* sieved) {
+  u32* const count = &part.desk->sieved;
+  QUERN_ROLLED for (i32 c = warp(); c < part.chunks; c += kWarps) {
+    if (!(part.top_of(part.first + c) >= least)) continue;
+    QUERN_TWO_AT_ONCE for (i32 j = 0; j < kChunk; j += kWarp * 4) {
+      const i32 at = c * kChunk + j + lane() * 4;
+      const vec16 four = load16(part.slice + at);
+      u32 here = 0;
+      QUERN_UNROLL for (int e = 0; e < 4; ++e) here += f32_of(four.x[e]) >= least ? 1u : 0u;
+      if (here == 0) continue;
+      u32 number = atomic_add(count, here);
+      QUERN_UNROLL for (int e = 0; e < 4; ++e) {
+        if (f32_of(four.x[e]) >= least) {
+          if (number < static_cast<u32>(kSieved)) sieved[number] = static_cast<u16>(at + e);
+          ++number;
         }
       }
     }
   }
-  return ranks;
+  sync_block();
+  if (*count > static_cast<u32>(kSieved)) return;
+  const Bins bins = Bins::of(part);
+  u64 own = 0;
+  QUERN_ROLLED for (u32 i = static_cast<u32>(thread_index()); i < *count; i += kThreads) {
+    const f32 y = scope.exponent(part.slice[sieved[i]]);
+    const u64 weight = to_units(exp2(y));
+    const u32 bin = scope.bin_at(y);
+    own += weight;
+    if (bin < kSpots) bins.add(bin, weight, 1);
+  }
+  own = warp_sum(own);
+  if (lane() == 0) bins.add(kSpots, own, 0);
 }
 
 // A thread's bins, added up over the blocks; and what comes before them.
@@ -167,37 +215,36 @@ struct OwnBins {
   u64 weight[kOwnBins], before;
   u32 count[kOwnBins], count_before;
 };
-QUERN_DEVICE OwnBins add_up(const Part& part) {
+// `counting`: the counts that come before are asked for.
+QUERN_DEVICE OwnBins add_up(const Part& part, bool counting) {
   const Bins bins = Bins::of(part);
   OwnBins own{};
+  static_assert(kOwnBins == 2);
+  const u32 *const weights = bins.weights + 4 * thread_index(), *const counts = bins.counts + 2 * thread_index();
   QUERN_FOUR_AT_ONCE for (i32 r = 0; r < part.blocks; ++r) {
-    QUERN_UNROLL for (int i = 0; i < kOwnBins; ++i) {
-      const i32 bin = kOwnBins * thread_index() + i;
-      own.weight[i] += of_block(reinterpret_cast<const u64*>(bins.weights) + bin, r);
-      own.count[i] += of_block(bins.counts + bin, r);
-    }
+    const vec16 two = of_block(reinterpret_cast<const vec16*>(weights), r);
+    const u64 its = of_block(reinterpret_cast<const u64*>(counts), r);
+    own.weight[0] += static_cast<u64>(two.x[1]) << 32 | two.x[0];
+    own.weight[1] += static_cast<u64>(two.x[3]) << 32 | two.x[2];
+    own.count[0] += static_cast<u32>(its), own.count[1] += static_cast<u32>(its >> 32);
   }
   u64 weight = 0;
   u32 count = 0;
   QUERN_UNROLL for (int i = 0; i < kOwnBins; ++i) weight += own.weight[i], count += own.count[i];
   u64* const scratch = part.desk->scratch;
   own.before = sum_before(scratch, weight);
-  own.count_before = static_cast<u32>(sum_before(scratch, count));
+  if (counting) own.count_before = static_cast<u32>(sum_before(scratch, count));
   return own;
 }
 
 enum class By : i32 { weight, count };
-// The bin that reaches `wanted`, and what comes before it. kNoBin: none does.
+// The bin that reaches `wanted`, and what comes before it. kNoBin: none does. `found` has kNoBin in front.
 struct FoundBins {
   u32 bin;
   u64 weight;
   u32 count, in;
 };
-QUERN_DEVICE FoundBins find_bin(const Part& part, const OwnBins& own, By by, u64 wanted) {
-  u64* const found = part.desk->found;
-  sync_block();
-  if (thread_index() == 0) found[0] = kNoBin;
-  sync_block();
+QUERN_DEVICE FoundBins find_bin(u64* found, const OwnBins& own, By by, u64 wanted) {
   u64 before = own.before, count = own.count_before;
   QUERN_UNROLL for (int i = 0; i < kOwnBins; ++i) {
     const u64 from = by == By::weight ? before : count, in = by == By::weight ? own.weight[i] : u64{own.count[i]};
@@ -228,32 +275,35 @@ QUERN_DEVICE i32 gather(const Part& part, const Place* list, const u32* listed) 
   return count;
 }
 
-struct FoundToken {
-  Place place;  // 0: there is none
-  u64 through;  // what it and all before it weigh
+// One of `count` tokens in few, its weight, and how many there are before it in order and what they weigh. Several lanes
+// next to each other have the same token and share the comparisons; the first of them is `there`.
+struct Ranked {
+  bool there;
+  Place place;
+  u64 weight, before;
+  u32 rank;
 };
-// The token among `count` in few that reaches `wanted`, where `before` and `count_before` come before them.
-QUERN_DEVICE FoundToken rank_few(const Part& part, const Scope& scope, i32 count, By by, u64 wanted, u64 before,
-                                 u32 count_before) {
+QUERN_DEVICE Ranked rank_few(const Part& part, const Scope& scope, i32 count) {
   Desk& desk = *part.desk;
-  const i32 t = thread_index();
-  const bool there = t < count;
-  const Place own = there ? desk.few[t] : Place{0};
-  const u64 weight = there ? scope.weigh(value_at(own)) : u64{0};
-  if (there) desk.weights[t] = weight;
-  if (t == 0) desk.found[0] = 0;
+  i32 sharers = 1;
+  QUERN_UNROLL for (int wider = 2; wider <= 8; wider *= 2) sharers = count * wider <= kThreads ? wider : sharers;
+  const i32 t = thread_index() / sharers, among = thread_index() & (sharers - 1);
+  Ranked own{};
+  own.there = among == 0 && t < count;
+  own.place = t < count ? desk.few[t] : Place{0};
+  own.weight = t < count ? scope.weigh(value_at(own.place)) : u64{0};
+  if (own.there) desk.weights[t] = own.weight;
   sync_block();
-  u64 above = before, larger = count_before;
-  if (t / kWarp * kWarp < count) {
-    QUERN_FOUR_AT_ONCE for (i32 i = 0; i < count; ++i) {
-      const bool more = desk.few[i] > own;
-      above += more ? desk.weights[i] : u64{0}, larger += more;
+  if (warp() * kWarp / sharers < count) {
+    QUERN_FOUR_AT_ONCE for (i32 i = among; i < count; i += sharers) {
+      const bool more = desk.few[i] > own.place;
+      own.before += more ? desk.weights[i] : u64{0}, own.rank += more;
+    }
+    QUERN_ROLLED for (int d = 1; d < sharers; d *= 2) {
+      own.before += shuffle_xor(own.before, d), own.rank += shuffle_xor(own.rank, d);
     }
   }
-  const bool reaches = by == By::weight ? above < wanted && wanted <= above + weight : larger + 1 == wanted;
-  if (there && reaches) desk.found[0] = own, desk.found[1] = above + weight;
-  sync_block();
-  return {desk.found[0], desk.found[1]};
+  return own;
 }
 
 }  // namespace q
