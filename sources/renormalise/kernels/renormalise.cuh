@@ -65,7 +65,8 @@ QUERN_DEVICE u64 last_place(const RenormaliseParams& p, const RenormaliseRoom& r
   }
   if (limits.top_p < 1.0f) {
     const u64 total = weight_from(room, tokens, scale, p.joint ? whole : least);
-    const u64 place = cut_by_weight(room.weigh, tokens, scale, share_of_weight(limits.top_p, total), p.n);
+    const u64 wanted = share_of_weight(limits.top_p, total);
+    const u64 place = cut_by_weight(room.weigh, tokens, scale, wanted, total, p.n);
     least = place > least ? place : least;
   }
   return least;
