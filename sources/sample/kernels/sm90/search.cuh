@@ -284,8 +284,8 @@ QUERN_DEVICE i32 gather(const Part& part, const Place* list, const u32* listed) 
   return count;
 }
 
-// One of `count` tokens in few, its weight, and how many there are before it in order and what they weigh. Several lanes
-// next to each other have the same token and share the comparisons; the first of them is `there`.
+// One of `count` tokens in few, its weight, and how many there are before it in order and what they weigh. Several
+// lanes next to each other have the same token and share the comparisons; the first of them is `there`.
 struct Ranked {
   bool there;
   Place place;
