@@ -28,6 +28,7 @@ StoreStats Store::stats() {
   admin.run(Access::read, [&](Connection& connection) {
     const Totals totals = count_rows(connection);
     stats.entries = totals.entries;
+    stats.images = totals.images;
     stats.image_bytes = totals.image_bytes;
   });
   Database::Status status = admin.status();
@@ -120,6 +121,34 @@ AdminError Store::inspect(const Key& key, Listed* out) {
   AdminError error = error_of(outcome, impl_->admin);
   if (error.what == AdminError::What::damaged || error.what == AdminError::What::io) return error;
   return {AdminError::What::not_found, "no entry has the key " + to_hex(key)};
+}
+
+std::vector<Key> Store::keys_beginning(std::string_view digits, std::size_t most, AdminError* error) {
+  std::vector<Key> keys;
+  set_error(error, not_alive(impl_.get()));
+  if (!alive(impl_.get())) return keys;
+  const Teller teller(impl_->notices);
+  const auto padded = [&](char filler) {
+    std::string text(digits.substr(0, 32));
+    text.resize(32, filler);
+    return Key{std::stoull(text.substr(0, 16), nullptr, 16), std::stoull(text.substr(16), nullptr, 16)};
+  };
+  const Key first = padded('0'), last = padded('f');
+  const Outcome outcome = impl_->admin.run(
+      Access::read, [&](Connection& connection) { keys = keys_between(connection, first, last, most); });
+  if (!impl_->options.no_file) set_error(error, error_of(outcome, impl_->admin));
+  for (const auto& bundle : impl_->layers.open()) {
+    if (bundle == nullptr) continue;
+    const auto& slots = bundle->slots();
+    auto slot = std::lower_bound(slots.begin(), slots.end(), first,
+                                 [](const Bundle::Slot& each, const Key& key) { return each.key < key; });
+    for (std::size_t count = 0; slot != slots.end() && slot->key <= last && count < most; ++slot, ++count)
+      keys.push_back(slot->key);
+  }
+  std::sort(keys.begin(), keys.end());
+  keys.erase(std::unique(keys.begin(), keys.end()), keys.end());
+  keys.resize(std::min(keys.size(), most));
+  return keys;
 }
 
 AdminError Store::trim(const TrimOptions& options, TrimResult* result) {

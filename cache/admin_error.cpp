@@ -28,6 +28,8 @@ AdminError error_of(const BundleError& error) {
       return {What::not_found, error.what()};
     case BundleError::What::io:
       return {What::io, error.what()};
+    case BundleError::What::refused:
+      return {What::refused, error.what()};
     case BundleError::What::damaged:
       break;
   }

@@ -1,12 +1,12 @@
 // Bundles: flat files of entries, the same to the byte for the same entries.
 //
-//   bundle  = header index records
+//   bundle  = header index records signature*
 //   header  = magic format zero count size index_sum header_sum            64 bytes
 //   magic   = "quernbdl"                                                    8 bytes
 //   format  = u32                                                           1
 //   zero    = u32                                                           0
 //   count   = u64                                                           number of entries
-//   size    = u64                                                           bytes in the whole file
+//   size    = u64                                                           bytes of header, index and records
 //   index_sum  = XXH3-128 of the index                                     16 bytes
 //   header_sum = XXH3-128 of the 48 bytes before it                        16 bytes
 //   index   = { key offset length sha256 } * count                         64 bytes each, strictly ascending by key
@@ -21,12 +21,17 @@
 //   lengths = u32 * 6                                                       of the texts
 //   image_length = u64
 //   texts   = text op target entry_name compiler_kind compiler_build
+//   signature = "quernsig" 1 0 key bytes                                  112 bytes: two u32, an Ed25519 public key
+//                                                                         and its signature over
+//               "quern bundle 1\n" header index                            (and by the index's SHA-256 over the rest)
 //
 // Numbers are least significant byte first. There are no times, and no log (it may name temporary files), so that
 // neither the order of insertion nor the machine shows. A hit checks `sum`, which is fast; verifying and importing
 // check the SHA-256 too.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
+
+#include <sys/stat.h>
 
 #include <array>
 #include <cstdint>
@@ -36,6 +41,7 @@
 
 #include "cache/checksum.h"
 #include "cache/entries.h"
+#include "cache/signature.h"
 #include "cache/store.h"
 
 namespace quern::cache {
@@ -43,7 +49,7 @@ namespace quern::cache {
 // Thrown by what reads or writes a bundle.
 class BundleError : public std::exception {
  public:
-  enum class What : std::uint8_t { not_found, io, damaged };
+  enum class What : std::uint8_t { not_found, io, damaged, refused };
   BundleError(What what, std::string text) : what_(what), text_(std::move(text)) {}
   What kind() const noexcept { return what_; }
   const char* what() const noexcept override { return text_.c_str(); }
@@ -61,14 +67,23 @@ class Bundle {
     std::uint64_t offset = 0, length = 0;
     Digest digest{};
   };
+  // What a bundle must be to be used: signed by one of `keys` where there are any, else a file of this user's or of
+  // root's that nobody else can write, unless `anybody`'s is taken. Nothing is asked where `keys` is empty and
+  // `anybody` is true.
+  struct Trust {
+    std::vector<PublicKey> keys;
+    bool anybody = true;
+  };
   // Throws BundleError.
-  explicit Bundle(const std::string& path);
+  Bundle(const std::string& path, const Trust& trust);
   ~Bundle();
   Bundle(const Bundle&) = delete;
   Bundle& operator=(const Bundle&) = delete;
 
   const std::string& path() const { return path_; }
   const std::vector<Slot>& slots() const { return slots_; }
+  // Without signatures.
+  std::uint64_t size() const { return size_; }
 
   // As find_entry. Throws BundleError where the file cannot be read.
   Found find(const Key& key, std::string_view text, std::string_view pin, Entry* entry) const;
@@ -79,12 +94,16 @@ class Bundle {
   Row read_listed(const Slot& slot) const;
 
  private:
-  void open_and_check();
+  void open_and_check(const Trust& trust);
+  void check_owner(const struct stat& status) const;
+  void check_signatures(const Trust& trust, const std::string& signed_bytes, std::uint64_t file_size) const;
   std::string read(std::uint64_t offset, std::uint64_t length) const;
   [[noreturn]] void damaged(const std::string& why) const;
 
   std::string path_;
   int descriptor_ = -1;
+  std::uint64_t size_ = 0;
+  bool signed_ = false;  // and so every byte is held against the SHA-256 that was signed
   std::vector<Slot> slots_;
 };
 
@@ -117,6 +136,12 @@ inline constexpr std::uint32_t kFormat = 1;
 inline constexpr std::size_t kHeaderSize = 64, kSummed = 48, kSlotSize = 64;
 inline constexpr std::size_t kTexts = 6;
 inline constexpr std::size_t kRecordHead = 16 + 4 * 4 + 4 * kTexts + 8;
+inline constexpr char kSignatureMagic[9] = "quernsig";
+inline constexpr std::size_t kSignatureHead = 16, kSignatureSize = kSignatureHead + 32 + 64, kMostSignatures = 16;
+// What is signed, out of header and index.
+inline std::string signed_text(std::string_view header_and_index) {
+  return "quern bundle 1\n" + std::string(header_and_index);
+}
 // In the order of the grammar.
 std::array<std::string*, kTexts> texts(Entry& entry);
 }  // namespace bundle_format

@@ -76,9 +76,9 @@ bool parse(std::string_view bytes, std::uint64_t length, Record* record, std::ui
 
 }  // namespace
 
-Bundle::Bundle(const std::string& path) : path_(path) {
+Bundle::Bundle(const std::string& path, const Trust& trust) : path_(path), signed_(!trust.keys.empty()) {
   try {
-    open_and_check();
+    open_and_check(trust);
   } catch (...) {
     if (descriptor_ >= 0) ::close(descriptor_);
     throw;
@@ -91,14 +91,50 @@ void Bundle::damaged(const std::string& why) const {
   throw BundleError(BundleError::What::damaged, "bundle " + path_ + ": " + why);
 }
 
-void Bundle::open_and_check() {
+void Bundle::check_owner(const struct stat& status) const {
+  const auto refuse = [&](const std::string& why) {
+    throw BundleError(BundleError::What::refused, "bundle " + path_ + " " + why +
+                                                      "; whoever can write it can run code here: sign it, or chmod and "
+                                                      "chown it, or say that the cache is shared");
+  };
+  if (status.st_uid != geteuid() && status.st_uid != 0)
+    refuse("belongs to user " + std::to_string(status.st_uid) + ", not to user " + std::to_string(geteuid()));
+  if ((status.st_mode & 022) != 0) refuse("can be written by others");
+}
+
+void Bundle::check_signatures(const Trust& trust, const std::string& signed_bytes, std::uint64_t file_size) const {
+  const std::uint64_t count = (file_size - size_) / kSignatureSize;
+  if ((file_size - size_) % kSignatureSize != 0 || count > kMostSignatures)
+    damaged("something that is no signature follows the last entry");
+  const std::string all = read(size_, file_size - size_);
+  bool known = trust.keys.empty();
+  for (std::uint64_t i = 0; i < count; ++i) {
+    Cursor cursor(std::string_view(all).substr(i * kSignatureSize, kSignatureSize));
+    if (cursor.take(8) != kSignatureMagic || cursor.number(4) != 1 || cursor.number(4) != 0)
+      damaged("something that is no signature follows the last entry");
+    PublicKey key;
+    Signature signature;
+    std::memcpy(key.data(), cursor.take(key.size()).data(), key.size());
+    std::memcpy(signature.data(), cursor.take(signature.size()).data(), signature.size());
+    if (known || std::find(trust.keys.begin(), trust.keys.end(), key) == trust.keys.end()) continue;
+    known = is_signed(key, signature, signed_text(signed_bytes));
+  }
+  if (!known)
+    throw BundleError(
+        BundleError::What::refused,
+        "bundle " + path_ + (count == 0 ? " is not signed" : " is not signed by a key that is trusted here"));
+}
+
+void Bundle::open_and_check(const Trust& trust) {
   descriptor_ = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);  // a FIFO by mistake must not hang
   struct stat status;
   if (descriptor_ < 0 || fstat(descriptor_, &status) != 0)
     throw BundleError(errno == ENOENT ? BundleError::What::not_found : BundleError::What::io,
                       "bundle " + path_ + " cannot be opened: " + std::strerror(errno));
   if (!S_ISREG(status.st_mode)) throw BundleError(BundleError::What::io, "bundle " + path_ + " is not a regular file");
-  const auto size = static_cast<std::uint64_t>(status.st_size);
+  if (trust.keys.empty() && !trust.anybody) check_owner(status);
+  const auto file_size = static_cast<std::uint64_t>(status.st_size);
+  std::uint64_t size = file_size;
   if (size < kHeaderSize) damaged("too short to be a bundle (" + std::to_string(size) + " bytes)");
   const std::string header = read(0, kHeaderSize);
   Cursor cursor(header);
@@ -110,12 +146,14 @@ void Bundle::open_and_check() {
     damaged("the header does not verify");
   if (format != kFormat || zero != 0)
     damaged("format " + std::to_string(format) + " is unknown; known is " + std::to_string(kFormat));
-  if (told_size != size)
+  if (told_size > size || told_size < kHeaderSize)
     damaged("it is " + std::to_string(size) + " bytes long, and should be " + std::to_string(told_size));
+  size_ = size = told_size;
   if (count > (size - kHeaderSize) / kSlotSize) damaged("the index is longer than the file");
 
   const std::string index = read(kHeaderSize, count * kSlotSize);
   if (index_sum != view(checksum_bytes(index))) damaged("the index does not verify");
+  check_signatures(trust, header + index, file_size);
   slots_.reserve(count);
   Cursor slots(index);
   std::uint64_t expected = kHeaderSize + count * kSlotSize;
@@ -158,6 +196,7 @@ Found Bundle::find(const Key& key, std::string_view text, std::string_view pin, 
   const Slot* at = slot(key);
   if (at == nullptr) return Found::absent;
   const std::string bytes = read(at->offset, at->length);
+  if (signed_ && sha256(bytes) != at->digest) return Found::damaged;
   Record record;
   std::uint64_t texts_length;
   if (!parse(bytes, bytes.size(), &record, &texts_length)) return Found::damaged;

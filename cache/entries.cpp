@@ -186,7 +186,8 @@ std::int64_t list_rows(Connection& connection, std::int64_t after, std::size_t m
                        const std::function<void(Row&)>& visit) {
   static constexpr char kSql[] = R"(
     SELECT )" QUERN_ROW_COLUMNS R"(, NULL, tick, entries.id
-    FROM entries LEFT JOIN images USING (id) LEFT JOIN uses USING (id) WHERE entries.id > ?1 ORDER BY entries.id LIMIT ?2)";
+    FROM entries LEFT JOIN images USING (id) LEFT JOIN uses USING (id)
+    WHERE entries.id > ?1 ORDER BY entries.id LIMIT ?2)";
   Query query(connection, kSql);
   query.bind(1, after).bind(2, static_cast<std::int64_t>(most));
   while (query.step()) {
@@ -207,6 +208,19 @@ void insert_entry(Connection& connection, const Key& key, const Entry& entry, st
 void insert_row(Connection& connection, const Row& row) {
   const auto tick = static_cast<std::int64_t>(row.last_use);
   insert(connection, row.key, row.entry, tick >= 0 && tick < kLastTick ? tick : 0, 0);
+}
+
+std::vector<Key> keys_between(Connection& connection, const Key& first, const Key& last, std::size_t most) {
+  static constexpr char kSql[] = R"(SELECT key FROM entries WHERE key BETWEEN ?1 AND ?2 ORDER BY key LIMIT ?3)";
+  const auto from = key_bytes(first), to = key_bytes(last);
+  std::vector<Key> keys;
+  Query query(connection, kSql);
+  query.bind_blob(1, view(from)).bind_blob(2, view(to)).bind(3, static_cast<std::int64_t>(most));
+  while (query.step()) {
+    const std::string_view key = query.bytes(0);
+    if (key.size() == 16) keys.push_back(key_from_bytes(reinterpret_cast<const unsigned char*>(key.data())));
+  }
+  return keys;
 }
 
 bool has_entry(Connection& connection, const Key& key) { return row_id(connection, key).has_value(); }
@@ -248,10 +262,11 @@ void touch_rows(Connection& connection, std::span<const Key> keys, std::int64_t 
 }
 
 Totals count_rows(Connection& connection) {
-  static constexpr char kSql[] = R"(SELECT count(*), total(image_size) FROM entries)";
+  static constexpr char kSql[] = R"(SELECT count(*), total(kind = 1), total(image_size) FROM entries)";
   Query query(connection, kSql);
   if (!query.step()) return {};
-  return {static_cast<std::uint64_t>(query.number(0)), static_cast<std::uint64_t>(query.number(1))};
+  return {static_cast<std::uint64_t>(query.number(0)), static_cast<std::uint64_t>(query.number(1)),
+          static_cast<std::uint64_t>(query.number(2))};
 }
 
 }  // namespace quern::cache

@@ -47,6 +47,8 @@ std::int64_t list_rows(Connection& connection, std::int64_t after, std::size_t m
 void insert_entry(Connection& connection, const Key& key, const Entry& entry, std::int64_t day);
 // Keeps the place in the order of use that the row had elsewhere.
 void insert_row(Connection& connection, const Row& row);
+// At most so many keys from `first` to `last`, in order, by the index over keys.
+std::vector<Key> keys_between(Connection& connection, const Key& first, const Key& last, std::size_t most);
 bool has_entry(Connection& connection, const Key& key);
 bool remove_entry(Connection& connection, const Key& key);
 void remove_row(Connection& connection, std::int64_t id);
@@ -57,7 +59,7 @@ std::vector<Key> stale_uses(Connection& connection, std::span<const Key> keys, s
 void touch_rows(Connection& connection, std::span<const Key> keys, std::int64_t day);
 
 struct Totals {
-  std::uint64_t entries = 0, image_bytes = 0;
+  std::uint64_t entries = 0, images = 0, image_bytes = 0;  // `images` of the entries are none of tunings
 };
 Totals count_rows(Connection& connection);
 

@@ -66,7 +66,7 @@ AdminError Store::import_bundle(const std::string& path, std::uint64_t* count) {
   if (!alive(impl_.get())) return not_alive(impl_.get());
   const Teller teller(impl_->notices);
   try {
-    const Bundle bundle(path);
+    const Bundle bundle(path, trust_of(impl_->options));
     std::uint64_t needed = 0;
     for (const Bundle::Slot& slot : bundle.slots()) needed += footprint(bundle.read_verified(slot));
     const std::uint64_t limit = impl_->options.limit_bytes;

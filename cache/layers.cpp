@@ -13,7 +13,7 @@ const std::vector<std::unique_ptr<Bundle>>& Layers::open() {
     std::unique_ptr<Bundle> bundle;
     std::string fault;
     try {
-      bundle = std::make_unique<Bundle>(path);
+      bundle = std::make_unique<Bundle>(path, trust_);
     } catch (const BundleError& error) {
       fault = error.what();
       notices_.add(fault + "; it is left out");

@@ -5,6 +5,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "cache/bundle.h"
@@ -15,7 +16,8 @@ namespace quern::cache {
 class Layers {
  public:
   // Both outlive the object.
-  Layers(const std::vector<std::string>& paths, Notices& notices) : paths_(paths), notices_(notices) {}
+  Layers(const std::vector<std::string>& paths, Bundle::Trust trust, Notices& notices)
+      : paths_(paths), trust_(std::move(trust)), notices_(notices) {}
 
   // One slot for each path, in order; null where the bundle cannot be used. Opened once, by the first call; a bundle is
   // told of in a notice then, and what is wrong with it is kept for faults().
@@ -26,6 +28,7 @@ class Layers {
 
  private:
   const std::vector<std::string>& paths_;
+  const Bundle::Trust trust_;
   Notices& notices_;
   std::mutex mutex_;
   bool opened_ = false;

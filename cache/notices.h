@@ -7,6 +7,8 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <thread>
+#include <utility>
 #include <vector>
 
 namespace quern::cache {
@@ -19,14 +21,15 @@ class Notices {
   void add(std::string text);
   // A change of state: always told.
   void add_change(std::string text);
-  // To be called without any lock held. What the callback throws is dropped.
+  // What this thread has added; another one may be told with a lock of the host's held that this notice's callback
+  // wants. To be called without any lock held. What the callback throws is dropped.
   void deliver() noexcept;
 
  private:
   std::function<void(std::string_view)> callback_;
   std::mutex mutex_;
   std::set<std::string> told_;
-  std::vector<std::string> pending_;
+  std::vector<std::pair<std::thread::id, std::string>> pending_;
 };
 
 }  // namespace quern::cache

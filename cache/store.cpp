@@ -30,6 +30,8 @@ std::string absolute(const std::string& path) {
 
 StoreOptions absolute(StoreOptions options) {
   options.folder = absolute(options.folder);
+  // The file has no signature: nothing of it is read, nor is there a use in writing it.
+  if (options.signed_only) options.no_file = true;
   for (std::string& bundle : options.bundles) bundle = absolute(bundle);
   return options;
 }
@@ -78,7 +80,9 @@ Store::Impl::Impl(StoreOptions given)
       notices(options.notice),
       database(options, notices, Database::Manner::hurried, mend_in_call),
       admin(options, notices, Database::Manner::patient),
-      layers(options.bundles, notices) {}
+      layers(options.bundles, trust_of(options), notices) {}
+
+Bundle::Trust trust_of(const StoreOptions& options) { return {options.trusted_keys, options.shared_folder}; }
 
 bool Store::Impl::forked() const noexcept { return process != getpid(); }
 

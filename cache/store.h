@@ -12,6 +12,8 @@
 #include <string_view>
 #include <vector>
 
+#include "cache/signature.h"
+
 namespace quern::cache {
 
 // An XXH3-128, written as 32 hexadecimal digits, high first.
@@ -49,7 +51,9 @@ struct StoreOptions {
   std::uint64_t limit_bytes = std::uint64_t{1} << 30;  // file and journal together
   bool no_file = false;                                // bundles only
   bool read_only = false;
-  bool shared_folder = false;  // accept a folder that others own or can write
+  bool shared_folder = false;           // accept a folder, and bundles, that others own or can write
+  std::vector<PublicKey> trusted_keys;  // where there are any, a bundle must be signed by one of them
+  bool signed_only = false;             // and nothing else is consulted: implies no_file
   std::chrono::milliseconds busy_timeout{2'000};
   // Told once for each change of state and each fault survived. What the engine's calls have to tell waits until
   // deliver(): they are made where others wait for the caller, and a notice may do anything. Administration tells at
@@ -110,7 +114,7 @@ struct TrimResult {
 struct StoreStats {
   State state = State::off;
   std::string reason, path;
-  std::uint64_t entries = 0, image_bytes = 0, file_bytes = 0, limit = 0, bundles = 0, bundle_entries = 0;
+  std::uint64_t entries = 0, images = 0, image_bytes = 0, file_bytes = 0, limit = 0, bundles = 0, bundle_entries = 0;
 };
 // An administration call that could not be done. `damaged`: something does not verify.
 struct AdminError {
@@ -156,6 +160,8 @@ class Store {
   StoreStats stats();
   std::vector<Listed> list(AdminError* error);
   AdminError inspect(const Key& key, Listed* listed);  // with image
+  // Keys that begin with these hexadecimal digits (1 to 32), in whatever layers, each once, in order; at most so many.
+  std::vector<Key> keys_beginning(std::string_view digits, std::size_t most, AdminError* error);
   std::vector<Finding> verify(AdminError* error);
   AdminError trim(const TrimOptions& options, TrimResult* result);
   AdminError export_bundle(const std::string& path, const std::function<bool(const Listed&)>& select,

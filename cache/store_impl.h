@@ -43,6 +43,9 @@ inline constexpr char kForkedReason[] =
 // Days since 1970 by the wall clock, which may be wrong or set back: only compared for equality.
 std::int64_t today();
 
+// What is asked of bundles.
+Bundle::Trust trust_of(const StoreOptions& options);
+
 // Seconds since 1970 where the entry does not say, and a number of milliseconds that compares equal to itself.
 Entry normalised(const Entry& entry);
 

@@ -2,11 +2,26 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "capi/abi.h"
 
+#include <cstring>
 #include <new>
 #include <system_error>
 
 namespace quern::capi {
 namespace {
+
+// A text that does not fit loses its middle: a compiler's log begins with what was being done, and ends with what it
+// came to.
+void copy_both_ends(std::string_view text, char* buffer, std::size_t size) noexcept {
+  constexpr std::string_view kCut = "\n[...]\n";
+  if (text.size() < size || size < 8 * kCut.size()) return copy_text(text, buffer, size);
+  copy_text(text, buffer, (size - kCut.size()) / 3);
+  std::size_t length = std::strlen(buffer);
+  std::memcpy(buffer + length, kCut.data(), kCut.size());
+  length += kCut.size();
+  std::size_t from = text.size() - (size - 1 - length);
+  while (from < text.size() && (static_cast<unsigned char>(text[from]) & 0xC0) == 0x80) ++from;
+  copy_text(text.substr(from), buffer + length, size - length);
+}
 
 std::int32_t report(quern_error* error, std::int32_t status, std::int64_t native, std::string_view text) noexcept {
   if (error == nullptr || error->size < ops::kSmallestStruct || error->size > ops::kLargestStruct) return status;
@@ -14,7 +29,7 @@ std::int32_t report(quern_error* error, std::int32_t status, std::int64_t native
   if (error->size >= offsetof(quern_error, native) + sizeof(error->native)) error->native = native;
   if (error->size > offsetof(quern_error, text)) {
     const std::size_t room = error->size - offsetof(quern_error, text);
-    copy_text(text, error->text, std::min(room, sizeof(error->text)));
+    copy_both_ends(text, error->text, std::min(room, sizeof(error->text)));
   }
   return status;
 }

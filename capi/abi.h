@@ -16,8 +16,8 @@
 namespace quern::capi {
 
 // Turns the exception being handled into a status and, where `error` is given, its text. Call within a catch block
-// only. A quern_error whose size is not set, or absurd, is left alone; text that does not fit ends at a whole
-// character.
+// only. A quern_error whose size is not set, or absurd, is left alone; text that does not fit loses its middle, at
+// whole characters.
 std::int32_t report_current_exception(quern_error* error) noexcept;
 
 // Runs what returns a status or throws.

@@ -7,10 +7,12 @@
 #include "capi/context.h"
 #include "capi/findings.h"
 #include "capi/list.h"
+#include "jit/seal.h"
 
 namespace quern::capi {
 namespace {
 
+constexpr std::size_t kMostNamed = 100;  // entries that an ambiguous key is told to mean
 constexpr std::size_t kFewestDigits = 4;
 
 void check(const cache::AdminError& failure) {
@@ -49,17 +51,15 @@ cache::Key find_key(cache::Store& store, std::string_view digits) {
     throw Error(QUERN_INVALID,
                 "key is \"" + std::string(digits) + "\"; 4 to 32 lower-case hexadecimal digits are needed");
   }
-  std::vector<cache::Key> found;
-  for (const cache::Listed& listed : list_store(store)) {
-    if (cache::to_hex(listed.key).starts_with(digits)) found.push_back(listed.key);
-  }
-  std::sort(found.begin(), found.end());
-  found.erase(std::unique(found.begin(), found.end()), found.end());
+  cache::AdminError failure;
+  const std::vector<cache::Key> found = store.keys_beginning(digits, kMostNamed, &failure);
+  check(failure);
   if (found.empty()) throw Error(QUERN_NOT_FOUND, "no entry's key begins with \"" + std::string(digits) + "\"");
   if (found.size() > 1) {
-    throw Error(QUERN_INVALID, "key \"" + std::string(digits) + "\" is ambiguous: " + std::to_string(found.size()) +
-                                   " entries begin with it, " + cache::to_hex(found[0]) + " and " +
-                                   cache::to_hex(found[1]) + " among them");
+    throw Error(QUERN_INVALID, "key \"" + std::string(digits) +
+                                   "\" is ambiguous: " + (found.size() == kMostNamed ? "at least " : "") +
+                                   std::to_string(found.size()) + " entries begin with it, " + cache::to_hex(found[0]) +
+                                   " and " + cache::to_hex(found[1]) + " among them");
   }
   return found.front();
 }
@@ -183,7 +183,8 @@ int32_t quern_cache_get_stats(quern_context* context, quern_cache_stats* stats, 
     quern_cache_stats filled{};
     filled.state = state_number(counted.state);
     filled.entries = counted.entries;
-    filled.image_bytes = counted.image_bytes;
+    // As lists tell sizes: without seals.
+    filled.image_bytes = counted.image_bytes - std::min(counted.image_bytes, counted.images * jit::kSealLength);
     filled.file_bytes = counted.file_bytes;
     filled.limit = counted.limit;
     filled.bundles = counted.bundles;

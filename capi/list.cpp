@@ -79,9 +79,14 @@ quern_entry view(const EntryRow& row) {
   seen.text = entry.text.c_str();
   seen.compiler = row.compiler.c_str();
   seen.log = entry.log.c_str();
-  const std::string_view image = entry.kind == cache::Kind::image ? jit::without_seal(entry.image) : entry.image;
+  // The seal is the engine's own business; a list, which has no images, takes it to be there.
+  const bool sealed = entry.kind == cache::Kind::image;
+  const std::string_view image = sealed ? jit::without_seal(entry.image) : entry.image;
+  const std::uint64_t whole = row.listed.image_size;
   seen.image = row.with_image ? image.data() : nullptr;
-  seen.image_size = row.with_image ? image.size() : row.listed.image_size;
+  seen.image_size = row.with_image                       ? image.size()
+                    : sealed && whole > jit::kSealLength ? whole - jit::kSealLength
+                                                         : whole;
   seen.created = entry.created;
   seen.last_use = row.listed.last_use;
   seen.compile_ms = entry.compile_ms;

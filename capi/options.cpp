@@ -11,7 +11,7 @@ namespace quern::capi {
 namespace {
 
 constexpr std::uint32_t kFlags = QUERN_CONTEXT_NO_CACHE | QUERN_CONTEXT_READ_ONLY_CACHE | QUERN_CONTEXT_SHARED_CACHE |
-                                 QUERN_CONTEXT_NVRTC_IN_HELPER | QUERN_CONTEXT_HOST_SEED;
+                                 QUERN_CONTEXT_NVRTC_IN_HELPER | QUERN_CONTEXT_HOST_SEED | QUERN_CONTEXT_SIGNED_ONLY;
 constexpr std::uint64_t kMostPaths = 4096;
 constexpr std::int32_t kMostThreads = 1024;
 
@@ -89,6 +89,28 @@ jit::HostOptions host_options(const quern_context_options& given) {
   return host;
 }
 
+// An empty file, its journal and one small kernel take most of this.
+constexpr std::uint64_t kLeastLimit = std::uint64_t{1} << 20;
+
+std::vector<cache::PublicKey> trusted_keys(const quern_context_options& given) {
+  if (given.trusted_key_count != 0 && given.trusted_keys == nullptr)
+    refuse("trusted_keys is NULL with a trusted_key_count of " + std::to_string(given.trusted_key_count));
+  if (given.trusted_key_count > 1024)
+    refuse("trusted_key_count is " + std::to_string(given.trusted_key_count) + "; at most 1024 are allowed");
+  std::vector<cache::PublicKey> keys;
+  for (std::uint64_t i = 0; i < given.trusted_key_count; ++i) {
+    const char* const text = given.trusted_keys[i];
+    const std::string name = "trusted_keys[" + std::to_string(i) + "]";
+    if (text == nullptr) refuse(name + " is NULL");
+    const std::optional<cache::PublicKey> key = cache::read_key(text);
+    if (!key) refuse(name + " is \"" + text + "\"; 64 hexadecimal digits are needed");
+    keys.push_back(*key);
+  }
+  if ((given.flags & QUERN_CONTEXT_SIGNED_ONLY) != 0 && keys.empty())
+    refuse("flags: QUERN_CONTEXT_SIGNED_ONLY needs trusted_keys");
+  return keys;
+}
+
 }  // namespace
 
 Options read_options(const quern_context_options& given) {
@@ -111,10 +133,17 @@ Options read_options(const quern_context_options& given) {
 
   options.store.folder = absolute_path(given.cache_path, "cache_path");
   options.store.bundles = absolute_paths(given.bundles, given.bundle_count, "bundles");
+  if (given.cache_limit != 0 && given.cache_limit < kLeastLimit)
+    refuse("cache_limit is " + std::to_string(given.cache_limit) +
+           " bytes, in which nothing could be stored; at least " + std::to_string(kLeastLimit) +
+           " are needed (0: 1 GiB)");
   if (given.cache_limit != 0) options.store.limit_bytes = given.cache_limit;
   options.store.no_file = (given.flags & QUERN_CONTEXT_NO_CACHE) != 0;
   options.store.read_only = (given.flags & QUERN_CONTEXT_READ_ONLY_CACHE) != 0;
   options.store.shared_folder = (given.flags & QUERN_CONTEXT_SHARED_CACHE) != 0;
+
+  options.store.trusted_keys = trusted_keys(given);
+  options.store.signed_only = (given.flags & QUERN_CONTEXT_SIGNED_ONLY) != 0;
 
   options.compilers.search_dirs = options.search_dirs;
   options.compilers.helper_path = absolute_path(given.helper_path, "helper_path");

@@ -144,9 +144,11 @@ enum quern_miss_policy {
 enum quern_context_flags {
   QUERN_CONTEXT_NO_CACHE = 1u << 0,        /* keep kernels in memory only (bundles are still read) */
   QUERN_CONTEXT_READ_ONLY_CACHE = 1u << 1, /* read the cache file, never write it */
-  QUERN_CONTEXT_SHARED_CACHE = 1u << 2,    /* accept a cache folder that others own or can write */
+  QUERN_CONTEXT_SHARED_CACHE = 1u << 2,    /* accept a cache folder, and bundles, that others own or can write */
   QUERN_CONTEXT_NVRTC_IN_HELPER = 1u << 3, /* run NVRTC in the helper process too, so that its crashes are survived */
-  QUERN_CONTEXT_HOST_SEED = 1u << 4        /* `host_seed` is set (0 included) */
+  QUERN_CONTEXT_HOST_SEED = 1u << 4,       /* `host_seed` is set (0 included) */
+  QUERN_CONTEXT_SIGNED_ONLY = 1u << 5      /* consult nothing but bundles that one of `trusted_keys` has signed: the
+                                              cache file is neither read nor written */
 };
 
 typedef struct quern_event {
@@ -186,14 +188,16 @@ typedef struct quern_context_options {
                               target without a letter of its major version, no later than itself and with as much shared
                               memory ("sm_90" on an H200); others are refused */
   const char *cache_path;  /* folder; NULL: $XDG_CACHE_HOME/quern, else $HOME/.cache/quern */
-  const char *const *bundles; /* files made by quern_cache_export, searched in order below the cache */
+  const char *const *bundles; /* files made by quern_cache_export, searched in order below the cache. Without
+                                 trusted_keys a bundle must be this user's or root's, and nobody else's to write */
   uint64_t bundle_count;
   const char *const *search_dirs; /* absolute folders looked into first for NVRTC, hipRTC and drivers */
   uint64_t search_dir_count;
   const char *helper_path;      /* absolute; NULL: beside libquern */
   const char *host_compiler;    /* absolute path of the C++ compiler for `host`; NULL: c++ in /usr/bin and
                                    /usr/local/bin */
-  const char *compiler_pin;     /* "nvrtc 13.0": use images of this compiler build only; NULL: any */
+  const char *compiler_pin;     /* "nvrtc 13.0": use images of this compiler build only, and make none with another
+                                   (QUERN_NOT_FOUND); NULL: any */
   uint64_t cache_limit;         /* bytes, file and journal together; 0: 1 GiB */
   uint32_t compile_timeout_ms;  /* in the helper; 0: 120 000 */
   uint32_t flight_timeout_ms;   /* waiting for another process that compiles the same kernel; 0: 30 000 */
@@ -205,6 +209,9 @@ typedef struct quern_context_options {
   void *log_user;
   quern_event_callback event;
   void *event_user;
+  const char *const *trusted_keys; /* public keys (quern_keys_make); where there are any, a bundle is used, and
+                                      imported, only with a signature of one of them */
+  uint64_t trusted_key_count;
 } quern_context_options;
 
 int32_t quern_context_create(const quern_context_options *options, quern_context **context, quern_error *error);
@@ -330,7 +337,9 @@ typedef struct quern_warm_result {
   double milliseconds;
 } quern_warm_result;
 
-typedef void (*quern_warm_callback)(void *user, uint64_t done, uint64_t total, const quern_warm_result *result);
+/* Anything but 0 cancels: what is under way is finished, nothing more is begun, and the call returns QUERN_PARTIAL with
+ * the results that there are. */
+typedef int32_t (*quern_warm_callback)(void *user, uint64_t done, uint64_t total, const quern_warm_result *result);
 
 typedef struct quern_warm_options {
   uint32_t size;
@@ -391,7 +400,8 @@ typedef struct quern_tune_result {
   uint32_t reserved;
 } quern_tune_result;
 
-typedef void (*quern_tune_callback)(void *user, uint64_t done, uint64_t total, const quern_tune_result *result);
+/* As quern_warm_callback. */
+typedef int32_t (*quern_tune_callback)(void *user, uint64_t done, uint64_t total, const quern_tune_result *result);
 
 typedef struct quern_tune_options {
   uint32_t size;
@@ -480,6 +490,15 @@ int32_t quern_cache_export(quern_context *context, const char *path, const char 
  * there. */
 int32_t quern_cache_import(quern_context *context, const char *path, uint64_t *count, quern_error *error);
 
+/* Makes a pair of Ed25519 keys (RFC 8032), each written as 64 hexadecimal digits and a NUL. Who has the secret one can
+ * sign bundles; the other goes into `trusted_keys` of the contexts that are to take them. */
+int32_t quern_keys_make(char *secret_key, char *public_key, quern_error *error);
+/* The public key of a secret one. */
+int32_t quern_keys_public(const char *secret_key, char *public_key, quern_error *error);
+/* Verifies a bundle and puts a signature over all of it behind those that it has; the same key's earlier one is
+ * replaced. Several keys can sign a bundle, so that trust can move from one to the next. */
+int32_t quern_bundle_sign(const char *path, const char *secret_key, quern_error *error);
+
 typedef struct quern_cache_stats {
   uint32_t size;
   int32_t state;        /* enum quern_cache_state */
@@ -496,7 +515,8 @@ enum quern_cache_state {
   QUERN_CACHE_READY = 0,
   QUERN_CACHE_READ_ONLY = 1,
   QUERN_CACHE_OFF = 2,     /* not asked for, or no place for it */
-  QUERN_CACHE_DAMAGED = 3, /* set aside: memory only until `trim` with QUERN_TRIM_REBUILD */
+  QUERN_CACHE_DAMAGED = 3, /* and not mended yet: the next call that needs a kernel does, or QUERN_TRIM_REBUILD; what
+                              could not be saved stays in the file kept beside, cache-1.damaged.db */
   QUERN_CACHE_REFUSED = 4  /* foreign owner, writable by others, symbolic link, network file system, newer schema */
 };
 int32_t quern_cache_get_stats(quern_context *context, quern_cache_stats *stats, quern_error *error);

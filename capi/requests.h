@@ -35,9 +35,10 @@ void for_each_line(std::string_view manifest, Visit visit) {
 std::string text_of_failure(std::string_view text, std::uint32_t line);
 
 // Hands the rows out where they are wanted. Throws Error(QUERN_PARTIAL) with the first failing row's text where any has
-// failed.
+// failed, or where there are fewer than were `wanted`, since the caller has cancelled.
 template <class Row, class Failed>
-std::int32_t finish_request(std::vector<Row> rows, quern_list** results, const char* verb, const Failed& failed) {
+std::int32_t finish_request(std::vector<Row> rows, std::size_t wanted, quern_list** results, const char* verb,
+                            const Failed& failed) {
   std::size_t count = 0;
   std::string first;
   for (const Row& row : rows) {
@@ -45,20 +46,22 @@ std::int32_t finish_request(std::vector<Row> rows, quern_list** results, const c
   }
   const std::size_t all = rows.size();
   if (results != nullptr) *results = make_list(std::move(rows)).release();
+  if (all < wanted)
+    throw Error(QUERN_PARTIAL, "cancelled by progress, after " + std::to_string(all) + " of " + std::to_string(wanted));
   if (count == 0) return QUERN_OK;
   throw Error(QUERN_PARTIAL,
               std::to_string(count) + " of " + std::to_string(all) + " could not be " + verb + ", first: " + first);
 }
 
-// Tells of a result that is done. A callback's own trouble does not stop the work.
+// Tells of a result that is done; false where the callback cancels. A callback's own trouble does not stop the work.
 template <class Row, class Options>
-void tell_progress(const Options& options, std::uint64_t done, std::uint64_t total, const Row& row) noexcept {
-  if (options.progress == nullptr) return;
+bool tell_progress(const Options& options, std::uint64_t done, std::uint64_t total, const Row& row) noexcept {
+  if (options.progress == nullptr) return true;
   const auto result = view(row);
   try {
-    options.progress(options.progress_user, done, total, &result);
+    return options.progress(options.progress_user, done, total, &result) == 0;
   } catch (...) {
-    return;
+    return true;
   }
 }
 

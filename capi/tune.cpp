@@ -172,9 +172,10 @@ int32_t quern_tune(quern_context* context, const quern_tune_options* options, qu
     for (TuneItem& item : items) {
       if (item.op != nullptr) tune_item(runtime, how, item);
       rows.push_back(std::move(item.row));
-      tell_progress(*given, rows.size(), items.size(), rows.back());
+      if (!tell_progress(*given, rows.size(), items.size(), rows.back())) break;
     }
-    return finish_request(std::move(rows), results, "tuned", [](const TuneRow& row) { return row.status != QUERN_OK; });
+    return finish_request(std::move(rows), items.size(), results, "tuned",
+                          [](const TuneRow& row) { return row.status != QUERN_OK; });
   });
 }
 

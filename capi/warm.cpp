@@ -74,6 +74,7 @@ class Crew {
     for (std::size_t i = next_++; i < items_.size(); i = next_++) {
       if (items_[i].spec) warm_item(engine_, list_only_, &items_[i]);
       const std::lock_guard lock(mutex_);
+      items_[i].done = true;
       done_.push_back(i);
       ready_.notify_one();
     }
@@ -105,19 +106,24 @@ int32_t quern_warm(quern_context* context, const quern_warm_options* options, qu
     const In<quern_warm_options> given(options, "quern_warm_options");
     check_flags("quern_warm_options.flags", given->flags, QUERN_WARM_LIST_ONLY | QUERN_WARM_ALLOW_UNSERVED);
     check_request(given->manifest, given->manifest_length, given->model, "warm");
+    std::size_t told = 0;
     std::vector<WarmItem> items = plan_warm(*given, read_targets(*given, alive.target()));
     if (!items.empty()) {
       Crew crew(*alive.engine, (given->flags & QUERN_WARM_LIST_ONLY) != 0, items);
       crew.start(static_cast<unsigned>(std::min<std::size_t>(alive.options.compile_threads, items.size())));
-      for (std::size_t done = 1; done <= items.size(); ++done)
-        tell_progress(*given, done, items.size(), crew.take().row);
+      for (bool on = true; on && told < items.size();) {
+        WarmItem& item = crew.take();
+        on = tell_progress(*given, ++told, items.size(), item.row);
+      }
+      // Cancelled: what is under way is finished, and counts.
     }
 
     std::vector<WarmRow> rows;
     rows.reserve(items.size());
-    for (WarmItem& item : items) rows.push_back(std::move(item.row));
+    for (WarmItem& item : items)
+      if (item.done) rows.push_back(std::move(item.row));
     const bool allowed = (given->flags & QUERN_WARM_ALLOW_UNSERVED) != 0;
-    return finish_request(std::move(rows), results, "made", [&](const WarmRow& row) {
+    return finish_request(std::move(rows), items.size(), results, "made", [&](const WarmRow& row) {
       return row.status != QUERN_OK && !(allowed && row.outcome == QUERN_WARM_UNSERVED);
     });
   });

@@ -16,6 +16,7 @@ namespace quern::capi {
 struct WarmItem {
   std::optional<jit::Spec> spec;  // none: `row` already holds the failure
   WarmRow row;
+  bool done = false;
 };
 
 // The targets of the call: those given, else `own`. Throws Error(QUERN_INVALID) naming the one that is unknown.

@@ -19,6 +19,7 @@
 #include "jit/fork_guard.h"
 #include "jit/images.h"
 #include "jit/lookup_table.h"
+#include "jit/refusals.h"
 #include "jit/seal.h"
 
 namespace quern::jit {
@@ -92,7 +93,18 @@ struct Engine::Impl {
   Fetched fetch(const Spec& spec, Outbox& outbox);
   const Kernel* make(const Spec& spec, const Wanted& wanted, Outbox& outbox);
   const Kernel* make_once(const Spec& spec, const Wanted& wanted, Outbox& outbox) {
-    return makes.run(spec, [&] { return make(spec, wanted, outbox); }, [this] { images.counters.flight_waits++; });
+    refusals.check(spec);
+    const auto work = [&] {
+      try {
+        const Kernel* const kernel = make(spec, wanted, outbox);
+        refusals.forget(spec);
+        return kernel;
+      } catch (const Error& error) {
+        if (error.status() == QUERN_COMPILE) refusals.note(spec, Failure::caught());
+        throw;
+      }
+    };
+    return makes.run(spec, work, [this] { images.counters.flight_waits++; });
   }
   const Kernel* load_cached(const Spec& spec, const Wanted& wanted, const cache::Entry& entry, Outbox& outbox);
   const Kernel* load(const Spec& spec, const Wanted& wanted, const cache::Entry& entry, double* milliseconds);
@@ -108,6 +120,7 @@ struct Engine::Impl {
   Flights<const Kernel*> makes;
   Flights<Warmed> warms;
   Background background;
+  Refusals refusals;
   std::mutex warmed_mutex;
   std::unordered_set<Spec, BytesHash> warmed;
   std::atomic<double> load_ms{0};
@@ -210,11 +223,11 @@ const Kernel* Engine::Impl::load_cached(const Spec& spec, const Wanted& wanted, 
     const Kernel* kernel = load(spec, wanted, entry, &milliseconds);
     images.counters.hits++;
     outbox.note(QUERN_EVENT_LOADED, wanted, "loaded from the cache", milliseconds, QUERN_OK);
-    note_use(wanted.key);
+    note_use(wanted.key_of_row(entry));
     return kernel;
   } catch (const Error& error) {
     if (!blames_image(error)) throw;
-    images.reject(wanted, error.text(), outbox);
+    images.reject(wanted, entry, error.text(), outbox);
     return nullptr;
   }
 }
@@ -223,10 +236,10 @@ const Kernel* Engine::Impl::load(const Spec& spec, const Wanted& wanted, const c
                                  double* milliseconds) {
   auto kernel = std::make_unique<Kernel>();
   kernel->spec = spec;
-  kernel->key = wanted.key;
+  kernel->key = wanted.key_of_row(entry);
   const Clock::time_point start = Clock::now();
   kernel->loaded =
-      options.driver->load(unsealed(entry.image, wanted.key), wanted.unit.entry, wanted.unit.max_shared_bytes);
+      options.driver->load(unsealed(entry.image, kernel->key), wanted.unit.entry, wanted.unit.max_shared_bytes);
   Unpublished unpublished(*options.driver, kernel->loaded);
   *milliseconds = milliseconds_since(start);
   load_ms.fetch_add(*milliseconds);
@@ -282,11 +295,15 @@ Warmed Engine::Impl::warm(const Spec& spec, bool list_only) {
     if (images.cached(wanted, &entry)) {
       if (!list_only) {
         images.counters.hits++;
-        note_use(wanted.key);
+        note_use(wanted.key_of_row(entry));
       }
     } else if (list_only) {
       outcome = Outcome::absent;
     } else {
+      // Compiling what cannot be kept would be for nothing.
+      if (options.store->state() != cache::State::ready)
+        throw Error(QUERN_IO,
+                    wanted.name() + " is not compiled, since it could not be stored: " + images.store_reason());
       images.counters.misses++;
       Images::Image image = images.obtain(wanted, /*anew=*/false, outbox);
       if (image.busy) images.store(wanted, image, true);
@@ -294,9 +311,12 @@ Warmed Engine::Impl::warm(const Spec& spec, bool list_only) {
         throw Error(QUERN_IO, wanted.name() + " was compiled, but could not be stored: " +
                                   (image.why_not.empty() ? images.store_reason() : image.why_not));
       }
-      if (image.fresh) outcome = Outcome::compiled;
+      if (image.fresh)
+        outcome = Outcome::compiled;
+      else
+        entry.text = image.entry.text;
     }
-    return {outcome, wanted.key, milliseconds_since(start)};
+    return {outcome, outcome == Outcome::hit ? wanted.key_of_row(entry) : wanted.key, milliseconds_since(start)};
   };
   if (list_only) return work();
   const Warmed result = warms.run(spec, work, [this] { images.counters.flight_waits++; });

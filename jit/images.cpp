@@ -64,13 +64,19 @@ Images::Images(const EngineOptions& options, unsigned compile_threads) : options
 Wanted Images::want(const Spec& spec) const {
   Wanted wanted;
   wanted.unit = options_.describe(spec);
-  wanted.text = canonical_text(wanted.unit, used_files(wanted.unit));
+  wanted.plain_text = canonical_text(wanted.unit, used_files(wanted.unit));
+  wanted.plain_key = key_of(wanted.plain_text);
+  wanted.text = wanted.plain_text;
+  // A row of its own: two hosts with different pins would else replace each other's for ever.
+  if (!options_.compiler_pin.empty()) wanted.text += "compiler " + options_.compiler_pin + '\n';
   wanted.key = key_of(wanted.text);
   return wanted;
 }
 
 bool Images::cached(const Wanted& wanted, cache::Entry* entry) noexcept {
-  return options_.store->get(wanted.key, wanted.text, options_.compiler_pin, entry);
+  const std::string& pin = options_.compiler_pin;
+  if (options_.store->get(wanted.plain_key, wanted.plain_text, pin, entry)) return true;
+  return !pin.empty() && options_.store->get(wanted.key, wanted.text, pin, entry);
 }
 
 Images::Image Images::obtain(const Wanted& wanted, bool anew, Outbox& outbox) {
@@ -90,6 +96,14 @@ Images::Image Images::obtain(const Wanted& wanted, bool anew, Outbox& outbox) {
   return image;
 }
 
+void Images::check_pin(const Wanted& wanted, const Compiled& compiled) const {
+  const std::string made = compiled.compiler_kind + ' ' + compiled.compiler_build;
+  if (options_.compiler_pin.empty() || made == options_.compiler_pin) return;
+  throw Error(QUERN_NOT_FOUND, "compiler_pin is \"" + options_.compiler_pin + "\", but the compiler found here for " +
+                                   wanted.unit.target.name() + " is \"" + made + "\"; " + wanted.name() +
+                                   " is not made with another one");
+}
+
 cache::Entry Images::compile(const Wanted& wanted, Outbox& outbox) {
   const CompileJob job{wanted.unit.target, render(wanted.unit).text, wanted.unit.entry, wanted.unit.options,
                        wanted.unit.keep_operands};
@@ -97,6 +111,7 @@ cache::Entry Images::compile(const Wanted& wanted, Outbox& outbox) {
   try {
     const Slots::Taken slot(slots_);
     compiled = options_.compile ? options_.compile(job) : options_.compilers->compile(job);
+    check_pin(wanted, compiled);
   } catch (...) {
     counters.compile_errors++;
     const Failure failure = Failure::caught();
@@ -143,9 +158,9 @@ void Images::store(const Wanted& wanted, Image& image, bool patiently) noexcept 
   counters.store_errors++;
 }
 
-void Images::reject(const Wanted& wanted, const std::string& reason, Outbox& outbox) {
+void Images::reject(const Wanted& wanted, const cache::Entry& entry, const std::string& reason, Outbox& outbox) {
   counters.rejected++;
-  options_.store->reject(wanted.key, reason);
+  options_.store->reject(wanted.key_of_row(entry), reason);
   outbox.note(QUERN_EVENT_REJECTED, wanted, reason, 0, QUERN_UNSUPPORTED);
 }
 

@@ -20,8 +20,14 @@ namespace quern::jit {
 // Everything that follows from a Spec without compiling.
 struct Wanted {
   Unit unit;
-  std::string text;  // canonical
+  std::string text;  // canonical; with the pinned compiler, where one is
   cache::Key key;
+  // The same without the pin: what anybody's compiler has made may be the pinned one's too.
+  std::string plain_text;
+  cache::Key plain_key;
+
+  // Of the row that an entry stands in.
+  const cache::Key& key_of_row(const cache::Entry& entry) const { return entry.text == text ? key : plain_key; }
 
   // "attention HEAD_DIM=128 PAGE=16 for sm_90a, key 0123...": how messages name it.
   std::string name() const;
@@ -96,7 +102,7 @@ class Images {
   // Patience ends.
   void hurry() noexcept { hurried_ = true; }
   // The driver refused a stored image.
-  void reject(const Wanted& wanted, const std::string& reason, Outbox& outbox);
+  void reject(const Wanted& wanted, const cache::Entry& entry, const std::string& reason, Outbox& outbox);
 
   // Why the store does not take anything, for messages.
   std::string store_reason() const { return options_.store->stats().reason; }
@@ -109,6 +115,7 @@ class Images {
 
  private:
   cache::Entry compile(const Wanted& wanted, Outbox& outbox);
+  void check_pin(const Wanted& wanted, const Compiled& compiled) const;
 
   const EngineOptions& options_;
   Slots slots_;

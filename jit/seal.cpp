@@ -8,7 +8,8 @@ namespace quern::jit {
 namespace {
 
 constexpr std::string_view kBefore = "\nquern image of ";
-constexpr std::size_t kHex = 32, kLength = kBefore.size() + kHex + 1;
+constexpr std::size_t kHex = 32, kLength = kSealLength;
+static_assert(kLength == kBefore.size() + kHex + 1);
 
 bool has_seal(std::string_view image) noexcept {
   return image.size() >= kLength && image.ends_with('\n') &&

@@ -3,12 +3,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <string_view>
 
 #include "cache/store.h"
 
 namespace quern::jit {
+
+// What a seal adds to an image, in bytes.
+inline constexpr std::size_t kSealLength = 16 + 32 + 1;
 
 // Appends the key behind the image's bytes, where no loader of images looks.
 void seal(std::string* image, const cache::Key& key);

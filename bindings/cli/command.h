@@ -27,6 +27,7 @@ std::unique_ptr<Command> make_inspect();
 std::unique_ptr<Command> make_verify();
 std::unique_ptr<Command> make_trim();
 std::unique_ptr<Command> make_export();
+std::unique_ptr<Command> make_keys();
 std::unique_ptr<Command> make_import();
 std::unique_ptr<Command> make_stats();
 std::unique_ptr<Command> make_doctor();

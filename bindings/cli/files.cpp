@@ -98,4 +98,15 @@ void write_atomically(const std::string& path, std::string_view bytes) {
   }
 }
 
+void write_private(const std::string& path, std::string_view bytes) {
+  const Descriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
+  if (file.get() < 0) fail("make", path, errno);
+  try {
+    write_all(file.get(), bytes, path);
+  } catch (...) {
+    ::unlink(path.c_str());
+    throw;
+  }
+}
+
 }  // namespace quern::cli

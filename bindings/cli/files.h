@@ -18,4 +18,7 @@ std::string read_input(const std::string& path);
 // Writes beside `path` and renames, so that a reader sees the old file or the new one. Throws Failure(QUERN_IO).
 void write_atomically(const std::string& path, std::string_view bytes);
 
+// A new file that its owner alone can read. Throws Failure(QUERN_IO), where there is one of that name already, too.
+void write_private(const std::string& path, std::string_view bytes);
+
 }  // namespace quern::cli

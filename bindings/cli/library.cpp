@@ -49,6 +49,7 @@ Context::Context(const ContextOptions& options, Console& console) {
   }
   const std::vector<const char*> bundles = pointers(options.bundles);
   const std::vector<const char*> search_dirs = pointers(options.search_dirs);
+  const std::vector<const char*> trusted_keys = pointers(options.trusted_keys);
   auto given = sized<quern_context_options>();
   given.flags = options.flags;
   if (options.shared_cache) given.flags |= QUERN_CONTEXT_SHARED_CACHE;
@@ -60,6 +61,8 @@ Context::Context(const ContextOptions& options, Console& console) {
   given.bundle_count = bundles.size();
   given.search_dirs = search_dirs.data();
   given.search_dir_count = search_dirs.size();
+  given.trusted_keys = trusted_keys.data();
+  given.trusted_key_count = trusted_keys.size();
   if (!options.silent) {
     given.log = log_to_console;
     given.log_user = &console;

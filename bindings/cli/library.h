@@ -27,6 +27,7 @@ struct ContextOptions {
   std::string cache;  // folder; "": the usual place
   std::vector<std::string> bundles;
   std::vector<std::string> search_dirs;
+  std::vector<std::string> trusted_keys;  // where there are any, bundles need a signature of one of them
   bool shared_cache = false;
   std::uint32_t flags = 0;       // more of enum quern_context_flags
   std::int32_t device_type = 0;  // 0: no device

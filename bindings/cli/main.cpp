@@ -23,6 +23,7 @@ Commands make_commands() {
   commands.push_back(make_trim());
   commands.push_back(make_export());
   commands.push_back(make_import());
+  commands.push_back(make_keys());
   commands.push_back(make_stats());
   commands.push_back(make_doctor());
   return commands;

@@ -110,6 +110,9 @@ void declare_global(CLI::App& app, GlobalOptions& global) {
   const std::vector<CLI::Option*> options = {
       text("--cache", global.context.cache, "Folder of the cache ($XDG_CACHE_HOME/quern)")->type_name("DIR"),
       list("--bundle", global.context.bundles, "Look into this bundle too, below the cache")->type_name("FILE"),
+      list("--trust", global.context.trusted_keys,
+           "Take bundles only that this public key (64 digits) or another one given has signed")
+          ->type_name("KEY"),
       list("--search-dir", global.context.search_dirs,
            "Look here first for NVRTC, hipRTC and drivers (a pip wheel's lib folder)")
           ->type_name("DIR"),

@@ -50,12 +50,13 @@ std::string gain_of(const quern_tune_result& row) {
 std::string time_of(double microseconds) { return microseconds > 0 ? format_milliseconds(microseconds / 1e3) : "-"; }
 
 // A quern_tune_callback whose `user` is a Progress.
-void tune_progress(void* user, std::uint64_t done, std::uint64_t total, const quern_tune_result* result) {
+std::int32_t tune_progress(void* user, std::uint64_t done, std::uint64_t total, const quern_tune_result* result) {
   std::string what = std::string(result->op) + " rows=" + std::to_string(result->rows);
   if (*result->op == '\0') what = "line " + std::to_string(result->line);
   std::string detail = tuned_name(result->outcome) + (' ' + what) + ' ' + result->product;
   if (*result->choice != '\0') detail += std::string(": ") + result->choice + ", " + gain_of(*result);
   static_cast<Progress*>(user)->show(done, total, {what, detail, result->outcome == QUERN_TUNE_FAILED});
+  return 0;
 }
 
 class Tune : public Command {

@@ -78,7 +78,7 @@ void expect_room(const Context& context) {
 }
 
 // A quern_warm_callback whose `user` is a Progress.
-void warm_progress(void* user, std::uint64_t done, std::uint64_t total, const quern_warm_result* result) {
+std::int32_t warm_progress(void* user, std::uint64_t done, std::uint64_t total, const quern_warm_result* result) {
   std::string what = std::string(result->op) + ' ' + result->target;
   if (*result->op == '\0') what = "line " + std::to_string(result->line);
   std::string detail = outcome_name(result->outcome) + (' ' + what);
@@ -87,6 +87,7 @@ void warm_progress(void* user, std::uint64_t done, std::uint64_t total, const qu
   if (result->milliseconds > 0) detail += ", " + format_milliseconds(result->milliseconds);
   static_cast<Progress*>(user)->show(
       done, total, {what, detail, result->outcome == QUERN_WARM_FAILED, result->outcome == QUERN_WARM_COMPILED});
+  return 0;
 }
 
 class Warm : public Command {

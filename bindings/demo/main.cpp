@@ -1,5 +1,5 @@
 // quern-demo: kernels ground ahead of time without a GPU, then paged attention on a real model's activations, held
-// against the truth, then the same in a new process that compiles nothing.
+// against the truth, then the same in a new process that compiles nothing; then a small model writes text.
 // SPDX-License-Identifier: Apache-2.0
 #include <cstdio>
 #include <exception>
@@ -86,7 +86,7 @@ std::string shown(const fs::path& path) {
   return *relative.begin() == ".." ? path.string() : relative.string();
 }
 
-// Runs `quern warm`, and shows its command line and output unless `quiet`.
+// Runs `quern warm`, and shows its command line unless `quiet`, and its output then too.
 double warm(const fs::path& config, const std::string& targets, const fs::path& cache, bool quiet) {
   const fs::path command = own_path().parent_path() / "quern";
   std::vector<std::string> arguments = {command.string(), "warm",  "--config", config.string(),
@@ -114,6 +114,21 @@ RunResult run_worker(const Options& options, const fs::path& cache) {
   return from_json(finished.output);
 }
 
+// A small model, its kernels ground from its own config.json, writes where nothing may be compiled any more. Whether
+// it could.
+bool write_text(const std::string& target, const fs::path& cache) {
+  const fs::path command = own_path().parent_path() / "quern-chat", model = tests_folder() / "data/model";
+  const double warmed = warm(model / "config.json", target, cache, true);
+  show_note("kernels for " + target + " from " + shown(model / "config.json") + " in " +
+            std::to_string(static_cast<int>(warmed / 1000.0 + 0.5)) + " s");
+  show_command(shown(command) + " --model " + shown(model) + " --cached-only \"And the LORD said\"");
+  const bool host = target == "host";
+  return run_process({command.string(), "--model", model.string(), "--cache", cache.string(), "--cached-only",
+                      "--device", host ? "host" : "cuda", "--tokens", host ? "24" : "96", "And the LORD said"},
+                     false)
+             .code == 0;
+}
+
 int demo(const Options& options) {
   const fs::path folder = build_folder() / "demo", cache = folder / "cache";
   fs::create_directories(folder);
@@ -136,7 +151,9 @@ int demo(const Options& options) {
   const RunResult second = run_worker(options, cache);
   show_comparison(first, second);
 
-  const std::vector<std::string> failures = judge(first, second);
+  std::vector<std::string> failures = judge(first, second);
+  show_heading(4, "A small model writes text, by quern's ops alone, with nothing compiled");
+  if (!write_text(first.target, cache)) failures.push_back("the small model wrote nothing");
   show_verdict(failures);
   return failures.empty() ? 0 : 1;
 }

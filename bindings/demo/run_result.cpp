@@ -69,6 +69,7 @@ RunResult run_attention(const std::string& path, const std::string& cache) {
   auto device = sized<quern_device_info>();
   call([&](quern_error* error) { return quern_device(context.get(), &device, error); });
   const bool host = device.device_type == kDLCPU;
+  result.target = device.target;
   result.device = std::string(device.name) + " (" + device.target +
                   (host ? "" : ", " + std::to_string(device.sm_count) + " SMs") + ")";
 
@@ -88,11 +89,11 @@ RunResult run_attention(const std::string& path, const std::string& cache) {
 }
 
 std::string to_json(const RunResult& result) {
-  return Json{{"process", result.process},        {"device", result.device},
-              {"why_no_gpu", result.why_no_gpu},  {"context_ms", result.context_ms},
-              {"ready_ms", result.ready_ms},      {"compiled", result.compiled},
-              {"from_cache", result.from_cache},  {"prefill", of_phase(result.prefill)},
-              {"decode", of_phase(result.decode)}}
+  return Json{
+      {"process", result.process},        {"device", result.device},         {"target", result.target},
+      {"why_no_gpu", result.why_no_gpu},  {"context_ms", result.context_ms}, {"ready_ms", result.ready_ms},
+      {"compiled", result.compiled},      {"from_cache", result.from_cache}, {"prefill", of_phase(result.prefill)},
+      {"decode", of_phase(result.decode)}}
       .dump();
 }
 
@@ -102,6 +103,7 @@ RunResult from_json(std::string_view text) {
     RunResult result;
     result.process = static_cast<std::int64_t>(json.at("process").whole());
     result.device = json.at("device").string();
+    result.target = json.at("target").string();
     result.why_no_gpu = json.at("why_no_gpu").string();
     result.context_ms = json.at("context_ms").number();
     result.ready_ms = json.at("ready_ms").number();

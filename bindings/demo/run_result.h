@@ -13,6 +13,7 @@ namespace quern::demo {
 struct RunResult {
   std::int64_t process = 0;
   std::string device;      // "NVIDIA H200 (sm_90a, 132 SMs)"
+  std::string target;      // "sm_90a"
   std::string why_no_gpu;  // where the device is the host
   double context_ms = 0;   // opening the device and the cache
   double ready_ms = 0;     // from there to every kernel loaded

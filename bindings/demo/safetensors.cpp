@@ -46,14 +46,17 @@ Safetensors::Safetensors(const std::string& path) : path_(path) {
   }
 }
 
-Safetensors::Found Safetensors::find(const std::string& name, std::string_view dtype) const {
+Safetensors::Found Safetensors::find(const std::string& name) const {
   const auto entry = entries_.find(name);
   if (entry == entries_.end()) throw std::runtime_error(path_ + " has no tensor " + name);
-  if (entry->second.dtype != dtype) {
-    throw std::runtime_error(path_ + ": " + name + " is " + entry->second.dtype + ", not " + std::string(dtype));
-  }
   const Entry& at = entry->second;
-  return {at.shape, std::string_view(text_).substr(at.begin, at.end - at.begin)};
+  return {at.dtype, at.shape, std::string_view(text_).substr(at.begin, at.end - at.begin)};
+}
+
+Safetensors::Found Safetensors::find(const std::string& name, std::string_view dtype) const {
+  const Found found = find(name);
+  if (found.dtype == dtype) return found;
+  throw std::runtime_error(path_ + ": " + name + " is " + std::string(found.dtype) + ", not " + std::string(dtype));
 }
 
 }  // namespace quern::demo

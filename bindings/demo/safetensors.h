@@ -18,10 +18,14 @@ class Safetensors {
   explicit Safetensors(const std::string& path);
 
   struct Found {
+    std::string_view dtype;  // "BF16", "F32"
     std::vector<std::int64_t> shape;
     std::string_view bytes;
   };
-  // Throws std::runtime_error when there is no such tensor, or not of this dtype ("BF16", "F32").
+  bool has(const std::string& name) const { return entries_.contains(name); }
+  // Throws std::runtime_error when there is no such tensor.
+  Found find(const std::string& name) const;
+  // The same, when it is not of this dtype.
   Found find(const std::string& name, std::string_view dtype) const;
 
   template <class T>

@@ -1,6 +1,7 @@
 // quern-compile-helper: one compilation in a process of its own, so that a compiler that crashes or hangs takes nobody
 // along. Started by libquern with a socket as standard input (see protocol.h); of no use by hand.
 // SPDX-License-Identifier: Apache-2.0
+#include <poll.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -8,10 +9,14 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <filesystem>
 #include <new>
+#include <system_error>
+#include <thread>
 
 #include "jit/error.h"
 #include "jit/helper/protocol.h"
@@ -74,6 +79,19 @@ void send_frame(Type type, std::string_view payload) {
   }
 }
 
+// Waits beside the work for the asker to go: nobody else would end the compilers that were started here, nor remove
+// their folder. Begun before the sandbox is entered, which it must reach out of.
+void watch(const std::string& folder) {
+  std::thread([folder] {
+    pollfd socket{kSocket, POLLRDHUP, 0};
+    while (poll(&socket, 1, -1) < 0 && errno == EINTR) {
+    }
+    std::error_code ignored;
+    std::filesystem::remove_all(folder, ignored);
+    kill(0, SIGKILL);
+  }).detach();
+}
+
 std::unique_ptr<Backend> open(const Request& request) {
   switch (request.family) {
     case Family::cuda:
@@ -128,6 +146,7 @@ int main() {
   try {
     const Request request = receive();
     set_limits(request.timeout_ms);
+    watch(request.folder);
     send_frame(Type::answer, encode(serve(request)));
   } catch (const std::exception& error) {
     std::fprintf(stderr, "quern-compile-helper: %s\n", error.what());

@@ -400,6 +400,8 @@ void Runner::deliver_transfers() {
     failure_ = std::string("copy_async_arrive: ") + wrong;
     abandon();
   }
+  // It may have been the last arrival under way, after which nobody else asks who waits for it.
+  if (!mbarriers_.woken().empty()) wake();
 }
 
 void Runner::deliver() {

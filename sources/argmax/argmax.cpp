@@ -39,7 +39,7 @@ jit::Unit unit(const jit::Spec& spec) {
   unit.op = "argmax";
   unit.target = jit::Target::from_tag(spec.target);
   unit.entry = "quern_argmax";
-  define_rows({false, shape.cluster}, shape.logits, "argmax", q::kArgmaxEach, &unit);
+  define_rows({false, shape.cluster}, Held::shared_memory, shape.logits, "argmax", q::kArgmaxEach, &unit);
   return unit;
 }
 
@@ -57,7 +57,7 @@ struct Problem {
 
 // As many blocks as leave each some work and multiprocessors none idle: results do not depend on it.
 RowShare share_of(std::int64_t rows, std::int64_t n, int sms, const jit::TargetInfo& target) {
-  RowShare share = share_row(kMostColumns, Dtype::f32, Held::registers, sms, target);
+  RowShare share = share_row(kMostColumns, Dtype::f32, Held::shared_memory, sms, target);
   constexpr std::int64_t kWork = std::int64_t{q::kRowThreads} * q::kArgmaxEach / 2;
   const std::int64_t wanted = std::min<std::int64_t>(2 * sms / std::max<std::int64_t>(rows, 1), n / kWork);
   share.blocks =

@@ -24,8 +24,8 @@ jit::TensorMap map_of(const Runtime& runtime, const Problem& problem, const Tili
   const int bytes = shape.cache_bytes();
   const std::int64_t row = static_cast<std::int64_t>(v.dim) * bytes;
   // Where there is one of a kind its stride says nothing, but must be one.
-  const auto stride = [&](std::int64_t bytes, std::int64_t instead) {
-    return static_cast<std::uint64_t>(bytes > 0 ? bytes : instead);
+  const auto stride = [&](std::int64_t given, std::int64_t instead) {
+    return static_cast<std::uint64_t>(given > 0 ? given : instead);
   };
   jit::TensorMapDesc desc;
   desc.data_type = bytes == 1 ? jit::kTensorU8 : shape.element == Dtype::f16 ? jit::kTensorF16 : jit::kTensorBF16;

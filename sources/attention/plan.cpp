@@ -96,9 +96,9 @@ Tiling tile_warpgroups(const Shape& shape, const jit::TargetInfo& target) {
   return {};
 }
 
-// As many stages as there is room for.
 Tiling tile_streams(const Shape& shape, const jit::TargetInfo& target) {
-  for (int stages = q::kMostStreamStages; stages >= q::kReaders; stages -= q::kReaders) {
+  for (int stages = q::stream_stages(shape.dim_k, shape.dim_v, shape.cache_bytes()); stages >= q::kReaders;
+       stages -= q::kReaders) {
     const auto bytes = static_cast<std::uint32_t>(
         q::stream_shared_bytes(shape.dim_k, shape.dim_v, stages, shape.cache_bytes(), shape.token_scales));
     if (bytes + q::kStreamStaticBytes > target.shared_per_block) continue;

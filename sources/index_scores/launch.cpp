@@ -19,8 +19,8 @@ namespace {
 void share_out(Problem& problem, const Tiling& t, std::int64_t blocks) {
   constexpr std::int64_t kMostChunk = 8192, kPrice = 256;
   q::IndexParams& p = problem.params;
-  const std::int64_t slots =
-      p.cu_q != nullptr ? p.total_q / problem.shape.tokens + std::int64_t{p.batch} : std::int64_t{p.batch};
+  const std::int64_t batch = p.batch, tokens = problem.shape.tokens;
+  const std::int64_t slots = p.max_q_len > tokens ? (p.total_q + batch * (tokens - 1)) / tokens : batch;
   std::int64_t least = INT64_MAX;
   for (std::int64_t chunk = t.keys; chunk <= kMostChunk; chunk *= 2) {
     const std::int64_t chunks = (p.columns + chunk - 1) / chunk;

@@ -56,13 +56,13 @@ QUERN_SHARED_CODE constexpr IndexLayout index_layout(i32 d, i32 rows, i32 tokens
   return l;
 }
 
-// The kernel for Hopper: blocks of so many keys, each a stage; two buffers of queries, 8 KiB for each. `tokens` are
-// those of a block of threads, 8 for both of its warpgroups.
+// The kernel for Hopper: blocks of so many keys, each a stage, with their scales; two buffers of queries and weights.
+// `tokens` are those of a block of threads, 8 for both of its warpgroups.
 inline constexpr i32 kIndexKeys = 64, kIndexHopperThreads = 384;
 QUERN_SHARED_CODE constexpr i32 index_stages(i32 tokens) { return tokens == 8 ? 8 : 12; }
 QUERN_SHARED_CODE constexpr i32 index_hopper_bytes(i32 tokens) {
   // With 16 bytes for each stage's and each buffer's barriers, and what tiles are aligned to.
-  return 2 * tokens * 64 * 128 + index_stages(tokens) * (kIndexKeys * (128 + 4) + 16) + 2 * 16 + 1024;
+  return 2 * tokens * 64 * (128 + 4) + index_stages(tokens) * (kIndexKeys * (128 + 4) + 16) + 2 * 16 + 1024;
 }
 
 }  // namespace q

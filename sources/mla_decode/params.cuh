@@ -122,8 +122,8 @@ inline constexpr i32 kRows64SharedBytes = 3 * kRows64Matrix + kRows64Numbers + k
 inline constexpr i32 kFewKeys = 128, kFewThreads = 384, kFewSlots = 5;
 inline constexpr i32 kFewSlotBytes = kFewKeys / 2 * 576;
 inline constexpr i32 kFewExchange = kFewSlots * kFewSlotBytes, kFewWeights = kFewExchange + 8 * 1024;
-inline constexpr i32 kFewNumbers = kFewWeights + kFewKeys * 32;
-inline constexpr i32 kFewTold = kFewNumbers + (2 * 16 * 8 + 2 * 16 + kFewSlots * kFewKeys / 2) * 4;
+inline constexpr i32 kFewNumbers = kFewExchange + 32 * 1024;  // what is given away lies over both
+inline constexpr i32 kFewTold = kFewNumbers + (22 * 16 + kFewSlots * kFewKeys / 2) * 4;
 inline constexpr i32 kFewToldBytes = 512, kFewSharedBytes = kFewTold + kFewToldBytes;
 
 }  // namespace q

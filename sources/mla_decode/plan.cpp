@@ -111,7 +111,7 @@ Variant variant_of(const Shape& shape, std::int64_t heads, std::int64_t page_siz
   return heads <= 16 ? Variant::rows16 : Variant::rows32;
 }
 
-bool joins_pairs(const Shape& shape) { return is_hopper(shape); }
+bool joins_pairs(const Shape& shape) { return is_rows64(shape); }
 
 Tiling tile(const Shape& shape, const jit::TargetInfo& target) {
   if (shape.variant == Variant::combine) {

@@ -41,7 +41,7 @@ jit::Unit unit(const jit::Spec& spec) {
   unit.target = jit::Target::from_tag(spec.target);
   unit.entry = "quern_renormalise";
   kConstants.define(shape, &unit);
-  define_rows(row_of(shape), shape.in, "renormalise", 0, &unit);
+  define_rows(row_of(shape), Held::shared_memory, shape.in, "renormalise", 0, &unit);
   unit.max_shared_bytes = most_kept_bytes(row_of(shape), jit::limits_of(unit.target));
   return unit;
 }

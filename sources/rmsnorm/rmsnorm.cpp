@@ -21,6 +21,7 @@ namespace {
 constexpr std::int64_t kMostColumns = 65536;
 constexpr int kMostThreads = 1024;  // of a row; a longer one is read twice,
 constexpr int kLongThreads = 512;   // by so many
+constexpr int kPairThreads = 256;   // blocks of no more take two rows, one after the other
 constexpr int kBlockThreads = 256;  // where a warp or less takes a row
 constexpr std::uint32_t kFlags = QUERN_RMSNORM_WEIGHT_PLUS_ONE | QUERN_RMSNORM_CONSTANT_WEIGHT;
 
@@ -253,11 +254,15 @@ void run(const Runtime& runtime, const quern_rmsnorm_args& args) {
   const jit::Kernel* kernel = kernel_of(problem, runtime, args);
   if (problem.params.rows == 0) return;
   const Tiling tiling = tile(problem.shape, runtime.driver->device().limits);
-  // All blocks have as many rows, but for one at most: those with a row more would keep the memory waiting for
-  // themselves.
+  // With a residual a block takes one row: blocks that come and go keep reads and writes apart from each other's, where
+  // blocks that stay all read at once and then all write (4% slower on an H200). Without, short rows are taken in
+  // pairs, and long ones, of which few blocks fit beside each other, by blocks that stay and read ahead. All blocks
+  // have as many rows, but for one at most: those with a row more would keep the memory waiting for themselves.
   const std::int64_t most = std::int64_t{problem.sms} * tiling.blocks_per_sm;
   const std::int64_t units = (std::int64_t{problem.params.rows} + tiling.teams() - 1) / tiling.teams();
-  const std::int64_t rounds = (units + most - 1) / most;
+  std::int64_t rounds = (units + most - 1) / most;
+  if (args.max_sms == 0 && problem.shape.residual) rounds = 1;
+  if (args.max_sms == 0 && tiling.threads <= kPairThreads) rounds = std::min<std::int64_t>(rounds, 2);
   jit::Launch launch;
   launch.grid[0] = static_cast<std::uint32_t>((units + rounds - 1) / rounds);
   launch.block[0] = static_cast<std::uint32_t>(tiling.threads);

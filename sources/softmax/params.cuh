@@ -6,9 +6,10 @@
 
 namespace q {
 
-inline constexpr int kRowThreads = 512;   // of a block that shares a row with others: eight such blocks are a cluster
-inline constexpr int kHeldEach = 40;      // elements that a thread holds of a row that its blocks have room for,
-inline constexpr int kStreamedEach = 16;  // and that it takes at once of a longer one
+inline constexpr int kRowThreads = 512;       // of a block that shares a row with others,
+inline constexpr int kRegisterThreads = 256;  // and that holds its part in registers
+inline constexpr int kHeldElements = 20480;   // that a block holds of a row
+inline constexpr int kStreamedEach = 16;      // that a thread takes at once of a row that is not held
 inline constexpr i32 kMostRowBlocks = 8;
 
 // One value a row, or one for all.
@@ -21,12 +22,13 @@ struct OfRow {
 };
 
 struct SoftmaxParams {
-  const void* logits;             // [rows, n]
-  void* out;                      // [rows, n]
-  i32* status;                    // [rows]; may be null
-  i64 logits_stride, out_stride;  // in elements
+  const void* logits;  // [rows, n]
+  void* out;           // [rows, n]
+  i32* status;         // [rows]; may be null
+  const i32* lengths;  // [rows / group]: rows of a matrix past so many and one are left alone; may be null
+  i64 logits_stride, group_stride, out_stride;  // in elements
   OfRow<f32> temperature;
-  i32 rows, n;
+  i32 rows, group, n;
 };
 
 }  // namespace q

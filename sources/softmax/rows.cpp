@@ -18,22 +18,26 @@ namespace {
 // Of static shared memory: histograms, lists.
 constexpr std::uint32_t kOtherShared = 36 * 1024;
 
+// Elements that a thread can hold.
 std::int64_t most_each(Held where, const jit::TargetInfo& target) {
-  if (where == Held::registers) return q::kHeldEach;
+  const int each = q::kHeldElements / threads_of(where);
+  if (where == Held::registers) return each;
   const std::int64_t room = std::int64_t{target.shared_per_block} - kOtherShared;
-  return std::clamp<std::int64_t>(room / (4 * q::kRowThreads), 0, q::kHeldEach) / 8 * 8;
+  return std::clamp<std::int64_t>(room / (4 * q::kRowThreads), 0, each) / 8 * 8;
 }
 
 }  // namespace
 
+int threads_of(Held where) { return where == Held::registers ? q::kRegisterThreads : q::kRowThreads; }
+
 RowShare share_row(std::int64_t n, Dtype element, Held where, int sms, const jit::TargetInfo& target) {
-  RowShare share{{false, target.tensor_maps}, 1, 0};
+  RowShare share{{false, target.tensor_maps}, threads_of(where), 1, 0};
   const std::int64_t vector = 16 / bytes_of(element), tile = vector * target.warp_size,
-                     warps = q::kRowThreads / target.warp_size;
+                     warps = share.threads / static_cast<int>(target.warp_size);
   // A row may begin anywhere in a vector.
   const std::int64_t tiles = (n + vector - 1 + tile - 1) / tile;
   // `host` runs clusters of 64 warps.
-  const int of_target = target.target.family() == jit::Family::host ? 4 : q::kMostRowBlocks;
+  const int of_target = target.target.family() == jit::Family::host ? 64 * 32 / share.threads : q::kMostRowBlocks;
   const std::int64_t most =
       share.shape.cluster ? std::min<std::int64_t>(of_target, std::bit_floor(static_cast<unsigned>(sms))) : 1;
   const std::int64_t held_tiles = most_each(where, target) / vector;
@@ -41,7 +45,7 @@ RowShare share_row(std::int64_t n, Dtype element, Held where, int sms, const jit
   while (share.blocks < most && tiles_each(share.blocks) > held_tiles) share.blocks *= 2;
   share.shape.held = tiles_each(share.blocks) <= held_tiles;
   if (where == Held::shared_memory && share.shape.held)
-    share.kept_bytes = static_cast<std::uint32_t>((tiles_each(share.blocks) * vector + 7) / 8 * 8 * 4 * q::kRowThreads);
+    share.kept_bytes = static_cast<std::uint32_t>((tiles_each(share.blocks) * vector + 7) / 8 * 8 * 4 * share.threads);
   return share;
 }
 
@@ -49,7 +53,7 @@ void set_row_grid(std::int64_t rows, const RowShare& share, int sms, bool bounde
   constexpr std::int64_t kResident = 2;  // blocks of a multiprocessor
   const std::int64_t at_once = std::max<std::int64_t>(1, kResident * sms / share.blocks);
   launch->grid[0] = static_cast<std::uint32_t>((bounded ? std::min(rows, at_once) : rows) * share.blocks);
-  launch->block[0] = q::kRowThreads;
+  launch->block[0] = static_cast<std::uint32_t>(share.threads);
   launch->cluster[0] = static_cast<std::uint32_t>(share.blocks);
   launch->shared_bytes = share.kept_bytes;
 }
@@ -58,12 +62,12 @@ std::uint32_t most_kept_bytes(const RowShape& shape, const jit::TargetInfo& targ
   return shape.held ? static_cast<std::uint32_t>(most_each(Held::shared_memory, target)) * 4 * q::kRowThreads : 0;
 }
 
-void define_rows(const RowShape& shape, Dtype element, const std::string& name, int each, jit::Unit* unit) {
-  if (each == 0) each = shape.held ? q::kHeldEach : q::kStreamedEach;
+void define_rows(const RowShape& shape, Held where, Dtype element, const std::string& name, int each, jit::Unit* unit) {
+  if (each == 0) each = shape.held ? q::kHeldElements / threads_of(where) : q::kStreamedEach;
   unit->constants.push_back({"ELEMENT", name_of(element)});
   unit->constants.push_back({"HELD", shape.held ? "1" : "0"});
   unit->constants.push_back({"EACH", std::to_string(each)});
-  unit->constants.push_back({"THREADS", std::to_string(q::kRowThreads)});
+  unit->constants.push_back({"THREADS", std::to_string(threads_of(where))});
   unit->constants.push_back({"BLOCKS_PER_SM", "2"});
   unit->source = embedded(name + "/kernels/" + (shape.cluster ? "sm90/" : "portable/") + name + ".cuh");
   unit->headers = device_headers(unit->target);

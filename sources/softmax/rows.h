@@ -15,11 +15,13 @@ struct RowShape {
   bool held = true, cluster = true;
 };
 
-// Where a block holds its part of a row.
+// Where a block holds its part of a row, if it does.
 enum class Held { registers, shared_memory };
+int threads_of(Held where);
 
 struct RowShare {
   RowShape shape;
+  int threads;               // of a block
   int blocks;                // of a row
   std::uint32_t kept_bytes;  // of dynamic shared memory that they need
 };
@@ -35,7 +37,7 @@ void set_row_grid(std::int64_t rows, const RowShare& share, int sms, bool bounde
 // The macros that every such kernel has, its source, and the headers; "NAME/kernels/sm90/NAME.cuh" where rows have
 // clusters, else "NAME/kernels/portable/NAME.cuh".
 // `each`: elements that a thread takes at once; 0: as many as it holds, or a few where it holds none.
-void define_rows(const RowShape& shape, Dtype element, const std::string& name, int each, jit::Unit* unit);
+void define_rows(const RowShape& shape, Held where, Dtype element, const std::string& name, int each, jit::Unit* unit);
 // The most dynamic shared memory of kernels that keep rows there.
 std::uint32_t most_kept_bytes(const RowShape& shape, const jit::TargetInfo& target);
 

@@ -40,7 +40,7 @@ jit::Unit unit(const jit::Spec& spec) {
   unit.op = "top_k";
   unit.target = jit::Target::from_tag(spec.target);
   unit.entry = "quern_top_k";
-  define_rows(shape.row(), shape.x, "top_k", 0, &unit);
+  define_rows(shape.row(), Held::shared_memory, shape.x, "top_k", 0, &unit);
   unit.max_shared_bytes = most_kept_bytes(shape.row(), jit::limits_of(unit.target));
   return unit;
 }

@@ -145,8 +145,7 @@ class Reader {
 
   void read_probabilities(const Tensor& target) {
     const q::VerifyParams& p = problem_.params;
-    problem_.before = Before::probabilities;
-    renormalise::Problem& made = problem_.probabilities;
+    renormalise::Problem& made = problem_.filtered;
     made.shape.in = target.dtype, made.shape.logits = true;
     q::RenormaliseParams& r = made.params;
     r.in = target.data, r.in_group_stride = target.strides[0], r.in_stride = target.strides[1];
@@ -161,6 +160,14 @@ class Reader {
     renormalise::read_limits(args_.top_ks, args_.top_ps, args_.min_ps, args_.top_k,
                              flag(QUERN_VERIFY_TOP_P) ? args_.top_p : 1.0f, args_.min_p, p.batch, call_.place, &r);
     renormalise::share_rows(&made, call_.sms, call_.device->limits);
+    // Where nothing is taken away, softmax does the same in fewer passes.
+    const bool filters = args_.top_ks != nullptr || args_.top_ps != nullptr || args_.min_ps != nullptr ||
+                         r.top_k.all > 0 || r.top_p.all < 1.0f || r.min_p.all > 0.0f;
+    problem_.before = filters ? Before::filtered : Before::probabilities;
+    problem_.probabilities.shape.logits = target.dtype;
+    q::SoftmaxParams& s = problem_.probabilities.params;
+    s.logits = r.in, s.group_stride = r.in_group_stride, s.logits_stride = r.in_stride, s.out_stride = r.out_stride;
+    s.rows = r.rows, s.group = r.group, s.n = r.n, s.lengths = r.lengths, s.temperature = r.temperature;
   }
 
   void read_results() {

@@ -34,7 +34,7 @@ jit::Unit unit(const jit::Spec& spec) {
   unit.op = "verify_draft";
   unit.target = jit::Target::from_tag(spec.target);
   unit.entry = "quern_verify_draft";
-  define_rows({false, shape.cluster}, Dtype::f32, "verify_draft", q::kVerifyEach, &unit);
+  define_rows({false, shape.cluster}, Held::shared_memory, Dtype::f32, "verify_draft", q::kVerifyEach, &unit);
   return unit;
 }
 
@@ -70,15 +70,17 @@ void place_parts(const quern_verify_draft_args& args, Problem* problem) {
     problem->largest.ids = scratch, problem->largest.values = reinterpret_cast<float*>(scratch + parts.first);
     return;
   }
-  q::RenormaliseParams& r = problem->probabilities.params;
-  r.status = reinterpret_cast<q::i32*>(scratch), r.out = reinterpret_cast<float*>(scratch + parts.first);
-  p.row_status = r.status, p.target = r.out;
+  auto* const statuses = reinterpret_cast<q::i32*>(scratch);
+  auto* const probabilities = reinterpret_cast<float*>(scratch + parts.first);
+  problem->filtered.params.status = problem->probabilities.params.status = statuses;
+  problem->filtered.params.out = probabilities, problem->probabilities.params.out = probabilities;
+  p.row_status = statuses, p.target = probabilities;
   p.target_row_stride = p.vocab, p.target_stride = std::int64_t{p.vocab} * (p.n + 1);
 }
 
 // As many blocks for a sequence as leave multiprocessors none idle: results do not depend on it.
 RowShare share_of(const Problem& problem, const jit::TargetInfo& target) {
-  RowShare share = share_row(kMostVocab, Dtype::f32, Held::registers, problem.sms, target);
+  RowShare share = share_row(kMostVocab, Dtype::f32, Held::shared_memory, problem.sms, target);
   constexpr std::int64_t kWork = std::int64_t{q::kRowThreads} * q::kVerifyEach / 2;
   const std::int64_t idle = 2 * problem.sms / std::max(problem.params.batch, 1),
                      wanted = problem.before == Before::largest ? 1 : std::min(idle, problem.params.vocab / kWork);
@@ -100,8 +102,11 @@ void prepare(const Runtime& runtime, const quern_verify_draft_args& args) {
   const jit::TargetInfo& target = runtime.driver->device().limits;
   if (problem.before == Before::largest)
     kernel_for(runtime, argmax::to_spec(problem.target, target), args.flags, args.stream);
-  if (problem.before == Before::probabilities)
-    kernel_for(runtime, renormalise::to_spec(problem.probabilities.shape, target.target), args.flags, args.stream);
+  // Which of these it will be may be for the call's parameters to say.
+  if (problem.before == Before::probabilities || problem.before == Before::filtered) {
+    kernel_for(runtime, softmax::to_spec(problem.probabilities, problem.sms, target), args.flags, args.stream);
+    kernel_for(runtime, renormalise::to_spec(problem.filtered.shape, target.target), args.flags, args.stream);
+  }
   kernel_for(runtime, spec_for(target), args.flags, args.stream);
 }
 
@@ -117,7 +122,10 @@ void run(const Runtime& runtime, const quern_verify_draft_args& args) {
     argmax::launch_problem(runtime, problem.target, &problem.largest, problem.sms, bounded, args.flags, args.stream,
                            "launching verify_draft's argmax");
   } else if (problem.before == Before::probabilities) {
-    renormalise::launch_problem(runtime, &problem.probabilities, problem.sms, bounded, args.flags, args.stream,
+    softmax::launch_problem(runtime, &problem.probabilities, problem.sms, bounded, args.flags, args.stream,
+                            "launching verify_draft's softmax");
+  } else if (problem.before == Before::filtered) {
+    renormalise::launch_problem(runtime, &problem.filtered, problem.sms, bounded, args.flags, args.stream,
                                 "launching verify_draft's renormalise");
   }
   jit::Launch launch;

@@ -21,7 +21,7 @@ TEST(ContextOptions, WrongOnesAreRefusedByName) {
   static const char* const hole[] = {nullptr};
   using O = quern_context_options&;
   const BadOption cases[] = {
-      {"flags", [](O o) { o.flags = 1U << 20; }, {"quern_context_options.flags", "0x100000", "0x1f"}},
+      {"flags", [](O o) { o.flags = 1U << 20; }, {"quern_context_options.flags", "0x100000", "0x3f"}},
       {"exclusive flags", [](O o) { o.flags = QUERN_CONTEXT_NO_CACHE | QUERN_CONTEXT_READ_ONLY_CACHE; }, {"exclude"}},
       {"device_type", [](O o) { o.device_type = 7; }, {"device_type is 7", "kDLCUDA"}},
       {"device_id", [](O o) { o.device_id = -1; }, {"device_id is -1"}},
@@ -37,6 +37,7 @@ TEST(ContextOptions, WrongOnesAreRefusedByName) {
       {"search_dirs", [](O o) { o.search_dirs = hole, o.search_dir_count = 1; }, {"search_dirs[0] is NULL"}},
       {"helper_path", [](O o) { o.helper_path = "./helper"; }, {"helper_path", "./helper", "absolute"}},
       {"host_compiler", [](O o) { o.host_compiler = "c++"; }, {"host_compiler", "absolute"}},
+      {"cache_limit", [](O o) { o.cache_limit = 1000; }, {"cache_limit is 1000", "1048576"}},
       {"host_seed", [](O o) { o.host_seed = 5; }, {"host_seed is 5", "QUERN_CONTEXT_HOST_SEED"}},
       {"reserved", [](O o) { o.reserved = 1; }, {"reserved is 1"}},
       {"host with a GPU's target", [](O o) { o.device_type = kDLCPU, o.target = "sm_90a"; }, {"sm_90a", "host64"}},

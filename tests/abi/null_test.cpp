@@ -24,6 +24,7 @@ TEST(Null, IsRefusedByName) {
   auto info = sized<quern_device_info>();
   auto stats = sized<quern_stats>();
   auto cache_stats = sized<quern_cache_stats>();
+  char key_text[65] = "";
   auto kernel_info = sized<quern_kernel_info>();
   auto launch = sized<quern_launch>();
   const ScaleDesc scale;
@@ -50,6 +51,11 @@ TEST(Null, IsRefusedByName) {
       {"cache_trim", "context is NULL", [&](E e) { return quern_cache_trim(nullptr, nullptr, nullptr, e); }},
       {"cache_export", "context is NULL", [&](E e) { return quern_cache_export(nullptr, "/x", "", &number, e); }},
       {"cache_import", "context is NULL", [&](E e) { return quern_cache_import(nullptr, "/x", &number, e); }},
+      {"keys_make", "secret_key is NULL", [&](E e) { return quern_keys_make(nullptr, key_text, e); }},
+      {"keys_make", "public_key is NULL", [&](E e) { return quern_keys_make(key_text, nullptr, e); }},
+      {"keys_public", "secret_key is NULL", [&](E e) { return quern_keys_public(nullptr, key_text, e); }},
+      {"bundle_sign", "path is NULL", [&](E e) { return quern_bundle_sign(nullptr, "", e); }},
+      {"bundle_sign", "secret_key is NULL", [&](E e) { return quern_bundle_sign("/x", nullptr, e); }},
       {"cache_get_stats", "context is NULL", [&](E e) { return quern_cache_get_stats(nullptr, &cache_stats, e); }},
       {"cache_get_stats", "quern_cache_stats is NULL", [&](E e) { return quern_cache_get_stats(c, nullptr, e); }},
       {"doctor", "context is NULL", [&](E e) { return quern_doctor(nullptr, &list, e); }},

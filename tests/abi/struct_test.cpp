@@ -38,9 +38,15 @@ TEST(Structs, NewerOnesPassWhenTheUnknownTailIsZero) {
 TEST(Structs, NewerOnesAreRefusedWhenSomethingUnknownIsSet) {
   auto options = newer<quern_context_options>();
   options.known.flags = QUERN_CONTEXT_NO_CACHE;
-  reinterpret_cast<unsigned char*>(&options)[sizeof(options) - 1] = 1;
-  expect_refused(QUERN_INVALID, {"quern_context_options.size is 192", "byte 191 is not zero", "160"},
-                 [&](quern_error* error) { return create(&options.known, error); });
+  // Each byte by itself: what a newer field would be sits at the beginning as a rule.
+  for (std::size_t at = sizeof(quern_context_options); at < sizeof(options); ++at) {
+    auto* const byte = reinterpret_cast<unsigned char*>(&options) + at;
+    *byte = 1;
+    expect_refused(QUERN_INVALID,
+                   {"quern_context_options.size is 208", "byte " + std::to_string(at) + " is not zero", "176"},
+                   [&](quern_error* error) { return create(&options.known, error); });
+    *byte = 0;
+  }
 }
 
 TEST(Structs, SmallerOnesReadAsIfFollowedByZeros) {
@@ -59,7 +65,7 @@ TEST(Structs, SizesThatNoStructHasAreRefused) {
     auto options = sized<quern_context_options>();
     options.size = size;
     expect_refused(QUERN_INVALID,
-                   {"quern_context_options.size is " + std::to_string(size), "sizeof(quern_context_options)", "160"},
+                   {"quern_context_options.size is " + std::to_string(size), "sizeof(quern_context_options)", "176"},
                    [&](quern_error* error) { return create(&options, error); });
   }
 }
@@ -117,6 +123,23 @@ TEST(Errors, AreWrittenWithinTheCallersSize) {
       EXPECT_LT(length, room) << "no NUL within a size of " << size;
       EXPECT_TRUE(is_whole_utf8({error.text, length})) << error.text;
     }
+  }
+}
+
+TEST(Errors, ALongTextKeepsItsBeginningAndItsEnd) {
+  auto whole = sized<quern_error>(), cut = sized<quern_error>();
+  fail_with(&whole);
+  const std::string all = whole.text;
+  for (std::uint32_t room = 60; room < all.size(); ++room) {
+    cut.size = 16 + room;
+    fail_with(&cut);
+    const std::string text = cut.text;
+    const std::size_t middle = text.find("\n[...]\n");
+    ASSERT_NE(middle, std::string::npos) << text;
+    EXPECT_TRUE(all.starts_with(text.substr(0, middle))) << text;
+    EXPECT_TRUE(all.ends_with(text.substr(middle + 7))) << text;
+    EXPECT_GT(text.size() - middle, middle) << "the end is where the error is";
+    EXPECT_GE(text.size() + 4, room);
   }
 }
 

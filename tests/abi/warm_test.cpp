@@ -90,6 +90,25 @@ TEST(Warm, BadLinesAreNumberedAndGoodOnesAreWarmedAllTheSame) {
   for (const quern_warm_result& row : again.rows) EXPECT_EQ(row.outcome, QUERN_WARM_HIT);
 }
 
+TEST(Warm, ProgressCancels) {
+  const Folder folder;
+  const Context context = make_context(folder, 0, [](quern_context_options& options) { options.compile_threads = 1; });
+  static const char* const targets[] = {"host", "host64"};
+  std::string lines;
+  for (int i = 1; i <= 4; ++i) lines += scale_line("*", std::to_string(i) + ".0f") + "\n";
+  const Outcome outcome = warm(context.get(), lines, [&](quern_warm_options& options) {
+    options.targets = targets, options.target_count = 2;
+    options.progress = [](void*, std::uint64_t done, std::uint64_t, const quern_warm_result*) {
+      return static_cast<std::int32_t>(done == 2);
+    };
+  });
+  EXPECT_EQ(outcome.status, QUERN_PARTIAL);
+  EXPECT_NE(outcome.text.find("cancelled by progress"), std::string::npos) << outcome.text;
+  EXPECT_GE(outcome.rows.size(), 2U);
+  EXPECT_LE(outcome.rows.size(), 4U);
+  for (const quern_warm_result& row : outcome.rows) EXPECT_EQ(row.outcome, QUERN_WARM_COMPILED) << row.text;
+}
+
 TEST(Warm, AStarStandsForEveryTargetOfTheCall) {
   const Folder folder;
   const Context context = make_context(folder, 0);
@@ -107,6 +126,7 @@ TEST(Warm, AStarStandsForEveryTargetOfTheCall) {
       told->done.push_back(done);
       told->total = total;
       EXPECT_EQ(result->outcome, QUERN_WARM_COMPILED) << result->text;
+      return 0;
     };
   });
   EXPECT_EQ(outcome.status, QUERN_OK) << outcome.text;

@@ -48,7 +48,9 @@ class Case:
     cap: float = 0.0
     dtype: str = "bfloat16"
     invariant: bool = False
-    kv: str = ""  # of keys and values: "e4m3" and "e5m2" with a scale a head, "int8" with one a token; "": dtype
+    kv: str = ""  # of keys and values: "e4m3", "e5m2" and "int8" with a scale a head; "": dtype
+    token_scales: bool = False  # or, of int8, a token and head
+    programmatic: bool = False
     q: str = ""  # of queries: "e4m3", unscaled; "": dtype
 
     @property
@@ -62,7 +64,9 @@ class Case:
         rest = ("" if self.causal else " full") + (f" window {self.window}" if self.window is not None else "")
         rest += (" cap" if self.cap else "") + (" f16" if self.dtype == "float16" else "")
         rest += " invariant" if self.invariant else ""
+        rest += " programmatic" if self.programmatic else ""
         rest += f" {self.kv}" if self.kv else ""
+        rest += " scales of tokens" if self.token_scales else ""
         rest += f" q {self.q}" if self.q else ""
         return f"b{self.batch} {self.heads}/{self.kv_heads} {self.queries} of {self.keys} {dims} {where}{rest}"
 
@@ -100,11 +104,13 @@ CASES = [
     Case("decode", 64, 32, 8, 1, 4096, 128, page=64),
     Case("decode", 1, 32, 8, 1, 32768, 128, page=16),
     Case("decode", 1, 32, 4, 1, 1024, 128, page=16),
+    Case("decode", 1, 32, 4, 1, 1024, 128, page=16, programmatic=True),
     Case("decode", 16, 64, 8, 1, 8192, 128, page=16),
     Case("decode", 256, 32, 8, 1, 1024, 128, page=16),
     Case("decode", 64, 32, 8, 1, 4096, 128, page=16, kv="e4m3"),
     Case("decode", 64, 32, 8, 1, 4096, 128, page=16, kv="e5m2"),
     Case("decode", 64, 32, 8, 1, 4096, 128, page=16, kv="int8"),
+    Case("decode", 64, 32, 8, 1, 4096, 128, page=16, kv="int8", token_scales=True),
     Case("decode", 1, 32, 8, 1, 65536, 128, page=16, kv="e4m3"),
 ]
 
@@ -155,10 +161,14 @@ class Tensors:
 
     def _coded(self, name: str, x: torch.Tensor) -> torch.Tensor:
         """Codes, as bytes where they are of a float type; the scales go to self.scales."""
-        if self.case.kv == "int8":
+        if self.case.token_scales:
             self.scales[name] = x.float().abs().amax(-1) / 127
             return torch.round(x.float() / self.scales[name][..., None]).to(torch.int8)
-        self.scales[name] = x.float().abs().transpose(-2, 0).flatten(1).amax(-1) / 240
+        largest = x.float().abs().transpose(-2, 0).flatten(1).amax(-1)
+        if self.case.kv == "int8":
+            self.scales[name] = largest / 127
+            return torch.round(x.float() / self.scales[name][:, None]).to(torch.int8)
+        self.scales[name] = largest / 240
         return (x.float() / self.scales[name][:, None]).to(CODES[self.case.kv]).view(torch.uint8)
 
     def _values(self, name: str, x: torch.Tensor, pages: torch.Tensor | slice) -> torch.Tensor:
@@ -166,8 +176,10 @@ class Tensors:
         x = x[pages]
         if not self.case.kv:
             return x.float()
-        if self.case.kv == "int8":
+        if self.case.token_scales:
             return x.float() * self.scales[name][pages][..., None]
+        if self.case.kv == "int8":
+            return x.float() * self.scales[name][:, None]
         return x.view(CODES[self.case.kv]).float() * self.scales[name][:, None]
 
     def of_sequence(self, i: int, head: int) -> tuple[torch.Tensor, torch.Tensor]:
@@ -213,7 +225,7 @@ def ours(context: quern.Context, t: Tensors) -> Callable[[], object]:
     cache = {"page_table": t.table} if c.page else {"cu_kv": t.cu_kv}
     arguments = dict(
         lengths=t.lengths, cu_q=t.cu_q, max_q_len=c.queries, max_kv_len=c.keys, causal=c.causal, out=t.out,
-        window_left=c.window, logit_cap=c.cap or None, batch_invariant=c.invariant, **cache, **t.scales,
+        window_left=c.window, logit_cap=c.cap or None, batch_invariant=c.invariant, programmatic=c.programmatic, **cache, **t.scales,
         **({"kv_type": c.kv} if c.kv in CODES else {}),
     )  # fmt: skip
     return lambda: context.attention(t.q, t.k, t.v, **arguments)

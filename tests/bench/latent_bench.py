@@ -4,8 +4,9 @@ second beside those of cuBLASLt's 8-bit product (PyTorch's) in the same run.
     PYTHONPATH=build/python python3 tests/bench/latent_bench.py [--only NAME,...] [--budget SECONDS] [--json FILE]
 
 Needs an NVIDIA GPU, PyTorch, and quern's Python package as built. Each case is first held against fp64 on sampled
-tokens, then timed: calls out of a flushed L2, and a graph of 20 calls, which go round so many sets of tensors that none
-is still in L2 when its turn comes again (`sets`; one where a case is so small that its launch is what is timed).
+tokens, then timed: calls out of a flushed L2, and a graph of 20 calls, appends also of programmatic ones. Appends go
+round so many sets of tensors that none is still in L2 when its turn comes again (`sets`; one where a case is so small
+that its launch is what is timed); `copy` is what PyTorch's copy of as many bytes takes, in a graph likewise.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -75,10 +76,10 @@ class AppendProblem:
         self.q_rope = normal(case.tokens, case.heads, 128 + ROPE)[..., 128:] if case.heads else None
         self.q_out = torch.empty(case.tokens, case.heads, ROPE, device="cuda", dtype=torch.bfloat16)
 
-    def call(self, side: Quern) -> Any:
-        more: dict[str, Any] = {}
+    def call(self, side: Quern, programmatic: bool = False) -> Any:
+        more: dict[str, Any] = {"programmatic": programmatic}
         if self.q_rope is not None:
-            more = {"q_rope": self.q_rope, "q_rope_out": self.q_out}
+            more |= {"q_rope": self.q_rope, "q_rope_out": self.q_out}
         if self.scale is not None:
             more["cache_scale"] = self.scale
         if self.case.cache == "rows656":
@@ -258,13 +259,21 @@ def measure_append(case: Append, context: Context, clock: Clock, seed: int) -> d
     error = first_set.error()
     us = clock.of_calls({"quern": calls[0]})["quern"].us
     graph = clock.capture([calls[i % sets] for i in range(GRAPH_CALLS)])
-    graph_us = clock.of_graphs({"quern": graph})["quern"].us / GRAPH_CALLS
     size = first_set.bytes()
-    print(f"{case.name:26} {us:8.2f} / {graph_us:8.2f} us, {size / us / 1e6:.2f} / {size / graph_us / 1e6:.2f} TB/s; "
-          f"sets {sets}; error {error:.1e}; first {first:.0f} ms", flush=True)  # fmt: skip
+    # What the machine does with as many bytes at once: PyTorch's copy of half of them, through as many sets.
+    copies = [torch.empty(2, size // 2, dtype=torch.uint8, device="cuda") for _ in range(sets)]
+    copied = clock.capture([lambda pair=copies[i % sets]: pair[0].copy_(pair[1]) for i in range(GRAPH_CALLS)])
+    overlapping = [problem.call(side, True) for problem in problems]
+    programmatic = clock.capture([overlapping[i % sets] for i in range(GRAPH_CALLS)])
+    graphs = clock.of_graphs({"quern": graph, "programmatic": programmatic, "copy": copied})
+    graph_us, programmatic_us, copy_us = (graphs[s].us / GRAPH_CALLS for s in ("quern", "programmatic", "copy"))
+    print(f"{case.name:26} {us:7.2f} / {graph_us:7.2f} / {programmatic_us:7.2f} us, {size / us / 1e6:.2f} / "
+          f"{size / graph_us / 1e6:.2f} / {size / programmatic_us / 1e6:.2f} TB/s; copy {copy_us:.2f} us; sets {sets}; "
+          f"error {error:.1e}; first {first:.0f} ms", flush=True)  # fmt: skip
     allowed = 4e-3 if case.cache == "bf16" else 4e-2
-    return {"case": case.name, "call_us": us, "graph_us": graph_us, "bytes": size, "sets": sets, "error": error,
-            "allowed": allowed, "first_ms": first}  # fmt: skip
+    return {"case": case.name, "call_us": us, "graph_us": graph_us, "programmatic_us": programmatic_us,
+            "copy_us": copy_us, "bytes": size, "sets": sets, "error": error, "allowed": allowed,
+            "first_ms": first}  # fmt: skip
 
 
 def main() -> int:

@@ -1,7 +1,10 @@
 // Bundles: layers under the file, export, import.
 // SPDX-License-Identifier: Apache-2.0
+#include "cache/bundle.h"
+
 #include <algorithm>
 
+#include "cache/checksum.h"
 #include "tests/cache/fixture.h"
 
 namespace quern::cache::testing {
@@ -210,6 +213,28 @@ TEST_F(BundleTest, ADamagedBundleChangesNothingAnywhere) {
     EXPECT_EQ(verified.what, AdminError::What::damaged) << at;
   }
   EXPECT_EQ(read_file(file()), file_before);
+}
+
+// A record whose own sum was made to fit, and whose SHA-256 in the index was not.
+TEST_F(BundleTest, TheIndexsDigestsAreHeldTo) {
+  make_bundle("good", {1, 2});
+  std::string bad = read_file(bundle("good"));
+  const std::size_t record = Bundle(bundle("good"), {}).slot(make_key(1))->offset;
+  Entry entry = without_times(1);
+  const std::size_t image = bad.find(entry.image);
+  ASSERT_NE(image, std::string::npos);
+  entry.image = make_bytes(99, entry.image.size());
+  bad.replace(image, entry.image.size(), entry.image);
+  bad.replace(record, 16, std::string(view(checksum_entry(make_key(1), entry))));
+  write_file(bundle("bad"), bad);
+  StoreOptions layered = options();
+  layered.bundles = {bundle("bad")};
+  Store store(layered);
+  EXPECT_EQ(store.import_bundle(bundle("bad"), nullptr).what, AdminError::What::damaged);
+  EXPECT_EQ(store.export_bundle(bundle("again"), nullptr, nullptr).what, AdminError::What::damaged);
+  AdminError error;
+  store.verify(&error);
+  EXPECT_EQ(error.what, AdminError::What::damaged);
 }
 
 TEST_F(BundleTest, CutShortIsDamaged) {

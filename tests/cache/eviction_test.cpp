@@ -50,6 +50,32 @@ TEST_F(EvictionTest, TheOldestGoFirstAndTheLimitHoldsAtEveryMoment) {
   for (std::uint64_t number = 1; number < first; ++number) EXPECT_TRUE(miss(store, number)) << number;
 }
 
+// Of all sizes, up to the edge: what the journal may take is kept free of entries.
+TEST_F(EvictionTest, MixedSizesFilledToTheEdge) {
+  StoreOptions small = options();
+  small.limit_bytes = 2 << 20;
+  Store store(small);
+  std::atomic<bool> stop{false};
+  std::atomic<std::uint64_t> most{0};
+  std::thread watcher([&] {
+    while (!stop) {
+      const std::uint64_t now = size_on_disk();
+      if (now > most) most = now;
+    }
+  });
+  std::uint64_t state = 7;
+  for (std::uint64_t number = 1; number <= 400; ++number) {
+    state = state * 6364136223846793005ULL + 1442695040888963407ULL;
+    const std::size_t size = 500 + (state >> 33) % (number % 7 == 0 ? 600'000 : 40'000);
+    EXPECT_TRUE(put(store, number, size)) << number;
+    if (number % 20 == 0) put(store, number - 10, 300'000);  // one that is there, anew and larger
+  }
+  stop = true;
+  watcher.join();
+  EXPECT_LE(most, small.limit_bytes);
+  EXPECT_GT(most, small.limit_bytes * 3 / 4);
+}
+
 TEST_F(EvictionTest, SmallEntriesToo) {
   StoreOptions small = options();
   small.limit_bytes = 1 << 20;

@@ -117,6 +117,49 @@ TEST_F(FlightTest, AForkedChildDoesNotHoldItsParentsFlight) {
   EXPECT_EQ(wait_child(child), 0);
 }
 
+// The leader has no time to let go: what its living child has inherited must not hold the lock for it.
+TEST_F(FlightTest, AKilledLeadersChildDoesNotGoOnLeading) {
+  const Signal leads;
+  const pid_t leader = start_child([&] {
+    Store store(options());
+    const Flight flight = store.flight(make_key(1), milliseconds{0});
+    const pid_t child = fork();
+    if (child == 0) {
+      alarm(60);
+      pause();
+      _exit(0);
+    }
+    write_file(root_ + "/child", std::to_string(child));
+    leads.give();
+    pause();
+    return 0;
+  });
+  ASSERT_TRUE(leads.take());
+  kill(leader, SIGKILL);
+  EXPECT_EQ(wait_child(leader), 1000 + SIGKILL);
+  Store store(options());
+  EXPECT_EQ(store.flight(make_key(1), milliseconds{0}).state(), Flight::State::leader);
+  kill(static_cast<pid_t>(std::stol(read_file(root_ + "/child"))), SIGKILL);
+}
+
+// A lock file that is a link to nothing: what it names must not be made.
+TEST_F(FlightTest, LockFilesAreNoLinks) {
+  {
+    Store store(options());
+    ASSERT_TRUE(put(store, 1));
+  }
+  for (const char* name : {"/cache-1.lock", "/cache-1.flights"}) {
+    const std::string target = root_ + "/made-by-the-link";
+    std::filesystem::remove(folder_ + name);
+    std::filesystem::create_symlink(target, folder_ + name);
+    Store store(options());
+    put(store, 2);
+    const Flight flight = store.flight(make_key(1), milliseconds{0});
+    EXPECT_FALSE(std::filesystem::exists(target)) << name;
+    std::filesystem::remove(folder_ + name);
+  }
+}
+
 TEST_F(FlightTest, AForkedChildThatEndsAFlightDoesNotEndItsParents) {
   Store store(options());
   Flight flight = store.flight(make_key(1), milliseconds{0});

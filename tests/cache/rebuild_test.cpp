@@ -1,5 +1,7 @@
 // Trim: mending a damaged file, and making a file smaller.
 // SPDX-License-Identifier: Apache-2.0
+#include <sqlite3.h>
+
 #include "tests/cache/fixture.h"
 #include "tests/cache/sql.h"
 
@@ -152,6 +154,38 @@ TEST_F(RebuildTest, AJournalOfTheOldFileIsNotPlayedIntoTheNew) {
   ASSERT_EQ(store.trim(rebuild(), nullptr).what, AdminError::What::none);
   EXPECT_FALSE(std::filesystem::exists(file() + "-journal"));
   EXPECT_EQ(hits(store, 5, 20'000), 5u);
+}
+
+// Nothing of such a file can be read, so that nobody plays the journal back: it would go into the new file later.
+TEST_F(RebuildTest, TheJournalOfAFileThatCannotBeOpenedGoesWithIt) {
+  fill(5, 20'000);
+  const std::string good = read_file(file());
+  ASSERT_EQ(in_child([&] {
+              sqlite3* handle = nullptr;
+              if (sqlite3_open(file().c_str(), &handle) != SQLITE_OK) return 1;
+              return sqlite3_exec(handle,
+                                  "PRAGMA cache_size = 3; BEGIN IMMEDIATE; DELETE FROM entries; "
+                                  "INSERT INTO images VALUES (50, '', zeroblob(900000));",
+                                  nullptr, nullptr, nullptr);
+            }),
+            0);
+  ASSERT_GT(std::filesystem::file_size(file() + "-journal"), 1000u);
+  // Its first page is noise but for the name in the header: ours, and beyond reading.
+  std::string bad = read_file(file());
+  const std::string name = bad.substr(68, 4);
+  bad.replace(0, 16384, make_bytes(3, 16384)).replace(68, 4, name);
+  write_file(file(), bad);
+  std::string journal = read_file(file() + "-journal");
+  journal.replace(0, 8, make_bytes(4, 8));
+  write_file(file() + "-journal", journal);
+  Store store(options());
+  EXPECT_TRUE(put(store, 9));
+  EXPECT_TRUE(hit(store, 9));
+  Store again(options());
+  EXPECT_TRUE(hit(again, 9));
+  AdminError error;
+  again.verify(&error);
+  EXPECT_EQ(error.what, AdminError::What::none) << error.text;
 }
 
 TEST_F(RebuildTest, KeepsTheOrderOfUse) {

@@ -114,7 +114,7 @@ TEST_F(CacheTest, Inspect) {
   EXPECT_EQ(finished.code, 0) << finished.err;
   EXPECT_TRUE(has(finished.out, "key        " + key));
   EXPECT_TRUE(has(finished.out, "entry      scale"));
-  EXPECT_TRUE(has(finished.out, "made from\nquern 1\nop kernel\ntarget host\nentry scale\nconst FACTOR 0.5f\n"));
+  EXPECT_TRUE(has(finished.out, "made from\nquern 2\nop kernel\ntarget host\nentry scale\nconst FACTOR 0.5f\n"));
   EXPECT_TRUE(has(finished.out, "\nlog\n"));
   const Json json = quern_json({"inspect", key, "--extract", "image.so"});
   EXPECT_EQ(json["entry"]["key"], key);
@@ -214,6 +214,31 @@ TEST_F(CacheTest, ExportSelects) {
   const Finished none = quern({"export", "c.quern", "sm_90a"});
   EXPECT_EQ(none.code, 0);
   EXPECT_TRUE(has(none.err, "warning: the bundle is empty"));
+}
+
+TEST_F(CacheTest, BundlesAreSignedAndTrusted) {
+  warm(2);
+  const Json made = quern_json({"keys", "fleet.key"});
+  EXPECT_EQ(made["made"], true) << made;
+  const std::string key = made["public"];
+  EXPECT_EQ(key.size(), 64U);
+  EXPECT_EQ(std::filesystem::status(folder() / "fleet.key").permissions(), std::filesystem::perms(0600));
+  const Json again = quern_json({"keys", "fleet.key"});
+  EXPECT_EQ(again["made"], false);
+  EXPECT_EQ(again["public"], key) << "a key is never replaced";
+  const std::string other = quern_json({"keys", "other.key"})["public"];
+  EXPECT_NE(other, key);
+  const Json exported = quern_json({"export", "signed.quern", "--sign", "fleet.key"});
+  EXPECT_EQ(exported["signed"], true) << exported;
+  ASSERT_EQ(quern_json({"export", "plain.quern"})["signed"], false);
+  EXPECT_EQ(quern({"verify", "--bundle", "signed.quern", "--trust", key}).code, 0);
+  EXPECT_EQ(quern({"import", "signed.quern", "--cache", "second", "--trust", key}).code, 0);
+  const Json unsigned_one = quern_json({"import", "plain.quern", "--cache", "third", "--trust", key});
+  EXPECT_EQ(unsigned_one["code"], 1) << unsigned_one;
+  EXPECT_TRUE(has(unsigned_one["error"]["text"].get<std::string>(), "is not signed")) << unsigned_one;
+  EXPECT_NE(quern({"import", "signed.quern", "--cache", "third", "--trust", other}).code, 0);
+  EXPECT_EQ(quern({"export", "x.quern", "--sign", "nowhere.key"}).code, 1);
+  EXPECT_FALSE(std::filesystem::exists(folder() / "x.quern")) << "what cannot be signed is not written either";
 }
 
 TEST_F(CacheTest, ExportAndImportRefuse) {

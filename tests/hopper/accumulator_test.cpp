@@ -122,6 +122,21 @@ TEST(HopperPipeline, CopiesArriveWhenTheyHaveLanded) {
   for (std::uint64_t seed = 1; seed <= 30 && !on_cuda(); ++seed) EXPECT_EQ(run_pipeline(0, {true, seed}), "") << seed;
 }
 
+// Who waits for the last copies under way is woken by them, whenever they arrive.
+TEST(HopperPipeline, TheLastArrivalWakes) {
+  if (on_cuda()) GTEST_SKIP() << "schedules are the host's";
+  for (std::uint64_t seed = 1; seed <= 100; ++seed) {
+    Machine machine({true, seed});
+    const Memory from(std::vector<std::uint32_t>{0x1234567}), to(32 * 4);
+    struct {
+      const void* from;
+      void* to;
+    } params{from.data(), to.data()};
+    ASSERT_EQ(run(machine, "last_arrival.cuh", {}, {}, {&params}), "") << "seed " << seed;
+    ASSERT_EQ(to.read<std::uint32_t>(), std::vector<std::uint32_t>(32, 0x1234567)) << "seed " << seed;
+  }
+}
+
 TEST(HopperPipeline, MistakesAreFoundOut) {
   if (on_cuda()) GTEST_SKIP() << "mistakes are for `host` to find";
   for (int bug = 1; bug <= 4; ++bug) {

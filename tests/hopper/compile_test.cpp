@@ -60,6 +60,7 @@ TEST(HopperCompiles, TheKernelsOfTheOtherTests) {
   for (const char* type : {"bf16", "f16", "e4m3", "e5m2"}) compiles("accumulator.cuh", {{"TYPE", type}, {"N", "128"}});
   compiles("accumulator.cuh", {{"TYPE", "bf16"}, {"N", "176"}});
   compiles("pipeline.cuh", {{"BUG", "0"}});
+  compiles("last_arrival.cuh", {});
   // The type, and which of both operands are mn-major.
   const char* const kinds[][3] = {{"bf16", "0", "0"}, {"e4m3", "0", "0"}, {"bf16", "1", "0"}, {"f16", "1", "1"}};
   for (const auto& [type, a_mn, b_mn] : kinds) {

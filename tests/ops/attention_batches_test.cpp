@@ -46,6 +46,14 @@ std::vector<AttentionCase> batches() {
     const std::string name = "batch_" + std::to_string(batch) + "_prefill";
     list.add(name, random_lengths(name, batch, batch > 5 ? 40 : 200, batch > 5 ? 80 : 300));
   }
+  // Sequences of one length, whose heads are cut alike where there are thread blocks for that.
+  for (const int batch : {1, 2, 3, 8, 36}) {
+    for (const int sms : {0, 3, 4, 7}) {
+      list.add("batch_" + std::to_string(batch) + "_alike_" + std::to_string(sms),
+               decode_of(batch, (batch > 8 ? 100 : 1000) + 37 * sms),
+               [&](AttentionCase& c) { c.one_query = true, c.kv_heads = sms == 3 ? 1 : 2, c.max_sms = sms; });
+    }
+  }
   // One prompt among many that decode.
   std::vector<Lengths> mixed = decode_of({9, 100, 1, 250, 64, 33, 17});
   mixed.insert(mixed.begin() + 3, {150, 210});

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "tests/ops/array.h"
+#include "tests/ops/cuda.h"
 #include "tests/ops/random.h"
 #include "tests/ops/refusal.h"
 
@@ -172,6 +173,19 @@ class Scoring {
     EXPECT_EQ(status.integer(0), 0);
   }
 
+  // Fewer keys, of the same queries and places.
+  void shorten(Random& random, const std::vector<Lengths>& at_most) {
+    for (std::size_t s = 0; s < at_most.size(); ++s) {
+      c_.sequences[s].kv = random.between(0, static_cast<int>(at_most[s].kv));
+      lengths.set_integer(c_.sequences[s].kv, static_cast<std::int64_t>(s));
+    }
+    for (std::int64_t t = 0; t < out.extent(0); ++t) {
+      for (std::int64_t j = 0; j < out.extent(1); ++j) out.set(std::numeric_limits<double>::quiet_NaN(), t, j);
+    }
+    lengths.upload();
+    out.upload();
+  }
+
   quern_index_scores_args args;
 
  private:
@@ -323,10 +337,11 @@ std::vector<ScoreCase> unfair_cases() {
     change(c);
     cases.push_back(c);
   };
-  add("unfair_one_query", {{1, 300}, {1, 65}, {1, 0}, {1, 128}}, [](ScoreCase& c) { c.one_query = true; });
+  add("unfair_one_query", {{1, 1900}, {1, 65}, {1, 0}, {1, 128}},
+      [](ScoreCase& c) { c.one_query = true, c.max_sms = 1; });
   add("unfair_two", {{2, 200}, {1, 130}, {2, 1}}, [](ScoreCase& c) { c.page_size = 16; });
   add("unfair_four", {{4, 333}, {3, 65}}, [](ScoreCase& c) { c.max_sms = 1; });
-  add("unfair_shared_keys", {{20, 400}, {9, 70}}, [](ScoreCase& c) { c.max_sms = 1; });
+  add("unfair_shared_keys", {{20, 1300}, {9, 70}}, [](ScoreCase& c) { c.max_sms = 1; });
   add("unfair_rows", {{13, 200}, {1, 500}, {30, 30}}, [](ScoreCase& c) { c.ragged = true, c.max_sms = 2; });
   add("unfair_without_scales", {{5, 200}}, [](ScoreCase& c) { c.k_scale = Scale::none, c.max_sms = 1; });
   add("unfair_portable", {{4, 300}, {1, 65}}, [](ScoreCase& c) { c.heads = 32; });
@@ -352,6 +367,32 @@ TEST_P(IndexScoresScheduling, AnyOrderGivesTheSameBits) {
     ASSERT_EQ(quern_index_scores(unfair.get(), &scoring.args, &error), QUERN_OK) << error.text;
     scoring.out.download();
     ASSERT_EQ(scoring.out.memory(), fair) << "host_seed " << value;
+  }
+}
+
+TEST(IndexScoresOnCuda, OneGraphServesAnyLengths) {
+  if (!on_cuda()) GTEST_SKIP() << "needs a GPU: QUERN_TEST_DEVICE=cuda";
+  for (const std::int64_t heads : {64, 32}) {
+    ScoreCase c;
+    c.name = "graph";
+    c.heads = heads, c.sequences = {{4, 900}, {1, 300}, {20, 2000}, {1, 64}}, c.more_columns = 100;
+    Scoring scoring(c);
+    ASSERT_NO_FATAL_FAILURE(scoring.run());
+    const Stream stream;
+    auto error = sized<quern_error>();
+    scoring.args.stream = stream.get();
+    const Graph graph(stream,
+                      [&] { ASSERT_EQ(quern_index_scores(context(), &scoring.args, &error), QUERN_OK) << error.text; });
+    Random random("rounds");
+    for (int round = 0; round < 6; ++round) {
+      SCOPED_TRACE(round);
+      scoring.shorten(random, c.sequences);
+      synchronize();
+      graph.launch(stream);
+      stream.synchronize();
+      scoring.out.download();
+      scoring.check();
+    }
   }
 }
 
@@ -391,7 +432,7 @@ TEST(IndexScoresStatus, IndexDataOutOfBounds) {
   const std::vector<Wrong> all = {
       {"a length beyond out",
        false,
-       QUERN_MLA_STATUS_LENGTH,
+       QUERN_MLA_STATUS_LENGTH | QUERN_MLA_STATUS_PAGE,  // unused entries of the table are pages of no pool
        {"lengths[1]", "500", "out's columns"},
        [](Scoring& s) { s.lengths.set_integer(500, 1); }},
       {"a negative length",

@@ -188,3 +188,41 @@ def test_index_scores(context, rng, ragged):
         exact = weights[token].astype(np.float64) @ np.maximum(dots, 0) * scales[s]
         np.testing.assert_allclose(out[token, :seen], exact[:seen], rtol=1e-4, atol=1e-3)
         assert np.all(out[token, seen:] == -np.inf)
+
+
+def test_sparse_attention_as_deepseek_v32_has_it(context, rng):
+    """Tokens into both caches, the indexer's scores, the keys with the largest, attention over these alone."""
+    latent, rope, heads, index_heads, index_dim, page, top = 64, 16, 5, 4, 32, 8, 8
+    lengths = np.array([37, 9], np.int32)
+    table = np.array([[4, 1, 0, 8, 6], [2, 3, 1 << 20, 1 << 20, 1 << 20]], np.int32)
+    total, cu = int(lengths.sum()), np.array([0, 37, 46], np.int32)
+    kv = rng.standard_normal((total, latent + rope)).astype(ml_dtypes.bfloat16)
+    keys = rng.standard_normal((total, index_dim)).astype(ml_dtypes.bfloat16)
+    cache = np.zeros((9, page, latent + rope), ml_dtypes.bfloat16)
+    index_cache = np.zeros((9, page, index_dim), ml_dtypes.float8_e4m3fn)
+    index_scale = np.zeros((9, page), np.float32)
+    places = {"page_table": table, "cu_q": cu, "lengths": lengths}
+    context.mla_append(kv, cache, d_rope=rope, **places)
+    context.mla_append(keys, index_cache, d_rope=0, cache_scale=index_scale, power_of_two=True, **places)
+
+    q = rng.standard_normal((2, heads, latent + rope)).astype(ml_dtypes.bfloat16)
+    index_q = rng.standard_normal((2, index_heads, index_dim)).astype(ml_dtypes.float8_e4m3fn)
+    weights = rng.uniform(0.1, 1, (2, index_heads)).astype(np.float32)
+    scores = context.index_scores(
+        index_q, weights, index_cache, k_scale=index_scale, lengths=lengths, page_table=table, leave_masked=True
+    )
+    chosen = context.top_k(scores, top, lengths=lengths, values=False)
+    out = context.mla_decode(
+        q, cache, scale=SCALE, d_latent=latent, lengths=lengths, page_table=table, indices=chosen
+    )  # fmt: skip
+    for i in range(2):
+        rows = table[i, np.arange(lengths[i]) // page] * page + np.arange(lengths[i]) % page
+        of = index_cache.reshape(-1, index_dim)[rows].astype(np.float64) * index_scale.reshape(-1)[rows, None]
+        exact = weights[i] @ np.maximum(index_q[i].astype(np.float64) @ of.T, 0)
+        best = np.argsort(-exact, kind="stable")[:top]
+        assert set(chosen[i]) == set(best)
+        seen = cache.reshape(-1, latent + rope)[rows[best]].astype(np.float64)
+        logits = q[i].astype(np.float64) @ seen.T * SCALE
+        attention = np.exp(logits - logits.max(-1, keepdims=True))
+        attention /= attention.sum(-1, keepdims=True)
+        np.testing.assert_allclose(out[i].astype(np.float64), attention @ seen[:, :latent], atol=0.03)

@@ -68,17 +68,19 @@ TEST_F(EngineTest, AnEventMayAskForTheSameKernel) {
 TEST_F(EngineTest, ANoticeMayTakeAMutexThatIsHeldAroundPrepare) {
   EXPECT_EQ(in_time([&] {
               std::mutex logger;
-              std::atomic<bool> holding{false};
+              std::atomic<bool> begun{false}, holding{false};
               cache::StoreOptions in = in_folder();
               in.bundles = {folder.path + "/not-there.quern"};
               in.notice = [&](std::string_view) { const std::lock_guard lock(logger); };
               cache::Store store(in);
               Engine engine(options(store, [&](const CompileJob& job) {
+                begun = true;
                 while (!holding) std::this_thread::sleep_for(1ms);
                 std::this_thread::sleep_for(50ms);  // the other one is waiting for this by now
                 return good_image(job);
               }));
               std::thread first([&] { engine.ready(toy(1), Miss::compile, nullptr); });
+              while (!begun) std::this_thread::sleep_for(1ms);
               {
                 const std::lock_guard lock(logger);
                 holding = true;

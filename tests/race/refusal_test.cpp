@@ -1,5 +1,7 @@
 // Stores that do not store, images that the driver refuses, memory that runs out.
 // SPDX-License-Identifier: Apache-2.0
+#include <unistd.h>
+
 #include <new>
 
 #include "tests/race/fixture.h"
@@ -101,6 +103,28 @@ TEST_F(EngineTest, ASwappedRowIsRefusedWhateverItsChecksumSays) {
   EXPECT_EQ(compiled, 3);
 }
 
+// A device without memory says nothing about the image: the row stays, and the next load hits.
+TEST_F(EngineTest, ADeviceOutOfMemoryBlamesNoImage) {
+  std::atomic<int> compiled{0};
+  const auto compile = [&](const CompileJob& job) {
+    compiled++;
+    return good_image(job);
+  };
+  cache::Store store(in_folder());
+  {
+    Engine engine(options(store, compile));
+    engine.warm(toy(1), false);
+  }
+  Engine engine(options(store, compile));
+  driver.poor = true;
+  EXPECT_EQ(error_of([&] { engine.ready(toy(1), Miss::compile, nullptr); }).status(), QUERN_NO_MEMORY);
+  driver.poor = false;
+  EXPECT_NE(engine.ready(toy(1), Miss::cached_only, nullptr), nullptr);
+  EXPECT_EQ(engine.stats().rejected, 0u);
+  EXPECT_EQ(engine.stats().cache_hits, 1u);
+  EXPECT_EQ(compiled, 1);
+}
+
 TEST_F(EngineTest, AFreshImageThatIsRefusedIsAnErrorNotALoop) {
   cache::Store store(in_folder());
   std::atomic<int> compiled{0};
@@ -114,6 +138,44 @@ TEST_F(EngineTest, AFreshImageThatIsRefusedIsAnErrorNotALoop) {
   EXPECT_EQ(compiled, 1);
   EXPECT_EQ(error_of([&] { engine.ready(toy(1), Miss::compile, nullptr); }).status(), QUERN_UNSUPPORTED);
   EXPECT_EQ(compiled, 2);
+}
+
+TEST_F(EngineTest, WhatCannotBeCompiledIsNotCompiledAtEveryCall) {
+  cache::Store store(in_folder());
+  std::atomic<int> compiled{0};
+  Engine engine(options(store, [&](const CompileJob& job) -> Compiled {
+    compiled++;
+    throw Error(QUERN_COMPILE, "no such type, said of " + job.entry, 6);
+  }));
+  for (int call = 0; call < 100; ++call) {
+    const Error error = error_of([&] { engine.ready(toy(1), Miss::compile, nullptr); });
+    EXPECT_EQ(error.status(), QUERN_COMPILE);
+    EXPECT_EQ(error.text(), "no such type, said of toy_kernel");
+    EXPECT_EQ(error.native(), 6);
+  }
+  EXPECT_EQ(compiled, 2) << "once more at once, and then after a while";
+  EXPECT_EQ(error_of([&] { engine.ready(toy(2), Miss::compile, nullptr); }).status(), QUERN_COMPILE);
+  EXPECT_EQ(compiled, 3) << "another kernel is another matter";
+}
+
+TEST_F(EngineTest, WarmingCompilesNothingThatCannotBeKept) {
+  for (const char* what : {"no file", "read only", "refused"}) {
+    cache::StoreOptions options = in_folder();
+    if (what == std::string("no file")) options.no_file = true;
+    if (what == std::string("read only")) options.read_only = true;
+    if (what == std::string("refused")) {
+      options.folder = folder.path + "/link";
+      ASSERT_EQ(symlink("/tmp", options.folder.c_str()), 0);
+    }
+    cache::Store store(options);
+    int compiled = 0;
+    Engine engine(this->options(store, [&](const CompileJob& job) {
+      ++compiled;
+      return good_image(job);
+    }));
+    EXPECT_EQ(error_of([&] { engine.warm(toy(1), false); }).status(), QUERN_IO) << what;
+    EXPECT_EQ(compiled, 0) << what;
+  }
 }
 
 TEST_F(EngineTest, OutOfMemoryWhileCompilingLeavesTheEngineUsable) {

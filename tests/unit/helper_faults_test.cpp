@@ -96,6 +96,45 @@ TEST_F(HelperFaults, ACompilerThatHangsIsEndedWithItsChildren) {
   EXPECT_TRUE(state.empty() || state == "Z" || state == "X") << state;
 }
 
+// A host that is killed leaves neither compilers nor folders behind.
+TEST_F(HelperFaults, AHostThatIsKilledTakesItsCompilersAlong) {
+  const std::string mark = "43210." + std::to_string(getpid());
+  const std::string compiler = script(kVersion + "sleep " + mark + " & sleep " + mark);
+  const auto sleepers = [&] {
+    int count = 0;
+    for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
+      std::ifstream file(entry.path() / "cmdline");
+      std::string line;
+      std::getline(file, line, '\0');
+      if (!line.ends_with("sleep")) continue;
+      std::getline(file, line, '\0');
+      count += line == mark;
+    }
+    return count;
+  };
+  const auto folders = [&] {
+    int count = 0;
+    for (const auto& entry : std::filesystem::directory_iterator(folder_)) count += entry.is_directory();
+    return count;
+  };
+  const pid_t host = fork();
+  if (host == 0) {
+    compile_with(compiler);
+    _exit(0);
+  }
+  const auto within = [](int seconds, const std::function<bool()>& holds) {
+    const auto end = steady_clock::now() + std::chrono::seconds(seconds);
+    while (!holds() && steady_clock::now() < end) std::this_thread::sleep_for(milliseconds(10));
+    return holds();
+  };
+  ASSERT_TRUE(within(20, [&] { return sleepers() == 2; }));
+  EXPECT_EQ(folders(), 1);
+  kill(host, SIGKILL);
+  waitpid(host, nullptr, 0);
+  EXPECT_TRUE(within(10, [&] { return sleepers() == 0; })) << sleepers();
+  EXPECT_TRUE(within(10, [&] { return folders() == 0; })) << folders();
+}
+
 TEST_F(HelperFaults, ACompilerThatFloodsItsLog) {
   const Error error = compile_with(script(kVersion + "head -c 50000000 /dev/zero | tr '\\0' x >&2; exit 1"));
   EXPECT_EQ(error.status(), QUERN_COMPILE);

@@ -3,8 +3,8 @@
 
 _quern() {
   local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]}
-  local commands="warm tune list inspect verify trim export import stats doctor"
-  local global="--cache --bundle --search-dir --shared-cache --json --quiet --verbose --no-color --help"
+  local commands="warm tune list inspect verify trim export import keys stats doctor"
+  local global="--cache --bundle --trust --search-dir --shared-cache --json --quiet --verbose --no-color --help"
   local targets="sm_80 sm_86 sm_89 sm_90a sm_100a sm_120a gfx908 gfx90a gfx942 gfx950 gfx1030 gfx1100 host host64"
   local ops="attention merge_state fp8_gemm grouped_fp8_gemm gemm quantize dequantize moe_route moe_combine merge_states rope kv_append kv_copy_pages mla_decode rmsnorm sample gather mla_append index_scores softmax argmax top_k renormalise verify_draft kernel"
   COMPREPLY=()
@@ -21,7 +21,7 @@ _quern() {
       COMPREPLY=($(compgen -d -- "$current"))
       return
       ;;
-    --bundle | --config | --extract)
+    --bundle | --config | --extract | --sign)
       COMPREPLY=($(compgen -f -- "$current"))
       return
       ;;
@@ -70,7 +70,7 @@ _quern() {
   local command="" index
   for ((index = 1; index < COMP_CWORD; ++index)); do
     case ${COMP_WORDS[index]} in
-      --cache | --bundle | --search-dir) ((++index)) ;;
+      --cache | --bundle | --trust | --search-dir) ((++index)) ;;
       -*) ;;
       *)
         command=${COMP_WORDS[index]}
@@ -91,12 +91,13 @@ _quern() {
       list) own="--manifest --long" ;;
       inspect) own="--extract" ;;
       trim) own="--limit --rebuild --all" ;;
+      export) own="--sign" ;;
     esac
     COMPREPLY=($(compgen -W "$own $global" -- "$current"))
     return
   fi
   case $command in
-    warm | tune | import) COMPREPLY=($(compgen -f -- "$current")) ;;
+    warm | tune | import | keys) COMPREPLY=($(compgen -f -- "$current")) ;;
     list) COMPREPLY=($(compgen -W "$targets $ops" -- "$current")) ;;
     export)
       if ((COMP_CWORD == index + 1)); then

@@ -1,7 +1,7 @@
 # Completions of quern for fish: commands, options, targets, files.
 # SPDX-License-Identifier: Apache-2.0
 
-set -l commands warm tune list inspect verify trim export import stats doctor
+set -l commands warm tune list inspect verify trim export import keys stats doctor
 set -l targets sm_80 sm_86 sm_89 sm_90a sm_100a sm_120a gfx908 gfx90a gfx942 gfx950 gfx1030 gfx1100 host host64
 set -l ops attention merge_state fp8_gemm grouped_fp8_gemm gemm quantize dequantize moe_route moe_combine merge_states rope kv_append kv_copy_pages mla_decode rmsnorm sample gather mla_append index_scores softmax argmax top_k renormalise verify_draft kernel
 set -l first "not __fish_seen_subcommand_from $commands"
@@ -15,12 +15,14 @@ complete -c quern -n $first -a verify -d 'Check every entry of the cache and the
 complete -c quern -n $first -a trim -d 'Make the cache smaller, mend it or empty it'
 complete -c quern -n $first -a export -d 'Write the cache as a bundle'
 complete -c quern -n $first -a import -d 'Add a bundle to the cache'
+complete -c quern -n $first -a keys -d 'Make a key to sign bundles with'
 complete -c quern -n $first -a stats -d 'Show where the cache is and what fills it'
 complete -c quern -n $first -a doctor -d 'Say what is here and what is missing'
 complete -c quern -n $first -l version -d 'Print the version'
 
 complete -c quern -l cache -r -a '(__fish_complete_directories)' -d 'Folder of the cache'
 complete -c quern -l bundle -r -F -d 'Look into this bundle too'
+complete -c quern -l trust -x -d 'Take bundles only that this public key has signed'
 complete -c quern -l search-dir -r -a '(__fish_complete_directories)' -d 'Look here first for compilers and drivers'
 complete -c quern -l shared-cache -d 'Accept a cache folder that others own or can write'
 complete -c quern -l json -d 'Print one JSON object'
@@ -68,5 +70,7 @@ complete -c quern -n $trim -l limit -x -a '256M 512M 1G 4G' -d 'Remove the least
 complete -c quern -n $trim -l rebuild -d 'Write a fresh file with every entry that verifies'
 complete -c quern -n $trim -l all -d 'Remove every entry'
 
-complete -c quern -n '__fish_seen_subcommand_from export import' -F
+complete -c quern -n '__fish_seen_subcommand_from export' -l sign -r -F -d 'Sign it with this secret key'
+
+complete -c quern -n '__fish_seen_subcommand_from export import keys' -F
 complete -c quern -n '__fish_seen_subcommand_from list export' -a "$ops $targets"

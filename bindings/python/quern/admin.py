@@ -27,7 +27,7 @@ class Administration:
         targets: Iterable[str] = (),
         list_only: bool = False,
         allow_unserved: bool = False,
-        progress: Callable[[int, int, Any], None] | None = None,
+        progress: Callable[[int, int, Any], bool | None] | None = None,
     ) -> list[Any]:
         """Compiles and stores what is not in the cache or a bundle, without touching a device; returns a record of
         quern_warm_result each. Raises PartialError, with `results`, where some failed or the model needs what nothing
@@ -38,13 +38,13 @@ class Administration:
         targets    "sm_90a", "gfx90a"; none: the context's own
         list_only  say what would be made and whether it is there
         allow_unserved  needs that nothing here serves are told and raise nothing
-        progress   called with (done, total, result), from any thread"""
+        progress   called with (done, total, result); what it returns cancels where it is true"""
         options = structs.new(_abi.quern_warm_options)
         values: dict[str, Any] = {"targets": targets, "list_only": list_only, "allow_unserved": allow_unserved}
         self._ask(options, values, manifest, model)
         if progress is not None:
             options.progress = _abi.quern_warm_callback(
-                lambda user, done, total, result: progress(done, total, structs.record(result.contents))
+                lambda user, done, total, result: int(bool(progress(done, total, structs.record(result.contents))))
             )
         structs.fill(options, values, structs.flag_bits(_abi.quern_warm_flags), "warm")
         return self._list("quern_warm", "quern_list_warm_result", _abi.quern_warm_result, ctypes.byref(options))
@@ -58,7 +58,7 @@ class Administration:
         milliseconds: float = 0,
         again: bool = False,
         list_only: bool = False,
-        progress: Callable[[int, int, Any], None] | None = None,
+        progress: Callable[[int, int, Any], bool | None] | None = None,
     ) -> list[Any]:
         """Measures on this context's device which kernels and splits do matrix products fastest, and keeps them in the
         cache, where calls find them; returns a record of quern_tune_result each. Raises PartialError, with `results`,
@@ -70,7 +70,7 @@ class Administration:
         milliseconds  that each candidate is measured for; 0: 20
         again         measure what is known, too
         list_only     say what would be measured and what is known
-        progress      called with (done, total, result)"""
+        progress      called with (done, total, result); what it returns cancels where it is true"""
         options = structs.new(_abi.quern_tune_options)
         counts = (ctypes.c_int64 * len(given))(*given) if (given := list(rows)) else None
         values: dict[str, Any] = {"milliseconds": milliseconds, "again": again, "list_only": list_only}
@@ -80,7 +80,7 @@ class Administration:
         self._ask(options, values, manifest, model)
         if progress is not None:
             options.progress = _abi.quern_tune_callback(
-                lambda user, done, total, result: progress(done, total, structs.record(result.contents))
+                lambda user, done, total, result: int(bool(progress(done, total, structs.record(result.contents))))
             )
         structs.fill(options, values, structs.flag_bits(_abi.quern_tune_flags), "tune")
         return self._list("quern_tune", "quern_list_tune_result", _abi.quern_tune_result, ctypes.byref(options))
@@ -138,6 +138,18 @@ class Administration:
         selected = _text(prefix, "prefix")
         call("quern_cache_export", self._open(), _text(path, "path"), selected, ctypes.byref(count))
         return count.value
+
+    @staticmethod
+    def make_keys() -> tuple[str, str]:
+        """A new secret key, for sign_bundle, and its public one, for `trusted_keys`."""
+        secret, public = ctypes.create_string_buffer(65), ctypes.create_string_buffer(65)
+        call("quern_keys_make", secret, public)
+        return secret.value.decode(), public.value.decode()
+
+    @staticmethod
+    def sign_bundle(path: str | os.PathLike[str], secret_key: str) -> None:
+        """Verifies a bundle and puts a signature over all of it behind those that it has."""
+        call("quern_bundle_sign", _text(path, "path"), _text(secret_key, "secret_key"))
 
     def cache_import(self, path: str | os.PathLike[str]) -> int:
         """Adds a bundle's entries to the cache, all verified before the first is written. Returns their number."""

@@ -53,11 +53,13 @@ class Context(
     no_cache        keep kernels in memory only (bundles are still read)
     read_only_cache, shared_cache    read the cache and never write it; accept a folder that others own or can write
     bundles         files made by cache_export, searched in order below the cache
+    trusted_keys    public keys (make_keys): where there are any, bundles need a signature of one of them
+    signed_only     consult nothing but such bundles: the cache file is neither read nor written
     search_dirs     absolute folders looked into first for NVRTC, hipRTC and drivers; None: those of NVIDIA's wheels in
                     this Python environment, unless QUERN_NVRTC_DIR is set
     helper_path, host_compiler       absolute paths of quern-compile-helper and of the C++ compiler for "host"
     nvrtc_in_helper run NVRTC in the helper process, so that its crashes are survived
-    compiler_pin    "nvrtc 13.0": use images of this compiler build only
+    compiler_pin    "nvrtc 13.0": use images of this compiler build only, and make none with another
     compile_threads compilations at once; None: the number of cores, at most 8
     compile_timeout_ms, flight_timeout_ms    of a compilation in the helper; of waiting for another process's
     host_seed       "host": seed of unfair scheduling and late delivery; None: fair and eager
@@ -77,6 +79,8 @@ class Context(
         read_only_cache: bool = False,
         shared_cache: bool = False,
         bundles: Iterable[str | os.PathLike[str]] = (),
+        trusted_keys: Iterable[str] = (),
+        signed_only: bool = False,
         search_dirs: Iterable[str | os.PathLike[str]] | None = None,
         helper_path: str | os.PathLike[str] | None = None,
         host_compiler: str | os.PathLike[str] | None = None,
@@ -108,7 +112,8 @@ class Context(
                 "device_type": self._device[0], "device_id": self._device[1], "miss_policy": _POLICIES[miss],
                 "target": "host64" if device == "host64" and target is None else target, "cache_path": cache_path,
                 "cache_limit": cache_limit, "no_cache": no_cache, "read_only_cache": read_only_cache,
-                "shared_cache": shared_cache, "bundles": bundles, "search_dirs": search_dirs,
+                "shared_cache": shared_cache, "bundles": bundles, "trusted_keys": trusted_keys,
+                "signed_only": signed_only, "search_dirs": search_dirs,
                 "helper_path": helper_path, "host_compiler": host_compiler, "nvrtc_in_helper": nvrtc_in_helper,
                 "compiler_pin": compiler_pin, "compile_threads": compile_threads,
                 "compile_timeout_ms": compile_timeout_ms, "flight_timeout_ms": flight_timeout_ms,

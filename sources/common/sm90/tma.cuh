@@ -22,7 +22,7 @@
 //                                       into each block of the cluster whose bit is set in `ranks`, at the same
 //                                       offsets of its shared memory and counting on its own barrier
 //     tma_prefetch(map, hint, c...)     into L2
-//     bulk_prefetch(global, bytes)      into L2: plain memory, 16-byte aligned, a multiple of 16 bytes
+//     prefetch_line(global)             a line of 128 bytes into L2
 //     tma_store(map, shared, hint, c...)  stores a box from shared memory; what lies outside the tensor is not written,
 //                                       except the rest of 16 bytes within which a row ends. No coordinate is negative
 //     tma_add(map, shared, hint, c...)  the same, added to what is there, as the map's type
@@ -46,6 +46,7 @@
 //     mbarrier_arrive_remote(b, rank)   on the same barrier of any block of the cluster. It waits for this thread's
 //                                       earlier accesses of global memory, about 1 us; ..._relaxed orders nothing:
 //                                       enough after wgmma_wait, where the stage was read by products alone
+//     copy_async_16(shared, global, take, hint)  kernel.cuh's, with a hint
 //     copy_async_arrive(b)              arrives once all copy_async_16 and copy_async_4 of this thread so far have
 //                                       landed; it is one of the arrivals that the barrier was made for. What reads
 //                                       them after the barrier by products needs a fence_async() of its own first

@@ -104,8 +104,8 @@ QUERN_DEVICE void bulk_load(void* shared, const void* global, u32 bytes, Mbarrie
       "l"(global), "r"(bytes), "r"(shared_address(&barrier)), "l"(static_cast<u64>(hint))
       : "memory");
 }
-QUERN_DEVICE void bulk_prefetch(const void* global, u32 bytes) {
-  asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(global), "r"(bytes) : "memory");
+QUERN_DEVICE void prefetch_line(const void* global) {
+  asm volatile("prefetch.global.L2 [%0];" ::"l"(global) : "memory");
 }
 QUERN_DEVICE void bulk_store(void* global, const void* shared, u32 bytes, CacheHint hint) {
   asm volatile("cp.async.bulk.global.shared::cta.bulk_group.L2::cache_hint [%0], [%1], %2, %3;" ::"l"(global),
@@ -283,6 +283,14 @@ QUERN_DEVICE void store_matrix(void* row, const u32 (&v)[count]) {
     QUERN_STMATRIX("")
   }
 #undef QUERN_STMATRIX
+}
+
+// ---- Ordinary asynchronous copies with a hint
+QUERN_DEVICE void copy_async_16(void* shared, const void* global, bool take, CacheHint hint) {
+  asm volatile(
+      "cp.async.cg.shared.global.L2::cache_hint.L2::128B [%0], [%1], 16, %2, %3;" ::"r"(shared_address(shared)),
+      "l"(global), "r"(take ? 16 : 0), "l"(static_cast<u64>(hint))
+      : "memory");
 }
 
 // ---- Election, named barriers

@@ -54,7 +54,7 @@ QUERN_DEVICE void tma_add(const TensorMap& map, const void* shared, CacheHint, C
 QUERN_DEVICE void bulk_load(void* shared, const void* global, u32 bytes, Mbarrier& b, CacheHint) {
   host::bulk_plain(host::CopyForm::load, shared, const_cast<void*>(global), bytes, &b);
 }
-QUERN_DEVICE void bulk_prefetch(const void*, u32) {}
+QUERN_DEVICE void prefetch_line(const void*) {}
 QUERN_DEVICE void bulk_store(void* global, const void* shared, u32 bytes, CacheHint) {
   host::bulk_plain(host::CopyForm::store, const_cast<void*>(shared), global, bytes, nullptr);
 }
@@ -158,6 +158,11 @@ QUERN_DEVICE void store_matrix(void* row, const u32 (&v)[count]) {
   static_assert(count == 1 || count == 2 || count == 4, "stmatrix stores 1, 2 or 4 matrices");
   host::MatrixLane mine{const_cast<u32*>(v), static_cast<u8*>(row)};
   host::table->together(host::Together::store_matrix, &mine, host::move_matrices<transposed, true, count>);
+}
+
+// ---- Ordinary asynchronous copies with a hint
+QUERN_DEVICE void copy_async_16(void* shared, const void* global, bool take, CacheHint) {
+  copy_async_16(shared, global, take);
 }
 
 // ---- Election, named barriers

@@ -106,11 +106,9 @@ QUERN_DEVICE u32 renormalise_row(const RenormaliseParams& p, const RenormaliseRo
   const Scale scale = kLogits ? Scale{max, inverse_temperature(limits.temperature)} : Scale::of_probabilities(max);
   // Above all that there is, where the row is to be 0.
   const u64 least = status == 0 ? last_place(p, room, tokens, scale, limits, best) : ~u64{0};
-  f32 sum = 0.0f;
-  each_staying(tokens, least, [&](u32 key) { sum += scale.value(number_of_key(key)); });
-  sum =
-      RowSlots<f32>{reinterpret_cast<f32*>(room.slots), reinterpret_cast<f32*>(room.weigh.scratch)}.reduce(sum, Plus{});
-  write_staying(tokens, scale, least, sum > 0.0f ? rcp(sum) : 0.0f, out);
+  // A sum of integers: of f32 that of many equal ones would be off by all their roundings.
+  const u64 sum = weight_from(room, tokens, scale, least);
+  write_staying(tokens, scale, least, sum != 0 ? rcp(static_cast<f32>(sum)) : 0.0f, out);
   return status;
 }
 

@@ -23,15 +23,15 @@ struct Scale {
     const i32 scaled = 127 + 40 - (exponent - 127);
     return {max, f32_of(static_cast<u32>(scaled < 254 ? scaled : 254) << 23)};
   }
-  // Its share of the largest, as it goes into the result.
+  // In those units, not rounded down.
   QUERN_DEVICE f32 value(f32 x) const {
     if constexpr (kLogits) {
-      return exp_of_minus(at_most(x == max ? 0.0f : (max - x) * factor, 128.0f));
+      return exp_of_minus(at_most(x == max ? 0.0f : (max - x) * factor, 128.0f)) * 0x1p40f;
     } else {
-      return x;
+      return x * factor;
     }
   }
-  QUERN_DEVICE u64 weight(f32 x) const { return static_cast<u64>(value(x) * (kLogits ? 0x1p40f : factor)); }
+  QUERN_DEVICE u64 weight(f32 x) const { return static_cast<u64>(value(x)); }
   QUERN_DEVICE u64 weight_of_key(u32 key) const { return key != 0 ? weight(number_of_key(key)) : u64{0}; }
 };
 
@@ -43,27 +43,23 @@ struct WeighRoom {
   u64* scratch;       // [kWarps + 4]
 };
 
-// As RunCounter, of weights.
-struct RunWeigher {
-  u32 *low, *high;
-  u32 bin = 0;
-  u64 run = 0;
-  QUERN_DEVICE void add(u32 to, u64 weight) {
-    if (weight == 0) return;
-    if (to != bin) {
-      flush();
-      bin = to;
-    }
-    run += weight;
+QUERN_DEVICE void add_weight(u32* low, u32* high, u32 bin, u64 weight) {
+  const u32 lower = static_cast<u32>(weight), old = atomic_add(low + bin, lower);
+  const u32 upper = static_cast<u32>(weight >> 32) + (old + lower < old);
+  if (upper != 0) atomic_add(high + bin, upper);
+}
+// As count_group, of weights; those of 0 are nowhere.
+template <int count>
+QUERN_DEVICE void weigh_group(u32* low, u32* high, const u32 (&bins)[count], const u64 (&weights)[count]) {
+  u32 common = 0;
+  u64 of_common = 0;
+  QUERN_UNROLL for (int i = 0; i < count; ++i) common = weights[i] != 0 ? bins[i] : common;
+  QUERN_UNROLL for (int i = 0; i < count; ++i) {
+    if (weights[i] != 0 && bins[i] != common) add_weight(low, high, bins[i], weights[i]);
+    of_common += bins[i] == common ? weights[i] : 0;
   }
-  QUERN_DEVICE void flush() {
-    if (run == 0) return;
-    const u32 lower = static_cast<u32>(run), old = atomic_add(low + bin, lower);
-    const u32 upper = static_cast<u32>(run >> 32) + (old + lower < old);
-    if (upper != 0) atomic_add(high + bin, upper);
-    run = 0;
-  }
-};
+  if (of_common != 0) add_weight(low, high, common, of_common);
+}
 
 // The sums over the row's blocks, in totals. Barriers at both ends.
 QUERN_DEVICE void add_up_weights(const WeighRoom& room) {
@@ -72,10 +68,16 @@ QUERN_DEVICE void add_up_weights(const WeighRoom& room) {
   QUERN_ROLLED for (i32 i = thread_index(); i < share; i += kThreads) {
     const i32 at = 2 * (row_block() * share + i);
     u64 sum[2] = {};
-    QUERN_ROLLED for (i32 b = 0; b < blocks; ++b) {
-      QUERN_UNROLL for (int w = 0; w < 2; ++w) {
-        sum[w] += static_cast<u64>(ask(room.high + at + w, b)) << 32;
-        sum[w] += ask(room.select.counts + at + w, b);
+    QUERN_ROLLED for (i32 base = 0; base < blocks; base += 4) {
+      // Four are asked before the first answers: those that there are not are the first once more.
+      u64 low[4], high[4];
+      QUERN_UNROLL for (i32 b = 0; b < 4; ++b) {
+        low[b] = ask(reinterpret_cast<const u64*>(room.select.counts + at), base + b < blocks ? base + b : 0);
+        high[b] = ask(reinterpret_cast<const u64*>(room.high + at), base + b < blocks ? base + b : 0);
+      }
+      QUERN_UNROLL for (i32 b = 0; b < 4; ++b) {
+        if (base + b >= blocks) continue;
+        sum[0] += (high[b] << 32) + (low[b] & 0xffffffffu), sum[1] += (high[b] >> 32 << 32) + (low[b] >> 32);
       }
     }
     const vec16 both{{static_cast<u32>(sum[0]), static_cast<u32>(sum[0] >> 32), static_cast<u32>(sum[1]),
@@ -93,14 +95,15 @@ QUERN_DEVICE u64 cut_by_weight(const WeighRoom& room, const Tokens& tokens, cons
     bins_zero<kThreads>(room.select.counts, kBins);
     bins_zero<kThreads>(room.high, kBins);
     sync_block();
-    RunWeigher weigher{room.select.counts, room.high};
-    tokens.each([&](i32, const u32(&k)[kGroup]) {
+    tokens.each([&](i32, const u32 (&k)[kGroup]) {
+      u32 bins[kGroup];
+      u64 weights[kGroup];
       QUERN_UNROLL for (int i = 0; i < kGroup; ++i) {
-        if (((k[i] ^ prefix.key) & prefix.key_mask) == 0)
-          weigher.add((k[i] & digit.mask()) >> digit.shift, scale.weight_of_key(k[i]));
+        bins[i] = (k[i] & digit.mask()) >> digit.shift;
+        weights[i] = ((k[i] ^ prefix.key) & prefix.key_mask) == 0 ? scale.weight_of_key(k[i]) : u64{0};
       }
+      weigh_group(room.select.counts, room.high, bins, weights);
     });
-    weigher.flush();
     add_up_weights(room);
     const FoundBin<u64> found = find_from_top<kThreads, kBins / kThreads>(room.totals, wanted, room.scratch);
     sync_block();

@@ -38,6 +38,7 @@ struct Slice {
   const u8* base;   // the boundary that is counted from
   i32 shift, end;   // the row's elements are shift .. end-1 from there
   i32 first, last;  // this warp's tiles: first .. last-1
+  i32 each;         // tiles of a warp, but for the last ones
 
   // Where lane's vector of a tile begins, counted from the boundary; from the row's first element where `shift` is
   // taken off.
@@ -50,10 +51,11 @@ QUERN_DEVICE Slice slice_of(const Element* row, i32 n) {
   s.base = reinterpret_cast<const u8*>(address & ~u64{15});
   s.shift = static_cast<i32>((address & 15) / sizeof(Element));
   s.end = s.shift + n;
-  const i32 tiles = div_up(s.end, kTile), each = div_up(tiles, row_blocks() * kWarps),
-            first = each * (row_block() * kWarps + warp());
+  const i32 tiles = div_up(s.end, kTile);
+  s.each = div_up(tiles, row_blocks() * kWarps);
+  const i32 first = s.each * (row_block() * kWarps + warp());
   s.first = first < tiles ? first : tiles;
-  s.last = s.first + each < tiles ? s.first + each : tiles;
+  s.last = s.first + s.each < tiles ? s.first + s.each : tiles;
   return s;
 }
 
@@ -75,18 +77,20 @@ QUERN_DEVICE vec16 load_edge(const Slice& s, i32 place) {
   return v;
 }
 
-// This lane's vectors of the tiles from `tile` on.
-template <Fill fill, int count>
-QUERN_DEVICE void load_tiles(const Slice& s, i32 tile, vec16 (&v)[count]) {
+// This lane's vector of a tile, where all of it is the row's; of the row that begins at s's place from `base`.
+template <Fill fill>
+QUERN_DEVICE vec16 load_whole(const Slice& s, const u8* base, i32 tile) {
   const u32 none = filling<fill>();
-  const i32 begin = s.place(tile);
-  const u8* from = s.base + static_cast<i64>(begin) * static_cast<i64>(sizeof(Element));
-  QUERN_UNROLL for (int j = 0; j < count; ++j) {
-    const i32 place = begin + j * kTile;
-    v[j] = {{none, none, none, none}};
-    if (tile + j < s.last && place >= s.shift && place + kVector <= s.end) v[j] = load16_once(from + j * 16 * kWarp);
-  }
-  // The row's first vector and its last, where they are not whole: each is in one lane's hands.
+  const i32 place = s.place(tile);
+  vec16 v{{none, none, none, none}};
+  if (tile < s.last && place >= s.shift && place + kVector <= s.end)
+    v = load16_once(base + static_cast<i64>(place) * static_cast<i64>(sizeof(Element)));
+  return v;
+}
+// The row's first vector and its last among those of the tiles from `tile` on, where they are not whole: each is in one
+// lane's hands.
+template <Fill fill, int count>
+QUERN_DEVICE void load_ends(const Slice& s, i32 tile, vec16 (&v)[count]) {
   QUERN_ROLLED for (int which = 0; which < 2; ++which) {
     const i32 place = which == 0 ? 0 : (s.end - 1) / kVector * kVector, of = place / kTile;
     if ((place >= s.shift && place + kVector <= s.end) || of < tile || of >= s.last || of >= tile + count) continue;
@@ -97,6 +101,11 @@ QUERN_DEVICE void load_tiles(const Slice& s, i32 tile, vec16 (&v)[count]) {
       if (mine && tile + j == of) v[j] = edge;
     }
   }
+}
+template <Fill fill, int count>
+QUERN_DEVICE void load_tiles(const Slice& s, i32 tile, vec16 (&v)[count]) {
+  QUERN_UNROLL for (int j = 0; j < count; ++j) v[j] = load_whole<fill>(s, s.base, tile + j);
+  load_ends<fill>(s, tile, v);
 }
 
 QUERN_DEVICE void widen_vector(const vec16& v, f32* x) {

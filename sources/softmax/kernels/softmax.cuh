@@ -1,5 +1,6 @@
-// softmax of rows, each read once where its blocks have room for it, else twice: every block finds the largest of its
-// part and the sum of the exponentials below that, the blocks tell each other, and each writes its part.
+// softmax of rows, each read once where its blocks have room for it, else twice: every warp finds the largest of its
+// part and the sum of the exponentials below that, the warps of all blocks tell each other, and each writes its part.
+// While a row is written the next one is read: memory has something to do while sums travel.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -102,90 +103,157 @@ QUERN_DEVICE u32 choose_largest(const Softmax& row, const RowSlots<u64>& room) {
   return status;
 }
 
-// What is known of this block's part. Where a row is held, its elements are in x, or their weights below the part's
-// largest.
-QUERN_DEVICE Part read_part(const Softmax& row, f32 (&x)[kEach], f32* scratch) {
-  const Slice& s = row.s;
-  Part own{-infinity(), 0.0f, 0, 0};
-  bool nan = false;
-  f32 max;
-  if constexpr (kHeld) {
-    load_elements<Fill::least>(s, s.first, x);
-    max = block_max<kThreads>(row.max_of(x, &nan), scratch);
-    own.sum = row.sum_of<!kLog>(x, max);
-  } else {
-    QUERN_ROLLED for (i32 tile = s.first; tile < s.last; tile += kTiles) {
-      load_elements<Fill::least>(s, tile, x);
-      const f32 here = row.max_of(x, &nan);
-      own = join(own, {here, row.sum_of<false>(x, here), 0, 0}, row.scale);
-    }
-    max = block_max<kThreads>(own.max, scratch);
-    if (own.max < max) own.sum *= weight_below(own.max, max, row.scale);
+// Of all threads of the row, from each one's own.
+QUERN_DEVICE Part join_all(const Softmax& row, const Part& own, Part* slots) {
+  const i32 blocks = row_blocks();
+  Part part = own;
+  part.max = warp_max(own.max);
+  part.sum = warp_sum(own.max == part.max ? own.sum : own.sum * weight_below(own.max, base_of(part.max), row.scale));
+  part.nan = row.p.status && ballot(own.nan != 0) != 0;
+  if (lane() < blocks) tell(slots + row_block() * kWarps + warp(), lane(), part);
+  sync_row();
+  constexpr int kSlotsEach = div_up(kMostRowBlocks * kWarps, kWarp);
+  Part all[kSlotsEach], whole{-infinity(), 0.0f, 0, 0};
+  QUERN_UNROLL for (int i = 0; i < kSlotsEach; ++i) {
+    const i32 at = i * kWarp + lane();
+    all[i] = at < blocks * kWarps ? slots[at] : whole;
+    whole.max = fmax(whole.max, all[i].max);
+    whole.nan |= all[i].nan;
   }
-  own.max = max;
-  own.sum = block_sum<kThreads>(own.sum, scratch + kWarps);
-  if (row.p.status) own.nan = block_max<kThreads>(nan ? 1u : 0u, reinterpret_cast<u32*>(scratch + 2 * kWarps));
-  return own;
+  whole.max = warp_max(whole.max);
+  const f32 base = base_of(whole.max);
+  QUERN_UNROLL for (int i = 0; i < kSlotsEach; ++i) {
+    whole.sum += all[i].max == whole.max ? all[i].sum : all[i].sum * weight_below(all[i].max, base, row.scale);
+  }
+  whole.sum = warp_sum(whole.sum);
+  whole.nan = row.p.status && ballot(whole.nan != 0) != 0;
+  return whole;
 }
 
-QUERN_DEVICE u32 write_row(const Softmax& row, const Part& own, const Part& whole, f32 (&x)[kEach]) {
-  const Slice& s = row.s;
-  const f32 inverse_sum = whole.sum > 0.0f ? rcp(whole.sum) : 0.0f;
-  // Of a row without tokens every logarithm is -inf.
-  const f32 log_sum = !kLog ? 0.0f : whole.sum > 0.0f ? log(whole.sum) : infinity(), base = base_of(whole.max);
-  const auto log_of = [&](f32 logit) {
-    const f32 v = fmax(logit, -infinity());
-    return (v == whole.max ? 0.0f : (v - base) * row.inverse) - log_sum;
-  };
-  if constexpr (kHeld) {
-    const f32 factor = (own.max == whole.max ? 1.0f : weight_below(own.max, base, row.scale)) * inverse_sum;
-    QUERN_UNROLL for (int i = 0; i < kEach; ++i) x[i] = kLog ? log_of(x[i]) : x[i] * factor;
-    row.store(s.first, x);
-  } else {
-    QUERN_ROLLED for (i32 tile = s.first; tile < s.last; tile += kTiles) {
-      load_elements<Fill::least>(s, tile, x);
-      QUERN_UNROLL for (int i = 0; i < kEach; ++i) {
-        x[i] = kLog ? log_of(x[i]) : weight_below(fmax(x[i], -infinity()), base, row.scale) * inverse_sum;
-      }
-      row.store(tile, x);
-    }
+// What a row's probabilities or logarithms are made of, once all of it is known.
+struct Result {
+  f32 max, base, factor, log_sum, inverse;
+
+  QUERN_DEVICE Result(const Softmax& row, const Part& whole)
+      : max(whole.max),
+        base(base_of(whole.max)),
+        factor(whole.sum > 0.0f ? rcp(whole.sum) : 0.0f),
+        // Of a row without tokens every logarithm is -inf.
+        log_sum(!kLog              ? 0.0f
+                : whole.sum > 0.0f ? log(whole.sum)
+                                   : infinity()),
+        inverse(row.inverse) {}
+  QUERN_DEVICE f32 log_of(f32 logit) const {
+    const f32 x = fmax(logit, -infinity());
+    return (x == max ? 0.0f : (x - base) * inverse) - log_sum;
   }
+};
+QUERN_DEVICE u32 status_of(const Part& whole) {
   return (whole.max > -infinity() ? 0u : static_cast<u32>(kRowEmpty)) |
          (whole.nan != 0 ? static_cast<u32>(kRowNan) : 0u);
 }
 
-QUERN_DEVICE u32 softmax_of_row(const SoftmaxParams& p, i64 index) {
-  QUERN_SHARED(Part, slots, kMostRowBlocks);
-  QUERN_SHARED(u64, places, kMostRowBlocks);
-  QUERN_SHARED(u64, wide_scratch, kWarps);
-  QUERN_SHARED(f32, scratch, 3 * kWarps);
-  const f32 temperature = p.temperature.at(index), inverse = inverse_temperature(temperature);
+// A row that is read twice.
+QUERN_DEVICE u32 stream_row(const Softmax& row, Part* slots) {
+  const Slice& s = row.s;
+  Part own{-infinity(), 0.0f, 0, 0};
+  QUERN_ROLLED for (i32 tile = s.first; tile < s.last; tile += kTiles) {
+    f32 x[kEach];
+    load_elements<Fill::least>(s, tile, x);
+    bool nan = false;
+    const f32 max = row.max_of(x, &nan);
+    own = join(own, {max, row.sum_of<false>(x, max), nan ? 1u : 0u, 0}, row.scale);
+  }
+  const Part whole = join_all(row, own, slots);
+  const Result result(row, whole);
+  QUERN_ROLLED for (i32 tile = s.first; tile < s.last; tile += kTiles) {
+    f32 x[kEach];
+    load_elements<Fill::least>(s, tile, x);
+    QUERN_UNROLL for (int i = 0; i < kEach; ++i) {
+      x[i] = kLog ? result.log_of(x[i]) : weight_below(fmax(x[i], -infinity()), result.base, row.scale) * result.factor;
+    }
+    row.store(tile, x);
+  }
+  return status_of(whole);
+}
+
+// A row that is held: what has been loaded of it is in v, and then that of the next one, where there is one that lies
+// like it: from the boundary `next` on.
+QUERN_DEVICE u32 hold_row(const Softmax& row, const u8* next, vec16 (&v)[kTiles], Part* slots) {
+  const Slice& s = row.s;
+  f32 x[kEach];
+  QUERN_UNROLL for (int j = 0; j < kTiles; ++j) widen_vector(v[j], x + j * kVector);
+  bool nan = false;
+  const f32 max = row.max_of(x, &nan);
+  const Part own{max, row.sum_of<!kLog>(x, max), nan ? 1u : 0u, 0}, whole = join_all(row, own, slots);
+  const Result result(row, whole);
+  const f32 factor = (max == whole.max ? 1.0f : weight_below(max, result.base, row.scale)) * result.factor;
+  QUERN_UNROLL for (int j = 0; j < kTiles; ++j) {
+    f32* const of_vector = x + j * kVector;
+    QUERN_UNROLL for (int e = 0; e < kVector; ++e) {
+      of_vector[e] = kLog ? result.log_of(of_vector[e]) : of_vector[e] * factor;
+    }
+    if (s.first + j < s.last) store_elements(row.out, row.vectors, s, s.place(s.first + j), of_vector);
+    // In any case something new: else registers would keep what was there before.
+    v[j] = next ? load_whole<Fill::least>(s, next, s.first + j) : vec16{};
+  }
+  return status_of(whole);
+}
+
+QUERN_DEVICE Slice logits_of(const SoftmaxParams& p, i64 row) {
+  const i64 matrix = row / p.group, of_group = row - matrix * p.group;
+  return slice_of(static_cast<const Element*>(p.logits) + matrix * p.group_stride + of_group * p.logits_stride, p.n);
+}
+
+// A row whose temperature is 0, or none. Returns the status.
+QUERN_CALLED u32 unusual_row(const SoftmaxParams& p, i64 index, u64* places, u64* scratch) {
   Out* const out = static_cast<Out*>(p.out) + index * p.out_stride;
-  const Slice s = slice_of(static_cast<const Element*>(p.logits) + index * p.logits_stride, p.n);
-  const bool vectors = stores_vectors(out, s);
-  const Softmax row{p, s, out, vectors, inverse * kLog2OfE, inverse};
-  if (!is_temperature(temperature)) {
+  const Slice s = logits_of(p, index);
+  const Softmax row{p, s, out, stores_vectors(out, s), 1.0f, 1.0f};
+  if (!is_temperature(p.temperature.at(index / p.group))) {
     row.fill(q::nan());
     return kRowParameter;
   }
-  if (temperature == 0.0f) return choose_largest(row, {places, wide_scratch});
-  f32 x[kEach];
-  const Part own = read_part(row, x, scratch);
-  const i32 blocks = row_blocks();
-  if (thread_index() < blocks) tell(slots + row_block(), thread_index(), own);
-  sync_row();
-  Part whole = slots[0];
-  QUERN_ROLLED for (i32 b = 1; b < blocks; ++b) whole = join(whole, slots[b], row.scale);
-  return write_row(row, own, whole, x);
+  const u32 status = choose_largest(row, {places, scratch});
+  sync_row();  // the places have been read
+  return status;
 }
 
 QUERN_DEVICE void softmax(const SoftmaxParams& p) {
-  const i32 blocks = row_blocks();
-  QUERN_ROLLED for (i64 row = block_index(0) / blocks; row < p.rows; row += block_count(0) / blocks) {
-    const u32 status = softmax_of_row(p, row);
-    if (p.status && row_block() == 0 && thread_index() == 0) p.status[row] = static_cast<i32>(status);
-    // What this row's blocks have told each other has been read before the next row's comes.
-    if (row + block_count(0) / blocks < p.rows) sync_row();
+  QUERN_SHARED(Part, slots, 2 * kMostRowBlocks * kWarps);
+  QUERN_SHARED(u64, places, kMostRowBlocks);
+  QUERN_SHARED(u64, scratch, kWarps);
+  const i32 step = block_count(0) / row_blocks();
+  const i64 to_next = step * p.group_stride * static_cast<i64>(sizeof(Element));
+  vec16 v[kTiles];
+  bool loaded = false;
+  i32 turn = 0;
+  QUERN_ROLLED for (i64 index = block_index(0) / row_blocks(); index < p.rows; index += step) {
+    const i64 matrix = index / p.group;
+    if (p.lengths && index - matrix * p.group > p.lengths[matrix]) continue;
+    const f32 temperature = p.temperature.at(matrix);
+    u32 status;
+    if (temperature > 0.0f && temperature < infinity()) {
+      const Slice s = logits_of(p, index);
+      Out* const out = static_cast<Out*>(p.out) + index * p.out_stride;
+      const f32 inverse = inverse_temperature(temperature);
+      const Softmax row{p, s, out, stores_vectors(out, s), inverse * kLog2OfE, inverse};
+      // What is told of one row may still be read while the next one's is told: two sets of slots take turns.
+      Part* const own_slots = slots + (++turn & 1) * kMostRowBlocks * kWarps;
+      if constexpr (kHeld) {
+        if (!loaded) load_tiles<Fill::least>(s, s.first, v);
+        // Rows with ends that are no whole vectors are not loaded in advance.
+        loaded = index + step < p.rows && p.group == 1 && to_next % 16 == 0 && s.shift == 0 && p.n % kVector == 0;
+        status = hold_row(row, loaded ? s.base + to_next : nullptr, v, own_slots);
+      } else {
+        status = stream_row(row, own_slots);
+      }
+    } else {
+      status = unusual_row(p, index, places, scratch);
+      loaded = false;
+      QUERN_UNROLL for (int j = 0; j < kTiles; ++j) v[j] = vec16{};
+    }
+    if (p.status && row_block() == 0 && thread_index() == 0) p.status[index] = static_cast<i32>(status);
   }
 }
 

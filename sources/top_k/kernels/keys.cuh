@@ -33,6 +33,14 @@ struct KeysBy {
       }
     }
   }
+  // Any key of the block's part, by its place in that: whichever thread keeps it. A barrier lies between.
+  QUERN_DEVICE u32 kept_at(i32 place) const {
+    const i32 tile = place / kTile, of_warp = tile / s.each, thread = of_warp * kWarp + place % kTile / kVector,
+              i = (tile - of_warp * s.each) * kVector + place % kVector;
+    return reinterpret_cast<const vec16*>(dynamic_shared())[i / 4 * kThreads + thread].x[i % 4];
+  }
+  // The index of the first element of that.
+  QUERN_DEVICE i32 first_index() const { return s.each * row_block() * kWarps * kTile - s.shift; }
   // f(tile, keys): key i of them is of index_of(tile, i). All lanes of a warp together.
   template <class F>
   QUERN_DEVICE void each(F f) const {

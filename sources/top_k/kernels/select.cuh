@@ -41,29 +41,19 @@ struct Prefix {
       index |= bits & mask, index_mask |= mask;
     }
   }
-  QUERN_DEVICE bool has(u32 k, i32 at) const {
-    return ((k ^ key) & key_mask) == 0 && ((~static_cast<u32>(at) ^ index) & index_mask) == 0;
-  }
 };
 
-// Counts in bins, those of equal bins that follow each other at once: where all keys are equal it is one addition a
-// thread.
-struct RunCounter {
-  u32* counts;
-  u32 bin = 0, run = 0;
-  QUERN_DEVICE void add(u32 to, bool take) {
-    if (!take) return;
-    if (to != bin) {
-      flush();
-      bin = to;
-    }
-    ++run;
+// Counts a group's elements in bins, those of the last one's bin at once: where all are equal it is one addition.
+template <int count>
+QUERN_DEVICE void count_group(u32* counts, const u32 (&bins)[count], const bool (&in)[count]) {
+  u32 common = 0, of_common = 0;
+  QUERN_UNROLL for (int i = 0; i < count; ++i) common = in[i] ? bins[i] : common;
+  QUERN_UNROLL for (int i = 0; i < count; ++i) {
+    if (in[i] && bins[i] != common) atomic_add(counts + bins[i], 1u);
+    of_common += in[i] && bins[i] == common;
   }
-  QUERN_DEVICE void flush() {
-    if (run != 0) atomic_add(counts + bin, run);
-    run = 0;
-  }
-};
+  if (of_common != 0) atomic_add(counts + common, of_common);
+}
 
 // Adds up `counts` over the row's blocks; where it lies then. Barriers at both ends.
 QUERN_DEVICE u32* add_up_blocks(const SelectRoom& room) {
@@ -76,15 +66,15 @@ QUERN_DEVICE u32* add_up_blocks(const SelectRoom& room) {
   const i32 share = kBins / 4 / blocks;  // of four bins each
   QUERN_ROLLED for (i32 i = thread_index(); i < share; i += kThreads) {
     const i32 at = 4 * (row_block() * share + i);
-    vec16 sum{};
+    // All are asked before the first answers: those that there are not are the first once more.
+    vec16 own[kMostRowBlocks], sum{};
     QUERN_UNROLL for (i32 b = 0; b < kMostRowBlocks; ++b) {
-      if (b >= blocks) continue;
-      const vec16 own = ask(reinterpret_cast<const vec16*>(room.counts + at), b);
-      QUERN_UNROLL for (int w = 0; w < 4; ++w) sum.x[w] += own.x[w];
+      own[b] = ask(reinterpret_cast<const vec16*>(room.counts + at), b < blocks ? b : 0);
     }
     QUERN_UNROLL for (i32 b = 0; b < kMostRowBlocks; ++b) {
-      if (b < blocks) tell(reinterpret_cast<vec16*>(room.totals + at), b, sum);
+      QUERN_UNROLL for (int w = 0; w < 4; ++w) sum.x[w] += b < blocks ? own[b].x[w] : 0u;
     }
+    QUERN_ROLLED for (i32 b = 0; b < blocks; ++b) tell(reinterpret_cast<vec16*>(room.totals + at), b, sum);
   }
   sync_row();
   return room.totals;
@@ -96,31 +86,43 @@ struct Cut {
 };
 
 // The `wanted` first elements of those that the prefix leaves, of a row of n: wanted > 0. `number` is the first digit
-// that the prefix has not.
+// that the prefix has not; the key that is looked for is known to lie between `least` and `most`.
 template <class Keys>
 QUERN_DEVICE Cut cut_after(const SelectRoom& room, const Keys& keys, u32 wanted, i32 n, Prefix prefix = {},
-                           int number = 0) {
+                           int number = 0, u32 least_key = 0, u32 most_key = ~0u) {
   u32 rest = wanted;
   QUERN_ROLLED for (; number < kDigits; ++number) {
     const Digit digit = Digit::at(number);
     const u32 mask = digit.mask();
+    if (digit.of_key && (least_key ^ most_key) >> digit.shift == 0) {
+      prefix.add(digit, most_key);  // there is no other
+      continue;
+    }
     if (!digit.of_key && digit.shift != 0 && (static_cast<u32>(n - 1) >> digit.shift) == 0) {
       prefix.add(digit, ~0u);  // no index has bits here: their complements have all
       continue;
     }
     bins_zero<kThreads>(room.counts, kBins);
     sync_block();
-    RunCounter counter{room.counts};
     keys.each([&](i32 tile, const u32(&k)[kGroup]) {
-      QUERN_UNROLL for (int i = 0; i < kGroup; ++i) {
-        const i32 at = keys.index_of(tile, i);
-        const u32 word = digit.of_key ? k[i] : ~static_cast<u32>(at);
-        counter.add((word & mask) >> digit.shift, prefix.has(k[i], at));
+      u32 bins[kGroup];
+      bool in[kGroup];
+      if (digit.of_key) {
+        QUERN_UNROLL for (int i = 0; i < kGroup; ++i) {
+          bins[i] = (k[i] & mask) >> digit.shift;
+          in[i] = ((k[i] ^ prefix.key) & prefix.key_mask) == 0;
+        }
+      } else {
+        QUERN_UNROLL for (int i = 0; i < kGroup; ++i) {
+          const u32 complement = ~static_cast<u32>(keys.index_of(tile, i));
+          bins[i] = (complement & mask) >> digit.shift;
+          in[i] = k[i] == prefix.key && ((complement ^ prefix.index) & prefix.index_mask) == 0;
+        }
       }
+      count_group(room.counts, bins, in);
     });
-    counter.flush();
     if (number == 0) {
-      // No number has a key as low as this: what is counted here is none.
+      // No number has a key as low as this: what is counted there is none.
       sync_block();
       if (thread_index() == 0) room.counts[0] = 0;
     }

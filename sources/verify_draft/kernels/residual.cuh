@@ -29,20 +29,26 @@ struct Rejected {
   Proposal proposal;
 };
 
-// The token's share of what is left, not over the sum of the last step.
-QUERN_DEVICE f32 residual_of(const Rejected& r, i32 token, f32 p, f32 q) {
-  f32 left = p > 0.0f ? fmin(p, 1.0f) : 0.0f;
-  const f32 drawn = q > 0.0f ? fmin(q, 1.0f) : 0.0f;
+QUERN_DEVICE f32 as_probability(f32 p) { return p > 0.0f ? fmin(p, 1.0f) : 0.0f; }
+
+// The token's share of what is left, not over the sum of the last step; of a single rejection it is told below. What is
+// needed of the list comes by value: lists whose address is taken would lie in local memory.
+QUERN_CALLED f32 residual_after(const i32* tokens, const f32* inverses, const f32* scales, i32 count, Proposal proposal,
+                                i32 token, f32 left, f32 drawn) {
   bool gone = false;
-  QUERN_ROLLED for (i32 i = 0; i < r.count; ++i) {
-    const bool own = r.tokens[i] == token;
+  QUERN_ROLLED for (i32 i = 0; i < count; ++i) {
+    const bool own = tokens[i] == token;
     f32 taken = drawn;
-    if (r.proposal == Proposal::own) taken = own ? 1.0f : 0.0f;
-    if (r.proposal == Proposal::distinct) taken = gone ? 0.0f : drawn * r.scales[i];
-    left = fmax(fma(left, r.inverses[i], -taken), 0.0f);
+    if (proposal == Proposal::own) taken = own ? 1.0f : 0.0f;
+    if (proposal == Proposal::distinct) taken = gone ? 0.0f : drawn * scales[i];
+    left = fmax(fma(left, inverses[i], -taken), 0.0f);
     gone |= own;
   }
   return left;
+}
+QUERN_DEVICE f32 residual_of(const Rejected& r, i32 token, f32 p, f32 q) {
+  return residual_after(r.tokens, r.inverses, r.scales, r.count, r.proposal, token, as_probability(p),
+                        as_probability(q));
 }
 
 // A node's distributions. Both rows are counted from target's 16-byte boundary; draft's may lie elsewhere.
@@ -63,7 +69,7 @@ struct Node {
   QUERN_DEVICE void weigh(const Rejected& r, i32 tile, u64 (&weights)[count]) const {
     f32 p[count], q[count];
     load_elements<Fill::nan>(s, tile, p);
-    const bool drawn = draft && r.count > 0;
+    const bool drawn = draft && r.count > 0;  // else q stays 0
     QUERN_UNROLL for (int j = 0; j < count / kVector; ++j) {
       const i32 index = s.place(tile + j) - s.shift;
       vec16 four{};
@@ -78,6 +84,16 @@ struct Node {
       }
       QUERN_UNROLL for (int e = 0; e < kVector; ++e) q[j * kVector + e] = f32_of(four.x[e]);
     }
+    if (r.count <= 1) {
+      // As at the end of a chain.
+      const i32 rejected = r.count == 1 && r.proposal == Proposal::own ? r.tokens[0] : -1;
+      QUERN_UNROLL for (int i = 0; i < count; ++i) {
+        const i32 token = s.place(tile + i / kVector) - s.shift + i % kVector;
+        const f32 left = fmax(as_probability(p[i]) - as_probability(q[i]), 0.0f);
+        weights[i] = static_cast<u64>((token == rejected ? 0.0f : left) * kUnits);
+      }
+      return;
+    }
     QUERN_UNROLL for (int i = 0; i < count; ++i) {
       const i32 token = s.place(tile + i / kVector) - s.shift + i % kVector;
       weights[i] = static_cast<u64>(residual_of(r, token, p[i], q[i]) * kUnits);
@@ -85,23 +101,28 @@ struct Node {
   }
 };
 
+inline constexpr i32 kMostSteps = 128;  // of kEach tokens each, that a thread takes of 2^20
+
 struct DrawRoom {
+  u64* of_steps;   // [kWarps * kMostSteps]
   u64* of_warps;   // [kWarps]
   u64* of_blocks;  // [kMostRowBlocks]
   i32* found;      // [1]
 };
 
-// The weight of all tokens; room.of_warps and of_blocks then have those of each. Barriers at both ends.
+// The weight of all tokens; the room then has those of each step, warp and block. Barriers at both ends.
 QUERN_DEVICE u64 weigh_node(const DrawRoom& room, const Node& node, const Rejected& r) {
-  u64 own = 0;
-  QUERN_ROLLED for (i32 tile = node.s.first; tile < node.s.last; tile += kTiles) {
-    u64 weights[kEach];
+  u64 of_warp = 0;
+  sync_row();  // what was there before has been read
+  QUERN_ROLLED for (i32 tile = node.s.first, step = 0; tile < node.s.last; tile += kTiles, ++step) {
+    u64 weights[kEach], own = 0;
     node.weigh(r, tile, weights);
     QUERN_UNROLL for (int i = 0; i < kEach; ++i) own += weights[i];
+    own = warp_sum(own);
+    if (lane() == 0) room.of_steps[warp() * kMostSteps + step] = own;
+    of_warp += own;
   }
-  own = warp_sum(own);
-  sync_row();  // what was there before has been read
-  if (lane() == 0) room.of_warps[warp()] = own;
+  if (lane() == 0) room.of_warps[warp()] = of_warp;
   sync_block();
   u64 of_block = 0;
   QUERN_ROLLED for (int w = 0; w < kWarps; ++w) of_block += room.of_warps[w];
@@ -119,24 +140,26 @@ QUERN_DEVICE i32 find_token(const DrawRoom& room, const Node& node, const Reject
   QUERN_ROLLED for (int w = 0; w < warp(); ++w) before += room.of_warps[w];
   if (before <= target && target < before + own) {
     // One warp of all.
-    QUERN_ROLLED for (i32 tile = node.s.first; tile < node.s.last; ++tile) {
-      u64 weights[kVector];
-      node.weigh(r, tile, weights);
+    i32 step = 0;
+    while (target >= before + room.of_steps[warp() * kMostSteps + step])
+      before += room.of_steps[warp() * kMostSteps + step++];
+    const i32 tile = node.s.first + step * kTiles;
+    u64 weights[kEach];
+    node.weigh(r, tile, weights);
+    QUERN_UNROLL for (int j = 0; j < kTiles; ++j) {
       u64 mine = 0;
-      QUERN_UNROLL for (int e = 0; e < kVector; ++e) mine += weights[e];
-      const u64 through = warp_scan(mine), of_tile = shuffle(through, kWarp - 1);
-      if (target < before + of_tile) {
-        u64 at = before + through - mine;
-        QUERN_UNROLL for (int e = 0; e < kVector; ++e) {
-          const bool here = at <= target && target < at + weights[e];
-          at += weights[e];
-          if (!here) continue;
-          QUERN_ROLLED for (i32 b = 0; b < row_blocks(); ++b)
-              tell(room.found, b, node.s.place(tile) - node.s.shift + e);
+      QUERN_UNROLL for (int e = 0; e < kVector; ++e) mine += weights[j * kVector + e];
+      const u64 through = warp_scan(mine);
+      u64 at = before + through - mine;
+      QUERN_UNROLL for (int e = 0; e < kVector; ++e) {
+        const u64 weight = weights[j * kVector + e];
+        if (at <= target && target < at + weight) {
+          const i32 token = node.s.place(tile + j) - node.s.shift + e;
+          QUERN_ROLLED for (i32 b = 0; b < row_blocks(); ++b) tell(room.found, b, token);
         }
-        break;
+        at += weight;
       }
-      before += of_tile;
+      before += shuffle(through, kWarp - 1);
     }
   }
   sync_row();

@@ -54,17 +54,6 @@ QUERN_DEVICE void read_drafts(const VerifyParams& p, i64 b, Drafts& d) {
   sync_block();
 }
 
-// A token drawn from what is left at a node, or from all of it where rounding has left nothing; -1 where there was
-// none.
-QUERN_DEVICE i32 draw_at(const DrawRoom& room, const Node& node, Rejected& rejected, u64 random) {
-  u64 total = weigh_node(room, node, rejected);
-  if (total == 0 && rejected.count > 0) {
-    rejected.count = 0;
-    total = weigh_node(room, node, rejected);
-  }
-  return total == 0 ? -1 : find_token(room, node, rejected, scale_to(random, total));
-}
-
 // The children of a node, the first from `from` on; count where there are no more.
 QUERN_DEVICE i32 next_child(const Drafts& d, i32 node, i32 from) {
   while (from < d.count && d.parents[from] != node) ++from;
@@ -100,32 +89,40 @@ QUERN_DEVICE Verdict walk(const VerifyParams& p, i64 b, const Drafts& d, const V
     f32 inverse = 1.0f;
     i32 child = accepted < p.depth ? next_child(d, node, node + 1) : d.count;
     bool taken = false;
-    while (child < d.count) {
-      const i32 token = d.tokens[child];
-      const f32 target = d.target[child], draft = p.draft ? d.draft[child] : 1.0f;
-      const f32 scale =
-          rejected.proposal == Proposal::distinct ? (drawn < 1.0 ? static_cast<f32>(1.0 / (1.0 - drawn)) : 0.0f) : 1.0f;
-      const f64 left = static_cast<f64>(residual_of(rejected, token, target, draft)) * inverse,
-                of_draft = rejected.proposal == Proposal::own ? 1.0 : static_cast<f64>(draft) * scale;
-      taken = stream.of_node(child) * of_draft < left;
-      if (taken) break;
-      sync_block();  // what the others read of the list so far
-      if (thread_index() == 0) {
-        rejected.tokens[rejected.count] = token;
-        rejected.inverses[rejected.count] = inverse;
-        rejected.scales[rejected.count] = scale;
+    u64 total = 0;
+    while (true) {
+      if (child < d.count) {
+        const i32 token = d.tokens[child];
+        const f32 target = d.target[child], draft = p.draft ? d.draft[child] : 1.0f;
+        const bool distinct = rejected.proposal == Proposal::distinct;
+        const f32 scale = !distinct ? 1.0f : drawn < 1.0 ? static_cast<f32>(1.0 / (1.0 - drawn)) : 0.0f;
+        const f64 left = static_cast<f64>(residual_of(rejected, token, target, draft)) * inverse,
+                  of_draft = rejected.proposal == Proposal::own ? 1.0 : static_cast<f64>(draft) * scale;
+        taken = stream.of_node(child) * of_draft < left;
+        if (taken) break;
+        sync_block();  // what the others read of the list so far
+        if (thread_index() == 0) {
+          rejected.tokens[rejected.count] = token;
+          rejected.inverses[rejected.count] = inverse;
+          rejected.scales[rejected.count] = scale;
+        }
+        sync_block();
+        ++rejected.count;
+        drawn += draft;
+        child = next_child(d, node, child + 1);
       }
-      sync_block();
-      ++rejected.count;
-      drawn += draft;
-      child = next_child(d, node, child + 1);
-      if (child >= d.count) break;
-      const u64 total = weigh_node(room, here, rejected);
-      inverse = total != 0 ? static_cast<f32>(static_cast<f64>(kUnits) / static_cast<f64>(total)) : 0.0f;
+      total = weigh_node(room, here, rejected);
+      if (child < d.count) {
+        inverse = total != 0 ? static_cast<f32>(static_cast<f64>(kUnits) / static_cast<f64>(total)) : 0.0f;
+      } else if (total == 0 && rejected.count > 0) {
+        rejected.count = 0;  // rounding has left nothing: of all of it, then
+      } else {
+        break;
+      }
     }
     if (!taken) {
-      const i32 token = draw_at(room, here, rejected, stream.of_token());
-      return token >= 0 ? Verdict{accepted, token, 0} : Verdict{0, -1, kRowEmpty};
+      if (total == 0) return {0, -1, kRowEmpty};
+      return {accepted, find_token(room, here, rejected, scale_to(stream.of_token(), total)), 0};
     }
     if (thread_index() == 0) path[accepted] = child;
     ++accepted, node = child;
@@ -155,6 +152,7 @@ QUERN_DEVICE void verify_draft(const VerifyParams& p) {
   QUERN_SHARED(i32, rejected_tokens, kMostDrafts);
   QUERN_SHARED(f32, inverses, kMostDrafts);
   QUERN_SHARED(f32, scales, kMostDrafts);
+  QUERN_SHARED(u64, of_steps, kWarps * kMostSteps);
   QUERN_SHARED(u64, of_warps, kWarps);
   QUERN_SHARED(u64, of_blocks, kMostRowBlocks);
   QUERN_SHARED(i32, found, 1);
@@ -174,7 +172,7 @@ QUERN_DEVICE void verify_draft(const VerifyParams& p) {
                           !p.draft                ? Proposal::own
                           : p.without_replacement ? Proposal::distinct
                                                   : Proposal::independent};
-        verdict = walk(p, b, drafts, stream, {of_warps, of_blocks, found}, rejected, path);
+        verdict = walk(p, b, drafts, stream, {of_steps, of_warps, of_blocks, found}, rejected, path);
       }
     }
     // All blocks have read the offset before it is raised, and what they share before it is written again.

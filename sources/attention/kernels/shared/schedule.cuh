@@ -57,10 +57,11 @@ QUERN_DEVICE i32 slot_of_piece(const Piece& piece, i32 i) {
 // Of numbers that are not negative: cheaper than signed.
 QUERN_DEVICE i32 quotient(i32 a, i32 b) { return static_cast<i32>(static_cast<u32>(a) / static_cast<u32>(b)); }
 
-// Who builds and asks a schedule: the whole block of threads, each thread block taking every so many items.
+// Who builds and asks a schedule: the whole block of threads, each thread block taking every so many items. Side by
+// side: whole items are taken where they are even, so many at once that all heads of a token are read at the same time.
 struct WholeBlock {
   static constexpr int kThreads = THREADS;
-  static constexpr bool kDraws = false;
+  static constexpr bool kDraws = false, kSideBySide = false;
   QUERN_DEVICE static int index() { return thread_index(); }
   QUERN_DEVICE static int warp() { return q::warp(); }
   QUERN_DEVICE static void sync() { sync_block(); }
@@ -68,7 +69,7 @@ struct WholeBlock {
 // One warp of it, for others to be told. Whole items are drawn: a block that is done sooner takes more of them.
 struct OneWarp {
   static constexpr int kThreads = kWarp;
-  static constexpr bool kDraws = true;
+  static constexpr bool kDraws = true, kSideBySide = false;
   QUERN_DEVICE static int index() { return lane(); }
   QUERN_DEVICE static int warp() { return 0; }
   QUERN_DEVICE static void sync() { sync_warp(); }
@@ -113,6 +114,7 @@ class Schedule {
   QUERN_DEVICE void next() {
     if (Team::kDraws && scratch_->at == kToBeDrawn) draw();
     const i32 at = scratch_->at;
+    if (kMayBeginWithFew && at < 0 && p.batch <= kWarp && scratch_->mode == Mode::split) return begin_with_few();
     Team::sync();  // whoever still reads what was put into the scratch memory last
     // Each thread walks over its sequences: at first to count their units, then to find the one that unit `at` belongs
     // to.
@@ -145,6 +147,79 @@ class Schedule {
 
  private:
   static constexpr i32 kToBeDrawn = -2;
+  static constexpr bool kMayBeginWithFew = !kMayBeInvariant && (!kMayBeWhole || Team::kSideBySide);
+
+  // The first step where a warp has a lane for each sequence: it counts, and finds the first piece too.
+  QUERN_DEVICE void begin_with_few() {
+    Team::sync();  // all have seen that nothing has been counted
+    if (Team::warp() == 0) {
+      Sequence s{};
+      i32 length = 0, units = 0;
+      if (lane() < p.batch) s = sequence_at(p, lane());
+      if (s.tiles > 0) length = item_units(s, 1), units = s.tiles * p.kv_heads * length;
+      i32 longest;
+      const i32 each = cut_alike(s, length, longest);
+      if (each > 0 && s.tiles > 0)
+        length = quotient(length + each - 1, each) * each, units = s.tiles * p.kv_heads * length;
+      i32 behind = units;
+      QUERN_ROLLED for (int d = 1; d < kWarp; d *= 2) {
+        const i32 below = shuffle_up(behind, d);
+        if (lane() >= d) behind += below;
+      }
+      const i32 start = behind - units;
+      scratch_->before[lane()] = start;
+      if (lane() == kWarp - 1) set_run(behind, each, longest);
+      sync_warp();
+      const i32 at = scratch_->at;
+      sync_warp();  // one of the lanes sets it to what comes after its piece
+      if (at >= start && at - start < units) put(s, at, start, 1, length);  // -1: to be counted again, as whole items
+    }
+    Team::sync();
+  }
+
+  // Thread blocks that take whole items, a multiple of the heads of a token where there are as many.
+  QUERN_DEVICE i32 blocks_side_by_side() const {
+    return p.kv_heads <= p.parts ? quotient(p.parts, p.kv_heads) * p.kv_heads : p.parts;
+  }
+  // Whether whole items, the longest of `longest` units, take hardly longer than even runs of `each`.
+  QUERN_DEVICE bool are_even(i32 longest, i32 each) const {
+    const i32 rounds = quotient(p.batch * p.kv_heads + blocks_side_by_side() - 1, blocks_side_by_side());
+    return static_cast<i64>(rounds) * longest * 32 <= static_cast<i64>(each) * 33;
+  }
+
+  // `most` is the longest item. Where all sequences are of one length, and the thread blocks nearly a multiple of the
+  // items: the units of runs that cut each item alike, else 0. Heads of a token, which lie side by side, are then read
+  // at the same time.
+  QUERN_DEVICE i32 cut_alike(const Sequence& s, i32 length, i32& most) const {
+    most = length;
+    i32 least = s.tiles > 0 ? length : 0x7fffffff, items = s.tiles > 0 ? s.tiles * p.kv_heads : 0;
+    QUERN_ROLLED for (int d = 1; d < kWarp; d *= 2) {
+      const i32 longer = shuffle_xor(most, d), shorter = shuffle_xor(least, d);
+      most = longer > most ? longer : most, least = shorter < least ? shorter : least;
+      items += shuffle_xor(items, d);
+    }
+    if (most != least || items > p.parts) return 0;
+    const i32 pieces = quotient(p.parts, items);
+    return items * pieces * 32 >= p.parts * 31 ? quotient(most + pieces - 1, pieces) : 0;
+  }
+
+  // The run of this thread block, of `total` units in all; of `given` units where that is not 0.
+  QUERN_DEVICE void set_run(i32 total, i32 given, i32 longest) {
+    const u32 all = static_cast<u32>(total), parts = static_cast<u32>(p.parts),
+              block = static_cast<u32>(block_index(0));
+    const u32 each = given > 0 ? static_cast<u32>(given) : (all + parts - 1) / parts;
+    const u32 at = (block < parts ? block : parts) * each;
+    if (kMayBeWhole && given == 0 && are_even(longest, static_cast<i32>(each))) {
+      scratch_->mode = Mode::whole;  // to be counted again
+      return;
+    }
+    scratch_->piece.begin = scratch_->piece.end = 0;
+    scratch_->piece.count = 0;
+    scratch_->each = static_cast<i32>(each);
+    scratch_->at = static_cast<i32>(at < all ? at : all);
+    scratch_->end = static_cast<i32>(at + each < all ? at + each : all);
+  }
+
   static constexpr bool kSections = Team::kDraws && SECTION_BYTES != 0;
 
   QUERN_DEVICE void draw() {
@@ -209,13 +284,18 @@ class Schedule {
     u32 at = block, end = all;
     if (scratch_->mode == Mode::split) {
       const u32 each = (all + parts - 1) / parts;
-      if (kMayBeWhole && (Team::kDraws ? whole_is_sooner(items, each) : static_cast<u32>(longest) <= each)) {
+      const bool whole = Team::kDraws        ? whole_is_sooner(items, each)
+                         : Team::kSideBySide ? are_even(longest + kItemPrice, static_cast<i32>(each))
+                                             : static_cast<u32>(longest) <= each;
+      if (kMayBeWhole && whole) {
         scratch_->mode = Mode::whole;  // to be counted again
         return;
       }
       scratch_->each = static_cast<i32>(each);
       at = (block < parts ? block : parts) * each;
       end = at + each < all ? at + each : all;
+    } else if (Team::kSideBySide && block >= static_cast<u32>(blocks_side_by_side())) {
+      at = all;
     }
     scratch_->at = static_cast<i32>(at < all ? at : all);
     scratch_->end = static_cast<i32>(end);
@@ -302,7 +382,9 @@ class Schedule {
   }
 
   QUERN_DEVICE i32 next_item(i32 at) const {
-    return Team::kDraws && scratch_->mode == Mode::whole ? kToBeDrawn : at + block_count(0);
+    return Team::kDraws && scratch_->mode == Mode::whole ? kToBeDrawn
+           : Team::kSideBySide                           ? at + blocks_side_by_side()
+                                                         : at + block_count(0);
   }
 
   const AttentionParams& p;

@@ -135,15 +135,16 @@ QUERN_KERNEL(quern_attention_streams, THREADS, 1, QUERN_PARAM q::AttentionParams
   QUERN_SHARED(Shared, shared, 1);
   u8* const memory = dynamic_shared();
   launch_next_grid();
-  shared->init();
-  sync_block();
-  wait_for_previous_grid();
   const int w = shuffle(warp(), 0);
   if (w >= kPipes * kReaders) {
     registers_shrink<kCopyRegisters>();
+    wait_for_previous_grid();
     copy_pieces(p, shared, memory);
   } else {
+    shared->init();
     registers_grow<kReaderRegisters>();
+    wait_for_previous_grid();
+    meet_named(kStartBarrier, THREADS);
     const int pipe = w % kPipes;
     StreamReader{p,
                  shared,

@@ -49,7 +49,9 @@ struct PipeCopies {
       } else {
         source += static_cast<u64>(static_cast<u32>(row)) * token_bytes;
       }
-      copy_async_16(to + swizzled<kDim * kCacheBytes>(row, chunk), source, takes(keys, key, row));
+      // Keys and values are read once by all of the grid.
+      copy_async_16(to + swizzled<kDim * kCacheBytes>(row, chunk), source, takes(keys, key, row),
+                    CacheHint::evict_first);
     }
   }
 
@@ -94,7 +96,7 @@ QUERN_DEVICE void copy_pieces(const AttentionParams& p, Shared* shared, u8* memo
   u8* const stages = stages_of(memory, pipe);
   PipelineState<kStages> state;
   PipelineState<kTasks> told;
-  Schedule<false, false, Copiers> schedule(p, &shared->schedule);
+  Schedule<true, false, Copiers> schedule(p, &shared->schedule);
   const Piece& piece = shared->schedule.piece;
   const Sequence& s = shared->schedule.sequence;
   const auto tell = [&](bool found) {
@@ -107,15 +109,21 @@ QUERN_DEVICE void copy_pieces(const AttentionParams& p, Shared* shared, u8* memo
     mbarrier_arrive(SharedArray<Mbarrier>(shared->task.full), told.stage);
     told.next();
   };
-  QUERN_ROLLED do {
-    schedule.next();
-    if (piece.begin >= piece.end) continue;
+  // The first piece is found while others make the barriers.
+  QUERN_ROLLED do schedule.next();
+  while (piece.begin >= piece.end && schedule.more());
+  meet_named(kStartBarrier, THREADS);
+  QUERN_ROLLED for (;; schedule.next()) {
+    if (piece.begin >= piece.end) {
+      if (schedule.more()) continue;
+      break;
+    }
     tell(true);
     const TileRange seen = tile_range(p, s, piece.tile * kRows, kRows);
     PipeCopies{p, cache_of(p, s.index, piece.head), seen.any, s.first + pipe * kPipeKeys, 0, 0}.run(s, piece, stages,
                                                                                                     full, empty, state);
+    if (!schedule.more()) break;
   }
-  while (schedule.more());
   tell(false);
 }
 

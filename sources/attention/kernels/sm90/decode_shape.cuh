@@ -60,18 +60,21 @@ QUERN_DEVICE constexpr int key_of_column(int n) { return (n & 1) << 2 | n >> 1; 
 QUERN_DEVICE int key_of_score(int i) { return (i >> 2) * 8 + (i & 1) * 4 + (lane() & 3); }
 static_assert(column_of(3, 1) == 7 && column_of(1, 6) == 10 && row_of(5, 1) == 9, "the layout of m16n8k16");
 
+// Named barriers: of those who copy, of those who multiply, and of both before the first copy.
+inline constexpr int kCopyBarrier = 1, kReadBarrier = 2, kStartBarrier = 3;
+
 // Those who copy, and those who multiply, as teams.
 struct Copiers {
   static constexpr int kThreads = kPipes * kWarp;
-  static constexpr bool kDraws = false;
+  static constexpr bool kDraws = false, kSideBySide = true;
   QUERN_DEVICE static int index() { return thread_index() - kPipes * kReaders * kWarp; }
   QUERN_DEVICE static int warp() { return q::warp() - kPipes * kReaders; }
-  QUERN_DEVICE static void sync() { sync_named(1, kThreads); }
+  QUERN_DEVICE static void sync() { sync_named(kCopyBarrier, kThreads); }
 };
 struct Readers {
   static constexpr int kThreads = kPipes * kReaders * kWarp;
   QUERN_DEVICE static int index() { return thread_index(); }
-  QUERN_DEVICE static void sync() { sync_named(2, kThreads); }
+  QUERN_DEVICE static void sync() { sync_named(kReadBarrier, kThreads); }
 };
 
 // What the readers are told: a piece of an item. count 0: there is no further one.
@@ -88,13 +91,14 @@ struct Shared {
   ScheduleScratchOf<Copiers> schedule;
   i32 flag;
 
-  // By all threads, which share them out: a small call's time is that of what stands before its first copy.
+  // By those who multiply, while the others find out what there is to copy: a small call's time is that of what stands
+  // before its first copy.
   QUERN_DEVICE void init() {
-    QUERN_ROLLED for (int i = thread_index(); i < kPipes * kStages; i += THREADS) {
+    QUERN_ROLLED for (int i = Readers::index(); i < kPipes * kStages; i += Readers::kThreads) {
       mbarrier_init(pipes[i / kStages].full[i % kStages], kWarp);
       mbarrier_init(pipes[i / kStages].empty[i % kStages], 1);
     }
-    if (thread_index() == THREADS - 1) task.init(1, kPipes * kReaders);
+    if (Readers::index() == 0) task.init(1, kPipes * kReaders);
     fence_mbarrier_init();
   }
 };

@@ -25,12 +25,17 @@ QUERN_SHARED_CODE constexpr i32 sm90_shared_bytes(i32 dim_k, i32 dim_v, i32 rows
 QUERN_SHARED_CODE constexpr i32 box_keys(i32 page_size, i32 block) { return page_size < block ? page_size : block; }
 
 // The decode kernel: kPipes warps copy, each to stages of its own of so many keys, which kReaders warps read in turn.
-inline constexpr i32 kPipes = 4, kReaders = 2, kPipeKeys = 16, kMostStreamStages = 12;
+inline constexpr i32 kPipes = 4, kReaders = 2, kPipeKeys = 16;
 inline constexpr i32 kStreamThreads = kPipes * (kReaders + 1) * 32;
 // Rows of results that the warps join at once.
-inline constexpr i32 kJoinedRows = 4;
+inline constexpr i32 kJoinedRows = 8;
 QUERN_SHARED_CODE constexpr i32 stream_stage_bytes(i32 dim_k, i32 dim_v, i32 cache_bytes, bool token_scales) {
   return kPipeKeys * ((dim_k + dim_v) * cache_bytes + (token_scales ? 8 : 0));
+}
+// As many stages as keep memory busy; more would only make their lines wait in L2.
+QUERN_SHARED_CODE constexpr i32 stream_stages(i32 dim_k, i32 dim_v, i32 cache_bytes) {
+  const i32 stages = (96 << 10) / (kPipes * stream_stage_bytes(dim_k, dim_v, cache_bytes, false));
+  return stages < 4 ? 4 : stages > 12 ? 12 : stages / kReaders * kReaders;
 }
 QUERN_SHARED_CODE constexpr i32 stream_shared_bytes(i32 dim_k, i32 dim_v, i32 stages, i32 cache_bytes,
                                                     bool token_scales) {

@@ -63,9 +63,9 @@ static_assert(kBoxes * kSpansK <= kWarp && kBoxes * kSpansV <= kWarp, "each lane
 // Barriers by number; 0 is the block's. A consumer's turn to issue products, its own 128 threads, all consumers, those
 // who turn.
 inline constexpr int kTurnBarrier = 1, kGroupBarrier = kTurnBarrier + kConsumers,
-                     kConsumersBarrier = kGroupBarrier + kConsumers, kTurnersBarrier = kConsumersBarrier + 1;
+                     kConsumersBarrier = kGroupBarrier + kConsumers;
 // Consumers take turns where softmax takes about as long as products: one multiplies while another does softmax.
-inline constexpr bool kTurns = kConsumers > 1 && kDimK <= 128 && kDimV <= 128;
+inline constexpr bool kTurns = !kEights && kConsumers > 1 && kDimK <= 128 && kDimV <= 128;
 
 // The consumers as a team.
 struct Consumers {

@@ -1,9 +1,9 @@
 // What the kernels of index_scores share: sequences as the arrays on the device tell them, and the items that blocks of
 // threads take, a few queries of a sequence against a chunk of its keys each.
 //
-// Tiles of TOKENS queries are numbered without anybody counting them: those of sequence s begin at slot cu_q[s] /
-// TOKENS
-// + s. That leaves a slot empty here and there, and no two tiles in one: ceil(n / T) <= (b + n) / T - b / T + 1.
+// Tiles of T queries are numbered without anybody counting them. Where no sequence has more than T each is a tile. Else
+// those of sequence s begin at slot (cu_q[s] + s (T - 1)) / T: that leaves a slot empty here and there, and puts no two
+// tiles in one, since from one sequence to the next the slots are at least (n + T - 1) / T more.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -55,7 +55,7 @@ QUERN_DEVICE i32 room_of(const IndexParams& p, i32 s, i64* begin) {
 // Where the tiles of sequence s begin.
 template <i32 tokens>
 QUERN_DEVICE i32 first_slot(const IndexParams& p, i32 s) {
-  return p.cu_q[s] / tokens + s;
+  return (p.cu_q[s] + s * (tokens - 1)) / tokens;
 }
 
 // False: the slot is empty.
@@ -64,17 +64,19 @@ QUERN_DEVICE bool work_at(const IndexParams& p, i32 item, Work& work) {
   const i32 chunk = item / p.slots, slot = item - chunk * p.slots.value;
   i32 s = slot, q_begin = slot, q_len = 1, within = 0;
   if (p.cu_q) {
-    i32 low = 0, high = p.batch;  // begins at or before, begins after
-    QUERN_ROLLED while (high - low > 1) {
-      const i32 middle = (low + high) >> 1;
-      if (first_slot<tokens>(p, middle) <= slot) {
-        low = middle;
-      } else {
-        high = middle;
+    if (p.max_q_len > tokens) {
+      i32 low = 0, high = p.batch;  // begins at or before, begins after
+      QUERN_ROLLED while (high - low > 1) {
+        const i32 middle = (low + high) >> 1;
+        if (first_slot<tokens>(p, middle) <= slot) {
+          low = middle;
+        } else {
+          high = middle;
+        }
       }
+      s = low;
+      within = (slot - first_slot<tokens>(p, s)) * tokens;
     }
-    s = low;
-    within = (slot - first_slot<tokens>(p, s)) * tokens;
     const i32 begin = p.cu_q[s], count = p.cu_q[s + 1] - begin;
     q_begin = clamped(begin, 0, p.total_q);
     const i32 rest = p.total_q - q_begin;

@@ -1,10 +1,10 @@
 // Index scores on Hopper: 64 heads of 128 numbers, e4m3 or e5m2, by wgmma. A product's rows are 64 keys, its columns
 // the heads of 1, 2 or 4 queries, so that the sum over heads runs within a thread, and over its quad at the end.
 //
-// Two warpgroups multiply and sum, each while the other's products run; a warp copies queries and keys by TMA, another
-// the keys' scales. Of 8 queries at once (TOKENS) each warpgroup has 4, and both multiply the same keys; else both have
-// the same queries and take blocks of keys in turns. Blocks of threads stay for all their items: the next item's
-// queries and keys come while this one's last keys are multiplied.
+// Two warpgroups multiply and sum, each while the other's products run; a warp copies queries and keys by TMA, two
+// others the keys' scales and the heads' weights. Of 8 queries at once (TOKENS) each warpgroup has 4, and both multiply
+// the same keys; else both have the same queries and take blocks of keys in turns. Blocks of threads stay for all their
+// items: the next item's queries and keys come while this one's last keys are multiplied.
 // SPDX-License-Identifier: Apache-2.0
 #include "common/sm90/accumulator.cuh"
 #include "common/sm90/pipeline.cuh"
@@ -21,7 +21,9 @@ inline constexpr i32 kQueryTiles = kSharedKeys ? 2 : 1;
 inline constexpr i32 kKeys = kIndexKeys, kPageRows = PAGE_ROWS;
 inline constexpr i32 kKeyBytes = kKeys * 128, kQueryBytes = kTokens * 64 * 128;
 inline constexpr i32 kStages = index_stages(TOKENS);
-inline constexpr i32 kHeadSums = 32;  // accumulators of a thread and query
+inline constexpr i32 kTurnBarrier = 1;        // named barriers, one for each warpgroup
+inline constexpr i32 kHeadSums = 32;          // accumulators of a thread and query
+inline constexpr i32 kWeights = TOKENS * 64;  // of an item
 static_assert(THREADS == (kConsumers + 1) * kGroupThreads);
 
 using KeyState = PipelineState<kStages>;
@@ -32,15 +34,18 @@ struct Barriers {
   PipelineBarriers<2> queries;
 };
 struct Memory {
-  u8* queries;  // two buffers of kQueryTiles tiles
-  u8* keys;     // stages
-  f32* scales;  // stages of kKeys
+  u8* queries;   // two buffers of kQueryTiles tiles
+  u8* keys;      // stages
+  f32* scales;   // stages of kKeys
+  f32* weights;  // two buffers of TOKENS times 64 heads
   Barriers& barriers;
 };
 QUERN_DEVICE Memory carve(u8* shared) {
   u8* keys = shared + 2 * kQueryTiles * kQueryBytes;
   u8* scales = keys + kStages * kKeyBytes;
-  return {shared, keys, reinterpret_cast<f32*>(scales), *reinterpret_cast<Barriers*>(scales + kStages * kKeys * 4)};
+  u8* weights = scales + kStages * kKeys * 4;
+  return {shared, keys, reinterpret_cast<f32*>(scales), reinterpret_cast<f32*>(weights),
+          *reinterpret_cast<Barriers*>(weights + 2 * kWeights * 4)};
 }
 
 // The keys of an item that some query sees end here; at work.from where there are none.
@@ -62,43 +67,47 @@ QUERN_DEVICE void each_item(const IndexParams& p, const Visit& visit) {
 
 // ---- The copying warp.
 
-// Pages of a warp's worth of copies at once.
+// Pages of a warp's worth of copies at once, kPageRows keys each: those of a block of keys are among the same.
 struct Pages {
+  static constexpr i32 kCopies = kKeys / kPageRows;
+  static_assert(kWarp % kCopies == 0);
   i32 held = -kWarp, page = 0;
 
-  // Of the copy that begins with key `key` of the work.
-  QUERN_DEVICE i32 of(const IndexParams& p, const Work& work, i32 key, i32 end) {
-    if (kRagged) return 0;
+  // For the block that begins with key `key` of the work.
+  QUERN_DEVICE void hold(const IndexParams& p, const Work& work, i32 key, i32 end) {
+    if (kRagged) return;
     const i32 copy = key / kPageRows;
-    if (static_cast<u32>(copy - held) >= static_cast<u32>(kWarp)) {
-      held = copy;
-      const i32 of_lane = (copy + lane()) * kPageRows;
-      page = of_lane < end ? p.pages[work.begin + of_lane / p.page_size] : 0;
-      if (static_cast<u32>(page) >= static_cast<u32>(p.pool_pages)) {
-        page = p.pool_pages;  // beyond the pool the copy gives zeros
-        tell(p, kBadPage);
-      }
+    if (static_cast<u32>(copy - held) < static_cast<u32>(kWarp)) return;
+    held = copy / kWarp * kWarp;
+    const i32 of_lane = (held + lane()) * kPageRows;
+    page = of_lane < end && of_lane >= work.from ? p.pages[work.begin + of_lane / p.page_size] : 0;
+    if (static_cast<u32>(page) >= static_cast<u32>(p.pool_pages)) {
+      page = p.pool_pages;  // beyond the pool a copy gives zeros
+      tell(p, kBadPage);
     }
-    return shuffle(page, copy - held);
   }
+  // Of key `key`, which may differ from lane to lane.
+  QUERN_DEVICE i32 of(i32 key) const { return kRagged ? 0 : shuffle(page, key / kPageRows - held); }
 };
+// Of a key of the work: its place in its page, ragged its row.
+QUERN_DEVICE i32 place_in_page(const IndexParams& p, const Work& work, i32 key) {
+  return kRagged ? static_cast<i32>(work.begin) + key : key - key / p.page_size * p.page_size.value;
+}
 
 QUERN_DEVICE void copy_keys(const IndexParams& p, const TensorMap& map, const Work& work, i32 key, i32 end,
-                            Pages& pages, u8* to, Mbarrier& full) {
-  constexpr i32 kCopies = kKeys / kPageRows;
+                            const Pages& pages, u8* to, Mbarrier& full) {
+  constexpr i32 kCopies = Pages::kCopies;
   i32 page[kCopies], count = 0;
   QUERN_UNROLL for (i32 c = 0; c < kCopies; ++c) {
-    const bool needed = key + c * kPageRows < end;
-    page[c] = needed ? pages.of(p, work, key + c * kPageRows, end) : -1;
-    count += needed;
+    page[c] = pages.of(key + c * kPageRows);
+    count += key + c * kPageRows < end;
   }
   if (elect_one()) {
     mbarrier_arrive_expect(full, static_cast<u32>(count * kPageRows * 128));
     QUERN_UNROLL for (i32 c = 0; c < kCopies; ++c) {
-      if (page[c] < 0) continue;
       const i32 first = key + c * kPageRows;
-      const i32 row = kRagged ? static_cast<i32>(work.begin) + first : first - first / p.page_size * p.page_size.value;
-      tma_load(to + c * kPageRows * 128, map, full, CacheHint::normal, 0, row, page[c]);
+      if (first >= end) continue;
+      tma_load(to + c * kPageRows * 128, map, full, CacheHint::normal, 0, place_in_page(p, work, first), page[c]);
     }
   }
   sync_warp();
@@ -123,6 +132,7 @@ QUERN_DEVICE void copy(const IndexParams& p, const TensorMap& queries, const Ten
     query.next();
     Pages pages;
     QUERN_ROLLED for (i32 key = work.from; key < end; key += kKeys, state.next()) {
+      pages.hold(p, work, key, end);
       acquire(empty, state);
       copy_keys(p, keys, work, key, end, pages, m.keys + state.stage * kKeyBytes, m.barriers.keys.full[state.stage]);
     }
@@ -135,25 +145,45 @@ QUERN_DEVICE void copy_scales(const IndexParams& p, const Memory& m) {
   KeyState state;
   const SharedArray<Mbarrier> full(m.barriers.keys.full), empty(m.barriers.keys.empty);
   each_item(p, [&](const Work& work, i32 end) {
+    Pages pages;
     QUERN_ROLLED for (i32 key = work.from; key < end; key += kKeys, state.next()) {
-      acquire(empty, state);
-      f32* to = m.scales + state.stage * kKeys;
-      QUERN_UNROLL for (i32 i = 0; i < kKeys; i += kWarp) {
-        const i32 at = key + i + lane();
-        if (!p.k_scale) {
-          to[i + lane()] = 1.0f;
-          continue;
-        }
-        const KeyPlace place = at < end ? place_of_key(p, work, at) : KeyPlace{};
-        copy_async_4(to + i + lane(), p.k_scale + place.page * p.k_scale_page + place.place * p.k_scale_place,
-                     place.there);
+      pages.hold(p, work, key, end);
+      const f32* from[kKeys / kWarp];
+      bool take[kKeys / kWarp];
+      QUERN_UNROLL for (i32 i = 0; i < kKeys / kWarp; ++i) {
+        const i32 at = key + i * kWarp + lane(), page = pages.of(at);
+        take[i] = p.k_scale && at < end && (kRagged || page < p.pool_pages);
+        from[i] = p.k_scale;
+        if (take[i]) from[i] += page * p.k_scale_page + place_in_page(p, work, at) * p.k_scale_place;
       }
+      acquire(empty, state);
+      f32* to = m.scales + state.stage * kKeys + lane();
       if (p.k_scale) {
+        QUERN_UNROLL for (i32 i = 0; i < kKeys / kWarp; ++i) copy_async_4(to + i * kWarp, from[i], take[i]);
         copy_async_arrive(full, state.stage);
       } else {
+        QUERN_UNROLL for (i32 i = 0; i < kKeys / kWarp; ++i) to[i * kWarp] = 1.0f;
         mbarrier_arrive(full, state.stage);
       }
     }
+  });
+}
+
+// ---- The warp that copies weights, times the queries' scales.
+
+QUERN_DEVICE void copy_weights(const IndexParams& p, const Memory& m) {
+  QueryState query;
+  const SharedArray<Mbarrier> full(m.barriers.queries.full), empty(m.barriers.queries.empty);
+  each_item(p, [&](const Work& work, i32 end) {
+    if (end <= work.from) return;
+    acquire(empty, query);
+    f32* to = m.weights + query.stage * kWeights;
+    QUERN_FOUR_AT_ONCE for (i32 i = lane(); i < kWeights; i += kWarp) {
+      const i32 token = i / 64, head = i - token * 64;
+      to[i] = token < work.count ? weight_of(p, work.first + token, head) : 0.0f;
+    }
+    mbarrier_arrive(full, query.stage);
+    query.next();
   });
 }
 
@@ -162,11 +192,14 @@ QUERN_DEVICE void copy_scales(const IndexParams& p, const Memory& m) {
 // Of a thread's columns of each of its queries.
 struct Weights {
   f32 x[kTokens][kHeadSums / 2];
-  QUERN_DEVICE void load(const IndexParams& p, i32 first, i32 count, i32 thread) {
+  // `first`: of the warpgroup's first query.
+  QUERN_DEVICE void load(const f32* first, i32 thread) {
+    const SharedArray<f32> weights(first);
     QUERN_UNROLL for (i32 t = 0; t < kTokens; ++t) {
-      QUERN_UNROLL for (i32 i = 0; i < kHeadSums / 2; ++i) {
-        const i32 head = accumulator_column(thread, i / 2 * 4 + i % 2);
-        x[t][i] = t < count ? weight_of(p, first + t, head) : 0.0f;
+      QUERN_UNROLL for (i32 i = 0; i < kHeadSums / 2; i += 2) {
+        f32 two[2];
+        load_shared(two, weights, t * 64 + accumulator_column(thread, 2 * i));
+        x[t][i] = two[0], x[t][i + 1] = two[1];
       }
     }
   }
@@ -201,16 +234,30 @@ struct Multiplier {
         full(memory.barriers.keys.full),
         query_full(memory.barriers.queries.full) {}
 
+  // The warpgroups' products take turns where both multiply the same keys: else they would run side by side, and then
+  // the sums of both, while tensor cores wait.
+  QUERN_DEVICE void take_turn() const {
+    if constexpr (kSharedKeys) meet_named(kTurnBarrier + group, kConsumers * kGroupThreads);
+  }
+  QUERN_DEVICE void hand_over() const {
+    if constexpr (kSharedKeys) arrive_named(kTurnBarrier + (group ^ 1), kConsumers * kGroupThreads);
+  }
+
   // Products of a block of keys with the warpgroup's queries; the keys' scales beside them.
   QUERN_DEVICE void multiply(const KeyState& state, u64 queries, f32 (&x)[kTokens * kHeadSums],
                              f32 (&scales)[2]) const {
     await(full, state);
     const u64 keys = matrix_descriptor(m.keys + state.stage * kKeyBytes, k_major_layout(Swizzle::bytes128));
+    take_turn();
     wgmma_fence();
-    QUERN_UNROLL for (i32 k = 0; k < 4; ++k)
-        wgmma<Code, Code, Major::k, Major::k>(x, advanced(keys, k * 32), advanced(queries, k * 32), k > 0);
-    wgmma_commit();
+    QUERN_UNROLL for (i32 k = 0; k < 4; ++k) {
+      wgmma<Code, Code, Major::k, Major::k>(x, advanced(keys, k * 32), advanced(queries, k * 32), k > 0);
+      if (k >= 2) wgmma_commit();
+    }
     QUERN_UNROLL for (i32 h = 0; h < 2; ++h) scales[h] = m.scales[state.stage * kKeys + accumulator_row(thread, h)];
+    // The other's products are to be there when these end.
+    if constexpr (kSharedKeys) wgmma_wait<1>();
+    hand_over();
     wgmma_wait<0>(x);
   }
   QUERN_DEVICE void release(Mbarrier& empty) const {
@@ -244,15 +291,16 @@ struct Multiplier {
   QUERN_DEVICE void run() const {
     KeyState state;
     QueryState query;
-    i32 turn = 0;  // of a block of keys: in turns, whose it is
+    i32 turn = 0;  // whose a block of keys is, where they are shared out
+    if (group == 1) hand_over();
     each_item(p, [&](const Work& work, i32 end) {
       const i32 own_first = kSharedKeys ? group * kTokens : 0;
       const i32 rest = work.count - own_first, own_count = rest < kTokens ? rest : kTokens;
       i32 key = work.from;
       if (key < end) {
-        Weights weights;
-        weights.load(p, work.first + own_first, own_count, thread);
         await(query_full, query);
+        Weights weights;
+        weights.load(m.weights + query.stage * kWeights + own_first * 64, thread);
         const u8* tile = m.queries + (query.stage * kQueryTiles + (kSharedKeys ? group : 0)) * kQueryBytes;
         const u64 queries = matrix_descriptor(tile, k_major_layout(Swizzle::bytes128));
         QUERN_ROLLED for (; key < end; key += kKeys, state.next(), turn ^= 1) {
@@ -267,15 +315,16 @@ struct Multiplier {
       }
       fill_masked(p, work, key, thread_index(), kConsumers * kGroupThreads);
     });
+    if (group == 0) take_turn();  // the other warpgroup handed over last
   }
 };
 
 QUERN_DEVICE void score(const IndexParams& p, const TensorMap& queries, const TensorMap& keys) {
   const Memory m = carve(tile_shared());
   if (thread_index() == 0) {
-    // The copies of a stage arrive once, and each lane of the warp that copies scales.
+    // Copies by TMA arrive once, and each lane of the warps that copy scales and weights.
     m.barriers.keys.init(1 + kWarp, kSharedKeys ? 8 : 4);
-    m.barriers.queries.init(1, 8);
+    m.barriers.queries.init(1 + kWarp, 8);
     fence_mbarrier_init();
     prefetch_tensor_map(queries);
     prefetch_tensor_map(keys);
@@ -291,6 +340,8 @@ QUERN_DEVICE void score(const IndexParams& p, const TensorMap& queries, const Te
       copy(p, queries, keys, m);
     } else if (role == 1) {
       copy_scales(p, m);
+    } else if (role == 2) {
+      copy_weights(p, m);
     }
   } else {
     registers_grow<232>();

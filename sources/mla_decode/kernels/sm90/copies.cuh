@@ -12,7 +12,7 @@ inline constexpr int kCopies = kKeys / kPageRows;  // of one tile's rows
 // Tiles of one copy: where a copy has all rows of a block, those of one tile end where the next one's begin.
 inline constexpr int kTilesAtOnce = kCopies == 1 ? 2 : 1;
 inline constexpr int kFullArrivals = 1, kListeners = kConsumers / kWarp + 3;
-inline constexpr bool kQueriesAhead = true;
+inline constexpr bool kQueriesAhead = true, kJoinsPairs = true;
 
 // Whether some row of the tile sees any of a copy's keys, the first of which is `key`.
 QUERN_DEVICE bool is_needed(const Range& any, i32 key) { return key < any.last && key + kPageRows > any.first; }
@@ -70,32 +70,16 @@ QUERN_DEVICE void copy_part(const Maps& maps, u8* keys, Mbarrier* full, const Ro
   }
 }
 
-// The block of keys that is copied next but one, into L2: shared memory has no room to have it sooner, and from there
-// it comes in half the time. One of the tiles that read the same keys does it.
-QUERN_DEVICE void prefetch_block(const MlaParams& p, const Maps& maps, Pages& pages, i32 key) {
-  QUERN_UNROLL for (int c = 0; c < kCopies; ++c) {
-    const i32 at = key + c * kPageRows;
-    const i32 page = pages.of(p, quotient(at, kPageRows)), slot = at - quotient(at, p.page_size) * p.page_size;
-    if (!is_needed(pages.any, at) || !elect_one()) continue;
-    QUERN_UNROLL for (int i = 0; i < kRopeTile; i += kTilesAtOnce) {
-      tma_prefetch(maps.latent, CacheHint::evict_first, 0, slot, i, page);
-    }
-    tma_prefetch(maps.rope, CacheHint::evict_first, 0, slot, 0, page);
-  }
-  sync_warp();
-}
-
 template <int block>
 QUERN_DEVICE void copy_all(const MlaParams& p, const Maps& maps, Memory m) {
   Listener listener(m.told().mailbox);
   u8* keys = m.keys(block);
   Mbarrier* full = m.barriers().full[block];
-  const bool prefetches = block_index(0) % p.side_by_side == 0;
   u32 round = 0;
   QUERN_ROLLED for (;;) {
     const Task& t = listener.next();
     if (shuffle(t.rows, 0) == 0) break;
-    Pages source{p.pages + t.pages, t.any, -kWarp, 0}, ahead = source;
+    Pages source{p.pages + t.pages, t.any, -kWarp, 0};
     const i32 end = shuffle(t.end_key, 0);
     QUERN_ROLLED for (i32 key = shuffle(t.key, 0) + block * kKeys; key < end; key += kBlock) {
       Rows64 rows;
@@ -107,7 +91,6 @@ QUERN_DEVICE void copy_all(const MlaParams& p, const Maps& maps, Memory m) {
         rows.needed[c] = is_needed(source.any, at);
         rows.count += rows.needed[c];
       }
-      if (prefetches && key + kBlock < end) prefetch_block(p, maps, ahead, key + kBlock);
       // The half first that is released first, the rope part with the half whose reader reads the weights that lie
       // there.
       constexpr int kFirst = block == 0 ? 0 : 1;
@@ -135,21 +118,29 @@ QUERN_DEVICE void schedule_all(const MlaParams& p, Memory m) {
   QUERN_ROLLED while (tasks.tell_next()) {}
 }
 
-// A task's queries, while the products before are still being written: each lane knows where two rows lie. The first 32
-// rows are copied, then the others.
+// A task's queries, while the products before are still being written (the first task's the warps that multiply copy
+// themselves, who have nothing else to do): each lane knows where two rows lie. What lies in rows beyond
+// the last is of no consequence: a row of a product depends on one of the queries alone.
 QUERN_DEVICE void copy_queries(const MlaParams& p, Memory m) {
   Listener listener(m.told().mailbox);
-  u32 phase = 1;
+  u32 phase = 0;
+  bool later = false;
   QUERN_ROLLED for (;;) {
     const Task& t = listener.next();
     if (shuffle(t.rows, 0) == 0) break;
+    if (!later) {
+      later = true;
+      listener.done();
+      continue;
+    }
     mbarrier_wait(m.barriers().queries_empty, phase);
     phase ^= 1;
-    QUERN_ROLLED for (i32 first = 0; first < kRows; first += kWarp) {
+    QUERN_ROLLED for (i32 first = 0; first < t.rows; first += kWarp) {
+      const i32 rows = t.rows - first < kWarp ? t.rows - first : kWarp;
       const QueryRow own(p, t, first + lane());
       const u32 there = static_cast<u32>(ballot(own.there));
       const u64 latent = reinterpret_cast<u64>(own.latent), rope = reinterpret_cast<u64>(own.rope);
-      QUERN_FOUR_AT_ONCE for (int r = 0; r < kWarp; ++r) {
+      QUERN_FOUR_AT_ONCE for (int r = 0; r < rows; ++r) {
         const Element* from = reinterpret_cast<const Element*>(shuffle(latent, r));
         QUERN_UNROLL for (int i = 0; i < 2; ++i) {
           const int piece = i * kWarp + lane();
@@ -157,7 +148,7 @@ QUERN_DEVICE void copy_queries(const MlaParams& p, Memory m) {
                         (there >> r & 1) != 0);
         }
       }
-      QUERN_FOUR_AT_ONCE for (int r = 0; r < kWarp; r += 4) {
+      QUERN_FOUR_AT_ONCE for (int r = 0; r < rows; r += 4) {
         const int row = r + (lane() >> 3);
         const Element* from = reinterpret_cast<const Element*>(shuffle(rope, row));
         copy_async_16(m.queries() + kRopeTile * kTileBytes + place_in_tile(first + row, lane() & 7),

@@ -19,12 +19,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/sm90/accumulator.cuh"
 #include "common/sm90/wgmma.cuh"
-#include "mla_decode/kernels/sm90/pairs.cuh"
 #if GATHERED
 #include "mla_decode/kernels/sm90/gather.cuh"
 #else
 #include "mla_decode/kernels/sm90/copies.cuh"
 #endif
+#include "mla_decode/kernels/sm90/pairs.cuh"
 
 namespace q {
 
@@ -258,29 +258,35 @@ struct Multiplier {
     const int column = group * 256 + accumulator_column(thread, 0);
     if (t.slot >= 0) {
       const Meeting meeting{kBoth, kConsumers, &m.told().word};
-      if (t.partner < 0 || !meeting.is_there(p, t)) {
-        f32* slot = slot_at(p, t.slot, block_index(0) % p.side_by_side);
+      f32* slot = slot_at(p, t.slot, block_index(0) % p.side_by_side);
+      if (first) {
         QUERN_UNROLL for (int h = 0; h < 2; ++h) {
           const i32 row = accumulator_row(thread, h);
-          f32* to = slot + row * kLatent + column;
-          QUERN_UNROLL for (int i = 2 * h; i < 128; i += 4) store_two(to + (i >> 2) * 8, sums[i], sums[i + 1]);
-          if (!first) continue;
           slot[kRows * kLatent + row] = rows.base[h];
           slot[kRows * (kLatent + 1) + row] = total[h];
         }
-        if (t.partner < 0 || !meeting.hand_in(p, t)) return;
+      }
+      if (!kJoinsPairs || t.partner < 0) {
+        QUERN_UNROLL for (int h = 0; h < 2; ++h) {
+          f32* to = slot + accumulator_row(thread, h) * kLatent + column;
+          QUERN_UNROLL for (int i = 2 * h; i < 128; i += 4) {
+            *reinterpret_cast<u64*>(to + (i >> 2) * 8) = bits_of(sums[i]) | static_cast<u64>(bits_of(sums[i + 1]))
+                                                                                << 32;
+          }
+        }
+        return;
+      }
+      if (!meeting.is_there(p, t)) {
+        store_sums(slot, sums);
+        if (!meeting.hand_in(p, t)) return;
       }
       const f32* other = slot_at(p, t.partner, block_index(0) % p.side_by_side);
+      Pair pairs[2];
       QUERN_UNROLL for (int h = 0; h < 2; ++h) {
         const i32 row = accumulator_row(thread, h);
-        const f32* from = other + row * kLatent + column;
-        const Pair pair(t, rows.base[h], total[h], other[kRows * kLatent + row], other[kRows * (kLatent + 1) + row]);
-        QUERN_UNROLL for (int i = 2 * h; i < 128; i += 4) {
-          const f32x2 two = load_two(from + (i >> 2) * 8);
-          sums[i] = pair.join(sums[i], two.x);
-          sums[i + 1] = pair.join(sums[i + 1], two.y);
-        }
+        pairs[h] = Pair(t, rows.base[h], total[h], other[kRows * kLatent + row], other[kRows * (kLatent + 1) + row]);
       }
+      QUERN_UNROLL for (int i = 0; i < 128; ++i) sums[i] = pairs[half_of(i)].join(sums[i], load_sum(other, i));
       Meeting::leave(p, t);
     }
     QUERN_UNROLL for (int h = 0; h < 2; ++h) {
@@ -306,11 +312,12 @@ struct Multiplier {
   QUERN_DEVICE void run() const {
     Listener listener(m.told().mailbox);
     u32 round = 0, turn = 0;
+    bool later = false;
     f32 sums[128];
     QUERN_ROLLED for (;;) {
       const Task& t = listener.next();
       if (shuffle(t.rows, 0) == 0) break;
-      if (kQueriesAhead) {
+      if (kQueriesAhead && later) {
         mbarrier_wait(m.barriers().queries_full, turn);
         turn ^= 1;
         fence_async();  // what another warp's cp.async wrote
@@ -318,6 +325,7 @@ struct Multiplier {
         sync_named(kBoth, kConsumers);  // whoever still multiplies the queries before
         load_queries(t);
         sync_named(kBoth, kConsumers);
+        later = true;
       }
       Rows rows = {{-infinity(), -infinity()}, {0.0f, 0.0f}};
       QUERN_UNROLL for (int i = 0; i < 128; ++i) sums[i] = 0.0f;

@@ -6,13 +6,14 @@
 // Scales stay out of the products: a tensor's multiplies logits and results, a token's multiplies its logit and its
 // weight. Queries become f16 relative to the largest number of their row.
 //
-// Eight warps multiply a block of 128 keys, four warps copy. Logits: warp w has keys 32 (w % 4) and on, and the left or
-// right half of the columns, whose queries it keeps in registers; two warps then add up what they have. Sums: warp w
-// has columns 64 w and on.
+// Two warpgroups take the two halves of a block of 128 keys, each with sums of its own, so that one's softmax runs
+// while the other multiplies; at last they are added up. Four warps copy. Within a warpgroup, logits: warp w has keys
+// 32 (w % 2) and on, and the left or right half of the columns, whose queries it keeps in registers; two warps then add
+// up what they have. Sums: warp w has columns 128 w and on.
 // SPDX-License-Identifier: Apache-2.0
 #include "common/sm90/pipeline.cuh"
+#include "common/sm90/warpgroup.cuh"
 #include "mla_decode/kernels/sm90/few_memory.cuh"
-#include "mla_decode/kernels/sm90/pairs.cuh"
 
 namespace q {
 
@@ -20,34 +21,48 @@ namespace q {
 inline constexpr int kHalfSteps = kColumns / 2 / 16;
 // By how much a maximum may be left behind, in powers of two: weights of up to 2^8 are far from f16's limit.
 inline constexpr f32 kSlack = 8.0f;
-inline constexpr int kConsumers = 256;
-enum Named { kBoth = 1 };
+// Named barriers: of all who multiply; of a warpgroup; of two of its warps with the same keys.
+enum Named { kBoth = 1, kGroup = 2, kPairs = 4 };
 
 QUERN_DEVICE OperandA<f16> widened(u32 first, u32 second, u32 third, u32 fourth) {
   return {{first, second, third, fourth}};
 }
+// Bytes 0 and 2, and bytes 1 and 3, as f16 in units of kPairUnit: sign, exponent and mantissa move to their places. It
+// shares the work with the unit that converts, which makes the logits' numbers. (A NaN becomes a number here, but not
+// there.)
+inline constexpr f32 kPairUnit = 256.0f;
+QUERN_DEVICE u32 even_pair(u32 four) { return (four << 7 & 0x3f803f80u) | (four << 8 & 0x80008000u); }
+QUERN_DEVICE u32 odd_pair(u32 four) { return (four >> 1 & 0x3f803f80u) | (four & 0x80008000u); }
 QUERN_DEVICE u32 low_pair(u32 four) { return fp8_to_f16x2<e4m3>(static_cast<u16>(four)); }
 QUERN_DEVICE u32 high_pair(u32 four) { return fp8_to_f16x2<e4m3>(static_cast<u16>(four >> 16)); }
 
 class Multiplier {
  public:
   QUERN_DEVICE Multiplier(const MlaParams& params, Memory memory, int warp)
-      : p(params), m(memory), w(warp), tile(warp & 3), half(warp >> 2), column(lane() & 3), line(lane() >> 2) {
+      : p(params),
+        m(memory),
+        group(warp >> 2),
+        w(warp & 3),
+        tile(warp & 1),
+        half(warp >> 1 & 1),
+        column(lane() & 3),
+        line(lane() >> 2) {
     tensor_scale = kKind == CacheKind::e4m3_tensor ? p.cache_scale[0] : 1.0f;
   }
 
   QUERN_DEVICE void run() {
     Listener listener(m.told().mailbox);
     PipelineState<kFewSlots> slot;
+    if (group == 1) slot.next();
     QUERN_ROLLED for (;;) {
       const Task& t = listener.next();
       if (shuffle(t.rows, 0) == 0) break;
       load_queries(t);
       QUERN_UNROLL for (int i = 0; i < 4; ++i) base[i] = -infinity(), sum[i] = 0.0f;
-      QUERN_UNROLL for (int i = 0; i < 4; ++i) sums[i] = {};
+      QUERN_UNROLL for (int i = 0; i < 8; ++i) sums[i] = {};
       const i32 end = shuffle(t.end_key, 0);
       QUERN_ROLLED for (i32 key = shuffle(t.key, 0); key < end; key += kBlock) {
-        take_block(t, key, slot);
+        take_half(t, key + group * kHalfBlock, slot);
         slot.template advance<2>();
       }
       write_results(t);
@@ -91,7 +106,7 @@ class Multiplier {
       }
       largest[n] = reduce_row_max(largest[n]);
       // Both halves of the columns have a say; warps of other keys have found the same.
-      if (tile == 0 && column == 0) m.largest()[half * kRows + row] = largest[n];
+      if (tile == 0 && column == 0) m.largest(group)[half * kRows + row] = largest[n];
     }
     sync_named(kBoth, kConsumers);
     QUERN_UNROLL for (int n = 0; n < 2; ++n) {
@@ -107,12 +122,12 @@ class Multiplier {
       factor[i] = f32_of(exponent_of(largest_of(row_of_column(i))) << 23) * tensor_scale * (CAP ? 1.0f : p.scale);
     }
   }
-  QUERN_DEVICE f32 largest_of(int row) const { return fmax(m.largest()[row], m.largest()[kRows + row]); }
+  QUERN_DEVICE f32 largest_of(int row) const { return fmax(m.largest(group)[row], m.largest(group)[kRows + row]); }
 
   // This warp's 32 keys times its half of the columns.
   QUERN_DEVICE void multiply_keys(const u8* keys, Accumulator (&products)[2]) const {
     const int l = lane(), turn = l >> 1 & 3, upper = l >> 4;
-    const u8* row = keys + ((tile & 1) * 32 + (l & 15)) * kRawRow;
+    const u8* row = keys + (tile * 32 + (l & 15)) * kRawRow;
     // Pieces of 16 bytes are stored with their lowest two bits turned by the row's: see place_of_piece.
     const int first = half * kHalfSteps;
     const u8* even = row + place_of_piece(first + upper, turn);
@@ -129,7 +144,7 @@ class Multiplier {
   }
   // Of two warps with the same 32 keys each ends up with 16 of them.
   QUERN_DEVICE void add_halves(const Accumulator (&products)[2], f32 (&x)[8]) const {
-    vec16* out = m.exchange(w);
+    vec16* out = m.exchange(group * 4 + w);
     QUERN_UNROLL for (int i = 0; i < 2; ++i) {
       vec16 v;
       QUERN_UNROLL for (int e = 0; e < 4; ++e) {
@@ -137,8 +152,8 @@ class Multiplier {
       }
       store16(out + i * kWarp + lane(), v);
     }
-    sync_named(kBoth, kConsumers);
-    const vec16* in = m.exchange(w ^ 4);
+    sync_named(kPairs + group * 2 + tile, 2 * kWarp);
+    const vec16* in = m.exchange(group * 4 + (w ^ 2));
     QUERN_UNROLL for (int i = 0; i < 2; ++i) {
       const vec16 v = load16(in + i * kWarp + lane());
       QUERN_UNROLL for (int e = 0; e < 4; ++e) {
@@ -159,25 +174,22 @@ class Multiplier {
   }
   QUERN_DEVICE static int column_of_element(int i) { return (i >> 2) * 2 + (i & 1); }
 
-  QUERN_DEVICE void take_block(const Task& t, i32 key, const PipelineState<kFewSlots>& slot) {
-    PipelineState<kFewSlots> second = slot;
-    second.next();
+  // This warpgroup's half of a block, the first key at `key`.
+  QUERN_DEVICE void take_half(const Task& t, i32 key, const PipelineState<kFewSlots>& slot) {
     const SharedArray<Mbarrier> full(m.told().full);
     mbarrier_wait(full, slot.stage, slot.phase);
-    mbarrier_wait(full, second.stage, second.phase);
-    const i32 own_slot = tile < 2 ? slot.stage : second.stage;
-    const int own_row = (tile & 1) * 32 + half * 16;  // of the slot, once the halves are added up
-    const i32 own_key = key + tile * 32 + half * 16;
+    const u8* keys = m.keys(slot.stage);
+    const int own_row = tile * 32 + half * 16;  // of the slot, once the halves are added up
     f32 x[8];
     {
       Accumulator products[2];
-      multiply_keys(m.keys(own_slot), products);
+      multiply_keys(keys, products);
       add_halves(products, x);
     }
     f32 scale[2] = {1.0f, 1.0f}, size[2] = {0.0f, 0.0f};  // of a token's numbers, and as a power of two
     if (kKind == CacheKind::e4m3_token) {
       QUERN_UNROLL for (int h = 0; h < 2; ++h) {
-        scale[h] = m.scales(own_slot)[own_row + line + 8 * h];
+        scale[h] = m.scales(slot.stage)[own_row + line + 8 * h];
         size[h] = log2(fabs(scale[h]));
       }
     }
@@ -189,12 +201,12 @@ class Multiplier {
 #endif
     }
     if (kListed) {
-      const u64 there = m.told().there[own_slot] >> own_row;
+      const u64 there = m.told().there[slot.stage] >> own_row;
       QUERN_UNROLL for (int i = 0; i < 8; ++i) {
         if ((there >> (line + 8 * half_of_element(i)) & 1) == 0) x[i] = -infinity();
       }
-    } else if (key < t.all.first || key + kBlock > t.all.last) {
-      mask(t, own_key, x);
+    } else if (key < t.all.first || key + kHalfBlock > t.all.last) {
+      mask(t, key + own_row, x);
     }
     // Maxima are of what weights become once they are multiplied with their token's scale.
     f32 max[4];
@@ -202,18 +214,15 @@ class Multiplier {
       const int i = (c >> 1) * 4 + (c & 1);
       max[c] = fmax(x[i] + size[0], x[i + 2] + size[1]);
       QUERN_UNROLL for (int d = 4; d < kWarp; d *= 2) max[c] = fmax(max[c], shuffle_xor(max[c], d));
-      if (line == 0) m.of_warps(row_of_column(c))[w] = max[c];
+      if (line == 0) m.of_warps(group, row_of_column(c))[w] = max[c];
     }
-    sync_named(kBoth, kConsumers);
+    sync_named(kGroup + group, kGroupThreads);
     bool changed = false;
     f32 change[4];
     QUERN_UNROLL for (int c = 0; c < 4; ++c) {
-      const f32* all = m.of_warps(row_of_column(c));
-      f32 most = -infinity();
-      QUERN_UNROLL for (int i = 0; i < 8; i += 4) {
-        const vec16 four = load16(all + i);
-        QUERN_UNROLL for (int e = 0; e < 4; ++e) most = fmax(most, f32_of(four.x[e]));
-      }
+      const vec16 all = load16(m.of_warps(group, row_of_column(c)));
+      f32 most = f32_of(all.x[0]);
+      QUERN_UNROLL for (int e = 1; e < 4; ++e) most = fmax(most, f32_of(all.x[e]));
       change[c] = 1.0f;
       if (most > base[c] + kSlack) {
         change[c] = exp2(base[c] - most);
@@ -231,43 +240,33 @@ class Multiplier {
       if (kKind == CacheKind::e4m3_token) weight[i] = f32_of(bits_of(weight[i]) ^ (bits_of(scale[h]) & 0x80000000u));
     }
     QUERN_UNROLL for (int i = 0; i < 4; ++i) weights[i] = pack<f16>(weight[2 * i], weight[2 * i + 1]);
-    {
-      const int of = tile * 32 + half * 16 + (lane() & 15);
-      store_matrix<false>(m.weights(of, lane() >> 4), weights);
-    }
-    sync_named(kBoth, kConsumers);
+    store_matrix<false>(m.weights(group, own_row + (lane() & 15), lane() >> 4), weights);
+    sync_named(kGroup + group, kGroupThreads);
     if (ballot(changed)) {
-      QUERN_UNROLL for (int i = 0; i < 4; ++i) {
+      QUERN_UNROLL for (int i = 0; i < 8; ++i) {
         QUERN_UNROLL for (int e = 0; e < 8; ++e) sums[i].x[e] *= change[column_of_element(e)];
       }
     }
-    add_values(m.keys(slot.stage), 0);
-    release(slot.stage);
-    add_values(m.keys(second.stage), kHalfBlock);
-    release(second.stage);
+    add_values(keys);
+    sync_warp();
+    if (lane() == 0) mbarrier_arrive(m.told().empty[slot.stage]);
   }
   QUERN_DEVICE static int half_of_element(int i) { return i >> 1 & 1; }
-  QUERN_DEVICE void release(i32 stage) const {
-    sync_warp();
-    if (lane() == 0) mbarrier_arrive(m.told().empty[stage]);
-  }
-
-  // sums += values of this warp's 64 columns times weights, over a slot's keys.
-  QUERN_DEVICE void add_values(const u8* keys, int first_weight) {
+  // sums += values of this warp's 128 columns times weights, over a slot's keys.
+  QUERN_DEVICE void add_values(const u8* keys) {
     const int l = lane(), turn = l >> 1 & 3;
     const u8* row = keys + l * kRawRow;
     QUERN_UNROLL for (int k = 0; k < kHalfBlock; k += 32) {
       OperandB<f16> weights[2];
       QUERN_UNROLL for (int i = 0; i < 2; ++i) {
-        load_matrix<true>(weights[i].x, m.weights(first_weight + k + i * 16 + (l & 15), l >> 4));
+        load_matrix<true>(weights[i].x, m.weights(group, k + i * 16 + (l & 15), l >> 4));
       }
-      QUERN_UNROLL for (int i = 0; i < 4; ++i) {
+      QUERN_UNROLL for (int i = 0; i < 8; ++i) {
         u32 v[4];
-        load_matrix<true>(v, row + k * kRawRow + place_of_piece(w * 4 + i, turn));
-        // Bytes of two keys and two columns: those of one column side by side.
-        QUERN_UNROLL for (int e = 0; e < 4; ++e) v[e] = permute_bytes<0x3120>(v[e], v[e]);
-        mma(sums[i], widened(low_pair(v[0]), high_pair(v[0]), low_pair(v[1]), high_pair(v[1])), weights[0]);
-        mma(sums[i], widened(low_pair(v[2]), high_pair(v[2]), low_pair(v[3]), high_pair(v[3])), weights[1]);
+        load_matrix<true>(v, row + k * kRawRow + place_of_piece(w * 8 + i, turn));
+        // Each register has two keys of two columns: bytes 0 and 2 are of one column, 1 and 3 of the next.
+        mma(sums[i], widened(even_pair(v[0]), odd_pair(v[0]), even_pair(v[1]), odd_pair(v[1])), weights[0]);
+        mma(sums[i], widened(even_pair(v[2]), odd_pair(v[2]), even_pair(v[3]), odd_pair(v[3])), weights[1]);
       }
     }
   }
@@ -275,41 +274,59 @@ class Multiplier {
   QUERN_DEVICE void write_results(const Task& t) {
     QUERN_UNROLL for (int c = 0; c < 4; ++c) {
       QUERN_UNROLL for (int d = 4; d < kWarp; d *= 2) sum[c] += shuffle_xor(sum[c], d);
-      if (line == 0) m.totals(row_of_column(c))[w] = sum[c];
+      if (line == 0) m.totals(group, row_of_column(c))[w] = sum[c];
+      if (line == 0 && w == 0) m.bases(group)[row_of_column(c)] = base[c];
     }
     sync_named(kBoth, kConsumers);
-    f32 total[4] = {0.0f, 0.0f, 0.0f, 0.0f};
+    // Both groups' sums become relative to the larger of their maxima.
+    f32 total[4], by[4];
     QUERN_UNROLL for (int c = 0; c < 4; ++c) {
-      QUERN_UNROLL for (int i = 0; i < 8; ++i) total[c] += m.totals(row_of_column(c))[i];
-    }
-    const bool first = w == 0 && line == 0;
-    QUERN_UNROLL for (int i = 0; i < 4; ++i) { QUERN_UNROLL for (int e = 0; e < 8; ++e) sums[i].x[e] *= tensor_scale; }
-    if (t.slot >= 0) {
-      const Meeting meeting{kBoth, kConsumers, &m.told().word};
-      if (t.partner < 0 || !meeting.is_there(p, t)) {
-        f32* slot = slot_at(p, t.slot, block_index(0) % p.side_by_side);
-        QUERN_UNROLL for (int c = 0; c < 4; ++c) {
-          const i32 row = row_of_column(c);
-          const int e = element_of(c);
-          QUERN_UNROLL for (int i = 0; i < 4; ++i) {
-            store_two(slot + row * kLatent + column_of_sums(i), sums[i].x[e], sums[i].x[e + 2]);
-          }
-          if (first) slot[kRows * kLatent + row] = base[c], slot[kRows * (kLatent + 1) + row] = total[c];
-        }
-        if (t.partner < 0 || !meeting.hand_in(p, t)) return;
+      const i32 row = row_of_column(c);
+      const f32 joint = fmax(m.bases(0)[row], m.bases(1)[row]);
+      by[c] = exp2(base[c] - finite_max(joint)) * tensor_scale * kPairUnit;
+      total[c] = 0.0f;
+      QUERN_UNROLL for (int g = 0; g < 2; ++g) {
+        const vec16 four = load16(m.totals(g, row));
+        f32 all = 0.0f;
+        QUERN_UNROLL for (int i = 0; i < 4; ++i) all += f32_of(four.x[i]);
+        total[c] = fma(all, exp2(m.bases(g)[row] - finite_max(joint)), total[c]);
       }
-      const f32* other = slot_at(p, t.partner, block_index(0) % p.side_by_side);
+      base[c] = joint;
+    }
+    // Each group writes a half of each warp's columns, and gives the other half away.
+    Accumulator result[4];
+    QUERN_UNROLL for (int i = 0; i < 4; ++i) {
+      QUERN_UNROLL for (int e = 0; e < 8; e += 4) {
+        vec16 given;
+        QUERN_UNROLL for (int x = 0; x < 4; ++x) {
+          const f32 left = sums[i].x[e + x] * by[column_of_element(e + x)];
+          const f32 right = sums[i + 4].x[e + x] * by[column_of_element(e + x)];
+          result[i].x[e + x] = group == 0 ? left : right;
+          given.x[x] = bits_of(group == 0 ? right : left);
+        }
+        store16(m.merged(group, w) + (2 * i + e / 4) * kWarp + lane(), given);
+      }
+    }
+    sync_named(kBoth, kConsumers);
+    QUERN_UNROLL for (int i = 0; i < 4; ++i) {
+      QUERN_UNROLL for (int e = 0; e < 8; e += 4) {
+        const vec16 given = load16(m.merged(group ^ 1, w) + (2 * i + e / 4) * kWarp + lane());
+        QUERN_UNROLL for (int x = 0; x < 4; ++x) result[i].x[e + x] += f32_of(given.x[x]);
+      }
+    }
+    const bool first = group == 0 && w == 0 && line == 0;
+    if (t.slot >= 0) {
+      f32* slot = slot_at(p, t.slot, block_index(0) % p.side_by_side);
       QUERN_UNROLL for (int c = 0; c < 4; ++c) {
         const i32 row = row_of_column(c);
+        if (first) slot[kRows * kLatent + row] = base[c], slot[kRows * (kLatent + 1) + row] = total[c];
         const int e = element_of(c);
-        const Pair pair(t, base[c], total[c], other[kRows * kLatent + row], other[kRows * (kLatent + 1) + row]);
         QUERN_UNROLL for (int i = 0; i < 4; ++i) {
-          const f32x2 two = load_two(other + row * kLatent + column_of_sums(i));
-          sums[i].x[e] = pair.join(sums[i].x[e], two.x);
-          sums[i].x[e + 2] = pair.join(sums[i].x[e + 2], two.y);
+          *reinterpret_cast<u64*>(slot + row * kLatent + column_of_sums(i)) =
+              bits_of(result[i].x[e]) | static_cast<u64>(bits_of(result[i].x[e + 2])) << 32;
         }
       }
-      Meeting::leave(p, t);
+      return;
     }
     QUERN_UNROLL for (int c = 0; c < 4; ++c) {
       const i32 row = row_of_column(c);
@@ -320,24 +337,24 @@ class Multiplier {
       const int e = element_of(c);
       QUERN_UNROLL for (int i = 0; i < 4; ++i) {
         *reinterpret_cast<u32*>(place.out + column_of_sums(i)) =
-            pack<Element>(sums[i].x[e] * done.inverse, sums[i].x[e + 2] * done.inverse);
+            pack<Element>(result[i].x[e] * done.inverse, result[i].x[e + 2] * done.inverse);
       }
     }
   }
   // The first element of a product in this thread's column c; the one in row line + 8 is two further on.
   QUERN_DEVICE static int element_of(int c) { return (c >> 1) * 4 + (c & 1); }
-  // Rows line and line + 8 of product i of the sums are two neighbouring columns of the results: the first of them.
-  QUERN_DEVICE int column_of_sums(int i) const { return (w * 4 + i) * 16 + 2 * line; }
+  // Rows line and line + 8 of product i of the results are two neighbouring columns of theirs: the first of them.
+  QUERN_DEVICE int column_of_sums(int i) const { return (w * 8 + group * 4 + i) * 16 + 2 * line; }
 
   const MlaParams& p;
   Memory m;
-  int w, tile, half;
+  int group, w, tile, half;
   int column, line;  // of a thread in a product: the pair of columns, the row
   f32 tensor_scale;
   OperandB<f16> queries[kHalfSteps];
   f32 factor[4];  // of this thread's columns: what makes logits of products
   f32 base[4], sum[4];
-  Accumulator sums[4];
+  Accumulator sums[8];
 };
 
 // ---- The four warps that copy, and schedule
@@ -364,6 +381,21 @@ QUERN_DEVICE void copy_rows(const MlaParams& p, Memory m, int w, const FoundRows
   }
 }
 
+// A task's queries go to L2 before its keys are asked for: they are needed first.
+QUERN_DEVICE void prefetch_queries(const MlaParams& p, const Task& t, int w) {
+  constexpr int kLines = kLatent * 2 / 128, kWarpRows = kRows / 4;
+  const i32 row = w * kWarpRows + lane() % kWarpRows;
+  if (row >= t.rows) return;
+  const i32 of = t.first_row + row, within = quotient(of, p.heads), head = of - within * p.heads;
+  const i64 token = t.q_begin + within;
+  const Element* latent = static_cast<const Element*>(p.q) + token * p.q_stride_token + head * p.q_stride_head;
+  const Element* rope =
+      static_cast<const Element*>(p.q_rope) + token * p.q_rope_stride_token + head * p.q_rope_stride_head;
+  prefetch_line(latent + lane() / kWarpRows * 64);
+  if (lane() < kWarpRows) prefetch_line(rope);
+  static_assert(kLines == kWarp / kWarpRows, "a lane has a line");
+}
+
 QUERN_DEVICE void copy_all(const MlaParams& p, Memory m, int w) {
   Tasks tasks(p, m.told().mailbox, m.chunks());
   Listener listener(m.told().mailbox);
@@ -372,6 +404,7 @@ QUERN_DEVICE void copy_all(const MlaParams& p, Memory m, int w) {
     if (w == 0) tasks.tell_next();
     const Task& t = listener.next();
     if (shuffle(t.rows, 0) == 0) break;
+    prefetch_queries(p, t, w);
     Lookup lookup(p, t, w);
     const i32 end = shuffle(t.end_key, 0);
     QUERN_ROLLED for (i32 key = shuffle(t.key, 0); key < end; key += kBlock) {
@@ -394,7 +427,7 @@ QUERN_KERNEL(quern_mla_few16, THREADS, 1, QUERN_PARAM q::MlaParams p) {
   if (thread_index() == 0) {
     QUERN_ROLLED for (int i = 0; i < kFewSlots; ++i) {
       mbarrier_init(memory.told().full[i], 4 * kWarp + 4);
-      mbarrier_init(memory.told().empty[i], kConsumers / kWarp);
+      mbarrier_init(memory.told().empty[i], kGroupThreads / kWarp);
     }
     memory.told().mailbox.init(THREADS / kWarp);
     fence_mbarrier_init();
@@ -407,8 +440,10 @@ QUERN_KERNEL(quern_mla_few16, THREADS, 1, QUERN_PARAM q::MlaParams p) {
   sync_block();
   const int w = shuffle(warp(), 0);
   if (w < kConsumers / kWarp) {
+    registers_grow<208>();
     Multiplier(p, memory, w).run();
   } else {
+    registers_shrink<88>();
     copy_all(p, memory, w - kConsumers / kWarp);
   }
 }

@@ -3,8 +3,8 @@
 // without passing through registers.
 //
 // Each warp has 16 rows of each of the two blocks of a pair. A row's latent part is read by all lanes at once, 16 bytes
-// each, and its numbers so lie in one tile for every four lanes. Eight rows are always under way: as soon as one has
-// been stored the one eight further on is read, be it the next pair's. What is found goes to L2 at once.
+// each, and its numbers so lie in one tile for every four lanes. Four rows are read while the four before are stored,
+// be they the next pair's, and a pair's rows are sent for to L2 while the pair before is taken.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -13,8 +13,8 @@
 
 namespace q {
 
-inline constexpr bool kGathered = true, kQueriesAhead = false;
-inline constexpr int kUnderWay = 8;  // rows of a warp
+inline constexpr bool kGathered = true, kQueriesAhead = false, kJoinsPairs = false;
+inline constexpr int kEight = 8, kFour = 4;  // rows of a warp that are stored in one go; that are read in one go
 // Warps arrive once they have stored all; of copies under way each thread does besides.
 inline constexpr int kFullArrivals = 4 + (kPlain ? 4 * kWarp : 0), kListeners = kConsumers / kWarp + 4;
 inline constexpr int kRopePieces = kPlain || kKind == CacheKind::rows656 ? 8 : 4;  // of 16 bytes, as they are read
@@ -45,23 +45,24 @@ class Gatherer {
       Lookup lookup(p, t, w_);
       const i32 begin = shuffle(t.key, 0);
       FoundRows rows = lookup.next(begin);
-      if constexpr (!kPlain) read_rows(rows, 0);
+      if constexpr (!kPlain) read_four(rows, 0, latent_[0]);
       QUERN_ROLLED for (i32 key = begin; key < end; key += kBlock) {
         if constexpr (kPlain) {
           const FoundRows ahead = lookup.next(key + kBlock);
-          Lookup::prefetch(ahead);
           QUERN_ROLLED for (int block = 0; block < 2; ++block) copy(rows, block);
           rows = ahead;
         } else {
+          FoundRows ahead = rows;
           QUERN_ROLLED for (int eight = 0; eight < 4; ++eight) {
-            FoundRows next = rows;
-            if (eight == 3) {
-              next = lookup.next(key + kBlock);
-              Lookup::prefetch(next);
+            if (eight == 1) {
+              ahead = lookup.next(key + kBlock);
+              Lookup::prefetch(ahead);
             }
-            widen(rows, eight, next, (eight + 1) % 4 * kUnderWay);
-            rows = next;
+            FoundRows next = rows;
+            if (eight == 3) next = ahead;
+            widen(rows, eight, next, (eight + 1) % 4 * kEight);
           }
+          rows = ahead;
         }
         round_ ^= 1;
       }
@@ -81,8 +82,11 @@ class Gatherer {
     if (kKind != CacheKind::rows656) return {load16_once(from + lane() * 16), scale};
     return {load16_once(from + lane() * 16), *reinterpret_cast<const f32*>(from + 512 + (lane() >> 3) * 4)};
   }
-  QUERN_DEVICE void read_rows(const FoundRows& rows, int source) {
-    QUERN_UNROLL for (int i = 0; i < kUnderWay; ++i) latent_[i] = read_latent(rows, source + i);
+  QUERN_DEVICE void read_four(const FoundRows& rows, int source, Raw (&raw)[kFour]) const {
+    QUERN_UNROLL for (int i = 0; i < kFour; ++i) raw[i] = read_latent(rows, source + i);
+  }
+  QUERN_DEVICE void store_four(u8* tile, int row, const Raw (&raw)[kFour]) const {
+    QUERN_UNROLL for (int i = 0; i < kFour; ++i) store_wide(tile, row + i, (lane() & 3) * 2, raw[i]);
   }
   // Of the rope part a lane has 16 bytes of row lane / kRopePieces of as many rows as a warp reads at once.
   QUERN_DEVICE Raw read_rope(const FoundRows& rows, int first) const {
@@ -152,21 +156,23 @@ class Gatherer {
     filled(rows, block);
   }
 
-  // Eight rows, numbers 8 * eight and on of this warp's of a pair: while each is stored one of `next`'s is read.
+  // Eight rows, numbers 8 * eight and on of this warp's of a pair: four are stored while the next four are read, of
+  // which the last are `next`'s. (Read one by one they would share the few counters that tell of loads, and each wait
+  // for all.)
   QUERN_DEVICE void widen(const FoundRows& rows, int eight, const FoundRows& next, int next_first) {
-    const int block = eight >> 1, first = block * kOwnRows, to = w_ * kOwnRows;
+    const int block = eight >> 1, first = block * kOwnRows, to = w_ * kOwnRows, row = to + (eight & 1) * kEight;
     u8* keys = m_.keys(block);
+    u8* tile = keys + (lane() >> 2) * kTileBytes;
     Raw rope[kRopeReads];
+    read_four(rows, eight * kEight + kFour, latent_[1]);
     if ((eight & 1) == 0) {
       wait_empty(block);
     } else {
       QUERN_UNROLL for (int i = 0; i < kRopeReads; ++i) rope[i] = read_rope(rows, first + i * kRopeRows);
     }
-    u8* tile = keys + (lane() >> 2) * kTileBytes;
-    QUERN_UNROLL for (int i = 0; i < kUnderWay; ++i) {
-      store_wide(tile, to + (eight & 1) * kUnderWay + i, (lane() & 3) * 2, latent_[i]);
-      latent_[i] = read_latent(next, next_first + i);
-    }
+    store_four(tile, row, latent_[0]);
+    read_four(next, next_first, latent_[0]);
+    store_four(tile, row + kFour, latent_[1]);
     if ((eight & 1) == 0) return;
     QUERN_UNROLL for (int i = 0; i < kRopeReads; ++i) {
       store_rope(keys + kRopeTile * kTileBytes, to + i * kRopeRows + lane() / kRopePieces, rope[i]);
@@ -188,7 +194,7 @@ class Gatherer {
   int w_;
   u32 round_;
   f32 tensor_scale_;
-  Raw latent_[kUnderWay];
+  Raw latent_[2][kFour];
 };
 
 QUERN_DEVICE void supply(const MlaParams& p, Memory m, int w) { Gatherer(p, m, w).run(); }

@@ -45,16 +45,13 @@ class Lookup {
     index_ = index_of(key + 2 * kBlock);
     return rows;
   }
-  // What is found goes to L2 until it is copied.
+
+  // What is found goes to L2 until it is read.
   QUERN_DEVICE static void prefetch(const FoundRows& rows) {
     if ((rows.there >> lane() & 1) == 0) return;
-    if (kKind == CacheKind::rows656) {
-      bulk_prefetch(rows.latent, 656);
-    } else {
-      constexpr u32 kBytes = kPlain ? 2 : 1;
-      bulk_prefetch(rows.latent, kLatent * kBytes);
-      bulk_prefetch(rope_of(rows), kRope * kBytes);
-    }
+    constexpr int kBytes = kKind == CacheKind::rows656 ? 656 : kLatent * (kPlain ? 2 : 1);
+    QUERN_UNROLL for (int i = 0; i < kBytes; i += 128) prefetch_line(rows.latent + i);
+    prefetch_line(kKind == CacheKind::rows656 ? rows.latent + kBytes - 16 : rope_of(rows));
   }
 
  private:

@@ -25,9 +25,9 @@ struct Meeting {
   }
   // Tells that this piece's is, and returns whether the other's is by now.
   QUERN_DEVICE bool hand_in(const MlaParams& p, const Task& t) const {
-    fence();
     sync_named(id, threads);
     if (thread_index() == 0) {
+      fence();  // of all threads' stores, which the barrier has made known to this one
       *word = atomic_add(p.counters + t.counter, 1u);
       fence();
     }
@@ -45,6 +45,7 @@ struct Pair {
   bool own_first;
   f32 first, second;  // what the pieces are multiplied with
 
+  QUERN_DEVICE Pair() = default;
   QUERN_DEVICE Pair(const Task& t, f32& max, f32& sum, f32 other_max, f32 other_sum) : own_first(t.index == 0) {
     const f32 joint = fmax(max, other_max), base = finite_max(joint);
     const f32 own = exp2(max - base), other = exp2(other_max - base);
@@ -58,13 +59,13 @@ struct Pair {
   }
 };
 
-// Two neighbouring numbers of a partial result.
-QUERN_DEVICE void store_two(f32* to, f32 x, f32 y) {
-  *reinterpret_cast<u64*>(to) = bits_of(x) | static_cast<u64>(bits_of(y)) << 32;
+// A partial result that only the partner reads lies as the threads hold it: a number of each thread, then the next of
+// each. (Two or four at once would ask for registers in twos or fours, which those that products add to are not free to
+// be.)
+template <int count>
+QUERN_DEVICE void store_sums(f32* slot, const f32 (&sums)[count]) {
+  QUERN_UNROLL for (int i = 0; i < count; ++i) slot[i * kConsumers + thread_index()] = sums[i];
 }
-QUERN_DEVICE f32x2 load_two(const f32* from) {
-  const u64 two = *reinterpret_cast<const u64*>(from);
-  return {f32_of(static_cast<u32>(two)), f32_of(static_cast<u32>(two >> 32))};
-}
+QUERN_DEVICE f32 load_sum(const f32* slot, int i) { return slot[i * kConsumers + thread_index()]; }
 
 }  // namespace q

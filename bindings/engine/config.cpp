@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bindings/engine/config.h"
+
+#include <fstream>
+#include <iterator>
+#include <stdexcept>
+
+#include "bindings/json/json.h"
+
+namespace quern::engine {
+namespace {
+
+std::int64_t whole(const Json& config, const char* name) { return static_cast<std::int64_t>(config.at(name).whole()); }
+std::int64_t whole(const Json& config, const char* name, std::int64_t otherwise) {
+  const Json* found = config.find(name);
+  return found == nullptr || found->is_null() ? otherwise : static_cast<std::int64_t>(found->whole());
+}
+double number(const Json& config, const char* name, double otherwise) {
+  const Json* found = config.find(name);
+  return found == nullptr || found->is_null() ? otherwise : found->number();
+}
+bool boolean(const Json& config, const char* name, bool otherwise) {
+  const Json* found = config.find(name);
+  return found == nullptr || found->is_null() ? otherwise : found->boolean();
+}
+
+// Of newer checkpoints everything is in rope_parameters, of older ones theta stands beside rope_scaling.
+void read_rope(const Json& config, quern_rope_options* rope) {
+  rope->size = sizeof *rope;
+  rope->theta = number(config, "rope_theta", 10000.0);
+  const Json* scaling = config.find("rope_parameters");
+  if (scaling == nullptr || scaling->is_null()) scaling = config.find("rope_scaling");
+  if (scaling == nullptr || scaling->is_null()) return;
+  rope->theta = number(*scaling, "rope_theta", rope->theta);
+  const Json* type = scaling->find("rope_type");
+  if (type == nullptr) type = scaling->find("type");
+  const std::string kind = type == nullptr ? "default" : type->string();
+  rope->factor = number(*scaling, "factor", 0.0);
+  if (kind == "linear") {
+    rope->scaling = QUERN_ROPE_LINEAR;
+  } else if (kind == "llama3") {
+    rope->scaling = QUERN_ROPE_LLAMA3;
+    rope->low_freq_factor = number(*scaling, "low_freq_factor", 0.0);
+    rope->high_freq_factor = number(*scaling, "high_freq_factor", 0.0);
+    rope->original_positions = static_cast<std::int32_t>(whole(*scaling, "original_max_position_embeddings"));
+  } else if (kind == "yarn") {
+    rope->scaling = QUERN_ROPE_YARN;
+    rope->original_positions = static_cast<std::int32_t>(whole(*scaling, "original_max_position_embeddings"));
+    rope->attention_factor = number(*scaling, "attention_factor", 0.0);
+    rope->beta_fast = number(*scaling, "beta_fast", 0.0);
+    rope->beta_slow = number(*scaling, "beta_slow", 0.0);
+  } else if (kind != "default") {
+    throw JsonError("the rope type is " + kind + "; allowed: default, linear, llama3, yarn");
+  }
+}
+
+Config read(const Json& json) {
+  Config config;
+  config.type = json.at("model_type").string();
+  config.qk_norm = config.type == "qwen3";
+  config.qkv_bias = config.type == "qwen2" || boolean(json, "attention_bias", false);
+  if (config.type != "llama" && config.type != "mistral" && !config.qk_norm && config.type != "qwen2")
+    throw JsonError("model_type is " + config.type + "; allowed: llama, mistral, qwen2, qwen3");
+  if (const Json* activation = json.find("hidden_act"); activation != nullptr && activation->string() != "silu")
+    throw JsonError("hidden_act is " + activation->string() + "; allowed: silu");
+  // The key is there, as null, in models that have no window; where a model uses one this engine would be wrong.
+  if (const Json* window = json.find("sliding_window"); window != nullptr && !window->is_null()) {
+    if (boolean(json, "use_sliding_window", config.type == "mistral"))
+      throw JsonError("sliding_window is " + window->dump() + "; allowed: null");
+  }
+  config.hidden = whole(json, "hidden_size");
+  config.layers = whole(json, "num_hidden_layers");
+  config.heads = whole(json, "num_attention_heads");
+  config.kv_heads = whole(json, "num_key_value_heads", config.heads);
+  config.head_dim = whole(json, "head_dim", config.heads > 0 ? config.hidden / config.heads : 0);
+  config.intermediate = whole(json, "intermediate_size");
+  config.vocabulary = whole(json, "vocab_size");
+  config.positions = whole(json, "max_position_embeddings", 4096);
+  config.eps = static_cast<float>(number(json, "rms_norm_eps", 1e-6));
+  config.tied = boolean(json, "tie_word_embeddings", false);
+  config.begin = whole(json, "bos_token_id", -1);
+  read_rope(json, &config.rope);
+  const Json* end = json.find("eos_token_id");
+  if (end != nullptr && end->is_array()) {
+    for (const Json& each : end->items()) config.ends.push_back(static_cast<std::int64_t>(each.whole()));
+  } else if (end != nullptr && !end->is_null()) {
+    config.ends.push_back(static_cast<std::int64_t>(end->whole()));
+  }
+  return config;
+}
+
+}  // namespace
+
+Config read_config(const std::string& folder) {
+  const std::string path = folder + "/config.json";
+  std::ifstream file(path, std::ios::binary);
+  if (!file) throw std::runtime_error("cannot read " + path);
+  try {
+    return read(Json::parse(std::string(std::istreambuf_iterator<char>(file), {})));
+  } catch (const JsonError& error) {
+    throw std::runtime_error(path + ": " + error.what());
+  }
+}
+
+}  // namespace quern::engine

@@ -1,0 +1,77 @@
+// Continuous batching: requests join and leave between steps. Each step takes a token of every running sequence, and
+// fills what is left of it with chunks of the prompts that wait.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "bindings/engine/model.h"
+#include "bindings/engine/pages.h"
+
+namespace quern::engine {
+
+struct Request {
+  std::vector<std::int32_t> prompt;  // tokens
+  std::int64_t most_new = 64;        // tokens of the answer
+  bool stop_at_end = true;           // a token that ends a text ends the answer, too
+  Sampling sampling;
+  // Called with each token of the answer as it comes; false cancels the request.
+  std::function<bool(std::int32_t)> take;
+};
+
+class Engine {
+ public:
+  explicit Engine(Model& model);
+
+  // Number of the request. Throws std::runtime_error where the prompt is empty, or it and its answer are longer than
+  // a sequence may be.
+  std::int64_t add(Request request);
+  void cancel(std::int64_t number);
+  // Computes one step of what has been added. False where there was nothing to do.
+  bool step();
+  void run() {
+    while (step()) {
+    }
+  }
+
+  struct Counts {
+    std::int64_t steps = 0, computed = 0, shared = 0, answered = 0,
+                 preempted = 0;  // tokens, but for steps and preempted
+  };
+  const Counts& counts() const { return counts_; }
+  const Pages& pages() const { return pages_; }
+
+ private:
+  struct Sequence {
+    std::int64_t number;
+    Request request;
+    std::vector<std::int32_t> tokens;  // the prompt's and the answer's
+    std::vector<std::int32_t> pages;
+    std::int64_t computed = 0;  // tokens whose keys and values are in the cache
+    std::int64_t answered = 0;
+    std::int64_t waiting() const { return static_cast<std::int64_t>(tokens.size()) - computed; }
+  };
+  using Sequences = std::deque<std::unique_ptr<Sequence>>;
+
+  void admit();
+  // Pages for the next `count` tokens, taken from the youngest sequences where there are none left. False where even
+  // that gives none.
+  bool make_room(Sequence& sequence, std::int64_t count);
+  void preempt(std::size_t place);
+  void leave(Sequence& sequence);
+  void advance(Sequence& sequence, std::int64_t count, std::int32_t next);
+  void publish(Sequence& sequence, std::int64_t before);
+
+  Model& model_;
+  Pages pages_;
+  Sequences waiting_, running_;
+  std::int64_t next_number_ = 0;
+  Counts counts_;
+};
+
+}  // namespace quern::engine

@@ -1,0 +1,211 @@
+// quern-chat: a model's folder and some prompts in, text out.
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <charconv>
+#include <chrono>
+#include <cstdio>
+#include <exception>
+#include <filesystem>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "bindings/demo/call.h"
+#include "bindings/engine/engine.h"
+#include "bindings/engine/tokenizer.h"
+
+namespace quern::engine {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr const char* kUsage =
+    "usage: quern-chat --model FOLDER [OPTION...] PROMPT...\n"
+    "  --model FOLDER      a checkpoint as Hugging Face stores it: config.json, tokenizer.json, safetensors\n"
+    "  --tokens N          of each answer, at most (64)\n"
+    "  --temperature T     0, the most probable token, unless said otherwise\n"
+    "  --top-k K, --top-p P, --min-p P, --seed N\n"
+    "  --device NAME       cuda, cuda:N or host; else the first NVIDIA GPU, and the CPU where there is none\n"
+    "  --fp8-cache         keys and values in e4m3\n"
+    "  --cache FOLDER      of kernels; --cached-only: compile nothing\n"
+    "  --ignore-end        write on behind a token that ends a text\n"
+    "Several prompts are answered at once.\n";
+
+struct Usage : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+struct Options {
+  std::string model, device, cache;
+  std::vector<std::string> prompts;
+  std::int64_t tokens = 64;
+  Sampling sampling;
+  bool fp8_cache = false, cached_only = false, ignore_end = false;
+};
+
+template <class T>
+void read_number(const std::string& name, const std::string& text, T* value) {
+  const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), *value);
+  if (failure != std::errc{} || end != text.data() + text.size())
+    throw Usage(name + " is " + text + ", which is no number");
+}
+
+Options read_options(int argc, char** argv) {
+  Options options;
+  const auto value = [&](int* i) -> std::string {
+    if (*i + 1 >= argc) throw Usage(std::string(argv[*i]) + " needs a value");
+    return argv[++*i];
+  };
+  for (int i = 1; i < argc; ++i) {
+    const std::string name = argv[i];
+    if (name == "--help" || name == "-h") throw Usage("");
+    if (name == "--model") {
+      options.model = value(&i);
+    } else if (name == "--tokens") {
+      read_number(name, value(&i), &options.tokens);
+    } else if (name == "--temperature") {
+      read_number(name, value(&i), &options.sampling.temperature);
+    } else if (name == "--top-k") {
+      read_number(name, value(&i), &options.sampling.top_k);
+    } else if (name == "--top-p") {
+      read_number(name, value(&i), &options.sampling.top_p);
+    } else if (name == "--min-p") {
+      read_number(name, value(&i), &options.sampling.min_p);
+    } else if (name == "--seed") {
+      read_number(name, value(&i), &options.sampling.seed);
+    } else if (name == "--device") {
+      options.device = value(&i);
+    } else if (name == "--cache") {
+      options.cache = value(&i);
+    } else if (name == "--fp8-cache") {
+      options.fp8_cache = true;
+    } else if (name == "--cached-only") {
+      options.cached_only = true;
+    } else if (name == "--ignore-end") {
+      options.ignore_end = true;
+    } else if (name.starts_with("--")) {
+      throw Usage("there is no option " + name);
+    } else {
+      options.prompts.push_back(name);
+    }
+  }
+  if (options.model.empty()) throw Usage("--model is missing");
+  if (options.prompts.empty()) throw Usage("there is no prompt");
+  if (options.tokens < 1) throw Usage("--tokens must be 1 or more");
+  return options;
+}
+
+demo::Context make_context(const Options& options) {
+  auto wanted = demo::sized<quern_context_options>();
+  wanted.device_type = kDLCUDA;
+  wanted.cache_path = options.cache.empty() ? nullptr : options.cache.c_str();
+  wanted.miss_policy = options.cached_only ? QUERN_MISS_CACHED_ONLY : QUERN_MISS_COMPILE;
+  if (options.device == "host") {
+    wanted.device_type = kDLCPU;
+  } else if (options.device.starts_with("cuda:")) {
+    read_number("--device", options.device.substr(5), &wanted.device_id);
+  } else if (!options.device.empty() && options.device != "cuda") {
+    throw Usage("--device is " + options.device + "; allowed: cuda, cuda:N, host");
+  }
+  if (!options.device.empty()) return demo::make_context(wanted);
+  auto error = demo::sized<quern_error>();
+  quern_context* context = nullptr;
+  if (quern_context_create(&wanted, &context, &error) == QUERN_OK) return demo::Context(context);
+  if (error.status != QUERN_NOT_FOUND) throw std::runtime_error(error.text);
+  wanted.device_type = kDLCPU;
+  return demo::make_context(wanted);
+}
+
+double milliseconds(Clock::time_point from, Clock::time_point to) {
+  return std::chrono::duration<double, std::milli>(to - from).count();
+}
+
+// The bytes that can be shown: up to the last whole character.
+std::size_t whole_characters(const std::string& text) {
+  std::size_t end = text.size();
+  for (std::size_t back = 1; back <= 3 && back <= text.size(); ++back) {
+    const auto byte = static_cast<unsigned char>(text[text.size() - back]);
+    if ((byte & 0xc0) == 0x80) continue;
+    const std::size_t length = byte >= 0xf0 ? 4 : byte >= 0xe0 ? 3 : byte >= 0xc0 ? 2 : 1;
+    if (length > back) end = text.size() - back;
+    break;
+  }
+  return end;
+}
+
+void chat(const Options& options) {
+  const Tokenizer tokenizer(options.model + "/tokenizer.json");
+  const demo::Context context = make_context(options);
+  auto device = demo::sized<quern_device_info>();
+  demo::call([&](quern_error* error) { return quern_device(context.get(), &device, error); });
+
+  const Config config = read_config(options.model);
+  Limits limits;
+  limits.sequences = static_cast<std::int64_t>(options.prompts.size());
+  limits.context = std::min<std::int64_t>(config.positions, 4096);
+  limits.fp8_cache = options.fp8_cache;
+  const auto begin = Clock::now();
+  Model model(context.get(), device, options.model, limits);
+  Engine engine(model);
+  const auto ready = Clock::now();
+
+  const bool streams = options.prompts.size() == 1;
+  std::vector<std::string> answers(options.prompts.size());
+  std::size_t shown = 0;
+  Clock::time_point first{};
+  for (std::size_t i = 0; i < options.prompts.size(); ++i) {
+    Request request;
+    // A tokenizer_config.json says whether the first token is put in front; without one it is.
+    if (config.begin >= 0 && !std::filesystem::exists(options.model + "/tokenizer_config.json"))
+      request.prompt.push_back(static_cast<std::int32_t>(config.begin));
+    for (const std::int32_t token : tokenizer.encode(options.prompts[i])) request.prompt.push_back(token);
+    request.most_new = options.tokens;
+    request.sampling = options.sampling;
+    request.stop_at_end = !options.ignore_end;
+    request.take = [&, i](std::int32_t token) {
+      if (first == Clock::time_point{}) first = Clock::now();
+      answers[i] += tokenizer.bytes_of(token);
+      if (streams) {
+        const std::size_t end = whole_characters(answers[i]);
+        std::fwrite(answers[i].data() + shown, 1, end - shown, stdout);
+        std::fflush(stdout);
+        shown = end;
+      }
+      return true;
+    };
+    if (streams) std::fputs(options.prompts[i].c_str(), stdout);
+    engine.add(std::move(request));
+  }
+  engine.run();
+  const auto end = Clock::now();
+  if (streams) std::puts(answers[0].c_str() + shown);
+  for (std::size_t i = 0; i < answers.size() && !streams; ++i)
+    std::printf("%s%s%s\n", i > 0 ? "---\n" : "", options.prompts[i].c_str(), answers[i].c_str());
+
+  std::fflush(stdout);
+  const quern_stats stats = demo::stats_of(context.get());
+  const double seconds = milliseconds(first, end) / 1000.0;
+  const auto after_first = static_cast<double>(engine.counts().answered) - static_cast<double>(answers.size());
+  std::fprintf(stderr,
+               "%s: ready in %.0f ms, %llu kernels compiled; first token after %.1f ms, then %.1f tokens a second\n",
+               device.name, milliseconds(begin, ready), static_cast<unsigned long long>(stats.compiled),
+               milliseconds(ready, first), seconds > 0.0 ? after_first / seconds : 0.0);
+}
+
+}  // namespace
+}  // namespace quern::engine
+
+int main(int argc, char** argv) {
+  using namespace quern::engine;
+  try {
+    chat(read_options(argc, argv));
+    return 0;
+  } catch (const Usage& error) {
+    if (*error.what() == '\0') return std::fputs(kUsage, stdout) < 0 ? 1 : 0;
+    std::fprintf(stderr, "quern-chat: %s\n%s", error.what(), kUsage);
+    return 2;
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "quern-chat: %s\n", error.what());
+    return 1;
+  }
+}

@@ -1,0 +1,116 @@
+// A Llama's layers on quern's ops: one step computes the new tokens of a batch of sequences, prompts' chunks and single
+// tokens together, and the logits of each sequence's last one.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "bindings/demo/call.h"
+#include "bindings/demo/memory.h"
+#include "bindings/engine/config.h"
+#include "bindings/engine/view.h"
+#include "bindings/engine/weights.h"
+#include "quern.h"
+
+namespace quern::engine {
+
+// What a step may need at most; memory and kernels are made ready for it once.
+struct Limits {
+  std::int64_t sequences = 8;
+  std::int64_t tokens = 256;    // of a step, of all sequences
+  std::int64_t context = 1024;  // of a sequence
+  std::int64_t pages = 0;       // of the cache; 0: as many as all sequences can fill
+  std::int64_t page_size = 16;
+  bool fp8_cache = false;        // e4m3 instead of bf16
+  bool batch_invariant = false;  // the bits of a sequence do not depend on the others'
+};
+
+// How a sequence's next token is chosen.
+struct Sampling {
+  float temperature = 0.0f;  // 0: the most probable one
+  std::int32_t top_k = 0;    // 0: all
+  float top_p = 1.0f;
+  float min_p = 0.0f;
+  std::uint64_t seed = 0;
+};
+
+// A sequence's part of a step.
+struct Part {
+  std::vector<std::int32_t> tokens;        // new ones
+  std::int64_t position = 0;               // of the first of them
+  const std::vector<std::int32_t>* pages;  // of the whole sequence, for these tokens too
+  Sampling sampling;
+};
+
+class Model {
+ public:
+  // Throws std::runtime_error where the checkpoint is not as its config.json says, and where a call of quern.h fails.
+  Model(quern_context* context, const quern_device_info& device, const std::string& folder, const Limits& limits);
+
+  // Each part's next token. At most limits.tokens tokens of at most limits.sequences parts.
+  std::vector<std::int32_t> step(const std::vector<Part>& parts);
+  // The logits of the last step's parts, one row each.
+  std::vector<float> logits();
+  // Copies whole pages of the cache, (from, to), at most one a sequence.
+  void copy_pages(const std::vector<std::pair<std::int32_t, std::int32_t>>& pairs);
+
+  const Config& config() const { return config_; }
+  const Limits& limits() const { return limits_; }
+
+ private:
+  struct Layer {
+    LayerWeights weights;
+    void *keys = nullptr, *values = nullptr;  // [pages, page_size, kv_heads, head_dim]
+  };
+  // How many tokens and sequences a step has.
+  struct Size {
+    std::int64_t tokens, sequences, most_new;  // most_new: of one sequence
+  };
+
+  View bf16(void* data, std::int64_t rows, std::int64_t columns) const;
+  View integers(std::int64_t place, std::int64_t count) const;
+  View numbers(void* data, std::int64_t count) const;
+  void make_room();
+  void prepare();
+  void upload(const std::vector<Part>& parts);
+  void run(const Size& size);
+  void run_layer(const Size& size, std::size_t index);
+  void normalise(const Size& size, bool first, void* weight);
+  void multiply(void* from, std::int64_t rows, std::int64_t in, void* weight, std::int64_t out, const View& to,
+                const quern_epilogue* epilogue);
+  void attend(const Size& size, const Layer& layer);
+  void choose(const Size& size);
+  template <class Args, class Launch, class Measure, class Ready>
+  void make(Args& args, Launch launch, Measure measure, Ready ready);
+
+  quern_context* context_;
+  DLDevice device_;
+  Config config_;
+  Limits limits_;
+  std::unique_ptr<demo::Memory> memory_;
+  std::vector<Layer> layers_;
+  Weights weights_;
+  std::int64_t table_columns_ = 0;
+
+  // Of a step: what the layers hand on, all bf16 but the logits.
+  void *residual_ = nullptr, *normed_ = nullptr, *qkv_ = nullptr, *attended_ = nullptr, *gated_ = nullptr,
+       *delta_ = nullptr, *last_ = nullptr, *logits_ = nullptr;
+  void* workspace_ = nullptr;
+  std::uint64_t workspace_size_ = 0;
+  bool preparing_ = false;  // the calls of run() ready their kernels rather than launch
+
+  // What a step reads besides: integers one behind the other, and what tokens are chosen by.
+  struct Places {
+    std::int64_t tokens, positions, cu_q, lengths, table, last, top_k, ids, copies, count;
+  } at_{};
+  std::unique_ptr<demo::Mirrored<std::int32_t>> inputs_;
+  std::unique_ptr<demo::Mirrored<float>> parameters_;         // temperature, top-p and min-p, one behind the other
+  std::unique_ptr<demo::Mirrored<std::int64_t>> randomness_;  // seeds, and offsets behind them
+  std::int64_t rows_ = 0;                                     // of logits
+};
+
+}  // namespace quern::engine

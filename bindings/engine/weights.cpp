@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bindings/engine/weights.h"
+
+#include <cstdint>
+#include <initializer_list>
+
+#include "bindings/engine/checkpoint.h"
+
+namespace quern::engine {
+namespace {
+
+class Loader {
+ public:
+  Loader(const std::string& folder, demo::Memory& memory) : checkpoint_(folder), memory_(memory) {}
+
+  struct Part {
+    std::string name;
+    std::int64_t rows;
+  };
+  // One below the other. `columns` 0: vectors.
+  void* load(std::initializer_list<Part> parts, std::int64_t columns) {
+    std::vector<std::uint16_t> all;
+    for (const Part& part : parts) {
+      const std::vector<std::int64_t> shape = columns == 0 ? std::vector{part.rows} : std::vector{part.rows, columns};
+      const std::vector<std::uint16_t> values = checkpoint_.bf16(part.name, shape);
+      all.insert(all.end(), values.begin(), values.end());
+    }
+    void* device = memory_.allocate(all.size() * sizeof all[0]);
+    memory_.upload(device, all.data(), all.size() * sizeof all[0]);
+    return device;
+  }
+  bool has(const std::string& name) const { return checkpoint_.has(name); }
+
+ private:
+  Checkpoint checkpoint_;
+  demo::Memory& memory_;
+};
+
+LayerWeights load_layer(Loader& loader, const Config& c, const std::string& prefix) {
+  const std::string attention = prefix + "self_attn.", mlp = prefix + "mlp.";
+  LayerWeights layer;
+  layer.attention_norm = loader.load({{prefix + "input_layernorm.weight", c.hidden}}, 0);
+  layer.qkv = loader.load({{attention + "q_proj.weight", c.q_width()},
+                           {attention + "k_proj.weight", c.kv_width()},
+                           {attention + "v_proj.weight", c.kv_width()}},
+                          c.hidden);
+  if (c.qkv_bias) {
+    layer.qkv_bias = loader.load({{attention + "q_proj.bias", c.q_width()},
+                                  {attention + "k_proj.bias", c.kv_width()},
+                                  {attention + "v_proj.bias", c.kv_width()}},
+                                 0);
+  }
+  if (c.qk_norm) {
+    layer.q_norm = loader.load({{attention + "q_norm.weight", c.head_dim}}, 0);
+    layer.k_norm = loader.load({{attention + "k_norm.weight", c.head_dim}}, 0);
+  }
+  layer.output = loader.load({{attention + "o_proj.weight", c.hidden}}, c.q_width());
+  layer.mlp_norm = loader.load({{prefix + "post_attention_layernorm.weight", c.hidden}}, 0);
+  layer.gate_up =
+      loader.load({{mlp + "gate_proj.weight", c.intermediate}, {mlp + "up_proj.weight", c.intermediate}}, c.hidden);
+  layer.down = loader.load({{mlp + "down_proj.weight", c.hidden}}, c.intermediate);
+  return layer;
+}
+
+}  // namespace
+
+Weights load_weights(const std::string& folder, const Config& config, demo::Memory& memory) {
+  Loader loader(folder, memory);
+  Weights weights;
+  weights.embedding = loader.load({{"model.embed_tokens.weight", config.vocabulary}}, config.hidden);
+  for (std::int64_t i = 0; i < config.layers; ++i)
+    weights.layers.push_back(load_layer(loader, config, "model.layers." + std::to_string(i) + "."));
+  weights.norm = loader.load({{"model.norm.weight", config.hidden}}, 0);
+  weights.logits =
+      config.tied ? weights.embedding : loader.load({{"lm_head.weight", config.vocabulary}}, config.hidden);
+  return weights;
+}
+
+}  // namespace quern::engine

@@ -1,0 +1,152 @@
+// Batches, chunks, shared prefixes, too few pages and cancellations change no token.
+// SPDX-License-Identifier: Apache-2.0
+#include "bindings/engine/engine.h"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <stdexcept>
+
+#include "tests/engine/golden.h"
+
+namespace quern::test {
+namespace {
+
+using engine::Engine;
+using engine::Limits;
+using engine::Model;
+using engine::Part;
+using engine::Request;
+
+using Tokens = std::vector<std::int32_t>;
+
+Limits small_limits() {
+  Limits limits;
+  limits.sequences = 3, limits.tokens = 12, limits.context = 64, limits.page_size = 4, limits.batch_invariant = true;
+  return limits;
+}
+
+class EngineTest : public testing::Test {
+ protected:
+  void make(const Limits& limits) {
+    context_ = engine_context();
+    model_ = std::make_unique<Model>(context_.get(), device_of(context_.get()), kModel, limits);
+  }
+  // Drawn, so that a logit that is another one makes another token.
+  static Request request(const Tokens& prompt, std::int64_t count, Tokens* answer) {
+    Request request;
+    request.prompt = prompt;
+    request.most_new = count;
+    request.stop_at_end = false;
+    request.sampling.temperature = 1.0f;
+    request.sampling.seed = prompt.size();
+    request.take = [answer](std::int32_t token) {
+      answer->push_back(token);
+      return true;
+    };
+    return request;
+  }
+  Tokens alone(const Tokens& prompt, std::int64_t count) {
+    Tokens answer;
+    Engine engine(*model_);
+    engine.add(request(prompt, count, &answer));
+    engine.run();
+    return answer;
+  }
+
+  demo::Context context_;
+  std::unique_ptr<Model> model_;
+  const Golden golden_ = read_golden();
+};
+
+TEST_F(EngineTest, WhatIsBesideASequenceChangesNothing) {
+  make(small_limits());
+  std::vector<Tokens> answers(golden_.cases.size()), expected;
+  for (const GoldenCase& c : golden_.cases) expected.push_back(alone(c.ids, 5));
+  Engine engine(*model_);
+  for (std::size_t i = 0; i < golden_.cases.size(); ++i) engine.add(request(golden_.cases[i].ids, 5, &answers[i]));
+  engine.run();
+  EXPECT_EQ(answers, expected);
+  EXPECT_EQ(engine.counts().answered, 25);
+  EXPECT_EQ(engine.pages().free(), engine.pages().count());
+}
+
+TEST_F(EngineTest, LogitsHaveTheSameBitsInAnyBatch) {
+  make(small_limits());
+  const Tokens first = {0, 1, 2, 3, 4}, second = {5, 6, 7, 8, 9}, third = {10, 11, 12, 13};
+  const Tokens& text = golden_.cases[0].ids;
+  model_->step({{text, 0, &first, {}}});
+  const std::vector<float> single = model_->logits();
+  model_->step({{golden_.cases[4].ids, 0, &second, {}}, {{0, 7, 9}, 0, &third, {}}});
+  const Tokens beginning(text.begin(), text.begin() + 5), rest(text.begin() + 5, text.end());
+  model_->step({{{0}, 6, &second, {}}, {beginning, 0, &first, {}}});
+  model_->step({{{3}, 7, &second, {}}, {{8}, 3, &third, {}}, {rest, 5, &first, {}}});
+  const std::vector<float> batched = model_->logits();
+  const auto row = static_cast<std::ptrdiff_t>(2 * model_->config().vocabulary);
+  EXPECT_EQ(single, std::vector<float>(batched.begin() + row, batched.end()));
+}
+
+TEST_F(EngineTest, WhatTwoPromptsBeginWithIsComputedOnce) {
+  make(small_limits());
+  Tokens first = golden_.cases[3].ids, second = first;
+  second.push_back(12);
+  const Tokens expected = alone(second, 4);
+  Tokens answers[2];
+  Engine engine(*model_);
+  engine.add(request(first, 4, &answers[0]));
+  engine.run();
+  const std::int64_t computed = engine.counts().computed;
+  engine.add(request(second, 4, &answers[1]));
+  engine.run();
+  EXPECT_EQ(answers[1], expected);
+  EXPECT_EQ(engine.counts().shared, 8) << "two pages of four tokens";
+  EXPECT_EQ(engine.counts().computed - computed, static_cast<std::int64_t>(second.size()) - 8 + 3);
+}
+
+TEST_F(EngineTest, TooFewPagesPutASequenceBackButLoseNothing) {
+  Limits limits = small_limits();
+  limits.pages = 9;  // of four tokens: for two of these texts, not three
+  make(limits);
+  std::vector<Tokens> answers(3), expected;
+  for (std::size_t i = 0; i < 3; ++i) expected.push_back(alone(golden_.cases[i].ids, 8));
+  Engine engine(*model_);
+  for (std::size_t i = 0; i < 3; ++i) engine.add(request(golden_.cases[i].ids, 8, &answers[i]));
+  engine.run();
+  EXPECT_EQ(answers, expected);
+  EXPECT_GT(engine.counts().preempted, 0);
+  EXPECT_EQ(engine.pages().free(), 9);
+}
+
+TEST_F(EngineTest, ACancelledRequestLeavesItsPages) {
+  make(small_limits());
+  Tokens kept, stopped, dropped;
+  Engine engine(*model_);
+  engine.add(request(golden_.cases[0].ids, 4, &kept));
+  Request stops = request(golden_.cases[1].ids, 30, &stopped);
+  stops.take = [&](std::int32_t token) {
+    stopped.push_back(token);
+    return stopped.size() < 2;
+  };
+  engine.add(std::move(stops));
+  const std::int64_t number = engine.add(request(golden_.cases[2].ids, 30, &dropped));
+  for (int i = 0; i < 3; ++i) engine.step();
+  engine.cancel(number);
+  engine.run();
+  EXPECT_EQ(kept, alone(golden_.cases[0].ids, 4));
+  EXPECT_EQ(stopped.size(), 2u);
+  EXPECT_LT(dropped.size(), 30u);
+  EXPECT_EQ(engine.pages().free(), engine.pages().count());
+}
+
+TEST_F(EngineTest, RefusesWhatCannotBeAnswered) {
+  make(small_limits());
+  Engine engine(*model_);
+  Tokens none;
+  EXPECT_THROW(engine.add(request({}, 4, &none)), std::runtime_error);
+  EXPECT_THROW(engine.add(request({0, 1}, 63, &none)), std::runtime_error);
+  EXPECT_THROW(engine.add(request({0, 1024}, 4, &none)), std::runtime_error);
+  EXPECT_FALSE(engine.step());
+}
+
+}  // namespace
+}  // namespace quern::test
