@@ -3,8 +3,7 @@
 // without passing through registers.
 //
 // Each warp has 16 rows of each of the two blocks of a pair. A row's latent part is read by all lanes at once, 16 bytes
-// each, and its numbers so lie in one tile for every four lanes. Four rows are read while the four before are stored,
-// be they the next pair's, and a pair's rows are sent for to L2 while the pair before is taken.
+// each, and its numbers so lie in one tile for every four lanes. Four rows are read while the four before are stored.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -14,7 +13,7 @@
 namespace q {
 
 inline constexpr bool kGathered = true, kQueriesAhead = false, kJoinsPairs = false;
-inline constexpr int kEight = 8, kFour = 4;  // rows of a warp that are stored in one go; that are read in one go
+inline constexpr int kFour = 4;  // rows of a warp that are read in one go
 // Warps arrive once they have stored all; of copies under way each thread does besides.
 inline constexpr int kFullArrivals = 4 + (kPlain ? 4 * kWarp : 0), kListeners = kConsumers / kWarp + 4;
 inline constexpr int kRopePieces = kPlain || kKind == CacheKind::rows656 ? 8 : 4;  // of 16 bytes, as they are read
@@ -45,25 +44,15 @@ class Gatherer {
       Lookup lookup(p, t, w_);
       const i32 begin = shuffle(t.key, 0);
       FoundRows rows = lookup.next(begin);
-      if constexpr (!kPlain) read_four(rows, 0, latent_[0]);
       QUERN_ROLLED for (i32 key = begin; key < end; key += kBlock) {
-        if constexpr (kPlain) {
-          const FoundRows ahead = lookup.next(key + kBlock);
-          QUERN_ROLLED for (int block = 0; block < 2; ++block) copy(rows, block);
-          rows = ahead;
-        } else {
-          FoundRows ahead = rows;
-          QUERN_ROLLED for (int eight = 0; eight < 4; ++eight) {
-            if (eight == 1) {
-              ahead = lookup.next(key + kBlock);
-              Lookup::prefetch(ahead);
-            }
-            FoundRows next = rows;
-            if (eight == 3) next = ahead;
-            widen(rows, eight, next, (eight + 1) % 4 * kEight);
+        QUERN_ROLLED for (int block = 0; block < 2; ++block) {
+          if constexpr (kPlain) {
+            copy(rows, block);
+          } else {
+            widen(rows, block);
           }
-          rows = ahead;
         }
+        rows = lookup.next(key + kBlock);
         round_ ^= 1;
       }
       listener.done();
@@ -156,26 +145,23 @@ class Gatherer {
     filled(rows, block);
   }
 
-  // Eight rows, numbers 8 * eight and on of this warp's of a pair: four are stored while the next four are read, of
-  // which the last are `next`'s. (Read one by one they would share the few counters that tell of loads, and each wait
-  // for all.)
-  QUERN_DEVICE void widen(const FoundRows& rows, int eight, const FoundRows& next, int next_first) {
-    const int block = eight >> 1, first = block * kOwnRows, to = w_ * kOwnRows, row = to + (eight & 1) * kEight;
+  // Four rows are read while the four before are stored. (Read one by one they would share the few counters that tell
+  // of loads, and each wait for all.)
+  QUERN_DEVICE void widen(const FoundRows& rows, int block) {
+    const int first = block * kOwnRows, to = w_ * kOwnRows;
     u8* keys = m_.keys(block);
     u8* tile = keys + (lane() >> 2) * kTileBytes;
-    Raw rope[kRopeReads];
-    read_four(rows, eight * kEight + kFour, latent_[1]);
-    if ((eight & 1) == 0) {
-      wait_empty(block);
-    } else {
-      QUERN_UNROLL for (int i = 0; i < kRopeReads; ++i) rope[i] = read_rope(rows, first + i * kRopeRows);
-    }
-    store_four(tile, row, latent_[0]);
-    read_four(next, next_first, latent_[0]);
-    store_four(tile, row + kFour, latent_[1]);
-    if ((eight & 1) == 0) return;
+    Raw rope[kRopeReads], latent[2][kFour];
+    QUERN_UNROLL for (int i = 0; i < kRopeReads; ++i) rope[i] = read_rope(rows, first + i * kRopeRows);
+    read_four(rows, first, latent[0]);
+    wait_empty(block);
     QUERN_UNROLL for (int i = 0; i < kRopeReads; ++i) {
       store_rope(keys + kRopeTile * kTileBytes, to + i * kRopeRows + lane() / kRopePieces, rope[i]);
+    }
+    QUERN_UNROLL for (int row = 0; row < kOwnRows; row += kFour) {
+      const int turn = row / kFour & 1;
+      if (row + kFour < kOwnRows) read_four(rows, first + row + kFour, latent[turn ^ 1]);
+      store_four(tile, to + row, latent[turn]);
     }
     fence_async();
     sync_warp();
@@ -194,7 +180,6 @@ class Gatherer {
   int w_;
   u32 round_;
   f32 tensor_scale_;
-  Raw latent_[2][kFour];
 };
 
 QUERN_DEVICE void supply(const MlaParams& p, Memory m, int w) { Gatherer(p, m, w).run(); }

@@ -46,14 +46,6 @@ class Lookup {
     return rows;
   }
 
-  // What is found goes to L2 until it is read.
-  QUERN_DEVICE static void prefetch(const FoundRows& rows) {
-    if ((rows.there >> lane() & 1) == 0) return;
-    constexpr int kBytes = kKind == CacheKind::rows656 ? 656 : kLatent * (kPlain ? 2 : 1);
-    QUERN_UNROLL for (int i = 0; i < kBytes; i += 128) prefetch_line(rows.latent + i);
-    prefetch_line(kKind == CacheKind::rows656 ? rows.latent + kBytes - 16 : rope_of(rows));
-  }
-
  private:
   // This lane's place among the sequence's keys, or what stands there in its list.
   QUERN_DEVICE i32 index_of(i32 key) const {
