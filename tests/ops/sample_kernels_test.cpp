@@ -80,8 +80,8 @@ TEST(SampleKernels, unfair) {
         call.prepare();
         auto error = sized<quern_error>();
         ASSERT_EQ(quern_sample(unfair.get(), &call.args, &error), QUERN_OK) << error.text;
-        EXPECT_TRUE(without_nan(call.read()) == fair) << "round " << round << (rare ? ", rare" : "") << ", seed " << seed
-                                         << ", QUERN_TEST_SEED=" << run_seed();
+        EXPECT_TRUE(without_nan(call.read()) == fair)
+            << "round " << round << (rare ? ", rare" : "") << ", seed " << seed << ", QUERN_TEST_SEED=" << run_seed();
       }
     }
   }
