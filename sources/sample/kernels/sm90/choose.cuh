@@ -109,8 +109,8 @@ QUERN_DEVICE u32 key_of_kth_top(const Part& part, u32 k) {
   return part.desk->kth;
 }
 
-// Of a few tokens, in the first block: the k largest, the share of those, one of what is left. One thread finds each and
-// tells it.
+// Of a few tokens, in the first block: the k largest, the share of those, one of what is left. One thread finds each
+// and tells it.
 QUERN_DEVICE Choice choose_of_few(const Part& part, const Ranked& own, const Settings& s, i32 count,
                                   const Stream& stream) {
   u64* const told = part.desk->bins[0];
@@ -228,12 +228,21 @@ QUERN_DEVICE Choice choose_of_filtered(const SampleParams& p, const Part& part, 
       const Ranked own = rank_few(part, scope, count);
       if (doing == Doing::few) return choose_of_few(part, own, s, count, stream);
       const u64 above = before + own.before, through = above + own.weight;
-      const bool reaches = by == By::weight ? above < wanted && wanted <= through : count_before + own.rank + 1 == wanted;
+      const bool reaches =
+          by == By::weight ? above < wanted && wanted <= through : count_before + own.rank + 1 == wanted;
       if (own.there && reaches) found_token[0] = own.place, found_token[1] = through;
       sync_block();
       const Place place = found_token[0];
       if (step == Step::draw) return {true, place == 0 ? -1 : index_at(place), value_at(place)};
       left = found_token[1];
+      if (step == Step::top_k && !joint && s.top_k <= kSegment && place != 0) {
+        // They are few, now that it is known where they end.
+        stretch = {value_at(place), infinity(), kNoBin, ~0u, 0, ~u64{0}};
+        stretch.last = stretch.rank_of(place);
+        doing = Doing::few;
+        sync_block();
+        continue;
+      }
       step = step == Step::top_k ? Step::top_p : Step::draw;
       fresh = true;
     } else if (doing == Doing::range) {

@@ -32,15 +32,15 @@ struct Part {
   i32 first, chunks;  // of the row's
   i32 all;            // chunks of the row
   i32 vocab;
-  f32* slice;       // [chunks * kChunk] if kKeeps
-  u64* stats;       // [all] largest logit and sum of shares, as f32, of what no list names
-  f32* middles;   // [all] a logit that a few of each hundred tokens of the chunk reach
-  u32* tops;        // [all] keys of the largest logits, where there are lists
-  u32* marks;       // [chunks * kGroups] bits of the tokens that lists name
-  u8* work;         // the table of listed tokens; then histograms and lists; then weights of chunks
-  u32* table;       // of this part's tokens that lists name: the token's place in the part above what is said of it
+  f32* slice;    // [chunks * kChunk] if kKeeps
+  u64* stats;    // [all] largest logit and sum of shares, as f32, of what no list names
+  f32* middles;  // [all] a logit that a few of each hundred tokens of the chunk reach
+  u32* tops;     // [all] keys of the largest logits, where there are lists
+  u32* marks;    // [chunks * kGroups] bits of the tokens that lists name
+  u8* work;      // the table of listed tokens; then histograms and lists; then weights of chunks
+  u32* table;    // of this part's tokens that lists name: the token's place in the part above what is said of it
   u32 slots;
-  u16* used;        // its slots that have one
+  u16* used;  // its slots that have one
   bool named;
   Desk* desk;
 
@@ -110,7 +110,10 @@ QUERN_DEVICE void list_part(const SampleParams& p, const Row& row, Part* part) {
   each_edited(p, row.i, [&](i32 token, From from, i32) {
     if (!part->owns(token)) return;
     const u32 local = static_cast<u32>(token - part->begin()), fresh = local << 16;
-    const u32 said = from == From::output ? 1u : from == From::prompt ? kPromptBit : from == From::banned ? kBannedBit : 0u;
+    const u32 said = from == From::output   ? 1u
+                     : from == From::prompt ? kPromptBit
+                     : from == From::banned ? kBannedBit
+                                            : 0u;
     u32 slot = (static_cast<u32>(token) * 0x9e3779b1u >> 12) & (part->slots - 1);
     while (true) {
       const u32 stood = atomic_cas(part->table + slot, kFreeSlot, fresh | said);
@@ -144,8 +147,8 @@ QUERN_DEVICE void settle_listed(const SampleParams& p, const Row& row, const Par
   sync_block();
   each_listed_of_part(part, [&](i32 token, f32* at, u32 said) {
     const bool in_prompt = (said & kPromptBit) != 0 || (row.prompt_mask && bit_at(row.prompt_mask, token));
-    f32 x = penalise(row, *at, in_prompt,
-                     static_cast<i32>(said & (kPromptBit - 1)) + (row.counts ? row.counts[token] : 0));
+    f32 x =
+        penalise(row, *at, in_prompt, static_cast<i32>(said & (kPromptBit - 1)) + (row.counts ? row.counts[token] : 0));
     if ((said & kBannedBit) != 0 || (row.allowed && !bit_at(row.allowed, token))) x = -infinity();
     *at = x;
   });
