@@ -64,8 +64,10 @@ static_assert(kBoxes * kSpansK <= kWarp && kBoxes * kSpansV <= kWarp, "each lane
 // who turn.
 inline constexpr int kTurnBarrier = 1, kGroupBarrier = kTurnBarrier + kConsumers,
                      kConsumersBarrier = kGroupBarrier + kConsumers;
-// Consumers take turns where softmax takes about as long as products: one multiplies while another does softmax.
-inline constexpr bool kTurns = !kEights && kConsumers > 1 && kDimK <= 96 && kDimV <= 96;
+// Consumers take turns where softmax takes about as long as products, one multiplying while another does softmax, and
+// where keys and values come in small boxes.
+inline constexpr int kMostOfTurns = kBoxKeys < 64 ? 128 : 96;
+inline constexpr bool kTurns = !kEights && kConsumers > 1 && kDimK <= kMostOfTurns&& kDimV <= kMostOfTurns;
 
 // The consumers as a team.
 struct Consumers {
