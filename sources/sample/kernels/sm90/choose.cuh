@@ -235,6 +235,14 @@ QUERN_DEVICE Choice choose_of_filtered(const SampleParams& p, const Part& part, 
       const Place place = found_token[0];
       if (step == Step::draw) return {true, place == 0 ? -1 : index_at(place), value_at(place)};
       left = found_token[1];
+      if (step == Step::top_k && !joint && s.top_k <= kSegment && place != 0) {
+        // They are few, now that it is known where they end.
+        stretch = {value_at(place), infinity(), kNoBin, ~0u, 0, ~u64{0}};
+        stretch.last = stretch.rank_of(place);
+        doing = Doing::few;
+        sync_block();
+        continue;
+      }
       step = step == Step::top_k ? Step::top_p : Step::draw;
       fresh = true;
     } else if (doing == Doing::range) {

@@ -64,26 +64,29 @@ struct Stretch {
   }
 };
 
-// Adds up the weights of lanes whose bins agree before they are added to it: for rows where many do. All lanes.
-QUERN_CALLED void add_crowded(u32* weights, u32 bin, u64 weight, bool take) {
-  const Bins bins = Bins::at(weights);
-  u64 left = ballot(take);
-  QUERN_ROLLED for (int round = 0; round < 2; ++round) {
-    if (left == 0) break;
-    const int leader = static_cast<int>(trailing_zeros(left));
-    const u32 its = shuffle(bin, leader);
-    const bool mine = take && bin == its;
-    const u64 with = ballot(mine), its_weight = shuffle(weight, leader);
-    // Equal logits are what crowds a bin most.
-    u64 sum = its_weight * popcount(with);
-    if (ballot(mine && weight != its_weight) != 0) sum = warp_sum(mine ? weight : u64{0});
-    if (lane() == leader) bins.add(bin, sum, popcount(with));
-    take = take && !mine;
-    left &= ~with;
+// What a thread adds to the two bins that it met last, so that rows whose logits lie close together do not have all
+// threads add to one bin all the time.
+struct LastBins {
+  u32 bin[2], count[2];
+  u64 weight[2];
+  QUERN_DEVICE void take(const Bins& bins, u32 its, u64 its_weight) {
+    if (its == bin[0] && count[0] != 0) {
+      weight[0] += its_weight, ++count[0];
+    } else if (its == bin[1] && count[1] != 0) {
+      weight[1] += its_weight, ++count[1];
+    } else {
+      if (count[1] != 0) bins.add(bin[1], weight[1], count[1]);
+      bin[1] = bin[0], count[1] = count[0], weight[1] = weight[0];
+      bin[0] = its, count[0] = 1, weight[0] = its_weight;
+    }
   }
-  if (take) bins.add(bin, weight, 1);
-  sync_warp();
-}
+  QUERN_DEVICE void add(const Bins& bins) const {
+    QUERN_ROLLED for (int i = 0; i < 2; ++i) {
+      const u32 its = i == 0 ? count[0] : count[1];
+      if (its != 0) bins.add(i == 0 ? bin[0] : bin[1], i == 0 ? weight[0] : weight[1], its);
+    }
+  }
+};
 // Whether many of a warp's lanes are in one bin.
 QUERN_DEVICE bool is_crowded(u32 bin, bool take) {
   const u64 left = ballot(take);
@@ -94,25 +97,29 @@ QUERN_DEVICE bool is_crowded(u32 bin, bool take) {
 // The bins of the whole scope, and what all its tokens in this part weigh.
 QUERN_DEVICE void bin_part(const Part& part, const Scope& scope) {
   const Bins bins = Bins::of(part);
+  LastBins last{};
   u64 own = 0;
-  const i32 end = part.length();
-  QUERN_ROLLED for (i32 i = thread_index() * 4; i < end; i += kThreads * 4) {
+  const i32 end = part.length(), begin = thread_index() * 4;
+  bool crowded = false;
+  QUERN_ROLLED for (i32 i = begin; i < end; i += kThreads * 4) {
     const vec16 four = load16(part.slice + i);
     f32 y[4];
     QUERN_UNROLL for (int e = 0; e < 4; ++e) y[e] = scope.exponent(f32_of(four.x[e]));
-    u32 bin = scope.bin_at(y[0]);
-    const bool crowded = is_crowded(bin, bin < kSpots);
+    // The first tokens tell for all of them.
+    if (i == begin) crowded = is_crowded(scope.bin_at(y[0]), scope.bin_at(y[0]) < kSpots);
     QUERN_UNROLL for (int e = 0; e < 4; ++e) {
       const u64 weight = to_units(exp2(y[e]));
-      bin = scope.bin_at(y[e]);
+      const u32 bin = scope.bin_at(y[e]);
       own += weight;
+      if (bin >= kSpots) continue;
       if (crowded) {
-        add_crowded(bins.weights, bin, weight, bin < kSpots);
-      } else if (bin < kSpots) {
+        last.take(bins, bin, weight);
+      } else {
         bins.add(bin, weight, 1);
       }
     }
   }
+  last.add(bins);
   own = warp_sum(own);
   if (lane() == 0) bins.add(kSpots, own, 0);
 }
@@ -131,11 +138,13 @@ QUERN_DEVICE Ranks scan_part(const Part& part, const Scope& scope, const Stretch
   const Bins bins = Bins::of(part);
   const f32 lowest = stretch.lowest, highest = stretch.highest;
   Ranks ranks{~u64{0}, 0};
+  LastBins last{};
   // A warp takes four tokens a lane at once, or of those that have been set apart one a lane.
   constexpr i32 kFours = kChunk / (kWarp * 4);
   const i32 count = sieved ? static_cast<i32>(part.desk->sieved) : 0;
   const i32 units = sieved ? div_up(count, kWarp) : part.chunks * kFours;
   QUERN_ROLLED for (i32 unit = warp(); unit < units; unit += kWarps) {
+    if (scan == Scan::list && ballot(load_volatile(listed) > static_cast<u32>(kSegment)) != 0) break;  // too many
     vec16 four;
     u32 near = 0;
     i32 at;
@@ -158,9 +167,8 @@ QUERN_DEVICE Ranks scan_part(const Part& part, const Scope& scope, const Stretch
       const Place place = place_of(x, part.begin() + at);
       const u64 rank = stretch.rank_of(place);
       const bool take = here && is_token(place) && stretch.has(scope, x, rank);
-      if (scan == Scan::bins) {
-        add_crowded(bins.weights, take ? static_cast<u32>((rank - stretch.first) >> shift) : 0u,
-                    take ? scope.weigh(x) : u64{0}, take);
+      if (take && scan == Scan::bins) {
+        last.take(bins, static_cast<u32>((rank - stretch.first) >> shift), scope.weigh(x));
       } else if (take && scan == Scan::list) {
         const u32 number = atomic_add(listed, 1u);
         if (number < static_cast<u32>(kSegment)) list[number] = place;
@@ -172,6 +180,7 @@ QUERN_DEVICE Ranks scan_part(const Part& part, const Scope& scope, const Stretch
       near >>= 1, ++at;
     }
   }
+  last.add(bins);
   return ranks;
 }
 
