@@ -535,7 +535,8 @@ TEST_P(MlaAppendThenDecode, EqualsDecodeOfPlainTensors) {
       for (std::int64_t d = 0; d < c.d_latent; ++d) {
         // Codes times scales are rounded where tensor cores take them, in another order of the same sums.
         if (c.codes()) {
-          ASSERT_NEAR(one.get(s, h, d), two.get(s, h, d), 0.03 + 0x1p-7 * std::fabs(two.get(s, h, d))) << s << " " << h << " " << d;
+          ASSERT_NEAR(one.get(s, h, d), two.get(s, h, d), 0.03 + 0x1p-7 * std::fabs(two.get(s, h, d)))
+              << s << " " << h << " " << d;
         } else {
           ASSERT_EQ(one.get(s, h, d), two.get(s, h, d)) << s << " " << h << " " << d;
         }

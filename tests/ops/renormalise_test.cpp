@@ -53,7 +53,9 @@ class Problem {
       for (std::int64_t i = 0; i < c.n; ++i) {
         const double v = x[static_cast<std::size_t>(i)];
         // What is negative or no number counts as 0.
-        probs.set(std::isnan(v) ? (i % 2 != 0 ? v : -0.25) : p[static_cast<std::size_t>(i)] / (sum > 0 ? sum : 1.0) * c.by, r, i);
+        probs.set(
+            std::isnan(v) ? (i % 2 != 0 ? v : -0.25) : p[static_cast<std::size_t>(i)] / (sum > 0 ? sum : 1.0) * c.by, r,
+            i);
       }
       top_k.set_integer(static_cast<std::int64_t>(one_of(0, -1, 1, 2, 7, 50, 300, 1 << 22)), r);
       top_p.set(one_of(1.0, 0.9, 0.5, 0.0, 1e-6, 0.999, 0.1), r);
@@ -102,7 +104,8 @@ class Problem {
       std::size_t least_kept = live;
       if (live != 0 && top_p.get(r) < 1) {
         // The kernel's weights are exact to 2^-40 of the largest each: so close a decision may fall either way.
-        const double wanted = top_p.get(r) * (c_.joint ? whole : sum_of(live)), far = at(0) * 0x1p-40 * static_cast<double>(c_.n);
+        const double wanted = top_p.get(r) * (c_.joint ? whole : sum_of(live)),
+                     far = at(0) * 0x1p-40 * static_cast<double>(c_.n);
         double sum = 0;
         std::size_t kept = 0;
         least_kept = 0;
@@ -214,7 +217,9 @@ TEST(RenormaliseRefuses, EveryWrongArgument) {
   const std::vector<Mistake<Problem>> mistakes = {
       {"probs NULL", {"probs", "NULL"}, [](P d) { d.args.probs = nullptr; }},
       {"out NULL", {"out", "NULL"}, [](P d) { d.args.out = nullptr; }},
-      {"probs' dtype", {"probs", "bf16", "f32"}, [](P d) { d.probs.array().box().tensor.dtype = dtype_of(Format::bf16); }},
+      {"probs' dtype",
+       {"probs", "bf16", "f32"},
+       [](P d) { d.probs.array().box().tensor.dtype = dtype_of(Format::bf16); }},
       {"out's columns", {"out.shape[1]", "50"}, [](P d) { d.out.array().box().shape[1] = 49; }},
       {"no columns", {"probs.shape[1]"}, [](P d) { d.probs.array().box().shape[1] = 0; }},
       {"top_ks' dtype", {"top_ks", "int32"}, [](P d) { d.top_k.box().tensor.dtype = kFloat32; }},

@@ -95,7 +95,7 @@ QUERN_DEVICE u64 cut_by_weight(const WeighRoom& room, const Tokens& tokens, cons
     bins_zero<kThreads>(room.select.counts, kBins);
     bins_zero<kThreads>(room.high, kBins);
     sync_block();
-    tokens.each([&](i32, const u32 (&k)[kGroup]) {
+    tokens.each([&](i32, const u32(&k)[kGroup]) {
       u32 bins[kGroup];
       u64 weights[kGroup];
       QUERN_UNROLL for (int i = 0; i < kGroup; ++i) {
