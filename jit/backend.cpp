@@ -15,14 +15,16 @@ namespace {
 // What a kernel may say to its compiler: names that are whole options, and beginnings that a value follows. Everything
 // else is refused, since compilers have hundreds of options that read files, write files or stop half-way. A compiler
 // refuses those that are another's by itself.
-constexpr std::array<std::string_view, 71> kWhole = {
+constexpr std::array<std::string_view, 83> kWhole = {
     // NVRTC
     "-use_fast_math", "--use_fast_math", "-lineinfo", "--generate-line-info", "-G", "--device-debug", "-dopt",
     "-dopt=on", "--dopt=on", "-default-device", "--device-as-default-execution-space", "-ewp",
     "--extra-device-vectorization", "-w", "--disable-warnings", "-restrict", "--restrict", "--no-display-error-number",
     "-no-err-no", "--brief-diagnostics=true", "--brief-diagnostics=false", "-brief-diag=true", "-brief-diag=false",
     "--minimal", "-minimal", "--device-int128", "-device-int128", "--device-float128", "-device-float128",
-    "--ptxas-options=-v", "-Xptxas=-v",
+    "--ptxas-options=-v", "-Xptxas=-v", "--ptxas-options=-O0", "--ptxas-options=-O1", "--ptxas-options=-O2",
+    "--ptxas-options=-O3", "-Xptxas=-O0", "-Xptxas=-O1", "-Xptxas=-O2", "-Xptxas=-O3", "--ptxas-options=-dlcm=ca",
+    "--ptxas-options=-dlcm=cg", "-Xptxas=-dlcm=ca", "-Xptxas=-dlcm=cg",
     // all of the kin of clang and GCC
     "-O0", "-O1", "-O2", "-O3", "-Ofast", "-Os", "-Og", "-g", "-g0", "-g1", "-g2", "-g3", "-ffast-math",
     "-fno-fast-math", "-funroll-loops", "-fno-unroll-loops", "-fvectorize", "-fno-vectorize", "-fslp-vectorize",
@@ -34,7 +36,7 @@ constexpr std::array<std::string_view, 71> kWhole = {
     "-munsafe-fp-atomics", "-mno-unsafe-fp-atomics", "-fgpu-flush-denormals-to-zero",
     "-fno-gpu-flush-denormals-to-zero"};
 // Behind each comes a value of letters, digits, '.', '_', '-', '+' and ','.
-constexpr std::array<std::string_view, 41> kBeginnings = {"-std=",
+constexpr std::array<std::string_view, 39> kBeginnings = {"-std=",
                                                           "--std=",
                                                           "-maxrregcount=",
                                                           "--maxrregcount=",
@@ -58,8 +60,6 @@ constexpr std::array<std::string_view, 41> kBeginnings = {"-std=",
                                                           "--split-compile=",
                                                           "-jump-table-density=",
                                                           "--jump-table-density=",
-                                                          "--ptxas-options=-dlcm=",
-                                                          "-Xptxas=-dlcm=",
                                                           "-ffp-contract=",
                                                           "-finline-limit=",
                                                           "-U",

@@ -7,6 +7,7 @@
 #include "jit/backend.h"
 #include "jit/error.h"
 #include "jit/helper/process.h"
+#include "jit/helper/sandbox.h"
 #include "jit/sanitizer.h"
 
 namespace quern::jit {
@@ -131,6 +132,9 @@ struct Compilers::Impl {
         "needed to compile for gfx* and host: keep quern-compile-helper beside libquern, or name its absolute path";
     try {
       found.path = helper::find_helper(options.helper_path);
+      const int landlock = helper::landlock_version();
+      found.build = landlock != 0 ? "its compilers in a sandbox (Landlock " + std::to_string(landlock) + ")"
+                                  : "its compilers without a sandbox: this kernel offers no Landlock";
       found.found = true;
       found.hint.clear();
     } catch (const Error& error) {

@@ -9,6 +9,7 @@
 #include "jit/failure.h"
 #include "jit/key.h"
 #include "jit/seal.h"
+#include "jit/shared_images.h"
 
 namespace quern::jit {
 namespace {
@@ -89,9 +90,22 @@ Images::Image Images::obtain(const Wanted& wanted, bool anew, Outbox& outbox) {
       image.stored = true;
       return image;
     }
+    // Other contexts of this process may be at it too, or have it, where no file goes between them.
+    const Turn turn(wanted.key);
+    if (!anew && turn.waited() && cached(wanted, &image.entry)) {
+      image.stored = true;
+      return image;
+    }
+    if (const auto shared = anew ? nullptr : shared_image(wanted.key)) {
+      counters.flight_waits += turn.waited() ? 1 : 0;
+      image.entry = *shared;
+      keep_for_others(wanted, image);
+      return image;
+    }
     image.entry = compile(wanted, outbox);
     image.fresh = true;
     store(wanted, image);
+    if (!image.stored) keep_for_others(wanted, image);
   }
   return image;
 }
@@ -102,6 +116,17 @@ void Images::check_pin(const Wanted& wanted, const Compiled& compiled) const {
   throw Error(QUERN_NOT_FOUND, "compiler_pin is \"" + options_.compiler_pin + "\", but the compiler found here for " +
                                    wanted.unit.target.name() + " is \"" + made + "\"; " + wanted.name() +
                                    " is not made with another one");
+}
+
+void Images::keep_for_others(const Wanted& wanted, const Image& image) noexcept {
+  try {
+    auto kept = std::make_shared<const cache::Entry>(image.entry);
+    share_image(wanted.key, kept);
+    const std::lock_guard lock(uses_mutex_);
+    kept_.push_back(std::move(kept));
+  } catch (...) {
+    // No memory: the others compile for themselves.
+  }
 }
 
 cache::Entry Images::compile(const Wanted& wanted, Outbox& outbox) {

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <vector>
@@ -115,6 +116,8 @@ class Images {
 
  private:
   cache::Entry compile(const Wanted& wanted, Outbox& outbox);
+  // What no file holds is kept for the process's other contexts, while this one lives.
+  void keep_for_others(const Wanted& wanted, const Image& image) noexcept;
   void check_pin(const Wanted& wanted, const Compiled& compiled) const;
 
   const EngineOptions& options_;
@@ -122,6 +125,7 @@ class Images {
   std::atomic<bool> hurried_{false};
   std::mutex uses_mutex_;
   std::vector<cache::Key> uses_;
+  std::vector<std::shared_ptr<const cache::Entry>> kept_;
 };
 
 }  // namespace quern::jit

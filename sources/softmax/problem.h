@@ -10,13 +10,14 @@ namespace quern::ops::softmax {
 
 struct Shape {
   Dtype logits = Dtype::f32, out = Dtype::f32;
-  bool log = false, held = true, cluster = true;
+  bool log = false, cluster = true;
+  int each = 64;  // elements that a thread holds at once: 64 or 80 of a row that is held, else 16
 
-  RowShape row() const { return {held, cluster}; }
+  RowShape row() const { return {each != q::kStreamedEach, cluster}; }
 };
 
 struct Problem {
-  Shape shape;  // all but `held` and `cluster`
+  Shape shape;  // all but `each` and `cluster`
   q::SoftmaxParams params;
 };
 

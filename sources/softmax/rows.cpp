@@ -31,7 +31,7 @@ std::int64_t most_each(Held where, const jit::TargetInfo& target) {
 int threads_of(Held where) { return where == Held::registers ? q::kRegisterThreads : q::kRowThreads; }
 
 RowShare share_row(std::int64_t n, Dtype element, Held where, int sms, const jit::TargetInfo& target) {
-  RowShare share{{false, target.tensor_maps}, threads_of(where), 1, 0};
+  RowShare share{{false, target.tensor_maps}, threads_of(where), 1, 0, 0};
   const std::int64_t vector = 16 / bytes_of(element), tile = vector * target.warp_size,
                      warps = share.threads / static_cast<int>(target.warp_size);
   // A row may begin anywhere in a vector.
@@ -44,6 +44,7 @@ RowShare share_row(std::int64_t n, Dtype element, Held where, int sms, const jit
   const auto tiles_each = [&](std::int64_t blocks) { return (tiles + blocks * warps - 1) / (blocks * warps); };
   while (share.blocks < most && tiles_each(share.blocks) > held_tiles) share.blocks *= 2;
   share.shape.held = tiles_each(share.blocks) <= held_tiles;
+  share.each = static_cast<int>(tiles_each(share.blocks) * vector);
   if (where == Held::shared_memory && share.shape.held)
     share.kept_bytes = static_cast<std::uint32_t>((tiles_each(share.blocks) * vector + 7) / 8 * 8 * 4 * share.threads);
   return share;
@@ -68,7 +69,8 @@ void define_rows(const RowShape& shape, Held where, Dtype element, const std::st
   unit->constants.push_back({"HELD", shape.held ? "1" : "0"});
   unit->constants.push_back({"EACH", std::to_string(each)});
   unit->constants.push_back({"THREADS", std::to_string(threads_of(where))});
-  unit->constants.push_back({"BLOCKS_PER_SM", "2"});
+  // What is left of the registers by three blocks is enough for 64 elements, by two for 80.
+  unit->constants.push_back({"BLOCKS_PER_SM", where == Held::registers && shape.held && each <= 64 ? "3" : "2"});
   unit->source = embedded(name + "/kernels/" + (shape.cluster ? "sm90/" : "portable/") + name + ".cuh");
   unit->headers = device_headers(unit->target);
 }

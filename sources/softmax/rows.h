@@ -24,6 +24,7 @@ struct RowShare {
   int threads;               // of a block
   int blocks;                // of a row
   std::uint32_t kept_bytes;  // of dynamic shared memory that they need
+  int each;                  // elements of a thread, where rows are held
 };
 
 // Blocks of a row of n elements: 1, 2, 4 or 8, a matter of n and the element alone unless `sms` are fewer than that.

@@ -19,7 +19,8 @@ constexpr std::int64_t kMostVocab = 1 << 20;
 constexpr auto kConstants = describe<Shape>(
     tag_softmax, "softmax", choice<&Shape::logits>("dtype", nullptr, kFloatDtypes),
     choice<&Shape::out>("out", "OUT", kFloatDtypes).optional(), flag<&Shape::log>("log", "LOG").optional(),
-    flag<&Shape::held>("held", nullptr).optional(), flag<&Shape::cluster>("cluster", nullptr).optional());
+    number<&Shape::each>("each", nullptr, {16, 80, 16}).optional(),
+    flag<&Shape::cluster>("cluster", nullptr).optional());
 
 Constants constants(const jit::Spec& spec) { return kConstants.to_constants(kConstants.to_shape(spec)); }
 
@@ -41,16 +42,20 @@ jit::Unit unit(const jit::Spec& spec) {
   unit.target = jit::Target::from_tag(spec.target);
   unit.entry = "quern_softmax";
   kConstants.define(shape, &unit);
-  define_rows(shape.row(), Held::registers, shape.logits, "softmax", 0, &unit);
+  define_rows(shape.row(), Held::registers, shape.logits, "softmax", shape.each, &unit);
   return unit;
+}
+
+void fit(Shape* shape, const RowShare& share) {
+  shape->cluster = share.shape.cluster;
+  shape->each = !share.shape.held ? q::kStreamedEach : share.each <= 64 ? 64 : 80;
 }
 
 // Logits come in f32 from most engines, and it is probabilities that most want.
 void list(const quern_model& model, const jit::TargetInfo& target, std::vector<jit::Spec>* specs) {
   if (model.vocab_size == 0 || model.vocab_size > kMostVocab) return;
   Shape shape;
-  const RowShape row = share_row(model.vocab_size, shape.logits, Held::registers, q::kMostRowBlocks, target).shape;
-  shape.held = row.held, shape.cluster = row.cluster;
+  fit(&shape, share_row(model.vocab_size, shape.logits, Held::registers, q::kMostRowBlocks, target));
   specs->push_back(kConstants.to_spec(shape, target.target));
 }
 
@@ -81,8 +86,7 @@ Problem read_problem(const quern_softmax_args& args, const Runtime& runtime, boo
 
 jit::Spec to_spec(const Problem& problem, int sms, const jit::TargetInfo& target) {
   Shape shape = problem.shape;
-  const RowShape row = share_row(problem.params.n, shape.logits, Held::registers, sms, target).shape;
-  shape.held = row.held, shape.cluster = row.cluster;
+  fit(&shape, share_row(problem.params.n, shape.logits, Held::registers, sms, target));
   return kConstants.to_spec(shape, target.target);
 }
 

@@ -225,7 +225,8 @@ def ours(context: quern.Context, t: Tensors) -> Callable[[], object]:
     cache = {"page_table": t.table} if c.page else {"cu_kv": t.cu_kv}
     arguments = dict(
         lengths=t.lengths, cu_q=t.cu_q, max_q_len=c.queries, max_kv_len=c.keys, causal=c.causal, out=t.out,
-        window_left=c.window, logit_cap=c.cap or None, batch_invariant=c.invariant, programmatic=c.programmatic, **cache, **t.scales,
+        window_left=c.window, logit_cap=c.cap or None,
+        batch_invariant=c.invariant, programmatic=c.programmatic, **cache, **t.scales,
         **({"kv_type": c.kv} if c.kv in CODES else {}),
     )  # fmt: skip
     return lambda: context.attention(t.q, t.k, t.v, **arguments)

@@ -116,8 +116,8 @@ def verifications(context: Context) -> Iterator[Work]:
             for name, shape in (("accepted", (batch,)), ("ids", (batch, n + 1)), ("path", (batch, n)))
         }
 
-        def check():
-            return float(((outs["accepted"] < 0) | (outs["accepted"] > n)).sum())
+        def check(accepted=outs["accepted"]):
+            return float(((accepted < 0) | (accepted > n)).sum())
 
         for name, given in (
             ("probabilities", {"target": target, "draft": draft}),
@@ -127,7 +127,7 @@ def verifications(context: Context) -> Iterator[Work]:
             ("logits, top-k 50, top-p 0.9", {"target": target_logits, "logits": True, "top_k": 50, "top_p": 0.9}),
         ):
 
-            def run(given=given):
+            def run(given=given, ids=ids, seed=seed, offset=offset, outs=outs):
                 context.verify_draft(draft_ids=ids, seed=seed, offset=offset, **outs, **given)
 
             yield Work(f"verify 5 drafts, {batch}x{vocab}, {name}", run, check)

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <thread>
 
+#include "cache/eviction.h"
 #include "tests/cache/fixture.h"
 #include "tests/cache/sql.h"
 
@@ -53,7 +54,7 @@ TEST_F(EvictionTest, TheOldestGoFirstAndTheLimitHoldsAtEveryMoment) {
 // Of all sizes, up to the edge: what the journal may take is kept free of entries.
 TEST_F(EvictionTest, MixedSizesFilledToTheEdge) {
   StoreOptions small = options();
-  small.limit_bytes = 2 << 20;
+  small.limit_bytes = 8 << 20;
   Store store(small);
   std::atomic<bool> stop{false};
   std::atomic<std::uint64_t> most{0};
@@ -69,6 +70,10 @@ TEST_F(EvictionTest, MixedSizesFilledToTheEdge) {
     const std::size_t size = 500 + (state >> 33) % (number % 7 == 0 ? 600'000 : 40'000);
     EXPECT_TRUE(put(store, number, size)) << number;
     if (number % 20 == 0) put(store, number - 10, 300'000);  // one that is there, anew and larger
+    const std::int64_t used =
+        sql(file(), "SELECT page_count - freelist_count FROM pragma_page_count, pragma_freelist_count");
+    EXPECT_LE(static_cast<std::uint64_t>(used) * 16384 + journal_reserve(small.limit_bytes), small.limit_bytes)
+        << number;
   }
   stop = true;
   watcher.join();

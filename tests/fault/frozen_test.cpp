@@ -5,6 +5,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdio>
+#include <filesystem>
 #include <thread>
 
 #include "cache/file_lock.h"
@@ -101,6 +102,28 @@ TEST_F(FrozenTest, WritersAtWorkAreWaitedFor) {
     }));
   }
   for (const pid_t child : children) EXPECT_EQ(wait_child(child), 0);
+}
+
+// One that has the lock for long, and works all the while.
+TEST_F(FrozenTest, ALongWriteIsWaitedFor) {
+  Store store(options());
+  ASSERT_TRUE(put(store, 1));
+  const pid_t child = start_child([&] {
+    Sidecar sidecar;
+    if (sidecar.acquire(folder_ + "/cache-1.lock", true, true, 0600, deadline_in(milliseconds{1000})) != Locked::held)
+      return 1;
+    write_file(root_ + "/holds", "");
+    for (int i = 0; i < 60; ++i) {
+      std::this_thread::sleep_for(milliseconds{5});
+      std::filesystem::last_write_time(file(), std::filesystem::file_time_type::clock::now());
+    }
+    return 0;
+  });
+  while (!std::filesystem::exists(root_ + "/holds")) std::this_thread::sleep_for(milliseconds{1});
+  const auto begin = Clock::now();
+  EXPECT_TRUE(put(store, 2));
+  EXPECT_GT(ms_since(begin), 100) << "it was there to be waited for";
+  EXPECT_EQ(wait_child(child), 0);
 }
 
 class AdministrationTest : public FrozenTest {

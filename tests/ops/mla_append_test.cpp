@@ -533,9 +533,10 @@ TEST_P(MlaAppendThenDecode, EqualsDecodeOfPlainTensors) {
   for (std::int64_t s = 0; s < 2; ++s) {
     for (std::int64_t h = 0; h < c.heads; ++h) {
       for (std::int64_t d = 0; d < c.d_latent; ++d) {
-        // Codes times scales are rounded where tensor cores take them, in another order of the same sums.
+        // Codes times scales are rounded where tensor cores take them, in another order of the same sums: that may move
+        // a result to its neighbour.
         if (c.codes()) {
-          ASSERT_NEAR(one.get(s, h, d), two.get(s, h, d), 0.03 + 0x1p-7 * std::fabs(two.get(s, h, d)))
+          ASSERT_NEAR(one.get(s, h, d), two.get(s, h, d), 0.02 + std::fabs(two.get(s, h, d)) / 64)
               << s << " " << h << " " << d;
         } else {
           ASSERT_EQ(one.get(s, h, d), two.get(s, h, d)) << s << " " << h << " " << d;

@@ -9,8 +9,8 @@ namespace quern::test {
 namespace {
 
 const ForEveryTarget kTemplates = {
-    "softmax * dtype=f32",         "softmax * dtype=f32 log=1 held=0",     "softmax * dtype=bf16 out=bf16",
-    "softmax * dtype=f16 out=f32", "softmax * dtype=f32 cluster=0 held=0",
+    "softmax * dtype=f32",         "softmax * dtype=f32 log=1 each=16",     "softmax * dtype=bf16 out=bf16 each=80",
+    "softmax * dtype=f16 out=f32", "softmax * dtype=f32 cluster=0 each=16",
 };
 constexpr ThreeCalls<quern_softmax_args> kSoftmax{quern_softmax, quern_softmax_workspace, quern_softmax_prepare};
 
@@ -240,8 +240,9 @@ TEST(SoftmaxWarm, NamesWhatCallsTake) {
     EXPECT_TRUE(std::ranges::any_of(lines, [&](const std::string& line) { return line.starts_with(op); })) << op;
   }
   const Context fresh = compiling_context();
-  for (const char* wrong : {"softmax host dtype=f16 out=bf16", "softmax host64 dtype=f32 cluster=1",
-                            "renormalise host dtype=f16", "top_k host dtype=f32 held=2"}) {
+  for (const char* wrong :
+       {"softmax host dtype=f16 out=bf16", "softmax host dtype=f32 each=96", "softmax host64 dtype=f32 cluster=1",
+        "renormalise host dtype=f16", "top_k host dtype=f32 held=2"}) {
     const std::vector<Warmed> warmed = warm(fresh.get(), {"host", "host64"}, std::string(wrong) + "\n");
     ASSERT_EQ(warmed.size(), 1u) << wrong;
     EXPECT_EQ(warmed[0].outcome, QUERN_WARM_FAILED) << wrong;

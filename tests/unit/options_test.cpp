@@ -63,12 +63,15 @@ TEST(Options, WhatReachesForFilesOrTargetsIsRefused) {
                              "-D=1",
                              "-Xptxas=-o,x",
                              "--ptxas-options=-v,-o=x",
+                             "--ptxas-options=-dlcm=ca,-o=x",
                              ""}) {
     const Error error = error_of([&] { check_options({"-O3", option}); });
     EXPECT_EQ(error.status(), QUERN_INVALID) << option;
     EXPECT_TRUE(contains(error.text(), '\'' + std::string(option) + '\'')) << error.text();
   }
 }
+
+TEST(Options, ThatTheLibrarysOwnKernelsTakeAreAllowed) { check_options({"--ptxas-options=-O2", "-Xptxas=-dlcm=cg"}); }
 
 TEST(Options, AreCheckedBeforeAnyCompilerIsLookedFor) {
   Compilers compilers{CompilerOptions{}};

@@ -65,7 +65,8 @@ QUERN_DEVICE u64 last_place(const RenormaliseParams& p, const RenormaliseRoom& r
   }
   if (limits.top_p < 1.0f) {
     const u64 total = weight_from(room, tokens, scale, p.joint ? whole : least);
-    const u64 place = cut_by_weight(room.weigh, tokens, scale, share_of_weight(limits.top_p, total), p.n);
+    const u64 wanted = share_of_weight(limits.top_p, total);
+    const u64 place = cut_by_weight(room.weigh, tokens, scale, wanted, total, p.n);
     least = place > least ? place : least;
   }
   return least;
@@ -75,16 +76,11 @@ QUERN_DEVICE void write_staying(const Tokens& tokens, const Scale& scale, u64 le
   const Slice& s = tokens.s;
   const bool vectors = stores_vectors(out, s);
   tokens.each([&](i32 tile, const u32(&k)[kGroup]) {
-    QUERN_UNROLL for (int j = 0; j < kGroupTiles; ++j) {
-      if (tile + j >= s.last) continue;
-      f32 x[kVector];
-      QUERN_UNROLL for (int e = 0; e < kVector; ++e) {
-        const u32 key = k[j * kVector + e];
-        x[e] = stays(key, tokens.index_of(tile, j * kVector + e), least) ? scale.value(number_of_key(key)) * inverse_sum
-                                                                         : 0.0f;
-      }
-      store_elements(out, vectors, s, s.place(tile + j), x);
+    f32 x[kGroup];
+    QUERN_UNROLL for (int i = 0; i < kGroup; ++i) {
+      x[i] = stays(k[i], tokens.index_of(tile, i), least) ? scale.value(number_of_key(k[i])) * inverse_sum : 0.0f;
     }
+    store_tiles(out, vectors, s, tile, x);
   });
 }
 

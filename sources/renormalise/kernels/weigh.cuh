@@ -87,9 +87,12 @@ QUERN_DEVICE void add_up_weights(const WeighRoom& room) {
   sync_row();
 }
 
-// The fewest first tokens of a row of n that weigh `wanted`, which all of them do: wanted > 0.
-QUERN_DEVICE u64 cut_by_weight(const WeighRoom& room, const Tokens& tokens, const Scale& scale, u64 wanted, i32 n) {
+// The fewest first tokens of a row of n that weigh `wanted`, which those do that weigh `total`: wanted > 0.
+QUERN_DEVICE u64 cut_by_weight(const WeighRoom& room, const Tokens& tokens, const Scale& scale, u64 wanted, u64 total,
+                               i32 n) {
   Prefix prefix{};
+  // All that weigh less than this together do not make up what may be missing: they need not be counted.
+  const u64 least = (total - wanted) / static_cast<u64>(n);
   QUERN_ROLLED for (int number = 0; number < 3; ++number) {
     const Digit digit = Digit::at(number);
     bins_zero<kThreads>(room.select.counts, kBins);
@@ -100,7 +103,8 @@ QUERN_DEVICE u64 cut_by_weight(const WeighRoom& room, const Tokens& tokens, cons
       u64 weights[kGroup];
       QUERN_UNROLL for (int i = 0; i < kGroup; ++i) {
         bins[i] = (k[i] & digit.mask()) >> digit.shift;
-        weights[i] = ((k[i] ^ prefix.key) & prefix.key_mask) == 0 ? scale.weight_of_key(k[i]) : u64{0};
+        const u64 weight = ((k[i] ^ prefix.key) & prefix.key_mask) == 0 ? scale.weight_of_key(k[i]) : u64{0};
+        weights[i] = weight >= least ? weight : u64{0};
       }
       weigh_group(room.select.counts, room.high, bins, weights);
     });

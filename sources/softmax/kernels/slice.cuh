@@ -59,6 +59,19 @@ QUERN_DEVICE Slice slice_of(const Element* row, i32 n) {
   return s;
 }
 
+// Which of this lane's vectors of the tiles from one on are wholly the row's: one comparison each.
+struct WholeVectors {
+  i32 most;    // elements from the first vector's beginning to that of the last whole one
+  bool first;  // the first one is not before the row's beginning
+
+  QUERN_DEVICE WholeVectors(const Slice& s, i32 tile) {
+    const i32 begin = s.place(tile), to_end = s.end - kVector - begin, of_warp = (s.last - tile) * kTile - 1;
+    most = to_end < of_warp ? to_end : of_warp;
+    first = begin >= s.shift;
+  }
+  QUERN_DEVICE bool has(int j) const { return j * kTile <= most && (j > 0 || first); }
+};
+
 // A vector at an end of the row.
 template <Fill fill, class T = Element>
 QUERN_DEVICE vec16 load_edge(const Slice& s, i32 place) {
@@ -77,16 +90,6 @@ QUERN_DEVICE vec16 load_edge(const Slice& s, i32 place) {
   return v;
 }
 
-// This lane's vector of a tile, where all of it is the row's; of the row that begins at s's place from `base`.
-template <Fill fill>
-QUERN_DEVICE vec16 load_whole(const Slice& s, const u8* base, i32 tile) {
-  const u32 none = filling<fill>();
-  const i32 place = s.place(tile);
-  vec16 v{{none, none, none, none}};
-  if (tile < s.last && place >= s.shift && place + kVector <= s.end)
-    v = load16_once(base + static_cast<i64>(place) * static_cast<i64>(sizeof(Element)));
-  return v;
-}
 // The row's first vector and its last among those of the tiles from `tile` on, where they are not whole: each is in one
 // lane's hands.
 template <Fill fill, int count>
@@ -104,7 +107,13 @@ QUERN_DEVICE void load_ends(const Slice& s, i32 tile, vec16 (&v)[count]) {
 }
 template <Fill fill, int count>
 QUERN_DEVICE void load_tiles(const Slice& s, i32 tile, vec16 (&v)[count]) {
-  QUERN_UNROLL for (int j = 0; j < count; ++j) v[j] = load_whole<fill>(s, s.base, tile + j);
+  const u32 none = filling<fill>();
+  const WholeVectors whole(s, tile);
+  const u8* from = s.base + static_cast<i64>(s.place(tile)) * static_cast<i64>(sizeof(Element));
+  QUERN_UNROLL for (int j = 0; j < count; ++j) {
+    v[j] = {{none, none, none, none}};
+    if (whole.has(j)) v[j] = load16_once(from + j * 16 * kWarp);
+  }
   load_ends<fill>(s, tile, v);
 }
 
@@ -126,30 +135,54 @@ QUERN_DEVICE void load_elements(const Slice& s, i32 tile, f32 (&x)[count]) {
   QUERN_UNROLL for (int j = 0; j < kLoads; ++j) widen_vector(v[j], x + j * kVector);
 }
 
-// Stores a vector's elements, those of the row, at their indices.
+// Stores a vector's elements at their indices, `to` being that of the first: all at once, or those of the row.
 template <class Out>
-QUERN_DEVICE void store_elements(Out* out, bool vectors, const Slice& s, i32 place, const f32* x) {
-  Out* to = out + (place - s.shift);
-  if (vectors && place >= s.shift && place + kVector <= s.end) {
-    constexpr int kOf16 = 16 / static_cast<int>(sizeof(Out));
-    QUERN_UNROLL for (int i = 0; i < kVector; i += kOf16) {
-      vec16 v;
-      QUERN_UNROLL for (int w = 0; w < 4; ++w) {
-        if constexpr (sizeof(Out) == 4) {
-          v.x[w] = bits_of(x[i + w]);
-        } else {
-          v.x[w] = pack<Out>(x[i + 2 * w], x[i + 2 * w + 1]);
-        }
+QUERN_DEVICE void store_whole(Out* to, const f32* x) {
+  constexpr int kOf16 = 16 / static_cast<int>(sizeof(Out));
+  QUERN_UNROLL for (int i = 0; i < kVector; i += kOf16) {
+    vec16 v;
+    QUERN_UNROLL for (int w = 0; w < 4; ++w) {
+      if constexpr (sizeof(Out) == 4) {
+        v.x[w] = bits_of(x[i + w]);
+      } else {
+        v.x[w] = pack<Out>(x[i + 2 * w], x[i + 2 * w + 1]);
       }
-      store16_global(to + i, v);
     }
-    return;
+    store16_global(to + i, v);
   }
+}
+template <class Out>
+QUERN_DEVICE void store_some(Out* to, const Slice& s, i32 place, const f32* x) {
   QUERN_UNROLL for (int e = 0; e < kVector; ++e) {
     if (place + e >= s.shift && place + e < s.end) to[e] = from_f32<Out>(x[e]);
   }
 }
-// Whether store_elements may store whole vectors at once.
+// This lane's elements of the tiles from `tile` on, to the row's `out`.
+template <class Out, int count>
+QUERN_DEVICE void store_tiles(Out* out, bool vectors, const Slice& s, i32 tile, const f32 (&x)[count]) {
+  constexpr int kStores = count / kVector;
+  const i32 begin = s.place(tile);
+  Out* const to = out + (begin - s.shift);
+  if (!vectors) {
+    QUERN_UNROLL for (int j = 0; j < kStores; ++j) {
+      if (tile + j < s.last) store_some(to + j * kTile, s, begin + j * kTile, x + j * kVector);
+    }
+    return;
+  }
+  const WholeVectors whole(s, tile);
+  QUERN_UNROLL for (int j = 0; j < kStores; ++j) {
+    if (whole.has(j)) store_whole(to + j * kTile, x + j * kVector);
+  }
+  QUERN_ROLLED for (int which = 0; which < 2; ++which) {
+    const i32 place = which == 0 ? 0 : (s.end - 1) / kVector * kVector, of = place / kTile;
+    if ((place >= s.shift && place + kVector <= s.end) || of < tile || of >= s.last || of >= tile + kStores) continue;
+    if (s.place(of) != place) continue;
+    QUERN_UNROLL for (int j = 0; j < kStores; ++j) {
+      if (tile + j == of) store_some(to + j * kTile, s, place, x + j * kVector);
+    }
+  }
+}
+// Whether whole vectors may be stored at once.
 template <class Out>
 QUERN_DEVICE bool stores_vectors(const Out* out, const Slice& s) {
   return (reinterpret_cast<u64>(out) - static_cast<u64>(s.shift) * sizeof(Out)) % 16 == 0;

@@ -1,6 +1,5 @@
 // softmax of rows, each read once where its blocks have room for it, else twice: every warp finds the largest of its
 // part and the sum of the exponentials below that, the warps of all blocks tell each other, and each writes its part.
-// While a row is written the next one is read: memory has something to do while sums travel.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -38,9 +37,7 @@ struct Softmax {
 
   template <int count>
   QUERN_DEVICE void store(i32 tile, const f32 (&x)[count]) const {
-    QUERN_UNROLL for (int j = 0; j < count / kVector; ++j) {
-      if (tile + j < s.last) store_elements(out, vectors, s, s.place(tile + j), x + j * kVector);
-    }
+    store_tiles(out, vectors, s, tile, x);
   }
   QUERN_DEVICE void fill(f32 v) const {
     f32 x[kFew];
@@ -61,11 +58,20 @@ struct Softmax {
   QUERN_DEVICE f32 sum_of(f32 (&x)[kEach], f32 max) const {
     const f32 base = base_of(max);
     f32 sums[4] = {};
-    QUERN_UNROLL for (int i = 0; i < kEach; ++i) {
-      // NaN is nothing, as -inf is.
-      const f32 w = weight_below(fmax(x[i], -infinity()), base, scale);
-      sums[i & 3] += w;
-      if constexpr (keep) x[i] = w;
+    if (max == infinity()) {
+      // These alone have a weight. A branch of its own, lest every element is asked.
+      QUERN_UNROLL for (int i = 0; i < kEach; ++i) {
+        const f32 w = x[i] == max ? 1.0f : 0.0f;
+        sums[i & 3] += w;
+        if constexpr (keep) x[i] = w;
+      }
+    } else {
+      QUERN_UNROLL for (int i = 0; i < kEach; ++i) {
+        // NaN is nothing, as -inf is.
+        const f32 w = exp2((fmax(x[i], -infinity()) - base) * scale);
+        sums[i & 3] += w;
+        if constexpr (keep) x[i] = w;
+      }
     }
     return (sums[0] + sums[1]) + (sums[2] + sums[3]);
   }
@@ -177,26 +183,18 @@ QUERN_DEVICE u32 stream_row(const Softmax& row, Part* slots) {
   return status_of(whole);
 }
 
-// A row that is held: what has been loaded of it is in v, and then that of the next one, where there is one that lies
-// like it: from the boundary `next` on.
-QUERN_DEVICE u32 hold_row(const Softmax& row, const u8* next, vec16 (&v)[kTiles], Part* slots) {
+// A row that is held.
+QUERN_DEVICE u32 hold_row(const Softmax& row, Part* slots) {
   const Slice& s = row.s;
   f32 x[kEach];
-  QUERN_UNROLL for (int j = 0; j < kTiles; ++j) widen_vector(v[j], x + j * kVector);
+  load_elements<Fill::least>(s, s.first, x);
   bool nan = false;
   const f32 max = row.max_of(x, &nan);
   const Part own{max, row.sum_of<!kLog>(x, max), nan ? 1u : 0u, 0}, whole = join_all(row, own, slots);
   const Result result(row, whole);
   const f32 factor = (max == whole.max ? 1.0f : weight_below(max, result.base, row.scale)) * result.factor;
-  QUERN_UNROLL for (int j = 0; j < kTiles; ++j) {
-    f32* const of_vector = x + j * kVector;
-    QUERN_UNROLL for (int e = 0; e < kVector; ++e) {
-      of_vector[e] = kLog ? result.log_of(of_vector[e]) : of_vector[e] * factor;
-    }
-    if (s.first + j < s.last) store_elements(row.out, row.vectors, s, s.place(s.first + j), of_vector);
-    // In any case something new: else registers would keep what was there before.
-    v[j] = next ? load_whole<Fill::least>(s, next, s.first + j) : vec16{};
-  }
+  QUERN_UNROLL for (int i = 0; i < kEach; ++i) x[i] = kLog ? result.log_of(x[i]) : x[i] * factor;
+  row.store(s.first, x);
   return status_of(whole);
 }
 
@@ -224,9 +222,6 @@ QUERN_DEVICE void softmax(const SoftmaxParams& p) {
   QUERN_SHARED(u64, places, kMostRowBlocks);
   QUERN_SHARED(u64, scratch, kWarps);
   const i32 step = block_count(0) / row_blocks();
-  const i64 to_next = step * p.group_stride * static_cast<i64>(sizeof(Element));
-  vec16 v[kTiles];
-  bool loaded = false;
   i32 turn = 0;
   QUERN_ROLLED for (i64 index = block_index(0) / row_blocks(); index < p.rows; index += step) {
     const i64 matrix = index / p.group;
@@ -241,17 +236,12 @@ QUERN_DEVICE void softmax(const SoftmaxParams& p) {
       // What is told of one row may still be read while the next one's is told: two sets of slots take turns.
       Part* const own_slots = slots + (++turn & 1) * kMostRowBlocks * kWarps;
       if constexpr (kHeld) {
-        if (!loaded) load_tiles<Fill::least>(s, s.first, v);
-        // Rows with ends that are no whole vectors are not loaded in advance.
-        loaded = index + step < p.rows && p.group == 1 && to_next % 16 == 0 && s.shift == 0 && p.n % kVector == 0;
-        status = hold_row(row, loaded ? s.base + to_next : nullptr, v, own_slots);
+        status = hold_row(row, own_slots);
       } else {
         status = stream_row(row, own_slots);
       }
     } else {
       status = unusual_row(p, index, places, scratch);
-      loaded = false;
-      QUERN_UNROLL for (int j = 0; j < kTiles; ++j) v[j] = vec16{};
     }
     if (p.status && row_block() == 0 && thread_index() == 0) p.status[index] = static_cast<i32>(status);
   }

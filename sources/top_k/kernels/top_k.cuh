@@ -143,13 +143,22 @@ QUERN_DEVICE void each_chosen_streamed(const TopKRoom& room, const Keys& keys, c
   });
 }
 
-// The largest first; `size` is a power of two. (Batcher, "Sorting networks and their applications", 1968.)
+// The largest first; `size` is a power of two. (Batcher, "Sorting networks and their applications", 1968.) Each warp
+// has pairs that lie together, so that it waits for others only where their elements lie further apart.
 QUERN_DEVICE void sort_list(u64* list, i32 size) {
+  const i32 pairs = size / 2, of_warp = pairs / kWarps > kWarp ? pairs / kWarps : kWarp;
+  bool apart = true;  // what comes next was left by other warps
   QUERN_ROLLED for (i32 run = 2; run <= size; run *= 2) {
     QUERN_ROLLED for (i32 step = run / 2; step > 0; step /= 2) {
-      sync_block();
-      QUERN_ROLLED for (i32 i = thread_index(); i < size / 2; i += kThreads) {
-        const i32 a = 2 * i - (i & (step - 1)), b = a + step;
+      if (apart || step > of_warp) {
+        sync_block();
+      } else {
+        sync_warp();
+      }
+      apart = step > of_warp;
+      QUERN_ROLLED for (i32 own = lane(); own < of_warp; own += kWarp) {
+        const i32 i = warp() * of_warp + own, a = 2 * i - (i & (step - 1)), b = a + step;
+        if (i >= pairs) break;
         const u64 first = list[a], second = list[b];
         if ((first < second) == ((a & run) == 0)) list[a] = second, list[b] = first;
       }

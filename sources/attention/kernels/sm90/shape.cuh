@@ -65,7 +65,7 @@ static_assert(kBoxes * kSpansK <= kWarp && kBoxes * kSpansV <= kWarp, "each lane
 inline constexpr int kTurnBarrier = 1, kGroupBarrier = kTurnBarrier + kConsumers,
                      kConsumersBarrier = kGroupBarrier + kConsumers;
 // Consumers take turns where softmax takes about as long as products: one multiplies while another does softmax.
-inline constexpr bool kTurns = !kEights && kConsumers > 1 && kDimK <= 128 && kDimV <= 128;
+inline constexpr bool kTurns = !kEights && kConsumers > 1 && kDimK <= 96 && kDimV <= 96;
 
 // The consumers as a team.
 struct Consumers {

@@ -21,7 +21,6 @@ inline constexpr i32 kQueryTiles = kSharedKeys ? 2 : 1;
 inline constexpr i32 kKeys = kIndexKeys, kPageRows = PAGE_ROWS;
 inline constexpr i32 kKeyBytes = kKeys * 128, kQueryBytes = kTokens * 64 * 128;
 inline constexpr i32 kStages = index_stages(TOKENS);
-inline constexpr i32 kTurnBarrier = 1;        // named barriers, one for each warpgroup
 inline constexpr i32 kHeadSums = 32;          // accumulators of a thread and query
 inline constexpr i32 kWeights = TOKENS * 64;  // of an item
 static_assert(THREADS == (kConsumers + 1) * kGroupThreads);
@@ -234,30 +233,16 @@ struct Multiplier {
         full(memory.barriers.keys.full),
         query_full(memory.barriers.queries.full) {}
 
-  // The warpgroups' products take turns where both multiply the same keys: else they would run side by side, and then
-  // the sums of both, while tensor cores wait.
-  QUERN_DEVICE void take_turn() const {
-    if constexpr (kSharedKeys) meet_named(kTurnBarrier + group, kConsumers * kGroupThreads);
-  }
-  QUERN_DEVICE void hand_over() const {
-    if constexpr (kSharedKeys) arrive_named(kTurnBarrier + (group ^ 1), kConsumers * kGroupThreads);
-  }
-
   // Products of a block of keys with the warpgroup's queries; the keys' scales beside them.
   QUERN_DEVICE void multiply(const KeyState& state, u64 queries, f32 (&x)[kTokens * kHeadSums],
                              f32 (&scales)[2]) const {
     await(full, state);
     const u64 keys = matrix_descriptor(m.keys + state.stage * kKeyBytes, k_major_layout(Swizzle::bytes128));
-    take_turn();
     wgmma_fence();
-    QUERN_UNROLL for (i32 k = 0; k < 4; ++k) {
-      wgmma<Code, Code, Major::k, Major::k>(x, advanced(keys, k * 32), advanced(queries, k * 32), k > 0);
-      if (k >= 2) wgmma_commit();
-    }
+    QUERN_UNROLL for (i32 k = 0; k < 4; ++k)
+        wgmma<Code, Code, Major::k, Major::k>(x, advanced(keys, k * 32), advanced(queries, k * 32), k > 0);
+    wgmma_commit();
     QUERN_UNROLL for (i32 h = 0; h < 2; ++h) scales[h] = m.scales[state.stage * kKeys + accumulator_row(thread, h)];
-    // The other's products are to be there when these end.
-    if constexpr (kSharedKeys) wgmma_wait<1>();
-    hand_over();
     wgmma_wait<0>(x);
   }
   QUERN_DEVICE void release(Mbarrier& empty) const {
@@ -292,7 +277,6 @@ struct Multiplier {
     KeyState state;
     QueryState query;
     i32 turn = 0;  // whose a block of keys is, where they are shared out
-    if (group == 1) hand_over();
     each_item(p, [&](const Work& work, i32 end) {
       const i32 own_first = kSharedKeys ? group * kTokens : 0;
       const i32 rest = work.count - own_first, own_count = rest < kTokens ? rest : kTokens;
@@ -315,7 +299,6 @@ struct Multiplier {
       }
       fill_masked(p, work, key, thread_index(), kConsumers * kGroupThreads);
     });
-    if (group == 0) take_turn();  // the other warpgroup handed over last
   }
 };
 

@@ -10,9 +10,9 @@
 //                                         <----------  weights of block 1, to shared memory
 //   left sums  += weights 1 * left keys 1             right sums += weights 1 * right keys 1
 //
-// So one warpgroup's softmax runs while the other's products do. Weights are relative to one maximum a row, which both
-// follow in turn: block 0's logits raise it, then block 1's. Weights of a block go where its rope part was, which only
-// logits need.
+// So one warpgroup's softmax runs while the other's products do; its own weights a warpgroup multiplies from registers.
+// Weights are relative to one maximum a row, which both follow in turn: block 0's logits raise it, then block 1's.
+// Weights of a block go where its rope part was, which only logits need.
 //
 // A block of keys is nine tiles of 64 columns, copied two at a time with a barrier for each two, and filled again by
 // halves as soon as the half's columns have been multiplied. Each of the two blocks has a warp that copies it.
@@ -95,7 +95,7 @@ struct Multiplier {
     wgmma_commit();
     wgmma_wait<0>(logits);
   }
-  // sums += weights values of a block, the values its half of the columns.
+  // sums += weights values of the other warpgroup's block, the values this one's half of the columns.
   QUERN_DEVICE void add(f32 (&sums)[128], int block, u32 round) const {
     // Copied for one warpgroup, which has seen them arrive; the other has to see it for itself.
     QUERN_UNROLL for (int i = 0; i < (kGathered ? 1 : 2); ++i) wait_for_keys(block, group * 2 + i, round);
@@ -105,6 +105,15 @@ struct Multiplier {
         true);
     wgmma_commit();
     wgmma_wait<0>(sums);
+  }
+  // The same for the block whose weights this warpgroup has in registers; complete after wgmma_wait.
+  QUERN_DEVICE void add_own(f32 (&sums)[128], const u32 (&weights)[4][4]) const {
+    wgmma_fence();
+    QUERN_UNROLL for (int k = 0; k < 4; ++k) {
+      const u64 of = values.at(static_cast<u32>(group * kBlockBytes + k * 16 * 128));
+      wgmma<Element, Element, Major::k, Major::mn>(sums, weights[k], of, true);
+    }
+    wgmma_commit();
   }
   QUERN_DEVICE void release(Mbarrier& empty) const {
     if (elect_one()) mbarrier_arrive(empty);
@@ -221,26 +230,30 @@ struct Multiplier {
     to_operand<Element>(logits, weights);
     if (edge && !kGathered) clear_unseen(t.any, own_key);
     meet_named(kOwn + group, 2 * kGroupThreads);
-    hand_over(weights);
+    if (group == 1) hand_over(weights);
     sum(logits, rows.sum);
     if (first_changed) scale_rows(sums, first);
-    // Its own weights are there when its own threads have stored them, the other's when they have arrived.
     if (group == 0) {
-      sync_named(kStored, kGroupThreads);
+      add_own(sums, weights);
+      hand_over(weights);
+      wgmma_wait<0>(sums);
     } else {
       meet_named(kWeights0, kConsumers);
+      add(sums, 0, round);
     }
-    add(sums, 0, round);
     release(barriers.empty[0][group]);
     if (group == 0) {
       meet_named(kWeights1, kConsumers);
       learn(m.base(1), to);
       second_changed = follow(rows, to, second);
-    } else {
-      sync_named(kStored + 1, kGroupThreads);
     }
     if (second_changed) scale_rows(sums, second);
-    add(sums, 1, round);
+    if (group == 0) {
+      add(sums, 1, round);
+    } else {
+      add_own(sums, weights);
+      wgmma_wait<0>(sums);
+    }
     release(barriers.empty[1][group]);
   }
 
