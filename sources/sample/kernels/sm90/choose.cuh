@@ -261,9 +261,10 @@ QUERN_DEVICE Choice choose_of_filtered(const SampleParams& p, const Part& part, 
       if (doing == Doing::all_bins || doing == Doing::sieve) {
         whole = bins, fresh = true;
         bool complete = true;
-        QUERN_FOUR_AT_ONCE for (i32 r = 0; r < part.blocks; ++r) {
-          all += of_block(reinterpret_cast<const u64*>(part.work) + kSpots, r);
-          if (doing == Doing::sieve) complete = complete && of_block(&desk.sieved, r) <= static_cast<u32>(kSieved);
+        each_block(part, reinterpret_cast<const u64*>(part.work) + kSpots, [&](i32, u64 its) { all += its; });
+        if (doing == Doing::sieve) {
+          each_block(part, &desk.sieved,
+                     [&](i32, u32 its) { complete = complete && its <= static_cast<u32>(kSieved); });
         }
         if (doing == Doing::sieve) {
           apart = complete && all >= share_of(s.top_p, sums.total(), false);

@@ -85,6 +85,15 @@ QUERN_DEVICE Part part_of(const SampleParams& p, Desk* desk) {
   return part;
 }
 
+// f(r, what block r has there) for each block; all loads are under way at once.
+template <class T, class F>
+QUERN_DEVICE void each_block(const Part& part, const T* place, F f) {
+  T v[kClusterBlocks];
+  QUERN_UNROLL for (i32 r = 0; r < kClusterBlocks; ++r) v[r] = of_block(place, r < part.blocks ? r : 0);
+  QUERN_UNROLL for (i32 r = 0; r < kClusterBlocks; ++r) {
+    if (r < part.blocks) f(r, v[r]);
+  }
+}
 // The last thing that a block does with what others have of a row; after it each may go on alone. Once in a row.
 QUERN_DEVICE void release() {
   sync_warp();

@@ -230,13 +230,12 @@ QUERN_DEVICE OwnBins add_up(const Part& part, bool counting) {
   OwnBins own{};
   static_assert(kOwnBins == 2);
   const u32 *const weights = bins.weights + 4 * thread_index(), *const counts = bins.counts + 2 * thread_index();
-  QUERN_FOUR_AT_ONCE for (i32 r = 0; r < part.blocks; ++r) {
-    const vec16 two = of_block(reinterpret_cast<const vec16*>(weights), r);
-    const u64 its = of_block(reinterpret_cast<const u64*>(counts), r);
+  each_block(part, reinterpret_cast<const vec16*>(weights), [&](i32, const vec16& two) {
     own.weight[0] += static_cast<u64>(two.x[1]) << 32 | two.x[0];
     own.weight[1] += static_cast<u64>(two.x[3]) << 32 | two.x[2];
-    own.count[0] += static_cast<u32>(its), own.count[1] += static_cast<u32>(its >> 32);
-  }
+  });
+  each_block(part, reinterpret_cast<const u64*>(counts),
+             [&](i32, u64 its) { own.count[0] += static_cast<u32>(its), own.count[1] += static_cast<u32>(its >> 32); });
   u64 weight = 0;
   u32 count = 0;
   QUERN_UNROLL for (int i = 0; i < kOwnBins; ++i) weight += own.weight[i], count += own.count[i];
@@ -271,13 +270,13 @@ QUERN_DEVICE FoundBins find_bin(u64* found, const OwnBins& own, By by, u64 wante
 QUERN_DEVICE i32 gather(const Part& part, const Place* list, const u32* listed) {
   // This thread's token is the i-th of block `from`.
   i32 count = 0, i = thread_index(), from = -1;
-  QUERN_FOUR_AT_ONCE for (i32 r = 0; r < part.blocks; ++r) {
-    const i32 its = static_cast<i32>(of_block(listed, r));
+  each_block(part, listed, [&](i32 r, u32 number) {
+    const i32 its = static_cast<i32>(number);
     const bool here = from < 0 && i < its;
     from = here ? r : from;
     i -= from < 0 ? its : 0;
     count += its;
-  }
+  });
   if (count > kSegment) return -1;
   if (from >= 0) part.desk->few[thread_index()] = of_block(list + i, from);
   sync_block();
