@@ -382,9 +382,8 @@ std::vector<LatentCase> latent_cases() {
   add("table_lengths", [](LatentCase& c) { c.by = By::table, c.positions = false; });
   add("indices", [](LatentCase& c) { c.by = By::indices; });
   add("indices_lengths", [](LatentCase& c) { c.by = By::indices, c.positions = false; });
-  add("one_each", [](LatentCase& c) {
-    c.by = By::table, c.positions = false, c.one_each = true, c.q_lens = {1, 1, 1, 1, 1};
-  });
+  add("one_each",
+      [](LatentCase& c) { c.by = By::table, c.positions = false, c.one_each = true, c.q_lens = {1, 1, 1, 1, 1}; });
   add("wide", [](LatentCase& c) { c.wide = true; });
   add("page_5", [](LatentCase& c) { c.page_size = 5, c.lengths = {1, 16, 7, 9, 20}, c.by = By::table; });
   add("page_1", [](LatentCase& c) { c.page_size = 1, c.q_lens = {1, 2, 1}, c.lengths = {1, 4, 3}; });
