@@ -13,7 +13,6 @@ SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
 import argparse
-import json
 import math
 import random
 import sys
@@ -25,6 +24,7 @@ import quern
 import torch
 import torch.nn.functional as F
 from gemm.clock import Clock
+from kept import write
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 KINDS = ("prefill", "append", "window", "decode", "random")
@@ -355,8 +355,7 @@ def main() -> int:
         print(f"random: the best peer's time over ours: mean {mean:.2f}, 5 % {ratios[len(ratios) // 20]:.2f}, "
               f"worst {ratios[0]:.2f}, of {len(ratios)}")  # fmt: skip
     if arguments.json:
-        with open(arguments.json, "w") as file:
-            json.dump({"device": torch.cuda.get_device_name(), "seed": arguments.seed, "rows": rows}, file, indent=1)
+        write(arguments.json, device=torch.cuda.get_device_name(), seed=arguments.seed, rows=rows)
     print(f"{len(rows)} cases, {len(wrong)} wrong")
     return 1 if wrong else 0
 

@@ -11,13 +11,13 @@ SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
 import argparse
-import json
 import math
 from collections.abc import Callable
 
 import quern
 import torch
 from gemm.clock import Clock
+from kept import write
 
 KV_HEADS, HEADS, DIM, PAGE = 8, 32, 128, 16
 THETA = 500000.0
@@ -107,8 +107,7 @@ def main() -> int:
                       f"{'' if difference < 0.004 else f'  WRONG: {difference}'}", flush=True)  # fmt: skip
                 rows.append({"tokens": tokens, "name": name, "us": (us, graph), "difference": difference})
     if arguments.json:
-        with open(arguments.json, "w") as file:
-            json.dump({"device": torch.cuda.get_device_name(), "rows": rows}, file, indent=1)
+        write(arguments.json, rows=rows)
     return 1 if wrong else 0
 
 

@@ -14,7 +14,6 @@ SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
 import argparse
-import json
 import math
 import sys
 import time
@@ -24,6 +23,7 @@ from typing import Any
 import torch
 from gemm.clock import Clock
 from gemm.sides import Quern
+from kept import write
 from quern import Context
 
 LATENT, ROPE, PAGE = 512, 64, 64
@@ -306,8 +306,7 @@ def main() -> int:
                 rows.append(measure_scores(case, context, clock, given.seed, product))
             torch.cuda.empty_cache()
     if given.json:
-        with open(given.json, "w") as file:
-            json.dump(rows, file, indent=1)
+        write(given.json, rows=rows)
     return 0 if all(row["error"] < row["allowed"] for row in rows) else 1
 
 

@@ -13,7 +13,6 @@ SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 import time
 from dataclasses import dataclass
@@ -22,6 +21,7 @@ from typing import Any
 import torch
 from gemm.clock import Clock
 from gemm.sides import Quern
+from kept import write
 from quern import Context
 
 LATENT, ROPE, COLUMNS = 512, 64, 576
@@ -309,8 +309,7 @@ def main() -> int:
             del problem, side, call, calls
             torch.cuda.empty_cache()
     if given.json:
-        with open(given.json, "w") as file:
-            json.dump(rows, file, indent=1)
+        write(given.json, rows=rows)
     return 1 if failed else 0
 
 

@@ -11,12 +11,12 @@ SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
 import argparse
-import json
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import torch
+from kept import write
 from quern import Context
 from sampling_peers import SHAPES, call_us, graph_us, logits_of
 
@@ -161,15 +161,7 @@ def main() -> None:
     first = max((row["first_ms"] for row in rows), default=0.0)
     print(f"the slowest first call: {first:.0f} ms")
     if options.json:
-        text = {
-            "date": time.strftime("%Y-%m-%d"),
-            "machine": f"{context.device.name}, PyTorch {torch.__version__}",
-            "command": "PYTHONPATH=build/python python3 tests/bench/selection_peers.py --json FILE",
-            "note": "Microseconds of calls out of a flushed L2 and of graphs of 20 calls.",
-            "rows": rows,
-        }
-        with open(options.json, "w") as file:
-            json.dump(text, file, indent=1)
+        write(options.json, note="Microseconds of calls out of a flushed L2 and of graphs of 20 calls.", rows=rows)
 
 
 if __name__ == "__main__":
