@@ -108,7 +108,9 @@ TEST_P(GemmModel, IsListedWithWhatItsLayersCall) {
   std::printf("%s: %zu kernels, %zu of them of products\n", GetParam().name.c_str(), listed.size(), of_products);
   EXPECT_GT(of_products, 0u);
   EXPECT_LE(of_products, GetParam().most);
-  constexpr std::size_t kMostOthers = 26;  // of all other ops, so that what a model needs in all is bounded, too
+  // Of all other ops, so that what a model needs in all is bounded, too: sampling and its like, which are the same for
+  // all models, are 10 of them. DeepSeek-V3 has the most.
+  constexpr std::size_t kMostOthers = 37;
   EXPECT_LE(listed.size() - of_products, kMostOthers);
   auto error = sized<quern_error>();
   std::size_t products = 0;
