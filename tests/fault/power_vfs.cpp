@@ -6,11 +6,14 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <cstdlib>
 #include <vector>
+
+#include "tests/support/forwarding_file.h"
 
 namespace quern::cache::testing {
 namespace {
+
+using test::forwarding, test::inner;
 
 constexpr std::size_t kSector = 512;
 
@@ -33,28 +36,10 @@ std::string last_part(const char* path) {
   return text.substr(text.rfind('/') + 1);
 }
 
-struct File {
-  sqlite3_file base;
-  sqlite3_file* inner;
-  std::string* name;
-};
-File* ours(sqlite3_file* file) { return reinterpret_cast<File*>(file); }
-sqlite3_file* inner(sqlite3_file* file) { return ours(file)->inner; }
-
 void note(sqlite3_file* file, Operation::Kind kind, std::size_t offset = 0, std::string bytes = {}) {
-  if (recording) log().push_back({kind, *ours(file)->name, offset, std::move(bytes)});
+  if (recording) log().push_back({kind, *forwarding(file)->name, offset, std::move(bytes)});
 }
 
-int close_file(sqlite3_file* file) {
-  sqlite3_file* const under = inner(file);
-  const int code = under->pMethods != nullptr ? under->pMethods->xClose(under) : SQLITE_OK;
-  std::free(under);
-  delete ours(file)->name;
-  return code;
-}
-int read_file(sqlite3_file* file, void* out, int count, sqlite3_int64 offset) {
-  return inner(file)->pMethods->xRead(inner(file), out, count, offset);
-}
 int write_file(sqlite3_file* file, const void* data, int count, sqlite3_int64 offset) {
   note(file, Operation::Kind::write, static_cast<std::size_t>(offset),
        std::string(static_cast<const char*>(data), static_cast<std::size_t>(count)));
@@ -68,45 +53,15 @@ int sync_file(sqlite3_file* file, int) {
   note(file, Operation::Kind::sync);
   return SQLITE_OK;  // nothing fails here in earnest: the disk's time is not what is tested
 }
-int file_size(sqlite3_file* file, sqlite3_int64* size) { return inner(file)->pMethods->xFileSize(inner(file), size); }
-int lock_file(sqlite3_file* file, int level) { return inner(file)->pMethods->xLock(inner(file), level); }
-int unlock_file(sqlite3_file* file, int level) { return inner(file)->pMethods->xUnlock(inner(file), level); }
-int check_reserved(sqlite3_file* file, int* out) { return inner(file)->pMethods->xCheckReservedLock(inner(file), out); }
-int control_file(sqlite3_file* file, int what, void* argument) {
-  return inner(file)->pMethods->xFileControl(inner(file), what, argument);
-}
-int sector_size(sqlite3_file* file) { return inner(file)->pMethods->xSectorSize(inner(file)); }
-int characteristics(sqlite3_file* file) { return inner(file)->pMethods->xDeviceCharacteristics(inner(file)); }
-
 int open_file(sqlite3_vfs*, const char* name, sqlite3_file* file, int flags, int* out_flags) {
   static const sqlite3_io_methods methods = [] {
-    sqlite3_io_methods table = {};
-    table.iVersion = 1;
-    table.xClose = close_file;
-    table.xRead = read_file;
+    sqlite3_io_methods table = test::forwarding_methods();
     table.xWrite = write_file;
     table.xTruncate = truncate_file;
     table.xSync = sync_file;
-    table.xFileSize = file_size;
-    table.xLock = lock_file;
-    table.xUnlock = unlock_file;
-    table.xCheckReservedLock = check_reserved;
-    table.xFileControl = control_file;
-    table.xSectorSize = sector_size;
-    table.xDeviceCharacteristics = characteristics;
     return table;
   }();
-  ours(file)->base.pMethods = nullptr;
-  ours(file)->inner = static_cast<sqlite3_file*>(std::calloc(1, static_cast<std::size_t>(real->szOsFile)));
-  if (ours(file)->inner == nullptr) return SQLITE_NOMEM;
-  const int code = real->xOpen(real, name, ours(file)->inner, flags, out_flags);
-  if (code != SQLITE_OK) {
-    std::free(ours(file)->inner);
-    return code;
-  }
-  ours(file)->name = new std::string(last_part(name));
-  ours(file)->base.pMethods = &methods;
-  return SQLITE_OK;
+  return test::open_forwarding(real, &methods, name, file, flags, out_flags);
 }
 
 int remove_file(sqlite3_vfs*, const char* name, int sync) {
@@ -148,7 +103,7 @@ void record_power() {
     real = sqlite3_vfs_find(nullptr);
     recorder = *real;
     recorder.zName = "power";
-    recorder.szOsFile = sizeof(File);
+    recorder.szOsFile = sizeof(test::ForwardingFile);
     recorder.xOpen = open_file;
     recorder.xDelete = remove_file;
     sqlite3_vfs_register(&recorder, 1);
