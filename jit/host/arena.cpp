@@ -78,6 +78,16 @@ void Arena::poison() {
   for (const Part& p : parts_) std::memset(p.begin, 0xff, p.bytes);
 }
 
+void Arena::poison(std::uint64_t seed) {
+  for (const Part& p : parts_) {
+    for (std::size_t i = 0; i < p.bytes; ++i) {
+      // The low byte of each word, the others 0.
+      if (i % 4 == 0) seed = seed * 6364136223846793005u + 1442695040888963407u;
+      p.begin[i] = i % 4 == 0 ? static_cast<unsigned char>(seed >> 58) : 0;
+    }
+  }
+}
+
 std::string Arena::overrun() {
 #ifndef QUERN_HOST_ASAN  // which reports the access itself
   for (const Part& p : parts_) {

@@ -31,8 +31,10 @@ class Arena {
   // std::bad_alloc.
   void lay_out(std::uint64_t image, const q::host::SharedArray* arrays, std::uint64_t placed_bytes,
                std::uint32_t dynamic_bytes);
-  // Before each block: everything 0xff, which is NaN in every floating-point type.
+  // Before each block: everything 0xff, which is NaN in every floating-point type. Or, as a GPU has it, what looks like
+  // another launch's: small numbers, by `seed`. An index that nobody has written is then one that could be right.
   void poison();
+  void poison(std::uint64_t seed);
   // After each block: what was written into a zone, as a sentence; empty when nothing was.
   std::string overrun();
 

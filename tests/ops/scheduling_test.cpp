@@ -35,6 +35,9 @@ std::vector<AttentionCase> cases() {
     c.max_q_len = 8;
     c.group = 4;
   });
+  // Nothing to do, and batches whose items are even: what is scheduled begins anew, and must not take what it finds.
+  list.add("unfair_nothing", {{0, 0}, {0, 5}, {0, 40}}, [](AttentionCase& c) { c.max_q_len = 8, c.spare_rows = 2; });
+  list.add("unfair_even", decode_of({96, 96, 96, 96}), one_query);
   list.add("unfair_prefill", {{70, 70}, {33, 97}, {1, 50}});
   list.add("unfair_prefill_split", {{64, 1000}});
   list.add("unfair_prefill_page3", {{70, 170}}, [](AttentionCase& c) {

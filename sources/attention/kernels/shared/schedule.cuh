@@ -209,12 +209,12 @@ class Schedule {
               block = static_cast<u32>(block_index(0));
     const u32 each = given > 0 ? static_cast<u32>(given) : (all + parts - 1) / parts;
     const u32 at = (block < parts ? block : parts) * each;
+    scratch_->piece.begin = scratch_->piece.end = 0;  // shared memory holds whatever the launch before left there
+    scratch_->piece.count = 0;
     if (kMayBeWhole && given == 0 && are_even(longest, static_cast<i32>(each))) {
       scratch_->mode = Mode::whole;  // to be counted again
       return;
     }
-    scratch_->piece.begin = scratch_->piece.end = 0;
-    scratch_->piece.count = 0;
     scratch_->each = static_cast<i32>(each);
     scratch_->at = static_cast<i32>(at < all ? at : all);
     scratch_->end = static_cast<i32>(at + each < all ? at + each : all);
