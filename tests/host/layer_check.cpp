@@ -122,19 +122,13 @@ class Block {
 
   void maths() const {
     constexpr double kFewUlp = 4e-7;
-    close(
-        kMaths, "exp2", [](double x) { return std::exp2(x); }, kFewUlp);
-    close(
-        kMaths + 1, "log2", [](double x) { return std::log2(x); }, kFewUlp);
-    close(
-        kMaths + 2, "rcp", [](double x) { return 1 / x; }, kFewUlp);
-    close(
-        kMaths + 3, "rsqrt", [](double x) { return 1 / std::sqrt(x); }, kFewUlp);
+    close(kMaths, "exp2", [](double x) { return std::exp2(x); }, kFewUlp);
+    close(kMaths + 1, "log2", [](double x) { return std::log2(x); }, kFewUlp);
+    close(kMaths + 2, "rcp", [](double x) { return 1 / x; }, kFewUlp);
+    close(kMaths + 3, "rsqrt", [](double x) { return 1 / std::sqrt(x); }, kFewUlp);
     const Params& p = run_.params;
-    close(
-        kMaths + 4, "fmin", [&](double x) { return std::min(x, double{p.y}); }, 0);
-    close(
-        kMaths + 5, "fmax", [&](double x) { return std::max(x, double{p.y}); }, 0);
+    close(kMaths + 4, "fmin", [&](double x) { return std::min(x, double{p.y}); }, 0);
+    close(kMaths + 5, "fmax", [&](double x) { return std::max(x, double{p.y}); }, 0);
     exact(kMaths + 6, "fma",
           [&](int t) { return std::bit_cast<std::uint32_t>(std::fma(p.x * static_cast<float>(t + 1), p.y, p.z)); });
     exact(kMaths + 7, "infinity", [](int) { return 0x7f800000u; });

@@ -110,9 +110,8 @@ std::vector<CopyCase> copy_cases() {
       {Stored::i64, Stored::f16},  {Stored::i64, Stored::i8},      {Stored::bf16, Stored::i32},
       {Stored::u8, Stored::i16},   {Stored::i32, Stored::boolean}, {Stored::boolean, Stored::f32}};
   for (const auto& [from, to] : casts) {
-    add(std::string(name_of(from)) + "_to_" + name_of(to), [from = from, to = to](Copying& c) {
-      c.part(from, {3, 401}, {}, to, {3, 401}, {408, 1});
-    });
+    add(std::string(name_of(from)) + "_to_" + name_of(to),
+        [from = from, to = to](Copying& c) { c.part(from, {3, 401}, {}, to, {3, 401}, {408, 1}); });
   }
   // Each size of element through shared memory, of extents that fill no tile and rows that begin anywhere.
   for (const Stored type : {Stored::i8, Stored::f16, Stored::f32, Stored::i64}) {
@@ -123,21 +122,16 @@ std::vector<CopyCase> copy_cases() {
   }
   add(
       "transposes_at_8_bytes",
-      [](Copying& c) {
-        c.part(Stored::f16, {140, 76}, {1, 140}, Stored::f16, {140, 76}, {}, 8, 8);
-      },
-      8);
-  add("transposes_to_e4m3", [](Copying& c) {
-    c.part(Stored::bf16, {150, 140}, {1, 152}, Stored::e4m3, {150, 140}, {144, 1});
-  });
+      [](Copying& c) { c.part(Stored::f16, {140, 76}, {1, 140}, Stored::f16, {140, 76}, {}, 8, 8); }, 8);
+  add("transposes_to_e4m3",
+      [](Copying& c) { c.part(Stored::bf16, {150, 140}, {1, 152}, Stored::e4m3, {150, 140}, {144, 1}); });
   add("transposes_to_int64", [](Copying& c) { c.part(Stored::i8, {150, 67}, {1, 150}, Stored::i64, {150, 67}, {}); });
   add("permutes", [](Copying& c) {
     c.part(Stored::f16, {5, 33, 4, 40}, {40, 4 * 5 * 40, 5 * 40, 1}, Stored::f16, {5, 33, 4, 40}, {});
     c.part(Stored::f16, {40, 5, 3, 33}, {1, 40, 33 * 5 * 40, 5 * 40}, Stored::f16, {40, 5, 3, 33}, {});
   });
-  add("too_narrow_to_transpose", [](Copying& c) {
-    c.part(Stored::f32, {300, 3}, {1, 300}, Stored::f32, {300, 3}, {});
-  });
+  add("too_narrow_to_transpose",
+      [](Copying& c) { c.part(Stored::f32, {300, 3}, {1, 300}, Stored::f32, {300, 3}, {}); });
   add("backwards", [](Copying& c) {
     c.part(Stored::f32, {40, 24}, {24, 1}, Stored::f32, {40, 24}, {-24, -1});
     c.part(Stored::f32, {40, 24}, {-24, -1}, Stored::f32, {40, 24}, {24, 1});
@@ -285,16 +279,8 @@ TEST(CopyRefuses, EveryWrongArgument) {
       {"too many parts", {"input_count", "17"}, [](C c) { c.args.input_count = 17; }},
       {"fewer outputs", {"output_count", "1"}, [](C c) { c.args.output_count = 1; }},
       {"an output missing", {"outputs[0]", "NULL"}, [](C c) { c.args.outputs = c.other.data(); }},
-      {"another dtype in",
-       {"inputs[1]", "f16", "f32"},
-       [](C c) {
-         c.ins[1]->change().dtype = {kDLFloat, 16, 1};
-       }},
-      {"another dtype out",
-       {"outputs[1]", "f16", "bf16"},
-       [](C c) {
-         c.outs[1]->change().dtype = {kDLFloat, 16, 1};
-       }},
+      {"another dtype in", {"inputs[1]", "f16", "f32"}, [](C c) { c.ins[1]->change().dtype = {kDLFloat, 16, 1}; }},
+      {"another dtype out", {"outputs[1]", "f16", "bf16"}, [](C c) { c.outs[1]->change().dtype = {kDLFloat, 16, 1}; }},
       {"a cast that is none",
        {"inputs[0]", "float64", "f32"},
        [](C c) {
@@ -302,9 +288,7 @@ TEST(CopyRefuses, EveryWrongArgument) {
        }},
       {"a size that is none",
        {"inputs[0]", "complex128"},
-       [](C c) {
-         c.ins[0]->change().dtype = {kDLComplex, 128, 1};
-       }},
+       [](C c) { c.ins[0]->change().dtype = {kDLComplex, 128, 1}; }},
       {"an extent", {"inputs[1].shape[0]", "7", "outputs[1].shape[1]"}, [](C c) { c.ins[1]->extents()[0] = 7; }},
       {"rank 7", {"outputs[0].ndim", "7", "0 to 6"}, [](C c) { c.outs[0]->change().ndim = 7; }},
       {"elements over each other", {"outputs[0].strides[0]", "7"}, [](C c) { c.outs[0]->strides()[0] = 7; }},

@@ -216,8 +216,7 @@ TEST(Pointwise, ComputesWhatItsFunctionsAre) {
       p.fill("functions" + std::to_string(first + static_cast<std::size_t>(n)));
       ASSERT_NO_FATAL_FAILURE(p.run());
       for (std::size_t i = 0; i < 4; ++i)
-        p.check(
-            i, [&](const auto& x) { return kKnown[first + i].exact(x[0]); }, kKnown[first + i].ulp);
+        p.check(i, [&](const auto& x) { return kKnown[first + i].exact(x[0]); }, kKnown[first + i].ulp);
     }
   }
 }
@@ -415,16 +414,8 @@ TEST(PointwiseRefuses, EveryWrongArgument) {
        }},
       {"rank 7", {"out.ndim", "7", "0 to 6"}, [](P p) { p.outs[0]->change().ndim = 7; }},
       {"another result's extent", {"out1.shape[0]", "5", "6"}, [](P p) { p.outs[1]->extents()[0] = 5; }},
-      {"a dtype",
-       {"operands[0]", "float64", "bool"},
-       [](P p) {
-         p.operands[0]->change().dtype = {kDLFloat, 64, 1};
-       }},
-      {"a result's dtype",
-       {"out", "complex64", "int64"},
-       [](P p) {
-         p.outs[0]->change().dtype = {kDLComplex, 64, 1};
-       }},
+      {"a dtype", {"operands[0]", "float64", "bool"}, [](P p) { p.operands[0]->change().dtype = {kDLFloat, 64, 1}; }},
+      {"a result's dtype", {"out", "complex64", "int64"}, [](P p) { p.outs[0]->change().dtype = {kDLComplex, 64, 1}; }},
       {"elements over each other", {"out.strides[0]", "4"}, [](P p) { p.outs[0]->strides()[0] = 4; }},
       {"a stride too far",
        {"operands[0].strides[0]", "2^48"},

@@ -23,7 +23,9 @@ def test_casts_on_the_way(context, rng):
     x = rng.standard_normal((70, 72)).astype(np.float32)
     np.testing.assert_array_equal(context.transpose(x, dtype="bf16"), x.T.astype(ml_dtypes.bfloat16))
     np.testing.assert_array_equal(context.copy(x[::2, 1:], dtype="f16"), x[::2, 1:].astype(np.float16))
-    np.testing.assert_array_equal(context.concat([x, x[:1]], dtype="f16"), np.concatenate([x, x[:1]]).astype(np.float16))
+    np.testing.assert_array_equal(
+        context.concat([x, x[:1]], dtype="f16"), np.concatenate([x, x[:1]]).astype(np.float16)
+    )
 
 
 def test_joining_and_parting(context, rng):
@@ -31,7 +33,7 @@ def test_joining_and_parting(context, rng):
     for axis in (0, 1, -1):
         parts = np.split(x, [1, 3, 3], axis)
         np.testing.assert_array_equal(context.concat(parts, axis), x)
-        for got, expected in zip(context.split(x, [part.shape[axis] for part in parts], axis), parts):
+        for got, expected in zip(context.split(x, [part.shape[axis] for part in parts], axis), parts, strict=True):
             assert got.flags.c_contiguous
             np.testing.assert_array_equal(got, expected)
     many = [x[:, i] for i in range(20)]  # more than one launch has parts
@@ -72,6 +74,8 @@ def test_refusals(context):
         context.concat([x, x[:, :2]])
     with pytest.raises(quern.InvalidError, match="whose sum is 3"):
         context.split(x, [1, 1], 1)
+    with pytest.raises(quern.InvalidError, match="outs: 1 given"):
+        context.split(x, [1, 2], 1, outs=[x])
     with pytest.raises(quern.InvalidError, match="of each axis"):
         context.pad(x, [(1, 1)])
     with pytest.raises(quern.InvalidError, match="repeats: -1"):

@@ -39,9 +39,20 @@ _POLICIES = {
 
 
 class Context(
-    Attention, Latent, CachePages, Products, Quantization, Experts, Norms, Rows, Sampling, Selection, Elementwise, Moves,
+    Attention,
+    Latent,
+    CachePages,
+    Products,
+    Quantization,
+    Experts,
+    Norms,
+    Rows,
+    Sampling,
+    Selection,
+    Elementwise,
+    Moves,
     Administration,
-):  # fmt: skip
+):
     """One device, its kernels and its cache. Safe to use from several threads. Close it, or use it in a `with`.
 
     device          "cuda", "cuda:1", "rocm:0"; "host" or "host64" (kernels run on the CPU with warps of 32 or 64: for
