@@ -4,6 +4,7 @@
 
 #include "tests/ops/array.h"
 #include "tests/ops/gemm_mistakes.h"
+#include "tests/ops/refusal.h"
 
 namespace quern::test {
 namespace {
