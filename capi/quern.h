@@ -8,7 +8,7 @@
  *  - Every struct begins with `uint32_t size`, set by the caller to sizeof(the struct). A zeroed field means its
  *    default. Where zero is a meaningful value, a flag bit says that the field is set. A larger struct from a newer
  *    header is accepted as long as the part this library does not know is zero; a smaller one reads as if followed by
- *    zeros.
+ *    zeros. In an array of structs all have the first one's size: that is how far apart they stand.
  *  - Tensors are borrowed `const DLTensor *` (DLPack 1.x): strides NULL means compact row-major, byte_offset is
  *    honoured, nothing is kept after the call returns. Device tensors are read and written in stream order.
  *  - Shapes, strides, dtypes and pointers are checked by every call. What lies in index tensors (lengths, page ids,
@@ -204,7 +204,8 @@ typedef struct quern_context_options {
   uint64_t host_seed;           /* `host`: seed of the unfair scheduling and late delivery; needs
                                    QUERN_CONTEXT_HOST_SEED */
   uint32_t host_threads;        /* `host`: CPU threads; 0: the number of cores */
-  uint32_t reserved;
+  int32_t log_level;            /* enum quern_log_level: `log` is told this and what is worse; 0: all. Events are told
+                                   whatever it is */
   quern_log_callback log;
   void *log_user;
   quern_event_callback event;
@@ -212,6 +213,11 @@ typedef struct quern_context_options {
   const char *const *trusted_keys; /* public keys (quern_keys_make); where there are any, a bundle is used, and
                                       imported, only with a signature of one of them */
   uint64_t trusted_key_count;
+  const char *cache_key;           /* 64 hexadecimal digits that all who share the cache folder know and nobody else:
+                                      each entry carries a MAC under it (BLAKE2b), and one whose MAC is another's or
+                                      wrong is never loaded but made again. NULL: checksums, which find damage and not
+                                      malice. A folder belongs to hosts with one key: others replace its entries */
+  uint64_t max_kernels;            /* loaded at once; 0: no bound. To load one more is QUERN_NO_MEMORY */
 } quern_context_options;
 
 int32_t quern_context_create(const quern_context_options *options, quern_context **context, quern_error *error);
@@ -1666,12 +1672,16 @@ int32_t quern_verify_draft(quern_context *context, const quern_verify_draft_args
  * The same service for a kernel that the host brings: specialised by constants, keyed, cached, compiled once,
  * launched. */
 typedef struct quern_source {
+  uint32_t size;
+  uint32_t reserved;
   const char *name; /* as #include "name" finds it, and as the compiler's log names it */
   const char *text;
   uint64_t length; /* 0: up to the NUL */
 } quern_source;
 
 typedef struct quern_constant {
+  uint32_t size;
+  uint32_t reserved;
   const char *name;  /* a C identifier; becomes  #define name value */
   const char *value;
 } quern_constant;
