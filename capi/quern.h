@@ -223,8 +223,8 @@ typedef struct quern_context_options {
 } quern_context_options;
 
 int32_t quern_context_create(const quern_context_options *options, quern_context **context, quern_error *error);
-/* Ends background compilations and unloads the kernels. No call may be in flight. NULL is ignored. It waits for NVRTC in
- * this process where that is older than 12.8, and cannot be stopped. */
+/* Ends background compilations and unloads the kernels. No call may be in flight. NULL is ignored. It waits for NVRTC
+ * in this process where that is older than 12.8, and cannot be stopped. */
 void quern_context_destroy(quern_context *context);
 
 typedef struct quern_device_info {
@@ -368,13 +368,13 @@ typedef struct quern_warm_options {
 int32_t quern_warm(quern_context *context, const quern_warm_options *options, quern_list **results, quern_error *error);
 int32_t quern_list_warm_result(const quern_list *list, uint64_t index, quern_warm_result *result);
 
-/* Makes what quern_warm makes of the context's own target, and loads it on the context's device, so that no call has to:
- * what is missing is compiled as the context's miss policy has it (with QUERN_MISS_CACHED_ONLY its status is
+/* Makes what quern_warm makes of the context's own target, and loads it on the context's device, so that no call has
+ * to: what is missing is compiled as the context's miss policy has it (with QUERN_MISS_CACHED_ONLY its status is
  * QUERN_MISS; with QUERN_MISS_BACKGROUND it is QUERN_PENDING: quern_wait, then load again). `targets` must be none,
  * lines of the manifest for other targets are passed over, and of the flags QUERN_WARM_ALLOW_UNSERVED is known. */
 int32_t quern_load(quern_context *context, const quern_warm_options *options, quern_list **results, quern_error *error);
-/* Unloads the kernels of an op, or those whose key begins with `prefix`; NULL or "": all. *count (may be NULL): how many
- * they were. The caller's promise: no call that launches one of them is in flight, on the device neither, and no
+/* Unloads the kernels of an op, or those whose key begins with `prefix`; NULL or "": all. *count (may be NULL): how
+ * many they were. The caller's promise: no call that launches one of them is in flight, on the device neither, and no
  * captured graph holds one that is launched again. Later calls load, or compile, them anew; handles from
  * quern_kernel_prepare of those unloaded are refused. */
 int32_t quern_unload(quern_context *context, const char *prefix, uint64_t *count, quern_error *error);
@@ -382,8 +382,8 @@ int32_t quern_unload(quern_context *context, const char *prefix, uint64_t *count
 /* Waits until nothing is being compiled in the background for this context, for at most so many milliseconds (0 only
  * looks). QUERN_PENDING when something still is. What became of each, the next call that needs it says. */
 int32_t quern_wait(quern_context *context, uint64_t milliseconds, quern_error *error);
-/* Drops the compilations in the background that have not begun; those that have are finished. *count (may be NULL): how
- * many were dropped. A call that is told QUERN_PENDING afterwards has asked for its kernel anew. */
+/* Drops the compilations in the background that have not begun; those that have are finished. *count (may be NULL):
+ * how many were dropped. A call that is told QUERN_PENDING afterwards has asked for its kernel anew. */
 int32_t quern_cancel(quern_context *context, uint64_t *count, quern_error *error);
 
 /* Everything this context has specialised, sorted, as a manifest. *length in: the buffer's size; out: the text's length
