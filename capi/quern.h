@@ -108,8 +108,7 @@ enum quern_status {
   QUERN_NOT_FOUND = 5,   /* a library, compiler, device, file or key is not there; the text says what was tried */
   QUERN_COMPILE = 6,     /* the kernel compiler refused, crashed or ran out of time; the text carries its log */
   QUERN_DRIVER = 7,      /* the GPU driver failed; `native` is its code */
-  QUERN_STICKY = 8,      /* the GPU was already in an error state before this call: an earlier launch's doing, quern's or
-                            another's */
+  QUERN_STICKY = 8,      /* the GPU was in an error state before this call: an earlier launch's doing, quern's or not */
   QUERN_CAPTURING = 9,   /* not ready, and the stream is being captured into a graph: prepare first */
   QUERN_NO_MEMORY = 10,
   QUERN_IO = 11,      /* a file could not be read or written */
