@@ -510,7 +510,7 @@ int32_t quern_cache_trim(quern_context *context, const quern_trim_options *optio
     quern_error *error);
 
 /* Writes the cache (or what `prefix` selects, as in quern_cache_list) as a bundle: equal to the byte for equal
- * contents. */
+ * contents. Paths are absolute, here and everywhere. */
 int32_t quern_cache_export(quern_context *context, const char *path, const char *prefix, uint64_t *count,
     quern_error *error);
 /* Adds a bundle's entries to the cache. All are verified before the first is written. *count: those that were not
