@@ -50,13 +50,13 @@ class Administration:
         allow_unserved: bool = False,
         progress: Callable[[int, int, Any], bool | None] | None = None,
     ) -> list[Any]:
-        """Makes what `warm` makes for the context's own target, as its miss_policy has it, and loads it on the device, so
-        that no call has to. Arguments and results are those of `warm`."""
+        """Makes what `warm` makes for the context's own target, as its `miss` has it, and loads it on the device, so that
+        no call has to. Arguments and results are those of `warm`."""
         return self._make("load", {"allow_unserved": allow_unserved}, manifest, model, progress)
 
     def unload(self, prefix: str | None = None) -> int:
-        """Unloads the kernels of an op, or those whose key begins with `prefix`; None: all. Returns their number. None of
-        them may be running, or be in a captured graph that is launched again."""
+        """Unloads the kernels of an op, or those whose key begins with `prefix`; None: all. Returns their number. None
+        of them may be running, or be in a captured graph that is launched again."""
         count = ctypes.c_uint64()
         call("quern_unload", self._open(), _text(prefix, "prefix"), ctypes.byref(count))
         return count.value
