@@ -50,7 +50,7 @@ class Administration:
         allow_unserved: bool = False,
         progress: Callable[[int, int, Any], bool | None] | None = None,
     ) -> list[Any]:
-        """Makes what `warm` makes for the context's own target, as its `miss` has it, and loads it on the device, so that
+        """Makes what `warm` makes for the context's own target, as its `miss` has it, and loads it there, so that
         no call has to. Arguments and results are those of `warm`."""
         return self._make("load", {"allow_unserved": allow_unserved}, manifest, model, progress)
 
