@@ -125,7 +125,7 @@ class Context(
                 "compiler_pin": compiler_pin, "compile_threads": compile_threads,
                 "compile_timeout_ms": compile_timeout_ms, "flight_timeout_ms": flight_timeout_ms,
                 "host_seed": host_seed, "host_threads": host_threads, "cache_key": cache_key,
-                "max_kernels": max_kernels, "log_level": log_level and f"QUERN_LOG_{log_level.upper()}", **callbacks,
+                "max_kernels": max_kernels, "log_level": log_level, **callbacks,
             },
             structs.flag_bits(_abi.quern_context_flags),
             "Context",
