@@ -18,6 +18,11 @@ from header import Header, HeaderError, Parser, Struct, read_ops  # noqa: E402
 
 HEADER = ROOT / "capi" / "quern.h"
 ABI = ROOT / "tests" / "abi"
+EXPORTS = ROOT / "capi" / "exports.map"
+# One version of the export map: its name, its names, and the version before it.
+VERSION = re.compile(
+    r"^(QUERN_[\d_]+) \{\n  global:\n((?:    \w+;\n)+)(?:  local:\n    \*;\n)?\}( QUERN_[\d_]+)?;\n", re.MULTILINE
+)
 COMPLETIONS = ROOT / "bindings" / "cli" / "completions"
 BEGIN = "/* ---- The three calls of every op: made of sources/ops.def by ./dev generate, not edited by hand */\n"
 COMBINES = "/* made of the enums that stand beside quern_call_flags, by ./dev generate */\n"
@@ -82,6 +87,25 @@ def layout(header: Header) -> str:
     return "\n".join(lines) + "\n"
 
 
+def exports(text: str, functions: set[str]) -> str:
+    """capi/exports.map: each name in the version that it came with, new ones in the last. A pattern would put what is
+    added later into a version that programs linked before already ask for."""
+    nodes = VERSION.findall(text)
+    if not nodes:
+        sys.exit(f"{EXPORTS}: holds no version of the form QUERN_1 {{ global: ... }};")
+    known: set[str] = set()
+    written = []
+    for place, (version, names, before) in enumerate(nodes):
+        own = set(re.findall(r"\w+", names)) & functions
+        known |= own
+        if place == len(nodes) - 1:
+            own |= functions - known
+        lines = "".join(f"    {name};\n" for name in sorted(own))
+        local = "" if place else "  local:\n    *;\n"
+        written.append(f"{version} {{\n  global:\n{lines}{local}}}{before};\n")
+    return text[: text.index(nodes[0][0] + " {")] + "\n".join(written)
+
+
 def between(text: str, before: str, after: str, inside: str, where: Path) -> str:
     """`text` with what stands between two marks replaced."""
     start = text.find(before)
@@ -102,6 +126,7 @@ def wanted() -> dict[Path, str]:
         HEADER: text,
         ABI / "layout.def": layout_list(header),
         ABI / "layout.txt": layout(header),
+        EXPORTS: exports(EXPORTS.read_text(encoding="utf-8"), set(header.functions)),
         ABI / "symbols.txt": "".join(f"{name}\n" for name in sorted(header.functions)),
     }
     for name, (before, after) in LISTS.items():

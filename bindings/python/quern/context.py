@@ -64,7 +64,11 @@ class Context(
     compile_timeout_ms, flight_timeout_ms    of a compilation in the helper; of waiting for another process's
     host_seed       "host": seed of unfair scheduling and late delivery; None: fair and eager
     host_threads    "host": CPU threads; None: the number of cores
+    cache_key       64 hexadecimal digits that all who share the cache folder know, and nobody else: entries carry a MAC
+                    under it, and no others are loaded
+    max_kernels     loaded at once; None: no bound. To load one more raises NoMemoryError: unload makes room
     log             called with (level, text), from any thread; level as in enum quern_log_level
+    log_level       "error", "warning", "info" or "debug": `log` is told this and what is worse; None: all
     event           called with a record of quern_event, from any thread"""
 
     def __init__(
@@ -91,7 +95,10 @@ class Context(
         flight_timeout_ms: int | None = None,
         host_seed: int | None = None,
         host_threads: int | None = None,
+        cache_key: str | None = None,
+        max_kernels: int | None = None,
         log: Callable[[int, str], None] | None = None,
+        log_level: str | None = None,
         event: Callable[[Any], None] | None = None,
     ) -> None:
         self._handle: Any = None
@@ -117,7 +124,8 @@ class Context(
                 "helper_path": helper_path, "host_compiler": host_compiler, "nvrtc_in_helper": nvrtc_in_helper,
                 "compiler_pin": compiler_pin, "compile_threads": compile_threads,
                 "compile_timeout_ms": compile_timeout_ms, "flight_timeout_ms": flight_timeout_ms,
-                "host_seed": host_seed, "host_threads": host_threads, **callbacks,
+                "host_seed": host_seed, "host_threads": host_threads, "cache_key": cache_key,
+                "max_kernels": max_kernels, "log_level": log_level, **callbacks,
             },
             structs.flag_bits(_abi.quern_context_flags),
             "Context",
@@ -133,7 +141,7 @@ class Context(
         return self._handle
 
     def close(self) -> None:
-        """Waits for background compilations and unloads the kernels. No call may be in flight."""
+        """Ends background compilations and unloads the kernels. No call may be in flight."""
         if self._handle is not None:
             self._handle = None
             self._destroy()
