@@ -88,7 +88,9 @@ def main():
         if torch is not None:
             a, b, out = torch.ones(4, 64), torch.ones(64, 32), torch.ones(4, 32)
             print(f"PyTorch  {'torch.mm':24} {microseconds(lambda: torch.mm(a, b), seconds):7.2f} us")
-            print(f"PyTorch  {'torch.mm, out given':24} {microseconds(lambda: torch.mm(a, b, out=out), seconds):7.2f} us")
+            print(
+                f"PyTorch  {'torch.mm, out given':24} {microseconds(lambda: torch.mm(a, b, out=out), seconds):7.2f} us"
+            )
 
 
 if __name__ == "__main__":

@@ -56,8 +56,8 @@ PyType_Slot kSlots[] = {{Py_tp_call, reinterpret_cast<void*>(run)},
                         {Py_tp_doc, const_cast<char*>("A call with its arguments: bound() launches it and returns its "
                                                       "outputs, the same ones each time.")},
                         {0, nullptr}};
-PyType_Spec kSpec = {"quern._fast.Bound", sizeof(Bound), 0,
-                     Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, kSlots};
+PyType_Spec kSpec = {"quern._fast.Bound", sizeof(Bound), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+                     kSlots};
 
 }  // namespace
 

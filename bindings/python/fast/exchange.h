@@ -1,5 +1,5 @@
-// DLPack's C exchange API (1.3): a table of functions that a framework hangs on its tensors' type, in a capsule. With it
-// a tensor is read without making a Python object. Declared here, as quern.h's DLTensor is.
+// DLPack's C exchange API (1.3): a table of functions that a framework hangs on its tensors' type, in a capsule. With
+// it a tensor is read without making a Python object. Declared here, as quern.h's DLTensor is.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

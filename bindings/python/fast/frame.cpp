@@ -33,7 +33,7 @@ std::byte* Frame::use(std::size_t part) {
     used_[part] = true;
     const std::uint32_t size = op_.description.parts()[part].size;
     std::memset(memory, 0, size);
-    std::memcpy(memory, &size, sizeof size); // every struct begins so
+    std::memcpy(memory, &size, sizeof size);  // every struct begins so
   }
   return memory;
 }
@@ -61,8 +61,7 @@ bool Frame::fill(PyObject* const* values, PyObject* names) {
     } else if (name == interned_workspace()) {
       if (!take_workspace(values[i])) return false;
     } else if (name == interned_stream() && launcher_.device.device_type != kDLCPU) {
-      const Owned handle(
-          PyObject_CallFunction(package().stream, "O()O", values[i], launcher_.device_object));
+      const Owned handle(PyObject_CallFunction(package().stream, "O()O", values[i], launcher_.device_object));
       if (!handle) return false;
       common().stream = PyLong_AsVoidPtr(handle.get());
       given_stream_ = true;
@@ -93,8 +92,8 @@ bool Frame::put(const Argument& argument, PyObject* value) {
       return put_floats(argument, value);
     case Field::kExpression: {
       const Owned context(PyObject_CallNoArgs(launcher_.owner));
-      const Owned address(
-          context ? PyObject_CallFunctionObjArgs(package().expression, value, context.get(), nullptr) : nullptr);
+      const Owned address(context ? PyObject_CallFunctionObjArgs(package().expression, value, context.get(), nullptr)
+                                  : nullptr);
       if (!address) return false;
       store(part, argument.offset, PyLong_AsVoidPtr(address.get()));
       return true;
@@ -120,7 +119,7 @@ bool Frame::put(const Argument& argument, PyObject* value) {
 }
 
 void Frame::raise_flag(const Argument& argument) {
-  std::byte* flags = use(argument.part) + offsetof(Common, flags); // behind `size` in every struct that has them
+  std::byte* flags = use(argument.part) + offsetof(Common, flags);  // behind `size` in every struct that has them
   std::uint32_t bits = 0;
   std::memcpy(&bits, flags, sizeof bits);
   bits |= argument.bit;
@@ -155,28 +154,31 @@ bool Frame::put_integer(const Argument& argument, PyObject* value) {
 }
 
 bool Frame::put_list(const Argument& argument, PyObject* value) {
-  if (!PyList_Check(value) || listed_ || static_cast<std::size_t>(PyList_Size(value)) > kMaxList) return false;
-  listed_ = true;
-  const auto count = static_cast<std::size_t>(PyList_Size(value));
+  if (!PyList_Check(value)) return false;
+  const auto count = static_cast<std::size_t>(PyList_Size(value)), first = listed_count_;
+  if (count > kMaxListed - first) return false;
+  listed_count_ += count;
   for (std::size_t i = 0; i < count; ++i) {
-    list_[i] = read(PyList_GetItem(value, static_cast<Py_ssize_t>(i)));
-    if (list_[i] == nullptr) return false;
+    const DLTensor* tensor = read(PyList_GetItem(value, static_cast<Py_ssize_t>(i)));
+    if (tensor == nullptr) return false;
+    listed_[first + i] = tensor;
   }
-  store(argument.part, argument.offset, list_.data());
+  store(argument.part, argument.offset, listed_.data() + first);
   store(argument.part, argument.count_offset, static_cast<std::uint32_t>(count));
   return true;
 }
 
 bool Frame::put_floats(const Argument& argument, PyObject* value) {
-  if (!PyList_Check(value) || floated_ || static_cast<std::size_t>(PyList_Size(value)) > kMaxList) return false;
-  floated_ = true;
-  const auto count = static_cast<std::size_t>(PyList_Size(value));
+  if (!PyList_Check(value)) return false;
+  const auto count = static_cast<std::size_t>(PyList_Size(value)), first = float_count_;
+  if (count > kMaxListed - first) return false;
+  float_count_ += count;
   for (std::size_t i = 0; i < count; ++i) {
     PyObject* item = PyList_GetItem(value, static_cast<Py_ssize_t>(i));
     if (!is_number(item)) return false;
-    floats_[i] = static_cast<float>(number(item));
+    floats_[first + i] = static_cast<float>(number(item));
   }
-  store(argument.part, argument.offset, floats_.data());
+  store(argument.part, argument.offset, floats_.data() + first);
   store(argument.part, argument.count_offset, static_cast<std::uint32_t>(count));
   return PyErr_Occurred() == nullptr;
 }
@@ -198,8 +200,8 @@ bool Frame::choose_stream() {
   if (launcher_.device.device_type == kDLCPU) return true;
   void* current = nullptr;
   // Without PyTorch's tensors, or on another stream than theirs, frameworks are told whom to wait for: not here.
-  if (reader_.exchange() == nullptr || reader_.exchange()->current_stream(launcher_.device.device_type, launcher_.device.device_id,
-                                            &current) != 0) {
+  if (reader_.exchange() == nullptr ||
+      reader_.exchange()->current_stream(launcher_.device.device_type, launcher_.device.device_id, &current) != 0) {
     return false;
   }
   if (given_stream_ && common().stream != current) return false;
@@ -276,7 +278,7 @@ bool Frame::launch() {
   std::int32_t status = QUERN_OK;
   if (python::launch(op_.call, launcher_.context, parts_[0].data(), &status)) return true;
   const bool untouched = status == QUERN_MISS || status == QUERN_PENDING || status == QUERN_INVALID;
-  if (!own_workspace_ && !untouched) drop_workspace(); // it may be half-written
+  if (!own_workspace_ && !untouched) drop_workspace();  // it may be half-written
   return false;
 }
 

@@ -25,7 +25,7 @@ class Frame {
   bool launch();
 
  private:
-  static constexpr std::size_t kMaxTensors = 48, kMaxList = 16;
+  static constexpr std::size_t kMaxTensors = 64, kMaxListed = 48;
 
   bool put(const Argument& argument, PyObject* value);
   bool put_list(const Argument& argument, PyObject* value);
@@ -48,14 +48,14 @@ class Frame {
   const Op& op_;
   Launcher& launcher_;
   TensorReader reader_;
-  bool own_workspace_ = false, given_stream_ = false, listed_ = false, floated_ = false;
+  bool own_workspace_ = false, given_stream_ = false;
   Owned fresh_workspace_;  // a graph's own
-  std::size_t tensor_count_ = 0;
+  std::size_t tensor_count_ = 0, listed_count_ = 0, float_count_ = 0;
   std::array<bool, kMaxParts> used_ = {};
   alignas(16) std::array<std::array<std::byte, kPartBytes>, kMaxParts> parts_;
   std::array<View, kMaxTensors> tensors_;
-  std::array<const DLTensor*, kMaxList> list_;
-  std::array<float, kMaxList> floats_;
+  std::array<const DLTensor*, kMaxListed> listed_;
+  std::array<float, kMaxListed> floats_;
 };
 
 }  // namespace quern::python

@@ -132,8 +132,7 @@ const Op* find_op(PyObject* name) {
 }
 
 PyObject* raise(std::int32_t status, std::int64_t native, const char* text) {
-  const Owned error(
-      PyObject_CallFunction(package().error, "iLs", status, static_cast<long long>(native), text));
+  const Owned error(PyObject_CallFunction(package().error, "iLs", status, static_cast<long long>(native), text));
   if (error) PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(error.get())), error.get());
   return nullptr;
 }

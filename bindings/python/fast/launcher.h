@@ -47,7 +47,7 @@ struct Workspace {
 // The Python object, made by a Context for itself.
 struct Launcher {
   PyObject head;
-  quern_context* context;   // NULL once closed
+  quern_context* context;  // NULL once closed
   DLDevice device;
   PyObject* device_object;  // the pair that the package knows the device by
   PyObject* owner;          // a weak reference to the Context

@@ -13,8 +13,8 @@ PyMethodDef functions[] = {
      "(name, description, address of the call, address of the workspace's)"},
     {nullptr, nullptr, 0, nullptr}};
 
-PyModuleDef definition = {PyModuleDef_HEAD_INIT, "quern._fast", nullptr, -1, functions, nullptr, nullptr, nullptr,
-                          nullptr};
+PyModuleDef definition = {
+    PyModuleDef_HEAD_INIT, "quern._fast", nullptr, -1, functions, nullptr, nullptr, nullptr, nullptr};
 
 }  // namespace
 

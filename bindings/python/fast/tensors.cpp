@@ -22,8 +22,8 @@ struct Element {
   std::intptr_t bytes = 0;  // 0: not for here
 };
 
-// As NumPy's headers compile it into every extension, which is why it stays. compiled.py compares it with what NumPy says
-// before it calls a type kNumpy.
+// As NumPy's headers compile it into every extension, which is why it stays. compiled.py compares it with what NumPy
+// says before it calls a type kNumpy.
 struct NumpyArray {
   PyObject head;
   char* data;

@@ -1,5 +1,5 @@
-// Python's arrays as DLTensors, for the time of a call. What is not read here at once is left to the package's tensor.py,
-// which takes more and says what is wrong.
+// Python's arrays as DLTensors, for the time of a call. What is not read here at once is left to the package's
+// tensor.py, which takes more and says what is wrong.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

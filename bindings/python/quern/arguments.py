@@ -71,8 +71,15 @@ class Arguments:
     ) -> None:
         declared = _abi.OPS[op]
         pointed_to = structs.pointed_to(declared.args)
-        own = _Part(declared.args, (*_LAUNCH_FIELDS, *pointed_to), _abi.quern_call_flags, declared.flags)
-        beside = {field: _Part(kind, structs.counts(kind), *_abi.FLAGS.get(kind, ())) for field, kind in pointed_to.items()}
+        own = _Part(
+            declared.args,
+            (*_LAUNCH_FIELDS, *pointed_to, *structs.counts(declared.args)),
+            _abi.quern_call_flags,
+            declared.flags,
+        )
+        beside = {
+            field: _Part(kind, structs.counts(kind), *_abi.FLAGS.get(kind, ())) for field, kind in pointed_to.items()
+        }
         parts = [own, *beside.values()]
         given = {name: value for name, value in given.items() if value is not None}
         stream = given.pop("stream", None)

@@ -53,7 +53,9 @@ def shape_of(array: Any, argument: str, dimensions: int | None = None) -> tuple[
     if shape is None:
         raise InvalidError(f"{argument}: {kind.__name__} given; allowed is an array with a shape and memory")
     if not shape or (dimensions is not None and len(shape) != dimensions):
-        raise InvalidError(f"{argument}: shape {tuple(shape)} given; allowed are {dimensions or 'one or more'} dimensions")
+        raise InvalidError(
+            f"{argument}: shape {tuple(shape)} given; allowed are {dimensions or 'one or more'} dimensions"
+        )
     return shape if isinstance(shape, tuple) else tuple(shape)
 
 

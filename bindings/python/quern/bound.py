@@ -1,4 +1,4 @@
-# Calls that are made ready once and launched again and again: `bound = context.attention.bind(q, k, v, ...)`, `bound()`.
+# Calls made ready once and launched again and again: `bound = context.attention.bind(q, k, v, ...)`, then `bound()`.
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 

@@ -107,17 +107,17 @@ def _set_up(module: ModuleType, slow: Callable[..., Any]) -> None:
 
 def _describe(declared: Any) -> tuple[list[Any], list[Any]]:
     """The parts of an op's arguments and where each argument goes: fast/description.h."""
-    kinds = [(declared.args, 0, (_abi.quern_call_flags, declared.flags), _LAUNCH_FIELDS)]
-    for name, kind in structs.pointed_to(declared.args).items():
-        kinds.append((kind, getattr(declared.args, name).offset, _abi.FLAGS.get(kind, ()), structs.counts(kind)))
-    skipped = [*structs.pointed_to(declared.args)]
+    own, beside = declared.args, structs.pointed_to(declared.args)
+    kinds = [(own, 0, (_abi.quern_call_flags, declared.flags), {*_LAUNCH_FIELDS, *beside})]
+    kinds += [(kind, getattr(own, name).offset, _abi.FLAGS.get(kind, ()), set()) for name, kind in beside.items()]
     parts, arguments, taken = [], [], set()
     for index, (kind, pointer, flag_enums, skip) in enumerate(kinds):
+        skip |= structs.counts(kind)
         parts.append((ctypes.sizeof(kind), pointer))
         bits = structs.flag_bits(*flag_enums)
         enums = _abi.FIELD_ENUMS.get(kind, {})
         for name, of in structs.field_kinds(kind).items():
-            if name in skip or (index == 0 and name in skipped) or name in taken:
+            if name in skip or name in taken:
                 continue
             taken.add(name)
             if of not in _FIELDS:

@@ -51,9 +51,11 @@ def pointed_to(kind: type[ctypes.Structure]) -> dict[str, type[ctypes.Structure]
     }
 
 
-def counts(kind: type[ctypes.Structure]) -> list[str]:
+@functools.cache
+def counts(kind: type[ctypes.Structure]) -> frozenset[str]:
     """The fields that say how long another is, which the sequence itself says here."""
-    return [name for name in field_kinds(kind) if name.endswith("_count")]
+    fields = field_kinds(kind)
+    return frozenset(f"{name[:-1]}_count" for name in fields if f"{name[:-1]}_count" in fields)
 
 
 def fill(struct: Struct, values: Mapping[str, Any], flags: Mapping[str, int], what: str) -> Struct:
