@@ -15,6 +15,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / "capi"), str(ROOT / "bindings" / "python")]
 from generate_abi import write as write_ctypes  # noqa: E402
 from header import Header, HeaderError, Parser, Struct, read_ops  # noqa: E402
+from render_cpp import ops_header  # noqa: E402
 
 HEADER = ROOT / "capi" / "quern.h"
 ABI = ROOT / "tests" / "abi"
@@ -23,6 +24,7 @@ EXPORTS = ROOT / "capi" / "exports.map"
 VERSION = re.compile(
     r"^(QUERN_[\d_]+) \{\n  global:\n((?:    \w+;\n)+)(?:  local:\n    \*;\n)?\}( QUERN_[\d_]+)?;\n", re.MULTILINE
 )
+BINDINGS = ROOT / "bindings"
 COMPLETIONS = ROOT / "bindings" / "cli" / "completions"
 BEGIN = "/* ---- The three calls of every op: made of sources/ops.def by ./dev generate, not edited by hand */\n"
 COMBINES = "/* made of the enums that stand beside quern_call_flags, by ./dev generate */\n"
@@ -128,6 +130,7 @@ def wanted() -> dict[Path, str]:
         ABI / "layout.txt": layout(header),
         EXPORTS: exports(EXPORTS.read_text(encoding="utf-8"), set(header.functions)),
         ABI / "symbols.txt": "".join(f"{name}\n" for name in sorted(header.functions)),
+        BINDINGS / "cpp" / "quern_ops.hpp": ops_header(header, ops),
     }
     for name, (before, after) in LISTS.items():
         file = COMPLETIONS / name
@@ -144,7 +147,7 @@ def main() -> None:
     except HeaderError as error:
         sys.exit(f"{HEADER}: {error}")
     for file, text in files.items():
-        if file.read_text(encoding="utf-8") == text:
+        if file.exists() and file.read_text(encoding="utf-8") == text:
             continue
         stale.append(str(file.relative_to(ROOT)))
         if not check:

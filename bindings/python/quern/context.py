@@ -9,7 +9,7 @@ import weakref
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from . import _abi, structs
+from . import _abi, compiled, structs
 from .admin import Administration
 from .arrays import Workspaces
 from .attention import Attention
@@ -21,6 +21,7 @@ from .kernel import Kernel, describe
 from .latent import Latent
 from .library import call, library
 from .norms import Norms
+from .ops import Ops
 from .products import Products
 from .quantization import Quantization
 from .rows import Rows
@@ -133,7 +134,10 @@ class Context(
         handle = ctypes.POINTER(_abi.quern_context)()
         call("quern_context_create", ctypes.byref(options), ctypes.byref(handle))
         self._handle = handle
-        self._destroy = weakref.finalize(self, _destroy, handle, callbacks, os.getpid())
+        self._launcher = compiled.launcher(self, Ops.call)
+        if self._launcher is not None:
+            self.call = self._launcher.call
+        self._destroy = weakref.finalize(self, _destroy, handle, callbacks, os.getpid(), self._launcher)
 
     def _open(self) -> Any:
         if self._handle is None:
@@ -216,8 +220,10 @@ def _device(device: str | None) -> tuple[int, int]:
     return _DEVICES[match[1]], int(match[2] or 0)
 
 
-def _destroy(handle: Any, callbacks: Mapping[str, Any], process: int) -> None:
+def _destroy(handle: Any, callbacks: Mapping[str, Any], process: int, launcher: Any) -> None:
     """`callbacks` are held until the context is gone. In a forked child it is abandoned: it is the parent's."""
+    if launcher is not None:
+        launcher.close()
     if os.getpid() == process:
         library().quern_context_destroy(handle)
 

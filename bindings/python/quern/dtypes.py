@@ -49,6 +49,21 @@ def parse(dtype: object, argument: str = "dtype") -> _abi.DLDataType:
     return _abi.DLDataType(code[0], code[1], 1)
 
 
+# Names by the dtypes that were asked for: objects that live as long as their framework, and strings.
+_short_names: dict[object, str] = {}
+
+
+def short_name(dtype: object, argument: str = "dtype") -> str:
+    """The short name, "bf16", of what `parse` takes."""
+    try:
+        return _short_names[dtype]
+    except (KeyError, TypeError):  # of what cannot be a key either
+        known = name_of(parse(dtype, argument))
+    if len(_short_names) < 100:
+        _short_names[dtype] = known
+    return known
+
+
 def name_of(dtype: _abi.DLDataType) -> str:
     """The short name, "bf16", of DLPack's form; "code C, B bits" where it has none here."""
     return NAMES.get((dtype.code, dtype.bits), f"code {dtype.code}, {dtype.bits} bits")
