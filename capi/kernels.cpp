@@ -20,18 +20,42 @@ std::string text_of(const char* given, const std::string& field) {
   return given;
 }
 
-// Calls read(item, "field[i]") for each item.
-template <class T, class Read>
-void each(const T* items, std::uint64_t count, const char* field, Read&& read) {
+std::string place_of(const char* field, std::uint64_t index) {
+  return std::string(field) + "[" + std::to_string(index) + "]";
+}
+
+void check_count(const void* items, std::uint64_t count, const char* field) {
   if (count > kMostItems) {
     refuse(std::string(field) + " has a count of " + std::to_string(count) + "; at most " + std::to_string(kMostItems) +
            " are allowed");
   }
   if (count != 0 && items == nullptr) refuse(std::string(field) + " is NULL with a count of " + std::to_string(count));
-  for (std::uint64_t i = 0; i < count; ++i) read(items[i], std::string(field) + "[" + std::to_string(i) + "]");
+}
+
+// Calls read(item, "field[i]") for each struct of an array. The caller's header may know a smaller or a larger one:
+// they stand as far apart as the first one's size says.
+template <class T, class Read>
+void each(const T* items, std::uint64_t count, const char* field, Read&& read) {
+  check_count(items, count, field);
+  const auto* at = reinterpret_cast<const unsigned char*>(items);
+  for (std::uint64_t i = 0; i < count; ++i, at += items->size) {
+    const std::string place = place_of(field, i);
+    const T* const item = reinterpret_cast<const T*>(at);
+    const In<T> given(item, place.c_str());
+    if (item->size != items->size || items->size % alignof(T) != 0)
+      refuse(place + ".size is " + std::to_string(item->size) + " and the first one's is " +
+             std::to_string(items->size) + "; all of an array have one size, a multiple of " +
+             std::to_string(alignof(T)));
+    read(*given, place);
+  }
+}
+
+void check_reserved(std::uint32_t given, const std::string& field) {
+  if (given != 0) refuse(field + ".reserved is " + std::to_string(given) + "; it must be 0");
 }
 
 std::pair<std::string, std::string> read_source(const quern_source& given, const std::string& field) {
+  check_reserved(given.reserved, field);
   std::string name = text_of(given.name, field + ".name");
   if (given.text == nullptr) refuse(field + ".text is NULL");
   return {std::move(name), given.length == 0 ? std::string(given.text) : std::string(given.text, given.length)};
@@ -43,15 +67,17 @@ ops::kernel::Text read_desc(const quern_kernel_desc& desc) {
   ops::kernel::Text text;
   text.entry = text_of(desc.entry, "entry");
   if (desc.source == nullptr) refuse("source is NULL");
-  text.source = read_source(*desc.source, "source");
+  text.source = read_source(*In<quern_source>(desc.source, "source"), "source");
   each(desc.headers, desc.header_count, "headers", [&](const quern_source& header, const std::string& field) {
     text.headers.push_back(read_source(header, field));
   });
   each(desc.constants, desc.constant_count, "constants", [&](const quern_constant& constant, const std::string& field) {
+    check_reserved(constant.reserved, field);
     text.defines.emplace_back(text_of(constant.name, field + ".name"), text_of(constant.value, field + ".value"));
   });
-  each(desc.options, desc.option_count, "options",
-       [&](const char* option, const std::string& field) { text.options.push_back(text_of(option, field)); });
+  check_count(desc.options, desc.option_count, "options");
+  for (std::uint64_t i = 0; i < desc.option_count; ++i)
+    text.options.push_back(text_of(desc.options[i], place_of("options", i)));
   text.max_shared_bytes = desc.max_shared_bytes;
   return text;
 }

@@ -23,7 +23,7 @@ quern_log_level level_of(int kind) {
 }  // namespace
 
 void Notify::log(quern_log_level level, std::string_view text) const noexcept {
-  if (log_ == nullptr) return;
+  if (log_ == nullptr || (most_ != 0 && level > most_)) return;
   try {
     log_(log_user_, level, std::string(text).c_str());
   } catch (...) {  // the callback's own trouble, or no memory for the line: either way the call goes on

@@ -16,7 +16,11 @@ class Notify {
  public:
   Notify() = default;
   explicit Notify(const quern_context_options& options)
-      : log_(options.log), log_user_(options.log_user), event_(options.event), event_user_(options.event_user) {}
+      : log_(options.log),
+        log_user_(options.log_user),
+        most_(options.log_level),
+        event_(options.event),
+        event_user_(options.event_user) {}
 
   void log(quern_log_level level, std::string_view text) const noexcept;
   // What the engine tells: to the event callback, and as a line to the log.
@@ -27,6 +31,7 @@ class Notify {
  private:
   quern_log_callback log_ = nullptr;
   void* log_user_ = nullptr;
+  std::int32_t most_ = 0;  // 0: all
   quern_event_callback event_ = nullptr;
   void* event_user_ = nullptr;
 };

@@ -115,7 +115,9 @@ std::vector<cache::PublicKey> trusted_keys(const quern_context_options& given) {
 
 Options read_options(const quern_context_options& given) {
   check_flags("quern_context_options.flags", given.flags, kFlags);
-  if (given.reserved != 0) refuse("reserved is " + std::to_string(given.reserved) + "; it must be 0");
+  if (given.log_level < 0 || given.log_level > QUERN_LOG_DEBUG)
+    refuse("log_level is " + std::to_string(given.log_level) +
+           "; 0 (all) and QUERN_LOG_ERROR (1) to QUERN_LOG_DEBUG (4) are allowed");
   if ((given.flags & QUERN_CONTEXT_NO_CACHE) != 0 && (given.flags & QUERN_CONTEXT_READ_ONLY_CACHE) != 0) {
     refuse("flags: QUERN_CONTEXT_NO_CACHE and QUERN_CONTEXT_READ_ONLY_CACHE exclude each other");
   }

@@ -8,7 +8,7 @@
  *  - Every struct begins with `uint32_t size`, set by the caller to sizeof(the struct). A zeroed field means its
  *    default. Where zero is a meaningful value, a flag bit says that the field is set. A larger struct from a newer
  *    header is accepted as long as the part this library does not know is zero; a smaller one reads as if followed by
- *    zeros.
+ *    zeros. In an array of structs all have the first one's size: that is how far apart they stand.
  *  - Tensors are borrowed `const DLTensor *` (DLPack 1.x): strides NULL means compact row-major, byte_offset is
  *    honoured, nothing is kept after the call returns. Device tensors are read and written in stream order.
  *  - Shapes, strides, dtypes and pointers are checked by every call. What lies in index tensors (lengths, page ids,
@@ -204,7 +204,8 @@ typedef struct quern_context_options {
   uint64_t host_seed;           /* `host`: seed of the unfair scheduling and late delivery; needs
                                    QUERN_CONTEXT_HOST_SEED */
   uint32_t host_threads;        /* `host`: CPU threads; 0: the number of cores */
-  uint32_t reserved;
+  int32_t log_level;            /* enum quern_log_level: `log` is told this and what is worse; 0: all. Events are told
+                                   whatever it is */
   quern_log_callback log;
   void *log_user;
   quern_event_callback event;
@@ -212,6 +213,11 @@ typedef struct quern_context_options {
   const char *const *trusted_keys; /* public keys (quern_keys_make); where there are any, a bundle is used, and
                                       imported, only with a signature of one of them */
   uint64_t trusted_key_count;
+  const char *cache_key;           /* 64 hexadecimal digits that all who share the cache folder know and nobody else:
+                                      each entry carries a MAC under it (BLAKE2b), and one whose MAC is another's or
+                                      wrong is never loaded but made again. NULL: checksums, which find damage and not
+                                      malice. A folder belongs to hosts with one key: others replace its entries */
+  uint64_t max_kernels;            /* loaded at once; 0: no bound. To load one more is QUERN_NO_MEMORY */
 } quern_context_options;
 
 int32_t quern_context_create(const quern_context_options *options, quern_context **context, quern_error *error);
@@ -274,7 +280,8 @@ enum quern_model_flags {
   QUERN_MODEL_QK_NORM = 1u << 6,     /* queries and keys are normalised head by head (Qwen-3) */
   QUERN_MODEL_ROPE_INTERLEAVED = 1u << 7, /* dimensions 2i and 2i+1 turn together */
   QUERN_MODEL_NO_ROPE = 1u << 8,     /* positions are not rotary */
-  QUERN_MODEL_KV_TOKEN_SCALES = 1u << 9 /* an 8-bit cache has a scale a token and head, else one a tensor or head */
+  QUERN_MODEL_KV_TOKEN_SCALES = 1u << 9, /* an 8-bit cache has a scale a token and head, else one a tensor or head */
+  QUERN_MODEL_LAYER_NORM = 1u << 10 /* norms are layer norms with weight and bias, not RMS norms (GPT-2) */
 };
 
 /* A transformer's shape, as config.json states it, before tensor parallelism divides it. */
@@ -855,13 +862,18 @@ typedef struct quern_kv_copy_pages_args {
  *
  *   leaves      acc: the op's result (its args say which names it offers); numbers (1, 0.5, 1e-3)
  *               rowN colN tensorN: operand N (0 to 7), a vector over rows, one over columns, or a tensor of the
- *               result's shape scalarN: run-time scalar N (0 to 7), f32
+ *               result's shape; scalarN: run-time scalar N (0 to 7), f32
+ *               integerN: operand N, a tensor of the result's shape, as integers; indexN: the place along dimension
+ *               N (0 to 5), place: its number in row-major order; both are integers (quern_pointwise alone)
  *   operators   + - * / and unary -; < <= > >= == != (their result is a truth value); && || !
- *   functions   abs exp log sqrt rsqrt tanh erf sigmoid relu silu gelu gelu_tanh (x); min max pow (x, y); clamp (x,
- *   low, high)
- *               select (truth value, x, y)
+ *               of integers also % & | ^ << >> and unary ~
+ *   functions   abs exp exp2 expm1 log log2 log1p sqrt rsqrt sin cos tanh erf floor ceil trunc round sigmoid relu silu
+ *               gelu gelu_tanh (x); min max pow atan2 (x, y); clamp (x, low, high); select (truth value, x, y)
+ *   casts       f16 bf16 e4m3 e5m2 (x): rounded to that type; int8 uint8 int16 int32 int64 (x): an integer, cut towards
+ *               0 and saturated; number (x): f32 of an integer; int64 and number of a truth value: 1 or 0
  *
- * All numbers are f32; operands of f16, bf16, f32, e4m3 and e5m2 are widened as they are read. */
+ * Numbers are f32; operands of f16, bf16, f32, e4m3 and e5m2 are widened as they are read, integers rounded. Integers
+ * have 64 bits and wrap around; with a number they become one. */
 typedef struct quern_expression quern_expression;
 
 /* Reads, type-checks and keeps an expression. QUERN_INVALID names the place and what is allowed there. The same formula
@@ -1516,6 +1528,355 @@ typedef struct quern_verify_draft_args {
   float min_p;
 } quern_verify_draft_args;
 
+/* ---- Element by element ------------------------------------------------------------------------------------------ */
+/* Up to four results of up to eight tensors, element by element:
+ *
+ *   out = expression, out1 = expression1, ...    leaves tensorN, integerN, scalarN, indexN and place
+ *
+ * Operands are broadcast to the results' shape as NumPy does: extents are compared from the last dimension on, and what
+ * is missing or 1 stands for all places. Dtypes: f32, f16, bf16, e4m3, e5m2, int8, uint8, int16, int32, int64 and bool
+ * (a byte, true where it is not 0), each its own. Up to 6 dimensions, strides of any size and sign; 2^48 elements.
+ *
+ * tensorN is f32, rounded from integers to nearest, 1 or 0 of bool; integerN, of an integer or bool operand, has 64
+ * bits. Results are rounded to nearest even in f16, bf16, e4m3, e5m2 (8 bits saturate, NaN stays); a number is cut
+ * towards 0 to become an integer, and saturates, as integers do that do not fit; NaN becomes 0; bool is whether it is
+ * not 0.
+ *
+ * A result may lie over an operand that has its shape, strides and size of element. Other overlaps are the caller's to
+ * avoid; those that can be told are refused. An element's bits depend on its operands alone. */
+typedef struct quern_pointwise_args {
+  uint32_t size;
+  uint32_t flags; /* enum quern_call_flags */
+  void *stream;
+  void *workspace;
+  uint64_t workspace_size;
+  int32_t alignment; /* bytes all data but a single element's are promised to be aligned to: 16 (0), 8, 4, 2, 1 */
+  int32_t max_sms;
+  const DLTensor *const *operands; /* number N of the expressions is operands[N]; what they do not use may be NULL */
+  const DLTensor *out;
+  const DLTensor *out1; /* optional, as out in another dtype or other strides ... */
+  const DLTensor *out2; /* ... one after the other without a gap */
+  const DLTensor *out3;
+  const quern_expression *expression;
+  const quern_expression *expression1; /* of out1, and so the others */
+  const quern_expression *expression2;
+  const quern_expression *expression3;
+  const float *scalars; /* of all expressions; on the host, copied with the call */
+  uint32_t operand_count; /* at most 8 */
+  uint32_t scalar_count;  /* at most 8 */
+} quern_pointwise_args;
+
+/* outputs[i] = inputs[i], cast to outputs[i]'s dtype as quern_pointwise stores results; each part with strides of its
+ * own: a transpose and a permutation (of the strides), a slice, the parts of a concatenation or a split, a repetition
+ * (strides of 0), a padding (parts that are filled around one that is copied).
+ *
+ * inputs[i] is broadcast to the shape of outputs[i]; NULL fills it with `fill`. All inputs are of one dtype and all
+ * outputs of one; any DLPack type of 8, 16, 32 or 64 bits where both are the same, else those of quern_pointwise. Up to
+ * 6 dimensions, strides of any size and sign. No output overlaps anything but itself. */
+typedef struct quern_copy_args {
+  uint32_t size;
+  uint32_t flags; /* enum quern_call_flags */
+  void *stream;
+  void *workspace;
+  uint64_t workspace_size;
+  int32_t alignment; /* bytes all data but a single element's are promised to be aligned to: 16 (0), 8, 4, 2, 1 */
+  int32_t max_sms;
+  const DLTensor *const *inputs;
+  const DLTensor *const *outputs;
+  uint32_t input_count;  /* 1 to 16 */
+  uint32_t output_count; /* input_count */
+  double fill;           /* rounded to outputs' dtype; of the types of quern_pointwise alone where it is not 0 */
+} quern_copy_args;
+
+/* ---- Norms of every kind ---------------------------------------------------------------------------------------- */
+enum quern_norm_kind {
+  QUERN_NORM_LAYER = 0, /* (s - mean(s)) / sqrt(variance(s) + eps) by row; the variance is divided by n */
+  QUERN_NORM_RMS = 1,   /* s / sqrt(mean(s^2) + eps) by row */
+  QUERN_NORM_L2 = 2,    /* s / sqrt(sum(s^2) + eps) by row */
+  QUERN_NORM_GROUP = 3  /* as LAYER over the channels / groups neighbouring channels of a group at all places of one of
+                           the batch; with as many groups as channels it is the instance norm */
+};
+enum quern_norm_flags {
+  QUERN_NORM_WEIGHT_PLUS_ONE = 1u << 16, /* multiply by 1 + weight (Gemma) */
+  QUERN_NORM_SCALE_ALONE = 1u << 17,     /* multiply by scale, not by 1 + scale */
+  QUERN_NORM_POWER_OF_TWO = 1u << 18     /* 8-bit out: scales that are found are rounded up to powers of two */
+};
+
+/* out = ((norm(s) * weight) + bias) * (1 + scale) + shift, s = x + residual, norm as `kind` says; in f32, rounded once.
+ * What is not given is left out. (Ba, Kiros, Hinton: "Layer normalization", 2016; Zhang, Sennrich: "Root mean square
+ * layer normalization", 2019; Wu, He: "Group normalization", 2018; scale and shift a token or a sample: Peebles, Xie:
+ * "Scalable diffusion models with transformers", 2023, AdaLN.)
+ *
+ * Rows (but of GROUP) are those of x [rows, n]; row r is modulated by row r / (rows / m) of scale and shift [m, n]: m
+ * is rows for one a token, the batch for one a sample, 1 for one for all.
+ *
+ * out of 8 bits is that of quern_quantize, with kinds LAYER and RMS without scale and shift, RMS without bias.
+ * out, dense and residual_out may each be x or residual, row by row, where they have its dtype. Rows longer than 16384
+ * are read twice by two launches, through the workspace. */
+typedef struct quern_norm_args {
+  uint32_t size;
+  uint32_t flags; /* enum quern_call_flags | enum quern_norm_flags */
+  void *stream;
+  void *workspace;
+  uint64_t workspace_size;
+  int32_t alignment; /* of data; where a stride of rows is no multiple of it accesses are narrower */
+  int32_t max_sms;
+  const DLTensor *x;            /* [rows, n]; GROUP: [batch, channels, places], each of the batch compact. f16, bf16 or
+                                   f32, last stride 1 */
+  const DLTensor *residual;     /* optional, as x */
+  const DLTensor *weight;       /* optional [n], GROUP [channels]: x's dtype or f32 */
+  const DLTensor *bias;         /* optional, as weight, weight's dtype where both are given */
+  const DLTensor *scale;        /* optional [m, n], rows a multiple of m: x's dtype or f32; not with GROUP */
+  const DLTensor *shift;        /* optional, as scale, scale's dtype where both are given */
+  const DLTensor *out;          /* as x: f16, bf16 or f32; or e4m3, e5m2 or uint8, with out_scale */
+  const DLTensor *residual_out; /* optional, with residual: receives s, as x */
+  const DLTensor *out_scale;    /* 8-bit out: f32, see enum quern_scale_kind; any strides */
+  const DLTensor *dense;        /* 8-bit out, optional: the same in x's dtype, as x */
+  int32_t kind;                 /* enum quern_norm_kind */
+  int32_t groups;               /* GROUP: channels is a multiple of it */
+  int32_t scale_kind;           /* enum quern_scale_kind: 8-bit out STATIC, TENSOR, TOKEN or GROUP, else NONE */
+  int32_t type;                 /* enum quern_fp8, where out is uint8 */
+  float eps;                    /* 0 and more */
+  int32_t reserved;             /* 0 */
+} quern_norm_args;
+
+enum quern_norm_backward_flags {
+  QUERN_NORM_BACKWARD_WEIGHT_PLUS_ONE = 1u << 16 /* the norm multiplied by 1 + weight */
+};
+
+/* The gradients of a layer or RMS norm out = y * weight + bias, y = (x - mean) * r (RMS: x * r), r = 1 / sqrt(. + eps),
+ * of what the caller has for its results, dout:
+ *
+ *   g       = dout * weight
+ *   dx      = r * (g - mean(g) - y * mean(g * y))   (RMS without mean(g))   + add
+ *   dweight = sum over rows of dout * y,   dbias = sum over rows of dout
+ *
+ * All in f32, rounded once; the sums over rows in an order that the number of rows alone decides. dx may be dout, x or
+ * add, row by row, where rows lie as far apart. */
+typedef struct quern_norm_backward_args {
+  uint32_t size;
+  uint32_t flags; /* enum quern_call_flags | enum quern_norm_backward_flags */
+  void *stream;
+  void *workspace;
+  uint64_t workspace_size;
+  int32_t alignment; /* of data; where a stride of rows is no multiple of it accesses are narrower */
+  int32_t max_sms;
+  const DLTensor *dout;    /* [rows, n], x's dtype, last stride 1 */
+  const DLTensor *x;       /* [rows, n], n 1 to 16384: what was normalised (behind a residual: residual_out); f16, bf16
+                              or f32, last stride 1 */
+  const DLTensor *weight;  /* optional [n]: x's dtype or f32 */
+  const DLTensor *add;     /* optional [rows, n], x's dtype: what else flows into x (a residual's gradient) */
+  const DLTensor *dx;      /* optional, written: [rows, n], x's dtype; last stride 1 */
+  const DLTensor *dweight; /* optional, written: [n], f32 or x's dtype */
+  const DLTensor *dbias;   /* optional, written: [n], dweight's dtype where both are given; LAYER alone */
+  int32_t kind;            /* enum quern_norm_kind: LAYER or RMS */
+  float eps;
+} quern_norm_backward_args;
+
+/* ---- Reductions ------------------------------------------------------------------------------------------------ */
+enum quern_reduction {   /* over the v of a row; of no elements: */
+  QUERN_REDUCE_SUM = 0,  /* 0 */
+  QUERN_REDUCE_MEAN = 1, /* NaN */
+  QUERN_REDUCE_MAX = 2,  /* -inf; a NaN gives NaN */
+  QUERN_REDUCE_MIN = 3,  /* inf; a NaN gives NaN */
+  QUERN_REDUCE_ARGMAX = 4, /* -1; the place of the largest, the first on ties, in the order of the axes; NaN is above
+                              all */
+  QUERN_REDUCE_ARGMIN = 5, /* -1; likewise of the smallest; NaN is below all */
+  QUERN_REDUCE_L2 = 6,     /* 0; sqrt(sum of v^2) */
+  QUERN_REDUCE_DOT = 7,    /* 0; sum of v * y */
+  QUERN_REDUCE_LOGSUMEXP = 8, /* -inf; log(sum of e^v), without overflow */
+  QUERN_REDUCE_ANY = 9,       /* 0; 1 where one is not 0 */
+  QUERN_REDUCE_ALL = 10       /* 1; 0 where one is 0 */
+};
+enum quern_reduce_flags {
+  QUERN_REDUCE_F16_SUMS = 1u << 16 /* SUM, MEAN, L2 and DOT round to f16 after every addition, as kernels that
+                                      accumulate in f16 do */
+};
+
+/* Up to four reductions of x over some of its axes, in one pass:
+ *
+ *   v = before(x)                          acc is x's element, tensor0 y's
+ *   out = after(reduction of the v of all elements whose places differ in `axes` alone)     acc is the result
+ *
+ * In f32; SUM, MEAN and DOT of int8 without `before` are exact in int32 (the caller's to keep within it). The order of
+ * sums is a matter of shapes and strides alone, so that the same call has the same bits. A result is stored for each
+ * place of the axes that are kept, in their order; where nothing is reduced each element is a row. */
+typedef struct quern_reduce_args {
+  uint32_t size;
+  uint32_t flags; /* enum quern_call_flags | enum quern_reduce_flags */
+  void *stream;
+  void *workspace;
+  uint64_t workspace_size;
+  int32_t alignment; /* 16 (0) or less; data that are aligned to less are read element by element at a row's ends */
+  int32_t max_sms;
+  const DLTensor *x; /* 1 to 6 dimensions, any strides; f32, f16, bf16, e4m3, e5m2 or int8 */
+  const DLTensor *y; /* of DOT and tensor0: x's shape and dtype, any strides */
+  const quern_expression *before; /* NULL: v = x */
+  const DLTensor *out;  /* the axes that are kept, or all of x's with 1 for those that are reduced; any strides. f32,
+                           f16 or bf16; ARGMAX and ARGMIN int32 or int64; ANY and ALL uint8, int32 or f32; SUM and DOT
+                           of int8 also int32 */
+  const DLTensor *out1; /* optional: of reduction1, as out and so the others */
+  const DLTensor *out2;
+  const DLTensor *out3;
+  const quern_expression *after; /* of reduction's result, NULL: none; not of ARGMAX, ARGMIN, ANY, ALL, nor with int32
+                                    out */
+  const quern_expression *after1;
+  const quern_expression *after2;
+  const quern_expression *after3;
+  const float *scalars;   /* of all of these expressions */
+  uint32_t scalar_count;  /* at most 8 */
+  uint32_t axes;          /* bit d: dimension d is reduced; 0: all are */
+  int32_t reduction;      /* enum quern_reduction */
+  int32_t reduction1;     /* enum quern_reduction */
+  int32_t reduction2;     /* enum quern_reduction */
+  int32_t reduction3;     /* enum quern_reduction */
+  int32_t type;           /* enum quern_fp8, where x is uint8 */
+  int32_t reserved;       /* 0 */
+} quern_reduce_args;
+
+/* ---- Rows to places of a table ------------------------------------------------------------------------------- */
+enum quern_scatter_flags {
+  QUERN_SCATTER_ADD = 1u << 16,         /* to what out has, else in its place */
+  QUERN_SCATTER_HAS_PADDING = 1u << 17, /* rows whose id is `padding` are passed over */
+  QUERN_SCATTER_SHARD = 1u << 18,       /* rows whose id lies outside of out's are: they are another shard's */
+  QUERN_SCATTER_UNIQUE = 1u << 19       /* no id comes twice: one launch, and no workspace */
+};
+
+/* out[ids[i] - first] = scale * x[i] by row, or with QUERN_SCATTER_ADD += : gather's mirror, and the gradient of an
+ * embedding. Rows of out that no id names are untouched. Where an id comes more than once the last of its rows stands,
+ * or all of them are added in f32, and to what out has, in an order that their places alone decide, and rounded once:
+ * the same bits in every run. An id that no flag allows is an error on `host`; on a GPU its row is passed over, and
+ * nothing is written outside of out. */
+typedef struct quern_scatter_args {
+  uint32_t size;
+  uint32_t flags; /* enum quern_call_flags | enum quern_scatter_flags */
+  void *stream;
+  void *workspace; /* none with QUERN_SCATTER_UNIQUE */
+  uint64_t workspace_size;
+  int32_t alignment; /* of data; rows may lie at any distance */
+  int32_t max_sms;
+  const DLTensor *x;   /* [count, n] f16, bf16 or f32; where it is not added and out is of the same dtype also e4m3,
+                          e5m2, int8, uint8, int32 and int64; last stride 1 */
+  const DLTensor *ids; /* [count] int32 or int64, any stride */
+  const DLTensor *out; /* [rows, n]: f16, bf16 or f32, or x's dtype; no part of x or ids */
+  int64_t first;       /* the id of out's row 0 */
+  int64_t padding;
+  float scale;         /* 0: 1; others for f16, bf16 and f32 */
+  int32_t reserved;    /* 0 */
+} quern_scatter_args;
+
+/* ---- Counting ------------------------------------------------------------------------------------------------ */
+enum quern_histogram_flags {
+  QUERN_HISTOGRAM_ACCUMULATE = 1u << 16, /* add to what counts has */
+  QUERN_HISTOGRAM_CLAMP = 1u << 17       /* what lies below the first bin is counted in it, above the last in that */
+};
+
+/* counts[r][b] = how many of x[r] fall into bin b. Of integers the bin is x - first; of floats it is
+ * floor((x - low) * (bins / (high - low))) in f32, each operation rounded, and the last bin for x = high. What falls
+ * into none is not counted, and NaN never is. Counts are exact, and wrap at their width. */
+typedef struct quern_histogram_args {
+  uint32_t size;
+  uint32_t flags; /* enum quern_call_flags | enum quern_histogram_flags */
+  void *stream;
+  void *workspace; /* none is needed */
+  uint64_t workspace_size;
+  int32_t alignment; /* of data; rows may lie at any distance */
+  int32_t max_sms;
+  const DLTensor *x;      /* [rows, n] int8, uint8, int32, int64, f16, bf16 or f32; last stride 1 */
+  const DLTensor *counts; /* [rows, bins] int32 or int64, last stride 1; bins to 2^24 */
+  int64_t first;          /* of integers: what is counted in bin 0 */
+  float low, high;        /* of floats: low < high, both finite */
+} quern_histogram_args;
+
+/* ---- Sorting ------------------------------------------------------------------------------------------------- */
+enum quern_sort_flags {
+  QUERN_SORT_DESCENDING = 1u << 16 /* the largest first; equal keys stay as they were all the same */
+};
+
+/* Sorts keys by segments, and values with them. Stable. -0 and 0 are equal, NaNs equal to each other and larger than
+ * all else: the last, or with QUERN_SORT_DESCENDING the first. Keys keep their bits. A segment is a row of keys; or
+ * with `offsets`, where keys are [1, n], what lies from offsets[s] to offsets[s + 1], and what lies in none is
+ * untouched. Segments of up to 4 096 take one launch, longer ones three for every 8 bits of a key (a radix sort, least
+ * significant digit first; Knuth, "The art of computer programming", volume 3, 5.2.5). keys_out may be keys, and
+ * values_out values. */
+typedef struct quern_sort_args {
+  uint32_t size;
+  uint32_t flags; /* enum quern_call_flags | enum quern_sort_flags */
+  void *stream;
+  void *workspace;
+  uint64_t workspace_size;
+  int32_t alignment; /* any: elements are read one by one */
+  int32_t max_sms;
+  const DLTensor *keys;       /* [rows, n] f16, bf16, f32, int32, uint32 or int64; last stride 1 */
+  const DLTensor *values;     /* optional [rows, n], any dtype of 8, 16, 32 or 64 bits; last stride 1 */
+  const DLTensor *offsets;    /* optional [segments + 1] int32, never falling */
+  const DLTensor *keys_out;   /* as keys; NULL: not wanted */
+  const DLTensor *values_out; /* with values as they are; without, int32 or int64: receives where in its segment each
+                                 key was; NULL: not wanted */
+  int64_t max_segment;        /* with offsets: no segment is longer; 0: n */
+} quern_sort_args;
+
+/* ---- Convolutions along a sequence --------------------------------------------------------------------------- */
+enum quern_conv1d_flags {
+  QUERN_CONV1D_SILU = 1u << 16 /* out = y / (1 + exp(-y)) */
+};
+
+/* The causal depthwise convolution of state-space models and gated delta nets, over ragged sequences:
+ *
+ *   y[t][c] = bias[c] + sum over j from 0 to width - 1 of weight[c][j] x[t - (width - 1) + j][c]
+ *
+ * in f32, rounded once. What comes before a sequence's first token is its state, the width - 1 inputs before it, the
+ * oldest first; without one it is zeros. The call leaves the last width - 1 inputs in the state, old ones among them
+ * where the sequence has fewer tokens; one without tokens leaves it alone. Each token's result depends on its own
+ * window alone, whatever the batch. (Gu, Dao: "Mamba", 2023.) */
+typedef struct quern_conv1d_args {
+  uint32_t size;
+  uint32_t flags; /* enum quern_call_flags | enum quern_conv1d_flags */
+  void *stream;
+  void *workspace; /* none is needed */
+  uint64_t workspace_size;
+  int32_t alignment; /* of data; rows may lie at any distance */
+  int32_t max_sms;
+  const DLTensor *x;         /* [tokens, channels] f16, bf16 or f32; last stride 1 */
+  const DLTensor *weight;    /* [channels, width], x's dtype or f32, any strides; width 2 to 8 */
+  const DLTensor *bias;      /* optional [channels], weight's dtype */
+  const DLTensor *offsets;   /* [batch + 1] int32: sequence b has the tokens from offsets[b] to offsets[b + 1]; NULL:
+                                one token each */
+  const DLTensor *state;     /* optional [slots, width - 1, channels], x's dtype or f32, read and written; any strides,
+                                so [slots, channels, width - 1] does too, as a view; no two elements in one place */
+  const DLTensor *state_ids; /* optional [batch] int32: each sequence's slot, no slot twice; -1: it has none. NULL: its
+                                place */
+  const DLTensor *has_state; /* optional [batch] uint8: where 0, what the slot holds is old and zeros are taken */
+  const DLTensor *out;       /* [tokens, channels], x's dtype; no part of x. Tokens of no sequence are untouched */
+} quern_conv1d_args;
+
+/* ---- Boxes --------------------------------------------------------------------------------------------------- */
+enum quern_nms_flags {
+  QUERN_NMS_SCORE_THRESHOLD = 1u << 16 /* `score_threshold` is set: boxes whose score is not above it are out */
+};
+
+/* Non-maximum suppression: goes through an image's boxes by descending score, the lower place first on ties, and keeps
+ * each that overlaps no kept box of its class by more than iou_threshold. A box is x1, y1, x2, y2, its area (x2 - x1)
+ * (y2 - y1), 0 where a side is negative; two overlap too much if inter > iou_threshold * (area + area - inter), in f32.
+ * Boxes with a NaN score are out, boxes with a NaN corner overlap none. */
+typedef struct quern_nms_args {
+  uint32_t size;
+  uint32_t flags; /* enum quern_call_flags | enum quern_nms_flags */
+  void *stream;
+  void *workspace;
+  uint64_t workspace_size;
+  int32_t alignment; /* any: elements are read one by one */
+  int32_t max_sms;
+  const DLTensor *boxes;   /* [images, n, 4] f32, n to 32768; last stride 1 */
+  const DLTensor *scores;  /* [images, n] f32; last stride 1 */
+  const DLTensor *classes; /* optional [images, n] int32; last stride 1; NULL: one class */
+  const DLTensor *lengths; /* optional [images] int32: how many boxes there are, at most n */
+  const DLTensor *ids;     /* written: [images, m] int32: the places of the kept boxes by descending score, then -1 */
+  const DLTensor *counts;  /* optional, written: [images] int32: how many are kept, at most m */
+  float iou_threshold;     /* 0 to 1 */
+  float score_threshold;
+} quern_nms_args;
+
 /* ---- The three calls of every op: made of sources/ops.def by ./dev generate, not edited by hand */
 int32_t quern_attention_workspace(quern_context *context, const quern_attention_args *args,
     uint64_t *bytes, quern_error *error);
@@ -1660,18 +2021,82 @@ int32_t quern_verify_draft_workspace(quern_context *context, const quern_verify_
 int32_t quern_verify_draft_prepare(quern_context *context, const quern_verify_draft_args *args,
     quern_error *error);
 int32_t quern_verify_draft(quern_context *context, const quern_verify_draft_args *args, quern_error *error);
+
+int32_t quern_pointwise_workspace(quern_context *context, const quern_pointwise_args *args,
+    uint64_t *bytes, quern_error *error);
+int32_t quern_pointwise_prepare(quern_context *context, const quern_pointwise_args *args,
+    quern_error *error);
+int32_t quern_pointwise(quern_context *context, const quern_pointwise_args *args, quern_error *error);
+
+int32_t quern_copy_workspace(quern_context *context, const quern_copy_args *args,
+    uint64_t *bytes, quern_error *error);
+int32_t quern_copy_prepare(quern_context *context, const quern_copy_args *args,
+    quern_error *error);
+int32_t quern_copy(quern_context *context, const quern_copy_args *args, quern_error *error);
+
+int32_t quern_norm_workspace(quern_context *context, const quern_norm_args *args,
+    uint64_t *bytes, quern_error *error);
+int32_t quern_norm_prepare(quern_context *context, const quern_norm_args *args,
+    quern_error *error);
+int32_t quern_norm(quern_context *context, const quern_norm_args *args, quern_error *error);
+
+int32_t quern_norm_backward_workspace(quern_context *context, const quern_norm_backward_args *args,
+    uint64_t *bytes, quern_error *error);
+int32_t quern_norm_backward_prepare(quern_context *context, const quern_norm_backward_args *args,
+    quern_error *error);
+int32_t quern_norm_backward(quern_context *context, const quern_norm_backward_args *args, quern_error *error);
+
+int32_t quern_reduce_workspace(quern_context *context, const quern_reduce_args *args,
+    uint64_t *bytes, quern_error *error);
+int32_t quern_reduce_prepare(quern_context *context, const quern_reduce_args *args,
+    quern_error *error);
+int32_t quern_reduce(quern_context *context, const quern_reduce_args *args, quern_error *error);
+
+int32_t quern_scatter_workspace(quern_context *context, const quern_scatter_args *args,
+    uint64_t *bytes, quern_error *error);
+int32_t quern_scatter_prepare(quern_context *context, const quern_scatter_args *args,
+    quern_error *error);
+int32_t quern_scatter(quern_context *context, const quern_scatter_args *args, quern_error *error);
+
+int32_t quern_histogram_workspace(quern_context *context, const quern_histogram_args *args,
+    uint64_t *bytes, quern_error *error);
+int32_t quern_histogram_prepare(quern_context *context, const quern_histogram_args *args,
+    quern_error *error);
+int32_t quern_histogram(quern_context *context, const quern_histogram_args *args, quern_error *error);
+
+int32_t quern_sort_workspace(quern_context *context, const quern_sort_args *args,
+    uint64_t *bytes, quern_error *error);
+int32_t quern_sort_prepare(quern_context *context, const quern_sort_args *args,
+    quern_error *error);
+int32_t quern_sort(quern_context *context, const quern_sort_args *args, quern_error *error);
+
+int32_t quern_conv1d_workspace(quern_context *context, const quern_conv1d_args *args,
+    uint64_t *bytes, quern_error *error);
+int32_t quern_conv1d_prepare(quern_context *context, const quern_conv1d_args *args,
+    quern_error *error);
+int32_t quern_conv1d(quern_context *context, const quern_conv1d_args *args, quern_error *error);
+
+int32_t quern_nms_workspace(quern_context *context, const quern_nms_args *args,
+    uint64_t *bytes, quern_error *error);
+int32_t quern_nms_prepare(quern_context *context, const quern_nms_args *args,
+    quern_error *error);
+int32_t quern_nms(quern_context *context, const quern_nms_args *args, quern_error *error);
 /* ---- end of the ops' calls */
 
 /* ---- A host's own kernels ----------------------------------------------------------------------------------------
  * The same service for a kernel that the host brings: specialised by constants, keyed, cached, compiled once,
  * launched. */
 typedef struct quern_source {
+  uint32_t size;
+  uint32_t reserved;
   const char *name; /* as #include "name" finds it, and as the compiler's log names it */
   const char *text;
   uint64_t length; /* 0: up to the NUL */
 } quern_source;
 
 typedef struct quern_constant {
+  uint32_t size;
+  uint32_t reserved;
   const char *name;  /* a C identifier; becomes  #define name value */
   const char *value;
 } quern_constant;
@@ -1751,6 +2176,14 @@ QUERN_COMBINES(quern_softmax_flags)
 QUERN_COMBINES(quern_top_k_flags)
 QUERN_COMBINES(quern_renormalise_flags)
 QUERN_COMBINES(quern_verify_flags)
+QUERN_COMBINES(quern_norm_flags)
+QUERN_COMBINES(quern_norm_backward_flags)
+QUERN_COMBINES(quern_reduce_flags)
+QUERN_COMBINES(quern_scatter_flags)
+QUERN_COMBINES(quern_histogram_flags)
+QUERN_COMBINES(quern_sort_flags)
+QUERN_COMBINES(quern_conv1d_flags)
+QUERN_COMBINES(quern_nms_flags)
 #undef QUERN_COMBINES
 #endif
 #endif

@@ -39,7 +39,7 @@ TEST(ContextOptions, WrongOnesAreRefusedByName) {
       {"host_compiler", [](O o) { o.host_compiler = "c++"; }, {"host_compiler", "absolute"}},
       {"cache_limit", [](O o) { o.cache_limit = 1000; }, {"cache_limit is 1000", "1048576"}},
       {"host_seed", [](O o) { o.host_seed = 5; }, {"host_seed is 5", "QUERN_CONTEXT_HOST_SEED"}},
-      {"reserved", [](O o) { o.reserved = 1; }, {"reserved is 1"}},
+      {"log_level", [](O o) { o.log_level = 5; }, {"log_level is 5", "QUERN_LOG_DEBUG"}},
       {"host with a GPU's target", [](O o) { o.device_type = kDLCPU, o.target = "sm_90a"; }, {"sm_90a", "host64"}},
   };
   for (const BadOption& bad : cases) {

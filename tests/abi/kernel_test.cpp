@@ -182,13 +182,17 @@ TEST(Kernel, AWrongDescIsRefusedByName) {
   const Context context = make_context(folder, 0, [](quern_context_options& options) { options.target = "host"; });
   static const char* const reaching[] = {"-I/usr/include"};
   static const char* const hole[] = {nullptr};
-  static const quern_source ours[] = {{"common/kernel.cuh", "", 0}};
-  static const quern_source twice[] = {{"a.cuh", "", 0}, {"a.cuh", "", 0}};
-  static const quern_source unnamed[] = {{nullptr, "", 0}};
-  static const quern_source nul = {"nul.cuh", "int\0x;", 6};
-  static const quern_source missing = {"missing.cuh", "#include \"nowhere.cuh\"\n", 0};
-  static const quern_constant spaced[] = {{"A", "1"}, {"B C", "1"}};
-  static const quern_constant lines[] = {{"A", "1\n#include </etc/passwd>"}};
+  constexpr std::uint32_t kSource = sizeof(quern_source), kConstant = sizeof(quern_constant);
+  static const quern_source ours[] = {{kSource, 0, "common/kernel.cuh", "", 0}};
+  static const quern_source twice[] = {{kSource, 0, "a.cuh", "", 0}, {kSource, 0, "a.cuh", "", 0}};
+  static const quern_source unnamed[] = {{kSource, 0, nullptr, "", 0}};
+  static const quern_source unsized[] = {{0, 0, "a.cuh", "", 0}};
+  static const quern_source uneven[] = {{kSource, 0, "a.cuh", "", 0}, {kSource - 8, 0, "b.cuh", "", 0}};
+  static const quern_source reserved[] = {{kSource, 7, "a.cuh", "", 0}};
+  static const quern_source nul = {kSource, 0, "nul.cuh", "int\0x;", 6};
+  static const quern_source missing = {kSource, 0, "missing.cuh", "#include \"nowhere.cuh\"\n", 0};
+  static const quern_constant spaced[] = {{kConstant, 0, "A", "1"}, {kConstant, 0, "B C", "1"}};
+  static const quern_constant lines[] = {{kConstant, 0, "A", "1\n#include </etc/passwd>"}};
   struct Case {
     std::function<void(quern_kernel_desc&)> set;
     std::initializer_list<std::string_view> words;
@@ -204,6 +208,9 @@ TEST(Kernel, AWrongDescIsRefusedByName) {
       {[](D d) { d.headers = ours; }, {"common/kernel.cuh", "quern's own"}},
       {[](D d) { d.headers = unnamed; }, {"headers[0].name is NULL"}},
       {[](D d) { d.headers = twice, d.header_count = 2; }, {"a.cuh", "twice"}},
+      {[](D d) { d.headers = unsized; }, {"headers[0].size is 0", "32"}},
+      {[](D d) { d.headers = uneven, d.header_count = 2; }, {"headers[1].size is 24", "32", "one size"}},
+      {[](D d) { d.headers = reserved; }, {"headers[0].reserved is 7"}},
       {[](D d) { d.constants = spaced, d.constant_count = 2; }, {"B C", "identifier"}},
       {[](D d) { d.constants = lines; }, {"constant \"A\"", "control"}},
       {[](D d) { d.options = reaching, d.option_count = 1; }, {"-I/usr/include"}},
@@ -221,6 +228,28 @@ TEST(Kernel, AWrongDescIsRefusedByName) {
       return quern_kernel_prepare(context.get(), &scale.desc, nullptr, error);
     });
   }
+}
+
+// What a caller with a later header passes: each struct has something behind it that this library does not know.
+TEST(Kernel, StructsInArraysStandAsFarApartAsTheirSizeSays) {
+  const Folder folder;
+  const Context context = make_context(folder, kDLCPU);
+  struct Later {
+    quern_constant known;
+    std::uint64_t unknown;
+  };
+  constexpr std::uint32_t kSize = sizeof(Later);
+  Later later[] = {{{kSize, 0, "UNUSED", "1"}, 0}, {{kSize, 0, "FACTOR", "3.0f"}, 0}};
+  ScaleDesc scale;
+  scale.desc.constants = &later[0].known;
+  scale.desc.constant_count = 2;
+  quern_kernel* kernel = nullptr;
+  auto error = sized<quern_error>();
+  ASSERT_EQ(quern_kernel_prepare(context.get(), &scale.desc, &kernel, &error), QUERN_OK) << error.text;
+  run_scale(context.get(), kernel, 100, 3.0F);
+  later[1].unknown = 1;
+  expect_refused(QUERN_INVALID, {"constants[1].size is 32", "byte 24 is not zero"},
+                 [&](quern_error* e) { return quern_kernel_prepare(context.get(), &scale.desc, nullptr, e); });
 }
 
 TEST(Kernel, AnotherTargetIsStoredAndNotLoaded) {

@@ -38,8 +38,8 @@ static int square(quern_context *context, quern_error *error) {
   float out[N];
   for (int i = 0; i < N; ++i) a[i] = (float)i;
 
-  const quern_source source = {"square.cuh", source_text, 0};
-  const quern_constant offset = {"OFFSET", "0.25f"};
+  const quern_source source = {sizeof source, 0, "square.cuh", source_text, 0};
+  const quern_constant offset = {sizeof offset, 0, "OFFSET", "0.25f"};
   quern_kernel_desc desc;
   memset(&desc, 0, sizeof desc);
   desc.size = sizeof desc;

@@ -78,9 +78,9 @@ void expect_refused(std::int32_t status, std::initializer_list<std::string_view>
 }
 
 ScaleDesc::ScaleDesc(const char* factor)
-    : source{"scale.cuh", kScaleSource, 0},
-      header{"params.cuh", kScaleHeader, 0},
-      constant{"FACTOR", factor},
+    : source{sizeof(quern_source), 0, "scale.cuh", kScaleSource, 0},
+      header{sizeof(quern_source), 0, "params.cuh", kScaleHeader, 0},
+      constant{sizeof(quern_constant), 0, "FACTOR", factor},
       desc(sized<quern_kernel_desc>()) {
   desc.entry = "scale";
   desc.source = &source;

@@ -35,6 +35,8 @@ def describe(
     desc.constants = (_abi.quern_constant * len(constants))(
         *(
             _abi.quern_constant(
+                ctypes.sizeof(_abi.quern_constant),
+                0,
                 structs.encode(constant, "constants"),
                 structs.encode(str(int(value) if isinstance(value, bool) else value), f"constants[{constant!r}]"),
             )
@@ -47,7 +49,8 @@ def describe(
 
 def _source(name: str, text: str) -> _abi.quern_source:
     encoded = structs.encode(text, name)
-    return _abi.quern_source(structs.encode(name, "name"), encoded, len(encoded))
+    size = ctypes.sizeof(_abi.quern_source)
+    return _abi.quern_source(size, 0, structs.encode(name, "name"), encoded, len(encoded))
 
 
 class Kernel:

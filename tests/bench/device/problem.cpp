@@ -41,7 +41,7 @@ struct FillParams {
 };
 
 void fill(Gpu& gpu, void* memory, std::size_t bytes, std::uint32_t seed) {
-  const quern_source source{"fill_normal.cuh", kFill, 0};
+  const quern_source source{sizeof(quern_source), 0, "fill_normal.cuh", kFill, 0};
   auto desc = demo::sized<quern_kernel_desc>();
   desc.entry = "fill_normal";
   desc.source = &source;
