@@ -26,9 +26,10 @@ constexpr const char* kUsage =
     "usage: quern-chat --model PATH [OPTION...] PROMPT...\n"
     "  --model PATH        a folder as Hugging Face stores it (config.json, tokenizer.json, safetensors), or a .gguf "
     "file\n"
-    "  --chat              prompts are what a user says, put into the model's chat template; else texts to go on with\n"
+    "  --chat              prompts are what a user says, put into the model's chat template\n"
+    "  --text              prompts are texts to go on with; so they are unless --chat is said\n"
     "  --system TEXT       with --chat: what the model is told before\n"
-    "  --tokens N          of each answer, at most (64)\n"
+    "  --tokens N          of each answer, at most (64; on the CPU 16)\n"
     "  --temperature T     0, the most probable token, unless said otherwise\n"
     "  --top-k K, --top-p P, --min-p P, --seed N\n"
     "  --device NAME       cuda, cuda:N or host; else the first NVIDIA GPU, and the CPU where there is none\n"
@@ -44,7 +45,7 @@ struct Usage : std::runtime_error {
 struct Options {
   std::string model, device, cache, system;
   std::vector<std::string> prompts;
-  std::int64_t tokens = 64;
+  std::int64_t tokens = 0;  // 0: as many as the device is good for
   Sampling sampling;
   bool fp8_cache = false, cached_only = false, ignore_end = false, chat = false;
 };
@@ -69,10 +70,13 @@ Options read_options(int argc, char** argv) {
       options.model = value(&i);
     } else if (name == "--chat") {
       options.chat = true;
+    } else if (name == "--text") {
+      options.chat = false;
     } else if (name == "--system") {
       options.system = value(&i);
     } else if (name == "--tokens") {
       read_number(name, value(&i), &options.tokens);
+      if (options.tokens < 1) throw Usage("--tokens must be 1 or more");
     } else if (name == "--temperature") {
       read_number(name, value(&i), &options.sampling.temperature);
     } else if (name == "--top-k") {
@@ -101,7 +105,6 @@ Options read_options(int argc, char** argv) {
   }
   if (options.model.empty()) throw Usage("--model is missing");
   if (options.prompts.empty()) throw Usage("there is no prompt");
-  if (options.tokens < 1) throw Usage("--tokens must be 1 or more");
   return options;
 }
 
@@ -191,7 +194,7 @@ void chat(const Options& options) {
   for (std::size_t i = 0; i < options.prompts.size(); ++i) {
     Request request;
     request.prompt = prompts[i];
-    request.most_new = options.tokens;
+    request.most_new = options.tokens > 0 ? options.tokens : device.device_type == kDLCPU ? 16 : 64;
     request.sampling = options.sampling;
     request.stop_at_end = !options.ignore_end;
     request.take = [&, i](std::int32_t token) {
