@@ -2,6 +2,8 @@
 #include "bindings/engine/model.h"
 
 #include <algorithm>
+#include <cmath>
+#include <numbers>
 #include <stdexcept>
 
 namespace quern::engine {
@@ -12,17 +14,41 @@ constexpr DLDataType kBf16{kDLBfloat, 16, 1}, kF32{kDLFloat, 32, 1}, kI32{kDLInt
 
 }  // namespace
 
-Model::Model(quern_context* context, const quern_device_info& device, const std::string& folder, const Limits& limits)
+Model::Model(quern_context* context, const quern_device_info& device, const Checkpoint& checkpoint,
+             const Limits& limits)
     : context_(context),
       device_{static_cast<DLDeviceType>(device.device_type), device.device_id},
-      config_(read_config(folder)),
+      config_(checkpoint.config()),
       limits_(limits),
       memory_(demo::memory_of(device)),
-      weights_(load_weights(folder, config_, *memory_)) {
+      weights_(load_weights(checkpoint, config_, *memory_)) {
   table_columns_ = (limits_.context + limits_.page_size - 1) / limits_.page_size;
   if (limits_.pages == 0) limits_.pages = limits_.sequences * table_columns_;
   make_room();
+  make_rope_table();
   prepare();
+}
+
+// Where a checkpoint divides each frequency by a number of its own no formula says them: cosines and sines of every
+// position then come from a table.
+void Model::make_rope_table() {
+  if (config_.rope_divisors.empty()) return;
+  const std::int64_t pairs = config_.head_dim / 2;
+  std::vector<float> table;
+  for (std::int64_t position = 0; position < limits_.context; ++position) {
+    for (const double quarter : {0.0, std::numbers::pi / 2}) {  // sin x is cos(x - pi/2)
+      for (std::int64_t i = 0; i < pairs; ++i) {
+        const double speed =
+            std::pow(config_.rope.theta, -2.0 * static_cast<double>(i) / static_cast<double>(config_.head_dim));
+        const double divisor = static_cast<double>(config_.rope_divisors[static_cast<std::size_t>(i)]);
+        table.push_back(static_cast<float>(std::cos(static_cast<double>(position) * speed / divisor - quarter)));
+      }
+    }
+  }
+  void* device = memory_->allocate(table.size() * sizeof table[0]);
+  memory_->upload(device, table.data(), table.size() * sizeof table[0]);
+  rope_table_ = View(device, device_, kF32, {limits_.context, config_.head_dim});
+  config_.rope.table = rope_table_;
 }
 
 View Model::bf16(void* data, std::int64_t rows, std::int64_t columns) const {

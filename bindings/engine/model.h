@@ -5,13 +5,12 @@
 
 #include <cstdint>
 #include <memory>
-#include <string>
 #include <utility>
 #include <vector>
 
 #include "bindings/demo/call.h"
 #include "bindings/demo/memory.h"
-#include "bindings/engine/config.h"
+#include "bindings/engine/checkpoint.h"
 #include "bindings/engine/view.h"
 #include "bindings/engine/weights.h"
 #include "quern.h"
@@ -48,8 +47,8 @@ struct Part {
 
 class Model {
  public:
-  // Throws std::runtime_error where the checkpoint is not as its config.json says, and where a call of quern.h fails.
-  Model(quern_context* context, const quern_device_info& device, const std::string& folder, const Limits& limits);
+  // Throws std::runtime_error where the checkpoint is not as it says itself, and where a call of quern.h fails.
+  Model(quern_context* context, const quern_device_info& device, const Checkpoint& checkpoint, const Limits& limits);
 
   // Each part's next token. At most limits.tokens tokens of at most limits.sequences parts.
   std::vector<std::int32_t> step(const std::vector<Part>& parts);
@@ -75,6 +74,7 @@ class Model {
   View integers(std::int64_t place, std::int64_t count) const;
   View numbers(void* data, std::int64_t count) const;
   void make_room();
+  void make_rope_table();
   void prepare();
   void upload(const std::vector<Part>& parts);
   void run(const Size& size);
@@ -95,6 +95,7 @@ class Model {
   std::vector<Layer> layers_;
   Weights weights_;
   std::int64_t table_columns_ = 0;
+  View rope_table_;  // of nothing where rope has a formula
 
   // Of a step: what the layers hand on, all bf16 but the logits.
   void *residual_ = nullptr, *normed_ = nullptr, *qkv_ = nullptr, *attended_ = nullptr, *gated_ = nullptr,

@@ -3,15 +3,14 @@
 
 #include <cstdint>
 #include <initializer_list>
-
-#include "bindings/engine/checkpoint.h"
+#include <string>
 
 namespace quern::engine {
 namespace {
 
 class Loader {
  public:
-  Loader(const std::string& folder, demo::Memory& memory) : checkpoint_(folder), memory_(memory) {}
+  Loader(const Checkpoint& checkpoint, demo::Memory& memory) : checkpoint_(checkpoint), memory_(memory) {}
 
   struct Part {
     std::string name;
@@ -32,7 +31,7 @@ class Loader {
   bool has(const std::string& name) const { return checkpoint_.has(name); }
 
  private:
-  Checkpoint checkpoint_;
+  const Checkpoint& checkpoint_;
   demo::Memory& memory_;
 };
 
@@ -64,8 +63,8 @@ LayerWeights load_layer(Loader& loader, const Config& c, const std::string& pref
 
 }  // namespace
 
-Weights load_weights(const std::string& folder, const Config& config, demo::Memory& memory) {
-  Loader loader(folder, memory);
+Weights load_weights(const Checkpoint& checkpoint, const Config& config, demo::Memory& memory) {
+  Loader loader(checkpoint, memory);
   Weights weights;
   weights.embedding = loader.load({{"model.embed_tokens.weight", config.vocabulary}}, config.hidden);
   for (std::int64_t i = 0; i < config.layers; ++i)

@@ -3,11 +3,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <string>
 #include <vector>
 
 #include "bindings/demo/memory.h"
-#include "bindings/engine/config.h"
+#include "bindings/engine/checkpoint.h"
 
 namespace quern::engine {
 
@@ -31,7 +30,7 @@ struct Weights {
   void* logits = nullptr;  // [vocabulary, hidden]; the embedding where they are tied
 };
 
-// Reads them from a checkpoint's folder. Throws std::runtime_error naming what is missing or of another shape.
-Weights load_weights(const std::string& folder, const Config& config, demo::Memory& memory);
+// Throws std::runtime_error naming what is missing or of another shape.
+Weights load_weights(const Checkpoint& checkpoint, const Config& config, demo::Memory& memory);
 
 }  // namespace quern::engine

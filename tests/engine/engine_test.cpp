@@ -30,7 +30,7 @@ class EngineTest : public testing::Test {
  protected:
   void make(const Limits& limits) {
     context_ = engine_context();
-    model_ = std::make_unique<Model>(context_.get(), device_of(context_.get()), kModel, limits);
+    model_ = std::make_unique<Model>(context_.get(), device_of(context_.get()), *checkpoint_, limits);
   }
   // Drawn, so that a logit that is another one makes another token.
   static Request request(const Tokens& prompt, std::int64_t count, Tokens* answer) {
@@ -55,6 +55,7 @@ class EngineTest : public testing::Test {
   }
 
   demo::Context context_;
+  const std::unique_ptr<engine::Checkpoint> checkpoint_ = engine::open_checkpoint(kModel);
   std::unique_ptr<Model> model_;
   const Golden golden_ = read_golden();
 };
