@@ -10,7 +10,6 @@ inline constexpr int kDown = kReduceThreads / kAcross;     // and one below the 
 inline constexpr int kAtOnce = AT_ONCE;                    // elements of each row that a thread has under way
 inline constexpr bool kSegments = SEGMENTS;                // more than one dimension is reduced
 inline constexpr int kColumns = kAcross * kVector;         // of a block
-inline constexpr bool kAligned = ALIGNED;                  // all vectors are
 
 // Where element `number` of a row lies, from its first.
 struct Offset {
@@ -50,7 +49,7 @@ QUERN_DEVICE void take_elements(const ReduceParams& p, const Columns& c, i32 num
 }
 
 QUERN_DEVICE void take_columns(const ReduceParams& p, const Columns& c, i32 first, i32 end, State (&states)[kVector]) {
-  const bool vectors = kAligned && c.count == kVector && !kHasY;
+  const bool vectors = !kHasY && p.aligned != 0 && c.count == kVector;
   QUERN_ROLLED for (i32 number = first; number < end; number += kAtOnce * kDown) {
     if (vectors && number + (kAtOnce - 1) * kDown < end) {
       vec16 loaded[kAtOnce];

@@ -44,9 +44,7 @@ struct Loaded {
 };
 QUERN_DEVICE bool is_aligned(const Element* at) { return (reinterpret_cast<u64>(at) & 15) == 0; }
 
-// kVector neighbours, all there; those of x aligned where they are a vector, those of y `step` elements apart. Each
-// word of what is loaded one by one holds an element as f32, so only a few may be: y's that do not lie as x's do are
-// read when they are taken.
+// kVector neighbours that are all there, aligned where they are a vector; one alone is widened at once.
 QUERN_DEVICE vec16 load_whole(const Element* at) {
   if constexpr (kVector == 1) {
     return {{bits_of(widen_one(at)), 0, 0, 0}};
