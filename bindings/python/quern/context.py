@@ -24,6 +24,7 @@ from .norms import Norms
 from .ops import Ops
 from .products import Products
 from .quantization import Quantization
+from .reductions import Reductions
 from .rows import Rows
 from .sampling import Sampling
 from .selection import Selection
@@ -38,7 +39,7 @@ _POLICIES = {
 
 
 class Context(
-    Attention, Latent, CachePages, Products, Quantization, Experts, Norms, Rows, Sampling, Selection, Administration
+    Attention, Latent, CachePages, Products, Quantization, Experts, Norms, Reductions, Rows, Sampling, Selection, Administration
 ):
     """One device, its kernels and its cache. Safe to use from several threads. Close it, or use it in a `with`.
 
