@@ -14,6 +14,7 @@
 #include "sources/index_data.h"
 #include "sources/launch.h"
 #include "sources/ops.h"
+#include "sources/row_alignment.h"
 #include "sources/scatter/params.cuh"
 #include "sources/tensor.h"
 #include "sources/workspace.h"
@@ -97,21 +98,9 @@ struct Problem {
 
 constexpr bool is_float(Dtype dtype) { return dtype == Dtype::f16 || dtype == Dtype::bf16 || dtype == Dtype::f32; }
 
-// What the data and all rows of a tensor are aligned to, from what was promised of its data.
-int aligned(const Tensor& t, const char* name, int alignment) {
-  expect_unit_stride(t, name, 1);
-  const auto element = static_cast<int>(bytes_of(t.dtype));
-  Tensor data = t;
-  data.strides[0] = 0;
-  expect_aligned(data, name, alignment);
-  const auto bytes = static_cast<std::uint64_t>(t.strides[0] * element);
-  while (t.shape[0] > 1 && bytes % static_cast<std::uint64_t>(alignment) != 0) alignment /= 2;
-  return std::max(alignment, element);
-}
-
 // Chunks of a row, and what is copied or added.
 std::int64_t choose_shape(const Tensor& x, const Tensor& out, float scale, bool add, int alignment, Shape* shape) {
-  const int x_aligned = aligned(x, "x", alignment), out_aligned = aligned(out, "out", alignment);
+  const int x_aligned = row_alignment(x, "x", alignment), out_aligned = row_alignment(out, "out", alignment);
   std::int64_t elements = x.shape[1];
   if (x.dtype == out.dtype && scale == 1.0f && !add) {
     elements *= bytes_of(x.dtype);
