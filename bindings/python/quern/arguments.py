@@ -56,7 +56,7 @@ class _Part:
             if kind is _TENSORS and not isinstance(value, (list, tuple)):
                 raise InvalidError(f"{name}: {type(value).__name__} given; allowed is a list of arrays")
             if kind in (_TENSOR, _TENSORS):
-                yield from value if kind is _TENSORS else (value,)
+                yield from (one for one in value if one is not None) if kind is _TENSORS else (value,)
 
     def is_used(self) -> bool:
         """Whether anything but flags that are off has been given."""
@@ -115,8 +115,12 @@ class Arguments:
         if kind is _TENSOR:
             written = _is_written(self.op, name, self.args, self.given)
             return ctypes.pointer(self._borrow(name, value, device, written).tensor)
-        borrowed = [self._borrow(f"{name}[{i}]", item, device, False) for i, item in enumerate(value)]
-        return (_TENSOR * len(borrowed))(*(ctypes.pointer(one.tensor) for one in borrowed))
+        written = name in _abi.OUTPUTS[self.op]
+        borrowed = [
+            None if item is None else self._borrow(f"{name}[{i}]", item, device, written)
+            for i, item in enumerate(value)
+        ]
+        return (_TENSOR * len(borrowed))(*(_TENSOR() if one is None else ctypes.pointer(one.tensor) for one in borrowed))
 
     def _borrow(self, name: str, value: Any, device: tuple[int, int], written: bool) -> Borrowed:
         borrowed = borrow(value, name, device, self.stream)

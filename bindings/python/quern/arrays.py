@@ -95,6 +95,18 @@ def _name_for(like: Any, argument: str, dtype: object | None) -> str:
     return element(like, argument) if dtype is None else dtypes.short_name(dtype, f"{argument}'s dtype")
 
 
+def alignment_of(arrays: Iterable[Any]) -> int:
+    """The bytes, up to 16, that the data of all of these arrays are aligned to; 16 where an array does not say."""
+    numpy = sys.modules.get("numpy")
+    address = 16
+    for array in map(unwrap, arrays):
+        if is_torch(array):
+            address |= array.data_ptr()
+        elif numpy is not None and isinstance(array, numpy.ndarray):
+            address |= array.ctypes.data
+    return address & -address
+
+
 def empty_rows(shape: tuple[int, int], like: Any, argument: str, dtype: object) -> Any:
     """[rows, n] whose rows each begin at a multiple of 16 bytes, as ops are promised: where n bytes are none, with room
     after each row that is not part of the array."""

@@ -14,12 +14,14 @@ from .admin import Administration
 from .arrays import Workspaces
 from .attention import Attention
 from .cache_pages import CachePages
+from .elementwise import Elementwise
 from .errors import InvalidError
 from .experts import Experts
 from .expression import Expression
 from .kernel import Kernel, describe
 from .latent import Latent
 from .library import call, library
+from .moves import Moves
 from .norms import Norms
 from .ops import Ops
 from .products import Products
@@ -39,8 +41,9 @@ _POLICIES = {
 
 
 class Context(
-    Attention, Latent, CachePages, Products, Quantization, Experts, Norms, Reductions, Rows, Sampling, Selection, Administration
-):
+    Attention, Latent, CachePages, Products, Quantization, Experts, Norms, Reductions, Rows, Sampling, Selection,
+    Elementwise, Moves, Administration,
+):  # fmt: skip
     """One device, its kernels and its cache. Safe to use from several threads. Close it, or use it in a `with`.
 
     device          "cuda", "cuda:1", "rocm:0"; "host" or "host64" (kernels run on the CPU with warps of 32 or 64: for
