@@ -32,11 +32,10 @@ struct Shape {
 };
 
 constexpr Names<int, 4> kWidths = {{{"8", 8}, {"4", 4}, {"2", 2}, {"1", 1}}};
-constexpr auto kConstants =
-    describe<Shape>(tag_conv1d, "conv1d", choice<&Shape::x>("dtype", "ELEMENT", kFloatDtypes),
-                    choice<&Shape::weight>("weight", "WEIGHT", kFloatDtypes),
-                    choice<&Shape::state>("state", "STATE", kFloatDtypes),
-                    number<&Shape::taps>("taps", "TAPS", {2, kMostTaps}), choice<&Shape::width>("width", "WIDTH", kWidths));
+constexpr auto kConstants = describe<Shape>(
+    tag_conv1d, "conv1d", choice<&Shape::x>("dtype", "ELEMENT", kFloatDtypes),
+    choice<&Shape::weight>("weight", "WEIGHT", kFloatDtypes), choice<&Shape::state>("state", "STATE", kFloatDtypes),
+    number<&Shape::taps>("taps", "TAPS", {2, kMostTaps}), choice<&Shape::width>("width", "WIDTH", kWidths));
 
 Constants constants(const jit::Spec& spec) { return kConstants.to_constants(kConstants.to_shape(spec)); }
 
@@ -50,7 +49,8 @@ jit::Spec parse(const Constants& given, const jit::TargetInfo& target) {
   const Shape shape = kConstants.read(given);
   for (const auto& [name, dtype] : {std::pair{"weight", shape.weight}, {"state", shape.state}}) {
     if (dtype != shape.x && dtype != Dtype::f32)
-      throw Error(QUERN_INVALID, std::string("conv1d: ") + name + " is " + name_of(dtype) + "; allowed: dtype's or f32");
+      throw Error(QUERN_INVALID,
+                  std::string("conv1d: ") + name + " is " + name_of(dtype) + "; allowed: dtype's or f32");
   }
   if (shape.width > widest(shape)) {
     throw Error(QUERN_INVALID, "conv1d: width is " + std::to_string(shape.width) + "; allowed: powers of two up to " +

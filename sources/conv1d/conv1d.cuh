@@ -1,8 +1,8 @@
 // The causal depthwise convolution, bound by memory: an item is a chunk of channels over a run of tokens, its window in
 // registers, with the next few tokens on their way.
 //
-// A sequence's state is read and written in one call. So whoever has its first token also computes the few after it that
-// look back into the old state, even those of the next run, and stores the new one: nobody else reads the old.
+// A sequence's state is read and written in one call. So whoever has its first token also computes the few after it
+// that look back into the old state, even those of the next run, and stores the new one: nobody else reads the old.
 // SPDX-License-Identifier: Apache-2.0
 #include "common/pointwise.cuh"
 #include "conv1d/params.cuh"
@@ -100,8 +100,8 @@ QUERN_DEVICE Taps load_taps(const Conv1dParams& p, i32 channel) {
   Taps taps;
   const Weight* weight = static_cast<const Weight*>(p.weight) + channel * p.weight_stride;
   QUERN_UNROLL for (int c = 0; c < kWidth; ++c) {
-    QUERN_UNROLL for (int j = 0; j < kTaps; ++j)
-        taps.weight[j][c] = to_f32(weight[c * p.weight_stride + j * p.tap_stride]);
+    QUERN_UNROLL for (int j = 0; j < kTaps; ++j) taps.weight[j][c] =
+        to_f32(weight[c * p.weight_stride + j * p.tap_stride]);
     taps.bias[c] = p.bias ? to_f32(static_cast<const Weight*>(p.bias)[channel + c]) : 0.0f;
   }
   return taps;
@@ -120,7 +120,8 @@ QUERN_DEVICE void store_result(const Conv1dParams& p, const Taps& taps, i32 toke
 }
 
 // The tokens `first` to `end` - 1 of a sequence.
-QUERN_DEVICE void convolve(const Conv1dParams& p, const Taps& taps, const Sequence& s, i32 first, i32 end, i32 channel) {
+QUERN_DEVICE void convolve(const Conv1dParams& p, const Taps& taps, const Sequence& s, i32 first, i32 end,
+                           i32 channel) {
   f32 window[kBefore + kAtOnce][kWidth];
   QUERN_UNROLL for (int j = 0; j < kBefore; ++j) {
     const i32 token = first - kBefore + j;
@@ -173,6 +174,5 @@ QUERN_KERNEL(quern_conv1d, q::kConvThreads, BLOCKS_PER_SM, QUERN_PARAM q::Conv1d
   q::wait_for_previous_grid();
   const q::i64 step = q::i64{q::block_count(0)} * q::kConvThreads;
   QUERN_ROLLED for (q::i64 item = q::i64{q::block_index(0)} * q::kConvThreads + q::thread_index(); item < p.items;
-                    item += step)
-      q::convolve_item(p, static_cast<q::i32>(item));
+                    item += step) q::convolve_item(p, static_cast<q::i32>(item));
 }

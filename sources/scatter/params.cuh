@@ -7,8 +7,8 @@
 
 namespace q {
 
-inline constexpr i32 kScatterAtOnce = 4;          // chunks that a thread has on their way
-inline constexpr u32 kNoRow = 0x7fffffffu;        // what is passed over, among rows that are sorted
+inline constexpr i32 kScatterAtOnce = 4;    // chunks that a thread has on their way
+inline constexpr u32 kNoRow = 0x7fffffffu;  // what is passed over, among rows that are sorted
 inline constexpr i32 kScatterThreads = 256;
 
 struct ScatterParams {

@@ -115,8 +115,7 @@ std::int64_t choose_shape(const Tensor& x, const Tensor& out, float scale, bool 
 }
 
 Problem read_problem(const quern_scatter_args& args, const Runtime& runtime, bool may_lack_data) {
-  const Call call =
-      read_call(runtime, args, kFlags, "enum quern_call_flags and quern_scatter_flags", 4, may_lack_data);
+  const Call call = read_call(runtime, args, kFlags, "enum quern_call_flags and quern_scatter_flags", 4, may_lack_data);
   const bool add = (args.flags & QUERN_SCATTER_ADD) != 0;
   const Tensor x = add ? read(args.x, "x", 2, {Dtype::f16, Dtype::bf16, Dtype::f32}, call.place)
                        : read(args.x, "x", 2,
@@ -257,8 +256,7 @@ void run(const Runtime& runtime, const quern_scatter_args& args) {
     sort::run(runtime, sorting.args());
   }
   if (p.chunks_all == 0) return;
-  launch.grid[0] =
-      blocks(p.chunks_all, std::int64_t{q::kScatterThreads} * (problem.shape.add ? 1 : q::kScatterAtOnce));
+  launch.grid[0] = blocks(p.chunks_all, std::int64_t{q::kScatterThreads} * (problem.shape.add ? 1 : q::kScatterAtOnce));
   ops::launch(runtime, *kernel, launch, "launching scatter", p);
 }
 

@@ -42,8 +42,8 @@ QUERN_DEVICE void sort_segment(const SortParams& p, i32 segment) {
   QUERN_ROLLED for (i32 shift = 0; shift < kKeyBits; shift += 8) {
     u32 rank[kItems];
     // What is behind the last key stays there.
-    QUERN_UNROLL for (int i = 0; i < kItems; ++i)
-        rank[i] = item_at(i) < count ? digit_of(key[i], shift, p.descending) : kDigits - 1;
+    QUERN_UNROLL for (int i = 0; i < kItems; ++i) rank[i] =
+        item_at(i) < count ? digit_of(key[i], shift, p.descending) : kDigits - 1;
     rank_by_digit<kThreads, kItems>(rank, begins);
     exchange(key, rank);
     if constexpr (kValues) exchange(value, rank);

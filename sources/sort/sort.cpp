@@ -49,11 +49,10 @@ constexpr Names<int, 3> kMost = {{{"128", 128}, {"1024", 1024}, {"4096", 4096}}}
 
 constexpr bool has_keys(const Shape& shape) { return shape.stage != Stage::scan; }
 constexpr bool is_row(const Shape& shape) { return shape.stage == Stage::row; }
-constexpr auto kConstants =
-    describe<Shape>(tag_sort, "sort", choice<&Shape::stage>("stage", nullptr, kStages),
-                    choice<&Shape::key>("keys", nullptr, kKeyTypes).when(has_keys),
-                    choice<&Shape::value>("value_bytes", nullptr, kValueBytes).when(has_keys),
-                    choice<&Shape::most>("most", nullptr, kMost).when(is_row));
+constexpr auto kConstants = describe<Shape>(tag_sort, "sort", choice<&Shape::stage>("stage", nullptr, kStages),
+                                            choice<&Shape::key>("keys", nullptr, kKeyTypes).when(has_keys),
+                                            choice<&Shape::value>("value_bytes", nullptr, kValueBytes).when(has_keys),
+                                            choice<&Shape::most>("most", nullptr, kMost).when(is_row));
 
 Constants constants(const jit::Spec& spec) { return kConstants.to_constants(kConstants.to_shape(spec)); }
 
@@ -82,10 +81,8 @@ void define_keys(const Shape& shape, jit::Unit* unit) {
   const auto& of = kOf[static_cast<int>(shape.key)];
   const bool row = shape.stage == Stage::row;
   const int items = row ? shape.most / row_threads(shape) : items_of(shape);
-  unit->constants = {{"KEY", of.bits},
-                     {"SIGNED", of.is_signed},
-                     {"INFINITY_BITS", of.infinity},
-                     {"ITEMS", std::to_string(items)}};
+  unit->constants = {
+      {"KEY", of.bits}, {"SIGNED", of.is_signed}, {"INFINITY_BITS", of.infinity}, {"ITEMS", std::to_string(items)}};
   if (shape.stage == Stage::count) return;
   unit->constants.push_back({"VALUE", "u" + std::to_string(shape.value == 0 ? 8 : 8 * shape.value)});
   unit->constants.push_back({"HAS_VALUES", shape.value != 0 ? "1" : "0"});
@@ -138,7 +135,8 @@ KeyType key_type_of(const DLTensor* keys) {
     case Dtype::i64:
       return KeyType::i64;
     default:
-      throw Error(QUERN_INVALID, "keys is " + type_text(keys->dtype) + "; allowed: f16, bf16, f32, int32, uint32, int64");
+      throw Error(QUERN_INVALID,
+                  "keys is " + type_text(keys->dtype) + "; allowed: f16, bf16, f32, int32, uint32, int64");
   }
 }
 
@@ -269,9 +267,7 @@ Between between(const Problem& problem) {
   at.values = take(problem.elements * problem.shape.value);
   return at;
 }
-std::uint64_t needed(const Problem& problem) {
-  return is_short(problem) ? 0 : kCounterBytes + between(problem).bytes;
-}
+std::uint64_t needed(const Problem& problem) { return is_short(problem) ? 0 : kCounterBytes + between(problem).bytes; }
 
 const jit::Kernel* kernel_of(Shape shape, Stage stage, const Runtime& runtime, const quern_sort_args& args) {
   shape.stage = stage;
@@ -295,8 +291,8 @@ void run_rows(const Runtime& runtime, const quern_sort_args& args, Problem& prob
   const jit::Kernel* kernel = kernel_of(problem.shape, Stage::row, runtime, args);
   if (problem.params.segments == 0 || problem.params.n == 0) return;
   const int threads = row_threads(problem.shape);
-  const jit::Launch launch = launch_of(problem, problem.params.segments, threads, 1024 / threads,
-                                       shared_bytes(problem.shape), args);
+  const jit::Launch launch =
+      launch_of(problem, problem.params.segments, threads, 1024 / threads, shared_bytes(problem.shape), args);
   ops::launch(runtime, *kernel, launch, "launching sort", problem.params);
 }
 

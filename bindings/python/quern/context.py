@@ -14,6 +14,7 @@ from .admin import Administration
 from .arrays import Workspaces
 from .attention import Attention
 from .cache_pages import CachePages
+from .convolutions import Convolutions
 from .errors import InvalidError
 from .experts import Experts
 from .expression import Expression
@@ -21,6 +22,7 @@ from .kernel import Kernel, describe
 from .latent import Latent
 from .library import call, library
 from .norms import Norms
+from .ordering import Ordering
 from .products import Products
 from .quantization import Quantization
 from .rows import Rows
@@ -37,7 +39,19 @@ _POLICIES = {
 
 
 class Context(
-    Attention, Latent, CachePages, Products, Quantization, Experts, Norms, Rows, Sampling, Selection, Administration
+    Attention,
+    Latent,
+    CachePages,
+    Products,
+    Quantization,
+    Experts,
+    Norms,
+    Rows,
+    Ordering,
+    Convolutions,
+    Sampling,
+    Selection,
+    Administration,
 ):
     """One device, its kernels and its cache. Safe to use from several threads. Close it, or use it in a `with`.
 
