@@ -14,7 +14,7 @@
 namespace quern::test {
 namespace {
 
-const ForEveryTarget kTemplates = {  "nms * stage=overlaps", "nms * stage=keep"};
+const ForEveryTarget kTemplates = {"nms * stage=overlaps", "nms * stage=keep"};
 constexpr ThreeCalls<quern_nms_args> kNms{quern_nms, quern_nms_workspace, quern_nms_prepare};
 
 struct NmsCase {

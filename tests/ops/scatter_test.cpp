@@ -88,8 +88,8 @@ class Scattering {
   Array x, out, ids;
 
  private:
-  // Row by row of x: the last stands, or each is added to an f32 by one rounding; of a place with more than 64 rows 64 at
-  // a time, and then these sums.
+  // Row by row of x: the last stands, or each is added to an f32 by one rounding; of a place with more than 64 rows 64
+  // at a time, and then these sums.
   void expect() {
     const float scale = c_.scale == 0.0f ? 1.0f : c_.scale;
     there_.assign(static_cast<std::size_t>(c_.rows), false);

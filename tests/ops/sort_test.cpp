@@ -14,8 +14,9 @@ namespace quern::test {
 namespace {
 
 const ForEveryTarget kTemplates = {
-    "sort * stage=row keys=f32 value_bytes=4 most=1024",
-    "sort * stage=count keys=bf16 value_bytes=0",        "sort * stage=scan",
+    "sort * stage=row keys=f32 value_bytes=4 most=512",
+    "sort * stage=count keys=bf16 value_bytes=0",
+    "sort * stage=scan",
     "sort * stage=scatter keys=uint32 value_bytes=4",
 };
 constexpr ThreeCalls<quern_sort_args> kSort{quern_sort, quern_sort_workspace, quern_sort_prepare};
@@ -206,8 +207,8 @@ std::vector<SortCase> row_cases() {
   std::vector<SortCase> cases;
   for (const Keys keys : {Keys::f32, Keys::f16, Keys::bf16, Keys::i32, Keys::u32, Keys::i64}) {
     const bool all = keys == Keys::f32 || keys == Keys::i64;
-    for (const std::int64_t n : {0, 1, 7, 33, 128, 129, 1021, 4096}) {
-      if (n > 128 && !all && !on_cuda()) continue;
+    for (const std::int64_t n : {0, 1, 7, 32, 33, 128, 509, 513, 4096}) {
+      if (n > 512 && !all && !on_cuda()) continue;
       cases.push_back(make(kKeyNames[static_cast<int>(keys)] + std::string("_n") + std::to_string(n), [&](SortCase& c) {
         c.keys = keys, c.n = n, c.rows = n > 1000 ? 1 : 3, c.gap = n % 2 != 0 ? 3 : 0;
         c.descending = (n + static_cast<int>(keys)) % 3 == 1, c.value_bytes = keys == Keys::i64 ? 8 : 0;
@@ -264,7 +265,7 @@ TEST(SortScheduling, ChangesNothing) {
   if (on_cuda()) GTEST_SKIP() << "the GPU has a schedule of its own";
   for (std::uint64_t seed = 0; seed < 2; ++seed) {
     const Context unfair = unfair_context(seed);
-    for (const std::int64_t n : {70, 900, 4099}) {
+    for (const std::int64_t n : {21, 70, 900, 4099}) {
       Sorting sorting(make("unfair" + std::to_string(n), [&](SortCase& c) { c.n = n, c.max_sms = seed == 0 ? 1 : 0; }));
       ASSERT_NO_FATAL_FAILURE(sorting.run(unfair.get()));
       sorting.check();
