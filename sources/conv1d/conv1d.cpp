@@ -135,6 +135,8 @@ bool has_vectors(const Problem& problem) {
          reinterpret_cast<std::uintptr_t>(p.state) % chunk == 0;
 }
 
+bool is_aligned(const void* data) { return reinterpret_cast<std::uintptr_t>(data) % 16 == 0; }
+
 Problem read_problem(const quern_conv1d_args& args, const Runtime& runtime, bool may_lack_data) {
   const Call call = read_call(runtime, args, kFlags, "enum quern_call_flags and quern_conv1d_flags", 4, may_lack_data);
   const Tensor x = read(args.x, "x", 2, {Dtype::f16, Dtype::bf16, Dtype::f32}, call.place);
@@ -169,6 +171,7 @@ Problem read_problem(const quern_conv1d_args& args, const Runtime& runtime, bool
                                   row_alignment(out, "out", call.alignment) / element, widest(problem.shape)});
   while (channels % problem.shape.width != 0) problem.shape.width /= 2;
   p.state_vectors = p.state != nullptr && has_vectors(problem);
+  p.weight_vectors = p.tap_stride == 1 && p.weight_stride == taps && is_aligned(p.weight) && is_aligned(p.bias);
   const std::int64_t chunks = channels / problem.shape.width;
   // As long runs as leave every multiprocessor its threads.
   const std::int64_t threads = std::int64_t{call.sms} * kBlocksPerSm * q::kConvThreads;

@@ -27,6 +27,7 @@ struct ConvCase {
   bool offsets = true, bias = true, has_state = true, states = true, ids = true, silu = false;
   bool channel_major = false;  // the state lies as [slots, channels, taps - 1]
   std::int64_t gap = 0;        // elements between rows
+  std::int64_t tap_gap = 0;    // elements between channels' taps
   int max_sms = 0;
 
   std::int64_t batch() const { return static_cast<std::int64_t>(lengths.size()); }
@@ -48,7 +49,7 @@ class Convolution {
   explicit Convolution(const ConvCase& c)
       : args(sized<quern_conv1d_args>()),
         x(c.x, {c.tokens(), c.channels}, {c.channels + c.gap, 1}),
-        weight(c.weight, {c.channels, c.taps}),
+        weight(c.weight, {c.channels, c.taps}, {c.taps + c.tap_gap, 1}),
         bias(c.weight, {c.channels}),
         offsets(IntegerBits{32}, {c.batch() + 1}),
         state(c.state, {c.slots(), c.taps - 1, c.channels}, c.state_strides()),
@@ -200,6 +201,7 @@ std::vector<ConvCase> conv_cases() {
   add("spare", [](ConvCase& c) { c.spare = 5; });
   add("places", [](ConvCase& c) { c.ids = c.has_state = false; });
   add("no_states", [](ConvCase& c) { c.states = c.bias = false; });
+  add("taps_apart", [](ConvCase& c) { c.tap_gap = 1; });
   add("channels5", [](ConvCase& c) { c.channels = 5; });
   add("channels1", [](ConvCase& c) { c.channels = 1, c.gap = 3; });
   add("gap", [](ConvCase& c) { c.gap = 4; });

@@ -231,7 +231,7 @@ std::vector<SortCase> row_cases() {
 
 std::vector<SortCase> tile_cases() {
   return {
-      make("tiles", [](SortCase& c) { c.n = 16411, c.descending = true; }),
+      make("tiles", [](SortCase& c) { c.n = on_cuda() ? 100'000'007 : 16'411, c.descending = true; }),
       make("tiles_rows", [](SortCase& c) { c.n = 4099, c.rows = 2, c.gap = 5, c.value_bytes = 4, c.in_place = true; }),
       make("tiles_places_alone", [](SortCase& c) { c.n = 4099, c.keys_out = false; }),
       make("tiles_int64", [](SortCase& c) { c.n = 8209, c.keys = Keys::i64, c.value_bytes = 8; }),
