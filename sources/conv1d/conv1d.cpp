@@ -32,11 +32,10 @@ struct Shape {
 };
 
 constexpr Names<int, 4> kWidths = {{{"8", 8}, {"4", 4}, {"2", 2}, {"1", 1}}};
-constexpr auto kConstants =
-    describe<Shape>(tag_conv1d, "conv1d", choice<&Shape::x>("dtype", "ELEMENT", kFloatDtypes),
-                    choice<&Shape::weight>("weight", "WEIGHT", kFloatDtypes),
-                    choice<&Shape::state>("state", "STATE", kFloatDtypes),
-                    number<&Shape::taps>("taps", "TAPS", {2, kMostTaps}), choice<&Shape::width>("width", "WIDTH", kWidths));
+constexpr auto kConstants = describe<Shape>(
+    tag_conv1d, "conv1d", choice<&Shape::x>("dtype", "ELEMENT", kFloatDtypes),
+    choice<&Shape::weight>("weight", "WEIGHT", kFloatDtypes), choice<&Shape::state>("state", "STATE", kFloatDtypes),
+    number<&Shape::taps>("taps", "TAPS", {2, kMostTaps}), choice<&Shape::width>("width", "WIDTH", kWidths));
 
 Constants constants(const jit::Spec& spec) { return kConstants.to_constants(kConstants.to_shape(spec)); }
 
@@ -50,7 +49,8 @@ jit::Spec parse(const Constants& given, const jit::TargetInfo& target) {
   const Shape shape = kConstants.read(given);
   for (const auto& [name, dtype] : {std::pair{"weight", shape.weight}, {"state", shape.state}}) {
     if (dtype != shape.x && dtype != Dtype::f32)
-      throw Error(QUERN_INVALID, std::string("conv1d: ") + name + " is " + name_of(dtype) + "; allowed: dtype's or f32");
+      throw Error(QUERN_INVALID,
+                  std::string("conv1d: ") + name + " is " + name_of(dtype) + "; allowed: dtype's or f32");
   }
   if (shape.width > widest(shape)) {
     throw Error(QUERN_INVALID, "conv1d: width is " + std::to_string(shape.width) + "; allowed: powers of two up to " +
@@ -135,6 +135,8 @@ bool has_vectors(const Problem& problem) {
          reinterpret_cast<std::uintptr_t>(p.state) % chunk == 0;
 }
 
+bool is_aligned(const void* data) { return reinterpret_cast<std::uintptr_t>(data) % 16 == 0; }
+
 Problem read_problem(const quern_conv1d_args& args, const Runtime& runtime, bool may_lack_data) {
   const Call call = read_call(runtime, args, kFlags, "enum quern_call_flags and quern_conv1d_flags", 4, may_lack_data);
   const Tensor x = read(args.x, "x", 2, {Dtype::f16, Dtype::bf16, Dtype::f32}, call.place);
@@ -169,6 +171,7 @@ Problem read_problem(const quern_conv1d_args& args, const Runtime& runtime, bool
                                   row_alignment(out, "out", call.alignment) / element, widest(problem.shape)});
   while (channels % problem.shape.width != 0) problem.shape.width /= 2;
   p.state_vectors = p.state != nullptr && has_vectors(problem);
+  p.weight_vectors = p.tap_stride == 1 && p.weight_stride == taps && is_aligned(p.weight) && is_aligned(p.bias);
   const std::int64_t chunks = channels / problem.shape.width;
   // As long runs as leave every multiprocessor its threads.
   const std::int64_t threads = std::int64_t{call.sms} * kBlocksPerSm * q::kConvThreads;

@@ -1,8 +1,8 @@
 // The causal depthwise convolution, bound by memory: an item is a chunk of channels over a run of tokens, its window in
 // registers, with the next few tokens on their way.
 //
-// A sequence's state is read and written in one call. So whoever has its first token also computes the few after it that
-// look back into the old state, even those of the next run, and stores the new one: nobody else reads the old.
+// A sequence's state is read and written in one call. So whoever has its first token also computes the few after it
+// that look back into the old state, even those of the next run, and stores the new one: nobody else reads the old.
 // SPDX-License-Identifier: Apache-2.0
 #include "common/pointwise.cuh"
 #include "conv1d/params.cuh"
@@ -16,6 +16,8 @@ using State = STATE;
 inline constexpr int kTaps = TAPS, kBefore = kTaps - 1;
 inline constexpr int kWidth = WIDTH;  // channels of a chunk
 inline constexpr int kAtOnce = 4;     // tokens
+// Whether a chunk's taps, where they lie side by side, are whole accesses of 16 bytes.
+inline constexpr bool kWholeTaps = kWidth * kTaps * static_cast<int>(sizeof(Weight)) % 16 == 0;
 
 struct Sequence {
   i32 begin, end;
@@ -57,10 +59,12 @@ QUERN_DEVICE void load_x(const Conv1dParams& p, i32 token, i32 channel, f32* to)
   widen_packed<Element, kWidth>(load_packed<Element, kWidth>(x_at(p, token, channel)), to);
 }
 QUERN_DEVICE void load_state(const Conv1dParams& p, const Sequence& s, i32 row, f32* to) {
-  const State* from = s.state + row * p.row_stride;
   if (!s.state || s.fresh) {
     QUERN_UNROLL for (int c = 0; c < kWidth; ++c) to[c] = 0.0f;
-  } else if (p.state_vectors) {
+    return;
+  }
+  const State* from = s.state + row * p.row_stride;
+  if (p.state_vectors) {
     widen_packed<State, kWidth>(load_packed<State, kWidth>(from), to);
   } else {
     QUERN_UNROLL for (int c = 0; c < kWidth; ++c) to[c] = to_f32(from[c * p.channel_stride]);
@@ -96,13 +100,32 @@ QUERN_DEVICE void leave_state(const Conv1dParams& p, const Sequence& s, i32 chan
 struct Taps {
   f32 weight[kTaps][kWidth], bias[kWidth];
 };
+// Elements that lie side by side, aligned to 16 bytes or to all of them together.
+template <int count>
+QUERN_DEVICE void load_weights(const Weight* from, f32* to) {
+  constexpr int kAtATime =
+      count * static_cast<int>(sizeof(Weight)) < 16 ? count : 16 / static_cast<int>(sizeof(Weight));
+  QUERN_UNROLL for (int i = 0; i < count; i += kAtATime)
+      widen_packed<Weight, kAtATime>(load_packed<Weight, kAtATime>(from + i), to + i);
+}
 QUERN_DEVICE Taps load_taps(const Conv1dParams& p, i32 channel) {
   Taps taps;
   const Weight* weight = static_cast<const Weight*>(p.weight) + channel * p.weight_stride;
-  QUERN_UNROLL for (int c = 0; c < kWidth; ++c) {
-    QUERN_UNROLL for (int j = 0; j < kTaps; ++j)
-        taps.weight[j][c] = to_f32(weight[c * p.weight_stride + j * p.tap_stride]);
-    taps.bias[c] = p.bias ? to_f32(static_cast<const Weight*>(p.bias)[channel + c]) : 0.0f;
+  const Weight* bias = p.bias ? static_cast<const Weight*>(p.bias) + channel : nullptr;
+  QUERN_UNROLL for (int c = 0; c < kWidth; ++c) taps.bias[c] = 0.0f;
+  if (kWholeTaps && p.weight_vectors) {
+    f32 all[kWidth * kTaps];
+    if constexpr (kWholeTaps) load_weights<kWidth * kTaps>(weight, all);
+    QUERN_UNROLL for (int c = 0; c < kWidth; ++c) {
+      QUERN_UNROLL for (int j = 0; j < kTaps; ++j) taps.weight[j][c] = all[c * kTaps + j];
+    }
+    if (bias) load_weights<kWidth>(bias, taps.bias);
+  } else {
+    QUERN_UNROLL for (int c = 0; c < kWidth; ++c) {
+      QUERN_UNROLL for (int j = 0; j < kTaps; ++j) taps.weight[j][c] =
+          to_f32(weight[c * p.weight_stride + j * p.tap_stride]);
+      if (bias) taps.bias[c] = to_f32(bias[c]);
+    }
   }
   return taps;
 }
@@ -120,7 +143,8 @@ QUERN_DEVICE void store_result(const Conv1dParams& p, const Taps& taps, i32 toke
 }
 
 // The tokens `first` to `end` - 1 of a sequence.
-QUERN_DEVICE void convolve(const Conv1dParams& p, const Taps& taps, const Sequence& s, i32 first, i32 end, i32 channel) {
+QUERN_DEVICE void convolve(const Conv1dParams& p, const Taps& taps, const Sequence& s, i32 first, i32 end,
+                           i32 channel) {
   f32 window[kBefore + kAtOnce][kWidth];
   QUERN_UNROLL for (int j = 0; j < kBefore; ++j) {
     const i32 token = first - kBefore + j;
@@ -173,6 +197,5 @@ QUERN_KERNEL(quern_conv1d, q::kConvThreads, BLOCKS_PER_SM, QUERN_PARAM q::Conv1d
   q::wait_for_previous_grid();
   const q::i64 step = q::i64{q::block_count(0)} * q::kConvThreads;
   QUERN_ROLLED for (q::i64 item = q::i64{q::block_index(0)} * q::kConvThreads + q::thread_index(); item < p.items;
-                    item += step)
-      q::convolve_item(p, static_cast<q::i32>(item));
+                    item += step) q::convolve_item(p, static_cast<q::i32>(item));
 }

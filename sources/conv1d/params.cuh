@@ -17,14 +17,14 @@ struct Conv1dParams {
   const i32* state_ids;  // null: a sequence's place
   const u8* has_state;   // null: all have
   void* out;
-  i64 x_stride, out_stride;            // in elements, as all
-  i64 weight_stride, tap_stride;       // from channel to channel, from tap to tap
+  i64 x_stride, out_stride;                     // in elements, as all
+  i64 weight_stride, tap_stride;                // from channel to channel, from tap to tap
   i64 slot_stride, row_stride, channel_stride;  // of the state
   i32 tokens, batch;
-  i32 run;         // tokens of an item
-  i32 items;       // runs x chunks
-  Divisor chunks;  // of a row
-  i32 state_vectors, silu;  // truth values; state_vectors: a chunk of it lies side by side, aligned
+  i32 run;                                  // tokens of an item
+  i32 items;                                // runs x chunks
+  Divisor chunks;                           // of a row
+  i32 state_vectors, weight_vectors, silu;  // truth values; *_vectors: chunks of them lie side by side, aligned
 };
 
 }  // namespace q

@@ -119,7 +119,8 @@ Problem read_problem(const quern_gather_args& args, const Runtime& runtime, bool
   Problem problem{};
   Shape& shape = problem.shape;
   std::int64_t elements = table.shape[1];
-  const int table_aligned = row_alignment(table, "table", call.alignment), out_aligned = row_alignment(out, "out", call.alignment);
+  const int table_aligned = row_alignment(table, "table", call.alignment),
+            out_aligned = row_alignment(out, "out", call.alignment);
   if (table.dtype == out.dtype && scale == 1.0f) {
     elements *= bytes_of(table.dtype);
     shape.width = std::min(table_aligned, out_aligned);

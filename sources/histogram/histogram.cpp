@@ -18,9 +18,9 @@ namespace {
 
 constexpr std::uint32_t kFlags = QUERN_HISTOGRAM_ACCUMULATE | QUERN_HISTOGRAM_CLAMP;
 constexpr std::int64_t kMostBins = 1 << 24;
-constexpr std::uint32_t kMostBytes = 96 * 1024;   // of bins in shared memory: two blocks fit on a multiprocessor
-constexpr std::uint32_t kCopyBytes = 32 * 1024;   // of several copies of them
-constexpr std::int64_t kLeastPart = 16 * 1024;    // elements for which another block is worth its while
+constexpr std::uint32_t kMostBytes = 96 * 1024;  // of bins in shared memory: two blocks fit on a multiprocessor
+constexpr std::uint32_t kCopyBytes = 32 * 1024;  // of several copies of them
+constexpr std::int64_t kLeastPart = 16 * 1024;   // elements for which another block is worth its while
 constexpr std::int64_t kBlocksPerSm = 2;
 
 enum class Stage : std::uint8_t { count, zero };
@@ -40,11 +40,10 @@ constexpr Names<Dtype, 7> kElements = {{{"int32", Dtype::i32},
                                         {"f16", Dtype::f16},
                                         {"bf16", Dtype::bf16}}};
 constexpr bool counts(const Shape& shape) { return shape.stage == Stage::count; }
-constexpr auto kConstants = describe<Shape>(tag_histogram, "histogram",
-                                            choice<&Shape::stage>("stage", nullptr, kStages),
-                                            choice<&Shape::x>("dtype", nullptr, kElements).when(counts),
-                                            flag<&Shape::vectors>("vectors", nullptr).when(counts),
-                                            flag<&Shape::shared>("shared", "SHARED_BINS").when(counts));
+constexpr auto kConstants = describe<Shape>(
+    tag_histogram, "histogram", choice<&Shape::stage>("stage", nullptr, kStages),
+    choice<&Shape::x>("dtype", nullptr, kElements).when(counts), flag<&Shape::vectors>("vectors", nullptr).when(counts),
+    flag<&Shape::shared>("shared", "SHARED_BINS").when(counts));
 
 Constants constants(const jit::Spec& spec) { return kConstants.to_constants(kConstants.to_shape(spec)); }
 
@@ -118,8 +117,8 @@ void read_range(const quern_histogram_args& args, bool floats, q::HistogramParam
 Problem read_problem(const quern_histogram_args& args, const Runtime& runtime, bool may_lack_data) {
   const Call call =
       read_call(runtime, args, kFlags, "enum quern_call_flags and quern_histogram_flags", 4, may_lack_data);
-  const Tensor x = read(args.x, "x", 2,
-                        {Dtype::i8, Dtype::u8, Dtype::i32, Dtype::i64, Dtype::f16, Dtype::bf16, Dtype::f32}, call.place);
+  const Tensor x = read(
+      args.x, "x", 2, {Dtype::i8, Dtype::u8, Dtype::i32, Dtype::i64, Dtype::f16, Dtype::bf16, Dtype::f32}, call.place);
   const Tensor out = read(args.counts, "counts", 2, {Dtype::i32, Dtype::i64}, call.place);
   expect_unit_stride(x, "x", 1);
   expect_unit_stride(out, "counts", 1);
@@ -149,7 +148,8 @@ Problem read_problem(const quern_histogram_args& args, const Runtime& runtime, b
   while (p.copies < kWarps && static_cast<std::uint32_t>(2 * p.copies) * bytes <= kCopyBytes) p.copies *= 2;
   problem.shared_bytes = problem.shape.shared ? static_cast<std::uint32_t>(p.copies) * bytes : 0;
   const std::int64_t room = std::max<std::int64_t>(call.sms * kBlocksPerSm / std::max(p.rows, 1), 1);
-  const std::int64_t parts = std::clamp<std::int64_t>(p.n / kLeastPart, 1, room), chunks = p.n / width_of(problem.shape);
+  const std::int64_t parts = std::clamp<std::int64_t>(p.n / kLeastPart, 1, room),
+                     chunks = p.n / width_of(problem.shape);
   p.part = static_cast<q::i32>(std::max<std::int64_t>((chunks + parts - 1) / parts, 1));
   p.parts = static_cast<q::i32>(parts);
   problem.most_blocks = args.max_sms > 0 ? call.sms * kBlocksPerSm : INT32_MAX;

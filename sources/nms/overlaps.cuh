@@ -1,5 +1,5 @@
-// Which boxes overlap too much: a block of threads has a square of 64 by 64 of an image's boxes in their order, a thread
-// a box and a word of bits for those that it overlaps. Only those that come after it are asked for.
+// Which boxes overlap too much: a block of threads has a square of 64 by 64 of an image's boxes in their order, a
+// thread a box and a word of bits for those that it overlaps. Only those that come after it are asked for.
 // SPDX-License-Identifier: Apache-2.0
 #include "common/kernel.cuh"
 #include "nms/params.cuh"

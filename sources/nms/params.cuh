@@ -16,10 +16,10 @@ struct NmsParams {
   const i32* classes;  // may be null
   const i32* lengths;  // may be null
   i32* ids;
-  i32* counts;     // may be null
-  u32* order;      // [images, n]: by descending score; 0: the box is out
-  i32* positions;  // [images, n]: the boxes in that order
-  u64* overlaps;   // [images, n, words]: bit b of word w: what comes in place 64 w + b overlaps
+  i32* counts;                   // may be null
+  u32* order;                    // [images, n]: by descending score; 0: the box is out
+  i32* positions;                // [images, n]: the boxes in that order
+  u64* overlaps;                 // [images, n, words]: bit b of word w: what comes in place 64 w + b overlaps
   i64 image_stride, box_stride;  // of boxes; in elements, as all
   i64 scores_stride, classes_stride, ids_stride;
   i32 images, n, words, most;

@@ -7,9 +7,10 @@
 
 namespace q {
 
-inline constexpr i32 kScatterAtOnce = 4;          // chunks that a thread has on their way
-inline constexpr u32 kNoRow = 0x7fffffffu;        // what is passed over, among rows that are sorted
+inline constexpr i32 kScatterAtOnce = 4;    // chunks that a thread has on their way
+inline constexpr u32 kNoRow = 0x7fffffffu;  // what is passed over, among rows that are sorted
 inline constexpr i32 kScatterThreads = 256;
+inline constexpr i32 kScatterPiece = 64;  // rows of one place that are added by one thread after the other
 
 struct ScatterParams {
   const u8* x;
@@ -20,6 +21,7 @@ struct ScatterParams {
   i64 padding;
   u32* sorted;     // [count]: the rows of out that x's go to, ascending; null: as ids are
   i32* positions;  // [count]: which of x's they are
+  f32* sums;       // [2 count / piece, n]: of the pieces of places that have more than one
   i32 count;
   i32 pads;        // `padding` counts
   i32 chunks_all;  // of all rows

@@ -27,7 +27,7 @@ constexpr std::uint32_t kFlags =
     QUERN_SCATTER_ADD | QUERN_SCATTER_HAS_PADDING | QUERN_SCATTER_SHARD | QUERN_SCATTER_UNIQUE;
 
 // What is copied as it is are bytes, whatever their dtype.
-enum class Stage : std::uint8_t { rows, move };
+enum class Stage : std::uint8_t { rows, move, finish };
 struct Shape {
   Stage stage = Stage::move;
   Dtype from = Dtype::u8;
@@ -37,16 +37,17 @@ struct Shape {
   bool sorted = true;
 };
 
-constexpr Names<Stage, 2> kStages = {{{"rows", Stage::rows}, {"move", Stage::move}}};
+constexpr Names<Stage, 3> kStages = {{{"rows", Stage::rows}, {"move", Stage::move}, {"finish", Stage::finish}}};
 constexpr Names<Dtype, 4> kElements = {
     {{"bytes", Dtype::u8}, {"f16", Dtype::f16}, {"bf16", Dtype::bf16}, {"f32", Dtype::f32}}};
 constexpr Names<int, 5> kWidths = {{{"16", 16}, {"8", 8}, {"4", 4}, {"2", 2}, {"1", 1}}};
 constexpr bool moves(const Shape& shape) { return shape.stage == Stage::move; }
+constexpr bool writes(const Shape& shape) { return shape.stage != Stage::rows; }
 constexpr auto kConstants =
     describe<Shape>(tag_scatter, "scatter", choice<&Shape::stage>("stage", nullptr, kStages),
                     choice<&Shape::from>("x", nullptr, kElements).when(moves),
-                    choice<&Shape::to>("out", nullptr, kElements).when(moves),
-                    choice<&Shape::width>("width", "WIDTH", kWidths).when(moves),
+                    choice<&Shape::to>("out", nullptr, kElements).when(writes),
+                    choice<&Shape::width>("width", "WIDTH", kWidths).when(writes),
                     flag<&Shape::add>("add", "ADDS").when(moves), flag<&Shape::sorted>("sorted", "SORTED").when(moves));
 
 Constants constants(const jit::Spec& spec) { return kConstants.to_constants(kConstants.to_shape(spec)); }
@@ -55,8 +56,10 @@ int widest(const Shape& shape) { return 16 / static_cast<int>(std::max(bytes_of(
 
 jit::Spec parse(const Constants& given, const jit::TargetInfo& target) {
   const Shape shape = kConstants.read(given);
-  if (!moves(shape)) return kConstants.to_spec(shape, target.target);
-  if ((shape.from == Dtype::u8) != (shape.to == Dtype::u8))
+  if (!writes(shape)) return kConstants.to_spec(shape, target.target);
+  if (!moves(shape) && shape.to == Dtype::u8)
+    throw Error(QUERN_INVALID, "scatter: out is bytes; allowed: f16, bf16 and f32, where sums are finished");
+  if (moves(shape) && (shape.from == Dtype::u8) != (shape.to == Dtype::u8))
     throw Error(QUERN_INVALID, "scatter: bytes are copied to bytes; allowed: both x and out bytes, or neither");
   if (shape.from == Dtype::u8 && shape.add)
     throw Error(QUERN_INVALID, "scatter: add is 1; allowed: 0, where bytes are copied");
@@ -74,14 +77,16 @@ jit::Unit unit(const jit::Spec& spec) {
   jit::Unit unit;
   unit.op = "scatter";
   unit.target = jit::Target::from_tag(spec.target);
-  unit.entry = moves(shape) ? "quern_scatter" : "quern_scatter_rows";
+  static constexpr const char* kEntries[] = {"quern_scatter_rows", "quern_scatter", "quern_scatter_finish"};
+  static constexpr const char* kSources[] = {"scatter/rows.cuh", "scatter/scatter.cuh", "scatter/finish.cuh"};
+  unit.entry = kEntries[static_cast<int>(shape.stage)];
   kConstants.define(shape, &unit);
+  if (writes(shape)) unit.constants.push_back({"TO", element_of(shape.to)});
   if (moves(shape)) {
     unit.constants.push_back({"FROM", element_of(shape.from)});
-    unit.constants.push_back({"TO", element_of(shape.to)});
     unit.constants.push_back({"COPIES", shape.from == Dtype::u8 ? "1" : "0"});
   }
-  unit.source = embedded(moves(shape) ? "scatter/scatter.cuh" : "scatter/rows.cuh");
+  unit.source = embedded(kSources[static_cast<int>(shape.stage)]);
   unit.headers = device_headers(unit.target);
   return unit;
 }
@@ -93,6 +98,7 @@ struct Problem {
   Shape shape;
   q::ScatterParams params;
   bool shard, unique;
+  std::int64_t pieces;  // whose sums there is to be room for: where a place may have more than one
   int most_blocks;
 };
 
@@ -115,8 +121,7 @@ std::int64_t choose_shape(const Tensor& x, const Tensor& out, float scale, bool 
 }
 
 Problem read_problem(const quern_scatter_args& args, const Runtime& runtime, bool may_lack_data) {
-  const Call call =
-      read_call(runtime, args, kFlags, "enum quern_call_flags and quern_scatter_flags", 4, may_lack_data);
+  const Call call = read_call(runtime, args, kFlags, "enum quern_call_flags and quern_scatter_flags", 4, may_lack_data);
   const bool add = (args.flags & QUERN_SCATTER_ADD) != 0;
   const Tensor x = add ? read(args.x, "x", 2, {Dtype::f16, Dtype::bf16, Dtype::f32}, call.place)
                        : read(args.x, "x", 2,
@@ -152,6 +157,9 @@ Problem read_problem(const quern_scatter_args& args, const Runtime& runtime, boo
   p.count = static_cast<q::i32>(count);
   p.chunks_all = static_cast<q::i32>(chunks * count), p.chunks = divisor(static_cast<q::i32>(chunks));
   p.scale = scale;
+  problem.pieces = problem.shape.add && !problem.unique && count > q::kScatterPiece
+                       ? 2 * ((count + q::kScatterPiece - 1) / q::kScatterPiece)
+                       : 0;
   problem.shard = (args.flags & QUERN_SCATTER_SHARD) != 0;
   problem.most_blocks = args.max_sms > 0 ? call.sms * kBlocksPerSm : INT32_MAX;
   return problem;
@@ -175,7 +183,7 @@ void check_ids(const Problem& problem) {
   }
 }
 
-// Rows of out and positions in x, sorted by the former: as the sort op's arguments say it.
+// Rows of out and positions in x, sorted by the former: as the sort op's arguments say it. Behind them pieces' sums.
 class Sorting {
  public:
   Sorting(const Problem& problem, const Runtime& runtime, const quern_scatter_args& args) {
@@ -193,8 +201,10 @@ class Sorting {
     own_ = sort::workspace(runtime, args_);
     if (own_ < kCounterBytes) own_ = kCounterBytes;
     each_ = (static_cast<std::uint64_t>(problem.params.count) * 4 + 255) / 256 * 256;
+    const std::int64_t n = std::int64_t{problem.params.chunks.value} * problem.shape.width;
+    sums_ = static_cast<std::uint64_t>(problem.pieces * n) * 4;
   }
-  std::uint64_t bytes() const { return own_ + 2 * each_; }
+  std::uint64_t bytes() const { return own_ + 2 * each_ + sums_; }
   void place(const quern_scatter_args& args) {
     read_workspace(args.workspace, args.workspace_size, bytes());
     auto* const base = static_cast<std::uint8_t*>(args.workspace);
@@ -203,19 +213,21 @@ class Sorting {
   }
   q::u32* keys() const { return static_cast<q::u32*>(keys_.data); }
   q::i32* positions() const { return static_cast<q::i32*>(positions_.data); }
+  q::f32* sums() const { return reinterpret_cast<q::f32*>(static_cast<std::uint8_t*>(positions_.data) + each_); }
   const quern_sort_args& args() const { return args_; }
 
  private:
   std::int64_t shape_[2] = {1, 0};
   DLTensor keys_{}, positions_{};
   quern_sort_args args_{};
-  std::uint64_t own_ = 0, each_ = 0;  // bytes: of the sort, and of keys or positions
+  std::uint64_t own_ = 0, each_ = 0, sums_ = 0;  // bytes: of the sort, of keys or positions, of pieces' sums
 };
 
 const jit::Kernel* kernel_of(const Shape& shape, const Runtime& runtime, const quern_scatter_args& args) {
   return kernel_for(runtime, kConstants.to_spec(shape, runtime.driver->device().limits.target), args.flags,
                     args.stream);
 }
+Shape finish_of(const Shape& shape) { return {Stage::finish, Dtype::u8, shape.to, shape.width}; }
 
 }  // namespace
 
@@ -231,6 +243,7 @@ void prepare(const Runtime& runtime, const quern_scatter_args& args) {
   kernel_of(problem.shape, runtime, args);
   if (problem.unique) return;
   kernel_of({Stage::rows}, runtime, args);
+  if (problem.pieces > 0) kernel_of(finish_of(problem.shape), runtime, args);
   sort::prepare(runtime, Sorting(problem, runtime, args).args());
 }
 
@@ -239,6 +252,7 @@ void run(const Runtime& runtime, const quern_scatter_args& args) {
   q::ScatterParams& p = problem.params;
   const jit::Kernel* kernel = kernel_of(problem.shape, runtime, args);
   const jit::Kernel* rows = problem.unique ? nullptr : kernel_of({Stage::rows}, runtime, args);
+  const jit::Kernel* finish = problem.pieces == 0 ? nullptr : kernel_of(finish_of(problem.shape), runtime, args);
   if (p.chunks_all != 0 && reads_index_data(runtime.driver->device())) check_ids(problem);
   jit::Launch launch;
   launch.block[0] = q::kScatterThreads;
@@ -251,15 +265,17 @@ void run(const Runtime& runtime, const quern_scatter_args& args) {
     Sorting sorting(problem, runtime, args);
     sorting.place(args);
     if (p.chunks_all == 0) return;
-    p.sorted = sorting.keys(), p.positions = sorting.positions();
+    p.sorted = sorting.keys(), p.positions = sorting.positions(), p.sums = sorting.sums();
     launch.grid[0] = blocks(p.count, q::kScatterThreads);
     ops::launch(runtime, *rows, launch, "launching scatter's rows", p);
     sort::run(runtime, sorting.args());
   }
   if (p.chunks_all == 0) return;
-  launch.grid[0] =
-      blocks(p.chunks_all, std::int64_t{q::kScatterThreads} * (problem.shape.add ? 1 : q::kScatterAtOnce));
+  launch.grid[0] = blocks(p.chunks_all, std::int64_t{q::kScatterThreads} * (problem.shape.add ? 1 : q::kScatterAtOnce));
   ops::launch(runtime, *kernel, launch, "launching scatter", p);
+  if (finish == nullptr) return;
+  launch.grid[0] = blocks(problem.pieces / 2 * p.chunks.value, q::kScatterThreads);
+  ops::launch(runtime, *finish, launch, "launching scatter's last sums", p);
 }
 
 }  // namespace quern::ops::scatter

@@ -1,36 +1,33 @@
 // Rows to their places, bound by memory: threads share all rows' chunks, and each has several on their way. Where rows
 // may go to one place they come sorted by it, and the last of them, or the first, does the work of all.
 // SPDX-License-Identifier: Apache-2.0
-#include "rope/vectors.cuh"
-#include "scatter/params.cuh"
+#include "scatter/chunks.cuh"
 
 namespace q {
 
 using From = FROM;  // u8 where bytes are copied
-using To = TO;
-inline constexpr int kWidth = WIDTH;  // elements of a chunk
 inline constexpr bool kCopies = COPIES != 0, kAdds = ADDS != 0, kSorted = SORTED != 0;
 
 using Loaded = Packed<From, kWidth>;
 using Stored = Packed<To, kWidth>;
 
 struct Move {
-  i64 to;    // row of out; -1: none
-  i32 from;  // row of x, or with kAdds and kSorted where the first of them is found
+  i64 to;      // row of out; -1: none
+  i32 from;    // row of x, or with kAdds and kSorted where the first of them is found
+  bool whole;  // all that goes there; else a piece of it
 };
 QUERN_DEVICE Move move_of(const ScatterParams& p, i32 i) {
-  if constexpr (!kSorted) return {row_of_id(p, i), i};
+  if constexpr (!kSorted) return {row_of_id(p, i), i, true};
   const u32 row = p.sorted[i];
-  const i32 other = kAdds ? i - 1 : i + 1;
-  if (row == kNoRow || (other >= 0 && other < p.count && p.sorted[other] == row)) return {-1, 0};
-  return {row, kAdds ? i : p.positions[i]};
+  if (row == kNoRow) return {-1, 0, true};
+  if constexpr (!kAdds) return {goes_to(p, i + 1, row) ? -1 : i64{row}, p.positions[i], true};
+  if (!goes_to(p, i - 1, row)) return {row, i, !goes_to(p, i + kScatterPiece, row)};
+  if (!goes_to(p, i - kScatterPiece, row) || (i - first_of(p, row)) % kScatterPiece != 0) return {-1, 0, true};
+  return {row, i, false};
 }
 
 QUERN_DEVICE Loaded load_chunk(const ScatterParams& p, i32 row, i32 chunk) {
   return load_packed<From, kWidth>(reinterpret_cast<const From*>(p.x + row * p.x_stride) + chunk * kWidth);
-}
-QUERN_DEVICE To* chunk_of_out(const ScatterParams& p, i64 row, i32 chunk) {
-  return reinterpret_cast<To*>(p.out + row * p.out_stride) + chunk * kWidth;
 }
 
 // A template, so that bytes, which have no numbers to scale, are not compiled as such.
@@ -66,18 +63,21 @@ QUERN_DEVICE void set_chunks(const ScatterParams& p, i64 begin) {
   }
 }
 
-// What out has first, then the rows in the order of their places in x, each by one fused multiply-add.
+// What out has first, unless it is a piece's sum; then the rows in the order of their places in x, each by one fused
+// multiply-add.
 template <class T>
 QUERN_DEVICE void add_chunk(const ScatterParams& p, const Move& move, i32 chunk) {
+  const u32 row = static_cast<u32>(move.to);
   To* out = chunk_of_out(p, move.to, chunk);
   f32 sum[kWidth];
-  widen_packed<To, kWidth>(load_packed<To, kWidth>(out), sum);
+  QUERN_UNROLL for (int k = 0; k < kWidth; ++k) sum[k] = 0.0f;
+  if (move.whole) widen_packed<To, kWidth>(load_packed<To, kWidth>(out), sum);
   bool more = true;
   QUERN_ROLLED for (i32 i = move.from; more; i += kScatterAtOnce) {
     Packed<T, kWidth> held[kScatterAtOnce];
     bool has[kScatterAtOnce];
     QUERN_UNROLL for (int j = 0; j < kScatterAtOnce; ++j) {
-      has[j] = kSorted ? i + j < p.count && p.sorted[i + j] == static_cast<u32>(move.to) : j == 0;
+      has[j] = kSorted ? goes_to(p, i + j, row) : j == 0;
       if (has[j]) held[j] = load_chunk(p, kSorted ? p.positions[i + j] : i, chunk);
     }
     QUERN_UNROLL for (int j = 0; j < kScatterAtOnce; ++j) {
@@ -86,9 +86,14 @@ QUERN_DEVICE void add_chunk(const ScatterParams& p, const Move& move, i32 chunk)
       widen_packed<T, kWidth>(held[j], x);
       QUERN_UNROLL for (int k = 0; k < kWidth; ++k) sum[k] = fma(p.scale, x[k], sum[k]);
     }
-    more = has[kScatterAtOnce - 1];
+    more = has[kScatterAtOnce - 1] && i + kScatterAtOnce - move.from < kScatterPiece;
   }
-  store_packed<To, kWidth>(out, narrow_packed<To, kWidth>(sum));
+  if (move.whole) {
+    store_packed<To, kWidth>(out, narrow_packed<To, kWidth>(sum));
+  } else {
+    f32* to = sum_at(p, move.from, row, chunk);
+    QUERN_UNROLL for (int k = 0; k < kWidth; ++k) to[k] = sum[k];
+  }
 }
 
 QUERN_DEVICE void scatter(const ScatterParams& p) {
@@ -108,7 +113,7 @@ QUERN_DEVICE void scatter(const ScatterParams& p) {
 
 }  // namespace q
 
-QUERN_KERNEL(quern_scatter, q::kScatterThreads, 6, QUERN_PARAM q::ScatterParams p) {
+QUERN_KERNEL(quern_scatter, q::kScatterThreads, ADDS != 0 ? 4 : 6, QUERN_PARAM q::ScatterParams p) {
   q::launch_next_grid();
   q::wait_for_previous_grid();
   q::scatter(p);

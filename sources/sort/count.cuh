@@ -21,8 +21,8 @@ QUERN_DEVICE void count_tile(const SortParams& p, i32 tile, u32* bins) {
       const int at = begin + i * kSortThreads + thread_index();
       key[i] = at < place.count ? keys[at] : Key{0};
     }
-    QUERN_UNROLL for (int i = 0; i < kAtOnce; ++i)
-        count_in(bins, digit_of(key[i], p.shift, p.descending), begin + i * kSortThreads + thread_index() < place.count);
+    QUERN_UNROLL for (int i = 0; i < kAtOnce; ++i) count_in(bins, digit_of(key[i], p.shift, p.descending),
+                                                            begin + i * kSortThreads + thread_index() < place.count);
   }
 }
 

@@ -9,7 +9,7 @@ namespace q {
 using Key = KEY;  // a key's bits
 inline constexpr int kKeyBits = 8 * static_cast<int>(sizeof(Key));
 inline constexpr Key kSign = static_cast<Key>(Key{1} << (kKeyBits - 1));
-inline constexpr bool kSigned = SIGNED != 0;    // or floating point
+inline constexpr bool kSigned = SIGNED != 0;     // or floating point
 inline constexpr u64 kInfinity = INFINITY_BITS;  // 0: no floating point
 
 // NaNs are all the largest, zeros all 0.

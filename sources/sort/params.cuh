@@ -9,6 +9,7 @@ namespace q {
 inline constexpr i32 kDigits = 256;       // of 8 bits
 inline constexpr i32 kSortThreads = 512;  // of a tile's block
 inline constexpr i32 kMostSortGroup = 8;
+inline constexpr i32 kFewKeys = 32;  // which a warp compares
 
 struct SortParams {
   const void* keys;

@@ -34,7 +34,8 @@ QUERN_DEVICE Lanes lanes_with(u32 digit) {
 }
 
 // `rank` has the digits, and receives the places. `begins` [kDigits] in shared memory: where each digit's keys begin.
-// All threads take part; there is a barrier behind the last write, and whoever writes to `begins` again needs one before.
+// All threads take part; there is a barrier behind the last write, and whoever writes to `begins` again needs one
+// before.
 template <int threads, int items>
 QUERN_DEVICE void rank_by_digit(u32 (&rank)[items], u32* begins) {
   constexpr int kWarps = threads / kWarp, kOwn = kDigits > threads ? kDigits / threads : 1;

@@ -35,8 +35,8 @@ QUERN_DEVICE void scatter_tile(const SortParams& p, i32 tile) {
     Key key[kItems];
     QUERN_UNROLL for (int i = 0; i < kItems; ++i) key[i] = item_at(i) < place.count ? keys[item_at(i)] : Key{0};
     // What is behind the last key stays there.
-    QUERN_UNROLL for (int i = 0; i < kItems; ++i)
-        rank[i] = item_at(i) < place.count ? digit_of(key[i], p.shift, p.descending) : kDigits - 1;
+    QUERN_UNROLL for (int i = 0; i < kItems; ++i) rank[i] =
+        item_at(i) < place.count ? digit_of(key[i], p.shift, p.descending) : kDigits - 1;
     rank_by_digit<kThreads, kItems>(rank, begins);
     Key* sorted = reinterpret_cast<Key*>(dynamic_shared());
     QUERN_UNROLL for (int i = 0; i < kItems; ++i) sorted[rank[i]] = key[i];
@@ -57,7 +57,8 @@ QUERN_DEVICE void scatter_tile(const SortParams& p, i32 tile) {
   if constexpr (kValues) {
     constexpr int kAtOnce = 8;  // values that a thread has on their way: all of them would take too many registers
     const Value* values =
-        p.values ? static_cast<const Value*>(p.values) + begin_of(p, place.segment, p.values_stride) + place.at : nullptr;
+        p.values ? static_cast<const Value*>(p.values) + begin_of(p, place.segment, p.values_stride) + place.at
+                 : nullptr;
     Value* sorted = reinterpret_cast<Value*>(dynamic_shared());
     sync_block();
     QUERN_UNROLL for (int first = 0; first < kItems; first += kAtOnce) {
@@ -84,5 +85,6 @@ QUERN_DEVICE void scatter_tile(const SortParams& p, i32 tile) {
 QUERN_KERNEL(quern_sort_scatter, q::kSortThreads, 2, QUERN_PARAM q::SortParams p) {
   q::launch_next_grid();
   q::wait_for_previous_grid();
-  QUERN_ROLLED for (q::i32 tile = q::block_index(0); tile < p.tiles; tile += q::block_count(0)) q::scatter_tile(p, tile);
+  QUERN_ROLLED for (q::i32 tile = q::block_index(0); tile < p.tiles; tile += q::block_count(0))
+      q::scatter_tile(p, tile);
 }

@@ -44,16 +44,15 @@ constexpr Names<int, 5> kValueBytes = {{{"0", 0}, {"1", 1}, {"2", 2}, {"4", 4}, 
 struct Row {
   int most, threads;
 };
-constexpr std::array<Row, 3> kRows = {{{128, 128}, {1024, 256}, {4096, 512}}};
-constexpr Names<int, 3> kMost = {{{"128", 128}, {"1024", 1024}, {"4096", 4096}}};
+constexpr std::array<Row, 3> kRows = {{{q::kFewKeys, 128}, {512, 256}, {4096, 512}}};
+constexpr Names<int, 3> kMost = {{{"32", 32}, {"512", 512}, {"4096", 4096}}};
 
 constexpr bool has_keys(const Shape& shape) { return shape.stage != Stage::scan; }
 constexpr bool is_row(const Shape& shape) { return shape.stage == Stage::row; }
-constexpr auto kConstants =
-    describe<Shape>(tag_sort, "sort", choice<&Shape::stage>("stage", nullptr, kStages),
-                    choice<&Shape::key>("keys", nullptr, kKeyTypes).when(has_keys),
-                    choice<&Shape::value>("value_bytes", nullptr, kValueBytes).when(has_keys),
-                    choice<&Shape::most>("most", nullptr, kMost).when(is_row));
+constexpr auto kConstants = describe<Shape>(tag_sort, "sort", choice<&Shape::stage>("stage", nullptr, kStages),
+                                            choice<&Shape::key>("keys", nullptr, kKeyTypes).when(has_keys),
+                                            choice<&Shape::value>("value_bytes", nullptr, kValueBytes).when(has_keys),
+                                            choice<&Shape::most>("most", nullptr, kMost).when(is_row));
 
 Constants constants(const jit::Spec& spec) { return kConstants.to_constants(kConstants.to_shape(spec)); }
 
@@ -70,7 +69,7 @@ int row_threads(const Shape& shape) {
 }
 std::uint32_t shared_bytes(const Shape& shape) {
   const auto widest = static_cast<std::uint32_t>(std::max(bytes_of(shape.key), shape.value));
-  if (shape.stage == Stage::row) return static_cast<std::uint32_t>(shape.most) * widest;
+  if (shape.stage == Stage::row) return shape.most > q::kFewKeys ? static_cast<std::uint32_t>(shape.most) * widest : 0;
   return shape.stage == Stage::scatter ? static_cast<std::uint32_t>(tile_of(shape)) * widest : 0;
 }
 
@@ -81,15 +80,14 @@ void define_keys(const Shape& shape, jit::Unit* unit) {
              {"u32", "1", "0"},          {"u32", "0", "0"},      {"u64", "1", "0"}};
   const auto& of = kOf[static_cast<int>(shape.key)];
   const bool row = shape.stage == Stage::row;
-  const int items = row ? shape.most / row_threads(shape) : items_of(shape);
-  unit->constants = {{"KEY", of.bits},
-                     {"SIGNED", of.is_signed},
-                     {"INFINITY_BITS", of.infinity},
-                     {"ITEMS", std::to_string(items)}};
+  const int items = row ? std::max(shape.most / row_threads(shape), 1) : items_of(shape);
+  unit->constants = {
+      {"KEY", of.bits}, {"SIGNED", of.is_signed}, {"INFINITY_BITS", of.infinity}, {"ITEMS", std::to_string(items)}};
   if (shape.stage == Stage::count) return;
   unit->constants.push_back({"VALUE", "u" + std::to_string(shape.value == 0 ? 8 : 8 * shape.value)});
   unit->constants.push_back({"HAS_VALUES", shape.value != 0 ? "1" : "0"});
   if (!row) return;
+  unit->constants.push_back({"MOST", std::to_string(shape.most)});
   unit->constants.push_back({"THREADS", std::to_string(row_threads(shape))});
   unit->constants.push_back({"BLOCKS_PER_SM", std::to_string(1024 / row_threads(shape))});
 }
@@ -138,7 +136,8 @@ KeyType key_type_of(const DLTensor* keys) {
     case Dtype::i64:
       return KeyType::i64;
     default:
-      throw Error(QUERN_INVALID, "keys is " + type_text(keys->dtype) + "; allowed: f16, bf16, f32, int32, uint32, int64");
+      throw Error(QUERN_INVALID,
+                  "keys is " + type_text(keys->dtype) + "; allowed: f16, bf16, f32, int32, uint32, int64");
   }
 }
 
@@ -269,9 +268,7 @@ Between between(const Problem& problem) {
   at.values = take(problem.elements * problem.shape.value);
   return at;
 }
-std::uint64_t needed(const Problem& problem) {
-  return is_short(problem) ? 0 : kCounterBytes + between(problem).bytes;
-}
+std::uint64_t needed(const Problem& problem) { return is_short(problem) ? 0 : kCounterBytes + between(problem).bytes; }
 
 const jit::Kernel* kernel_of(Shape shape, Stage stage, const Runtime& runtime, const quern_sort_args& args) {
   shape.stage = stage;
@@ -295,7 +292,10 @@ void run_rows(const Runtime& runtime, const quern_sort_args& args, Problem& prob
   const jit::Kernel* kernel = kernel_of(problem.shape, Stage::row, runtime, args);
   if (problem.params.segments == 0 || problem.params.n == 0) return;
   const int threads = row_threads(problem.shape);
-  const jit::Launch launch = launch_of(problem, problem.params.segments, threads, 1024 / threads,
+  // A block a segment, or a warp.
+  const auto warps = static_cast<std::int64_t>(threads) / runtime.driver->device().limits.warp_size;
+  const std::int64_t each = problem.shape.most > q::kFewKeys ? 1 : warps;
+  const jit::Launch launch = launch_of(problem, (problem.params.segments + each - 1) / each, threads, 1024 / threads,
                                        shared_bytes(problem.shape), args);
   ops::launch(runtime, *kernel, launch, "launching sort", problem.params);
 }

@@ -16,7 +16,6 @@ namespace {
 const ForEveryTarget kTemplates = {
     "conv1d * dtype=bf16 weight=bf16 state=bf16 taps=4 width=8",
     "conv1d * dtype=f16 weight=f32 state=f32 taps=8 width=4",
-    "conv1d * dtype=f32 weight=f32 state=f32 taps=3 width=1",
 };
 constexpr ThreeCalls<quern_conv1d_args> kConv1d{quern_conv1d, quern_conv1d_workspace, quern_conv1d_prepare};
 
@@ -28,6 +27,7 @@ struct ConvCase {
   bool offsets = true, bias = true, has_state = true, states = true, ids = true, silu = false;
   bool channel_major = false;  // the state lies as [slots, channels, taps - 1]
   std::int64_t gap = 0;        // elements between rows
+  std::int64_t tap_gap = 0;    // elements between channels' taps
   int max_sms = 0;
 
   std::int64_t batch() const { return static_cast<std::int64_t>(lengths.size()); }
@@ -49,7 +49,7 @@ class Convolution {
   explicit Convolution(const ConvCase& c)
       : args(sized<quern_conv1d_args>()),
         x(c.x, {c.tokens(), c.channels}, {c.channels + c.gap, 1}),
-        weight(c.weight, {c.channels, c.taps}),
+        weight(c.weight, {c.channels, c.taps}, {c.taps + c.tap_gap, 1}),
         bias(c.weight, {c.channels}),
         offsets(IntegerBits{32}, {c.batch() + 1}),
         state(c.state, {c.slots(), c.taps - 1, c.channels}, c.state_strides()),
@@ -201,6 +201,7 @@ std::vector<ConvCase> conv_cases() {
   add("spare", [](ConvCase& c) { c.spare = 5; });
   add("places", [](ConvCase& c) { c.ids = c.has_state = false; });
   add("no_states", [](ConvCase& c) { c.states = c.bias = false; });
+  add("taps_apart", [](ConvCase& c) { c.tap_gap = 1; });
   add("channels5", [](ConvCase& c) { c.channels = 5; });
   add("channels1", [](ConvCase& c) { c.channels = 1, c.gap = 3; });
   add("gap", [](ConvCase& c) { c.gap = 4; });
@@ -279,7 +280,9 @@ TEST(Conv1dRefuses, EveryWrongArgument) {
       {"weight NULL", {"weight", "NULL"}, [](C c) { c.args.weight = nullptr; }},
       {"out NULL", {"out", "NULL"}, [](C c) { c.args.out = nullptr; }},
       {"x's dtype", {"x", "int32", "bf16"}, [](C c) { c.x.box().tensor.dtype = kInt32; }},
-      {"weight's dtype", {"weight", "f16", "bf16, f32"}, [](C c) { c.weight.box().tensor.dtype = dtype_of(Format::f16); }},
+      {"weight's dtype",
+       {"weight", "f16", "bf16, f32"},
+       [](C c) { c.weight.box().tensor.dtype = dtype_of(Format::f16); }},
       {"bias' dtype", {"bias", "f32", "bf16"}, [](C c) { c.bias.box().tensor.dtype = kFloat32; }},
       {"state's dtype", {"state", "f16", "bf16, f32"}, [](C c) { c.state.box().tensor.dtype = dtype_of(Format::f16); }},
       {"out's dtype", {"out", "f32", "bf16"}, [](C c) { c.out.box().tensor.dtype = kFloat32; }},
@@ -291,7 +294,9 @@ TEST(Conv1dRefuses, EveryWrongArgument) {
       {"state's rows", {"state.shape[1]", "3"}, [](C c) { c.state.box().shape[1] = 4; }},
       {"state's channels", {"state.shape[2]", "24"}, [](C c) { c.state.box().shape[2] = 8; }},
       {"states over each other", {"state.strides"}, [](C c) { c.state.box().strides[0] = 24; }},
-      {"too few slots", {"state.shape[0]", "state_ids"}, [](C c) { c.args.state_ids = nullptr, c.state.box().shape[0] = 6; }},
+      {"too few slots",
+       {"state.shape[0]", "state_ids"},
+       [](C c) { c.args.state_ids = nullptr, c.state.box().shape[0] = 6; }},
       {"state_ids' number", {"state_ids.shape[0]", "7"}, [](C c) { c.state_ids.box().shape[0] = 6; }},
       {"has_state's dtype", {"has_state", "int32", "uint8"}, [](C c) { c.has_state.box().tensor.dtype = kInt32; }},
       {"ids without states", {"state_ids", "without state"}, [](C c) { c.args.state = nullptr; }},
@@ -306,8 +311,14 @@ TEST(Conv1dRefuses, EveryWrongArgument) {
   };
   const std::vector<Mistake<Convolution>> by_value = {
       {"falling offsets", {"offsets[3]", "sequence 2"}, [](C c) { c.offsets.set_integer(1, 3), c.upload(); }, true},
-      {"tokens that there are not", {"offsets[7]", "133"}, [](C c) { c.offsets.set_integer(134, 7), c.upload(); }, true},
-      {"a slot that there is not", {"state_ids[1]", "-1 to 8"}, [](C c) { c.state_ids.set_integer(9, 1), c.upload(); }, true},
+      {"tokens that there are not",
+       {"offsets[7]", "133"},
+       [](C c) { c.offsets.set_integer(134, 7), c.upload(); },
+       true},
+      {"a slot that there is not",
+       {"state_ids[1]", "-1 to 8"},
+       [](C c) { c.state_ids.set_integer(9, 1), c.upload(); },
+       true},
       {"a slot that comes twice",
        {"state_ids[6]", "state_ids[0]", "twice"},
        [](C c) { c.state_ids.set_integer(c.state_ids.integer(0), 6), c.upload(); },

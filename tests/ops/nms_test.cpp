@@ -14,7 +14,7 @@
 namespace quern::test {
 namespace {
 
-const ForEveryTarget kTemplates = {"nms * stage=order", "nms * stage=overlaps", "nms * stage=keep"};
+const ForEveryTarget kTemplates = {"nms * stage=overlaps", "nms * stage=keep"};
 constexpr ThreeCalls<quern_nms_args> kNms{quern_nms, quern_nms_workspace, quern_nms_prepare};
 
 struct NmsCase {
@@ -102,9 +102,9 @@ class Suppressing {
       for (const std::int64_t box : {i, j}) {
         if (std::isnan(boxes.get(m, box, d)) || std::isnan(boxes.get(m, box, 2 + d))) return false;
       }
-      inter *= std::max(std::min(boxes.get(m, i, 2 + d), boxes.get(m, j, 2 + d)) -
-                            std::max(boxes.get(m, i, d), boxes.get(m, j, d)),
-                        0.0);
+      inter *= std::max(
+          std::min(boxes.get(m, i, 2 + d), boxes.get(m, j, 2 + d)) - std::max(boxes.get(m, i, d), boxes.get(m, j, d)),
+          0.0);
     }
     return inter > static_cast<double>(c_.iou_threshold) * (area(m, i) + area(m, j) - inter);
   }
@@ -197,7 +197,9 @@ TEST(NmsRefuses, EveryWrongArgument) {
       {"ids over each other", {"ids.strides[0]"}, [](S s) { s.ids.box().strides[0] = 8; }},
       {"iou_threshold below 0", {"iou_threshold", "0 to 1"}, [](S s) { s.args.iou_threshold = -0.5f; }},
       {"iou_threshold NaN", {"iou_threshold", "0 to 1"}, [](S s) { s.args.iou_threshold = NAN; }},
-      {"a threshold without its flag", {"score_threshold", "SCORE_THRESHOLD"}, [](S s) { s.args.score_threshold = 0.5f; }},
+      {"a threshold without its flag",
+       {"score_threshold", "SCORE_THRESHOLD"},
+       [](S s) { s.args.score_threshold = 0.5f; }},
       {"score_threshold NaN",
        {"score_threshold", "numbers"},
        [](S s) { s.args.score_threshold = NAN, s.args.flags |= QUERN_NMS_SCORE_THRESHOLD; }},
@@ -206,7 +208,10 @@ TEST(NmsRefuses, EveryWrongArgument) {
       {"no size", {"size"}, [](S s) { s.args.size = 0; }},
   };
   const std::vector<Mistake<Suppressing>> by_value = {
-      {"a length too large", {"lengths[1]", "34", "0 to 33"}, [](S s) { s.lengths.set_integer(34, 1), s.upload(); }, true},
+      {"a length too large",
+       {"lengths[1]", "34", "0 to 33"},
+       [](S s) { s.lengths.set_integer(34, 1), s.upload(); },
+       true},
   };
   NmsCase good;
   good.name = "refused", good.lengths = true;

@@ -13,12 +13,13 @@ namespace quern::test {
 namespace {
 
 const ForEveryTarget kTemplates = {
-    "scatter * stage=rows",
-    "scatter * stage=move x=bytes out=bytes width=16 add=0 sorted=1",
+    "scatter * stage=move x=bytes out=bytes width=16 add=0 sorted=0",
     "scatter * stage=move x=bf16 out=f32 width=4 add=1 sorted=1",
-    "scatter * stage=move x=f32 out=f16 width=1 add=1 sorted=0",
+    "scatter * stage=finish out=f32 width=4",
 };
 constexpr ThreeCalls<quern_scatter_args> kScatter{quern_scatter, quern_scatter_workspace, quern_scatter_prepare};
+
+constexpr std::size_t kPiece = 64;
 
 struct ScatterCase {
   std::string name;
@@ -87,7 +88,8 @@ class Scattering {
   Array x, out, ids;
 
  private:
-  // Row by row of x: the last stands, or each is added to an f32 by one rounding.
+  // Row by row of x: the last stands, or each is added to an f32 by one rounding; of a place with more than 64 rows 64
+  // at a time, and then these sums.
   void expect() {
     const float scale = c_.scale == 0.0f ? 1.0f : c_.scale;
     there_.assign(static_cast<std::size_t>(c_.rows), false);
@@ -97,14 +99,30 @@ class Scattering {
         sums[static_cast<std::size_t>(r * c_.n + k)] = static_cast<float>(out.get(r, k));
     }
     before_.assign(sums.begin(), sums.end());
+    std::vector<std::vector<std::int64_t>> going(static_cast<std::size_t>(c_.rows));
     for (std::int64_t i = 0; i < c_.count; ++i) {
       const std::int64_t id = ids.integer(i), row = id - c_.first;
       if (row < 0 || row >= c_.rows || (c_.padding >= 0 && id == c_.padding)) continue;
-      there_[static_cast<std::size_t>(row)] = true;
-      for (std::int64_t k = 0; k < c_.n; ++k) {
-        float& sum = sums[static_cast<std::size_t>(row * c_.n + k)];
-        const auto value = static_cast<float>(x.get(i, k));
-        sum = c_.add ? std::fma(scale, value, sum) : scale * value;
+      going[static_cast<std::size_t>(row)].push_back(i);
+    }
+    for (std::size_t row = 0; row < going.size(); ++row) {
+      const std::vector<std::int64_t>& rows = going[row];
+      there_[row] = !rows.empty();
+      for (std::int64_t k = 0; k < c_.n && !rows.empty(); ++k) {
+        float& sum = sums[row * static_cast<std::size_t>(c_.n) + static_cast<std::size_t>(k)];
+        const auto value = [&](std::size_t i) { return static_cast<float>(x.get(rows[i], k)); };
+        if (!c_.add) {
+          sum = scale * value(rows.size() - 1);
+        } else if (rows.size() <= kPiece) {
+          for (std::size_t i = 0; i < rows.size(); ++i) sum = std::fma(scale, value(i), sum);
+        } else {
+          for (std::size_t begin = 0; begin < rows.size(); begin += kPiece) {
+            float piece = 0;
+            for (std::size_t i = begin; i < std::min(begin + kPiece, rows.size()); ++i)
+              piece = std::fma(scale, value(i), piece);
+            sum += piece;
+          }
+        }
       }
     }
     for (const float sum : sums) expected_.push_back(c_.out.rounded(static_cast<double>(sum)));
@@ -141,6 +159,8 @@ std::vector<ScatterCase> scatter_cases() {
   for (const std::int64_t n : {1, 7, 33, 1028})
     sums("n" + std::to_string(n), [&](ScatterCase& c) { c.n = n, c.count = 50, c.rows = 9; });
   sums("one_place", [](ScatterCase& c) { c.rows = 1, c.count = 301, c.n = 12; });
+  sums("few_places", [](ScatterCase& c) { c.rows = 5, c.count = 700, c.n = 7, c.out = Element::bf16; });
+  sums("two_places", [](ScatterCase& c) { c.rows = 2, c.count = 131, c.n = 4, c.scale = 0.7f; });
   sums("many", [](ScatterCase& c) { c.count = 4301, c.rows = 700, c.n = 4, c.max_sms = 1; });
   sums("padding", [](ScatterCase& c) { c.padding = 5; });
   sums("shard", [](ScatterCase& c) { c.shard = c.wide = true, c.first = std::int64_t{1} << 40, c.count = 90; });

@@ -1,5 +1,5 @@
-// The three calls of an op whose workspace has been used before: its counters are zero, as every launch leaves them, and
-// whatever was behind them is still there.
+// The three calls of an op whose workspace has been used before: its counters are zero, as every launch leaves them,
+// and whatever was behind them is still there.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

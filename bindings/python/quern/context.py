@@ -14,6 +14,7 @@ from .admin import Administration
 from .arrays import Workspaces
 from .attention import Attention
 from .cache_pages import CachePages
+from .convolutions import Convolutions
 from .elementwise import Elementwise
 from .errors import InvalidError
 from .experts import Experts
@@ -24,6 +25,7 @@ from .library import call, library
 from .moves import Moves
 from .norms import Norms
 from .ops import Ops
+from .ordering import Ordering
 from .products import Products
 from .quantization import Quantization
 from .reductions import Reductions
@@ -41,8 +43,8 @@ _POLICIES = {
 
 
 class Context(
-    Attention, Latent, CachePages, Products, Quantization, Experts, Norms, Reductions, Rows, Sampling, Selection,
-    Elementwise, Moves, Administration,
+    Attention, Latent, CachePages, Products, Quantization, Experts, Norms, Reductions, Rows, Ordering, Convolutions,
+    Sampling, Selection, Elementwise, Moves, Administration,
 ):  # fmt: skip
     """One device, its kernels and its cache. Safe to use from several threads. Close it, or use it in a `with`.
 
