@@ -112,7 +112,12 @@ void expect_out(const Shape& shape, Reduction kind, Dtype out, const quern_expre
                     : kind == Reduction::none ? out == Dtype::f32
                                               : number || (out == Dtype::i32 && shape.exact && is_sum(kind) &&
                                                            kind != Reduction::mean);
-  if (!fits) refuse(std::string(name) + " is of a dtype that its reduction cannot be stored as");
+  if (!fits)
+    refuse(std::string(name) + " is " + name_of(out) + "; allowed: " +
+           (is_place(kind)              ? "int32, int64"
+            : is_truth(kind)            ? "uint8, int32, f32"
+            : kind == Reduction::none   ? "f32, as there is none"
+                                        : "f32, f16, bf16, and int32 of exact sums and dot products"));
   if (&after != identity() && (kind == Reduction::none || is_place(kind) || is_truth(kind) || !number))
     refuse(std::string("a formula behind the reduction of ") + name + "; allowed: none");
 }
