@@ -164,7 +164,8 @@ class Reader {
       const std::int64_t places = x_.shape[2];
       if (places < 1) refuse_extent("x", 2, places, "1 and more");
       if (args_.groups < 1 || channels_ % args_.groups != 0)
-        refuse_value("groups", std::int64_t{args_.groups}, ("divisors of the " + std::to_string(channels_) + " channels").c_str());
+        refuse_value("groups", std::int64_t{args_.groups},
+                     ("divisors of the " + std::to_string(channels_) + " channels").c_str());
       n_ = channels_ / args_.groups * places;
       rows *= args_.groups;
       if (rows > INT32_MAX) refuse_extent("x", 0, x_.shape[0], "at most 2^31 - 1 groups in all");
@@ -216,8 +217,7 @@ class Reader {
     p_.out = out.data, p_.out_stride = out.strides[0];
     if (args_.residual_out == nullptr) return;
     const Tensor sum = read_result(args_.residual_out, "residual_out", {x_.dtype});
-    if (sum.data != nullptr && sum.data == out.data)
-      refuse("residual_out is out; only one can be written there");
+    if (sum.data != nullptr && sum.data == out.data) refuse("residual_out is out; only one can be written there");
     p_.residual_out = sum.data, p_.residual_out_stride = sum.strides[0];
   }
 
@@ -256,8 +256,7 @@ class Reader {
     alignment_.take(t, name, t.strides[0], m > 1);
     *to = t.data, *stride = t.strides[0];
     const auto each = static_cast<std::int32_t>(m > 0 ? std::max<std::int64_t>(rows / m, 1) : 1);
-    if (p_.each.value != 0 && p_.each.value != each)
-      refuse_extent(name, 0, m, "as many as scale has");
+    if (p_.each.value != 0 && p_.each.value != each) refuse_extent(name, 0, m, "as many as scale has");
     p_.each = divisor(each);
     return t.dtype;
   }
@@ -415,8 +414,8 @@ void run(const Runtime& runtime, const quern_norm_args& args) {
   if (problem.way == Way::quantize) return quantize::run(runtime, quantize_args(args));
   const bool split = problem.shape.stage == NormStage::apply;
   if (split && problem.params.rows > 0) {
-    problem.params.moments = static_cast<q::NormMoments*>(
-        read_workspace(args.workspace, args.workspace_size, problem.workspace).scratch);
+    problem.params.moments =
+        static_cast<q::NormMoments*>(read_workspace(args.workspace, args.workspace_size, problem.workspace).scratch);
   }
   const jit::Kernel* first = split ? kernel_of(problem.shape, NormStage::moments, runtime, args) : nullptr;
   const jit::Kernel* kernel = kernel_of(problem.shape, problem.shape.stage, runtime, args);

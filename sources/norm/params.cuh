@@ -12,12 +12,12 @@ enum class NormKind : u8 { layer, rms, l2, group };
 // these its results.
 enum class NormStage : u8 { whole, moments, apply };
 
-inline constexpr i32 kNormPieces = 256;       // of a row, at most
+inline constexpr i32 kNormPieces = 256;        // of a row, at most
 inline constexpr i32 kNormPieceThreads = 512;  // that take one
 inline constexpr i32 kNormHeld = 16;           // elements of a row that a thread holds at once
 
-// Of some elements: their mean and the sum of their squared deviations from it; where a norm asks for no mean, 0 and the
-// sum of their squares.
+// Of some elements: their mean and the sum of their squared deviations from it; where a norm asks for no mean, 0 and
+// the sum of their squares.
 struct NormMoments {
   f32 mean, squares;
 };

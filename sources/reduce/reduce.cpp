@@ -217,7 +217,8 @@ class Reader {
     // A tensor without dimensions is one of a single element.
     static constexpr std::int64_t kOne = 1;
     DLTensor given = *out_of(i);
-    if (kept == 0 && given.ndim == 0) given.ndim = 1, given.shape = const_cast<std::int64_t*>(&kOne), given.strides = nullptr;
+    if (kept == 0 && given.ndim == 0)
+      given.ndim = 1, given.shape = const_cast<std::int64_t*>(&kOne), given.strides = nullptr;
     const bool all = given.ndim == x_.rank, single = kept == 0 && given.ndim == 1;
     if (!all && !single && given.ndim != kept) refuse_rank(name, given.ndim, kept);
     const Tensor out = read_result(&given, name, given.ndim, kind(i));
@@ -276,7 +277,8 @@ class Reader {
     p.rows = static_cast<std::int32_t>(kept_.product());
     p.kept_dims = kept_.count, p.reduced_dims = reduced_.count;
     shape.vectors = by_vectors(reduced_, vector);
-    if (!shape.vectors && kept_.count > 0 && kept_[0].x == 1 && kept_[0].extent >= kFewColumns) shape.way = Way::columns;
+    if (!shape.vectors && kept_.count > 0 && kept_[0].x == 1 && kept_[0].extent >= kFewColumns)
+      shape.way = Way::columns;
     shape.segments = reduced_.count > 1;
     const bool rows = shape.way == Way::rows;
     shape.vectors = shape.vectors || !rows;
@@ -298,10 +300,11 @@ class Reader {
     cut(nominal, rows ? kWholeRow : kWholeColumn, rows ? kRowPiece : kColumnPiece,
         rows ? kMostRowPieces : kMostColumnPieces, rows ? kRowStep : kColumnStep);
     const std::int64_t columns = 32 * vector;
-    problem_.units = p.pieces * (rows ? (p.rows + q::kReduceThreads / shape.team - 1) /
-                                            (p.pieces == 1 ? q::kReduceThreads / shape.team : 1)
-                                      : p.rows == 0 ? 0
-                                                    : p.rows / kept_[0].extent * ((kept_[0].extent + columns - 1) / columns));
+    problem_.units =
+        p.pieces *
+        (rows ? (p.rows + q::kReduceThreads / shape.team - 1) / (p.pieces == 1 ? q::kReduceThreads / shape.team : 1)
+         : p.rows == 0 ? 0
+                       : p.rows / kept_[0].extent * ((kept_[0].extent + columns - 1) / columns));
     for (int i = 0; i < kept_.count; ++i) {
       q::KeptDim& to = p.kept[i];
       to = {divisor(static_cast<std::int32_t>(std::max<std::int64_t>(kept_[i].extent, 1))), kept_[i].x, kept_[i].y, {}};

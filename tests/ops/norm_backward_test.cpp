@@ -108,9 +108,8 @@ class Gradient {
 
   // Each result lies between the rounded ends of what f32's errors in its terms leave around the exact one.
   void check() {
-    std::vector<double> dweight_exact(static_cast<std::size_t>(c_.n)), dweight_terms = dweight_exact,
-                                                                       dbias_exact = dweight_exact,
-                                                                       dbias_terms = dweight_exact;
+    std::vector<double> dweight_exact(static_cast<std::size_t>(c_.n)),
+        dweight_terms = dweight_exact, dbias_exact = dweight_exact, dbias_terms = dweight_exact;
     std::int64_t wrong = 0, wrong_sums = 0;
     const bool layer = c_.kind == QUERN_NORM_LAYER;
     const auto count = static_cast<double>(c_.n);
@@ -134,8 +133,7 @@ class Gradient {
       for (std::int64_t k = 0; c_.dx && k < c_.n; ++k) {
         const double more = add.given() ? add.at(r, k) : 0.0;
         const double value = inverse * (g(k) - y(k) * along - g_mean) + more;
-        const double terms =
-            inverse * (std::fabs(g(k)) + y_terms(k) * along_terms + g_terms) + std::fabs(more);
+        const double terms = inverse * (std::fabs(g(k)) + y_terms(k) * along_terms + g_terms) + std::fabs(more);
         wrong += !holds(where_dx(), r, k, value, 0x1p-18 * terms);
       }
     }

@@ -125,8 +125,7 @@ class Norm {
           const double spread = 0x1p-19 * bound(r, k, terms);
           const double found = result(c_.to, out).found(r, k);
           wrong += !(found >= c_.out.rounded(value - spread) && found <= c_.out.rounded(value + spread));
-          const float straight =
-              affine<float>(r, k, (static_cast<float>(s(r, k)) - plain.mean) * plain.inverse);
+          const float straight = affine<float>(r, k, (static_cast<float>(s(r, k)) - plain.mean) * plain.inverse);
           squares += (found - value) * (found - value);
           plain_squares += (c_.out.rounded(straight) - value) * (c_.out.rounded(straight) - value);
           if (c_.sum != Where::nowhere)
@@ -188,7 +187,8 @@ class Norm {
   }
   std::int64_t channel(std::int64_t k) const { return c_.grouped() ? k / c_.places : k; }
   double factor(std::int64_t k) const {
-    return (weight.given() ? weight.at(0, channel(k)) : 1.0) + ((c_.flags & QUERN_NORM_WEIGHT_PLUS_ONE) != 0 ? 1.0 : 0.0);
+    return (weight.given() ? weight.at(0, channel(k)) : 1.0) +
+           ((c_.flags & QUERN_NORM_WEIGHT_PLUS_ONE) != 0 ? 1.0 : 0.0);
   }
   double scale_at(std::int64_t r, std::int64_t k) const {
     if (!scale.given()) return 1.0;
@@ -413,9 +413,7 @@ TEST(NormRefuses, EveryWrongArgument) {
       {"groups without GROUP", {"groups", "2"}, [](N d) { d.args.groups = 2; }},
       {"groups that do not divide", {"groups", "5", "32"}, [=](N d) { group(d), d.args.groups = 5; }},
       {"groups apart", {"x.strides[1]", "10"}, [=](N d) { group(d), d.x.box.strides[1] = 12; }},
-      {"groups with scale",
-       {"scale", "QUERN_NORM_GROUP"},
-       [=](N d) { group(d), d.args.scale = d.scale.box.get(); }},
+      {"groups with scale", {"scale", "QUERN_NORM_GROUP"}, [=](N d) { group(d), d.args.scale = d.scale.box.get(); }},
       {"1 + no weight",
        {"QUERN_NORM_WEIGHT_PLUS_ONE", "weight"},
        [](N d) { d.args.weight = nullptr, d.args.flags = QUERN_NORM_WEIGHT_PLUS_ONE; }},

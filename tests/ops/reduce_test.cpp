@@ -21,7 +21,8 @@ namespace {
 
 const ForEveryTarget kTemplates = {
     "reduce * way=rows dtype=bf16 kind=sum team=256 at_once=4",
-    "reduce * way=rows dtype=f32 kind=argmax out=int64 kind1=logsumexp kind2=max kind3=any out3=uint8 segments=1 team=32",
+    "reduce * way=rows dtype=f32 kind=argmax out=int64 kind1=logsumexp kind2=max kind3=any out3=uint8 segments=1 "
+    "team=32",
     "reduce * way=rows dtype=int8 kind=dot y=1 exact=1 out=int32 team=256 at_once=2",
     "reduce * way=rows dtype=e4m3 kind=mean halves=1 before=acc*scalar0 after=sqrt(acc) team=8",
     "reduce * way=columns dtype=f16 kind=l2 kind1=argmin out1=int32 at_once=4",
@@ -88,7 +89,7 @@ struct Case {
   const char *before = nullptr, *after = nullptr;  // after: of the first
   std::uint32_t flags = 0;
   int max_sms = 0;
-  bool keep = false;    // results have all dimensions
+  bool keep = false;     // results have all dimensions
   bool y_apart = false;  // y lies in another way than x
 };
 void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
@@ -120,7 +121,7 @@ class Problem {
     for (std::size_t i = 0; i < c.kinds.size(); ++i) {
       const int kind = c.kinds[i];
       DLTensor& t = out[i];
-      t.dtype = !c.outs.empty() ? c.outs[i]
+      t.dtype = !c.outs.empty()                                              ? c.outs[i]
                 : kind == QUERN_REDUCE_ARGMAX || kind == QUERN_REDUCE_ARGMIN ? kInt64
                 : kind == QUERN_REDUCE_ANY || kind == QUERN_REDUCE_ALL       ? kUint8
                                                                              : kFloat32;
@@ -188,7 +189,9 @@ class Problem {
       std::memcpy(&value, at, 4);
       return value;
     }
-    return (t.code == kDLBfloat ? Element(Element::bf16) : t.bits == 16 ? Element(Element::f16) : Element(Element::f32))
+    return (t.code == kDLBfloat ? Element(Element::bf16)
+            : t.bits == 16      ? Element(Element::f16)
+                                : Element(Element::f32))
         .load(at);
   }
 
@@ -205,9 +208,11 @@ class Problem {
         const DLDataType& t = out[i].dtype;
         if (t.bits == 16) spread += std::fabs(exact) * (t.code == kDLBfloat ? 0x1p-8 : 0x1p-11);
         if (std::isnan(exact) || std::isinf(exact)) {
-          ASSERT_TRUE(std::isnan(exact) ? std::isnan(here) : here == exact) << "row " << row << " of " << i << ": " << here;
+          ASSERT_TRUE(std::isnan(exact) ? std::isnan(here) : here == exact)
+              << "row " << row << " of " << i << ": " << here;
         } else {
-          ASSERT_LE(std::fabs(here - exact), spread) << "row " << row << " of " << i << ": " << here << ", not " << exact;
+          ASSERT_LE(std::fabs(here - exact), spread)
+              << "row " << row << " of " << i << ": " << here << ", not " << exact;
         }
       }
     }
@@ -381,7 +386,8 @@ TEST(ReduceScheduling, ChangesNothing) {
   const std::vector<int> kinds = {kSum, kArgmax, kLogSumExp, kMax};
   Case pieces = plain("unfair", {2, 40009}, 2, kinds);
   pieces.x = Element::bf16, pieces.gap = 3;
-  for (const Case& c : {plain("unfair_rows", {3, 5000}, 2, kinds), pieces, plain("unfair_columns", {1201, 24}, 1, {kSum, kMin})}) {
+  for (const Case& c :
+       {plain("unfair_rows", {3, 5000}, 2, kinds), pieces, plain("unfair_columns", {1201, 24}, 1, {kSum, kMin})}) {
     SCOPED_TRACE(c.name);
     Problem problem(c);
     ASSERT_NO_FATAL_FAILURE(problem.run(context()));
@@ -457,17 +463,22 @@ TEST(ReduceRefuses, EveryWrongArgument) {
       {"a reduction", {"reduction1", "11"}, [](P d) { d.args.reduction1 = 11; }},
       {"a reduction without out", {"out2", "reduction2"}, [](P d) { d.args.reduction2 = kMax; }},
       {"a formula without out", {"out2", "after2"}, [](P d) { d.args.after2 = fine; }},
-      {"out's extent", {"out.shape[0]", "5"}, [](P d) { static std::int64_t four[] = {4}; d.out[0].shape = four; }},
+      {"out's extent",
+       {"out.shape[0]", "5"},
+       [](P d) {
+         static std::int64_t four[] = {4};
+         d.out[0].shape = four;
+       }},
       {"out's rank", {"out", "dimensions"}, [](P d) { d.out[0].ndim = 3; }},
       {"out's dtype", {"out", "int64"}, [](P d) { d.out[0].dtype = kInt64; }},
       {"out1's dtype", {"out1", "f32"}, [](P d) { d.out[1].dtype = kFloat32; }},
       {"out's elements over each other",
        {"out.strides[0]"},
-       [](P d) { static std::int64_t none[] = {0}; d.out[0].strides = none; }},
-      {"two results in one place",
-       {"out1 is out"},
-       [](P d) { d.out[1] = d.out[0], d.args.reduction1 = kMax; },
-       true},
+       [](P d) {
+         static std::int64_t none[] = {0};
+         d.out[0].strides = none;
+       }},
+      {"two results in one place", {"out1 is out"}, [](P d) { d.out[1] = d.out[0], d.args.reduction1 = kMax; }, true},
       {"dot without y", {"y"}, [](P d) { d.args.reduction = kDot; }},
       {"y for nothing", {"y", "NULL"}, [](P d) { d.args.y = d.args.x; }},
       {"a row's operand", {"before", "acc+row0", "tensor0"}, [](P d) { d.args.before = row; }},

@@ -38,7 +38,18 @@ _POLICIES = {
 
 
 class Context(
-    Attention, Latent, CachePages, Products, Quantization, Experts, Norms, Reductions, Rows, Sampling, Selection, Administration
+    Attention,
+    Latent,
+    CachePages,
+    Products,
+    Quantization,
+    Experts,
+    Norms,
+    Reductions,
+    Rows,
+    Sampling,
+    Selection,
+    Administration,
 ):
     """One device, its kernels and its cache. Safe to use from several threads. Close it, or use it in a `with`.
 

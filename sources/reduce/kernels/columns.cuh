@@ -5,11 +5,11 @@
 
 namespace q {
 
-inline constexpr int kAcross = 32;                         // threads beside each other,
-inline constexpr int kDown = kReduceThreads / kAcross;     // and one below the other
-inline constexpr int kAtOnce = AT_ONCE;                    // elements of each row that a thread has under way
-inline constexpr bool kSegments = SEGMENTS;                // more than one dimension is reduced
-inline constexpr int kColumns = kAcross * kVector;         // of a block
+inline constexpr int kAcross = 32;                      // threads beside each other,
+inline constexpr int kDown = kReduceThreads / kAcross;  // and one below the other
+inline constexpr int kAtOnce = AT_ONCE;                 // elements of each row that a thread has under way
+inline constexpr bool kSegments = SEGMENTS;             // more than one dimension is reduced
+inline constexpr int kColumns = kAcross * kVector;      // of a block
 
 // Where element `number` of a row lies, from its first.
 struct Offset {
