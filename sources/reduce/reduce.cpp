@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <string>
-#include <vector>
 
 #include "jit/error.h"
 #include "sources/call.h"
@@ -49,11 +48,15 @@ struct Dims {
   Dim& operator[](int i) { return all[static_cast<std::size_t>(i)]; }
   const Dim& operator[](int i) const { return all[static_cast<std::size_t>(i)]; }
   void add(const Dim& dim) { all[static_cast<std::size_t>(count++)] = dim; }
-  // The shortest stride in x comes first, those of 0 last.
+  // The shortest stride in x comes first, those of 0 last. There are few, and no call allocates.
   void sort() {
     const auto length = [](const Dim& d) { return d.x == 0 ? INT64_MAX : d.x; };
-    std::stable_sort(all.begin(), all.begin() + count,
-                     [&](const Dim& a, const Dim& b) { return length(a) < length(b); });
+    for (int i = 1; i < count; ++i) {
+      const Dim dim = (*this)[i];
+      int at = i;
+      for (; at > 0 && length((*this)[at - 1]) > length(dim); --at) (*this)[at] = (*this)[at - 1];
+      (*this)[at] = dim;
+    }
   }
   // One dimension of what lies one behind the other in every tensor. The first may become as long as it likes.
   void merge() {
