@@ -39,7 +39,8 @@ struct NormParams {
   i32 pieces, piece;  // of a row, and the elements of each but for the last one
   Divisor each;       // rows that are modulated alike
   Divisor groups;     // of a group norm: rows of a sample, which lie one behind the other
-  Divisor places;     // and elements of a channel
+  Divisor places;     // and elements of a channel; with the channels last, channels of a row
+  i64 place_stride;   // and what lies between the places then
   i32 channels;       // and channels of a row
   f32 eps;
   f32 divide;         // what the sum of squares is divided by: n or 1

@@ -263,12 +263,16 @@ class Reader {
   static bool by_vectors(const Dims& reduced, std::int64_t vector) {
     return reduced.count > 0 && reduced[0].x == 1 && (reduced.count == 1 || reduced[0].extent >= vector);
   }
-  // Whether x and all strides but the innermost one's keep vectors aligned.
+  // Whether the data and all strides but the innermost one's keep vectors of x aligned, by columns those of y too.
   bool aligned(const Dims& inner, const Dims& other) const {
+    return aligned(inner, other, x_.data, &Dim::x) && (problem_.shape.way == Way::rows || !problem_.shape.y ||
+                                                       (inner[0].y == 1 && aligned(inner, other, y_.data, &Dim::y)));
+  }
+  bool aligned(const Dims& inner, const Dims& other, const void* data, std::int64_t Dim::* stride) const {
     const std::int64_t bytes = bytes_of(x_.dtype);
-    bool all = reinterpret_cast<std::uintptr_t>(x_.data) % 16 == 0;
-    for (int i = 1; i < inner.count; ++i) all = all && inner[i].x * bytes % 16 == 0;
-    for (int i = 0; i < other.count; ++i) all = all && other[i].x * bytes % 16 == 0;
+    bool all = reinterpret_cast<std::uintptr_t>(data) % 16 == 0;
+    for (int i = 1; i < inner.count; ++i) all = all && inner[i].*stride * bytes % 16 == 0;
+    for (int i = 0; i < other.count; ++i) all = all && other[i].*stride * bytes % 16 == 0;
     return all;
   }
 

@@ -17,7 +17,6 @@ namespace {
 const ForEveryTarget kTemplates = {
     "norm_backward * stage=rows dtype=bf16 kind=layer weight=bf16 add=1 team=256",
     "norm_backward * stage=rows dtype=f32 kind=rms weight=f32 team=8 access=4 tail=1",
-    "norm_backward * stage=rows dtype=bf16 kind=rms weight=bf16 sums=0 team=1024",
     "norm_backward * stage=sums out=bf16",
 };
 

@@ -17,8 +17,7 @@ namespace {
 const ForEveryTarget kTemplates = {
     "norm * dtype=bf16 out=bf16 kind=layer weight=bf16 bias=bf16 residual=1 team=256",
     "norm * dtype=f16 out=f32 kind=rms scale=f32 shift=f32 team=16 access=2 tail=1",
-    "norm * dtype=bf16 out=bf16 kind=group weight=f32 bias=f32 team=1024",
-    "norm * dtype=f32 out=f32 kind=l2 stage=apply weight=f32 team=512",
+    "norm * dtype=bf16 out=bf16 kind=group stage=apply weight=f32 bias=f32 channels_last=1 team=512",
     "norm * dtype=bf16 out=bf16 kind=group stage=moments team=512",
 };
 
@@ -28,6 +27,7 @@ struct Case {
   Element x = Element::bf16, out = Element::bf16;
   int kind = QUERN_NORM_LAYER;
   std::int64_t groups = 0, places = 0;  // of a group norm: n is channels * places
+  bool channels_last = false;
   Parameter weight = Parameter::none, bias = Parameter::none, scale = Parameter::none, shift = Parameter::none;
   std::int64_t m = 1;  // rows of scale and shift
   bool residual = false;
@@ -64,7 +64,7 @@ class Norm {
       if (c.grouped() && each->given()) {
         each->box.tensor.ndim = 3;
         each->box.shape[1] = channels, each->box.shape[2] = c.places;
-        each->box.strides[1] = c.places, each->box.strides[2] = 1;
+        each->box.strides[1] = c.channels_last ? 1 : c.places, each->box.strides[2] = c.channels_last ? channels : 1;
       }
     }
     args.x = x.box.get();
@@ -119,7 +119,8 @@ class Norm {
       for (std::int64_t first = 0; first < c_.n; first += count) {
         const Moments<double> exact = moments<double>(r, first, count);
         const Moments<float> plain = moments<float>(r, first, count);
-        for (std::int64_t k = first; k < first + count; ++k) {
+        for (std::int64_t e = first; e < first + count; ++e) {
+          const std::int64_t k = place_of(e);
           const double value = affine<double>(r, k, (s(r, k) - exact.mean) * exact.inverse);
           const double terms = (std::fabs(s(r, k)) + exact.size) * exact.inverse;
           const double spread = 0x1p-19 * bound(r, k, terms);
@@ -172,20 +173,26 @@ class Norm {
   Moments<T> moments(std::int64_t r, std::int64_t first, std::int64_t count) const {
     T mean = 0, size = 0, total = 0;
     if (c_.kind == QUERN_NORM_LAYER || c_.grouped()) {
-      for (std::int64_t k = first; k < first + count; ++k) {
-        mean += static_cast<T>(s(r, k));
-        size += static_cast<T>(std::fabs(s(r, k)));
+      for (std::int64_t e = first; e < first + count; ++e) {
+        mean += static_cast<T>(s(r, place_of(e)));
+        size += static_cast<T>(std::fabs(s(r, place_of(e))));
       }
       mean /= static_cast<T>(count), size /= static_cast<T>(count);
     }
-    for (std::int64_t k = first; k < first + count; ++k) {
-      const T d = static_cast<T>(s(r, k)) - mean;
+    for (std::int64_t e = first; e < first + count; ++e) {
+      const T d = static_cast<T>(s(r, place_of(e))) - mean;
       total += d * d;
     }
     if (c_.kind != QUERN_NORM_L2) total /= static_cast<T>(count);
     return {mean, T{1} / std::sqrt(total + static_cast<T>(c_.eps)), size};
   }
-  std::int64_t channel(std::int64_t k) const { return c_.grouped() ? k / c_.places : k; }
+  // Where element e of a sample lies, counted by channel and place; and which channel lies in column k.
+  std::int64_t place_of(std::int64_t e) const {
+    return c_.channels_last ? e % c_.places * (c_.n / c_.places) + e / c_.places : e;
+  }
+  std::int64_t channel(std::int64_t k) const {
+    return !c_.grouped() ? k : c_.channels_last ? k % (c_.n / c_.places) : k / c_.places;
+  }
   double factor(std::int64_t k) const {
     return (weight.given() ? weight.at(0, channel(k)) : 1.0) +
            ((c_.flags & QUERN_NORM_WEIGHT_PLUS_ONE) != 0 ? 1.0 : 0.0);
@@ -261,6 +268,13 @@ std::vector<Case> cases() {
   group("instance", Element::f32, 2, 3, 49, 3).residual = true;
   group("group_one", Element::f32, 2, 6, 1, 1);
   group("group_pieces", Element::bf16, 1, 4, 9001, 2);
+  // The channels of a place beside each other: whole vectors, several to a place, and none.
+  for (const std::int64_t channels : {64, 40, 8}) {
+    Case& c = group("channels_last_" + std::to_string(channels), Element::bf16, 2, channels, 35, 4);
+    c.channels_last = true;
+  }
+  Case& last = group("channels_last_pieces", Element::f32, 1, 20, 2003, 2);
+  last.channels_last = true, last.residual = true, last.to = Where::x, last.sum = Where::residual;
   Case& bare = group("group_bare", Element::bf16, 2, 8, 16, 2);
   bare.weight = bare.bias = Parameter::none;
   // A mean far from 0 leaves the variance what it is.
@@ -413,6 +427,12 @@ TEST(NormRefuses, EveryWrongArgument) {
       {"groups without GROUP", {"groups", "2"}, [](N d) { d.args.groups = 2; }},
       {"groups that do not divide", {"groups", "5", "32"}, [=](N d) { group(d), d.args.groups = 5; }},
       {"groups apart", {"x.strides[1]", "10"}, [=](N d) { group(d), d.x.box.strides[1] = 12; }},
+      {"channels last in x alone",
+       {"out.strides[1]", "1"},
+       [=](N d) {
+         group(d), d.x.box.strides[1] = 1, d.x.box.strides[2] = 32;
+         d.args.residual = d.args.residual_out = nullptr;
+       }},
       {"groups with scale", {"scale", "QUERN_NORM_GROUP"}, [=](N d) { group(d), d.args.scale = d.scale.box.get(); }},
       {"1 + no weight",
        {"QUERN_NORM_WEIGHT_PLUS_ONE", "weight"},

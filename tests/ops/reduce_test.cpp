@@ -20,7 +20,6 @@ namespace quern::test {
 namespace {
 
 const ForEveryTarget kTemplates = {
-    "reduce * way=rows dtype=bf16 kind=sum team=256 at_once=4",
     "reduce * way=rows dtype=f32 kind=argmax out=int64 kind1=logsumexp kind2=max kind3=any out3=uint8 segments=1 "
     "team=32",
     "reduce * way=rows dtype=int8 kind=dot y=1 exact=1 out=int32 team=256 at_once=2",
@@ -355,6 +354,7 @@ std::vector<Case> cases() {
   add("dot", Element::bf16, {5, 600}, 2, {kDot});
   add("dot_apart", Element::f32, {5, 600}, 2, {kDot, kSum}).y_apart = true;
   add("dot_columns", Element::f16, {40, 48}, 1, {kDot});
+  add("dot_columns_apart", Element::f16, {40, 48}, 1, {kDot}).y_apart = true;
   Case& formula = add("formula", Element::f16, {5, 521}, 2, {kMean, kMax});
   formula.before = "acc * tensor0 * scalar1", formula.after = "acc * scalar0 + scalar1";
   // Other dtypes of results.

@@ -68,6 +68,12 @@ def test_norms_by_name(context, rng):
     np.testing.assert_allclose(found, normalised(image.reshape(2, 3, -1)).reshape(image.shape) * by + by, **close)
     found = context.instance_norm(image)
     np.testing.assert_allclose(found, normalised(image.reshape(2, 6, -1)).reshape(image.shape), **close)
+    last = np.ascontiguousarray(image.transpose(0, 2, 3, 1)).transpose(0, 3, 1, 2)
+    found, total = context.group_norm(last, 3, channel, channel, residual=last)
+    assert found.strides == total.strides == last.strides
+    exact = normalised(2 * image.reshape(2, 3, -1)).reshape(image.shape)
+    np.testing.assert_allclose(found, exact * by + by, **close)
+    np.testing.assert_allclose(total, 2 * image, **close)
     with pytest.raises(quern.InvalidError, match="not compact"):
         context.group_norm(image[:, :, ::2], 3)
 

@@ -46,6 +46,7 @@ def test_dtypes_of_results(context, rng):
     exact = context.sum(x, 1, dtype="int32")
     assert exact.dtype == np.int32
     np.testing.assert_array_equal(exact, x.sum(1, dtype=np.int64))
+    assert context.sum(x > 0, dtype="int32") == (x > 0).sum()
     halves = context.sum(np.full((2, 9), 0.1, np.float16), 1, f16_sums=True, dtype="f16")
     assert halves.dtype == np.float16
 
