@@ -34,6 +34,7 @@ struct Shape {
   Dtype weight = Dtype::other, bias = Dtype::other;  // other: none
   Dtype scale = Dtype::other, shift = Dtype::other;
   bool residual = false, tail = false;
+  bool channels_last = false;  // of a group norm
   int access = 16;
   int team = 0;
 
@@ -56,6 +57,7 @@ constexpr auto kConstants = describe<Shape>(
     choice<&Shape::scale>("scale", nullptr, kOptional).optional(),
     choice<&Shape::shift>("shift", nullptr, kOptional).optional(),
     flag<&Shape::residual>("residual", "RESIDUAL").optional(),
+    flag<&Shape::channels_last>("channels_last", "CHANNELS_LAST").optional(),
     choice<&Shape::access>("access", "ACCESS", kAccesses).optional(), flag<&Shape::tail>("tail", "TAIL").optional(),
     number<&Shape::team>("team", nullptr, {1, kMostThreads}));
 
@@ -77,6 +79,7 @@ jit::Spec parse(const Constants& given, const jit::TargetInfo& target) {
     refuse("shift is of another dtype than scale; allowed: the same");
   if (shape.kind == NormKind::group && (shape.scale != Dtype::other || shape.shift != Dtype::other))
     refuse("scale and shift are given; allowed with kind group: none");
+  if (shape.channels_last && shape.kind != NormKind::group) refuse("channels_last is 1; allowed without kind group: 0");
   if (shape.stage != NormStage::whole && shape.team != q::kNormPieceThreads)
     refuse("team is another than 512; allowed with stages moments and apply: 512");
   expect_team("norm", shape.rows(), shape.element, kMostThreads, target.warp_size);
@@ -164,12 +167,16 @@ class Reader {
       const std::int64_t places = x_.shape[2];
       if (places < 1) refuse_extent("x", 2, places, "1 and more");
       if (args_.groups < 1 || channels_ % args_.groups != 0)
-        refuse_value("groups", std::int64_t{args_.groups}, ("divisors of the " + std::to_string(channels_) + " channels").c_str());
+        refuse_value("groups", std::int64_t{args_.groups},
+                     ("divisors of the " + std::to_string(channels_) + " channels").c_str());
       n_ = channels_ / args_.groups * places;
       rows *= args_.groups;
       if (rows > INT32_MAX) refuse_extent("x", 0, x_.shape[0], "at most 2^31 - 1 groups in all");
-      p_.groups = divisor(args_.groups), p_.places = divisor(static_cast<std::int32_t>(places));
-      p_.channels = static_cast<std::int32_t>(channels_ / args_.groups);
+      const auto channels = static_cast<std::int32_t>(channels_ / args_.groups);
+      // Of one channel or one place both are the same.
+      shape_.channels_last = x_.strides[2] != 1 && places > 1 && channels_ > 1;
+      p_.groups = divisor(args_.groups), p_.channels = channels, p_.place_stride = channels_;
+      p_.places = divisor(shape_.channels_last ? channels : static_cast<std::int32_t>(places));
     } else if (args_.groups != 0) {
       refuse_value("groups", std::int64_t{args_.groups}, "0 unless kind is QUERN_NORM_GROUP");
     }
@@ -180,11 +187,15 @@ class Reader {
   }
 
   void take(const Tensor& t, const char* name) {
-    expect_unit_stride(t, name, t.rank - 1);
-    if (groups() && t.strides[1] != t.shape[2] && t.shape[1] > 1)
-      refuse_stride(name, 1, t.strides[1], ("the extent of the last dimension, " + std::to_string(t.shape[2])).c_str());
+    const int inner = shape_.channels_last ? 1 : t.rank - 1, outer = 3 - inner;
+    expect_unit_stride(t, name, inner);
+    if (groups() && t.strides[outer] != t.shape[inner] && t.shape[outer] > 1) {
+      refuse_stride(name, outer, t.strides[outer],
+                    ("the extent of the dimension whose stride is 1, " + std::to_string(t.shape[inner])).c_str());
+    }
     alignment_.take(t, name, t.strides[0], t.shape[0] > 1);
-    if (groups()) alignment_.take(t, name, n_, args_.groups > 1);
+    if (groups()) alignment_.take(t, name, shape_.channels_last ? p_.channels : n_, args_.groups > 1);
+    if (shape_.channels_last) alignment_.take(t, name, channels_, t.shape[2] > 1);
   }
   Tensor read_like(const DLTensor* given, const char* name, std::initializer_list<Dtype> dtypes) {
     const Tensor t = ops::read(given, name, x_.rank, dtypes, call_.place);
@@ -216,8 +227,7 @@ class Reader {
     p_.out = out.data, p_.out_stride = out.strides[0];
     if (args_.residual_out == nullptr) return;
     const Tensor sum = read_result(args_.residual_out, "residual_out", {x_.dtype});
-    if (sum.data != nullptr && sum.data == out.data)
-      refuse("residual_out is out; only one can be written there");
+    if (sum.data != nullptr && sum.data == out.data) refuse("residual_out is out; only one can be written there");
     p_.residual_out = sum.data, p_.residual_out_stride = sum.strides[0];
   }
 
@@ -240,7 +250,7 @@ class Reader {
     const Tensor t = ops::read(given, name, 1, {x_.dtype, Dtype::f32}, call_.place);
     expect_extent(t, name, 0, channels_);
     expect_unit_stride(t, name, 0);
-    if (!groups()) expect_aligned(t, name, call_.alignment);
+    if (!groups() || shape_.channels_last) expect_aligned(t, name, call_.alignment);
     *to = t.data;
     return t.dtype;
   }
@@ -256,8 +266,7 @@ class Reader {
     alignment_.take(t, name, t.strides[0], m > 1);
     *to = t.data, *stride = t.strides[0];
     const auto each = static_cast<std::int32_t>(m > 0 ? std::max<std::int64_t>(rows / m, 1) : 1);
-    if (p_.each.value != 0 && p_.each.value != each)
-      refuse_extent(name, 0, m, "as many as scale has");
+    if (p_.each.value != 0 && p_.each.value != each) refuse_extent(name, 0, m, "as many as scale has");
     p_.each = divisor(each);
     return t.dtype;
   }
@@ -415,8 +424,8 @@ void run(const Runtime& runtime, const quern_norm_args& args) {
   if (problem.way == Way::quantize) return quantize::run(runtime, quantize_args(args));
   const bool split = problem.shape.stage == NormStage::apply;
   if (split && problem.params.rows > 0) {
-    problem.params.moments = static_cast<q::NormMoments*>(
-        read_workspace(args.workspace, args.workspace_size, problem.workspace).scratch);
+    problem.params.moments =
+        static_cast<q::NormMoments*>(read_workspace(args.workspace, args.workspace_size, problem.workspace).scratch);
   }
   const jit::Kernel* first = split ? kernel_of(problem.shape, NormStage::moments, runtime, args) : nullptr;
   const jit::Kernel* kernel = kernel_of(problem.shape, problem.shape.stage, runtime, args);

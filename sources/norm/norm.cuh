@@ -16,12 +16,74 @@ inline constexpr NormStage kStage = NormStage::STAGE;
 inline constexpr bool kResidual = RESIDUAL, kHasWeight = HAS_WEIGHT, kHasBias = HAS_BIAS, kHasScale = HAS_SCALE,
                       kHasShift = HAS_SHIFT;
 inline constexpr bool kGroups = kKind == NormKind::group, kCentred = kGroups || kKind == NormKind::layer;
+// Of a group norm: at each place the channels lie beside each other, and not the places of each channel.
+inline constexpr bool kChannelsLast = CHANNELS_LAST;
 
 // Where a row of a tensor begins. The groups of a sample lie one behind the other.
 QUERN_DEVICE i64 begin_of(const NormParams& p, i64 row, i64 stride) {
   if constexpr (!kGroups) return row * stride;
   const i32 sample = static_cast<i32>(row) / p.groups;
-  return sample * stride + (row - static_cast<i64>(sample) * p.groups.value) * p.n;
+  const i64 group = row - static_cast<i64>(sample) * p.groups.value;
+  return sample * stride + group * (kChannelsLast ? p.channels : p.n);
+}
+
+// A thread's vectors of a row. With the channels last they are whole where a place's channels are some of them; else
+// each element is where it is.
+QUERN_DEVICE bool has_whole_vectors(const NormParams& p) { return p.channels % kElements == 0; }
+QUERN_DEVICE i64 offset_of(const NormParams& p, i32 column) {
+  const i32 place = column / p.places;
+  return place * p.place_stride + (column - place * p.channels);
+}
+template <class T>
+QUERN_DEVICE RawValues<T> load_row(const NormParams& p, const T* row, const Columns& c) {
+  if constexpr (!kChannelsLast) return load_values<Reuse::no>(row, c);
+  RawValues<T> raw{};
+  if (has_whole_vectors(p)) {
+    QUERN_UNROLL for (int v = 0; v < kVectors; ++v) {
+      if (c.of(v) > 0) raw.v[v] = load_vector<Reuse::no>(row + offset_of(p, c.first + v * kStep), c.of(v));
+    }
+    return raw;
+  }
+  QUERN_UNROLL for (int v = 0; v < kVectors; ++v) {
+    QUERN_UNROLL for (int i = 0; i < kElements; ++i) {
+      if (i >= c.of(v)) continue;
+      const u32 bits = bits_at(row + offset_of(p, c.first + v * kStep + i));
+      raw.v[v].words[i * sizeof(T) / 4] |= bits << 8 * (i * sizeof(T) % 4);
+    }
+  }
+  return raw;
+}
+// A vector that is whole.
+template <class T>
+QUERN_DEVICE void store_whole(T* to, const Vector& y) {
+  const Raw<T> raw = narrow<T>(y);
+  constexpr int kWords = sizeof(raw.words) / 4;
+  if constexpr (kAccess == 16 && kWords % 4 == 0) {
+    const u32(&w)[kWords] = raw.words;
+    QUERN_UNROLL for (int i = 0; i < kWords; i += 4) {
+      store16_global(reinterpret_cast<u8*>(to) + 4 * i, {{w[i], w[i + 1], w[i + 2], w[i + 3]}});
+    }
+  } else {
+    store_words(to, raw.words);
+  }
+}
+template <class T>
+QUERN_DEVICE void store_row_values(const NormParams& p, T* row, const Columns& c, const Values& y) {
+  if constexpr (!kChannelsLast) return store_values(row, c, y);
+  if (has_whole_vectors(p)) {
+    QUERN_UNROLL for (int v = 0; v < kVectors; ++v) {
+      if (c.of(v) > 0) store_whole(row + offset_of(p, c.first + v * kStep), y.v[v]);
+    }
+    return;
+  }
+  QUERN_UNROLL for (int v = 0; v < kVectors; ++v) {
+    const Raw<T> raw = narrow<T>(y.v[v]);
+    QUERN_UNROLL for (int i = 0; i < kElements; ++i) {
+      if (i >= c.of(v)) continue;
+      T* const to = row + offset_of(p, c.first + v * kStep + i);
+      *to = element_of<T>(raw.words[i * sizeof(T) / 4] >> 8 * (i * sizeof(T) % 4));
+    }
+  }
 }
 
 // What a row's numbers are multiplied by and what is added, as it lies in memory: loaded beside the row, so that it is
@@ -48,10 +110,9 @@ QUERN_DEVICE Parameters load_parameters(const NormParams& p, i64 row, const Colu
 
 // x, or x + residual in f32.
 QUERN_DEVICE Values load_sum(const NormParams& p, i64 row, const Columns& c) {
-  const auto x = load_values<Reuse::no>(static_cast<const Element*>(p.x) + begin_of(p, row, p.x_stride), c);
+  const auto x = load_row(p, static_cast<const Element*>(p.x) + begin_of(p, row, p.x_stride), c);
   if constexpr (kResidual) {
-    const auto raw =
-        load_values<Reuse::no>(static_cast<const Element*>(p.residual) + begin_of(p, row, p.residual_stride), c);
+    const auto raw = load_row(p, static_cast<const Element*>(p.residual) + begin_of(p, row, p.residual_stride), c);
     Values y = widen(x);
     const Values other = widen(raw);
     each_value(y, [&](f32 value, int v, int i) { return value + other.v[v].x[i]; });
@@ -98,15 +159,28 @@ QUERN_DEVICE void affine_by_channel(const NormParams& p, i64 row, const Columns&
   const i64 first = (row - static_cast<i64>(sample) * p.groups.value) * p.channels;
   const Weight* weight = static_cast<const Weight*>(p.weight) + first;
   const Weight* bias = static_cast<const Weight*>(p.bias) + first;
-  const bool whole = p.places.value % kElements == 0;
+  const bool whole = kChannelsLast ? has_whole_vectors(p) : p.places.value % kElements == 0;
   QUERN_UNROLL for (int v = 0; v < kVectors; ++v) {
     if (c.of(v) <= 0) continue;
     const i32 column = c.first + v * kStep, last = column + c.of(v) - 1;
+    if (kChannelsLast && whole) {
+      const i32 channel = column - column / p.places * p.channels;
+      if constexpr (kHasWeight) {
+        const Vector by = widen(load_vector<Reuse::yes>(weight + channel, kElements));
+        QUERN_UNROLL for (int i = 0; i < kElements; ++i) y.v[v].x[i] *= by.x[i] + p.weight_offset;
+      }
+      if constexpr (kHasBias) {
+        const Vector and_bias = widen(load_vector<Reuse::yes>(bias + channel, kElements));
+        QUERN_UNROLL for (int i = 0; i < kElements; ++i) y.v[v].x[i] += and_bias.x[i];
+      }
+      continue;
+    }
     i32 channel = -1;
     f32 by = 1.0f, and_bias = 0.0f;
     QUERN_UNROLL for (int i = 0; i < kElements; ++i) {
       if (i == 0 || !whole) {
-        const i32 here = (column + i < last ? column + i : last) / p.places;
+        const i32 at = column + i < last ? column + i : last, quotient = at / p.places;
+        const i32 here = kChannelsLast ? at - quotient * p.channels : quotient;
         if (here != channel) {
           channel = here;
           if constexpr (kHasWeight) by = to_f32(weight[channel]) + p.weight_offset;
@@ -124,7 +198,7 @@ QUERN_DEVICE void affine_by_channel(const NormParams& p, i64 row, const Columns&
 QUERN_DEVICE void store_row(const NormParams& p, i64 row, const Columns& c, Values& y, const NormMoments& moments,
                             const Parameters& parameters) {
   if (kResidual && p.residual_out) {
-    store_values(static_cast<Element*>(p.residual_out) + begin_of(p, row, p.residual_out_stride), c, y);
+    store_row_values(p, static_cast<Element*>(p.residual_out) + begin_of(p, row, p.residual_out_stride), c, y);
   }
   const f32 inverse = inverse_of(p, moments.squares);
   each_value(y, [&](f32 value, int, int) { return (kCentred ? value - moments.mean : value) * inverse; });
@@ -133,7 +207,7 @@ QUERN_DEVICE void store_row(const NormParams& p, i64 row, const Columns& c, Valu
   } else {
     affine(p, parameters, y);
   }
-  store_values(static_cast<Out*>(p.out) + begin_of(p, row, p.out_stride), c, y);
+  store_row_values(p, static_cast<Out*>(p.out) + begin_of(p, row, p.out_stride), c, y);
 }
 
 QUERN_DEVICE void normalise_row(const NormParams& p, i64 row, Joiner& joiner) {

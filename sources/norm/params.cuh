@@ -12,12 +12,12 @@ enum class NormKind : u8 { layer, rms, l2, group };
 // these its results.
 enum class NormStage : u8 { whole, moments, apply };
 
-inline constexpr i32 kNormPieces = 256;       // of a row, at most
+inline constexpr i32 kNormPieces = 256;        // of a row, at most
 inline constexpr i32 kNormPieceThreads = 512;  // that take one
 inline constexpr i32 kNormHeld = 16;           // elements of a row that a thread holds at once
 
-// Of some elements: their mean and the sum of their squared deviations from it; where a norm asks for no mean, 0 and the
-// sum of their squares.
+// Of some elements: their mean and the sum of their squared deviations from it; where a norm asks for no mean, 0 and
+// the sum of their squares.
 struct NormMoments {
   f32 mean, squares;
 };
@@ -39,7 +39,8 @@ struct NormParams {
   i32 pieces, piece;  // of a row, and the elements of each but for the last one
   Divisor each;       // rows that are modulated alike
   Divisor groups;     // of a group norm: rows of a sample, which lie one behind the other
-  Divisor places;     // and elements of a channel
+  Divisor places;     // and elements of a channel; with the channels last, channels of a row
+  i64 place_stride;   // and what lies between the places then
   i32 channels;       // and channels of a row
   f32 eps;
   f32 divide;         // what the sum of squares is divided by: n or 1

@@ -19,10 +19,10 @@ RowShape fit(std::int64_t n, int alignment, std::uint32_t warp) {
   shape.access = alignment;
   shape.tail = n % (alignment == 16 ? 8 : 4) != 0;
   const std::int64_t threads = (n + q::kNormHeld - 1) / q::kNormHeld;
-  shape.team = threads > kMostThreads                        ? q::kNormPieceThreads
-               : threads <= static_cast<std::int64_t>(warp) ? static_cast<int>(std::bit_ceil(
-                                                                  static_cast<std::uint32_t>(std::max<std::int64_t>(threads, 1))))
-                                                            : static_cast<int>((threads + warp - 1) / warp * warp);
+  shape.team = threads > kMostThreads ? q::kNormPieceThreads
+               : threads <= static_cast<std::int64_t>(warp)
+                   ? static_cast<int>(std::bit_ceil(static_cast<std::uint32_t>(std::max<std::int64_t>(threads, 1))))
+                   : static_cast<int>((threads + warp - 1) / warp * warp);
   return shape;
 }
 

@@ -44,17 +44,17 @@ constexpr Names<bool, 2> kKinds = {{{"layer", true}, {"rms", false}}};
 constexpr Names<Dtype, 4> kOptional = {
     {{"none", Dtype::other}, {"f16", Dtype::f16}, {"bf16", Dtype::bf16}, {"f32", Dtype::f32}}};
 constexpr Names<int, 4> kAccesses = {{{"16", 16}, {"8", 8}, {"4", 4}, {"2", 2}}};
-constexpr auto kConstants = describe<Shape>(
-    tag_norm_backward, "norm_backward", choice<&Shape::stage>("stage", nullptr, kStages),
-    choice<&Shape::out>("out", "OUT", kFloatDtypes).when(is_sums),
-    choice<&Shape::element>("dtype", "ELEMENT", kFloatDtypes).when(is_rows),
-    choice<&Shape::weight>("weight", nullptr, kOptional).optional().when(is_rows),
-    choice<&Shape::centred>("kind", nullptr, kKinds).when(is_rows),
-    flag<&Shape::add>("add", "HAS_ADD").optional().when(is_rows),
-    flag<&Shape::sums>("sums", "SUMS").optional().when(is_rows),
-    choice<&Shape::access>("access", "ACCESS", kAccesses).optional().when(is_rows),
-    flag<&Shape::tail>("tail", "TAIL").optional().when(is_rows),
-    number<&Shape::team>("team", nullptr, {1, norm::kMostThreads}).when(is_rows));
+constexpr auto kConstants =
+    describe<Shape>(tag_norm_backward, "norm_backward", choice<&Shape::stage>("stage", nullptr, kStages),
+                    choice<&Shape::out>("out", "OUT", kFloatDtypes).when(is_sums),
+                    choice<&Shape::element>("dtype", "ELEMENT", kFloatDtypes).when(is_rows),
+                    choice<&Shape::weight>("weight", nullptr, kOptional).optional().when(is_rows),
+                    choice<&Shape::centred>("kind", nullptr, kKinds).when(is_rows),
+                    flag<&Shape::add>("add", "HAS_ADD").optional().when(is_rows),
+                    flag<&Shape::sums>("sums", "SUMS").optional().when(is_rows),
+                    choice<&Shape::access>("access", "ACCESS", kAccesses).optional().when(is_rows),
+                    flag<&Shape::tail>("tail", "TAIL").optional().when(is_rows),
+                    number<&Shape::team>("team", nullptr, {1, norm::kMostThreads}).when(is_rows));
 
 Constants constants(const jit::Spec& spec) { return kConstants.to_constants(kConstants.to_shape(spec)); }
 
@@ -300,8 +300,8 @@ void run(const Runtime& runtime, const quern_norm_backward_args& args) {
   // Without a row the gradients of weight and bias are still 0.
   if (sums == nullptr) return;
   const std::int64_t blocks = (p.n + q::kNormSumColumns - 1) / q::kNormSumColumns;
-  jit::Launch launch = how(args.max_sms > 0 ? std::min<std::int64_t>(blocks, problem.sms) : blocks,
-                           q::kNormSumThreads, args);
+  jit::Launch launch =
+      how(args.max_sms > 0 ? std::min<std::int64_t>(blocks, problem.sms) : blocks, q::kNormSumThreads, args);
   launch.grid[1] = 2;
   ops::launch(runtime, *sums, launch, "launching norm_backward", problem.sums_params);
 }

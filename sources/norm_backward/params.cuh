@@ -24,7 +24,7 @@ struct NormBackwardParams {
   i64 dout_stride, x_stride, add_stride, dx_stride;
   i32 rows;
   i32 n;
-  i32 parts, each;    // of the rows, and how many each has but for the last one
+  i32 parts, each;  // of the rows, and how many each has but for the last one
   f32 eps;
   f32 weight_offset;  // 1 where the norm multiplied by 1 + weight
 };

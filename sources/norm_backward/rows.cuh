@@ -12,7 +12,7 @@ using Element = ELEMENT;
 using Weight = WEIGHT;
 inline constexpr bool kCentred = CENTRED;  // a layer norm's
 inline constexpr bool kHasWeight = HAS_WEIGHT, kHasAdd = HAS_ADD;
-inline constexpr bool kSums = SUMS;  // those of weight and bias are wanted
+inline constexpr bool kSums = SUMS;    // those of weight and bias are wanted
 inline constexpr bool kAhead = AHEAD;  // there are registers for the next row's numbers
 
 QUERN_DEVICE const Element* row_of(const void* matrix, i32 row, i64 stride) {
@@ -51,9 +51,7 @@ QUERN_DEVICE void store_gradient(const NormBackwardParams& p, i32 row, const Col
   const f32 along = joiner.team(sum_of_products(g, y), Plus()) / count;
   f32 mean = 0.0f;
   if constexpr (kCentred) mean = joiner.team(sum(g), Plus()) / count;
-  each_value(g, [&](f32 value, int v, int i) {
-    return inverse * (fma(-along, y.v[v].x[i], value) - mean);
-  });
+  each_value(g, [&](f32 value, int v, int i) { return inverse * (fma(-along, y.v[v].x[i], value) - mean); });
   if constexpr (kHasAdd) {
     const Values other = widen(add);
     each_value(g, [&](f32 value, int v, int i) { return value + other.v[v].x[i]; });

@@ -32,7 +32,7 @@ struct ReduceParams {
   ReducedDim reduced[kReduceDims];
   i32 kept_dims, reduced_dims;
   i32 rows;     // results
-  i32 aligned;  // by columns: all vectors are
+  i32 aligned;  // by columns: all vectors are, y's too
   // By rows the innermost reduced dimension is a segment of a row; `run` are its elements, `steps` the vectors that it
   // is taken in, the segments together having `length` of these. By columns length counts what is reduced.
   i64 run;

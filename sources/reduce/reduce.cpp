@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <string>
-#include <vector>
 
 #include "jit/error.h"
 #include "sources/call.h"
@@ -49,11 +48,15 @@ struct Dims {
   Dim& operator[](int i) { return all[static_cast<std::size_t>(i)]; }
   const Dim& operator[](int i) const { return all[static_cast<std::size_t>(i)]; }
   void add(const Dim& dim) { all[static_cast<std::size_t>(count++)] = dim; }
-  // The shortest stride in x comes first, those of 0 last.
+  // The shortest stride in x comes first, those of 0 last. There are few, and no call allocates.
   void sort() {
     const auto length = [](const Dim& d) { return d.x == 0 ? INT64_MAX : d.x; };
-    std::stable_sort(all.begin(), all.begin() + count,
-                     [&](const Dim& a, const Dim& b) { return length(a) < length(b); });
+    for (int i = 1; i < count; ++i) {
+      const Dim dim = (*this)[i];
+      int at = i;
+      for (; at > 0 && length((*this)[at - 1]) > length(dim); --at) (*this)[at] = (*this)[at - 1];
+      (*this)[at] = dim;
+    }
   }
   // One dimension of what lies one behind the other in every tensor. The first may become as long as it likes.
   void merge() {
@@ -217,7 +220,8 @@ class Reader {
     // A tensor without dimensions is one of a single element.
     static constexpr std::int64_t kOne = 1;
     DLTensor given = *out_of(i);
-    if (kept == 0 && given.ndim == 0) given.ndim = 1, given.shape = const_cast<std::int64_t*>(&kOne), given.strides = nullptr;
+    if (kept == 0 && given.ndim == 0)
+      given.ndim = 1, given.shape = const_cast<std::int64_t*>(&kOne), given.strides = nullptr;
     const bool all = given.ndim == x_.rank, single = kept == 0 && given.ndim == 1;
     if (!all && !single && given.ndim != kept) refuse_rank(name, given.ndim, kept);
     const Tensor out = read_result(&given, name, given.ndim, kind(i));
@@ -259,12 +263,16 @@ class Reader {
   static bool by_vectors(const Dims& reduced, std::int64_t vector) {
     return reduced.count > 0 && reduced[0].x == 1 && (reduced.count == 1 || reduced[0].extent >= vector);
   }
-  // Whether x and all strides but the innermost one's keep vectors aligned.
+  // Whether the data and all strides but the innermost one's keep vectors of x aligned, by columns those of y too.
   bool aligned(const Dims& inner, const Dims& other) const {
+    return aligned(inner, other, x_.data, &Dim::x) && (problem_.shape.way == Way::rows || !problem_.shape.y ||
+                                                       (inner[0].y == 1 && aligned(inner, other, y_.data, &Dim::y)));
+  }
+  bool aligned(const Dims& inner, const Dims& other, const void* data, std::int64_t Dim::* stride) const {
     const std::int64_t bytes = bytes_of(x_.dtype);
-    bool all = reinterpret_cast<std::uintptr_t>(x_.data) % 16 == 0;
-    for (int i = 1; i < inner.count; ++i) all = all && inner[i].x * bytes % 16 == 0;
-    for (int i = 0; i < other.count; ++i) all = all && other[i].x * bytes % 16 == 0;
+    bool all = reinterpret_cast<std::uintptr_t>(data) % 16 == 0;
+    for (int i = 1; i < inner.count; ++i) all = all && inner[i].*stride * bytes % 16 == 0;
+    for (int i = 0; i < other.count; ++i) all = all && other[i].*stride * bytes % 16 == 0;
     return all;
   }
 
@@ -276,7 +284,8 @@ class Reader {
     p.rows = static_cast<std::int32_t>(kept_.product());
     p.kept_dims = kept_.count, p.reduced_dims = reduced_.count;
     shape.vectors = by_vectors(reduced_, vector);
-    if (!shape.vectors && kept_.count > 0 && kept_[0].x == 1 && kept_[0].extent >= kFewColumns) shape.way = Way::columns;
+    if (!shape.vectors && kept_.count > 0 && kept_[0].x == 1 && kept_[0].extent >= kFewColumns)
+      shape.way = Way::columns;
     shape.segments = reduced_.count > 1;
     const bool rows = shape.way == Way::rows;
     shape.vectors = shape.vectors || !rows;
@@ -298,10 +307,11 @@ class Reader {
     cut(nominal, rows ? kWholeRow : kWholeColumn, rows ? kRowPiece : kColumnPiece,
         rows ? kMostRowPieces : kMostColumnPieces, rows ? kRowStep : kColumnStep);
     const std::int64_t columns = 32 * vector;
-    problem_.units = p.pieces * (rows ? (p.rows + q::kReduceThreads / shape.team - 1) /
-                                            (p.pieces == 1 ? q::kReduceThreads / shape.team : 1)
-                                      : p.rows == 0 ? 0
-                                                    : p.rows / kept_[0].extent * ((kept_[0].extent + columns - 1) / columns));
+    problem_.units =
+        p.pieces *
+        (rows ? (p.rows + q::kReduceThreads / shape.team - 1) / (p.pieces == 1 ? q::kReduceThreads / shape.team : 1)
+         : p.rows == 0 ? 0
+                       : p.rows / kept_[0].extent * ((kept_[0].extent + columns - 1) / columns));
     for (int i = 0; i < kept_.count; ++i) {
       q::KeptDim& to = p.kept[i];
       to = {divisor(static_cast<std::int32_t>(std::max<std::int64_t>(kept_[i].extent, 1))), kept_[i].x, kept_[i].y, {}};

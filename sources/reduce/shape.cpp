@@ -14,8 +14,8 @@
 namespace quern::ops::reduce {
 namespace {
 
-constexpr int kRowTeam = 32;          // lanes that take a row of few vectors,
-constexpr std::int64_t kFew = 256;    // that is of no more than so many
+constexpr int kRowTeam = 32;        // lanes that take a row of few vectors,
+constexpr std::int64_t kFew = 256;  // that is of no more than so many
 constexpr int kMostAtOnce = 4;
 
 constexpr Names<Way, 3> kWays = {{{"rows", Way::rows}, {"columns", Way::columns}, {"join", Way::join}}};
@@ -67,11 +67,11 @@ constexpr auto kConstants = describe<Shape>(
     choice<&Shape::element>("dtype", nullptr, kElements), choice<&Shape::kind>("kind", "KIND0", kKinds),
     choice<&Shape::kind1>("kind1", "KIND1", kKinds).optional(),
     choice<&Shape::kind2>("kind2", "KIND2", kKinds).optional(),
-    choice<&Shape::kind3>("kind3", "KIND3", kKinds).optional(),
-    choice<&Shape::out>("out", nullptr, kOuts).optional(), choice<&Shape::out1>("out1", nullptr, kOuts).optional(),
-    choice<&Shape::out2>("out2", nullptr, kOuts).optional(), choice<&Shape::out3>("out3", nullptr, kOuts).optional(),
-    Formula<&Shape::before>{"before"}, Formula<&Shape::after>{"after"}, Formula<&Shape::after1>{"after1"},
-    Formula<&Shape::after2>{"after2"}, Formula<&Shape::after3>{"after3"}, flag<&Shape::y>("y", "HAS_Y").optional(),
+    choice<&Shape::kind3>("kind3", "KIND3", kKinds).optional(), choice<&Shape::out>("out", nullptr, kOuts).optional(),
+    choice<&Shape::out1>("out1", nullptr, kOuts).optional(), choice<&Shape::out2>("out2", nullptr, kOuts).optional(),
+    choice<&Shape::out3>("out3", nullptr, kOuts).optional(), Formula<&Shape::before>{"before"},
+    Formula<&Shape::after>{"after"}, Formula<&Shape::after1>{"after1"}, Formula<&Shape::after2>{"after2"},
+    Formula<&Shape::after3>{"after3"}, flag<&Shape::y>("y", "HAS_Y").optional(),
     flag<&Shape::exact>("exact", "EXACT").optional(), flag<&Shape::halves>("halves", "HALVES").optional(),
     flag<&Shape::vectors>("vectors", nullptr).optional(), flag<&Shape::segments>("segments", "SEGMENTS").optional(),
     choice<&Shape::team>("team", "TEAM", kTeams).optional(),
@@ -107,12 +107,17 @@ Layout layout_of(Reduction kind) {
 // That a kernel can store a result so. `out` is the dtype of what is not there, too.
 void expect_out(const Shape& shape, Reduction kind, Dtype out, const quern_expression& after, const char* name) {
   const bool number = out == Dtype::f32 || out == Dtype::f16 || out == Dtype::bf16;
-  const bool fits = is_place(kind)            ? out == Dtype::i32 || out == Dtype::i64
-                    : is_truth(kind)          ? out == Dtype::u8 || out == Dtype::i32 || out == Dtype::f32
-                    : kind == Reduction::none ? out == Dtype::f32
-                                              : number || (out == Dtype::i32 && shape.exact && is_sum(kind) &&
-                                                           kind != Reduction::mean);
-  if (!fits) refuse(std::string(name) + " is of a dtype that its reduction cannot be stored as");
+  const bool fits = is_place(kind)   ? out == Dtype::i32 || out == Dtype::i64
+                    : is_truth(kind) ? out == Dtype::u8 || out == Dtype::i32 || out == Dtype::f32
+                    : kind == Reduction::none
+                        ? out == Dtype::f32
+                        : number || (out == Dtype::i32 && shape.exact && is_sum(kind) && kind != Reduction::mean);
+  if (!fits)
+    refuse(std::string(name) + " is " + name_of(out) + "; allowed: " +
+           (is_place(kind)            ? "int32, int64"
+            : is_truth(kind)          ? "uint8, int32, f32"
+            : kind == Reduction::none ? "f32, as there is none"
+                                      : "f32, f16, bf16, and int32 of exact sums and dot products"));
   if (&after != identity() && (kind == Reduction::none || is_place(kind) || is_truth(kind) || !number))
     refuse(std::string("a formula behind the reduction of ") + name + "; allowed: none");
 }
@@ -137,7 +142,8 @@ std::int64_t state_bytes(const Shape& shape) {
 void fit_team(Shape& shape, std::int64_t vectors) {
   vectors = std::max<std::int64_t>(vectors, 1);
   const auto lanes = static_cast<std::uint64_t>((vectors + kMostAtOnce - 1) / kMostAtOnce);
-  shape.team = vectors > kFew ? q::kReduceThreads : static_cast<int>(std::min<std::uint64_t>(std::bit_ceil(lanes), kRowTeam));
+  shape.team =
+      vectors > kFew ? q::kReduceThreads : static_cast<int>(std::min<std::uint64_t>(std::bit_ceil(lanes), kRowTeam));
   const std::int64_t each = vectors / shape.team;
   shape.at_once = each >= kMostAtOnce ? kMostAtOnce : each >= 2 ? 2 : 1;
 }
@@ -173,8 +179,7 @@ void expect_before(const quern_expression& formula, const char* name) {
 
 void expect_after(const quern_expression& formula, const char* name) {
   bool fits = (formula.leaves & ~std::uint32_t{expression::leaf_acc}) == 0;
-  for (const expression::OperandKind kind : formula.operands)
-    fits = fits && kind == expression::OperandKind::unused;
+  for (const expression::OperandKind kind : formula.operands) fits = fits && kind == expression::OperandKind::unused;
   if (!fits)
     throw Error(QUERN_INVALID, std::string(name) + " is \"" + formula.text +
                                    "\"; allowed are acc (the reduction's result) and scalars");
@@ -192,7 +197,8 @@ jit::Spec parse(const Constants& given, const jit::TargetInfo& target) {
   if (shape.kind == Reduction::none) refuse("kind is none; allowed: what out is of");
   bool reads_y = shape.before->operands[0] != expression::OperandKind::unused;
   for (const Reduction kind : shape.kinds()) reads_y = reads_y || (kind == Reduction::dot && shape.way != Way::join);
-  if (reads_y != shape.y) refuse(shape.y ? "y is 1; allowed: 0, as nothing reads it" : "y is 0; allowed: 1, as it is read");
+  if (reads_y != shape.y)
+    refuse(shape.y ? "y is 1; allowed: 0, as nothing reads it" : "y is 0; allowed: 1, as it is read");
   if (shape.exact && (shape.element != Dtype::i8 || shape.before != identity()))
     refuse("exact is 1; allowed with int8 and without a formula before: 0 and 1");
   if (shape.way == Way::columns && !shape.vectors) refuse("vectors is 0; allowed by columns: 1");

@@ -30,7 +30,7 @@ _IN_PLACE: dict[str, dict[str, str]] = {
 
 def _is_written(op: str, name: str, args: Any, given: dict[str, Any]) -> bool:
     """Read-only memory is refused for what an op writes, since a DLTensor cannot say so to the library."""
-    if op == "quantize" and name == "scale":
+    if (op, name) in (("quantize", "scale"), ("norm", "out_scale")):
         return args.scale_kind != _abi.QUERN_SCALE_STATIC
     if op in ("kv_append", "mla_append") and name.endswith("_scale"):
         return len(getattr(given[name], "shape", ())) > 1  # a scale of a tensor or a head is read

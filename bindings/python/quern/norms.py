@@ -108,15 +108,33 @@ class Norms(Ops):
         """s / sqrt(sum(s^2) + eps) by row. As `norm`."""
         return self.norm(x, weight, kind="l2", eps=eps, **rest)
 
-    def group_norm(self, x: Any, groups: int, weight: Any = None, bias: Any = None, **rest: Any) -> Any:
+    def group_norm(
+        self, x: Any, groups: int, weight: Any = None, bias: Any = None, *, out: Any = None, **rest: Any
+    ) -> Any:
         """The layer norm of each group of neighbouring channels at all places: x [batch, channels, ...], each of the
-        batch compact. As `norm`; results have x's shape."""
+        batch compact, in this order or with the channels last in memory (a view such as PyTorch's channels_last). As
+        `norm`; results have x's shape and order."""
         shape = shape_of(x, "x")
         if len(shape) < 2:
             raise InvalidError(f"x: shape {shape} given; allowed are two or more dimensions")
         flat = (*shape[:2], math.prod(shape[2:]))
-        views = {name: _view(rest[name], flat) for name in ("residual", "residual_out", "out") if name in rest}
-        done = self.norm(_view(x, flat), weight, bias, kind="group", groups=groups, **{**rest, **views})
+        given = {name: _view(array, flat) for name in ("residual", "residual_out") if (array := rest.pop(name, None))
+                 is not None}  # fmt: skip
+        whole = _view(x, flat)
+        last = min(flat[1:]) > 1 and _steps(whole)[2] != 1
+
+        def made(name: str, dtype: object) -> Any:
+            if not last:
+                return empty(flat, x, name, dtype)
+            array = empty((flat[0], flat[2], flat[1]), x, name, dtype)
+            turned = unwrap(array).swapaxes(1, 2)
+            return Tensor(turned, array.dtype) if isinstance(array, Tensor) else turned
+
+        dtype = rest.pop("dtype", None)
+        to = made("out", element(x, "x") if dtype is None else dtype) if out is None else _view(out, flat)
+        if "residual" in given and "residual_out" not in given:
+            given["residual_out"] = made("residual_out", element(x, "x"))
+        done = self.norm(whole, weight, bias, kind="group", groups=groups, out=to, **given, **rest)
         if isinstance(done, tuple):
             return tuple(_view(each, shape) for each in done)
         return _view(done, shape)
@@ -178,6 +196,16 @@ def _view(array: Any, shape: tuple[int, ...]) -> Any:
     if _address(viewed) != _address(whole):
         raise InvalidError(f"an array of shape {tuple(whole.shape)} is not compact; allowed are compact ones here")
     return Tensor(viewed, array.dtype) if isinstance(array, Tensor) else viewed
+
+
+def _steps(array: Any) -> tuple[int, ...]:
+    """Its strides in elements."""
+    whole = unwrap(array)
+    return (
+        whole.stride()
+        if callable(getattr(whole, "stride", None))
+        else tuple(s // whole.itemsize for s in whole.strides)
+    )
 
 
 def _address(array: Any) -> int:

@@ -36,7 +36,7 @@ class Reductions(Ops):
         """Reductions of before(x) over some axes, in one pass; returns what `reductions` asks for: one array for a
         name, a list for a list of up to four.
 
-        x           1 to 6 dimensions, any strides; f32, f16, bf16, e4m3, e5m2 or int8
+        x           1 to 6 dimensions, any strides; f32, f16, bf16, e4m3, e5m2 or int8; bool is taken as int8
         reductions  "sum", "mean", "max", "min", "argmax", "argmin", "l2", "dot", "logsumexp", "any", "all"
         axis        of x, counted from the end where negative; None: all
         keepdims    results have the axes that are reduced with 1 for their extent
@@ -51,6 +51,7 @@ class Reductions(Ops):
         kinds = [reductions] if one else list(reductions)
         if not 1 <= len(kinds) <= _MOST:
             raise InvalidError(f"reductions: {len(kinds)} given; allowed are 1 to {_MOST}")
+        x, y = _numbers(x), _numbers(y)
         shape = shape_of(x, "x")
         axes = _axes(axis, len(shape))
         if len(axes) == 0:
@@ -140,6 +141,17 @@ def _result(shape: tuple[int, ...], x: Any, kind: str, dtype: object | None) -> 
     import torch as framework
 
     return made.view(framework.bool)
+
+
+def _numbers(array: Any) -> Any:
+    """Truth values as 8-bit integers."""
+    whole = unwrap(array)
+    kind = str(getattr(whole, "dtype", ""))
+    if kind == "torch.bool":
+        import torch
+
+        return whole.view(torch.int8)
+    return whole.view("int8") if kind == "bool" else array
 
 
 def _bytes(result: Any) -> Any:

@@ -5,11 +5,11 @@
 
 namespace q {
 
-inline constexpr int kAcross = 32;                         // threads beside each other,
-inline constexpr int kDown = kReduceThreads / kAcross;     // and one below the other
-inline constexpr int kAtOnce = AT_ONCE;                    // elements of each row that a thread has under way
-inline constexpr bool kSegments = SEGMENTS;                // more than one dimension is reduced
-inline constexpr int kColumns = kAcross * kVector;         // of a block
+inline constexpr int kAcross = 32;                      // threads beside each other,
+inline constexpr int kDown = kReduceThreads / kAcross;  // and one below the other
+inline constexpr int kAtOnce = AT_ONCE;                 // elements of each row that a thread has under way
+inline constexpr bool kSegments = SEGMENTS;             // more than one dimension is reduced
+inline constexpr int kColumns = kAcross * kVector;      // of a block
 
 // Where element `number` of a row lies, from its first.
 struct Offset {
@@ -49,17 +49,20 @@ QUERN_DEVICE void take_elements(const ReduceParams& p, const Columns& c, i32 num
 }
 
 QUERN_DEVICE void take_columns(const ReduceParams& p, const Columns& c, i32 first, i32 end, State (&states)[kVector]) {
-  const bool vectors = !kHasY && p.aligned != 0 && c.count == kVector;
+  const bool vectors = p.aligned != 0 && c.count == kVector;
   QUERN_ROLLED for (i32 number = first; number < end; number += kAtOnce * kDown) {
     if (vectors && number + (kAtOnce - 1) * kDown < end) {
-      vec16 loaded[kAtOnce];
+      Loaded loaded[kAtOnce];
       QUERN_UNROLL for (int j = 0; j < kAtOnce; ++j) {
-        loaded[j] = load16_once(c.x + offset_of(p, number + j * kDown).x);
+        const Offset at = offset_of(p, number + j * kDown);
+        loaded[j].x = load16_once(c.x + at.x);
+        if constexpr (kHasY) loaded[j].y = load16_once(c.y + at.y);
       }
       QUERN_UNROLL for (int j = 0; j < kAtOnce; ++j) {
-        f32 v[kVector];
-        widen_vector(loaded[j], v);
-        QUERN_UNROLL for (int i = 0; i < kVector; ++i) take_one(p, v[i], 0.0f, number + j * kDown, states[i]);
+        f32 v[kVector], w[kVector] = {};
+        widen_vector(loaded[j].x, v);
+        if constexpr (kHasY) widen_vector(loaded[j].y, w);
+        QUERN_UNROLL for (int i = 0; i < kVector; ++i) take_one(p, v[i], w[i], number + j * kDown, states[i]);
       }
     } else if (c.count > 0) {
       QUERN_ROLLED for (i32 j = 0; j < kAtOnce && number + j * kDown < end; ++j) {

@@ -7,7 +7,7 @@
 namespace q {
 
 inline constexpr int kThreads = kReduceThreads;
-inline constexpr int kTeam = TEAM;      // threads of a row
+inline constexpr int kTeam = TEAM;       // threads of a row
 inline constexpr int kAtOnce = AT_ONCE;  // vectors that a thread has under way
 inline constexpr int kTeams = kThreads / kTeam;
 inline constexpr bool kSegments = SEGMENTS;  // a row is more than one run of elements

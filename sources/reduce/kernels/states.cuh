@@ -18,12 +18,12 @@
 namespace q {
 
 using Element = ELEMENT;
-inline constexpr bool kHasY = HAS_Y;    // a formula or a dot product reads y
-inline constexpr bool kExact = EXACT;   // sums are those of integers
+inline constexpr bool kHasY = HAS_Y;     // a formula or a dot product reads y
+inline constexpr bool kExact = EXACT;    // sums are those of integers
 inline constexpr bool kHalves = HALVES;  // sums are rounded to f16 one by one
 
-#define QUERN_SCALARS                                                                                       \
-  [[maybe_unused]] const f32 s0 = p.scalars[0], s1 = p.scalars[1], s2 = p.scalars[2], s3 = p.scalars[3],    \
+#define QUERN_SCALARS                                                                                    \
+  [[maybe_unused]] const f32 s0 = p.scalars[0], s1 = p.scalars[1], s2 = p.scalars[2], s3 = p.scalars[3], \
                              s4 = p.scalars[4], s5 = p.scalars[5], s6 = p.scalars[6], s7 = p.scalars[7]
 
 QUERN_DEVICE f32 before([[maybe_unused]] const ReduceParams& p, f32 acc, [[maybe_unused]] f32 x0) {
