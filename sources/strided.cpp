@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <string>
+#include <utility>
 
 #include "jit/error.h"
 
@@ -46,6 +47,14 @@ Range range_of(const View& view) {
     span *= view.strides[at(d)] == 0 ? 1 : view.shape[at(d)];
   }
   return {low * view.bytes, high * view.bytes, span == high - low};
+}
+
+// By insertion, stable: the library's own may allocate, which a call may not.
+template <class T, class Before>
+void sort(T* items, int count, Before before) {
+  for (int i = 1; i < count; ++i) {
+    for (int j = i; j > 0 && before(items[j], items[j - 1]); --j) std::swap(items[j], items[j - 1]);
+  }
 }
 
 struct Dimension {
@@ -144,7 +153,7 @@ void expect_apart(const View& view, const char* name) {
     if (view.shape[at(d)] > 1) order[at(count++)] = d;
   }
   const auto step = [&](int d) { return std::abs(view.strides[at(d)]); };
-  std::stable_sort(order.begin(), order.begin() + count, [&](int a, int b) { return step(a) < step(b); });
+  sort(order.data(), count, [&](int a, int b) { return step(a) < step(b); });
   // From the shortest stride on: what the dimensions so far span must fit between two elements of the next.
   std::int64_t span = 1;
   for (int i = 0; i < count; ++i) {
@@ -177,8 +186,8 @@ Walk walk(std::span<const View> views, bool in_order) {
     }
   }
   if (!in_order) {
-    std::stable_sort(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(count),
-                     [](const Dimension& a, const Dimension& b) { return a.strides[0] < b.strides[0]; });
+    sort(all.data(), static_cast<int>(count),
+         [](const Dimension& a, const Dimension& b) { return a.strides[0] < b.strides[0]; });
   }
   std::size_t rank = 0;
   for (std::size_t d = 0; d < count; ++d) {

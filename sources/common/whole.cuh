@@ -60,9 +60,8 @@ QUERN_DEVICE f32 number_of(bool x) { return x ? 1.0f : 0.0f; }
 
 // The least and the largest of an integer type, both of which i64 holds.
 template <class T>
-inline constexpr i64 kLargestOf = (static_cast<T>(-1) < static_cast<T>(0) ? (1ll << (8 * sizeof(T) - 1))
-                                                                          : (1ll << 8 * sizeof(T))) -
-                                  1;
+inline constexpr i64 kLargestOf =
+    (static_cast<T>(-1) < static_cast<T>(0) ? (1ll << (8 * sizeof(T) - 1)) : (1ll << 8 * sizeof(T))) - 1;
 template <>
 inline constexpr i64 kLargestOf<i64> = 0x7fffffffffffffffll;
 template <class T>

@@ -44,7 +44,7 @@ struct quern_expression {
   std::uint32_t scalars;  // bit N: scalar N is used
   std::uint32_t leaves;   // what it asks for, enum Leaf
   std::uint32_t indices;  // bit N: indexN is used; bit kDimensions: place
-  std::uint32_t size;     // numbers, leaves, operators and functions
+  std::uint32_t cost;     // how much code it is, very roughly: an operator is 1
 };
 
 namespace quern::ops::expression {

@@ -1,5 +1,6 @@
 // The process-wide table of expressions.
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <atomic>
 #include <bit>
 #include <map>
@@ -62,6 +63,16 @@ Table& table() {
   return *kept;
 }
 
+// A polynomial and what is around it counts as twelve operators.
+std::uint32_t cost_of(const Node& node) {
+  constexpr std::array<std::string_view, 6> kShort = {"abs", "relu", "min", "max", "clamp", "select"};
+  if (node.kind == NodeKind::binary || node.kind == NodeKind::prefix) return 1;
+  if (node.kind != NodeKind::call) return 0;
+  const Function& function = kFunctions[node.which];
+  const bool cast = function.takes == Takes::anything;
+  return cast || std::find(kShort.begin(), kShort.end(), function.name) != kShort.end() ? 1 : 12;
+}
+
 std::unique_ptr<quern_expression> describe(const Tree& tree) {
   auto expression = std::make_unique<quern_expression>();
   expression->number = 0;
@@ -71,8 +82,9 @@ std::unique_ptr<quern_expression> describe(const Tree& tree) {
   expression->scalars = 0;
   expression->leaves = tree.root().type == Type::integer ? leaf_integer_value : 0U;
   expression->indices = 0;
-  expression->size = static_cast<std::uint32_t>(tree.nodes.size());
+  expression->cost = 0;
   for (const Node& node : tree.nodes) {
+    expression->cost += cost_of(node);
     if (node.kind == NodeKind::result) expression->leaves |= kResults[node.which].leaf;
     if (node.kind == NodeKind::scalar) expression->scalars |= 1U << node.which;
     if (node.kind == NodeKind::index) {

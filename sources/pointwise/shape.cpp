@@ -153,6 +153,16 @@ std::string numbered(const char* macro, std::uint32_t bits, int count) {
   return text;
 }
 
+// Registers that the operands of a vector take as they are loaded.
+std::int64_t held_words(const Shape& shape) {
+  std::int64_t words = 0;
+  for (std::size_t i = 0; i < shape.operands.size(); ++i) {
+    if (shape.uses(i) && shape.operands_along[i] != Along::same)
+      words += (shape.width * bytes_of(shape.operands[i]) + 3) / 4;
+  }
+  return words;
+}
+
 }  // namespace
 
 void check_formula(const Shape& shape, std::size_t which) {
@@ -182,15 +192,13 @@ void check_operand(const Shape& shape, std::size_t operand) {
 }
 
 int steps(const Shape& shape) {
-  std::int64_t words = 0, size = 0;
-  for (std::size_t i = 0; i < shape.operands.size(); ++i) {
-    if (shape.uses(i) && shape.operands_along[i] != Along::same)
-      words += (shape.width * bytes_of(shape.operands[i]) + 3) / 4;
-  }
-  for (const quern_expression* formula : shape.formulas) size += formula != nullptr ? formula->size : 0;
-  const int wanted = words <= 4 ? 4 : words <= 12 ? 2 : 1;
+  const std::int64_t words = held_words(shape);
+  std::int64_t cost = 1;
+  for (const quern_expression* formula : shape.formulas) cost += formula != nullptr ? formula->cost : 0;
+  int steps = words <= 4 ? 4 : words <= 12 ? 2 : 1;
   // Every step has the expressions of its own: long ones are not written out more often than they are worth.
-  return size * shape.width * wanted > 1536 ? 1 : wanted;
+  while (steps > 1 && cost * shape.width * steps > 320) steps /= 2;
+  return steps;
 }
 
 jit::Spec to_spec(const Shape& shape, jit::Target target) { return kConstants.to_spec(shape, target); }
@@ -228,7 +236,7 @@ jit::Unit unit(const jit::Spec& spec) {
   for (const auto& [name, value] : {std::pair<const char*, std::string>{"TAIL", tail ? "1" : "0"},
                                     {"STEPS", std::to_string(steps(shape))},
                                     {"THREADS", std::to_string(kThreads)},
-                                    {"BLOCKS_PER_SM", "4"},
+                                    {"BLOCKS_PER_SM", held_words(shape) * steps(shape) > 20 ? "3" : "4"},
                                     {"OPERANDS", operands_of(shape)},
                                     {"RESULTS", results_of(shape)},
                                     {"SCALARS", numbered("SCALAR", shape.scalars(), q::kScalars)},

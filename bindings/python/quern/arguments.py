@@ -120,7 +120,9 @@ class Arguments:
             None if item is None else self._borrow(f"{name}[{i}]", item, device, written)
             for i, item in enumerate(value)
         ]
-        return (_TENSOR * len(borrowed))(*(_TENSOR() if one is None else ctypes.pointer(one.tensor) for one in borrowed))
+        return (_TENSOR * len(borrowed))(
+            *(_TENSOR() if one is None else ctypes.pointer(one.tensor) for one in borrowed)
+        )
 
     def _borrow(self, name: str, value: Any, device: tuple[int, int], written: bool) -> Borrowed:
         borrowed = borrow(value, name, device, self.stream)

@@ -129,7 +129,9 @@ class Elementwise(Ops):
             )
         operands = list(operands)
         if shape is None:
-            shape = broadcast_shape([_shape(one, f"operands[{i}]") for i, one in enumerate(operands) if one is not None])
+            shape = broadcast_shape(
+                [_shape(one, f"operands[{i}]") for i, one in enumerate(operands) if one is not None]
+            )
         like = next((one for one in (*operands, *outs) if one is not None), None)
         for i, one in enumerate(outs):
             if one is not None:
@@ -187,9 +189,7 @@ class Elementwise(Ops):
         floating point saturate."""
         return self._apply("cast", (x,), out, dtype, launch)
 
-    def clamp(
-        self, x: Any, low: Any, high: Any, *, out: Any = None, dtype: object | None = None, **launch: Any
-    ) -> Any:
+    def clamp(self, x: Any, low: Any, high: Any, *, out: Any = None, dtype: object | None = None, **launch: Any) -> Any:
         """min(max(x, low), high); a NaN stays."""
         return self._apply("clamp", (x, low, high), out, dtype, launch)
 

@@ -30,7 +30,10 @@ class Expression:
 def handle_of(expression: Any, context: Any) -> Any:
     """The handle of an Expression of this context, or of a formula's text."""
     if isinstance(expression, str):
-        expression = Expression(context, expression)
+        known = vars(context).setdefault("_expressions", {})  # a text is read once
+        if expression not in known:
+            known[expression] = Expression(context, expression)
+        expression = known[expression]
     if not isinstance(expression, Expression):
         raise InvalidError(f"expression: {expression!r} given; allowed are a formula's text and a quern.Expression")
     if expression._context is not context:

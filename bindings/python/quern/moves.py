@@ -46,7 +46,7 @@ class Moves(Ops):
 
     def _copy(self, inputs: Sequence[Any], outputs: Sequence[Any], launch: dict[str, Any], fill: float = 0.0) -> None:
         """Each output of its input, filled where that is None; empty ones are left out."""
-        pairs = [(i, o) for i, o in zip(inputs, outputs) if 0 not in _shape(o, "out")]
+        pairs = [(i, o) for i, o in zip(inputs, outputs, strict=True) if 0 not in _shape(o, "out")]
         for at in range(0, len(pairs), _MOST_PARTS):
             some = pairs[at : at + _MOST_PARTS]
             given = [i for i, _ in some] + [o for _, o in some]
@@ -99,14 +99,14 @@ class Moves(Ops):
         axis = _axis(axis, len(shapes[0]))
         for i, shape in enumerate(shapes):
             if len(shape) != len(shapes[0]) or any(
-                a != b for d, (a, b) in enumerate(zip(shape, shapes[0])) if d != axis
+                a != b for d, (a, b) in enumerate(zip(shape, shapes[0], strict=True)) if d != axis
             ):
                 raise InvalidError(f"arrays[{i}]: shape {shape} given; must be as {shapes[0]} but for axis {axis}")
         ends = [sum(shape[axis] for shape in shapes[: i + 1]) for i in range(len(shapes))]
         if out is None:
             out = empty((*shapes[0][:axis], ends[-1], *shapes[0][axis + 1 :]), arrays[0], "out", dtype)
         begins = [0, *ends[:-1]]
-        parts = [_view(out, _along(axis, begin, end)) for begin, end in zip(begins, ends)]
+        parts = [_view(out, _along(axis, begin, end)) for begin, end in zip(begins, ends, strict=True)]
         self._copy(list(arrays), parts, launch)
         return out
 
@@ -126,9 +126,11 @@ class Moves(Ops):
         if sum(sizes) != shape[axis] or any(size < 0 for size in sizes):
             raise InvalidError(f"sizes: {tuple(sizes)} given; allowed are extents whose sum is {shape[axis]}")
         ends = [sum(sizes[: i + 1]) for i in range(len(sizes))]
-        parts = [_view(x, _along(axis, end - size, end)) for end, size in zip(ends, sizes)]
+        parts = [_view(x, _along(axis, end - size, end)) for end, size in zip(ends, sizes, strict=True)]
         if outs is None:
             outs = [empty((*shape[:axis], size, *shape[axis + 1 :]), x, "outs", dtype) for size in sizes]
+        if len(outs) != len(parts):
+            raise InvalidError(f"outs: {len(outs)} given; allowed is one for each of the {len(parts)} sizes")
         self._copy(parts, outs, launch)
         return list(outs)
 
@@ -162,10 +164,10 @@ class Moves(Ops):
         if len(widths) != len(shape) or any(before < 0 or after < 0 for before, after in widths):
             raise InvalidError(f"widths: {widths} given; allowed is (before, after), 0 and more, of each axis of x")
         if out is None:
-            out = empty([n + a + b for n, (a, b) in zip(shape, widths)], x, "out", dtype)
+            out = empty([n + a + b for n, (a, b) in zip(shape, widths, strict=True)], x, "out", dtype)
         # What lies before and after along an axis, within what the axes before it leave.
         inputs, outputs, inner = [], [], out
-        for axis, (n, (before, after)) in enumerate(zip(shape, widths)):
+        for axis, (n, (before, after)) in enumerate(zip(shape, widths, strict=True)):
             for begin, end in ((0, before), (before + n, before + n + after)):
                 inputs.append(None)
                 outputs.append(_view(inner, _along(axis, begin, end)))
