@@ -68,8 +68,9 @@ void Model::make_room() {
   attended_ = memory_->allocate(bytes(tokens * config_.q_width(), 2));
   gated_ = memory_->allocate(bytes(tokens * config_.intermediate, 2));
   delta_ = memory_->allocate(bytes(tokens * config_.hidden, 2));
-  last_ = memory_->allocate(bytes(sequences * config_.hidden, 2));
-  logits_ = memory_->allocate(bytes(sequences * config_.vocabulary, 4));
+  const std::int64_t rows = sequences * (limits_.drafts + 1);
+  last_ = memory_->allocate(bytes(rows * config_.hidden, 2));
+  logits_ = memory_->allocate(bytes(rows * config_.vocabulary, 4));
   const std::int64_t cache = limits_.pages * limits_.page_size * config_.kv_width();
   for (const LayerWeights& weights : weights_.layers) {
     layers_.push_back({weights, memory_->allocate(bytes(cache, limits_.fp8_cache ? 1 : 2)),
@@ -83,8 +84,10 @@ void Model::make_room() {
     return begin;
   };
   at_.tokens = place(tokens), at_.positions = place(tokens), at_.cu_q = place(sequences + 1);
-  at_.lengths = place(sequences), at_.table = place(sequences * table_columns_), at_.last = place(sequences);
-  at_.top_k = place(sequences), at_.ids = place(sequences), at_.copies = place(2 * sequences), at_.count = end;
+  at_.lengths = place(sequences), at_.table = place(sequences * table_columns_), at_.last = place(rows);
+  at_.top_k = place(sequences), at_.ids = place(sequences), at_.copies = place(2 * sequences);
+  at_.rows = place(sequences), at_.drafts = place(sequences * limits_.drafts), at_.draft_counts = place(sequences);
+  at_.accepted = place(sequences), at_.verified = place(rows), at_.count = end;
   inputs_ = std::make_unique<demo::Mirrored<std::int32_t>>(*memory_, static_cast<std::size_t>(at_.count));
   parameters_ = std::make_unique<demo::Mirrored<float>>(*memory_, static_cast<std::size_t>(3 * sequences));
   randomness_ = std::make_unique<demo::Mirrored<std::int64_t>>(*memory_, static_cast<std::size_t>(2 * sequences));
@@ -113,29 +116,42 @@ void Model::prepare() {
   preparing_ = true;
   run({limits_.tokens, limits_.sequences, limits_.tokens});
   run({limits_.sequences, limits_.sequences, 1});
+  if (limits_.drafts > 0) run({limits_.tokens, limits_.sequences, limits_.tokens, limits_.drafts + 1});
   copy_pages({{0, 0}});
   preparing_ = false;
   workspace_ = memory_->allocate(static_cast<std::size_t>(workspace_size_));
 }
 
-std::vector<std::int32_t> Model::step(const std::vector<Part>& parts) {
+std::vector<std::vector<std::int32_t>> Model::step(const std::vector<Part>& parts) {
   Size size{0, static_cast<std::int64_t>(parts.size()), 0};
   for (const Part& part : parts) {
     const auto tokens = static_cast<std::int64_t>(part.tokens.size());
     size.tokens += tokens;
     size.most_new = std::max(size.most_new, tokens);
+    if (part.drafts > 0) size.each = limits_.drafts + 1;
+    if (part.drafts > limits_.drafts || part.drafts >= tokens || (part.drafts > 0 && part.sampling.temperature > 0.0f))
+      throw std::runtime_error("a step has drafts that the model was not made ready for");
   }
   if (size.sequences > limits_.sequences || size.tokens > limits_.tokens)
     throw std::runtime_error("a step has more sequences or tokens than the model was made ready for");
-  upload(parts);
+  upload(parts, size);
   run(size);
-  rows_ = size.sequences;
+  rows_ = size.each == 1 ? size.sequences : 0;
   inputs_->download();
-  const auto first = inputs_->host.begin() + at_.ids;
-  return {first, first + size.sequences};
+  std::vector<std::vector<std::int32_t>> next;
+  for (std::int64_t i = 0; i < size.sequences; ++i) {
+    const std::int32_t* host = inputs_->host.data();
+    if (parts[static_cast<std::size_t>(i)].drafts == 0) {
+      next.push_back({host[at_.ids + i]});
+    } else {
+      const std::int32_t* first = host + at_.verified + i * size.each;
+      next.emplace_back(first, first + host[at_.accepted + i] + 1);
+    }
+  }
+  return next;
 }
 
-void Model::upload(const std::vector<Part>& parts) {
+void Model::upload(const std::vector<Part>& parts, const Size& size) {
   std::int32_t* host = inputs_->host.data();
   std::int64_t row = 0, i = 0;
   host[at_.cu_q] = 0;
@@ -147,7 +163,13 @@ void Model::upload(const std::vector<Part>& parts) {
     const std::int64_t length = part.position + static_cast<std::int64_t>(part.tokens.size());
     host[at_.cu_q + i + 1] = static_cast<std::int32_t>(row);
     host[at_.lengths + i] = static_cast<std::int32_t>(length);
-    host[at_.last + i] = static_cast<std::int32_t>(row - 1);
+    // The token before the drafts and each of these; what is not there is its last once more.
+    for (std::int64_t j = 0; j < size.each; ++j)
+      host[at_.last + i * size.each + j] = static_cast<std::int32_t>(row - 1 - part.drafts + std::min(j, part.drafts));
+    host[at_.rows + i] = static_cast<std::int32_t>(i * size.each);
+    host[at_.draft_counts + i] = static_cast<std::int32_t>(part.drafts);
+    std::fill_n(host + at_.drafts + i * limits_.drafts, limits_.drafts, 0);
+    std::copy(part.tokens.end() - part.drafts, part.tokens.end(), host + at_.drafts + i * limits_.drafts);
     host[at_.top_k + i] = part.sampling.top_k;
     std::copy(part.pages->begin(), part.pages->end(), host + at_.table + i * table_columns_);
     const auto place = static_cast<std::size_t>(i), all = static_cast<std::size_t>(limits_.sequences);
@@ -171,15 +193,17 @@ void Model::run(const Size& size) {
   QUERN_MAKE(gather, embed);
   for (std::size_t i = 0; i < layers_.size(); ++i) run_layer(size, i);
   normalise(size, false, weights_.norm);
-  // Only the last token of each sequence says anything of the next one.
+  // Only the last token of each sequence says anything of the next one; with drafts, those before it too.
+  const std::int64_t rows = size.sequences * size.each;
   quern_gather_args gather{};
-  const View normed = bf16(normed_, size.tokens, config_.hidden), ids = integers(at_.last, size.sequences),
-             last = bf16(last_, size.sequences, config_.hidden);
+  const View normed = bf16(normed_, size.tokens, config_.hidden), ids = integers(at_.last, rows),
+             last = bf16(last_, rows, config_.hidden);
   gather.table = normed, gather.ids = ids, gather.out = last;
   QUERN_MAKE(gather, gather);
-  multiply(last_, size.sequences, config_.hidden, weights_.logits, config_.vocabulary,
-           View(logits_, device_, kF32, {size.sequences, config_.vocabulary}), nullptr);
+  multiply(last_, rows, config_.hidden, weights_.logits, config_.vocabulary,
+           View(logits_, device_, kF32, {rows, config_.vocabulary}), nullptr);
   choose(size);
+  if (size.each > 1) verify(size);
 }
 
 // residual += delta, but before the first layer, and normed = rmsnorm(residual).
@@ -268,15 +292,33 @@ void Model::choose(const Size& size) {
   const std::int64_t n = size.sequences;
   auto* parameters = static_cast<float*>(parameters_->device());
   auto* randomness = static_cast<std::int64_t*>(randomness_->device());
-  const View logits(logits_, device_, kF32, {n, config_.vocabulary}),
-      ids = integers(at_.ids, n), top_k = integers(at_.top_k, n), temperature = numbers(parameters, n),
-      top_p = numbers(parameters + limits_.sequences, n), min_p = numbers(parameters + 2 * limits_.sequences, n);
+  const View logits(logits_, device_, kF32, {n * size.each, config_.vocabulary}),
+      rows = integers(at_.rows, n), ids = integers(at_.ids, n), top_k = integers(at_.top_k, n),
+      temperature = numbers(parameters, n), top_p = numbers(parameters + limits_.sequences, n),
+      min_p = numbers(parameters + 2 * limits_.sequences, n);
   const View seeds(randomness, device_, kI64, {n}), offsets(randomness + limits_.sequences, device_, kI64, {n});
   quern_sample_args args{};
   args.logits = logits, args.ids = ids;
+  if (size.each > 1) args.rows = rows;
   args.temperatures = temperature, args.top_ks = top_k, args.top_ps = top_p, args.min_ps = min_p;
   args.seeds = seeds, args.offsets = offsets;
   QUERN_MAKE(sample, args);
+}
+
+// How many of a sequence's drafts are what the model would have said, and what it says behind the last of them.
+void Model::verify(const Size& size) {
+  const std::int64_t n = size.sequences, drafts = limits_.drafts;
+  const auto matrix = [&](std::int64_t place, std::int64_t columns) {
+    return View(static_cast<std::int32_t*>(inputs_->device()) + place, device_, kI32, {n, columns});
+  };
+  const View target(logits_, device_, kF32, {n, drafts + 1, config_.vocabulary});
+  const View draft_ids = matrix(at_.drafts, drafts), ids = matrix(at_.verified, drafts + 1),
+             lengths = integers(at_.draft_counts, n), accepted = integers(at_.accepted, n);
+  quern_verify_draft_args args{};
+  args.flags = QUERN_VERIFY_GREEDY;
+  args.target = target, args.draft_ids = draft_ids, args.lengths = lengths;
+  args.accepted = accepted, args.ids = ids;
+  QUERN_MAKE(verify_draft, args);
 }
 
 std::vector<float> Model::logits() {
