@@ -34,7 +34,8 @@ constexpr const char* kUsage =
     "  --top-k K, --top-p P, --min-p P, --seed N\n"
     "  --device NAME       cuda, cuda:N or host; else the first NVIDIA GPU, and the CPU where there is none\n"
     "  --drafts N          speculate: at most N tokens of what followed the last words before (0)\n"
-    "  --fp8-cache         keys and values in e4m3\n"
+    "  --fp8-cache         keys and values in e4m3; --fp8-weights: the layers' weights, and what they multiply\n"
+    "  --graph             on a GPU: replay steps of single tokens as CUDA graphs\n"
     "  --cache FOLDER      of kernels; --cached-only: compile nothing\n"
     "  --ignore-end        write on behind a token that ends a text\n"
     "Several prompts are answered at once.\n";
@@ -49,7 +50,7 @@ struct Options {
   std::int64_t tokens = 0;  // 0: as many as the device is good for
   std::int64_t drafts = 0;
   Sampling sampling;
-  bool fp8_cache = false, cached_only = false, ignore_end = false, chat = false;
+  bool fp8_cache = false, fp8_weights = false, graph = false, cached_only = false, ignore_end = false, chat = false;
 };
 
 template <class T>
@@ -98,6 +99,10 @@ Options read_options(int argc, char** argv) {
       options.cache = value(&i);
     } else if (name == "--fp8-cache") {
       options.fp8_cache = true;
+    } else if (name == "--fp8-weights") {
+      options.fp8_weights = true;
+    } else if (name == "--graph") {
+      options.graph = true;
     } else if (name == "--cached-only") {
       options.cached_only = true;
     } else if (name == "--ignore-end") {
@@ -188,6 +193,7 @@ void chat(const Options& options) {
   limits.context = std::min<std::int64_t>(config.positions, 4096);
   limits.fp8_cache = options.fp8_cache;
   limits.drafts = options.drafts;
+  limits.fp8_weights = options.fp8_weights, limits.graph = options.graph;
   const auto begin = Clock::now();
   Model model(context.get(), device, *checkpoint, limits);
   Engine engine(model);

@@ -11,6 +11,7 @@
 #include "bindings/demo/call.h"
 #include "bindings/demo/memory.h"
 #include "bindings/engine/checkpoint.h"
+#include "bindings/engine/graph.h"
 #include "bindings/engine/view.h"
 #include "bindings/engine/weights.h"
 #include "quern.h"
@@ -26,6 +27,8 @@ struct Limits {
   std::int64_t page_size = 16;
   std::int64_t drafts = 0;       // of a sequence in a step
   bool fp8_cache = false;        // e4m3 instead of bf16
+  bool fp8_weights = false;      // of the layers' products, with what they multiply; e4m3, quantised when loaded
+  bool graph = false;            // on a GPU: a step of single tokens is captured once and then replayed
   bool batch_invariant = false;  // the bits of a sequence do not depend on the others'
 };
 
@@ -83,9 +86,15 @@ class Model {
   void upload(const std::vector<Part>& parts, const Size& size);
   void run(const Size& size);
   void run_layer(const Size& size, std::size_t index);
-  void normalise(const Size& size, bool first, void* weight);
-  void multiply(void* from, std::int64_t rows, std::int64_t in, void* weight, std::int64_t out, const View& to,
+  Matrix place_matrix(const std::vector<std::uint16_t>& values, std::int64_t rows, std::int64_t columns);
+  View scales(void* data, std::int64_t rows, std::int64_t columns) const;
+  void normalise(const Size& size, bool first, void* weight, bool quantised);
+  void quantise(void* from, std::int64_t rows, std::int64_t columns);
+  void multiply(void* from, std::int64_t rows, std::int64_t in, const Matrix& by, std::int64_t out, const View& to,
                 const quern_epilogue* epilogue);
+  void multiply_fp8(void* from, void* from_scales, std::int64_t rows, std::int64_t in, const Matrix& by,
+                    std::int64_t out, const View& to, const quern_epilogue* epilogue);
+  void multiply_gated(const Size& size, const LayerWeights& weights);
   void attend(const Size& size, const Layer& layer);
   void choose(const Size& size);
   void verify(const Size& size);
@@ -97,6 +106,7 @@ class Model {
   Config config_;
   Limits limits_;
   std::unique_ptr<demo::Memory> memory_;
+  std::unique_ptr<Graphs> graphs_;  // of steps of single tokens, by the number of sequences; none where not asked for
   std::vector<Layer> layers_;
   Weights weights_;
   std::int64_t table_columns_ = 0;
@@ -105,6 +115,8 @@ class Model {
   // Of a step: what the layers hand on, all bf16 but the logits.
   void *residual_ = nullptr, *normed_ = nullptr, *qkv_ = nullptr, *attended_ = nullptr, *gated_ = nullptr,
        *delta_ = nullptr, *last_ = nullptr, *logits_ = nullptr;
+  // With FP8 weights: what a product multiplies, e4m3, and a scale for each 128 of a row.
+  void *quantised_ = nullptr, *scales_ = nullptr, *gated_scales_ = nullptr;
   void* workspace_ = nullptr;
   std::uint64_t workspace_size_ = 0;
   bool preparing_ = false;  // the calls of run() ready their kernels rather than launch
