@@ -33,7 +33,9 @@ constexpr const char* kUsage =
     "  --temperature T     0, the most probable token, unless said otherwise\n"
     "  --top-k K, --top-p P, --min-p P, --seed N\n"
     "  --device NAME       cuda, cuda:N or host; else the first NVIDIA GPU, and the CPU where there is none\n"
-    "  --fp8-cache         keys and values in e4m3\n"
+    "  --drafts N          speculate: at most N tokens of what followed the last words before (0)\n"
+    "  --fp8-cache         keys and values in e4m3; --fp8-weights: the layers' weights, and what they multiply\n"
+    "  --graph             on a GPU: replay steps of single tokens as CUDA graphs\n"
     "  --cache FOLDER      of kernels; --cached-only: compile nothing\n"
     "  --ignore-end        write on behind a token that ends a text\n"
     "Several prompts are answered at once.\n";
@@ -46,8 +48,9 @@ struct Options {
   std::string model, device, cache, system;
   std::vector<std::string> prompts;
   std::int64_t tokens = 0;  // 0: as many as the device is good for
+  std::int64_t drafts = 0;
   Sampling sampling;
-  bool fp8_cache = false, cached_only = false, ignore_end = false, chat = false;
+  bool fp8_cache = false, fp8_weights = false, graph = false, cached_only = false, ignore_end = false, chat = false;
 };
 
 template <class T>
@@ -87,12 +90,19 @@ Options read_options(int argc, char** argv) {
       read_number(name, value(&i), &options.sampling.min_p);
     } else if (name == "--seed") {
       read_number(name, value(&i), &options.sampling.seed);
+    } else if (name == "--drafts") {
+      read_number(name, value(&i), &options.drafts);
+      if (options.drafts < 0 || options.drafts > 64) throw Usage("--drafts must be 0 to 64");
     } else if (name == "--device") {
       options.device = value(&i);
     } else if (name == "--cache") {
       options.cache = value(&i);
     } else if (name == "--fp8-cache") {
       options.fp8_cache = true;
+    } else if (name == "--fp8-weights") {
+      options.fp8_weights = true;
+    } else if (name == "--graph") {
+      options.graph = true;
     } else if (name == "--cached-only") {
       options.cached_only = true;
     } else if (name == "--ignore-end") {
@@ -182,6 +192,8 @@ void chat(const Options& options) {
   limits.sequences = static_cast<std::int64_t>(options.prompts.size());
   limits.context = std::min<std::int64_t>(config.positions, 4096);
   limits.fp8_cache = options.fp8_cache;
+  limits.drafts = options.drafts;
+  limits.fp8_weights = options.fp8_weights, limits.graph = options.graph;
   const auto begin = Clock::now();
   Model model(context.get(), device, *checkpoint, limits);
   Engine engine(model);

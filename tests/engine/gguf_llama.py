@@ -1,4 +1,4 @@
-# A Llama out of a GGUF file, in fp32 by NumPy: what its weights say before anybody rounds them. Read here once more, and
+# A Llama out of a GGUF file, in fp32 by NumPy: what its weights say before anybody rounds them. Read here once more and
 # as plainly as can be, so that the engine's reading is held against another.
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations

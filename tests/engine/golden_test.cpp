@@ -109,13 +109,13 @@ double nll_of(Model& model, const std::vector<std::int32_t>& text) {
 }
 
 // On `host`, where it takes its time, one text of eight.
-void expect_nll(bool fp8_cache, double allowed) {
+void expect_nll(bool fp8_cache, bool fp8_weights, double allowed) {
   const demo::Context context = engine_context();
   const quern_device_info device = device_of(context.get());
   const Golden golden = read_golden();
   Limits limits;
   limits.sequences = limits.tokens = 128, limits.context = limits.page_size * 32, limits.pages = 32;
-  limits.fp8_cache = fp8_cache;
+  limits.fp8_cache = fp8_cache, limits.fp8_weights = fp8_weights;
   Model model(context.get(), device, *engine::open_checkpoint(kModel), limits);
   const std::size_t count = device.device_type == kDLCUDA ? golden.sequences.size() : 1;
   double sum = 0.0, exact = 0.0;
@@ -126,8 +126,9 @@ void expect_nll(bool fp8_cache, double allowed) {
   EXPECT_NEAR(sum / static_cast<double>(count), exact / static_cast<double>(count), allowed);
 }
 
-TEST(Golden, TextHeldOutIsAsLikely) { expect_nll(false, 0.005); }
-TEST(Golden, TextHeldOutIsNearlyAsLikelyFromACacheOf8Bits) { expect_nll(true, 0.02); }
+TEST(Golden, TextHeldOutIsAsLikely) { expect_nll(false, false, 0.005); }
+TEST(Golden, TextHeldOutIsNearlyAsLikelyFromACacheOf8Bits) { expect_nll(true, false, 0.02); }
+TEST(Golden, TextHeldOutIsNearlyAsLikelyByWeightsOf8Bits) { expect_nll(false, true, 0.03); }
 
 // The greedy tokens of all prompts at once, whose answers begin at different steps. Where the two largest logits lie
 // within 0.02 of each other bf16 may choose either, and what follows is another text.
