@@ -16,6 +16,7 @@ sys.path[:0] = [str(ROOT / "capi"), str(ROOT / "bindings" / "python")]
 from generate_abi import write as write_ctypes  # noqa: E402
 from header import Header, HeaderError, Parser, Struct, read_ops  # noqa: E402
 from render_cpp import ops_header  # noqa: E402
+from render_ffi import ffi_header  # noqa: E402
 
 HEADER = ROOT / "capi" / "quern.h"
 ABI = ROOT / "tests" / "abi"
@@ -99,13 +100,15 @@ def wanted() -> dict[Path, str]:
     text = HEADER.read_text(encoding="utf-8")
     text = between(text, BEGIN, END, prototypes(ops)[len(BEGIN) : -len(END)], HEADER)
     text = between(text, COMBINES, "#undef QUERN_COMBINES\n", combinations(text), HEADER)
-    header = Parser(text).parse()
+    parser = Parser(text)
+    header = parser.parse()
     files = {
         HEADER: text,
         ABI / "layout.def": layout_list(header),
         ABI / "layout.txt": layout(header),
         ABI / "symbols.txt": "".join(f"{name}\n" for name in sorted(header.functions)),
         BINDINGS / "cpp" / "quern_ops.hpp": ops_header(header, ops),
+        BINDINGS / "ffi" / "quern.ffi.h": ffi_header(parser.plain, header),
     }
     for name, (before, after) in LISTS.items():
         file = COMPLETIONS / name

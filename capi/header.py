@@ -63,9 +63,10 @@ class Parser:
         self.header = Header()
         self.known = dict(SCALARS)
         self.callbacks: set[str] = set()
-        blanked = self._preprocess(re.sub(r"/\*.*?\*/", self._blank, text, flags=re.S))
+        # The declarations alone, each where it was.
+        self.plain = self._preprocess(re.sub(r"/\*.*?\*/", self._blank, text, flags=re.S))
         self.tokens: list[tuple[str, int]] = []
-        for match in TOKEN.finditer(blanked):
+        for match in TOKEN.finditer(self.plain):
             token = match.group("word") or match.group("number") or match.group("sign")
             if token:
                 self.tokens.append((token, match.start()))
