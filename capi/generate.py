@@ -17,6 +17,7 @@ from generate_abi import write as write_ctypes  # noqa: E402
 from header import Header, HeaderError, Parser, Struct, read_ops  # noqa: E402
 from render_cpp import ops_header  # noqa: E402
 from render_ffi import ffi_header  # noqa: E402
+from render_rust import ops_module, sys_crate  # noqa: E402
 
 HEADER = ROOT / "capi" / "quern.h"
 ABI = ROOT / "tests" / "abi"
@@ -96,7 +97,8 @@ def between(text: str, before: str, after: str, inside: str, where: Path) -> str
 
 def wanted() -> dict[Path, str]:
     """Each file and what it should hold."""
-    ops = list(read_ops((ROOT / "sources" / "ops.def").read_text(encoding="utf-8")))
+    outputs = read_ops((ROOT / "sources" / "ops.def").read_text(encoding="utf-8"))
+    ops = list(outputs)
     text = HEADER.read_text(encoding="utf-8")
     text = between(text, BEGIN, END, prototypes(ops)[len(BEGIN) : -len(END)], HEADER)
     text = between(text, COMBINES, "#undef QUERN_COMBINES\n", combinations(text), HEADER)
@@ -109,6 +111,8 @@ def wanted() -> dict[Path, str]:
         ABI / "symbols.txt": "".join(f"{name}\n" for name in sorted(header.functions)),
         BINDINGS / "cpp" / "quern_ops.hpp": ops_header(header, ops),
         BINDINGS / "ffi" / "quern.ffi.h": ffi_header(parser.plain, header),
+        BINDINGS / "rust" / "quern-sys" / "src" / "lib.rs": sys_crate(header),
+        BINDINGS / "rust" / "quern" / "src" / "ops.rs": ops_module(header, outputs),
     }
     for name, (before, after) in LISTS.items():
         file = COMPLETIONS / name

@@ -28,6 +28,12 @@ class HeaderError(Exception):
     """Something in the header that this parser does not read."""
 
 
+class Kind(str):
+    """A type as ctypes names it. read_only: a pointer to what is const."""
+
+    read_only = False
+
+
 @dataclass
 class Enum:
     name: str | None
@@ -262,7 +268,9 @@ class Parser:
             else:
                 kind = f"POINTER({kind or self.known[base]})"
             self.accept("const")
-        return kind
+        named = Kind(kind)
+        named.read_only = const
+        return named
 
 
 OP = re.compile(r"^QUERN_OP\((\w+)((?:, \w+)*)\)$", re.M)
