@@ -1,12 +1,12 @@
-// One step of decoding on `host` from Zig, which reads quern.h itself: paged attention of two sequences, then a product
+// One step of decoding on `host` from Zig, which translates quern.h itself: paged attention of two sequences, then a product
 // with a weight. Keys of zeros weigh all values alike and the values of key j are j, so that the right answer is known.
-//   zig run decode_step.zig -lc -I ../../capi -L LIB -lquern -rpath LIB
+//   zig translate-c -lc ../../capi/quern.h > quern_h.zig
+//   zig run --dep quern_h -Mroot=decode_step.zig -Mquern_h=quern_h.zig -lc -L LIB -lquern -rpath LIB
 // SPDX-License-Identifier: Apache-2.0
 const std = @import("std");
-const c = @cImport({
-    @cInclude("stdio.h");
-    @cInclude("quern.h");
-});
+const c = @import("quern_h");
+
+extern fn printf(format: [*:0]const u8, ...) c_int;
 
 const batch = 2;
 const heads = 4;
@@ -154,7 +154,7 @@ fn decode(context: ?*c.quern_context) !void {
         const text = std.mem.sliceTo(&failure.text, 0);
         if (refused != error.Invalid or std.mem.indexOf(u8, text, "b.shape[1] is 32") == null) return refused;
     }
-    _ = c.printf("decode step: %.1f and %.1f, as they should be\n", @as(f64, out[0]), @as(f64, out[columns]));
+    _ = printf("decode step: %.1f and %.1f, as they should be\n", @as(f64, out[0]), @as(f64, out[columns]));
 }
 
 pub fn main() u8 {

@@ -45,7 +45,7 @@ class Place:
 
     def run(self, *command: object, where: Path = ROOT) -> str:
         words = [str(word) for word in command]
-        run = subprocess.run(words, cwd=where, env=self.environment, capture_output=True, text=True, timeout=300)
+        run = subprocess.run(words, cwd=where, env=self.environment, capture_output=True, text=True, timeout=900)
         if run.returncode != 0:
             raise RuntimeError(f"{' '.join(words)}: {run.returncode}\n{run.stdout}{run.stderr}")
         return run.stdout
@@ -121,11 +121,12 @@ def node(place: Place) -> str:
 
 def zig(place: Place) -> str:
     compiler = [python_with("ziglang"), "-m", "ziglang"]
-    program = place.folder / "decode_step_zig"
+    program, header = place.folder / "decode_step_zig", place.folder / "quern_h.zig"
     caches = ["--cache-dir", place.folder / "zig", "--global-cache-dir", place.folder / "zig"]
-    source = BINDINGS / "zig" / "decode_step.zig"
-    link = ["-lc", "-I", ROOT / "capi", "-L", place.library.parent, "-lquern", "-rpath", place.library.parent]
-    place.run(*compiler, "build-exe", source, f"-femit-bin={program}", *caches, *link)
+    header.write_text(place.run(*compiler, "translate-c", "-lc", *caches, ROOT / "capi" / "quern.h"))
+    modules = ["--dep", "quern_h", f"-Mroot={BINDINGS / 'zig' / 'decode_step.zig'}", f"-Mquern_h={header}"]
+    link = ["-lc", "-L", place.library.parent, "-lquern", "-rpath", place.library.parent]
+    place.run(*compiler, "build-exe", *modules, f"-femit-bin={program}", *caches, *link)
     return place.run(program)
 
 
