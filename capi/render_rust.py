@@ -50,8 +50,8 @@ def identifier(name: str) -> str:
 def sys_crate(header: Header) -> str:
     """bindings/rust/quern-sys/src/lib.rs."""
     lines = [
-        "//! quern.h in Rust: every constant, struct and function under its C name. Documentation is the header's. Made of",
-        "//! quern.h by ./dev generate.",
+        "//! quern.h in Rust: every constant, struct and function under its C name. Documentation is the header's.",
+        "//! Made of quern.h by ./dev generate.",
         "// SPDX-License-Identifier: Apache-2.0",
         "#![allow(non_camel_case_types, non_upper_case_globals)]",
         "",
@@ -94,8 +94,8 @@ def ops_module(header: Header, outputs: dict[str, list[str]]) -> str:
     """bindings/rust/quern/src/ops.rs: a builder an op."""
     structs = {name: kind for name, kind in header.types if isinstance(kind, Struct)}
     lines = [
-        "//! The ops, each a builder of its arguments, which are the fields of `quern_OP_args` in quern.h, documented there.",
-        "//! Made of quern.h by ./dev generate.",
+        "//! The ops, each a builder of its arguments, which are the fields of `quern_OP_args` in quern.h.",
+        "//! Made of quern.h, where they are documented, by ./dev generate.",
         "// SPDX-License-Identifier: Apache-2.0",
         "use crate::op::{Op, Tensor, TensorMut};",
         "use std::marker::PhantomData;",

@@ -47,13 +47,9 @@ std::int32_t size_by_address(quern_context* context, const void* args, std::uint
 }
 
 const std::vector<Op>& ops() {
-#define QUERN_OP(op)                                               \
-  {#op,                                                            \
-   sizeof(quern_##op##_args),                                      \
-   by_address<quern_##op, quern_##op##_args>,                      \
-   by_address<quern_##op##_prepare, quern_##op##_args>,            \
-   size_by_address<quern_##op##_workspace, quern_##op##_args>,     \
-   {
+#define QUERN_OP(op)                                                          \
+  {#op, sizeof(quern_##op##_args), by_address<quern_##op, quern_##op##_args>, \
+   by_address<quern_##op##_prepare, quern_##op##_args>, size_by_address<quern_##op##_workspace, quern_##op##_args>, {
 #define QUERN_FIELD(op, field, kind) {#field, kind, offsetof(quern_##op##_args, field), 0},
 #define QUERN_LIST(op, field, count) \
   {#field, kTensors, offsetof(quern_##op##_args, field), offsetof(quern_##op##_args, count)},
@@ -135,8 +131,7 @@ class Js {
       if (given == static_cast<double>(static_cast<std::int64_t>(given)) && given >= -9007199254740992.0 &&
           given <= 9007199254740992.0) {
         const auto made = static_cast<std::int64_t>(given);
-        if (static_cast<std::int64_t>(static_cast<Integer>(made)) == made &&
-            (made >= 0 || std::is_signed_v<Integer>)) {
+        if (static_cast<std::int64_t>(static_cast<Integer>(made)) == made && (made >= 0 || std::is_signed_v<Integer>)) {
           return static_cast<Integer>(made);
         }
       }
@@ -473,8 +468,8 @@ napi_value allocate(napi_env env, napi_callback_info info) {
     std::memset(memory, 0, rounded);
     napi_value made = nullptr;
     const napi_status status = napi_create_external_arraybuffer(
-        js.env(), memory, static_cast<std::size_t>(bytes), [](napi_env, void* data, void*) { std::free(data); }, nullptr,
-        &made);
+        js.env(), memory, static_cast<std::size_t>(bytes), [](napi_env, void* data, void*) { std::free(data); },
+        nullptr, &made);
     if (status != napi_ok) std::free(memory);
     js.check(status);
     return made;
@@ -497,11 +492,11 @@ napi_value start(napi_env env, napi_value exports) {
     }
     napi_value constants = nullptr, names = nullptr;
     js.check(napi_create_object(env, &constants));
-#define QUERN_CONSTANT(name)                                                          \
-  {                                                                                   \
-    napi_value value = nullptr;                                                       \
-    js.check(napi_create_int64(env, static_cast<std::int64_t>(name), &value));        \
-    js.set(constants, #name, value);                                                  \
+#define QUERN_CONSTANT(name)                                                   \
+  {                                                                            \
+    napi_value value = nullptr;                                                \
+    js.check(napi_create_int64(env, static_cast<std::int64_t>(name), &value)); \
+    js.set(constants, #name, value);                                           \
   }
 #include "ops.inc"
 #undef QUERN_CONSTANT

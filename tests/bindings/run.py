@@ -1,6 +1,6 @@
 # Builds and runs each language's example of a decode step against a built libquern, on `host`. The examples check their
 # own numbers and their error path; here it is seen that they were run, and told which could not be.
-#   python3 tests/bindings/run.py BUILD [LANGUAGE...]       BUILD: with lib/libquern.so, made by ./dev build or ./dev test
+#   python3 tests/bindings/run.py BUILD [LANGUAGE...]       BUILD: a build folder, with lib/libquern.so
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-//! quern.h in Rust: every constant, struct and function under its C name. Documentation is the header's. Made of
-//! quern.h by ./dev generate.
+//! quern.h in Rust: every constant, struct and function under its C name. Documentation is the header's.
+//! Made of quern.h by ./dev generate.
 // SPDX-License-Identifier: Apache-2.0
 #![allow(non_camel_case_types, non_upper_case_globals)]
 
