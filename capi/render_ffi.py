@@ -7,8 +7,8 @@ import textwrap
 
 from header import Header
 
-NOTE = """/* quern.h without directives and prose, for FFIs that read declarations alone: cffi, LuaJIT, PHP. Numbers that
- * are macros there are an enum here. Made of quern.h, which has the documentation, by ./dev generate.
+NOTE = """/* quern.h without directives and prose, for FFIs that read declarations alone: cffi, LuaJIT, PHP. Numbers
+ * that are macros there are an enum here. Made of quern.h, which has the documentation, by ./dev generate.
  * SPDX-License-Identifier: Apache-2.0 */
 """
 

@@ -19,8 +19,8 @@ def ops_file(header: Header, ops: list[str]) -> str:
     """bindings/go/quern/ops.go."""
     structs = {name: kind for name, kind in header.types if isinstance(kind, Struct)}
     lines = [
-        "// The ops: each a struct of its arguments, which are the fields of quern_OP_args in quern.h, documented there.",
-        "// Made of quern.h by ./dev generate.",
+        "// The ops: each a struct of its arguments, which are the fields of quern_OP_args in quern.h, documented",
+        "// there. Made of quern.h by ./dev generate.",
         "// SPDX-License-Identifier: Apache-2.0",
         "",
         "package quern",

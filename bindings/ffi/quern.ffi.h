@@ -1,5 +1,5 @@
-/* quern.h without directives and prose, for FFIs that read declarations alone: cffi, LuaJIT, PHP. Numbers that
- * are macros there are an enum here. Made of quern.h, which has the documentation, by ./dev generate.
+/* quern.h without directives and prose, for FFIs that read declarations alone: cffi, LuaJIT, PHP. Numbers
+ * that are macros there are an enum here. Made of quern.h, which has the documentation, by ./dev generate.
  * SPDX-License-Identifier: Apache-2.0 */
 enum quern_constants {
   QUERN_VERSION_MAJOR = 0,

@@ -1,5 +1,5 @@
-// The ops: each a struct of its arguments, which are the fields of quern_OP_args in quern.h, documented there.
-// Made of quern.h by ./dev generate.
+// The ops: each a struct of its arguments, which are the fields of quern_OP_args in quern.h, documented
+// there. Made of quern.h by ./dev generate.
 // SPDX-License-Identifier: Apache-2.0
 
 package quern
