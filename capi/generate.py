@@ -16,6 +16,10 @@ sys.path[:0] = [str(ROOT / "capi"), str(ROOT / "bindings" / "python")]
 from generate_abi import write as write_ctypes  # noqa: E402
 from header import Header, HeaderError, Parser, Struct, read_ops  # noqa: E402
 from render_cpp import ops_header  # noqa: E402
+from render_ffi import ffi_header  # noqa: E402
+from render_go import ops_file  # noqa: E402
+from render_node import table  # noqa: E402
+from render_rust import ops_module, sys_crate  # noqa: E402
 
 HEADER = ROOT / "capi" / "quern.h"
 ABI = ROOT / "tests" / "abi"
@@ -119,11 +123,13 @@ def between(text: str, before: str, after: str, inside: str, where: Path) -> str
 
 def wanted() -> dict[Path, str]:
     """Each file and what it should hold."""
-    ops = list(read_ops((ROOT / "sources" / "ops.def").read_text(encoding="utf-8")))
+    outputs = read_ops((ROOT / "sources" / "ops.def").read_text(encoding="utf-8"))
+    ops = list(outputs)
     text = HEADER.read_text(encoding="utf-8")
     text = between(text, BEGIN, END, prototypes(ops)[len(BEGIN) : -len(END)], HEADER)
     text = between(text, COMBINES, "#undef QUERN_COMBINES\n", combinations(text), HEADER)
-    header = Parser(text).parse()
+    parser = Parser(text)
+    header = parser.parse()
     files = {
         HEADER: text,
         ABI / "layout.def": layout_list(header),
@@ -131,6 +137,11 @@ def wanted() -> dict[Path, str]:
         EXPORTS: exports(EXPORTS.read_text(encoding="utf-8"), set(header.functions)),
         ABI / "symbols.txt": "".join(f"{name}\n" for name in sorted(header.functions)),
         BINDINGS / "cpp" / "quern_ops.hpp": ops_header(header, ops),
+        BINDINGS / "ffi" / "quern.ffi.h": ffi_header(parser.plain, header),
+        BINDINGS / "go" / "quern" / "ops.go": ops_file(header, ops),
+        BINDINGS / "node" / "ops.inc": table(header, ops),
+        BINDINGS / "rust" / "quern-sys" / "src" / "lib.rs": sys_crate(header),
+        BINDINGS / "rust" / "quern" / "src" / "ops.rs": ops_module(header, outputs),
     }
     for name, (before, after) in LISTS.items():
         file = COMPLETIONS / name

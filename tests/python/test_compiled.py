@@ -69,7 +69,7 @@ class Listener:
     def describe(self, op):
         self.kind = _abi.OPS[op].args
         addresses = [ctypes.cast(call, ctypes.c_void_p).value for call in (self.run, self.workspace)]
-        return op, compiled._describe(_abi.OPS[op]), *addresses
+        return op, compiled.describe(_abi.OPS[op]), *addresses
 
 
 @pytest.fixture
@@ -87,7 +87,7 @@ def set_up(listed, slow):
 
 def examples(op, rng, context):
     """A value for every argument of an op, by its kind: fields in any order, flags on and off."""
-    parts, arguments = compiled._describe(_abi.OPS[op])
+    parts, arguments = compiled.describe(_abi.OPS[op])
     for name, field, _, _, _, _, enumerators in arguments:
         if field == 0:
             yield name, bool(rng.integers(2))
@@ -254,7 +254,7 @@ def test_the_environment_chooses():
 
 def test_descriptions_have_every_argument():
     for op, declared in _abi.OPS.items():
-        known = {argument[0] for argument in compiled._describe(declared)[1]}
+        known = {argument[0] for argument in compiled.describe(declared)[1]}
         for kind in (declared.args, *structs.pointed_to(declared.args).values()):
             elsewhere = {"stream", "workspace", "workspace_size", *structs.counts(kind), *structs.pointed_to(kind)}
             assert structs.field_kinds(kind).keys() - known - elsewhere == set(), op

@@ -20,7 +20,7 @@ _LAUNCH_FIELDS = ("stream", "workspace", "workspace_size")
 
 
 # Tensors that are written over where no other is given for their result.
-_IN_PLACE: dict[str, dict[str, str]] = {
+IN_PLACE: dict[str, dict[str, str]] = {
     "rope": {"q": "q_out", "k": "k_out"},
     "kv_append": {"q": "q_out"},
     "mla_append": {"q_rope": "q_rope_out"},
@@ -34,7 +34,7 @@ def _is_written(op: str, name: str, args: Any, given: dict[str, Any]) -> bool:
         return args.scale_kind != _abi.QUERN_SCALE_STATIC
     if op in ("kv_append", "mla_append") and name.endswith("_scale"):
         return len(getattr(given[name], "shape", ())) > 1  # a scale of a tensor or a head is read
-    instead = _IN_PLACE.get(op, {}).get(name)
+    instead = IN_PLACE.get(op, {}).get(name)
     return name in _abi.OUTPUTS[op] or (instead is not None and instead not in given)
 
 

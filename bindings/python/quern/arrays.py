@@ -111,7 +111,7 @@ def empty_rows(shape: tuple[int, int], like: Any, argument: str, dtype: object) 
     """[rows, n] whose rows each begin at a multiple of 16 bytes, as ops are promised: where n bytes are none, with room
     after each row that is not part of the array."""
     rows, n = shape
-    size = dtypes.parse(dtype, f"{argument}'s dtype").bits // 8
+    size = dtypes.code_of(dtype, f"{argument}'s dtype")[1] // 8
     wide = empty((rows, -(-n * size // 16) * 16 // size), like, argument, dtype)
     array = unwrap(wide)
     if array.shape[1] == n:

@@ -97,7 +97,7 @@ def _set_up(module: ModuleType, slow: Callable[..., Any]) -> None:
         calls = [getattr(opened, f"quern_{op}{call}", None) for call in ("", "_workspace")]
         if all(calls):
             addresses = [ctypes.cast(call, ctypes.c_void_p).value for call in calls]
-            ops.append((op, _describe(declared), *addresses))
+            ops.append((op, describe(declared), *addresses))
     module.set_up(
         ops,
         (from_status, slow, _expression_address, stream_handle, capturing),
@@ -105,7 +105,7 @@ def _set_up(module: ModuleType, slow: Callable[..., Any]) -> None:
     )
 
 
-def _describe(declared: Any) -> tuple[list[Any], list[Any]]:
+def describe(declared: Any) -> tuple[list[Any], list[Any]]:
     """The parts of an op's arguments and where each argument goes: fast/description.h."""
     own, beside = declared.args, structs.pointed_to(declared.args)
     kinds = [(own, 0, (_abi.quern_call_flags, declared.flags), {*_LAUNCH_FIELDS, *beside})]
