@@ -1,5 +1,6 @@
-// The fences that `host` cannot miss, in the machine code of sm_90a: its processors keep the order of stores, its copies see
-// what threads have written, and its grids never overlap. What a kernel's source asks for must be there, as often.
+// The fences that `host` cannot miss, in the machine code of sm_90a: its processors keep the order of stores, its
+// copies see what threads have written, and its grids never overlap. What a kernel's source asks for must be there, as
+// often.
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
