@@ -180,8 +180,8 @@ std::string refusal(const quern_model& model, const jit::TargetInfo&) {
   for (const std::uint32_t dim : {model.head_dim, model.v_head_dim != 0 ? model.v_head_dim : model.head_dim}) {
     if (!has_dim(dim)) return "a head dim is " + std::to_string(dim) + "; allowed: multiples of 8 from 8 to 1024";
     if (dim > std::uint32_t{kMaxNarrowDim} && cache != element) {
-      return "a head dim is " + std::to_string(dim) + " and the KV cache " + name_of(cache) + "; allowed with head dims " +
-             "larger than 256: " + name_of(element) + ", as the activations";
+      return "a head dim is " + std::to_string(dim) + " and the KV cache " + name_of(cache) +
+             "; allowed with head dims " + "larger than 256: " + name_of(element) + ", as the activations";
     }
   }
   return {};

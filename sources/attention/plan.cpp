@@ -107,17 +107,18 @@ Tiling tile_streams(const Shape& shape, const jit::TargetInfo& target) {
   return {};
 }
 
-// Tall tiles while the sums of a team's rows have room in its registers. A pipeline as deep as there is room for, and
-// rather that than queries which come again for every block of keys.
+// Tall tiles while the sums of a team's rows have room in its registers. Queries stay in shared memory where that
+// leaves room for a pipeline: elsewhere they come again with every block of keys, and shared memory does not grow with
+// d.
 Tiling tile_wide(const Shape& shape, const jit::TargetInfo& target) {
   struct Form {
     int columns, stages;
     bool hold;
   };
-  constexpr Form kForms[] = {{128, 4, true},  {128, 3, true},  {128, 2, true},  {64, 3, true},
-                             {64, 2, true},   {128, 2, false}, {64, 2, false},  {128, 1, true},
+  constexpr Form kForms[] = {{128, 4, true},  {128, 3, true},  {128, 2, true},  {64, 3, true},  {64, 2, true},
+                             {128, 4, false}, {128, 3, false}, {128, 2, false}, {64, 2, false}, {128, 1, true},
                              {128, 1, false}, {64, 1, true},   {64, 1, false}};
-  constexpr int kBlock = 64, kTallDim = 512;
+  constexpr int kBlock = 64, kTallDim = 512, kMostHeld = 96 << 10;
   const bool few = shape.variant == Variant::wide_few;
   const int row_tiles = few || shape.dim_v > kTallDim ? 1 : 2;
   const auto warp_size = static_cast<int>(target.warp_size);
@@ -127,11 +128,12 @@ Tiling tile_wide(const Shape& shape, const jit::TargetInfo& target) {
       for (const Form& form : kForms) {
         if (form.stages > (target.async_copy ? 4 : 1) || (blocks == 2 && form.stages < 3)) continue;
         const int rows = teams * row_tiles * 16, warps = teams * q::kTeamWarps;
+        if (form.hold && rows * shape.dim_k * 2 > kMostHeld) continue;
         const auto bytes = static_cast<std::uint32_t>(
             q::wide_shared_bytes(shape.dim_k, rows, row_tiles, kBlock, form.columns, form.stages, form.hold));
         if (!fits(bytes, blocks, target)) continue;
-        return {rows,  row_tiles, warps,        kBlock,      form.stages, 1, blocks, warps * warp_size,
-                bytes, form.columns, form.hold};
+        return {rows,   row_tiles,         warps, kBlock,       form.stages, 1,
+                blocks, warps * warp_size, bytes, form.columns, form.hold};
       }
     }
   }
@@ -142,7 +144,8 @@ Tiling tile_wide(const Shape& shape, const jit::TargetInfo& target) {
 
 const char* refusal_of_wide(const Shape& shape) {
   if (!shape.is_wide()) return nullptr;
-  if (shape.q != shape.element) return "q of 8 bits is for head dims up to 256; with larger ones it must be of out's dtype";
+  if (shape.q != shape.element)
+    return "q of 8 bits is for head dims up to 256; with larger ones it must be of out's dtype";
   if (shape.cache != shape.element)
     return "k and v of 8 bits are for head dims up to 256; with larger ones they must be of out's dtype";
   return nullptr;

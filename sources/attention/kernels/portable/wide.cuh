@@ -40,10 +40,18 @@ static_assert(kRows == kWarps / kTeamWarps * kOwnRows && kOwnKeys % 16 == 0 && k
 static_assert(kAhead < kParts, "the places of a block's keys are found during the block before");
 static_assert(2 * kBlock <= kThreads, "a thread looks up one row of keys or of values");
 
+// What a piece reads. Kept in shared memory: in registers there is no room.
+struct Source {
+  Cache cache;
+  TileRange seen;  // by the tile
+  i32 begin;       // the first key of the first block that is read,
+  u32 count;       // and how many keys are read from seen.any.first on
+};
+
 struct Shared {
   ScheduleScratch schedule;
+  Source source;
   i32 flag;
-  Cache cache;  // of the piece: in registers there is no room
   u32 not_finite[2][kBlock / 32];  // of the keys of a block, in turns: a bit for each whose values were not finite, and
                                    // were cleared
 };
@@ -55,12 +63,12 @@ struct Places {
 static_assert(2 * sizeof(Places) == wide_places_bytes(kBlock));
 
 struct Memory {
-  Places* places;     // of two blocks, in turns
-  Element* weights;   // [kRows][kWeightPitch]
-  f32* maxima;        // [kTeamWarps][kRows]; in the end the sums
-  Element* queries;   // where they are held [kRows][kPitchK]
-  Element* stages;    // [kStages]: keys or values [kBlock][kPitch], then where queries are not held [kRows][kPitch]
-  f32* results;       // where the queries and stages were
+  Places* places;    // of two blocks, in turns
+  Element* weights;  // [kRows][kWeightPitch]
+  f32* maxima;       // [kTeamWarps][kRows]; in the end the sums
+  Element* queries;  // where they are held [kRows][kPitchK]
+  Element* stages;   // [kStages]: keys or values [kBlock][kPitch], then where queries are not held [kRows][kPitch]
+  f32* results;      // where the queries and stages were
 };
 QUERN_DEVICE Memory memory_at(u8* base) {
   Memory m;
@@ -79,24 +87,22 @@ struct Reader {
   const Sequence& s;
   const Piece& piece;
   Memory memory;
-  const Cache& cache;
-  i32 begin;      // the first key of the piece's first block
-  i32 first;      // the first key that the tile sees,
-  u32 count;      // and how many it sees from there to the piece's end
-  i32 blocks;     // of the piece
+  const Source& source;
+  i32 blocks;     // that are read
   i32 block = 0;  // whose part is copied next
   i32 part = 0;
   u32 stage = 0;  // that is multiplied next
   u32 page = 0;   // of the thread's own key in the block after the one whose places were noted last
 
   QUERN_DEVICE static int own_key() { return thread_index() % kBlock; }
-  QUERN_DEVICE bool takes_key(i32 key) const { return static_cast<u32>(key - first) < count; }
+  QUERN_DEVICE bool takes_key(i32 key) const { return static_cast<u32>(key - source.seen.any.first) < source.count; }
 
   // Of the page table the thread's entry for a block, long before it is needed.
   QUERN_DEVICE void look_up(i32 of_block) {
 #if PAGED
-    const i32 key = begin + of_block * kBlock + own_key();
-    if (thread_index() < 2 * kBlock) page = takes_key(key) ? static_cast<u32>(cache.pages[page_of(p, key)]) : 0;
+    const i32 key = source.begin + of_block * kBlock + own_key();
+    if (thread_index() >= 2 * kBlock) return;
+    page = takes_key(key) ? static_cast<u32>(source.cache.pages[page_of(p, key)]) : 0;
 #else
     (void)of_block;
 #endif
@@ -104,8 +110,8 @@ struct Reader {
   QUERN_DEVICE void note_places(i32 of_block) const {
     if (thread_index() >= 2 * kBlock) return;
     const bool values = thread_index() >= kBlock;
-    const i32 key = begin + of_block * kBlock + own_key();
-    const u8* row = values ? cache.v : cache.k;
+    const i32 key = source.begin + of_block * kBlock + own_key();
+    const u8* row = values ? source.cache.v : source.cache.k;
     const u32 token_bytes = values ? p.v_token_bytes : p.k_token_bytes;
     if (PAGED) {
       row += static_cast<u64>(page) * (values ? p.v_page_bytes : p.k_page_bytes);
@@ -138,8 +144,8 @@ struct Reader {
     copy_async_commit();
   }
   QUERN_DEVICE void copy_query_columns(Element* to, int column) const {
-    const Element* queries = static_cast<const Element*>(p.queries) + s.q_begin * p.q_stride_token +
-                             piece.head * kGroup * p.q_stride_head;
+    const Element* queries =
+        static_cast<const Element*>(p.queries) + s.q_begin * p.q_stride_token + piece.head * kGroup * p.q_stride_head;
     const i32 rows = s.q_len * kGroup - piece.tile * kRows;
     using Copy = TileCopy<Element, kRows, kColumns, kThreads, kCopyBytes>;
     const Copy tile(thread_index());
@@ -270,14 +276,16 @@ QUERN_DEVICE void hand_over(const OperandA<Element> (&weights)[kKeyTiles][kRowTi
   QUERN_UNROLL for (int n = 0; n < kKeyTiles; ++n) {
     QUERN_UNROLL for (int t = 0; t < kRowTiles; ++t) {
       QUERN_UNROLL for (int i = 0; i < kHeld / 2; ++i) {
-        Element* at = to + (t * 16 + row_of(lane(), held_row(2 * i))) * kWeightPitch + n * 16 + column_of(lane(), 2 * i);
+        Element* at =
+            to + (t * 16 + row_of(lane(), held_row(2 * i))) * kWeightPitch + n * 16 + column_of(lane(), 2 * i);
         *reinterpret_cast<u32*>(at) = weights[n][t].x[i];
       }
     }
   }
 }
 
-// The results of the warp's rows and columns to `out`, or to the piece's slot, a part at a time by way of shared memory.
+// The results of the warp's rows and columns to `out`, or to the piece's slot, a part at a time by way of shared
+// memory.
 QUERN_DEVICE void write_own(const AttentionParams& p, const Sequence& s, const Piece& piece, const Memory& memory,
                             const Team& team, int row0, const Softmax<kRowTiles>& softmax, Sums& sums, f32* slot) {
   f32* staged = memory.results + warp() * (wide_result_bytes(kOwnRows, kOwnColumns) / 4);
@@ -306,16 +314,14 @@ QUERN_DEVICE void take_piece(const AttentionParams& p, const Sequence& s, const 
   i32 begin = (seen.any.first - s.first) / kBlock, end = div_up(seen.any.last - s.first, kBlock);
   begin = begin > piece.begin ? begin : piece.begin;
   end = end < piece.end ? end : piece.end;
-  const i32 first_key = s.first + begin * kBlock, last = s.first + end * kBlock;
-  const i32 count = (last < seen.any.last ? last : seen.any.last) - seen.any.first;
-  if (thread_index() == 0) shared->cache = cache_of(p, s.index, piece.head);
+  if (thread_index() == 0) {
+    const i32 last = s.first + end * kBlock, count = (last < seen.any.last ? last : seen.any.last) - seen.any.first;
+    shared->source = {cache_of(p, s.index, piece.head), seen, s.first + begin * kBlock,
+                      static_cast<u32>(count > 0 ? count : 0)};
+  }
   sync_block();
-  Reader reader{p,         s,
-                piece,     memory,
-                shared->cache,
-                first_key, seen.any.first,
-                static_cast<u32>(count > 0 ? count : 0),
-                end > begin ? end - begin : 0};
+  const Source& source = shared->source;
+  Reader reader{p, s, piece, memory, source, end > begin ? end - begin : 0};
 
   if (thread_index() < 2 * kBlock / 32) shared->not_finite[thread_index() & 1][thread_index() >> 1] = 0;
   reader.look_up(0);
@@ -339,13 +345,14 @@ QUERN_DEVICE void take_piece(const AttentionParams& p, const Sequence& s, const 
   sums.values.clear();
 
   QUERN_ROLLED for (i32 block = 0; block < reader.blocks; ++block) {
-    const i32 block_key = reader.begin + block * kBlock, block_end = block_key + kBlock;
+    const i32 block_key = source.begin + block * kBlock, block_end = block_key + kBlock;
     // Whether some of the team's rows see some of the block's keys.
     const bool live = block_key < mine.any.last && block_end > mine.any.first;
     // Where some rows of the tile do not see all that is there, values that are not finite must not reach them.
     const bool check = (kCustomMask && block_end > context.mask.first) ||
-                       (block_key < seen.all.first && block_end > seen.any.first) ||
-                       (block_end > seen.all.last && block_key < seen.any.last && seen.all.last < seen.any.last);
+                       (block_key < source.seen.all.first && block_end > source.seen.any.first) ||
+                       (block_end > source.seen.all.last && block_key < source.seen.any.last &&
+                        source.seen.all.last < source.seen.any.last);
     u32* not_finite = shared->not_finite[block & 1];
 
     sums.scores.clear();
@@ -358,8 +365,8 @@ QUERN_DEVICE void take_piece(const AttentionParams& p, const Sequence& s, const 
         if (thread_index() < kBlock / 32) shared->not_finite[(block + 1) & 1][thread_index()] = 0;
       }
       if (!live) continue;
-      const Element* queries = kHoldQueries ? memory.queries + row0 * kPitchK + part * kColumns
-                                            : keys + (kBlock + row0) * kPitch;
+      const Element* queries =
+          kHoldQueries ? memory.queries + row0 * kPitchK + part * kColumns : keys + (kBlock + row0) * kPitch;
       const int pitch = kHoldQueries ? kPitchK : kPitch;
       const Element* own = keys + member * kOwnKeys * kPitch;
       if (kLastSteps == kSteps || part + 1 < kKeyParts) {
@@ -389,9 +396,8 @@ QUERN_DEVICE void take_piece(const AttentionParams& p, const Sequence& s, const 
         }
       }
       if (check) {
-        clear_not_finite<kBlock, kColumns, kThreads>(values, kPitch, thread_index(), [&](int row) {
-          atomic_or(not_finite + row / 32, 1u << row % 32);
-        });
+        clear_not_finite<kBlock, kColumns, kThreads>(
+            values, kPitch, thread_index(), [&](int row) { atomic_or(not_finite + row / 32, 1u << row % 32); });
         sync_block();
       }
       return values + member * kOwnColumns;
