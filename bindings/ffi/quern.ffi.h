@@ -273,6 +273,11 @@ typedef struct quern_warm_options {
 int32_t quern_warm(quern_context *context, const quern_warm_options *options, quern_list **results,
     quern_error *error);
 int32_t quern_list_warm_result(const quern_list *list, uint64_t index, quern_warm_result *result);
+int32_t quern_load(quern_context *context, const quern_warm_options *options, quern_list **results,
+    quern_error *error);
+int32_t quern_unload(quern_context *context, const char *prefix, uint64_t *count, quern_error *error);
+int32_t quern_wait(quern_context *context, uint64_t milliseconds, quern_error *error);
+int32_t quern_cancel(quern_context *context, uint64_t *count, quern_error *error);
 int32_t quern_manifest(const quern_context *context, char *buffer, uint64_t *length, quern_error *error);
 enum quern_tune_flags {
   QUERN_TUNE_AGAIN = 1,
@@ -395,6 +400,7 @@ enum quern_cache_state {
 };
 int32_t quern_cache_get_stats(quern_context *context, quern_cache_stats *stats, quern_error *error);
 int32_t quern_doctor(quern_context *context, quern_list **findings, quern_error *error);
+int32_t quern_failures(quern_context *context, quern_list **findings, quern_error *error);
 int32_t quern_list_finding(const quern_list *list, uint64_t index, quern_finding *finding);
 enum quern_call_flags {
   QUERN_CALL_BATCH_INVARIANT = 1,

@@ -1977,6 +1977,10 @@ extern "C" {
     pub fn quern_list_free(a0: *mut quern_list);
     pub fn quern_warm(a0: *mut quern_context, a1: *const quern_warm_options, a2: *mut *mut quern_list, a3: *mut quern_error) -> i32;
     pub fn quern_list_warm_result(a0: *const quern_list, a1: u64, a2: *mut quern_warm_result) -> i32;
+    pub fn quern_load(a0: *mut quern_context, a1: *const quern_warm_options, a2: *mut *mut quern_list, a3: *mut quern_error) -> i32;
+    pub fn quern_unload(a0: *mut quern_context, a1: *const c_char, a2: *mut u64, a3: *mut quern_error) -> i32;
+    pub fn quern_wait(a0: *mut quern_context, a1: u64, a2: *mut quern_error) -> i32;
+    pub fn quern_cancel(a0: *mut quern_context, a1: *mut u64, a2: *mut quern_error) -> i32;
     pub fn quern_manifest(a0: *const quern_context, a1: *mut c_char, a2: *mut u64, a3: *mut quern_error) -> i32;
     pub fn quern_tune(a0: *mut quern_context, a1: *const quern_tune_options, a2: *mut *mut quern_list, a3: *mut quern_error) -> i32;
     pub fn quern_list_tune_result(a0: *const quern_list, a1: u64, a2: *mut quern_tune_result) -> i32;
@@ -1992,6 +1996,7 @@ extern "C" {
     pub fn quern_bundle_sign(a0: *const c_char, a1: *const c_char, a2: *mut quern_error) -> i32;
     pub fn quern_cache_get_stats(a0: *mut quern_context, a1: *mut quern_cache_stats, a2: *mut quern_error) -> i32;
     pub fn quern_doctor(a0: *mut quern_context, a1: *mut *mut quern_list, a2: *mut quern_error) -> i32;
+    pub fn quern_failures(a0: *mut quern_context, a1: *mut *mut quern_list, a2: *mut quern_error) -> i32;
     pub fn quern_list_finding(a0: *const quern_list, a1: u64, a2: *mut quern_finding) -> i32;
     pub fn quern_expression_create(a0: *mut quern_context, a1: *const c_char, a2: *const *const quern_expression, a3: *mut quern_error) -> i32;
     pub fn quern_attention_workspace(a0: *mut quern_context, a1: *const quern_attention_args, a2: *mut u64, a3: *mut quern_error) -> i32;
