@@ -64,7 +64,7 @@ struct Place {
 
 // A tensor that has been read: its strides always present, in elements, and its byte offset applied.
 struct Tensor {
-  static constexpr int kMaxRank = 4;
+  static constexpr int kMaxRank = 6;
   std::uint8_t* data = nullptr;
   const std::int64_t* shape = nullptr;
   std::int64_t strides[kMaxRank] = {};

@@ -14,13 +14,14 @@ from .opened import Opened
 class Expression:
     """A formula, checked; made by Context.expression, alive as long as its context."""
 
-    __slots__ = ("text", "_context", "_handle")
+    __slots__ = ("text", "address", "_context", "_handle")
 
     def __init__(self, context: Opened, text: str) -> None:
         handle = ctypes.POINTER(_abi.quern_expression)()
         encoded = structs.encode(text, "expression")
         call("quern_expression_create", context._open(), encoded, ctypes.byref(handle))
         self.text, self._context, self._handle = text, context, handle
+        self.address = ctypes.cast(handle, ctypes.c_void_p).value or 0
 
     def __repr__(self) -> str:
         return f"quern.Expression({self.text!r})"
