@@ -14,8 +14,6 @@
 namespace quern::ops::pointwise {
 namespace {
 
-using expression::OperandKind;
-
 constexpr const char* kOperandNames[] = {"operands[0]", "operands[1]", "operands[2]", "operands[3]",
                                          "operands[4]", "operands[5]", "operands[6]", "operands[7]"};
 constexpr const char* kOutNames[] = {"out", "out1", "out2", "out3"};
