@@ -1,5 +1,5 @@
 // pointwise against loops in fp64: every element type, functions, layouts, broadcasting, integers, places, results in
-// place; and its refusals.
+// place.
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 #include <sys/mman.h>
@@ -9,10 +9,7 @@
 #include <ostream>
 
 #include "tests/ops/compiled.h"
-#include "tests/ops/field.h"
-#include "tests/ops/manifest.h"
-#include "tests/ops/refusal.h"
-#include "tests/ops/rows.h"
+#include "tests/ops/pointing.h"
 
 namespace quern::test {
 namespace {
@@ -23,87 +20,6 @@ const ForEveryTarget kTemplates = {
     "width=2 operand0=f32 operand1=e4m3 along1=same out=e5m2 out1=int64 out1_along=any wide=1",
     "pointwise * expression=integer0/integer1+place rank=2 width=2 operand0=int64 operand1=bool along1=any out=f16 "
     "tail=1",
-};
-
-constexpr ThreeCalls<quern_pointwise_args> kCalls = {quern_pointwise, quern_pointwise_workspace,
-                                                     quern_pointwise_prepare};
-
-const quern_expression* expression(const std::string& text, quern_context* in = context()) {
-  const quern_expression* made = nullptr;
-  auto error = sized<quern_error>();
-  EXPECT_EQ(quern_expression_create(in, text.c_str(), &made, &error), QUERN_OK) << error.text;
-  return made;
-}
-
-// A call with its tensors.
-class Pointing {
- public:
-  explicit Pointing(std::vector<std::string> texts) : args(sized<quern_pointwise_args>()), texts_(std::move(texts)) {}
-
-  Field& operand(Stored type, Extents shape, Extents strides = {}, std::int64_t offset = 0) {
-    operands.push_back(std::make_unique<Field>(type, std::move(shape), std::move(strides), offset));
-    return *operands.back();
-  }
-  Field& out(Stored type, Extents shape, Extents strides = {}, std::int64_t offset = 0) {
-    outs.push_back(std::make_unique<Field>(type, std::move(shape), std::move(strides), offset));
-    return *outs.back();
-  }
-  void fill(std::string_view name) {
-    Random random(name);
-    for (const auto& one : operands) one->fill(random);
-  }
-  // Everything but `alignment` and scalars.
-  void set(quern_context* in = context()) {
-    const DLTensor** const places[] = {&args.out, &args.out1, &args.out2, &args.out3};
-    const quern_expression** const formulas[] = {&args.expression, &args.expression1, &args.expression2,
-                                                 &args.expression3};
-    for (std::size_t i = 0; i < outs.size(); ++i) {
-      *places[i] = outs[i]->tensor();
-      *formulas[i] = expression(texts_[i], in);
-    }
-    given_.clear();
-    for (const auto& one : operands) given_.push_back(one->tensor());
-    args.operands = given_.data(), args.operand_count = static_cast<std::uint32_t>(given_.size());
-    args.scalars = scalars.data(), args.scalar_count = static_cast<std::uint32_t>(scalars.size());
-    for (const auto& one : operands) one->upload();
-    for (const auto& one : outs) one->upload();
-  }
-  void run(quern_context* in = context()) {
-    set(in);
-    ASSERT_NO_FATAL_FAILURE(run_op(in, kCalls, args));
-    for (const auto& one : outs) one->download();
-  }
-  // Each element of a result against what `exact` makes of the operands' numbers: to the bit, or with `ulp` within so
-  // many of f32 and the rounding of the type.
-  void check(std::size_t which, const std::function<double(const std::vector<double>&)>& exact, double ulp = 0) {
-    const Field& field = *outs[which];
-    std::int64_t wrong = 0;
-    each_index(field.shape(), [&](const Extents& index) {
-      std::vector<double> x;
-      for (const auto& one : operands) x.push_back(one->number(index));
-      const double expected = exact(x);
-      const Held got = field.get(index), stored_exactly = stored(field.type(), expected);
-      if (got == stored_exactly) return;
-      const double step = 1 + std::ldexp(ulp, -23);
-      const Held low = stored(field.type(), expected / step - 0x1p-126), high = stored(field.type(), expected * step);
-      const double error = std::abs(got.real - expected), allowed = ulp * (std::abs(expected) * 0x1p-23 + 0x1p-126);
-      if (ulp > 0 && (got == low || got == high || error <= allowed)) return;
-      if (wrong++ < 3) {
-        ADD_FAILURE() << texts_[which] << " of " << (x.empty() ? 0 : x[0]) << " is " << got.real << " or " << got.whole
-                      << ", not " << expected;
-      }
-    });
-    EXPECT_EQ(wrong, 0) << "QUERN_TEST_SEED=" << run_seed();
-    EXPECT_TRUE(field.is_clean_outside());
-  }
-
-  quern_pointwise_args args;
-  std::vector<std::unique_ptr<Field>> operands, outs;
-  std::vector<float> scalars;
-
- private:
-  std::vector<std::string> texts_;
-  std::vector<const DLTensor*> given_;
 };
 
 class PointwiseTypes : public testing::TestWithParam<Stored> {};
@@ -363,99 +279,6 @@ TEST(Pointwise, IsPreparedForFewerRows) {
       p.operands[0]->extents()[0] = p.outs[0]->extents()[0] = rows;
       ASSERT_EQ(quern_pointwise(own.get(), &p.args, &error), QUERN_OK) << rows << ": " << error.text;
     }
-  }
-}
-
-struct Refusable : Pointing {
-  Refusable() : Pointing({"tensor0+scalar0*number(integer1)", "tensor0*2"}) {
-    scalars = {2.0f};
-    operand(Stored::f32, {6, 8});
-    operand(Stored::i32, {8});
-    out(Stored::f32, {6, 8});
-    out(Stored::bf16, {6, 8});
-    fill("refusals");
-    set();
-  }
-};
-
-TEST(PointwiseRefuses, EveryWrongArgument) {
-  using P = Refusable&;
-  const std::vector<Mistake<Refusable>> mistakes = {
-      {"out NULL", {"out", "NULL"}, [](P p) { p.args.out = nullptr; }},
-      {"expression NULL", {"expression", "NULL"}, [](P p) { p.args.expression = nullptr; }},
-      {"expression1 NULL", {"expression1", "NULL"}, [](P p) { p.args.expression1 = nullptr; }},
-      {"out1 NULL", {"out1", "NULL"}, [](P p) { p.args.out1 = nullptr; }},
-      {"a gap",
-       {"out2 is given", "out1"},
-       [](P p) { p.args.out2 = p.args.out1, p.args.out1 = nullptr, p.args.expression1 = nullptr; }},
-      {"operands NULL", {"operands", "NULL"}, [](P p) { p.args.operands = nullptr; }},
-      {"an operand missing", {"operands[1]", "NULL"}, [](P p) { p.args.operand_count = 1; }},
-      {"too many operands", {"operand_count", "9"}, [](P p) { p.args.operand_count = 9; }},
-      {"a scalar missing", {"scalar_count", "0"}, [](P p) { p.args.scalar_count = 0; }},
-      {"scalars NULL", {"scalars", "NULL"}, [](P p) { p.args.scalars = nullptr; }},
-      {"too many scalars", {"scalar_count", "9"}, [](P p) { p.args.scalar_count = 9; }},
-      {"a formula of products",
-       {"expression", "acc+row0", "tensorN"},
-       [](P p) { p.args.expression = expression("acc+row0"); }},
-      {"a column", {"expression", "col0", "tensorN"}, [](P p) { p.args.expression = expression("col0*2"); }},
-      {"two readings",
-       {"expression1", "operand 1", "integer1"},
-       [](P p) { p.args.expression1 = expression("tensor1"); }},
-      {"numbers as integers",
-       {"operands[0]", "f32", "integer0", "int8"},
-       [](P p) { p.args.expression = p.args.expression1 = expression("integer0+1"); }},
-      {"an operand's extent",
-       {"operands[1].shape[0]", "7", "out.shape[1]"},
-       [](P p) { p.operands[1]->extents()[0] = 7; }},
-      {"an operand's rank",
-       {"operands[0]", "2 dimensions", "1"},
-       [](P p) {
-         for (const auto& one : p.outs) one->change().ndim = 1, one->extents()[0] = 8;
-       }},
-      {"rank 7", {"out.ndim", "7", "0 to 6"}, [](P p) { p.outs[0]->change().ndim = 7; }},
-      {"another result's extent", {"out1.shape[0]", "5", "6"}, [](P p) { p.outs[1]->extents()[0] = 5; }},
-      {"a dtype", {"operands[0]", "float64", "bool"}, [](P p) { p.operands[0]->change().dtype = {kDLFloat, 64, 1}; }},
-      {"a result's dtype", {"out", "complex64", "int64"}, [](P p) { p.outs[0]->change().dtype = {kDLComplex, 64, 1}; }},
-      {"elements over each other", {"out.strides[0]", "4"}, [](P p) { p.outs[0]->strides()[0] = 4; }},
-      {"a stride too far",
-       {"operands[0].strides[0]", "2^48"},
-       [](P p) { p.operands[0]->strides()[0] = std::int64_t{1} << 49; }},
-      {"results over each other", {"out1", "out"}, [](P p) { p.args.out1 = p.args.out; }},
-      {"an operand over a result",
-       {"operands[1]", "lies over out", "shape"},
-       [](P p) { p.operands[1]->change().data = p.outs[0]->change().data; },
-       true},
-      {"without data", {"operands[0]", "NULL"}, [](P p) { p.operands[0]->change().data = nullptr; }, true},
-      {"data's alignment", {"operands[1]", "data", "16"}, [](P p) { p.operands[1]->change().byte_offset += 4; }, true},
-      {"another device", {"operands[0]", "ROCm"}, [](P p) { p.operands[0]->change().device.device_type = kDLROCM; }},
-      {"alignment 3", {"alignment", "3"}, [](P p) { p.args.alignment = 3; }},
-      {"max_sms negative", {"max_sms", "-1"}, [](P p) { p.args.max_sms = -1; }},
-      {"an unknown flag", {"flags"}, [](P p) { p.args.flags = 1u << 18; }},
-      {"no size", {"size"}, [](P p) { p.args.size = 0; }},
-  };
-  expect_all_refused(
-      mistakes, kCalls, [] { return std::make_unique<Refusable>(); },
-      [](Refusable& one) {
-        return [&one] {
-          one.outs[0]->download(), one.outs[1]->download();
-          return one.outs[0]->is_untouched() && one.outs[1]->is_untouched();
-        };
-      });
-}
-
-TEST(PointwiseRefuses, ManifestLinesThatNoCallCouldAskFor) {
-  const std::pair<const char*, const char*> lines[] = {
-      {"pointwise host expression=tensor0 width=8 operand0=f32 out=f32", "allowed: up to 4"},
-      {"pointwise host expression=acc width=1 out=f32", "tensorN"},
-      {"pointwise host expression=integer0 width=1 operand0=f32 out=f32", "integer0"},
-      {"pointwise host expression=tensor0 width=1 operand0=f32 out=f32 out_along=same", "each, any"},
-      {"pointwise host expression=tensor0 width=1 operand0=f64 out=f32", "operand0"},
-  };
-  for (const auto& [line, word] : lines) {
-    const std::vector<Warmed> warmed = warm(context(), {}, line, nullptr, QUERN_WARM_LIST_ONLY);
-    ASSERT_EQ(warmed.size(), 1u);
-    EXPECT_EQ(warmed[0].outcome, QUERN_WARM_FAILED) << line;
-    EXPECT_NE(warmed[0].text.find(word), std::string::npos) << warmed[0].text;
   }
 }
 
