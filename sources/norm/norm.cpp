@@ -87,13 +87,18 @@ jit::Spec parse(const Constants& given, const jit::TargetInfo& target) {
   return kConstants.to_spec(shape, target.target);
 }
 
-// A thread's registers hold f32 values and what the parameters are in memory; and some 28 more.
-int blocks_per_sm(const Shape& shape, int threads) {
+// Registers of a thread: f32 values, what the parameters are in memory, and some 28 more.
+int registers(const Shape& shape) {
   std::int64_t words = q::kNormHeld + 28 + (shape.residual ? 4 : 0);
   for (const Dtype dtype : {shape.weight, shape.bias, shape.scale, shape.shift}) {
     if (dtype != Dtype::other && shape.kind != NormKind::group) words += q::kNormHeld * bytes_of(dtype) / 4;
   }
-  const int resident = words <= 64 ? 1024 : words <= 80 ? 768 : 512;
+  return static_cast<int>(words);
+}
+// Whether parameters have to wait until they are used.
+bool is_late(const Shape& shape, int threads) { return registers(shape) * threads > 65536; }
+int blocks_per_sm(const Shape& shape, int threads) {
+  const int words = registers(shape), resident = words <= 64 ? 1024 : words <= 80 ? 768 : 512;
   return std::clamp(resident / threads, 1, 16);
 }
 
@@ -115,7 +120,9 @@ jit::Unit unit(const jit::Spec& spec) {
   define("MODULATION", either(shape.scale, shape.shift));
   given("HAS_WEIGHT", shape.weight), given("HAS_BIAS", shape.bias);
   given("HAS_SCALE", shape.scale), given("HAS_SHIFT", shape.shift);
-  define("BLOCKS_PER_SM", std::to_string(blocks_per_sm(shape, threads_of(shape.rows(), warp))));
+  const int threads = threads_of(shape.rows(), warp);
+  define("LATE", is_late(shape, threads) ? "1" : "0");
+  define("BLOCKS_PER_SM", std::to_string(blocks_per_sm(shape, threads)));
   unit.source = embedded("norm/norm.cuh");
   unit.headers = device_headers(unit.target);
   return unit;
