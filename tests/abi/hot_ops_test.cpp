@@ -246,6 +246,52 @@ TEST_F(HotOps, CacheOf8Bits) {
   expect_free("merge_states", [&](quern_context* c, quern_error* e) { return quern_merge_states(c, &merge, e); });
 }
 
+TEST_F(HotOps, Norms) {
+  const Tensor x(1, kBf16, {64, 4096}), residual(2, kBf16, {64, 4096}), scale(3, kF32, {4, 4096}),
+      shift(4, kF32, {4, 4096}), out(5, kBf16, {64, 4096}), gradient(6, kF32, {4096});
+  auto args = args_of<quern_norm_args>();
+  args.x = x, args.residual = residual, args.residual_out = residual, args.out = out;
+  args.scale = scale, args.shift = shift, args.eps = 1e-6f;
+  expect_free("norm", [&](quern_context* c, quern_error* e) { return quern_norm(c, &args, e); });
+  auto back = args_of<quern_norm_backward_args>();
+  back.x = x, back.dout = residual, back.dx = out, back.dweight = gradient, back.eps = 1e-6f;
+  expect_free("norm_backward", [&](quern_context* c, quern_error* e) { return quern_norm_backward(c, &back, e); });
+}
+
+TEST_F(HotOps, Reduce) {
+  const Tensor x(1, kBf16, {8, 4, 40000}), sums(2, kF32, {8, 40000}), all(3, kF32, {1});
+  auto args = args_of<quern_reduce_args>();
+  args.x = x, args.out = sums, args.axes = 1u << 1;
+  expect_free("reduce of columns", [&](quern_context* c, quern_error* e) { return quern_reduce(c, &args, e); });
+  args.out = all, args.axes = 0;
+  expect_free("reduce of all", [&](quern_context* c, quern_error* e) { return quern_reduce(c, &args, e); });
+}
+
+TEST_F(HotOps, PointwiseAndCopy) {
+  const Tensor x(1, kBf16, {64, 3, 4096}), y(2, kBf16, {3, 1}), out(3, kF32, {64, 3, 4096}),
+      turned(4, kBf16, {4096, 192});
+  auto args = args_of<quern_pointwise_args>();
+  const DLTensor* const operands[] = {x, y};
+  const float factor = 2.0f;
+  args.operands = operands, args.operand_count = 2, args.out = out, args.scalars = &factor, args.scalar_count = 1;
+  expect_free("pointwise", [&](quern_context* c, quern_error* e) {
+    const std::int32_t status =
+        args.expression == nullptr
+            ? quern_expression_create(c, "silu(tensor0)*tensor1+scalar0*number(index1)", &args.expression, e)
+            : QUERN_OK;
+    return status == QUERN_OK ? quern_pointwise(c, &args, e) : status;
+  });
+  std::int64_t shape[] = {4096, 192}, strides[] = {1, 4096};
+  DLTensor from = *static_cast<const DLTensor*>(x);
+  from.ndim = 2, from.shape = shape, from.strides = strides;
+  auto copy = args_of<quern_copy_args>();
+  const DLTensor* const inputs[] = {&from, nullptr};
+  const Tensor filled(5, kBf16, {77});
+  const DLTensor* const outputs[] = {turned, filled};
+  copy.inputs = inputs, copy.outputs = outputs, copy.input_count = copy.output_count = 2, copy.fill = 1.5;
+  expect_free("copy", [&](quern_context* c, quern_error* e) { return quern_copy(c, &copy, e); });
+}
+
 TEST_F(HotOps, Rmsnorm) {
   const Tensor x(1, kBf16, {64, 4096}), residual(2, kBf16, {64, 4096}), weight(3, kBf16, {4096}),
       out(4, kBf16, {64, 4096});
