@@ -2,9 +2,9 @@
 
     PYTHONPATH=build/python python3 tests/bench/rows_peers.py [--only WORD] [--json FILE] [--host]
 
-Needs PyTorch, and an NVIDIA GPU unless --host is given: then small problems are held against PyTorch's results on the CPU
-and nothing is timed. Each result is held against PyTorch's first; then a call is timed out of a flushed L2 (median of 30)
-and in a graph of 20 calls, in microseconds, and what it moves at least is said in TB/s. PyTorch has no nms.
+Needs PyTorch, and an NVIDIA GPU unless --host is given: then small problems are held against PyTorch's results on the
+CPU and nothing is timed. Each result is held against PyTorch's first; then a call is timed out of a flushed L2 (median
+of 30) and in a graph of 20 calls, in microseconds, and what it moves at least is said in TB/s. PyTorch has no nms.
 
 SPDX-License-Identifier: Apache-2.0
 """
