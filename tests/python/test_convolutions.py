@@ -17,7 +17,7 @@ def test_conv1d_goes_on_from_its_state(context, rng):
     states = np.full((3, 16, 3), np.nan, np.float32)
     slot = np.array([1], np.int32)
     view = states.swapaxes(1, 2)
-    fresh = np.array([0], np.uint8)
+    fresh = np.array([False])
     prompt = context.conv1d(
         x[:6], weight, bias, offsets=np.array([0, 6], np.int32), state=view, state_ids=slot, has_state=fresh
     )

@@ -37,7 +37,7 @@ class Convolutions(Ops):
                    oldest first; receives the last ones. What is laid out [slots, channels, width-1] is given as a view,
                    state.swapaxes(1, 2). None: zeros come before
         state_ids  optional [batch] int32: each sequence's slot; -1: it has none. None: its place
-        has_state  optional [batch] uint8: where 0, zeros are taken for what the slot holds
+        has_state  optional [batch] bool or uint8: where 0, zeros are taken for what the slot holds
         silu       out = y / (1 + exp(-y))
         out        [tokens, channels] of x's element type, no part of x; None: allocated by x's framework"""
         shape = shape_of(x, "x", 2)
