@@ -412,9 +412,8 @@ QUERN_DEVICE void take_piece(const AttentionParams& p, const Sequence& s, const 
   QUERN_UNROLL for (int t = 0; t < kRowTiles; ++t) {
     QUERN_UNROLL for (int h = 0; h < kRowsHeld; ++h) sum[t][h] = reduce_row_sum(softmax.sum[t][h]);
   }
-  sync_block();  // all warps are done with the stages, where results are staged, and have read the last maxima
-  team.write(sum);
-  sync_block();
+  team.write(sum);  // all have passed a barrier since they read the last maxima
+  sync_block();     // all warps are done with the stages, where results are staged
   f32* slot = piece.count > 1 ? slot_at(p, piece, piece.index) : nullptr;
   write_own(p, s, piece, memory, team, row0, softmax, sums, slot);
   if (!slot || !arrived_last<WholeBlock>(p, piece, &shared->flag)) return;
