@@ -1,5 +1,6 @@
 // `quern warm`: kernels of a manifest, for several targets, with good and bad lines.
 // SPDX-License-Identifier: Apache-2.0
+#include <chrono>
 #include <map>
 
 #include "tests/cli/command.h"
@@ -190,6 +191,48 @@ TEST_F(WarmTest, FilesAreRelativeToTheManifest) {
   ASSERT_EQ(absolute["code"], 0) << absolute;
   EXPECT_TRUE(has(quern_json({"inspect", absolute["kernels"][0]["key"]})["entry"]["text"].get<std::string>(),
                   "source my kernel.cu "));
+}
+
+// A manifest from somebody else must not show, in a log or a key's text, what lies elsewhere.
+TEST_F(WarmTest, FilesOutsideOfTheManifestsFolderAreAskedFor) {
+  write("secret.cu", "#error \"the secret\"\n");
+  write("m/inside.cu", "#error \"inside\"\n");
+  std::filesystem::create_symlink(folder() / "secret.cu", folder() / "m/link.cu");
+  std::filesystem::create_symlink(folder() / "m/inside.cu", folder() / "m/fine.cu");
+  const std::string absolute = (folder() / "secret.cu").string();
+  for (const std::string& path : {std::string("../secret.cu"), absolute, std::string("link.cu"),
+                                  std::string("../m/../secret.cu"), std::string("../not_there.cu")}) {
+    const std::string manifest = write("m/m", "kernel host entry=e source=@" + path + "\n");
+    const Finished refused = quern({"warm", manifest});
+    EXPECT_EQ(refused.code, 1) << path;
+    EXPECT_TRUE(has(refused.err, "outside of the manifest's folder")) << refused.err;
+    EXPECT_FALSE(has(refused.err, "the secret")) << refused.err;
+    if (path == "../not_there.cu") continue;
+    const Finished allowed = quern({"warm", manifest, "--any-path"});
+    EXPECT_TRUE(has(allowed.err + allowed.out, "the secret")) << allowed.err;
+  }
+  for (const char* path : {"inside.cu", "./inside.cu", "fine.cu", "../m/inside.cu"}) {
+    const std::string manifest = write("m/m", std::string("kernel host entry=e source=@") + path + "\n");
+    EXPECT_TRUE(has(quern({"warm", manifest}).err, "inside")) << path;
+  }
+}
+
+TEST_F(WarmTest, AConfigThatIsNoneCostsLittle) {
+  // By size, by depth (valid JSON, which a parser that recurses dies of), and with many members.
+  const std::string deep = write("deep.json", std::string(1 << 20, '[') + std::string(1 << 20, ']'));
+  const std::string large = write("large.json", std::string(8 << 20, '['));
+  std::string members = "{\"model_type\": \"llama\"";
+  for (int i = 0; members.size() < (3 << 20); ++i) members += ",\"" + std::to_string(i) + "\":0";
+  const std::string many = write("many.json", members + "}");
+  const auto start = std::chrono::steady_clock::now();
+  const Finished by_depth = quern({"warm", "--config", deep, "--target", "sm_90a"});
+  EXPECT_EQ(by_depth.code, 1) << by_depth.err;
+  EXPECT_TRUE(has(by_depth.err, "nested more than 200 levels deep at byte 201")) << by_depth.err;
+  const Finished by_size = quern({"warm", "--config", large, "--target", "sm_90a"});
+  EXPECT_NE(by_size.code, 0);
+  EXPECT_TRUE(has(by_size.err, "larger than 4")) << by_size.err;
+  EXPECT_NE(quern({"warm", "--config", many, "--target", "sm_90a"}).code, 0) << "nothing says how many heads";
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(20));
 }
 
 TEST_F(WarmTest, AModelForAGpuThatIsNotHere) {
