@@ -148,6 +148,7 @@ def is_count(name: str, struct: Struct) -> bool:
 def _builder(name: str, text: str, raw: str, struct: Struct, written: set[str], parts: list[str]) -> list[str]:
     """A struct with its setters; its impl is left open."""
     keeps = any(kind in ("POINTER(POINTER(DLTensor))", "POINTER(c_float)") for _, kind in struct.fields)
+    kept = "kept: Kept::default(), " if keeps else ""
     lines = [
         "",
         f"/// {text}",
@@ -161,7 +162,7 @@ def _builder(name: str, text: str, raw: str, struct: Struct, written: set[str], 
         f"impl<'a> {name}<'a> {{",
         "    #[allow(clippy::new_without_default)]",
         "    pub fn new() -> Self {",
-        f"        Self {{ args: Default::default(), {'kept: Kept::default(), ' if keeps else ''}borrowed: PhantomData }}",
+        f"        Self {{ args: Default::default(), {kept}borrowed: PhantomData }}",
         "    }",
     ]
     for member, kind in struct.fields:
