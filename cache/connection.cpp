@@ -8,7 +8,8 @@
 #include "cache/fork_guard.h"
 
 namespace quern::cache {
-Connection::Connection(const std::string& path, Mode mode) : mode_(mode), process_(getpid()) {
+Connection::Connection(const std::string& path, Mode mode, const std::optional<std::array<unsigned char, 32>>& mac_key)
+    : mode_(mode), mac_key_(mac_key), process_(getpid()) {
   const bool writes = mode == Mode::write || mode == Mode::write_unlocked;
   const bool unlocked = mode == Mode::read_unlocked || mode == Mode::write_unlocked;
   const int flags = (writes ? SQLITE_OPEN_READWRITE : SQLITE_OPEN_READONLY) | SQLITE_OPEN_NOMUTEX |

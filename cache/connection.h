@@ -7,6 +7,7 @@
 #include <array>
 #include <cstdint>
 #include <exception>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -41,7 +42,8 @@ class Connection {
   // inherit SQLite's belief that this process has a lock, and wait for it for good.)
   enum class Mode : std::uint8_t { write, read, read_unlocked, write_unlocked };
   // Throws SqlError. The file must exist; symbolic links anywhere in the path are refused.
-  Connection(const std::string& path, Mode mode);
+  // With a key each row is sealed by a MAC under it, else by a checksum.
+  Connection(const std::string& path, Mode mode, const std::optional<std::array<unsigned char, 32>>& mac_key = {});
   // In a process other than the one that opened it nothing is closed: the file's locks are the parent's business.
   ~Connection();
   Connection(const Connection&) = delete;
@@ -60,6 +62,7 @@ class Connection {
   // What only writing needs (journal mode, syncing), set on the first call: opening to read must be cheap.
   void prepare_to_write();
   Mode mode() const { return mode_; }
+  const std::optional<std::array<unsigned char, 32>>& mac_key() const { return mac_key_; }
   // Where it may: to be called between two calls of SQLite.
   void let_fork_pass() const noexcept;
   [[noreturn]] void fail(int code) const;
@@ -68,6 +71,7 @@ class Connection {
   void close() noexcept;
   sqlite3* handle_ = nullptr;
   const Mode mode_;
+  const std::optional<std::array<unsigned char, 32>> mac_key_;
   pid_t process_;
   bool ready_to_write_ = false;
   std::vector<std::pair<const char*, sqlite3_stmt*>> statements_;

@@ -270,7 +270,7 @@ Outcome Database::open_file(Access access) {
   if (connection_ != nullptr && connection_->mode() != mode) connection_.reset();
   if (connection_ != nullptr) return {};
   std::unique_ptr<Connection> connection;
-  const auto open = [&] { connection = std::make_unique<Connection>(path(), mode); };
+  const auto open = [&] { connection = std::make_unique<Connection>(path(), mode, options_.mac_key); };
   if (writable() && hot_journal()) {
     // Only after the roll-back does the header say what the file is.
     Connection(path(), Mode::write).number(R"(PRAGMA user_version)");
@@ -392,7 +392,7 @@ Outcome Database::rebuild_locked(const Salvager& fill, bool keep, std::string* l
     old.reset();
     try {
       Connection(path(), Connection::Mode::write).number(R"(SELECT count(*) FROM sqlite_schema)");
-      old = std::make_unique<Connection>(path(), Connection::Mode::read_unlocked);
+      old = std::make_unique<Connection>(path(), Connection::Mode::read_unlocked, options_.mac_key);
     } catch (const SqlError&) {
       old.reset();
     }
@@ -405,7 +405,8 @@ Outcome Database::rebuild_locked(const Salvager& fill, bool keep, std::string* l
   if (descriptor < 0) return {What::failed, fresh_path + " cannot be made: " + std::strerror(errno)};
   ::close(descriptor);
   {
-    Connection fresh(fresh_path, Connection::Mode::write_unlocked);  // nobody else knows of it
+    // Nobody else knows of it.
+    Connection fresh(fresh_path, Connection::Mode::write_unlocked, options_.mac_key);
     create_schema(fresh);
     *lost = fill(old.get(), fresh);
     if (keep && lost->empty()) *lost = "nothing";

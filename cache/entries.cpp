@@ -67,17 +67,17 @@ bool fill(const Query& query, Key* key, Entry* entry) {
          narrow(query.number(kLocalBytes), &entry->local_bytes);
 }
 
-bool verifies(const Query& query, const Key& key, const Entry& entry) {
+bool verifies(const Connection& connection, const Query& query, const Key& key, const Entry& entry) {
   return static_cast<std::uint64_t>(query.number(kImageSize)) == entry.image.size() &&
-         query.bytes(kChecksum) == view(checksum_entry(key, entry));
+         same_sum(query.bytes(kChecksum), seal_entry(connection.mac_key(), key, entry));
 }
 
-bool read_current(const Query& query, Row* row) {
+bool read_current(const Connection& connection, const Query& query, Row* row) {
   const bool sound = fill(query, &row->key, &row->entry);
   row->entry.image = query.bytes(kImage);
   row->image_size = row->entry.image.size();
   row->last_use = static_cast<std::uint64_t>(query.number(kTick));
-  row->verified = sound && verifies(query, row->key, row->entry);
+  row->verified = sound && verifies(connection, query, row->key, row->entry);
   return true;
 }
 
@@ -107,7 +107,7 @@ void insert(Connection& connection, const Key& key, const Entry& entry, std::int
   static constexpr char kUseSql[] = R"(INSERT OR REPLACE INTO uses(id, tick, day) VALUES (?1, ?2, ?3))";
   remove_entry(connection, key);
   const auto stored_key = key_bytes(key);
-  const Checksum sum = checksum_entry(key, entry);
+  const Checksum sum = seal_entry(connection.mac_key(), key, entry);
   {
     Query query(connection, kEntrySql);
     query.bind_blob(1, view(stored_key)).bind(2, static_cast<std::int64_t>(entry.kind)).bind_text(3, entry.text);
@@ -143,7 +143,7 @@ Found find_entry(Connection& connection, const Key& key, std::string_view text, 
   Entry read;
   if (!fill(query, &stored, &read)) return Found::damaged;
   read.image = query.bytes(kImage);
-  if (stored != key || !verifies(query, key, read)) return Found::damaged;
+  if (stored != key || !verifies(connection, query, key, read)) return Found::damaged;
   if (!pinned(pin, read.compiler_kind, read.compiler_build)) return Found::other_compiler;
   *entry = std::move(read);
   return Found::yes;
@@ -157,7 +157,7 @@ bool read_row(Connection& connection, const Key& key, Row* row) {
   Query query(connection, kSql);
   query.bind_blob(1, view(wanted));
   if (!query.step()) return false;
-  read_current(query, row);
+  read_current(connection, query, row);
   row->verified = row->verified && row->key == key;
   return true;
 }
@@ -171,7 +171,7 @@ bool read_row_by_id(Connection& connection, std::int64_t id, Row* row) {
     Query query(connection, kSql);
     query.bind(1, id);
     if (!query.step()) return false;
-    read_current(query, row);
+    read_current(connection, query, row);
   }
   try {
     Query use(connection, kUse);

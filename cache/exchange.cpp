@@ -41,8 +41,8 @@ AdminError Store::export_bundle(const std::string& path, const std::function<boo
       }
       Row row;
       bool there = false;
-      const Outcome read =
-          impl_->admin.run(Access::read, [&](Connection& connection) { there = read_row(connection, key, &row); });
+      const Outcome read = impl_->admin.run(
+          Access::read, [&, &wanted = key](Connection& connection) { there = read_row(connection, wanted, &row); });
       if (AdminError error = error_of(read, impl_->admin); error.what != AdminError::What::none) return error;
       if (!there)
         throw BundleError(BundleError::What::io, "entry " + to_hex(key) +

@@ -2,11 +2,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -54,6 +56,8 @@ struct StoreOptions {
   bool shared_folder = false;           // accept a folder, and bundles, that others own or can write
   std::vector<PublicKey> trusted_keys;  // where there are any, a bundle must be signed by one of them
   bool signed_only = false;             // and nothing else is consulted: implies no_file
+  // Where it is given, the file's rows are sealed by MACs under it: others count as damaged, one by one.
+  std::optional<std::array<unsigned char, 32>> mac_key;
   std::chrono::milliseconds busy_timeout{2'000};
   // Told once for each change of state and each fault survived. What the engine's calls have to tell waits until
   // deliver(): they are made where others wait for the caller, and a notice may do anything. Administration tells at

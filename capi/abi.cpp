@@ -63,6 +63,13 @@ void copy_text(std::string_view text, char* buffer, std::size_t size) noexcept {
   buffer[length] = '\0';
 }
 
+const char* path_parameter(const char* path, const char* name) {
+  if (path == nullptr) fail_null(name);
+  if (path[0] != '/')
+    throw Error(QUERN_INVALID, std::string(name) + " is \"" + path + "\"; an absolute path is needed");
+  return path;
+}
+
 void check_flags(const char* field, std::uint32_t given, std::uint32_t known) {
   if ((given & ~known) == 0) return;
   constexpr char kDigits[] = "0123456789abcdef";

@@ -36,6 +36,10 @@ void copy_text(std::string_view text, char* buffer, std::size_t size) noexcept;
 // Throws Error(QUERN_INVALID) naming the bits that are not among `known`.
 void check_flags(const char* field, std::uint32_t given, std::uint32_t known);
 
+// A path that the caller gives: throws Error(QUERN_INVALID) unless it is absolute. A relative one would mean another
+// file after a chdir, and could be planted in the working directory.
+const char* path_parameter(const char* path, const char* name = "path");
+
 using ops::check_size;
 using ops::fail_null;
 using ops::In;

@@ -64,12 +64,6 @@ cache::Key find_key(cache::Store& store, std::string_view digits) {
   return found.front();
 }
 
-const char* path_parameter(const char* path) {
-  if (path == nullptr) fail_null("path");
-  if (path[0] == '\0') throw Error(QUERN_INVALID, "path is empty");
-  return path;
-}
-
 }  // namespace
 }  // namespace quern::capi
 

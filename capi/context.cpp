@@ -55,6 +55,7 @@ jit::EngineOptions engine_options(const quern_context& context) {
   options.compile_threads = context.options.compile_threads;
   options.flight_timeout = context.options.flight_timeout;
   options.compiler_pin = context.options.compiler_pin;
+  options.max_kernels = context.options.max_kernels;
   options.event = [&notify = context.notify](const jit::Event& event) { notify.event(event); };
   return options;
 }

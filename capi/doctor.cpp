@@ -37,6 +37,18 @@ FindingRow device_finding(const jit::DeviceInfo& device) {
 using namespace quern;
 using namespace quern::capi;
 
+extern "C" int32_t quern_failures(quern_context* context, quern_list** findings, quern_error* error) {
+  return guarded(error, [&] {
+    const quern_context& alive = live(context);
+    quern_list*& out = out_parameter(findings, "findings");
+    std::vector<FindingRow> rows;
+    for (jit::CompileFailure& failure : alive.engine->failures())
+      rows.push_back({failure.status, cache::to_hex(failure.key), std::move(failure.text), std::move(failure.name)});
+    out = make_list(std::move(rows)).release();
+    return QUERN_OK;
+  });
+}
+
 extern "C" int32_t quern_doctor(quern_context* context, quern_list** findings, quern_error* error) {
   return guarded(error, [&] {
     const quern_context& alive = live(context);

@@ -207,6 +207,8 @@ int32_t quern_kernel_launch(quern_context* context, const quern_kernel* kernel, 
     quern_context& alive = live_with_device(context);
     if (kernel == nullptr) fail_null("kernel");
     if (kernel->context != context) refuse("kernel was prepared by another context");
+    if (kernel->kernel->loaded.function == nullptr) [[unlikely]]
+      refuse("kernel \"" + kernel->entry + "\" was unloaded: prepare it again");
     const In<quern_launch> given(launch, "quern_launch");
     const jit::Launch order = read_launch(*kernel, *given);
     jit::Driver& driver = *alive.driver;

@@ -50,8 +50,7 @@ int32_t quern_keys_public(const char* secret_key, char* public_key, quern_error*
 
 int32_t quern_bundle_sign(const char* path, const char* secret_key, quern_error* error) {
   return guarded(error, [&] {
-    if (path == nullptr) fail_null("path");
-    if (*path == '\0') throw Error(QUERN_INVALID, "path is empty");
+    path_parameter(path);
     const cache::SecretKey secret = secret_parameter(secret_key);
     try {
       cache::sign_bundle(path, secret);

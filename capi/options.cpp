@@ -111,6 +111,16 @@ std::vector<cache::PublicKey> trusted_keys(const quern_context_options& given) {
   return keys;
 }
 
+std::optional<std::array<unsigned char, 32>> cache_key(const quern_context_options& given) {
+  if (given.cache_key == nullptr) return {};
+  const std::optional<std::array<unsigned char, 32>> key = cache::read_key(given.cache_key);
+  // Never the text itself: it is a secret, and errors go into logs.
+  if (!key)
+    refuse("cache_key has " + std::to_string(std::string_view(given.cache_key).size()) +
+           " characters, or others than these; 64 hexadecimal digits are needed");
+  return key;
+}
+
 }  // namespace
 
 Options read_options(const quern_context_options& given) {
@@ -145,6 +155,8 @@ Options read_options(const quern_context_options& given) {
   options.store.shared_folder = (given.flags & QUERN_CONTEXT_SHARED_CACHE) != 0;
 
   options.store.trusted_keys = trusted_keys(given);
+  options.store.mac_key = cache_key(given);
+  options.max_kernels = given.max_kernels;
   options.store.signed_only = (given.flags & QUERN_CONTEXT_SIGNED_ONLY) != 0;
 
   options.compilers.search_dirs = options.search_dirs;

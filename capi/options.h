@@ -24,6 +24,7 @@ struct Options {
   unsigned compile_threads = 1;
   std::chrono::milliseconds flight_timeout{};
   std::string compiler_pin;
+  std::uint64_t max_kernels = 0;
   std::vector<std::string> search_dirs;
   cache::StoreOptions store;
   jit::CompilerOptions compilers;

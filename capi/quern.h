@@ -108,7 +108,7 @@ enum quern_status {
   QUERN_NOT_FOUND = 5,   /* a library, compiler, device, file or key is not there; the text says what was tried */
   QUERN_COMPILE = 6,     /* the kernel compiler refused, crashed or ran out of time; the text carries its log */
   QUERN_DRIVER = 7,      /* the GPU driver failed; `native` is its code */
-  QUERN_STICKY = 8,      /* the GPU was already in an error state before this call: not quern's doing */
+  QUERN_STICKY = 8,      /* the GPU was in an error state before this call: an earlier launch's doing, quern's or not */
   QUERN_CAPTURING = 9,   /* not ready, and the stream is being captured into a graph: prepare first */
   QUERN_NO_MEMORY = 10,
   QUERN_IO = 11,      /* a file could not be read or written */
@@ -217,11 +217,13 @@ typedef struct quern_context_options {
                                       each entry carries a MAC under it (BLAKE2b), and one whose MAC is another's or
                                       wrong is never loaded but made again. NULL: checksums, which find damage and not
                                       malice. A folder belongs to hosts with one key: others replace its entries */
-  uint64_t max_kernels;            /* loaded at once; 0: no bound. To load one more is QUERN_NO_MEMORY */
+  uint64_t max_kernels;            /* loaded at once; 0: no bound. To load one more is QUERN_NO_MEMORY: quern_unload
+                                      makes room */
 } quern_context_options;
 
 int32_t quern_context_create(const quern_context_options *options, quern_context **context, quern_error *error);
-/* Waits for background compilations and unloads the kernels. No call may be in flight. NULL is ignored. */
+/* Ends background compilations and unloads the kernels. No call may be in flight. NULL is ignored. It waits for NVRTC
+ * in this process where that is older than 12.8, and cannot be stopped. */
 void quern_context_destroy(quern_context *context);
 
 typedef struct quern_device_info {
@@ -366,6 +368,24 @@ typedef struct quern_warm_options {
 int32_t quern_warm(quern_context *context, const quern_warm_options *options, quern_list **results, quern_error *error);
 int32_t quern_list_warm_result(const quern_list *list, uint64_t index, quern_warm_result *result);
 
+/* Makes what quern_warm makes of the context's own target, and loads it on the context's device, so that no call has
+ * to: what is missing is compiled as the context's miss policy has it (with QUERN_MISS_CACHED_ONLY its status is
+ * QUERN_MISS; with QUERN_MISS_BACKGROUND it is QUERN_PENDING: quern_wait, then load again). `targets` must be none,
+ * lines of the manifest for other targets are passed over, and of the flags QUERN_WARM_ALLOW_UNSERVED is known. */
+int32_t quern_load(quern_context *context, const quern_warm_options *options, quern_list **results, quern_error *error);
+/* Unloads the kernels of an op, or those whose key begins with `prefix`; NULL or "": all. *count (may be NULL): how
+ * many they were. The caller's promise: no call that launches one of them is in flight, on the device neither, and no
+ * captured graph holds one that is launched again. Later calls load, or compile, them anew; handles from
+ * quern_kernel_prepare of those unloaded are refused. */
+int32_t quern_unload(quern_context *context, const char *prefix, uint64_t *count, quern_error *error);
+
+/* Waits until nothing is being compiled in the background for this context, for at most so many milliseconds (0 only
+ * looks). QUERN_PENDING when something still is. What became of each, the next call that needs it says. */
+int32_t quern_wait(quern_context *context, uint64_t milliseconds, quern_error *error);
+/* Drops the compilations in the background that have not begun; those that have are finished. *count (may be NULL):
+ * how many were dropped. A call that is told QUERN_PENDING afterwards has asked for its kernel anew. */
+int32_t quern_cancel(quern_context *context, uint64_t *count, quern_error *error);
+
 /* Everything this context has specialised, sorted, as a manifest. *length in: the buffer's size; out: the text's length
  * without its NUL. A NULL or short buffer is left untouched and the length is still told. */
 int32_t quern_manifest(const quern_context *context, char *buffer, uint64_t *length, quern_error *error);
@@ -490,7 +510,7 @@ int32_t quern_cache_trim(quern_context *context, const quern_trim_options *optio
     quern_error *error);
 
 /* Writes the cache (or what `prefix` selects, as in quern_cache_list) as a bundle: equal to the byte for equal
- * contents. */
+ * contents. Paths are absolute, here and everywhere. */
 int32_t quern_cache_export(quern_context *context, const char *path, const char *prefix, uint64_t *count,
     quern_error *error);
 /* Adds a bundle's entries to the cache. All are verified before the first is written. *count: those that were not
@@ -531,6 +551,9 @@ int32_t quern_cache_get_stats(quern_context *context, quern_cache_stats *stats, 
 /* What is here: drivers, devices, compilers with versions and paths, the helper, the cache. Never fails because
  * something is missing: that is a finding. */
 int32_t quern_doctor(quern_context *context, quern_list **findings, quern_error *error);
+/* Every kernel that a compiler has refused in this context and not made since: `what` is its key, `hint` its op and
+ * constants, `text` all that was said, which quern_error may have had to cut. */
+int32_t quern_failures(quern_context *context, quern_list **findings, quern_error *error);
 int32_t quern_list_finding(const quern_list *list, uint64_t index, quern_finding *finding);
 
 /* ---- Ops ---------------------------------------------------------------------------------------------------------

@@ -2,7 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
+#include <functional>
 #include <mutex>
 #include <system_error>
 #include <thread>
@@ -16,12 +18,15 @@
 namespace quern::capi {
 namespace {
 
-void warm_item(jit::Engine& engine, bool list_only, WarmItem* item) noexcept {
+// How one item is made.
+using Make = std::function<jit::Warmed(const jit::Spec&)>;
+
+void make_item(const Make& make, WarmItem* item) noexcept {
   WarmRow& row = item->row;
   quern_error error{};
   error.size = sizeof(error);
   row.status = guarded(&error, [&] {
-    const jit::Warmed warmed = engine.warm(*item->spec, list_only);
+    const jit::Warmed warmed = make(*item->spec);
     row.key = cache::to_hex(warmed.key);
     row.milliseconds = warmed.milliseconds;
     row.outcome = warmed.outcome == jit::Outcome::hit        ? QUERN_WARM_HIT
@@ -41,10 +46,7 @@ void warm_item(jit::Engine& engine, bool list_only, WarmItem* item) noexcept {
 // Works through the items on threads of its own and hands each back, as it is done, to the thread that called.
 class Crew {
  public:
-  Crew(jit::Engine& engine, bool list_only, std::vector<WarmItem>& items)
-      : engine_(engine), list_only_(list_only), items_(items) {
-    done_.reserve(items.size());
-  }
+  Crew(const Make& make, std::vector<WarmItem>& items) : make_(make), items_(items) { done_.reserve(items.size()); }
   ~Crew() {
     next_ = items_.size();  // reached early only when the caller's thread could not go on: nothing new is begun
     for (std::thread& thread : threads_) thread.join();
@@ -72,7 +74,7 @@ class Crew {
  private:
   void work() noexcept {
     for (std::size_t i = next_++; i < items_.size(); i = next_++) {
-      if (items_[i].spec) warm_item(engine_, list_only_, &items_[i]);
+      if (items_[i].spec) make_item(make_, &items_[i]);
       const std::lock_guard lock(mutex_);
       items_[i].done = true;
       done_.push_back(i);
@@ -80,8 +82,7 @@ class Crew {
     }
   }
 
-  jit::Engine& engine_;
-  const bool list_only_;
+  const Make& make_;
   std::vector<WarmItem>& items_;
   std::atomic<std::size_t> next_{0};
   std::mutex mutex_;
@@ -90,6 +91,39 @@ class Crew {
   std::size_t taken_ = 0;
   std::vector<std::thread> threads_;
 };
+
+// The kernel loaded, and what that took: it was there (loaded or stored), or had to be compiled.
+jit::Warmed load(jit::Engine& engine, jit::Miss miss, const jit::Spec& spec) {
+  const auto start = std::chrono::steady_clock::now();
+  jit::Warmed made = engine.warm(spec, /*list_only=*/true);
+  if (engine.find(spec) != nullptr) made.outcome = jit::Outcome::hit;
+  made.key = engine.ready(spec, miss, nullptr)->key;
+  if (made.outcome == jit::Outcome::absent) made.outcome = jit::Outcome::compiled;
+  made.milliseconds = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+  return made;
+}
+
+std::int32_t make_all(const quern_context& context, const quern_warm_options& given, std::vector<WarmItem> items,
+                      const Make& make, quern_list** results, const char* verb) {
+  if (!items.empty()) {
+    Crew crew(make, items);
+    crew.start(static_cast<unsigned>(std::min<std::size_t>(context.options.compile_threads, items.size())));
+    std::size_t told = 0;
+    for (bool on = true; on && told < items.size();) {
+      WarmItem& item = crew.take();
+      on = tell_progress(given, ++told, items.size(), item.row);
+    }
+    // Cancelled: what is under way is finished, and counts.
+  }
+  std::vector<WarmRow> rows;
+  rows.reserve(items.size());
+  for (WarmItem& item : items)
+    if (item.done) rows.push_back(std::move(item.row));
+  const bool allowed = (given.flags & QUERN_WARM_ALLOW_UNSERVED) != 0;
+  return finish_request(std::move(rows), items.size(), results, verb, [&](const WarmRow& row) {
+    return row.status != QUERN_OK && !(allowed && row.outcome == QUERN_WARM_UNSERVED);
+  });
+}
 
 }  // namespace
 }  // namespace quern::capi
@@ -106,26 +140,62 @@ int32_t quern_warm(quern_context* context, const quern_warm_options* options, qu
     const In<quern_warm_options> given(options, "quern_warm_options");
     check_flags("quern_warm_options.flags", given->flags, QUERN_WARM_LIST_ONLY | QUERN_WARM_ALLOW_UNSERVED);
     check_request(given->manifest, given->manifest_length, given->model, "warm");
-    std::size_t told = 0;
-    std::vector<WarmItem> items = plan_warm(*given, read_targets(*given, alive.target()));
-    if (!items.empty()) {
-      Crew crew(*alive.engine, (given->flags & QUERN_WARM_LIST_ONLY) != 0, items);
-      crew.start(static_cast<unsigned>(std::min<std::size_t>(alive.options.compile_threads, items.size())));
-      for (bool on = true; on && told < items.size();) {
-        WarmItem& item = crew.take();
-        on = tell_progress(*given, ++told, items.size(), item.row);
-      }
-      // Cancelled: what is under way is finished, and counts.
-    }
+    const bool list_only = (given->flags & QUERN_WARM_LIST_ONLY) != 0;
+    return make_all(
+        alive, *given, plan_warm(*given, read_targets(*given, alive.target())),
+        [&](const jit::Spec& spec) { return alive.engine->warm(spec, list_only); }, results, "made");
+  });
+}
 
-    std::vector<WarmRow> rows;
-    rows.reserve(items.size());
-    for (WarmItem& item : items)
-      if (item.done) rows.push_back(std::move(item.row));
-    const bool allowed = (given->flags & QUERN_WARM_ALLOW_UNSERVED) != 0;
-    return finish_request(std::move(rows), items.size(), results, "made", [&](const WarmRow& row) {
-      return row.status != QUERN_OK && !(allowed && row.outcome == QUERN_WARM_UNSERVED);
+int32_t quern_load(quern_context* context, const quern_warm_options* options, quern_list** results,
+                   quern_error* error) {
+  return guarded(error, [&] {
+    const quern_context& alive = live_with_device(context);
+    const In<quern_warm_options> given(options, "quern_warm_options");
+    check_flags("quern_warm_options.flags", given->flags, QUERN_WARM_ALLOW_UNSERVED);
+    check_request(given->manifest, given->manifest_length, given->model, "load");
+    if (given->target_count != 0) {
+      throw Error(QUERN_INVALID, "target_count is " + std::to_string(given->target_count) +
+                                     "; 0 is allowed: kernels are loaded for the context's own target");
+    }
+    const jit::Target own = *alive.target();
+    std::vector<WarmItem> items = plan_warm(*given, {own});
+    std::erase_if(items, [&](const WarmItem& item) { return item.spec && item.spec->target != own.tag(); });
+    return make_all(
+        alive, *given, std::move(items),
+        [&](const jit::Spec& spec) { return load(*alive.engine, alive.options.miss, spec); }, results, "loaded");
+  });
+}
+
+int32_t quern_unload(quern_context* context, const char* prefix, uint64_t* count, quern_error* error) {
+  return guarded(error, [&] {
+    const quern_context& alive = live_with_device(context);
+    const std::string_view wanted = prefix == nullptr ? "" : prefix;
+    const std::uint64_t unloaded = alive.engine->unload([&](const jit::Kernel& kernel) {
+      return wanted.empty() || ops::all()[kernel.spec.op].name == wanted ||
+             cache::to_hex(kernel.key).starts_with(wanted);
     });
+    if (count != nullptr) *count = unloaded;
+    return QUERN_OK;
+  });
+}
+
+int32_t quern_wait(quern_context* context, uint64_t milliseconds, quern_error* error) {
+  return guarded(error, [&] {
+    // Longer than any machine runs, and far from what a clock overflows at.
+    constexpr std::uint64_t kLongest = std::uint64_t{1} << 40;
+    const std::uint64_t left = live(context).engine->wait(std::chrono::milliseconds(std::min(milliseconds, kLongest)));
+    if (left == 0) return QUERN_OK;
+    throw Error(QUERN_PENDING, std::to_string(left) + (left == 1 ? " kernel is" : " kernels are") +
+                                   " still being compiled after " + std::to_string(milliseconds) + " ms");
+  });
+}
+
+int32_t quern_cancel(quern_context* context, uint64_t* count, quern_error* error) {
+  return guarded(error, [&] {
+    const std::uint64_t dropped = live(context).engine->cancel();
+    if (count != nullptr) *count = dropped;
+    return QUERN_OK;
   });
 }
 

@@ -57,7 +57,7 @@ struct Compilers::Impl {
     request.job = job;
     request.search_dirs = options.search_dirs;
     request.host_compiler = options.host_compiler;
-    return helper::ask(path, std::move(request), options.timeout);
+    return helper::ask(path, std::move(request), options.timeout, job.cancelled);
   }
 
   Compiled compile_in_helper(CompileJob job) const {
@@ -93,7 +93,8 @@ struct Compilers::Impl {
   }
 
   static bool crashed(const Outcome& outcome) {
-    return outcome.opened && outcome.end != Outcome::End::answered && outcome.end != Outcome::End::timed_out;
+    return outcome.opened && outcome.end != Outcome::End::answered && outcome.end != Outcome::End::timed_out &&
+           outcome.end != Outcome::End::cancelled;
   }
 
   CompilerFound look_in_process(const Kind& kind) {

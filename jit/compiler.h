@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <memory>
@@ -26,6 +27,9 @@ struct CompileJob {
   std::string entry;
   std::vector<std::string> options;  // none that reaches for files or contradicts the target
   std::uint8_t keep_operands = 0;    // as Unit has it
+  // Where it is given and becomes true, the compilation ends at the next opportunity, with QUERN_COMPILE: in the helper
+  // within a moment, in process where NVRTC asks (12.8 and later).
+  const std::atomic<bool>* cancelled = nullptr;
 };
 
 struct Compiled {

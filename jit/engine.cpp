@@ -89,6 +89,7 @@ struct Engine::Impl {
   const Kernel* ready(const Spec& spec, Miss miss, void* stream);
   Warmed warm(const Spec& spec, bool list_only);
   void refuse_other_target(const Spec& spec) const;
+  std::vector<CompileFailure> failures() const;
 
   Fetched fetch(const Spec& spec, Outbox& outbox);
   const Kernel* make(const Spec& spec, const Wanted& wanted, Outbox& outbox);
@@ -237,6 +238,10 @@ const Kernel* Engine::Impl::load(const Spec& spec, const Wanted& wanted, const c
   auto kernel = std::make_unique<Kernel>();
   kernel->spec = spec;
   kernel->key = wanted.key_of_row(entry);
+  if (options.max_kernels != 0 && table.size() >= options.max_kernels) {
+    throw Error(QUERN_NO_MEMORY, wanted.name() + " is not loaded: the context has " + std::to_string(table.size()) +
+                                     " kernels loaded, which max_kernels is; unload what is no longer called");
+  }
   const Clock::time_point start = Clock::now();
   kernel->loaded =
       options.driver->load(unsealed(entry.image, kernel->key), wanted.unit.entry, wanted.unit.max_shared_bytes);
@@ -256,6 +261,7 @@ void Engine::Impl::put_off(const Spec& spec, std::shared_ptr<const Wanted> wante
   if (!background.begin(spec, wanted->name())) return;
   try {
     pool->post([this, spec, kept = std::move(wanted)] {
+      if (!background.start(spec)) return;
       Outbox outbox(options.event, *options.store);
       try {
         make_once(spec, *kept, outbox);
@@ -282,6 +288,15 @@ void Engine::Impl::note_use(const cache::Key& key) noexcept {
   } catch (...) {
     // No thread to be had: the destructor does it.
   }
+}
+
+std::vector<CompileFailure> Engine::Impl::failures() const {
+  std::vector<CompileFailure> all;
+  for (const auto& [spec, failure] : refusals.all()) {
+    const Wanted wanted = images.want(spec);
+    all.push_back({wanted.key, wanted.name(), failure.text(), failure.status()});
+  }
+  return all;
 }
 
 Warmed Engine::Impl::warm(const Spec& spec, bool list_only) {
@@ -339,6 +354,26 @@ const Kernel* Engine::find(const Spec& spec) const noexcept {
 }
 
 const Kernel* Engine::ready(const Spec& spec, Miss miss, void* stream) { return impl_->ready(spec, miss, stream); }
+
+std::uint64_t Engine::wait(std::chrono::milliseconds time) {
+  impl_->fork.check();
+  return impl_->background.wait(time);
+}
+
+std::uint64_t Engine::cancel() {
+  impl_->fork.check();
+  return impl_->background.cancel();
+}
+
+std::uint64_t Engine::unload(const std::function<bool(const Kernel&)>& select) {
+  impl_->fork.check();
+  return impl_->table.remove(select, [this](Kernel& kernel) { impl_->options.driver->unload(kernel.loaded); });
+}
+
+std::vector<CompileFailure> Engine::failures() const {
+  impl_->fork.check();
+  return impl_->failures();
+}
 
 Warmed Engine::warm(const Spec& spec, bool list_only) { return impl_->warm(spec, list_only); }
 

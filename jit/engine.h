@@ -21,7 +21,7 @@ namespace quern::jit {
 // What to do when a kernel is neither loaded nor cached.
 enum class Miss : std::uint8_t { compile, cached_only, background };
 
-// A kernel ready to launch. Lives until its engine is destroyed.
+// A kernel ready to launch. Lives until its engine is destroyed, but is of no use once it has been unloaded.
 struct Kernel {
   Spec spec;
   Loaded loaded;
@@ -52,7 +52,15 @@ struct EngineOptions {
   unsigned compile_threads = 0;  // 0: the number of cores, at most 8
   std::chrono::milliseconds flight_timeout{30'000};
   std::string compiler_pin;
+  std::uint64_t max_kernels = 0;            // loaded at once; 0: no bound
   std::function<void(const Event&)> event;  // called without locks held
+};
+
+// A kernel that could not be compiled, with all that its compiler said.
+struct CompileFailure {
+  cache::Key key;
+  std::string name, text;
+  int status;  // quern_status
 };
 
 enum class Outcome : std::uint8_t { hit, compiled, absent };
@@ -65,8 +73,9 @@ struct Warmed {
 class Engine {
  public:
   explicit Engine(EngineOptions options);
-  // Waits for the compilations that run in the background (those still queued are dropped), unloads the kernels, notes
-  // what was used. The driver and the store are still needed for that. In a forked child: leaves everything as it is.
+  // Ends the compilations that run in the background (those still queued are dropped), as soon as their compilers let
+  // it; unloads the kernels, notes what was used. The driver and the store are still needed for that. In a forked
+  // child: leaves everything as it is.
   ~Engine();
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
@@ -85,6 +94,17 @@ class Engine {
   // Throws Error: QUERN_COMPILE, QUERN_NOT_FOUND, QUERN_UNSUPPORTED, QUERN_IO (compiled, but could not be stored),
   // QUERN_NO_MEMORY, QUERN_FORKED.
   Warmed warm(const Spec& spec, bool list_only);
+
+  // Of the compilations in the background: waits so long for them to end, and says how many have not. Throws
+  // Error(QUERN_FORKED).
+  std::uint64_t wait(std::chrono::milliseconds time);
+  // Drops those that have not begun; how many they were.
+  std::uint64_t cancel();
+  // Unloads those selected, which nobody may be launching or launch again before they are made ready anew; how many
+  // they were.
+  std::uint64_t unload(const std::function<bool(const Kernel&)>& select);
+  // The kernels whose last compilation failed, since the compiler refused them.
+  std::vector<CompileFailure> failures() const;
 
   // Every Spec that was made ready or warmed, in no order.
   std::vector<Spec> specialised() const;

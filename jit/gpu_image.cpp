@@ -44,7 +44,8 @@ bool is_whole_elf(std::string_view image, std::uint16_t machine) {
 }  // namespace
 
 bool is_cuda_image(std::string_view image) {
-  if (is_whole_elf(image, kMachineCuda)) return true;
+  // A driver takes what begins so for a cubin, whatever text may follow.
+  if (image.starts_with(ELFMAG)) return is_whole_elf(image, kMachineCuda);
   // PTX is text with a .version directive near its top and the NUL that ends it as its only one.
   const std::size_t end = image.find('\0');
   return end != std::string_view::npos && end + 1 == image.size() && image.find(".version") < end;

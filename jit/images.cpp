@@ -130,8 +130,8 @@ void Images::keep_for_others(const Wanted& wanted, const Image& image) noexcept 
 }
 
 cache::Entry Images::compile(const Wanted& wanted, Outbox& outbox) {
-  const CompileJob job{wanted.unit.target, render(wanted.unit).text, wanted.unit.entry, wanted.unit.options,
-                       wanted.unit.keep_operands};
+  const CompileJob job{wanted.unit.target,  render(wanted.unit).text,  wanted.unit.entry,
+                       wanted.unit.options, wanted.unit.keep_operands, &hurried_};
   Compiled compiled;
   try {
     const Slots::Taken slot(slots_);

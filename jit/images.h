@@ -100,7 +100,7 @@ class Images {
   // Stores what was compiled. Where others had the file for too long the image is `busy` then, and may be stored once
   // more, with patience, by a thread that nobody waits for.
   void store(const Wanted& wanted, Image& image, bool patiently = false) noexcept;
-  // Patience ends.
+  // Patience ends, with stores and with compilers.
   void hurry() noexcept { hurried_ = true; }
   // The driver refused a stored image.
   void reject(const Wanted& wanted, const cache::Entry& entry, const std::string& reason, Outbox& outbox);

@@ -217,8 +217,10 @@ std::string mapped_file(const void* address) {
 
 Library open_library(const LibrarySearch& search) { return Search(search).run(); }
 
+void* look_for_function(const Library& library, const char* name) noexcept { return dlsym(library.handle, name); }
+
 void* find_function(const Library& library, const char* name) {
-  void* function = dlsym(library.handle, name);
+  void* function = look_for_function(library, name);
   if (function == nullptr) {
     throw Error(QUERN_NOT_FOUND,
                 library.path + ": has no function " + name + "; another version of the library is needed");

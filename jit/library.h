@@ -36,6 +36,8 @@ Library open_library(const LibrarySearch& search);
 
 // Throws Error(QUERN_NOT_FOUND) naming the library and the function it lacks.
 void* find_function(const Library& library, const char* name);
+// Null where it lacks it.
+void* look_for_function(const Library& library, const char* name) noexcept;
 
 // getenv, but null in a privileged process and for an empty value.
 const char* environment(const char* name);

@@ -2,12 +2,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <mutex>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 namespace quern::jit {
@@ -60,6 +62,30 @@ class LookupTable {
     return items_.back().get();
   }
 
+  // Takes away what `select` takes, after `end(item)` for each; how many there were. Whoever looked one up before still
+  // has something to point to: the items live as long as the table. A reader of the old array may find one still, which
+  // is why nobody may look for these meanwhile.
+  template <class Select, class End>
+  std::size_t remove(const Select& select, const End& end) {
+    std::lock_guard lock(mutex_);
+    const auto taken = std::stable_partition(items_.begin(), items_.end(),
+                                             [&](const auto& item) { return !select(std::as_const(*item)); });
+    const auto count = static_cast<std::size_t>(items_.end() - taken);
+    if (count == 0) return 0;
+    removed_.reserve(removed_.size() + count);
+    auto fewer = std::make_unique<Slots>(slots_.back()->mask + 1);
+    for (auto item = items_.begin(); item != taken; ++item) place(*fewer, item->get());
+    slots_.push_back(std::move(fewer));
+    current_.store(slots_.back().get(), std::memory_order_release);
+    for (auto item = taken; item != items_.end(); ++item) {
+      end(**item);
+      removed_.push_back(std::move(*item));
+    }
+    items_.erase(taken, items_.end());
+    size_.store(items_.size(), std::memory_order_relaxed);
+    return count;
+  }
+
   // For the destruction of what the items hold: nobody may call anything else at the same time.
   template <class Visit>
   void for_each(Visit visit) {
@@ -98,6 +124,7 @@ class LookupTable {
   mutable std::mutex mutex_;  // writers, and keys()
   std::vector<std::unique_ptr<Slots>> slots_;
   std::vector<std::unique_ptr<Item>> items_;
+  std::vector<std::unique_ptr<Item>> removed_;  // found by nobody any more
 };
 
 }  // namespace quern::jit

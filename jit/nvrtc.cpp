@@ -45,6 +45,8 @@ class Nvrtc final : public Backend {
 #undef QUERN_BIND
     functions_.nvrtcGetErrorString =
         reinterpret_cast<NvrtcGetErrorString*>(find_function(library, "nvrtcGetErrorString"));
+    functions_.nvrtcSetFlowCallback =
+        reinterpret_cast<NvrtcSetFlowCallback*>(look_for_function(library, "nvrtcSetFlowCallback"));
     check(functions_.nvrtcVersion(&major_, &minor_), "nvrtcVersion");
     identity_ = {"nvrtc", std::to_string(major_) + '.' + std::to_string(minor_), library.path};
     int count = 0;
@@ -104,6 +106,11 @@ class Nvrtc final : public Backend {
     std::vector<const char*> pointers;
     pointers.reserve(options.size());
     for (const std::string& option : options) pointers.push_back(option.c_str());
+    if (job.cancelled != nullptr && functions_.nvrtcSetFlowCallback != nullptr) {
+      const auto ask = [](void* flag, void*) { return static_cast<const std::atomic<bool>*>(flag)->load() ? 1 : 0; };
+      check(functions_.nvrtcSetFlowCallback(program.get(), ask, const_cast<std::atomic<bool>*>(job.cancelled)),
+            "nvrtcSetFlowCallback");
+    }
     const int result =
         functions_.nvrtcCompileProgram(program.get(), static_cast<int>(pointers.size()), pointers.data());
     std::string log = read_log(program);

@@ -32,6 +32,10 @@ using NvrtcProgram = struct NvrtcProgramOpaque*;
   X(nvrtcGetPTXSize, (NvrtcProgram program, std::size_t* size))                                          \
   X(nvrtcGetPTX, (NvrtcProgram program, char* text))
 
+// Asked for where it is there (12.8): nvrtcSetFlowCallback(program, callback, its second parameter), called now and
+// then during a compilation, which ends when it returns 1.
+using NvrtcSetFlowCallback = int(NvrtcProgram program, int (*callback)(void* own, void* theirs), void* own);
+
 // Besides, returning a string: const char* nvrtcGetErrorString(nvrtcResult).
 using NvrtcGetErrorString = const char*(int result);
 
@@ -40,6 +44,7 @@ struct NvrtcFunctions {
   QUERN_NVRTC_FUNCTIONS(QUERN_DECLARE)
 #undef QUERN_DECLARE
   NvrtcGetErrorString* nvrtcGetErrorString = nullptr;
+  NvrtcSetFlowCallback* nvrtcSetFlowCallback = nullptr;  // may be null
 };
 
 }  // namespace quern::jit

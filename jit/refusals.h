@@ -6,6 +6,8 @@
 #include <chrono>
 #include <mutex>
 #include <unordered_map>
+#include <utility>
+#include <vector>
 
 #include "jit/failure.h"
 #include "jit/lookup_table.h"
@@ -42,6 +44,14 @@ class Refusals {
     }
   }
 
+  std::vector<std::pair<Spec, Failure>> all() const {
+    const std::lock_guard lock(mutex_);
+    std::vector<std::pair<Spec, Failure>> all;
+    all.reserve(refused_.size());
+    for (const auto& [spec, refusal] : refused_) all.emplace_back(spec, refusal.failure);
+    return all;
+  }
+
   void forget(const Spec& spec) noexcept {
     const std::lock_guard lock(mutex_);
     refused_.erase(spec);
@@ -55,7 +65,7 @@ class Refusals {
     std::chrono::milliseconds pause{0};
     Clock::time_point until{};
   };
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::unordered_map<Spec, Refusal, BytesHash> refused_;
 };
 

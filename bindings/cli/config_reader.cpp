@@ -14,8 +14,9 @@ ConfigReader::ConfigReader(std::string_view text, const std::string& path) : pat
   } catch (const JsonError& error) {
     const std::string_view before = text.substr(0, std::min<std::size_t>(error.byte(), text.size()));
     const auto line = 1 + std::count(before.begin(), before.end(), '\n');
-    fail("not valid JSON: it ends or goes wrong at byte " + std::to_string(error.byte()) + ", line " +
-         std::to_string(line) + "; allowed: one JSON object");
+    const bool deep = std::string_view(error.what()).starts_with("nested");
+    fail("not valid JSON: it " + (deep ? "is " + std::string(error.what()) : "ends or goes wrong") + " at byte " +
+         std::to_string(error.byte()) + ", line " + std::to_string(line) + "; allowed: one JSON object");
   }
   if (!json_.is_object()) fail("a JSON " + std::string(json_.type_name()) + " given; allowed: one JSON object");
   const Json* inner = json_.find("text_config");

@@ -19,8 +19,6 @@
 namespace quern::cli {
 namespace {
 
-constexpr std::size_t kMostInput = std::size_t{64} << 20;
-
 class Descriptor {
  public:
   explicit Descriptor(int descriptor) : descriptor_(descriptor) {}
@@ -41,7 +39,7 @@ class Descriptor {
                 code);
 }
 
-std::string read_all(int descriptor, const std::string& path) {
+std::string read_all(int descriptor, const std::string& path, std::size_t most) {
   std::string text;
   std::array<char, 65536> buffer;
   for (;;) {
@@ -50,8 +48,8 @@ std::string read_all(int descriptor, const std::string& path) {
     if (got < 0) fail("read", path, errno);
     if (got == 0) return text;
     text.append(buffer.data(), static_cast<std::size_t>(got));
-    if (text.size() > kMostInput) {
-      throw Failure(QUERN_IO, "cannot read '" + printable(path) + "': it is larger than " + format_bytes(kMostInput) +
+    if (text.size() > most) {
+      throw Failure(QUERN_IO, "cannot read '" + printable(path) + "': it is larger than " + format_bytes(most) +
                                   ", the most that is allowed");
     }
   }
@@ -73,13 +71,15 @@ std::string absolute_path(const std::string& path) {
   return path.empty() ? path : std::filesystem::absolute(path).lexically_normal().string();
 }
 
-std::string read_file(const std::string& path) {
+std::string read_file(const std::string& path, std::size_t most) {
   const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (file.get() < 0) fail("read", path, errno);
-  return read_all(file.get(), path);
+  return read_all(file.get(), path, most);
 }
 
-std::string read_input(const std::string& path) { return path == "-" ? read_all(STDIN_FILENO, path) : read_file(path); }
+std::string read_input(const std::string& path, std::size_t most) {
+  return path == "-" ? read_all(STDIN_FILENO, path, most) : read_file(path, most);
+}
 
 void write_atomically(const std::string& path, std::string_view bytes) {
   std::string temporary = path + ".XXXXXX";

@@ -5,9 +5,11 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <system_error>
 
 #include "bindings/cli/failure.h"
 #include "bindings/cli/files.h"
+#include "bindings/cli/format.h"
 
 namespace quern::cli {
 namespace {
@@ -48,7 +50,7 @@ std::string percent_decode(std::string_view text) {
 // A word of a kernel line in the library's form.
 class KernelWords {
  public:
-  explicit KernelWords(const std::string& folder) : folder_(folder) {}
+  KernelWords(const std::string& folder, bool anywhere) : folder_(folder), anywhere_(anywhere) {}
 
   std::string translate(std::string_view word) {
     const std::size_t equals = word.find('=');
@@ -70,15 +72,33 @@ class KernelWords {
     if (name.find('.') == std::string_view::npos) {
       text += '.' + percent_encode(written.is_absolute() ? written.filename().string() : written.string());
     }
-    return text + '=' + percent_encode(read_file(std::filesystem::path(folder_) / written));
+    const std::filesystem::path file = std::filesystem::path(folder_) / written;
+    if (!anywhere_ && !lies_within(file))
+      throw BadInput(std::string(name) + ": '@" + printable(written.string()) +
+                     "' lies outside of the manifest's folder; allowed with --any-path only");
+    return text + '=' + percent_encode(read_file(file));
+  }
+
+  // Of what is not there it is not asked: reading says so.
+  bool lies_within(const std::filesystem::path& file) const {
+    std::error_code failed;
+    const std::filesystem::path real = std::filesystem::canonical(file, failed);
+    if (failed) return std::filesystem::weakly_canonical(file, failed).string().starts_with(root());
+    return real.string().starts_with(root());
+  }
+  std::string root() const {
+    std::error_code failed;
+    const std::string root = std::filesystem::canonical(folder_.empty() ? "." : folder_, failed).string();
+    return root == "/" ? root : root + '/';
   }
 
   const std::string& folder_;
+  const bool anywhere_;
   std::uint32_t options_ = 0;
 };
 
-std::string kernel_line(std::string_view line, const std::string& folder) {
-  KernelWords words(folder);
+std::string kernel_line(std::string_view line, const std::string& folder, bool anywhere) {
+  KernelWords words(folder, anywhere);
   std::string text;
   for (std::string_view word = next_word(line); !word.empty(); word = next_word(line)) {
     if (!text.empty()) text += ' ';
@@ -89,7 +109,7 @@ std::string kernel_line(std::string_view line, const std::string& folder) {
 
 }  // namespace
 
-Manifest read_manifest(std::string_view text, const std::string& folder) {
+Manifest read_manifest(std::string_view text, const std::string& folder, bool anywhere) {
   Manifest manifest;
   std::uint32_t number = 0;
   while (!text.empty()) {
@@ -103,7 +123,7 @@ Manifest read_manifest(std::string_view text, const std::string& folder) {
     if (!comment && target == "*") manifest.for_every_target = true;
     if (!comment && op == "kernel") {
       try {
-        manifest.text += kernel_line(line, folder);
+        manifest.text += kernel_line(line, folder, anywhere);
       } catch (const Failure& failure) {
         manifest.bad.push_back({number, std::string(target), failure.what()});
       }

@@ -26,9 +26,10 @@ struct Manifest {
 //   source=@dir/add.cu       becomes source.dir/add.cu=TEXT, the percent-encoded text of the file;
 //   header=@math.cuh         likewise; source.NAME=@path and header.NAME=@path give another name than the path's;
 //   option=TEXT              becomes option.0=TEXT, the next one option.1=TEXT, and so on.
-// Paths are relative to `folder`. The name is what the compiler's log and #include know the file by: the path as
-// written, of an absolute one its last part, so that the key is the same on every machine.
-Manifest read_manifest(std::string_view text, const std::string& folder);
+// Paths are relative to `folder`, and unless `anywhere` the files must lie in it, links followed: a manifest from
+// somebody else must not show what it was not given. The name is what the compiler's log and #include know the file by:
+// the path as written, of an absolute one its last part, so that the key is the same on every machine.
+Manifest read_manifest(std::string_view text, const std::string& folder, bool anywhere);
 
 // The percent-encoding of manifest values: '%', '=', space and control characters.
 std::string percent_encode(std::string_view value);

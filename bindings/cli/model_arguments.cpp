@@ -13,6 +13,9 @@
 namespace quern::cli {
 namespace {
 
+// The largest that are published, with a table of every layer's form, have some hundred KB.
+constexpr std::size_t kMostConfig = std::size_t{4} << 20;
+
 constexpr std::array<std::string_view, 2> kDtypes = {"bf16", "f16"};
 constexpr std::array<std::string_view, 5> kKvDtypes = {"bf16", "f16", "e4m3", "e5m2", "int8"};
 constexpr std::array<std::string_view, 3> kWeights = {"bf16", "fp8", "fp8-block"};
@@ -63,7 +66,7 @@ std::optional<ModelConfig> ModelArguments::read(const Session& session) const {
   if (!weights_.empty()) {
     options.weights = weights_ == "fp8" ? Weights::fp8 : weights_ == "bf16" ? Weights::dense : Weights::fp8_block;
   }
-  ModelConfig config = read_model_config(read_input(config_), config_, options);
+  ModelConfig config = read_model_config(read_input(config_, kMostConfig), config_, options);
   const quern_model& model = config.model;
   session.console.detail("model: " + config.model_type + ", " + format_count(model.layers, "layer") + ", " +
                          std::to_string(model.heads) + '/' + std::to_string(model.kv_heads) + " heads of " +

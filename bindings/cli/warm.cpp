@@ -109,6 +109,8 @@ class Warm : public Command {
     model_.declare(arguments, "A model's config.json: every kernel that it needs", true);
     arguments.flag("--allow-missing", allow_missing_,
                    "With --config: what the model needs and no kernel does is told, and is no failure");
+    arguments.flag("--any-path", any_path_,
+                   "Lines of the manifest may name files outside of its folder (source=@PATH)");
     arguments.number("--jobs,-j", jobs_, "N", "Compilations at once (the number of cores, at most 8)",
                      whole_number(1, 256));
     arguments.flag("--list-only,--dry-run", list_only_,
@@ -124,7 +126,7 @@ class Warm : public Command {
     std::optional<Manifest> manifest;
     if (!manifest_.empty()) {
       const std::string folder = manifest_ == "-" ? "." : std::filesystem::path(manifest_).parent_path().string();
-      manifest = read_manifest(read_input(manifest_), folder);
+      manifest = read_manifest(read_input(manifest_), folder, any_path_);
     }
     if (allow_missing_ && !config) {
       throw Failure(QUERN_INVALID, "--allow-missing: given without --config; allowed: with --config FILE only");
@@ -205,7 +207,7 @@ class Warm : public Command {
   ModelArguments model_;
   std::vector<std::string> targets_;
   std::int64_t jobs_ = 0;
-  bool list_only_ = false, allow_missing_ = false;
+  bool list_only_ = false, allow_missing_ = false, any_path_ = false;
 };
 
 }  // namespace

@@ -3,36 +3,100 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <unordered_map>
 
 namespace quern {
 namespace {
 
 using Foreign = nlohmann::ordered_json;
 
-Json from_foreign(const Foreign& given) {
-  switch (given.type()) {
-    case Foreign::value_t::boolean:
-      return given.get<bool>();
-    case Foreign::value_t::number_integer:
-      return given.get<std::int64_t>();
-    case Foreign::value_t::number_unsigned:
-      return given.get<std::uint64_t>();
-    case Foreign::value_t::number_float:
-      return given.get<double>();
-    case Foreign::value_t::string:
-      return given.get<std::string>();
-    case Foreign::value_t::array: {
-      Json array = Json::array();
-      for (const Foreign& item : given) array.push_back(from_foreign(item));
-      return array;
+// Builds the value as the parser reports it: the time and the memory that a text takes grow with its length, however it
+// is made up. Of members of one name the last counts.
+class Builder : public nlohmann::json_sax<Foreign> {
+ public:
+  bool null() override { return add(nullptr); }
+  bool boolean(bool value) override { return add(value); }
+  bool number_integer(std::int64_t value) override { return add(value); }
+  bool number_unsigned(std::uint64_t value) override { return add(value); }
+  bool number_float(double value, const std::string&) override { return add(value); }
+  bool string(std::string& value) override { return add(std::move(value)); }
+  bool binary(Foreign::binary_t&) override { return false; }  // no text has it
+  bool start_object(std::size_t) override {
+    open_.push_back({Json::Object(), {}, {}, true});
+    return true;
+  }
+  bool key(std::string& name) override {
+    open_.back().name = std::move(name);
+    return true;
+  }
+  bool end_object() override {
+    Json object = Json::object(std::move(open_.back().members));
+    open_.pop_back();
+    return add(std::move(object));
+  }
+  bool start_array(std::size_t) override {
+    open_.emplace_back();
+    return true;
+  }
+  bool end_array() override {
+    std::vector<Json> items;
+    items.reserve(open_.back().members.size());
+    for (Json::Member& item : open_.back().members) items.push_back(std::move(item.value));
+    open_.pop_back();
+    return add(Json::array(std::move(items)));
+  }
+  bool parse_error(std::size_t byte, const std::string&, const Foreign::exception& error) override {
+    throw JsonError(error.what(), byte);
+  }
+
+  Json result;
+
+ private:
+  struct Open {
+    Json::Object members;  // of an array: its items, without names
+    std::string name;
+    std::unordered_map<std::string, std::size_t> places;
+    bool named = false;
+  };
+
+  bool add(Json value) {
+    if (open_.empty()) {
+      result = std::move(value);
+      return true;
     }
-    case Foreign::value_t::object: {
-      Json object = Json::object();
-      for (const auto& [name, value] : given.items()) object[name] = from_foreign(value);
-      return object;
+    Open& into = open_.back();
+    if (into.named) {
+      const auto [place, fresh] = into.places.try_emplace(into.name, into.members.size());
+      if (!fresh) {
+        into.members[place->second].value = std::move(value);
+        return true;
+      }
     }
-    default:
-      return nullptr;
+    into.members.push_back({std::move(into.name), std::move(value)});
+    return true;
+  }
+
+  std::vector<Open> open_;
+};
+
+// Deeper than this no file of anybody's is nested, and a value is taken apart level by level.
+constexpr int kDeepest = 200;
+
+void check_depth(std::string_view text) {
+  int depth = 0;
+  bool quoted = false;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (quoted) {
+      if (c == '\\') ++i;
+      quoted = c != '"';
+    } else if (c == '"') {
+      quoted = true;
+    } else if (c == '[' || c == '{') {
+      if (++depth > kDeepest) throw JsonError("nested more than " + std::to_string(kDeepest) + " levels deep", i + 1);
+    } else if (c == ']' || c == '}') {
+      --depth;
+    }
   }
 }
 
@@ -67,17 +131,18 @@ Json Json::array(std::vector<Json> items) {
   json.value_ = std::move(items);
   return json;
 }
-Json Json::object() {
+Json Json::object(Object members) {
   Json json;
-  json.value_ = Object();
+  json.value_ = std::move(members);
   return json;
 }
 
 Json Json::parse(std::string_view text) {
+  check_depth(text);
   try {
-    return from_foreign(Foreign::parse(text));
-  } catch (const Foreign::parse_error& error) {
-    throw JsonError(error.what(), error.byte);
+    Builder builder;
+    Foreign::sax_parse(text, &builder);
+    return std::move(builder.result);
   } catch (const Foreign::exception& error) {
     throw JsonError(error.what());
   }

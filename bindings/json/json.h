@@ -48,9 +48,10 @@ class Json {
   // {{"name", value}, ...}: an object.
   Json(std::initializer_list<Member> members);
   static Json array(std::vector<Json> items = {});
-  static Json object();
+  // No two of the members have one name.
+  static Json object(std::vector<Member> members = {});
 
-  // Throws JsonError, with the byte at which the text goes wrong.
+  // Throws JsonError, with the byte at which the text goes wrong, or is nested more than 200 levels deep.
   static Json parse(std::string_view text);
   // In lines indented by so many spaces, or on one line where it is negative. What is not UTF-8 is replaced.
   std::string dump(int indent = -1) const;

@@ -36,14 +36,17 @@ const char* unusable(const std::string& path) {
 // open.
 constexpr std::chrono::seconds kLogGrace{2};
 
+// How often one looks whether the question has been taken back.
+constexpr std::chrono::milliseconds kLook{50};
+
 // One exchange with a child: everything is read and written as it becomes possible, until the child has closed its ends
 // or the deadline has passed.
 class Exchange {
  public:
-  Exchange(Child& child, std::string request, Clock::time_point deadline)
-      : child_(child), unsent_(std::move(request)), deadline_(deadline) {}
+  Exchange(Child& child, std::string request, Clock::time_point deadline, const std::atomic<bool>* cancelled = nullptr)
+      : child_(child), unsent_(std::move(request)), deadline_(deadline), cancelled_(cancelled) {}
 
-  // False when the deadline passed before the socket was closed.
+  // False when the deadline passed, or the question was taken back, before the socket was closed.
   bool run() {
     const bool had_socket = static_cast<bool>(child_.socket);
     bool in_grace = false;
@@ -53,17 +56,20 @@ class Exchange {
         deadline_ = std::min(deadline_, Clock::now() + kLogGrace);
       }
       const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline_ - Clock::now()).count();
-      if (left <= 0) return !child_.socket;
+      if (left <= 0 || cancelled()) return !child_.socket;
+      const decltype(left) most = cancelled_ != nullptr ? kLook.count() : INT_MAX;
       std::array<pollfd, 2> fds{};
       fds[0] = {child_.socket.get(), static_cast<short>(sent_ < unsent_.size() ? POLLIN | POLLOUT : POLLIN), 0};
       fds[1] = {child_.log.get(), POLLIN, 0};
-      if (poll(fds.data(), fds.size(), static_cast<int>(std::min<long long>(left, INT_MAX))) < 0) continue;
+      if (poll(fds.data(), fds.size(), static_cast<int>(std::min(left, most))) < 0) continue;
       if ((fds[0].revents & POLLOUT) != 0) write_some();
       if ((fds[0].revents & ~POLLOUT) != 0) read_socket();
       if (fds[1].revents != 0) read_log();
     }
     return true;
   }
+
+  bool cancelled() const { return cancelled_ != nullptr && *cancelled_; }
 
   std::string received;
   std::string log;
@@ -106,6 +112,7 @@ class Exchange {
   std::string unsent_;
   std::size_t sent_ = 0;
   Clock::time_point deadline_;
+  const std::atomic<bool>* const cancelled_;
   std::array<char, 65536> buffer_{};
 };
 
@@ -164,13 +171,14 @@ std::string find_helper(const std::string& asked) {
                   (tried.empty() ? "\nnothing: the path of libquern is unknown" : tried));
 }
 
-Outcome ask(const std::string& helper_path, Request request, std::chrono::milliseconds timeout) {
+Outcome ask(const std::string& helper_path, Request request, std::chrono::milliseconds timeout,
+            const std::atomic<bool>* cancelled) {
   const WorkFolder folder;
   request.folder = folder.path();
   request.timeout_ms = static_cast<std::uint32_t>(std::clamp<long long>(timeout.count(), 1, UINT32_MAX));
   const Clock::time_point deadline = Clock::now() + timeout;
   Child child(helper_path, folder.path());
-  Exchange exchange(child, make_frame(Type::request, encode(request)), deadline);
+  Exchange exchange(child, make_frame(Type::request, encode(request)), deadline, cancelled);
   Outcome outcome;
   const bool in_time = exchange.run();
   if (child.socket || child.log) {
@@ -193,7 +201,7 @@ Outcome ask(const std::string& helper_path, Request request, std::chrono::millis
   }
   outcome.code = ended.code;
   if (!in_time) {
-    outcome.end = Outcome::End::timed_out;
+    outcome.end = exchange.cancelled() ? Outcome::End::cancelled : Outcome::End::timed_out;
   } else if (!ended.known) {
     outcome.end = Outcome::End::vanished;
   } else {
@@ -221,6 +229,10 @@ void explain(const Outcome& outcome, const std::string& helper_path, const std::
     case Outcome::End::timed_out:
       text = who + " was still " + doing + " after " + std::to_string(timeout.count()) + " ms and was ended";
       native = ETIMEDOUT;
+      break;
+    case Outcome::End::cancelled:
+      text = who + " was ended while " + doing + ", since nobody waits for it any more";
+      native = ECANCELED;
       break;
     case Outcome::End::garbled:
       text = who + " gave no proper answer while " + doing + ": " + outcome.answer.text;

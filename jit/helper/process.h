@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <string>
 
@@ -21,6 +22,7 @@ struct Outcome {
     signalled,  // code: the signal
     vanished,   // somebody else reaped it (SIGCHLD ignored, or a handler that waits for all): how it ended is unknown
     timed_out,  // and was ended
+    cancelled,  // and was ended
     garbled     // what it sent is no message; `answer.text` says why
   };
   End end = End::vanished;
@@ -32,9 +34,11 @@ struct Outcome {
 };
 
 // Asks one question of a fresh helper process. `request.folder` is filled in: a new private folder, removed before this
-// returns. Throws Error(QUERN_NOT_FOUND) when the process cannot be started, Error(QUERN_IO) when the folder cannot be
-// made. Thread-safe. Raises no SIGPIPE, and neither needs nor changes how the program handles SIGCHLD.
-Outcome ask(const std::string& helper_path, Request request, std::chrono::milliseconds timeout);
+// returns. `cancelled`, where given, ends it as the deadline does. Throws Error(QUERN_NOT_FOUND) when the process
+// cannot be started, Error(QUERN_IO) when the folder cannot be made. Thread-safe. Raises no SIGPIPE, and neither needs
+// nor changes how the program handles SIGCHLD.
+Outcome ask(const std::string& helper_path, Request request, std::chrono::milliseconds timeout,
+            const std::atomic<bool>* cancelled = nullptr);
 
 // Throws the Error for an outcome that is not an answer. `doing`: "compiling 'k' for gfx942".
 [[noreturn]] void explain(const Outcome& outcome, const std::string& helper_path, const std::string& doing,

@@ -168,8 +168,16 @@ TEST_F(Cache, ABundleCarriesItElsewhere) {
   expect_refused(QUERN_INVALID, {"path is NULL"}, [&](quern_error* failure) {
     return quern_cache_export(context.get(), nullptr, nullptr, &count, failure);
   });
-  expect_refused(QUERN_INVALID, {"path is empty"},
-                 [&](quern_error* failure) { return quern_cache_import(other.get(), "", &count, failure); });
+  for (const char* path : {"", "bundle.qb", "./bundle.qb"}) {
+    expect_refused(QUERN_INVALID, {"path is \"", path, "absolute"},
+                   [&](quern_error* failure) { return quern_cache_import(other.get(), path, &count, failure); });
+    expect_refused(QUERN_INVALID, {"path is \"", path, "absolute"}, [&](quern_error* failure) {
+      return quern_cache_export(other.get(), path, nullptr, &count, failure);
+    });
+    expect_refused(QUERN_INVALID, {"path is \"", path, "absolute"}, [&](quern_error* failure) {
+      return quern_bundle_sign(path, std::string(64, 'a').c_str(), failure);
+    });
+  }
   EXPECT_EQ(count, 77U) << "an output was touched on an error";
 }
 

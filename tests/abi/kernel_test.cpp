@@ -156,7 +156,9 @@ TEST_P(HostKernel, AWrongLaunchIsRefused) {
   const Case cases[] = {
       {[](quern_launch& launch) { launch.flags = 1; }, {"quern_launch.flags", "0x1"}},
       {[](quern_launch& launch) { launch.size = 3; }, {"quern_launch.size is 3"}},
-      {[](quern_launch& launch) { launch.block_x = 1U << 31; }, {"threads", "scale"}},
+      {[](quern_launch& launch) { launch.block_x = 1U << 31; }, {"threads; kernel \"scale\" allows"}},
+      {[](quern_launch& launch) { launch.block_x = launch.block_y = launch.block_z = 1U << 31; },
+       {"threads; kernel \"scale\" allows"}},
       {[](quern_launch& launch) { launch.shared_bytes = 1; }, {"shared_bytes is 1", "max_shared_bytes 0"}},
       {[](quern_launch& launch) { launch.cluster_x = 2; }, {"grid 1", "cluster 2"}},
       {[](quern_launch& launch) { launch.args = nullptr; }, {"args is NULL"}},

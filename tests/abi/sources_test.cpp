@@ -15,6 +15,7 @@
 #include "sources/kernel/kernel.h"
 #include "sources/manifest.h"
 #include "sources/op.h"
+#include "sources/workspace.h"
 
 namespace quern::ops {
 namespace {
@@ -151,6 +152,30 @@ TEST(Manifest, ALineAndItsSpecAreEachOthersInverse) {
   text.defines = {{"FIRST", ""}, {"SECOND", "1 + 1"}};
   EXPECT_FALSE(kernel::intern(text, jit::Target::parse("sm_90a")) == spec) << "the order of constants means something";
   EXPECT_FALSE(to_spec(*parsed, jit::Target::parse("sm_80")) == spec);
+}
+
+TEST(Manifest, ConstantsThatAnOpDoesNotHaveAreNamed) {
+  const auto refused = [](const char* line, const char* words) {
+    try {
+      const auto parsed = parse_line(line);
+      to_spec(*parsed, *parsed->target);
+    } catch (const Error& error) {
+      return error.text().find(words) != std::string::npos;
+    }
+    return false;
+  };
+  EXPECT_NO_THROW(to_spec(*parse_line("merge_state host dtype=f16"), jit::Target::parse("host")));
+  EXPECT_TRUE(refused("merge_state host dtype=f16 colour=red", "colour"));
+  EXPECT_TRUE(refused("merge_state host dtype=f16 dtype=f16", "\"dtype\" is given twice"));
+  EXPECT_TRUE(refused("merge_state host dtype=f8", "f8"));
+}
+
+TEST(Workspace, IsLargeEnoughAndAligned) {
+  alignas(256) static char memory[512];
+  EXPECT_NO_THROW(read_workspace(memory, 512, 512));
+  EXPECT_THROW(read_workspace(memory, 511, 512), Error);
+  EXPECT_THROW(read_workspace(memory + 128, 384, 300), Error);
+  EXPECT_THROW(read_workspace(nullptr, 512, 1), Error);
 }
 
 TEST(Manifest, EmptyLinesAndCommentsSayNothing) {

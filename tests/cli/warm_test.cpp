@@ -1,5 +1,6 @@
 // `quern warm`: kernels of a manifest, for several targets, with good and bad lines.
 // SPDX-License-Identifier: Apache-2.0
+#include <chrono>
 #include <map>
 
 #include "tests/cli/command.h"
@@ -192,6 +193,48 @@ TEST_F(WarmTest, FilesAreRelativeToTheManifest) {
                   "source my kernel.cu "));
 }
 
+// A manifest from somebody else must not show, in a log or a key's text, what lies elsewhere.
+TEST_F(WarmTest, FilesOutsideOfTheManifestsFolderAreAskedFor) {
+  write("secret.cu", "#error \"the secret\"\n");
+  write("m/inside.cu", "#error \"inside\"\n");
+  std::filesystem::create_symlink(folder() / "secret.cu", folder() / "m/link.cu");
+  std::filesystem::create_symlink(folder() / "m/inside.cu", folder() / "m/fine.cu");
+  const std::string absolute = (folder() / "secret.cu").string();
+  for (const std::string& path : {std::string("../secret.cu"), absolute, std::string("link.cu"),
+                                  std::string("../m/../secret.cu"), std::string("../not_there.cu")}) {
+    const std::string manifest = write("m/m", "kernel host entry=e source=@" + path + "\n");
+    const Finished refused = quern({"warm", manifest});
+    EXPECT_EQ(refused.code, 1) << path;
+    EXPECT_TRUE(has(refused.err, "outside of the manifest's folder")) << refused.err;
+    EXPECT_FALSE(has(refused.err, "the secret")) << refused.err;
+    if (path == "../not_there.cu") continue;
+    const Finished allowed = quern({"warm", manifest, "--any-path"});
+    EXPECT_TRUE(has(allowed.err + allowed.out, "the secret")) << allowed.err;
+  }
+  for (const char* path : {"inside.cu", "./inside.cu", "fine.cu", "../m/inside.cu"}) {
+    const std::string manifest = write("m/m", std::string("kernel host entry=e source=@") + path + "\n");
+    EXPECT_TRUE(has(quern({"warm", manifest}).err, "inside")) << path;
+  }
+}
+
+TEST_F(WarmTest, AConfigThatIsNoneCostsLittle) {
+  // By size, by depth (valid JSON, which a parser that recurses dies of), and with many members.
+  const std::string deep = write("deep.json", std::string(1 << 20, '[') + std::string(1 << 20, ']'));
+  const std::string large = write("large.json", std::string(8 << 20, '['));
+  std::string members = "{\"model_type\": \"llama\"";
+  for (int i = 0; members.size() < (3 << 20); ++i) members += ",\"" + std::to_string(i) + "\":0";
+  const std::string many = write("many.json", members + "}");
+  const auto start = std::chrono::steady_clock::now();
+  const Finished by_depth = quern({"warm", "--config", deep, "--target", "sm_90a"});
+  EXPECT_EQ(by_depth.code, 1) << by_depth.err;
+  EXPECT_TRUE(has(by_depth.err, "nested more than 200 levels deep at byte 201")) << by_depth.err;
+  const Finished by_size = quern({"warm", "--config", large, "--target", "sm_90a"});
+  EXPECT_NE(by_size.code, 0);
+  EXPECT_TRUE(has(by_size.err, "larger than 4")) << by_size.err;
+  EXPECT_NE(quern({"warm", "--config", many, "--target", "sm_90a"}).code, 0) << "nothing says how many heads";
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(20));
+}
+
 TEST_F(WarmTest, AModelForAGpuThatIsNotHere) {
   const std::string config = std::string(QUERN_CLI_CONFIGS) + "/llama-3-8b.json";
   const std::vector<std::string> arguments = {"warm", "--config", config, "--target", "sm_90a"};
@@ -324,6 +367,30 @@ TEST_F(WarmTest, NeedsThatNoKernelServesAreTold) {
   EXPECT_EQ(quern_json(allowing)["code"], 0);
   EXPECT_TRUE(has(quern(allowing).err, "quern: warning: not served: attention"));
   EXPECT_EQ(quern({"warm", host_kernels(1), "--allow-missing"}).code, 2) << "without a model";
+}
+
+// Heads of 512 dims have kernels of their own, which take no caches of 8 bits.
+TEST_F(WarmTest, WideHeadsAreServed) {
+  Json config = Json::parse(read(std::string(QUERN_CLI_CONFIGS) + "/gemma-2-9b.json"));
+  config["head_dim"] = 512;
+  std::vector<std::string> arguments = {
+      "warm", "--config", write("wide.json", config.dump()), "--target", "sm_90a", "--list-only", "--page-size", "16"};
+  const Json listed = quern_json(arguments);
+  EXPECT_EQ(listed["code"], 0) << listed;
+  std::map<std::string, int> found;
+  for (const Json& kernel : listed["kernels"]) {
+    if (kernel["op"] != "attention") continue;
+    const std::string spec = kernel["spec"];
+    EXPECT_TRUE(has(spec, "dim_k=512 dim_v=512")) << spec;
+    ++found[spec.substr(0, spec.find(' '))];
+  }
+  EXPECT_EQ(found, (std::map<std::string, int>{{"variant=wide", 1}, {"variant=wide_few", 1}}));
+  arguments.insert(arguments.end(), {"--kv-dtype", "e4m3"});
+  const Json told = quern_json(arguments);
+  EXPECT_EQ(told["code"], 1);
+  ASSERT_EQ(told["unserved"].size(), 1U) << told["unserved"];
+  EXPECT_TRUE(
+      has(told["unserved"][0]["text"].get<std::string>(), "e4m3; allowed with head dims larger than 256: bf16"));
 }
 
 // What a product that cannot be aligned needs is told too.

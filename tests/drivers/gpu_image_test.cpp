@@ -37,6 +37,13 @@ TEST(GpuImage, PtxEndsWithItsOnlyNul) {
 }
 
 // Headers of any content are read within the bytes that there are; the address sanitizer would say otherwise.
+// A driver takes it for a cubin by its first bytes, and reads on wherever they point.
+TEST(GpuImage, WhatBeginsAsAnElfFileIsNoPtx) {
+  const std::string text = std::string("\x7f") + "ELF\n.version 8.0\n.target sm_90\n";
+  EXPECT_FALSE(is_cuda_image(std::string(text.c_str(), text.size() + 1)));
+  EXPECT_TRUE(is_cuda_image(std::string(text.c_str() + 4, text.size() + 1 - 4)));
+}
+
 TEST(GpuImage, DamagedHeadersAreReadWithinBounds) {
   std::mt19937 random(1);
   const std::string whole = cubin();

@@ -18,7 +18,8 @@ COPY = ROOT / "build" / "mutate"
 
 
 def run(*command: str, timeout: int = 600) -> int:
-    environment = os.environ | {"GTEST_BRIEF": "1"}
+    # The kernels that a change does not touch are compiled once for all of them.
+    environment = os.environ | {"GTEST_BRIEF": "1", "GTEST_FAIL_FAST": "1", "QUERN_TEST_CACHE": str(COPY / "cache")}
     try:
         return subprocess.run(
             command, cwd=COPY, env=environment, timeout=timeout, capture_output=True, check=False
@@ -44,6 +45,9 @@ def main() -> int:
     table = tomllib.loads((ROOT / "tests" / "mutate" / "table.toml").read_text())["change"]
     words = sys.argv[1:]
     chosen = [change for change in table if not words or any(word in change["name"] for word in words)]
+    # `host` checks index data before a launch and has blocks of one cluster: there these cannot be seen.
+    hidden = [change for change in chosen if change.get("gpu")]
+    chosen = [change for change in chosen if not change.get("gpu")]
     copy_sources()
     launcher = ["-DCMAKE_CXX_COMPILER_LAUNCHER=ccache"] if shutil.which("ccache") else []
     if run("cmake", "--preset", "default", *launcher) != 0:
@@ -64,7 +68,7 @@ def main() -> int:
         print(f"{outcome:<16} {change['name']}", flush=True)
         if outcome != "killed":
             survived.append(change["name"])
-    print(f"{len(chosen) - len(survived)} of {len(chosen)} killed")
+    print(f"{len(chosen) - len(survived)} of {len(chosen)} killed; {len(hidden)} more would show on a GPU alone")
     return 1 if survived else 0
 
 

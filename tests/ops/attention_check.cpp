@@ -21,8 +21,8 @@ AttentionRow<T> attention_row(const AttentionProblem& problem, int sequence, int
   const float* number = decode_table(c.format);
   const int position = length.kv - length.q + query, kv_head = head / c.group;
   int first = 0, last = length.kv - 1;
-  if (c.left) first = std::max(first, position - *c.left);
-  if (c.right) last = std::min(last, position + *c.right);
+  if (c.left) first = static_cast<int>(std::max<std::int64_t>(first, std::int64_t{position} - *c.left));
+  if (c.right) last = static_cast<int>(std::min<std::int64_t>(last, std::int64_t{position} + *c.right));
   if (c.causal) last = std::min(last, position);
 
   const T scale = static_cast<T>(c.scale_used()), cap = static_cast<T>(c.cap),

@@ -29,7 +29,8 @@ constexpr Mask kMasks[] = {
     {"right5", [](AttentionCase& c) { c.right = 5; }},
     {"left9_right4", [](AttentionCase& c) { c.left = 9, c.right = 4; }},
     {"left0_right0", [](AttentionCase& c) { c.left = 0, c.right = 0; }},
-    {"left_of_all", [](AttentionCase& c) { c.left = 2000000000, c.right = 2000000000; }},
+    // The largest that there are: no sum with a position may go round.
+    {"left_of_all", [](AttentionCase& c) { c.left = INT32_MAX, c.right = INT32_MAX; }},
     {"causal_with_right", [](AttentionCase& c) { c.causal = true, c.right = 7; }},
 };
 

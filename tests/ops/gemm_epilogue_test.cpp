@@ -177,6 +177,15 @@ std::vector<GemmCase> out_scales() {
   }
   for (const int n : {1, 40, 128, 129, 256})
     list.add("out_scale_of_" + std::to_string(n), [&](GemmCase& c) { c.n = n; });
+  // Columns past the last have sums of 0, of which this formula makes the largest number of all: it is no part of the
+  // scale.
+  for (const int n : {1, 129, 251}) {
+    list.add("out_scale_of_nothing_" + std::to_string(n), [&](GemmCase& c) {
+      c.n = n, c.scalars = {1000.0f};
+      c.expression = "select(acc > 0, acc, select(acc < 0, acc, scalar0))";
+      c.formula = [](const Terms& t) { return t.acc != 0.0 ? t.acc : t.s[0]; };
+    });
+  }
   list.add("out_scale_unaligned", [](GemmCase& c) { c.out_padding = 3, c.offset = 16; });
   list.add("out_scale_split", [](GemmCase& c) { c.k = 7184, c.n = 72; });
   for (const int m : {5, 300}) {

@@ -18,6 +18,7 @@ struct CopyCase {
   Element element = Element::bf16;
   std::int64_t page_size = 16, heads = 2, dim = 64, dim_v = 64;
   bool hnd = false, scales = false, other_pool = false, wide = false;
+  bool turned = false;  // the other pool lies the other way round
   int alignment = 0, max_sms = 0;
 };
 
@@ -28,8 +29,8 @@ class Copying {
         c_(c),
         k(pool(c.dim)),
         v(pool(c.dim_v)),
-        k_to(pool(c.dim)),
-        v_to(pool(c.dim_v)),
+        k_to(pool(c.dim, c.turned)),
+        v_to(pool(c.dim_v, c.turned)),
         k_scale(Element::f32, {kPages, c.page_size, c.heads}),
         v_scale(Element::f32, {kPages, c.page_size, c.heads}),
         k_scale_to(Element::f32, {kPages, c.page_size, c.heads}),
@@ -80,6 +81,11 @@ class Copying {
   }
 
   void check() {
+    if (c_.turned) {
+      check_elements(k, k_to);
+      check_elements(v, v_to);
+      return;
+    }
     check(k, c_.other_pool ? k_to : k);
     check(v, c_.other_pool ? v_to : v);
     check(k_scale, c_.other_pool ? k_scale_to : k_scale, !c_.scales);
@@ -90,10 +96,23 @@ class Copying {
   TensorBox sources, destinations;
 
  private:
-  Array pool(std::int64_t dim) const {
-    if (!c_.hnd) return {c_.element, {kPages, c_.page_size, c_.heads, dim}};
+  Array pool(std::int64_t dim, bool turned = false) const {
+    if (c_.hnd == turned) return {c_.element, {kPages, c_.page_size, c_.heads, dim}};
     return {
         c_.element, {kPages, c_.page_size, c_.heads, dim}, {c_.page_size * c_.heads * dim, dim, c_.page_size * dim, 1}};
+  }
+  void check_elements(Array& from, Array& to) {
+    to.download();
+    std::int64_t wrong = 0;
+    for (std::int64_t i = 0; i < 6; ++i) {
+      const std::int64_t a = pairs.integer(i, 0), b = pairs.integer(i, 1);
+      for (std::int64_t t = 0; a >= 0 && b >= 0 && t < c_.page_size; ++t) {
+        for (std::int64_t h = 0; h < c_.heads; ++h) {
+          for (std::int64_t d = 0; d < from.extent(3); ++d) wrong += to.get(b, t, h, d) != from.get(a, t, h, d);
+        }
+      }
+    }
+    EXPECT_EQ(wrong, 0) << c_.name << "; QUERN_TEST_SEED=" << run_seed();
   }
   // A page is so many bytes of the pool, in both layouts.
   void check(Array& from, Array& to, bool untouched = false) {
@@ -132,6 +151,8 @@ std::vector<CopyCase> copy_cases() {
     }
     add(layout + "_other_pool",
         [&](CopyCase& c) { c.hnd = hnd, c.other_pool = c.scales = true, c.element = Element::e5m2; });
+    add(layout + "_into_the_other_layout",
+        [&](CopyCase& c) { c.hnd = hnd, c.other_pool = c.turned = true, c.element = Element::f16; });
     add(layout + "_dims_24_8",
         [&](CopyCase& c) { c.hnd = hnd, c.dim = 24, c.dim_v = 8, c.element = Element::i8, c.page_size = 5; });
   }

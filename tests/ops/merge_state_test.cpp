@@ -20,24 +20,34 @@ constexpr float kInfinity = std::numeric_limits<float>::infinity();
 class Merge {
  public:
   // `padding` elements lie between the rows of every tensor.
-  Merge(Element dtype, std::int64_t rows, std::int64_t heads, std::int64_t dim, std::int64_t padding = 0)
-      : dtype_(dtype), rows_(rows), heads_(heads), dim_(dim), pitch_(dim + padding), lse_pitch_(heads + padding / 8) {
+  // Tensors of `turned` (bit 0: a, 1: b, 2: the result) lie head by head.
+  Merge(Element dtype, std::int64_t rows, std::int64_t heads, std::int64_t dim, std::int64_t padding = 0,
+        int turned = 0)
+      : dtype_(dtype),
+        rows_(rows),
+        heads_(heads),
+        dim_(dim),
+        pitch_(dim + padding),
+        lse_pitch_(heads + padding / 8),
+        turned_(turned) {
     Random random("merge_state");
-    for (Part& part : parts_) {
+    for (int i = 0; i < 2; ++i) {
+      Part& part = parts_[i];
       part.values.assign(static_cast<std::size_t>(rows * heads * pitch_) * dtype.bytes(), 0xff);
       part.lse.assign(static_cast<std::size_t>(rows * lse_pitch_), std::numeric_limits<float>::quiet_NaN());
       for (std::int64_t r = 0; r < rows; ++r) {
         for (std::int64_t h = 0; h < heads; ++h) {
-          part.lse[lse_at(r, h)] = static_cast<float>(4.0 * random.normal());
-          for (std::int64_t d = 0; d < dim; ++d) dtype.store(&part.values[at(r, h, d)], random.normal());
+          part.lse[lse_at(i, r, h)] = static_cast<float>(4.0 * random.normal());
+          for (std::int64_t d = 0; d < dim; ++d) dtype.store(&part.values[at(i, r, h, d)], random.normal());
         }
       }
     }
     for (int i = 0; i < 3; ++i) {
       out_buffers_[i] = Buffer(static_cast<std::size_t>(rows * heads * pitch_) * dtype.bytes(), 0xff);
       lse_buffers_[i] = Buffer(static_cast<std::size_t>(rows * lse_pitch_) * 4, 0xff);
-      out[i].set(dtype.type(), {rows, heads, dim}, {heads * pitch_, pitch_, 1});
-      lse[i].set(kFloat32, {rows, heads}, {lse_pitch_, 1});
+      const bool turn = is_turned(i);
+      out[i].set(dtype.type(), {rows, heads, dim}, {turn ? pitch_ : heads * pitch_, turn ? rows * pitch_ : pitch_, 1});
+      lse[i].set(kFloat32, {rows, heads}, {turn ? 1 : lse_pitch_, turn ? rows : 1});
       out[i].place(out_buffers_[i].data());
       lse[i].place(lse_buffers_[i].data());
     }
@@ -49,9 +59,9 @@ class Merge {
 
   // Part `part` saw no key for this row: what its values are says nothing.
   void empty(int part, std::int64_t row, std::int64_t head) {
-    parts_[part].lse[lse_at(row, head)] = -kInfinity;
+    parts_[part].lse[lse_at(part, row, head)] = -kInfinity;
     for (std::int64_t d = 0; d < dim_; ++d) {
-      dtype_.store(&parts_[part].values[at(row, head, d)], std::numeric_limits<double>::quiet_NaN());
+      dtype_.store(&parts_[part].values[at(part, row, head, d)], std::numeric_limits<double>::quiet_NaN());
     }
   }
 
@@ -78,23 +88,23 @@ class Merge {
     std::int64_t wrong = 0;
     for (std::int64_t r = 0; r < rows_; ++r) {
       for (std::int64_t h = 0; h < heads_; ++h) {
-        const double a = parts_[0].lse[lse_at(r, h)], b = parts_[1].lse[lse_at(r, h)], max = std::max(a, b);
+        const double a = parts_[0].lse[lse_at(0, r, h)], b = parts_[1].lse[lse_at(1, r, h)], max = std::max(a, b);
         const double lse_exact = std::isinf(max) ? max : max + std::log(std::exp(a - max) + std::exp(b - max));
         float lse_given = 0;
-        std::memcpy(&lse_given, &sums[lse_at(r, h) * 4], 4);
+        std::memcpy(&lse_given, &sums[lse_at(l, r, h) * 4], 4);
         if (args.lse != nullptr) {
           wrong += std::isinf(max) ? lse_given != -kInfinity
                                    : !(std::fabs(lse_given - lse_exact) <= 2e-6 * (1.0 + std::fabs(max)));
         }
         for (std::int64_t d = 0; d < dim_; ++d) {
           double exact = 0.0, size = 0.0;
-          for (const Part& part : parts_) {
-            const double weight = std::exp(part.lse[lse_at(r, h)] - lse_exact);
+          for (int i = 0; i < 2; ++i) {
+            const double weight = std::exp(parts_[i].lse[lse_at(i, r, h)] - lse_exact);
             if (std::isinf(max) || weight == 0.0) continue;
-            exact += weight * dtype_.load(&part.values[at(r, h, d)]);
-            size += std::fabs(weight * dtype_.load(&part.values[at(r, h, d)]));
+            exact += weight * dtype_.load(&parts_[i].values[at(i, r, h, d)]);
+            size += std::fabs(weight * dtype_.load(&parts_[i].values[at(i, r, h, d)]));
           }
-          const double given = dtype_.load(&result[at(r, h, d)]);
+          const double given = dtype_.load(&result[at(o, r, h, d)]);
           wrong += !(std::fabs(given - exact) <= dtype_.roundoff() * std::fabs(exact) * 1.01 + 3e-6 * size + 1e-7);
         }
       }
@@ -117,15 +127,18 @@ class Merge {
     std::vector<unsigned char> values;
     std::vector<float> lse;
   };
-  std::size_t at(std::int64_t row, std::int64_t head, std::int64_t d) const {
-    return static_cast<std::size_t>((row * heads_ + head) * pitch_ + d) * dtype_.bytes();
+  bool is_turned(int i) const { return (turned_ >> i & 1) != 0; }
+  std::size_t at(int i, std::int64_t row, std::int64_t head, std::int64_t d) const {
+    const std::int64_t place = is_turned(i) ? head * rows_ + row : row * heads_ + head;
+    return static_cast<std::size_t>(place * pitch_ + d) * dtype_.bytes();
   }
-  std::size_t lse_at(std::int64_t row, std::int64_t head) const {
-    return static_cast<std::size_t>(row * lse_pitch_ + head);
+  std::size_t lse_at(int i, std::int64_t row, std::int64_t head) const {
+    return static_cast<std::size_t>(is_turned(i) ? head * rows_ + row : row * lse_pitch_ + head);
   }
 
   Element dtype_;
   std::int64_t rows_, heads_, dim_, pitch_, lse_pitch_;
+  int turned_;
   Part parts_[2];
   Buffer out_buffers_[3], lse_buffers_[3];
 };
@@ -166,6 +179,15 @@ TEST_P(MergeState, MayWriteOverEitherPart) {
     merge.args.out = merge.out[part].get();
     ASSERT_NO_FATAL_FAILURE(merge.run());
     merge.check(part, 2);
+  }
+}
+
+// Each tensor's strides are its own.
+TEST_P(MergeState, TakesTensorsThatLieDifferently) {
+  for (const int turned : {1, 2, 4, 7}) {
+    Merge merge(GetParam(), 5, 3, 40, 8, turned);
+    ASSERT_NO_FATAL_FAILURE(merge.run());
+    merge.check();
   }
 }
 

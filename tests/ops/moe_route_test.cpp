@@ -90,6 +90,23 @@ TEST_P(MoeRoute, TiesGoToTheLowerId) {
   EXPECT_EQ(zeros.read().ids, (std::vector<std::int32_t>{0, 1, 2, 3, 4, 5, 6, 7, 8}));
 }
 
+// Scores whose sum is so small that its reciprocal is no number: weights all the same.
+TEST_P(MoeRoute, RenormalisesScoresNextToNothing) {
+  RoutingCase c;
+  c.dtype = GetParam();
+  c.experts = 64, c.top_k = 4, c.sigmoid = c.renormalize = true;
+  for (const double level : {-72.0, -86.0, -92.0}) {
+    Routing routing(c, Random("scores next to nothing"));
+    for (int e = 0; e < c.experts; ++e) routing.set_logit(0, e, level - e % 16);
+    ASSERT_NO_FATAL_FAILURE(routing.run(context()));
+    float sum = 0.0f;
+    const std::vector<float> weights = routing.read().weights;
+    for (int j = 0; j < c.top_k; ++j) sum += weights[static_cast<std::size_t>(j)];
+    // Of numbers below 2^-126 few digits are left, or none where targets flush them.
+    EXPECT_TRUE(std::fabs(sum - 1.0f) < 1e-3f || (level < -87.0 && sum == 0.0f)) << level << ": " << sum;
+  }
+}
+
 TEST_P(MoeRoute, TakesNanLastAndInfinitiesWhereTheyBelong) {
   for (const int option : {0, 1, 2, 3, 4, 5}) {
     RoutingCase c;

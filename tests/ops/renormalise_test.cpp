@@ -168,6 +168,25 @@ std::vector<Case> cases() {
   add("small").by = 1e-20f;
   return all;
 }
+// Two numbers and one that is 2^-40 of them: the first alone is less than half of all, if by ever so little.
+TEST(RenormaliseRows, AShareIsReachedAndNotAlmost) {
+  Case c;
+  c.name = "almost", c.rows = 2, c.n = 200;
+  Problem problem(c);
+  for (std::int64_t r = 0; r < 2; ++r) {
+    for (std::int64_t i = 0; i < 200; ++i) problem.probs.set(0.0, r, i);
+    problem.probs.set(1.0, r, 7), problem.probs.set(1.0, r, 150);
+    problem.top_k.set_integer(0, r), problem.top_p.set(0.5, r), problem.min_p.set(0.0, r);
+  }
+  problem.probs.set(0x1p-40, 1, 60);
+  problem.upload();
+  ASSERT_NO_FATAL_FAILURE(problem.run(context()));
+  EXPECT_EQ(problem.out.get(0, 7), 1.0) << "half of all is one half";
+  EXPECT_EQ(problem.out.get(0, 150), 0.0);
+  EXPECT_EQ(problem.out.get(1, 7), 0.5);
+  EXPECT_EQ(problem.out.get(1, 150), 0.5);
+}
+
 class Renormalise : public testing::TestWithParam<Case> {};
 INSTANTIATE_TEST_SUITE_P(Cases, Renormalise, testing::ValuesIn(cases()),
                          [](const testing::TestParamInfo<Case>& c) { return c.param.name; });

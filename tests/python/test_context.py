@@ -103,6 +103,57 @@ def test_background_gives_pending_first(tmp_path):
         assert context.stats().compiled == 1
 
 
+def test_load_wait_cancel_and_unload(tmp_path):
+    with quern.Context("host", cache_path=tmp_path, max_kernels=2) as context:
+        number(context, 1)
+        manifest = context.manifest()
+    with quern.Context("host", cache_path=tmp_path, miss="cached_only") as context:
+        assert [row.outcome for row in context.load(manifest=manifest)] == [_abi.QUERN_WARM_HIT]
+        assert context.stats().kernels_loaded == 1
+        number(context, 1)
+        assert context.unload("attention") == 0
+        assert context.unload() == 1
+        assert context.stats().kernels_loaded == 0
+    with quern.Context("host", cache_path=tmp_path, miss="background", max_kernels=1) as context:
+        assert context.wait(0) and context.cancel() == 0
+        with pytest.raises(quern.PendingError):
+            number(context, 2)
+        assert context.wait()
+        number(context, 2)
+        with pytest.raises(quern.NoMemoryError, match="max_kernels"):
+            number(context, 1)
+
+
+def test_failures_and_log_levels(tmp_path):
+    told = []
+    with quern.Context("host", cache_path=tmp_path, log=lambda *line: told.append(line), log_level="error") as context:
+        assert context.failures() == []
+        with pytest.raises(quern.CompileError):
+            number(context, "no_such_thing")
+        (failure,) = context.failures()
+        assert "no_such_thing" in failure.text and "NUMBER=no_such_thing" in failure.hint and len(failure.what) == 32
+        number(context, 1)
+    assert {level for level, _ in told} == {_abi.QUERN_LOG_ERROR}
+    with pytest.raises(quern.InvalidError, match="log_level"):
+        quern.Context("host", log_level="loud")
+
+
+def test_a_keyed_cache_is_for_those_with_the_key(tmp_path):
+    def compiled(key):
+        with quern.Context("host", cache_path=tmp_path, cache_key=key) as context:
+            number(context, 1)
+            return context.stats().compiled
+
+    assert [compiled(key) for key in ("a" * 64, "a" * 64, "b" * 64)] == [1, 0, 1]
+
+
+def test_relative_paths_are_of_the_working_directory(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with quern.Context("host", cache_path=tmp_path / "a") as context:
+        number(context, 1)
+        assert context.cache_export("bundle") == 1 and (tmp_path / "bundle").exists()
+
+
 def test_cache_administration(tmp_path):
     with quern.Context("host", cache_path=tmp_path / "a") as context:
         for value in (1, 2, 3):

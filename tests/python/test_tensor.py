@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import quern
 from quern import _abi
-from quern.tensor import borrow
+from quern.tensor import _COPIED, _capsule_pointer, _Managed, borrow
 
 HOST = (_abi.kDLCPU, 0)
 
@@ -83,6 +83,40 @@ def test_read_only_memory_is_no_output(wrap):
     assert borrowed.address == array.ctypes.data
     with pytest.raises(quern.InvalidError, match="out: the array is read-only"):
         borrowed.writable("out")
+
+
+class Placed:
+    """Exports memory with a byte_offset, or says that it is a copy: fields that NumPy leaves at 0."""
+
+    def __init__(self, array, *, offset=0, copied=False):
+        self.array, self.offset, self.copied = array, offset, copied
+
+    def __dlpack_device__(self):
+        return self.array.__dlpack_device__()
+
+    def __dlpack__(self, **options):
+        capsule = self.array.__dlpack__(**options)
+        managed = _Managed.from_address(_capsule_pointer(capsule, b"dltensor_versioned"))
+        managed.tensor.data -= self.offset
+        managed.tensor.byte_offset += self.offset
+        managed.flags |= _COPIED if self.copied else 0
+        return capsule
+
+
+def test_a_copy_is_no_output():
+    array = np.zeros(4, np.float32)
+    assert borrow(Placed(array), "out", HOST).writable("out").address == array.ctypes.data
+    borrowed = borrow(Placed(array, copied=True), "out", HOST)
+    assert borrowed.address == array.ctypes.data
+    with pytest.raises(quern.InvalidError, match="out: the array was exported as a copy"):
+        borrowed.writable("out")
+
+
+def test_byte_offsets_count():
+    array = np.arange(8, dtype=np.float32)
+    borrowed = borrow(Placed(array, offset=64), "a", HOST)
+    assert borrowed.address == array.ctypes.data
+    assert borrowed.tensor.byte_offset == 64
 
 
 def test_shape_has_no_memory():

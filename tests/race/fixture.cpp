@@ -14,6 +14,7 @@ StringDriver::StringDriver() {
 }
 
 Loaded StringDriver::load(std::string_view image, const std::string& entry, std::uint32_t) {
+  if (while_loading) while_loading();
   if (poor) throw Error(QUERN_NO_MEMORY, "the device has no memory for " + entry);
   if (image.starts_with("empty")) throw Error(QUERN_NOT_FOUND, "no kernel " + entry + " in the image");
   if (!image.starts_with("good")) throw Error(QUERN_UNSUPPORTED, "the image is for another device");

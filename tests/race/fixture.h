@@ -34,7 +34,8 @@ class StringDriver : public Driver {
   void encode_tensor_map(const TensorMapDesc&, TensorMap&) override;
 
   std::atomic<int> loads{0}, unloads{0}, launches{0};
-  std::atomic<bool> poor{false};  // has no memory for an image
+  std::atomic<bool> poor{false};        // has no memory for an image
+  std::function<void()> while_loading;  // called in each load; set before anybody loads
   void* captured_stream = reinterpret_cast<void*>(0xca97);
 
  private:

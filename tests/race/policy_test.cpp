@@ -114,6 +114,174 @@ TEST_F(EngineTest, AFailureInTheBackgroundIsToldOnceAndTriedAgain) {
   EXPECT_NE(engine.ready(toy(1), Miss::background, nullptr), nullptr);
 }
 
+// One has compiled it, another finds it in the cache: both load, and one of the two has loaded for nothing.
+TEST_F(EngineTest, WhoComesSecondWithAKernelUnloadsIt) {
+  cache::Store store(in_folder());
+  std::atomic<int> loading{0};
+  driver.while_loading = [&] {
+    ++loading;
+    for (int i = 0; i < 5'000 && loading < 2; ++i) std::this_thread::sleep_for(1ms);
+  };
+  {
+    Engine engine(options(store, good_image));
+    const Kernel* compiled = nullptr;
+    std::thread compiling([&] { compiled = engine.ready(toy(1), Miss::compile, nullptr); });
+    while (loading == 0) std::this_thread::sleep_for(1ms);
+    const Kernel* const cached = engine.ready(toy(1), Miss::cached_only, nullptr);
+    compiling.join();
+    EXPECT_EQ(cached, compiled);
+    EXPECT_EQ(driver.loads, 2);
+    EXPECT_EQ(driver.unloads, 1);
+    EXPECT_EQ(engine.stats().kernels_loaded, 1u);
+  }
+  EXPECT_EQ(driver.unloads, 2);
+}
+
+// What find() gives is whole, from the first moment on.
+TEST_F(EngineTest, AKernelIsPublishedWithItsNumbers) {
+  cache::StoreOptions memory = in_folder();
+  memory.no_file = true;
+  cache::Store store(memory);
+  Engine engine(options(store, good_image));
+  constexpr std::uint32_t kKernels = 200;
+  std::atomic<std::uint32_t> next{0};
+  std::thread reading([&] {
+    for (std::uint32_t n = 0; n < kKernels; ++n) {
+      const Kernel* kernel = nullptr;
+      next = n + 1;
+      while (kernel == nullptr) kernel = engine.find(toy(n));
+      const std::int32_t registers = kernel->loaded.registers;
+      EXPECT_EQ(registers, 42);
+    }
+  });
+  for (std::uint32_t n = 0; n < kKernels; ++n) {
+    while (next <= n) std::this_thread::yield();
+    engine.ready(toy(n), Miss::compile, nullptr);
+  }
+  reading.join();
+}
+
+TEST_F(EngineTest, WaitingEndsWithTheLastCompilationInTheBackground) {
+  cache::Store store(in_folder());
+  std::atomic<bool> go{false};
+  Engine engine(options(store, [&](const CompileJob& job) {
+    while (!go) std::this_thread::sleep_for(1ms);
+    if (job.source.find("N 2") != std::string::npos) throw Error(QUERN_COMPILE, "broken template");
+    return good_image(job);
+  }));
+  EXPECT_EQ(engine.wait(0ms), 0u);
+  for (std::uint32_t n = 0; n < 3; ++n)
+    EXPECT_EQ(error_of([&] { engine.ready(toy(n), Miss::background, nullptr); }).status(), QUERN_PENDING);
+  EXPECT_EQ(engine.wait(0ms), 3u);
+  EXPECT_EQ(engine.wait(20ms), 3u);
+  std::thread later([&] {
+    std::this_thread::sleep_for(20ms);
+    go = true;
+  });
+  EXPECT_EQ(engine.wait(1h), 0u);
+  later.join();
+  for (std::uint32_t n = 0; n < 2; ++n) EXPECT_NE(engine.find(toy(n)), nullptr);
+}
+
+TEST_F(EngineTest, CancellingDropsWhatHasNotBegun) {
+  cache::Store store(in_folder());
+  std::atomic<bool> go{false};
+  std::atomic<int> begun{0};
+  EngineOptions one = options(store, [&](const CompileJob& job) {
+    ++begun;
+    while (!go) std::this_thread::sleep_for(1ms);
+    return good_image(job);
+  });
+  one.compile_threads = 1;
+  Engine engine(std::move(one));
+  for (std::uint32_t n = 0; n < 6; ++n)
+    EXPECT_EQ(error_of([&] { engine.ready(toy(n), Miss::background, nullptr); }).status(), QUERN_PENDING);
+  while (begun == 0) std::this_thread::sleep_for(1ms);
+  EXPECT_EQ(engine.cancel(), 5u);
+  EXPECT_EQ(engine.cancel(), 0u);
+  EXPECT_EQ(engine.stats().pending, 1u);
+  // Asked for again while the queue still holds what was dropped: compiled once.
+  EXPECT_EQ(error_of([&] { engine.ready(toy(3), Miss::background, nullptr); }).status(), QUERN_PENDING);
+  go = true;
+  EXPECT_EQ(engine.wait(1h), 0u);
+  EXPECT_EQ(begun, 2);
+  EXPECT_NE(engine.find(toy(0)), nullptr);
+  EXPECT_NE(engine.find(toy(3)), nullptr);
+  EXPECT_EQ(engine.find(toy(1)), nullptr);
+}
+
+TEST_F(EngineTest, UnloadedKernelsAreLoadedAnew) {
+  cache::Store store(in_folder());
+  Engine engine(options(store, good_image));
+  std::vector<const Kernel*> before;
+  for (std::uint32_t n = 0; n < 100; ++n) before.push_back(engine.ready(toy(n), Miss::compile, nullptr));
+  EXPECT_EQ(engine.unload([](const Kernel& kernel) { return kernel.spec.words[0] % 2 == 0; }), 50u);
+  EXPECT_EQ(driver.unloads, 50);
+  EXPECT_EQ(engine.stats().kernels_loaded, 50u);
+  for (std::uint32_t n = 0; n < 100; ++n) EXPECT_EQ(engine.find(toy(n)), n % 2 == 0 ? nullptr : before[n]);
+  const Kernel* const again = engine.ready(toy(4), Miss::cached_only, nullptr);
+  EXPECT_NE(again, before[4]) << "who still has the old one must be able to tell";
+  EXPECT_EQ(before[4]->loaded.module, nullptr);
+  EXPECT_NE(again->loaded.module, nullptr);
+  EXPECT_EQ(engine.unload([](const Kernel&) { return true; }), 51u);
+  EXPECT_EQ(engine.unload([](const Kernel&) { return true; }), 0u);
+  EXPECT_EQ(driver.loads, driver.unloads);
+}
+
+TEST_F(EngineTest, NoMoreKernelsAreLoadedThanAllowed) {
+  cache::Store store(in_folder());
+  EngineOptions few = options(store, good_image);
+  few.max_kernels = 2;
+  Engine engine(std::move(few));
+  engine.ready(toy(1), Miss::compile, nullptr);
+  engine.ready(toy(2), Miss::compile, nullptr);
+  const Error error = error_of([&] { engine.ready(toy(3), Miss::compile, nullptr); });
+  EXPECT_EQ(error.status(), QUERN_NO_MEMORY);
+  EXPECT_TRUE(contains(error.text(), "max_kernels")) << error.text();
+  EXPECT_NE(engine.ready(toy(2), Miss::compile, nullptr), nullptr);
+  engine.unload([](const Kernel& kernel) { return kernel.spec.words[0] == 1; });
+  EXPECT_NE(engine.ready(toy(3), Miss::cached_only, nullptr), nullptr) << "it was stored, though not loaded";
+  EXPECT_EQ(count_events(QUERN_EVENT_REJECTED), 0);
+}
+
+TEST_F(EngineTest, FailuresAreKeptWhole) {
+  cache::Store store(in_folder());
+  const std::string log = "error: " + std::string(100'000, 'x');
+  std::atomic<bool> broken{true};
+  Engine engine(options(store, [&](const CompileJob& job) {
+    if (broken) throw Error(QUERN_COMPILE, log);
+    return good_image(job);
+  }));
+  EXPECT_TRUE(engine.failures().empty());
+  error_of([&] { engine.ready(toy(5), Miss::compile, nullptr); });
+  const std::vector<CompileFailure> failures = engine.failures();
+  ASSERT_EQ(failures.size(), 1u);
+  EXPECT_EQ(failures[0].text, log);
+  EXPECT_EQ(failures[0].status, QUERN_COMPILE);
+  EXPECT_EQ(failures[0].key, engine.warm(toy(5), true).key);
+  EXPECT_TRUE(contains(failures[0].name, "N=5")) << failures[0].name;
+  broken = false;
+  engine.ready(toy(5), Miss::compile, nullptr);
+  EXPECT_TRUE(engine.failures().empty());
+}
+
+// A compiler that is asked to stop when its context goes: nobody waits for what it would make.
+TEST_F(EngineTest, DestructionEndsTheCompilersThatCanBeEnded) {
+  cache::Store store(in_folder());
+  std::atomic<int> begun{0}, ended{0};
+  {
+    Engine engine(options(store, [&](const CompileJob& job) -> Compiled {
+      ++begun;
+      for (int i = 0; i < 10'000 && !*job.cancelled; ++i) std::this_thread::sleep_for(1ms);
+      ended += *job.cancelled;
+      throw Error(QUERN_COMPILE, "ended");
+    }));
+    error_of([&] { engine.ready(toy(1), Miss::background, nullptr); });
+    while (begun == 0) std::this_thread::sleep_for(1ms);
+  }
+  EXPECT_EQ(ended, 1);
+}
+
 TEST_F(EngineTest, DestructionWaitsForWhatRunsInTheBackground) {
   cache::Store store(in_folder());
   std::atomic<int> begun{0}, finished{0};

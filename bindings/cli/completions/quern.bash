@@ -86,7 +86,7 @@ _quern() {
   if [[ $current == -* ]]; then
     local own=""
     case $command in
-      warm) own="--config --model-type --allow-missing --target --tp --dtype --kv-dtype --weights --page-size --jobs --list-only --dry-run" ;;
+      warm) own="--config --model-type --allow-missing --any-path --target --tp --dtype --kv-dtype --weights --page-size --jobs --list-only --dry-run" ;;
       tune) own="--config --model-type --tp --dtype --weights --rows --device --milliseconds --again --list-only --dry-run" ;;
       list) own="--manifest --long" ;;
       inspect) own="--extract" ;;

@@ -37,6 +37,7 @@ complete -c quern -n $warm -l config -r -F -d "A model's config.json"
 complete -c quern -n $warm -l target -x -a "(__fish_complete_list , 'string split \" \" \"$targets\"')" -d 'What to compile for'
 complete -c quern -n $warm -l model-type -x -a 'llama mistral mixtral qwen2 qwen3 gemma2 phi3 deepseek_v3' -d 'Read the file as one of this family'
 complete -c quern -n $warm -l allow-missing -d 'What no kernel does is no failure'
+complete -c quern -n $warm -l any-path -d 'The manifest may name files outside of its folder'
 complete -c quern -n $warm -l tp -x -a '1 2 4 8 16' -d 'Ranks that the heads are divided over'
 complete -c quern -n $warm -l dtype -x -a 'bf16 f16' -d 'Of activations'
 complete -c quern -n $warm -l kv-dtype -x -a 'bf16 f16 e4m3 e5m2 int8' -d 'Of the KV cache'

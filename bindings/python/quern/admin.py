@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from . import _abi, structs
-from .errors import DamagedError, PartialError
+from .errors import DamagedError, PartialError, PendingError
 from .library import call, library
 
 _LIST = ctypes.POINTER(_abi.quern_list)
@@ -39,15 +39,46 @@ class Administration:
         list_only  say what would be made and whether it is there
         allow_unserved  needs that nothing here serves are told and raise nothing
         progress   called with (done, total, result); what it returns cancels where it is true"""
-        options = structs.new(_abi.quern_warm_options)
         values: dict[str, Any] = {"targets": targets, "list_only": list_only, "allow_unserved": allow_unserved}
-        self._ask(options, values, manifest, model)
-        if progress is not None:
-            options.progress = _abi.quern_warm_callback(
-                lambda user, done, total, result: int(bool(progress(done, total, structs.record(result.contents))))
-            )
-        structs.fill(options, values, structs.flag_bits(_abi.quern_warm_flags), "warm")
-        return self._list("quern_warm", "quern_list_warm_result", _abi.quern_warm_result, ctypes.byref(options))
+        return self._make("warm", values, manifest, model, progress)
+
+    def load(
+        self,
+        *,
+        manifest: str | None = None,
+        model: Mapping[str, Any] | None = None,
+        allow_unserved: bool = False,
+        progress: Callable[[int, int, Any], bool | None] | None = None,
+    ) -> list[Any]:
+        """Makes what `warm` makes for the context's own target, as its `miss` has it, and loads it there, so that
+        no call has to. Arguments and results are those of `warm`."""
+        return self._make("load", {"allow_unserved": allow_unserved}, manifest, model, progress)
+
+    def unload(self, prefix: str | None = None) -> int:
+        """Unloads the kernels of an op, or those whose key begins with `prefix`; None: all. Returns their number. None
+        of them may be running, or be in a captured graph that is launched again."""
+        count = ctypes.c_uint64()
+        call("quern_unload", self._open(), _text(prefix, "prefix"), ctypes.byref(count))
+        return count.value
+
+    def wait(self, milliseconds: int = (1 << 64) - 1) -> bool:
+        """Waits until nothing is being compiled in the background; False where something still is after so long."""
+        try:
+            call("quern_wait", self._open(), ctypes.c_uint64(milliseconds))
+        except PendingError:
+            return False
+        return True
+
+    def cancel(self) -> int:
+        """Drops the compilations in the background that have not begun. Returns their number."""
+        count = ctypes.c_uint64()
+        call("quern_cancel", self._open(), ctypes.byref(count))
+        return count.value
+
+    def failures(self) -> list[Any]:
+        """The kernels that a compiler has refused: records with status, what (the key), text (all that the compiler
+        said) and hint (op and constants)."""
+        return self._list("quern_failures", "quern_list_finding", _abi.quern_finding)
 
     def tune(
         self,
@@ -84,6 +115,23 @@ class Administration:
             )
         structs.fill(options, values, structs.flag_bits(_abi.quern_tune_flags), "tune")
         return self._list("quern_tune", "quern_list_tune_result", _abi.quern_tune_result, ctypes.byref(options))
+
+    def _make(
+        self,
+        verb: str,
+        values: dict[str, Any],
+        manifest: str | None,
+        model: Mapping[str, Any] | None,
+        progress: Callable[[int, int, Any], bool | None] | None,
+    ) -> list[Any]:
+        options = structs.new(_abi.quern_warm_options)
+        self._ask(options, values, manifest, model)
+        if progress is not None:
+            options.progress = _abi.quern_warm_callback(
+                lambda user, done, total, result: int(bool(progress(done, total, structs.record(result.contents))))
+            )
+        structs.fill(options, values, structs.flag_bits(_abi.quern_warm_flags), verb)
+        return self._list("quern_" + verb, "quern_list_warm_result", _abi.quern_warm_result, ctypes.byref(options))
 
     @staticmethod
     def _ask(options: Any, values: dict[str, Any], manifest: str | None, model: Mapping[str, Any] | None) -> None:
@@ -136,7 +184,7 @@ class Administration:
         """Writes the cache, or what `prefix` selects as in cache_list, as a bundle. Returns the number of entries."""
         count = ctypes.c_uint64()
         selected = _text(prefix, "prefix")
-        call("quern_cache_export", self._open(), _text(path, "path"), selected, ctypes.byref(count))
+        call("quern_cache_export", self._open(), _path(path), selected, ctypes.byref(count))
         return count.value
 
     @staticmethod
@@ -149,12 +197,12 @@ class Administration:
     @staticmethod
     def sign_bundle(path: str | os.PathLike[str], secret_key: str) -> None:
         """Verifies a bundle and puts a signature over all of it behind those that it has."""
-        call("quern_bundle_sign", _text(path, "path"), _text(secret_key, "secret_key"))
+        call("quern_bundle_sign", _path(path), _text(secret_key, "secret_key"))
 
     def cache_import(self, path: str | os.PathLike[str]) -> int:
         """Adds a bundle's entries to the cache, all verified before the first is written. Returns their number."""
         count = ctypes.c_uint64()
-        call("quern_cache_import", self._open(), _text(path, "path"), ctypes.byref(count))
+        call("quern_cache_import", self._open(), _path(path), ctypes.byref(count))
         return count.value
 
     def cache_stats(self) -> Any:
@@ -191,6 +239,11 @@ def _item(handle: Any, getter: str, kind: type[Any], index: int) -> Any:
         # Without an image (a listing), image_size is that of the stored one.
         return structs.record(item, image=ctypes.string_at(item.image, item.image_size) if item.image else None)
     return structs.record(item)
+
+
+def _path(path: str | os.PathLike[str]) -> bytes | None:
+    """What the library takes: absolute, whatever the working directory is then."""
+    return _text(os.path.abspath(os.fspath(path)), "path")
 
 
 def _text(value: str | os.PathLike[str] | None, name: str) -> bytes | None:

@@ -9,20 +9,26 @@ import weakref
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from . import _abi, structs
+from . import _abi, compiled, structs
 from .admin import Administration
 from .arrays import Workspaces
 from .attention import Attention
 from .cache_pages import CachePages
+from .convolutions import Convolutions
+from .elementwise import Elementwise
 from .errors import InvalidError
 from .experts import Experts
 from .expression import Expression
 from .kernel import Kernel, describe
 from .latent import Latent
 from .library import call, library
+from .moves import Moves
 from .norms import Norms
+from .ops import Ops
+from .ordering import Ordering
 from .products import Products
 from .quantization import Quantization
+from .reductions import Reductions
 from .rows import Rows
 from .sampling import Sampling
 from .selection import Selection
@@ -37,8 +43,9 @@ _POLICIES = {
 
 
 class Context(
-    Attention, Latent, CachePages, Products, Quantization, Experts, Norms, Rows, Sampling, Selection, Administration
-):
+    Attention, Latent, CachePages, Products, Quantization, Experts, Norms, Reductions, Rows, Ordering, Convolutions,
+    Sampling, Selection, Elementwise, Moves, Administration,
+):  # fmt: skip
     """One device, its kernels and its cache. Safe to use from several threads. Close it, or use it in a `with`.
 
     device          "cuda", "cuda:1", "rocm:0"; "host" or "host64" (kernels run on the CPU with warps of 32 or 64: for
@@ -64,7 +71,11 @@ class Context(
     compile_timeout_ms, flight_timeout_ms    of a compilation in the helper; of waiting for another process's
     host_seed       "host": seed of unfair scheduling and late delivery; None: fair and eager
     host_threads    "host": CPU threads; None: the number of cores
+    cache_key       64 hexadecimal digits that all who share the cache folder know, and nobody else: entries carry a MAC
+                    under it, and no others are loaded
+    max_kernels     loaded at once; None: no bound. To load one more raises NoMemoryError: unload makes room
     log             called with (level, text), from any thread; level as in enum quern_log_level
+    log_level       "error", "warning", "info" or "debug": `log` is told this and what is worse; None: all
     event           called with a record of quern_event, from any thread"""
 
     def __init__(
@@ -91,7 +102,10 @@ class Context(
         flight_timeout_ms: int | None = None,
         host_seed: int | None = None,
         host_threads: int | None = None,
+        cache_key: str | None = None,
+        max_kernels: int | None = None,
         log: Callable[[int, str], None] | None = None,
+        log_level: str | None = None,
         event: Callable[[Any], None] | None = None,
     ) -> None:
         self._handle: Any = None
@@ -117,7 +131,8 @@ class Context(
                 "helper_path": helper_path, "host_compiler": host_compiler, "nvrtc_in_helper": nvrtc_in_helper,
                 "compiler_pin": compiler_pin, "compile_threads": compile_threads,
                 "compile_timeout_ms": compile_timeout_ms, "flight_timeout_ms": flight_timeout_ms,
-                "host_seed": host_seed, "host_threads": host_threads, **callbacks,
+                "host_seed": host_seed, "host_threads": host_threads, "cache_key": cache_key,
+                "max_kernels": max_kernels, "log_level": log_level, **callbacks,
             },
             structs.flag_bits(_abi.quern_context_flags),
             "Context",
@@ -125,7 +140,10 @@ class Context(
         handle = ctypes.POINTER(_abi.quern_context)()
         call("quern_context_create", ctypes.byref(options), ctypes.byref(handle))
         self._handle = handle
-        self._destroy = weakref.finalize(self, _destroy, handle, callbacks, os.getpid())
+        self._launcher = compiled.launcher(self, Ops.call)
+        if self._launcher is not None:
+            self.call = self._launcher.call
+        self._destroy = weakref.finalize(self, _destroy, handle, callbacks, os.getpid(), self._launcher)
 
     def _open(self) -> Any:
         if self._handle is None:
@@ -133,7 +151,7 @@ class Context(
         return self._handle
 
     def close(self) -> None:
-        """Waits for background compilations and unloads the kernels. No call may be in flight."""
+        """Ends background compilations and unloads the kernels. No call may be in flight."""
         if self._handle is not None:
             self._handle = None
             self._destroy()
@@ -208,8 +226,10 @@ def _device(device: str | None) -> tuple[int, int]:
     return _DEVICES[match[1]], int(match[2] or 0)
 
 
-def _destroy(handle: Any, callbacks: Mapping[str, Any], process: int) -> None:
+def _destroy(handle: Any, callbacks: Mapping[str, Any], process: int, launcher: Any) -> None:
     """`callbacks` are held until the context is gone. In a forked child it is abandoned: it is the parent's."""
+    if launcher is not None:
+        launcher.close()
     if os.getpid() == process:
         library().quern_context_destroy(handle)
 
