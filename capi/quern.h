@@ -1634,8 +1634,8 @@ enum quern_norm_flags {
  * Rows (but of GROUP) are those of x [rows, n]; row r is modulated by row r / (rows / m) of scale and shift [m, n]: m
  * is rows for one a token, the batch for one a sample, 1 for one for all.
  *
- * out of 8 bits is that of quern_quantize, of all kinds but GROUP. With scale and shift, L2, or RMS with bias it takes a
- * second launch over f32 rows in the workspace, and there is no dense.
+ * out of 8 bits is that of quern_quantize, of all kinds but GROUP. With scale and shift, L2, or RMS with bias it takes
+ * a second launch, over f32 rows in the workspace, and there is no dense.
  * out, dense and residual_out may each be x or residual, row by row, where they have its dtype. Rows longer than 16384
  * are read twice by two launches, through the workspace. */
 typedef struct quern_norm_args {
@@ -1871,7 +1871,7 @@ typedef struct quern_conv1d_args {
                                 so [slots, channels, width - 1] does too, as a view; no two elements in one place */
   const DLTensor *state_ids; /* optional [batch] int32: each sequence's slot, no slot twice; -1: it has none. NULL: its
                                 place */
-  const DLTensor *has_state; /* optional [batch] uint8 or bool: where 0, what the slot holds is old and zeros are taken */
+  const DLTensor *has_state; /* optional [batch] uint8 or bool: where 0, the slot's state is old, zeros are taken */
   const DLTensor *out;       /* [tokens, channels], x's dtype; no part of x. Tokens of no sequence are untouched */
 } quern_conv1d_args;
 
