@@ -172,7 +172,9 @@ int32_t quern_kernel_prepare(quern_context* context, const quern_kernel_desc* de
     const std::optional<jit::Target> own = alive.target();
     if (given->target == nullptr && !own) fail_no_device();
     const jit::Target target = given->target == nullptr ? *own : jit::Target::parse(given->target);
+    const ops::kernel::Interning interning;
     const jit::Spec spec = ops::kernel::intern(read_desc(*given), target);
+    alive.texts.keep(spec);
     quern_kernel* ready = nullptr;
     if (alive.driver != nullptr && target == alive.driver->device().limits.target) {
       ready = alive.kernels.handle(alive, ops::kernel_for(alive.runtime, spec, given->flags, nullptr));
