@@ -15,6 +15,11 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / "capi"), str(ROOT / "bindings" / "python")]
 from generate_abi import write as write_ctypes  # noqa: E402
 from header import Header, HeaderError, Parser, Struct, read_ops  # noqa: E402
+from render_cpp import ops_header  # noqa: E402
+from render_ffi import ffi_header  # noqa: E402
+from render_go import ops_file  # noqa: E402
+from render_node import table  # noqa: E402
+from render_rust import ops_module, sys_crate  # noqa: E402
 
 HEADER = ROOT / "capi" / "quern.h"
 ABI = ROOT / "tests" / "abi"
@@ -23,6 +28,7 @@ EXPORTS = ROOT / "capi" / "exports.map"
 VERSION = re.compile(
     r"^(QUERN_[\d_]+) \{\n  global:\n((?:    \w+;\n)+)(?:  local:\n    \*;\n)?\}( QUERN_[\d_]+)?;\n", re.MULTILINE
 )
+BINDINGS = ROOT / "bindings"
 COMPLETIONS = ROOT / "bindings" / "cli" / "completions"
 BEGIN = "/* ---- The three calls of every op: made of sources/ops.def by ./dev generate, not edited by hand */\n"
 COMBINES = "/* made of the enums that stand beside quern_call_flags, by ./dev generate */\n"
@@ -117,17 +123,25 @@ def between(text: str, before: str, after: str, inside: str, where: Path) -> str
 
 def wanted() -> dict[Path, str]:
     """Each file and what it should hold."""
-    ops = list(read_ops((ROOT / "sources" / "ops.def").read_text(encoding="utf-8")))
+    outputs = read_ops((ROOT / "sources" / "ops.def").read_text(encoding="utf-8"))
+    ops = list(outputs)
     text = HEADER.read_text(encoding="utf-8")
     text = between(text, BEGIN, END, prototypes(ops)[len(BEGIN) : -len(END)], HEADER)
     text = between(text, COMBINES, "#undef QUERN_COMBINES\n", combinations(text), HEADER)
-    header = Parser(text).parse()
+    parser = Parser(text)
+    header = parser.parse()
     files = {
         HEADER: text,
         ABI / "layout.def": layout_list(header),
         ABI / "layout.txt": layout(header),
         EXPORTS: exports(EXPORTS.read_text(encoding="utf-8"), set(header.functions)),
         ABI / "symbols.txt": "".join(f"{name}\n" for name in sorted(header.functions)),
+        BINDINGS / "cpp" / "quern_ops.hpp": ops_header(header, ops),
+        BINDINGS / "ffi" / "quern.ffi.h": ffi_header(parser.plain, header),
+        BINDINGS / "go" / "quern" / "ops.go": ops_file(header, ops),
+        BINDINGS / "node" / "ops.inc": table(header, ops),
+        BINDINGS / "rust" / "quern-sys" / "src" / "lib.rs": sys_crate(header),
+        BINDINGS / "rust" / "quern" / "src" / "ops.rs": ops_module(header, outputs),
     }
     for name, (before, after) in LISTS.items():
         file = COMPLETIONS / name
@@ -144,7 +158,7 @@ def main() -> None:
     except HeaderError as error:
         sys.exit(f"{HEADER}: {error}")
     for file, text in files.items():
-        if file.read_text(encoding="utf-8") == text:
+        if file.exists() and file.read_text(encoding="utf-8") == text:
             continue
         stale.append(str(file.relative_to(ROOT)))
         if not check:

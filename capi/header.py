@@ -28,6 +28,12 @@ class HeaderError(Exception):
     """Something in the header that this parser does not read."""
 
 
+class Kind(str):
+    """A type as ctypes names it. read_only: a pointer to what is const."""
+
+    read_only = False
+
+
 @dataclass
 class Enum:
     name: str | None
@@ -63,9 +69,10 @@ class Parser:
         self.header = Header()
         self.known = dict(SCALARS)
         self.callbacks: set[str] = set()
-        blanked = self._preprocess(re.sub(r"/\*.*?\*/", self._blank, text, flags=re.S))
+        # The declarations alone, each where it was.
+        self.plain = self._preprocess(re.sub(r"/\*.*?\*/", self._blank, text, flags=re.S))
         self.tokens: list[tuple[str, int]] = []
-        for match in TOKEN.finditer(blanked):
+        for match in TOKEN.finditer(self.plain):
             token = match.group("word") or match.group("number") or match.group("sign")
             if token:
                 self.tokens.append((token, match.start()))
@@ -261,7 +268,9 @@ class Parser:
             else:
                 kind = f"POINTER({kind or self.known[base]})"
             self.accept("const")
-        return kind
+        named = Kind(kind)
+        named.read_only = const
+        return named
 
 
 OP = re.compile(r"^QUERN_OP\((\w+)((?:, \w+)*)\)$", re.M)

@@ -21,7 +21,7 @@ void check_model(const quern_model& model) {
   check_flags("quern_model.flags", model.flags,
               QUERN_MODEL_SINKS | QUERN_MODEL_MLA | QUERN_MODEL_GATED_MLP | QUERN_MODEL_BLOCK_FP8 | QUERN_MODEL_FP8 |
                   QUERN_MODEL_BIAS | QUERN_MODEL_QK_NORM | QUERN_MODEL_ROPE_INTERLEAVED | QUERN_MODEL_NO_ROPE |
-                  QUERN_MODEL_KV_TOKEN_SCALES);
+                  QUERN_MODEL_KV_TOKEN_SCALES | QUERN_MODEL_LAYER_NORM);
   const auto need = [](const char* field, std::uint32_t value) {
     if (value == 0) throw Error(QUERN_INVALID, std::string("quern_model.") + field + " is 0; it must be given");
   };

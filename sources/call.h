@@ -17,7 +17,7 @@ inline constexpr std::uint32_t kCallFlags =
 struct Call {
   const jit::DeviceInfo* device;
   Place place;
-  int alignment;  // bytes: 16, 8 or 4
+  int alignment;  // bytes: a power of two up to 16
   int sms;        // that the grid may use, at least 1
 };
 
@@ -30,9 +30,12 @@ Call read_call(const Runtime& runtime, const Args& args, std::uint32_t flags, co
   const jit::DeviceInfo& device = runtime.driver->device();
   if (args.flags & ~(kCallFlags | flags)) refuse_value("flags", std::int64_t{args.flags}, flag_names);
   const int alignment = args.alignment == 0 ? 16 : args.alignment;
-  if ((alignment != 4 && alignment != 8 && alignment != 16) || alignment < least_alignment) {
+  const bool known = alignment == 1 || alignment == 2 || alignment == 4 || alignment == 8 || alignment == 16;
+  if (!known || alignment < least_alignment) {
     refuse_value("alignment", std::int64_t{args.alignment},
-                 least_alignment == 16 ? "0 (16) or 16" : "0 (16), 16, 8, 4");
+                 least_alignment == 16  ? "0 (16) or 16"
+                 : least_alignment == 1 ? "0 (16), 16, 8, 4, 2, 1"
+                                        : "0 (16), 16, 8, 4");
   }
   if (args.max_sms < 0) refuse_value("max_sms", std::int64_t{args.max_sms}, "0 (all) and more");
   const int all = std::max(static_cast<int>(device.sm_count), 1);

@@ -82,6 +82,10 @@ const char* name_of(Dtype dtype) {
       return "int8";
     case Dtype::i64:
       return "int64";
+    case Dtype::i16:
+      return "int16";
+    case Dtype::boolean:
+      return "bool";
     case Dtype::other:
       break;
   }

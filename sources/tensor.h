@@ -11,7 +11,7 @@
 
 namespace quern::ops {
 
-enum class Dtype : std::uint8_t { f16, bf16, f32, i32, e4m3, e5m2, u8, i8, i64, other };
+enum class Dtype : std::uint8_t { f16, bf16, f32, i32, e4m3, e5m2, u8, i8, i64, i16, boolean, other };
 
 inline Dtype dtype_of(const DLDataType& t) {
   if (t.lanes != 1) return Dtype::other;
@@ -24,6 +24,8 @@ inline Dtype dtype_of(const DLDataType& t) {
   if (t.code == kDLUInt && t.bits == 8) return Dtype::u8;
   if (t.code == kDLInt && t.bits == 8) return Dtype::i8;
   if (t.code == kDLInt && t.bits == 64) return Dtype::i64;
+  if (t.code == kDLInt && t.bits == 16) return Dtype::i16;
+  if (t.code == kDLBool && t.bits == 8) return Dtype::boolean;
   return Dtype::other;
 }
 const char* name_of(Dtype dtype);
@@ -32,7 +34,8 @@ std::string type_text(const DLDataType& type);
 constexpr std::int64_t bytes_of(Dtype dtype) {
   if (dtype == Dtype::f32 || dtype == Dtype::i32) return 4;
   if (dtype == Dtype::i64) return 8;
-  return dtype == Dtype::e4m3 || dtype == Dtype::e5m2 || dtype == Dtype::u8 || dtype == Dtype::i8 ? 1 : 2;
+  if (dtype == Dtype::f16 || dtype == Dtype::bf16 || dtype == Dtype::i16 || dtype == Dtype::other) return 2;
+  return 1;
 }
 
 // Each throws Error(QUERN_INVALID) naming the tensor, what was given and what is allowed.
@@ -61,7 +64,7 @@ struct Place {
 
 // A tensor that has been read: its strides always present, in elements, and its byte offset applied.
 struct Tensor {
-  static constexpr int kMaxRank = 4;
+  static constexpr int kMaxRank = 6;
   std::uint8_t* data = nullptr;
   const std::int64_t* shape = nullptr;
   std::int64_t strides[kMaxRank] = {};

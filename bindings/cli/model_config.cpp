@@ -158,7 +158,13 @@ constexpr Family kFamilies[] = {
     {"llama4_text", "Llama4ForCausalLM", {kSizes, kHeadDim, kLlama4Experts}},
     {"llama4", "Llama4ForConditionalGeneration", {kSizes, kHeadDim, kLlama4Experts}},
     {"gpt_oss", "GptOssForCausalLM", {kSizes, kHeadDim, kMixtralExperts}, kBiased | QUERN_MODEL_SINKS, Window::stated},
-    {"gpt2", "GPT2LMHeadModel", {kGpt2}, QUERN_MODEL_BIAS | QUERN_MODEL_NO_ROPE, Window::none, nullptr, "gelu_new"},
+    {"gpt2",
+     "GPT2LMHeadModel",
+     {kGpt2},
+     QUERN_MODEL_BIAS | QUERN_MODEL_NO_ROPE | QUERN_MODEL_LAYER_NORM,
+     Window::none,
+     nullptr,
+     "gelu_new"},
     {"deepseek_v2", "DeepseekV2ForCausalLM", {kSizes, kLatent, kDeepseekExperts}, kLatentFlags},
     {"deepseek_v3", "DeepseekV3ForCausalLM", {kSizes, kLatent, kDeepseekExperts}, kLatentFlags},
     {"deepseek_v32", "DeepseekV32ForCausalLM", {kSizes, kLatent, kDeepseekExperts, kIndexer}, kLatentFlags},
@@ -373,6 +379,7 @@ Json model_to_json(const quern_model& model) {
       {QUERN_MODEL_ROPE_INTERLEAVED, "rope_interleaved"},
       {QUERN_MODEL_NO_ROPE, "no_rope"},
       {QUERN_MODEL_KV_TOKEN_SCALES, "kv_token_scales"},
+      {QUERN_MODEL_LAYER_NORM, "layer_norm"},
   };
   Json json;
   for (const auto& number : kNumbers) json[number.name] = model.*number.member;

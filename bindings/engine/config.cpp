@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bindings/engine/config.h"
 
-#include <fstream>
-#include <iterator>
-#include <stdexcept>
+#include <utility>
 
 #include "bindings/json/json.h"
 
@@ -54,7 +52,9 @@ void read_rope(const Json& config, quern_rope_options* rope) {
   }
 }
 
-Config read(const Json& json) {
+}  // namespace
+
+Config config_of_json(const Json& json) {
   Config config;
   config.type = json.at("model_type").string();
   config.qk_norm = config.type == "qwen3";
@@ -86,20 +86,33 @@ Config read(const Json& json) {
   } else if (end != nullptr && !end->is_null()) {
     config.ends.push_back(static_cast<std::int64_t>(end->whole()));
   }
+  check_config(config);
   return config;
 }
 
-}  // namespace
-
-Config read_config(const std::string& folder) {
-  const std::string path = folder + "/config.json";
-  std::ifstream file(path, std::ios::binary);
-  if (!file) throw std::runtime_error("cannot read " + path);
-  try {
-    return read(Json::parse(std::string(std::istreambuf_iterator<char>(file), {})));
-  } catch (const JsonError& error) {
-    throw std::runtime_error(path + ": " + error.what());
+void check_config(const Config& config) {
+  constexpr std::int64_t kMost = 1 << 22;
+  const std::pair<const char*, std::int64_t> sizes[] = {
+      {"hidden size", config.hidden},           {"number of layers", config.layers},
+      {"number of heads", config.heads},        {"number of KV heads", config.kv_heads},
+      {"head dimension", config.head_dim},      {"intermediate size", config.intermediate},
+      {"vocabulary's size", config.vocabulary}, {"number of positions", config.positions}};
+  for (const auto& [name, size] : sizes) {
+    if (size < 1 || size > kMost)
+      throw JsonError(std::string("the ") + name + " is " + std::to_string(size) + "; allowed: 1 to 4194304");
   }
+  if (config.heads % config.kv_heads != 0) {
+    throw JsonError("the number of heads is " + std::to_string(config.heads) + ", no multiple of the KV heads' " +
+                    std::to_string(config.kv_heads));
+  }
+  if (config.head_dim % 2 != 0)
+    throw JsonError("the head dimension is " + std::to_string(config.head_dim) + ", not even");
+  for (const std::int64_t end : config.ends) {
+    if (end < 0 || end >= config.vocabulary)
+      throw JsonError("the token " + std::to_string(end) + " ends a text, but is not of the vocabulary");
+  }
+  if (config.begin >= config.vocabulary)
+    throw JsonError("the token " + std::to_string(config.begin) + " begins a text, but is not of the vocabulary");
 }
 
 }  // namespace quern::engine

@@ -1,4 +1,4 @@
-// What a checkpoint's config.json says of its model.
+// What a checkpoint says of its model.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -7,6 +7,10 @@
 #include <vector>
 
 #include "quern.h"
+
+namespace quern {
+class Json;
+}
 
 namespace quern::engine {
 
@@ -19,16 +23,19 @@ struct Config {
   bool qk_norm = false;   // each head of q and k is normalised (Qwen-3)
   bool qkv_bias = false;  // q, k and v have a bias (Qwen-2)
   quern_rope_options rope{};
-  std::int64_t begin = -1;         // the token in front of every text; -1: none
-  std::vector<std::int64_t> ends;  // the tokens that end a text
+  std::vector<float> rope_divisors;  // of each frequency, where a file has them rather than a formula
+  std::int64_t begin = -1;           // the token that a text begins with; -1: none
+  bool add_begin = false;            // it is put in front of every text
+  std::vector<std::int64_t> ends;    // the tokens that end a text
 
   std::int64_t q_width() const { return heads * head_dim; }
   std::int64_t kv_width() const { return kv_heads * head_dim; }
   std::int64_t qkv_width() const { return q_width() + 2 * kv_width(); }
 };
 
-// Reads FOLDER/config.json of a Llama, Mistral, Qwen-2 or Qwen-3. Throws std::runtime_error naming the file, the field
-// and what is allowed.
-Config read_config(const std::string& folder);
+// Of the config.json of a Llama, Mistral, Qwen-2 or Qwen-3. Throws JsonError naming the field and what is allowed.
+Config config_of_json(const Json& json);
+// Throws JsonError where sizes are out of all bounds or do not go together.
+void check_config(const Config& config);
 
 }  // namespace quern::engine

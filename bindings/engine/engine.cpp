@@ -5,6 +5,9 @@
 #include <span>
 #include <stdexcept>
 #include <string>
+#include <utility>
+
+#include "bindings/engine/lookup.h"
 
 namespace quern::engine {
 
@@ -32,6 +35,7 @@ std::int64_t Engine::add(Request request) {
 }
 
 void Engine::cancel(std::int64_t number) {
+  if (stepping_) throw std::runtime_error("a request is cancelled from within take: return false there");
   for (Sequences* all : {&running_, &waiting_}) {
     const auto found =
         std::find_if(all->begin(), all->end(), [&](const auto& sequence) { return sequence->number == number; });
@@ -40,6 +44,28 @@ void Engine::cancel(std::int64_t number) {
     all->erase(found);
     return;
   }
+}
+
+std::int64_t Engine::fork(std::int64_t number, Request request) {
+  if (stepping_) throw std::runtime_error("a request is forked from within take: do it between steps");
+  for (Sequences* all : {&running_, &waiting_}) {
+    const auto found =
+        std::find_if(all->begin(), all->end(), [&](const auto& sequence) { return sequence->number == number; });
+    if (found == all->end()) continue;
+    const Sequence& from = **found;
+    request.prompt = from.tokens;
+    const std::int64_t made = add(std::move(request));
+    Sequence& sequence = *waiting_.back();
+    if (all == &waiting_ || static_cast<std::int64_t>(running_.size()) >= model_.limits().sequences) return made;
+    const std::int64_t size = pages_.page_size();
+    sequence.computed = from.computed;
+    sequence.pages.assign(from.pages.begin(), from.pages.begin() + (from.computed + size - 1) / size);
+    for (const std::int32_t page : sequence.pages) pages_.hold(page);
+    running_.push_back(std::move(waiting_.back()));
+    waiting_.pop_back();
+    return made;
+  }
+  return -1;
 }
 
 // The last page first: what a prompt begins with is kept longest.
@@ -74,10 +100,25 @@ void Engine::preempt(std::size_t place) {
   running_.erase(running_.begin() + static_cast<std::ptrdiff_t>(place));
 }
 
+bool Engine::writes_shared(const Sequence& sequence) const {
+  const auto first = static_cast<std::size_t>(sequence.computed / pages_.page_size());
+  return first < sequence.pages.size() && pages_.is_shared(sequence.pages[first]);
+}
+
 bool Engine::make_room(Sequence& sequence, std::int64_t count) {
   const std::int64_t size = pages_.page_size(), end = sequence.computed + count;
-  while (static_cast<std::int64_t>(sequence.pages.size()) * size < end) {
+  const auto first = static_cast<std::size_t>(sequence.computed / size);  // the page that is written first
+  for (;;) {
+    // Others' numbers stand in a page that they have, too: what is written goes into a copy.
+    const bool shared = writes_shared(sequence);
+    if (!shared && static_cast<std::int64_t>(sequence.pages.size()) * size >= end) return true;
     const std::int32_t page = pages_.take();
+    if (page >= 0 && shared) {
+      model_.copy_pages({{sequence.pages[first], page}});
+      pages_.release(std::exchange(sequence.pages[first], page));
+      counts_.copied++;
+      continue;
+    }
     if (page >= 0) {
       sequence.pages.push_back(page);
       continue;
@@ -85,54 +126,85 @@ bool Engine::make_room(Sequence& sequence, std::int64_t count) {
     if (running_.back().get() == &sequence) return false;
     preempt(running_.size() - 1);
   }
-  return true;
+}
+
+// Of what is drawn there are no drafts: a text that is drawn would depend on how many of them a step has room for.
+std::vector<std::int32_t> Engine::draft(const Sequence& sequence, std::int64_t most) const {
+  if (sequence.waiting() != 1 || sequence.request.sampling.temperature > 0.0f) return {};
+  // Nobody loses a page for a guess; and the last token of an answer has none behind it.
+  const auto pages =
+      static_cast<std::int64_t>(sequence.pages.size()) + pages_.free() - (writes_shared(sequence) ? 1 : 0);
+  const std::int64_t room = pages * pages_.page_size() - sequence.computed - 1;
+  return look_up(sequence.tokens,
+                 std::min({most, model_.limits().drafts, room, sequence.request.most_new - sequence.answered - 1}));
 }
 
 bool Engine::step() {
   admit();
   if (running_.empty()) return false;
   std::vector<Part> parts;
-  std::vector<std::pair<Sequence*, std::int64_t>> members;  // with how many tokens
+  std::vector<Member> members;
   std::int64_t left = model_.limits().tokens;
   // One token of each first: who writes is not kept waiting by others' prompts.
   std::int64_t ones = static_cast<std::int64_t>(running_.size());
   for (std::size_t i = 0; i < running_.size(); ++i) {
     Sequence& sequence = *running_[i];
-    const std::int64_t count = std::min(sequence.waiting(), std::max<std::int64_t>(left - --ones, 1));
+    const std::int64_t most = std::max<std::int64_t>(left - --ones, 1), count = std::min(sequence.waiting(), most);
     if (left < 1) break;
-    if (!make_room(sequence, count)) {
+    std::vector<std::int32_t> drafts = draft(sequence, most - count);
+    const auto all = count + static_cast<std::int64_t>(drafts.size());
+    if (!make_room(sequence, all)) {
       preempt(i);  // it is the last one
       break;
     }
-    members.emplace_back(&sequence, count);
-    left -= count;
+    members.push_back({&sequence, count, std::move(drafts)});
+    left -= all;
   }
   if (members.empty()) throw std::runtime_error("the cache has too few pages for one sequence");
-  for (const auto& [sequence, count] : members) {
-    const auto first = sequence->tokens.begin() + sequence->computed;
-    parts.push_back({{first, first + count}, sequence->computed, &sequence->pages, sequence->request.sampling});
+  for (const Member& member : members) {
+    const Sequence& sequence = *member.sequence;
+    const auto first = sequence.tokens.begin() + sequence.computed;
+    Part part{{first, first + member.count},
+              sequence.computed,
+              &sequence.pages,
+              sequence.request.sampling,
+              static_cast<std::int64_t>(member.drafts.size())};
+    part.tokens.insert(part.tokens.end(), member.drafts.begin(), member.drafts.end());
+    parts.push_back(std::move(part));
   }
-  const std::vector<std::int32_t> next = model_.step(parts);
+  const std::vector<std::vector<std::int32_t>> next = model_.step(parts);
   counts_.steps++;
-  for (std::size_t i = 0; i < members.size(); ++i) advance(*members[i].first, members[i].second, next[i]);
-  std::erase_if(running_, [](const auto& sequence) { return sequence->pages.empty(); });
+  stepping_ = true;
+  for (std::size_t i = 0; i < members.size(); ++i) advance(members[i], next[i]);
+  stepping_ = false;
+  std::erase_if(running_, [](const auto& sequence) { return sequence->done; });
   return true;
 }
 
-void Engine::advance(Sequence& sequence, std::int64_t count, std::int32_t next) {
-  const std::int64_t before = sequence.computed;
-  sequence.computed += count;
-  counts_.computed += count;
-  publish(sequence, before);
-  if (sequence.waiting() > 0) return;  // the prompt goes on
-  sequence.tokens.push_back(next);
-  sequence.answered++;
-  counts_.answered++;
+void Engine::advance(const Member& member, const std::vector<std::int32_t>& next) {
+  Sequence& sequence = *member.sequence;
   const Request& request = sequence.request;
-  const bool goes_on = !request.take || request.take(next);
-  const auto& ends = model_.config().ends;
-  const bool ended = request.stop_at_end && std::find(ends.begin(), ends.end(), next) != ends.end();
-  if (!goes_on || ended || sequence.answered >= request.most_new) leave(sequence);
+  const std::int64_t before = sequence.computed;
+  sequence.computed += member.count;
+  counts_.computed += member.count + static_cast<std::int64_t>(member.drafts.size());
+  bool ended = false;
+  if (sequence.waiting() == 0) {  // else the prompt goes on
+    const auto& ends = model_.config().ends;
+    for (std::size_t i = 0; i < next.size() && !ended; ++i) {
+      sequence.tokens.push_back(next[i]);
+      sequence.answered++;
+      counts_.answered++;
+      ended = (request.take && !request.take(next[i])) || sequence.answered >= request.most_new ||
+              (request.stop_at_end && std::find(ends.begin(), ends.end(), next[i]) != ends.end());
+    }
+    // Accepted drafts have their keys in the cache; what stands behind them will be written over.
+    counts_.accepted += static_cast<std::int64_t>(sequence.tokens.size()) - 1 - sequence.computed;
+    sequence.computed = static_cast<std::int64_t>(sequence.tokens.size()) - 1;
+  }
+  counts_.drafted += static_cast<std::int64_t>(member.drafts.size());
+  publish(sequence, before);
+  if (ended) leave(sequence);
+  sequence.done = ended;
 }
 
 // The pages that have become full since `before`.

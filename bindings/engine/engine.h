@@ -20,7 +20,8 @@ struct Request {
   std::int64_t most_new = 64;        // tokens of the answer
   bool stop_at_end = true;           // a token that ends a text ends the answer, too
   Sampling sampling;
-  // Called with each token of the answer as it comes; false cancels the request.
+  // Called with each token of the answer as it comes; false cancels the request. It may add requests, and must not
+  // throw.
   std::function<bool(std::int32_t)> take;
 };
 
@@ -32,6 +33,10 @@ class Engine {
   // a sequence may be.
   std::int64_t add(Request request);
   void cancel(std::int64_t number);
+  // Another sequence that begins with all that this one has by now, prompt and answer; `request` says how it goes on,
+  // its prompt is not looked at. Both have the same pages, the one that is not full too, until one of them writes
+  // there. -1 where there is no such sequence any more.
+  std::int64_t fork(std::int64_t number, Request request);
   // Computes one step of what has been added. False where there was nothing to do.
   bool step();
   void run() {
@@ -40,8 +45,8 @@ class Engine {
   }
 
   struct Counts {
-    std::int64_t steps = 0, computed = 0, shared = 0, answered = 0,
-                 preempted = 0;  // tokens, but for steps and preempted
+    std::int64_t steps = 0, computed = 0, shared = 0, answered = 0, drafted = 0, accepted = 0, preempted = 0,
+                 copied = 0;  // tokens; steps, sequences and pages
   };
   const Counts& counts() const { return counts_; }
   const Pages& pages() const { return pages_; }
@@ -54,23 +59,32 @@ class Engine {
     std::vector<std::int32_t> pages;
     std::int64_t computed = 0;  // tokens whose keys and values are in the cache
     std::int64_t answered = 0;
+    bool done = false;
     std::int64_t waiting() const { return static_cast<std::int64_t>(tokens.size()) - computed; }
+  };
+  struct Member {  // of a step
+    Sequence* sequence;
+    std::int64_t count;                // of its tokens
+    std::vector<std::int32_t> drafts;  // behind them
   };
   using Sequences = std::deque<std::unique_ptr<Sequence>>;
 
   void admit();
   // Pages for the next `count` tokens, taken from the youngest sequences where there are none left. False where even
   // that gives none.
+  bool writes_shared(const Sequence& sequence) const;  // the page that its next token goes to is another's, too
   bool make_room(Sequence& sequence, std::int64_t count);
   void preempt(std::size_t place);
   void leave(Sequence& sequence);
-  void advance(Sequence& sequence, std::int64_t count, std::int32_t next);
+  std::vector<std::int32_t> draft(const Sequence& sequence, std::int64_t most) const;
+  void advance(const Member& member, const std::vector<std::int32_t>& next);
   void publish(Sequence& sequence, std::int64_t before);
 
   Model& model_;
   Pages pages_;
   Sequences waiting_, running_;
   std::int64_t next_number_ = 0;
+  bool stepping_ = false;
   Counts counts_;
 };
 

@@ -1,18 +1,21 @@
-// quern-chat: a model's folder and some prompts in, text out.
+// quern-chat: a model and some prompts in, text out.
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <charconv>
 #include <chrono>
 #include <cstdio>
 #include <exception>
-#include <filesystem>
+#include <memory>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
 #include "bindings/demo/call.h"
+#include "bindings/engine/checkpoint.h"
 #include "bindings/engine/engine.h"
+#include "bindings/engine/template.h"
 #include "bindings/engine/tokenizer.h"
+#include "bindings/json/json.h"
 
 namespace quern::engine {
 namespace {
@@ -20,13 +23,19 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr const char* kUsage =
-    "usage: quern-chat --model FOLDER [OPTION...] PROMPT...\n"
-    "  --model FOLDER      a checkpoint as Hugging Face stores it: config.json, tokenizer.json, safetensors\n"
-    "  --tokens N          of each answer, at most (64)\n"
+    "usage: quern-chat --model PATH [OPTION...] PROMPT...\n"
+    "  --model PATH        a folder as Hugging Face stores it (config.json, tokenizer.json, safetensors), or a .gguf "
+    "file\n"
+    "  --chat              prompts are what a user says, put into the model's chat template\n"
+    "  --text              prompts are texts to go on with; so they are unless --chat is said\n"
+    "  --system TEXT       with --chat: what the model is told before\n"
+    "  --tokens N          of each answer, at most (64; on the CPU 16)\n"
     "  --temperature T     0, the most probable token, unless said otherwise\n"
     "  --top-k K, --top-p P, --min-p P, --seed N\n"
     "  --device NAME       cuda, cuda:N or host; else the first NVIDIA GPU, and the CPU where there is none\n"
-    "  --fp8-cache         keys and values in e4m3\n"
+    "  --drafts N          speculate: at most N tokens of what followed the last words before (0)\n"
+    "  --fp8-cache         keys and values in e4m3; --fp8-weights: the layers' weights, and what they multiply\n"
+    "  --graph             on a GPU: replay steps of single tokens as CUDA graphs\n"
     "  --cache FOLDER      of kernels; --cached-only: compile nothing\n"
     "  --ignore-end        write on behind a token that ends a text\n"
     "Several prompts are answered at once.\n";
@@ -36,11 +45,12 @@ struct Usage : std::runtime_error {
 };
 
 struct Options {
-  std::string model, device, cache;
+  std::string model, device, cache, system;
   std::vector<std::string> prompts;
-  std::int64_t tokens = 64;
+  std::int64_t tokens = 0;  // 0: as many as the device is good for
+  std::int64_t drafts = 0;
   Sampling sampling;
-  bool fp8_cache = false, cached_only = false, ignore_end = false;
+  bool fp8_cache = false, fp8_weights = false, graph = false, cached_only = false, ignore_end = false, chat = false;
 };
 
 template <class T>
@@ -61,8 +71,15 @@ Options read_options(int argc, char** argv) {
     if (name == "--help" || name == "-h") throw Usage("");
     if (name == "--model") {
       options.model = value(&i);
+    } else if (name == "--chat") {
+      options.chat = true;
+    } else if (name == "--text") {
+      options.chat = false;
+    } else if (name == "--system") {
+      options.system = value(&i);
     } else if (name == "--tokens") {
       read_number(name, value(&i), &options.tokens);
+      if (options.tokens < 1) throw Usage("--tokens must be 1 or more");
     } else if (name == "--temperature") {
       read_number(name, value(&i), &options.sampling.temperature);
     } else if (name == "--top-k") {
@@ -73,12 +90,19 @@ Options read_options(int argc, char** argv) {
       read_number(name, value(&i), &options.sampling.min_p);
     } else if (name == "--seed") {
       read_number(name, value(&i), &options.sampling.seed);
+    } else if (name == "--drafts") {
+      read_number(name, value(&i), &options.drafts);
+      if (options.drafts < 0 || options.drafts > 64) throw Usage("--drafts must be 0 to 64");
     } else if (name == "--device") {
       options.device = value(&i);
     } else if (name == "--cache") {
       options.cache = value(&i);
     } else if (name == "--fp8-cache") {
       options.fp8_cache = true;
+    } else if (name == "--fp8-weights") {
+      options.fp8_weights = true;
+    } else if (name == "--graph") {
+      options.graph = true;
     } else if (name == "--cached-only") {
       options.cached_only = true;
     } else if (name == "--ignore-end") {
@@ -91,7 +115,6 @@ Options read_options(int argc, char** argv) {
   }
   if (options.model.empty()) throw Usage("--model is missing");
   if (options.prompts.empty()) throw Usage("there is no prompt");
-  if (options.tokens < 1) throw Usage("--tokens must be 1 or more");
   return options;
 }
 
@@ -133,19 +156,46 @@ std::size_t whole_characters(const std::string& text) {
   return end;
 }
 
+// What the model reads for a prompt: the text itself, or the user's turn and the beginning of the answer.
+std::string prompt_of(const Options& options, const Checkpoint& checkpoint, const Tokenizer& tokenizer,
+                      const std::string& text) {
+  if (!options.chat) return text;
+  const std::string source = checkpoint.chat_template();
+  if (source.empty()) throw std::runtime_error(options.model + " has no chat template: leave out --chat");
+  const Config config = checkpoint.config();
+  Json messages = Json::array();
+  if (!options.system.empty()) messages.push_back(Json{{"role", "system"}, {"content", options.system}});
+  messages.push_back(Json{{"role", "user"}, {"content", text}});
+  return Template(source).render(Json{{"messages", messages},
+                                      {"add_generation_prompt", true},
+                                      {"bos_token", tokenizer.special_of(config.begin)},
+                                      {"eos_token", tokenizer.special_of(config.ends.empty() ? -1 : config.ends[0])}});
+}
+
 void chat(const Options& options) {
-  const Tokenizer tokenizer(options.model + "/tokenizer.json");
+  const std::unique_ptr<Checkpoint> checkpoint = open_checkpoint(options.model);
+  const Tokenizer tokenizer(checkpoint->vocabulary());
+  const Config config = checkpoint->config();
+  std::vector<std::vector<std::int32_t>> prompts;
+  for (const std::string& text : options.prompts) {
+    std::vector<std::int32_t>& tokens =
+        prompts.emplace_back(tokenizer.encode(prompt_of(options, *checkpoint, tokenizer, text)));
+    // A template may have put it there already.
+    const auto begin = static_cast<std::int32_t>(config.begin);
+    if (config.add_begin && (tokens.empty() || tokens[0] != begin)) tokens.insert(tokens.begin(), begin);
+  }
   const demo::Context context = make_context(options);
   auto device = demo::sized<quern_device_info>();
   demo::call([&](quern_error* error) { return quern_device(context.get(), &device, error); });
 
-  const Config config = read_config(options.model);
   Limits limits;
   limits.sequences = static_cast<std::int64_t>(options.prompts.size());
   limits.context = std::min<std::int64_t>(config.positions, 4096);
   limits.fp8_cache = options.fp8_cache;
+  limits.drafts = options.drafts;
+  limits.fp8_weights = options.fp8_weights, limits.graph = options.graph;
   const auto begin = Clock::now();
-  Model model(context.get(), device, options.model, limits);
+  Model model(context.get(), device, *checkpoint, limits);
   Engine engine(model);
   const auto ready = Clock::now();
 
@@ -155,11 +205,8 @@ void chat(const Options& options) {
   Clock::time_point first{};
   for (std::size_t i = 0; i < options.prompts.size(); ++i) {
     Request request;
-    // A tokenizer_config.json says whether the first token is put in front; without one it is.
-    if (config.begin >= 0 && !std::filesystem::exists(options.model + "/tokenizer_config.json"))
-      request.prompt.push_back(static_cast<std::int32_t>(config.begin));
-    for (const std::int32_t token : tokenizer.encode(options.prompts[i])) request.prompt.push_back(token);
-    request.most_new = options.tokens;
+    request.prompt = prompts[i];
+    request.most_new = options.tokens > 0 ? options.tokens : device.device_type == kDLCPU ? 16 : 64;
     request.sampling = options.sampling;
     request.stop_at_end = !options.ignore_end;
     request.take = [&, i](std::int32_t token) {
@@ -173,14 +220,15 @@ void chat(const Options& options) {
       }
       return true;
     };
-    if (streams) std::fputs(options.prompts[i].c_str(), stdout);
+    if (streams && !options.chat) std::fputs(options.prompts[i].c_str(), stdout);
     engine.add(std::move(request));
   }
   engine.run();
   const auto end = Clock::now();
   if (streams) std::puts(answers[0].c_str() + shown);
   for (std::size_t i = 0; i < answers.size() && !streams; ++i)
-    std::printf("%s%s%s\n", i > 0 ? "---\n" : "", options.prompts[i].c_str(), answers[i].c_str());
+    std::printf("%s%s%s%s\n", i > 0 ? "---\n" : "", options.prompts[i].c_str(), options.chat ? "\n" : "",
+                answers[i].c_str());
 
   std::fflush(stdout);
   const quern_stats stats = demo::stats_of(context.get());

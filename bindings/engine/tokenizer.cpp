@@ -4,18 +4,12 @@
 
 #include <pcre2.h>
 
-#include <algorithm>
-#include <fstream>
-#include <iterator>
+#include <map>
 #include <stdexcept>
-
-#include "bindings/json/json.h"
+#include <utility>
 
 namespace quern::engine {
 namespace {
-
-// How GPT-2 cuts text into words.
-constexpr const char* kWords = R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
 
 // A vocabulary writes each byte as a character that can be seen: those of Latin-1 that can be seen are themselves, the
 // others follow from U+0100 on.
@@ -63,7 +57,7 @@ class Pattern {
     PCRE2_SIZE at = 0;
     code_.reset(pcre2_compile(reinterpret_cast<PCRE2_SPTR>(text.data()), text.size(),
                               PCRE2_UTF | PCRE2_UCP | PCRE2_MATCH_INVALID_UTF, &code, &at, nullptr));
-    if (code_ == nullptr) throw JsonError("the pattern " + text + " is no regular expression");
+    if (code_ == nullptr) throw std::invalid_argument("the pattern " + text + " is no regular expression");
   }
 
   template <class Take>
@@ -92,82 +86,46 @@ class Pattern {
   std::unique_ptr<pcre2_code, Free> code_;
 };
 
-Tokenizer::Tokenizer(const std::string& file) {
-  std::ifstream stream(file, std::ios::binary);
-  if (!stream) throw std::runtime_error("cannot read " + file);
+Tokenizer::Tokenizer(const Vocabulary& vocabulary) {
+  const auto fail = [&](const std::string& what) { throw std::runtime_error(vocabulary.source + ": " + what); };
+  const std::map<std::string, unsigned char> bytes = characters_of_bytes();
+  std::unordered_map<std::string_view, std::int32_t> tokens;
+  byte_tokens_.fill(-1);
+  for (const std::string& entry : vocabulary.entries) {
+    const auto token = static_cast<std::int32_t>(texts_.size());
+    tokens.emplace(entry, token);
+    texts_.push_back(bytes_of_entry(bytes, entry));
+    if (vocabulary.whole_pieces) whole_.emplace(texts_.back(), token);
+    if (const auto byte = bytes.find(entry); byte != bytes.end()) byte_tokens_[byte->second] = token;
+  }
+  std::int32_t rank = 0;
+  for (const auto& [left, right] : vocabulary.merges) {
+    const auto one = tokens.find(left), other = tokens.find(right), both = tokens.find(left + right);
+    if (one == tokens.end() || other == tokens.end() || both == tokens.end())
+      fail("the merge of " + left + " and " + right + " is not of the vocabulary");
+    merges_.emplace(pair_of(one->second, other->second), Merge{rank++, both->second});
+  }
+  for (const Vocabulary::Special& special : vocabulary.specials) {
+    const auto token = static_cast<std::size_t>(special.token);
+    if (special.text.empty()) fail("the special token " + std::to_string(token) + " has no text");
+    specials_[special.text] = special.token;
+    if (texts_.size() <= token) texts_.resize(token + 1);
+    texts_[token] = special.shown ? special.text : "";
+  }
   try {
-    const Json json = Json::parse(std::string(std::istreambuf_iterator<char>(stream), {}));
-    read_model(json.at("model"));
-    for (const Json& added : json.at("added_tokens").items()) {
-      const auto token = static_cast<std::int32_t>(added.at("id").whole());
-      specials_[added.at("content").string()] = token;
-      if (static_cast<std::size_t>(token) >= texts_.size()) texts_.resize(static_cast<std::size_t>(token) + 1);
-      texts_[static_cast<std::size_t>(token)].clear();
-    }
-    if (const Json* normalizer = json.find("normalizer"); normalizer != nullptr && !normalizer->is_null())
-      throw JsonError("there is a normalizer; allowed: null");
-    const Json* splits = json.find("pre_tokenizer");
-    if (splits != nullptr && !splits->is_null()) read_splits(*splits);
-  } catch (const JsonError& error) {
-    throw std::runtime_error(file + ": " + error.what());
+    for (const std::string& pattern : vocabulary.patterns) splits_.emplace_back(pattern);
+  } catch (const std::invalid_argument& error) {
+    fail(error.what());
   }
 }
 Tokenizer::~Tokenizer() = default;
 
-void Tokenizer::read_model(const Json& model) {
-  if (model.at("type").string() != "BPE")
-    throw JsonError("model.type is " + model.at("type").string() + "; allowed: BPE");
-  const std::map<std::string, unsigned char> bytes = characters_of_bytes();
-  std::unordered_map<std::string, std::int32_t> tokens;
-  byte_tokens_.fill(-1);
-  for (const auto& [entry, id] : model.at("vocab").members()) {
-    const auto token = static_cast<std::int32_t>(id.whole());
-    tokens[entry] = token;
-    if (texts_.size() <= static_cast<std::size_t>(token)) texts_.resize(static_cast<std::size_t>(token) + 1);
-    texts_[static_cast<std::size_t>(token)] = bytes_of_entry(bytes, entry);
-    if (const auto byte = bytes.find(entry); byte != bytes.end()) byte_tokens_[byte->second] = token;
-  }
-  std::int32_t rank = 0;
-  for (const Json& merge : model.at("merges").items()) {
-    std::string left, right;
-    if (merge.is_array()) {
-      left = merge.items().at(0).string(), right = merge.items().at(1).string();
-    } else {
-      const std::string& text = merge.string();
-      left = text.substr(0, text.find(' ')), right = text.substr(text.find(' ') + 1);
-    }
-    const auto one = tokens.find(left), other = tokens.find(right), both = tokens.find(left + right);
-    if (one == tokens.end() || other == tokens.end() || both == tokens.end())
-      throw JsonError("the merge of " + left + " and " + right + " is not of the vocabulary");
-    merges_[pair_of(one->second, other->second)] = {rank++, both->second};
-  }
-}
-
-void Tokenizer::read_splits(const Json& step) {
-  const std::string& type = step.at("type").string();
-  const auto flag = [&](const char* name) {
-    const Json* found = step.find(name);
-    return found != nullptr && found->boolean();
-  };
-  if (type == "Sequence") {
-    for (const Json& each : step.at("pretokenizers").items()) read_splits(each);
-  } else if (type == "Split") {
-    if (step.at("behavior").string() != "Isolated" || flag("invert"))
-      throw JsonError("a Split is not isolated; allowed: behavior Isolated, invert false");
-    splits_.emplace_back(step.at("pattern").at("Regex").string());
-  } else if (type == "Digits") {
-    splits_.emplace_back(flag("individual_digits") ? R"(\p{N})" : R"(\p{N}+)");
-  } else if (type == "ByteLevel") {
-    if (flag("add_prefix_space")) throw JsonError("add_prefix_space is true; allowed: false");
-    const Json* use = step.find("use_regex");
-    if (use == nullptr || use->boolean()) splits_.emplace_back(kWords);
-  } else {
-    throw JsonError("pre_tokenizer is " + type + "; allowed: Sequence, Split, Digits, ByteLevel");
-  }
-}
-
 // Merges neighbours, the merge of the lowest rank first, the leftmost of equals.
 void Tokenizer::encode_piece(std::string_view piece, std::vector<std::int32_t>* tokens) const {
+  if (const auto whole = whole_.find(std::string(piece)); whole != whole_.end()) {
+    tokens->push_back(whole->second);
+    return;
+  }
   std::vector<std::int32_t> parts;
   for (const char byte : piece) {
     const std::int32_t token = byte_tokens_[static_cast<unsigned char>(byte)];
@@ -236,6 +194,13 @@ std::string Tokenizer::decode(const std::vector<std::int32_t>& tokens) const {
 std::int32_t Tokenizer::find(std::string_view special) const {
   const auto found = specials_.find(special);
   return found == specials_.end() ? -1 : found->second;
+}
+
+std::string Tokenizer::special_of(std::int64_t token) const {
+  for (const auto& [text, special] : specials_) {
+    if (special == token) return text;
+  }
+  return "";
 }
 
 }  // namespace quern::engine

@@ -3,47 +3,57 @@
 
 #include <cstdint>
 #include <initializer_list>
-
-#include "bindings/engine/checkpoint.h"
+#include <string>
 
 namespace quern::engine {
 namespace {
 
 class Loader {
  public:
-  Loader(const std::string& folder, demo::Memory& memory) : checkpoint_(folder), memory_(memory) {}
+  Loader(const Checkpoint& checkpoint, demo::Memory& memory, const PlaceMatrix& place_matrix)
+      : checkpoint_(checkpoint), memory_(memory), place_matrix_(place_matrix) {}
 
   struct Part {
     std::string name;
     std::int64_t rows;
   };
-  // One below the other. `columns` 0: vectors.
   void* load(std::initializer_list<Part> parts, std::int64_t columns) {
+    const std::vector<std::uint16_t> all = read(parts, columns);
+    void* device = memory_.allocate(all.size() * sizeof all[0]);
+    memory_.upload(device, all.data(), all.size() * sizeof all[0]);
+    return device;
+  }
+  Matrix load_matrix(std::initializer_list<Part> parts, std::int64_t columns) {
+    const std::vector<std::uint16_t> all = read(parts, columns);
+    return place_matrix_(all, static_cast<std::int64_t>(all.size()) / columns, columns);
+  }
+  bool has(const std::string& name) const { return checkpoint_.has(name); }
+
+ private:
+  // One below the other. `columns` 0: vectors.
+  std::vector<std::uint16_t> read(std::initializer_list<Part> parts, std::int64_t columns) const {
     std::vector<std::uint16_t> all;
     for (const Part& part : parts) {
       const std::vector<std::int64_t> shape = columns == 0 ? std::vector{part.rows} : std::vector{part.rows, columns};
       const std::vector<std::uint16_t> values = checkpoint_.bf16(part.name, shape);
       all.insert(all.end(), values.begin(), values.end());
     }
-    void* device = memory_.allocate(all.size() * sizeof all[0]);
-    memory_.upload(device, all.data(), all.size() * sizeof all[0]);
-    return device;
+    return all;
   }
-  bool has(const std::string& name) const { return checkpoint_.has(name); }
 
- private:
-  Checkpoint checkpoint_;
+  const Checkpoint& checkpoint_;
   demo::Memory& memory_;
+  const PlaceMatrix& place_matrix_;
 };
 
 LayerWeights load_layer(Loader& loader, const Config& c, const std::string& prefix) {
   const std::string attention = prefix + "self_attn.", mlp = prefix + "mlp.";
   LayerWeights layer;
   layer.attention_norm = loader.load({{prefix + "input_layernorm.weight", c.hidden}}, 0);
-  layer.qkv = loader.load({{attention + "q_proj.weight", c.q_width()},
-                           {attention + "k_proj.weight", c.kv_width()},
-                           {attention + "v_proj.weight", c.kv_width()}},
-                          c.hidden);
+  layer.qkv = loader.load_matrix({{attention + "q_proj.weight", c.q_width()},
+                                  {attention + "k_proj.weight", c.kv_width()},
+                                  {attention + "v_proj.weight", c.kv_width()}},
+                                 c.hidden);
   if (c.qkv_bias) {
     layer.qkv_bias = loader.load({{attention + "q_proj.bias", c.q_width()},
                                   {attention + "k_proj.bias", c.kv_width()},
@@ -54,18 +64,19 @@ LayerWeights load_layer(Loader& loader, const Config& c, const std::string& pref
     layer.q_norm = loader.load({{attention + "q_norm.weight", c.head_dim}}, 0);
     layer.k_norm = loader.load({{attention + "k_norm.weight", c.head_dim}}, 0);
   }
-  layer.output = loader.load({{attention + "o_proj.weight", c.hidden}}, c.q_width());
+  layer.output = loader.load_matrix({{attention + "o_proj.weight", c.hidden}}, c.q_width());
   layer.mlp_norm = loader.load({{prefix + "post_attention_layernorm.weight", c.hidden}}, 0);
-  layer.gate_up =
-      loader.load({{mlp + "gate_proj.weight", c.intermediate}, {mlp + "up_proj.weight", c.intermediate}}, c.hidden);
-  layer.down = loader.load({{mlp + "down_proj.weight", c.hidden}}, c.intermediate);
+  layer.gate_up = loader.load_matrix(
+      {{mlp + "gate_proj.weight", c.intermediate}, {mlp + "up_proj.weight", c.intermediate}}, c.hidden);
+  layer.down = loader.load_matrix({{mlp + "down_proj.weight", c.hidden}}, c.intermediate);
   return layer;
 }
 
 }  // namespace
 
-Weights load_weights(const std::string& folder, const Config& config, demo::Memory& memory) {
-  Loader loader(folder, memory);
+Weights load_weights(const Checkpoint& checkpoint, const Config& config, demo::Memory& memory,
+                     const PlaceMatrix& place_matrix) {
+  Loader loader(checkpoint, memory, place_matrix);
   Weights weights;
   weights.embedding = loader.load({{"model.embed_tokens.weight", config.vocabulary}}, config.hidden);
   for (std::int64_t i = 0; i < config.layers; ++i)

@@ -3,25 +3,32 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <string>
+#include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "bindings/demo/memory.h"
-#include "bindings/engine/config.h"
+#include "bindings/engine/checkpoint.h"
 
 namespace quern::engine {
 
-// Addresses on the device; all are bf16, a matrix [out, in].
+// A product's weights [out, in]: bf16, or e4m3 with a scale for each 128x128 of them.
+struct Matrix {
+  void* data = nullptr;
+  void* scales = nullptr;  // f32 [ceil(out/128), ceil(in/128)]; none: bf16
+};
+
+// Addresses on the device; vectors are bf16.
 struct LayerWeights {
   void* attention_norm = nullptr;  // [hidden]
-  void* qkv = nullptr;             // [qkv_width, hidden]
+  Matrix qkv;                      // [qkv_width, hidden]
   void* qkv_bias = nullptr;        // [qkv_width], or none
   void* q_norm = nullptr;          // [head_dim], or none
   void* k_norm = nullptr;
-  void* output = nullptr;    // [hidden, q_width]
+  Matrix output;             // [hidden, q_width]
   void* mlp_norm = nullptr;  // [hidden]
-  void* gate_up = nullptr;   // [2 intermediate, hidden]
-  void* down = nullptr;      // [hidden, intermediate]
+  Matrix gate_up;            // [2 intermediate, hidden]
+  Matrix down;               // [hidden, intermediate]
 };
 
 struct Weights {
@@ -31,7 +38,12 @@ struct Weights {
   void* logits = nullptr;  // [vocabulary, hidden]; the embedding where they are tied
 };
 
-// Reads them from a checkpoint's folder. Throws std::runtime_error naming what is missing or of another shape.
-Weights load_weights(const std::string& folder, const Config& config, demo::Memory& memory);
+// Puts a matrix of bf16 where products find it, in whatever form.
+using PlaceMatrix =
+    std::function<Matrix(const std::vector<std::uint16_t>& values, std::int64_t rows, std::int64_t columns)>;
+
+// Throws std::runtime_error naming what is missing or of another shape.
+Weights load_weights(const Checkpoint& checkpoint, const Config& config, demo::Memory& memory,
+                     const PlaceMatrix& place_matrix);
 
 }  // namespace quern::engine

@@ -79,8 +79,8 @@ def write(header: Header, outputs: dict[str, list[str]]) -> str:
             missing = {f"quern_{op[1]}{call}" for call in ("", "_workspace", "_prepare")} - header.functions.keys()
             if missing:
                 raise HeaderError(f"{name} is there without {', '.join(sorted(missing))}")
-            own = [enum for enum in [*flags_of(struct), f"quern_{op[1]}_flags"] if enum != "quern_call_flags"]
-            flags = next((enum for enum in own if enum in enums), None)
+            # Not by the op's name: quern_rope_flags are those of quern_rope_options.
+            flags = next((enum for enum in flags_of(struct) if enum != "quern_call_flags"), None)
             lines += [f'    "{op[1]}": Op({name}, {flags}, {struct.text!r}),']
     lines += ["}", "", "# The tensors that each op writes.", "OUTPUTS: dict[str, frozenset[str]] = {"]
     lines += [f'    "{op}": frozenset({{{", ".join(map(repr, names))}}}),' for op, names in outputs.items()]

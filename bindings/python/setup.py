@@ -1,6 +1,6 @@
 # `pip install ./bindings/python` from a checkout that has been built (./dev build release): makes _abi.py from
-# capi/quern.h and takes libquern, the compile helper and the command into the package, without their debugging
-# information.
+# capi/quern.h and takes libquern, the compile helper, the command and, where it was built, the compiled module into the
+# package, without their debugging information.
 #   QUERN_LIBRARY_DIR      the folder with libquern.so, when it is neither build/release/lib nor build/lib
 #   QUERN_WITHOUT_LIBRARY  set: none is taken; the installed package finds libquern as quern/library.py says
 # SPDX-License-Identifier: Apache-2.0
@@ -51,6 +51,7 @@ def binaries() -> dict[str, Path]:
         f"libquern.so.{header_number('QUERN_ABI_VERSION')}": folder / "libquern.so",
         "quern-compile-helper": folder / "quern-compile-helper",
         "quern": folder.parent / "bin" / "quern",
+        "_fast.abi3.so": folder.parent / "python" / "quern" / "_fast.abi3.so",
     }
     return {name: place for name, place in places.items() if place.exists()}
 
@@ -77,7 +78,7 @@ class Wheel(bdist_wheel):
         self.root_is_pure = not binaries()
 
     def get_tag(self) -> tuple[str, str, str]:
-        # ctypes needs no particular Python, the library its platform.
+        # ctypes needs no particular Python, and _fast is for all that it knows; the library needs its platform.
         return ("py3", "none", super().get_tag()[2])
 
 

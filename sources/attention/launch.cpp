@@ -19,6 +19,7 @@ constexpr std::int64_t kMediumRows = 64;
 
 // The variant for many rows, and for whatever comes where results must not depend on the batch.
 Variant variant_of_many_rows(const Problem& problem, const jit::TargetInfo& target) {
+  if (problem.shape.is_wide()) return Variant::wide;
   if (takes_warpgroups(problem.shape, target)) return Variant::warpgroups;
   return problem.invariant ? Variant::medium : Variant::large;
 }
@@ -26,7 +27,7 @@ Variant variant_of_many_rows(const Problem& problem, const jit::TargetInfo& targ
 Variant variant_of(const Problem& problem, const jit::TargetInfo& target) {
   if (problem.invariant) return variant_of_many_rows(problem, target);
   return problem.max_rows <= 16            ? decode_variant(problem.shape, target)
-         : problem.max_rows <= kMediumRows ? Variant::medium
+         : problem.max_rows <= kMediumRows ? medium_variant(problem.shape)
                                            : variant_of_many_rows(problem, target);
 }
 
@@ -71,7 +72,7 @@ Plan plan(const Problem& problem, Variant variant, const jit::DeviceInfo& device
     if (slots > kCounters) {
       refuse_value("batch times k's heads", heads, "at most 4096 with QUERN_CALL_BATCH_INVARIANT");
     }
-  } else if ((variant == Variant::medium || variant == Variant::large) && max_sms == 0) {
+  } else if ((variant == Variant::medium || variant == Variant::large || variant == Variant::wide) && max_sms == 0) {
     // One tile a block of threads, where the device finds the tiles even enough; those without a tile leave at once.
     plan.grid = std::clamp<std::int64_t>(tiles * problem.params.kv_heads, plan.parts, INT32_MAX);
   }
@@ -89,7 +90,7 @@ void for_each_reachable(const Problem& problem, const jit::TargetInfo& target, c
   least.max_rows = problem.shape.group;
   const Variant first = variant_of(least, target);
   bool reached = false;
-  for (const Variant variant : {decode_variant(problem.shape, target), Variant::medium,
+  for (const Variant variant : {decode_variant(problem.shape, target), medium_variant(problem.shape),
                                 variant_of_many_rows(problem, target)}) {  // by the rows they take
     reached = reached || variant == first;
     if (reached) visit(variant);
@@ -132,6 +133,7 @@ void list(const quern_model& model, const jit::TargetInfo& target, std::vector<j
   shape.sinks = (model.flags & QUERN_MODEL_SINKS) != 0;
   shape.dim_k = static_cast<int>(model.head_dim);
   shape.dim_v = static_cast<int>(model.v_head_dim != 0 ? model.v_head_dim : model.head_dim);
+  if (refusal_of_wide(shape) != nullptr) return;
   const auto add = [&](Variant variant) {
     if (shape.dim_k % 8 != 0 || shape.dim_v % 8 != 0 || shape.dim_k < 8 || shape.dim_v < 8 || shape.dim_k > kMaxDim ||
         shape.dim_v > kMaxDim)
@@ -140,8 +142,8 @@ void list(const quern_model& model, const jit::TargetInfo& target, std::vector<j
     specs->push_back(to_spec(shape, target.target));
   };
   const auto add_all = [&] {
-    for (const Variant variant : {decode_variant(shape, target), Variant::medium}) add(variant);
-    add(takes_warpgroups(shape, target) ? Variant::warpgroups : Variant::large);
+    for (const Variant variant : {decode_variant(shape, target), medium_variant(shape)}) add(variant);
+    if (!shape.is_wide()) add(takes_warpgroups(shape, target) ? Variant::warpgroups : Variant::large);
   };
   if (latent) {
     // Latent attention decodes from its latent cache; its prefill is plain attention over ragged keys and values.
@@ -176,7 +178,11 @@ std::string refusal(const quern_model& model, const jit::TargetInfo&) {
            ", as the activations, e4m3, e5m2, int8";
   }
   for (const std::uint32_t dim : {model.head_dim, model.v_head_dim != 0 ? model.v_head_dim : model.head_dim}) {
-    if (!has_dim(dim)) return "a head dim is " + std::to_string(dim) + "; allowed: multiples of 8 from 8 to 256";
+    if (!has_dim(dim)) return "a head dim is " + std::to_string(dim) + "; allowed: multiples of 8 from 8 to 1024";
+    if (dim > std::uint32_t{kMaxNarrowDim} && cache != element) {
+      return "a head dim is " + std::to_string(dim) + " and the KV cache " + name_of(cache) +
+             "; allowed with head dims " + "larger than 256: " + name_of(element) + ", as the activations";
+    }
   }
   return {};
 }

@@ -99,4 +99,24 @@ QUERN_SHARED_CODE constexpr i32 prefill_shared_bytes(i32 dim_k, i32 dim_v, i32 r
   return loop > results ? loop : results;
 }
 
+// The kernel for wide heads: warps that share rows stand in teams, and share out keys and columns among themselves.
+inline constexpr i32 kTeamWarps = 4;
+// Of one warp's results, `columns` at a time.
+QUERN_SHARED_CODE constexpr i32 wide_result_bytes(i32 rows, i32 columns) { return slot_size(rows, columns) * 4; }
+// Where the keys and values of two blocks lie.
+QUERN_SHARED_CODE constexpr i32 wide_places_bytes(i32 block) { return 2 * 2 * block * 8; }
+// One stage: `columns` of the columns of a block of keys or values, and where queries are not held those of the
+// queries.
+QUERN_SHARED_CODE constexpr i32 wide_stage_bytes(i32 rows, i32 block, i32 columns, bool hold) {
+  return (block + (hold ? 0 : rows)) * shared_pitch(columns) * 2;
+}
+QUERN_SHARED_CODE constexpr i32 wide_shared_bytes(i32 dim_k, i32 rows, i32 row_tiles, i32 block, i32 columns,
+                                                  i32 stages, bool hold) {
+  const i32 beside = wide_places_bytes(block) + rows * shared_pitch(block) * 2 + kTeamWarps * rows * 4;
+  const i32 loop = (hold ? rows * shared_pitch(dim_k) * 2 : 0) + stages * wide_stage_bytes(rows, block, columns, hold);
+  const i32 warps = rows / (16 * row_tiles) * kTeamWarps;
+  const i32 results = warps * wide_result_bytes(16 * row_tiles, columns / kTeamWarps);
+  return beside + (loop > results ? loop : results);
+}
+
 }  // namespace q

@@ -107,7 +107,49 @@ Tiling tile_streams(const Shape& shape, const jit::TargetInfo& target) {
   return {};
 }
 
+// Tall tiles while the sums of a team's rows have room in its registers. Queries stay in shared memory where that
+// leaves room for a pipeline: elsewhere they come again with every block of keys, and shared memory does not grow with
+// d.
+Tiling tile_wide(const Shape& shape, const jit::TargetInfo& target) {
+  struct Form {
+    int columns, stages;
+    bool hold;
+  };
+  constexpr Form kForms[] = {{128, 4, true},  {128, 3, true},  {128, 2, true},  {64, 3, true},  {64, 2, true},
+                             {128, 4, false}, {128, 3, false}, {128, 2, false}, {64, 2, false}, {128, 1, true},
+                             {128, 1, false}, {64, 1, true},   {64, 1, false}};
+  constexpr int kBlock = 64, kTallDim = 512, kMostHeld = 96 << 10;
+  const bool few = shape.variant == Variant::wide_few;
+  const int row_tiles = few || shape.dim_v > kTallDim ? 1 : 2;
+  const auto warp_size = static_cast<int>(target.warp_size);
+  for (const int blocks : {2, 1}) {
+    for (const int teams : {2, 1}) {
+      if ((few && teams == 2) || (!few && blocks == 2)) continue;
+      for (const Form& form : kForms) {
+        if (form.stages > (target.async_copy ? 4 : 1) || (blocks == 2 && form.stages < 3)) continue;
+        const int rows = teams * row_tiles * 16, warps = teams * q::kTeamWarps;
+        if (form.hold && rows * shape.dim_k * 2 > kMostHeld) continue;
+        const auto bytes = static_cast<std::uint32_t>(
+            q::wide_shared_bytes(shape.dim_k, rows, row_tiles, kBlock, form.columns, form.stages, form.hold));
+        if (!fits(bytes, blocks, target)) continue;
+        return {rows,   row_tiles,         warps, kBlock,       form.stages, 1,
+                blocks, warps * warp_size, bytes, form.columns, form.hold};
+      }
+    }
+  }
+  return {};
+}
+
 }  // namespace
+
+const char* refusal_of_wide(const Shape& shape) {
+  if (!shape.is_wide()) return nullptr;
+  if (shape.q != shape.element)
+    return "q of 8 bits is for head dims up to 256; with larger ones it must be of out's dtype";
+  if (shape.cache != shape.element)
+    return "k and v of 8 bits are for head dims up to 256; with larger ones they must be of out's dtype";
+  return nullptr;
+}
 
 int constant_page_size(std::int64_t page_size) {
   switch (page_size) {
@@ -127,19 +169,20 @@ bool takes_warpgroups(const Shape& shape, const jit::TargetInfo& target) {
   const bool plain = shape.q == shape.element && shape.cache == shape.element;
   const auto is_fp8 = [](Dtype dtype) { return dtype == Dtype::e4m3 || dtype == Dtype::e5m2; };
   const bool eights = is_fp8(shape.q) && is_fp8(shape.cache) && !shape.token_scales;
-  return target.warpgroups && (plain || eights) && shape.cache_copy_bytes() == 16 &&
+  return target.warpgroups && !shape.is_wide() && (plain || eights) && shape.cache_copy_bytes() == 16 &&
          std::min(shape.dim_k, shape.dim_v) >= kLeastDim && (!shape.paged || shape.page_size != 0) &&
          tile_warpgroups(shape, target).warps != 0;
 }
 
 bool takes_streams(const Shape& shape, const jit::TargetInfo& target) {
-  return target.warpgroups && shape.copy_bytes == 16 &&
+  return target.warpgroups && !shape.is_wide() && shape.copy_bytes == 16 &&
          q::streams_take(shape.dim_k, shape.dim_v, shape.cache_bytes()) && tile_streams(shape, target).warps != 0;
 }
 
 Variant decode_variant(const Shape& shape, const jit::TargetInfo& target) {
-  return takes_streams(shape, target) ? Variant::streams : Variant::decode;
+  return shape.is_wide() ? Variant::wide_few : takes_streams(shape, target) ? Variant::streams : Variant::decode;
 }
+Variant medium_variant(const Shape& shape) { return shape.is_wide() ? Variant::wide : Variant::medium; }
 
 Tiling tile(const Shape& shape, const jit::TargetInfo& target) {
   if (shape.variant == Variant::streams && !takes_streams(shape, target)) {
@@ -159,6 +202,7 @@ Tiling tile(const Shape& shape, const jit::TargetInfo& target) {
   const Tiling t = shape.variant == Variant::warpgroups ? tile_warpgroups(shape, target)
                    : shape.variant == Variant::streams  ? tile_streams(shape, target)
                    : shape.variant == Variant::decode   ? tile_decode(shape, target)
+                   : shape.is_wide()                    ? tile_wide(shape, target)
                                                         : tile_prefill(shape, target);
   if (t.warps == 0) {
     throw Error(QUERN_UNSUPPORTED, "attention with head dims " + std::to_string(shape.dim_k) + " and " +

@@ -18,9 +18,11 @@ enum class Variant : std::uint8_t {
   medium,      // tiles of 64 rows; every length where the call is batch-invariant
   large,       // the tallest tiles that the target has room for
   warpgroups,  // on Hopper, instead of large and for batch-invariant calls, where it can be: takes_warpgroups()
-  streams      // on Hopper, instead of decode, where it can be: takes_streams()
+  streams,     // on Hopper, instead of decode, where it can be: takes_streams()
+  wide_few,    // instead of decode where a head dim is larger than kMaxNarrowDim
+  wide         // instead of all the others there
 };
-inline constexpr int kVariants = 5;
+inline constexpr int kVariants = 7;
 
 // Everything that is a constant of a kernel.
 struct Shape {
@@ -40,13 +42,17 @@ struct Shape {
   bool sinks = false;
   int copy_bytes = 16;  // 16, or 4 where rows are not aligned to 16
 
+  bool is_wide() const;
   int cache_bytes() const { return static_cast<int>(bytes_of(cache)); }
   // Bytes of keys and values that are copied at once.
   int cache_copy_bytes() const {
     return copy_bytes == 16 && dim_k * cache_bytes() % 16 == 0 && dim_v * cache_bytes() % 16 == 0 ? 16 : 4;
   }
 };
-inline constexpr int kMaxDim = 256;
+inline constexpr int kMaxDim = 1024, kMaxNarrowDim = 256;
+inline bool Shape::is_wide() const { return dim_k > kMaxNarrowDim || dim_v > kMaxNarrowDim; }
+// What queries, keys and values may be where heads are wide, or null where these are such.
+const char* refusal_of_wide(const Shape& shape);
 
 // The page size as a constant: itself where that makes a faster kernel, else 0.
 int constant_page_size(std::int64_t page_size);
@@ -62,13 +68,16 @@ struct Tiling {
   int blocks_per_sm = 1;
   int threads = 0;
   std::uint32_t shared_bytes = 0;  // dynamic
+  int columns = 0;                 // of wide heads: at once
+  bool hold_queries = false;       // and whether the queries stay in shared memory
 };
 // Whether the target has warpgroups, and they can copy and multiply what the shape says, whatever its variant.
 bool takes_warpgroups(const Shape& shape, const jit::TargetInfo& target);
 // Whether the target has Hopper's decode kernel, and that can copy what the shape says, whatever its variant.
 bool takes_streams(const Shape& shape, const jit::TargetInfo& target);
-// The variant for up to 16 rows a KV head.
+// The variant for up to 16 rows a KV head, and the one for up to 64.
 Variant decode_variant(const Shape& shape, const jit::TargetInfo& target);
+Variant medium_variant(const Shape& shape);
 // Throws Error(QUERN_UNSUPPORTED) when the target has no room for the smallest tiles, or no warpgroups and is to have
 // them.
 Tiling tile(const Shape& shape, const jit::TargetInfo& target);

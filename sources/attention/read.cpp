@@ -26,7 +26,7 @@ int read_alignment(std::int32_t alignment) {
 
 int read_dim(const Tensor& t, const char* name, int dimension) {
   const std::int64_t dim = t.shape[dimension];
-  if (dim < 8 || dim > kMaxDim || dim % 8 != 0) refuse_extent(name, dimension, dim, "multiples of 8 from 8 to 256");
+  if (dim < 8 || dim > kMaxDim || dim % 8 != 0) refuse_extent(name, dimension, dim, "multiples of 8 from 8 to 1024");
   return static_cast<int>(dim);
 }
 
@@ -150,6 +150,7 @@ void read_keys_and_values(const quern_attention_args& args, const Place& place, 
   p.v_stride_head = v.strides[head] * bytes_of(v.dtype);
   p.kv_heads = static_cast<std::int32_t>(k.shape[head]);
   std::int64_t k_scale[3] = {}, v_scale[3] = {};
+  if (const char* refusal = refusal_of_wide(shape)) refuse(refusal);
   shape.token_scales = read_cache_scale(args.k_scale, "k_scale", k, place, &p.k_scale, k_scale);
   if (read_cache_scale(args.v_scale, "v_scale", v, place, &p.v_scale, v_scale) != shape.token_scales) {
     refuse("k_scale and v_scale must both be a scale a token and head, or neither");

@@ -15,7 +15,9 @@ constexpr Names<Variant, kVariants> kVariantNames = {{{"decode", Variant::decode
                                                       {"medium", Variant::medium},
                                                       {"large", Variant::large},
                                                       {"warpgroups", Variant::warpgroups},
-                                                      {"streams", Variant::streams}}};
+                                                      {"streams", Variant::streams},
+                                                      {"wide_few", Variant::wide_few},
+                                                      {"wide", Variant::wide}}};
 constexpr Names<Dtype, 2> kElements = {{{"f16", Dtype::f16}, {"bf16", Dtype::bf16}}};
 constexpr Names<Dtype, 4> kQueries = {
     {{"f16", Dtype::f16}, {"bf16", Dtype::bf16}, {"e4m3", Dtype::e4m3}, {"e5m2", Dtype::e5m2}}};
@@ -79,6 +81,10 @@ Shape from_constants(const Constants& constants) {
   if (bytes_of(shape.q) != 1 && shape.q != shape.element) refuse("q must be dtype, e4m3 or e5m2");
   if (bytes_of(shape.cache) != 1 && shape.cache != shape.element) refuse("cache must be dtype, e4m3, e5m2 or int8");
   if (bytes_of(shape.cache) != 1 && shape.token_scales) refuse("scales=token is for a cache of 8 bits");
+  if (const char* refusal = refusal_of_wide(shape)) refuse(refusal);
+  const bool wide = shape.variant == Variant::wide || shape.variant == Variant::wide_few;
+  if (wide && !shape.is_wide()) refuse("variants wide and wide_few are for a dim_k or dim_v larger than 256");
+  if (!wide && shape.is_wide()) refuse("dim_k and dim_v larger than 256 are for variants wide and wide_few");
   return shape;
 }
 
@@ -86,12 +92,13 @@ jit::Unit to_unit(const Shape& shape, jit::Target target) {
   const jit::TargetInfo limits = jit::limits_of(target);
   const Tiling t = tile(shape, limits);
   const bool decode = shape.variant == Variant::decode, warpgroups = shape.variant == Variant::warpgroups;
-  const bool streams = shape.variant == Variant::streams;
+  const bool streams = shape.variant == Variant::streams, wide = shape.is_wide();
   jit::Unit unit;
   unit.op = "attention";
   unit.target = target;
   unit.entry = decode       ? "quern_attention_decode"
                : streams    ? "quern_attention_streams"
+               : wide       ? "quern_attention_wide"
                : warpgroups ? "quern_attention_sm90"
                             : "quern_attention_prefill";
   const auto define = [&](const char* name, auto value) {
@@ -117,6 +124,11 @@ jit::Unit to_unit(const Shape& shape, jit::Target target) {
     define("QUERY_STAGES", t.query_stages);
     // Well below the L2 of the chips that have warpgroups, 50 MB: of one half data comes to the other by a longer way.
     define("SECTION_BYTES", 24 << 20);
+  } else if (wide) {
+    define("ROW_TILES", t.row_tiles);
+    define("COLUMNS_AT_ONCE", t.columns);
+    define("HOLD_QUERIES", static_cast<int>(t.hold_queries));
+    define("MANY_ROWS", static_cast<int>(shape.variant == Variant::wide));
   } else if (!decode && !streams) {
     define("ROW_TILES", t.row_tiles);
     define("INVARIANT", static_cast<int>(shape.variant == Variant::medium));
@@ -124,9 +136,10 @@ jit::Unit to_unit(const Shape& shape, jit::Target target) {
     define("KEYS_AT_ONCE", t.row_tiles == 2 && t.block == 64 ? 32 : t.block);
   }
   // Filling a pipeline and writing a result take about as long as this many blocks of keys. Streams go on.
-  define("ITEM_PRICE", decode ? 4 : streams ? 1 : 2);
+  define("ITEM_PRICE", decode || shape.variant == Variant::wide_few ? 4 : streams ? 1 : 2);
   unit.source = embedded(decode       ? "attention/kernels/portable/decode.cuh"
                          : streams    ? "attention/kernels/sm90/decode.cuh"
+                         : wide       ? "attention/kernels/portable/wide.cuh"
                          : warpgroups ? "attention/kernels/sm90/prefill.cuh"
                                       : "attention/kernels/portable/prefill.cuh");
   unit.headers = device_headers(target);

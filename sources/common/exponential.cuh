@@ -56,6 +56,31 @@ QUERN_DEVICE f32 exp(f32 x) {
   return y * f32_of(static_cast<u32>(half + 127) << 23) * f32_of(static_cast<u32>(whole - half + 127) << 23);
 }
 
+// 2^x: as exp, but that no reduction is needed.
+QUERN_DEVICE f32 exp_of_two(f32 x) {
+  const f32 bounded = x < -192.0f ? -192.0f : x;
+  const f32 n = fmin((bounded + kToInteger) - kToInteger, 128.0f);
+  const f32 y = exp_reduced((bounded - n) * 0x1.62e43p-1f);
+  const i32 whole = static_cast<i32>(bits_of(n + kToInteger) - bits_of(kToInteger)), half = whole >> 1;
+  return y * f32_of(static_cast<u32>(half + 127) << 23) * f32_of(static_cast<u32>(whole - half + 127) << 23);
+}
+
+// e^x - 1 = 2^n (e^r - 1) + (2^n - 1), the first bracket by the polynomial of exp_reduced without its 1. Above 25 the 1
+// does not show; below -20 nothing else does.
+QUERN_DEVICE f32 expm1(f32 x) {
+  const f32 bounded = x < -20.0f ? -20.0f : at_most(x, 25.0f);
+  const f32 t = fma(bounded, kLog2OfE, kToInteger), n = t - kToInteger;
+  const f32 r = fma(n, -kLn2Low, fma(n, -kLn2High, bounded));
+  f32 p = 0x1.6a263cp-10f;
+  p = fma(p, r, 0x1.123a6ep-7f);
+  p = fma(p, r, 0x1.5558eep-5f);
+  p = fma(p, r, 0x1.555492p-3f);
+  p = fma(p, r, 0x1.fffffcp-2f);
+  const f32 scale = f32_of((bits_of(t) + 127u) << 23);
+  const f32 y = fma(fma(p * r, r, r), scale, scale - 1.0f);
+  return x == 0.0f ? x : x > 25.0f ? exp(x) : y;
+}
+
 // x = m 2^n with m from sqrt(1/2) to sqrt(2), for x > 0 and finite.
 struct Mantissa {
   f32 m, n;
@@ -100,6 +125,20 @@ QUERN_DEVICE f32x2 log2_in_two(f32 x) {
   const f32 high = fma(kScaleHigh, s, split.n);
   const f32 low = fma(kScaleHigh, s, split.n - high);
   return {high, fma(kScaleHigh, rest, fma(kScaleLow, s, low))};
+}
+
+QUERN_DEVICE f32 log_of_two(f32 x) {
+  const bool ordinary = x > 0.0f && x < infinity();
+  const f32x2 l = log2_in_two(ordinary ? x : 1.0f);
+  const f32 limit = x == 0.0f ? -infinity() : x < 0.0f ? nan() : x;
+  return ordinary ? l.x + l.y : limit;
+}
+
+// log(1 + x): of the sum that is rounded, and what rounding lost as a share of it.
+QUERN_DEVICE f32 log1p(f32 x) {
+  const f32 u = 1.0f + x, lost = x - (u - 1.0f);
+  const f32 y = log(u);
+  return x == 0.0f ? x : u > 0.0f && u < infinity() ? fma(lost, rcp(u), y) : y;
 }
 
 // x^y with the special cases of IEEE 754: 1 where y is 0 or x is 1 even if the other is NaN, NaN for x < 0 unless y is

@@ -1,12 +1,15 @@
-// Pointwise functions in f32, as activations and expressions use them, next to exp, log, pow and abs of exponential.cuh
-// and the layer's sqrt and rsqrt: within 5 ulp of the exact value, or within 2^-126 of it. Infinities and NaN are as
-// the mathematics has them; a NaN stays NaN, in min, max, clamp and relu too.
+// Pointwise functions in f32, as activations and expressions use them, next to exp, log, pow and their like of
+// exponential.cuh, sin, cos and atan2 of trigonometric.cuh, whole numbers and integers of whole.cuh and the layer's
+// sqrt and rsqrt: within 5 ulp of the exact value, or within 2^-126 of it. Infinities and NaN are as the mathematics
+// has them; a NaN stays NaN, in min, max, clamp and relu too.
 //
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "common/exponential.cuh"
 #include "common/kernel.cuh"
+#include "common/trigonometric.cuh"
+#include "common/whole.cuh"
 
 namespace q {
 
@@ -20,6 +23,7 @@ QUERN_DEVICE T max(T a, T b) {
 }
 // NaN if x or a bound is NaN; the upper bound wins if the bounds cross.
 QUERN_DEVICE f32 clamp(f32 x, f32 low, f32 high) { return min(max(x, low), high); }
+QUERN_DEVICE i64 whole_clamp(i64 x, i64 low, i64 high) { return min(max(x, low), high); }
 QUERN_DEVICE f32 relu(f32 x) { return x < 0.0f ? 0.0f : x; }
 
 // 1 / (1 + e^-x), computed by the exponential that does not overflow.

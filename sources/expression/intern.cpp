@@ -1,5 +1,6 @@
 // The process-wide table of expressions.
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <atomic>
 #include <bit>
 #include <map>
@@ -62,6 +63,16 @@ Table& table() {
   return *kept;
 }
 
+// A polynomial and what is around it counts as twelve operators.
+std::uint32_t cost_of(const Node& node) {
+  constexpr std::array<std::string_view, 6> kShort = {"abs", "relu", "min", "max", "clamp", "select"};
+  if (node.kind == NodeKind::binary || node.kind == NodeKind::prefix) return 1;
+  if (node.kind != NodeKind::call) return 0;
+  const Function& function = kFunctions[node.which];
+  const bool cast = function.takes == Takes::anything;
+  return cast || std::find(kShort.begin(), kShort.end(), function.name) != kShort.end() ? 1 : 12;
+}
+
 std::unique_ptr<quern_expression> describe(const Tree& tree) {
   auto expression = std::make_unique<quern_expression>();
   expression->number = 0;
@@ -69,21 +80,31 @@ std::unique_ptr<quern_expression> describe(const Tree& tree) {
   expression->code = code(tree);
   expression->operands.fill(OperandKind::unused);
   expression->scalars = 0;
-  expression->leaves = 0;
+  expression->leaves = tree.root().type == Type::integer ? leaf_integer_value : 0U;
+  expression->indices = 0;
+  expression->cost = 0;
   for (const Node& node : tree.nodes) {
+    expression->cost += cost_of(node);
     if (node.kind == NodeKind::result) expression->leaves |= kResults[node.which].leaf;
     if (node.kind == NodeKind::scalar) expression->scalars |= 1U << node.which;
-    if (node.kind == NodeKind::operand) expression->operands[node.index] = kOperandKinds[node.which].kind;
+    if (node.kind == NodeKind::index) {
+      expression->leaves |= leaf_place;
+      expression->indices |= 1U << node.which;
+    }
+    if (node.kind != NodeKind::operand) continue;
+    expression->operands[node.index] = kOperandKinds[node.which].kind;
+    if (node.type == Type::integer) expression->leaves |= leaf_integer_operand;
   }
   return expression;
 }
 
 void check(const quern_expression& expression) {
-  bool reads = expression.leaves != 0 || expression.scalars != 0;
+  bool reads = (expression.leaves & ~std::uint32_t{leaf_integer_value}) != 0 || expression.scalars != 0;
   for (const OperandKind kind : expression.operands) reads = reads || kind != OperandKind::unused;
   if (!reads) {
-    throw Error(QUERN_INVALID, "expression \"" + expression.text +
-                                   "\" is a constant; it must read a result (acc, gate, up), an operand or a scalar");
+    throw Error(QUERN_INVALID,
+                "expression \"" + expression.text +
+                    "\" is a constant; it must read a result (acc, gate, up), an operand, a scalar or a place");
   }
   // Writing numbers in full can make a text longer.
   if (expression.text.size() > kMostBytes) {

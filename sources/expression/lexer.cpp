@@ -14,8 +14,9 @@ bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z')
 bool is_space(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
 
 // The longer of two that begin alike comes first.
-constexpr std::array<std::string_view, 16> kSymbols = {"||", "&&", "==", "!=", "<=", ">=", "<", ">",
-                                                       "+",  "-",  "*",  "/",  "!",  "(",  ")", ","};
+constexpr std::array<std::string_view, 23> kSymbols = {
+    "||", "&&", "==", "!=", "<<", ">>", "<=", ">=", "<", ">", "+", "-",
+    "*",  "/",  "%",  "|",  "^",  "&",  "!",  "~",  "(", ")", ","};
 
 constexpr std::size_t kMostQuoted = 40;
 
@@ -86,9 +87,11 @@ Token Lexer::next() {
   for (const std::string_view symbol : kSymbols) {
     if (text_.substr(begin).starts_with(symbol)) return token(TokenKind::symbol, begin + symbol.size());
   }
-  refuse_at(begin,
-            quoted(text_.substr(begin, 1)) +
-                " means nothing in an expression; allowed: numbers, names, + - * / < <= > >= == != && || ! ( ) ,");
+  refuse_at(
+      begin,
+      quoted(text_.substr(begin, 1)) +
+          " means nothing in an expression; allowed: numbers, names, + - * / % < <= > >= == != && || ! & | ^ ~ << >> "
+          "( ) ,");
 }
 
 }  // namespace quern::ops::expression

@@ -1,9 +1,11 @@
 // A recursive-descent parser that knows every node's type as it makes it.
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cmath>
 #include <optional>
+#include <span>
 
 #include "jit/error.h"
 #include "sources/expression/lexer.h"
@@ -13,7 +15,9 @@ namespace quern::ops::expression {
 namespace {
 
 constexpr const char* kOperandsAllowed =
-    "a number, acc, gate, up, row0 to row7, col0 to col7, tensor0 to tensor7, scalar0 to scalar7, a function, (, -, !";
+    "a number, acc, gate, up, row0 to row7, col0 to col7, tensor0 to tensor7, integer0 to integer7, scalar0 to "
+    "scalar7, "
+    "index0 to index5, place, a function, (, -, !, ~";
 
 std::string function_names() {
   std::string names;
@@ -35,7 +39,7 @@ class Parser {
   Tree run() {
     const Part whole = binary(kLoosest);
     if (token_.kind != TokenKind::end) fail("an operator or the end");
-    require(whole, Type::number, "the expression", "a number: select(condition, x, y) makes one of a truth value");
+    refuse_truth(whole, "the expression", "a number: select(condition, x, y) makes one of a truth value");
     return std::move(tree_);
   }
 
@@ -56,14 +60,76 @@ class Parser {
     return true;
   }
 
-  void require(const Part& part, Type type, const std::string& who, const std::string& what) const {
-    const Type given = tree_.nodes[part.node].type;
-    if (given == type) return;
-    refuse_at(part.begin, quoted(text_.substr(part.begin, part.end - part.begin)) + " is a " +
-                              (given == Type::number ? "number" : "truth value") + "; " + who + " takes " + what);
+  Type type_of(const Part& part) const { return tree_.nodes[part.node].type; }
+
+  [[noreturn]] void refuse(const Part& part, const std::string& who, const std::string& what) const {
+    constexpr const char* kNames[] = {"number", "truth value", "integer"};
+    const Type given = type_of(part);
+    refuse_at(part.begin, quoted(text_.substr(part.begin, part.end - part.begin)) +
+                              (given == Type::integer ? " is an " : " is a ") + kNames[static_cast<int>(given)] + "; " +
+                              who + " takes " + what);
   }
-  void require(const Part& part, Type type, std::string_view who) const {
-    require(part, type, quoted(who), type == Type::number ? "numbers" : "truth values (comparisons, && || !)");
+  void refuse_truth(const Part& part, const std::string& who, const std::string& what) const {
+    if (type_of(part) == Type::truth) refuse(part, who, what);
+  }
+
+  // That it can be what an operator or function takes.
+  void check(const Part& part, Takes takes, std::string_view name) const {
+    const Type given = type_of(part);
+    if (takes == Takes::truths && given != Type::truth)
+      refuse(part, quoted(name), "truth values (comparisons, && || !)");
+    if (takes != Takes::truths && given == Type::truth)
+      refuse(part, quoted(name), takes == Takes::integers ? "integers" : "numbers");
+    if (takes == Takes::integers && given == Type::number && !is_whole(part.node))
+      refuse(part, quoted(name), "integers: int64(x) makes one of a number");
+  }
+
+  // Makes the arguments of an operator or function what it takes, and says which type they now have.
+  Type agree(std::span<Part> parts, Takes takes, std::string_view name) {
+    for (const Part& part : parts) check(part, takes, name);
+    if (takes == Takes::truths) return Type::truth;
+    bool all = true, any = false;  // integers; numbers that are written as integers can be either
+    for (const Part& part : parts) {
+      const bool is = type_of(part) == Type::integer;
+      any |= is;
+      all = all && (is || is_whole(part.node));
+    }
+    const bool integers = takes == Takes::integers || (takes == Takes::either && any && all);
+    for (Part& part : parts) {
+      if (integers) {
+        make_whole(part.node);
+      } else if (type_of(part) == Type::integer) {
+        part = to_number(part);
+      }
+    }
+    return integers ? Type::integer : Type::number;
+  }
+
+  // Whether a number is made of integers as they are written, by what gives the same with integers.
+  bool is_whole(std::uint32_t at) const {
+    const Node& node = tree_.nodes[at];
+    if (node.type != Type::number) return false;
+    if (node.kind == NodeKind::number) return node.whole >= 0;
+    const bool keeps =
+        node.kind == NodeKind::prefix || (node.kind == NodeKind::binary && kBinary[node.which].text != "/");
+    if (!keeps) return false;
+    for (std::uint8_t i = 0; i < node.child_count; ++i) {
+      if (!is_whole(node.children[i])) return false;
+    }
+    return true;
+  }
+  void make_whole(std::uint32_t at) {
+    Node& node = tree_.nodes[at];
+    if (node.type == Type::integer) return;
+    node.type = Type::integer;
+    for (std::uint8_t i = 0; i < node.child_count; ++i) make_whole(node.children[i]);
+  }
+  Part to_number(const Part& part) {
+    Node node{.kind = NodeKind::call, .which = kToNumber, .child_count = 1};
+    node.children = {part.node};
+    Part made = add(node, part.begin);
+    made.end = part.end;
+    return made;
   }
 
   Part add(Node node, std::size_t begin) {
@@ -109,15 +175,20 @@ class Parser {
     Part left = binary(level + 1);
     while (const std::optional<std::uint8_t> which = binary_operator(level)) {
       const Operator& symbol = kBinary[*which];
-      require(left, symbol.operands, symbol.text);
+      check(left, symbol.takes, symbol.text);
       advance();
-      const Part right = binary(level + 1);
-      require(right, symbol.operands, symbol.text);
-      Node node{.kind = NodeKind::binary, .type = symbol.result, .which = *which, .child_count = 2};
-      node.children = {left.node, right.node};
+      std::array<Part, 2> sides = {left, binary(level + 1)};
+      Node node{.kind = NodeKind::binary, .which = *which, .child_count = 2};
+      node.type = result_of(symbol, agree(sides, symbol.takes, symbol.text));
+      node.children = {sides[0].node, sides[1].node};
       left = add(node, left.begin);
     }
     return left;
+  }
+
+  // Of what takes either, integers give an integer, but for comparisons.
+  static Type result_of(const Operator& symbol, Type taken) {
+    return taken == Type::integer && symbol.result == Type::number ? Type::integer : symbol.result;
   }
 
   Part prefix() {
@@ -125,11 +196,10 @@ class Parser {
     const std::size_t begin = token_.at;
     for (std::size_t i = 0; i < kPrefix.size(); ++i) {
       if (!accept(kPrefix[i].text)) continue;
-      const Part operand = prefix();
-      require(operand, kPrefix[i].operands, kPrefix[i].text);
-      Node node{
-          .kind = NodeKind::prefix, .type = kPrefix[i].result, .which = static_cast<std::uint8_t>(i), .child_count = 1};
-      node.children = {operand.node};
+      std::array<Part, 1> operand = {prefix()};
+      Node node{.kind = NodeKind::prefix, .which = static_cast<std::uint8_t>(i), .child_count = 1};
+      node.type = result_of(kPrefix[i], agree(operand, kPrefix[i].takes, kPrefix[i].text));
+      node.children = {operand[0].node};
       return add(node, begin);
     }
     return primary();
@@ -158,6 +228,9 @@ class Parser {
     if (status != std::errc() || stop != token.text.end()) {
       refuse_at(token.at, quoted(token.text) + " is not a number; numbers are written 1, 0.5, 1e-3");
     }
+    if (token.text.find_first_not_of("0123456789") == std::string_view::npos &&
+        std::from_chars(token.text.begin(), token.text.end(), node.whole).ec != std::errc())
+      node.whole = -1;
     advance();
     return add(node, token.at);
   }
@@ -183,6 +256,10 @@ class Parser {
       node->which = static_cast<std::uint8_t>(i);
       return true;
     }
+    if (text == kPlace) {
+      *node = {.kind = NodeKind::index, .type = Type::integer, .which = kDimensions};
+      return true;
+    }
     const char digit = text.back();
     const std::string_view word = text.substr(0, text.size() - 1);
     if (word == kScalar && digit >= '0' && digit < '0' + kScalars) {
@@ -190,9 +267,14 @@ class Parser {
       node->which = static_cast<std::uint8_t>(digit - '0');
       return true;
     }
+    if (word == kIndex && digit >= '0' && digit < '0' + kDimensions) {
+      *node = {.kind = NodeKind::index, .type = Type::integer, .which = static_cast<std::uint8_t>(digit - '0')};
+      return true;
+    }
     for (std::size_t i = 0; i < kOperandKinds.size(); ++i) {
       if (word != kOperandKinds[i].name || digit < '0' || digit >= '0' + kOperands) continue;
       node->kind = NodeKind::operand;
+      if (kOperandKinds[i].kind == OperandKind::integer) node->type = Type::integer;
       node->which = static_cast<std::uint8_t>(i);
       node->index = static_cast<std::uint8_t>(digit - '0');
       return true;
@@ -205,7 +287,8 @@ class Parser {
     std::string_view& known = operands_[node.index];
     if (!known.empty() && known != token.text) {
       refuse_at(token.at, quoted(token.text) + " and " + quoted(known) + " are the same operand, number " +
-                              std::to_string(node.index) + ", which is a row, a column or a tensor, not two of them");
+                              std::to_string(node.index) +
+                              ", which is a row, a column, a tensor or integers, not two of them");
     }
     known = token.text;
   }
@@ -217,18 +300,24 @@ class Parser {
     const std::string takes = " (" + std::string(function.name) + " takes " + std::to_string(function.arguments) +
                               (function.arguments == 1 ? " argument)" : " arguments)");
     if (!accept("(")) fail("(" + takes);
-    Node node{.kind = NodeKind::call, .which = which};
+    Node node{.kind = NodeKind::call, .type = function.result, .which = which};
+    std::array<Part, 3> arguments{};
+    const bool selects = function.name == kSelect;
     for (std::size_t i = 0; i < function.arguments; ++i) {
       if (i > 0 && !accept(",")) fail("an operator or a comma" + takes);
-      const Part argument = binary(kLoosest);
-      const bool condition = i == 0 && function.name == kSelect;
-      if (condition) {
-        require(argument, Type::truth, "the first argument of select", "truth values (comparisons, && || !)");
-      } else {
-        require(argument, Type::number, function.name);
+      arguments[i] = binary(kLoosest);
+      if (selects && i == 0) {
+        if (type_of(arguments[0]) != Type::truth)
+          refuse(arguments[0], "the first argument of select", "truth values (comparisons, && || !)");
+      } else if (function.takes != Takes::anything) {
+        refuse_truth(arguments[i], quoted(function.name), "numbers");
       }
-      node.children[node.child_count++] = argument.node;
     }
+    const std::size_t first = selects ? 1 : 0;
+    const std::span<Part> alike(&arguments[first], function.arguments - first);
+    if (function.takes != Takes::anything && agree(alike, function.takes, function.name) == Type::integer)
+      node.type = Type::integer;
+    for (std::size_t i = 0; i < function.arguments; ++i) node.children[node.child_count++] = arguments[i].node;
     if (!accept(")")) fail("an operator or )" + takes);
     return add(node, begin);
   }

@@ -21,6 +21,10 @@ std::string shortest(float value) {
   return text;
 }
 
+std::string place_name(const Node& node) {
+  return node.which == kDimensions ? std::string(kPlace) : std::string(kIndex) + std::to_string(node.which);
+}
+
 int level_of(const Node& node) {
   if (node.kind == NodeKind::binary) return kBinary[node.which].level;
   if (node.kind == NodeKind::prefix) return kPrefixLevel;
@@ -34,13 +38,15 @@ class Canonical {
   std::string of(const Node& node) const {
     switch (node.kind) {
       case NodeKind::number:
-        return shortest(node.value);
+        return node.type == Type::integer ? std::to_string(node.whole) : shortest(node.value);
       case NodeKind::result:
         return std::string(kResults[node.which].name);
       case NodeKind::operand:
         return std::string(kOperandKinds[node.which].name) + std::to_string(node.index);
       case NodeKind::scalar:
         return std::string(kScalar) + std::to_string(node.which);
+      case NodeKind::index:
+        return place_name(node);
       case NodeKind::prefix:
         return std::string(kPrefix[node.which].text) + child(node, 0, kPrefixLevel);
       case NodeKind::binary: {
@@ -72,6 +78,7 @@ class Code {
   std::string of(const Node& node) const {
     switch (node.kind) {
       case NodeKind::number: {
+        if (node.type == Type::integer) return std::to_string(node.whole) + "ll";
         const std::string text = shortest(node.value);
         return text + (text.find_first_of(".e") == std::string::npos ? ".0f" : "f");
       }
@@ -81,9 +88,15 @@ class Code {
         return "x" + std::to_string(node.index);
       case NodeKind::scalar:
         return "s" + std::to_string(node.which);
+      case NodeKind::index:
+        return place_name(node);
       case NodeKind::prefix:
+        if (const std::string_view name = integer_code(node, kPrefix[node.which]); !name.empty())
+          return call(name, node);
         return "(" + std::string(kPrefix[node.which].text) + child(node, 0) + ")";
       case NodeKind::binary:
+        if (const std::string_view name = integer_code(node, kBinary[node.which]); !name.empty())
+          return call(name, node);
         return "(" + child(node, 0) + " " + std::string(kBinary[node.which].text) + " " + child(node, 1) + ")";
       case NodeKind::call:
         break;
@@ -91,12 +104,19 @@ class Code {
     if (kFunctions[node.which].name == kSelect) {
       return "(" + child(node, 0) + " ? " + child(node, 1) + " : " + child(node, 2) + ")";
     }
-    std::string text = std::string(kFunctions[node.which].name) + "(";
-    for (std::size_t i = 0; i < node.child_count; ++i) text += (i == 0 ? "" : ", ") + child(node, i);
-    return text + ")";
+    const Function& function = kFunctions[node.which];
+    return call(node.type == Type::integer ? function.integer_code : function.code, node);
   }
 
  private:
+  static std::string_view integer_code(const Node& node, const Operator& symbol) {
+    return node.type == Type::integer ? symbol.integer_code : std::string_view();
+  }
+  std::string call(std::string_view name, const Node& node) const {
+    std::string text = std::string(name) + "(";
+    for (std::size_t i = 0; i < node.child_count; ++i) text += (i == 0 ? "" : ", ") + child(node, i);
+    return text + ")";
+  }
   std::string child(const Node& node, std::size_t i) const { return of(tree_.nodes[node.children[i]]); }
 
   const Tree& tree_;

@@ -14,6 +14,7 @@
 #include "sources/index_data.h"
 #include "sources/launch.h"
 #include "sources/ops.h"
+#include "sources/row_alignment.h"
 #include "sources/tensor.h"
 
 namespace quern::ops::gather {
@@ -97,18 +98,6 @@ Tensor read_table(const DLTensor* given, const Place& place) {
       place);
 }
 
-// What the data and all rows of a tensor are aligned to, from what was promised of its data.
-int aligned(const Tensor& t, const char* name, int alignment) {
-  expect_unit_stride(t, name, 1);
-  const auto element = static_cast<int>(bytes_of(t.dtype));
-  Tensor data = t;
-  data.strides[0] = 0;
-  expect_aligned(data, name, alignment);
-  const auto bytes = static_cast<std::uint64_t>(t.strides[0] * element);
-  while (t.shape[0] > 1 && bytes % static_cast<std::uint64_t>(alignment) != 0) alignment /= 2;
-  return std::max(alignment, element);
-}
-
 Problem read_problem(const quern_gather_args& args, const Runtime& runtime, bool may_lack_data) {
   const Call call = read_call(runtime, args, kFlags, "enum quern_call_flags and quern_gather_flags", 4, may_lack_data);
   const Tensor table = read_table(args.table, call.place);
@@ -130,7 +119,8 @@ Problem read_problem(const quern_gather_args& args, const Runtime& runtime, bool
   Problem problem{};
   Shape& shape = problem.shape;
   std::int64_t elements = table.shape[1];
-  const int table_aligned = aligned(table, "table", call.alignment), out_aligned = aligned(out, "out", call.alignment);
+  const int table_aligned = row_alignment(table, "table", call.alignment),
+            out_aligned = row_alignment(out, "out", call.alignment);
   if (table.dtype == out.dtype && scale == 1.0f) {
     elements *= bytes_of(table.dtype);
     shape.width = std::min(table_aligned, out_aligned);

@@ -130,7 +130,8 @@ void read_formula(const quern_epilogue& e, bool gate, Problem& problem) {
   const std::uint32_t offered = gate ? expression::leaf_gate | expression::leaf_up : expression::leaf_acc;
   if ((e.expression->leaves & ~offered) != 0) {
     throw Error(QUERN_INVALID,
-                "epilogue.expression is \"" + e.expression->text + "\"; allowed are the results " +
+                "epilogue.expression is \"" + e.expression->text +
+                    "\"; allowed are a number as its value, rowN, colN, tensorN, scalarN and the results " +
                     (gate ? "gate and up, as QUERN_EPILOGUE_GATE is set" : "acc, as QUERN_EPILOGUE_GATE is not set"));
   }
   problem.shape.epilogue = e.expression;

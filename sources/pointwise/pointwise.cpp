@@ -1,21 +1,251 @@
-// A skeleton that refuses, until the op is there.
+// The pointwise op: expressions over tensors, element by element.
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <string>
+
 #include "jit/error.h"
-#include "sources/op.h"
+#include "sources/call.h"
+#include "sources/divisor.h"
+#include "sources/launch.h"
+#include "sources/ops.h"
+#include "sources/pointwise/shape.h"
+#include "sources/strided.h"
 
 namespace quern::ops::pointwise {
 namespace {
-[[noreturn]] void absent() { throw Error(QUERN_INTERNAL, "pointwise is not there yet"); }
-jit::Unit unit(const jit::Spec&) { absent(); }
-jit::Spec parse(const Constants&, const jit::TargetInfo&) { absent(); }
+
+using expression::OperandKind;
+
+constexpr const char* kOperandNames[] = {"operands[0]", "operands[1]", "operands[2]", "operands[3]",
+                                         "operands[4]", "operands[5]", "operands[6]", "operands[7]"};
+constexpr const char* kOutNames[] = {"out", "out1", "out2", "out3"};
+constexpr const char* kExpressionNames[] = {"expression", "expression1", "expression2", "expression3"};
+// From so many vectors on index arithmetic takes 64 bits: below, a loop's counter cannot overflow.
+constexpr std::int64_t kNarrow = std::int64_t{1} << 30;
+
+// What a call asks for: the results first, then the operands that are used, all of the results' shape.
+struct Request {
+  Call call;
+  Shape shape;
+  std::array<View, q::kOperands + q::kResults> views;
+  std::array<std::size_t, q::kOperands> operands;  // which operand each of the views behind the results is
+  std::size_t count;                               // of views
+};
+
+void read_results(const quern_pointwise_args& args, Request& request) {
+  const DLTensor* const outs[] = {args.out, args.out1, args.out2, args.out3};
+  const quern_expression* const formulas[] = {args.expression, args.expression1, args.expression2, args.expression3};
+  std::size_t count = 0;
+  while (count < q::kResults && (outs[count] != nullptr || formulas[count] != nullptr)) ++count;
+  for (std::size_t i = 0; i < q::kResults; ++i) {
+    if (i > 0 && i >= count && outs[i] == nullptr && formulas[i] == nullptr) continue;
+    if (i >= count && i > 0) {
+      throw Error(QUERN_INVALID, std::string(outs[i] != nullptr ? kOutNames[i] : kExpressionNames[i]) +
+                                     " is given, and " + kOutNames[i - 1] + " is NULL; allowed: one after the other");
+    }
+    if (outs[i] == nullptr) refuse_missing(kOutNames[i]);
+    if (formulas[i] == nullptr) refuse_missing(kExpressionNames[i]);
+    request.shape.formulas[i] = formulas[i];
+    check_formula(request.shape, i);
+    const View& view = request.views[i] = read_view(outs[i], kOutNames[i], request.call.place);
+    expect_apart(view, kOutNames[i]);
+    expect_data_aligned(view, kOutNames[i], request.call.alignment);
+    request.shape.outs[i] = view.dtype;
+    if (view.rank != request.views[0].rank) refuse_rank(kOutNames[i], view.rank, request.views[0].rank);
+    for (int d = 0; d < view.rank; ++d) {
+      const auto at = static_cast<std::size_t>(d);
+      if (view.shape[at] != request.views[0].shape[at])
+        refuse_extent(kOutNames[i], d, view.shape[at], request.views[0].shape[at]);
+    }
+    for (std::size_t other = 0; other < i; ++other) {
+      if (overlap(view, request.views[other])) {
+        throw Error(QUERN_INVALID, std::string(kOutNames[i]) + " lies over " + kOutNames[other] +
+                                       "; allowed: results apart from each other");
+      }
+    }
+  }
+  request.shape.results = static_cast<int>(count);
+  request.count = count;
+}
+
+void read_operands(const quern_pointwise_args& args, Request& request) {
+  if (args.operand_count > q::kOperands) refuse_value("operand_count", std::int64_t{args.operand_count}, "0 to 8");
+  if (args.operand_count > 0 && args.operands == nullptr) refuse_missing("operands");
+  for (std::size_t i = 0; i < q::kOperands; ++i) {
+    if (!request.shape.uses(i)) continue;
+    if (i >= args.operand_count) refuse_missing(kOperandNames[i]);
+    const View given = read_view(args.operands[i], kOperandNames[i], request.call.place);
+    const View view = broadcast(given, kOperandNames[i], request.views[0], "out");
+    expect_data_aligned(view, kOperandNames[i], request.call.alignment);
+    request.shape.operands[i] = view.dtype;
+    check_operand(request.shape, i);
+    for (std::size_t out = 0; out < static_cast<std::size_t>(request.shape.results); ++out) {
+      if (!overlap(view, request.views[out]) || lie_alike(view, request.views[out])) continue;
+      throw Error(QUERN_INVALID, std::string(kOperandNames[i]) + " lies over " + kOutNames[out] +
+                                     "; allowed with its shape, strides and size of element only");
+    }
+    request.operands[request.count - static_cast<std::size_t>(request.shape.results)] = i;
+    request.views[request.count++] = view;
+  }
+}
+
+Request read_request(const quern_pointwise_args& args, const Runtime& runtime, bool may_lack_data) {
+  Request request{};
+  request.call = read_call(runtime, args, 0, "enum quern_call_flags", 1, may_lack_data);
+  read_results(args, request);
+  read_operands(args, request);
+  if (args.scalar_count > q::kScalars) refuse_value("scalar_count", std::int64_t{args.scalar_count}, "0 to 8");
+  if (args.scalar_count > 0 && args.scalars == nullptr) refuse_missing("scalars");
+  if (request.shape.scalars() >> args.scalar_count != 0) {
+    refuse_value("scalar_count", std::int64_t{args.scalar_count}, "more than the highest scalar of the expressions");
+  }
+  return request;
+}
+
+struct Problem {
+  Shape shape;
+  Walk walk;
+  std::int64_t rows;     // of the dimensions beyond the innermost
+  std::int64_t vectors;  // along the innermost
+};
+
+Along along_of(const Walk& walk, std::size_t tensor) {
+  const std::int64_t stride = walk.strides[tensor][0];
+  return stride == 1 ? Along::each : stride == 0 ? Along::same : Along::any;
+}
+
+// How wide vectors may be: 16 bytes of the widest tensor, as alignment and strides allow for those that are contiguous;
+// none where no result is.
+int width_of(const Request& request, const Walk& walk) {
+  bool contiguous = false;
+  std::int64_t largest = 1;
+  for (std::size_t i = 0; i < request.count; ++i) {
+    const Along along = along_of(walk, i);
+    contiguous = contiguous || (along == Along::each && i < static_cast<std::size_t>(request.shape.results));
+    if (along != Along::same) largest = std::max(largest, request.views[i].bytes);
+  }
+  int width = contiguous ? static_cast<int>(16 / largest) : 1;
+  for (std::size_t i = 0; i < request.count; ++i) {
+    if (along_of(walk, i) == Along::each)
+      width = widest(walk, static_cast<int>(i), request.views[i].bytes, request.call.alignment, width);
+  }
+  return width;
+}
+
+Problem fit(const Request& request) {
+  Problem problem{request.shape, walk({request.views.data(), request.count}, request.shape.indices() != 0), 1, 0};
+  Shape& shape = problem.shape;
+  const Walk& walked = problem.walk;
+  shape.rank = walked.rank;
+  shape.width = width_of(request, walked);
+  const auto results = static_cast<std::size_t>(shape.results);
+  for (std::size_t i = 0; i < request.count; ++i) {
+    const Along along = along_of(walked, i);
+    if (i < results) {
+      shape.outs_along[i] = along;
+    } else {
+      shape.operands_along[request.operands[i - results]] = along;
+    }
+  }
+  for (int d = 1; d < walked.rank; ++d) problem.rows *= walked.shape[static_cast<std::size_t>(d)];
+  problem.vectors = (walked.shape[0] + shape.width - 1) / shape.width;
+  shape.tail = shape.rank > 1 && walked.shape[0] % shape.width != 0;
+  shape.wide = problem.rows * problem.vectors >= kNarrow;
+  if (shape.indices() != 0) shape.wide = shape.wide || problem.rows * walked.shape[0] > INT32_MAX;
+  for (std::size_t i = 0; i < request.count; ++i) {
+    for (int d = 0; d < walked.rank; ++d) {
+      const std::int64_t bytes = walked.strides[i][static_cast<std::size_t>(d)] * request.views[i].bytes;
+      shape.wide = shape.wide || bytes > INT32_MAX || bytes < INT32_MIN;
+    }
+  }
+  return problem;
+}
+
+q::PointwiseExtent extent(std::int64_t value, bool wide) {
+  return {value, wide ? q::Divisor{} : divisor(static_cast<std::int32_t>(value))};
+}
+
+q::PointwiseParams params_of(const quern_pointwise_args& args, const Request& request, const Problem& problem) {
+  q::PointwiseParams p{};
+  const Shape& shape = problem.shape;
+  const Walk& walked = problem.walk;
+  const auto results = static_cast<std::size_t>(shape.results);
+  for (std::size_t i = 0; i < request.count; ++i) {
+    q::PointwiseTensor& tensor = i < results ? p.results[i] : p.operands[request.operands[i - results]];
+    tensor.data = walked.data[i];
+    for (std::size_t d = 0; d < static_cast<std::size_t>(walked.rank); ++d)
+      tensor.strides[d] = walked.strides[i][d] * request.views[i].bytes;
+  }
+  p.vectors = problem.rows * problem.vectors;
+  p.inner = walked.shape[0];
+  for (std::size_t d = 0; d < static_cast<std::size_t>(walked.rank); ++d)
+    p.extents[d] = extent(d == 0 ? problem.vectors : walked.shape[d], shape.wide);
+  if (shape.indices() != 0) {
+    std::int64_t below = 1;
+    for (int d = q::kMostDimensions - 1; d >= 0; --d) {
+      const auto at = static_cast<std::size_t>(d);
+      const std::int64_t own = d < request.views[0].rank ? std::max<std::int64_t>(request.views[0].shape[at], 1) : 1;
+      p.own[at] = extent(own, shape.wide);
+      p.below[at] = extent(below, shape.wide);
+      below *= own;
+    }
+  }
+  for (std::size_t i = 0; i < args.scalar_count; ++i) p.scalars[i] = args.scalars[i];
+  return p;
+}
+
+const jit::Kernel* kernel_of(const Shape& shape, const Runtime& runtime, const quern_pointwise_args& args) {
+  return kernel_for(runtime, to_spec(shape, runtime.driver->device().limits.target), args.flags, args.stream);
+}
+
+// Activations of the layers between products stand in the products' epilogues.
 void list(const quern_model&, const jit::TargetInfo&, std::vector<jit::Spec>*) {}
+
 }  // namespace
 
-extern const Op op;
-const Op op{"pointwise", unit, parse, list};
+const Op op{"pointwise", unit, parse, list, constants};
 
-std::uint64_t workspace(const Runtime&, const quern_pointwise_args&) { absent(); }
-void prepare(const Runtime&, const quern_pointwise_args&) { absent(); }
-void run(const Runtime&, const quern_pointwise_args&) { absent(); }
+std::uint64_t workspace(const Runtime& runtime, const quern_pointwise_args& args) {
+  read_request(args, runtime, true);
+  return 0;
+}
+
+// A shorter first dimension may merge with others where the longer does not, and the other way round, or end within a
+// vector: these extents have every kind.
+void prepare(const Runtime& runtime, const quern_pointwise_args& args) {
+  const Request request = read_request(args, runtime, true);
+  const std::int64_t given = request.views[0].rank > 0 ? request.views[0].shape[0] : 1;
+  for (const std::int64_t first : {given, given - 1, given / 16 * 16, std::int64_t{1}}) {
+    if (first < 1 && first != given) continue;
+    Request smaller = request;
+    if (request.views[0].rank > 0) {
+      for (std::size_t i = 0; i < smaller.count; ++i) smaller.views[i].shape[0] = first;
+    }
+    Shape shape = fit(smaller).shape;
+    kernel_of(shape, runtime, args);
+    if (!shape.wide) continue;
+    shape.wide = false;
+    kernel_of(shape, runtime, args);
+  }
+}
+
+void run(const Runtime& runtime, const quern_pointwise_args& args) {
+  const Request request = read_request(args, runtime, false);
+  const Problem problem = fit(request);
+  const jit::Kernel* kernel = kernel_of(problem.shape, runtime, args);
+  if (request.views[0].count() == 0) return;
+  q::PointwiseParams p = params_of(args, request, problem);
+  // Few vectors are spread over all multiprocessors, one a thread; many come several to a thread.
+  const std::int64_t threads_at_once = std::int64_t{request.call.sms} * 2048;
+  const std::int64_t steps_each = std::clamp<std::int64_t>(p.vectors / threads_at_once, 1, steps(problem.shape));
+  p.tile = steps_each * kThreads;
+  const std::int64_t most = args.max_sms > 0 ? std::int64_t{request.call.sms} * 8 : INT32_MAX;
+  jit::Launch launch;
+  launch.grid[0] = static_cast<std::uint32_t>(std::min<std::int64_t>((p.vectors + p.tile - 1) / p.tile, most));
+  launch.block[0] = kThreads;
+  launch.programmatic = (args.flags & QUERN_CALL_PROGRAMMATIC) != 0;
+  launch.stream = args.stream;
+  ops::launch(runtime, *kernel, launch, "launching pointwise", p);
+}
 
 }  // namespace quern::ops::pointwise

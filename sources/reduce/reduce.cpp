@@ -1,21 +1,401 @@
-// A skeleton that refuses, until the op is there.
+// The reduce op: several reductions of one tensor over any of its axes, in one pass.
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <array>
+#include <string>
+
 #include "jit/error.h"
-#include "sources/op.h"
+#include "sources/call.h"
+#include "sources/divisor.h"
+#include "sources/launch.h"
+#include "sources/ops.h"
+#include "sources/reduce/shape.h"
+#include "sources/workspace.h"
 
 namespace quern::ops::reduce {
 namespace {
-[[noreturn]] void absent() { throw Error(QUERN_INTERNAL, "reduce is not there yet"); }
-jit::Unit unit(const jit::Spec&) { absent(); }
-jit::Spec parse(const Constants&, const jit::TargetInfo&) { absent(); }
+
+constexpr int kResults = q::kReduceResults;
+constexpr std::int64_t kMost = INT32_MAX;
+// Neighbouring rows that are worth their vectors.
+constexpr std::int64_t kFewColumns = 16;
+// Rows that are longer are cut into pieces of no fewer than so many vectors (by columns: elements), in steps of what a
+// block takes at once.
+constexpr std::int64_t kWholeRow = 4096, kRowPiece = 2048, kMostRowPieces = 4096, kRowStep = 1024;
+constexpr std::int64_t kWholeColumn = 512, kColumnPiece = 256, kMostColumnPieces = 1024, kColumnStep = 32;
+
+constexpr const char* kOutNames[] = {"out", "out1", "out2", "out3"};
+constexpr const char* kAfterNames[] = {"after", "after1", "after2", "after3"};
+constexpr const char* kKindNames[] = {"reduction", "reduction1", "reduction2", "reduction3"};
+
+[[noreturn]] void refuse(const std::string& text) { throw Error(QUERN_INVALID, text); }
+
+// A dimension of x that has more than one element: strides in elements.
+struct Dim {
+  std::int64_t extent = 1, x = 0, y = 0;
+  std::array<std::int64_t, kResults> out{};
+};
+// From the innermost on.
+struct Dims {
+  std::array<Dim, q::kReduceDims> all;
+  int count = 0;
+
+  std::int64_t product() const {
+    std::int64_t product = 1;
+    for (int i = 0; i < count; ++i) product *= all[static_cast<std::size_t>(i)].extent;
+    return product;
+  }
+  Dim& operator[](int i) { return all[static_cast<std::size_t>(i)]; }
+  const Dim& operator[](int i) const { return all[static_cast<std::size_t>(i)]; }
+  void add(const Dim& dim) { all[static_cast<std::size_t>(count++)] = dim; }
+  // The shortest stride in x comes first, those of 0 last. There are few, and no call allocates.
+  void sort() {
+    const auto length = [](const Dim& d) { return d.x == 0 ? INT64_MAX : d.x; };
+    for (int i = 1; i < count; ++i) {
+      const Dim dim = (*this)[i];
+      int at = i;
+      for (; at > 0 && length((*this)[at - 1]) > length(dim); --at) (*this)[at] = (*this)[at - 1];
+      (*this)[at] = dim;
+    }
+  }
+  // One dimension of what lies one behind the other in every tensor. The first may become as long as it likes.
+  void merge() {
+    const auto follows = [](std::int64_t inner, std::int64_t extent, std::int64_t outer) {
+      std::int64_t next = 0;
+      return !__builtin_mul_overflow(inner, extent, &next) && next == outer;
+    };
+    int last = 0;
+    for (int i = 1; i < count; ++i) {
+      Dim& inner = (*this)[last];
+      const Dim& outer = (*this)[i];
+      bool one = follows(inner.x, inner.extent, outer.x) && follows(inner.y, inner.extent, outer.y) &&
+                 (last == 0 || inner.extent * outer.extent <= kMost);
+      for (std::size_t r = 0; r < kResults; ++r) one = one && follows(inner.out[r], inner.extent, outer.out[r]);
+      if (one) {
+        inner.extent *= outer.extent;
+      } else {
+        (*this)[++last] = outer;
+      }
+    }
+    if (count > 0) count = last + 1;
+  }
+};
+
+struct Problem {
+  Shape shape;
+  q::ReduceParams params;
+  std::int64_t most_pieces;  // of a row, that the workspace has room for; 0: rows are whole
+  std::int64_t units;        // of work
+  int sms;
+
+  std::uint64_t workspace() const {
+    if (most_pieces == 0) return 0;
+    return kCounterBytes + static_cast<std::uint64_t>(most_pieces) * static_cast<std::uint64_t>(params.rows) *
+                               static_cast<std::uint64_t>(state_bytes(shape));
+  }
+};
+
+class Reader {
+ public:
+  Reader(const quern_reduce_args& args, const Call& call) : args_(args), call_(call) {}
+
+  Problem read() {
+    if (args_.reserved != 0) refuse_value("reserved", std::int64_t{args_.reserved}, "0");
+    read_x();
+    read_kinds();
+    read_formulas();
+    read_y();
+    for (int i = 0; i < kResults; ++i) read_out(i);
+    problem_.shape.halves = (args_.flags & QUERN_REDUCE_F16_SUMS) != 0;
+    problem_.sms = call_.sms;
+    take_dims();
+    plan();
+    return problem_;
+  }
+
+ private:
+  const DLTensor* out_of(int i) const {
+    return i == 0 ? args_.out : i == 1 ? args_.out1 : i == 2 ? args_.out2 : args_.out3;
+  }
+  std::int32_t kind_of(int i) const {
+    return i == 0 ? args_.reduction : i == 1 ? args_.reduction1 : i == 2 ? args_.reduction2 : args_.reduction3;
+  }
+  const quern_expression* after_of(int i) const {
+    return i == 0 ? args_.after : i == 1 ? args_.after1 : i == 2 ? args_.after2 : args_.after3;
+  }
+  Reduction& kind(int i) {
+    Shape& s = problem_.shape;
+    return i == 0 ? s.kind : i == 1 ? s.kind1 : i == 2 ? s.kind2 : s.kind3;
+  }
+  Dtype& out_dtype(int i) {
+    Shape& s = problem_.shape;
+    return i == 0 ? s.out : i == 1 ? s.out1 : i == 2 ? s.out2 : s.out3;
+  }
+  const quern_expression*& after(int i) {
+    Shape& s = problem_.shape;
+    return i == 0 ? s.after : i == 1 ? s.after1 : i == 2 ? s.after2 : s.after3;
+  }
+  bool reduced(int d) const { return (axes_ >> d & 1) != 0; }
+
+  Tensor read_elements(const DLTensor* given, const char* name, int rank) {
+    if (dtype_of(given->dtype) == Dtype::u8) return read_fp8(given, name, rank, args_.type, "type", call_.place);
+    return ops::read(given, name, rank, {Dtype::f32, Dtype::f16, Dtype::bf16, Dtype::e4m3, Dtype::e5m2, Dtype::i8},
+                     call_.place);
+  }
+  void read_x() {
+    if (args_.x == nullptr) refuse_missing("x");
+    const int rank = args_.x->ndim;
+    if (rank < 1 || rank > q::kReduceDims) refuse_rank("x", rank, 1, q::kReduceDims);
+    x_ = read_elements(args_.x, "x", rank);
+    if (args_.axes >> rank != 0)
+      refuse_value("axes", std::int64_t{args_.axes}, ("bits 0 to " + std::to_string(rank - 1)).c_str());
+    axes_ = args_.axes == 0 ? (1u << rank) - 1 : args_.axes;
+    problem_.shape.element = x_.dtype;
+    problem_.params.x = x_.data;
+  }
+
+  void read_kinds() {
+    for (int i = 0; i < kResults; ++i) {
+      if (kind_of(i) < QUERN_REDUCE_SUM || kind_of(i) > QUERN_REDUCE_ALL)
+        refuse_value(kKindNames[i], std::int64_t{kind_of(i)}, "enum quern_reduction");
+      if (i == 0 && out_of(i) == nullptr) refuse_missing("out");
+      kind(i) = out_of(i) == nullptr ? Reduction::none : static_cast<Reduction>(kind_of(i));
+      if (out_of(i) == nullptr && (kind_of(i) != 0 || after_of(i) != nullptr))
+        refuse(std::string(kOutNames[i]) + " is NULL; it must be given with " +
+               (kind_of(i) != 0 ? kKindNames[i] : kAfterNames[i]));
+      any_place_ = any_place_ || is_place(kind(i));
+    }
+  }
+
+  void read_formulas() {
+    Shape& shape = problem_.shape;
+    if (args_.before != nullptr) {
+      expect_before(*args_.before, "before");
+      shape.before = args_.before;
+    }
+    shape.exact = x_.dtype == Dtype::i8 && shape.before == identity();
+    std::uint32_t scalars = shape.before->scalars;
+    for (int i = 0; i < kResults; ++i) {
+      if (after_of(i) == nullptr) continue;
+      expect_after(*after_of(i), kAfterNames[i]);
+      if (is_place(kind(i)) || is_truth(kind(i)))
+        refuse(std::string(kAfterNames[i]) + " is given; it must be NULL where " + kKindNames[i] +
+               " gives places or truth values");
+      after(i) = after_of(i);
+      scalars |= after(i)->scalars;
+    }
+    if (args_.scalar_count > 8) refuse_value("scalar_count", std::int64_t{args_.scalar_count}, "0 to 8");
+    if (args_.scalar_count > 0 && args_.scalars == nullptr) refuse_missing("scalars");
+    if (scalars >> args_.scalar_count != 0)
+      refuse_value("scalar_count", std::int64_t{args_.scalar_count}, "more than the highest scalar of the expressions");
+    std::copy_n(args_.scalars, args_.scalar_count, problem_.params.scalars);
+  }
+
+  void read_y() {
+    bool read = problem_.shape.before->operands[0] != expression::OperandKind::unused;
+    for (int i = 0; i < kResults; ++i) read = read || kind(i) == Reduction::dot;
+    if (!read && args_.y != nullptr) refuse("y is given; it must be NULL where nothing reads it");
+    if (!read) return;
+    if (args_.y == nullptr) refuse_missing("y");
+    y_ = read_elements(args_.y, "y", x_.rank);
+    if (y_.dtype != x_.dtype) refuse_dtype("y", args_.y->dtype, {x_.dtype});
+    for (int d = 0; d < x_.rank; ++d) expect_extent(y_, "y", d, x_.shape[d]);
+    problem_.shape.y = true;
+    problem_.params.y = y_.data;
+  }
+
+  Tensor read_result(const DLTensor* given, const char* name, int rank, Reduction kind) {
+    const Place& place = call_.place;
+    if (is_place(kind)) return ops::read(given, name, rank, {Dtype::i32, Dtype::i64}, place);
+    if (is_truth(kind)) return ops::read(given, name, rank, {Dtype::u8, Dtype::i32, Dtype::f32}, place);
+    if (problem_.shape.exact && (kind == Reduction::sum || kind == Reduction::dot))
+      return ops::read(given, name, rank, {Dtype::f32, Dtype::f16, Dtype::bf16, Dtype::i32}, place);
+    return ops::read(given, name, rank, {Dtype::f32, Dtype::f16, Dtype::bf16}, place);
+  }
+  void read_out(int i) {
+    if (out_of(i) == nullptr) return;
+    const char* name = kOutNames[i];
+    int kept = 0;
+    for (int d = 0; d < x_.rank; ++d) kept += !reduced(d);
+    // A tensor without dimensions is one of a single element.
+    static constexpr std::int64_t kOne = 1;
+    DLTensor given = *out_of(i);
+    if (kept == 0 && given.ndim == 0)
+      given.ndim = 1, given.shape = const_cast<std::int64_t*>(&kOne), given.strides = nullptr;
+    const bool all = given.ndim == x_.rank, single = kept == 0 && given.ndim == 1;
+    if (!all && !single && given.ndim != kept) refuse_rank(name, given.ndim, kept);
+    const Tensor out = read_result(&given, name, given.ndim, kind(i));
+    expect_apart(out, name);
+    for (int d = 0, at = 0; d < x_.rank; ++d) {
+      if (reduced(d) && (!all || single)) continue;
+      const int of = all ? d : at++;
+      expect_extent(out, name, of, reduced(d) ? 1 : x_.shape[d]);
+      if (!reduced(d)) steps_[static_cast<std::size_t>(d)][static_cast<std::size_t>(i)] = out.strides[of];
+    }
+    if (single) expect_extent(out, name, 0, 1);
+    for (int j = 0; j < i; ++j) {
+      if (out.data != nullptr && out.data == problem_.params.out[j])
+        refuse(std::string(name) + " is " + kOutNames[j] + "; only one can be written there");
+    }
+    if (out.dtype == Dtype::i32 && after_of(i) != nullptr)
+      refuse(std::string(kAfterNames[i]) + " is given; it must be NULL where " + name + " is int32");
+    out_dtype(i) = out.dtype;
+    problem_.params.out[i] = out.data;
+  }
+
+  void take_dims() {
+    for (int d = x_.rank - 1; d >= 0; --d) {
+      if (x_.shape[d] == 1) continue;
+      Dim dim{x_.shape[d], x_.strides[d], problem_.shape.y ? y_.strides[d] : 0, steps_[static_cast<std::size_t>(d)]};
+      (reduced(d) ? reduced_ : kept_).add(dim);
+    }
+    kept_.sort();
+    // Places are counted in the order of the axes.
+    if (!any_place_) reduced_.sort();
+    kept_.merge(), reduced_.merge();
+    if (kept_.product() > kMost || (kept_.count > 0 && kept_[0].extent > kMost))
+      refuse_extent("x", 0, x_.shape[0], "at most 2^31 - 1 results in all");
+    if (kept_.count > 0 && kept_.product() == 0) kept_.count = 1, kept_[0].extent = 0;
+    // A row of nothing is no run.
+    if (reduced_.count > 0 && reduced_.product() == 0) reduced_.count = 1, reduced_[0] = {0, 1, 1, {}};
+  }
+
+  static bool by_vectors(const Dims& reduced, std::int64_t vector) {
+    return reduced.count > 0 && reduced[0].x == 1 && (reduced.count == 1 || reduced[0].extent >= vector);
+  }
+  // Whether the data and all strides but the innermost one's keep vectors of x aligned, by columns those of y too.
+  bool aligned(const Dims& inner, const Dims& other) const {
+    return aligned(inner, other, x_.data, &Dim::x) && (problem_.shape.way == Way::rows || !problem_.shape.y ||
+                                                       (inner[0].y == 1 && aligned(inner, other, y_.data, &Dim::y)));
+  }
+  bool aligned(const Dims& inner, const Dims& other, const void* data, std::int64_t Dim::* stride) const {
+    const std::int64_t bytes = bytes_of(x_.dtype);
+    bool all = reinterpret_cast<std::uintptr_t>(data) % 16 == 0;
+    for (int i = 1; i < inner.count; ++i) all = all && inner[i].*stride * bytes % 16 == 0;
+    for (int i = 0; i < other.count; ++i) all = all && other[i].*stride * bytes % 16 == 0;
+    return all;
+  }
+
+  void plan() {
+    Shape& shape = problem_.shape;
+    q::ReduceParams& p = problem_.params;
+    const std::int64_t vector = 16 / bytes_of(x_.dtype), elements = reduced_.product();
+    p.count = static_cast<float>(elements);
+    p.rows = static_cast<std::int32_t>(kept_.product());
+    p.kept_dims = kept_.count, p.reduced_dims = reduced_.count;
+    shape.vectors = by_vectors(reduced_, vector);
+    if (!shape.vectors && kept_.count > 0 && kept_[0].x == 1 && kept_[0].extent >= kFewColumns)
+      shape.way = Way::columns;
+    shape.segments = reduced_.count > 1;
+    const bool rows = shape.way == Way::rows;
+    shape.vectors = shape.vectors || !rows;
+    const Dim run = reduced_.count > 0 ? reduced_[0] : Dim{};
+    const std::int64_t each = rows && shape.vectors ? vector : 1, segments = run.extent > 0 ? elements / run.extent : 0;
+    // A row that begins within a vector may reach into one more. Which kernel takes it is not a matter of that.
+    const std::int64_t nominal = segments * ((run.extent + each - 1) / each);
+    const std::int64_t steps = (run.extent + (each > 1 && !aligned(reduced_, kept_) ? each - 1 : 0) + each - 1) / each;
+    const std::int64_t length = segments * steps;
+    if (length > kMost)
+      refuse("x has rows of " + std::to_string(elements) + " elements; allowed: at most 2^31 - 1, and " +
+             std::to_string(vector) + " times as many where they lie beside each other");
+    p.run = run.extent;
+    p.steps = divisor(static_cast<std::int32_t>(std::clamp<std::int64_t>(steps, 1, kMost)));
+    p.length = static_cast<std::int32_t>(length);
+    p.aligned = rows || aligned(kept_, reduced_);
+    if (rows) fit_team(shape, nominal);
+    if (!rows) shape.at_once = 4;
+    cut(nominal, rows ? kWholeRow : kWholeColumn, rows ? kRowPiece : kColumnPiece,
+        rows ? kMostRowPieces : kMostColumnPieces, rows ? kRowStep : kColumnStep);
+    const std::int64_t columns = 32 * vector;
+    problem_.units =
+        p.pieces *
+        (rows ? (p.rows + q::kReduceThreads / shape.team - 1) / (p.pieces == 1 ? q::kReduceThreads / shape.team : 1)
+         : p.rows == 0 ? 0
+                       : p.rows / kept_[0].extent * ((kept_[0].extent + columns - 1) / columns));
+    for (int i = 0; i < kept_.count; ++i) {
+      q::KeptDim& to = p.kept[i];
+      to = {divisor(static_cast<std::int32_t>(std::max<std::int64_t>(kept_[i].extent, 1))), kept_[i].x, kept_[i].y, {}};
+      std::copy(kept_[i].out.begin(), kept_[i].out.end(), to.out);
+    }
+    for (int i = 0; i < reduced_.count; ++i) {
+      // Nothing is divided by the innermost extent where it is the run.
+      const std::int64_t extent = std::clamp<std::int64_t>(reduced_[i].extent, 1, kMost);
+      p.reduced[i] = {divisor(static_cast<std::int32_t>(extent)), reduced_[i].x, reduced_[i].y};
+    }
+    if (reduced_.count == 0) p.reduced[0] = {divisor(1), 0, 0};
+  }
+
+  // A row's pieces. How many there are is a matter of the row alone.
+  void cut(std::int64_t nominal, std::int64_t whole, std::int64_t least, std::int64_t most, std::int64_t step) {
+    q::ReduceParams& p = problem_.params;
+    p.pieces = 1, p.piece = std::max(p.length, 1);
+    if (nominal <= whole) return;
+    problem_.most_pieces = std::min((nominal + least - 1) / least, most);
+    const std::int64_t piece = (p.length + problem_.most_pieces - 1) / problem_.most_pieces;
+    p.piece = static_cast<std::int32_t>(std::min((piece + step - 1) / step * step, kMost));
+    p.pieces = static_cast<std::int32_t>((std::int64_t{p.length} + p.piece - 1) / p.piece);
+  }
+
+  const quern_reduce_args& args_;
+  const Call& call_;
+  Problem problem_{};
+  Tensor x_, y_;
+  Dims kept_, reduced_;
+  std::array<std::array<std::int64_t, kResults>, q::kReduceDims> steps_{};  // of the results, by x's dimensions
+  std::uint32_t axes_ = 0;
+  bool any_place_ = false;
+};
+
+Problem read_problem(const quern_reduce_args& args, const Runtime& runtime, bool may_lack_data) {
+  const Call call =
+      read_call(runtime, args, QUERN_REDUCE_F16_SUMS, "enum quern_call_flags and quern_reduce_flags", 4, may_lack_data);
+  return Reader(args, call).read();
+}
+
+const jit::Kernel* kernel_of(const Shape& shape, const Runtime& runtime, const quern_reduce_args& args) {
+  return kernel_for(runtime, to_spec(shape, runtime.driver->device().limits.target), args.flags, args.stream);
+}
+
+void launch_units(const Runtime& runtime, const jit::Kernel& kernel, const Shape& shape, std::int64_t units,
+                  const quern_reduce_args& args, Problem& problem) {
+  const std::int64_t room = std::int64_t{problem.sms} * blocks_per_sm(shape);
+  jit::Launch launch;
+  launch.grid[0] = static_cast<std::uint32_t>(std::min(units, args.max_sms > 0 ? room : kMost));
+  launch.block[0] = q::kReduceThreads;
+  launch.programmatic = (args.flags & QUERN_CALL_PROGRAMMATIC) != 0;
+  launch.stream = args.stream;
+  ops::launch(runtime, kernel, launch, "launching reduce", problem.params);
+}
+
+// What engines reduce is theirs to say.
 void list(const quern_model&, const jit::TargetInfo&, std::vector<jit::Spec>*) {}
+
 }  // namespace
 
-extern const Op op;
-const Op op{"reduce", unit, parse, list};
+const Op op{"reduce", to_unit, parse, list, to_constants};
 
-std::uint64_t workspace(const Runtime&, const quern_reduce_args&) { absent(); }
-void prepare(const Runtime&, const quern_reduce_args&) { absent(); }
-void run(const Runtime&, const quern_reduce_args&) { absent(); }
+std::uint64_t workspace(const Runtime& runtime, const quern_reduce_args& args) {
+  return read_problem(args, runtime, true).workspace();
+}
+
+void prepare(const Runtime& runtime, const quern_reduce_args& args) {
+  const Problem problem = read_problem(args, runtime, true);
+  kernel_of(problem.shape, runtime, args);
+  if (problem.params.pieces > 1) kernel_of(joining(problem.shape), runtime, args);
+}
+
+void run(const Runtime& runtime, const quern_reduce_args& args) {
+  Problem problem = read_problem(args, runtime, false);
+  const bool cut = problem.params.pieces > 1;
+  if (cut) problem.params.partial = read_workspace(args.workspace, args.workspace_size, problem.workspace()).scratch;
+  const jit::Kernel* kernel = kernel_of(problem.shape, runtime, args);
+  const Shape join = joining(problem.shape);
+  const jit::Kernel* joiner = cut ? kernel_of(join, runtime, args) : nullptr;
+  if (problem.params.rows == 0) return;
+  launch_units(runtime, *kernel, problem.shape, problem.units, args, problem);
+  if (!cut) return;
+  const std::int64_t warps = q::kReduceThreads / static_cast<int>(runtime.driver->device().limits.warp_size);
+  launch_units(runtime, *joiner, join, (problem.params.rows + warps - 1) / warps, args, problem);
+}
 
 }  // namespace quern::ops::reduce

@@ -115,6 +115,7 @@ jit::Unit unit(const jit::Spec& spec) {
 
 // Before the first layer there is nothing to add, in front of every other norm there is; and the latent norms of MLA.
 void list(const quern_model& model, const jit::TargetInfo& target, std::vector<jit::Spec>* specs) {
+  if (model.flags & QUERN_MODEL_LAYER_NORM) return;
   Shape shape;
   shape.element = model.dtype.bits == 0 ? Dtype::bf16 : dtype_of(model.dtype);
   if (shape.element != Dtype::f16 && shape.element != Dtype::bf16 && shape.element != Dtype::f32) return;

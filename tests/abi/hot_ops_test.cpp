@@ -246,6 +246,52 @@ TEST_F(HotOps, CacheOf8Bits) {
   expect_free("merge_states", [&](quern_context* c, quern_error* e) { return quern_merge_states(c, &merge, e); });
 }
 
+TEST_F(HotOps, Norms) {
+  const Tensor x(1, kBf16, {64, 4096}), residual(2, kBf16, {64, 4096}), scale(3, kF32, {4, 4096}),
+      shift(4, kF32, {4, 4096}), out(5, kBf16, {64, 4096}), gradient(6, kF32, {4096});
+  auto args = args_of<quern_norm_args>();
+  args.x = x, args.residual = residual, args.residual_out = residual, args.out = out;
+  args.scale = scale, args.shift = shift, args.eps = 1e-6f;
+  expect_free("norm", [&](quern_context* c, quern_error* e) { return quern_norm(c, &args, e); });
+  auto back = args_of<quern_norm_backward_args>();
+  back.x = x, back.dout = residual, back.dx = out, back.dweight = gradient, back.eps = 1e-6f;
+  expect_free("norm_backward", [&](quern_context* c, quern_error* e) { return quern_norm_backward(c, &back, e); });
+}
+
+TEST_F(HotOps, Reduce) {
+  const Tensor x(1, kBf16, {8, 4, 40000}), sums(2, kF32, {8, 40000}), all(3, kF32, {1});
+  auto args = args_of<quern_reduce_args>();
+  args.x = x, args.out = sums, args.axes = 1u << 1;
+  expect_free("reduce of columns", [&](quern_context* c, quern_error* e) { return quern_reduce(c, &args, e); });
+  args.out = all, args.axes = 0;
+  expect_free("reduce of all", [&](quern_context* c, quern_error* e) { return quern_reduce(c, &args, e); });
+}
+
+TEST_F(HotOps, PointwiseAndCopy) {
+  const Tensor x(1, kBf16, {64, 3, 4096}), y(2, kBf16, {3, 1}), out(3, kF32, {64, 3, 4096}),
+      turned(4, kBf16, {4096, 192});
+  auto args = args_of<quern_pointwise_args>();
+  const DLTensor* const operands[] = {x, y};
+  const float factor = 2.0f;
+  args.operands = operands, args.operand_count = 2, args.out = out, args.scalars = &factor, args.scalar_count = 1;
+  expect_free("pointwise", [&](quern_context* c, quern_error* e) {
+    const std::int32_t status =
+        args.expression == nullptr
+            ? quern_expression_create(c, "silu(tensor0)*tensor1+scalar0*number(index1)", &args.expression, e)
+            : QUERN_OK;
+    return status == QUERN_OK ? quern_pointwise(c, &args, e) : status;
+  });
+  std::int64_t shape[] = {4096, 192}, strides[] = {1, 4096};
+  DLTensor from = *static_cast<const DLTensor*>(x);
+  from.ndim = 2, from.shape = shape, from.strides = strides;
+  auto copy = args_of<quern_copy_args>();
+  const DLTensor* const inputs[] = {&from, nullptr};
+  const Tensor filled(5, kBf16, {77});
+  const DLTensor* const outputs[] = {turned, filled};
+  copy.inputs = inputs, copy.outputs = outputs, copy.input_count = copy.output_count = 2, copy.fill = 1.5;
+  expect_free("copy", [&](quern_context* c, quern_error* e) { return quern_copy(c, &copy, e); });
+}
+
 TEST_F(HotOps, Rmsnorm) {
   const Tensor x(1, kBf16, {64, 4096}), residual(2, kBf16, {64, 4096}), weight(3, kBf16, {4096}),
       out(4, kBf16, {64, 4096});
@@ -253,6 +299,34 @@ TEST_F(HotOps, Rmsnorm) {
   args.x = x, args.residual = residual, args.weight = weight, args.out = out, args.residual_out = residual;
   args.eps = 1e-6f;
   expect_free("rmsnorm", [&](quern_context* c, quern_error* e) { return quern_rmsnorm(c, &args, e); });
+}
+
+// Ops of several launches, two of which sort.
+TEST_F(HotOps, RowsAndBoxes) {
+  const Tensor x(1, kBf16, {8192, 512}), ids(2, kI32, {8192}), table(3, kF32, {32000, 512});
+  auto scatter = args_of<quern_scatter_args>();
+  scatter.x = x, scatter.ids = ids, scatter.out = table, scatter.flags = QUERN_SCATTER_ADD;
+  expect_free("scatter", [&](quern_context* c, quern_error* e) { return quern_scatter(c, &scatter, e); });
+  const Tensor keys(1, kF32, {2, 100000}), places(2, kI32, {2, 100000});
+  auto sort = args_of<quern_sort_args>();
+  sort.keys = sort.keys_out = keys, sort.values_out = places;
+  expect_free("sort", [&](quern_context* c, quern_error* e) { return quern_sort(c, &sort, e); });
+  const Tensor counts(3, kI32, {2, 256});
+  auto histogram = args_of<quern_histogram_args>();
+  histogram.x = places, histogram.counts = counts;
+  expect_free("histogram", [&](quern_context* c, quern_error* e) { return quern_histogram(c, &histogram, e); });
+  const Tensor boxes(1, kF32, {3, 1000, 4}), scores(2, kF32, {3, 1000}), kept(3, kI32, {3, 100});
+  auto nms = args_of<quern_nms_args>();
+  nms.boxes = boxes, nms.scores = scores, nms.ids = kept, nms.iou_threshold = 0.5f;
+  expect_free("nms", [&](quern_context* c, quern_error* e) { return quern_nms(c, &nms, e); });
+}
+
+TEST_F(HotOps, Conv1d) {
+  const Tensor x(1, kBf16, {64, 4096}), weight(2, kBf16, {4096, 4}), state(3, kBf16, {64, 3, 4096}),
+      out(4, kBf16, {64, 4096});
+  auto args = args_of<quern_conv1d_args>();
+  args.x = x, args.weight = weight, args.state = state, args.out = out;
+  expect_free("conv1d", [&](quern_context* c, quern_error* e) { return quern_conv1d(c, &args, e); });
 }
 
 }  // namespace

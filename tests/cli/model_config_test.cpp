@@ -120,6 +120,7 @@ TEST_F(ModelConfig, Gpt2) {
                                  {"max_positions", 1024},
                                  {"activation", "gelu_tanh"},
                                  {"bias", true},
+                                 {"layer_norm", true},
                                  {"gated_mlp", false}});
 }
 

@@ -369,6 +369,30 @@ TEST_F(WarmTest, NeedsThatNoKernelServesAreTold) {
   EXPECT_EQ(quern({"warm", host_kernels(1), "--allow-missing"}).code, 2) << "without a model";
 }
 
+// Heads of 512 dims have kernels of their own, which take no caches of 8 bits.
+TEST_F(WarmTest, WideHeadsAreServed) {
+  Json config = Json::parse(read(std::string(QUERN_CLI_CONFIGS) + "/gemma-2-9b.json"));
+  config["head_dim"] = 512;
+  std::vector<std::string> arguments = {
+      "warm", "--config", write("wide.json", config.dump()), "--target", "sm_90a", "--list-only", "--page-size", "16"};
+  const Json listed = quern_json(arguments);
+  EXPECT_EQ(listed["code"], 0) << listed;
+  std::map<std::string, int> found;
+  for (const Json& kernel : listed["kernels"]) {
+    if (kernel["op"] != "attention") continue;
+    const std::string spec = kernel["spec"];
+    EXPECT_TRUE(has(spec, "dim_k=512 dim_v=512")) << spec;
+    ++found[spec.substr(0, spec.find(' '))];
+  }
+  EXPECT_EQ(found, (std::map<std::string, int>{{"variant=wide", 1}, {"variant=wide_few", 1}}));
+  arguments.insert(arguments.end(), {"--kv-dtype", "e4m3"});
+  const Json told = quern_json(arguments);
+  EXPECT_EQ(told["code"], 1);
+  ASSERT_EQ(told["unserved"].size(), 1U) << told["unserved"];
+  EXPECT_TRUE(
+      has(told["unserved"][0]["text"].get<std::string>(), "e4m3; allowed with head dims larger than 256: bf16"));
+}
+
 // What a product that cannot be aligned needs is told too.
 TEST_F(WarmTest, RowsThatAreNotAlignedAreTold) {
   Json config = Json::parse(read(std::string(QUERN_CLI_CONFIGS) + "/llama-3-8b.json"));

@@ -4,9 +4,12 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <memory>
+#include <numeric>
 #include <stdexcept>
 
+#include "bindings/engine/lookup.h"
 #include "tests/engine/golden.h"
 
 namespace quern::test {
@@ -30,7 +33,7 @@ class EngineTest : public testing::Test {
  protected:
   void make(const Limits& limits) {
     context_ = engine_context();
-    model_ = std::make_unique<Model>(context_.get(), device_of(context_.get()), kModel, limits);
+    model_ = std::make_unique<Model>(context_.get(), device_of(context_.get()), *checkpoint_, limits);
   }
   // Drawn, so that a logit that is another one makes another token.
   static Request request(const Tokens& prompt, std::int64_t count, Tokens* answer) {
@@ -55,6 +58,7 @@ class EngineTest : public testing::Test {
   }
 
   demo::Context context_;
+  const std::unique_ptr<engine::Checkpoint> checkpoint_ = engine::open_checkpoint(kModel);
   std::unique_ptr<Model> model_;
   const Golden golden_ = read_golden();
 };
@@ -138,6 +142,83 @@ TEST_F(EngineTest, ACancelledRequestLeavesItsPages) {
   EXPECT_EQ(engine.pages().free(), engine.pages().count());
 }
 
+// A text that says the same again and again: drafts are taken, and change no token.
+TEST_F(EngineTest, DraftsChangeNoToken) {
+  Limits limits = small_limits();
+  limits.drafts = 3;
+  make(limits);
+  Tokens text = golden_.cases[0].ids;
+  text.insert(text.end(), golden_.cases[0].ids.begin(), golden_.cases[0].ids.end());
+  Tokens expected, answers[2];
+  const auto greedy = [&](const Tokens& prompt, Tokens* answer) {
+    Request made = request(prompt, 14, answer);
+    made.sampling.temperature = 0.0f;
+    return made;
+  };
+  {
+    // Token by token, by hand.
+    std::vector<std::int32_t> pages(16);
+    std::iota(pages.begin(), pages.end(), 0);
+    Tokens all(text.begin(), text.end());
+    for (std::size_t done = 0; expected.size() < 14;) {
+      const auto count = std::min<std::size_t>(all.size() - done, 12);
+      const auto first = all.begin() + static_cast<std::ptrdiff_t>(done);
+      const auto next = model_->step(
+          {{{first, first + static_cast<std::ptrdiff_t>(count)}, static_cast<std::int64_t>(done), &pages, {}}});
+      done += count;
+      if (done == all.size()) all.push_back(next[0][0]), expected.push_back(next[0][0]);
+    }
+  }
+  Engine engine(*model_);
+  engine.add(greedy(text, &answers[0]));
+  Tokens drawn;
+  engine.add(request(golden_.cases[1].ids, 8, &drawn));
+  engine.run();
+  EXPECT_EQ(answers[0], expected);
+  EXPECT_EQ(drawn, alone(golden_.cases[1].ids, 8));
+  EXPECT_GT(engine.counts().accepted, 0);
+  EXPECT_LE(engine.counts().accepted, engine.counts().drafted);
+  EXPECT_EQ(engine.pages().free(), engine.pages().count());
+  const std::vector<std::int32_t> pages(16);
+  EXPECT_THROW(model_->step({{{1, 2, 3, 4, 5}, 0, &pages, {}, 4}}), std::runtime_error) << "more than it is ready for";
+  EXPECT_THROW(model_->step({{{1, 2}, 0, &pages, {}, 2}}), std::runtime_error) << "nothing but drafts";
+  EXPECT_THROW(model_->step({{{1, 2}, 0, &pages, {.temperature = 1.0f}, 1}}), std::runtime_error) << "drawn";
+}
+
+TEST_F(EngineTest, AForkWritesIntoACopy) {
+  make(small_limits());
+  const Tokens& prompt = golden_.cases[1].ids;
+  Tokens first, second, third;
+  Engine engine(*model_);
+  const std::int64_t number = engine.add(request(prompt, 9, &first));
+  while (first.size() < 2) engine.step();
+  Tokens shared = prompt;
+  shared.insert(shared.end(), first.begin(), first.end());
+  Request other = request({}, 6, &second);
+  other.sampling.seed = 99;
+  EXPECT_GT(engine.fork(number, other), number);
+  const std::int64_t computed = engine.counts().computed;
+  Request same = request({}, 7, &third);
+  same.sampling.seed = prompt.size();
+  engine.fork(number, same);
+  engine.run();
+  EXPECT_EQ(third, Tokens(first.begin() + 2, first.end())) << "one seed, one text";
+  EXPECT_NE(second, Tokens(third.begin(), third.begin() + 6));
+  EXPECT_EQ(engine.counts().computed - computed, 6 + 7 + 7) << "nothing is computed twice";
+  EXPECT_EQ(engine.counts().copied, shared.size() % 4 == 1 ? 0 : 2);
+  EXPECT_EQ(engine.pages().free(), engine.pages().count());
+  EXPECT_EQ(engine.fork(number, other), -1);
+
+  // The same from nothing.
+  Tokens again;
+  Request whole = request(shared, 6, &again);
+  whole.sampling.seed = 99;
+  Engine fresh(*model_);
+  fresh.add(whole);
+  fresh.run();
+  EXPECT_EQ(again, second);
+}
+
 TEST_F(EngineTest, RefusesWhatCannotBeAnswered) {
   make(small_limits());
   Engine engine(*model_);
@@ -146,6 +227,27 @@ TEST_F(EngineTest, RefusesWhatCannotBeAnswered) {
   EXPECT_THROW(engine.add(request({0, 1}, 63, &none)), std::runtime_error);
   EXPECT_THROW(engine.add(request({0, 1024}, 4, &none)), std::runtime_error);
   EXPECT_FALSE(engine.step());
+
+  Request meddling = request({0, 1}, 2, &none);
+  meddling.take = [&](std::int32_t) {
+    EXPECT_THROW(engine.cancel(0), std::runtime_error);
+    EXPECT_THROW(engine.fork(0, {}), std::runtime_error);
+    return true;
+  };
+  engine.add(std::move(meddling));
+  engine.run();
+}
+
+TEST(LookUp, FindsWhatFollowedTheLastWords) {
+  using engine::look_up;
+  EXPECT_EQ(look_up(Tokens{1, 2, 3, 4, 5, 1, 2, 3}, 9), (Tokens{4, 5, 1, 2, 3}));
+  EXPECT_EQ(look_up(Tokens{1, 2, 3, 4, 5, 1, 2, 3}, 2), (Tokens{4, 5}));
+  EXPECT_EQ(look_up(Tokens{7, 2, 3, 4, 8, 2, 3, 5, 1, 2, 3}, 1), Tokens{5}) << "the latest with two words";
+  EXPECT_EQ(look_up(Tokens{1, 2, 3, 4, 8, 2, 3, 5, 1, 2, 3}, 1), Tokens{4}) << "three words before two";
+  EXPECT_EQ(look_up(Tokens{6, 6, 6}, 4), Tokens{6});
+  EXPECT_EQ(look_up(Tokens{1, 2, 3, 4}, 4), Tokens{});
+  EXPECT_EQ(look_up(Tokens{1}, 4), Tokens{});
+  EXPECT_EQ(look_up(Tokens{6, 6, 6}, 0), Tokens{});
 }
 
 }  // namespace

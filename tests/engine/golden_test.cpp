@@ -30,7 +30,7 @@ double logsumexp(const float* logits, std::size_t count) {
 class Reading {
  public:
   Reading(quern_context* context, const Limits& limits)
-      : limits_(limits), model_(context, device_of(context), kModel, limits) {
+      : limits_(limits), model_(context, device_of(context), *engine::open_checkpoint(kModel), limits) {
     for (std::int32_t page = 0; page < static_cast<std::int32_t>(limits.context / limits.page_size); ++page)
       pages_.push_back(page);
   }
@@ -61,7 +61,7 @@ Limits one_sequence() {
 }
 
 TEST(Tokenizer, MakesGoldenTokens) {
-  const engine::Tokenizer tokenizer(kModel + "/tokenizer.json");
+  const engine::Tokenizer tokenizer(engine::open_checkpoint(kModel)->vocabulary());
   for (const GoldenCase& c : read_golden().cases) {
     std::vector<std::int32_t> tokens = tokenizer.encode("<|begin|>" + c.prompt);
     EXPECT_EQ(tokens, c.ids) << c.prompt;
@@ -109,14 +109,14 @@ double nll_of(Model& model, const std::vector<std::int32_t>& text) {
 }
 
 // On `host`, where it takes its time, one text of eight.
-void expect_nll(bool fp8_cache, double allowed) {
+void expect_nll(bool fp8_cache, bool fp8_weights, double allowed) {
   const demo::Context context = engine_context();
   const quern_device_info device = device_of(context.get());
   const Golden golden = read_golden();
   Limits limits;
   limits.sequences = limits.tokens = 128, limits.context = limits.page_size * 32, limits.pages = 32;
-  limits.fp8_cache = fp8_cache;
-  Model model(context.get(), device, kModel, limits);
+  limits.fp8_cache = fp8_cache, limits.fp8_weights = fp8_weights;
+  Model model(context.get(), device, *engine::open_checkpoint(kModel), limits);
   const std::size_t count = device.device_type == kDLCUDA ? golden.sequences.size() : 1;
   double sum = 0.0, exact = 0.0;
   for (std::size_t i = 0; i < count; ++i) {
@@ -126,8 +126,9 @@ void expect_nll(bool fp8_cache, double allowed) {
   EXPECT_NEAR(sum / static_cast<double>(count), exact / static_cast<double>(count), allowed);
 }
 
-TEST(Golden, TextHeldOutIsAsLikely) { expect_nll(false, 0.005); }
-TEST(Golden, TextHeldOutIsNearlyAsLikelyFromACacheOf8Bits) { expect_nll(true, 0.02); }
+TEST(Golden, TextHeldOutIsAsLikely) { expect_nll(false, false, 0.005); }
+TEST(Golden, TextHeldOutIsNearlyAsLikelyFromACacheOf8Bits) { expect_nll(true, false, 0.02); }
+TEST(Golden, TextHeldOutIsNearlyAsLikelyByWeightsOf8Bits) { expect_nll(false, true, 0.03); }
 
 // The greedy tokens of all prompts at once, whose answers begin at different steps. Where the two largest logits lie
 // within 0.02 of each other bf16 may choose either, and what follows is another text.
@@ -136,7 +137,7 @@ TEST(Golden, GreedyTokensAreTheSame) {
   const Golden golden = read_golden();
   Limits limits;
   limits.sequences = 5, limits.tokens = 24, limits.context = 128;
-  Model model(context.get(), device_of(context.get()), kModel, limits);
+  Model model(context.get(), device_of(context.get()), *engine::open_checkpoint(kModel), limits);
   Engine engine(model);
   constexpr std::size_t kTokens = 32;
   std::vector<std::vector<std::int32_t>> answers(golden.cases.size());

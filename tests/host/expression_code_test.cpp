@@ -117,6 +117,17 @@ class Evaluator {
     if (name == "min") return least(x, y);
     if (name == "max") return most(x, y);
     if (name == "pow") return std::pow(x, y);
+    if (name == "exp2") return std::exp2(x);
+    if (name == "expm1") return std::expm1(x);
+    if (name == "log2") return std::log2(x);
+    if (name == "log1p") return std::log1p(x);
+    if (name == "sin") return std::sin(x);
+    if (name == "cos") return std::cos(x);
+    if (name == "atan2") return std::atan2(x, y);
+    if (name == "floor") return std::floor(x);
+    if (name == "ceil") return std::ceil(x);
+    if (name == "trunc") return std::trunc(x);
+    if (name == "round") return std::nearbyint(x);
     EXPECT_EQ(name, "clamp");
     return least(most(x, y), z);
   }
@@ -201,6 +212,9 @@ TEST_P(ExpressionCodeOn, Compiles) {
       "silu(gate*scalar0+col0)*clamp(up,-scalar1,scalar1)+tensor2",
       "select(!(acc<row1)&&(acc>=1||acc!=2),exp(-abs(acc))/(1e-3+log(1+acc*acc)),pow(sqrt(acc),rsqrt(3)))",
       "gelu(min(acc,gelu_tanh(acc)))+erf(tanh(sigmoid(max(relu(acc),-(-acc)))))",
+      "sin(acc)*cos(atan2(acc,2))+exp2(log2(expm1(log1p(acc))))-floor(ceil(trunc(round(acc))))",
+      "f16(acc)+bf16(acc)+e4m3(acc)*e5m2(acc)+number(abs(int8(acc)%5-uint8(acc)<<2)>>1^~int16(acc)/3)",
+      "number(max(int64(acc<1),clamp(int32(acc),-3,4)|2)&int64(acc))",
   };
   std::vector<std::string> codes = {intern("acc").code};
   for (const char* text : texts) codes.push_back(intern(text).code);

@@ -36,8 +36,30 @@ QUERN_DEVICE f32 apply(int which, f32 x, f32 y, f32 z) {
       return max(x, y);
     case 14:
       return pow(x, y);
-    default:
+    case 15:
       return clamp(x, y, z);
+    case 16:
+      return exp_of_two(x);
+    case 17:
+      return expm1(x);
+    case 18:
+      return log_of_two(x);
+    case 19:
+      return log1p(x);
+    case 20:
+      return sin(x);
+    case 21:
+      return cos(x);
+    case 22:
+      return floor(x);
+    case 23:
+      return ceil(x);
+    case 24:
+      return trunc(x);
+    case 25:
+      return round(x);
+    default:
+      return atan2(x, y);
   }
 }
 

@@ -42,6 +42,16 @@ const Function kFunctions[] = {
     {"silu", 9, 4, [](double x) { return gated(x, sigmoid(x)); }},
     {"gelu", 10, 4.5, [](double x) { return gated(x, std::erfc(-x / std::sqrt(2.0)) / 2); }},
     {"gelu_tanh", 11, 4, [](double x) { return gated(x, sigmoid(gelu_tanh_argument(x))); }},
+    {"exp2", 16, 1.5, [](double x) { return std::exp2(x); }},
+    {"expm1", 17, 2, [](double x) { return std::expm1(x); }},
+    {"log2", 18, 1.5, [](double x) { return std::log2(x); }},
+    {"log1p", 19, 2, [](double x) { return std::log1p(x); }},
+    {"sin", 20, 3, [](double x) { return std::sin(x); }},
+    {"cos", 21, 3, [](double x) { return std::cos(x); }},
+    {"floor", 22, 0, [](double x) { return std::floor(x); }},
+    {"ceil", 23, 0, [](double x) { return std::ceil(x); }},
+    {"trunc", 24, 0, [](double x) { return std::trunc(x); }},
+    {"round", 25, 0, [](double x) { return std::nearbyint(x); }},
 };
 
 double ulp(double value) {
@@ -132,6 +142,10 @@ TEST_F(Pointwise, LimitsAreReached) {
       {9, {-0.0f, inf, nan, -0.0f, -0.0f, -0.0f, 0}},   // silu
       {10, {-0.0f, inf, nan, -0.0f, -0.0f, -0.0f, 0}},  // gelu
       {11, {-0.0f, inf, nan, -0.0f, -0.0f, -0.0f, 0}},  // gelu_tanh
+      {16, {0, inf, nan, 0, 0, 1, 1}},                  // exp2
+      {17, {-1, inf, nan, -1, -1, -0.0f, 0}},           // expm1
+      {18, {nan, inf, nan, nan, nan, -inf, -inf}},      // log2
+      {19, {nan, inf, nan, nan, nan, -0.0f, 0}},        // log1p
   };
   for (const Row& row : rows) {
     const std::vector<float> out = apply(row.which, ends);
@@ -212,6 +226,24 @@ TEST_F(Pointwise, PowHasTheSpecialCasesOfIeee754) {
   }
   std::printf("pow        %.2f ulp\n", worst);
   EXPECT_LE(worst, 4);
+}
+
+TEST_F(Pointwise, Atan2KnowsTheQuadrants) {
+  std::vector<float> y, x;
+  powers(&y, &x);
+  const std::vector<float> out = apply(26, y, x, y);
+  // apply() gives the first list as x of the kernel, which is atan2's y.
+  double worst = 0;
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    const double exact = std::atan2(static_cast<double>(y[i]), static_cast<double>(x[i]));
+    if (same(out[i], exact)) continue;
+    ASSERT_FALSE(std::isnan(exact) || std::isnan(out[i])) << y[i] << " " << x[i];
+    ASSERT_EQ(std::signbit(out[i]), std::signbit(exact)) << y[i] << " " << x[i];
+    const double error = std::abs(out[i] - exact);
+    if (error >= kSmallestNormal) worst = std::max(worst, error / ulp(exact));
+  }
+  std::printf("atan2      %.2f ulp\n", worst);
+  EXPECT_LE(worst, 3);
 }
 
 class PointwiseOn : public testing::TestWithParam<const char*> {};

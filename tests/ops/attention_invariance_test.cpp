@@ -94,6 +94,13 @@ TEST(AttentionInvariance, ARowIsTheSameInEveryBatchWithEverythingOn) {
   expect_invariant(c, {{1, 40}, {3, 900}, {30, 30}, {1, 1300}, {0, 12}, {5, 500}, {1, 0}, {2, 700}});
 }
 
+TEST(AttentionInvariance, ARowIsTheSameInEveryBatchWithWideHeads) {
+  AttentionCase c = named("wide");
+  c.dim_k = 512;
+  c.kv_heads = 1;
+  expect_invariant(c, {{1, 40}, {3, 700}, {0, 12}, {40, 50}, {1, 257}});
+}
+
 // Decoded alone without cu_q, or with it beside others; with other bounds; on fewer SMs; with other pages.
 TEST(AttentionInvariance, NothingElseOfACallChangesARow) {
   AttentionCase c = named("others");

@@ -83,6 +83,10 @@ TEST(AttentionNaN, HarmsOnlyTheQueriesThatSeeIt) {
   c.alibi = c.sinks = true;
   c.left = 90;
   expect_harm_where_seen(c);
+  c = {};
+  c.name = "nan_wide";
+  c.dim_k = 512;
+  expect_harm_where_seen(c);
 }
 
 }  // namespace

@@ -54,6 +54,9 @@ std::vector<Prepared> prepared() {
   AttentionCase unaligned = prefill;
   unaligned.alignment = 4;
   AttentionCase speculative = maxima(6, 40, 8, 128);
+  AttentionCase wide = maxima(4, 30, 12, 128);
+  wide.dim_k = 512;
+  wide.kv_heads = 1;
   return {{"prefill", prefill, any},
           {"group of 8", group8, any},
           {"everything", everything, any},
@@ -61,7 +64,8 @@ std::vector<Prepared> prepared() {
           {"without a bound on the queries", without_bound, any},
           {"batch-invariant", invariant, any},
           {"aligned to 4", unaligned, any},
-          {"speculative", speculative, {decode_of({50}), {{2, 50}}, {{8, 100}, {3, 3}}, {{5, 128}}}}};
+          {"speculative", speculative, {decode_of({50}), {{2, 50}}, {{8, 100}, {3, 3}}, {{5, 128}}}},
+          {"wide heads", wide, {decode_of({50}), {{8, 100}, {3, 3}}, {{9, 128}}}}};
 }
 
 TEST(AttentionPrepare, NoSmallerCallMissesNorNeedsMore) {

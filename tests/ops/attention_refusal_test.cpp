@@ -137,7 +137,7 @@ TEST(AttentionRefuses, ShapesThatDoNotFitTogether) {
       {
           {"head dim 0", {"q.shape[2]", "multiples of 8"}, [](P p) { p.tensors().q.shape[2] = 0; }},
           {"head dim 12", {"q.shape[2]", "12"}, [](P p) { p.tensors().q.shape[2] = 12; }},
-          {"head dim 264", {"q.shape[2]", "264", "256"}, [](P p) { p.tensors().q.shape[2] = 264; }},
+          {"head dim 1032", {"q.shape[2]", "1032", "1024"}, [](P p) { p.tensors().q.shape[2] = 1032; }},
           {"no heads", {"q.shape[1]"}, [](P p) { p.tensors().q.shape[1] = 0; }},
           {"heads no multiple", {"q.shape[1]", "multiple"}, [](P p) { p.tensors().q.shape[1] = 5; }},
           {"k's head dim", {"k.shape[3]", "64"}, [](P p) { p.tensors().k.shape[3] = 56; }},

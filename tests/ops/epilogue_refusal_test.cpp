@@ -2,7 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
+#include "tests/ops/array.h"
 #include "tests/ops/gemm_mistakes.h"
+#include "tests/ops/refusal.h"
 
 namespace quern::test {
 namespace {
@@ -198,6 +200,20 @@ TEST(EpilogueRefuses, OperandsWithoutTheBatchInFront) {
                                   {"epilogue.operands[2].shape[0]", "3"},
                                   [](P p) { p.tensors().operands[2].box.shape[0] = 2; }},
                              });
+}
+
+// What expressions have for pointwise alone.
+TEST(EpilogueRefuses, PlacesAndIntegers) {
+  Array a(Element::f32, {2, 4}), b(Element::f32, {3, 4}), out(Element::f32, {2, 3});
+  for (const char* const formula : {"acc+number(place)", "acc*number(index1)", "int8(acc)", "acc+number(integer0)"}) {
+    auto epilogue = sized<quern_epilogue>();
+    auto args = sized<quern_gemm_args>();
+    args.a = a.tensor(), args.b = b.tensor(), args.out = out.tensor(), args.epilogue = &epilogue;
+    ASSERT_EQ(quern_expression_create(context(), formula, &epilogue.expression, nullptr), QUERN_OK);
+    expect_refused({"epilogue.expression", formula, "a number as its value", "scalarN"},
+                   [&](quern_error* e) { return quern_gemm(context(), &args, e); });
+    EXPECT_TRUE(out.is_untouched(0, 0) && out.is_untouched(1, 2));
+  }
 }
 
 }  // namespace

@@ -530,20 +530,23 @@ TEST_P(MlaAppendThenDecode, EqualsDecodeOfPlainTensors) {
   };
   ASSERT_NO_FATAL_FAILURE(decode(appended.args.cache, appended.args.cache_scale, appended.args.cache_type, one));
   ASSERT_NO_FATAL_FAILURE(decode(plain.tensor(), nullptr, 0, two));
+  double sum = 0.0, difference = 0.0, largest = 0.0;
   for (std::int64_t s = 0; s < 2; ++s) {
     for (std::int64_t h = 0; h < c.heads; ++h) {
       for (std::int64_t d = 0; d < c.d_latent; ++d) {
-        // Codes times scales are rounded where tensor cores take them, in another order of the same sums: that may move
-        // a result to its neighbour.
-        if (c.codes()) {
-          ASSERT_NEAR(one.get(s, h, d), two.get(s, h, d), 0.02 + std::fabs(two.get(s, h, d)) / 64)
-              << s << " " << h << " " << d;
-        } else {
-          ASSERT_EQ(one.get(s, h, d), two.get(s, h, d)) << s << " " << h << " " << d;
-        }
+        const double x = one.get(s, h, d), y = two.get(s, h, d);
+        if (!c.codes()) ASSERT_EQ(x, y) << s << " " << h << " " << d;
+        sum += y * y, difference += (x - y) * (x - y), largest = std::fmax(largest, std::fabs(x - y));
       }
     }
   }
+  if (!c.codes()) return;
+  // Codes times scales are rounded where tensor cores take them: each number is off by up to 2^-9 of itself, a score of
+  // rope columns that are ten times as large as queries by some hundredths, a result with its weights. As a whole that
+  // is 0.4 % of the results, in single ones a few times as much.
+  const double size = std::sqrt(sum), count = 2.0 * static_cast<double>(c.heads * c.d_latent);
+  EXPECT_LE(std::sqrt(difference), 0.01 * size);
+  EXPECT_LE(largest, 0.25 * size / std::sqrt(count));
 }
 
 // What only the device can see is told in the status and skipped; on `host` it is refused by name.

@@ -94,6 +94,7 @@ constexpr const char* kOthers[] = {
     "attention * variant=medium dtype=f16 cache=e5m2 scales=token dim_k=72 dim_v=40 page_size=0 mask=1",
     "attention * variant=large dtype=bf16 q=e4m3 cache=e4m3 dim_k=128 group=4 page_size=64",
     "attention * variant=large dtype=bf16 dim_k=128 group=4 page_size=16 mask=1",
+    "attention * variant=wide dtype=bf16 dim_k=512 group=8 page_size=16",
     "mla_decode * variant=rows16 dtype=bf16",
     "mla_decode * variant=rows32 dtype=f16 cache=rows656 indices=positions cap=1",
     "mla_decode * variant=combine dtype=bf16",
@@ -139,6 +140,9 @@ void print_resources(quern_context* context, const std::string& target, const st
     if (std::string(entry.entry_name) == "quern_attention_decode" && target.starts_with("sm_")) {
       EXPECT_GE(entry.registers, 1);
       EXPECT_LE(entry.local_bytes, 64) << "decode spills: " << constants;
+    }
+    if (std::string(entry.entry_name) == "quern_attention_wide" && target.starts_with("sm_")) {
+      EXPECT_EQ(entry.local_bytes, 0) << "wide heads spill: " << constants;
     }
     // What moves bytes at the memory's speed has no registers to spill: whole vectors of 16 bits in rows of common
     // length.
@@ -230,14 +234,17 @@ TEST(TargetsWithWarpgroups, TakeAttention) {
            "attention * variant=streams dtype=f16 cache=int8 scales=token dim_k=128 group=8 page_size=64\n"
            "attention * variant=streams dtype=bf16 q=e4m3 cache=e5m2 dim_k=64 group=8 page_size=0 mask=1 cap=1\n"
            "attention * variant=streams dtype=f16 q=e5m2 dim_k=96 dim_v=64 page_size=0\n"
-           "attention * variant=streams dtype=bf16 dim_k=256 page_size=ragged alibi=1 sinks=1\n");
-  EXPECT_EQ(warmed.size(), 10u);
+           "attention * variant=streams dtype=bf16 dim_k=256 page_size=ragged alibi=1 sinks=1\n"
+           "attention * variant=wide dtype=f16 dim_k=1024 page_size=ragged mask=1 cap=1 alibi=1 sinks=1\n"
+           "attention * variant=wide_few dtype=bf16 dim_k=512 dim_v=264 group=4 page_size=0\n");
+  EXPECT_EQ(warmed.size(), 12u);
   expect_compiled(warmed);
   print_resources(context.get(), "sm_90a", warmed);
   each_entry(context.get(), "sm_90a", warmed, [](const quern_entry& entry) {
     const bool streams = std::string(entry.entry_name) == "quern_attention_streams";
-    const bool wide = constants_of(entry).find("HEAD_DIM_K=256 ") != std::string::npos;
-    EXPECT_LE(entry.local_bytes, wide ? 160 : streams ? 0 : 48) << constants_of(entry);
+    const bool portable = std::string(entry.entry_name) == "quern_attention_wide";
+    const bool large = constants_of(entry).find("HEAD_DIM_K=256 ") != std::string::npos;
+    EXPECT_LE(entry.local_bytes, large ? 160 : streams || portable ? 0 : 48) << constants_of(entry);
   });
 }
 

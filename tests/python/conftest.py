@@ -10,8 +10,8 @@ import quern
 
 @pytest.fixture(scope="session")
 def cache_folder(tmp_path_factory):
-    """One cache for the session, so that tests share what is compiled."""
-    return tmp_path_factory.mktemp("cache")
+    """One cache for the session, so that tests share what is compiled; with QUERN_TEST_CACHE one for several."""
+    return os.environ.get("QUERN_TEST_CACHE") or tmp_path_factory.mktemp("cache")
 
 
 @pytest.fixture

@@ -41,3 +41,56 @@ def test_rmsnorm_refuses(context):
         context.rmsnorm(x, residual_out=np.zeros_like(x))
     with pytest.raises(quern.InvalidError, match=r"weight.shape\[0\] is 7"):
         context.rmsnorm(x, np.zeros(7, np.float32))
+
+
+def normalised(x, eps=1e-5):
+    x = x.astype(np.float64)
+    return (x - x.mean(-1, keepdims=True)) / np.sqrt(x.var(-1, keepdims=True) + eps)
+
+
+def test_norms_by_name(context, rng):
+    x, residual = rng.standard_normal((2, 6, 72)).astype(np.float32)
+    weight, bias = rng.standard_normal((2, 72)).astype(np.float32)
+    scale, shift = rng.standard_normal((2, 2, 72)).astype(np.float32)
+    close = {"rtol": 1e-4, "atol": 1e-5}
+    np.testing.assert_allclose(context.layer_norm(x, weight, bias), normalised(x) * weight + bias, **close)
+    out, total = context.layer_norm(x, residual=residual, dtype="f16")
+    assert out.dtype == np.float16
+    np.testing.assert_allclose(total, x + residual)
+    expected = normalised(x) * (1 + np.repeat(scale, 3, 0)) + np.repeat(shift, 3, 0)
+    np.testing.assert_allclose(context.adaln(x, scale, shift), expected, **close)
+    np.testing.assert_allclose(context.l2_norm(x), x / np.linalg.norm(x, axis=1, keepdims=True), **close)
+    image = rng.standard_normal((2, 6, 5, 7)).astype(np.float32)
+    channel = rng.standard_normal(6).astype(np.float32)
+    by = channel[:, None, None]
+    found = context.group_norm(image, 3, channel, channel)
+    assert found.shape == image.shape
+    np.testing.assert_allclose(found, normalised(image.reshape(2, 3, -1)).reshape(image.shape) * by + by, **close)
+    found = context.instance_norm(image)
+    np.testing.assert_allclose(found, normalised(image.reshape(2, 6, -1)).reshape(image.shape), **close)
+    last = np.ascontiguousarray(image.transpose(0, 2, 3, 1)).transpose(0, 3, 1, 2)
+    found, total = context.group_norm(last, 3, channel, channel, residual=last)
+    assert found.strides == total.strides == last.strides
+    exact = normalised(2 * image.reshape(2, 3, -1)).reshape(image.shape)
+    np.testing.assert_allclose(found, exact * by + by, **close)
+    np.testing.assert_allclose(total, 2 * image, **close)
+    with pytest.raises(quern.InvalidError, match="not compact"):
+        context.group_norm(image[:, :, ::2], 3)
+
+
+def test_norm_backward(context, rng):
+    x, dout = rng.standard_normal((2, 9, 40)).astype(np.float32)
+    weight = rng.standard_normal(40).astype(np.float32)
+    dx, dweight, dbias = context.layer_norm_backward(dout, x, weight)
+    y, g = normalised(x), dout * weight
+    inverse = 1 / np.sqrt(x.var(1, keepdims=True) + 1e-5)
+    exact = inverse * (g - g.mean(1, keepdims=True) - y * (g * y).mean(1, keepdims=True))
+    close = {"rtol": 1e-3, "atol": 1e-5}
+    np.testing.assert_allclose(dx, exact, **close)
+    np.testing.assert_allclose(dweight, (dout * y).sum(0), **close)
+    np.testing.assert_allclose(dbias, dout.sum(0), **close)
+    dx, dweight = context.rmsnorm_backward(dout, x, weight, add=x)
+    inverse = 1 / np.sqrt((x**2).mean(1, keepdims=True) + 1e-5)
+    y = x * inverse
+    np.testing.assert_allclose(dx, inverse * (g - y * (g * y).mean(1, keepdims=True)) + x, **close)
+    np.testing.assert_allclose(dweight, (dout * y).sum(0), **close)

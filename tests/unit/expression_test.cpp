@@ -54,6 +54,30 @@ TEST(Expression, HasOneCanonicalTextAndItsCode) {
       {"clamp(acc, -448, 448)", "clamp(acc,-448,448)", "clamp(acc, (-448.0f), 448.0f)"},
       {"gelu_tanh(min(max(pow(acc,2),rsqrt(row3)),erf(col2)))", "gelu_tanh(min(max(pow(acc,2),rsqrt(row3)),erf(col2)))",
        "gelu_tanh(min(max(pow(acc, 2.0f), rsqrt(x3)), erf(x2)))"},
+      {"exp2( log2(acc) )", "exp2(log2(acc))", "exp_of_two(log_of_two(acc))"},
+      {"atan2(sin(acc),f16(1))", "atan2(sin(acc),f16(1))", "atan2(sin(acc), rounded_to<f16>(1.0f))"},
+      // Integers, and numbers that are written as such beside them.
+      {"integer0+1", "integer0+1", "whole_sum(x0, 1ll)"},
+      {"2*(3-1)*integer0", "2*(3-1)*integer0", "whole_product(whole_product(2ll, whole_difference(3ll, 1ll)), x0)"},
+      {"integer0*16777217", "integer0*16777217", "whole_product(x0, 16777217ll)"},
+      {"integer0/-2%7", "integer0/-2%7", "whole_remainder(whole_quotient(x0, whole_negative(2ll)), 7ll)"},
+      {"integer0 & ~integer1 | 3 ^ integer0 << 2 >> 1", "integer0&~integer1|3^integer0<<2>>1",
+       "((x0 & (~x1)) | (3ll ^ shifted_right(shifted_left(x0, 2ll), 1ll)))"},
+      {"(integer0|1)&2", "(integer0|1)&2", "((x0 | 1ll) & 2ll)"},
+      {"select(integer0+1==integer1&&index5<place,1,2)", "select(integer0+1==integer1&&index5<place,1,2)",
+       "(((whole_sum(x0, 1ll) == x1) && (index5 < place)) ? 1.0f : 2.0f)"},
+      {"select(integer0==1,integer1,0)", "select(integer0==1,integer1,0)", "((x0 == 1ll) ? x1 : 0ll)"},
+      {"max(abs(integer0),clamp(1,0,integer1))", "max(abs(integer0),clamp(1,0,integer1))",
+       "max(whole_abs(x0), whole_clamp(1ll, 0ll, x1))"},
+      // Beside numbers, and in functions of numbers, they become numbers.
+      {"integer0+1.0", "number(integer0)+1", "(number_of(x0) + 1.0f)"},
+      {"1/2+integer0", "1/2+number(integer0)", "((1.0f / 2.0f) + number_of(x0))"},
+      {"acc*index0", "acc*number(index0)", "(acc * number_of(index0))"},
+      {"exp(place)", "exp(number(place))", "exp(number_of(place))"},
+      {"number(integer0)", "number(integer0)", "number_of(x0)"},
+      {"int8(acc)&255", "int8(acc)&255", "(integer_of<i8>(acc) & 255ll)"},
+      {"int64(acc<1)*number(acc>2)", "number(int64(acc<1))*number(acc>2)",
+       "(number_of(integer_of<i64>((acc < 1.0f))) * number_of((acc > 2.0f)))"},
   };
   for (const Reading& reading : readings) {
     SCOPED_TRACE(reading.text);
@@ -74,6 +98,13 @@ TEST(Expression, TellsWhatItReads) {
   EXPECT_EQ(made.leaves, std::uint32_t{leaf_acc});
   EXPECT_EQ(intern("gate*up").leaves, std::uint32_t{leaf_gate | leaf_up});
   EXPECT_EQ(intern("row0").leaves, 0U);
+  const quern_expression& whole = intern("integer2*index0+index5");
+  EXPECT_EQ(whole.operands[2], integer);
+  EXPECT_EQ(whole.leaves, std::uint32_t{leaf_integer_operand | leaf_place | leaf_integer_value});
+  EXPECT_EQ(whole.indices, 0b100001U);
+  EXPECT_EQ(intern("scalar0+place").indices, 1U << kDimensions);
+  EXPECT_EQ(intern("scalar0+place").leaves, std::uint32_t{leaf_place});
+  EXPECT_EQ(intern("int8(acc)").leaves, std::uint32_t{leaf_acc | leaf_integer_value});
 }
 
 struct Refused {
@@ -114,7 +145,18 @@ TEST(Expression, IsRefusedWithThePlaceAndWhatIsAllowed) {
       {"+acc", {"byte 0: found \"+\""}},
       {"acc @ 2", {"byte 4: \"@\" means nothing", "+ - * /"}},
       {"acc = 2", {"byte 4: \"=\" means nothing"}},
-      {"acc & acc", {"byte 4: \"&\" means nothing", "&&"}},
+      {"acc & acc", {"byte 0: \"acc\" is a number", "\"&\" takes integers", "int64(x)"}},
+      {"integer0 & 1.5", {"byte 11: \"1.5\" is a number", "\"&\" takes integers"}},
+      {"integer0 << (1/2)", {"byte 12: \"(1/2)\" is a number", "\"<<\" takes integers"}},
+      {"~acc", {"byte 1: \"acc\" is a number", "\"~\" takes integers"}},
+      {"(acc<1)&1", {"byte 0: \"(acc<1)\" is a truth value", "\"&\" takes integers"}},
+      {"acc%2", {"byte 0: \"acc\" is a number", "\"%\" takes integers"}},
+      {"!integer0", {"byte 1: \"integer0\" is an integer", "\"!\" takes truth values"}},
+      {"select(integer0,1,2)", {"byte 7: \"integer0\" is an integer", "the first argument of select"}},
+      {"index6", {"there is no \"index6\"", "index0 to index5"}},
+      {"integer8", {"there is no \"integer8\"", "integer0 to integer7"}},
+      {"int64(1)", {"\"int64(1)\" is a constant"}},
+      {"tensor1+integer1", {"\"integer1\" and \"tensor1\" are the same operand, number 1"}},
       {"acc \x07", {"byte 4: \"\\x07\" means nothing"}},
       {"acc*\xc3\xa9", {"byte 4: \"\\xc3\" means nothing"}},
       {std::string("acc\0+1", 6), {"byte 3: \"\\x00\" means nothing"}},

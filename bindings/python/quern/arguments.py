@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import ctypes
-import functools
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -21,7 +20,7 @@ _LAUNCH_FIELDS = ("stream", "workspace", "workspace_size")
 
 
 # Tensors that are written over where no other is given for their result.
-_IN_PLACE: dict[str, dict[str, str]] = {
+IN_PLACE: dict[str, dict[str, str]] = {
     "rope": {"q": "q_out", "k": "k_out"},
     "kv_append": {"q": "q_out"},
     "mla_append": {"q_rope": "q_rope_out"},
@@ -31,28 +30,12 @@ _IN_PLACE: dict[str, dict[str, str]] = {
 
 def _is_written(op: str, name: str, args: Any, given: dict[str, Any]) -> bool:
     """Read-only memory is refused for what an op writes, since a DLTensor cannot say so to the library."""
-    if op == "quantize" and name == "scale":
+    if (op, name) in (("quantize", "scale"), ("norm", "out_scale")):
         return args.scale_kind != _abi.QUERN_SCALE_STATIC
     if op in ("kv_append", "mla_append") and name.endswith("_scale"):
         return len(getattr(given[name], "shape", ())) > 1  # a scale of a tensor or a head is read
-    instead = _IN_PLACE.get(op, {}).get(name)
+    instead = IN_PLACE.get(op, {}).get(name)
     return name in _abi.OUTPUTS[op] or (instead is not None and instead not in given)
-
-
-@functools.cache
-def _pointed_to(kind: type[ctypes.Structure]) -> dict[str, type[ctypes.Structure]]:
-    """The fields that point to a struct of quern's own that the caller fills, as its size says."""
-    pointed = {name: getattr(of, "_type_", None) for name, of in structs.field_kinds(kind).items()}
-    return {
-        name: of
-        for name, of in pointed.items()
-        if isinstance(of, type) and issubclass(of, ctypes.Structure) and hasattr(of, "size")
-    }
-
-
-def _counts(kind: type[ctypes.Structure]) -> list[str]:
-    """The fields that say how long another is, which the sequence itself says here."""
-    return [name for name in structs.field_kinds(kind) if name.endswith("_count")]
 
 
 class _Part:
@@ -73,7 +56,7 @@ class _Part:
             if kind is _TENSORS and not isinstance(value, (list, tuple)):
                 raise InvalidError(f"{name}: {type(value).__name__} given; allowed is a list of arrays")
             if kind in (_TENSOR, _TENSORS):
-                yield from value if kind is _TENSORS else (value,)
+                yield from (one for one in value if one is not None) if kind is _TENSORS else (value,)
 
     def is_used(self) -> bool:
         """Whether anything but flags that are off has been given."""
@@ -87,9 +70,16 @@ class Arguments:
         self, op: str, given: dict[str, Any], device: tuple[int, int], handle_of: Callable[[Any], Any]
     ) -> None:
         declared = _abi.OPS[op]
-        pointed_to = _pointed_to(declared.args)
-        own = _Part(declared.args, (*_LAUNCH_FIELDS, *pointed_to), _abi.quern_call_flags, declared.flags)
-        beside = {field: _Part(kind, _counts(kind), *_abi.FLAGS.get(kind, ())) for field, kind in pointed_to.items()}
+        pointed_to = structs.pointed_to(declared.args)
+        own = _Part(
+            declared.args,
+            (*_LAUNCH_FIELDS, *pointed_to, *structs.counts(declared.args)),
+            _abi.quern_call_flags,
+            declared.flags,
+        )
+        beside = {
+            field: _Part(kind, structs.counts(kind), *_abi.FLAGS.get(kind, ())) for field, kind in pointed_to.items()
+        }
         parts = [own, *beside.values()]
         given = {name: value for name, value in given.items() if value is not None}
         stream = given.pop("stream", None)
@@ -125,8 +115,14 @@ class Arguments:
         if kind is _TENSOR:
             written = _is_written(self.op, name, self.args, self.given)
             return ctypes.pointer(self._borrow(name, value, device, written).tensor)
-        borrowed = [self._borrow(f"{name}[{i}]", item, device, False) for i, item in enumerate(value)]
-        return (_TENSOR * len(borrowed))(*(ctypes.pointer(one.tensor) for one in borrowed))
+        written = name in _abi.OUTPUTS[self.op]
+        borrowed = [
+            None if item is None else self._borrow(f"{name}[{i}]", item, device, written)
+            for i, item in enumerate(value)
+        ]
+        return (_TENSOR * len(borrowed))(
+            *(_TENSOR() if one is None else ctypes.pointer(one.tensor) for one in borrowed)
+        )
 
     def _borrow(self, name: str, value: Any, device: tuple[int, int], written: bool) -> Borrowed:
         borrowed = borrow(value, name, device, self.stream)

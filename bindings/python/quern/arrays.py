@@ -48,34 +48,42 @@ def stream_handle(stream: Any, arrays: Iterable[Any], device: tuple[int, int]) -
 
 def shape_of(array: Any, argument: str, dimensions: int | None = None) -> tuple[int, ...]:
     """The extents of an array with memory; `dimensions`: how many there must be."""
-    if isinstance(array, Shape) or not hasattr(unwrap(array), "shape"):
-        raise InvalidError(f"{argument}: {type(array).__name__} given; allowed is an array with a shape and memory")
-    shape = tuple(unwrap(array).shape)
+    kind = type(array)
+    shape = None if kind is Shape else getattr(array.array if kind is Tensor else array, "shape", None)
+    if shape is None:
+        raise InvalidError(f"{argument}: {kind.__name__} given; allowed is an array with a shape and memory")
     if not shape or (dimensions is not None and len(shape) != dimensions):
-        raise InvalidError(f"{argument}: shape {shape} given; allowed are {dimensions or 'one or more'} dimensions")
-    return shape
+        raise InvalidError(
+            f"{argument}: shape {tuple(shape)} given; allowed are {dimensions or 'one or more'} dimensions"
+        )
+    return shape if isinstance(shape, tuple) else tuple(shape)
 
 
 def element(array: Any, argument: str) -> str:
     """The short name of an array's element type: "bf16"."""
     if isinstance(array, (Tensor, Shape)) and array.dtype is not None:
         return dtypes.name_of(array.dtype)
-    return dtypes.name_of(dtypes.parse(unwrap(array).dtype, argument))
+    return dtypes.short_name(unwrap(array).dtype, argument)
 
 
 def empty(shape: Sequence[int], like: Any, argument: str, dtype: object | None = None) -> Any:
     """An uninitialised array of `like`'s framework and device, its elements of `dtype` or as `like`'s. Types that NumPy
     lacks are ml_dtypes' where that has been imported, else a quern.Tensor over their bits."""
     array = unwrap(like)
-    name = element(like, argument) if dtype is None else dtypes.name_of(dtypes.parse(dtype, f"{argument}'s dtype"))
-    if is_torch(array):
-        torch = sys.modules["torch"]
-        if hasattr(torch, dtypes.LONG[name]):
-            return torch.empty(tuple(shape), dtype=getattr(torch, dtypes.LONG[name]), device=array.device)
-        raise InvalidError(f"{argument}: must be given, this PyTorch has no {dtypes.LONG[name]}")
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(array, torch.Tensor):
+        if dtype is None and array is like:
+            return torch.empty(shape, dtype=array.dtype, device=array.device)
+        name = dtypes.LONG[_name_for(like, argument, dtype)]
+        if hasattr(torch, name):
+            return torch.empty(shape, dtype=getattr(torch, name), device=array.device)
+        raise InvalidError(f"{argument}: must be given, this PyTorch has no {name}")
     numpy = sys.modules.get("numpy")
     if numpy is None or not isinstance(array, numpy.ndarray):
         raise InvalidError(f"{argument}: must be given, quern allocates outputs for NumPy and PyTorch arrays only")
+    if dtype is None and array is like:
+        return numpy.empty(shape, array.dtype)
+    name = _name_for(like, argument, dtype)
     if hasattr(numpy, dtypes.LONG[name]):
         return numpy.empty(shape, dtypes.LONG[name])
     if "ml_dtypes" in sys.modules and not isinstance(like, Tensor):
@@ -83,11 +91,27 @@ def empty(shape: Sequence[int], like: Any, argument: str, dtype: object | None =
     return Tensor(numpy.empty(shape, f"uint{dtypes.CODES[name][1]}"), name)
 
 
+def _name_for(like: Any, argument: str, dtype: object | None) -> str:
+    return element(like, argument) if dtype is None else dtypes.short_name(dtype, f"{argument}'s dtype")
+
+
+def alignment_of(arrays: Iterable[Any]) -> int:
+    """The bytes, up to 16, that the data of all of these arrays are aligned to; 16 where an array does not say."""
+    numpy = sys.modules.get("numpy")
+    address = 16
+    for array in map(unwrap, arrays):
+        if is_torch(array):
+            address |= array.data_ptr()
+        elif numpy is not None and isinstance(array, numpy.ndarray):
+            address |= array.ctypes.data
+    return address & -address
+
+
 def empty_rows(shape: tuple[int, int], like: Any, argument: str, dtype: object) -> Any:
     """[rows, n] whose rows each begin at a multiple of 16 bytes, as ops are promised: where n bytes are none, with room
     after each row that is not part of the array."""
     rows, n = shape
-    size = dtypes.parse(dtype, f"{argument}'s dtype").bits // 8
+    size = dtypes.code_of(dtype, f"{argument}'s dtype")[1] // 8
     wide = empty((rows, -(-n * size // 16) * 16 // size), like, argument, dtype)
     array = unwrap(wide)
     if array.shape[1] == n:
@@ -117,10 +141,10 @@ class Workspaces(threading.local):
         if size == 0:
             return None, 0, 0
         kept = self._kept.get(stream)
-        if kept is not None and kept[2] >= size and not _capturing(device):
+        if kept is not None and kept[2] >= size and not capturing(device):
             return kept
         made = self._host(size) if device[0] == _abi.kDLCPU else self._torch(size, stream, device, arrays)
-        if not _capturing(device):
+        if not capturing(device):
             self._kept[stream] = made
         return made
 
@@ -154,6 +178,6 @@ class Workspaces(threading.local):
         return owner, owner.data_ptr(), size
 
 
-def _capturing(device: tuple[int, int]) -> bool:
+def capturing(device: tuple[int, int]) -> bool:
     torch = sys.modules.get("torch")
-    return device[0] != _abi.kDLCPU and torch is not None and torch.cuda.is_current_stream_capturing()
+    return device[0] != _abi.kDLCPU and torch is not None and torch.cuda.is_current_streamcapturing()

@@ -47,7 +47,8 @@ class Attention(Ops):
         """Attention of ragged queries over a paged or ragged KV cache; returns out, or (out, lse) where lse was given
         or asked for.
 
-        q             [total_q, heads, d_k], f16, bf16, e4m3 or e5m2 (bytes with q_type="e4m3"), last stride 1
+        q             [total_q, heads, d_k], f16, bf16, e4m3 or e5m2 (bytes with q_type="e4m3"), last stride 1; d are
+                      multiples of 8 up to 1024, those above 256 for 16 bits
         k, v          paged: [pages, page_size, kv_heads, d]; ragged: [total_kv, kv_heads, d]; last stride 1; out's
                       element type, e4m3, e5m2 (bytes with kv_type="e4m3") or int8
         lengths       [batch] int32: keys of each sequence, this call's tokens included

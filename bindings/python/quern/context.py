@@ -9,20 +9,26 @@ import weakref
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from . import _abi, structs
+from . import _abi, compiled, structs
 from .admin import Administration
 from .arrays import Workspaces
 from .attention import Attention
 from .cache_pages import CachePages
+from .convolutions import Convolutions
+from .elementwise import Elementwise
 from .errors import InvalidError
 from .experts import Experts
 from .expression import Expression
 from .kernel import Kernel, describe
 from .latent import Latent
 from .library import call, library
+from .moves import Moves
 from .norms import Norms
+from .ops import Ops
+from .ordering import Ordering
 from .products import Products
 from .quantization import Quantization
+from .reductions import Reductions
 from .rows import Rows
 from .sampling import Sampling
 from .selection import Selection
@@ -37,8 +43,9 @@ _POLICIES = {
 
 
 class Context(
-    Attention, Latent, CachePages, Products, Quantization, Experts, Norms, Rows, Sampling, Selection, Administration
-):
+    Attention, Latent, CachePages, Products, Quantization, Experts, Norms, Reductions, Rows, Ordering, Convolutions,
+    Sampling, Selection, Elementwise, Moves, Administration,
+):  # fmt: skip
     """One device, its kernels and its cache. Safe to use from several threads. Close it, or use it in a `with`.
 
     device          "cuda", "cuda:1", "rocm:0"; "host" or "host64" (kernels run on the CPU with warps of 32 or 64: for
@@ -133,7 +140,10 @@ class Context(
         handle = ctypes.POINTER(_abi.quern_context)()
         call("quern_context_create", ctypes.byref(options), ctypes.byref(handle))
         self._handle = handle
-        self._destroy = weakref.finalize(self, _destroy, handle, callbacks, os.getpid())
+        self._launcher = compiled.launcher(self, Ops.call)
+        if self._launcher is not None:
+            self.call = self._launcher.call
+        self._destroy = weakref.finalize(self, _destroy, handle, callbacks, os.getpid(), self._launcher)
 
     def _open(self) -> Any:
         if self._handle is None:
@@ -216,8 +226,10 @@ def _device(device: str | None) -> tuple[int, int]:
     return _DEVICES[match[1]], int(match[2] or 0)
 
 
-def _destroy(handle: Any, callbacks: Mapping[str, Any], process: int) -> None:
+def _destroy(handle: Any, callbacks: Mapping[str, Any], process: int, launcher: Any) -> None:
     """`callbacks` are held until the context is gone. In a forked child it is abandoned: it is the parent's."""
+    if launcher is not None:
+        launcher.close()
     if os.getpid() == process:
         library().quern_context_destroy(handle)
 

@@ -39,14 +39,34 @@ LONG: dict[str, str] = {"bool": "bool", **{short: long for long, short in revers
 NAMES: dict[tuple[int, int], str] = {code: name for name, code in CODES.items()}
 
 
-def parse(dtype: object, argument: str = "dtype") -> _abi.DLDataType:
-    """Of "bf16", "bfloat16", numpy.float32, torch.float16 and so on, DLPack's form."""
+def code_of(dtype: object, argument: str = "dtype") -> tuple[int, int]:
+    """Of "bf16", "bfloat16", numpy.float32, torch.float16 and so on, DLPack's code and the bits."""
     name = dtype if isinstance(dtype, str) else getattr(dtype, "name", None) or getattr(dtype, "__name__", None)
     name = str(name or dtype).rpartition(".")[2]
     code = CODES.get(ALIASES.get(name, name))
     if code is None:
         raise InvalidError(f"{argument}: {dtype!r} is no element type; known are {', '.join(CODES)}")
-    return _abi.DLDataType(code[0], code[1], 1)
+    return code
+
+
+def parse(dtype: object, argument: str = "dtype") -> _abi.DLDataType:
+    """The same in DLPack's form."""
+    return _abi.DLDataType(*code_of(dtype, argument), 1)
+
+
+# Names by the dtypes that were asked for: objects that live as long as their framework, and strings.
+_short_names: dict[object, str] = {}
+
+
+def short_name(dtype: object, argument: str = "dtype") -> str:
+    """The short name, "bf16", of what `code_of` takes."""
+    try:
+        return _short_names[dtype]
+    except (KeyError, TypeError):  # of what cannot be a key either
+        known = NAMES[code_of(dtype, argument)]
+    if len(_short_names) < 100:
+        _short_names[dtype] = known
+    return known
 
 
 def name_of(dtype: _abi.DLDataType) -> str:

@@ -14,13 +14,14 @@ from .opened import Opened
 class Expression:
     """A formula, checked; made by Context.expression, alive as long as its context."""
 
-    __slots__ = ("text", "_context", "_handle")
+    __slots__ = ("text", "address", "_context", "_handle")
 
     def __init__(self, context: Opened, text: str) -> None:
         handle = ctypes.POINTER(_abi.quern_expression)()
         encoded = structs.encode(text, "expression")
         call("quern_expression_create", context._open(), encoded, ctypes.byref(handle))
         self.text, self._context, self._handle = text, context, handle
+        self.address = ctypes.cast(handle, ctypes.c_void_p).value or 0
 
     def __repr__(self) -> str:
         return f"quern.Expression({self.text!r})"
@@ -29,7 +30,10 @@ class Expression:
 def handle_of(expression: Any, context: Any) -> Any:
     """The handle of an Expression of this context, or of a formula's text."""
     if isinstance(expression, str):
-        expression = Expression(context, expression)
+        known = vars(context).setdefault("_expressions", {})  # a text is read once
+        if expression not in known:
+            known[expression] = Expression(context, expression)
+        expression = known[expression]
     if not isinstance(expression, Expression):
         raise InvalidError(f"expression: {expression!r} given; allowed are a formula's text and a quern.Expression")
     if expression._context is not context:

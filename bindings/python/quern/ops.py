@@ -10,10 +10,10 @@ from typing import Any
 from . import _abi
 from .arguments import Arguments
 from .arrays import Workspaces
+from .bound import OpMethod, given_workspace
 from .errors import InvalidError, MissError, PendingError
 from .expression import handle_of
 from .library import call
-from .tensor import borrow
 
 
 class Ops:
@@ -29,26 +29,29 @@ class Ops:
       alignment       bytes that the rows of every tensor are promised to be aligned to; None: 16
       max_sms         leave the other SMs free
       batch_invariant, programmatic, cached_only, background    see enum quern_call_flags
-    Calls on a GPU return once launched."""
+    Calls on a GPU return once launched. `OP.bind(...)` is the same call made ready to be launched again and again: see
+    quern.bound."""
 
     _open: Callable[[], Any]
     _device: tuple[int, int]
     _workspaces: Workspaces
 
+    def __init_subclass__(cls, **more: Any) -> None:
+        super().__init_subclass__(**more)
+        for op in _abi.OPS.keys() & vars(cls).keys():
+            setattr(cls, op, OpMethod(vars(cls)[op]))
+
     def call(self, op: str, **arguments: Any) -> None:
-        """Launches the op of this name. Every output is given by the caller and must be writable."""
+        """Launches the op of this name. Every output is given by the caller and must be writable.
+
+        Through ctypes: a context that has the compiled module calls that, which comes here for what it leaves."""
         workspace = arguments.pop("workspace", None)
         launch = self._arguments(op, arguments)
-        owner, address, size = None, 0, 0
         if workspace is None:
             needed = self._workspace_size(launch)
             owner, address, size = self._workspaces.take(needed, launch.stream, self._device, launch.arrays)
         else:
-            owner = borrow(workspace, "workspace", self._device, launch.stream).writable("workspace")
-            owner.on(self._device, "workspace")
-            if owner.tensor.dtype.bits != 8 or owner.tensor.ndim != 1:
-                raise InvalidError("workspace: must be one dimension of bytes (uint8)")
-            address, size = owner.address, owner.shape[0]
+            owner, address, size = given_workspace(workspace, self._device, launch.stream)
         launch.args.workspace, launch.args.workspace_size = address, size
         try:
             call(f"quern_{op}", self._open(), ctypes.byref(launch.args))
@@ -91,4 +94,5 @@ def _method(op: str, verb: str, run: Any) -> Any:
 
 for _op in _abi.OPS:
     for _verb, _run in (("", Ops.call), ("_prepare", Ops.prepare), ("_workspace", Ops.workspace)):
-        setattr(Ops, _op + _verb, _method(_op, _verb, _run))
+        _made = _method(_op, _verb, _run)
+        setattr(Ops, _op + _verb, _made if _verb else OpMethod(_made))

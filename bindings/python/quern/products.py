@@ -54,7 +54,7 @@ class Products(Ops):
         tf32       f32 operands may be rounded to TF32 where the target has it
         constant_b nothing that may still run writes b: with programmatic=True it may be read early
         activation, bias, c, gate, expression, operands, scalars, out_scale, power_of_two    the epilogue"""
-        return self._product("gemm", a, b, out, out_dtype or element(a, "a"), more, tf32=tf32, constant_b=constant_b)
+        return self._product("gemm", a, b, out, out_dtype, more, tf32=tf32, constant_b=constant_b)
 
     def fp8_gemm(
         self,

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from .arrays import empty, shape_of
+from .arrays import empty, shape_of, unwrap
+from .errors import InvalidError
 from .ops import Ops
 
 
@@ -38,5 +39,46 @@ class Rows(Ops):
         self.call(
             "gather", table=table, ids=ids, out=out, scale=scale, first=first,
             padding=0 if padding is None else padding, has_padding=padding is not None, shard=shard, **launch,
+        )  # fmt: skip
+        return out
+
+    def scatter(
+        self,
+        x: Any,
+        ids: Any,
+        out: Any = None,
+        *,
+        rows: int | None = None,
+        add: bool = False,
+        scale: float = 1.0,
+        first: int = 0,
+        padding: int | None = None,
+        shard: bool = False,
+        unique: bool = False,
+        dtype: object | None = None,
+        **launch: Any,
+    ) -> Any:
+        """out[ids[i] - first] = scale * x[i] by row, or with `add` += : gather's mirror, and its gradient. Where an id
+        comes more than once the last of its rows stands, or all of them are added, in the order of their places: the
+        same bits in every run. Returns out.
+
+        x        [count, n]; f16, bf16 or f32; where it is not added also e4m3, e5m2, int8, uint8, int32 and int64
+        ids      [count] int32 or int64
+        out      [rows, n]; rows that no id names are untouched. None: zeros of x's framework, `rows` of them
+        first    the id of out's row 0
+        padding  an id whose rows are passed over
+        shard    ids outside of out are passed over: they are another shard's
+        unique   no id comes twice: one launch, without a workspace
+        dtype    out's element type where it is made: x's by default; f16, bf16 or f32"""
+        if out is None:
+            if rows is None:
+                raise InvalidError(
+                    "out: None given without `rows`; allowed is an array, or how many rows it is to have"
+                )
+            out = empty((rows, shape_of(x, "x", 2)[1]), x, "out", dtype)
+            unwrap(out)[...] = 0
+        self.call(
+            "scatter", x=x, ids=ids, out=out, scale=scale, first=first, padding=0 if padding is None else padding,
+            has_padding=padding is not None, add=add, shard=shard, unique=unique, **launch,
         )  # fmt: skip
         return out

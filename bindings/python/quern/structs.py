@@ -40,6 +40,24 @@ def field_kinds(kind: type[ctypes.Structure]) -> dict[str, Any]:
     return {name: of for name, of, *_ in kind._fields_ if name not in ("size", "flags", "reserved")}
 
 
+@functools.cache
+def pointed_to(kind: type[ctypes.Structure]) -> dict[str, type[ctypes.Structure]]:
+    """The fields that point to a struct of quern's own that the caller fills, as its size says."""
+    pointed = {name: getattr(of, "_type_", None) for name, of in field_kinds(kind).items()}
+    return {
+        name: of
+        for name, of in pointed.items()
+        if isinstance(of, type) and issubclass(of, ctypes.Structure) and hasattr(of, "size")
+    }
+
+
+@functools.cache
+def counts(kind: type[ctypes.Structure]) -> frozenset[str]:
+    """The fields that say how long another is, which the sequence itself says here."""
+    fields = field_kinds(kind)
+    return frozenset(f"{name[:-1]}_count" for name in fields if f"{name[:-1]}_count" in fields)
+
+
 def fill(struct: Struct, values: Mapping[str, Any], flags: Mapping[str, int], what: str) -> Struct:
     """Sets fields by name and flags by their names here (True or False). None leaves a field at its default. A flag of
     a field's own name says that the field is set. Strings are encoded, sequences of strings and of numbers get their
@@ -83,14 +101,14 @@ def fill(struct: Struct, values: Mapping[str, Any], flags: Mapping[str, int], wh
 
 
 @functools.cache
-def _enumerators(enum: type[IntEnum]) -> dict[str, int]:
+def enumerators(enum: type[IntEnum]) -> dict[str, int]:
     """Their names without what all of them begin with, in lower case: QUERN_SCALE_TOKEN is "token"."""
     prefix = os.path.commonprefix([member.name for member in enum]).rpartition("_")[0] + "_"
     return {member.name.removeprefix(prefix).lower(): int(member) for member in enum}
 
 
 def enumerator(enum: type[IntEnum], given: str, name: str) -> int:
-    known = _enumerators(enum)
+    known = enumerators(enum)
     if given not in known:
         raise InvalidError(f"{name}: {given!r} given; allowed are {', '.join(known)}")
     return known[given]

@@ -149,8 +149,10 @@ Shape from_constants(const Constants& constants, Tag op) {
     throw Error(QUERN_INVALID, std::string(op_name(op)) + ": out_scale is 1; allowed where out is e4m3 or e5m2 only");
   const std::uint32_t offered = shape.gate ? expression::leaf_gate | expression::leaf_up : expression::leaf_acc;
   if ((shape.epilogue->leaves & ~offered) != 0) {
-    throw Error(QUERN_INVALID, std::string(op_name(op)) + ": epilogue is \"" + shape.epilogue->text +
-                                   "\"; allowed are the results " + (shape.gate ? "gate and up" : "acc"));
+    throw Error(QUERN_INVALID,
+                std::string(op_name(op)) + ": epilogue is \"" + shape.epilogue->text +
+                    "\"; allowed are a number as its value, rowN, colN, tensorN, scalarN and the results " +
+                    (shape.gate ? "gate and up" : "acc"));
   }
   return shape;
 }

@@ -207,23 +207,37 @@ QUERN_DEVICE bool scaled_weights(TileSums<kFirst, kRowTiles, kTiles>& scores, f3
   return shrink != 1.0f;
 }
 
+// Whether other warps have keys of the same rows at the same time: by default none.
+struct NoOthers {
+  static constexpr bool kThere = false;
+};
+
 // Turns logits into weights relative to the maximum. True when that has changed for one of the lane's rows: what was
 // summed before is then to be multiplied by `rescale`. `v_scales` are those of the values, in shared memory, with
-// kTokenScales.
-template <int kFirst, int kRowTiles, int kTiles>
+// kTokenScales. Where there are others, others(max) makes the maxima of the rows those of all warps.
+template <int kFirst, int kRowTiles, int kTiles, class Others = NoOthers>
 QUERN_DEVICE bool weigh_scores(const PieceContext& piece, TileSums<kFirst, kRowTiles, kTiles>& scores,
                                Softmax<kRowTiles>& softmax, f32 (&rescale)[kRowTiles][kRowsHeld],
-                               OperandA<Element> (&weights)[kTiles][kRowTiles], const f32* v_scales) {
+                               OperandA<Element> (&weights)[kTiles][kRowTiles], const f32* v_scales,
+                               const Others& others = {}) {
   const f32 factor = kPlainScale ? piece.scale : 1.0f;
   f32 max[kRowTiles][kRowsHeld], base[kRowTiles][kRowsHeld];
   QUERN_UNROLL for (int t = 0; t < kRowTiles; ++t) {
     QUERN_UNROLL for (int h = 0; h < kRowsHeld; ++h) max[t][h] = -infinity();
   }
   scores.maximum(max);
+  if constexpr (Others::kThere) {
+    QUERN_UNROLL for (int t = 0; t < kRowTiles; ++t) {
+      QUERN_UNROLL for (int h = 0; h < kRowsHeld; ++h) max[t][h] = reduce_row_max(max[t][h]);
+    }
+    others(max);
+  } else {
+    (void)others;
+  }
   bool changed = false;
   QUERN_UNROLL for (int t = 0; t < kRowTiles; ++t) {
     QUERN_UNROLL for (int h = 0; h < kRowsHeld; ++h) {
-      const f32 before = softmax.max[t][h], now = reduce_row_max(max[t][h]) * factor;
+      const f32 before = softmax.max[t][h], now = (Others::kThere ? max[t][h] : reduce_row_max(max[t][h])) * factor;
       if (now > before + kSlack) softmax.max[t][h] = now;
       changed |= softmax.max[t][h] != before;
       base[t][h] = finite_max(softmax.max[t][h]);

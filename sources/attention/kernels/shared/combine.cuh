@@ -59,27 +59,28 @@ QUERN_DEVICE bool arrived_last(const AttentionParams& p, const Piece& piece, i32
 
 // Joins partial results in their order, and writes them to `slot`, or where that is null to `out`; a thread takes kWide
 // columns and kAtOnce (1, 2 or 4) parts at once. What is given begins with row `first` of the tile, and is of kCount
-// rows at most.
-template <int kWide, int kAtOnce, class Team = WholeBlock, int kCount = kRows>
+// rows at most; of kColumns columns from `first_column` on, of which those beyond kDimV are passed over.
+template <int kWide, int kAtOnce, class Team = WholeBlock, int kCount = kRows, int kColumns = kDimV>
 QUERN_DEVICE void join(const AttentionParams& p, const Sequence& s, const Piece& piece, const Parts& from, f32* slot,
-                       i32 first = 0) {
-  constexpr int kChunks = kDimV / kWide;
+                       i32 first = 0, i32 first_column = 0) {
+  constexpr int kChunks = kColumns / kWide, kPitch = slot_pitch(kColumns);
   const i32 rows = s.q_len * kGroup - piece.tile * kRows - first;
   QUERN_ROLLED for (i32 i = Team::index(); i < (rows < kCount ? rows : kCount) * kChunks; i += Team::kThreads) {
-    const i32 given = i / kChunks, row = first + given, column = i % kChunks * kWide;
+    const i32 given = i / kChunks, row = first + given, column = i % kChunks * kWide, own = first_column + column;
+    if (kColumns != kDimV && own >= kDimV) continue;
     struct {
       f32 max = -infinity(), sum = 0.0f, row[kWide] = {};
     } all;
     const f32* part = from.first;
     // In one pass, rescaling as the maximum grows: so the loads of one part overlap with those of others.
     const auto add = [&](i32 j) {
-      const f32 part_max = part[from.rows * kSlotPitch + given], part_sum = part[from.rows * (kSlotPitch + 1) + given];
+      const f32 part_max = part[from.rows * kPitch + given], part_sum = part[from.rows * (kPitch + 1) + given];
       const f32 grown = fmax(all.max, part_max), base = finite_max(grown);
       const f32 before = exp2(all.max - base), weight = exp2(part_max - base);
       all.max = grown;
       all.sum = fma(weight, part_sum, all.sum * before);
       QUERN_UNROLL for (int c = 0; c < kWide; c += 4) {
-        const vec16 four = load16(part + given * kSlotPitch + column + c);
+        const vec16 four = load16(part + given * kPitch + column + c);
         QUERN_UNROLL for (int x = 0; x < 4; ++x) all.row[c + x] =
             fma(weight, f32_of(four.x[x]), all.row[c + x] * before);
       }
@@ -94,10 +95,10 @@ QUERN_DEVICE void join(const AttentionParams& p, const Sequence& s, const Piece&
     }
     if (slot) {
       QUERN_UNROLL for (int c = 0; c < kWide; c += 4) {
-        store16(slot + row * kSlotPitch + column + c,
+        store16(slot + row * kSlotPitch + own + c,
                 {{bits_of(all.row[c]), bits_of(all.row[c + 1]), bits_of(all.row[c + 2]), bits_of(all.row[c + 3])}});
       }
-      if (column == 0)
+      if (own == 0)
         slot[p.slot_rows * kSlotPitch + row] = all.max, slot[p.slot_rows * (kSlotPitch + 1) + row] = all.sum;
       continue;
     }
@@ -108,11 +109,11 @@ QUERN_DEVICE void join(const AttentionParams& p, const Sequence& s, const Piece&
       packed[c / 2] = pack<Element>(all.row[c] * done.inverse, all.row[c + 1] * done.inverse);
     }
     if (COPY_BYTES == 16 && kWide == 8) {
-      store16(place.out + column, {{packed[0], packed[1], packed[kWide / 2 - 2], packed[kWide / 2 - 1]}});
+      store16(place.out + own, {{packed[0], packed[1], packed[kWide / 2 - 2], packed[kWide / 2 - 1]}});
     } else {
-      QUERN_UNROLL for (int c = 0; c < kWide; c += 2) * reinterpret_cast<u32*>(place.out + column + c) = packed[c / 2];
+      QUERN_UNROLL for (int c = 0; c < kWide; c += 2) * reinterpret_cast<u32*>(place.out + own + c) = packed[c / 2];
     }
-    if (column == 0 && place.lse) *place.lse = done.lse;
+    if (own == 0 && place.lse) *place.lse = done.lse;
   }
 }
 

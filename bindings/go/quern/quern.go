@@ -1,0 +1,190 @@
+// Package quern calls quern's C ABI: GPU kernels specialised, compiled, cached and launched at run time. A Context is one
+// device, its kernels and its cache; an op is a struct of its arguments, run on it. Tensors have their memory and extents
+// outside of Go's heap, since C keeps pointers among them.
+//
+// cgo finds quern.h by CGO_CFLAGS=-I... and libquern by CGO_LDFLAGS=-L..., where the compiler does not by itself.
+// SPDX-License-Identifier: Apache-2.0
+package quern
+
+// #cgo LDFLAGS: -lquern
+// #include <stdlib.h>
+// #include <string.h>
+// #include <quern.h>
+import "C"
+
+import (
+	"fmt"
+	"runtime"
+	"unsafe"
+)
+
+// Error is what a call returns that failed. The text names the argument, what was given and what is allowed.
+type Error struct {
+	Status int   // Invalid, NotFound and so on
+	Native int64 // the driver's, compiler's or system's own code, 0 if none
+	Text   string
+}
+
+func (e *Error) Error() string {
+	return C.GoString(C.quern_status_name(C.int32_t(e.Status))) + ": " + e.Text
+}
+
+func newError() *C.quern_error {
+	failure := new(C.quern_error)
+	failure.size = C.uint32_t(unsafe.Sizeof(*failure))
+	return failure
+}
+
+func checked(status C.int32_t, failure *C.quern_error) error {
+	if status == C.QUERN_OK {
+		return nil
+	}
+	return &Error{Status: int(status), Native: int64(failure.native), Text: C.GoString(&failure.text[0])}
+}
+
+// Device says which device a context is of.
+type Device struct {
+	Type int32 // DeviceHost, DeviceCUDA, DeviceROCm; 0: none, for warming
+	ID   int32
+}
+
+const (
+	DeviceHost = C.kDLCPU
+	DeviceCUDA = C.kDLCUDA
+	DeviceROCm = C.kDLROCM
+)
+
+// Options are those of quern_context_options that most programs set.
+type Options struct {
+	Device     Device
+	Flags      uint32 // ContextNoCache and so on
+	MissPolicy int32  // MissCompile, MissCachedOnly, MissBackground
+	Target     string // "sm_90a"; "": the device's own
+	CachePath  string // folder; "": the usual one
+	CacheLimit uint64 // bytes; 0: the usual
+}
+
+// Context is one device, its kernels and its cache. Safe to use from several goroutines.
+type Context struct {
+	handle *C.quern_context
+}
+
+// Open makes a context. Close it, or leave it to the garbage collector.
+func Open(options Options) (*Context, error) {
+	var given C.quern_context_options
+	given.size = C.uint32_t(unsafe.Sizeof(given))
+	given.flags = C.uint32_t(options.Flags)
+	given.device_type, given.device_id = C.int32_t(options.Device.Type), C.int32_t(options.Device.ID)
+	given.miss_policy = C.int32_t(options.MissPolicy)
+	given.cache_limit = C.uint64_t(options.CacheLimit)
+	for text, place := range map[*string]**C.char{&options.Target: &given.target, &options.CachePath: &given.cache_path} {
+		if *text != "" {
+			*place = C.CString(*text)
+			defer C.free(unsafe.Pointer(*place))
+		}
+	}
+	made, failure := new(Context), newError()
+	if err := checked(C.quern_context_create(&given, &made.handle, failure), failure); err != nil {
+		return nil, err
+	}
+	runtime.SetFinalizer(made, (*Context).Close)
+	return made, nil
+}
+
+// Close unloads the kernels. No call may be in flight. A second time it does nothing.
+func (c *Context) Close() {
+	C.quern_context_destroy(c.handle)
+	c.handle = nil
+	runtime.SetFinalizer(c, nil)
+}
+
+// Op is a struct of this package with an op's arguments.
+type Op interface {
+	run(context *C.quern_context, memory unsafe.Pointer, size uint64, failure *C.quern_error) C.int32_t
+	prepare(context *C.quern_context, failure *C.quern_error) C.int32_t
+	workspace(context *C.quern_context, size *C.uint64_t, failure *C.quern_error) C.int32_t
+}
+
+// Run launches an op; on a GPU it returns once that is launched. The workspace is grown as the op asks, on `host`, and
+// one call's at a time.
+func (c *Context) Run(op Op, workspace *Workspace) error {
+	size, err := c.Workspace(op)
+	if err != nil {
+		return err
+	}
+	memory := workspace.reserve(size)
+	failure := newError()
+	status := op.run(c.handle, memory, size, failure)
+	runtime.KeepAlive(op)
+	runtime.KeepAlive(workspace)
+	runtime.KeepAlive(c)
+	return checked(status, failure)
+}
+
+// Prepare readies every kernel that calls with the same dtypes, head counts and flags and no larger maxima can reach.
+func (c *Context) Prepare(op Op) error {
+	failure := newError()
+	status := op.prepare(c.handle, failure)
+	runtime.KeepAlive(op)
+	runtime.KeepAlive(c)
+	return checked(status, failure)
+}
+
+// Workspace says how many bytes of workspace an op needs.
+func (c *Context) Workspace(op Op) (uint64, error) {
+	var size C.uint64_t
+	failure := newError()
+	status := op.workspace(c.handle, &size, failure)
+	runtime.KeepAlive(op)
+	runtime.KeepAlive(c)
+	return uint64(size), checked(status, failure)
+}
+
+// Version is the library's, "0.1.0".
+func Version() string { return C.GoString(C.quern_version()) }
+
+// Workspace is zeroed memory that ops work in. Its zero value is the CPU's, for `host`.
+type Workspace struct {
+	memory *Memory
+	device unsafe.Pointer
+	bytes  uint64
+}
+
+// DeviceWorkspace is of memory of a GPU: 256-byte aligned, zeroed once.
+func DeviceWorkspace(memory unsafe.Pointer, bytes uint64) *Workspace {
+	return &Workspace{device: memory, bytes: bytes}
+}
+
+func (w *Workspace) reserve(size uint64) unsafe.Pointer {
+	if size == 0 || (w.device != nil && w.bytes < size) {
+		return nil // too little is told by the library: as none
+	}
+	if w.device != nil {
+		return w.device
+	}
+	if w.memory == nil || w.memory.bytes < size {
+		w.memory = allocate(size)
+	}
+	return w.memory.start
+}
+
+// Memory of C's, aligned to 256 bytes and zeroed; freed when nothing refers to it.
+type Memory struct {
+	start unsafe.Pointer
+	bytes uint64
+}
+
+func allocate(bytes uint64) *Memory {
+	rounded := (bytes + 255) / 256 * 256
+	if rounded == 0 {
+		rounded = 256
+	}
+	start := C.aligned_alloc(256, C.size_t(rounded))
+	if start == nil {
+		panic(fmt.Sprintf("quern: no memory for %d bytes", bytes))
+	}
+	C.memset(start, 0, C.size_t(rounded))
+	made := &Memory{start, rounded}
+	runtime.SetFinalizer(made, func(m *Memory) { C.free(m.start) })
+	return made
+}

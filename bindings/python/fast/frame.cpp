@@ -1,0 +1,295 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bindings/python/fast/frame.h"
+
+#include <cstring>
+#include <limits>
+
+namespace quern::python {
+namespace {
+
+// The names that every op takes and no struct has.
+PyObject* interned_stream() {
+  static PyObject* kept = PyUnicode_InternFromString("stream");
+  return kept;
+}
+PyObject* interned_workspace() {
+  static PyObject* kept = PyUnicode_InternFromString("workspace");
+  return kept;
+}
+
+bool is_number(PyObject* value) { return PyFloat_Check(value) || PyLong_Check(value); }
+
+double number(PyObject* value) { return PyFloat_Check(value) ? PyFloat_AsDouble(value) : PyLong_AsDouble(value); }
+
+}  // namespace
+
+Frame::Frame(const Op& op, Launcher& launcher) : op_(op), launcher_(launcher), reader_(launcher.device.device_type) {
+  use(0);
+}
+
+std::byte* Frame::use(std::size_t part) {
+  std::byte* memory = parts_[part].data();
+  if (!used_[part]) {
+    used_[part] = true;
+    const std::uint32_t size = op_.description.parts()[part].size;
+    std::memset(memory, 0, size);
+    std::memcpy(memory, &size, sizeof size);  // every struct begins so
+  }
+  return memory;
+}
+
+template <typename Value>
+void Frame::store(std::size_t part, std::size_t offset, Value value) {
+  std::memcpy(use(part) + offset, &value, sizeof value);
+}
+
+const DLTensor* Frame::read(PyObject* value) {
+  if (tensor_count_ == kMaxTensors) return nullptr;
+  View& view = tensors_[tensor_count_];
+  if (!reader_.read(value, view)) return nullptr;
+  ++tensor_count_;
+  return &view.tensor;
+}
+
+bool Frame::fill(PyObject* const* values, PyObject* names) {
+  const Py_ssize_t count = names == nullptr ? 0 : PyTuple_Size(names);
+  for (Py_ssize_t i = 0; i < count; ++i) {
+    if (values[i] == Py_None) continue;
+    PyObject* name = PyTuple_GetItem(names, i);
+    if (const Argument* argument = op_.description.find(name)) {
+      if (!put(*argument, values[i])) return false;
+    } else if (name == interned_workspace()) {
+      if (!take_workspace(values[i])) return false;
+    } else if (name == interned_stream() && launcher_.device.device_type != kDLCPU) {
+      const Owned handle(PyObject_CallFunction(package().stream, "O()O", values[i], launcher_.device_object));
+      if (!handle) return false;
+      common().stream = PyLong_AsVoidPtr(handle.get());
+      given_stream_ = true;
+    } else {
+      return false;
+    }
+  }
+  for (std::size_t part = 1; part < op_.description.parts().size(); ++part) {
+    if (used_[part]) store(0, op_.description.parts()[part].pointer, parts_[part].data());
+  }
+  return true;
+}
+
+bool Frame::put(const Argument& argument, PyObject* value) {
+  const std::size_t part = argument.part;
+  switch (argument.field) {
+    case Field::kFlag:
+      if (value == Py_True) raise_flag(argument);
+      return PyBool_Check(value);
+    case Field::kTensor: {
+      const DLTensor* tensor = read(value);
+      if (tensor != nullptr) store(part, argument.offset, tensor);
+      return tensor != nullptr;
+    }
+    case Field::kTensors:
+      return put_list(argument, value);
+    case Field::kFloats:
+      return put_floats(argument, value);
+    case Field::kExpression: {
+      const Owned context(PyObject_CallNoArgs(launcher_.owner));
+      const Owned address(context ? PyObject_CallFunctionObjArgs(package().expression, value, context.get(), nullptr)
+                                  : nullptr);
+      if (!address) return false;
+      store(part, argument.offset, PyLong_AsVoidPtr(address.get()));
+      return true;
+    }
+    case Field::kFloat:
+    case Field::kDouble:
+      if (!is_number(value)) return false;
+      if (argument.field == Field::kFloat) {
+        store(part, argument.offset, static_cast<float>(number(value)));
+      } else {
+        store(part, argument.offset, number(value));
+      }
+      break;
+    case Field::kInt32:
+    case Field::kUint32:
+    case Field::kInt64:
+    case Field::kUint64:
+      if (!put_integer(argument, value)) return false;
+      break;
+  }
+  if (argument.bit != 0) raise_flag(argument);
+  return PyErr_Occurred() == nullptr;
+}
+
+void Frame::raise_flag(const Argument& argument) {
+  std::byte* flags = use(argument.part) + offsetof(Common, flags);  // behind `size` in every struct that has them
+  std::uint32_t bits = 0;
+  std::memcpy(&bits, flags, sizeof bits);
+  bits |= argument.bit;
+  std::memcpy(flags, &bits, sizeof bits);
+}
+
+bool Frame::put_integer(const Argument& argument, PyObject* value) {
+  Owned named;
+  if (PyUnicode_Check(value) && argument.enumerators) {
+    named = Owned::share(PyDict_GetItemWithError(argument.enumerators.get(), value));
+    value = named.get();
+  }
+  if (value == nullptr || !PyLong_Check(value)) return false;
+  if (argument.field == Field::kUint64) {
+    const std::uint64_t number = PyLong_AsUnsignedLongLong(value);
+    store(argument.part, argument.offset, number);
+    return PyErr_Occurred() == nullptr;
+  }
+  const std::int64_t number = PyLong_AsLongLong(value);
+  if (number == -1 && PyErr_Occurred() != nullptr) return false;
+  switch (argument.field) {
+    case Field::kInt32:
+      store(argument.part, argument.offset, static_cast<std::int32_t>(number));
+      return number == static_cast<std::int32_t>(number);
+    case Field::kUint32:
+      store(argument.part, argument.offset, static_cast<std::uint32_t>(number));
+      return number == static_cast<std::uint32_t>(number);
+    default:
+      store(argument.part, argument.offset, number);
+      return true;
+  }
+}
+
+bool Frame::put_list(const Argument& argument, PyObject* value) {
+  if (!PyList_Check(value)) return false;
+  const auto count = static_cast<std::size_t>(PyList_Size(value)), first = listed_count_;
+  if (count > kMaxListed - first) return false;
+  listed_count_ += count;
+  for (std::size_t i = 0; i < count; ++i) {
+    const DLTensor* tensor = read(PyList_GetItem(value, static_cast<Py_ssize_t>(i)));
+    if (tensor == nullptr) return false;
+    listed_[first + i] = tensor;
+  }
+  store(argument.part, argument.offset, listed_.data() + first);
+  store(argument.part, argument.count_offset, static_cast<std::uint32_t>(count));
+  return true;
+}
+
+bool Frame::put_floats(const Argument& argument, PyObject* value) {
+  if (!PyList_Check(value)) return false;
+  const auto count = static_cast<std::size_t>(PyList_Size(value)), first = float_count_;
+  if (count > kMaxListed - first) return false;
+  float_count_ += count;
+  for (std::size_t i = 0; i < count; ++i) {
+    PyObject* item = PyList_GetItem(value, static_cast<Py_ssize_t>(i));
+    if (!is_number(item)) return false;
+    floats_[first + i] = static_cast<float>(number(item));
+  }
+  store(argument.part, argument.offset, floats_.data() + first);
+  store(argument.part, argument.count_offset, static_cast<std::uint32_t>(count));
+  return PyErr_Occurred() == nullptr;
+}
+
+bool Frame::take_workspace(PyObject* value) {
+  const DLTensor* tensor = read(value);
+  if (tensor == nullptr || tensor->dtype.bits != 8 || tensor->ndim != 1 ||
+      tensor->device.device_type != launcher_.device.device_type ||
+      (tensor->device.device_type != kDLCPU && tensor->device.device_id != launcher_.device.device_id)) {
+    return false;
+  }
+  own_workspace_ = true;
+  common().workspace = static_cast<std::byte*>(tensor->data) + tensor->byte_offset;
+  common().workspace_size = static_cast<std::uint64_t>(tensor->shape[0]);
+  return true;
+}
+
+bool Frame::choose_stream() {
+  if (launcher_.device.device_type == kDLCPU) return true;
+  void* current = nullptr;
+  // Without PyTorch's tensors, or on another stream than theirs, frameworks are told whom to wait for: not here.
+  if (reader_.exchange() == nullptr ||
+      reader_.exchange()->current_stream(launcher_.device.device_type, launcher_.device.device_id, &current) != 0) {
+    return false;
+  }
+  if (given_stream_ && common().stream != current) return false;
+  common().stream = current;
+  return true;
+}
+
+bool Frame::find_workspace(PyObject* const* values, Py_ssize_t count) {
+  if (own_workspace_) return true;
+  std::uint64_t bytes = 0;
+  quern_error error;
+  error.size = sizeof error;
+  const std::int32_t status = op_.workspace(launcher_.context, parts_[0].data(), &bytes, &error);
+  if (status != QUERN_OK) {
+    raise(status, error.native, error.text);
+    return false;
+  }
+  if (bytes == 0) return true;
+  bool capturing = false;
+  if (launcher_.device.device_type != kDLCPU) {
+    const Owned told(PyObject_CallFunctionObjArgs(package().capturing, launcher_.device_object, nullptr));
+    if (!told) return false;
+    capturing = told.get() == Py_True;
+  }
+  if (!capturing) {
+    const unsigned long thread = PyThread_get_thread_ident();
+    for (const Workspace& kept : *launcher_.workspaces) {
+      if (kept.thread == thread && kept.stream == common().stream && kept.bytes >= bytes) {
+        common().workspace = kept.address;
+        common().workspace_size = kept.bytes;
+        return true;
+      }
+    }
+  }
+  return allocate(values, count, bytes, !capturing);
+}
+
+bool Frame::allocate(PyObject* const* values, Py_ssize_t count, std::uint64_t bytes, bool keep) {
+  Owned arrays(PyTuple_New(count));
+  if (!arrays) return false;
+  for (Py_ssize_t i = 0; i < count; ++i) {
+    Py_INCREF(values[i]);
+    PyTuple_SetItem(arrays.get(), i, values[i]);
+  }
+  const Owned taken(PyObject_CallFunction(launcher_.take, "KNOO", static_cast<unsigned long long>(bytes),
+                                          PyLong_FromVoidPtr(common().stream), launcher_.device_object, arrays.get()));
+  if (!taken) return false;
+  PyObject* owner = nullptr;
+  unsigned long long address = 0, size = 0;
+  if (!PyArg_ParseTuple(taken.get(), "OKK", &owner, &address, &size)) return false;
+  common().workspace = reinterpret_cast<void*>(address);
+  common().workspace_size = size;
+  if (!keep) {
+    fresh_workspace_ = Owned::share(owner);
+    return true;
+  }
+  const unsigned long thread = PyThread_get_thread_ident();
+  std::size_t place = launcher_.oldest;
+  for (std::size_t i = 0; i < launcher_.workspaces->size(); ++i) {
+    const Workspace& kept = (*launcher_.workspaces)[i];
+    if (kept.thread == thread && kept.stream == common().stream) place = i;
+  }
+  if (place == launcher_.oldest) launcher_.oldest = (place + 1) % launcher_.workspaces->size();
+  Workspace& kept = (*launcher_.workspaces)[place];
+  kept.thread = thread;
+  kept.stream = common().stream;
+  kept.address = common().workspace;
+  kept.bytes = size;
+  kept.owner = Owned::share(owner);
+  return true;
+}
+
+bool Frame::launch() {
+  std::int32_t status = QUERN_OK;
+  if (python::launch(op_.call, launcher_.context, parts_[0].data(), &status)) return true;
+  const bool untouched = status == QUERN_MISS || status == QUERN_PENDING || status == QUERN_INVALID;
+  if (!own_workspace_ && !untouched) drop_workspace();  // it may be half-written
+  return false;
+}
+
+void Frame::drop_workspace() {
+  PyObject *kind = nullptr, *value = nullptr, *trace = nullptr;
+  PyErr_Fetch(&kind, &value, &trace);
+  for (Workspace& kept : *launcher_.workspaces) {
+    if (kept.thread == PyThread_get_thread_ident() && kept.stream == common().stream) kept = Workspace();
+  }
+  const Owned dropped(PyObject_CallFunction(launcher_.drop, "N", PyLong_FromVoidPtr(common().stream)));
+  PyErr_Restore(kind, value, trace);
+}
+
+}  // namespace quern::python

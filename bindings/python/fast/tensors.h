@@ -1,0 +1,66 @@
+// Python's arrays as DLTensors, for the time of a call. What is not read here at once is left to the package's
+// tensor.py, which takes more and says what is wrong.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include "bindings/python/fast/exchange.h"
+#include "bindings/python/fast/limited.h"
+
+namespace quern::python {
+
+inline constexpr int kMaxDimensions = 8;
+
+// A tensor with its extents and what keeps its memory where the caller's array does not: filled in place, never moved.
+struct View {
+  DLTensor tensor;
+  std::array<std::int64_t, 2 * kMaxDimensions> extents;
+};
+
+// How arrays of a type are read. The package's compiled.py knows these numbers.
+enum class How : long { kElsewhere = 0, kNumpy = 1, kTensor = 2, kExchange = 3, kTorch = 4, kCapsule = 5 };
+
+// How arrays are read: the package's own functions, set once.
+struct Readers {
+  Owned kind_of;   // (type) -> (enum How, what it takes: a capsule of an ExchangeApi, or (array) -> a DLPack capsule)
+  Owned dtype_of;  // (a NumPy dtype) -> (DLPack code, bits), or None
+  Owned grad_is_enabled;  // PyTorch's, or None
+};
+
+// Reads arrays of one call. Everything refers to Python objects and needs the GIL.
+class TensorReader {
+ public:
+  explicit TensorReader(std::int32_t device_type) : device_type_(device_type) {}
+
+  // False without an exception: the array is not for here.
+  bool read(PyObject* array, View& view);
+
+  // Of the framework whose tensors were read, NULL where there were none of such a one.
+  [[nodiscard]] const ExchangeApi* exchange() const { return exchange_; }
+
+ private:
+  static constexpr int kMaxCapsules = 24;
+
+  bool from_numpy(PyObject* array, View& view);
+  bool from_exchange(PyObject* array, const ExchangeApi& api, bool torch, View& view);
+  bool from_capsule(PyObject* array, PyObject* exporter, View& view);
+  bool from_tensor(PyObject* tensor, View& view);
+  bool loses_gradient(PyObject* array);
+
+  std::int32_t device_type_;
+  const ExchangeApi* exchange_ = nullptr;
+  int grad_enabled_ = -1;  // not asked yet
+  int capsule_count_ = 0;
+  std::array<Owned, kMaxCapsules> capsules_;
+};
+
+// The table in a capsule, of the version that is declared here; NULL where it has none, maybe with an exception.
+const ExchangeApi* exchange_of(PyObject* capsule);
+
+// Sets how arrays are read. Kinds that were learnt are forgotten.
+bool set_readers(PyObject* kind_of, PyObject* dtype_of, PyObject* grad_is_enabled);
+
+}  // namespace quern::python

@@ -1,0 +1,191 @@
+# Arrays copied into other orders and shapes; making the outputs that are not given.
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from . import dtypes
+from .arrays import alignment_of, empty, is_torch, unwrap
+from .errors import InvalidError
+from .ops import Ops
+from .tensor import Tensor
+
+_MOST_PARTS = 16
+
+
+def _view(array: Any, change: Callable[[Any], Any]) -> Any:
+    """A view of an array, with what is said of its elements."""
+    view = change(unwrap(array))
+    if isinstance(array, Tensor) and array.dtype is not None:
+        return Tensor(view, dtypes.name_of(array.dtype))
+    return view
+
+
+def _shape(array: Any, argument: str) -> tuple[int, ...]:
+    inner = unwrap(array)
+    if not hasattr(inner, "shape"):
+        raise InvalidError(f"{argument}: {type(array).__name__} given; allowed is an array with a shape")
+    return tuple(inner.shape)
+
+
+def _axis(axis: int, rank: int, argument: str = "axis") -> int:
+    if not -rank <= axis < rank:
+        raise InvalidError(f"{argument}: {axis} given; allowed are {-rank} to {rank - 1}")
+    return axis % rank
+
+
+def _along(axis: int, begin: int, end: int) -> Callable[[Any], Any]:
+    return lambda array: array[(slice(None),) * axis + (slice(begin, end),)]
+
+
+class Moves(Ops):
+    """Mixed into Context. Arrays may have any strides; results that are not given are compact, allocated by the first
+    array's framework, of its element type unless a dtype is given. Of what every op takes besides see Ops; alignment:
+    None is found from the arrays."""
+
+    def _copy(self, inputs: Sequence[Any], outputs: Sequence[Any], launch: dict[str, Any], fill: float = 0.0) -> None:
+        """Each output of its input, filled where that is None; empty ones are left out."""
+        pairs = [(i, o) for i, o in zip(inputs, outputs, strict=True) if 0 not in _shape(o, "out")]
+        for at in range(0, len(pairs), _MOST_PARTS):
+            some = pairs[at : at + _MOST_PARTS]
+            given = [i for i, _ in some] + [o for _, o in some]
+            options = {"alignment": alignment_of(one for one in given if one is not None), **launch}
+            self.call("copy", inputs=[i for i, _ in some], outputs=[o for _, o in some], fill=fill, **options)
+
+    def copy(self, x: Any, *, out: Any = None, dtype: object | None = None, **launch: Any) -> Any:  # type: ignore[override]
+        """out = x, cast to out's element type; returns out. x is broadcast to out's shape."""
+        out = empty(_shape(x, "x"), x, "out", dtype) if out is None else out
+        self._copy([x], [out], launch)
+        return out
+
+    def fill(self, out: Any, value: float, **launch: Any) -> Any:
+        """Every element of out becomes the value; returns out."""
+        self._copy([None], [out], launch, value)
+        return out
+
+    def permute(
+        self, x: Any, axes: Sequence[int], *, out: Any = None, dtype: object | None = None, **launch: Any
+    ) -> Any:
+        """out[i_axes[0], i_axes[1], ...] = x[i_0, i_1, ...]; returns out."""
+        rank = len(_shape(x, "x"))
+        order = [_axis(axis, rank, "axes") for axis in axes]
+        if sorted(order) != list(range(rank)):
+            raise InvalidError(f"axes: {tuple(axes)} given; allowed is each of the {rank} axes once")
+        change = (lambda a: a.permute(order)) if is_torch(x) else (lambda a: a.transpose(order))
+        return self.copy(_view(x, change), out=out, dtype=dtype, **launch)
+
+    def transpose(
+        self, x: Any, first: int = -2, second: int = -1, *, out: Any = None, dtype: object | None = None, **launch: Any
+    ) -> Any:
+        """x with two axes exchanged; returns out."""
+        rank = len(_shape(x, "x"))
+        axes = list(range(rank))
+        first, second = _axis(first, rank, "first"), _axis(second, rank, "second")
+        axes[first], axes[second] = axes[second], axes[first]
+        return self.permute(x, axes, out=out, dtype=dtype, **launch)
+
+    def slice(self, x: Any, *index: Any, out: Any = None, dtype: object | None = None, **launch: Any) -> Any:
+        """x[index] of slices, integers and ..., copied; returns out."""
+        return self.copy(_view(x, lambda array: array[index]), out=out, dtype=dtype, **launch)
+
+    def concat(
+        self, arrays: Sequence[Any], axis: int = 0, *, out: Any = None, dtype: object | None = None, **launch: Any
+    ) -> Any:
+        """Arrays one behind the other along an axis, in one launch for each sixteen; returns out."""
+        if not arrays:
+            raise InvalidError("arrays: none given; allowed is one and more")
+        shapes = [_shape(array, f"arrays[{i}]") for i, array in enumerate(arrays)]
+        axis = _axis(axis, len(shapes[0]))
+        for i, shape in enumerate(shapes):
+            if len(shape) != len(shapes[0]) or any(
+                a != b for d, (a, b) in enumerate(zip(shape, shapes[0], strict=True)) if d != axis
+            ):
+                raise InvalidError(f"arrays[{i}]: shape {shape} given; must be as {shapes[0]} but for axis {axis}")
+        ends = [sum(shape[axis] for shape in shapes[: i + 1]) for i in range(len(shapes))]
+        if out is None:
+            out = empty((*shapes[0][:axis], ends[-1], *shapes[0][axis + 1 :]), arrays[0], "out", dtype)
+        begins = [0, *ends[:-1]]
+        parts = [_view(out, _along(axis, begin, end)) for begin, end in zip(begins, ends, strict=True)]
+        self._copy(list(arrays), parts, launch)
+        return out
+
+    def split(
+        self,
+        x: Any,
+        sizes: Sequence[int],
+        axis: int = 0,
+        *,
+        outs: Sequence[Any] | None = None,
+        dtype: object | None = None,
+        **launch: Any,
+    ) -> list[Any]:
+        """Parts of x of these extents along an axis, each compact, in one launch for each sixteen; returns them."""
+        shape = _shape(x, "x")
+        axis = _axis(axis, len(shape))
+        if sum(sizes) != shape[axis] or any(size < 0 for size in sizes):
+            raise InvalidError(f"sizes: {tuple(sizes)} given; allowed are extents whose sum is {shape[axis]}")
+        ends = [sum(sizes[: i + 1]) for i in range(len(sizes))]
+        parts = [_view(x, _along(axis, end - size, end)) for end, size in zip(ends, sizes, strict=True)]
+        if outs is None:
+            outs = [empty((*shape[:axis], size, *shape[axis + 1 :]), x, "outs", dtype) for size in sizes]
+        if len(outs) != len(parts):
+            raise InvalidError(f"outs: {len(outs)} given; allowed is one for each of the {len(parts)} sizes")
+        self._copy(parts, outs, launch)
+        return list(outs)
+
+    def repeat_interleave(
+        self, x: Any, repeats: int, axis: int = 0, *, out: Any = None, dtype: object | None = None, **launch: Any
+    ) -> Any:
+        """Every element of an axis `repeats` times, one behind the other; returns out."""
+        shape = _shape(x, "x")
+        axis = _axis(axis, len(shape))
+        if repeats < 0:
+            raise InvalidError(f"repeats: {repeats} given; allowed are 0 and more")
+        if out is None:
+            out = empty((*shape[:axis], shape[axis] * repeats, *shape[axis + 1 :]), x, "out", dtype)
+        each = _view(x, lambda array: array[(slice(None),) * (axis + 1) + (None,)])
+        apart = _view(out, lambda array: _split_axis(array, axis, shape[axis], repeats))
+        self._copy([each], [apart], launch)
+        return out
+
+    def pad(
+        self,
+        x: Any,
+        widths: Sequence[tuple[int, int]],
+        value: float = 0.0,
+        *,
+        out: Any = None,
+        dtype: object | None = None,
+        **launch: Any,
+    ) -> Any:
+        """x with so many elements of `value` before and after it, a pair an axis, in one launch; returns out."""
+        shape = _shape(x, "x")
+        if len(widths) != len(shape) or any(before < 0 or after < 0 for before, after in widths):
+            raise InvalidError(f"widths: {widths} given; allowed is (before, after), 0 and more, of each axis of x")
+        if out is None:
+            out = empty([n + a + b for n, (a, b) in zip(shape, widths, strict=True)], x, "out", dtype)
+        # What lies before and after along an axis, within what the axes before it leave.
+        inputs, outputs, inner = [], [], out
+        for axis, (n, (before, after)) in enumerate(zip(shape, widths, strict=True)):
+            for begin, end in ((0, before), (before + n, before + n + after)):
+                inputs.append(None)
+                outputs.append(_view(inner, _along(axis, begin, end)))
+            inner = _view(inner, _along(axis, before, before + n))
+        self._copy([x, *inputs], [inner, *outputs], launch, value)
+        return out
+
+
+def _split_axis(array: Any, axis: int, extent: int, repeats: int) -> Any:
+    """A view with one axis as two."""
+    shape = tuple(array.shape)
+    if shape[axis] != extent * repeats:
+        raise InvalidError(f"out: extent {shape[axis]} of axis {axis} given; it must be {extent * repeats}")
+    split = (*shape[:axis], extent, repeats, *shape[axis + 1 :])
+    if is_torch(array):
+        return array.unflatten(axis, (extent, repeats)) if array.numel() else array.view(split)
+    strides = array.strides
+    import numpy
+
+    parts = (*strides[:axis], strides[axis] * repeats, strides[axis], *strides[axis + 1 :])
+    return numpy.lib.stride_tricks.as_strided(array, split, parts)

@@ -1,0 +1,17 @@
+//! quern from Rust: GPU kernels specialised, compiled, cached and launched at run time.
+//!
+//! A [`Context`] is one device, its kernels and its cache; an op is a builder of its arguments ([`ops`]), run on it.
+//! What goes wrong is an [`Error`] that names the argument, what was given and what is allowed. Everything is quern.h's,
+//! whose C form is the crate quern-sys.
+// SPDX-License-Identifier: Apache-2.0
+mod context;
+mod error;
+mod op;
+pub mod ops;
+mod tensor;
+
+pub use context::{version, Builder, Context, Device, Miss};
+pub use error::{Error, Result, Status};
+pub use op::{Op, Workspace};
+pub use quern_sys as sys;
+pub use tensor::{Bf16, Element, Tensor, TensorMut, E4m3, E5m2, F16};

@@ -1,0 +1,166 @@
+// How often the numbers of each row fall into each bin. Threads share the chunks of a row, and count in shared memory
+// where all bins have room there: each warp, or a few together, has bins of its own, summed at the end.
+// SPDX-License-Identifier: Apache-2.0
+#include "common/reduce.cuh"
+#include "histogram/params.cuh"
+#include "rope/vectors.cuh"
+
+namespace q {
+
+using Element = ELEMENT;
+inline constexpr int kWidth = WIDTH;  // elements of a chunk
+inline constexpr bool kShared = SHARED_BINS != 0, kFloat = FLOATS != 0;
+inline constexpr int kAtOnce = kWidth == 1 ? 8 : kWidth == 16 ? 2 : 4;  // chunks that a thread has on their way
+
+using Chunk = Packed<Element, kWidth>;
+
+template <int bytes>
+struct BitsOf;
+template <>
+struct BitsOf<1> {
+  using Type = u8;
+};
+template <>
+struct BitsOf<2> {
+  using Type = u16;
+};
+template <>
+struct BitsOf<4> {
+  using Type = u32;
+};
+template <>
+struct BitsOf<8> {
+  using Type = u64;
+};
+using Bits = BitsOf<static_cast<int>(sizeof(Element))>::Type;
+
+QUERN_DEVICE Bits element_of(const Chunk& chunk, int i) {
+  constexpr int kBytes = static_cast<int>(sizeof(Element));
+  if constexpr (kBytes == 8) {
+    return static_cast<u64>(chunk.words[2 * i + 1]) << 32 | chunk.words[2 * i];
+  } else {
+    constexpr int kPerWord = 4 / kBytes;
+    return static_cast<Bits>(chunk.words[i / kPerWord] >> 8 * kBytes * (i % kPerWord));
+  }
+}
+
+// -1: none. Of floats.
+QUERN_DEVICE i32 bin_of(const HistogramParams& p, f32 value) {
+  if (value != value) return -1;
+  if (value < p.low || value > p.high) return p.clamp ? (value < p.low ? 0 : p.bins - 1) : -1;
+  const i32 bin = static_cast<i32>((value - p.low) * p.scale);
+  return bin < p.bins ? bin : p.bins - 1;
+}
+// Of integers.
+QUERN_DEVICE i32 bin_of(const HistogramParams& p, i64 value) {
+  const u64 bin = static_cast<u64>(value) - static_cast<u64>(p.first);
+  if (value >= p.first && bin < static_cast<u64>(p.bins)) return static_cast<i32>(bin);
+  return p.clamp ? (value < p.first ? 0 : p.bins - 1) : -1;
+}
+
+// A template, so that only what is right for the element is compiled.
+template <class T>
+QUERN_DEVICE i32 bin_of_bits(const HistogramParams& p, Bits bits) {
+  if constexpr (!kFloat) {
+    return bin_of(p, static_cast<i64>(static_cast<T>(bits)));
+  } else if constexpr (sizeof(T) == 4) {
+    return bin_of(p, f32_of(bits));
+  } else {
+    return bin_of(p, to_f32(T{bits}));
+  }
+}
+
+QUERN_DEVICE void add_to_count(const HistogramParams& p, i64 row, i32 bin, u32 count) {
+  const i64 at = row * p.counts_stride + bin;
+  if (p.wide) {
+    atomic_add(reinterpret_cast<u64*>(p.counts) + at, u64{count});
+  } else {
+    atomic_add(reinterpret_cast<u32*>(p.counts) + at, count);
+  }
+}
+
+// The lanes that count in the bin of the lowest of them are counted in one go: rows of one number, and of mostly one,
+// would else have every lane wait for all others. All lanes take part; bin -1 is not counted.
+QUERN_DEVICE void count_bin(const HistogramParams& p, u32* bins, i64 row, i32 bin) {
+  const u64 taking = ballot(bin >= 0);
+  if (taking == 0) return;
+  const int leader = static_cast<int>(trailing_zeros(taking));
+  const i32 its = shuffle(bin, leader);
+  const u64 with = ballot(bin == its);
+  if (bin < 0 || (bin == its && lane() != leader)) return;
+  const u32 count = bin == its ? popcount(with) : 1u;
+  if constexpr (kShared) {
+    atomic_add(bins + bin, count);
+  } else {
+    add_to_count(p, row, bin, count);
+  }
+}
+
+QUERN_DEVICE void count_part(const HistogramParams& p, i64 row, i32 part, u32* bins) {
+  const Element* x = reinterpret_cast<const Element*>(p.x) + row * p.x_stride;
+  const i32 chunks = p.n / kWidth, begin = part * p.part;
+  const i32 end = chunks - begin < p.part ? chunks : begin + p.part;
+  QUERN_ROLLED for (i32 tile = begin; tile < end; tile += kAtOnce * kHistogramThreads) {
+    Chunk held[kAtOnce];
+    QUERN_UNROLL for (int j = 0; j < kAtOnce; ++j) {
+      const i32 at = tile + j * kHistogramThreads + thread_index();
+      if (at < end) held[j] = load_packed<Element, kWidth>(x + i64{at} * kWidth);
+    }
+    QUERN_UNROLL for (int j = 0; j < kAtOnce; ++j) {
+      const bool has = tile + j * kHistogramThreads + thread_index() < end;
+      QUERN_UNROLL for (int k = 0; k < kWidth; ++k)
+          count_bin(p, bins, row, has ? bin_of_bits<Element>(p, element_of(held[j], k)) : -1);
+    }
+  }
+  // What is left of the row behind its last chunk.
+  if constexpr (kWidth > 1) {
+    const i32 at = chunks * kWidth + thread_index();
+    if (part == p.parts - 1 && warp() == 0) {
+      i32 bin = -1;
+      if (at < p.n) bin = bin_of_bits<Element>(p, reinterpret_cast<const Bits*>(x)[at]);
+      count_bin(p, bins, row, bin);
+    }
+  }
+}
+
+// Where a block has all of its row it alone writes the counts.
+QUERN_DEVICE void store_counts(const HistogramParams& p, i64 row, const u32* bins) {
+  QUERN_ROLLED for (i32 b = thread_index(); b < p.bins; b += kHistogramThreads) {
+    u32 sum = 0;
+    QUERN_ROLLED for (i32 c = 0; c < p.copies; ++c) sum += bins[c * p.bins + b];
+    if (p.parts > 1) {
+      if (sum != 0) add_to_count(p, row, b, sum);
+    } else if (p.wide) {
+      u64* to = reinterpret_cast<u64*>(p.counts) + row * p.counts_stride + b;
+      *to = (p.accumulate ? *to : 0) + sum;
+    } else {
+      u32* to = reinterpret_cast<u32*>(p.counts) + row * p.counts_stride + b;
+      *to = (p.accumulate ? *to : 0) + sum;
+    }
+  }
+}
+
+QUERN_DEVICE void histogram(const HistogramParams& p, i64 item) {
+  const i64 row = item / p.parts;
+  const i32 part = static_cast<i32>(item - row * p.parts);
+  if constexpr (kShared) {
+    u32* bins = reinterpret_cast<u32*>(dynamic_shared());
+    bins_zero<kHistogramThreads>(bins, p.copies * p.bins);
+    sync_block();
+    count_part(p, row, part, bins + (warp() & (p.copies - 1)) * p.bins);
+    sync_block();
+    store_counts(p, row, bins);
+    sync_block();
+  } else {
+    count_part(p, row, part, nullptr);
+  }
+}
+
+}  // namespace q
+
+QUERN_KERNEL(quern_histogram, q::kHistogramThreads, 2, QUERN_PARAM q::HistogramParams p) {
+  q::launch_next_grid();
+  q::wait_for_previous_grid();
+  const q::i64 items = q::i64{p.rows} * p.parts;
+  QUERN_ROLLED for (q::i64 item = q::block_index(0); item < items; item += q::block_count(0)) q::histogram(p, item);
+}

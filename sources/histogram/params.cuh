@@ -1,0 +1,24 @@
+// The run-time arguments of histogram.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "common/divisor.cuh"
+
+namespace q {
+
+inline constexpr i32 kHistogramThreads = 512;
+
+struct HistogramParams {
+  const u8* x;
+  u8* counts;
+  i64 x_stride, counts_stride;  // elements between rows
+  i64 first;
+  f32 low, high, scale;
+  i32 rows, n, bins;
+  i32 parts;                    // of a row, a block each
+  i32 part;                     // chunks of one
+  i32 copies;                   // of the bins in shared memory, a power of two
+  i32 clamp, accumulate, wide;  // truth values; wide: counts have 64 bits
+};
+
+}  // namespace q

@@ -1,0 +1,37 @@
+// The run-time arguments of pointwise.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "common/divisor.cuh"
+
+namespace q {
+
+inline constexpr int kMostDimensions = 6;
+inline constexpr int kOperands = 8, kResults = 4, kScalars = 8;
+
+// Strides in bytes, the innermost dimension first.
+struct PointwiseTensor {
+  u8* data;
+  i64 strides[kMostDimensions];
+};
+
+// What is divided by is there twice, for index arithmetic of 32 bits and of 64.
+struct PointwiseExtent {
+  i64 value;
+  Divisor by;
+};
+
+struct PointwiseParams {
+  PointwiseTensor operands[kOperands];
+  PointwiseTensor results[kResults];
+  i64 vectors;                               // in all
+  i64 inner;                                 // elements along the innermost dimension
+  i64 tile;                                  // vectors that a block takes at a time
+  PointwiseExtent extents[kMostDimensions];  // the innermost in vectors
+  // For the places that an expression reads: of dimension d as the caller has it, its elements, and those of all
+  // dimensions behind it.
+  PointwiseExtent own[kMostDimensions], below[kMostDimensions];
+  f32 scalars[kScalars];
+};
+
+}  // namespace q

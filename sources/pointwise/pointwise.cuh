@@ -1,0 +1,161 @@
+// Expressions over tensors, element by element, bound by memory: each thread takes `kWidth` neighbouring elements at a
+// time and has the loads of `kSteps` such vectors on their way.
+//
+//   OPERANDS    OPERAND(number, type, along, value) each: how it is stored, how it lies along the innermost dimension,
+//               whether the expressions read it as numbers (f32) or integers (i64)
+//   RESULTS     RESULT(number, type, along, value, expression) likewise
+//   SCALARS     SCALAR(number) of those that are read; INDICES likewise INDEX(number) of the places
+// SPDX-License-Identifier: Apache-2.0
+#include "common/elements.cuh"
+#include "common/pointwise.cuh"
+#include "pointwise/params.cuh"
+
+namespace q {
+
+inline constexpr int kThreads = THREADS, kWidth = WIDTH, kSteps = STEPS, kRank = RANK;
+inline constexpr bool kTail = TAIL != 0;  // vectors at the end of the innermost dimension are not full
+// Offsets and counts have 32 bits where all of them fit.
+#if WIDE
+using Index = i64;
+QUERN_DEVICE i64 divided(i64 n, const PointwiseExtent& by) { return n / by.value; }
+#else
+using Index = i32;
+QUERN_DEVICE i32 divided(i32 n, const PointwiseExtent& by) { return n / by.by; }
+#endif
+
+enum Along { kEach, kSame, kAny };  // side by side, the same for all, any distance apart
+
+// Where a vector is: its number along each dimension, and how many of its elements there are.
+struct Vector {
+  Index at[kRank];
+  Index first;  // element, in row-major order
+  int count;
+};
+
+QUERN_DEVICE Vector vector_at(const PointwiseParams& p, Index number) {
+  Vector v;
+  Index rest = number;
+  QUERN_UNROLL for (int d = 0; d < kRank; ++d) {
+    if (d == kRank - 1) {
+      v.at[d] = rest;
+    } else {
+      const Index next = divided(rest, p.extents[d]);
+      v.at[d] = rest - next * static_cast<Index>(p.extents[d].value);
+      rest = next;
+    }
+  }
+  v.count = kWidth;
+  if (kTail) {
+    const Index left = static_cast<Index>(p.inner) - v.at[0] * kWidth;
+    v.count = left < kWidth ? static_cast<int>(left) : kWidth;
+  }
+  v.first = number * kWidth;
+  if (kTail && kRank > 1) v.first = divided(number, p.extents[0]) * static_cast<Index>(p.inner) + v.at[0] * kWidth;
+  return v;
+}
+
+template <class T, int along>
+QUERN_DEVICE u8* place_of(const PointwiseTensor& t, const Vector& v) {
+  u8* at = t.data;
+  if (along == kEach) at += static_cast<i64>(v.at[0]) * (kWidth * static_cast<int>(sizeof(T)));
+  if (along == kAny) at += static_cast<i64>(v.at[0]) * (t.strides[0] * kWidth);
+  QUERN_UNROLL for (int d = 1; d < kRank; ++d) at += static_cast<Index>(t.strides[d]) * static_cast<i64>(v.at[d]);
+  return at;
+}
+
+template <class T, int along>
+using Taken = Elements<T, along == kSame ? 1 : kWidth>;
+
+template <class T, int along>
+QUERN_DEVICE Taken<T, along> take(const PointwiseTensor& t, const Vector& v) {
+  const u8* at = place_of<T, along>(t, v);
+  if constexpr (along == kSame) {
+    return load_elements<T, 1>(at);
+  } else if constexpr (along == kEach) {
+    if (!kTail || v.count == kWidth) return load_elements<T, kWidth, true>(at);
+    return load_some<T, kWidth>(at, sizeof(T), v.count);
+  } else {
+    return load_some<T, kWidth>(at, t.strides[0], v.count);
+  }
+}
+
+template <class T, int along, class V>
+QUERN_DEVICE void put(const PointwiseTensor& t, const Vector& v, const V* values) {
+  u8* at = place_of<T, along>(t, v);
+  const Elements<T, kWidth> elements = elements_of<T, kWidth>(values);
+  if (along == kEach && (!kTail || v.count == kWidth)) {
+    store_elements<T, kWidth>(at, elements);
+  } else {
+    store_some<T, kWidth>(at, along == kEach ? static_cast<i64>(sizeof(T)) : t.strides[0], v.count, elements);
+  }
+}
+
+struct Operands {
+#define OPERAND(n, T, along, V) Taken<T, along> x##n;
+  OPERANDS
+#undef OPERAND
+};
+
+QUERN_DEVICE void take_all(const PointwiseParams& p, const Vector& v, Operands& o) {
+#define OPERAND(n, T, along, V) o.x##n = take<T, along>(p.operands[n], v);
+  OPERANDS
+#undef OPERAND
+}
+
+QUERN_DEVICE void compute(const PointwiseParams& p, const Vector& v, const Operands& o) {
+#define SCALAR(n) const f32 s##n = p.scalars[n];
+  SCALARS
+#undef SCALAR
+#define OPERAND(n, T, along, V)            \
+  V all_x##n[along == kSame ? 1 : kWidth]; \
+  values_of<T>(o.x##n, all_x##n);
+  OPERANDS
+#undef OPERAND
+#define RESULT(n, T, along, V, expression) V result##n[kWidth];
+  RESULTS
+#undef RESULT
+  QUERN_UNROLL for (int e = 0; e < kWidth; ++e) {
+#define OPERAND(n, T, along, V) const V x##n = all_x##n[along == kSame ? 0 : e];
+    OPERANDS
+#undef OPERAND
+    const Index element = v.first + e;
+    const i64 place = element;
+    static_cast<void>(place);
+#define INDEX(n)                                       \
+  const Index whole##n = divided(element, p.below[n]); \
+  const i64 index##n = whole##n - divided(whole##n, p.own[n]) * static_cast<Index>(p.own[n].value);
+    INDICES
+#undef INDEX
+#define RESULT(n, T, along, V, expression) result##n[e] = expression;
+    RESULTS
+#undef RESULT
+  }
+#define RESULT(n, T, along, V, expression) put<T, along>(p.results[n], v, result##n);
+  RESULTS
+#undef RESULT
+}
+
+QUERN_DEVICE void pointwise(const PointwiseParams& p) {
+  const Index vectors = static_cast<Index>(p.vectors), tile = static_cast<Index>(p.tile);
+  const Index step = static_cast<Index>(block_count(0)) * tile;
+  QUERN_ROLLED for (Index begin = block_index(0) * tile; begin < vectors; begin += step) {
+    const Index end = begin + tile < vectors ? begin + tile : vectors;
+    Operands held[kSteps];
+    QUERN_UNROLL for (int j = 0; j < kSteps; ++j) {
+      const Index at = begin + j * kThreads + thread_index();
+      if (at < end) take_all(p, vector_at(p, at), held[j]);
+    }
+    QUERN_UNROLL for (int j = 0; j < kSteps; ++j) {
+      const Index at = begin + j * kThreads + thread_index();
+      if (at < end) compute(p, vector_at(p, at), held[j]);
+    }
+  }
+}
+
+}  // namespace q
+
+QUERN_KERNEL(quern_pointwise, THREADS, BLOCKS_PER_SM, QUERN_PARAM q::PointwiseParams p) {
+  q::launch_next_grid();
+  q::wait_for_previous_grid();
+  q::pointwise(p);
+}

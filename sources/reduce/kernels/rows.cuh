@@ -1,0 +1,185 @@
+// Reduces rows whose elements lie beside each other, or are too few or too far apart for anything better: a team of
+// threads takes a row, or a piece of one. Rows begin anywhere: they are taken in vectors from the last 16-byte boundary
+// at or before their first element, of which those at the two ends are not whole.
+// SPDX-License-Identifier: Apache-2.0
+#include "reduce/kernels/elements.cuh"
+
+namespace q {
+
+inline constexpr int kThreads = kReduceThreads;
+inline constexpr int kTeam = TEAM;       // threads of a row
+inline constexpr int kAtOnce = AT_ONCE;  // vectors that a thread has under way
+inline constexpr int kTeams = kThreads / kTeam;
+inline constexpr bool kSegments = SEGMENTS;  // a row is more than one run of elements
+
+// One run of a row's elements, and a vector of it.
+struct Step {
+  const Element *x, *y;
+  i64 place;     // of the vector's first element in the row; negative where that is before the row
+  i32 from, to;  // the vector's elements that are the run's
+  QUERN_DEVICE bool whole() const { return from == 0 && to == kVector; }
+};
+
+class Row {
+ public:
+  QUERN_DEVICE Row(const ReduceParams& p, const RowPlace& place)
+      : p_(p),
+        x_(static_cast<const Element*>(p.x) + place.x),
+        y_(kHasY ? static_cast<const Element*>(p.y) + place.y : nullptr) {}
+
+  QUERN_DEVICE Step step(i32 number) const {
+    const Element *x = x_, *y = y_;
+    i64 place = 0;
+    if constexpr (kSegments) {
+      const i32 segment = number / p_.steps;
+      number -= segment * p_.steps.value;
+      place = segment * p_.run;
+      i32 left = segment;
+      QUERN_ROLLED for (int d = 1; d < p_.reduced_dims; ++d) {
+        const ReducedDim& dim = p_.reduced[d];
+        const i32 rest = d + 1 < p_.reduced_dims ? left / dim.extent : 0, here = left - rest * dim.extent.value;
+        x += here * dim.x;
+        if constexpr (kHasY) y += here * dim.y;
+        left = rest;
+      }
+    }
+    i64 first = static_cast<i64>(number) * kVector;
+    if constexpr (kVector > 1) first -= static_cast<i64>((reinterpret_cast<u64>(x) & 15) / sizeof(Element));
+    const i64 left = p_.run - first;
+    Step s;
+    s.x = x + first * (kVector > 1 ? 1 : p_.reduced[0].x);
+    s.y = kHasY ? y + first * p_.reduced[0].y : nullptr;
+    s.place = place + first;
+    s.from = first < 0 ? static_cast<i32>(-first) : 0;
+    s.to = left < kVector ? static_cast<i32>(left) : kVector;
+    return s;
+  }
+
+ private:
+  const ReduceParams& p_;
+  const Element *x_, *y_;
+};
+
+QUERN_DEVICE bool loads_y(const ReduceParams& p, const Step& s) {
+  return kVector == 1 || (p.reduced[0].y == 1 && is_aligned(s.y));
+}
+
+// One vector at a time, whole or not.
+QUERN_DEVICE void take_step(const ReduceParams& p, const Row& row, i32 number, State& state) {
+  const Step s = row.step(number);
+  Elements<kVector> t;
+  t.place = s.place, t.from = s.from, t.to = s.to;
+  if (s.whole() && (!kHasY || loads_y(p, s))) {
+    widen_whole(load_whole(s.x), t.v);
+    if constexpr (kHasY) widen_whole(load_whole(s.y), t.y);
+  } else {
+    load_some(s.x, s.y, p.reduced[0].y, t);
+  }
+  prepare(p, t);
+  state.take<false>(t);
+}
+
+QUERN_DEVICE void take_row(const ReduceParams& p, const Row& row, i32 first, i32 end, State& state) {
+  QUERN_ROLLED for (i32 number = first; number < end; number += kAtOnce * kTeam) {
+    Step steps[kAtOnce];
+    bool whole = number + (kAtOnce - 1) * kTeam < end;
+    QUERN_UNROLL for (int i = 0; i < kAtOnce; ++i) {
+      steps[i] = row.step(number + i * kTeam);
+      whole = whole && steps[i].whole() && (!kHasY || loads_y(p, steps[i]));
+    }
+    if (whole) {
+      Loaded loaded[kAtOnce];
+      QUERN_UNROLL for (int i = 0; i < kAtOnce; ++i) {
+        loaded[i].x = load_whole(steps[i].x);
+        if constexpr (kHasY) loaded[i].y = load_whole(steps[i].y);
+      }
+      QUERN_UNROLL for (int i = 0; i < kAtOnce; ++i) {
+        Elements<kVector> t;
+        t.place = steps[i].place, t.from = 0, t.to = kVector;
+        widen_whole(loaded[i].x, t.v);
+        if constexpr (kHasY) widen_whole(loaded[i].y, t.y);
+        prepare(p, t);
+        state.take<true>(t);
+      }
+    } else {
+      QUERN_ROLLED for (i32 i = 0; i < kAtOnce && number + i * kTeam < end; ++i) {
+        take_step(p, row, number + i * kTeam, state);
+      }
+    }
+  }
+}
+
+// The team's first thread has the result.
+QUERN_DEVICE void join_team(State& state, [[maybe_unused]] State* shared) {
+  if constexpr (kTeam <= kWarp) {
+    join_lanes<kTeam>(state);
+  } else {
+    constexpr int kWarps = kThreads / kWarp;
+    join_lanes<kWarp>(state);
+    if (lane() == 0) shared[warp()] = state;
+    sync_block();
+    if (thread_index() == 0) {
+      QUERN_UNROLL for (int w = 1; w < kWarps; ++w) state.join(shared[w]);
+    }
+    sync_block();
+  }
+}
+
+QUERN_DEVICE void reduce_rows(const ReduceParams& p) {
+  QUERN_SHARED(State, shared, kTeam > kWarp ? kThreads / kWarp : 1);
+  const i32 own = thread_index() % kTeam, team = thread_index() / kTeam;
+  const i64 units = static_cast<i64>(p.rows) * p.pieces;
+  // All threads of a block go through the same rounds.
+  QUERN_ROLLED for (i64 round = static_cast<i64>(block_index(0)) * kTeams; round < units;
+                    round += static_cast<i64>(block_count(0)) * kTeams) {
+    const i64 unit = round + team;
+    const bool there = unit < units;
+    const i32 row = there ? static_cast<i32>(p.pieces == 1 ? unit : unit / p.pieces) : 0;
+    const i32 piece = there ? static_cast<i32>(unit - static_cast<i64>(row) * p.pieces) : 0;
+    const RowPlace place = place_of_row(p, row, 0);
+    State state = State::none();
+    if (there) {
+      const i32 first = piece * p.piece, end = p.length - first < p.piece ? p.length : first + p.piece;
+      take_row(p, Row(p, place), first + own, end, state);
+    }
+    join_team(state, shared);
+    if (!there || own != 0) continue;
+    if (p.pieces == 1) {
+      store_results(p, place, state);
+    } else {
+      static_cast<State*>(p.partial)[unit] = state;
+    }
+  }
+}
+
+// The pieces of a row, whose states lie side by side: a warp takes them, each lane some, and then lane by lane.
+QUERN_DEVICE void join_pieces(const ReduceParams& p) {
+  constexpr int kWarps = kThreads / kWarp;
+  const State* partial = static_cast<const State*>(p.partial);
+  QUERN_ROLLED for (i64 round = static_cast<i64>(block_index(0)) * kWarps; round < p.rows;
+                    round += static_cast<i64>(block_count(0)) * kWarps) {
+    const i64 row = round + warp();
+    State state = State::none();
+    if (row < p.rows) {
+      QUERN_FOUR_AT_ONCE for (i32 piece = lane(); piece < p.pieces; piece += kWarp) {
+        state.join(partial[row * p.pieces + piece]);
+      }
+    }
+    join_lanes<kWarp>(state);
+    if (row < p.rows && lane() == 0) store_results(p, place_of_row(p, static_cast<i32>(row), 0), state);
+  }
+}
+
+static_assert(sizeof(State) == STATE_BYTES, "the library makes room for what a kernel stores");
+
+}  // namespace q
+
+QUERN_KERNEL(quern_reduce, q::kReduceThreads, BLOCKS_PER_SM, QUERN_PARAM q::ReduceParams p) {
+  q::launch_next_grid();
+  q::wait_for_previous_grid();
+  if constexpr (JOIN) {
+    q::join_pieces(p);
+  } else {
+    q::reduce_rows(p);
+  }
+}

@@ -1,0 +1,179 @@
+# Builds and runs each language's example of a decode step against a built libquern, on `host`. The examples check their
+# own numbers and their error path; here it is seen that they were run, and told which could not be.
+#   python3 tests/bindings/run.py BUILD [LANGUAGE...]       BUILD: a build folder, with lib/libquern.so
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+BINDINGS = ROOT / "bindings"
+EXPECTED = "decode step: 7.0 and 9.0, as they should be"
+
+
+class Missing(Exception):
+    """What a language needs and is not here."""
+
+
+class Place:
+    """Where examples are built and what they are given."""
+
+    def __init__(self, build: Path, folder: Path) -> None:
+        self.library, self.folder = build / "lib" / "libquern.so", folder
+        library_folder = str(self.library.parent)
+        self.environment = {
+            **os.environ,
+            "QUERN_LIBRARY": str(self.library),
+            "QUERN_CHECKOUT": str(ROOT),
+            "QUERN_LIB_DIR": library_folder,
+            "XDG_CACHE_HOME": os.environ.get("QUERN_TEST_CACHE") or str(folder / "cache"),
+            "CARGO_TARGET_DIR": str(folder / "cargo"),
+            "GOCACHE": str(folder / "go"),
+            "GOPROXY": "off",
+            "GOFLAGS": "-mod=mod",
+            "CGO_CFLAGS": f"-I{ROOT / 'capi'}",
+            "CGO_LDFLAGS": f"-L{library_folder} -Wl,-rpath,{library_folder}",
+            "QUERN_ADDON": str(folder / "quern.node"),
+        }
+
+    def run(self, *command: object, where: Path = ROOT) -> str:
+        words = [str(word) for word in command]
+        run = subprocess.run(words, cwd=where, env=self.environment, capture_output=True, text=True, timeout=900)
+        if run.returncode != 0:
+            raise RuntimeError(f"{' '.join(words)}: {run.returncode}\n{run.stdout}{run.stderr}")
+        return run.stdout
+
+    def link(self) -> list[str]:
+        return ["-I", f"{ROOT / 'capi'}", str(self.library), f"-Wl,-rpath,{self.library.parent}"]
+
+
+def tool(*names: str) -> str:
+    """The first of these that is here."""
+    found = next((path for path in map(shutil.which, names) if path), None)
+    if found is None:
+        raise Missing(f"no {' or '.join(names)}")
+    return found
+
+
+def python_with(module: str) -> str:
+    if subprocess.run([sys.executable, "-c", f"import {module}"], capture_output=True).returncode != 0:
+        raise Missing(f"no {module} for {sys.executable}")
+    return sys.executable
+
+
+def cpp(place: Place) -> str:
+    program = place.folder / "cpp"
+    source = BINDINGS / "cpp" / "examples" / "decode_step.cpp"
+    flags = ["-std=c++20", "-O1", "-Wall", "-Wextra", "-Werror", "-I", BINDINGS / "cpp"]
+    place.run(tool("c++", "g++"), *flags, source, "-o", program, *place.link())
+    return place.run(program)
+
+
+def cffi(place: Place) -> str:
+    return place.run(python_with("cffi"), BINDINGS / "ffi" / "examples" / "decode_step.py")
+
+
+def luajit(place: Place) -> str:
+    return place.run(tool("luajit"), BINDINGS / "ffi" / "examples" / "decode_step.lua")
+
+
+def php(place: Place) -> str:
+    return place.run(tool("php"), "-d", "ffi.enable=1", BINDINGS / "ffi" / "examples" / "decode_step.php")
+
+
+def ruby(place: Place) -> str:
+    return place.run(tool("ruby"), BINDINGS / "ffi" / "examples" / "decode_step.rb")
+
+
+def rust(place: Place) -> str:
+    cargo, folder = tool("cargo"), BINDINGS / "rust"
+    tested = place.run(cargo, "test", "--offline", "--quiet", where=folder)
+    if "4 passed" not in tested:
+        raise RuntimeError(f"cargo test ran other tests than it should:\n{tested}")
+    return place.run(cargo, "run", "--offline", "--quiet", "--example", "decode_step", where=folder)
+
+
+def go(place: Place) -> str:
+    program = place.folder / "decode_step_go"
+    place.run(tool("go"), "vet", "./...", where=BINDINGS / "go")
+    place.run(tool("go"), "build", "-o", program, "./examples/decode_step", where=BINDINGS / "go")
+    return place.run(program)
+
+
+def node(place: Place) -> str:
+    interpreter = Path(tool("node", "nodejs")).resolve()
+    folders = [interpreter.parents[1] / "include" / "node", Path("/usr/include/node"), Path("/usr/include/nodejs/src")]
+    headers = next((folder for folder in folders if (folder / "node_api.h").exists()), None)
+    if headers is None:
+        raise Missing("no node_api.h")
+    flags = ["-std=c++20", "-O1", "-fPIC", "-shared", "-Wall", "-Wextra", "-Werror", "-isystem", headers]
+    addon = BINDINGS / "node" / "addon.cpp"
+    place.run(tool("c++", "g++"), *flags, addon, "-o", place.environment["QUERN_ADDON"], *place.link())
+    return place.run(interpreter, BINDINGS / "node" / "examples" / "decode_step.js")
+
+
+def zig(place: Place) -> str:
+    compiler = [python_with("ziglang"), "-m", "ziglang"]
+    program, header = place.folder / "decode_step_zig", place.folder / "quern_h.zig"
+    caches = ["--cache-dir", place.folder / "zig", "--global-cache-dir", place.folder / "zig"]
+    header.write_text(place.run(*compiler, "translate-c", "-lc", *caches, ROOT / "capi" / "quern.h"))
+    modules = ["--dep", "quern_h", f"-Mroot={BINDINGS / 'zig' / 'decode_step.zig'}", f"-Mquern_h={header}"]
+    link = ["-lc", "-L", place.library.parent, "-lquern", "-rpath", place.library.parent]
+    place.run(*compiler, "build-exe", *modules, f"-femit-bin={program}", *caches, *link)
+    return place.run(program)
+
+
+def torch(place: Place) -> str:
+    python = python_with("torch")
+    if subprocess.run([python, "-c", "import pytest"], capture_output=True).returncode != 0:
+        raise Missing(f"no pytest for {python}")
+    place.environment["PYTHONPATH"] = str(place.library.parents[1] / "python")
+    tests = [ROOT / "tests" / "python" / f"test_torch_{name}.py" for name in ("host", "ops")]
+    said = place.run(python, "-m", "pytest", "-q", "-p", "no:cacheprovider", *(test for test in tests if test.exists()))
+    return EXPECTED if " passed" in said and "skipped" not in said.splitlines()[-1] else said
+
+
+LANGUAGES: dict[str, Callable[[Place], str]] = {
+    "cpp": cpp, "cffi": cffi, "luajit": luajit, "php": php, "ruby": ruby, "rust": rust, "go": go, "node": node,
+    "zig": zig, "torch": torch,
+}  # fmt: skip
+
+
+def main() -> int:
+    build, names = Path(sys.argv[1]).resolve(), sys.argv[2:] or list(LANGUAGES)
+    if unknown := [name for name in names if name not in LANGUAGES]:
+        sys.exit(f"no binding is called {', '.join(unknown)}; there are {', '.join(LANGUAGES)}")
+    passed, failed, missing = 0, 0, 0
+    with tempfile.TemporaryDirectory(prefix="quern-bindings-") as folder:
+        place = Place(build, Path(folder))
+        for name in names:
+            start = time.monotonic()
+            try:
+                said = LANGUAGES[name](place)
+                if EXPECTED not in said:
+                    raise RuntimeError(f"it did not say '{EXPECTED}':\n{said}")
+            except Missing as what:
+                missing += 1
+                print(f"{name:8} not run: {what}", flush=True)
+                continue
+            except (RuntimeError, subprocess.TimeoutExpired) as what:
+                failed += 1
+                print(f"{name:8} FAILED\n{what}", flush=True)
+                continue
+            passed += 1
+            print(f"{name:8} passed, {time.monotonic() - start:.1f} s", flush=True)
+    # Languages that were named must be run.
+    wrong = failed + (missing if sys.argv[2:] else 0)
+    print(f"bindings: {passed} passed, {wrong} failed" + (f", {missing} skipped" if missing and not wrong else ""))
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

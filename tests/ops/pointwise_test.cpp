@@ -1,0 +1,463 @@
+// pointwise against loops in fp64: every element type, functions, layouts, broadcasting, integers, places, results in
+// place; and its refusals.
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+
+#include <functional>
+#include <memory>
+#include <ostream>
+
+#include "tests/ops/compiled.h"
+#include "tests/ops/field.h"
+#include "tests/ops/manifest.h"
+#include "tests/ops/refusal.h"
+#include "tests/ops/rows.h"
+
+namespace quern::test {
+namespace {
+
+const ForEveryTarget kTemplates = {
+    "pointwise * expression=silu(tensor0)*tensor1 width=8 operand0=bf16 operand1=bf16 out=bf16",
+    "pointwise * results=2 expression=sin(tensor0)+atan2(tensor1,scalar0) expression1=int8(tensor0)&index1 rank=3 "
+    "width=4 operand0=f32 operand1=e4m3 along1=same out=e5m2 out1=int64 out1_along=any wide=1",
+    "pointwise * expression=integer0/integer1+place rank=2 width=2 operand0=int64 operand1=bool along1=any out=f16 "
+    "tail=1",
+};
+
+constexpr ThreeCalls<quern_pointwise_args> kCalls = {quern_pointwise, quern_pointwise_workspace,
+                                                     quern_pointwise_prepare};
+
+const quern_expression* expression(const std::string& text, quern_context* in = context()) {
+  const quern_expression* made = nullptr;
+  auto error = sized<quern_error>();
+  EXPECT_EQ(quern_expression_create(in, text.c_str(), &made, &error), QUERN_OK) << error.text;
+  return made;
+}
+
+// A call with its tensors.
+class Pointing {
+ public:
+  explicit Pointing(std::vector<std::string> texts) : args(sized<quern_pointwise_args>()), texts_(std::move(texts)) {}
+
+  Field& operand(Stored type, Extents shape, Extents strides = {}, std::int64_t offset = 0) {
+    operands.push_back(std::make_unique<Field>(type, std::move(shape), std::move(strides), offset));
+    return *operands.back();
+  }
+  Field& out(Stored type, Extents shape, Extents strides = {}, std::int64_t offset = 0) {
+    outs.push_back(std::make_unique<Field>(type, std::move(shape), std::move(strides), offset));
+    return *outs.back();
+  }
+  void fill(std::string_view name) {
+    Random random(name);
+    for (const auto& one : operands) one->fill(random);
+  }
+  // Everything but `alignment` and scalars.
+  void set(quern_context* in = context()) {
+    const DLTensor** const places[] = {&args.out, &args.out1, &args.out2, &args.out3};
+    const quern_expression** const formulas[] = {&args.expression, &args.expression1, &args.expression2,
+                                                 &args.expression3};
+    for (std::size_t i = 0; i < outs.size(); ++i) {
+      *places[i] = outs[i]->tensor();
+      *formulas[i] = expression(texts_[i], in);
+    }
+    given_.clear();
+    for (const auto& one : operands) given_.push_back(one->tensor());
+    args.operands = given_.data(), args.operand_count = static_cast<std::uint32_t>(given_.size());
+    args.scalars = scalars.data(), args.scalar_count = static_cast<std::uint32_t>(scalars.size());
+    for (const auto& one : operands) one->upload();
+    for (const auto& one : outs) one->upload();
+  }
+  void run(quern_context* in = context()) {
+    set(in);
+    ASSERT_NO_FATAL_FAILURE(run_op(in, kCalls, args));
+    for (const auto& one : outs) one->download();
+  }
+  // Each element of a result against what `exact` makes of the operands' numbers: to the bit, or with `ulp` within so
+  // many of f32 and the rounding of the type.
+  void check(std::size_t which, const std::function<double(const std::vector<double>&)>& exact, double ulp = 0) {
+    const Field& field = *outs[which];
+    std::int64_t wrong = 0;
+    each_index(field.shape(), [&](const Extents& index) {
+      std::vector<double> x;
+      for (const auto& one : operands) x.push_back(one->number(index));
+      const double expected = exact(x);
+      const Held got = field.get(index), stored_exactly = stored(field.type(), expected);
+      if (got == stored_exactly) return;
+      const double step = 1 + std::ldexp(ulp, -23);
+      const Held low = stored(field.type(), expected / step - 0x1p-126), high = stored(field.type(), expected * step);
+      const double error = std::abs(got.real - expected), allowed = ulp * (std::abs(expected) * 0x1p-23 + 0x1p-126);
+      if (ulp > 0 && (got == low || got == high || error <= allowed)) return;
+      if (wrong++ < 3) {
+        ADD_FAILURE() << texts_[which] << " of " << (x.empty() ? 0 : x[0]) << " is " << got.real << " or " << got.whole
+                      << ", not " << expected;
+      }
+    });
+    EXPECT_EQ(wrong, 0) << "QUERN_TEST_SEED=" << run_seed();
+    EXPECT_TRUE(field.is_clean_outside());
+  }
+
+  quern_pointwise_args args;
+  std::vector<std::unique_ptr<Field>> operands, outs;
+  std::vector<float> scalars;
+
+ private:
+  std::vector<std::string> texts_;
+  std::vector<const DLTensor*> given_;
+};
+
+class PointwiseTypes : public testing::TestWithParam<Stored> {};
+INSTANTIATE_TEST_SUITE_P(All, PointwiseTypes, testing::ValuesIn(kAllStored),
+                         [](const testing::TestParamInfo<Stored>& test) { return std::string(name_of(test.param)); });
+
+// Every number of the type that its bits can be, or many; and many numbers of f32 to it.
+TEST_P(PointwiseTypes, AreReadAndStored) {
+  Pointing read({"tensor0"});
+  read.operand(GetParam(), {3, 1111});
+  read.out(Stored::f32, {3, 1111});
+  read.fill("read");
+  ASSERT_NO_FATAL_FAILURE(read.run());
+  read.check(0, [](const auto& x) { return x[0]; });
+
+  Pointing stored_as({"tensor0*scalar0"});
+  stored_as.scalars = {3.0f};
+  stored_as.operand(Stored::f32, {3333});
+  stored_as.out(GetParam(), {3333});
+  stored_as.fill("stored");
+  ASSERT_NO_FATAL_FAILURE(stored_as.run());
+  stored_as.check(0, [](const auto& x) { return static_cast<double>(static_cast<float>(x[0]) * 3.0f); });
+}
+
+class PointwiseIntegers : public testing::TestWithParam<Stored> {};
+INSTANTIATE_TEST_SUITE_P(All, PointwiseIntegers,
+                         testing::Values(Stored::i8, Stored::u8, Stored::i16, Stored::i32, Stored::i64,
+                                         Stored::boolean),
+                         [](const testing::TestParamInfo<Stored>& test) { return std::string(name_of(test.param)); });
+TEST_P(PointwiseIntegers, AreSaturatedWhereTheyDoNotFit) {
+  Pointing p({"integer0*3-(integer1>>2|1)", "max(integer0,integer1)&~integer0<<1"});
+  p.operand(GetParam(), {5, 67});
+  p.operand(Stored::i64, {67});
+  p.out(GetParam(), {5, 67});
+  p.out(Stored::i64, {5, 67});
+  p.fill("integers");
+  ASSERT_NO_FATAL_FAILURE(p.run());
+  each_index({5, 67}, [&](const Extents& at) {
+    const std::int64_t a = p.operands[0]->get(at).whole, b = p.operands[1]->get(at).whole;
+    const auto wrapped =
+        static_cast<std::int64_t>(static_cast<std::uint64_t>(a) * 3 - static_cast<std::uint64_t>(b >> 2 | 1));
+    ASSERT_EQ(p.outs[0]->get(at).whole, stored_whole(GetParam(), wrapped).whole) << a << " " << b;
+    const auto shifted = static_cast<std::int64_t>(static_cast<std::uint64_t>(~a) << 1);
+    ASSERT_EQ(p.outs[1]->get(at).whole, std::max(a, b) & shifted) << a << " " << b;
+  });
+}
+
+// Division and shifts are defined for every pair of integers.
+TEST(Pointwise, DividesAndShiftsEveryInteger) {
+  const std::vector<std::int64_t> values = {0,  1,  -1, 2,   -2,  3,         -7,        63,
+                                            64, 65, 70, -64, 100, INT64_MAX, INT64_MIN, INT64_MIN + 1};
+  const auto n = static_cast<std::int64_t>(values.size());
+  Pointing p({"integer0/integer1", "integer0%integer1", "integer0<<integer1", "integer0>>integer1"});
+  Field& a = p.operand(Stored::i64, {n, 1});
+  Field& b = p.operand(Stored::i64, {n});
+  for (int i = 0; i < 4; ++i) p.out(Stored::i64, {n, n});
+  for (std::int64_t i = 0; i < n; ++i) {
+    a.set({0, values[static_cast<std::size_t>(i)]}, {i, 0});
+    b.set({0, values[static_cast<std::size_t>(i)]}, {0, i});
+  }
+  ASSERT_NO_FATAL_FAILURE(p.run());
+  each_index({n, n}, [&](const Extents& at) {
+    const std::int64_t x = a.get(at).whole, y = b.get(at).whole;
+    const bool wraps = y == -1;
+    const auto negative = static_cast<std::int64_t>(0 - static_cast<std::uint64_t>(x));
+    const bool by = y >= 0 && y < 64;
+    EXPECT_EQ(p.outs[0]->get(at).whole, y == 0 ? 0 : wraps ? negative : x / y) << x << " " << y;
+    EXPECT_EQ(p.outs[1]->get(at).whole, y == 0 ? x : wraps ? 0 : x % y) << x << " " << y;
+    EXPECT_EQ(p.outs[2]->get(at).whole, by ? static_cast<std::int64_t>(static_cast<std::uint64_t>(x) << y) : 0);
+    EXPECT_EQ(p.outs[3]->get(at).whole, by ? x >> y : x < 0 ? -1 : 0) << x << " " << y;
+  });
+}
+
+double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
+
+struct Known {
+  const char* text;
+  double ulp;
+  std::function<double(double)> exact;
+};
+const Known kKnown[] = {
+    {"relu(tensor0)", 0, [](double x) { return x < 0 ? 0 : x; }},
+    {"gelu(tensor0)", 5,
+     [](double x) { return std::isinf(x) ? std::max(x, 0.0) : x / 2 * std::erfc(-x / std::sqrt(2.0)); }},
+    {"tensor0*clamp(tensor0+3,0,6)/6", 4,
+     [](double x) {
+       return std::isinf(x) && x < 0 ? std::nan("") : x * std::clamp<double>(static_cast<float>(x + 3), 0, 6) / 6;
+     }},
+    {"select(tensor0>=-0.5&&tensor0<=0.5,0,tensor0)", 0, [](double x) { return std::abs(x) <= 0.5 ? 0 : x; }},
+    {"select(tensor0>0,tensor0,expm1(min(tensor0,0)))", 5, [](double x) { return x > 0 ? x : std::expm1(x); }},
+    {"max(tensor0,0)+log1p(exp(-abs(tensor0)))", 6,
+     [](double x) { return std::max(x, 0.0) + std::log1p(std::exp(-std::abs(x))) + (std::isnan(x) ? x : 0); }},
+    {"sigmoid(tensor0)", 5, sigmoid},
+    {"round(tensor0)-floor(tensor0)", 0,
+     [](double x) { return static_cast<float>(std::nearbyint(x)) - static_cast<float>(std::floor(x)); }},
+    {"sin(tensor0)", 4, [](double x) { return std::sin(x); }},
+    {"cos(tensor0)", 4, [](double x) { return std::cos(x); }},
+    {"exp2(tensor0)", 4, [](double x) { return std::exp2(x); }},
+    {"log2(abs(tensor0))", 4, [](double x) { return std::log2(std::abs(x)); }},
+};
+
+// Of numbers of every size, NaN, infinity and denormals; of lengths on both sides of a vector's.
+TEST(Pointwise, ComputesWhatItsFunctionsAre) {
+  for (std::size_t first = 0; first < std::size(kKnown); first += 4) {
+    for (const std::int64_t n : {0, 1, 7, 33, 4099}) {
+      Pointing p({kKnown[first].text, kKnown[first + 1].text, kKnown[first + 2].text, kKnown[first + 3].text});
+      p.operand(Stored::f32, {n});
+      constexpr Stored kOuts[] = {Stored::f32, Stored::f16, Stored::f32, Stored::bf16};
+      for (const Stored type : kOuts) p.out(type, {n});
+      p.fill("functions" + std::to_string(first + static_cast<std::size_t>(n)));
+      ASSERT_NO_FATAL_FAILURE(p.run());
+      for (std::size_t i = 0; i < 4; ++i)
+        p.check(i, [&](const auto& x) { return kKnown[first + i].exact(x[0]); }, kKnown[first + i].ulp);
+    }
+  }
+}
+
+// Any layouts of any shapes, each operand stretched where it is 1 or missing.
+TEST(Pointwise, TakesAnyLayout) {
+  const Extents extents = {1, 2, 3, 7, 8, 16, 33};
+  for (std::uint64_t round = 0; round < 16; ++round) {
+    SCOPED_TRACE(round);
+    Random random("layout" + std::to_string(round));
+    Extents shape(random.below(7));
+    for (std::int64_t& extent : shape) extent = count_of(shape) > 3000 ? 1 : extents[random.below(extents.size())];
+    while (count_of(shape) > 20000) shape.pop_back();
+    const bool whole = round % 4 == 3;
+    Pointing p({whole ? "number(place*2+index0)+tensor1" : "max(tensor0,tensor1)"});
+    for (int i = 0; i < 2; ++i) {
+      Extents own = shape;
+      for (std::int64_t& extent : own) extent = random.below(4) == 0 ? 1 : extent;
+      if (random.below(4) == 0 && !own.empty()) own.erase(own.begin());
+      const Extents strides = random.below(3) == 0 ? Extents{} : any_strides(random, own);
+      p.operand(i == 0 ? Stored::f16 : Stored::f32, own, strides, random.below(3) == 0 ? 4 : 0);
+    }
+    p.out(Stored::f32, shape, random.below(3) == 0 ? Extents{} : any_strides(random, shape),
+          random.below(3) == 0 ? 8 : 0);
+    p.args.alignment = 1;
+    p.fill("layout values" + std::to_string(round));
+    const Context unfair = unfair_context(round);
+    ASSERT_NO_FATAL_FAILURE(p.run(round % 3 == 0 ? unfair.get() : context()));
+    std::int64_t place = 0;
+    const auto most = [](double a, double b) { return std::isnan(a) || a > b ? a : b; };
+    if (!whole) {
+      p.check(0, [&](const auto& x) { return most(x[0], x[1]); });
+      continue;
+    }
+    each_index(shape, [&](const Extents& at) {
+      const auto sum =
+          static_cast<float>(place * 2 + (at.empty() ? 0 : at[0])) + static_cast<float>(p.operands[1]->number(at));
+      ASSERT_TRUE(p.outs[0]->get(at) == (Held{static_cast<double>(sum), 0})) << place;
+      ++place;
+    });
+    EXPECT_TRUE(p.outs[0]->is_clean_outside());
+  }
+}
+
+// 16-byte vectors, their tails, and what is narrower: the promise decides, and tensors that keep less are refused.
+TEST(Pointwise, TakesAsMuchAtOnceAsIsPromised) {
+  for (const int alignment : {16, 8, 4, 2}) {
+    Pointing p({"tensor0+tensor1"});
+    const std::int64_t offset = alignment == 16 ? 0 : alignment;
+    p.operand(Stored::bf16, {9, 61}, {72, 1}, offset);
+    p.operand(Stored::bf16, {61}, {}, offset);
+    p.out(Stored::bf16, {9, 61}, {64, 1}, offset);
+    p.args.alignment = alignment;
+    p.fill("alignment" + std::to_string(alignment));
+    ASSERT_NO_FATAL_FAILURE(p.run());
+    p.check(0, [](const auto& x) { return static_cast<double>(static_cast<float>(x[0]) + static_cast<float>(x[1])); });
+    if (alignment == 16) continue;
+    p.args.alignment = 2 * alignment;
+    expect_refused({"data", std::to_string(alignment), std::to_string(2 * alignment)},
+                   [&](quern_error* e) { return quern_pointwise(context(), &p.args, e); });
+  }
+}
+
+TEST(Pointwise, WritesOverItsOperands) {
+  Pointing p({"tensor0-tensor1", "tensor0+tensor1"});
+  Field& a = p.operand(Stored::f32, {13, 40}, {-48, 1});
+  Field& b = p.operand(Stored::f32, {13, 40});
+  p.fill("in place");
+  a.upload(), b.upload();
+  const DLTensor* given[] = {a.tensor(), b.tensor()};
+  p.args.operands = given, p.args.operand_count = 2;
+  p.args.out = b.tensor(), p.args.out1 = a.tensor();
+  p.args.expression = expression("tensor0-tensor1"), p.args.expression1 = expression("tensor0+tensor1");
+  std::vector<float> sums, differences;
+  each_index({13, 40}, [&](const Extents& at) {
+    sums.push_back(static_cast<float>(a.number(at)) + static_cast<float>(b.number(at)));
+    differences.push_back(static_cast<float>(a.number(at)) - static_cast<float>(b.number(at)));
+  });
+  auto error = sized<quern_error>();
+  ASSERT_EQ(quern_pointwise(context(), &p.args, &error), QUERN_OK) << error.text;
+  synchronize();
+  a.download(), b.download();
+  std::size_t i = 0;
+  each_index({13, 40}, [&](const Extents& at) {
+    ASSERT_TRUE(a.get(at) == (Held{static_cast<double>(sums[i]), 0}));
+    ASSERT_TRUE(b.get(at) == (Held{static_cast<double>(differences[i]), 0}));
+    ++i;
+  });
+  EXPECT_TRUE(a.is_clean_outside() && b.is_clean_outside());
+}
+
+// A loop over more tiles than there are blocks.
+TEST(Pointwise, LeavesMultiprocessorsFree) {
+  Pointing p({"tensor0*2"});
+  p.operand(Stored::i8, {150'001});
+  p.out(Stored::i16, {150'001});
+  p.args.max_sms = 1;
+  p.fill("free");
+  ASSERT_NO_FATAL_FAILURE(p.run());
+  p.check(0, [](const auto& x) { return 2 * x[0]; });
+}
+
+// Rows that are 4 GiB apart, in memory of which two pages are touched.
+TEST(Pointwise, ReachesBeyond32Bits) {
+  if (on_cuda()) GTEST_SKIP() << "takes memory of the host's";
+  constexpr std::int64_t kApart = std::int64_t{1} << 30;
+  constexpr std::size_t kBytes = (std::size_t{4} << 30) + 4096;
+  void* memory = mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (memory == MAP_FAILED) GTEST_SKIP() << "no room for 4 GiB of addresses";
+  Pointing p({"tensor0+number(index0)"});
+  Field& x = p.operand(Stored::f32, {2, 77});
+  p.out(Stored::f32, {2, 77});
+  p.fill("far");
+  p.set();
+  DLTensor far = *p.outs[0]->tensor();
+  std::int64_t strides[] = {kApart, 1};
+  far.data = memory, far.byte_offset = 0, far.strides = strides;
+  p.args.out = &far;
+  auto error = sized<quern_error>();
+  ASSERT_EQ(quern_pointwise(context(), &p.args, &error), QUERN_OK) << error.text;
+  const auto* to = static_cast<const float*>(memory);
+  each_index({2, 77}, [&](const Extents& at) {
+    const float expected = static_cast<float>(x.number(at)) + static_cast<float>(at[0]);
+    const float got = to[at[0] * kApart + at[1]];
+    EXPECT_TRUE(got == expected || (std::isnan(got) && std::isnan(expected)));
+  });
+  munmap(memory, kBytes);
+}
+
+// One preparation serves every shorter first dimension.
+TEST(Pointwise, IsPreparedForFewerRows) {
+  const Context own = make_context();
+  for (const Extents& strides : {Extents{40, 1}, Extents{48, 1}, Extents{1, 70}}) {
+    Pointing p({"tensor0*tensor1"});
+    p.operand(Stored::f16, {70, 40}, strides);
+    p.operand(Stored::f16, {40});
+    p.out(Stored::f16, {70, 40}, strides);
+    p.fill("prepared");
+    p.set(own.get());
+    auto error = sized<quern_error>();
+    ASSERT_EQ(quern_pointwise_prepare(own.get(), &p.args, &error), QUERN_OK) << error.text;
+    p.args.flags |= QUERN_CALL_CACHED_ONLY;
+    for (std::int64_t rows = 70; rows >= 0; --rows) {
+      p.operands[0]->extents()[0] = p.outs[0]->extents()[0] = rows;
+      ASSERT_EQ(quern_pointwise(own.get(), &p.args, &error), QUERN_OK) << rows << ": " << error.text;
+    }
+  }
+}
+
+struct Refusable : Pointing {
+  Refusable() : Pointing({"tensor0+scalar0*number(integer1)", "tensor0*2"}) {
+    scalars = {2.0f};
+    operand(Stored::f32, {6, 8});
+    operand(Stored::i32, {8});
+    out(Stored::f32, {6, 8});
+    out(Stored::bf16, {6, 8});
+    fill("refusals");
+    set();
+  }
+};
+
+TEST(PointwiseRefuses, EveryWrongArgument) {
+  using P = Refusable&;
+  const std::vector<Mistake<Refusable>> mistakes = {
+      {"out NULL", {"out", "NULL"}, [](P p) { p.args.out = nullptr; }},
+      {"expression NULL", {"expression", "NULL"}, [](P p) { p.args.expression = nullptr; }},
+      {"expression1 NULL", {"expression1", "NULL"}, [](P p) { p.args.expression1 = nullptr; }},
+      {"out1 NULL", {"out1", "NULL"}, [](P p) { p.args.out1 = nullptr; }},
+      {"a gap",
+       {"out2 is given", "out1"},
+       [](P p) { p.args.out2 = p.args.out1, p.args.out1 = nullptr, p.args.expression1 = nullptr; }},
+      {"operands NULL", {"operands", "NULL"}, [](P p) { p.args.operands = nullptr; }},
+      {"an operand missing", {"operands[1]", "NULL"}, [](P p) { p.args.operand_count = 1; }},
+      {"too many operands", {"operand_count", "9"}, [](P p) { p.args.operand_count = 9; }},
+      {"a scalar missing", {"scalar_count", "0"}, [](P p) { p.args.scalar_count = 0; }},
+      {"scalars NULL", {"scalars", "NULL"}, [](P p) { p.args.scalars = nullptr; }},
+      {"too many scalars", {"scalar_count", "9"}, [](P p) { p.args.scalar_count = 9; }},
+      {"a formula of products",
+       {"expression", "acc+row0", "tensorN"},
+       [](P p) { p.args.expression = expression("acc+row0"); }},
+      {"a column", {"expression", "col0", "tensorN"}, [](P p) { p.args.expression = expression("col0*2"); }},
+      {"two readings",
+       {"expression1", "operand 1", "integer1"},
+       [](P p) { p.args.expression1 = expression("tensor1"); }},
+      {"numbers as integers",
+       {"operands[0]", "f32", "integer0", "int8"},
+       [](P p) { p.args.expression = p.args.expression1 = expression("integer0+1"); }},
+      {"an operand's extent",
+       {"operands[1].shape[0]", "7", "out.shape[1]"},
+       [](P p) { p.operands[1]->extents()[0] = 7; }},
+      {"an operand's rank",
+       {"operands[0]", "2 dimensions", "1"},
+       [](P p) {
+         for (const auto& one : p.outs) one->change().ndim = 1, one->extents()[0] = 8;
+       }},
+      {"rank 7", {"out.ndim", "7", "0 to 6"}, [](P p) { p.outs[0]->change().ndim = 7; }},
+      {"another result's extent", {"out1.shape[0]", "5", "6"}, [](P p) { p.outs[1]->extents()[0] = 5; }},
+      {"a dtype", {"operands[0]", "float64", "bool"}, [](P p) { p.operands[0]->change().dtype = {kDLFloat, 64, 1}; }},
+      {"a result's dtype", {"out", "complex64", "int64"}, [](P p) { p.outs[0]->change().dtype = {kDLComplex, 64, 1}; }},
+      {"elements over each other", {"out.strides[0]", "4"}, [](P p) { p.outs[0]->strides()[0] = 4; }},
+      {"a stride too far",
+       {"operands[0].strides[0]", "2^48"},
+       [](P p) { p.operands[0]->strides()[0] = std::int64_t{1} << 49; }},
+      {"results over each other", {"out1", "out"}, [](P p) { p.args.out1 = p.args.out; }},
+      {"an operand over a result",
+       {"operands[1]", "lies over out", "shape"},
+       [](P p) { p.operands[1]->change().data = p.outs[0]->change().data; },
+       true},
+      {"without data", {"operands[0]", "NULL"}, [](P p) { p.operands[0]->change().data = nullptr; }, true},
+      {"data's alignment", {"operands[1]", "data", "16"}, [](P p) { p.operands[1]->change().byte_offset += 4; }, true},
+      {"another device", {"operands[0]", "ROCm"}, [](P p) { p.operands[0]->change().device.device_type = kDLROCM; }},
+      {"alignment 3", {"alignment", "3"}, [](P p) { p.args.alignment = 3; }},
+      {"max_sms negative", {"max_sms", "-1"}, [](P p) { p.args.max_sms = -1; }},
+      {"an unknown flag", {"flags"}, [](P p) { p.args.flags = 1u << 18; }},
+      {"no size", {"size"}, [](P p) { p.args.size = 0; }},
+  };
+  expect_all_refused(
+      mistakes, kCalls, [] { return std::make_unique<Refusable>(); },
+      [](Refusable& one) {
+        return [&one] {
+          one.outs[0]->download(), one.outs[1]->download();
+          return one.outs[0]->is_untouched() && one.outs[1]->is_untouched();
+        };
+      });
+}
+
+TEST(PointwiseRefuses, ManifestLinesThatNoCallCouldAskFor) {
+  const std::pair<const char*, const char*> lines[] = {
+      {"pointwise host expression=tensor0 width=8 operand0=f32 out=f32", "allowed: up to 4"},
+      {"pointwise host expression=acc width=1 out=f32", "tensorN"},
+      {"pointwise host expression=integer0 width=1 operand0=f32 out=f32", "integer0"},
+      {"pointwise host expression=tensor0 width=1 operand0=f32 out=f32 out_along=same", "each, any"},
+      {"pointwise host expression=tensor0 width=1 operand0=f64 out=f32", "operand0"},
+  };
+  for (const auto& [line, word] : lines) {
+    const std::vector<Warmed> warmed = warm(context(), {}, line, nullptr, QUERN_WARM_LIST_ONLY);
+    ASSERT_EQ(warmed.size(), 1u);
+    EXPECT_EQ(warmed[0].outcome, QUERN_WARM_FAILED) << line;
+    EXPECT_NE(warmed[0].text.find(word), std::string::npos) << warmed[0].text;
+  }
+}
+
+}  // namespace
+}  // namespace quern::test

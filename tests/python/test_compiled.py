@@ -1,0 +1,260 @@
+# The compiled module: what it is given arrives in the args structs as ctypes puts it there, what it leaves goes to
+# ctypes, and nothing is kept or lost. Skipped where QUERN_PYTHON=ctypes or where it was not built.
+# SPDX-License-Identifier: Apache-2.0
+import ctypes
+import gc
+import os
+import subprocess
+import sys
+import weakref
+
+import numpy as np
+import pytest
+import quern
+from quern import _abi, compiled, ops, structs
+
+pytestmark = pytest.mark.skipif(not compiled.used(), reason="quern._fast is not used")
+
+TENSOR = ctypes.POINTER(_abi.DLTensor)
+TENSORS = ctypes.POINTER(TENSOR)
+RUN = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)
+WORKSPACE = ctypes.CFUNCTYPE(
+    ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.POINTER(ctypes.c_uint64), ctypes.c_void_p
+)
+
+
+def tensor_of(tensor):
+    """What a DLTensor says, its strides written out."""
+    shape = tuple(tensor.shape[: tensor.ndim])
+    strides = tuple(tensor.strides[: tensor.ndim]) if tensor.strides else None
+    address = (tensor.data or 0) + tensor.byte_offset
+    return address, shape, strides, (tensor.dtype.code, tensor.dtype.bits), tensor.device.device_type
+
+
+def contents(struct):
+    """All that a struct says, through its pointers."""
+    said = {}
+    for name, kind, *_ in struct._fields_:
+        value = getattr(struct, name)
+        if kind is TENSOR:
+            value = tensor_of(value.contents) if value else None
+        elif kind is TENSORS:
+            value = [tensor_of(value[i].contents) for i in range(getattr(struct, f"{name[:-1]}_count"))]
+        elif kind is ctypes.POINTER(ctypes.c_float):
+            value = list(value[: getattr(struct, f"{name[:-1]}_count")])
+        elif kind is ctypes.POINTER(_abi.quern_expression):
+            value = ctypes.cast(value, ctypes.c_void_p).value
+        elif hasattr(kind, "_type_") and isinstance(kind._type_, type) and issubclass(kind._type_, ctypes.Structure):
+            value = contents(value.contents) if value else None
+        said[name] = value
+    return said
+
+
+class Listener:
+    """Stands where the library's calls of an op would be, for both ways."""
+
+    def __init__(self, monkeypatch):
+        self.said = []
+        self.run, self.workspace = RUN(self._run), WORKSPACE(lambda context, args, size, error: 0)
+        monkeypatch.setattr(ops, "call", self._ctypes_call)
+
+    def _run(self, context, args, error):
+        self.said.append(contents(self.kind.from_address(args)))
+        return 0
+
+    def _ctypes_call(self, name, context, args, *size):
+        if not name.endswith("_workspace"):
+            self.said.append(contents(args._obj))
+
+    def describe(self, op):
+        self.kind = _abi.OPS[op].args
+        addresses = [ctypes.cast(call, ctypes.c_void_p).value for call in (self.run, self.workspace)]
+        return op, compiled.describe(_abi.OPS[op]), *addresses
+
+
+@pytest.fixture
+def listener(monkeypatch, context):
+    made = Listener(monkeypatch)
+    yield made
+    compiled._set_up(compiled._module, ops.Ops.call)
+
+
+def set_up(listed, slow):
+    functions = (compiled.from_status, slow, compiled._expression_address, compiled.stream_handle, compiled.capturing)
+    readers = (compiled._kind_of, compiled._dtype_of, compiled._grad_is_enabled)
+    compiled._module.set_up(listed, functions, readers)
+
+
+def examples(op, rng, context):
+    """A value for every argument of an op, by its kind: fields in any order, flags on and off."""
+    parts, arguments = compiled.describe(_abi.OPS[op])
+    for name, field, _, _, _, _, enumerators in arguments:
+        if field == 0:
+            yield name, bool(rng.integers(2))
+        elif field == 1:
+            yield name, np.zeros(rng.integers(1, 9, rng.integers(1, 5)), rng.choice(["f2", "f4", "i4", "u1", "i8"])).T
+        elif field == 2:
+            yield name, [np.zeros(n, np.float32) for n in (3, 5)]
+        elif field == 9:
+            yield name, [1, 2.5]
+        elif field == 10:
+            yield name, context.expression("silu(acc) * 2")
+        elif field in (7, 8):
+            yield name, rng.choice([0.25, 3, -1.5]).item()
+        elif enumerators:
+            yield name, rng.choice(list(enumerators)).item()
+        else:
+            yield name, int(rng.integers(1, 100))
+
+
+@pytest.mark.parametrize("op", _abi.OPS)
+def test_every_argument_arrives_as_through_ctypes(op, listener, context, rng):
+    given_elsewhere = []
+    set_up([listener.describe(op)], lambda *args, **named: given_elsewhere.append(named))
+    for _ in range(20):
+        given = dict(examples(op, rng, context))
+        chosen = [name for name in given if rng.random() < 0.7]
+        rng.shuffle(chosen)
+        arguments = {name: given[name] if rng.random() < 0.9 else None for name in chosen}
+        context.call(op, **arguments)
+        ops.Ops.call(context, op, **arguments)
+        by_module, by_ctypes = listener.said[-2:]
+        assert by_module == by_ctypes, arguments
+    assert not given_elsewhere and len(listener.said) == 40
+
+
+class Exporter:
+    def __init__(self, array):
+        self.array = array
+
+    def __dlpack__(self, **options):
+        return self.array.__dlpack__(**options)
+
+    def __dlpack_device__(self):
+        return self.array.__dlpack_device__()
+
+
+class OldExporter(Exporter):
+    def __dlpack__(self, *, stream=None):
+        return self.array.__dlpack__()
+
+
+@pytest.mark.parametrize("wrap", [np.asarray, Exporter, OldExporter, quern.Tensor])
+def test_arrays_of_all_kinds(wrap, listener, context):
+    elsewhere = []
+    set_up([listener.describe("gemm")], lambda *args, **named: elsewhere.append(named))
+    base = np.zeros((6, 5, 4), np.float32)
+    for array in (base, base[::-1, :, 1:], base.transpose(2, 0, 1), base[:0], np.zeros((), np.int8)):
+        context.call("gemm", a=wrap(array), b=base)
+        ops.Ops.call(context, "gemm", a=wrap(array), b=base)
+        by_module, by_ctypes = (said["a"] for said in listener.said[-2:])
+        # NumPy's own __dlpack__ says compact strides as it likes where there are no elements.
+        assert by_module == by_ctypes or array.size == 0
+    assert not elsewhere
+
+
+@pytest.mark.parametrize(
+    "argument",
+    [
+        {"a": [1, 2]},
+        {"a": np.zeros(3, ">f4")},
+        {"a": np.frombuffer(b"12345678", np.float32)},
+        {"a": np.zeros(4, "f4,u1")["f0"]},
+        {"a": quern.Tensor(np.zeros(3, np.float32), "bf16")},
+        {"a": np.zeros((1,) * 12)},
+        {"tf32": 1},
+        {"max_sms": 2**31},
+        {"max_sms": 1.5},
+        {"activation": "tanhh"},
+        {"nothing": 1},
+        {"stream": 5},
+        {"workspace": np.zeros((2, 2), np.uint8)},
+        {"workspace": np.zeros(4, np.float32)},
+        {"operands": (np.zeros(3),)},
+        {"expression": 3},
+        {"scalars": ["one"]},
+    ],
+    ids=str,
+)
+def test_what_is_not_plain_goes_through_ctypes(argument, listener, context):
+    elsewhere = []
+    set_up([listener.describe("gemm")], lambda *args, **named: elsewhere.append((args, named)))
+    context.call("gemm", **argument)
+    assert elsewhere == [((context, "gemm"), argument)] and not listener.said
+
+
+def test_ops_that_the_module_was_not_told_go_through_ctypes(listener, context):
+    elsewhere = []
+    set_up([listener.describe("gemm")], lambda *args, **named: elsewhere.append((args, named)))
+    context.call("rope", theta=3.0)
+    context.call("no_such_op")
+    context.call()
+    assert elsewhere == [((context, "rope"), {"theta": 3.0}), ((context, "no_such_op"), {}), ((context,), {})]
+
+
+def entered(function, call):
+    """Whether a call reaches a Python function."""
+    seen = []
+    sys.setprofile(lambda frame, event, argument: seen.append(frame.f_code))
+    try:
+        call()
+    finally:
+        sys.setprofile(None)
+    return function.__code__ in seen
+
+
+def test_plain_calls_stay_in_the_module(context):
+    a, b = np.ones((3, 32), np.float16), np.ones((5, 32), np.float16)
+    assert not entered(ops.Ops.call, lambda: context.gemm(a, b, bias=np.ones(5, np.float32), activation="silu"))
+    a.flags.writeable = False
+    assert entered(ops.Ops.call, lambda: context.gemm(a, b))
+
+
+def test_errors_of_the_library_are_the_same(context):
+    a, b = np.ones((3, 32), np.float16), np.ones((5, 24), np.float16)
+    said = []
+    for call in (context.call, lambda op, **named: ops.Ops.call(context, op, **named)):
+        with pytest.raises(quern.InvalidError) as raised:
+            call("gemm", a=a, b=b, out=np.empty((3, 5), np.float16))
+        said.append((str(raised.value), raised.value.status, raised.value.native))
+    assert said[0] == said[1] and "b.shape[1]" in said[0][0]
+
+
+def test_nothing_is_kept(cache_folder):
+    made = quern.Context("host", cache_path=cache_folder)
+    a, b = np.ones((3, 32), np.float16), np.ones((5, 32), np.float16)
+    count = sys.getrefcount(a)
+    made.gemm(a, b)
+    assert sys.getrefcount(a) == count
+    bound = made.gemm.bind(a, b)
+    gone = weakref.ref(made)
+    del made
+    assert (bound()[0, 0], gone() is not None) == (32, True)
+    del bound
+    gc.collect()
+    assert gone() is None and sys.getrefcount(a) == count
+
+
+def test_the_environment_chooses():
+    said = "from quern import compiled; print(compiled.used())"
+    for choice, expected in (("ctypes", "False"), ("compiled", "True"), ("", "True")):
+        run = subprocess.run(
+            [sys.executable, "-c", said],
+            env={**os.environ, "QUERN_PYTHON": choice},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert run.stdout.strip() == expected
+    run = subprocess.run(
+        [sys.executable, "-c", said], env={**os.environ, "QUERN_PYTHON": "fast"}, capture_output=True, text=True
+    )
+    assert "QUERN_PYTHON: 'fast' given; allowed are compiled and ctypes" in run.stderr
+
+
+def test_descriptions_have_every_argument():
+    for op, declared in _abi.OPS.items():
+        known = {argument[0] for argument in compiled.describe(declared)[1]}
+        for kind in (declared.args, *structs.pointed_to(declared.args).values()):
+            elsewhere = {"stream", "workspace", "workspace_size", *structs.counts(kind), *structs.pointed_to(kind)}
+            assert structs.field_kinds(kind).keys() - known - elsewhere == set(), op
