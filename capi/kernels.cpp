@@ -129,6 +129,11 @@ jit::Launch read_launch(const quern_kernel& handle, const quern_launch& given) {
     refuse("args is " + std::string(given.args == nullptr ? "NULL" : "given") + " with an arg_count of " +
            std::to_string(given.arg_count));
   }
+  const std::int32_t parameters = handle.kernel->loaded.parameters;
+  if (parameters >= 0 && given.arg_count != static_cast<std::uint64_t>(parameters)) {
+    refuse("arg_count is " + std::to_string(given.arg_count) + "; kernel \"" + handle.entry + "\" takes " +
+           std::to_string(parameters));
+  }
   for (std::uint64_t i = 0; i < given.arg_count; ++i) {
     if (given.args[i] == nullptr) refuse("args[" + std::to_string(i) + "] is NULL");
   }

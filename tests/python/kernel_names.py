@@ -63,25 +63,45 @@ NAMES = [
         ("geglu", "context.geglu(x, y)", "gelu(x) * y"),
         ("modulate", "context.modulate(x, row, other_row)", "x * (1 + row) + other_row"),
         ("gated residual", "context.gated_residual(x, y, row)", "x + y * row"),
-        ("temperature by position (iRoPE)", "context.temperature(q, far[:, None, None])",
-         "q * (1 + 0.1 * np.log1p(np.floor((far[:, None, None] + 1) / 8192)))"),
+        (
+            "temperature by position (iRoPE)",
+            "context.temperature(q, far[:, None, None])",
+            "q * (1 + 0.1 * np.log1p(np.floor((far[:, None, None] + 1) / 8192)))",
+        ),
     ),
     *_names(
         "rotary",
         ("rope, NeoX, f32", "context.rope(q, positions=at)", "rope(q, at)"),
-        ("rope, q and k packed in one launch", "context.rope(q, q[:, :2], positions=at)", "rope(q, at), rope(q[:, :2], at)"),
+        (
+            "rope, q and k packed in one launch",
+            "context.rope(q, q[:, :2], positions=at)",
+            "rope(q, at), rope(q[:, :2], at)",
+        ),
         ("rope, interleaved", "context.rope(q, positions=at, interleaved=True)", "rope(q, at, interleaved=True)"),
         ("rope, linear", 'context.rope(q, positions=at, scaling="linear", factor=4)', "rope(q, at, angles(32) / 4)"),
-        ("rope, NTK", 'context.rope(q, positions=at, scaling="ntk", factor=4)',
-         "rope(q, at, angles(32, 1e4 * 4 ** (32 / 30)))"),
-        ("rope, YaRN", 'context.rope(q, positions=at, scaling="yarn", factor=4, original_positions=64)',
-         "(0.1 * np.log(4) + 1) * rope(q, at, yarn(32, 4, 64))"),
-        ("rope, Llama 3", 'context.rope(q, positions=at, scaling="llama3", factor=8, original_positions=64)',
-         "rope(q, at, llama3(32, 8, 64))"),
+        (
+            "rope, NTK",
+            'context.rope(q, positions=at, scaling="ntk", factor=4)',
+            "rope(q, at, angles(32, 1e4 * 4 ** (32 / 30)))",
+        ),
+        (
+            "rope, YaRN",
+            'context.rope(q, positions=at, scaling="yarn", factor=4, original_positions=64)',
+            "(0.1 * np.log(4) + 1) * rope(q, at, yarn(32, 4, 64))",
+        ),
+        (
+            "rope, Llama 3",
+            'context.rope(q, positions=at, scaling="llama3", factor=8, original_positions=64)',
+            "rope(q, at, llama3(32, 8, 64))",
+        ),
         ("rope, partial dims", "context.rope(q, positions=at, rotary_dim=16)", "rope(q, at, angles(16))"),
         ("rope by table", "context.rope(q, positions=at, table=table_of_angles)", "rope(q, at)", 1e-4),
-        ("ALiBi", "context.attention(one, k, v, lengths=all_keys, cu_kv=both_ends, alibi_slopes=slopes)",
-         "attention(one, k, v, slopes=slopes)", F16),
+        (
+            "ALiBi",
+            "context.attention(one, k, v, lengths=all_keys, cu_kv=both_ends, alibi_slopes=slopes)",
+            "attention(one, k, v, slopes=slopes)",
+            F16,
+        ),
     ),
     *_names(
         "row reductions",
@@ -124,14 +144,22 @@ NAMES = [
         ("repeat-interleave", "context.repeat_interleave(x, 3, axis=0)", "np.repeat(x, 3, 0)", 0),
         ("QKV split", "context.split(x, [24, 8, 8], axis=1)", "np.split(x, [24, 32], 1)", 0),
         ("KV append", "appended(context)", "appended(None)", 0),
-        ("MoE permute", "context.gather(x, context.moe_route(gates, 2).indices)",
-         "x[np.argsort(experts.ravel(), kind='stable') // 2]", 0),
+        (
+            "MoE permute",
+            "context.gather(x, context.moe_route(gates, 2).indices)",
+            "x[np.argsort(experts.ravel(), kind='stable') // 2]",
+            0,
+        ),
         ("gather", "context.gather(x, ids % 5)", "x[ids % 5]", 0),
         ("scatter", "context.scatter(x, places, rows=9)", "scattered(x, places, 9)", 0),
         ("scatter-add", "context.scatter(x, ids % 5, rows=5, add=True)[:5]", "scattered(x, ids % 5, 5)"),
         ("histogram int32", "context.histogram(integers, 10)", "np.bincount(integers, minlength=10)", 0),
-        ("quantise int8", 'context.pointwise("int8(round(tensor0 / scalar0))", [x], scalars=[0.05], dtype="int8")',
-         "np.clip(np.rint(x / np.float32(0.05)), -128, 127)", 0),
+        (
+            "quantise int8",
+            'context.pointwise("int8(round(tensor0 / scalar0))", [x], scalars=[0.05], dtype="int8")',
+            "np.clip(np.rint(x / np.float32(0.05)), -128, 127)",
+            0,
+        ),
         ("quantise fp8", "restored(context, x)", "x", E4M3),
     ),
     *_names(
@@ -152,30 +180,72 @@ NAMES = [
         ("fp8 by blocks of scales", "product_of_blocks(context)", "0 * (x128 @ w128.T)", 1e-3),
         ("batched", "context.gemm(batch[0], batch[1])", "batch[0] @ batch[1].transpose(0, 2, 1)", 1e-4),
         ("grouped", "grouped(context)", "grouped(None)", 1e-4),
-        ("epilogue tree", 'context.gemm(x128, w128, expression="max(acc + row0, tensor1) * col2", '
-         "operands=[five, plane, row48])", "np.maximum(x128 @ w128.T + five[:, None], plane) * row48", 1e-4),
-        ("linear + bias + gelu", 'context.gemm(x128, w128, bias=row48, activation="gelu")',
-         "gelu(x128 @ w128.T + row48)", 1e-4),
+        (
+            "epilogue tree",
+            'context.gemm(x128, w128, expression="max(acc + row0, tensor1) * col2", operands=[five, plane, row48])',
+            "np.maximum(x128 @ w128.T + five[:, None], plane) * row48",
+            1e-4,
+        ),
+        (
+            "linear + bias + gelu",
+            'context.gemm(x128, w128, bias=row48, activation="gelu")',
+            "gelu(x128 @ w128.T + row48)",
+            1e-4,
+        ),
         ("conv1d, causal and depthwise", "context.conv1d(x, taps)", "conv1d(x, taps)"),
     ),
     *_names(
         "attention",
-        ("split-KV, split-Q, shared KV, tiled: decode", "context.attention(one, k, v, lengths=all_keys, cu_kv=both_ends)",
-         "attention(one, k, v)", F16),
-        ("causal", "context.attention(qh, k, v, lengths=all_keys, cu_q=both_queries, cu_kv=both_ends, causal=True)",
-         "attention(qh, k, v, causal=True)", F16),
-        ("cross", "context.attention(qh, k, v, lengths=all_keys, cu_q=both_queries, cu_kv=both_ends)",
-         "attention(qh, k, v)", F16),
-        ("windowed", "context.attention(one, k, v, lengths=all_keys, cu_kv=both_ends, causal=True, window_left=6)",
-         "attention(one, k[-7:], v[-7:])", F16),
-        ("sinks", "context.attention(one, k, v, lengths=all_keys, cu_kv=both_ends, sinks=slopes)",
-         "attention(one, k, v, sinks=slopes)", F16),
-        ("paged", "context.attention(one, pages_k, pages_v, lengths=all_keys, page_table=page_table)",
-         "attention(one, k, v)", F16),
-        ("fp8", "context.attention(one, k.astype(ml_dtypes.float8_e4m3fn), v.astype(ml_dtypes.float8_e4m3fn), "
-         "lengths=all_keys, cu_kv=both_ends)", "attention(one, k, v)", 0.1),
-        ("MLA", "context.mla_decode(latent_q, latent_cache, d_latent=64, scale=0.1, lengths=all_keys, "
-         "page_table=page_table)", "mla(latent_q, latent_cache, page_table)", F16),
+        (
+            "split-KV, split-Q, shared KV, tiled: decode",
+            "context.attention(one, k, v, lengths=all_keys, cu_kv=both_ends)",
+            "attention(one, k, v)",
+            F16,
+        ),
+        (
+            "causal",
+            "context.attention(qh, k, v, lengths=all_keys, cu_q=both_queries, cu_kv=both_ends, causal=True)",
+            "attention(qh, k, v, causal=True)",
+            F16,
+        ),
+        (
+            "cross",
+            "context.attention(qh, k, v, lengths=all_keys, cu_q=both_queries, cu_kv=both_ends)",
+            "attention(qh, k, v)",
+            F16,
+        ),
+        (
+            "windowed",
+            "context.attention(one, k, v, lengths=all_keys, cu_kv=both_ends, causal=True, window_left=6)",
+            "attention(one, k[-7:], v[-7:])",
+            F16,
+        ),
+        (
+            "sinks",
+            "context.attention(one, k, v, lengths=all_keys, cu_kv=both_ends, sinks=slopes)",
+            "attention(one, k, v, sinks=slopes)",
+            F16,
+        ),
+        (
+            "paged",
+            "context.attention(one, pages_k, pages_v, lengths=all_keys, page_table=page_table)",
+            "attention(one, k, v)",
+            F16,
+        ),
+        (
+            "fp8",
+            "context.attention(one, k.astype(ml_dtypes.float8_e4m3fn), v.astype(ml_dtypes.float8_e4m3fn), "
+            "lengths=all_keys, cu_kv=both_ends)",
+            "attention(one, k, v)",
+            0.1,
+        ),
+        (
+            "MLA",
+            "context.mla_decode(latent_q, latent_cache, d_latent=64, scale=0.1, lengths=all_keys, "
+            "page_table=page_table)",
+            "mla(latent_q, latent_cache, page_table)",
+            F16,
+        ),
         ("merge_attn_states", "merged(context)", "attention(one, k, v)", F16),
     ),
     *_names(
@@ -186,8 +256,12 @@ NAMES = [
         ("top-k of probabilities", "context.renormalise(chances, top_k=3)", "kept(chances, top_k=3)"),
         ("top-p", "context.renormalise(chances, top_p=0.7)", "kept(chances, top_p=0.7)"),
         ("min-p", "context.renormalise(chances, min_p=0.3)", "kept(chances, min_p=0.3)"),
-        ("penalties", "context.sample(x, temperature=0.0, output_tokens=best, presence=100.0).ids",
-         "np.argsort(-x, 1, kind='stable')[:, 1]", 0),
+        (
+            "penalties",
+            "context.sample(x, temperature=0.0, output_tokens=best, presence=100.0).ids",
+            "np.argsort(-x, 1, kind='stable')[:, 1]",
+            0,
+        ),
         ("bitmask", "context.sample(x, temperature=0.0, allowed=low_half).ids", "x[:, :16].argmax(1)", 0),
         ("MoE router", "np.sort(context.moe_route(gates, 2).ids)", "np.sort(experts)", 0),
         ("draft verification", "context.verify_draft(targets, drafts, greedy=True).accepted", "np.array([2, 0])", 0),
@@ -196,9 +270,13 @@ NAMES = [
         "others",
         ("nms f32", "context.nms(boxes, scores, 0.5, most=3)[0]", "np.array([[1, 2, -1]])", 0),
         ("sort", "context.sort(x)", "np.sort(x, 1)", 0),
-        ("LSTM cell", 'context.pointwise(["sigmoid(tensor1) * tensor4 + sigmoid(tensor0) * tanh(tensor2)", '
-         '"sigmoid(tensor3) * tanh(sigmoid(tensor1) * tensor4 + sigmoid(tensor0) * tanh(tensor2))"], '
-         "[*context.split(gates_of_cell, [8, 8, 8, 8], axis=1), cell])", "lstm(gates_of_cell, cell)"),
+        (
+            "LSTM cell",
+            'context.pointwise(["sigmoid(tensor1) * tensor4 + sigmoid(tensor0) * tanh(tensor2)", '
+            '"sigmoid(tensor3) * tanh(sigmoid(tensor1) * tensor4 + sigmoid(tensor0) * tanh(tensor2))"], '
+            "[*context.split(gates_of_cell, [8, 8, 8, 8], axis=1), cell])",
+            "lstm(gates_of_cell, cell)",
+        ),
     ),
 ]
 

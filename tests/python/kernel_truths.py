@@ -45,7 +45,13 @@ def arrays(rng: np.random.Generator) -> dict[str, Array]:
         a["pages_" + name] = pages
     a |= {"latent_q": normal(1, 4, 96, dtype=half), "latent_cache": normal(5, 16, 96, dtype=half)}
 
-    a |= {"x128": normal(5, 128), "w128": normal(48, 128), "row48": normal(48), "five": normal(5), "plane": normal(5, 48)}
+    a |= {
+        "x128": normal(5, 128),
+        "w128": normal(48, 128),
+        "row48": normal(48),
+        "five": normal(5),
+        "plane": normal(5, 48),
+    }
     for name, dtype in (("h", half), ("b", brain), ("e", ml_dtypes.float8_e4m3fn)):
         a[f"x{name}128"], a[f"w{name}128"] = a["x128"].astype(dtype), a["w128"].astype(dtype)
     a |= {"unit": np.ones(1, np.float32), "taps": normal(40, 4)}
