@@ -163,7 +163,9 @@ kernel::Text numbered(int number) {
 
 TEST(KernelTexts, AreKnownAsLongAsSomebodyKeepsThem) {
   const jit::Target target = jit::Target::parse("host");
-  { const kernel::Interning ended; }  // what other tests have left is forgotten
+  {
+    const kernel::Interning ended;
+  }  // what other tests have left is forgotten
   const std::size_t before = kernel::known_texts();
   jit::Spec first, second;
   {

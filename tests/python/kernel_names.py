@@ -1,5 +1,5 @@
-# Kernels by the names that people know them by: for each the call, which sources/NAMES.md shows and a test runs, and the
-# formula that it is held against, in fp64 NumPy (tests/python/kernel_truths.py).
+# Kernels by the names that people know them by: for each the call, which sources/NAMES.md shows and a test runs, and
+# the formula that it is held against, in fp64 NumPy (tests/python/kernel_truths.py).
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ class Name:
     call: str  # an expression over `context` and the arrays of kernel_truths.arrays
     truth: str  # likewise, over the arrays in fp64 and the functions of kernel_truths
     tolerance: float = 2e-5  # of the larger of 1 and the number; 0: equal
+    shown: str = ""  # on the page, where `call` is a function of kernel_truths.steps: what matters in it
 
 
 F16, BF16, E4M3 = 2e-3, 1.6e-2, 0.07  # one rounding of the result
@@ -143,7 +144,13 @@ NAMES = [
         ("slice", "context.slice(x, slice(1, 4), slice(None, None, 3))", "x[1:4, ::3]", 0),
         ("repeat-interleave", "context.repeat_interleave(x, 3, axis=0)", "np.repeat(x, 3, 0)", 0),
         ("QKV split", "context.split(x, [24, 8, 8], axis=1)", "np.split(x, [24, 32], 1)", 0),
-        ("KV append", "appended(context)", "appended(None)", 0),
+        (
+            "KV append",
+            "appended(context)",
+            "appended(None)",
+            0,
+            "context.kv_append(k, v, k_cache, v_cache, slots=slots)",
+        ),
         (
             "MoE permute",
             "context.gather(x, context.moe_route(gates, 2).indices)",
@@ -160,7 +167,7 @@ NAMES = [
             "np.clip(np.rint(x / np.float32(0.05)), -128, 127)",
             0,
         ),
-        ("quantise fp8", "restored(context, x)", "x", E4M3),
+        ("quantise fp8", "restored(context, x)", "x", E4M3, 'context.quantize(x, scale_kind="token")'),
     ),
     *_names(
         "matrix-vector",
@@ -177,9 +184,21 @@ NAMES = [
         ("hgemm", "context.gemm(xh128, wh128)", "xh128 @ wh128.T", 4e-3),
         ("hgemm, NN", "context.gemm(xh128, wh128.T.copy().T)", "xh128 @ wh128.T", 4e-3),
         ("hgemm, TN", "context.gemm(wh128.T.copy().T, wh128)", "wh128 @ wh128.T", 4e-3),
-        ("fp8 by blocks of scales", "product_of_blocks(context)", "0 * (x128 @ w128.T)", 1e-3),
+        (
+            "fp8 by blocks of scales",
+            "product_of_blocks(context)",
+            "0 * (x128 @ w128.T)",
+            1e-3,
+            "context.fp8_gemm(a, b, scale_a, scale_b)",
+        ),
         ("batched", "context.gemm(batch[0], batch[1])", "batch[0] @ batch[1].transpose(0, 2, 1)", 1e-4),
-        ("grouped", "grouped(context)", "grouped(None)", 1e-4),
+        (
+            "grouped",
+            "grouped(context)",
+            "grouped(None)",
+            1e-4,
+            "context.grouped_fp8_gemm(a, b, scale_a, scale_b, offsets=offsets)",
+        ),
         (
             "epilogue tree",
             'context.gemm(x128, w128, expression="max(acc + row0, tensor1) * col2", operands=[five, plane, row48])',
@@ -192,7 +211,7 @@ NAMES = [
             "gelu(x128 @ w128.T + row48)",
             1e-4,
         ),
-        ("conv1d, causal and depthwise", "context.conv1d(x, taps)", "conv1d(x, taps)"),
+        ("conv1d, causal and depthwise", "context.conv1d(x, taps, offsets=both_queries)", "conv1d(x, taps)"),
     ),
     *_names(
         "attention",
@@ -246,7 +265,19 @@ NAMES = [
             "mla(latent_q, latent_cache, page_table)",
             F16,
         ),
-        ("merge_attn_states", "merged(context)", "attention(one, k, v)", F16),
+        (
+            "head dims to 1 024",
+            "context.attention(wide_q, wide_k, wide_k, lengths=all_keys, cu_kv=both_ends)",
+            "attention(wide_q, wide_k, wide_k)",
+            F16,
+        ),
+        (
+            "merge_attn_states",
+            "merged(context)",
+            "attention(one, k, v)",
+            F16,
+            "context.merge_state(out_a, lse_a, out_b, lse_b)",
+        ),
     ),
     *_names(
         "selection",

@@ -35,6 +35,7 @@ def arrays(rng: np.random.Generator) -> dict[str, Array]:
     turns = np.arange(500)[:, None] * angles(32)
     a["table_of_angles"] = np.concatenate([np.cos(turns), np.sin(turns)], 1).astype(np.float32)
     a |= {"qh": normal(5, 4, 32, dtype=half), "k": normal(37, 2, 32, dtype=half), "v": normal(37, 2, 32, dtype=half)}
+    a |= {"wide_q": normal(1, 2, 320, dtype=half), "wide_k": normal(37, 1, 320, dtype=half)}
     a |= {"one": a["qh"][:1], "slopes": np.array([0.5, 0.25, 0.1, 0.05], np.float32)}
     a |= {"all_keys": np.array([37], np.int32), "both_ends": np.array([0, 37], np.int32)}
     a["both_queries"] = np.array([0, 5], np.int32)

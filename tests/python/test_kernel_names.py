@@ -28,7 +28,7 @@ def page() -> str:
     lines = [HEAD]
     for family, names in groupby(NAMES, lambda name: name.family):
         lines += [f"\n## {family.capitalize()}\n", "| name | call |", "|---|---|"]
-        lines += [f"| {one.name} | `{one.call}` |" for one in names]
+        lines += [f"| {one.name} | `{one.shown or one.call}` |" for one in names]
     lines += ["\n## Not here\n", "| name | |", "|---|---|"]
     lines += [f"| {name} | {why} |" for name, why in ABSENT.items()]
     return "\n".join(lines).replace("\n\n\n", "\n\n") + "\n"

@@ -53,7 +53,7 @@ class Moves(Ops):
             options = {"alignment": alignment_of(one for one in given if one is not None), **launch}
             self.call("copy", inputs=[i for i, _ in some], outputs=[o for _, o in some], fill=fill, **options)
 
-    def copy(self, x: Any, *, out: Any = None, dtype: object | None = None, **launch: Any) -> Any:  # type: ignore[override]
+    def copy(self, x: Any, *, out: Any = None, dtype: object | None = None, **launch: Any) -> Any:  # type: ignore
         """out = x, cast to out's element type; returns out. x is broadcast to out's shape."""
         out = empty(_shape(x, "x"), x, "out", dtype) if out is None else out
         self._copy([x], [out], launch)
