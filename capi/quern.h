@@ -607,7 +607,8 @@ typedef struct quern_attention_args {
   uint64_t workspace_size;
   int32_t alignment; /* bytes every tensor's rows are promised to be aligned to: 16 (0), or less */
   int32_t max_sms;   /* leave the other SMs free; 0: all */
-  const DLTensor *q; /* [total_q, heads, d_k], f16, bf16, e4m3 or e5m2, last stride 1 */
+  const DLTensor *q; /* [total_q, heads, d_k], f16, bf16, e4m3 or e5m2, last stride 1; d_k and d_v are multiples of 8 to
+                        1024, to 256 where q, k or v have 8 bits */
   const DLTensor *k; /* paged: [pages, page_size, kv_heads, d_k]; ragged: [total_kv, kv_heads, d_k]; last stride 1;
                         out's dtype, e4m3, e5m2 or int8 */
   const DLTensor *v; /* as k with d_v, k's dtype */
@@ -1633,7 +1634,8 @@ enum quern_norm_flags {
  * Rows (but of GROUP) are those of x [rows, n]; row r is modulated by row r / (rows / m) of scale and shift [m, n]: m
  * is rows for one a token, the batch for one a sample, 1 for one for all.
  *
- * out of 8 bits is that of quern_quantize, with kinds LAYER and RMS without scale and shift, RMS without bias.
+ * out of 8 bits is that of quern_quantize, of all kinds but GROUP. With scale and shift, L2, or RMS with bias it takes a
+ * second launch over f32 rows in the workspace, and there is no dense.
  * out, dense and residual_out may each be x or residual, row by row, where they have its dtype. Rows longer than 16384
  * are read twice by two launches, through the workspace. */
 typedef struct quern_norm_args {
@@ -1869,7 +1871,7 @@ typedef struct quern_conv1d_args {
                                 so [slots, channels, width - 1] does too, as a view; no two elements in one place */
   const DLTensor *state_ids; /* optional [batch] int32: each sequence's slot, no slot twice; -1: it has none. NULL: its
                                 place */
-  const DLTensor *has_state; /* optional [batch] uint8: where 0, what the slot holds is old and zeros are taken */
+  const DLTensor *has_state; /* optional [batch] uint8 or bool: where 0, what the slot holds is old and zeros are taken */
   const DLTensor *out;       /* [tokens, channels], x's dtype; no part of x. Tokens of no sequence are untouched */
 } quern_conv1d_args;
 

@@ -6,13 +6,22 @@ from collections.abc import Iterable
 
 from header import Header, Struct
 from render_cpp import camel
+from render_rust import is_count, pointed_to
 
 SCALARS = {
     "c_float": "float32",
     "c_double": "float64",
     **{f"c_{sign}int{bits}": f"{sign}int{bits}" for sign in ("", "u") for bits in (32, 64)},
 }
+POINTERS = {
+    "POINTER(DLTensor)": "*Tensor",
+    "POINTER(POINTER(DLTensor))": "[]*Tensor",
+    "POINTER(c_float)": "[]float32",
+    "POINTER(quern_expression)": "*Expression",
+    "c_void_p": "unsafe.Pointer",
+}
 LEFT_OUT = ("size", "reserved", "workspace", "workspace_size")
+KEYWORDS = ("type", "range", "func", "map")
 
 
 def ops_file(header: Header, ops: list[str]) -> str:
@@ -35,38 +44,63 @@ def ops_file(header: Header, ops: list[str]) -> str:
     ]
     numbers = {constant(name): value for name, value in header.constants.items() if name.startswith("QUERN_")}
     lines += [*aligned((name, f"= {value}") for name, value in numbers.items()), ")"]
+    for part in pointed_to(header, ops):
+        name = camel(part.removeprefix("quern_"))
+        lines += [*_type(name, part, structs[part]), ""]
+        lines += [f"func (op *{name}) raw(held *holder) *C.{part} {{", "\tif op == nil {", "\t\treturn nil", "\t}"]
+        lines += [f"\targs := (*C.{part})(held.allocate(C.sizeof_{part}))", f"\targs.size = C.sizeof_{part}"]
+        lines += [*_sets(structs[part]), "\treturn args", "}"]
     for op in ops:
-        fields = [(name, kind) for name, kind in structs[f"quern_{op}_args"].fields if name not in LEFT_OUT]
-        lines += ["", f"// {camel(op)} is quern_{op}.", f"type {camel(op)} struct {{"]
-        lines += aligned((camel(name), type_of(kind)) for name, kind in fields)
-        lines += ["}", "", f"func (op *{camel(op)}) args() C.quern_{op}_args {{", f"\tvar args C.quern_{op}_args"]
-        lines.append("\targs.size = C.uint32_t(unsafe.Sizeof(args))")
-        for name, kind in fields:
-            member = f"_{name}" if name in ("type", "range", "func", "map") else name
-            lines.append(f"\targs.{member} = {given(f'op.{camel(name)}', kind)}")
+        args, name = f"quern_{op}_args", camel(op)
+        lines += [*_type(name, f"quern_{op}", structs[args]), ""]
+        lines += [f"func (op *{name}) args(held *holder) *C.{args} {{"]
+        lines += [f"\targs := (*C.{args})(held.allocate(C.sizeof_{args}))", f"\targs.size = C.sizeof_{args}"]
+        lines += [*_sets(structs[args]), "\treturn args", "}"]
+        given = "context *C.quern_context, held *holder"
         lines += [
-            "\treturn args",
-            "}",
             "",
-            f"func (op *{camel(op)}) run(context *C.quern_context, memory unsafe.Pointer, size uint64, "
-            "failure *C.quern_error) C.int32_t {",
-            "\targs := op.args()",
+            f"func (op *{name}) run({given}, memory unsafe.Pointer, size uint64, failure *C.quern_error) C.int32_t {{",
+            "\targs := op.args(held)",
             "\targs.workspace, args.workspace_size = memory, C.uint64_t(size)",
-            f"\treturn C.quern_{op}(context, &args, failure)",
+            f"\treturn C.quern_{op}(context, args, failure)",
             "}",
             "",
-            f"func (op *{camel(op)}) prepare(context *C.quern_context, failure *C.quern_error) C.int32_t {{",
-            "\targs := op.args()",
-            f"\treturn C.quern_{op}_prepare(context, &args, failure)",
+            f"func (op *{name}) prepare({given}, failure *C.quern_error) C.int32_t {{",
+            f"\treturn C.quern_{op}_prepare(context, op.args(held), failure)",
             "}",
             "",
-            f"func (op *{camel(op)}) workspace(context *C.quern_context, size *C.uint64_t, "
-            "failure *C.quern_error) C.int32_t {",
-            "\targs := op.args()",
-            f"\treturn C.quern_{op}_workspace(context, &args, size, failure)",
+            f"func (op *{name}) workspace({given}, size *C.uint64_t, failure *C.quern_error) C.int32_t {{",
+            f"\treturn C.quern_{op}_workspace(context, op.args(held), size, failure)",
             "}",
         ]
     return "\n".join([*lines, ""])
+
+
+def _fields(struct: Struct) -> list[tuple[str, str]]:
+    return [(name, kind) for name, kind in struct.fields if name not in LEFT_OUT and not is_count(name, struct)]
+
+
+def _type(name: str, c_name: str, struct: Struct) -> list[str]:
+    fields = aligned((camel(field), type_of(kind)) for field, kind in _fields(struct))
+    return ["", f"// {name} is {c_name}.", f"type {name} struct {{", *fields, "}"]
+
+
+def _sets(struct: Struct) -> list[str]:
+    """Statements that put the Go struct `op` into the C struct `args`."""
+    lines = []
+    for name, kind in _fields(struct):
+        value, member = f"op.{camel(name)}", f"_{name}" if name in KEYWORDS else name
+        if kind in SCALARS:
+            value = f"C.{kind[2:]}{'' if kind in ('c_float', 'c_double') else '_t'}({value})"
+        elif kind in ("POINTER(DLTensor)", "POINTER(quern_expression)"):
+            value = f"{value}.raw()"
+        elif kind in ("POINTER(POINTER(DLTensor))", "POINTER(c_float)"):
+            lines.append(f"\targs.{name[:-1]}_count = C.uint32_t(len({value}))")
+            value = f"held.{'floats' if kind == 'POINTER(c_float)' else 'tensors'}({value})"
+        elif kind != "c_void_p":
+            value = f"{value}.raw(held)"
+        lines.append(f"\targs.{member} = {value}")
+    return lines
 
 
 def aligned(pairs: Iterable[tuple[str, str]]) -> list[str]:
@@ -81,20 +115,4 @@ def constant(name: str) -> str:
 
 
 def type_of(kind: str) -> str:
-    return "*Tensor" if kind == "POINTER(DLTensor)" else SCALARS.get(kind, "unsafe.Pointer")
-
-
-def given(value: str, kind: str) -> str:
-    if kind == "POINTER(DLTensor)":
-        return f"{value}.raw()"
-    if kind in SCALARS:
-        return f"C.{kind[2:]}{'' if kind in ('c_float', 'c_double') else '_t'}({value})"
-    return value if kind == "c_void_p" else f"({c_type(kind)})({value})"
-
-
-def c_type(kind: str) -> str:
-    """A pointer's type in cgo."""
-    stars = 0
-    while kind.startswith("POINTER("):
-        kind, stars = kind[len("POINTER(") : -1], stars + 1
-    return "*" * stars + "C." + {"c_float": "float"}.get(kind, kind)
+    return SCALARS.get(kind) or POINTERS.get(kind) or "*" + camel(kind[len("POINTER(quern_") : -1])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 from header import Function, Header, Struct
 from render_cpp import camel
@@ -27,14 +28,16 @@ IN_PLACE = {
 KEYWORDS = {"type", "ref", "move", "box", "in", "mut"}
 
 
-def type_of(kind: str, field: bool = False) -> str:
-    """A type of ctypes' in Rust."""
+def type_of(kind: str, result: bool = False) -> str:
+    """A type of ctypes' in Rust. result: a pointer to a pointer is one to write to, `const T **`."""
     read_only = getattr(kind, "read_only", False)
     if kind.startswith("POINTER("):
         pointed = type_of(kind[len("POINTER(") : -1])
         inner = kind[len("POINTER(") : -1]
         if read_only and inner.startswith("POINTER("):
             pointed = pointed.replace("*mut", "*const")  # const DLTensor *const *
+            if result:
+                return f"*mut {pointed}"
         return f"*const {pointed}" if read_only else f"*mut {pointed}"
     if array := re.fullmatch(r"(\w+) \* (\d+)", kind):
         return f"[{type_of(array[1])}; {array[2]}]"
@@ -83,7 +86,7 @@ def sys_crate(header: Header) -> str:
         lines += ["    }", "}"]
     lines += ["", 'extern "C" {']
     for name, function in header.functions.items():
-        parameters = ", ".join(f"a{i}: {type_of(of)}" for i, of in enumerate(function.parameters))
+        parameters = ", ".join(f"a{i}: {type_of(of, True)}" for i, of in enumerate(function.parameters))
         result = "" if function.result == "None" else f" -> {type_of(function.result)}"
         lines.append(f"    pub fn {name}({parameters}){result};")
     lines += ["}", ""]
@@ -91,49 +94,25 @@ def sys_crate(header: Header) -> str:
 
 
 def ops_module(header: Header, outputs: dict[str, list[str]]) -> str:
-    """bindings/rust/quern/src/ops.rs: a builder an op."""
+    """bindings/rust/quern/src/ops.rs: a builder an op, and one of each struct that the args point to."""
     structs = {name: kind for name, kind in header.types if isinstance(kind, Struct)}
+    parts = pointed_to(header, outputs)
     lines = [
         "//! The ops, each a builder of its arguments, which are the fields of `quern_OP_args` in quern.h.",
         "//! Made of quern.h, where they are documented, by ./dev generate.",
         "// SPDX-License-Identifier: Apache-2.0",
-        "use crate::op::{Op, Tensor, TensorMut};",
-        "use std::marker::PhantomData;",
+        "use crate::op::{Expression, Kept, Op, Tensor, TensorMut};",
         "use quern_sys as sys;",
+        "use std::marker::PhantomData;",
     ]
+    for part in parts:
+        written = {"out_scale"} if part == "quern_epilogue" else set()
+        lines += _builder(camel(part.removeprefix("quern_")), f"`{part}`.", part, structs[part], written, parts)
+        lines += ["    fn raw(&self) -> *const sys::" + part + " {", "        &self.args", "    }", "}"]
     for op, written in outputs.items():
         args, name = f"quern_{op}_args", camel(op)
-        lines += [
-            "",
-            f"/// `quern_{op}`.",
-            "#[must_use]",
-            f"pub struct {name}<'a> {{",
-            f"    args: sys::{args},",
-            "    borrowed: PhantomData<&'a mut ()>,",
-            "}",
-            "",
-            f"impl<'a> {name}<'a> {{",
-            "    #[allow(clippy::new_without_default)]",
-            "    pub fn new() -> Self {",
-            f"        Self {{ args: sys::{args}::default(), borrowed: PhantomData }}",
-            "    }",
-        ]
-        for member, kind in structs[args].fields:
-            setter = identifier(member)
-            if member in ("size", "reserved", "workspace", "workspace_size"):
-                continue
-            if kind == "POINTER(DLTensor)":
-                exclusive = member in written or member in IN_PLACE.get(op, ())
-                given = "&'a mut TensorMut<'_>" if exclusive else "&'a Tensor<'_>"
-                lines += [f"    pub fn {setter}(mut self, tensor: {given}) -> Self {{"]
-                lines += [f"        self.args.{setter} = tensor.raw();", "        self", "    }"]
-                continue
-            unsafe = ""
-            if kind.startswith("POINTER(") or kind == "c_void_p":
-                unsafe = "unsafe "
-                lines += ["    /// # Safety", "    /// What it points to is as quern.h says, until the call is over."]
-            lines += [f"    pub {unsafe}fn {setter}(mut self, value: {_prefixed(type_of(kind))}) -> Self {{"]
-            lines += [f"        self.args.{setter} = value;", "        self", "    }"]
+        exclusive = {*written, *IN_PLACE.get(op, ())}
+        lines += _builder(name, f"`quern_{op}`.", args, structs[args], exclusive, parts)
         lines += [
             "}",
             "",
@@ -153,6 +132,68 @@ def ops_module(header: Header, outputs: dict[str, list[str]]) -> str:
             "}",
         ]
     return "\n".join([*lines, ""])
+
+
+def pointed_to(header: Header, ops: Iterable[str]) -> list[str]:
+    """The structs that args structs point to and callers fill."""
+    structs = {name: kind for name, kind in header.types if isinstance(kind, Struct)}
+    found = [kind[len("POINTER(") : -1] for op in ops for _, kind in structs[f"quern_{op}_args"].fields if "(" in kind]
+    return [name for name in dict.fromkeys(found) if name.startswith("quern_") and structs[name].fields]
+
+
+def is_count(name: str, struct: Struct) -> bool:
+    return name.endswith("_count") and name.removesuffix("_count") + "s" in dict(struct.fields)
+
+
+def _builder(name: str, text: str, raw: str, struct: Struct, written: set[str], parts: list[str]) -> list[str]:
+    """A struct with its setters; its impl is left open."""
+    keeps = any(kind in ("POINTER(POINTER(DLTensor))", "POINTER(c_float)") for _, kind in struct.fields)
+    kept = "kept: Kept::default(), " if keeps else ""
+    lines = [
+        "",
+        f"/// {text}",
+        "#[must_use]",
+        f"pub struct {name}<'a> {{",
+        f"    args: sys::{raw},",
+        *(["    kept: Kept,"] if keeps else []),
+        "    borrowed: PhantomData<&'a mut ()>,",
+        "}",
+        "",
+        f"impl<'a> {name}<'a> {{",
+        "    #[allow(clippy::new_without_default)]",
+        "    pub fn new() -> Self {",
+        f"        Self {{ args: Default::default(), {kept}borrowed: PhantomData }}",
+        "    }",
+    ]
+    for member, kind in struct.fields:
+        if member in ("size", "reserved", "workspace", "workspace_size") or is_count(member, struct):
+            continue
+        setter, count, unsafe = identifier(member), f"{member[:-1]}_count", ""
+        value, sets = _prefixed(type_of(kind)), [f"self.args.{setter} = value;"]
+        if kind == "POINTER(DLTensor)":
+            value = "&'a mut TensorMut<'_>" if member in written else "&'a Tensor<'_>"
+            sets = [f"self.args.{setter} = value.raw();"]
+        elif kind == "POINTER(POINTER(DLTensor))":
+            value = "&'a mut [TensorMut<'_>]" if member in written else "&[&'a Tensor<'_>]"
+            raw_of = "value.iter_mut()" if member in written else "value.iter()"
+            sets = [
+                f"self.args.{count} = value.len() as u32;",
+                f"self.args.{setter} = self.kept.tensors({raw_of}.map(|one| one.raw()));",
+            ]
+        elif kind == "POINTER(c_float)":
+            value = "&[f32]"
+            sets = [f"self.args.{count} = value.len() as u32;", f"self.args.{setter} = self.kept.floats(value);"]
+        elif kind == "POINTER(quern_expression)":
+            value, sets = "Expression<'a>", [f"self.args.{setter} = value.raw();"]
+        elif kind.startswith("POINTER(") and kind[len("POINTER(") : -1] in parts:
+            value = f"&'a {camel(kind[len('POINTER(quern_') : -1])}<'_>"
+            sets = [f"self.args.{setter} = value.raw();"]
+        elif kind.startswith("POINTER(") or kind == "c_void_p":
+            unsafe = "unsafe "
+            lines += ["    /// # Safety", "    /// What it points to is as quern.h says, until the call is over."]
+        lines += [f"    pub {unsafe}fn {setter}(mut self, value: {value}) -> Self {{"]
+        lines += [*(f"        {one}" for one in sets), "        self", "    }"]
+    return lines
 
 
 def _prefixed(kind: str) -> str:

@@ -199,6 +199,9 @@ void chat(const Options& options) {
   Engine engine(model);
   const auto ready = Clock::now();
 
+  std::fprintf(stderr, "%s: ready in %.0f ms, %llu kernels compiled\n", device.name, milliseconds(begin, ready),
+               static_cast<unsigned long long>(demo::stats_of(context.get()).compiled));
+
   const bool streams = options.prompts.size() == 1;
   std::vector<std::string> answers(options.prompts.size());
   std::size_t shown = 0;
@@ -231,13 +234,10 @@ void chat(const Options& options) {
                 answers[i].c_str());
 
   std::fflush(stdout);
-  const quern_stats stats = demo::stats_of(context.get());
   const double seconds = milliseconds(first, end) / 1000.0;
   const auto after_first = static_cast<double>(engine.counts().answered) - static_cast<double>(answers.size());
-  std::fprintf(stderr,
-               "%s: ready in %.0f ms, %llu kernels compiled; first token after %.1f ms, then %.1f tokens a second\n",
-               device.name, milliseconds(begin, ready), static_cast<unsigned long long>(stats.compiled),
-               milliseconds(ready, first), seconds > 0.0 ? after_first / seconds : 0.0);
+  std::fprintf(stderr, "first token after %.1f ms, then %.1f tokens a second\n", milliseconds(ready, first),
+               seconds > 0.0 ? after_first / seconds : 0.0);
 }
 
 }  // namespace

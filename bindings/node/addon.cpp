@@ -18,13 +18,13 @@
 
 namespace {
 
-enum Kind { kTensor, kTensors, kInt32, kUint32, kInt64, kUint64, kFloat, kDouble };
+enum Kind { kTensor, kTensors, kInt32, kUint32, kInt64, kUint64, kFloat, kDouble, kFloats, kExpression, kPart };
 
 struct Field {
   const char* name;
   Kind kind;
   std::size_t offset;
-  std::size_t count;  // of kTensors: where their number goes
+  std::size_t count;  // of a list: where its length goes; of kPart, a struct that the args point to: its size
 };
 
 struct Op {
@@ -50,9 +50,10 @@ const std::vector<Op>& ops() {
 #define QUERN_OP(op)                                                          \
   {#op, sizeof(quern_##op##_args), by_address<quern_##op, quern_##op##_args>, \
    by_address<quern_##op##_prepare, quern_##op##_args>, size_by_address<quern_##op##_workspace, quern_##op##_args>, {
-#define QUERN_FIELD(op, field, kind) {#field, kind, offsetof(quern_##op##_args, field), 0},
-#define QUERN_LIST(op, field, count) \
-  {#field, kTensors, offsetof(quern_##op##_args, field), offsetof(quern_##op##_args, count)},
+#define QUERN_FIELD(type, field, name, kind) {name, kind, offsetof(type, field), 0},
+#define QUERN_LIST(type, field, name, kind, count) {name, kind, offsetof(type, field), offsetof(type, count)},
+// The fields that follow are the part's.
+#define QUERN_PART(type, field, part) {"", kPart, offsetof(type, field), sizeof(part)},
 #define QUERN_END() \
   }                 \
   }                 \
@@ -63,6 +64,7 @@ const std::vector<Op>& ops() {
 #undef QUERN_OP
 #undef QUERN_FIELD
 #undef QUERN_LIST
+#undef QUERN_PART
 #undef QUERN_END
   return kOps;
 }
@@ -178,7 +180,7 @@ quern_error blank() {
 // A call's args struct and tensors, for the time of the call.
 class Arguments {
  public:
-  Arguments(const Js& js, const Op& op, napi_value given) : js_(js) {
+  Arguments(const Js& js, quern_context* context, const Op& op, napi_value given) : js_(js), context_(context) {
     const auto size = static_cast<std::uint32_t>(op.size);
     std::memcpy(memory_.data(), &size, sizeof size);
     napi_value names = nullptr;
@@ -209,47 +211,80 @@ class Arguments {
       common().workspace_size = static_cast<std::uint64_t>(tensor->shape[0]) * tensor->dtype.bits / 8;
       return;
     }
+    const Field* part = nullptr;
     for (const Field& field : op.fields) {
-      if (name == field.name) return store(field, name, value);
+      if (field.kind == kPart) part = &field;
+      if (name == field.name) return store(struct_of(part), field, name, value);
     }
     js_.refuse(std::string(op.name) + " has no argument '" + name + "'");
   }
 
-  void store(const Field& field, const std::string& name, napi_value value) {
+  // The memory of the args struct, or of a part, which the args struct points to from its first use on.
+  std::byte* struct_of(const Field* part) {
+    if (part == nullptr) return memory_.data();
+    std::byte* start = nullptr;
+    std::memcpy(&start, memory_.data() + part->offset, sizeof start);
+    if (start == nullptr) {
+      auto& made = parts_.emplace_back(std::make_unique<std::vector<std::uint64_t>>(part->count / 8 + 1));
+      start = reinterpret_cast<std::byte*>(made->data());
+      const auto size = static_cast<std::uint32_t>(part->count);
+      std::memcpy(start, &size, sizeof size);
+      std::memcpy(memory_.data() + part->offset, &start, sizeof start);
+    }
+    return start;
+  }
+
+  void store(std::byte* memory, const Field& field, const std::string& name, napi_value value) {
+    const auto place = [&](auto made) { std::memcpy(memory + field.offset, &made, sizeof made); };
     switch (field.kind) {
       case kTensor:
-        return place(field, read(name, value));
-      case kTensors: {
+        return place(read(name, value));
+      case kTensors:
+      case kFloats: {
         std::uint32_t count = 0;
+        bool is_array = false;
+        js_.check(napi_is_array(js_.env(), value, &is_array));
+        if (!is_array) js_.refuse(name + ": an array is wanted");
         js_.check(napi_get_array_length(js_.env(), value, &count));
-        auto& list = lists_.emplace_back(std::make_unique<std::vector<const DLTensor*>>());
+        std::vector<const DLTensor*> tensors;
+        std::vector<float> numbers;
         for (std::uint32_t i = 0; i < count; ++i) {
           napi_value item = nullptr;
           js_.check(napi_get_element(js_.env(), value, i, &item));
-          list->push_back(js_.is_absent(item) ? nullptr : read(name, item));
+          if (field.kind == kFloats) {
+            numbers.push_back(static_cast<float>(js_.number(item, name)));
+          } else {
+            tensors.push_back(js_.is_absent(item) ? nullptr : read(name, item));
+          }
         }
-        place(field, list->data());
-        std::memcpy(memory_.data() + field.count, &count, sizeof count);
-        return;
+        std::memcpy(memory + field.count, &count, sizeof count);
+        if (field.kind == kFloats) {
+          return place(static_cast<const float*>(numbers_.emplace_back(std::move(numbers)).data()));
+        }
+        return place(static_cast<const DLTensor* const*>(lists_.emplace_back(std::move(tensors)).data()));
+      }
+      case kExpression: {
+        const quern_expression* made = nullptr;
+        quern_error error = blank();
+        const std::string formula = js_.text(value, name);
+        checked(js_, quern_expression_create(context_, formula.c_str(), &made, &error), error);
+        return place(made);
       }
       case kInt32:
-        return place(field, js_.integer<std::int32_t>(value, name));
+        return place(js_.integer<std::int32_t>(value, name));
       case kUint32:
-        return place(field, js_.integer<std::uint32_t>(value, name));
+        return place(js_.integer<std::uint32_t>(value, name));
       case kInt64:
-        return place(field, js_.integer<std::int64_t>(value, name));
+        return place(js_.integer<std::int64_t>(value, name));
       case kUint64:
-        return place(field, js_.integer<std::uint64_t>(value, name));
+        return place(js_.integer<std::uint64_t>(value, name));
       case kFloat:
-        return place(field, static_cast<float>(js_.number(value, name)));
+        return place(static_cast<float>(js_.number(value, name)));
       case kDouble:
-        return place(field, js_.number(value, name));
+        return place(js_.number(value, name));
+      case kPart:
+        break;  // has no name
     }
-  }
-
-  template <typename Value>
-  void place(const Field& field, Value value) {
-    std::memcpy(memory_.data() + field.offset, &value, sizeof value);
   }
 
   std::vector<std::int64_t> extents(napi_value list, const std::string& argument) {
@@ -335,9 +370,12 @@ class Arguments {
   }
 
   const Js& js_;
+  quern_context* context_;
   alignas(16) std::array<std::byte, 2048> memory_ = {};
   std::vector<std::unique_ptr<Tensor>> tensors_;
-  std::vector<std::unique_ptr<std::vector<const DLTensor*>>> lists_;
+  std::vector<std::vector<const DLTensor*>> lists_;  // moved, their elements stay where they are
+  std::vector<std::vector<float>> numbers_;
+  std::vector<std::unique_ptr<std::vector<std::uint64_t>>> parts_;
 };
 
 // A function of this module: `body` gets the arguments; what it throws is pending in JavaScript.
@@ -428,9 +466,10 @@ napi_value close(napi_env env, napi_callback_info info) {
 napi_value run(napi_env env, napi_callback_info info) {
   return guarded<3>(env, info, [](const Js& js, const auto& given) -> napi_value {
     const Op& op = op_of(js, given[1]);
-    const Arguments arguments(js, op, given[2]);
+    quern_context* context = context_of(js, given[0]);
+    const Arguments arguments(js, context, op, given[2]);
     quern_error error = blank();
-    checked(js, op.run(context_of(js, given[0]), arguments.get(), &error), error);
+    checked(js, op.run(context, arguments.get(), &error), error);
     return nullptr;
   });
 }
@@ -438,9 +477,10 @@ napi_value run(napi_env env, napi_callback_info info) {
 napi_value prepare(napi_env env, napi_callback_info info) {
   return guarded<3>(env, info, [](const Js& js, const auto& given) -> napi_value {
     const Op& op = op_of(js, given[1]);
-    const Arguments arguments(js, op, given[2]);
+    quern_context* context = context_of(js, given[0]);
+    const Arguments arguments(js, context, op, given[2]);
     quern_error error = blank();
-    checked(js, op.prepare(context_of(js, given[0]), arguments.get(), &error), error);
+    checked(js, op.prepare(context, arguments.get(), &error), error);
     return nullptr;
   });
 }
@@ -448,10 +488,11 @@ napi_value prepare(napi_env env, napi_callback_info info) {
 napi_value workspace(napi_env env, napi_callback_info info) {
   return guarded<3>(env, info, [](const Js& js, const auto& given) {
     const Op& op = op_of(js, given[1]);
-    const Arguments arguments(js, op, given[2]);
+    quern_context* context = context_of(js, given[0]);
+    const Arguments arguments(js, context, op, given[2]);
     std::uint64_t bytes = 0;
     quern_error error = blank();
-    checked(js, op.workspace(context_of(js, given[0]), arguments.get(), &bytes, &error), error);
+    checked(js, op.workspace(context, arguments.get(), &bytes, &error), error);
     napi_value made = nullptr;
     js.check(napi_create_double(js.env(), static_cast<double>(bytes), &made));
     return made;

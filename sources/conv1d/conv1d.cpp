@@ -118,7 +118,7 @@ void read_state(const quern_conv1d_args& args, const Tensor& x, const Call& call
     refuse_extent("state", 0, problem->slots, "a slot for each sequence, without state_ids");
   }
   if (args.has_state != nullptr) {
-    const Tensor has = read(args.has_state, "has_state", 1, {Dtype::u8}, call.place);
+    const Tensor has = read(args.has_state, "has_state", 1, {Dtype::u8, Dtype::boolean}, call.place);
     expect_extent(has, "has_state", 0, p.batch);
     expect_unit_stride(has, "has_state", 0);
     p.has_state = has.data;

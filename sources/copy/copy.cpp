@@ -244,8 +244,9 @@ void finish_rows(const Request& request, Rows& rows) {
     const Walk& w = rows.parts[i].walk;
     shape.rank = std::max(shape.rank, w.rank);
     shape.width = w.strides[0][0] == 1 ? widest(w, 0, request.to_bytes, request.call.alignment, shape.width) : 1;
-    if (!rows.parts[i].filled && w.strides[1][0] == 1)
-      shape.width = widest(w, 1, request.from_bytes, request.call.alignment, shape.width);
+    if (rows.parts[i].filled || w.strides[1][0] == 0) continue;
+    // Elements that lie apart are read best by neighbouring threads.
+    shape.width = w.strides[1][0] == 1 ? widest(w, 1, request.from_bytes, request.call.alignment, shape.width) : 1;
   }
   for (std::size_t i = 0; i < rows.count; ++i) {
     Part& part = rows.parts[i];

@@ -1,6 +1,6 @@
 // Strided copies of up to `kParts` parts, bound by memory: each thread takes `kWidth` elements that lie side by side in
 // what is written, and has several such vectors on their way. What is read lies side by side too, or is one element for
-// all of them, or is gathered element by element.
+// all of them; else elements are taken one by one.
 // SPDX-License-Identifier: Apache-2.0
 #include "copy/convert.cuh"
 #include "copy/params.cuh"
@@ -51,51 +51,86 @@ QUERN_DEVICE Vector vector_at(const CopyPart& part, Index number) {
   return v;
 }
 
-QUERN_DEVICE Elements<From, kWidth> take(const CopyPart& part, const Vector& v) {
-  const u8* at = part.from + v.from;
-  if (part.from_along == kEach && v.count == kWidth) return load_elements<From, kWidth, true>(at);
-  return load_some<From, kWidth>(at, part.from_strides[0], v.count);
-}
-
-QUERN_DEVICE void put(const CopyPart& part, const Vector& v, const Elements<To, kWidth>& elements) {
-  u8* at = part.to + v.to;
-  if (part.to_along == kEach && v.count == kWidth) {
-    store_elements<To, kWidth>(at, elements);
-  } else {
-    store_some<To, kWidth>(at, part.to_strides[0], v.count, elements);
-  }
-}
-
-QUERN_DEVICE Elements<To, kWidth> filled(u64 bits) {
-  Elements<To, kWidth> v;
+// One element for all of a vector.
+template <class T>
+QUERN_DEVICE Elements<T, kWidth> repeated(u64 bits) {
+  Elements<T, kWidth> v;
   constexpr int kWords = static_cast<int>(sizeof(v.words) / 4);
   QUERN_UNROLL for (int i = 0; i < kWords; ++i) {
-    if constexpr (sizeof(To) == 8) {
+    if constexpr (sizeof(T) == 8) {
       v.words[i] = static_cast<u32>(i % 2 == 0 ? bits : bits >> 32);
     } else {
-      v.words[i] = static_cast<u32>(bits) * (sizeof(To) == 4 ? 1u : sizeof(To) == 2 ? 0x10001u : 0x1010101u);
+      v.words[i] = static_cast<u32>(bits) * (sizeof(T) == 4 ? 1u : sizeof(T) == 2 ? 0x10001u : 0x1010101u);
     }
   }
   return v;
+}
+template <class T>
+QUERN_DEVICE u64 bits_of_one(const u8* at) {
+  const Elements<T, 1> one = load_elements<T, 1>(at);
+  if constexpr (sizeof(T) == 8) {
+    return static_cast<u64>(one.words[1]) << 32 | one.words[0];
+  } else {
+    return one.words[0];
+  }
+}
+
+// Whether a vector goes by one access on either side. The library has single elements taken where what is read is
+// neither side by side nor the same, and where what is written is not side by side.
+QUERN_DEVICE bool is_whole(const CopyPart& part, const Vector& v) {
+  return kWidth == 1 || (v.count == kWidth && part.from_along != kAny && part.to_along == kEach);
+}
+
+QUERN_DEVICE Elements<From, kWidth> take(const CopyPart& part, const Vector& v) {
+  const u8* at = part.from + v.from;
+  if (kWidth > 1 && part.from_along == kSame) return repeated<From>(bits_of_one<From>(at));
+  return load_elements<From, kWidth, true>(at);
+}
+
+// What is left at the end of a row.
+QUERN_DEVICE void copy_singly(const CopyPart& part, const Vector& v) {
+  QUERN_ROLLED for (int i = 0; i < v.count; ++i) {
+    const Elements<From, 1> one = load_elements<From, 1>(part.from + v.from + i * part.from_strides[0]);
+    store_elements<To, 1>(part.to + v.to + i * part.to_strides[0], converted<From, To>(one));
+  }
+}
+
+QUERN_DEVICE void fill_tile(const CopyPart& part, u64 bits, Index begin, Index end) {
+  const Elements<To, kWidth> same = repeated<To>(bits);
+  QUERN_ROLLED for (Index at = begin + thread_index(); at < end; at += kThreads) {
+    const Vector v = vector_at(part, at);
+    if (is_whole(part, v)) {
+      store_elements<To, kWidth>(part.to + v.to, same);
+      continue;
+    }
+    Elements<To, 1> one;
+    QUERN_UNROLL for (int i = 0; i < static_cast<int>(sizeof(one.words) / 4); ++i) one.words[i] = same.words[i];
+    QUERN_ROLLED for (int i = 0; i < v.count; ++i) {
+      store_elements<To, 1>(part.to + v.to + i * part.to_strides[0], one);
+    }
+  }
 }
 
 QUERN_DEVICE void copy_tile(const RowsParams& p, const CopyPart& part, i64 tile) {
   const Index begin = static_cast<Index>((tile - part.first_tile) * p.tile), vectors = static_cast<Index>(part.vectors);
   const Index end = vectors - begin < static_cast<Index>(p.tile) ? vectors : begin + static_cast<Index>(p.tile);
-  if (part.from == nullptr) {
-    const Elements<To, kWidth> same = filled(p.fill);
-    for (Index at = begin + thread_index(); at < end; at += kThreads) put(part, vector_at(part, at), same);
-    return;
-  }
+  if (part.from == nullptr) return fill_tile(part, p.fill, begin, end);
   Elements<From, kWidth> held[kSteps];
-  // A row that is repeated is read once for each vector of it.
   QUERN_UNROLL for (int j = 0; j < kSteps; ++j) {
     const Index at = begin + j * kThreads + thread_index();
-    if (at < end) held[j] = take(part, vector_at(part, at));
+    if (at >= end) continue;
+    const Vector v = vector_at(part, at);
+    if (is_whole(part, v)) held[j] = take(part, v);
   }
   QUERN_UNROLL for (int j = 0; j < kSteps; ++j) {
     const Index at = begin + j * kThreads + thread_index();
-    if (at < end) put(part, vector_at(part, at), converted<From, To>(held[j]));
+    if (at >= end) continue;
+    const Vector v = vector_at(part, at);
+    if (is_whole(part, v)) {
+      store_elements<To, kWidth>(part.to + v.to, converted<From, To>(held[j]));
+    } else {
+      copy_singly(part, v);
+    }
   }
 }
 

@@ -80,7 +80,7 @@ jit::Unit unit(const jit::Spec& spec) {
   if (is_rows(shape)) {
     unit.entry = "quern_copy_rows";
     unit.source = embedded("copy/rows.cuh");
-    define("BLOCKS_PER_SM", 6);
+    define("BLOCKS_PER_SM", 4);
     define("RANK", shape.rank);
     define("WIDTH", shape.width);
     define("STEPS", steps(shape));

@@ -135,7 +135,8 @@ Problem read_problem(const quern_histogram_args& args, const Runtime& runtime, b
   p.counts = out.data, p.counts_stride = out.strides[0], p.wide = out.dtype == Dtype::i64;
   p.rows = static_cast<q::i32>(x.shape[0]), p.n = static_cast<q::i32>(x.shape[1]);
   p.bins = static_cast<q::i32>(out.shape[1]);
-  p.clamp = (args.flags & QUERN_HISTOGRAM_CLAMP) != 0;
+  const bool clamp = (args.flags & QUERN_HISTOGRAM_CLAMP) != 0;
+  p.below = clamp ? 0 : -1, p.above = clamp ? p.bins - 1 : -1;
   p.accumulate = (args.flags & QUERN_HISTOGRAM_ACCUMULATE) != 0;
   read_range(args, is_float(x.dtype), &p);
 

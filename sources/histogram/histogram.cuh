@@ -44,18 +44,20 @@ QUERN_DEVICE Bits element_of(const Chunk& chunk, int i) {
   }
 }
 
-// -1: none. Of floats.
+// Of floats. Choices instead of branches: lanes go different ways for each element.
 QUERN_DEVICE i32 bin_of(const HistogramParams& p, f32 value) {
-  if (value != value) return -1;
-  if (value < p.low || value > p.high) return p.clamp ? (value < p.low ? 0 : p.bins - 1) : -1;
-  const i32 bin = static_cast<i32>((value - p.low) * p.scale);
-  return bin < p.bins ? bin : p.bins - 1;
+  // Bounded before it becomes an integer: what lies outside, and NaN, need not fit into one.
+  const f32 place = fmin(fmax((value - p.low) * p.scale, 0.0f), static_cast<f32>(p.bins - 1));
+  i32 bin = static_cast<i32>(place);
+  bin = value < p.low ? p.below : bin;
+  bin = value > p.high ? p.above : bin;
+  return value == value ? bin : -1;
 }
 // Of integers.
 QUERN_DEVICE i32 bin_of(const HistogramParams& p, i64 value) {
-  const u64 bin = static_cast<u64>(value) - static_cast<u64>(p.first);
-  if (value >= p.first && bin < static_cast<u64>(p.bins)) return static_cast<i32>(bin);
-  return p.clamp ? (value < p.first ? 0 : p.bins - 1) : -1;
+  const u64 place = static_cast<u64>(value) - static_cast<u64>(p.first);
+  const i32 bin = place < static_cast<u64>(p.bins) ? static_cast<i32>(place) : p.above;
+  return value < p.first ? p.below : bin;
 }
 
 // A template, so that only what is right for the element is compiled.
@@ -87,8 +89,9 @@ QUERN_DEVICE void count_bin(const HistogramParams& p, u32* bins, i64 row, i32 bi
   const int leader = static_cast<int>(trailing_zeros(taking));
   const i32 its = shuffle(bin, leader);
   const u64 with = ballot(bin == its);
-  if (bin < 0 || (bin == its && lane() != leader)) return;
-  const u32 count = bin == its ? popcount(with) : 1u;
+  const bool leads = lane() == leader, alone = bin >= 0 && bin != its;
+  if (!leads && !alone) return;
+  const u32 count = leads ? popcount(with) : 1u;
   if constexpr (kShared) {
     atomic_add(bins + bin, count);
   } else {

@@ -15,10 +15,11 @@ struct HistogramParams {
   i64 first;
   f32 low, high, scale;
   i32 rows, n, bins;
-  i32 parts;                    // of a row, a block each
-  i32 part;                     // chunks of one
-  i32 copies;                   // of the bins in shared memory, a power of two
-  i32 clamp, accumulate, wide;  // truth values; wide: counts have 64 bits
+  i32 parts;             // of a row, a block each
+  i32 part;              // chunks of one
+  i32 copies;            // of the bins in shared memory, a power of two
+  i32 below, above;      // the bins of what lies outside; -1: none
+  i32 accumulate, wide;  // truth values; wide: counts have 64 bits
 };
 
 }  // namespace q

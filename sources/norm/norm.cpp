@@ -12,6 +12,7 @@
 #include "sources/divisor.h"
 #include "sources/embedded.h"
 #include "sources/launch.h"
+#include "sources/norm/codes.h"
 #include "sources/norm/params.cuh"
 #include "sources/norm/rows.h"
 #include "sources/ops.h"
@@ -86,13 +87,18 @@ jit::Spec parse(const Constants& given, const jit::TargetInfo& target) {
   return kConstants.to_spec(shape, target.target);
 }
 
-// A thread's registers hold f32 values and what the parameters are in memory; and some 28 more.
-int blocks_per_sm(const Shape& shape, int threads) {
+// Registers of a thread: f32 values, what the parameters are in memory, and some 28 more.
+int registers(const Shape& shape) {
   std::int64_t words = q::kNormHeld + 28 + (shape.residual ? 4 : 0);
   for (const Dtype dtype : {shape.weight, shape.bias, shape.scale, shape.shift}) {
     if (dtype != Dtype::other && shape.kind != NormKind::group) words += q::kNormHeld * bytes_of(dtype) / 4;
   }
-  const int resident = words <= 64 ? 1024 : words <= 80 ? 768 : 512;
+  return static_cast<int>(words);
+}
+// Whether parameters have to wait until they are used.
+bool is_late(const Shape& shape, int threads) { return registers(shape) * threads > 65536; }
+int blocks_per_sm(const Shape& shape, int threads) {
+  const int words = registers(shape), resident = words <= 64 ? 1024 : words <= 80 ? 768 : 512;
   return std::clamp(resident / threads, 1, 16);
 }
 
@@ -114,20 +120,25 @@ jit::Unit unit(const jit::Spec& spec) {
   define("MODULATION", either(shape.scale, shape.shift));
   given("HAS_WEIGHT", shape.weight), given("HAS_BIAS", shape.bias);
   given("HAS_SCALE", shape.scale), given("HAS_SHIFT", shape.shift);
-  define("BLOCKS_PER_SM", std::to_string(blocks_per_sm(shape, threads_of(shape.rows(), warp))));
+  const int threads = threads_of(shape.rows(), warp);
+  define("LATE", is_late(shape, threads) ? "1" : "0");
+  define("BLOCKS_PER_SM", std::to_string(blocks_per_sm(shape, threads)));
   unit.source = embedded("norm/norm.cuh");
   unit.headers = device_headers(unit.target);
   return unit;
 }
 
 // A call, read; what is another op's kernel is told apart from what is this one's.
-enum class Way { own, rmsnorm, quantize };
+enum class Way { own, rmsnorm, quantize, own_then_quantize };
 struct Problem {
   Shape shape;
   q::NormParams params;
   Way way;
   int sms;
-  std::uint64_t workspace;  // bytes; of the own way
+  std::uint64_t moments;  // bytes of the workspace behind the counters for pieces' moments,
+  std::uint64_t between;  // and for rows that are still to be quantised
+
+  std::uint64_t workspace() const { return moments + between > 0 ? kCounterBytes + moments + between : 0; }
 };
 
 class Reader {
@@ -214,9 +225,19 @@ class Reader {
   void read_results() {
     if (args_.residual_out != nullptr && args_.residual == nullptr)
       refuse("residual_out is given; it must be NULL without residual");
-    const Dtype given = args_.out == nullptr ? Dtype::other : dtype_of(args_.out->dtype);
-    coded_ = given == Dtype::e4m3 || given == Dtype::e5m2 || given == Dtype::u8;
-    if (coded_) return expect_codes();
+    coded_ = wants_codes(args_);
+    if (coded_) {
+      expect_codes(args_, call_, x_.shape[0], x_.shape[1]);
+      shape_.out = Dtype::f32, p_.out_stride = pitch_between(n_);
+    } else {
+      read_out();
+    }
+    if (args_.residual_out == nullptr) return;
+    const Tensor sum = read_result(args_.residual_out, "residual_out", {x_.dtype});
+    if (sum.data != nullptr && sum.data == p_.out) refuse("residual_out is out; only one can be written there");
+    p_.residual_out = sum.data, p_.residual_out_stride = sum.strides[0];
+  }
+  void read_out() {
     if (args_.scale_kind != QUERN_SCALE_NONE)
       refuse_value("scale_kind", std::int64_t{args_.scale_kind}, "QUERN_SCALE_NONE unless out has 8 bits");
     if (args_.out_scale != nullptr) refuse("out_scale is given; it must be NULL unless out has 8 bits");
@@ -225,24 +246,6 @@ class Reader {
     const Tensor out = read_result(args_.out, "out", {Dtype::f16, Dtype::bf16, Dtype::f32});
     shape_.out = out.dtype;
     p_.out = out.data, p_.out_stride = out.strides[0];
-    if (args_.residual_out == nullptr) return;
-    const Tensor sum = read_result(args_.residual_out, "residual_out", {x_.dtype});
-    if (sum.data != nullptr && sum.data == out.data) refuse("residual_out is out; only one can be written there");
-    p_.residual_out = sum.data, p_.residual_out_stride = sum.strides[0];
-  }
-
-  // What quantize's own reader does not know of: the rest is its to check.
-  void expect_codes() {
-    if (shape_.kind != NormKind::layer && shape_.kind != NormKind::rms)
-      refuse_value("kind", std::int64_t{args_.kind}, "QUERN_NORM_LAYER and QUERN_NORM_RMS with 8-bit out");
-    if (args_.scale != nullptr || args_.shift != nullptr)
-      refuse(std::string(args_.scale != nullptr ? "scale" : "shift") + " is given; it must be NULL with 8-bit out");
-    if (args_.bias != nullptr && shape_.kind == NormKind::rms)
-      refuse("bias is given; it must be NULL with 8-bit out and QUERN_NORM_RMS");
-    if (args_.scale_kind < QUERN_SCALE_STATIC || args_.scale_kind > QUERN_SCALE_GROUP)
-      refuse_value("scale_kind", std::int64_t{args_.scale_kind},
-                   "QUERN_SCALE_STATIC, _TENSOR, _TOKEN and _GROUP with 8-bit out");
-    if (args_.out_scale == nullptr) refuse_missing("out_scale");
   }
 
   Dtype read_vector(const DLTensor* given, const char* name, const void** to) {
@@ -295,12 +298,14 @@ class Reader {
     shape_.tail = rows.tail, shape_.access = rows.access, shape_.team = rows.team;
     problem_.sms = call_.sms;
     const bool modulated = shape_.scale != Dtype::other || shape_.shift != Dtype::other;
-    problem_.way = coded_ ? Way::quantize
+    problem_.way = coded_ ? is_front(args_) ? Way::quantize : Way::own_then_quantize
                    : shape_.kind == NormKind::rms && !modulated && shape_.bias == Dtype::other &&
                            shape_.out == shape_.element && n_ <= kRmsnormColumns
                        ? Way::rmsnorm
                        : Way::own;
-    if (problem_.way != Way::own || n_ <= kMostHeld) return;
+    if (problem_.way == Way::own_then_quantize)
+      problem_.between = 4 * static_cast<std::uint64_t>(p_.rows * p_.out_stride);
+    if (problem_.way == Way::rmsnorm || problem_.way == Way::quantize || n_ <= kMostHeld) return;
     // As few passes a piece as leave no more pieces than there is room for.
     const std::int64_t pass = std::int64_t{q::kNormPieceThreads} * q::kNormHeld, passes = (n_ + pass - 1) / pass;
     const std::int64_t each = (passes + q::kNormPieces - 1) / q::kNormPieces;
@@ -308,8 +313,8 @@ class Reader {
     p_.piece = static_cast<std::int32_t>(each * pass);
     p_.pieces = static_cast<std::int32_t>((n_ + p_.piece - 1) / p_.piece);
     // Grows with n, which the number of pieces does not always do.
-    problem_.workspace = kCounterBytes + static_cast<std::uint64_t>(std::min<std::int64_t>(passes, q::kNormPieces)) *
-                                             static_cast<std::uint64_t>(p_.rows) * sizeof(q::NormMoments);
+    const auto room = static_cast<std::uint64_t>(std::min<std::int64_t>(passes, q::kNormPieces));
+    problem_.moments = (room * static_cast<std::uint64_t>(p_.rows) * sizeof(q::NormMoments) + 255) / 256 * 256;
   }
 
   const quern_norm_args& args_;
@@ -328,36 +333,20 @@ Problem read_problem(const quern_norm_args& args, const Runtime& runtime, bool m
   return Reader(args, call).read();
 }
 
-// ---- What other ops do
-template <class Args>
-Args args_like(const quern_norm_args& args) {
-  Args other{};
+// What rmsnorm does.
+quern_rmsnorm_args rmsnorm_args(const quern_norm_args& args) {
+  quern_rmsnorm_args other{};
   other.size = sizeof other;
   other.flags = args.flags & kCallFlags;
+  if (args.flags & QUERN_NORM_WEIGHT_PLUS_ONE) other.flags |= QUERN_RMSNORM_WEIGHT_PLUS_ONE;
   other.stream = args.stream;
-  other.workspace = args.workspace, other.workspace_size = args.workspace_size;
   other.alignment = args.alignment, other.max_sms = args.max_sms;
   other.x = args.x, other.residual = args.residual, other.weight = args.weight;
   other.out = args.out, other.residual_out = args.residual_out;
   other.eps = args.eps;
   return other;
 }
-quern_rmsnorm_args rmsnorm_args(const quern_norm_args& args) {
-  auto other = args_like<quern_rmsnorm_args>(args);
-  if (args.flags & QUERN_NORM_WEIGHT_PLUS_ONE) other.flags |= QUERN_RMSNORM_WEIGHT_PLUS_ONE;
-  return other;
-}
-quern_quantize_args quantize_args(const quern_norm_args& args) {
-  auto other = args_like<quern_quantize_args>(args);
-  if (args.flags & QUERN_NORM_WEIGHT_PLUS_ONE) other.flags |= QUERN_QUANTIZE_WEIGHT_PLUS_ONE;
-  if (args.flags & QUERN_NORM_POWER_OF_TWO) other.flags |= QUERN_QUANTIZE_POWER_OF_TWO;
-  other.bias = args.bias, other.scale = args.out_scale, other.dense = args.dense;
-  other.front = args.kind == QUERN_NORM_RMS ? QUERN_FRONT_RMSNORM : QUERN_FRONT_LAYERNORM;
-  other.scale_kind = args.scale_kind, other.type = args.type;
-  return other;
-}
 
-// ---- This one's
 const jit::Kernel* kernel_of(Shape shape, NormStage stage, const Runtime& runtime, const quern_norm_args& args) {
   shape.stage = stage;
   // The moments of pieces are those of any results.
@@ -406,32 +395,45 @@ const Op op{"norm", unit, parse, list, constants};
 std::uint64_t workspace(const Runtime& runtime, const quern_norm_args& args) {
   const Problem problem = read_problem(args, runtime, true);
   if (problem.way == Way::rmsnorm) return rmsnorm::workspace(runtime, rmsnorm_args(args));
-  if (problem.way == Way::quantize) return quantize::workspace(runtime, quantize_args(args));
-  return problem.workspace;
+  if (problem.way == Way::quantize) return quantize::workspace(runtime, front_of(args));
+  if (problem.way == Way::own) return problem.workspace();
+  const CodesOfRows codes(args, problem.params.rows, problem.params.n, nullptr);
+  return std::max(problem.workspace(), quantize::workspace(runtime, codes.args));
 }
 
 void prepare(const Runtime& runtime, const quern_norm_args& args) {
   const Problem problem = read_problem(args, runtime, true);
   if (problem.way == Way::rmsnorm) return rmsnorm::prepare(runtime, rmsnorm_args(args));
-  if (problem.way == Way::quantize) return quantize::prepare(runtime, quantize_args(args));
+  if (problem.way == Way::quantize) return quantize::prepare(runtime, front_of(args));
   if (problem.shape.stage == NormStage::apply) kernel_of(problem.shape, NormStage::moments, runtime, args);
   kernel_of(problem.shape, problem.shape.stage, runtime, args);
+  if (problem.way == Way::own) return;
+  const CodesOfRows codes(args, problem.params.rows, problem.params.n, nullptr);
+  quantize::prepare(runtime, codes.args);
 }
 
 void run(const Runtime& runtime, const quern_norm_args& args) {
   Problem problem = read_problem(args, runtime, false);
   if (problem.way == Way::rmsnorm) return rmsnorm::run(runtime, rmsnorm_args(args));
-  if (problem.way == Way::quantize) return quantize::run(runtime, quantize_args(args));
-  const bool split = problem.shape.stage == NormStage::apply;
-  if (split && problem.params.rows > 0) {
-    problem.params.moments =
-        static_cast<q::NormMoments*>(read_workspace(args.workspace, args.workspace_size, problem.workspace).scratch);
+  if (problem.way == Way::quantize) return quantize::run(runtime, front_of(args));
+  const bool split = problem.shape.stage == NormStage::apply, coded = problem.way == Way::own_then_quantize;
+  q::NormParams& p = problem.params;
+  if (problem.workspace() > 0) {
+    auto* const scratch =
+        static_cast<char*>(read_workspace(args.workspace, args.workspace_size, problem.workspace()).scratch);
+    p.moments = reinterpret_cast<q::NormMoments*>(scratch);
+    if (coded) p.out = scratch + problem.moments;
   }
+  const CodesOfRows codes(args, p.rows, p.n, p.out);
+  // All that can be refused is before the first launch.
+  if (coded) quantize::prepare(runtime, codes.args);
   const jit::Kernel* first = split ? kernel_of(problem.shape, NormStage::moments, runtime, args) : nullptr;
   const jit::Kernel* kernel = kernel_of(problem.shape, problem.shape.stage, runtime, args);
-  if (problem.params.rows == 0) return;
-  if (split) launch_stage(runtime, *first, problem, args);
-  launch_stage(runtime, *kernel, problem, args);
+  if (p.rows > 0) {
+    if (split) launch_stage(runtime, *first, problem, args);
+    launch_stage(runtime, *kernel, problem, args);
+  }
+  if (coded) quantize::run(runtime, codes.args);
 }
 
 }  // namespace quern::ops::norm

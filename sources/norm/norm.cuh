@@ -16,6 +16,7 @@ inline constexpr NormStage kStage = NormStage::STAGE;
 inline constexpr bool kResidual = RESIDUAL, kHasWeight = HAS_WEIGHT, kHasBias = HAS_BIAS, kHasScale = HAS_SCALE,
                       kHasShift = HAS_SHIFT;
 inline constexpr bool kGroups = kKind == NormKind::group, kCentred = kGroups || kKind == NormKind::layer;
+inline constexpr bool kLate = LATE;  // there are no registers for parameters that wait for the moments
 // Of a group norm: at each place the channels lie beside each other, and not the places of each channel.
 inline constexpr bool kChannelsLast = CHANNELS_LAST;
 
@@ -87,23 +88,26 @@ QUERN_DEVICE void store_row_values(const NormParams& p, T* row, const Columns& c
 }
 
 // What a row's numbers are multiplied by and what is added, as it lies in memory: loaded beside the row, so that it is
-// there when the moments are. A group norm's belongs to channels and is looked up later.
+// there when the moments are, where there is room for it. A group norm's belongs to channels and is looked up later.
 struct Parameters {
   RawValues<Weight> weight, bias;
   RawValues<Modulation> scale, shift;
 };
+template <class T>
+QUERN_DEVICE RawValues<T> load_vector_of(const void* from, const Columns& c) {
+  return load_values<Reuse::yes>(static_cast<const T*>(from), c);
+}
+QUERN_DEVICE RawValues<Modulation> load_modulation(const NormParams& p, const void* from, i64 stride, i64 row,
+                                                   const Columns& c) {
+  return load_values<Reuse::yes>(static_cast<const Modulation*>(from) + static_cast<i32>(row) / p.each * stride, c);
+}
 QUERN_DEVICE Parameters load_parameters(const NormParams& p, i64 row, const Columns& c) {
   Parameters parameters;
-  if constexpr (!kGroups) {
-    if constexpr (kHasWeight) parameters.weight = load_values<Reuse::yes>(static_cast<const Weight*>(p.weight), c);
-    if constexpr (kHasBias) parameters.bias = load_values<Reuse::yes>(static_cast<const Weight*>(p.bias), c);
-    const i64 at = static_cast<i32>(row) / p.each;
-    if constexpr (kHasScale) {
-      parameters.scale = load_values<Reuse::yes>(static_cast<const Modulation*>(p.scale) + at * p.scale_stride, c);
-    }
-    if constexpr (kHasShift) {
-      parameters.shift = load_values<Reuse::yes>(static_cast<const Modulation*>(p.shift) + at * p.shift_stride, c);
-    }
+  if constexpr (!kGroups && !kLate) {
+    if constexpr (kHasWeight) parameters.weight = load_vector_of<Weight>(p.weight, c);
+    if constexpr (kHasBias) parameters.bias = load_vector_of<Weight>(p.bias, c);
+    if constexpr (kHasScale) parameters.scale = load_modulation(p, p.scale, p.scale_stride, row, c);
+    if constexpr (kHasShift) parameters.shift = load_modulation(p, p.shift, p.shift_stride, row, c);
   }
   return parameters;
 }
@@ -134,21 +138,21 @@ QUERN_DEVICE NormMoments moments_of(const Values& y, const Columns& c, i32 count
 
 QUERN_DEVICE f32 inverse_of(const NormParams& p, f32 squares) { return rsqrt(squares / p.divide + p.eps); }
 
-QUERN_DEVICE void affine(const NormParams& p, const Parameters& parameters, Values& y) {
+QUERN_DEVICE void affine(const NormParams& p, i64 row, const Columns& c, const Parameters& early, Values& y) {
   if constexpr (kHasWeight) {
-    const Values weight = widen(parameters.weight);
+    const Values weight = widen(kLate ? load_vector_of<Weight>(p.weight, c) : early.weight);
     each_value(y, [&](f32 value, int v, int i) { return value * (weight.v[v].x[i] + p.weight_offset); });
   }
   if constexpr (kHasBias) {
-    const Values bias = widen(parameters.bias);
+    const Values bias = widen(kLate ? load_vector_of<Weight>(p.bias, c) : early.bias);
     each_value(y, [&](f32 value, int v, int i) { return value + bias.v[v].x[i]; });
   }
   if constexpr (kHasScale) {
-    const Values scale = widen(parameters.scale);
+    const Values scale = widen(kLate ? load_modulation(p, p.scale, p.scale_stride, row, c) : early.scale);
     each_value(y, [&](f32 value, int v, int i) { return value * (scale.v[v].x[i] + p.scale_offset); });
   }
   if constexpr (kHasShift) {
-    const Values shift = widen(parameters.shift);
+    const Values shift = widen(kLate ? load_modulation(p, p.shift, p.shift_stride, row, c) : early.shift);
     each_value(y, [&](f32 value, int v, int i) { return value + shift.v[v].x[i]; });
   }
 }
@@ -205,7 +209,7 @@ QUERN_DEVICE void store_row(const NormParams& p, i64 row, const Columns& c, Valu
   if constexpr (kGroups) {
     if constexpr (kHasWeight || kHasBias) affine_by_channel(p, row, c, y);
   } else {
-    affine(p, parameters, y);
+    affine(p, row, c, parameters, y);
   }
   store_row_values(p, static_cast<Out*>(p.out) + begin_of(p, row, p.out_stride), c, y);
 }

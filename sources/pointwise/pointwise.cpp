@@ -14,8 +14,6 @@
 namespace quern::ops::pointwise {
 namespace {
 
-using expression::OperandKind;
-
 constexpr const char* kOperandNames[] = {"operands[0]", "operands[1]", "operands[2]", "operands[3]",
                                          "operands[4]", "operands[5]", "operands[6]", "operands[7]"};
 constexpr const char* kOutNames[] = {"out", "out1", "out2", "out3"};
@@ -114,17 +112,16 @@ Along along_of(const Walk& walk, std::size_t tensor) {
   return stride == 1 ? Along::each : stride == 0 ? Along::same : Along::any;
 }
 
-// How wide vectors may be: 16 bytes of the widest tensor, as alignment and strides allow for those that are contiguous;
-// none where no result is.
+// How wide vectors may be: 16 bytes of the widest tensor, as alignment and strides allow. Elements that lie apart are
+// read and written best by neighbouring threads, one by one.
 int width_of(const Request& request, const Walk& walk) {
-  bool contiguous = false;
   std::int64_t largest = 1;
   for (std::size_t i = 0; i < request.count; ++i) {
     const Along along = along_of(walk, i);
-    contiguous = contiguous || (along == Along::each && i < static_cast<std::size_t>(request.shape.results));
-    if (along != Along::same) largest = std::max(largest, request.views[i].bytes);
+    if (along == Along::any) return 1;
+    if (along == Along::each) largest = std::max(largest, request.views[i].bytes);
   }
-  int width = contiguous ? static_cast<int>(16 / largest) : 1;
+  int width = static_cast<int>(16 / largest);
   for (std::size_t i = 0; i < request.count; ++i) {
     if (along_of(walk, i) == Along::each)
       width = widest(walk, static_cast<int>(i), request.views[i].bytes, request.call.alignment, width);

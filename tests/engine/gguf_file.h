@@ -2,8 +2,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <gtest/gtest.h>
+#include <unistd.h>
+
 #include <cstdint>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
 #include <string>
 #include <vector>
 
@@ -64,6 +69,22 @@ class GgufFile {
  private:
   std::string values_, table_, data_;
   std::uint64_t value_count_ = 0, tensor_count_ = 0;
+};
+
+// A file of these bytes, gone with this object.
+class Written {
+ public:
+  explicit Written(const std::string& bytes)
+      : path_(testing::TempDir() + "quern_" + std::to_string(getpid()) + ".gguf") {
+    std::ofstream(path_, std::ios::binary) << bytes;
+  }
+  ~Written() { std::filesystem::remove(path_); }
+  Written(const Written&) = delete;
+  Written& operator=(const Written&) = delete;
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
 };
 
 }  // namespace quern::test

@@ -15,7 +15,6 @@ namespace {
 
 const ForEveryTarget kTemplates = {
     "conv1d * dtype=bf16 weight=bf16 state=bf16 taps=4 width=8",
-    "conv1d * dtype=f16 weight=f32 state=f32 taps=8 width=4",
 };
 constexpr ThreeCalls<quern_conv1d_args> kConv1d{quern_conv1d, quern_conv1d_workspace, quern_conv1d_prepare};
 

@@ -12,12 +12,14 @@
 namespace quern::test {
 namespace {
 
+const std::string kEightOperands =
+    "pointwise sm_90a results=4 expression=tensor0*tensor4 expression1=tensor1*tensor5 expression2=tensor2*tensor6 "
+    "expression3=tensor3*tensor7 width=8 operand0=f16 operand1=f16 operand2=f16 operand3=f16 operand4=f16 "
+    "operand5=f16 operand6=f16 operand7=f16 out=f16 out1=f16 out2=f16 out3=f16";
 const std::vector<std::string> kLines = {
     "pointwise sm_90a expression=silu(tensor0)*tensor1 width=8 operand0=bf16 operand1=bf16 out=bf16",
     "pointwise sm_90a expression=tensor0+tensor1 rank=2 width=4 operand0=f32 operand1=f32 out=f32",
-    "pointwise sm_90a results=4 expression=tensor0*tensor4 expression1=tensor1*tensor5 expression2=tensor2*tensor6 "
-    "expression3=tensor3*tensor7 width=8 operand0=f16 operand1=f16 operand2=f16 operand3=f16 operand4=f16 "
-    "operand5=f16 operand6=f16 operand7=f16 out=f16 out1=f16 out2=f16 out3=f16",
+    kEightOperands,
     "pointwise sm_90a expression=abs(integer0) width=16 operand0=int8 out=int8",
     "copy sm_90a from=int16 to=int16 rank=2 width=8",
     "copy sm_90a form=transpose from=uint8 to=uint8 rank=2 width=16 from_width=16",

@@ -15,7 +15,6 @@ namespace {
 
 const ForEveryTarget kTemplates = {
     "histogram * stage=count dtype=int32 vectors=1 shared=1",
-    "histogram * stage=count dtype=bf16 vectors=0 shared=0",
 };
 constexpr ThreeCalls<quern_histogram_args> kHistogram{quern_histogram, quern_histogram_workspace,
                                                       quern_histogram_prepare};

@@ -235,6 +235,8 @@ std::vector<Case> cases() {
     Case& c = add("layer_" + std::to_string(n), QUERN_NORM_LAYER, n % 2 == 0 ? Element::bf16 : Element::f16,
                   n > 5000 ? 2 : 19, n);
     c.weight = c.bias = Parameter::like_x;
+    // The longest row has no registers for as many parameters at once.
+    if (n == 16384) c.scale = c.shift = Parameter::f32;
   }
   Case& pieces = add("layer_pieces", QUERN_NORM_LAYER, Element::f16, 2, 20011);
   pieces.weight = Parameter::like_x, pieces.residual = true, pieces.to = Where::x, pieces.sum = Where::residual;
@@ -389,6 +391,73 @@ TEST(NormCodes, AreThoseOfQuantize) {
   }
 }
 
+// What quantize has no front for is what it makes of the norm's rows in f32, to the bit.
+TEST(NormCodes, AreThoseOfTheRows) {
+  struct Kind {
+    const char* name;
+    int kind, scales;
+    bool bias, modulated;
+    std::int64_t n;
+  };
+  for (const Kind& k : {Kind{"adaln_tokens", QUERN_NORM_LAYER, QUERN_SCALE_TOKEN, false, true, 256},
+                        Kind{"adaln_groups", QUERN_NORM_LAYER, QUERN_SCALE_GROUP, true, true, 320},
+                        Kind{"l2_tensor", QUERN_NORM_L2, QUERN_SCALE_TENSOR, false, false, 256},
+                        Kind{"rms_static_pieces", QUERN_NORM_RMS, QUERN_SCALE_STATIC, true, false, 20000}}) {
+    SCOPED_TRACE(k.name);
+    Case c;
+    c.name = k.name, c.rows = 4, c.n = k.n, c.kind = k.kind, c.out = Element::f32, c.residual = true;
+    c.sum = Where::own, c.weight = Parameter::like_x, c.bias = k.bias ? Parameter::like_x : Parameter::none;
+    if (k.modulated) c.scale = c.shift = Parameter::f32, c.m = 2;
+    Norm norm(c);
+    ASSERT_NO_FATAL_FAILURE(norm.run(context()));
+    const std::vector<unsigned char> sum = norm.sum.all_found();
+    // Both ways into tensors of their own.
+    const std::int64_t scales = k.scales == QUERN_SCALE_TOKEN   ? c.rows
+                                : k.scales == QUERN_SCALE_GROUP ? c.rows * ((c.n + 127) / 128)
+                                                                : 1;
+    Matrix codes[2], found[2];
+    for (int way = 0; way < 2; ++way) {
+      codes[way].set(Element::e4m3, c.rows, c.n, c.n);
+      found[way].set(Element::f32, 1, scales, scales);
+      TensorBox& box = found[way].box;
+      if (k.scales == QUERN_SCALE_GROUP) {
+        box.shape[0] = c.rows, box.shape[1] = scales / c.rows, box.strides[0] = scales / c.rows;
+      } else {
+        box.tensor.ndim = 1, box.shape[0] = scales, box.strides[0] = 1;
+      }
+      for (std::int64_t i = 0; i < scales; ++i) found[way].put(0, i, 0.01);
+      found[way].upload();
+      codes[way].poison();
+    }
+    auto error = sized<quern_error>();
+    std::uint64_t bytes = 0;
+    auto rows = sized<quern_quantize_args>();
+    rows.x = norm.out.box.get(), rows.out = codes[0].box.get(), rows.scale = found[0].box.get();
+    rows.scale_kind = k.scales;
+    ASSERT_EQ(quern_quantize_workspace(context(), &rows, &bytes, &error), QUERN_OK) << error.text;
+    Buffer first(bytes, 0);
+    rows.workspace = first.data(), rows.workspace_size = bytes;
+    ASSERT_EQ(quern_quantize(context(), &rows, &error), QUERN_OK) << error.text;
+    quern_norm_args args = norm.args;
+    args.flags = 0, args.out = codes[1].box.get(), args.out_scale = found[1].box.get(), args.scale_kind = k.scales;
+    ASSERT_EQ(quern_norm_workspace(context(), &args, &bytes, &error), QUERN_OK) << error.text;
+    Buffer second(bytes, 0);
+    args.workspace = second.data(), args.workspace_size = bytes;
+    ASSERT_EQ(quern_norm_prepare(context(), &args, &error), QUERN_OK) << error.text;
+    args.flags = QUERN_CALL_CACHED_ONLY;
+    norm.sum.poison();
+    for (int round = 0; round < 2; ++round) {
+      ASSERT_EQ(quern_norm(context(), &args, &error), QUERN_OK) << error.text;
+      synchronize();
+      for (int way = 0; way < 2; ++way) codes[way].download(), found[way].download();
+      norm.sum.download();
+      EXPECT_EQ(codes[1].all_found(), codes[0].all_found());
+      EXPECT_EQ(found[1].all_found(), found[0].all_found());
+      EXPECT_EQ(norm.sum.all_found(), sum);
+    }
+  }
+}
+
 TEST(NormRefuses, EveryWrongArgument) {
   using N = Norm&;
   const auto group = [](N d) {
@@ -444,10 +513,28 @@ TEST(NormRefuses, EveryWrongArgument) {
       {"a kind of scale", {"scale_kind", "3"}, [](N d) { d.args.scale_kind = QUERN_SCALE_TOKEN; }},
       {"a scale", {"out_scale", "NULL"}, [](N d) { d.args.out_scale = d.weight.box.get(); }},
       {"dense", {"dense", "NULL"}, [](N d) { d.args.dense = d.out.box.get(); }},
-      {"8 bits modulated", {"scale", "8-bit"}, [](N d) { d.out.box.tensor.dtype = Element(Element::e4m3).type(); }},
-      {"8 bits of l2",
-       {"kind", "2", "8-bit"},
-       [](N d) { d.out.box.tensor.dtype = Element(Element::e4m3).type(), d.args.kind = QUERN_NORM_L2; }},
+      {"8 bits modulated, and dense",
+       {"dense", "8-bit"},
+       [](N d) {
+         d.out.box.tensor.dtype = Element(Element::e4m3).type();
+         d.args.scale_kind = QUERN_SCALE_TOKEN, d.args.dense = d.x.box.get();
+       }},
+      {"8 bits of groups",
+       {"kind", "3", "8-bit"},
+       [=](N d) { group(d), d.out.box.tensor.dtype = Element(Element::e4m3).type(); }},
+      {"8 bits without out_scale",
+       {"out_scale", "NULL"},
+       [](N d) {
+         d.out.box.tensor.dtype = Element(Element::e4m3).type();
+         d.args.scale_kind = QUERN_SCALE_TOKEN;
+       }},
+      {"out_scale's rows",
+       {"out_scale.shape[0]", "5"},
+       [](N d) {
+         d.out.box.tensor.dtype = Element(Element::e4m3).type();
+         d.weight.box.tensor.dtype = kFloat32, d.args.weight = nullptr, d.args.bias = nullptr;
+         d.args.scale_kind = QUERN_SCALE_TOKEN, d.args.out_scale = d.weight.box.get();
+       }},
       {"8 bits without scale",
        {"scale_kind", "0", "8-bit"},
        [](N d) {

@@ -20,7 +20,7 @@ namespace {
 const ForEveryTarget kTemplates = {
     "pointwise * expression=silu(tensor0)*tensor1 width=8 operand0=bf16 operand1=bf16 out=bf16",
     "pointwise * results=2 expression=sin(tensor0)+atan2(tensor1,scalar0) expression1=int8(tensor0)&index1 rank=3 "
-    "width=4 operand0=f32 operand1=e4m3 along1=same out=e5m2 out1=int64 out1_along=any wide=1",
+    "width=2 operand0=f32 operand1=e4m3 along1=same out=e5m2 out1=int64 out1_along=any wide=1",
     "pointwise * expression=integer0/integer1+place rank=2 width=2 operand0=int64 operand1=bool along1=any out=f16 "
     "tail=1",
 };

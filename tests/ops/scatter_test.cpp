@@ -13,7 +13,6 @@ namespace quern::test {
 namespace {
 
 const ForEveryTarget kTemplates = {
-    "scatter * stage=move x=bytes out=bytes width=16 add=0 sorted=0",
     "scatter * stage=move x=bf16 out=f32 width=4 add=1 sorted=1",
     "scatter * stage=finish out=f32 width=4",
 };

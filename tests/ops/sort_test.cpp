@@ -15,7 +15,6 @@ namespace {
 
 const ForEveryTarget kTemplates = {
     "sort * stage=row keys=f32 value_bytes=4 most=512",
-    "sort * stage=count keys=bf16 value_bytes=0",
     "sort * stage=scan",
     "sort * stage=scatter keys=uint32 value_bytes=4",
 };

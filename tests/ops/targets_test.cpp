@@ -150,8 +150,10 @@ void print_resources(quern_context* context, const std::string& target, const st
         constants.find("TEAM=1024 ") == std::string::npos) {
       EXPECT_LE(entry.local_bytes, 32) << "quantize spills: " << constants;
     }
-    if (std::string(entry.op) == "rmsnorm" && target == "sm_90a") {
-      EXPECT_EQ(entry.local_bytes, 0) << "rmsnorm spills: " << constants;
+    for (const char* op :
+         {"rmsnorm", "norm", "norm_backward", "reduce", "scatter", "sort", "histogram", "conv1d", "nms"}) {
+      if (std::string(entry.op) != op || target != "sm_90a") continue;
+      EXPECT_EQ(entry.local_bytes, 0) << op << " spills: " << constants;
     }
   });
 }

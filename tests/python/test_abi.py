@@ -88,7 +88,8 @@ NEW_OP = """
 enum quern_scale_flags { QUERN_SCALE_TWICE = 1u << 16 };
 /* out = factor * x */
 typedef struct quern_scale_args {
-  uint32_t size, flags;
+  uint32_t size;
+  uint32_t flags; /* enum quern_call_flags | enum quern_scale_flags */
   const DLTensor *x; /* [n] f32 */
   const DLTensor *out;
   float factor[2];

@@ -258,3 +258,33 @@ def test_descriptions_have_every_argument():
         for kind in (declared.args, *structs.pointed_to(declared.args).values()):
             elsewhere = {"stream", "workspace", "workspace_size", *structs.counts(kind), *structs.pointed_to(kind)}
             assert structs.field_kinds(kind).keys() - known - elsewhere == set(), op
+
+
+def test_a_failed_launch_gives_up_its_workspace(listener, context):
+    needed = WORKSPACE(lambda context, args, size, error: size.__setitem__(0, 64) or 0)
+    seen = []
+
+    def run(context, args, error):
+        seen.append(_abi.quern_gemm_args.from_address(args).workspace)
+        return int(_abi.QUERN_DRIVER) if len(seen) == 2 else 0
+
+    calls = [RUN(run), needed]
+    addresses = [ctypes.cast(call, ctypes.c_void_p).value for call in calls]
+    set_up([("gemm", compiled.describe(_abi.OPS["gemm"]), *addresses)], ops.Ops.call)
+    taken = []
+
+    def take(*_):
+        taken.append(np.zeros(512, np.uint8))
+        return taken[-1], taken[-1].ctypes.data, 512
+
+    device = (_abi.kDLCPU, 0)
+    launcher = compiled._module.Launcher(1, device, weakref.ref(context), take, lambda stream: None)
+    launcher.call("gemm")
+    with pytest.raises(quern.DriverError):
+        launcher.call("gemm")
+    launcher.call("gemm")
+    launcher.call("gemm")
+    assert seen[0] == seen[1] and seen[2] == seen[3] and len(taken) == 2
+    launcher.forget()
+    launcher.call("gemm")
+    assert len(taken) == 3

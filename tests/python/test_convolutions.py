@@ -12,11 +12,12 @@ def test_conv1d_goes_on_from_its_state(context, rng):
     expected = bias + sum(weight[:, j] * padded[j : j + 9] for j in range(4))
     whole = context.conv1d(x, weight, bias, offsets=np.array([0, 9], np.int32))
     np.testing.assert_allclose(whole, expected, rtol=1e-5, atol=1e-5)
+    np.testing.assert_array_equal(context.conv1d(x, weight, bias), whole)
     # A prompt of six tokens, then one at a time: the states lie as [slots, channels, width - 1].
     states = np.full((3, 16, 3), np.nan, np.float32)
     slot = np.array([1], np.int32)
     view = states.swapaxes(1, 2)
-    fresh = np.array([0], np.uint8)
+    fresh = np.array([False])
     prompt = context.conv1d(
         x[:6], weight, bias, offsets=np.array([0, 6], np.int32), state=view, state_ids=slot, has_state=fresh
     )

@@ -198,6 +198,74 @@ const (
 	NmsScoreThreshold         = 65536
 )
 
+// Epilogue is quern_epilogue.
+type Epilogue struct {
+	Flags      uint32
+	Activation int32
+	Bias       *Tensor
+	C          *Tensor
+	Expression *Expression
+	Operands   []*Tensor
+	Scalars    []float32
+	OutScale   *Tensor
+}
+
+func (op *Epilogue) raw(held *holder) *C.quern_epilogue {
+	if op == nil {
+		return nil
+	}
+	args := (*C.quern_epilogue)(held.allocate(C.sizeof_quern_epilogue))
+	args.size = C.sizeof_quern_epilogue
+	args.flags = C.uint32_t(op.Flags)
+	args.activation = C.int32_t(op.Activation)
+	args.bias = op.Bias.raw()
+	args.c = op.C.raw()
+	args.expression = op.Expression.raw()
+	args.operand_count = C.uint32_t(len(op.Operands))
+	args.operands = held.tensors(op.Operands)
+	args.scalar_count = C.uint32_t(len(op.Scalars))
+	args.scalars = held.floats(op.Scalars)
+	args.out_scale = op.OutScale.raw()
+	return args
+}
+
+// RopeOptions is quern_rope_options.
+type RopeOptions struct {
+	Flags             uint32
+	Scaling           int32
+	RotaryDim         int32
+	Theta             float64
+	Factor            float64
+	AttentionFactor   float64
+	LowFreqFactor     float64
+	HighFreqFactor    float64
+	BetaFast          float64
+	BetaSlow          float64
+	OriginalPositions int32
+	Table             *Tensor
+}
+
+func (op *RopeOptions) raw(held *holder) *C.quern_rope_options {
+	if op == nil {
+		return nil
+	}
+	args := (*C.quern_rope_options)(held.allocate(C.sizeof_quern_rope_options))
+	args.size = C.sizeof_quern_rope_options
+	args.flags = C.uint32_t(op.Flags)
+	args.scaling = C.int32_t(op.Scaling)
+	args.rotary_dim = C.int32_t(op.RotaryDim)
+	args.theta = C.double(op.Theta)
+	args.factor = C.double(op.Factor)
+	args.attention_factor = C.double(op.AttentionFactor)
+	args.low_freq_factor = C.double(op.LowFreqFactor)
+	args.high_freq_factor = C.double(op.HighFreqFactor)
+	args.beta_fast = C.double(op.BetaFast)
+	args.beta_slow = C.double(op.BetaSlow)
+	args.original_positions = C.int32_t(op.OriginalPositions)
+	args.table = op.Table.raw()
+	return args
+}
+
 // Attention is quern_attention.
 type Attention struct {
 	Flags       uint32
@@ -233,9 +301,9 @@ type Attention struct {
 	KvType      int32
 }
 
-func (op *Attention) args() C.quern_attention_args {
-	var args C.quern_attention_args
-	args.size = C.uint32_t(unsafe.Sizeof(args))
+func (op *Attention) args(held *holder) *C.quern_attention_args {
+	args := (*C.quern_attention_args)(held.allocate(C.sizeof_quern_attention_args))
+	args.size = C.sizeof_quern_attention_args
 	args.flags = C.uint32_t(op.Flags)
 	args.stream = op.Stream
 	args.alignment = C.int32_t(op.Alignment)
@@ -270,20 +338,18 @@ func (op *Attention) args() C.quern_attention_args {
 	return args
 }
 
-func (op *Attention) run(context *C.quern_context, memory unsafe.Pointer, size uint64, failure *C.quern_error) C.int32_t {
-	args := op.args()
+func (op *Attention) run(context *C.quern_context, held *holder, memory unsafe.Pointer, size uint64, failure *C.quern_error) C.int32_t {
+	args := op.args(held)
 	args.workspace, args.workspace_size = memory, C.uint64_t(size)
-	return C.quern_attention(context, &args, failure)
+	return C.quern_attention(context, args, failure)
 }
 
-func (op *Attention) prepare(context *C.quern_context, failure *C.quern_error) C.int32_t {
-	args := op.args()
-	return C.quern_attention_prepare(context, &args, failure)
+func (op *Attention) prepare(context *C.quern_context, held *holder, failure *C.quern_error) C.int32_t {
+	return C.quern_attention_prepare(context, op.args(held), failure)
 }
 
-func (op *Attention) workspace(context *C.quern_context, size *C.uint64_t, failure *C.quern_error) C.int32_t {
-	args := op.args()
-	return C.quern_attention_workspace(context, &args, size, failure)
+func (op *Attention) workspace(context *C.quern_context, held *holder, size *C.uint64_t, failure *C.quern_error) C.int32_t {
+	return C.quern_attention_workspace(context, op.args(held), size, failure)
 }
 
 // MergeState is quern_merge_state.
@@ -300,9 +366,9 @@ type MergeState struct {
 	Lse       *Tensor
 }
 
-func (op *MergeState) args() C.quern_merge_state_args {
-	var args C.quern_merge_state_args
-	args.size = C.uint32_t(unsafe.Sizeof(args))
+func (op *MergeState) args(held *holder) *C.quern_merge_state_args {
+	args := (*C.quern_merge_state_args)(held.allocate(C.sizeof_quern_merge_state_args))
+	args.size = C.sizeof_quern_merge_state_args
 	args.flags = C.uint32_t(op.Flags)
 	args.stream = op.Stream
 	args.alignment = C.int32_t(op.Alignment)
@@ -316,20 +382,18 @@ func (op *MergeState) args() C.quern_merge_state_args {
 	return args
 }
 
-func (op *MergeState) run(context *C.quern_context, memory unsafe.Pointer, size uint64, failure *C.quern_error) C.int32_t {
-	args := op.args()
+func (op *MergeState) run(context *C.quern_context, held *holder, memory unsafe.Pointer, size uint64, failure *C.quern_error) C.int32_t {
+	args := op.args(held)
 	args.workspace, args.workspace_size = memory, C.uint64_t(size)
-	return C.quern_merge_state(context, &args, failure)
+	return C.quern_merge_state(context, args, failure)
 }
 
-func (op *MergeState) prepare(context *C.quern_context, failure *C.quern_error) C.int32_t {
-	args := op.args()
-	return C.quern_merge_state_prepare(context, &args, failure)
+func (op *MergeState) prepare(context *C.quern_context, held *holder, failure *C.quern_error) C.int32_t {
+	return C.quern_merge_state_prepare(context, op.args(held), failure)
 }
 
-func (op *MergeState) workspace(context *C.quern_context, size *C.uint64_t, failure *C.quern_error) C.int32_t {
-	args := op.args()
-	return C.quern_merge_state_workspace(context, &args, size, failure)
+func (op *MergeState) workspace(context *C.quern_context, held *holder, size *C.uint64_t, failure *C.quern_error) C.int32_t {
+	return C.quern_merge_state_workspace(context, op.args(held), size, failure)
 }
 
 // Fp8Gemm is quern_fp8_gemm.
@@ -343,14 +407,14 @@ type Fp8Gemm struct {
 	ScaleA    *Tensor
 	ScaleB    *Tensor
 	Out       *Tensor
-	Epilogue  unsafe.Pointer
+	Epilogue  *Epilogue
 	AType     int32
 	BType     int32
 }
 
-func (op *Fp8Gemm) args() C.quern_fp8_gemm_args {
-	var args C.quern_fp8_gemm_args
-	args.size = C.uint32_t(unsafe.Sizeof(args))
+func (op *Fp8Gemm) args(held *holder) *C.quern_fp8_gemm_args {
+	args := (*C.quern_fp8_gemm_args)(held.allocate(C.sizeof_quern_fp8_gemm_args))
+	args.size = C.sizeof_quern_fp8_gemm_args
 	args.flags = C.uint32_t(op.Flags)
 	args.stream = op.Stream
 	args.alignment = C.int32_t(op.Alignment)
@@ -360,26 +424,24 @@ func (op *Fp8Gemm) args() C.quern_fp8_gemm_args {
 	args.scale_a = op.ScaleA.raw()
 	args.scale_b = op.ScaleB.raw()
 	args.out = op.Out.raw()
-	args.epilogue = (*C.quern_epilogue)(op.Epilogue)
+	args.epilogue = op.Epilogue.raw(held)
 	args.a_type = C.int32_t(op.AType)
 	args.b_type = C.int32_t(op.BType)
 	return args
 }
 
-func (op *Fp8Gemm) run(context *C.quern_context, memory unsafe.Pointer, size uint64, failure *C.quern_error) C.int32_t {
-	args := op.args()
+func (op *Fp8Gemm) run(context *C.quern_context, held *holder, memory unsafe.Pointer, size uint64, failure *C.quern_error) C.int32_t {
+	args := op.args(held)
 	args.workspace, args.workspace_size = memory, C.uint64_t(size)
-	return C.quern_fp8_gemm(context, &args, failure)
+	return C.quern_fp8_gemm(context, args, failure)
 }
 
-func (op *Fp8Gemm) prepare(context *C.quern_context, failure *C.quern_error) C.int32_t {
-	args := op.args()
-	return C.quern_fp8_gemm_prepare(context, &args, failure)
+func (op *Fp8Gemm) prepare(context *C.quern_context, held *holder, failure *C.quern_error) C.int32_t {
+	return C.quern_fp8_gemm_prepare(context, op.args(held), failure)
 }
 
-func (op *Fp8Gemm) workspace(context *C.quern_context, size *C.uint64_t, failure *C.quern_error) C.int32_t {
-	args := op.args()
-	return C.quern_fp8_gemm_workspace(context, &args, size, failure)
+func (op *Fp8Gemm) workspace(context *C.quern_context, held *holder, size *C.uint64_t, failure *C.quern_error) C.int32_t {
+	return C.quern_fp8_gemm_workspace(context, op.args(held), size, failure)
 }
 
 // GroupedFp8Gemm is quern_grouped_fp8_gemm.
@@ -397,14 +459,14 @@ type GroupedFp8Gemm struct {
 	Counts    *Tensor
 	Indices   *Tensor
 	Status    *Tensor
-	Epilogue  unsafe.Pointer
+	Epilogue  *Epilogue
 	AType     int32
 	BType     int32
 }
 
-func (op *GroupedFp8Gemm) args() C.quern_grouped_fp8_gemm_args {
-	var args C.quern_grouped_fp8_gemm_args
-	args.size = C.uint32_t(unsafe.Sizeof(args))
+func (op *GroupedFp8Gemm) args(held *holder) *C.quern_grouped_fp8_gemm_args {
+	args := (*C.quern_grouped_fp8_gemm_args)(held.allocate(C.sizeof_quern_grouped_fp8_gemm_args))
+	args.size = C.sizeof_quern_grouped_fp8_gemm_args
 	args.flags = C.uint32_t(op.Flags)
 	args.stream = op.Stream
 	args.alignment = C.int32_t(op.Alignment)
@@ -418,26 +480,24 @@ func (op *GroupedFp8Gemm) args() C.quern_grouped_fp8_gemm_args {
 	args.counts = op.Counts.raw()
 	args.indices = op.Indices.raw()
 	args.status = op.Status.raw()
-	args.epilogue = (*C.quern_epilogue)(op.Epilogue)
+	args.epilogue = op.Epilogue.raw(held)
 	args.a_type = C.int32_t(op.AType)
 	args.b_type = C.int32_t(op.BType)
 	return args
 }
 
-func (op *GroupedFp8Gemm) run(context *C.quern_context, memory unsafe.Pointer, size uint64, failure *C.quern_error) C.int32_t {
-	args := op.args()
+func (op *GroupedFp8Gemm) run(context *C.quern_context, held *holder, memory unsafe.Pointer, size uint64, failure *C.quern_error) C.int32_t {
+	args := op.args(held)
 	args.workspace, args.workspace_size = memory, C.uint64_t(size)
-	return C.quern_grouped_fp8_gemm(context, &args, failure)
+	return C.quern_grouped_fp8_gemm(context, args, failure)
 }
 
-func (op *GroupedFp8Gemm) prepare(context *C.quern_context, failure *C.quern_error) C.int32_t {
-	args := op.args()
-	return C.quern_grouped_fp8_gemm_prepare(context, &args, failure)
+func (op *GroupedFp8Gemm) prepare(context *C.quern_context, held *holder, failure *C.quern_error) C.int32_t {
+	return C.quern_grouped_fp8_gemm_prepare(context, op.args(held), failure)
 }
 
-func (op *GroupedFp8Gemm) workspace(context *C.quern_context, size *C.uint64_t, failure *C.quern_error) C.int32_t {
-	args := op.args()
-	return C.quern_grouped_fp8_gemm_workspace(context, &args, size, failure)
+func (op *GroupedFp8Gemm) workspace(context *C.quern_context, held *holder, size *C.uint64_t, failure *C.quern_error) C.int32_t {
+	return C.quern_grouped_fp8_gemm_workspace(context, op.args(held), size, failure)
 }
 
 // Gemm is quern_gemm.
@@ -449,12 +509,12 @@ type Gemm struct {
 	A         *Tensor
 	B         *Tensor
 	Out       *Tensor
-	Epilogue  unsafe.Pointer
+	Epilogue  *Epilogue
 }
 
-func (op *Gemm) args() C.quern_gemm_args {
-	var args C.quern_gemm_args
-	args.size = C.uint32_t(unsafe.Sizeof(args))
+func (op *Gemm) args(held *holder) *C.quern_gemm_args {
+	args := (*C.quern_gemm_args)(held.allocate(C.sizeof_quern_gemm_args))
+	args.size = C.sizeof_quern_gemm_args
 	args.flags = C.uint32_t(op.Flags)
 	args.stream = op.Stream
 	args.alignment = C.int32_t(op.Alignment)
@@ -462,24 +522,22 @@ func (op *Gemm) args() C.quern_gemm_args {
 	args.a = op.A.raw()
 	args.b = op.B.raw()
 	args.out = op.Out.raw()
-	args.epilogue = (*C.quern_epilogue)(op.Epilogue)
+	args.epilogue = op.Epilogue.raw(held)
 	return args
 }
 
-func (op *Gemm) run(context *C.quern_context, memory unsafe.Pointer, size uint64, failure *C.quern_error) C.int32_t {
-	args := op.args()
+func (op *Gemm) run(context *C.quern_context, held *holder, memory unsafe.Pointer, size uint64, failure *C.quern_error) C.int32_t {
+	args := op.args(held)
 	args.workspace, args.workspace_size = memory, C.uint64_t(size)
-	return C.quern_gemm(context, &args, failure)
+	return C.quern_gemm(context, args, failure)
 }
 
-func (op *Gemm) prepare(context *C.quern_context, failure *C.quern_error) C.int32_t {
-	args := op.args()
-	return C.quern_gemm_prepare(context, &args, failure)
+func (op *Gemm) prepare(context *C.quern_context, held *holder, failure *C.quern_error) C.int32_t {
+	return C.quern_gemm_prepare(context, op.args(held), failure)
 }
 
-func (op *Gemm) workspace(context *C.quern_context, size *C.uint64_t, failure *C.quern_error) C.int32_t {
-	args := op.args()
-	return C.quern_gemm_workspace(context, &args, size, failure)
+func (op *Gemm) workspace(context *C.quern_context, held *holder, size *C.uint64_t, failure *C.quern_error) C.int32_t {
+	return C.quern_gemm_workspace(context, op.args(held), size, failure)
 }
 
 // Quantize is quern_quantize.
@@ -502,9 +560,9 @@ type Quantize struct {
 	Eps         float32
 }
 
-func (op *Quantize) args() C.quern_quantize_args {
-	var args C.quern_quantize_args
-	args.size = C.uint32_t(unsafe.Sizeof(args))
+func (op *Quantize) args(held *holder) *C.quern_quantize_args {
+	args := (*C.quern_quantize_args)(held.allocate(C.sizeof_quern_quantize_args))
+	args.size = C.sizeof_quern_quantize_args
 	args.flags = C.uint32_t(op.Flags)
 	args.stream = op.Stream
 	args.alignment = C.int32_t(op.Alignment)
@@ -524,20 +582,18 @@ func (op *Quantize) args() C.quern_quantize_args {
 	return args
 }
 
-func (op *Quantize) run(context *C.quern_context, memory unsafe.Pointer, size uint64, failure *C.quern_error) C.int32_t {
-	args := op.args()
+func (op *Quantize) run(context *C.quern_context, held *holder, memory unsafe.Pointer, size uint64, failure *C.quern_error) C.int32_t {
+	args := op.args(held)
 	args.workspace, args.workspace_size = memory, C.uint64_t(size)
-	return C.quern_quantize(context, &args, failure)
+	return C.quern_quantize(context, args, failure)
 }
 
-func (op *Quantize) prepare(context *C.quern_context, failure *C.quern_error) C.int32_t {
-	args := op.args()
-	return C.quern_quantize_prepare(context, &args, failure)
+func (op *Quantize) prepare(context *C.quern_context, held *holder, failure *C.quern_error) C.int32_t {
+	return C.quern_quantize_prepare(context, op.args(held), failure)
 }
 
-func (op *Quantize) workspace(context *C.quern_context, size *C.uint64_t, failure *C.quern_error) C.int32_t {
-	args := op.args()
-	return C.quern_quantize_workspace(context, &args, size, failure)
+func (op *Quantize) workspace(context *C.quern_context, held *holder, size *C.uint64_t, failure *C.quern_error) C.int32_t {
+	return C.quern_quantize_workspace(context, op.args(held), size, failure)
 }
 
 // Dequantize is quern_dequantize.
@@ -553,9 +609,9 @@ type Dequantize struct {
 	Type      int32
 }
 
-func (op *Dequantize) args() C.quern_dequantize_args {
-	var args C.quern_dequantize_args
-	args.size = C.uint32_t(unsafe.Sizeof(args))
+func (op *Dequantize) args(held *holder) *C.quern_dequantize_args {
+	args := (*C.quern_dequantize_args)(held.allocate(C.sizeof_quern_dequantize_args))
+	args.size = C.sizeof_quern_dequantize_args
 	args.flags = C.uint32_t(op.Flags)
 	args.stream = op.Stream
 	args.alignment = C.int32_t(op.Alignment)
@@ -568,20 +624,18 @@ func (op *Dequantize) args() C.quern_dequantize_args {
 	return args
 }
 
-func (op *Dequantize) run(context *C.quern_context, memory unsafe.Pointer, size uint64, failure *C.quern_error) C.int32_t {
-	args := op.args()
+func (op *Dequantize) run(context *C.quern_context, held *holder, memory unsafe.Pointer, size uint64, failure *C.quern_error) C.int32_t {
+	args := op.args(held)
 	args.workspace, args.workspace_size = memory, C.uint64_t(size)
-	return C.quern_dequantize(context, &args, failure)
+	return C.quern_dequantize(context, args, failure)
 }
 
-func (op *Dequantize) prepare(context *C.quern_context, failure *C.quern_error) C.int32_t {
-	args := op.args()
-	return C.quern_dequantize_prepare(context, &args, failure)
+func (op *Dequantize) prepare(context *C.quern_context, held *holder, failure *C.quern_error) C.int32_t {
+	return C.quern_dequantize_prepare(context, op.args(held), failure)
 }
 
-func (op *Dequantize) workspace(context *C.quern_context, size *C.uint64_t, failure *C.quern_error) C.int32_t {
-	args := op.args()
-	return C.quern_dequantize_workspace(context, &args, size, failure)
+func (op *Dequantize) workspace(context *C.quern_context, held *holder, size *C.uint64_t, failure *C.quern_error) C.int32_t {
+	return C.quern_dequantize_workspace(context, op.args(held), size, failure)
 }
 
 // MoeRoute is quern_moe_route.
@@ -606,9 +660,9 @@ type MoeRoute struct {
 	Scale        float32
 }
 
-func (op *MoeRoute) args() C.quern_moe_route_args {
-	var args C.quern_moe_route_args
-	args.size = C.uint32_t(unsafe.Sizeof(args))
+func (op *MoeRoute) args(held *holder) *C.quern_moe_route_args {
+	args := (*C.quern_moe_route_args)(held.allocate(C.sizeof_quern_moe_route_args))
+	args.size = C.sizeof_quern_moe_route_args
 	args.flags = C.uint32_t(op.Flags)
 	args.stream = op.Stream
 	args.alignment = C.int32_t(op.Alignment)
@@ -630,20 +684,18 @@ func (op *MoeRoute) args() C.quern_moe_route_args {
 	return args
 }
 
-func (op *MoeRoute) run(context *C.quern_context, memory unsafe.Pointer, size uint64, failure *C.quern_error) C.int32_t {
-	args := op.args()
+func (op *MoeRoute) run(context *C.quern_context, held *holder, memory unsafe.Pointer, size uint64, failure *C.quern_error) C.int32_t {
+	args := op.args(held)
 	args.workspace, args.workspace_size = memory, C.uint64_t(size)
-	return C.quern_moe_route(context, &args, failure)
+	return C.quern_moe_route(context, args, failure)
 }
 
-func (op *MoeRoute) prepare(context *C.quern_context, failure *C.quern_error) C.int32_t {
-	args := op.args()
-	return C.quern_moe_route_prepare(context, &args, failure)
+func (op *MoeRoute) prepare(context *C.quern_context, held *holder, failure *C.quern_error) C.int32_t {
+	return C.quern_moe_route_prepare(context, op.args(held), failure)
 }
 
-func (op *MoeRoute) workspace(context *C.quern_context, size *C.uint64_t, failure *C.quern_error) C.int32_t {
-	args := op.args()
-	return C.quern_moe_route_workspace(context, &args, size, failure)
+func (op *MoeRoute) workspace(context *C.quern_context, held *holder, size *C.uint64_t, failure *C.quern_error) C.int32_t {
+	return C.quern_moe_route_workspace(context, op.args(held), size, failure)
 }
 
 // MoeCombine is quern_moe_combine.
@@ -659,9 +711,9 @@ type MoeCombine struct {
 	Out       *Tensor
 }
 
-func (op *MoeCombine) args() C.quern_moe_combine_args {
-	var args C.quern_moe_combine_args
-	args.size = C.uint32_t(unsafe.Sizeof(args))
+func (op *MoeCombine) args(held *holder) *C.quern_moe_combine_args {
+	args := (*C.quern_moe_combine_args)(held.allocate(C.sizeof_quern_moe_combine_args))
+	args.size = C.sizeof_quern_moe_combine_args
 	args.flags = C.uint32_t(op.Flags)
 	args.stream = op.Stream
 	args.alignment = C.int32_t(op.Alignment)
@@ -674,20 +726,18 @@ func (op *MoeCombine) args() C.quern_moe_combine_args {
 	return args
 }
 
-func (op *MoeCombine) run(context *C.quern_context, memory unsafe.Pointer, size uint64, failure *C.quern_error) C.int32_t {
-	args := op.args()
+func (op *MoeCombine) run(context *C.quern_context, held *holder, memory unsafe.Pointer, size uint64, failure *C.quern_error) C.int32_t {
+	args := op.args(held)
 	args.workspace, args.workspace_size = memory, C.uint64_t(size)
-	return C.quern_moe_combine(context, &args, failure)
+	return C.quern_moe_combine(context, args, failure)
 }
 
-func (op *MoeCombine) prepare(context *C.quern_context, failure *C.quern_error) C.int32_t {
-	args := op.args()
-	return C.quern_moe_combine_prepare(context, &args, failure)
+func (op *MoeCombine) prepare(context *C.quern_context, held *holder, failure *C.quern_error) C.int32_t {
+	return C.quern_moe_combine_prepare(context, op.args(held), failure)
 }
 
-func (op *MoeCombine) workspace(context *C.quern_context, size *C.uint64_t, failure *C.quern_error) C.int32_t {
-	args := op.args()
-	return C.quern_moe_combine_workspace(context, &args, size, failure)
+func (op *MoeCombine) workspace(context *C.quern_context, held *holder, size *C.uint64_t, failure *C.quern_error) C.int32_t {
+	return C.quern_moe_combine_workspace(context, op.args(held), size, failure)
 }
 
 // MergeStates is quern_merge_states.
@@ -702,9 +752,9 @@ type MergeStates struct {
 	Lse       *Tensor
 }
 
-func (op *MergeStates) args() C.quern_merge_states_args {
-	var args C.quern_merge_states_args
-	args.size = C.uint32_t(unsafe.Sizeof(args))
+func (op *MergeStates) args(held *holder) *C.quern_merge_states_args {
+	args := (*C.quern_merge_states_args)(held.allocate(C.sizeof_quern_merge_states_args))
+	args.size = C.sizeof_quern_merge_states_args
 	args.flags = C.uint32_t(op.Flags)
 	args.stream = op.Stream
 	args.alignment = C.int32_t(op.Alignment)
@@ -716,20 +766,18 @@ func (op *MergeStates) args() C.quern_merge_states_args {
 	return args
 }
 
-func (op *MergeStates) run(context *C.quern_context, memory unsafe.Pointer, size uint64, failure *C.quern_error) C.int32_t {
-	args := op.args()
+func (op *MergeStates) run(context *C.quern_context, held *holder, memory unsafe.Pointer, size uint64, failure *C.quern_error) C.int32_t {
+	args := op.args(held)
 	args.workspace, args.workspace_size = memory, C.uint64_t(size)
-	return C.quern_merge_states(context, &args, failure)
+	return C.quern_merge_states(context, args, failure)
 }
 
-func (op *MergeStates) prepare(context *C.quern_context, failure *C.quern_error) C.int32_t {
-	args := op.args()
-	return C.quern_merge_states_prepare(context, &args, failure)
+func (op *MergeStates) prepare(context *C.quern_context, held *holder, failure *C.quern_error) C.int32_t {
+	return C.quern_merge_states_prepare(context, op.args(held), failure)
 }
 
-func (op *MergeStates) workspace(context *C.quern_context, size *C.uint64_t, failure *C.quern_error) C.int32_t {
-	args := op.args()
-	return C.quern_merge_states_workspace(context, &args, size, failure)
+func (op *MergeStates) workspace(context *C.quern_context, held *holder, size *C.uint64_t, failure *C.quern_error) C.int32_t {
+	return C.quern_merge_states_workspace(context, op.args(held), size, failure)
 }
 
 // Rope is quern_rope.
@@ -743,12 +791,12 @@ type Rope struct {
 	QOut      *Tensor
 	KOut      *Tensor
 	Positions *Tensor
-	Rope      unsafe.Pointer
+	Rope      *RopeOptions
 }
 
-func (op *Rope) args() C.quern_rope_args {
-	var args C.quern_rope_args
-	args.size = C.uint32_t(unsafe.Sizeof(args))
+func (op *Rope) args(held *holder) *C.quern_rope_args {
+	args := (*C.quern_rope_args)(held.allocate(C.sizeof_quern_rope_args))
+	args.size = C.sizeof_quern_rope_args
 	args.flags = C.uint32_t(op.Flags)
 	args.stream = op.Stream
 	args.alignment = C.int32_t(op.Alignment)
@@ -758,24 +806,22 @@ func (op *Rope) args() C.quern_rope_args {
 	args.q_out = op.QOut.raw()
 	args.k_out = op.KOut.raw()
 	args.positions = op.Positions.raw()
-	args.rope = (*C.quern_rope_options)(op.Rope)
+	args.rope = op.Rope.raw(held)
 	return args
 }
 
-func (op *Rope) run(context *C.quern_context, memory unsafe.Pointer, size uint64, failure *C.quern_error) C.int32_t {
-	args := op.args()
+func (op *Rope) run(context *C.quern_context, held *holder, memory unsafe.Pointer, size uint64, failure *C.quern_error) C.int32_t {
+	args := op.args(held)
 	args.workspace, args.workspace_size = memory, C.uint64_t(size)
-	return C.quern_rope(context, &args, failure)
+	return C.quern_rope(context, args, failure)
 }
 
-func (op *Rope) prepare(context *C.quern_context, failure *C.quern_error) C.int32_t {
-	args := op.args()
-	return C.quern_rope_prepare(context, &args, failure)
+func (op *Rope) prepare(context *C.quern_context, held *holder, failure *C.quern_error) C.int32_t {
+	return C.quern_rope_prepare(context, op.args(held), failure)
 }
 
-func (op *Rope) workspace(context *C.quern_context, size *C.uint64_t, failure *C.quern_error) C.int32_t {
-	args := op.args()
-	return C.quern_rope_workspace(context, &args, size, failure)
+func (op *Rope) workspace(context *C.quern_context, held *holder, size *C.uint64_t, failure *C.quern_error) C.int32_t {
+	return C.quern_rope_workspace(context, op.args(held), size, failure)
 }
 
 // KvAppend is quern_kv_append.
@@ -802,15 +848,15 @@ type KvAppend struct {
 	QScale      *Tensor
 	QWeight     *Tensor
 	KWeight     *Tensor
-	Rope        unsafe.Pointer
+	Rope        *RopeOptions
 	Eps         float32
 	QType       int32
 	KvType      int32
 }
 
-func (op *KvAppend) args() C.quern_kv_append_args {
-	var args C.quern_kv_append_args
-	args.size = C.uint32_t(unsafe.Sizeof(args))
+func (op *KvAppend) args(held *holder) *C.quern_kv_append_args {
+	args := (*C.quern_kv_append_args)(held.allocate(C.sizeof_quern_kv_append_args))
+	args.size = C.sizeof_quern_kv_append_args
 	args.flags = C.uint32_t(op.Flags)
 	args.stream = op.Stream
 	args.alignment = C.int32_t(op.Alignment)
@@ -833,27 +879,25 @@ func (op *KvAppend) args() C.quern_kv_append_args {
 	args.q_scale = op.QScale.raw()
 	args.q_weight = op.QWeight.raw()
 	args.k_weight = op.KWeight.raw()
-	args.rope = (*C.quern_rope_options)(op.Rope)
+	args.rope = op.Rope.raw(held)
 	args.eps = C.float(op.Eps)
 	args.q_type = C.int32_t(op.QType)
 	args.kv_type = C.int32_t(op.KvType)
 	return args
 }
 
-func (op *KvAppend) run(context *C.quern_context, memory unsafe.Pointer, size uint64, failure *C.quern_error) C.int32_t {
-	args := op.args()
+func (op *KvAppend) run(context *C.quern_context, held *holder, memory unsafe.Pointer, size uint64, failure *C.quern_error) C.int32_t {
+	args := op.args(held)
 	args.workspace, args.workspace_size = memory, C.uint64_t(size)
-	return C.quern_kv_append(context, &args, failure)
+	return C.quern_kv_append(context, args, failure)
 }
 
-func (op *KvAppend) prepare(context *C.quern_context, failure *C.quern_error) C.int32_t {
-	args := op.args()
-	return C.quern_kv_append_prepare(context, &args, failure)
+func (op *KvAppend) prepare(context *C.quern_context, held *holder, failure *C.quern_error) C.int32_t {
+	return C.quern_kv_append_prepare(context, op.args(held), failure)
 }
 
-func (op *KvAppend) workspace(context *C.quern_context, size *C.uint64_t, failure *C.quern_error) C.int32_t {
-	args := op.args()
-	return C.quern_kv_append_workspace(context, &args, size, failure)
+func (op *KvAppend) workspace(context *C.quern_context, held *holder, size *C.uint64_t, failure *C.quern_error) C.int32_t {
+	return C.quern_kv_append_workspace(context, op.args(held), size, failure)
 }
 
 // KvCopyPages is quern_kv_copy_pages.
@@ -874,9 +918,9 @@ type KvCopyPages struct {
 	Destinations *Tensor
 }
 
-func (op *KvCopyPages) args() C.quern_kv_copy_pages_args {
-	var args C.quern_kv_copy_pages_args
-	args.size = C.uint32_t(unsafe.Sizeof(args))
+func (op *KvCopyPages) args(held *holder) *C.quern_kv_copy_pages_args {
+	args := (*C.quern_kv_copy_pages_args)(held.allocate(C.sizeof_quern_kv_copy_pages_args))
+	args.size = C.sizeof_quern_kv_copy_pages_args
 	args.flags = C.uint32_t(op.Flags)
 	args.stream = op.Stream
 	args.alignment = C.int32_t(op.Alignment)
@@ -894,20 +938,18 @@ func (op *KvCopyPages) args() C.quern_kv_copy_pages_args {
 	return args
 }
 
-func (op *KvCopyPages) run(context *C.quern_context, memory unsafe.Pointer, size uint64, failure *C.quern_error) C.int32_t {
-	args := op.args()
+func (op *KvCopyPages) run(context *C.quern_context, held *holder, memory unsafe.Pointer, size uint64, failure *C.quern_error) C.int32_t {
+	args := op.args(held)
 	args.workspace, args.workspace_size = memory, C.uint64_t(size)
-	return C.quern_kv_copy_pages(context, &args, failure)
+	return C.quern_kv_copy_pages(context, args, failure)
 }
 
-func (op *KvCopyPages) prepare(context *C.quern_context, failure *C.quern_error) C.int32_t {
-	args := op.args()
-	return C.quern_kv_copy_pages_prepare(context, &args, failure)
+func (op *KvCopyPages) prepare(context *C.quern_context, held *holder, failure *C.quern_error) C.int32_t {
+	return C.quern_kv_copy_pages_prepare(context, op.args(held), failure)
 }
 
-func (op *KvCopyPages) workspace(context *C.quern_context, size *C.uint64_t, failure *C.quern_error) C.int32_t {
-	args := op.args()
-	return C.quern_kv_copy_pages_workspace(context, &args, size, failure)
+func (op *KvCopyPages) workspace(context *C.quern_context, held *holder, size *C.uint64_t, failure *C.quern_error) C.int32_t {
+	return C.quern_kv_copy_pages_workspace(context, op.args(held), size, failure)
 }
 
 // MlaDecode is quern_mla_decode.
@@ -940,9 +982,9 @@ type MlaDecode struct {
 	LogitCap    float32
 }
 
-func (op *MlaDecode) args() C.quern_mla_decode_args {
-	var args C.quern_mla_decode_args
-	args.size = C.uint32_t(unsafe.Sizeof(args))
+func (op *MlaDecode) args(held *holder) *C.quern_mla_decode_args {
+	args := (*C.quern_mla_decode_args)(held.allocate(C.sizeof_quern_mla_decode_args))
+	args.size = C.sizeof_quern_mla_decode_args
 	args.flags = C.uint32_t(op.Flags)
 	args.stream = op.Stream
 	args.alignment = C.int32_t(op.Alignment)
@@ -972,20 +1014,18 @@ func (op *MlaDecode) args() C.quern_mla_decode_args {
 	return args
 }
 
-func (op *MlaDecode) run(context *C.quern_context, memory unsafe.Pointer, size uint64, failure *C.quern_error) C.int32_t {
-	args := op.args()
+func (op *MlaDecode) run(context *C.quern_context, held *holder, memory unsafe.Pointer, size uint64, failure *C.quern_error) C.int32_t {
+	args := op.args(held)
 	args.workspace, args.workspace_size = memory, C.uint64_t(size)
-	return C.quern_mla_decode(context, &args, failure)
+	return C.quern_mla_decode(context, args, failure)
 }
 
-func (op *MlaDecode) prepare(context *C.quern_context, failure *C.quern_error) C.int32_t {
-	args := op.args()
-	return C.quern_mla_decode_prepare(context, &args, failure)
+func (op *MlaDecode) prepare(context *C.quern_context, held *holder, failure *C.quern_error) C.int32_t {
+	return C.quern_mla_decode_prepare(context, op.args(held), failure)
 }
 
-func (op *MlaDecode) workspace(context *C.quern_context, size *C.uint64_t, failure *C.quern_error) C.int32_t {
-	args := op.args()
-	return C.quern_mla_decode_workspace(context, &args, size, failure)
+func (op *MlaDecode) workspace(context *C.quern_context, held *holder, size *C.uint64_t, failure *C.quern_error) C.int32_t {
+	return C.quern_mla_decode_workspace(context, op.args(held), size, failure)
 }
 
 // Rmsnorm is quern_rmsnorm.
@@ -1002,9 +1042,9 @@ type Rmsnorm struct {
 	Eps         float32
 }
 
-func (op *Rmsnorm) args() C.quern_rmsnorm_args {
-	var args C.quern_rmsnorm_args
-	args.size = C.uint32_t(unsafe.Sizeof(args))
+func (op *Rmsnorm) args(held *holder) *C.quern_rmsnorm_args {
+	args := (*C.quern_rmsnorm_args)(held.allocate(C.sizeof_quern_rmsnorm_args))
+	args.size = C.sizeof_quern_rmsnorm_args
 	args.flags = C.uint32_t(op.Flags)
 	args.stream = op.Stream
 	args.alignment = C.int32_t(op.Alignment)
@@ -1018,20 +1058,18 @@ func (op *Rmsnorm) args() C.quern_rmsnorm_args {
 	return args
 }
 
-func (op *Rmsnorm) run(context *C.quern_context, memory unsafe.Pointer, size uint64, failure *C.quern_error) C.int32_t {
-	args := op.args()
+func (op *Rmsnorm) run(context *C.quern_context, held *holder, memory unsafe.Pointer, size uint64, failure *C.quern_error) C.int32_t {
+	args := op.args(held)
 	args.workspace, args.workspace_size = memory, C.uint64_t(size)
-	return C.quern_rmsnorm(context, &args, failure)
+	return C.quern_rmsnorm(context, args, failure)
 }
 
-func (op *Rmsnorm) prepare(context *C.quern_context, failure *C.quern_error) C.int32_t {
-	args := op.args()
-	return C.quern_rmsnorm_prepare(context, &args, failure)
+func (op *Rmsnorm) prepare(context *C.quern_context, held *holder, failure *C.quern_error) C.int32_t {
+	return C.quern_rmsnorm_prepare(context, op.args(held), failure)
 }
 
-func (op *Rmsnorm) workspace(context *C.quern_context, size *C.uint64_t, failure *C.quern_error) C.int32_t {
-	args := op.args()
-	return C.quern_rmsnorm_workspace(context, &args, size, failure)
+func (op *Rmsnorm) workspace(context *C.quern_context, held *holder, size *C.uint64_t, failure *C.quern_error) C.int32_t {
+	return C.quern_rmsnorm_workspace(context, op.args(held), size, failure)
 }
 
 // Sample is quern_sample.
@@ -1091,9 +1129,9 @@ type Sample struct {
 	MaxBias          int32
 }
 
-func (op *Sample) args() C.quern_sample_args {
-	var args C.quern_sample_args
-	args.size = C.uint32_t(unsafe.Sizeof(args))
+func (op *Sample) args(held *holder) *C.quern_sample_args {
+	args := (*C.quern_sample_args)(held.allocate(C.sizeof_quern_sample_args))
+	args.size = C.sizeof_quern_sample_args
 	args.flags = C.uint32_t(op.Flags)
 	args.stream = op.Stream
 	args.alignment = C.int32_t(op.Alignment)
@@ -1150,20 +1188,18 @@ func (op *Sample) args() C.quern_sample_args {
 	return args
 }
 
-func (op *Sample) run(context *C.quern_context, memory unsafe.Pointer, size uint64, failure *C.quern_error) C.int32_t {
-	args := op.args()
+func (op *Sample) run(context *C.quern_context, held *holder, memory unsafe.Pointer, size uint64, failure *C.quern_error) C.int32_t {
+	args := op.args(held)
 	args.workspace, args.workspace_size = memory, C.uint64_t(size)
-	return C.quern_sample(context, &args, failure)
+	return C.quern_sample(context, args, failure)
 }
 
-func (op *Sample) prepare(context *C.quern_context, failure *C.quern_error) C.int32_t {
-	args := op.args()
-	return C.quern_sample_prepare(context, &args, failure)
+func (op *Sample) prepare(context *C.quern_context, held *holder, failure *C.quern_error) C.int32_t {
+	return C.quern_sample_prepare(context, op.args(held), failure)
 }
 
-func (op *Sample) workspace(context *C.quern_context, size *C.uint64_t, failure *C.quern_error) C.int32_t {
-	args := op.args()
-	return C.quern_sample_workspace(context, &args, size, failure)
+func (op *Sample) workspace(context *C.quern_context, held *holder, size *C.uint64_t, failure *C.quern_error) C.int32_t {
+	return C.quern_sample_workspace(context, op.args(held), size, failure)
 }
 
 // Gather is quern_gather.
@@ -1180,9 +1216,9 @@ type Gather struct {
 	Scale     float32
 }
 
-func (op *Gather) args() C.quern_gather_args {
-	var args C.quern_gather_args
-	args.size = C.uint32_t(unsafe.Sizeof(args))
+func (op *Gather) args(held *holder) *C.quern_gather_args {
+	args := (*C.quern_gather_args)(held.allocate(C.sizeof_quern_gather_args))
+	args.size = C.sizeof_quern_gather_args
 	args.flags = C.uint32_t(op.Flags)
 	args.stream = op.Stream
 	args.alignment = C.int32_t(op.Alignment)
@@ -1196,20 +1232,18 @@ func (op *Gather) args() C.quern_gather_args {
 	return args
 }
 
-func (op *Gather) run(context *C.quern_context, memory unsafe.Pointer, size uint64, failure *C.quern_error) C.int32_t {
-	args := op.args()
+func (op *Gather) run(context *C.quern_context, held *holder, memory unsafe.Pointer, size uint64, failure *C.quern_error) C.int32_t {
+	args := op.args(held)
 	args.workspace, args.workspace_size = memory, C.uint64_t(size)
-	return C.quern_gather(context, &args, failure)
+	return C.quern_gather(context, args, failure)
 }
 
-func (op *Gather) prepare(context *C.quern_context, failure *C.quern_error) C.int32_t {
-	args := op.args()
-	return C.quern_gather_prepare(context, &args, failure)
+func (op *Gather) prepare(context *C.quern_context, held *holder, failure *C.quern_error) C.int32_t {
+	return C.quern_gather_prepare(context, op.args(held), failure)
 }
 
-func (op *Gather) workspace(context *C.quern_context, size *C.uint64_t, failure *C.quern_error) C.int32_t {
-	args := op.args()
-	return C.quern_gather_workspace(context, &args, size, failure)
+func (op *Gather) workspace(context *C.quern_context, held *holder, size *C.uint64_t, failure *C.quern_error) C.int32_t {
+	return C.quern_gather_workspace(context, op.args(held), size, failure)
 }
 
 // MlaAppend is quern_mla_append.
@@ -1236,15 +1270,15 @@ type MlaAppend struct {
 	KvOut       *Tensor
 	KRopeOut    *Tensor
 	Status      *Tensor
-	Rope        unsafe.Pointer
+	Rope        *RopeOptions
 	Eps         float32
 	DRope       int32
 	CacheType   int32
 }
 
-func (op *MlaAppend) args() C.quern_mla_append_args {
-	var args C.quern_mla_append_args
-	args.size = C.uint32_t(unsafe.Sizeof(args))
+func (op *MlaAppend) args(held *holder) *C.quern_mla_append_args {
+	args := (*C.quern_mla_append_args)(held.allocate(C.sizeof_quern_mla_append_args))
+	args.size = C.sizeof_quern_mla_append_args
 	args.flags = C.uint32_t(op.Flags)
 	args.stream = op.Stream
 	args.alignment = C.int32_t(op.Alignment)
@@ -1267,27 +1301,25 @@ func (op *MlaAppend) args() C.quern_mla_append_args {
 	args.kv_out = op.KvOut.raw()
 	args.k_rope_out = op.KRopeOut.raw()
 	args.status = op.Status.raw()
-	args.rope = (*C.quern_rope_options)(op.Rope)
+	args.rope = op.Rope.raw(held)
 	args.eps = C.float(op.Eps)
 	args.d_rope = C.int32_t(op.DRope)
 	args.cache_type = C.int32_t(op.CacheType)
 	return args
 }
 
-func (op *MlaAppend) run(context *C.quern_context, memory unsafe.Pointer, size uint64, failure *C.quern_error) C.int32_t {
-	args := op.args()
+func (op *MlaAppend) run(context *C.quern_context, held *holder, memory unsafe.Pointer, size uint64, failure *C.quern_error) C.int32_t {
+	args := op.args(held)
 	args.workspace, args.workspace_size = memory, C.uint64_t(size)
-	return C.quern_mla_append(context, &args, failure)
+	return C.quern_mla_append(context, args, failure)
 }
 
-func (op *MlaAppend) prepare(context *C.quern_context, failure *C.quern_error) C.int32_t {
-	args := op.args()
-	return C.quern_mla_append_prepare(context, &args, failure)
+func (op *MlaAppend) prepare(context *C.quern_context, held *holder, failure *C.quern_error) C.int32_t {
+	return C.quern_mla_append_prepare(context, op.args(held), failure)
 }
 
-func (op *MlaAppend) workspace(context *C.quern_context, size *C.uint64_t, failure *C.quern_error) C.int32_t {
-	args := op.args()
-	return C.quern_mla_append_workspace(context, &args, size, failure)
+func (op *MlaAppend) workspace(context *C.quern_context, held *holder, size *C.uint64_t, failure *C.quern_error) C.int32_t {
+	return C.quern_mla_append_workspace(context, op.args(held), size, failure)
 }
 
 // IndexScores is quern_index_scores.
@@ -1313,9 +1345,9 @@ type IndexScores struct {
 	QType       int32
 }
 
-func (op *IndexScores) args() C.quern_index_scores_args {
-	var args C.quern_index_scores_args
-	args.size = C.uint32_t(unsafe.Sizeof(args))
+func (op *IndexScores) args(held *holder) *C.quern_index_scores_args {
+	args := (*C.quern_index_scores_args)(held.allocate(C.sizeof_quern_index_scores_args))
+	args.size = C.sizeof_quern_index_scores_args
 	args.flags = C.uint32_t(op.Flags)
 	args.stream = op.Stream
 	args.alignment = C.int32_t(op.Alignment)
@@ -1338,20 +1370,18 @@ func (op *IndexScores) args() C.quern_index_scores_args {
 	return args
 }
 
-func (op *IndexScores) run(context *C.quern_context, memory unsafe.Pointer, size uint64, failure *C.quern_error) C.int32_t {
-	args := op.args()
+func (op *IndexScores) run(context *C.quern_context, held *holder, memory unsafe.Pointer, size uint64, failure *C.quern_error) C.int32_t {
+	args := op.args(held)
 	args.workspace, args.workspace_size = memory, C.uint64_t(size)
-	return C.quern_index_scores(context, &args, failure)
+	return C.quern_index_scores(context, args, failure)
 }
 
-func (op *IndexScores) prepare(context *C.quern_context, failure *C.quern_error) C.int32_t {
-	args := op.args()
-	return C.quern_index_scores_prepare(context, &args, failure)
+func (op *IndexScores) prepare(context *C.quern_context, held *holder, failure *C.quern_error) C.int32_t {
+	return C.quern_index_scores_prepare(context, op.args(held), failure)
 }
 
-func (op *IndexScores) workspace(context *C.quern_context, size *C.uint64_t, failure *C.quern_error) C.int32_t {
-	args := op.args()
-	return C.quern_index_scores_workspace(context, &args, size, failure)
+func (op *IndexScores) workspace(context *C.quern_context, held *holder, size *C.uint64_t, failure *C.quern_error) C.int32_t {
+	return C.quern_index_scores_workspace(context, op.args(held), size, failure)
 }
 
 // Softmax is quern_softmax.
@@ -1367,9 +1397,9 @@ type Softmax struct {
 	Temperature  float32
 }
 
-func (op *Softmax) args() C.quern_softmax_args {
-	var args C.quern_softmax_args
-	args.size = C.uint32_t(unsafe.Sizeof(args))
+func (op *Softmax) args(held *holder) *C.quern_softmax_args {
+	args := (*C.quern_softmax_args)(held.allocate(C.sizeof_quern_softmax_args))
+	args.size = C.sizeof_quern_softmax_args
 	args.flags = C.uint32_t(op.Flags)
 	args.stream = op.Stream
 	args.alignment = C.int32_t(op.Alignment)
@@ -1382,20 +1412,18 @@ func (op *Softmax) args() C.quern_softmax_args {
 	return args
 }
 
-func (op *Softmax) run(context *C.quern_context, memory unsafe.Pointer, size uint64, failure *C.quern_error) C.int32_t {
-	args := op.args()
+func (op *Softmax) run(context *C.quern_context, held *holder, memory unsafe.Pointer, size uint64, failure *C.quern_error) C.int32_t {
+	args := op.args(held)
 	args.workspace, args.workspace_size = memory, C.uint64_t(size)
-	return C.quern_softmax(context, &args, failure)
+	return C.quern_softmax(context, args, failure)
 }
 
-func (op *Softmax) prepare(context *C.quern_context, failure *C.quern_error) C.int32_t {
-	args := op.args()
-	return C.quern_softmax_prepare(context, &args, failure)
+func (op *Softmax) prepare(context *C.quern_context, held *holder, failure *C.quern_error) C.int32_t {
+	return C.quern_softmax_prepare(context, op.args(held), failure)
 }
 
-func (op *Softmax) workspace(context *C.quern_context, size *C.uint64_t, failure *C.quern_error) C.int32_t {
-	args := op.args()
-	return C.quern_softmax_workspace(context, &args, size, failure)
+func (op *Softmax) workspace(context *C.quern_context, held *holder, size *C.uint64_t, failure *C.quern_error) C.int32_t {
+	return C.quern_softmax_workspace(context, op.args(held), size, failure)
 }
 
 // Argmax is quern_argmax.
@@ -1409,9 +1437,9 @@ type Argmax struct {
 	Values    *Tensor
 }
 
-func (op *Argmax) args() C.quern_argmax_args {
-	var args C.quern_argmax_args
-	args.size = C.uint32_t(unsafe.Sizeof(args))
+func (op *Argmax) args(held *holder) *C.quern_argmax_args {
+	args := (*C.quern_argmax_args)(held.allocate(C.sizeof_quern_argmax_args))
+	args.size = C.sizeof_quern_argmax_args
 	args.flags = C.uint32_t(op.Flags)
 	args.stream = op.Stream
 	args.alignment = C.int32_t(op.Alignment)
@@ -1422,20 +1450,18 @@ func (op *Argmax) args() C.quern_argmax_args {
 	return args
 }
 
-func (op *Argmax) run(context *C.quern_context, memory unsafe.Pointer, size uint64, failure *C.quern_error) C.int32_t {
-	args := op.args()
+func (op *Argmax) run(context *C.quern_context, held *holder, memory unsafe.Pointer, size uint64, failure *C.quern_error) C.int32_t {
+	args := op.args(held)
 	args.workspace, args.workspace_size = memory, C.uint64_t(size)
-	return C.quern_argmax(context, &args, failure)
+	return C.quern_argmax(context, args, failure)
 }
 
-func (op *Argmax) prepare(context *C.quern_context, failure *C.quern_error) C.int32_t {
-	args := op.args()
-	return C.quern_argmax_prepare(context, &args, failure)
+func (op *Argmax) prepare(context *C.quern_context, held *holder, failure *C.quern_error) C.int32_t {
+	return C.quern_argmax_prepare(context, op.args(held), failure)
 }
 
-func (op *Argmax) workspace(context *C.quern_context, size *C.uint64_t, failure *C.quern_error) C.int32_t {
-	args := op.args()
-	return C.quern_argmax_workspace(context, &args, size, failure)
+func (op *Argmax) workspace(context *C.quern_context, held *holder, size *C.uint64_t, failure *C.quern_error) C.int32_t {
+	return C.quern_argmax_workspace(context, op.args(held), size, failure)
 }
 
 // TopK is quern_top_k.
@@ -1450,9 +1476,9 @@ type TopK struct {
 	Values    *Tensor
 }
 
-func (op *TopK) args() C.quern_top_k_args {
-	var args C.quern_top_k_args
-	args.size = C.uint32_t(unsafe.Sizeof(args))
+func (op *TopK) args(held *holder) *C.quern_top_k_args {
+	args := (*C.quern_top_k_args)(held.allocate(C.sizeof_quern_top_k_args))
+	args.size = C.sizeof_quern_top_k_args
 	args.flags = C.uint32_t(op.Flags)
 	args.stream = op.Stream
 	args.alignment = C.int32_t(op.Alignment)
@@ -1464,20 +1490,18 @@ func (op *TopK) args() C.quern_top_k_args {
 	return args
 }
 
-func (op *TopK) run(context *C.quern_context, memory unsafe.Pointer, size uint64, failure *C.quern_error) C.int32_t {
-	args := op.args()
+func (op *TopK) run(context *C.quern_context, held *holder, memory unsafe.Pointer, size uint64, failure *C.quern_error) C.int32_t {
+	args := op.args(held)
 	args.workspace, args.workspace_size = memory, C.uint64_t(size)
-	return C.quern_top_k(context, &args, failure)
+	return C.quern_top_k(context, args, failure)
 }
 
-func (op *TopK) prepare(context *C.quern_context, failure *C.quern_error) C.int32_t {
-	args := op.args()
-	return C.quern_top_k_prepare(context, &args, failure)
+func (op *TopK) prepare(context *C.quern_context, held *holder, failure *C.quern_error) C.int32_t {
+	return C.quern_top_k_prepare(context, op.args(held), failure)
 }
 
-func (op *TopK) workspace(context *C.quern_context, size *C.uint64_t, failure *C.quern_error) C.int32_t {
-	args := op.args()
-	return C.quern_top_k_workspace(context, &args, size, failure)
+func (op *TopK) workspace(context *C.quern_context, held *holder, size *C.uint64_t, failure *C.quern_error) C.int32_t {
+	return C.quern_top_k_workspace(context, op.args(held), size, failure)
 }
 
 // Renormalise is quern_renormalise.
@@ -1497,9 +1521,9 @@ type Renormalise struct {
 	MinP      float32
 }
 
-func (op *Renormalise) args() C.quern_renormalise_args {
-	var args C.quern_renormalise_args
-	args.size = C.uint32_t(unsafe.Sizeof(args))
+func (op *Renormalise) args(held *holder) *C.quern_renormalise_args {
+	args := (*C.quern_renormalise_args)(held.allocate(C.sizeof_quern_renormalise_args))
+	args.size = C.sizeof_quern_renormalise_args
 	args.flags = C.uint32_t(op.Flags)
 	args.stream = op.Stream
 	args.alignment = C.int32_t(op.Alignment)
@@ -1516,20 +1540,18 @@ func (op *Renormalise) args() C.quern_renormalise_args {
 	return args
 }
 
-func (op *Renormalise) run(context *C.quern_context, memory unsafe.Pointer, size uint64, failure *C.quern_error) C.int32_t {
-	args := op.args()
+func (op *Renormalise) run(context *C.quern_context, held *holder, memory unsafe.Pointer, size uint64, failure *C.quern_error) C.int32_t {
+	args := op.args(held)
 	args.workspace, args.workspace_size = memory, C.uint64_t(size)
-	return C.quern_renormalise(context, &args, failure)
+	return C.quern_renormalise(context, args, failure)
 }
 
-func (op *Renormalise) prepare(context *C.quern_context, failure *C.quern_error) C.int32_t {
-	args := op.args()
-	return C.quern_renormalise_prepare(context, &args, failure)
+func (op *Renormalise) prepare(context *C.quern_context, held *holder, failure *C.quern_error) C.int32_t {
+	return C.quern_renormalise_prepare(context, op.args(held), failure)
 }
 
-func (op *Renormalise) workspace(context *C.quern_context, size *C.uint64_t, failure *C.quern_error) C.int32_t {
-	args := op.args()
-	return C.quern_renormalise_workspace(context, &args, size, failure)
+func (op *Renormalise) workspace(context *C.quern_context, held *holder, size *C.uint64_t, failure *C.quern_error) C.int32_t {
+	return C.quern_renormalise_workspace(context, op.args(held), size, failure)
 }
 
 // VerifyDraft is quern_verify_draft.
@@ -1561,9 +1583,9 @@ type VerifyDraft struct {
 	MinP         float32
 }
 
-func (op *VerifyDraft) args() C.quern_verify_draft_args {
-	var args C.quern_verify_draft_args
-	args.size = C.uint32_t(unsafe.Sizeof(args))
+func (op *VerifyDraft) args(held *holder) *C.quern_verify_draft_args {
+	args := (*C.quern_verify_draft_args)(held.allocate(C.sizeof_quern_verify_draft_args))
+	args.size = C.sizeof_quern_verify_draft_args
 	args.flags = C.uint32_t(op.Flags)
 	args.stream = op.Stream
 	args.alignment = C.int32_t(op.Alignment)
@@ -1592,122 +1614,112 @@ func (op *VerifyDraft) args() C.quern_verify_draft_args {
 	return args
 }
 
-func (op *VerifyDraft) run(context *C.quern_context, memory unsafe.Pointer, size uint64, failure *C.quern_error) C.int32_t {
-	args := op.args()
+func (op *VerifyDraft) run(context *C.quern_context, held *holder, memory unsafe.Pointer, size uint64, failure *C.quern_error) C.int32_t {
+	args := op.args(held)
 	args.workspace, args.workspace_size = memory, C.uint64_t(size)
-	return C.quern_verify_draft(context, &args, failure)
+	return C.quern_verify_draft(context, args, failure)
 }
 
-func (op *VerifyDraft) prepare(context *C.quern_context, failure *C.quern_error) C.int32_t {
-	args := op.args()
-	return C.quern_verify_draft_prepare(context, &args, failure)
+func (op *VerifyDraft) prepare(context *C.quern_context, held *holder, failure *C.quern_error) C.int32_t {
+	return C.quern_verify_draft_prepare(context, op.args(held), failure)
 }
 
-func (op *VerifyDraft) workspace(context *C.quern_context, size *C.uint64_t, failure *C.quern_error) C.int32_t {
-	args := op.args()
-	return C.quern_verify_draft_workspace(context, &args, size, failure)
+func (op *VerifyDraft) workspace(context *C.quern_context, held *holder, size *C.uint64_t, failure *C.quern_error) C.int32_t {
+	return C.quern_verify_draft_workspace(context, op.args(held), size, failure)
 }
 
 // Pointwise is quern_pointwise.
 type Pointwise struct {
-	Flags        uint32
-	Stream       unsafe.Pointer
-	Alignment    int32
-	MaxSms       int32
-	Operands     unsafe.Pointer
-	Out          *Tensor
-	Out1         *Tensor
-	Out2         *Tensor
-	Out3         *Tensor
-	Expression   unsafe.Pointer
-	Expression1  unsafe.Pointer
-	Expression2  unsafe.Pointer
-	Expression3  unsafe.Pointer
-	Scalars      unsafe.Pointer
-	OperandCount uint32
-	ScalarCount  uint32
-}
-
-func (op *Pointwise) args() C.quern_pointwise_args {
-	var args C.quern_pointwise_args
-	args.size = C.uint32_t(unsafe.Sizeof(args))
-	args.flags = C.uint32_t(op.Flags)
-	args.stream = op.Stream
-	args.alignment = C.int32_t(op.Alignment)
-	args.max_sms = C.int32_t(op.MaxSms)
-	args.operands = (**C.DLTensor)(op.Operands)
-	args.out = op.Out.raw()
-	args.out1 = op.Out1.raw()
-	args.out2 = op.Out2.raw()
-	args.out3 = op.Out3.raw()
-	args.expression = (*C.quern_expression)(op.Expression)
-	args.expression1 = (*C.quern_expression)(op.Expression1)
-	args.expression2 = (*C.quern_expression)(op.Expression2)
-	args.expression3 = (*C.quern_expression)(op.Expression3)
-	args.scalars = (*C.float)(op.Scalars)
-	args.operand_count = C.uint32_t(op.OperandCount)
-	args.scalar_count = C.uint32_t(op.ScalarCount)
-	return args
-}
-
-func (op *Pointwise) run(context *C.quern_context, memory unsafe.Pointer, size uint64, failure *C.quern_error) C.int32_t {
-	args := op.args()
-	args.workspace, args.workspace_size = memory, C.uint64_t(size)
-	return C.quern_pointwise(context, &args, failure)
-}
-
-func (op *Pointwise) prepare(context *C.quern_context, failure *C.quern_error) C.int32_t {
-	args := op.args()
-	return C.quern_pointwise_prepare(context, &args, failure)
-}
-
-func (op *Pointwise) workspace(context *C.quern_context, size *C.uint64_t, failure *C.quern_error) C.int32_t {
-	args := op.args()
-	return C.quern_pointwise_workspace(context, &args, size, failure)
-}
-
-// Copy is quern_copy.
-type Copy struct {
 	Flags       uint32
 	Stream      unsafe.Pointer
 	Alignment   int32
 	MaxSms      int32
-	Inputs      unsafe.Pointer
-	Outputs     unsafe.Pointer
-	InputCount  uint32
-	OutputCount uint32
-	Fill        float64
+	Operands    []*Tensor
+	Out         *Tensor
+	Out1        *Tensor
+	Out2        *Tensor
+	Out3        *Tensor
+	Expression  *Expression
+	Expression1 *Expression
+	Expression2 *Expression
+	Expression3 *Expression
+	Scalars     []float32
 }
 
-func (op *Copy) args() C.quern_copy_args {
-	var args C.quern_copy_args
-	args.size = C.uint32_t(unsafe.Sizeof(args))
+func (op *Pointwise) args(held *holder) *C.quern_pointwise_args {
+	args := (*C.quern_pointwise_args)(held.allocate(C.sizeof_quern_pointwise_args))
+	args.size = C.sizeof_quern_pointwise_args
 	args.flags = C.uint32_t(op.Flags)
 	args.stream = op.Stream
 	args.alignment = C.int32_t(op.Alignment)
 	args.max_sms = C.int32_t(op.MaxSms)
-	args.inputs = (**C.DLTensor)(op.Inputs)
-	args.outputs = (**C.DLTensor)(op.Outputs)
-	args.input_count = C.uint32_t(op.InputCount)
-	args.output_count = C.uint32_t(op.OutputCount)
+	args.operand_count = C.uint32_t(len(op.Operands))
+	args.operands = held.tensors(op.Operands)
+	args.out = op.Out.raw()
+	args.out1 = op.Out1.raw()
+	args.out2 = op.Out2.raw()
+	args.out3 = op.Out3.raw()
+	args.expression = op.Expression.raw()
+	args.expression1 = op.Expression1.raw()
+	args.expression2 = op.Expression2.raw()
+	args.expression3 = op.Expression3.raw()
+	args.scalar_count = C.uint32_t(len(op.Scalars))
+	args.scalars = held.floats(op.Scalars)
+	return args
+}
+
+func (op *Pointwise) run(context *C.quern_context, held *holder, memory unsafe.Pointer, size uint64, failure *C.quern_error) C.int32_t {
+	args := op.args(held)
+	args.workspace, args.workspace_size = memory, C.uint64_t(size)
+	return C.quern_pointwise(context, args, failure)
+}
+
+func (op *Pointwise) prepare(context *C.quern_context, held *holder, failure *C.quern_error) C.int32_t {
+	return C.quern_pointwise_prepare(context, op.args(held), failure)
+}
+
+func (op *Pointwise) workspace(context *C.quern_context, held *holder, size *C.uint64_t, failure *C.quern_error) C.int32_t {
+	return C.quern_pointwise_workspace(context, op.args(held), size, failure)
+}
+
+// Copy is quern_copy.
+type Copy struct {
+	Flags     uint32
+	Stream    unsafe.Pointer
+	Alignment int32
+	MaxSms    int32
+	Inputs    []*Tensor
+	Outputs   []*Tensor
+	Fill      float64
+}
+
+func (op *Copy) args(held *holder) *C.quern_copy_args {
+	args := (*C.quern_copy_args)(held.allocate(C.sizeof_quern_copy_args))
+	args.size = C.sizeof_quern_copy_args
+	args.flags = C.uint32_t(op.Flags)
+	args.stream = op.Stream
+	args.alignment = C.int32_t(op.Alignment)
+	args.max_sms = C.int32_t(op.MaxSms)
+	args.input_count = C.uint32_t(len(op.Inputs))
+	args.inputs = held.tensors(op.Inputs)
+	args.output_count = C.uint32_t(len(op.Outputs))
+	args.outputs = held.tensors(op.Outputs)
 	args.fill = C.double(op.Fill)
 	return args
 }
 
-func (op *Copy) run(context *C.quern_context, memory unsafe.Pointer, size uint64, failure *C.quern_error) C.int32_t {
-	args := op.args()
+func (op *Copy) run(context *C.quern_context, held *holder, memory unsafe.Pointer, size uint64, failure *C.quern_error) C.int32_t {
+	args := op.args(held)
 	args.workspace, args.workspace_size = memory, C.uint64_t(size)
-	return C.quern_copy(context, &args, failure)
+	return C.quern_copy(context, args, failure)
 }
 
-func (op *Copy) prepare(context *C.quern_context, failure *C.quern_error) C.int32_t {
-	args := op.args()
-	return C.quern_copy_prepare(context, &args, failure)
+func (op *Copy) prepare(context *C.quern_context, held *holder, failure *C.quern_error) C.int32_t {
+	return C.quern_copy_prepare(context, op.args(held), failure)
 }
 
-func (op *Copy) workspace(context *C.quern_context, size *C.uint64_t, failure *C.quern_error) C.int32_t {
-	args := op.args()
-	return C.quern_copy_workspace(context, &args, size, failure)
+func (op *Copy) workspace(context *C.quern_context, held *holder, size *C.uint64_t, failure *C.quern_error) C.int32_t {
+	return C.quern_copy_workspace(context, op.args(held), size, failure)
 }
 
 // Norm is quern_norm.
@@ -1733,9 +1745,9 @@ type Norm struct {
 	Eps         float32
 }
 
-func (op *Norm) args() C.quern_norm_args {
-	var args C.quern_norm_args
-	args.size = C.uint32_t(unsafe.Sizeof(args))
+func (op *Norm) args(held *holder) *C.quern_norm_args {
+	args := (*C.quern_norm_args)(held.allocate(C.sizeof_quern_norm_args))
+	args.size = C.sizeof_quern_norm_args
 	args.flags = C.uint32_t(op.Flags)
 	args.stream = op.Stream
 	args.alignment = C.int32_t(op.Alignment)
@@ -1758,20 +1770,18 @@ func (op *Norm) args() C.quern_norm_args {
 	return args
 }
 
-func (op *Norm) run(context *C.quern_context, memory unsafe.Pointer, size uint64, failure *C.quern_error) C.int32_t {
-	args := op.args()
+func (op *Norm) run(context *C.quern_context, held *holder, memory unsafe.Pointer, size uint64, failure *C.quern_error) C.int32_t {
+	args := op.args(held)
 	args.workspace, args.workspace_size = memory, C.uint64_t(size)
-	return C.quern_norm(context, &args, failure)
+	return C.quern_norm(context, args, failure)
 }
 
-func (op *Norm) prepare(context *C.quern_context, failure *C.quern_error) C.int32_t {
-	args := op.args()
-	return C.quern_norm_prepare(context, &args, failure)
+func (op *Norm) prepare(context *C.quern_context, held *holder, failure *C.quern_error) C.int32_t {
+	return C.quern_norm_prepare(context, op.args(held), failure)
 }
 
-func (op *Norm) workspace(context *C.quern_context, size *C.uint64_t, failure *C.quern_error) C.int32_t {
-	args := op.args()
-	return C.quern_norm_workspace(context, &args, size, failure)
+func (op *Norm) workspace(context *C.quern_context, held *holder, size *C.uint64_t, failure *C.quern_error) C.int32_t {
+	return C.quern_norm_workspace(context, op.args(held), size, failure)
 }
 
 // NormBackward is quern_norm_backward.
@@ -1791,9 +1801,9 @@ type NormBackward struct {
 	Eps       float32
 }
 
-func (op *NormBackward) args() C.quern_norm_backward_args {
-	var args C.quern_norm_backward_args
-	args.size = C.uint32_t(unsafe.Sizeof(args))
+func (op *NormBackward) args(held *holder) *C.quern_norm_backward_args {
+	args := (*C.quern_norm_backward_args)(held.allocate(C.sizeof_quern_norm_backward_args))
+	args.size = C.sizeof_quern_norm_backward_args
 	args.flags = C.uint32_t(op.Flags)
 	args.stream = op.Stream
 	args.alignment = C.int32_t(op.Alignment)
@@ -1810,69 +1820,66 @@ func (op *NormBackward) args() C.quern_norm_backward_args {
 	return args
 }
 
-func (op *NormBackward) run(context *C.quern_context, memory unsafe.Pointer, size uint64, failure *C.quern_error) C.int32_t {
-	args := op.args()
+func (op *NormBackward) run(context *C.quern_context, held *holder, memory unsafe.Pointer, size uint64, failure *C.quern_error) C.int32_t {
+	args := op.args(held)
 	args.workspace, args.workspace_size = memory, C.uint64_t(size)
-	return C.quern_norm_backward(context, &args, failure)
+	return C.quern_norm_backward(context, args, failure)
 }
 
-func (op *NormBackward) prepare(context *C.quern_context, failure *C.quern_error) C.int32_t {
-	args := op.args()
-	return C.quern_norm_backward_prepare(context, &args, failure)
+func (op *NormBackward) prepare(context *C.quern_context, held *holder, failure *C.quern_error) C.int32_t {
+	return C.quern_norm_backward_prepare(context, op.args(held), failure)
 }
 
-func (op *NormBackward) workspace(context *C.quern_context, size *C.uint64_t, failure *C.quern_error) C.int32_t {
-	args := op.args()
-	return C.quern_norm_backward_workspace(context, &args, size, failure)
+func (op *NormBackward) workspace(context *C.quern_context, held *holder, size *C.uint64_t, failure *C.quern_error) C.int32_t {
+	return C.quern_norm_backward_workspace(context, op.args(held), size, failure)
 }
 
 // Reduce is quern_reduce.
 type Reduce struct {
-	Flags       uint32
-	Stream      unsafe.Pointer
-	Alignment   int32
-	MaxSms      int32
-	X           *Tensor
-	Y           *Tensor
-	Before      unsafe.Pointer
-	Out         *Tensor
-	Out1        *Tensor
-	Out2        *Tensor
-	Out3        *Tensor
-	After       unsafe.Pointer
-	After1      unsafe.Pointer
-	After2      unsafe.Pointer
-	After3      unsafe.Pointer
-	Scalars     unsafe.Pointer
-	ScalarCount uint32
-	Axes        uint32
-	Reduction   int32
-	Reduction1  int32
-	Reduction2  int32
-	Reduction3  int32
-	Type        int32
+	Flags      uint32
+	Stream     unsafe.Pointer
+	Alignment  int32
+	MaxSms     int32
+	X          *Tensor
+	Y          *Tensor
+	Before     *Expression
+	Out        *Tensor
+	Out1       *Tensor
+	Out2       *Tensor
+	Out3       *Tensor
+	After      *Expression
+	After1     *Expression
+	After2     *Expression
+	After3     *Expression
+	Scalars    []float32
+	Axes       uint32
+	Reduction  int32
+	Reduction1 int32
+	Reduction2 int32
+	Reduction3 int32
+	Type       int32
 }
 
-func (op *Reduce) args() C.quern_reduce_args {
-	var args C.quern_reduce_args
-	args.size = C.uint32_t(unsafe.Sizeof(args))
+func (op *Reduce) args(held *holder) *C.quern_reduce_args {
+	args := (*C.quern_reduce_args)(held.allocate(C.sizeof_quern_reduce_args))
+	args.size = C.sizeof_quern_reduce_args
 	args.flags = C.uint32_t(op.Flags)
 	args.stream = op.Stream
 	args.alignment = C.int32_t(op.Alignment)
 	args.max_sms = C.int32_t(op.MaxSms)
 	args.x = op.X.raw()
 	args.y = op.Y.raw()
-	args.before = (*C.quern_expression)(op.Before)
+	args.before = op.Before.raw()
 	args.out = op.Out.raw()
 	args.out1 = op.Out1.raw()
 	args.out2 = op.Out2.raw()
 	args.out3 = op.Out3.raw()
-	args.after = (*C.quern_expression)(op.After)
-	args.after1 = (*C.quern_expression)(op.After1)
-	args.after2 = (*C.quern_expression)(op.After2)
-	args.after3 = (*C.quern_expression)(op.After3)
-	args.scalars = (*C.float)(op.Scalars)
-	args.scalar_count = C.uint32_t(op.ScalarCount)
+	args.after = op.After.raw()
+	args.after1 = op.After1.raw()
+	args.after2 = op.After2.raw()
+	args.after3 = op.After3.raw()
+	args.scalar_count = C.uint32_t(len(op.Scalars))
+	args.scalars = held.floats(op.Scalars)
 	args.axes = C.uint32_t(op.Axes)
 	args.reduction = C.int32_t(op.Reduction)
 	args.reduction1 = C.int32_t(op.Reduction1)
@@ -1882,20 +1889,18 @@ func (op *Reduce) args() C.quern_reduce_args {
 	return args
 }
 
-func (op *Reduce) run(context *C.quern_context, memory unsafe.Pointer, size uint64, failure *C.quern_error) C.int32_t {
-	args := op.args()
+func (op *Reduce) run(context *C.quern_context, held *holder, memory unsafe.Pointer, size uint64, failure *C.quern_error) C.int32_t {
+	args := op.args(held)
 	args.workspace, args.workspace_size = memory, C.uint64_t(size)
-	return C.quern_reduce(context, &args, failure)
+	return C.quern_reduce(context, args, failure)
 }
 
-func (op *Reduce) prepare(context *C.quern_context, failure *C.quern_error) C.int32_t {
-	args := op.args()
-	return C.quern_reduce_prepare(context, &args, failure)
+func (op *Reduce) prepare(context *C.quern_context, held *holder, failure *C.quern_error) C.int32_t {
+	return C.quern_reduce_prepare(context, op.args(held), failure)
 }
 
-func (op *Reduce) workspace(context *C.quern_context, size *C.uint64_t, failure *C.quern_error) C.int32_t {
-	args := op.args()
-	return C.quern_reduce_workspace(context, &args, size, failure)
+func (op *Reduce) workspace(context *C.quern_context, held *holder, size *C.uint64_t, failure *C.quern_error) C.int32_t {
+	return C.quern_reduce_workspace(context, op.args(held), size, failure)
 }
 
 // Scatter is quern_scatter.
@@ -1912,9 +1917,9 @@ type Scatter struct {
 	Scale     float32
 }
 
-func (op *Scatter) args() C.quern_scatter_args {
-	var args C.quern_scatter_args
-	args.size = C.uint32_t(unsafe.Sizeof(args))
+func (op *Scatter) args(held *holder) *C.quern_scatter_args {
+	args := (*C.quern_scatter_args)(held.allocate(C.sizeof_quern_scatter_args))
+	args.size = C.sizeof_quern_scatter_args
 	args.flags = C.uint32_t(op.Flags)
 	args.stream = op.Stream
 	args.alignment = C.int32_t(op.Alignment)
@@ -1928,20 +1933,18 @@ func (op *Scatter) args() C.quern_scatter_args {
 	return args
 }
 
-func (op *Scatter) run(context *C.quern_context, memory unsafe.Pointer, size uint64, failure *C.quern_error) C.int32_t {
-	args := op.args()
+func (op *Scatter) run(context *C.quern_context, held *holder, memory unsafe.Pointer, size uint64, failure *C.quern_error) C.int32_t {
+	args := op.args(held)
 	args.workspace, args.workspace_size = memory, C.uint64_t(size)
-	return C.quern_scatter(context, &args, failure)
+	return C.quern_scatter(context, args, failure)
 }
 
-func (op *Scatter) prepare(context *C.quern_context, failure *C.quern_error) C.int32_t {
-	args := op.args()
-	return C.quern_scatter_prepare(context, &args, failure)
+func (op *Scatter) prepare(context *C.quern_context, held *holder, failure *C.quern_error) C.int32_t {
+	return C.quern_scatter_prepare(context, op.args(held), failure)
 }
 
-func (op *Scatter) workspace(context *C.quern_context, size *C.uint64_t, failure *C.quern_error) C.int32_t {
-	args := op.args()
-	return C.quern_scatter_workspace(context, &args, size, failure)
+func (op *Scatter) workspace(context *C.quern_context, held *holder, size *C.uint64_t, failure *C.quern_error) C.int32_t {
+	return C.quern_scatter_workspace(context, op.args(held), size, failure)
 }
 
 // Histogram is quern_histogram.
@@ -1957,9 +1960,9 @@ type Histogram struct {
 	High      float32
 }
 
-func (op *Histogram) args() C.quern_histogram_args {
-	var args C.quern_histogram_args
-	args.size = C.uint32_t(unsafe.Sizeof(args))
+func (op *Histogram) args(held *holder) *C.quern_histogram_args {
+	args := (*C.quern_histogram_args)(held.allocate(C.sizeof_quern_histogram_args))
+	args.size = C.sizeof_quern_histogram_args
 	args.flags = C.uint32_t(op.Flags)
 	args.stream = op.Stream
 	args.alignment = C.int32_t(op.Alignment)
@@ -1972,20 +1975,18 @@ func (op *Histogram) args() C.quern_histogram_args {
 	return args
 }
 
-func (op *Histogram) run(context *C.quern_context, memory unsafe.Pointer, size uint64, failure *C.quern_error) C.int32_t {
-	args := op.args()
+func (op *Histogram) run(context *C.quern_context, held *holder, memory unsafe.Pointer, size uint64, failure *C.quern_error) C.int32_t {
+	args := op.args(held)
 	args.workspace, args.workspace_size = memory, C.uint64_t(size)
-	return C.quern_histogram(context, &args, failure)
+	return C.quern_histogram(context, args, failure)
 }
 
-func (op *Histogram) prepare(context *C.quern_context, failure *C.quern_error) C.int32_t {
-	args := op.args()
-	return C.quern_histogram_prepare(context, &args, failure)
+func (op *Histogram) prepare(context *C.quern_context, held *holder, failure *C.quern_error) C.int32_t {
+	return C.quern_histogram_prepare(context, op.args(held), failure)
 }
 
-func (op *Histogram) workspace(context *C.quern_context, size *C.uint64_t, failure *C.quern_error) C.int32_t {
-	args := op.args()
-	return C.quern_histogram_workspace(context, &args, size, failure)
+func (op *Histogram) workspace(context *C.quern_context, held *holder, size *C.uint64_t, failure *C.quern_error) C.int32_t {
+	return C.quern_histogram_workspace(context, op.args(held), size, failure)
 }
 
 // Sort is quern_sort.
@@ -2002,9 +2003,9 @@ type Sort struct {
 	MaxSegment int64
 }
 
-func (op *Sort) args() C.quern_sort_args {
-	var args C.quern_sort_args
-	args.size = C.uint32_t(unsafe.Sizeof(args))
+func (op *Sort) args(held *holder) *C.quern_sort_args {
+	args := (*C.quern_sort_args)(held.allocate(C.sizeof_quern_sort_args))
+	args.size = C.sizeof_quern_sort_args
 	args.flags = C.uint32_t(op.Flags)
 	args.stream = op.Stream
 	args.alignment = C.int32_t(op.Alignment)
@@ -2018,20 +2019,18 @@ func (op *Sort) args() C.quern_sort_args {
 	return args
 }
 
-func (op *Sort) run(context *C.quern_context, memory unsafe.Pointer, size uint64, failure *C.quern_error) C.int32_t {
-	args := op.args()
+func (op *Sort) run(context *C.quern_context, held *holder, memory unsafe.Pointer, size uint64, failure *C.quern_error) C.int32_t {
+	args := op.args(held)
 	args.workspace, args.workspace_size = memory, C.uint64_t(size)
-	return C.quern_sort(context, &args, failure)
+	return C.quern_sort(context, args, failure)
 }
 
-func (op *Sort) prepare(context *C.quern_context, failure *C.quern_error) C.int32_t {
-	args := op.args()
-	return C.quern_sort_prepare(context, &args, failure)
+func (op *Sort) prepare(context *C.quern_context, held *holder, failure *C.quern_error) C.int32_t {
+	return C.quern_sort_prepare(context, op.args(held), failure)
 }
 
-func (op *Sort) workspace(context *C.quern_context, size *C.uint64_t, failure *C.quern_error) C.int32_t {
-	args := op.args()
-	return C.quern_sort_workspace(context, &args, size, failure)
+func (op *Sort) workspace(context *C.quern_context, held *holder, size *C.uint64_t, failure *C.quern_error) C.int32_t {
+	return C.quern_sort_workspace(context, op.args(held), size, failure)
 }
 
 // Conv1d is quern_conv1d.
@@ -2050,9 +2049,9 @@ type Conv1d struct {
 	Out       *Tensor
 }
 
-func (op *Conv1d) args() C.quern_conv1d_args {
-	var args C.quern_conv1d_args
-	args.size = C.uint32_t(unsafe.Sizeof(args))
+func (op *Conv1d) args(held *holder) *C.quern_conv1d_args {
+	args := (*C.quern_conv1d_args)(held.allocate(C.sizeof_quern_conv1d_args))
+	args.size = C.sizeof_quern_conv1d_args
 	args.flags = C.uint32_t(op.Flags)
 	args.stream = op.Stream
 	args.alignment = C.int32_t(op.Alignment)
@@ -2068,20 +2067,18 @@ func (op *Conv1d) args() C.quern_conv1d_args {
 	return args
 }
 
-func (op *Conv1d) run(context *C.quern_context, memory unsafe.Pointer, size uint64, failure *C.quern_error) C.int32_t {
-	args := op.args()
+func (op *Conv1d) run(context *C.quern_context, held *holder, memory unsafe.Pointer, size uint64, failure *C.quern_error) C.int32_t {
+	args := op.args(held)
 	args.workspace, args.workspace_size = memory, C.uint64_t(size)
-	return C.quern_conv1d(context, &args, failure)
+	return C.quern_conv1d(context, args, failure)
 }
 
-func (op *Conv1d) prepare(context *C.quern_context, failure *C.quern_error) C.int32_t {
-	args := op.args()
-	return C.quern_conv1d_prepare(context, &args, failure)
+func (op *Conv1d) prepare(context *C.quern_context, held *holder, failure *C.quern_error) C.int32_t {
+	return C.quern_conv1d_prepare(context, op.args(held), failure)
 }
 
-func (op *Conv1d) workspace(context *C.quern_context, size *C.uint64_t, failure *C.quern_error) C.int32_t {
-	args := op.args()
-	return C.quern_conv1d_workspace(context, &args, size, failure)
+func (op *Conv1d) workspace(context *C.quern_context, held *holder, size *C.uint64_t, failure *C.quern_error) C.int32_t {
+	return C.quern_conv1d_workspace(context, op.args(held), size, failure)
 }
 
 // Nms is quern_nms.
@@ -2100,9 +2097,9 @@ type Nms struct {
 	ScoreThreshold float32
 }
 
-func (op *Nms) args() C.quern_nms_args {
-	var args C.quern_nms_args
-	args.size = C.uint32_t(unsafe.Sizeof(args))
+func (op *Nms) args(held *holder) *C.quern_nms_args {
+	args := (*C.quern_nms_args)(held.allocate(C.sizeof_quern_nms_args))
+	args.size = C.sizeof_quern_nms_args
 	args.flags = C.uint32_t(op.Flags)
 	args.stream = op.Stream
 	args.alignment = C.int32_t(op.Alignment)
@@ -2118,18 +2115,16 @@ func (op *Nms) args() C.quern_nms_args {
 	return args
 }
 
-func (op *Nms) run(context *C.quern_context, memory unsafe.Pointer, size uint64, failure *C.quern_error) C.int32_t {
-	args := op.args()
+func (op *Nms) run(context *C.quern_context, held *holder, memory unsafe.Pointer, size uint64, failure *C.quern_error) C.int32_t {
+	args := op.args(held)
 	args.workspace, args.workspace_size = memory, C.uint64_t(size)
-	return C.quern_nms(context, &args, failure)
+	return C.quern_nms(context, args, failure)
 }
 
-func (op *Nms) prepare(context *C.quern_context, failure *C.quern_error) C.int32_t {
-	args := op.args()
-	return C.quern_nms_prepare(context, &args, failure)
+func (op *Nms) prepare(context *C.quern_context, held *holder, failure *C.quern_error) C.int32_t {
+	return C.quern_nms_prepare(context, op.args(held), failure)
 }
 
-func (op *Nms) workspace(context *C.quern_context, size *C.uint64_t, failure *C.quern_error) C.int32_t {
-	args := op.args()
-	return C.quern_nms_workspace(context, &args, size, failure)
+func (op *Nms) workspace(context *C.quern_context, held *holder, size *C.uint64_t, failure *C.quern_error) C.int32_t {
+	return C.quern_nms_workspace(context, op.args(held), size, failure)
 }

@@ -100,9 +100,9 @@ func (c *Context) Close() {
 
 // Op is a struct of this package with an op's arguments.
 type Op interface {
-	run(context *C.quern_context, memory unsafe.Pointer, size uint64, failure *C.quern_error) C.int32_t
-	prepare(context *C.quern_context, failure *C.quern_error) C.int32_t
-	workspace(context *C.quern_context, size *C.uint64_t, failure *C.quern_error) C.int32_t
+	run(context *C.quern_context, held *holder, memory unsafe.Pointer, size uint64, failure *C.quern_error) C.int32_t
+	prepare(context *C.quern_context, held *holder, failure *C.quern_error) C.int32_t
+	workspace(context *C.quern_context, held *holder, size *C.uint64_t, failure *C.quern_error) C.int32_t
 }
 
 // Run launches an op; on a GPU it returns once that is launched. The workspace is grown as the op asks, on `host`, and
@@ -113,31 +113,107 @@ func (c *Context) Run(op Op, workspace *Workspace) error {
 		return err
 	}
 	memory := workspace.reserve(size)
-	failure := newError()
-	status := op.run(c.handle, memory, size, failure)
-	runtime.KeepAlive(op)
-	runtime.KeepAlive(workspace)
-	runtime.KeepAlive(c)
-	return checked(status, failure)
+	return c.call(op, func(held *holder, failure *C.quern_error) C.int32_t {
+		status := op.run(c.handle, held, memory, size, failure)
+		runtime.KeepAlive(workspace)
+		return status
+	})
 }
 
 // Prepare readies every kernel that calls with the same dtypes, head counts and flags and no larger maxima can reach.
 func (c *Context) Prepare(op Op) error {
-	failure := newError()
-	status := op.prepare(c.handle, failure)
-	runtime.KeepAlive(op)
-	runtime.KeepAlive(c)
-	return checked(status, failure)
+	return c.call(op, func(held *holder, failure *C.quern_error) C.int32_t {
+		return op.prepare(c.handle, held, failure)
+	})
 }
 
 // Workspace says how many bytes of workspace an op needs.
 func (c *Context) Workspace(op Op) (uint64, error) {
 	var size C.uint64_t
+	err := c.call(op, func(held *holder, failure *C.quern_error) C.int32_t {
+		return op.workspace(c.handle, held, &size, failure)
+	})
+	return uint64(size), err
+}
+
+// call keeps what C reads alive until the call is over.
+func (c *Context) call(op Op, run func(held *holder, failure *C.quern_error) C.int32_t) error {
+	if c.handle == nil {
+		return &Error{Status: Invalid, Text: "context: is closed"}
+	}
+	var held holder
+	defer held.free()
 	failure := newError()
-	status := op.workspace(c.handle, &size, failure)
+	status := run(&held, failure)
 	runtime.KeepAlive(op)
 	runtime.KeepAlive(c)
-	return uint64(size), checked(status, failure)
+	return checked(status, failure)
+}
+
+// Expression is a formula that an op applies to each of its results. It lives as long as its context.
+type Expression struct {
+	made    *C.quern_expression
+	context *Context
+}
+
+func (e *Expression) raw() *C.quern_expression {
+	if e == nil {
+		return nil
+	}
+	return e.made
+}
+
+// Expression checks a formula, "silu(acc + col0) * row1". The same formula is the same kernel.
+func (c *Context) Expression(formula string) (*Expression, error) {
+	text := C.CString(formula)
+	defer C.free(unsafe.Pointer(text))
+	made := &Expression{context: c}
+	failure := newError()
+	status := C.quern_expression_create(c.handle, text, &made.made, failure)
+	if err := checked(status, failure); err != nil {
+		return nil, err
+	}
+	return made, nil
+}
+
+// holder has the C structs of one call, which may hold no pointers into Go's memory.
+type holder struct {
+	blocks []unsafe.Pointer
+}
+
+func (h *holder) allocate(bytes C.size_t) unsafe.Pointer {
+	made := C.calloc(1, bytes)
+	if made == nil {
+		panic(fmt.Sprintf("quern: no memory for %d bytes", bytes))
+	}
+	h.blocks = append(h.blocks, made)
+	return made
+}
+
+func (h *holder) tensors(list []*Tensor) **C.DLTensor {
+	if len(list) == 0 {
+		return nil
+	}
+	start := h.allocate(C.size_t(len(list)) * C.size_t(unsafe.Sizeof(uintptr(0))))
+	for i, tensor := range list {
+		unsafe.Slice((**C.DLTensor)(start), len(list))[i] = tensor.raw()
+	}
+	return (**C.DLTensor)(start)
+}
+
+func (h *holder) floats(list []float32) *C.float {
+	if len(list) == 0 {
+		return nil
+	}
+	start := h.allocate(C.size_t(4 * len(list)))
+	copy(unsafe.Slice((*float32)(start), len(list)), list)
+	return (*C.float)(start)
+}
+
+func (h *holder) free() {
+	for _, block := range h.blocks {
+		C.free(block)
+	}
 }
 
 // Version is the library's, "0.1.0".

@@ -1,5 +1,5 @@
-// One step of decoding on `host`: paged attention of two sequences, then a product with a weight. Keys of zeros weigh all
-// values alike and the values of key j are j, so that the right answer is known.
+// One step of decoding on `host`: paged attention of two sequences, then a product with a weight and a bias. Keys of
+// zeros weigh all values alike and the values of key j are j, so that the right answer is known.
 //   node decode_step.js      QUERN_ADDON: quern.node's path where it is not beside index.js
 // SPDX-License-Identifier: Apache-2.0
 'use strict';
@@ -35,14 +35,20 @@ context.attention({
   max_kv_len: MAX_PAGES * PAGE_SIZE,
 });
 const rows = quern.reshape(attended, [BATCH, WIDTH]);
-context.gemm({a: rows, b: weight, out});
+const bias = quern.of('f32', [COLUMNS], [...Array(COLUMNS).keys()]);
+context.gemm({a: rows, b: weight, bias, out});
 lengths.forEach((length, b) => {
   for (let n = 0; n < COLUMNS; ++n) {
-    const wanted = ((length - 1) / 2 + 5) * (n + 1);
+    const wanted = ((length - 1) / 2 + 5) * (n + 1) + n;
     const got = out.data[b * COLUMNS + n];
     assert(Math.abs(got - wanted) <= 1e-3 * wanted, `out[${b}][${n}] is ${got}, it should be ${wanted}`);
   }
 });
+
+// A formula of one's own, over columns and a number: the same sums, twice.
+const doubled = quern.zeros('f32', out.shape);
+context.gemm({a: rows, b: weight, out: doubled, expression: '(acc + col0) * scalar0', operands: [bias], scalars: [2]});
+doubled.data.forEach((got, i) => assert(Math.abs(got - 2 * out.data[i]) <= 1e-3 * got, `${got} is not twice`));
 
 // The error path: an exception with the library's own text. Shapes beyond their array are refused before.
 const narrow = quern.reshape(weight, [COLUMNS, 32]);

@@ -212,8 +212,7 @@ bool Frame::choose_stream() {
 bool Frame::find_workspace(PyObject* const* values, Py_ssize_t count) {
   if (own_workspace_) return true;
   std::uint64_t bytes = 0;
-  quern_error error;
-  error.size = sizeof error;
+  quern_error error = blank();
   const std::int32_t status = op_.workspace(launcher_.context, parts_[0].data(), &bytes, &error);
   if (status != QUERN_OK) {
     raise(status, error.native, error.text);

@@ -2,6 +2,7 @@
 #include "bindings/python/fast/launcher.h"
 
 #include <cstddef>
+#include <cstring>
 #include <new>
 #include <vector>
 
@@ -66,6 +67,14 @@ PyObject* close(PyObject* object, PyObject*) {
   Py_RETURN_NONE;
 }
 
+// forget(): a workspace that this thread used may be half-written.
+PyObject* forget(PyObject* object, PyObject*) {
+  for (Workspace& kept : *self_of(object).workspaces) {
+    if (kept.thread == PyThread_get_thread_ident()) kept = Workspace();
+  }
+  Py_RETURN_NONE;
+}
+
 // Launcher(handle, (device type, ordinal), weak reference to the Context, take, drop)
 PyObject* make(PyTypeObject* type, PyObject* arguments, PyObject*) {
   unsigned long long handle = 0;
@@ -108,6 +117,7 @@ PyMethodDef kMethods[] = {
      "call(op, **arguments): launches the op of this name"},
     {"bind", bind, METH_VARARGS,
      "bind(op, args, keep, result, exchange): a call that is ready to be launched again and again"},
+    {"forget", forget, METH_NOARGS, "forget(): the workspaces of this thread are given up"},
     {"close", close, METH_NOARGS, "close(): the context is no more"},
     {nullptr, nullptr, 0, nullptr}};
 PyType_Slot kSlots[] = {{Py_tp_new, reinterpret_cast<void*>(make)},
@@ -132,14 +142,23 @@ const Op* find_op(PyObject* name) {
 }
 
 PyObject* raise(std::int32_t status, std::int64_t native, const char* text) {
-  const Owned error(PyObject_CallFunction(package().error, "iLs", status, static_cast<long long>(native), text));
+  Owned said(PyUnicode_DecodeUTF8(text, static_cast<Py_ssize_t>(std::strlen(text)), "replace"));
+  if (!said) return nullptr;
+  const Owned error(PyObject_CallFunction(package().error, "iLO", status, static_cast<long long>(native), said.get()));
   if (error) PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(error.get())), error.get());
   return nullptr;
 }
 
-bool launch(OpCall call, quern_context* context, const void* args, std::int32_t* status) {
+quern_error blank() {
   quern_error error;
   error.size = sizeof error;
+  error.native = 0;
+  error.text[0] = '\0';
+  return error;
+}
+
+bool launch(OpCall call, quern_context* context, const void* args, std::int32_t* status) {
+  quern_error error = blank();
   PyThreadState* const thread = PyEval_SaveThread();
   *status = call(context, args, &error);
   PyEval_RestoreThread(thread);

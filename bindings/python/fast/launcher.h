@@ -62,6 +62,8 @@ bool add_launcher(PyObject* module);
 // The module's set_up(ops, functions): see module.cpp.
 PyObject* set_up(PyObject* module, PyObject* arguments);
 
+// One that a call can write to; its text alone is 4 KiB, which nothing clears.
+quern_error blank();
 // Launches without the GIL; false with the exception of what the call returned.
 bool launch(OpCall call, quern_context* context, const void* args, std::int32_t* status);
 // Sets the exception of a status; NULL.

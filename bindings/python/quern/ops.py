@@ -35,6 +35,7 @@ class Ops:
     _open: Callable[[], Any]
     _device: tuple[int, int]
     _workspaces: Workspaces
+    _launcher: Any  # the compiled module's, or None
 
     def __init_subclass__(cls, **more: Any) -> None:
         super().__init_subclass__(**more)
@@ -60,6 +61,8 @@ class Ops:
         except Exception:
             if workspace is None:
                 self._workspaces.drop(launch.stream)
+                if self._launcher is not None:
+                    self._launcher.forget()
             raise
 
     def prepare(self, op: str, **arguments: Any) -> None:

@@ -1,5 +1,5 @@
-// One step of decoding on `host`: paged attention of two sequences, then a product with a weight. Keys of zeros weigh all
-// values alike and the values of key j are j, so that the right answer is known.
+// One step of decoding on `host`: paged attention of two sequences, then a product with a weight and a bias. Keys of
+// zeros weigh all values alike and the values of key j are j, so that the right answer is known.
 // SPDX-License-Identifier: Apache-2.0
 package main
 
@@ -54,15 +54,37 @@ func decode(context *quern.Context) error {
 		return err
 	}
 	rows := attended.Reshape(batch, width)
-	if err := context.Run(&quern.Gemm{A: rows, B: weight, Out: out}, &workspace); err != nil {
+	bias, biases := quern.New[float32](columns)
+	for n := range biases {
+		biases[n] = float32(n)
+	}
+	err = context.Run(&quern.Gemm{A: rows, B: weight, Out: out, Epilogue: &quern.Epilogue{Bias: bias}}, &workspace)
+	if err != nil {
 		return err
 	}
 	for b, length := range lengths {
 		for n := 0; n < columns; n++ {
-			got, wanted := float64(sums[b*columns+n]), (float64(length-1)/2+5)*float64(n+1)
+			got, wanted := float64(sums[b*columns+n]), (float64(length-1)/2+5)*float64(n+1)+float64(n)
 			if !(math.Abs(got-wanted) <= 1e-3*wanted) {
 				return fmt.Errorf("out[%d][%d] is %f, it should be %f", b, n, got, wanted)
 			}
+		}
+	}
+
+	// A formula of one's own, over columns and a number: the same sums, twice.
+	twice, err := context.Expression("(acc + col0) * scalar0")
+	if err != nil {
+		return err
+	}
+	doubled, doubles := quern.New[float32](batch, columns)
+	epilogue := quern.Epilogue{Expression: twice, Operands: []*quern.Tensor{bias}, Scalars: []float32{2}}
+	err = context.Run(&quern.Gemm{A: rows, B: weight, Out: doubled, Epilogue: &epilogue}, &workspace)
+	if err != nil {
+		return err
+	}
+	for i, got := range doubles {
+		if !(math.Abs(float64(got-2*sums[i])) <= 1e-3*float64(got)) {
+			return fmt.Errorf("doubled[%d] is %f, it should be twice %f", i, got, sums[i])
 		}
 	}
 

@@ -1998,7 +1998,7 @@ extern "C" {
     pub fn quern_doctor(a0: *mut quern_context, a1: *mut *mut quern_list, a2: *mut quern_error) -> i32;
     pub fn quern_failures(a0: *mut quern_context, a1: *mut *mut quern_list, a2: *mut quern_error) -> i32;
     pub fn quern_list_finding(a0: *const quern_list, a1: u64, a2: *mut quern_finding) -> i32;
-    pub fn quern_expression_create(a0: *mut quern_context, a1: *const c_char, a2: *const *const quern_expression, a3: *mut quern_error) -> i32;
+    pub fn quern_expression_create(a0: *mut quern_context, a1: *const c_char, a2: *mut *const quern_expression, a3: *mut quern_error) -> i32;
     pub fn quern_attention_workspace(a0: *mut quern_context, a1: *const quern_attention_args, a2: *mut u64, a3: *mut quern_error) -> i32;
     pub fn quern_attention_prepare(a0: *mut quern_context, a1: *const quern_attention_args, a2: *mut quern_error) -> i32;
     pub fn quern_attention(a0: *mut quern_context, a1: *const quern_attention_args, a2: *mut quern_error) -> i32;

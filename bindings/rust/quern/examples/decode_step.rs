@@ -1,7 +1,7 @@
-//! One step of decoding on `host`: paged attention of two sequences, then a product with a weight. Keys of zeros weigh
-//! all values alike and the values of key j are j, so that the right answer is known.
+//! One step of decoding on `host`: paged attention of two sequences, then a product with a weight and a bias. Keys of
+//! zeros weigh all values alike and the values of key j are j, so that the right answer is known.
 // SPDX-License-Identifier: Apache-2.0
-use quern::ops::{Attention, Gemm};
+use quern::ops::{Attention, Epilogue, Gemm};
 use quern::{sys, Bf16, Context, Device, Op, Status, Tensor, TensorMut, Workspace};
 
 const BATCH: usize = 2;
@@ -49,18 +49,32 @@ fn main() -> quern::Result<()> {
         .run(&context, &mut workspace)?;
 
     let rows = Tensor::new(&attended, &[BATCH as i64, WIDTH as i64]);
+    let bias: Vec<f32> = (0..COLUMNS).map(|n| n as f32).collect();
     Gemm::new()
         .a(&rows)
         .b(&Tensor::new(&weight, &[COLUMNS as i64, WIDTH as i64]))
+        .epilogue(&Epilogue::new().bias(&Tensor::new(&bias, &[COLUMNS as i64])))
         .out(&mut TensorMut::new(&mut out, &[BATCH as i64, COLUMNS as i64]))
         .run(&context, &mut workspace)?;
     for (b, &length) in lengths.iter().enumerate() {
         for n in 0..COLUMNS {
-            let wanted = ((length - 1) as f32 / 2.0 + 5.0) * (n + 1) as f32;
+            let wanted = ((length - 1) as f32 / 2.0 + 5.0) * (n + 1) as f32 + n as f32;
             let got = out[b * COLUMNS + n];
             assert!((got - wanted).abs() <= 1e-3 * wanted, "out[{b}][{n}] is {got}, it should be {wanted}");
         }
     }
+
+    // A formula of one's own, over columns and a number: the same sums, twice.
+    let twice = context.expression("(acc + col0) * scalar0")?;
+    let mut doubled = vec![0f32; BATCH * COLUMNS];
+    let columns = Tensor::new(&bias, &[COLUMNS as i64]);
+    Gemm::new()
+        .a(&rows)
+        .b(&Tensor::new(&weight, &[COLUMNS as i64, WIDTH as i64]))
+        .epilogue(&Epilogue::new().expression(twice).operands(&[&columns]).scalars(&[2.0]))
+        .out(&mut TensorMut::new(&mut doubled, &[BATCH as i64, COLUMNS as i64]))
+        .run(&context, &mut workspace)?;
+    assert!(doubled.iter().zip(&out).all(|(two, one)| (two - 2.0 * one).abs() <= 1e-3 * two.abs()));
 
     // The error path: what is wrong comes back as a value, with its text; nothing has run.
     let refused = Gemm::new()

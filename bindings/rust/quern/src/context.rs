@@ -1,6 +1,6 @@
 //! Contexts and how they are opened.
 // SPDX-License-Identifier: Apache-2.0
-use crate::{error::checked, Error, Result, Status};
+use crate::{error::checked, op::Expression, Error, Result, Status};
 use quern_sys as sys;
 use std::ffi::{CStr, CString};
 use std::os::raw::c_char;
@@ -132,14 +132,7 @@ impl Context {
             Device::Cuda(ordinal) => (sys::kDLCUDA, ordinal),
             Device::Rocm(ordinal) => (sys::kDLROCM, ordinal),
         };
-        Builder {
-            options,
-            target: None,
-            cache_path: None,
-            bundles: Vec::new(),
-            search_dirs: Vec::new(),
-            invalid: None,
-        }
+        Builder { options, target: None, cache_path: None, bundles: Vec::new(), search_dirs: Vec::new(), invalid: None }
     }
     pub fn open(device: Device) -> Result<Self> {
         Self::builder(device).open()
@@ -156,6 +149,17 @@ impl Context {
         // SAFETY: the context is open.
         checked(|error| unsafe { sys::quern_get_stats(self.made, &mut stats, error) })?;
         Ok(stats)
+    }
+
+    /// A formula that an op applies to each of its results, "silu(acc + col0) * row1": checked, and the same formula the
+    /// same kernel.
+    pub fn expression(&self, text: &str) -> Result<Expression<'_>> {
+        let invalid = |_| Error { status: Status::Invalid, native: 0, text: "expression: a NUL was given".into() };
+        let text = CString::new(text).map_err(invalid)?;
+        let mut made = std::ptr::null();
+        // SAFETY: the context is open, and the text is ended by a NUL.
+        checked(|error| unsafe { sys::quern_expression_create(self.made, text.as_ptr(), &mut made, error) })?;
+        Ok(Expression { made, borrowed: std::marker::PhantomData })
     }
 
     /// For calls of quern-sys.

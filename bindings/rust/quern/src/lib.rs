@@ -12,6 +12,6 @@ mod tensor;
 
 pub use context::{version, Builder, Context, Device, Miss};
 pub use error::{Error, Result, Status};
-pub use op::{Op, Workspace};
+pub use op::{Expression, Op, Workspace};
 pub use quern_sys as sys;
 pub use tensor::{Bf16, Element, Tensor, TensorMut, E4m3, E5m2, F16};

@@ -5,6 +5,37 @@ use crate::{error::checked, Context, Result};
 use quern_sys as sys;
 use std::ffi::c_void;
 
+/// A formula of [`Context::expression`].
+#[derive(Clone, Copy)]
+pub struct Expression<'a> {
+    pub(crate) made: *const sys::quern_expression,
+    pub(crate) borrowed: std::marker::PhantomData<&'a Context>,
+}
+
+impl Expression<'_> {
+    pub(crate) fn raw(self) -> *const sys::quern_expression {
+        self.made
+    }
+}
+
+/// The lists that a builder's struct points to.
+#[derive(Default)]
+pub(crate) struct Kept {
+    tensors: Vec<Vec<*const sys::DLTensor>>,
+    floats: Vec<Vec<f32>>,
+}
+
+impl Kept {
+    pub(crate) fn tensors(&mut self, list: impl Iterator<Item = *const sys::DLTensor>) -> *const *const sys::DLTensor {
+        self.tensors.push(list.collect());
+        self.tensors.last().map_or(std::ptr::null(), |list| list.as_ptr())
+    }
+    pub(crate) fn floats(&mut self, list: &[f32]) -> *const f32 {
+        self.floats.push(list.to_vec());
+        self.floats.last().map_or(std::ptr::null(), |list| list.as_ptr())
+    }
+}
+
 pub type Run<Args> = unsafe extern "C" fn(*mut sys::quern_context, *const Args, *mut sys::quern_error) -> i32;
 pub type WorkspaceSize<Args> =
     unsafe extern "C" fn(*mut sys::quern_context, *const Args, *mut u64, *mut sys::quern_error) -> i32;
@@ -80,6 +111,10 @@ impl Workspace {
         if self.lines.len() < lines {
             self.lines = vec![Line([0; 256]); lines];
         }
-        if bytes == 0 { std::ptr::null_mut() } else { self.lines.as_mut_ptr().cast() }
+        if bytes == 0 {
+            std::ptr::null_mut()
+        } else {
+            self.lines.as_mut_ptr().cast()
+        }
     }
 }

@@ -1,9 +1,126 @@
 //! The ops, each a builder of its arguments, which are the fields of `quern_OP_args` in quern.h.
 //! Made of quern.h, where they are documented, by ./dev generate.
 // SPDX-License-Identifier: Apache-2.0
-use crate::op::{Op, Tensor, TensorMut};
-use std::marker::PhantomData;
+use crate::op::{Expression, Kept, Op, Tensor, TensorMut};
 use quern_sys as sys;
+use std::marker::PhantomData;
+
+/// `quern_epilogue`.
+#[must_use]
+pub struct Epilogue<'a> {
+    args: sys::quern_epilogue,
+    kept: Kept,
+    borrowed: PhantomData<&'a mut ()>,
+}
+
+impl<'a> Epilogue<'a> {
+    #[allow(clippy::new_without_default)]
+    pub fn new() -> Self {
+        Self { args: Default::default(), kept: Kept::default(), borrowed: PhantomData }
+    }
+    pub fn flags(mut self, value: u32) -> Self {
+        self.args.flags = value;
+        self
+    }
+    pub fn activation(mut self, value: i32) -> Self {
+        self.args.activation = value;
+        self
+    }
+    pub fn bias(mut self, value: &'a Tensor<'_>) -> Self {
+        self.args.bias = value.raw();
+        self
+    }
+    pub fn c(mut self, value: &'a Tensor<'_>) -> Self {
+        self.args.c = value.raw();
+        self
+    }
+    pub fn expression(mut self, value: Expression<'a>) -> Self {
+        self.args.expression = value.raw();
+        self
+    }
+    pub fn operands(mut self, value: &[&'a Tensor<'_>]) -> Self {
+        self.args.operand_count = value.len() as u32;
+        self.args.operands = self.kept.tensors(value.iter().map(|one| one.raw()));
+        self
+    }
+    pub fn scalars(mut self, value: &[f32]) -> Self {
+        self.args.scalar_count = value.len() as u32;
+        self.args.scalars = self.kept.floats(value);
+        self
+    }
+    pub fn out_scale(mut self, value: &'a mut TensorMut<'_>) -> Self {
+        self.args.out_scale = value.raw();
+        self
+    }
+    fn raw(&self) -> *const sys::quern_epilogue {
+        &self.args
+    }
+}
+
+/// `quern_rope_options`.
+#[must_use]
+pub struct RopeOptions<'a> {
+    args: sys::quern_rope_options,
+    borrowed: PhantomData<&'a mut ()>,
+}
+
+impl<'a> RopeOptions<'a> {
+    #[allow(clippy::new_without_default)]
+    pub fn new() -> Self {
+        Self { args: Default::default(), borrowed: PhantomData }
+    }
+    pub fn flags(mut self, value: u32) -> Self {
+        self.args.flags = value;
+        self
+    }
+    pub fn scaling(mut self, value: i32) -> Self {
+        self.args.scaling = value;
+        self
+    }
+    pub fn rotary_dim(mut self, value: i32) -> Self {
+        self.args.rotary_dim = value;
+        self
+    }
+    pub fn theta(mut self, value: f64) -> Self {
+        self.args.theta = value;
+        self
+    }
+    pub fn factor(mut self, value: f64) -> Self {
+        self.args.factor = value;
+        self
+    }
+    pub fn attention_factor(mut self, value: f64) -> Self {
+        self.args.attention_factor = value;
+        self
+    }
+    pub fn low_freq_factor(mut self, value: f64) -> Self {
+        self.args.low_freq_factor = value;
+        self
+    }
+    pub fn high_freq_factor(mut self, value: f64) -> Self {
+        self.args.high_freq_factor = value;
+        self
+    }
+    pub fn beta_fast(mut self, value: f64) -> Self {
+        self.args.beta_fast = value;
+        self
+    }
+    pub fn beta_slow(mut self, value: f64) -> Self {
+        self.args.beta_slow = value;
+        self
+    }
+    pub fn original_positions(mut self, value: i32) -> Self {
+        self.args.original_positions = value;
+        self
+    }
+    pub fn table(mut self, value: &'a Tensor<'_>) -> Self {
+        self.args.table = value.raw();
+        self
+    }
+    fn raw(&self) -> *const sys::quern_rope_options {
+        &self.args
+    }
+}
 
 /// `quern_attention`.
 #[must_use]
@@ -15,7 +132,7 @@ pub struct Attention<'a> {
 impl<'a> Attention<'a> {
     #[allow(clippy::new_without_default)]
     pub fn new() -> Self {
-        Self { args: sys::quern_attention_args::default(), borrowed: PhantomData }
+        Self { args: Default::default(), borrowed: PhantomData }
     }
     pub fn flags(mut self, value: u32) -> Self {
         self.args.flags = value;
@@ -35,56 +152,56 @@ impl<'a> Attention<'a> {
         self.args.max_sms = value;
         self
     }
-    pub fn q(mut self, tensor: &'a Tensor<'_>) -> Self {
-        self.args.q = tensor.raw();
+    pub fn q(mut self, value: &'a Tensor<'_>) -> Self {
+        self.args.q = value.raw();
         self
     }
-    pub fn k(mut self, tensor: &'a Tensor<'_>) -> Self {
-        self.args.k = tensor.raw();
+    pub fn k(mut self, value: &'a Tensor<'_>) -> Self {
+        self.args.k = value.raw();
         self
     }
-    pub fn v(mut self, tensor: &'a Tensor<'_>) -> Self {
-        self.args.v = tensor.raw();
+    pub fn v(mut self, value: &'a Tensor<'_>) -> Self {
+        self.args.v = value.raw();
         self
     }
-    pub fn out(mut self, tensor: &'a mut TensorMut<'_>) -> Self {
-        self.args.out = tensor.raw();
+    pub fn out(mut self, value: &'a mut TensorMut<'_>) -> Self {
+        self.args.out = value.raw();
         self
     }
-    pub fn lse(mut self, tensor: &'a mut TensorMut<'_>) -> Self {
-        self.args.lse = tensor.raw();
+    pub fn lse(mut self, value: &'a mut TensorMut<'_>) -> Self {
+        self.args.lse = value.raw();
         self
     }
-    pub fn lengths(mut self, tensor: &'a Tensor<'_>) -> Self {
-        self.args.lengths = tensor.raw();
+    pub fn lengths(mut self, value: &'a Tensor<'_>) -> Self {
+        self.args.lengths = value.raw();
         self
     }
-    pub fn cu_q(mut self, tensor: &'a Tensor<'_>) -> Self {
-        self.args.cu_q = tensor.raw();
+    pub fn cu_q(mut self, value: &'a Tensor<'_>) -> Self {
+        self.args.cu_q = value.raw();
         self
     }
-    pub fn page_table(mut self, tensor: &'a Tensor<'_>) -> Self {
-        self.args.page_table = tensor.raw();
+    pub fn page_table(mut self, value: &'a Tensor<'_>) -> Self {
+        self.args.page_table = value.raw();
         self
     }
-    pub fn page_indptr(mut self, tensor: &'a Tensor<'_>) -> Self {
-        self.args.page_indptr = tensor.raw();
+    pub fn page_indptr(mut self, value: &'a Tensor<'_>) -> Self {
+        self.args.page_indptr = value.raw();
         self
     }
-    pub fn page_indices(mut self, tensor: &'a Tensor<'_>) -> Self {
-        self.args.page_indices = tensor.raw();
+    pub fn page_indices(mut self, value: &'a Tensor<'_>) -> Self {
+        self.args.page_indices = value.raw();
         self
     }
-    pub fn cu_kv(mut self, tensor: &'a Tensor<'_>) -> Self {
-        self.args.cu_kv = tensor.raw();
+    pub fn cu_kv(mut self, value: &'a Tensor<'_>) -> Self {
+        self.args.cu_kv = value.raw();
         self
     }
-    pub fn alibi_slopes(mut self, tensor: &'a Tensor<'_>) -> Self {
-        self.args.alibi_slopes = tensor.raw();
+    pub fn alibi_slopes(mut self, value: &'a Tensor<'_>) -> Self {
+        self.args.alibi_slopes = value.raw();
         self
     }
-    pub fn sinks(mut self, tensor: &'a Tensor<'_>) -> Self {
-        self.args.sinks = tensor.raw();
+    pub fn sinks(mut self, value: &'a Tensor<'_>) -> Self {
+        self.args.sinks = value.raw();
         self
     }
     pub fn max_q_len(mut self, value: i32) -> Self {
@@ -111,28 +228,28 @@ impl<'a> Attention<'a> {
         self.args.logit_cap = value;
         self
     }
-    pub fn q_scale(mut self, tensor: &'a Tensor<'_>) -> Self {
-        self.args.q_scale = tensor.raw();
+    pub fn q_scale(mut self, value: &'a Tensor<'_>) -> Self {
+        self.args.q_scale = value.raw();
         self
     }
-    pub fn k_scale(mut self, tensor: &'a Tensor<'_>) -> Self {
-        self.args.k_scale = tensor.raw();
+    pub fn k_scale(mut self, value: &'a Tensor<'_>) -> Self {
+        self.args.k_scale = value.raw();
         self
     }
-    pub fn v_scale(mut self, tensor: &'a Tensor<'_>) -> Self {
-        self.args.v_scale = tensor.raw();
+    pub fn v_scale(mut self, value: &'a Tensor<'_>) -> Self {
+        self.args.v_scale = value.raw();
         self
     }
-    pub fn mask(mut self, tensor: &'a Tensor<'_>) -> Self {
-        self.args.mask = tensor.raw();
+    pub fn mask(mut self, value: &'a Tensor<'_>) -> Self {
+        self.args.mask = value.raw();
         self
     }
-    pub fn mask_indptr(mut self, tensor: &'a Tensor<'_>) -> Self {
-        self.args.mask_indptr = tensor.raw();
+    pub fn mask_indptr(mut self, value: &'a Tensor<'_>) -> Self {
+        self.args.mask_indptr = value.raw();
         self
     }
-    pub fn mask_keys(mut self, tensor: &'a Tensor<'_>) -> Self {
-        self.args.mask_keys = tensor.raw();
+    pub fn mask_keys(mut self, value: &'a Tensor<'_>) -> Self {
+        self.args.mask_keys = value.raw();
         self
     }
     pub fn q_type(mut self, value: i32) -> Self {
@@ -170,7 +287,7 @@ pub struct MergeState<'a> {
 impl<'a> MergeState<'a> {
     #[allow(clippy::new_without_default)]
     pub fn new() -> Self {
-        Self { args: sys::quern_merge_state_args::default(), borrowed: PhantomData }
+        Self { args: Default::default(), borrowed: PhantomData }
     }
     pub fn flags(mut self, value: u32) -> Self {
         self.args.flags = value;
@@ -190,28 +307,28 @@ impl<'a> MergeState<'a> {
         self.args.max_sms = value;
         self
     }
-    pub fn out_a(mut self, tensor: &'a Tensor<'_>) -> Self {
-        self.args.out_a = tensor.raw();
+    pub fn out_a(mut self, value: &'a Tensor<'_>) -> Self {
+        self.args.out_a = value.raw();
         self
     }
-    pub fn lse_a(mut self, tensor: &'a Tensor<'_>) -> Self {
-        self.args.lse_a = tensor.raw();
+    pub fn lse_a(mut self, value: &'a Tensor<'_>) -> Self {
+        self.args.lse_a = value.raw();
         self
     }
-    pub fn out_b(mut self, tensor: &'a Tensor<'_>) -> Self {
-        self.args.out_b = tensor.raw();
+    pub fn out_b(mut self, value: &'a Tensor<'_>) -> Self {
+        self.args.out_b = value.raw();
         self
     }
-    pub fn lse_b(mut self, tensor: &'a Tensor<'_>) -> Self {
-        self.args.lse_b = tensor.raw();
+    pub fn lse_b(mut self, value: &'a Tensor<'_>) -> Self {
+        self.args.lse_b = value.raw();
         self
     }
-    pub fn out(mut self, tensor: &'a mut TensorMut<'_>) -> Self {
-        self.args.out = tensor.raw();
+    pub fn out(mut self, value: &'a mut TensorMut<'_>) -> Self {
+        self.args.out = value.raw();
         self
     }
-    pub fn lse(mut self, tensor: &'a mut TensorMut<'_>) -> Self {
-        self.args.lse = tensor.raw();
+    pub fn lse(mut self, value: &'a mut TensorMut<'_>) -> Self {
+        self.args.lse = value.raw();
         self
     }
 }
@@ -241,7 +358,7 @@ pub struct Fp8Gemm<'a> {
 impl<'a> Fp8Gemm<'a> {
     #[allow(clippy::new_without_default)]
     pub fn new() -> Self {
-        Self { args: sys::quern_fp8_gemm_args::default(), borrowed: PhantomData }
+        Self { args: Default::default(), borrowed: PhantomData }
     }
     pub fn flags(mut self, value: u32) -> Self {
         self.args.flags = value;
@@ -261,30 +378,28 @@ impl<'a> Fp8Gemm<'a> {
         self.args.max_sms = value;
         self
     }
-    pub fn a(mut self, tensor: &'a Tensor<'_>) -> Self {
-        self.args.a = tensor.raw();
+    pub fn a(mut self, value: &'a Tensor<'_>) -> Self {
+        self.args.a = value.raw();
         self
     }
-    pub fn b(mut self, tensor: &'a Tensor<'_>) -> Self {
-        self.args.b = tensor.raw();
+    pub fn b(mut self, value: &'a Tensor<'_>) -> Self {
+        self.args.b = value.raw();
         self
     }
-    pub fn scale_a(mut self, tensor: &'a Tensor<'_>) -> Self {
-        self.args.scale_a = tensor.raw();
+    pub fn scale_a(mut self, value: &'a Tensor<'_>) -> Self {
+        self.args.scale_a = value.raw();
         self
     }
-    pub fn scale_b(mut self, tensor: &'a Tensor<'_>) -> Self {
-        self.args.scale_b = tensor.raw();
+    pub fn scale_b(mut self, value: &'a Tensor<'_>) -> Self {
+        self.args.scale_b = value.raw();
         self
     }
-    pub fn out(mut self, tensor: &'a mut TensorMut<'_>) -> Self {
-        self.args.out = tensor.raw();
+    pub fn out(mut self, value: &'a mut TensorMut<'_>) -> Self {
+        self.args.out = value.raw();
         self
     }
-    /// # Safety
-    /// What it points to is as quern.h says, until the call is over.
-    pub unsafe fn epilogue(mut self, value: *const sys::quern_epilogue) -> Self {
-        self.args.epilogue = value;
+    pub fn epilogue(mut self, value: &'a Epilogue<'_>) -> Self {
+        self.args.epilogue = value.raw();
         self
     }
     pub fn a_type(mut self, value: i32) -> Self {
@@ -322,7 +437,7 @@ pub struct GroupedFp8Gemm<'a> {
 impl<'a> GroupedFp8Gemm<'a> {
     #[allow(clippy::new_without_default)]
     pub fn new() -> Self {
-        Self { args: sys::quern_grouped_fp8_gemm_args::default(), borrowed: PhantomData }
+        Self { args: Default::default(), borrowed: PhantomData }
     }
     pub fn flags(mut self, value: u32) -> Self {
         self.args.flags = value;
@@ -342,46 +457,44 @@ impl<'a> GroupedFp8Gemm<'a> {
         self.args.max_sms = value;
         self
     }
-    pub fn a(mut self, tensor: &'a Tensor<'_>) -> Self {
-        self.args.a = tensor.raw();
+    pub fn a(mut self, value: &'a Tensor<'_>) -> Self {
+        self.args.a = value.raw();
         self
     }
-    pub fn b(mut self, tensor: &'a Tensor<'_>) -> Self {
-        self.args.b = tensor.raw();
+    pub fn b(mut self, value: &'a Tensor<'_>) -> Self {
+        self.args.b = value.raw();
         self
     }
-    pub fn scale_a(mut self, tensor: &'a Tensor<'_>) -> Self {
-        self.args.scale_a = tensor.raw();
+    pub fn scale_a(mut self, value: &'a Tensor<'_>) -> Self {
+        self.args.scale_a = value.raw();
         self
     }
-    pub fn scale_b(mut self, tensor: &'a Tensor<'_>) -> Self {
-        self.args.scale_b = tensor.raw();
+    pub fn scale_b(mut self, value: &'a Tensor<'_>) -> Self {
+        self.args.scale_b = value.raw();
         self
     }
-    pub fn out(mut self, tensor: &'a mut TensorMut<'_>) -> Self {
-        self.args.out = tensor.raw();
+    pub fn out(mut self, value: &'a mut TensorMut<'_>) -> Self {
+        self.args.out = value.raw();
         self
     }
-    pub fn offsets(mut self, tensor: &'a Tensor<'_>) -> Self {
-        self.args.offsets = tensor.raw();
+    pub fn offsets(mut self, value: &'a Tensor<'_>) -> Self {
+        self.args.offsets = value.raw();
         self
     }
-    pub fn counts(mut self, tensor: &'a Tensor<'_>) -> Self {
-        self.args.counts = tensor.raw();
+    pub fn counts(mut self, value: &'a Tensor<'_>) -> Self {
+        self.args.counts = value.raw();
         self
     }
-    pub fn indices(mut self, tensor: &'a Tensor<'_>) -> Self {
-        self.args.indices = tensor.raw();
+    pub fn indices(mut self, value: &'a Tensor<'_>) -> Self {
+        self.args.indices = value.raw();
         self
     }
-    pub fn status(mut self, tensor: &'a mut TensorMut<'_>) -> Self {
-        self.args.status = tensor.raw();
+    pub fn status(mut self, value: &'a mut TensorMut<'_>) -> Self {
+        self.args.status = value.raw();
         self
     }
-    /// # Safety
-    /// What it points to is as quern.h says, until the call is over.
-    pub unsafe fn epilogue(mut self, value: *const sys::quern_epilogue) -> Self {
-        self.args.epilogue = value;
+    pub fn epilogue(mut self, value: &'a Epilogue<'_>) -> Self {
+        self.args.epilogue = value.raw();
         self
     }
     pub fn a_type(mut self, value: i32) -> Self {
@@ -419,7 +532,7 @@ pub struct Gemm<'a> {
 impl<'a> Gemm<'a> {
     #[allow(clippy::new_without_default)]
     pub fn new() -> Self {
-        Self { args: sys::quern_gemm_args::default(), borrowed: PhantomData }
+        Self { args: Default::default(), borrowed: PhantomData }
     }
     pub fn flags(mut self, value: u32) -> Self {
         self.args.flags = value;
@@ -439,22 +552,20 @@ impl<'a> Gemm<'a> {
         self.args.max_sms = value;
         self
     }
-    pub fn a(mut self, tensor: &'a Tensor<'_>) -> Self {
-        self.args.a = tensor.raw();
+    pub fn a(mut self, value: &'a Tensor<'_>) -> Self {
+        self.args.a = value.raw();
         self
     }
-    pub fn b(mut self, tensor: &'a Tensor<'_>) -> Self {
-        self.args.b = tensor.raw();
+    pub fn b(mut self, value: &'a Tensor<'_>) -> Self {
+        self.args.b = value.raw();
         self
     }
-    pub fn out(mut self, tensor: &'a mut TensorMut<'_>) -> Self {
-        self.args.out = tensor.raw();
+    pub fn out(mut self, value: &'a mut TensorMut<'_>) -> Self {
+        self.args.out = value.raw();
         self
     }
-    /// # Safety
-    /// What it points to is as quern.h says, until the call is over.
-    pub unsafe fn epilogue(mut self, value: *const sys::quern_epilogue) -> Self {
-        self.args.epilogue = value;
+    pub fn epilogue(mut self, value: &'a Epilogue<'_>) -> Self {
+        self.args.epilogue = value.raw();
         self
     }
 }
@@ -484,7 +595,7 @@ pub struct Quantize<'a> {
 impl<'a> Quantize<'a> {
     #[allow(clippy::new_without_default)]
     pub fn new() -> Self {
-        Self { args: sys::quern_quantize_args::default(), borrowed: PhantomData }
+        Self { args: Default::default(), borrowed: PhantomData }
     }
     pub fn flags(mut self, value: u32) -> Self {
         self.args.flags = value;
@@ -504,36 +615,36 @@ impl<'a> Quantize<'a> {
         self.args.max_sms = value;
         self
     }
-    pub fn x(mut self, tensor: &'a Tensor<'_>) -> Self {
-        self.args.x = tensor.raw();
+    pub fn x(mut self, value: &'a Tensor<'_>) -> Self {
+        self.args.x = value.raw();
         self
     }
-    pub fn out(mut self, tensor: &'a mut TensorMut<'_>) -> Self {
-        self.args.out = tensor.raw();
+    pub fn out(mut self, value: &'a mut TensorMut<'_>) -> Self {
+        self.args.out = value.raw();
         self
     }
-    pub fn scale(mut self, tensor: &'a mut TensorMut<'_>) -> Self {
-        self.args.scale = tensor.raw();
+    pub fn scale(mut self, value: &'a mut TensorMut<'_>) -> Self {
+        self.args.scale = value.raw();
         self
     }
-    pub fn residual(mut self, tensor: &'a Tensor<'_>) -> Self {
-        self.args.residual = tensor.raw();
+    pub fn residual(mut self, value: &'a Tensor<'_>) -> Self {
+        self.args.residual = value.raw();
         self
     }
-    pub fn residual_out(mut self, tensor: &'a mut TensorMut<'_>) -> Self {
-        self.args.residual_out = tensor.raw();
+    pub fn residual_out(mut self, value: &'a mut TensorMut<'_>) -> Self {
+        self.args.residual_out = value.raw();
         self
     }
-    pub fn weight(mut self, tensor: &'a Tensor<'_>) -> Self {
-        self.args.weight = tensor.raw();
+    pub fn weight(mut self, value: &'a Tensor<'_>) -> Self {
+        self.args.weight = value.raw();
         self
     }
-    pub fn bias(mut self, tensor: &'a Tensor<'_>) -> Self {
-        self.args.bias = tensor.raw();
+    pub fn bias(mut self, value: &'a Tensor<'_>) -> Self {
+        self.args.bias = value.raw();
         self
     }
-    pub fn dense(mut self, tensor: &'a mut TensorMut<'_>) -> Self {
-        self.args.dense = tensor.raw();
+    pub fn dense(mut self, value: &'a mut TensorMut<'_>) -> Self {
+        self.args.dense = value.raw();
         self
     }
     pub fn front(mut self, value: i32) -> Self {
@@ -579,7 +690,7 @@ pub struct Dequantize<'a> {
 impl<'a> Dequantize<'a> {
     #[allow(clippy::new_without_default)]
     pub fn new() -> Self {
-        Self { args: sys::quern_dequantize_args::default(), borrowed: PhantomData }
+        Self { args: Default::default(), borrowed: PhantomData }
     }
     pub fn flags(mut self, value: u32) -> Self {
         self.args.flags = value;
@@ -599,16 +710,16 @@ impl<'a> Dequantize<'a> {
         self.args.max_sms = value;
         self
     }
-    pub fn x(mut self, tensor: &'a Tensor<'_>) -> Self {
-        self.args.x = tensor.raw();
+    pub fn x(mut self, value: &'a Tensor<'_>) -> Self {
+        self.args.x = value.raw();
         self
     }
-    pub fn scale(mut self, tensor: &'a Tensor<'_>) -> Self {
-        self.args.scale = tensor.raw();
+    pub fn scale(mut self, value: &'a Tensor<'_>) -> Self {
+        self.args.scale = value.raw();
         self
     }
-    pub fn out(mut self, tensor: &'a mut TensorMut<'_>) -> Self {
-        self.args.out = tensor.raw();
+    pub fn out(mut self, value: &'a mut TensorMut<'_>) -> Self {
+        self.args.out = value.raw();
         self
     }
     pub fn scale_kind(mut self, value: i32) -> Self {
@@ -646,7 +757,7 @@ pub struct MoeRoute<'a> {
 impl<'a> MoeRoute<'a> {
     #[allow(clippy::new_without_default)]
     pub fn new() -> Self {
-        Self { args: sys::quern_moe_route_args::default(), borrowed: PhantomData }
+        Self { args: Default::default(), borrowed: PhantomData }
     }
     pub fn flags(mut self, value: u32) -> Self {
         self.args.flags = value;
@@ -666,36 +777,36 @@ impl<'a> MoeRoute<'a> {
         self.args.max_sms = value;
         self
     }
-    pub fn logits(mut self, tensor: &'a Tensor<'_>) -> Self {
-        self.args.logits = tensor.raw();
+    pub fn logits(mut self, value: &'a Tensor<'_>) -> Self {
+        self.args.logits = value.raw();
         self
     }
-    pub fn bias(mut self, tensor: &'a Tensor<'_>) -> Self {
-        self.args.bias = tensor.raw();
+    pub fn bias(mut self, value: &'a Tensor<'_>) -> Self {
+        self.args.bias = value.raw();
         self
     }
-    pub fn weights(mut self, tensor: &'a mut TensorMut<'_>) -> Self {
-        self.args.weights = tensor.raw();
+    pub fn weights(mut self, value: &'a mut TensorMut<'_>) -> Self {
+        self.args.weights = value.raw();
         self
     }
-    pub fn ids(mut self, tensor: &'a mut TensorMut<'_>) -> Self {
-        self.args.ids = tensor.raw();
+    pub fn ids(mut self, value: &'a mut TensorMut<'_>) -> Self {
+        self.args.ids = value.raw();
         self
     }
-    pub fn offsets(mut self, tensor: &'a mut TensorMut<'_>) -> Self {
-        self.args.offsets = tensor.raw();
+    pub fn offsets(mut self, value: &'a mut TensorMut<'_>) -> Self {
+        self.args.offsets = value.raw();
         self
     }
-    pub fn indices(mut self, tensor: &'a mut TensorMut<'_>) -> Self {
-        self.args.indices = tensor.raw();
+    pub fn indices(mut self, value: &'a mut TensorMut<'_>) -> Self {
+        self.args.indices = value.raw();
         self
     }
-    pub fn positions(mut self, tensor: &'a mut TensorMut<'_>) -> Self {
-        self.args.positions = tensor.raw();
+    pub fn positions(mut self, value: &'a mut TensorMut<'_>) -> Self {
+        self.args.positions = value.raw();
         self
     }
-    pub fn counts(mut self, tensor: &'a mut TensorMut<'_>) -> Self {
-        self.args.counts = tensor.raw();
+    pub fn counts(mut self, value: &'a mut TensorMut<'_>) -> Self {
+        self.args.counts = value.raw();
         self
     }
     pub fn top_k(mut self, value: i32) -> Self {
@@ -749,7 +860,7 @@ pub struct MoeCombine<'a> {
 impl<'a> MoeCombine<'a> {
     #[allow(clippy::new_without_default)]
     pub fn new() -> Self {
-        Self { args: sys::quern_moe_combine_args::default(), borrowed: PhantomData }
+        Self { args: Default::default(), borrowed: PhantomData }
     }
     pub fn flags(mut self, value: u32) -> Self {
         self.args.flags = value;
@@ -769,24 +880,24 @@ impl<'a> MoeCombine<'a> {
         self.args.max_sms = value;
         self
     }
-    pub fn x(mut self, tensor: &'a Tensor<'_>) -> Self {
-        self.args.x = tensor.raw();
+    pub fn x(mut self, value: &'a Tensor<'_>) -> Self {
+        self.args.x = value.raw();
         self
     }
-    pub fn positions(mut self, tensor: &'a Tensor<'_>) -> Self {
-        self.args.positions = tensor.raw();
+    pub fn positions(mut self, value: &'a Tensor<'_>) -> Self {
+        self.args.positions = value.raw();
         self
     }
-    pub fn weights(mut self, tensor: &'a Tensor<'_>) -> Self {
-        self.args.weights = tensor.raw();
+    pub fn weights(mut self, value: &'a Tensor<'_>) -> Self {
+        self.args.weights = value.raw();
         self
     }
-    pub fn add(mut self, tensor: &'a Tensor<'_>) -> Self {
-        self.args.add = tensor.raw();
+    pub fn add(mut self, value: &'a Tensor<'_>) -> Self {
+        self.args.add = value.raw();
         self
     }
-    pub fn out(mut self, tensor: &'a mut TensorMut<'_>) -> Self {
-        self.args.out = tensor.raw();
+    pub fn out(mut self, value: &'a mut TensorMut<'_>) -> Self {
+        self.args.out = value.raw();
         self
     }
 }
@@ -816,7 +927,7 @@ pub struct MergeStates<'a> {
 impl<'a> MergeStates<'a> {
     #[allow(clippy::new_without_default)]
     pub fn new() -> Self {
-        Self { args: sys::quern_merge_states_args::default(), borrowed: PhantomData }
+        Self { args: Default::default(), borrowed: PhantomData }
     }
     pub fn flags(mut self, value: u32) -> Self {
         self.args.flags = value;
@@ -836,20 +947,20 @@ impl<'a> MergeStates<'a> {
         self.args.max_sms = value;
         self
     }
-    pub fn parts(mut self, tensor: &'a Tensor<'_>) -> Self {
-        self.args.parts = tensor.raw();
+    pub fn parts(mut self, value: &'a Tensor<'_>) -> Self {
+        self.args.parts = value.raw();
         self
     }
-    pub fn part_lses(mut self, tensor: &'a Tensor<'_>) -> Self {
-        self.args.part_lses = tensor.raw();
+    pub fn part_lses(mut self, value: &'a Tensor<'_>) -> Self {
+        self.args.part_lses = value.raw();
         self
     }
-    pub fn out(mut self, tensor: &'a mut TensorMut<'_>) -> Self {
-        self.args.out = tensor.raw();
+    pub fn out(mut self, value: &'a mut TensorMut<'_>) -> Self {
+        self.args.out = value.raw();
         self
     }
-    pub fn lse(mut self, tensor: &'a mut TensorMut<'_>) -> Self {
-        self.args.lse = tensor.raw();
+    pub fn lse(mut self, value: &'a mut TensorMut<'_>) -> Self {
+        self.args.lse = value.raw();
         self
     }
 }
@@ -879,7 +990,7 @@ pub struct Rope<'a> {
 impl<'a> Rope<'a> {
     #[allow(clippy::new_without_default)]
     pub fn new() -> Self {
-        Self { args: sys::quern_rope_args::default(), borrowed: PhantomData }
+        Self { args: Default::default(), borrowed: PhantomData }
     }
     pub fn flags(mut self, value: u32) -> Self {
         self.args.flags = value;
@@ -899,30 +1010,28 @@ impl<'a> Rope<'a> {
         self.args.max_sms = value;
         self
     }
-    pub fn q(mut self, tensor: &'a mut TensorMut<'_>) -> Self {
-        self.args.q = tensor.raw();
+    pub fn q(mut self, value: &'a mut TensorMut<'_>) -> Self {
+        self.args.q = value.raw();
         self
     }
-    pub fn k(mut self, tensor: &'a mut TensorMut<'_>) -> Self {
-        self.args.k = tensor.raw();
+    pub fn k(mut self, value: &'a mut TensorMut<'_>) -> Self {
+        self.args.k = value.raw();
         self
     }
-    pub fn q_out(mut self, tensor: &'a mut TensorMut<'_>) -> Self {
-        self.args.q_out = tensor.raw();
+    pub fn q_out(mut self, value: &'a mut TensorMut<'_>) -> Self {
+        self.args.q_out = value.raw();
         self
     }
-    pub fn k_out(mut self, tensor: &'a mut TensorMut<'_>) -> Self {
-        self.args.k_out = tensor.raw();
+    pub fn k_out(mut self, value: &'a mut TensorMut<'_>) -> Self {
+        self.args.k_out = value.raw();
         self
     }
-    pub fn positions(mut self, tensor: &'a Tensor<'_>) -> Self {
-        self.args.positions = tensor.raw();
+    pub fn positions(mut self, value: &'a Tensor<'_>) -> Self {
+        self.args.positions = value.raw();
         self
     }
-    /// # Safety
-    /// What it points to is as quern.h says, until the call is over.
-    pub unsafe fn rope(mut self, value: *const sys::quern_rope_options) -> Self {
-        self.args.rope = value;
+    pub fn rope(mut self, value: &'a RopeOptions<'_>) -> Self {
+        self.args.rope = value.raw();
         self
     }
 }
@@ -952,7 +1061,7 @@ pub struct KvAppend<'a> {
 impl<'a> KvAppend<'a> {
     #[allow(clippy::new_without_default)]
     pub fn new() -> Self {
-        Self { args: sys::quern_kv_append_args::default(), borrowed: PhantomData }
+        Self { args: Default::default(), borrowed: PhantomData }
     }
     pub fn flags(mut self, value: u32) -> Self {
         self.args.flags = value;
@@ -972,82 +1081,80 @@ impl<'a> KvAppend<'a> {
         self.args.max_sms = value;
         self
     }
-    pub fn k(mut self, tensor: &'a Tensor<'_>) -> Self {
-        self.args.k = tensor.raw();
+    pub fn k(mut self, value: &'a Tensor<'_>) -> Self {
+        self.args.k = value.raw();
         self
     }
-    pub fn v(mut self, tensor: &'a Tensor<'_>) -> Self {
-        self.args.v = tensor.raw();
+    pub fn v(mut self, value: &'a Tensor<'_>) -> Self {
+        self.args.v = value.raw();
         self
     }
-    pub fn k_cache(mut self, tensor: &'a mut TensorMut<'_>) -> Self {
-        self.args.k_cache = tensor.raw();
+    pub fn k_cache(mut self, value: &'a mut TensorMut<'_>) -> Self {
+        self.args.k_cache = value.raw();
         self
     }
-    pub fn v_cache(mut self, tensor: &'a mut TensorMut<'_>) -> Self {
-        self.args.v_cache = tensor.raw();
+    pub fn v_cache(mut self, value: &'a mut TensorMut<'_>) -> Self {
+        self.args.v_cache = value.raw();
         self
     }
-    pub fn k_scale(mut self, tensor: &'a mut TensorMut<'_>) -> Self {
-        self.args.k_scale = tensor.raw();
+    pub fn k_scale(mut self, value: &'a mut TensorMut<'_>) -> Self {
+        self.args.k_scale = value.raw();
         self
     }
-    pub fn v_scale(mut self, tensor: &'a mut TensorMut<'_>) -> Self {
-        self.args.v_scale = tensor.raw();
+    pub fn v_scale(mut self, value: &'a mut TensorMut<'_>) -> Self {
+        self.args.v_scale = value.raw();
         self
     }
-    pub fn slots(mut self, tensor: &'a Tensor<'_>) -> Self {
-        self.args.slots = tensor.raw();
+    pub fn slots(mut self, value: &'a Tensor<'_>) -> Self {
+        self.args.slots = value.raw();
         self
     }
-    pub fn page_table(mut self, tensor: &'a Tensor<'_>) -> Self {
-        self.args.page_table = tensor.raw();
+    pub fn page_table(mut self, value: &'a Tensor<'_>) -> Self {
+        self.args.page_table = value.raw();
         self
     }
-    pub fn page_indptr(mut self, tensor: &'a Tensor<'_>) -> Self {
-        self.args.page_indptr = tensor.raw();
+    pub fn page_indptr(mut self, value: &'a Tensor<'_>) -> Self {
+        self.args.page_indptr = value.raw();
         self
     }
-    pub fn page_indices(mut self, tensor: &'a Tensor<'_>) -> Self {
-        self.args.page_indices = tensor.raw();
+    pub fn page_indices(mut self, value: &'a Tensor<'_>) -> Self {
+        self.args.page_indices = value.raw();
         self
     }
-    pub fn cu_q(mut self, tensor: &'a Tensor<'_>) -> Self {
-        self.args.cu_q = tensor.raw();
+    pub fn cu_q(mut self, value: &'a Tensor<'_>) -> Self {
+        self.args.cu_q = value.raw();
         self
     }
-    pub fn lengths(mut self, tensor: &'a Tensor<'_>) -> Self {
-        self.args.lengths = tensor.raw();
+    pub fn lengths(mut self, value: &'a Tensor<'_>) -> Self {
+        self.args.lengths = value.raw();
         self
     }
-    pub fn positions(mut self, tensor: &'a Tensor<'_>) -> Self {
-        self.args.positions = tensor.raw();
+    pub fn positions(mut self, value: &'a Tensor<'_>) -> Self {
+        self.args.positions = value.raw();
         self
     }
-    pub fn q(mut self, tensor: &'a mut TensorMut<'_>) -> Self {
-        self.args.q = tensor.raw();
+    pub fn q(mut self, value: &'a mut TensorMut<'_>) -> Self {
+        self.args.q = value.raw();
         self
     }
-    pub fn q_out(mut self, tensor: &'a mut TensorMut<'_>) -> Self {
-        self.args.q_out = tensor.raw();
+    pub fn q_out(mut self, value: &'a mut TensorMut<'_>) -> Self {
+        self.args.q_out = value.raw();
         self
     }
-    pub fn q_scale(mut self, tensor: &'a mut TensorMut<'_>) -> Self {
-        self.args.q_scale = tensor.raw();
+    pub fn q_scale(mut self, value: &'a mut TensorMut<'_>) -> Self {
+        self.args.q_scale = value.raw();
         self
     }
-    pub fn q_weight(mut self, tensor: &'a Tensor<'_>) -> Self {
-        self.args.q_weight = tensor.raw();
+    pub fn q_weight(mut self, value: &'a Tensor<'_>) -> Self {
+        self.args.q_weight = value.raw();
         self
     }
-    pub fn k_weight(mut self, tensor: &'a Tensor<'_>) -> Self {
-        self.args.k_weight = tensor.raw();
+    pub fn k_weight(mut self, value: &'a Tensor<'_>) -> Self {
+        self.args.k_weight = value.raw();
         self
     }
-    /// # Safety
-    /// What it points to is as quern.h says, until the call is over.
-    pub unsafe fn rope(mut self, value: *const sys::quern_rope_options) -> Self {
-        self.args.rope = value;
+    pub fn rope(mut self, value: &'a RopeOptions<'_>) -> Self {
+        self.args.rope = value.raw();
         self
     }
     pub fn eps(mut self, value: f32) -> Self {
@@ -1089,7 +1196,7 @@ pub struct KvCopyPages<'a> {
 impl<'a> KvCopyPages<'a> {
     #[allow(clippy::new_without_default)]
     pub fn new() -> Self {
-        Self { args: sys::quern_kv_copy_pages_args::default(), borrowed: PhantomData }
+        Self { args: Default::default(), borrowed: PhantomData }
     }
     pub fn flags(mut self, value: u32) -> Self {
         self.args.flags = value;
@@ -1109,44 +1216,44 @@ impl<'a> KvCopyPages<'a> {
         self.args.max_sms = value;
         self
     }
-    pub fn k(mut self, tensor: &'a mut TensorMut<'_>) -> Self {
-        self.args.k = tensor.raw();
+    pub fn k(mut self, value: &'a mut TensorMut<'_>) -> Self {
+        self.args.k = value.raw();
         self
     }
-    pub fn v(mut self, tensor: &'a mut TensorMut<'_>) -> Self {
-        self.args.v = tensor.raw();
+    pub fn v(mut self, value: &'a mut TensorMut<'_>) -> Self {
+        self.args.v = value.raw();
         self
     }
-    pub fn k_to(mut self, tensor: &'a mut TensorMut<'_>) -> Self {
-        self.args.k_to = tensor.raw();
+    pub fn k_to(mut self, value: &'a mut TensorMut<'_>) -> Self {
+        self.args.k_to = value.raw();
         self
     }
-    pub fn v_to(mut self, tensor: &'a mut TensorMut<'_>) -> Self {
-        self.args.v_to = tensor.raw();
+    pub fn v_to(mut self, value: &'a mut TensorMut<'_>) -> Self {
+        self.args.v_to = value.raw();
         self
     }
-    pub fn k_scale(mut self, tensor: &'a mut TensorMut<'_>) -> Self {
-        self.args.k_scale = tensor.raw();
+    pub fn k_scale(mut self, value: &'a mut TensorMut<'_>) -> Self {
+        self.args.k_scale = value.raw();
         self
     }
-    pub fn v_scale(mut self, tensor: &'a mut TensorMut<'_>) -> Self {
-        self.args.v_scale = tensor.raw();
+    pub fn v_scale(mut self, value: &'a mut TensorMut<'_>) -> Self {
+        self.args.v_scale = value.raw();
         self
     }
-    pub fn k_scale_to(mut self, tensor: &'a mut TensorMut<'_>) -> Self {
-        self.args.k_scale_to = tensor.raw();
+    pub fn k_scale_to(mut self, value: &'a mut TensorMut<'_>) -> Self {
+        self.args.k_scale_to = value.raw();
         self
     }
-    pub fn v_scale_to(mut self, tensor: &'a mut TensorMut<'_>) -> Self {
-        self.args.v_scale_to = tensor.raw();
+    pub fn v_scale_to(mut self, value: &'a mut TensorMut<'_>) -> Self {
+        self.args.v_scale_to = value.raw();
         self
     }
-    pub fn sources(mut self, tensor: &'a Tensor<'_>) -> Self {
-        self.args.sources = tensor.raw();
+    pub fn sources(mut self, value: &'a Tensor<'_>) -> Self {
+        self.args.sources = value.raw();
         self
     }
-    pub fn destinations(mut self, tensor: &'a Tensor<'_>) -> Self {
-        self.args.destinations = tensor.raw();
+    pub fn destinations(mut self, value: &'a Tensor<'_>) -> Self {
+        self.args.destinations = value.raw();
         self
     }
 }
@@ -1176,7 +1283,7 @@ pub struct MlaDecode<'a> {
 impl<'a> MlaDecode<'a> {
     #[allow(clippy::new_without_default)]
     pub fn new() -> Self {
-        Self { args: sys::quern_mla_decode_args::default(), borrowed: PhantomData }
+        Self { args: Default::default(), borrowed: PhantomData }
     }
     pub fn flags(mut self, value: u32) -> Self {
         self.args.flags = value;
@@ -1196,64 +1303,64 @@ impl<'a> MlaDecode<'a> {
         self.args.max_sms = value;
         self
     }
-    pub fn q(mut self, tensor: &'a Tensor<'_>) -> Self {
-        self.args.q = tensor.raw();
+    pub fn q(mut self, value: &'a Tensor<'_>) -> Self {
+        self.args.q = value.raw();
         self
     }
-    pub fn q_rope(mut self, tensor: &'a Tensor<'_>) -> Self {
-        self.args.q_rope = tensor.raw();
+    pub fn q_rope(mut self, value: &'a Tensor<'_>) -> Self {
+        self.args.q_rope = value.raw();
         self
     }
-    pub fn cache(mut self, tensor: &'a Tensor<'_>) -> Self {
-        self.args.cache = tensor.raw();
+    pub fn cache(mut self, value: &'a Tensor<'_>) -> Self {
+        self.args.cache = value.raw();
         self
     }
-    pub fn cache_rope(mut self, tensor: &'a Tensor<'_>) -> Self {
-        self.args.cache_rope = tensor.raw();
+    pub fn cache_rope(mut self, value: &'a Tensor<'_>) -> Self {
+        self.args.cache_rope = value.raw();
         self
     }
-    pub fn cache_scale(mut self, tensor: &'a Tensor<'_>) -> Self {
-        self.args.cache_scale = tensor.raw();
+    pub fn cache_scale(mut self, value: &'a Tensor<'_>) -> Self {
+        self.args.cache_scale = value.raw();
         self
     }
-    pub fn out(mut self, tensor: &'a mut TensorMut<'_>) -> Self {
-        self.args.out = tensor.raw();
+    pub fn out(mut self, value: &'a mut TensorMut<'_>) -> Self {
+        self.args.out = value.raw();
         self
     }
-    pub fn lse(mut self, tensor: &'a mut TensorMut<'_>) -> Self {
-        self.args.lse = tensor.raw();
+    pub fn lse(mut self, value: &'a mut TensorMut<'_>) -> Self {
+        self.args.lse = value.raw();
         self
     }
-    pub fn lengths(mut self, tensor: &'a Tensor<'_>) -> Self {
-        self.args.lengths = tensor.raw();
+    pub fn lengths(mut self, value: &'a Tensor<'_>) -> Self {
+        self.args.lengths = value.raw();
         self
     }
-    pub fn cu_q(mut self, tensor: &'a Tensor<'_>) -> Self {
-        self.args.cu_q = tensor.raw();
+    pub fn cu_q(mut self, value: &'a Tensor<'_>) -> Self {
+        self.args.cu_q = value.raw();
         self
     }
-    pub fn page_table(mut self, tensor: &'a Tensor<'_>) -> Self {
-        self.args.page_table = tensor.raw();
+    pub fn page_table(mut self, value: &'a Tensor<'_>) -> Self {
+        self.args.page_table = value.raw();
         self
     }
-    pub fn page_indptr(mut self, tensor: &'a Tensor<'_>) -> Self {
-        self.args.page_indptr = tensor.raw();
+    pub fn page_indptr(mut self, value: &'a Tensor<'_>) -> Self {
+        self.args.page_indptr = value.raw();
         self
     }
-    pub fn page_indices(mut self, tensor: &'a Tensor<'_>) -> Self {
-        self.args.page_indices = tensor.raw();
+    pub fn page_indices(mut self, value: &'a Tensor<'_>) -> Self {
+        self.args.page_indices = value.raw();
         self
     }
-    pub fn indices(mut self, tensor: &'a Tensor<'_>) -> Self {
-        self.args.indices = tensor.raw();
+    pub fn indices(mut self, value: &'a Tensor<'_>) -> Self {
+        self.args.indices = value.raw();
         self
     }
-    pub fn sinks(mut self, tensor: &'a Tensor<'_>) -> Self {
-        self.args.sinks = tensor.raw();
+    pub fn sinks(mut self, value: &'a Tensor<'_>) -> Self {
+        self.args.sinks = value.raw();
         self
     }
-    pub fn status(mut self, tensor: &'a mut TensorMut<'_>) -> Self {
-        self.args.status = tensor.raw();
+    pub fn status(mut self, value: &'a mut TensorMut<'_>) -> Self {
+        self.args.status = value.raw();
         self
     }
     pub fn max_q_len(mut self, value: i32) -> Self {
@@ -1311,7 +1418,7 @@ pub struct Rmsnorm<'a> {
 impl<'a> Rmsnorm<'a> {
     #[allow(clippy::new_without_default)]
     pub fn new() -> Self {
-        Self { args: sys::quern_rmsnorm_args::default(), borrowed: PhantomData }
+        Self { args: Default::default(), borrowed: PhantomData }
     }
     pub fn flags(mut self, value: u32) -> Self {
         self.args.flags = value;
@@ -1331,24 +1438,24 @@ impl<'a> Rmsnorm<'a> {
         self.args.max_sms = value;
         self
     }
-    pub fn x(mut self, tensor: &'a Tensor<'_>) -> Self {
-        self.args.x = tensor.raw();
+    pub fn x(mut self, value: &'a Tensor<'_>) -> Self {
+        self.args.x = value.raw();
         self
     }
-    pub fn residual(mut self, tensor: &'a Tensor<'_>) -> Self {
-        self.args.residual = tensor.raw();
+    pub fn residual(mut self, value: &'a Tensor<'_>) -> Self {
+        self.args.residual = value.raw();
         self
     }
-    pub fn weight(mut self, tensor: &'a Tensor<'_>) -> Self {
-        self.args.weight = tensor.raw();
+    pub fn weight(mut self, value: &'a Tensor<'_>) -> Self {
+        self.args.weight = value.raw();
         self
     }
-    pub fn out(mut self, tensor: &'a mut TensorMut<'_>) -> Self {
-        self.args.out = tensor.raw();
+    pub fn out(mut self, value: &'a mut TensorMut<'_>) -> Self {
+        self.args.out = value.raw();
         self
     }
-    pub fn residual_out(mut self, tensor: &'a mut TensorMut<'_>) -> Self {
-        self.args.residual_out = tensor.raw();
+    pub fn residual_out(mut self, value: &'a mut TensorMut<'_>) -> Self {
+        self.args.residual_out = value.raw();
         self
     }
     pub fn eps(mut self, value: f32) -> Self {
@@ -1382,7 +1489,7 @@ pub struct Sample<'a> {
 impl<'a> Sample<'a> {
     #[allow(clippy::new_without_default)]
     pub fn new() -> Self {
-        Self { args: sys::quern_sample_args::default(), borrowed: PhantomData }
+        Self { args: Default::default(), borrowed: PhantomData }
     }
     pub fn flags(mut self, value: u32) -> Self {
         self.args.flags = value;
@@ -1402,136 +1509,136 @@ impl<'a> Sample<'a> {
         self.args.max_sms = value;
         self
     }
-    pub fn logits(mut self, tensor: &'a Tensor<'_>) -> Self {
-        self.args.logits = tensor.raw();
+    pub fn logits(mut self, value: &'a Tensor<'_>) -> Self {
+        self.args.logits = value.raw();
         self
     }
-    pub fn rows(mut self, tensor: &'a Tensor<'_>) -> Self {
-        self.args.rows = tensor.raw();
+    pub fn rows(mut self, value: &'a Tensor<'_>) -> Self {
+        self.args.rows = value.raw();
         self
     }
-    pub fn ids(mut self, tensor: &'a mut TensorMut<'_>) -> Self {
-        self.args.ids = tensor.raw();
+    pub fn ids(mut self, value: &'a mut TensorMut<'_>) -> Self {
+        self.args.ids = value.raw();
         self
     }
-    pub fn logprobs(mut self, tensor: &'a mut TensorMut<'_>) -> Self {
-        self.args.logprobs = tensor.raw();
+    pub fn logprobs(mut self, value: &'a mut TensorMut<'_>) -> Self {
+        self.args.logprobs = value.raw();
         self
     }
-    pub fn top_ids(mut self, tensor: &'a mut TensorMut<'_>) -> Self {
-        self.args.top_ids = tensor.raw();
+    pub fn top_ids(mut self, value: &'a mut TensorMut<'_>) -> Self {
+        self.args.top_ids = value.raw();
         self
     }
-    pub fn top_logprobs(mut self, tensor: &'a mut TensorMut<'_>) -> Self {
-        self.args.top_logprobs = tensor.raw();
+    pub fn top_logprobs(mut self, value: &'a mut TensorMut<'_>) -> Self {
+        self.args.top_logprobs = value.raw();
         self
     }
-    pub fn status(mut self, tensor: &'a mut TensorMut<'_>) -> Self {
-        self.args.status = tensor.raw();
+    pub fn status(mut self, value: &'a mut TensorMut<'_>) -> Self {
+        self.args.status = value.raw();
         self
     }
-    pub fn seeds(mut self, tensor: &'a Tensor<'_>) -> Self {
-        self.args.seeds = tensor.raw();
+    pub fn seeds(mut self, value: &'a Tensor<'_>) -> Self {
+        self.args.seeds = value.raw();
         self
     }
-    pub fn offsets(mut self, tensor: &'a mut TensorMut<'_>) -> Self {
-        self.args.offsets = tensor.raw();
+    pub fn offsets(mut self, value: &'a mut TensorMut<'_>) -> Self {
+        self.args.offsets = value.raw();
         self
     }
-    pub fn temperatures(mut self, tensor: &'a Tensor<'_>) -> Self {
-        self.args.temperatures = tensor.raw();
+    pub fn temperatures(mut self, value: &'a Tensor<'_>) -> Self {
+        self.args.temperatures = value.raw();
         self
     }
-    pub fn top_ks(mut self, tensor: &'a Tensor<'_>) -> Self {
-        self.args.top_ks = tensor.raw();
+    pub fn top_ks(mut self, value: &'a Tensor<'_>) -> Self {
+        self.args.top_ks = value.raw();
         self
     }
-    pub fn top_ps(mut self, tensor: &'a Tensor<'_>) -> Self {
-        self.args.top_ps = tensor.raw();
+    pub fn top_ps(mut self, value: &'a Tensor<'_>) -> Self {
+        self.args.top_ps = value.raw();
         self
     }
-    pub fn min_ps(mut self, tensor: &'a Tensor<'_>) -> Self {
-        self.args.min_ps = tensor.raw();
+    pub fn min_ps(mut self, value: &'a Tensor<'_>) -> Self {
+        self.args.min_ps = value.raw();
         self
     }
-    pub fn typical_ps(mut self, tensor: &'a Tensor<'_>) -> Self {
-        self.args.typical_ps = tensor.raw();
+    pub fn typical_ps(mut self, value: &'a Tensor<'_>) -> Self {
+        self.args.typical_ps = value.raw();
         self
     }
-    pub fn n_sigmas(mut self, tensor: &'a Tensor<'_>) -> Self {
-        self.args.n_sigmas = tensor.raw();
+    pub fn n_sigmas(mut self, value: &'a Tensor<'_>) -> Self {
+        self.args.n_sigmas = value.raw();
         self
     }
-    pub fn xtc_probabilities(mut self, tensor: &'a Tensor<'_>) -> Self {
-        self.args.xtc_probabilities = tensor.raw();
+    pub fn xtc_probabilities(mut self, value: &'a Tensor<'_>) -> Self {
+        self.args.xtc_probabilities = value.raw();
         self
     }
-    pub fn xtc_thresholds(mut self, tensor: &'a Tensor<'_>) -> Self {
-        self.args.xtc_thresholds = tensor.raw();
+    pub fn xtc_thresholds(mut self, value: &'a Tensor<'_>) -> Self {
+        self.args.xtc_thresholds = value.raw();
         self
     }
-    pub fn dynamic_ranges(mut self, tensor: &'a Tensor<'_>) -> Self {
-        self.args.dynamic_ranges = tensor.raw();
+    pub fn dynamic_ranges(mut self, value: &'a Tensor<'_>) -> Self {
+        self.args.dynamic_ranges = value.raw();
         self
     }
-    pub fn dynamic_exponents(mut self, tensor: &'a Tensor<'_>) -> Self {
-        self.args.dynamic_exponents = tensor.raw();
+    pub fn dynamic_exponents(mut self, value: &'a Tensor<'_>) -> Self {
+        self.args.dynamic_exponents = value.raw();
         self
     }
-    pub fn repetitions(mut self, tensor: &'a Tensor<'_>) -> Self {
-        self.args.repetitions = tensor.raw();
+    pub fn repetitions(mut self, value: &'a Tensor<'_>) -> Self {
+        self.args.repetitions = value.raw();
         self
     }
-    pub fn presences(mut self, tensor: &'a Tensor<'_>) -> Self {
-        self.args.presences = tensor.raw();
+    pub fn presences(mut self, value: &'a Tensor<'_>) -> Self {
+        self.args.presences = value.raw();
         self
     }
-    pub fn frequencies(mut self, tensor: &'a Tensor<'_>) -> Self {
-        self.args.frequencies = tensor.raw();
+    pub fn frequencies(mut self, value: &'a Tensor<'_>) -> Self {
+        self.args.frequencies = value.raw();
         self
     }
-    pub fn prompt_mask(mut self, tensor: &'a Tensor<'_>) -> Self {
-        self.args.prompt_mask = tensor.raw();
+    pub fn prompt_mask(mut self, value: &'a Tensor<'_>) -> Self {
+        self.args.prompt_mask = value.raw();
         self
     }
-    pub fn prompt_tokens(mut self, tensor: &'a Tensor<'_>) -> Self {
-        self.args.prompt_tokens = tensor.raw();
+    pub fn prompt_tokens(mut self, value: &'a Tensor<'_>) -> Self {
+        self.args.prompt_tokens = value.raw();
         self
     }
-    pub fn prompt_lengths(mut self, tensor: &'a Tensor<'_>) -> Self {
-        self.args.prompt_lengths = tensor.raw();
+    pub fn prompt_lengths(mut self, value: &'a Tensor<'_>) -> Self {
+        self.args.prompt_lengths = value.raw();
         self
     }
-    pub fn output_counts(mut self, tensor: &'a mut TensorMut<'_>) -> Self {
-        self.args.output_counts = tensor.raw();
+    pub fn output_counts(mut self, value: &'a mut TensorMut<'_>) -> Self {
+        self.args.output_counts = value.raw();
         self
     }
-    pub fn output_tokens(mut self, tensor: &'a Tensor<'_>) -> Self {
-        self.args.output_tokens = tensor.raw();
+    pub fn output_tokens(mut self, value: &'a Tensor<'_>) -> Self {
+        self.args.output_tokens = value.raw();
         self
     }
-    pub fn output_lengths(mut self, tensor: &'a Tensor<'_>) -> Self {
-        self.args.output_lengths = tensor.raw();
+    pub fn output_lengths(mut self, value: &'a Tensor<'_>) -> Self {
+        self.args.output_lengths = value.raw();
         self
     }
-    pub fn bias_offsets(mut self, tensor: &'a Tensor<'_>) -> Self {
-        self.args.bias_offsets = tensor.raw();
+    pub fn bias_offsets(mut self, value: &'a Tensor<'_>) -> Self {
+        self.args.bias_offsets = value.raw();
         self
     }
-    pub fn bias_ids(mut self, tensor: &'a Tensor<'_>) -> Self {
-        self.args.bias_ids = tensor.raw();
+    pub fn bias_ids(mut self, value: &'a Tensor<'_>) -> Self {
+        self.args.bias_ids = value.raw();
         self
     }
-    pub fn bias_values(mut self, tensor: &'a Tensor<'_>) -> Self {
-        self.args.bias_values = tensor.raw();
+    pub fn bias_values(mut self, value: &'a Tensor<'_>) -> Self {
+        self.args.bias_values = value.raw();
         self
     }
-    pub fn allowed(mut self, tensor: &'a Tensor<'_>) -> Self {
-        self.args.allowed = tensor.raw();
+    pub fn allowed(mut self, value: &'a Tensor<'_>) -> Self {
+        self.args.allowed = value.raw();
         self
     }
-    pub fn banned(mut self, tensor: &'a Tensor<'_>) -> Self {
-        self.args.banned = tensor.raw();
+    pub fn banned(mut self, value: &'a Tensor<'_>) -> Self {
+        self.args.banned = value.raw();
         self
     }
     pub fn seed(mut self, value: u64) -> Self {
@@ -1625,7 +1732,7 @@ pub struct Gather<'a> {
 impl<'a> Gather<'a> {
     #[allow(clippy::new_without_default)]
     pub fn new() -> Self {
-        Self { args: sys::quern_gather_args::default(), borrowed: PhantomData }
+        Self { args: Default::default(), borrowed: PhantomData }
     }
     pub fn flags(mut self, value: u32) -> Self {
         self.args.flags = value;
@@ -1645,16 +1752,16 @@ impl<'a> Gather<'a> {
         self.args.max_sms = value;
         self
     }
-    pub fn table(mut self, tensor: &'a Tensor<'_>) -> Self {
-        self.args.table = tensor.raw();
+    pub fn table(mut self, value: &'a Tensor<'_>) -> Self {
+        self.args.table = value.raw();
         self
     }
-    pub fn ids(mut self, tensor: &'a Tensor<'_>) -> Self {
-        self.args.ids = tensor.raw();
+    pub fn ids(mut self, value: &'a Tensor<'_>) -> Self {
+        self.args.ids = value.raw();
         self
     }
-    pub fn out(mut self, tensor: &'a mut TensorMut<'_>) -> Self {
-        self.args.out = tensor.raw();
+    pub fn out(mut self, value: &'a mut TensorMut<'_>) -> Self {
+        self.args.out = value.raw();
         self
     }
     pub fn first(mut self, value: i64) -> Self {
@@ -1696,7 +1803,7 @@ pub struct MlaAppend<'a> {
 impl<'a> MlaAppend<'a> {
     #[allow(clippy::new_without_default)]
     pub fn new() -> Self {
-        Self { args: sys::quern_mla_append_args::default(), borrowed: PhantomData }
+        Self { args: Default::default(), borrowed: PhantomData }
     }
     pub fn flags(mut self, value: u32) -> Self {
         self.args.flags = value;
@@ -1716,82 +1823,80 @@ impl<'a> MlaAppend<'a> {
         self.args.max_sms = value;
         self
     }
-    pub fn kv(mut self, tensor: &'a Tensor<'_>) -> Self {
-        self.args.kv = tensor.raw();
+    pub fn kv(mut self, value: &'a Tensor<'_>) -> Self {
+        self.args.kv = value.raw();
         self
     }
-    pub fn k_rope(mut self, tensor: &'a Tensor<'_>) -> Self {
-        self.args.k_rope = tensor.raw();
+    pub fn k_rope(mut self, value: &'a Tensor<'_>) -> Self {
+        self.args.k_rope = value.raw();
         self
     }
-    pub fn weight(mut self, tensor: &'a Tensor<'_>) -> Self {
-        self.args.weight = tensor.raw();
+    pub fn weight(mut self, value: &'a Tensor<'_>) -> Self {
+        self.args.weight = value.raw();
         self
     }
-    pub fn cache(mut self, tensor: &'a mut TensorMut<'_>) -> Self {
-        self.args.cache = tensor.raw();
+    pub fn cache(mut self, value: &'a mut TensorMut<'_>) -> Self {
+        self.args.cache = value.raw();
         self
     }
-    pub fn cache_rope(mut self, tensor: &'a mut TensorMut<'_>) -> Self {
-        self.args.cache_rope = tensor.raw();
+    pub fn cache_rope(mut self, value: &'a mut TensorMut<'_>) -> Self {
+        self.args.cache_rope = value.raw();
         self
     }
-    pub fn cache_scale(mut self, tensor: &'a mut TensorMut<'_>) -> Self {
-        self.args.cache_scale = tensor.raw();
+    pub fn cache_scale(mut self, value: &'a mut TensorMut<'_>) -> Self {
+        self.args.cache_scale = value.raw();
         self
     }
-    pub fn slots(mut self, tensor: &'a Tensor<'_>) -> Self {
-        self.args.slots = tensor.raw();
+    pub fn slots(mut self, value: &'a Tensor<'_>) -> Self {
+        self.args.slots = value.raw();
         self
     }
-    pub fn page_table(mut self, tensor: &'a Tensor<'_>) -> Self {
-        self.args.page_table = tensor.raw();
+    pub fn page_table(mut self, value: &'a Tensor<'_>) -> Self {
+        self.args.page_table = value.raw();
         self
     }
-    pub fn page_indptr(mut self, tensor: &'a Tensor<'_>) -> Self {
-        self.args.page_indptr = tensor.raw();
+    pub fn page_indptr(mut self, value: &'a Tensor<'_>) -> Self {
+        self.args.page_indptr = value.raw();
         self
     }
-    pub fn page_indices(mut self, tensor: &'a Tensor<'_>) -> Self {
-        self.args.page_indices = tensor.raw();
+    pub fn page_indices(mut self, value: &'a Tensor<'_>) -> Self {
+        self.args.page_indices = value.raw();
         self
     }
-    pub fn cu_q(mut self, tensor: &'a Tensor<'_>) -> Self {
-        self.args.cu_q = tensor.raw();
+    pub fn cu_q(mut self, value: &'a Tensor<'_>) -> Self {
+        self.args.cu_q = value.raw();
         self
     }
-    pub fn lengths(mut self, tensor: &'a Tensor<'_>) -> Self {
-        self.args.lengths = tensor.raw();
+    pub fn lengths(mut self, value: &'a Tensor<'_>) -> Self {
+        self.args.lengths = value.raw();
         self
     }
-    pub fn positions(mut self, tensor: &'a Tensor<'_>) -> Self {
-        self.args.positions = tensor.raw();
+    pub fn positions(mut self, value: &'a Tensor<'_>) -> Self {
+        self.args.positions = value.raw();
         self
     }
-    pub fn q_rope(mut self, tensor: &'a mut TensorMut<'_>) -> Self {
-        self.args.q_rope = tensor.raw();
+    pub fn q_rope(mut self, value: &'a mut TensorMut<'_>) -> Self {
+        self.args.q_rope = value.raw();
         self
     }
-    pub fn q_rope_out(mut self, tensor: &'a mut TensorMut<'_>) -> Self {
-        self.args.q_rope_out = tensor.raw();
+    pub fn q_rope_out(mut self, value: &'a mut TensorMut<'_>) -> Self {
+        self.args.q_rope_out = value.raw();
         self
     }
-    pub fn kv_out(mut self, tensor: &'a mut TensorMut<'_>) -> Self {
-        self.args.kv_out = tensor.raw();
+    pub fn kv_out(mut self, value: &'a mut TensorMut<'_>) -> Self {
+        self.args.kv_out = value.raw();
         self
     }
-    pub fn k_rope_out(mut self, tensor: &'a mut TensorMut<'_>) -> Self {
-        self.args.k_rope_out = tensor.raw();
+    pub fn k_rope_out(mut self, value: &'a mut TensorMut<'_>) -> Self {
+        self.args.k_rope_out = value.raw();
         self
     }
-    pub fn status(mut self, tensor: &'a mut TensorMut<'_>) -> Self {
-        self.args.status = tensor.raw();
+    pub fn status(mut self, value: &'a mut TensorMut<'_>) -> Self {
+        self.args.status = value.raw();
         self
     }
-    /// # Safety
-    /// What it points to is as quern.h says, until the call is over.
-    pub unsafe fn rope(mut self, value: *const sys::quern_rope_options) -> Self {
-        self.args.rope = value;
+    pub fn rope(mut self, value: &'a RopeOptions<'_>) -> Self {
+        self.args.rope = value.raw();
         self
     }
     pub fn eps(mut self, value: f32) -> Self {
@@ -1833,7 +1938,7 @@ pub struct IndexScores<'a> {
 impl<'a> IndexScores<'a> {
     #[allow(clippy::new_without_default)]
     pub fn new() -> Self {
-        Self { args: sys::quern_index_scores_args::default(), borrowed: PhantomData }
+        Self { args: Default::default(), borrowed: PhantomData }
     }
     pub fn flags(mut self, value: u32) -> Self {
         self.args.flags = value;
@@ -1853,56 +1958,56 @@ impl<'a> IndexScores<'a> {
         self.args.max_sms = value;
         self
     }
-    pub fn q(mut self, tensor: &'a Tensor<'_>) -> Self {
-        self.args.q = tensor.raw();
+    pub fn q(mut self, value: &'a Tensor<'_>) -> Self {
+        self.args.q = value.raw();
         self
     }
-    pub fn q_scale(mut self, tensor: &'a Tensor<'_>) -> Self {
-        self.args.q_scale = tensor.raw();
+    pub fn q_scale(mut self, value: &'a Tensor<'_>) -> Self {
+        self.args.q_scale = value.raw();
         self
     }
-    pub fn weights(mut self, tensor: &'a Tensor<'_>) -> Self {
-        self.args.weights = tensor.raw();
+    pub fn weights(mut self, value: &'a Tensor<'_>) -> Self {
+        self.args.weights = value.raw();
         self
     }
-    pub fn k(mut self, tensor: &'a Tensor<'_>) -> Self {
-        self.args.k = tensor.raw();
+    pub fn k(mut self, value: &'a Tensor<'_>) -> Self {
+        self.args.k = value.raw();
         self
     }
-    pub fn k_scale(mut self, tensor: &'a Tensor<'_>) -> Self {
-        self.args.k_scale = tensor.raw();
+    pub fn k_scale(mut self, value: &'a Tensor<'_>) -> Self {
+        self.args.k_scale = value.raw();
         self
     }
-    pub fn out(mut self, tensor: &'a mut TensorMut<'_>) -> Self {
-        self.args.out = tensor.raw();
+    pub fn out(mut self, value: &'a mut TensorMut<'_>) -> Self {
+        self.args.out = value.raw();
         self
     }
-    pub fn lengths(mut self, tensor: &'a Tensor<'_>) -> Self {
-        self.args.lengths = tensor.raw();
+    pub fn lengths(mut self, value: &'a Tensor<'_>) -> Self {
+        self.args.lengths = value.raw();
         self
     }
-    pub fn cu_q(mut self, tensor: &'a Tensor<'_>) -> Self {
-        self.args.cu_q = tensor.raw();
+    pub fn cu_q(mut self, value: &'a Tensor<'_>) -> Self {
+        self.args.cu_q = value.raw();
         self
     }
-    pub fn page_table(mut self, tensor: &'a Tensor<'_>) -> Self {
-        self.args.page_table = tensor.raw();
+    pub fn page_table(mut self, value: &'a Tensor<'_>) -> Self {
+        self.args.page_table = value.raw();
         self
     }
-    pub fn page_indptr(mut self, tensor: &'a Tensor<'_>) -> Self {
-        self.args.page_indptr = tensor.raw();
+    pub fn page_indptr(mut self, value: &'a Tensor<'_>) -> Self {
+        self.args.page_indptr = value.raw();
         self
     }
-    pub fn page_indices(mut self, tensor: &'a Tensor<'_>) -> Self {
-        self.args.page_indices = tensor.raw();
+    pub fn page_indices(mut self, value: &'a Tensor<'_>) -> Self {
+        self.args.page_indices = value.raw();
         self
     }
-    pub fn cu_kv(mut self, tensor: &'a Tensor<'_>) -> Self {
-        self.args.cu_kv = tensor.raw();
+    pub fn cu_kv(mut self, value: &'a Tensor<'_>) -> Self {
+        self.args.cu_kv = value.raw();
         self
     }
-    pub fn status(mut self, tensor: &'a mut TensorMut<'_>) -> Self {
-        self.args.status = tensor.raw();
+    pub fn status(mut self, value: &'a mut TensorMut<'_>) -> Self {
+        self.args.status = value.raw();
         self
     }
     pub fn max_q_len(mut self, value: i32) -> Self {
@@ -1940,7 +2045,7 @@ pub struct Softmax<'a> {
 impl<'a> Softmax<'a> {
     #[allow(clippy::new_without_default)]
     pub fn new() -> Self {
-        Self { args: sys::quern_softmax_args::default(), borrowed: PhantomData }
+        Self { args: Default::default(), borrowed: PhantomData }
     }
     pub fn flags(mut self, value: u32) -> Self {
         self.args.flags = value;
@@ -1960,20 +2065,20 @@ impl<'a> Softmax<'a> {
         self.args.max_sms = value;
         self
     }
-    pub fn logits(mut self, tensor: &'a Tensor<'_>) -> Self {
-        self.args.logits = tensor.raw();
+    pub fn logits(mut self, value: &'a Tensor<'_>) -> Self {
+        self.args.logits = value.raw();
         self
     }
-    pub fn temperatures(mut self, tensor: &'a Tensor<'_>) -> Self {
-        self.args.temperatures = tensor.raw();
+    pub fn temperatures(mut self, value: &'a Tensor<'_>) -> Self {
+        self.args.temperatures = value.raw();
         self
     }
-    pub fn out(mut self, tensor: &'a mut TensorMut<'_>) -> Self {
-        self.args.out = tensor.raw();
+    pub fn out(mut self, value: &'a mut TensorMut<'_>) -> Self {
+        self.args.out = value.raw();
         self
     }
-    pub fn status(mut self, tensor: &'a mut TensorMut<'_>) -> Self {
-        self.args.status = tensor.raw();
+    pub fn status(mut self, value: &'a mut TensorMut<'_>) -> Self {
+        self.args.status = value.raw();
         self
     }
     pub fn temperature(mut self, value: f32) -> Self {
@@ -2007,7 +2112,7 @@ pub struct Argmax<'a> {
 impl<'a> Argmax<'a> {
     #[allow(clippy::new_without_default)]
     pub fn new() -> Self {
-        Self { args: sys::quern_argmax_args::default(), borrowed: PhantomData }
+        Self { args: Default::default(), borrowed: PhantomData }
     }
     pub fn flags(mut self, value: u32) -> Self {
         self.args.flags = value;
@@ -2027,16 +2132,16 @@ impl<'a> Argmax<'a> {
         self.args.max_sms = value;
         self
     }
-    pub fn logits(mut self, tensor: &'a Tensor<'_>) -> Self {
-        self.args.logits = tensor.raw();
+    pub fn logits(mut self, value: &'a Tensor<'_>) -> Self {
+        self.args.logits = value.raw();
         self
     }
-    pub fn ids(mut self, tensor: &'a mut TensorMut<'_>) -> Self {
-        self.args.ids = tensor.raw();
+    pub fn ids(mut self, value: &'a mut TensorMut<'_>) -> Self {
+        self.args.ids = value.raw();
         self
     }
-    pub fn values(mut self, tensor: &'a mut TensorMut<'_>) -> Self {
-        self.args.values = tensor.raw();
+    pub fn values(mut self, value: &'a mut TensorMut<'_>) -> Self {
+        self.args.values = value.raw();
         self
     }
 }
@@ -2066,7 +2171,7 @@ pub struct TopK<'a> {
 impl<'a> TopK<'a> {
     #[allow(clippy::new_without_default)]
     pub fn new() -> Self {
-        Self { args: sys::quern_top_k_args::default(), borrowed: PhantomData }
+        Self { args: Default::default(), borrowed: PhantomData }
     }
     pub fn flags(mut self, value: u32) -> Self {
         self.args.flags = value;
@@ -2086,20 +2191,20 @@ impl<'a> TopK<'a> {
         self.args.max_sms = value;
         self
     }
-    pub fn x(mut self, tensor: &'a Tensor<'_>) -> Self {
-        self.args.x = tensor.raw();
+    pub fn x(mut self, value: &'a Tensor<'_>) -> Self {
+        self.args.x = value.raw();
         self
     }
-    pub fn lengths(mut self, tensor: &'a Tensor<'_>) -> Self {
-        self.args.lengths = tensor.raw();
+    pub fn lengths(mut self, value: &'a Tensor<'_>) -> Self {
+        self.args.lengths = value.raw();
         self
     }
-    pub fn ids(mut self, tensor: &'a mut TensorMut<'_>) -> Self {
-        self.args.ids = tensor.raw();
+    pub fn ids(mut self, value: &'a mut TensorMut<'_>) -> Self {
+        self.args.ids = value.raw();
         self
     }
-    pub fn values(mut self, tensor: &'a mut TensorMut<'_>) -> Self {
-        self.args.values = tensor.raw();
+    pub fn values(mut self, value: &'a mut TensorMut<'_>) -> Self {
+        self.args.values = value.raw();
         self
     }
 }
@@ -2129,7 +2234,7 @@ pub struct Renormalise<'a> {
 impl<'a> Renormalise<'a> {
     #[allow(clippy::new_without_default)]
     pub fn new() -> Self {
-        Self { args: sys::quern_renormalise_args::default(), borrowed: PhantomData }
+        Self { args: Default::default(), borrowed: PhantomData }
     }
     pub fn flags(mut self, value: u32) -> Self {
         self.args.flags = value;
@@ -2149,28 +2254,28 @@ impl<'a> Renormalise<'a> {
         self.args.max_sms = value;
         self
     }
-    pub fn probs(mut self, tensor: &'a Tensor<'_>) -> Self {
-        self.args.probs = tensor.raw();
+    pub fn probs(mut self, value: &'a Tensor<'_>) -> Self {
+        self.args.probs = value.raw();
         self
     }
-    pub fn out(mut self, tensor: &'a mut TensorMut<'_>) -> Self {
-        self.args.out = tensor.raw();
+    pub fn out(mut self, value: &'a mut TensorMut<'_>) -> Self {
+        self.args.out = value.raw();
         self
     }
-    pub fn status(mut self, tensor: &'a mut TensorMut<'_>) -> Self {
-        self.args.status = tensor.raw();
+    pub fn status(mut self, value: &'a mut TensorMut<'_>) -> Self {
+        self.args.status = value.raw();
         self
     }
-    pub fn top_ks(mut self, tensor: &'a Tensor<'_>) -> Self {
-        self.args.top_ks = tensor.raw();
+    pub fn top_ks(mut self, value: &'a Tensor<'_>) -> Self {
+        self.args.top_ks = value.raw();
         self
     }
-    pub fn top_ps(mut self, tensor: &'a Tensor<'_>) -> Self {
-        self.args.top_ps = tensor.raw();
+    pub fn top_ps(mut self, value: &'a Tensor<'_>) -> Self {
+        self.args.top_ps = value.raw();
         self
     }
-    pub fn min_ps(mut self, tensor: &'a Tensor<'_>) -> Self {
-        self.args.min_ps = tensor.raw();
+    pub fn min_ps(mut self, value: &'a Tensor<'_>) -> Self {
+        self.args.min_ps = value.raw();
         self
     }
     pub fn top_k(mut self, value: i32) -> Self {
@@ -2212,7 +2317,7 @@ pub struct VerifyDraft<'a> {
 impl<'a> VerifyDraft<'a> {
     #[allow(clippy::new_without_default)]
     pub fn new() -> Self {
-        Self { args: sys::quern_verify_draft_args::default(), borrowed: PhantomData }
+        Self { args: Default::default(), borrowed: PhantomData }
     }
     pub fn flags(mut self, value: u32) -> Self {
         self.args.flags = value;
@@ -2232,64 +2337,64 @@ impl<'a> VerifyDraft<'a> {
         self.args.max_sms = value;
         self
     }
-    pub fn target(mut self, tensor: &'a Tensor<'_>) -> Self {
-        self.args.target = tensor.raw();
+    pub fn target(mut self, value: &'a Tensor<'_>) -> Self {
+        self.args.target = value.raw();
         self
     }
-    pub fn draft(mut self, tensor: &'a Tensor<'_>) -> Self {
-        self.args.draft = tensor.raw();
+    pub fn draft(mut self, value: &'a Tensor<'_>) -> Self {
+        self.args.draft = value.raw();
         self
     }
-    pub fn draft_ids(mut self, tensor: &'a Tensor<'_>) -> Self {
-        self.args.draft_ids = tensor.raw();
+    pub fn draft_ids(mut self, value: &'a Tensor<'_>) -> Self {
+        self.args.draft_ids = value.raw();
         self
     }
-    pub fn parents(mut self, tensor: &'a Tensor<'_>) -> Self {
-        self.args.parents = tensor.raw();
+    pub fn parents(mut self, value: &'a Tensor<'_>) -> Self {
+        self.args.parents = value.raw();
         self
     }
-    pub fn lengths(mut self, tensor: &'a Tensor<'_>) -> Self {
-        self.args.lengths = tensor.raw();
+    pub fn lengths(mut self, value: &'a Tensor<'_>) -> Self {
+        self.args.lengths = value.raw();
         self
     }
-    pub fn accepted(mut self, tensor: &'a mut TensorMut<'_>) -> Self {
-        self.args.accepted = tensor.raw();
+    pub fn accepted(mut self, value: &'a mut TensorMut<'_>) -> Self {
+        self.args.accepted = value.raw();
         self
     }
-    pub fn ids(mut self, tensor: &'a mut TensorMut<'_>) -> Self {
-        self.args.ids = tensor.raw();
+    pub fn ids(mut self, value: &'a mut TensorMut<'_>) -> Self {
+        self.args.ids = value.raw();
         self
     }
-    pub fn path(mut self, tensor: &'a mut TensorMut<'_>) -> Self {
-        self.args.path = tensor.raw();
+    pub fn path(mut self, value: &'a mut TensorMut<'_>) -> Self {
+        self.args.path = value.raw();
         self
     }
-    pub fn status(mut self, tensor: &'a mut TensorMut<'_>) -> Self {
-        self.args.status = tensor.raw();
+    pub fn status(mut self, value: &'a mut TensorMut<'_>) -> Self {
+        self.args.status = value.raw();
         self
     }
-    pub fn seeds(mut self, tensor: &'a Tensor<'_>) -> Self {
-        self.args.seeds = tensor.raw();
+    pub fn seeds(mut self, value: &'a Tensor<'_>) -> Self {
+        self.args.seeds = value.raw();
         self
     }
-    pub fn offsets(mut self, tensor: &'a mut TensorMut<'_>) -> Self {
-        self.args.offsets = tensor.raw();
+    pub fn offsets(mut self, value: &'a mut TensorMut<'_>) -> Self {
+        self.args.offsets = value.raw();
         self
     }
-    pub fn temperatures(mut self, tensor: &'a Tensor<'_>) -> Self {
-        self.args.temperatures = tensor.raw();
+    pub fn temperatures(mut self, value: &'a Tensor<'_>) -> Self {
+        self.args.temperatures = value.raw();
         self
     }
-    pub fn top_ks(mut self, tensor: &'a Tensor<'_>) -> Self {
-        self.args.top_ks = tensor.raw();
+    pub fn top_ks(mut self, value: &'a Tensor<'_>) -> Self {
+        self.args.top_ks = value.raw();
         self
     }
-    pub fn top_ps(mut self, tensor: &'a Tensor<'_>) -> Self {
-        self.args.top_ps = tensor.raw();
+    pub fn top_ps(mut self, value: &'a Tensor<'_>) -> Self {
+        self.args.top_ps = value.raw();
         self
     }
-    pub fn min_ps(mut self, tensor: &'a Tensor<'_>) -> Self {
-        self.args.min_ps = tensor.raw();
+    pub fn min_ps(mut self, value: &'a Tensor<'_>) -> Self {
+        self.args.min_ps = value.raw();
         self
     }
     pub fn seed(mut self, value: u64) -> Self {
@@ -2337,13 +2442,14 @@ unsafe impl Op for VerifyDraft<'_> {
 #[must_use]
 pub struct Pointwise<'a> {
     args: sys::quern_pointwise_args,
+    kept: Kept,
     borrowed: PhantomData<&'a mut ()>,
 }
 
 impl<'a> Pointwise<'a> {
     #[allow(clippy::new_without_default)]
     pub fn new() -> Self {
-        Self { args: sys::quern_pointwise_args::default(), borrowed: PhantomData }
+        Self { args: Default::default(), kept: Kept::default(), borrowed: PhantomData }
     }
     pub fn flags(mut self, value: u32) -> Self {
         self.args.flags = value;
@@ -2363,64 +2469,46 @@ impl<'a> Pointwise<'a> {
         self.args.max_sms = value;
         self
     }
-    /// # Safety
-    /// What it points to is as quern.h says, until the call is over.
-    pub unsafe fn operands(mut self, value: *const *const sys::DLTensor) -> Self {
-        self.args.operands = value;
+    pub fn operands(mut self, value: &[&'a Tensor<'_>]) -> Self {
+        self.args.operand_count = value.len() as u32;
+        self.args.operands = self.kept.tensors(value.iter().map(|one| one.raw()));
         self
     }
-    pub fn out(mut self, tensor: &'a mut TensorMut<'_>) -> Self {
-        self.args.out = tensor.raw();
+    pub fn out(mut self, value: &'a mut TensorMut<'_>) -> Self {
+        self.args.out = value.raw();
         self
     }
-    pub fn out1(mut self, tensor: &'a mut TensorMut<'_>) -> Self {
-        self.args.out1 = tensor.raw();
+    pub fn out1(mut self, value: &'a mut TensorMut<'_>) -> Self {
+        self.args.out1 = value.raw();
         self
     }
-    pub fn out2(mut self, tensor: &'a mut TensorMut<'_>) -> Self {
-        self.args.out2 = tensor.raw();
+    pub fn out2(mut self, value: &'a mut TensorMut<'_>) -> Self {
+        self.args.out2 = value.raw();
         self
     }
-    pub fn out3(mut self, tensor: &'a mut TensorMut<'_>) -> Self {
-        self.args.out3 = tensor.raw();
+    pub fn out3(mut self, value: &'a mut TensorMut<'_>) -> Self {
+        self.args.out3 = value.raw();
         self
     }
-    /// # Safety
-    /// What it points to is as quern.h says, until the call is over.
-    pub unsafe fn expression(mut self, value: *const sys::quern_expression) -> Self {
-        self.args.expression = value;
+    pub fn expression(mut self, value: Expression<'a>) -> Self {
+        self.args.expression = value.raw();
         self
     }
-    /// # Safety
-    /// What it points to is as quern.h says, until the call is over.
-    pub unsafe fn expression1(mut self, value: *const sys::quern_expression) -> Self {
-        self.args.expression1 = value;
+    pub fn expression1(mut self, value: Expression<'a>) -> Self {
+        self.args.expression1 = value.raw();
         self
     }
-    /// # Safety
-    /// What it points to is as quern.h says, until the call is over.
-    pub unsafe fn expression2(mut self, value: *const sys::quern_expression) -> Self {
-        self.args.expression2 = value;
+    pub fn expression2(mut self, value: Expression<'a>) -> Self {
+        self.args.expression2 = value.raw();
         self
     }
-    /// # Safety
-    /// What it points to is as quern.h says, until the call is over.
-    pub unsafe fn expression3(mut self, value: *const sys::quern_expression) -> Self {
-        self.args.expression3 = value;
+    pub fn expression3(mut self, value: Expression<'a>) -> Self {
+        self.args.expression3 = value.raw();
         self
     }
-    /// # Safety
-    /// What it points to is as quern.h says, until the call is over.
-    pub unsafe fn scalars(mut self, value: *const f32) -> Self {
-        self.args.scalars = value;
-        self
-    }
-    pub fn operand_count(mut self, value: u32) -> Self {
-        self.args.operand_count = value;
-        self
-    }
-    pub fn scalar_count(mut self, value: u32) -> Self {
-        self.args.scalar_count = value;
+    pub fn scalars(mut self, value: &[f32]) -> Self {
+        self.args.scalar_count = value.len() as u32;
+        self.args.scalars = self.kept.floats(value);
         self
     }
 }
@@ -2444,13 +2532,14 @@ unsafe impl Op for Pointwise<'_> {
 #[must_use]
 pub struct Copy<'a> {
     args: sys::quern_copy_args,
+    kept: Kept,
     borrowed: PhantomData<&'a mut ()>,
 }
 
 impl<'a> Copy<'a> {
     #[allow(clippy::new_without_default)]
     pub fn new() -> Self {
-        Self { args: sys::quern_copy_args::default(), borrowed: PhantomData }
+        Self { args: Default::default(), kept: Kept::default(), borrowed: PhantomData }
     }
     pub fn flags(mut self, value: u32) -> Self {
         self.args.flags = value;
@@ -2470,24 +2559,14 @@ impl<'a> Copy<'a> {
         self.args.max_sms = value;
         self
     }
-    /// # Safety
-    /// What it points to is as quern.h says, until the call is over.
-    pub unsafe fn inputs(mut self, value: *const *const sys::DLTensor) -> Self {
-        self.args.inputs = value;
+    pub fn inputs(mut self, value: &[&'a Tensor<'_>]) -> Self {
+        self.args.input_count = value.len() as u32;
+        self.args.inputs = self.kept.tensors(value.iter().map(|one| one.raw()));
         self
     }
-    /// # Safety
-    /// What it points to is as quern.h says, until the call is over.
-    pub unsafe fn outputs(mut self, value: *const *const sys::DLTensor) -> Self {
-        self.args.outputs = value;
-        self
-    }
-    pub fn input_count(mut self, value: u32) -> Self {
-        self.args.input_count = value;
-        self
-    }
-    pub fn output_count(mut self, value: u32) -> Self {
-        self.args.output_count = value;
+    pub fn outputs(mut self, value: &'a mut [TensorMut<'_>]) -> Self {
+        self.args.output_count = value.len() as u32;
+        self.args.outputs = self.kept.tensors(value.iter_mut().map(|one| one.raw()));
         self
     }
     pub fn fill(mut self, value: f64) -> Self {
@@ -2521,7 +2600,7 @@ pub struct Norm<'a> {
 impl<'a> Norm<'a> {
     #[allow(clippy::new_without_default)]
     pub fn new() -> Self {
-        Self { args: sys::quern_norm_args::default(), borrowed: PhantomData }
+        Self { args: Default::default(), borrowed: PhantomData }
     }
     pub fn flags(mut self, value: u32) -> Self {
         self.args.flags = value;
@@ -2541,44 +2620,44 @@ impl<'a> Norm<'a> {
         self.args.max_sms = value;
         self
     }
-    pub fn x(mut self, tensor: &'a Tensor<'_>) -> Self {
-        self.args.x = tensor.raw();
+    pub fn x(mut self, value: &'a Tensor<'_>) -> Self {
+        self.args.x = value.raw();
         self
     }
-    pub fn residual(mut self, tensor: &'a Tensor<'_>) -> Self {
-        self.args.residual = tensor.raw();
+    pub fn residual(mut self, value: &'a Tensor<'_>) -> Self {
+        self.args.residual = value.raw();
         self
     }
-    pub fn weight(mut self, tensor: &'a Tensor<'_>) -> Self {
-        self.args.weight = tensor.raw();
+    pub fn weight(mut self, value: &'a Tensor<'_>) -> Self {
+        self.args.weight = value.raw();
         self
     }
-    pub fn bias(mut self, tensor: &'a Tensor<'_>) -> Self {
-        self.args.bias = tensor.raw();
+    pub fn bias(mut self, value: &'a Tensor<'_>) -> Self {
+        self.args.bias = value.raw();
         self
     }
-    pub fn scale(mut self, tensor: &'a Tensor<'_>) -> Self {
-        self.args.scale = tensor.raw();
+    pub fn scale(mut self, value: &'a Tensor<'_>) -> Self {
+        self.args.scale = value.raw();
         self
     }
-    pub fn shift(mut self, tensor: &'a Tensor<'_>) -> Self {
-        self.args.shift = tensor.raw();
+    pub fn shift(mut self, value: &'a Tensor<'_>) -> Self {
+        self.args.shift = value.raw();
         self
     }
-    pub fn out(mut self, tensor: &'a mut TensorMut<'_>) -> Self {
-        self.args.out = tensor.raw();
+    pub fn out(mut self, value: &'a mut TensorMut<'_>) -> Self {
+        self.args.out = value.raw();
         self
     }
-    pub fn residual_out(mut self, tensor: &'a mut TensorMut<'_>) -> Self {
-        self.args.residual_out = tensor.raw();
+    pub fn residual_out(mut self, value: &'a mut TensorMut<'_>) -> Self {
+        self.args.residual_out = value.raw();
         self
     }
-    pub fn out_scale(mut self, tensor: &'a mut TensorMut<'_>) -> Self {
-        self.args.out_scale = tensor.raw();
+    pub fn out_scale(mut self, value: &'a mut TensorMut<'_>) -> Self {
+        self.args.out_scale = value.raw();
         self
     }
-    pub fn dense(mut self, tensor: &'a mut TensorMut<'_>) -> Self {
-        self.args.dense = tensor.raw();
+    pub fn dense(mut self, value: &'a mut TensorMut<'_>) -> Self {
+        self.args.dense = value.raw();
         self
     }
     pub fn kind(mut self, value: i32) -> Self {
@@ -2628,7 +2707,7 @@ pub struct NormBackward<'a> {
 impl<'a> NormBackward<'a> {
     #[allow(clippy::new_without_default)]
     pub fn new() -> Self {
-        Self { args: sys::quern_norm_backward_args::default(), borrowed: PhantomData }
+        Self { args: Default::default(), borrowed: PhantomData }
     }
     pub fn flags(mut self, value: u32) -> Self {
         self.args.flags = value;
@@ -2648,32 +2727,32 @@ impl<'a> NormBackward<'a> {
         self.args.max_sms = value;
         self
     }
-    pub fn dout(mut self, tensor: &'a Tensor<'_>) -> Self {
-        self.args.dout = tensor.raw();
+    pub fn dout(mut self, value: &'a Tensor<'_>) -> Self {
+        self.args.dout = value.raw();
         self
     }
-    pub fn x(mut self, tensor: &'a Tensor<'_>) -> Self {
-        self.args.x = tensor.raw();
+    pub fn x(mut self, value: &'a Tensor<'_>) -> Self {
+        self.args.x = value.raw();
         self
     }
-    pub fn weight(mut self, tensor: &'a Tensor<'_>) -> Self {
-        self.args.weight = tensor.raw();
+    pub fn weight(mut self, value: &'a Tensor<'_>) -> Self {
+        self.args.weight = value.raw();
         self
     }
-    pub fn add(mut self, tensor: &'a Tensor<'_>) -> Self {
-        self.args.add = tensor.raw();
+    pub fn add(mut self, value: &'a Tensor<'_>) -> Self {
+        self.args.add = value.raw();
         self
     }
-    pub fn dx(mut self, tensor: &'a mut TensorMut<'_>) -> Self {
-        self.args.dx = tensor.raw();
+    pub fn dx(mut self, value: &'a mut TensorMut<'_>) -> Self {
+        self.args.dx = value.raw();
         self
     }
-    pub fn dweight(mut self, tensor: &'a mut TensorMut<'_>) -> Self {
-        self.args.dweight = tensor.raw();
+    pub fn dweight(mut self, value: &'a mut TensorMut<'_>) -> Self {
+        self.args.dweight = value.raw();
         self
     }
-    pub fn dbias(mut self, tensor: &'a mut TensorMut<'_>) -> Self {
-        self.args.dbias = tensor.raw();
+    pub fn dbias(mut self, value: &'a mut TensorMut<'_>) -> Self {
+        self.args.dbias = value.raw();
         self
     }
     pub fn kind(mut self, value: i32) -> Self {
@@ -2705,13 +2784,14 @@ unsafe impl Op for NormBackward<'_> {
 #[must_use]
 pub struct Reduce<'a> {
     args: sys::quern_reduce_args,
+    kept: Kept,
     borrowed: PhantomData<&'a mut ()>,
 }
 
 impl<'a> Reduce<'a> {
     #[allow(clippy::new_without_default)]
     pub fn new() -> Self {
-        Self { args: sys::quern_reduce_args::default(), borrowed: PhantomData }
+        Self { args: Default::default(), kept: Kept::default(), borrowed: PhantomData }
     }
     pub fn flags(mut self, value: u32) -> Self {
         self.args.flags = value;
@@ -2731,68 +2811,53 @@ impl<'a> Reduce<'a> {
         self.args.max_sms = value;
         self
     }
-    pub fn x(mut self, tensor: &'a Tensor<'_>) -> Self {
-        self.args.x = tensor.raw();
+    pub fn x(mut self, value: &'a Tensor<'_>) -> Self {
+        self.args.x = value.raw();
         self
     }
-    pub fn y(mut self, tensor: &'a Tensor<'_>) -> Self {
-        self.args.y = tensor.raw();
+    pub fn y(mut self, value: &'a Tensor<'_>) -> Self {
+        self.args.y = value.raw();
         self
     }
-    /// # Safety
-    /// What it points to is as quern.h says, until the call is over.
-    pub unsafe fn before(mut self, value: *const sys::quern_expression) -> Self {
-        self.args.before = value;
+    pub fn before(mut self, value: Expression<'a>) -> Self {
+        self.args.before = value.raw();
         self
     }
-    pub fn out(mut self, tensor: &'a mut TensorMut<'_>) -> Self {
-        self.args.out = tensor.raw();
+    pub fn out(mut self, value: &'a mut TensorMut<'_>) -> Self {
+        self.args.out = value.raw();
         self
     }
-    pub fn out1(mut self, tensor: &'a mut TensorMut<'_>) -> Self {
-        self.args.out1 = tensor.raw();
+    pub fn out1(mut self, value: &'a mut TensorMut<'_>) -> Self {
+        self.args.out1 = value.raw();
         self
     }
-    pub fn out2(mut self, tensor: &'a mut TensorMut<'_>) -> Self {
-        self.args.out2 = tensor.raw();
+    pub fn out2(mut self, value: &'a mut TensorMut<'_>) -> Self {
+        self.args.out2 = value.raw();
         self
     }
-    pub fn out3(mut self, tensor: &'a mut TensorMut<'_>) -> Self {
-        self.args.out3 = tensor.raw();
+    pub fn out3(mut self, value: &'a mut TensorMut<'_>) -> Self {
+        self.args.out3 = value.raw();
         self
     }
-    /// # Safety
-    /// What it points to is as quern.h says, until the call is over.
-    pub unsafe fn after(mut self, value: *const sys::quern_expression) -> Self {
-        self.args.after = value;
+    pub fn after(mut self, value: Expression<'a>) -> Self {
+        self.args.after = value.raw();
         self
     }
-    /// # Safety
-    /// What it points to is as quern.h says, until the call is over.
-    pub unsafe fn after1(mut self, value: *const sys::quern_expression) -> Self {
-        self.args.after1 = value;
+    pub fn after1(mut self, value: Expression<'a>) -> Self {
+        self.args.after1 = value.raw();
         self
     }
-    /// # Safety
-    /// What it points to is as quern.h says, until the call is over.
-    pub unsafe fn after2(mut self, value: *const sys::quern_expression) -> Self {
-        self.args.after2 = value;
+    pub fn after2(mut self, value: Expression<'a>) -> Self {
+        self.args.after2 = value.raw();
         self
     }
-    /// # Safety
-    /// What it points to is as quern.h says, until the call is over.
-    pub unsafe fn after3(mut self, value: *const sys::quern_expression) -> Self {
-        self.args.after3 = value;
+    pub fn after3(mut self, value: Expression<'a>) -> Self {
+        self.args.after3 = value.raw();
         self
     }
-    /// # Safety
-    /// What it points to is as quern.h says, until the call is over.
-    pub unsafe fn scalars(mut self, value: *const f32) -> Self {
-        self.args.scalars = value;
-        self
-    }
-    pub fn scalar_count(mut self, value: u32) -> Self {
-        self.args.scalar_count = value;
+    pub fn scalars(mut self, value: &[f32]) -> Self {
+        self.args.scalar_count = value.len() as u32;
+        self.args.scalars = self.kept.floats(value);
         self
     }
     pub fn axes(mut self, value: u32) -> Self {
@@ -2846,7 +2911,7 @@ pub struct Scatter<'a> {
 impl<'a> Scatter<'a> {
     #[allow(clippy::new_without_default)]
     pub fn new() -> Self {
-        Self { args: sys::quern_scatter_args::default(), borrowed: PhantomData }
+        Self { args: Default::default(), borrowed: PhantomData }
     }
     pub fn flags(mut self, value: u32) -> Self {
         self.args.flags = value;
@@ -2866,16 +2931,16 @@ impl<'a> Scatter<'a> {
         self.args.max_sms = value;
         self
     }
-    pub fn x(mut self, tensor: &'a Tensor<'_>) -> Self {
-        self.args.x = tensor.raw();
+    pub fn x(mut self, value: &'a Tensor<'_>) -> Self {
+        self.args.x = value.raw();
         self
     }
-    pub fn ids(mut self, tensor: &'a Tensor<'_>) -> Self {
-        self.args.ids = tensor.raw();
+    pub fn ids(mut self, value: &'a Tensor<'_>) -> Self {
+        self.args.ids = value.raw();
         self
     }
-    pub fn out(mut self, tensor: &'a mut TensorMut<'_>) -> Self {
-        self.args.out = tensor.raw();
+    pub fn out(mut self, value: &'a mut TensorMut<'_>) -> Self {
+        self.args.out = value.raw();
         self
     }
     pub fn first(mut self, value: i64) -> Self {
@@ -2917,7 +2982,7 @@ pub struct Histogram<'a> {
 impl<'a> Histogram<'a> {
     #[allow(clippy::new_without_default)]
     pub fn new() -> Self {
-        Self { args: sys::quern_histogram_args::default(), borrowed: PhantomData }
+        Self { args: Default::default(), borrowed: PhantomData }
     }
     pub fn flags(mut self, value: u32) -> Self {
         self.args.flags = value;
@@ -2937,12 +3002,12 @@ impl<'a> Histogram<'a> {
         self.args.max_sms = value;
         self
     }
-    pub fn x(mut self, tensor: &'a Tensor<'_>) -> Self {
-        self.args.x = tensor.raw();
+    pub fn x(mut self, value: &'a Tensor<'_>) -> Self {
+        self.args.x = value.raw();
         self
     }
-    pub fn counts(mut self, tensor: &'a mut TensorMut<'_>) -> Self {
-        self.args.counts = tensor.raw();
+    pub fn counts(mut self, value: &'a mut TensorMut<'_>) -> Self {
+        self.args.counts = value.raw();
         self
     }
     pub fn first(mut self, value: i64) -> Self {
@@ -2984,7 +3049,7 @@ pub struct Sort<'a> {
 impl<'a> Sort<'a> {
     #[allow(clippy::new_without_default)]
     pub fn new() -> Self {
-        Self { args: sys::quern_sort_args::default(), borrowed: PhantomData }
+        Self { args: Default::default(), borrowed: PhantomData }
     }
     pub fn flags(mut self, value: u32) -> Self {
         self.args.flags = value;
@@ -3004,24 +3069,24 @@ impl<'a> Sort<'a> {
         self.args.max_sms = value;
         self
     }
-    pub fn keys(mut self, tensor: &'a Tensor<'_>) -> Self {
-        self.args.keys = tensor.raw();
+    pub fn keys(mut self, value: &'a Tensor<'_>) -> Self {
+        self.args.keys = value.raw();
         self
     }
-    pub fn values(mut self, tensor: &'a Tensor<'_>) -> Self {
-        self.args.values = tensor.raw();
+    pub fn values(mut self, value: &'a Tensor<'_>) -> Self {
+        self.args.values = value.raw();
         self
     }
-    pub fn offsets(mut self, tensor: &'a Tensor<'_>) -> Self {
-        self.args.offsets = tensor.raw();
+    pub fn offsets(mut self, value: &'a Tensor<'_>) -> Self {
+        self.args.offsets = value.raw();
         self
     }
-    pub fn keys_out(mut self, tensor: &'a mut TensorMut<'_>) -> Self {
-        self.args.keys_out = tensor.raw();
+    pub fn keys_out(mut self, value: &'a mut TensorMut<'_>) -> Self {
+        self.args.keys_out = value.raw();
         self
     }
-    pub fn values_out(mut self, tensor: &'a mut TensorMut<'_>) -> Self {
-        self.args.values_out = tensor.raw();
+    pub fn values_out(mut self, value: &'a mut TensorMut<'_>) -> Self {
+        self.args.values_out = value.raw();
         self
     }
     pub fn max_segment(mut self, value: i64) -> Self {
@@ -3055,7 +3120,7 @@ pub struct Conv1d<'a> {
 impl<'a> Conv1d<'a> {
     #[allow(clippy::new_without_default)]
     pub fn new() -> Self {
-        Self { args: sys::quern_conv1d_args::default(), borrowed: PhantomData }
+        Self { args: Default::default(), borrowed: PhantomData }
     }
     pub fn flags(mut self, value: u32) -> Self {
         self.args.flags = value;
@@ -3075,36 +3140,36 @@ impl<'a> Conv1d<'a> {
         self.args.max_sms = value;
         self
     }
-    pub fn x(mut self, tensor: &'a Tensor<'_>) -> Self {
-        self.args.x = tensor.raw();
+    pub fn x(mut self, value: &'a Tensor<'_>) -> Self {
+        self.args.x = value.raw();
         self
     }
-    pub fn weight(mut self, tensor: &'a Tensor<'_>) -> Self {
-        self.args.weight = tensor.raw();
+    pub fn weight(mut self, value: &'a Tensor<'_>) -> Self {
+        self.args.weight = value.raw();
         self
     }
-    pub fn bias(mut self, tensor: &'a Tensor<'_>) -> Self {
-        self.args.bias = tensor.raw();
+    pub fn bias(mut self, value: &'a Tensor<'_>) -> Self {
+        self.args.bias = value.raw();
         self
     }
-    pub fn offsets(mut self, tensor: &'a Tensor<'_>) -> Self {
-        self.args.offsets = tensor.raw();
+    pub fn offsets(mut self, value: &'a Tensor<'_>) -> Self {
+        self.args.offsets = value.raw();
         self
     }
-    pub fn state(mut self, tensor: &'a mut TensorMut<'_>) -> Self {
-        self.args.state = tensor.raw();
+    pub fn state(mut self, value: &'a mut TensorMut<'_>) -> Self {
+        self.args.state = value.raw();
         self
     }
-    pub fn state_ids(mut self, tensor: &'a Tensor<'_>) -> Self {
-        self.args.state_ids = tensor.raw();
+    pub fn state_ids(mut self, value: &'a Tensor<'_>) -> Self {
+        self.args.state_ids = value.raw();
         self
     }
-    pub fn has_state(mut self, tensor: &'a Tensor<'_>) -> Self {
-        self.args.has_state = tensor.raw();
+    pub fn has_state(mut self, value: &'a Tensor<'_>) -> Self {
+        self.args.has_state = value.raw();
         self
     }
-    pub fn out(mut self, tensor: &'a mut TensorMut<'_>) -> Self {
-        self.args.out = tensor.raw();
+    pub fn out(mut self, value: &'a mut TensorMut<'_>) -> Self {
+        self.args.out = value.raw();
         self
     }
 }
@@ -3134,7 +3199,7 @@ pub struct Nms<'a> {
 impl<'a> Nms<'a> {
     #[allow(clippy::new_without_default)]
     pub fn new() -> Self {
-        Self { args: sys::quern_nms_args::default(), borrowed: PhantomData }
+        Self { args: Default::default(), borrowed: PhantomData }
     }
     pub fn flags(mut self, value: u32) -> Self {
         self.args.flags = value;
@@ -3154,28 +3219,28 @@ impl<'a> Nms<'a> {
         self.args.max_sms = value;
         self
     }
-    pub fn boxes(mut self, tensor: &'a Tensor<'_>) -> Self {
-        self.args.boxes = tensor.raw();
+    pub fn boxes(mut self, value: &'a Tensor<'_>) -> Self {
+        self.args.boxes = value.raw();
         self
     }
-    pub fn scores(mut self, tensor: &'a Tensor<'_>) -> Self {
-        self.args.scores = tensor.raw();
+    pub fn scores(mut self, value: &'a Tensor<'_>) -> Self {
+        self.args.scores = value.raw();
         self
     }
-    pub fn classes(mut self, tensor: &'a Tensor<'_>) -> Self {
-        self.args.classes = tensor.raw();
+    pub fn classes(mut self, value: &'a Tensor<'_>) -> Self {
+        self.args.classes = value.raw();
         self
     }
-    pub fn lengths(mut self, tensor: &'a Tensor<'_>) -> Self {
-        self.args.lengths = tensor.raw();
+    pub fn lengths(mut self, value: &'a Tensor<'_>) -> Self {
+        self.args.lengths = value.raw();
         self
     }
-    pub fn ids(mut self, tensor: &'a mut TensorMut<'_>) -> Self {
-        self.args.ids = tensor.raw();
+    pub fn ids(mut self, value: &'a mut TensorMut<'_>) -> Self {
+        self.args.ids = value.raw();
         self
     }
-    pub fn counts(mut self, tensor: &'a mut TensorMut<'_>) -> Self {
-        self.args.counts = tensor.raw();
+    pub fn counts(mut self, value: &'a mut TensorMut<'_>) -> Self {
+        self.args.counts = value.raw();
         self
     }
     pub fn iou_threshold(mut self, value: f32) -> Self {

@@ -156,13 +156,7 @@ impl View {
     fn host(data: *const c_void, dtype: sys::DLDataType, shape: &[i64], strides: &[i64]) -> Self {
         Self::new(data, dtype, shape, strides, sys::DLDevice { device_type: sys::kDLCPU, device_id: 0 })
     }
-    fn new(
-        data: *const c_void,
-        dtype: sys::DLDataType,
-        shape: &[i64],
-        strides: &[i64],
-        device: sys::DLDevice,
-    ) -> Self {
+    fn new(data: *const c_void, dtype: sys::DLDataType, shape: &[i64], strides: &[i64], device: sys::DLDevice) -> Self {
         let mut extents: Vec<i64> = shape.iter().chain(strides).copied().collect();
         let start = extents.as_mut_ptr();
         let tensor = Box::new(sys::DLTensor {

@@ -21,6 +21,7 @@ inline constexpr int kPitch = shared_pitch(kColumns);
 // The queries stay in shared memory where there is room, else their columns come with those of the keys.
 inline constexpr bool kHoldQueries = HOLD_QUERIES != 0;
 
+inline constexpr int kTeams = kWarps / kTeamWarps;
 inline constexpr int kOwnRows = kRowTiles * 16;
 inline constexpr int kOwnKeys = kBlock / kTeamWarps;  // of a warp
 inline constexpr int kOwnColumns = kColumns / kTeamWarps;
@@ -36,16 +37,18 @@ inline constexpr int kWeightPitch = shared_pitch(kBlock);
 inline constexpr int kOwnPitch = slot_pitch(kOwnColumns);  // of a warp's results, as they are staged
 inline constexpr int kStageElements = wide_stage_bytes(kRows, kBlock, kColumns, kHoldQueries) / 2;
 static_assert(!kCoded && !kCodedQueries, "keys, values and queries are multiplied as they come");
-static_assert(kRows == kWarps / kTeamWarps * kOwnRows && kOwnKeys % 16 == 0 && kOwnColumns % 16 == 0);
+static_assert(kRows == kTeams * kOwnRows && kOwnKeys % 16 == 0 && kOwnColumns % 16 == 0);
 static_assert(kAhead < kParts, "the places of a block's keys are found during the block before");
 static_assert(2 * kBlock <= kThreads, "a thread looks up one row of keys or of values");
 
 // What a piece reads. Kept in shared memory: in registers there is no room.
 struct Source {
   Cache cache;
-  TileRange seen;  // by the tile
-  i32 begin;       // the first key of the first block that is read,
-  u32 count;       // and how many keys are read from seen.any.first on
+  PieceContext context;
+  TileRange seen;          // by the tile
+  TileRange mine[kTeams];  // by each team's rows
+  i32 begin;               // the first key of the first block that is read,
+  u32 count;               // and how many keys are read from seen.any.first on
 };
 
 struct Shared {
@@ -134,7 +137,7 @@ struct Reader {
       const Copy tile(thread_index());
       const bool inside = column + tile.column * Copy::kChunkElements < (values ? kDimV : kDimK);
       Element* own = tile.own(rows, kPitch);
-      QUERN_FOUR_AT_ONCE for (int step = 0; step < Copy::kSteps; ++step) {
+      QUERN_TWO_AT_ONCE for (int step = 0; step < Copy::kSteps; ++step) {
         const u8* row = from[tile.row_at(step)];
         tile.copy(own, kPitch, step, row + column * 2, inside && row != nullptr);
       }
@@ -314,13 +317,24 @@ QUERN_DEVICE void take_piece(const AttentionParams& p, const Sequence& s, const 
   i32 begin = (seen.any.first - s.first) / kBlock, end = div_up(seen.any.last - s.first, kBlock);
   begin = begin > piece.begin ? begin : piece.begin;
   end = end < piece.end ? end : piece.end;
+  const int row0 = warp() / kTeamWarps * kOwnRows, member = warp() % kTeamWarps;
+  const i32 first_row = piece.tile * kRows + row0;
   if (thread_index() == 0) {
     const i32 last = s.first + end * kBlock, count = (last < seen.any.last ? last : seen.any.last) - seen.any.first;
-    shared->source = {cache_of(p, s.index, piece.head), seen, s.first + begin * kBlock,
-                      static_cast<u32>(count > 0 ? count : 0)};
+    shared->source.cache = cache_of(p, s.index, piece.head);
+    shared->source.context = piece_context(p, s, piece.head);
+    shared->source.seen = seen;
+    shared->source.begin = s.first + begin * kBlock;
+    shared->source.count = static_cast<u32>(count > 0 ? count : 0);
+  }
+  if (member == 0 && lane() == 0) {
+    TileRange of_team = tile_range(p, s, first_row, kOwnRows);
+    if (first_row >= s.q_len * kGroup) of_team.any.last = of_team.any.first;  // no row at all
+    shared->source.mine[row0 / kOwnRows] = of_team;
   }
   sync_block();
   const Source& source = shared->source;
+  const PieceContext& context = source.context;
   Reader reader{p, s, piece, memory, source, end > begin ? end - begin : 0};
 
   if (thread_index() < 2 * kBlock / 32) shared->not_finite[thread_index() & 1][thread_index() >> 1] = 0;
@@ -332,13 +346,9 @@ QUERN_DEVICE void take_piece(const AttentionParams& p, const Sequence& s, const 
   sync_block();
   QUERN_ROLLED for (int i = 0; i < kAhead; ++i) reader.copy(static_cast<u32>(i));
 
-  const int row0 = warp() / kTeamWarps * kOwnRows, member = warp() % kTeamWarps;
-  const i32 first_row = piece.tile * kRows + row0;
-  TileRange mine = tile_range(p, s, first_row, kOwnRows);
-  if (first_row >= s.q_len * kGroup) mine.any.last = mine.any.first;  // no row at all
+  const TileRange& mine = source.mine[row0 / kOwnRows];
   const Team team{memory.maxima + row0, member};
   Element* weights = memory.weights + row0 * kWeightPitch;
-  const PieceContext context = piece_context(p, s, piece.head);
   RowContext rows[kRowTiles];
   QUERN_UNROLL for (int t = 0; t < kRowTiles; ++t) rows[t] = row_context(p, s, piece.head, first_row + t * 16);
   Softmax<kRowTiles> softmax = empty_softmax<kRowTiles>();
@@ -412,9 +422,8 @@ QUERN_DEVICE void take_piece(const AttentionParams& p, const Sequence& s, const 
   QUERN_UNROLL for (int t = 0; t < kRowTiles; ++t) {
     QUERN_UNROLL for (int h = 0; h < kRowsHeld; ++h) sum[t][h] = reduce_row_sum(softmax.sum[t][h]);
   }
-  sync_block();  // all warps are done with the stages, where results are staged, and have read the last maxima
-  team.write(sum);
-  sync_block();
+  team.write(sum);  // all have passed a barrier since they read the last maxima
+  sync_block();     // all warps are done with the stages, where results are staged
   f32* slot = piece.count > 1 ? slot_at(p, piece, piece.index) : nullptr;
   write_own(p, s, piece, memory, team, row0, softmax, sums, slot);
   if (!slot || !arrived_last<WholeBlock>(p, piece, &shared->flag)) return;

@@ -1,0 +1,242 @@
+"""Scatter, sort, histogram, conv1d and nms beside PyTorch, in one run.
+
+    PYTHONPATH=build/python python3 tests/bench/rows_peers.py [--only WORD] [--json FILE] [--host]
+
+Needs PyTorch, and an NVIDIA GPU unless --host is given: then small problems are held against PyTorch's results on the
+CPU and nothing is timed. Each result is held against PyTorch's first; then a call is timed out of a flushed L2 (median
+of 30) and in a graph of 20 calls, in microseconds, and what it moves at least is said in TB/s. PyTorch has no nms.
+
+SPDX-License-Identifier: Apache-2.0
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import torch
+from kept import write
+from quern import Context
+
+
+@dataclass
+class Place:
+    device: str
+    small: bool
+
+    def size(self, large: int, small: int) -> int:
+        return small if self.small else large
+
+    def normal(self, *shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
+        return torch.randn(*shape, device=self.device).to(dtype)
+
+    def integers(self, low: int, high: int, *shape: int, dtype: torch.dtype = torch.int32) -> torch.Tensor:
+        return torch.randint(low, high, shape, device=self.device, dtype=dtype)
+
+
+@dataclass
+class Work:
+    name: str
+    run: Callable[[], object]
+    check: Callable[[], float]  # how far from PyTorch's result: 0 where it must be the same
+    most: float = 0.0  # that may be
+    peer: Callable[[], object] | None = None
+    moved: int = 0  # bytes that it must at least read and write
+
+
+def scatters(context: Context, place: Place) -> Iterator[Work]:
+    n = place.size(4096, 64)
+    for count, rows in ((1, 128256), (4096, 128256), (65536, 128256), (65536, 7)):
+        if place.small:
+            count, rows = min(count, 300), min(rows, 500)
+        x, ids = place.normal(count, n, dtype=torch.bfloat16), place.integers(0, rows, count, dtype=torch.int64)
+        for out_type, name in ((torch.float32, "f32"), (torch.bfloat16, "bf16")):
+            out = torch.zeros(rows, n, device=place.device, dtype=out_type)
+
+            def run(x=x, ids=ids, out=out):
+                context.scatter(x, ids, out, add=True)
+
+            def check(x=x, ids=ids, out=out, run=run):
+                out.zero_()
+                run()
+                exact = torch.zeros_like(out, dtype=torch.float64).index_add_(0, ids, x.double())
+                size = torch.zeros_like(out, dtype=torch.float64).index_add_(0, ids, x.double().abs())
+                return float(((out.double() - exact).abs() / (size + 1)).max())
+
+            def peer(x=x, ids=ids, out=out):
+                out.index_add_(0, ids, x.to(out.dtype))
+
+            most = 1e-5 if out_type == torch.float32 else 8e-3
+            moved = count * n * 2 + 2 * min(count, rows) * n * out.element_size()
+            yield Work(f"scatter-add {count} rows of {n} bf16 to {rows} {name}", run, check, most, peer, moved)
+        distinct = torch.randperm(max(rows, count), device=place.device)[:count]
+        out = torch.zeros(max(rows, count), n, device=place.device, dtype=torch.bfloat16)
+
+        def place_rows(x=x, ids=distinct, out=out):
+            context.scatter(x, ids, out, unique=True)
+
+        def compare(x=x, ids=distinct, out=out, run=place_rows):
+            run()
+            return float((out[ids] != x).sum())
+
+        def index_copy(x=x, ids=distinct, out=out):
+            out.index_copy_(0, ids, x)
+
+        yield Work(f"scatter {count} rows of {n} bf16, unique", place_rows, compare, 0.0, index_copy, count * n * 4)
+
+
+def sorts(context: Context, place: Place) -> Iterator[Work]:
+    types = ((torch.float32, "f32"), (torch.int32, "int32"), (torch.int64, "int64"), (torch.bfloat16, "bf16"))
+    shapes = [(4096, 8), (4096, 100), (256, 4096), (64, 32000), (8, 1_000_000), (1, 100_000_000)]
+    if place.small:
+        shapes = [(5, 8), (3, 100), (2, 4096), (2, 9001)]
+    for rows, n in shapes:
+        for dtype, name in types:
+            if dtype.is_floating_point:
+                keys = place.normal(rows, n, dtype=dtype)
+            else:
+                keys = place.integers(-(2**31), 2**31 - 1, rows, n, dtype=dtype)
+            out, places = torch.empty_like(keys), torch.empty(rows, n, dtype=torch.int32, device=place.device)
+            for with_places in (False, True):
+
+                def run(keys=keys, out=out, places=places, with_places=with_places):
+                    context.call("sort", keys=keys, keys_out=out, values_out=places if with_places else None)
+
+                def check(keys=keys, out=out, places=places, with_places=with_places, run=run):
+                    run()
+                    values, indices = torch.sort(keys, dim=1, stable=True)
+                    return float((out != values).sum() + ((places != indices).sum() if with_places else 0))
+
+                label = f"sort {rows}x{n} {name}{', places' if with_places else ''}"
+                yield Work(label, run, check, 0.0, lambda keys=keys: torch.sort(keys, dim=1, stable=True))
+
+
+def histograms(context: Context, place: Place) -> Iterator[Work]:
+    total = place.size(1 << 26, 5000)
+    for bins in (16, 256, 4096, 100_000):
+        for kind in ("uniform", "one bin"):
+            x = place.integers(0, bins if kind == "uniform" else 1, 1, total)
+            counts = torch.empty(1, bins, dtype=torch.int32, device=place.device)
+
+            def run(x=x, counts=counts):
+                context.histogram(x, counts=counts)
+
+            def check(x=x, counts=counts, bins=bins, run=run):
+                run()
+                return float((counts[0] != torch.bincount(x[0], minlength=bins)).sum())
+
+            def peer(x=x, bins=bins):
+                return torch.bincount(x[0], minlength=bins)
+
+            yield Work(f"histogram of {total} int32, {bins} bins, {kind}", run, check, 0.0, peer, total * 4)
+    x = place.normal(1, total)
+    counts = torch.empty(1, 100, dtype=torch.int32, device=place.device)
+
+    def check_floats() -> float:
+        context.histogram(x, low=-4.0, high=4.0, counts=counts)
+        # Where rounding puts a number at a border is each library's own.
+        return float((counts[0] - torch.histc(x, 100, -4, 4).int()).abs().max())
+
+    yield Work(
+        f"histogram of {total} f32, 100 bins", lambda: context.histogram(x, low=-4.0, high=4.0, counts=counts),
+        check_floats, max(total * 1e-6, 2.0), lambda: torch.histc(x, 100, -4, 4), total * 4,
+    )  # fmt: skip
+
+
+def convolutions(context: Context, place: Place) -> Iterator[Work]:
+    channels = place.size(8192, 48)
+    weight, bias = place.normal(channels, 4, dtype=torch.bfloat16), place.normal(channels, dtype=torch.bfloat16)
+    for batch, length in ((1, 8192), (16, 2048), (64, 1), (256, 1)):
+        length = min(length, place.size(length, 70))
+        x = place.normal(batch * length, channels, dtype=torch.bfloat16)
+        out = torch.empty_like(x)
+        state = torch.zeros(batch, 3, channels, dtype=torch.bfloat16, device=place.device)
+        offsets = torch.arange(0, batch * length + 1, length, dtype=torch.int32, device=place.device)
+
+        def run(x=x, out=out, state=state, offsets=offsets):
+            context.conv1d(x, weight, bias, offsets=offsets, state=state, silu=True, out=out)
+
+        def peer(x=x, batch=batch, length=length, dtype=torch.bfloat16):
+            rows = x.view(batch, length, channels).transpose(1, 2).to(dtype)
+            padded = torch.nn.functional.pad(rows, (3, 0))
+            y = torch.nn.functional.conv1d(padded, weight.to(dtype)[:, None], bias.to(dtype), groups=channels)
+            return torch.nn.functional.silu(y)
+
+        def check(x=x, out=out, state=state, batch=batch, length=length, run=run, peer=peer):
+            state.zero_()
+            run()
+            exact = peer(x, dtype=torch.float64).transpose(1, 2).reshape(batch * length, channels)
+            return float(((out.double() - exact).abs() / (exact.abs() + 1)).max())
+
+        yield Work(f"conv1d {batch}x{length}, {channels} channels", run, check, 8e-3, peer, 4 * x.numel())
+
+
+def suppressions(context: Context, place: Place) -> Iterator[Work]:
+    for images, n in ((1, 1000), (8, 2000), (1, 20000)):
+        if place.small:
+            n = min(n, 150)
+        corners = torch.rand(images, n, 2, device=place.device) * 800
+        boxes = torch.cat([corners, corners + 8 + 40 * torch.rand(images, n, 2, device=place.device)], 2)
+        scores = torch.rand(images, n, device=place.device)
+        ids, counts = (place.integers(0, 1, *shape) for shape in ((images, n), (images,)))
+
+        def run(boxes=boxes, scores=scores, ids=ids, counts=counts):
+            context.nms(boxes, scores, 0.5, ids=ids, counts=counts)
+
+        def check(boxes=boxes, scores=scores, ids=ids, counts=counts, run=run):
+            run()
+            # Those that are kept overlap nowhere, in fp64, but for what rounding may move.
+            worst = 0.0
+            for image, kept in enumerate(ids):
+                b = boxes[image][kept[: int(counts[image])].long()][:4000].double()
+                low, high = torch.maximum(b[:, None, :2], b[None, :, :2]), torch.minimum(b[:, None, 2:], b[None, :, 2:])
+                inter, area = (high - low).clamp(min=0).prod(2), (b[:, 2:] - b[:, :2]).prod(1)
+                iou = inter / (area[:, None] + area[None] - inter)
+                worst = max(worst, float(iou.fill_diagonal_(0).max()) - 0.5)
+            return worst
+
+        yield Work(f"nms {images}x{n}", run, check, 1e-6)
+
+
+def timed(work: Work, row: dict) -> str:
+    from sampling_peers import call_us, graph_us
+
+    row["quern"] = {"call": call_us(work.run), "graph": graph_us(work.run)}
+    text = f"{row['quern']['call']:9.1f} /{row['quern']['graph']:9.1f}"
+    if work.peer is not None:
+        row["torch"] = {"call": call_us(work.peer)}
+        text += f"{row['torch']['call']:10.1f}"
+    if work.moved:
+        row["tb_s"] = work.moved / row["quern"]["call"] * 1e-6
+        text += f"{row['tb_s']:7.2f} TB/s"
+    return text
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", default="", help="a word of the names of what is done")
+    parser.add_argument("--json", help="write the figures there")
+    parser.add_argument("--host", action="store_true", help="small problems on the CPU, checked and not timed")
+    options = parser.parse_args()
+    torch.manual_seed(torch.seed() % 2**31)
+    context, rows = Context("host" if options.host else "cuda:0"), []
+    place = Place("cpu" if options.host else "cuda", options.host)
+    print(f"{context.device.name}: quern's call / graph, PyTorch's call, us")
+    for works in (scatters, sorts, histograms, convolutions, suppressions):
+        for work in works(context, place):
+            if options.only not in work.name:
+                continue
+            far = work.check()
+            row: dict = {"work": work.name, "error": far, "right": far <= work.most}
+            text = "" if options.host else timed(work, row)
+            print(f"{work.name:58}{text}{'' if row['right'] else f'  WRONG BY {far:.3g}'}", flush=True)
+            rows.append(row)
+    if options.json:
+        write(options.json, note="Microseconds of calls out of a flushed L2 and of graphs of 20 calls.", rows=rows)
+    if not all(row["right"] for row in rows):
+        raise SystemExit("a result is wrong")
+
+
+if __name__ == "__main__":
+    main()
