@@ -17,6 +17,7 @@
 #include "jit/engine.h"
 #include "jit/fork_guard.h"
 #include "jit/tensor_maps.h"
+#include "sources/kernel/kernel.h"
 #include "sources/op.h"
 
 struct quern_context {
@@ -25,6 +26,7 @@ struct quern_context {
   const quern::jit::ForkGuard fork;
   const quern::capi::Notify notify;
   const quern::capi::Options options;
+  mutable quern::ops::kernel::Kept texts;  // of the host's own kernels that this context knows
 
   // Destroyed from the last to the first: the engine ends its compilations and unloads its kernels while all that it
   // works with is still there.

@@ -129,6 +129,11 @@ jit::Launch read_launch(const quern_kernel& handle, const quern_launch& given) {
     refuse("args is " + std::string(given.args == nullptr ? "NULL" : "given") + " with an arg_count of " +
            std::to_string(given.arg_count));
   }
+  const std::int32_t parameters = handle.kernel->loaded.parameters;
+  if (parameters >= 0 && given.arg_count != static_cast<std::uint64_t>(parameters)) {
+    refuse("arg_count is " + std::to_string(given.arg_count) + "; kernel \"" + handle.entry + "\" takes " +
+           std::to_string(parameters));
+  }
   for (std::uint64_t i = 0; i < given.arg_count; ++i) {
     if (given.args[i] == nullptr) refuse("args[" + std::to_string(i) + "] is NULL");
   }
@@ -172,7 +177,9 @@ int32_t quern_kernel_prepare(quern_context* context, const quern_kernel_desc* de
     const std::optional<jit::Target> own = alive.target();
     if (given->target == nullptr && !own) fail_no_device();
     const jit::Target target = given->target == nullptr ? *own : jit::Target::parse(given->target);
+    const ops::kernel::Interning interning;
     const jit::Spec spec = ops::kernel::intern(read_desc(*given), target);
+    alive.texts.keep(spec);
     quern_kernel* ready = nullptr;
     if (alive.driver != nullptr && target == alive.driver->device().limits.target) {
       ready = alive.kernels.handle(alive, ops::kernel_for(alive.runtime, spec, given->flags, nullptr));

@@ -103,6 +103,16 @@ jit::Warmed load(jit::Engine& engine, jit::Miss miss, const jit::Spec& spec) {
   return made;
 }
 
+// The context keeps what its items stand for.
+std::vector<WarmItem> planned(const quern_context& context, const quern_warm_options& given,
+                              const std::vector<jit::Target>& targets) {
+  const ops::kernel::Interning interning;
+  std::vector<WarmItem> items = plan_warm(given, targets);
+  for (const WarmItem& item : items)
+    if (item.spec) context.texts.keep(*item.spec);
+  return items;
+}
+
 std::int32_t make_all(const quern_context& context, const quern_warm_options& given, std::vector<WarmItem> items,
                       const Make& make, quern_list** results, const char* verb) {
   if (!items.empty()) {
@@ -142,7 +152,7 @@ int32_t quern_warm(quern_context* context, const quern_warm_options* options, qu
     check_request(given->manifest, given->manifest_length, given->model, "warm");
     const bool list_only = (given->flags & QUERN_WARM_LIST_ONLY) != 0;
     return make_all(
-        alive, *given, plan_warm(*given, read_targets(*given, alive.target())),
+        alive, *given, planned(alive, *given, read_targets(*given, alive.target())),
         [&](const jit::Spec& spec) { return alive.engine->warm(spec, list_only); }, results, "made");
   });
 }
@@ -159,7 +169,7 @@ int32_t quern_load(quern_context* context, const quern_warm_options* options, qu
                                      "; 0 is allowed: kernels are loaded for the context's own target");
     }
     const jit::Target own = *alive.target();
-    std::vector<WarmItem> items = plan_warm(*given, {own});
+    std::vector<WarmItem> items = planned(alive, *given, {own});
     std::erase_if(items, [&](const WarmItem& item) { return item.spec && item.spec->target != own.tag(); });
     return make_all(
         alive, *given, std::move(items),

@@ -102,6 +102,8 @@ struct LaunchConfig {  // CUlaunchConfig
   X(required, library_kernel, cuLibraryGetKernel, (Kernel * kernel, Library library, const char* name))              \
   X(required, kernel_function, cuKernelGetFunction, (Function * function, Kernel kernel))                            \
   X(optional, function_load, cuFuncLoad, (Function function))                                                        \
+  X(optional, function_parameter, cuFuncGetParamInfo,                                                                \
+    (Function function, std::size_t index, std::size_t* offset, std::size_t* size))                                  \
   X(required, function_attribute, cuFuncGetAttribute, (int* value, int attribute, Function function))                \
   X(required, set_function_attribute, cuFuncSetAttribute, (Function function, int attribute, int value))             \
   X(required, launch_kernel, cuLaunchKernel,                                                                         \

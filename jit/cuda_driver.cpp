@@ -117,6 +117,15 @@ class CudaDriver final : public Driver {
     return api_.function_attribute(&value, which, function) == kSuccess ? value : -1;
   }
 
+  // From CUDA 12.4 on. A launch takes no count: with too few parameters it would read on.
+  std::int32_t parameters(Function function) {
+    if (api_.function_parameter == nullptr) return -1;
+    std::size_t offset = 0, size = 0;
+    std::int32_t count = 0;
+    while (api_.function_parameter(function, static_cast<std::size_t>(count), &offset, &size) == kSuccess) ++count;
+    return count;
+  }
+
   const Api api_;
   const ForkGuard fork_;
   const DeviceInfo info_;
@@ -160,6 +169,7 @@ Loaded CudaDriver::load(std::string_view image, const std::string& entry, std::u
     loaded.shared_bytes = attribute(function, kSharedSizeBytes);
     loaded.local_bytes = attribute(function, kLocalSizeBytes);
     loaded.max_threads = attribute(function, kMaxThreadsPerBlock);
+    loaded.parameters = parameters(function);
     if (max_shared_bytes > 0) allow_shared(function, entry, max_shared_bytes);
   } catch (...) {
     api_.library_unload(library);

@@ -33,6 +33,7 @@ struct Loaded {
   std::int32_t shared_bytes = -1;  // static
   std::int32_t local_bytes = -1;
   std::int32_t max_threads = -1;
+  std::int32_t parameters = -1;  // how many a launch must bring; -1: the driver does not say, or checks it itself
 };
 
 struct Launch {

@@ -1,9 +1,12 @@
 // The process-wide table of interned kernel texts, and what may be interned.
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <cstdlib>
 #include <map>
 #include <mutex>
+#include <set>
 #include <string_view>
+#include <unordered_map>
 
 #include "jit/backend.h"
 #include "jit/error.h"
@@ -15,9 +18,27 @@ namespace {
 
 // Never destroyed: nothing of quern runs at exit, and another thread may still be in a call then.
 struct Table {
+  struct Known {
+    const Text* text;  // in `numbers`, whose nodes do not move
+    std::uint32_t keepers = 0;
+  };
   jit::ProcessMutex& mutex = *new jit::ProcessMutex;
   std::map<Text, std::uint32_t> numbers;
-  std::vector<const Text*> texts;  // by number; the map's nodes do not move
+  std::unordered_map<std::uint32_t, Known> known;
+  std::set<std::uint32_t> unkept;  // forgotten once nobody is interning
+  std::uint32_t next = 0;
+  std::uint32_t interning = 0;
+
+  // Under the mutex, as all below.
+  void forget_unkept() noexcept {
+    if (interning != 0) return;
+    for (const std::uint32_t number : unkept) {
+      const auto found = known.find(number);
+      numbers.erase(numbers.find(*found->second.text));
+      known.erase(found);
+    }
+    unkept.clear();
+  }
 };
 Table& table() {
   static Table* const kept = new Table;
@@ -83,11 +104,19 @@ jit::Spec intern(Text text, jit::Target target) {
   check(text);
   Table& known = table();
   const std::lock_guard lock(known.mutex);
-  // Room first: a text must not be in the map and missing in the list when memory runs out in between.
-  if (known.texts.size() == known.texts.capacity()) known.texts.reserve(2 * known.texts.size() + 8);
-  const auto [place, added] =
-      known.numbers.try_emplace(std::move(text), static_cast<std::uint32_t>(known.texts.size()));
-  if (added) known.texts.push_back(&place->first);
+  const auto [place, added] = known.numbers.try_emplace(std::move(text), known.next);
+  if (added) {
+    // All or nothing, should memory run out in between.
+    try {
+      known.unkept.insert(known.next);
+      known.known.emplace(known.next, Table::Known{&place->first, 0});
+    } catch (...) {
+      known.unkept.erase(known.next);
+      known.numbers.erase(place);
+      throw;
+    }
+    if (++known.next == 0) std::abort();  // 2^32 different kernels: not in a process's life
+  }
   jit::Spec spec;
   spec.op = tag_kernel;
   spec.target = target.tag();
@@ -98,10 +127,53 @@ jit::Spec intern(Text text, jit::Target target) {
 const Text& interned(const jit::Spec& spec) {
   Table& known = table();
   const std::lock_guard lock(known.mutex);
-  if (spec.op != tag_kernel || spec.words[0] >= known.texts.size()) {
-    throw Error(QUERN_INTERNAL, "a Spec stands for a kernel that was never interned");
+  const auto found = spec.op == tag_kernel ? known.known.find(spec.words[0]) : known.known.end();
+  if (found == known.known.end())
+    throw Error(QUERN_INTERNAL, "a Spec stands for a kernel that was never interned, or was not kept");
+  return *found->second.text;
+}
+
+Interning::Interning() {
+  const std::lock_guard lock(table().mutex);
+  ++table().interning;
+}
+
+Interning::~Interning() {
+  const std::lock_guard lock(table().mutex);
+  --table().interning;
+  table().forget_unkept();
+}
+
+void Kept::keep(const jit::Spec& spec) {
+  if (spec.op != tag_kernel) return;
+  {
+    const std::lock_guard lock(mutex_);
+    if (!numbers_.insert(spec.words[0]).second) return;
   }
-  return *known.texts[spec.words[0]];
+  const std::lock_guard lock(table().mutex);
+  const auto found = table().known.find(spec.words[0]);
+  if (found == table().known.end()) return;
+  ++found->second.keepers;
+  table().unkept.erase(spec.words[0]);
+}
+
+Kept::~Kept() {
+  const std::lock_guard lock(table().mutex);
+  for (const std::uint32_t number : numbers_) {
+    const auto found = table().known.find(number);
+    if (found == table().known.end() || --found->second.keepers != 0) continue;
+    try {
+      table().unkept.insert(number);
+    } catch (...) {
+      // No memory to remember that it may go: it stays.
+    }
+  }
+  table().forget_unkept();
+}
+
+std::size_t known_texts() {
+  const std::lock_guard lock(table().mutex);
+  return table().known.size();
 }
 
 }  // namespace quern::ops::kernel

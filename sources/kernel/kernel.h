@@ -11,6 +11,8 @@
 
 #include <compare>
 #include <cstdint>
+#include <mutex>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -39,8 +41,37 @@ struct Text {
 // files that are not in the key could get in.
 void check(const Text& text);
 
-// Equal texts have equal Specs. Interned texts are kept for the life of the process: a Spec may be held by any context.
+// While there is one, nothing that is interned is forgotten. Whoever interns has one, and has the Specs that last
+// longer kept by somebody before it goes.
+class Interning {
+ public:
+  Interning();
+  ~Interning();
+  Interning(const Interning&) = delete;
+  Interning& operator=(const Interning&) = delete;
+};
+
+// Equal texts have equal Specs, as long as they are known. A number is never used for another text.
 jit::Spec intern(Text text, jit::Target target);
+// Throws Error(QUERN_INTERNAL) where nobody keeps it.
 const Text& interned(const jit::Spec& spec);
+
+// The texts that somebody's Specs stand for: they are known as long as this lives. Thread-safe.
+class Kept {
+ public:
+  Kept() = default;
+  ~Kept();
+  Kept(const Kept&) = delete;
+  Kept& operator=(const Kept&) = delete;
+  // Specs of other ops stand for themselves.
+  void keep(const jit::Spec& spec);
+
+ private:
+  std::mutex mutex_;
+  std::set<std::uint32_t> numbers_;
+};
+
+// How many are known, for tests.
+std::size_t known_texts();
 
 }  // namespace quern::ops::kernel

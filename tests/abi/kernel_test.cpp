@@ -1,5 +1,7 @@
 // A host's own kernel on the host target, from text to numbers.
 // SPDX-License-Identifier: Apache-2.0
+#include <malloc.h>
+
 #include <atomic>
 #include <cmath>
 #include <cstdlib>
@@ -252,6 +254,31 @@ TEST(Kernel, StructsInArraysStandAsFarApartAsTheirSizeSays) {
   later[1].unknown = 1;
   expect_refused(QUERN_INVALID, {"constants[1].size is 32", "byte 24 is not zero"},
                  [&](quern_error* e) { return quern_kernel_prepare(context.get(), &scale.desc, nullptr, e); });
+}
+
+// A host that makes a context a request, with sources of its own each time.
+TEST(Kernel, TextsGoWithTheirContexts) {
+  const Folder folder;
+  const auto in_use = [] { return static_cast<std::int64_t>(mallinfo2().uordblks + mallinfo2().hblkhd); };
+  std::int64_t before = 0;
+  for (int i = 0; i < 40; ++i) {
+    if (i == 4) before = in_use();
+    const Context context = make_context(folder, 0, [](quern_context_options& options) {
+      options.target = "sm_90a";
+      options.miss_policy = QUERN_MISS_CACHED_ONLY;
+    });
+    const std::string source = "// " + std::to_string(i) + std::string(1 << 20, 'x') + "\nint x;\n";
+    ScaleDesc scale;
+    scale.source.text = source.c_str();
+    EXPECT_EQ(quern_kernel_prepare(context.get(), &scale.desc, nullptr, nullptr), QUERN_MISS);
+    const std::string line =
+        "kernel sm_90a entry=k source.k.cu=int%20y" + std::to_string(i) + std::string(1 << 20, 'x');
+    auto options = sized<quern_warm_options>();
+    options.flags = QUERN_WARM_LIST_ONLY;
+    options.manifest = line.data(), options.manifest_length = line.size();
+    EXPECT_EQ(quern_warm(context.get(), &options, nullptr, nullptr), QUERN_OK);
+  }
+  EXPECT_LT(in_use() - before, 8 << 20);
 }
 
 TEST(Kernel, AnotherTargetIsStoredAndNotLoaded) {

@@ -154,6 +154,47 @@ TEST(Manifest, ALineAndItsSpecAreEachOthersInverse) {
   EXPECT_FALSE(to_spec(*parsed, jit::Target::parse("sm_80")) == spec);
 }
 
+kernel::Text numbered(int number) {
+  kernel::Text text;
+  text.entry = "k";
+  text.source = {"k.cu", "int x = " + std::to_string(number) + ";"};
+  return text;
+}
+
+TEST(KernelTexts, AreKnownAsLongAsSomebodyKeepsThem) {
+  const jit::Target target = jit::Target::parse("host");
+  {
+    const kernel::Interning ended;
+  }  // what other tests have left is forgotten
+  const std::size_t before = kernel::known_texts();
+  jit::Spec first, second;
+  {
+    auto one = std::make_unique<kernel::Kept>(), other = std::make_unique<kernel::Kept>();
+    {
+      const kernel::Interning interning;
+      first = kernel::intern(numbered(1), target);
+      one->keep(first), one->keep(first), other->keep(first);
+      second = kernel::intern(numbered(2), target);
+      one->keep(second);
+      kernel::intern(numbered(3), target);
+      EXPECT_EQ(kernel::known_texts(), before + 3);
+    }
+    EXPECT_EQ(kernel::known_texts(), before + 2) << "nobody keeps the third";
+    EXPECT_EQ(kernel::interned(first), numbered(1));
+    one.reset();
+    EXPECT_EQ(kernel::known_texts(), before + 1);
+    EXPECT_EQ(kernel::interned(first), numbered(1)) << "the other one keeps it";
+    EXPECT_THROW(kernel::interned(second), Error);
+    // Whoever is interning finds what is about to be forgotten.
+    const kernel::Interning interning;
+    other.reset();
+    EXPECT_TRUE(kernel::intern(numbered(1), target) == first);
+  }
+  EXPECT_EQ(kernel::known_texts(), before);
+  const kernel::Interning interning;
+  EXPECT_FALSE(kernel::intern(numbered(1), target) == first) << "a number is never used again";
+}
+
 TEST(Manifest, ConstantsThatAnOpDoesNotHaveAreNamed) {
   const auto refused = [](const char* line, const char* words) {
     try {

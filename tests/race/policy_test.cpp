@@ -244,6 +244,22 @@ TEST_F(EngineTest, NoMoreKernelsAreLoadedThanAllowed) {
   EXPECT_EQ(count_events(QUERN_EVENT_REJECTED), 0);
 }
 
+// The second try may succeed where the first was the machine's fault; after that a failure is told without a compiler.
+TEST_F(EngineTest, WhatIsRefusedTwiceIsNotCompiledAtEveryCall) {
+  cache::Store store(in_folder());
+  std::atomic<int> compiled{0};
+  Engine engine(options(store, [&](const CompileJob&) -> Compiled {
+    ++compiled;
+    throw Error(QUERN_COMPILE, "broken template");
+  }));
+  for (int i = 0; i < 5; ++i) {
+    const Error error = error_of([&] { engine.ready(toy(1), Miss::compile, nullptr); });
+    EXPECT_EQ(error.status(), QUERN_COMPILE);
+    EXPECT_EQ(error.text(), "broken template");
+  }
+  EXPECT_EQ(compiled, 2);
+}
+
 TEST_F(EngineTest, FailuresAreKeptWhole) {
   cache::Store store(in_folder());
   const std::string log = "error: " + std::string(100'000, 'x');

@@ -19,6 +19,7 @@ namespace {
 TEST(Fork, AChildFindsWhatBelongsToTheProcessFree) {
   std::atomic<bool> stop{false};
   const auto work = [](int number) {
+    const ops::kernel::Interning interning;
     ops::kernel::Text text;
     text.entry = "k";
     text.source = {"k.cu", "// " + std::to_string(number) + std::string(20'000, 'x')};

@@ -29,6 +29,17 @@ TEST(Resources, PtxasReport) {
   EXPECT_EQ(report.rest, "k.cu(3): warning: declared but never referenced\nptxas warning : something to know");
 }
 
+TEST(Resources, AreThoseOfTheKernelWhateverFollows) {
+  const PtxasReport report = read_ptxas_report(
+      "ptxas info    : Compiling entry function 'k' for 'sm_90a'\n"
+      "ptxas info    : Used 54 registers, 128 bytes smem\n"
+      "ptxas info    : Compiling entry function 'other' for 'sm_90a'\n"
+      "ptxas info    : Used 255 registers, 1024 bytes smem\n",
+      "k");
+  EXPECT_EQ(report.resources.registers, 54);
+  EXPECT_EQ(report.resources.shared_bytes, 128);
+}
+
 TEST(Resources, HintsStayInTheLog) {
   const PtxasReport report = read_ptxas_report(
       "ptxas info    : (C7511) Potential Performance Loss: wgmma.mma_async instructions are serialized due to "

@@ -219,6 +219,11 @@ Result cuEventElapsedTime(float* milliseconds, Event, Event) {
 }
 #ifndef QUERN_FAKE_CUDA_12_0
 Result cuFuncLoad(Function) { return state.function_load; }
+Result cuFuncGetParamInfo(Function, std::size_t index, std::size_t* offset, std::size_t* size) {
+  if (index >= 3) return kInvalidValue;
+  *offset = 8 * index, *size = 8;
+  return kSuccess;
+}
 Result cuStreamGetDevice(Stream stream, Device* device) {
   *device = stream == fake::stream_of(1) ? 1 : 0;
   return kSuccess;
