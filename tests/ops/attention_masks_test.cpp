@@ -24,6 +24,8 @@ constexpr Mask kMasks[] = {
     {"causal", [](AttentionCase& c) { c.causal = true; }},
     {"left0", [](AttentionCase& c) { c.left = 0; }},
     {"left21", [](AttentionCase& c) { c.left = 21; }},
+    // Of 300 keys the first that is seen is the second of a block, all of whose others are.
+    {"left42", [](AttentionCase& c) { c.left = 42; }},
     {"causal_left33", [](AttentionCase& c) { c.causal = true, c.left = 33; }},
     {"right0", [](AttentionCase& c) { c.right = 0; }},
     {"right5", [](AttentionCase& c) { c.right = 5; }},
@@ -40,6 +42,15 @@ std::vector<AttentionCase> masks() {
     list.add(std::string("mask_") + mask.name + "_mixed", kMixed, mask.set);
     list.add(std::string("mask_") + mask.name + "_decode", kDecode, [&](AttentionCase& c) {
       c.one_query = true;
+      mask.set(c);
+    });
+    // Rows that are aligned to 4 bytes alone are the portable kernels'.
+    list.add(std::string("mask_") + mask.name + "_decode_portable", kDecode, [&](AttentionCase& c) {
+      c.one_query = true, c.alignment = 4;
+      mask.set(c);
+    });
+    list.add(std::string("mask_") + mask.name + "_mixed_portable", kMixed, [&](AttentionCase& c) {
+      c.alignment = 4;
       mask.set(c);
     });
     list.add(std::string("mask_") + mask.name + "_speculative", {{8, 75}, {5, 3}, {1, 200}, {0, 1}, {4, 0}, {8, 8}},

@@ -59,6 +59,10 @@ std::vector<GemmCase> gates() {
   }
   // The halves meet within a block of 128 columns.
   list.add("gate_blocks_in_one", [](GemmCase& c) { c.n = 96, c.scale_a = c.scale_b = Scaling::blocks; });
+  // Rows that are aligned to 4 bytes alone are the portable kernels'.
+  for (const int m : {5, 70, 300}) {
+    list.add("gate_portable_" + std::to_string(m), [&](GemmCase& c) { c.m = m, c.n = 144, c.alignment = 4; });
+  }
   list.add("gate_split", [](GemmCase& c) { c.k = 7184; });
   const auto of_f16 = [](GemmCase& c) { c.product = Product::gemm, c.a = c.b = c.out = f16; };
   list.add("gate_f16", of_f16);
