@@ -17,6 +17,7 @@
 #include "jit/engine.h"
 #include "jit/fork_guard.h"
 #include "jit/tensor_maps.h"
+#include "sources/checked.h"
 #include "sources/kernel/kernel.h"
 #include "sources/op.h"
 
@@ -34,6 +35,7 @@ struct quern_context {
   const std::unique_ptr<quern::jit::Compilers> compilers;
   const std::unique_ptr<quern::jit::Driver> driver;           // null: no device
   const std::unique_ptr<quern::jit::TensorMaps> tensor_maps;  // null: no device
+  const std::unique_ptr<quern::ops::Checked> checked;         // null: no device, or not in the checked form
   const std::unique_ptr<quern::jit::Engine> engine;
   const std::shared_ptr<quern::ops::gemm::Tunings> tunings;
   quern::capi::Kernels kernels;

@@ -10,11 +10,19 @@ namespace quern::ops {
 // Throws Error(QUERN_INVALID) for a stream of another device, and the driver's Error when the launch fails.
 [[noreturn]] void refuse_stream(const jit::DeviceInfo& device, int mismatch);
 
+// In the checked form: `arguments` has room for one more behind its `count`.
+void launch_checked(const Runtime& runtime, const jit::Kernel& kernel, const jit::Launch& how, const char* what,
+                    void** arguments, std::size_t count);
+
 template <class... Params>
 void launch(const Runtime& runtime, const jit::Kernel& kernel, const jit::Launch& how, const char* what,
             Params&... params) {
   if (const int mismatch = runtime.driver->stream_device_mismatch(how.stream)) [[unlikely]] {
     refuse_stream(runtime.driver->device(), mismatch);
+  }
+  if (runtime.call != nullptr) [[unlikely]] {
+    void* arguments[] = {&params..., nullptr};
+    return launch_checked(runtime, kernel, how, what, arguments, sizeof...(Params));
   }
   void* arguments[] = {&params...};
   if (const int code = runtime.driver->launch(kernel.loaded, how, arguments, sizeof...(Params))) [[unlikely]]

@@ -145,6 +145,15 @@ class HostDriver final : public Driver {
   bool capturing(void*) noexcept override { return false; }
   int stream_device_mismatch(void*) noexcept override { return 0; }
   std::unique_ptr<Bench> bench() override { return std::make_unique<HostBench>(); }
+  void* allocate_shared(std::size_t bytes) override {
+    constexpr std::size_t kLine = 64;
+    const std::size_t whole = (bytes + kLine - 1) / kLine * kLine;
+    void* const memory = std::aligned_alloc(kLine, whole);
+    if (memory == nullptr)
+      throw Error(QUERN_NO_MEMORY, "host: no memory for " + std::to_string(bytes) + " bytes that kernels share");
+    return std::memset(memory, 0, whole);
+  }
+  void release_shared(void* memory) noexcept override { std::free(memory); }
 
   void encode_tensor_map(const TensorMapDesc& desc, TensorMap& map) override {
     if (options_.warp_size != 32) throw Error(QUERN_UNSUPPORTED, "host64: this target has no tensor maps");
