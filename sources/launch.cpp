@@ -13,14 +13,18 @@ void refuse_stream(const jit::DeviceInfo& device, int mismatch) {
                                  "; the context is on device " + std::to_string(device.device_id));
 }
 
-void launch_checked(const Runtime& runtime, const jit::Kernel& kernel, const jit::Launch& how, const char* what,
+void launch_watched(const Runtime& runtime, const jit::Kernel& kernel, const jit::Launch& how, const char* what,
                     void** arguments, std::size_t count) {
-  q::Checked argument = runtime.call->argument();
-  arguments[count] = &argument;
+  if (runtime.launched != nullptr) runtime.launched->push_back(&kernel);
+  q::Checked argument{};
   // A kernel that began before the walk of its index tensors had ended would not know its verdict.
   jit::Launch ordered = how;
-  ordered.programmatic = false;
-  if (const int code = runtime.driver->launch(kernel.loaded, ordered, arguments, count + 1))
+  if (runtime.call != nullptr) {
+    argument = runtime.call->argument();
+    arguments[count++] = &argument;
+    ordered.programmatic = false;
+  }
+  if (const int code = runtime.driver->launch(kernel.loaded, ordered, arguments, count))
     runtime.driver->fail(code, what);
 }
 

@@ -67,6 +67,7 @@ class HostBench final : public Bench {
     if (std::erase(allocated_, memory) != 0) std::free(memory);
   }
   void write(void* to, const void* from, std::size_t bytes) override { std::memcpy(to, from, bytes); }
+  void read(void* to, const void* from, std::size_t bytes) override { std::memcpy(to, from, bytes); }
   void start() override { from_ = std::chrono::steady_clock::now(); }
   double stop() override {
     return std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - from_).count();
