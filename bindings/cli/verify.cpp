@@ -100,6 +100,7 @@ class Verify : public Command {
   Context open(const Session& session) const {
     ContextOptions options = session.global.context;
     options.flags |= QUERN_CONTEXT_READ_ONLY_CACHE;
+    options.silent = !session.console.verbose();  // that it is read-only is as it should be
     if (!device_.empty()) return open_device(session, options, device_);
     if (std::optional<Context> first = open_first_device(session, options)) return std::move(*first);
     throw Failure(QUERN_NOT_FOUND,
