@@ -14,7 +14,8 @@ constexpr std::size_t kMostRegions = 64;
 
 }  // namespace
 
-void AsyncView::begin_grid(std::uint64_t program) {
+void AsyncView::begin_grid(std::uint64_t program, std::uint32_t blocks) {
+  if (blocks > blocks_.size()) blocks_.resize(blocks);
   if (program == program_) return;
   program_ = program;
   regions_.clear();
@@ -22,7 +23,6 @@ void AsyncView::begin_grid(std::uint64_t program) {
 
 void AsyncView::begin_block(std::uint32_t block, const unsigned char* window, std::uint64_t bytes) {
   const Unwatched own;
-  if (block >= blocks_.size()) blocks_.resize(block + 1);
   blocks_[block].window = window, blocks_[block].bytes = bytes;
   blocks_[block].seen.resize(regions_.size());
   fence(block);

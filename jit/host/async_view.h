@@ -15,8 +15,8 @@ namespace quern::jit::host {
 
 class AsyncView {
  public:
-  // Of a kernel's launch; `program` is a number that no other kernel has.
-  void begin_grid(std::uint64_t program);
+  // Of a kernel's launch; `program` is a number that no other kernel has. Throws std::bad_alloc.
+  void begin_grid(std::uint64_t program, std::uint32_t blocks);
   // A block's shared memory, as it is when the block begins.
   void begin_block(std::uint32_t block, const unsigned char* window, std::uint64_t bytes);
   void fence(std::uint32_t block);

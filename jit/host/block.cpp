@@ -116,7 +116,7 @@ void Runner::begin_grid(const Grid& grid) {
   if (other) lay_out_cluster();
   stacks_.reserve(cluster_blocks_ * block_slots_);
   windows_.resize(cluster_blocks_);
-  async_view_.begin_grid(grid.program->image);
+  async_view_.begin_grid(grid.program->image, cluster_blocks_);
   for (std::uint32_t b = 0; b < cluster_blocks_; ++b) {
     if (arenas_[b] == nullptr) arenas_[b] = std::make_unique<Arena>();
     Arena& arena = *arenas_[b];
