@@ -43,8 +43,8 @@ std::unique_ptr<jit::Driver> open_driver(const Options& options) {
 // A notice is told once by each Store. Whoever comes to one that others have opened is told how it is.
 std::shared_ptr<jit::Service> open_service(const quern_context& context) {
   bool found = false;
-  std::shared_ptr<jit::Service> service = jit::Service::shared(
-      {context.options.store, context.options.compilers, context.options.compile_threads}, &found);
+  std::shared_ptr<jit::Service> service =
+      jit::Service::shared({context.options.store, context.options.compilers, context.options.compile_threads}, &found);
   if (!found || context.options.store.no_file) return service;
   const cache::StoreStats stats = service->store().stats();
   if (stats.state != cache::State::ready && !stats.reason.empty()) context.notify.cache("cache: " + stats.reason);

@@ -28,7 +28,7 @@ struct quern_context {
   const quern::capi::Notify notify;
   const quern::capi::Options options;
   const std::function<void(std::string_view)> notice;  // what the store has to tell, to `notify`
-  mutable quern::ops::kernel::Kept texts;  // of the host's own kernels that this context knows
+  mutable quern::ops::kernel::Kept texts;              // of the host's own kernels that this context knows
 
   // Destroyed from the last to the first: the engine ends its compilations and unloads its kernels while all that it
   // works with is still there.

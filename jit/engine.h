@@ -46,13 +46,14 @@ struct EngineStats {
 struct EngineOptions {
   Driver* driver = nullptr;    // may be null: compile and store only
   Service* service = nullptr;  // never null; one whose Store has no file is a memory of nothing
-  // Compiles instead of the service's compilers: how a test counts compilations and makes them fail. Called from any thread.
+  // Compiles instead of the service's compilers: how a test counts compilations and makes them fail. Called from any
+  // thread.
   std::function<Compiled(const CompileJob&)> compile;
   // What a Spec stands for. Called on a miss only, from any thread; throws Error.
   std::function<Unit(const Spec&)> describe;
   std::chrono::milliseconds flight_timeout{30'000};
   std::string compiler_pin;
-  std::uint64_t max_kernels = 0;            // loaded at once; 0: no bound
+  std::uint64_t max_kernels = 0;  // loaded at once; 0: no bound
   // Both are called without locks held.
   std::function<void(const Event&)> event;
   std::function<void(std::string_view)> notice;  // what the store has to tell

@@ -7,18 +7,19 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "jit/service.h"
 
 namespace quern::jit {
 
-// Thread-safe. Every call tells what it found out about the store: make them without a lock that a callback may want.
+// Thread-safe.
 class Records {
  public:
-  // Both outlive this object.
-  Records(Service& service, const std::function<void(std::string_view)>& notice)
-      : service_(service), notice_(notice) {}
+  // The service outlives this object; `notice` is told what it found out about the store.
+  explicit Records(Service& service, std::function<void(std::string_view)> notice = {})
+      : service_(service), notice_(std::move(notice)) {}
   // Notes in the store which were used.
   ~Records();
   Records(const Records&) = delete;
@@ -34,7 +35,7 @@ class Records {
 
  private:
   Service& service_;
-  const std::function<void(std::string_view)>& notice_;
+  const std::function<void(std::string_view)> notice_;
   std::mutex mutex_;  // over used_
   std::vector<cache::Key> used_;
 };

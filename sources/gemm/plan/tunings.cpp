@@ -75,8 +75,8 @@ std::optional<TunedRows> read_line(std::string_view line) {
 
 }  // namespace
 
-std::shared_ptr<Tunings> make_tunings(jit::Service& service, const std::function<void(std::string_view)>& notice) {
-  return std::make_shared<Tunings>(service, notice);
+std::shared_ptr<Tunings> make_tunings(jit::Service& service, std::function<void(std::string_view)> notice) {
+  return std::make_shared<Tunings>(service, std::move(notice));
 }
 
 bool Tunings::covers(const Problem& problem) {

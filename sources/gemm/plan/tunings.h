@@ -43,8 +43,9 @@ struct TunedRows {
 // There is one record for each device, kind of product, N and K; it covers all batches and rows. Reading is wait-free.
 class Tunings {
  public:
-  // Both must outlive this object.
-  Tunings(jit::Service& service, const std::function<void(std::string_view)>& notice) : stored_(service, notice) {}
+  // `service` must outlive this object.
+  explicit Tunings(jit::Service& service, std::function<void(std::string_view)> notice = {})
+      : stored_(service, std::move(notice)) {}
   Tunings(const Tunings&) = delete;
   Tunings& operator=(const Tunings&) = delete;
 
