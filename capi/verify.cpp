@@ -24,15 +24,14 @@ constexpr std::uint32_t kEnough = 2;
 
 // A device with an engine of its own, so that what is tried is what the store holds, and nothing that was made before.
 struct Bed {
-  Bed(jit::Driver& on, cache::Store& store, jit::Compilers* compilers, std::function<void(const jit::Event&)> event)
-      : driver(on), tensor_maps(driver), tunings(ops::gemm::make_tunings(store)) {
+  Bed(jit::Driver& on, jit::Service& service, bool compiles, std::function<void(const jit::Event&)> event)
+      : driver(on), tensor_maps(driver), tunings(ops::gemm::make_tunings(service, {})) {
     jit::EngineOptions options;
     options.driver = &driver;
-    options.store = &store;
-    options.compilers = compilers;
+    options.service = &service;
     options.describe = ops::describe;
     options.event = std::move(event);
-    if (compilers == nullptr) {
+    if (!compiles) {
       options.compile = [](const jit::CompileJob&) -> jit::Compiled {
         throw Error(QUERN_INTERNAL, "verifying compiles nothing for the device");
       };
@@ -57,14 +56,15 @@ class Verifier {
   Verifier(const quern_context& context, std::uint64_t seed)
       : context_(context),
         seed_(seed),
-        no_store_([] {
-          cache::StoreOptions none;
-          none.no_file = true;
+        host_service_([&] {
+          jit::Service::Options none;
+          none.store.no_file = true;
+          none.compilers = context.options.compilers;
           return none;
         }()),
         host_driver_(jit::open_host({})),
-        host_(*host_driver_, no_store_, context.compilers.get(), {}),
-        device_(*context.driver, *context.store, nullptr,
+        host_(*host_driver_, host_service_, true, {}),
+        device_(*context.driver, *context.service, false,
                 [this](const jit::Event& event) {
                   if (event.kind == QUERN_EVENT_REJECTED) rejected_ = event.text;
                 }) {}
@@ -81,7 +81,7 @@ class Verifier {
 
   const quern_context& context_;
   const std::uint64_t seed_;
-  cache::Store no_store_;
+  jit::Service host_service_;
   const std::unique_ptr<jit::Driver> host_driver_;
   std::string rejected_;
   Bed host_, device_;
@@ -190,7 +190,7 @@ int32_t quern_verify(quern_context* context, const quern_verify_options* options
     if (alive.checked != nullptr)
       throw Error(QUERN_INVALID, "context is checked (QUERN_CONTEXT_CHECKED): verify with one that is not");
     const std::uint64_t seed = given->seed != 0 ? given->seed : std::random_device{}() | 1u;
-    std::vector<cache::Listed> all = list_store(*alive.store);
+    std::vector<cache::Listed> all = list_store(alive.service->store());
     std::erase_if(all, [&](const cache::Listed& listed) {
       return !selected(listed, given->prefix == nullptr ? "" : given->prefix);
     });

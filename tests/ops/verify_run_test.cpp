@@ -10,6 +10,7 @@
 #include "cache/store.h"
 #include "jit/compiler.h"
 #include "jit/engine.h"
+#include "jit/service.h"
 #include "sources/manifest.h"
 #include "sources/op.h"
 #include "tests/ops/device.h"
@@ -31,22 +32,20 @@ class VerifyRun : public testing::Test {
 
   // Puts the kernel of a manifest's line into the cache, its source changed behind the key's back.
   void plant(const std::string& line, const std::string& from, const std::string& to) const {
-    cache::StoreOptions where;
-    where.folder = folder_.string();
-    cache::Store store(where);
-    jit::CompilerOptions with;
-    with.helper_path = QUERN_TEST_HELPER;
-    jit::Compilers compilers(with);
+    jit::Service::Options where;
+    where.store.folder = folder_.string();
+    where.compilers.helper_path = QUERN_TEST_HELPER;
+    jit::Service service(where);
     bool changed = false;
     jit::EngineOptions options;
-    options.store = &store;
+    options.service = &service;
     options.describe = ops::describe;
     options.compile = [&](jit::CompileJob job) {
       if (const std::size_t at = job.source.find(from); !from.empty() && at != std::string::npos) {
         job.source.replace(at, from.size(), to);
         changed = true;
       }
-      return compilers.compile(job);
+      return service.compilers().compile(job);
     };
     jit::Engine engine(options);
     engine.warm(ops::to_spec(*ops::parse_line(line), jit::Target::parse("host")), false);

@@ -13,6 +13,7 @@
 #include "cache/store.h"
 #include "jit/engine.h"
 #include "jit/key.h"
+#include "jit/service.h"
 #include "tests/bench/folder.h"
 
 namespace quern::bench {
@@ -81,13 +82,15 @@ void eight_contexts(benchmark::State& state) {
   while (state.KeepRunning()) {
     state.PauseTiming();
     const auto folder = std::make_unique<Folder>();
-    std::vector<std::unique_ptr<cache::Store>> stores;
+    std::vector<std::unique_ptr<jit::Service>> services;
     std::vector<std::unique_ptr<jit::Engine>> engines;
     std::atomic<int> compilations{0};
     for (int i = 0; i < 8; ++i) {
-      stores.push_back(std::make_unique<cache::Store>(in(*folder)));
+      jit::Service::Options own;
+      own.store = in(*folder);
+      services.push_back(std::make_unique<jit::Service>(own));
       jit::EngineOptions options;
-      options.store = stores.back().get();
+      options.service = services.back().get();
       options.describe = [](const jit::Spec&) {
         jit::Unit unit;
         unit.op = "bench", unit.target = jit::Target::parse("sm_90a"), unit.entry = "bench";
@@ -115,7 +118,7 @@ void eight_contexts(benchmark::State& state) {
     for (std::thread& thread : threads) thread.join();
     state.PauseTiming();
     most = std::max(most, compilations.load());
-    engines.clear(), stores.clear();
+    engines.clear(), services.clear();
     state.ResumeTiming();
   }
   state.counters["compilations"] = most;

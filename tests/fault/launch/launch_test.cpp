@@ -8,6 +8,7 @@
 #include "jit/driver.h"
 #include "jit/engine.h"
 #include "jit/error.h"
+#include "jit/service.h"
 #include "sources/manifest.h"
 #include "sources/ops.h"
 #include "tests/cache/failing_new.h"
@@ -89,10 +90,10 @@ class LaunchTest : public CacheTest {
     int compiled = 0;
     call_.poison();
     try {
-      Store store(quiet());
+      jit::Service service(quiet());
       jit::EngineOptions options;
       options.driver = &driver();
-      options.store = &store;
+      options.service = &service;
       options.describe = ops::describe;
       options.compile = [&](const jit::CompileJob&) {
         ++compiled;
@@ -115,9 +116,9 @@ class LaunchTest : public CacheTest {
     EXPECT_LE(compiled, 1);
     return compiled;
   }
-  StoreOptions quiet() const {
-    StoreOptions options;
-    options.folder = folder_;
+  jit::Service::Options quiet() const {
+    jit::Service::Options options;
+    options.store.folder = folder_;
     return options;
   }
   void TearDown() override {
