@@ -68,8 +68,8 @@ std::unique_ptr<ops::Checked> make_checked(const quern_context& context) {
   if (!context.options.checked || context.driver == nullptr) return nullptr;
   ops::CheckedTells tells;
   tells.fault = [&context](const ops::Fault& fault) {
-    context.notify.event({QUERN_EVENT_FAULT, fault.op, context.driver->device().limits.target.name(), "", fault.text, 0,
-                          QUERN_FAULT});
+    context.notify.event(
+        {QUERN_EVENT_FAULT, fault.op, context.driver->device().limits.target.name(), "", fault.text, 0, QUERN_FAULT});
   };
   tells.line = [&context](const std::string& line) { context.notify.print(line); };
   return std::make_unique<ops::Checked>(*context.driver, std::move(tells));

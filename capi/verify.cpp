@@ -39,9 +39,7 @@ struct Bed {
     engine = std::make_unique<jit::Engine>(std::move(options));
     bench = driver.bench();
   }
-  ops::Runtime runtime(jit::Miss miss) {
-    return {engine.get(), &driver, miss, &tensor_maps, tunings.get(), &launched};
-  }
+  ops::Runtime runtime(jit::Miss miss) { return {engine.get(), &driver, miss, &tensor_maps, tunings.get(), &launched}; }
 
   jit::Driver& driver;
   jit::TensorMaps tensor_maps;
@@ -64,16 +62,15 @@ class Verifier {
         }()),
         host_driver_(jit::open_host({})),
         host_(*host_driver_, host_service_, true, {}),
-        device_(*context.driver, *context.service, false,
-                [this](const jit::Event& event) {
-                  if (event.kind == QUERN_EVENT_REJECTED) rejected_ = event.text;
-                }) {}
+        device_(*context.driver, *context.service, false, [this](const jit::Event& event) {
+          if (event.kind == QUERN_EVENT_REJECTED) rejected_ = event.text;
+        }) {}
 
   void verify(const cache::Listed& listed, VerifyRow* row);
 
  private:
-  void look_for_trials(const cache::Listed& listed, const ops::verify::OpTrials& trials, const ops::Constants& constants,
-                       const jit::Spec& spec, VerifyRow* row);
+  void look_for_trials(const cache::Listed& listed, const ops::verify::OpTrials& trials,
+                       const ops::Constants& constants, const jit::Spec& spec, VerifyRow* row);
   bool launched(const jit::Spec& spec) const {
     return std::any_of(device_.launched.begin(), device_.launched.end(),
                        [&](const jit::Kernel* kernel) { return kernel->spec == spec; });
@@ -103,8 +100,7 @@ void Verifier::verify(const cache::Listed& listed, VerifyRow* row) {
     return;
   }
   const std::optional<ops::ManifestLine> line =
-      row->spec.empty() ? std::nullopt
-                        : ops::parse_line(listed.entry.op + ' ' + listed.entry.target + ' ' + row->spec);
+      row->spec.empty() ? std::nullopt : ops::parse_line(listed.entry.op + ' ' + listed.entry.target + ' ' + row->spec);
   if (!line) {
     row->text = listed.entry.op == "kernel" ? "a host's own kernel: what it computes is not known here"
                                             : "its key's text holds no constants";
@@ -160,7 +156,8 @@ void Verifier::look_for_trials(const cache::Listed& listed, const ops::verify::O
     row->error = std::max(row->error, verdict.error);
     row->truth_error = std::max(row->truth_error, verdict.truth_error);
     const bool agrees = verdict.error <= 1 && verdict.truth_error <= 1;
-    if (!agrees || row->text.empty()) row->text = verdict.where.empty() ? "equal to the bit; " + trial->what : verdict.where;
+    if (!agrees || row->text.empty())
+      row->text = verdict.where.empty() ? "equal to the bit; " + trial->what : verdict.where;
     row->outcome = agrees ? QUERN_VERIFY_AGREES : QUERN_VERIFY_DIFFERS;
     row->status = agrees ? QUERN_OK : QUERN_DAMAGED;
     if (!agrees) break;
@@ -215,8 +212,7 @@ int32_t quern_verify(quern_context* context, const quern_verify_options* options
       } catch (const Error& failure) {
         row.outcome = QUERN_VERIFY_NOT_RUN, row.status = failure.status(), row.text = failure.text();
       }
-      row.milliseconds =
-          std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+      row.milliseconds = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
       bad += row.outcome == QUERN_VERIFY_DIFFERS || row.outcome == QUERN_VERIFY_FAILED;
       rows.push_back(std::move(row));
       if (given->progress == nullptr) continue;

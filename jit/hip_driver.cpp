@@ -76,13 +76,15 @@ class HipDriver final : public Driver {
   }
   void* allocate_shared(std::size_t bytes) override {
     fork_.check();
-    const std::string what = "allocating " + std::to_string(bytes) + " bytes that " + info_.name + " and the host share";
+    const std::string what =
+        "allocating " + std::to_string(bytes) + " bytes that " + info_.name + " and the host share";
     if (api_.host_allocate == nullptr || api_.host_free == nullptr)
       throw Error(QUERN_UNSUPPORTED, what + ": " + api_.path + " has no such call");
     const Current current(api_, info_.device_id);
     constexpr unsigned kPortable = 1, kMapped = 2;
     void* memory = nullptr;
-    const Result code = current.code != kSuccess ? current.code : api_.host_allocate(&memory, bytes, kPortable | kMapped);
+    const Result code =
+        current.code != kSuccess ? current.code : api_.host_allocate(&memory, bytes, kPortable | kMapped);
     if (code != kSuccess) throw_gpu_error(code, api_.text(code), what, QUERN_NO_MEMORY);
     std::memset(memory, 0, bytes);
     return memory;

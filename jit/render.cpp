@@ -65,15 +65,16 @@ void append_constant(std::string* text, const Constant& constant) {
   *text += '\n';
 }
 
-// Puts QUERN_ENTER at the beginning of every kernel: behind the brace that follows QUERN_KERNEL and its parentheses. Where
-// the macro is defined, or spoken of, no brace follows.
+// Puts QUERN_ENTER at the beginning of every kernel: behind the brace that follows QUERN_KERNEL and its parentheses.
+// Where the macro is defined, or spoken of, no brace follows.
 std::string with_entries(std::string_view text) {
   constexpr std::string_view kKernel = "QUERN_KERNEL(", kEnter = " QUERN_ENTER ", kSpaces = " \t\r\n";
   std::string out;
   std::size_t done = 0;
   for (std::size_t at = text.find(kKernel); at != std::string_view::npos; at = text.find(kKernel, at + 1)) {
     std::size_t end = at + kKernel.size();
-    for (int depth = 1; end < text.size() && depth != 0; ++end) depth += text[end] == '(' ? 1 : text[end] == ')' ? -1 : 0;
+    for (int depth = 1; end < text.size() && depth != 0; ++end)
+      depth += text[end] == '(' ? 1 : text[end] == ')' ? -1 : 0;
     end = text.find_first_not_of(kSpaces, end);
     if (end == std::string_view::npos || text[end] != '{') continue;
     out += text.substr(done, end + 1 - done);

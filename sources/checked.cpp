@@ -81,8 +81,8 @@ Fault fault_of(const q::FaultMessage& message) {
   const q::IndexFault found{message.row,   message.column, message.at,   message.value,
                             message.least, message.most,   message.extra};
   const auto& check = *reinterpret_cast<const q::IndexCheck*>(&message + 1);
-  return {message.op,    text_of(check, found), place_of(check, found), message.call,
-          message.value, message.least,         message.most};
+  return {message.op,    text_of(check, found), place_of(check, found), message.call, message.value,
+          message.least, message.most};
 }
 
 }  // namespace

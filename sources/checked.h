@@ -63,13 +63,13 @@ class Checked {
   const CheckedTells tells_;
   std::unique_ptr<jit::Bench> memory_;
   void* shared_ = nullptr;
-  q::CheckedState* state_ = nullptr;    // on the device
-  std::uint32_t* verdicts_ = nullptr;   // on the device
+  q::CheckedState* state_ = nullptr;   // on the device
+  std::uint32_t* verdicts_ = nullptr;  // on the device
   std::atomic<std::uint64_t> calls_{0};
   std::atomic<std::uint32_t> eager_{0}, captured_{0};
   std::atomic<bool> untold_{false};
 
-  std::mutex mutex_;  // over what follows, and over reading
+  std::mutex mutex_;                     // over what follows, and over reading
   q::MessageQueue prints_{}, faults_{};  // `head` is how far they are read
   std::uint32_t lost_lines_ = 0, taken_ = 0;
   std::vector<Fault> kept_;
@@ -87,9 +87,7 @@ class Checked {
 class CheckedCall {
  public:
   CheckedCall(Checked& checked, const char* op) : checked_(checked), op_(op), number_(checked.next_call()) {}
-  q::Checked argument() const {
-    return {checked_.state(), verdict_ != nullptr ? verdict_ : checked_.open()};
-  }
+  q::Checked argument() const { return {checked_.state(), verdict_ != nullptr ? verdict_ : checked_.open()}; }
   void enqueue(const Runtime& runtime, const IndexList& list, std::uint32_t call_flags, void* stream);
 
  private:

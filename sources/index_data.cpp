@@ -26,7 +26,8 @@ std::string place_text(const q::IndexCheck& c, const q::IndexFault& f) {
   }
   if (c.kind == CheckKind::offsets) {
     const bool first = f.extra != 0;  // not the end of the first, but where it begins
-    return name + subscript(first ? 0 : f.row + 1) + (first ? " (" : " (the end of ") + c.item + ' ' + number(f.row) + ')';
+    return name + subscript(first ? 0 : f.row + 1) + (first ? " (" : " (the end of ") + c.item + ' ' + number(f.row) +
+           ')';
   }
   const FaultPlace place = place_of(c, f);
   std::string text = name + subscript(place.row) + (place.column >= 0 ? subscript(place.column) : "");
@@ -81,8 +82,8 @@ void expect(const IndexList& list) {
   for (std::int32_t i = 0; i < all.count; ++i) {
     const q::IndexCheck& check = all.checks[i];
     q::IndexFault fault{};
-    const bool found = check.kind == CheckKind::distinct ? distinct_fault(check, &fault)
-                                                         : q::first_fault(check, {0, 1, 0, 1}, fault);
+    const bool found =
+        check.kind == CheckKind::distinct ? distinct_fault(check, &fault) : q::first_fault(check, {0, 1, 0, 1}, fault);
     if (found) throw Error(QUERN_INVALID, text_of(check, fault));
   }
 }

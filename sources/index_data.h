@@ -1,7 +1,7 @@
-// What lies in index tensors (lengths, offsets, page ids, positions), held against the tensors that it points into. An op
-// says in a list what it expects; on `host`, where a launch is synchronous and what is read here is what the kernel
-// reads, the list is walked before the launch, and a wrong element is an error by name. On a GPU a call may not read it:
-// there the list is walked by a kernel, in the checked form (sources/checked.h).
+// What lies in index tensors (lengths, offsets, page ids, positions), held against the tensors that it points into. An
+// op says in a list what it expects; on `host`, where a launch is synchronous and what is read here is what the kernel
+// reads, the list is walked before the launch, and a wrong element is an error by name. On a GPU a call may not read
+// it: there the list is walked by a kernel, in the checked form (sources/checked.h).
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

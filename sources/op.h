@@ -97,7 +97,7 @@ struct Runtime {
   jit::Driver* driver;
   jit::Miss miss;
   jit::TensorMaps* tensor_maps;
-  gemm::Tunings* tunings;  // of matrix products
+  gemm::Tunings* tunings;                               // of matrix products
   std::vector<const jit::Kernel*>* launched = nullptr;  // where given: receives every kernel that is launched
   CheckedCall* call = nullptr;  // in the checked form: the call whose kernels are launched (sources/checked.h)
 };

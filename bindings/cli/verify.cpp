@@ -130,7 +130,8 @@ class Verify : public Command {
   }
 
   static void show(const Session& session, const std::vector<quern_verify_result>& rows, double milliseconds) {
-    Table table({{"STATE"}, {"KEY"}, {"OP"}, {"CALLS", true}, {"ERROR", true}, {"TO FP64", true}, {"TEXT", false, true}});
+    Table table(
+        {{"STATE"}, {"KEY"}, {"OP"}, {"CALLS", true}, {"ERROR", true}, {"TO FP64", true}, {"TEXT", false, true}});
     Json kernels = Json::array();
     for (const quern_verify_result& row : rows) {
       if (is_bad(row.outcome)) {

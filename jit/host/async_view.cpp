@@ -58,8 +58,8 @@ void AsyncView::landed(const unsigned char* to, std::uint32_t bytes) {
 const char* AsyncView::read(std::uint32_t block, std::uint32_t at, std::uint32_t bytes, std::uint32_t* where) {
   const Unwatched own;
   Block& b = blocks_[block];
-  const auto known = std::find_if(regions_.begin(), regions_.end(),
-                                  [&](const Region& r) { return r.at == at && r.bytes == bytes; });
+  const auto known =
+      std::find_if(regions_.begin(), regions_.end(), [&](const Region& r) { return r.at == at && r.bytes == bytes; });
   const auto region = static_cast<std::size_t>(known - regions_.begin());
   if (known == regions_.end()) {
     if (regions_.size() == kMostRegions) return nullptr;

@@ -2,9 +2,9 @@
 // copies through another path to shared memory than its threads write through; here there is one memory, so what was
 // there at the last fence is kept beside it, and a copy that reads something else is a mistake.
 //
-// Kept are the boxes that copies have read before, in this launch or in earlier ones of the kernel: the first block that
-// reads a box teaches it, and is itself held against what was there when it began only from then on. Whose write it was
-// is not known: a fence of any thread stands for all writes before it.
+// Kept are the boxes that copies have read before, in this launch or in earlier ones of the kernel: the first block
+// that reads a box teaches it, and is itself held against what was there when it began only from then on. Whose write
+// it was is not known: a fence of any thread stands for all writes before it.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

@@ -192,8 +192,7 @@ void Runner::start_cluster(std::uint32_t x, std::uint32_t y, std::uint32_t z) {
     transfers_.begin_block(cluster_blocks_ * block_slots_, delivery);
     elected_ = random_.below(warp_size_);
   }
-  for (std::uint32_t b = 0; b < cluster_blocks_; ++b)
-    async_view_.begin_block(b, windows_[b].shared, windows_[b].bytes);
+  for (std::uint32_t b = 0; b < cluster_blocks_; ++b) async_view_.begin_block(b, windows_[b].shared, windows_[b].bytes);
   mbarriers_.begin();
   bulk_.begin(cluster_blocks_ * block_slots_, grid_.seeded, delivery, random_);
   remote_stores_.begin(grid_.seeded, delivery, random_);

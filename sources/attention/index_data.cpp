@@ -42,9 +42,8 @@ void list_index_data(const quern_attention_args& args, const Problem& problem, I
   list_rooms(args, p, list);
   if (p.pages == nullptr) return;
   // The pages that hold a key which some query of the sequence sees; what else the table holds is never followed.
-  q::IndexCheck& pages =
-      list->pages(p.pages, p.page_indptr, p.pages_stride, p.lengths, batch, p.page_size,
-                  std::min(args.k->shape[0], args.v->shape[0]), "the pages of k and v");
+  q::IndexCheck& pages = list->pages(p.pages, p.page_indptr, p.pages_stride, p.lengths, batch, p.page_size,
+                                     std::min(args.k->shape[0], args.v->shape[0]), "the pages of k and v");
   pages.queries = p.cu_q, pages.window = p.window_left, pages.flags |= q::kSaysKeys;
 }
 

@@ -2,9 +2,9 @@
 // with QUERN_CONTEXT_CHECKED. The library then puts QUERN_ENTER at the beginning of every kernel.
 //
 //   print(format, values...)   one line for whoever reads the context's log, from this thread: "{}" in `format` stands
-//                              for the next value (integers, f32, f64 and pointers, eight at most). Lines come while the
-//                              kernel runs, in the order in which threads wrote them; where they come faster than they
-//                              are read some are lost, and how many is told. Nothing in the ordinary form.
+//                              for the next value (integers, f32, f64 and pointers, eight at most). Lines come while
+//                              the kernel runs, in the order in which threads wrote them; where they come faster than
+//                              they are read some are lost, and how many is told. Nothing in the ordinary form.
 //
 // SPDX-License-Identifier: Apache-2.0
 #pragma once

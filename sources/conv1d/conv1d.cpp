@@ -188,8 +188,8 @@ void list_index_data(const Problem& problem, IndexList* list) {
   if (p.offsets != nullptr) list->offsets("offsets", p.offsets, p.batch, p.tokens, "sequence", "x.shape[0]");
   if (p.state_ids == nullptr) return;
   list->in_range("state_ids", p.state_ids, p.batch, -1, problem.slots - 1, "sequence", "state.shape[0]");
-  q::IndexCheck& distinct = list->add(q::CheckKind::distinct, "state_ids", integers(p.state_ids), p.batch, nullptr,
-                                      "no slot may come twice");
+  q::IndexCheck& distinct =
+      list->add(q::CheckKind::distinct, "state_ids", integers(p.state_ids), p.batch, nullptr, "no slot may come twice");
   distinct.least = 0, distinct.most = problem.slots - 1;
 }
 

@@ -121,9 +121,9 @@ void prepare(const Runtime& runtime, const quern_grouped_fp8_gemm_args& args) {
 
 void run(const Runtime& runtime, const quern_grouped_fp8_gemm_args& args) {
   Problem problem = read_problem(args, runtime, false);
-  // Bad offsets, counts and indices are reported in the caller's status, on `host` too; without one they are checked here.
-  if (args.status == nullptr)
-    check_indices(runtime, args, [&](IndexList& list) { list_groups(problem, &list); });
+  // Bad offsets, counts and indices are reported in the caller's status, on `host` too; without one they are checked
+  // here.
+  if (args.status == nullptr) check_indices(runtime, args, [&](IndexList& list) { list_groups(problem, &list); });
   gemm::launch_product(runtime, problem, args.workspace, args.workspace_size);
 }
 

@@ -29,8 +29,7 @@ jit::Unit unit(const jit::Spec& spec) {
 Constants constants(const jit::Spec&) { return {}; }
 
 jit::Spec parse(const Constants& given, const jit::TargetInfo& target) {
-  if (!given.empty())
-    throw Error(QUERN_INVALID, "index_check has no constants; " + given.front().name + " was given");
+  if (!given.empty()) throw Error(QUERN_INVALID, "index_check has no constants; " + given.front().name + " was given");
   return spec_for(target.target);
 }
 

@@ -9,18 +9,18 @@
 namespace q {
 
 enum class CheckKind : i32 {
-  each,       // values[row], or values[row][column] of the first counts[row] or `columns`: least to most
-  earlier,    // values[row][column]: least to column - 1
-  offsets,    // values[0 .. rows]: from 0 on, never falling, the last at most `most`
-  extents,    // values[row + 1] - values[row]: at most `most`
-  rooms,      // values[row]: 0 to (indptr[row + 1] - indptr[row]) * size
-  pages,      // the pages of the first counts[row] places of `size` each, by row of a table or by indptr: 0 to most
-  listed,     // values[token][column], tokens by indptr or a token a row: less than counts[row]
-  members,    // values[indptr[0] .. indptr[rows]]: 0 to most
+  each,           // values[row], or values[row][column] of the first counts[row] or `columns`: least to most
+  earlier,        // values[row][column]: least to column - 1
+  offsets,        // values[0 .. rows]: from 0 on, never falling, the last at most `most`
+  extents,        // values[row + 1] - values[row]: at most `most`
+  rooms,          // values[row]: 0 to (indptr[row + 1] - indptr[row]) * size
+  pages,          // the pages of the first counts[row] places of `size` each, by row of a table or by indptr: 0 to most
+  listed,         // values[token][column], tokens by indptr or a token a row: less than counts[row]
+  members,        // values[indptr[0] .. indptr[rows]]: 0 to most
   new_lengths,    // values[row]: from the row's new tokens (by indptr, else 1) to its pages' places
   new_positions,  // values[token] of the row's new tokens: less than its pages' places
   new_pages,      // the pages that the row's new tokens go to
-  distinct    // values[row] of which none from least to most comes twice
+  distinct        // values[row] of which none from least to most comes twice
 };
 enum CheckFlags : i32 {
   kLessAllowed = 1,    // below `least` is fine too: it means none
@@ -39,11 +39,11 @@ struct IndexCheck {
   const i32* indptr;   // [rows + 1]; null: none
   const i32* queries;  // pages: [rows + 1], rows without queries are passed over; null: one each
   const i32* page_indptr;
-  i64 row_stride;      // of values, in elements
+  i64 row_stride;  // of values, in elements
   i64 rows, columns;
   i64 least, most;
-  i64 size;            // of a page, or of what an entry of indptr has room for
-  i64 window;          // pages: keys further to the left of the first query are not seen
+  i64 size;    // of a page, or of what an entry of indptr has room for
+  i64 window;  // pages: keys further to the left of the first query are not seen
   CheckKind kind;
   i32 flags;
   // The library's texts. '#' stands for the row; without one "[row]" or "[row][column]" follows, then " (item row)".
@@ -210,11 +210,10 @@ QUERN_SHARED_CODE inline bool first_fault(const IndexCheck& c, const Walkers& w,
     return false;
   }
   for (i64 row = w.team; row < c.rows; row += w.teams) {
-    const bool found = c.kind == CheckKind::pages    ? pages_fault(c, row, w, fault)
-                       : c.kind == CheckKind::listed ? listed_fault(c, row, w, fault)
-                       : c.kind == CheckKind::each || c.kind == CheckKind::earlier
-                           ? each_fault(c, row, w, fault)
-                           : new_token_fault(c, row, w, fault);
+    const bool found = c.kind == CheckKind::pages                                  ? pages_fault(c, row, w, fault)
+                       : c.kind == CheckKind::listed                               ? listed_fault(c, row, w, fault)
+                       : c.kind == CheckKind::each || c.kind == CheckKind::earlier ? each_fault(c, row, w, fault)
+                                                                                   : new_token_fault(c, row, w, fault);
     if (found) return true;
   }
   return false;

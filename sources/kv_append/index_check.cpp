@@ -27,8 +27,8 @@ void list_batch(const q::TokenPlaces& p, std::int64_t tokens, const PlaceBounds&
     add_of_tokens(p, q::CheckKind::new_positions, "positions", {}, tokens, "token",
                   "the places of the sequence's pages; a negative one is skipped", list);
   }
-  add_of_tokens(p, q::CheckKind::new_pages, p.page_indptr != nullptr ? "page_indices" : "page_table",
-                integers(p.pages), tokens, "sequence", bounds.pages, list);
+  add_of_tokens(p, q::CheckKind::new_pages, p.page_indptr != nullptr ? "page_indices" : "page_table", integers(p.pages),
+                tokens, "sequence", bounds.pages, list);
 }
 
 }  // namespace

@@ -186,8 +186,8 @@ Problem read_problem(const quern_kv_copy_pages_args& args, const Runtime& runtim
 
 // A pair with a negative number is skipped; a number that no page has is a mistake.
 void list_index_data(const q::KvCopyPagesParams& p, IndexList* list) {
-  const auto add = [&](const char* name, const q::Integers& numbers, const q::Integers& others,
-                       const q::i64(&pages)[2], const char* bound) {
+  const auto add = [&](const char* name, const q::Integers& numbers, const q::Integers& others, const q::i64(&pages)[2],
+                       const char* bound) {
     q::IndexCheck& check =
         list->in_range(name, numbers, p.pairs, 0, std::int64_t{std::min(pages[0], pages[1])} - 1, nullptr, bound);
     check.others = others, check.flags |= q::kLessAllowed | q::kOtherNegative;

@@ -18,16 +18,15 @@ void list_index_data(const Problem& problem, IndexList* list) {
   }
   if (p.page_indptr != nullptr)
     list->offsets("page_indptr", p.page_indptr, p.batch, p.listed_pages, "sequence", "page_indices' entries");
-  list->in_range("lengths", p.lengths, p.batch, 0, p.max_keys, "sequence",
-                 "max_kv_len and the page table's entries");
+  list->in_range("lengths", p.lengths, p.batch, 0, p.max_keys, "sequence", "max_kv_len and the page table's entries");
   if (p.page_indptr != nullptr) {
     list->rooms("lengths", p.lengths, p.page_indptr, p.batch, p.page_size, nullptr,
                 "the sequence's entries of page_indices");
   }
   list->pages(p.pages, p.page_indptr, p.pages_stride, p.lengths, p.batch, p.page_size, p.pool_pages, "cache's pages");
   if (problem.shape.indexed == Indexed::no) return;
-  q::IndexCheck& listed = list->add(q::CheckKind::listed, "indices", integers(p.indices), p.batch, nullptr,
-                                    "the sequence's length");
+  q::IndexCheck& listed =
+      list->add(q::CheckKind::listed, "indices", integers(p.indices), p.batch, nullptr, "the sequence's length");
   listed.indptr = p.cu_q, listed.counts = p.lengths, listed.columns = p.top_k, listed.row_stride = p.indices_stride;
 }
 

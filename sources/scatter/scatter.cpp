@@ -168,8 +168,8 @@ void list_ids(const Problem& problem, IndexList* list) {
   const q::ScatterParams& p = problem.params;
   const std::int64_t most = p.first + p.rows - 1;
   if (!problem.shard) {
-    q::IndexCheck& rows = list->in_range("ids", p.ids, p.count, p.first, most, nullptr,
-                                         "out's rows; others with QUERN_SCATTER_SHARD");
+    q::IndexCheck& rows =
+        list->in_range("ids", p.ids, p.count, p.first, most, nullptr, "out's rows; others with QUERN_SCATTER_SHARD");
     if (p.pads != 0) rows.flags |= q::kOneValueMore, rows.size = p.padding;
   }
   if (!problem.unique) return;

@@ -185,8 +185,8 @@ void read_values(const quern_sort_args& args, const Tensor& keys, const Place& p
   problem->shape.value = type.bits / 8;
 }
 
-void read_offsets(const quern_sort_args& args, const Tensor& keys, const Runtime& runtime, const Call& call, bool may_lack_data,
-                  Problem* problem) {
+void read_offsets(const quern_sort_args& args, const Tensor& keys, const Runtime& runtime, const Call& call,
+                  bool may_lack_data, Problem* problem) {
   const Tensor offsets = read(args.offsets, "offsets", 1, {Dtype::i32}, call.place);
   expect_unit_stride(offsets, "offsets", 0);
   if (offsets.shape[0] < 1) refuse_extent("offsets", 0, offsets.shape[0], "1 and more");

@@ -39,8 +39,8 @@ std::unique_ptr<Trial> merge_state(const Given& given, int, Random& random) {
 }
 
 // Lengths on both sides of every change of how rows are shared out.
-constexpr std::int64_t kLengths[] = {64,   96,   128,  200,  256,  384,   512,   768,   1024,  1536, 2048,
-                                     2560, 3072, 4096, 5120, 7168, 8192,  12288, 16384, 32768, 65536};
+constexpr std::int64_t kLengths[] = {64,   96,   128,  200,  256,  384,  512,   768,   1024,  1536, 2048,
+                                     2560, 3072, 4096, 5120, 7168, 8192, 12288, 16384, 32768, 65536};
 constexpr int kLengthCount = static_cast<int>(std::size(kLengths));
 
 // Each length, and one that no vector divides.

@@ -142,8 +142,8 @@ Field& Trial::given(Dtype dtype, std::vector<std::int64_t> shape) {
       const std::uint64_t bits = random_();
       const auto small = static_cast<int>(bits >> 8 & (dtype == Dtype::i8 ? 0x1f : 0x3f));
       const bool negative = (bits & 1) != 0;
-      field.bytes[static_cast<std::size_t>(i)] = static_cast<unsigned char>(
-          dtype == Dtype::i8 ? (negative ? -small : small) : small | (negative ? 0x80 : 0));
+      field.bytes[static_cast<std::size_t>(i)] =
+          static_cast<unsigned char>(dtype == Dtype::i8 ? (negative ? -small : small) : small | (negative ? 0x80 : 0));
     }
   }
   return field;
@@ -247,8 +247,8 @@ std::int64_t Given::integer(const char* name, std::int64_t otherwise) const {
 
 Dtype Given::dtype(const char* name, Dtype otherwise) const {
   const std::string found = text(name);
-  for (const Dtype each : {Dtype::f16, Dtype::bf16, Dtype::f32, Dtype::e4m3, Dtype::e5m2, Dtype::i8, Dtype::u8,
-                           Dtype::i32, Dtype::i64}) {
+  for (const Dtype each :
+       {Dtype::f16, Dtype::bf16, Dtype::f32, Dtype::e4m3, Dtype::e5m2, Dtype::i8, Dtype::u8, Dtype::i32, Dtype::i64}) {
     if (found == name_of(each)) return each;
   }
   return otherwise;

@@ -194,8 +194,7 @@ Problem read_problem(const quern_verify_draft_args& args, const Runtime& runtime
   const Call call =
       read_call(runtime, args, kFlags, "enum quern_call_flags | enum quern_verify_flags", 4, may_lack_data);
   const Problem problem = Reader(args, call).read();
-  if (!may_lack_data)
-    check_indices(runtime, args, [&](IndexList& list) { list_nodes(problem.params, &list); });
+  if (!may_lack_data) check_indices(runtime, args, [&](IndexList& list) { list_nodes(problem.params, &list); });
   return problem;
 }
 

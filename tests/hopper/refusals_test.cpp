@@ -77,8 +77,8 @@ const Mistake kMistakes[] = {
      {"after the last fence_async()"}},
     // Half of the threads, the later ones, rely on the others' fence.
     {"StoreWithoutTheFenceOfAWarp",
-     "for (int round = 0; round < 2; ++round) { if (t < 64) { " FILL "fence_async(); } sync_block(); if (t >= 64) { " FILL
-     "} " STORE "}",
+     "for (int round = 0; round < 2; ++round) { if (t < 64) { " FILL
+     "fence_async(); } sync_block(); if (t >= 64) { " FILL "} " STORE "}",
      {"after the last fence_async()"}},
     {"BarrierNotInitialised",
      "mbarrier_arrive(b[0]);",

@@ -63,8 +63,10 @@ class Trial {
       const std::int64_t d = i % extents[3], c = i / extents[3] % extents[2],
                          b = i / extents[3] / extents[2] % extents[1], a = i / extents[3] / extents[2] / extents[1];
       const double value = random_.normal();
-      rank == 4 ? made.set(value, a, b, c, d) : rank == 3 ? made.set(value, a, b, c) : rank == 2 ? made.set(value, a, b)
-                                                                                             : made.set(value, a);
+      rank == 4   ? made.set(value, a, b, c, d)
+      : rank == 3 ? made.set(value, a, b, c)
+      : rank == 2 ? made.set(value, a, b)
+                  : made.set(value, a);
     }
     return made;
   }
@@ -148,7 +150,8 @@ struct Built {
   std::vector<Spoiled> mistakes;
 };
 
-#define QUERN_CALLS(op) ThreeCalls<quern_##op##_args>{quern_##op, quern_##op##_workspace, quern_##op##_prepare}
+#define QUERN_CALLS(op) \
+  ThreeCalls<quern_##op##_args> { quern_##op, quern_##op##_workspace, quern_##op##_prepare }
 
 Built gather() {
   auto t = std::make_unique<Trial>("gather");
@@ -157,8 +160,9 @@ Built gather() {
   args.table = t->numbers(Element::f16, {5, 16}).tensor(), args.ids = ids.tensor();
   args.out = t->written(Element::f16, {3, 16}).tensor();
   t->calls(QUERN_CALLS(gather), args);
-  return {std::move(t), {{&ids, 1, kNone, 5, "ids", 1, -1, "ids[1] is 5; allowed: 0 to 4, table's rows"},
-                         {&ids, 2, kNone, -1, "ids", 2, -1, "ids[2] is -1; allowed: 0 to 4"}}};
+  return {std::move(t),
+          {{&ids, 1, kNone, 5, "ids", 1, -1, "ids[1] is 5; allowed: 0 to 4, table's rows"},
+           {&ids, 2, kNone, -1, "ids", 2, -1, "ids[2] is -1; allowed: 0 to 4"}}};
 }
 
 Built moe_combine() {
@@ -326,7 +330,8 @@ Built kv_copy_pages() {
   Array& from = t->integers({3}, {1, 9, 2});
   Array& to = t->integers({3}, {0, -1, 3});
   args.k = t->numbers(Element::f16, {3, 4, 1, 8}).tensor(), args.v = t->numbers(Element::f16, {3, 4, 1, 8}).tensor();
-  args.k_to = t->written(Element::f16, {4, 4, 1, 8}).tensor(), args.v_to = t->written(Element::f16, {4, 4, 1, 8}).tensor();
+  args.k_to = t->written(Element::f16, {4, 4, 1, 8}).tensor(),
+  args.v_to = t->written(Element::f16, {4, 4, 1, 8}).tensor();
   args.sources = from.tensor(), args.destinations = to.tensor();
   t->calls(QUERN_CALLS(kv_copy_pages), args);
   return {std::move(t),
@@ -344,7 +349,8 @@ Built rope() {
   options.table = t->numbers(Element::f32, {5, 16}).tensor();
   args.positions = positions.tensor(), args.rope = &options;
   t->calls(QUERN_CALLS(rope), args);
-  return {std::move(t), {{&positions, 0, kNone, 5, "positions", 0, -1, "positions[0] (token 0) is 5; allowed: 0 to 4"}}};
+  return {std::move(t),
+          {{&positions, 0, kNone, 5, "positions", 0, -1, "positions[0] (token 0) is 5; allowed: 0 to 4"}}};
 }
 
 Built scatter() {
@@ -354,8 +360,9 @@ Built scatter() {
   args.x = t->numbers(Element::f16, {3, 16}).tensor(), args.ids = ids.tensor();
   args.out = t->written(Element::f16, {5, 16}).tensor(), args.flags = QUERN_SCATTER_UNIQUE;
   t->calls(QUERN_CALLS(scatter), args);
-  return {std::move(t), {{&ids, 1, kNone, 5, "ids", 1, -1, "ids[1] is 5; allowed: 0 to 4, out's rows"},
-                         {&ids, 2, kNone, 4, "ids", 2, -1, "ids[2] is 4, as is ids[0]; QUERN_SCATTER_UNIQUE says"}}};
+  return {std::move(t),
+          {{&ids, 1, kNone, 5, "ids", 1, -1, "ids[1] is 5; allowed: 0 to 4, out's rows"},
+           {&ids, 2, kNone, 4, "ids", 2, -1, "ids[2] is 4, as is ids[0]; QUERN_SCATTER_UNIQUE says"}}};
 }
 
 Built sort() {
@@ -365,9 +372,10 @@ Built sort() {
   args.keys = t->numbers(Element::f32, {1, 8}).tensor(), args.keys_out = t->written(Element::f32, {1, 8}).tensor();
   args.offsets = offsets.tensor(), args.max_segment = 5;
   t->calls(QUERN_CALLS(sort), args);
-  return {std::move(t), {{&offsets, 3, kNone, 9, "offsets", 3, -1, "offsets[3] (the end of segment 2) is 9"},
-                         {&offsets, 2, kNone, 2, "offsets", 2, -1, "offsets[2] (the end of segment 1) is 2"},
-                         {&offsets, 2, kNone, 0, "offsets", 2, -1, "offsets[2]"}}};
+  return {std::move(t),
+          {{&offsets, 3, kNone, 9, "offsets", 3, -1, "offsets[3] (the end of segment 2) is 9"},
+           {&offsets, 2, kNone, 2, "offsets", 2, -1, "offsets[2] (the end of segment 1) is 2"},
+           {&offsets, 2, kNone, 0, "offsets", 2, -1, "offsets[2]"}}};
 }
 
 Built top_k() {
@@ -400,8 +408,9 @@ Built grouped_fp8_gemm() {
   args.offsets = offsets.tensor(), args.indices = indices.tensor();
   args.out = t->written(Element::bf16, {4, 128}).tensor();
   t->calls(QUERN_CALLS(grouped_fp8_gemm), args);
-  return {std::move(t), {{&indices, 2, kNone, 4, "indices", 2, -1, "indices[2] (row 2 of out) is 4; allowed: 0 to 3"},
-                         {&offsets, 2, kNone, 5, "offsets", 2, -1, "offsets[2] (the end of expert 1) is 5"}}};
+  return {std::move(t),
+          {{&indices, 2, kNone, 4, "indices", 2, -1, "indices[2] (row 2 of out) is 4; allowed: 0 to 3"},
+           {&offsets, 2, kNone, 5, "offsets", 2, -1, "offsets[2] (the end of expert 1) is 5"}}};
 }
 
 struct Maker {
@@ -440,23 +449,22 @@ TEST_P(Checked, TellsWhatIsWrongAndRunsNothing) {
     EXPECT_EQ(told[0].row, mistake.told_row);
     EXPECT_EQ(told[0].column, mistake.told_column);
     EXPECT_EQ(told[0].text.find(mistake.text), 0u) << told[0].text;
-    EXPECT_TRUE(told[0].value < told[0].least || told[0].value > told[0].most || told[0].text.find("as is") != std::string::npos);
+    EXPECT_TRUE(told[0].value < told[0].least || told[0].value > told[0].most ||
+                told[0].text.find("as is") != std::string::npos);
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Ops, Checked,
-                         testing::Values(Maker{"gather", gather}, Maker{"moe_combine", moe_combine},
-                                         Maker{"paged_attention", paged_attention},
-                                         Maker{"indexed_attention", indexed_attention},
-                                         Maker{"append_by_lengths", append_by_lengths},
-                                         Maker{"append_by_positions", append_by_positions}, Maker{"conv1d", conv1d},
-                                         Maker{"verify_draft", verify_draft},
-                                         Maker{"mla_by_table", mla_by_table}, Maker{"mla_by_slots", mla_by_slots},
-                                         Maker{"mla_append", mla_append}, Maker{"index_scores", index_scores},
-                                         Maker{"kv_copy_pages", kv_copy_pages}, Maker{"rope", rope},
-                                         Maker{"scatter", scatter}, Maker{"sort", sort}, Maker{"top_k", top_k},
-                                         Maker{"nms", nms}, Maker{"grouped_fp8_gemm", grouped_fp8_gemm}),
-                         [](const auto& info) { return std::string(info.param.name); });
+INSTANTIATE_TEST_SUITE_P(
+    Ops, Checked,
+    testing::Values(Maker{"gather", gather}, Maker{"moe_combine", moe_combine},
+                    Maker{"paged_attention", paged_attention}, Maker{"indexed_attention", indexed_attention},
+                    Maker{"append_by_lengths", append_by_lengths}, Maker{"append_by_positions", append_by_positions},
+                    Maker{"conv1d", conv1d}, Maker{"verify_draft", verify_draft}, Maker{"mla_by_table", mla_by_table},
+                    Maker{"mla_by_slots", mla_by_slots}, Maker{"mla_append", mla_append},
+                    Maker{"index_scores", index_scores}, Maker{"kv_copy_pages", kv_copy_pages}, Maker{"rope", rope},
+                    Maker{"scatter", scatter}, Maker{"sort", sort}, Maker{"top_k", top_k}, Maker{"nms", nms},
+                    Maker{"grouped_fp8_gemm", grouped_fp8_gemm}),
+    [](const auto& info) { return std::string(info.param.name); });
 
 TEST(CheckedCalls, TheNextCallTellsAFaultOnce) {
   const Context own = make_context([](quern_context_options& options) { options.flags |= QUERN_CONTEXT_CHECKED; });
@@ -509,7 +517,8 @@ TEST(CheckedCalls, AreCheckedInGraphs) {
   auto error = sized<quern_error>();
   ASSERT_EQ(built.trial->run(checked(), &error), QUERN_OK) << error.text;
   const Stream stream;
-  const Graph graph(stream, [&] { EXPECT_EQ(built.trial->enqueue(checked(), stream.get(), &error), QUERN_OK) << error.text; });
+  const Graph graph(stream,
+                    [&] { EXPECT_EQ(built.trial->enqueue(checked(), stream.get(), &error), QUERN_OK) << error.text; });
   Array& pages = *built.mistakes[5].array;
   for (int round = 0; round < 4; ++round) {
     pages.set_integer(round % 2 == 0 ? 4 : 99, 0, 2);

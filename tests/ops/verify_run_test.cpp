@@ -127,8 +127,7 @@ TEST_F(VerifyRun, RefusesWhatItCannotDo) {
   auto error = sized<quern_error>();
   EXPECT_EQ(quern_verify(bare.get(), nullptr, nullptr, &error), QUERN_INVALID);
   EXPECT_NE(std::string(error.text).find("device"), std::string::npos);
-  const Context checked =
-      make_context([&](quern_context_options& options) { options.flags |= QUERN_CONTEXT_CHECKED; });
+  const Context checked = make_context([&](quern_context_options& options) { options.flags |= QUERN_CONTEXT_CHECKED; });
   EXPECT_EQ(quern_verify(checked.get(), nullptr, nullptr, &error), QUERN_INVALID);
   auto options = sized<quern_verify_options>();
   options.flags = 1;

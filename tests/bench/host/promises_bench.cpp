@@ -1,5 +1,5 @@
-// What the cache promises in figures: a file of 100 000 entries is opened and looked into, and eight contexts that want one
-// kernel at once have it compiled once. (A holder that is stopped, and fork during administration, are measured by
+// What the cache promises in figures: a file of 100 000 entries is opened and looked into, and eight contexts that want
+// one kernel at once have it compiled once. (A holder that is stopped, and fork during administration, are measured by
 // quern_fault_tests; a cached kernel in a new process by the device benchmark.)
 // SPDX-License-Identifier: Apache-2.0
 #include <benchmark/benchmark.h>

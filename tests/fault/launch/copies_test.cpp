@@ -1,5 +1,5 @@
-// Two copies of the library in one process, and another version's, on one cache file, in several processes some of which
-// are killed: each kernel is compiled once a version, and every launch is right.
+// Two copies of the library in one process, and another version's, on one cache file, in several processes some of
+// which are killed: each kernel is compiled once a version, and every launch is right.
 // SPDX-License-Identifier: Apache-2.0
 #include <dlfcn.h>
 #include <signal.h>
@@ -114,7 +114,8 @@ TEST_F(CopiesTest, ShareAFileInOneProcess) {
               return compiled[0] == 1 && compiled[1] == 0 && compiled[2] == 1 ? 0 : 20;
             }),
             0);
-  EXPECT_EQ(in_child([&] { return Copy(other_).launch(folder_); }), 0) << "another process finds both versions' kernels";
+  EXPECT_EQ(in_child([&] { return Copy(other_).launch(folder_); }), 0)
+      << "another process finds both versions' kernels";
   EXPECT_EQ(in_child([&] { return Copy(same_).launch(folder_); }), 0);
 }
 

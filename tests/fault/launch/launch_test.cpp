@@ -25,8 +25,7 @@ class Call {
  public:
   Call() {
     for (std::size_t i = 0; i < a_.size(); ++i) a_[i] = std::sin(0.1f * static_cast<float>(i)), b_[i] = 1 - a_[i];
-    for (std::size_t i = 0; i < lse_a_.size(); ++i)
-      lse_a_[i] = 0.3f * static_cast<float>(i), lse_b_[i] = 2 - lse_a_[i];
+    for (std::size_t i = 0; i < lse_a_.size(); ++i) lse_a_[i] = 0.3f * static_cast<float>(i), lse_b_[i] = 2 - lse_a_[i];
     args_.size = sizeof(args_);
     args_.out_a = tensor(a_.data(), 3), args_.out_b = tensor(b_.data(), 3), args_.out = tensor(out_.data(), 3);
     args_.lse_a = tensor(lse_a_.data(), 2), args_.lse_b = tensor(lse_b_.data(), 2);
