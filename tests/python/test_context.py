@@ -6,6 +6,7 @@ import sys
 import threading
 from pathlib import Path
 
+import numpy as np
 import pytest
 import quern
 from quern import _abi, errors
@@ -136,6 +137,25 @@ def test_failures_and_log_levels(tmp_path):
     assert {level for level, _ in told} == {_abi.QUERN_LOG_ERROR}
     with pytest.raises(quern.InvalidError, match="log_level"):
         quern.Context("host", log_level="loud")
+
+
+def test_a_checked_context_tells_faults(tmp_path):
+    table, out = np.ones((4, 8), np.float32), np.full((2, 8), 7, np.float32)
+    with quern.Context("host", cache_path=tmp_path, checked=True) as context:
+        context.gather(table, np.array([1, 9], np.int32), out=out)
+        assert (out == 7).all()
+        with pytest.raises(quern.FaultError, match=r"ids\[1\] is 9; allowed: 0 to 3"):
+            context.gather(table, np.array([1, 2], np.int32), out=out)
+        (fault,) = context.faults()
+        assert (fault.op, fault.argument, fault.row, fault.column) == ("gather", "ids", 1, -1)
+        assert (fault.value, fault.least, fault.most) == (9, 0, 3)
+        context.gather(table, np.array([1, 2], np.int32), out=out)
+        assert (out == 1).all() and context.faults() == []
+    with quern.Context("host", cache_path=tmp_path) as context:
+        with pytest.raises(quern.InvalidError, match="QUERN_CONTEXT_CHECKED"):
+            context.faults()
+        rows = {row.op: row.outcome for row in context.verify()}
+        assert rows["gather"] == rows["index_check"] == _abi.QUERN_VERIFY_NOT_RUN  # in the checked form
 
 
 def test_a_keyed_cache_is_for_those_with_the_key(tmp_path):

@@ -31,6 +31,8 @@ class StringDriver : public Driver {
   bool capturing(void* stream) noexcept override { return stream == captured_stream; }
   int stream_device_mismatch(void*) noexcept override { return 0; }
   std::unique_ptr<Bench> bench() override { throw Error(QUERN_UNSUPPORTED, "nothing to measure here"); }
+  void* allocate_shared(std::size_t) override { throw Error(QUERN_UNSUPPORTED, "there is no memory here"); }
+  void release_shared(void*) noexcept override {}
   void encode_tensor_map(const TensorMapDesc&, TensorMap&) override;
 
   std::atomic<int> loads{0}, unloads{0}, launches{0};

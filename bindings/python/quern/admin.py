@@ -80,6 +80,25 @@ class Administration:
         said) and hint (op and constants)."""
         return self._list("quern_failures", "quern_list_finding", _abi.quern_finding)
 
+    def faults(self) -> list[Any]:
+        """What calls of this checked context found wrong in their index tensors since this was asked last, oldest
+        first: records of quern_fault. Of a stream that was synchronised all are told."""
+        handle = _LIST()
+        call("quern_faults", self._open(), ctypes.byref(handle), None)
+        try:
+            count = library().quern_list_count(handle)
+            return [_item(handle, "quern_list_fault", _abi.quern_fault, index) for index in range(count)]
+        finally:
+            library().quern_list_free(handle)
+
+    def verify(self, prefix: str | None = None, *, seed: int = 0) -> list[Any]:
+        """Runs every cached kernel (of an op, or with such a key) on this context's device on random inputs, held
+        against the host target's execution and double precision: records of quern_verify_result. Raises DamagedError,
+        with `results`, where one differs or fails. With a seed of 0 one is drawn."""
+        options = structs.new(_abi.quern_verify_options)
+        structs.fill(options, {"prefix": prefix, "seed": seed}, {}, "verify")
+        return self._list("quern_verify", "quern_list_verify_result", _abi.quern_verify_result, ctypes.byref(options))
+
     def tune(
         self,
         *,

@@ -62,6 +62,9 @@ class Context(
     bundles         files made by cache_export, searched in order below the cache
     trusted_keys    public keys (make_keys): where there are any, bundles need a signature of one of them
     signed_only     consult nothing but such bundles: the cache file is neither read nor written
+    checked         for finding mistakes: what lies in index tensors is checked on the device before a call's kernels,
+                    which write nothing where it is wrong (`faults` says what it was; so does FaultError, once, from the
+                    next call), and what kernels print comes to `log`, or to standard output
     search_dirs     absolute folders looked into first for NVRTC, hipRTC and drivers; None: those of NVIDIA's wheels in
                     this Python environment, unless QUERN_NVRTC_DIR is set
     helper_path, host_compiler       absolute paths of quern-compile-helper and of the C++ compiler for "host"
@@ -92,6 +95,7 @@ class Context(
         bundles: Iterable[str | os.PathLike[str]] = (),
         trusted_keys: Iterable[str] = (),
         signed_only: bool = False,
+        checked: bool = False,
         search_dirs: Iterable[str | os.PathLike[str]] | None = None,
         helper_path: str | os.PathLike[str] | None = None,
         host_compiler: str | os.PathLike[str] | None = None,
@@ -127,7 +131,7 @@ class Context(
                 "target": "host64" if device == "host64" and target is None else target, "cache_path": cache_path,
                 "cache_limit": cache_limit, "no_cache": no_cache, "read_only_cache": read_only_cache,
                 "shared_cache": shared_cache, "bundles": bundles, "trusted_keys": trusted_keys,
-                "signed_only": signed_only, "search_dirs": search_dirs,
+                "signed_only": signed_only, "checked": checked, "search_dirs": search_dirs,
                 "helper_path": helper_path, "host_compiler": host_compiler, "nvrtc_in_helper": nvrtc_in_helper,
                 "compiler_pin": compiler_pin, "compile_threads": compile_threads,
                 "compile_timeout_ms": compile_timeout_ms, "flight_timeout_ms": flight_timeout_ms,

@@ -108,6 +108,12 @@ class PartialError(Error):
     results: list[Any] = []
 
 
+class FaultError(Error):
+    """An earlier call of this checked context found its index tensors wrong and did not run; nor has this one."""
+
+    status = _abi.QUERN_FAULT
+
+
 class InternalError(Error):
     """A bug in quern."""
 
