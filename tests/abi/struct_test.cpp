@@ -157,10 +157,11 @@ TEST(Errors, OnesWithoutASizeAreLeftAlone) {
 TEST(Status, EveryNumberHasItsName) {
   EXPECT_STREQ(quern_status_name(QUERN_OK), "QUERN_OK");
   EXPECT_STREQ(quern_status_name(QUERN_INTERNAL), "QUERN_INTERNAL");
-  for (std::int32_t status = QUERN_OK; status <= QUERN_INTERNAL; ++status) {
+  EXPECT_STREQ(quern_status_name(QUERN_FAULT), "QUERN_FAULT");
+  for (std::int32_t status = QUERN_OK; status <= QUERN_FAULT; ++status) {
     EXPECT_EQ(std::string_view(quern_status_name(status)).substr(0, 6), "QUERN_") << status;
   }
-  EXPECT_STREQ(quern_status_name(16), "unknown");
+  EXPECT_STREQ(quern_status_name(17), "unknown");
   EXPECT_STREQ(quern_status_name(-1), "unknown");
   EXPECT_EQ(quern_abi_version(), static_cast<std::uint32_t>(QUERN_ABI_VERSION));
 }

@@ -25,6 +25,7 @@ pub enum Status {
     Forked,
     Partial,
     Internal,
+    Fault,
     /// Of a newer library.
     Other(i32),
 }
@@ -47,6 +48,7 @@ impl From<i32> for Status {
             sys::QUERN_FORKED => Self::Forked,
             sys::QUERN_PARTIAL => Self::Partial,
             sys::QUERN_INTERNAL => Self::Internal,
+            sys::QUERN_FAULT => Self::Fault,
             other => Self::Other(other),
         }
     }
