@@ -54,7 +54,7 @@ class Trial {
   Field& result(Dtype dtype, std::vector<std::int64_t> shape, double slack);
 
   template <class Args>
-  void call(std::uint64_t (*workspace)(const Runtime&, const Args&), void (*run)(const Runtime&, const Args&),
+  void call(std::uint64_t (*workspace)(const Runtime&, const Args&), void (*launch)(const Runtime&, const Args&),
             Args args) {
     args.size = sizeof(Args);
     call_ = [=](const Runtime& runtime, jit::Bench& bench) mutable {
@@ -63,7 +63,7 @@ class Trial {
       const std::vector<unsigned char> zeros(args.workspace_size);
       if (args.workspace != nullptr) bench.write(args.workspace, zeros.data(), zeros.size());
       args.stream = bench.stream();
-      run(runtime, args);
+      launch(runtime, args);
       void* const used = args.workspace;
       return used;
     };

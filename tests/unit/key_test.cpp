@@ -56,6 +56,10 @@ TEST(Key, OptionalLines) {
   unit.options.clear();
   unit.constants.clear();
   const std::string text = text_of(unit);
+  EXPECT_EQ(text.find("pass"), std::string::npos);
+  Unit checked = unit;
+  checked.checked = true;
+  EXPECT_NE(text_of(checked).find("\npass checked\n"), std::string::npos);
   EXPECT_EQ(text.find("shared"), std::string::npos);
   EXPECT_EQ(text.find("option"), std::string::npos);
   EXPECT_EQ(text.find("const"), std::string::npos);

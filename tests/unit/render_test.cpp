@@ -123,6 +123,23 @@ TEST(Render, BadInput) {
   EXPECT_NE(error_of(unit).find("control character"), std::string::npos);
 }
 
+// Kernels are entered where they begin, and nowhere else: not where the macro is defined or spoken of.
+TEST(Render, TheCheckedFormEntersKernels) {
+  Unit unit = unit_of(
+      "#define QUERN_KERNEL(name, threads, ...) \\\n  void name(__VA_ARGS__)\n"
+      "// QUERN_KERNEL(x) is how one begins\n"
+      "QUERN_KERNEL(k, f(1), int (*p)(int))\n{\n  p(1);\n}\n");
+  const std::string plain = render(unit).text;
+  EXPECT_EQ(plain.find("QUERN_ENTER"), std::string::npos);
+  unit.checked = true;
+  const std::string text = render(unit).text;
+  EXPECT_TRUE(text.starts_with("#define QUERN_CHECKED 1\n"));
+  const std::size_t at = text.find("QUERN_ENTER");
+  ASSERT_NE(at, std::string::npos);
+  EXPECT_EQ(text.find("QUERN_ENTER", at + 1), std::string::npos);
+  EXPECT_NE(text.find("int (*p)(int))\n{ QUERN_ENTER \n  p(1);"), std::string::npos);
+}
+
 TEST(Render, AByteOrderMarkAndAMissingLineBreakDoNoHarm) {
   const Rendered rendered = render(unit_of("#include \"a\"\nint x;", {{"a", "\xef\xbb\xbfint a;"}}));
   EXPECT_EQ(rendered.text, "#line 1 \"dir/k.cuh\"\n#line 1 \"a\"\nint a;\n#line 2 \"dir/k.cuh\"\nint x;\n");
