@@ -16,6 +16,7 @@ __thread Runner* runner = nullptr;
 struct Calls {
   // Constant over the life of a fiber, unlike everything else here.
   static const q::host::Thread* self() { return &runner->views_[runner->current_]; }
+  static void waited_for_grid() { runner->has_waited_ = true; }
   static void sync_block() { runner->arrive(0, runner->threads_, true); }
   static void sync_named(unsigned id, unsigned threads) {
     runner->check_named("sync_named", id, threads);
@@ -76,6 +77,7 @@ const q::host::Table& table() {
   static const q::host::Table kTable = [] {
     q::host::Table t{};
     t.self = &Calls::self;
+    t.waited_for_grid = &Calls::waited_for_grid;
     t.sync_block = &Calls::sync_block;
     t.sync_named = &Calls::sync_named;
     t.sync_warp = &Calls::sync_warp;
@@ -100,6 +102,7 @@ Runner::~Runner() {
 
 void Runner::begin_grid(const Grid& grid) {
   grid_ = grid;
+  has_waited_ = false;
   const std::uint32_t threads = grid.program->kernel->threads;
   const std::uint32_t blocks = grid.cluster[0] * grid.cluster[1] * grid.cluster[2];
   const bool other = fibers_ == nullptr || threads != threads_ || blocks != cluster_blocks_;

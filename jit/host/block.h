@@ -54,6 +54,7 @@ struct Grid {
   std::uint32_t dynamic_bytes;
   bool seeded;
   std::uint64_t seed;
+  bool programmatic;  // it may begin before the launch in front of it has ended
 };
 
 // What a fiber waits for; report.cpp has the words. From `warp` to `elect`: the other lanes of its warp.
@@ -91,6 +92,8 @@ class Runner {
   // Runs the cluster whose first block this is. Empty, or what went wrong: a sentence that names block, threads and
   // what they wait for.
   std::string run(std::uint32_t x, std::uint32_t y, std::uint32_t z);
+  // Whether a thread of the grid, as far as it was run here, has called wait_for_previous_grid.
+  bool has_waited() const { return has_waited_; }
 
  private:
   friend struct Calls;  // the functions of the table
@@ -230,6 +233,7 @@ class Runner {
   Suspended thread_ = nullptr;  // whoever called run()
   Watched watched_thread_;
   bool first_step_ = false;
+  bool has_waited_ = false;
   char begun_ = 0, ended_ = 0;  // as Warp::order
   std::string failure_;
 };

@@ -124,7 +124,8 @@ class HostDriver final : public Driver {
                       {launch.cluster[0], launch.cluster[1], launch.cluster[2]},
                       launch.shared_bytes,
                       options_.seeded,
-                      options_.seed};
+                      options_.seed,
+                      launch.programmatic};
       std::string failure = run(grid);
       return failure.empty() ? 0 : remember(kFailed, std::move(failure));
     } catch (...) {

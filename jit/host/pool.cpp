@@ -52,7 +52,7 @@ void Pool::run_blocks(Runner& runner) {
     runner.begin_grid(grid_);
     while (!failed_.load(std::memory_order_relaxed)) {
       const std::uint64_t i = next_.fetch_add(1, std::memory_order_relaxed);
-      if (i >= clusters_) return;
+      if (i >= clusters_) break;
       const auto one = static_cast<std::uint64_t>((static_cast<unsigned __int128>(i) * stride_ + shift_) % clusters_);
       const std::uint32_t wide = grid_.blocks[0] / grid_.cluster[0], high = grid_.blocks[1] / grid_.cluster[1];
       const std::uint64_t row = one / wide;
@@ -61,6 +61,7 @@ void Pool::run_blocks(Runner& runner) {
                                        static_cast<std::uint32_t>(row / high) * grid_.cluster[2]);
       if (!failure.empty()) return fail(std::move(failure));
     }
+    if (runner.has_waited()) waited_.store(true, std::memory_order_relaxed);
   } catch (const std::bad_alloc&) {
     fail("kernel " + grid_.program->name + ": no memory for the stacks and shared memory of a block");
   }
@@ -104,6 +105,7 @@ std::string Pool::run(const Grid& grid) {
     }
     next_ = 0;
     failed_ = false;
+    waited_ = false;
     failure_.clear();
     wanted_ = busy_ = workers;
     ++generation_;
@@ -112,6 +114,11 @@ std::string Pool::run(const Grid& grid) {
   run_blocks(*runners_[0]);
   std::unique_lock lock(mutex_);
   end_.wait(lock, [&] { return busy_ == 0; });
+  if (failure_.empty() && grid.programmatic && !waited_.load(std::memory_order_relaxed)) {
+    return "kernel " + grid.program->name +
+           " was launched programmatically, and none of its threads called wait_for_previous_grid(): what the launch "
+           "before it writes need not be there yet";
+  }
   return failure_;
 }
 

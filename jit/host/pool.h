@@ -53,6 +53,7 @@ class Pool {
   std::uint64_t stride_ = 1, shift_ = 0;  // their order: (i * stride + shift) mod clusters
   std::atomic<std::uint64_t> next_{0};
   std::atomic<bool> failed_{false};
+  std::atomic<bool> waited_{false};  // some thread of the grid, for the one before it
 };
 
 }  // namespace quern::jit::host

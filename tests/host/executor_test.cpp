@@ -152,6 +152,24 @@ TEST(HostLaunch, RefusesWhatTheKernelIsNotMadeFor) {
   EXPECT_TRUE(has(kernel.launch(launch, {&a, &b}), {"clusters of (2, 1, 1)"}));
 }
 
+// What it reads before the wait could be older than what the launch before it writes. Here there is no such thing, so
+// that nobody waits at all is told.
+TEST(HostLaunch, AProgrammaticOneMustWait) {
+  Kernel kernel(compile_body("QUERN_KERNEL(k, 64, 1, int waits) {"
+                             "  if (waits && block_index(0) == 2 && thread_index() == 40) wait_for_previous_grid();"
+                             "}"),
+                "k", 0, {});
+  jit::Launch launch;
+  launch.grid[0] = 3, launch.block[0] = 64;
+  int waits = 0;
+  EXPECT_EQ(kernel.launch(launch, {&waits}), "");
+  launch.programmatic = true;
+  EXPECT_TRUE(
+      has(kernel.launch(launch, {&waits}), {"kernel k", "launched programmatically", "wait_for_previous_grid()"}));
+  waits = 1;
+  EXPECT_EQ(kernel.launch(launch, {&waits}), "");
+}
+
 TEST(HostLaunch, FailureHasAStatus) {
   Kernel kernel(compile_body("QUERN_KERNEL(k, 64, 1) { if (lane()) sync_block(); }"), "k", 0, {});
   jit::Launch launch;

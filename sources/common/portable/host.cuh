@@ -226,8 +226,8 @@ QUERN_DEVICE void copy_async_wait() {
   if (host::seeded()) host::table->copy_wait(n);
 }
 
-// ---- Grid: launches are synchronous
-QUERN_DEVICE void wait_for_previous_grid() {}
+// ---- Grid: launches are synchronous, and the executor sees whether a programmatic one waits at all
+QUERN_DEVICE void wait_for_previous_grid() { host::table->waited_for_grid(); }
 QUERN_DEVICE void launch_next_grid() {}
 
 // ---- Control

@@ -108,6 +108,8 @@ struct Table {
   void (*store_async)(unsigned address, const void* value, unsigned bytes, unsigned barrier);
   // What was written to shared memory before is seen by copies out of it.
   void (*fence_async)();
+  // Launches are synchronous: that somebody asks is all that there is to it.
+  void (*waited_for_grid)();
 };
 
 // Exported as <entry>_kernel.
