@@ -30,11 +30,7 @@ void check(const cache::AdminError& failure) {
   }
 }
 
-// Whether an entry is meant by the `prefix` of quern_cache_list.
-bool selected(const cache::Listed& listed, std::string_view prefix) {
-  return prefix.empty() || listed.entry.op == prefix || listed.entry.target == prefix ||
-         cache::to_hex(listed.key).starts_with(prefix);
-}
+}  // namespace
 
 std::vector<cache::Listed> list_store(cache::Store& store) {
   cache::AdminError failure;
@@ -42,6 +38,13 @@ std::vector<cache::Listed> list_store(cache::Store& store) {
   check(failure);
   return listed;
 }
+
+bool selected(const cache::Listed& listed, std::string_view prefix) {
+  return prefix.empty() || listed.entry.op == prefix || listed.entry.target == prefix ||
+         cache::to_hex(listed.key).starts_with(prefix);
+}
+
+namespace {
 
 // The one key that begins with these digits, in whatever layers it is.
 cache::Key find_key(cache::Store& store, std::string_view digits) {

@@ -55,13 +55,24 @@ jit::EngineOptions engine_options(const quern_context& context) {
   jit::EngineOptions options;
   options.driver = context.driver.get();
   options.service = context.service.get();
-  options.describe = ops::describe;
+  options.describe = context.options.checked ? ops::describe_checked : ops::describe;
   options.flight_timeout = context.options.flight_timeout;
   options.compiler_pin = context.options.compiler_pin;
   options.max_kernels = context.options.max_kernels;
   options.event = [&notify = context.notify](const jit::Event& event) { notify.event(event); };
   options.notice = context.notice;
   return options;
+}
+
+std::unique_ptr<ops::Checked> make_checked(const quern_context& context) {
+  if (!context.options.checked || context.driver == nullptr) return nullptr;
+  ops::CheckedTells tells;
+  tells.fault = [&context](const ops::Fault& fault) {
+    context.notify.event({QUERN_EVENT_FAULT, fault.op, context.driver->device().limits.target.name(), "", fault.text, 0,
+                          QUERN_FAULT});
+  };
+  tells.line = [&context](const std::string& line) { context.notify.print(line); };
+  return std::make_unique<ops::Checked>(*context.driver, std::move(tells));
 }
 
 }  // namespace
@@ -88,6 +99,7 @@ quern_context::quern_context(const quern_context_options& given)
       service(open_service(*this)),
       driver(open_driver(options)),
       tensor_maps(driver != nullptr ? std::make_unique<jit::TensorMaps>(*driver) : nullptr),
+      checked(make_checked(*this)),
       engine(std::make_unique<jit::Engine>(engine_options(*this))),
       tunings(ops::gemm::make_tunings(*service, notice)),
       runtime{engine.get(), driver.get(), options.miss, tensor_maps.get(), tunings.get()} {

@@ -18,6 +18,7 @@
 #include "jit/fork_guard.h"
 #include "jit/service.h"
 #include "jit/tensor_maps.h"
+#include "sources/checked.h"
 #include "sources/kernel/kernel.h"
 #include "sources/op.h"
 
@@ -35,6 +36,7 @@ struct quern_context {
   const std::shared_ptr<quern::jit::Service> service;         // with the process's other contexts like this
   const std::unique_ptr<quern::jit::Driver> driver;           // null: no device
   const std::unique_ptr<quern::jit::TensorMaps> tensor_maps;  // null: no device
+  const std::unique_ptr<quern::ops::Checked> checked;         // null: no device, or not in the checked form
   const std::unique_ptr<quern::jit::Engine> engine;
   const std::shared_ptr<quern::ops::gemm::Tunings> tunings;
   quern::capi::Kernels kernels;

@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <array>
+#include <vector>
 
 #include "capi/context.h"
+#include "sources/checked.h"
 #include "sources/kernel/kernel.h"
 
 namespace quern::capi {
@@ -129,8 +131,8 @@ jit::Launch read_launch(const quern_kernel& handle, const quern_launch& given) {
     refuse("args is " + std::string(given.args == nullptr ? "NULL" : "given") + " with an arg_count of " +
            std::to_string(given.arg_count));
   }
-  const std::int32_t parameters = handle.kernel->loaded.parameters;
-  if (parameters >= 0 && given.arg_count != static_cast<std::uint64_t>(parameters)) {
+  const std::int32_t parameters = handle.kernel->loaded.parameters - (handle.checked ? 1 : 0);
+  if (handle.kernel->loaded.parameters >= 0 && given.arg_count != static_cast<std::uint64_t>(parameters)) {
     refuse("arg_count is " + std::to_string(given.arg_count) + "; kernel \"" + handle.entry + "\" takes " +
            std::to_string(parameters));
   }
@@ -157,7 +159,8 @@ quern_kernel* Kernels::handle(const quern_context& context, const jit::Kernel* k
   std::unique_ptr<quern_kernel>& handle = handles_[kernel];
   if (handle == nullptr) {
     const ops::kernel::Text& text = ops::kernel::interned(kernel->spec);
-    handle.reset(new quern_kernel{&context, kernel, text.entry, text.max_shared_bytes});
+    const bool checked = context.checked != nullptr && ops::has_checked_form(ops::describe(kernel->spec));
+    handle.reset(new quern_kernel{&context, kernel, text.entry, text.max_shared_bytes, checked});
   }
   return handle.get();
 }
@@ -220,7 +223,16 @@ int32_t quern_kernel_launch(quern_context* context, const quern_kernel* kernel, 
     const jit::Launch order = read_launch(*kernel, *given);
     jit::Driver& driver = *alive.driver;
     check_stream(driver, order.stream);
-    const int code = driver.launch(kernel->kernel->loaded, order, given->args, given->arg_count);
+    int code = 0;
+    if (kernel->checked) [[unlikely]] {
+      alive.checked->raise_untold();
+      q::Checked argument = ops::CheckedCall(*alive.checked, "kernel").argument();
+      std::vector<void*> args(given->args, given->args + given->arg_count);
+      args.push_back(&argument);
+      code = driver.launch(kernel->kernel->loaded, order, args.data(), args.size());
+    } else {
+      code = driver.launch(kernel->kernel->loaded, order, given->args, given->arg_count);
+    }
     if (code != 0) driver.fail(code, kernel->entry.c_str());
     return QUERN_OK;
   });

@@ -16,6 +16,7 @@ struct quern_kernel {
   const quern::jit::Kernel* kernel;
   std::string entry;
   std::uint32_t max_shared_bytes;
+  bool checked;  // takes the checked form's argument behind its own
 };
 
 namespace quern::capi {

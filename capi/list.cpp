@@ -97,6 +97,34 @@ quern_entry view(const EntryRow& row) {
   return seen;
 }
 
+quern_fault view(const FaultRow& row) {
+  quern_fault seen{};
+  seen.size = sizeof(seen);
+  seen.op = row.op.c_str();
+  seen.argument = row.argument.c_str();
+  seen.text = row.text.c_str();
+  seen.call = row.call;
+  seen.row = row.row, seen.column = row.column;
+  seen.value = row.value, seen.least = row.least, seen.most = row.most;
+  return seen;
+}
+
+quern_verify_result view(const VerifyRow& row) {
+  quern_verify_result seen{};
+  seen.size = sizeof(seen);
+  seen.outcome = row.outcome;
+  seen.status = row.status;
+  seen.trials = row.trials;
+  seen.op = row.op.c_str();
+  seen.target = row.target.c_str();
+  seen.key = row.key.c_str();
+  seen.spec = row.spec.c_str();
+  seen.text = row.text.c_str();
+  seen.error = row.error, seen.truth_error = row.truth_error;
+  seen.milliseconds = row.milliseconds;
+  return seen;
+}
+
 quern_finding view(const FindingRow& row) {
   quern_finding seen{};
   seen.size = sizeof(seen);
@@ -130,6 +158,14 @@ int32_t quern_list_tune_result(const quern_list* list, uint64_t index, quern_tun
 
 int32_t quern_list_entry(const quern_list* list, uint64_t index, quern_entry* entry) {
   return read_row<EntryRow>(list, index, entry, "quern_entry");
+}
+
+int32_t quern_list_fault(const quern_list* list, uint64_t index, quern_fault* fault) {
+  return read_row<FaultRow>(list, index, fault, "quern_fault");
+}
+
+int32_t quern_list_verify_result(const quern_list* list, uint64_t index, quern_verify_result* result) {
+  return read_row<VerifyRow>(list, index, result, "quern_verify_result");
 }
 
 int32_t quern_list_finding(const quern_list* list, uint64_t index, quern_finding* finding) {

@@ -45,17 +45,34 @@ struct FindingRow {
   std::string what, text, hint;
 };
 
+struct FaultRow {
+  std::string op, argument, text;
+  std::uint64_t call = 0;
+  std::int64_t row = 0, column = 0, value = 0, least = 0, most = 0;
+};
+
+struct VerifyRow {
+  std::int32_t outcome = QUERN_VERIFY_NOT_RUN;
+  std::int32_t status = QUERN_OK;
+  std::uint32_t trials = 0;
+  std::string op, target, key, spec, text;
+  double error = 0, truth_error = -1, milliseconds = 0;
+};
+
 // The struct that a caller sees of a row; it points into the row.
 quern_warm_result view(const WarmRow& row);
 quern_tune_result view(const TuneRow& row);
 quern_entry view(const EntryRow& row);
 quern_finding view(const FindingRow& row);
+quern_fault view(const FaultRow& row);
+quern_verify_result view(const VerifyRow& row);
 
 }  // namespace quern::capi
 
 struct quern_list {
   std::variant<std::vector<quern::capi::WarmRow>, std::vector<quern::capi::TuneRow>, std::vector<quern::capi::EntryRow>,
-               std::vector<quern::capi::FindingRow>>
+               std::vector<quern::capi::FindingRow>, std::vector<quern::capi::FaultRow>,
+               std::vector<quern::capi::VerifyRow>>
       rows;
 };
 

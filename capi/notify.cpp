@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "capi/notify.h"
 
+#include <cstdio>
 #include <string>
 
 namespace quern::capi {
@@ -48,6 +49,17 @@ void Notify::event(const jit::Event& event) const noexcept {
       const std::string place = event.op.empty() ? "" : event.op + " " + event.target + " " + event.key + ": ";
       log(level_of(event.kind), place + event.text);
     }
+  } catch (...) {  // as in log
+  }
+}
+
+void Notify::print(std::string_view line) const noexcept {
+  if (log_ != nullptr) return log(QUERN_LOG_INFO, line);
+  // One call, so that lines of several threads do not run into each other.
+  try {
+    const std::string text = std::string(line) + '\n';
+    std::fwrite(text.data(), 1, text.size(), stdout);
+    std::fflush(stdout);
   } catch (...) {  // as in log
   }
 }

@@ -3,9 +3,28 @@
 #include "sources/ops.h"
 
 #include "capi/context.h"
+#include "sources/checked.h"
+#include "sources/index_check/index_check.h"
 
 using namespace quern;
 using namespace quern::capi;
+
+namespace quern::capi {
+namespace {
+
+// In the checked form: what an earlier call's check has found is told first, and this call's kernels get its verdict.
+template <class Args>
+void run_checked(const quern_context& context, const char* op, void (*run)(const ops::Runtime&, const Args&),
+                 const Args& args) {
+  context.checked->raise_untold();
+  ops::CheckedCall call(*context.checked, op);
+  ops::Runtime runtime = context.runtime;
+  runtime.call = &call;
+  run(runtime, args);
+}
+
+}  // namespace
+}  // namespace quern::capi
 
 extern "C" {
 
@@ -24,6 +43,7 @@ extern "C" {
     return guarded(error, [&] {                                                                                 \
       const quern_context& alive = live_with_device(context);                                                   \
       const In<quern_##name##_args> given(args, "quern_" #name "_args");                                        \
+      if (alive.checked != nullptr) ops::index_check::ready(alive.runtime, given->flags, given->stream);        \
       ops::name::prepare(alive.runtime, *given);                                                                \
       return QUERN_OK;                                                                                          \
     });                                                                                                         \
@@ -32,7 +52,11 @@ extern "C" {
     return guarded(error, [&] {                                                                                 \
       const quern_context& alive = live_with_device(context);                                                   \
       const In<quern_##name##_args> given(args, "quern_" #name "_args");                                        \
-      ops::name::run(alive.runtime, *given);                                                                    \
+      if (alive.checked != nullptr) [[unlikely]] {                                                              \
+        run_checked(alive, #name, ops::name::run, *given);                                                      \
+      } else {                                                                                                  \
+        ops::name::run(alive.runtime, *given);                                                                  \
+      }                                                                                                         \
       return QUERN_OK;                                                                                          \
     });                                                                                                         \
   }

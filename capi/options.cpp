@@ -11,7 +11,8 @@ namespace quern::capi {
 namespace {
 
 constexpr std::uint32_t kFlags = QUERN_CONTEXT_NO_CACHE | QUERN_CONTEXT_READ_ONLY_CACHE | QUERN_CONTEXT_SHARED_CACHE |
-                                 QUERN_CONTEXT_NVRTC_IN_HELPER | QUERN_CONTEXT_HOST_SEED | QUERN_CONTEXT_SIGNED_ONLY;
+                                 QUERN_CONTEXT_NVRTC_IN_HELPER | QUERN_CONTEXT_HOST_SEED | QUERN_CONTEXT_SIGNED_ONLY |
+                                 QUERN_CONTEXT_CHECKED;
 constexpr std::uint64_t kMostPaths = 4096;
 constexpr std::int32_t kMostThreads = 1024;
 
@@ -157,6 +158,7 @@ Options read_options(const quern_context_options& given) {
   options.store.trusted_keys = trusted_keys(given);
   options.store.mac_key = cache_key(given);
   options.max_kernels = given.max_kernels;
+  options.checked = (given.flags & QUERN_CONTEXT_CHECKED) != 0;
   options.store.signed_only = (given.flags & QUERN_CONTEXT_SIGNED_ONLY) != 0;
 
   options.compilers.search_dirs = options.search_dirs;

@@ -25,6 +25,7 @@ struct Options {
   std::chrono::milliseconds flight_timeout{};
   std::string compiler_pin;
   std::uint64_t max_kernels = 0;
+  bool checked = false;
   std::vector<std::string> search_dirs;
   cache::StoreOptions store;
   jit::CompilerOptions compilers;

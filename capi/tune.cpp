@@ -143,6 +143,8 @@ int32_t quern_tune(quern_context* context, const quern_tune_options* options, qu
   return guarded(error, [&] {
     const quern_context& alive = live_with_device(context);
     const In<quern_tune_options> given(options, "quern_tune_options");
+    if (alive.checked != nullptr)
+      throw Error(QUERN_INVALID, "context is checked (QUERN_CONTEXT_CHECKED): tune with one that is not");
     check_flags("quern_tune_options.flags", given->flags, QUERN_TUNE_AGAIN | QUERN_TUNE_LIST_ONLY);
     check_request(given->manifest, given->manifest_length, given->model, "tune");
     const ops::TuneOptions how{read_milliseconds(*given), (given->flags & QUERN_TUNE_AGAIN) != 0,

@@ -29,6 +29,7 @@ const char* quern_status_name(int32_t status) {
     QUERN_STATUS(QUERN_FORKED)
     QUERN_STATUS(QUERN_PARTIAL)
     QUERN_STATUS(QUERN_INTERNAL)
+    QUERN_STATUS(QUERN_FAULT)
 #undef QUERN_STATUS
     default:
       return "unknown";

@@ -17,6 +17,8 @@ class Bench {
   virtual void release(void* memory) noexcept = 0;
   // Before anything that is enqueued later.
   virtual void write(void* to, const void* from, std::size_t bytes) = 0;
+  // What the device holds there once all that was enqueued is done. Throws Error(QUERN_UNSUPPORTED) too.
+  virtual void read(void* to, const void* from, std::size_t bytes) = 0;
 
   // Waits for all that is enqueued between the two and tells how long the device took for it, in microseconds.
   virtual void start() = 0;

@@ -32,11 +32,11 @@ class SignalsBlocked {
 }  // namespace
 
 CompilePool::~CompilePool() {
-  std::deque<std::function<void()>> dropped;
+  // Jobs that nobody has begun are dropped with the queue, once nobody looks at it. It is not moved from: a new deque
+  // takes memory, and there may be none.
   {
     std::lock_guard lock(mutex_);
     stop_ = true;
-    dropped.swap(jobs_);
   }
   wake_.notify_all();
   for (std::thread& thread : threads_) thread.join();

@@ -118,6 +118,9 @@ struct LaunchConfig {  // CUlaunchConfig
   X(required, memory_allocate, cuMemAlloc_v2, (DevicePointer * pointer, std::size_t bytes))                          \
   X(required, memory_free, cuMemFree_v2, (DevicePointer pointer))                                                    \
   X(required, copy_in, cuMemcpyHtoDAsync_v2, (DevicePointer to, const void* from, std::size_t bytes, Stream stream)) \
+  X(optional, copy_out, cuMemcpyDtoHAsync_v2, (void* to, DevicePointer from, std::size_t bytes, Stream stream))      \
+  X(optional, host_allocate, cuMemHostAlloc, (void** pointer, std::size_t bytes, unsigned flags))                    \
+  X(optional, host_free, cuMemFreeHost, (void* pointer))                                                             \
   X(required, stream_create, cuStreamCreate, (Stream * stream, unsigned flags))                                      \
   X(required, stream_destroy, cuStreamDestroy_v2, (Stream stream))                                                   \
   X(required, stream_synchronize, cuStreamSynchronize, (Stream stream))                                              \

@@ -3,6 +3,7 @@
 #include "jit/cuda_driver.h"
 
 #include <array>
+#include <cstring>
 
 #include "jit/error.h"
 #include "jit/fork_guard.h"
@@ -94,6 +95,24 @@ class CudaDriver final : public Driver {
   bool capturing(void* stream) noexcept override;
   int stream_device_mismatch(void* stream) noexcept override;
   void encode_tensor_map(const TensorMapDesc& desc, TensorMap& map) override;
+  void* allocate_shared(std::size_t bytes) override {
+    fork_.check();
+    const std::string what = "allocating " + std::to_string(bytes) + " bytes that " + info_.name + " and the host share";
+    if (api_.host_allocate == nullptr || api_.host_free == nullptr)
+      throw Error(QUERN_UNSUPPORTED, what + ": " + api_.path + " has no such call");
+    const Current current(api_, context_);
+    constexpr unsigned kPortable = 1, kMapped = 2;
+    void* memory = nullptr;
+    const Result code = current.code != kSuccess ? current.code : api_.host_allocate(&memory, bytes, kPortable | kMapped);
+    if (code != kSuccess) throw_gpu_error(code, api_.text(code), what, QUERN_NO_MEMORY);
+    std::memset(memory, 0, bytes);
+    return memory;
+  }
+  void release_shared(void* memory) noexcept override {
+    if (memory == nullptr || fork_.forked()) return;
+    const Current current(api_, context_);
+    api_.host_free(memory);
+  }
   std::unique_ptr<Bench> bench() override {
     fork_.check();
     return std::make_unique<GpuBench<Api, BenchTypes, Current, Context>>(api_, context_, fork_);

@@ -92,6 +92,12 @@ class Driver {
   // What kernels are measured with. The driver outlives it. Throws Error(QUERN_DRIVER).
   virtual std::unique_ptr<Bench> bench() = 0;
 
+  // Zeroed memory of this process that the device reads and writes under the same address while kernels run. Throws
+  // Error(QUERN_DRIVER), Error(QUERN_NO_MEMORY), and Error(QUERN_UNSUPPORTED) where the driver's library has no such
+  // thing.
+  virtual void* allocate_shared(std::size_t bytes) = 0;
+  virtual void release_shared(void* memory) noexcept = 0;
+
   // Only where the target has tensor maps; else throws Error(QUERN_UNSUPPORTED).
   virtual void encode_tensor_map(const TensorMapDesc& desc, TensorMap& map) = 0;
 };

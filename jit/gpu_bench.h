@@ -61,6 +61,12 @@ class GpuBench final : public Bench {
     in_place([&] { return api_.copy_in(as_pointer(to), from, bytes, stream_); }, "copying to the device");
     in_place([&] { return api_.stream_synchronize(stream_); }, "copying to the device");
   }
+  void read(void* to, const void* from, std::size_t bytes) override {
+    if (api_.copy_out == nullptr) throw Error(QUERN_UNSUPPORTED, "copying from the device: " + api_.path + " lacks it");
+    in_place([&] { return api_.copy_out(to, as_pointer(const_cast<void*>(from)), bytes, stream_); },
+             "copying from the device");
+    in_place([&] { return api_.stream_synchronize(stream_); }, "copying from the device");
+  }
   void start() override {
     in_place([&] { return api_.event_record(from_, stream_); }, "measuring");
   }

@@ -61,6 +61,9 @@ inline constexpr int kCaptureStatusNone = 0, kCaptureModeRelaxed = 2;
   X(required, memory_allocate, hipMalloc, (DevicePointer * pointer, std::size_t bytes))                            \
   X(required, memory_free, hipFree, (DevicePointer pointer))                                                       \
   X(required, copy_in, hipMemcpyHtoDAsync, (DevicePointer to, const void* from, std::size_t bytes, Stream stream)) \
+  X(optional, copy_out, hipMemcpyDtoHAsync, (void* to, DevicePointer from, std::size_t bytes, Stream stream))      \
+  X(optional, host_allocate, hipHostMalloc, (void** pointer, std::size_t bytes, unsigned flags))                   \
+  X(optional, host_free, hipHostFree, (void* pointer))                                                             \
   X(required, stream_create, hipStreamCreateWithFlags, (Stream * stream, unsigned flags))                          \
   X(required, stream_destroy, hipStreamDestroy, (Stream stream))                                                   \
   X(required, stream_synchronize, hipStreamSynchronize, (Stream stream))                                           \

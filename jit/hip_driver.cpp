@@ -4,6 +4,7 @@
 #include "jit/hip_driver.h"
 
 #include <array>
+#include <cstring>
 #include <vector>
 
 #include "jit/error.h"
@@ -72,6 +73,24 @@ class HipDriver final : public Driver {
   int stream_device_mismatch(void* stream) noexcept override;
   [[noreturn]] void encode_tensor_map(const TensorMapDesc&, TensorMap&) override {
     throw Error(QUERN_UNSUPPORTED, "tensor maps are CUDA's: " + info_.name + " is " + info_.limits.target.name());
+  }
+  void* allocate_shared(std::size_t bytes) override {
+    fork_.check();
+    const std::string what = "allocating " + std::to_string(bytes) + " bytes that " + info_.name + " and the host share";
+    if (api_.host_allocate == nullptr || api_.host_free == nullptr)
+      throw Error(QUERN_UNSUPPORTED, what + ": " + api_.path + " has no such call");
+    const Current current(api_, info_.device_id);
+    constexpr unsigned kPortable = 1, kMapped = 2;
+    void* memory = nullptr;
+    const Result code = current.code != kSuccess ? current.code : api_.host_allocate(&memory, bytes, kPortable | kMapped);
+    if (code != kSuccess) throw_gpu_error(code, api_.text(code), what, QUERN_NO_MEMORY);
+    std::memset(memory, 0, bytes);
+    return memory;
+  }
+  void release_shared(void* memory) noexcept override {
+    if (memory == nullptr || fork_.forked()) return;
+    const Current current(api_, info_.device_id);
+    api_.host_free(memory);
   }
   std::unique_ptr<Bench> bench() override {
     fork_.check();

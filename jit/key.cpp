@@ -84,6 +84,7 @@ std::string canonical_text(const Unit& unit, std::vector<File> used) {
   }
   if (unit.max_shared_bytes != 0) text += "shared " + std::to_string(unit.max_shared_bytes) + '\n';
   if (unit.keep_operands) text += "pass keep-operands\n";
+  if (unit.checked) text += "pass checked\n";
   for (const std::string& option : unit.options) text += "option " + encoded(option) + '\n';
   if (unit.target.family() == Family::host && !kSanitizerOption.empty()) {
     text += "option " + std::string(kSanitizerOption) + '\n';

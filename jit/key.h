@@ -22,6 +22,8 @@ inline constexpr int kFormat = 2;
 //   entry quern_attention
 //   const HEAD_DIM 128                     one line a constant, in the unit's order
 //   shared 65536                           only where not zero
+//   pass keep-operands                     only where the machine code's hints may be changed
+//   pass checked                           only in the checked form
 //   option -use_fast_math                  one line an option, in the unit's order; for `host`, a library built with a
 //                                          sanitizer adds the option by which it compiles kernels (jit/sanitizer.h), so
 //                                          that an ordinary process never meets such an image

@@ -65,6 +65,24 @@ void append_constant(std::string* text, const Constant& constant) {
   *text += '\n';
 }
 
+// Puts QUERN_ENTER at the beginning of every kernel: behind the brace that follows QUERN_KERNEL and its parentheses. Where
+// the macro is defined, or spoken of, no brace follows.
+std::string with_entries(std::string_view text) {
+  constexpr std::string_view kKernel = "QUERN_KERNEL(", kEnter = " QUERN_ENTER ", kSpaces = " \t\r\n";
+  std::string out;
+  std::size_t done = 0;
+  for (std::size_t at = text.find(kKernel); at != std::string_view::npos; at = text.find(kKernel, at + 1)) {
+    std::size_t end = at + kKernel.size();
+    for (int depth = 1; end < text.size() && depth != 0; ++end) depth += text[end] == '(' ? 1 : text[end] == ')' ? -1 : 0;
+    end = text.find_first_not_of(kSpaces, end);
+    if (end == std::string_view::npos || text[end] != '{') continue;
+    out += text.substr(done, end + 1 - done);
+    out += kEnter;
+    done = end + 1;
+  }
+  return out += text.substr(done);
+}
+
 // Puts the files together. `#pragma once` cannot be obeyed by dropping every later inclusion: the first may stand in a
 // branch of an #if that the compiler does not take. So each inclusion is remembered with the branches that were open
 // around it. Where one of them is certain to have been compiled before, the text is dropped; else it comes again,
@@ -85,6 +103,7 @@ class Renderer {
     expand(unit_.source, of_source);
     check_conditions(first, of_constants, of_source);
     if (probes_) out_ = "#define " + std::string(kNoProbe) + "(...) 0\n" + out_;
+    if (unit_.checked) out_ = "#define QUERN_CHECKED 1\n" + with_entries(out_);
     return {std::move(out_), std::move(used_)};
   }
 

@@ -38,9 +38,10 @@ struct Unit {
   std::vector<std::string> options;    // further compiler options
   std::uint32_t max_shared_bytes = 0;  // dynamic shared memory a launch may ask for
   bool keep_operands = false;          // the machine code's hints may be changed (jit/operand_reuse.h)
+  bool checked = false;                // in the checked form: QUERN_CHECKED is defined, each kernel begins by QUERN_ENTER
 };
 
-// One translation unit: the constants as #defines, then the source with every #include "name" replaced by the text of
+// One translation unit: the constants as #defines (QUERN_CHECKED before them), then the source with every #include "name" replaced by the text of
 // that header (#pragma once honoured, #line directives kept so that logs name the real file). Compiling it needs no
 // include path.
 struct Rendered {

@@ -4,12 +4,28 @@
 #include <string>
 
 #include "jit/error.h"
+#include "sources/checked.h"
 
 namespace quern::ops {
 
 void refuse_stream(const jit::DeviceInfo& device, int mismatch) {
   throw Error(QUERN_INVALID, "stream belongs to device " + std::to_string(mismatch - 1) +
                                  "; the context is on device " + std::to_string(device.device_id));
+}
+
+void launch_watched(const Runtime& runtime, const jit::Kernel& kernel, const jit::Launch& how, const char* what,
+                    void** arguments, std::size_t count) {
+  if (runtime.launched != nullptr) runtime.launched->push_back(&kernel);
+  q::Checked argument{};
+  // A kernel that began before the walk of its index tensors had ended would not know its verdict.
+  jit::Launch ordered = how;
+  if (runtime.call != nullptr) {
+    argument = runtime.call->argument();
+    arguments[count++] = &argument;
+    ordered.programmatic = false;
+  }
+  if (const int code = runtime.driver->launch(kernel.loaded, ordered, arguments, count))
+    runtime.driver->fail(code, what);
 }
 
 }  // namespace quern::ops

@@ -75,6 +75,7 @@ enum Tag : std::uint32_t {
 #include "sources/ops.def"
 #undef QUERN_OP
   tag_kernel,
+  tag_index_check,  // the library's own: walks index tensors in the checked form
 };
 
 // The ops in the order of their tags.
@@ -83,15 +84,22 @@ std::span<const Op> all();
 const Op* find(std::string_view name);
 // What a Spec stands for: the unit of its op. Throws Error.
 jit::Unit describe(const jit::Spec& spec);
+// The same in the checked form. Of a host's own kernels only those that QUERN_KERNEL declares have one.
+jit::Unit describe_checked(const jit::Spec& spec);
+bool has_checked_form(const jit::Unit& unit);
 
 // What an op's calls work with. `driver` and `tensor_maps` are null in a context without a device: workspace and
 // prepare then throw Error(QUERN_INVALID).
+class CheckedCall;
+
 struct Runtime {
   jit::Engine* engine;
   jit::Driver* driver;
   jit::Miss miss;
   jit::TensorMaps* tensor_maps;
   gemm::Tunings* tunings;  // of matrix products
+  std::vector<const jit::Kernel*>* launched = nullptr;  // where given: receives every kernel that is launched
+  CheckedCall* call = nullptr;  // in the checked form: the call whose kernels are launched (sources/checked.h)
 };
 
 // The kernel for a Spec: the lock-free look-up, and on a miss whatever the call's flags and the context's policy allow.

@@ -6,6 +6,7 @@
 #include <array>
 
 #include "jit/error.h"
+#include "sources/index_check/index_check.h"
 #include "sources/kernel/kernel.h"
 #include "sources/manifest.h"
 
@@ -17,8 +18,9 @@ std::span<const Op> all() {
 #include "sources/ops.def"
 #undef QUERN_OP
       kernel::op,
+      index_check::op,
   };
-  static_assert(std::tuple_size_v<decltype(ops)> == tag_kernel + 1);
+  static_assert(std::tuple_size_v<decltype(ops)> == tag_index_check + 1);
   return ops;
 }
 
@@ -40,6 +42,16 @@ jit::Unit describe(const jit::Spec& spec) {
     unit.spec = constants_text(ops[spec.op].constants(spec));
   // A host's own kernel is left as its compiler made it.
   unit.keep_operands = spec.op != tag_kernel && unit.target.name() == "sm_90a";
+  return unit;
+}
+
+bool has_checked_form(const jit::Unit& unit) {
+  return unit.op != "kernel" || unit.source.text.find("QUERN_KERNEL") != std::string_view::npos;
+}
+
+jit::Unit describe_checked(const jit::Spec& spec) {
+  jit::Unit unit = describe(spec);
+  unit.checked = has_checked_form(unit);
   return unit;
 }
 

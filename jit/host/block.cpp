@@ -116,6 +116,7 @@ void Runner::begin_grid(const Grid& grid) {
   if (other) lay_out_cluster();
   stacks_.reserve(cluster_blocks_ * block_slots_);
   windows_.resize(cluster_blocks_);
+  async_view_.begin_grid(grid.program->image, cluster_blocks_);
   for (std::uint32_t b = 0; b < cluster_blocks_; ++b) {
     if (arenas_[b] == nullptr) arenas_[b] = std::make_unique<Arena>();
     Arena& arena = *arenas_[b];
@@ -191,6 +192,8 @@ void Runner::start_cluster(std::uint32_t x, std::uint32_t y, std::uint32_t z) {
     transfers_.begin_block(cluster_blocks_ * block_slots_, delivery);
     elected_ = random_.below(warp_size_);
   }
+  for (std::uint32_t b = 0; b < cluster_blocks_; ++b)
+    async_view_.begin_block(b, windows_[b].shared, windows_[b].bytes);
   mbarriers_.begin();
   bulk_.begin(cluster_blocks_ * block_slots_, grid_.seeded, delivery, random_);
   remote_stores_.begin(grid_.seeded, delivery, random_);

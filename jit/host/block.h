@@ -14,6 +14,7 @@
 
 #include "jit/host/arena.h"
 #include "jit/host/async.h"
+#include "jit/host/async_view.h"
 #include "jit/host/bulk.h"
 #include "jit/host/fiber.h"
 #include "jit/host/mbarriers.h"
@@ -212,8 +213,9 @@ class Runner {
   std::unique_ptr<Arena> arenas_[kMaxBlocks];
   Mbarriers mbarriers_;
   Transfers transfers_{mbarriers_};
-  BulkCopies bulk_{mbarriers_};
-  RemoteStores remote_stores_{mbarriers_};
+  AsyncView async_view_;
+  BulkCopies bulk_{mbarriers_, async_view_};
+  RemoteStores remote_stores_{mbarriers_, async_view_};
   Products products_;
   std::vector<Products::Window> windows_;
   RegisterFile registers_;

@@ -34,12 +34,14 @@ const char* BulkCopies::load(const Landing& what, std::uint32_t thread, Random& 
       for (std::uint32_t row = 0; row < what.box.rows(); ++row) what.box.load_row(row, what.window, what.at);
       wrong = barriers_.complete(what.barrier, what.box.bytes());
     }
+    view_.landed(what.window + what.at, what.box.bytes());
     agents_.dismiss(agent, thread);
     return wrong;
   }
   copies_.push_back(copy_of(what, thread, random));
   const Acting acting(copies_.back().agent, what.issued_at);
   std::memset(what.window + what.at, 0xff, what.box.bytes());
+  view_.landed(what.window + what.at, what.box.bytes());
   return nullptr;
 }
 
@@ -70,6 +72,7 @@ bool BulkCopies::advance(Copy& copy, std::uint32_t rows, const char** wrong) {
     const std::uint32_t row = copy.next_row();
     if (!copy.is_store) {
       w.box.load_row(row, w.window, w.at);
+      view_.landed(w.window + w.at + row * bytes, bytes);
       const std::uint32_t phase = barriers_.phase(w.barrier);
       if (const char* refused = barriers_.complete(w.barrier, bytes)) *wrong = refused;
       // A phase that ends with rows still to come was told of too few bytes: they stay away a while longer.

@@ -67,6 +67,7 @@ class HostBench final : public Bench {
     if (std::erase(allocated_, memory) != 0) std::free(memory);
   }
   void write(void* to, const void* from, std::size_t bytes) override { std::memcpy(to, from, bytes); }
+  void read(void* to, const void* from, std::size_t bytes) override { std::memcpy(to, from, bytes); }
   void start() override { from_ = std::chrono::steady_clock::now(); }
   double stop() override {
     return std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - from_).count();
@@ -145,6 +146,15 @@ class HostDriver final : public Driver {
   bool capturing(void*) noexcept override { return false; }
   int stream_device_mismatch(void*) noexcept override { return 0; }
   std::unique_ptr<Bench> bench() override { return std::make_unique<HostBench>(); }
+  void* allocate_shared(std::size_t bytes) override {
+    constexpr std::size_t kLine = 64;
+    const std::size_t whole = (bytes + kLine - 1) / kLine * kLine;
+    void* const memory = std::aligned_alloc(kLine, whole);
+    if (memory == nullptr)
+      throw Error(QUERN_NO_MEMORY, "host: no memory for " + std::to_string(bytes) + " bytes that kernels share");
+    return std::memset(memory, 0, whole);
+  }
+  void release_shared(void* memory) noexcept override { std::free(memory); }
 
   void encode_tensor_map(const TensorMapDesc& desc, TensorMap& map) override {
     if (options_.warp_size != 32) throw Error(QUERN_UNSUPPORTED, "host64: this target has no tensor maps");

@@ -134,6 +134,10 @@ struct HopperCalls {
     what.at = offset_of(name, copy->shared, what.box.bytes(), what.box.alignment());
     what.window = there(block(), 0);
     if (copy->form != CopyForm::load) {
+      std::uint32_t where = 0;
+      if (const char* wrong = r.async_view_.read(block(), what.at, what.box.bytes(), &where)) {
+        r.fail([&] { return std::string(name) + " of shared address " + hex(where) + ": " + wrong; });
+      }
       r.bulk_.store(what, copy->form == CopyForm::add, r.current_, r.random_);
       return r.reschedule();
     }
@@ -154,6 +158,10 @@ struct HopperCalls {
     }
     r.wake();
     r.reschedule();
+  }
+  static void fence_async() {
+    runner->async_view_.fence(block());
+    runner->reschedule();
   }
   static void bulk_commit() { runner->bulk_.commit(runner->current_); }
   static void bulk_wait(unsigned groups_left, unsigned read_only) {
@@ -347,6 +355,7 @@ void add_hopper_calls(q::host::Table& t) {
   t.shared_address = &HopperCalls::shared_address;
   t.copy_arrive = &HopperCalls::copy_arrive;
   t.bulk = &HopperCalls::bulk;
+  t.fence_async = &HopperCalls::fence_async;
   t.bulk_commit = &HopperCalls::bulk_commit;
   t.bulk_wait = &HopperCalls::bulk_wait;
   t.mbarrier_init = &HopperCalls::mbarrier_init;

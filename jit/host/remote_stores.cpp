@@ -34,6 +34,7 @@ const char* RemoteStores::land(const Store& store) {
     const Acting acting(issuers_[store.thread].agent, store.issued_at);
     writes(store.to, store.bytes);
     std::memcpy(store.to, store.value, store.bytes);
+    view_.landed(store.to, store.bytes);
     wrong = barriers_.complete(store.barrier, store.bytes);
   }
   dismiss(store.thread);
@@ -51,6 +52,7 @@ const char* RemoteStores::store(unsigned char* to, const void* value, std::uint3
     const Acting acting(agent, issued_at);
     writes(to, bytes);
     std::memset(to, 0xff, bytes);
+    view_.landed(to, bytes);
   }
   stores_.push_back(store);
   return nullptr;

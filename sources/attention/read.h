@@ -8,6 +8,7 @@
 #include "jit/driver.h"
 #include "sources/attention/params.cuh"
 #include "sources/attention/plan.h"
+#include "sources/index_data.h"
 
 namespace quern::ops::attention {
 
@@ -27,8 +28,7 @@ struct Problem {
 // prepare) data may be NULL: shapes and maxima count.
 Problem read_problem(const quern_attention_args& args, const jit::DeviceInfo& device, bool may_lack_data);
 
-// For a call on `host`: throws Error(QUERN_INVALID) naming the sequence, the value and its bound where lengths, offsets
-// or pages that are followed lead out of the tensors or past the maxima.
-void check_index_data(const quern_attention_args& args, const Problem& problem);
+// What lengths, offsets and the pages that are followed are held against: the tensors and the maxima.
+void list_index_data(const quern_attention_args& args, const Problem& problem, IndexList* list);
 
 }  // namespace quern::ops::attention

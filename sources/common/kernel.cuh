@@ -45,6 +45,10 @@
 //               atomic_add(p, v) atomic_max(p, v) atomic_or(p, v)  device scope, relaxed; u32, i32, u64, and f32 for
 //               add atomic_cas(p, expected, v)         stores v where `expected` stands; what stood there. u32 and u64
 //               fence()                            orders this thread's writes before its later ones, device wide
+//               publish(p, v)                      stores a u32 after all that this thread has written, for the host,
+//                                                  too
+//   Debugging   print(format, values...)           one line of the context's log, in the checked form alone:
+//                                                  common/checked.cuh
 //   Async       copy_async_16(shared, global, take) copies 16 aligned bytes; writes zeros when `take` is false, without
 //                                                  reading `global`. copy_async_4 likewise with 4 bytes
 //               copy_async_commit()                closes a group of this thread's copies
@@ -104,6 +108,7 @@ inline constexpr int kTileK = 32 / static_cast<int>(sizeof(T));
 }  // namespace q
 
 #include "common/backend.cuh"
+#include "common/checked.cuh"
 #include "common/convert.cuh"
 
 namespace q {

@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <string>
-#include <unordered_map>
 
 #include "jit/error.h"
 #include "sources/call.h"
@@ -184,19 +183,14 @@ Problem read_problem(const quern_conv1d_args& args, const Runtime& runtime, bool
   return problem;
 }
 
-void check_index_data(const Problem& problem) {
+void list_index_data(const Problem& problem, IndexList* list) {
   const q::Conv1dParams& p = problem.params;
-  if (p.offsets != nullptr) expect_offsets("offsets", p.offsets, p.batch, p.tokens, "sequence", "x.shape[0]");
+  if (p.offsets != nullptr) list->offsets("offsets", p.offsets, p.batch, p.tokens, "sequence", "x.shape[0]");
   if (p.state_ids == nullptr) return;
-  expect_in_range("state_ids", p.state_ids, p.batch, -1, problem.slots - 1, "sequence", "state.shape[0]");
-  std::unordered_map<std::int32_t, std::int64_t> met;  // slot: whose it is
-  for (std::int64_t b = 0; b < p.batch; ++b) {
-    if (p.state_ids[b] < 0) continue;
-    const auto [at, is_new] = met.try_emplace(p.state_ids[b], b);
-    if (is_new) continue;
-    throw Error(QUERN_INVALID, "state_ids[" + std::to_string(b) + "] is " + std::to_string(p.state_ids[b]) +
-                                   ", as is state_ids[" + std::to_string(at->second) + "]; no slot may come twice");
-  }
+  list->in_range("state_ids", p.state_ids, p.batch, -1, problem.slots - 1, "sequence", "state.shape[0]");
+  q::IndexCheck& distinct = list->add(q::CheckKind::distinct, "state_ids", integers(p.state_ids), p.batch, nullptr,
+                                      "no slot may come twice");
+  distinct.least = 0, distinct.most = problem.slots - 1;
 }
 
 const jit::Kernel* kernel_of(const Problem& problem, const Runtime& runtime, const quern_conv1d_args& args) {
@@ -220,7 +214,7 @@ void prepare(const Runtime& runtime, const quern_conv1d_args& args) {
 void run(const Runtime& runtime, const quern_conv1d_args& args) {
   Problem problem = read_problem(args, runtime, false);
   const jit::Kernel* kernel = kernel_of(problem, runtime, args);
-  if (reads_index_data(runtime.driver->device())) check_index_data(problem);
+  check_indices(runtime, args, [&](IndexList& list) { list_index_data(problem, &list); });
   if (problem.params.items == 0) return;
   jit::Launch launch;
   launch.grid[0] = static_cast<std::uint32_t>(std::min<std::int64_t>(

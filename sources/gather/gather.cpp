@@ -150,14 +150,11 @@ Problem read_problem(const quern_gather_args& args, const Runtime& runtime, bool
   return problem;
 }
 
-void check_ids(const Problem& problem) {
+void list_ids(const Problem& problem, IndexList* list) {
   const q::GatherParams& p = problem.params;
-  for (std::int64_t i = 0; i < problem.count; ++i) {
-    const std::int64_t id = q::integer_at(p.ids, i);
-    if ((id >= p.first && id - p.first < p.rows) || (p.pads != 0 && id == p.padding)) continue;
-    refuse_index("ids[" + std::to_string(i) + "]", id, p.first, p.first + p.rows - 1,
-                 "table's rows; others with QUERN_GATHER_SHARD");
-  }
+  q::IndexCheck& check = list->in_range("ids", p.ids, problem.count, p.first, p.first + p.rows - 1, nullptr,
+                                        "table's rows; others with QUERN_GATHER_SHARD");
+  if (p.pads != 0) check.flags |= q::kOneValueMore, check.size = p.padding;
 }
 
 const jit::Kernel* kernel_of(const Problem& problem, const Runtime& runtime, const quern_gather_args& args) {
@@ -182,7 +179,7 @@ void run(const Runtime& runtime, const quern_gather_args& args) {
   Problem problem = read_problem(args, runtime, false);
   const jit::Kernel* kernel = kernel_of(problem, runtime, args);
   if (problem.params.chunks_all == 0) return;
-  if (!problem.shard && reads_index_data(runtime.driver->device())) check_ids(problem);
+  if (!problem.shard) check_indices(runtime, args, [&](IndexList& list) { list_ids(problem, &list); });
   constexpr std::int64_t kTile = std::int64_t{kThreads} * q::kGatherAtOnce;
   const std::int64_t tiles = (problem.params.chunks_all + kTile - 1) / kTile;
   jit::Launch launch;

@@ -94,20 +94,17 @@ Problem read_problem(const quern_grouped_fp8_gemm_args& args, const Runtime& run
   return problem;
 }
 
-void check_groups(const Problem& problem) {
+void list_groups(const Problem& problem, IndexList* list) {
   const q::GemmParams& p = problem.params;
   if (p.counts != nullptr) {
-    expect_in_range("counts", p.counts, p.groups, 0, p.out_rows, "expert", "the capacity");
+    list->in_range("counts", p.counts, p.groups, 0, p.out_rows, "expert", "the capacity");
     return;
   }
-  expect_offsets("offsets", p.offsets, p.groups, p.out_rows, "expert", "the rows of out");
+  list->offsets("offsets", p.offsets, p.groups, p.out_rows, "expert", "the rows of out");
   if (p.indices == nullptr) return;
-  const std::int32_t begin = p.offsets[0], end = p.offsets[p.groups];
-  for (std::int32_t row = begin; row < end; ++row) {
-    if (p.indices[row] >= 0 && p.indices[row] < p.a_rows) continue;
-    refuse_index("indices[" + std::to_string(row) + "] (row " + std::to_string(row) + " of out)", p.indices[row], 0,
-                 std::int64_t{p.a_rows} - 1, "the rows of a");
-  }
+  q::IndexCheck& rows = list->add(q::CheckKind::members, "indices[#] (row # of out)", integers(p.indices), p.groups,
+                                  nullptr, "the rows of a");
+  rows.indptr = p.offsets, rows.most = std::int64_t{p.a_rows} - 1;
 }
 
 }  // namespace
@@ -124,8 +121,9 @@ void prepare(const Runtime& runtime, const quern_grouped_fp8_gemm_args& args) {
 
 void run(const Runtime& runtime, const quern_grouped_fp8_gemm_args& args) {
   Problem problem = read_problem(args, runtime, false);
-  // Bad offsets, counts and indices are reported in the caller's status, on `host` too; without one `host` checks here.
-  if (args.status == nullptr && reads_index_data(*problem.call.device)) check_groups(problem);
+  // Bad offsets, counts and indices are reported in the caller's status, on `host` too; without one they are checked here.
+  if (args.status == nullptr)
+    check_indices(runtime, args, [&](IndexList& list) { list_groups(problem, &list); });
   gemm::launch_product(runtime, problem, args.workspace, args.workspace_size);
 }
 

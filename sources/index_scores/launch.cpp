@@ -116,7 +116,7 @@ void run(const Runtime& runtime, const quern_index_scores_args& args) {
   const jit::Kernel* kernel =
       kernel_for(runtime, to_spec(problem.shape, device.limits.target), args.flags, args.stream);
   if (p.total_q == 0 || p.batch == 0 || p.columns == 0) return;
-  if (reads_index_data(device)) check_index_data(problem);
+  check_indices(runtime, args, [&](IndexList& list) { list_index_data(problem, &list); });
   const std::int64_t blocks = std::int64_t{problem.call.sms} * t.blocks_per_sm;
   share_out(problem, t, blocks);
   jit::Launch launch;

@@ -137,19 +137,6 @@ class Reader {
   const Call& call_;
 };
 
-void check_pages(const q::IndexParams& p, std::int64_t sequence) {
-  const std::int64_t pages = (std::int64_t{p.lengths[sequence]} + p.page_size.value - 1) / p.page_size.value;
-  const std::int64_t begin = p.page_indptr != nullptr ? p.page_indptr[sequence] : sequence * p.pages_stride;
-  for (std::int64_t i = 0; i < pages; ++i) {
-    const std::int32_t page = p.pages[begin + i];
-    if (page >= 0 && page < p.pool_pages) continue;
-    const std::string at = p.page_indptr != nullptr
-                               ? "page_indices[" + std::to_string(begin + i) + "]"
-                               : "page_table[" + std::to_string(sequence) + "][" + std::to_string(i) + "]";
-    refuse_index(at + " (sequence " + std::to_string(sequence) + ")", page, 0, p.pool_pages - 1, "k's pages");
-  }
-}
-
 }  // namespace
 
 Problem read_problem(const Runtime& runtime, const quern_index_scores_args& args, bool may_lack_data) {
@@ -166,31 +153,27 @@ Problem read_problem(const Runtime& runtime, const quern_index_scores_args& args
   return problem;
 }
 
-void check_index_data(const Problem& problem) {
+void list_index_data(const Problem& problem, IndexList* list) {
   const q::IndexParams& p = problem.params;
   if (p.cu_q != nullptr) {
-    expect_offsets("cu_q", p.cu_q, p.batch, p.total_q, "sequence", "q's rows");
-    for (std::int64_t i = 0; i < p.batch; ++i) {
-      const std::int64_t queries = p.cu_q[i + 1] - p.cu_q[i];
-      if (queries > p.max_q_len)
-        refuse_index("the queries of sequence " + std::to_string(i) + ", by cu_q,", queries, 0, p.max_q_len,
-                     "max_q_len");
-    }
+    list->offsets("cu_q", p.cu_q, p.batch, p.total_q, "sequence", "q's rows");
+    list->extents("the queries of sequence #, by cu_q,", "cu_q", p.cu_q, p.batch, p.max_q_len, "max_q_len");
   }
   if (p.page_indptr != nullptr)
-    expect_offsets("page_indptr", p.page_indptr, p.batch, p.listed_pages, "sequence", "page_indices' entries");
-  if (p.cu_kv != nullptr) expect_offsets("cu_kv", p.cu_kv, p.batch, p.pool_pages, "sequence", "k's rows");
-  expect_in_range("lengths", p.lengths, p.batch, 0, p.columns, "sequence", "out's columns");
-  for (std::int64_t i = 0; i < p.batch; ++i) {
-    std::int64_t room = std::int64_t{p.listed_pages} * p.page_size.value;
-    if (p.cu_kv != nullptr) room = p.cu_kv[i + 1] - p.cu_kv[i];
-    if (p.page_indptr != nullptr) room = std::int64_t{p.page_indptr[i + 1] - p.page_indptr[i]} * p.page_size.value;
-    if (p.lengths[i] > room) {
-      refuse_index("lengths[" + std::to_string(i) + "] (sequence " + std::to_string(i) + ")", p.lengths[i], 0, room,
-                   "the keys that the sequence has room for");
-    }
-    if (p.cu_kv == nullptr) check_pages(p, i);
+    list->offsets("page_indptr", p.page_indptr, p.batch, p.listed_pages, "sequence", "page_indices' entries");
+  if (p.cu_kv != nullptr) list->offsets("cu_kv", p.cu_kv, p.batch, p.pool_pages, "sequence", "k's rows");
+  list->in_range("lengths", p.lengths, p.batch, 0, p.columns, "sequence", "out's columns");
+  constexpr const char* kRoom = "the keys that the sequence has room for";
+  const std::int64_t size = p.page_size.value;
+  if (p.cu_kv != nullptr) {
+    list->rooms("lengths", p.lengths, p.cu_kv, p.batch, 1, "sequence", kRoom);
+  } else if (p.page_indptr != nullptr) {
+    list->rooms("lengths", p.lengths, p.page_indptr, p.batch, size, "sequence", kRoom);
+  } else {
+    list->in_range("lengths", p.lengths, p.batch, 0, std::int64_t{p.listed_pages} * size, "sequence", kRoom);
   }
+  if (p.cu_kv == nullptr)
+    list->pages(p.pages, p.page_indptr, p.pages_stride, p.lengths, p.batch, size, p.pool_pages, "k's pages");
 }
 
 }  // namespace quern::ops::index_scores

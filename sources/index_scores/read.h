@@ -6,6 +6,7 @@
 
 #include "capi/quern.h"
 #include "sources/call.h"
+#include "sources/index_data.h"
 #include "sources/index_scores/params.cuh"
 #include "sources/index_scores/plan.h"
 
@@ -20,8 +21,7 @@ struct Problem {
 // Throws Error(QUERN_INVALID) naming the argument, what was given and what is allowed.
 Problem read_problem(const Runtime& runtime, const quern_index_scores_args& args, bool may_lack_data);
 
-// What lies in the call's index tensors, held against what they point into before a launch on `host`. Throws
-// Error(QUERN_INVALID) naming the element, what it is and what is allowed: what a GPU's kernel tells in `status`.
-void check_index_data(const Problem& problem);
+// What lies in the call's index tensors, and what it is held against: what a GPU's kernel tells in `status`.
+void list_index_data(const Problem& problem, IndexList* list);
 
 }  // namespace quern::ops::index_scores

@@ -67,9 +67,9 @@ void run(const Runtime& runtime, const quern_kv_append_args& args) {
   const jit::Kernel* kernel =
       kernel_for(runtime, to_spec(problem.shape, runtime.driver->device().limits.target), args.flags, args.stream);
   if (problem.params.tokens == 0) return;
-  if (reads_index_data(runtime.driver->device())) {
-    check_places(problem.params.places, problem.params.rope, problem.tokens, "k_cache", "k");
-  }
+  check_indices(runtime, args, [&](IndexList& list) {
+    list_places(problem.params.places, problem.params.rope, problem.tokens, kKvBounds, &list);
+  });
   const std::int64_t teams = kThreads / problem.shape.lanes();
   const std::int64_t items = std::int64_t{problem.params.tokens} * problem.params.strips.value;
   jit::Launch launch;

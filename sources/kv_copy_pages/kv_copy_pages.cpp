@@ -185,18 +185,16 @@ Problem read_problem(const quern_kv_copy_pages_args& args, const Runtime& runtim
 }
 
 // A pair with a negative number is skipped; a number that no page has is a mistake.
-void check_index_data(const q::KvCopyPagesParams& p) {
-  const auto check = [&](const char* name, const q::Integers& numbers, const q::Integers& others,
-                         const q::i64(&pages)[2], const char* bound) {
-    for (std::int64_t i = 0; i < p.pairs; ++i) {
-      const std::int64_t page = q::integer_at(numbers, i), most = std::int64_t{std::min(pages[0], pages[1])} - 1;
-      if (page > most && q::integer_at(others, i) >= 0)
-        refuse_index(std::string(name) + "[" + std::to_string(i) + "]", page, 0, most, bound);
-    }
+void list_index_data(const q::KvCopyPagesParams& p, IndexList* list) {
+  const auto add = [&](const char* name, const q::Integers& numbers, const q::Integers& others,
+                       const q::i64(&pages)[2], const char* bound) {
+    q::IndexCheck& check =
+        list->in_range(name, numbers, p.pairs, 0, std::int64_t{std::min(pages[0], pages[1])} - 1, nullptr, bound);
+    check.others = others, check.flags |= q::kLessAllowed | q::kOtherNegative;
   };
-  check("sources", p.sources, p.destinations, p.pages_from, "k's and v's pages; a negative number skips its pair");
-  check("destinations", p.destinations, p.sources, p.pages_to,
-        "k_to's and v_to's pages; a negative number skips its pair");
+  add("sources", p.sources, p.destinations, p.pages_from, "k's and v's pages; a negative number skips its pair");
+  add("destinations", p.destinations, p.sources, p.pages_to,
+      "k_to's and v_to's pages; a negative number skips its pair");
 }
 
 }  // namespace
@@ -220,7 +218,7 @@ void run(const Runtime& runtime, const quern_kv_copy_pages_args& args) {
       kernel_for(runtime, kConstants.to_spec({problem.chunk_bytes}, runtime.driver->device().limits.target), args.flags,
                  args.stream);
   if (problem.params.pairs == 0) return;
-  if (reads_index_data(runtime.driver->device())) check_index_data(problem.params);
+  check_indices(runtime, args, [&](IndexList& list) { list_index_data(problem.params, &list); });
   jit::Launch launch;
   launch.grid[0] = static_cast<std::uint32_t>(problem.blocks);
   launch.block[0] = kThreads;

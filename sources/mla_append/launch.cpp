@@ -74,7 +74,9 @@ void run(const Runtime& runtime, const quern_mla_append_args& args) {
   const jit::Kernel* kernel =
       kernel_for(runtime, to_spec(problem.shape, device.limits.target), args.flags, args.stream);
   if (p.tokens == 0) return;
-  if (reads_index_data(device)) kv_append::check_places(p.places, p.rope, p.tokens, "cache", "kv");
+  check_indices(runtime, args, [&](IndexList& list) {
+    kv_append::list_places(p.places, p.rope, p.tokens, kv_append::kMlaBounds, &list);
+  });
   constexpr std::int64_t kTokens = kThreads / q::kAppendTeam;  // that a block takes at a time
   const std::int64_t head_teams = kThreads / problem.shape.rope_lanes();
   const std::int64_t strips = p.queries.heads > 0 ? std::int64_t{p.tokens} * p.strips.value : 0;

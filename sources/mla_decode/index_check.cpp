@@ -1,75 +1,34 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sources/mla_decode/index_check.h"
 
-#include <string>
-
-#include "sources/index_data.h"
-
 namespace quern::ops::mla_decode {
-namespace {
 
-std::string at(const char* name, std::int64_t row, std::int64_t column) {
-  return std::string(name) + "[" + std::to_string(row) + "][" + std::to_string(column) + "]";
-}
-
-void check_pages(const q::MlaParams& p, std::int64_t sequence) {
-  const std::int64_t pages = (std::int64_t{p.lengths[sequence]} + p.page_size - 1) / p.page_size;
-  const std::int64_t begin = p.page_indptr != nullptr ? p.page_indptr[sequence] : sequence * p.pages_stride;
-  for (std::int64_t i = 0; i < pages; ++i) {
-    const std::int32_t page = p.pages[begin + i];
-    if (page >= 0 && page < p.pool_pages) continue;
-    const std::string place =
-        p.page_indptr != nullptr ? "page_indices[" + std::to_string(begin + i) + "]" : at("page_table", sequence, i);
-    refuse_index(place + " (sequence " + std::to_string(sequence) + ")", page, 0, std::int64_t{p.pool_pages} - 1,
-                 "cache's pages");
-  }
-}
-
-void check_indices(const q::MlaParams& p, std::int64_t token, std::int64_t keys, const char* bound) {
-  for (std::int64_t i = 0; i < p.top_k; ++i) {
-    const std::int32_t index = p.indices[token * p.indices_stride + i];
-    if (index >= 0 && index >= keys) refuse_index(at("indices", token, i), index, -1, keys - 1, bound);
-  }
-}
-
-}  // namespace
-
-void check_index_data(const Problem& problem) {
+void list_index_data(const Problem& problem, IndexList* list) {
   const q::MlaParams& p = problem.params;
   if (problem.shape.indexed == Indexed::slots) {
-    for (std::int64_t token = 0; token < p.total_q; ++token) {
-      check_indices(p, token, std::int64_t{p.pool_pages} * p.page_size, "the pool's places");
-    }
+    const std::int64_t places = std::int64_t{p.pool_pages} * p.page_size;
+    list->rows_in_range("indices", p.indices, p.total_q, p.top_k, p.indices_stride, -1, places - 1, nullptr,
+                        "the pool's places")
+        .flags |= q::kLessAllowed;
     return;
   }
   if (p.cu_q != nullptr) {
-    expect_offsets("cu_q", p.cu_q, p.batch, p.total_q, "sequence", "q's rows");
-    for (std::int64_t i = 0; i < p.batch; ++i) {
-      const std::int32_t queries = p.cu_q[i + 1] - p.cu_q[i];
-      if (queries > p.max_q_len) {
-        refuse_index("the queries of sequence " + std::to_string(i) + ", by cu_q,", queries, 0, p.max_q_len,
-                     "max_q_len");
-      }
-    }
+    list->offsets("cu_q", p.cu_q, p.batch, p.total_q, "sequence", "q's rows");
+    list->extents("the queries of sequence #, by cu_q,", "cu_q", p.cu_q, p.batch, p.max_q_len, "max_q_len");
   }
+  if (p.page_indptr != nullptr)
+    list->offsets("page_indptr", p.page_indptr, p.batch, p.listed_pages, "sequence", "page_indices' entries");
+  list->in_range("lengths", p.lengths, p.batch, 0, p.max_keys, "sequence",
+                 "max_kv_len and the page table's entries");
   if (p.page_indptr != nullptr) {
-    expect_offsets("page_indptr", p.page_indptr, p.batch, p.listed_pages, "sequence", "page_indices' entries");
+    list->rooms("lengths", p.lengths, p.page_indptr, p.batch, p.page_size, nullptr,
+                "the sequence's entries of page_indices");
   }
-  expect_in_range("lengths", p.lengths, p.batch, 0, p.max_keys, "sequence", "max_kv_len and the page table's entries");
-  for (std::int64_t i = 0; i < p.batch; ++i) {
-    if (p.page_indptr != nullptr) {
-      const std::int64_t room = std::int64_t{p.page_indptr[i + 1] - p.page_indptr[i]} * p.page_size;
-      if (p.lengths[i] > room) {
-        refuse_index("lengths[" + std::to_string(i) + "]", p.lengths[i], 0, room,
-                     "the sequence's entries of page_indices");
-      }
-    }
-    check_pages(p, i);
-    if (problem.shape.indexed == Indexed::no) continue;
-    const std::int64_t first = p.cu_q != nullptr ? p.cu_q[i] : i, last = p.cu_q != nullptr ? p.cu_q[i + 1] : i + 1;
-    for (std::int64_t token = first; token < last; ++token)
-      check_indices(p, token, p.lengths[i], "the sequence's length");
-  }
+  list->pages(p.pages, p.page_indptr, p.pages_stride, p.lengths, p.batch, p.page_size, p.pool_pages, "cache's pages");
+  if (problem.shape.indexed == Indexed::no) return;
+  q::IndexCheck& listed = list->add(q::CheckKind::listed, "indices", integers(p.indices), p.batch, nullptr,
+                                    "the sequence's length");
+  listed.indptr = p.cu_q, listed.counts = p.lengths, listed.columns = p.top_k, listed.row_stride = p.indices_stride;
 }
 
 }  // namespace quern::ops::mla_decode

@@ -1,13 +1,12 @@
-// What lies in a call's index tensors, held against its pools before a launch on `host`.
+// What lies in a call's index tensors, and what it is held against: what a GPU's kernel tells in `status`.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "sources/index_data.h"
 #include "sources/mla_decode/read.h"
 
 namespace quern::ops::mla_decode {
 
-// Throws Error(QUERN_INVALID) naming the element, what it is and what is allowed: what a GPU's kernel tells in
-// `status`.
-void check_index_data(const Problem& problem);
+void list_index_data(const Problem& problem, IndexList* list);
 
 }  // namespace quern::ops::mla_decode

@@ -203,7 +203,7 @@ void run(const Runtime& runtime, const quern_mla_decode_args& args) {
   if (how.cuts > 0) join = kernel_for(runtime, to_spec(combine, device.limits.target), args.flags, args.stream);
   q::MlaParams& p = problem.params;
   if (p.total_q == 0 || p.batch == 0) return;
-  if (reads_index_data(device)) check_index_data(problem);
+  check_indices(runtime, args, [&](IndexList& list) { list_index_data(problem, &list); });
 
   p.cuts = static_cast<q::MlaCut*>(space.scratch);
   p.partials = reinterpret_cast<float*>(static_cast<char*>(space.scratch) + how.cut_bytes);

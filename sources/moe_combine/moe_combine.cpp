@@ -117,18 +117,6 @@ Problem read_problem(const quern_moe_combine_args& args, const Runtime& runtime,
 }
 
 // On `host`: a kernel leaves out what is beyond the rows, and nobody wants that unnoticed.
-void check_positions(const q::MoeCombineParams& p) {
-  for (std::int64_t token = 0; token < p.tokens; ++token) {
-    for (std::int64_t choice = 0; choice < p.top_k; ++choice) {
-      const std::int32_t row = p.positions[token * p.positions_stride + choice];
-      if (row >= -1 && row < p.rows) continue;
-      refuse_index("positions[" + std::to_string(token) + "][" + std::to_string(choice) + "] (token " +
-                       std::to_string(token) + ")",
-                   row, -1, std::int64_t{p.rows} - 1, "the rows of x, -1 for none");
-    }
-  }
-}
-
 }  // namespace
 
 const Op op{"moe_combine", unit, parse, list, constants};
@@ -151,7 +139,10 @@ void run(const Runtime& runtime, const quern_moe_combine_args& args) {
       kernel_for(runtime, kConstants.to_spec(problem.shape, limits.target), args.flags, args.stream);
   q::MoeCombineParams p = problem.params;
   if (p.tokens == 0 || p.n == 0) return;
-  if (reads_index_data(runtime.driver->device())) check_positions(p);
+  check_indices(runtime, args, [&](IndexList& list) {
+    list.rows_in_range("positions", p.positions, p.tokens, p.top_k, p.positions_stride, -1, std::int64_t{p.rows} - 1,
+                       "token", "the rows of x, -1 for none");
+  });
   const std::int64_t columns = kColumns * limits.warp_size / 32;
   const std::int64_t slices = p.tokens * ((p.n + columns - 1) / columns);
   jit::Launch launch;

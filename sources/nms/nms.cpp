@@ -105,8 +105,11 @@ Problem read_problem(const quern_nms_args& args, const Runtime& runtime, bool ma
   p.images = static_cast<q::i32>(images), p.n = static_cast<q::i32>(n);
   p.words = static_cast<q::i32>((n + q::kBoxesAtOnce - 1) / q::kBoxesAtOnce);
   problem.sms = call.sms, problem.bounded = args.max_sms > 0;
-  if (!may_lack_data && p.lengths != nullptr && reads_index_data(*call.device))
-    expect_in_range("lengths", p.lengths, images, 0, n, "image", "boxes.shape[1]");
+  if (!may_lack_data && p.lengths != nullptr) {
+    check_indices(runtime, args, [&](IndexList& list) {
+      list.in_range("lengths", p.lengths, images, 0, n, "image", "boxes.shape[1]");
+    });
+  }
   return problem;
 }
 

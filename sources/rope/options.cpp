@@ -171,13 +171,10 @@ void define_table(const RopeShape& shape, jit::Unit* unit) {
   unit->constants.push_back({"TABLE_ELEMENT", table ? name_of(shape.table) : "f32"});
 }
 
-void expect_table_has(const q::Integers& positions, std::int64_t tokens, const q::Rope& rope) {
-  for (std::int64_t i = 0; i < tokens; ++i) {
-    const std::int64_t position = q::integer_at(positions, i);
-    if (position < rope.table_positions) continue;
-    refuse_index("positions[" + std::to_string(i) + "] (token " + std::to_string(i) + ")", position, 0,
-                 rope.table_positions - 1, "rope.table's rows; a negative position turns nothing");
-  }
+void list_positions(const q::Integers& positions, std::int64_t tokens, const q::Rope& rope, IndexList* list) {
+  list->in_range("positions", positions, tokens, 0, rope.table_positions - 1, "token",
+                 "rope.table's rows; a negative position turns nothing")
+      .flags |= q::kLessAllowed;
 }
 
 void take_width(const char* op, int widest, int* width) {

@@ -5,6 +5,7 @@
 #include "capi/quern.h"
 #include "sources/common/integers.cuh"
 #include "sources/description.h"
+#include "sources/index_data.h"
 #include "sources/rope/params.cuh"
 #include "sources/tensor.h"
 
@@ -23,8 +24,8 @@ inline constexpr Names<Dtype, 4> kTableDtypes = {
 // HAS_TABLE and TABLE_ELEMENT, which a kernel that turns heads is compiled with.
 void define_table(const RopeShape& shape, jit::Unit* unit);
 
-// Throws Error(QUERN_INVALID) naming the first position that lies beyond the table's rows; negative ones turn nothing.
-void expect_table_has(const q::Integers& positions, std::int64_t tokens, const q::Rope& rope);
+// Positions are held against the table's rows; negative ones turn nothing.
+void list_positions(const q::Integers& positions, std::int64_t tokens, const q::Rope& rope, IndexList* list);
 
 // A manifest's width: 0 becomes the widest. Throws Error(QUERN_INVALID) where it is no part of the widest.
 void take_width(const char* op, int widest, int* width);

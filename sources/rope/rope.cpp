@@ -127,10 +127,6 @@ Problem read_problem(const quern_rope_args& args, const Runtime& runtime, bool m
 }
 
 // Of a table, whose rows positions choose; what is computed has no end.
-void check_positions(const q::RopeParams& p) {
-  if (p.rope.table != nullptr) expect_table_has(p.positions, p.tokens, p.rope);
-}
-
 }  // namespace
 
 const Op op{"rope", unit, parse, list, constants};
@@ -151,7 +147,10 @@ void run(const Runtime& runtime, const quern_rope_args& args) {
   const jit::Kernel* kernel = kernel_for(
       runtime, kConstants.to_spec(problem.shape, runtime.driver->device().limits.target), args.flags, args.stream);
   if (problem.params.tokens == 0) return;
-  if (reads_index_data(runtime.driver->device())) check_positions(problem.params);
+  check_indices(runtime, args, [&](IndexList& list) {
+    const q::RopeParams& p = problem.params;
+    if (p.rope.table != nullptr) list_positions(p.positions, p.tokens, p.rope, &list);
+  });
   const Shape& shape = problem.shape;
   const std::int64_t teams = kThreads / team_lanes(shape, shape.dim, shape.dim, shape.width);
   const std::int64_t items = std::int64_t{problem.params.tokens} * problem.params.strips.value;

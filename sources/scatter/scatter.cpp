@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <string>
-#include <unordered_map>
 
 #include "jit/error.h"
 #include "sources/call.h"
@@ -165,22 +164,19 @@ Problem read_problem(const quern_scatter_args& args, const Runtime& runtime, boo
   return problem;
 }
 
-void check_ids(const Problem& problem) {
+void list_ids(const Problem& problem, IndexList* list) {
   const q::ScatterParams& p = problem.params;
-  std::unordered_map<std::int64_t, std::int64_t> met;  // id: where
-  for (std::int64_t i = 0; i < p.count; ++i) {
-    const std::int64_t id = q::integer_at(p.ids, i);
-    if (q::row_of_id(p, i) < 0) {
-      if (problem.shard || (p.pads != 0 && id == p.padding)) continue;
-      refuse_index("ids[" + std::to_string(i) + "]", id, p.first, p.first + p.rows - 1,
-                   "out's rows; others with QUERN_SCATTER_SHARD");
-    }
-    if (!problem.unique) continue;
-    const auto [at, is_new] = met.try_emplace(id, i);
-    if (is_new) continue;
-    throw Error(QUERN_INVALID, "ids[" + std::to_string(i) + "] is " + std::to_string(id) + ", as is ids[" +
-                                   std::to_string(at->second) + "]; QUERN_SCATTER_UNIQUE says that no id comes twice");
+  const std::int64_t most = p.first + p.rows - 1;
+  if (!problem.shard) {
+    q::IndexCheck& rows = list->in_range("ids", p.ids, p.count, p.first, most, nullptr,
+                                         "out's rows; others with QUERN_SCATTER_SHARD");
+    if (p.pads != 0) rows.flags |= q::kOneValueMore, rows.size = p.padding;
   }
+  if (!problem.unique) return;
+  q::IndexCheck& distinct = list->add(q::CheckKind::distinct, "ids", p.ids, p.count, nullptr,
+                                      "QUERN_SCATTER_UNIQUE says that no id comes twice");
+  distinct.least = p.first, distinct.most = most;
+  if (p.pads != 0) distinct.flags |= q::kOneValueMore, distinct.size = p.padding;
 }
 
 // Rows of out and positions in x, sorted by the former: as the sort op's arguments say it. Behind them pieces' sums.
@@ -253,7 +249,7 @@ void run(const Runtime& runtime, const quern_scatter_args& args) {
   const jit::Kernel* kernel = kernel_of(problem.shape, runtime, args);
   const jit::Kernel* rows = problem.unique ? nullptr : kernel_of({Stage::rows}, runtime, args);
   const jit::Kernel* finish = problem.pieces == 0 ? nullptr : kernel_of(finish_of(problem.shape), runtime, args);
-  if (p.chunks_all != 0 && reads_index_data(runtime.driver->device())) check_ids(problem);
+  if (p.chunks_all != 0) check_indices(runtime, args, [&](IndexList& list) { list_ids(problem, &list); });
   jit::Launch launch;
   launch.block[0] = q::kScatterThreads;
   launch.programmatic = (args.flags & QUERN_CALL_PROGRAMMATIC) != 0;

@@ -185,7 +185,7 @@ void read_values(const quern_sort_args& args, const Tensor& keys, const Place& p
   problem->shape.value = type.bits / 8;
 }
 
-void read_offsets(const quern_sort_args& args, const Tensor& keys, const Call& call, bool may_lack_data,
+void read_offsets(const quern_sort_args& args, const Tensor& keys, const Runtime& runtime, const Call& call, bool may_lack_data,
                   Problem* problem) {
   const Tensor offsets = read(args.offsets, "offsets", 1, {Dtype::i32}, call.place);
   expect_unit_stride(offsets, "offsets", 0);
@@ -195,13 +195,11 @@ void read_offsets(const quern_sort_args& args, const Tensor& keys, const Call& c
   p.offsets = reinterpret_cast<const q::i32*>(offsets.data);
   p.segments = static_cast<q::i32>(offsets.shape[0] - 1);
   if (args.max_segment > 0) problem->longest = std::min(args.max_segment, problem->longest);
-  if (may_lack_data || !reads_index_data(*call.device)) return;
-  expect_offsets("offsets", p.offsets, p.segments, p.n, "segment", "keys.shape[1]");
-  for (std::int64_t s = 0; s < p.segments; ++s) {
-    const std::int64_t length = p.offsets[s + 1] - p.offsets[s];
-    if (length > problem->longest)
-      refuse_index("the length of segment " + std::to_string(s), length, 0, problem->longest, "max_segment");
-  }
+  if (may_lack_data) return;
+  check_indices(runtime, args, [&](IndexList& list) {
+    list.offsets("offsets", p.offsets, p.segments, p.n, "segment", "keys.shape[1]");
+    list.extents("the length of segment #", "offsets", p.offsets, p.segments, problem->longest, "max_segment");
+  });
 }
 
 Problem read_problem(const quern_sort_args& args, const Runtime& runtime, bool may_lack_data) {
@@ -224,7 +222,7 @@ Problem read_problem(const quern_sort_args& args, const Runtime& runtime, bool m
   read_values(args, keys, call.place, &problem);
   if (args.max_segment < 0) refuse_value("max_segment", args.max_segment, "0 (all) and more");
   if (args.offsets != nullptr) {
-    read_offsets(args, keys, call, may_lack_data, &problem);
+    read_offsets(args, keys, runtime, call, may_lack_data, &problem);
   } else if (args.max_segment != 0) {
     refuse_value("max_segment", args.max_segment, "0, without offsets");
   }

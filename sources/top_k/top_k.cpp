@@ -81,8 +81,10 @@ Problem read_problem(const quern_top_k_args& args, const Runtime& runtime, bool 
     p.narrow_values = values.dtype != Dtype::f32;
   }
   p.lengths = read_row_numbers<q::i32>(args.lengths, "lengths", Dtype::i32, rows, call.place);
-  if (!may_lack_data && p.lengths != nullptr && reads_index_data(*call.device))
-    expect_in_range("lengths", p.lengths, rows, 0, n, "row", "x.shape[1]");
+  if (!may_lack_data && p.lengths != nullptr) {
+    check_indices(runtime, args,
+                  [&](IndexList& list) { list.in_range("lengths", p.lengths, rows, 0, n, "row", "x.shape[1]"); });
+  }
   p.sorted = (args.flags & QUERN_TOP_K_SORTED) != 0;
   problem.share = share_row(n, x.dtype, Held::shared_memory, call.sms, call.device->limits);
   problem.shape = {x.dtype, problem.share.shape.held, problem.share.shape.cluster};

@@ -24,21 +24,15 @@ Tensor read_ids(const DLTensor* given, const char* name, std::int64_t batch, std
 }
 
 // A node's parent comes before it: held against that on `host`, where it is a matter of a loop.
-void check_nodes(const q::VerifyParams& p) {
-  if (p.lengths != nullptr) expect_in_range("lengths", p.lengths, p.batch, 0, p.n, "sequence", "draft_ids.shape[1]");
-  for (q::i32 b = 0; b < p.batch; ++b) {
-    const q::i32 count = p.lengths != nullptr ? p.lengths[b] : p.n;
-    for (q::i32 i = 0; i < count; ++i) {
-      const auto place = [&](const char* name) {
-        return std::string(name) + "[" + std::to_string(b) + "][" + std::to_string(i) + "]";
-      };
-      const q::i32 token = p.draft_ids[b * p.draft_ids_stride + i];
-      if (token < 0 || token >= p.vocab) refuse_index(place("draft_ids"), token, 0, p.vocab - 1, "target.shape[2] - 1");
-      if (p.parents == nullptr) continue;
-      const q::i32 parent = p.parents[b * p.parents_stride + i];
-      if (parent < -1 || parent >= i) refuse_index(place("parents"), parent, -1, i - 1, "a node before this one");
-    }
-  }
+void list_nodes(const q::VerifyParams& p, IndexList* list) {
+  if (p.lengths != nullptr) list->in_range("lengths", p.lengths, p.batch, 0, p.n, "sequence", "draft_ids.shape[1]");
+  list->rows_in_range("draft_ids", p.draft_ids, p.batch, p.n, p.draft_ids_stride, 0, p.vocab - 1, nullptr,
+                      "target.shape[2] - 1")
+      .counts = p.lengths;
+  if (p.parents == nullptr) return;
+  q::IndexCheck& parents = list->rows_in_range("parents", p.parents, p.batch, p.n, p.parents_stride, -1, 0, nullptr,
+                                               "a node before this one");
+  parents.kind = q::CheckKind::earlier, parents.counts = p.lengths;
 }
 
 // Strides of [batch, rows, vocab], its last 1.
@@ -200,7 +194,8 @@ Problem read_problem(const quern_verify_draft_args& args, const Runtime& runtime
   const Call call =
       read_call(runtime, args, kFlags, "enum quern_call_flags | enum quern_verify_flags", 4, may_lack_data);
   const Problem problem = Reader(args, call).read();
-  if (!may_lack_data && reads_index_data(*call.device)) check_nodes(problem.params);
+  if (!may_lack_data)
+    check_indices(runtime, args, [&](IndexList& list) { list_nodes(problem.params, &list); });
   return problem;
 }
 

@@ -66,7 +66,20 @@ TEST_P(HopperMistake, IsNamed) {
        "); } mbarrier_wait(b[0], 0);"
 #define WRITE(how, at) \
   "if (t == 0) { " how "(map, tile_shared(), CacheHint::normal, " at "); tma_commit(); tma_wait<0>(); }"
+#define FILL "reinterpret_cast<volatile u32*>(tile_shared())[t] = static_cast<u32>(t + round); "
+#define STORE "sync_block(); " WRITE("tma_store", "0, 0") " sync_block(); "
 const Mistake kMistakes[] = {
+    {"StoreWithoutAFence",
+     "for (int round = 0; round < 2; ++round) { " FILL STORE "}",
+     {"a bulk store of shared address 0x", "after the last fence_async()"}},
+    {"StoreWithAFenceBeforeTheWrites",
+     "for (int round = 0; round < 2; ++round) { fence_async(); sync_block(); " FILL STORE "}",
+     {"after the last fence_async()"}},
+    // Half of the threads, the later ones, rely on the others' fence.
+    {"StoreWithoutTheFenceOfAWarp",
+     "for (int round = 0; round < 2; ++round) { if (t < 64) { " FILL "fence_async(); } sync_block(); if (t >= 64) { " FILL
+     "} " STORE "}",
+     {"after the last fence_async()"}},
     {"BarrierNotInitialised",
      "mbarrier_arrive(b[0]);",
      {"mbarrier_arrive of the barrier at shared address 0x", "not initialised"}},

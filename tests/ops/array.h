@@ -80,6 +80,8 @@ class Array {
     return true;
   }
 
+  // As it was made.
+  void poison() { host_.assign(host_.size(), 0xff); }
   void upload() { buffer_.write(host_); }
   void download() { host_ = buffer_.read(); }
   const std::vector<unsigned char>& memory() const { return host_; }

@@ -92,13 +92,14 @@ _quern() {
       inspect) own="--extract" ;;
       trim) own="--limit --rebuild --all" ;;
       export) own="--sign" ;;
+      verify) own="--run --device --seed" ;;
     esac
     COMPREPLY=($(compgen -W "$own $global" -- "$current"))
     return
   fi
   case $command in
     warm | tune | import | keys) COMPREPLY=($(compgen -f -- "$current")) ;;
-    list) COMPREPLY=($(compgen -W "$targets $ops" -- "$current")) ;;
+    list | verify) COMPREPLY=($(compgen -W "$targets $ops" -- "$current")) ;;
     export)
       if ((COMP_CWORD == index + 1)); then
         COMPREPLY=($(compgen -f -- "$current"))

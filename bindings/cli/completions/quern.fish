@@ -75,3 +75,7 @@ complete -c quern -n '__fish_seen_subcommand_from export' -l sign -r -F -d 'Sign
 
 complete -c quern -n '__fish_seen_subcommand_from export import keys' -F
 complete -c quern -n '__fish_seen_subcommand_from list export' -a "$ops $targets"
+set -l verify '__fish_seen_subcommand_from verify'
+complete -c quern -n $verify -l run -d 'Run every kernel on the device here'
+complete -c quern -n $verify -l device -x -a 'cuda hip host' -d 'What to run on'
+complete -c quern -n $verify -l seed -x -d 'Of the random inputs'

@@ -13,7 +13,9 @@
 #define QUERN_PARAM const __grid_constant__
 #define QUERN_SHARED(type, name, count) __shared__ type name[count]
 #define QUERN_KERNEL(name, threads, blocks_per_sm, ...) \
-  extern "C" __global__ void __launch_bounds__(threads, blocks_per_sm) name(__VA_ARGS__)
+  extern "C" __global__ void __launch_bounds__(threads, blocks_per_sm) name(__VA_ARGS__ QUERN_CHECKED_PARAM)
+// A variable of the module, zero when it is loaded.
+#define QUERN_GLOBAL __device__
 
 namespace q {
 
@@ -116,6 +118,10 @@ QUERN_DEVICE T atomic_cas(T* p, T expected, T v) {
   return atomicCAS(p, expected, v);
 }
 QUERN_DEVICE void fence() { __threadfence(); }
+QUERN_DEVICE void publish(u32* p, u32 v) {
+  __threadfence_system();
+  *const_cast<volatile u32*>(p) = v;
+}
 
 // ---- Asynchronous copies
 QUERN_DEVICE void copy_async_16(u32 shared, const void* global, bool take) {

@@ -16,7 +16,9 @@
 #define QUERN_KERNEL(name, threads, blocks_per_sm, ...)                                                   \
   extern "C" __attribute__((global, amdgpu_flat_work_group_size(threads, threads),                        \
                             amdgpu_waves_per_eu((((threads) + 63) / 64 * (blocks_per_sm) + 3) / 4))) void \
-  name(__VA_ARGS__)
+  name(__VA_ARGS__ QUERN_CHECKED_PARAM)
+// A variable of the module, zero when it is loaded.
+#define QUERN_GLOBAL __attribute__((device))
 
 namespace q {
 
@@ -134,6 +136,10 @@ QUERN_DEVICE T atomic_cas(T* p, T expected, T v) {
   return expected;
 }
 QUERN_DEVICE void fence() { __builtin_amdgcn_fence(__ATOMIC_SEQ_CST, "agent"); }
+QUERN_DEVICE void publish(u32* p, u32 v) {
+  __builtin_amdgcn_fence(__ATOMIC_RELEASE, "");
+  *const_cast<volatile u32*>(p) = v;
+}
 
 // ---- Asynchronous copies: through registers; the barrier that follows a wait makes them visible
 QUERN_DEVICE void copy_async_16(void* shared, const void* global, bool take) {

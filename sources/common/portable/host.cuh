@@ -26,7 +26,8 @@
   type(&name)[count] = *reinterpret_cast<type(*)[count]>( \
       ::q::host::self()->block->static_shared +           \
       ::q::host::SharedSite<name##_quern_site, sizeof(type) * static_cast<unsigned long long>(count)>::array.offset)
-#define QUERN_KERNEL(name, threads, blocks_per_sm, ...) QUERN_HOST_KERNEL(name, threads, __VA_ARGS__)
+#define QUERN_KERNEL(name, threads, blocks_per_sm, ...) QUERN_HOST_KERNEL(name, threads, __VA_ARGS__ QUERN_CHECKED_PARAM)
+#define QUERN_GLOBAL static
 #define QUERN_HOST_EXPORT __attribute__((visibility("default"), used))
 // The entry itself is local: of an exported one the table would name whatever the process calls by that name, and the C
 // ABI has a function called quern_merge_state.
@@ -196,6 +197,7 @@ QUERN_DEVICE T atomic_cas(T* p, T expected, T v) {
   return expected;
 }
 QUERN_DEVICE void fence() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
+QUERN_DEVICE void publish(u32* p, u32 v) { __atomic_store_n(p, v, __ATOMIC_RELEASE); }
 
 // ---- Asynchronous copies
 namespace host {

@@ -6,7 +6,7 @@
 namespace q::host {
 
 // Raised when anything in this file changes; an image of another version is refused and made again.
-inline constexpr unsigned kAbi = 4;
+inline constexpr unsigned kAbi = 5;
 
 // What the threads of a block share.
 struct Block {
@@ -106,6 +106,8 @@ struct Table {
   void* (*cluster_pointer)(unsigned address, unsigned bytes);
   // Both are cluster addresses: a store that is made later and then counts on the barrier.
   void (*store_async)(unsigned address, const void* value, unsigned bytes, unsigned barrier);
+  // What was written to shared memory before is seen by copies out of it.
+  void (*fence_async)();
 };
 
 // Exported as <entry>_kernel.
