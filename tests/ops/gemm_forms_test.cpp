@@ -274,9 +274,13 @@ std::vector<Forced> wide() {
     }
     all.push_back(std::move(forced));
   };
-  for (const Variant variant : {Variant::persistent_128x128, Variant::persistent_128x192, Variant::persistent_128x256,
-                                Variant::overlapped_128x256})
+  for (const Variant variant : {Variant::persistent_128x64, Variant::persistent_128x128, Variant::persistent_128x192,
+                                Variant::persistent_128x256, Variant::overlapped_128x256})
     add(variant, "blocks", fp8_blocks());
+  for (const Variant variant : {Variant::persistent_128x64, Variant::persistent_128x96, Variant::persistent_128x160})
+    add(variant, "vectors", fp8_vectors());
+  for (const Variant variant : {Variant::persistent_128x64, Variant::persistent_128x96, Variant::persistent_128x224})
+    add(variant, "bf16", gemm_of(Element::bf16));
   for (const Variant variant : {Variant::persistent_128x256, Variant::overlapped_128x256}) {
     add(variant, "f16", fp8_blocks(),
         [](GemmCase& c) { c.out = Element::f16, c.b = Element::e5m2, c.activation = QUERN_ACTIVATION_GELU; });

@@ -432,7 +432,7 @@ static constexpr double kWorthTrying = 1.2;
 
 std::vector<Choice> candidates(const Problem& problem, const Sizes& sizes) {
   std::vector<Choice> all;
-  const bool warpgroups = may_take_persistent(problem), few = sizes.rows <= kMostSwapAb;
+  const bool warpgroups = may_take_persistent(problem);
   if (warpgroups) {
     for (const Variant variant : kPersistent) {
       if (cost_of(problem, variant, sizes) == INT64_MAX) continue;
@@ -453,11 +453,16 @@ std::vector<Choice> candidates(const Problem& problem, const Sizes& sizes) {
       for (const int parts : {1, kLastWave}) all.push_back({variant, parts, 1});
     }
   }
-  if (may_take_swap_ab(problem, warpgroups)) {
+  // Tiles with fewer rows than the product has read b once for each row of tiles, those with more compute rows that
+  // do not exist.
+  constexpr std::int64_t kMostOfFewRows = 1024, kMostRowTiles = 8;
+  const auto suits = [&](Variant variant, std::int64_t most_row_tiles) {
+    const std::int64_t rows = facts_of(variant).rows, least = rows > 64 ? rows / 2 : rows / 4;
+    return sizes.rows <= most_row_tiles * rows && (rows <= 16 || sizes.rows > least || rows == 64);
+  };
+  if (may_take_swap_ab(problem, warpgroups) && sizes.rows <= kMostOfFewRows) {
     for (const Variant variant : kSwapAb) {
-      const std::int64_t rows = facts_of(variant).rows;
-      if (few ? sizes.rows > 4 * rows || (rows > 16 && rows >= 4 * sizes.rows) : variant != Variant::swap_ab_128)
-        continue;
+      if (!suits(variant, facts_of(variant).rows == 128 ? kMostRowTiles : 2)) continue;
       const std::optional<Tiling> t = tiling_of(problem, variant);
       const FewRows product = few_rows(problem, *t, sizes);
       const Machine machine = machine_of(problem, *t);
@@ -468,21 +473,18 @@ std::vector<Choice> candidates(const Problem& problem, const Sizes& sizes) {
       }
     }
   }
-  if (few && warpgroups) {
+  if (warpgroups && sizes.rows <= kMostOfFewRows) {
     for (const Variant variant : kSmallM) {
-      if ((facts_of(variant).rows == 64 || sizes.rows > 64) && tiling_of(problem, variant))
-        all.push_back({variant, 1, 1});
+      if (suits(variant, 4) && tiling_of(problem, variant)) all.push_back({variant, 1, 1});
     }
     for (const Variant variant : kSplitK) {
       const std::optional<Tiling> t = tiling_of(problem, variant);
-      if (!is_legal(problem, variant) || sizes.groups != 1 || (facts_of(variant).rows > 64 && sizes.rows <= 64))
-        continue;
-      const std::vector<SplitKTiles> ways = split_k_tiles(small_m_tiles(problem, *t, sizes), machine_of(problem, *t));
-      const auto least = std::min_element(ways.begin(), ways.end(), [](const SplitKTiles& a, const SplitKTiles& b) {
-        return a.microseconds < b.microseconds;
-      });
-      for (const SplitKTiles& way : ways) {
-        if (way.microseconds < kWorthTrying * least->microseconds) all.push_back({variant, way.parts, 1});
+      if (!is_legal(problem, variant) || sizes.groups != 1 || !suits(variant, kMostRowTiles)) continue;
+      const FewRows product = few_rows(problem, *t, sizes);
+      const Machine machine = machine_of(problem, *t);
+      for (int parts = 2; parts <= machine.most_blocks; ++parts) {
+        const std::optional<Split> way = split_into(parts, 1, product, machine);
+        if (way && 2 * way->clusters >= product.row_tiles * product.column_tiles) all.push_back({variant, parts, 1});
       }
     }
   }

@@ -68,7 +68,7 @@ bool takes_warpgroup_products(const Shape& shape, const jit::TargetInfo& target)
 // multiprocessor. The sizes of what lies beside the stages are those of
 // sources/gemm/kernels/sm90/persistent_epilogue.cuh and persistent_copies.cuh.
 std::optional<Tiling> tile_persistent(const Shape& shape, const jit::TargetInfo& target) {
-  constexpr int kMostStages = 6, kRow = 128, kWarps = 8;
+  constexpr int kRow = 128, kWarps = 8;
   const int bytes = static_cast<int>(bytes_of(shape.a));
   if (!takes_warpgroup_products(shape, target)) return {};
   Tiling t{};
@@ -77,10 +77,13 @@ std::optional<Tiling> tile_persistent(const Shape& shape, const jit::TargetInfo&
   if (t.tile_n % 128 != 0 && (shape.gate || shape.out_scale)) return {};
   // So must blocks of scales, and the boxes of an mn-major b.
   if (t.tile_n % 64 != 0 && (shape.scales == Scales::blocks || shape.transposed_b)) return {};
+  // 8-bit products of wide tiles are multiplied in two halves of whole groups of 64 columns.
+  if (bytes == 1 && t.tile_n > 192 && t.tile_n % 128 != 0) return {};
   t.block_k = kRow / bytes;
   t.warps_m = t.warps_n = 1;
   t.blocks_per_sm = 1;
   t.threads = 3 * 128;
+  const int most_stages = t.tile_n < 128 ? 8 : 6;
   const bool operands =
       std::any_of(shape.epilogue->operands.begin(), shape.epilogue->operands.end(),
                   [](expression::OperandKind kind) { return kind != expression::OperandKind::unused; });
@@ -96,7 +99,7 @@ std::optional<Tiling> tile_persistent(const Shape& shape, const jit::TargetInfo&
   const int stage = (t.tile_m + t.tile_n) * kRow + (blocks ? t.tile_m * (shape.gate || t.tile_n > 128 ? 2 : 1) * 4 : 0);
   // Tiles begin at multiples of 1024 bytes, behind static shared memory.
   const std::uint32_t reserve = 1024 + (shape.grouping == Grouping::dense ? 0 : (kExpertBytes + 1023) / 1024 * 1024);
-  for (int stages = kMostStages; stages >= kPipeline; --stages) {
+  for (int stages = most_stages; stages >= kPipeline; --stages) {
     t.stages = stages;
     t.shared_bytes = static_cast<std::uint32_t>(stages * stage + staged + column_scales);
     if (t.shared_bytes + reserve <= target.shared_per_block) return t;

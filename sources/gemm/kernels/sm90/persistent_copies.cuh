@@ -146,6 +146,6 @@ QUERN_DEVICE void copy_scales(const GemmParams& p, Tiles tiles, i32 number, f32*
   hand_over();
 }
 static_assert(!kBlockScale ||
-              (kGate ? kTileN == 128 || kTileN == 256 : kTileN == 128 || kTileN == 192 || kTileN == 256));
+              (kGate ? kTileN == 128 || kTileN == 256 : kTileN == 64 || kTileN == 128 || kTileN == 192 || kTileN == 256));
 
 }  // namespace q

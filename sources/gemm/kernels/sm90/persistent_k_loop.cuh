@@ -46,7 +46,7 @@ struct KBlockScales {
     const i32 segment = i / 32, h = i >> 1 & 1;
     if constexpr (kColumnScales == 1 || !kBlockScale) return x[0][h];
     if constexpr (kTileN == 192) return x[segment == 1 ? 2 : segment / 2][h];
-    return x[segment / (kTileN / 128)][h];
+    return x[segment / (kTileN > 128 ? kTileN / 128 : 1)][h];
   }
 };
 
