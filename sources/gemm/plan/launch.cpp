@@ -72,14 +72,9 @@ Plan plan(const Problem& problem, const Choice& choice, const Sizes& sizes) {
   }
   const std::int64_t slots = std::int64_t{problem.call.sms} * t->blocks_per_sm;
   if (is_a(Family::swap_ab, variant) && problem.shape.grouping == Grouping::dense) {
-    const FewRows product = few_rows(problem, *t, sizes);
-    const Machine machine = machine_of(problem, *t);
-    if (choice.parts == 0) {
-      plan.split = split(product, machine);
-    } else {
-      // A measured split fits the device; a product without columns has none.
-      plan.split = split_into(choice.parts, choice.peers, product, machine).value_or(Split{});
-    }
+    // A choice fits the device; a product without columns has none.
+    plan.split = split_into(choice.parts, choice.peers, tiles_to_split(problem, *t, sizes), machine_of(problem, *t))
+                     .value_or(Split{});
     plan.grid = plan.split.clusters;
     return plan;
   }
@@ -90,14 +85,14 @@ Plan plan(const Problem& problem, const Choice& choice, const Sizes& sizes) {
   }
   if (is_a(Family::split_k, variant)) {
     // A cluster for each tile, of as many blocks as there is shared memory for their sums.
-    plan.split = {std::clamp(choice.parts, 2, t->most_parts), 1, tiles, 0.0};
+    plan.split = {std::clamp(choice.parts, 2, t->most_parts), 1, tiles};
     plan.grid = tiles;
     return plan;
   }
   const std::int64_t k_blocks = div_up(problem.params.k, t->block_k);
   if (variant == Variant::sliced_k) {
     const int parts = may_stream_k(problem, *t) ? parts_of_sliced(*t, tiles, k_blocks, problem.call.sms) : 1;
-    plan.split = {parts, 1, tiles * parts, 0.0};
+    plan.split = {parts, 1, tiles * parts};
     plan.grid = std::min(tiles * parts, slots);
     plan.stream_k = parts > 1;
     if (plan.stream_k) plan.workspace = workspace_for(problem, *t, plan.grid);

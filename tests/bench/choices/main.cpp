@@ -239,7 +239,9 @@ void Machine::run(const Product& p, bool compile_only) {
     std::vector<double> times;
     bool wrong = false;
   };
-  const int calls = static_cast<int>(std::max<std::uint64_t>((12 + sets - 1) / sets, 1) * sets);
+  // Long products need fewer calls.
+  const std::uint64_t least_calls = static_cast<double>(p.m) * static_cast<double>(p.n * p.k) > 3e10 ? 4 : 12;
+  const int calls = static_cast<int>((least_calls + sets - 1) / sets * sets);
   std::vector<std::uint16_t> expected, got(std::min<std::uint64_t>(p.m * p.n, 1 << 17));
   std::vector<Timed> all;
   double least = 1e30;

@@ -19,7 +19,7 @@ static_assert((kConsumerRegisters * 2 + kProducerRegisters) * kGroupThreads == 1
               kConsumerRegisters % 8 == 0);
 static_assert(kConsumers == 2);
 // Whether two blocks may be a cluster (may_pair() in plan/choose.cpp).
-inline constexpr bool kMayPair = kTileN == 128 && !kBlockScale;
+inline constexpr bool kMayPair = !kBlockScale && !kOverlappedEpilogue && (kTileN == 128 || kGrouping == kDense);
 
 // A consumer's shared memory beside the stages.
 struct Staging {
