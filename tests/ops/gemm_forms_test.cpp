@@ -173,6 +173,32 @@ std::vector<Forced> split_k() {
   return all;
 }
 
+// Large tiles, divided by two blocks and by more, of every kind; several rows and columns of tiles, and what may follow
+// the sums.
+std::vector<Forced> cluster_k() {
+  std::vector<Forced> all;
+  const auto add = [&](Variant variant, int parts, const std::string& name, const GemmCase& common,
+                       const Change& change = {}) {
+    Forced forced{{variant, parts, 1}, {}, name_of(variant) + ("_by_" + std::to_string(parts) + '_' + name)};
+    const auto one = [&](int m, int n, int k) {
+      GemmCase c = of_shape(common, m, n, k);
+      if (change) change(c);
+      c.name = forced.name + '_' + std::to_string(m) + 'x' + std::to_string(c.n) + 'x' + std::to_string(c.k);
+      forced.cases.push_back(std::move(c));
+    };
+    one(1, 8, 528), one(130, 264, 1040), one(257, 200, 784);
+    if (!change) one(65, 520, 2064), one(128, 256, 1024);
+    all.push_back(std::move(forced));
+  };
+  add(Variant::cluster_k_128x128, 2, "bf16", gemm_of(Element::bf16));
+  add(Variant::cluster_k_128x256, 3, "bf16", gemm_of(Element::bf16));
+  add(Variant::cluster_k_128x128, 4, "vectors", fp8_vectors());
+  add(Variant::cluster_k_128x256, 2, "vectors", fp8_vectors());
+  add(Variant::cluster_k_128x192, 2, "blocks", fp8_blocks());
+  add(Variant::cluster_k_128x128, 3, "bias_c", fp8_vectors(), bias_and_c);
+  return all;
+}
+
 // sliced_k, where a block's teams divide a tile's k blocks: fewer k blocks than teams, as many blocks to a tile as
 // there is room for, one of them for several tiles, and everything that the kernel for all targets takes.
 std::vector<Forced> sliced() {
@@ -361,6 +387,7 @@ INSTANTIATE_TEST_SUITE_P(Narrow, GemmForms, testing::ValuesIn(narrow()), name_of
 INSTANTIATE_TEST_SUITE_P(Wide, GemmForms, testing::ValuesIn(wide()), name_of_forced);
 INSTANTIATE_TEST_SUITE_P(Mapped, GemmForms, testing::ValuesIn(mapped()), name_of_forced);
 INSTANTIATE_TEST_SUITE_P(SlicedK, GemmForms, testing::ValuesIn(sliced()), name_of_forced);
+INSTANTIATE_TEST_SUITE_P(ClusterK, GemmForms, testing::ValuesIn(cluster_k()), name_of_forced);
 INSTANTIATE_TEST_SUITE_P(SplitK, GemmForms, testing::ValuesIn(split_k()), name_of_forced);
 
 }  // namespace

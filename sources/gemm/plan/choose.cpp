@@ -44,6 +44,7 @@ bool is_legal(const Problem& problem, Variant variant, const Tiling& t) {
     case Family::tma_mma:
       return target.tensor_maps && !target.warpgroups && takes_tensor_maps(problem);
     case Family::persistent:
+    case Family::cluster_k:
     case Family::swap_ab:
     case Family::small_m:
     case Family::split_k:
@@ -222,16 +223,17 @@ class Options {
     }
     if (sizes.rows > kMostOfFewRows || !suits(variant, sizes.rows)) return;
     if (family == Family::small_m) return visit(Choice{variant, 1, 1}, t);
-    if (family == Family::split_k && !limits.split_k) return;
+    const bool one_tile = family == Family::split_k || family == Family::cluster_k;
+    if (one_tile && !limits.split_k) return;
     const Tiles tiles = tiles_to_split(problem_, t, sizes);
     const Machine machine{all_sms(problem_), limits.usable, most_blocks(problem_, t)};
-    const int least_parts = family == Family::split_k ? 2 : 1, most_peers = family == Family::split_k ? 1 : kMostColumnPeers;
+    const int least_parts = one_tile ? 2 : 1, most_peers = one_tile ? 1 : kMostColumnPeers;
     for (int peers = 1; peers <= most_peers; ++peers) {
       for (int parts = least_parts; parts * peers <= machine.most_blocks; ++parts) {
         const std::optional<Split> split = split_into(parts, peers, tiles, machine);
         if (!split) continue;
-        // A cluster of split_k has one tile: more than two rounds of clusters lose what dividing tiles gains.
-        if (family == Family::split_k && 2 * split->clusters < tiles.rows * tiles.columns) continue;
+        // Where a cluster has one tile more than two rounds of clusters lose what dividing tiles gains.
+        if (one_tile && 2 * split->clusters < tiles.rows * tiles.columns) continue;
         visit(Choice{variant, parts, peers}, t);
       }
     }

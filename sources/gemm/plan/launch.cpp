@@ -83,7 +83,7 @@ Plan plan(const Problem& problem, const Choice& choice, const Sizes& sizes) {
     plan.grid = is_a(Family::swap_ab, variant) ? problem.call.sms : slots / peers * peers;
     return plan;
   }
-  if (is_a(Family::split_k, variant)) {
+  if (is_a(Family::split_k, variant) || is_a(Family::cluster_k, variant)) {
     // A cluster for each tile, of as many blocks as there is shared memory for their sums.
     plan.split = {std::clamp(choice.parts, 2, t->most_parts), 1, tiles};
     plan.grid = tiles;
@@ -187,7 +187,9 @@ void launch_as(const Runtime& runtime, Problem& problem, const Choice& choice, v
             (p.b_group != 0 ? q::kGroupsOfB : 0);
   jit::Launch launch;
   launch.grid[0] = static_cast<std::uint32_t>(how.grid);
-  const bool clustered = is_a(Family::swap_ab, problem.shape.variant) || is_a(Family::split_k, problem.shape.variant);
+  const bool split_persistent = is_a(Family::cluster_k, problem.shape.variant);
+  const bool clustered = is_a(Family::swap_ab, problem.shape.variant) ||
+                         is_a(Family::split_k, problem.shape.variant) || split_persistent;
   p.peers = clustered ? how.split.peers : how.peers;
   if (clustered) {
     p.tiles_n = static_cast<std::int32_t>(div_up(p.tiles_n, how.split.peers));
@@ -202,12 +204,13 @@ void launch_as(const Runtime& runtime, Problem& problem, const Choice& choice, v
   launch.stream = problem.stream;
   constexpr const char* kWhat = "launching a matrix product";
   const bool two_maps =
-      is_a(Family::small_m, problem.shape.variant) || is_a(Family::tma_mma, problem.shape.variant) || clustered;
-  if (!is_a(Family::persistent, problem.shape.variant) && !two_maps)
+      is_a(Family::small_m, problem.shape.variant) || is_a(Family::tma_mma, problem.shape.variant) ||
+      (clustered && !split_persistent);
+  if (!is_a(Family::persistent, problem.shape.variant) && !split_persistent && !two_maps)
     return ops::launch(runtime, *kernel, launch, kWhat, p);
   jit::TensorMap a = map_of_a(runtime, problem, t, how.split.peers), b = map_of_b(runtime, problem, t);
   if (two_maps) return ops::launch(runtime, *kernel, launch, kWhat, p, a, b);
-  launch.cluster[0] = static_cast<std::uint32_t>(how.peers);
+  if (!split_persistent) launch.cluster[0] = static_cast<std::uint32_t>(how.peers);
   p.out_mapped = takes_map_of_out(problem);
   // The overlapped epilogue can store by TMA only; choose() does not take it without a tensor map of out.
   if (problem.shape.variant == Variant::overlapped_128x256 && p.out_mapped == 0) {

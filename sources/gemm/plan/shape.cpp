@@ -191,6 +191,7 @@ jit::Unit to_unit(const Shape& shape, Tag op, jit::Target target) {
   define("STREAM_K", t.stream_k);
   define("CONTINUOUS", t.continuous);
   define("OVERLAPPED_EPILOGUE", shape.variant == Variant::overlapped_128x256);
+  define("SPLIT_K", family == Family::cluster_k);
   define("COPY_BYTES", shape.copy_bytes);
   define("TRANSPOSED_A", shape.transposed_a);
   define("TRANSPOSED_B", shape.transposed_b);

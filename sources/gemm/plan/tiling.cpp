@@ -90,12 +90,14 @@ std::optional<Tiling> tile_persistent(const Shape& shape, const jit::TargetInfo&
   const bool plain = !shape.gate && !shape.out_scale && !operands && bytes_of(shape.out) == 2;
   const bool blocks = shape.scales == Scales::blocks, overlapped = shape.variant == Variant::overlapped_128x256;
   if (overlapped && (!plain || shape.scales == Scales::none || shape.grouping != Grouping::dense)) return {};
-  const bool dense = shape.grouping == Grouping::dense;
+  const bool dense = shape.grouping == Grouping::dense, split = is_a(Family::cluster_k, shape.variant);
+  if (split && (!dense || shape.gate || shape.out_scale)) return {};
   const int boxes = overlapped ? t.tile_n / 64 : dense && !blocks ? 2 : 1;
   const int slice = shape.out_scale ? 128 : !shape.gate ? 64 : dense ? 32 : shape.scales == Scales::vectors ? 16 : 64;
-  const int staged = kWarps * (plain ? boxes * 16 * 128 : 8 * (slice + 8) * 4 * (shape.gate ? 2 : 1));
+  // With split-K sums take the place of the stages.
+  const int staged = split ? 0 : kWarps * (plain ? boxes * 16 * 128 : 8 * (slice + 8) * 4 * (shape.gate ? 2 : 1));
   const int column_scales =
-      shape.scales == Scales::vectors && !shape.out_scale ? (overlapped ? 4 : 2) * t.tile_n * 4 : 0;
+      shape.scales == Scales::vectors && !shape.out_scale && !split ? (overlapped ? 4 : 2) * t.tile_n * 4 : 0;
   const int stage = (t.tile_m + t.tile_n) * kRow + (blocks ? t.tile_m * (shape.gate || t.tile_n > 128 ? 2 : 1) * 4 : 0);
   // Tiles begin at multiples of 1024 bytes, behind static shared memory.
   const std::uint32_t reserve = 1024 + (shape.grouping == Grouping::dense ? 0 : (kExpertBytes + 1023) / 1024 * 1024);
@@ -255,6 +257,7 @@ std::optional<Tiling> tile_tma_mma(const Shape& shape, const jit::TargetInfo& ta
 std::optional<Tiling> tile(const Shape& shape, const jit::TargetInfo& target) {
   switch (facts_of(shape.variant).family) {
     case Family::persistent:
+    case Family::cluster_k:
       return tile_persistent(shape, target);
     case Family::swap_ab:
       return tile_swap_ab(shape, target);

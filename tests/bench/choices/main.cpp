@@ -1,7 +1,7 @@
 // Times every choice that a Hopper GPU has for given products of matrices: what the costs of sources/gemm/plan/cost.cpp
 // are fitted from.
 //
-//   quern_gemm_choices [--compile] [--cache FOLDER] [--seconds N] FILE
+//   quern_gemm_choices [--compile] [--cache FOLDER] [--seconds N] [--without VARIANTS] FILE
 //
 // Each line of FILE is a product, "KIND M N K" with KIND bf16, tensor, row or block. Writes one line for each choice,
 // "KIND M N K VARIANT PARTS PEERS US". Each choice is checked against the product's first choice and then timed as a
@@ -126,7 +126,8 @@ class Machine {
     for (std::uint64_t at = 0; at < kPoolBytes; at += words.size() * 8) bench_->write(pool_ + at, words.data(), words.size() * 8);
     filled_ = true, bytes_ = bytes;
   }
-  void run(const Product& product, bool compile_only);
+  // `without`: variants whose names begin with it are left out, unless it is empty.
+  void run(const Product& product, bool compile_only, const std::string& without);
 
  private:
   static constexpr std::size_t kScales = std::size_t{4} << 20;
@@ -204,7 +205,7 @@ double difference(const std::vector<std::uint16_t>& x, const std::vector<std::ui
   return 1 - 2 * product / squares;
 }
 
-void Machine::run(const Product& p, bool compile_only) {
+void Machine::run(const Product& p, bool compile_only, const std::string& without) {
   const ops::Runtime runtime = library_.runtime();
   const std::uint64_t element = p.kind == "bf16" ? 2 : 1;
   const auto rounded = [](std::uint64_t bytes) { return (bytes + 1023) / 1024 * 1024; };
@@ -219,7 +220,10 @@ void Machine::run(const Product& p, bool compile_only) {
     problems.push_back(problem(p, at, at + a, results_ + i * out, false));
   }
   const ops::gemm::Sizes sizes = ops::gemm::sizes_of(problems[0]);
-  const std::vector<Choice> choices = ops::gemm::candidates(problems[0], sizes);
+  std::vector<Choice> choices = ops::gemm::candidates(problems[0], sizes);
+  std::erase_if(choices, [&](const Choice& choice) {
+    return !without.empty() && std::string(name_of(choice.variant)).starts_with(without);
+  });
   for (const bool background : {true, false}) {
     for (const Choice& choice : choices) {
       ops::gemm::Problem shape = problems[0];
@@ -294,17 +298,18 @@ void Machine::run(const Product& p, bool compile_only) {
 int main(int count, char** arguments) {
   using namespace quern;
   bool compile_only = false;
-  std::string cache;
+  std::string cache, without;
   double seconds = 1e9;
   const char* path = nullptr;
   for (int i = 1; i < count; ++i) {
     const std::string word = arguments[i];
     if (word == "--compile") compile_only = true;
+    else if (word == "--without" && i + 1 < count) without = arguments[++i];
     else if (word == "--cache" && i + 1 < count) cache = arguments[++i];
     else if (word == "--seconds" && i + 1 < count) seconds = std::atof(arguments[++i]);
     else path = arguments[i];
   }
-  if (path == nullptr) return std::fprintf(stderr, "usage: quern_gemm_choices [--compile] [--cache FOLDER] [--seconds N] FILE\n"), 2;
+  if (path == nullptr) return std::fprintf(stderr, "usage: quern_gemm_choices [--compile] [--cache FOLDER] [--seconds N] [--without VARIANTS] FILE\n"), 2;
   try {
     const auto start = std::chrono::steady_clock::now();
     bench::Library library(cache);
@@ -313,7 +318,7 @@ int main(int count, char** arguments) {
     for (const bench::Product& product : bench::read_products(path)) {
       if (std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() > seconds) break;
       try {
-        machine.run(product, compile_only);
+        machine.run(product, compile_only, without);
         ++done;
       } catch (const std::exception& error) {
         std::fprintf(stderr, "%s %lld %lld %lld: %s\n", product.kind.c_str(), static_cast<long long>(product.m),

@@ -8,6 +8,7 @@
 #include "gemm/kernels/shared/dense_tiles.cuh"
 #include "gemm/kernels/sm90/overlapped_epilogue.cuh"
 #include "gemm/kernels/sm90/persistent_k_loop.cuh"
+#include "gemm/kernels/sm90/persistent_split.cuh"
 
 namespace q {
 
@@ -19,7 +20,7 @@ static_assert((kConsumerRegisters * 2 + kProducerRegisters) * kGroupThreads == 1
               kConsumerRegisters % 8 == 0);
 static_assert(kConsumers == 2);
 // Whether two blocks may be a cluster (may_pair() in plan/choose.cpp).
-inline constexpr bool kMayPair = !kBlockScale && !kOverlappedEpilogue && (kTileN == 128 || kGrouping == kDense);
+inline constexpr bool kMayPair = !kSplitK && !kBlockScale && !kOverlappedEpilogue && (kTileN == 128 || kGrouping == kDense);
 
 // A consumer's shared memory beside the stages.
 struct Staging {
@@ -173,7 +174,7 @@ QUERN_DEVICE void run_roles(const GemmParams& p, const TensorMap& map_a, const T
   // The shuffle tells the compiler that the value is equal in all threads of a warp, so that it uses uniform registers.
   const i32 group = shuffle(thread_index() / kGroupThreads, 0);
   u8* staged = shared + kStages * (kABytes + kBBytes);
-  auto* scales = reinterpret_cast<f32*>(staged + kConsumers * 4 * kStagedBytes);
+  auto* scales = reinterpret_cast<f32*>(staged + (kSplitK ? 0 : kConsumers * 4 * kStagedBytes));
   if (laid_first(group == kConsumers)) {
     registers_shrink<kProducerRegisters>();
     const i32 number = shuffle(warp() % 4, 0) - 1;
@@ -212,7 +213,9 @@ QUERN_DEVICE void run_roles(const GemmParams& p, const TensorMap& map_a, const T
     const Staging staging{staged + warp() * kStagedBytes, scales + group * kTileN};
     wait_for_previous_grid();
     meet_named(kBegun, kBegunThreads);
-    if constexpr (kAhead) {
+    if constexpr (kSplitK) {
+      multiply_split_tile(p, tiles, consumer, shared);
+    } else if constexpr (kAhead) {
       multiply_tiles_ahead(p, map_out, tiles, consumer, staging);
     } else {
       multiply_tiles(p, map_out, tiles, consumer, staging);
@@ -265,6 +268,10 @@ QUERN_KERNEL(quern_gemm_persistent, THREADS, 1, QUERN_PARAM q::GemmParams p, QUE
     list_experts(p, experts[0], kTileM * count);
     run_roles(p, map_a, map_b, map_out, ExpertTiles(p, experts[0], cluster, clusters, count, peers.rank), peers, shared,
               barriers[0], sums, products);
+  } else if constexpr (kSplitK) {
+    run_roles(p, map_a, map_b, map_out, SplitTiles(p), peers, shared, barriers[0], sums, products);
+    if (w >= kCopyWarp) sync_cluster_shared();  // the consumers' barrier when sums are written
+    sync_cluster_shared();                      // no block returns while others read its sums
   } else {
     run_roles(p, map_a, map_b, map_out, DenseTiles(p, cluster, clusters, count, peers.rank), peers, shared, barriers[0],
               sums, products);

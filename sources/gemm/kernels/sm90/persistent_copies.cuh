@@ -40,7 +40,7 @@ QUERN_DEVICE void copy_tiles(const GemmParams& p, const TensorMap& map_a, const 
   QUERN_ROLLED for (; more; more = tiles.next(work)) {
     const i32 row = static_cast<i32>(kGrouping == kContiguous ? work.first_row : 0) + work.row;
     const i32 of_a = group_of_a(p, work), of_b = group_of_b(p, work);
-    QUERN_ROLLED for (i32 k_block = 0; k_block < work.end_k_block; ++k_block) {
+    QUERN_ROLLED for (i32 k_block = first_k_block_of(work); k_block < work.end_k_block; ++k_block) {
       mbarrier_wait(stages.empty[state.stage], state.phase ^ 1);
       Mbarrier& full = stages.full[state.stage];
       mbarrier_arrive_expect(full, kABytes + kBBytes);
@@ -104,21 +104,23 @@ QUERN_DEVICE void copy_scales(const GemmParams& p, Tiles tiles, i32 number, f32*
     QUERN_UNROLL for (i32 r = 0; r < kRows; ++r) {
       const i32 source = source_row(p, work, line + r * kWarp);
       of_row[r] = p.scale_a + (kGrouping == kContiguous ? 0 : work.group) * p.scale_a_group +
-                  (source < 0 ? 0 : source) * p.scale_a_row;
+                  (source < 0 ? 0 : source) * p.scale_a_row + first_k_block_of(work) * p.scale_a_k;
     }
     const f32* of_column[kColumnScales];
     const i32 last = (p.n - 1) / 128;
     QUERN_UNROLL for (i32 c = 0; c < kColumnScales; ++c) {
       const i32 block = kGate ? (c * (p.n / 2) + work.column) / 128 : work.column / 128 + c;
-      of_column[c] = p.scale_b + work.group * p.scale_b_group + (block < last ? block : last) * p.scale_b_row;
+      of_column[c] = p.scale_b + work.group * p.scale_b_group + (block < last ? block : last) * p.scale_b_row +
+                     first_k_block_of(work) * p.scale_b_k;
     }
     // The round with first < 0 only loads; each later round hands over the factors that it has and loads the next ones,
     // by the same code.
     ScalesOfKBlock ahead[kReadAhead];
-    QUERN_ROLLED for (i32 first = -kReadAhead; first < work.end_k_block; first += kReadAhead) {
+    const i32 k_blocks = k_blocks_of(work);
+    QUERN_ROLLED for (i32 first = -kReadAhead; first < k_blocks; first += kReadAhead) {
       QUERN_UNROLL for (i32 i = 0; i < kReadAhead; ++i) {
         ScalesOfKBlock& k_block = ahead[i];
-        if (first >= 0 && first + i < work.end_k_block) {
+        if (first >= 0 && first + i < k_blocks) {
           mbarrier_wait(stages.empty[state.stage], state.phase ^ 1);
           f32* to = shared_scales + state.stage * kStageScales + line * kColumnScales;
           if constexpr (kColumnScales == 2) {
@@ -130,7 +132,7 @@ QUERN_DEVICE void copy_scales(const GemmParams& p, Tiles tiles, i32 number, f32*
           }
           hand_over();
         }
-        if (first + i + kReadAhead < work.end_k_block) {
+        if (first + i + kReadAhead < k_blocks) {
           k_block.row[0] = *of_row[0], of_row[0] += p.scale_a_k;
           k_block.row[1] = *of_row[1], of_row[1] += p.scale_a_k;
           k_block.column[0] = *of_column[0], of_column[0] += p.scale_b_k;

@@ -20,7 +20,7 @@ inline constexpr i32 kPasses = kTileN / kPassN;
 // With block scales and with the overlapped epilogue the next tile's first products are in flight while plain results
 // are stored (multiply_tiles_ahead). Results that need operands beside their sums are stored first, since the
 // accumulators hold the registers.
-inline constexpr bool kAhead = kPlainResults && (kBlockScale || kOverlappedEpilogue);
+inline constexpr bool kAhead = kPlainResults && (kBlockScale || kOverlappedEpilogue) && !kSplitK;
 static_assert(!kOverlappedEpilogue ||
               (kAhead && kPromoted && (kBlockScale || kTileScales) && kGrouping == kDense && kPasses == 2));
 
@@ -185,7 +185,8 @@ QUERN_DEVICE void promote_scaled_k_blocks(const Work& work, const AnyConsumer& c
   KBlockScales scales = c.scales_of(at);
   scales.settle(middle_is_second);
   i32 before = kSpare;
-  QUERN_ROLLED for (i32 k_block = 0; k_block < work.end_k_block; ++k_block) {
+  const i32 k_blocks = k_blocks_of(work);
+  QUERN_ROLLED for (i32 k_block = 0; k_block < k_blocks; ++k_block) {
     StageState next = at;
     next.next();
     KBlockScales next_scales;
