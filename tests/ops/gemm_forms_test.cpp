@@ -173,8 +173,8 @@ std::vector<Forced> split_k() {
   return all;
 }
 
-// Large tiles, divided by two blocks and by more, of every kind; several rows and columns of tiles, and what may follow
-// the sums.
+// Swapped operands, tiles divided by two blocks and by more, or whole; several rows and columns of tiles, and what may
+// follow the sums.
 std::vector<Forced> cluster_k() {
   std::vector<Forced> all;
   const auto add = [&](Variant variant, int parts, const std::string& name, const GemmCase& common,
@@ -191,11 +191,13 @@ std::vector<Forced> cluster_k() {
     all.push_back(std::move(forced));
   };
   add(Variant::cluster_k_128x128, 2, "bf16", gemm_of(Element::bf16));
-  add(Variant::cluster_k_128x256, 3, "bf16", gemm_of(Element::bf16));
+  add(Variant::cluster_k_256x128, 3, "bf16", gemm_of(Element::bf16));
+  add(Variant::cluster_k_160x128, 1, "f16", gemm_of(Element::f16));
   add(Variant::cluster_k_128x128, 4, "vectors", fp8_vectors());
-  add(Variant::cluster_k_128x256, 2, "vectors", fp8_vectors());
-  add(Variant::cluster_k_128x192, 2, "blocks", fp8_blocks());
-  add(Variant::cluster_k_128x128, 3, "bias_c", fp8_vectors(), bias_and_c);
+  add(Variant::cluster_k_256x128, 2, "vectors", fp8_vectors());
+  add(Variant::cluster_k_192x128, 3, "bias_c", fp8_vectors(), bias_and_c);
+  add(Variant::cluster_k_96x128, 2, "other_codes", fp8_vectors(),
+      [](GemmCase& c) { c.scale_a = c.scale_b = Scaling::tensor, c.b = Element::e5m2, c.out = Element::f32; });
   return all;
 }
 

@@ -14,8 +14,6 @@ namespace {
 
 // The most rows of the portable variants `tiny` and `small`.
 constexpr std::int64_t kMostTiny = 16, kMostSmall = 64;
-// The most rows of Hopper's variants for few rows.
-constexpr std::int64_t kMostOfFewRows = 1024;
 
 std::int64_t div_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
@@ -102,7 +100,7 @@ class Options {
         continue;
       }
       if (problem_.shape.grouping == Grouping::dense) {
-        for_each_split(variant, t, sizes, limits, visit);
+        for_each_split(variant, t, sizes, limits, tuning, visit);
       } else if (takes_groups(variant, sizes)) {
         visit(Choice{variant, 1, 1}, t);
         if (may_pair(problem_, variant)) visit(Choice{variant, 1, 2}, t);
@@ -212,40 +210,42 @@ class Options {
   }
 
   template <class Visit>
-  void for_each_split(Variant variant, const Tiling& t, const Sizes& sizes, const Limits& limits, Visit visit) const {
+  void for_each_split(Variant variant, const Tiling& t, const Sizes& sizes, const Limits& limits, bool tuning,
+                      Visit visit) const {
     const Family family = facts_of(variant).family;
     if (family == Family::persistent) {
       visit(Choice{variant, 1, 1}, t);
-      // Clusters of two need pairs of rows of tiles.
+      // Clusters of two need pairs of rows of tiles. They were the faster in so few cases that tuning alone looks.
       const std::int64_t rows = div_up(sizes.rows, t.tile_m);
-      if (may_pair(problem_, variant) && (rows % 2 == 0 || rows >= 16)) visit(Choice{variant, 1, 2}, t);
+      if (tuning && may_pair(problem_, variant) && (rows % 2 == 0 || rows >= 16)) visit(Choice{variant, 1, 2}, t);
       return;
     }
-    if (sizes.rows > kMostOfFewRows || !suits(variant, sizes.rows)) return;
+    const Tiles tiles = tiles_to_split(problem_, t, sizes);
+    if (!suits(variant, sizes.rows, tiles)) return;
     if (family == Family::small_m) return visit(Choice{variant, 1, 1}, t);
     const bool one_tile = family == Family::split_k || family == Family::cluster_k;
     if (one_tile && !limits.split_k) return;
-    const Tiles tiles = tiles_to_split(problem_, t, sizes);
     const Machine machine{all_sms(problem_), limits.usable, most_blocks(problem_, t)};
-    const int least_parts = one_tile ? 2 : 1, most_peers = one_tile ? 1 : kMostColumnPeers;
+    const int least_parts = family == Family::split_k ? 2 : 1, most_peers = one_tile ? 1 : kMostColumnPeers;
     for (int peers = 1; peers <= most_peers; ++peers) {
       for (int parts = least_parts; parts * peers <= machine.most_blocks; ++parts) {
         const std::optional<Split> split = split_into(parts, peers, tiles, machine);
         if (!split) continue;
         // Where a cluster has one tile more than two rounds of clusters lose what dividing tiles gains.
-        if (one_tile && 2 * split->clusters < tiles.rows * tiles.columns) continue;
+        if (one_tile && parts > 1 && 2 * split->clusters < tiles.rows * tiles.columns) continue;
         visit(Choice{variant, parts, peers}, t);
       }
     }
   }
-  // Tiles with far fewer rows than the product read b once for each row of tiles, those with far more compute rows that
-  // do not exist.
-  static bool suits(Variant variant, std::int64_t rows) {
+  // Tiles with far fewer rows than the product read b once for each row of tiles, which few columns allow; those with
+  // far more compute rows that do not exist.
+  bool suits(Variant variant, std::int64_t rows, const Tiles& tiles) const {
     const std::int64_t high = facts_of(variant).rows;
-    const bool is_small_m = is_a(Family::small_m, variant);
-    const std::int64_t most_tiles = is_small_m ? 4 : is_a(Family::swap_ab, variant) && high < 128 ? 2 : 8;
-    return rows <= most_tiles * high && (high <= 64 ? high <= 16 || is_a(Family::split_k, variant) || is_small_m || rows > high / 4
-                                                    : rows > high / 2);
+    if (is_a(Family::cluster_k, variant)) return rows > 64 && 2 * tiles.rows * high <= 3 * std::max(rows, high / 2 + 17);
+    const bool of_split_k = is_a(Family::split_k, variant), of_small_m = is_a(Family::small_m, variant);
+    const std::int64_t most_tiles = of_small_m ? 4 : !of_split_k && high < 128 ? 2 : 8;
+    if (tiles.rows > most_tiles && tiles.rows * tiles.columns > all_sms(problem_)) return false;
+    return high > 64 ? rows > high / 2 : of_split_k || of_small_m || high <= 16 || rows > high / 4;
   }
 
   const Problem& problem_;
@@ -264,9 +264,7 @@ Choice for_this_out(const Problem& problem, Choice choice) {
 }  // namespace
 
 bool may_pair(const Problem& problem, Variant variant) {
-  return is_a(Family::persistent, variant) && variant != Variant::overlapped_128x256 &&
-         (variant == Variant::persistent_128x128 || problem.shape.grouping == Grouping::dense) &&
-         problem.shape.scales != Scales::blocks && problem.call.sms >= 2;
+  return variant == Variant::persistent_128x128 && problem.shape.scales != Scales::blocks && problem.call.sms >= 2;
 }
 
 bool takes_tensor_maps(const Problem& problem) {

@@ -66,7 +66,7 @@ jit::TensorMap map_of_a(const Runtime& runtime, const Problem& problem, const Ti
   }
   const int rows = is_a(Family::small_m, shape.variant) || is_a(Family::split_k, shape.variant)
                        ? q::small_m_rows(p.m, t.tile_m)
-                       : t.tile_m / peers;
+                       : is_a(Family::cluster_k, shape.variant) ? t.tile_m / 2 : t.tile_m / peers;
   // Without rows of a nothing is copied, but the map needs an address.
   return map_of(runtime, {p.a != nullptr ? p.a : p.b, shape.a, p.k, contiguous(problem) ? p.a_rows : p.m,
                           groups_of_a(problem), p.a_row, p.a_group, rows, columns_of_span(shape.a)});
@@ -79,7 +79,7 @@ jit::TensorMap map_of_b(const Runtime& runtime, const Problem& problem, const Ti
     return map_of(runtime, {p.b, shape.b, p.n, p.k, groups_of_b(problem), p.b_k, p.b_group, t.block_k,
                             lines_of_span(shape.b, t.tile_n)});
   }
-  const int lines = is_a(Family::swap_ab, shape.variant) || is_a(Family::small_m, shape.variant) ||
+  const int lines = is_a(Family::cluster_k, shape.variant) || is_a(Family::swap_ab, shape.variant) || is_a(Family::small_m, shape.variant) ||
                             is_a(Family::split_k, shape.variant)
                         ? t.out_tile_n(shape.gate)
                         : t.tile_n / 2;

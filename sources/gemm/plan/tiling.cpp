@@ -78,26 +78,29 @@ std::optional<Tiling> tile_persistent(const Shape& shape, const jit::TargetInfo&
   // So must blocks of scales, and the boxes of an mn-major b.
   if (t.tile_n % 64 != 0 && (shape.scales == Scales::blocks || shape.transposed_b)) return {};
   // 8-bit products of wide tiles are multiplied in two halves of whole groups of 64 columns.
-  if (bytes == 1 && t.tile_n > 192 && t.tile_n % 128 != 0) return {};
+  const bool swapped = is_a(Family::cluster_k, shape.variant);
+  const int wide = swapped ? t.tile_m : t.tile_n;  // wgmma's n
+  if (bytes == 1 && wide > 192 && wide % 128 != 0) return {};
   t.block_k = kRow / bytes;
   t.warps_m = t.warps_n = 1;
   t.blocks_per_sm = 1;
   t.threads = 3 * 128;
-  const int most_stages = t.tile_n < 128 ? 8 : 6;
+  const int most_stages = wide < 128 ? 8 : 6;
   const bool operands =
       std::any_of(shape.epilogue->operands.begin(), shape.epilogue->operands.end(),
                   [](expression::OperandKind kind) { return kind != expression::OperandKind::unused; });
   const bool plain = !shape.gate && !shape.out_scale && !operands && bytes_of(shape.out) == 2;
   const bool blocks = shape.scales == Scales::blocks, overlapped = shape.variant == Variant::overlapped_128x256;
   if (overlapped && (!plain || shape.scales == Scales::none || shape.grouping != Grouping::dense)) return {};
-  const bool dense = shape.grouping == Grouping::dense, split = is_a(Family::cluster_k, shape.variant);
-  if (split && (!dense || shape.gate || shape.out_scale)) return {};
+  const bool dense = shape.grouping == Grouping::dense;
+  if (swapped && (!dense || blocks || shape.gate || shape.out_scale || shape.transposed_a || shape.transposed_b))
+    return {};
   const int boxes = overlapped ? t.tile_n / 64 : dense && !blocks ? 2 : 1;
   const int slice = shape.out_scale ? 128 : !shape.gate ? 64 : dense ? 32 : shape.scales == Scales::vectors ? 16 : 64;
-  // With split-K sums take the place of the stages.
-  const int staged = split ? 0 : kWarps * (plain ? boxes * 16 * 128 : 8 * (slice + 8) * 4 * (shape.gate ? 2 : 1));
+  // Sums of cluster_k take the place of the stages.
+  const int staged = swapped ? 0 : kWarps * (plain ? boxes * 16 * 128 : 8 * (slice + 8) * 4 * (shape.gate ? 2 : 1));
   const int column_scales =
-      shape.scales == Scales::vectors && !shape.out_scale && !split ? (overlapped ? 4 : 2) * t.tile_n * 4 : 0;
+      shape.scales == Scales::vectors && !shape.out_scale && !swapped ? (overlapped ? 4 : 2) * t.tile_n * 4 : 0;
   const int stage = (t.tile_m + t.tile_n) * kRow + (blocks ? t.tile_m * (shape.gate || t.tile_n > 128 ? 2 : 1) * 4 : 0);
   // Tiles begin at multiples of 1024 bytes, behind static shared memory.
   const std::uint32_t reserve = 1024 + (shape.grouping == Grouping::dense ? 0 : (kExpertBytes + 1023) / 1024 * 1024);

@@ -3,8 +3,8 @@
 //
 //   quern_gemm_choices [--compile] [--cache FOLDER] [--seconds N] [--without VARIANTS] FILE
 //
-// Each line of FILE is a product, "KIND M N K" with KIND bf16, tensor, row or block. Writes one line for each choice,
-// "KIND M N K VARIANT PARTS PEERS US". Each choice is checked against the product's first choice and then timed as a
+// Each line of FILE is a product, "KIND M N K" with KIND bf16, tensor, row or block. Writes that line and behind it one
+// for each choice, "  VARIANT PARTS PEERS US". Each choice is checked against the product's first choice and then timed as a
 // CUDA graph of launches on operands that come from memory. With --compile kernels are compiled into the cache and
 // nothing is run.
 // SPDX-License-Identifier: Apache-2.0
@@ -284,10 +284,11 @@ void Machine::run(const Product& p, bool compile_only, const std::string& withou
       timed.times.push_back(bench_->stop() / calls);
     }
   }
+  std::printf("%s %lld %lld %lld\n", p.kind.c_str(), static_cast<long long>(p.m), static_cast<long long>(p.n),
+              static_cast<long long>(p.k));
   for (const Timed& timed : all) {
-    std::printf("%s %lld %lld %lld %s %d %d %.3f%s\n", p.kind.c_str(), static_cast<long long>(p.m),
-                static_cast<long long>(p.n), static_cast<long long>(p.k), name_of(timed.choice.variant),
-                timed.choice.parts, timed.choice.peers, median(timed.times), timed.wrong ? " WRONG" : "");
+    std::printf("  %s %d %d %.2f%s\n", name_of(timed.choice.variant), timed.choice.parts, timed.choice.peers,
+                median(timed.times), timed.wrong ? " WRONG" : "");
   }
   std::fflush(stdout);
 }

@@ -6,9 +6,9 @@
 // half of b's tile into the shared memory of both (cluster multicast).
 // SPDX-License-Identifier: Apache-2.0
 #include "gemm/kernels/shared/dense_tiles.cuh"
+#include "gemm/kernels/sm90/cluster_k.cuh"
 #include "gemm/kernels/sm90/overlapped_epilogue.cuh"
 #include "gemm/kernels/sm90/persistent_k_loop.cuh"
-#include "gemm/kernels/sm90/persistent_split.cuh"
 
 namespace q {
 
@@ -20,7 +20,7 @@ static_assert((kConsumerRegisters * 2 + kProducerRegisters) * kGroupThreads == 1
               kConsumerRegisters % 8 == 0);
 static_assert(kConsumers == 2);
 // Whether two blocks may be a cluster (may_pair() in plan/choose.cpp).
-inline constexpr bool kMayPair = !kSplitK && !kBlockScale && !kOverlappedEpilogue && (kTileN == 128 || kGrouping == kDense);
+inline constexpr bool kMayPair = kTileN == 128 && !kBlockScale && !kClusterK;
 
 // A consumer's shared memory beside the stages.
 struct Staging {
@@ -174,7 +174,7 @@ QUERN_DEVICE void run_roles(const GemmParams& p, const TensorMap& map_a, const T
   // The shuffle tells the compiler that the value is equal in all threads of a warp, so that it uses uniform registers.
   const i32 group = shuffle(thread_index() / kGroupThreads, 0);
   u8* staged = shared + kStages * (kABytes + kBBytes);
-  auto* scales = reinterpret_cast<f32*>(staged + (kSplitK ? 0 : kConsumers * 4 * kStagedBytes));
+  auto* scales = reinterpret_cast<f32*>(staged + (kClusterK ? 0 : kConsumers * 4 * kStagedBytes));
   if (laid_first(group == kConsumers)) {
     registers_shrink<kProducerRegisters>();
     const i32 number = shuffle(warp() % 4, 0) - 1;
@@ -213,8 +213,8 @@ QUERN_DEVICE void run_roles(const GemmParams& p, const TensorMap& map_a, const T
     const Staging staging{staged + warp() * kStagedBytes, scales + group * kTileN};
     wait_for_previous_grid();
     meet_named(kBegun, kBegunThreads);
-    if constexpr (kSplitK) {
-      multiply_split_tile(p, tiles, consumer, shared);
+    if constexpr (kClusterK) {
+      multiply_cluster_tile(p, tiles, consumer, shared, barriers.spare);
     } else if constexpr (kAhead) {
       multiply_tiles_ahead(p, map_out, tiles, consumer, staging);
     } else {
@@ -246,7 +246,7 @@ QUERN_KERNEL(quern_gemm_persistent, THREADS, 1, QUERN_PARAM q::GemmParams p, QUE
         mbarrier_init(barriers[0].stages.full[i], 1 + kScaleWarps);
         mbarrier_init(barriers[0].stages.empty[i], releases);
       }
-      mbarrier_init(barriers[0].spare, releases);
+      mbarrier_init(barriers[0].spare, kClusterK ? 1 : releases);
       fence_mbarrier_init();
     }
     sync_warp();
@@ -268,10 +268,9 @@ QUERN_KERNEL(quern_gemm_persistent, THREADS, 1, QUERN_PARAM q::GemmParams p, QUE
     list_experts(p, experts[0], kTileM * count);
     run_roles(p, map_a, map_b, map_out, ExpertTiles(p, experts[0], cluster, clusters, count, peers.rank), peers, shared,
               barriers[0], sums, products);
-  } else if constexpr (kSplitK) {
-    run_roles(p, map_a, map_b, map_out, SplitTiles(p), peers, shared, barriers[0], sums, products);
-    if (w >= kCopyWarp) sync_cluster_shared();  // the consumers' barrier when sums are written
-    sync_cluster_shared();                      // no block returns while others read its sums
+  } else if constexpr (kClusterK) {
+    run_roles(p, map_a, map_b, map_out, ClusterKTiles(p), peers, shared, barriers[0], sums, products);
+    if (w >= kCopyWarp && block_count(0) > 1) sync_cluster_shared();  // with the consumers, before sums are sent
   } else {
     run_roles(p, map_a, map_b, map_out, DenseTiles(p, cluster, clusters, count, peers.rank), peers, shared, barriers[0],
               sums, products);

@@ -5,6 +5,7 @@
 #include "common/sm90/warpgroup.cuh"
 #include "gemm/kernels/shared/grouped_tiles.cuh"
 #include "gemm/kernels/shared/pipeline.cuh"
+#include "gemm/kernels/shared/source.cuh"
 #include "gemm/kernels/shared/tma_tiles.cuh"
 
 namespace q {

@@ -20,7 +20,7 @@ inline constexpr i32 kPasses = kTileN / kPassN;
 // With block scales and with the overlapped epilogue the next tile's first products are in flight while plain results
 // are stored (multiply_tiles_ahead). Results that need operands beside their sums are stored first, since the
 // accumulators hold the registers.
-inline constexpr bool kAhead = kPlainResults && (kBlockScale || kOverlappedEpilogue) && !kSplitK;
+inline constexpr bool kAhead = kPlainResults && (kBlockScale || kOverlappedEpilogue) && !kClusterK;
 static_assert(!kOverlappedEpilogue ||
               (kAhead && kPromoted && (kBlockScale || kTileScales) && kGrouping == kDense && kPasses == 2));
 
