@@ -179,7 +179,8 @@ std::vector<Forced> cluster_k() {
   std::vector<Forced> all;
   const auto add = [&](Variant variant, int parts, const std::string& name, const GemmCase& common,
                        const Change& change = {}) {
-    Forced forced{{variant, parts, 1}, {}, name_of(variant) + ("_by_" + std::to_string(parts) + '_' + name)};
+    // Peers are the hundreds of `parts`.
+    Forced forced{{variant, parts % 100, 1 + parts / 100}, {}, name_of(variant) + ("_by_" + std::to_string(parts) + '_' + name)};
     const auto one = [&](int m, int n, int k) {
       GemmCase c = of_shape(common, m, n, k);
       if (change) change(c);
@@ -195,6 +196,8 @@ std::vector<Forced> cluster_k() {
   add(Variant::cluster_k_160x128, 1, "f16", gemm_of(Element::f16));
   add(Variant::cluster_k_128x128, 4, "vectors", fp8_vectors());
   add(Variant::cluster_k_256x128, 2, "vectors", fp8_vectors());
+  add(Variant::cluster_k_160x128, 102, "vectors", fp8_vectors());
+  add(Variant::cluster_k_96x128, 101, "bf16", gemm_of(Element::bf16));
   add(Variant::cluster_k_192x128, 3, "bias_c", fp8_vectors(), bias_and_c);
   add(Variant::cluster_k_96x128, 2, "other_codes", fp8_vectors(),
       [](GemmCase& c) { c.scale_a = c.scale_b = Scaling::tensor, c.b = Element::e5m2, c.out = Element::f32; });

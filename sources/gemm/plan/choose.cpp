@@ -226,13 +226,13 @@ class Options {
     const bool one_tile = family == Family::split_k || family == Family::cluster_k;
     if (one_tile && !limits.split_k) return;
     const Machine machine{all_sms(problem_), limits.usable, most_blocks(problem_, t)};
-    const int least_parts = family == Family::split_k ? 2 : 1, most_peers = one_tile ? 1 : kMostColumnPeers;
+    const int least_parts = family == Family::split_k ? 2 : 1, most_peers = family == Family::split_k ? 1 : kMostColumnPeers;
     for (int peers = 1; peers <= most_peers; ++peers) {
       for (int parts = least_parts; parts * peers <= machine.most_blocks; ++parts) {
         const std::optional<Split> split = split_into(parts, peers, tiles, machine);
         if (!split) continue;
         // Where a cluster has one tile more than two rounds of clusters lose what dividing tiles gains.
-        if (one_tile && parts > 1 && 2 * split->clusters < tiles.rows * tiles.columns) continue;
+        if (one_tile && parts > 1 && 2 * split->clusters * peers < tiles.rows * tiles.columns) continue;
         visit(Choice{variant, parts, peers}, t);
       }
     }

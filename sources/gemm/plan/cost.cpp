@@ -88,7 +88,7 @@ Work work_of(const Problem& problem, const Tiling& t, const Choice& choice, cons
   const bool copies_rows = family == Family::small_m || family == Family::split_k;
   const double rows = copies_rows ? static_cast<double>(std::min<std::int64_t>(sizes.rows, t.tile_m)) : t.tile_m;
   w.rows = t.tile_m, w.columns = t.tile_n;
-  const double of_a = family == Family::swap_ab ? rows / choice.peers : rows;
+  const double of_a = family == Family::swap_ab || family == Family::cluster_k ? rows / choice.peers : rows;
   const double of_b = family == Family::persistent ? static_cast<double>(t.tile_n) / choice.peers : t.tile_n;
   w.copied = (of_a + of_b) * kKBlockBytes;
   w.read = (m * k + static_cast<double>(p.b_group == 0 && p.groups > 1 ? 1 : sizes.groups) * n * k) * bytes +

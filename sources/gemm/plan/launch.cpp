@@ -84,8 +84,9 @@ Plan plan(const Problem& problem, const Choice& choice, const Sizes& sizes) {
     return plan;
   }
   if (is_a(Family::cluster_k, variant)) {
-    plan.split = {choice.parts, 1, tiles};
-    plan.grid = tiles;
+    const Tiles of = tiles_to_split(problem, *t, sizes);
+    plan.split = {choice.parts, choice.peers, of.rows * div_up(of.columns, choice.peers)};
+    plan.grid = plan.split.clusters;
     return plan;
   }
   if (is_a(Family::split_k, variant)) {
@@ -199,7 +200,8 @@ void launch_as(const Runtime& runtime, Problem& problem, const Choice& choice, v
                          is_a(Family::split_k, problem.shape.variant) || cluster_k;
   p.peers = clustered ? how.split.peers : how.peers;
   if (clustered) {
-    if (!cluster_k) p.tiles_n = static_cast<std::int32_t>(div_up(p.tiles_n, how.split.peers));
+    std::int32_t& columns = cluster_k ? p.tiles_m : p.tiles_n;
+    columns = static_cast<std::int32_t>(div_up(columns, how.split.peers));
     launch.grid[0] = launch.cluster[0] = static_cast<std::uint32_t>(how.split.parts * how.split.peers);
     launch.grid[1] = static_cast<std::uint32_t>(how.grid);
   }
@@ -216,7 +218,7 @@ void launch_as(const Runtime& runtime, Problem& problem, const Choice& choice, v
       (clustered && !cluster_k);
   if (!is_a(Family::persistent, problem.shape.variant) && !cluster_k && !two_maps)
     return ops::launch(runtime, *kernel, launch, kWhat, p);
-  jit::TensorMap a = map_of_a(runtime, problem, t, how.split.peers), b = map_of_b(runtime, problem, t);
+  jit::TensorMap a = map_of_a(runtime, problem, t, cluster_k ? 1 : how.split.peers), b = map_of_b(runtime, problem, t);
   if (two_maps) return ops::launch(runtime, *kernel, launch, kWhat, p, a, b);
   if (cluster_k) {
     p.out_mapped = 0;

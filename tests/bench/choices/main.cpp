@@ -27,6 +27,7 @@
 #include "jit/error.h"
 #include "jit/tensor_maps.h"
 #include "sources/gemm/plan/choose.h"
+#include "sources/gemm/plan/cost.h"
 #include "sources/gemm/plan/tunings.h"
 #include "sources/workspace.h"
 #include "tests/bench/device/cuda.h"
@@ -236,6 +237,18 @@ void Machine::run(const Product& p, bool compile_only, const std::string& withou
     }
   }
   if (compile_only) return;
+  // What is expected to take much longer than the best is left out.
+  constexpr double kWorthTiming = 1.8;
+  std::vector<double> expected_us;
+  for (const Choice& choice : choices) {
+    const ops::gemm::Sizes alike{ops::gemm::row_class(p.m), 1};
+    expected_us.push_back(cost_of(problems[0], *tiling_of(problems[0], choice.variant), choice, alike,
+                                  ops::gemm::all_sms(problems[0])));
+  }
+  const double most = kWorthTiming * *std::min_element(expected_us.begin(), expected_us.end());
+  for (std::size_t i = choices.size(); i-- > 0;) {
+    if (expected_us[i] > most) choices.erase(choices.begin() + static_cast<std::ptrdiff_t>(i));
+  }
   fill(element == 1);
   struct Timed {
     Choice choice;

@@ -17,21 +17,36 @@ namespace q {
 static_assert(!kClusterK || (kGrouping == kDense && !kGate && !kOutScale && !kOverlappedEpilogue && !kBlockScale &&
                              !kTransposedA && !kTransposedB));
 
-// A block's part of the k blocks of its cluster's tile, in the form that the roles iterate over. The first dimension of
-// the grid is one cluster, the second counts tiles.
+// The position of a block in its cluster, which is the first dimension of the grid: rank = part * peers + peer. Blocks
+// with the same `part` (the peers) have the same rows of a and neighbouring rows of b and share copies of a by cluster
+// multicast; blocks with the same `peer` share a tile by split-K.
+struct ClusterKBlock {
+  i32 part, parts, peer, peers;
+
+  QUERN_DEVICE explicit ClusterKBlock(const GemmParams& p) : peers(p.peers) {
+    const i32 rank = block_index(0), shift = peers == 2 ? 1 : 0;
+    part = rank >> shift, parts = block_count(0) >> shift, peer = rank & (peers - 1);
+  }
+  QUERN_DEVICE u32 rank_of(i32 of_part) const { return static_cast<u32>(of_part * peers + peer); }
+};
+
+// A block's part of the k blocks of its tile, in the form that the roles iterate over. The second dimension of the grid
+// counts clusters.
 class ClusterKTiles {
  public:
-  QUERN_DEVICE explicit ClusterKTiles(const GemmParams& p) : tiles_(p, block_index(1), block_count(1)) {}
+  QUERN_DEVICE ClusterKTiles(const GemmParams& p, const ClusterKBlock& block)
+      : tiles_(p, block_index(1), block_count(1), block.peers, block.peer), part_(block.part), parts_(block.parts) {}
   QUERN_DEVICE bool next(Work& work) {
     if (!tiles_.next(work)) return false;
-    const i32 k_blocks = work.end_k_block, part = block_index(0), parts = block_count(0);
-    work.first_k_block = k_blocks * part / parts;
-    work.end_k_block = k_blocks * (part + 1) / parts;
+    const i32 k_blocks = work.end_k_block;
+    work.first_k_block = k_blocks * part_ / parts_;
+    work.end_k_block = k_blocks * (part_ + 1) / parts_;
     return true;
   }
 
  private:
   DenseTiles tiles_;
+  i32 part_, parts_;
 };
 
 // Sums are exchanged in groups: 8 rows of a and a consumer's 64 rows of b, of which each thread has four sums.
@@ -44,11 +59,13 @@ static_assert(!kClusterK ||
 
 // This block among those that share the tile, and the groups that it finishes of those that exist.
 struct ClusterKPart {
+  ClusterKBlock block;
   i32 number, parts, groups, first, end;
 
-  QUERN_DEVICE explicit ClusterKPart(i32 rows)
-      : number(block_index(0)),
-        parts(block_count(0)),
+  QUERN_DEVICE ClusterKPart(const GemmParams& p, i32 rows)
+      : block(p),
+        number(block.part),
+        parts(block.parts),
         groups(div_up(rows, kGroupRows)),
         first(groups * number / parts),
         end(groups * (number + 1) / parts) {}
@@ -90,7 +107,7 @@ QUERN_DEVICE void send_groups(const Sums& sums, const ClusterKPart& part, GroupO
       if (owner.block == part.number) {
         store16(to, v);
       } else {
-        const auto rank = static_cast<u32>(owner.block);
+        const u32 rank = part.block.rank_of(owner.block);
         store_async(cluster_address(to, rank), v, cluster_address(&received, rank));
       }
     }
@@ -170,7 +187,7 @@ QUERN_DEVICE void multiply_cluster_tile(const GemmParams& p, Tiles tiles, const 
   }
   if (kOrdered && c.number == 0) c.take_turn();  // the other warpgroup handed over last
   const i32 left = p.m - work.column;
-  const ClusterKPart part(left < kTileN ? left : kTileN);
+  const ClusterKPart part(p, left < kTileN ? left : kTileN);
   const ColumnScales scales(p, work.row + c.number * 64 + warp() % 4 * 16 + lane() % 2 * 8);
   if (part.parts > 1) {
     if (thread_index() == 0) {

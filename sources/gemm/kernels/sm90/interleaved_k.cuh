@@ -91,6 +91,7 @@ struct Copies {
   SharedArray<u8> tiles;
   SharedArray<Mbarrier> stages;  // the full barriers, then the empty ones
   u32 bytes;                     // that the copies of a k block bring
+  CacheHint hint_of_b;
 
   QUERN_DEVICE Copies(const GemmParams& params, const TensorMap& a, const TensorMap& b, const u8* shared,
                       const Stages& of)
@@ -99,16 +100,17 @@ struct Copies {
         map_b(b),
         tiles(shared),
         stages(reinterpret_cast<const Mbarrier*>(&of)),
-        bytes(static_cast<u32>(kBBytes + small_m_rows(params.m, kTileM) * 128)) {}
+        bytes(static_cast<u32>(kBBytes + small_m_rows(params.m, kTileM) * 128)),
+        hint_of_b(params.tiles_m > 1 ? CacheHint::normal : CacheHint::evict_first) {}
   QUERN_DEVICE void await_empty(i32 stage, u32 phase) const { mbarrier_wait(stages, kStages + stage, phase); }
-  // Copies b of a k block and expects the bytes of its a and b. Rows of b are read once, or by neighbouring blocks at
-  // the same time, so L2 need not keep them.
+  // Copies b of a k block and expects the bytes of its a and b. With one row of tiles b is read once, and L2 need not
+  // keep it; with several L2 must keep it until the other tiles of its columns have read it, a little later.
   QUERN_DEVICE void b(const Work& work, i32 k_block, i32 stage) const {
     mbarrier_arrive_expect(stages, stage, bytes);
-    tma_load(tiles, stage * kBBytes, map_b, stages, stage, CacheHint::evict_first, k_block * kBlockK, work.column,
+    tma_load(tiles, stage * kBBytes, map_b, stages, stage, hint_of_b, k_block * kBlockK, work.column,
              group_of_b(p, work));
     if constexpr (kGate) {
-      tma_load(tiles, stage * kBBytes + kBBytes / 2, map_b, stages, stage, CacheHint::evict_first, k_block * kBlockK,
+      tma_load(tiles, stage * kBBytes + kBBytes / 2, map_b, stages, stage, hint_of_b, k_block * kBlockK,
                p.n / 2 + work.column, group_of_b(p, work));
     }
   }

@@ -20,7 +20,7 @@ static_assert((kConsumerRegisters * 2 + kProducerRegisters) * kGroupThreads == 1
               kConsumerRegisters % 8 == 0);
 static_assert(kConsumers == 2);
 // Whether two blocks may be a cluster (may_pair() in plan/choose.cpp).
-inline constexpr bool kMayPair = kTileN == 128 && !kBlockScale && !kClusterK;
+inline constexpr bool kMayPair = (kTileN == 128 && !kBlockScale) || kClusterK;
 
 // A consumer's shared memory beside the stages.
 struct Staging {
@@ -236,7 +236,8 @@ QUERN_KERNEL(quern_gemm_persistent, THREADS, 1, QUERN_PARAM q::GemmParams p, QUE
   const i32 w = shuffle(warp(), 0);
   // Even where blocks are never a cluster the count comes from the parameters: with the branch on it in
   // Consumer::release the compiler keeps descriptors in uniform registers.
-  const Peers peers{p.peers, kMayPair && p.peers > 1 ? static_cast<i32>(cluster_rank()) : 0};
+  const i32 rank = kMayPair && p.peers > 1 ? static_cast<i32>(cluster_rank()) : 0;
+  const Peers peers{p.peers, kClusterK ? rank & 1 : rank, kClusterK ? rank & ~1 : 0};
   const i32 count = kMayPair ? peers.count : 1, shift = count == 2 ? 1 : 0, cluster = block_index(0) >> shift,
             clusters = block_count(0) >> shift;
   const u32 releases = kConsumers * 4 * count;
@@ -269,8 +270,8 @@ QUERN_KERNEL(quern_gemm_persistent, THREADS, 1, QUERN_PARAM q::GemmParams p, QUE
     run_roles(p, map_a, map_b, map_out, ExpertTiles(p, experts[0], cluster, clusters, count, peers.rank), peers, shared,
               barriers[0], sums, products);
   } else if constexpr (kClusterK) {
-    run_roles(p, map_a, map_b, map_out, ClusterKTiles(p), peers, shared, barriers[0], sums, products);
-    if (w >= kCopyWarp && block_count(0) > 1) sync_cluster_shared();  // with the consumers, before sums are sent
+    run_roles(p, map_a, map_b, map_out, ClusterKTiles(p, ClusterKBlock(p)), peers, shared, barriers[0], sums, products);
+    if (w >= kCopyWarp && ClusterKBlock(p).parts > 1) sync_cluster_shared();  // with the consumers, before sums are sent
   } else {
     run_roles(p, map_a, map_b, map_out, DenseTiles(p, cluster, clusters, count, peers.rank), peers, shared, barriers[0],
               sums, products);

@@ -23,9 +23,9 @@ inline constexpr i32 kCopyWarp = 4 * kConsumers, kBeginWarp = kCopyWarp + 3;
 inline constexpr i32 kMade = 1, kBegun = 2, kMadeThreads = 2 * kWarp, kBegunThreads = kThreads - kWarp;
 inline constexpr i32 kScaleBarrier = 3, kOrderBarrier = kScaleBarrier + kConsumers;
 
-// The blocks of the cluster, and this block's rank among them.
+// The blocks that share copies of b, this block's number among them, and the rank in the cluster of the first.
 struct Peers {
-  i32 count, rank;
+  i32 count, rank, first;
 };
 
 // How many boxes a tile is copied in, and the lines of each. b's come in two halves: those of a gate, or those that
@@ -57,7 +57,7 @@ QUERN_DEVICE void copy_tiles(const GemmParams& p, const TensorMap& map_a, const 
         if (peers.count == 1) {
           TmaTileB::load(to, map_b, full, CacheHint::normal, k, column, of_b);
         } else if (peers.rank == half) {
-          TmaTileB::load_multicast(to, map_b, full, 3u, CacheHint::normal, k, column, of_b);
+          TmaTileB::load_multicast(to, map_b, full, 3u << (kClusterK ? peers.first : 0), CacheHint::normal, k, column, of_b);
         }
       }
       state.next();

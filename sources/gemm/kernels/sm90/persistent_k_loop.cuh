@@ -111,7 +111,7 @@ struct Consumer {
     if (kAhead || peers.count == 1) {
       if (lane() == 0) mbarrier_arrive(barriers, barrier);
     } else if (lane() < peers.count) {
-      mbarrier_arrive_remote_relaxed(barriers, barrier, lane());
+      mbarrier_arrive_remote_relaxed(barriers, barrier, (kClusterK ? peers.first : 0) + lane());
     }
   }
   QUERN_DEVICE void release(const StageState& of) const { release(kEmpty + of.stage); }
