@@ -69,7 +69,8 @@ double microseconds(const Costs& c, const Work& w) {
   const double k_block = both(c.k_block + c.products * area / (128 * 128), w.copied / c.copies);
   const double multiplied = w.rounds * w.k_blocks * k_block;
   const double exchanged = w.parts > 1 ? c.share + c.part * (w.parts - 2) + c.sums * w.sums / 1024 : 0.0;
-  return c.launch + both(multiplied, w.read / (c.memory * w.sms)) +
+  const double read = both(w.read / (c.memory * w.sms), w.from_l2 / (c.l2 * w.sms));
+  return c.launch + both(multiplied, read) +
          w.rounds * (c.round + c.results * area / 1024 + exchanged);
 }
 
@@ -99,6 +100,7 @@ Work work_of(const Problem& problem, const Tiling& t, const Choice& choice, cons
   const std::int64_t room = blocks > 1 ? most_clusters(static_cast<int>(blocks), sms) * choice.peers
                                        : std::int64_t{sms} * (family == Family::swap_ab ? 1 : t.blocks_per_sm);
   w.rounds = static_cast<double>(div_up(tiles, std::max<std::int64_t>(room, 1)));
+  w.from_l2 = static_cast<double>(tiles * k_blocks) * w.copied;
   w.sums = static_cast<double>(choice.parts - 1) / choice.parts * rows * t.tile_n;
   return w;
 }

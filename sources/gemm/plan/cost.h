@@ -26,6 +26,7 @@ struct Costs {
   double share;     // of an exchange of partial sums
   double sums;      // of 1024 partial sums that a block receives
   double part;      // of each further block that takes part in an exchange
+  double l2;        // bytes in a microsecond that each multiprocessor's share of the L2 gives
 };
 inline constexpr std::size_t kCostNumbers = sizeof(Costs) / sizeof(double);
 
@@ -39,6 +40,7 @@ struct Work {
   double k_blocks;      // of each
   double rows, columns; // of a tile, that are multiplied
   double copied;        // bytes of a k block that a multiprocessor copies
+  double from_l2;       // bytes that all multiprocessors copy
   double read;          // bytes of the operands, read once, and of the results
   double parts;         // blocks that divide a tile
   double sums;          // partial sums that a block receives at the end of a tile

@@ -29,8 +29,9 @@ struct Peers {
 };
 
 // How many boxes a tile is copied in, and the lines of each. b's come in two halves: those of a gate, or those that
-// each block of a cluster copies.
+// each block of a cluster copies. Rows of a (the second operand of cluster_k) come in lower boxes where there are few.
 inline constexpr i32 kBoxesA = kTransposedA ? TmaTileA::kSpans : 1, kBoxLinesA = kTileM / kBoxesA;
+inline constexpr bool kLowBoxesA = !kTransposedA && !kClusterK && kGrouping == kDense;
 inline constexpr i32 kBoxesB = kTransposedB ? TmaTileB::kSpans : 2, kBoxLinesB = kTileN / kBoxesB;
 
 // Copies all tiles, `work` first if there is one (`more`). Called by one thread.
@@ -38,26 +39,48 @@ template <class Tiles>
 QUERN_DEVICE void copy_tiles(const GemmParams& p, const TensorMap& map_a, const TensorMap& map_b, Tiles& tiles,
                              Work& work, bool more, Peers peers, u8* shared, Stages& stages) {
   StageState state;
+  const i32 box_lines = kClusterK ? cluster_k_box_rows(p.m, kTileN) : kLowBoxesA ? box_rows(p.m, kTileM) : kBoxLinesA;
   QUERN_ROLLED for (; more; more = tiles.next(work)) {
+    // Lines of a that are copied.
+    const i32 lines = kClusterK     ? cluster_k_rows(p.m - work.column, box_lines, kTileN)
+                      : kLowBoxesA ? copied_rows(work.rows - work.row, box_lines, kTileM)
+                                   : kTileM;
     const i32 row = static_cast<i32>(kGrouping == kContiguous ? work.first_row : 0) + work.row;
     const i32 of_a = group_of_a(p, work), of_b = group_of_b(p, work);
     QUERN_ROLLED for (i32 k_block = first_k_block_of(work); k_block < work.end_k_block; ++k_block) {
       mbarrier_wait(stages.empty[state.stage], state.phase ^ 1);
       Mbarrier& full = stages.full[state.stage];
-      mbarrier_arrive_expect(full, kABytes + kBBytes);
+      mbarrier_arrive_expect(full, static_cast<u32>(kClusterK ? kABytes + lines * 128 : lines * 128 + kBBytes));
       u8* to = shared + state.stage * (kABytes + kBBytes);
       const i32 k = k_block * kBlockK;
-      QUERN_UNROLL for (i32 box = 0; box < kBoxesA; ++box) {
-        TmaTileA::load(to + box * (kBoxLinesA * 128), map_a, full, CacheHint::normal, k, row + box * kBoxLinesA, of_a);
+      if constexpr (kLowBoxesA) {
+        QUERN_ROLLED for (i32 line = 0; line < lines; line += box_lines)
+            TmaTileA::load(to + line * 128, map_a, full, CacheHint::normal, k, row + line, of_a);
+      } else {
+        QUERN_UNROLL for (i32 box = 0; box < kBoxesA; ++box) {
+          TmaTileA::load(to + box * (kBoxLinesA * 128), map_a, full, CacheHint::normal, k, row + box * kBoxLinesA, of_a);
+        }
       }
       to += kABytes;
-      QUERN_UNROLL for (i32 box = 0; box < kBoxesB; ++box, to += kBoxLinesB * 128) {
-        const i32 half = box * 2 / kBoxesB,
-                  column = work.column + box * kBoxLinesB + (kGate && half == 1 ? p.n / 2 - kOutTileN : 0);
-        if (peers.count == 1) {
-          TmaTileB::load(to, map_b, full, CacheHint::normal, k, column, of_b);
-        } else if (peers.rank == half) {
-          TmaTileB::load_multicast(to, map_b, full, 3u << (kClusterK ? peers.first : 0), CacheHint::normal, k, column, of_b);
+      if constexpr (kClusterK) {
+        // Peers copy every other box, for both of them.
+        QUERN_ROLLED for (i32 line = 0, turn = 0; line < lines; line += box_lines, turn ^= 1) {
+          if (peers.count == 1) {
+            TmaTileB::load(to + line * 128, map_b, full, CacheHint::normal, k, work.column + line, of_b);
+          } else if (peers.rank == turn) {
+            TmaTileB::load_multicast(to + line * 128, map_b, full, 3u << peers.first, CacheHint::normal, k,
+                                     work.column + line, of_b);
+          }
+        }
+      } else {
+        QUERN_UNROLL for (i32 box = 0; box < kBoxesB; ++box, to += kBoxLinesB * 128) {
+          const i32 half = box * 2 / kBoxesB,
+                    column = work.column + box * kBoxLinesB + (kGate && half == 1 ? p.n / 2 - kOutTileN : 0);
+          if (peers.count == 1) {
+            TmaTileB::load(to, map_b, full, CacheHint::normal, k, column, of_b);
+          } else if (peers.rank == half) {
+            TmaTileB::load_multicast(to, map_b, full, 3u, CacheHint::normal, k, column, of_b);
+          }
         }
       }
       state.next();
