@@ -1,4 +1,4 @@
-// How many blocks of threads divide a tile of few rows (split-K) or share copies (cluster multicast).
+// How many blocks of threads divide a tile of a dense product (split-K) or share copies (cluster multicast).
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -7,10 +7,8 @@
 
 namespace quern::ops::gemm {
 
-// A product of few rows, bound by reading.
-struct FewRows {
-  std::int64_t row_tiles, column_tiles, k_blocks;
-  double rows_to_columns;  // a's bytes of a k block divided by b's
+struct Tiles {
+  std::int64_t rows, columns, k_blocks;  // rows and columns of tiles, and the k blocks of each
 };
 struct Machine {
   int sms, usable;  // multiprocessors, and those that the call may use
@@ -20,14 +18,12 @@ struct Split {
   int parts = 1;  // split-K: blocks of a cluster that divide a tile's k blocks
   int peers = 1;  // cluster multicast: blocks with neighbouring tiles, for which rows are copied once
   std::int64_t clusters = 0;
-  double microseconds = 0.0;  // the expected time
 };
-// The split that the model finds best.
-Split split(const FewRows& product, const Machine& machine);
-
 // Peers in a cluster, at most.
 inline constexpr int kMostColumnPeers = 2;
+// How many clusters of so many blocks fit the device at once, as far as the call may use it.
+std::int64_t most_clusters_of(int blocks, const Machine& machine);
 // This split, or none where its cluster is too large or some of its blocks would have no work.
-std::optional<Split> split_into(int parts, int peers, const FewRows& product, const Machine& machine);
+std::optional<Split> split_into(int parts, int peers, const Tiles& tiles, const Machine& machine);
 
 }  // namespace quern::ops::gemm
