@@ -140,6 +140,7 @@ void list(const quern_model& model, const jit::TargetInfo& target, std::vector<j
         one.kind = kind;
         one.indexed = lists;
         one.variant = variant_of(one, heads, page_size, target);
+        one.paired = is_paired(one, heads);
         if (one.variant == Variant::rows64) one.page_rows = page_rows_of(page_size);
         add(one);
         add(combine_of(one, tile(one, target)));
@@ -219,6 +220,7 @@ void run(const Runtime& runtime, const quern_mla_decode_args& args) {
   jit::Launch launch;
   launch.grid[0] = static_cast<std::uint32_t>(how.parts * how.side_by_side);
   launch.block[0] = static_cast<std::uint32_t>(t.threads);
+  if (problem.shape.paired) launch.cluster[0] = static_cast<std::uint32_t>(how.side_by_side);
   launch.shared_bytes = t.shared_bytes;
   launch.programmatic = (args.flags & QUERN_CALL_PROGRAMMATIC) != 0;
   launch.stream = args.stream;
@@ -228,8 +230,9 @@ void run(const Runtime& runtime, const quern_mla_decode_args& args) {
     if (empty) p.pool_pages = 0;
     jit::TensorMap latent = {}, rope = {};
     if (!empty) {
-      latent = map_of(runtime, problem, p.latent, problem.shape.d_latent, problem.shape.page_rows == 64 ? 2 : 1,
-                      p.latent_page_bytes, p.latent_token_bytes);
+      const int tiles = q::tiles_at_once(problem.shape.page_rows, problem.shape.paired);
+      latent =
+          map_of(runtime, problem, p.latent, problem.shape.d_latent, tiles, p.latent_page_bytes, p.latent_token_bytes);
       rope = map_of(runtime, problem, p.rope, problem.shape.d_rope, 1, p.rope_page_bytes, p.rope_token_bytes);
     }
     ops::launch(runtime, *main, launch, "launching mla_decode", p, latent, rope);
@@ -239,6 +242,7 @@ void run(const Runtime& runtime, const quern_mla_decode_args& args) {
   if (join == nullptr) return;
   const Tiling tiling = tile(combine, device.limits);
   launch.grid[0] = static_cast<std::uint32_t>(std::max(problem.call.sms, 1) * tiling.blocks_per_sm);
+  launch.cluster[0] = 1;
   launch.block[0] = static_cast<std::uint32_t>(tiling.threads);
   launch.shared_bytes = 0;
   // It waits for the pieces on the device: its launch overlaps with their computation.

@@ -35,6 +35,9 @@ constexpr bool combines(const Shape& shape) { return shape.variant == Variant::c
 constexpr bool multiplies(const Shape& shape) { return shape.variant != Variant::combine; }
 constexpr bool is_rows64(const Shape& shape) { return shape.variant == Variant::rows64; }
 constexpr bool may_be_listed(const Shape& shape) { return shape.variant != Variant::rows64; }
+constexpr bool may_be_paired(const Shape& shape) {
+  return is_rows64(shape) || (shape.variant == Variant::gather64 && shape.kind != q::CacheKind::plain);
+}
 constexpr bool is_portable(const Shape& shape) {
   return shape.variant == Variant::rows16 || shape.variant == Variant::rows32;
 }
@@ -52,6 +55,7 @@ constexpr auto kConstants =
                     number<&Shape::d_latent>("d_latent", "D_LATENT", {16, kMaxLatent, 16}).optional(),
                     number<&Shape::d_rope>("d_rope", nullptr, {0, kMaxRope, 16}).optional().when(multiplies),
                     flag<&Shape::cap>("cap", nullptr).optional().when(multiplies),
+                    flag<&Shape::paired>("paired", nullptr).optional().when(may_be_paired),
                     choice<&Shape::page_rows>("page_rows", "PAGE_ROWS", kPageRows).optional().when(is_rows64),
                     number<&Shape::copy_bytes>("alignment", "COPY_BYTES", {4, 16, 12}).optional().when(is_portable),
                     choice<&Shape::rows>("rows", nullptr, kRows).optional().when(combines),
@@ -110,6 +114,9 @@ Variant variant_of(const Shape& shape, std::int64_t heads, std::int64_t page_siz
   }
   return heads <= 16 ? Variant::rows16 : Variant::rows32;
 }
+
+// What cp.async copies goes to the block's own shared memory alone.
+bool is_paired(const Shape& shape, std::int64_t heads) { return may_be_paired(shape) && heads > 64; }
 
 bool joins_pairs(const Shape& shape) { return is_rows64(shape); }
 
@@ -200,6 +207,7 @@ jit::Unit to_unit(const Shape& shape, jit::Target target) {
   define("D_ROPE", combine ? 0 : shape.d_rope);
   define("INDEXED", static_cast<int>(shape.indexed));
   define("CAP", static_cast<int>(!combine && shape.cap));
+  define("PAIRED", static_cast<int>(shape.paired));
   define("ROWS", t.rows);
   define("BLOCK_KV", t.block);
   define("THREADS", t.threads);

@@ -37,6 +37,7 @@ struct Shape {
   Indexed indexed = Indexed::no;
   bool cap = false;
   int copy_bytes = 16;  // 16, or 4 where rows are not aligned to 16
+  bool paired = false;  // rows64, gather64: two blocks of threads with tiles of one sequence are a cluster
   int page_rows = 64;   // rows64: tokens of a page that one copy takes: 8, 16, 32, 64
   int rows = 64;        // combine: of the tiles of the kernel before ...
   int block = 128;      // ... and its keys at once, in which a batch-invariant call's pieces are counted
@@ -45,6 +46,8 @@ inline constexpr int kMaxLatent = 512, kMaxRope = 128;
 
 // The kernel that a call takes on a target.
 Variant variant_of(const Shape& shape, std::int64_t heads, std::int64_t page_size, const jit::TargetInfo& target);
+// Whether its tiles side by side are clusters that share what they copy: where every query has more than one.
+bool is_paired(const Shape& shape, std::int64_t heads);
 // The greatest power of two, up to 64, that divides a page size.
 int page_rows_of(std::int64_t page_size);
 

@@ -269,6 +269,7 @@ Problem read_problem(const Runtime& runtime, const quern_mla_decode_args& args, 
   }
   p.invariant = (args.flags & QUERN_CALL_BATCH_INVARIANT) != 0;
   shape.variant = variant_of(shape, p.heads, p.page_size, problem.call.device->limits);
+  shape.paired = is_paired(shape, p.heads);
   if (shape.variant == Variant::rows64) shape.page_rows = page_rows_of(p.page_size);
   return problem;
 }

@@ -56,7 +56,7 @@ class Multiplier {
     if (group == 1) slot.next();
     QUERN_ROLLED for (;;) {
       const Task& t = listener.next();
-      if (shuffle(t.rows, 0) == 0) break;
+      if (shuffle(t.rows, 0) < 0) break;
       load_queries(t);
       QUERN_UNROLL for (int i = 0; i < 4; ++i) base[i] = -infinity(), sum[i] = 0.0f;
       QUERN_UNROLL for (int i = 0; i < 8; ++i) sums[i] = {};
@@ -403,7 +403,7 @@ QUERN_DEVICE void copy_all(const MlaParams& p, Memory m, int w) {
   QUERN_ROLLED for (;;) {
     if (w == 0) tasks.tell_next();
     const Task& t = listener.next();
-    if (shuffle(t.rows, 0) == 0) break;
+    if (shuffle(t.rows, 0) < 0) break;
     prefetch_queries(p, t, w);
     Lookup lookup(p, t, w);
     const i32 end = shuffle(t.end_key, 0);

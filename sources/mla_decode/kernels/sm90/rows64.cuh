@@ -21,7 +21,8 @@ enum Named { kWeights0 = 1, kWeights1 = 2, kOwn = 3, kBoth = 5, kBase = 6, kStor
 struct Barriers {
   Mbarrier full[2][kParts];
   Mbarrier queries_full, queries_empty;
-  Mbarrier empty[2][2];  // of block 0: left; right and rope. Of block 1: left and rope; right
+  // Of block 0: left; right and rope. Of block 1: left and rope; right. All blocks of a cluster arrive.
+  Mbarrier empty[2][2];
 };
 
 struct Told {
@@ -48,6 +49,15 @@ struct Memory {
   QUERN_DEVICE i32* chunks() const { return reinterpret_cast<i32*>(numbers(0)); }
   QUERN_DEVICE Told& told() const { return *reinterpret_cast<Told*>(at + 3 * kBlockBytes + kRows64Numbers); }
   QUERN_DEVICE Barriers& barriers() const { return told().barriers; }
+};
+
+// The blocks of threads of a cluster, which take the same keys: two, or one where the launch has no cluster.
+struct Peers {
+  u32 count, rank;
+  QUERN_DEVICE Peers() : count(kPaired ? cluster_size() : 1), rank(kPaired ? cluster_rank() : 0) {}
+  QUERN_DEVICE u32 all() const { return (1u << count) - 1; }
+  // Whether this block copies what belongs to half 0 or 1.
+  QUERN_DEVICE bool copies(int half) const { return count == 1 || rank == static_cast<u32>(half); }
 };
 
 // Where a row of the tile's queries lies; beyond the last there is none.
