@@ -1,52 +1,45 @@
 // MLA decode on Hopper where rows are few and the cache has 8 bits: memory is the limit, and products must not be.
 //
 // The operands change places: keys are the rows of the tensor cores' tiles, and the 16 rows of queries their columns,
-// so that nothing is multiplied in vain. Numbers of 8 bits become f16, in which all of them are exact, in registers, as
-// operand A: for the logits as they lie, for the sums transposed by ldmatrix, two neighbouring columns at a time.
+// so that nothing is multiplied in vain.
+//
+//   logits   by wgmma, in 8 bits: keys as they lie, queries as the sum of two numbers of 8 bits (three where they are
+//            f16), which hold all of their digits, relative to the largest number of their row. They are columns of
+//            their own. Products are added up in f32 every 128 columns, since the tensor cores keep 14 bits of sums
+//   sums     by mma.sync: ldmatrix transposes two neighbouring columns of keys at a time, and their numbers become f16,
+//            in which all of them are exact, in registers, as operand A
+//
 // Scales stay out of the products: a tensor's multiplies logits and results, a token's multiplies its logit and its
-// weight. Queries become f16 relative to the largest number of their row.
+// weight.
 //
 // Two warpgroups take the two halves of a block of 128 keys, each with sums of its own, so that one's softmax runs
-// while the other multiplies; at last they are added up. Four warps copy. Within a warpgroup, logits: warp w has keys
-// 32 (w % 2) and on, and the left or right half of the columns, whose queries it keeps in registers; two warps then add
-// up what they have. Sums: warp w has columns 128 w and on.
+// while the other multiplies; at last they are added up. Four warps copy. Within a warpgroup warp w has the logits of
+// keys 16 w and on, and the sums of columns 128 w and on.
 // SPDX-License-Identifier: Apache-2.0
 #include "common/sm90/pipeline.cuh"
-#include "common/sm90/warpgroup.cuh"
+#include "common/sm90/wgmma.cuh"
 #include "mla_decode/kernels/sm90/few_memory.cuh"
 
 namespace q {
 
-// A half of the columns, in steps of 16.
-inline constexpr int kHalfSteps = kColumns / 2 / 16;
 // By how much a maximum may be left behind, in powers of two: weights of up to 2^8 are far from f16's limit.
 inline constexpr f32 kSlack = 8.0f;
-// Named barriers: of all who multiply; of a warpgroup; of two of its warps with the same keys.
-enum Named { kBoth = 1, kGroup = 2, kPairs = 4 };
+// Named barriers: of all who multiply; of a warpgroup.
+enum Named { kBoth = 1, kGroup = 2 };
 
 QUERN_DEVICE OperandA<f16> widened(u32 first, u32 second, u32 third, u32 fourth) {
   return {{first, second, third, fourth}};
 }
-// Bytes 0 and 2, and bytes 1 and 3, as f16 in units of kPairUnit: sign, exponent and mantissa move to their places. It
-// shares the work with the unit that converts, which makes the logits' numbers. (A NaN becomes a number here, but not
-// there.)
+// Bytes 0 and 2, and bytes 1 and 3, as f16 in units of kPairUnit: sign, exponent and mantissa move to their places. (A
+// NaN becomes a number here, but not in the logits.)
 inline constexpr f32 kPairUnit = 256.0f;
 QUERN_DEVICE u32 even_pair(u32 four) { return (four << 7 & 0x3f803f80u) | (four << 8 & 0x80008000u); }
 QUERN_DEVICE u32 odd_pair(u32 four) { return (four >> 1 & 0x3f803f80u) | (four & 0x80008000u); }
-QUERN_DEVICE u32 low_pair(u32 four) { return fp8_to_f16x2<e4m3>(static_cast<u16>(four)); }
-QUERN_DEVICE u32 high_pair(u32 four) { return fp8_to_f16x2<e4m3>(static_cast<u16>(four >> 16)); }
 
 class Multiplier {
  public:
   QUERN_DEVICE Multiplier(const MlaParams& params, Memory memory, int warp)
-      : p(params),
-        m(memory),
-        group(warp >> 2),
-        w(warp & 3),
-        tile(warp & 1),
-        half(warp >> 1 & 1),
-        column(lane() & 3),
-        line(lane() >> 2) {
+      : p(params), m(memory), group(warp >> 2), w(warp & 3), column(lane() & 3), line(lane() >> 2) {
     tensor_scale = kKind == CacheKind::e4m3_tensor ? p.cache_scale[0] : 1.0f;
   }
 
@@ -79,85 +72,87 @@ class Multiplier {
     const u32 e = bits_of(largest) >> 23;
     return e < 1 ? 1 : e < 253 ? e : 253;
   }
-  // Queries to registers, as operand B: step s has 16 columns, this thread 4 s' of two rows.
+  // Queries to shared memory, as operand B: 16 threads have a row, four columns of each 64.
   QUERN_DEVICE void load_queries(const Task& t) {
-    u32 raw[kHalfSteps][4];
-    f32 largest[2] = {0.0f, 0.0f};
-    QUERN_UNROLL for (int n = 0; n < 2; ++n) {
-      const i32 row = n * 8 + line;
-      const bool take = row < t.rows;
+    constexpr int kRowThreads = kConsumers / kRows, kPieces = kColumns / (4 * kRowThreads), kLatentPieces = kPieces - 1;
+    static_assert(kRope == 4 * kRowThreads, "the last piece is the rope part's");
+    const int row = thread_index() / kRowThreads, own = thread_index() % kRowThreads * 4;
+    const bool take = row < t.rows;
+    u64 raw[kPieces];
+    {
       const i32 of = t.first_row + (take ? row : 0), within = quotient(of, p.heads), head = of - within * p.heads;
       const i64 token = t.q_begin + within;
       const Element* latent = static_cast<const Element*>(p.q) + token * p.q_stride_token + head * p.q_stride_head;
       const Element* rope =
           static_cast<const Element*>(p.q_rope) + token * p.q_rope_stride_token + head * p.q_rope_stride_head;
-      QUERN_UNROLL for (int s = 0; s < kHalfSteps; ++s) {
-        const int first = (half * kHalfSteps + s) * 16 + column * 4;
-        const Element* from = first < kLatent ? latent + first : rope + (first - kLatent);
-        const u64 four = take ? *reinterpret_cast<const u64*>(from) : 0;
-        raw[s][2 * n] = static_cast<u32>(four);
-        raw[s][2 * n + 1] = static_cast<u32>(four >> 32);
+      QUERN_UNROLL for (int i = 0; i < kPieces; ++i) {
+        const Element* from = (i < kLatentPieces ? latent + i * kRope : rope) + own;
+        raw[i] = take ? *reinterpret_cast<const u64*>(from) : 0;
       }
-      QUERN_UNROLL for (int s = 0; s < kHalfSteps; ++s) {
-        QUERN_UNROLL for (int i = 0; i < 2; ++i) {
-          const f32x2 two = unpack<Element>(raw[s][2 * n + i]);
-          largest[n] = fmax(largest[n], fmax(fabs(two.x), fabs(two.y)));
-        }
-      }
-      largest[n] = reduce_row_max(largest[n]);
-      // Both halves of the columns have a say; warps of other keys have found the same.
-      if (tile == 0 && column == 0) m.largest(group)[half * kRows + row] = largest[n];
     }
+    f32 largest = 0.0f;
+    QUERN_UNROLL for (int i = 0; i < kPieces; ++i) {
+      QUERN_UNROLL for (int j = 0; j < 2; ++j) {
+        const f32x2 two = unpack<Element>(static_cast<u32>(raw[i] >> 32 * j));
+        largest = fmax(largest, fmax(fabs(two.x), fabs(two.y)));
+      }
+    }
+    QUERN_UNROLL for (int d = 1; d < kRowThreads; d *= 2) largest = fmax(largest, shuffle_xor(largest, d));
+    sync_named(kBoth, kConsumers);  // what was given away of the results before lies there no more
+    if (own == 0) m.largest()[row] = largest;
+    const f32 down = f32_of((254 - exponent_of(largest)) << 23) * kQueryUnit;
+    QUERN_UNROLL for (int i = 0; i < kPieces; ++i) {
+      f32 rest[4];
+      QUERN_UNROLL for (int j = 0; j < 2; ++j) {
+        const f32x2 two = unpack<Element>(static_cast<u32>(raw[i] >> 32 * j));
+        rest[2 * j] = two.x * down, rest[2 * j + 1] = two.y * down;
+      }
+      QUERN_UNROLL for (int part = 0; part < kParts; ++part) {
+        u32 four = 0;
+        QUERN_UNROLL for (int j = 0; j < 2; ++j) {
+          // An infinity, of which 8 bits know none, is to spoil its row and not to become a number.
+          f32 x = rest[2 * j], y = rest[2 * j + 1];
+          x += x - x, y += y - y;
+          const u32 code = pack_fp8<e4m3>(x, y);
+          const f32x2 back = unpack_fp8<e4m3>(static_cast<u16>(code));
+          rest[2 * j] = (x - back.x) * kPartUnit, rest[2 * j + 1] = (y - back.y) * kPartUnit;
+          four |= code << 16 * j;
+        }
+        const int n = part * kRows + row;
+        *reinterpret_cast<u32*>(i < kLatentPieces ? m.queries(n, i * kRope + own) : m.rope_queries(n, own)) = four;
+      }
+    }
+    fence_async();
     sync_named(kBoth, kConsumers);
-    QUERN_UNROLL for (int n = 0; n < 2; ++n) {
-      const f32 down = f32_of((254 - exponent_of(largest_of(n * 8 + line))) << 23);
-      QUERN_UNROLL for (int s = 0; s < kHalfSteps; ++s) {
-        QUERN_UNROLL for (int i = 0; i < 2; ++i) {
-          const f32x2 two = unpack<Element>(raw[s][2 * n + i]);
-          queries[s].x[2 * n + i] = pack<f16>(two.x * down, two.y * down);
-        }
-      }
-    }
     QUERN_UNROLL for (int i = 0; i < 4; ++i) {
-      factor[i] = f32_of(exponent_of(largest_of(row_of_column(i))) << 23) * tensor_scale * (CAP ? 1.0f : p.scale);
+      factor[i] = f32_of(exponent_of(m.largest()[row_of_column(i)]) << 23) * (1.0f / kQueryUnit) * tensor_scale *
+                  (CAP ? 1.0f : p.scale);
     }
   }
-  QUERN_DEVICE f32 largest_of(int row) const { return fmax(m.largest(group)[row], m.largest(group)[kRows + row]); }
 
-  // This warp's 32 keys times its half of the columns.
-  QUERN_DEVICE void multiply_keys(const u8* keys, Accumulator (&products)[2]) const {
-    const int l = lane(), turn = l >> 1 & 3, upper = l >> 4;
-    const u8* row = keys + (tile * 32 + (l & 15)) * kRawRow;
-    // Pieces of 16 bytes are stored with their lowest two bits turned by the row's: see place_of_piece.
-    const int first = half * kHalfSteps;
-    const u8* even = row + place_of_piece(first + upper, turn);
-    const u8* odd = row + place_of_piece(first + 2 + upper, turn);
-    QUERN_UNROLL for (int i = 0; i < 2; ++i) products[i] = {};
-    QUERN_UNROLL for (int s = 0; s < kHalfSteps; s += 2) {
-      QUERN_UNROLL for (int i = 0; i < 2; ++i) {
-        u32 v[4];
-        load_matrix<false>(v, (s % 4 == 0 ? even : odd) + s / 4 * 64 + i * 16 * kRawRow);
-        mma(products[i], widened(low_pair(v[0]), low_pair(v[1]), high_pair(v[0]), high_pair(v[1])), queries[s]);
-        mma(products[i], widened(low_pair(v[2]), low_pair(v[3]), high_pair(v[2]), high_pair(v[3])), queries[s + 1]);
-      }
+  // The warpgroup's 64 keys times all queries: of this warp's 16 keys, elements as a product of 16 x 16 has them.
+  QUERN_DEVICE void multiply_keys(const u8* keys, f32 (&x)[8]) const {
+    constexpr int kTiles = kLatent / 128, kElements = kParts * 8;
+    constexpr u64 kLayout = k_major_layout(Swizzle::bytes128), kRopeLayout = k_major_layout(Swizzle::bytes64);
+    f32 products[kTiles + 1][kElements];
+    wgmma_fence();
+    QUERN_UNROLL for (int i = 0; i < kTiles; ++i) {
+      wgmma_four<32, 32, e4m3>(products[i], matrix_descriptor(keys + i * kFewTile, kLayout),
+                               matrix_descriptor(m.queries(0, 128 * i), kLayout), false);
     }
-  }
-  // Of two warps with the same 32 keys each ends up with 16 of them.
-  QUERN_DEVICE void add_halves(const Accumulator (&products)[2], f32 (&x)[8]) const {
-    vec16* out = m.exchange(group * 4 + w);
+    const u64 rope = matrix_descriptor(keys + kTiles * kFewTile, kRopeLayout),
+              queries = matrix_descriptor(m.rope_queries(0, 0), kRopeLayout);
     QUERN_UNROLL for (int i = 0; i < 2; ++i) {
-      vec16 v;
-      QUERN_UNROLL for (int e = 0; e < 4; ++e) {
-        v.x[e] = bits_of(half ? products[0].x[4 * i + e] : products[1].x[4 * i + e]);
-      }
-      store16(out + i * kWarp + lane(), v);
+      wgmma<e4m3>(products[kTiles], advanced(rope, i * 32), advanced(queries, i * 32), i > 0);
     }
-    sync_named(kPairs + group * 2 + tile, 2 * kWarp);
-    const vec16* in = m.exchange(group * 4 + (w ^ 2));
-    QUERN_UNROLL for (int i = 0; i < 2; ++i) {
-      const vec16 v = load16(in + i * kWarp + lane());
-      QUERN_UNROLL for (int e = 0; e < 4; ++e) {
-        x[4 * i + e] = (half ? products[1].x[4 * i + e] : products[0].x[4 * i + e]) + f32_of(v.x[e]);
+    wgmma_commit();
+    wgmma_wait<0>(products[0], products[1], products[2], products[3], products[4]);
+    QUERN_UNROLL for (int i = 0; i < 8; ++i) {
+      x[i] = 0.0f;
+      QUERN_UNROLL for (int part = kParts - 1; part >= 0; --part) {
+        f32 sum = products[0][part * 8 + i];
+        QUERN_UNROLL for (int k = 1; k <= kTiles; ++k) sum += products[k][part * 8 + i];
+        x[i] = fma(x[i], 1.0f / kPartUnit, sum);
       }
     }
   }
@@ -179,13 +174,10 @@ class Multiplier {
     const SharedArray<Mbarrier> full(m.told().full);
     mbarrier_wait(full, slot.stage, slot.phase);
     const u8* keys = m.keys(slot.stage);
-    const int own_row = tile * 32 + half * 16;  // of the slot, once the halves are added up
+    fence_async();               // what the copying threads' cp.async wrote
+    const int own_row = w * 16;  // of the slot
     f32 x[8];
-    {
-      Accumulator products[2];
-      multiply_keys(keys, products);
-      add_halves(products, x);
-    }
+    multiply_keys(keys, x);
     f32 scale[2] = {1.0f, 1.0f}, size[2] = {0.0f, 0.0f};  // of a token's numbers, and as a power of two
     if (kKind == CacheKind::e4m3_token) {
       QUERN_UNROLL for (int h = 0; h < 2; ++h) {
@@ -254,8 +246,8 @@ class Multiplier {
   QUERN_DEVICE static int half_of_element(int i) { return i >> 1 & 1; }
   // sums += values of this warp's 128 columns times weights, over a slot's keys.
   QUERN_DEVICE void add_values(const u8* keys) {
-    const int l = lane(), turn = l >> 1 & 3;
-    const u8* row = keys + l * kRawRow;
+    const int l = lane();
+    const u8* row = keys + w * kFewTile + l * 128;  // the warp's columns are a tile
     QUERN_UNROLL for (int k = 0; k < kHalfBlock; k += 32) {
       OperandB<f16> weights[2];
       QUERN_UNROLL for (int i = 0; i < 2; ++i) {
@@ -263,7 +255,7 @@ class Multiplier {
       }
       QUERN_UNROLL for (int i = 0; i < 8; ++i) {
         u32 v[4];
-        load_matrix<true>(v, row + k * kRawRow + place_of_piece(w * 8 + i, turn));
+        load_matrix<true>(v, row + k * 128 + ((i ^ (l & 7)) << 4));
         // Each register has two keys of two columns: bytes 0 and 2 are of one column, 1 and 3 of the next.
         mma(sums[i], widened(even_pair(v[0]), odd_pair(v[0]), even_pair(v[1]), odd_pair(v[1])), weights[0]);
         mma(sums[i], widened(even_pair(v[2]), odd_pair(v[2]), even_pair(v[3]), odd_pair(v[3])), weights[1]);
@@ -348,10 +340,9 @@ class Multiplier {
 
   const MlaParams& p;
   Memory m;
-  int group, w, tile, half;
+  int group, w;
   int column, line;  // of a thread in a product: the pair of columns, the row
   f32 tensor_scale;
-  OperandB<f16> queries[kHalfSteps];
   f32 factor[4];  // of this thread's columns: what makes logits of products
   f32 base[4], sum[4];
   Accumulator sums[8];
@@ -359,17 +350,18 @@ class Multiplier {
 
 // ---- The four warps that copy, and schedule
 QUERN_DEVICE void copy_rows(const MlaParams& p, Memory m, int w, const FoundRows& rows, int first, i32 slot) {
-  u8* keys = m.keys(slot) + w * kOwnRows * kRawRow;
-  QUERN_FOUR_AT_ONCE for (int row = 0; row < kOwnRows; ++row) {
-    const u8* from = address_of(rows.latent, first + row);
-    copy_async_16(keys + row * kRawRow + place_of_piece(lane(), row >> 1 & 3), from + lane() * 16,
-                  (rows.there >> (first + row) & 1) != 0);
+  u8* keys = m.keys(slot);
+  QUERN_FOUR_AT_ONCE for (int i = 0; i < kOwnRows; ++i) {
+    const int row = w * kOwnRows + i;
+    const u8* from = address_of(rows.latent, first + i);
+    copy_async_16(keys + (lane() >> 3) * kFewTile + row * 128 + (((lane() & 7) ^ (row & 7)) << 4), from + lane() * 16,
+                  (rows.there >> (first + i) & 1) != 0);
   }
   QUERN_UNROLL for (int i = 0; i < 2; ++i) {
-    const int row = i * 8 + (lane() >> 2);
-    const u8* from = address_of(rope_of(rows), first + row);
-    copy_async_16(keys + row * kRawRow + place_of_piece(kLatent / 16 + (lane() & 3), row >> 1 & 3),
-                  from + (lane() & 3) * 16, (rows.there >> (first + row) & 1) != 0);
+    const int of = i * 8 + (lane() >> 2), row = w * kOwnRows + of, piece = lane() & 3;
+    const u8* from = address_of(rope_of(rows), first + of);
+    copy_async_16(keys + kLatent / 128 * kFewTile + row * 64 + ((piece ^ (row >> 1 & 3)) << 4), from + piece * 16,
+                  (rows.there >> (first + of) & 1) != 0);
   }
   if (kKind == CacheKind::e4m3_token && lane() / kOwnRows == first / kOwnRows) {
     copy_async_4(m.scales(slot) + w * kOwnRows + lane() % kOwnRows, rows.scale, (rows.there >> lane() & 1) != 0);
