@@ -52,7 +52,7 @@ struct Rows {
 struct Multiplier {
   const MlaParams& p;
   Memory m;
-  Peers peers;
+  u32 other;          // rank of the cluster's other block
   int group, thread;  // which warpgroup, which of its threads
   SharedArray<Mbarrier> full;
   Operand<Major::k> queries, keys;  // keys: of the block whose weights it makes
@@ -62,6 +62,7 @@ struct Multiplier {
   QUERN_DEVICE Multiplier(const MlaParams& params, Memory memory, int own)
       : p(params),
         m(memory),
+        other(Peers().other()),
         group(own),
         thread(thread_index() - own * kGroupThreads),
         full(memory.barriers().full[0]),
@@ -86,7 +87,7 @@ struct Multiplier {
 
   QUERN_DEVICE void wait_for_keys(int block, int part, u32 round) const {
     if constexpr (kGathered && kPaired) {
-      mbarrier_wait_cluster(m.barriers().full[block][0], round);
+      mbarrier_wait_cluster(full, block * kParts, round);
     } else {
       mbarrier_wait(full, block * kParts + (kGathered ? 0 : part), round);
     }
@@ -125,7 +126,7 @@ struct Multiplier {
   QUERN_DEVICE void release(Mbarrier& empty) const {
     if (!elect_one()) return;
     mbarrier_arrive(empty);
-    if (kPaired && peers.count > 1) mbarrier_arrive_remote_relaxed(empty, peers.rank ^ 1);
+    if (kPaired) mbarrier_arrive_remote_relaxed(empty, other);
   }
 
   // How weights so far change when they become relative to `to`: `factor`. True when they do, for some thread of the
@@ -214,11 +215,12 @@ struct Multiplier {
                                         Rows& rows) const {
     u32 weights[4][4];
     weigh(logits, to);
+    if (kGathered) sum(logits, rows.sum);
     to_operand<Element>(logits, weights);
     if (edge && !kGathered) clear_unseen(t.any, own_key);
     meet_named(kOwn + group, 2 * kGroupThreads);
     hand_over(weights);
-    sum(logits, rows.sum);
+    if (!kGathered) sum(logits, rows.sum);
   }
 
   // A pair of blocks, the first at key `key`. Keys from `low` to `high` begin blocks of which every row sees all keys.
@@ -383,8 +385,7 @@ QUERN_KERNEL(quern_mla_rows64, THREADS, 1, QUERN_PARAM q::MlaParams p, QUERN_PAR
   if (thread_index() == 0) {
     Barriers& b = memory.barriers();
     QUERN_ROLLED for (int i = 0; i < 2 * kParts; ++i) mbarrier_init(b.full[0][i], kFullArrivals);
-    const u32 releases = Peers().count * (kGroupThreads / kWarp);
-    QUERN_ROLLED for (int i = 0; i < 4; ++i) mbarrier_init(b.empty[0][i], releases);
+    QUERN_ROLLED for (int i = 0; i < 4; ++i) mbarrier_init(b.empty[0][i], kReleases);
     mbarrier_init(b.queries_full, kWarp);
     mbarrier_init(b.queries_empty, kConsumers / kWarp);
     memory.told().mailbox.init(kListeners);

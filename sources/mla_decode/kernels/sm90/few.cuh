@@ -132,27 +132,39 @@ class Multiplier {
 
   // The warpgroup's 64 keys times all queries: of this warp's 16 keys, elements as a product of 16 x 16 has them.
   QUERN_DEVICE void multiply_keys(const u8* keys, f32 (&x)[8]) const {
-    constexpr int kTiles = kLatent / 128, kElements = kParts * 8;
+    constexpr int kTiles = kLatent / 128 + 1, kElements = kParts * 8;  // the rope part's the last
+    constexpr int kAtOnce = kParts == 2 ? kTiles : 3;                  // for whose products there are registers
     constexpr u64 kLayout = k_major_layout(Swizzle::bytes128), kRopeLayout = k_major_layout(Swizzle::bytes64);
-    f32 products[kTiles + 1][kElements];
-    wgmma_fence();
-    QUERN_UNROLL for (int i = 0; i < kTiles; ++i) {
-      wgmma_four<32, 32, e4m3>(products[i], matrix_descriptor(keys + i * kFewTile, kLayout),
-                               matrix_descriptor(m.queries(0, 128 * i), kLayout), false);
+    f32 totals[kElements];
+    QUERN_UNROLL for (int first = 0; first < kTiles; first += kAtOnce) {
+      const int count = kTiles - first < kAtOnce ? kTiles - first : kAtOnce;
+      f32 products[kAtOnce][kElements];
+      wgmma_fence();
+      QUERN_UNROLL for (int i = 0; i < count; ++i) {
+        const u8* tile = keys + (first + i) * kFewTile;
+        if (first + i < kTiles - 1) {
+          wgmma_four<32, 32, e4m3>(products[i], matrix_descriptor(tile, kLayout),
+                                   matrix_descriptor(m.queries(0, 128 * (first + i)), kLayout), false);
+        } else {
+          const u64 rope = matrix_descriptor(tile, kRopeLayout),
+                    queries = matrix_descriptor(m.rope_queries(0, 0), kRopeLayout);
+          QUERN_UNROLL for (int k = 0; k < 2; ++k) {
+            wgmma<e4m3>(products[i], advanced(rope, k * 32), advanced(queries, k * 32), k > 0);
+          }
+        }
+      }
+      wgmma_commit();
+      QUERN_UNROLL for (int i = 0; i < count; ++i) {
+        wgmma_wait<0>(products[i]);
+        QUERN_UNROLL for (int e = 0; e < kElements; ++e) {
+          totals[e] = first + i == 0 ? products[i][e] : totals[e] + products[i][e];
+        }
+      }
     }
-    const u64 rope = matrix_descriptor(keys + kTiles * kFewTile, kRopeLayout),
-              queries = matrix_descriptor(m.rope_queries(0, 0), kRopeLayout);
-    QUERN_UNROLL for (int i = 0; i < 2; ++i) {
-      wgmma<e4m3>(products[kTiles], advanced(rope, i * 32), advanced(queries, i * 32), i > 0);
-    }
-    wgmma_commit();
-    wgmma_wait<0>(products[0], products[1], products[2], products[3], products[4]);
     QUERN_UNROLL for (int i = 0; i < 8; ++i) {
-      x[i] = 0.0f;
-      QUERN_UNROLL for (int part = kParts - 1; part >= 0; --part) {
-        f32 sum = products[0][part * 8 + i];
-        QUERN_UNROLL for (int k = 1; k <= kTiles; ++k) sum += products[k][part * 8 + i];
-        x[i] = fma(x[i], 1.0f / kPartUnit, sum);
+      x[i] = totals[(kParts - 1) * 8 + i];
+      QUERN_UNROLL for (int part = kParts - 2; part >= 0; --part) {
+        x[i] = fma(x[i], 1.0f / kPartUnit, totals[part * 8 + i]);
       }
     }
   }

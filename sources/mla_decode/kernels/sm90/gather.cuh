@@ -27,8 +27,12 @@ static_assert(kWarp == 32 && 2 * kBatch == kOwnRows, "a lane has 16 bytes of 512
 // What a lane has of a batch of rows. Lane 4 r + i also has what row r's numbers are multiplied with: those of its
 // columns 128 i and on, where that differs.
 struct Batch {
-  vec16 latent[kBatch], rope[kRopeReads];
+  vec16 latent[kBatch];
   f32 scale;
+};
+// The rope part of one batch, which is stored last: there are registers for one alone.
+struct BatchRope {
+  vec16 x[kRopeReads];
 };
 // Where in shared memory a batch goes.
 struct BatchPlace {
@@ -73,11 +77,14 @@ class Gatherer {
     int block = 0;  // of the batch in `even`
     FoundRows rows = lookup.next(key);
     Batch even, odd;
+    BatchRope rope;
     read(rows, {0, first}, even);
+    read_rope(rows, {0, first}, rope);
     QUERN_ROLLED for (bool more = true; more;) {
       const int odd_block = alone ? block : 1;
       read(rows, {odd_block, second}, odd);
-      store(rows.there, {block, first}, even, !alone);
+      store(rows.there, {block, first}, even, rope, !alone);
+      read_rope(rows, {odd_block, second}, rope);
       const u32 there = rows.there;
       if (odd_block == 1) {
         key += kBlock;
@@ -86,7 +93,8 @@ class Gatherer {
       }
       if (alone) block ^= 1;
       if (more) read(rows, {block, first}, even);
-      store(there, {odd_block, second}, odd, true);
+      store(there, {odd_block, second}, odd, rope, true);
+      if (more) read_rope(rows, {block, first}, rope);
       if (odd_block == 1) round_ ^= 1;
     }
   }
@@ -97,12 +105,6 @@ class Gatherer {
       const u8* from = address_of(rows.latent, first + i);
       batch.latent[i] = {};
       if ((rows.there >> (first + i) & 1) != 0) batch.latent[i] = load16_once(from + lane() * 16);
-    }
-    QUERN_UNROLL for (int i = 0; i < kRopeReads; ++i) {
-      const int source = first + i * kRopeRows + lane() / kRopePieces;
-      const u8* from = address_of(rope_of(rows), source);
-      batch.rope[i] = {};
-      if ((rows.there >> source & 1) != 0) batch.rope[i] = load16_once(from + lane() % kRopePieces * 16);
     }
     const int source = first + lane() / 4;
     batch.scale = kKind == CacheKind::e4m3_tensor ? tensor_scale_ : 0.0f;
@@ -115,30 +117,39 @@ class Gatherer {
     }
   }
 
+  QUERN_DEVICE void read_rope(const FoundRows& rows, BatchPlace place, BatchRope& rope) const {
+    QUERN_UNROLL for (int i = 0; i < kRopeReads; ++i) {
+      const int source = place.block * kOwnRows + place.half * kBatch + i * kRopeRows + lane() / kRopePieces;
+      const u8* from = address_of(rope_of(rows), source);
+      rope.x[i] = {};
+      if ((rows.there >> source & 1) != 0) rope.x[i] = load16_once(from + lane() % kRopePieces * 16);
+    }
+  }
+
   // Widens a batch and stores it, to the cluster's other block, too; `last` of its block.
-  QUERN_DEVICE void store(u32 there, BatchPlace place, const Batch& batch, bool last) const {
+  QUERN_DEVICE void store(u32 there, BatchPlace place, const Batch& batch, const BatchRope& parts, bool last) const {
     const int block = place.block;
     if (peers_.count > 1 || place.half == 0) wait_empty(block);
     // Eight rows are all that swizzling concerns.
     u8* rows = m_.keys(block) + (w_ * kOwnRows + place.half * kBatch) * 128;
+    const Target latent(m_, peers_, block, rows + (lane() >> 2) * kTileBytes);
+    QUERN_UNROLL for (int i = 0; i < kBatch; ++i) {
+      const f32 scale = shuffle(batch.scale, i * 4 + (lane() >> 3));
+      store_wide(latent, i * 128, i, lane() & 3, batch.latent[i], scale);
+    }
     const Target rope(m_, peers_, block, rows + kRopeTile * kTileBytes);
     QUERN_UNROLL for (int i = 0; i < kRopeReads; ++i) {
       const int row = i * kRopeRows + lane() / kRopePieces;
       if constexpr (kKind == CacheKind::rows656) {
-        vec16 v = batch.rope[i];
+        vec16 v = parts.x[i];
         QUERN_UNROLL for (int x = 0; x < 4; ++x) {
           const f32x2 two = unpack<bf16>(v.x[x]);
           v.x[x] = pack<Element>(two.x, two.y);
         }
         rope.put(place_in_tile(row, lane() % kRopePieces), v);
       } else {
-        store_wide(rope, row * 128, row, lane() % kRopePieces, batch.rope[i], shuffle(batch.scale, row * 4));
+        store_wide(rope, row * 128, row, lane() % kRopePieces, parts.x[i], shuffle(batch.scale, row * 4));
       }
-    }
-    const Target latent(m_, peers_, block, rows + (lane() >> 2) * kTileBytes);
-    QUERN_UNROLL for (int i = 0; i < kBatch; ++i) {
-      const f32 scale = shuffle(batch.scale, i * 4 + (lane() >> 3));
-      store_wide(latent, i * 128, i, lane() & 3, batch.latent[i], scale);
     }
     fence_async();
     sync_warp();

@@ -56,9 +56,14 @@ struct Peers {
   u32 count, rank;
   QUERN_DEVICE Peers() : count(kPaired ? cluster_size() : 1), rank(kPaired ? cluster_rank() : 0) {}
   QUERN_DEVICE u32 all() const { return (1u << count) - 1; }
+  // The other's rank; its own where there is none.
+  QUERN_DEVICE u32 other() const { return count == 1 ? 0 : rank ^ 1; }
   // Whether this block copies what belongs to half 0 or 1.
   QUERN_DEVICE bool copies(int half) const { return count == 1 || rank == static_cast<u32>(half); }
 };
+// Warps that release a half of a block of keys: this block's and the other's. Where there is no other, this one's
+// twice.
+inline constexpr u32 kReleases = (kPaired ? 2 : 1) * kGroupThreads / kWarp;
 
 // Where a row of the tile's queries lies; beyond the last there is none.
 struct QueryRow {
