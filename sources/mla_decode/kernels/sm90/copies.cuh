@@ -90,6 +90,7 @@ QUERN_DEVICE void copy_all(const MlaParams& p, const Maps& maps, Memory m) {
   Listener listener(m.told().mailbox);
   const Copies copies{maps, Peers(), m.barriers().full[block], m.keys(block)};
   u32 round = 0;
+  bool later = false;
   QUERN_ROLLED for (;;) {
     const Task& t = listener.next();
     if (shuffle(t.rows, 0) < 0) break;
@@ -105,6 +106,9 @@ QUERN_DEVICE void copy_all(const MlaParams& p, const Maps& maps, Memory m) {
         rows.needed[c] = is_needed(source.any, at);
         rows.count += rows.needed[c];
       }
+      // All begin at once, and keys are of no use before queries: those are asked for first.
+      if (!later) meet_named(kAsked, kConsumers + 2 * kWarp);
+      later = true;
       // The half first that is released first, the rope part with the half whose reader reads the weights that lie
       // there.
       constexpr int kFirst = block == 0 ? 0 : 1;

@@ -81,8 +81,6 @@ struct Multiplier {
                     (tile == kRopeTile ? from.rope : from.latent + tile * 64) + piece * 8, from.there);
     }
     copy_async_commit();
-    copy_async_wait<0>();
-    fence_async();
   }
 
   QUERN_DEVICE void wait_for_keys(int block, int part, u32 round) const {
@@ -356,6 +354,9 @@ struct Multiplier {
       } else {
         sync_named(kBoth, kConsumers);  // whoever still multiplies the queries before
         load_queries(t);
+        if (kQueriesAhead) arrive_named(kAsked, kConsumers + 2 * kWarp);
+        copy_async_wait<0>();
+        fence_async();
         sync_named(kBoth, kConsumers);
         later = true;
       }

@@ -15,8 +15,8 @@ inline constexpr f32 kSlack = 8.0f;  // by how much a maximum may be left behind
 static_assert(kRows == 64 && kBlock == 2 * kKeys && kLatent == 512 && kRope == 64 && THREADS == kRows64Threads);
 
 // Named barriers: the weights of block 0 and of block 1 are there; one of each warpgroup; one of both; block 0's maxima
-// are there; a warpgroup's own weights are there.
-enum Named { kWeights0 = 1, kWeights1 = 2, kOwn = 3, kBoth = 5, kBase = 6, kStored = 7 };
+// are there; a warpgroup's own weights are there; the first task's queries have been sent for.
+enum Named { kWeights0 = 1, kWeights1 = 2, kOwn = 3, kBoth = 5, kBase = 6, kStored = 7, kAsked = 9 };
 
 struct Barriers {
   Mbarrier full[2][kParts];
