@@ -139,11 +139,14 @@ void list(const quern_model& model, const jit::TargetInfo& target, std::vector<j
         Shape one = shape;
         one.kind = kind;
         one.indexed = lists;
-        one.variant = variant_of(one, heads, page_size, target);
-        one.paired = is_paired(one, heads);
-        if (one.variant == Variant::rows64) one.page_rows = page_rows_of(page_size);
-        add(one);
-        add(combine_of(one, tile(one, target)));
+        // Of one query token a sequence, and of more.
+        for (const std::int64_t rows : {static_cast<std::int64_t>(heads), std::int64_t{q::kUnbounded}}) {
+          one.variant = variant_of(one, heads, rows, page_size, target);
+          one.paired = is_paired(one, heads);
+          one.page_rows = one.variant == Variant::rows64 ? page_rows_of(page_size) : Shape().page_rows;
+          add(one);
+          add(combine_of(one, tile(one, target)));
+        }
       }
     }
   }
@@ -185,11 +188,19 @@ std::uint64_t workspace(const Runtime& runtime, const quern_mla_decode_args& arg
 }
 
 void prepare(const Runtime& runtime, const quern_mla_decode_args& args) {
-  const Problem problem = read_problem(runtime, args, true);
+  Problem problem = read_problem(runtime, args, true);
   const jit::TargetInfo& target = problem.call.device->limits;
-  kernel_for(runtime, to_spec(problem.shape, target.target), args.flags, args.stream);
-  const Shape combine = combine_of(problem.shape, tile(problem.shape, target));
-  kernel_for(runtime, to_spec(combine, target.target), args.flags, args.stream);
+  const auto ready = [&] {
+    kernel_for(runtime, to_spec(problem.shape, target.target), args.flags, args.stream);
+    const Shape combine = combine_of(problem.shape, tile(problem.shape, target));
+    kernel_for(runtime, to_spec(combine, target.target), args.flags, args.stream);
+  };
+  ready();
+  if (problem.params.invariant) return;
+  // A smaller call may have one query token a sequence.
+  const Variant variant = problem.shape.variant;
+  choose_variant(problem, problem.params.heads);
+  if (problem.shape.variant != variant) ready();
 }
 
 void run(const Runtime& runtime, const quern_mla_decode_args& args) {

@@ -104,11 +104,13 @@ int page_rows_of(std::int64_t page_size) {
   return rows;
 }
 
-Variant variant_of(const Shape& shape, std::int64_t heads, std::int64_t page_size, const jit::TargetInfo& target) {
+Variant variant_of(const Shape& shape, std::int64_t heads, std::int64_t most_rows, std::int64_t page_size,
+                   const jit::TargetInfo& target) {
   constexpr auto kMost = static_cast<std::uint32_t>(std::max(q::kRows64SharedBytes, q::kFewSharedBytes));
   const bool fits = target.warpgroups && target.shared_per_block >= kMost;
   if (fits && shape.d_latent == 512 && shape.d_rope == 64 && shape.copy_bytes == 16) {
-    if (is_quantised(shape) && heads <= 16) return Variant::few16;
+    // Tiles of 16 rows read a cache of 16 bits no faster than those of 64 do: worth while where they are all.
+    if (shape.kind == q::CacheKind::plain ? most_rows <= 16 : is_quantised(shape) && heads <= 16) return Variant::few16;
     const bool mapped = shape.kind == q::CacheKind::plain && shape.indexed == Indexed::no;
     return mapped && page_rows_of(page_size) >= 8 ? Variant::rows64 : Variant::gather64;
   }
@@ -178,8 +180,8 @@ Shape from_constants(const Constants& constants) {
   if (is_hopper(shape) && (shape.d_latent != 512 || shape.d_rope != 64)) {
     throw Error(QUERN_INVALID, "mla_decode: variants rows64, gather64 and few16 take d_latent=512 d_rope=64");
   }
-  if (shape.variant == Variant::few16 && !is_quantised(shape)) {
-    throw Error(QUERN_INVALID, "mla_decode: variant=few16 takes cache=e4m3_tensor and cache=e4m3_token");
+  if (shape.variant == Variant::few16 && shape.kind == q::CacheKind::rows656) {
+    throw Error(QUERN_INVALID, "mla_decode: variant=few16 takes cache=plain, cache=e4m3_tensor and cache=e4m3_token");
   }
   if (shape.kind == q::CacheKind::rows656 && (shape.d_latent != 512 || shape.d_rope != 64)) {
     throw Error(QUERN_INVALID, "mla_decode: cache=rows656 takes d_latent=512 d_rope=64");

@@ -41,6 +41,18 @@ QUERN_DEVICE Sequence sequence_of(const Task& t) {
   return s;
 }
 
+// Where a row of the tile's queries lies; beyond the last there is none.
+struct QueryRow {
+  const Element *latent, *rope;
+  bool there;
+  QUERN_DEVICE QueryRow(const MlaParams& p, const Task& t, i32 row) : there(row < t.rows) {
+    const i32 of = t.first_row + (there ? row : 0), within = quotient(of, p.heads), head = of - within * p.heads;
+    const i64 token = t.q_begin + within;
+    latent = static_cast<const Element*>(p.q) + token * p.q_stride_token + head * p.q_stride_head;
+    rope = static_cast<const Element*>(p.q_rope) + token * p.q_rope_stride_token + head * p.q_rope_stride_head;
+  }
+};
+
 // The pieces of this block of threads as tasks, one after the other, that one warp tells the others.
 class Tasks {
  public:
