@@ -213,12 +213,11 @@ struct Multiplier {
                                         Rows& rows) const {
     u32 weights[4][4];
     weigh(logits, to);
-    if (kGathered) sum(logits, rows.sum);
+    sum(logits, rows.sum);
     to_operand<Element>(logits, weights);
     if (edge && !kGathered) clear_unseen(t.any, own_key);
     meet_named(kOwn + group, 2 * kGroupThreads);
     hand_over(weights);
-    if (!kGathered) sum(logits, rows.sum);
   }
 
   // A pair of blocks, the first at key `key`. Keys from `low` to `high` begin blocks of which every row sees all keys.
