@@ -1,14 +1,15 @@
-// The pieces of a search, in which all blocks of a cluster find the token of a row that is the k-th in descending
-// order, or at which the weights sum up to so much.
+// The pieces of a search for the token of a row that is the k-th in descending order, or at which the weights sum up to
+// so much: among the candidates, which the first block has, or in the row itself, which all blocks of the cluster then
+// read again.
 //
-// One pass over the part sorts its tokens into bins by their distance from the largest logit; a bin holds the weights
-// of its tokens, as integers, and their number. With the bins of all blocks added up, each block knows the bin that is
-// looked for, and that alone has to be looked into: all blocks read its tokens, and rank them. A bin of too many is
-// divided further, by the tokens' ranks.
+// One pass over the tokens sorts them into bins by their distance from the largest logit; a bin holds the weights of
+// its tokens, as integers, and their number. With the bins of all blocks added up, each block knows the bin that is
+// looked for, and that alone has to be looked into: its tokens are read again, and ranked. A bin of too many is divided
+// further, by the tokens' ranks.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "sample/kernels/sm90/part.cuh"
+#include "sample/kernels/sm90/candidates.cuh"
 
 namespace q {
 
@@ -87,88 +88,98 @@ struct LastBins {
     }
   }
 };
-// Whether many of a warp's lanes are in one bin.
-QUERN_DEVICE bool is_crowded(u32 bin, bool take) {
-  const u64 left = ballot(take);
-  const u32 its = shuffle(bin, left == 0 ? 0 : static_cast<int>(trailing_zeros(left)));
-  return popcount(ballot(take && bin == its)) >= 6;
-}
-
-// The bins of the whole scope, and what all its tokens in this part weigh.
-QUERN_DEVICE void bin_part(const Part& part, const Scope& scope) {
-  const Bins bins = Bins::of(part);
-  LastBins last{};
-  u64 own = 0;
-  const i32 end = part.length(), begin = thread_index() * 4;
-  bool crowded = false;
-  QUERN_ROLLED for (i32 i = begin; i < end; i += kThreads * 4) {
-    const vec16 four = load16(part.slice + i);
-    f32 y[4];
-    QUERN_UNROLL for (int e = 0; e < 4; ++e) y[e] = scope.exponent(f32_of(four.x[e]));
-    // The first tokens tell for all of them.
-    if (i == begin) crowded = is_crowded(scope.bin_at(y[0]), scope.bin_at(y[0]) < kSpots);
-    QUERN_UNROLL for (int e = 0; e < 4; ++e) {
-      const u64 weight = to_units(exp2(y[e]));
-      const u32 bin = scope.bin_at(y[e]);
-      own += weight;
-      if (bin >= kSpots) continue;
-      if (crowded) {
-        last.take(bins, bin, weight);
-      } else {
-        bins.add(bin, weight, 1);
-      }
-    }
-  }
-  last.add(bins);
-  own = warp_sum(own);
-  if (lane() == 0) bins.add(kSpots, own, 0);
-}
-
 // What is done with the tokens of a stretch.
 enum class Scan : i32 {
-  list,   // onto this block's list; `listed` counts them, beyond its end, too
-  range,  // the lowest and the highest rank
-  bins    // into bins of 2^shift ranks each
+  all_bins,  // into the bins of the whole scope, and added up
+  list,      // onto this block's list; `listed` counts them, beyond its end, too
+  range,     // the lowest and the highest rank
+  bins       // into bins of 2^shift ranks each
 };
 struct Ranks {
   u64 first, last;
 };
-QUERN_DEVICE Ranks scan_part(const Part& part, const Scope& scope, const Stretch& stretch, Scan scan, int shift,
-                             Place* list, u32* listed, const u16* sieved) {
-  const Bins bins = Bins::of(part);
-  const f32 lowest = stretch.lowest, highest = stretch.highest;
-  Ranks ranks{~u64{0}, 0};
-  LastBins last{};
-  // A warp takes four tokens a lane at once, or of those that have been set apart one a lane.
-  constexpr i32 kFours = kChunk / (kWarp * 4);
-  const i32 count = sieved ? static_cast<i32>(part.desk->sieved) : 0;
-  const i32 units = sieved ? div_up(count, kWarp) : part.chunks * kFours;
-  QUERN_ROLLED for (i32 unit = warp(); unit < units; unit += kWarps) {
-    if (scan == Scan::list && ballot(load_volatile(listed) > static_cast<u32>(kSegment)) != 0) break;  // too many
-    vec16 four;
-    u32 near = 0;
-    i32 at;
-    if (sieved) {
-      const i32 i = unit * kWarp + lane();
-      at = i < count ? sieved[i] : 0;
-      four.x[0] = bits_of(part.slice[at]);
-      near = i < count && f32_of(four.x[0]) >= lowest && f32_of(four.x[0]) <= highest ? 1u : 0u;
-    } else {
-      if (!(part.top_of(part.first + unit / kFours) >= lowest)) continue;
-      at = unit * kWarp * 4 + lane() * 4;
-      four = load16(part.slice + at);
-      QUERN_UNROLL for (int e = 0; e < 4; ++e) {
-        near |= f32_of(four.x[e]) >= lowest && f32_of(four.x[e]) <= highest ? 1u << e : 0u;
+// Where tokens are looked for.
+struct Source {
+  const SampleParams* p;
+  const Row* row;
+  bool whole;  // in the row, each block in its part of it; else among `count` candidates, by the first block alone
+  i32 blocks;  // that take part
+  i32 count;
+};
+
+// The vector of a lane in unit `unit` of the part's, as edited.
+QUERN_DEVICE void load_unit(const Source& source, const Part& part, i32 unit, f32 (&x)[kVector]) {
+  const SampleParams& p = *source.p;
+  const Row& row = *source.row;
+  const i32 c = unit / kLoads, j = unit % kLoads, begin = (part.first + c) * kChunk, at = place_in_chunk(j);
+  if (p.vectors && begin + kChunk <= p.vocab) {
+    const vec16 raw = load16(row.logits + begin + at);
+    QUERN_UNROLL for (int w = 0; w < 4; ++w) {
+      if constexpr (sizeof(Logit) == 4) {
+        x[w] = f32_of(raw.x[w]);
+      } else {
+        const f32x2 pair = unpack<Logit>(raw.x[w]);
+        x[2 * w] = pair.x, x[2 * w + 1] = pair.y;
       }
     }
+  } else {
+    QUERN_UNROLL for (int e = 0; e < kVector; ++e) x[e] =
+        begin + at + e < p.vocab ? to_f32(row.logits[begin + at + e]) : -infinity();
+  }
+  if constexpr (kEdits) {
+    const u32* const listed = part.names() ? part.named.marks + c * kGroups : nullptr;
+    edit_vector(p, row, begin, j, load_masks(row, begin, p.vocab), listed, x);
+    const u32 bits = listed ? part.named.bits_at(c * kChunk + at) & ((1u << kVector) - 1) : 0u;
+    if (bits != 0) {
+      const f32* const values = part.named.values + part.named.rank_of(c * kChunk + at);
+      QUERN_UNROLL for (int e = 0; e < kVector; ++e) {
+        if ((bits >> e & 1) != 0) x[e] = values[popcount(bits & ((1u << e) - 1))];
+      }
+    }
+  }
+}
+
+QUERN_DEVICE Ranks scan_part(const Source& source, const Part& part, const Scope& scope, const Stretch& stretch,
+                             Scan scan, int shift, Place* list, u32* listed) {
+  const Bins bins = Bins::of(part);
+  const f32 lowest = scan == Scan::all_bins ? scope.least : stretch.lowest;
+  const f32 highest = scan == Scan::all_bins ? infinity() : stretch.highest;
+  Ranks ranks{~u64{0}, 0};
+  LastBins last{};
+  u64 weights = 0;
+  // A warp takes a vector a lane at once, or one candidate a lane.
+  const i32 units = source.whole ? part.chunks * kLoads : div_up(source.count, kWarp);
+  QUERN_ROLLED for (i32 unit = warp(); unit < units; unit += kWarps) {
+    if (scan == Scan::list && ballot(load_volatile(listed) > static_cast<u32>(kSegment)) != 0) break;  // too many
+    f32 x[kVector];
+    u32 near = 0;
+    i32 at;
+    if (source.whole) {
+      load_unit(source, part, unit, x);
+      at = (part.first + unit / kLoads) * kChunk + place_in_chunk(unit % kLoads);
+      QUERN_UNROLL for (int e = 0; e < kVector; ++e) near |= x[e] >= lowest && x[e] <= highest ? 1u << e : 0u;
+    } else {
+      const i32 i = unit * kWarp + lane();
+      const u64 candidate = part.candidates[i < source.count ? i : 0];
+      at = token_of_candidate(candidate), x[0] = value_of_candidate(candidate);
+      near = i < source.count && x[0] >= lowest && x[0] <= highest ? 1u : 0u;
+    }
     QUERN_ROLLED while (ballot(near != 0) != 0) {
-      const bool here = (near & 1) != 0;
-      const f32 x = f32_of(four.x[0]);
-      const Place place = place_of(x, part.begin() + at);
+      const Place place = place_of(x[0], at);
       const u64 rank = stretch.rank_of(place);
-      const bool take = here && is_token(place) && stretch.has(scope, x, rank);
-      if (take && scan == Scan::bins) {
-        last.take(bins, static_cast<u32>((rank - stretch.first) >> shift), scope.weigh(x));
+      const bool take =
+          (near & 1) != 0 && is_token(place) && (scan == Scan::all_bins || stretch.has(scope, x[0], rank));
+      if (take && (scan == Scan::all_bins || scan == Scan::bins)) {
+        const f32 exponent = scope.exponent(x[0]);
+        const u64 weight = to_units(exp2(exponent));
+        u32 bin = static_cast<u32>((rank - stretch.first) >> shift);
+        if (scan == Scan::all_bins) bin = scope.bin_at(exponent), weights += weight;
+        if (bin >= static_cast<u32>(kSpots)) {
+        } else if (source.whole) {
+          last.take(bins, bin, weight);
+        } else {
+          bins.add(bin, weight, 1);
+        }
       } else if (take && scan == Scan::list) {
         const u32 number = atomic_add(listed, 1u);
         if (number < static_cast<u32>(kSegment)) list[number] = place;
@@ -176,47 +187,16 @@ QUERN_DEVICE Ranks scan_part(const Part& part, const Scope& scope, const Stretch
         ranks.first = rank < ranks.first ? rank : ranks.first, ranks.last = rank > ranks.last ? rank : ranks.last;
       }
       // The next one moves up.
-      four.x[0] = four.x[1], four.x[1] = four.x[2], four.x[2] = four.x[3];
+      QUERN_UNROLL for (int e = 1; e < kVector; ++e) x[e - 1] = x[e];
       near >>= 1, ++at;
     }
   }
   last.add(bins);
+  if (scan == Scan::all_bins) {
+    weights = warp_sum(weights);
+    if (lane() == 0) bins.add(kSpots, weights, 0);
+  }
   return ranks;
-}
-
-// Sets the tokens from `least` on apart, into sieved; what does not fit is counted alone. Then into bins.
-QUERN_DEVICE void sieve_part(const Part& part, const Scope& scope, f32 least, u16* sieved) {
-  u32* const count = &part.desk->sieved;
-  QUERN_ROLLED for (i32 c = warp(); c < part.chunks; c += kWarps) {
-    if (!(part.top_of(part.first + c) >= least)) continue;
-    QUERN_TWO_AT_ONCE for (i32 j = 0; j < kChunk; j += kWarp * 4) {
-      const i32 at = c * kChunk + j + lane() * 4;
-      const vec16 four = load16(part.slice + at);
-      u32 here = 0;
-      QUERN_UNROLL for (int e = 0; e < 4; ++e) here += f32_of(four.x[e]) >= least ? 1u : 0u;
-      if (here == 0) continue;
-      u32 number = atomic_add(count, here);
-      QUERN_UNROLL for (int e = 0; e < 4; ++e) {
-        if (f32_of(four.x[e]) >= least) {
-          if (number < static_cast<u32>(kSieved)) sieved[number] = static_cast<u16>(at + e);
-          ++number;
-        }
-      }
-    }
-  }
-  sync_block();
-  if (*count > static_cast<u32>(kSieved)) return;
-  const Bins bins = Bins::of(part);
-  u64 own = 0;
-  QUERN_ROLLED for (u32 i = static_cast<u32>(thread_index()); i < *count; i += kThreads) {
-    const f32 y = scope.exponent(part.slice[sieved[i]]);
-    const u64 weight = to_units(exp2(y));
-    const u32 bin = scope.bin_at(y);
-    own += weight;
-    if (bin < kSpots) bins.add(bin, weight, 1);
-  }
-  own = warp_sum(own);
-  if (lane() == 0) bins.add(kSpots, own, 0);
 }
 
 // A thread's bins, added up over the blocks; and what comes before them.
@@ -225,16 +205,16 @@ struct OwnBins {
   u32 count[kOwnBins], count_before;
 };
 // `counting`: the counts that come before are asked for.
-QUERN_DEVICE OwnBins add_up(const Part& part, bool counting) {
+QUERN_DEVICE OwnBins add_up(const Part& part, i32 blocks, bool counting) {
   const Bins bins = Bins::of(part);
   OwnBins own{};
   static_assert(kOwnBins == 2);
   const u32 *const weights = bins.weights + 4 * thread_index(), *const counts = bins.counts + 2 * thread_index();
-  each_block(part, reinterpret_cast<const vec16*>(weights), [&](i32, const vec16& two) {
+  each_block(blocks, reinterpret_cast<const vec16*>(weights), [&](i32, const vec16& two) {
     own.weight[0] += static_cast<u64>(two.x[1]) << 32 | two.x[0];
     own.weight[1] += static_cast<u64>(two.x[3]) << 32 | two.x[2];
   });
-  each_block(part, reinterpret_cast<const u64*>(counts),
+  each_block(blocks, reinterpret_cast<const u64*>(counts),
              [&](i32, u64 its) { own.count[0] += static_cast<u32>(its), own.count[1] += static_cast<u32>(its >> 32); });
   u64 weight = 0;
   u32 count = 0;
@@ -267,10 +247,10 @@ QUERN_DEVICE FoundBins find_bin(u64* found, const OwnBins& own, By by, u64 wante
 }
 
 // The lists of all blocks, in no order, into few. How many; -1: there are too many.
-QUERN_DEVICE i32 gather(const Part& part, const Place* list, const u32* listed) {
+QUERN_DEVICE i32 gather(const Part& part, i32 blocks, const Place* list, const u32* listed) {
   // This thread's token is the i-th of block `from`.
   i32 count = 0, i = thread_index(), from = -1;
-  each_block(part, listed, [&](i32 r, u32 number) {
+  each_block(blocks, listed, [&](i32 r, u32 number) {
     const i32 its = static_cast<i32>(number);
     const bool here = from < 0 && i < its;
     from = here ? r : from;
