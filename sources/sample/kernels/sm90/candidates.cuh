@@ -22,7 +22,7 @@ inline constexpr i32 kPairs = kThreads / 2, kPairTokens = 2 * kEach;
 struct Desk {
   u64 scratch[2 * kThreads / kWarp];
   u64 few[kSegment], weights[kSegment];
-  u64 bins[2][4], tokens[2][2];  // what has been found, in turns
+  u64 bins[2][4], inner[2][4], tokens[2][2];  // what has been found, in turns
   u64 first, last;               // this block's own, which the others read
   u64 bound;
   u32 held;       // candidates, beyond their end, too
@@ -234,12 +234,11 @@ QUERN_DEVICE bool stream_part(const SampleParams& p, const Row& row, const Part&
     const bool there = c < end;
     if (there) {
       load_part_chunk(p, row, part, c, x);
-      any_nan |= take_nan_out(x);
     } else {
       QUERN_UNROLL for (int i = 0; i < kEach; ++i) x[i] = -infinity();
     }
-    f32 max = x[0], sum = 0.0f;
-    QUERN_UNROLL for (int i = 1; i < kEach; ++i) max = fmax(max, x[i]);
+    f32 max = -infinity(), sum = 0.0f;
+    QUERN_UNROLL for (int i = 0; i < kEach; ++i) max = fmax(max, x[i]);  // NaN is passed over
     const i32 first = (part.first + c) * kChunk;
     if (c == begin && !wanted.none) bound = find_bound(part, wanted, max, first + kChunk - 1);
     if (!there) break;
@@ -250,7 +249,19 @@ QUERN_DEVICE bool stream_part(const SampleParams& p, const Row& row, const Part&
       strict = strict || (wanted.enough != 0 && (kept >= wanted.enough || first > index_at(bound)));
       if (max >= value_at(bound)) kept += keep_chunk(part, x, first, value_at(bound), wanted.enough, strict);
     }
-    if (weigh && max > -infinity()) sum = warp_sum(sum_of_shares(x, max, scale));
+    // What sum_of_shares() makes of ordinary numbers, and NaN where there is one.
+    if (weigh) {
+      QUERN_UNROLL for (int i = 0; i < kEach; ++i) sum += exp2((x[i] - max) * scale);
+      sum = warp_sum(sum);
+    } else {
+      bool nan = false;
+      QUERN_UNROLL for (int i = 0; i < kEach; ++i) nan |= x[i] != x[i];
+      sum = ballot(nan) != 0 ? q::nan() : 0.0f;
+    }
+    if (sum != sum || !(max > -infinity())) {
+      any_nan |= take_nan_out(x);
+      sum = weigh && max > -infinity() ? warp_sum(sum_of_shares(x, max, scale)) : 0.0f;
+    }
     if (lane() == 0) part.stats[part.first + c] = static_cast<u64>(bits_of(sum)) << 32 | bits_of(max);
   }
   return any_nan;

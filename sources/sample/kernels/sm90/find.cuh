@@ -56,12 +56,18 @@ QUERN_DEVICE Choice search(const Source& source, const Part& part, const RowSums
   scope.per = static_cast<f32>(kSpots) * rcp_approx(most);
   enum class Doing : i32 { few, all_bins, list, range, bins } doing = Doing::all_bins;
   Stretch stretch{};
-  if (!joint && (source.whole ? s.min_p > 0.0f && !counts : source.count <= kSegment && !alone)) {
+  if (!joint && !alone && !source.whole && source.count <= kSegment) {
     const u32 key = key_of(least);
     stretch = {value_of(key > kDead ? key : kDead + 1), infinity(), kNoBin, ~0u, 0, ~u64{0}};
     doing = Doing::few;
   }
-  OwnBins whole{}, bins{};
+  OwnBins whole{}, bins{}, inner{};
+  // Of the bin that has been divided last: what comes before it, and its ranks.
+  u32 divided = kNoBin, count_before_divided = 0, least_key = 0;
+  u64 before_divided = 0;
+  Stretch stretch_divided{};
+  int shift_divided = 0;
+  u32 outer = 0;
   Step step = Step::top_k;
   By by = By::count;
   u64 all = 0, left = 0, wanted = 0, before = 0;
@@ -73,9 +79,9 @@ QUERN_DEVICE Choice search(const Source& source, const Part& part, const RowSums
     Place* const list = reinterpret_cast<Place*>(part.work + kBinWords * 4) + turn * kSegment;
     u32* const listed = desk.listed + turn;
     if (doing == Doing::bins) sync_blocks(source.blocks);  // all have read the bins as they were
-    u64 *const found_bin = desk.bins[slot], *const found_token = desk.tokens[slot];
+    u64 *const found_bin = desk.bins[slot], *const found_inner = desk.inner[slot], *const found_token = desk.tokens[slot];
     slot ^= 1;
-    if (thread_index() == 0) found_bin[0] = kNoBin, found_token[0] = 0;
+    if (thread_index() == 0) found_bin[0] = kNoBin, found_token[0] = 0, found_inner[0] = kNoBin;
     if (lists) {
       turn ^= 1;
       if (thread_index() == 0) *listed = 0;
@@ -88,7 +94,7 @@ QUERN_DEVICE Choice search(const Source& source, const Part& part, const RowSums
                       : doing == Doing::range    ? Scan::range
                                                  : Scan::bins;
     const Ranks own = scan_part(source, part, scope, stretch, scan, shift, list, listed);
-    if (doing == Doing::range) {
+    if (doing == Doing::range || doing == Doing::all_bins) {
       const u64 first = reduce_min(part.room(), own.first), last = reduce_max(part.room(), own.last);
       if (thread_index() == 0) desk.first = first, desk.last = last;
     }
@@ -136,11 +142,18 @@ QUERN_DEVICE Choice search(const Source& source, const Part& part, const RowSums
       if (doing == Doing::all_bins) {
         whole = bins, fresh = true;
         each_block(source.blocks, reinterpret_cast<const u64*>(part.work) + kSpots, [&](i32, u64 its) { all += its; });
+        least_key = ~0u;
+        each_block(source.blocks, &desk.first, [&](i32, u64 its) {
+          least_key = static_cast<u32>(its) < least_key ? static_cast<u32>(its) : least_key;
+        });
         if (apart && all < share_of(s.top_p, sums.total, false)) {
           *ok = false;
           return {-1, 0.0f};
         }
         left = all;
+      } else if (divided == kNoBin) {
+        divided = outer, inner = bins, stretch_divided = stretch, shift_divided = shift;
+        before_divided = before, count_before_divided = count_before;
       }
     }
     FoundBins found{};
@@ -164,14 +177,31 @@ QUERN_DEVICE Choice search(const Source& source, const Part& part, const RowSums
       fresh = true;
     }
     before += found.weight, count_before += found.count;
-    if (fresh) {
-      stretch = Stretch::of_bin(scope, found.bin);
-    } else {
+    if (fresh && found.bin == divided) {
+      bins = inner, stretch = stretch_divided, shift = shift_divided;
+      before = before_divided, count_before = count_before_divided;
+      fresh = false;
+      found = find_bin(found_inner, bins, by, wanted - (by == By::weight ? before : u64{count_before}));
+      before += found.weight, count_before += found.count;
+    }
+    if (!fresh) {
       stretch.first += static_cast<u64>(found.bin) << shift;
       const u64 last = stretch.first + ((u64{1} << shift) - 1);
       stretch.last = last < stretch.last ? last : stretch.last;
+      doing = found.in <= static_cast<u32>(kSegment) ? Doing::list : Doing::range;
+      continue;
     }
-    doing = found.in <= static_cast<u32>(kSegment) ? Doing::list : Doing::range;
+    stretch = Stretch::of_bin(scope, found.bin);
+    doing = Doing::list;
+    if (found.in <= static_cast<u32>(kSegment)) continue;
+    // Of its ranks it is known how far they can go.
+    outer = found.bin;
+    const u32 top = stretch.top, lowest = key_of(stretch.lowest), end = lowest > least_key ? lowest : least_key;
+    stretch.last = static_cast<u64>(top - (end < top ? end : top)) << Stretch::kIndexBits |
+                   static_cast<u32>((end < top ? 1 << Stretch::kIndexBits : p.vocab) - 1);
+    const int bits = 64 - static_cast<int>(leading_zeros(stretch.last));
+    shift = bits > kSpotBits ? bits - kSpotBits : 0;
+    doing = Doing::bins;
   }
 }
 

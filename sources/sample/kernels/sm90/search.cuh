@@ -70,15 +70,29 @@ struct Stretch {
 struct LastBins {
   u32 bin[2], count[2];
   u64 weight[2];
-  QUERN_DEVICE void take(const Bins& bins, u32 its, u64 its_weight) {
+  QUERN_DEVICE void take(const Bins& bins, u32 its, u64 its_weight, u32 number) {
     if (its == bin[0] && count[0] != 0) {
-      weight[0] += its_weight, ++count[0];
+      weight[0] += its_weight, count[0] += number;
     } else if (its == bin[1] && count[1] != 0) {
-      weight[1] += its_weight, ++count[1];
+      weight[1] += its_weight, count[1] += number;
     } else {
       if (count[1] != 0) bins.add(bin[1], weight[1], count[1]);
       bin[1] = bin[0], count[1] = count[0], weight[1] = weight[0];
-      bin[0] = its, count[0] = 1, weight[0] = its_weight;
+      bin[0] = its, count[0] = number, weight[0] = its_weight;
+    }
+  }
+  // The same for all lanes, those of a warp that weigh the same in the same bin at once.
+  QUERN_DEVICE void take_warp(const Bins& bins, u32 its, u64 its_weight, bool there) {
+    const u64 all = ballot(there);
+    if (all == 0) return;
+    const int leader = static_cast<int>(trailing_zeros(all));
+    const u32 of_leader = shuffle(its, leader);
+    const u64 weight_of_leader = shuffle(its_weight, leader);
+    if (ballot(there && (its != of_leader || its_weight != weight_of_leader)) != 0) {
+      if (there) take(bins, its, its_weight, 1);
+    } else if (lane() == leader) {
+      const u32 number = static_cast<u32>(popcount(all));
+      take(bins, its, its_weight * number, number);
     }
   }
   QUERN_DEVICE void add(const Bins& bins) const {
@@ -96,7 +110,7 @@ enum class Scan : i32 {
   bins       // into bins of 2^shift ranks each
 };
 struct Ranks {
-  u64 first, last;
+  u64 first, last;  // of all_bins the key of the least is first
 };
 // Where tokens are looked for.
 struct Source {
@@ -107,13 +121,17 @@ struct Source {
   i32 count;
 };
 
-// The vector of a lane in unit `unit` of the part's, as edited.
-QUERN_DEVICE void load_unit(const Source& source, const Part& part, i32 unit, f32 (&x)[kVector]) {
+// The vector of a lane in unit `unit` of the part's: asked for, and as edited.
+QUERN_DEVICE vec16 ask_for_unit(const Source& source, const Part& part, i32 unit) {
+  const i32 begin = (part.first + unit / kLoads) * kChunk;
+  if (!source.p->vectors || begin + kChunk > source.p->vocab) return vec16{};
+  return load16(source.row->logits + begin + place_in_chunk(unit % kLoads));
+}
+QUERN_DEVICE void load_unit(const Source& source, const Part& part, i32 unit, const vec16& raw, f32 (&x)[kVector]) {
   const SampleParams& p = *source.p;
   const Row& row = *source.row;
   const i32 c = unit / kLoads, j = unit % kLoads, begin = (part.first + c) * kChunk, at = place_in_chunk(j);
   if (p.vectors && begin + kChunk <= p.vocab) {
-    const vec16 raw = load16(row.logits + begin + at);
     QUERN_UNROLL for (int w = 0; w < 4; ++w) {
       if constexpr (sizeof(Logit) == 4) {
         x[w] = f32_of(raw.x[w]);
@@ -147,15 +165,20 @@ QUERN_DEVICE Ranks scan_part(const Source& source, const Part& part, const Scope
   Ranks ranks{~u64{0}, 0};
   LastBins last{};
   u64 weights = 0;
+  u32 least_key = ~0u;
   // A warp takes a vector a lane at once, or one candidate a lane.
   const i32 units = source.whole ? part.chunks * kLoads : div_up(source.count, kWarp);
+  vec16 next{};
+  if (source.whole && warp() < units) next = ask_for_unit(source, part, warp());
   QUERN_ROLLED for (i32 unit = warp(); unit < units; unit += kWarps) {
     if (scan == Scan::list && ballot(load_volatile(listed) > static_cast<u32>(kSegment)) != 0) break;  // too many
     f32 x[kVector];
     u32 near = 0;
     i32 at;
     if (source.whole) {
-      load_unit(source, part, unit, x);
+      const vec16 raw = next;
+      if (unit + kWarps < units) next = ask_for_unit(source, part, unit + kWarps);
+      load_unit(source, part, unit, raw, x);
       at = (part.first + unit / kLoads) * kChunk + place_in_chunk(unit % kLoads);
       QUERN_UNROLL for (int e = 0; e < kVector; ++e) near |= x[e] >= lowest && x[e] <= highest ? 1u << e : 0u;
     } else {
@@ -169,15 +192,19 @@ QUERN_DEVICE Ranks scan_part(const Source& source, const Part& part, const Scope
       const u64 rank = stretch.rank_of(place);
       const bool take =
           (near & 1) != 0 && is_token(place) && (scan == Scan::all_bins || stretch.has(scope, x[0], rank));
-      if (take && (scan == Scan::all_bins || scan == Scan::bins)) {
+      if (scan == Scan::all_bins || scan == Scan::bins) {
         const f32 exponent = scope.exponent(x[0]);
         const u64 weight = to_units(exp2(exponent));
         u32 bin = static_cast<u32>((rank - stretch.first) >> shift);
-        if (scan == Scan::all_bins) bin = scope.bin_at(exponent), weights += weight;
-        if (bin >= static_cast<u32>(kSpots)) {
-        } else if (source.whole) {
-          last.take(bins, bin, weight);
-        } else {
+        if (scan == Scan::all_bins) {
+          bin = scope.bin_at(exponent);
+          weights += take ? weight : u64{0};
+          least_key = take && key_at(place) < least_key ? key_at(place) : least_key;
+        }
+        const bool there = take && bin < static_cast<u32>(kSpots);
+        if (source.whole) {
+          last.take_warp(bins, bin, weight, there);
+        } else if (there) {
           bins.add(bin, weight, 1);
         }
       } else if (take && scan == Scan::list) {
@@ -195,6 +222,7 @@ QUERN_DEVICE Ranks scan_part(const Source& source, const Part& part, const Scope
   if (scan == Scan::all_bins) {
     weights = warp_sum(weights);
     if (lane() == 0) bins.add(kSpots, weights, 0);
+    ranks.first = least_key;
   }
   return ranks;
 }
