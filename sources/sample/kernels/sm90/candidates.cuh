@@ -159,11 +159,10 @@ QUERN_DEVICE Place find_bound(const Part& part, const Wanted& wanted, f32 top, i
   return is_token(bound) ? bound : place_of(value_of(kDead + 1), 0x7fffffff);
 }
 
-// A chunk as edited; of the named tokens the raw logits are noted and -inf stays.
-QUERN_DEVICE void load_part_chunk(const SampleParams& p, const Row& row, const Part& part, i32 c, f32 (&x)[kEach]) {
-  const i32 begin = (part.first + c) * kChunk;
-  load_chunk(row, begin, p.vocab, p.vectors, x);
+// Edits a chunk; of the named tokens the raw logits are noted and -inf stays.
+QUERN_DEVICE void edit_part_chunk(const SampleParams& p, const Row& row, const Part& part, i32 c, f32 (&x)[kEach]) {
   if constexpr (kEdits) {
+    const i32 begin = (part.first + c) * kChunk;
     const ChunkMasks masks = load_masks(row, begin, p.vocab);
     const u32* const listed = part.names() ? part.named.marks + c * kGroups : nullptr;
     QUERN_UNROLL for (int j = 0; j < kLoads; ++j) {
@@ -220,23 +219,34 @@ QUERN_DEVICE u32 keep_chunk(const Part& part, const f32 (&x)[kEach], i32 begin, 
   return total;
 }
 
-// Streams the part. Candidates are on the desk then, and what the chunks come to. True in a lane that met a NaN.
-QUERN_DEVICE bool stream_part(const SampleParams& p, const Row& row, const Part& part, const Wanted& wanted, bool weigh,
-                              f32 scale) {
+// What is done with a part.
+struct Plan {
+  Wanted wanted;
+  bool weigh;  // sums over chunks are asked for
+  f32 scale;
+};
+// Streams the part. prepare() tells the plan while the first chunk comes; all threads, and it ends with a barrier.
+// Candidates are on the desk then, and what the chunks come to. True in a lane that met a NaN.
+template <class F>
+QUERN_DEVICE bool stream_part(const SampleParams& p, const Row& row, const Part& part, F prepare) {
   // Each warp has a run of chunks.
   const i32 chunks = row.logits ? part.chunks : 0;
   const i32 begin = warp() * chunks / kWarps, end = (warp() + 1) * chunks / kWarps;
   bool any_nan = false, strict = false;
+  Plan plan{};
   Place bound = 0;
   u32 kept = 0;
   QUERN_ROLLED for (i32 c = begin; c == begin || c < end; ++c) {
     f32 x[kEach];
     const bool there = c < end;
     if (there) {
-      load_part_chunk(p, row, part, c, x);
+      load_chunk(row, (part.first + c) * kChunk, p.vocab, p.vectors, x);
     } else {
       QUERN_UNROLL for (int i = 0; i < kEach; ++i) x[i] = -infinity();
     }
+    if (c == begin) plan = prepare();
+    const Wanted& wanted = plan.wanted;
+    if (there) edit_part_chunk(p, row, part, c, x);
     f32 max = -infinity(), sum = 0.0f;
     QUERN_UNROLL for (int i = 0; i < kEach; ++i) max = fmax(max, x[i]);  // NaN is passed over
     const i32 first = (part.first + c) * kChunk;
@@ -250,8 +260,8 @@ QUERN_DEVICE bool stream_part(const SampleParams& p, const Row& row, const Part&
       if (max >= value_at(bound)) kept += keep_chunk(part, x, first, value_at(bound), wanted.enough, strict);
     }
     // What sum_of_shares() makes of ordinary numbers, and NaN where there is one.
-    if (weigh) {
-      QUERN_UNROLL for (int i = 0; i < kEach; ++i) sum += exp2((x[i] - max) * scale);
+    if (plan.weigh) {
+      QUERN_UNROLL for (int i = 0; i < kEach; ++i) sum += exp2((x[i] - max) * plan.scale);
       sum = warp_sum(sum);
     } else {
       bool nan = false;
@@ -260,7 +270,7 @@ QUERN_DEVICE bool stream_part(const SampleParams& p, const Row& row, const Part&
     }
     if (sum != sum || !(max > -infinity())) {
       any_nan |= take_nan_out(x);
-      sum = weigh && max > -infinity() ? warp_sum(sum_of_shares(x, max, scale)) : 0.0f;
+      sum = plan.weigh && max > -infinity() ? warp_sum(sum_of_shares(x, max, plan.scale)) : 0.0f;
     }
     if (lane() == 0) part.stats[part.first + c] = static_cast<u64>(bits_of(sum)) << 32 | bits_of(max);
   }

@@ -226,20 +226,24 @@ QUERN_DEVICE void announce(const Part& part, bool enough) {
 QUERN_DEVICE void sample_row(const SampleParams& p, Part& part, i32 i) {
   Desk& desk = *part.desk;
   const Row row = row_of_call(p, i);
-  const Request request = request_of(p, i);
+  Request request{};
+  Stream stream{};
+  Wanted wanted{};
+  bool nan = stream_part(p, row, part, [&]() -> Plan {
+    request = request_of(p, i);
+    stream = {p.seeds ? static_cast<u64>(p.seeds[i]) : p.seed, p.offsets ? static_cast<u64>(p.offsets[i]) : p.offset,
+              p.seeds ? u64{0} : static_cast<u64>(i) + 1};
+    wanted = wanted_of(p, part, request);
+    if (thread_index() == 0) desk.held = 0, desk.bound = 0, desk.nan = 0, desk.top = 0, desk.named = 0;
+    sync_block();
+    if (part.names()) {
+      name_part(p, i, desk.scratch, &part.named);
+      if (thread_index() == 0) desk.named = part.named.count;
+    }
+    return {wanted, request.weigh, request.inverse_temperature * kLog2OfE};
+  });
   const Settings& s = request.settings;
-  const Stream stream{p.seeds ? static_cast<u64>(p.seeds[i]) : p.seed,
-                      p.offsets ? static_cast<u64>(p.offsets[i]) : p.offset,
-                      p.seeds ? u64{0} : static_cast<u64>(i) + 1};
-  const Wanted wanted = wanted_of(p, part, request);
   const f32 scale = request.inverse_temperature * kLog2OfE;
-  if (thread_index() == 0) desk.held = 0, desk.bound = 0, desk.nan = 0, desk.top = 0, desk.named = 0;
-  sync_block();
-  if (part.names()) {
-    name_part(p, i, desk.scratch, &part.named);
-    if (thread_index() == 0) desk.named = part.named.count;
-  }
-  bool nan = stream_part(p, row, part, wanted, request.weigh, scale);
   if (part.names() && row.logits) {
     const Place bound = desk.bound;  // what is lower than the bound does not matter
     nan |= settle_named(p, row, part.named, [&](i32 token, f32 x) {
