@@ -12,11 +12,13 @@ struct Request {
   bool whole;  // a draw from all of the row
   bool alone;  // a share of the whole row's weight
   bool weigh;  // sums over chunks are asked for
+  u32 wrong;     // what may be said of it before the row is looked at
   f32 inverse_temperature;
 };
-QUERN_DEVICE Request request_of(const SampleParams& p, i32 i) {
+QUERN_DEVICE Request request_of(const SampleParams& p, const Room& room, const Row& row) {
   Request r{};
-  r.settings = usual_settings_of(p, i);
+  r.settings = usual_settings_of(p, row.i);
+  r.wrong = mistakes_of(room, p, row, r.settings);
   const bool greedy = r.settings.temperature == 0.0f;
   r.whole = !greedy && !r.settings.filters();
   r.alone = !greedy && r.settings.is_top_p_alone(p.vocab);
@@ -230,7 +232,7 @@ QUERN_DEVICE void sample_row(const SampleParams& p, Part& part, i32 i) {
   Stream stream{};
   Wanted wanted{};
   bool nan = stream_part(p, row, part, [&]() -> Plan {
-    request = request_of(p, i);
+    request = request_of(p, part.room(), row);
     stream = {p.seeds ? static_cast<u64>(p.seeds[i]) : p.seed, p.offsets ? static_cast<u64>(p.offsets[i]) : p.offset,
               p.seeds ? u64{0} : static_cast<u64>(i) + 1};
     wanted = wanted_of(p, part, request);
@@ -262,7 +264,7 @@ QUERN_DEVICE void sample_row(const SampleParams& p, Part& part, i32 i) {
   Choice choice{-1, 0.0f};
   bool whole = false;  // the row has to be searched
   if (part.rank == 0) {
-    status = mistakes_of(part.room(), p, row, usual_settings_of(p, i));
+    status = request.wrong;
     if (status == 0) {
       each_block(part.blocks, &desk.nan, [&](i32, u32 its) { status |= its != 0 ? static_cast<u32>(kNan) : 0u; });
       sums.max = learn_part(part, p.chunks_per_block);
