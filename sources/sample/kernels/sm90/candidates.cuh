@@ -20,13 +20,14 @@ inline constexpr i32 kPairs = kThreads / 2, kPairTokens = 2 * kEach;
 
 // What a block has in static shared memory, at the same place in each of the cluster.
 struct Desk {
-  u64 scratch[2 * kThreads / kWarp];
+  u64 scratch[kThreads / kWarp + 2];
   u64 few[kSegment], weights[kSegment];
   u64 bins[2][4], inner[2][4], tokens[2][2];  // what has been found, in turns
   u64 first, last;               // this block's own, which the others read
   u64 bound;
   u32 held;       // candidates, beyond their end, too
   u32 listed[2];  // tokens on the list, likewise
+  u32 ends[8];    // in the first block: of the blocks' candidates, one behind the other
   u32 nan, top;   // of all of the part's: whether there is one; the key of the largest logit that is named
   u32 named;      // tokens of the part
   u32 verdict;
@@ -89,14 +90,11 @@ template <class T>
 QUERN_DEVICE T of_block(const T* place, i32 r) {
   return load_cluster<T>(cluster_address(place, static_cast<u32>(r)));
 }
-// f(r, what block r has there) for the first `blocks` blocks; all loads are under way at once.
+// f(r, what block r has there) for the first `blocks` blocks, of a place that is the same for all lanes, which all call.
 template <class T, class F>
 QUERN_DEVICE void each_block(i32 blocks, const T* place, F f) {
-  T v[kClusterBlocks];
-  QUERN_UNROLL for (i32 r = 0; r < kClusterBlocks; ++r) v[r] = of_block(place, r < blocks ? r : 0);
-  QUERN_UNROLL for (i32 r = 0; r < kClusterBlocks; ++r) {
-    if (r < blocks) f(r, v[r]);
-  }
+  const T own = of_block(place, lane() < blocks ? lane() : 0);
+  QUERN_ROLLED for (i32 r = 0; r < blocks; ++r) f(r, shuffle(own, r));
 }
 QUERN_DEVICE void sync_blocks(i32 blocks) {
   if (blocks == 1) {
@@ -170,9 +168,9 @@ QUERN_DEVICE void edit_part_chunk(const SampleParams& p, const Row& row, const P
         const i32 local = c * kChunk + place_in_chunk(j);
         const u32 bits = part.named.bits_at(local) & ((1u << kVector) - 1);
         if (bits != 0) {
-          f32* const values = part.named.values + part.named.rank_of(local);
+          f32* value = part.named.values + part.named.rank_of(local);
           QUERN_UNROLL for (int e = 0; e < kVector; ++e) {
-            if ((bits >> e & 1) != 0) values[popcount(bits & ((1u << e) - 1))] = x[j * kVector + e];
+            if ((bits >> e & 1) != 0) *value++ = x[j * kVector + e];
           }
         }
       }
@@ -191,17 +189,21 @@ QUERN_DEVICE u32 keep_chunk(const Part& part, const f32 (&x)[kEach], i32 begin, 
   if (ballot(own != 0) == 0) return 0;
   u32 through = warp_scan(own), total = shuffle(through, kWarp - 1);
   if (enough != 0 && !strict && total > enough + kChunk / 8) {
-    // Many are equal to the bound, and the first of them are enough.
-    u32 sum = 0;
-    ties = 0, own = 0;
+    // Many are equal to the bound, and the first of them are enough. Numbers of two loads are in a word.
+    u32 pairs[kLoads / 2], sum = 0;
     QUERN_UNROLL for (int j = 0; j < kLoads; ++j) {
       u32 its = 0;
-      const bool all = sum < enough;
-      QUERN_UNROLL for (int e = 0; e < kVector; ++e) its += x[j * kVector + e] >= (all ? least : above) ? 1u : 0u;
-      own += its;
-      sum += warp_sum(its);
-      if (all) ties = j + 1;
+      QUERN_UNROLL for (int e = 0; e < kVector; ++e) its += x[j * kVector + e] >= least ? 1u : 0u;
+      pairs[j / 2] = (j & 1) == 0 ? its : pairs[j / 2] | its << 16;
     }
+    ties = 0;
+    QUERN_UNROLL for (int j = 0; j < kLoads; ++j) {
+      if ((j & 1) == 0) pairs[j / 2] = warp_sum(pairs[j / 2]);
+      ties += sum < enough ? 1 : 0;
+      sum += pairs[j / 2] >> 16 * (j & 1) & 0xffffu;
+    }
+    own = 0;
+    QUERN_UNROLL for (int i = 0; i < kEach; ++i) own += x[i] >= (i / kVector < ties ? least : above) ? 1u : 0u;
     through = warp_scan(own), total = shuffle(through, kWarp - 1);
   }
   u32 at = 0;
@@ -217,6 +219,15 @@ QUERN_DEVICE u32 keep_chunk(const Part& part, const f32 (&x)[kEach], i32 begin, 
     }
   }
   return total;
+}
+
+// What stream_part() makes of a chunk with a NaN or an infinity in it, or with nothing.
+struct Chunk {
+  f32 x[kEach];
+};
+QUERN_CALLED f32 weigh_odd_chunk(Chunk chunk, f32 max, f32 scale, bool* nan) {
+  *nan = take_nan_out(chunk.x);
+  return max > -infinity() ? warp_sum(sum_of_shares(chunk.x, max, scale)) : 0.0f;
 }
 
 // What is done with a part.
@@ -269,8 +280,11 @@ QUERN_DEVICE bool stream_part(const SampleParams& p, const Row& row, const Part&
       sum = ballot(nan) != 0 ? q::nan() : 0.0f;
     }
     if (sum != sum || !(max > -infinity())) {
-      any_nan |= take_nan_out(x);
-      sum = plan.weigh && max > -infinity() ? warp_sum(sum_of_shares(x, max, plan.scale)) : 0.0f;
+      Chunk chunk;
+      QUERN_UNROLL for (int i = 0; i < kEach; ++i) chunk.x[i] = x[i];
+      bool nan;
+      sum = weigh_odd_chunk(chunk, max, plan.scale, &nan);
+      any_nan |= nan;
     }
     if (lane() == 0) part.stats[part.first + c] = static_cast<u64>(bits_of(sum)) << 32 | bits_of(max);
   }

@@ -79,16 +79,16 @@ QUERN_DEVICE i32 gather_candidates(const Part& part, u32 enough, Place* bound) {
   Place highest = 0;
   each_block(part.blocks, &desk.bound, [&](i32, u64 its) { highest = its > highest ? its : highest; });
   *bound = highest;
-  u32 ends[kClusterBlocks];
   u32 all = 0;
   bool complete = true;
   each_block(part.blocks, &desk.held, [&](i32 r, u32 its) {
     complete = complete && its <= static_cast<u32>(part.most);
-    all += its, ends[r] = all;
+    all += its;
+    if (thread_index() == 0) desk.ends[r] = all;
   });
   sync_block();  // all know how many there are before there are more
   if (!complete) return -1;
-  const u32 own = ends[0];
+  const u32 own = desk.ends[0];
   u32 reaching = 0;
   constexpr int kAtOnce = 4;  // loads under way
   QUERN_ROLLED for (u32 base = static_cast<u32>(thread_index()); base < all; base += kThreads * kAtOnce) {
@@ -97,9 +97,7 @@ QUERN_DEVICE i32 gather_candidates(const Part& part, u32 enough, Place* bound) {
       const u32 at = base + static_cast<u32>(j * kThreads);
       i32 from = 0;
       u32 begin = 0;
-      QUERN_UNROLL for (i32 r = 0; r + 1 < kClusterBlocks; ++r) {
-        if (r + 1 < part.blocks && at >= ends[r]) from = r + 1, begin = ends[r];
-      }
+      QUERN_ROLLED while (from + 1 < part.blocks && at >= desk.ends[from]) begin = desk.ends[from++];
       candidates[j] = at < all ? of_block(part.candidates + (at - begin), from) : 0;
     }
     QUERN_ROLLED for (int j = 0; j < kAtOnce; ++j) {

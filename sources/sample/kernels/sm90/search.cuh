@@ -149,9 +149,9 @@ QUERN_DEVICE void load_unit(const Source& source, const Part& part, i32 unit, co
     edit_vector(p, row, begin, j, load_masks(row, begin, p.vocab), listed, x);
     const u32 bits = listed ? part.named.bits_at(c * kChunk + at) & ((1u << kVector) - 1) : 0u;
     if (bits != 0) {
-      const f32* const values = part.named.values + part.named.rank_of(c * kChunk + at);
+      const f32* value = part.named.values + part.named.rank_of(c * kChunk + at);
       QUERN_UNROLL for (int e = 0; e < kVector; ++e) {
-        if ((bits >> e & 1) != 0) x[e] = values[popcount(bits & ((1u << e) - 1))];
+        if ((bits >> e & 1) != 0) x[e] = *value++;
       }
     }
   }
@@ -238,12 +238,13 @@ QUERN_DEVICE OwnBins add_up(const Part& part, i32 blocks, bool counting) {
   OwnBins own{};
   static_assert(kOwnBins == 2);
   const u32 *const weights = bins.weights + 4 * thread_index(), *const counts = bins.counts + 2 * thread_index();
-  each_block(blocks, reinterpret_cast<const vec16*>(weights), [&](i32, const vec16& two) {
+  QUERN_FOUR_AT_ONCE for (i32 r = 0; r < blocks; ++r) {
+    const vec16 two = of_block(reinterpret_cast<const vec16*>(weights), r);
+    const u64 its = of_block(reinterpret_cast<const u64*>(counts), r);
     own.weight[0] += static_cast<u64>(two.x[1]) << 32 | two.x[0];
     own.weight[1] += static_cast<u64>(two.x[3]) << 32 | two.x[2];
-  });
-  each_block(blocks, reinterpret_cast<const u64*>(counts),
-             [&](i32, u64 its) { own.count[0] += static_cast<u32>(its), own.count[1] += static_cast<u32>(its >> 32); });
+    own.count[0] += static_cast<u32>(its), own.count[1] += static_cast<u32>(its >> 32);
+  }
   u64 weight = 0;
   u32 count = 0;
   QUERN_UNROLL for (int i = 0; i < kOwnBins; ++i) weight += own.weight[i], count += own.count[i];
