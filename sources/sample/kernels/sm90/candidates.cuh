@@ -22,7 +22,7 @@ inline constexpr i32 kPairs = kThreads / 2, kPairTokens = 2 * kEach;
 struct Desk {
   u64 scratch[kThreads / kWarp + 2];
   u64 few[kSegment], weights[kSegment];
-  u64 bins[2][4], inner[2][4], tokens[2][2];  // what has been found, in turns
+  u64 bins[2][8], tokens[2][2];  // what has been found, in turns
   u64 first, last;               // this block's own, which the others read
   u64 bound;
   u32 held;       // candidates, beyond their end, too

@@ -54,52 +54,44 @@ QUERN_DEVICE Choice search(const Source& source, const Part& part, const RowSums
     most = fmin(most, 0.5f - log2((1.0f - s.top_p) * rcp_approx(static_cast<f32>(p.vocab))));
   if (least > -infinity()) most = fmin(most, (sums.max - least) * sums.scale * 1.001f + 0.5f);
   scope.per = static_cast<f32>(kSpots) * rcp_approx(most);
-  enum class Doing : i32 { few, all_bins, list, range, bins } doing = Doing::all_bins;
-  Stretch stretch{};
-  if (!joint && !alone && !source.whole && source.count <= kSegment) {
-    const u32 key = key_of(least);
-    stretch = {value_of(key > kDead ? key : kDead + 1), infinity(), kNoBin, ~0u, 0, ~u64{0}};
-    doing = Doing::few;
-  }
-  OwnBins whole{}, bins{}, inner{};
-  // Of the bin that has been divided last: what comes before it, and its ranks.
-  u32 divided = kNoBin, count_before_divided = 0, least_key = 0;
-  u64 before_divided = 0;
-  Stretch stretch_divided{};
-  int shift_divided = 0;
-  u32 outer = 0;
+  enum class Doing : i32 { few, all_bins, list, bins } doing = Doing::all_bins;
+  Stretch stretch = Stretch::from(scope, least);
+  if (!joint && !alone && !source.whole && source.count <= kSegment) doing = Doing::few;
+  // The bins of the scope, and of the bin that has been divided first.
+  struct Level {
+    OwnBins bins;
+    Stretch stretch;
+    int shift;
+    u64 before;
+    u32 count_before;
+  } whole{}, divided{};
+  divided.stretch.bin = kNoBin;
+  OwnBins bins{};
   Step step = Step::top_k;
   By by = By::count;
   u64 all = 0, left = 0, wanted = 0, before = 0;
   u32 count_before = 0;
-  i32 turn = 0, slot = 0;
+  i32 slot = 0;
   int shift = 0;
   QUERN_ROLLED while (true) {
     const bool lists = doing == Doing::few || doing == Doing::list;
-    Place* const list = reinterpret_cast<Place*>(part.work + kBinWords * 4) + turn * kSegment;
-    u32* const listed = desk.listed + turn;
+    Place* const list = reinterpret_cast<Place*>(part.work + kBinWords * 4) + slot * kSegment;
+    u32* const listed = desk.listed + slot;
     if (doing == Doing::bins) sync_blocks(source.blocks);  // all have read the bins as they were
-    u64 *const found_bin = desk.bins[slot], *const found_inner = desk.inner[slot], *const found_token = desk.tokens[slot];
+    u64 *const found_bin = desk.bins[slot], *const found_token = desk.tokens[slot];
     slot ^= 1;
-    if (thread_index() == 0) found_bin[0] = kNoBin, found_token[0] = 0, found_inner[0] = kNoBin;
-    if (lists) {
-      turn ^= 1;
-      if (thread_index() == 0) *listed = 0;
-    } else if (doing != Doing::range) {
-      Bins::of(part).zero();
-    }
+    if (thread_index() == 0) found_bin[0] = kNoBin, found_bin[4] = kNoBin, found_token[0] = 0, *listed = 0;
+    if (!lists) Bins::of(part).zero();
     sync_block();
-    const Scan scan = lists                      ? Scan::list
-                      : doing == Doing::all_bins ? Scan::all_bins
-                      : doing == Doing::range    ? Scan::range
-                                                 : Scan::bins;
+    const Scan scan = lists ? Scan::list : doing == Doing::all_bins ? Scan::all_bins : Scan::bins;
     const Ranks own = scan_part(source, part, scope, stretch, scan, shift, list, listed);
-    if (doing == Doing::range || doing == Doing::all_bins) {
+    if (!lists) {
       const u64 first = reduce_min(part.room(), own.first), last = reduce_max(part.room(), own.last);
       if (thread_index() == 0) desk.first = first, desk.last = last;
     }
     sync_blocks(source.blocks);
     bool fresh = false;
+    u64 first = ~u64{0}, last = 0;
     if (lists) {
       const i32 count = gather(part, source.blocks, list, listed);
       if (count < 0) {
@@ -118,7 +110,7 @@ QUERN_DEVICE Choice search(const Source& source, const Part& part, const RowSums
       left = found_token[1];
       if (step == Step::top_k && !joint && s.top_k <= kSegment && place != 0) {
         // They are few, now that it is known where they end.
-        stretch = {value_at(place), infinity(), kNoBin, ~0u, 0, ~u64{0}};
+        stretch = Stretch::from(scope, value_at(place));
         stretch.last = stretch.rank_of(place);
         doing = Doing::few;
         sync_block();
@@ -126,39 +118,28 @@ QUERN_DEVICE Choice search(const Source& source, const Part& part, const RowSums
       }
       step = step == Step::top_k ? Step::top_p : Step::draw;
       fresh = true;
-    } else if (doing == Doing::range) {
-      u64 first = ~u64{0}, last = 0;
-      QUERN_ROLLED for (i32 r = 0; r < source.blocks; ++r) {
-        const u64 its_first = of_block(&desk.first, r), its_last = of_block(&desk.last, r);
-        first = its_first < first ? its_first : first, last = its_last > last ? its_last : last;
-      }
-      stretch.first = first, stretch.last = last;
-      const int bits = 64 - static_cast<int>(leading_zeros(last - first));
-      shift = bits > kSpotBits ? bits - kSpotBits : 0;
-      doing = Doing::bins;
-      continue;
     } else {
       bins = add_up(part, source.blocks, counts);
+      each_block(source.blocks, &desk.first, [&](i32, u64 its) { first = its < first ? its : first; });
+      each_block(source.blocks, &desk.last, [&](i32, u64 its) { last = its > last ? its : last; });
       if (doing == Doing::all_bins) {
-        whole = bins, fresh = true;
+        stretch.cut(first, last);
+        whole = {bins, stretch, 0, 0, 0};
+        fresh = true;
         each_block(source.blocks, reinterpret_cast<const u64*>(part.work) + kSpots, [&](i32, u64 its) { all += its; });
-        least_key = ~0u;
-        each_block(source.blocks, &desk.first, [&](i32, u64 its) {
-          least_key = static_cast<u32>(its) < least_key ? static_cast<u32>(its) : least_key;
-        });
         if (apart && all < share_of(s.top_p, sums.total, false)) {
           *ok = false;
           return {-1, 0.0f};
         }
         left = all;
-      } else if (divided == kNoBin) {
-        divided = outer, inner = bins, stretch_divided = stretch, shift_divided = shift;
-        before_divided = before, count_before_divided = count_before;
+      } else if (divided.stretch.bin == kNoBin) {
+        divided = {bins, stretch, shift, before, count_before};
       }
     }
     FoundBins found{};
+    i32 place_of_found = 0;
     QUERN_ROLLED while (true) {
-      if (fresh) {
+      if (fresh && place_of_found == 0) {
         if (step == Step::top_k && !counts) step = Step::top_p;
         by = step == Step::top_k ? By::count : By::weight;
         wanted = static_cast<u64>(s.top_k);
@@ -167,41 +148,34 @@ QUERN_DEVICE Choice search(const Source& source, const Part& part, const RowSums
           if (!(s.top_p < 1.0f) || (wanted >= left && !apart)) step = Step::draw;
         }
         if (step == Step::draw) by = By::weight, wanted = scale_to(wide(stream.of_row()), left) + 1;
-        bins = whole, before = 0, count_before = 0;
+        bins = whole.bins, before = 0, count_before = 0;
       }
-      found = find_bin(found_bin, bins, by, wanted - (by == By::weight ? before : u64{count_before}));
-      if (found.bin != kNoBin) break;
+      found = find_bin(found_bin + place_of_found, bins, by, wanted - (by == By::weight ? before : u64{count_before}));
+      if (found.bin != kNoBin) {
+        if (!fresh || found.bin != divided.stretch.bin) break;
+        // It has been divided already.
+        bins = divided.bins, stretch = divided.stretch, shift = divided.shift;
+        before = divided.before, count_before = divided.count_before;
+        fresh = false, place_of_found = 4;
+        continue;
+      }
       if (step == Step::draw) return {-1, 0.0f};
       step = step == Step::top_k ? Step::top_p : Step::draw;  // there are not so many
       sync_block();                                           // all know it
       fresh = true;
     }
     before += found.weight, count_before += found.count;
-    if (fresh && found.bin == divided) {
-      bins = inner, stretch = stretch_divided, shift = shift_divided;
-      before = before_divided, count_before = count_before_divided;
-      fresh = false;
-      found = find_bin(found_inner, bins, by, wanted - (by == By::weight ? before : u64{count_before}));
-      before += found.weight, count_before += found.count;
+    if (fresh) {
+      const Stretch& of_all = whole.stretch;
+      stretch = Stretch::of_bin(scope, found.bin);
+      stretch.cut(of_all.first, of_all.last);
+    } else {
+      const u64 from = stretch.first + (static_cast<u64>(found.bin) << shift);
+      stretch.cut(from, from + ((u64{1} << shift) - 1));
+      if (first <= last) stretch.cut(first, last);
     }
-    if (!fresh) {
-      stretch.first += static_cast<u64>(found.bin) << shift;
-      const u64 last = stretch.first + ((u64{1} << shift) - 1);
-      stretch.last = last < stretch.last ? last : stretch.last;
-      doing = found.in <= static_cast<u32>(kSegment) ? Doing::list : Doing::range;
-      continue;
-    }
-    stretch = Stretch::of_bin(scope, found.bin);
-    doing = Doing::list;
-    if (found.in <= static_cast<u32>(kSegment)) continue;
-    // Of its ranks it is known how far they can go.
-    outer = found.bin;
-    const u32 top = stretch.top, lowest = key_of(stretch.lowest), end = lowest > least_key ? lowest : least_key;
-    stretch.last = static_cast<u64>(top - (end < top ? end : top)) << Stretch::kIndexBits |
-                   static_cast<u32>((end < top ? 1 << Stretch::kIndexBits : p.vocab) - 1);
-    const int bits = 64 - static_cast<int>(leading_zeros(stretch.last));
-    shift = bits > kSpotBits ? bits - kSpotBits : 0;
-    doing = Doing::bins;
+    doing = found.in <= static_cast<u32>(kSegment) ? Doing::list : Doing::bins;
+    shift = stretch.shift();
   }
 }
 

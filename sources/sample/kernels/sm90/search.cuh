@@ -48,11 +48,18 @@ struct Stretch {
   u64 first, last;
   static constexpr int kIndexBits = 20;
   static_assert(kMostVocab <= 1 << kIndexBits);
+  QUERN_DEVICE u64 rank_of_key(u32 key) const {
+    return static_cast<u64>(key < top ? top - key : 0u) << kIndexBits;
+  }
   QUERN_DEVICE u64 rank_of(Place place) const {
-    return static_cast<u64>(top - key_at(place)) << kIndexBits | static_cast<u32>(index_at(place));
+    return rank_of_key(key_at(place)) | static_cast<u32>(index_at(place));
   }
   QUERN_DEVICE bool has(const Scope& scope, f32 x, u64 rank) const {
     return (bin == kNoBin || scope.bin_at(scope.exponent(x)) == bin) && rank >= first && rank <= last;
+  }
+  // All from a logit on.
+  QUERN_DEVICE static Stretch from(const Scope& scope, f32 least) {
+    return {fmax(least, value_of(kDead + 1)), infinity(), kNoBin, key_of(scope.max), 0, ~u64{0}};
   }
   // Of a bin of the scope. Logits outside cannot be in it, whatever was rounded.
   QUERN_DEVICE static Stretch of_bin(const Scope& scope, u32 bin) {
@@ -61,7 +68,16 @@ struct Stretch {
     f32 highest = scope.max - (b - 0.5f) * step + slack, lowest = scope.max - far - slack;
     if (!(highest < scope.max)) highest = scope.max;
     if (!(lowest > -infinity())) lowest = -infinity();
-    return {lowest, highest, bin, key_of(highest), 0, ~u64{0}};
+    Stretch s{lowest, highest, bin, key_of(scope.max), 0, 0};
+    s.first = s.rank_of_key(key_of(highest));
+    s.last = s.rank_of_key(key_of(lowest)) | ((1u << kIndexBits) - 1);
+    return s;
+  }
+  QUERN_DEVICE void cut(u64 from, u64 to) { first = from > first ? from : first, last = to < last ? to : last; }
+  // So that no more than kSpots bins of 2^shift ranks cover it.
+  QUERN_DEVICE int shift() const {
+    const int bits = 64 - static_cast<int>(leading_zeros(last - first));
+    return bits > kSpotBits ? bits - kSpotBits : 0;
   }
 };
 
@@ -106,11 +122,10 @@ struct LastBins {
 enum class Scan : i32 {
   all_bins,  // into the bins of the whole scope, and added up
   list,      // onto this block's list; `listed` counts them, beyond its end, too
-  range,     // the lowest and the highest rank
   bins       // into bins of 2^shift ranks each
 };
 struct Ranks {
-  u64 first, last;  // of all_bins the key of the least is first
+  u64 first, last;  // of all that went into bins
 };
 // Where tokens are looked for.
 struct Source {
@@ -165,7 +180,6 @@ QUERN_DEVICE Ranks scan_part(const Source& source, const Part& part, const Scope
   Ranks ranks{~u64{0}, 0};
   LastBins last{};
   u64 weights = 0;
-  u32 least_key = ~0u;
   // A warp takes a vector a lane at once, or one candidate a lane.
   const i32 units = source.whole ? part.chunks * kLoads : div_up(source.count, kWarp);
   vec16 next{};
@@ -192,37 +206,33 @@ QUERN_DEVICE Ranks scan_part(const Source& source, const Part& part, const Scope
       const u64 rank = stretch.rank_of(place);
       const bool take =
           (near & 1) != 0 && is_token(place) && (scan == Scan::all_bins || stretch.has(scope, x[0], rank));
-      if (scan == Scan::all_bins || scan == Scan::bins) {
+      if (scan != Scan::list) {
         const f32 exponent = scope.exponent(x[0]);
         const u64 weight = to_units(exp2(exponent));
-        u32 bin = static_cast<u32>((rank - stretch.first) >> shift);
-        if (scan == Scan::all_bins) {
-          bin = scope.bin_at(exponent);
-          weights += take ? weight : u64{0};
-          least_key = take && key_at(place) < least_key ? key_at(place) : least_key;
-        }
+        const u32 bin =
+            scan == Scan::all_bins ? scope.bin_at(exponent) : static_cast<u32>((rank - stretch.first) >> shift);
         const bool there = take && bin < static_cast<u32>(kSpots);
+        weights += take ? weight : u64{0};
+        ranks.first = there && rank < ranks.first ? rank : ranks.first;
+        ranks.last = there && rank > ranks.last ? rank : ranks.last;
         if (source.whole) {
           last.take_warp(bins, bin, weight, there);
         } else if (there) {
           bins.add(bin, weight, 1);
         }
-      } else if (take && scan == Scan::list) {
+      } else if (take) {
         const u32 number = atomic_add(listed, 1u);
         if (number < static_cast<u32>(kSegment)) list[number] = place;
-      } else if (take) {
-        ranks.first = rank < ranks.first ? rank : ranks.first, ranks.last = rank > ranks.last ? rank : ranks.last;
       }
       // The next one moves up.
       QUERN_UNROLL for (int e = 1; e < kVector; ++e) x[e - 1] = x[e];
       near >>= 1, ++at;
     }
   }
-  last.add(bins);
-  if (scan == Scan::all_bins) {
+  if (scan != Scan::list) {
+    last.add(bins);
     weights = warp_sum(weights);
     if (lane() == 0) bins.add(kSpots, weights, 0);
-    ranks.first = least_key;
   }
   return ranks;
 }
