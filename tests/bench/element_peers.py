@@ -24,8 +24,17 @@ import torch
 import torch.nn.functional as F
 from element_random import drawn
 from element_works import (
-    TRANSPOSED, concatenated, copied, elementwise, gathered, largest_place, norm_gradient, normalised, parted, reduced,
-)  # fmt: skip
+    TRANSPOSED,
+    concatenated,
+    copied,
+    elementwise,
+    gathered,
+    largest_place,
+    norm_gradient,
+    normalised,
+    parted,
+    reduced,
+)
 from quern import Context
 from works import Place, Work, add_options, distribution, finish, run_all
 

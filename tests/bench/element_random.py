@@ -10,8 +10,16 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from element_works import (
-    concatenated, copied, elementwise, gathered, largest_place, norm_gradient, normalised, parted, reduced,
-)  # fmt: skip
+    concatenated,
+    copied,
+    elementwise,
+    gathered,
+    largest_place,
+    norm_gradient,
+    normalised,
+    parted,
+    reduced,
+)
 from works import Place, Work
 
 BF16, F32 = torch.bfloat16, torch.float32
