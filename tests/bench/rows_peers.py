@@ -15,7 +15,7 @@ from collections.abc import Iterator
 
 import torch
 from quern import Context
-from works import Place, Work, add_options, distribution, finish, run_all
+from works import Place, Work, add_options, distribution, far, finish, run_all
 
 
 def scatters(context: Context, place: Place) -> Iterator[Work]:
@@ -206,6 +206,49 @@ def convolutions(context: Context, place: Place) -> Iterator[Work]:
         )
 
 
+def general_convolutions(context: Context, place: Place) -> Iterator[Work]:
+    for name, batch, channels, length, outs, width, stride, padding, dilation, groups, last in (
+        ("Whisper's first", 8, 80, 3000, 1280, 3, 1, 1, 1, 1, False),
+        ("Whisper's second", 8, 1280, 3000, 1280, 3, 2, 1, 1, 1, False),
+        ("the same, channels last, unpadded", 8, 1280, 3000, 1280, 3, 2, 0, 1, 1, True),
+        ("one tap", 8, 1024, 4096, 1024, 1, 1, 0, 1, 1, False),
+        ("HiFi-GAN, dilated", 8, 256, 8192, 256, 11, 1, 25, 5, 1, False),
+        ("wav2vec 2.0's first", 8, 1, 160000, 512, 10, 5, 0, 1, 1, False),
+        ("wav2vec 2.0's positions", 8, 768, 1500, 768, 128, 1, 64, 1, 16, False),
+        ("Conformer, depthwise", 16, 512, 4096, 512, 31, 1, 15, 1, 512, False),
+    ):
+        if place.small:
+            batch, length, groups = 2, min(length, 300), min(groups, 16)
+            channels, outs = (n if n < 64 else n // 16 for n in (channels, outs))
+            groups = min(groups, channels)
+        x = place.normal(batch, channels, length, dtype=torch.bfloat16)
+        weight = (
+            place.normal(outs, channels // groups, width, dtype=torch.bfloat16) / (channels // groups * width) ** 0.5
+        )
+        bias = place.normal(outs, dtype=torch.bfloat16)
+        places = (length + 2 * padding - dilation * (width - 1) - 1) // stride + 1
+        out = torch.empty(batch, outs, places, dtype=torch.bfloat16, device=place.device)
+        mine, factors = x, weight
+        if last:
+            mine, out = (t.transpose(1, 2).contiguous().transpose(1, 2) for t in (x, out))
+            factors = weight.transpose(1, 2).contiguous().transpose(1, 2)
+        rest = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
+
+        def run(mine=mine, factors=factors, bias=bias, out=out, rest=rest):
+            context.conv1d(mine, factors, bias, out=out, **rest)
+
+        def check(x=x, weight=weight, bias=bias, out=out, run=run, rest=rest):
+            run()
+            exact = torch.nn.functional.conv1d(x[:1].double(), weight.double(), bias.double(), **rest)
+            return far(out[:1], exact)
+
+        def peer(x=x, weight=weight, bias=bias, rest=rest):
+            return torch.nn.functional.conv1d(x, weight, bias, **rest)
+
+        flops = 2 * batch * outs * places * (channels // groups) * width
+        yield Work(f"conv1d general: {name} ({flops / 1e12:.2f} TFLOP)", run, check, 2e-2, peer)
+
+
 def suppressions(context: Context, place: Place) -> Iterator[Work]:
     for images, n in ((1, 1000), (8, 2000), (1, 20000)):
         if place.small:
@@ -250,7 +293,7 @@ def main() -> None:
     context = Context("host" if options.host else "cuda:0")
     place = Place("cpu" if options.host else "cuda", options.host)
     print(f"{context.device.name}: us of quern's call and graph; PyTorch's call, x as fast; its graph, x as fast")
-    families = (scatters, sorts, histograms, convolutions, suppressions)
+    families = (scatters, sorts, histograms, convolutions, general_convolutions, suppressions)
     rows = run_all(
         (work for family in families for work in family(context, place)),
         options,
