@@ -129,8 +129,43 @@ int width_of(const Request& request, const Walk& walk) {
   return width;
 }
 
+// A part of an extent that leaves no rest; 0: there is none.
+std::int64_t part_of(std::int64_t extent) {
+  for (const std::int64_t part : {32, 16}) {
+    if (extent % part == 0) return part;
+  }
+  return 0;
+}
+
+// Where a tensor lies side by side along another dimension than the innermost, elements are taken by tiles of both:
+// what neighbouring threads then read of it is in the same lines.
+void take_by_tiles(Walk& walk, std::size_t tensors) {
+  std::size_t other = 0;
+  for (std::size_t i = 0; i < tensors && walk.rank + 2 <= kMostDimensions; ++i) {
+    for (std::size_t d = 1; d < static_cast<std::size_t>(walk.rank); ++d) {
+      if (along_of(walk, i) == Along::any && walk.strides[i][d] == 1) other = d;
+    }
+  }
+  const std::int64_t inner = part_of(walk.shape[0]), outer = part_of(walk.shape[other]);
+  if (other == 0 || inner == 0 || outer == 0) return;
+  const Walk whole = walk;
+  const auto rank = static_cast<std::size_t>(whole.rank);
+  const auto split = [&](const auto& of, auto& to, std::int64_t first, std::int64_t second, std::int64_t first_rest,
+                         std::int64_t second_rest) {
+    to[0] = first, to[1] = second, to[2] = first_rest;
+    for (std::size_t d = 1; d < rank; ++d) to[d + 2] = d == other ? second_rest : of[d];
+  };
+  split(whole.shape, walk.shape, inner, outer, whole.shape[0] / inner, whole.shape[other] / outer);
+  for (std::size_t i = 0; i < tensors; ++i) {
+    const std::int64_t along = whole.strides[i][0], across = whole.strides[i][other];
+    split(whole.strides[i], walk.strides[i], along, across, along * inner, across * outer);
+  }
+  walk.rank += 2;
+}
+
 Problem fit(const Request& request) {
   Problem problem{request.shape, walk({request.views.data(), request.count}, request.shape.indices() != 0), 1, 0};
+  if (request.shape.indices() == 0) take_by_tiles(problem.walk, request.count);
   Shape& shape = problem.shape;
   const Walk& walked = problem.walk;
   shape.rank = walked.rank;
