@@ -54,6 +54,11 @@ QUERN_DEVICE i32 bin_of(const HistogramParams& p, f32 value) {
   return value == value ? bin : -1;
 }
 // Of integers.
+QUERN_DEVICE i32 bin_of(const HistogramParams& p, i32 value) {
+  const u32 place = static_cast<u32>(value) - static_cast<u32>(static_cast<i32>(p.first));
+  const i32 bin = place < static_cast<u32>(p.bins) ? static_cast<i32>(place) : p.above;
+  return value < static_cast<i32>(p.first) ? p.below : bin;
+}
 QUERN_DEVICE i32 bin_of(const HistogramParams& p, i64 value) {
   const u64 place = static_cast<u64>(value) - static_cast<u64>(p.first);
   const i32 bin = place < static_cast<u64>(p.bins) ? static_cast<i32>(place) : p.above;
@@ -64,6 +69,9 @@ QUERN_DEVICE i32 bin_of(const HistogramParams& p, i64 value) {
 template <class T>
 QUERN_DEVICE i32 bin_of_bits(const HistogramParams& p, Bits bits) {
   if constexpr (!kFloat) {
+    if constexpr (sizeof(T) < 8) {
+      if (p.narrow) return bin_of(p, static_cast<i32>(static_cast<T>(bits)));
+    }
     return bin_of(p, static_cast<i64>(static_cast<T>(bits)));
   } else if constexpr (sizeof(T) == 4) {
     return bin_of(p, f32_of(bits));
@@ -81,21 +89,20 @@ QUERN_DEVICE void add_to_count(const HistogramParams& p, i64 row, i32 bin, u32 c
   }
 }
 
-// The lanes that count in the bin of the lowest of them are counted in one go: rows of one number, and of mostly one,
-// would else have every lane wait for all others. All lanes take part; bin -1 is not counted.
+// In shared memory lanes add 1 each, which the hardware joins where they meet. In global memory the lanes that count in
+// the bin of the lowest of them are counted in one go: rows of one number, and of mostly one, would else have every
+// lane wait for all others. All lanes take part; bin -1 is not counted.
 QUERN_DEVICE void count_bin(const HistogramParams& p, u32* bins, i64 row, i32 bin) {
-  const u64 taking = ballot(bin >= 0);
-  if (taking == 0) return;
-  const int leader = static_cast<int>(trailing_zeros(taking));
-  const i32 its = shuffle(bin, leader);
-  const u64 with = ballot(bin == its);
-  const bool leads = lane() == leader, alone = bin >= 0 && bin != its;
-  if (!leads && !alone) return;
-  const u32 count = leads ? popcount(with) : 1u;
   if constexpr (kShared) {
-    atomic_add(bins + bin, count);
+    if (bin >= 0) atomic_add(bins + bin, 1u);
   } else {
-    add_to_count(p, row, bin, count);
+    const u64 taking = ballot(bin >= 0);
+    if (taking == 0) return;
+    const int leader = static_cast<int>(trailing_zeros(taking));
+    const i32 its = shuffle(bin, leader);
+    const u64 with = ballot(bin == its);
+    const bool leads = lane() == leader, alone = bin >= 0 && bin != its;
+    if (leads || alone) add_to_count(p, row, bin, leads ? popcount(with) : 1u);
   }
 }
 

@@ -395,7 +395,8 @@ void run(const Runtime& runtime, const quern_reduce_args& args) {
   launch_units(runtime, *kernel, problem.shape, problem.units, args, problem);
   if (!cut) return;
   const std::int64_t warps = q::kReduceThreads / static_cast<int>(runtime.driver->device().limits.warp_size);
-  launch_units(runtime, *joiner, join, (problem.params.rows + warps - 1) / warps, args, problem);
+  const std::int64_t each = problem.params.pieces > q::kManyPieces ? 1 : warps;
+  launch_units(runtime, *joiner, join, (problem.params.rows + each - 1) / each, args, problem);
 }
 
 }  // namespace quern::ops::reduce

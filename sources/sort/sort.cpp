@@ -44,8 +44,8 @@ constexpr Names<int, 5> kValueBytes = {{{"0", 0}, {"1", 1}, {"2", 2}, {"4", 4}, 
 struct Row {
   int most, threads;
 };
-constexpr std::array<Row, 3> kRows = {{{q::kFewKeys, 128}, {512, 256}, {4096, 512}}};
-constexpr Names<int, 3> kMost = {{{"32", 32}, {"512", 512}, {"4096", 4096}}};
+constexpr std::array<Row, 4> kRows = {{{32, 128}, {q::kFewKeys, 128}, {512, 256}, {4096, 512}}};
+constexpr Names<int, 4> kMost = {{{"32", 32}, {"128", 128}, {"512", 512}, {"4096", 4096}}};
 
 constexpr bool has_keys(const Shape& shape) { return shape.stage != Stage::scan; }
 constexpr bool is_row(const Shape& shape) { return shape.stage == Stage::row; }

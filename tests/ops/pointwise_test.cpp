@@ -177,9 +177,10 @@ TEST(Pointwise, TakesAnyLayout) {
   }
 }
 
-// Operands that lie along different dimensions are taken by tiles of both where the extents have them.
+// Operands that lie along different dimensions are taken by tiles of both.
 TEST(Pointwise, TakesWhatIsTransposedByTiles) {
-  for (const Extents& shape : {Extents{64, 96}, Extents{3, 48, 32}, Extents{16, 5, 80}, Extents{33, 64}}) {
+  for (const Extents& shape :
+       {Extents{64, 96}, Extents{3, 48, 32}, Extents{16, 5, 80}, Extents{33, 70}, Extents{2, 3}}) {
     SCOPED_TRACE(count_of(shape));
     Pointing p({"tensor0-tensor1*2"});
     p.operand(Stored::f32, shape);
@@ -191,6 +192,24 @@ TEST(Pointwise, TakesWhatIsTransposedByTiles) {
     p.fill("tiles");
     ASSERT_NO_FATAL_FAILURE(p.run());
     p.check(0, [](const auto& x) { return static_cast<double>(static_cast<float>(x[0] - x[1] * 2)); });
+  }
+}
+
+// Rows that nothing is aligned in are taken by segments.
+TEST(Pointwise, TakesLongOddRows) {
+  for (const Extents& shape : {Extents{3, 4001}, Extents{2, 2, 700}, Extents{5, 512}}) {
+    SCOPED_TRACE(count_of(shape));
+    Pointing p({"tensor0*2-tensor1"});
+    Extents apart(shape.size(), 1);
+    for (std::size_t d = shape.size() - 1; d-- > 0;) apart[d] = apart[d + 1] * (shape[d + 1] + 1);
+    p.operand(Stored::bf16, shape, apart);
+    Extents column = shape;
+    column.back() = 1;
+    p.operand(Stored::f32, column);
+    p.out(Stored::f32, shape);
+    p.fill("odd rows");
+    ASSERT_NO_FATAL_FAILURE(p.run());
+    p.check(0, [](const auto& x) { return static_cast<double>(static_cast<float>(x[0] * 2 - x[1])); });
   }
 }
 
