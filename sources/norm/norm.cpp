@@ -71,8 +71,7 @@ bool is_packed(const Shape& shape) { return !shape.residual && bytes_of(shape.el
 // Registers of a thread: f32 values, what the parameters are in memory, and some 28 more.
 int registers(const Shape& shape) {
   if (is_packed(shape)) {
-    const bool more =
-        shape.tail || shape.channels_last || shape.scale != Dtype::other || shape.shift != Dtype::other;
+    const bool more = shape.tail || shape.channels_last || shape.scale != Dtype::other || shape.shift != Dtype::other;
     return q::kNormHeld / 2 + 32 + (more ? 16 : 0);
   }
   std::int64_t words = q::kNormHeld + 28 + (shape.residual ? 4 : 0);
@@ -139,7 +138,8 @@ const jit::Kernel* kernel_of(Shape shape, NormStage stage, const Runtime& runtim
                     args.stream);
 }
 
-void launch_stage(const Runtime& runtime, const jit::Kernel& kernel, Problem& problem, const quern_norm_args& args) {
+void launch_stage(const Runtime& runtime, const jit::Kernel& kernel, Problem& problem, const quern_norm_args& args,
+                  bool later) {
   const RowShape rows = problem.shape.rows();
   const int threads = threads_of(rows, runtime.driver->device().limits.warp_size);
   const std::int64_t teams = threads / rows.team, all = problem.params.rows;
@@ -149,7 +149,8 @@ void launch_stage(const Runtime& runtime, const jit::Kernel& kernel, Problem& pr
   jit::Launch launch;
   launch.grid[0] = static_cast<std::uint32_t>(std::min(units, most));
   launch.block[0] = static_cast<std::uint32_t>(threads);
-  launch.programmatic = (args.flags & QUERN_CALL_PROGRAMMATIC) != 0;
+  // What applies moments waits for them by itself.
+  launch.programmatic = later || (args.flags & QUERN_CALL_PROGRAMMATIC) != 0;
   launch.stream = args.stream;
   ops::launch(runtime, kernel, launch, "launching norm", problem.params);
 }
@@ -213,8 +214,8 @@ void run(const Runtime& runtime, const quern_norm_args& args) {
   const jit::Kernel* first = split ? kernel_of(problem.shape, NormStage::moments, runtime, args) : nullptr;
   const jit::Kernel* kernel = kernel_of(problem.shape, problem.shape.stage, runtime, args);
   if (p.rows > 0) {
-    if (split) launch_stage(runtime, *first, problem, args);
-    launch_stage(runtime, *kernel, problem, args);
+    if (split) launch_stage(runtime, *first, problem, args, false);
+    launch_stage(runtime, *kernel, problem, args, split);
   }
   if (coded) quantize::run(runtime, codes.args);
 }

@@ -357,12 +357,13 @@ const jit::Kernel* kernel_of(const Shape& shape, const Runtime& runtime, const q
 }
 
 void launch_units(const Runtime& runtime, const jit::Kernel& kernel, const Shape& shape, std::int64_t units,
-                  const quern_reduce_args& args, Problem& problem) {
+                  const quern_reduce_args& args, Problem& problem, bool later) {
   const std::int64_t room = std::int64_t{problem.sms} * blocks_per_sm(shape);
   jit::Launch launch;
   launch.grid[0] = static_cast<std::uint32_t>(std::min(units, args.max_sms > 0 ? room : kMost));
   launch.block[0] = q::kReduceThreads;
-  launch.programmatic = (args.flags & QUERN_CALL_PROGRAMMATIC) != 0;
+  // What joins pieces waits for them by itself.
+  launch.programmatic = later || (args.flags & QUERN_CALL_PROGRAMMATIC) != 0;
   launch.stream = args.stream;
   ops::launch(runtime, kernel, launch, "launching reduce", problem.params);
 }
@@ -392,11 +393,11 @@ void run(const Runtime& runtime, const quern_reduce_args& args) {
   const Shape join = joining(problem.shape);
   const jit::Kernel* joiner = cut ? kernel_of(join, runtime, args) : nullptr;
   if (problem.params.rows == 0) return;
-  launch_units(runtime, *kernel, problem.shape, problem.units, args, problem);
+  launch_units(runtime, *kernel, problem.shape, problem.units, args, problem, false);
   if (!cut) return;
   const std::int64_t warps = q::kReduceThreads / static_cast<int>(runtime.driver->device().limits.warp_size);
   const std::int64_t each = problem.params.pieces > q::kManyPieces ? 1 : warps;
-  launch_units(runtime, *joiner, join, (problem.params.rows + each - 1) / each, args, problem);
+  launch_units(runtime, *joiner, join, (problem.params.rows + each - 1) / each, args, problem, true);
 }
 
 }  // namespace quern::ops::reduce
