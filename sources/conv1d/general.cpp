@@ -20,7 +20,7 @@ namespace quern::ops::conv1d {
 namespace {
 
 // Below so many output channels of a group, or elements of its window, tensor cores would multiply mostly zeros.
-constexpr std::int64_t kFewOuts = 8, kFewElements = 16;
+constexpr std::int64_t kFewOuts = 8, kFewElements = 8;
 constexpr std::uint64_t kPiece = 256;  // bytes that pieces of the workspace are aligned to
 
 // A tensor that is handed on.
@@ -58,9 +58,17 @@ struct Problem {
   std::int64_t per, k;
   bool over, lays_x, lays_weight;
   std::int64_t rows;  // of x for a sample and group as it is laid out
+  // x is laid out as it is, with its padding, channels side by side: for the product, or for windows made of it.
+  bool plain;
 
+  std::int64_t padded() const { return length + pad_begin + pad_end; }
+  std::uint64_t plain_bytes() const { return plain ? bytes(batch * groups * padded(), per) : 0; }
   std::uint64_t x_bytes() const { return lays_x ? bytes(batch * groups * rows, over ? per : k) : 0; }
   std::uint64_t weight_bytes() const { return lays_weight ? bytes(outs, k) : 0; }
+  // All of them: windows where they are not what was laid out plain, x laid out plain, weights.
+  bool makes_windows() const { return lays_x && !(plain && over); }
+  std::uint64_t window_bytes() const { return makes_windows() ? x_bytes() : 0; }
+  std::uint64_t laid_bytes() const { return window_bytes() + plain_bytes() + weight_bytes(); }
 
  private:
   std::uint64_t bytes(std::int64_t lines, std::int64_t of_line) const {
@@ -91,16 +99,18 @@ void choose(Problem& p) {
   const std::int64_t chunk = p.chunk;
   const auto whole = [chunk](std::int64_t elements) { return elements % chunk == 0; };
   const auto rounded = [chunk](std::int64_t elements) { return (elements + chunk - 1) / chunk * chunk; };
-  p.over = p.dilation == 1 && p.channels >= chunk;
-  p.per = p.over ? rounded(p.channels) : p.channels;
-  p.k = p.over ? p.per * p.taps : rounded(window);
-  p.rows = p.over ? p.length + p.pad_begin + p.pad_end : p.places;
+  const bool many = p.channels >= chunk;
+  p.over = p.dilation == 1 && many;
+  p.per = many ? rounded(p.channels) : p.channels;
+  p.k = many ? p.per * p.taps : rounded(window);
+  p.rows = p.over ? p.padded() : p.places;
   const bool vectors = p.call.alignment == 16;
   const std::int64_t place = p.x.strides[2];
   const bool dense = place == p.channels || (p.taps == 1 && whole(place));
   const bool side_by_side = p.x.strides[1] == 1 && dense && (p.batch <= 1 || whole(p.x.strides[0]));
   p.lays_x =
       !(vectors && p.over && p.groups == 1 && p.pad_begin == 0 && p.pad_end == 0 && whole(p.channels) && side_by_side);
+  p.plain = p.lays_x && many && p.x.strides[1] != 1;
   const std::int64_t* w = p.weight.strides;
   p.lays_weight = !(vectors && p.k == window && (p.channels == 1 || w[1] == 1) && (p.taps == 1 || w[2] == p.channels) &&
                     whole(w[0]));
@@ -257,24 +267,74 @@ void launch_kernel(const Runtime& runtime, const jit::Kernel& kernel, const quer
 
 std::int32_t narrow(std::int64_t value) { return static_cast<std::int32_t>(value); }
 
+// Calls with(copy args) that lay x out with its padding at `to`, channels side by side.
+template <class With>
+void with_copy(const quern_conv1d_args& args, const Problem& p, void* to, With with) {
+  using Four = std::array<std::int64_t, 4>;
+  struct View {
+    Four shape, strides;
+    DLTensor tensor;
+  };
+  const std::int64_t size = bytes_of(p.dtype), line = p.per, group = p.padded() * line, sample = p.groups * group;
+  std::array<View, 5> views;  // x, then where it goes and what is filled with zeros
+  std::array<const DLTensor*, 4> inputs{}, outputs{};
+  std::size_t count = 0;
+  const auto add = [&](std::size_t i, const void* data, const Four& shape, const Four& strides) {
+    View& view = views[i];
+    view.shape = shape, view.strides = strides, view.tensor = *args.x;
+    view.tensor.data = const_cast<void*>(data), view.tensor.byte_offset = 0;
+    view.tensor.ndim = 4, view.tensor.shape = view.shape.data(), view.tensor.strides = view.strides.data();
+    return &view.tensor;
+  };
+  const auto output = [&](std::int64_t first, std::int64_t rows, std::int64_t channel, std::int64_t channels) {
+    if (rows <= 0 || channels <= 0) return;
+    const void* const at = to == nullptr ? nullptr : static_cast<std::uint8_t*>(to) + (first * line + channel) * size;
+    outputs[count] = add(count + 1, at, {p.batch, p.groups, rows, channels}, {sample, group, line, 1});
+    ++count;
+  };
+  inputs[0] = add(0, p.x.data, {p.batch, p.groups, p.length, p.channels},
+                  {p.x.strides[0], p.channels * p.x.strides[1], p.x.strides[2], p.x.strides[1]});
+  output(p.pad_begin, p.length, 0, p.channels);
+  output(p.pad_begin, p.length, p.channels, p.per - p.channels);
+  output(0, p.pad_begin, 0, p.per);
+  output(p.pad_begin + p.length, p.pad_end, 0, p.per);
+  quern_copy_args copy{};
+  copy.size = sizeof copy;
+  copy.flags = args.flags & kCallFlags, copy.stream = args.stream, copy.max_sms = args.max_sms;
+  // Zeros behind an odd number of channels begin anywhere.
+  copy.alignment = p.per == p.channels ? args.alignment : static_cast<std::int32_t>(size);
+  copy.inputs = inputs.data(), copy.outputs = outputs.data(),
+  copy.input_count = copy.output_count = static_cast<std::uint32_t>(count);
+  with(copy);
+}
+
+// Windows of x, or of what with_copy laid out at `plain`.
 void lay_x(const Runtime& runtime, const jit::Kernel& kernel, const quern_conv1d_args& args, const Problem& p,
-           void* to) {
-  const std::int64_t size = bytes_of(p.dtype), place = p.x.strides[2] * size;
+           const void* plain, void* to) {
+  const std::int64_t size = bytes_of(p.dtype), line = p.per * size;
   q::WindowsParams w{};
-  w.from = p.x.data - p.pad_begin * place, w.to = static_cast<std::uint8_t*>(to);
-  w.sample_stride = p.x.strides[0] * size, w.group_stride = p.channels * p.x.strides[1] * size;
+  w.to = static_cast<std::uint8_t*>(to);
+  const std::int64_t place = p.plain ? line : p.x.strides[2] * size;
+  if (p.plain) {
+    w.from = static_cast<const std::uint8_t*>(plain);
+    w.group_stride = p.padded() * line, w.sample_stride = p.groups * w.group_stride, w.channel_stride = size;
+    w.channels = narrow(p.per), w.length = narrow(p.padded()), w.vectors = 1;
+  } else {
+    w.from = p.x.data - p.pad_begin * place;
+    w.sample_stride = p.x.strides[0] * size, w.group_stride = p.channels * p.x.strides[1] * size;
+    w.channel_stride = p.x.strides[1] * size;
+    w.channels = narrow(p.channels), w.length = narrow(p.length), w.pad = narrow(p.pad_begin);
+    const auto whole = [&](std::int64_t bytes) { return bytes % 16 == 0; };
+    w.vectors = p.x.strides[1] == 1 && p.channels % p.chunk == 0 && is_aligned(p.x, p.call.alignment) && whole(place) &&
+                whole(w.sample_stride);
+    w.rows_first = p.x.strides[2] < p.x.strides[1];
+  }
   w.row_stride = p.over ? place : p.stride * place, w.tap_stride = p.over ? 0 : p.dilation * place;
-  w.channel_stride = p.x.strides[1] * size;
   w.outer = narrow(p.batch * p.groups), w.groups = divisor(narrow(p.groups));
   const std::int64_t chunks = (p.over ? p.per : p.k) / p.chunk;
   w.rows = divisor(narrow(p.rows)), w.chunks = divisor(narrow(chunks)), w.per = divisor(narrow(p.per));
-  w.taps = p.over ? 1 : narrow(p.taps), w.channels = narrow(p.channels);
+  w.taps = p.over ? 1 : narrow(p.taps);
   w.stride = p.over ? 1 : narrow(p.stride), w.dilation = p.over ? 0 : narrow(p.dilation);
-  w.pad = narrow(p.pad_begin), w.length = narrow(p.length);
-  const auto whole = [&](std::int64_t bytes) { return bytes % 16 == 0; };
-  w.vectors = p.x.strides[1] == 1 && p.channels % p.chunk == 0 && is_aligned(p.x, p.call.alignment) && whole(place) &&
-              whole(w.sample_stride);
-  w.rows_first = p.x.strides[2] < p.x.strides[1];
   launch_kernel(runtime, kernel, args, p, p.rows * chunks, w.outer, w);
 }
 
@@ -300,8 +360,9 @@ void run_direct(const Runtime& runtime, const jit::Kernel& kernel, const quern_c
   d.batch = narrow(p.batch), d.channels = narrow(p.channels), d.taps = narrow(p.taps);
   d.length = narrow(p.length), d.places = narrow(p.places);
   d.stride = narrow(p.stride), d.dilation = narrow(p.dilation), d.pad = narrow(p.pad_begin);
-  const std::int64_t some = (p.places + 3) / 4;
+  const std::int64_t some = (p.places + q::kConvPlaces - 1) / q::kConvPlaces;
   d.outs = divisor(narrow(p.outs)), d.group_outs = divisor(narrow(p.group_outs)), d.some = divisor(narrow(some));
+  d.adjacent = p.stride == 1 && p.dilation == 1;
   d.places_first = p.places_first, d.silu = (args.flags & QUERN_CONV1D_SILU) != 0;
   launch_kernel(runtime, kernel, args, p, p.outs * some, p.batch, d);
 }
@@ -310,7 +371,7 @@ void run_direct(const Runtime& runtime, const jit::Kernel& kernel, const quern_c
 
 std::uint64_t general_workspace(const Runtime& runtime, const quern_conv1d_args& args) {
   const Problem p = read_problem(args, runtime, true);
-  return p.direct || p.batch == 0 ? 0 : product_bytes(runtime, args, p) + p.x_bytes() + p.weight_bytes();
+  return p.direct || p.batch == 0 ? 0 : product_bytes(runtime, args, p) + p.laid_bytes();
 }
 
 void general_prepare(const Runtime& runtime, const quern_conv1d_args& args) {
@@ -319,7 +380,8 @@ void general_prepare(const Runtime& runtime, const quern_conv1d_args& args) {
     kernel_of(shape_of(p, Kernel::direct), runtime, args);
     return;
   }
-  if (p.lays_x || p.lays_weight) kernel_of(shape_of(p, Kernel::windows), runtime, args);
+  if (p.makes_windows() || p.lays_weight) kernel_of(shape_of(p, Kernel::windows), runtime, args);
+  if (p.plain) with_copy(args, p, nullptr, [&](const quern_copy_args& copy) { copy::prepare(runtime, copy); });
   // A product readies fewer rows by itself; where places are columns, fewer of them may take others of its variants.
   for (;; p.places /= 2) {
     with_product(args, p, 0, nullptr, nullptr, nullptr, 0,
@@ -336,18 +398,20 @@ void general_run(const Runtime& runtime, const quern_conv1d_args& args) {
     return;
   }
   if (p.batch == 0) return;
-  const std::uint64_t own = product_bytes(runtime, args, p), needed = own + p.x_bytes() + p.weight_bytes();
-  std::uint8_t* scratch = nullptr;
+  const std::uint64_t own = product_bytes(runtime, args, p), needed = own + p.laid_bytes();
+  std::uint8_t *windows = nullptr, *plain = nullptr, *weights = nullptr;
   if (needed > 0) {
     read_workspace(args.workspace, args.workspace_size, needed);
-    scratch = static_cast<std::uint8_t*>(args.workspace) + own;
+    windows = static_cast<std::uint8_t*>(args.workspace) + own;
+    plain = windows + p.window_bytes(), weights = plain + p.plain_bytes();
   }
-  const void* const x = p.lays_x ? scratch : p.x.data;
-  const void* const weight = p.lays_weight ? scratch + p.x_bytes() : p.weight.data;
-  const jit::Kernel* windows = nullptr;
-  if (p.lays_x || p.lays_weight) windows = kernel_of(shape_of(p, Kernel::windows), runtime, args);
-  if (p.lays_x) lay_x(runtime, *windows, args, p, scratch);
-  if (p.lays_weight) lay_weight(runtime, *windows, args, p, scratch + p.x_bytes());
+  const jit::Kernel* kernel = nullptr;
+  if (p.makes_windows() || p.lays_weight) kernel = kernel_of(shape_of(p, Kernel::windows), runtime, args);
+  if (p.plain) with_copy(args, p, plain, [&](const quern_copy_args& copy) { copy::run(runtime, copy); });
+  if (p.makes_windows()) lay_x(runtime, *kernel, args, p, plain, windows);
+  if (p.lays_weight) lay_weight(runtime, *kernel, args, p, weights);
+  const void* const x = !p.lays_x ? p.x.data : p.makes_windows() ? windows : plain;
+  const void* const weight = p.lays_weight ? weights : p.weight.data;
   for (std::int64_t i = 0; i < products_of(p).launches; ++i) {
     with_product(args, p, i, x, weight, args.workspace, own,
                  [&](const quern_gemm_args& product) { gemm::run(runtime, product); });

@@ -7,6 +7,7 @@
 namespace q {
 
 inline constexpr i32 kConvThreads = 128;
+inline constexpr i32 kConvPlaces = 8;  // of the general convolution's results that a thread has
 
 struct Conv1dParams {
   const void* x;
@@ -51,10 +52,10 @@ struct DirectParams {
   i64 out_sample, out_channel, out_place;
   i32 batch, channels, taps, length, places;  // channels: of a group
   i32 stride, dilation, pad;
-  Divisor outs;        // channels of out
-  Divisor group_outs;  // of a group
-  Divisor some;        // threads that share an output channel
-  i32 places_first, silu;
+  Divisor outs;                      // channels of out
+  Divisor group_outs;                // of a group
+  Divisor some;                      // threads that share an output channel
+  i32 places_first, adjacent, silu;  // truth values; adjacent: stride and dilation are 1
 };
 
 }  // namespace q
