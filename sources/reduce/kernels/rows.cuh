@@ -152,11 +152,20 @@ QUERN_DEVICE void reduce_rows(const ReduceParams& p) {
   }
 }
 
-// The pieces of a row, whose states lie side by side: a warp takes them or, where there are many, a block; each thread
-// some, and then thread by thread.
+// The pieces of a row, whose states lie side by side: a thread takes few of them, a warp more and a block many; each
+// thread some, and then thread by thread.
 QUERN_DEVICE void join_pieces(const ReduceParams& p) {
   QUERN_SHARED(State, shared, kThreads / kWarp);
   const State* partial = static_cast<const State*>(p.partial);
+  if (p.pieces <= kFewPieces) {
+    QUERN_ROLLED for (i64 row = static_cast<i64>(block_index(0)) * kThreads + thread_index(); row < p.rows;
+                      row += static_cast<i64>(block_count(0)) * kThreads) {
+      State state = partial[row * p.pieces];
+      QUERN_FOUR_AT_ONCE for (i32 piece = 1; piece < p.pieces; ++piece) state.join(partial[row * p.pieces + piece]);
+      store_results(p, place_of_row(p, static_cast<i32>(row), 0), state);
+    }
+    return;
+  }
   const bool whole = p.pieces > kManyPieces;
   const i32 teams = whole ? 1 : kThreads / kWarp, team = whole ? 0 : warp();
   const i32 own = whole ? thread_index() : lane(), threads = whole ? kThreads : kWarp;
