@@ -24,15 +24,14 @@ constexpr std::uint32_t kEnough = 2;
 
 // A device with an engine of its own, so that what is tried is what the store holds, and nothing that was made before.
 struct Bed {
-  Bed(jit::Driver& on, cache::Store& store, jit::Compilers* compilers, std::function<void(const jit::Event&)> event)
-      : driver(on), tensor_maps(driver), tunings(ops::gemm::make_tunings(store)) {
+  Bed(jit::Driver& on, jit::Service& service, bool compiles, std::function<void(const jit::Event&)> event)
+      : driver(on), tensor_maps(driver), tunings(ops::gemm::make_tunings(service, {})) {
     jit::EngineOptions options;
     options.driver = &driver;
-    options.store = &store;
-    options.compilers = compilers;
+    options.service = &service;
     options.describe = ops::describe;
     options.event = std::move(event);
-    if (compilers == nullptr) {
+    if (!compiles) {
       options.compile = [](const jit::CompileJob&) -> jit::Compiled {
         throw Error(QUERN_INTERNAL, "verifying compiles nothing for the device");
       };
@@ -57,14 +56,14 @@ class Verifier {
   Verifier(const quern_context& context, std::uint64_t seed)
       : context_(context),
         seed_(seed),
-        no_store_([] {
-          cache::StoreOptions none;
-          none.no_file = true;
-          return none;
+        without_file_([&] {
+          jit::Service::Options options{{}, context.options.compilers, context.options.compile_threads};
+          options.store.no_file = true;
+          return options;
         }()),
         host_driver_(jit::open_host({})),
-        host_(*host_driver_, no_store_, context.compilers.get(), {}),
-        device_(*context.driver, *context.store, nullptr,
+        host_(*host_driver_, without_file_, true, {}),
+        device_(*context.driver, *context.service, false,
                 [this](const jit::Event& event) {
                   if (event.kind == QUERN_EVENT_REJECTED) rejected_ = event.text;
                 }) {}
@@ -81,7 +80,7 @@ class Verifier {
 
   const quern_context& context_;
   const std::uint64_t seed_;
-  cache::Store no_store_;
+  jit::Service without_file_;
   const std::unique_ptr<jit::Driver> host_driver_;
   std::string rejected_;
   Bed host_, device_;

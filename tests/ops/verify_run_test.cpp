@@ -31,15 +31,15 @@ class VerifyRun : public testing::Test {
 
   // Puts the kernel of a manifest's line into the cache, its source changed behind the key's back.
   void plant(const std::string& line, const std::string& from, const std::string& to) const {
-    cache::StoreOptions where;
-    where.folder = folder_.string();
-    cache::Store store(where);
+    jit::Service::Options where;
+    where.store.folder = folder_.string();
+    jit::Service service(where);
     jit::CompilerOptions with;
     with.helper_path = QUERN_TEST_HELPER;
     jit::Compilers compilers(with);
     bool changed = false;
     jit::EngineOptions options;
-    options.store = &store;
+    options.service = &service;
     options.describe = ops::describe;
     options.compile = [&](jit::CompileJob job) {
       if (const std::size_t at = job.source.find(from); !from.empty() && at != std::string::npos) {

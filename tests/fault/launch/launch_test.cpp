@@ -89,10 +89,10 @@ class LaunchTest : public CacheTest {
     int compiled = 0;
     call_.poison();
     try {
-      Store store(quiet());
+      jit::Service service({quiet(), {}, 0});
       jit::EngineOptions options;
       options.driver = &driver();
-      options.store = &store;
+      options.service = &service;
       options.describe = ops::describe;
       options.compile = [&](const jit::CompileJob&) {
         ++compiled;
