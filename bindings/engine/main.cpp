@@ -194,6 +194,7 @@ void chat(const Options& options) {
   limits.fp8_cache = options.fp8_cache;
   limits.drafts = options.drafts;
   limits.fp8_weights = options.fp8_weights, limits.graph = options.graph;
+  limits.cached_only = options.cached_only;
   const auto begin = Clock::now();
   Model model(context.get(), device, *checkpoint, limits);
   Engine engine(model);

@@ -10,22 +10,18 @@ namespace {
 
 class Loader {
  public:
-  Loader(const Checkpoint& checkpoint, demo::Memory& memory, const PlaceMatrix& place_matrix)
-      : checkpoint_(checkpoint), memory_(memory), place_matrix_(place_matrix) {}
+  Loader(const Checkpoint& checkpoint, Placer& placer) : checkpoint_(checkpoint), placer_(placer) {}
 
   struct Part {
     std::string name;
     std::int64_t rows;
   };
   void* load(std::initializer_list<Part> parts, std::int64_t columns) {
-    const std::vector<std::uint16_t> all = read(parts, columns);
-    void* device = memory_.allocate(all.size() * sizeof all[0]);
-    memory_.upload(device, all.data(), all.size() * sizeof all[0]);
-    return device;
+    return placer_.plain(read(parts, columns));
   }
   Matrix load_matrix(std::initializer_list<Part> parts, std::int64_t columns) {
     const std::vector<std::uint16_t> all = read(parts, columns);
-    return place_matrix_(all, static_cast<std::int64_t>(all.size()) / columns, columns);
+    return placer_.matrix(all, static_cast<std::int64_t>(all.size()) / columns, columns);
   }
   bool has(const std::string& name) const { return checkpoint_.has(name); }
 
@@ -42,8 +38,7 @@ class Loader {
   }
 
   const Checkpoint& checkpoint_;
-  demo::Memory& memory_;
-  const PlaceMatrix& place_matrix_;
+  Placer& placer_;
 };
 
 LayerWeights load_layer(Loader& loader, const Config& c, const std::string& prefix) {
@@ -74,16 +69,16 @@ LayerWeights load_layer(Loader& loader, const Config& c, const std::string& pref
 
 }  // namespace
 
-Weights load_weights(const Checkpoint& checkpoint, const Config& config, demo::Memory& memory,
-                     const PlaceMatrix& place_matrix) {
-  Loader loader(checkpoint, memory, place_matrix);
+Weights load_weights(const Checkpoint& checkpoint, const Config& config, Placer placer) {
+  Loader loader(checkpoint, placer);
   Weights weights;
   weights.embedding = loader.load({{"model.embed_tokens.weight", config.vocabulary}}, config.hidden);
   for (std::int64_t i = 0; i < config.layers; ++i)
     weights.layers.push_back(load_layer(loader, config, "model.layers." + std::to_string(i) + "."));
   weights.norm = loader.load({{"model.norm.weight", config.hidden}}, 0);
-  weights.logits =
+  weights.logits.data =
       config.tied ? weights.embedding : loader.load({{"lm_head.weight", config.vocabulary}}, config.hidden);
+  weights.memory = placer.take();
   return weights;
 }
 
