@@ -5,8 +5,8 @@
 namespace quern::engine {
 
 void Model::choose() {
-  const View logits(logits_, device_, kF32, {size_.sequences * size_.each, config_.vocabulary}), ids = inputs_->ids(),
-      rows = inputs_->rows(), temperatures = inputs_->temperatures(), top_ks = inputs_->top_ks(),
+  const View logits(logits_, device_, kF32, {size_.sequences * size_.each, config_.vocabulary}),
+      ids = inputs_->ids(), rows = inputs_->rows(), temperatures = inputs_->temperatures(), top_ks = inputs_->top_ks(),
       top_ps = inputs_->top_ps(), min_ps = inputs_->min_ps(), seeds = inputs_->seeds(), offsets = inputs_->offsets();
   quern_sample_args args{};
   args.logits = logits, args.ids = ids;

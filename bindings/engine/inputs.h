@@ -22,7 +22,7 @@ class Inputs {
   void lay_out(const Size& size);
   // The host's copy. The stream must have been waited for.
   void fill(const std::vector<Part>& parts);
-  void send();     // in the stream's order, as all copies here
+  void send();  // in the stream's order, as all copies here
   void receive();
 
   // What fill() wrote; T tokens, B sequences, `each` rows of logits of a sequence.

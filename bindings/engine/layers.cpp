@@ -16,12 +16,12 @@ void Model::run_layer(std::size_t index) {
   auto bias = demo::sized<quern_epilogue>();
   const View bias_of(weights.qkv_bias, device_, kBf16, {config_.qkv_width()});
   bias.bias = bias_of;
-  multiply(normed_, tokens, config_.hidden, weights.qkv, config_.qkv_width(),
-           bf16(qkv_, tokens, config_.qkv_width()), weights.qkv_bias != nullptr ? &bias : nullptr);
+  multiply(normed_, tokens, config_.hidden, weights.qkv, config_.qkv_width(), bf16(qkv_, tokens, config_.qkv_width()),
+           weights.qkv_bias != nullptr ? &bias : nullptr);
   attend(weights, caches_[index]);
   if (limits_.fp8_weights) quantise(attended_, tokens, config_.q_width());
-  multiply(attended_, tokens, config_.q_width(), weights.output, config_.hidden,
-           bf16(delta_, tokens, config_.hidden), nullptr);
+  multiply(attended_, tokens, config_.q_width(), weights.output, config_.hidden, bf16(delta_, tokens, config_.hidden),
+           nullptr);
   normalise(false, weights.mlp_norm, limits_.fp8_weights);
   multiply_gated(weights);
 }

@@ -97,7 +97,9 @@ View Model::bf16(void* data, std::int64_t rows, std::int64_t columns) const {
   return {data, device_, kBf16, {rows, columns}};
 }
 View Model::cache(void* pages) const {
-  return {pages, device_, limits_.fp8_cache ? kE4m3 : kBf16,
+  return {pages,
+          device_,
+          limits_.fp8_cache ? kE4m3 : kBf16,
           {limits_.pages, limits_.page_size, config_.kv_heads, config_.head_dim}};
 }
 View Model::pairs(std::int64_t first, std::int64_t count) const {

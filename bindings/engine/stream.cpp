@@ -15,19 +15,19 @@ using demo::CudaPointer;
 using demo::CudaResult;
 using demo::CudaStream;
 
-#define QUERN_ENGINE_CUDA(X)                                                                                     \
-  X(stream_create, cuStreamCreate, (CudaStream * stream, unsigned flags))                                        \
-  X(stream_destroy, cuStreamDestroy_v2, (CudaStream stream))                                                     \
-  X(stream_wait, cuStreamSynchronize, (CudaStream stream))                                                       \
-  X(host_allocate, cuMemHostAlloc, (void** memory, std::size_t bytes, unsigned flags))                           \
-  X(host_free, cuMemFreeHost, (void* memory))                                                                    \
-  X(copy_in, cuMemcpyHtoDAsync_v2, (CudaPointer to, const void* from, std::size_t bytes, CudaStream stream))     \
-  X(copy_out, cuMemcpyDtoHAsync_v2, (void* to, CudaPointer from, std::size_t bytes, CudaStream stream))          \
-  X(begin_capture, cuStreamBeginCapture_v2, (CudaStream stream, int mode))                                       \
-  X(end_capture, cuStreamEndCapture, (CudaStream stream, void** graph))                                          \
-  X(instantiate, cuGraphInstantiateWithFlags, (void** executable, void* graph, unsigned long long flags))        \
-  X(launch_graph, cuGraphLaunch, (void* executable, CudaStream stream))                                          \
-  X(destroy_executable, cuGraphExecDestroy, (void* executable))                                                  \
+#define QUERN_ENGINE_CUDA(X)                                                                                 \
+  X(stream_create, cuStreamCreate, (CudaStream * stream, unsigned flags))                                    \
+  X(stream_destroy, cuStreamDestroy_v2, (CudaStream stream))                                                 \
+  X(stream_wait, cuStreamSynchronize, (CudaStream stream))                                                   \
+  X(host_allocate, cuMemHostAlloc, (void** memory, std::size_t bytes, unsigned flags))                       \
+  X(host_free, cuMemFreeHost, (void* memory))                                                                \
+  X(copy_in, cuMemcpyHtoDAsync_v2, (CudaPointer to, const void* from, std::size_t bytes, CudaStream stream)) \
+  X(copy_out, cuMemcpyDtoHAsync_v2, (void* to, CudaPointer from, std::size_t bytes, CudaStream stream))      \
+  X(begin_capture, cuStreamBeginCapture_v2, (CudaStream stream, int mode))                                   \
+  X(end_capture, cuStreamEndCapture, (CudaStream stream, void** graph))                                      \
+  X(instantiate, cuGraphInstantiateWithFlags, (void** executable, void* graph, unsigned long long flags))    \
+  X(launch_graph, cuGraphLaunch, (void* executable, CudaStream stream))                                      \
+  X(destroy_executable, cuGraphExecDestroy, (void* executable))                                              \
   X(destroy_graph, cuGraphDestroy, (void* graph))
 
 struct Driver {

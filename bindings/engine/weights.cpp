@@ -16,9 +16,7 @@ class Loader {
     std::string name;
     std::int64_t rows;
   };
-  void* load(std::initializer_list<Part> parts, std::int64_t columns) {
-    return placer_.plain(read(parts, columns));
-  }
+  void* load(std::initializer_list<Part> parts, std::int64_t columns) { return placer_.plain(read(parts, columns)); }
   Matrix load_matrix(std::initializer_list<Part> parts, std::int64_t columns) {
     const std::vector<std::uint16_t> all = read(parts, columns);
     return placer_.matrix(all, static_cast<std::int64_t>(all.size()) / columns, columns);

@@ -26,6 +26,7 @@ using Tokens = std::vector<std::int32_t>;
 Limits small_limits() {
   Limits limits;
   limits.sequences = 3, limits.tokens = 12, limits.context = 64, limits.page_size = 4, limits.batch_invariant = true;
+  limits.graph = true;
   return limits;
 }
 
@@ -73,6 +74,38 @@ TEST_F(EngineTest, WhatIsBesideASequenceChangesNothing) {
   EXPECT_EQ(answers, expected);
   EXPECT_EQ(engine.counts().answered, 25);
   EXPECT_EQ(engine.pages().free(), engine.pages().count());
+}
+
+// A replay reads what has changed since it was captured: tokens, lengths, pages, seeds.
+TEST_F(EngineTest, GraphsGiveTheBitsOfPlainLaunches) {
+  const demo::Context context = engine_context();
+  if (device_of(context.get()).device_type != kDLCUDA) GTEST_SKIP() << "the host has no graphs";
+  Limits limits = small_limits();
+  for (const bool invariant : {true, false}) {
+    limits.batch_invariant = invariant, limits.graph = true;
+    Model graphs(context.get(), device_of(context.get()), *checkpoint_, limits);
+    limits.graph = false;
+    Model plain(context.get(), device_of(context.get()), *checkpoint_, limits);
+    for (std::int32_t step = 0; step < 40; ++step) {
+      std::vector<Part> parts;
+      std::vector<Tokens> pages;
+      for (std::int32_t i = 0; i <= step % 3; ++i) {
+        pages.emplace_back(16);
+        std::iota(pages.back().begin(), pages.back().end(), 16 * i);
+        std::rotate(pages.back().begin(), pages.back().begin() + step / 3 % 16, pages.back().end());
+      }
+      for (std::int32_t i = 0; i <= step % 3; ++i) {
+        Part& part = parts.emplace_back();
+        part.tokens = {(step * 37 + i * 11) % 1024}, part.position = step,
+        part.pages = &pages[static_cast<std::size_t>(i)];
+        part.sampling.temperature = step % 4 == 0 ? 0.0f : 1.5f, part.sampling.top_p = step % 4 == 2 ? 0.9f : 1.0f;
+        part.sampling.seed = static_cast<std::uint64_t>(step);
+      }
+      const auto tokens = graphs.step(parts);
+      EXPECT_EQ(tokens, plain.step(parts)) << step;
+      EXPECT_EQ(graphs.logits(), plain.logits()) << step;
+    }
+  }
 }
 
 TEST_F(EngineTest, LogitsHaveTheSameBitsInAnyBatch) {

@@ -2,9 +2,11 @@
 // page is lost, and every text is the one that its prompt gives alone. QUERN_SOAK_REQUESTS says how many (60).
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
+#include <fstream>
 #include <map>
 #include <random>
 #include <tuple>
@@ -50,6 +52,14 @@ class Alone {
   std::map<std::tuple<Tokens, float, std::uint64_t>, Tokens> known_;
 };
 
+// Of this process, in bytes.
+std::size_t resident() {
+  std::ifstream file("/proc/self/statm");
+  std::size_t all = 0, pages = 0;
+  file >> all >> pages;
+  return pages * static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+}
+
 TEST(Soak, EveryTextIsItsOwnAndNoPageIsLost) {
   const char* wanted = std::getenv("QUERN_SOAK_REQUESTS");
   const int count = wanted == nullptr ? 60 : std::max(1, std::atoi(wanted));
@@ -63,7 +73,7 @@ TEST(Soak, EveryTextIsItsOwnAndNoPageIsLost) {
   Limits limits;
   limits.sequences = 5, limits.tokens = 32, limits.context = 40, limits.page_size = 4, limits.drafts = 3;
   limits.pages = 16;  // five of the longest take twice as many
-  limits.batch_invariant = true;
+  limits.batch_invariant = true, limits.graph = true;
   const std::unique_ptr<engine::Checkpoint> checkpoint = engine::open_checkpoint(kModel);
   Model model(context.get(), device_of(context.get()), *checkpoint, limits);
   Engine engine(model);
@@ -109,7 +119,9 @@ TEST(Soak, EveryTextIsItsOwnAndNoPageIsLost) {
   const auto goes_on = [&](const Asked& asked) {
     return !asked.cancelled && !asked.answer.empty() && asked.answer.size() < std::min(asked.most, asked.stop);
   };
+  std::size_t early = 0;  // what was resident when half of the requests had come
   for (int asked = 0; asked < count || engine.step();) {
+    if (early == 0 && asked > count / 2) early = resident();
     for (std::size_t more = draw(4); more > 0 && asked < count; --more, ++asked) ask(prompts[draw(prompts.size())], -1);
     if (asked < count) engine.step();
     const auto some = std::find_if(all.begin(), all.end(), [&](const auto& each) { return goes_on(*each); });
@@ -137,6 +149,8 @@ TEST(Soak, EveryTextIsItsOwnAndNoPageIsLost) {
       static_cast<long long>(counts.accepted), static_cast<long long>(counts.preempted),
       static_cast<long long>(counts.copied));
   EXPECT_EQ(engine.pages().free(), engine.pages().count()) << "pages are lost";
+  constexpr std::size_t kMore = std::size_t{8} << 20;  // the requests themselves, a sanitizer's quarantine
+  EXPECT_LT(resident(), early + kMore) << "memory grows: " << early << " bytes when half of the requests had come";
   for (const auto& asked : all) {
     const Tokens& expected = alone.answer(asked->prompt, asked->temperature, asked->seed);
     const std::size_t length = asked->cancelled ? asked->answer.size() : std::min(asked->most, asked->stop);

@@ -241,7 +241,8 @@ void run(const Options& options) {
     Sequences all(model, step.batch, step.context);
     all.fill(step.context - 1);
     time_steps(model, all.parts(step.context - 1, 1, 0, all.count()),
-               "step of " + std::to_string(step.batch) + " at " + std::to_string(step.context), options.repeats, report);
+               "step of " + std::to_string(step.batch) + " at " + std::to_string(step.context), options.repeats,
+               report);
   }
   for (const std::int64_t prefill : options.prefills) {
     Sequences one(model, 1, prefill);

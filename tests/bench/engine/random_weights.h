@@ -37,9 +37,8 @@ class RandomNumbers {
 };
 
 inline engine::Weights random_weights(const engine::Config& config, engine::Placer placer) {
-  const std::int64_t most =
-      std::max({config.vocabulary * config.hidden, 2 * config.intermediate * config.hidden,
-                config.qkv_width() * config.hidden});
+  const std::int64_t most = std::max(
+      {config.vocabulary * config.hidden, 2 * config.intermediate * config.hidden, config.qkv_width() * config.hidden});
   RandomNumbers numbers(static_cast<std::size_t>(most));
   const auto matrix = [&](std::int64_t rows, std::int64_t columns) {
     return placer.matrix(numbers.take(static_cast<std::size_t>(rows * columns)), rows, columns);
@@ -60,9 +59,9 @@ inline engine::Weights random_weights(const engine::Config& config, engine::Plac
     layer.down = matrix(config.hidden, config.intermediate);
   }
   weights.norm = ones(config.hidden);
-  weights.logits.data =
-      config.tied ? weights.embedding
-                  : placer.plain(numbers.take(static_cast<std::size_t>(config.vocabulary * config.hidden)));
+  weights.logits.data = config.tied
+                            ? weights.embedding
+                            : placer.plain(numbers.take(static_cast<std::size_t>(config.vocabulary * config.hidden)));
   weights.memory = placer.take();
   return weights;
 }
