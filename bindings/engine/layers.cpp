@@ -1,5 +1,7 @@
 // A layer: normalise, attend, normalise, the gated products.
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
 #include "bindings/engine/model.h"
 
 namespace quern::engine {
@@ -18,12 +20,26 @@ void Model::run_layer(std::size_t index) {
   bias.bias = bias_of;
   multiply(normed_, tokens, config_.hidden, weights.qkv, config_.qkv_width(), bf16(qkv_, tokens, config_.qkv_width()),
            weights.qkv_bias != nullptr ? &bias : nullptr);
-  attend(weights, caches_[index]);
+  attend(weights, caches_[index], config_.windows.empty() ? 0 : config_.windows[index]);
   if (limits_.fp8_weights) quantise(attended_, tokens, config_.q_width());
   multiply(attended_, tokens, config_.q_width(), weights.output, config_.hidden, bf16(delta_, tokens, config_.hidden),
            nullptr);
+  normalise_delta(weights.attention_post_norm);
   normalise(false, weights.mlp_norm, limits_.fp8_weights);
   multiply_gated(weights);
+  normalise_delta(weights.mlp_post_norm);
+}
+
+// What a layer's half gives, in its place, where the model has a norm for it.
+void Model::normalise_delta(void* weight) {
+  if (weight == nullptr) return;
+  const View delta = bf16(delta_, size_.tokens, config_.hidden), by(weight, device_, kBf16, {config_.hidden});
+  quern_rmsnorm_args args{};
+  args.flags = QUERN_RMSNORM_CONSTANT_WEIGHT;
+  if (config_.norm_plus_one) args.flags |= QUERN_RMSNORM_WEIGHT_PLUS_ONE;
+  args.x = delta, args.weight = by, args.out = delta;
+  args.eps = config_.eps;
+  QUERN_MAKE(calls_, rmsnorm, args);
 }
 
 // residual += delta, but before the first layer, and normed = rmsnorm(residual); or quantised, with FP8 weights.
@@ -39,6 +55,7 @@ void Model::normalise(bool first, void* weight, bool quantised) {
   if (quantised) {
     quern_quantize_args args{};
     fill(args);
+    if (config_.norm_plus_one) args.flags |= QUERN_QUANTIZE_WEIGHT_PLUS_ONE;
     const View out(quantised_, device_, kE4m3, {size_.tokens, config_.hidden}),
         scale = scales(scales_, size_.tokens, config_.hidden);
     args.out = out, args.scale = scale;
@@ -50,6 +67,7 @@ void Model::normalise(bool first, void* weight, bool quantised) {
   quern_rmsnorm_args args{};
   fill(args);
   args.flags = QUERN_RMSNORM_CONSTANT_WEIGHT;
+  if (config_.norm_plus_one) args.flags |= QUERN_RMSNORM_WEIGHT_PLUS_ONE;
   const View normed = bf16(normed_, size_.tokens, config_.hidden);
   args.out = normed;
   QUERN_MAKE(calls_, rmsnorm, args);
@@ -87,12 +105,12 @@ void Model::multiply_fp8(void* from, void* from_scales, std::int64_t rows, std::
   QUERN_MAKE(calls_, fp8_gemm, args);
 }
 
-// delta = down (silu(gate) * up). With FP8 weights the first product quantises what it stores for the second.
+// delta = down (activation(gate) * up). With FP8 weights the first product quantises what it stores for the second.
 void Model::multiply_gated(const LayerWeights& weights) {
   const std::int64_t tokens = size_.tokens, between = config_.intermediate;
   auto gate = demo::sized<quern_epilogue>();
   gate.flags = QUERN_EPILOGUE_GATE;
-  gate.activation = QUERN_ACTIVATION_SILU;
+  gate.activation = config_.activation;
   const View delta = bf16(delta_, tokens, config_.hidden);
   if (!limits_.fp8_weights) {
     multiply(normed_, tokens, config_.hidden, weights.gate_up, 2 * between, bf16(gated_, tokens, between), &gate);
@@ -105,7 +123,7 @@ void Model::multiply_gated(const LayerWeights& weights) {
 }
 
 // New keys and values into the cache, turned by their positions as the queries are, in one launch; then attention.
-void Model::attend(const LayerWeights& weights, const Cache& pages) {
+void Model::attend(const LayerWeights& weights, const Cache& pages, std::int64_t window) {
   const std::int64_t width = config_.qkv_width(), dim = config_.head_dim;
   const auto heads = [&](std::int64_t first, std::int64_t count) {
     return View(static_cast<std::uint16_t*>(qkv_) + first, device_, kBf16, {size_.tokens, count, dim}, {width, dim, 1});
@@ -121,12 +139,16 @@ void Model::attend(const LayerWeights& weights, const Cache& pages) {
   append.page_table = table, append.cu_q = cu_q, append.positions = positions;
   append.rope = &config_.rope;
   append.eps = config_.eps;
+  if (config_.qk_norm && config_.norm_plus_one) append.flags |= QUERN_KV_APPEND_WEIGHT_PLUS_ONE;
   if (config_.qk_norm) append.q_weight = q_norm, append.k_weight = k_norm;
   QUERN_MAKE(calls_, kv_append, append);
 
   quern_attention_args args{};
   const View out(attended_, device_, kBf16, {size_.tokens, config_.heads, dim});
   args.flags = QUERN_ATTENTION_CAUSAL;
+  if (window > 0) args.flags |= QUERN_ATTENTION_WINDOW_LEFT;
+  args.window_left = static_cast<std::int32_t>(std::max<std::int64_t>(window - 1, 0));
+  args.scale = config_.attention_scale, args.logit_cap = config_.attention_cap;
   args.q = q, args.k = keys, args.v = values, args.out = out;
   args.page_table = table, args.lengths = lengths;
   if (size_.most_new > 1) args.cu_q = cu_q;

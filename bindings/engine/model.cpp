@@ -34,6 +34,11 @@ Model::Model(quern_context* context, const quern_device_info& device, const Conf
   calls_.set_stream(stream_->handle());
   make_room();
   make_rope_table();
+  if (config_.logit_cap > 0.0f) {
+    demo::call([&](quern_error* error) {
+      return quern_expression_create(context, "scalar0 * tanh(acc / scalar0)", &cap_, error);
+    });
+  }
   prepare();
 }
 
@@ -183,6 +188,7 @@ void Model::run() {
   const View table = bf16(weights_.embedding, config_.vocabulary, config_.hidden), tokens = inputs_->tokens(),
              residual = bf16(residual_, size_.tokens, config_.hidden);
   embed.table = table, embed.ids = tokens, embed.out = residual;
+  embed.scale = config_.embedding_scale;
   QUERN_MAKE(calls_, gather, embed);
   for (std::size_t i = 0; i < caches_.size(); ++i) run_layer(i);
   normalise(false, weights_.norm, false);
@@ -197,8 +203,10 @@ void Model::run() {
     QUERN_MAKE(calls_, gather, gather);
     normed = last_;
   }
+  auto capped = demo::sized<quern_epilogue>();
+  capped.expression = cap_, capped.scalars = &config_.logit_cap, capped.scalar_count = 1;
   multiply(normed, rows, config_.hidden, weights_.logits, config_.vocabulary,
-           View(logits_, device_, kF32, {rows, config_.vocabulary}), nullptr);
+           View(logits_, device_, kF32, {rows, config_.vocabulary}), cap_ != nullptr ? &capped : nullptr);
   choose();
   if (size_.each > 1) verify();
 }

@@ -59,13 +59,14 @@ class Model {
   // layers.cpp
   void run_layer(std::size_t index);
   void normalise(bool first, void* weight, bool quantised);
+  void normalise_delta(void* weight);
   void quantise(void* from, std::int64_t rows, std::int64_t columns);
   void multiply(void* from, std::int64_t rows, std::int64_t in, const Matrix& by, std::int64_t out, const View& to,
                 const quern_epilogue* epilogue);
   void multiply_fp8(void* from, void* from_scales, std::int64_t rows, std::int64_t in, const Matrix& by,
                     std::int64_t out, const View& to, const quern_epilogue* epilogue);
   void multiply_gated(const LayerWeights& weights);
-  void attend(const LayerWeights& weights, const Cache& cache);
+  void attend(const LayerWeights& weights, const Cache& cache, std::int64_t window);
   View scales(void* data, std::int64_t rows, std::int64_t columns) const;
 
   // choose.cpp
@@ -82,8 +83,9 @@ class Model {
   Calls calls_;
   std::vector<Cache> caches_;  // of each layer
   std::int64_t table_columns_ = 0;
-  View rope_table_;  // of nothing where rope has a formula
-  Size size_{};      // of the step that is computed
+  View rope_table_;                        // of nothing where rope has a formula
+  const quern_expression* cap_ = nullptr;  // of logits; none
+  Size size_{};                            // of the step that is computed
 
   // Of a step: what the layers hand on, all bf16 but the logits.
   void *residual_ = nullptr, *normed_ = nullptr, *qkv_ = nullptr, *attended_ = nullptr, *gated_ = nullptr,

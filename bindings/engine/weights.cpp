@@ -58,7 +58,12 @@ LayerWeights load_layer(Loader& loader, const Config& c, const std::string& pref
     layer.k_norm = loader.load({{attention + "k_norm.weight", c.head_dim}}, 0);
   }
   layer.output = loader.load_matrix({{attention + "o_proj.weight", c.hidden}}, c.q_width());
-  layer.mlp_norm = loader.load({{prefix + "post_attention_layernorm.weight", c.hidden}}, 0);
+  const auto norm = [&](const char* name) { return loader.load({{prefix + name + ".weight", c.hidden}}, 0); };
+  layer.mlp_norm = norm(c.post_norms ? "pre_feedforward_layernorm" : "post_attention_layernorm");
+  if (c.post_norms) {
+    layer.attention_post_norm = norm("post_attention_layernorm");
+    layer.mlp_post_norm = norm("post_feedforward_layernorm");
+  }
   layer.gate_up = loader.load_matrix(
       {{mlp + "gate_proj.weight", c.intermediate}, {mlp + "up_proj.weight", c.intermediate}}, c.hidden);
   layer.down = loader.load_matrix({{mlp + "down_proj.weight", c.hidden}}, c.intermediate);

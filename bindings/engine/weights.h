@@ -27,10 +27,12 @@ struct LayerWeights {
   void* qkv_bias = nullptr;        // [qkv_width], or none
   void* q_norm = nullptr;          // [head_dim], or none
   void* k_norm = nullptr;
-  Matrix output;             // [hidden, q_width]
-  void* mlp_norm = nullptr;  // [hidden]
-  Matrix gate_up;            // [2 intermediate, hidden]
-  Matrix down;               // [hidden, intermediate]
+  Matrix output;                        // [hidden, q_width]
+  void* attention_post_norm = nullptr;  // [hidden], or none: of what attention gives
+  void* mlp_norm = nullptr;             // [hidden]
+  Matrix gate_up;                       // [2 intermediate, hidden]
+  Matrix down;                          // [hidden, intermediate]
+  void* mlp_post_norm = nullptr;
 };
 
 struct Weights {
