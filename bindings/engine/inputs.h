@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <vector>
 
@@ -16,7 +17,8 @@ namespace quern::engine {
 class Inputs {
  public:
   // `columns`: the pages that a sequence can have.
-  Inputs(const Limits& limits, std::int64_t columns, DLDevice device, demo::Memory& memory, Stream& stream);
+  Inputs(const Limits& limits, std::int64_t columns, std::int64_t vocabulary, DLDevice device, demo::Memory& memory,
+         Stream& stream);
 
   // Where everything is in a step of this size: for steps of the same size at the same places.
   void lay_out(const Size& size);
@@ -35,18 +37,19 @@ class Inputs {
   View rows() const { return view(rows_, kI32, {size_.sequences}); }               // of logits, the first of each
   View drafts() const { return view(drafts_, kI32, {size_.sequences, limits_.drafts}); }
   View draft_counts() const { return view(draft_counts_, kI32, {size_.sequences}); }
-  View temperatures() const { return view(temperatures_, kF32, {size_.sequences}); }
-  View top_ks() const { return view(top_ks_, kI32, {size_.sequences}); }
-  View top_ps() const { return view(top_ps_, kF32, {size_.sequences}); }
-  View min_ps() const { return view(min_ps_, kF32, {size_.sequences}); }
-  View seeds() const { return view(seeds_, kI64, {size_.sequences}); }
-  View offsets() const { return view(offsets_, kI64, {size_.sequences}); }
+  // What tokens are chosen by, as far as the step's choice has it; `args` borrows the views.
+  struct Chooser {
+    View ids, rows, seeds, offsets, top_ks, logprobs, top_ids, top_logprobs, prompt_mask, output_tokens, output_lengths,
+        bias_offsets, bias_ids, bias_values, allowed, banned;
+    std::array<View, 12> numbers;
+    quern_sample_args args;
+  };
+  void describe(Chooser* chooser) const;
   // What the device writes.
-  View ids() const { return view(ids_, kI32, {size_.sequences}); }
   View accepted() const { return view(accepted_, kI32, {size_.sequences}); }
   View verified() const { return view(verified_, kI32, {size_.sequences, size_.each}); }
-  // Of what receive() brought: the tokens that follow each part's.
-  std::vector<std::int32_t> next(std::int64_t sequence, const Part& part) const;
+  // Of what receive() brought.
+  Next next(std::int64_t sequence, const Part& part) const;
 
  private:
   View view(std::int64_t place, DLDataType dtype, std::initializer_list<std::int64_t> shape) const {
@@ -57,16 +60,20 @@ class Inputs {
     return reinterpret_cast<T*>(static_cast<char*>(host_data_) + place);
   }
 
+  void fill_edits(const Part& part, std::int64_t sequence, std::int32_t* biases) const;
+
   Limits limits_;
-  std::int64_t columns_;
+  std::int64_t columns_, vocabulary_, words_, outputs_;  // words_: of a mask; outputs_: tokens that penalties count
   DLDevice device_;
   Stream& stream_;
   void *host_data_ = nullptr, *device_data_ = nullptr;
   Size size_{};
-  // Bytes from the beginning.
+  // Bytes from the beginning; -1: not of this step.
   std::int64_t tokens_ = 0, positions_ = 0, cu_q_ = 0, lengths_ = 0, table_ = 0, last_ = 0, rows_ = 0, drafts_ = 0,
-               draft_counts_ = 0, temperatures_ = 0, top_ks_ = 0, top_ps_ = 0, min_ps_ = 0, seeds_ = 0, offsets_ = 0,
-               ids_ = 0, accepted_ = 0, verified_ = 0, end_ = 0;
+               draft_counts_ = 0, seeds_ = 0, offsets_ = 0, top_ks_ = 0, prompt_mask_ = 0, output_tokens_ = 0,
+               output_lengths_ = 0, bias_offsets_ = 0, bias_ids_ = 0, bias_values_ = 0, allowed_ = 0, banned_ = 0,
+               ids_ = 0, accepted_ = 0, verified_ = 0, logprobs_ = 0, top_ids_ = 0, top_logprobs_ = 0, end_ = 0;
+  std::array<std::int64_t, 12> numbers_{};  // of kNumbers
 };
 
 }  // namespace quern::engine

@@ -1,6 +1,7 @@
 // quern-chat: a model and some prompts in, text out.
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <chrono>
 #include <cstdio>
@@ -32,6 +33,8 @@ constexpr const char* kUsage =
     "  --tokens N          of each answer, at most (64; on the CPU 16)\n"
     "  --temperature T     0, the most probable token, unless said otherwise\n"
     "  --top-k K, --top-p P, --min-p P, --seed N\n"
+    "  --typical-p P, --n-sigma N, --xtc-probability P, --xtc-threshold P, --dynamic-range R, --dynamic-exponent E\n"
+    "  --repetition R, --presence P, --frequency F\n"
     "  --device NAME       cuda, cuda:N or host; else the first NVIDIA GPU, and the CPU where there is none\n"
     "  --drafts N          speculate: at most N tokens of what followed the last words before (0)\n"
     "  --fp8-cache         keys and values in e4m3; --fp8-weights: the layers' weights, and what they multiply\n"
@@ -60,6 +63,21 @@ void read_number(const std::string& name, const std::string& text, T* value) {
     throw Usage(name + " is " + text + ", which is no number");
 }
 
+// Options that are a number of Sampling.
+constexpr std::array<std::pair<const char*, float Sampling::*>, 12> kNumbers{
+    {{"--temperature", &Sampling::temperature},
+     {"--top-p", &Sampling::top_p},
+     {"--min-p", &Sampling::min_p},
+     {"--typical-p", &Sampling::typical_p},
+     {"--n-sigma", &Sampling::n_sigma},
+     {"--xtc-probability", &Sampling::xtc_probability},
+     {"--xtc-threshold", &Sampling::xtc_threshold},
+     {"--dynamic-range", &Sampling::dynamic_range},
+     {"--dynamic-exponent", &Sampling::dynamic_exponent},
+     {"--repetition", &Sampling::repetition},
+     {"--presence", &Sampling::presence},
+     {"--frequency", &Sampling::frequency}}};
+
 Options read_options(int argc, char** argv) {
   Options options;
   const auto value = [&](int* i) -> std::string {
@@ -69,7 +87,11 @@ Options read_options(int argc, char** argv) {
   for (int i = 1; i < argc; ++i) {
     const std::string name = argv[i];
     if (name == "--help" || name == "-h") throw Usage("");
-    if (name == "--model") {
+    const auto* const number =
+        std::find_if(kNumbers.begin(), kNumbers.end(), [&](const auto& each) { return name == each.first; });
+    if (number != kNumbers.end()) {
+      read_number(name, value(&i), &(options.sampling.*number->second));
+    } else if (name == "--model") {
       options.model = value(&i);
     } else if (name == "--chat") {
       options.chat = true;
@@ -80,14 +102,8 @@ Options read_options(int argc, char** argv) {
     } else if (name == "--tokens") {
       read_number(name, value(&i), &options.tokens);
       if (options.tokens < 1) throw Usage("--tokens must be 1 or more");
-    } else if (name == "--temperature") {
-      read_number(name, value(&i), &options.sampling.temperature);
     } else if (name == "--top-k") {
       read_number(name, value(&i), &options.sampling.top_k);
-    } else if (name == "--top-p") {
-      read_number(name, value(&i), &options.sampling.top_p);
-    } else if (name == "--min-p") {
-      read_number(name, value(&i), &options.sampling.min_p);
     } else if (name == "--seed") {
       read_number(name, value(&i), &options.sampling.seed);
     } else if (name == "--drafts") {

@@ -70,7 +70,7 @@ void Model::make_room() {
   const std::int64_t cache = limits_.pages * limits_.page_size * config_.kv_width();
   for (std::size_t i = 0; i < weights_.layers.size(); ++i)
     caches_.push_back({allocate(cache, limits_.fp8_cache ? 1 : 2), allocate(cache, limits_.fp8_cache ? 1 : 2)});
-  inputs_ = std::make_unique<Inputs>(limits_, table_columns_, device_, *memory_, *stream_);
+  inputs_ = std::make_unique<Inputs>(limits_, table_columns_, config_.vocabulary, device_, *memory_, *stream_);
   const auto pairs = static_cast<std::size_t>(2 * limits_.sequences) * sizeof(std::int32_t);
   host_pairs_ = static_cast<std::int32_t*>(stream_->allocate_host(pairs));
   pairs_ = memory_->allocate(pairs);
@@ -114,13 +114,15 @@ View Model::pairs(std::int64_t first, std::int64_t count) const {
 // The calls of steps of all kinds, each of the largest size.
 void Model::run_all_sizes() {
   const std::int64_t tokens = limits_.tokens, sequences = limits_.sequences;
-  for (const Choice choice : {Choice::plain, Choice::filtered}) {
-    std::vector<Size> sizes{{tokens, sequences, tokens, 1, choice}, {sequences, sequences, 1, 1, choice}};
-    if (limits_.drafts > 0) sizes.push_back({tokens, sequences, tokens, limits_.drafts + 1, choice});
-    for (const Size& size : sizes) {
-      size_ = size;
-      inputs_->lay_out(size);
-      run();
+  std::vector<Size> sizes{{tokens, sequences, tokens}, {sequences, sequences, 1}};
+  if (limits_.drafts > 0) sizes.push_back({tokens, sequences, tokens, limits_.drafts + 1});
+  for (const Size& size : sizes) {
+    size_ = size;
+    inputs_->lay_out(size_);
+    run();
+    for (size_.choice = 1; size_.choice < kAllChoices; ++size_.choice) {
+      inputs_->lay_out(size_);
+      choose();
     }
   }
   copy_pages({{0, 0}});
@@ -142,18 +144,24 @@ void Model::prepare() {
   calls_.set_workspace(memory_->allocate(static_cast<std::size_t>(calls_.workspace_size())));
 }
 
-std::vector<std::vector<std::int32_t>> Model::step(const std::vector<Part>& parts) {
+std::vector<Next> Model::step(const std::vector<Part>& parts) {
   Size size{0, static_cast<std::int64_t>(parts.size()), 0};
   for (const Part& part : parts) {
     const auto tokens = static_cast<std::int64_t>(part.tokens.size());
     size.tokens += tokens;
     size.most_new = std::max(size.most_new, tokens);
     if (part.drafts > 0) size.each = limits_.drafts + 1;
-    const Sampling& sampling = part.sampling;
-    if (sampling.temperature > 0.0f && (sampling.top_k > 0 || sampling.top_p < 1.0f || sampling.min_p > 0.0f))
-      size.choice = Choice::filtered;
-    if (part.drafts > limits_.drafts || part.drafts >= tokens || (part.drafts > 0 && part.sampling.temperature > 0.0f))
+    const std::int32_t choice = choice_of(part.sampling, part.allowed.empty());
+    size.choice |= choice;
+    if (part.drafts > limits_.drafts || part.drafts >= tokens ||
+        (part.drafts > 0 && (part.sampling.temperature > 0.0f || choice != kChoosePlainly)))
       throw std::runtime_error("a step has drafts that the model was not made ready for");
+    const auto answer = static_cast<std::int64_t>(part.text.size() - part.prompt);
+    if ((has_penalties(part.sampling) && answer > std::min(limits_.context, kMostPenalised)) ||
+        part.sampling.bias.size() > kMostBiases || part.sampling.banned.size() > kMostBanned ||
+        part.sampling.top_logprobs > kMostTop ||
+        (!part.allowed.empty() && part.allowed.size() != static_cast<std::size_t>((config_.vocabulary + 31) / 32)))
+      throw std::runtime_error("a step's part has more to choose by than a model takes");
   }
   if (size.sequences > limits_.sequences || size.tokens > limits_.tokens)
     throw std::runtime_error("a step has more sequences or tokens than the model was made ready for");
@@ -162,7 +170,7 @@ std::vector<std::vector<std::int32_t>> Model::step(const std::vector<Part>& part
   inputs_->fill(parts);
   launch();
   stream_->wait();
-  std::vector<std::vector<std::int32_t>> next;
+  std::vector<Next> next;
   for (std::size_t i = 0; i < parts.size(); ++i) next.push_back(inputs_->next(static_cast<std::int64_t>(i), parts[i]));
   return next;
 }
@@ -180,7 +188,7 @@ void Model::launch() {
     inputs_->receive();
   };
   if (!limits_.graph || size_.most_new > 1 || size_.each > 1) return all();
-  stream_->replay(2 * size_.sequences + static_cast<std::int64_t>(size_.choice), all);
+  stream_->replay(kAllChoices * size_.sequences + size_.choice, all);
 }
 
 void Model::run() {

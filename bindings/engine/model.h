@@ -27,9 +27,8 @@ class Model {
   // Of a checkpoint's weights. Throws std::runtime_error where it is not as it says itself, too.
   Model(quern_context* context, const quern_device_info& device, const Checkpoint& checkpoint, const Limits& limits);
 
-  // Each part's next tokens: its drafts as far as the model would have said the same, and one more. At most
-  // limits.tokens tokens of at most limits.sequences parts.
-  std::vector<std::vector<std::int32_t>> step(const std::vector<Part>& parts);
+  // What follows each part: at most limits.tokens tokens of at most limits.sequences parts.
+  std::vector<Next> step(const std::vector<Part>& parts);
   // Computes the last step so many times more, one behind the other: for measuring.
   void repeat(std::int64_t times);
   // The logits of the last step's parts, one row each; not behind a step with drafts.
