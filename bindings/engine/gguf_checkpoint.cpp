@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
 #include <stdexcept>
 #include <utility>
 
@@ -120,6 +121,8 @@ class GgufCheckpoint final : public Checkpoint {
   Config read_config();
   void read_rope(Config* config) const;
   Vocabulary read_vocabulary() const;
+  void read_types(Vocabulary* vocabulary) const;
+  void read_pieces(Vocabulary* vocabulary) const;
   std::vector<std::uint16_t> unweave(const std::vector<std::uint16_t>& values, std::int64_t rows) const;
 
   Gguf file_;
@@ -172,7 +175,9 @@ Config GgufCheckpoint::read_config() {
   }
   const Json *add = file_.find("tokenizer.ggml.add_bos_token"), *pre = file_.find("tokenizer.ggml.pre");
   config.add_begin =
-      config.begin >= 0 && (add != nullptr ? add->boolean() : pre != nullptr && pre->string() == "llama-bpe");
+      config.begin >= 0 && (add != nullptr ? add->boolean()
+                              : file_.at("tokenizer.ggml.model").string() == "llama" ||
+                                    (pre != nullptr && pre->string() == "llama-bpe"));
   check_config(config);
   for (std::int64_t i = 0; gemma && i < config.layers; ++i) config.windows.push_back(i % 2 == 0 ? window : 0);
   return config;
@@ -210,7 +215,13 @@ Vocabulary GgufCheckpoint::read_vocabulary() const {
   vocabulary.source = file_.path();
   const auto name = [&](const char* what) { return std::string("tokenizer.ggml.") + what; };
   const std::string& model = file_.at(name("model")).string();
-  if (model != "gpt2") throw JsonError(name("model") + " is " + model + "; allowed: gpt2 (byte-level BPE)");
+  if (model != "gpt2" && model != "llama")
+    throw JsonError(name("model") + " is " + model + "; allowed: gpt2 (byte-level BPE), llama (SentencePiece)");
+  for (const Json& entry : file_.at(name("tokens")).items()) vocabulary.entries.push_back(entry.string());
+  if (model == "llama") {
+    read_pieces(&vocabulary);
+    return vocabulary;
+  }
   const Json* pre = file_.find(name("pre"));
   const std::string kind = pre == nullptr ? "default" : pre->string();
   if (kind == "llama-bpe" || kind == "llama3") {
@@ -225,7 +236,6 @@ Vocabulary GgufCheckpoint::read_vocabulary() const {
   } else {
     throw JsonError(name("pre") + " is " + kind + "; allowed: gpt-2, default, smollm, llama-bpe, llama3, qwen2");
   }
-  for (const Json& entry : file_.at(name("tokens")).items()) vocabulary.entries.push_back(entry.string());
   for (const Json& merge : file_.at(name("merges")).items()) {
     const std::string& text = merge.string();
     // A half may itself be nothing but what stands for a space, never a space.
@@ -233,17 +243,44 @@ Vocabulary GgufCheckpoint::read_vocabulary() const {
     if (space == std::string::npos) throw JsonError("the merge " + text + " is not of two entries");
     vocabulary.merges.emplace_back(text.substr(0, space), text.substr(space + 1));
   }
-  constexpr std::uint64_t kControl = 3, kDefined = 4;  // the first of these are not shown
-  if (const Json* types = file_.find(name("token_type")); types != nullptr) {
-    if (types->items().size() != vocabulary.entries.size())
-      throw JsonError(name("token_type") + " is not as long as the vocabulary");
-    for (std::size_t i = 0; i < vocabulary.entries.size(); ++i) {
-      const std::uint64_t type = types->items()[i].whole();
-      if (type == kControl || type == kDefined)
-        vocabulary.specials.push_back({vocabulary.entries[i], static_cast<std::int32_t>(i), type == kDefined});
-    }
-  }
+  read_types(&vocabulary);
   return vocabulary;
+}
+
+// Tokens that are found in a text before anything else is, by their types.
+void GgufCheckpoint::read_types(Vocabulary* vocabulary) const {
+  const char* const name = "tokenizer.ggml.token_type";
+  constexpr std::uint64_t kControl = 3, kDefined = 4;  // the first of these are not shown
+  const Json* types = file_.find(name);
+  if (types == nullptr) return;
+  if (types->items().size() != vocabulary->entries.size())
+    throw JsonError(std::string(name) + " is not as long as the vocabulary");
+  for (std::size_t i = 0; i < vocabulary->entries.size(); ++i) {
+    const std::uint64_t type = types->items()[i].whole();
+    if (type == kControl || type == kDefined)
+      vocabulary->specials.push_back({vocabulary->entries[i], static_cast<std::int32_t>(i), type == kDefined});
+  }
+}
+
+// SentencePiece's: pieces with scores instead of merges.
+void GgufCheckpoint::read_pieces(Vocabulary* vocabulary) const {
+  const std::string scores = "tokenizer.ggml.scores", types = "tokenizer.ggml.token_type";
+  for (const std::string& each : {scores, types}) {
+    if (file_.at(each).items().size() != vocabulary->entries.size())
+      throw JsonError(each + " is not as long as the vocabulary");
+  }
+  constexpr std::uint64_t kNormal = 1;
+  vocabulary->by_characters = vocabulary->fuse_unknown = true;
+  for (std::size_t i = 0; i < vocabulary->entries.size(); ++i) {
+    const bool normal = file_.at(types).items()[i].whole() == kNormal;
+    vocabulary->scores.push_back(normal ? static_cast<float>(file_.at(scores).items()[i].number())
+                                        : std::numeric_limits<float>::quiet_NaN());
+  }
+  vocabulary->unknown = static_cast<std::int32_t>(token("unknown_token_id"));
+  const Json* space = file_.find("tokenizer.ggml.add_space_prefix");
+  if (space == nullptr || space->boolean()) vocabulary->prefix = Vocabulary::Prefix::anyway;
+  vocabulary->drops_prefix = vocabulary->prefix != Vocabulary::Prefix::none;
+  read_types(vocabulary);
 }
 
 // Files of Llamas have each head's rows in the order in which an interleaved rope turns them, 2i and 2i + 1 together;
