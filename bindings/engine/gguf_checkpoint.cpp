@@ -174,10 +174,9 @@ Config GgufCheckpoint::read_config() {
       config.ends.push_back(end);
   }
   const Json *add = file_.find("tokenizer.ggml.add_bos_token"), *pre = file_.find("tokenizer.ggml.pre");
-  config.add_begin =
-      config.begin >= 0 && (add != nullptr ? add->boolean()
-                              : file_.at("tokenizer.ggml.model").string() == "llama" ||
-                                    (pre != nullptr && pre->string() == "llama-bpe"));
+  config.add_begin = config.begin >= 0 && (add != nullptr ? add->boolean()
+                                                          : file_.at("tokenizer.ggml.model").string() == "llama" ||
+                                                                (pre != nullptr && pre->string() == "llama-bpe"));
   check_config(config);
   for (std::int64_t i = 0; gemma && i < config.layers; ++i) config.windows.push_back(i % 2 == 0 ? window : 0);
   return config;

@@ -4,10 +4,10 @@
 
 #include <pcre2.h>
 
-#include <map>
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <map>
 #include <stdexcept>
 #include <utility>
 
@@ -194,8 +194,7 @@ void Tokenizer::score_merges(const Vocabulary& vocabulary) {
     const std::string& text = vocabulary.entries[static_cast<std::size_t>(order[i])];
     for (std::size_t at = character_size(text); at < text.size(); at += character_size(text.substr(at))) {
       const auto left = entries_.find(text.substr(0, at)), right = entries_.find(text.substr(at));
-      if (left != entries_.end() && right != entries_.end())
-        merges_.add(left->second, right->second, rank, order[i]);
+      if (left != entries_.end() && right != entries_.end()) merges_.add(left->second, right->second, rank, order[i]);
     }
   }
 }
@@ -214,9 +213,8 @@ void Tokenizer::add_characters(std::string_view piece, std::vector<std::int32_t>
     const std::string_view character = piece.substr(at, character_size(piece.substr(at)));
     at += character.size();
     const auto entry = entries_.find(std::string(character));
-    const bool falls_back = std::all_of(character.begin(), character.end(), [&](char byte) {
-      return byte_tokens_[static_cast<unsigned char>(byte)] >= 0;
-    });
+    const bool falls_back = std::all_of(character.begin(), character.end(),
+                                        [&](char byte) { return byte_tokens_[static_cast<unsigned char>(byte)] >= 0; });
     const bool is_unknown = entry == entries_.end() && !falls_back && unknown_ >= 0;
     if (entry != entries_.end()) {
       parts->push_back(entry->second);

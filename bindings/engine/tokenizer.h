@@ -46,7 +46,7 @@ class Tokenizer {
   void add_bytes(std::string_view piece, std::vector<std::int32_t>* parts) const;
   void add_characters(std::string_view piece, std::vector<std::int32_t>* parts) const;
 
-  std::vector<Pattern> splits_;              // each cuts the pieces that the one before leaves
+  std::vector<Pattern> splits_;                  // each cuts the pieces that the one before leaves
   std::array<std::int32_t, 256> byte_tokens_{};  // -1: none
   Merges merges_;
   std::unordered_map<std::string, std::int32_t> entries_;  // by bytes

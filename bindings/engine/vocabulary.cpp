@@ -102,8 +102,9 @@ void read_spaces(const Json& json, Vocabulary* vocabulary) {
     expect(type == "Metaspace" && !replaced, "pre_tokenizer is " + type + "; allowed with byte_fallback: Metaspace");
     expect(step.at("replacement").string() == kSpace, "Metaspace's replacement is not U+2581");
     const Json *scheme = step.find("prepend_scheme"), *old = step.find("add_prefix_space"), *split = step.find("split");
-    const std::string kind =
-        scheme != nullptr ? scheme->string() : old == nullptr || old->boolean() ? "always" : "never";
+    const std::string kind = scheme != nullptr                  ? scheme->string()
+                             : old == nullptr || old->boolean() ? "always"
+                                                                : "never";
     expect(kind == "always" || kind == "first" || kind == "never",
            "Metaspace's prepend_scheme is " + kind + "; allowed: always, first, never");
     using Prefix = Vocabulary::Prefix;

@@ -14,7 +14,7 @@ class Json;
 namespace quern::engine {
 
 struct Vocabulary {
-  std::string source;                // the file, for messages
+  std::string source;  // the file, for messages
   // Byte-level: each byte is written as a character that can be seen. By characters (SentencePiece): as they are, a
   // space as U+2581, and "<0x0A>" for a byte of a character that is no entry.
   bool by_characters = false;
@@ -34,9 +34,9 @@ struct Vocabulary {
   // too, there where is none yet or anyway.
   enum class Prefix { none, first, each, anyway };
   Prefix prefix = Prefix::none;
-  bool drops_prefix = false;            // a text that is put together from tokens is without it
-  std::int32_t unknown = -1;            // stands for what is no entry in any way
-  bool fuse_unknown = false;            // one for neighbours
+  bool drops_prefix = false;  // a text that is put together from tokens is without it
+  std::int32_t unknown = -1;  // stands for what is no entry in any way
+  bool fuse_unknown = false;  // one for neighbours
   // Instead of merges: of each token, the highest is put together first; NaN where it is not put together at all.
   std::vector<float> scores;
 };

@@ -55,8 +55,8 @@ TEST(SentencePiece, FilesMakeTheTokensOfTheirLibrary) {
 GgufFile file_of(const Json& pieces) {
   GgufFile file;
   file.text("general.architecture", "llama");
-  for (const char* name : {"block_count", "context_length", "embedding_length", "feed_forward_length",
-                           "attention.head_count"})
+  for (const char* name :
+       {"block_count", "context_length", "embedding_length", "feed_forward_length", "attention.head_count"})
     file.whole(std::string("llama.") + name, 64);
   file.whole("llama.attention.key_length", 2);
   file.text("tokenizer.ggml.model", "llama");
@@ -65,7 +65,8 @@ GgufFile file_of(const Json& pieces) {
   file.whole("tokenizer.ggml.unknown_token_id", 0);
   file.boolean("tokenizer.ggml.add_space_prefix", pieces.at("prefix").boolean());
   file.texts("tokenizer.ggml.tokens", texts(pieces.at("tokens")));
-  std::string scores = GgufFile::raw(std::uint32_t{6}) + GgufFile::raw(std::uint64_t{pieces.at("scores").items().size()});
+  std::string scores =
+      GgufFile::raw(std::uint32_t{6}) + GgufFile::raw(std::uint64_t{pieces.at("scores").items().size()});
   for (const float score : numbers<float>(pieces.at("scores"))) scores += GgufFile::raw(score);
   file.value("tokenizer.ggml.scores", 9, scores);
   file.wholes("tokenizer.ggml.token_type", numbers<std::int32_t>(pieces.at("types")));
@@ -144,8 +145,7 @@ TEST(SentencePiece, RefusesWhatItDoesNotKnow) {
   EXPECT_EQ(refused("\"type\":\"Prepend\"", "\"type\":\"NFKC\""),
             "normalizer is NFKC; allowed with byte_fallback: Prepend, Replace");
   EXPECT_EQ(refused("\"prepend\":\"\u2581\"", "\"prepend\":\"_\""), "normalizer Prepend is of _");
-  EXPECT_EQ(refused("\"content\":\"\u2581\"", "\"content\":\"_\""),
-            "normalizer Replace is not of a space by U+2581");
+  EXPECT_EQ(refused("\"content\":\"\u2581\"", "\"content\":\"_\""), "normalizer Replace is not of a space by U+2581");
   EXPECT_EQ(refused("\"type\":\"BPE\"", "\"type\":\"Unigram\""), "model.type is Unigram; allowed: BPE");
 }
 
