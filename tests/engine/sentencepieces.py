@@ -16,7 +16,7 @@ WORDS = (
     "the quick brown fox jumps over a lazy dog and in the beginning God created the heaven and the earth "
     "and the earth was without form and void and darkness was upon the face of the deep "
     "hello hello world the other there then 12 1234 2024 a.b, c; d: (e) caf\u00e9 na\u00efve \u4e2d\u6587"
-).split()
+)
 TEXTS = [
     "the beginning",
     " the beginning",
@@ -34,8 +34,8 @@ TEXTS = [
 
 
 def corpus() -> list[str]:
-    draw = random.Random(1)
-    return [" ".join(draw.choice(WORDS) for _ in range(12)) for _ in range(400)]
+    draw, words = random.Random(1), WORDS.split()
+    return [" ".join(draw.choice(words) for _ in range(12)) for _ in range(400)]
 
 
 def train() -> models.BPE:
