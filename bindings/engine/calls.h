@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <string_view>
 
 #include "bindings/demo/call.h"
 #include "quern.h"
@@ -33,8 +34,10 @@ class Calls {
   // The next launch begins when the one before has finished, rather than being set up beside it.
   void after_copies() { after_copies_ = true; }
 
+  void leave_out(const char* op) { without_ = op == nullptr ? "" : op; }
+
   template <class Args, class Launch, class Measure, class Ready>
-  void make(Args& args, Launch launch, Measure measure, Ready ready) {
+  void make(const char* op, Args& args, Launch launch, Measure measure, Ready ready) {
     args.size = sizeof args;
     args.flags |= flags_;
     if (mode_ == Mode::begin) {
@@ -49,7 +52,7 @@ class Calls {
       std::uint64_t needed = 0;
       demo::call([&](quern_error* error) { return measure(context_, &args, &needed, error); });
       workspace_size_ = std::max(workspace_size_, needed);
-    } else {
+    } else if (without_ != op) {
       if (after_copies_) args.flags &= ~static_cast<std::uint32_t>(QUERN_CALL_PROGRAMMATIC);
       after_copies_ = false;
       args.stream = stream_, args.workspace = workspace_, args.workspace_size = workspace_size_;
@@ -64,7 +67,8 @@ class Calls {
   void *workspace_ = nullptr, *stream_ = nullptr;
   std::uint64_t workspace_size_ = 0;
   bool after_copies_ = false, pending_ = false;
+  std::string_view without_;  // no op's name where it is empty
 };
-#define QUERN_MAKE(calls, op, args) (calls).make(args, quern_##op, quern_##op##_workspace, quern_##op##_prepare)
+#define QUERN_MAKE(calls, op, args) (calls).make(#op, args, quern_##op, quern_##op##_workspace, quern_##op##_prepare)
 
 }  // namespace quern::engine

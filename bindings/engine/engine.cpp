@@ -35,7 +35,7 @@ void check_sampling(const Request& request, std::int64_t vocabulary) {
 
 }  // namespace
 
-Engine::Engine(Model& model) : model_(model), pages_(model.limits().pages, model.limits().page_size) {}
+Engine::Engine(Steps& model) : model_(model), pages_(model.limits().pages, model.limits().page_size) {}
 
 std::int64_t Engine::add(Request request) {
   const auto prompt = static_cast<std::int64_t>(request.prompt.size());

@@ -11,8 +11,8 @@
 #include <utility>
 #include <vector>
 
-#include "bindings/engine/model.h"
 #include "bindings/engine/pages.h"
+#include "bindings/engine/step.h"
 
 namespace quern::engine {
 
@@ -32,7 +32,7 @@ struct Request {
 
 class Engine {
  public:
-  explicit Engine(Model& model);
+  explicit Engine(Steps& model);
 
   // Number of the request. Throws std::runtime_error where the prompt is empty, or it and its answer are longer than
   // a sequence may be.
@@ -86,7 +86,7 @@ class Engine {
   void advance(const Member& member, const Next& next);
   void publish(Sequence& sequence, std::int64_t before);
 
-  Model& model_;
+  Steps& model_;
   Pages pages_;
   Sequences waiting_, running_;
   std::int64_t next_number_ = 0;

@@ -14,6 +14,7 @@
 #include "bindings/demo/call.h"
 #include "bindings/engine/checkpoint.h"
 #include "bindings/engine/engine.h"
+#include "bindings/engine/model.h"
 #include "bindings/engine/template.h"
 #include "bindings/engine/tokenizer.h"
 #include "bindings/json/json.h"

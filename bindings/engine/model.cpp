@@ -11,7 +11,8 @@ namespace quern::engine {
 namespace {
 
 std::uint32_t flags_of(const Limits& limits) {
-  std::uint32_t flags = QUERN_CALL_PROGRAMMATIC;
+  std::uint32_t flags = 0;
+  if (limits.programmatic) flags |= QUERN_CALL_PROGRAMMATIC;
   if (limits.batch_invariant) flags |= QUERN_CALL_BATCH_INVARIANT;
   if (limits.cached_only) flags |= QUERN_CALL_CACHED_ONLY;
   return flags;
@@ -175,6 +176,11 @@ std::vector<Next> Model::step(const std::vector<Part>& parts) {
   return next;
 }
 
+void Model::leave_out(const char* op) {
+  calls_.leave_out(op);
+  measured_++;
+}
+
 void Model::repeat(std::int64_t times) {
   for (std::int64_t i = 0; i < times; ++i) launch();
   stream_->wait();
@@ -188,7 +194,7 @@ void Model::launch() {
     inputs_->receive();
   };
   if (!limits_.graph || size_.most_new > 1 || size_.each > 1) return all();
-  stream_->replay(kAllChoices * size_.sequences + size_.choice, all);
+  stream_->replay((kAllChoices * size_.sequences + size_.choice) * 64 + measured_, all);
 }
 
 void Model::run() {

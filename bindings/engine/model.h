@@ -19,7 +19,7 @@
 
 namespace quern::engine {
 
-class Model {
+class Model final : public Steps {
  public:
   // Throws std::runtime_error where a call of quern.h fails. The weights are e4m3 where the limits say so.
   Model(quern_context* context, const quern_device_info& device, const Config& config, Weights weights,
@@ -27,17 +27,17 @@ class Model {
   // Of a checkpoint's weights. Throws std::runtime_error where it is not as it says itself, too.
   Model(quern_context* context, const quern_device_info& device, const Checkpoint& checkpoint, const Limits& limits);
 
-  // What follows each part: at most limits.tokens tokens of at most limits.sequences parts.
-  std::vector<Next> step(const std::vector<Part>& parts);
+  std::vector<Next> step(const std::vector<Part>& parts) override;
   // Computes the last step so many times more, one behind the other: for measuring.
   void repeat(std::int64_t times);
+  // From now on without the calls of this op (null: with all of them): what remains of a step's time tells theirs.
+  void leave_out(const char* op);
   // The logits of the last step's parts, one row each; not behind a step with drafts.
   std::vector<float> logits();
-  // Copies whole pages of the cache, (from, to), at most one a sequence.
-  void copy_pages(const std::vector<std::pair<std::int32_t, std::int32_t>>& pairs);
+  void copy_pages(const std::vector<std::pair<std::int32_t, std::int32_t>>& pairs) override;
 
-  const Config& config() const { return config_; }
-  const Limits& limits() const { return limits_; }
+  const Config& config() const override { return config_; }
+  const Limits& limits() const override { return limits_; }
 
  private:
   struct Cache {
@@ -80,11 +80,11 @@ class Model {
   std::unique_ptr<demo::Memory> memory_;
   std::unique_ptr<Stream> stream_;
   Calls calls_;
-  std::vector<Cache> caches_;  // of each layer
-  std::int64_t table_columns_ = 0;
-  View rope_table_;                        // of nothing where rope has a formula
-  const quern_expression* cap_ = nullptr;  // of logits; none
-  Size size_{};                            // of the step that is computed
+  std::vector<Cache> caches_;                      // of each layer
+  std::int64_t table_columns_ = 0, measured_ = 0;  // measured_: how often something was left out
+  View rope_table_;                                // of nothing where rope has a formula
+  const quern_expression* cap_ = nullptr;          // of logits; none
+  Size size_{};                                    // of the step that is computed
 
   // Of a step: what the layers hand on, all bf16 but the logits.
   void *residual_ = nullptr, *normed_ = nullptr, *qkv_ = nullptr, *attended_ = nullptr, *gated_ = nullptr,

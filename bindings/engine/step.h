@@ -7,6 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "bindings/engine/config.h"
+
 namespace quern::engine {
 
 // What a step may need at most; memory and kernels are made ready for it once.
@@ -20,6 +22,7 @@ struct Limits {
   bool fp8_cache = false;        // e4m3 instead of bf16
   bool fp8_weights = false;      // of the layers' products, with what they multiply; e4m3, quantised when loaded
   bool graph = false;            // on a GPU: a step of single tokens is captured once and then replayed
+  bool programmatic = true;      // on a GPU: a kernel is set up while the one before still runs
   bool batch_invariant = false;  // the bits of a sequence do not depend on the others'
   bool cached_only = false;      // kernels come from the cache: a missing one is an error when a model is made
 };
@@ -39,8 +42,9 @@ struct Sampling {
   std::int32_t top_logprobs = -1;  // of so many of the most probable tokens, to kMostTop; -1: none
 };
 inline constexpr std::int64_t kMostBiases = 256, kMostBanned = 256, kMostTop = 20;
-// Tokens of an answer that presence, frequency and repetition can count.
-inline constexpr std::int64_t kMostPenalised = 8192 - kMostBiases - kMostBanned;
+// Tokens of an answer that presence, frequency and repetition can count: with biases and banned ones they are a list
+// that the smallest of devices have room for.
+inline constexpr std::int64_t kMostPenalised = 4096 - kMostBiases - kMostBanned;
 
 // What of sample's arrays a step has, or-ed: kernels that do less are faster ones.
 enum Choice : std::int32_t {
@@ -92,6 +96,18 @@ struct Next {
   std::vector<std::int32_t> tokens;  // its drafts as far as the model says the same, and one more; -1: none may be
   float logprob = 0.0f;              // of the last one, where it was asked for
   std::vector<std::pair<std::int32_t, float>> top;  // the most probable tokens and their log-probabilities
+};
+
+// What computes steps: a model on one device, or on several.
+class Steps {
+ public:
+  virtual ~Steps() = default;
+  // What follows each part: at most limits().tokens tokens of at most limits().sequences parts.
+  virtual std::vector<Next> step(const std::vector<Part>& parts) = 0;
+  // Copies whole pages of the cache, (from, to), at most one a sequence.
+  virtual void copy_pages(const std::vector<std::pair<std::int32_t, std::int32_t>>& pairs) = 0;
+  virtual const Config& config() const = 0;
+  virtual const Limits& limits() const = 0;
 };
 
 }  // namespace quern::engine

@@ -5,11 +5,15 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
+#include <cstdlib>
 #include <memory>
 #include <numeric>
+#include <random>
 #include <stdexcept>
 
 #include "bindings/engine/lookup.h"
+#include "bindings/engine/model.h"
 #include "tests/engine/golden.h"
 
 namespace quern::test {
@@ -121,6 +125,61 @@ TEST_F(EngineTest, LogitsHaveTheSameBitsInAnyBatch) {
   const std::vector<float> batched = model_->logits();
   const auto row = static_cast<std::ptrdiff_t>(2 * model_->config().vocabulary);
   EXPECT_EQ(single, std::vector<float>(batched.begin() + row, batched.end()));
+}
+
+// A text cut at random, beside others at random: the bits of its tokens one by one. QUERN_SOAK_REQUESTS says how often.
+TEST_F(EngineTest, NoCutAndNoCompanyChangesABit) {
+  const char* wanted = std::getenv("QUERN_SOAK_REQUESTS");
+  const int rounds = wanted == nullptr ? 2 : std::max(1, std::atoi(wanted) / 10);
+  const unsigned seed = std::random_device{}();
+  std::printf("seed: %u\n", seed);
+  std::mt19937 random(seed);
+  Limits limits = small_limits();
+  limits.sequences = 4, limits.tokens = 24, limits.context = 32;
+  make(limits);
+  const std::size_t length = wanted == nullptr ? 6 : 28;
+  Tokens text(length);
+  for (std::int32_t& token : text) token = static_cast<std::int32_t>(random() % 1024);
+  Tokens pages[4];
+  for (std::int32_t i = 0; i < 4; ++i) {
+    pages[i].resize(8);
+    std::iota(pages[i].begin(), pages[i].end(), 8 * i);
+  }
+  std::vector<std::vector<float>> alone;
+  for (std::size_t at = 0; at < length; ++at) {
+    model_->step({{{text[at]}, static_cast<std::int64_t>(at), &pages[0], {}}});
+    alone.push_back(model_->logits());
+  }
+  for (int round = 0; round < rounds; ++round) {
+    std::array<std::size_t, 3> done{};
+    while (done[0] < length) {
+      std::vector<Part> parts;
+      std::string sizes;
+      const std::size_t mine = random() % 3;  // the place of the sequence among the others
+      std::vector<std::pair<std::size_t, std::size_t>> ends;
+      for (std::size_t i = 0; i < 3; ++i) {
+        const std::size_t which = (i + mine) % 3;
+        if (done[which] == length || (which != 0 && random() % 3 == 0)) continue;
+        const std::size_t count = std::min<std::size_t>(random() % 2 == 0 ? 1 : 1 + random() % 8, length - done[which]);
+        const auto first = text.begin() + static_cast<std::ptrdiff_t>(done[which]);
+        parts.push_back({{first, first + static_cast<std::ptrdiff_t>(count)},
+                         static_cast<std::int64_t>(done[which]),
+                         &pages[which + 1],
+                         {}});
+        sizes += " " + std::to_string(count) + " at " + std::to_string(done[which]);
+        done[which] += count;
+        ends.emplace_back(parts.size() - 1, done[which] - 1);
+      }
+      if (parts.empty()) continue;
+      model_->step(parts);
+      const std::vector<float> logits = model_->logits();
+      for (const auto& [place, position] : ends) {
+        const auto row = logits.begin() + static_cast<std::ptrdiff_t>(place * 1024);
+        ASSERT_TRUE(std::equal(row, row + 1024, alone[position].begin()))
+            << "round " << round << ", part " << place << " of" << sizes;
+      }
+    }
+  }
 }
 
 TEST_F(EngineTest, WhatTwoPromptsBeginWithIsComputedOnce) {

@@ -9,6 +9,7 @@
 #include <numeric>
 
 #include "bindings/engine/engine.h"
+#include "bindings/engine/model.h"
 #include "bindings/engine/tokenizer.h"
 
 namespace quern::test {

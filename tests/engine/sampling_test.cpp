@@ -9,6 +9,7 @@
 #include <stdexcept>
 
 #include "bindings/engine/engine.h"
+#include "bindings/engine/model.h"
 #include "tests/engine/golden.h"
 
 namespace quern::test {

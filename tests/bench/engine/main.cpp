@@ -34,6 +34,7 @@ constexpr const char* kUsage =
     "  --step BATCHxTOKENS  a step of BATCH sequences, each of TOKENS tokens with the new one (any number of times)\n"
     "  --prefill TOKENS     one prompt of so many tokens in one step (any number of times)\n"
     "  --fp8-weights, --fp8-cache, --graph\n"
+    "  --parts              also what a step takes without each of its ops\n"
     "  --page-size N        tokens of a page (16)\n"
     "  --device NAME        cuda (the default) or host\n"
     "  --cache FOLDER       of kernels\n"
@@ -52,7 +53,7 @@ struct Options {
   std::vector<Step> steps;
   std::vector<std::int64_t> prefills;
   std::int64_t page_size = 16, repeats = 50;
-  bool fp8_weights = false, fp8_cache = false, graph = false;
+  bool fp8_weights = false, fp8_cache = false, graph = false, parts = false;
 };
 
 std::int64_t number(const std::string& name, const std::string& text) {
@@ -95,6 +96,8 @@ Options read_options(int argc, char** argv) {
       options.fp8_weights = true;
     } else if (name == "--fp8-cache") {
       options.fp8_cache = true;
+    } else if (name == "--parts") {
+      options.parts = true;
     } else if (name == "--graph") {
       options.graph = true;
     } else {
@@ -179,7 +182,7 @@ double median(std::vector<double> values) {
 
 // What a caller waits for, and what the device takes with nothing to wait for in between.
 void time_steps(Model& model, const std::vector<Part>& parts, const std::string& what, std::int64_t repeats,
-                const Report& report) {
+                const Report& report, bool of_parts) {
   for (int i = 0; i < 3; ++i) model.step(parts);
   std::vector<double> times;
   for (std::int64_t i = 0; i < repeats; ++i) {
@@ -191,6 +194,15 @@ void time_steps(Model& model, const std::vector<Part>& parts, const std::string&
   const auto begin = Clock::now();
   model.repeat(repeats);
   report.add(what + ", one behind the other", milliseconds_since(begin) / static_cast<double>(repeats));
+  if (!of_parts) return;
+  for (const char* op : {"rmsnorm", "quantize", "gemm", "fp8_gemm", "kv_append", "attention", "sample", "gather"}) {
+    model.leave_out(op);
+    model.repeat(3);
+    const auto from = Clock::now();
+    model.repeat(repeats);
+    report.add(what + ", without " + op, milliseconds_since(from) / static_cast<double>(repeats));
+  }
+  model.leave_out(nullptr);
 }
 
 void run(const Options& options) {
@@ -241,13 +253,13 @@ void run(const Options& options) {
     Sequences all(model, step.batch, step.context);
     all.fill(step.context - 1);
     time_steps(model, all.parts(step.context - 1, 1, 0, all.count()),
-               "step of " + std::to_string(step.batch) + " at " + std::to_string(step.context), options.repeats,
-               report);
+               "step of " + std::to_string(step.batch) + " at " + std::to_string(step.context), options.repeats, report,
+               options.parts);
   }
   for (const std::int64_t prefill : options.prefills) {
     Sequences one(model, 1, prefill);
     time_steps(model, one.parts(0, prefill, 0, 1), "prompt of " + std::to_string(prefill),
-               std::max<std::int64_t>(options.repeats / 10, 2), report);
+               std::max<std::int64_t>(options.repeats / 10, 2), report, options.parts);
   }
 }
 
