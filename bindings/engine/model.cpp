@@ -62,9 +62,10 @@ void Model::make_room() {
   last_ = allocate(rows * config_.hidden, 2);
   logits_ = allocate(rows * config_.vocabulary, 4);
   if (limits_.fp8_weights) {
-    const auto groups = [&](std::int64_t columns) { return (columns + 127) / 128 * ((tokens + 3) / 4 * 4); };
+    const std::int64_t most = std::max(tokens, rows);
+    const auto groups = [&](std::int64_t columns) { return (columns + 127) / 128 * ((most + 3) / 4 * 4); };
     const std::int64_t widest = std::max(config_.hidden, config_.q_width());
-    quantised_ = allocate(tokens * widest, 1);
+    quantised_ = allocate(most * widest, 1);
     scales_ = allocate(groups(widest), 4);
     gated_scales_ = allocate(groups(config_.intermediate), 4);
   }
@@ -219,6 +220,7 @@ void Model::run() {
   }
   auto capped = demo::sized<quern_epilogue>();
   capped.expression = cap_, capped.scalars = &config_.logit_cap, capped.scalar_count = 1;
+  if (weights_.logits.scales != nullptr) quantise(normed, rows, config_.hidden);
   multiply(normed, rows, config_.hidden, weights_.logits, config_.vocabulary,
            View(logits_, device_, kF32, {rows, config_.vocabulary}), cap_ != nullptr ? &capped : nullptr);
   choose();

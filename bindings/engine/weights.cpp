@@ -79,8 +79,12 @@ Weights load_weights(const Checkpoint& checkpoint, const Config& config, Placer 
   for (std::int64_t i = 0; i < config.layers; ++i)
     weights.layers.push_back(load_layer(loader, config, "model.layers." + std::to_string(i) + "."));
   weights.norm = loader.load({{"model.norm.weight", config.hidden}}, 0);
-  weights.logits.data =
-      config.tied ? weights.embedding : loader.load({{"lm_head.weight", config.vocabulary}}, config.hidden);
+  const std::string logits = config.tied ? "model.embed_tokens.weight" : "lm_head.weight";
+  if (config.tied && !placer.fp8()) {
+    weights.logits.data = weights.embedding;
+  } else {
+    weights.logits = loader.load_matrix({{logits, config.vocabulary}}, config.hidden);
+  }
   weights.memory = placer.take();
   return weights;
 }

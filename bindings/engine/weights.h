@@ -40,7 +40,7 @@ struct Weights {
   void* embedding = nullptr;             // [vocabulary, hidden]
   std::vector<LayerWeights> layers;
   void* norm = nullptr;  // [hidden]
-  Matrix logits;         // [vocabulary, hidden]; the embedding where they are tied
+  Matrix logits;         // [vocabulary, hidden]; the embedding where they are tied and bf16
 };
 
 // Puts numbers on a device, as its products take them.
@@ -51,6 +51,7 @@ class Placer {
 
   void* plain(std::span<const std::uint16_t> bf16);
   Matrix matrix(std::span<const std::uint16_t> bf16, std::int64_t rows, std::int64_t columns);
+  bool fp8() const { return fp8_; }
   // What has been placed; to be kept as long as that is used.
   std::unique_ptr<demo::Memory> take() { return std::move(memory_); }
 

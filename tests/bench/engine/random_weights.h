@@ -59,9 +59,11 @@ inline engine::Weights random_weights(const engine::Config& config, engine::Plac
     layer.down = matrix(config.hidden, config.intermediate);
   }
   weights.norm = ones(config.hidden);
-  weights.logits.data = config.tied
-                            ? weights.embedding
-                            : placer.plain(numbers.take(static_cast<std::size_t>(config.vocabulary * config.hidden)));
+  if (config.tied && !placer.fp8()) {
+    weights.logits.data = weights.embedding;
+  } else {
+    weights.logits = matrix(config.vocabulary, config.hidden);
+  }
   weights.memory = placer.take();
   return weights;
 }
