@@ -122,6 +122,19 @@ Config config_of_json(const Json& json) {
   return config;
 }
 
+Config part_of(const Config& config, std::int64_t ranks) {
+  Config part = config;
+  for (std::int64_t* count : {&part.heads, &part.kv_heads, &part.intermediate}) {
+    if (*count % ranks != 0) {
+      throw JsonError("the heads, KV heads and the intermediate size are " + std::to_string(config.heads) + ", " +
+                      std::to_string(config.kv_heads) + " and " + std::to_string(config.intermediate) +
+                      ", not all of them multiples of " + std::to_string(ranks) + " devices");
+    }
+    *count /= ranks;
+  }
+  return part;
+}
+
 void check_config(const Config& config) {
   constexpr std::int64_t kMost = 1 << 22;
   const std::pair<const char*, std::int64_t> sizes[] = {

@@ -43,6 +43,9 @@ struct Config {
 // Of the config.json of a Llama, Mistral, Qwen-2, Qwen-3 or Gemma-2. Throws JsonError naming the field and what is
 // allowed.
 Config config_of_json(const Json& json);
+// What one of `ranks` devices has of the model, each a part of the heads and of the MLP. Throws JsonError where these
+// cannot be divided so.
+Config part_of(const Config& config, std::int64_t ranks);
 // Throws JsonError where sizes are out of all bounds or do not go together.
 void check_config(const Config& config);
 

@@ -24,10 +24,19 @@ void Model::run_layer(std::size_t index) {
   if (limits_.fp8_weights) quantise(attended_, tokens, config_.q_width());
   multiply(attended_, tokens, config_.q_width(), weights.output, config_.hidden, bf16(delta_, tokens, config_.hidden),
            nullptr);
+  add_ranks();
   normalise_delta(weights.attention_post_norm);
   normalise(false, weights.mlp_norm, limits_.fp8_weights);
   multiply_gated(weights);
+  add_ranks();
   normalise_delta(weights.mlp_post_norm);
+}
+
+// What the devices give of a layer's half, each by its heads or columns.
+void Model::add_ranks() {
+  if (communicator_ == nullptr || !calls_.launches()) return;
+  communicator_->all_reduce(delta_, size_.tokens * config_.hidden, stream_->handle());
+  calls_.after_copies();
 }
 
 // What a layer's half gives, in its place, where the model has a norm for it.

@@ -38,7 +38,7 @@ constexpr const char* kUsage =
     "  --repetition R, --presence P, --frequency F\n"
     "  --device NAME       cuda, cuda:N or host; else the first NVIDIA GPU, and the CPU where there is none\n"
     "  --drafts N          speculate: at most N tokens of what followed the last words before (0)\n"
-    "  --fp8-cache         keys and values in e4m3; --fp8-weights: the layers' weights, and what they multiply\n"
+    "  --fp8-cache         keys and values in e4m3; --fp8-weights: weights, and what they multiply\n"
     "  --graph             on a GPU: replay steps of single tokens as CUDA graphs\n"
     "  --cache FOLDER      of kernels; --cached-only: compile nothing\n"
     "  --ignore-end        write on behind a token that ends a text\n"

@@ -21,7 +21,7 @@ std::uint32_t flags_of(const Limits& limits) {
 }  // namespace
 
 Model::Model(quern_context* context, const quern_device_info& device, const Config& config, Weights weights,
-             const Limits& limits)
+             const Limits& limits, Communicator* communicator)
     : context_(context),
       device_{static_cast<DLDeviceType>(device.device_type), device.device_id},
       config_(config),
@@ -29,6 +29,7 @@ Model::Model(quern_context* context, const quern_device_info& device, const Conf
       weights_(std::move(weights)),
       memory_(demo::memory_of(device)),
       stream_(stream_of(device)),
+      communicator_(communicator),
       calls_(context, flags_of(limits)) {
   table_columns_ = (limits_.context + limits_.page_size - 1) / limits_.page_size;
   if (limits_.pages == 0) limits_.pages = limits_.sequences * table_columns_;
@@ -44,9 +45,11 @@ Model::Model(quern_context* context, const quern_device_info& device, const Conf
 }
 
 Model::Model(quern_context* context, const quern_device_info& device, const Checkpoint& checkpoint,
-             const Limits& limits)
-    : Model(context, device, checkpoint.config(),
-            load_weights(checkpoint, checkpoint.config(), Placer(context, device, limits.fp8_weights)), limits) {}
+             const Limits& limits, Communicator* communicator)
+    : Model(context, device, part_of(checkpoint.config(), communicator == nullptr ? 1 : communicator->size()),
+            load_weights(checkpoint, checkpoint.config(), Placer(context, device, limits.fp8_weights),
+                         communicator == nullptr ? Shard{} : Shard{communicator->rank(), communicator->size()}),
+            limits, communicator) {}
 
 void Model::make_room() {
   const auto allocate = [&](std::int64_t count, std::int64_t size) {

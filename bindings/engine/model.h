@@ -10,6 +10,7 @@
 
 #include "bindings/engine/calls.h"
 #include "bindings/engine/checkpoint.h"
+#include "bindings/engine/communicator.h"
 #include "bindings/engine/inputs.h"
 #include "bindings/engine/step.h"
 #include "bindings/engine/stream.h"
@@ -21,11 +22,13 @@ namespace quern::engine {
 
 class Model final : public Steps {
  public:
-  // Throws std::runtime_error where a call of quern.h fails. The weights are e4m3 where the limits say so.
+  // Throws std::runtime_error where a call of quern.h fails. The weights are e4m3 where the limits say so; with a
+  // communicator they and the config are its rank's part.
   Model(quern_context* context, const quern_device_info& device, const Config& config, Weights weights,
-        const Limits& limits);
+        const Limits& limits, Communicator* communicator = nullptr);
   // Of a checkpoint's weights. Throws std::runtime_error where it is not as it says itself, too.
-  Model(quern_context* context, const quern_device_info& device, const Checkpoint& checkpoint, const Limits& limits);
+  Model(quern_context* context, const quern_device_info& device, const Checkpoint& checkpoint, const Limits& limits,
+        Communicator* communicator = nullptr);
 
   std::vector<Next> step(const std::vector<Part>& parts) override;
   // Computes the last step so many times more, one behind the other: for measuring.
@@ -58,6 +61,7 @@ class Model final : public Steps {
   // layers.cpp
   void run_layer(std::size_t index);
   void normalise(bool first, void* weight, bool quantised);
+  void add_ranks();
   void normalise_delta(void* weight);
   void quantise(void* from, std::int64_t rows, std::int64_t columns);
   void multiply(void* from, std::int64_t rows, std::int64_t in, const Matrix& by, std::int64_t out, const View& to,
@@ -79,6 +83,7 @@ class Model final : public Steps {
   Weights weights_;
   std::unique_ptr<demo::Memory> memory_;
   std::unique_ptr<Stream> stream_;
+  Communicator* communicator_;  // none: one device
   Calls calls_;
   std::vector<Cache> caches_;                      // of each layer
   std::int64_t table_columns_ = 0, measured_ = 0;  // measured_: how often something was left out

@@ -14,13 +14,12 @@ Ranks::Ranks(const std::vector<Rank>& ranks, const Checkpoint& checkpoint, const
       models_[i] = std::make_unique<Model>(rank.context, rank.device, checkpoint, limits, rank.communicator);
     });
   } catch (...) {
-    this->~Ranks();
+    stop();
     throw;
   }
 }
 
-Ranks::~Ranks() {
-  if (threads_.empty()) return;
+void Ranks::stop() {
   // Each on its own thread, where its device's context is current.
   try {
     on_all([&](std::size_t i) { models_[i].reset(); });
@@ -32,7 +31,6 @@ Ranks::~Ranks() {
   }
   asked_.notify_all();
   for (std::thread& thread : threads_) thread.join();
-  threads_.clear();
 }
 
 void Ranks::serve(std::size_t rank) {

@@ -26,7 +26,9 @@ class Ranks final : public Steps {
   // Throws what making a model throws. A rank that fails while others compute leaves these waiting for it: it is the
   // end of the process, as it is with NCCL.
   Ranks(const std::vector<Rank>& ranks, const Checkpoint& checkpoint, const Limits& limits);
-  ~Ranks() override;
+  ~Ranks() override { stop(); }
+  Ranks(const Ranks&) = delete;
+  Ranks& operator=(const Ranks&) = delete;
 
   // Of the first rank; the others' are the same.
   std::vector<Next> step(const std::vector<Part>& parts) override;
@@ -39,6 +41,7 @@ class Ranks final : public Steps {
   // Runs it on every rank's thread, and waits.
   void on_all(const std::function<void(std::size_t rank)>& what);
   void serve(std::size_t rank);
+  void stop();
 
   Config config_;
   std::vector<std::unique_ptr<Model>> models_;

@@ -62,7 +62,13 @@ class Placer {
   std::unique_ptr<demo::Memory> memory_;
 };
 
-// Throws std::runtime_error naming what is missing or of another shape.
-Weights load_weights(const Checkpoint& checkpoint, const Config& config, Placer placer);
+// Which part of a model: one of so many devices'.
+struct Shard {
+  std::int64_t rank = 0, size = 1;
+};
+
+// Of the whole model's config, this part of its weights. Throws std::runtime_error naming what is missing or of another
+// shape.
+Weights load_weights(const Checkpoint& checkpoint, const Config& config, Placer placer, Shard shard = {});
 
 }  // namespace quern::engine
