@@ -13,8 +13,8 @@
 
 #include "bindings/demo/call.h"
 #include "bindings/engine/checkpoint.h"
+#include "bindings/engine/devices.h"
 #include "bindings/engine/engine.h"
-#include "bindings/engine/model.h"
 #include "bindings/engine/template.h"
 #include "bindings/engine/tokenizer.h"
 #include "bindings/json/json.h"
@@ -36,7 +36,8 @@ constexpr const char* kUsage =
     "  --top-k K, --top-p P, --min-p P, --seed N\n"
     "  --typical-p P, --n-sigma N, --xtc-probability P, --xtc-threshold P, --dynamic-range R, --dynamic-exponent E\n"
     "  --repetition R, --presence P, --frequency F\n"
-    "  --device NAME       cuda, cuda:N or host; else the first NVIDIA GPU, and the CPU where there is none\n"
+    "  --device NAME       cuda, cuda:N, several as cuda:0,cuda:1, or host; else the first NVIDIA GPU, and the CPU "
+    "where there is none\n"
     "  --drafts N          speculate: at most N tokens of what followed the last words before (0)\n"
     "  --fp8-cache         keys and values in e4m3; --fp8-weights: weights, and what they multiply\n"
     "  --graph             on a GPU: replay steps of single tokens as CUDA graphs\n"
@@ -135,25 +136,15 @@ Options read_options(int argc, char** argv) {
   return options;
 }
 
-demo::Context make_context(const Options& options) {
+Devices open_devices(const Options& options) {
   auto wanted = demo::sized<quern_context_options>();
-  wanted.device_type = kDLCUDA;
   wanted.cache_path = options.cache.empty() ? nullptr : options.cache.c_str();
   wanted.miss_policy = options.cached_only ? QUERN_MISS_CACHED_ONLY : QUERN_MISS_COMPILE;
-  if (options.device == "host") {
-    wanted.device_type = kDLCPU;
-  } else if (options.device.starts_with("cuda:")) {
-    read_number("--device", options.device.substr(5), &wanted.device_id);
-  } else if (!options.device.empty() && options.device != "cuda") {
-    throw Usage("--device is " + options.device + "; allowed: cuda, cuda:N, host");
+  try {
+    return {options.device, wanted};
+  } catch (const DeviceName& error) {
+    throw Usage(error.what());
   }
-  if (!options.device.empty()) return demo::make_context(wanted);
-  auto error = demo::sized<quern_error>();
-  quern_context* context = nullptr;
-  if (quern_context_create(&wanted, &context, &error) == QUERN_OK) return demo::Context(context);
-  if (error.status != QUERN_NOT_FOUND) throw std::runtime_error(error.text);
-  wanted.device_type = kDLCPU;
-  return demo::make_context(wanted);
 }
 
 double milliseconds(Clock::time_point from, Clock::time_point to) {
@@ -201,9 +192,8 @@ void chat(const Options& options) {
     const auto begin = static_cast<std::int32_t>(config.begin);
     if (config.add_begin && (tokens.empty() || tokens[0] != begin)) tokens.insert(tokens.begin(), begin);
   }
-  const demo::Context context = make_context(options);
-  auto device = demo::sized<quern_device_info>();
-  demo::call([&](quern_error* error) { return quern_device(context.get(), &device, error); });
+  const Devices devices = open_devices(options);
+  const quern_device_info& device = devices.first();
 
   Limits limits;
   limits.sequences = static_cast<std::int64_t>(options.prompts.size());
@@ -213,12 +203,12 @@ void chat(const Options& options) {
   limits.fp8_weights = options.fp8_weights, limits.graph = options.graph;
   limits.cached_only = options.cached_only;
   const auto begin = Clock::now();
-  Model model(context.get(), device, *checkpoint, limits);
-  Engine engine(model);
+  const std::unique_ptr<Steps> model = devices.make_model(*checkpoint, limits);
+  Engine engine(*model);
   const auto ready = Clock::now();
 
   std::fprintf(stderr, "%s: ready in %.0f ms, %llu kernels compiled\n", device.name, milliseconds(begin, ready),
-               static_cast<unsigned long long>(demo::stats_of(context.get()).compiled));
+               static_cast<unsigned long long>(devices.compiled()));
 
   const bool streams = options.prompts.size() == 1;
   std::vector<std::string> answers(options.prompts.size());

@@ -130,7 +130,7 @@ TEST_F(EngineTest, LogitsHaveTheSameBitsInAnyBatch) {
 // A text cut at random, beside others at random: the bits of its tokens one by one. QUERN_SOAK_REQUESTS says how often.
 TEST_F(EngineTest, NoCutAndNoCompanyChangesABit) {
   const char* wanted = std::getenv("QUERN_SOAK_REQUESTS");
-  const int rounds = wanted == nullptr ? 2 : std::max(1, std::atoi(wanted) / 10);
+  const int rounds = wanted == nullptr ? 1 : std::max(1, std::atoi(wanted) / 10);
   const unsigned seed = std::random_device{}();
   std::printf("seed: %u\n", seed);
   std::mt19937 random(seed);
