@@ -213,7 +213,7 @@ void Model::run() {
   // Only the last token of each sequence says anything of the next one; with drafts, those before it too.
   const std::int64_t rows = size_.sequences * size_.each;
   void* normed = normed_;
-  if (rows != size_.tokens || !calls_.launches()) {
+  if (rows != size_.tokens || size_.each > 1 || !calls_.launches()) {
     quern_gather_args gather{};
     const View all = bf16(normed_, size_.tokens, config_.hidden), ids = inputs_->last(),
                last = bf16(last_, rows, config_.hidden);

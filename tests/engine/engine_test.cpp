@@ -277,6 +277,20 @@ TEST_F(EngineTest, DraftsChangeNoToken) {
   EXPECT_THROW(model_->step({{{1, 2}, 0, &pages, {.temperature = 1.0f}, 1}}), std::runtime_error) << "drawn";
 }
 
+// As many tokens as rows of logits, but not the same ones.
+TEST_F(EngineTest, ADraftBesideAPromptHasItsOwnRows) {
+  Limits limits = small_limits();
+  limits.drafts = 3;
+  make(limits);
+  const Tokens prompt = {5, 6, 7, 8, 9, 10}, ones = {0, 1, 2, 3}, others = {4, 5, 6, 7};
+  const std::int32_t after_prompt = model_->step({{prompt, 0, &ones, {}}})[0].tokens[0];
+  const std::int32_t after_one = model_->step({{{11}, 0, &others, {}}})[0].tokens[0];
+  const auto next = model_->step({{prompt, 0, &ones, {}}, {{11, after_one}, 0, &others, {}, 1}});
+  EXPECT_EQ(next[0].tokens, Tokens{after_prompt});
+  ASSERT_EQ(next[1].tokens.size(), 2u);
+  EXPECT_EQ(next[1].tokens[0], after_one);
+}
+
 TEST_F(EngineTest, AForkWritesIntoACopy) {
   make(small_limits());
   const Tokens& prompt = golden_.cases[1].ids;
