@@ -189,7 +189,7 @@ int32_t quern_verify(quern_context* context, const quern_verify_options* options
     if (alive.checked != nullptr)
       throw Error(QUERN_INVALID, "context is checked (QUERN_CONTEXT_CHECKED): verify with one that is not");
     const std::uint64_t seed = given->seed != 0 ? given->seed : std::random_device{}() | 1u;
-    std::vector<cache::Listed> all = list_store(*alive.store);
+    std::vector<cache::Listed> all = list_store(alive.service->store());
     std::erase_if(all, [&](const cache::Listed& listed) {
       return !selected(listed, given->prefix == nullptr ? "" : given->prefix);
     });

@@ -130,19 +130,28 @@ def zig(place: Place) -> str:
     return place.run(program)
 
 
-def torch(place: Place) -> str:
-    python = python_with("torch")
+def python_tests(place: Place, module: str, *names: str) -> str:
+    """Tests of Python's package that need a module which CI does not install for its size."""
+    python = python_with(module)
     if subprocess.run([python, "-c", "import pytest"], capture_output=True).returncode != 0:
         raise Missing(f"no pytest for {python}")
     place.environment["PYTHONPATH"] = str(place.library.parents[1] / "python")
-    tests = [ROOT / "tests" / "python" / f"test_torch_{name}.py" for name in ("host", "ops")]
+    tests = [ROOT / "tests" / "python" / f"test_{name}.py" for name in names]
     said = place.run(python, "-m", "pytest", "-q", "-p", "no:cacheprovider", *(test for test in tests if test.exists()))
     return EXPECTED if " passed" in said and "skipped" not in said.splitlines()[-1] else said
 
 
+def torch(place: Place) -> str:
+    return python_tests(place, "torch", "torch_host", "torch_ops")
+
+
+def transformers(place: Place) -> str:
+    return python_tests(place, "transformers", "transformers")
+
+
 LANGUAGES: dict[str, Callable[[Place], str]] = {
     "cpp": cpp, "cffi": cffi, "luajit": luajit, "php": php, "ruby": ruby, "rust": rust, "go": go, "node": node,
-    "zig": zig, "torch": torch,
+    "zig": zig, "torch": torch, "transformers": transformers,
 }  # fmt: skip
 
 
