@@ -28,9 +28,9 @@ class ManifestCommand : public Command {
   const char* name() const override { return "manifest"; }
   const char* summary() const override { return "Write, show or check lists of kernels, without making them"; }
   const char* examples() const override {
-    return "  quern manifest --config config.json --tp 8 --target sm_90a > llama.manifest\n"
+    return "  quern manifest --config config.json --target sm_90a > llama.manifest\n"
            "  quern manifest llama.manifest --summary\n"
-           "  quern manifest llama.manifest --check --config config.json --tp 8 --target sm_90a";
+           "  quern manifest llama.manifest --check --config config.json --target sm_90a";
   }
 
   void declare(Arguments& arguments) override {

@@ -225,10 +225,9 @@ const Family* family_by_fields(const ConfigReader& reader) {
 
 // Fields that make another model of one, and that a family read by its fields does not look at.
 std::vector<std::string> not_understood(const ConfigReader& reader) {
-  static constexpr const char* kFields[] = {"alibi",          "attention_chunk_size", "attn_config",
-                                            "clip_qkv",       "layer_types",          "multi_query",
-                                            "no_rope_layers", "parallel_attn",        "partial_rotary_factor",
-                                            "qk_layernorm",   "use_qk_norm",          "vision_config"};
+  static constexpr const char* kFields[] = {
+      "alibi",          "attention_chunk_size", "attn_config",           "clip_qkv",     "layer_types", "multi_query",
+      "no_rope_layers", "parallel_attn",        "partial_rotary_factor", "vision_config"};
   std::vector<std::string> found;
   for (const char* name : kFields) {
     const Json* value = reader.find(name);
@@ -372,6 +371,11 @@ ModelConfig read_model_config(std::string_view text, const std::string& path, co
   }
   quern_model& model = config.model;
   model.flags = family.flags;
+  // A family that is known by its name has what it has; one that is read by its fields has what they say.
+  if (!config.notes.empty()) {
+    if (reader.truth("attention_bias")) model.flags |= QUERN_MODEL_BIAS;
+    if (reader.truth("qk_layernorm") || reader.truth("use_qk_norm")) model.flags |= QUERN_MODEL_QK_NORM;
+  }
   model.tensor_parallel = options.tensor_parallel;
   model.page_size = options.page_size;
   for (const std::span<const Field> group : family.groups) {

@@ -38,12 +38,11 @@ void Progress::show(std::uint64_t done, std::uint64_t total, const Step& step) {
 }
 
 double Progress::remaining(std::uint64_t done, std::uint64_t total) const {
-  constexpr double kSoonest = 2000;
+  constexpr double kSoonest = 500;  // earlier the first of them would speak for all
   const std::uint64_t slow = counts_.compiled;
   // What was there already says nothing of how long the rest takes.
   if (slow == 0 || done >= total || milliseconds() < kSoonest) return 0;
-  const double rest = milliseconds() / static_cast<double>(slow) * static_cast<double>(total - done);
-  return rest >= 1000 ? 1000 * std::floor(rest / 1000) : 0;
+  return 1000 * std::ceil(milliseconds() / static_cast<double>(slow) * static_cast<double>(total - done) / 1000);
 }
 
 std::string Progress::bar(std::uint64_t done, std::uint64_t total, const std::string& what) const {
@@ -58,7 +57,7 @@ std::string Progress::bar(std::uint64_t done, std::uint64_t total, const std::st
     if (failed_ != 0) text += ", " + std::to_string(failed_) + " failed";
     text += "  " + format_milliseconds(milliseconds());
     const double rest = remaining(done, total);
-    if (rest > 0) text += ", " + format_milliseconds(rest) + " to go";
+    if (rest > 0) text += ", about " + format_seconds(rest) + " to go";
     text += "  " + what;
   }
   // One column stays free: a full line would wrap on some terminals.

@@ -47,12 +47,14 @@ constexpr auto kRecipes = std::to_array<Recipe>({
       a=dtype[batch,m,k] b=dtype[batch,n,k] out=dtype[batch,m,columns]
       bias=f32[n]:off c=dtype[m,columns]:off epilogue_flags=gate flops=2*batch*m*n*k rate=dtype)"},
     {"quantize", R"(
-      rows=1024 n=4096 front=none scale=group halves=if(front>=front_silu_mul,2,1) x=bf16[rows,n*halves]
-      out=e4m3[rows,n] scale_kind=if(is(scale,static),1,if(is(scale,tensor),2,if(is(scale,token),3,if(is(scale,group),4,5))))
+      rows=1024 n=4096 front=none scale=group norms=(front==front_rmsnorm)|(front==front_layernorm)
+      halves=if(front>=front_silu_mul,2,1) x=bf16[rows,n*halves]
+      out=e4m3[rows,n]
+      scale_kind=if(is(scale,static),1,if(is(scale,tensor),2,if(is(scale,token),3,if(is(scale,group),4,5))))
       scale=f32[1]:positive:if(scale_kind<=2) scale=f32[rows]:if(scale_kind==3)
       scale=f32[rows,ceil(n/128)]:transposed:if(scale_kind==4) scale=f32[ceil(rows/128),ceil(n/128)]
       residual=bf16[rows,n]:off residual_out=bf16[rows,n]:off
-      weight=bf16[n]:if((front==front_rmsnorm)|(front==front_layernorm)) bias=bf16[n]:if(front==front_layernorm) eps=1e-6)"},
+      weight=bf16[n]:if(norms) bias=bf16[n]:if(front==front_layernorm) eps=1e-6)"},
     {"dequantize", R"(
       rows=1024 n=4096 scale=group x=e4m3[rows,n] out=bf16[rows,n]
       scale_kind=if(is(scale,static),1,if(is(scale,tensor),2,if(is(scale,token),3,if(is(scale,group),4,5))))
@@ -106,7 +108,8 @@ constexpr auto kRecipes = std::to_array<Recipe>({
     {"index_scores", R"(
       dtype=e4m3 batch=16 queries=1 kv=8192 heads=64 dim=128 page_size=64 tokens=batch*queries
       columns=ceil(kv/page_size) pages=batch*columns q=dtype[tokens,heads,dim] weights=f32[tokens,heads]
-      k=dtype[pages,page_size,dim] k_scale=f32[pages,page_size]:positive out=f32[tokens,kv] lengths=int32[batch]:value(kv)
+      k=dtype[pages,page_size,dim] k_scale=f32[pages,page_size]:positive out=f32[tokens,kv]
+      lengths=int32[batch]:value(kv)
       cu_q=int32[batch+1]:steps(queries):if(queries>1) page_table=int32[batch,columns]:shuffled max_q_len=queries
       flags=index_scores_causal flops=2*batch*heads*dim*(queries*kv-queries*(queries-1)/2) rate=dtype)"},
     {"softmax", R"(dtype=bf16 rows=64 vocab=128256 logits=dtype[rows,vocab] out=dtype[rows,vocab])"},
