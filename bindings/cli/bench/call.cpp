@@ -37,7 +37,7 @@ void Call::set(int part, std::size_t offset, T value) {
 }
 
 const DLTensor* Call::tensor(const ProblemTensor& given, const quern_device_info& device, Machine& machine,
-                             std::uint64_t seed) {
+                             std::uint64_t seed, const Call* like) {
   std::vector<std::int64_t>& extents = extents_.emplace_back(given.shape);
   const std::size_t rank = extents.size();
   std::uint64_t bytes = given.bytes();
@@ -56,7 +56,11 @@ const DLTensor* Call::tensor(const ProblemTensor& given, const quern_device_info
   }
   memory_.push_back(machine.allocate(bytes));
   bytes_ += bytes;
-  fill(machine, memory_.back().get(), bytes, given, seed);
+  if (like == nullptr) {
+    fill(machine, memory_.back().get(), bytes, given, seed);
+  } else {
+    machine.copy(memory_.back().get(), like->memory_[memory_.size() - 1].get(), bytes);
+  }
   DLTensor& made = tensors_.emplace_back();
   made.data = memory_.back().get();
   made.device = {static_cast<decltype(made.device.device_type)>(device.device_type), device.device_id};
@@ -68,7 +72,7 @@ const DLTensor* Call::tensor(const ProblemTensor& given, const quern_device_info
 }
 
 Call::Call(const Problem& problem, const Context& context, const quern_device_info& device, Machine& machine,
-           std::uint64_t seed)
+           std::uint64_t seed, const Call* like)
     : problem_(problem), context_(context), structs_(problem.op->parts.size() + 1) {
   auto error = sized<quern_error>();
   struct_of(-1);
@@ -76,7 +80,7 @@ Call::Call(const Problem& problem, const Context& context, const quern_device_in
   for (const OpField& field : problem.op->fields) {
     if (const auto found = problem.tensors.find(field.name); found != problem.tensors.end()) {
       std::vector<const DLTensor*> made;
-      for (const ProblemTensor& each : found->second) made.push_back(tensor(each, device, machine, ++seed));
+      for (const ProblemTensor& each : found->second) made.push_back(tensor(each, device, machine, ++seed, like));
       if (field.kind == FieldKind::kTensor) {
         set(field.part, field.offset, made.front());
       } else {

@@ -14,9 +14,9 @@ namespace quern::cli {
 
 class Call {
  public:
-  // Allocates and fills. The same seed gives the same contents. Throws Failure.
+  // Allocates and fills, from a seed, or as `like` has been filled, which is quick. Throws Failure.
   Call(const Problem& problem, const Context& context, const quern_device_info& device, Machine& machine,
-       std::uint64_t seed);
+       std::uint64_t seed, const Call* like = nullptr);
   Call(const Call&) = delete;
   Call& operator=(const Call&) = delete;
 
@@ -28,7 +28,7 @@ class Call {
   template <class T>
   void set(int part, std::size_t offset, T value);
   const DLTensor* tensor(const ProblemTensor& given, const quern_device_info& device, Machine& machine,
-                         std::uint64_t seed);
+                         std::uint64_t seed, const Call* like);
 
   const Problem& problem_;
   const Context& context_;

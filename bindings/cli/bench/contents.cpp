@@ -13,7 +13,7 @@
 namespace quern::cli {
 namespace {
 
-constexpr std::size_t kMostDrawn = std::size_t{8} << 20;  // elements; what is longer repeats them
+constexpr std::size_t kMostDrawn = std::size_t{2} << 20;  // elements; what is longer repeats them
 constexpr std::size_t kDistinct = 1U << 16;               // encoded numbers to draw from: encoding each would take long
 
 // Elements of one type, side by side.
@@ -42,7 +42,12 @@ template <class Draw>
 void draw(Elements& elements, std::size_t count, DLDataType type, std::mt19937_64& random, Draw one) {
   std::vector<std::uint32_t> numbers(kDistinct);
   for (std::uint32_t& number : numbers) number = encode(one(random), type);
-  for (std::size_t i = 0; i < count; ++i) elements.put_bits(i, numbers[random() % kDistinct]);
+  // Marsaglia's xorshift: millions of draws are to take milliseconds.
+  std::uint64_t state = random() | 1;
+  for (std::size_t i = 0; i < count; ++i) {
+    state ^= state << 13, state ^= state >> 7, state ^= state << 17;
+    elements.put_bits(i, numbers[state % kDistinct]);
+  }
 }
 
 void boxes(Elements& elements, std::size_t count, std::mt19937_64& random) {

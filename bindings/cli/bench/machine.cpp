@@ -29,6 +29,7 @@ class Host final : public Machine {
     return {memory, std::free};
   }
   void upload(void* to, const void* from, std::size_t bytes) override { std::memcpy(to, from, bytes); }
+  void copy(void* to, const void* from, std::size_t bytes) override { std::memcpy(to, from, bytes); }
   void repeat(void* to, std::size_t length, std::size_t bytes) override {
     auto* const bytes_of = static_cast<unsigned char*>(to);
     for (std::size_t at = length; at < bytes; at += length) {
@@ -126,6 +127,11 @@ class Cuda final : public Machine {
   }
   void upload(void* to, const void* from, std::size_t bytes) override {
     check(driver_.copy_in(reinterpret_cast<CudaPointer>(to), from, bytes), "copying to the device");
+  }
+  void copy(void* to, const void* from, std::size_t bytes) override {
+    if (bytes == 0) return;
+    check(driver_.copy_within(reinterpret_cast<CudaPointer>(to), reinterpret_cast<CudaPointer>(from), bytes),
+          "copying on the device");
   }
   void repeat(void* to, std::size_t length, std::size_t bytes) override {
     const auto begin = reinterpret_cast<CudaPointer>(to);

@@ -18,6 +18,7 @@ class Machine {
   // 256-byte aligned; gone with the last owner. Throws Failure(QUERN_NO_MEMORY).
   virtual std::shared_ptr<void> allocate(std::size_t bytes) = 0;
   virtual void upload(void* to, const void* from, std::size_t bytes) = 0;
+  virtual void copy(void* to, const void* from, std::size_t bytes) = 0;
   // The first `length` bytes of `to` again and again, up to `bytes`.
   virtual void repeat(void* to, std::size_t length, std::size_t bytes) = 0;
   virtual void synchronise() = 0;

@@ -134,7 +134,7 @@ Measured measure(const Problem& problem, const ContextOptions& given, Console& c
   if (device.device_type == kDLCPU) return measured;
   const std::size_t copies = copies_for(calls.front()->bytes(), device);
   while (calls.size() < copies) {
-    calls.push_back(std::make_unique<Call>(problem, context, device, machine, options.seed + 1000 * calls.size()));
+    calls.push_back(std::make_unique<Call>(problem, context, device, machine, options.seed, calls.front().get()));
   }
   const auto record = [&] {
     for (std::size_t i = 0; i < kCallsInGraph; ++i) calls[i % calls.size()]->run();
