@@ -8,10 +8,10 @@ using namespace quern::capi;
 
 extern "C" {
 
-int32_t quern_faults(quern_context *, quern_list **, uint64_t *, quern_error *error) {
+int32_t quern_faults(quern_context*, quern_list**, uint64_t*, quern_error* error) {
   return guarded(error, []() -> int32_t { throw Error(QUERN_UNSUPPORTED, "quern_faults is not here yet"); });
 }
 
-int32_t quern_list_fault(const quern_list *, uint64_t, quern_fault *) { return QUERN_UNSUPPORTED; }
+int32_t quern_list_fault(const quern_list*, uint64_t, quern_fault*) { return QUERN_UNSUPPORTED; }
 
 }  // extern "C"

@@ -8,10 +8,10 @@ using namespace quern::capi;
 
 extern "C" {
 
-int32_t quern_verify(quern_context *, const quern_verify_options *, quern_list **, quern_error *error) {
+int32_t quern_verify(quern_context*, const quern_verify_options*, quern_list**, quern_error* error) {
   return guarded(error, []() -> int32_t { throw Error(QUERN_UNSUPPORTED, "quern_verify is not here yet"); });
 }
 
-int32_t quern_list_verify_result(const quern_list *, uint64_t, quern_verify_result *) { return QUERN_UNSUPPORTED; }
+int32_t quern_list_verify_result(const quern_list*, uint64_t, quern_verify_result*) { return QUERN_UNSUPPORTED; }
 
 }  // extern "C"

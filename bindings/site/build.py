@@ -17,8 +17,8 @@ ROOT = HERE.parents[1]
 sys.path.insert(0, str(ROOT / "capi"))
 from header import read_ops  # noqa: E402
 
-LINK = re.compile(r"(!?\[[^\]\n]*\]\()([^)\s]+)(\))")
-FENCE = re.compile(r"^(```|    ).*$")
+LINK = re.compile(r"(!?\[[^\]]*\]\()([^)\s]+)(\))")
+FENCE = re.compile(r"^```.*?^```$", re.M | re.S)
 SECTION = re.compile(r"^/\* ---- (.+?)(?: -{3,}.*)?(?: \*/)?$")
 LANGUAGES = {".h": "c", ".hpp": "cpp", ".cuh": "cuda", ".py": "python", ".def": "c", ".toml": "toml", ".json": "json"}
 PICTURES = (".svg", ".png")
@@ -112,14 +112,13 @@ class Site:
 
     def page(self, page: Path) -> str:
         """A page's text, its links leading to where things are on the site."""
-        lines, fenced = [], False
-        for line in (ROOT / page).read_text(encoding="utf-8").split("\n"):
-            if line.startswith("```"):
-                fenced = not fenced
-            if not fenced and not line.startswith("    "):
-                line = LINK.sub(lambda m: m[1] + self.target(page, m[2]) + m[3], line)
-            lines.append(line)
-        return "\n".join(lines)
+        text, moved, at = (ROOT / page).read_text(encoding="utf-8"), "", 0
+        for code in [*FENCE.finditer(text), None]:
+            end = code.start() if code else len(text)
+            moved += LINK.sub(lambda m: m[1] + self.target(page, m[2]) + m[3], text[at:end])
+            if code:
+                moved, at = moved + code[0], code.end()
+        return moved
 
     def make(self) -> None:
         sections = cut_header()
@@ -159,7 +158,8 @@ class Site:
             "|---|---|",
         ]
         for title, text in sections.items():
-            self.write(Path("header") / f"{slug(title)}.md", f"# {section_title(title)}\n\n```c\n{text}```\n")
+            wide = "---\nhide: [toc]\n---\n"  # the header's lines have up to 120 columns
+            self.write(Path("header") / f"{slug(title)}.md", f"{wide}# {section_title(title)}\n\n```c\n{text}```\n")
             names = ", ".join(f"`{name}`" for name in declared(text))
             lines.append(f"| [{section_title(title)}]({slug(title)}.md) | {names} |")
         self.write(Path("header/index.md"), "\n".join(lines) + "\n")
