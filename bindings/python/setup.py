@@ -14,7 +14,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from setuptools import setup
+from setuptools import Distribution, setup
 from setuptools.command.bdist_wheel import bdist_wheel
 from setuptools.command.build_py import build_py
 
@@ -85,10 +85,16 @@ class Wheel(bdist_wheel):
         return ("py3", "none", platform or super().get_tag()[2])
 
 
+class Binary(Distribution):
+    def has_ext_modules(self) -> bool:
+        return bool(binaries())  # what belongs to a platform is installed where such things are
+
+
 with tempfile.TemporaryDirectory(prefix="quern-package-") as elsewhere:
     # Nothing is left in the checkout.
     setup(
         version=version(),
+        distclass=Binary,
         cmdclass={"build_py": BuildPackage, "bdist_wheel": Wheel},
         options={"build": {"build_base": elsewhere}, "egg_info": {"egg_base": elsewhere}},
     )

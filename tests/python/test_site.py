@@ -1,5 +1,5 @@
-# The site's sources, as ./dev site makes them, without MkDocs: every page that links has a page to link to, every op and
-# every part of quern.h is there. `./dev site` itself also looks at the HTML (bindings/site/check.py).
+# The sources of the site, as ./dev site makes them, without MkDocs: every page that links has a page to link to, every
+# op and every part of quern.h is there. `./dev site` itself also looks at the HTML (bindings/site/check.py).
 # SPDX-License-Identifier: Apache-2.0
 import importlib.util
 import re
