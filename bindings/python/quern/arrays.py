@@ -2,11 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
-import contextlib
+import concurrent.futures
 import ctypes
 import sys
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from . import _abi, dtypes
@@ -166,18 +166,23 @@ class Workspaces(threading.local):
                 "allocates one on a GPU through PyTorch only"
             )
         torch = sys.modules["torch"]
-        current = torch.cuda.current_stream(device[1]).cuda_stream
-        on = contextlib.nullcontext()
-        if stream != current:
-            other = (
-                torch.cuda.ExternalStream(stream, device=device[1]) if stream else torch.cuda.default_stream(device[1])
-            )
-            on = torch.cuda.stream(other)
-        with on:
-            owner = torch.zeros(size, dtype=torch.uint8, device=torch.device("cuda", device[1]))
+
+        def make() -> Any:
+            on = torch.cuda.ExternalStream(stream, device=device[1]) if stream else torch.cuda.default_stream(device[1])
+            with torch.cuda.stream(on):
+                return torch.zeros(size, dtype=torch.uint8, device=torch.device("cuda", device[1]))
+
+        # One that is kept is made by a thread of its own: where this thread's allocations go into a pool, as while
+        # torch.compile warms a graph up, PyTorch refuses what stays behind in it.
+        owner = make() if capturing(device) else _elsewhere(make)
         return owner, owner.data_ptr(), size
+
+
+def _elsewhere(make: Callable[[], Any]) -> Any:
+    with concurrent.futures.ThreadPoolExecutor(1) as thread:
+        return thread.submit(make).result()
 
 
 def capturing(device: tuple[int, int]) -> bool:
     torch = sys.modules.get("torch")
-    return device[0] != _abi.kDLCPU and torch is not None and torch.cuda.is_current_streamcapturing()
+    return device[0] != _abi.kDLCPU and torch is not None and torch.cuda.is_current_stream_capturing()
