@@ -18,7 +18,7 @@ from header import Header, HeaderError, Parser, Struct, read_ops  # noqa: E402
 from render_cpp import ops_header  # noqa: E402
 from render_ffi import ffi_header  # noqa: E402
 from render_go import ops_file  # noqa: E402
-from render_node import table  # noqa: E402
+from render_described import table  # noqa: E402
 from render_rust import ops_module, sys_crate  # noqa: E402
 
 HEADER = ROOT / "capi" / "quern.h"
@@ -139,7 +139,7 @@ def wanted() -> dict[Path, str]:
         BINDINGS / "cpp" / "quern_ops.hpp": ops_header(header, ops),
         BINDINGS / "ffi" / "quern.ffi.h": ffi_header(parser.plain, header),
         BINDINGS / "go" / "quern" / "ops.go": ops_file(header, ops),
-        BINDINGS / "node" / "ops.inc": table(header, ops),
+        BINDINGS / "described" / "ops.inc": table(header, ops),
         BINDINGS / "rust" / "quern-sys" / "src" / "lib.rs": sys_crate(header),
         BINDINGS / "rust" / "quern" / "src" / "ops.rs": ops_module(header, outputs),
     }

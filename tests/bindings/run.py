@@ -114,8 +114,9 @@ def node(place: Place) -> str:
     if headers is None:
         raise Missing("no node_api.h")
     flags = ["-std=c++20", "-O1", "-fPIC", "-shared", "-Wall", "-Wextra", "-Werror", "-isystem", headers]
-    addon = BINDINGS / "node" / "addon.cpp"
-    place.run(tool("c++", "g++"), *flags, addon, "-o", place.environment["QUERN_ADDON"], *place.link())
+    flags += ["-I", BINDINGS / "described"]
+    sources = [BINDINGS / "node" / "addon.cpp", BINDINGS / "described" / "described.cpp"]
+    place.run(tool("c++", "g++"), *flags, *sources, "-o", place.environment["QUERN_ADDON"], *place.link())
     return place.run(interpreter, BINDINGS / "node" / "examples" / "decode_step.js")
 
 
@@ -130,6 +131,30 @@ def zig(place: Place) -> str:
     return place.run(program)
 
 
+def framework(place: Place, name: str, variable: str, flags: list[str]) -> str:
+    """Builds a framework's module from bindings/NAME and runs its tests."""
+    python = python_with("pytest")
+    made = place.folder / f"libquern_{name}.so"
+    sources = [*sorted((BINDINGS / name).glob("*.cpp")), *sorted((BINDINGS / "described").glob("*.cpp"))]
+    common = ["-std=c++20", "-O1", "-fPIC", "-shared", "-Wall", "-Wextra", "-Werror", "-fvisibility=hidden"]
+    place.run(tool("c++", "g++"), *common, "-I", BINDINGS / "described", *sources, "-o", made, *place.link(), *flags)
+    place.environment.update({variable: str(made), "PYTHONPATH": str(place.library.parents[1] / "python")})
+    test = ROOT / "tests" / "bindings" / f"test_{name}.py"
+    said = place.run(python, "-m", "pytest", "-q", "-p", "no:cacheprovider", test)
+    return EXPECTED if " passed" in said else said
+
+
+def tvm_ffi(place: Place) -> str:
+    folder = Path(place.run(python_with("tvm_ffi"), "-c", "import tvm_ffi; print(tvm_ffi.__path__[0])").strip())
+    library = folder / "lib" / "libtvm_ffi.so"
+    return framework(place, "tvm_ffi", "QUERN_TVM_FFI", ["-isystem", str(folder / "include"), str(library)])
+
+
+def jax(place: Place) -> str:
+    include = place.run(python_with("jax"), "-c", "import jax; print(jax.ffi.include_dir())").strip()
+    return framework(place, "jax", "QUERN_JAX", ["-isystem", include])
+
+
 def torch(place: Place) -> str:
     python = python_with("torch")
     if subprocess.run([python, "-c", "import pytest"], capture_output=True).returncode != 0:
@@ -142,7 +167,7 @@ def torch(place: Place) -> str:
 
 LANGUAGES: dict[str, Callable[[Place], str]] = {
     "cpp": cpp, "cffi": cffi, "luajit": luajit, "php": php, "ruby": ruby, "rust": rust, "go": go, "node": node,
-    "zig": zig, "torch": torch,
+    "zig": zig, "torch": torch, "tvm_ffi": tvm_ffi, "jax": jax,
 }  # fmt: skip
 
 
