@@ -24,6 +24,8 @@ bool is_supported(const ggml_tensor* node) {
   if (k->nb[0] != 2 || v->nb[0] != 2 || q->ne[2] % k->ne[2] != 0 || k->ne[2] != v->ne[2]) return false;
   if (q->ne[0] % 8 != 0 || v->ne[0] % 8 != 0 || q->ne[3] % k->ne[3] != 0 || !ggml_is_contiguous(node)) return false;
   if (mask == nullptr) return float_parameter(node, 1) == 0;
+  // Products read pairs of 16 bits.
+  if (k->ne[1] % 2 != 0) return false;
   return mask->type == GGML_TYPE_F16 && is_even(mask) && mask->nb[0] == 2 && (mask->ne[2] == 1 || mask->ne[2] == q->ne[2]) &&
          (mask->ne[3] == 1 || mask->ne[3] == q->ne[3]);
 }

@@ -124,14 +124,19 @@ void run_rope(Run& run, const ggml_tensor* node) {
   }
 }
 
+// Rows that begin and end at whole words, as quern_gather and quern_scatter move them.
+bool are_words(const ggml_tensor* tensor) {
+  if (!is_even(tensor) || tensor->nb[0] != type_of(tensor).bits / 8U) return false;
+  if (static_cast<std::size_t>(tensor->ne[0]) * tensor->nb[0] % 4 != 0) return false;
+  return tensor->nb[1] % 4 == 0 && tensor->nb[2] % 4 == 0 && tensor->nb[3] % 4 == 0;
+}
 bool are_ids(const ggml_tensor* ids) { return has_type(ids, {GGML_TYPE_I32, GGML_TYPE_I64}) && is_even(ids); }
 
 // Rows of each of a table's matrices by ids of its own.
 bool is_get_rows_supported(const ggml_tensor* node) {
   const ggml_tensor* table = node->src[0];
   return node->type == GGML_TYPE_F32 && has_type(table, {GGML_TYPE_F32, GGML_TYPE_F16, GGML_TYPE_BF16}) &&
-         is_even(table) && is_even(node) && table->nb[0] == type_of(table).bits / 8U && node->nb[0] == sizeof(float) &&
-         are_ids(node->src[1]);
+         are_words(table) && are_words(node) && are_ids(node->src[1]);
 }
 void run_get_rows(Run& run, const ggml_tensor* node) {
   const View table = view_of(node->src[0]), ids = view_of(node->src[1]), out = view_of(node);
@@ -150,8 +155,7 @@ void run_get_rows(Run& run, const ggml_tensor* node) {
 bool is_set_rows_supported(const ggml_tensor* node) {
   const ggml_tensor* rows = node->src[0];
   return has_type(node, {GGML_TYPE_F32, GGML_TYPE_F16, GGML_TYPE_BF16}) && rows->type == GGML_TYPE_F32 &&
-         is_even(rows) && is_even(node) && rows->nb[0] == sizeof(float) && node->nb[0] == type_of(node).bits / 8U &&
-         are_ids(node->src[1]);
+         are_words(rows) && are_words(node) && are_ids(node->src[1]);
 }
 void run_set_rows(Run& run, const ggml_tensor* node) {
   const View rows = view_of(node->src[0]), ids = view_of(node->src[1]), out = view_of(node);

@@ -86,6 +86,8 @@ const DLTensor* Run::tensor(const View& view) {
   const std::uint64_t size = view.type.bits / 8;
   for (std::size_t i = 0; i < dimensions; ++i) {
     if (view.shape[i] > 1 && view.strides[i] != 1) places_ |= static_cast<std::uint64_t>(view.strides[i]) * size;
+    // A row alone is read as wide as its length allows.
+    if (dimensions > 1 && view.strides[i] == 1) places_ |= static_cast<std::uint64_t>(view.shape[i]) * size;
   }
   return &held.tensor;
 }

@@ -61,41 +61,40 @@ DLDataType type_of(XLA_FFI_DataType type, const std::string& name) {
   }
 }
 
+// What XLA itself failed at, handed back to it as it is.
+struct XlaFailed {
+  XLA_FFI_Error* error;
+};
+void check_xla(XLA_FFI_Error* error) {
+  if (error != nullptr) throw XlaFailed{error};
+}
+
 // What a call frame's functions of XLA do here.
 class Xla {
  public:
   explicit Xla(const XLA_FFI_CallFrame& frame) : api_(*frame.api), context_(frame.ctx) {}
 
-  void check(XLA_FFI_Error* error) const {
-    if (error == nullptr) return;
-    XLA_FFI_Error_GetMessage_Args asked = {XLA_FFI_Error_GetMessage_Args_STRUCT_SIZE, nullptr, error, nullptr};
-    api_.XLA_FFI_Error_GetMessage(&asked);
-    const std::string text = asked.message;
-    XLA_FFI_Error_Destroy_Args done = {XLA_FFI_Error_Destroy_Args_STRUCT_SIZE, nullptr, error};
-    api_.XLA_FFI_Error_Destroy(&done);
-    throw Refused(QUERN_DRIVER, "XLA: " + text);
-  }
   [[nodiscard]] void* stream() const {
     XLA_FFI_Stream_Get_Args asked = {XLA_FFI_Stream_Get_Args_STRUCT_SIZE, nullptr, context_, nullptr};
-    check(api_.XLA_FFI_Stream_Get(&asked));
+    check_xla(api_.XLA_FFI_Stream_Get(&asked));
     return asked.stream;
   }
   [[nodiscard]] std::int32_t ordinal() const {
     XLA_FFI_DeviceOrdinal_Get_Args asked = {XLA_FFI_DeviceOrdinal_Get_Args_STRUCT_SIZE, nullptr, context_, 0};
-    check(api_.XLA_FFI_DeviceOrdinal_Get(&asked));
+    check_xla(api_.XLA_FFI_DeviceOrdinal_Get(&asked));
     return asked.device_ordinal;
   }
   // Memory that is XLA's again when the call is over, in the order of its stream.
   [[nodiscard]] void* scratch(std::size_t bytes) const {
     XLA_FFI_DeviceMemory_Allocate_Args asked = {
         XLA_FFI_DeviceMemory_Allocate_Args_STRUCT_SIZE, nullptr, context_, bytes, 256, nullptr};
-    check(api_.XLA_FFI_DeviceMemory_Allocate(&asked));
+    check_xla(api_.XLA_FFI_DeviceMemory_Allocate(&asked));
     return asked.data;
   }
   void free_scratch(void* memory, std::size_t bytes) const {
     XLA_FFI_DeviceMemory_Free_Args asked = {
         XLA_FFI_DeviceMemory_Free_Args_STRUCT_SIZE, nullptr, context_, bytes, memory};
-    check(api_.XLA_FFI_DeviceMemory_Free(&asked));
+    check_xla(api_.XLA_FFI_DeviceMemory_Free(&asked));
   }
   [[nodiscard]] XLA_FFI_Error* error(XLA_FFI_Error_Code code, const std::string& text) const {
     XLA_FFI_Error_Create_Args asked = {XLA_FFI_Error_Create_Args_STRUCT_SIZE, nullptr, text.c_str(), code};
@@ -265,6 +264,8 @@ XLA_FFI_Error* handle(const char* name, std::int32_t device_type, const XLA_FFI_
       if (std::strcmp(op.name, name) == 0) Call(op, device_type, frame).run();
     }
     return nullptr;
+  } catch (const XlaFailed& failed) {
+    return failed.error;
   } catch (const Refused& refused) {
     return Xla(frame).error(code_of(refused.status),
                             std::string(quern_status_name(refused.status)) + ": " + refused.what());

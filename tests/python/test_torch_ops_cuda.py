@@ -15,7 +15,7 @@ if not WHY_NOT:
     from quern import torch_ops
     from quern.torch_ops import ops
 
-LONG = 20_000_000  # cycles that a stream is held up for: 10 ms
+LONG = 200_000_000  # cycles that a stream is held up for: 100 ms, which no call takes
 
 
 @pytest.fixture(autouse=True)
@@ -70,9 +70,11 @@ def test_the_stream_that_is_current():
         (lambda late: attended({**given, "q": late}), given["q"], expected_attended),
         (lambda late: ops.rmsnorm(late), x, ops.rmsnorm(x)),
     ):
-        late, early = torch.zeros_like(source), torch.empty_like(source)
+        late, early, stream = torch.zeros_like(source), torch.empty_like(source), torch.cuda.Stream()
+        with torch.cuda.stream(stream):
+            call(late)
         torch.cuda.synchronize()
-        with torch.cuda.stream(torch.cuda.Stream()):
+        with torch.cuda.stream(stream):
             torch.cuda._sleep(LONG)
             late.copy_(source)
             out = call(late)

@@ -113,6 +113,10 @@ def _fake(**given: Any) -> None:
     """Nothing is returned, so that there is nothing to make."""
 
 
+# The functions themselves: torch.compile traces no descriptors.
+_norm, _rmsnorm = Norms.norm, Norms.rmsnorm
+
+
 class TorchOps(*(base for base in Context.__bases__ if issubclass(base, Ops))):  # type: ignore[misc]
     """The methods of quern.Context for ops, each on the device of its tensors."""
 
@@ -124,13 +128,13 @@ class TorchOps(*(base for base in Context.__bases__ if issubclass(base, Ops))): 
         """As Context.norm, with gradients."""
         if wants_gradient(x, weight, bias, rest.get("residual")):
             return differentiable(x, weight, bias, **rest)
-        return Norms.norm(self, x, weight, bias, **rest)
+        return _norm(self, x, weight, bias, **rest)
 
     def rmsnorm(self, x: Any, weight: Any = None, **rest: Any) -> Any:
         """As Context.rmsnorm, with gradients."""
         if wants_gradient(x, weight, rest.get("residual")):
             return differentiable(x, weight, None, kind="rms", **{"eps": 1e-6, **rest})
-        return Norms.rmsnorm(self, x, weight, **rest)
+        return _rmsnorm(self, x, weight, **rest)
 
     def prepare(self, op: str, **arguments: Any) -> None:
         """As Context.prepare, which is the context's: context_of(device).prepare."""
