@@ -17,9 +17,9 @@ from generate_abi import write as write_ctypes  # noqa: E402
 from header import Header, HeaderError, Parser, Struct, read_ops  # noqa: E402
 from render_cpp import ops_header  # noqa: E402
 from render_csharp import csharp_ops  # noqa: E402
+from render_described import table  # noqa: E402
 from render_ffi import ffi_header  # noqa: E402
 from render_go import ops_file  # noqa: E402
-from render_described import table  # noqa: E402
 from render_java import java_ops  # noqa: E402
 from render_rust import ops_module, sys_crate  # noqa: E402
 

@@ -1,5 +1,5 @@
-# What of bindings/csharp is made of quern.h: Ops.cs, each op's args as a struct, its functions, and its calls as methods of
-# Context.
+# What of bindings/csharp is made of quern.h: Ops.cs, each op's args as a struct, its functions, and its calls as
+# methods of Context.
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ def csharp_ops(header: Header, ops: list[str], sizes: dict[str, int]) -> str:
     """bindings/csharp/Ops.cs."""
     structs = {name: kind for name, kind in header.types if isinstance(kind, Struct)}
     lines = [
-        "// The ops: each a struct of its arguments, which are the fields of quern_OP_args in quern.h, documented there.",
-        "// Made of quern.h by ./dev generate.",
+        "// The ops: each a struct of its arguments, which are the fields of quern_OP_args in quern.h, documented",
+        "// there. Made of quern.h by ./dev generate.",
         "// SPDX-License-Identifier: Apache-2.0",
         "using System;",
         "using System.Runtime.InteropServices;",
@@ -40,9 +40,10 @@ def csharp_ops(header: Header, ops: list[str], sizes: dict[str, int]) -> str:
             "    [DllImport(Library)]",
             f"    internal static extern int quern_{op}({given}, ref Error error);",
             "    [DllImport(Library)]",
-            f"    internal static extern int quern_{op}_prepare({given}, ref Error error);",
+            f"    internal static extern int quern_{op}_prepare(\n        {given}, ref Error error);",
             "    [DllImport(Library)]",
-            f"    internal static extern int quern_{op}_workspace({given}, out ulong bytes, ref Error error);",
+            f"    internal static extern int quern_{op}_workspace(",
+            f"        {given}, out ulong bytes, ref Error error);",
         ]
     lines += ["  }", "", "  public sealed partial class Context {"]
     for op in ops:
@@ -81,6 +82,10 @@ def csharp_ops(header: Header, ops: list[str], sizes: dict[str, int]) -> str:
 
 
 def _struct(name: str, c_name: str, struct: Struct) -> list[str]:
-    lines = [f"  /// <summary>{c_name}.</summary>", "  [StructLayout(LayoutKind.Sequential)]", f"  public struct {name} {{"]
+    lines = [
+        f"  /// <summary>{c_name}.</summary>",
+        "  [StructLayout(LayoutKind.Sequential)]",
+        f"  public struct {name} {{",
+    ]
     lines += [f"    public {SCALARS.get(kind, 'IntPtr')} {camel(field)};" for field, kind in struct.fields]
     return [*lines, "  }", ""]

@@ -24,7 +24,8 @@ def table(header: Header, ops: list[str]) -> str:
     """bindings/described/ops.inc."""
     structs = {name: kind for name, kind in header.types if isinstance(kind, Struct)}
     lines = [
-        "// The ops with their arguments, and the constants. Made of quern.h by ./dev generate; included by described.cpp.",
+        "// The ops with their arguments, and the constants. Made of quern.h by ./dev generate; included by",
+        "// described.cpp and by what has a function of its own for each op.",
         "// SPDX-License-Identifier: Apache-2.0",
         "#ifdef QUERN_OP",
     ]

@@ -1,4 +1,5 @@
-# What of bindings/java is made of quern.h: Ops.java, each op as a class whose methods put its arguments to their places.
+# What of bindings/java is made of quern.h: Ops.java, each op as a class whose methods put its arguments to their
+# places.
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
@@ -54,13 +55,24 @@ def java_ops(header: Header, ops: list[str], layout: Layout) -> str:
     for op in ops:
         args = f"quern_{op}_args"
         lines += _class(camel(op), "Op", args, structs[args], layout, parts, f'"{op}", ')
-    lines += ["", "  /** Where the fields of the structs lie that Quern.java fills and reads. */", "  static final class Layout {"]
+    lines += [
+        "",
+        "  /** Where the fields of the structs lie that Quern.java fills and reads. */",
+        "  static final class Layout {",
+    ]
     for name in LAID_OUT:
         size, offsets = layout[name]
         prefix = name.removeprefix("quern_").upper()
         lines.append(f"    static final int {prefix}_BYTES = {size};")
         lines += [f"    static final int {prefix}_{field.upper()} = {offset};" for field, offset in offsets.items()]
-    lines += ["", "    private Layout() {}", "  }", "", "  /** The numbers of quern.h. */", "  public static final class Constants {"]
+    lines += [
+        "",
+        "    private Layout() {}",
+        "  }",
+        "",
+        "  /** The numbers of quern.h. */",
+        "  public static final class Constants {",
+    ]
     for name, value in header.constants.items():
         if name.startswith("QUERN_") and -(2**31) <= value < 2**31:
             lines.append(f"    public static final int {name.removeprefix('QUERN_')} = {value};")
@@ -81,5 +93,10 @@ def _class(
         place = str(offsets[field])
         if method in ("tensors", "numbers"):
             place += f", {offsets[f'{field[:-1]}_count']}"
-        lines += ["", f"    public {name} {lower(field)}({java} value) {{", f"      return {method}({place}, value);", "    }"]
+        lines += [
+            "",
+            f"    public {name} {lower(field)}({java} value) {{",
+            f"      return {method}({place}, value);",
+            "    }",
+        ]
     return [*lines, "  }"]

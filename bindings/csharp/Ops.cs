@@ -1,5 +1,5 @@
-// The ops: each a struct of its arguments, which are the fields of quern_OP_args in quern.h, documented there.
-// Made of quern.h by ./dev generate.
+// The ops: each a struct of its arguments, which are the fields of quern_OP_args in quern.h, documented
+// there. Made of quern.h by ./dev generate.
 // SPDX-License-Identifier: Apache-2.0
 using System;
 using System.Runtime.InteropServices;
@@ -852,207 +852,275 @@ namespace Quern {
     [DllImport(Library)]
     internal static extern int quern_attention(IntPtr context, ref AttentionArgs args, ref Error error);
     [DllImport(Library)]
-    internal static extern int quern_attention_prepare(IntPtr context, ref AttentionArgs args, ref Error error);
+    internal static extern int quern_attention_prepare(
+        IntPtr context, ref AttentionArgs args, ref Error error);
     [DllImport(Library)]
-    internal static extern int quern_attention_workspace(IntPtr context, ref AttentionArgs args, out ulong bytes, ref Error error);
+    internal static extern int quern_attention_workspace(
+        IntPtr context, ref AttentionArgs args, out ulong bytes, ref Error error);
     [DllImport(Library)]
     internal static extern int quern_merge_state(IntPtr context, ref MergeStateArgs args, ref Error error);
     [DllImport(Library)]
-    internal static extern int quern_merge_state_prepare(IntPtr context, ref MergeStateArgs args, ref Error error);
+    internal static extern int quern_merge_state_prepare(
+        IntPtr context, ref MergeStateArgs args, ref Error error);
     [DllImport(Library)]
-    internal static extern int quern_merge_state_workspace(IntPtr context, ref MergeStateArgs args, out ulong bytes, ref Error error);
+    internal static extern int quern_merge_state_workspace(
+        IntPtr context, ref MergeStateArgs args, out ulong bytes, ref Error error);
     [DllImport(Library)]
     internal static extern int quern_fp8_gemm(IntPtr context, ref Fp8GemmArgs args, ref Error error);
     [DllImport(Library)]
-    internal static extern int quern_fp8_gemm_prepare(IntPtr context, ref Fp8GemmArgs args, ref Error error);
+    internal static extern int quern_fp8_gemm_prepare(
+        IntPtr context, ref Fp8GemmArgs args, ref Error error);
     [DllImport(Library)]
-    internal static extern int quern_fp8_gemm_workspace(IntPtr context, ref Fp8GemmArgs args, out ulong bytes, ref Error error);
+    internal static extern int quern_fp8_gemm_workspace(
+        IntPtr context, ref Fp8GemmArgs args, out ulong bytes, ref Error error);
     [DllImport(Library)]
     internal static extern int quern_grouped_fp8_gemm(IntPtr context, ref GroupedFp8GemmArgs args, ref Error error);
     [DllImport(Library)]
-    internal static extern int quern_grouped_fp8_gemm_prepare(IntPtr context, ref GroupedFp8GemmArgs args, ref Error error);
+    internal static extern int quern_grouped_fp8_gemm_prepare(
+        IntPtr context, ref GroupedFp8GemmArgs args, ref Error error);
     [DllImport(Library)]
-    internal static extern int quern_grouped_fp8_gemm_workspace(IntPtr context, ref GroupedFp8GemmArgs args, out ulong bytes, ref Error error);
+    internal static extern int quern_grouped_fp8_gemm_workspace(
+        IntPtr context, ref GroupedFp8GemmArgs args, out ulong bytes, ref Error error);
     [DllImport(Library)]
     internal static extern int quern_gemm(IntPtr context, ref GemmArgs args, ref Error error);
     [DllImport(Library)]
-    internal static extern int quern_gemm_prepare(IntPtr context, ref GemmArgs args, ref Error error);
+    internal static extern int quern_gemm_prepare(
+        IntPtr context, ref GemmArgs args, ref Error error);
     [DllImport(Library)]
-    internal static extern int quern_gemm_workspace(IntPtr context, ref GemmArgs args, out ulong bytes, ref Error error);
+    internal static extern int quern_gemm_workspace(
+        IntPtr context, ref GemmArgs args, out ulong bytes, ref Error error);
     [DllImport(Library)]
     internal static extern int quern_quantize(IntPtr context, ref QuantizeArgs args, ref Error error);
     [DllImport(Library)]
-    internal static extern int quern_quantize_prepare(IntPtr context, ref QuantizeArgs args, ref Error error);
+    internal static extern int quern_quantize_prepare(
+        IntPtr context, ref QuantizeArgs args, ref Error error);
     [DllImport(Library)]
-    internal static extern int quern_quantize_workspace(IntPtr context, ref QuantizeArgs args, out ulong bytes, ref Error error);
+    internal static extern int quern_quantize_workspace(
+        IntPtr context, ref QuantizeArgs args, out ulong bytes, ref Error error);
     [DllImport(Library)]
     internal static extern int quern_dequantize(IntPtr context, ref DequantizeArgs args, ref Error error);
     [DllImport(Library)]
-    internal static extern int quern_dequantize_prepare(IntPtr context, ref DequantizeArgs args, ref Error error);
+    internal static extern int quern_dequantize_prepare(
+        IntPtr context, ref DequantizeArgs args, ref Error error);
     [DllImport(Library)]
-    internal static extern int quern_dequantize_workspace(IntPtr context, ref DequantizeArgs args, out ulong bytes, ref Error error);
+    internal static extern int quern_dequantize_workspace(
+        IntPtr context, ref DequantizeArgs args, out ulong bytes, ref Error error);
     [DllImport(Library)]
     internal static extern int quern_moe_route(IntPtr context, ref MoeRouteArgs args, ref Error error);
     [DllImport(Library)]
-    internal static extern int quern_moe_route_prepare(IntPtr context, ref MoeRouteArgs args, ref Error error);
+    internal static extern int quern_moe_route_prepare(
+        IntPtr context, ref MoeRouteArgs args, ref Error error);
     [DllImport(Library)]
-    internal static extern int quern_moe_route_workspace(IntPtr context, ref MoeRouteArgs args, out ulong bytes, ref Error error);
+    internal static extern int quern_moe_route_workspace(
+        IntPtr context, ref MoeRouteArgs args, out ulong bytes, ref Error error);
     [DllImport(Library)]
     internal static extern int quern_moe_combine(IntPtr context, ref MoeCombineArgs args, ref Error error);
     [DllImport(Library)]
-    internal static extern int quern_moe_combine_prepare(IntPtr context, ref MoeCombineArgs args, ref Error error);
+    internal static extern int quern_moe_combine_prepare(
+        IntPtr context, ref MoeCombineArgs args, ref Error error);
     [DllImport(Library)]
-    internal static extern int quern_moe_combine_workspace(IntPtr context, ref MoeCombineArgs args, out ulong bytes, ref Error error);
+    internal static extern int quern_moe_combine_workspace(
+        IntPtr context, ref MoeCombineArgs args, out ulong bytes, ref Error error);
     [DllImport(Library)]
     internal static extern int quern_merge_states(IntPtr context, ref MergeStatesArgs args, ref Error error);
     [DllImport(Library)]
-    internal static extern int quern_merge_states_prepare(IntPtr context, ref MergeStatesArgs args, ref Error error);
+    internal static extern int quern_merge_states_prepare(
+        IntPtr context, ref MergeStatesArgs args, ref Error error);
     [DllImport(Library)]
-    internal static extern int quern_merge_states_workspace(IntPtr context, ref MergeStatesArgs args, out ulong bytes, ref Error error);
+    internal static extern int quern_merge_states_workspace(
+        IntPtr context, ref MergeStatesArgs args, out ulong bytes, ref Error error);
     [DllImport(Library)]
     internal static extern int quern_rope(IntPtr context, ref RopeArgs args, ref Error error);
     [DllImport(Library)]
-    internal static extern int quern_rope_prepare(IntPtr context, ref RopeArgs args, ref Error error);
+    internal static extern int quern_rope_prepare(
+        IntPtr context, ref RopeArgs args, ref Error error);
     [DllImport(Library)]
-    internal static extern int quern_rope_workspace(IntPtr context, ref RopeArgs args, out ulong bytes, ref Error error);
+    internal static extern int quern_rope_workspace(
+        IntPtr context, ref RopeArgs args, out ulong bytes, ref Error error);
     [DllImport(Library)]
     internal static extern int quern_kv_append(IntPtr context, ref KvAppendArgs args, ref Error error);
     [DllImport(Library)]
-    internal static extern int quern_kv_append_prepare(IntPtr context, ref KvAppendArgs args, ref Error error);
+    internal static extern int quern_kv_append_prepare(
+        IntPtr context, ref KvAppendArgs args, ref Error error);
     [DllImport(Library)]
-    internal static extern int quern_kv_append_workspace(IntPtr context, ref KvAppendArgs args, out ulong bytes, ref Error error);
+    internal static extern int quern_kv_append_workspace(
+        IntPtr context, ref KvAppendArgs args, out ulong bytes, ref Error error);
     [DllImport(Library)]
     internal static extern int quern_kv_copy_pages(IntPtr context, ref KvCopyPagesArgs args, ref Error error);
     [DllImport(Library)]
-    internal static extern int quern_kv_copy_pages_prepare(IntPtr context, ref KvCopyPagesArgs args, ref Error error);
+    internal static extern int quern_kv_copy_pages_prepare(
+        IntPtr context, ref KvCopyPagesArgs args, ref Error error);
     [DllImport(Library)]
-    internal static extern int quern_kv_copy_pages_workspace(IntPtr context, ref KvCopyPagesArgs args, out ulong bytes, ref Error error);
+    internal static extern int quern_kv_copy_pages_workspace(
+        IntPtr context, ref KvCopyPagesArgs args, out ulong bytes, ref Error error);
     [DllImport(Library)]
     internal static extern int quern_mla_decode(IntPtr context, ref MlaDecodeArgs args, ref Error error);
     [DllImport(Library)]
-    internal static extern int quern_mla_decode_prepare(IntPtr context, ref MlaDecodeArgs args, ref Error error);
+    internal static extern int quern_mla_decode_prepare(
+        IntPtr context, ref MlaDecodeArgs args, ref Error error);
     [DllImport(Library)]
-    internal static extern int quern_mla_decode_workspace(IntPtr context, ref MlaDecodeArgs args, out ulong bytes, ref Error error);
+    internal static extern int quern_mla_decode_workspace(
+        IntPtr context, ref MlaDecodeArgs args, out ulong bytes, ref Error error);
     [DllImport(Library)]
     internal static extern int quern_rmsnorm(IntPtr context, ref RmsnormArgs args, ref Error error);
     [DllImport(Library)]
-    internal static extern int quern_rmsnorm_prepare(IntPtr context, ref RmsnormArgs args, ref Error error);
+    internal static extern int quern_rmsnorm_prepare(
+        IntPtr context, ref RmsnormArgs args, ref Error error);
     [DllImport(Library)]
-    internal static extern int quern_rmsnorm_workspace(IntPtr context, ref RmsnormArgs args, out ulong bytes, ref Error error);
+    internal static extern int quern_rmsnorm_workspace(
+        IntPtr context, ref RmsnormArgs args, out ulong bytes, ref Error error);
     [DllImport(Library)]
     internal static extern int quern_sample(IntPtr context, ref SampleArgs args, ref Error error);
     [DllImport(Library)]
-    internal static extern int quern_sample_prepare(IntPtr context, ref SampleArgs args, ref Error error);
+    internal static extern int quern_sample_prepare(
+        IntPtr context, ref SampleArgs args, ref Error error);
     [DllImport(Library)]
-    internal static extern int quern_sample_workspace(IntPtr context, ref SampleArgs args, out ulong bytes, ref Error error);
+    internal static extern int quern_sample_workspace(
+        IntPtr context, ref SampleArgs args, out ulong bytes, ref Error error);
     [DllImport(Library)]
     internal static extern int quern_gather(IntPtr context, ref GatherArgs args, ref Error error);
     [DllImport(Library)]
-    internal static extern int quern_gather_prepare(IntPtr context, ref GatherArgs args, ref Error error);
+    internal static extern int quern_gather_prepare(
+        IntPtr context, ref GatherArgs args, ref Error error);
     [DllImport(Library)]
-    internal static extern int quern_gather_workspace(IntPtr context, ref GatherArgs args, out ulong bytes, ref Error error);
+    internal static extern int quern_gather_workspace(
+        IntPtr context, ref GatherArgs args, out ulong bytes, ref Error error);
     [DllImport(Library)]
     internal static extern int quern_mla_append(IntPtr context, ref MlaAppendArgs args, ref Error error);
     [DllImport(Library)]
-    internal static extern int quern_mla_append_prepare(IntPtr context, ref MlaAppendArgs args, ref Error error);
+    internal static extern int quern_mla_append_prepare(
+        IntPtr context, ref MlaAppendArgs args, ref Error error);
     [DllImport(Library)]
-    internal static extern int quern_mla_append_workspace(IntPtr context, ref MlaAppendArgs args, out ulong bytes, ref Error error);
+    internal static extern int quern_mla_append_workspace(
+        IntPtr context, ref MlaAppendArgs args, out ulong bytes, ref Error error);
     [DllImport(Library)]
     internal static extern int quern_index_scores(IntPtr context, ref IndexScoresArgs args, ref Error error);
     [DllImport(Library)]
-    internal static extern int quern_index_scores_prepare(IntPtr context, ref IndexScoresArgs args, ref Error error);
+    internal static extern int quern_index_scores_prepare(
+        IntPtr context, ref IndexScoresArgs args, ref Error error);
     [DllImport(Library)]
-    internal static extern int quern_index_scores_workspace(IntPtr context, ref IndexScoresArgs args, out ulong bytes, ref Error error);
+    internal static extern int quern_index_scores_workspace(
+        IntPtr context, ref IndexScoresArgs args, out ulong bytes, ref Error error);
     [DllImport(Library)]
     internal static extern int quern_softmax(IntPtr context, ref SoftmaxArgs args, ref Error error);
     [DllImport(Library)]
-    internal static extern int quern_softmax_prepare(IntPtr context, ref SoftmaxArgs args, ref Error error);
+    internal static extern int quern_softmax_prepare(
+        IntPtr context, ref SoftmaxArgs args, ref Error error);
     [DllImport(Library)]
-    internal static extern int quern_softmax_workspace(IntPtr context, ref SoftmaxArgs args, out ulong bytes, ref Error error);
+    internal static extern int quern_softmax_workspace(
+        IntPtr context, ref SoftmaxArgs args, out ulong bytes, ref Error error);
     [DllImport(Library)]
     internal static extern int quern_argmax(IntPtr context, ref ArgmaxArgs args, ref Error error);
     [DllImport(Library)]
-    internal static extern int quern_argmax_prepare(IntPtr context, ref ArgmaxArgs args, ref Error error);
+    internal static extern int quern_argmax_prepare(
+        IntPtr context, ref ArgmaxArgs args, ref Error error);
     [DllImport(Library)]
-    internal static extern int quern_argmax_workspace(IntPtr context, ref ArgmaxArgs args, out ulong bytes, ref Error error);
+    internal static extern int quern_argmax_workspace(
+        IntPtr context, ref ArgmaxArgs args, out ulong bytes, ref Error error);
     [DllImport(Library)]
     internal static extern int quern_top_k(IntPtr context, ref TopKArgs args, ref Error error);
     [DllImport(Library)]
-    internal static extern int quern_top_k_prepare(IntPtr context, ref TopKArgs args, ref Error error);
+    internal static extern int quern_top_k_prepare(
+        IntPtr context, ref TopKArgs args, ref Error error);
     [DllImport(Library)]
-    internal static extern int quern_top_k_workspace(IntPtr context, ref TopKArgs args, out ulong bytes, ref Error error);
+    internal static extern int quern_top_k_workspace(
+        IntPtr context, ref TopKArgs args, out ulong bytes, ref Error error);
     [DllImport(Library)]
     internal static extern int quern_renormalise(IntPtr context, ref RenormaliseArgs args, ref Error error);
     [DllImport(Library)]
-    internal static extern int quern_renormalise_prepare(IntPtr context, ref RenormaliseArgs args, ref Error error);
+    internal static extern int quern_renormalise_prepare(
+        IntPtr context, ref RenormaliseArgs args, ref Error error);
     [DllImport(Library)]
-    internal static extern int quern_renormalise_workspace(IntPtr context, ref RenormaliseArgs args, out ulong bytes, ref Error error);
+    internal static extern int quern_renormalise_workspace(
+        IntPtr context, ref RenormaliseArgs args, out ulong bytes, ref Error error);
     [DllImport(Library)]
     internal static extern int quern_verify_draft(IntPtr context, ref VerifyDraftArgs args, ref Error error);
     [DllImport(Library)]
-    internal static extern int quern_verify_draft_prepare(IntPtr context, ref VerifyDraftArgs args, ref Error error);
+    internal static extern int quern_verify_draft_prepare(
+        IntPtr context, ref VerifyDraftArgs args, ref Error error);
     [DllImport(Library)]
-    internal static extern int quern_verify_draft_workspace(IntPtr context, ref VerifyDraftArgs args, out ulong bytes, ref Error error);
+    internal static extern int quern_verify_draft_workspace(
+        IntPtr context, ref VerifyDraftArgs args, out ulong bytes, ref Error error);
     [DllImport(Library)]
     internal static extern int quern_pointwise(IntPtr context, ref PointwiseArgs args, ref Error error);
     [DllImport(Library)]
-    internal static extern int quern_pointwise_prepare(IntPtr context, ref PointwiseArgs args, ref Error error);
+    internal static extern int quern_pointwise_prepare(
+        IntPtr context, ref PointwiseArgs args, ref Error error);
     [DllImport(Library)]
-    internal static extern int quern_pointwise_workspace(IntPtr context, ref PointwiseArgs args, out ulong bytes, ref Error error);
+    internal static extern int quern_pointwise_workspace(
+        IntPtr context, ref PointwiseArgs args, out ulong bytes, ref Error error);
     [DllImport(Library)]
     internal static extern int quern_copy(IntPtr context, ref CopyArgs args, ref Error error);
     [DllImport(Library)]
-    internal static extern int quern_copy_prepare(IntPtr context, ref CopyArgs args, ref Error error);
+    internal static extern int quern_copy_prepare(
+        IntPtr context, ref CopyArgs args, ref Error error);
     [DllImport(Library)]
-    internal static extern int quern_copy_workspace(IntPtr context, ref CopyArgs args, out ulong bytes, ref Error error);
+    internal static extern int quern_copy_workspace(
+        IntPtr context, ref CopyArgs args, out ulong bytes, ref Error error);
     [DllImport(Library)]
     internal static extern int quern_norm(IntPtr context, ref NormArgs args, ref Error error);
     [DllImport(Library)]
-    internal static extern int quern_norm_prepare(IntPtr context, ref NormArgs args, ref Error error);
+    internal static extern int quern_norm_prepare(
+        IntPtr context, ref NormArgs args, ref Error error);
     [DllImport(Library)]
-    internal static extern int quern_norm_workspace(IntPtr context, ref NormArgs args, out ulong bytes, ref Error error);
+    internal static extern int quern_norm_workspace(
+        IntPtr context, ref NormArgs args, out ulong bytes, ref Error error);
     [DllImport(Library)]
     internal static extern int quern_norm_backward(IntPtr context, ref NormBackwardArgs args, ref Error error);
     [DllImport(Library)]
-    internal static extern int quern_norm_backward_prepare(IntPtr context, ref NormBackwardArgs args, ref Error error);
+    internal static extern int quern_norm_backward_prepare(
+        IntPtr context, ref NormBackwardArgs args, ref Error error);
     [DllImport(Library)]
-    internal static extern int quern_norm_backward_workspace(IntPtr context, ref NormBackwardArgs args, out ulong bytes, ref Error error);
+    internal static extern int quern_norm_backward_workspace(
+        IntPtr context, ref NormBackwardArgs args, out ulong bytes, ref Error error);
     [DllImport(Library)]
     internal static extern int quern_reduce(IntPtr context, ref ReduceArgs args, ref Error error);
     [DllImport(Library)]
-    internal static extern int quern_reduce_prepare(IntPtr context, ref ReduceArgs args, ref Error error);
+    internal static extern int quern_reduce_prepare(
+        IntPtr context, ref ReduceArgs args, ref Error error);
     [DllImport(Library)]
-    internal static extern int quern_reduce_workspace(IntPtr context, ref ReduceArgs args, out ulong bytes, ref Error error);
+    internal static extern int quern_reduce_workspace(
+        IntPtr context, ref ReduceArgs args, out ulong bytes, ref Error error);
     [DllImport(Library)]
     internal static extern int quern_scatter(IntPtr context, ref ScatterArgs args, ref Error error);
     [DllImport(Library)]
-    internal static extern int quern_scatter_prepare(IntPtr context, ref ScatterArgs args, ref Error error);
+    internal static extern int quern_scatter_prepare(
+        IntPtr context, ref ScatterArgs args, ref Error error);
     [DllImport(Library)]
-    internal static extern int quern_scatter_workspace(IntPtr context, ref ScatterArgs args, out ulong bytes, ref Error error);
+    internal static extern int quern_scatter_workspace(
+        IntPtr context, ref ScatterArgs args, out ulong bytes, ref Error error);
     [DllImport(Library)]
     internal static extern int quern_histogram(IntPtr context, ref HistogramArgs args, ref Error error);
     [DllImport(Library)]
-    internal static extern int quern_histogram_prepare(IntPtr context, ref HistogramArgs args, ref Error error);
+    internal static extern int quern_histogram_prepare(
+        IntPtr context, ref HistogramArgs args, ref Error error);
     [DllImport(Library)]
-    internal static extern int quern_histogram_workspace(IntPtr context, ref HistogramArgs args, out ulong bytes, ref Error error);
+    internal static extern int quern_histogram_workspace(
+        IntPtr context, ref HistogramArgs args, out ulong bytes, ref Error error);
     [DllImport(Library)]
     internal static extern int quern_sort(IntPtr context, ref SortArgs args, ref Error error);
     [DllImport(Library)]
-    internal static extern int quern_sort_prepare(IntPtr context, ref SortArgs args, ref Error error);
+    internal static extern int quern_sort_prepare(
+        IntPtr context, ref SortArgs args, ref Error error);
     [DllImport(Library)]
-    internal static extern int quern_sort_workspace(IntPtr context, ref SortArgs args, out ulong bytes, ref Error error);
+    internal static extern int quern_sort_workspace(
+        IntPtr context, ref SortArgs args, out ulong bytes, ref Error error);
     [DllImport(Library)]
     internal static extern int quern_conv1d(IntPtr context, ref Conv1dArgs args, ref Error error);
     [DllImport(Library)]
-    internal static extern int quern_conv1d_prepare(IntPtr context, ref Conv1dArgs args, ref Error error);
+    internal static extern int quern_conv1d_prepare(
+        IntPtr context, ref Conv1dArgs args, ref Error error);
     [DllImport(Library)]
-    internal static extern int quern_conv1d_workspace(IntPtr context, ref Conv1dArgs args, out ulong bytes, ref Error error);
+    internal static extern int quern_conv1d_workspace(
+        IntPtr context, ref Conv1dArgs args, out ulong bytes, ref Error error);
     [DllImport(Library)]
     internal static extern int quern_nms(IntPtr context, ref NmsArgs args, ref Error error);
     [DllImport(Library)]
-    internal static extern int quern_nms_prepare(IntPtr context, ref NmsArgs args, ref Error error);
+    internal static extern int quern_nms_prepare(
+        IntPtr context, ref NmsArgs args, ref Error error);
     [DllImport(Library)]
-    internal static extern int quern_nms_workspace(IntPtr context, ref NmsArgs args, out ulong bytes, ref Error error);
+    internal static extern int quern_nms_workspace(
+        IntPtr context, ref NmsArgs args, out ulong bytes, ref Error error);
   }
 
   public sealed partial class Context {

@@ -1,5 +1,5 @@
-// quern by P/Invoke: contexts, tensors, errors. The ops are in Ops.cs. Plain C# 7 and no unsafe code, so that Mono and .NET
-// Framework take it as .NET does.
+// quern by P/Invoke: contexts, tensors, errors. The ops are in Ops.cs. Plain C# 7 and no unsafe code, so that Mono
+// and .NET Framework take it as .NET does.
 // SPDX-License-Identifier: Apache-2.0
 using System;
 using System.Collections.Generic;
@@ -17,7 +17,8 @@ namespace Quern {
     [DllImport(Library)]
     internal static extern void quern_context_destroy(IntPtr context);
     [DllImport(Library)]
-    internal static extern int quern_expression_create(IntPtr context, byte[] text, out IntPtr expression, ref Error error);
+    internal static extern int quern_expression_create(
+        IntPtr context, byte[] text, out IntPtr expression, ref Error error);
 
     /// <summary>The first fields of quern_context_options: a smaller struct reads as if zeros followed.</summary>
     [StructLayout(LayoutKind.Sequential)]
@@ -74,8 +75,8 @@ namespace Quern {
     I8 = 0 | 8 << 8, I32 = 0 | 32 << 8, I64 = 0 | 64 << 8, U8 = 1 | 8 << 8
   }
 
-  /// <summary>A tensor: a DLTensor over memory of its own, or of a device's. It is disposed by hand, when no call uses it:
-  /// what args structs hold is its address, which keeps nothing alive.</summary>
+  /// <summary>A tensor: a DLTensor over memory of its own, or of a device's. It is disposed by hand, when no call uses
+  /// it: what args structs hold is its address, which keeps nothing alive.</summary>
   public sealed class Tensor : IDisposable {
     private const int Alignment = 256;
     [StructLayout(LayoutKind.Sequential)]
@@ -209,7 +210,8 @@ namespace Quern {
         Marshal.Copy(text, 0, path, text.Length);
       }
       var options = new Native.Options {
-        Size = (uint)Marshal.SizeOf(typeof(Native.Options)), DeviceType = (int)device, DeviceId = ordinal, CachePath = path
+        Size = (uint)Marshal.SizeOf(typeof(Native.Options)), DeviceType = (int)device, DeviceId = ordinal,
+        CachePath = path
       };
       var error = Error.Blank();
       try {

@@ -26,9 +26,17 @@ void put(const Arguments::Place& place, Value value) {
 [[noreturn]] void refuse(const std::string& text) { throw Refused(QUERN_INVALID, text); }
 
 void want(const Arguments::Place& place, bool fits, const char* given) {
-  static constexpr std::array<const char*, 11> kWanted = {
-      "a tensor", "a list of tensors", "an integer",        "an integer", "an integer", "an integer",
-      "a number", "a number",          "a list of numbers", "a formula",  ""};
+  static constexpr std::array<const char*, 11> kWanted = {"a tensor",
+                                                          "a list of tensors",
+                                                          "an integer",
+                                                          "an integer",
+                                                          "an integer",
+                                                          "an integer",
+                                                          "a number",
+                                                          "a number",
+                                                          "a list of numbers",
+                                                          "a formula",
+                                                          ""};
   if (fits) return;
   refuse(std::string(place.field->name) + ": " + given + " given; allowed is " + kWanted.at(place.field->kind));
 }

@@ -109,7 +109,8 @@ void drop_host_workspace() {
 
 void zero(DLDevice device, void* stream, void* memory, std::uint64_t bytes) {
   const int failed = driver_of(device).zero(reinterpret_cast<std::uintptr_t>(memory), 0, bytes, stream);
-  if (failed != 0) throw Refused(QUERN_DRIVER, "workspace: the driver could not zero it, error " + std::to_string(failed));
+  if (failed != 0)
+    throw Refused(QUERN_DRIVER, "workspace: the driver could not zero it, error " + std::to_string(failed));
 }
 
 bool is_capturing(DLDevice device, void* stream) {

@@ -18,16 +18,18 @@ struct Numbers {
 };
 
 bool is_supported(const ggml_tensor* node) {
-  const ggml_tensor *q = node->src[0], *k = node->src[1], *v = node->src[2], *mask = node->src[3], *sinks = node->src[4];
-  if (node->type != GGML_TYPE_F32 || q->type != GGML_TYPE_F32 || !has_type(k, {GGML_TYPE_F16, GGML_TYPE_BF16})) return false;
+  const ggml_tensor *q = node->src[0], *k = node->src[1], *v = node->src[2], *mask = node->src[3],
+                    *sinks = node->src[4];
+  if (node->type != GGML_TYPE_F32 || q->type != GGML_TYPE_F32 || !has_type(k, {GGML_TYPE_F16, GGML_TYPE_BF16}))
+    return false;
   if (v->type != k->type || sinks != nullptr || !is_even(q) || !is_even(k) || !is_even(v)) return false;
   if (k->nb[0] != 2 || v->nb[0] != 2 || q->ne[2] % k->ne[2] != 0 || k->ne[2] != v->ne[2]) return false;
   if (q->ne[0] % 8 != 0 || v->ne[0] % 8 != 0 || q->ne[3] % k->ne[3] != 0 || !ggml_is_contiguous(node)) return false;
   if (mask == nullptr) return float_parameter(node, 1) == 0;
   // Products read pairs of 16 bits.
   if (k->ne[1] % 2 != 0) return false;
-  return mask->type == GGML_TYPE_F16 && is_even(mask) && mask->nb[0] == 2 && (mask->ne[2] == 1 || mask->ne[2] == q->ne[2]) &&
-         (mask->ne[3] == 1 || mask->ne[3] == q->ne[3]);
+  return mask->type == GGML_TYPE_F16 && is_even(mask) && mask->nb[0] == 2 &&
+         (mask->ne[2] == 1 || mask->ne[2] == q->ne[2]) && (mask->ne[3] == 1 || mask->ne[3] == q->ne[3]);
 }
 
 // The heads of one sequence as [tokens, heads, d].
@@ -117,7 +119,8 @@ void by_attention(Run& run, const View& q, const View& k, const View& v, const R
 // Each head's factor of what its mask adds.
 View slopes_of(Run& run, std::int64_t heads, float max_bias) {
   const View slopes = run.scratch(kF32, {heads, 1, 1});
-  const auto power = static_cast<float>(std::int64_t{1} << static_cast<int>(std::floor(std::log2(static_cast<double>(heads)))));
+  const auto power =
+      static_cast<float>(std::int64_t{1} << static_cast<int>(std::floor(std::log2(static_cast<double>(heads)))));
   const float first = std::exp2(-max_bias / power), second = std::exp2(-max_bias / 2 / power);
   std::vector<float> values;
   for (std::int64_t h = 0; h < heads; ++h) {
@@ -131,7 +134,8 @@ View slopes_of(Run& run, std::int64_t heads, float max_bias) {
 // out = softmax(cap(q k^T) + mask) v, head by head of the cache, whose queries are one batch.
 void by_products(Run& run, const View& q, const View& k, const View& v, const ggml_tensor* mask, std::int64_t sequence,
                  const View& out, const Numbers& numbers) {
-  const std::int64_t tokens = q.shape[0], heads = q.shape[1], d = q.shape[2], keys = k.shape[0], group = heads / k.shape[1];
+  const std::int64_t tokens = q.shape[0], heads = q.shape[1], d = q.shape[2], keys = k.shape[0],
+                     group = heads / k.shape[1];
   const View near_q = run.scratch(k.type, {heads, tokens, d}), scores = run.scratch(kF32, {heads, tokens, keys});
   run.copy(q.turned({1, 0, 2}), near_q);
   // Heads `first` to `first + group` of what has the heads in front.

@@ -20,7 +20,8 @@ constexpr std::size_t kAlignment = 256;
 
 constexpr std::array kOps = {&kMulMat, &kFlashAttention, &kRmsNorm, &kNorm, &kGroupNorm, &kSoftMax,
                              &kRope,   &kGetRows,        &kSetRows, &kAdd,  &kSub,       &kMul,
-                             &kDiv,    &kScale,          &kUnary,   &kGlu,  &kCopy,      &kCont, &kDup};
+                             &kDiv,    &kScale,          &kUnary,   &kGlu,  &kCopy,      &kCont,
+                             &kDup};
 
 void say(const std::string& text) { std::fprintf(stderr, "quern: %s\n", text.c_str()); }
 
@@ -70,7 +71,8 @@ void buffer_free(ggml_backend_buffer_t buffer) {
   must("free", [&] { the_device().memory->free(buffer->context); });
 }
 void* buffer_base(ggml_backend_buffer_t buffer) { return buffer->context; }
-void buffer_memset(ggml_backend_buffer_t, ggml_tensor* tensor, std::uint8_t value, std::size_t offset, std::size_t size) {
+void buffer_memset(ggml_backend_buffer_t, ggml_tensor* tensor, std::uint8_t value, std::size_t offset,
+                   std::size_t size) {
   must("memset", [&] { the_device().memory->fill(static_cast<char*>(tensor->data) + offset, value, size); });
 }
 void buffer_set(ggml_backend_buffer_t, ggml_tensor* tensor, const void* data, std::size_t offset, std::size_t size) {

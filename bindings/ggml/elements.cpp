@@ -23,7 +23,8 @@ bool is_binary_supported(const ggml_tensor* node) {
 }
 template <char Sign>
 void run_binary(Run& run, const ggml_tensor* node) {
-  constexpr char kFormula[] = {'t', 'e', 'n', 's', 'o', 'r', '0', ' ', Sign, ' ', 't', 'e', 'n', 's', 'o', 'r', '1', '\0'};
+  constexpr char kFormula[] = {'t', 'e', 'n', 's', 'o', 'r', '0', ' ', Sign,
+                               ' ', 't', 'e', 'n', 's', 'o', 'r', '1', '\0'};
   run.pointwise(kFormula, {view_of(node->src[0]), view_of(node->src[1])}, view_of(node));
 }
 
@@ -113,8 +114,9 @@ void run_glu(Run& run, const ggml_tensor* node) {
 // A copy into another shape goes row by row of neither: both must be without gaps, or of one shape.
 bool is_copy_supported(const ggml_tensor* node) {
   const ggml_tensor* from = node->src[0];
-  const bool typed = (is_number(node) && is_number(from)) ||
-                     (node->type == from->type && has_type(node, {GGML_TYPE_I32, GGML_TYPE_I64}) && is_even(node) && is_even(from));
+  const bool typed =
+      (is_number(node) && is_number(from)) ||
+      (node->type == from->type && has_type(node, {GGML_TYPE_I32, GGML_TYPE_I64}) && is_even(node) && is_even(from));
   return typed && (ggml_are_same_shape(node, from) || (ggml_is_contiguous(node) && ggml_is_contiguous(from)));
 }
 void run_copy(Run& run, const ggml_tensor* node) {

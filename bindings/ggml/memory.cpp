@@ -147,7 +147,8 @@ class CudaMemory final : public Memory {
 std::unique_ptr<Memory> open_memory(const std::string& device, std::string& why) {
   try {
     if (device == "host" || device == "host64") return std::make_unique<HostMemory>();
-    if (device.starts_with("cuda:") && device.size() > 5 && device.find_first_not_of("0123456789", 5) == std::string::npos) {
+    if (device.starts_with("cuda:") && device.size() > 5 &&
+        device.find_first_not_of("0123456789", 5) == std::string::npos) {
       return std::make_unique<CudaMemory>(std::stoi(device.substr(5)));
     }
     why = "QUERN_GGML_DEVICE: '" + device + "' given; allowed are host, host64 and cuda:N";

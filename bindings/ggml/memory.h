@@ -1,4 +1,5 @@
-// Memory of the device that this backend runs on: the CPU's for quern's `host` target, or an NVIDIA GPU's by its driver.
+// Memory of the device that this backend runs on: the CPU's for quern's `host` target, or an NVIDIA GPU's by its
+// driver.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

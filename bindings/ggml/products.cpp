@@ -73,7 +73,8 @@ void product(Run& run, View rows, View matrix, View out) {
 void run_it(Run& run, const ggml_tensor* node) {
   const View matrix = matrix_of(run, node->src[0]), out = view_of(node);
   View rows = view_of(node->src[1]);
-  const bool readable = is_readable(node->src[1]) && rows.type.code == matrix.type.code && rows.type.bits == matrix.type.bits;
+  const bool readable =
+      is_readable(node->src[1]) && rows.type.code == matrix.type.code && rows.type.bits == matrix.type.bits;
   if (!readable) rows = compact(run, rows, matrix.type);
   // A matrix serves as many neighbours of `rows` as there are of them more.
   const std::int64_t wide3 = out.shape[0] / matrix.shape[0], wide2 = out.shape[1] / matrix.shape[1];

@@ -65,10 +65,12 @@ void run_group_norm(Run& run, const ggml_tensor* node) {
 // softmax(x * scale + mask), the mask the same for several heads; biases that grow with the place and sinks are left.
 bool is_soft_max_supported(const ggml_tensor* node) {
   const ggml_tensor *x = node->src[0], *mask = node->src[1];
-  if (node->type != GGML_TYPE_F32 || x->type != GGML_TYPE_F32 || !are_rows(x) || !ggml_is_contiguous(node)) return false;
+  if (node->type != GGML_TYPE_F32 || x->type != GGML_TYPE_F32 || !are_rows(x) || !ggml_is_contiguous(node))
+    return false;
   if (node->src[2] != nullptr || float_parameter(node, 1) != 0) return false;
-  return mask == nullptr || (has_type(mask, {GGML_TYPE_F32, GGML_TYPE_F16}) && is_even(mask) &&
-                             (mask->ne[2] == 1 || mask->ne[2] == x->ne[2]) && (mask->ne[3] == 1 || mask->ne[3] == x->ne[3]));
+  return mask == nullptr ||
+         (has_type(mask, {GGML_TYPE_F32, GGML_TYPE_F16}) && is_even(mask) &&
+          (mask->ne[2] == 1 || mask->ne[2] == x->ne[2]) && (mask->ne[3] == 1 || mask->ne[3] == x->ne[3]));
 }
 void run_soft_max(Run& run, const ggml_tensor* node) {
   const float scale = float_parameter(node, 0);
@@ -97,9 +99,8 @@ bool is_rope_supported(const ggml_tensor* node) {
   return has_type(x, {GGML_TYPE_F32, GGML_TYPE_F16}) && node->type == x->type && is_even(x) && is_even(node) &&
          x->nb[0] == type_of(x).bits / 8U && node->nb[0] == x->nb[0] && node->src[2] == nullptr &&
          (mode == GGML_ROPE_TYPE_NORMAL || mode == GGML_ROPE_TYPE_NEOX) && float_parameter(node, kExtrapolation) == 0 &&
-         node->op_params[kDimensions] % 2 == 0 && node->op_params[kDimensions] <= x->ne[0] &&
-         x->ne[0] % 8 == 0 && x->ne[0] <= kWidestHead &&
-         node->src[1]->ne[0] == x->ne[2];
+         node->op_params[kDimensions] % 2 == 0 && node->op_params[kDimensions] <= x->ne[0] && x->ne[0] % 8 == 0 &&
+         x->ne[0] <= kWidestHead && node->src[1]->ne[0] == x->ne[2];
 }
 void run_rope(Run& run, const ggml_tensor* node) {
   const View x = view_of(node->src[0]), out = view_of(node), positions = view_of(node->src[1]);

@@ -75,12 +75,8 @@ const DLTensor* Run::tensor(const View& view) {
   const std::size_t dimensions = view.shape.size();
   std::copy(view.shape.begin(), view.shape.end(), held.extents.begin());
   std::copy(view.strides.begin(), view.strides.end(), held.extents.begin() + 6);
-  held.tensor = {view.data,
-                 memory_.device(),
-                 static_cast<std::int32_t>(dimensions),
-                 view.type,
-                 held.extents.data(),
-                 held.extents.data() + 6,
+  held.tensor = {view.data, memory_.device(),    static_cast<std::int32_t>(dimensions),
+                 view.type, held.extents.data(), held.extents.data() + 6,
                  0};
   places_ |= reinterpret_cast<std::uintptr_t>(view.data);
   const std::uint64_t size = view.type.bits / 8;

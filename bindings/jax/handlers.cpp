@@ -1,6 +1,6 @@
-// quern's ops as custom calls of XLA, by its C FFI: for every op a handler of each platform, quern_PLATFORM_OP. A call's
-// attributes `arguments` and `results` name its buffers, in their order and with commas between them; a name that takes a
-// list is there once for each of its tensors. The other attributes are arguments by their names.
+// quern's ops as custom calls of XLA, by its C FFI: for every op a handler of each platform, quern_PLATFORM_OP. A
+// call's attributes `arguments` and `results` name its buffers, in their order and with commas between them; a name
+// that takes a list is there once for each of its tensors. The other attributes are arguments by their names.
 // SPDX-License-Identifier: Apache-2.0
 #include <xla/ffi/api/c_api.h>
 
@@ -92,8 +92,8 @@ class Xla {
     return asked.data;
   }
   void free_scratch(void* memory, std::size_t bytes) const {
-    XLA_FFI_DeviceMemory_Free_Args asked = {
-        XLA_FFI_DeviceMemory_Free_Args_STRUCT_SIZE, nullptr, context_, bytes, memory};
+    XLA_FFI_DeviceMemory_Free_Args asked = {XLA_FFI_DeviceMemory_Free_Args_STRUCT_SIZE, nullptr, context_, bytes,
+                                            memory};
     check_xla(api_.XLA_FFI_DeviceMemory_Free(&asked));
   }
   [[nodiscard]] XLA_FFI_Error* error(XLA_FFI_Error_Code code, const std::string& text) const {
@@ -223,8 +223,9 @@ class Call {
       const auto* numbers = static_cast<const float*>(array.data);
       if (array.dtype == XLA_FFI_DataType_F32) return arguments_.floats(place, {numbers, numbers + array.size});
     }
-    refuse(name + ": an attribute of another kind given; allowed are int32, int64, bool, float32, float64, strings and "
-                  "arrays of float32");
+    refuse(name +
+           ": an attribute of another kind given; allowed are int32, int64, bool, float32, float64, strings and "
+           "arrays of float32");
   }
 
   Xla xla_;
@@ -276,9 +277,9 @@ XLA_FFI_Error* handle(const char* name, std::int32_t device_type, const XLA_FFI_
 
 }  // namespace
 
-#define QUERN_HANDLER(platform, op, device)                                                                        \
+#define QUERN_HANDLER(platform, op, device)                                                                            \
   extern "C" __attribute__((visibility("default"))) XLA_FFI_Error* quern_##platform##_##op(XLA_FFI_CallFrame* frame) { \
-    return handle(#op, device, *frame);                                                                            \
+    return handle(#op, device, *frame);                                                                                \
   }
 #define QUERN_OP(op)               \
   QUERN_HANDLER(cpu, op, kDLCPU)   \

@@ -60,7 +60,8 @@ std::optional<std::pair<const TVMFFIAny*, std::size_t>> list_of(const TVMFFIAny&
 class Call {
  public:
   Call(const Op& op, const TVMFFIAny* given, std::int32_t count) : arguments_(op) {
-    if (count % 2 != 0) refuse(std::string(op.name) + ": arguments are names and values in turn, the last has no value");
+    if (count % 2 != 0)
+      refuse(std::string(op.name) + ": arguments are names and values in turn, the last has no value");
     for (std::int32_t i = 1; i < count && device_.device_type == 0; i += 2) find_device(given[i]);
     if (device_.device_type == 0) refuse(std::string(op.name) + ": no tensor is given");
     context_ = context_of(device_);
@@ -74,7 +75,8 @@ class Call {
     if (arguments_.common().workspace == nullptr) find_workspace();
     quern_error error = blank();
     const std::int32_t status = arguments_.op().run(context_, arguments_.get(), &error);
-    const bool untouched = status == QUERN_OK || status == QUERN_MISS || status == QUERN_PENDING || status == QUERN_INVALID;
+    const bool untouched =
+        status == QUERN_OK || status == QUERN_MISS || status == QUERN_PENDING || status == QUERN_INVALID;
     if (!untouched) drop_workspace();
     check(status, error);
   }
@@ -146,7 +148,8 @@ class Call {
   void store(const Arguments::Place& place, const TVMFFIAny& value) {
     if (const DLTensor* tensor = tensor_of(value)) return arguments_.tensor(place, tensor);
     if (const auto text = text_of(value)) return arguments_.expression(place, context_, std::string(*text));
-    if (value.type_index == kTVMFFIInt || value.type_index == kTVMFFIBool) return arguments_.integer(place, value.v_int64);
+    if (value.type_index == kTVMFFIInt || value.type_index == kTVMFFIBool)
+      return arguments_.integer(place, value.v_int64);
     if (value.type_index == kTVMFFIFloat) return arguments_.number(place, value.v_float64);
     if (const auto list = list_of(value)) {
       if (place.field->kind == kFloats) {
@@ -266,22 +269,22 @@ void give(TVMFFIAny* result, std::int64_t value) {
 
 }  // namespace
 
-#define QUERN_EXPORT(name) \
+#define QUERN_EXPORT(name)                                                                              \
   extern "C" __attribute__((visibility("default"))) int __tvm_ffi_##name(void*, const TVMFFIAny* given, \
                                                                          std::int32_t count, TVMFFIAny* result)
-#define QUERN_OP(op)                                                                              \
-  QUERN_EXPORT(op) {                                                                              \
-    (void)result;                                                                                 \
-    static const Op& kOp = op_named(#op);                                                         \
-    return guarded([&] { Call(kOp, given, count).run(); });                                       \
-  }                                                                                               \
-  QUERN_EXPORT(op##_prepare) {                                                                    \
-    (void)result;                                                                                 \
-    static const Op& kOp = op_named(#op);                                                         \
-    return guarded([&] { Call(kOp, given, count).prepare(); });                                   \
-  }                                                                                               \
-  QUERN_EXPORT(op##_workspace) {                                                                  \
-    static const Op& kOp = op_named(#op);                                                         \
+#define QUERN_OP(op)                                                                                       \
+  QUERN_EXPORT(op) {                                                                                       \
+    (void)result;                                                                                          \
+    static const Op& kOp = op_named(#op);                                                                  \
+    return guarded([&] { Call(kOp, given, count).run(); });                                                \
+  }                                                                                                        \
+  QUERN_EXPORT(op##_prepare) {                                                                             \
+    (void)result;                                                                                          \
+    static const Op& kOp = op_named(#op);                                                                  \
+    return guarded([&] { Call(kOp, given, count).prepare(); });                                            \
+  }                                                                                                        \
+  QUERN_EXPORT(op##_workspace) {                                                                           \
+    static const Op& kOp = op_named(#op);                                                                  \
     return guarded([&] { give(result, static_cast<std::int64_t>(Call(kOp, given, count).workspace())); }); \
   }
 #define QUERN_FIELD(type, field, name, kind)
@@ -310,8 +313,8 @@ QUERN_EXPORT(use_context) {
     for (std::int32_t i = 0; i < 3; ++i) {
       if (count != 3 || given[i].type_index != kTVMFFIInt) refuse("use_context: three integers are wanted");
     }
-    use_context({static_cast<decltype(DLDevice::device_type)>(given[0].v_int64),
-                 static_cast<std::int32_t>(given[1].v_int64)},
-                reinterpret_cast<quern_context*>(given[2].v_int64));
+    use_context(
+        {static_cast<decltype(DLDevice::device_type)>(given[0].v_int64), static_cast<std::int32_t>(given[1].v_int64)},
+        reinterpret_cast<quern_context*>(given[2].v_int64));
   });
 }

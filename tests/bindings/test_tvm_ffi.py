@@ -62,7 +62,15 @@ def test_numbers_lists_and_formulas(module):
     rng = np.random.default_rng(4)
     a, b, bias = (rng.standard_normal(shape).astype(np.float32) for shape in ((3, 64), (8, 64), (8,)))
     out = np.zeros((3, 8), np.float32)
-    call(module.gemm, a=a, b=b, out=out, expression="acc * scalar0 + col0", operands=[tvm_ffi.from_dlpack(bias)], scalars=[0.5])
+    call(
+        module.gemm,
+        a=a,
+        b=b,
+        out=out,
+        expression="acc * scalar0 + col0",
+        operands=[tvm_ffi.from_dlpack(bias)],
+        scalars=[0.5],
+    )
     np.testing.assert_allclose(out, 0.5 * (a @ b.T) + bias, atol=1e-4)
     x, norm = rng.standard_normal((3, 96)).astype(np.float32), np.zeros((3, 96), np.float32)
     call(module.rmsnorm, x=x, out=norm, eps=1e-3, weight=None)

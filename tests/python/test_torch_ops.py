@@ -167,8 +167,13 @@ def graded(outputs, seeds, inputs):
 @pytest.mark.parametrize("compiled", [False, True])
 @pytest.mark.parametrize(
     ("kind", "has_bias", "has_residual", "plus_one"),
-    [("layer", True, False, False), ("layer", False, True, False), ("rms", False, True, True), ("rms", False, False, False)],
-)  # fmt: skip
+    [
+        ("layer", True, False, False),
+        ("layer", False, True, False),
+        ("rms", False, True, True),
+        ("rms", False, False, False),
+    ],
+)
 def test_norms_have_gradients(kind, has_bias, has_residual, plus_one, compiled):
     def run(x, weight, bias, residual):
         rest = {} if residual is None else {"residual": residual}

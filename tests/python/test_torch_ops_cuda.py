@@ -1,5 +1,5 @@
-# torch.ops.quern on an NVIDIA GPU: the stream that is current, graphs by hand and by torch.compile, gradients, bound calls.
-# Skipped where there is none: CI has none, `./dev device-test` runs these.
+# torch.ops.quern on an NVIDIA GPU: the stream that is current, graphs by hand and by torch.compile, gradients, bound
+# calls. Skipped where there is none: CI has none, `./dev device-test` runs these.
 # SPDX-License-Identifier: Apache-2.0
 import pytest
 import quern

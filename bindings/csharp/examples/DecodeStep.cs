@@ -1,5 +1,5 @@
-// A step of decoding on the CPU: paged attention of two sequences over a KV cache in bf16, a product behind it, a formula
-// of one's own, and what a refused call looks like.
+// A step of decoding on the CPU: paged attention of two sequences over a KV cache in bf16, a product behind it, a
+// formula of one's own, and what a refused call looks like.
 // SPDX-License-Identifier: Apache-2.0
 using System;
 using System.Globalization;

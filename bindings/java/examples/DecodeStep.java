@@ -1,5 +1,5 @@
-// A step of decoding on the CPU: paged attention of two sequences over a KV cache in bf16, a product behind it, a formula
-// of one's own, and what a refused call looks like.
+// A step of decoding on the CPU: paged attention of two sequences over a KV cache in bf16, a product behind it, a
+// formula of one's own, and what a refused call looks like.
 // SPDX-License-Identifier: Apache-2.0
 import static java.lang.foreign.ValueLayout.JAVA_FLOAT;
 import static java.lang.foreign.ValueLayout.JAVA_INT;
@@ -32,7 +32,8 @@ public final class DecodeStep {
   static void decode(Quern.Context context) {
     int[] lengths = {5, 9}, table = {6, 1, 0, 3, 7, 2};
     Tensor q = Tensor.zeros(Type.BF16, BATCH, HEADS, DIM), k = Tensor.zeros(Type.BF16, PAGES, PAGE_SIZE, KV_HEADS, DIM);
-    Tensor v = Tensor.zeros(Type.BF16, PAGES, PAGE_SIZE, KV_HEADS, DIM), weight = Tensor.zeros(Type.BF16, COLUMNS, WIDTH);
+    Tensor v = Tensor.zeros(Type.BF16, PAGES, PAGE_SIZE, KV_HEADS, DIM);
+    Tensor weight = Tensor.zeros(Type.BF16, COLUMNS, WIDTH);
     Tensor attended = Tensor.zeros(Type.BF16, BATCH, HEADS, DIM), out = Tensor.zeros(Type.F32, BATCH, COLUMNS);
     fill(q, (long) BATCH * WIDTH, i -> 1);
     // Slots that no sequence uses hold NaN: nothing of them may be seen.
@@ -48,7 +49,8 @@ public final class DecodeStep {
     fill(weight, (long) COLUMNS * WIDTH, i -> (i / WIDTH + 1.0) / WIDTH);
 
     context.run(new Ops.Attention().flags(Ops.Constants.ATTENTION_CAUSAL).q(q).k(k).v(v).out(attended)
-        .lengths(integers(lengths, BATCH)).pageTable(integers(table, BATCH, MAX_PAGES)).maxKvLen(MAX_PAGES * PAGE_SIZE));
+        .lengths(integers(lengths, BATCH)).pageTable(integers(table, BATCH, MAX_PAGES))
+        .maxKvLen(MAX_PAGES * PAGE_SIZE));
     Tensor rows = attended.reshape(Type.BF16, BATCH, WIDTH), bias = Tensor.zeros(Type.F32, COLUMNS);
     for (int n = 0; n < COLUMNS; ++n) {
       bias.memory().setAtIndex(JAVA_FLOAT, n, n);

@@ -1,5 +1,5 @@
-# The ops under JAX: XLA's custom calls, whose handlers are in bindings/jax. What is told of the ops' arguments comes from
-# _abi, as everything else does.
+# The ops under JAX: XLA's custom calls, whose handlers are in bindings/jax. What is told of the ops' arguments comes
+# from _abi, as everything else does.
 # SPDX-License-Identifier: Apache-2.0
 """quern.jax_ops.call("gemm", {"out": jax.ShapeDtypeStruct((m, n), a.dtype)}, a=a, b=b)["out"]
 
@@ -8,8 +8,8 @@ tensors are JAX's arrays by name, flags are True or False, enumerators their nam
 that go on from an argument's memory (a KV cache that is appended to) are named in `in_place`.
 
 The handlers are a library of their own, libquern_jax.so, which is looked for at QUERN_JAX and beside this package:
-bindings/jax/README.md has its command. They call libquern on XLA's stream and device; workspaces are XLA's. Nothing has a
-gradient. JAX's arrays are row-major: quantise's scales, say, are so too."""
+bindings/jax/README.md has its command. They call libquern on XLA's stream and device; workspaces are XLA's. Nothing
+has a gradient. JAX's arrays are row-major: quantise's scales, say, are so too."""
 
 from __future__ import annotations
 

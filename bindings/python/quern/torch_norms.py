@@ -1,5 +1,5 @@
-# The layer and RMS norm with their gradients for PyTorch: one functional op over quern_norm and quern_norm_backward, which
-# torch.compile traces in both directions.
+# The layer and RMS norm with their gradients for PyTorch: one functional op over quern_norm and quern_norm_backward,
+# which torch.compile traces in both directions.
 # SPDX-License-Identifier: Apache-2.0
 """torch.ops.quern.norm_with_gradient, which `quern.torch_ops.ops.norm` and its kin call where a gradient is wanted.
 
@@ -51,9 +51,7 @@ def register_norm(library: Any, ops: Any) -> None:
         x: Any, weight: Any, bias: Any, residual: Any, kind: str, eps: float, weight_plus_one: bool
     ) -> tuple[Any, Any]:
         with torch.no_grad():
-            done = ops.norm(
-                x, weight, bias, kind=kind, residual=residual, eps=eps, weight_plus_one=weight_plus_one
-            )
+            done = ops.norm(x, weight, bias, kind=kind, residual=residual, eps=eps, weight_plus_one=weight_plus_one)
         return done if isinstance(done, tuple) else (done, x.new_empty(0))
 
     def fake(

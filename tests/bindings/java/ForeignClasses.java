@@ -1,6 +1,6 @@
-// Copies java.lang.foreign's classes out of the Java that runs this into a folder, with the class files' version lowered
-// to what an older javac reads, so that it can compile against them: PyPI has a new Java to run programs with and no
-// compiler, Debian 12 has a compiler of Java 17.
+// Copies java.lang.foreign's classes out of the Java that runs this into a folder, with the class files' version
+// lowered to what an older javac reads, so that it can compile against them: PyPI has a new Java to run programs with
+// and no compiler, Debian 12 has a compiler of Java 17.
 //   java ForeignClasses FOLDER
 // SPDX-License-Identifier: Apache-2.0
 import java.io.IOException;
