@@ -87,7 +87,7 @@ class Xla {
   // Memory that is XLA's again when the call is over, in the order of its stream.
   [[nodiscard]] void* scratch(std::size_t bytes) const {
     XLA_FFI_DeviceMemory_Allocate_Args asked = {
-        XLA_FFI_DeviceMemory_Allocate_Args_STRUCT_SIZE, nullptr, context_, bytes, 256, nullptr};
+        XLA_FFI_DeviceMemory_Allocate_Args_STRUCT_SIZE, nullptr, context_, bytes, 1, nullptr};
     check_xla(api_.XLA_FFI_DeviceMemory_Allocate(&asked));
     return asked.data;
   }
@@ -105,6 +105,8 @@ class Xla {
   const XLA_FFI_Api& api_;
   XLA_FFI_ExecutionContext* context_;
 };
+
+constexpr std::size_t kWorkspaceAlignment = 256;
 
 std::string text_of(const XLA_FFI_ByteSpan& span) { return {span.ptr, span.len}; }
 
@@ -177,12 +179,17 @@ class Call {
     common.workspace_size = bytes;
     const bool on_host = device_.device_type == kDLCPU;
     if (bytes != 0 && on_host) common.workspace = host_workspace(bytes);
+    // XLA promises no more than a few bytes of alignment.
+    const std::size_t room = bytes + kWorkspaceAlignment;
+    void* memory = nullptr;
     if (bytes != 0 && !on_host) {
-      common.workspace = xla_.scratch(bytes);
+      memory = xla_.scratch(room);
+      const auto start = reinterpret_cast<std::uintptr_t>(memory) + kWorkspaceAlignment - 1;
+      common.workspace = reinterpret_cast<void*>(start / kWorkspaceAlignment * kWorkspaceAlignment);
       zero(device_, common.stream, common.workspace, bytes);
     }
     const std::int32_t status = arguments_.op().run(context_, arguments_.get(), &error);
-    if (bytes != 0 && !on_host) xla_.free_scratch(common.workspace, bytes);
+    if (memory != nullptr) xla_.free_scratch(memory, room);
     if (on_host && status != QUERN_OK && status != QUERN_INVALID) drop_host_workspace();
     check(status, error);
   }

@@ -69,11 +69,11 @@ def element(array: Any, argument: str) -> str:
 def empty(shape: Sequence[int], like: Any, argument: str, dtype: object | None = None) -> Any:
     """An uninitialised array of `like`'s framework and device, its elements of `dtype` or as `like`'s. Types that NumPy
     lacks are ml_dtypes' where that has been imported, else a quern.Tensor over their bits."""
-    array = unwrap(like)
     torch = sys.modules.get("torch")
+    if dtype is None and torch is not None and isinstance(like, torch.Tensor):
+        return torch.empty(shape, dtype=like.dtype, device=like.device)  # the way of most calls
+    array = unwrap(like)
     if torch is not None and isinstance(array, torch.Tensor):
-        if dtype is None and array is like:
-            return torch.empty(shape, dtype=array.dtype, device=array.device)
         name = dtypes.LONG[_name_for(like, argument, dtype)]
         if hasattr(torch, name):
             return torch.empty(shape, dtype=getattr(torch, name), device=array.device)
