@@ -1,4 +1,4 @@
-# ops.inc of bindings/node: where each of an op's arguments lies in its struct, and the constants.
+# ops.inc of bindings/described: where each of an op's arguments lies in its struct, and the constants.
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
@@ -21,10 +21,11 @@ LEFT_OUT = ("size", "reserved", "stream", "workspace", "workspace_size")
 
 
 def table(header: Header, ops: list[str]) -> str:
-    """bindings/node/ops.inc."""
+    """bindings/described/ops.inc."""
     structs = {name: kind for name, kind in header.types if isinstance(kind, Struct)}
     lines = [
-        "// The ops with their arguments, and the constants. Made of quern.h by ./dev generate; included by addon.cpp.",
+        "// The ops with their arguments, and the constants. Made of quern.h by ./dev generate; included by",
+        "// described.cpp and by what has a function of its own for each op.",
         "// SPDX-License-Identifier: Apache-2.0",
         "#ifdef QUERN_OP",
     ]
