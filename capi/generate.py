@@ -16,9 +16,11 @@ sys.path[:0] = [str(ROOT / "capi"), str(ROOT / "bindings" / "python")]
 from generate_abi import write as write_ctypes  # noqa: E402
 from header import Header, HeaderError, Parser, Struct, read_ops  # noqa: E402
 from render_cpp import ops_header  # noqa: E402
+from render_csharp import csharp_ops  # noqa: E402
+from render_described import table  # noqa: E402
 from render_ffi import ffi_header  # noqa: E402
 from render_go import ops_file  # noqa: E402
-from render_node import table  # noqa: E402
+from render_java import java_ops  # noqa: E402
 from render_rust import ops_module, sys_crate  # noqa: E402
 
 HEADER = ROOT / "capi" / "quern.h"
@@ -79,6 +81,17 @@ def layout_list(header: Header) -> str:
     return "\n".join(lines) + "\n"
 
 
+def places(header: Header) -> dict[str, tuple[int, dict[str, int]]]:
+    """Of each struct its size and its fields' offsets, as ctypes lays them out."""
+    made: dict[str, object] = {}
+    exec(write_ctypes(header, {}), made)
+    found = {}
+    for name, struct in structs(header):
+        kind = made[name]
+        found[name] = ctypes.sizeof(kind), {member: getattr(kind, member).offset for member, _ in struct.fields}
+    return found
+
+
 def layout(header: Header) -> str:
     """tests/abi/layout.txt: sizes and offsets, as ctypes lays the structs out."""
     made: dict[str, object] = {}
@@ -130,6 +143,7 @@ def wanted() -> dict[Path, str]:
     text = between(text, COMBINES, "#undef QUERN_COMBINES\n", combinations(text), HEADER)
     parser = Parser(text)
     header = parser.parse()
+    laid_out = places(header)
     files = {
         HEADER: text,
         ABI / "layout.def": layout_list(header),
@@ -139,7 +153,9 @@ def wanted() -> dict[Path, str]:
         BINDINGS / "cpp" / "quern_ops.hpp": ops_header(header, ops),
         BINDINGS / "ffi" / "quern.ffi.h": ffi_header(parser.plain, header),
         BINDINGS / "go" / "quern" / "ops.go": ops_file(header, ops),
-        BINDINGS / "node" / "ops.inc": table(header, ops),
+        BINDINGS / "described" / "ops.inc": table(header, ops),
+        BINDINGS / "csharp" / "Ops.cs": csharp_ops(header, ops, {name: size for name, (size, _) in laid_out.items()}),
+        BINDINGS / "java" / "quern" / "Ops.java": java_ops(header, ops, laid_out),
         BINDINGS / "rust" / "quern-sys" / "src" / "lib.rs": sys_crate(header),
         BINDINGS / "rust" / "quern" / "src" / "ops.rs": ops_module(header, outputs),
     }

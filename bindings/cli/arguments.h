@@ -20,6 +20,8 @@ class Arguments {
  public:
   virtual ~Arguments() = default;
   virtual void positional(const char* name, std::string& value, const char* help, bool required) = 0;
+  // Any number of words.
+  virtual void positionals(const char* name, std::vector<std::string>& values, const char* help) = 0;
   virtual void text(const char* names, std::string& value, const char* type, const char* help, Check check) = 0;
   virtual void number(const char* names, std::int64_t& value, const char* type, const char* help, Check check) = 0;
   // Values separated by commas.

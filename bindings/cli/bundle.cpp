@@ -17,13 +17,6 @@ void report(const Session& session, const std::string& file, std::uint64_t count
   session.console.data(format_count(count, "kernel") + ' ' + text + '\n');
 }
 
-// The one line of a file that `quern keys` has made.
-std::string read_secret(const std::string& path) {
-  std::string text = read_file(path);
-  while (!text.empty() && (text.back() == '\n' || text.back() == '\r')) text.pop_back();
-  return text;
-}
-
 class Export : public Command {
  public:
   const char* name() const override { return "export"; }

@@ -22,6 +22,8 @@ class Command {
 
 std::unique_ptr<Command> make_warm();
 std::unique_ptr<Command> make_tune();
+std::unique_ptr<Command> make_bench();
+std::unique_ptr<Command> make_manifest();
 std::unique_ptr<Command> make_list();
 std::unique_ptr<Command> make_inspect();
 std::unique_ptr<Command> make_verify();

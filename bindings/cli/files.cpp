@@ -81,6 +81,13 @@ std::string read_input(const std::string& path, std::size_t most) {
   return path == "-" ? read_all(STDIN_FILENO, path, most) : read_file(path, most);
 }
 
+std::string read_secret(const std::string& path) {
+  constexpr std::size_t kMostSecret = 4096;
+  std::string text = read_file(path, kMostSecret);
+  while (!text.empty() && (text.back() == '\n' || text.back() == '\r')) text.pop_back();
+  return text;
+}
+
 void write_atomically(const std::string& path, std::string_view bytes) {
   std::string temporary = path + ".XXXXXX";
   const Descriptor file(::mkostemp(temporary.data(), O_CLOEXEC));

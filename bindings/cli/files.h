@@ -19,6 +19,9 @@ std::string read_file(const std::string& path, std::size_t most = kMostInput);
 // The same, and standard input for "-".
 std::string read_input(const std::string& path, std::size_t most = kMostInput);
 
+// The one line of a file that `quern keys` has made, or that holds a cache's key.
+std::string read_secret(const std::string& path);
+
 // Writes beside `path` and renames, so that a reader sees the old file or the new one. Throws Failure(QUERN_IO).
 void write_atomically(const std::string& path, std::string_view bytes);
 

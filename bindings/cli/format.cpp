@@ -67,6 +67,11 @@ std::string format_milliseconds(double milliseconds) {
   return print("%lld min %lld s", whole / 60, whole % 60);
 }
 
+std::string format_seconds(double milliseconds) {
+  const auto whole = static_cast<long long>(std::llround(milliseconds / 1000));
+  return whole < 60 ? print("%lld s", whole) : print("%lld min %lld s", whole / 60, whole % 60);
+}
+
 std::string format_age(std::int64_t then, std::int64_t now) {
   if (then == 0) return "-";
   const long long seconds = now - then;

@@ -14,6 +14,8 @@ namespace quern::cli {
 std::string format_bytes(std::uint64_t bytes);
 // "870 us", "12.3 ms", "4.56 s", "2 min 5 s".
 std::string format_milliseconds(double milliseconds);
+// In whole seconds: "40 s", "3 min 20 s".
+std::string format_seconds(double milliseconds);
 // How long before `now` (both seconds since 1970): "now", "5 min", "3 h", "12 d"; "-" where `then` is 0.
 std::string format_age(std::int64_t then, std::int64_t now);
 // "1 kernel", "12 kernels".

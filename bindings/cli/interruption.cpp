@@ -17,6 +17,8 @@ namespace {
 // What a signal's handler may touch: everything is written before it is installed, but the counts, which are atomic.
 struct Words {
   const Counts* counts = nullptr;
+  const char* things = "";
+  const char* made = "";
   bool terminal = false;
   std::array<char, 1024> place{};
 };
@@ -54,9 +56,13 @@ void stop(int signal) {
   line.add(words.counts->done.load());
   line.add(" of ");
   line.add(words.counts->total.load());
-  line.add(" kernels done; the ");
+  line.add(" ");
+  line.add(words.things);
+  line.add(" done; the ");
   line.add(words.counts->compiled.load());
-  line.add(" compiled now are kept in ");
+  line.add(" ");
+  line.add(words.made);
+  line.add(" now are kept in ");
   line.add(words.place.data());
   line.add(", and the same command goes on from there\n");
   line.send();
@@ -67,9 +73,11 @@ void stop(int signal) {
 
 }  // namespace
 
-Interruption::Interruption(const Progress& progress, const std::string& cache) {
+Interruption::Interruption(const Progress& progress, const std::string& cache, const char* things, const char* made) {
   if (cache.empty()) return;
   words.counts = &progress.counts();
+  words.things = things;
+  words.made = made;
   words.terminal = isatty(STDERR_FILENO) != 0;
   const std::string shown = shorten(printable(cache), words.place.size() - 1);
   words.place = {};

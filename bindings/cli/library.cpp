@@ -57,6 +57,8 @@ Context::Context(const ContextOptions& options, Console& console) {
   given.device_id = options.device_id;
   given.compile_threads = options.compile_threads;
   given.cache_path = options.cache.empty() ? nullptr : options.cache.c_str();
+  given.target = options.target.empty() ? nullptr : options.target.c_str();
+  given.cache_key = options.cache_key.empty() ? nullptr : options.cache_key.c_str();
   given.bundles = bundles.data();
   given.bundle_count = bundles.size();
   given.search_dirs = search_dirs.data();

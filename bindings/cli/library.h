@@ -33,7 +33,9 @@ struct ContextOptions {
   std::int32_t device_type = 0;  // 0: no device
   std::int32_t device_id = 0;
   std::int32_t compile_threads = 0;
-  bool silent = false;  // what the library logs is not shown
+  std::string target;     // of the device's kernels; "": its own
+  std::string cache_key;  // 64 hexadecimal digits; "": none
+  bool silent = false;    // what the library logs is not shown
 };
 
 class Context {

@@ -17,6 +17,8 @@ Commands make_commands() {
   Commands commands;
   commands.push_back(make_warm());
   commands.push_back(make_tune());
+  commands.push_back(make_bench());
+  commands.push_back(make_manifest());
   commands.push_back(make_list());
   commands.push_back(make_inspect());
   commands.push_back(make_verify());
@@ -50,9 +52,11 @@ int fail(Console& console, const std::string& command, const Json& result, const
   return failure.exit_code();
 }
 
-int run_command(Command& command, const GlobalOptions& global, Console& console) {
+int run_command(Command& command, GlobalOptions& global, Console& console) {
   Json result = Json::object();
   try {
+    // Nobody sees a key in a list of processes: it stands in a file.
+    if (!global.cache_key_file.empty()) global.context.cache_key = read_secret(global.cache_key_file);
     const int code = command.run(Session{global, console, result});
     if (console.json()) print_json(console, command.name(), result, nullptr);
     return code;

@@ -30,23 +30,6 @@ int hex_digit(char c) {
   return lower >= 'a' && lower <= 'f' ? lower - 'a' + 10 : -1;
 }
 
-// A path may hold what separates words: "my%20kernel.cu".
-std::string percent_decode(std::string_view text) {
-  std::string decoded;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const bool escape = text[i] == '%' && i + 2 < text.size();
-    const int high = escape ? hex_digit(text[i + 1]) : -1;
-    const int low = escape ? hex_digit(text[i + 2]) : -1;
-    if (high < 0 || low < 0) {
-      decoded += text[i];
-      continue;
-    }
-    decoded += static_cast<char>(16 * high + low);
-    i += 2;
-  }
-  return decoded;
-}
-
 // A word of a kernel line in the library's form.
 class KernelWords {
  public:
@@ -133,6 +116,22 @@ Manifest read_manifest(std::string_view text, const std::string& folder, bool an
     manifest.text += '\n';
   }
   return manifest;
+}
+
+std::string percent_decode(std::string_view text) {
+  std::string decoded;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const bool escape = text[i] == '%' && i + 2 < text.size();
+    const int high = escape ? hex_digit(text[i + 1]) : -1;
+    const int low = escape ? hex_digit(text[i + 2]) : -1;
+    if (high < 0 || low < 0) {
+      decoded += text[i];
+      continue;
+    }
+    decoded += static_cast<char>(16 * high + low);
+    i += 2;
+  }
+  return decoded;
 }
 
 std::string percent_encode(std::string_view value) {

@@ -33,5 +33,7 @@ Manifest read_manifest(std::string_view text, const std::string& folder, bool an
 
 // The percent-encoding of manifest values: '%', '=', space and control characters.
 std::string percent_encode(std::string_view value);
+// Its inverse: a path may hold what separates words, "my%20kernel.cu".
+std::string percent_decode(std::string_view text);
 
 }  // namespace quern::cli

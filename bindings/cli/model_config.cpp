@@ -196,7 +196,47 @@ const Family* family_named(const std::string& type, const std::string& architect
   return nullptr;
 }
 
-const Family& family_of(const ConfigReader& reader, const std::string& asked) {
+// What fields say of a model whose name says nothing: which family's fields they are. Null where it is no transformer
+// as those are.
+const Family* family_by_fields(const ConfigReader& reader) {
+  const auto has = [&](const char* name) { return reader.find(name) != nullptr; };
+  // Layers that are no attention, and attention that is none of ours: a guess would warm the wrong kernels.
+  for (const char* other : {"ssm_cfg", "state_size", "mamba_d_state", "linear_key_head_dim", "rwkv_version"}) {
+    if (has(other)) return nullptr;
+  }
+  const char* name = "llama";
+  if (has("kv_lora_rank")) {
+    name = has("index_n_heads") ? "deepseek_v32" : "deepseek_v3";
+  } else if (has("n_embd") && has("n_head")) {
+    name = "gpt2";
+  } else if (has("num_local_experts")) {
+    name = "mixtral";
+  } else if (has("num_experts") && has("moe_intermediate_size")) {
+    name = has("shared_expert_intermediate_size") ? "qwen2_moe" : "qwen3_moe";
+  }
+  const Family* family = family_named(name, "");
+  for (const std::span<const Field> group : family->groups) {
+    for (const Field& field : group) {
+      if (field.absent == Absent::refused && !has(field.name)) return nullptr;
+    }
+  }
+  return family;
+}
+
+// Fields that make another model of one, and that a family read by its fields does not look at.
+std::vector<std::string> not_understood(const ConfigReader& reader) {
+  static constexpr const char* kFields[] = {
+      "alibi",          "attention_chunk_size", "attn_config",           "clip_qkv",     "layer_types", "multi_query",
+      "no_rope_layers", "parallel_attn",        "partial_rotary_factor", "vision_config"};
+  std::vector<std::string> found;
+  for (const char* name : kFields) {
+    const Json* value = reader.find(name);
+    if (value != nullptr && !(value->is_boolean() && !value->boolean())) found.emplace_back(name);
+  }
+  return found;
+}
+
+const Family& family_of(const ConfigReader& reader, const std::string& asked, std::vector<std::string>& notes) {
   if (!asked.empty()) {
     if (const Family* family = family_named(asked, "")) return *family;
     throw Failure(QUERN_INVALID, "--model-type: '" + printable(asked) + "' given; known: " + known_families());
@@ -218,10 +258,23 @@ const Family& family_of(const ConfigReader& reader, const std::string& asked) {
     if (const Family* family = family_named("", architecture)) return *family;
   }
   const std::string known = known_families();
+  if (const Family* family = family_by_fields(reader)) {
+    const std::string named =
+        !type.empty() ? "model_type '" + type + "'" : "this file's architecture '" + architecture + "'";
+    notes.push_back((type.empty() && architecture.empty() ? "no model_type" : shorten(named, 60) + " is not known") +
+                    ": read by its fields as " + family->model_type + "; --model-type NAME reads it as another");
+    for (const std::string& field : not_understood(reader)) {
+      notes.push_back("left out: field " + field + ", of which " + family->model_type + " knows nothing");
+    }
+    return *family;
+  }
   if (type.empty() && architecture.empty()) reader.fail("field model_type: missing; known: " + known);
-  reader.fail("unknown model: " +
-              (type.empty() ? "architectures names '" + printable(architecture) : "model_type is '" + printable(type)) +
-              "'; known: " + known + "; --model-type llama reads it as a Llama, whose fields many have");
+  reader.fail(
+      "unknown model: " +
+      (type.empty() ? "architectures names '" + printable(architecture) : "model_type is '" + printable(type)) +
+      "'; known: " + known +
+      "; others are read by their fields, where hidden_size, num_hidden_layers, num_attention_heads and the rest "
+      "of a Llama's are there; --model-type llama reads it as one");
 }
 
 std::uint32_t fallback(const ConfigReader& reader, const Field& field, const quern_model& model) {
@@ -309,14 +362,20 @@ void check_heads(const ConfigReader& reader, const quern_model& model) {
 
 ModelConfig read_model_config(std::string_view text, const std::string& path, const ModelOptions& options) {
   const ConfigReader reader(text, path);
-  const Family& family = family_of(reader, options.model_type);
-  ModelConfig config{sized<quern_model>(), family.model_type, {}, {}};
+  std::vector<std::string> notes;
+  const Family& family = family_of(reader, options.model_type, notes);
+  ModelConfig config{sized<quern_model>(), family.model_type, std::move(notes), {}};
   if (const std::string own = reader.string("model_type"); !options.model_type.empty() && own != options.model_type) {
     config.notes.push_back("read as " + options.model_type +
                            (own.empty() ? "" : ", model_type is " + shorten(own, 40)));
   }
   quern_model& model = config.model;
   model.flags = family.flags;
+  // A family that is known by its name has what it has; one that is read by its fields has what they say.
+  if (!config.notes.empty()) {
+    if (reader.truth("attention_bias")) model.flags |= QUERN_MODEL_BIAS;
+    if (reader.truth("qk_layernorm") || reader.truth("use_qk_norm")) model.flags |= QUERN_MODEL_QK_NORM;
+  }
   model.tensor_parallel = options.tensor_parallel;
   model.page_size = options.page_size;
   for (const std::span<const Field> group : family.groups) {

@@ -70,6 +70,9 @@ class Declared final : public Arguments {
   void positional(const char* name, std::string& value, const char* help, bool required) override {
     app_.add_option(name, value, help)->type_name("")->required(required)->check(validator(not_empty()));
   }
+  void positionals(const char* name, std::vector<std::string>& values, const char* help) override {
+    app_.add_option(name, values, help)->type_name("")->check(validator(not_empty()));
+  }
   void text(const char* names, std::string& value, const char* type, const char* help, Check check) override {
     app_.add_option(names, value, help)->type_name(type)->check(validator(std::move(check)));
   }
@@ -113,6 +116,9 @@ void declare_global(CLI::App& app, GlobalOptions& global) {
       list("--trust", global.context.trusted_keys,
            "Take bundles only that this public key (64 digits) or another one given has signed")
           ->type_name("KEY"),
+      text("--cache-key", global.cache_key_file,
+           "Of a shared cache: a file with the key (64 digits) that its entries carry a code of")
+          ->type_name("KEYFILE"),
       list("--search-dir", global.context.search_dirs,
            "Look here first for NVRTC, hipRTC and drivers (a pip wheel's lib folder)")
           ->type_name("DIR"),

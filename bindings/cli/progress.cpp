@@ -3,6 +3,7 @@
 #include "bindings/cli/progress.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "bindings/cli/format.h"
 
@@ -36,6 +37,14 @@ void Progress::show(std::uint64_t done, std::uint64_t total, const Step& step) {
   console_.status(bar(furthest_, total, printable(step.what)));
 }
 
+double Progress::remaining(std::uint64_t done, std::uint64_t total) const {
+  constexpr double kSoonest = 500;  // earlier the first of them would speak for all
+  const std::uint64_t slow = counts_.compiled;
+  // What was there already says nothing of how long the rest takes.
+  if (slow == 0 || done >= total || milliseconds() < kSoonest) return 0;
+  return 1000 * std::ceil(milliseconds() / static_cast<double>(slow) * static_cast<double>(total - done) / 1000);
+}
+
 std::string Progress::bar(std::uint64_t done, std::uint64_t total, const std::string& what) const {
   const std::size_t columns = console_.status_width();
   const std::size_t width = std::clamp(columns / 4, kShortestBar, kLongestBar);
@@ -46,7 +55,10 @@ std::string Progress::bar(std::uint64_t done, std::uint64_t total, const std::st
   } else {
     text += std::to_string(done) + '/' + std::to_string(total);
     if (failed_ != 0) text += ", " + std::to_string(failed_) + " failed";
-    text += "  " + format_milliseconds(milliseconds()) + "  " + what;
+    text += "  " + format_milliseconds(milliseconds());
+    const double rest = remaining(done, total);
+    if (rest > 0) text += ", about " + format_seconds(rest) + " to go";
+    text += "  " + what;
   }
   // One column stays free: a full line would wrap on some terminals.
   return shorten(text, columns - 1);

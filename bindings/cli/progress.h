@@ -36,6 +36,8 @@ class Progress {
   const Counts& counts() const { return counts_; }
 
  private:
+  // Milliseconds until all is done, if the rest takes as long as what was made so far; 0 where nobody can tell.
+  double remaining(std::uint64_t done, std::uint64_t total) const;
   std::string bar(std::uint64_t done, std::uint64_t total, const std::string& what) const;
 
   Console& console_;

@@ -13,6 +13,7 @@ namespace quern::cli {
 struct GlobalOptions {
   ContextOptions context;
   ConsoleOptions console;
+  std::string cache_key_file;  // whose one line becomes the context's cache_key
 };
 
 // A context on the cache that is there, and the state of that cache.

@@ -9,6 +9,7 @@
 #include "bindings/cli/device.h"
 #include "bindings/cli/files.h"
 #include "bindings/cli/format.h"
+#include "bindings/cli/interruption.h"
 #include "bindings/cli/model_arguments.h"
 #include "bindings/cli/progress.h"
 #include "bindings/cli/table.h"
@@ -55,7 +56,8 @@ std::int32_t tune_progress(void* user, std::uint64_t done, std::uint64_t total, 
   if (*result->op == '\0') what = "line " + std::to_string(result->line);
   std::string detail = tuned_name(result->outcome) + (' ' + what) + ' ' + result->product;
   if (*result->choice != '\0') detail += std::string(": ") + result->choice + ", " + gain_of(*result);
-  static_cast<Progress*>(user)->show(done, total, {what, detail, result->outcome == QUERN_TUNE_FAILED});
+  static_cast<Progress*>(user)->show(
+      done, total, {what, detail, result->outcome == QUERN_TUNE_FAILED, result->outcome == QUERN_TUNE_MEASURED});
   return 0;
 }
 
@@ -100,6 +102,7 @@ class Tune : public Command {
     session.result["device"] = {{"name", device.name}, {"target", device.target}};
 
     Progress progress(session.console);
+    const Interruption interruption(progress, list_only_ ? "" : cache_stats(context).path, "products", "measured");
     auto options = sized<quern_tune_options>();
     if (again_) options.flags |= QUERN_TUNE_AGAIN;
     if (list_only_) options.flags |= QUERN_TUNE_LIST_ONLY;

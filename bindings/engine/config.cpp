@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bindings/engine/config.h"
 
+#include <cmath>
 #include <utility>
 
 #include "bindings/json/json.h"
@@ -52,6 +53,37 @@ void read_rope(const Json& config, quern_rope_options* rope) {
   }
 }
 
+void read_gemma(const Json& json, Config* config) {
+  config->norm_plus_one = config->post_norms = true;
+  config->activation = QUERN_ACTIVATION_GELU_TANH;
+  config->embedding_scale = std::sqrt(static_cast<float>(config->hidden));
+  config->attention_scale =
+      static_cast<float>(1.0 / std::sqrt(number(json, "query_pre_attn_scalar", static_cast<double>(config->head_dim))));
+  config->attention_cap = static_cast<float>(number(json, "attn_logit_softcapping", 0.0));
+  config->logit_cap = static_cast<float>(number(json, "final_logit_softcapping", 0.0));
+}
+
+// The key is there, as null or switched off, in models that have no window. Gemma-2 has one in every other layer, the
+// first one of them; newer files name the layers.
+void read_windows(const Json& json, Config* config) {
+  const Json* window = json.find("sliding_window");
+  if (window == nullptr || window->is_null()) return;
+  if (!boolean(json, "use_sliding_window", config->type == "mistral" || config->type == "gemma2")) return;
+  if (config->type != "mistral" && config->type != "gemma2")
+    throw JsonError("use_sliding_window is true; allowed of " + config->type + ": false");
+  if (window->whole() < 1 || window->whole() > std::uint64_t{1} << 22)
+    throw JsonError("sliding_window is " + window->dump() + "; allowed: null, 1 to 4194304");
+  const Json* types = json.find("layer_types");
+  if (types != nullptr && !types->is_null() && types->items().size() != static_cast<std::size_t>(config->layers))
+    throw JsonError("layer_types are not as many as the layers");
+  for (std::int64_t i = 0; i < config->layers; ++i) {
+    bool has = config->type == "mistral" || i % 2 == 0;
+    if (types != nullptr && !types->is_null())
+      has = types->items()[static_cast<std::size_t>(i)].string() == "sliding_attention";
+    config->windows.push_back(has ? static_cast<std::int64_t>(window->whole()) : 0);
+  }
+}
+
 }  // namespace
 
 Config config_of_json(const Json& json) {
@@ -59,15 +91,13 @@ Config config_of_json(const Json& json) {
   config.type = json.at("model_type").string();
   config.qk_norm = config.type == "qwen3";
   config.qkv_bias = config.type == "qwen2" || boolean(json, "attention_bias", false);
-  if (config.type != "llama" && config.type != "mistral" && !config.qk_norm && config.type != "qwen2")
-    throw JsonError("model_type is " + config.type + "; allowed: llama, mistral, qwen2, qwen3");
-  if (const Json* activation = json.find("hidden_act"); activation != nullptr && activation->string() != "silu")
-    throw JsonError("hidden_act is " + activation->string() + "; allowed: silu");
-  // The key is there, as null, in models that have no window; where a model uses one this engine would be wrong.
-  if (const Json* window = json.find("sliding_window"); window != nullptr && !window->is_null()) {
-    if (boolean(json, "use_sliding_window", config.type == "mistral"))
-      throw JsonError("sliding_window is " + window->dump() + "; allowed: null");
-  }
+  const bool gemma = config.type == "gemma2";
+  if (config.type != "llama" && config.type != "mistral" && !config.qk_norm && config.type != "qwen2" && !gemma)
+    throw JsonError("model_type is " + config.type + "; allowed: llama, mistral, qwen2, qwen3, gemma2");
+  const std::string wanted = gemma ? "gelu_pytorch_tanh" : "silu";
+  if (const Json* activation = json.find(gemma ? "hidden_activation" : "hidden_act");
+      activation != nullptr && !activation->is_null() && activation->string() != wanted)
+    throw JsonError("the activation is " + activation->string() + "; allowed: " + wanted);
   config.hidden = whole(json, "hidden_size");
   config.layers = whole(json, "num_hidden_layers");
   config.heads = whole(json, "num_attention_heads");
@@ -77,7 +107,8 @@ Config config_of_json(const Json& json) {
   config.vocabulary = whole(json, "vocab_size");
   config.positions = whole(json, "max_position_embeddings", 4096);
   config.eps = static_cast<float>(number(json, "rms_norm_eps", 1e-6));
-  config.tied = boolean(json, "tie_word_embeddings", false);
+  config.tied = boolean(json, "tie_word_embeddings", gemma);
+  if (gemma) read_gemma(json, &config);
   config.begin = whole(json, "bos_token_id", -1);
   read_rope(json, &config.rope);
   const Json* end = json.find("eos_token_id");
@@ -87,7 +118,21 @@ Config config_of_json(const Json& json) {
     config.ends.push_back(static_cast<std::int64_t>(end->whole()));
   }
   check_config(config);
+  read_windows(json, &config);
   return config;
+}
+
+Config part_of(const Config& config, std::int64_t ranks) {
+  Config part = config;
+  for (std::int64_t* count : {&part.heads, &part.kv_heads, &part.intermediate}) {
+    if (*count % ranks != 0) {
+      throw JsonError("the heads, KV heads and the intermediate size are " + std::to_string(config.heads) + ", " +
+                      std::to_string(config.kv_heads) + " and " + std::to_string(config.intermediate) +
+                      ", not all of them multiples of " + std::to_string(ranks) + " devices");
+    }
+    *count /= ranks;
+  }
+  return part;
 }
 
 void check_config(const Config& config) {

@@ -22,6 +22,13 @@ struct Config {
   bool tied = false;      // the output's weights are the embedding's
   bool qk_norm = false;   // each head of q and k is normalised (Qwen-3)
   bool qkv_bias = false;  // q, k and v have a bias (Qwen-2)
+  // Gemma-2's: norms multiply by 1 + weight, and what a layer's halves give is normalised, too, before it is added.
+  bool norm_plus_one = false, post_norms = false;
+  float embedding_scale = 1.0f;
+  std::int32_t activation = QUERN_ACTIVATION_SILU;  // of the gate
+  float attention_scale = 0.0f;                     // 0: 1/sqrt(head_dim)
+  float attention_cap = 0.0f, logit_cap = 0.0f;     // x becomes cap * tanh(x / cap); 0: none
+  std::vector<std::int64_t> windows;                // of each layer, in tokens with the query's own; 0: all
   quern_rope_options rope{};
   std::vector<float> rope_divisors;  // of each frequency, where a file has them rather than a formula
   std::int64_t begin = -1;           // the token that a text begins with; -1: none
@@ -33,8 +40,12 @@ struct Config {
   std::int64_t qkv_width() const { return q_width() + 2 * kv_width(); }
 };
 
-// Of the config.json of a Llama, Mistral, Qwen-2 or Qwen-3. Throws JsonError naming the field and what is allowed.
+// Of the config.json of a Llama, Mistral, Qwen-2, Qwen-3 or Gemma-2. Throws JsonError naming the field and what is
+// allowed.
 Config config_of_json(const Json& json);
+// What one of `ranks` devices has of the model, each a part of the heads and of the MLP. Throws JsonError where these
+// cannot be divided so.
+Config part_of(const Config& config, std::int64_t ranks);
 // Throws JsonError where sizes are out of all bounds or do not go together.
 void check_config(const Config& config);
 

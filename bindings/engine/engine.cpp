@@ -11,7 +11,31 @@
 
 namespace quern::engine {
 
-Engine::Engine(Model& model) : model_(model), pages_(model.limits().pages, model.limits().page_size) {}
+namespace {
+
+// What a step would have no room for is refused when it is asked for.
+void check_sampling(const Request& request, std::int64_t vocabulary) {
+  const Sampling& s = request.sampling;
+  const auto most = [](const char* what, std::size_t given, std::int64_t allowed) {
+    if (given > static_cast<std::size_t>(allowed))
+      throw std::runtime_error(std::string(what) + " are " + std::to_string(given) + "; allowed: at most " +
+                               std::to_string(allowed));
+  };
+  most("biases", s.bias.size(), kMostBiases);
+  most("banned tokens", s.banned.size(), kMostBanned);
+  most("log-probabilities", static_cast<std::size_t>(std::max(s.top_logprobs, 0)), std::min(kMostTop, vocabulary));
+  if (has_penalties(s))
+    most("the tokens of an answer with penalties",
+         static_cast<std::size_t>(std::max<std::int64_t>(request.most_new, 0)), kMostPenalised);
+  for (const auto& [token, value] : s.bias) {
+    if (token < 0 || token >= vocabulary)
+      throw std::runtime_error("a bias is of token " + std::to_string(token) + ", which is not of the vocabulary");
+  }
+}
+
+}  // namespace
+
+Engine::Engine(Steps& model) : model_(model), pages_(model.limits().pages, model.limits().page_size) {}
 
 std::int64_t Engine::add(Request request) {
   const auto prompt = static_cast<std::int64_t>(request.prompt.size());
@@ -26,6 +50,7 @@ std::int64_t Engine::add(Request request) {
     if (token < 0 || token >= model_.config().vocabulary)
       throw std::runtime_error("the prompt's token " + std::to_string(token) + " is not of the vocabulary");
   }
+  check_sampling(request, model_.config().vocabulary);
   auto sequence = std::make_unique<Sequence>();
   sequence->number = next_number_++;
   sequence->tokens = request.prompt;
@@ -130,7 +155,10 @@ bool Engine::make_room(Sequence& sequence, std::int64_t count) {
 
 // Of what is drawn there are no drafts: a text that is drawn would depend on how many of them a step has room for.
 std::vector<std::int32_t> Engine::draft(const Sequence& sequence, std::int64_t most) const {
-  if (sequence.waiting() != 1 || sequence.request.sampling.temperature > 0.0f) return {};
+  const Sampling& sampling = sequence.request.sampling;
+  if (sequence.waiting() != 1 || sampling.temperature > 0.0f ||
+      choice_of(sampling, !sequence.request.allow) != kChoosePlainly)
+    return {};
   // Nobody loses a page for a guess; and the last token of an answer has none behind it.
   const auto pages =
       static_cast<std::int64_t>(sequence.pages.size()) + pages_.free() - (writes_shared(sequence) ? 1 : 0);
@@ -170,9 +198,11 @@ bool Engine::step() {
               sequence.request.sampling,
               static_cast<std::int64_t>(member.drafts.size())};
     part.tokens.insert(part.tokens.end(), member.drafts.begin(), member.drafts.end());
+    part.text = sequence.tokens, part.prompt = sequence.tokens.size() - static_cast<std::size_t>(sequence.answered);
+    if (sequence.request.allow && member.count == sequence.waiting()) part.allowed = sequence.request.allow(part.text);
     parts.push_back(std::move(part));
   }
-  const std::vector<std::vector<std::int32_t>> next = model_.step(parts);
+  const std::vector<Next> next = model_.step(parts);
   counts_.steps++;
   stepping_ = true;
   for (std::size_t i = 0; i < members.size(); ++i) advance(members[i], next[i]);
@@ -181,7 +211,7 @@ bool Engine::step() {
   return true;
 }
 
-void Engine::advance(const Member& member, const std::vector<std::int32_t>& next) {
+void Engine::advance(const Member& member, const Next& next) {
   Sequence& sequence = *member.sequence;
   const Request& request = sequence.request;
   const std::int64_t before = sequence.computed;
@@ -190,16 +220,23 @@ void Engine::advance(const Member& member, const std::vector<std::int32_t>& next
   bool ended = false;
   if (sequence.waiting() == 0) {  // else the prompt goes on
     const auto& ends = model_.config().ends;
-    for (std::size_t i = 0; i < next.size() && !ended; ++i) {
-      sequence.tokens.push_back(next[i]);
+    if (request.look && request.sampling.top_logprobs >= 0) request.look(next);
+    if (next.tokens.back() < 0) {  // nothing is allowed, or no logit is a number
+      counts_.barren++;
+      ended = true;
+    }
+    for (std::size_t i = 0; i < next.tokens.size() && !ended; ++i) {
+      const std::int32_t token = next.tokens[i];
+      sequence.tokens.push_back(token);
       sequence.answered++;
       counts_.answered++;
-      ended = (request.take && !request.take(next[i])) || sequence.answered >= request.most_new ||
-              (request.stop_at_end && std::find(ends.begin(), ends.end(), next[i]) != ends.end());
+      ended = (request.take && !request.take(token)) || sequence.answered >= request.most_new ||
+              (request.stop_at_end && std::find(ends.begin(), ends.end(), token) != ends.end());
     }
     // Accepted drafts have their keys in the cache; what stands behind them will be written over.
-    counts_.accepted += static_cast<std::int64_t>(sequence.tokens.size()) - 1 - sequence.computed;
-    sequence.computed = static_cast<std::int64_t>(sequence.tokens.size()) - 1;
+    const std::int64_t kept = static_cast<std::int64_t>(sequence.tokens.size()) - 1;
+    counts_.accepted += std::max<std::int64_t>(kept - sequence.computed, 0);
+    sequence.computed = kept;
   }
   counts_.drafted += static_cast<std::int64_t>(member.drafts.size());
   publish(sequence, before);

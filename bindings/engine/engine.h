@@ -7,11 +7,12 @@
 #include <deque>
 #include <functional>
 #include <memory>
+#include <span>
 #include <utility>
 #include <vector>
 
-#include "bindings/engine/model.h"
 #include "bindings/engine/pages.h"
+#include "bindings/engine/step.h"
 
 namespace quern::engine {
 
@@ -20,6 +21,10 @@ struct Request {
   std::int64_t most_new = 64;        // tokens of the answer
   bool stop_at_end = true;           // a token that ends a text ends the answer, too
   Sampling sampling;
+  // A bit for each token that may follow the text so far, prompt and answer; all may where there is none.
+  std::function<std::vector<std::uint32_t>(std::span<const std::int32_t>)> allow;
+  // With sampling.top_logprobs: called with each token's before it is taken.
+  std::function<void(const Next&)> look;
   // Called with each token of the answer as it comes; false cancels the request. It may add requests, and must not
   // throw.
   std::function<bool(std::int32_t)> take;
@@ -27,7 +32,7 @@ struct Request {
 
 class Engine {
  public:
-  explicit Engine(Model& model);
+  explicit Engine(Steps& model);
 
   // Number of the request. Throws std::runtime_error where the prompt is empty, or it and its answer are longer than
   // a sequence may be.
@@ -45,8 +50,9 @@ class Engine {
   }
 
   struct Counts {
-    std::int64_t steps = 0, computed = 0, shared = 0, answered = 0, drafted = 0, accepted = 0, preempted = 0,
-                 copied = 0;  // tokens; steps, sequences and pages
+    std::int64_t steps = 0, barren = 0, computed = 0, shared = 0, answered = 0, drafted = 0, accepted = 0,
+                 preempted = 0,
+                 copied = 0;  // tokens; steps, sequences and pages; barren: answers that no token could follow
   };
   const Counts& counts() const { return counts_; }
   const Pages& pages() const { return pages_; }
@@ -77,10 +83,10 @@ class Engine {
   void preempt(std::size_t place);
   void leave(Sequence& sequence);
   std::vector<std::int32_t> draft(const Sequence& sequence, std::int64_t most) const;
-  void advance(const Member& member, const std::vector<std::int32_t>& next);
+  void advance(const Member& member, const Next& next);
   void publish(Sequence& sequence, std::int64_t before);
 
-  Model& model_;
+  Steps& model_;
   Pages pages_;
   Sequences waiting_, running_;
   std::int64_t next_number_ = 0;

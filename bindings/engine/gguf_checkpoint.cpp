@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <array>
+#include <cmath>
+#include <limits>
 #include <stdexcept>
 #include <utility>
 
@@ -20,20 +22,23 @@ constexpr const char* kDigit = R"(\p{N})";
 
 constexpr std::array<std::pair<const char*, const char*>, 3> kOutside{
     {{"model.embed_tokens", "token_embd"}, {"model.norm", "output_norm"}, {"lm_head", "output"}}};
-constexpr std::array<std::pair<const char*, const char*>, 11> kOfLayers{{{"input_layernorm", "attn_norm"},
-                                                                         {"self_attn.q_proj", "attn_q"},
-                                                                         {"self_attn.k_proj", "attn_k"},
-                                                                         {"self_attn.v_proj", "attn_v"},
-                                                                         {"self_attn.o_proj", "attn_output"},
-                                                                         {"self_attn.q_norm", "attn_q_norm"},
-                                                                         {"self_attn.k_norm", "attn_k_norm"},
-                                                                         {"post_attention_layernorm", "ffn_norm"},
-                                                                         {"mlp.gate_proj", "ffn_gate"},
-                                                                         {"mlp.up_proj", "ffn_up"},
-                                                                         {"mlp.down_proj", "ffn_down"}}};
+constexpr std::array<std::pair<const char*, const char*>, 13> kOfLayers{
+    {{"input_layernorm", "attn_norm"},
+     {"self_attn.q_proj", "attn_q"},
+     {"self_attn.k_proj", "attn_k"},
+     {"self_attn.v_proj", "attn_v"},
+     {"self_attn.o_proj", "attn_output"},
+     {"self_attn.q_norm", "attn_q_norm"},
+     {"self_attn.k_norm", "attn_k_norm"},
+     {"post_attention_layernorm", "ffn_norm"},
+     {"mlp.gate_proj", "ffn_gate"},
+     {"mlp.up_proj", "ffn_up"},
+     {"mlp.down_proj", "ffn_down"},
+     {"pre_feedforward_layernorm", "ffn_norm"},
+     {"post_feedforward_layernorm", "post_ffw_norm"}}};
 
 // "blk.3.attn_q.weight" for "model.layers.3.self_attn.q_proj.weight"; empty where there is no such tensor.
-std::string name_in_file(const std::string& name) {
+std::string name_in_file(const std::string& name, bool gemma) {
   const std::size_t dot = name.rfind('.');
   std::string begin, middle = name.substr(0, dot);
   const std::string prefix = "model.layers.";
@@ -42,6 +47,8 @@ std::string name_in_file(const std::string& name) {
     if (end == std::string::npos) return "";
     begin = "blk." + middle.substr(prefix.size(), end + 1 - prefix.size());
     middle = middle.substr(end + 1);
+    // What transformers calls so is another norm in a Gemma-2 than in a Llama.
+    if (gemma && middle == "post_attention_layernorm") return begin + "post_attention_norm" + name.substr(dot);
   }
   const auto find = [&](const auto& names) -> std::string {
     for (const auto& [ours, theirs] : names) {
@@ -66,10 +73,10 @@ class GgufCheckpoint final : public Checkpoint {
   Vocabulary vocabulary() const override {
     return of_values([&] { return read_vocabulary(); });
   }
-  bool has(const std::string& name) const override { return file_.tensor(name_in_file(name)) != nullptr; }
+  bool has(const std::string& name) const override { return file_.tensor(theirs_of(name)) != nullptr; }
 
   std::vector<std::uint16_t> bf16(const std::string& name, const std::vector<std::int64_t>& shape) const override {
-    const std::string theirs = name_in_file(name);
+    const std::string theirs = theirs_of(name);
     const Gguf::Tensor* tensor = file_.tensor(theirs);
     if (tensor == nullptr) throw std::runtime_error(file_.path() + " has no tensor " + theirs + " (" + name + ")");
     check_shape(file_.path() + ": " + theirs, tensor->shape, shape);
@@ -88,6 +95,7 @@ class GgufCheckpoint final : public Checkpoint {
       throw std::runtime_error(file_.path() + ": " + error.what());
     }
   }
+  std::string theirs_of(const std::string& name) const { return name_in_file(name, config_.post_norms); }
   const Json* find(const char* name) const { return file_.find(architecture_ + "." + name); }
   std::int64_t whole(const char* name) const {
     const Json& found = file_.at(architecture_ + "." + name);
@@ -113,6 +121,8 @@ class GgufCheckpoint final : public Checkpoint {
   Config read_config();
   void read_rope(Config* config) const;
   Vocabulary read_vocabulary() const;
+  void read_types(Vocabulary* vocabulary) const;
+  void read_pieces(Vocabulary* vocabulary) const;
   std::vector<std::uint16_t> unweave(const std::vector<std::uint16_t>& values, std::int64_t rows) const;
 
   Gguf file_;
@@ -124,11 +134,13 @@ Config GgufCheckpoint::read_config() {
   architecture_ = file_.at("general.architecture").string();
   Config config;
   config.type = architecture_;  // Mistral's models are stored as Llamas
-  if (config.type != "llama" && config.type != "qwen2" && config.type != "qwen3")
-    throw JsonError("general.architecture is " + config.type + "; allowed: llama, qwen2, qwen3");
+  const bool gemma = config.type == "gemma2";
+  if (config.type != "llama" && config.type != "qwen2" && config.type != "qwen3" && !gemma)
+    throw JsonError("general.architecture is " + config.type + "; allowed: llama, qwen2, qwen3, gemma2");
   if (whole("expert_count", 0) != 0)
     throw JsonError(architecture_ + ".expert_count is not 0: there are no experts here");
-  if (whole("attention.sliding_window", 0) != 0)
+  const std::int64_t window = whole("attention.sliding_window", 0);
+  if (window != 0 && !gemma)
     throw JsonError(architecture_ + ".attention.sliding_window is not 0: there are no windows here");
   config.hidden = whole("embedding_length");
   config.layers = whole("block_count");
@@ -144,6 +156,16 @@ Config GgufCheckpoint::read_config() {
   config.tied = file_.tensor("output.weight") == nullptr;
   config.qk_norm = config.type == "qwen3";
   config.qkv_bias = file_.tensor("blk.0.attn_q.bias") != nullptr;
+  if (gemma) {  // the norms' weights are stored with their 1
+    config.post_norms = true;
+    config.activation = QUERN_ACTIVATION_GELU_TANH;
+    config.embedding_scale = std::sqrt(static_cast<float>(config.hidden));
+    config.attention_cap = static_cast<float>(number("attn_logit_softcapping", 50.0));
+    config.logit_cap = static_cast<float>(number("final_logit_softcapping", 30.0));
+    // The file does not say what the largest of them, of 46 layers, divides by.
+    if (config.layers == 46 && config.heads > 0)
+      config.attention_scale = 1.0f / std::sqrt(static_cast<float>(config.hidden / config.heads));
+  }
   read_rope(&config);
   config.begin = token("bos_token_id");
   for (const char* name : {"eos_token_id", "eot_token_id", "eom_token_id"}) {
@@ -152,9 +174,11 @@ Config GgufCheckpoint::read_config() {
       config.ends.push_back(end);
   }
   const Json *add = file_.find("tokenizer.ggml.add_bos_token"), *pre = file_.find("tokenizer.ggml.pre");
-  config.add_begin =
-      config.begin >= 0 && (add != nullptr ? add->boolean() : pre != nullptr && pre->string() == "llama-bpe");
+  config.add_begin = config.begin >= 0 && (add != nullptr ? add->boolean()
+                                                          : file_.at("tokenizer.ggml.model").string() == "llama" ||
+                                                                (pre != nullptr && pre->string() == "llama-bpe"));
   check_config(config);
+  for (std::int64_t i = 0; gemma && i < config.layers; ++i) config.windows.push_back(i % 2 == 0 ? window : 0);
   return config;
 }
 
@@ -190,7 +214,13 @@ Vocabulary GgufCheckpoint::read_vocabulary() const {
   vocabulary.source = file_.path();
   const auto name = [&](const char* what) { return std::string("tokenizer.ggml.") + what; };
   const std::string& model = file_.at(name("model")).string();
-  if (model != "gpt2") throw JsonError(name("model") + " is " + model + "; allowed: gpt2 (byte-level BPE)");
+  if (model != "gpt2" && model != "llama")
+    throw JsonError(name("model") + " is " + model + "; allowed: gpt2 (byte-level BPE), llama (SentencePiece)");
+  for (const Json& entry : file_.at(name("tokens")).items()) vocabulary.entries.push_back(entry.string());
+  if (model == "llama") {
+    read_pieces(&vocabulary);
+    return vocabulary;
+  }
   const Json* pre = file_.find(name("pre"));
   const std::string kind = pre == nullptr ? "default" : pre->string();
   if (kind == "llama-bpe" || kind == "llama3") {
@@ -205,7 +235,6 @@ Vocabulary GgufCheckpoint::read_vocabulary() const {
   } else {
     throw JsonError(name("pre") + " is " + kind + "; allowed: gpt-2, default, smollm, llama-bpe, llama3, qwen2");
   }
-  for (const Json& entry : file_.at(name("tokens")).items()) vocabulary.entries.push_back(entry.string());
   for (const Json& merge : file_.at(name("merges")).items()) {
     const std::string& text = merge.string();
     // A half may itself be nothing but what stands for a space, never a space.
@@ -213,17 +242,44 @@ Vocabulary GgufCheckpoint::read_vocabulary() const {
     if (space == std::string::npos) throw JsonError("the merge " + text + " is not of two entries");
     vocabulary.merges.emplace_back(text.substr(0, space), text.substr(space + 1));
   }
-  constexpr std::uint64_t kControl = 3, kDefined = 4;  // the first of these are not shown
-  if (const Json* types = file_.find(name("token_type")); types != nullptr) {
-    if (types->items().size() != vocabulary.entries.size())
-      throw JsonError(name("token_type") + " is not as long as the vocabulary");
-    for (std::size_t i = 0; i < vocabulary.entries.size(); ++i) {
-      const std::uint64_t type = types->items()[i].whole();
-      if (type == kControl || type == kDefined)
-        vocabulary.specials.push_back({vocabulary.entries[i], static_cast<std::int32_t>(i), type == kDefined});
-    }
-  }
+  read_types(&vocabulary);
   return vocabulary;
+}
+
+// Tokens that are found in a text before anything else is, by their types.
+void GgufCheckpoint::read_types(Vocabulary* vocabulary) const {
+  const char* const name = "tokenizer.ggml.token_type";
+  constexpr std::uint64_t kControl = 3, kDefined = 4;  // the first of these are not shown
+  const Json* types = file_.find(name);
+  if (types == nullptr) return;
+  if (types->items().size() != vocabulary->entries.size())
+    throw JsonError(std::string(name) + " is not as long as the vocabulary");
+  for (std::size_t i = 0; i < vocabulary->entries.size(); ++i) {
+    const std::uint64_t type = types->items()[i].whole();
+    if (type == kControl || type == kDefined)
+      vocabulary->specials.push_back({vocabulary->entries[i], static_cast<std::int32_t>(i), type == kDefined});
+  }
+}
+
+// SentencePiece's: pieces with scores instead of merges.
+void GgufCheckpoint::read_pieces(Vocabulary* vocabulary) const {
+  const std::string scores = "tokenizer.ggml.scores", types = "tokenizer.ggml.token_type";
+  for (const std::string& each : {scores, types}) {
+    if (file_.at(each).items().size() != vocabulary->entries.size())
+      throw JsonError(each + " is not as long as the vocabulary");
+  }
+  constexpr std::uint64_t kNormal = 1;
+  vocabulary->by_characters = vocabulary->fuse_unknown = true;
+  for (std::size_t i = 0; i < vocabulary->entries.size(); ++i) {
+    const bool normal = file_.at(types).items()[i].whole() == kNormal;
+    vocabulary->scores.push_back(normal ? static_cast<float>(file_.at(scores).items()[i].number())
+                                        : std::numeric_limits<float>::quiet_NaN());
+  }
+  vocabulary->unknown = static_cast<std::int32_t>(token("unknown_token_id"));
+  const Json* space = file_.find("tokenizer.ggml.add_space_prefix");
+  if (space == nullptr || space->boolean()) vocabulary->prefix = Vocabulary::Prefix::anyway;
+  vocabulary->drops_prefix = vocabulary->prefix != Vocabulary::Prefix::none;
+  read_types(vocabulary);
 }
 
 // Files of Llamas have each head's rows in the order in which an interleaved rope turns them, 2i and 2i + 1 together;

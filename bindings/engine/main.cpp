@@ -1,6 +1,7 @@
 // quern-chat: a model and some prompts in, text out.
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <chrono>
 #include <cstdio>
@@ -12,6 +13,7 @@
 
 #include "bindings/demo/call.h"
 #include "bindings/engine/checkpoint.h"
+#include "bindings/engine/devices.h"
 #include "bindings/engine/engine.h"
 #include "bindings/engine/template.h"
 #include "bindings/engine/tokenizer.h"
@@ -32,9 +34,12 @@ constexpr const char* kUsage =
     "  --tokens N          of each answer, at most (64; on the CPU 16)\n"
     "  --temperature T     0, the most probable token, unless said otherwise\n"
     "  --top-k K, --top-p P, --min-p P, --seed N\n"
-    "  --device NAME       cuda, cuda:N or host; else the first NVIDIA GPU, and the CPU where there is none\n"
+    "  --typical-p P, --n-sigma N, --xtc-probability P, --xtc-threshold P, --dynamic-range R, --dynamic-exponent E\n"
+    "  --repetition R, --presence P, --frequency F\n"
+    "  --device NAME       cuda, cuda:N, several as cuda:0,cuda:1, or host; else the first NVIDIA GPU, and the CPU "
+    "where there is none\n"
     "  --drafts N          speculate: at most N tokens of what followed the last words before (0)\n"
-    "  --fp8-cache         keys and values in e4m3; --fp8-weights: the layers' weights, and what they multiply\n"
+    "  --fp8-cache         keys and values in e4m3; --fp8-weights: weights, and what they multiply\n"
     "  --graph             on a GPU: replay steps of single tokens as CUDA graphs\n"
     "  --cache FOLDER      of kernels; --cached-only: compile nothing\n"
     "  --ignore-end        write on behind a token that ends a text\n"
@@ -60,6 +65,21 @@ void read_number(const std::string& name, const std::string& text, T* value) {
     throw Usage(name + " is " + text + ", which is no number");
 }
 
+// Options that are a number of Sampling.
+constexpr std::array<std::pair<const char*, float Sampling::*>, 12> kNumbers{
+    {{"--temperature", &Sampling::temperature},
+     {"--top-p", &Sampling::top_p},
+     {"--min-p", &Sampling::min_p},
+     {"--typical-p", &Sampling::typical_p},
+     {"--n-sigma", &Sampling::n_sigma},
+     {"--xtc-probability", &Sampling::xtc_probability},
+     {"--xtc-threshold", &Sampling::xtc_threshold},
+     {"--dynamic-range", &Sampling::dynamic_range},
+     {"--dynamic-exponent", &Sampling::dynamic_exponent},
+     {"--repetition", &Sampling::repetition},
+     {"--presence", &Sampling::presence},
+     {"--frequency", &Sampling::frequency}}};
+
 Options read_options(int argc, char** argv) {
   Options options;
   const auto value = [&](int* i) -> std::string {
@@ -69,7 +89,11 @@ Options read_options(int argc, char** argv) {
   for (int i = 1; i < argc; ++i) {
     const std::string name = argv[i];
     if (name == "--help" || name == "-h") throw Usage("");
-    if (name == "--model") {
+    const auto* const number =
+        std::find_if(kNumbers.begin(), kNumbers.end(), [&](const auto& each) { return name == each.first; });
+    if (number != kNumbers.end()) {
+      read_number(name, value(&i), &(options.sampling.*number->second));
+    } else if (name == "--model") {
       options.model = value(&i);
     } else if (name == "--chat") {
       options.chat = true;
@@ -80,14 +104,8 @@ Options read_options(int argc, char** argv) {
     } else if (name == "--tokens") {
       read_number(name, value(&i), &options.tokens);
       if (options.tokens < 1) throw Usage("--tokens must be 1 or more");
-    } else if (name == "--temperature") {
-      read_number(name, value(&i), &options.sampling.temperature);
     } else if (name == "--top-k") {
       read_number(name, value(&i), &options.sampling.top_k);
-    } else if (name == "--top-p") {
-      read_number(name, value(&i), &options.sampling.top_p);
-    } else if (name == "--min-p") {
-      read_number(name, value(&i), &options.sampling.min_p);
     } else if (name == "--seed") {
       read_number(name, value(&i), &options.sampling.seed);
     } else if (name == "--drafts") {
@@ -118,25 +136,15 @@ Options read_options(int argc, char** argv) {
   return options;
 }
 
-demo::Context make_context(const Options& options) {
+Devices open_devices(const Options& options) {
   auto wanted = demo::sized<quern_context_options>();
-  wanted.device_type = kDLCUDA;
   wanted.cache_path = options.cache.empty() ? nullptr : options.cache.c_str();
   wanted.miss_policy = options.cached_only ? QUERN_MISS_CACHED_ONLY : QUERN_MISS_COMPILE;
-  if (options.device == "host") {
-    wanted.device_type = kDLCPU;
-  } else if (options.device.starts_with("cuda:")) {
-    read_number("--device", options.device.substr(5), &wanted.device_id);
-  } else if (!options.device.empty() && options.device != "cuda") {
-    throw Usage("--device is " + options.device + "; allowed: cuda, cuda:N, host");
+  try {
+    return {options.device, wanted};
+  } catch (const DeviceName& error) {
+    throw Usage(error.what());
   }
-  if (!options.device.empty()) return demo::make_context(wanted);
-  auto error = demo::sized<quern_error>();
-  quern_context* context = nullptr;
-  if (quern_context_create(&wanted, &context, &error) == QUERN_OK) return demo::Context(context);
-  if (error.status != QUERN_NOT_FOUND) throw std::runtime_error(error.text);
-  wanted.device_type = kDLCPU;
-  return demo::make_context(wanted);
 }
 
 double milliseconds(Clock::time_point from, Clock::time_point to) {
@@ -184,9 +192,8 @@ void chat(const Options& options) {
     const auto begin = static_cast<std::int32_t>(config.begin);
     if (config.add_begin && (tokens.empty() || tokens[0] != begin)) tokens.insert(tokens.begin(), begin);
   }
-  const demo::Context context = make_context(options);
-  auto device = demo::sized<quern_device_info>();
-  demo::call([&](quern_error* error) { return quern_device(context.get(), &device, error); });
+  const Devices devices = open_devices(options);
+  const quern_device_info& device = devices.first();
 
   Limits limits;
   limits.sequences = static_cast<std::int64_t>(options.prompts.size());
@@ -194,13 +201,14 @@ void chat(const Options& options) {
   limits.fp8_cache = options.fp8_cache;
   limits.drafts = options.drafts;
   limits.fp8_weights = options.fp8_weights, limits.graph = options.graph;
+  limits.cached_only = options.cached_only;
   const auto begin = Clock::now();
-  Model model(context.get(), device, *checkpoint, limits);
-  Engine engine(model);
+  const std::unique_ptr<Steps> model = devices.make_model(*checkpoint, limits);
+  Engine engine(*model);
   const auto ready = Clock::now();
 
   std::fprintf(stderr, "%s: ready in %.0f ms, %llu kernels compiled\n", device.name, milliseconds(begin, ready),
-               static_cast<unsigned long long>(demo::stats_of(context.get()).compiled));
+               static_cast<unsigned long long>(devices.compiled()));
 
   const bool streams = options.prompts.size() == 1;
   std::vector<std::string> answers(options.prompts.size());

@@ -1,5 +1,5 @@
-// Text to tokens and back: byte-level BPE (Sennrich, Haddow, Birch: "Neural machine
-// translation of rare words with subword units", 2016; over bytes: Radford et al., 2019).
+// Text to tokens and back: byte-pair encoding over bytes (Radford et al., 2019) or over characters, of which those
+// that are no entry fall back to bytes (Kudo, Richardson: "SentencePiece", 2018).
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -12,6 +12,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "bindings/engine/merges.h"
 #include "bindings/engine/vocabulary.h"
 
 namespace quern::engine {
@@ -38,18 +39,23 @@ class Tokenizer {
   std::size_t size() const { return texts_.size(); }
 
  private:
-  struct Merge {
-    std::int32_t rank, token;
-  };
-  void encode_plain(std::string_view text, std::vector<std::int32_t>* tokens) const;
+  void read_merges(const Vocabulary& vocabulary);
+  void score_merges(const Vocabulary& vocabulary);
+  void encode_plain(std::string_view text, bool first, std::vector<std::int32_t>* tokens) const;
   void encode_piece(std::string_view piece, std::vector<std::int32_t>* tokens) const;
+  void add_bytes(std::string_view piece, std::vector<std::int32_t>* parts) const;
+  void add_characters(std::string_view piece, std::vector<std::int32_t>* parts) const;
 
-  std::vector<Pattern> splits_;                          // each cuts the pieces that the one before leaves
-  std::array<std::int32_t, 256> byte_tokens_{};          // -1: none
-  std::unordered_map<std::uint64_t, Merge> merges_;      // by both tokens
-  std::unordered_map<std::string, std::int32_t> whole_;  // by bytes; empty where pieces are always put together
-  std::vector<std::string> texts_;                       // of each token, in bytes
+  std::vector<Pattern> splits_;                  // each cuts the pieces that the one before leaves
+  std::array<std::int32_t, 256> byte_tokens_{};  // -1: none
+  Merges merges_;
+  std::unordered_map<std::string, std::int32_t> entries_;  // by bytes
+  bool by_characters_, whole_pieces_, drops_prefix_, fuse_unknown_;
+  Vocabulary::Prefix prefix_;
+  std::int32_t unknown_;
+  std::vector<std::string> texts_;  // of each token, in bytes
   std::map<std::string, std::int32_t, std::less<>> specials_;
+  std::array<bool, 256> begins_special_{};  // a byte may
 };
 
 }  // namespace quern::engine

@@ -11,6 +11,9 @@
 
 namespace quern::engine {
 
+inline constexpr DLDataType kBf16{kDLBfloat, 16, 1}, kF32{kDLFloat, 32, 1}, kI32{kDLInt, 32, 1}, kI64{kDLInt, 64, 1},
+    kE4m3{kDLFloat8_e4m3fn, 8, 1};
+
 class View {
  public:
   View() = default;

@@ -23,10 +23,16 @@ void read_model(const Json& model, Vocabulary* vocabulary) {
   if (model.at("type").string() != "BPE")
     throw JsonError("model.type is " + model.at("type").string() + "; allowed: BPE");
   vocabulary->whole_pieces = flag(model, "ignore_merges");
+  vocabulary->by_characters = flag(model, "byte_fallback");
+  vocabulary->fuse_unknown = flag(model, "fuse_unk");
   for (const auto& [entry, id] : model.at("vocab").members()) {
     const auto token = static_cast<std::size_t>(token_of(id));
     if (vocabulary->entries.size() <= token) vocabulary->entries.resize(token + 1);
     vocabulary->entries[token] = entry;
+  }
+  if (const Json* unknown = model.find("unk_token"); unknown != nullptr && !unknown->is_null()) {
+    const Json* token = model.at("vocab").find(unknown->string());
+    if (token != nullptr) vocabulary->unknown = token_of(*token);
   }
   for (const Json& merge : model.at("merges").items()) {
     if (merge.is_array()) {
@@ -59,6 +65,61 @@ void read_splits(const Json& step, std::vector<std::string>* patterns) {
   }
 }
 
+// Each type of a step that a tokenizer.json may have in this place, or the steps of a sequence of them.
+template <class Read>
+void each_step(const Json* step, const char* steps, const Read& read) {
+  if (step == nullptr || step->is_null()) return;
+  if (step->at("type").string() != "Sequence") return read(*step, step->at("type").string());
+  for (const Json& each : step->at(steps).items()) each_step(&each, steps, read);
+}
+
+void expect(bool good, const std::string& what) {
+  if (!good) throw JsonError(what);
+}
+
+// By characters: spaces become U+2581, and one may be put in front.
+void read_spaces(const Json& json, Vocabulary* vocabulary) {
+  bool replaced = false;
+  each_step(json.find("normalizer"), "normalizers", [&](const Json& step, const std::string& type) {
+    if (type == "Prepend") {
+      expect(step.at("prepend").string() == kSpace, "normalizer Prepend is of " + step.at("prepend").string());
+      vocabulary->prefix = Vocabulary::Prefix::anyway;
+    } else if (type == "Replace") {
+      const Json* from = step.at("pattern").find("String");
+      expect(from != nullptr && from->string() == " " && step.at("content").string() == kSpace,
+             "normalizer Replace is not of a space by U+2581");
+      replaced = true;
+    } else {
+      throw JsonError("normalizer is " + type + "; allowed with byte_fallback: Prepend, Replace");
+    }
+  });
+  each_step(json.find("pre_tokenizer"), "pretokenizers", [&](const Json& step, const std::string& type) {
+    const Json* pattern = step.find("pattern");
+    // Of spaces that have been replaced there are none to split at.
+    if (type == "Split" && replaced && pattern != nullptr && pattern->find("String") != nullptr &&
+        pattern->at("String").string() == " ")
+      return;
+    expect(type == "Metaspace" && !replaced, "pre_tokenizer is " + type + "; allowed with byte_fallback: Metaspace");
+    expect(step.at("replacement").string() == kSpace, "Metaspace's replacement is not U+2581");
+    const Json *scheme = step.find("prepend_scheme"), *old = step.find("add_prefix_space"), *split = step.find("split");
+    const std::string kind = scheme != nullptr                  ? scheme->string()
+                             : old == nullptr || old->boolean() ? "always"
+                                                                : "never";
+    expect(kind == "always" || kind == "first" || kind == "never",
+           "Metaspace's prepend_scheme is " + kind + "; allowed: always, first, never");
+    using Prefix = Vocabulary::Prefix;
+    vocabulary->prefix = kind == "always" ? Prefix::each : kind == "first" ? Prefix::first : Prefix::none;
+    if (split == nullptr || split->boolean()) vocabulary->patterns = {"\u2581?[^\u2581]*"};
+    replaced = true;
+  });
+  expect(replaced, "spaces are not replaced by U+2581, as they are where there is byte_fallback");
+  each_step(json.find("decoder"), "decoders", [&](const Json& step, const std::string& type) {
+    const Json* scheme = step.find("prepend_scheme");
+    if (type == "Strip") vocabulary->drops_prefix = step.at("start").whole() > 0;
+    if (type == "Metaspace") vocabulary->drops_prefix = scheme == nullptr || scheme->string() != "never";
+  });
+}
+
 }  // namespace
 
 Vocabulary vocabulary_of_json(const Json& json) {
@@ -68,6 +129,10 @@ Vocabulary vocabulary_of_json(const Json& json) {
     const Json* special = added.find("special");
     vocabulary.specials.push_back(
         {added.at("content").string(), token_of(added.at("id")), special != nullptr && !special->boolean()});
+  }
+  if (vocabulary.by_characters) {
+    read_spaces(json, &vocabulary);
+    return vocabulary;
   }
   if (const Json* normalizer = json.find("normalizer"); normalizer != nullptr && !normalizer->is_null())
     throw JsonError("there is a normalizer; allowed: null");

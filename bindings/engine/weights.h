@@ -4,11 +4,13 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
+#include <memory>
+#include <span>
 #include <vector>
 
 #include "bindings/demo/memory.h"
 #include "bindings/engine/checkpoint.h"
+#include "quern.h"
 
 namespace quern::engine {
 
@@ -25,25 +27,48 @@ struct LayerWeights {
   void* qkv_bias = nullptr;        // [qkv_width], or none
   void* q_norm = nullptr;          // [head_dim], or none
   void* k_norm = nullptr;
-  Matrix output;             // [hidden, q_width]
-  void* mlp_norm = nullptr;  // [hidden]
-  Matrix gate_up;            // [2 intermediate, hidden]
-  Matrix down;               // [hidden, intermediate]
+  Matrix output;                        // [hidden, q_width]
+  void* attention_post_norm = nullptr;  // [hidden], or none: of what attention gives
+  void* mlp_norm = nullptr;             // [hidden]
+  Matrix gate_up;                       // [2 intermediate, hidden]
+  Matrix down;                          // [hidden, intermediate]
+  void* mlp_post_norm = nullptr;
 };
 
 struct Weights {
-  void* embedding = nullptr;  // [vocabulary, hidden]
+  std::unique_ptr<demo::Memory> memory;  // where all of them are
+  void* embedding = nullptr;             // [vocabulary, hidden]
   std::vector<LayerWeights> layers;
-  void* norm = nullptr;    // [hidden]
-  void* logits = nullptr;  // [vocabulary, hidden]; the embedding where they are tied
+  void* norm = nullptr;  // [hidden]
+  Matrix logits;         // [vocabulary, hidden]; the embedding where they are tied and bf16
 };
 
-// Puts a matrix of bf16 where products find it, in whatever form.
-using PlaceMatrix =
-    std::function<Matrix(const std::vector<std::uint16_t>& values, std::int64_t rows, std::int64_t columns)>;
+// Puts numbers on a device, as its products take them.
+class Placer {
+ public:
+  // Matrices become e4m3 where `fp8` says so.
+  Placer(quern_context* context, const quern_device_info& device, bool fp8);
 
-// Throws std::runtime_error naming what is missing or of another shape.
-Weights load_weights(const Checkpoint& checkpoint, const Config& config, demo::Memory& memory,
-                     const PlaceMatrix& place_matrix);
+  void* plain(std::span<const std::uint16_t> bf16);
+  Matrix matrix(std::span<const std::uint16_t> bf16, std::int64_t rows, std::int64_t columns);
+  bool fp8() const { return fp8_; }
+  // What has been placed; to be kept as long as that is used.
+  std::unique_ptr<demo::Memory> take() { return std::move(memory_); }
+
+ private:
+  quern_context* context_;
+  quern_device_info device_;
+  bool fp8_;
+  std::unique_ptr<demo::Memory> memory_;
+};
+
+// Which part of a model: one of so many devices'.
+struct Shard {
+  std::int64_t rank = 0, size = 1;
+};
+
+// Of the whole model's config, this part of its weights. Throws std::runtime_error naming what is missing or of another
+// shape.
+Weights load_weights(const Checkpoint& checkpoint, const Config& config, Placer placer, Shard shard = {});
 
 }  // namespace quern::engine

@@ -31,25 +31,28 @@ class Json {
   using Array = std::vector<Json>;
   using Object = std::vector<Member>;
 
-  Json() = default;
-  Json(std::nullptr_t) {}
-  Json(bool value) : value_(value) {}
+  // Those that are defined below need what a Member is.
+  Json();
+  Json(std::nullptr_t);
+  Json(bool value);
   template <std::signed_integral T>
-  Json(T value) : value_(std::int64_t{value}) {}
+  Json(T value);
   template <std::unsigned_integral T>
     requires(!std::same_as<T, bool>)
-  Json(T value) : value_(std::uint64_t{value}) {}
+  Json(T value);
   template <std::floating_point T>
-  Json(T value) : value_(static_cast<double>(value)) {}
-  Json(const char* value) : value_(std::string(value)) {}
-  Json(std::string value) : value_(std::move(value)) {}
-  Json(std::string_view value) : value_(std::string(value)) {}
+  Json(T value);
+  Json(const char* value);
+  Json(std::string value);
+  Json(std::string_view value);
   Json(const std::vector<std::string>& values);
   // {{"name", value}, ...}: an object.
   Json(std::initializer_list<Member> members);
-  static Json array(std::vector<Json> items = {});
+  static Json array();
+  static Json array(std::vector<Json> items);
   // No two of the members have one name.
-  static Json object(std::vector<Member> members = {});
+  static Json object();
+  static Json object(std::vector<Member> members);
 
   // Throws JsonError, with the byte at which the text goes wrong, or is nested more than 200 levels deep.
   static Json parse(std::string_view text);
@@ -103,5 +106,21 @@ struct Json::Member {
   std::string name;
   Json value;
 };
+
+inline Json::Json() = default;
+inline Json::Json(std::nullptr_t) {}
+inline Json::Json(bool value) : value_(value) {}
+template <std::signed_integral T>
+Json::Json(T value) : value_(std::int64_t{value}) {}
+template <std::unsigned_integral T>
+  requires(!std::same_as<T, bool>)
+Json::Json(T value) : value_(std::uint64_t{value}) {}
+template <std::floating_point T>
+Json::Json(T value) : value_(static_cast<double>(value)) {}
+inline Json::Json(const char* value) : value_(std::string(value)) {}
+inline Json::Json(std::string value) : value_(std::move(value)) {}
+inline Json::Json(std::string_view value) : value_(std::string(value)) {}
+inline Json Json::array() { return array({}); }
+inline Json Json::object() { return object({}); }
 
 }  // namespace quern

@@ -14,63 +14,18 @@
 #include <utility>
 #include <vector>
 
+#include "described.h"
 #include "quern.h"
 
 namespace {
 
-enum Kind { kTensor, kTensors, kInt32, kUint32, kInt64, kUint64, kFloat, kDouble, kFloats, kExpression, kPart };
-
-struct Field {
-  const char* name;
-  Kind kind;
-  std::size_t offset;
-  std::size_t count;  // of a list: where its length goes; of kPart, a struct that the args point to: its size
-};
-
-struct Op {
-  const char* name;
-  std::size_t size;
-  std::int32_t (*run)(quern_context*, const void*, quern_error*);
-  std::int32_t (*prepare)(quern_context*, const void*, quern_error*);
-  std::int32_t (*workspace)(quern_context*, const void*, std::uint64_t*, quern_error*);
-  std::vector<Field> fields;
-};
-
-// A call of quern.h with its args struct as any struct.
-template <auto Call, typename Args>
-std::int32_t by_address(quern_context* context, const void* args, quern_error* error) {
-  return Call(context, static_cast<const Args*>(args), error);
-}
-template <auto Call, typename Args>
-std::int32_t size_by_address(quern_context* context, const void* args, std::uint64_t* bytes, quern_error* error) {
-  return Call(context, static_cast<const Args*>(args), bytes, error);
-}
-
-const std::vector<Op>& ops() {
-#define QUERN_OP(op)                                                          \
-  {#op, sizeof(quern_##op##_args), by_address<quern_##op, quern_##op##_args>, \
-   by_address<quern_##op##_prepare, quern_##op##_args>, size_by_address<quern_##op##_workspace, quern_##op##_args>, {
-#define QUERN_FIELD(type, field, name, kind) {name, kind, offsetof(type, field), 0},
-#define QUERN_LIST(type, field, name, kind, count) {name, kind, offsetof(type, field), offsetof(type, count)},
-// The fields that follow are the part's.
-#define QUERN_PART(type, field, part) {"", kPart, offsetof(type, field), sizeof(part)},
-#define QUERN_END() \
-  }                 \
-  }                 \
-  ,
-  static const std::vector<Op> kOps = {
-#include "ops.inc"
-  };
-#undef QUERN_OP
-#undef QUERN_FIELD
-#undef QUERN_LIST
-#undef QUERN_PART
-#undef QUERN_END
-  return kOps;
-}
-
-// What every op's args struct begins with.
-using Common = quern_merge_state_args;
+using quern::described::blank;
+using quern::described::Common;
+using quern::described::Constant;
+using quern::described::constants;
+using quern::described::Field;
+using quern::described::Op;
+using quern::described::ops;
 
 // A JavaScript exception is pending: nothing more is to be said.
 struct Thrown {};
@@ -169,14 +124,6 @@ void checked(const Js& js, std::int32_t status, const quern_error& error) {
   throw Thrown();
 }
 
-quern_error blank() {
-  quern_error error;
-  error.size = sizeof error;
-  error.native = 0;
-  error.text[0] = '\0';
-  return error;
-}
-
 // A call's args struct and tensors, for the time of the call.
 class Arguments {
  public:
@@ -213,7 +160,7 @@ class Arguments {
     }
     const Field* part = nullptr;
     for (const Field& field : op.fields) {
-      if (field.kind == kPart) part = &field;
+      if (field.kind == quern::described::kPart) part = &field;
       if (name == field.name) return store(struct_of(part), field, name, value);
     }
     js_.refuse(std::string(op.name) + " has no argument '" + name + "'");
@@ -237,10 +184,10 @@ class Arguments {
   void store(std::byte* memory, const Field& field, const std::string& name, napi_value value) {
     const auto place = [&](auto made) { std::memcpy(memory + field.offset, &made, sizeof made); };
     switch (field.kind) {
-      case kTensor:
+      case quern::described::kTensor:
         return place(read(name, value));
-      case kTensors:
-      case kFloats: {
+      case quern::described::kTensors:
+      case quern::described::kFloats: {
         std::uint32_t count = 0;
         bool is_array = false;
         js_.check(napi_is_array(js_.env(), value, &is_array));
@@ -251,38 +198,38 @@ class Arguments {
         for (std::uint32_t i = 0; i < count; ++i) {
           napi_value item = nullptr;
           js_.check(napi_get_element(js_.env(), value, i, &item));
-          if (field.kind == kFloats) {
+          if (field.kind == quern::described::kFloats) {
             numbers.push_back(static_cast<float>(js_.number(item, name)));
           } else {
             tensors.push_back(js_.is_absent(item) ? nullptr : read(name, item));
           }
         }
         std::memcpy(memory + field.count, &count, sizeof count);
-        if (field.kind == kFloats) {
+        if (field.kind == quern::described::kFloats) {
           return place(static_cast<const float*>(numbers_.emplace_back(std::move(numbers)).data()));
         }
         return place(static_cast<const DLTensor* const*>(lists_.emplace_back(std::move(tensors)).data()));
       }
-      case kExpression: {
+      case quern::described::kExpression: {
         const quern_expression* made = nullptr;
         quern_error error = blank();
         const std::string formula = js_.text(value, name);
         checked(js_, quern_expression_create(context_, formula.c_str(), &made, &error), error);
         return place(made);
       }
-      case kInt32:
+      case quern::described::kInt32:
         return place(js_.integer<std::int32_t>(value, name));
-      case kUint32:
+      case quern::described::kUint32:
         return place(js_.integer<std::uint32_t>(value, name));
-      case kInt64:
+      case quern::described::kInt64:
         return place(js_.integer<std::int64_t>(value, name));
-      case kUint64:
+      case quern::described::kUint64:
         return place(js_.integer<std::uint64_t>(value, name));
-      case kFloat:
+      case quern::described::kFloat:
         return place(static_cast<float>(js_.number(value, name)));
-      case kDouble:
+      case quern::described::kDouble:
         return place(js_.number(value, name));
-      case kPart:
+      case quern::described::kPart:
         break;  // has no name
     }
   }
@@ -531,17 +478,14 @@ napi_value start(napi_env env, napi_value exports) {
       js.check(napi_create_function(env, name, NAPI_AUTO_LENGTH, callback, nullptr, &made));
       js.set(exports, name, made);
     }
-    napi_value constants = nullptr, names = nullptr;
-    js.check(napi_create_object(env, &constants));
-#define QUERN_CONSTANT(name)                                                   \
-  {                                                                            \
-    napi_value value = nullptr;                                                \
-    js.check(napi_create_int64(env, static_cast<std::int64_t>(name), &value)); \
-    js.set(constants, #name, value);                                           \
-  }
-#include "ops.inc"
-#undef QUERN_CONSTANT
-    js.set(exports, "constants", constants);
+    napi_value named = nullptr, names = nullptr;
+    js.check(napi_create_object(env, &named));
+    for (const Constant& one : constants()) {
+      napi_value value = nullptr;
+      js.check(napi_create_int64(env, one.value, &value));
+      js.set(named, one.name, value);
+    }
+    js.set(exports, "constants", named);
     js.check(napi_create_array(env, &names));
     std::uint32_t place = 0;
     for (const Op& op : ops()) {

@@ -2,6 +2,8 @@
 # capi/quern.h and takes libquern, the compile helper, the command and, where it was built, the compiled module into the
 # package, without their debugging information.
 #   QUERN_LIBRARY_DIR      the folder with libquern.so, when it is neither build/release/lib nor build/lib
+#   QUERN_WHEEL_PLATFORM   the wheel's platform, where the library was built for more than this machine: ./dev package
+#                          says manylinux_2_28_x86_64, and holds what it made against it
 #   QUERN_WITHOUT_LIBRARY  set: none is taken; the installed package finds libquern as quern/library.py says
 # SPDX-License-Identifier: Apache-2.0
 import os
@@ -12,7 +14,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from setuptools import setup
+from setuptools import Distribution, setup
 from setuptools.command.bdist_wheel import bdist_wheel
 from setuptools.command.build_py import build_py
 
@@ -79,13 +81,20 @@ class Wheel(bdist_wheel):
 
     def get_tag(self) -> tuple[str, str, str]:
         # ctypes needs no particular Python, and _fast is for all that it knows; the library needs its platform.
-        return ("py3", "none", super().get_tag()[2])
+        platform = os.environ.get("QUERN_WHEEL_PLATFORM") if not self.root_is_pure else None
+        return ("py3", "none", platform or super().get_tag()[2])
+
+
+class Binary(Distribution):
+    def has_ext_modules(self) -> bool:
+        return bool(binaries())  # what belongs to a platform is installed where such things are
 
 
 with tempfile.TemporaryDirectory(prefix="quern-package-") as elsewhere:
     # Nothing is left in the checkout.
     setup(
         version=version(),
+        distclass=Binary,
         cmdclass={"build_py": BuildPackage, "bdist_wheel": Wheel},
         options={"build": {"build_base": elsewhere}, "egg_info": {"egg_base": elsewhere}},
     )

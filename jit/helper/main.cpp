@@ -5,6 +5,7 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -19,6 +20,7 @@
 #include <thread>
 
 #include "jit/error.h"
+#include "jit/helper/child.h"
 #include "jit/helper/protocol.h"
 #include "jit/helper/sandbox.h"
 #include "jit/sanitizer.h"
@@ -41,6 +43,27 @@ void limit(int resource, rlim_t most) {
   now.rlim_max = now.rlim_cur;
   setrlimit(static_cast<__rlimit_resource_t>(resource), &now);
 }
+
+#if !defined(QUERN_SPAWN_PREPARES)
+// Closes what was inherited beside the three standard descriptors, and goes to the folder of this compilation, which is
+// also that of temporary files.
+void prepare() {
+  constexpr unsigned kFirst = STDERR_FILENO + 1;
+#if defined(SYS_close_range)
+  const bool closed = syscall(SYS_close_range, kFirst, ~0U, 0U) == 0;
+#else
+  const bool closed = false;
+#endif
+  if (!closed) {
+    rlimit most{};
+    if (getrlimit(RLIMIT_NOFILE, &most) != 0) most.rlim_cur = 1024;
+    const auto last = static_cast<unsigned>(std::min<rlim_t>(most.rlim_cur, 1U << 20));
+    for (unsigned i = kFirst; i < last; ++i) close(static_cast<int>(i));
+  }
+  const char* folder = std::getenv("TMPDIR");
+  if (folder == nullptr || chdir(folder) != 0) _exit(3);
+}
+#endif
 
 // Generous: they stop a compiler gone wild, not a large kernel.
 void set_limits(std::uint32_t timeout_ms) {
@@ -138,6 +161,9 @@ Answer serve(const Request& request) {
 
 int main() {
   using namespace quern::jit::helper;
+#if !defined(QUERN_SPAWN_PREPARES)
+  prepare();
+#endif
   struct stat status{};
   if (fstat(kSocket, &status) != 0 || !S_ISSOCK(status.st_mode)) {
     std::fputs("quern-compile-helper is started by libquern, not by hand.\n", stderr);

@@ -11,8 +11,10 @@
 #include <array>
 #include <cerrno>
 #include <climits>
+#include <csignal>
 #include <cstdlib>
 #include <cstring>
+#include <utility>
 
 #include "jit/error.h"
 #include "jit/helper/spawn.h"
@@ -131,9 +133,17 @@ bool read_messages(std::string bytes, Outcome* outcome) {
 }
 
 std::string signal_name(int code) {
-  const char* name = sigabbrev_np(code);
+  // Those that compilers die of; sigabbrev_np would want glibc 2.32.
+  static constexpr std::pair<int, const char*> kNames[] = {
+      {SIGABRT, "ABRT"}, {SIGALRM, "ALRM"}, {SIGBUS, "BUS"},   {SIGFPE, "FPE"},   {SIGHUP, "HUP"},   {SIGILL, "ILL"},
+      {SIGINT, "INT"},   {SIGKILL, "KILL"}, {SIGPIPE, "PIPE"}, {SIGQUIT, "QUIT"}, {SIGSEGV, "SEGV"}, {SIGSYS, "SYS"},
+      {SIGTERM, "TERM"}, {SIGTRAP, "TRAP"}, {SIGXCPU, "XCPU"}, {SIGXFSZ, "XFSZ"},
+  };
   std::string text = "signal " + std::to_string(code);
-  return name == nullptr ? text : text + " (SIG" + name + ')';
+  for (const auto& [number, name] : kNames) {
+    if (number == code) text += " (SIG" + std::string(name) + ')';
+  }
+  return text;
 }
 
 }  // namespace

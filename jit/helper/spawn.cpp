@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "jit/error.h"
+#include "jit/helper/child.h"
 #include "jit/library.h"
 
 namespace quern::jit::helper {
@@ -99,8 +100,10 @@ Child::Child(const std::string& path, const std::string& folder) {
   int failed = posix_spawn_file_actions_adddup2(&actions, their_socket.get(), STDIN_FILENO);
   if (failed == 0) failed = posix_spawn_file_actions_adddup2(&actions, their_log.get(), STDOUT_FILENO);
   if (failed == 0) failed = posix_spawn_file_actions_adddup2(&actions, their_log.get(), STDERR_FILENO);
+#if defined(QUERN_SPAWN_PREPARES)  // else the helper does it, in main
   if (failed == 0) failed = posix_spawn_file_actions_addclosefrom_np(&actions, STDERR_FILENO + 1);
   if (failed == 0) failed = posix_spawn_file_actions_addchdir_np(&actions, folder.c_str());
+#endif
   sigset_t none, all;
   sigemptyset(&none);
   sigfillset(&all);

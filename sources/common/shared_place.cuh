@@ -2,6 +2,7 @@
 //
 //   SharedPlace(p)                        of dynamic_shared() or beyond; place + bytes
 //   copy_async_16(place, global, take)    and copy_async_4: as those to a pointer
+//   count_one(place)                      adds 1 to the u32 there, atomically among the block's threads
 //   ReaderOfA<T, pitch, transposed>(tile) and ReaderOfB: of tiles around `tile` whose rows are `pitch` elements apart.
 //                                         A reader loads the operand of the tile so many `bytes` further on, as load_a,
 //                                         load_b and the transposed ones load it, for NumberedOperands
@@ -32,6 +33,7 @@ struct SharedPlace {
 };
 QUERN_DEVICE void copy_async_16(SharedPlace to, const void* global, bool take) { copy_async_16(to.at, global, take); }
 QUERN_DEVICE void copy_async_4(SharedPlace to, const void* global, bool take) { copy_async_4(to.at, global, take); }
+QUERN_DEVICE void count_one(SharedPlace at) { atomic_add(reinterpret_cast<u32*>(at.at), 1u); }
 
 template <class T, int pitch, bool transposed, bool of_b>
 struct Reader {

@@ -7,6 +7,7 @@
 #include "sources/call.h"
 #include "sources/common_headers.h"
 #include "sources/conv1d/params.cuh"
+#include "sources/conv1d/shape.h"
 #include "sources/description.h"
 #include "sources/divisor.h"
 #include "sources/embedded.h"
@@ -19,22 +20,21 @@
 namespace quern::ops::conv1d {
 namespace {
 
-constexpr int kBlocksPerSm = 4;
-constexpr std::uint32_t kFlags = QUERN_CONV1D_SILU;
 constexpr std::int64_t kMostTaps = 8;
 constexpr std::int64_t kMostRun = 64;  // tokens of an item: what it loads besides is then little
 
-struct Shape {
-  Dtype x = Dtype::bf16, weight = Dtype::bf16, state = Dtype::bf16;
-  int taps = 4;
-  int width = 8;  // channels of an access
-};
+bool is_causal(const Shape& shape) { return shape.kernel == Kernel::causal; }
 
+constexpr Names<Kernel, 3> kKernels = {
+    {{"causal", Kernel::causal}, {"windows", Kernel::windows}, {"direct", Kernel::direct}}};
 constexpr Names<int, 4> kWidths = {{{"8", 8}, {"4", 4}, {"2", 2}, {"1", 1}}};
-constexpr auto kConstants = describe<Shape>(
-    tag_conv1d, "conv1d", choice<&Shape::x>("dtype", "ELEMENT", kFloatDtypes),
-    choice<&Shape::weight>("weight", "WEIGHT", kFloatDtypes), choice<&Shape::state>("state", "STATE", kFloatDtypes),
-    number<&Shape::taps>("taps", "TAPS", {2, kMostTaps}), choice<&Shape::width>("width", "WIDTH", kWidths));
+constexpr auto kConstants =
+    describe<Shape>(tag_conv1d, "conv1d", choice<&Shape::kernel>("kernel", nullptr, kKernels).optional(),
+                    choice<&Shape::x>("dtype", "ELEMENT", kFloatDtypes),
+                    choice<&Shape::weight>("weight", "WEIGHT", kFloatDtypes).when(&is_causal),
+                    choice<&Shape::state>("state", "STATE", kFloatDtypes).when(&is_causal),
+                    number<&Shape::taps>("taps", "TAPS", {2, kMostTaps}).when(&is_causal),
+                    choice<&Shape::width>("width", "WIDTH", kWidths).when(&is_causal));
 
 Constants constants(const jit::Spec& spec) { return kConstants.to_constants(kConstants.to_shape(spec)); }
 
@@ -46,6 +46,7 @@ int widest(const Shape& shape) {
 
 jit::Spec parse(const Constants& given, const jit::TargetInfo& target) {
   const Shape shape = kConstants.read(given);
+  if (!is_causal(shape)) return kConstants.to_spec(shape, target.target);
   for (const auto& [name, dtype] : {std::pair{"weight", shape.weight}, {"state", shape.state}}) {
     if (dtype != shape.x && dtype != Dtype::f32)
       throw Error(QUERN_INVALID,
@@ -63,10 +64,15 @@ jit::Unit unit(const jit::Spec& spec) {
   jit::Unit unit;
   unit.op = "conv1d";
   unit.target = jit::Target::from_tag(spec.target);
-  unit.entry = "quern_conv1d";
+  const char* const suffix = shape.kernel == Kernel::causal    ? ""
+                             : shape.kernel == Kernel::windows ? "_windows"
+                                                               : "_direct";
+  unit.entry = std::string("quern_conv1d") + suffix;
   kConstants.define(shape, &unit);
   unit.constants.push_back({"BLOCKS_PER_SM", std::to_string(kBlocksPerSm)});
-  unit.source = embedded("conv1d/conv1d.cuh");
+  unit.source = embedded(shape.kernel == Kernel::causal    ? "conv1d/conv1d.cuh"
+                         : shape.kernel == Kernel::windows ? "conv1d/windows.cuh"
+                                                           : "conv1d/direct.cuh");
   unit.headers = device_headers(unit.target);
   return unit;
 }
@@ -140,6 +146,13 @@ Problem read_problem(const quern_conv1d_args& args, const Runtime& runtime, bool
   const Call call = read_call(runtime, args, kFlags, "enum quern_call_flags and quern_conv1d_flags", 4, may_lack_data);
   const Tensor x = read(args.x, "x", 2, {Dtype::f16, Dtype::bf16, Dtype::f32}, call.place);
   const Tensor weight = read(args.weight, "weight", 2, {x.dtype, Dtype::f32}, call.place);
+  for (const auto& [name, given] : {std::pair{"stride", args.stride},
+                                    {"dilation", args.dilation},
+                                    {"groups", args.groups},
+                                    {"pad_begin", args.pad_begin},
+                                    {"pad_end", args.pad_end}}) {
+    if (given != 0) refuse_value(name, std::int64_t{given}, "0, with a weight of two dimensions");
+  }
   const Tensor out = read(args.out, "out", 2, {x.dtype}, call.place);
   const std::int64_t tokens = x.shape[0], channels = x.shape[1], taps = weight.shape[1];
   if (channels < 1) refuse_extent("x", 1, channels, "1 and more");
@@ -193,27 +206,30 @@ void list_index_data(const Problem& problem, IndexList* list) {
   distinct.least = 0, distinct.most = problem.slots - 1;
 }
 
-const jit::Kernel* kernel_of(const Problem& problem, const Runtime& runtime, const quern_conv1d_args& args) {
-  return kernel_for(runtime, kConstants.to_spec(problem.shape, runtime.driver->device().limits.target), args.flags,
-                    args.stream);
-}
-
 }  // namespace
 
 const Op op{"conv1d", unit, parse, list, constants};
 
+const jit::Kernel* kernel_of(const Shape& shape, const Runtime& runtime, const quern_conv1d_args& args) {
+  return kernel_for(runtime, kConstants.to_spec(shape, runtime.driver->device().limits.target), args.flags,
+                    args.stream);
+}
+
 std::uint64_t workspace(const Runtime& runtime, const quern_conv1d_args& args) {
+  if (is_general(args)) return general_workspace(runtime, args);
   read_problem(args, runtime, true);
   return 0;
 }
 
 void prepare(const Runtime& runtime, const quern_conv1d_args& args) {
-  kernel_of(read_problem(args, runtime, true), runtime, args);
+  if (is_general(args)) return general_prepare(runtime, args);
+  kernel_of(read_problem(args, runtime, true).shape, runtime, args);
 }
 
 void run(const Runtime& runtime, const quern_conv1d_args& args) {
+  if (is_general(args)) return general_run(runtime, args);
   Problem problem = read_problem(args, runtime, false);
-  const jit::Kernel* kernel = kernel_of(problem, runtime, args);
+  const jit::Kernel* kernel = kernel_of(problem.shape, runtime, args);
   check_indices(runtime, args, [&](IndexList& list) { list_index_data(problem, &list); });
   if (problem.params.items == 0) return;
   jit::Launch launch;

@@ -39,7 +39,7 @@ bool is_bits(Dtype dtype) {
 
 int steps(const Shape& shape) {
   const std::int64_t words = (shape.width * bytes_of(shape.from) + 3) / 4;
-  return words <= 4 ? 4 : 2;
+  return words >= 4 ? 1 : words >= 2 ? 2 : 4;
 }
 
 jit::Spec to_spec(const Shape& shape, jit::Target target) { return kConstants.to_spec(shape, target); }
@@ -80,7 +80,7 @@ jit::Unit unit(const jit::Spec& spec) {
   if (is_rows(shape)) {
     unit.entry = "quern_copy_rows";
     unit.source = embedded("copy/rows.cuh");
-    define("BLOCKS_PER_SM", 4);
+    define("BLOCKS_PER_SM", shape.rank > 2 ? 6 : 8);
     define("RANK", shape.rank);
     define("WIDTH", shape.width);
     define("STEPS", steps(shape));

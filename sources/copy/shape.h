@@ -22,7 +22,7 @@ struct Shape {
 };
 
 inline constexpr int kThreads = 256;
-inline constexpr int kTransposeBlocks = 5;  // on a multiprocessor
+inline constexpr int kTransposeBlocks = 6;  // on a multiprocessor
 // Vectors that a thread has on their way.
 int steps(const Shape& shape);
 

@@ -86,10 +86,28 @@ struct GemmParams {
   Divisor row_tiles;  // tiles in a row of tiles
 };
 
-// Rows of a that a tile of small_m.cuh or split_k.cuh copies, which is the height of its TMA box: whole groups of
-// eight, at most tile_m.
-QUERN_SHARED_CODE constexpr i32 small_m_rows(i32 m, i32 tile_m) {
-  return m < tile_m ? static_cast<i32>((static_cast<u32>(m) + 7) / 8 * 8) : tile_m;
+// Rows of a that one TMA copy of a dense tile brings, the height of its box. Rows that do not exist arrive as zeros, which
+// takes TMA longer than rows that do; so a tile that has few rows is copied by low boxes, of which those without rows
+// are left out. A box is a multiple of eight rows.
+inline constexpr i32 kLowBox = 32;
+QUERN_SHARED_CODE constexpr i32 box_rows(i32 m, i32 tile_m) {
+  constexpr i32 kMostTiles = 8;  // with more of them the last one's rows do not matter
+  if (m < tile_m) return static_cast<i32>((static_cast<u32>(m) + 7) / 8 * 8);
+  return m % tile_m == 0 || m / tile_m >= kMostTiles ? tile_m : kLowBox;
+}
+// Rows that the boxes of a tile bring, of which `left` exist from its first on.
+QUERN_SHARED_CODE constexpr i32 copied_rows(i32 left, i32 box, i32 tile_m) {
+  if (left <= box) return box;
+  const i32 rows = (left + (kLowBox - 1)) / kLowBox * kLowBox;
+  return rows < tile_m ? rows : tile_m;
+}
+// The same for sm90/cluster_k.cuh, whose tiles are copied by at least two boxes.
+QUERN_SHARED_CODE constexpr i32 cluster_k_box_rows(i32 m, i32 tile_m) {
+  if (m <= tile_m) return static_cast<i32>((static_cast<u32>(m) + 15) / 16 * 8);
+  return m % tile_m == 0 ? tile_m / 2 : kLowBox;
+}
+QUERN_SHARED_CODE constexpr i32 cluster_k_rows(i32 left, i32 box, i32 tile_m) {
+  return left <= 2 * box ? 2 * box : copied_rows(left, box, tile_m);
 }
 
 }  // namespace q

@@ -104,7 +104,7 @@ void read_range(const quern_histogram_args& args, bool floats, q::HistogramParam
   if (!floats) {
     if (args.low != 0.0f) refuse_value("low", double{args.low}, "0, of integers");
     if (args.high != 0.0f) refuse_value("high", double{args.high}, "0, of integers");
-    p->first = args.first;
+    p->first = args.first, p->narrow = args.first >= INT32_MIN && args.first <= INT32_MAX;
     return;
   }
   if (args.first != 0) refuse_value("first", args.first, "0, of floats");

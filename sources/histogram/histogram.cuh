@@ -2,6 +2,7 @@
 // where all bins have room there: each warp, or a few together, has bins of its own, summed at the end.
 // SPDX-License-Identifier: Apache-2.0
 #include "common/reduce.cuh"
+#include "common/shared_place.cuh"
 #include "histogram/params.cuh"
 #include "rope/vectors.cuh"
 
@@ -54,16 +55,23 @@ QUERN_DEVICE i32 bin_of(const HistogramParams& p, f32 value) {
   return value == value ? bin : -1;
 }
 // Of integers.
+QUERN_DEVICE i32 bin_of(const HistogramParams& p, i32 value) {
+  const u32 place = static_cast<u32>(value) - static_cast<u32>(static_cast<i32>(p.first));
+  const i32 bin = place < static_cast<u32>(p.bins) ? static_cast<i32>(place) : p.above;
+  return value < static_cast<i32>(p.first) ? p.below : bin;
+}
 QUERN_DEVICE i32 bin_of(const HistogramParams& p, i64 value) {
   const u64 place = static_cast<u64>(value) - static_cast<u64>(p.first);
   const i32 bin = place < static_cast<u64>(p.bins) ? static_cast<i32>(place) : p.above;
   return value < p.first ? p.below : bin;
 }
 
-// A template, so that only what is right for the element is compiled.
-template <class T>
+// A template, so that only what is right for the element is compiled. `narrow`: an integer and p.first have 32 bits.
+template <class T, bool narrow>
 QUERN_DEVICE i32 bin_of_bits(const HistogramParams& p, Bits bits) {
-  if constexpr (!kFloat) {
+  if constexpr (!kFloat && narrow) {
+    return bin_of(p, static_cast<i32>(static_cast<T>(bits)));
+  } else if constexpr (!kFloat) {
     return bin_of(p, static_cast<i64>(static_cast<T>(bits)));
   } else if constexpr (sizeof(T) == 4) {
     return bin_of(p, f32_of(bits));
@@ -81,38 +89,49 @@ QUERN_DEVICE void add_to_count(const HistogramParams& p, i64 row, i32 bin, u32 c
   }
 }
 
-// The lanes that count in the bin of the lowest of them are counted in one go: rows of one number, and of mostly one,
-// would else have every lane wait for all others. All lanes take part; bin -1 is not counted.
-QUERN_DEVICE void count_bin(const HistogramParams& p, u32* bins, i64 row, i32 bin) {
-  const u64 taking = ballot(bin >= 0);
-  if (taking == 0) return;
-  const int leader = static_cast<int>(trailing_zeros(taking));
-  const i32 its = shuffle(bin, leader);
-  const u64 with = ballot(bin == its);
-  const bool leads = lane() == leader, alone = bin >= 0 && bin != its;
-  if (!leads && !alone) return;
-  const u32 count = leads ? popcount(with) : 1u;
+// In shared memory lanes add 1 each, which the hardware joins where they meet. In global memory the lanes that count in
+// the bin of the lowest of them are counted in one go: rows of one number, and of mostly one, would else have every
+// lane wait for all others. All lanes take part; bin -1 is not counted.
+QUERN_DEVICE void count_bin(const HistogramParams& p, SharedPlace bins, i64 row, i32 bin) {
   if constexpr (kShared) {
-    atomic_add(bins + bin, count);
+    if (bin >= 0) count_one(bins + bin * 4);
   } else {
-    add_to_count(p, row, bin, count);
+    const u64 taking = ballot(bin >= 0);
+    if (taking == 0) return;
+    const int leader = static_cast<int>(trailing_zeros(taking));
+    const i32 its = shuffle(bin, leader);
+    const u64 with = ballot(bin == its);
+    const bool leads = lane() == leader, alone = bin >= 0 && bin != its;
+    if (leads || alone) add_to_count(p, row, bin, leads ? popcount(with) : 1u);
   }
 }
 
-QUERN_DEVICE void count_part(const HistogramParams& p, i64 row, i32 part, u32* bins) {
+// What a block takes at once, all of it there or not.
+template <bool narrow, bool whole>
+QUERN_DEVICE void count_tile(const HistogramParams& p, const Element* x, i64 row, i32 tile, i32 end, SharedPlace bins) {
+  Chunk held[kAtOnce];
+  QUERN_UNROLL for (int j = 0; j < kAtOnce; ++j) {
+    const i32 at = tile + j * kHistogramThreads + thread_index();
+    if (whole || at < end) held[j] = load_packed<Element, kWidth>(x + i64{at} * kWidth);
+  }
+  QUERN_UNROLL for (int j = 0; j < kAtOnce; ++j) {
+    const bool has = whole || tile + j * kHistogramThreads + thread_index() < end;
+    QUERN_UNROLL for (int k = 0; k < kWidth; ++k)
+        count_bin(p, bins, row, has ? bin_of_bits<Element, narrow>(p, element_of(held[j], k)) : -1);
+  }
+}
+
+template <bool narrow>
+QUERN_DEVICE void count_part(const HistogramParams& p, i64 row, i32 part, SharedPlace bins) {
+  constexpr i32 kTile = kAtOnce * kHistogramThreads;
   const Element* x = reinterpret_cast<const Element*>(p.x) + row * p.x_stride;
   const i32 chunks = p.n / kWidth, begin = part * p.part;
   const i32 end = chunks - begin < p.part ? chunks : begin + p.part;
-  QUERN_ROLLED for (i32 tile = begin; tile < end; tile += kAtOnce * kHistogramThreads) {
-    Chunk held[kAtOnce];
-    QUERN_UNROLL for (int j = 0; j < kAtOnce; ++j) {
-      const i32 at = tile + j * kHistogramThreads + thread_index();
-      if (at < end) held[j] = load_packed<Element, kWidth>(x + i64{at} * kWidth);
-    }
-    QUERN_UNROLL for (int j = 0; j < kAtOnce; ++j) {
-      const bool has = tile + j * kHistogramThreads + thread_index() < end;
-      QUERN_UNROLL for (int k = 0; k < kWidth; ++k)
-          count_bin(p, bins, row, has ? bin_of_bits<Element>(p, element_of(held[j], k)) : -1);
+  QUERN_ROLLED for (i32 tile = begin; tile < end; tile += kTile) {
+    if (end - tile >= kTile) {
+      count_tile<narrow, true>(p, x, row, tile, end, bins);
+    } else {
+      count_tile<narrow, false>(p, x, row, tile, end, bins);
     }
   }
   // What is left of the row behind its last chunk.
@@ -120,10 +139,16 @@ QUERN_DEVICE void count_part(const HistogramParams& p, i64 row, i32 part, u32* b
     const i32 at = chunks * kWidth + thread_index();
     if (part == p.parts - 1 && warp() == 0) {
       i32 bin = -1;
-      if (at < p.n) bin = bin_of_bits<Element>(p, reinterpret_cast<const Bits*>(x)[at]);
+      if (at < p.n) bin = bin_of_bits<Element, narrow>(p, reinterpret_cast<const Bits*>(x)[at]);
       count_bin(p, bins, row, bin);
     }
   }
+}
+QUERN_DEVICE void count_part(const HistogramParams& p, i64 row, i32 part, u8* bins) {
+  if constexpr (!kFloat && sizeof(Element) < 8) {
+    if (p.narrow) return count_part<true>(p, row, part, SharedPlace(bins));
+  }
+  count_part<false>(p, row, part, SharedPlace(bins));
 }
 
 // Where a block has all of its row it alone writes the counts.
@@ -150,12 +175,12 @@ QUERN_DEVICE void histogram(const HistogramParams& p, i64 item) {
     u32* bins = reinterpret_cast<u32*>(dynamic_shared());
     bins_zero<kHistogramThreads>(bins, p.copies * p.bins);
     sync_block();
-    count_part(p, row, part, bins + (warp() & (p.copies - 1)) * p.bins);
+    count_part(p, row, part, reinterpret_cast<u8*>(bins + (warp() & (p.copies - 1)) * p.bins));
     sync_block();
     store_counts(p, row, bins);
     sync_block();
   } else {
-    count_part(p, row, part, nullptr);
+    count_part(p, row, part, dynamic_shared());
   }
 }
 

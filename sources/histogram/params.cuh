@@ -20,6 +20,7 @@ struct HistogramParams {
   i32 copies;            // of the bins in shared memory, a power of two
   i32 below, above;      // the bins of what lies outside; -1: none
   i32 accumulate, wide;  // truth values; wide: counts have 64 bits
+  i32 narrow;            // a truth value: `first` has 32 bits
 };
 
 }  // namespace q

@@ -31,21 +31,43 @@ QUERN_DEVICE i32 sequence_of(const TokenPlaces& p, i32 token) {
   return low >= 0 && token < p.cu_q[low + 1] ? low : -1;
 }
 
+// An integer as it lies in memory: nothing is computed of it where it is loaded, which would wait for it there.
+struct RawInteger {
+  u32 low, high;  // high only of 64 bits
+};
+QUERN_DEVICE RawInteger load_raw(const Integers& of, i32 i) {
+  const i64 at = i * of.stride;
+  RawInteger raw{};
+  if (of.wide != 0) {
+    const u32* from = static_cast<const u32*>(of.data) + 2 * at;
+    raw.low = from[0], raw.high = from[1];
+  } else {
+    raw.low = static_cast<const u32*>(of.data)[at];
+  }
+  return raw;
+}
+QUERN_DEVICE i64 value_of(const Integers& of, const RawInteger& raw) {
+  return of.wide != 0 ? static_cast<i64>(static_cast<u64>(raw.high) << 32 | raw.low) : static_cast<i32>(raw.low);
+}
+
 // What is given for each token, so long before its place is worked out.
 struct GivenPlace {
-  i64 slot, position;  // 0 where none is given
+  RawInteger slot, position;  // where one is given
 };
 QUERN_DEVICE GivenPlace load_place(const TokenPlaces& p, i32 token) {
   GivenPlace given{};
-  if (p.slots.data) given.slot = integer_at(p.slots, token);
-  if (p.positions.data) given.position = integer_at(p.positions, token);
+  if (p.slots.data) given.slot = load_raw(p.slots, token);
+  if (p.positions.data) given.position = load_raw(p.positions, token);
   return given;
+}
+QUERN_DEVICE i64 position_of(const TokenPlaces& p, const GivenPlace& given) {
+  return p.positions.data ? value_of(p.positions, given.position) : 0;
 }
 
 QUERN_DEVICE TokenPlace place_by_slot(const TokenPlaces& p, const GivenPlace& given) {
   TokenPlace t{};
-  const i64 slot = given.slot;
-  t.position = given.position;
+  const i64 slot = value_of(p.slots, given.slot);
+  t.position = position_of(p, given);
   t.taken = slot >= 0;
   if (slot >> 31 == 0) {
     t.page = static_cast<i32>(slot) / p.page_size;
@@ -62,7 +84,7 @@ QUERN_DEVICE TokenPlace place_by_table(const TokenPlaces& p, i32 token, const Gi
   const i32 sequence = sequence_of(p, token);
   if (sequence < 0) return t;
   if (p.positions.data) {
-    t.position = given.position;
+    t.position = position_of(p, given);
   } else {
     const i32 end = p.cu_q ? p.cu_q[sequence + 1] : token + 1;
     t.position = p.lengths[sequence] - (end - token);

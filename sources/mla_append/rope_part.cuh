@@ -29,15 +29,20 @@ QUERN_DEVICE i32 dimension_of(int team_lane, int e, int which) {
   return pair + which * kTurned;
 }
 
+// Of neighbours both are loaded and stored at once.
 struct RawRopePart {
-  X x[kPairsHeld][2];
+  Packed<X, 2> x[kPairsHeld];
 };
 QUERN_DEVICE RawRopePart load_rope_part(const X* from, int team_lane, bool take) {
   RawRopePart raw = {};
   QUERN_UNROLL for (int e = 0; e < kPairsHeld; ++e) {
-    QUERN_UNROLL for (int which = 0; which < 2; ++which) {
-      const i32 at = dimension_of(team_lane, e, which);
-      if (take && at >= 0) raw.x[e][which] = from[at];
+    const i32 at = dimension_of(team_lane, e, 0);
+    if (!take || at < 0) continue;
+    if constexpr (kInterleaved) {
+      raw.x[e] = load_packed<X, 2>(from + at);
+    } else {
+      raw.x[e].words[0] = load_packed<X, 1>(from + at).words[0] |
+                          load_packed<X, 1>(from + dimension_of(team_lane, e, 1)).words[0] << 16;
     }
   }
   return raw;
@@ -48,7 +53,7 @@ QUERN_DEVICE RopePart turned_rope_part(const RawRopePart& raw, const Rope& rope,
   RopePart part;
   QUERN_UNROLL for (int e = 0; e < kPairsHeld; ++e) {
     f32(&x)[2] = part.x[e];
-    x[0] = to_f32(raw.x[e][0]), x[1] = to_f32(raw.x[e][1]);
+    widen_packed<X, 2>(raw.x[e], x);
     if constexpr (kTurns) {
       const int pair = e * kAppendTeam + team_lane;
 #if HAS_TABLE
@@ -65,9 +70,14 @@ QUERN_DEVICE RopePart turned_rope_part(const RawRopePart& raw, const Rope& rope,
 template <class T>
 QUERN_DEVICE void store_rope_part(T* to, int team_lane, const RopePart& part) {
   QUERN_UNROLL for (int e = 0; e < kPairsHeld; ++e) {
-    QUERN_UNROLL for (int which = 0; which < 2; ++which) {
-      const i32 at = dimension_of(team_lane, e, which);
-      if (at >= 0) store_packed<T, 1>(to + at, narrow_packed<T, 1>(&part.x[e][which]));
+    const i32 at = dimension_of(team_lane, e, 0);
+    if (at < 0) continue;
+    if constexpr (kInterleaved) {
+      store_packed<T, 2>(to + at, narrow_packed<T, 2>(part.x[e]));
+    } else {
+      QUERN_UNROLL for (int which = 0; which < 2; ++which) {
+        store_packed<T, 1>(to + dimension_of(team_lane, e, which), narrow_packed<T, 1>(&part.x[e][which]));
+      }
     }
   }
 }

@@ -139,10 +139,14 @@ void list(const quern_model& model, const jit::TargetInfo& target, std::vector<j
         Shape one = shape;
         one.kind = kind;
         one.indexed = lists;
-        one.variant = variant_of(one, heads, page_size, target);
-        if (one.variant == Variant::rows64) one.page_rows = page_rows_of(page_size);
-        add(one);
-        add(combine_of(one, tile(one, target)));
+        // Of one query token a sequence, and of more.
+        for (const std::int64_t rows : {static_cast<std::int64_t>(heads), std::int64_t{q::kUnbounded}}) {
+          one.variant = variant_of(one, heads, rows, page_size, target);
+          one.paired = is_paired(one, heads);
+          one.page_rows = one.variant == Variant::rows64 ? page_rows_of(page_size) : Shape().page_rows;
+          add(one);
+          add(combine_of(one, tile(one, target)));
+        }
       }
     }
   }
@@ -184,11 +188,19 @@ std::uint64_t workspace(const Runtime& runtime, const quern_mla_decode_args& arg
 }
 
 void prepare(const Runtime& runtime, const quern_mla_decode_args& args) {
-  const Problem problem = read_problem(runtime, args, true);
+  Problem problem = read_problem(runtime, args, true);
   const jit::TargetInfo& target = problem.call.device->limits;
-  kernel_for(runtime, to_spec(problem.shape, target.target), args.flags, args.stream);
-  const Shape combine = combine_of(problem.shape, tile(problem.shape, target));
-  kernel_for(runtime, to_spec(combine, target.target), args.flags, args.stream);
+  const auto ready = [&] {
+    kernel_for(runtime, to_spec(problem.shape, target.target), args.flags, args.stream);
+    const Shape combine = combine_of(problem.shape, tile(problem.shape, target));
+    kernel_for(runtime, to_spec(combine, target.target), args.flags, args.stream);
+  };
+  ready();
+  if (problem.params.invariant) return;
+  // A smaller call may have one query token a sequence.
+  const Variant variant = problem.shape.variant;
+  choose_variant(problem, problem.params.heads);
+  if (problem.shape.variant != variant) ready();
 }
 
 void run(const Runtime& runtime, const quern_mla_decode_args& args) {
@@ -219,6 +231,7 @@ void run(const Runtime& runtime, const quern_mla_decode_args& args) {
   jit::Launch launch;
   launch.grid[0] = static_cast<std::uint32_t>(how.parts * how.side_by_side);
   launch.block[0] = static_cast<std::uint32_t>(t.threads);
+  if (problem.shape.paired) launch.cluster[0] = static_cast<std::uint32_t>(how.side_by_side);
   launch.shared_bytes = t.shared_bytes;
   launch.programmatic = (args.flags & QUERN_CALL_PROGRAMMATIC) != 0;
   launch.stream = args.stream;
@@ -228,8 +241,9 @@ void run(const Runtime& runtime, const quern_mla_decode_args& args) {
     if (empty) p.pool_pages = 0;
     jit::TensorMap latent = {}, rope = {};
     if (!empty) {
-      latent = map_of(runtime, problem, p.latent, problem.shape.d_latent, problem.shape.page_rows == 64 ? 2 : 1,
-                      p.latent_page_bytes, p.latent_token_bytes);
+      const int tiles = q::tiles_at_once(problem.shape.page_rows, problem.shape.paired);
+      latent =
+          map_of(runtime, problem, p.latent, problem.shape.d_latent, tiles, p.latent_page_bytes, p.latent_token_bytes);
       rope = map_of(runtime, problem, p.rope, problem.shape.d_rope, 1, p.rope_page_bytes, p.rope_token_bytes);
     }
     ops::launch(runtime, *main, launch, "launching mla_decode", p, latent, rope);
@@ -239,6 +253,7 @@ void run(const Runtime& runtime, const quern_mla_decode_args& args) {
   if (join == nullptr) return;
   const Tiling tiling = tile(combine, device.limits);
   launch.grid[0] = static_cast<std::uint32_t>(std::max(problem.call.sms, 1) * tiling.blocks_per_sm);
+  launch.cluster[0] = 1;
   launch.block[0] = static_cast<std::uint32_t>(tiling.threads);
   launch.shared_bytes = 0;
   // It waits for the pieces on the device: its launch overlaps with their computation.

@@ -116,14 +116,16 @@ inline constexpr i32 kRows64Threads = 384;  // two warpgroups that multiply, one
 inline constexpr i32 kRows64Tile = 64 * 128, kRows64Matrix = 9 * kRows64Tile;
 inline constexpr i32 kRows64Numbers = 4 * 64 * 4, kRows64Told = 512;
 inline constexpr i32 kRows64SharedBytes = 3 * kRows64Matrix + kRows64Numbers + kRows64Told;
+// Tiles that one copy of so many tokens of a page brings.
+QUERN_SHARED_CODE constexpr i32 tiles_at_once(i32 page_rows, bool paired) { return page_rows == 64 && !paired ? 2 : 1; }
 
-// What the kernel for few rows has in shared memory: slots of half a block of keys as they lie in the cache, what warps
-// exchange, weights, numbers, and what the others are told.
+// What the kernel for few rows has in shared memory: slots of half a block of keys as they lie in the cache, queries of
+// 8 bits, weights, numbers, and what the others are told.
 inline constexpr i32 kFewKeys = 128, kFewThreads = 384, kFewSlots = 5;
 inline constexpr i32 kFewSlotBytes = kFewKeys / 2 * 576;
-inline constexpr i32 kFewExchange = kFewSlots * kFewSlotBytes, kFewWeights = kFewExchange + 8 * 1024;
+inline constexpr i32 kFewExchange = kFewSlots * kFewSlotBytes, kFewWeights = kFewExchange + 27 * 1024;
 inline constexpr i32 kFewNumbers = kFewExchange + 32 * 1024;  // what is given away lies over both
-inline constexpr i32 kFewTold = kFewNumbers + (22 * 16 + kFewSlots * kFewKeys / 2) * 4;
+inline constexpr i32 kFewTold = kFewNumbers + (19 * 16 + kFewSlots * kFewKeys / 2) * 4;
 inline constexpr i32 kFewToldBytes = 512, kFewSharedBytes = kFewTold + kFewToldBytes;
 
 }  // namespace q

@@ -35,6 +35,9 @@ constexpr bool combines(const Shape& shape) { return shape.variant == Variant::c
 constexpr bool multiplies(const Shape& shape) { return shape.variant != Variant::combine; }
 constexpr bool is_rows64(const Shape& shape) { return shape.variant == Variant::rows64; }
 constexpr bool may_be_listed(const Shape& shape) { return shape.variant != Variant::rows64; }
+constexpr bool may_be_paired(const Shape& shape) {
+  return is_rows64(shape) || (shape.variant == Variant::gather64 && shape.kind != q::CacheKind::plain);
+}
 constexpr bool is_portable(const Shape& shape) {
   return shape.variant == Variant::rows16 || shape.variant == Variant::rows32;
 }
@@ -52,6 +55,7 @@ constexpr auto kConstants =
                     number<&Shape::d_latent>("d_latent", "D_LATENT", {16, kMaxLatent, 16}).optional(),
                     number<&Shape::d_rope>("d_rope", nullptr, {0, kMaxRope, 16}).optional().when(multiplies),
                     flag<&Shape::cap>("cap", nullptr).optional().when(multiplies),
+                    flag<&Shape::paired>("paired", nullptr).optional().when(may_be_paired),
                     choice<&Shape::page_rows>("page_rows", "PAGE_ROWS", kPageRows).optional().when(is_rows64),
                     number<&Shape::copy_bytes>("alignment", "COPY_BYTES", {4, 16, 12}).optional().when(is_portable),
                     choice<&Shape::rows>("rows", nullptr, kRows).optional().when(combines),
@@ -100,16 +104,21 @@ int page_rows_of(std::int64_t page_size) {
   return rows;
 }
 
-Variant variant_of(const Shape& shape, std::int64_t heads, std::int64_t page_size, const jit::TargetInfo& target) {
+Variant variant_of(const Shape& shape, std::int64_t heads, std::int64_t most_rows, std::int64_t page_size,
+                   const jit::TargetInfo& target) {
   constexpr auto kMost = static_cast<std::uint32_t>(std::max(q::kRows64SharedBytes, q::kFewSharedBytes));
   const bool fits = target.warpgroups && target.shared_per_block >= kMost;
   if (fits && shape.d_latent == 512 && shape.d_rope == 64 && shape.copy_bytes == 16) {
-    if (is_quantised(shape) && heads <= 16) return Variant::few16;
+    // Tiles of 16 rows read a cache of 16 bits no faster than those of 64 do: worth while where they are all.
+    if (shape.kind == q::CacheKind::plain ? most_rows <= 16 : is_quantised(shape) && heads <= 16) return Variant::few16;
     const bool mapped = shape.kind == q::CacheKind::plain && shape.indexed == Indexed::no;
     return mapped && page_rows_of(page_size) >= 8 ? Variant::rows64 : Variant::gather64;
   }
   return heads <= 16 ? Variant::rows16 : Variant::rows32;
 }
+
+// What cp.async copies goes to the block's own shared memory alone.
+bool is_paired(const Shape& shape, std::int64_t heads) { return may_be_paired(shape) && heads > 64; }
 
 bool joins_pairs(const Shape& shape) { return is_rows64(shape); }
 
@@ -171,8 +180,8 @@ Shape from_constants(const Constants& constants) {
   if (is_hopper(shape) && (shape.d_latent != 512 || shape.d_rope != 64)) {
     throw Error(QUERN_INVALID, "mla_decode: variants rows64, gather64 and few16 take d_latent=512 d_rope=64");
   }
-  if (shape.variant == Variant::few16 && !is_quantised(shape)) {
-    throw Error(QUERN_INVALID, "mla_decode: variant=few16 takes cache=e4m3_tensor and cache=e4m3_token");
+  if (shape.variant == Variant::few16 && shape.kind == q::CacheKind::rows656) {
+    throw Error(QUERN_INVALID, "mla_decode: variant=few16 takes cache=plain, cache=e4m3_tensor and cache=e4m3_token");
   }
   if (shape.kind == q::CacheKind::rows656 && (shape.d_latent != 512 || shape.d_rope != 64)) {
     throw Error(QUERN_INVALID, "mla_decode: cache=rows656 takes d_latent=512 d_rope=64");
@@ -200,6 +209,7 @@ jit::Unit to_unit(const Shape& shape, jit::Target target) {
   define("D_ROPE", combine ? 0 : shape.d_rope);
   define("INDEXED", static_cast<int>(shape.indexed));
   define("CAP", static_cast<int>(!combine && shape.cap));
+  define("PAIRED", static_cast<int>(shape.paired));
   define("ROWS", t.rows);
   define("BLOCK_KV", t.block);
   define("THREADS", t.threads);

@@ -13,13 +13,13 @@
 
 namespace quern::ops::mla_decode {
 
-// Which kernel. The choice depends on a call's heads, dims and cache, never on what is in the batch.
+// Which kernel. The choice depends on a call's heads, dims, cache and most query tokens of a sequence.
 enum class Variant : std::uint8_t {
   rows16,    // portable, tiles of 16 rows: up to 16 heads
   rows32,    // portable, tiles of 32 rows
   rows64,    // sm_90a: two warpgroups, tiles of 64 rows, keys copied by tensor maps
   gather64,  // the same, keys looked up and read one by one: any cache, lists, any page size
-  few16,     // sm_90a: 8-bit caches, tiles of 16 rows: up to 16 heads
+  few16,     // sm_90a: tiles of 16 rows: up to 16 heads, and where the cache has q's type no more rows
   combine    // joins the pieces that any of the others left
 };
 inline constexpr int kVariants = 6;
@@ -37,14 +37,19 @@ struct Shape {
   Indexed indexed = Indexed::no;
   bool cap = false;
   int copy_bytes = 16;  // 16, or 4 where rows are not aligned to 16
+  bool paired = false;  // rows64, gather64: two blocks of threads with tiles of one sequence are a cluster
   int page_rows = 64;   // rows64: tokens of a page that one copy takes: 8, 16, 32, 64
   int rows = 64;        // combine: of the tiles of the kernel before ...
   int block = 128;      // ... and its keys at once, in which a batch-invariant call's pieces are counted
 };
 inline constexpr int kMaxLatent = 512, kMaxRope = 128;
 
-// The kernel that a call takes on a target.
-Variant variant_of(const Shape& shape, std::int64_t heads, std::int64_t page_size, const jit::TargetInfo& target);
+// The kernel that a call takes on a target. `most_rows`: of a sequence, query tokens times heads; unbounded where what
+// is in the batch must not matter.
+Variant variant_of(const Shape& shape, std::int64_t heads, std::int64_t most_rows, std::int64_t page_size,
+                   const jit::TargetInfo& target);
+// Whether its tiles side by side are clusters that share what they copy: where every query has more than one.
+bool is_paired(const Shape& shape, std::int64_t heads);
 // The greatest power of two, up to 64, that divides a page size.
 int page_rows_of(std::int64_t page_size);
 

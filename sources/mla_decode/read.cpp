@@ -268,9 +268,17 @@ Problem read_problem(const Runtime& runtime, const quern_mla_decode_args& args, 
     refuse("the query tokens times the heads must be less than 2^30");
   }
   p.invariant = (args.flags & QUERN_CALL_BATCH_INVARIANT) != 0;
-  shape.variant = variant_of(shape, p.heads, p.page_size, problem.call.device->limits);
-  if (shape.variant == Variant::rows64) shape.page_rows = page_rows_of(p.page_size);
+  const std::int64_t queries = shape.indexed == Indexed::no ? p.max_q_len : 1;
+  choose_variant(problem, p.invariant ? q::kUnbounded : queries * p.heads);
   return problem;
+}
+
+void choose_variant(Problem& problem, std::int64_t most_rows) {
+  Shape& shape = problem.shape;
+  const q::MlaParams& p = problem.params;
+  shape.variant = variant_of(shape, p.heads, most_rows, p.page_size, problem.call.device->limits);
+  shape.paired = is_paired(shape, p.heads);
+  shape.page_rows = shape.variant == Variant::rows64 ? page_rows_of(p.page_size) : Shape().page_rows;
 }
 
 }  // namespace quern::ops::mla_decode

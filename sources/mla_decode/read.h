@@ -21,4 +21,7 @@ struct Problem {
 // prepare) data may be NULL: shapes and maxima count.
 Problem read_problem(const Runtime& runtime, const quern_mla_decode_args& args, bool may_lack_data);
 
+// Sets the shape's kernel, for sequences of up to so many query tokens times heads.
+void choose_variant(Problem& problem, std::int64_t most_rows);
+
 }  // namespace quern::ops::mla_decode

@@ -112,6 +112,17 @@ QUERN_DEVICE Parameters load_parameters(const NormParams& p, i64 row, const Colu
   return parameters;
 }
 
+// Numbers of 16 bits stay as they are until they are used, which takes half the registers; a sum is f32's.
+inline constexpr bool kPacked = !kResidual && sizeof(Element) == 2;
+struct PackedRow {
+  RawValues<Element> raw;
+  QUERN_DEVICE Values values() const { return widen(raw); }
+};
+struct WideRow {
+  Values y;
+  QUERN_DEVICE const Values& values() const { return y; }
+};
+
 // x, or x + residual in f32.
 QUERN_DEVICE Values load_sum(const NormParams& p, i64 row, const Columns& c) {
   const auto x = load_row(p, static_cast<const Element*>(p.x) + begin_of(p, row, p.x_stride), c);
@@ -126,13 +137,22 @@ QUERN_DEVICE Values load_sum(const NormParams& p, i64 row, const Columns& c) {
   }
 }
 
-// The moments of what the team holds, `count` elements.
-QUERN_DEVICE NormMoments moments_of(const Values& y, const Columns& c, i32 count, Joiner& joiner) {
-  if constexpr (kCentred) {
-    const f32 mean = joiner.team(sum(y), Plus()) / static_cast<f32>(count);
-    return {mean, joiner.team(sum_of_deviations(y, c, mean), Plus())};
+QUERN_DEVICE auto load_held(const NormParams& p, i64 row, const Columns& c) {
+  if constexpr (kPacked) {
+    return PackedRow{load_row(p, static_cast<const Element*>(p.x) + begin_of(p, row, p.x_stride), c)};
   } else {
-    return {0.0f, joiner.team(sum_of_products(y, y), Plus())};
+    return WideRow{load_sum(p, row, c)};
+  }
+}
+
+// The moments of what the team holds, `count` elements.
+template <class Row>
+QUERN_DEVICE NormMoments moments_of(const Row& row, const Columns& c, i32 count, Joiner& joiner) {
+  if constexpr (kCentred) {
+    const f32 mean = joiner.team(sum(row.values()), Plus()) / static_cast<f32>(count);
+    return {mean, joiner.team(sum_of_deviations(row.values(), c, mean), Plus())};
+  } else {
+    return {0.0f, joiner.team(sum_of_products(row.values(), row.values()), Plus())};
   }
 }
 
@@ -218,9 +238,10 @@ QUERN_DEVICE void normalise_row(const NormParams& p, i64 row, Joiner& joiner) {
   // A team past the last row joins the others' sums with nothing.
   const Columns c = columns_from(0, row < p.rows ? p.n : -kPass);
   if (row >= p.rows) row = p.rows - 1;
-  Values y = load_sum(p, row, c);
+  const auto held = load_held(p, row, c);
   const Parameters parameters = load_parameters(p, row, c);
-  const NormMoments moments = moments_of(y, c, p.n, joiner);
+  const NormMoments moments = moments_of(held, c, p.n, joiner);
+  Values y = held.values();
   store_row(p, row, c, y, moments, parameters);
 }
 
@@ -231,7 +252,7 @@ QUERN_DEVICE void find_moments(const NormParams& p, i64 row, i32 piece, Joiner& 
   QUERN_ROLLED for (i32 at = first; at < end; at += kPass) {
     const i32 count = end - at < kPass ? end - at : kPass;
     const Columns c = columns_from(at, end);
-    const NormMoments here = moments_of(load_sum(p, row, c), c, count, joiner);
+    const NormMoments here = moments_of(load_held(p, row, c), c, count, joiner);
     if constexpr (kCentred) {
       const f32 share = static_cast<f32>(count) / static_cast<f32>(at - first + count), apart = here.mean - all.mean;
       all.squares += here.squares + apart * apart * share * static_cast<f32>(at - first);

@@ -21,6 +21,7 @@ namespace {
 using norm::RowShape;
 
 constexpr std::int64_t kMostColumns = norm::kMostHeld, kMostRows = 1 << 30;
+constexpr std::int64_t kRowsOfPart = 8, kFewParts = 128;
 
 enum class Stage : std::uint8_t { rows, sums };
 
@@ -230,11 +231,13 @@ class Reader {
     p.eps = args_.eps;
     // Whole rounds of a block's teams, in few enough parts where sums are to be joined.
     const std::int64_t teams = norm::threads_of(rows, warp) / rows.team, units = (p.rows + teams - 1) / teams;
-    const std::int64_t most = shape.sums ? std::min<std::int64_t>(units, q::kNormParts) : units;
+    // A part's sums are as much to write and read as two rows: it has several where there are rows enough.
+    const std::int64_t most =
+        shape.sums ? std::min(units, std::clamp<std::int64_t>(units / kRowsOfPart, kFewParts, q::kNormParts)) : units;
     const std::int64_t each = most == 0 ? 1 : (units + most - 1) / most;
     p.each = static_cast<std::int32_t>(each * teams);
     p.parts = static_cast<std::int32_t>((units + each - 1) / each);
-    problem_.most_parts = static_cast<int>(std::min<std::int64_t>(units, q::kNormParts));
+    problem_.most_parts = static_cast<int>(std::min<std::int64_t>(most, q::kNormParts));
     problem_.sums_params.parts = p.parts, problem_.sums_params.n = p.n;
   }
 
@@ -303,6 +306,7 @@ void run(const Runtime& runtime, const quern_norm_backward_args& args) {
   jit::Launch launch =
       how(args.max_sms > 0 ? std::min<std::int64_t>(blocks, problem.sms) : blocks, q::kNormSumThreads, args);
   launch.grid[1] = 2;
+  launch.programmatic = true;  // it waits for the rows by itself
   ops::launch(runtime, *sums, launch, "launching norm_backward", problem.sums_params);
 }
 

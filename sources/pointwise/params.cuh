@@ -7,6 +7,7 @@
 namespace q {
 
 inline constexpr int kMostDimensions = 6;
+inline constexpr int kSpanSide = 32;  // elements of a tile's side
 inline constexpr int kOperands = 8, kResults = 4, kScalars = 8;
 
 // Strides in bytes, the innermost dimension first.
@@ -26,7 +27,8 @@ struct PointwiseParams {
   PointwiseTensor results[kResults];
   i64 vectors;                               // in all
   i64 inner;                                 // elements along the innermost dimension
-  i64 tile;                                  // vectors that a block takes at a time
+  i64 outer;                                 // and along the next
+  i64 tile;                                  // vectors that a block takes at a time; elements of a segment
   PointwiseExtent extents[kMostDimensions];  // the innermost in vectors
   // For the places that an expression reads: of dimension d as the caller has it, its elements, and those of all
   // dimensions behind it.

@@ -20,6 +20,8 @@ constexpr const char* kOutNames[] = {"out", "out1", "out2", "out3"};
 constexpr const char* kExpressionNames[] = {"expression", "expression1", "expression2", "expression3"};
 // From so many vectors on index arithmetic takes 64 bits: below, a loop's counter cannot overflow.
 constexpr std::int64_t kNarrow = std::int64_t{1} << 30;
+// From so many elements on that are taken one by one a row is shared out by segments.
+constexpr std::int64_t kLongRow = 512;
 
 // What a call asks for: the results first, then the operands that are used, all of the results' shape.
 struct Request {
@@ -104,7 +106,8 @@ struct Problem {
   Shape shape;
   Walk walk;
   std::int64_t rows;     // of the dimensions beyond the innermost
-  std::int64_t vectors;  // along the innermost
+  std::int64_t vectors;  // along the innermost; of a span its units
+  std::int64_t segment;  // elements of a unit of a row
 };
 
 Along along_of(const Walk& walk, std::size_t tensor) {
@@ -129,8 +132,34 @@ int width_of(const Request& request, const Walk& walk) {
   return width;
 }
 
+// Elements that are taken one by one go by units in which a block works out once where it is: tiles of the two
+// dimensions along which tensors lie side by side, so that what neighbouring threads read is in the same lines, or
+// segments of long rows.
+void choose_span(Problem& problem, std::size_t tensors) {
+  Walk& walked = problem.walk;
+  Shape& shape = problem.shape;
+  std::size_t other = 0;
+  for (std::size_t i = 0; i < tensors; ++i) {
+    for (std::size_t d = 1; d < static_cast<std::size_t>(walked.rank); ++d) {
+      if (along_of(walked, i) == Along::any && walked.strides[i][d] == 1) other = d;
+    }
+  }
+  if (other != 0) {
+    std::swap(walked.shape[1], walked.shape[other]);
+    for (std::size_t i = 0; i < tensors; ++i) std::swap(walked.strides[i][1], walked.strides[i][other]);
+    shape.span = Span::tiles;
+    problem.vectors = (walked.shape[0] + q::kSpanSide - 1) / q::kSpanSide;
+  } else if (walked.shape[0] >= kLongRow) {
+    shape.span = Span::rows;
+    const std::int64_t most = std::int64_t{kThreads} * steps(shape);
+    const std::int64_t segments = (walked.shape[0] + most - 1) / most;
+    problem.segment = ((walked.shape[0] + segments - 1) / segments + kThreads - 1) / kThreads * kThreads;
+    problem.vectors = (walked.shape[0] + problem.segment - 1) / problem.segment;
+  }
+}
+
 Problem fit(const Request& request) {
-  Problem problem{request.shape, walk({request.views.data(), request.count}, request.shape.indices() != 0), 1, 0};
+  Problem problem{request.shape, walk({request.views.data(), request.count}, request.shape.indices() != 0), 1, 0, 0};
   Shape& shape = problem.shape;
   const Walk& walked = problem.walk;
   shape.rank = walked.rank;
@@ -155,6 +184,7 @@ Problem fit(const Request& request) {
       shape.wide = shape.wide || bytes > INT32_MAX || bytes < INT32_MIN;
     }
   }
+  if (shape.width == 1 && shape.rank > 1 && shape.indices() == 0) choose_span(problem, request.count);
   return problem;
 }
 
@@ -173,10 +203,15 @@ q::PointwiseParams params_of(const quern_pointwise_args& args, const Request& re
     for (std::size_t d = 0; d < static_cast<std::size_t>(walked.rank); ++d)
       tensor.strides[d] = walked.strides[i][d] * request.views[i].bytes;
   }
+  p.inner = walked.shape[0], p.outer = walked.shape[1], p.tile = problem.segment;
   p.vectors = problem.rows * problem.vectors;
-  p.inner = walked.shape[0];
   for (std::size_t d = 0; d < static_cast<std::size_t>(walked.rank); ++d)
     p.extents[d] = extent(d == 0 ? problem.vectors : walked.shape[d], shape.wide);
+  if (shape.span == Span::tiles) {
+    const std::int64_t tiles = (walked.shape[1] + q::kSpanSide - 1) / q::kSpanSide;
+    p.vectors = problem.vectors * tiles * (problem.rows / walked.shape[1]);
+    p.extents[1] = extent(tiles, shape.wide);
+  }
   if (shape.indices() != 0) {
     std::int64_t below = 1;
     for (int d = q::kMostDimensions - 1; d >= 0; --d) {
@@ -212,8 +247,8 @@ std::uint64_t workspace(const Runtime& runtime, const quern_pointwise_args& args
 void prepare(const Runtime& runtime, const quern_pointwise_args& args) {
   const Request request = read_request(args, runtime, true);
   const std::int64_t given = request.views[0].rank > 0 ? request.views[0].shape[0] : 1;
-  for (const std::int64_t first : {given, given - 1, given / 16 * 16, std::int64_t{1}}) {
-    if (first < 1 && first != given) continue;
+  for (const std::int64_t first : {given, given - 1, given / 16 * 16, kLongRow - 1, std::int64_t{1}}) {
+    if ((first < 1 || first > given) && first != given) continue;
     Request smaller = request;
     if (request.views[0].rank > 0) {
       for (std::size_t i = 0; i < smaller.count; ++i) smaller.views[i].shape[0] = first;
@@ -232,13 +267,17 @@ void run(const Runtime& runtime, const quern_pointwise_args& args) {
   const jit::Kernel* kernel = kernel_of(problem.shape, runtime, args);
   if (request.views[0].count() == 0) return;
   q::PointwiseParams p = params_of(args, request, problem);
-  // Few vectors are spread over all multiprocessors, one a thread; many come several to a thread.
-  const std::int64_t threads_at_once = std::int64_t{request.call.sms} * 2048;
-  const std::int64_t steps_each = std::clamp<std::int64_t>(p.vectors / threads_at_once, 1, steps(problem.shape));
-  p.tile = steps_each * kThreads;
+  std::int64_t units = p.vectors;
+  if (problem.shape.span == Span::none) {
+    // Few vectors are spread over all multiprocessors, one a thread; many come several to a thread.
+    const std::int64_t threads_at_once = std::int64_t{request.call.sms} * 2048;
+    const std::int64_t steps_each = std::clamp<std::int64_t>(p.vectors / threads_at_once, 1, steps(problem.shape));
+    p.tile = steps_each * kThreads;
+    units = (p.vectors + p.tile - 1) / p.tile;
+  }
   const std::int64_t most = args.max_sms > 0 ? std::int64_t{request.call.sms} * 8 : INT32_MAX;
   jit::Launch launch;
-  launch.grid[0] = static_cast<std::uint32_t>(std::min<std::int64_t>((p.vectors + p.tile - 1) / p.tile, most));
+  launch.grid[0] = static_cast<std::uint32_t>(std::min<std::int64_t>(units, most));
   launch.block[0] = kThreads;
   launch.programmatic = (args.flags & QUERN_CALL_PROGRAMMATIC) != 0;
   launch.stream = args.stream;

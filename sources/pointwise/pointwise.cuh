@@ -23,6 +23,9 @@ using Index = i32;
 QUERN_DEVICE i32 divided(i32 n, const PointwiseExtent& by) { return n / by.by; }
 #endif
 
+enum Span { kVectors, kRows, kTiles };  // how elements that are taken one by one are shared out
+inline constexpr Span kSpan = static_cast<Span>(SPAN);
+
 enum Along { kEach, kSame, kAny };  // side by side, the same for all, any distance apart
 
 // Where a vector is: its number along each dimension, and how many of its elements there are.
@@ -135,6 +138,38 @@ QUERN_DEVICE void compute(const PointwiseParams& p, const Vector& v, const Opera
 #undef RESULT
 }
 
+// By units of a span: element j of a thread.
+QUERN_DEVICE Vector element_of(const PointwiseParams& p, const Vector& unit, int j) {
+  Vector v = unit;
+  const int thread = thread_index();
+  if constexpr (kSpan == kTiles) {
+    constexpr int kAtOnce = kThreads / kSpanSide;
+    v.at[0] = unit.at[0] * kSpanSide + thread % kSpanSide;
+    v.at[1] = unit.at[1] * kSpanSide + thread / kSpanSide + j * kAtOnce;
+    v.count = v.at[0] < static_cast<Index>(p.inner) && v.at[1] < static_cast<Index>(p.outer) ? 1 : 0;
+  } else {
+    const int within = j * kThreads + thread;
+    v.at[0] = unit.at[0] * static_cast<Index>(p.tile) + within;
+    v.count = within < static_cast<int>(p.tile) && v.at[0] < static_cast<Index>(p.inner) ? 1 : 0;
+  }
+  return v;
+}
+QUERN_DEVICE void pointwise_by_units(const PointwiseParams& p) {
+  const Index units = static_cast<Index>(p.vectors);
+  QUERN_ROLLED for (Index number = block_index(0); number < units; number += block_count(0)) {
+    const Vector unit = vector_at(p, number);
+    Operands held[kSteps];
+    QUERN_UNROLL for (int j = 0; j < kSteps; ++j) {
+      const Vector v = element_of(p, unit, j);
+      if (v.count > 0) take_all(p, v, held[j]);
+    }
+    QUERN_UNROLL for (int j = 0; j < kSteps; ++j) {
+      const Vector v = element_of(p, unit, j);
+      if (v.count > 0) compute(p, v, held[j]);
+    }
+  }
+}
+
 QUERN_DEVICE void pointwise(const PointwiseParams& p) {
   const Index vectors = static_cast<Index>(p.vectors), tile = static_cast<Index>(p.tile);
   const Index step = static_cast<Index>(block_count(0)) * tile;
@@ -157,5 +192,9 @@ QUERN_DEVICE void pointwise(const PointwiseParams& p) {
 QUERN_KERNEL(quern_pointwise, THREADS, BLOCKS_PER_SM, QUERN_PARAM q::PointwiseParams p) {
   q::launch_next_grid();
   q::wait_for_previous_grid();
-  q::pointwise(p);
+  if constexpr (q::kSpan == q::kVectors) {
+    q::pointwise(p);
+  } else {
+    q::pointwise_by_units(p);
+  }
 }

@@ -107,6 +107,8 @@ constexpr Names<int, 4> kResultCounts = {{{"1", 1}, {"2", 2}, {"3", 3}, {"4", 4}
 constexpr Names<int, 6> kRanks = {{{"1", 1}, {"2", 2}, {"3", 3}, {"4", 4}, {"5", 5}, {"6", 6}}};
 constexpr Names<int, 5> kWidths = {{{"16", 16}, {"8", 8}, {"4", 4}, {"2", 2}, {"1", 1}}};
 
+constexpr Names<Span, 3> kSpans = {{{"none", Span::none}, {"rows", Span::rows}, {"tiles", Span::tiles}}};
+
 constexpr auto kConstants = describe<Shape>(
     tag_pointwise, "pointwise", choice<&Shape::results>("results", nullptr, kResultCounts).optional(), Formula<0>{},
     Formula<1>{}, Formula<2>{}, Formula<3>{}, choice<&Shape::rank>("rank", "RANK", kRanks).optional(),
@@ -115,6 +117,9 @@ constexpr auto kConstants = describe<Shape>(
     OperandAlong<1>{}, OperandAlong<2>{}, OperandAlong<3>{}, OperandAlong<4>{}, OperandAlong<5>{}, OperandAlong<6>{},
     OperandAlong<7>{}, OutAlong<0>{}, OutAlong<1>{}, OutAlong<2>{}, OutAlong<3>{},
     flag<&Shape::wide>("wide", "WIDE").optional(),
+    choice<&Shape::span>("span", nullptr, kSpans).optional().when([](const Shape& s) {
+      return s.rank > 1 && s.width == 1;
+    }),
     flag<&Shape::tail>("tail", nullptr).optional().when([](const Shape& s) { return s.rank > 1 && s.width > 1; }));
 
 bool has_integers(Dtype dtype) {
@@ -153,6 +158,12 @@ std::string numbered(const char* macro, std::uint32_t bits, int count) {
   return text;
 }
 
+std::int64_t cost_of(const Shape& shape) {
+  std::int64_t cost = 1;
+  for (const quern_expression* formula : shape.formulas) cost += formula != nullptr ? formula->cost : 0;
+  return cost;
+}
+
 // Registers that the operands of a vector take as they are loaded.
 std::int64_t held_words(const Shape& shape) {
   std::int64_t words = 0;
@@ -161,6 +172,14 @@ std::int64_t held_words(const Shape& shape) {
       words += (shape.width * bytes_of(shape.operands[i]) + 3) / 4;
   }
   return words;
+}
+
+// As many as registers allow: 32 of a thread where operands and formulas are short.
+int blocks_per_sm(const Shape& shape) {
+  const std::int64_t words = held_words(shape) * steps(shape);
+  if (words > 20) return 3;
+  if (words > 12 || cost_of(shape) > 24) return 4;
+  return words <= 8 && shape.rank == 1 && shape.results == 1 && cost_of(shape) <= 8 ? 8 : 5;
 }
 
 }  // namespace
@@ -193,9 +212,10 @@ void check_operand(const Shape& shape, std::size_t operand) {
 
 int steps(const Shape& shape) {
   const std::int64_t words = held_words(shape);
-  std::int64_t cost = 1;
-  for (const quern_expression* formula : shape.formulas) cost += formula != nullptr ? formula->cost : 0;
-  int steps = words <= 4 ? 4 : words <= 12 ? 2 : 1;
+  const std::int64_t cost = cost_of(shape);
+  if (shape.span == Span::tiles) return q::kSpanSide * q::kSpanSide / kThreads;
+  if (shape.span == Span::rows) return words <= 2 ? 8 : 4;
+  int steps = words >= 4 ? 1 : words >= 2 ? 2 : 4;
   // Every step has the expressions of its own: long ones are not written out more often than they are worth.
   while (steps > 1 && cost * shape.width * steps > 320) steps /= 2;
   return steps;
@@ -235,8 +255,9 @@ jit::Unit unit(const jit::Spec& spec) {
   const bool tail = shape.width > 1 && (shape.rank == 1 || shape.tail);
   for (const auto& [name, value] : {std::pair<const char*, std::string>{"TAIL", tail ? "1" : "0"},
                                     {"STEPS", std::to_string(steps(shape))},
+                                    {"SPAN", std::to_string(static_cast<int>(shape.span))},
                                     {"THREADS", std::to_string(kThreads)},
-                                    {"BLOCKS_PER_SM", held_words(shape) * steps(shape) > 20 ? "3" : "4"},
+                                    {"BLOCKS_PER_SM", std::to_string(blocks_per_sm(shape))},
                                     {"OPERANDS", operands_of(shape)},
                                     {"RESULTS", results_of(shape)},
                                     {"SCALARS", numbered("SCALAR", shape.scalars(), q::kScalars)},

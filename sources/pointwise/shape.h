@@ -14,11 +14,15 @@ namespace quern::ops::pointwise {
 // How a tensor lies along the innermost dimension: side by side, the same element for all, any distance apart.
 enum class Along : std::uint8_t { each, same, any };
 
+// How elements that are taken one by one are shared out: like vectors, or by segments of rows, or by tiles.
+enum class Span : std::uint8_t { none, rows, tiles };
+
 struct Shape {
   int results = 1;
   int rank = 1;       // of the dimensions that are left
   int width = 1;      // elements that a thread takes at once
   bool wide = false;  // index arithmetic of 64 bits
+  Span span = Span::none;
   bool tail = false;  // of more than one dimension: the innermost ends within a vector
   std::array<const quern_expression*, q::kResults> formulas{};
   std::array<Dtype, q::kOperands> operands = {Dtype::other, Dtype::other, Dtype::other, Dtype::other,

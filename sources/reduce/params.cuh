@@ -12,6 +12,8 @@ enum class Reduction : u8 { sum, mean, max, min, argmax, argmin, l2, dot, logsum
 inline constexpr i32 kReduceDims = 6;
 inline constexpr i32 kReduceResults = 4;
 inline constexpr i32 kReduceThreads = 256;  // of a block, in every way
+inline constexpr i32 kFewPieces = 8;        // of a row, which a thread joins
+inline constexpr i32 kManyPieces = 128;     // more of a row than these are joined by a block, fewer by a warp
 
 // Dimensions are listed from the one on that is innermost in x; strides are in elements.
 struct ReducedDim {

@@ -22,7 +22,8 @@ constexpr std::int64_t kFewColumns = 16;
 // Rows that are longer are cut into pieces of no fewer than so many vectors (by columns: elements), in steps of what a
 // block takes at once.
 constexpr std::int64_t kWholeRow = 4096, kRowPiece = 2048, kMostRowPieces = 4096, kRowStep = 1024;
-constexpr std::int64_t kWholeColumn = 512, kColumnPiece = 256, kMostColumnPieces = 1024, kColumnStep = 32;
+constexpr std::int64_t kWholeColumn = 512, kColumnPiece = 256, kMostColumnPieces = 1024, kColumnStep = 32,
+                       kLongColumn = 8192, kLongColumnPiece = 512;
 
 constexpr const char* kOutNames[] = {"out", "out1", "out2", "out3"};
 constexpr const char* kAfterNames[] = {"after", "after1", "after2", "after3"};
@@ -304,7 +305,10 @@ class Reader {
     p.aligned = rows || aligned(kept_, reduced_);
     if (rows) fit_team(shape, nominal);
     if (!rows) shape.at_once = 4;
-    cut(nominal, rows ? kWholeRow : kWholeColumn, rows ? kRowPiece : kColumnPiece,
+    cut(nominal, rows ? kWholeRow : kWholeColumn,
+        rows                     ? kRowPiece
+        : nominal >= kLongColumn ? kLongColumnPiece
+                                 : kColumnPiece,
         rows ? kMostRowPieces : kMostColumnPieces, rows ? kRowStep : kColumnStep);
     const std::int64_t columns = 32 * vector;
     problem_.units =
@@ -330,8 +334,10 @@ class Reader {
     q::ReduceParams& p = problem_.params;
     p.pieces = 1, p.piece = std::max(p.length, 1);
     if (nominal <= whole) return;
-    problem_.most_pieces = std::min((nominal + least - 1) / least, most);
-    const std::int64_t piece = (p.length + problem_.most_pieces - 1) / problem_.most_pieces;
+    const std::int64_t pieces = std::min((nominal + least - 1) / least, most);
+    // Shorter rows have room, too, those whose pieces are shorter among them.
+    problem_.most_pieces = least == kLongColumnPiece ? std::max(pieces, kLongColumn / kColumnPiece) : pieces;
+    const std::int64_t piece = (p.length + pieces - 1) / pieces;
     p.piece = static_cast<std::int32_t>(std::min((piece + step - 1) / step * step, kMost));
     p.pieces = static_cast<std::int32_t>((std::int64_t{p.length} + p.piece - 1) / p.piece);
   }
@@ -357,12 +363,13 @@ const jit::Kernel* kernel_of(const Shape& shape, const Runtime& runtime, const q
 }
 
 void launch_units(const Runtime& runtime, const jit::Kernel& kernel, const Shape& shape, std::int64_t units,
-                  const quern_reduce_args& args, Problem& problem) {
+                  const quern_reduce_args& args, Problem& problem, bool later) {
   const std::int64_t room = std::int64_t{problem.sms} * blocks_per_sm(shape);
   jit::Launch launch;
   launch.grid[0] = static_cast<std::uint32_t>(std::min(units, args.max_sms > 0 ? room : kMost));
   launch.block[0] = q::kReduceThreads;
-  launch.programmatic = (args.flags & QUERN_CALL_PROGRAMMATIC) != 0;
+  // What joins pieces waits for them by itself.
+  launch.programmatic = later || (args.flags & QUERN_CALL_PROGRAMMATIC) != 0;
   launch.stream = args.stream;
   ops::launch(runtime, kernel, launch, "launching reduce", problem.params);
 }
@@ -392,10 +399,13 @@ void run(const Runtime& runtime, const quern_reduce_args& args) {
   const Shape join = joining(problem.shape);
   const jit::Kernel* joiner = cut ? kernel_of(join, runtime, args) : nullptr;
   if (problem.params.rows == 0) return;
-  launch_units(runtime, *kernel, problem.shape, problem.units, args, problem);
+  launch_units(runtime, *kernel, problem.shape, problem.units, args, problem, false);
   if (!cut) return;
   const std::int64_t warps = q::kReduceThreads / static_cast<int>(runtime.driver->device().limits.warp_size);
-  launch_units(runtime, *joiner, join, (problem.params.rows + warps - 1) / warps, args, problem);
+  const std::int64_t each = problem.params.pieces > q::kManyPieces  ? 1
+                            : problem.params.pieces > q::kFewPieces ? warps
+                                                                    : q::kReduceThreads;
+  launch_units(runtime, *joiner, join, (problem.params.rows + each - 1) / each, args, problem, true);
 }
 
 }  // namespace quern::ops::reduce

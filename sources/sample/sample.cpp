@@ -1,6 +1,7 @@
 // The sample op: a token a row, from its logits.
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <cmath>
 
 #include "sources/clusters.h"
 #include "sources/common_headers.h"
@@ -56,33 +57,53 @@ Parts parts_of(const Problem& problem) {
           round_up(chunks * 8)};
 }
 
-q::ClusterRoom room_of(const Problem& problem, int blocks) {
+// Of a block's dynamic shared memory.
+std::uint32_t room_of(const Problem& problem, int blocks) {
   const q::SampleParams& p = problem.params;
-  return q::cluster_room(p.chunks, (p.chunks + blocks - 1) / blocks, problem.shape.edits || problem.shape.filters,
-                         problem.shape.filters, p.slots);
+  const int own = (p.chunks + blocks - 1) / blocks;
+  return static_cast<std::uint32_t>(problem.shape.filters
+                                        ? q::filter_room(p.chunks, own, p.slots).bytes
+                                        : q::cluster_room(p.chunks, own, problem.shape.edits, p.slots).bytes);
 }
 
 // How many blocks share a row, if clusters can: as make for the fewest rounds of rows times the time that one takes.
 int blocks_of_row(const Problem& problem, const jit::TargetInfo& limits) {
-  constexpr double kFixed = 24;  // what a row costs beside its chunks, in the time that a block takes for one of those
   const q::SampleParams& p = problem.params;
   if (!limits.tensor_maps || problem.rare) return 0;
-  const auto fits = [&](int blocks, std::uint32_t bytes) {
-    return static_cast<std::uint32_t>(room_of(problem, blocks).bytes) + kDeskBytes <= bytes;
-  };
+  const bool filters = problem.shape.filters;
+  const auto fits = [&](int blocks, std::uint32_t bytes) { return room_of(problem, blocks) + kDeskBytes <= bytes; };
   // The emulation on the host runs clusters of 64 warps.
   const bool host = limits.target.family() == jit::Family::host;
   int most = std::min<int>(q::kClusterBlocks, p.chunks);
   if (host) most = std::min(most, 64 * 32 / kThreads);
   if (problem.bounded) most = std::min(most, problem.sms);
+  // The bound of what may stay is told by a chunk of each warp.
+  constexpr int kWarps = kThreads / 32;
   int best = 0;
   double least = 0;
   for (int blocks = 1; blocks <= most; ++blocks) {
     if (!fits(blocks, limits.shared_per_block)) continue;
-    const int on_each = fits(blocks, limits.shared_per_sm / 2 - 1024) ? 2 : 1;
-    const std::int64_t rows = std::max<std::int64_t>(most_clusters(blocks, problem.sms) * on_each, 1);
-    const double rounds = static_cast<double>((std::int64_t{p.count} + rows - 1) / rows);
-    const double cost = rounds * (kFixed + static_cast<double>((p.chunks + blocks - 1) / blocks));
+    if (best != 0 && filters && p.chunks / blocks < kWarps) break;
+    int on_each = 1;
+    while (on_each < (filters ? kFilterBlocksPerSm : 2) &&
+           fits(blocks, limits.shared_per_sm / static_cast<std::uint32_t>(on_each + 1) - 1024))
+      ++on_each;
+    const int own = (p.chunks + blocks - 1) / blocks;
+    double cost;
+    if (filters) {
+      // In microseconds: what a row takes beside its chunks; a chunk at the memory's speed, shared by the blocks of a
+      // multiprocessor, or at that of a block alone.
+      constexpr double kFixed = 5, kShared = 0.125, kAlone = 0.21;
+      const int there = std::max(problem.sms * on_each / blocks, 1);
+      const double rounds = std::ceil(static_cast<double>(p.count) / there);
+      const int busy = static_cast<int>(
+          std::min<std::int64_t>(on_each, (std::int64_t{p.count} * blocks + problem.sms - 1) / problem.sms));
+      cost = rounds * (kFixed + own * std::max(kShared * busy, kAlone));
+    } else {
+      constexpr double kFixed = 24;  // what a row costs beside its chunks, in the time that a block takes for one
+      const std::int64_t rows = std::max<std::int64_t>(most_clusters(blocks, problem.sms) * on_each, 1);
+      cost = static_cast<double>((std::int64_t{p.count} + rows - 1) / rows) * (kFixed + own);
+    }
     if (best == 0 || cost < least) best = blocks, least = cost;
   }
   return best;
@@ -102,7 +123,10 @@ jit::Unit to_unit(const char* name, const Shape& shape, jit::Target target) {
                     {"EDITS", shape.edits ? "1" : "0"},
                     {"FILTERS", shape.filters ? "1" : "0"},
                     {"THREADS", std::to_string(kThreads)}};
-  unit.source = embedded(shape.clusters ? "sample/kernels/sm90/clustered.cuh" : "sample/kernels/sample.cuh");
+  unit.source = embedded(!shape.clusters ? "sample/kernels/sample.cuh"
+                         : shape.filters ? "sample/kernels/sm90/filtered.cuh"
+                                         : "sample/kernels/sm90/clustered.cuh");
+  if (shape.clusters && shape.filters) unit.constants.push_back({"BLOCKS", std::to_string(kFilterBlocksPerSm)});
   unit.headers = device_headers(unit.target);
   const std::uint32_t most = jit::limits_of(target).shared_per_block;
   unit.max_shared_bytes = shape.clusters ? most - kDeskBytes : shape.edits ? most - 40 * 1024 : 0;
@@ -150,11 +174,11 @@ void launch_problem(const Runtime& runtime, Problem* problem, const jit::Spec& s
       static_cast<std::uint32_t>(problem->bounded ? std::min(p.units, problem->sms * kBlocksPerSm) : p.units);
   launch.block[0] = kThreads;
   if (problem->blocks != 0) {
-    const int most = std::max(problem->sms * 2 / p.blocks, 1),
+    const int most = std::max(problem->sms * (problem->shape.filters ? kFilterBlocksPerSm : 2) / p.blocks, 1),
               clusters = problem->bounded ? std::min(p.count, most) : p.count;
     launch.grid[0] = static_cast<std::uint32_t>(clusters * p.blocks);
     launch.cluster[0] = static_cast<std::uint32_t>(p.blocks);
-    launch.shared_bytes = static_cast<std::uint32_t>(room_of(*problem, p.blocks).bytes);
+    launch.shared_bytes = room_of(*problem, p.blocks);
   } else if (p.slots != 0)
     launch.shared_bytes = static_cast<std::uint32_t>(std::max(p.chunks_per_block * q::kGroups * 4, p.slots * 12));
   launch.programmatic = (flags & QUERN_CALL_PROGRAMMATIC) != 0;

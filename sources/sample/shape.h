@@ -17,6 +17,7 @@ struct Shape {
 
 inline constexpr int kThreads = 256;
 inline constexpr int kBlocksPerSm = 3;             // resident at once
+inline constexpr int kFilterBlocksPerSm = 4;       // the same of kernels/sm90/filtered.cuh
 inline constexpr std::uint32_t kDeskBytes = 4608;  // more than a cluster's blocks have in static shared memory
 
 // Of the kernel with these constants, for an op whose name and whose constants' description it goes by.

@@ -9,7 +9,7 @@ namespace q {
 inline constexpr i32 kDigits = 256;       // of 8 bits
 inline constexpr i32 kSortThreads = 512;  // of a tile's block
 inline constexpr i32 kMostSortGroup = 8;
-inline constexpr i32 kFewKeys = 32;  // which a warp compares
+inline constexpr i32 kFewKeys = 128;  // and up to so many are a warp's, which compares them
 
 struct SortParams {
   const void* keys;

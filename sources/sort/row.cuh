@@ -1,5 +1,5 @@
 // Short segments, in one launch: a block each, all digits of its keys in shared memory, one after the other; of up to
-// 32 keys a warp each, which compares them all.
+// kFewKeys a warp each, which compares them all.
 // SPDX-License-Identifier: Apache-2.0
 #include "sort/keys.cuh"
 #include "sort/places.cuh"
@@ -61,25 +61,43 @@ QUERN_DEVICE void sort_segment(const SortParams& p, i32 segment) {
 // Where shuffles take them: 32 or 64 bits.
 using WideKey = LaneBits<sizeof(Key) == 8 ? 64 : 32>::Type;
 
-// A key's place is the number of those that come before it.
-QUERN_DEVICE void sort_few(const SortParams& p, i32 segment) {
-  const i32 length = length_of(p, segment), count = length < kFewKeys ? length : kFewKeys, at = lane();
-  const bool has = at < count;
-  const Key key = has ? (static_cast<const Key*>(p.keys) + begin_of(p, segment, p.keys_stride))[at] : Key{0};
-  Value value = static_cast<Value>(at);
-  if constexpr (kValues) {
-    if (p.values && has) value = (static_cast<const Value*>(p.values) + begin_of(p, segment, p.values_stride))[at];
+// A key's place is the number of those that come before it: a warp compares all of its segment's, which lie in shared
+// memory, where each is read by all lanes at once.
+QUERN_DEVICE void sort_few(const SortParams& p, i32 segment, WideKey* all) {
+  const i32 length = length_of(p, segment), count = length < kMost ? length : kMost;
+  const Key* keys = static_cast<const Key*>(p.keys) + begin_of(p, segment, p.keys_stride);
+  constexpr int kOwn = div_up(kMost, kWarp);
+  Key key[kOwn];
+  WideKey mine[kOwn];
+  Value value[kOwn];
+  i32 rank[kOwn];
+  QUERN_UNROLL for (int i = 0; i < kOwn; ++i) {
+    const int at = i * kWarp + lane();
+    key[i] = at < count ? keys[at] : Key{0};
+    value[i] = static_cast<Value>(at);
+    if constexpr (kValues) {
+      if (p.values && at < count)
+        value[i] = (static_cast<const Value*>(p.values) + begin_of(p, segment, p.values_stride))[at];
+    }
+    mine[i] = in_order(key[i], p.descending);
+    rank[i] = 0;
+    if (at < kMost) all[at] = mine[i];
   }
-  const WideKey mine = in_order(key, p.descending);
-  i32 rank = 0;
-  // The last of these also lets no lane write before all have read.
-  QUERN_UNROLL for (int i = 0; i < kFewKeys; ++i) {
-    const WideKey other = shuffle(mine, i);
-    rank += i < count && (other < mine || (other == mine && i < at)) ? 1 : 0;
+  // It also lets no lane write before all have read.
+  sync_warp();
+  QUERN_FOUR_AT_ONCE for (int at = 0; at < count; ++at) {
+    const WideKey other = all[at];
+    QUERN_UNROLL for (int i = 0; i < kOwn; ++i) {
+      rank[i] += other < mine[i] || (other == mine[i] && at < i * kWarp + lane()) ? 1 : 0;
+    }
   }
-  if (!has) return;
-  if (p.keys_out) (static_cast<Key*>(p.keys_out) + begin_of(p, segment, p.keys_out_stride))[rank] = key;
-  if constexpr (kValues) (static_cast<Value*>(p.values_out) + begin_of(p, segment, p.values_out_stride))[rank] = value;
+  sync_warp();  // until the next segment's keys come
+  QUERN_UNROLL for (int i = 0; i < kOwn; ++i) {
+    if (i * kWarp + lane() >= count) continue;
+    if (p.keys_out) (static_cast<Key*>(p.keys_out) + begin_of(p, segment, p.keys_out_stride))[rank[i]] = key[i];
+    if constexpr (kValues)
+      (static_cast<Value*>(p.values_out) + begin_of(p, segment, p.values_out_stride))[rank[i]] = value[i];
+  }
 }
 
 }  // namespace q
@@ -89,10 +107,12 @@ QUERN_KERNEL(quern_sort_row, THREADS, BLOCKS_PER_SM, QUERN_PARAM q::SortParams p
   q::wait_for_previous_grid();
   // A segment's block, or as many segments as a block has warps.
   constexpr q::i32 kEach = q::kMost <= q::kFewKeys ? THREADS / q::kWarp : 1;
+  QUERN_SHARED(q::WideKey, few, kEach > 1 ? kEach * q::kMost : 1);
   const q::i64 step = q::i64{q::block_count(0)} * kEach;
   QUERN_ROLLED for (q::i64 first = q::i64{q::block_index(0)} * kEach; first < p.segments; first += step) {
     if constexpr (kEach > 1) {
-      if (first + q::warp() < p.segments) q::sort_few(p, static_cast<q::i32>(first) + q::warp());
+      if (first + q::warp() < p.segments)
+        q::sort_few(p, static_cast<q::i32>(first) + q::warp(), few + q::warp() * q::kMost);
     } else {
       q::sort_segment(p, static_cast<q::i32>(first));
     }

@@ -44,8 +44,8 @@ constexpr Names<int, 5> kValueBytes = {{{"0", 0}, {"1", 1}, {"2", 2}, {"4", 4}, 
 struct Row {
   int most, threads;
 };
-constexpr std::array<Row, 3> kRows = {{{q::kFewKeys, 128}, {512, 256}, {4096, 512}}};
-constexpr Names<int, 3> kMost = {{{"32", 32}, {"512", 512}, {"4096", 4096}}};
+constexpr std::array<Row, 4> kRows = {{{32, 128}, {q::kFewKeys, 128}, {512, 256}, {4096, 512}}};
+constexpr Names<int, 4> kMost = {{{"32", 32}, {"128", 128}, {"512", 512}, {"4096", 4096}}};
 
 constexpr bool has_keys(const Shape& shape) { return shape.stage != Stage::scan; }
 constexpr bool is_row(const Shape& shape) { return shape.stage == Stage::row; }
@@ -312,11 +312,12 @@ void run_tiles(const Runtime& runtime, const quern_sort_args& args, const Proble
   q::SortParams p = problem.params;
   p.counts = reinterpret_cast<q::u32*>(base + at.counts), p.totals = reinterpret_cast<q::u32*>(base + at.totals);
   p.group = p.tiles >= 16 * problem.sms ? q::kMostSortGroup : 1;
-  const jit::Launch counting = launch_of(problem, (p.tiles + p.group - 1) / p.group, q::kSortThreads, 2, 0, args);
+  jit::Launch counting = launch_of(problem, (p.tiles + p.group - 1) / p.group, q::kSortThreads, 2, 0, args);
   const std::int64_t warps = 128 / runtime.driver->device().limits.warp_size;
-  const jit::Launch scanning =
+  jit::Launch scanning =
       launch_of(problem, (std::int64_t{p.segments} * q::kDigits + warps - 1) / warps, 128, 8, 0, args);
-  const jit::Launch scattering = launch_of(problem, p.tiles, q::kSortThreads, 2, shared_bytes(shape), args);
+  jit::Launch scattering = launch_of(problem, p.tiles, q::kSortThreads, 2, shared_bytes(shape), args);
+  scanning.programmatic = scattering.programmatic = true;
   const int passes = bytes_of(shape.key);
   for (int pass = 0; pass < passes; ++pass) {
     p.shift = 8 * pass;
@@ -331,6 +332,8 @@ void run_tiles(const Runtime& runtime, const quern_sort_args& args, const Proble
       p.values_out = problem.params.values_out, p.values_out_stride = problem.params.values_out_stride;
     }
     ops::launch(runtime, *count, counting, "launching sort's counts", p);
+    // All that follows waits for the launch before by itself.
+    counting.programmatic = true;
     ops::launch(runtime, *scan, scanning, "launching sort's sums", p);
     ops::launch(runtime, *scatter, scattering, "launching sort's moves", p);
     p.keys = p.keys_out, p.keys_stride = p.keys_out_stride;

@@ -27,7 +27,7 @@ from gemm.clock import Clock
 from kept import write
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-KINDS = ("prefill", "append", "window", "decode", "random")
+KINDS = ("prefill", "append", "window", "wide", "decode", "random")
 LIMIT = 0.01  # of the difference's norm over the reference's, for outputs of 16 bits
 LIMIT_FP8 = 0.04  # the same where weights are e4m3
 
@@ -100,6 +100,9 @@ CASES = [
     Case("append", 8, 32, 8, 512, 8192, 128, page=64),
     Case("append", 8, 32, 8, 512, 8192, 128, page=16),
     Case("window", 4, 64, 8, 8192, 8192, 64, window=1023),
+    Case("wide", 1, 16, 16, 8192, 8192, 512),
+    Case("wide", 1, 16, 4, 8192, 8192, 512, page=64),
+    Case("wide", 1, 16, 16, 8192, 8192, 1024),
     Case("decode", 64, 32, 8, 1, 4096, 128, page=16),
     Case("decode", 64, 32, 8, 1, 4096, 128, page=64),
     Case("decode", 1, 32, 8, 1, 32768, 128, page=16),
@@ -157,7 +160,10 @@ class Tensors:
             self.k, self.v = (make(c.batch * c.keys, c.kv_heads, d) for d in (c.dim, c.v))
             self.cu_kv = torch.arange(c.batch + 1, dtype=torch.int32, device="cuda") * c.keys
         if c.kv:
-            self.k, self.v = self._coded("k_scale", self.k), self._coded("v_scale", self.v)
+            self.k, self.v = (
+                self._coded("k_scale", self.k),
+                self._coded("v_scale", self.v),
+            )
 
     def _coded(self, name: str, x: torch.Tensor) -> torch.Tensor:
         """Codes, as bytes where they are of a float type; the scales go to self.scales."""
@@ -193,7 +199,10 @@ class Tensors:
             )
         else:
             tokens = slice(i * c.keys, (i + 1) * c.keys)
-            k, v = self._values("k_scale", self.k, tokens), self._values("v_scale", self.v, tokens)
+            k, v = (
+                self._values("k_scale", self.k, tokens),
+                self._values("v_scale", self.v, tokens),
+            )
         return k[:, head], v[:, head]
 
 
@@ -209,7 +218,10 @@ def difference(t: Tensors, generator: random.Random) -> float:
         logits = t.plain_q[i * c.queries + rows, head].float() @ k.T / math.sqrt(c.dim)
         if c.cap:
             logits = c.cap * torch.tanh(logits / c.cap)
-        position, key = (c.keys - c.queries + rows)[:, None], torch.arange(c.keys, device="cuda")
+        position, key = (
+            (c.keys - c.queries + rows)[:, None],
+            torch.arange(c.keys, device="cuda"),
+        )
         if c.causal:
             logits.masked_fill_(key > position, -math.inf)
         if c.window is not None:
@@ -254,7 +266,13 @@ def of_fa4(t: Tensors) -> Callable[[], object] | None:
     except ImportError:
         return None
     window = {"window_size": (c.window, 0)} if c.window is not None else {}
-    common = dict(cu_seqlens_q=t.cu_q, max_seqlen_q=c.queries, max_seqlen_k=c.keys, causal=c.causal, **window)
+    common = dict(
+        cu_seqlens_q=t.cu_q,
+        max_seqlen_q=c.queries,
+        max_seqlen_k=c.keys,
+        causal=c.causal,
+        **window,
+    )
     if c.page:
         return lambda: flash_attn_varlen_func(t.q, t.k, t.v, seqused_k=t.lengths, page_table=t.table, **common)
     return lambda: flash_attn_varlen_func(t.q, t.k, t.v, cu_seqlens_k=t.cu_kv, **common)
@@ -263,7 +281,9 @@ def of_fa4(t: Tensors) -> Callable[[], object] | None:
 def sides(context: quern.Context, t: Tensors, alone: bool) -> dict[str, Callable[[], object]]:
     calls: dict[str, Callable[[], object] | None] = {"quern": ours(context, t)}
     if not alone:
-        calls["cudnn"] = of_pytorch(SDPBackend.CUDNN_ATTENTION, t)
+        wide = t.case.dim > 256  # cuDNN and FlashAttention end there
+        calls["cudnn"] = None if wide else of_pytorch(SDPBackend.CUDNN_ATTENTION, t)
+        calls["efficient"] = of_pytorch(SDPBackend.EFFICIENT_ATTENTION, t) if wide else None
         calls["fa4"] = of_fa4(t)
     working = {}
     for side, call in calls.items():
@@ -281,14 +301,23 @@ def sides(context: quern.Context, t: Tensors, alone: bool) -> dict[str, Callable
 
 
 def row_of(
-    case: Case, clock: Clock, context: quern.Context, generator: random.Random, alone: bool
+    case: Case,
+    clock: Clock,
+    context: quern.Context,
+    generator: random.Random,
+    alone: bool,
 ) -> dict[str, object]:
     t = Tensors(case)
     start = time.perf_counter()
     calls = sides(context, t, alone)
     first = time.perf_counter() - start
     wrong = difference(t, generator)
-    row: dict[str, object] = {"case": asdict(case), "name": case.name, "difference": wrong, "first_s": first}
+    row: dict[str, object] = {
+        "case": asdict(case),
+        "name": case.name,
+        "difference": wrong,
+        "first_s": first,
+    }
     clock.synchronise()
     # A call is the replay of a graph of one: what the host does for it is not of interest here.
     times = clock.of_calls({side: clock.capture([call]).replay for side, call in calls.items()})
@@ -312,20 +341,32 @@ def show(row: dict[str, object]) -> None:
         for side, (call, graph) in us.items()
     )
     good = is_good(row)
-    print(f"{case.kind:8}{case.name:52}{times}{'' if good else '  WRONG: ' + str(row['difference'])}", flush=True)
+    print(
+        f"{case.kind:8}{case.name:52}{times}{'' if good else '  WRONG: ' + str(row['difference'])}",
+        flush=True,
+    )
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument(
-        "--only", type=lambda text: text.split(","), default=KINDS, metavar="KIND,...", help=", ".join(KINDS)
+        "--only",
+        type=lambda text: text.split(","),
+        default=KINDS,
+        metavar="KIND,...",
+        help=", ".join(KINDS),
     )
     parser.add_argument("--random", type=int, default=40, help="how many random cases")
     parser.add_argument("--seed", type=int, default=int(time.time()), help="of the random cases")
     parser.add_argument("--alone", action="store_true", help="time quern without its peers")
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--replays", type=int, default=7)
-    parser.add_argument("--budget", type=float, default=math.inf, help="seconds after which no further case is begun")
+    parser.add_argument(
+        "--budget",
+        type=float,
+        default=math.inf,
+        help="seconds after which no further case is begun",
+    )
     parser.add_argument("--cache", help="quern's cache folder; default: none")
     parser.add_argument("--json", help="write the rows here")
     arguments = parser.parse_args()
@@ -340,7 +381,10 @@ def main() -> int:
         chosen += [draw(generator) for _ in range(arguments.random)]
     rows = []
     cache = {"cache_path": arguments.cache} if arguments.cache else {"no_cache": True}
-    with quern.Context("cuda", **cache) as context, Clock(arguments.rounds, arguments.replays) as clock:
+    with (
+        quern.Context("cuda", **cache) as context,
+        Clock(arguments.rounds, arguments.replays) as clock,
+    ):
         for case in chosen:
             if time.perf_counter() - begin > arguments.budget:
                 print(f"(out of time: {len(chosen) - len(rows)} cases left out)")
@@ -355,7 +399,12 @@ def main() -> int:
         print(f"random: the best peer's time over ours: mean {mean:.2f}, 5 % {ratios[len(ratios) // 20]:.2f}, "
               f"worst {ratios[0]:.2f}, of {len(ratios)}")  # fmt: skip
     if arguments.json:
-        write(arguments.json, device=torch.cuda.get_device_name(), seed=arguments.seed, rows=rows)
+        write(
+            arguments.json,
+            device=torch.cuda.get_device_name(),
+            seed=arguments.seed,
+            rows=rows,
+        )
     print(f"{len(rows)} cases, {len(wrong)} wrong")
     return 1 if wrong else 0
 

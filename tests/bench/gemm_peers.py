@@ -1,6 +1,11 @@
 """quern's matrix products beside cuBLASLt's (through PyTorch) and DeepGEMM's (where it can be imported), in one run.
 
     PYTHONPATH=build/python python3 tests/bench/gemm_peers.py [--only KIND,...] [--shapes MxNxK,...] [--json FILE]
+    PYTHONPATH=build/python python3 tests/bench/gemm_peers.py --random N [--seed S] [--only KIND,...] [--json FILE]
+
+The first times named shapes. The second draws N random products a kind: M log-uniform from 1 to 8192, N and K from
+projections of real models or odd; without --seed the seed is drawn, and printed, at the start. It tells how the ratios
+are distributed by class of M, and the worst ten.
 
 Needs an NVIDIA GPU of the Hopper generation, PyTorch, and quern's Python package as built. The cases run in a process
 of their own: one that crashes or hangs is told, and the next goes on in another. Exits with 1 where a case failed, with
@@ -12,9 +17,11 @@ SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import datetime
 import json
 import os
+import random
 import select
 import shlex
 import subprocess
@@ -24,10 +31,10 @@ import time
 import zlib
 from typing import Any
 
-from gemm import report
+from gemm import distribution, report
 from gemm.figures import figures
 from gemm.rows import Row
-from gemm.shapes import SECTIONS, Case, Shape, cases
+from gemm.shapes import SECTIONS, SWEPT, Case, Shape, cases
 
 
 def read_arguments(given: list[str] | None = None) -> argparse.Namespace:
@@ -36,8 +43,8 @@ def read_arguments(given: list[str] | None = None) -> argparse.Namespace:
     def sections(text: str) -> list[str]:
         chosen = text.split(",")
         for name in chosen:
-            if name not in SECTIONS:
-                raise argparse.ArgumentTypeError(f"there is no {name!r}; allowed are {', '.join(SECTIONS)}")
+            if name not in SECTIONS and name not in SWEPT:
+                raise argparse.ArgumentTypeError(f"there is no {name!r}; allowed are {', '.join(SECTIONS)}, grouped")
         return chosen
 
     def shapes(text: str) -> list[Shape]:
@@ -46,10 +53,12 @@ def read_arguments(given: list[str] | None = None) -> argparse.Namespace:
         except ValueError as error:
             raise argparse.ArgumentTypeError(str(error)) from None
 
-    parser.add_argument("--only", type=sections, default=SECTIONS, metavar="KIND,...", help=", ".join(SECTIONS))
+    parser.add_argument("--only", type=sections, metavar="KIND,...", help=", ".join([*SECTIONS, "grouped"]))
     parser.add_argument("--shapes", type=shapes, metavar="MxNxK,...", help="of every kind; default: each one's own")
     parser.add_argument("--json", help="write the rows and figures here")
-    parser.add_argument("--seed", type=int, default=20261121, help="of the data")
+    parser.add_argument("--seed", type=int, help="of the data and of random shapes")
+    parser.add_argument("--random", type=int, metavar="N", help="draw N products a kind (bf16, tensor, row, block, grouped)")
+    parser.add_argument("--seconds", type=float, default=1e9, help="--random: begin no product after so long")
     parser.add_argument("--rounds", type=int, default=40, help="calls of each side that are timed (at least 30)")
     parser.add_argument("--replays", type=int, default=11, help="replays of each side's graph that are timed")
     parser.add_argument("--programmatic", action="store_true", help="programmatic launches everywhere; graphs alone")
@@ -63,6 +72,12 @@ def read_arguments(given: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--worker", type=int, help=argparse.SUPPRESS)  # the descriptor that rows go to
     parser.add_argument("--first", type=int, default=0, help=argparse.SUPPRESS)  # the case to begin with
     arguments = parser.parse_args(given)
+    if arguments.seed is None:
+        arguments.seed = random.SystemRandom().randrange(1 << 31) if arguments.random else 20261121
+    arguments.only = arguments.only or (SWEPT if arguments.random else SECTIONS)
+    wrong = [name for name in arguments.only if name not in (SWEPT if arguments.random else SECTIONS)]
+    if wrong:
+        parser.error(f"{wrong[0]!r} is {'not drawn at random' if arguments.random else 'for --random only'}")
     if arguments.rounds < 30 or arguments.replays < 5:
         parser.error("medians need --rounds 30 and --replays 5 or more")
     return arguments
@@ -153,8 +168,47 @@ def supervise(arguments: argparse.Namespace, chosen: list[Case], cache: str) -> 
     return about, rows
 
 
+def sweep(arguments: argparse.Namespace, cache: str) -> int:
+    """Random products."""
+    from gemm.sweep import draw, sweep, variants_of
+
+    print(f"seed {arguments.seed}: {arguments.random} products each of {', '.join(arguments.only)}", flush=True)
+    products = draw(arguments.only, arguments.random, arguments.seed)
+    start = time.monotonic()
+    about = sweep(products, cache, "cuda", arguments.seed, arguments.seconds, arguments.alone)
+    took = time.monotonic() - start
+    products = [product for product in products if product.graph_us or product.error]
+    entries = distribution.summary(products)
+    print("\n".join([f"{about['device']}, {about['software']}", *distribution.lines(entries)]), flush=True)
+    if arguments.json:
+        result = {
+            "date": datetime.date.today().isoformat(),
+            "command": "python3 tests/bench/gemm_peers.py " + shlex.join(sys.argv[1:]),
+            **about,
+            "seed": arguments.seed,
+            "summary": entries,
+            "products": [dataclasses.asdict(product) for product in products],
+        }
+        with open(arguments.json, "w") as file:
+            json.dump(result, file)
+    for kind in arguments.only:
+        if worst := distribution.worst(products, kind):
+            print(f"\n  {'worst of ' + kind:36}{'call us':>9}{'peer':>9}{'x':>6}{'graph us':>9}{'peer':>9}{'x':>6}  variant")
+        for product in worst:
+            product.note = variants_of(product, "cuda", cache)
+            print(distribution.line(product), flush=True)
+    failed = [product for product in products if product.error]
+    for product in failed:
+        print(f"  FAILED: {product.name}: {product.error}")
+    print(f"\n{len(products)} products in {took:.0f} s, {len(failed)} failed")
+    return 2 if not products else 1 if failed else 0
+
+
 def main() -> int:
     arguments = read_arguments()
+    if arguments.random:
+        with tempfile.TemporaryDirectory(prefix="quern-bench-") as folder:
+            return sweep(arguments, arguments.cache or folder)
     chosen = cases(arguments.only, arguments.shapes)
     if arguments.worker is not None:
         work(arguments, chosen)

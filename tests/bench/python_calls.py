@@ -2,7 +2,10 @@
 # return at once, so that all that is measured is the binding's. PyTorch's own product of two small matrices stands
 # beside, for scale.
 #   PYTHONPATH=build/python python3 tests/bench/python_calls.py [seconds]      QUERN_PYTHON=ctypes: without _fast
+# With --cuda in front of the seconds: on a GPU by the real library, the time that the processor spends on a call of a
+# small problem, the GPU's own not waited for, beside the same call in C and torch.mm of the same matrices.
 # SPDX-License-Identifier: Apache-2.0
+import ctypes
 import os
 import subprocess
 import sys
@@ -34,22 +37,96 @@ def stub(folder):
     return str(library)
 
 
+def spent_on(call, count):
+    start = time.process_time()
+    for _ in range(count):
+        call()
+    return time.process_time() - start
+
+
 def microseconds(call, seconds):
     """Processor time of one call: the least of five runs."""
     count, spent = 100, 0.0
     while spent < seconds / 5:
-        start = time.process_time()
-        for _ in range(count):
-            call()
-        spent = time.process_time() - start
+        spent = spent_on(call, count)
         count *= 2
-    runs = []
-    for _ in range(5):
-        start = time.process_time()
-        for _ in range(count // 2):
-            call()
-        runs.append((time.process_time() - start) / (count // 2))
-    return 1e6 * min(runs)
+    return 1e6 * min(spent_on(call, count // 2) for _ in range(5)) / (count // 2)
+
+
+# Launches that a GPU queues before it makes the processor wait: fewer than that at a time.
+QUEUE = 400
+
+
+def microseconds_on_gpu(call, seconds, count=QUEUE):
+    """The least of the runs that fit into this time, each of as many launches as are queued without waiting."""
+    runs, end = [], time.monotonic() + seconds
+    spent_on(call, 20)
+    while len(runs) < 5 or time.monotonic() < end:
+        torch.cuda.synchronize()
+        runs.append(spent_on(call, count))
+    torch.cuda.synchronize()
+    return 1e6 * min(runs) / count
+
+
+LOOP = """
+#include <stdint.h>
+int32_t repeat(int32_t (*call)(void *, const void *, void *), void *context, const void *args, int32_t count) {
+  int32_t failed = 0;
+  for (int32_t i = 0; i < count; ++i) failed |= call(context, args, 0);
+  return failed;
+}
+"""
+
+
+def in_c(folder, context, method, *arguments, **named):
+    """What calls an op QUEUE times in C with the args struct that this method of the context would make."""
+    from quern import bound, library
+
+    source, made = folder / "loop.c", folder / "loop.so"
+    if not made.exists():
+        source.write_text(LOOP)
+        subprocess.run(["cc", "-O2", "-shared", "-fPIC", source, "-o", made], check=True)
+    repeat = ctypes.CDLL(str(made)).repeat
+    recorder = bound._Recorder(context)
+    getattr(type(context), method)(recorder, *arguments, **named)
+    op, launch, _, owner = recorder._recorded
+    call, handle = getattr(library.library(), f"quern_{op}"), ctypes.cast(context._handle, ctypes.c_void_p)
+
+    def run(keep=owner):
+        assert repeat(ctypes.cast(call, ctypes.c_void_p), handle, ctypes.byref(launch.args), QUEUE) == 0
+
+    return run
+
+
+def on_gpu(seconds):
+    import quern
+
+    def array(shape, dtype):
+        return torch.zeros(shape, dtype=getattr(torch, dtype), device="cuda")
+
+    def say(what, time_of, beside=""):
+        print(f"CUDA     {what:24} {time_of:7.2f} us{beside}", flush=True)
+
+    print(torch.cuda.get_device_name(), "PyTorch", torch.__version__, "through",
+          "quern._fast" if quern.compiled.used() else "ctypes")  # fmt: skip
+    with quern.Context("cuda") as context, tempfile.TemporaryDirectory() as folder, torch.no_grad():
+        x, y, out = array((4, 64), "float16"), array((64, 32), "float16"), array((4, 32), "float16")
+        product = microseconds_on_gpu(lambda: torch.mm(x, y), seconds)
+        say("torch.mm", product)
+        say("torch.mm, out given", microseconds_on_gpu(lambda: torch.mm(x, y, out=out), seconds))
+        in_c_took = {}
+        a, b, q, pages = (array(shape, "float16") for shape in ((4, 64), (32, 64), (4, 8, 64), (16, 16, 2, 64)))
+        paged = {"lengths": array((4,), "int32"), "page_table": array((4, 4), "int32"), "causal": True}
+        for method, arguments, named in (("gemm", (a, b), {}), ("attention", (q, pages, pages), paged)):
+            repeated = in_c(Path(folder), context, method, *arguments, **named)
+            in_c_took[method] = microseconds_on_gpu(repeated, seconds, 1) / QUEUE
+            say(f"{method}, in C", in_c_took[method])
+        for what, call in calls(context, array):
+            took = microseconds_on_gpu(call, seconds)
+            beside = f", {took / product:.2f} of torch.mm"
+            if what.endswith("bound"):
+                beside += f", {took - in_c_took[what.split(',')[0]]:.2f} us above C"
+            say(what, took, beside)
 
 
 def calls(context, array):
@@ -70,6 +147,9 @@ def calls(context, array):
 
 
 def main():
+    if sys.argv[1:2] == ["--cuda"]:
+        on_gpu(float(sys.argv[2]) if len(sys.argv) > 2 else 0.2)
+        return
     seconds = float(sys.argv[1]) if len(sys.argv) > 1 else 0.5
     with tempfile.TemporaryDirectory() as folder:
         os.environ["QUERN_LIBRARY"] = stub(Path(folder))

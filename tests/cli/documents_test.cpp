@@ -9,8 +9,8 @@
 namespace quern::cli_tests {
 namespace {
 
-const std::vector<std::string> kCommands = {"",     "warm",   "list",   "inspect", "verify",
-                                            "trim", "export", "import", "stats",   "doctor"};
+const std::vector<std::string> kCommands = {"",       "warm", "tune",   "bench",  "manifest", "list",  "inspect",
+                                            "verify", "trim", "export", "import", "keys",     "stats", "doctor"};
 
 class Documents : public CommandTest {
  protected:

@@ -275,6 +275,7 @@ TEST_F(ModelConfig, TensorParallel) {
 TEST_F(ModelConfig, UnknownModel) {
   Json json = config("llama-3-8b");
   json["model_type"] = "mamba";
+  json["state_size"] = 16;
   refused(json, {"model_type", "mamba", "known: llama, mistral, mixtral, qwen2, qwen2_moe, qwen3, qwen3_moe, gemma2",
                  "--model-type llama"});
   json.erase("model_type");
@@ -282,6 +283,35 @@ TEST_F(ModelConfig, UnknownModel) {
   refused(json, {"MambaForCausalLM", "known: llama"});
   json.erase("architectures");
   refused(json, {"model_type", "missing", "known: llama"});
+  json.erase("state_size");
+  json.erase("num_attention_heads");
+  refused(json, {"model_type", "missing", "known: llama"});
+}
+
+TEST_F(ModelConfig, AnUnknownModelIsReadByItsFields) {
+  const auto read = [&](Json json, const char* family, const std::vector<std::string>& told) {
+    json["model_type"] = "newcomer";
+    expect(model(json), {{"model_type", family}});
+    const Finished finished =
+        quern({"warm", "--config", folder() / "config.json", "--target", "sm_90a", "--list-only", "--allow-missing"});
+    EXPECT_TRUE(has(finished.err, "model_type 'newcomer' is not known: read by its fields as " + std::string(family)));
+    for (const std::string& text : told) EXPECT_TRUE(has(finished.err, text));
+  };
+  read(config("llama-3-8b"), "llama", {});
+  read(config("deepseek-v3"), "deepseek_v3", {});
+  read(config("mixtral-8x7b"), "mixtral", {});
+  read(config("gpt2"), "gpt2", {});
+  Json odd = config("llama-3-8b");
+  odd["clip_qkv"] = 8;
+  odd["alibi"] = false;
+  odd["attention_bias"] = true;
+  odd["qk_layernorm"] = true;
+  read(odd, "llama", {"left out: field clip_qkv"});
+  odd["model_type"] = "newcomer";
+  expect(model(odd), {{"bias", true}, {"qk_norm", true}});
+  odd.erase("model_type");
+  odd.erase("architectures");
+  expect(model(odd), {{"model_type", "llama"}});
 }
 
 TEST_F(ModelConfig, AnUnknownModelIsReadAsOneThatIsNamed) {

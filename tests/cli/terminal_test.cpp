@@ -33,6 +33,12 @@ TEST_F(TerminalTest, ProgressBar) {
   EXPECT_GE(occurrences(text, kErase), 4) << text;
 }
 
+TEST_F(TerminalTest, HowLongItStillTakes) {
+  const std::string text = on_terminal({"warm", host_kernels(8), "--jobs", "1"});
+  EXPECT_TRUE(has(text, ", about "));
+  EXPECT_TRUE(has(text, " s to go"));
+}
+
 TEST_F(TerminalTest, NoBarWhereNobodyLooks) {
   const std::string manifest = host_kernels(1);
   EXPECT_FALSE(has(quern({"warm", manifest}).err, "\r"));

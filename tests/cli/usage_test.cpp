@@ -5,8 +5,8 @@
 namespace quern::cli_tests {
 namespace {
 
-constexpr const char* kCommands[] = {"warm",   "list",   "inspect", "verify", "trim",
-                                     "export", "import", "stats",   "doctor"};
+constexpr const char* kCommands[] = {"warm", "tune",   "bench",  "manifest", "list",  "inspect", "verify",
+                                     "trim", "export", "import", "keys",     "stats", "doctor"};
 
 class Usage : public CommandTest {
  protected:
@@ -65,8 +65,8 @@ TEST_F(Usage, Version) {
   EXPECT_EQ("quern " + json["version"].get<std::string>() + " (ABI 1)\n", finished.out);
 }
 
-TEST_F(Usage, NoCommand) { refused({}, {"COMMAND", "warm, tune, list, inspect"}); }
-TEST_F(Usage, UnknownCommand) { refused({"grind"}, {"COMMAND", "'grind' given", "allowed: warm, tune, list"}); }
+TEST_F(Usage, NoCommand) { refused({}, {"COMMAND", "warm, tune, bench, manifest, list, inspect"}); }
+TEST_F(Usage, UnknownCommand) { refused({"grind"}, {"COMMAND", "'grind' given", "allowed: warm, tune, bench"}); }
 TEST_F(Usage, UnknownOption) { refused({"list", "--frob"}, {"'--frob' given", "quern list"}); }
 TEST_F(Usage, UnknownGlobalOption) { refused({"--frob"}, {"'--frob' given", "quern"}); }
 TEST_F(Usage, TooManyArguments) { refused({"verify", "this"}, {"'this' given", "quern verify"}); }

@@ -5,11 +5,15 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
+#include <cstdlib>
 #include <memory>
 #include <numeric>
+#include <random>
 #include <stdexcept>
 
 #include "bindings/engine/lookup.h"
+#include "bindings/engine/model.h"
 #include "tests/engine/golden.h"
 
 namespace quern::test {
@@ -26,6 +30,7 @@ using Tokens = std::vector<std::int32_t>;
 Limits small_limits() {
   Limits limits;
   limits.sequences = 3, limits.tokens = 12, limits.context = 64, limits.page_size = 4, limits.batch_invariant = true;
+  limits.graph = true;
   return limits;
 }
 
@@ -75,6 +80,38 @@ TEST_F(EngineTest, WhatIsBesideASequenceChangesNothing) {
   EXPECT_EQ(engine.pages().free(), engine.pages().count());
 }
 
+// A replay reads what has changed since it was captured: tokens, lengths, pages, seeds.
+TEST_F(EngineTest, GraphsGiveTheBitsOfPlainLaunches) {
+  const demo::Context context = engine_context();
+  if (device_of(context.get()).device_type != kDLCUDA) GTEST_SKIP() << "the host has no graphs";
+  Limits limits = small_limits();
+  for (const bool invariant : {true, false}) {
+    limits.batch_invariant = invariant, limits.graph = true;
+    Model graphs(context.get(), device_of(context.get()), *checkpoint_, limits);
+    limits.graph = false;
+    Model plain(context.get(), device_of(context.get()), *checkpoint_, limits);
+    for (std::int32_t step = 0; step < 40; ++step) {
+      std::vector<Part> parts;
+      std::vector<Tokens> pages;
+      for (std::int32_t i = 0; i <= step % 3; ++i) {
+        pages.emplace_back(16);
+        std::iota(pages.back().begin(), pages.back().end(), 16 * i);
+        std::rotate(pages.back().begin(), pages.back().begin() + step / 3 % 16, pages.back().end());
+      }
+      for (std::int32_t i = 0; i <= step % 3; ++i) {
+        Part& part = parts.emplace_back();
+        part.tokens = {(step * 37 + i * 11) % 1024}, part.position = step,
+        part.pages = &pages[static_cast<std::size_t>(i)];
+        part.sampling.temperature = step % 4 == 0 ? 0.0f : 1.5f, part.sampling.top_p = step % 4 == 2 ? 0.9f : 1.0f;
+        part.sampling.seed = static_cast<std::uint64_t>(step);
+      }
+      const auto one = graphs.step(parts), other = plain.step(parts);
+      for (std::size_t i = 0; i < parts.size(); ++i) EXPECT_EQ(one[i].tokens, other[i].tokens) << step;
+      EXPECT_EQ(graphs.logits(), plain.logits()) << step;
+    }
+  }
+}
+
 TEST_F(EngineTest, LogitsHaveTheSameBitsInAnyBatch) {
   make(small_limits());
   const Tokens first = {0, 1, 2, 3, 4}, second = {5, 6, 7, 8, 9}, third = {10, 11, 12, 13};
@@ -88,6 +125,61 @@ TEST_F(EngineTest, LogitsHaveTheSameBitsInAnyBatch) {
   const std::vector<float> batched = model_->logits();
   const auto row = static_cast<std::ptrdiff_t>(2 * model_->config().vocabulary);
   EXPECT_EQ(single, std::vector<float>(batched.begin() + row, batched.end()));
+}
+
+// A text cut at random, beside others at random: the bits of its tokens one by one. QUERN_SOAK_REQUESTS says how often.
+TEST_F(EngineTest, NoCutAndNoCompanyChangesABit) {
+  const char* wanted = std::getenv("QUERN_SOAK_REQUESTS");
+  const int rounds = wanted == nullptr ? 1 : std::max(1, std::atoi(wanted) / 10);
+  const unsigned seed = std::random_device{}();
+  std::printf("seed: %u\n", seed);
+  std::mt19937 random(seed);
+  Limits limits = small_limits();
+  limits.sequences = 4, limits.tokens = 24, limits.context = 32;
+  make(limits);
+  const std::size_t length = wanted == nullptr ? 6 : 28;
+  Tokens text(length);
+  for (std::int32_t& token : text) token = static_cast<std::int32_t>(random() % 1024);
+  Tokens pages[4];
+  for (std::int32_t i = 0; i < 4; ++i) {
+    pages[i].resize(8);
+    std::iota(pages[i].begin(), pages[i].end(), 8 * i);
+  }
+  std::vector<std::vector<float>> alone;
+  for (std::size_t at = 0; at < length; ++at) {
+    model_->step({{{text[at]}, static_cast<std::int64_t>(at), &pages[0], {}}});
+    alone.push_back(model_->logits());
+  }
+  for (int round = 0; round < rounds; ++round) {
+    std::array<std::size_t, 3> done{};
+    while (done[0] < length) {
+      std::vector<Part> parts;
+      std::string sizes;
+      const std::size_t mine = random() % 3;  // the place of the sequence among the others
+      std::vector<std::pair<std::size_t, std::size_t>> ends;
+      for (std::size_t i = 0; i < 3; ++i) {
+        const std::size_t which = (i + mine) % 3;
+        if (done[which] == length || (which != 0 && random() % 3 == 0)) continue;
+        const std::size_t count = std::min<std::size_t>(random() % 2 == 0 ? 1 : 1 + random() % 8, length - done[which]);
+        const auto first = text.begin() + static_cast<std::ptrdiff_t>(done[which]);
+        parts.push_back({{first, first + static_cast<std::ptrdiff_t>(count)},
+                         static_cast<std::int64_t>(done[which]),
+                         &pages[which + 1],
+                         {}});
+        sizes += " " + std::to_string(count) + " at " + std::to_string(done[which]);
+        done[which] += count;
+        ends.emplace_back(parts.size() - 1, done[which] - 1);
+      }
+      if (parts.empty()) continue;
+      model_->step(parts);
+      const std::vector<float> logits = model_->logits();
+      for (const auto& [place, position] : ends) {
+        const auto row = logits.begin() + static_cast<std::ptrdiff_t>(place * 1024);
+        ASSERT_TRUE(std::equal(row, row + 1024, alone[position].begin()))
+            << "round " << round << ", part " << place << " of" << sizes;
+      }
+    }
+  }
 }
 
 TEST_F(EngineTest, WhatTwoPromptsBeginWithIsComputedOnce) {
@@ -166,7 +258,7 @@ TEST_F(EngineTest, DraftsChangeNoToken) {
       const auto next = model_->step(
           {{{first, first + static_cast<std::ptrdiff_t>(count)}, static_cast<std::int64_t>(done), &pages, {}}});
       done += count;
-      if (done == all.size()) all.push_back(next[0][0]), expected.push_back(next[0][0]);
+      if (done == all.size()) all.push_back(next[0].tokens[0]), expected.push_back(next[0].tokens[0]);
     }
   }
   Engine engine(*model_);
@@ -183,6 +275,20 @@ TEST_F(EngineTest, DraftsChangeNoToken) {
   EXPECT_THROW(model_->step({{{1, 2, 3, 4, 5}, 0, &pages, {}, 4}}), std::runtime_error) << "more than it is ready for";
   EXPECT_THROW(model_->step({{{1, 2}, 0, &pages, {}, 2}}), std::runtime_error) << "nothing but drafts";
   EXPECT_THROW(model_->step({{{1, 2}, 0, &pages, {.temperature = 1.0f}, 1}}), std::runtime_error) << "drawn";
+}
+
+// As many tokens as rows of logits, but not the same ones.
+TEST_F(EngineTest, ADraftBesideAPromptHasItsOwnRows) {
+  Limits limits = small_limits();
+  limits.drafts = 3;
+  make(limits);
+  const Tokens prompt = {5, 6, 7, 8, 9, 10}, ones = {0, 1, 2, 3}, others = {4, 5, 6, 7};
+  const std::int32_t after_prompt = model_->step({{prompt, 0, &ones, {}}})[0].tokens[0];
+  const std::int32_t after_one = model_->step({{{11}, 0, &others, {}}})[0].tokens[0];
+  const auto next = model_->step({{prompt, 0, &ones, {}}, {{11, after_one}, 0, &others, {}, 1}});
+  EXPECT_EQ(next[0].tokens, Tokens{after_prompt});
+  ASSERT_EQ(next[1].tokens.size(), 2u);
+  EXPECT_EQ(next[1].tokens[0], after_one);
 }
 
 TEST_F(EngineTest, AForkWritesIntoACopy) {

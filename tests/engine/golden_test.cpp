@@ -9,6 +9,7 @@
 #include <numeric>
 
 #include "bindings/engine/engine.h"
+#include "bindings/engine/model.h"
 #include "bindings/engine/tokenizer.h"
 
 namespace quern::test {
@@ -56,7 +57,7 @@ class Reading {
 
 Limits one_sequence() {
   Limits limits;
-  limits.sequences = 1, limits.tokens = 64, limits.context = 512;
+  limits.sequences = 1, limits.tokens = 64, limits.context = 512, limits.graph = true;
   return limits;
 }
 
@@ -115,7 +116,7 @@ void expect_nll(bool fp8_cache, bool fp8_weights, double allowed) {
   const Golden golden = read_golden();
   Limits limits;
   limits.sequences = limits.tokens = 128, limits.context = limits.page_size * 32, limits.pages = 32;
-  limits.fp8_cache = fp8_cache, limits.fp8_weights = fp8_weights;
+  limits.fp8_cache = fp8_cache, limits.fp8_weights = fp8_weights, limits.graph = true;
   Model model(context.get(), device, *engine::open_checkpoint(kModel), limits);
   const std::size_t count = device.device_type == kDLCUDA ? golden.sequences.size() : 1;
   double sum = 0.0, exact = 0.0;
@@ -136,7 +137,7 @@ TEST(Golden, GreedyTokensAreTheSame) {
   const demo::Context context = engine_context();
   const Golden golden = read_golden();
   Limits limits;
-  limits.sequences = 5, limits.tokens = 24, limits.context = 128;
+  limits.sequences = 5, limits.tokens = 24, limits.context = 128, limits.graph = true;
   Model model(context.get(), device_of(context.get()), *engine::open_checkpoint(kModel), limits);
   Engine engine(model);
   constexpr std::size_t kTokens = 32;

@@ -173,6 +173,37 @@ std::vector<Forced> split_k() {
   return all;
 }
 
+// Swapped operands, tiles divided by two blocks and by more, or whole; several rows and columns of tiles, and what may
+// follow the sums.
+std::vector<Forced> cluster_k() {
+  std::vector<Forced> all;
+  const auto add = [&](Variant variant, int parts, const std::string& name, const GemmCase& common,
+                       const Change& change = {}) {
+    // Peers are the hundreds of `parts`.
+    Forced forced{{variant, parts % 100, 1 + parts / 100}, {}, name_of(variant) + ("_by_" + std::to_string(parts) + '_' + name)};
+    const auto one = [&](int m, int n, int k) {
+      GemmCase c = of_shape(common, m, n, k);
+      if (change) change(c);
+      c.name = forced.name + '_' + std::to_string(m) + 'x' + std::to_string(c.n) + 'x' + std::to_string(c.k);
+      forced.cases.push_back(std::move(c));
+    };
+    one(1, 8, 528), one(130, 264, 1040), one(257, 200, 784);
+    if (!change) one(65, 520, 2064), one(128, 256, 1024);
+    all.push_back(std::move(forced));
+  };
+  add(Variant::cluster_k_128x128, 2, "bf16", gemm_of(Element::bf16));
+  add(Variant::cluster_k_256x128, 3, "bf16", gemm_of(Element::bf16));
+  add(Variant::cluster_k_160x128, 1, "f16", gemm_of(Element::f16));
+  add(Variant::cluster_k_128x128, 4, "vectors", fp8_vectors());
+  add(Variant::cluster_k_256x128, 2, "vectors", fp8_vectors());
+  add(Variant::cluster_k_160x128, 102, "vectors", fp8_vectors());
+  add(Variant::cluster_k_96x128, 101, "bf16", gemm_of(Element::bf16));
+  add(Variant::cluster_k_192x128, 3, "bias_c", fp8_vectors(), bias_and_c);
+  add(Variant::cluster_k_96x128, 2, "other_codes", fp8_vectors(),
+      [](GemmCase& c) { c.scale_a = c.scale_b = Scaling::tensor, c.b = Element::e5m2, c.out = Element::f32; });
+  return all;
+}
+
 // sliced_k, where a block's teams divide a tile's k blocks: fewer k blocks than teams, as many blocks to a tile as
 // there is room for, one of them for several tiles, and everything that the kernel for all targets takes.
 std::vector<Forced> sliced() {
@@ -274,9 +305,13 @@ std::vector<Forced> wide() {
     }
     all.push_back(std::move(forced));
   };
-  for (const Variant variant : {Variant::persistent_128x128, Variant::persistent_128x192, Variant::persistent_128x256,
-                                Variant::overlapped_128x256})
+  for (const Variant variant : {Variant::persistent_128x64, Variant::persistent_128x128, Variant::persistent_128x192,
+                                Variant::persistent_128x256, Variant::overlapped_128x256})
     add(variant, "blocks", fp8_blocks());
+  for (const Variant variant : {Variant::persistent_128x64, Variant::persistent_128x96, Variant::persistent_128x160})
+    add(variant, "vectors", fp8_vectors());
+  for (const Variant variant : {Variant::persistent_128x64, Variant::persistent_128x96, Variant::persistent_128x224})
+    add(variant, "bf16", gemm_of(Element::bf16));
   for (const Variant variant : {Variant::persistent_128x256, Variant::overlapped_128x256}) {
     add(variant, "f16", fp8_blocks(),
         [](GemmCase& c) { c.out = Element::f16, c.b = Element::e5m2, c.activation = QUERN_ACTIVATION_GELU; });
@@ -357,6 +392,7 @@ INSTANTIATE_TEST_SUITE_P(Narrow, GemmForms, testing::ValuesIn(narrow()), name_of
 INSTANTIATE_TEST_SUITE_P(Wide, GemmForms, testing::ValuesIn(wide()), name_of_forced);
 INSTANTIATE_TEST_SUITE_P(Mapped, GemmForms, testing::ValuesIn(mapped()), name_of_forced);
 INSTANTIATE_TEST_SUITE_P(SlicedK, GemmForms, testing::ValuesIn(sliced()), name_of_forced);
+INSTANTIATE_TEST_SUITE_P(ClusterK, GemmForms, testing::ValuesIn(cluster_k()), name_of_forced);
 INSTANTIATE_TEST_SUITE_P(SplitK, GemmForms, testing::ValuesIn(split_k()), name_of_forced);
 
 }  // namespace

@@ -188,6 +188,20 @@ MlaCases caches() {
       c.left = 100;
     });
   }
+  // And where the cache has q's type, of one query token a sequence.
+  for (const int heads : {1, 7, 16}) {
+    list.add("few_plain_heads" + std::to_string(heads), {{1, 140}, {1, 0}, {1, 65}, {1, 1000}, {1, 128}, {1, 33}},
+             [&](MlaCase& c) { of(MlaCache::plain, 512)(c), c.heads = heads; });
+  }
+  list.add("few_plain_f16", {{1, 140}, {1, 300}},
+           [&](MlaCase& c) { of(MlaCache::plain, 512)(c), c.heads = 12, c.element = Element::f16, c.page_size = 3; });
+  list.add("few_plain_everything", {{1, 600}, {1, 0}, {1, 65}}, [&](MlaCase& c) {
+    of(MlaCache::plain, 512)(c);
+    c.heads = 5;
+    c.sinks = c.two_pools = c.two_q = c.indptr = true;
+    c.cap = 3.0f;
+    c.left = 100;
+  });
   // Rows that are not aligned to 16 bytes, and pools of two parts, by every kind.
   list.add("e4m3_tensor_two_pools", lengths,
            [&](MlaCase& c) { of(MlaCache::e4m3_tensor, 512)(c), c.two_pools = true; });
@@ -223,6 +237,7 @@ MlaCases lists() {
   list.add("positions_alignment4", lengths, [&](MlaCase& c) { of(130, false, MlaCache::rows656)(c), c.alignment = 4; });
   list.add("positions_window", lengths, [&](MlaCase& c) { of(150, false, MlaCache::plain)(c), c.left = 60; });
   list.add("positions_few_token", lengths, [&](MlaCase& c) { of(150, false, MlaCache::e4m3_token)(c), c.heads = 9; });
+  list.add("positions_few_plain", lengths, [&](MlaCase& c) { of(150, false, MlaCache::plain)(c), c.heads = 9; });
   list.add("slots_few_tensor", lengths, [&](MlaCase& c) { of(290, true, MlaCache::e4m3_tensor)(c), c.heads = 16; });
   list.add("slots_f16_heads128", {{1, 400}, {1, 50}}, [&](MlaCase& c) {
     of(300, true, MlaCache::rows656)(c);
@@ -334,6 +349,9 @@ MlaCases unfair() {
   list.add("unfair_rows64_page16", {{1, 150}, {3, 77}},
            [](MlaCase& c) { c.heads = 20, c.page_size = 16, c.left = 90; });
   list.add("unfair_rows64_one_sm", {{1, 150}, {3, 277}, {1, 30}}, [](MlaCase& c) { c.heads = 20, c.max_sms = 1; });
+  // Three tiles of two queries: one block of a cluster has none, and copies for the other.
+  list.add("unfair_rows64_paired", {{2, 150}, {1, 65}, {2, 277}},
+           [](MlaCase& c) { c.heads = 70, c.page_size = 16, c.left = 200, c.causal = true; });
   list.add("unfair_gather64_plain", {{1, 300}, {2, 265}}, [](MlaCase& c) { c.heads = 70, c.top_k = 150; });
   list.add("unfair_gather64_e4m3", {{1, 300}, {2, 65}, {1, 0}}, [](MlaCase& c) {
     c.heads = 70, c.causal = true;
@@ -343,6 +361,7 @@ MlaCases unfair() {
     c.heads = 9, c.causal = true, c.max_sms = 2;
     c.cache = MlaCache::e4m3_token;
   });
+  list.add("unfair_few16_plain", {{1, 1300}, {1, 65}, {1, 0}}, [](MlaCase& c) { c.heads = 9, c.max_sms = 2; });
   list.add("unfair_few16_listed", {{1, 700}, {2, 265}}, [](MlaCase& c) {
     c.top_k = 450;
     c.cache = MlaCache::e4m3_tensor;
@@ -350,6 +369,14 @@ MlaCases unfair() {
   list.add("unfair_gather64_rows656", {{1, 300}, {2, 200}}, [](MlaCase& c) {
     c.top_k = 290, c.slots = true, c.max_sms = 2;
     c.cache = MlaCache::rows656;
+  });
+  list.add("unfair_gather64_paired", {{1, 300}, {1, 200}, {1, 3}}, [](MlaCase& c) {
+    c.heads = 128, c.top_k = 290;
+    c.cache = MlaCache::rows656;
+  });
+  list.add("unfair_gather64_without_its_pair", {{1, 200}}, [](MlaCase& c) {
+    c.heads = 70, c.max_sms = 1;
+    c.cache = MlaCache::e4m3_tensor;
   });
   list.add("unfair_portable", {{1, 300}, {2, 65}, {1, 0}}, [](MlaCase& c) { c.heads = 40, c.d_latent = 64; });
   list.add("unfair_portable_rows656", {{1, 100}, {2, 65}},

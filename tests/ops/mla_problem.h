@@ -50,6 +50,11 @@ struct MlaCase {
   int max_q() const;
   int max_kv() const;
   int columns() const { return d_latent + d_rope; }
+  // Whether a Hopper GPU's logits are products of 8 bits.
+  bool multiplies_codes() const {
+    return (cache == MlaCache::e4m3_tensor || cache == MlaCache::e4m3_token) && heads <= 16 && d_latent == 512 &&
+           d_rope == 64;
+  }
   float scale() const { return 1.0f / 13.8564064605510183f; }  // 1/sqrt(192)
 };
 

@@ -177,6 +177,42 @@ TEST(Pointwise, TakesAnyLayout) {
   }
 }
 
+// Operands that lie along different dimensions are taken by tiles of both.
+TEST(Pointwise, TakesWhatIsTransposedByTiles) {
+  for (const Extents& shape :
+       {Extents{64, 96}, Extents{3, 48, 32}, Extents{16, 5, 80}, Extents{33, 70}, Extents{2, 3}}) {
+    SCOPED_TRACE(count_of(shape));
+    Pointing p({"tensor0-tensor1*2"});
+    p.operand(Stored::f32, shape);
+    Extents turned(shape.size());
+    std::int64_t step = 1;
+    for (std::size_t d = 0; d < shape.size(); ++d) turned[d] = step, step *= shape[d];
+    p.operand(Stored::bf16, shape, turned);
+    p.out(Stored::f32, shape);
+    p.fill("tiles");
+    ASSERT_NO_FATAL_FAILURE(p.run());
+    p.check(0, [](const auto& x) { return static_cast<double>(static_cast<float>(x[0] - x[1] * 2)); });
+  }
+}
+
+// Rows that nothing is aligned in are taken by segments.
+TEST(Pointwise, TakesLongOddRows) {
+  for (const Extents& shape : {Extents{3, 4001}, Extents{2, 2, 700}, Extents{5, 512}}) {
+    SCOPED_TRACE(count_of(shape));
+    Pointing p({"tensor0*2-tensor1"});
+    Extents apart(shape.size(), 1);
+    for (std::size_t d = shape.size() - 1; d-- > 0;) apart[d] = apart[d + 1] * (shape[d + 1] + 1);
+    p.operand(Stored::bf16, shape, apart);
+    Extents column = shape;
+    column.back() = 1;
+    p.operand(Stored::f32, column);
+    p.out(Stored::f32, shape);
+    p.fill("odd rows");
+    ASSERT_NO_FATAL_FAILURE(p.run());
+    p.check(0, [](const auto& x) { return static_cast<double>(static_cast<float>(x[0] * 2 - x[1])); });
+  }
+}
+
 // 16-byte vectors, their tails, and what is narrower: the promise decides, and tensors that keep less are refused.
 TEST(Pointwise, TakesAsMuchAtOnceAsIsPromised) {
   for (const int alignment : {16, 8, 4, 2}) {
@@ -265,11 +301,11 @@ TEST(Pointwise, ReachesBeyond32Bits) {
 // One preparation serves every shorter first dimension.
 TEST(Pointwise, IsPreparedForFewerRows) {
   const Context own = make_context();
-  for (const Extents& strides : {Extents{40, 1}, Extents{48, 1}, Extents{1, 70}}) {
+  for (const Extents& strides : {Extents{48, 1}, Extents{56, 1}, Extents{1, 70}}) {
     Pointing p({"tensor0*tensor1"});
-    p.operand(Stored::f16, {70, 40}, strides);
-    p.operand(Stored::f16, {40});
-    p.out(Stored::f16, {70, 40}, strides);
+    p.operand(Stored::f16, {70, 48}, strides);
+    p.operand(Stored::f16, {48});
+    p.out(Stored::f16, {70, 48}, strides[1] == 1 ? strides : Extents{48, 1});
     p.fill("prepared");
     p.set(own.get());
     auto error = sized<quern_error>();

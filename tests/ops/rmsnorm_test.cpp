@@ -8,8 +8,7 @@
 #include <memory>
 
 #include "tests/ops/compiled.h"
-#include "tests/ops/quantize_problem.h"
-#include "tests/ops/refusal.h"
+#include "tests/ops/norm_call.h"
 
 namespace quern::test {
 namespace {
@@ -38,20 +37,14 @@ struct Case {
 };
 void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
 
-class Norm {
+constexpr ThreeCalls<quern_rmsnorm_args> kRmsnorm{quern_rmsnorm, quern_rmsnorm_workspace, quern_rmsnorm_prepare};
+
+class Norm : public NormCall<quern_rmsnorm_args> {
  public:
-  explicit Norm(const Case& c) : args(sized<quern_rmsnorm_args>()), c_(c) {
+  explicit Norm(const Case& c) : NormCall(kRmsnorm), c_(c) {
     Random random(c.name);
-    const std::int64_t pitch = c.n + c.padding;
-    x.set(c.x, c.rows, c.n, pitch), out.set(c.x, c.rows, c.n, pitch);
-    if (c.residual) residual.set(c.x, c.rows, c.n, pitch);
-    if (c.sum != Where::nowhere) sum.set(c.x, c.rows, c.n, pitch);
-    if (c.weight != Parameter::none) {
-      weight.set(c.weight == Parameter::f32 ? Element(Element::f32) : c.x, 1, c.n, c.n);
-      weight.box.tensor.ndim = 1;
-      weight.box.shape[0] = c.n, weight.box.strides[0] = 1;
-      for (std::int64_t k = 0; k < c.n; ++k) weight.put(0, k, random.normal());
-    }
+    set_rows(c.x, c.x, c.rows, c.n, c.padding, c.residual, c.sum);
+    if (c.weight != Parameter::none) set_vector(weight, element_of(c.weight, c.x), c.n, random);
     for (std::int64_t r = 0; r < c.rows; ++r) {
       const double size = std::ldexp(1.0, random.between(c.size_least, c.size_most));
       for (std::int64_t k = 0; k < c.n; ++k) {
@@ -61,45 +54,15 @@ class Norm {
     }
     args.x = x.box.get();
     args.out = place(c.out, out), args.residual_out = place(c.sum, sum);
-    args.residual = c.residual ? residual.box.get() : nullptr;
-    args.weight = weight.given() ? weight.box.get() : nullptr;
+    args.residual = given(residual), args.weight = given(weight);
     args.eps = c.eps, args.flags = c.flags, args.alignment = c.alignment, args.max_sms = c.max_sms;
   }
 
-  void put() {
-    for (Matrix* input : {&x, &residual, &weight}) {
-      if (input->given()) input->upload();
-    }
-    out.poison();
-    if (sum.given()) sum.poison();
-  }
-  void get() {
-    for (Matrix* each : {&x, &residual, &out, &sum}) {
-      if (each->given()) each->download();
-    }
-  }
-  // The call alone, of what put() has put there.
-  void call(quern_context* context) {
-    auto error = sized<quern_error>();
-    put();
-    ASSERT_EQ(quern_rmsnorm(context, &args, &error), QUERN_OK) << error.text;
-    synchronize();
-    get();
-  }
   void run(quern_context* context) {
-    auto error = sized<quern_error>();
-    std::uint64_t bytes = 1;
-    ASSERT_EQ(quern_rmsnorm_workspace(context, &args, &bytes, &error), QUERN_OK) << error.text;
-    EXPECT_EQ(bytes, 0u);
-    ASSERT_EQ(quern_rmsnorm_prepare(context, &args, &error), QUERN_OK) << error.text;
-    args.flags |= QUERN_CALL_CACHED_ONLY;
-    call(context);
+    NormCall::run(context);
+    EXPECT_EQ(workspace_bytes, 0u);
   }
 
-  // Where the results lie.
-  const Matrix& result(Where where, const Matrix& own) const {
-    return where == Where::x ? x : where == Where::residual ? residual : own;
-  }
   const Matrix& norm() const { return result(c_.out, out); }
   const Matrix& total() const { return result(c_.sum, sum); }
 
@@ -129,16 +92,10 @@ class Norm {
     EXPECT_EQ(wrong, 0);
     EXPECT_EQ(wrong_sums, 0);
     EXPECT_LE(std::sqrt(squares), 2.0 * std::sqrt(plain_squares) + 1e-12);
-    for (const Matrix* each : {&x, &residual, &out, &sum}) EXPECT_EQ(each->given() ? each->spoilt() : 0, 0);
+    expect_unspoilt();
   }
-
-  quern_rmsnorm_args args;
-  Matrix x, residual, weight, out, sum;
 
  private:
-  const DLTensor* place(Where where, Matrix& own) {
-    return where == Where::nowhere ? nullptr : result(where, own).box.get();
-  }
   double y(std::int64_t r, std::int64_t k) const { return x.at(r, k) + (c_.residual ? residual.at(r, k) : 0.0); }
   double factor(std::int64_t k) const {
     const double offset = (c_.flags & QUERN_RMSNORM_WEIGHT_PLUS_ONE) != 0 ? 1.0 : 0.0;

@@ -55,6 +55,35 @@ TEST(SampleKernels, DrawTheSameTokens) {
   }
 }
 
+// What may stay is guessed from a part of the row: where the guess lets too much or too little through, the row is read
+// again. Whatever the logits, whatever is asked for.
+TEST(SampleKernels, DrawTheSameTokensWhateverTheGuess) {
+  Random random("sample guesses");
+  const std::vector<LogitShape> shapes = {LogitShape::normal,    LogitShape::peaked,   LogitShape::equal,
+                                          LogitShape::two,       LogitShape::rising,   LogitShape::holes,
+                                          LogitShape::staircase, LogitShape::denormal, LogitShape::huge};
+  for (int round = 0; round < 3; ++round) {
+    SampleInput in;
+    in.vocab = 20000;
+    for (const LogitShape shape : shapes) in.logits.push_back(make_logits(random, shape, in.vocab, Element::f32));
+    const std::size_t rows = in.count();
+    in.temperature = drawn(random, rows, {1.0f, 0.8f, 0.0f, 2.0f});
+    in.top_k = drawn(random, rows, {0, 0, 64, 65, 100, 500, 2000, 3000, 19999});
+    in.top_p = drawn(random, rows, {1.0f, 0.9f, 0.99f});
+    in.min_p = drawn(random, rows, {0.0f, 0.0f, 0.01f});
+    if (round == 2) add_edits(random, &in);
+    keep_usual(&in);
+    SampleInput rare = in;
+    rare.typical_p.assign(rows, 1.0f);
+    const SampleOutput out = SampleCall(in).run(), other = SampleCall(rare).run();
+    for (std::size_t i = 0; i < rows; ++i)
+      EXPECT_EQ(out.ids[i], other.ids[i]) << "round " << round << " row " << i << " top_k " << in.top_k[i] << " top_p "
+                                          << in.top_p[i] << " min_p " << in.min_p[i]
+                                          << ", QUERN_TEST_SEED=" << run_seed();
+    if (HasFailure()) return;
+  }
+}
+
 // NaN, of rows with nothing left, as a number that compares.
 SampleOutput without_nan(SampleOutput out) {
   for (float& v : out.logprobs) v = std::isnan(v) ? 1.0f : v;

@@ -212,6 +212,12 @@ NAMES = [
             1e-4,
         ),
         ("conv1d, causal and depthwise", "context.conv1d(x, taps, offsets=both_queries)", "conv1d(x, taps)"),
+        (
+            "conv1d: stride, padding, dilation, groups",
+            "context.conv1d(image[:, :4], kernels, stride=2, padding=3, dilation=2, groups=2)",
+            "convolved(image[:, :4], kernels, 2, 3, 2, 2)",
+            1e-4,
+        ),
     ),
     *_names(
         "attention",
@@ -315,6 +321,6 @@ NAMES = [
 ABSENT = {
     "PoPE": "rotary tables with signs of their own: give `rope` a table where it is one of cosines and sines",
     "W8A16, W4A16, W4A4, int8, int4 and NVFP4 products": "quantised products are of e4m3 and e5m2, on both sides",
-    "conv2d, and conv1d with stride, padding, dilation and groups": "conv1d is the causal depthwise one",
+    "conv2d": "",
     "FFT and audio front ends": "",
 }

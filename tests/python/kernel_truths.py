@@ -26,6 +26,7 @@ def arrays(rng: np.random.Generator) -> dict[str, Array]:
     a["x5"] = a["x"].astype(ml_dtypes.float8_e5m2)
     a["codes"] = rng.integers(-128, 128, (5, 40)).astype(np.int8)
     a["image"], a["batch"] = normal(3, 4, 15), normal(2, 3, 6, 32)
+    a["kernels"] = normal(16, 2, 3)
     a |= {"table": normal(11, 40), "table_h": normal(11, 40, dtype=half), "ids": rng.integers(0, 11, 5, np.int32)}
     a["places"] = rng.permutation(9)[:5].astype(np.int32)
     a["integers"] = rng.integers(0, 10, 500, np.int32)
@@ -179,6 +180,19 @@ def conv1d(x: Array, taps: Array) -> Array:
     width = taps.shape[1]
     before = np.concatenate([np.zeros((width - 1, x.shape[1])), x])
     return sum(before[j : j + len(x)] * taps[:, j] for j in range(width))
+
+
+def convolved(x: Array, weight: Array, stride: int, padding: int, dilation: int, groups: int) -> Array:
+    x = np.pad(x, ((0, 0), (0, 0), (padding, padding)))
+    outs, channels, width = weight.shape
+    places = (x.shape[2] - dilation * (width - 1) - 1) // stride + 1
+    y = np.zeros((len(x), outs, places))
+    for o in range(outs):
+        first = o // (outs // groups) * channels
+        for j in range(width):
+            window = x[:, first : first + channels, j * dilation :][:, :, : (places - 1) * stride + 1 : stride]
+            y[:, o] += np.tensordot(window, weight[o, :, j], (1, 0))
+    return y
 
 
 def kept(p: Array, top_k: int = 0, top_p: float = 1.0, min_p: float = 0.0) -> Array:

@@ -35,3 +35,44 @@ def test_conv1d_refuses(context):
         context.conv1d(x, np.zeros((8, 9), np.float32))
     with pytest.raises(quern.InvalidError, match="over x|where x does"):
         context.conv1d(x, weight, out=x)
+
+
+def _convolved(x, weight, stride, padding, dilation, groups):
+    """torch.nn.functional.conv1d's meaning, in fp64."""
+    x = np.pad(x.astype(np.float64), ((0, 0), (0, 0), padding))
+    outs, channels, width = weight.shape
+    places = (x.shape[2] - dilation * (width - 1) - 1) // stride + 1
+    y = np.zeros((x.shape[0], outs, places))
+    for o in range(outs):
+        first = o // (outs // groups) * channels
+        for j in range(width):
+            window = x[:, first : first + channels, j * dilation :][:, :, : (places - 1) * stride + 1 : stride]
+            y[:, o] += np.einsum("bct,c->bt", window, weight[o, :, j].astype(np.float64))
+    return y
+
+
+@pytest.mark.parametrize(
+    ("stride", "padding", "dilation", "groups"),
+    [(1, 0, 1, 1), (2, 1, 1, 1), (1, "same", 3, 2), (3, (0, 4), 1, 8), (1, "valid", 1, 1)],
+)
+def test_conv1d_in_general(context, rng, stride, padding, dilation, groups):
+    x = rng.standard_normal((2, 16, 30)).astype(np.float32)
+    weight = rng.standard_normal((24, 16 // groups, 4)).astype(np.float32)
+    sides = {"same": (dilation * 3 // 2, dilation * 3 - dilation * 3 // 2), "valid": (0, 0)}.get(
+        padding, (padding, padding) if isinstance(padding, int) else padding
+    )
+    expected = _convolved(x, weight, stride, sides, dilation, groups)
+    given = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
+    out = context.conv1d(x, weight, **given)
+    assert out.shape == expected.shape
+    np.testing.assert_allclose(out, expected, rtol=1e-4, atol=1e-4)
+    np.testing.assert_array_equal(context.conv1d(x[0], weight, **given), out[0])
+
+
+def test_conv1d_in_general_refuses(context):
+    x, weight = np.zeros((2, 8, 9), np.float32), np.zeros((8, 8, 3), np.float32)
+    for given in ({"padding": "full"}, {"padding": "same", "stride": 2}, {"groups": 3}, {"stride": -1}):
+        with pytest.raises(quern.InvalidError, match=f"{next(iter(given))}|padding"):
+            context.conv1d(x, weight, **given)
+    with pytest.raises(quern.InvalidError, match="stride"):
+        context.conv1d(np.zeros((4, 8), np.float32), np.zeros((8, 3), np.float32), stride=2)

@@ -163,7 +163,7 @@ def test_bad_tensors(gpu, rng):
     q, k, v = tensors(case, "float16")
     arguments = {**case.arguments(on_gpu), "out": torch.full_like(q, 9)}
     bad = {
-        "q": (torch.nn.Parameter(q), "q: Parameter does not give its memory away"),
+        "q": (torch.nn.Parameter(q), "q: the tensor requires a gradient"),
         "k": (k.cpu(), "k"),
         "v": (v.float(), "v"),
         "lengths": (arguments["lengths"].long(), "lengths"),

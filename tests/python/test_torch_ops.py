@@ -144,3 +144,73 @@ def test_another_context_can_be_used(cache_folder):
         torch_ops.use(other)
         ops.gemm(torch.ones(3, 32), torch.ones(8, 32))
         assert other.stats().kernels_loaded == 1
+
+
+def normal_with_gradient(*shape):
+    return torch.randn(*shape, requires_grad=True)
+
+
+def by_hand(kind, x, weight, bias, residual, plus_one):
+    """PyTorch's own, in fp64."""
+    s = (x if residual is None else x + residual).double()
+    centred = s - s.mean(-1, keepdim=True) if kind == "layer" else s
+    y = centred * torch.rsqrt(centred.square().mean(-1, keepdim=True) + 1e-5)
+    y = y if weight is None else y * (weight.double() + (1 if plus_one else 0))
+    return y if bias is None else y + bias.double(), s
+
+
+def graded(outputs, seeds, inputs):
+    total = sum((one.double() * seed).sum() for one, seed in zip(outputs, seeds, strict=True))
+    return torch.autograd.grad(total, inputs)
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize(
+    ("kind", "has_bias", "has_residual", "plus_one"),
+    [
+        ("layer", True, False, False),
+        ("layer", False, True, False),
+        ("rms", False, True, True),
+        ("rms", False, False, False),
+    ],
+)
+def test_norms_have_gradients(kind, has_bias, has_residual, plus_one, compiled):
+    def run(x, weight, bias, residual):
+        rest = {} if residual is None else {"residual": residual}
+        if kind == "rms":
+            done = ops.rmsnorm(x, weight, eps=1e-5, weight_plus_one=plus_one, **rest)
+        else:
+            done = ops.layer_norm(x, weight, bias, weight_plus_one=plus_one, **rest)
+        return done if isinstance(done, tuple) else (done,)
+
+    with torch.enable_grad():
+        x, weight = normal_with_gradient(7, 96), normal_with_gradient(96)
+        bias = normal_with_gradient(96) if has_bias else None
+        residual = normal_with_gradient(7, 96) if has_residual else None
+        inputs = [one for one in (x, weight, bias, residual) if one is not None]
+        outputs = (torch.compile(run, fullgraph=True, backend="aot_eager") if compiled else run)(
+            x, weight, bias, residual
+        )
+        expected = by_hand(kind, x, weight, bias, residual, plus_one)[: len(outputs)]
+        seeds = [torch.randn(7, 96, dtype=torch.float64) for _ in outputs]
+        for one, other in zip(outputs, expected, strict=True):
+            assert torch.allclose(one.double(), other, atol=1e-5)
+        for one, other in zip(graded(outputs, seeds, inputs), graded(expected, seeds, inputs), strict=True):
+            assert torch.allclose(one.double(), other.double(), atol=1e-4)
+
+
+def test_what_has_no_gradient_is_refused_where_one_is_wanted():
+    with torch.enable_grad():
+        x = normal_with_gradient(3, 64)
+        with pytest.raises(quern.InvalidError, match="kind: 'l2' has no gradient"):
+            ops.norm(x, kind="l2")
+        with pytest.raises(quern.InvalidError, match="out: given where a gradient is wanted"):
+            ops.rmsnorm(x, out=torch.empty(3, 64))
+        assert not ops.rmsnorm(x.detach()).requires_grad
+
+
+def test_pytorch_s_own_checks_of_the_norm_with_gradients():
+    with torch.enable_grad():
+        given = (normal_with_gradient(3, 64), normal_with_gradient(64), None, normal_with_gradient(3, 64), "rms", 1e-5)
+        told = torch.library.opcheck(torch.ops.quern.norm_with_gradient.default, (*given, False))
+    assert set(told.values()) == {"SUCCESS"}

@@ -129,8 +129,8 @@ TEST_F(TuningsTest, RowsAndBatchesStandSideBySide) {
   EXPECT_EQ(all[0].choice, again.choice) << "what was measured last";
   EXPECT_EQ(all[1].choice, less.choice);
   EXPECT_EQ(all[2].choice, more.choice);
-  EXPECT_EQ(found(problem(4000)), more.choice) << "as many tiles of 128 rows";
-  EXPECT_FALSE(found(problem(3968)));
+  EXPECT_EQ(found(problem(4040)), more.choice) << "as many tiles of 64 rows";
+  EXPECT_FALSE(found(problem(4032)));
 }
 
 // What this library has no kernel or no room for is as good as not there.

@@ -3,8 +3,8 @@
 
 _quern() {
   local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]}
-  local commands="warm tune list inspect verify trim export import keys stats doctor"
-  local global="--cache --bundle --trust --search-dir --shared-cache --json --quiet --verbose --no-color --help"
+  local commands="warm tune bench manifest list inspect verify trim export import keys stats doctor"
+  local global="--cache --bundle --trust --cache-key --search-dir --shared-cache --json --quiet --verbose --no-color --help"
   local targets="sm_80 sm_86 sm_89 sm_90a sm_100a sm_120a gfx908 gfx90a gfx942 gfx950 gfx1030 gfx1100 host host64"
   local ops="attention merge_state fp8_gemm grouped_fp8_gemm gemm quantize dequantize moe_route moe_combine merge_states rope kv_append kv_copy_pages mla_decode rmsnorm sample gather mla_append index_scores softmax argmax top_k renormalise verify_draft pointwise copy norm norm_backward reduce scatter histogram sort conv1d nms kernel"
   COMPREPLY=()
@@ -21,11 +21,11 @@ _quern() {
       COMPREPLY=($(compgen -d -- "$current"))
       return
       ;;
-    --bundle | --config | --extract | --sign)
+    --bundle | --config | --extract | --sign | --cache-key | --problems | --svg)
       COMPREPLY=($(compgen -f -- "$current"))
       return
       ;;
-    --target)
+    --target | --against)
       # A list: what stands before the last comma stays.
       local before=""
       [[ $current == *,* ]] && before=${current%,*},
@@ -70,7 +70,7 @@ _quern() {
   local command="" index
   for ((index = 1; index < COMP_CWORD; ++index)); do
     case ${COMP_WORDS[index]} in
-      --cache | --bundle | --trust | --search-dir) ((++index)) ;;
+      --cache | --bundle | --trust | --cache-key | --search-dir) ((++index)) ;;
       -*) ;;
       *)
         command=${COMP_WORDS[index]}
@@ -88,6 +88,8 @@ _quern() {
     case $command in
       warm) own="--config --model-type --allow-missing --any-path --target --tp --dtype --kv-dtype --weights --page-size --jobs --list-only --dry-run" ;;
       tune) own="--config --model-type --tp --dtype --weights --rows --device --milliseconds --again --list-only --dry-run" ;;
+      bench) own="--problems --config --model-type --tp --dtype --kv-dtype --weights --page-size --batch --context --queries --device --against --milliseconds --seed --no-ceiling --svg --list-only --dry-run" ;;
+      manifest) own="--target --config --model-type --tp --dtype --kv-dtype --weights --page-size --check --summary --allow-missing --any-path" ;;
       list) own="--manifest --long" ;;
       inspect) own="--extract" ;;
       trim) own="--limit --rebuild --all" ;;
@@ -98,7 +100,8 @@ _quern() {
     return
   fi
   case $command in
-    warm | tune | import | keys) COMPREPLY=($(compgen -f -- "$current")) ;;
+    bench) COMPREPLY=($(compgen -W "$ops" -- "$current")) ;;
+    warm | tune | manifest | import | keys) COMPREPLY=($(compgen -f -- "$current")) ;;
     list | verify) COMPREPLY=($(compgen -W "$targets $ops" -- "$current")) ;;
     export)
       if ((COMP_CWORD == index + 1)); then

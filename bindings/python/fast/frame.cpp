@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bindings/python/fast/frame.h"
 
+#include <dlfcn.h>
+
 #include <cstring>
 #include <limits>
 
@@ -15,6 +17,20 @@ PyObject* interned_stream() {
 PyObject* interned_workspace() {
   static PyObject* kept = PyUnicode_InternFromString("workspace");
   return kept;
+}
+
+// Whether a stream is being captured, from the driver itself; false where it is not here or would not say.
+bool ask_driver(DLDevice device, void* stream, bool* capturing) {
+  using Ask = int (*)(void* stream, int* status);
+  // Only where the process has it already, which a context on such a device sees to.
+  static const Ask kAsk = [] {
+    void* driver = dlopen("libcuda.so.1", RTLD_NOLOAD | RTLD_LAZY);
+    return driver == nullptr ? nullptr : reinterpret_cast<Ask>(dlsym(driver, "cuStreamIsCapturing"));
+  }();
+  int status = 0;
+  if (device.device_type != kDLCUDA || kAsk == nullptr || kAsk(stream, &status) != 0) return false;
+  *capturing = status != 0;
+  return true;
 }
 
 bool is_number(PyObject* value) { return PyFloat_Check(value) || PyLong_Check(value); }
@@ -220,7 +236,7 @@ bool Frame::find_workspace(PyObject* const* values, Py_ssize_t count) {
   }
   if (bytes == 0) return true;
   bool capturing = false;
-  if (launcher_.device.device_type != kDLCPU) {
+  if (launcher_.device.device_type != kDLCPU && !ask_driver(launcher_.device, common().stream, &capturing)) {
     const Owned told(PyObject_CallFunctionObjArgs(package().capturing, launcher_.device_object, nullptr));
     if (!told) return false;
     capturing = told.get() == Py_True;

@@ -2,11 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
-import contextlib
+import concurrent.futures
 import ctypes
 import sys
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from . import _abi, dtypes
@@ -69,11 +69,11 @@ def element(array: Any, argument: str) -> str:
 def empty(shape: Sequence[int], like: Any, argument: str, dtype: object | None = None) -> Any:
     """An uninitialised array of `like`'s framework and device, its elements of `dtype` or as `like`'s. Types that NumPy
     lacks are ml_dtypes' where that has been imported, else a quern.Tensor over their bits."""
-    array = unwrap(like)
     torch = sys.modules.get("torch")
+    if dtype is None and torch is not None and isinstance(like, torch.Tensor):
+        return torch.empty(shape, dtype=like.dtype, device=like.device)  # the way of most calls
+    array = unwrap(like)
     if torch is not None and isinstance(array, torch.Tensor):
-        if dtype is None and array is like:
-            return torch.empty(shape, dtype=array.dtype, device=array.device)
         name = dtypes.LONG[_name_for(like, argument, dtype)]
         if hasattr(torch, name):
             return torch.empty(shape, dtype=getattr(torch, name), device=array.device)
@@ -166,16 +166,21 @@ class Workspaces(threading.local):
                 "allocates one on a GPU through PyTorch only"
             )
         torch = sys.modules["torch"]
-        current = torch.cuda.current_stream(device[1]).cuda_stream
-        on = contextlib.nullcontext()
-        if stream != current:
-            other = (
-                torch.cuda.ExternalStream(stream, device=device[1]) if stream else torch.cuda.default_stream(device[1])
-            )
-            on = torch.cuda.stream(other)
-        with on:
-            owner = torch.zeros(size, dtype=torch.uint8, device=torch.device("cuda", device[1]))
+
+        def make() -> Any:
+            on = torch.cuda.ExternalStream(stream, device=device[1]) if stream else torch.cuda.default_stream(device[1])
+            with torch.cuda.stream(on):
+                return torch.zeros(size, dtype=torch.uint8, device=torch.device("cuda", device[1]))
+
+        # One that is kept is made by a thread of its own: where this thread's allocations go into a pool, as while
+        # torch.compile warms a graph up, PyTorch refuses what stays behind in it.
+        owner = make() if capturing(device) else _elsewhere(make)
         return owner, owner.data_ptr(), size
+
+
+def _elsewhere(make: Callable[[], Any]) -> Any:
+    with concurrent.futures.ThreadPoolExecutor(1) as thread:
+        return thread.submit(make).result()
 
 
 def capturing(device: tuple[int, int]) -> bool:

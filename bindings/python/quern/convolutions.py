@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from .arrays import element, empty, shape_of, unwrap
+from .errors import InvalidError
 from .ops import Ops
+from .tensor import Tensor
 
 
 class Convolutions(Ops):
@@ -22,11 +24,15 @@ class Convolutions(Ops):
         state_ids: Any = None,
         has_state: Any = None,
         silu: bool = False,
+        stride: int = 1,
+        padding: int | tuple[int, int] | str = 0,
+        dilation: int = 1,
+        groups: int = 1,
         out: Any = None,
         **launch: Any,
     ) -> Any:
-        """The causal depthwise convolution of state-space models and gated delta nets: each channel's weighted sum of
-        a token and the width - 1 before it in its sequence; returns out.
+        """With a weight of two dimensions the causal depthwise convolution of state-space models and gated delta nets:
+        each channel's weighted sum of a token and the width - 1 before it in its sequence; returns out.
 
         x          [tokens, channels] f16, bf16 or f32; rows at any distance
         weight     [channels, width], x's element type or f32; width 2 to 8, the last tap is the token's own
@@ -39,7 +45,43 @@ class Convolutions(Ops):
         state_ids  optional [batch] int32: each sequence's slot; -1: it has none. None: its place
         has_state  optional [batch] bool or uint8: where 0, zeros are taken for what the slot holds
         silu       out = y / (1 + exp(-y))
-        out        [tokens, channels] of x's element type, no part of x; None: allocated by x's framework"""
+        out        [tokens, channels] of x's element type, no part of x; None: allocated by x's framework
+
+        With a weight of three dimensions the convolution that torch.nn.functional.conv1d knows:
+
+        x          [batch, channels, length], or [channels, length] of one sample; any strides
+        weight     [out channels, channels / groups, width], x's element type; bias likewise, [out channels]
+        stride, dilation, groups    of places from window to window, of places from tap to tap, of channels
+        padding    zeros on both sides of x: how many, or (before, behind); "valid" is 0; "same", with stride 1, as many
+                   as keep the length, the odd one behind
+        out        [batch, out channels, length'],
+                   length' = (length + padding - dilation (width - 1) - 1) / stride + 1"""
+        taken = shape_of(weight, "weight")
+        if len(taken) == 3:
+            for name, given in (
+                ("offsets", offsets),
+                ("state", state),
+                ("state_ids", state_ids),
+                ("has_state", has_state),
+            ):
+                if given is not None:
+                    raise InvalidError(f"{name}: given with a weight of three dimensions; allowed is None")
+            before, behind = _padding(padding, stride, dilation * (taken[2] - 1))
+            one = len(shape_of(x, "x")) == 2
+            x = _with_batch(x) if one else x
+            batch, _, length = shape_of(x, "x", 3)
+            places = (length + before + behind - dilation * (taken[2] - 1) - 1) // max(stride, 1) + 1
+            if out is None:
+                out = empty((batch, taken[0], max(places, 0)), x, "out", element(x, "x"))
+            elif one:
+                out = _with_batch(out)
+            self.call(
+                "conv1d", x=x, weight=weight, bias=bias, out=out, silu=silu, stride=stride,
+                dilation=dilation, groups=groups, pad_begin=before, pad_end=behind, **launch,
+            )  # fmt: skip
+            return _without_batch(out) if one else out
+        if (stride, padding, dilation, groups) not in ((1, 0, 1, 1), (1, "valid", 1, 1)):
+            raise InvalidError("stride, padding, dilation, groups: given with a weight of two dimensions")
         shape = shape_of(x, "x", 2)
         out = empty(shape, x, "out", element(x, "x")) if out is None else out
         if offsets is None and state is None:
@@ -51,3 +93,24 @@ class Convolutions(Ops):
             has_state=has_state, out=out, silu=silu, **launch,
         )  # fmt: skip
         return out
+
+
+def _padding(given: int | tuple[int, int] | str, stride: int, reach: int) -> tuple[int, int]:
+    if given == "valid":
+        return 0, 0
+    if given == "same":
+        if stride != 1:
+            raise InvalidError(f"padding: 'same' given with stride {stride}; allowed with 1 alone")
+        return reach // 2, reach - reach // 2
+    if isinstance(given, str):
+        raise InvalidError(f"padding: {given!r} given; allowed are numbers, 'valid' and 'same'")
+    before, behind = (given, given) if isinstance(given, int) else given
+    return before, behind
+
+
+def _with_batch(array: Any) -> Any:
+    return Tensor(array.array[None], element(array, "x")) if isinstance(array, Tensor) else array[None]
+
+
+def _without_batch(array: Any) -> Any:
+    return Tensor(array.array[0], element(array, "out")) if isinstance(array, Tensor) else array[0]

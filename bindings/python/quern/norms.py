@@ -37,10 +37,10 @@ class Norms(Ops):
         weight_plus_one  multiply by 1 + weight (Gemma)
         constant_weight  with programmatic: nothing that may still be running writes weight
         out              [rows, n]; may be x or residual; None: allocated by x's framework"""
-        shape, kind = shape_of(x, "x", 2), element(x, "x")
-        out = empty(shape, x, "out", kind) if out is None else out
+        shape = shape_of(x, "x", 2)
+        out = empty(shape, x, "out") if out is None else out
         if residual is not None and residual_out is None:
-            residual_out = empty(shape, x, "residual_out", kind)
+            residual_out = empty(shape, x, "residual_out")
         self.call(
             "rmsnorm", x=x, weight=weight, residual=residual, out=out, residual_out=residual_out, eps=eps,
             weight_plus_one=weight_plus_one, constant_weight=constant_weight, **launch,

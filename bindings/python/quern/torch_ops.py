@@ -12,8 +12,11 @@ has the methods of quern.Context over them, which make the outputs that are not 
         return torch.relu(ops.gemm(x, weight))
 
 Calls go to a context of the tensors' device, which is made when it is first needed, or which `use` has set: "host" for
-tensors of the CPU. They launch on PyTorch's current stream and copy nothing. None of them has a gradient: under
-torch.no_grad() and torch.inference_mode() parameters are taken as they are, else those that require one are refused."""
+tensors of the CPU. They launch on PyTorch's current stream and copy nothing.
+
+Gradients: `ops.norm` of kind "layer" and "rms", `ops.layer_norm` and `ops.rmsnorm` have them, with and without a
+residual, where outputs are not given: see quern.torch_norms. No other op has one: under torch.no_grad() and
+torch.inference_mode() parameters are taken as they are, else those that require one are refused."""
 
 from __future__ import annotations
 
@@ -27,7 +30,9 @@ from .arguments import IN_PLACE
 from .compiled import describe
 from .context import Context
 from .errors import InvalidError
+from .norms import Norms
 from .ops import Ops
+from .torch_norms import differentiable, register_norm, wants_gradient
 
 _NAMESPACE = "quern"
 # fast/description.h's kinds of arguments, as schemas have them.
@@ -108,12 +113,28 @@ def _fake(**given: Any) -> None:
     """Nothing is returned, so that there is nothing to make."""
 
 
+# The functions themselves: torch.compile traces no descriptors.
+_norm, _rmsnorm = Norms.norm, Norms.rmsnorm
+
+
 class TorchOps(*(base for base in Context.__bases__ if issubclass(base, Ops))):  # type: ignore[misc]
     """The methods of quern.Context for ops, each on the device of its tensors."""
 
     def call(self, op: str, **arguments: Any) -> None:
         """torch.ops.quern.OP by its name."""
         getattr(torch.ops.quern, op)(**arguments)
+
+    def norm(self, x: Any, weight: Any = None, bias: Any = None, **rest: Any) -> Any:
+        """As Context.norm, with gradients."""
+        if wants_gradient(x, weight, bias, rest.get("residual")):
+            return differentiable(x, weight, bias, **rest)
+        return _norm(self, x, weight, bias, **rest)
+
+    def rmsnorm(self, x: Any, weight: Any = None, **rest: Any) -> Any:
+        """As Context.rmsnorm, with gradients."""
+        if wants_gradient(x, weight, rest.get("residual")):
+            return differentiable(x, weight, None, kind="rms", **{"eps": 1e-6, **rest})
+        return _rmsnorm(self, x, weight, **rest)
 
     def prepare(self, op: str, **arguments: Any) -> None:
         """As Context.prepare, which is the context's: context_of(device).prepare."""
@@ -134,3 +155,4 @@ for _op in _abi.OPS:
     setattr(TorchOps, _op, getattr(TorchOps, _op))
 
 ops = TorchOps()
+register_norm(_library, ops)

@@ -14,6 +14,7 @@ struct SharedPlace {
 };
 QUERN_DEVICE void copy_async_16(SharedPlace to, const void* global, bool take) { copy_async_16(to.at, global, take); }
 QUERN_DEVICE void copy_async_4(SharedPlace to, const void* global, bool take) { copy_async_4(to.at, global, take); }
+QUERN_DEVICE void count_one(SharedPlace at) { asm volatile("red.shared.add.u32 [%0], 1;" ::"r"(at.at) : "memory"); }
 
 // How operands are loaded: as matrices of 16-byte rows, as such matrices with k going down (transposed), or word by
 // word.

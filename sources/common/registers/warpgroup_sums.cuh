@@ -7,8 +7,8 @@
 // call:
 //
 //   multiply<A, B, a_major, b_major>(a, b, accumulate)
-//                             wgmma of these matrix descriptors, asynchronous. kCount is 8, 16, 32, 56, 64, 88, 96 or
-//                             128
+//                             wgmma of these matrix descriptors, asynchronous. kCount is 8, 16, 32, 48, 56, 64, 80,
+//                             88, 96, 112 or 128
 //
 // Each thread by itself, while no product of these accumulators is in flight:
 //
@@ -55,8 +55,8 @@ class WarpgroupSums {
 
   template <class A, class B, Major a_major, Major b_major>
   QUERN_DEVICE void multiply(u64 a, u64 b, bool accumulate) {
-    static_assert(kCount == 8 || kCount == 16 || kCount == 32 || kCount == 56 || kCount == 64 || kCount == 88 ||
-                  kCount == 96 || kCount == 128);
+    static_assert(kCount == 8 || kCount == 16 || kCount == 32 || kCount == 48 || kCount == 56 || kCount == 64 ||
+                  kCount == 80 || kCount == 88 || kCount == 96 || kCount == 112 || kCount == 128);
     wgmma<A, B, a_major, b_major>(x_, a, b, accumulate);
   }
   QUERN_DEVICE void clear() {

@@ -57,7 +57,8 @@
 //
 //   Addresses     SharedArray<T>(first) the address of an array in shared memory, computed once: from a pointer the
 //                                       compiler would compute it again at every use. An array of barriers is taken by
-//                                       mbarrier_wait(array, i, phase), mbarrier_arrive(array, i),
+//                                       mbarrier_wait(array, i, phase), mbarrier_wait_cluster(array, i, phase),
+//                                       mbarrier_arrive(array, i),
 //                                       copy_async_arrive(array, i),
 //                                       mbarrier_arrive_expect(array, i, bytes) and
 //                                       mbarrier_arrive_remote_relaxed(array, i, rank), with one of bytes by

@@ -193,15 +193,16 @@ QUERN_DEVICE void wait_at(u32 address, u32 phase) {
       : "memory");
 }
 QUERN_DEVICE void mbarrier_wait(Mbarrier& b, u32 phase) { wait_at(shared_address(&b), phase); }
-QUERN_DEVICE void mbarrier_wait_cluster(Mbarrier& b, u32 phase) {
+QUERN_DEVICE void wait_cluster_at(u32 address, u32 phase) {
   asm volatile(
       "{.reg .pred p;\n"
       "again:\n"
       "mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 p, [%0], %1;\n"
-      "@!p bra again;}" ::"r"(shared_address(&b)),
+      "@!p bra again;}" ::"r"(address),
       "r"(phase)
       : "memory");
 }
+QUERN_DEVICE void mbarrier_wait_cluster(Mbarrier& b, u32 phase) { wait_cluster_at(shared_address(&b), phase); }
 
 // ---- Addresses
 template <class T>
@@ -213,6 +214,9 @@ struct SharedArray {
   QUERN_DEVICE u32 at(i32 i) const { return address + static_cast<u32>(i) * sizeof(T); }
 };
 QUERN_DEVICE void mbarrier_wait(const SharedArray<Mbarrier>& b, i32 i, u32 phase) { wait_at(b.at(i), phase); }
+QUERN_DEVICE void mbarrier_wait_cluster(const SharedArray<Mbarrier>& b, i32 i, u32 phase) {
+  wait_cluster_at(b.at(i), phase);
+}
 QUERN_DEVICE void mbarrier_arrive(const SharedArray<Mbarrier>& b, i32 i) { arrive_at(b.at(i)); }
 QUERN_DEVICE void mbarrier_arrive_remote_relaxed(const SharedArray<Mbarrier>& b, i32 i, u32 rank) {
   arrive_remote_relaxed_at(b.at(i), rank);

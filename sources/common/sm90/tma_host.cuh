@@ -105,6 +105,9 @@ QUERN_DEVICE Mbarrier& barrier_of(const SharedArray<Mbarrier>& b, i32 i) { retur
 QUERN_DEVICE void mbarrier_wait(const SharedArray<Mbarrier>& b, i32 i, u32 phase) {
   mbarrier_wait(barrier_of(b, i), phase);
 }
+QUERN_DEVICE void mbarrier_wait_cluster(const SharedArray<Mbarrier>& b, i32 i, u32 phase) {
+  mbarrier_wait_cluster(barrier_of(b, i), phase);
+}
 QUERN_DEVICE void mbarrier_arrive(const SharedArray<Mbarrier>& b, i32 i) { mbarrier_arrive(barrier_of(b, i)); }
 QUERN_DEVICE void mbarrier_arrive_remote_relaxed(const SharedArray<Mbarrier>& b, i32 i, u32 rank) {
   mbarrier_arrive_remote_relaxed(barrier_of(b, i), rank);

@@ -1,12 +1,12 @@
-// Which variant a product takes: what tuning has measured, or else a model of waves and bytes.
+// Which variant a product takes: what tuning has measured, or else the choice of least cost.
 // SPDX-License-Identifier: Apache-2.0
 #include "sources/gemm/plan/choose.h"
 
 #include <algorithm>
+#include <array>
 
+#include "sources/gemm/plan/cost.h"
 #include "sources/gemm/plan/maps.h"
-#include "sources/gemm/plan/small_m.h"
-#include "sources/gemm/plan/split_k.h"
 #include "sources/gemm/plan/tunings.h"
 
 namespace quern::ops::gemm {
@@ -24,13 +24,6 @@ int most_blocks(const Problem& problem, const Tiling& t) {
   return std::min(t.most_parts, emulated ? std::min(kMost, kEmulatedThreads / t.threads) : kMost);
 }
 
-// Whether there are tiles enough for one multiprocessor in `share`. Counts all multiprocessors, never max_sms: the set
-// of kernels must not depend on max_sms.
-bool fills(const Problem& problem, Variant variant, const Sizes& sizes, int share) {
-  const std::optional<Tiling> t = tiling_of(problem, variant);
-  return t && tiles_of(problem, *t, sizes) * share >= all_sms(problem);
-}
-
 bool invariant(const Problem& problem) { return (problem.flags & QUERN_CALL_BATCH_INVARIANT) != 0; }
 
 // With block scales and a gate a tile of `columns` columns of out must have one scale of b in each half.
@@ -38,11 +31,10 @@ bool scales_fit(const Problem& problem, int columns) {
   return problem.shape.scales != Scales::blocks || !problem.shape.gate || problem.params.n / 2 % columns == 0;
 }
 
-// Whether a kernel can do the product at all: one rule for the model, for what prepare readies and for tuning.
-bool is_legal(const Problem& problem, Variant variant) {
-  const std::optional<Tiling> t = tiling_of(problem, variant);
-  if (!t) return false;
+// Whether a kernel can do the product at all: one rule for the least cost, for what prepare readies and for tuning.
+bool is_legal(const Problem& problem, Variant variant, const Tiling& t) {
   const jit::TargetInfo& target = problem.call.device->limits;
+  if (problem.precise != (variant == Variant::plain)) return false;
   switch (facts_of(variant).family) {
     case Family::portable:
       // Batch-invariant sums must not depend on the number of blocks that divide a tile's k.
@@ -50,6 +42,7 @@ bool is_legal(const Problem& problem, Variant variant) {
     case Family::tma_mma:
       return target.tensor_maps && !target.warpgroups && takes_tensor_maps(problem);
     case Family::persistent:
+    case Family::cluster_k:
     case Family::swap_ab:
     case Family::small_m:
     case Family::split_k:
@@ -57,283 +50,214 @@ bool is_legal(const Problem& problem, Variant variant) {
   }
   // TMA copies whole boxes: no rows by index. With block scales the columns of a tile must share one scale of b.
   if (problem.params.indices != nullptr || !takes_tensor_maps(problem)) return false;
-  if (!scales_fit(problem, t->out_tile_n(problem.shape.gate))) return false;
+  if (!scales_fit(problem, t.out_tile_n(problem.shape.gate))) return false;
   // The overlapped epilogue needs a k block to overlap with. Whether this call's out can have a tensor map is not asked
   // here: what is measured and kept must not depend on it.
   return variant != Variant::overlapped_128x256 || (problem.params.k > 0 && columns_of(problem) % 8 == 0);
 }
 
-// Whether the Hopper kernels can do the product: the smallest persistent tile stands for all of them.
-bool may_take_persistent(const Problem& problem) { return is_legal(problem, Variant::persistent_128x128); }
-
-// Only products with a tile for every multiprocessor take these variants.
-bool may_take_tma_mma(const Problem& problem, Variant variant, const Sizes& sizes) {
-  return is_legal(problem, variant) && fills(problem, variant, sizes, 1);
-}
-// Microseconds of all tiles, with an incomplete last wave divided by stream-K (`share`) or not, as measured on an H200.
-// Multiprocessors that wait for others leave them their power, so stream-K saves less than the time of waiting, and it
-// costs writing and reading partial sums.
-double time_of_tma_mma(const Problem& problem, Variant variant, const Sizes& sizes, bool share) {
-  constexpr double kResults = 4.0, kSaved = 0.75;  // microseconds of a tile's results; part of the time of waiting
-  const bool high = variant == Variant::tma_mma_256x192;
-  const double of_k_block = high ? 1.53 : 1.15, sums = high ? 50.0 : 15.0;
-  const Tiling t = *tiling_of(problem, variant);
-  const double products = static_cast<double>(div_up(problem.params.k, t.block_k)) * of_k_block;
-  const std::int64_t tiles = tiles_of(problem, t, sizes), blocks = all_sms(problem), rest = tiles % blocks;
-  const double whole = static_cast<double>(div_up(tiles, blocks)) * (products + kResults);
-  if (!share || rest == 0) return whole;
-  return whole - kSaved * products * static_cast<double>(blocks - rest) / static_cast<double>(blocks) + sums;
-}
-std::optional<Choice> tma_mma_by_model(const Problem& problem, const Sizes& sizes) {
-  std::optional<Choice> best;
-  double least = 0.0;
-  for (const Variant variant : kTmaMma) {
-    if (!may_take_tma_mma(problem, variant, sizes)) continue;
-    for (const int parts : {1, kLastWave}) {
-      const double time = time_of_tma_mma(problem, variant, sizes, parts == kLastWave);
-      if (!best || time < least) best = Choice{variant, parts, 1}, least = time;
-    }
-  }
-  return best;
-}
-
-// The swap_ab variants are for few rows, or for as many as leave the other Hopper kernels idle.
-bool may_take_swap_ab(const Problem& problem, bool warpgroups) {
-  return warpgroups && is_legal(problem, Variant::swap_ab_128);
-}
-constexpr std::int64_t kMostSwapAb = 128;
-
-SmallMTiles small_m_tiles(const Problem& problem, const Tiling& t, const Sizes& sizes) {
-  const FewRows tiles = few_rows(problem, t, sizes);
-  const auto rows = static_cast<int>(std::min<std::int64_t>(sizes.rows, t.tile_m));
-  return {tiles.row_tiles, tiles.column_tiles, tiles.k_blocks, rows, t.tile_n, t.stages_of_a};
-}
+// What of a call limits its choices. The set of kernels must not depend on max_sms, so variants are chosen for the
+// whole device, and only split-K follows the multiprocessors that the call may use.
+struct Limits {
+  int usable;    // multiprocessors
+  bool split_k;  // whether the variants of split_k may be taken
+};
 
 // Split-K needs all clusters on the device at once, so a call that may not use every multiprocessor does not take it;
 // nor does a batch, which has tiles enough.
-bool may_split_k(const Problem& problem, const Sizes& sizes) {
-  return problem.call.sms >= all_sms(problem) && sizes.groups == 1;
+Limits limits_of(const Problem& problem, const Sizes& sizes) {
+  return {all_sms(problem), problem.call.sms >= all_sms(problem) && sizes.groups == 1};
 }
 
-struct Timed {
-  Choice choice;
-  double microseconds;
-
-  void improve(const Choice& other, double time) {
-    if (time < microseconds) choice = other, microseconds = time;
-  }
-};
-
-// Improves on `best` by the small_m variants and, if `split_k`, by the split_k variants.
-void improve_by_small_m(Timed& best, const Problem& problem, const Sizes& sizes, bool split_k) {
-  for (const Variant variant : kSmallM) {
-    if (!is_legal(problem, variant)) continue;
-    best.improve({variant, 1, 1},
-                 time_of(small_m_tiles(problem, *tiling_of(problem, variant), sizes), all_sms(problem)));
-  }
-  if (!split_k) return;
-  for (const Variant variant : kSplitK) {
-    if (!is_legal(problem, variant) || (facts_of(variant).rows > 64 && sizes.rows <= 64)) continue;
-    const std::optional<Tiling> t = tiling_of(problem, variant);
-    const Machine machine{all_sms(problem), all_sms(problem), most_blocks(problem, *t)};
-    for (const SplitKTiles& tiles : split_k_tiles(small_m_tiles(problem, *t, sizes), machine)) {
-      best.improve({variant, tiles.parts, 1}, tiles.microseconds);
+// The variants that can do a product, and every choice that they offer.
+class Options {
+ public:
+  explicit Options(const Problem& problem) : problem_(problem) {
+    for (std::size_t i = 0; i < kVariants.size(); ++i) {
+      const auto variant = static_cast<Variant>(i);
+      const std::optional<Tiling> t = tiling_of(problem, variant);
+      if (!t || !is_legal(problem, variant, *t)) continue;
+      legal_[count_++] = {variant, *t};
+      hopper_ = hopper_ || variant == Variant::persistent_128x128;
     }
   }
-}
 
-// The cost of a product in columns: a wave of tiles costs as much as its tiles are wide, and a little more.
-std::int64_t cost_of(const Problem& problem, Variant variant, const Sizes& sizes) {
-  constexpr int kOfAnyTile = 32;  // columns
-  if (!is_legal(problem, variant)) return INT64_MAX;
-  const std::optional<Tiling> t = tiling_of(problem, variant);
-  return div_up(tiles_of(problem, *t, sizes), all_sms(problem)) * (t->tile_n + kOfAnyTile);
-}
-
-// The variant with the overlapped epilogue takes the place of the one with as many columns.
-bool may_overlap(const Problem& problem) { return is_legal(problem, Variant::overlapped_128x256); }
-// The overlapped epilogue leaves room for one stage fewer, which costs a percent of each k block, and saves as much
-// time as two k blocks take, or one where scales do not change with k. Up to these numbers of k blocks it is faster, as
-// measured on an H200. Where scales do not change with k a block must also have a further tile.
-bool overlapped_is_faster(const Problem& problem, const Sizes& sizes) {
-  const bool vectors = problem.shape.scales == Scales::vectors;
-  const std::int64_t most_k_blocks = vectors ? 32 : 40;
-  const std::optional<Tiling> t = tiling_of(problem, Variant::overlapped_128x256);
-  return t && div_up(problem.params.k, t->block_k) <= most_k_blocks &&
-         (!vectors || tiles_of(problem, *t, sizes) > all_sms(problem));
-}
-// The variant for an out that has a tensor map.
-Variant overlapped_if_mapped(const Problem& problem, Variant variant, const Sizes& sizes) {
-  return variant == Variant::persistent_128x256 && may_overlap(problem) && overlapped_is_faster(problem, sizes)
-             ? Variant::overlapped_128x256
-             : variant;
-}
-Variant overlapped_or_not(const Problem& problem, Variant variant, const Sizes& sizes) {
-  return takes_map_of_out(problem) ? overlapped_if_mapped(problem, variant, sizes) : variant;
-}
-
-// The persistent variant with the least cost.
-Variant least_cost(const Problem& problem, const Sizes& sizes) {
-  return *std::min_element(std::begin(kPersistent), std::end(kPersistent), [&](Variant a, Variant b) {
-    return cost_of(problem, a, sizes) < cost_of(problem, b, sizes);
-  });
-}
-Variant persistent_by_model(const Problem& problem, const Sizes& sizes) {
-  return overlapped_or_not(problem, least_cost(problem, sizes), sizes);
-}
-
-// Improves on `best` by a persistent variant, if the time of memory or of products, whichever is model_error, and of
-// the rest of a launch is less, as measured on an H200. As for all products of few rows the choice is kept for all
-// calls, whatever their out; for_this_out() corrects it.
-void improve_by_persistent(Timed& best, const Problem& problem, const Sizes& sizes) {
-  constexpr double kOfLaunch = 5.9,
-                   kOfColumn = 4.0 / 1755;  // microseconds of a launch; of a k block, for each column of the tile
-  const Variant variant = overlapped_if_mapped(problem, least_cost(problem, sizes), sizes);
-  const std::optional<Tiling> t = tiling_of(problem, variant);
-  const double waves = static_cast<double>(div_up(tiles_of(problem, *t, sizes), all_sms(problem)));
-  const double products = waves * static_cast<double>(div_up(problem.params.k, t->block_k)) * t->tile_n * kOfColumn;
-  best.improve({variant, 1, 1},
-               kOfLaunch + std::max(time_of_memory(small_m_tiles(problem, *t, sizes), all_sms(problem)), products));
-}
-
-// The portable variant for few rows. Where tiles, or parts of them, keep multiprocessors about as busy as an even
-// division would, sliced_k divides a tile's k blocks among the warps of a block, so that few blocks, or none, wait for
-// others' sums. Counts all multiprocessors, never max_sms: the set of kernels must not depend on max_sms. Nor may the
-// order of sums depend on the number of rows.
-Variant variant_of_tiny(const Problem& problem, std::int64_t groups) {
-  // A block may read so many bytes of b more than with an even division: this takes as long as exchanging sums, as
-  // measured on an H200.
-  constexpr double kMostMore = 240e3;
-  if (!is_legal(problem, Variant::sliced_k)) return Variant::tiny;
-  const std::optional<Tiling> t = tiling_of(problem, Variant::sliced_k);
-  // Every number of rows, 0 too, counts as one row of tiles.
-  const std::int64_t tiles = tiles_of(problem, *t, {kMostTiny, std::max<std::int64_t>(groups, 1)}),
-                     k_blocks = div_up(problem.params.k, t->block_k);
-  if (tiles == 0 || tiles > all_sms(problem)) return Variant::tiny;
-  const double k_block_bytes =
-      static_cast<double>(t->tile_n) * t->block_k * static_cast<double>(bytes_of(problem.shape.a));
-  const double even = static_cast<double>(tiles * k_blocks) / all_sms(problem);
-  const double longest = static_cast<double>(div_up(k_blocks, parts_of_sliced(*t, tiles, k_blocks, all_sms(problem))));
-  return (longest - even) * k_block_bytes < kMostMore ? Variant::sliced_k : Variant::tiny;
-}
-
-// The choice for few rows: the given swap_ab variant, whose rows stand for all numbers of rows that are treated alike,
-// or a small_m, split_k or persistent variant.
-Choice few_rows_by_model(const Problem& problem, Variant variant, const Sizes& sizes, bool split_k) {
-  const Choice swap_ab{variant, 1, 1};
-  if (problem.shape.grouping != Grouping::dense) return swap_ab;
-  const Sizes alike{facts_of(variant).rows, sizes.groups};
-  // Counts all multiprocessors, never max_sms: the set of kernels must not depend on max_sms.
-  const std::optional<Tiling> t = tiling_of(problem, variant);
-  const Split best =
-      split(few_rows(problem, *t, alike), {all_sms(problem), all_sms(problem), most_blocks(problem, *t)});
-  // The model of split-K compares splits with each other. Its times are too short by so much, as measured on an H200.
-  const double model_error = problem.shape.scales == Scales::none ? 1.2 : 1.3;
-  Timed all{swap_ab, model_error * best.microseconds};
-  if (sizes.groups != 1) return all.choice;
-  improve_by_small_m(all, problem, alike, split_k);
-  // Only products of the kind that was measured: both operands k-major, without a gate or scales of results.
-  const Shape& shape = problem.shape;
-  const bool measured = !shape.transposed_a && !shape.transposed_b && !shape.gate && !shape.out_scale;
-  if (measured && alike.rows > 64) improve_by_persistent(all, problem, alike);
-  return all.choice;
-}
-
-// The model's variant. choose_without_split() adds the clusters of the persistent kernel, by_model() the split of
-// swap_ab.
-Choice variant_by_model(const Problem& problem, const Sizes& sizes) {
-  if (problem.precise) return {Variant::plain};
-  const bool warpgroups = may_take_persistent(problem);
-  // Each kernel has its own order of sums, so rows that must not depend on their number take one kernel.
-  if (warpgroups && invariant(problem)) return {Variant::persistent_128x128};
-  const bool swap_ab = may_take_swap_ab(problem, warpgroups);
-  if (swap_ab) {
-    for (const Variant variant : kSwapAb) {
-      if (sizes.rows <= facts_of(variant).rows)
-        return few_rows_by_model(problem, variant, sizes, may_split_k(problem, sizes));
+  // Calls visit(choice, tiling) for every choice that is worth a look for so many rows. `tuning` looks further around
+  // among the portable variants, which the rows choose otherwise.
+  template <class Visit>
+  void for_each(const Sizes& sizes, const Limits& limits, bool tuning, Visit visit) const {
+    for (std::size_t i = 0; i < count_; ++i) {
+      const auto& [variant, t] = legal_[i];
+      if (is_a(Family::portable, variant) || is_a(Family::tma_mma, variant)) {
+        if (hopper_ || !(tuning ? may_tune_portable(variant, t, sizes) : takes_portable(variant, t, sizes))) continue;
+        visit(Choice{variant, 1, 1}, t);
+        if (is_a(Family::tma_mma, variant)) visit(Choice{variant, kLastWave, 1}, t);
+        continue;
+      }
+      // Each kernel has its own order of sums, so rows that must not depend on their number take one kernel.
+      if (invariant(problem_)) {
+        if (variant == Variant::persistent_128x128) visit(Choice{variant, 1, 1}, t);
+        continue;
+      }
+      if (problem_.shape.grouping == Grouping::dense) {
+        for_each_split(variant, t, sizes, limits, tuning, visit);
+      } else if (takes_groups(variant, sizes)) {
+        visit(Choice{variant, 1, 1}, t);
+        if (may_pair(problem_, variant)) visit(Choice{variant, 1, 2}, t);
+      }
     }
-  } else {
-    if (sizes.rows <= kMostTiny) return {variant_of_tiny(problem, sizes.groups)};
-    if (sizes.rows <= kMostSmall) return {Variant::small};
   }
-  if (warpgroups && fills(problem, Variant::persistent_128x128, sizes, 2)) return {persistent_by_model(problem, sizes)};
-  if (swap_ab) return {Variant::swap_ab_128};
-  if (const std::optional<Choice> choice = tma_mma_by_model(problem, sizes)) return *choice;
-  return {!warpgroups && fills(problem, Variant::large, sizes, 1) ? Variant::large : Variant::medium};
-}
 
-// Calls visit(variant) for every variant that the model takes for a product with no more rows and groups.
-template <class Visit>
-void for_each_by_model(const Problem& problem, Visit visit) {
-  if (problem.precise) return visit(Variant::plain);
-  const Sizes sizes = sizes_of(problem);
-  const bool warpgroups = may_take_persistent(problem);
-  if (warpgroups && invariant(problem)) return visit(Variant::persistent_128x128);
-  const bool swap_ab = may_take_swap_ab(problem, warpgroups);
-  if (swap_ab) {
-    for (const Variant variant : kSwapAb) {
-      // A single matrix of a batch may take another variant than the whole batch.
-      for (const bool split_k : {false, true})
-        visit(few_rows_by_model(problem, variant, {facts_of(variant).rows, 1}, split_k).variant);
-      if (sizes.groups != 1) visit(variant);
-      if (sizes.rows <= facts_of(variant).rows) return;
-    }
-  } else {
-    visit(variant_of_tiny(problem, 1));
-    if (sizes.groups != 1) {
-      // A part of a batch may take another variant than a single matrix or the whole batch.
-      visit(Variant::tiny);
-      if (is_legal(problem, Variant::sliced_k)) visit(Variant::sliced_k);
-    }
-    if (sizes.rows > kMostTiny) visit(Variant::small);
-    if (sizes.rows <= kMostSmall) return;
+  Choice least(const Sizes& given, const Limits& limits) const {
+    const Sizes sizes = alike(given);
+    Choice best;
+    double least = -1.0;
+    const int sms = all_sms(problem_);
+    for_each(sizes, limits, false, [&](const Choice& choice, const Tiling& t) {
+      const double cost = cost_of(problem_, t, choice, sizes, sms);
+      if (least < 0.0 || cost < least) best = choice, least = cost;
+    });
+    return best;
   }
-  const Sizes least{(swap_ab ? kMostSwapAb : kMostSmall) + 1,
-                    problem.shape.grouping == Grouping::dense ? 1 : sizes.groups};
-  if (warpgroups) {
-    if (!fills(problem, Variant::persistent_128x128, least, 2)) visit(swap_ab ? Variant::swap_ab_128 : Variant::medium);
-    if (!fills(problem, Variant::persistent_128x128, sizes, 2)) return;
-    // All persistent tiles have 128 rows, so each number of tiles of rows is tried where there are not too many.
-    constexpr std::int64_t kTileRows = 128, kMostLookedAt = 1024 * kTileRows;
-    if (problem.params.groups == 1 && sizes.rows <= kMostLookedAt) {
-      for (std::int64_t rows = swap_ab ? 2 * kTileRows : kTileRows; rows < sizes.rows + kTileRows; rows += kTileRows)
-        visit(variant_by_model(problem, {std::min(rows, sizes.rows), sizes.groups}).variant);
+  // The best split-K of a variant on fewer multiprocessors.
+  Choice split_for(const Choice& chosen, const Sizes& given, int usable) const {
+    const Sizes sizes = alike(given);
+    Choice best{chosen.variant, 1, 1};
+    double least = -1.0;
+    for_each(sizes, {usable, false}, false, [&](const Choice& choice, const Tiling& t) {
+      if (choice.variant != chosen.variant) return;
+      const double cost = cost_of(problem_, t, choice, sizes, usable);
+      if (least < 0.0 || cost < least) best = choice, least = cost;
+    });
+    return best;
+  }
+
+ private:
+  struct Legal {
+    Variant variant;
+    Tiling tiling;
+  };
+
+  // Sizes that are treated alike have the same choice.
+  Sizes alike(const Sizes& sizes) const {
+    return problem_.shape.grouping == Grouping::dense ? Sizes{row_class(sizes.rows), group_class(sizes.groups)}
+                                                      : Sizes{row_class(sizes.rows), sizes.groups};
+  }
+
+ public:
+  // Numbers of groups that are treated alike: a power of two, or one and a half of it. Returns the largest of them.
+  static std::int64_t group_class(std::int64_t groups) {
+    std::int64_t power = 1;
+    while (2 * power <= groups) power *= 2;
+    return groups <= power ? power : 2 * groups <= 3 * power ? 3 * power / 2 : 2 * power;
+  }
+
+ private:
+  bool is_there(Variant variant) const {
+    return std::any_of(legal_.begin(), legal_.begin() + static_cast<std::ptrdiff_t>(count_),
+                       [&](const Legal& one) { return one.variant == variant; });
+  }
+  // Whether there are tiles enough for one multiprocessor in `share`.
+  bool fills(const Tiling& t, const Sizes& sizes, int share) const {
+    return tiles_of(problem_, t, sizes) * share >= all_sms(problem_);
+  }
+  bool any_fills(const Sizes& sizes, bool (*is_one)(Variant)) const {
+    return std::any_of(legal_.begin(), legal_.begin() + static_cast<std::ptrdiff_t>(count_),
+                       [&](const Legal& one) { return is_one(one.variant) && fills(one.tiling, sizes, 1); });
+  }
+
+  // The rows choose among the variants for every target; those for many rows need a tile for every multiprocessor, and
+  // then take the place of the others.
+  bool takes_portable(Variant variant, const Tiling& t, const Sizes& sizes) const {
+    constexpr auto is_tma_mma = [](Variant v) { return is_a(Family::tma_mma, v); };
+    constexpr auto is_large = [](Variant v) { return v == Variant::large; };
+    switch (variant) {
+      case Variant::plain:
+        return true;
+      case Variant::tiny:
+      case Variant::sliced_k:
+        return sizes.rows <= kMostTiny;
+      case Variant::small:
+        return sizes.rows > kMostTiny && sizes.rows <= kMostSmall;
+      default:
+        break;
+    }
+    if (sizes.rows <= kMostSmall) return false;
+    if (is_a(Family::tma_mma, variant)) return fills(t, sizes, 1);
+    if (any_fills(sizes, is_tma_mma)) return false;
+    return (variant == Variant::large) == any_fills(sizes, is_large);
+  }
+  // Tiles a quarter as high as the rows would read b several times; much higher ones compute rows that do not exist.
+  bool may_tune_portable(Variant variant, const Tiling& t, const Sizes& sizes) const {
+    if (is_a(Family::tma_mma, variant)) return fills(t, sizes, 1);
+    const std::int64_t high = facts_of(variant).rows;
+    return variant == Variant::plain || (sizes.rows <= 8 * high && (high <= 64 || 8 * sizes.rows > high));
+  }
+
+  // The rows of an expert are known on the device only: the lowest tile that has room for the expected number, or the
+  // persistent kernel where there are more and that leaves few multiprocessors idle.
+  bool takes_groups(Variant variant, const Sizes& sizes) const {
+    if (is_a(Family::swap_ab, variant)) {
+      const std::int64_t rows = facts_of(variant).rows;
+      if (sizes.rows <= rows) return rows == 16 || sizes.rows > rows / 2;
+      return variant == Variant::swap_ab_128 && !persistent_fills(sizes);
+    }
+    return is_a(Family::persistent, variant) && sizes.rows > 128 && persistent_fills(sizes);
+  }
+  bool persistent_fills(const Sizes& sizes) const {
+    const std::optional<Tiling> t = tiling_of(problem_, Variant::persistent_128x128);
+    return t && fills(*t, sizes, 2);
+  }
+
+  template <class Visit>
+  void for_each_split(Variant variant, const Tiling& t, const Sizes& sizes, const Limits& limits, bool tuning,
+                      Visit visit) const {
+    const Family family = facts_of(variant).family;
+    if (family == Family::persistent) {
+      visit(Choice{variant, 1, 1}, t);
+      // Clusters of two need pairs of rows of tiles. They were the faster in so few cases that tuning alone looks.
+      const std::int64_t rows = div_up(sizes.rows, t.tile_m);
+      if (tuning && may_pair(problem_, variant) && (rows % 2 == 0 || rows >= 16)) visit(Choice{variant, 1, 2}, t);
       return;
     }
-    for (const Variant variant : kPersistent) {
-      if (cost_of(problem, variant, sizes) != INT64_MAX) visit(overlapped_or_not(problem, variant, sizes));
+    const Tiles tiles = tiles_to_split(problem_, t, sizes);
+    if (!suits(variant, sizes.rows, tiles)) return;
+    if (family == Family::small_m) return visit(Choice{variant, 1, 1}, t);
+    const bool one_tile = family == Family::split_k || family == Family::cluster_k;
+    if (one_tile && !limits.split_k) return;
+    const Machine machine{all_sms(problem_), limits.usable, most_blocks(problem_, t)};
+    const int least_parts = family == Family::split_k ? 2 : 1, most_peers = family == Family::split_k ? 1 : kMostColumnPeers;
+    for (int peers = 1; peers <= most_peers; ++peers) {
+      for (int parts = least_parts; parts * peers <= machine.most_blocks; ++parts) {
+        const std::optional<Split> split = split_into(parts, peers, tiles, machine);
+        if (!split) continue;
+        // Where a cluster has one tile more than two rounds of clusters lose what dividing tiles gains.
+        if (one_tile && parts > 1 && 2 * split->clusters * peers < tiles.rows * tiles.columns) continue;
+        visit(Choice{variant, parts, peers}, t);
+      }
     }
-    return;
   }
-  if (!fills(problem, Variant::large, least, 1)) visit(Variant::medium);
-  if (fills(problem, Variant::large, sizes, 1)) visit(Variant::large);
-  for (const Variant variant : kTmaMma) {
-    if (may_take_tma_mma(problem, variant, sizes)) visit(variant);
+  // Tiles with far fewer rows than the product read b once for each row of tiles, which few columns allow; those with
+  // far more compute rows that do not exist.
+  bool suits(Variant variant, std::int64_t rows, const Tiles& tiles) const {
+    const std::int64_t high = facts_of(variant).rows;
+    if (is_a(Family::cluster_k, variant)) return rows > 64 && 2 * tiles.rows * high <= 3 * std::max(rows, high / 2 + 17);
+    const bool of_split_k = is_a(Family::split_k, variant), of_small_m = is_a(Family::small_m, variant);
+    const std::int64_t most_tiles = of_small_m ? 4 : !of_split_k && high < 128 ? 2 : 8;
+    if (tiles.rows > most_tiles && tiles.rows * tiles.columns > all_sms(problem_)) return false;
+    return high > 64 ? rows > high / 2 : of_split_k || of_small_m || high <= 16 || rows > high / 4;
   }
-}
 
-int warpgroup_peers(const Problem& problem, Variant variant, const Sizes& sizes) {
-  if (!may_pair(problem, variant)) return 1;
-  // Clusters of two need pairs of rows of tiles.
-  const std::int64_t tiles_m = div_up(sizes.rows, tiling_of(problem, variant)->tile_m);
-  return tiles_m % 2 == 0 || tiles_m >= 16 ? 2 : 1;
-}
+  const Problem& problem_;
+  std::array<Legal, kVariants.size()> legal_{};
+  std::size_t count_ = 0;
+  bool hopper_ = false;
+};
 
-// Corrects a choice that was measured with an out that has a tensor map for an out that has none.
+// Corrects a choice that was made for an out that has a tensor map for an out that has none.
 Choice for_this_out(const Problem& problem, Choice choice) {
   if (choice.variant == Variant::overlapped_128x256 && !takes_map_of_out(problem))
     choice.variant = Variant::persistent_128x256;
-  return choice;
-}
-
-// The model's choice, with the split of swap_ab left open (parts 0).
-Choice choose_without_split(const Problem& problem, const Sizes& sizes) {
-  Choice choice = variant_by_model(problem, sizes);
-  if (is_a(Family::swap_ab, choice.variant)) {
-    choice.parts = problem.shape.grouping == Grouping::dense ? 0 : 1;
-  } else {
-    choice.peers = warpgroup_peers(problem, choice.variant, sizes);
-  }
   return choice;
 }
 
@@ -378,9 +302,9 @@ int parts_of_sliced(const Tiling& t, std::int64_t tiles, std::int64_t k_blocks, 
   return static_cast<int>(std::max<std::int64_t>(std::min(room, most), 1));
 }
 
-FewRows few_rows(const Problem& problem, const Tiling& t, const Sizes& sizes) {
+Tiles tiles_to_split(const Problem& problem, const Tiling& t, const Sizes& sizes) {
   return {sizes.groups * div_up(sizes.rows, t.tile_m), div_up(columns_of(problem), t.out_tile_n(problem.shape.gate)),
-          div_up(problem.params.k, t.block_k), static_cast<double>(t.tile_m) / t.tile_n};
+          div_up(problem.params.k, t.block_k)};
 }
 
 Machine machine_of(const Problem& problem, const Tiling& t) {
@@ -388,106 +312,60 @@ Machine machine_of(const Problem& problem, const Tiling& t) {
 }
 
 Choice by_model(const Problem& problem, const Sizes& sizes) {
-  Choice choice = choose_without_split(problem, sizes);
-  if (choice.parts == 0) {
-    const std::optional<Tiling> t = tiling_of(problem, choice.variant);
-    const Split best = split(few_rows(problem, *t, sizes), machine_of(problem, *t));
-    choice.parts = best.parts, choice.peers = best.peers;
-  }
+  const Options options(problem);
+  const Choice choice = options.least(sizes, limits_of(problem, sizes));
+  // Every other choice is the same on fewer multiprocessors.
+  if (is_a(Family::swap_ab, choice.variant) && problem.call.sms < all_sms(problem))
+    return options.split_for(choice, sizes, problem.call.sms);
   return choice;
 }
 
 Choice choose(const Runtime& runtime, const Problem& problem, const Sizes& sizes) {
-  const Choice choice =
-      runtime.tunings->choice_or(problem, sizes.rows, [&] { return choose_without_split(problem, sizes); });
+  const Choice choice = runtime.tunings->choice_or(problem, sizes.rows, [&] { return by_model(problem, sizes); });
   return for_this_out(problem, choice);
 }
 
-std::vector<Variant> reachable(const Runtime& runtime, const Problem& problem) {
+std::vector<Variant> reachable_by_model(const Problem& problem) {
   std::vector<Variant> variants;
   const auto add = [&](Variant variant) {
     if (std::find(variants.begin(), variants.end(), variant) == variants.end()) variants.push_back(variant);
   };
-  for_each_by_model(problem, add);
-  for (const TunedRows& tuned : runtime.tunings->all(problem)) {
-    if (tuned.batch <= sizes_of(problem).groups && tuned.rows <= row_class(sizes_of(problem).rows))
-      add(tuned.choice.variant);
+  const Options options(problem);
+  const Sizes most = sizes_of(problem);
+  const bool dense = problem.shape.grouping == Grouping::dense;
+  for (std::int64_t rows = 1;; rows = row_class(rows) + 1) {
+    for (std::int64_t groups = dense ? 1 : most.groups;; groups = Options::group_class(groups) + 1) {
+      for (const bool split_k : {false, true}) {
+        if (!split_k || groups == 1) add(options.least({rows, groups}, {all_sms(problem), split_k}).variant);
+      }
+      if (Options::group_class(groups) >= most.groups) break;
+    }
+    if (row_class(rows) >= row_class(most.rows)) break;
   }
-  // Another call's out may have a tensor map where this one has none, or the reverse.
-  const auto there = [&](Variant variant) {
-    return std::find(variants.begin(), variants.end(), variant) != variants.end();
-  };
-  if (there(Variant::overlapped_128x256)) {
+  // Another call's out may have no tensor map.
+  if (std::find(variants.begin(), variants.end(), Variant::overlapped_128x256) != variants.end())
     add(Variant::persistent_128x256);
-  } else if (there(Variant::persistent_128x256) && may_overlap(problem) &&
-             overlapped_is_faster(problem, sizes_of(problem))) {
-    add(Variant::overlapped_128x256);
+  return variants;
+}
+
+std::vector<Variant> reachable(const Runtime& runtime, const Problem& problem) {
+  std::vector<Variant> variants = reachable_by_model(problem);
+  const Sizes sizes = sizes_of(problem);
+  for (const TunedRows& tuned : runtime.tunings->all(problem)) {
+    if (tuned.batch > sizes.groups || tuned.rows > row_class(sizes.rows)) continue;
+    const auto add = [&](Variant variant) {
+      if (std::find(variants.begin(), variants.end(), variant) == variants.end()) variants.push_back(variant);
+    };
+    add(tuned.choice.variant);
+    if (tuned.choice.variant == Variant::overlapped_128x256) add(Variant::persistent_128x256);
   }
   return variants;
 }
 
-// Tuning measures those numbers of split-K parts which by the model take at most this many times as long as the best
-// one.
-static constexpr double kWorthTrying = 1.2;
-
 std::vector<Choice> candidates(const Problem& problem, const Sizes& sizes) {
   std::vector<Choice> all;
-  const bool warpgroups = may_take_persistent(problem), few = sizes.rows <= kMostSwapAb;
-  if (warpgroups) {
-    for (const Variant variant : kPersistent) {
-      if (cost_of(problem, variant, sizes) == INT64_MAX) continue;
-      all.push_back({variant, 1, 1});
-      if (may_pair(problem, variant)) all.push_back({variant, 1, 2});
-    }
-    if (may_overlap(problem)) all.push_back({Variant::overlapped_128x256, 1, 1});
-  } else {
-    for (const Variant variant : {Variant::tiny, Variant::sliced_k, Variant::small, Variant::medium, Variant::large}) {
-      // Tiles a quarter as high as the rows would read b several times; much higher ones compute rows that do not
-      // exist.
-      const std::int64_t high = facts_of(variant).rows;
-      if (is_legal(problem, variant) && sizes.rows <= 8 * high && (high <= 64 || 8 * sizes.rows > high))
-        all.push_back({variant, 1, 1});
-    }
-    for (const Variant variant : kTmaMma) {
-      if (!may_take_tma_mma(problem, variant, sizes)) continue;
-      for (const int parts : {1, kLastWave}) all.push_back({variant, parts, 1});
-    }
-  }
-  if (may_take_swap_ab(problem, warpgroups)) {
-    for (const Variant variant : kSwapAb) {
-      const std::int64_t rows = facts_of(variant).rows;
-      if (few ? sizes.rows > 4 * rows || (rows > 16 && rows >= 4 * sizes.rows) : variant != Variant::swap_ab_128)
-        continue;
-      const std::optional<Tiling> t = tiling_of(problem, variant);
-      const FewRows product = few_rows(problem, *t, sizes);
-      const Machine machine = machine_of(problem, *t);
-      for (int peers = 1; peers <= kMostColumnPeers; ++peers) {
-        for (int parts = 1; parts * peers <= machine.most_blocks; ++parts) {
-          if (split_into(parts, peers, product, machine)) all.push_back({variant, parts, peers});
-        }
-      }
-    }
-  }
-  if (few && warpgroups) {
-    for (const Variant variant : kSmallM) {
-      if ((facts_of(variant).rows == 64 || sizes.rows > 64) && tiling_of(problem, variant))
-        all.push_back({variant, 1, 1});
-    }
-    for (const Variant variant : kSplitK) {
-      const std::optional<Tiling> t = tiling_of(problem, variant);
-      if (!is_legal(problem, variant) || sizes.groups != 1 || (facts_of(variant).rows > 64 && sizes.rows <= 64))
-        continue;
-      const std::vector<SplitKTiles> ways = split_k_tiles(small_m_tiles(problem, *t, sizes), machine_of(problem, *t));
-      const auto least = std::min_element(ways.begin(), ways.end(), [](const SplitKTiles& a, const SplitKTiles& b) {
-        return a.microseconds < b.microseconds;
-      });
-      for (const SplitKTiles& way : ways) {
-        if (way.microseconds < kWorthTrying * least->microseconds) all.push_back({variant, way.parts, 1});
-      }
-    }
-  }
-  const Choice model = by_model(problem, sizes);
-  if (std::find(all.begin(), all.end(), model) == all.end()) all.push_back(model);
+  Options(problem).for_each(sizes, limits_of(problem, sizes), true,
+                            [&](const Choice& choice, const Tiling&) { all.push_back(choice); });
   return all;
 }
 

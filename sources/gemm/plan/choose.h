@@ -1,4 +1,5 @@
-// Which variant a product of so many rows takes, and how its blocks of threads are arranged.
+// Which variant a product of so many rows takes, and how its blocks of threads are arranged: every choice that is
+// possible is enumerated, and the one that costs the least is taken (cost.h).
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -7,7 +8,7 @@
 #include <vector>
 
 #include "sources/gemm/plan/shape.h"
-#include "sources/gemm/plan/split.h"
+#include "sources/gemm/plan/splits.h"
 #include "sources/gemm/plan/tiling.h"
 #include "sources/gemm/problem.h"
 
@@ -27,8 +28,8 @@ bool takes_tensor_maps(const Problem& problem);
 // Whether two blocks of threads may share copies of b by cluster multicast, which the kernel
 // (sources/gemm/kernels/sm90/persistent.cuh) does for small tiles only, since these are bound by reading b.
 bool may_pair(const Problem& problem, Variant variant);
-// The work of a variant for few rows, and the device, as split() takes them.
-FewRows few_rows(const Problem& problem, const Tiling& tiling, const Sizes& sizes);
+// The tiles of a variant, and the device, as split_into() takes them.
+Tiles tiles_to_split(const Problem& problem, const Tiling& tiling, const Sizes& sizes);
 Machine machine_of(const Problem& problem, const Tiling& tiling);
 
 // How many blocks divide a tile of sliced_k on `sms` multiprocessors: more than one where tiles are few.
@@ -36,8 +37,7 @@ int parts_of_sliced(const Tiling& tiling, std::int64_t tiles, std::int64_t k_blo
 
 struct Choice {
   Variant variant = Variant::tiny;
-  // Split-K of swap_ab and split_k: blocks that divide a tile's k blocks; 0: as the model finds best. tma_mma:
-  // kLastWave, or 1 for whole tiles.
+  // Split-K of swap_ab and split_k: blocks that divide a tile's k blocks. tma_mma: kLastWave, or 1 for whole tiles.
   int parts = 1;
   int peers = 1;  // cluster multicast: blocks that share copies of a (swap_ab) or of b (persistent)
   friend bool operator==(const Choice&, const Choice&) = default;
@@ -46,14 +46,28 @@ struct Choice {
 // Choice::parts where the tiles of an incomplete last wave are divided by stream-K.
 inline constexpr int kLastWave = 2;
 
-// The choice of the model of waves and bytes.
+// Numbers of rows that are treated alike: up to 16, 32, 64, 128, above that as many tiles of 64 rows, from 8192 rows on
+// of 1024, and all beyond 131072. Returns the largest of them.
+constexpr std::int64_t row_class(std::int64_t rows) {
+  constexpr std::int64_t kMany = 8192, kMost = 131072;
+  if (rows <= 16) return 16;
+  if (rows <= 32) return 32;
+  if (rows <= 64) return 64;
+  if (rows <= 128) return 128;
+  if (rows > kMost) return kMost;
+  const std::int64_t step = rows <= kMany ? 64 : 1024;
+  return (rows + step - 1) / step * step;
+}
+
+// The choice of least cost.
 Choice by_model(const Problem& problem, const Sizes& sizes);
-// The choice that was measured to be the fastest (sources/gemm/plan/tunings.h), or else the model's with the split of
-// few rows left open.
+// The choice that was measured to be the fastest (sources/gemm/plan/tunings.h), or else the one of least cost.
 Choice choose(const Runtime& runtime, const Problem& problem, const Sizes& sizes);
 
 // Every variant that a product with no more rows and groups than this one may take.
 std::vector<Variant> reachable(const Runtime& runtime, const Problem& problem);
+// The same of calls that nothing was measured for.
+std::vector<Variant> reachable_by_model(const Problem& problem);
 
 // Every choice for a dense product of so many rows that may be the fastest: what tuning measures.
 std::vector<Choice> candidates(const Problem& problem, const Sizes& sizes);

@@ -72,14 +72,9 @@ Plan plan(const Problem& problem, const Choice& choice, const Sizes& sizes) {
   }
   const std::int64_t slots = std::int64_t{problem.call.sms} * t->blocks_per_sm;
   if (is_a(Family::swap_ab, variant) && problem.shape.grouping == Grouping::dense) {
-    const FewRows product = few_rows(problem, *t, sizes);
-    const Machine machine = machine_of(problem, *t);
-    if (choice.parts == 0) {
-      plan.split = split(product, machine);
-    } else {
-      // A measured split fits the device; a product without columns has none.
-      plan.split = split_into(choice.parts, choice.peers, product, machine).value_or(Split{});
-    }
+    // A choice fits the device; a product without columns has none.
+    plan.split = split_into(choice.parts, choice.peers, tiles_to_split(problem, *t, sizes), machine_of(problem, *t))
+                     .value_or(Split{});
     plan.grid = plan.split.clusters;
     return plan;
   }
@@ -88,16 +83,22 @@ Plan plan(const Problem& problem, const Choice& choice, const Sizes& sizes) {
     plan.grid = is_a(Family::swap_ab, variant) ? problem.call.sms : slots / peers * peers;
     return plan;
   }
+  if (is_a(Family::cluster_k, variant)) {
+    const Tiles of = tiles_to_split(problem, *t, sizes);
+    plan.split = {choice.parts, choice.peers, of.rows * div_up(of.columns, choice.peers)};
+    plan.grid = plan.split.clusters;
+    return plan;
+  }
   if (is_a(Family::split_k, variant)) {
     // A cluster for each tile, of as many blocks as there is shared memory for their sums.
-    plan.split = {std::clamp(choice.parts, 2, t->most_parts), 1, tiles, 0.0};
+    plan.split = {std::clamp(choice.parts, 2, t->most_parts), 1, tiles};
     plan.grid = tiles;
     return plan;
   }
   const std::int64_t k_blocks = div_up(problem.params.k, t->block_k);
   if (variant == Variant::sliced_k) {
     const int parts = may_stream_k(problem, *t) ? parts_of_sliced(*t, tiles, k_blocks, problem.call.sms) : 1;
-    plan.split = {parts, 1, tiles * parts, 0.0};
+    plan.split = {parts, 1, tiles * parts};
     plan.grid = std::min(tiles * parts, slots);
     plan.stream_k = parts > 1;
     if (plan.stream_k) plan.workspace = workspace_for(problem, *t, plan.grid);
@@ -186,32 +187,43 @@ void launch_as(const Runtime& runtime, Problem& problem, const Choice& choice, v
 
   p.tiles_m = static_cast<std::int32_t>(div_up(sizes.rows, t.tile_m * how.peers));
   p.tiles_n = static_cast<std::int32_t>(div_up(columns_of(problem), t.out_tile_n(problem.shape.gate)));
+  // To the kernel of cluster_k b is the first operand.
+  const bool cluster_k = is_a(Family::cluster_k, problem.shape.variant);
+  if (cluster_k) std::swap(p.tiles_m, p.tiles_n);
   p.whole_tiles = how.stream_k ? 0 : 1;
   p.parts = divisor(how.split.parts);
   p.flags = ((problem.flags & QUERN_GEMM_CONSTANT_B) != 0 ? q::kConstantB : 0) | (p.a_group != 0 ? q::kGroupsOfA : 0) |
             (p.b_group != 0 ? q::kGroupsOfB : 0);
   jit::Launch launch;
   launch.grid[0] = static_cast<std::uint32_t>(how.grid);
-  const bool clustered = is_a(Family::swap_ab, problem.shape.variant) || is_a(Family::split_k, problem.shape.variant);
+  const bool clustered = is_a(Family::swap_ab, problem.shape.variant) ||
+                         is_a(Family::split_k, problem.shape.variant) || cluster_k;
   p.peers = clustered ? how.split.peers : how.peers;
   if (clustered) {
-    p.tiles_n = static_cast<std::int32_t>(div_up(p.tiles_n, how.split.peers));
+    std::int32_t& columns = cluster_k ? p.tiles_m : p.tiles_n;
+    columns = static_cast<std::int32_t>(div_up(columns, how.split.peers));
     launch.grid[0] = launch.cluster[0] = static_cast<std::uint32_t>(how.split.parts * how.split.peers);
     launch.grid[1] = static_cast<std::uint32_t>(how.grid);
   }
   p.tiles = static_cast<std::int32_t>(std::int64_t{p.groups} * p.tiles_m * p.tiles_n);
-  set_panels(p, static_cast<double>(all_sms(problem) * t.blocks_per_sm) * t.tile_n / t.tile_m, how.peers);
+  const double shape = cluster_k ? static_cast<double>(t.tile_m) / t.tile_n : static_cast<double>(t.tile_n) / t.tile_m;
+  set_panels(p, all_sms(problem) * t.blocks_per_sm * shape, how.peers);
   launch.block[0] = static_cast<std::uint32_t>(t.threads);
   launch.shared_bytes = t.shared_bytes;
   launch.programmatic = (problem.flags & QUERN_CALL_PROGRAMMATIC) != 0;
   launch.stream = problem.stream;
   constexpr const char* kWhat = "launching a matrix product";
   const bool two_maps =
-      is_a(Family::small_m, problem.shape.variant) || is_a(Family::tma_mma, problem.shape.variant) || clustered;
-  if (!is_a(Family::persistent, problem.shape.variant) && !two_maps)
+      is_a(Family::small_m, problem.shape.variant) || is_a(Family::tma_mma, problem.shape.variant) ||
+      (clustered && !cluster_k);
+  if (!is_a(Family::persistent, problem.shape.variant) && !cluster_k && !two_maps)
     return ops::launch(runtime, *kernel, launch, kWhat, p);
-  jit::TensorMap a = map_of_a(runtime, problem, t, how.split.peers), b = map_of_b(runtime, problem, t);
+  jit::TensorMap a = map_of_a(runtime, problem, t, cluster_k ? 1 : how.split.peers), b = map_of_b(runtime, problem, t);
   if (two_maps) return ops::launch(runtime, *kernel, launch, kWhat, p, a, b);
+  if (cluster_k) {
+    p.out_mapped = 0;
+    return ops::launch(runtime, *kernel, launch, kWhat, p, b, a, a);
+  }
   launch.cluster[0] = static_cast<std::uint32_t>(how.peers);
   p.out_mapped = takes_map_of_out(problem);
   // The overlapped epilogue can store by TMA only; choose() does not take it without a tensor map of out.

@@ -173,10 +173,14 @@ jit::Unit to_unit(const Shape& shape, Tag op, jit::Target target) {
   const auto define = [&](const std::string& name, int value) {
     unit.constants.push_back({name, std::to_string(value)});
   };
-  unit.constants = {{"ELEMENT_A", name_of(shape.a)}, {"ELEMENT_B", name_of(shape.b)}, {"OUT", name_of(shape.out)}};
+  // To the kernel of cluster_k b is the first operand.
+  const bool swapped = family == Family::cluster_k;
+  unit.constants = {{"ELEMENT_A", name_of(swapped ? shape.b : shape.a)},
+                    {"ELEMENT_B", name_of(swapped ? shape.a : shape.b)},
+                    {"OUT", name_of(shape.out)}};
   define("TENSOR_CORES", shape.variant != Variant::plain);
-  define("TILE_M", t.tile_m);
-  define("TILE_N", t.tile_n);
+  define("TILE_M", swapped ? t.tile_n : t.tile_m);
+  define("TILE_N", swapped ? t.tile_m : t.tile_n);
   define("BLOCK_K", t.block_k);
   define("STAGES", t.stages);
   if (family == Family::small_m || family == Family::split_k) {
@@ -191,6 +195,7 @@ jit::Unit to_unit(const Shape& shape, Tag op, jit::Target target) {
   define("STREAM_K", t.stream_k);
   define("CONTINUOUS", t.continuous);
   define("OVERLAPPED_EPILOGUE", shape.variant == Variant::overlapped_128x256);
+  define("CLUSTER_K", swapped);
   define("COPY_BYTES", shape.copy_bytes);
   define("TRANSPOSED_A", shape.transposed_a);
   define("TRANSPOSED_B", shape.transposed_b);

@@ -5,7 +5,6 @@
 
 #include <array>
 #include <atomic>
-#include <bit>
 #include <cstdint>
 #include <cstring>
 #include <functional>
@@ -22,15 +21,6 @@
 #include "sources/gemm/plan/choose.h"
 
 namespace quern::ops::gemm {
-
-// Numbers of rows that are treated alike: up to 16, 32, 64 and 128, and above that all with as many tiles of 128 rows.
-// Returns the largest of them.
-constexpr std::int64_t row_class(std::int64_t rows) {
-  if (rows <= 16) return 16;
-  if (rows <= 32) return 32;
-  if (rows <= 64) return 64;
-  return (rows + 127) / 128 * 128;
-}
 
 struct TunedRows {
   std::int64_t batch = 1;
@@ -54,9 +44,8 @@ class Tunings {
   // or matrix stands for many, and to calls that may not use all multiprocessors. The first question about a product
   // reads the store.
   std::optional<Choice> choice(const Problem& problem, std::int64_t rows);
-  // The same, or else what model() returns. For up to 128 rows of one matrix model() is called once for each class of
-  // rows, since its answer depends on nothing that differs between calls of the product and takes longer than all the
-  // rest of a call.
+  // The same, or else what model() returns, which is kept for the product's class of rows and batch: its answer depends
+  // on nothing that differs between such calls, and takes longer than all the rest of a call.
   template <class Model>
   Choice choice_or(const Problem& problem, std::int64_t rows, Model model);
   // All that was measured for a product, by ascending batch and rows. Valid as long as this object lives.
@@ -81,8 +70,9 @@ class Tunings {
   struct Record {
     Question question;
     std::atomic<const Rows*> rows{nullptr};
-    std::array<std::atomic<std::uint32_t>, 4>
-        by_model{};  // for up to 16, 32, 64 and 128 rows, packed; 0: not computed yet
+    // What the model has answered, packed, by class of rows and batch; several of these share a place, which holds the
+    // last one asked for. 0: none yet.
+    std::array<std::atomic<std::uint64_t>, 64> by_model{};
   };
 
   static std::optional<Choice> measured(const Record& record, std::int64_t batch, std::int64_t rows);
@@ -106,18 +96,20 @@ Choice Tunings::choice_or(const Problem& problem, std::int64_t rows, Model model
   if (!covers(problem)) return model();
   Record& record = record_of(problem);
   if (const std::optional<Choice> known = measured(record, problem.params.groups, rows)) return *known;
-  const std::int64_t wanted = row_class(rows);
-  if (problem.params.groups != 1 || wanted > 128) return model();
-  std::atomic<std::uint32_t>& asked =
-      record.by_model[static_cast<std::size_t>(std::countr_zero(static_cast<std::uint64_t>(wanted)) - 4)];
+  const auto row_tiles = static_cast<std::uint64_t>((row_class(rows) + 15) / 16);
+  const auto groups = static_cast<std::uint64_t>(problem.params.groups);
+  constexpr std::uint64_t kMostGroups = 0xffff;
+  if (groups > kMostGroups) return model();
+  const std::uint64_t question = groups << 16 | row_tiles;  // a class has at most 8192 times 16 rows
+  std::atomic<std::uint64_t>& answer = record.by_model[(question * 0x9e3779b97f4a7c15u) >> 58];
   // Two threads may compute it at the same time; both store the same.
-  if (const std::uint32_t packed = asked.load(std::memory_order_relaxed); packed != 0)
+  if (const std::uint64_t packed = answer.load(std::memory_order_relaxed); packed != 0 && packed >> 32 == question)
     return {static_cast<Variant>((packed & 0xff) - 1), static_cast<int>(packed >> 8 & 0xff),
-            static_cast<int>(packed >> 16)};
+            static_cast<int>(packed >> 16 & 0xff)};
   const Choice choice = model();
-  asked.store((static_cast<std::uint32_t>(choice.variant) + 1) | static_cast<std::uint32_t>(choice.parts) << 8 |
-                  static_cast<std::uint32_t>(choice.peers) << 16,
-              std::memory_order_relaxed);
+  answer.store(question << 32 | static_cast<std::uint64_t>(choice.peers) << 16 |
+                   static_cast<std::uint64_t>(choice.parts) << 8 | (static_cast<std::uint64_t>(choice.variant) + 1),
+               std::memory_order_relaxed);
   return choice;
 }
 

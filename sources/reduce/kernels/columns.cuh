@@ -10,6 +10,8 @@ inline constexpr int kDown = kReduceThreads / kAcross;  // and one below the oth
 inline constexpr int kAtOnce = AT_ONCE;                 // elements of each row that a thread has under way
 inline constexpr bool kSegments = SEGMENTS;             // more than one dimension is reduced
 inline constexpr int kColumns = kAcross * kVector;      // of a block
+// Whether all of a block's states have room in shared memory, or only one column of each thread's at a time.
+inline constexpr bool kJoinsAtOnce = sizeof(State) <= 16;
 
 // Where element `number` of a row lies, from its first.
 struct Offset {
@@ -72,8 +74,52 @@ QUERN_DEVICE void take_columns(const ReduceParams& p, const Columns& c, i32 firs
   }
 }
 
+// What a block found of a column.
+struct Unit {
+  RowPlace place;
+  i32 of, column, piece;  // column: the block's first
+};
+QUERN_DEVICE void store_column(const ReduceParams& p, const Unit& unit, i32 column, const State& all) {
+  if (p.pieces == 1) {
+    RowPlace at = unit.place;
+    QUERN_UNROLL for (int r = 0; r < kReduceResults; ++r) at.out[r] += column * p.kept[0].out[r];
+    store_results(p, at, all);
+  } else {
+    const i64 row = static_cast<i64>(unit.of) * p.kept[0].extent.value + column;
+    static_cast<State*>(p.partial)[row * p.pieces + unit.piece] = all;
+  }
+}
+
+// A column's states of the threads below each other, in their order.
+QUERN_DEVICE void join_columns(const ReduceParams& p, const Unit& unit, const State (&states)[kVector], State* shared) {
+  const i32 across = thread_index() % kAcross, down = thread_index() / kAcross;
+  const i32 left = p.kept[0].extent.value - unit.column;
+  if constexpr (kJoinsAtOnce) {
+    QUERN_UNROLL for (int i = 0; i < kVector; ++i) shared[(down * kVector + i) * kAcross + across] = states[i];
+    sync_block();
+    QUERN_ROLLED for (i32 column = thread_index(); column < kColumns && column < left; column += kReduceThreads) {
+      const State* from = shared + column % kVector * kAcross + column / kVector;
+      State all = from[0];
+      QUERN_UNROLL for (int d = 1; d < kDown; ++d) all.join(from[d * kColumns]);
+      store_column(p, unit, unit.column + column, all);
+    }
+    sync_block();
+  } else {
+    QUERN_UNROLL for (int i = 0; i < kVector; ++i) {
+      shared[thread_index()] = states[i];
+      sync_block();
+      if (down == 0 && across * kVector + i < left) {
+        State all = states[i];
+        QUERN_UNROLL for (int d = 1; d < kDown; ++d) all.join(shared[d * kAcross + across]);
+        store_column(p, unit, unit.column + across * kVector + i, all);
+      }
+      sync_block();
+    }
+  }
+}
+
 QUERN_DEVICE void reduce_columns(const ReduceParams& p) {
-  QUERN_SHARED(State, shared, kReduceThreads);
+  QUERN_SHARED(State, shared, kJoinsAtOnce ? kReduceThreads * kVector : kReduceThreads);
   const i32 across = thread_index() % kAcross, down = thread_index() / kAcross;
   const i32 extent = p.kept[0].extent.value, blocks = div_up(extent, kColumns), outer = p.rows / p.kept[0].extent;
   const i64 units = static_cast<i64>(outer) * blocks * p.pieces;
@@ -90,23 +136,7 @@ QUERN_DEVICE void reduce_columns(const ReduceParams& p) {
     QUERN_UNROLL for (int i = 0; i < kVector; ++i) states[i] = State::none();
     const i32 first = piece * p.piece, end = p.length - first < p.piece ? p.length : first + p.piece;
     take_columns(p, c, first + down, end, states);
-    QUERN_UNROLL for (int i = 0; i < kVector; ++i) {
-      shared[thread_index()] = states[i];
-      sync_block();
-      if (down == 0 && i < c.count) {
-        State all = states[i];
-        QUERN_UNROLL for (int d = 1; d < kDown; ++d) all.join(shared[d * kAcross + across]);
-        if (p.pieces == 1) {
-          RowPlace at = place;
-          QUERN_UNROLL for (int r = 0; r < kReduceResults; ++r) at.out[r] += (column + i) * p.kept[0].out[r];
-          store_results(p, at, all);
-        } else {
-          const i64 row = static_cast<i64>(of) * extent + column + i;
-          static_cast<State*>(p.partial)[row * p.pieces + piece] = all;
-        }
-      }
-      sync_block();
-    }
+    join_columns(p, {place, of, column - across * kVector, piece}, states, shared);
   }
 }
 

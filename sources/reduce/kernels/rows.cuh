@@ -152,21 +152,42 @@ QUERN_DEVICE void reduce_rows(const ReduceParams& p) {
   }
 }
 
-// The pieces of a row, whose states lie side by side: a warp takes them, each lane some, and then lane by lane.
+// The pieces of a row, whose states lie side by side: a thread takes few of them, a warp more and a block many; each
+// thread some, and then thread by thread.
 QUERN_DEVICE void join_pieces(const ReduceParams& p) {
-  constexpr int kWarps = kThreads / kWarp;
+  QUERN_SHARED(State, shared, kThreads / kWarp);
   const State* partial = static_cast<const State*>(p.partial);
-  QUERN_ROLLED for (i64 round = static_cast<i64>(block_index(0)) * kWarps; round < p.rows;
-                    round += static_cast<i64>(block_count(0)) * kWarps) {
-    const i64 row = round + warp();
+  if (p.pieces <= kFewPieces) {
+    QUERN_ROLLED for (i64 row = static_cast<i64>(block_index(0)) * kThreads + thread_index(); row < p.rows;
+                      row += static_cast<i64>(block_count(0)) * kThreads) {
+      State state = partial[row * p.pieces];
+      QUERN_FOUR_AT_ONCE for (i32 piece = 1; piece < p.pieces; ++piece) state.join(partial[row * p.pieces + piece]);
+      store_results(p, place_of_row(p, static_cast<i32>(row), 0), state);
+    }
+    return;
+  }
+  const bool whole = p.pieces > kManyPieces;
+  const i32 teams = whole ? 1 : kThreads / kWarp, team = whole ? 0 : warp();
+  const i32 own = whole ? thread_index() : lane(), threads = whole ? kThreads : kWarp;
+  QUERN_ROLLED for (i64 round = static_cast<i64>(block_index(0)) * teams; round < p.rows;
+                    round += static_cast<i64>(block_count(0)) * teams) {
+    const i64 row = round + team;
     State state = State::none();
     if (row < p.rows) {
-      QUERN_FOUR_AT_ONCE for (i32 piece = lane(); piece < p.pieces; piece += kWarp) {
+      QUERN_FOUR_AT_ONCE for (i32 piece = own; piece < p.pieces; piece += threads) {
         state.join(partial[row * p.pieces + piece]);
       }
     }
     join_lanes<kWarp>(state);
-    if (row < p.rows && lane() == 0) store_results(p, place_of_row(p, static_cast<i32>(row), 0), state);
+    if (whole) {
+      if (lane() == 0) shared[warp()] = state;
+      sync_block();
+      if (thread_index() == 0) {
+        QUERN_ROLLED for (int w = 1; w < kThreads / kWarp; ++w) state.join(shared[w]);
+      }
+      sync_block();
+    }
+    if (row < p.rows && own == 0) store_results(p, place_of_row(p, static_cast<i32>(row), 0), state);
   }
 }
 

@@ -5,10 +5,11 @@ SPDX-License-Identifier: Apache-2.0
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from .results import newest, source
-from .svg import BLUE, FAINT, GREEN, GRID, INK, ORANGE, RED, Picture, Scale
+from .svg import BLUE, FAINT, GREEN, GREY, GRID, INK, ORANGE, RED, Picture, Scale
 
 KINDS = {
     "block": ("fp8, block scales / DeepGEMM", BLUE, 1),
@@ -116,4 +117,39 @@ def weights() -> Picture:
                 for at in points:
                     picture.dot(*at, KINDS[kind][1], 4 if side == 2 else 2.6, hollow=side == 3)
         picture.text((left + right) / 2, bottom + 38, "M, rows", colour=FAINT, anchor="middle")
+    return picture
+
+
+SWEPT = {**{kind: (title, colour) for kind, (title, colour, _) in KINDS.items()}, "grouped": ("grouped / CUTLASS", GREY)}
+
+
+def random_products() -> Picture:
+    """A dot for each random product: the ratio of its graph over M, a panel a kind, with the goal's share of them."""
+    result = newest("gemm_random")
+    products = [product for product in result["products"] if not product["error"] and product["peer"]]
+    kinds = [kind for kind in SWEPT if any(product["kind"] == kind for product in products)]
+    high, top, left, right = 170, 100, 70, 880
+    picture = Picture(
+        920, top + (high + 34) * len(kinds) + 30, "Random matrix products: speed over the peer, as graphs", source(result)
+    )
+    for i, kind in enumerate(kinds):
+        title, colour = SWEPT[kind]
+        above = top + i * (high + 34)
+        y = Scale(0.6, 2.6, above + high, above, log=True)
+        x = Scale(1, 16384 if kind == "grouped" else 8192, left, right, log=True)
+        points = [
+            (product["shape"]["m"], product["graph_us"][product["peer"]] / product["graph_us"]["quern"])
+            for product in products
+            if product["kind"] == kind
+        ]
+        mean = math.exp(sum(math.log(ratio) for _, ratio in points) / len(points))
+        picture.text(left, above - 8, f"{title}: {len(points)} products, mean {mean:.2f}", weight=600)
+        for tick in (0.7, 0.8, 0.9, 1, 1.25, 1.5, 2, 2.5):
+            picture.line(left, y(tick), right, y(tick), INK if tick == 1 else GRID, 1.3 if tick == 1 else 1)
+            picture.text(left - 8, y(tick) + 4, f"{tick:g}", size=11, colour=FAINT, anchor="end")
+        for tick in (1, 4, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192):
+            picture.text(x(tick), above + high + 14, str(tick), size=11, colour=FAINT, anchor="middle")
+        for m, ratio in points:
+            picture.dot(x(m), y(min(max(ratio, 0.6), 2.6)), colour, 2.2)
+    picture.text((left + right) / 2, top + (high + 34) * len(kinds) + 8, "M, rows", colour=FAINT, anchor="middle")
     return picture

@@ -90,7 +90,8 @@ struct Copies {
   const TensorMap &map_a, &map_b;
   SharedArray<u8> tiles;
   SharedArray<Mbarrier> stages;  // the full barriers, then the empty ones
-  u32 bytes;                     // that the copies of a k block bring
+  i32 box;                       // rows of a copy of a
+  CacheHint hint_of_b;
 
   QUERN_DEVICE Copies(const GemmParams& params, const TensorMap& a, const TensorMap& b, const u8* shared,
                       const Stages& of)
@@ -99,24 +100,29 @@ struct Copies {
         map_b(b),
         tiles(shared),
         stages(reinterpret_cast<const Mbarrier*>(&of)),
-        bytes(static_cast<u32>(kBBytes + small_m_rows(params.m, kTileM) * 128)) {}
+        box(box_rows(params.m, kTileM)),
+        hint_of_b(params.tiles_m > 1 ? CacheHint::normal : CacheHint::evict_first) {}
   QUERN_DEVICE void await_empty(i32 stage, u32 phase) const { mbarrier_wait(stages, kStages + stage, phase); }
-  // Copies b of a k block and expects the bytes of its a and b. Rows of b are read once, or by neighbouring blocks at
-  // the same time, so L2 need not keep them.
+  // Copies b of a k block and expects the bytes of its a and b. With one row of tiles b is read once, and L2 need not
+  // keep it; with several L2 must keep it until the other tiles of its columns have read it, a little later.
   QUERN_DEVICE void b(const Work& work, i32 k_block, i32 stage) const {
-    mbarrier_arrive_expect(stages, stage, bytes);
-    tma_load(tiles, stage * kBBytes, map_b, stages, stage, CacheHint::evict_first, k_block * kBlockK, work.column,
+    mbarrier_arrive_expect(stages, stage,
+                           static_cast<u32>(kBBytes + copied_rows(work.rows - work.row, box, kTileM) * 128));
+    tma_load(tiles, stage * kBBytes, map_b, stages, stage, hint_of_b, k_block * kBlockK, work.column,
              group_of_b(p, work));
     if constexpr (kGate) {
-      tma_load(tiles, stage * kBBytes + kBBytes / 2, map_b, stages, stage, CacheHint::evict_first, k_block * kBlockK,
+      tma_load(tiles, stage * kBBytes + kBBytes / 2, map_b, stages, stage, hint_of_b, k_block * kBlockK,
                p.n / 2 + work.column, group_of_b(p, work));
     }
   }
-  // Copies a of a k block. The box may have fewer rows than the tile; the others keep old data, and their results are
+  // Copies a of a k block. The boxes may have fewer rows than the tile; the others keep old data, and their results are
   // not stored.
   QUERN_DEVICE void a(const Work& work, i32 k_block, i32 stage, i32 place) const {
-    tma_load(tiles, kStages * kBBytes + place * kABytes, map_a, stages, stage, CacheHint::normal, k_block * kBlockK,
-             work.row, group_of_a(p, work));
+    const i32 rows = copied_rows(work.rows - work.row, box, kTileM);
+    QUERN_ROLLED for (i32 row = 0; row < rows; row += box) {
+      tma_load(tiles, kStages * kBBytes + place * kABytes + row * 128, map_a, stages, stage, CacheHint::normal,
+               k_block * kBlockK, work.row + row, group_of_a(p, work));
+    }
   }
 };
 

@@ -20,7 +20,7 @@ inline constexpr i32 kPasses = kTileN / kPassN;
 // With block scales and with the overlapped epilogue the next tile's first products are in flight while plain results
 // are stored (multiply_tiles_ahead). Results that need operands beside their sums are stored first, since the
 // accumulators hold the registers.
-inline constexpr bool kAhead = kPlainResults && (kBlockScale || kOverlappedEpilogue);
+inline constexpr bool kAhead = kPlainResults && (kBlockScale || kOverlappedEpilogue) && !kClusterK;
 static_assert(!kOverlappedEpilogue ||
               (kAhead && kPromoted && (kBlockScale || kTileScales) && kGrouping == kDense && kPasses == 2));
 
@@ -46,7 +46,7 @@ struct KBlockScales {
     const i32 segment = i / 32, h = i >> 1 & 1;
     if constexpr (kColumnScales == 1 || !kBlockScale) return x[0][h];
     if constexpr (kTileN == 192) return x[segment == 1 ? 2 : segment / 2][h];
-    return x[segment / (kTileN / 128)][h];
+    return x[segment / (kTileN > 128 ? kTileN / 128 : 1)][h];
   }
 };
 
@@ -111,7 +111,7 @@ struct Consumer {
     if (kAhead || peers.count == 1) {
       if (lane() == 0) mbarrier_arrive(barriers, barrier);
     } else if (lane() < peers.count) {
-      mbarrier_arrive_remote_relaxed(barriers, barrier, lane());
+      mbarrier_arrive_remote_relaxed(barriers, barrier, (kClusterK ? peers.first : 0) + lane());
     }
   }
   QUERN_DEVICE void release(const StageState& of) const { release(kEmpty + of.stage); }
@@ -185,7 +185,8 @@ QUERN_DEVICE void promote_scaled_k_blocks(const Work& work, const AnyConsumer& c
   KBlockScales scales = c.scales_of(at);
   scales.settle(middle_is_second);
   i32 before = kSpare;
-  QUERN_ROLLED for (i32 k_block = 0; k_block < work.end_k_block; ++k_block) {
+  const i32 k_blocks = k_blocks_of(work);
+  QUERN_ROLLED for (i32 k_block = 0; k_block < k_blocks; ++k_block) {
     StageState next = at;
     next.next();
     KBlockScales next_scales;

@@ -34,12 +34,12 @@ static_assert(kStages * kTileBytes >= kTileM * kStagedPitch * 4);
 // Copies b of a k block to the beginning of a stage, and expects the bytes of both operands.
 QUERN_DEVICE void copy_b(const GemmParams& p, const TensorMap& map, const Work& work, i32 k_block, u8* stage,
                          Mbarrier& full) {
-  // In a dense product every row of b is read once. An expert may have several tiles of rows.
-  constexpr CacheHint kHint = kGrouping == kDense ? CacheHint::evict_first : CacheHint::normal;
+  // In a dense product with one row of tiles every row of b is read once. An expert may have several tiles of rows.
+  const CacheHint hint = kGrouping == kDense && p.tiles_m == 1 ? CacheHint::evict_first : CacheHint::normal;
   mbarrier_arrive_expect(full, kTileBytes);
-  TmaTileB::load(stage, map, full, kHint, k_block * kBlockK, work.column, group_of_b(p, work));
+  TmaTileB::load(stage, map, full, hint, k_block * kBlockK, work.column, group_of_b(p, work));
   if constexpr (kGate || kTransposedB) {
-    TmaTileB::load(stage + kBBytes / 2, map, full, kHint, k_block * kBlockK,
+    TmaTileB::load(stage + kBBytes / 2, map, full, hint, k_block * kBlockK,
                    work.column + (kGate ? p.n / 2 : kTileN / 2), group_of_b(p, work));
   }
 }

@@ -17,6 +17,7 @@ inline constexpr int kRows = ROWS;       // rows of a tile
 inline constexpr int kBlock = BLOCK_KV;  // keys of a block
 inline constexpr bool kListed = INDEXED != 0;
 inline constexpr bool kSlots = INDEXED == 2;
+inline constexpr bool kPaired = PAIRED != 0;  // blocks of threads side by side are a cluster, and share what they copy
 inline constexpr f32 kLog2E = 1.44269504088896341f;
 inline constexpr f32 kLn2 = 0.69314718055994531f;
 

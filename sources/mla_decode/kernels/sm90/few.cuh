@@ -1,41 +1,23 @@
-// MLA decode on Hopper where rows are few and the cache has 8 bits: memory is the limit, and products must not be.
+// MLA decode on Hopper where rows are few: memory is the limit, and products must not be.
 //
 // The operands change places: keys are the rows of the tensor cores' tiles, and the 16 rows of queries their columns,
-// so that nothing is multiplied in vain. Numbers of 8 bits become f16, in which all of them are exact, in registers, as
-// operand A: for the logits as they lie, for the sums transposed by ldmatrix, two neighbouring columns at a time.
-// Scales stay out of the products: a tensor's multiplies logits and results, a token's multiplies its logit and its
-// weight. Queries become f16 relative to the largest number of their row.
+// so that nothing is multiplied in vain. How that is done depends on the cache: few_codes.cuh, few_plain.cuh.
 //
-// Two warpgroups take the two halves of a block of 128 keys, each with sums of its own, so that one's softmax runs
-// while the other multiplies; at last they are added up. Four warps copy. Within a warpgroup, logits: warp w has keys
-// 32 (w % 2) and on, and the left or right half of the columns, whose queries it keeps in registers; two warps then add
-// up what they have. Sums: warp w has columns 128 w and on.
+// Two warpgroups take the parts of a block of 128 keys in turns, each with sums of its own, so that one's softmax runs
+// while the other multiplies; at last they are added up. Four warps copy.
 // SPDX-License-Identifier: Apache-2.0
 #include "common/sm90/pipeline.cuh"
 #include "common/sm90/warpgroup.cuh"
-#include "mla_decode/kernels/sm90/few_memory.cuh"
+#if CACHE_KIND == 0
+#include "mla_decode/kernels/sm90/few_plain.cuh"
+#else
+#include "mla_decode/kernels/sm90/few_codes.cuh"
+#endif
 
 namespace q {
 
-// A half of the columns, in steps of 16.
-inline constexpr int kHalfSteps = kColumns / 2 / 16;
 // By how much a maximum may be left behind, in powers of two: weights of up to 2^8 are far from f16's limit.
 inline constexpr f32 kSlack = 8.0f;
-// Named barriers: of all who multiply; of a warpgroup; of two of its warps with the same keys.
-enum Named { kBoth = 1, kGroup = 2, kPairs = 4 };
-
-QUERN_DEVICE OperandA<f16> widened(u32 first, u32 second, u32 third, u32 fourth) {
-  return {{first, second, third, fourth}};
-}
-// Bytes 0 and 2, and bytes 1 and 3, as f16 in units of kPairUnit: sign, exponent and mantissa move to their places. It
-// shares the work with the unit that converts, which makes the logits' numbers. (A NaN becomes a number here, but not
-// there.)
-inline constexpr f32 kPairUnit = 256.0f;
-QUERN_DEVICE u32 even_pair(u32 four) { return (four << 7 & 0x3f803f80u) | (four << 8 & 0x80008000u); }
-QUERN_DEVICE u32 odd_pair(u32 four) { return (four >> 1 & 0x3f803f80u) | (four & 0x80008000u); }
-QUERN_DEVICE u32 low_pair(u32 four) { return fp8_to_f16x2<e4m3>(static_cast<u16>(four)); }
-QUERN_DEVICE u32 high_pair(u32 four) { return fp8_to_f16x2<e4m3>(static_cast<u16>(four >> 16)); }
-
 class Multiplier {
  public:
   QUERN_DEVICE Multiplier(const MlaParams& params, Memory memory, int warp)
@@ -43,12 +25,9 @@ class Multiplier {
         m(memory),
         group(warp >> 2),
         w(warp & 3),
-        tile(warp & 1),
-        half(warp >> 1 & 1),
         column(lane() & 3),
-        line(lane() >> 2) {
-    tensor_scale = kKind == CacheKind::e4m3_tensor ? p.cache_scale[0] : 1.0f;
-  }
+        line(lane() >> 2),
+        products(params, memory, warp >> 2, warp & 3) {}
 
   QUERN_DEVICE void run() {
     Listener listener(m.told().mailbox);
@@ -56,13 +35,13 @@ class Multiplier {
     if (group == 1) slot.next();
     QUERN_ROLLED for (;;) {
       const Task& t = listener.next();
-      if (shuffle(t.rows, 0) == 0) break;
-      load_queries(t);
+      if (shuffle(t.rows, 0) < 0) break;
+      products.load_queries(t);
       QUERN_UNROLL for (int i = 0; i < 4; ++i) base[i] = -infinity(), sum[i] = 0.0f;
       QUERN_UNROLL for (int i = 0; i < 8; ++i) sums[i] = {};
       const i32 end = shuffle(t.end_key, 0);
-      QUERN_ROLLED for (i32 key = shuffle(t.key, 0); key < end; key += kBlock) {
-        take_half(t, key + group * kHalfBlock, slot);
+      QUERN_ROLLED for (i32 key = shuffle(t.key, 0) + group * kPartKeys; key < end; key += 2 * kPartKeys) {
+        take_part(t, key, slot);
         slot.template advance<2>();
       }
       write_results(t);
@@ -71,148 +50,58 @@ class Multiplier {
   }
 
  private:
+  static constexpr int kHeld = Products::kHeld;
   // This thread's columns of a product with queries: rows of the tile.
-  QUERN_DEVICE int row_of_column(int i) const { return (i >> 1) * 8 + column * 2 + (i & 1); }
+  QUERN_DEVICE int row_of_column(int i) const { return few_row(column, i); }
 
-  // A row's largest number as a power of two: bits of the exponent, so that neither it nor its inverse overflows.
-  QUERN_DEVICE static u32 exponent_of(f32 largest) {
-    const u32 e = bits_of(largest) >> 23;
-    return e < 1 ? 1 : e < 253 ? e : 253;
-  }
-  // Queries to registers, as operand B: step s has 16 columns, this thread 4 s' of two rows.
-  QUERN_DEVICE void load_queries(const Task& t) {
-    u32 raw[kHalfSteps][4];
-    f32 largest[2] = {0.0f, 0.0f};
-    QUERN_UNROLL for (int n = 0; n < 2; ++n) {
-      const i32 row = n * 8 + line;
-      const bool take = row < t.rows;
-      const i32 of = t.first_row + (take ? row : 0), within = quotient(of, p.heads), head = of - within * p.heads;
-      const i64 token = t.q_begin + within;
-      const Element* latent = static_cast<const Element*>(p.q) + token * p.q_stride_token + head * p.q_stride_head;
-      const Element* rope =
-          static_cast<const Element*>(p.q_rope) + token * p.q_rope_stride_token + head * p.q_rope_stride_head;
-      QUERN_UNROLL for (int s = 0; s < kHalfSteps; ++s) {
-        const int first = (half * kHalfSteps + s) * 16 + column * 4;
-        const Element* from = first < kLatent ? latent + first : rope + (first - kLatent);
-        const u64 four = take ? *reinterpret_cast<const u64*>(from) : 0;
-        raw[s][2 * n] = static_cast<u32>(four);
-        raw[s][2 * n + 1] = static_cast<u32>(four >> 32);
-      }
-      QUERN_UNROLL for (int s = 0; s < kHalfSteps; ++s) {
-        QUERN_UNROLL for (int i = 0; i < 2; ++i) {
-          const f32x2 two = unpack<Element>(raw[s][2 * n + i]);
-          largest[n] = fmax(largest[n], fmax(fabs(two.x), fabs(two.y)));
-        }
-      }
-      largest[n] = reduce_row_max(largest[n]);
-      // Both halves of the columns have a say; warps of other keys have found the same.
-      if (tile == 0 && column == 0) m.largest(group)[half * kRows + row] = largest[n];
-    }
-    sync_named(kBoth, kConsumers);
-    QUERN_UNROLL for (int n = 0; n < 2; ++n) {
-      const f32 down = f32_of((254 - exponent_of(largest_of(n * 8 + line))) << 23);
-      QUERN_UNROLL for (int s = 0; s < kHalfSteps; ++s) {
-        QUERN_UNROLL for (int i = 0; i < 2; ++i) {
-          const f32x2 two = unpack<Element>(raw[s][2 * n + i]);
-          queries[s].x[2 * n + i] = pack<f16>(two.x * down, two.y * down);
-        }
-      }
-    }
-    QUERN_UNROLL for (int i = 0; i < 4; ++i) {
-      factor[i] = f32_of(exponent_of(largest_of(row_of_column(i))) << 23) * tensor_scale * (CAP ? 1.0f : p.scale);
-    }
-  }
-  QUERN_DEVICE f32 largest_of(int row) const { return fmax(m.largest(group)[row], m.largest(group)[kRows + row]); }
-
-  // This warp's 32 keys times its half of the columns.
-  QUERN_DEVICE void multiply_keys(const u8* keys, Accumulator (&products)[2]) const {
-    const int l = lane(), turn = l >> 1 & 3, upper = l >> 4;
-    const u8* row = keys + (tile * 32 + (l & 15)) * kRawRow;
-    // Pieces of 16 bytes are stored with their lowest two bits turned by the row's: see place_of_piece.
-    const int first = half * kHalfSteps;
-    const u8* even = row + place_of_piece(first + upper, turn);
-    const u8* odd = row + place_of_piece(first + 2 + upper, turn);
-    QUERN_UNROLL for (int i = 0; i < 2; ++i) products[i] = {};
-    QUERN_UNROLL for (int s = 0; s < kHalfSteps; s += 2) {
-      QUERN_UNROLL for (int i = 0; i < 2; ++i) {
-        u32 v[4];
-        load_matrix<false>(v, (s % 4 == 0 ? even : odd) + s / 4 * 64 + i * 16 * kRawRow);
-        mma(products[i], widened(low_pair(v[0]), low_pair(v[1]), high_pair(v[0]), high_pair(v[1])), queries[s]);
-        mma(products[i], widened(low_pair(v[2]), low_pair(v[3]), high_pair(v[2]), high_pair(v[3])), queries[s + 1]);
-      }
-    }
-  }
-  // Of two warps with the same 32 keys each ends up with 16 of them.
-  QUERN_DEVICE void add_halves(const Accumulator (&products)[2], f32 (&x)[8]) const {
-    vec16* out = m.exchange(group * 4 + w);
-    QUERN_UNROLL for (int i = 0; i < 2; ++i) {
-      vec16 v;
-      QUERN_UNROLL for (int e = 0; e < 4; ++e) {
-        v.x[e] = bits_of(half ? products[0].x[4 * i + e] : products[1].x[4 * i + e]);
-      }
-      store16(out + i * kWarp + lane(), v);
-    }
-    sync_named(kPairs + group * 2 + tile, 2 * kWarp);
-    const vec16* in = m.exchange(group * 4 + (w ^ 2));
-    QUERN_UNROLL for (int i = 0; i < 2; ++i) {
-      const vec16 v = load16(in + i * kWarp + lane());
-      QUERN_UNROLL for (int e = 0; e < 4; ++e) {
-        x[4 * i + e] = (half ? products[1].x[4 * i + e] : products[0].x[4 * i + e]) + f32_of(v.x[e]);
-      }
-    }
-  }
-
-  // What a row does not see becomes -inf. Element i is of key `first` + line, or 8 further on.
-  QUERN_DEVICE void mask(const Task& t, i32 first, f32 (&x)[8]) const {
+  // What a row does not see becomes -inf; the slot's first key is `first`.
+  QUERN_DEVICE void mask(const Task& t, i32 first, f32 (&x)[kHeld][4]) const {
     QUERN_UNROLL for (int c = 0; c < 4; ++c) {
       const Range seen = visible(p, sequence_of(t), t.first_row + row_of_column(c));
-      QUERN_UNROLL for (int h = 0; h < 2; ++h) {
-        const i32 key = first + line + 8 * h;
-        if (key < seen.first || key >= seen.last) x[(c >> 1) * 4 + h * 2 + (c & 1)] = -infinity();
+      QUERN_UNROLL for (int h = 0; h < kHeld; ++h) {
+        const i32 key = first + products.key_of(h);
+        if (key < seen.first || key >= seen.last) x[h][c] = -infinity();
       }
     }
   }
-  QUERN_DEVICE static int column_of_element(int i) { return (i >> 2) * 2 + (i & 1); }
 
-  // This warpgroup's half of a block, the first key at `key`.
-  QUERN_DEVICE void take_half(const Task& t, i32 key, const PipelineState<kFewSlots>& slot) {
+  // A part of a block, the first key at `key`.
+  QUERN_DEVICE void take_part(const Task& t, i32 key, const PipelineState<kFewSlots>& slot) {
     const SharedArray<Mbarrier> full(m.told().full);
     mbarrier_wait(full, slot.stage, slot.phase);
     const u8* keys = m.keys(slot.stage);
-    const int own_row = tile * 32 + half * 16;  // of the slot, once the halves are added up
-    f32 x[8];
-    {
-      Accumulator products[2];
-      multiply_keys(keys, products);
-      add_halves(products, x);
-    }
-    f32 scale[2] = {1.0f, 1.0f}, size[2] = {0.0f, 0.0f};  // of a token's numbers, and as a power of two
-    if (kKind == CacheKind::e4m3_token) {
-      QUERN_UNROLL for (int h = 0; h < 2; ++h) {
-        scale[h] = m.scales(slot.stage)[own_row + line + 8 * h];
+    fence_async();  // what the copying threads' cp.async wrote, for products that read it themselves
+    f32 x[kHeld][4];
+    products.multiply_keys(keys, x);
+    f32 scale[kHeld], size[kHeld];  // of a token's numbers, and as a power of two
+    QUERN_UNROLL for (int h = 0; h < kHeld; ++h) {
+      scale[h] = 1.0f, size[h] = 0.0f;
+      if (kKind == CacheKind::e4m3_token) {
+        scale[h] = m.scales(slot.stage)[products.key_of(h)];
         size[h] = log2(fabs(scale[h]));
       }
-    }
-    QUERN_UNROLL for (int i = 0; i < 8; ++i) {
-      x[i] *= factor[column_of_element(i)];
-      if (kKind == CacheKind::e4m3_token) x[i] *= scale[half_of_element(i)];
+      QUERN_UNROLL for (int c = 0; c < 4; ++c) {
+        x[h][c] *= products.factor[c];
+        if (kKind == CacheKind::e4m3_token) x[h][c] *= scale[h];
 #if CAP
-      x[i] = logit(p, x[i]);
+        x[h][c] = logit(p, x[h][c]);
 #endif
+      }
     }
     if (kListed) {
-      const u64 there = m.told().there[slot.stage] >> own_row;
-      QUERN_UNROLL for (int i = 0; i < 8; ++i) {
-        if ((there >> (line + 8 * half_of_element(i)) & 1) == 0) x[i] = -infinity();
+      const u64 there = m.told().there[slot.stage];
+      QUERN_UNROLL for (int h = 0; h < kHeld; ++h) {
+        const bool seen = (there >> products.key_of(h) & 1) != 0;
+        QUERN_UNROLL for (int c = 0; c < 4; ++c) x[h][c] = seen ? x[h][c] : -infinity();
       }
-    } else if (key < t.all.first || key + kHalfBlock > t.all.last) {
-      mask(t, key + own_row, x);
+    } else if (key < t.all.first || key + kPartKeys > t.all.last) {
+      mask(t, key, x);
     }
     // Maxima are of what weights become once they are multiplied with their token's scale.
     f32 max[4];
     QUERN_UNROLL for (int c = 0; c < 4; ++c) {
-      const int i = (c >> 1) * 4 + (c & 1);
-      max[c] = fmax(x[i] + size[0], x[i + 2] + size[1]);
+      max[c] = x[0][c] + size[0];
+      QUERN_UNROLL for (int h = 1; h < kHeld; ++h) max[c] = fmax(max[c], x[h][c] + size[h]);
       QUERN_UNROLL for (int d = 4; d < kWarp; d *= 2) max[c] = fmax(max[c], shuffle_xor(max[c], d));
       if (line == 0) m.of_warps(group, row_of_column(c))[w] = max[c];
     }
@@ -230,46 +119,30 @@ class Multiplier {
         changed = true;
       }
     }
-    u32 weights[4];
-    f32 weight[8];
-    QUERN_UNROLL for (int c = 0; c < 4; ++c) sum[c] *= change[c];
-    QUERN_UNROLL for (int i = 0; i < 8; ++i) {
-      const int c = column_of_element(i), h = half_of_element(i);
-      weight[i] = exp2(x[i] + size[h] - finite_max(base[c]));
-      sum[c] += kKind == CacheKind::e4m3_token ? exp2(x[i] - finite_max(base[c])) : weight[i];
-      if (kKind == CacheKind::e4m3_token) weight[i] = f32_of(bits_of(weight[i]) ^ (bits_of(scale[h]) & 0x80000000u));
+    f32 weight[kHeld][4];
+    QUERN_UNROLL for (int c = 0; c < 4; ++c) {
+      const f32 from = finite_max(base[c]);
+      sum[c] *= change[c];
+      QUERN_UNROLL for (int h = 0; h < kHeld; ++h) {
+        weight[h][c] = exp2(x[h][c] + size[h] - from);
+        sum[c] += kKind == CacheKind::e4m3_token ? exp2(x[h][c] - from) : weight[h][c];
+        if (kKind == CacheKind::e4m3_token) {
+          weight[h][c] = f32_of(bits_of(weight[h][c]) ^ (bits_of(scale[h]) & 0x80000000u));
+        }
+      }
     }
-    QUERN_UNROLL for (int i = 0; i < 4; ++i) weights[i] = pack<f16>(weight[2 * i], weight[2 * i + 1]);
-    store_matrix<false>(m.weights(group, own_row + (lane() & 15), lane() >> 4), weights);
+    products.store_weights(weight);
     sync_named(kGroup + group, kGroupThreads);
     if (ballot(changed)) {
       QUERN_UNROLL for (int i = 0; i < 8; ++i) {
         QUERN_UNROLL for (int e = 0; e < 8; ++e) sums[i].x[e] *= change[column_of_element(e)];
       }
     }
-    add_values(keys);
+    products.add_values(keys, sums);
     sync_warp();
     if (lane() == 0) mbarrier_arrive(m.told().empty[slot.stage]);
   }
-  QUERN_DEVICE static int half_of_element(int i) { return i >> 1 & 1; }
-  // sums += values of this warp's 128 columns times weights, over a slot's keys.
-  QUERN_DEVICE void add_values(const u8* keys) {
-    const int l = lane(), turn = l >> 1 & 3;
-    const u8* row = keys + l * kRawRow;
-    QUERN_UNROLL for (int k = 0; k < kHalfBlock; k += 32) {
-      OperandB<f16> weights[2];
-      QUERN_UNROLL for (int i = 0; i < 2; ++i) {
-        load_matrix<true>(weights[i].x, m.weights(group, k + i * 16 + (l & 15), l >> 4));
-      }
-      QUERN_UNROLL for (int i = 0; i < 8; ++i) {
-        u32 v[4];
-        load_matrix<true>(v, row + k * kRawRow + place_of_piece(w * 8 + i, turn));
-        // Each register has two keys of two columns: bytes 0 and 2 are of one column, 1 and 3 of the next.
-        mma(sums[i], widened(even_pair(v[0]), odd_pair(v[0]), even_pair(v[1]), odd_pair(v[1])), weights[0]);
-        mma(sums[i], widened(even_pair(v[2]), odd_pair(v[2]), even_pair(v[3]), odd_pair(v[3])), weights[1]);
-      }
-    }
-  }
+  QUERN_DEVICE static int column_of_element(int i) { return (i >> 2) * 2 + (i & 1); }
 
   QUERN_DEVICE void write_results(const Task& t) {
     QUERN_UNROLL for (int c = 0; c < 4; ++c) {
@@ -283,7 +156,7 @@ class Multiplier {
     QUERN_UNROLL for (int c = 0; c < 4; ++c) {
       const i32 row = row_of_column(c);
       const f32 joint = fmax(m.bases(0)[row], m.bases(1)[row]);
-      by[c] = exp2(base[c] - finite_max(joint)) * tensor_scale * kPairUnit;
+      by[c] = exp2(base[c] - finite_max(joint)) * products.unit();
       total[c] = 0.0f;
       QUERN_UNROLL for (int g = 0; g < 2; ++g) {
         const vec16 four = load16(m.totals(g, row));
@@ -320,10 +193,14 @@ class Multiplier {
       QUERN_UNROLL for (int c = 0; c < 4; ++c) {
         const i32 row = row_of_column(c);
         if (first) slot[kRows * kLatent + row] = base[c], slot[kRows * (kLatent + 1) + row] = total[c];
-        const int e = element_of(c);
+        f32* to = slot + row * kLatent;
         QUERN_UNROLL for (int i = 0; i < 4; ++i) {
-          *reinterpret_cast<u64*>(slot + row * kLatent + column_of_sums(i)) =
-              bits_of(result[i].x[e]) | static_cast<u64>(bits_of(result[i].x[e + 2])) << 32;
+          const f32 low = result[i].x[element_of(0, c)], high = result[i].x[element_of(1, c)];
+          if (Products::kNeighbouring) {
+            *reinterpret_cast<u64*>(to + column_of_sums(i)) = bits_of(low) | static_cast<u64>(bits_of(high)) << 32;
+          } else {
+            to[column_of_sums(i)] = low, to[column_of_sums(i) + 8] = high;
+          }
         }
       }
       return;
@@ -334,49 +211,66 @@ class Multiplier {
       const RowPlace place = place_of(p, t.q_begin, t.first_row + row);
       const Finished done = finish(p, base[c], total[c], place.head);
       if (first && place.lse) *place.lse = done.lse;
-      const int e = element_of(c);
       QUERN_UNROLL for (int i = 0; i < 4; ++i) {
-        *reinterpret_cast<u32*>(place.out + column_of_sums(i)) =
-            pack<Element>(result[i].x[e] * done.inverse, result[i].x[e + 2] * done.inverse);
+        Element* to = place.out + column_of_sums(i);
+        const u32 two =
+            pack<Element>(result[i].x[element_of(0, c)] * done.inverse, result[i].x[element_of(1, c)] * done.inverse);
+        if (Products::kNeighbouring) {
+          *reinterpret_cast<u32*>(to) = two;
+        } else {
+          *reinterpret_cast<u16*>(to) = static_cast<u16>(two),
+          *reinterpret_cast<u16*>(to + 8) = static_cast<u16>(two >> 16);
+        }
       }
     }
   }
-  // The first element of a product in this thread's column c; the one in row line + 8 is two further on.
-  QUERN_DEVICE static int element_of(int c) { return (c >> 1) * 4 + (c & 1); }
-  // Rows line and line + 8 of product i of the results are two neighbouring columns of theirs: the first of them.
-  QUERN_DEVICE int column_of_sums(int i) const { return (w * 8 + group * 4 + i) * 16 + 2 * line; }
+  // Of product i of the results: the column of row `line`, and that of row line + 8 behind it or 8 further on.
+  QUERN_DEVICE int column_of_sums(int i) const {
+    return (w * 8 + group * 4 + i) * 16 + (Products::kNeighbouring ? 2 : 1) * line;
+  }
 
   const MlaParams& p;
   Memory m;
-  int group, w, tile, half;
+  int group, w;
   int column, line;  // of a thread in a product: the pair of columns, the row
-  f32 tensor_scale;
-  OperandB<f16> queries[kHalfSteps];
-  f32 factor[4];  // of this thread's columns: what makes logits of products
+  Products products;
   f32 base[4], sum[4];
   Accumulator sums[8];
 };
 
 // ---- The four warps that copy, and schedule
 QUERN_DEVICE void copy_rows(const MlaParams& p, Memory m, int w, const FoundRows& rows, int first, i32 slot) {
-  u8* keys = m.keys(slot) + w * kOwnRows * kRawRow;
-  QUERN_FOUR_AT_ONCE for (int row = 0; row < kOwnRows; ++row) {
-    const u8* from = address_of(rows.latent, first + row);
-    copy_async_16(keys + row * kRawRow + place_of_piece(lane(), row >> 1 & 3), from + lane() * 16,
-                  (rows.there >> (first + row) & 1) != 0);
+  constexpr int kPieces = kLatent * kBytes / 16, kRopePieces = kRope * kBytes / 16, kRopeRows = kWarp / kRopePieces;
+  constexpr int kRopeRow = kRopePieces * 16;  // bytes, in a tile of its own
+  u8* keys = m.keys(slot);
+  QUERN_FOUR_AT_ONCE for (int i = 0; i < kOwnRows; ++i) {
+    const int row = w * kOwnRows + i;
+    const u8* from = address_of(rows.latent, first + i);
+    QUERN_UNROLL for (int j = 0; j < kPieces; j += kWarp) {
+      const int piece = j + lane();
+      copy_async_16(keys + (piece >> 3) * kFewTile + row * 128 + (((piece & 7) ^ (row & 7)) << 4), from + piece * 16,
+                    (rows.there >> (first + i) & 1) != 0);
+    }
   }
-  QUERN_UNROLL for (int i = 0; i < 2; ++i) {
-    const int row = i * 8 + (lane() >> 2);
-    const u8* from = address_of(rope_of(rows), first + row);
-    copy_async_16(keys + row * kRawRow + place_of_piece(kLatent / 16 + (lane() & 3), row >> 1 & 3),
-                  from + (lane() & 3) * 16, (rows.there >> (first + row) & 1) != 0);
+  QUERN_UNROLL for (int i = 0; i < kOwnRows; i += kRopeRows) {
+    const int of = i + lane() / kRopePieces, row = w * kOwnRows + of, piece = lane() % kRopePieces;
+    const u8* from = address_of(rope_of(rows), first + of);
+    copy_async_16(keys + kLatent * kBytes / 128 * kFewTile + row * kRopeRow +
+                      ((piece ^ (row * kRopeRow / 128 & (kRopePieces - 1))) << 4),
+                  from + piece * 16, (rows.there >> (first + of) & 1) != 0);
   }
   if (kKind == CacheKind::e4m3_token && lane() / kOwnRows == first / kOwnRows) {
     copy_async_4(m.scales(slot) + w * kOwnRows + lane() % kOwnRows, rows.scale, (rows.there >> lane() & 1) != 0);
   }
   copy_async_arrive(m.told().full[slot]);
   if (lane() == 0) {
-    if (kListed) reinterpret_cast<u16*>(m.told().there + slot)[w] = static_cast<u16>(rows.there >> first);
+    if (kListed) {
+      if (kOwnRows == 16) {
+        reinterpret_cast<u16*>(m.told().there + slot)[w] = static_cast<u16>(rows.there >> first);
+      } else {
+        reinterpret_cast<u8*>(m.told().there + slot)[w] = static_cast<u8>(rows.there >> first);
+      }
+    }
     mbarrier_arrive(m.told().full[slot]);
   }
 }
@@ -403,13 +297,13 @@ QUERN_DEVICE void copy_all(const MlaParams& p, Memory m, int w) {
   QUERN_ROLLED for (;;) {
     if (w == 0) tasks.tell_next();
     const Task& t = listener.next();
-    if (shuffle(t.rows, 0) == 0) break;
+    if (shuffle(t.rows, 0) < 0) break;
     prefetch_queries(p, t, w);
     Lookup lookup(p, t, w);
     const i32 end = shuffle(t.end_key, 0);
     QUERN_ROLLED for (i32 key = shuffle(t.key, 0); key < end; key += kBlock) {
       const FoundRows rows = lookup.next(key);
-      QUERN_ROLLED for (int i = 0; i < 2; ++i) {
+      QUERN_ROLLED for (int i = 0; i < kBlock / kPartKeys; ++i) {
         mbarrier_wait(m.told().empty[slot.stage], slot.phase ^ 1);
         copy_rows(p, m, w, rows, i * kOwnRows, slot.stage);
         slot.next();

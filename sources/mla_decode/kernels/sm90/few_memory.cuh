@@ -6,16 +6,33 @@
 
 namespace q {
 
+// A number of 8 bits holds four digits of a number of 8 or 11.
+template <class T>
+inline constexpr int kFewParts = 2;
+template <>
+inline constexpr int kFewParts<f16> = 3;
+
 inline constexpr int kConsumers = 256, kGroupThreads = 128;
 inline constexpr int kColumns = kLatent + kRope;
-inline constexpr int kRawRow = kColumns;  // bytes
+// Numbers of 8 bits that make one of a query, each kPartUnit times smaller than the one before, and the largest of
+// which lie below twice kQueryUnit: the largest that is less than a half of e4m3's largest.
+inline constexpr int kParts = kFewParts<Element>;
+inline constexpr f32 kPartUnit = 16.0f, kQueryUnit = 128.0f;
+inline constexpr int kQueryTile = kParts * kRows * 128;
 static_assert(kRows == 16 && kBlock == kFewKeys && kLatent == 512 && kRope == 64 && THREADS == kFewThreads &&
-              kWarp == 32);
-static_assert(kKind == CacheKind::e4m3_tensor || kKind == CacheKind::e4m3_token);
+              kWarp == 32 && kKind != CacheKind::rows656);
+inline constexpr int kBytes = kPlain ? 2 : 1;  // of a number of the cache
+// A slot's keys are tiles of 128 bytes of each, one behind the other, swizzled; the rope part's of 8 bits are a tile of
+// 64.
+inline constexpr int kFewTile = kPartKeys * 128;
+static_assert(kPartKeys * kColumns * kBytes == kFewSlotBytes);
 
-// Where piece `piece` (of 16 bytes) of a row lies in it: eight rows of 576 bytes begin in two places of 128 bytes, so
-// pieces change places within four of them, by bits 1 and 2 of the row's number.
-QUERN_DEVICE u32 place_of_piece(int piece, int turn) { return static_cast<u32>((piece ^ turn) << 4); }
+// Named barriers: of all who multiply; of a warpgroup.
+enum Named { kBoth = 1, kGroup = 2 };
+// Rows of the tile that a thread has in a product with queries, as columns 0 to 3; `column` is lane % 4.
+QUERN_DEVICE int few_row(int column, int i) { return (i >> 1) * 8 + column * 2 + (i & 1); }
+// The element of a product of 16 x 16 in the thread's column c, of its row h of two.
+QUERN_DEVICE constexpr int element_of(int h, int c) { return (c >> 1) * 4 + h * 2 + (c & 1); }
 
 struct FewTold {
   Mailbox mailbox;
@@ -26,16 +43,26 @@ static_assert(sizeof(FewTold) <= kFewToldBytes);
 
 struct Memory {
   u8* at;
-  // Half a block as it lies in the cache.
+  // Part of a block.
   QUERN_DEVICE u8* keys(i32 slot) const { return at + slot * kFewSlotBytes; }
-  // What two warps exchange; before there is any, the units of the sequences, for who schedules.
-  QUERN_DEVICE vec16* exchange(int w) const { return reinterpret_cast<vec16*>(at + kFewExchange + w * 1024); }
+  // Queries of 8 bits, in tiles likewise. Column `column` of row n: the lowest address of a piece of 16 bytes at most.
+  QUERN_DEVICE u8* queries(int n, int column) const {
+    return at + kFewExchange + column / 128 * kQueryTile + n * 128 + ((column / 16 % 8 ^ (n & 7)) << 4) + column % 16;
+  }
+  QUERN_DEVICE u8* rope_queries(int n, int column) const {
+    return at + kFewExchange + kLatent / 128 * kQueryTile + n * 64 + ((column / 16 ^ (n >> 1 & 3)) << 4) + column % 16;
+  }
+  // What two warps exchange, where queries are in registers.
+  QUERN_DEVICE vec16* exchange(int group, int w) const {
+    return reinterpret_cast<vec16*>(at + kFewExchange + (group * 4 + w) * 512);
+  }
+  // Before there are any, the units of the sequences, for who schedules.
   QUERN_DEVICE i32* chunks() const { return reinterpret_cast<i32*>(at + kFewExchange); }
   // Weights of a half: for each key 16 rows, in two pieces of 16 bytes that change places every four keys.
   QUERN_DEVICE u8* weights(int group, int key, int piece) const {
-    return at + kFewWeights + (group * kHalfBlock + key) * 32 + ((piece ^ (key >> 2 & 1)) << 4);
+    return at + kFewWeights + (group * kPartKeys + key) * 32 + ((piece ^ (key >> 2 & 1)) << 4);
   }
-  // What a group gives away of a warp's results, once neither of these two is needed.
+  // What a group gives away of a warp's results, once neither queries nor weights are needed.
   QUERN_DEVICE vec16* merged(int group, int w) const {
     return reinterpret_cast<vec16*>(at + kFewExchange + (group * 4 + w) * 4096);
   }
@@ -44,9 +71,9 @@ struct Memory {
   QUERN_DEVICE f32* of_warps(int group, int row) const { return numbers() + (group * kRows + row) * 4; }
   QUERN_DEVICE f32* totals(int group, int row) const { return numbers() + ((2 + group) * kRows + row) * 4; }
   QUERN_DEVICE f32* bases(int group) const { return numbers() + (16 + group) * kRows; }
-  // The largest number of a row's queries, of each half of the columns.
-  QUERN_DEVICE f32* largest(int group) const { return numbers() + (18 + 2 * group) * kRows; }
-  QUERN_DEVICE f32* scales(i32 slot) const { return numbers() + 22 * kRows + slot * kHalfBlock; }
+  // The largest number of a row's queries.
+  QUERN_DEVICE f32* largest() const { return numbers() + 18 * kRows; }
+  QUERN_DEVICE f32* scales(i32 slot) const { return numbers() + 19 * kRows + slot * kPartKeys; }
   QUERN_DEVICE FewTold& told() const { return *reinterpret_cast<FewTold*>(at + kFewTold); }
 };
 

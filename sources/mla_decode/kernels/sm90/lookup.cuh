@@ -8,11 +8,11 @@ namespace q {
 
 inline constexpr CacheKind kKind = static_cast<CacheKind>(CACHE_KIND);
 inline constexpr bool kPlain = kKind == CacheKind::plain;
-inline constexpr int kHalfBlock = kBlock / 2;
-inline constexpr int kOwnRows = kHalfBlock / 4;  // of a warp, of each half of a block
-static_assert(kWarp == 2 * kOwnRows, "a lane looks one key up");
+inline constexpr int kPartKeys = kRows == 16 && kPlain ? kBlock / 4 : kBlock / 2;  // that are copied at once
+inline constexpr int kOwnRows = kPartKeys / 4;                                     // of a warp, of each part of a block
+static_assert(kWarp == kBlock / kPartKeys * kOwnRows, "a lane looks one key up");
 
-// Of a block's rows that a warp has, each lane's own: lanes 0 to 15 those of the first half, the others the second's.
+// Of a block's rows that a warp has, each lane's own: lanes 0 to kOwnRows - 1 those of the first part, and so on.
 struct FoundRows {
   const u8 *latent, *rope;
   u32 there;         // a bit a lane
@@ -32,7 +32,7 @@ QUERN_DEVICE const u8* address_of(const u8* own, int source) {
 class Lookup {
  public:
   QUERN_DEVICE Lookup(const MlaParams& params, const Task& task, int w) : p(params), t(task) {
-    place_ = (lane() / kOwnRows) * kHalfBlock + w * kOwnRows + lane() % kOwnRows;
+    place_ = (lane() / kOwnRows) * kPartKeys + w * kOwnRows + lane() % kOwnRows;
     index_ = index_of(t.key);
     find(t.key);
     index_ = index_of(t.key + kBlock);

@@ -15,13 +15,14 @@ inline constexpr f32 kSlack = 8.0f;  // by how much a maximum may be left behind
 static_assert(kRows == 64 && kBlock == 2 * kKeys && kLatent == 512 && kRope == 64 && THREADS == kRows64Threads);
 
 // Named barriers: the weights of block 0 and of block 1 are there; one of each warpgroup; one of both; block 0's maxima
-// are there; a warpgroup's own weights are there.
-enum Named { kWeights0 = 1, kWeights1 = 2, kOwn = 3, kBoth = 5, kBase = 6, kStored = 7 };
+// are there; a warpgroup's own weights are there; the first task's queries have been sent for.
+enum Named { kWeights0 = 1, kWeights1 = 2, kOwn = 3, kBoth = 5, kBase = 6, kStored = 7, kAsked = 9 };
 
 struct Barriers {
   Mbarrier full[2][kParts];
   Mbarrier queries_full, queries_empty;
-  Mbarrier empty[2][2];  // of block 0: left; right and rope. Of block 1: left and rope; right
+  // Of block 0: left; right and rope. Of block 1: left and rope; right. All blocks of a cluster arrive.
+  Mbarrier empty[2][2];
 };
 
 struct Told {
@@ -50,16 +51,18 @@ struct Memory {
   QUERN_DEVICE Barriers& barriers() const { return told().barriers; }
 };
 
-// Where a row of the tile's queries lies; beyond the last there is none.
-struct QueryRow {
-  const Element *latent, *rope;
-  bool there;
-  QUERN_DEVICE QueryRow(const MlaParams& p, const Task& t, i32 row) : there(row < t.rows) {
-    const i32 of = t.first_row + (there ? row : 0), within = quotient(of, p.heads), head = of - within * p.heads;
-    const i64 token = t.q_begin + within;
-    latent = static_cast<const Element*>(p.q) + token * p.q_stride_token + head * p.q_stride_head;
-    rope = static_cast<const Element*>(p.q_rope) + token * p.q_rope_stride_token + head * p.q_rope_stride_head;
-  }
+// The blocks of threads of a cluster, which take the same keys: two, or one where the launch has no cluster.
+struct Peers {
+  u32 count, rank;
+  QUERN_DEVICE Peers() : count(kPaired ? cluster_size() : 1), rank(kPaired ? cluster_rank() : 0) {}
+  QUERN_DEVICE u32 all() const { return (1u << count) - 1; }
+  // The other's rank; its own where there is none.
+  QUERN_DEVICE u32 other() const { return count == 1 ? 0 : rank ^ 1; }
+  // Whether this block copies what belongs to half 0 or 1.
+  QUERN_DEVICE bool copies(int half) const { return count == 1 || rank == static_cast<u32>(half); }
 };
+// Warps that release a half of a block of keys: this block's and the other's. Where there is no other, this one's
+// twice.
+inline constexpr u32 kReleases = (kPaired ? 2 : 1) * kGroupThreads / kWarp;
 
 }  // namespace q

@@ -11,9 +11,9 @@ namespace q {
 struct Task {
   i32 q_begin;
   i32 position, kv_len;
-  i32 first_row, rows;  // of the sequence's rows; rows 0: there is no further task
+  i32 first_row, rows;  // of the sequence's rows; 0 where only the other block of the cluster has any; -1: the end
   i32 key, end_key;     // the first key, and where the last pair of blocks ends
-  Range any, all;       // what any of its rows sees, and what all of them see
+  Range any, all;       // what any of its rows sees, and what all of them see; of a cluster's together
   i32 slot;             // of the partial result; -1: results go to `out`
   i32 index;            // which of the item's pieces
   i32 partner;          // the slot of the other of two pieces; -1: there are not two
@@ -41,6 +41,18 @@ QUERN_DEVICE Sequence sequence_of(const Task& t) {
   return s;
 }
 
+// Where a row of the tile's queries lies; beyond the last there is none.
+struct QueryRow {
+  const Element *latent, *rope;
+  bool there;
+  QUERN_DEVICE QueryRow(const MlaParams& p, const Task& t, i32 row) : there(row < t.rows) {
+    const i32 of = t.first_row + (there ? row : 0), within = quotient(of, p.heads), head = of - within * p.heads;
+    const i64 token = t.q_begin + within;
+    latent = static_cast<const Element*>(p.q) + token * p.q_stride_token + head * p.q_stride_head;
+    rope = static_cast<const Element*>(p.q_rope) + token * p.q_rope_stride_token + head * p.q_rope_stride_head;
+  }
+};
+
 // The pieces of this block of threads as tasks, one after the other, that one warp tells the others.
 class Tasks {
  public:
@@ -48,7 +60,7 @@ class Tasks {
   QUERN_DEVICE Tasks(const MlaParams& params, Mailbox& mailbox, const i32* chunks)
       : p_(params), mailbox_(mailbox), schedule_(params, chunks), place_(0), phase_(0) {}
 
-  // False when there is none; of that the others are told, too.
+  // False when there is none; of that the others are told, too. All blocks of a cluster tell the same pieces.
   QUERN_DEVICE bool tell_next() {
     Task t;
     const i32 tile = block_index(0) % p_.side_by_side;
@@ -58,6 +70,7 @@ class Tasks {
       Piece piece;
       more = schedule_.next(s, piece);
       t = {};
+      t.rows = -1;
       if (!more) break;
       if (piece.begin >= piece.end) continue;
       Listed listed{s.index, 0, 0};
@@ -69,10 +82,13 @@ class Tasks {
       }
       note_cut(p_, s, piece, lane() == 0);
       t.first_row = (piece.group * p_.side_by_side + tile) * kRows;
-      t.rows = s.q_len * p_.heads - t.first_row;
-      if (t.rows <= 0) continue;
-      if (t.rows > kRows) t.rows = kRows;
-      const Range a = visible(p_, s, t.first_row), b = visible(p_, s, t.first_row + t.rows - 1);
+      const i32 rows = s.q_len * p_.heads;
+      t.rows = clamped(rows - t.first_row, 0, kRows);
+      // Of a cluster each block copies for all of them, and so takes part as long as any has rows.
+      const i32 first = kPaired ? piece.group * p_.side_by_side * kRows : t.first_row;
+      const i32 count = kPaired ? clamped(rows - first, 0, p_.side_by_side * kRows) : t.rows;
+      if (count == 0) continue;
+      const Range a = visible(p_, s, first), b = visible(p_, s, first + count - 1);
       t.q_begin = s.q_begin;
       t.position = s.position;
       t.kv_len = s.kv_len;

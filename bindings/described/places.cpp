@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "places.h"
+
+#include <dlfcn.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <string>
+#include <utility>
+
+#include "described.h"
+
+namespace quern::described {
+namespace {
+
+constexpr std::uint64_t kAlignment = 256;
+
+struct Contexts {
+  std::mutex mutex;
+  std::map<std::pair<std::int32_t, std::int32_t>, quern_context*> made;
+};
+
+// Never destroyed: frameworks may call until the process ends.
+Contexts& contexts() {
+  static auto* kept = new Contexts;
+  return *kept;
+}
+
+std::pair<std::int32_t, std::int32_t> place_of(DLDevice device) {
+  return {device.device_type, device.device_type == kDLCPU ? 0 : device.device_id};
+}
+
+struct HostWorkspace {
+  void* memory = nullptr;
+  std::uint64_t bytes = 0;
+  ~HostWorkspace() { std::free(memory); }
+};
+thread_local HostWorkspace host;
+
+// The two functions of a GPU's driver that quern.h has no word for.
+struct Driver {
+  using Zero = int (*)(std::uint64_t memory, unsigned char value, std::size_t bytes, void* stream);
+  using Capturing = int (*)(void* stream, int* status);
+  Zero zero = nullptr;
+  Capturing capturing = nullptr;
+
+  Driver(const char* library, const char* zero_name, const char* capturing_name) {
+    void* opened = dlopen(library, RTLD_NOW | RTLD_LOCAL);
+    if (opened == nullptr) return;
+    zero = reinterpret_cast<Zero>(dlsym(opened, zero_name));
+    capturing = reinterpret_cast<Capturing>(dlsym(opened, capturing_name));
+  }
+};
+
+const Driver& driver_of(DLDevice device) {
+  static const Driver kCuda("libcuda.so.1", "cuMemsetD8Async", "cuStreamIsCapturing");
+  static const Driver kHip("libamdhip64.so", "hipMemsetD8Async", "hipStreamIsCapturing");
+  const Driver& driver = device.device_type == kDLROCM ? kHip : kCuda;
+  if (driver.zero == nullptr || driver.capturing == nullptr) {
+    throw Refused(QUERN_NOT_FOUND, "workspace: the device's driver was not found, so give one (zeroed once)");
+  }
+  return driver;
+}
+
+}  // namespace
+
+quern_context* context_of(DLDevice device) {
+  Contexts& known = contexts();
+  const std::lock_guard lock(known.mutex);
+  quern_context*& context = known.made[place_of(device)];
+  if (context == nullptr) {
+    quern_context_options options = {};
+    options.size = sizeof options;
+    options.device_type = place_of(device).first;
+    options.device_id = place_of(device).second;
+    quern_error error = blank();
+    check(quern_context_create(&options, &context, &error), error);
+  }
+  return context;
+}
+
+void use_context(DLDevice device, quern_context* context) {
+  Contexts& known = contexts();
+  const std::lock_guard lock(known.mutex);
+  known.made[place_of(device)] = context;
+}
+
+void* host_workspace(std::uint64_t bytes) {
+  if (bytes == 0) return nullptr;
+  if (host.bytes < bytes) {
+    drop_host_workspace();
+    const std::uint64_t rounded = (bytes + kAlignment - 1) / kAlignment * kAlignment;
+    host.memory = std::aligned_alloc(kAlignment, rounded);
+    if (host.memory == nullptr) {
+      throw Refused(QUERN_NO_MEMORY, "workspace: no memory for " + std::to_string(bytes) + " bytes");
+    }
+    std::memset(host.memory, 0, rounded);
+    host.bytes = rounded;
+  }
+  return host.memory;
+}
+
+void drop_host_workspace() {
+  std::free(std::exchange(host.memory, nullptr));
+  host.bytes = 0;
+}
+
+void zero(DLDevice device, void* stream, void* memory, std::uint64_t bytes) {
+  const int failed = driver_of(device).zero(reinterpret_cast<std::uintptr_t>(memory), 0, bytes, stream);
+  if (failed != 0)
+    throw Refused(QUERN_DRIVER, "workspace: the driver could not zero it, error " + std::to_string(failed));
+}
+
+bool is_capturing(DLDevice device, void* stream) {
+  int status = 0;
+  const int failed = driver_of(device).capturing(stream, &status);
+  if (failed != 0) throw Refused(QUERN_DRIVER, "stream: the driver refuses it, error " + std::to_string(failed));
+  return status != 0;
+}
+
+}  // namespace quern::described

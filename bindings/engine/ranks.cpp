@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bindings/engine/ranks.h"
+
+#include <utility>
+
+namespace quern::engine {
+
+Ranks::Ranks(const std::vector<Rank>& ranks, const Checkpoint& checkpoint, const Limits& limits)
+    : config_(checkpoint.config()), models_(ranks.size()) {
+  for (std::size_t i = 0; i < ranks.size(); ++i) threads_.emplace_back([this, i] { serve(i); });
+  try {
+    on_all([&](std::size_t i) {
+      const Rank& rank = ranks[i];
+      models_[i] = std::make_unique<Model>(rank.context, rank.device, checkpoint, limits, rank.communicator);
+    });
+  } catch (...) {
+    stop();
+    throw;
+  }
+}
+
+void Ranks::stop() {
+  // Each on its own thread, where its device's context is current.
+  try {
+    on_all([&](std::size_t i) { models_[i].reset(); });
+  } catch (...) {  // NOLINT(bugprone-empty-catch): nothing is left to be told
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    ends_ = true;
+  }
+  asked_.notify_all();
+  for (std::thread& thread : threads_) thread.join();
+}
+
+void Ranks::serve(std::size_t rank) {
+  std::uint64_t seen = 0;
+  for (;;) {
+    const std::function<void(std::size_t)>* what = nullptr;
+    {
+      std::unique_lock lock(mutex_);
+      asked_.wait(lock, [&] { return ends_ || turn_ != seen; });
+      if (ends_) return;
+      seen = turn_, what = what_;
+    }
+    std::exception_ptr failure;
+    try {
+      (*what)(rank);
+    } catch (...) {
+      failure = std::current_exception();
+    }
+    const std::lock_guard lock(mutex_);
+    if (failure && !failure_) failure_ = failure;
+    if (--left_ == 0) done_.notify_all();
+  }
+}
+
+void Ranks::on_all(const std::function<void(std::size_t)>& what) {
+  std::unique_lock lock(mutex_);
+  what_ = &what, left_ = threads_.size(), ++turn_;
+  asked_.notify_all();
+  done_.wait(lock, [&] { return left_ == 0; });
+  if (failure_) std::rethrow_exception(std::exchange(failure_, nullptr));
+}
+
+std::vector<Next> Ranks::step(const std::vector<Part>& parts) {
+  std::vector<Next> next;
+  on_all([&](std::size_t i) {
+    std::vector<Next> mine = models_[i]->step(parts);
+    if (i == 0) next = std::move(mine);
+  });
+  return next;
+}
+
+void Ranks::copy_pages(const std::vector<std::pair<std::int32_t, std::int32_t>>& pairs) {
+  on_all([&](std::size_t i) { models_[i]->copy_pages(pairs); });
+}
+
+}  // namespace quern::engine

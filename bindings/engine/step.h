@@ -1,0 +1,113 @@
+// What a step of a model is asked for.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "bindings/engine/config.h"
+
+namespace quern::engine {
+
+// What a step may need at most; memory and kernels are made ready for it once.
+struct Limits {
+  std::int64_t sequences = 8;
+  std::int64_t tokens = 256;    // of a step, of all sequences
+  std::int64_t context = 1024;  // of a sequence
+  std::int64_t pages = 0;       // of the cache; 0: as many as all sequences can fill
+  std::int64_t page_size = 16;
+  std::int64_t drafts = 0;       // of a sequence in a step
+  bool fp8_cache = false;        // e4m3 instead of bf16
+  bool fp8_weights = false;      // of the layers' products, with what they multiply; e4m3, quantised when loaded
+  bool graph = false;            // on a GPU: a step of single tokens is captured once and then replayed
+  bool programmatic = true;      // on a GPU: a kernel is set up while the one before still runs
+  bool batch_invariant = false;  // the bits of a sequence do not depend on the others'
+  bool cached_only = false;      // kernels come from the cache: a missing one is an error when a model is made
+};
+
+// How a sequence's next token is chosen; what each of them does, and in which order, says quern_sample_args.
+struct Sampling {
+  float temperature = 0.0f;  // 0: the most probable one
+  std::int32_t top_k = 0;    // 0: all
+  float top_p = 1.0f;
+  float min_p = 0.0f;
+  std::uint64_t seed = 0;
+  float typical_p = 1.0f, n_sigma = 0.0f, xtc_probability = 0.0f, xtc_threshold = 0.1f;
+  float dynamic_range = 0.0f, dynamic_exponent = 1.0f;
+  float repetition = 1.0f, presence = 0.0f, frequency = 0.0f;
+  std::vector<std::pair<std::int32_t, float>> bias = {};  // of tokens, each once; at most kMostBiases
+  std::vector<std::int32_t> banned = {};                  // at most kMostBanned
+  std::int32_t top_logprobs = -1;  // of so many of the most probable tokens, to kMostTop; -1: none
+};
+inline constexpr std::int64_t kMostBiases = 256, kMostBanned = 256, kMostTop = 20;
+// Tokens of an answer that presence, frequency and repetition can count: with biases and banned ones they are a list
+// that the smallest of devices have room for.
+inline constexpr std::int64_t kMostPenalised = 4096 - kMostBiases - kMostBanned;
+
+// What of sample's arrays a step has, or-ed: kernels that do less are faster ones.
+enum Choice : std::int32_t {
+  kChoosePlainly = 0,
+  kFilters = 1,  // top_k, top_p, min_p
+  kRare = 2,     // typical_p to dynamic_exponent
+  kEdits = 4,    // penalties, biases, tokens that may not be
+  kLogprobs = 8,
+  kAllChoices = 16,
+};
+
+// A sequence's part of a step.
+struct Part {
+  std::vector<std::int32_t> tokens;        // new ones, and drafts behind them
+  std::int64_t position = 0;               // of the first of them
+  const std::vector<std::int32_t>* pages;  // of the whole sequence, for these tokens too
+  Sampling sampling;
+  // How many of the tokens are; at most limits.drafts, and none but where the temperature is 0 and nothing is edited.
+  std::int64_t drafts = 0;
+  // For penalties: the text so far, and where in it the answer begins.
+  std::span<const std::int32_t> text = {};
+  std::size_t prompt = 0;
+  std::vector<std::uint32_t> allowed = {};  // a bit for each token that may be chosen; none: all may
+};
+
+inline bool has_penalties(const Sampling& s) {
+  return s.repetition != 1.0f || s.presence != 0.0f || s.frequency != 0.0f;
+}
+
+// Of enum Choice, what a part needs.
+inline std::int32_t choice_of(const Sampling& s, bool all_allowed) {
+  std::int32_t choice = s.top_logprobs >= 0 ? kLogprobs : kChoosePlainly;
+  if (s.temperature > 0.0f) {
+    if (s.top_k > 0 || s.top_p < 1.0f || s.min_p > 0.0f) choice |= kFilters;
+    if (s.typical_p < 1.0f || s.xtc_probability > 0.0f || s.dynamic_range > 0.0f || s.n_sigma > 0.0f) choice |= kRare;
+  }
+  if (has_penalties(s) || !s.bias.empty() || !s.banned.empty() || !all_allowed) choice |= kEdits;
+  return choice;
+}
+
+struct Size {
+  std::int64_t tokens, sequences, most_new;  // most_new: of one sequence
+  std::int64_t each = 1;                     // rows of logits of a sequence: with drafts limits.drafts + 1
+  std::int32_t choice = kChoosePlainly;      // enum Choice
+};
+
+// What became of a part.
+struct Next {
+  std::vector<std::int32_t> tokens;  // its drafts as far as the model says the same, and one more; -1: none may be
+  float logprob = 0.0f;              // of the last one, where it was asked for
+  std::vector<std::pair<std::int32_t, float>> top;  // the most probable tokens and their log-probabilities
+};
+
+// What computes steps: a model on one device, or on several.
+class Steps {
+ public:
+  virtual ~Steps() = default;
+  // What follows each part: at most limits().tokens tokens of at most limits().sequences parts.
+  virtual std::vector<Next> step(const std::vector<Part>& parts) = 0;
+  // Copies whole pages of the cache, (from, to), at most one a sequence.
+  virtual void copy_pages(const std::vector<std::pair<std::int32_t, std::int32_t>>& pairs) = 0;
+  virtual const Config& config() const = 0;
+  virtual const Limits& limits() const = 0;
+};
+
+}  // namespace quern::engine
