@@ -22,7 +22,7 @@ constexpr int kDeepest = 40;  // of names that stand for names, and of parenthes
 const std::map<std::string, double, std::less<>>& constants() {
   static const std::map<std::string, double, std::less<>> all = {
 #define QUERN_CONSTANT(name) {#name, static_cast<double>(name)},
-#include "bindings/node/ops.inc"
+#include "bindings/described/ops.inc"
 #undef QUERN_CONSTANT
   };
   return all;

@@ -46,7 +46,7 @@ std::vector<OpTable> make() {
   builder.field(name, FieldKind::kind, offsetof(type, member), offsetof(type, count));
 #define QUERN_PART(type, member, pointed) builder.part(offsetof(type, member), sizeof(pointed));
 #define QUERN_END()
-#include "bindings/node/ops.inc"
+#include "bindings/described/ops.inc"
 #undef QUERN_OP
 #undef QUERN_FIELD
 #undef QUERN_LIST
