@@ -75,7 +75,7 @@ class Options {
   explicit Options(const Problem& problem) : problem_(problem) {
     for (std::size_t i = 0; i < kVariants.size(); ++i) {
       const auto variant = static_cast<Variant>(i);
-      const std::optional<Tiling> t = tiling_of(problem, variant);
+      const std::optional<Tiling> t = offered(problem.shape, variant, problem.call.device->limits);
       if (!t || !is_legal(problem, variant, *t)) continue;
       legal_[count_++] = {variant, *t};
       hopper_ = hopper_ || variant == Variant::persistent_128x128;
@@ -226,7 +226,7 @@ class Options {
     const bool one_tile = family == Family::split_k || family == Family::cluster_k;
     if (one_tile && !limits.split_k) return;
     const Machine machine{all_sms(problem_), limits.usable, most_blocks(problem_, t)};
-    const int least_parts = family == Family::split_k ? 2 : 1, most_peers = family == Family::split_k ? 1 : kMostColumnPeers;
+    const int least_parts = family == Family::split_k ? 2 : 1, most_peers = family == Family::split_k || (family == Family::cluster_k && !tuning) ? 1 : kMostColumnPeers;
     for (int peers = 1; peers <= most_peers; ++peers) {
       for (int parts = least_parts; parts * peers <= machine.most_blocks; ++parts) {
         const std::optional<Split> split = split_into(parts, peers, tiles, machine);
@@ -262,6 +262,37 @@ Choice for_this_out(const Problem& problem, Choice choice) {
 }
 
 }  // namespace
+
+std::optional<Tiling> offered(const Shape& kind, Variant variant, const jit::TargetInfo& target) {
+  const auto tiling = [&](Variant of) {
+    Shape shape = kind;
+    shape.variant = of;
+    return tile(shape, target);
+  };
+  const bool grouped = kind.grouping != Grouping::dense, blocks = kind.scales == Scales::blocks;
+  switch (variant) {
+    // On an H200 these were the fastest of all for few products, and then by little, each kernel that a model must have
+    // costs room and time.
+    case Variant::small_m_128x64:
+    case Variant::persistent_128x96:
+    case Variant::cluster_k_96x128:
+    case Variant::cluster_k_128x128:
+      return {};
+    case Variant::split_k_128x128:
+      if (!blocks) return {};  // tiles of 112 columns
+      break;
+    case Variant::persistent_128x64:
+    case Variant::persistent_128x160:
+    case Variant::persistent_128x224:
+      if (grouped) return {};
+      break;
+    default:
+      // Where small_m takes the operands swap_ab is hardly ever the faster.
+      if (is_a(Family::swap_ab, variant) && tiling(Variant::small_m_64x64)) return {};
+      break;
+  }
+  return tiling(variant);
+}
 
 bool may_pair(const Problem& problem, Variant variant) {
   return variant == Variant::persistent_128x128 && problem.shape.scales != Scales::blocks && problem.call.sms >= 2;

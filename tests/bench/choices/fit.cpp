@@ -88,7 +88,7 @@ std::vector<Product> read(const char* path, const jit::DeviceInfo& device) {
                                             {4096, 2112, 7168}, {4096, 24576, 1536}, {4096, 7168, 16384},
                                             {4096, 4096, 7168}, {4096, 7168, 2048},  {8192, 8192, 8192}};
       for (const auto& [m, n, k] : kNamed) {
-        if (product.m == m && product.n == n && product.k == k) product.weight = 6;
+        if (product.m == m && product.n == n && product.k == k) product.weight = 120;
       }
       all.push_back(product);
       continue;
@@ -102,9 +102,10 @@ std::vector<Product> read(const char* path, const jit::DeviceInfo& device) {
     const Problem problem = problem_of(product, device);
     const std::optional<Tiling> t = tiling_of(problem, *known);
     if (!t) continue;
+    product.best = std::min(product.best, timed.us);
+    if (!offered(problem.shape, *known, device.limits)) continue;
     timed.work = work_of(problem, *t, timed.choice, {row_class(product.m), 1}, kSms);
     product.timed.push_back(timed);
-    product.best = std::min(product.best, timed.us);
   }
   return all;
 }
