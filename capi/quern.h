@@ -14,7 +14,7 @@
  *  - Shapes, strides, dtypes and pointers are checked by every call. What lies in index tensors (lengths, page ids,
  *    offsets, positions) is not on a GPU, where reading it would cost the call a synchronisation: it is the caller's to
  *    keep within the tensors that it points into. On `host` it is checked before the launch: QUERN_INVALID names the
- *    sequence or row, the value and its bound, and nothing has run.
+ *    sequence or row, the value and its bound, and nothing has run. QUERN_CONTEXT_CHECKED has it checked on any device.
  *  - A context is safe to use from several threads at once and belongs to one device. A GPU's is its primary context,
  *    the one that the CUDA runtime uses; it is made current for the time of a call where it is not.
  *  - Strings are UTF-8 and NUL-terminated unless a length stands beside them.
@@ -115,7 +115,9 @@ enum quern_status {
   QUERN_DAMAGED = 12, /* a cache file or bundle does not verify */
   QUERN_FORKED = 13,  /* the context was made by the parent of this process: make one of your own */
   QUERN_PARTIAL = 14, /* some items failed, the others were done; the result list says which */
-  QUERN_INTERNAL = 15 /* a bug in quern */
+  QUERN_INTERNAL = 15, /* a bug in quern */
+  QUERN_FAULT = 16     /* an earlier call of this checked context found its index tensors wrong and did not run: see
+                          quern_faults. This call has not run either. Each fault is told once */
 };
 
 typedef struct quern_error {
@@ -147,8 +149,14 @@ enum quern_context_flags {
   QUERN_CONTEXT_SHARED_CACHE = 1u << 2,    /* accept a cache folder, and bundles, that others own or can write */
   QUERN_CONTEXT_NVRTC_IN_HELPER = 1u << 3, /* run NVRTC in the helper process too, so that its crashes are survived */
   QUERN_CONTEXT_HOST_SEED = 1u << 4,       /* `host_seed` is set (0 included) */
-  QUERN_CONTEXT_SIGNED_ONLY = 1u << 5      /* consult nothing but bundles that one of `trusted_keys` has signed: the
+  QUERN_CONTEXT_SIGNED_ONLY = 1u << 5,     /* consult nothing but bundles that one of `trusted_keys` has signed: the
                                               cache file is neither read nor written */
+  QUERN_CONTEXT_CHECKED = 1u << 6          /* for finding mistakes: kernels are compiled in a checked form, with keys of
+                                              its own. What lies in a call's index tensors is checked on the device, in
+                                              stream order and under capture too, before the call's kernels: where it
+                                              is wrong they write nothing and read nothing else (quern_faults). What
+                                              kernels print (q::print) goes to `log`, or to standard output where there
+                                              is none, also while a kernel hangs. Programmatic launch is left out */
 };
 
 typedef struct quern_event {
@@ -168,7 +176,8 @@ enum quern_event_kind {
   QUERN_EVENT_LOADED = 2,   /* a kernel was loaded from the cache or a bundle */
   QUERN_EVENT_FAILED = 3,   /* a compilation failed */
   QUERN_EVENT_REJECTED = 4, /* a cached image was refused (checksum, architecture) and will be made again */
-  QUERN_EVENT_CACHE = 5     /* the cache is unavailable, read-only, damaged or full; `text` says which */
+  QUERN_EVENT_CACHE = 5,    /* the cache is unavailable, read-only, damaged or full; `text` says which */
+  QUERN_EVENT_FAULT = 6     /* a checked call found its index tensors wrong: `op`, and `text` as in quern_fault */
 };
 
 enum quern_log_level { QUERN_LOG_ERROR = 1, QUERN_LOG_WARNING = 2, QUERN_LOG_INFO = 3, QUERN_LOG_DEBUG = 4 };
@@ -267,6 +276,29 @@ int32_t quern_get_stats(const quern_context *context, quern_stats *stats, quern_
 typedef struct quern_list quern_list;
 uint64_t quern_list_count(const quern_list *list);
 void quern_list_free(quern_list *list); /* NULL is ignored */
+
+/* ---- Faults of checked calls --------------------------------------------------------------------------------- */
+
+/* What a checked call (QUERN_CONTEXT_CHECKED) found wrong first in its index tensors. */
+typedef struct quern_fault {
+  uint32_t size;
+  uint32_t reserved;
+  const char *op;       /* "attention" */
+  const char *argument; /* "page_table" */
+  const char *text;     /* "page_table[2][5] (sequence 2) is 70; allowed: 0 to 63, the pages of k and v" */
+  uint64_t call;        /* which of the context's checked calls, from 1, as they were made. A captured one has one
+                           number in all its replays */
+  int64_t row;          /* where: argument[row][column], or argument[row] and -1 */
+  int64_t column;
+  int64_t value;        /* what stands there */
+  int64_t least;        /* what is allowed */
+  int64_t most;
+} quern_fault;
+/* The first faults found on the device since the last time this was asked, oldest first, and all there were (`total`,
+ * may be NULL). Waits for nothing: of a stream that was synchronised all are told. QUERN_INVALID for a context that is
+ * not checked. */
+int32_t quern_faults(quern_context *context, quern_list **faults, uint64_t *total, quern_error *error);
+int32_t quern_list_fault(const quern_list *list, uint64_t index, quern_fault *fault);
 
 /* ---- Warming and recording --------------------------------------------------------------------------------------
  * A manifest is text, one specialisation a line:  OP TARGET NAME=VALUE ...   Values are percent-encoded where they hold
@@ -555,6 +587,47 @@ int32_t quern_doctor(quern_context *context, quern_list **findings, quern_error 
  * constants, `text` all that was said, which quern_error may have had to cut. */
 int32_t quern_failures(quern_context *context, quern_list **findings, quern_error *error);
 int32_t quern_list_finding(const quern_list *list, uint64_t index, quern_finding *finding);
+
+/* ---- Verifying kernels -------------------------------------------------------------------------------------------
+ * Every cached kernel is run on the context's device on random inputs and held against the `host` target's execution
+ * of the same op, and against a plain loop in double precision where there is one: what a fleet does after an update of
+ * its driver. */
+enum quern_verify_outcome {
+  QUERN_VERIFY_AGREES = 1,
+  QUERN_VERIFY_DIFFERS = 2, /* `error` or `truth_error` is above 1: neither the image nor the driver is to be trusted */
+  QUERN_VERIFY_FAILED = 3,  /* was refused by the driver, or its launch failed: status and text */
+  QUERN_VERIFY_NOT_RUN = 4  /* nothing is known of it; `text` says why: another target's, an op without a trial, a
+                               kernel that the trials' calls do not choose */
+};
+typedef struct quern_verify_result {
+  uint32_t size;
+  int32_t outcome;     /* enum quern_verify_outcome */
+  int32_t status;      /* enum quern_status */
+  uint32_t trials;     /* calls that launched it */
+  const char *op;
+  const char *target;
+  const char *key;     /* 32 hexadecimal digits */
+  const char *spec;    /* the constants, as in a manifest */
+  const char *text;    /* what was compared, where the worst lies; or why nothing was */
+  double error;        /* the worst, over what rounding alone allows: 1 is the bound */
+  double truth_error;  /* the worst against double precision, in the same unit; -1 where there is no such loop */
+  double milliseconds; /* for all of it */
+} quern_verify_result;
+/* As quern_warm_callback. */
+typedef int32_t (*quern_verify_callback)(void *user, uint64_t done, uint64_t total, const quern_verify_result *result);
+typedef struct quern_verify_options {
+  uint32_t size;
+  uint32_t flags;     /* none yet */
+  const char *prefix; /* as in quern_cache_list; NULL: all */
+  uint64_t seed;      /* of the random inputs; 0: one is drawn, and told in every text */
+  quern_verify_callback progress;
+  void *progress_user;
+} quern_verify_options;
+/* Needs a device, a cache or bundles, and the host's compiler. Nothing is compiled for the device: what is not cached
+ * is not verified. QUERN_DAMAGED when a kernel differs or failed; `results` (may be NULL) is set in that case too. */
+int32_t quern_verify(quern_context *context, const quern_verify_options *options, quern_list **results,
+    quern_error *error);
+int32_t quern_list_verify_result(const quern_list *list, uint64_t index, quern_verify_result *result);
 
 /* ---- Ops ---------------------------------------------------------------------------------------------------------
  * Three calls an op, on one args struct:
@@ -1846,14 +1919,27 @@ enum quern_conv1d_flags {
   QUERN_CONV1D_SILU = 1u << 16 /* out = y / (1 + exp(-y)) */
 };
 
-/* The causal depthwise convolution of state-space models and gated delta nets, over ragged sequences:
+/* With a weight of two dimensions the causal depthwise convolution of state-space models and gated delta nets, over
+ * ragged sequences:
  *
  *   y[t][c] = bias[c] + sum over j from 0 to width - 1 of weight[c][j] x[t - (width - 1) + j][c]
  *
  * in f32, rounded once. What comes before a sequence's first token is its state, the width - 1 inputs before it, the
  * oldest first; without one it is zeros. The call leaves the last width - 1 inputs in the state, old ones among them
  * where the sequence has fewer tokens; one without tokens leaves it alone. Each token's result depends on its own
- * window alone, whatever the batch. (Gu, Dao: "Mamba", 2023.) */
+ * window alone, whatever the batch. (Gu, Dao: "Mamba", 2023.)
+ *
+ * A weight of three dimensions asks for the general convolution of neural networks (a cross-correlation) instead, with
+ * zeros for what lies outside x; G = groups, C = in_channels / G:
+ *
+ *   y[b][o][t] = bias[o] + sum over c < C, j < width of
+ *                weight[o][c][j] x[b][o / (out_channels / G) C + c][t stride + j dilation - pad_begin]
+ *
+ * x is then [batch, in_channels, length], weight [out_channels, C, width] of any width, bias [out_channels] and out
+ * [batch, out_channels, out_length], all of x's dtype, with any strides;
+ * out_length = (length + pad_begin + pad_end - dilation (width - 1) - 1) / stride + 1. offsets, state, state_ids and
+ * has_state are NULL. f16 and bf16 are multiplied on tensor cores; sums are f32's, in an order that the shapes give,
+ * rounded once. */
 typedef struct quern_conv1d_args {
   uint32_t size;
   uint32_t flags; /* enum quern_call_flags | enum quern_conv1d_flags */
@@ -1873,6 +1959,12 @@ typedef struct quern_conv1d_args {
                                 place */
   const DLTensor *has_state; /* optional [batch] uint8 or bool: where 0, the slot's state is old, zeros are taken */
   const DLTensor *out;       /* [tokens, channels], x's dtype; no part of x. Tokens of no sequence are untouched */
+  int32_t stride;            /* of the general convolution, as all below; 0: 1 */
+  int32_t dilation;          /* elements from tap to tap; 0: 1 */
+  int32_t groups;            /* 0: 1; divides in_channels and out_channels */
+  int32_t pad_begin;         /* zeros before x's first element: 0 and more */
+  int32_t pad_end;           /* zeros behind its last */
+  int32_t reserved;          /* 0 */
 } quern_conv1d_args;
 
 /* ---- Boxes --------------------------------------------------------------------------------------------------- */

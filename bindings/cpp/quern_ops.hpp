@@ -767,6 +767,12 @@ struct Conv1d {
   const DLTensor* state_ids = nullptr;
   const DLTensor* has_state = nullptr;
   const DLTensor* out = nullptr;
+  std::int32_t stride = 0;
+  std::int32_t dilation = 0;
+  std::int32_t groups = 0;
+  std::int32_t pad_begin = 0;
+  std::int32_t pad_end = 0;
+  std::int32_t reserved = 0;
   QUERN_CALLS(conv1d);
 };
 

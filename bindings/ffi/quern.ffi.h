@@ -69,7 +69,8 @@ enum quern_status {
   QUERN_DAMAGED = 12,
   QUERN_FORKED = 13,
   QUERN_PARTIAL = 14,
-  QUERN_INTERNAL = 15
+  QUERN_INTERNAL = 15,
+  QUERN_FAULT = 16
 };
 typedef struct quern_error {
   uint32_t size;
@@ -92,7 +93,8 @@ enum quern_context_flags {
   QUERN_CONTEXT_SHARED_CACHE = 4,
   QUERN_CONTEXT_NVRTC_IN_HELPER = 8,
   QUERN_CONTEXT_HOST_SEED = 16,
-  QUERN_CONTEXT_SIGNED_ONLY = 32
+  QUERN_CONTEXT_SIGNED_ONLY = 32,
+  QUERN_CONTEXT_CHECKED = 64
 };
 typedef struct quern_event {
   uint32_t size;
@@ -110,7 +112,8 @@ enum quern_event_kind {
   QUERN_EVENT_LOADED = 2,
   QUERN_EVENT_FAILED = 3,
   QUERN_EVENT_REJECTED = 4,
-  QUERN_EVENT_CACHE = 5
+  QUERN_EVENT_CACHE = 5,
+  QUERN_EVENT_FAULT = 6
 };
 enum quern_log_level {
   QUERN_LOG_ERROR = 1,
@@ -189,6 +192,21 @@ int32_t quern_get_stats(const quern_context *context, quern_stats *stats, quern_
 typedef struct quern_list quern_list;
 uint64_t quern_list_count(const quern_list *list);
 void quern_list_free(quern_list *list);
+typedef struct quern_fault {
+  uint32_t size;
+  uint32_t reserved;
+  const char *op;
+  const char *argument;
+  const char *text;
+  uint64_t call;
+  int64_t row;
+  int64_t column;
+  int64_t value;
+  int64_t least;
+  int64_t most;
+} quern_fault;
+int32_t quern_faults(quern_context *context, quern_list **faults, uint64_t *total, quern_error *error);
+int32_t quern_list_fault(const quern_list *list, uint64_t index, quern_fault *fault);
 enum quern_model_flags {
   QUERN_MODEL_SINKS = 1,
   QUERN_MODEL_MLA = 2,
@@ -402,6 +420,39 @@ int32_t quern_cache_get_stats(quern_context *context, quern_cache_stats *stats, 
 int32_t quern_doctor(quern_context *context, quern_list **findings, quern_error *error);
 int32_t quern_failures(quern_context *context, quern_list **findings, quern_error *error);
 int32_t quern_list_finding(const quern_list *list, uint64_t index, quern_finding *finding);
+enum quern_verify_outcome {
+  QUERN_VERIFY_AGREES = 1,
+  QUERN_VERIFY_DIFFERS = 2,
+  QUERN_VERIFY_FAILED = 3,
+  QUERN_VERIFY_NOT_RUN = 4
+};
+typedef struct quern_verify_result {
+  uint32_t size;
+  int32_t outcome;
+  int32_t status;
+  uint32_t trials;
+  const char *op;
+  const char *target;
+  const char *key;
+  const char *spec;
+  const char *text;
+  double error;
+  double truth_error;
+  double milliseconds;
+} quern_verify_result;
+typedef int32_t (*quern_verify_callback)(void *user, uint64_t done, uint64_t total, const quern_verify_result
+    *result);
+typedef struct quern_verify_options {
+  uint32_t size;
+  uint32_t flags;
+  const char *prefix;
+  uint64_t seed;
+  quern_verify_callback progress;
+  void *progress_user;
+} quern_verify_options;
+int32_t quern_verify(quern_context *context, const quern_verify_options *options, quern_list **results,
+    quern_error *error);
+int32_t quern_list_verify_result(const quern_list *list, uint64_t index, quern_verify_result *result);
 enum quern_call_flags {
   QUERN_CALL_BATCH_INVARIANT = 1,
   QUERN_CALL_PROGRAMMATIC = 2,
@@ -1308,6 +1359,12 @@ typedef struct quern_conv1d_args {
   const DLTensor *state_ids;
   const DLTensor *has_state;
   const DLTensor *out;
+  int32_t stride;
+  int32_t dilation;
+  int32_t groups;
+  int32_t pad_begin;
+  int32_t pad_end;
+  int32_t reserved;
 } quern_conv1d_args;
 enum quern_nms_flags {
   QUERN_NMS_SCORE_THRESHOLD = 65536

@@ -1,7 +1,9 @@
 # PyTorch tensors of the CPU on `host`: what they say, parameters under no_grad, bound calls. Skipped without PyTorch,
 # which CI does not install for its size: `./dev bindings` does.
 # SPDX-License-Identifier: Apache-2.0
+import re
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -72,3 +74,13 @@ def test_tensors_go_through_the_exchange_api(context):
     assert not entered(torch.Tensor.__dlpack__, lambda: context.gemm(a, b))
     # A subclass may mean something of its own.
     assert entered(ops.Ops.call, lambda: context.gemm(a, b.as_subclass(type("Other", (torch.Tensor,), {}))))
+
+
+def test_names_of_torch_exist():
+    """What the binding reads of PyTorch on a GPU alone (streams, capture) is there under these names."""
+    for source in Path(quern.__file__).parent.glob("*.py"):
+        for name in re.findall(r"\btorch\.((?:cuda|version|library)\.[A-Za-z_.]+)", source.read_text()):
+            found = torch
+            for part in name.rstrip(".").split("."):
+                assert hasattr(found, part), f"{source.name}: torch.{name} is not there"
+                found = getattr(found, part)

@@ -31,6 +31,7 @@ const (
 	Forked                    = 13
 	Partial                   = 14
 	Internal                  = 15
+	Fault                     = 16
 	MissCompile               = 0
 	MissCachedOnly            = 1
 	MissBackground            = 2
@@ -40,11 +41,13 @@ const (
 	ContextNvrtcInHelper      = 8
 	ContextHostSeed           = 16
 	ContextSignedOnly         = 32
+	ContextChecked            = 64
 	EventCompiled             = 1
 	EventLoaded               = 2
 	EventFailed               = 3
 	EventRejected             = 4
 	EventCache                = 5
+	EventFault                = 6
 	LogError                  = 1
 	LogWarning                = 2
 	LogInfo                   = 3
@@ -80,6 +83,10 @@ const (
 	CacheOff                  = 2
 	CacheDamaged              = 3
 	CacheRefused              = 4
+	VerifyAgrees              = 1
+	VerifyDiffers             = 2
+	VerifyFailed              = 3
+	VerifyNotRun              = 4
 	CallBatchInvariant        = 1
 	CallProgrammatic          = 2
 	CallCachedOnly            = 4
@@ -2047,6 +2054,11 @@ type Conv1d struct {
 	StateIds  *Tensor
 	HasState  *Tensor
 	Out       *Tensor
+	Stride    int32
+	Dilation  int32
+	Groups    int32
+	PadBegin  int32
+	PadEnd    int32
 }
 
 func (op *Conv1d) args(held *holder) *C.quern_conv1d_args {
@@ -2064,6 +2076,11 @@ func (op *Conv1d) args(held *holder) *C.quern_conv1d_args {
 	args.state_ids = op.StateIds.raw()
 	args.has_state = op.HasState.raw()
 	args.out = op.Out.raw()
+	args.stride = C.int32_t(op.Stride)
+	args.dilation = C.int32_t(op.Dilation)
+	args.groups = C.int32_t(op.Groups)
+	args.pad_begin = C.int32_t(op.PadBegin)
+	args.pad_end = C.int32_t(op.PadEnd)
 	return args
 }
 

@@ -180,4 +180,4 @@ class Workspaces(threading.local):
 
 def capturing(device: tuple[int, int]) -> bool:
     torch = sys.modules.get("torch")
-    return device[0] != _abi.kDLCPU and torch is not None and torch.cuda.is_current_streamcapturing()
+    return device[0] != _abi.kDLCPU and torch is not None and torch.cuda.is_current_stream_capturing()

@@ -49,6 +49,7 @@ pub const QUERN_DAMAGED: i32 = 12;
 pub const QUERN_FORKED: i32 = 13;
 pub const QUERN_PARTIAL: i32 = 14;
 pub const QUERN_INTERNAL: i32 = 15;
+pub const QUERN_FAULT: i32 = 16;
 pub const QUERN_MISS_COMPILE: i32 = 0;
 pub const QUERN_MISS_CACHED_ONLY: i32 = 1;
 pub const QUERN_MISS_BACKGROUND: i32 = 2;
@@ -58,11 +59,13 @@ pub const QUERN_CONTEXT_SHARED_CACHE: u32 = 4;
 pub const QUERN_CONTEXT_NVRTC_IN_HELPER: u32 = 8;
 pub const QUERN_CONTEXT_HOST_SEED: u32 = 16;
 pub const QUERN_CONTEXT_SIGNED_ONLY: u32 = 32;
+pub const QUERN_CONTEXT_CHECKED: u32 = 64;
 pub const QUERN_EVENT_COMPILED: i32 = 1;
 pub const QUERN_EVENT_LOADED: i32 = 2;
 pub const QUERN_EVENT_FAILED: i32 = 3;
 pub const QUERN_EVENT_REJECTED: i32 = 4;
 pub const QUERN_EVENT_CACHE: i32 = 5;
+pub const QUERN_EVENT_FAULT: i32 = 6;
 pub const QUERN_LOG_ERROR: i32 = 1;
 pub const QUERN_LOG_WARNING: i32 = 2;
 pub const QUERN_LOG_INFO: i32 = 3;
@@ -98,6 +101,10 @@ pub const QUERN_CACHE_READ_ONLY: i32 = 1;
 pub const QUERN_CACHE_OFF: i32 = 2;
 pub const QUERN_CACHE_DAMAGED: i32 = 3;
 pub const QUERN_CACHE_REFUSED: i32 = 4;
+pub const QUERN_VERIFY_AGREES: i32 = 1;
+pub const QUERN_VERIFY_DIFFERS: i32 = 2;
+pub const QUERN_VERIFY_FAILED: i32 = 3;
+pub const QUERN_VERIFY_NOT_RUN: i32 = 4;
 pub const QUERN_CALL_BATCH_INVARIANT: u32 = 1;
 pub const QUERN_CALL_PROGRAMMATIC: u32 = 2;
 pub const QUERN_CALL_CACHED_ONLY: u32 = 4;
@@ -417,6 +424,31 @@ pub struct quern_list {
 
 #[repr(C)]
 #[derive(Clone, Copy)]
+pub struct quern_fault {
+    pub size: u32,
+    pub reserved: u32,
+    pub op: *const c_char,
+    pub argument: *const c_char,
+    pub text: *const c_char,
+    pub call: u64,
+    pub row: i64,
+    pub column: i64,
+    pub value: i64,
+    pub least: i64,
+    pub most: i64,
+}
+
+impl Default for quern_fault {
+    fn default() -> Self {
+        // SAFETY: zero is a value of every field: numbers, pointers that may be NULL, options.
+        let mut made: Self = unsafe { std::mem::zeroed() };
+        made.size = std::mem::size_of::<Self>() as u32;
+        made
+    }
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
 pub struct quern_model {
     pub size: u32,
     pub flags: u32,
@@ -666,6 +698,54 @@ pub struct quern_cache_stats {
 }
 
 impl Default for quern_cache_stats {
+    fn default() -> Self {
+        // SAFETY: zero is a value of every field: numbers, pointers that may be NULL, options.
+        let mut made: Self = unsafe { std::mem::zeroed() };
+        made.size = std::mem::size_of::<Self>() as u32;
+        made
+    }
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct quern_verify_result {
+    pub size: u32,
+    pub outcome: i32,
+    pub status: i32,
+    pub trials: u32,
+    pub op: *const c_char,
+    pub target: *const c_char,
+    pub key: *const c_char,
+    pub spec: *const c_char,
+    pub text: *const c_char,
+    pub error: f64,
+    pub truth_error: f64,
+    pub milliseconds: f64,
+}
+
+impl Default for quern_verify_result {
+    fn default() -> Self {
+        // SAFETY: zero is a value of every field: numbers, pointers that may be NULL, options.
+        let mut made: Self = unsafe { std::mem::zeroed() };
+        made.size = std::mem::size_of::<Self>() as u32;
+        made
+    }
+}
+
+pub type quern_verify_callback = Option<unsafe extern "C" fn(*mut c_void, u64, u64, *const quern_verify_result) -> i32>;
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct quern_verify_options {
+    pub size: u32,
+    pub flags: u32,
+    pub prefix: *const c_char,
+    pub seed: u64,
+    pub progress: quern_verify_callback,
+    pub progress_user: *mut c_void,
+}
+
+impl Default for quern_verify_options {
     fn default() -> Self {
         // SAFETY: zero is a value of every field: numbers, pointers that may be NULL, options.
         let mut made: Self = unsafe { std::mem::zeroed() };
@@ -1806,6 +1886,12 @@ pub struct quern_conv1d_args {
     pub state_ids: *const DLTensor,
     pub has_state: *const DLTensor,
     pub out: *const DLTensor,
+    pub stride: i32,
+    pub dilation: i32,
+    pub groups: i32,
+    pub pad_begin: i32,
+    pub pad_end: i32,
+    pub reserved: i32,
 }
 
 impl Default for quern_conv1d_args {
@@ -1975,6 +2061,8 @@ extern "C" {
     pub fn quern_get_stats(a0: *const quern_context, a1: *mut quern_stats, a2: *mut quern_error) -> i32;
     pub fn quern_list_count(a0: *const quern_list) -> u64;
     pub fn quern_list_free(a0: *mut quern_list);
+    pub fn quern_faults(a0: *mut quern_context, a1: *mut *mut quern_list, a2: *mut u64, a3: *mut quern_error) -> i32;
+    pub fn quern_list_fault(a0: *const quern_list, a1: u64, a2: *mut quern_fault) -> i32;
     pub fn quern_warm(a0: *mut quern_context, a1: *const quern_warm_options, a2: *mut *mut quern_list, a3: *mut quern_error) -> i32;
     pub fn quern_list_warm_result(a0: *const quern_list, a1: u64, a2: *mut quern_warm_result) -> i32;
     pub fn quern_load(a0: *mut quern_context, a1: *const quern_warm_options, a2: *mut *mut quern_list, a3: *mut quern_error) -> i32;
@@ -1998,6 +2086,8 @@ extern "C" {
     pub fn quern_doctor(a0: *mut quern_context, a1: *mut *mut quern_list, a2: *mut quern_error) -> i32;
     pub fn quern_failures(a0: *mut quern_context, a1: *mut *mut quern_list, a2: *mut quern_error) -> i32;
     pub fn quern_list_finding(a0: *const quern_list, a1: u64, a2: *mut quern_finding) -> i32;
+    pub fn quern_verify(a0: *mut quern_context, a1: *const quern_verify_options, a2: *mut *mut quern_list, a3: *mut quern_error) -> i32;
+    pub fn quern_list_verify_result(a0: *const quern_list, a1: u64, a2: *mut quern_verify_result) -> i32;
     pub fn quern_expression_create(a0: *mut quern_context, a1: *const c_char, a2: *mut *const quern_expression, a3: *mut quern_error) -> i32;
     pub fn quern_attention_workspace(a0: *mut quern_context, a1: *const quern_attention_args, a2: *mut u64, a3: *mut quern_error) -> i32;
     pub fn quern_attention_prepare(a0: *mut quern_context, a1: *const quern_attention_args, a2: *mut quern_error) -> i32;

@@ -3172,6 +3172,26 @@ impl<'a> Conv1d<'a> {
         self.args.out = value.raw();
         self
     }
+    pub fn stride(mut self, value: i32) -> Self {
+        self.args.stride = value;
+        self
+    }
+    pub fn dilation(mut self, value: i32) -> Self {
+        self.args.dilation = value;
+        self
+    }
+    pub fn groups(mut self, value: i32) -> Self {
+        self.args.groups = value;
+        self
+    }
+    pub fn pad_begin(mut self, value: i32) -> Self {
+        self.args.pad_begin = value;
+        self
+    }
+    pub fn pad_end(mut self, value: i32) -> Self {
+        self.args.pad_end = value;
+        self
+    }
 }
 
 // SAFETY: these are the op's own functions, and every field was set through a setter.
