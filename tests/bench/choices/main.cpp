@@ -21,10 +21,10 @@
 #include <string>
 #include <vector>
 
-#include "jit/compiler.h"
 #include "jit/driver.h"
 #include "jit/engine.h"
 #include "jit/error.h"
+#include "jit/service.h"
 #include "jit/tensor_maps.h"
 #include "sources/gemm/plan/choose.h"
 #include "sources/gemm/plan/cost.h"
@@ -59,19 +59,18 @@ class Library {
  public:
   explicit Library(const std::string& folder)
       : driver_(jit::open_cuda(0, {})),
-        store_([&] {
-          cache::StoreOptions options;
-          options.folder = folder;
-          options.no_file = folder.empty();
+        service_([&] {
+          jit::Service::Options options;
+          options.store.folder = folder;
+          options.store.no_file = folder.empty();
           return options;
         }()),
         maps_(*driver_),
-        tunings_(store_),
+        tunings_(service_),
         engine_([this] {
           jit::EngineOptions options;
           options.driver = driver_.get();
-          options.store = &store_;
-          options.compile = [this](const jit::CompileJob& job) { return compilers_.compile(job); };
+          options.service = &service_;
           options.describe = ops::describe;
           return options;
         }()) {}
@@ -80,10 +79,9 @@ class Library {
 
  private:
   std::unique_ptr<jit::Driver> driver_;
-  cache::Store store_;
+  jit::Service service_;
   jit::TensorMaps maps_;
   ops::gemm::Tunings tunings_;
-  jit::Compilers compilers_{jit::CompilerOptions{}};
   jit::Engine engine_;
 };
 
