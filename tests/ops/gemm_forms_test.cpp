@@ -180,7 +180,8 @@ std::vector<Forced> cluster_k() {
   const auto add = [&](Variant variant, int parts, const std::string& name, const GemmCase& common,
                        const Change& change = {}) {
     // Peers are the hundreds of `parts`.
-    Forced forced{{variant, parts % 100, 1 + parts / 100}, {}, name_of(variant) + ("_by_" + std::to_string(parts) + '_' + name)};
+    Forced forced{
+        {variant, parts % 100, 1 + parts / 100}, {}, name_of(variant) + ("_by_" + std::to_string(parts) + '_' + name)};
     const auto one = [&](int m, int n, int k) {
       GemmCase c = of_shape(common, m, n, k);
       if (change) change(c);

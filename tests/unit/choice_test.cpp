@@ -328,8 +328,9 @@ TEST_F(ManyRowsOnHopper, LeaveLateWithScalesOfRowsAndColumns) {
   Untuned untuned;
   const Runtime& runtime = untuned.runtime;
   int overlapped = 0;
-  for (const auto& [m, n, k] : {std::array{4096, 24576, 1536}, std::array{4096, 7168, 2048}, std::array{8192, 4096, 4096},
-                                std::array{4096, 24576, 5120}, std::array{1024, 4096, 1536}}) {
+  for (const auto& [m, n, k] :
+       {std::array{4096, 24576, 1536}, std::array{4096, 7168, 2048}, std::array{8192, 4096, 4096},
+        std::array{4096, 24576, 5120}, std::array{1024, 4096, 1536}}) {
     SCOPED_TRACE(std::to_string(m) + 'x' + std::to_string(n) + 'x' + std::to_string(k));
     Problem p = problem(m, n, k);
     p.params.a_row = p.params.b_row = k, p.params.out_row = n;
@@ -338,7 +339,8 @@ TEST_F(ManyRowsOnHopper, LeaveLateWithScalesOfRowsAndColumns) {
     overlapped += described == Variant::overlapped_128x256;
     p.params.out_vectors = 0;
     const Variant other = choose(runtime, p, sizes_of(p)).variant;
-    EXPECT_STREQ(name_of(other), name_of(described == Variant::overlapped_128x256 ? Variant::persistent_128x256 : described));
+    EXPECT_STREQ(name_of(other),
+                 name_of(described == Variant::overlapped_128x256 ? Variant::persistent_128x256 : described));
     // What is prepared serves outs of either kind.
     const std::vector<Variant> variants = reachable(runtime, p);
     for (const Variant variant : {described, other})

@@ -136,7 +136,7 @@ TEST_F(TuningsTest, RowsAndBatchesStandSideBySide) {
 // What this library has no kernel or no room for is as good as not there.
 TEST_F(TuningsTest, RecordsThatDoNotHoldAreLeftOut) {
   tunings->keep(problem(16), {1, 16, {Variant::split_k_64x128, 9, 1}, 1, 2});  // no such cluster
-  tunings->keep(problem(16), {1, 32, {Variant::plain, 1, 1}, 1, 2});       // not on tensor cores
+  tunings->keep(problem(16), {1, 32, {Variant::plain, 1, 1}, 1, 2});           // not on tensor cores
   tunings->keep(problem(16), {1, 64, {Variant::small_m_64x32, 1, 1}, 1, 2});
   tunings->keep(problem(16), {1, 200, {Variant::persistent_128x128, 1, 1}, 1, 2});  // no class of rows
   restart();

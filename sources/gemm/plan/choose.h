@@ -49,9 +49,9 @@ struct Choice {
 // Choice::parts where the tiles of an incomplete last wave are divided by stream-K.
 inline constexpr int kLastWave = 2;
 
-// Numbers of rows that are treated alike: up to 16, 32 and 64, above that as many groups of 32 rows, from 2048 rows on of
-// 64, from 8192 on of 1024, and all beyond 131072. Returns the largest of them. The heights of tiles are multiples of 32
-// where there are that many rows.
+// Numbers of rows that are treated alike: up to 16, 32 and 64, above that as many groups of 32 rows, from 2048 rows on
+// of 64, from 8192 on of 1024, and all beyond 131072. Returns the largest of them. The heights of tiles are multiples
+// of 32 where there are that many rows.
 constexpr std::int64_t row_class(std::int64_t rows) {
   constexpr std::int64_t kMost = 131072;
   if (rows <= 16) return 16;
