@@ -241,7 +241,7 @@ class Options {
   bool suits(Variant variant, std::int64_t rows, const Tiles& tiles) const {
     const std::int64_t high = facts_of(variant).rows;
     if (is_a(Family::cluster_k, variant))
-      return rows > 64 && 2 * tiles.rows * high <= 3 * std::max(rows, high / 2 + 17);
+      return rows > 128 && 2 * tiles.rows * high <= 3 * std::max(rows, high / 2 + 17);
     const bool of_split_k = is_a(Family::split_k, variant), of_small_m = is_a(Family::small_m, variant);
     const std::int64_t most_tiles = of_small_m ? 4 : !of_split_k && high < 128 ? 2 : 8;
     if (tiles.rows > most_tiles && tiles.rows * tiles.columns > all_sms(problem_)) return false;
