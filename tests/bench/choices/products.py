@@ -23,18 +23,12 @@ MOST_PRODUCTS = 2.5e11  # of a product: longer ones take the time of many others
 def main() -> int:
     count, seed = int(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 0
     random_ = random.Random(seed)
-    lines = [
-        f"{kind} {shape.m} {shape.n} {shape.k}"
-        for shape in TWELVE
-        for kind in ("bf16", "row", "block")
-    ]
+    lines = [f"{kind} {shape.m} {shape.n} {shape.k}" for shape in TWELVE for kind in ("bf16", "row", "block")]
     while len(lines) < count:
         kind, shape = KINDS[len(lines) % len(KINDS)], random_shape(random_)
         if not 33 <= shape.m <= 2048 and random_.random() < 0.45:
             continue
-        if shape.m * shape.n * shape.k > MOST_PRODUCTS or (
-            kind == "block" and shape.k % 128 != 0
-        ):
+        if shape.m * shape.n * shape.k > MOST_PRODUCTS or (kind == "block" and shape.k % 128 != 0):
             continue
         lines.append(f"{kind} {shape.m} {shape.n} {shape.k}")
     print("\n".join(lines))

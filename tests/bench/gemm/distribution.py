@@ -35,13 +35,7 @@ GOALS = {
 
 def name_of(of_class: tuple[int, int]) -> str:
     low, high = of_class
-    return (
-        f"<= {high}"
-        if low == 1
-        else f"{low} to {high}"
-        if high < CLASSES[-1][1]
-        else f">= {low}"
-    )
+    return f"<= {high}" if low == 1 else f"{low} to {high}" if high < CLASSES[-1][1] else f">= {low}"
 
 
 def quantile(ordered: list[float], share: float) -> float:
@@ -53,11 +47,7 @@ def summarise(ratios: list[float], goal: Goal) -> dict[str, Any]:
     ordered = sorted(ratios)
     mean = math.exp(sum(math.log(ratio) for ratio in ordered) / len(ordered))
     reach = sum(ratio >= goal.reaches for ratio in ordered) / len(ordered)
-    met = (
-        mean >= goal.mean
-        and reach >= goal.share
-        and (goal.least is None or ordered[0] >= goal.least)
-    )
+    met = mean >= goal.mean and reach >= goal.share and (goal.least is None or ordered[0] >= goal.least)
     return {
         "count": len(ordered),
         "mean": mean,
@@ -83,33 +73,21 @@ def summary(products: list[Any]) -> list[dict[str, Any]]:
                 and (of_class is None or of_class[0] <= product.shape.m <= of_class[1])
             ]
             for measure, how in MEASURES.items():
-                ratios = [
-                    ratio
-                    for product in chosen
-                    if (ratio := product.ratio(measure)) is not None
-                ]
+                ratios = [ratio for product in chosen if (ratio := product.ratio(measure)) is not None]
                 if ratios:
                     name = "all" if of_class is None else name_of(of_class)
-                    entries.append(
-                        {
-                            "kind": kind,
-                            "rows": name,
-                            "measure": how,
-                            **summarise(ratios, goal),
-                        }
-                    )
+                    entries.append({"kind": kind, "rows": name, "measure": how, **summarise(ratios, goal)})
     return entries
 
 
 def lines(entries: list[dict[str, Any]]) -> list[str]:
     text = [
         "\nratios to the peer (above 1: quern is faster)",
-        f"  {'kind':8}{'M':>14}{'':>7}{'count':>7}{'mean':>8}{'least':>8}{'5 %':>8}{'median':>8}{'95 %':>8}{'reach':>8}",
+        f"  {'kind':8}{'M':>14}{'':>7}{'count':>7}{'mean':>8}{'least':>8}"
+        f"{'5 %':>8}{'median':>8}{'95 %':>8}{'reach':>8}",
     ]
     for entry in entries:
-        figures = "".join(
-            f"{entry[name]:8.3f}" for name in ("mean", "least", "q05", "median", "q95")
-        )
+        figures = "".join(f"{entry[name]:8.3f}" for name in ("mean", "least", "q05", "median", "q95"))
         goal = GOALS[entry["kind"]]
         text.append(
             f"  {entry['kind']:8}{entry['rows']:>14}{entry['measure']:>7}{entry['count']:7d}{figures}"
@@ -122,19 +100,10 @@ def worst(products: list[Any], kind: str) -> list[Any]:
     """The ten with the least ratio, as a call or as a graph."""
 
     def least(product: Any) -> float:
-        return min(
-            (
-                ratio
-                for measure in MEASURES
-                if (ratio := product.ratio(measure)) is not None
-            ),
-            default=math.inf,
-        )
+        return min((ratio for measure in MEASURES if (ratio := product.ratio(measure)) is not None), default=math.inf)
 
     there = [
-        product
-        for product in products
-        if product.kind == kind and not product.error and least(product) < math.inf
+        product for product in products if product.kind == kind and not product.error and least(product) < math.inf
     ]
     return sorted(there, key=least)[:WORST]
 
@@ -144,8 +113,6 @@ def line(product: Any) -> str:
     for measure in MEASURES:
         times, ratio = getattr(product, measure), product.ratio(measure)
         ours, peer = times.get("quern"), times.get(product.peer)
-        text += "".join(
-            f"{time:9.1f}" if time else f"{'-':>9}" for time in (ours, peer)
-        )
+        text += "".join(f"{time:9.1f}" if time else f"{'-':>9}" for time in (ours, peer))
         text += f"{ratio:6.2f}" if ratio else f"{'-':>6}"
     return f"{text}  {product.error or product.note}"

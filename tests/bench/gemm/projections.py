@@ -30,10 +30,7 @@ class Model:
 
     def projections(self, ranks: int) -> list[tuple[int, int]]:
         """(N, K) of one of so many ranks: qkv, o, gate and up, down."""
-        queries, keys = (
-            self.heads * self.head_dim // ranks,
-            max(self.kv_heads // ranks, 1) * self.head_dim,
-        )
+        queries, keys = self.heads * self.head_dim // ranks, max(self.kv_heads // ranks, 1) * self.head_dim
         width = self.intermediate // ranks
         return [
             (queries + 2 * keys, self.hidden),
@@ -76,9 +73,7 @@ RANKS = (1, 2, 4, 8)
 
 
 def _log_uniform(random_: random.Random, least: int, most: int) -> int:
-    return min(
-        int(math.exp(random_.uniform(math.log(least), math.log(most + 1)))), most
-    )
+    return min(int(math.exp(random_.uniform(math.log(least), math.log(most + 1)))), most)
 
 
 def _columns(random_: random.Random) -> tuple[int, int]:

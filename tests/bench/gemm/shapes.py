@@ -26,9 +26,7 @@ class Shape:
         """Of "16x4096x7168"."""
         match = re.fullmatch(r"(\d+)x(\d+)x(\d+)", text.strip())
         if match is None or "0" in match.groups():
-            raise ValueError(
-                f"{text!r} is no shape; allowed are MxNxK, as 16x4096x7168"
-            )
+            raise ValueError(f"{text!r} is no shape; allowed are MxNxK, as 16x4096x7168")
         return cls(*map(int, match.groups()))
 
     def __str__(self) -> str:
@@ -90,14 +88,7 @@ KINDS = {
         Kind("row", "fp8, a scale a row and column", "cuBLASLt", 1),
         Kind("bf16", "bf16", "cuBLASLt", 2),
         Kind("nn", "bf16, b stored [K, N]", "cuBLASLt", 2, turned_b=True),
-        Kind(
-            "tn",
-            "bf16, a stored [K, M], b [K, N]",
-            "cuBLASLt",
-            2,
-            turned_a=True,
-            turned_b=True,
-        ),
+        Kind("tn", "bf16, a stored [K, M], b [K, N]", "cuBLASLt", 2, turned_a=True, turned_b=True),
     )
 }
 PROGRAMMATIC = Shape(16, 4096, 7168)
@@ -121,9 +112,7 @@ class Case:
     shape: Shape
 
     def __str__(self) -> str:
-        return f"{self.section} {self.shape}" + (
-            f" {self.variant}" if self.variant != self.section else ""
-        )
+        return f"{self.section} {self.shape}" + (f" {self.variant}" if self.variant != self.section else "")
 
     @property
     def element_bytes(self) -> int:
@@ -138,10 +127,7 @@ GATHERED, PORTABLE_TARGET = "fp8 gathered", "sm_90"
 def cases(sections: list[str], shapes: list[Shape] | None = None) -> list[Case]:
     """In the order in which they are run; `shapes` are those of the kinds, None: each kind's own."""
     made = [
-        Case(name, name, shape)
-        for name, kind in KINDS.items()
-        if name in sections
-        for shape in shapes or kind.shapes
+        Case(name, name, shape) for name, kind in KINDS.items() if name in sections for shape in shapes or kind.shapes
     ]
     once = [
         Case("programmatic", "block", PROGRAMMATIC),

@@ -28,14 +28,9 @@ POOL_BYTES, RESULT_BYTES = 1 << 30, 1 << 29
 # A graph goes through so many bytes of operands, and has at least so many calls.
 ROTATED_BYTES, GRAPH_CALLS, MOST_SETS = 192 << 20, 12, 96
 CALLS, REPLAYS = 9, 5
-LARGEST_FLOPS = (
-    3e12  # of a product: longer ones would take the time of a hundred others
-)
+LARGEST_FLOPS = 3e12  # of a product: longer ones would take the time of a hundred others
 # Signs and mantissas are random, magnitudes between 1/2 and 2: the power that a device draws depends on the bits.
-PATTERNS = {
-    1: (0x8787878787878787, 0x3030303030303030),
-    2: (0x80FF80FF80FF80FF, 0x3F003F003F003F00),
-}
+PATTERNS = {1: (0x8787878787878787, 0x3030303030303030), 2: (0x80FF80FF80FF80FF, 0x3F003F003F003F00)}
 
 
 @dataclass
@@ -60,11 +55,7 @@ class Product:
     def ratio(self, measure: str) -> float | None:
         """How many times as fast as its peer quern is."""
         times = getattr(self, measure)
-        return (
-            times[self.peer] / times[QUERN]
-            if self.peer in times and QUERN in times
-            else None
-        )
+        return times[self.peer] / times[QUERN] if self.peer in times and QUERN in times else None
 
 
 def draw(kinds: list[str], count: int, seed: int) -> list[Product]:
@@ -78,9 +69,7 @@ def draw(kinds: list[str], count: int, seed: int) -> list[Product]:
                 products.append(Product(kind, experts.shape, experts.counts))
                 continue
             shape = random_shape(random_)
-            while shape.flops > LARGEST_FLOPS or (
-                kind == "block" and shape.k % GROUP != 0
-            ):
+            while shape.flops > LARGEST_FLOPS or (kind == "block" and shape.k % GROUP != 0):
                 shape = random_shape(random_)
             products.append(Product(kind, shape))
     return products
@@ -96,39 +85,26 @@ class Pool:
     def __init__(self, device: str, seed: int) -> None:
         generator = torch.Generator(device=device).manual_seed(seed)
         bits = torch.randint(
-            -(2**63),
-            2**63 - 1,
-            (POOL_BYTES // 8,),
-            dtype=torch.int64,
-            device=device,
-            generator=generator,
+            -(2**63), 2**63 - 1, (POOL_BYTES // 8,), dtype=torch.int64, device=device, generator=generator
         )
         self._numbers = {
-            size: ((bits & _signed(kept)) | _signed(put)).view(torch.uint8)
-            for size, (kept, put) in PATTERNS.items()
+            size: ((bits & _signed(kept)) | _signed(put)).view(torch.uint8) for size, (kept, put) in PATTERNS.items()
         }
         self._results = torch.empty(RESULT_BYTES, dtype=torch.uint8, device=device)
-        self._scales = (
-            torch.rand(1 << 22, device=device, generator=generator).add_(0.5).div_(64)
-        )
+        self._scales = torch.rand(1 << 22, device=device, generator=generator).add_(0.5).div_(64)
 
-    def sets(
-        self, a: tuple[int, ...], b: tuple[int, ...], out: tuple[int, ...], size: int
-    ) -> list[Operands]:
+    def sets(self, a: tuple[int, ...], b: tuple[int, ...], out: tuple[int, ...], size: int) -> list[Operands]:
         """As many as ROTATED_BYTES ask for and fit; elements of `size` bytes, results in bf16."""
         dtype = torch.float8_e4m3fn if size == 1 else torch.bfloat16
         of_a, of_b, of_out = (
-            -(-math.prod(shape) * each // 1024) * 1024
-            for shape, each in ((a, size), (b, size), (out, 2))
+            -(-math.prod(shape) * each // 1024) * 1024 for shape, each in ((a, size), (b, size), (out, 2))
         )
         fit = min(POOL_BYTES // (of_a + of_b), RESULT_BYTES // of_out, MOST_SETS)
         if fit < 1:
             raise ValueError("the product is larger than the pool")
         count = min(fit, max(2, math.ceil(ROTATED_BYTES / (of_a + of_b))))
 
-        def view(
-            memory: torch.Tensor, at: int, shape: tuple[int, ...], of: torch.dtype
-        ) -> torch.Tensor:
+        def view(memory: torch.Tensor, at: int, shape: tuple[int, ...], of: torch.dtype) -> torch.Tensor:
             return memory[at : at + math.prod(shape) * of.itemsize].view(of).view(shape)
 
         numbers = self._numbers[size]
@@ -149,73 +125,44 @@ class Pool:
 
 
 class Sweep:
-    def __init__(
-        self, clock: Clock, context: Context, device: str, peers: Peers, seed: int
-    ) -> None:
-        self._clock, self._context, self._device, self._peers = (
-            clock,
-            context,
-            device,
-            peers,
-        )
+    def __init__(self, clock: Clock, context: Context, device: str, peers: Peers, seed: int) -> None:
+        self._clock, self._context, self._device, self._peers = clock, context, device, peers
         self._quern = Quern(context, device, clock.stream.cuda_stream or None)
         self._pool = Pool(device, seed)
 
     def run(self, product: Product) -> None:
         """Errors are in the product."""
         try:
-            sets, makers, reference = (
-                self._experts if product.counts else self._dense
-            )(product)
-            calls = {
-                side: [make(given) for given in sets] for side, make in makers.items()
-            }
+            sets, makers, reference = (self._experts if product.counts else self._dense)(product)
+            calls = {side: [make(given) for given in sets] for side, make in makers.items()}
             product.peer = next((side for side in makers if side != QUERN), "")
             results = {}
             for side, of_side in calls.items():
                 sets[0].poison()
                 result = of_side[0]()  # quern's calls give none
-                results[side] = (
-                    result if isinstance(result, torch.Tensor) else sets[0].out
-                ).clone()
+                results[side] = (result if isinstance(result, torch.Tensor) else sets[0].out).clone()
             expected = results[product.peer] if product.peer else reference()
             product.difference = difference(results[QUERN], expected)
             if not product.difference < LIMIT:
-                raise RuntimeError(
-                    f"1 - 2<x,y>/(x^2+y^2) is {product.difference:.3g}; allowed: below {LIMIT:g}"
-                )
-            times = self._clock.of_calls(
-                {side: of_side[0] for side, of_side in calls.items()}
-            )
+                raise RuntimeError(f"1 - 2<x,y>/(x^2+y^2) is {product.difference:.3g}; allowed: below {LIMIT:g}")
+            times = self._clock.of_calls({side: of_side[0] for side, of_side in calls.items()})
             product.call_us = {side: time.us for side, time in times.items()}
             repeats = math.ceil(GRAPH_CALLS / len(sets))
-            graphs = {
-                side: self._clock.capture(of_side * repeats)
-                for side, of_side in calls.items()
-            }
+            graphs = {side: self._clock.capture(of_side * repeats) for side, of_side in calls.items()}
             replays = self._clock.of_graphs(graphs)
-            product.graph_us = {
-                side: time.us / (repeats * len(sets)) for side, time in replays.items()
-            }
+            product.graph_us = {side: time.us / (repeats * len(sets)) for side, time in replays.items()}
         except Exception as error:
             product.error = f"{type(error).__name__}: {(str(error).strip().splitlines() or [''])[0][:200]}"
 
-    def _dense(
-        self, product: Product
-    ) -> tuple[list[Operands], dict[str, Any], Callable[[], torch.Tensor]]:
+    def _dense(self, product: Product) -> tuple[list[Operands], dict[str, Any], Callable[[], torch.Tensor]]:
         kind, shape = product.kind, product.shape
         m, n, k = shape.m, shape.n, shape.k
         sets = self._pool.sets((m, k), (n, k), (m, n), KINDS[kind].element_bytes)
         if kind == "block":
             blocks = -(-k // GROUP)
-            scale_a, scale_b = (
-                rows_fastest(self._pool.scales(m, blocks)),
-                self._pool.scales(-(-n // GROUP), blocks),
-            )
+            scale_a, scale_b = rows_fastest(self._pool.scales(m, blocks)), self._pool.scales(-(-n // GROUP), blocks)
         else:
-            scale_a, scale_b = (
-                self._pool.scales(1 if kind == "tensor" else size) for size in (m, n)
-            )
+            scale_a, scale_b = (self._pool.scales(1 if kind == "tensor" else size) for size in (m, n))
         if kind != "bf16":
             for given in sets:
                 given.scale_a, given.scale_b = scale_a, scale_b
@@ -229,17 +176,12 @@ class Sweep:
         def reference() -> torch.Tensor:
             first = sets[0]
             if kind == "block":
-                return (
-                    dequantised(first.a, scale_a, 1)
-                    @ dequantised(first.b, scale_b, GROUP).T
-                )
+                return dequantised(first.a, scale_a, 1) @ dequantised(first.b, scale_b, GROUP).T
             return first.a.float() @ first.b.float().T
 
         return sets, makers, reference
 
-    def _experts(
-        self, product: Product
-    ) -> tuple[list[Operands], dict[str, Any], Callable[[], torch.Tensor]]:
+    def _experts(self, product: Product) -> tuple[list[Operands], dict[str, Any], Callable[[], torch.Tensor]]:
         """Contiguous groups with a scale a row and column, beside torch._scaled_grouped_mm."""
         shape, counts = product.shape, product.counts
         rows, experts, n, k = sum(counts), len(counts), shape.n, shape.k
@@ -247,13 +189,9 @@ class Sweep:
         scale_a, scale_b = self._pool.scales(rows), self._pool.scales(experts, n)
         for given in sets:
             given.scale_a, given.scale_b = scale_a, scale_b
-        ends = torch.tensor(counts, dtype=torch.int32, device=self._device).cumsum(
-            0, dtype=torch.int32
-        )
+        ends = torch.tensor(counts, dtype=torch.int32, device=self._device).cumsum(0, dtype=torch.int32)
         offsets = torch.nn.functional.pad(ends, (1, 0))
-        makers: dict[str, Any] = {
-            QUERN: lambda given: self._quern.grouped(given, offsets=offsets)
-        }
+        makers: dict[str, Any] = {QUERN: lambda given: self._quern.grouped(given, offsets=offsets)}
         if self._peers.cublaslt and hasattr(torch, "_scaled_grouped_mm"):
             makers["CUTLASS"] = lambda given: _grouped_peer(given, ends)
 
@@ -261,9 +199,7 @@ class Sweep:
             first, at, parts = sets[0], 0, []
             for expert, count in enumerate(counts):
                 part = first.a[at : at + count].float() @ first.b[expert].float().T
-                parts.append(
-                    part * scale_a[at : at + count, None] * scale_b[expert][None, :]
-                )
+                parts.append(part * scale_a[at : at + count, None] * scale_b[expert][None, :])
                 at += count
             return torch.cat(parts)
 
@@ -273,13 +209,7 @@ class Sweep:
 def _grouped_peer(given: Operands, ends: torch.Tensor) -> Call:
     a, b = given.a, given.b.transpose(-2, -1)
     return lambda: torch._scaled_grouped_mm(
-        a,
-        b,
-        given.scale_a,
-        given.scale_b,
-        offs=ends,
-        out_dtype=torch.bfloat16,
-        use_fast_accum=True,
+        a, b, given.scale_a, given.scale_b, offs=ends, out_dtype=torch.bfloat16, use_fast_accum=True
     )
 
 
@@ -299,10 +229,7 @@ def variants_of(product: Product, device: str, cache: str) -> str:
         given.scale_a = rows_fastest(torch.ones(m, -(-k // GROUP), device=device))
         given.scale_b = torch.ones(-(-n // GROUP), -(-k // GROUP), device=device)
     elif product.kind != "bf16":
-        given.scale_a, given.scale_b = (
-            torch.ones(1 if product.kind == "tensor" else x, device=device)
-            for x in (m, n)
-        )
+        given.scale_a, given.scale_b = (torch.ones(1 if product.kind == "tensor" else x, device=device) for x in (m, n))
     with Context(device, cache_path=cache) as context:
         quern = Quern(context, device, torch.cuda.current_stream().cuda_stream or None)
         quern.dense(product.kind, given)()
@@ -310,14 +237,7 @@ def variants_of(product: Product, device: str, cache: str) -> str:
         return quern.variants()
 
 
-def sweep(
-    products: list[Product],
-    cache: str,
-    device: str,
-    seed: int,
-    seconds: float,
-    alone: bool,
-) -> dict[str, Any]:
+def sweep(products: list[Product], cache: str, device: str, seed: int, seconds: float, alone: bool) -> dict[str, Any]:
     """Measures them until the time is over; what they ran on."""
     begin = time.monotonic()
     with Clock(CALLS, REPLAYS) as clock, Context(device, cache_path=cache) as context:
