@@ -271,12 +271,9 @@ std::optional<Tiling> offered(const Shape& kind, Variant variant, const jit::Tar
   };
   const bool grouped = kind.grouping != Grouping::dense, blocks = kind.scales == Scales::blocks;
   switch (variant) {
-    // On an H200 these were the fastest of all for few products, and then by little, each kernel that a model must have
-    // costs room and time.
+    // The fastest of all for few products on an H200, and then by little; each kernel that a model must have costs room
+    // and time.
     case Variant::small_m_128x64:
-    case Variant::persistent_128x96:
-    case Variant::cluster_k_96x128:
-    case Variant::cluster_k_128x128:
       return {};
     case Variant::split_k_128x128:
       if (!blocks) return {};  // tiles of 112 columns
