@@ -86,9 +86,9 @@ struct GemmParams {
   Divisor row_tiles;  // tiles in a row of tiles
 };
 
-// Rows of a that one TMA copy of a dense tile brings, the height of its box. Rows that do not exist arrive as zeros, which
-// takes TMA longer than rows that do; so a tile that has few rows is copied by low boxes, of which those without rows
-// are left out. A box is a multiple of eight rows.
+// Rows of a that one TMA copy of a dense tile brings, the height of its box. Rows that do not exist arrive as zeros,
+// which takes TMA longer than rows that do; so a tile that has few rows is copied by low boxes, of which those without
+// rows are left out. A box is a multiple of eight rows.
 inline constexpr i32 kLowBox = 32;
 QUERN_SHARED_CODE constexpr i32 box_rows(i32 m, i32 tile_m) {
   constexpr i32 kMostTiles = 8;  // with more of them the last one's rows do not matter

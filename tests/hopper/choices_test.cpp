@@ -208,12 +208,17 @@ TEST_P(HopperChoices, GiveTheProduct) {
   }
   std::printf("%s: %zu choices, %d runs\n", GetParam().name, taken.size(), runs);
   for (const char* choice : {"persistent_128x128 parts=1 peers=1", "persistent_128x128 parts=1 peers=2",
-                             "persistent_128x192 parts=1 peers=1", "persistent_128x256 parts=1 peers=1",
-                             "swap_ab_16 parts=1 peers=1", "swap_ab_16 parts=2 peers=1", "swap_ab_16 parts=1 peers=2",
-                             "swap_ab_32 parts=2 peers=2", "swap_ab_64 parts=1 peers=2", "swap_ab_128 parts=1 peers=1",
-                             "swap_ab_128 parts=2 peers=2", "swap_ab_128 parts=3 peers=1"}) {
+                             "persistent_128x192 parts=1 peers=1", "persistent_128x256 parts=1 peers=1"}) {
     EXPECT_EQ(taken.count(choice), 1u) << choice;
   }
+  // Where both operands lie row by row small_m takes the place of swap_ab.
+  const bool row_by_row = !GetParam().a && !GetParam().b;
+  for (const char* choice : {"swap_ab_16 parts=1 peers=1", "swap_ab_16 parts=2 peers=1", "swap_ab_16 parts=1 peers=2",
+                             "swap_ab_32 parts=2 peers=2", "swap_ab_64 parts=1 peers=2", "swap_ab_128 parts=1 peers=1",
+                             "swap_ab_128 parts=2 peers=2", "swap_ab_128 parts=3 peers=1"}) {
+    EXPECT_EQ(taken.count(choice), row_by_row ? 0u : 1u) << choice;
+  }
+  EXPECT_EQ(taken.count("small_m_64x32 parts=1 peers=1"), row_by_row ? 1u : 0u);
   EXPECT_EQ(taken.count("persistent_128x176 parts=1 peers=1"), GetParam().b ? 0u : 1u);
 }
 INSTANTIATE_TEST_SUITE_P(Orders, HopperChoices, testing::ValuesIn(kOrders),

@@ -180,7 +180,8 @@ std::vector<Forced> cluster_k() {
   const auto add = [&](Variant variant, int parts, const std::string& name, const GemmCase& common,
                        const Change& change = {}) {
     // Peers are the hundreds of `parts`.
-    Forced forced{{variant, parts % 100, 1 + parts / 100}, {}, name_of(variant) + ("_by_" + std::to_string(parts) + '_' + name)};
+    Forced forced{
+        {variant, parts % 100, 1 + parts / 100}, {}, name_of(variant) + ("_by_" + std::to_string(parts) + '_' + name)};
     const auto one = [&](int m, int n, int k) {
       GemmCase c = of_shape(common, m, n, k);
       if (change) change(c);
@@ -191,15 +192,12 @@ std::vector<Forced> cluster_k() {
     if (!change) one(65, 520, 2064), one(128, 256, 1024);
     all.push_back(std::move(forced));
   };
-  add(Variant::cluster_k_128x128, 2, "bf16", gemm_of(Element::bf16));
   add(Variant::cluster_k_256x128, 3, "bf16", gemm_of(Element::bf16));
   add(Variant::cluster_k_160x128, 1, "f16", gemm_of(Element::f16));
-  add(Variant::cluster_k_128x128, 4, "vectors", fp8_vectors());
-  add(Variant::cluster_k_256x128, 2, "vectors", fp8_vectors());
+  add(Variant::cluster_k_224x128, 101, "bf16", gemm_of(Element::bf16));
   add(Variant::cluster_k_160x128, 102, "vectors", fp8_vectors());
-  add(Variant::cluster_k_96x128, 101, "bf16", gemm_of(Element::bf16));
   add(Variant::cluster_k_192x128, 3, "bias_c", fp8_vectors(), bias_and_c);
-  add(Variant::cluster_k_96x128, 2, "other_codes", fp8_vectors(),
+  add(Variant::cluster_k_256x128, 2, "other_codes", fp8_vectors(),
       [](GemmCase& c) { c.scale_a = c.scale_b = Scaling::tensor, c.b = Element::e5m2, c.out = Element::f32; });
   return all;
 }
@@ -308,10 +306,8 @@ std::vector<Forced> wide() {
   for (const Variant variant : {Variant::persistent_128x64, Variant::persistent_128x128, Variant::persistent_128x192,
                                 Variant::persistent_128x256, Variant::overlapped_128x256})
     add(variant, "blocks", fp8_blocks());
-  for (const Variant variant : {Variant::persistent_128x64, Variant::persistent_128x96, Variant::persistent_128x160})
-    add(variant, "vectors", fp8_vectors());
-  for (const Variant variant : {Variant::persistent_128x64, Variant::persistent_128x96, Variant::persistent_128x224})
-    add(variant, "bf16", gemm_of(Element::bf16));
+  add(Variant::persistent_128x160, "vectors", fp8_vectors());
+  add(Variant::persistent_128x224, "bf16", gemm_of(Element::bf16));
   for (const Variant variant : {Variant::persistent_128x256, Variant::overlapped_128x256}) {
     add(variant, "f16", fp8_blocks(),
         [](GemmCase& c) { c.out = Element::f16, c.b = Element::e5m2, c.activation = QUERN_ACTIVATION_GELU; });

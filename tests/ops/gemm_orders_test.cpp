@@ -185,7 +185,10 @@ TEST(GemmOrders, EachFormTakesEach) {
       problem.check();
       const std::vector<std::string> taken = manifest_of(fresh.get());
       ASSERT_EQ(taken.size(), 1u);
-      EXPECT_NE(taken[0].find(std::string(" variant=") + variant + " "), std::string::npos) << taken[0];
+      // Which tiles are taken for more rows depends on the device; tests/hopper has each of them in each order.
+      if (m <= 128) {
+        EXPECT_NE(taken[0].find(std::string(" variant=") + variant + " "), std::string::npos) << taken[0];
+      }
       EXPECT_NE(taken[0].find(order.a ? "order_a=km" : "order_a=mk"), std::string::npos) << taken[0];
       EXPECT_NE(taken[0].find(order.b ? "order_b=kn" : "order_b=nk"), std::string::npos) << taken[0];
     }

@@ -41,13 +41,20 @@ def product(m, call, graph=None, kind="bf16", error=""):
 
 
 def test_summary_tells_each_class_apart():
-    products = [product(16, 1.0), product(32, 4.0), product(33, 0.9, 0.5), product(9, 0.1, error="lost"), product(40, None)]
+    products = [
+        product(16, 1.0),
+        product(32, 4.0),
+        product(33, 0.9, 0.5),
+        product(9, 0.1, error="lost"),
+        product(40, None),
+    ]
     entries = {(e["rows"], e["measure"]): e for e in distribution.summary(products)}
     assert set(entries) == {(rows, measure) for rows in ("all", "<= 32", "33 to 128") for measure in ("call", "graph")}
     assert entries["<= 32", "call"]["mean"] == pytest.approx(2.0)
     assert entries["<= 32", "call"]["met"]
-    assert entries["33 to 128", "graph"] | {"mean": 0.5, "least": 0.5, "count": 1, "reach": 0.0, "met": False} == (
-        entries["33 to 128", "graph"]
+    assert (
+        entries["33 to 128", "graph"] | {"mean": 0.5, "least": 0.5, "count": 1, "reach": 0.0, "met": False}
+        == (entries["33 to 128", "graph"])
     )
     assert any("missed" in line for line in distribution.lines(list(entries.values())))
     assert [each.shape.m for each in distribution.worst(products, "bf16")] == [33, 16, 32]

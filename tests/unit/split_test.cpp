@@ -1,10 +1,10 @@
 // How tiles of few rows are divided among the blocks of clusters: what is offered can be launched.
 // SPDX-License-Identifier: Apache-2.0
-#include "sources/gemm/plan/splits.h"
-
 #include <gtest/gtest.h>
 
 #include <random>
+
+#include "sources/gemm/plan/splits.h"
 
 namespace quern::ops::gemm {
 namespace {

@@ -56,7 +56,7 @@ class TuningsTest : public testing::Test {
   std::optional<jit::Service> service;
   std::optional<Tunings> tunings;
   // What the model would not take: more blocks than are of use.
-  const TunedRows kept{1, 16, {Variant::swap_ab_16, 7, 1}, 8.25, 9.5};
+  const TunedRows kept{1, 16, {Variant::split_k_64x128, 4, 1}, 8.25, 9.5};
 
  private:
   std::filesystem::path folder_;
@@ -119,9 +119,9 @@ TEST_F(TuningsTest, OtherCallsGoByTheModel) {
 
 TEST_F(TuningsTest, RowsAndBatchesStandSideBySide) {
   const TunedRows more{1, 4096, {Variant::persistent_128x128, 1, 1}, 100, 110},
-      less{1, 64, {Variant::swap_ab_64, 1, 2}, 10, 11};
+      less{1, 64, {Variant::small_m_64x16, 1, 1}, 10, 11};
   for (const TunedRows& one : {more, kept, less}) tunings->keep(problem(16), one);
-  const TunedRows again{1, 16, {Variant::swap_ab_32, 2, 1}, 7, 9};
+  const TunedRows again{1, 16, {Variant::small_m_64x64, 1, 1}, 7, 9};
   tunings->keep(problem(16), again);
   restart();
   const auto all = tunings->all(problem(1));
@@ -135,9 +135,9 @@ TEST_F(TuningsTest, RowsAndBatchesStandSideBySide) {
 
 // What this library has no kernel or no room for is as good as not there.
 TEST_F(TuningsTest, RecordsThatDoNotHoldAreLeftOut) {
-  tunings->keep(problem(16), {1, 16, {Variant::swap_ab_16, 9, 1}, 1, 2});  // no such cluster
-  tunings->keep(problem(16), {1, 32, {Variant::plain, 1, 1}, 1, 2});       // not on tensor cores
-  tunings->keep(problem(16), {1, 64, {Variant::swap_ab_64, 2, 1}, 1, 2});
+  tunings->keep(problem(16), {1, 16, {Variant::split_k_64x128, 9, 1}, 1, 2});  // no such cluster
+  tunings->keep(problem(16), {1, 32, {Variant::plain, 1, 1}, 1, 2});           // not on tensor cores
+  tunings->keep(problem(16), {1, 64, {Variant::small_m_64x32, 1, 1}, 1, 2});
   tunings->keep(problem(16), {1, 200, {Variant::persistent_128x128, 1, 1}, 1, 2});  // no class of rows
   restart();
   const auto all = tunings->all(problem(16));

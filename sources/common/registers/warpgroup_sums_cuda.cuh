@@ -18,18 +18,17 @@
   QUERN_FIRST_24(group) "," QUERN_FOUR(group, 24, 25, 26, 27) "," QUERN_FOUR(group, 28, 29, 30, 31)
 // For each count of elements: the n of wgmma, and the text of all registers, of the groups whose numbers are operands 5
 // to 8.
-#define QUERN_EACH_COUNT(DO)                                                         \
-  DO(8, "16", QUERN_FIRST_8("5"))                                                    \
-  DO(16, "32", QUERN_FIRST_16("5"))                                                  \
-  DO(32, "64", QUERN_FIRST_32("5"))                                                  \
-  DO(48, "96", QUERN_FIRST_32("5") "," QUERN_FIRST_16("6"))                          \
-  DO(56, "112", QUERN_FIRST_32("5") "," QUERN_FIRST_24("6"))                         \
-  DO(64, "128", QUERN_FIRST_32("5") "," QUERN_FIRST_32("6"))                         \
-  DO(80, "160", QUERN_FIRST_32("5") "," QUERN_FIRST_32("6") "," QUERN_FIRST_16("7")) \
-  DO(88, "176", QUERN_FIRST_32("5") "," QUERN_FIRST_32("6") "," QUERN_FIRST_24("7")) \
-  DO(96, "192", QUERN_FIRST_32("5") "," QUERN_FIRST_32("6") "," QUERN_FIRST_32("7")) \
-  DO(112, "224",                                                                     \
-     QUERN_FIRST_32("5") "," QUERN_FIRST_32("6") "," QUERN_FIRST_32("7") "," QUERN_FIRST_16("8")) \
+#define QUERN_EACH_COUNT(DO)                                                                                  \
+  DO(8, "16", QUERN_FIRST_8("5"))                                                                             \
+  DO(16, "32", QUERN_FIRST_16("5"))                                                                           \
+  DO(32, "64", QUERN_FIRST_32("5"))                                                                           \
+  DO(48, "96", QUERN_FIRST_32("5") "," QUERN_FIRST_16("6"))                                                   \
+  DO(56, "112", QUERN_FIRST_32("5") "," QUERN_FIRST_24("6"))                                                  \
+  DO(64, "128", QUERN_FIRST_32("5") "," QUERN_FIRST_32("6"))                                                  \
+  DO(80, "160", QUERN_FIRST_32("5") "," QUERN_FIRST_32("6") "," QUERN_FIRST_16("7"))                          \
+  DO(88, "176", QUERN_FIRST_32("5") "," QUERN_FIRST_32("6") "," QUERN_FIRST_24("7"))                          \
+  DO(96, "192", QUERN_FIRST_32("5") "," QUERN_FIRST_32("6") "," QUERN_FIRST_32("7"))                          \
+  DO(112, "224", QUERN_FIRST_32("5") "," QUERN_FIRST_32("6") "," QUERN_FIRST_32("7") "," QUERN_FIRST_16("8")) \
   DO(128, "256", QUERN_FIRST_32("5") "," QUERN_FIRST_32("6") "," QUERN_FIRST_32("7") "," QUERN_FIRST_32("8"))
 #define QUERN_DO_8(DO) DO(0) DO(1) DO(2) DO(3) DO(4) DO(5) DO(6) DO(7)
 #define QUERN_DO_16(DO) QUERN_DO_8(DO) DO(8) DO(9) DO(10) DO(11) DO(12) DO(13) DO(14) DO(15)

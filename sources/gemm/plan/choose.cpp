@@ -75,10 +75,11 @@ class Options {
   explicit Options(const Problem& problem) : problem_(problem) {
     for (std::size_t i = 0; i < kVariants.size(); ++i) {
       const auto variant = static_cast<Variant>(i);
-      const std::optional<Tiling> t = tiling_of(problem, variant);
+      const std::optional<Tiling> t = offered(problem.shape, variant, problem.call.device->limits);
       if (!t || !is_legal(problem, variant, *t)) continue;
       legal_[count_++] = {variant, *t};
       hopper_ = hopper_ || variant == Variant::persistent_128x128;
+      swap_ab_ = swap_ab_ || variant == Variant::swap_ab_128;
     }
   }
 
@@ -100,6 +101,8 @@ class Options {
         continue;
       }
       if (problem_.shape.grouping == Grouping::dense) {
+        // What small_m cannot do was not measured: there the rows choose, as among experts.
+        if (!tuning && swap_ab_ && !takes_groups(variant, sizes)) continue;
         for_each_split(variant, t, sizes, limits, tuning, visit);
       } else if (takes_groups(variant, sizes)) {
         visit(Choice{variant, 1, 1}, t);
@@ -153,10 +156,6 @@ class Options {
   }
 
  private:
-  bool is_there(Variant variant) const {
-    return std::any_of(legal_.begin(), legal_.begin() + static_cast<std::ptrdiff_t>(count_),
-                       [&](const Legal& one) { return one.variant == variant; });
-  }
   // Whether there are tiles enough for one multiprocessor in `share`.
   bool fills(const Tiling& t, const Sizes& sizes, int share) const {
     return tiles_of(problem_, t, sizes) * share >= all_sms(problem_);
@@ -194,8 +193,8 @@ class Options {
     return variant == Variant::plain || (sizes.rows <= 8 * high && (high <= 64 || 8 * sizes.rows > high));
   }
 
-  // The rows of an expert are known on the device only: the lowest tile that has room for the expected number, or the
-  // persistent kernel where there are more and that leaves few multiprocessors idle.
+  // The rows of an expert are known on the device only, so an expected number counts: the lowest tile that has room for
+  // it, or the persistent kernel where there are more and that leaves few multiprocessors idle.
   bool takes_groups(Variant variant, const Sizes& sizes) const {
     if (is_a(Family::swap_ab, variant)) {
       const std::int64_t rows = facts_of(variant).rows;
@@ -215,9 +214,8 @@ class Options {
     const Family family = facts_of(variant).family;
     if (family == Family::persistent) {
       visit(Choice{variant, 1, 1}, t);
-      // Clusters of two need pairs of rows of tiles. They were the faster in so few cases that tuning alone looks.
-      const std::int64_t rows = div_up(sizes.rows, t.tile_m);
-      if (tuning && may_pair(problem_, variant) && (rows % 2 == 0 || rows >= 16)) visit(Choice{variant, 1, 2}, t);
+      // Pairs were the faster in so few cases that tuning alone looks.
+      if (tuning && may_pair(problem_, variant)) visit(Choice{variant, 1, 2}, t);
       return;
     }
     const Tiles tiles = tiles_to_split(problem_, t, sizes);
@@ -226,7 +224,8 @@ class Options {
     const bool one_tile = family == Family::split_k || family == Family::cluster_k;
     if (one_tile && !limits.split_k) return;
     const Machine machine{all_sms(problem_), limits.usable, most_blocks(problem_, t)};
-    const int least_parts = family == Family::split_k ? 2 : 1, most_peers = family == Family::split_k ? 1 : kMostColumnPeers;
+    const int least_parts = family == Family::split_k ? 2 : 1,
+              most_peers = family == Family::split_k || (family == Family::cluster_k && !tuning) ? 1 : kMostColumnPeers;
     for (int peers = 1; peers <= most_peers; ++peers) {
       for (int parts = least_parts; parts * peers <= machine.most_blocks; ++parts) {
         const std::optional<Split> split = split_into(parts, peers, tiles, machine);
@@ -241,7 +240,8 @@ class Options {
   // far more compute rows that do not exist.
   bool suits(Variant variant, std::int64_t rows, const Tiles& tiles) const {
     const std::int64_t high = facts_of(variant).rows;
-    if (is_a(Family::cluster_k, variant)) return rows > 64 && 2 * tiles.rows * high <= 3 * std::max(rows, high / 2 + 17);
+    if (is_a(Family::cluster_k, variant))
+      return rows > 128 && 2 * tiles.rows * high <= 3 * std::max(rows, high / 2 + 17);
     const bool of_split_k = is_a(Family::split_k, variant), of_small_m = is_a(Family::small_m, variant);
     const std::int64_t most_tiles = of_small_m ? 4 : !of_split_k && high < 128 ? 2 : 8;
     if (tiles.rows > most_tiles && tiles.rows * tiles.columns > all_sms(problem_)) return false;
@@ -251,7 +251,7 @@ class Options {
   const Problem& problem_;
   std::array<Legal, kVariants.size()> legal_{};
   std::size_t count_ = 0;
-  bool hopper_ = false;
+  bool hopper_ = false, swap_ab_ = false;
 };
 
 // Corrects a choice that was made for an out that has a tensor map for an out that has none.
@@ -262,6 +262,34 @@ Choice for_this_out(const Problem& problem, Choice choice) {
 }
 
 }  // namespace
+
+std::optional<Tiling> offered(const Shape& kind, Variant variant, const jit::TargetInfo& target) {
+  const auto tiling = [&](Variant of) {
+    Shape shape = kind;
+    shape.variant = of;
+    return tile(shape, target);
+  };
+  const bool grouped = kind.grouping != Grouping::dense, blocks = kind.scales == Scales::blocks;
+  switch (variant) {
+    // The fastest of all for few products on an H200, and then by little; each kernel that a model must have costs room
+    // and time.
+    case Variant::small_m_128x64:
+      return {};
+    case Variant::split_k_128x128:
+      if (!blocks) return {};  // tiles of 112 columns
+      break;
+    case Variant::persistent_128x64:
+    case Variant::persistent_128x160:
+    case Variant::persistent_128x224:
+      if (grouped) return {};
+      break;
+    default:
+      // Where small_m takes the operands swap_ab is hardly ever the faster.
+      if (is_a(Family::swap_ab, variant) && tiling(Variant::small_m_64x64)) return {};
+      break;
+  }
+  return tiling(variant);
+}
 
 bool may_pair(const Problem& problem, Variant variant) {
   return variant == Variant::persistent_128x128 && problem.shape.scales != Scales::blocks && problem.call.sms >= 2;

@@ -22,6 +22,9 @@ Sizes sizes_of(const Problem& problem);
 std::int64_t columns_of(const Problem& problem);
 int all_sms(const Problem& problem);
 std::optional<Tiling> tiling_of(const Problem& problem, Variant variant);
+// The tiling of a variant that this kind of product may take; none where another variant that can do it is always as
+// fast. What a model's kernels are listed by, too.
+std::optional<Tiling> offered(const Shape& kind, Variant variant, const jit::TargetInfo& target);
 std::int64_t tiles_of(const Problem& problem, const Tiling& tiling, const Sizes& sizes);
 // Whether tensor maps can describe the operands: not where a stride of 0 lets one line stand for many.
 bool takes_tensor_maps(const Problem& problem);
@@ -46,16 +49,14 @@ struct Choice {
 // Choice::parts where the tiles of an incomplete last wave are divided by stream-K.
 inline constexpr int kLastWave = 2;
 
-// Numbers of rows that are treated alike: up to 16, 32, 64, 128, above that as many tiles of 64 rows, from 8192 rows on
-// of 1024, and all beyond 131072. Returns the largest of them.
+// Numbers of rows that are treated alike: up to 16, 32 and 64, above that as many groups of 32 rows, from 2048 rows on
+// of 64, from 8192 on of 1024, and all beyond 131072. Returns the largest of them. The heights of tiles are multiples
+// of 32 where there are that many rows.
 constexpr std::int64_t row_class(std::int64_t rows) {
-  constexpr std::int64_t kMany = 8192, kMost = 131072;
+  constexpr std::int64_t kMost = 131072;
   if (rows <= 16) return 16;
-  if (rows <= 32) return 32;
-  if (rows <= 64) return 64;
-  if (rows <= 128) return 128;
   if (rows > kMost) return kMost;
-  const std::int64_t step = rows <= kMany ? 64 : 1024;
+  const std::int64_t step = rows <= 32 ? 32 : rows <= 64 ? 64 : rows <= 2048 ? 32 : rows <= 8192 ? 64 : 1024;
   return (rows + step - 1) / step * step;
 }
 

@@ -27,9 +27,9 @@ double both(double a, double b) {
   return more * std::sqrt(std::sqrt(1.0 + fourth));
 }
 
-// All tiles of tma_mma, with an incomplete last wave divided by stream-K or not, as measured on an H200. Multiprocessors
-// that wait for others leave them their power, so stream-K saves less than the time of waiting, and it costs writing and
-// reading partial sums.
+// All tiles of tma_mma, with an incomplete last wave divided by stream-K or not, as measured on an H200.
+// Multiprocessors that wait for others leave them their power, so stream-K saves less than the time of waiting, and it
+// costs writing and reading partial sums.
 double cost_of_tma_mma(const Problem& problem, const Tiling& t, const Choice& choice, const Sizes& sizes, int sms) {
   constexpr double kResults = 4.0, kSaved = 0.75;  // microseconds of a tile's results; part of the time of waiting
   const bool high = choice.variant == Variant::tma_mma_256x192;
@@ -45,9 +45,11 @@ double cost_of_tma_mma(const Problem& problem, const Tiling& t, const Choice& ch
 // multiprocessors and wait for each other's sums; where tiles, or parts of them, keep multiprocessors about as busy,
 // sliced_k has few blocks wait, or none. Each number of rows counts as one row of tiles, since the order of sums must
 // not depend on it.
-double cost_of_few_portable(const Problem& problem, const Tiling& t, const Choice& choice, const Sizes& sizes, int sms) {
+double cost_of_few_portable(const Problem& problem, const Tiling& t, const Choice& choice, const Sizes& sizes,
+                            int sms) {
   constexpr double kMemory = 32e3, kExchange = 7.5;  // bytes in a microsecond of each multiprocessor; microseconds
-  const double k_block_bytes = static_cast<double>(t.tile_n) * t.block_k * static_cast<double>(bytes_of(problem.shape.a));
+  const double k_block_bytes =
+      static_cast<double>(t.tile_n) * t.block_k * static_cast<double>(bytes_of(problem.shape.a));
   const std::int64_t tiles = tiles_of(problem, t, {1, sizes.groups}), k_blocks = div_up(problem.params.k, t.block_k);
   if (choice.variant == Variant::tiny)
     return static_cast<double>(tiles * k_blocks) / sms * k_block_bytes / kMemory + kExchange;
@@ -70,8 +72,7 @@ double microseconds(const Costs& c, const Work& w) {
   const double multiplied = w.rounds * w.k_blocks * k_block;
   const double exchanged = w.parts > 1 ? c.share + c.part * (w.parts - 2) + c.sums * w.sums / 1024 : 0.0;
   const double read = both(w.read / (c.memory * w.sms), w.from_l2 / (c.l2 * w.sms));
-  return c.launch + both(multiplied, read) +
-         w.rounds * (c.round + c.results * area / 1024 + exchanged);
+  return c.launch + both(multiplied, read) + w.rounds * (c.round + c.results * area / 1024 + exchanged);
 }
 
 Work work_of(const Problem& problem, const Tiling& t, const Choice& choice, const Sizes& sizes, int sms) {
@@ -82,7 +83,8 @@ Work work_of(const Problem& problem, const Tiling& t, const Choice& choice, cons
   const std::int64_t tiles = sizes.groups * row_tiles * div_up(columns_of(problem), t.out_tile_n(shape.gate));
   const std::int64_t k_blocks = div_up(p.k, t.block_k);
   const auto bytes = static_cast<double>(bytes_of(shape.a));
-  const auto m = static_cast<double>(sizes.groups * sizes.rows), n = static_cast<double>(p.n), k = static_cast<double>(p.k);
+  const auto m = static_cast<double>(sizes.groups * sizes.rows), n = static_cast<double>(p.n),
+             k = static_cast<double>(p.k);
   Work w{};
   w.sms = sms;
   // Of few rows small_m and split_k copy those that there are; tensor cores multiply whole tiles.

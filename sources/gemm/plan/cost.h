@@ -36,14 +36,14 @@ constexpr std::size_t cost_kind(Scales scales) { return static_cast<std::size_t>
 
 // What the formula takes of a choice.
 struct Work {
-  double rounds;        // tiles, or parts of tiles, of the block that has most
-  double k_blocks;      // of each
-  double rows, columns; // of a tile, that are multiplied
-  double copied;        // bytes of a k block that a multiprocessor copies
-  double from_l2;       // bytes that all multiprocessors copy
-  double read;          // bytes of the operands, read once, and of the results
-  double parts;         // blocks that divide a tile
-  double sums;          // partial sums that a block receives at the end of a tile
+  double rounds;         // tiles, or parts of tiles, of the block that has most
+  double k_blocks;       // of each
+  double rows, columns;  // of a tile, that are multiplied
+  double copied;         // bytes of a k block that a multiprocessor copies
+  double from_l2;        // bytes that all multiprocessors copy
+  double read;           // bytes of the operands, read once, and of the results
+  double parts;          // blocks that divide a tile
+  double sums;           // partial sums that a block receives at the end of a tile
   double sms;
 };
 double microseconds(const Costs& costs, const Work& work);

@@ -196,8 +196,8 @@ void launch_as(const Runtime& runtime, Problem& problem, const Choice& choice, v
             (p.b_group != 0 ? q::kGroupsOfB : 0);
   jit::Launch launch;
   launch.grid[0] = static_cast<std::uint32_t>(how.grid);
-  const bool clustered = is_a(Family::swap_ab, problem.shape.variant) ||
-                         is_a(Family::split_k, problem.shape.variant) || cluster_k;
+  const bool clustered =
+      is_a(Family::swap_ab, problem.shape.variant) || is_a(Family::split_k, problem.shape.variant) || cluster_k;
   p.peers = clustered ? how.split.peers : how.peers;
   if (clustered) {
     std::int32_t& columns = cluster_k ? p.tiles_m : p.tiles_n;
@@ -213,9 +213,8 @@ void launch_as(const Runtime& runtime, Problem& problem, const Choice& choice, v
   launch.programmatic = (problem.flags & QUERN_CALL_PROGRAMMATIC) != 0;
   launch.stream = problem.stream;
   constexpr const char* kWhat = "launching a matrix product";
-  const bool two_maps =
-      is_a(Family::small_m, problem.shape.variant) || is_a(Family::tma_mma, problem.shape.variant) ||
-      (clustered && !cluster_k);
+  const bool two_maps = is_a(Family::small_m, problem.shape.variant) || is_a(Family::tma_mma, problem.shape.variant) ||
+                        (clustered && !cluster_k);
   if (!is_a(Family::persistent, problem.shape.variant) && !cluster_k && !two_maps)
     return ops::launch(runtime, *kernel, launch, kWhat, p);
   jit::TensorMap a = map_of_a(runtime, problem, t, cluster_k ? 1 : how.split.peers), b = map_of_b(runtime, problem, t);

@@ -65,7 +65,7 @@ jit::TensorMap map_of_a(const Runtime& runtime, const Problem& problem, const Ti
                             lines_of_span(shape.a, t.tile_m)});
   }
   const bool dense = shape.grouping == Grouping::dense;
-  const int rows = is_a(Family::cluster_k, shape.variant)                       ? q::cluster_k_box_rows(p.m, t.tile_m)
+  const int rows = is_a(Family::cluster_k, shape.variant)           ? q::cluster_k_box_rows(p.m, t.tile_m)
                    : is_a(Family::swap_ab, shape.variant) || !dense ? t.tile_m / peers
                                                                     : q::box_rows(p.m, t.tile_m);
   // Without rows of a nothing is copied, but the map needs an address.
@@ -80,8 +80,8 @@ jit::TensorMap map_of_b(const Runtime& runtime, const Problem& problem, const Ti
     return map_of(runtime, {p.b, shape.b, p.n, p.k, groups_of_b(problem), p.b_k, p.b_group, t.block_k,
                             lines_of_span(shape.b, t.tile_n)});
   }
-  const int lines = is_a(Family::cluster_k, shape.variant) || is_a(Family::swap_ab, shape.variant) || is_a(Family::small_m, shape.variant) ||
-                            is_a(Family::split_k, shape.variant)
+  const int lines = is_a(Family::cluster_k, shape.variant) || is_a(Family::swap_ab, shape.variant) ||
+                            is_a(Family::small_m, shape.variant) || is_a(Family::split_k, shape.variant)
                         ? t.out_tile_n(shape.gate)
                         : t.tile_n / 2;
   return map_of(runtime,

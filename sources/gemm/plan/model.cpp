@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 
-#include "sources/gemm/plan/tiling.h"
+#include "sources/gemm/plan/choose.h"
 #include "sources/gemm/problem.h"
 
 namespace quern::ops::gemm {
@@ -86,17 +86,22 @@ std::vector<Wanted> all_wanted(Tag op, const quern_model& model) {
   return all;
 }
 
-template <class Variants>
-bool add_all(Shape shape, const Variants& variants, Tag op, const jit::TargetInfo& target,
-             std::vector<jit::Spec>* specs) {
-  bool any = false;
-  for (const Variant variant : variants) {
-    shape.variant = variant;
-    if (!tile(shape, target)) continue;
-    specs->push_back(to_spec(shape, op, target.target));
-    any = true;
+// Whether a call of this use can take the variant, for some number of rows.
+bool may_take(const Wanted& wanted, Variant variant, const jit::TargetInfo& target, bool hopper) {
+  if (!offered(wanted.shape, variant, target)) return false;
+  switch (facts_of(variant).family) {
+    case Family::portable:
+      // Gathered rows take the portable kernels.
+      return variant != Variant::plain && (!hopper || wanted.shape.grouping == Grouping::contiguous);
+    case Family::tma_mma:
+      return !hopper;
+    case Family::split_k:
+    case Family::cluster_k:
+      // Batches of heads have tiles enough without split-K.
+      return wanted.use != Use::absorbed && wanted.use != Use::absorbed_as_stored;
+    default:
+      return true;
   }
-  return any;
 }
 
 // The extents of one rank's products, where several ranks divide the model's layers.
@@ -152,20 +157,11 @@ std::vector<ProductExtents> extents_of(Use use, const quern_model& model, bool g
 
 void list_kernels(Tag op, const quern_model& model, const jit::TargetInfo& target, std::vector<jit::Spec>* specs) {
   for (const Wanted& each : all_wanted(op, model)) {
-    const Shape& shape = each.shape;
-    // Variants for every number of rows.
-    const bool swap_ab = add_all(shape, kSwapAb, op, target, specs);
-    add_all(shape, kSmallM, op, target, specs);
-    // Batches of heads have tiles enough without split-K.
-    if (each.use != Use::absorbed && each.use != Use::absorbed_as_stored) add_all(shape, kSplitK, op, target, specs);
-    add_all(shape, kPersistent, op, target, specs);
-    add_all(shape, std::initializer_list<Variant>{Variant::overlapped_128x256}, op, target, specs);
-    // Gathered rows take the portable kernels.
-    if (!swap_ab || shape.grouping == Grouping::contiguous) {
-      add_all(shape,
-              std::initializer_list<Variant>{Variant::tiny, Variant::sliced_k, Variant::small, Variant::medium,
-                                             Variant::large},
-              op, target, specs);
+    const bool hopper = offered(each.shape, Variant::persistent_128x128, target).has_value();
+    for (std::size_t i = 0; i < kVariants.size(); ++i) {
+      Shape shape = each.shape;
+      shape.variant = static_cast<Variant>(i);
+      if (may_take(each, shape.variant, target, hopper)) specs->push_back(to_spec(shape, op, target.target));
     }
   }
 }

@@ -4,8 +4,8 @@
 //   quern_gemm_choices [--compile] [--cache FOLDER] [--seconds N] [--without VARIANTS] FILE
 //
 // Each line of FILE is a product, "KIND M N K" with KIND bf16, tensor, row or block. Writes that line and behind it one
-// for each choice, "  VARIANT PARTS PEERS US". Each choice is checked against the product's first choice and then timed as a
-// CUDA graph of launches on operands that come from memory. With --compile kernels are compiled into the cache and
+// for each choice, "  VARIANT PARTS PEERS US". Each choice is checked against the product's first choice and then timed
+// as a CUDA graph of launches on operands that come from memory. With --compile kernels are compiled into the cache and
 // nothing is run.
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
@@ -21,10 +21,10 @@
 #include <string>
 #include <vector>
 
-#include "jit/compiler.h"
 #include "jit/driver.h"
 #include "jit/engine.h"
 #include "jit/error.h"
+#include "jit/service.h"
 #include "jit/tensor_maps.h"
 #include "sources/gemm/plan/choose.h"
 #include "sources/gemm/plan/cost.h"
@@ -122,7 +122,8 @@ class Machine {
       x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u, x = (x ^ x >> 27) * 0x94d049bb133111ebu, x ^= x >> 31;
       word = bytes ? (x & 0x8787878787878787u) | 0x3030303030303030u : (x & 0x80ff80ff80ff80ffu) | 0x3f003f003f003f00u;
     }
-    for (std::uint64_t at = 0; at < kPoolBytes; at += words.size() * 8) bench_->write(pool_ + at, words.data(), words.size() * 8);
+    for (std::uint64_t at = 0; at < kPoolBytes; at += words.size() * 8)
+      bench_->write(pool_ + at, words.data(), words.size() * 8);
     filled_ = true, bytes_ = bytes;
   }
   // `without`: variants whose names begin with it are left out, unless it is empty.
@@ -211,8 +212,8 @@ void Machine::run(const Product& p, bool compile_only, const std::string& withou
   const std::uint64_t a = rounded(p.m * p.k * element), b = rounded(p.n * p.k * element), out = rounded(p.m * p.n * 2);
   const std::uint64_t each = a + b;
   if (2 * each > kPoolBytes || 2 * out > kResultBytes) throw std::runtime_error("a product is larger than the pool");
-  const std::uint64_t sets =
-      std::min({kMostSets, kPoolBytes / each, kResultBytes / out, std::max<std::uint64_t>((kRotatedBytes + each - 1) / each, 2)});
+  const std::uint64_t sets = std::min({kMostSets, kPoolBytes / each, kResultBytes / out,
+                                       std::max<std::uint64_t>((kRotatedBytes + each - 1) / each, 2)});
   std::vector<ops::gemm::Problem> problems;
   for (std::uint64_t i = 0; i < sets; ++i) {
     std::uint8_t* at = pool_ + i * each;
@@ -240,8 +241,8 @@ void Machine::run(const Product& p, bool compile_only, const std::string& withou
   std::vector<double> expected_us;
   for (const Choice& choice : choices) {
     const ops::gemm::Sizes alike{ops::gemm::row_class(p.m), 1};
-    expected_us.push_back(cost_of(problems[0], *tiling_of(problems[0], choice.variant), choice, alike,
-                                  ops::gemm::all_sms(problems[0])));
+    expected_us.push_back(
+        cost_of(problems[0], *tiling_of(problems[0], choice.variant), choice, alike, ops::gemm::all_sms(problems[0])));
   }
   const double most = kWorthTiming * *std::min_element(expected_us.begin(), expected_us.end());
   for (std::size_t i = choices.size(); i-- > 0;) {
@@ -315,13 +316,22 @@ int main(int count, char** arguments) {
   const char* path = nullptr;
   for (int i = 1; i < count; ++i) {
     const std::string word = arguments[i];
-    if (word == "--compile") compile_only = true;
-    else if (word == "--without" && i + 1 < count) without = arguments[++i];
-    else if (word == "--cache" && i + 1 < count) cache = arguments[++i];
-    else if (word == "--seconds" && i + 1 < count) seconds = std::atof(arguments[++i]);
-    else path = arguments[i];
+    if (word == "--compile")
+      compile_only = true;
+    else if (word == "--without" && i + 1 < count)
+      without = arguments[++i];
+    else if (word == "--cache" && i + 1 < count)
+      cache = arguments[++i];
+    else if (word == "--seconds" && i + 1 < count)
+      seconds = std::atof(arguments[++i]);
+    else
+      path = arguments[i];
   }
-  if (path == nullptr) return std::fprintf(stderr, "usage: quern_gemm_choices [--compile] [--cache FOLDER] [--seconds N] [--without VARIANTS] FILE\n"), 2;
+  if (path == nullptr)
+    return std::fprintf(
+               stderr,
+               "usage: quern_gemm_choices [--compile] [--cache FOLDER] [--seconds N] [--without VARIANTS] FILE\n"),
+           2;
   try {
     const auto start = std::chrono::steady_clock::now();
     bench::Library library(cache);

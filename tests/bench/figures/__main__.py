@@ -10,10 +10,16 @@ from pathlib import Path
 
 from .attention import attention
 from .first_call import first_call
-from .products import speed, weights
+from .products import random_products, speed, weights
 from .results import FOLDER
 
-PICTURES = {"speed": speed, "weights": weights, "attention": attention, "first_call": first_call}
+PICTURES = {
+    "speed": speed,
+    "weights": weights,
+    "random_products": random_products,
+    "attention": attention,
+    "first_call": first_call,
+}
 
 
 def main() -> int:

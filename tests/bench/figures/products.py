@@ -120,7 +120,10 @@ def weights() -> Picture:
     return picture
 
 
-SWEPT = {**{kind: (title, colour) for kind, (title, colour, _) in KINDS.items()}, "grouped": ("grouped / CUTLASS", GREY)}
+SWEPT = {
+    **{kind: (title, colour) for kind, (title, colour, _) in KINDS.items()},
+    "grouped": ("grouped / CUTLASS", GREY),
+}
 
 
 def random_products() -> Picture:
@@ -130,7 +133,10 @@ def random_products() -> Picture:
     kinds = [kind for kind in SWEPT if any(product["kind"] == kind for product in products)]
     high, top, left, right = 170, 100, 70, 880
     picture = Picture(
-        920, top + (high + 34) * len(kinds) + 30, "Random matrix products: speed over the peer, as graphs", source(result)
+        920,
+        top + (high + 34) * len(kinds) + 30,
+        "Random matrix products: speed over the peer, as graphs",
+        source(result),
     )
     for i, kind in enumerate(kinds):
         title, colour = SWEPT[kind]

@@ -83,7 +83,8 @@ def summary(products: list[Any]) -> list[dict[str, Any]]:
 def lines(entries: list[dict[str, Any]]) -> list[str]:
     text = [
         "\nratios to the peer (above 1: quern is faster)",
-        f"  {'kind':8}{'M':>14}{'':>7}{'count':>7}{'mean':>8}{'least':>8}{'5 %':>8}{'median':>8}{'95 %':>8}{'reach':>8}",
+        f"  {'kind':8}{'M':>14}{'':>7}{'count':>7}{'mean':>8}{'least':>8}"
+        f"{'5 %':>8}{'median':>8}{'95 %':>8}{'reach':>8}",
     ]
     for entry in entries:
         figures = "".join(f"{entry[name]:8.3f}" for name in ("mean", "least", "q05", "median", "q95"))
@@ -101,7 +102,9 @@ def worst(products: list[Any], kind: str) -> list[Any]:
     def least(product: Any) -> float:
         return min((ratio for measure in MEASURES if (ratio := product.ratio(measure)) is not None), default=math.inf)
 
-    there = [product for product in products if product.kind == kind and not product.error and least(product) < math.inf]
+    there = [
+        product for product in products if product.kind == kind and not product.error and least(product) < math.inf
+    ]
     return sorted(there, key=least)[:WORST]
 
 

@@ -229,9 +229,7 @@ def variants_of(product: Product, device: str, cache: str) -> str:
         given.scale_a = rows_fastest(torch.ones(m, -(-k // GROUP), device=device))
         given.scale_b = torch.ones(-(-n // GROUP), -(-k // GROUP), device=device)
     elif product.kind != "bf16":
-        given.scale_a, given.scale_b = (
-            torch.ones(1 if product.kind == "tensor" else x, device=device) for x in (m, n)
-        )
+        given.scale_a, given.scale_b = (torch.ones(1 if product.kind == "tensor" else x, device=device) for x in (m, n))
     with Context(device, cache_path=cache) as context:
         quern = Quern(context, device, torch.cuda.current_stream().cuda_stream or None)
         quern.dense(product.kind, given)()

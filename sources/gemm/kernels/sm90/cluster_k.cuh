@@ -4,8 +4,8 @@
 // the first operand and a the second; here `work` means the tile as they see it.
 //
 // At the end the blocks exchange partial sums. Every 8 rows of a have one block that finishes their results. All blocks
-// send it their sums from registers to its shared memory, in the place of its stages, where an mbarrier counts the bytes
-// that arrive. They are added up in the order of the k blocks, whatever order they arrive in.
+// send it their sums from registers to its shared memory, in the place of its stages, where an mbarrier counts the
+// bytes that arrive. They are added up in the order of the k blocks, whatever order they arrive in.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -54,8 +54,7 @@ inline constexpr i32 kGroupRows = 8, kGroupSums = 4, kGroups = kTileN / kGroupRo
 inline constexpr i32 kGroupBytes = kGroupThreads * kGroupSums * 4, kWarpBytes = kGroupBytes / 4;
 // A group that a block finishes has a slot for each block and consumer.
 inline constexpr i32 kMostParts = 8;
-static_assert(!kClusterK ||
-              (kGroups + kMostParts) * kConsumers * kGroupBytes <= kStages * (kABytes + kBBytes));
+static_assert(!kClusterK || (kGroups + kMostParts) * kConsumers * kGroupBytes <= kStages * (kABytes + kBBytes));
 
 // This block among those that share the tile, and the groups that it finishes of those that exist.
 struct ClusterKPart {
@@ -154,7 +153,8 @@ QUERN_DEVICE void finish_groups(const GemmParams& p, const Work& work, const Clu
     QUERN_UNROLL for (i32 g = 0; g < 2; ++g) {
       auto* to = reinterpret_cast<f32*>(places[g]);
       if (g == 0 || group + 1 < part.end) {
-        QUERN_UNROLL for (i32 i = 0; i < kGroupSums; ++i) to[((l & 3) * 2 + (i & 1)) * 16 + l / 4 + i / 2 * 8] = sums[g][i];
+        QUERN_UNROLL for (i32 i = 0; i < kGroupSums; ++i) to[((l & 3) * 2 + (i & 1)) * 16 + l / 4 + i / 2 * 8] =
+            sums[g][i];
       }
     }
     sync_warp();
@@ -191,8 +191,8 @@ QUERN_DEVICE void multiply_cluster_tile(const GemmParams& p, Tiles tiles, const 
   const ColumnScales scales(p, work.row + c.number * 64 + warp() % 4 * 16 + lane() % 2 * 8);
   if (part.parts > 1) {
     if (thread_index() == 0) {
-      mbarrier_arrive_expect(received, static_cast<u32>((part.end - part.first) * (part.parts - 1) * kConsumers *
-                                                        kGroupBytes));
+      mbarrier_arrive_expect(received,
+                             static_cast<u32>((part.end - part.first) * (part.parts - 1) * kConsumers * kGroupBytes));
     }
     sync_warp();
     sync_cluster_shared();

@@ -271,7 +271,8 @@ QUERN_KERNEL(quern_gemm_persistent, THREADS, 1, QUERN_PARAM q::GemmParams p, QUE
               barriers[0], sums, products);
   } else if constexpr (kClusterK) {
     run_roles(p, map_a, map_b, map_out, ClusterKTiles(p, ClusterKBlock(p)), peers, shared, barriers[0], sums, products);
-    if (w >= kCopyWarp && ClusterKBlock(p).parts > 1) sync_cluster_shared();  // with the consumers, before sums are sent
+    if (w >= kCopyWarp && ClusterKBlock(p).parts > 1)
+      sync_cluster_shared();  // with the consumers, before sums are sent
   } else {
     run_roles(p, map_a, map_b, map_out, DenseTiles(p, cluster, clusters, count, peers.rank), peers, shared, barriers[0],
               sums, products);

@@ -42,7 +42,7 @@ QUERN_DEVICE void copy_tiles(const GemmParams& p, const TensorMap& map_a, const 
   const i32 box_lines = kClusterK ? cluster_k_box_rows(p.m, kTileN) : kLowBoxesA ? box_rows(p.m, kTileM) : kBoxLinesA;
   QUERN_ROLLED for (; more; more = tiles.next(work)) {
     // Lines of a that are copied.
-    const i32 lines = kClusterK     ? cluster_k_rows(p.m - work.column, box_lines, kTileN)
+    const i32 lines = kClusterK    ? cluster_k_rows(p.m - work.column, box_lines, kTileN)
                       : kLowBoxesA ? copied_rows(work.rows - work.row, box_lines, kTileM)
                                    : kTileM;
     const i32 row = static_cast<i32>(kGrouping == kContiguous ? work.first_row : 0) + work.row;
@@ -58,7 +58,8 @@ QUERN_DEVICE void copy_tiles(const GemmParams& p, const TensorMap& map_a, const 
             TmaTileA::load(to + line * 128, map_a, full, CacheHint::normal, k, row + line, of_a);
       } else {
         QUERN_UNROLL for (i32 box = 0; box < kBoxesA; ++box) {
-          TmaTileA::load(to + box * (kBoxLinesA * 128), map_a, full, CacheHint::normal, k, row + box * kBoxLinesA, of_a);
+          TmaTileA::load(to + box * (kBoxLinesA * 128), map_a, full, CacheHint::normal, k, row + box * kBoxLinesA,
+                         of_a);
         }
       }
       to += kABytes;
@@ -171,7 +172,7 @@ QUERN_DEVICE void copy_scales(const GemmParams& p, Tiles tiles, i32 number, f32*
   mbarrier_wait(stages.empty[state.stage], state.phase ^ 1);
   hand_over();
 }
-static_assert(!kBlockScale ||
-              (kGate ? kTileN == 128 || kTileN == 256 : kTileN == 64 || kTileN == 128 || kTileN == 192 || kTileN == 256));
+static_assert(!kBlockScale || (kGate ? kTileN == 128 || kTileN == 256
+                                     : kTileN == 64 || kTileN == 128 || kTileN == 192 || kTileN == 256));
 
 }  // namespace q
