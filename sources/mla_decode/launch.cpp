@@ -241,9 +241,8 @@ void run(const Runtime& runtime, const quern_mla_decode_args& args) {
     if (empty) p.pool_pages = 0;
     jit::TensorMap latent = {}, rope = {};
     if (!empty) {
-      const int tiles = q::tiles_at_once(problem.shape.page_rows, problem.shape.paired);
-      latent =
-          map_of(runtime, problem, p.latent, problem.shape.d_latent, tiles, p.latent_page_bytes, p.latent_token_bytes);
+      latent = map_of(runtime, problem, p.latent, problem.shape.d_latent, problem.shape.page_rows == 64 ? 2 : 1,
+                      p.latent_page_bytes, p.latent_token_bytes);
       rope = map_of(runtime, problem, p.rope, problem.shape.d_rope, 1, p.rope_page_bytes, p.rope_token_bytes);
     }
     ops::launch(runtime, *main, launch, "launching mla_decode", p, latent, rope);

@@ -116,8 +116,6 @@ inline constexpr i32 kRows64Threads = 384;  // two warpgroups that multiply, one
 inline constexpr i32 kRows64Tile = 64 * 128, kRows64Matrix = 9 * kRows64Tile;
 inline constexpr i32 kRows64Numbers = 4 * 64 * 4, kRows64Told = 512;
 inline constexpr i32 kRows64SharedBytes = 3 * kRows64Matrix + kRows64Numbers + kRows64Told;
-// Tiles that one copy of so many tokens of a page brings.
-QUERN_SHARED_CODE constexpr i32 tiles_at_once(i32 page_rows, bool paired) { return page_rows == 64 && !paired ? 2 : 1; }
 
 // What the kernel for few rows has in shared memory: slots of half a block of keys as they lie in the cache, queries of
 // 8 bits, weights, numbers, and what the others are told.

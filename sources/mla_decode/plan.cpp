@@ -35,8 +35,9 @@ constexpr bool combines(const Shape& shape) { return shape.variant == Variant::c
 constexpr bool multiplies(const Shape& shape) { return shape.variant != Variant::combine; }
 constexpr bool is_rows64(const Shape& shape) { return shape.variant == Variant::rows64; }
 constexpr bool may_be_listed(const Shape& shape) { return shape.variant != Variant::rows64; }
+// What numbers of 8 bits become is stored to both blocks; what cp.async copies goes to the block's own memory alone.
 constexpr bool may_be_paired(const Shape& shape) {
-  return is_rows64(shape) || (shape.variant == Variant::gather64 && shape.kind != q::CacheKind::plain);
+  return shape.variant == Variant::gather64 && shape.kind != q::CacheKind::plain;
 }
 constexpr bool is_portable(const Shape& shape) {
   return shape.variant == Variant::rows16 || shape.variant == Variant::rows32;
@@ -117,7 +118,6 @@ Variant variant_of(const Shape& shape, std::int64_t heads, std::int64_t most_row
   return heads <= 16 ? Variant::rows16 : Variant::rows32;
 }
 
-// What cp.async copies goes to the block's own shared memory alone.
 bool is_paired(const Shape& shape, std::int64_t heads) { return may_be_paired(shape) && heads > 64; }
 
 bool joins_pairs(const Shape& shape) { return is_rows64(shape); }

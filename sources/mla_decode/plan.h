@@ -37,7 +37,7 @@ struct Shape {
   Indexed indexed = Indexed::no;
   bool cap = false;
   int copy_bytes = 16;  // 16, or 4 where rows are not aligned to 16
-  bool paired = false;  // rows64, gather64: two blocks of threads with tiles of one sequence are a cluster
+  bool paired = false;  // gather64: two blocks of threads with tiles of one sequence are a cluster
   int page_rows = 64;   // rows64: tokens of a page that one copy takes: 8, 16, 32, 64
   int rows = 64;        // combine: of the tiles of the kernel before ...
   int block = 128;      // ... and its keys at once, in which a batch-invariant call's pieces are counted

@@ -349,8 +349,7 @@ MlaCases unfair() {
   list.add("unfair_rows64_page16", {{1, 150}, {3, 77}},
            [](MlaCase& c) { c.heads = 20, c.page_size = 16, c.left = 90; });
   list.add("unfair_rows64_one_sm", {{1, 150}, {3, 277}, {1, 30}}, [](MlaCase& c) { c.heads = 20, c.max_sms = 1; });
-  // Three tiles of two queries: one block of a cluster has none, and copies for the other.
-  list.add("unfair_rows64_paired", {{2, 150}, {1, 65}, {2, 277}},
+  list.add("unfair_rows64_three_tiles", {{2, 150}, {1, 65}, {2, 277}},
            [](MlaCase& c) { c.heads = 70, c.page_size = 16, c.left = 200, c.causal = true; });
   list.add("unfair_gather64_plain", {{1, 300}, {2, 265}}, [](MlaCase& c) { c.heads = 70, c.top_k = 150; });
   list.add("unfair_gather64_e4m3", {{1, 300}, {2, 65}, {1, 0}}, [](MlaCase& c) {
@@ -368,6 +367,11 @@ MlaCases unfair() {
   });
   list.add("unfair_gather64_rows656", {{1, 300}, {2, 200}}, [](MlaCase& c) {
     c.top_k = 290, c.slots = true, c.max_sms = 2;
+    c.cache = MlaCache::rows656;
+  });
+  // Three tiles of two queries: one block of a cluster has none, and copies for the other.
+  list.add("unfair_gather64_three_tiles", {{2, 150}, {1, 65}}, [](MlaCase& c) {
+    c.heads = 70, c.causal = true;
     c.cache = MlaCache::rows656;
   });
   list.add("unfair_gather64_paired", {{1, 300}, {1, 200}, {1, 3}}, [](MlaCase& c) {

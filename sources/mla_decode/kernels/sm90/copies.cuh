@@ -1,5 +1,4 @@
-// Copies of keys for the kernel of 64 rows: each of the two blocks of a pair has a warp that copies it. Two blocks of
-// threads that take tiles of the same sequence may be a cluster: then each copies every other tile, for both.
+// Copies of keys for the kernel of 64 rows: each of the two blocks of a pair has a warp that copies it.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -8,10 +7,11 @@
 namespace q {
 
 inline constexpr bool kGathered = false;
+static_assert(!kPaired);
 inline constexpr int kPageRows = PAGE_ROWS;        // of one copy
 inline constexpr int kCopies = kKeys / kPageRows;  // of one tile's rows
 // Tiles of one copy: where a copy has all rows of a block, those of one tile end where the next one's begin.
-inline constexpr int kTilesAtOnce = tiles_at_once(kPageRows, kPaired);
+inline constexpr int kTilesAtOnce = kCopies == 1 ? 2 : 1;
 inline constexpr int kFullArrivals = 1, kListeners = kConsumers / kWarp + 3;
 inline constexpr bool kQueriesAhead = true, kJoinsPairs = true;
 
@@ -52,45 +52,31 @@ struct Rows64 {
   u32 count;  // that are needed
 };
 
-// Copies of one part of a block; by one lane.
-struct Copies {
-  const Maps& maps;
-  Peers peers;
-  Mbarrier* full;
-  u8* keys;
-
-  QUERN_DEVICE void copy(u8* to, const TensorMap& map, Mbarrier& b, i32 slot, i32 tile, i32 page) const {
-    if constexpr (kPaired) {
-      tma_load_multicast(to, map, b, peers.all(), CacheHint::evict_first, 0, slot, tile, page);
+// Part `part` of a block; by one lane.
+template <int part>
+QUERN_DEVICE void copy_part(const Maps& maps, u8* keys, Mbarrier* full, const Rows64& rows) {
+  constexpr int kCount = part == kRopePart ? 1 : 2;
+  mbarrier_arrive_expect(full[part], rows.count * (kCount * kPageRows * 128));
+  QUERN_UNROLL for (int c = 0; c < kCopies; ++c) {
+    if (!rows.needed[c]) continue;
+    u8* to = keys + 2 * part * kTileBytes + c * kPageRows * 128;
+    if constexpr (part == kRopePart) {
+      tma_load(to, maps.rope, full[part], CacheHint::evict_first, 0, rows.slot[c], 0, rows.page[c]);
     } else {
-      tma_load(to, map, b, CacheHint::evict_first, 0, slot, tile, page);
-    }
-  }
-  template <int block, int part>
-  QUERN_DEVICE void copy_part(const Rows64& rows) const {
-    constexpr int kCount = part == kRopePart ? 1 : 2;
-    mbarrier_arrive_expect(full[part], rows.count * (kCount * kPageRows * 128));
-    QUERN_UNROLL for (int c = 0; c < kCopies; ++c) {
-      if (!rows.needed[c]) continue;
-      u8* to = keys + 2 * part * kTileBytes + c * kPageRows * 128;
-      if constexpr (part == kRopePart) {
-        if (peers.copies(block)) copy(to, maps.rope, full[part], rows.slot[c], 0, rows.page[c]);
-      } else {
-        QUERN_UNROLL for (int i = 0; i < 2; i += kTilesAtOnce) {
-          if (!peers.copies(i)) continue;
-          copy(to + i * kTileBytes, maps.latent, full[part], rows.slot[c], 2 * part + i, rows.page[c]);
-        }
+      QUERN_UNROLL for (int i = 0; i < 2; i += kTilesAtOnce) {
+        tma_load(to + i * kTileBytes, maps.latent, full[part], CacheHint::evict_first, 0, rows.slot[c], 2 * part + i,
+                 rows.page[c]);
       }
     }
   }
-};
+}
 
 template <int block>
 QUERN_DEVICE void copy_all(const MlaParams& p, const Maps& maps, Memory m) {
   Listener listener(m.told().mailbox);
-  const Copies copies{maps, Peers(), m.barriers().full[block], m.keys(block)};
+  u8* keys = m.keys(block);
+  Mbarrier* full = m.barriers().full[block];
   u32 round = 0;
-  bool later = false;
   QUERN_ROLLED for (;;) {
     const Task& t = listener.next();
     if (shuffle(t.rows, 0) < 0) break;
@@ -106,23 +92,20 @@ QUERN_DEVICE void copy_all(const MlaParams& p, const Maps& maps, Memory m) {
         rows.needed[c] = is_needed(source.any, at);
         rows.count += rows.needed[c];
       }
-      // All begin at once, and keys are of no use before queries: those are asked for first.
-      if (!later) meet_named(kAsked, kConsumers + 2 * kWarp);
-      later = true;
       // The half first that is released first, the rope part with the half whose reader reads the weights that lie
       // there.
       constexpr int kFirst = block == 0 ? 0 : 1;
       mbarrier_wait(m.barriers().empty[block][kFirst], round ^ 1);
       if (elect_one()) {
-        copies.template copy_part<block, 2 * kFirst>(rows);
-        copies.template copy_part<block, 2 * kFirst + 1>(rows);
+        copy_part<2 * kFirst>(maps, keys, full, rows);
+        copy_part<2 * kFirst + 1>(maps, keys, full, rows);
       }
       sync_warp();
       mbarrier_wait(m.barriers().empty[block][1 - kFirst], round ^ 1);
       if (elect_one()) {
-        copies.template copy_part<block, 2 - 2 * kFirst>(rows);
-        copies.template copy_part<block, 3 - 2 * kFirst>(rows);
-        copies.template copy_part<block, kRopePart>(rows);
+        copy_part<2 - 2 * kFirst>(maps, keys, full, rows);
+        copy_part<3 - 2 * kFirst>(maps, keys, full, rows);
+        copy_part<kRopePart>(maps, keys, full, rows);
       }
       sync_warp();
       round ^= 1;

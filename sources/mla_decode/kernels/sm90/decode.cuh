@@ -6,18 +6,18 @@
 //   warpgroup 0                                       warpgroup 1
 //   logits of block 0                                 logits of block 1
 //   weights of block 0, to shared memory  ---------->
-//   left sums  += weights 0 * left keys 0             right sums += weights 0 * right keys 0, and meanwhile
+//   left sums  += weights 0 * left keys 0             right sums += weights 0 * right keys 0
 //                                         <----------  weights of block 1, to shared memory
 //   left sums  += weights 1 * left keys 1             right sums += weights 1 * right keys 1
 //
-// So a warpgroup's softmax runs while products do, the other's or its own. Weights are relative to one maximum a row,
-// which both follow in turn: block 0's logits raise it, then block 1's. Weights of a block go where its rope part was,
-// which only logits need.
+// So one warpgroup's softmax runs while the other's products do. Weights are relative to one maximum a row, which both
+// follow in turn: block 0's logits raise it, then block 1's. Weights of a block go where its rope part was, which only
+// logits need.
 //
 // A block of keys is nine tiles of 64 columns, copied two at a time with a barrier for each two, and filled again by
-// halves as soon as the half's columns have been multiplied. Each of the two blocks has a warp that copies it. Two
-// blocks of threads with tiles of one sequence may be a cluster (PAIRED), and then each copies half of the keys for
-// both; a half is filled again once both have multiplied it.
+// halves as soon as the half's columns have been multiplied. Each of the two blocks has a warp that copies it.
+//
+// Where keys are gathered, two blocks of threads with tiles of one sequence may be a cluster that shares the work.
 // SPDX-License-Identifier: Apache-2.0
 #include "common/sm90/accumulator.cuh"
 #include "common/sm90/wgmma.cuh"
@@ -39,10 +39,6 @@ struct Operand {
   QUERN_DEVICE explicit Operand(const u8* tile) : low(static_cast<u32>(matrix_descriptor(tile, kLayout))) {}
   QUERN_DEVICE u64 at(u32 bytes) const { return (kLayout >> 32 << 32) | (low + (bytes >> 4)); }
 };
-
-// Whether warpgroup 1 makes its weights while its first product runs: registers for that there are where those that
-// copy need few.
-inline constexpr bool kBeside = true;
 
 struct Rows {
   f32 base[2];  // what weights are relative to, in powers of two
@@ -81,10 +77,12 @@ struct Multiplier {
                     (tile == kRopeTile ? from.rope : from.latent + tile * 64) + piece * 8, from.there);
     }
     copy_async_commit();
+    copy_async_wait<0>();
+    fence_async();
   }
 
   QUERN_DEVICE void wait_for_keys(int block, int part, u32 round) const {
-    if constexpr (kGathered && kPaired) {
+    if constexpr (kPaired) {
       mbarrier_wait_cluster(full, block * kParts, round);
     } else {
       mbarrier_wait(full, block * kParts + (kGathered ? 0 : part), round);
@@ -105,8 +103,8 @@ struct Multiplier {
     wgmma_commit();
     wgmma_wait<0>(logits);
   }
-  // Begins sums += weights values of a block, the values its half of the columns.
-  QUERN_DEVICE void begin_adding(f32 (&sums)[128], int block, u32 round) const {
+  // sums += weights values of a block, the values its half of the columns.
+  QUERN_DEVICE void add(f32 (&sums)[128], int block, u32 round) const {
     // Copied for one warpgroup, which has seen them arrive; the other has to see it for itself.
     QUERN_UNROLL for (int i = 0; i < (kGathered ? 1 : 2); ++i) wait_for_keys(block, group * 2 + i, round);
     wgmma_fence();
@@ -114,11 +112,7 @@ struct Multiplier {
         sums, weights_of.at(static_cast<u32>(block * kBlockBytes)), values.at(static_cast<u32>(block * kBlockBytes)),
         true);
     wgmma_commit();
-  }
-  // Waits for it, and gives the values' half of the block back.
-  QUERN_DEVICE void finish_adding(f32 (&sums)[128], int block) const {
     wgmma_wait<0>(sums);
-    release(m.barriers().empty[block][group]);
   }
   // To all blocks of threads that fill it: only products have read it.
   QUERN_DEVICE void release(Mbarrier& empty) const {
@@ -201,76 +195,64 @@ struct Multiplier {
     QUERN_UNROLL for (int h = 0; h < 2; ++h) rows[h] = from[accumulator_row(thread, h)];
   }
 
-  // Products to logits, of what is seen.
-  QUERN_DEVICE void see(const Task& t, i32 own_key, bool edge, f32 (&logits)[32]) const {
+  // A pair of blocks, the first at key `key`. Keys from `low` to `high` begin blocks of which every row sees all keys.
+  QUERN_DEVICE void take_pair(const Task& t, i32 key, i32 low, i32 high, u32 round, f32 (&sums)[128], Rows& rows,
+                              bool last) const {
+    Barriers& barriers = m.barriers();
+    f32 logits[32], to[2], first[2],
+        second[2];  // what sums are multiplied with before block 0's and block 1's are added
+    u32 weights[4][4];
+    bool first_changed, second_changed = false;
+    const i32 own_key = key + group * kKeys;
+    const bool edge = !kListed && (own_key < low || own_key > high);
+    multiply_keys(logits, round);
+    if (kQueriesAhead && last && elect_one()) mbarrier_arrive(barriers.queries_empty);
+    arrive_named(kOwn + group, 2 * kGroupThreads);  // this warp has multiplied the rope part, over which weights go
 #if CAP
     QUERN_UNROLL for (int i = 0; i < 32; ++i) logits[i] = logit(p, logits[i]);
 #endif
     if (edge) mask(t, own_key, logits);
     if (kListed) mask_listed(m.told().there[group], logits);
-  }
-  QUERN_DEVICE void weigh_and_hand_over(const Task& t, i32 own_key, bool edge, f32 (&logits)[32], const f32 (&to)[2],
-                                        Rows& rows) const {
-    u32 weights[4][4];
+    raise(logits, rows.base, to);
+    if (group == 0) {
+      publish(m.base(0), to);
+      arrive_named(kBase, kConsumers);
+      first_changed = follow(rows, to, first);
+    } else {
+      f32 base[2];
+      meet_named(kBase, kConsumers);
+      learn(m.base(0), base);
+      // From block 0's maxima on, and only then higher.
+      QUERN_UNROLL for (int h = 0; h < 2; ++h) to[h] = to[h] > base[h] + kSlack ? to[h] : base[h];
+      publish(m.base(1), to);
+      first_changed = follow(rows, base, first);
+      second_changed = follow(rows, to, second);
+    }
     weigh(logits, to);
-    sum(logits, rows.sum);
     to_operand<Element>(logits, weights);
     if (edge && !kGathered) clear_unseen(t.any, own_key);
     meet_named(kOwn + group, 2 * kGroupThreads);
     hand_over(weights);
-  }
-
-  // A pair of blocks, the first at key `key`. Keys from `low` to `high` begin blocks of which every row sees all keys.
-  QUERN_DEVICE void take_pair(const Task& t, i32 key, i32 low, i32 high, u32 round, f32 (&sums)[128], Rows& rows,
-                              bool last) const {
-    f32 logits[32];
-    const i32 own_key = key + group * kKeys;
-    const bool edge = !kListed && (own_key < low || own_key > high);
-    multiply_keys(logits, round);
-    if (kQueriesAhead && last && elect_one()) mbarrier_arrive(m.barriers().queries_empty);
-    arrive_named(kOwn + group, 2 * kGroupThreads);  // this warp has multiplied the rope part, over which weights go
-    f32 change[2];                                  // what sums are multiplied with before a block's are added
+    sum(logits, rows.sum);
+    if (first_changed) scale_rows(sums, first);
+    // Its own weights are there when its own threads have stored them, the other's when they have arrived.
     if (group == 0) {
-      f32 to[2];
-      see(t, own_key, edge, logits);
-      raise(logits, rows.base, to);
-      publish(m.base(0), to);
-      arrive_named(kBase, kConsumers);
-      const bool changed = follow(rows, to, change);
-      weigh_and_hand_over(t, own_key, edge, logits, to, rows);
-      if (changed) scale_rows(sums, change);
-      // Its own weights are there when its own threads have stored them.
       sync_named(kStored, kGroupThreads);
-      begin_adding(sums, 0, round);
-      finish_adding(sums, 0);
+    } else {
+      meet_named(kWeights0, kConsumers);
+    }
+    add(sums, 0, round);
+    release(barriers.empty[0][group]);
+    if (group == 0) {
       meet_named(kWeights1, kConsumers);
       learn(m.base(1), to);
-      if (follow(rows, to, change)) scale_rows(sums, change);
+      second_changed = follow(rows, to, second);
     } else {
-      f32 base[2], to[2];
-      meet_named(kBase, kConsumers);
-      learn(m.base(0), base);
-      if (follow(rows, base, change)) scale_rows(sums, change);
-      if (kBeside) {
-        meet_named(kWeights0, kConsumers);
-        begin_adding(sums, 0, round);
-      }
-      see(t, own_key, edge, logits);
-      // From block 0's maxima on, and only then higher.
-      raise(logits, base, to);
-      publish(m.base(1), to);
-      const bool changed = follow(rows, to, change);
-      weigh_and_hand_over(t, own_key, edge, logits, to, rows);
-      if (!kBeside) {
-        meet_named(kWeights0, kConsumers);
-        begin_adding(sums, 0, round);
-      }
-      finish_adding(sums, 0);
-      if (changed) scale_rows(sums, change);
       sync_named(kStored + 1, kGroupThreads);
     }
-    begin_adding(sums, 1, round);
-    finish_adding(sums, 1);
+    if (second_changed) scale_rows(sums, second);
+    add(sums, 1, round);
+    release(barriers.empty[1][group]);
   }
 
   // To `out`, or to a slot.
@@ -353,9 +335,6 @@ struct Multiplier {
       } else {
         sync_named(kBoth, kConsumers);  // whoever still multiplies the queries before
         load_queries(t);
-        if (kQueriesAhead) arrive_named(kAsked, kConsumers + 2 * kWarp);
-        copy_async_wait<0>();
-        fence_async();
         sync_named(kBoth, kConsumers);
         later = true;
       }

@@ -3,7 +3,7 @@
 // without passing through registers.
 //
 // Each warp has 16 rows of each of the two blocks of a pair. A row's latent part is read by all lanes at once, 16 bytes
-// each, and its numbers so lie in one tile for every four lanes. Eight rows are read while the eight before are stored.
+// each, and its numbers so lie in one tile for every four lanes. Four rows are read while the four before are stored.
 //
 // Numbers of 8 bits cost more to widen than to multiply. Where two blocks of threads with tiles of one sequence are a
 // cluster (PAIRED), each reads and widens eight of the 16 rows and stores them to both.
@@ -16,27 +16,20 @@
 namespace q {
 
 inline constexpr bool kGathered = true, kQueriesAhead = false, kJoinsPairs = false;
-inline constexpr int kBatch = 8;  // rows of a warp that are read in one go
+inline constexpr int kFour = 4;  // rows of a warp that are read in one go
 // Warps arrive once they have stored all; of copies under way each thread does besides.
 inline constexpr int kFullArrivals = 4 + (kPlain ? 4 * kWarp : 0), kListeners = kConsumers / kWarp + 4;
 inline constexpr int kRopePieces = kPlain || kKind == CacheKind::rows656 ? 8 : 4;  // of 16 bytes, as they are read
-inline constexpr int kRopeRows = kWarp / kRopePieces, kRopeReads = kBatch / kRopeRows;
-inline constexpr u32 kBatchBytes = kBatch * kTiles * 128;  // as they are stored
-static_assert(kWarp == 32 && 2 * kBatch == kOwnRows, "a lane has 16 bytes of 512");
+inline constexpr int kRopeRows = kWarp / kRopePieces;
+inline constexpr int kShare = kPaired ? kOwnRows / 2 : kOwnRows;  // rows of a block that a warp widens in one go
+inline constexpr int kRopeReads = kShare / kRopeRows;
+inline constexpr u32 kShareBytes = kShare * kTiles * 128;  // as they are stored
+static_assert(kWarp == 32, "a lane has 16 bytes of 512");
 
-// What a lane has of a batch of rows. Lane 4 r + i also has what row r's numbers are multiplied with: those of its
-// columns 128 i and on, where that differs.
-struct Batch {
-  vec16 latent[kBatch];
+// One row's 16 bytes of a lane, and what they are multiplied with.
+struct Raw {
+  vec16 bytes;
   f32 scale;
-};
-// The rope part of one batch, which is stored last: there are registers for one alone.
-struct BatchRope {
-  vec16 x[kRopeReads];
-};
-// Where in shared memory a batch goes.
-struct BatchPlace {
-  int block, half;
 };
 
 class Gatherer {
@@ -53,109 +46,26 @@ class Gatherer {
       if (w_ == 0) tasks.tell_next();
       const Task& t = listener.next();
       if (shuffle(t.rows, 0) < 0) break;
-      const i32 end = shuffle(t.end_key, 0), begin = shuffle(t.key, 0);
+      const i32 end = shuffle(t.end_key, 0);
       Lookup lookup(p, t, w_);
-      if constexpr (kPlain) {
-        QUERN_ROLLED for (i32 key = begin; key < end; key += kBlock) {
-          const FoundRows rows = lookup.next(key);
-          QUERN_ROLLED for (int block = 0; block < 2; ++block) copy(rows, block);
-          round_ ^= 1;
+      const i32 begin = shuffle(t.key, 0);
+      FoundRows rows = lookup.next(begin);
+      QUERN_ROLLED for (i32 key = begin; key < end; key += kBlock) {
+        QUERN_ROLLED for (int block = 0; block < 2; ++block) {
+          if constexpr (kPlain) {
+            copy(rows, block);
+          } else {
+            widen_shares(rows, block);
+          }
         }
-      } else {
-        widen_all(lookup, begin, end);
+        rows = lookup.next(key + kBlock);
+        round_ ^= 1;
       }
       listener.done();
     }
   }
 
  private:
-  // A batch is read before the one before it is stored, so that reading never waits for room. Of a block's two batches
-  // a block of threads has one or, alone, both.
-  QUERN_DEVICE void widen_all(Lookup& lookup, i32 key, i32 end) {
-    const bool alone = peers_.count == 1;
-    const int first = alone ? 0 : static_cast<int>(peers_.rank), second = alone ? 1 : first;
-    int block = 0;  // of the batch in `even`
-    FoundRows rows = lookup.next(key);
-    Batch even, odd;
-    BatchRope rope;
-    read(rows, {0, first}, even);
-    read_rope(rows, {0, first}, rope);
-    QUERN_ROLLED for (bool more = true; more;) {
-      const int odd_block = alone ? block : 1;
-      read(rows, {odd_block, second}, odd);
-      store(rows.there, {block, first}, even, rope, !alone);
-      read_rope(rows, {odd_block, second}, rope);
-      const u32 there = rows.there;
-      if (odd_block == 1) {
-        key += kBlock;
-        more = key < end;
-        if (more) rows = lookup.next(key);
-      }
-      if (alone) block ^= 1;
-      if (more) read(rows, {block, first}, even);
-      store(there, {odd_block, second}, odd, rope, true);
-      if (more) read_rope(rows, {block, first}, rope);
-      if (odd_block == 1) round_ ^= 1;
-    }
-  }
-
-  QUERN_DEVICE void read(const FoundRows& rows, BatchPlace place, Batch& batch) const {
-    const int first = place.block * kOwnRows + place.half * kBatch;
-    QUERN_UNROLL for (int i = 0; i < kBatch; ++i) {
-      const u8* from = address_of(rows.latent, first + i);
-      batch.latent[i] = {};
-      if ((rows.there >> (first + i) & 1) != 0) batch.latent[i] = load16_once(from + lane() * 16);
-    }
-    const int source = first + lane() / 4;
-    batch.scale = kKind == CacheKind::e4m3_tensor ? tensor_scale_ : 0.0f;
-    if (kKind == CacheKind::e4m3_token) {
-      const u8* from = address_of(reinterpret_cast<const u8*>(rows.scale), source);
-      if ((rows.there >> source & 1) != 0) batch.scale = *reinterpret_cast<const f32*>(from);
-    } else if (kKind == CacheKind::rows656) {
-      const u8* from = address_of(rows.latent, source);
-      if ((rows.there >> source & 1) != 0) batch.scale = *reinterpret_cast<const f32*>(from + 512 + lane() % 4 * 4);
-    }
-  }
-
-  QUERN_DEVICE void read_rope(const FoundRows& rows, BatchPlace place, BatchRope& rope) const {
-    QUERN_UNROLL for (int i = 0; i < kRopeReads; ++i) {
-      const int source = place.block * kOwnRows + place.half * kBatch + i * kRopeRows + lane() / kRopePieces;
-      const u8* from = address_of(rope_of(rows), source);
-      rope.x[i] = {};
-      if ((rows.there >> source & 1) != 0) rope.x[i] = load16_once(from + lane() % kRopePieces * 16);
-    }
-  }
-
-  // Widens a batch and stores it, to the cluster's other block, too; `last` of its block.
-  QUERN_DEVICE void store(u32 there, BatchPlace place, const Batch& batch, const BatchRope& parts, bool last) const {
-    const int block = place.block;
-    if (peers_.count > 1 || place.half == 0) wait_empty(block);
-    // Eight rows are all that swizzling concerns.
-    u8* rows = m_.keys(block) + (w_ * kOwnRows + place.half * kBatch) * 128;
-    const Target latent(m_, peers_, block, rows + (lane() >> 2) * kTileBytes);
-    QUERN_UNROLL for (int i = 0; i < kBatch; ++i) {
-      const f32 scale = shuffle(batch.scale, i * 4 + (lane() >> 3));
-      store_wide(latent, i * 128, i, lane() & 3, batch.latent[i], scale);
-    }
-    const Target rope(m_, peers_, block, rows + kRopeTile * kTileBytes);
-    QUERN_UNROLL for (int i = 0; i < kRopeReads; ++i) {
-      const int row = i * kRopeRows + lane() / kRopePieces;
-      if constexpr (kKind == CacheKind::rows656) {
-        vec16 v = parts.x[i];
-        QUERN_UNROLL for (int x = 0; x < 4; ++x) {
-          const f32x2 two = unpack<bf16>(v.x[x]);
-          v.x[x] = pack<Element>(two.x, two.y);
-        }
-        rope.put(place_in_tile(row, lane() % kRopePieces), v);
-      } else {
-        store_wide(rope, row * 128, row, lane() % kRopePieces, parts.x[i], shuffle(batch.scale, row * 4));
-      }
-    }
-    fence_async();
-    sync_warp();
-    if (last) filled(there, block);
-  }
-
   // A place in this block of threads, and the same in the cluster's other.
   struct Target {
     u8* own;
@@ -171,25 +81,63 @@ class Gatherer {
     }
   };
 
-  // 16 numbers as pieces 2 p and 2 p + 1, of 8 each, to a row of a tile. Neighbouring groups of lanes store the two in
-  // different orders, so that no two of eight lanes meet in a bank.
-  QUERN_DEVICE void store_wide(const Target& target, u32 offset, int row, int p, const vec16& bytes, f32 scale) const {
+  QUERN_DEVICE f32 scale_of(const FoundRows& rows, int source) const {
+    if (kKind != CacheKind::e4m3_token) return tensor_scale_;
+    return *reinterpret_cast<const f32*>(address_of(reinterpret_cast<const u8*>(rows.scale), source));
+  }
+  QUERN_DEVICE Raw read_latent(const FoundRows& rows, int source) const {
+    const u8* from = address_of(rows.latent, source);
+    const f32 scale = scale_of(rows, source);
+    if ((rows.there >> source & 1) == 0) return {{}, 0.0f};
+    if (kKind != CacheKind::rows656) return {load16_once(from + lane() * 16), scale};
+    return {load16_once(from + lane() * 16), *reinterpret_cast<const f32*>(from + 512 + (lane() >> 3) * 4)};
+  }
+  QUERN_DEVICE void read_four(const FoundRows& rows, int source, Raw (&raw)[kFour]) const {
+    QUERN_UNROLL for (int i = 0; i < kFour; ++i) raw[i] = read_latent(rows, source + i);
+  }
+  QUERN_DEVICE void store_four(const Target& to, int row, const Raw (&raw)[kFour]) const {
+    QUERN_UNROLL for (int i = 0; i < kFour; ++i) store_wide(to, row + i, (lane() & 3) * 2, raw[i]);
+  }
+  // Of the rope part a lane has 16 bytes of row lane / kRopePieces of as many rows as a warp reads at once.
+  QUERN_DEVICE Raw read_rope(const FoundRows& rows, int first) const {
+    const int source = first + lane() / kRopePieces;
+    const u8* from = address_of(rope_of(rows), source);
+    const f32 scale = scale_of(rows, source);
+    if ((rows.there >> source & 1) == 0) return {{}, 0.0f};
+    return {load16_once(from + lane() % kRopePieces * 16), scale};
+  }
+
+  // 16 numbers as two pieces of 8, to a row of a tile. Neighbouring groups of lanes store the two in different orders,
+  // so that no two of eight lanes meet in a bank.
+  QUERN_DEVICE void store_wide(const Target& to, int row, int piece, const Raw& raw) const {
     const bool swap = (lane() & 4) != 0;
     vec16 two[2];
     QUERN_UNROLL for (int i = 0; i < 2; ++i) {
       QUERN_UNROLL for (int x = 0; x < 2; ++x) {
-        const u32 four = bytes.x[2 * i + x];
+        const u32 four = raw.bytes.x[2 * i + x];
         const f32x2 low = unpack_fp8<e4m3>(static_cast<u16>(four)),
                     high = unpack_fp8<e4m3>(static_cast<u16>(four >> 16));
-        two[i].x[2 * x] = pack<Element>(low.x * scale, low.y * scale);
-        two[i].x[2 * x + 1] = pack<Element>(high.x * scale, high.y * scale);
+        two[i].x[2 * x] = pack<Element>(low.x * raw.scale, low.y * raw.scale);
+        two[i].x[2 * x + 1] = pack<Element>(high.x * raw.scale, high.y * raw.scale);
       }
     }
-    const u32 first = static_cast<u32>(2 * p + static_cast<int>(swap)) << 4;
     QUERN_UNROLL for (int i = 0; i < 2; ++i) {
       vec16 v;
       QUERN_UNROLL for (int x = 0; x < 4; ++x) v.x[x] = swap ? two[1 - i].x[x] : two[i].x[x];
-      target.put(offset + (first ^ static_cast<u32>((row ^ i) << 4)), v);
+      to.put(place_in_tile(row, piece + (i ^ static_cast<int>(swap))), v);
+    }
+  }
+
+  QUERN_DEVICE void store_rope(const Target& to, int row, const Raw& raw) const {
+    if (kKind == CacheKind::rows656) {
+      vec16 v = raw.bytes;
+      QUERN_UNROLL for (int x = 0; x < 4; ++x) {
+        const f32x2 two = unpack<bf16>(v.x[x]);
+        v.x[x] = pack<Element>(two.x, two.y);
+      }
+      to.put(place_in_tile(row, lane() % kRopePieces), v);
+    } else {
+      store_wide(to, row, lane() % kRopePieces * 2, raw);
     }
   }
 
@@ -215,17 +163,46 @@ class Gatherer {
                     (rows.there >> (first + row) & 1) != 0);
     }
     copy_async_arrive(m_.barriers().full[block][0]);
-    filled(rows.there, block);
+    filled(rows, block);
   }
 
-  QUERN_DEVICE void filled(u32 there, int block) const {
+  // A warp's rows of a block: all, or of a cluster's two blocks one half each.
+  QUERN_DEVICE void widen_shares(const FoundRows& rows, int block) {
+    const int first = peers_.count == 1 ? 0 : static_cast<int>(peers_.rank);
+    const int last = kPaired && peers_.count == 1 ? 1 : first;
+    QUERN_ROLLED for (int share = first; share <= last; ++share) widen(rows, block, share * kShare, share == first);
+    fence_async();
+    sync_warp();
+    filled(rows, block);
+  }
+  // Four rows are read while the four before are stored. (Read one by one they would share the few counters that tell
+  // of loads, and each wait for all. So they would eight at a time.)
+  QUERN_DEVICE void widen(const FoundRows& rows, int block, int begin, bool waits) {
+    const int first = block * kOwnRows + begin;
+    Raw rope[kRopeReads], latent[2][kFour];
+    QUERN_UNROLL for (int i = 0; i < kRopeReads; ++i) rope[i] = read_rope(rows, first + i * kRopeRows);
+    read_four(rows, first, latent[0]);
+    if (waits) wait_empty(block);
+    // Eight rows are all that swizzling concerns.
+    u8* to = m_.keys(block) + (w_ * kOwnRows + begin) * 128;
+    const Target rope_to(m_, peers_, block, to + kRopeTile * kTileBytes);
+    QUERN_UNROLL for (int i = 0; i < kRopeReads; ++i)
+        store_rope(rope_to, i * kRopeRows + lane() / kRopePieces, rope[i]);
+    const Target latent_to(m_, peers_, block, to + (lane() >> 2) * kTileBytes);
+    QUERN_UNROLL for (int row = 0; row < kShare; row += kFour) {
+      const int turn = row / kFour & 1;
+      if (row + kFour < kShare) read_four(rows, first + row + kFour, latent[turn ^ 1]);
+      store_four(latent_to, row, latent[turn]);
+    }
+  }
+  QUERN_DEVICE void filled(const FoundRows& rows, int block) const {
     if (lane() != 0) return;
     if (kListed) {
-      reinterpret_cast<u16*>(m_.told().there)[block * 4 + w_] = static_cast<u16>(there >> block * kOwnRows);
+      reinterpret_cast<u16*>(m_.told().there)[block * 4 + w_] = static_cast<u16>(rows.there >> block * kOwnRows);
     }
     // The other block's same warp stores as much to this one's memory.
     if (kPaired && peers_.count > 1) {
-      mbarrier_arrive_expect(m_.barriers().full[block][0], kBatchBytes);
+      mbarrier_arrive_expect(m_.barriers().full[block][0], kShareBytes);
     } else {
       mbarrier_arrive(m_.barriers().full[block][0]);
     }

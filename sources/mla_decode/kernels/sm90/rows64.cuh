@@ -15,8 +15,8 @@ inline constexpr f32 kSlack = 8.0f;  // by how much a maximum may be left behind
 static_assert(kRows == 64 && kBlock == 2 * kKeys && kLatent == 512 && kRope == 64 && THREADS == kRows64Threads);
 
 // Named barriers: the weights of block 0 and of block 1 are there; one of each warpgroup; one of both; block 0's maxima
-// are there; a warpgroup's own weights are there; the first task's queries have been sent for.
-enum Named { kWeights0 = 1, kWeights1 = 2, kOwn = 3, kBoth = 5, kBase = 6, kStored = 7, kAsked = 9 };
+// are there; a warpgroup's own weights are there.
+enum Named { kWeights0 = 1, kWeights1 = 2, kOwn = 3, kBoth = 5, kBase = 6, kStored = 7 };
 
 struct Barriers {
   Mbarrier full[2][kParts];
@@ -55,11 +55,8 @@ struct Memory {
 struct Peers {
   u32 count, rank;
   QUERN_DEVICE Peers() : count(kPaired ? cluster_size() : 1), rank(kPaired ? cluster_rank() : 0) {}
-  QUERN_DEVICE u32 all() const { return (1u << count) - 1; }
   // The other's rank; its own where there is none.
   QUERN_DEVICE u32 other() const { return count == 1 ? 0 : rank ^ 1; }
-  // Whether this block copies what belongs to half 0 or 1.
-  QUERN_DEVICE bool copies(int half) const { return count == 1 || rank == static_cast<u32>(half); }
 };
 // Warps that release a half of a block of keys: this block's and the other's. Where there is no other, this one's
 // twice.
