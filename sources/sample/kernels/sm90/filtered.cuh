@@ -2,7 +2,7 @@
 // once; what may stay is looked through by the first block. Where that was not enough, as in a row whose logits are
 // alike, all blocks read the row again.
 // SPDX-License-Identifier: Apache-2.0
-#include "sample/kernels/sm90/find.cuh"
+#include "sample/kernels/sm90/choose_kept.cuh"
 
 namespace q {
 
@@ -12,7 +12,7 @@ struct Request {
   bool whole;  // a draw from all of the row
   bool alone;  // a share of the whole row's weight
   bool weigh;  // sums over chunks are asked for
-  u32 wrong;     // what may be said of it before the row is looked at
+  u32 wrong;   // what may be said of it before the row is looked at
   f32 inverse_temperature;
 };
 QUERN_DEVICE Request request_of(const SampleParams& p, const Room& room, const Row& row) {
@@ -73,8 +73,9 @@ QUERN_DEVICE f32 learn_part(const Part& part, i32 chunks_each) {
 }
 
 // In the first block: the other blocks' candidates behind its own, no lower than `*bound`, which is the highest bound
-// of all. How many there are; -1: a block had no room for its own, or there is none for all, or fewer than `enough`.
-QUERN_DEVICE i32 gather_candidates(const Part& part, u32 enough, Place* bound) {
+// of all. How many there are; -1: a block had no room for its own, or there is none for all, or fewer than `enough`
+// reach the bound, and it lies above `least`.
+QUERN_DEVICE i32 gather_candidates(const Part& part, u32 enough, f32 least, Place* bound) {
   Desk& desk = *part.desk;
   Place highest = 0;
   each_block(part.blocks, &desk.bound, [&](i32, u64 its) { highest = its > highest ? its : highest; });
@@ -114,7 +115,7 @@ QUERN_DEVICE i32 gather_candidates(const Part& part, u32 enough, Place* bound) {
   reaching = reduce_sum(part.room(), reaching);
   const u32 held = desk.held;
   sync_block();
-  if (held > static_cast<u32>(part.most) || (highest != 0 && reaching < enough)) return -1;
+  if (held > static_cast<u32>(part.most) || (highest != 0 && value_at(highest) > least && reaching < enough)) return -1;
   return static_cast<i32>(held);
 }
 
@@ -280,9 +281,9 @@ QUERN_DEVICE void sample_row(const SampleParams& p, Part& part, i32 i) {
       choice = choose_of_row(p, row, part, weights, scale, stream);
     } else {
       Place bound = 0;
-      source.count = wanted.none ? -1 : gather_candidates(part, wanted.enough, &bound);
-      whole = source.count < 0;
       if (s.min_p > 0.0f) least = fmin(sums.max + drop_of(request), sums.max);
+      source.count = wanted.none ? -1 : gather_candidates(part, wanted.enough, least, &bound);
+      whole = source.count < 0;
       if (is_token(bound)) least = fmax(least, value_at(bound));
     }
   }
