@@ -39,14 +39,19 @@ jit::Unit unit(const jit::Spec& spec) {
 // not known beforehand.
 void list(const quern_model& model, const jit::TargetInfo& target, std::vector<jit::Spec>* specs) {
   if (model.vocab_size == 0 || model.vocab_size > static_cast<std::uint32_t>(q::kMostVocab)) return;
-  const bool clusters = target.tensor_maps;
-  for (const bool edits : {false, true}) {
-    for (const bool filters : {false, true})
-      specs->push_back(kConstants.to_spec({Dtype::f32, edits, filters, clusters}, target.target));
-    if (!clusters) continue;
-    specs->push_back(kConstants.to_spec({Dtype::f32, edits, true, false}, target.target));
-    specs->push_back(kConstants.to_spec({Dtype::f32, edits, true, true, true}, target.target));
+  const auto add = [&](const Shape& shape) { specs->push_back(kConstants.to_spec(shape, target.target)); };
+  if (!target.tensor_maps) {
+    for (const bool edits : {false, true}) {
+      for (const bool filters : {false, true}) add({Dtype::f32, edits, filters});
+    }
+    return;
   }
+  // As plan() chooses.
+  add({Dtype::f32, false, false, true});
+  for (const bool edits : {false, true}) {
+    for (const bool streams : {false, true}) add({Dtype::f32, edits, true, true, streams});
+  }
+  add({Dtype::f32, true, true, false});
 }
 
 std::uint64_t round_up(std::uint64_t bytes) { return (bytes + 255) / 256 * 256; }
@@ -57,7 +62,8 @@ struct Parts {
 Parts parts_of(const Problem& problem) {
   const q::SampleParams& p = problem.params;
   const std::uint64_t chunks = static_cast<std::uint64_t>(p.count) * static_cast<std::uint64_t>(p.chunks);
-  return {round_up(chunks * sizeof(q::ChunkStats)), problem.shape.filters ? round_up(chunks * q::kGroups * 4) : 0,
+  const bool groups = problem.shape.filters && problem.blocks == 0;
+  return {round_up(chunks * sizeof(q::ChunkStats)), groups ? round_up(chunks * q::kGroups * 4) : 0,
           round_up(chunks * 8)};
 }
 
@@ -197,13 +203,19 @@ const Op op{"sample", unit, parse, list, constants};
 
 namespace {
 
-// A call, and whether it is for clusters.
+// A call, and which kernel is for it. So that a model needs few, some serve more than they were made for: where there
+// are clusters, edits alone take the kernel that filters too, and what few requests ask for takes the portable one that
+// edits.
 Problem plan(const quern_sample_args& args, const Runtime& runtime, bool may_lack_data) {
   Problem problem = read_problem(args, runtime, may_lack_data);
+  const jit::TargetInfo& limits = runtime.driver->device().limits;
+  if (!limits.tensor_maps) return problem;
+  const Shape asked = problem.shape;
+  problem.shape.filters = asked.filters || asked.edits;
   problem.shape.streams = streams(problem);
-  problem.blocks = blocks_of_row(problem, runtime.driver->device().limits);
+  problem.blocks = blocks_of_row(problem, limits);
   problem.shape.clusters = problem.blocks != 0;
-  problem.shape.streams = problem.shape.streams && problem.shape.clusters;
+  if (problem.blocks == 0) problem.shape = asked, problem.shape.edits = asked.edits || asked.filters;
   return problem;
 }
 
