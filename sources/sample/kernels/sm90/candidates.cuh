@@ -2,8 +2,8 @@
 // what each chunk comes to, and the logits that lists name.
 //
 // What may stay lies above a bound. The first chunk of each warp, and they lie far apart, tells it: the n-th of the
-// largest logits of pairs of lanes. For top_k it is one that k tokens reach for certain; for a share of the weight a
-// guess, which whoever searches the candidates has to check; for min_p it follows the largest logit so far.
+// largest logits of pairs of lanes. For top_k and for a share of the weight that is a guess, which whoever searches the
+// candidates has to check; for min_p the bound follows the largest logit so far.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

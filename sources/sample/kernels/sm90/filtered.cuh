@@ -39,15 +39,16 @@ QUERN_DEVICE Wanted wanted_of(const SampleParams& p, const Part& part, const Req
   w.none = r.whole || (p.joint && counts && s.top_p < 1.0f);
   const f32 room = 0.7f * static_cast<f32>(part.most), vocab = static_cast<f32>(p.vocab);
   if (counts) {
-    constexpr i32 kCertain = 64;  // beyond it the n-th pair lets too many through
+    // Where so many pairs reach the bound, enough tokens do, or it is found out. Half of k at least: those of a row
+    // that count may lie close together, and so mostly in a few of the pairs.
+    constexpr i32 kFew = 128;
     w.enough = static_cast<u32>(s.top_k);
-    w.nth = w.enough;
-    if (s.top_k > kCertain) {
-      const f32 number = 1.5f * static_cast<f32>(s.top_k) + 200.0f;
-      if (number > room) w.none = true;
-      const u32 guess = pairs_of_share(part, number * rcp_approx(vocab));
-      w.nth = guess != 0 && guess < static_cast<u32>(kCertain) ? static_cast<u32>(kCertain) : guess;
-    }
+    const f32 number = 1.5f * static_cast<f32>(s.top_k) + 200.0f;
+    if (number > room) w.none = true;
+    const u32 guess = pairs_of_share(part, number * rcp_approx(vocab));
+    const u32 half = static_cast<u32>(s.top_k < kFew ? s.top_k : kFew) / 2 + 1;
+    w.nth = guess != 0 && guess < half ? half : guess;
+    if (w.nth > w.enough || (guess == 0 && s.top_k <= kFew)) w.nth = w.enough;
     const u32 pairs = static_cast<u32>((part.chunks < kWarps ? part.chunks : kWarps) * (kWarp / 2));
     if (w.nth > pairs) w.nth = 0;
   } else if (r.alone) {
