@@ -98,23 +98,27 @@ struct SampleParams {
 
 // ---- Where a row lies in the shared memory of a cluster's blocks (kernels/sm90)
 inline constexpr i32 kClusterBlocks = 8;  // at most
+inline constexpr i32 kSpotBits = 9, kSpots = 1 << kSpotBits, kBinWords = (3 * kSpots + 2 + 3) / 4 * 4;
+inline constexpr i32 kSieved = 2048;  // tokens of a part that are set apart to be searched
+inline constexpr i32 kSegment = 256;  // tokens that are ranked at once
 // Offsets in bytes; the slice of logits comes first.
 struct ClusterRoom {
   i32 stats, tops, marks, work, bytes;
 };
-QUERN_SHARED_CODE constexpr ClusterRoom cluster_room(i32 chunks, i32 own, bool keeps, i32 slots) {
+QUERN_SHARED_CODE constexpr ClusterRoom cluster_room(i32 chunks, i32 own, bool keeps, bool filters, i32 slots) {
   ClusterRoom room{};
   room.stats = keeps ? own * kChunk * 4 : 0;
   room.tops = room.stats + chunks * 8;
   room.marks = room.tops + (slots != 0 ? chunks * 4 : 0);
   room.work = (room.marks + (slots != 0 ? own * kGroups * 4 : 0) + 15) / 16 * 16;
+  const i32 search = filters ? kBinWords * 4 + 2 * kSegment * 8 + kSieved * 2 : 0;
   // A slot of the table is a word; of the slots half are used, two bytes each on the list of those.
-  room.bytes = room.work + (slots * 5 > chunks * 8 ? slots * 5 : chunks * 8);
+  i32 work = slots * 5 > chunks * 8 ? slots * 5 : chunks * 8;
+  work = search > work ? search : work;
+  room.bytes = room.work + work;
   return room;
 }
-// Where rows are filtered only what may stay lies there.
-inline constexpr i32 kSpotBits = 9, kSpots = 1 << kSpotBits, kBinWords = (3 * kSpots + 2 + 3) / 4 * 4;
-inline constexpr i32 kSegment = 256;         // tokens that are ranked at once
+// Where rows stream by (kernels/sm90/filtered.cuh) only what may stay lies there.
 inline constexpr i32 kCandidates = 4096;     // that a block has room for,
 inline constexpr i32 kFewCandidates = 1792;  // and where there are lists, too
 struct FilterRoom {

@@ -17,7 +17,7 @@ namespace {
 constexpr auto kConstants = describe<Shape>(
     tag_sample, "sample", choice<&Shape::logits>("dtype", "LOGIT", kFloatDtypes),
     flag<&Shape::edits>("edits", "EDITS").optional(), flag<&Shape::filters>("filters", "FILTERS").optional(),
-    flag<&Shape::clusters>("clusters", nullptr).optional());
+    flag<&Shape::clusters>("clusters", nullptr).optional(), flag<&Shape::streams>("streams", nullptr).optional());
 
 Constants constants(const jit::Spec& spec) { return kConstants.to_constants(kConstants.to_shape(spec)); }
 
@@ -25,6 +25,8 @@ jit::Spec parse(const Constants& given, const jit::TargetInfo& target) {
   const Shape shape = kConstants.read(given);
   if (shape.clusters && !target.tensor_maps)
     throw Error(QUERN_INVALID, "clusters is 1, which target \"" + target.target.name() + "\" does not have");
+  if (shape.streams && !(shape.clusters && shape.filters))
+    throw Error(QUERN_INVALID, "streams is 1 without clusters and filters");
   return kConstants.to_spec(shape, target.target);
 }
 
@@ -37,12 +39,19 @@ jit::Unit unit(const jit::Spec& spec) {
 // not known beforehand.
 void list(const quern_model& model, const jit::TargetInfo& target, std::vector<jit::Spec>* specs) {
   if (model.vocab_size == 0 || model.vocab_size > static_cast<std::uint32_t>(q::kMostVocab)) return;
-  const bool clusters = target.tensor_maps;
-  for (const bool edits : {false, true}) {
-    for (const bool filters : {false, true})
-      specs->push_back(kConstants.to_spec({Dtype::f32, edits, filters, clusters}, target.target));
-    if (clusters) specs->push_back(kConstants.to_spec({Dtype::f32, edits, true, false}, target.target));
+  const auto add = [&](const Shape& shape) { specs->push_back(kConstants.to_spec(shape, target.target)); };
+  if (!target.tensor_maps) {
+    for (const bool edits : {false, true}) {
+      for (const bool filters : {false, true}) add({Dtype::f32, edits, filters});
+    }
+    return;
   }
+  // As plan() chooses.
+  add({Dtype::f32, false, false, true});
+  for (const bool edits : {false, true}) {
+    for (const bool streams : {false, true}) add({Dtype::f32, edits, true, true, streams});
+  }
+  add({Dtype::f32, true, true, false});
 }
 
 std::uint64_t round_up(std::uint64_t bytes) { return (bytes + 255) / 256 * 256; }
@@ -53,24 +62,28 @@ struct Parts {
 Parts parts_of(const Problem& problem) {
   const q::SampleParams& p = problem.params;
   const std::uint64_t chunks = static_cast<std::uint64_t>(p.count) * static_cast<std::uint64_t>(p.chunks);
-  return {round_up(chunks * sizeof(q::ChunkStats)), problem.shape.filters ? round_up(chunks * q::kGroups * 4) : 0,
+  const bool groups = problem.shape.filters && problem.blocks == 0;
+  return {round_up(chunks * sizeof(q::ChunkStats)), groups ? round_up(chunks * q::kGroups * 4) : 0,
           round_up(chunks * 8)};
 }
 
 // Of a block's dynamic shared memory.
 std::uint32_t room_of(const Problem& problem, int blocks) {
   const q::SampleParams& p = problem.params;
+  const Shape& shape = problem.shape;
   const int own = (p.chunks + blocks - 1) / blocks;
-  return static_cast<std::uint32_t>(problem.shape.filters
-                                        ? q::filter_room(p.chunks, own, p.slots).bytes
-                                        : q::cluster_room(p.chunks, own, problem.shape.edits, p.slots).bytes);
+  return static_cast<std::uint32_t>(
+      shape.streams ? q::filter_room(p.chunks, own, p.slots).bytes
+                    : q::cluster_room(p.chunks, own, shape.edits || shape.filters, shape.filters, p.slots).bytes);
 }
+// Rows that are many take less time if several of them are at once on a multiprocessor, and so are not kept there.
+bool streams(const Problem& problem) { return problem.shape.filters && problem.params.count > problem.sms / 2; }
 
 // How many blocks share a row, if clusters can: as make for the fewest rounds of rows times the time that one takes.
 int blocks_of_row(const Problem& problem, const jit::TargetInfo& limits) {
   const q::SampleParams& p = problem.params;
   if (!limits.tensor_maps || problem.rare) return 0;
-  const bool filters = problem.shape.filters;
+  const bool streams = problem.shape.streams;
   const auto fits = [&](int blocks, std::uint32_t bytes) { return room_of(problem, blocks) + kDeskBytes <= bytes; };
   // The emulation on the host runs clusters of 64 warps.
   const bool host = limits.target.family() == jit::Family::host;
@@ -83,14 +96,14 @@ int blocks_of_row(const Problem& problem, const jit::TargetInfo& limits) {
   double least = 0;
   for (int blocks = 1; blocks <= most; ++blocks) {
     if (!fits(blocks, limits.shared_per_block)) continue;
-    if (best != 0 && filters && p.chunks / blocks < kWarps) break;
+    if (best != 0 && streams && p.chunks / blocks < kWarps) break;
     int on_each = 1;
-    while (on_each < (filters ? kFilterBlocksPerSm : 2) &&
+    while (on_each < (streams ? kFilterBlocksPerSm : 2) &&
            fits(blocks, limits.shared_per_sm / static_cast<std::uint32_t>(on_each + 1) - 1024))
       ++on_each;
     const int own = (p.chunks + blocks - 1) / blocks;
     double cost;
-    if (filters) {
+    if (streams) {
       // In microseconds: what a row takes beside its chunks; a chunk at the memory's speed, shared by the blocks of a
       // multiprocessor, or at that of a block alone.
       constexpr double kFixed = 5, kShared = 0.125, kAlone = 0.21;
@@ -124,9 +137,9 @@ jit::Unit to_unit(const char* name, const Shape& shape, jit::Target target) {
                     {"FILTERS", shape.filters ? "1" : "0"},
                     {"THREADS", std::to_string(kThreads)}};
   unit.source = embedded(!shape.clusters ? "sample/kernels/sample.cuh"
-                         : shape.filters ? "sample/kernels/sm90/filtered.cuh"
+                         : shape.streams ? "sample/kernels/sm90/filtered.cuh"
                                          : "sample/kernels/sm90/clustered.cuh");
-  if (shape.clusters && shape.filters) unit.constants.push_back({"BLOCKS", std::to_string(kFilterBlocksPerSm)});
+  if (shape.streams) unit.constants.push_back({"BLOCKS", std::to_string(kFilterBlocksPerSm)});
   unit.headers = device_headers(unit.target);
   const std::uint32_t most = jit::limits_of(target).shared_per_block;
   unit.max_shared_bytes = shape.clusters ? most - kDeskBytes : shape.edits ? most - 40 * 1024 : 0;
@@ -174,7 +187,7 @@ void launch_problem(const Runtime& runtime, Problem* problem, const jit::Spec& s
       static_cast<std::uint32_t>(problem->bounded ? std::min(p.units, problem->sms * kBlocksPerSm) : p.units);
   launch.block[0] = kThreads;
   if (problem->blocks != 0) {
-    const int most = std::max(problem->sms * (problem->shape.filters ? kFilterBlocksPerSm : 2) / p.blocks, 1),
+    const int most = std::max(problem->sms * (problem->shape.streams ? kFilterBlocksPerSm : 2) / p.blocks, 1),
               clusters = problem->bounded ? std::min(p.count, most) : p.count;
     launch.grid[0] = static_cast<std::uint32_t>(clusters * p.blocks);
     launch.cluster[0] = static_cast<std::uint32_t>(p.blocks);
@@ -190,11 +203,19 @@ const Op op{"sample", unit, parse, list, constants};
 
 namespace {
 
-// A call, and whether it is for clusters.
+// A call, and which kernel is for it. So that a model needs few, some serve more than they were made for: where there
+// are clusters, edits alone take the kernel that filters too, and what few requests ask for takes the portable one that
+// edits.
 Problem plan(const quern_sample_args& args, const Runtime& runtime, bool may_lack_data) {
   Problem problem = read_problem(args, runtime, may_lack_data);
-  problem.blocks = blocks_of_row(problem, runtime.driver->device().limits);
+  const jit::TargetInfo& limits = runtime.driver->device().limits;
+  if (!limits.tensor_maps) return problem;
+  const Shape asked = problem.shape;
+  problem.shape.filters = asked.filters || asked.edits;
+  problem.shape.streams = streams(problem);
+  problem.blocks = blocks_of_row(problem, limits);
   problem.shape.clusters = problem.blocks != 0;
+  if (problem.blocks == 0) problem.shape = asked, problem.shape.edits = asked.edits || asked.filters;
   return problem;
 }
 

@@ -42,7 +42,9 @@ TEST(SampleKernels, DrawTheSameTokens) {
       const SampleInput in = make_usual(random, vocab, 7, filters, edits);
       SampleInput rare = in;
       rare.typical_p.assign(in.count(), 1.0f);
-      const SampleOutput out = SampleCall(in).run(), other = SampleCall(rare).run();
+      SampleInput many = in;  // rows for two multiprocessors: another kernel
+      many.max_sms = 2;
+      const SampleOutput out = SampleCall(round % 4 < 2 ? in : many).run(), other = SampleCall(rare).run();
       for (std::size_t i = 0; i < in.count(); ++i) {
         const std::string where = "vocab " + std::to_string(vocab) + " round " + std::to_string(round) + " row " +
                                   std::to_string(i) + ", QUERN_TEST_SEED=" + std::to_string(run_seed());
@@ -75,12 +77,17 @@ TEST(SampleKernels, DrawTheSameTokensWhateverTheGuess) {
     keep_usual(&in);
     SampleInput rare = in;
     rare.typical_p.assign(rows, 1.0f);
-    const SampleOutput out = SampleCall(in).run(), other = SampleCall(rare).run();
-    for (std::size_t i = 0; i < rows; ++i)
-      EXPECT_EQ(out.ids[i], other.ids[i]) << "round " << round << " row " << i << " top_k " << in.top_k[i] << " top_p "
-                                          << in.top_p[i] << " min_p " << in.min_p[i]
-                                          << ", QUERN_TEST_SEED=" << run_seed();
-    if (HasFailure()) return;
+    const SampleOutput other = SampleCall(rare).run();
+    // Rows that are many for the multiprocessors have a kernel of their own.
+    for (const std::int32_t sms : {0, 2, 8}) {
+      in.max_sms = sms;
+      const SampleOutput out = SampleCall(in).run();
+      for (std::size_t i = 0; i < rows; ++i)
+        EXPECT_EQ(out.ids[i], other.ids[i])
+            << "round " << round << " row " << i << " top_k " << in.top_k[i] << " top_p " << in.top_p[i] << " min_p "
+            << in.min_p[i] << " sms " << sms << ", QUERN_TEST_SEED=" << run_seed();
+      if (HasFailure()) return;
+    }
   }
 }
 
@@ -99,6 +106,7 @@ TEST(SampleKernels, unfair) {
     for (const bool rare : {false, true}) {
       SampleInput given = in;
       if (rare) given.typical_p.assign(in.count(), 1.0f);
+      given.max_sms = round % 3 == 0 ? 0 : 2;
       const SampleOutput fair = without_nan(SampleCall(given).run());
       for (std::uint64_t seed = 0; seed < 2; ++seed) {
         const Context unfair = make_context([&](quern_context_options& o) {

@@ -2,8 +2,8 @@
 // what each chunk comes to, and the logits that lists name.
 //
 // What may stay lies above a bound. The first chunk of each warp, and they lie far apart, tells it: the n-th of the
-// largest logits of pairs of lanes. For top_k it is one that k tokens reach for certain; for a share of the weight a
-// guess, which whoever searches the candidates has to check; for min_p it follows the largest logit so far.
+// largest logits of pairs of lanes. For top_k and for a share of the weight that is a guess, which whoever searches the
+// candidates has to check; for min_p the bound follows the largest logit so far.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -90,7 +90,8 @@ template <class T>
 QUERN_DEVICE T of_block(const T* place, i32 r) {
   return load_cluster<T>(cluster_address(place, static_cast<u32>(r)));
 }
-// f(r, what block r has there) for the first `blocks` blocks, of a place that is the same for all lanes, which all call.
+// f(r, what block r has there) for the first `blocks` blocks, of a place that is the same for all lanes, which all
+// call.
 template <class T, class F>
 QUERN_DEVICE void each_block(i32 blocks, const T* place, F f) {
   const T own = of_block(place, lane() < blocks ? lane() : 0);
@@ -184,9 +185,16 @@ QUERN_DEVICE u32 keep_chunk(const Part& part, const f32 (&x)[kEach], i32 begin, 
   const f32 above = value_of(key_of(least) + 1);
   i32 ties = strict ? 0 : kLoads;
   const f32 from = strict ? above : least;
-  u32 own = 0;
-  QUERN_UNROLL for (int i = 0; i < kEach; ++i) own += x[i] >= from ? 1u : 0u;
-  if (ballot(own != 0) == 0) return 0;
+  // Most loads have none of them: what is done for each token is done for those that have.
+  u32 own = 0, loads = 0;
+  QUERN_UNROLL for (int j = 0; j < kLoads; ++j) {
+    bool any = false;
+    QUERN_UNROLL for (int e = 0; e < kVector; ++e) any |= x[j * kVector + e] >= from;
+    if (ballot(any) == 0) continue;
+    loads |= 1u << j;
+    QUERN_UNROLL for (int e = 0; e < kVector; ++e) own += x[j * kVector + e] >= from ? 1u : 0u;
+  }
+  if (loads == 0) return 0;
   u32 through = warp_scan(own), total = shuffle(through, kWarp - 1);
   if (enough != 0 && !strict && total > enough + kChunk / 8) {
     // Many are equal to the bound, and the first of them are enough. Numbers of two loads are in a word.
@@ -214,6 +222,7 @@ QUERN_DEVICE u32 keep_chunk(const Part& part, const f32 (&x)[kEach], i32 begin, 
   QUERN_UNROLL for (int j = 0; j < kLoads; ++j) {
     const i32 token = begin + place_in_chunk(j);
     const f32 reach = j < ties ? least : above;
+    if ((loads >> j & 1) == 0) continue;
     QUERN_UNROLL for (int e = 0; e < kVector; ++e) {
       if (x[j * kVector + e] >= reach) *to++ = to_candidate(x[j * kVector + e], token + e);
     }
@@ -265,8 +274,16 @@ QUERN_DEVICE bool stream_part(const SampleParams& p, const Row& row, const Part&
     if (!there) break;
     max = warp_max(max);
     if (!wanted.none) {
-      if (max + wanted.drop > value_at(bound))
-        bound = place_of(max + wanted.drop, 0x7fffffff), strict = false, kept = 0;
+      if (wanted.drop > -infinity()) {
+        // The bound follows the largest logit that any warp has met.
+        const Place others = load_volatile(&part.desk->bound);
+        if (max + wanted.drop > value_at(bound)) {
+          bound = place_of(max + wanted.drop, 0x7fffffff), strict = false, kept = 0;
+          if (lane() == 0 && bound > others) atomic_max(&part.desk->bound, bound);
+        }
+        const Place highest = shuffle(others, 0);
+        if (highest > bound) bound = highest, strict = false, kept = 0;
+      }
       strict = strict || (wanted.enough != 0 && (kept >= wanted.enough || first > index_at(bound)));
       if (max >= value_at(bound)) kept += keep_chunk(part, x, first, value_at(bound), wanted.enough, strict);
     }

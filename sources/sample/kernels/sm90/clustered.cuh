@@ -1,5 +1,5 @@
-// Samples a token a row where nothing filters, in one launch: the blocks of a cluster share the row. With edits it lies
-// in their shared memory while they look for the token.
+// Samples a token a row, in one launch: the blocks of a cluster share the row, which lies in their shared memory while
+// they look for the token.
 // SPDX-License-Identifier: Apache-2.0
 #include "sample/kernels/sm90/choose.cuh"
 
@@ -45,7 +45,9 @@ QUERN_DEVICE void sample_row(const SampleParams& p, Part& part, i32 i) {
   const Stream stream{p.seeds ? static_cast<u64>(p.seeds[i]) : p.seed,
                       p.offsets ? static_cast<u64>(p.offsets[i]) : p.offset,
                       p.seeds ? u64{0} : static_cast<u64>(i) + 1};
-  const bool draws = settings.temperature != 0.0f, weigh = p.sums == Sums::all || draws;
+  const bool filters = kFilters && settings.filters(), draws = settings.temperature != 0.0f && !filters;
+  const bool sieves = filters && settings.temperature != 0.0f && settings.is_top_p_alone(p.vocab);
+  const bool weigh = p.sums == Sums::all || draws || sieves;
   const f32 inverse_temperature = inverse_of(settings.temperature);
   RowSums sums{-infinity(), inverse_temperature * kLog2OfE, 0, 0};
   // Masks come a chunk ahead.
@@ -63,7 +65,7 @@ QUERN_DEVICE void sample_row(const SampleParams& p, Part& part, i32 i) {
       const ChunkMasks own = masks;
       if (kEdits && c + kWarps < chunks) masks = load_masks(row, (part.first + c + kWarps) * kChunk, p.vocab);
       widen_chunk(p, row, part, c);
-      nan |= take_chunk(p, row, part, c, weigh, sums.scale, own);
+      nan |= take_chunk(p, row, part, c, weigh, sieves, sums.scale, own);
     } else {
       f32 x[kEach];
       load_chunk(row, (part.first + c) * kChunk, p.vocab, p.vectors, x);
@@ -77,7 +79,7 @@ QUERN_DEVICE void sample_row(const SampleParams& p, Part& part, i32 i) {
     if (thread_index() == 0) desk.nan = any;
   }
   sync_cluster_shared();
-  learn_chunks(part, p.chunks_per_block);
+  learn_chunks(part, p.chunks_per_block, sieves);
 
   const Room room = part.room();
   u32 status = mistakes_of(room, p, row, settings);
@@ -99,8 +101,10 @@ QUERN_DEVICE void sample_row(const SampleParams& p, Part& part, i32 i) {
       if (weigh) weigh_row(part, stream, inverse_temperature, draws, &sums);
       if (settings.temperature == 0.0f) {
         choice = choose_largest(part, row, sums.max);
-      } else {
+      } else if (draws) {
         choice = choose_of_row(part, row, sums, stream);
+      } else if constexpr (kFilters) {
+        choice = choose_of_filtered(p, part, sums, settings, inverse_temperature, sieves, stream);
       }
     }
   }

@@ -2,7 +2,7 @@
 // once; what may stay is looked through by the first block. Where that was not enough, as in a row whose logits are
 // alike, all blocks read the row again.
 // SPDX-License-Identifier: Apache-2.0
-#include "sample/kernels/sm90/find.cuh"
+#include "sample/kernels/sm90/choose_kept.cuh"
 
 namespace q {
 
@@ -12,7 +12,7 @@ struct Request {
   bool whole;  // a draw from all of the row
   bool alone;  // a share of the whole row's weight
   bool weigh;  // sums over chunks are asked for
-  u32 wrong;     // what may be said of it before the row is looked at
+  u32 wrong;   // what may be said of it before the row is looked at
   f32 inverse_temperature;
 };
 QUERN_DEVICE Request request_of(const SampleParams& p, const Room& room, const Row& row) {
@@ -39,15 +39,16 @@ QUERN_DEVICE Wanted wanted_of(const SampleParams& p, const Part& part, const Req
   w.none = r.whole || (p.joint && counts && s.top_p < 1.0f);
   const f32 room = 0.7f * static_cast<f32>(part.most), vocab = static_cast<f32>(p.vocab);
   if (counts) {
-    constexpr i32 kCertain = 64;  // beyond it the n-th pair lets too many through
+    // Where so many pairs reach the bound, enough tokens do, or it is found out. Half of k at least: those of a row
+    // that count may lie close together, and so mostly in a few of the pairs.
+    constexpr i32 kFew = 128;
     w.enough = static_cast<u32>(s.top_k);
-    w.nth = w.enough;
-    if (s.top_k > kCertain) {
-      const f32 number = 1.5f * static_cast<f32>(s.top_k) + 200.0f;
-      if (number > room) w.none = true;
-      const u32 guess = pairs_of_share(part, number * rcp_approx(vocab));
-      w.nth = guess != 0 && guess < static_cast<u32>(kCertain) ? static_cast<u32>(kCertain) : guess;
-    }
+    const f32 number = 1.5f * static_cast<f32>(s.top_k) + 200.0f;
+    if (number > room) w.none = true;
+    const u32 guess = pairs_of_share(part, number * rcp_approx(vocab));
+    const u32 half = static_cast<u32>(s.top_k < kFew ? s.top_k : kFew) / 2 + 1;
+    w.nth = guess != 0 && guess < half ? half : guess;
+    if (w.nth > w.enough || (guess == 0 && s.top_k <= kFew)) w.nth = w.enough;
     const u32 pairs = static_cast<u32>((part.chunks < kWarps ? part.chunks : kWarps) * (kWarp / 2));
     if (w.nth > pairs) w.nth = 0;
   } else if (r.alone) {
@@ -73,8 +74,9 @@ QUERN_DEVICE f32 learn_part(const Part& part, i32 chunks_each) {
 }
 
 // In the first block: the other blocks' candidates behind its own, no lower than `*bound`, which is the highest bound
-// of all. How many there are; -1: a block had no room for its own, or there is none for all, or fewer than `enough`.
-QUERN_DEVICE i32 gather_candidates(const Part& part, u32 enough, Place* bound) {
+// of all. How many there are; -1: a block had no room for its own, or there is none for all, or fewer than `enough`
+// reach the bound, and it lies above `least`.
+QUERN_DEVICE i32 gather_candidates(const Part& part, u32 enough, f32 least, Place* bound) {
   Desk& desk = *part.desk;
   Place highest = 0;
   each_block(part.blocks, &desk.bound, [&](i32, u64 its) { highest = its > highest ? its : highest; });
@@ -114,7 +116,7 @@ QUERN_DEVICE i32 gather_candidates(const Part& part, u32 enough, Place* bound) {
   reaching = reduce_sum(part.room(), reaching);
   const u32 held = desk.held;
   sync_block();
-  if (held > static_cast<u32>(part.most) || (highest != 0 && reaching < enough)) return -1;
+  if (held > static_cast<u32>(part.most) || (highest != 0 && value_at(highest) > least && reaching < enough)) return -1;
   return static_cast<i32>(held);
 }
 
@@ -280,9 +282,9 @@ QUERN_DEVICE void sample_row(const SampleParams& p, Part& part, i32 i) {
       choice = choose_of_row(p, row, part, weights, scale, stream);
     } else {
       Place bound = 0;
-      source.count = wanted.none ? -1 : gather_candidates(part, wanted.enough, &bound);
-      whole = source.count < 0;
       if (s.min_p > 0.0f) least = fmin(sums.max + drop_of(request), sums.max);
+      source.count = wanted.none ? -1 : gather_candidates(part, wanted.enough, least, &bound);
+      whole = source.count < 0;
       if (is_token(bound)) least = fmax(least, value_at(bound));
     }
   }

@@ -10,15 +10,20 @@
 
 namespace q {
 
-inline constexpr bool kKeeps = kEdits;  // the logits; else the few that are needed are read again
+inline constexpr bool kKeeps = kFilters || kEdits;  // the logits; else the few that are needed are read again
 inline constexpr i32 kWarps = kThreads / kWarp;
 
 // What a block has in static shared memory, at the same place in each of the cluster.
 struct Desk {
   u64 scratch[2 * kThreads / kWarp];
-  u64 listed_total, race;  // this block's own, which the others read
+  u64 few[kSegment], weights[kSegment];
+  u64 bins[2][4], tokens[2][2];  // what has been found, in turns
+  u32 kth;
+  u64 listed_total, race, first, last;  // this block's own, which the others read
   u32 nan;
-  u32 used;  // slots of the table
+  u32 listed[2];  // tokens on the list, beyond its end, too
+  u32 used;       // slots of the table
+  u32 sieved;     // tokens that have been set apart, or would have been
 };
 
 // The block's part of the row under way, and where things lie in dynamic shared memory.
@@ -27,12 +32,13 @@ struct Part {
   i32 first, chunks;  // of the row's
   i32 all;            // chunks of the row
   i32 vocab;
-  f32* slice;  // [chunks * kChunk] if kKeeps
-  u64* stats;  // [all] largest logit and sum of shares, as f32, of what no list names
-  u32* tops;   // [all] keys of the largest logits, where there are lists
-  u32* marks;  // [chunks * kGroups] bits of the tokens that lists name
-  u8* work;    // the table of listed tokens; then histograms and lists; then weights of chunks
-  u32* table;  // of this part's tokens that lists name: the token's place in the part above what is said of it
+  f32* slice;    // [chunks * kChunk] if kKeeps
+  u64* stats;    // [all] largest logit and sum of shares, as f32, of what no list names
+  f32* middles;  // [all] a logit that a few of each hundred tokens of the chunk reach
+  u32* tops;     // [all] keys of the largest logits, where there are lists
+  u32* marks;    // [chunks * kGroups] bits of the tokens that lists name
+  u8* work;      // the table of listed tokens; then histograms and lists; then weights of chunks
+  u32* table;    // of this part's tokens that lists name: the token's place in the part above what is said of it
   u32 slots;
   u16* used;  // its slots that have one
   bool named;
@@ -66,11 +72,12 @@ QUERN_DEVICE Part part_of(const SampleParams& p, Desk* desk) {
   part.first = part.rank * p.chunks_per_block;
   const i32 rest = p.chunks - part.first;
   part.chunks = rest < 0 ? 0 : rest < p.chunks_per_block ? rest : p.chunks_per_block;
-  const ClusterRoom room = cluster_room(p.chunks, p.chunks_per_block, kKeeps, p.slots);
+  const ClusterRoom room = cluster_room(p.chunks, p.chunks_per_block, kKeeps, kFilters, p.slots);
   u8* const shared = dynamic_shared();
   part.slice = reinterpret_cast<f32*>(shared);
   part.stats = reinterpret_cast<u64*>(shared + room.stats);
   part.tops = reinterpret_cast<u32*>(shared + room.tops);
+  part.middles = reinterpret_cast<f32*>(desk->few);
   part.marks = reinterpret_cast<u32*>(shared + room.marks);
   part.work = shared + room.work;
   part.named = p.slots != 0;
@@ -78,6 +85,15 @@ QUERN_DEVICE Part part_of(const SampleParams& p, Desk* desk) {
   return part;
 }
 
+// f(r, what block r has there) for each block; all loads are under way at once.
+template <class T, class F>
+QUERN_DEVICE void each_block(const Part& part, const T* place, F f) {
+  T v[kClusterBlocks];
+  QUERN_UNROLL for (i32 r = 0; r < kClusterBlocks; ++r) v[r] = of_block(place, r < part.blocks ? r : 0);
+  QUERN_UNROLL for (i32 r = 0; r < kClusterBlocks; ++r) {
+    if (r < part.blocks) f(r, v[r]);
+  }
+}
 // The last thing that a block does with what others have of a row; after it each may go on alone. Once in a row.
 QUERN_DEVICE void release() {
   sync_warp();
@@ -163,12 +179,13 @@ QUERN_DEVICE void settle_listed(const SampleParams& p, const Row& row, const Par
   static_assert(kChunk == 1 << 10);
 }
 // What the other blocks know of their chunks. Between barriers of the cluster.
-QUERN_DEVICE void learn_chunks(const Part& part, i32 chunks_each) {
+QUERN_DEVICE void learn_chunks(const Part& part, i32 chunks_each, bool sieves) {
   QUERN_ROLLED for (i32 c = thread_index(); c < part.all; c += kThreads) {
     const i32 r = c / chunks_each;
     if (r == part.rank) continue;
     part.stats[c] = of_block(part.stats + c, r);
     if (part.lists()) part.tops[c] = of_block(part.tops + c, r);
+    if (sieves) part.middles[c] = of_block(part.middles + c, r);
   }
   sync_block();
 }
@@ -234,8 +251,8 @@ QUERN_DEVICE void store_vector(f32* to, const Vector& v) {
 
 // Chunk c of the part: edits it and notes what there is to know of it. The listed tokens' logits stay raw and are left
 // out. True where there was a NaN.
-QUERN_DEVICE bool take_chunk(const SampleParams& p, const Row& row, const Part& part, i32 c, bool sums, f32 scale,
-                             const ChunkMasks& masks) {
+QUERN_DEVICE bool take_chunk(const SampleParams& p, const Row& row, const Part& part, i32 c, bool sums, bool sieves,
+                             f32 scale, const ChunkMasks& masks) {
   const i32 chunk = part.first + c;
   f32* const slice = part.slice + c * kChunk;
   const u32* const listed = part.lists() ? part.marks + c * kGroups : nullptr;
@@ -267,7 +284,14 @@ QUERN_DEVICE bool take_chunk(const SampleParams& p, const Row& row, const Part& 
       QUERN_UNROLL for (int e = 0; e < kVector; ++e) max = fmax(max, v.x[e]);
     }
   }
+  const f32 own = max;
   max = warp_max(max);
+  if (kFilters && sieves && max > -infinity()) {
+    // Half way between the mean of the lanes' largest and the least of them. What weighs nothing does not count.
+    const f32 top = fmax(own, max - 41.0f * rcp_approx(scale));
+    const f32 middle = 0.5f * (warp_sum(top) * (1.0f / kWarp) + value_of(warp_min(key_of(top))));
+    if (lane() == 0) part.middles[chunk] = middle;
+  }
   if (sums && max > -infinity()) {
     QUERN_TWO_AT_ONCE for (int j = 0; j < kLoads; ++j) {
       const i32 at = place_in_chunk(j);

@@ -1,15 +1,14 @@
-// The pieces of a search for the token of a row that is the k-th in descending order, or at which the weights sum up to
-// so much: among the candidates, which the first block has, or in the row itself, which all blocks of the cluster then
-// read again.
+// The pieces of a search, in which all blocks of a cluster find the token of a row that is the k-th in descending
+// order, or at which the weights sum up to so much.
 //
-// One pass over the tokens sorts them into bins by their distance from the largest logit; a bin holds the weights of
-// its tokens, as integers, and their number. With the bins of all blocks added up, each block knows the bin that is
-// looked for, and that alone has to be looked into: its tokens are read again, and ranked. A bin of too many is divided
-// further, by the tokens' ranks.
+// One pass over the part sorts its tokens into bins by their distance from the largest logit; a bin holds the weights
+// of its tokens, as integers, and their number. With the bins of all blocks added up, each block knows the bin that is
+// looked for, and that alone has to be looked into: all blocks read its tokens, and rank them. A bin of too many is
+// divided further, by the tokens' ranks.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "sample/kernels/sm90/candidates.cuh"
+#include "sample/kernels/sm90/part.cuh"
 
 namespace q {
 
@@ -48,18 +47,11 @@ struct Stretch {
   u64 first, last;
   static constexpr int kIndexBits = 20;
   static_assert(kMostVocab <= 1 << kIndexBits);
-  QUERN_DEVICE u64 rank_of_key(u32 key) const {
-    return static_cast<u64>(key < top ? top - key : 0u) << kIndexBits;
-  }
   QUERN_DEVICE u64 rank_of(Place place) const {
-    return rank_of_key(key_at(place)) | static_cast<u32>(index_at(place));
+    return static_cast<u64>(top - key_at(place)) << kIndexBits | static_cast<u32>(index_at(place));
   }
   QUERN_DEVICE bool has(const Scope& scope, f32 x, u64 rank) const {
     return (bin == kNoBin || scope.bin_at(scope.exponent(x)) == bin) && rank >= first && rank <= last;
-  }
-  // All from a logit on.
-  QUERN_DEVICE static Stretch from(const Scope& scope, f32 least) {
-    return {fmax(least, value_of(kDead + 1)), infinity(), kNoBin, key_of(scope.max), 0, ~u64{0}};
   }
   // Of a bin of the scope. Logits outside cannot be in it, whatever was rounded.
   QUERN_DEVICE static Stretch of_bin(const Scope& scope, u32 bin) {
@@ -68,16 +60,7 @@ struct Stretch {
     f32 highest = scope.max - (b - 0.5f) * step + slack, lowest = scope.max - far - slack;
     if (!(highest < scope.max)) highest = scope.max;
     if (!(lowest > -infinity())) lowest = -infinity();
-    Stretch s{lowest, highest, bin, key_of(scope.max), 0, 0};
-    s.first = s.rank_of_key(key_of(highest));
-    s.last = s.rank_of_key(key_of(lowest)) | ((1u << kIndexBits) - 1);
-    return s;
-  }
-  QUERN_DEVICE void cut(u64 from, u64 to) { first = from > first ? from : first, last = to < last ? to : last; }
-  // So that no more than kSpots bins of 2^shift ranks cover it.
-  QUERN_DEVICE int shift() const {
-    const int bits = 64 - static_cast<int>(leading_zeros(last - first));
-    return bits > kSpotBits ? bits - kSpotBits : 0;
+    return {lowest, highest, bin, key_of(highest), 0, ~u64{0}};
   }
 };
 
@@ -86,29 +69,15 @@ struct Stretch {
 struct LastBins {
   u32 bin[2], count[2];
   u64 weight[2];
-  QUERN_DEVICE void take(const Bins& bins, u32 its, u64 its_weight, u32 number) {
+  QUERN_DEVICE void take(const Bins& bins, u32 its, u64 its_weight) {
     if (its == bin[0] && count[0] != 0) {
-      weight[0] += its_weight, count[0] += number;
+      weight[0] += its_weight, ++count[0];
     } else if (its == bin[1] && count[1] != 0) {
-      weight[1] += its_weight, count[1] += number;
+      weight[1] += its_weight, ++count[1];
     } else {
       if (count[1] != 0) bins.add(bin[1], weight[1], count[1]);
       bin[1] = bin[0], count[1] = count[0], weight[1] = weight[0];
-      bin[0] = its, count[0] = number, weight[0] = its_weight;
-    }
-  }
-  // The same for all lanes, those of a warp that weigh the same in the same bin at once.
-  QUERN_DEVICE void take_warp(const Bins& bins, u32 its, u64 its_weight, bool there) {
-    const u64 all = ballot(there);
-    if (all == 0) return;
-    const int leader = static_cast<int>(trailing_zeros(all));
-    const u32 of_leader = shuffle(its, leader);
-    const u64 weight_of_leader = shuffle(its_weight, leader);
-    if (ballot(there && (its != of_leader || its_weight != weight_of_leader)) != 0) {
-      if (there) take(bins, its, its_weight, 1);
-    } else if (lane() == leader) {
-      const u32 number = static_cast<u32>(popcount(all));
-      take(bins, its, its_weight * number, number);
+      bin[0] = its, count[0] = 1, weight[0] = its_weight;
     }
   }
   QUERN_DEVICE void add(const Bins& bins) const {
@@ -118,123 +87,136 @@ struct LastBins {
     }
   }
 };
+// Whether many of a warp's lanes are in one bin.
+QUERN_DEVICE bool is_crowded(u32 bin, bool take) {
+  const u64 left = ballot(take);
+  const u32 its = shuffle(bin, left == 0 ? 0 : static_cast<int>(trailing_zeros(left)));
+  return popcount(ballot(take && bin == its)) >= 6;
+}
+
+// The bins of the whole scope, and what all its tokens in this part weigh.
+QUERN_DEVICE void bin_part(const Part& part, const Scope& scope) {
+  const Bins bins = Bins::of(part);
+  LastBins last{};
+  u64 own = 0;
+  const i32 end = part.length(), begin = thread_index() * 4;
+  bool crowded = false;
+  QUERN_ROLLED for (i32 i = begin; i < end; i += kThreads * 4) {
+    const vec16 four = load16(part.slice + i);
+    f32 y[4];
+    QUERN_UNROLL for (int e = 0; e < 4; ++e) y[e] = scope.exponent(f32_of(four.x[e]));
+    // The first tokens tell for all of them.
+    if (i == begin) crowded = is_crowded(scope.bin_at(y[0]), scope.bin_at(y[0]) < kSpots);
+    QUERN_UNROLL for (int e = 0; e < 4; ++e) {
+      const u64 weight = to_units(exp2(y[e]));
+      const u32 bin = scope.bin_at(y[e]);
+      own += weight;
+      if (bin >= kSpots) continue;
+      if (crowded) {
+        last.take(bins, bin, weight);
+      } else {
+        bins.add(bin, weight, 1);
+      }
+    }
+  }
+  last.add(bins);
+  own = warp_sum(own);
+  if (lane() == 0) bins.add(kSpots, own, 0);
+}
+
 // What is done with the tokens of a stretch.
 enum class Scan : i32 {
-  all_bins,  // into the bins of the whole scope, and added up
-  list,      // onto this block's list; `listed` counts them, beyond its end, too
-  bins       // into bins of 2^shift ranks each
+  list,   // onto this block's list; `listed` counts them, beyond its end, too
+  range,  // the lowest and the highest rank
+  bins    // into bins of 2^shift ranks each
 };
 struct Ranks {
-  u64 first, last;  // of all that went into bins
+  u64 first, last;
 };
-// Where tokens are looked for.
-struct Source {
-  const SampleParams* p;
-  const Row* row;
-  bool whole;  // in the row, each block in its part of it; else among `count` candidates, by the first block alone
-  i32 blocks;  // that take part
-  i32 count;
-};
-
-// The vector of a lane in unit `unit` of the part's: asked for, and as edited.
-QUERN_DEVICE vec16 ask_for_unit(const Source& source, const Part& part, i32 unit) {
-  const i32 begin = (part.first + unit / kLoads) * kChunk;
-  if (!source.p->vectors || begin + kChunk > source.p->vocab) return vec16{};
-  return load16(source.row->logits + begin + place_in_chunk(unit % kLoads));
-}
-QUERN_DEVICE void load_unit(const Source& source, const Part& part, i32 unit, const vec16& raw, f32 (&x)[kVector]) {
-  const SampleParams& p = *source.p;
-  const Row& row = *source.row;
-  const i32 c = unit / kLoads, j = unit % kLoads, begin = (part.first + c) * kChunk, at = place_in_chunk(j);
-  if (p.vectors && begin + kChunk <= p.vocab) {
-    QUERN_UNROLL for (int w = 0; w < 4; ++w) {
-      if constexpr (sizeof(Logit) == 4) {
-        x[w] = f32_of(raw.x[w]);
-      } else {
-        const f32x2 pair = unpack<Logit>(raw.x[w]);
-        x[2 * w] = pair.x, x[2 * w + 1] = pair.y;
-      }
-    }
-  } else {
-    QUERN_UNROLL for (int e = 0; e < kVector; ++e) x[e] =
-        begin + at + e < p.vocab ? to_f32(row.logits[begin + at + e]) : -infinity();
-  }
-  if constexpr (kEdits) {
-    const u32* const listed = part.names() ? part.named.marks + c * kGroups : nullptr;
-    edit_vector(p, row, begin, j, load_masks(row, begin, p.vocab), listed, x);
-    const u32 bits = listed ? part.named.bits_at(c * kChunk + at) & ((1u << kVector) - 1) : 0u;
-    if (bits != 0) {
-      const f32* value = part.named.values + part.named.rank_of(c * kChunk + at);
-      QUERN_UNROLL for (int e = 0; e < kVector; ++e) {
-        if ((bits >> e & 1) != 0) x[e] = *value++;
-      }
-    }
-  }
-}
-
-QUERN_DEVICE Ranks scan_part(const Source& source, const Part& part, const Scope& scope, const Stretch& stretch,
-                             Scan scan, int shift, Place* list, u32* listed) {
+QUERN_DEVICE Ranks scan_part(const Part& part, const Scope& scope, const Stretch& stretch, Scan scan, int shift,
+                             Place* list, u32* listed, const u16* sieved) {
   const Bins bins = Bins::of(part);
-  const f32 lowest = scan == Scan::all_bins ? scope.least : stretch.lowest;
-  const f32 highest = scan == Scan::all_bins ? infinity() : stretch.highest;
+  const f32 lowest = stretch.lowest, highest = stretch.highest;
   Ranks ranks{~u64{0}, 0};
   LastBins last{};
-  u64 weights = 0;
-  // A warp takes a vector a lane at once, or one candidate a lane.
-  const i32 units = source.whole ? part.chunks * kLoads : div_up(source.count, kWarp);
-  vec16 next{};
-  if (source.whole && warp() < units) next = ask_for_unit(source, part, warp());
+  // A warp takes four tokens a lane at once, or of those that have been set apart one a lane.
+  constexpr i32 kFours = kChunk / (kWarp * 4);
+  const i32 count = sieved ? static_cast<i32>(part.desk->sieved) : 0;
+  const i32 units = sieved ? div_up(count, kWarp) : part.chunks * kFours;
   QUERN_ROLLED for (i32 unit = warp(); unit < units; unit += kWarps) {
     if (scan == Scan::list && ballot(load_volatile(listed) > static_cast<u32>(kSegment)) != 0) break;  // too many
-    f32 x[kVector];
+    vec16 four;
     u32 near = 0;
     i32 at;
-    if (source.whole) {
-      const vec16 raw = next;
-      if (unit + kWarps < units) next = ask_for_unit(source, part, unit + kWarps);
-      load_unit(source, part, unit, raw, x);
-      at = (part.first + unit / kLoads) * kChunk + place_in_chunk(unit % kLoads);
-      QUERN_UNROLL for (int e = 0; e < kVector; ++e) near |= x[e] >= lowest && x[e] <= highest ? 1u << e : 0u;
-    } else {
+    if (sieved) {
       const i32 i = unit * kWarp + lane();
-      const u64 candidate = part.candidates[i < source.count ? i : 0];
-      at = token_of_candidate(candidate), x[0] = value_of_candidate(candidate);
-      near = i < source.count && x[0] >= lowest && x[0] <= highest ? 1u : 0u;
+      at = i < count ? sieved[i] : 0;
+      four.x[0] = bits_of(part.slice[at]);
+      near = i < count && f32_of(four.x[0]) >= lowest && f32_of(four.x[0]) <= highest ? 1u : 0u;
+    } else {
+      if (!(part.top_of(part.first + unit / kFours) >= lowest)) continue;
+      at = unit * kWarp * 4 + lane() * 4;
+      four = load16(part.slice + at);
+      QUERN_UNROLL for (int e = 0; e < 4; ++e) {
+        near |= f32_of(four.x[e]) >= lowest && f32_of(four.x[e]) <= highest ? 1u << e : 0u;
+      }
     }
     QUERN_ROLLED while (ballot(near != 0) != 0) {
-      const Place place = place_of(x[0], at);
+      const bool here = (near & 1) != 0;
+      const f32 x = f32_of(four.x[0]);
+      const Place place = place_of(x, part.begin() + at);
       const u64 rank = stretch.rank_of(place);
-      const bool take =
-          (near & 1) != 0 && is_token(place) && (scan == Scan::all_bins || stretch.has(scope, x[0], rank));
-      if (scan != Scan::list) {
-        const f32 exponent = scope.exponent(x[0]);
-        const u64 weight = to_units(exp2(exponent));
-        const u32 bin =
-            scan == Scan::all_bins ? scope.bin_at(exponent) : static_cast<u32>((rank - stretch.first) >> shift);
-        const bool there = take && bin < static_cast<u32>(kSpots);
-        weights += take ? weight : u64{0};
-        ranks.first = there && rank < ranks.first ? rank : ranks.first;
-        ranks.last = there && rank > ranks.last ? rank : ranks.last;
-        if (source.whole) {
-          last.take_warp(bins, bin, weight, there);
-        } else if (there) {
-          bins.add(bin, weight, 1);
-        }
-      } else if (take) {
+      const bool take = here && is_token(place) && stretch.has(scope, x, rank);
+      if (take && scan == Scan::bins) {
+        last.take(bins, static_cast<u32>((rank - stretch.first) >> shift), scope.weigh(x));
+      } else if (take && scan == Scan::list) {
         const u32 number = atomic_add(listed, 1u);
         if (number < static_cast<u32>(kSegment)) list[number] = place;
+      } else if (take) {
+        ranks.first = rank < ranks.first ? rank : ranks.first, ranks.last = rank > ranks.last ? rank : ranks.last;
       }
       // The next one moves up.
-      QUERN_UNROLL for (int e = 1; e < kVector; ++e) x[e - 1] = x[e];
+      four.x[0] = four.x[1], four.x[1] = four.x[2], four.x[2] = four.x[3];
       near >>= 1, ++at;
     }
   }
-  if (scan != Scan::list) {
-    last.add(bins);
-    weights = warp_sum(weights);
-    if (lane() == 0) bins.add(kSpots, weights, 0);
-  }
+  last.add(bins);
   return ranks;
+}
+
+// Sets the tokens from `least` on apart, into sieved; what does not fit is counted alone. Then into bins.
+QUERN_DEVICE void sieve_part(const Part& part, const Scope& scope, f32 least, u16* sieved) {
+  u32* const count = &part.desk->sieved;
+  QUERN_ROLLED for (i32 c = warp(); c < part.chunks; c += kWarps) {
+    if (!(part.top_of(part.first + c) >= least)) continue;
+    QUERN_TWO_AT_ONCE for (i32 j = 0; j < kChunk; j += kWarp * 4) {
+      const i32 at = c * kChunk + j + lane() * 4;
+      const vec16 four = load16(part.slice + at);
+      u32 here = 0;
+      QUERN_UNROLL for (int e = 0; e < 4; ++e) here += f32_of(four.x[e]) >= least ? 1u : 0u;
+      if (here == 0) continue;
+      u32 number = atomic_add(count, here);
+      QUERN_UNROLL for (int e = 0; e < 4; ++e) {
+        if (f32_of(four.x[e]) >= least) {
+          if (number < static_cast<u32>(kSieved)) sieved[number] = static_cast<u16>(at + e);
+          ++number;
+        }
+      }
+    }
+  }
+  sync_block();
+  if (*count > static_cast<u32>(kSieved)) return;
+  const Bins bins = Bins::of(part);
+  u64 own = 0;
+  QUERN_ROLLED for (u32 i = static_cast<u32>(thread_index()); i < *count; i += kThreads) {
+    const f32 y = scope.exponent(part.slice[sieved[i]]);
+    const u64 weight = to_units(exp2(y));
+    const u32 bin = scope.bin_at(y);
+    own += weight;
+    if (bin < kSpots) bins.add(bin, weight, 1);
+  }
+  own = warp_sum(own);
+  if (lane() == 0) bins.add(kSpots, own, 0);
 }
 
 // A thread's bins, added up over the blocks; and what comes before them.
@@ -243,18 +225,17 @@ struct OwnBins {
   u32 count[kOwnBins], count_before;
 };
 // `counting`: the counts that come before are asked for.
-QUERN_DEVICE OwnBins add_up(const Part& part, i32 blocks, bool counting) {
+QUERN_DEVICE OwnBins add_up(const Part& part, bool counting) {
   const Bins bins = Bins::of(part);
   OwnBins own{};
   static_assert(kOwnBins == 2);
   const u32 *const weights = bins.weights + 4 * thread_index(), *const counts = bins.counts + 2 * thread_index();
-  QUERN_FOUR_AT_ONCE for (i32 r = 0; r < blocks; ++r) {
-    const vec16 two = of_block(reinterpret_cast<const vec16*>(weights), r);
-    const u64 its = of_block(reinterpret_cast<const u64*>(counts), r);
+  each_block(part, reinterpret_cast<const vec16*>(weights), [&](i32, const vec16& two) {
     own.weight[0] += static_cast<u64>(two.x[1]) << 32 | two.x[0];
     own.weight[1] += static_cast<u64>(two.x[3]) << 32 | two.x[2];
-    own.count[0] += static_cast<u32>(its), own.count[1] += static_cast<u32>(its >> 32);
-  }
+  });
+  each_block(part, reinterpret_cast<const u64*>(counts),
+             [&](i32, u64 its) { own.count[0] += static_cast<u32>(its), own.count[1] += static_cast<u32>(its >> 32); });
   u64 weight = 0;
   u32 count = 0;
   QUERN_UNROLL for (int i = 0; i < kOwnBins; ++i) weight += own.weight[i], count += own.count[i];
@@ -286,10 +267,10 @@ QUERN_DEVICE FoundBins find_bin(u64* found, const OwnBins& own, By by, u64 wante
 }
 
 // The lists of all blocks, in no order, into few. How many; -1: there are too many.
-QUERN_DEVICE i32 gather(const Part& part, i32 blocks, const Place* list, const u32* listed) {
+QUERN_DEVICE i32 gather(const Part& part, const Place* list, const u32* listed) {
   // This thread's token is the i-th of block `from`.
   i32 count = 0, i = thread_index(), from = -1;
-  each_block(blocks, listed, [&](i32 r, u32 number) {
+  each_block(part, listed, [&](i32 r, u32 number) {
     const i32 its = static_cast<i32>(number);
     const bool here = from < 0 && i < its;
     from = here ? r : from;

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "sample/kernels/sm90/search.cuh"
+#include "sample/kernels/sm90/bins.cuh"
 
 namespace q {
 
@@ -85,7 +85,7 @@ QUERN_DEVICE Choice search(const Source& source, const Part& part, const RowSums
     sync_block();
     const Scan scan = lists ? Scan::list : doing == Doing::all_bins ? Scan::all_bins : Scan::bins;
     const Ranks own = scan_part(source, part, scope, stretch, scan, shift, list, listed);
-    if (!lists) {
+    if (!lists && source.whole) {
       const u64 first = reduce_min(part.room(), own.first), last = reduce_max(part.room(), own.last);
       if (thread_index() == 0) desk.first = first, desk.last = last;
     }
@@ -120,10 +120,12 @@ QUERN_DEVICE Choice search(const Source& source, const Part& part, const RowSums
       fresh = true;
     } else {
       bins = add_up(part, source.blocks, counts);
-      each_block(source.blocks, &desk.first, [&](i32, u64 its) { first = its < first ? its : first; });
-      each_block(source.blocks, &desk.last, [&](i32, u64 its) { last = its > last ? its : last; });
+      if (source.whole) {
+        each_block(source.blocks, &desk.first, [&](i32, u64 its) { first = its < first ? its : first; });
+        each_block(source.blocks, &desk.last, [&](i32, u64 its) { last = its > last ? its : last; });
+      }
       if (doing == Doing::all_bins) {
-        stretch.cut(first, last);
+        if (first <= last) stretch.cut(first, last);
         whole = {bins, stretch, 0, 0, 0};
         fresh = true;
         each_block(source.blocks, reinterpret_cast<const u64*>(part.work) + kSpots, [&](i32, u64 its) { all += its; });
