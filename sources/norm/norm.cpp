@@ -66,13 +66,14 @@ jit::Spec parse(const Constants& given, const jit::TargetInfo& target) {
   return kConstants.to_spec(shape, target.target);
 }
 
-// Numbers of 16 bits are held as they are, and parameters then wait: many threads hide what they wait for.
-bool is_packed(const Shape& shape) { return !shape.residual && bytes_of(shape.element) == 2; }
+// Without a residual numbers of 16 bits are held as they are, and parameters wait until they are used: many threads
+// hide what that takes.
+bool is_lean(const Shape& shape) { return !shape.residual; }
 // Registers of a thread: f32 values, what the parameters are in memory, and some 28 more.
 int registers(const Shape& shape) {
-  if (is_packed(shape)) {
+  if (is_lean(shape)) {
     const bool more = shape.tail || shape.channels_last || shape.scale != Dtype::other || shape.shift != Dtype::other;
-    return q::kNormHeld / 2 + 32 + (more ? 16 : 0);
+    return static_cast<int>(q::kNormHeld * bytes_of(shape.element) / 4) + 32 + (more ? 16 : 0);
   }
   std::int64_t words = q::kNormHeld + 28 + (shape.residual ? 4 : 0);
   for (const Dtype dtype : {shape.weight, shape.bias, shape.scale, shape.shift}) {
@@ -81,7 +82,7 @@ int registers(const Shape& shape) {
   return static_cast<int>(words);
 }
 // Whether parameters have to wait until they are used.
-bool is_late(const Shape& shape, int threads) { return is_packed(shape) || registers(shape) * threads > 65536; }
+bool is_late(const Shape& shape, int threads) { return is_lean(shape) || registers(shape) * threads > 65536; }
 int blocks_per_sm(const Shape& shape, int threads) {
   const int words = registers(shape), resident = words <= 40 ? 1536 : words <= 64 ? 1024 : words <= 80 ? 768 : 512;
   // The longest rows have one block of so many threads: only a second one has something to do while the first waits.
