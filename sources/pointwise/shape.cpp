@@ -189,7 +189,8 @@ int blocks_per_sm(const Shape& shape) {
   const std::int64_t words = held_words(shape) * steps(shape);
   if (words > 20) return 3;
   if (words > 12 || cost_of(shape) > 24) return 4;
-  return words <= 8 && shape.rank == 1 && shape.results == 1 && cost_of(shape) <= 8 ? 8 : 5;
+  const bool simple = shape.rank == 1 || (shape.span == Span::tiles && shape.rank == 2);
+  return words <= 8 && simple && shape.results == 1 && cost_of(shape) <= 8 ? 8 : 5;
 }
 
 }  // namespace
