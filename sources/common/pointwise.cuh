@@ -52,11 +52,8 @@ QUERN_DEVICE f32 tanh(f32 x) {
   return z < 0.6f ? near : with_sign_of((1.0f - e) * rcp_approx(1.0f + e), x);
 }
 
-// e^(y^2) erfc(y) for 0 <= y <= 10.3, 0.34 y = scale z, as a polynomial in u = 1/(1 + 0.34 y), in which it is smooth. A
-// Newton step takes back what rcp_approx and rounding have done to u, which would show threefold near y = 0.
-QUERN_DEVICE f32 erfc_scaled(f32 z, f32 scale) {
-  const f32 d = fma(z, scale, 1.0f), d_low = fma(z, scale, 1.0f - d), rough = rcp_approx(d);
-  const f32 u = fma(fma(-rough, d_low, fma(-rough, d, 1.0f)), rough, rough);
+// e^(y^2) erfc(y) for 0 <= y <= 10.3 as a polynomial in u = 1/(1 + 0.34 y), in which it is smooth.
+QUERN_DEVICE f32 erfc_scaled_of(f32 u) {
   f32 p = 0x1.9d917ep-5f;
   p = fma(p, u, -0x1.f524b0p-3f);
   p = fma(p, u, 0x1.980aacp-2f);
@@ -68,6 +65,12 @@ QUERN_DEVICE f32 erfc_scaled(f32 z, f32 scale) {
   p = fma(p, u, 0x1.893d98p-3f);
   p = fma(p, u, 0x1.88d7d8p-3f);
   return p * u;
+}
+// The same, 0.34 y = scale z. A Newton step takes back what rcp_approx and rounding have done to u, which would show
+// threefold near y = 0.
+QUERN_DEVICE f32 erfc_scaled(f32 z, f32 scale) {
+  const f32 d = fma(z, scale, 1.0f), d_low = fma(z, scale, 1.0f - d), rough = rcp_approx(d);
+  return erfc_scaled_of(fma(fma(-rough, d_low, fma(-rough, d, 1.0f)), rough, rough));
 }
 
 QUERN_DEVICE f32 erf(f32 x) {

@@ -2,14 +2,12 @@
 // rows simply begin a stride apart and lie over each other; else x is laid out so first, with its padding, and where
 // that does not help (dilation, few channels) window by window. Few channels a group need no matrix product.
 // SPDX-License-Identifier: Apache-2.0
+#include "sources/conv1d/general.h"
+
 #include <algorithm>
 #include <array>
-#include <string>
 
-#include "jit/error.h"
-#include "sources/call.h"
 #include "sources/conv1d/params.cuh"
-#include "sources/conv1d/shape.h"
 #include "sources/divisor.h"
 #include "sources/expression/expression.h"
 #include "sources/launch.h"
@@ -18,10 +16,6 @@
 
 namespace quern::ops::conv1d {
 namespace {
-
-// Below so many output channels of a group, or elements of its window, tensor cores would multiply mostly zeros.
-constexpr std::int64_t kFewOuts = 8, kFewElements = 8;
-constexpr std::uint64_t kPiece = 256;  // bytes that pieces of the workspace are aligned to
 
 // A tensor that is handed on.
 struct Handed {
@@ -43,139 +37,12 @@ struct Handed {
   }
 };
 
-struct Problem {
-  Call call;
-  Tensor x, weight, bias, out;
-  std::int64_t batch, length, places, outs, taps;  // places and outs: of out
-  std::int64_t groups, channels, group_outs;       // of a group
-  std::int64_t stride, dilation, pad_begin, pad_end;
-  Dtype dtype;
-  int chunk;  // elements of 16 bytes
-
-  bool direct;
-  bool places_first;  // out's places lie side by side
-  // Of a matrix product: elements of a tap and of a row, whether windows lie over each other, what is laid out.
-  std::int64_t per, k;
-  bool over, lays_x, lays_weight;
-  std::int64_t rows;  // of x for a sample and group as it is laid out
-  // x is laid out as it is, with its padding, channels side by side: for the product, or for windows made of it.
-  bool plain;
-
-  std::int64_t padded() const { return length + pad_begin + pad_end; }
-  std::uint64_t plain_bytes() const { return plain ? bytes(batch * groups * padded(), per) : 0; }
-  std::uint64_t x_bytes() const { return lays_x ? bytes(batch * groups * rows, over ? per : k) : 0; }
-  std::uint64_t weight_bytes() const { return lays_weight ? bytes(outs, k) : 0; }
-  // All of them: windows where they are not what was laid out plain, x laid out plain, weights.
-  bool makes_windows() const { return lays_x && !(plain && over); }
-  std::uint64_t window_bytes() const { return makes_windows() ? x_bytes() : 0; }
-  std::uint64_t laid_bytes() const { return window_bytes() + plain_bytes() + weight_bytes(); }
-
- private:
-  std::uint64_t bytes(std::int64_t lines, std::int64_t of_line) const {
-    const auto all = static_cast<std::uint64_t>(lines * of_line * bytes_of(dtype));
-    return (all + kPiece - 1) / kPiece * kPiece;
-  }
-};
-
-std::int64_t read_number(std::int32_t given, const char* name, std::int64_t least) {
-  if (given < 0) refuse_value(name, std::int64_t{given}, "0 and more");
-  return std::max<std::int64_t>(given, least);
-}
-
-bool is_aligned(const Tensor& t, int promised) {
-  return promised == 16 && reinterpret_cast<std::uintptr_t>(t.data) % 16 == 0;
-}
-
-// How the sum is done, from shapes, strides and what is promised alone, so that prepare finds what calls find.
-void choose(Problem& p) {
-  const std::int64_t window = p.channels * p.taps;
-  p.places_first = p.places == 1 || p.out.strides[2] == 1;
-  const bool in_rows = p.places_first || p.outs == 1 || p.out.strides[1] == 1;
-  p.direct = !in_rows || p.group_outs < kFewOuts || window < kFewElements;
-  if (p.direct) {
-    p.places_first = p.out.strides[2] <= p.out.strides[1];
-    return;
-  }
-  const std::int64_t chunk = p.chunk;
-  const auto whole = [chunk](std::int64_t elements) { return elements % chunk == 0; };
-  const auto rounded = [chunk](std::int64_t elements) { return (elements + chunk - 1) / chunk * chunk; };
-  const bool many = p.channels >= chunk;
-  p.over = p.dilation == 1 && many;
-  p.per = many ? rounded(p.channels) : p.channels;
-  p.k = many ? p.per * p.taps : rounded(window);
-  p.rows = p.over ? p.padded() : p.places;
-  const bool vectors = p.call.alignment == 16;
-  const std::int64_t place = p.x.strides[2];
-  const bool dense = place == p.channels || (p.taps == 1 && whole(place));
-  const bool side_by_side = p.x.strides[1] == 1 && dense && (p.batch <= 1 || whole(p.x.strides[0]));
-  p.lays_x =
-      !(vectors && p.over && p.groups == 1 && p.pad_begin == 0 && p.pad_end == 0 && whole(p.channels) && side_by_side);
-  p.plain = p.lays_x && many && p.x.strides[1] != 1;
-  const std::int64_t* w = p.weight.strides;
-  p.lays_weight = !(vectors && p.k == window && (p.channels == 1 || w[1] == 1) && (p.taps == 1 || w[2] == p.channels) &&
-                    whole(w[0]));
-}
-
-Problem read_problem(const quern_conv1d_args& args, const Runtime& runtime, bool may_lack_data) {
-  Problem p{};
-  p.call = read_call(runtime, args, kFlags, "enum quern_call_flags and quern_conv1d_flags", 4, may_lack_data);
-  const Place& place = p.call.place;
-  p.x = read(args.x, "x", 3, {Dtype::f16, Dtype::bf16, Dtype::f32}, place);
-  p.dtype = p.x.dtype, p.chunk = static_cast<int>(16 / bytes_of(p.dtype));
-  p.weight = read(args.weight, "weight", 3, {p.dtype}, place);
-  p.out = read(args.out, "out", 3, {p.dtype}, place);
-  for (const auto& [name, given] : {std::pair{"offsets", args.offsets},
-                                    {"state", args.state},
-                                    {"state_ids", args.state_ids},
-                                    {"has_state", args.has_state}}) {
-    if (given != nullptr)
-      throw Error(QUERN_INVALID, std::string(name) + " is given with a weight of three dimensions; allowed: NULL");
-  }
-  p.stride = read_number(args.stride, "stride", 1), p.dilation = read_number(args.dilation, "dilation", 1);
-  p.groups = read_number(args.groups, "groups", 1);
-  p.pad_begin = read_number(args.pad_begin, "pad_begin", 0), p.pad_end = read_number(args.pad_end, "pad_end", 0);
-  if (args.reserved != 0) refuse_value("reserved", std::int64_t{args.reserved}, "0");
-  p.batch = p.x.shape[0], p.length = p.x.shape[2];
-  p.outs = p.weight.shape[0], p.channels = p.weight.shape[1], p.taps = p.weight.shape[2];
-  for (int d = 0; d < 3; ++d) {
-    if (p.weight.shape[d] < 1) refuse_extent("weight", d, p.weight.shape[d], "1 and more");
-  }
-  if (p.outs % p.groups != 0) refuse_value("groups", p.groups, "a divisor of weight.shape[0]");
-  expect_extent(p.x, "x", 1, p.channels * p.groups);
-  p.group_outs = p.outs / p.groups;
-  const std::int64_t room = p.length + p.pad_begin + p.pad_end - p.dilation * (p.taps - 1) - 1;
-  if (room < 0) refuse_extent("x", 2, p.length, "as many elements as a window has, with the padding");
-  if (p.length + p.pad_begin + p.pad_end > INT32_MAX - 65536) refuse_extent("x", 2, p.length, "fewer at once");
-  p.places = room / p.stride + 1;
-  expect_extent(p.out, "out", 0, p.batch);
-  expect_extent(p.out, "out", 1, p.outs);
-  expect_extent(p.out, "out", 2, p.places);
-  expect_apart(p.out, "out");
-  if (p.out.data != nullptr && p.out.data == p.x.data && p.batch > 0)
-    throw Error(QUERN_INVALID, "out begins where x does; allowed: another place");
-  if (args.bias != nullptr) {
-    p.bias = read(args.bias, "bias", 1, {p.dtype}, place);
-    expect_extent(p.bias, "bias", 0, p.outs);
-    expect_unit_stride(p.bias, "bias", 0);
-  }
-  const auto element = static_cast<int>(bytes_of(p.dtype));
-  for (const auto& [name, tensor] : {std::pair{"x", &p.x}, {"weight", &p.weight}}) {
-    const auto address = reinterpret_cast<std::uintptr_t>(tensor->data);
-    if (address % static_cast<std::uintptr_t>(std::max(p.call.alignment, element)) != 0)
-      refuse_alignment(name, "data", address & (~address + 1), p.call.alignment);
-  }
-  choose(p);
-  const std::int64_t items = p.direct ? p.outs * p.places : std::max(p.rows, p.group_outs) * (p.k / p.chunk);
-  if (items > INT32_MAX - 65536) refuse_extent("x", 2, p.length, "fewer at once: split the call");
-  return p;
-}
-
 // The product of a sample, or of all samples of a group, or of all groups of a sample.
 struct Products {
   std::int64_t launches, batch;
   bool by_group;  // a launch each, with all samples in it
 };
-Products products_of(const Problem& p) {
+Products products_of(const General& p) {
   const bool by_group = p.groups <= p.batch || p.groups == 1;
   return by_group ? Products{p.groups, p.batch, true} : Products{p.batch, p.groups, false};
 }
@@ -190,7 +57,7 @@ const quern_expression* formula(bool silu, bool bias, bool rows) {
 
 // Calls with(gemm args) for launch number `number`, of x and weight as rows; `workspace` is the product's own.
 template <class With>
-void with_product(const quern_conv1d_args& args, const Problem& p, std::int64_t number, const void* x,
+void with_product(const quern_conv1d_args& args, const General& p, std::int64_t number, const void* x,
                   const void* weight, void* workspace, std::uint64_t workspace_size, With with) {
   const Products all = products_of(p);
   const std::int64_t size = bytes_of(p.dtype);
@@ -234,27 +101,27 @@ void with_product(const quern_conv1d_args& args, const Problem& p, std::int64_t 
 }
 
 // What the product needs, counters in front; at least those where anything lies behind it.
-std::uint64_t product_bytes(const Runtime& runtime, const quern_conv1d_args& args, const Problem& p) {
+std::uint64_t product_bytes(const Runtime& runtime, const quern_conv1d_args& args, const General& p) {
   std::uint64_t bytes = p.lays_x || p.lays_weight ? kCounterBytes : 0;
   with_product(args, p, 0, nullptr, nullptr, nullptr, 0,
                [&](const quern_gemm_args& product) { bytes = std::max(bytes, gemm::workspace(runtime, product)); });
   return (bytes + kPiece - 1) / kPiece * kPiece;
 }
 
-Shape shape_of(const Problem& p, Kernel kernel) {
+Shape shape_of(const General& p, Kernel kernel) {
   Shape shape;
   shape.kernel = kernel, shape.x = p.dtype;
   return shape;
 }
 
-std::uint32_t blocks(const quern_conv1d_args& args, const Problem& p, std::int64_t items, std::int64_t outer) {
+std::uint32_t blocks(const quern_conv1d_args& args, const General& p, std::int64_t items, std::int64_t outer) {
   std::int64_t all = (items + q::kConvThreads - 1) / q::kConvThreads;
   if (args.max_sms > 0) all = std::min(all, std::max<std::int64_t>(p.call.sms * std::int64_t{kBlocksPerSm} / outer, 1));
   return static_cast<std::uint32_t>(std::min<std::int64_t>(all, 1 << 20));
 }
 
 template <class Params>
-void launch_kernel(const Runtime& runtime, const jit::Kernel& kernel, const quern_conv1d_args& args, const Problem& p,
+void launch_kernel(const Runtime& runtime, const jit::Kernel& kernel, const quern_conv1d_args& args, const General& p,
                    std::int64_t items, std::int64_t outer, Params& params) {
   jit::Launch launch;
   launch.grid[1] = static_cast<std::uint32_t>(std::min<std::int64_t>(outer, 65535));
@@ -269,7 +136,7 @@ std::int32_t narrow(std::int64_t value) { return static_cast<std::int32_t>(value
 
 // Calls with(copy args) that lay x out with its padding at `to`, channels side by side.
 template <class With>
-void with_copy(const quern_conv1d_args& args, const Problem& p, void* to, With with) {
+void with_copy(const quern_conv1d_args& args, const General& p, void* to, With with) {
   using Four = std::array<std::int64_t, 4>;
   struct View {
     Four shape, strides;
@@ -308,8 +175,12 @@ void with_copy(const quern_conv1d_args& args, const Problem& p, void* to, With w
   with(copy);
 }
 
+bool is_aligned(const Tensor& t, int promised) {
+  return promised == 16 && reinterpret_cast<std::uintptr_t>(t.data) % 16 == 0;
+}
+
 // Windows of x, or of what with_copy laid out at `plain`.
-void lay_x(const Runtime& runtime, const jit::Kernel& kernel, const quern_conv1d_args& args, const Problem& p,
+void lay_x(const Runtime& runtime, const jit::Kernel& kernel, const quern_conv1d_args& args, const General& p,
            const void* plain, void* to) {
   const std::int64_t size = bytes_of(p.dtype), line = p.per * size;
   q::WindowsParams w{};
@@ -338,7 +209,7 @@ void lay_x(const Runtime& runtime, const jit::Kernel& kernel, const quern_conv1d
   launch_kernel(runtime, kernel, args, p, p.rows * chunks, w.outer, w);
 }
 
-void lay_weight(const Runtime& runtime, const jit::Kernel& kernel, const quern_conv1d_args& args, const Problem& p,
+void lay_weight(const Runtime& runtime, const jit::Kernel& kernel, const quern_conv1d_args& args, const General& p,
                 void* to) {
   const std::int64_t size = bytes_of(p.dtype);
   q::WindowsParams w{};
@@ -351,7 +222,7 @@ void lay_weight(const Runtime& runtime, const jit::Kernel& kernel, const quern_c
   launch_kernel(runtime, kernel, args, p, p.group_outs * (p.k / p.chunk), p.groups, w);
 }
 
-void run_direct(const Runtime& runtime, const jit::Kernel& kernel, const quern_conv1d_args& args, const Problem& p) {
+void run_direct(const Runtime& runtime, const jit::Kernel& kernel, const quern_conv1d_args& args, const General& p) {
   q::DirectParams d{};
   d.x = p.x.data, d.weight = p.weight.data, d.bias = p.bias.data, d.out = p.out.data;
   d.x_sample = p.x.strides[0], d.x_channel = p.x.strides[1], d.x_place = p.x.strides[2];
@@ -370,12 +241,12 @@ void run_direct(const Runtime& runtime, const jit::Kernel& kernel, const quern_c
 }  // namespace
 
 std::uint64_t general_workspace(const Runtime& runtime, const quern_conv1d_args& args) {
-  const Problem p = read_problem(args, runtime, true);
+  const General p = read_general(args, runtime, true);
   return p.direct || p.batch == 0 ? 0 : product_bytes(runtime, args, p) + p.laid_bytes();
 }
 
 void general_prepare(const Runtime& runtime, const quern_conv1d_args& args) {
-  Problem p = read_problem(args, runtime, true);
+  General p = read_general(args, runtime, true);
   if (p.direct) {
     kernel_of(shape_of(p, Kernel::direct), runtime, args);
     return;
@@ -391,7 +262,7 @@ void general_prepare(const Runtime& runtime, const quern_conv1d_args& args) {
 }
 
 void general_run(const Runtime& runtime, const quern_conv1d_args& args) {
-  const Problem p = read_problem(args, runtime, false);
+  const General p = read_general(args, runtime, false);
   if (p.direct) {
     const jit::Kernel* const kernel = kernel_of(shape_of(p, Kernel::direct), runtime, args);
     if (p.batch > 0) run_direct(runtime, *kernel, args, p);

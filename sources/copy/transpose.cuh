@@ -115,6 +115,26 @@ QUERN_DEVICE void put_line(u8* at, const Line& line, i64 left) {
   }
 }
 
+// Where rows of what is written are not aligned to more than a word: neighbouring threads write neighbouring words, or
+// what is narrower.
+inline constexpr bool kByWords = kToWidth * static_cast<int>(sizeof(To)) <= 4;
+QUERN_DEVICE void put_by_words(u8* to, i64 to_k, i64 rows, i64 columns, const u8* tile) {
+  constexpr int kPerRow = kTileL / kToWidth, kAtOnce = kThreads / kPerRow;
+  constexpr int kToSize = static_cast<int>(sizeof(To));
+  const int column = thread_index() % kPerRow * kToWidth;
+  if (column >= columns) return;
+  u8* written = to + column * kToSize;
+  QUERN_FOUR_AT_ONCE for (int row = thread_index() / kPerRow; row < kSide && row < rows; row += kAtOnce) {
+    const Elements<From, kToWidth> some = load_elements<From, kToWidth>(tile + byte_of(row, column));
+    if (columns - column >= kToWidth) {
+      store_elements<To, kToWidth>(written + row * to_k, converted<From, To>(some));
+    } else {
+      store_some<To, kToWidth>(written + row * to_k, kToSize, static_cast<int>(columns - column),
+                               converted<From, To>(some));
+    }
+  }
+}
+
 QUERN_DEVICE void transpose_tile(const TransposeParams& p, i32 number, u8* tile) {
   const i32 rest = number / p.tiles_k, outer = rest / p.tiles_l;
   const i64 k0 = static_cast<i64>(number - rest * p.tiles_k.value) * kSide;
@@ -145,6 +165,9 @@ QUERN_DEVICE void transpose_tile(const TransposeParams& p, i32 number, u8* tile)
   }
   QUERN_UNROLL for (int i = 0; i < kUnits; ++i) store_words(tile, lines[i], own_k, own_l + i * kStepL);
   sync_block();
+  if constexpr (kByWords) {
+    return put_by_words(to + k0 * p.to_k + l0 * static_cast<i64>(sizeof(To)), p.to_k, p.k - k0, p.l - l0, tile);
+  }
   constexpr int kPerRow = kTileL / kVector;  // vectors of l for one k
   constexpr int kStepK = kThreads / kPerRow;
   const int row = thread_index() / kPerRow, column = thread_index() % kPerRow * kVector;

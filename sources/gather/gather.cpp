@@ -21,7 +21,7 @@ namespace quern::ops::gather {
 namespace {
 
 constexpr int kThreads = 256;
-constexpr int kBlocksPerSm = 6;
+constexpr int kBlocksPerSm = 8;
 constexpr std::uint32_t kFlags = QUERN_GATHER_HAS_PADDING | QUERN_GATHER_SHARD;
 
 // What is copied as it is are bytes, whatever their dtype.

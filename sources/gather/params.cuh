@@ -7,7 +7,7 @@
 
 namespace q {
 
-inline constexpr i32 kGatherAtOnce = 4;  // chunks that a thread has on their way
+inline constexpr i32 kGatherAtOnce = 1;  // chunks that a thread has on their way
 
 struct GatherParams {
   const u8* table;

@@ -66,13 +66,21 @@ jit::Spec parse(const Constants& given, const jit::TargetInfo& target) {
   return kConstants.to_spec(shape, target.target);
 }
 
-// Numbers of 16 bits are held as they are, and parameters then wait: many threads hide what they wait for.
-bool is_packed(const Shape& shape) { return !shape.residual && bytes_of(shape.element) == 2; }
+// Without a residual numbers of 16 bits are held as they are, and parameters wait until they are used: many threads
+// hide what that takes.
+bool is_lean(const Shape& shape) { return !shape.residual; }
+// Whether parameters come while the last sum is joined: they then take some registers, but no time of their own.
+bool is_middle(const Shape& shape) {
+  const bool modulated = shape.scale != Dtype::other || shape.shift != Dtype::other;
+  return is_lean(shape) && !modulated && bytes_of(shape.element) == 2 && shape.weight != Dtype::f32 &&
+         shape.bias != Dtype::f32 && shape.kind != NormKind::group && shape.team < kMostThreads;
+}
 // Registers of a thread: f32 values, what the parameters are in memory, and some 28 more.
 int registers(const Shape& shape) {
-  if (is_packed(shape)) {
+  if (is_lean(shape)) {
     const bool more = shape.tail || shape.channels_last || shape.scale != Dtype::other || shape.shift != Dtype::other;
-    return q::kNormHeld / 2 + 32 + (more ? 16 : 0);
+    const auto held = static_cast<int>(q::kNormHeld * bytes_of(shape.element) / 4);
+    return held + 32 + (more ? 16 : is_middle(shape) ? 8 : 0);
   }
   std::int64_t words = q::kNormHeld + 28 + (shape.residual ? 4 : 0);
   for (const Dtype dtype : {shape.weight, shape.bias, shape.scale, shape.shift}) {
@@ -81,9 +89,12 @@ int registers(const Shape& shape) {
   return static_cast<int>(words);
 }
 // Whether parameters have to wait until they are used.
-bool is_late(const Shape& shape, int threads) { return is_packed(shape) || registers(shape) * threads > 65536; }
+bool is_late(const Shape& shape, int threads) {
+  return is_lean(shape) ? !is_middle(shape) : registers(shape) * threads > 65536;
+}
 int blocks_per_sm(const Shape& shape, int threads) {
-  const int words = registers(shape), resident = words <= 40 ? 1536 : words <= 64 ? 1024 : words <= 80 ? 768 : 512;
+  const int words = registers(shape);
+  const int resident = words <= 40 ? 1536 : words <= 48 ? 1280 : words <= 64 ? 1024 : words <= 80 ? 768 : 512;
   // The longest rows have one block of so many threads: only a second one has something to do while the first waits.
   if (words <= 40 && threads == kMostThreads) return 2;
   return std::clamp(resident / threads, 1, 16);
@@ -109,6 +120,7 @@ jit::Unit unit(const jit::Spec& spec) {
   given("HAS_SCALE", shape.scale), given("HAS_SHIFT", shape.shift);
   const int threads = threads_of(shape.rows(), warp);
   define("LATE", is_late(shape, threads) ? "1" : "0");
+  define("MIDDLE", is_middle(shape) ? "1" : "0");
   define("BLOCKS_PER_SM", std::to_string(blocks_per_sm(shape, threads)));
   unit.source = embedded("norm/norm.cuh");
   unit.headers = device_headers(unit.target);

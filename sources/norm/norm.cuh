@@ -16,7 +16,9 @@ inline constexpr NormStage kStage = NormStage::STAGE;
 inline constexpr bool kResidual = RESIDUAL, kHasWeight = HAS_WEIGHT, kHasBias = HAS_BIAS, kHasScale = HAS_SCALE,
                       kHasShift = HAS_SHIFT;
 inline constexpr bool kGroups = kKind == NormKind::group, kCentred = kGroups || kKind == NormKind::layer;
-inline constexpr bool kLate = LATE;  // there are no registers for parameters that wait for the moments
+// When parameters are loaded: beside the row; while the last sum is joined; or, for want of registers, when they are
+// used.
+inline constexpr bool kMiddle = MIDDLE, kLate = LATE;
 // Of a group norm: at each place the channels lie beside each other, and not the places of each channel.
 inline constexpr bool kChannelsLast = CHANNELS_LAST;
 
@@ -145,15 +147,19 @@ QUERN_DEVICE auto load_held(const NormParams& p, i64 row, const Columns& c) {
   }
 }
 
-// The moments of what the team holds, `count` elements.
-template <class Row>
-QUERN_DEVICE NormMoments moments_of(const Row& row, const Columns& c, i32 count, Joiner& joiner) {
+// The moments of what the team holds, `count` elements. meanwhile() is called before the last sum is joined.
+template <class Row, class Meanwhile>
+QUERN_DEVICE NormMoments moments_of(const Row& row, const Columns& c, i32 count, Joiner& joiner,
+                                    const Meanwhile& meanwhile) {
+  f32 mean = 0.0f, own;
   if constexpr (kCentred) {
-    const f32 mean = joiner.team(sum(row.values()), Plus()) / static_cast<f32>(count);
-    return {mean, joiner.team(sum_of_deviations(row.values(), c, mean), Plus())};
+    mean = joiner.team(sum(row.values()), Plus()) / static_cast<f32>(count);
+    own = sum_of_deviations(row.values(), c, mean);
   } else {
-    return {0.0f, joiner.team(sum_of_products(row.values(), row.values()), Plus())};
+    own = sum_of_products(row.values(), row.values());
   }
+  meanwhile();
+  return {mean, joiner.team(own, Plus())};
 }
 
 QUERN_DEVICE f32 inverse_of(const NormParams& p, f32 squares) { return rsqrt(squares / p.divide + p.eps); }
@@ -239,8 +245,11 @@ QUERN_DEVICE void normalise_row(const NormParams& p, i64 row, Joiner& joiner) {
   const Columns c = columns_from(0, row < p.rows ? p.n : -kPass);
   if (row >= p.rows) row = p.rows - 1;
   const auto held = load_held(p, row, c);
-  const Parameters parameters = load_parameters(p, row, c);
-  const NormMoments moments = moments_of(held, c, p.n, joiner);
+  Parameters parameters;
+  if constexpr (!kMiddle) parameters = load_parameters(p, row, c);
+  const NormMoments moments = moments_of(held, c, p.n, joiner, [&] {
+    if constexpr (kMiddle) parameters = load_parameters(p, row, c);
+  });
   Values y = held.values();
   store_row(p, row, c, y, moments, parameters);
 }
@@ -252,7 +261,7 @@ QUERN_DEVICE void find_moments(const NormParams& p, i64 row, i32 piece, Joiner& 
   QUERN_ROLLED for (i32 at = first; at < end; at += kPass) {
     const i32 count = end - at < kPass ? end - at : kPass;
     const Columns c = columns_from(at, end);
-    const NormMoments here = moments_of(load_held(p, row, c), c, count, joiner);
+    const NormMoments here = moments_of(load_held(p, row, c), c, count, joiner, [] {});
     if constexpr (kCentred) {
       const f32 share = static_cast<f32>(count) / static_cast<f32>(at - first + count), apart = here.mean - all.mean;
       all.squares += here.squares + apart * apart * share * static_cast<f32>(at - first);

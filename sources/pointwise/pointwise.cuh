@@ -4,11 +4,15 @@
 //   OPERANDS    OPERAND(number, type, along, value) each: how it is stored, how it lies along the innermost dimension,
 //               whether the expressions read it as numbers (f32) or integers (i64)
 //   RESULTS     RESULT(number, type, along, value, expression) likewise
+//   QUICK       all results have 16 bits or fewer
 //   SCALARS     SCALAR(number) of those that are read; INDICES likewise INDEX(number) of the places
 // SPDX-License-Identifier: Apache-2.0
 #include "common/elements.cuh"
 #include "common/pointwise.cuh"
 #include "pointwise/params.cuh"
+#if QUICK
+#include "pointwise/quick.cuh"
+#endif
 
 namespace q {
 
@@ -105,6 +109,15 @@ QUERN_DEVICE void take_all(const PointwiseParams& p, const Vector& v, Operands& 
 #undef OPERAND
 }
 
+// Where formulas look for what they name.
+namespace formulas {
+#if QUICK
+using quick::gelu;
+using quick::gelu_tanh;
+using quick::sigmoid;
+using quick::silu;
+#endif
+
 QUERN_DEVICE void compute(const PointwiseParams& p, const Vector& v, const Operands& o) {
 #define SCALAR(n) const f32 s##n = p.scalars[n];
   SCALARS
@@ -138,6 +151,8 @@ QUERN_DEVICE void compute(const PointwiseParams& p, const Vector& v, const Opera
 #undef RESULT
 }
 
+}  // namespace formulas
+
 // By units of a span: element j of a thread.
 QUERN_DEVICE Vector element_of(const PointwiseParams& p, const Vector& unit, int j) {
   Vector v = unit;
@@ -165,7 +180,7 @@ QUERN_DEVICE void pointwise_by_units(const PointwiseParams& p) {
     }
     QUERN_UNROLL for (int j = 0; j < kSteps; ++j) {
       const Vector v = element_of(p, unit, j);
-      if (v.count > 0) compute(p, v, held[j]);
+      if (v.count > 0) formulas::compute(p, v, held[j]);
     }
   }
 }
@@ -182,7 +197,7 @@ QUERN_DEVICE void pointwise(const PointwiseParams& p) {
     }
     QUERN_UNROLL for (int j = 0; j < kSteps; ++j) {
       const Index at = begin + j * kThreads + thread_index();
-      if (at < end) compute(p, vector_at(p, at), held[j]);
+      if (at < end) formulas::compute(p, vector_at(p, at), held[j]);
     }
   }
 }

@@ -174,12 +174,23 @@ std::int64_t held_words(const Shape& shape) {
   return words;
 }
 
+// Whether all results are of 16 bits or fewer.
+bool is_quick(const Shape& shape) {
+  bool quick = true;
+  for (std::size_t i = 0; i < static_cast<std::size_t>(shape.results); ++i) {
+    const Dtype out = shape.outs[i];
+    quick = quick && (out == Dtype::f16 || out == Dtype::bf16 || out == Dtype::e4m3 || out == Dtype::e5m2);
+  }
+  return quick;
+}
+
 // As many as registers allow: 32 of a thread where operands and formulas are short.
 int blocks_per_sm(const Shape& shape) {
   const std::int64_t words = held_words(shape) * steps(shape);
   if (words > 20) return 3;
   if (words > 12 || cost_of(shape) > 24) return 4;
-  return words <= 8 && shape.rank == 1 && shape.results == 1 && cost_of(shape) <= 8 ? 8 : 5;
+  const bool simple = shape.rank == 1 || (shape.span == Span::tiles && shape.rank == 2);
+  return words <= 8 && simple && shape.results == 1 && cost_of(shape) <= 8 ? 8 : 5;
 }
 
 }  // namespace
@@ -255,6 +266,7 @@ jit::Unit unit(const jit::Spec& spec) {
   const bool tail = shape.width > 1 && (shape.rank == 1 || shape.tail);
   for (const auto& [name, value] : {std::pair<const char*, std::string>{"TAIL", tail ? "1" : "0"},
                                     {"STEPS", std::to_string(steps(shape))},
+                                    {"QUICK", is_quick(shape) ? "1" : "0"},
                                     {"SPAN", std::to_string(static_cast<int>(shape.span))},
                                     {"THREADS", std::to_string(kThreads)},
                                     {"BLOCKS_PER_SM", std::to_string(blocks_per_sm(shape))},

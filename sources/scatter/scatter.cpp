@@ -143,7 +143,8 @@ Problem read_problem(const quern_scatter_args& args, const Runtime& runtime, boo
   if (args.reserved != 0) refuse_value("reserved", std::int64_t{args.reserved}, "0");
 
   Problem problem{};
-  problem.unique = (args.flags & QUERN_SCATTER_UNIQUE) != 0;
+  // One row comes once.
+  problem.unique = (args.flags & QUERN_SCATTER_UNIQUE) != 0 || ids.shape[0] <= 1;
   problem.shape.sorted = !problem.unique;
   const std::int64_t chunks = choose_shape(x, out, scale, add, call.alignment, &problem.shape), count = ids.shape[0];
   if (chunks * count > INT32_MAX) refuse_extent("ids", 0, count, "fewer ids at once: split the call");
@@ -238,6 +239,9 @@ void prepare(const Runtime& runtime, const quern_scatter_args& args) {
   const Problem problem = read_problem(args, runtime, true);
   kernel_of(problem.shape, runtime, args);
   if (problem.unique) return;
+  Shape of_one = problem.shape;
+  of_one.sorted = false;
+  kernel_of(of_one, runtime, args);
   kernel_of({Stage::rows}, runtime, args);
   if (problem.pieces > 0) kernel_of(finish_of(problem.shape), runtime, args);
   sort::prepare(runtime, Sorting(problem, runtime, args).args());

@@ -160,10 +160,7 @@ class Tensors:
             self.k, self.v = (make(c.batch * c.keys, c.kv_heads, d) for d in (c.dim, c.v))
             self.cu_kv = torch.arange(c.batch + 1, dtype=torch.int32, device="cuda") * c.keys
         if c.kv:
-            self.k, self.v = (
-                self._coded("k_scale", self.k),
-                self._coded("v_scale", self.v),
-            )
+            self.k, self.v = self._coded("k_scale", self.k), self._coded("v_scale", self.v)
 
     def _coded(self, name: str, x: torch.Tensor) -> torch.Tensor:
         """Codes, as bytes where they are of a float type; the scales go to self.scales."""
@@ -199,10 +196,7 @@ class Tensors:
             )
         else:
             tokens = slice(i * c.keys, (i + 1) * c.keys)
-            k, v = (
-                self._values("k_scale", self.k, tokens),
-                self._values("v_scale", self.v, tokens),
-            )
+            k, v = self._values("k_scale", self.k, tokens), self._values("v_scale", self.v, tokens)
         return k[:, head], v[:, head]
 
 
@@ -218,10 +212,7 @@ def difference(t: Tensors, generator: random.Random) -> float:
         logits = t.plain_q[i * c.queries + rows, head].float() @ k.T / math.sqrt(c.dim)
         if c.cap:
             logits = c.cap * torch.tanh(logits / c.cap)
-        position, key = (
-            (c.keys - c.queries + rows)[:, None],
-            torch.arange(c.keys, device="cuda"),
-        )
+        position, key = (c.keys - c.queries + rows)[:, None], torch.arange(c.keys, device="cuda")
         if c.causal:
             logits.masked_fill_(key > position, -math.inf)
         if c.window is not None:
@@ -266,13 +257,7 @@ def of_fa4(t: Tensors) -> Callable[[], object] | None:
     except ImportError:
         return None
     window = {"window_size": (c.window, 0)} if c.window is not None else {}
-    common = dict(
-        cu_seqlens_q=t.cu_q,
-        max_seqlen_q=c.queries,
-        max_seqlen_k=c.keys,
-        causal=c.causal,
-        **window,
-    )
+    common = dict(cu_seqlens_q=t.cu_q, max_seqlen_q=c.queries, max_seqlen_k=c.keys, causal=c.causal, **window)
     if c.page:
         return lambda: flash_attn_varlen_func(t.q, t.k, t.v, seqused_k=t.lengths, page_table=t.table, **common)
     return lambda: flash_attn_varlen_func(t.q, t.k, t.v, cu_seqlens_k=t.cu_kv, **common)
@@ -301,23 +286,14 @@ def sides(context: quern.Context, t: Tensors, alone: bool) -> dict[str, Callable
 
 
 def row_of(
-    case: Case,
-    clock: Clock,
-    context: quern.Context,
-    generator: random.Random,
-    alone: bool,
+    case: Case, clock: Clock, context: quern.Context, generator: random.Random, alone: bool
 ) -> dict[str, object]:
     t = Tensors(case)
     start = time.perf_counter()
     calls = sides(context, t, alone)
     first = time.perf_counter() - start
     wrong = difference(t, generator)
-    row: dict[str, object] = {
-        "case": asdict(case),
-        "name": case.name,
-        "difference": wrong,
-        "first_s": first,
-    }
+    row: dict[str, object] = {"case": asdict(case), "name": case.name, "difference": wrong, "first_s": first}
     clock.synchronise()
     # A call is the replay of a graph of one: what the host does for it is not of interest here.
     times = clock.of_calls({side: clock.capture([call]).replay for side, call in calls.items()})
@@ -341,32 +317,20 @@ def show(row: dict[str, object]) -> None:
         for side, (call, graph) in us.items()
     )
     good = is_good(row)
-    print(
-        f"{case.kind:8}{case.name:52}{times}{'' if good else '  WRONG: ' + str(row['difference'])}",
-        flush=True,
-    )
+    print(f"{case.kind:8}{case.name:52}{times}{'' if good else '  WRONG: ' + str(row['difference'])}", flush=True)
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument(
-        "--only",
-        type=lambda text: text.split(","),
-        default=KINDS,
-        metavar="KIND,...",
-        help=", ".join(KINDS),
+        "--only", type=lambda text: text.split(","), default=KINDS, metavar="KIND,...", help=", ".join(KINDS)
     )
     parser.add_argument("--random", type=int, default=40, help="how many random cases")
     parser.add_argument("--seed", type=int, default=int(time.time()), help="of the random cases")
     parser.add_argument("--alone", action="store_true", help="time quern without its peers")
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--replays", type=int, default=7)
-    parser.add_argument(
-        "--budget",
-        type=float,
-        default=math.inf,
-        help="seconds after which no further case is begun",
-    )
+    parser.add_argument("--budget", type=float, default=math.inf, help="seconds after which no further case is begun")
     parser.add_argument("--cache", help="quern's cache folder; default: none")
     parser.add_argument("--json", help="write the rows here")
     arguments = parser.parse_args()
@@ -381,10 +345,7 @@ def main() -> int:
         chosen += [draw(generator) for _ in range(arguments.random)]
     rows = []
     cache = {"cache_path": arguments.cache} if arguments.cache else {"no_cache": True}
-    with (
-        quern.Context("cuda", **cache) as context,
-        Clock(arguments.rounds, arguments.replays) as clock,
-    ):
+    with quern.Context("cuda", **cache) as context, Clock(arguments.rounds, arguments.replays) as clock:
         for case in chosen:
             if time.perf_counter() - begin > arguments.budget:
                 print(f"(out of time: {len(chosen) - len(rows)} cases left out)")
@@ -399,12 +360,7 @@ def main() -> int:
         print(f"random: the best peer's time over ours: mean {mean:.2f}, 5 % {ratios[len(ratios) // 20]:.2f}, "
               f"worst {ratios[0]:.2f}, of {len(ratios)}")  # fmt: skip
     if arguments.json:
-        write(
-            arguments.json,
-            device=torch.cuda.get_device_name(),
-            seed=arguments.seed,
-            rows=rows,
-        )
+        write(arguments.json, device=torch.cuda.get_device_name(), seed=arguments.seed, rows=rows)
     print(f"{len(rows)} cases, {len(wrong)} wrong")
     return 1 if wrong else 0
 

@@ -137,6 +137,28 @@ TEST(Pointwise, ComputesWhatItsFunctionsAre) {
   }
 }
 
+// Activations whose results have 16 bits take shorter ways: of every f16, and of the largest numbers.
+TEST(Pointwise, ActivationsOf16BitsAreRightToTheirRounding) {
+  for (const Stored type : {Stored::bf16, Stored::f16}) {
+    Pointing p({"silu(tensor0)", "sigmoid(tensor0)", "gelu(tensor0)", "gelu_tanh(tensor0)"});
+    p.operand(type, {4, 16384});
+    for (int i = 0; i < 4; ++i) p.out(type, {4, 16384});
+    p.fill("activations");
+    ASSERT_NO_FATAL_FAILURE(p.run());
+    const auto product = [](double x, double y) { return std::isinf(x) && y == 0 ? 0.0 : x * y; };
+    const double kUlp = 160;  // of f32: 2^-15.7; and of 2^-126, as results below 2^-119 may be 0
+    p.check(0, [&](const auto& x) { return product(x[0], sigmoid(x[0])); }, kUlp);
+    p.check(1, [&](const auto& x) { return sigmoid(x[0]); }, kUlp);
+    p.check(2, [&](const auto& x) { return product(x[0], 0.5 * std::erfc(-x[0] / std::sqrt(2.0))); }, kUlp);
+    p.check(
+        3,
+        [&](const auto& x) {
+          return product(x[0], sigmoid(2 * std::sqrt(2 / M_PI) * (x[0] + 0.044715 * x[0] * x[0] * x[0])));
+        },
+        kUlp);
+  }
+}
+
 // Any layouts of any shapes, each operand stretched where it is 1 or missing.
 TEST(Pointwise, TakesAnyLayout) {
   const Extents extents = {1, 2, 3, 7, 8, 16, 33};
