@@ -94,7 +94,7 @@ void Model::quantise(void* from, std::int64_t rows, std::int64_t columns) {
 // With FP8 weights `from` has been quantised.
 void Model::multiply(void* from, std::int64_t rows, std::int64_t in, const Matrix& by, std::int64_t out, const View& to,
                      const quern_epilogue* epilogue) {
-  if (by.scales != nullptr) return multiply_fp8(quantised_, scales_, rows, in, by, out, to, epilogue);
+  if (by.scales != nullptr) return multiply_fp8(rows, in, by, out, to, epilogue);
   quern_gemm_args args{};
   const View a = bf16(from, rows, in), b = bf16(by.data, out, in);
   args.flags = QUERN_GEMM_CONSTANT_B;
@@ -103,32 +103,26 @@ void Model::multiply(void* from, std::int64_t rows, std::int64_t in, const Matri
   QUERN_MAKE(calls_, gemm, args);
 }
 
-void Model::multiply_fp8(void* from, void* from_scales, std::int64_t rows, std::int64_t in, const Matrix& by,
-                         std::int64_t out, const View& to, const quern_epilogue* epilogue) {
+void Model::multiply_fp8(std::int64_t rows, std::int64_t in, const Matrix& by, std::int64_t out, const View& to,
+                         const quern_epilogue* epilogue) {
   quern_fp8_gemm_args args{};
-  const View a(from, device_, kE4m3, {rows, in}), b(by.data, device_, kE4m3, {out, in}),
-      scale_a = scales(from_scales, rows, in), scale_b(by.scales, device_, kF32, {(out + 127) / 128, (in + 127) / 128});
+  const View a(quantised_, device_, kE4m3, {rows, in}), b(by.data, device_, kE4m3, {out, in}),
+      scale_a = scales(scales_, rows, in), scale_b(by.scales, device_, kF32, {(out + 127) / 128, (in + 127) / 128});
   args.flags = QUERN_GEMM_CONSTANT_B;
   args.a = a, args.b = b, args.scale_a = scale_a, args.scale_b = scale_b, args.out = to;
   args.epilogue = epilogue;
   QUERN_MAKE(calls_, fp8_gemm, args);
 }
 
-// delta = down (activation(gate) * up). With FP8 weights the first product quantises what it stores for the second.
+// delta = down (activation(gate) * up). (The gated product could quantise what it stores, but by a slower kernel.)
 void Model::multiply_gated(const LayerWeights& weights) {
   const std::int64_t tokens = size_.tokens, between = config_.intermediate;
   auto gate = demo::sized<quern_epilogue>();
   gate.flags = QUERN_EPILOGUE_GATE;
   gate.activation = config_.activation;
-  const View delta = bf16(delta_, tokens, config_.hidden);
-  if (!limits_.fp8_weights) {
-    multiply(normed_, tokens, config_.hidden, weights.gate_up, 2 * between, bf16(gated_, tokens, between), &gate);
-    return multiply(gated_, tokens, between, weights.down, config_.hidden, delta, nullptr);
-  }
-  const View scale = scales(gated_scales_, tokens, between), gated(gated_, device_, kE4m3, {tokens, between});
-  gate.out_scale = scale;
-  multiply_fp8(quantised_, scales_, tokens, config_.hidden, weights.gate_up, 2 * between, gated, &gate);
-  multiply_fp8(gated_, gated_scales_, tokens, between, weights.down, config_.hidden, delta, nullptr);
+  multiply(normed_, tokens, config_.hidden, weights.gate_up, 2 * between, bf16(gated_, tokens, between), &gate);
+  if (limits_.fp8_weights) quantise(gated_, tokens, between);
+  multiply(gated_, tokens, between, weights.down, config_.hidden, bf16(delta_, tokens, config_.hidden), nullptr);
 }
 
 // New keys and values into the cache, turned by their positions as the queries are, in one launch; then attention.
