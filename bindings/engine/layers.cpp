@@ -144,6 +144,11 @@ void Model::attend(const LayerWeights& weights, const Cache& pages, std::int64_t
   append.eps = config_.eps;
   if (config_.qk_norm && config_.norm_plus_one) append.flags |= QUERN_KV_APPEND_WEIGHT_PLUS_ONE;
   if (config_.qk_norm) append.q_weight = q_norm, append.k_weight = k_norm;
+  // Prompts' queries in 8 bits, too, where all else that is multiplied is: tensor cores take them with the cache's.
+  const bool eights = limits_.fp8_cache && limits_.fp8_weights && !limits_.batch_invariant && size_.most_new > 1;
+  const View q8(queries_, device_, kE4m3, {size_.tokens, config_.heads, dim}),
+      q_scale(query_scales_, device_, kF32, {size_.tokens, config_.heads});
+  if (eights) append.q_out = q8, append.q_scale = q_scale;
   QUERN_MAKE(calls_, kv_append, append);
 
   quern_attention_args args{};
@@ -152,7 +157,8 @@ void Model::attend(const LayerWeights& weights, const Cache& pages, std::int64_t
   if (window > 0) args.flags |= QUERN_ATTENTION_WINDOW_LEFT;
   args.window_left = static_cast<std::int32_t>(std::max<std::int64_t>(window - 1, 0));
   args.scale = config_.attention_scale, args.logit_cap = config_.attention_cap;
-  args.q = q, args.k = keys, args.v = values, args.out = out;
+  args.q = eights ? q8 : q, args.k = keys, args.v = values, args.out = out;
+  if (eights) args.q_scale = q_scale;
   args.page_table = table, args.lengths = lengths;
   if (size_.most_new > 1) args.cu_q = cu_q;
   args.max_q_len = static_cast<std::int32_t>(size_.most_new);

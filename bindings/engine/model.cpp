@@ -70,6 +70,8 @@ void Model::make_room() {
     const std::int64_t widest = std::max({config_.hidden, config_.q_width(), config_.intermediate});
     quantised_ = allocate(most * widest, 1);
     scales_ = allocate(groups(widest), 4);
+    queries_ = allocate(tokens * config_.q_width(), 1);
+    query_scales_ = allocate(tokens * config_.heads, 4);
   }
   const std::int64_t cache = limits_.pages * limits_.page_size * config_.kv_width();
   for (std::size_t i = 0; i < weights_.layers.size(); ++i)

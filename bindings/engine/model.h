@@ -96,6 +96,8 @@ class Model final : public Steps {
        *delta_ = nullptr, *last_ = nullptr, *logits_ = nullptr;
   // With FP8 weights: what a product multiplies, e4m3, and a scale for each 128 of a row.
   void *quantised_ = nullptr, *scales_ = nullptr;
+  // And with an FP8 cache prompts' queries, a scale for each head of a token.
+  void *queries_ = nullptr, *query_scales_ = nullptr;
 
   std::unique_ptr<Inputs> inputs_;
   std::int32_t* host_pairs_ = nullptr;  // of pages that are copied, [limits.sequences, 2]
