@@ -94,7 +94,7 @@ void Model::quantise(void* from, std::int64_t rows, std::int64_t columns) {
 // With FP8 weights `from` has been quantised.
 void Model::multiply(void* from, std::int64_t rows, std::int64_t in, const Matrix& by, std::int64_t out, const View& to,
                      const quern_epilogue* epilogue) {
-  if (by.scales != nullptr) return multiply_fp8(quantised_, scales_, rows, in, by, out, to, epilogue);
+  if (by.scales != nullptr) return multiply_fp8(rows, in, by, out, to, epilogue);
   quern_gemm_args args{};
   const View a = bf16(from, rows, in), b = bf16(by.data, out, in);
   args.flags = QUERN_GEMM_CONSTANT_B;
@@ -103,32 +103,26 @@ void Model::multiply(void* from, std::int64_t rows, std::int64_t in, const Matri
   QUERN_MAKE(calls_, gemm, args);
 }
 
-void Model::multiply_fp8(void* from, void* from_scales, std::int64_t rows, std::int64_t in, const Matrix& by,
-                         std::int64_t out, const View& to, const quern_epilogue* epilogue) {
+void Model::multiply_fp8(std::int64_t rows, std::int64_t in, const Matrix& by, std::int64_t out, const View& to,
+                         const quern_epilogue* epilogue) {
   quern_fp8_gemm_args args{};
-  const View a(from, device_, kE4m3, {rows, in}), b(by.data, device_, kE4m3, {out, in}),
-      scale_a = scales(from_scales, rows, in), scale_b(by.scales, device_, kF32, {(out + 127) / 128, (in + 127) / 128});
+  const View a(quantised_, device_, kE4m3, {rows, in}), b(by.data, device_, kE4m3, {out, in}),
+      scale_a = scales(scales_, rows, in), scale_b(by.scales, device_, kF32, {(out + 127) / 128, (in + 127) / 128});
   args.flags = QUERN_GEMM_CONSTANT_B;
   args.a = a, args.b = b, args.scale_a = scale_a, args.scale_b = scale_b, args.out = to;
   args.epilogue = epilogue;
   QUERN_MAKE(calls_, fp8_gemm, args);
 }
 
-// delta = down (activation(gate) * up). With FP8 weights the first product quantises what it stores for the second.
+// delta = down (activation(gate) * up). (The gated product could quantise what it stores, but by a slower kernel.)
 void Model::multiply_gated(const LayerWeights& weights) {
   const std::int64_t tokens = size_.tokens, between = config_.intermediate;
   auto gate = demo::sized<quern_epilogue>();
   gate.flags = QUERN_EPILOGUE_GATE;
   gate.activation = config_.activation;
-  const View delta = bf16(delta_, tokens, config_.hidden);
-  if (!limits_.fp8_weights) {
-    multiply(normed_, tokens, config_.hidden, weights.gate_up, 2 * between, bf16(gated_, tokens, between), &gate);
-    return multiply(gated_, tokens, between, weights.down, config_.hidden, delta, nullptr);
-  }
-  const View scale = scales(gated_scales_, tokens, between), gated(gated_, device_, kE4m3, {tokens, between});
-  gate.out_scale = scale;
-  multiply_fp8(quantised_, scales_, tokens, config_.hidden, weights.gate_up, 2 * between, gated, &gate);
-  multiply_fp8(gated_, gated_scales_, tokens, between, weights.down, config_.hidden, delta, nullptr);
+  multiply(normed_, tokens, config_.hidden, weights.gate_up, 2 * between, bf16(gated_, tokens, between), &gate);
+  if (limits_.fp8_weights) quantise(gated_, tokens, between);
+  multiply(gated_, tokens, between, weights.down, config_.hidden, bf16(delta_, tokens, config_.hidden), nullptr);
 }
 
 // New keys and values into the cache, turned by their positions as the queries are, in one launch; then attention.
@@ -150,6 +144,11 @@ void Model::attend(const LayerWeights& weights, const Cache& pages, std::int64_t
   append.eps = config_.eps;
   if (config_.qk_norm && config_.norm_plus_one) append.flags |= QUERN_KV_APPEND_WEIGHT_PLUS_ONE;
   if (config_.qk_norm) append.q_weight = q_norm, append.k_weight = k_norm;
+  // Prompts' queries in 8 bits, too, where all else that is multiplied is: tensor cores take them with the cache's.
+  const bool eights = limits_.fp8_cache && limits_.fp8_weights && !limits_.batch_invariant && size_.most_new > 1;
+  const View q8(queries_, device_, kE4m3, {size_.tokens, config_.heads, dim}),
+      q_scale(query_scales_, device_, kF32, {size_.tokens, config_.heads});
+  if (eights) append.q_out = q8, append.q_scale = q_scale;
   QUERN_MAKE(calls_, kv_append, append);
 
   quern_attention_args args{};
@@ -158,7 +157,8 @@ void Model::attend(const LayerWeights& weights, const Cache& pages, std::int64_t
   if (window > 0) args.flags |= QUERN_ATTENTION_WINDOW_LEFT;
   args.window_left = static_cast<std::int32_t>(std::max<std::int64_t>(window - 1, 0));
   args.scale = config_.attention_scale, args.logit_cap = config_.attention_cap;
-  args.q = q, args.k = keys, args.v = values, args.out = out;
+  args.q = eights ? q8 : q, args.k = keys, args.v = values, args.out = out;
+  if (eights) args.q_scale = q_scale;
   args.page_table = table, args.lengths = lengths;
   if (size_.most_new > 1) args.cu_q = cu_q;
   args.max_q_len = static_cast<std::int32_t>(size_.most_new);

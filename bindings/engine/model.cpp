@@ -67,10 +67,11 @@ void Model::make_room() {
   if (limits_.fp8_weights) {
     const std::int64_t most = std::max(tokens, rows);
     const auto groups = [&](std::int64_t columns) { return (columns + 127) / 128 * ((most + 3) / 4 * 4); };
-    const std::int64_t widest = std::max(config_.hidden, config_.q_width());
+    const std::int64_t widest = std::max({config_.hidden, config_.q_width(), config_.intermediate});
     quantised_ = allocate(most * widest, 1);
     scales_ = allocate(groups(widest), 4);
-    gated_scales_ = allocate(groups(config_.intermediate), 4);
+    queries_ = allocate(tokens * config_.q_width(), 1);
+    query_scales_ = allocate(tokens * config_.heads, 4);
   }
   const std::int64_t cache = limits_.pages * limits_.page_size * config_.kv_width();
   for (std::size_t i = 0; i < weights_.layers.size(); ++i)

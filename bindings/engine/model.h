@@ -66,8 +66,8 @@ class Model final : public Steps {
   void quantise(void* from, std::int64_t rows, std::int64_t columns);
   void multiply(void* from, std::int64_t rows, std::int64_t in, const Matrix& by, std::int64_t out, const View& to,
                 const quern_epilogue* epilogue);
-  void multiply_fp8(void* from, void* from_scales, std::int64_t rows, std::int64_t in, const Matrix& by,
-                    std::int64_t out, const View& to, const quern_epilogue* epilogue);
+  void multiply_fp8(std::int64_t rows, std::int64_t in, const Matrix& by, std::int64_t out, const View& to,
+                    const quern_epilogue* epilogue);
   void multiply_gated(const LayerWeights& weights);
   void attend(const LayerWeights& weights, const Cache& cache, std::int64_t window);
   View scales(void* data, std::int64_t rows, std::int64_t columns) const;
@@ -95,7 +95,9 @@ class Model final : public Steps {
   void *residual_ = nullptr, *normed_ = nullptr, *qkv_ = nullptr, *attended_ = nullptr, *gated_ = nullptr,
        *delta_ = nullptr, *last_ = nullptr, *logits_ = nullptr;
   // With FP8 weights: what a product multiplies, e4m3, and a scale for each 128 of a row.
-  void *quantised_ = nullptr, *scales_ = nullptr, *gated_scales_ = nullptr;
+  void *quantised_ = nullptr, *scales_ = nullptr;
+  // And with an FP8 cache prompts' queries, a scale for each head of a token.
+  void *queries_ = nullptr, *query_scales_ = nullptr;
 
   std::unique_ptr<Inputs> inputs_;
   std::int32_t* host_pairs_ = nullptr;  // of pages that are copied, [limits.sequences, 2]

@@ -131,6 +131,36 @@ TEST(Golden, TextHeldOutIsAsLikely) { expect_nll(false, false, 0.005); }
 TEST(Golden, TextHeldOutIsNearlyAsLikelyFromACacheOf8Bits) { expect_nll(true, false, 0.02); }
 TEST(Golden, TextHeldOutIsNearlyAsLikelyByWeightsOf8Bits) { expect_nll(false, true, 0.03); }
 
+// With all of 8 bits a prompt's queries are, too: what is written behind a prompt is as likely as behind single tokens.
+TEST(Golden, PromptsOf8BitsAreReadAsTheyAre) {
+  const demo::Context context = engine_context();
+  const std::vector<std::int32_t> text = read_golden().sequences[0];
+  constexpr std::size_t kPrompt = 64;
+  const auto nll = [&](bool eights) {
+    Limits limits;
+    limits.sequences = 16, limits.tokens = 64, limits.context = 256, limits.pages = 16, limits.graph = true;
+    limits.fp8_cache = limits.fp8_weights = eights;
+    Model model(context.get(), device_of(context.get()), *engine::open_checkpoint(kModel), limits);
+    std::vector<std::int32_t> pages(16);
+    std::iota(pages.begin(), pages.end(), 0);
+    model.step({{{text.begin(), text.begin() + kPrompt}, 0, &pages, {}}});
+    std::vector<engine::Part> parts;
+    for (std::size_t i = kPrompt; i < kPrompt + 16; ++i)
+      parts.push_back({{text[i]}, static_cast<std::int64_t>(i), &pages, {}});
+    model.step(parts);
+    const std::vector<float> logits = model.logits();
+    double sum = 0.0;
+    for (std::size_t i = 0; i < 16; ++i) {
+      const float* row = &logits[i * 1024];
+      sum += logsumexp(row, 1024) - static_cast<double>(row[static_cast<std::size_t>(text[kPrompt + i + 1])]);
+    }
+    return sum / 16;
+  };
+  const double eights = nll(true), plain = nll(false);
+  std::printf("%.4f by 8 bits, %.4f by bf16\n", eights, plain);
+  EXPECT_NEAR(eights, plain, 0.05);  // of so few tokens
+}
+
 // The greedy tokens of all prompts at once, whose answers begin at different steps. Where the two largest logits lie
 // within 0.02 of each other bf16 may choose either, and what follows is another text.
 TEST(Golden, GreedyTokensAreTheSame) {
