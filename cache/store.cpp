@@ -7,6 +7,7 @@
 #include <cmath>
 #include <ctime>
 #include <thread>
+#include <tuple>
 #include <utility>
 
 #include "cache/eviction.h"
@@ -57,6 +58,14 @@ void report_row(Notices& notices, const std::string& where, const Key& key, Foun
 }
 
 }  // namespace
+
+bool StoreOptions::same_but_notice(const StoreOptions& other) const {
+  const auto all = [](const StoreOptions& o) {
+    return std::tie(o.folder, o.bundles, o.limit_bytes, o.no_file, o.read_only, o.shared_folder, o.trusted_keys,
+                    o.signed_only, o.mac_key, o.busy_timeout);
+  };
+  return all(*this) == all(other);
+}
 
 std::int64_t today() { return std::time(nullptr) / 86'400; }
 

@@ -63,6 +63,9 @@ struct StoreOptions {
   // deliver(): they are made where others wait for the caller, and a notice may do anything. Administration tells at
   // its end.
   std::function<void(std::string_view)> notice;
+
+  // All but `notice` alike: one Store can stand for both.
+  bool same_but_notice(const StoreOptions& other) const;
 };
 
 enum class Put : std::uint8_t {

@@ -75,9 +75,10 @@ extern "C" {
 int32_t quern_cache_list(quern_context* context, const char* prefix, quern_list** entries, quern_error* error) {
   return guarded(error, [&] {
     const quern_context& alive = live(context);
+    const jit::Listening listening(alive.notice);
     quern_list*& out = out_parameter(entries, "entries");
     std::vector<EntryRow> rows;
-    for (cache::Listed& listed : list_store(*alive.store)) {
+    for (cache::Listed& listed : list_store(alive.service->store())) {
       if (selected(listed, prefix == nullptr ? "" : prefix)) rows.push_back(make_entry_row(std::move(listed), false));
     }
     const auto order = [](const EntryRow& row) {
@@ -93,10 +94,11 @@ int32_t quern_cache_list(quern_context* context, const char* prefix, quern_list*
 int32_t quern_cache_inspect(quern_context* context, const char* key, quern_list** entry, quern_error* error) {
   return guarded(error, [&] {
     const quern_context& alive = live(context);
+    const jit::Listening listening(alive.notice);
     if (key == nullptr) fail_null("key");
     quern_list*& out = out_parameter(entry, "entry");
     cache::Listed listed;
-    check(alive.store->inspect(find_key(*alive.store, key), &listed));
+    check(alive.service->store().inspect(find_key(alive.service->store(), key), &listed));
     std::vector<EntryRow> rows;
     rows.push_back(make_entry_row(std::move(listed), true));
     out = make_list(std::move(rows)).release();
@@ -107,11 +109,12 @@ int32_t quern_cache_inspect(quern_context* context, const char* key, quern_list*
 int32_t quern_cache_verify(quern_context* context, quern_list** findings, quern_error* error) {
   return guarded(error, [&] {
     const quern_context& alive = live(context);
+    const jit::Listening listening(alive.notice);
     cache::AdminError failure;
     std::vector<FindingRow> rows;
     std::size_t damaged = 0;
     std::string first;
-    for (cache::Finding& finding : alive.store->verify(&failure)) {
+    for (cache::Finding& finding : alive.service->store().verify(&failure)) {
       if (!finding.ok && damaged++ == 0) first = finding.what + ": " + finding.text;
       rows.push_back(make_finding_row(std::move(finding)));
     }
@@ -128,6 +131,7 @@ int32_t quern_cache_trim(quern_context* context, const quern_trim_options* optio
                          quern_error* error) {
   return guarded(error, [&] {
     const quern_context& alive = live(context);
+    const jit::Listening listening(alive.notice);
     quern_trim_options zeroed{};
     zeroed.size = sizeof(zeroed);
     const In<quern_trim_options> given(options != nullptr ? options : &zeroed, "quern_trim_options");
@@ -140,7 +144,7 @@ int32_t quern_cache_trim(quern_context* context, const quern_trim_options* optio
     trim.rebuild = (given->flags & QUERN_TRIM_REBUILD) != 0;
     trim.all = (given->flags & QUERN_TRIM_ALL) != 0;
     cache::TrimResult done;
-    check(alive.store->trim(trim, &done));
+    check(alive.service->store().trim(trim, &done));
     if (out) out->set({0, 0, done.removed, done.kept, done.bytes_before, done.bytes_after});
     return QUERN_OK;
   });
@@ -150,9 +154,10 @@ int32_t quern_cache_export(quern_context* context, const char* path, const char*
                            quern_error* error) {
   return guarded(error, [&] {
     const quern_context& alive = live(context);
+    const jit::Listening listening(alive.notice);
     const std::string_view wanted = prefix == nullptr ? "" : prefix;
     std::uint64_t written = 0;
-    check(alive.store->export_bundle(
+    check(alive.service->store().export_bundle(
         path_parameter(path), [&](const cache::Listed& listed) { return selected(listed, wanted); }, &written));
     if (count != nullptr) *count = written;
     return QUERN_OK;
@@ -162,8 +167,9 @@ int32_t quern_cache_export(quern_context* context, const char* path, const char*
 int32_t quern_cache_import(quern_context* context, const char* path, uint64_t* count, quern_error* error) {
   return guarded(error, [&] {
     const quern_context& alive = live(context);
+    const jit::Listening listening(alive.notice);
     std::uint64_t added = 0;
-    check(alive.store->import_bundle(path_parameter(path), &added));
+    check(alive.service->store().import_bundle(path_parameter(path), &added));
     if (count != nullptr) *count = added;
     return QUERN_OK;
   });
@@ -172,8 +178,9 @@ int32_t quern_cache_import(quern_context* context, const char* path, uint64_t* c
 int32_t quern_cache_get_stats(quern_context* context, quern_cache_stats* stats, quern_error* error) {
   return guarded(error, [&] {
     const quern_context& alive = live(context);
+    const jit::Listening listening(alive.notice);
     const Out<quern_cache_stats> out(stats, "quern_cache_stats");
-    const cache::StoreStats counted = alive.store->stats();
+    const cache::StoreStats counted = alive.service->store().stats();
     quern_cache_stats filled{};
     filled.state = state_number(counted.state);
     filled.entries = counted.entries;

@@ -40,23 +40,27 @@ std::unique_ptr<jit::Driver> open_driver(const Options& options) {
   return driver;
 }
 
-cache::StoreOptions store_options(const quern_context& context) {
-  cache::StoreOptions options = context.options.store;
-  options.notice = [&notify = context.notify](std::string_view text) { notify.cache(text); };
-  return options;
+// A notice is told once by each Store. Whoever comes to one that others have opened is told how it is.
+std::shared_ptr<jit::Service> open_service(const quern_context& context) {
+  bool found = false;
+  std::shared_ptr<jit::Service> service =
+      jit::Service::shared({context.options.store, context.options.compilers, context.options.compile_threads}, &found);
+  if (!found || context.options.store.no_file) return service;
+  const cache::StoreStats stats = service->store().stats();
+  if (stats.state != cache::State::ready && !stats.reason.empty()) context.notify.cache("cache: " + stats.reason);
+  return service;
 }
 
 jit::EngineOptions engine_options(const quern_context& context) {
   jit::EngineOptions options;
   options.driver = context.driver.get();
-  options.store = context.store.get();
-  options.compilers = context.compilers.get();
+  options.service = context.service.get();
   options.describe = ops::describe;
-  options.compile_threads = context.options.compile_threads;
   options.flight_timeout = context.options.flight_timeout;
   options.compiler_pin = context.options.compiler_pin;
   options.max_kernels = context.options.max_kernels;
   options.event = [&notify = context.notify](const jit::Event& event) { notify.event(event); };
+  options.notice = context.notice;
   return options;
 }
 
@@ -80,16 +84,17 @@ using namespace quern::capi;
 quern_context::quern_context(const quern_context_options& given)
     : notify(given),
       options(read_options(given)),
-      store(std::make_unique<cache::Store>(store_options(*this))),
-      compilers(std::make_unique<jit::Compilers>(options.compilers)),
+      notice([this](std::string_view text) { notify.cache(text); }),
+      service(open_service(*this)),
       driver(open_driver(options)),
       tensor_maps(driver != nullptr ? std::make_unique<jit::TensorMaps>(*driver) : nullptr),
       engine(std::make_unique<jit::Engine>(engine_options(*this))),
-      tunings(ops::gemm::make_tunings(*store)),
+      tunings(ops::gemm::make_tunings(*service, notice)),
       runtime{engine.get(), driver.get(), options.miss, tensor_maps.get(), tunings.get()} {
   // A device's context is about to look for kernels: the first is not to wait for the file to be opened.
-  if (driver != nullptr) store->open();
-  store->deliver();
+  const jit::Listening listening(notice);
+  if (driver != nullptr) service->store().open();
+  service->store().deliver();
 }
 
 std::optional<jit::Target> quern_context::target() const {

@@ -2,20 +2,21 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
-#include "cache/store.h"
 #include "capi/abi.h"
 #include "capi/kernels.h"
 #include "capi/notify.h"
 #include "capi/options.h"
-#include "jit/compiler.h"
 #include "jit/driver.h"
 #include "jit/engine.h"
 #include "jit/fork_guard.h"
+#include "jit/service.h"
 #include "jit/tensor_maps.h"
 #include "sources/kernel/kernel.h"
 #include "sources/op.h"
@@ -26,12 +27,12 @@ struct quern_context {
   const quern::jit::ForkGuard fork;
   const quern::capi::Notify notify;
   const quern::capi::Options options;
-  mutable quern::ops::kernel::Kept texts;  // of the host's own kernels that this context knows
+  const std::function<void(std::string_view)> notice;  // what the store has to tell, to `notify`
+  mutable quern::ops::kernel::Kept texts;              // of the host's own kernels that this context knows
 
   // Destroyed from the last to the first: the engine ends its compilations and unloads its kernels while all that it
   // works with is still there.
-  const std::unique_ptr<quern::cache::Store> store;
-  const std::unique_ptr<quern::jit::Compilers> compilers;
+  const std::shared_ptr<quern::jit::Service> service;         // with the process's other contexts like this
   const std::unique_ptr<quern::jit::Driver> driver;           // null: no device
   const std::unique_ptr<quern::jit::TensorMaps> tensor_maps;  // null: no device
   const std::unique_ptr<quern::jit::Engine> engine;

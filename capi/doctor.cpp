@@ -58,8 +58,10 @@ extern "C" int32_t quern_doctor(quern_context* context, quern_list** findings, q
     for (const jit::DriverFound& driver : jit::find_drivers(alive.options.search_dirs)) {
       rows.push_back(driver_finding(driver));
     }
-    for (const jit::CompilerFound& compiler : alive.compilers->doctor()) rows.push_back(compiler_finding(compiler));
-    rows.push_back(cache_finding(alive.store->stats()));
+    for (const jit::CompilerFound& compiler : alive.service->compilers().doctor())
+      rows.push_back(compiler_finding(compiler));
+    const jit::Listening listening(alive.notice);
+    rows.push_back(cache_finding(alive.service->store().stats()));
     out = make_list(std::move(rows)).release();
     return QUERN_OK;
   });

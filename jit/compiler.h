@@ -19,6 +19,7 @@ struct CompilerOptions {
   std::string host_compiler;             // absolute; empty: the usual places
   bool nvrtc_in_helper = false;
   std::chrono::milliseconds timeout{120'000};  // of one compilation in the helper
+  friend bool operator==(const CompilerOptions&, const CompilerOptions&) = default;
 };
 
 struct CompileJob {

@@ -31,11 +31,6 @@ double milliseconds_since(Clock::time_point start) {
   return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
 }
 
-unsigned compile_threads(const EngineOptions& options) {
-  if (options.compile_threads != 0) return options.compile_threads;
-  return std::clamp(std::thread::hardware_concurrency(), 1u, 8u);
-}
-
 // Whether a stored image is to blame, rather than the device or this process: it is for another architecture, or does
 // not hold the kernel that its row promises.
 bool blames_image(const Error& error) {
@@ -73,14 +68,14 @@ struct Engine::Impl {
 
   explicit Impl(EngineOptions given)
       : options(std::move(given)),
-        images(options, compile_threads(options)),
-        pool(std::make_unique<CompilePool>(compile_threads(options))) {}
+        images(options),
+        pool(std::make_unique<CompilePool>(options.service->compile_threads())) {}
 
   ~Impl() {
     images.hurry();
     pool.reset();
     images.flush_uses();
-    options.store->deliver();
+    deliver();
     if (options.driver != nullptr) {
       table.for_each([this](Kernel& kernel) { options.driver->unload(kernel.loaded); });
     }
@@ -112,6 +107,11 @@ struct Engine::Impl {
   void put_off(const Spec& spec, std::shared_ptr<const Wanted> wanted);
   void note_use(const cache::Key& key) noexcept;
   void store_later(const Wanted& wanted, Images::Image image) noexcept;
+  // What this thread has found out about the store.
+  void deliver() noexcept {
+    const Listening listening(options.notice);
+    options.service->store().deliver();
+  }
 
   const EngineOptions options;
   const ForkGuard fork;
@@ -153,7 +153,7 @@ const Kernel* Engine::Impl::ready(const Spec& spec, Miss miss, void* stream) {
     }
   }
 
-  Outbox outbox(options.event, *options.store);
+  Outbox outbox(options);
   const Fetched fetched = fetches.run(spec, [&] { return fetch(spec, outbox); }, [] {});
   if (fetched.kernel != nullptr) return fetched.kernel;
   const Wanted& wanted = *fetched.wanted;
@@ -209,7 +209,7 @@ void Engine::Impl::store_later(const Wanted& wanted, Images::Image image) noexce
     auto kept = std::make_shared<std::pair<Wanted, Images::Image>>(wanted, std::move(image));
     pool->post([this, kept = std::move(kept)] {
       images.store(kept->first, kept->second, true);
-      options.store->deliver();
+      deliver();
     });
   } catch (...) {
     images.counters.store_errors++;
@@ -262,7 +262,7 @@ void Engine::Impl::put_off(const Spec& spec, std::shared_ptr<const Wanted> wante
   try {
     pool->post([this, spec, kept = std::move(wanted)] {
       if (!background.start(spec)) return;
-      Outbox outbox(options.event, *options.store);
+      Outbox outbox(options);
       try {
         make_once(spec, *kept, outbox);
       } catch (...) {
@@ -283,7 +283,7 @@ void Engine::Impl::note_use(const cache::Key& key) noexcept {
     // In a thread of ours: what is being loaded here is about to be launched.
     pool->post([this] {
       images.flush_uses();
-      options.store->deliver();
+      deliver();
     });
   } catch (...) {
     // No thread to be had: the destructor does it.
@@ -302,7 +302,7 @@ std::vector<CompileFailure> Engine::Impl::failures() const {
 Warmed Engine::Impl::warm(const Spec& spec, bool list_only) {
   fork.check();
   const Clock::time_point start = Clock::now();
-  Outbox outbox(options.event, *options.store);
+  Outbox outbox(options);
   const auto work = [&]() -> Warmed {
     const Wanted wanted = images.want(spec);
     cache::Entry entry;
@@ -316,7 +316,7 @@ Warmed Engine::Impl::warm(const Spec& spec, bool list_only) {
       outcome = Outcome::absent;
     } else {
       // Compiling what cannot be kept would be for nothing.
-      if (options.store->state() != cache::State::ready)
+      if (options.service->store().state() != cache::State::ready)
         throw Error(QUERN_IO,
                     wanted.name() + " is not compiled, since it could not be stored: " + images.store_reason());
       images.counters.misses++;

@@ -8,11 +8,13 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "cache/store.h"
 #include "jit/compiler.h"
 #include "jit/driver.h"
+#include "jit/service.h"
 #include "jit/spec.h"
 #include "jit/unit.h"
 
@@ -42,18 +44,19 @@ struct EngineStats {
 };
 
 struct EngineOptions {
-  Driver* driver = nullptr;        // may be null: compile and store only
-  cache::Store* store = nullptr;   // never null; a Store without a file is a memory of nothing
-  Compilers* compilers = nullptr;  // may be null where `compile` is set
-  // Compiles instead of `compilers`: how a test counts compilations and makes them fail. Called from any thread.
+  Driver* driver = nullptr;    // may be null: compile and store only
+  Service* service = nullptr;  // never null; one whose Store has no file is a memory of nothing
+  // Compiles instead of the service's compilers: how a test counts compilations and makes them fail. Called from any
+  // thread.
   std::function<Compiled(const CompileJob&)> compile;
   // What a Spec stands for. Called on a miss only, from any thread; throws Error.
   std::function<Unit(const Spec&)> describe;
-  unsigned compile_threads = 0;  // 0: the number of cores, at most 8
   std::chrono::milliseconds flight_timeout{30'000};
   std::string compiler_pin;
-  std::uint64_t max_kernels = 0;            // loaded at once; 0: no bound
-  std::function<void(const Event&)> event;  // called without locks held
+  std::uint64_t max_kernels = 0;  // loaded at once; 0: no bound
+  // Both are called without locks held.
+  std::function<void(const Event&)> event;
+  std::function<void(std::string_view)> notice;  // what the store has to tell
 };
 
 // A kernel that could not be compiled, with all that its compiler said.
@@ -74,7 +77,7 @@ class Engine {
  public:
   explicit Engine(EngineOptions options);
   // Ends the compilations that run in the background (those still queued are dropped), as soon as their compilers let
-  // it; unloads the kernels, notes what was used. The driver and the store are still needed for that. In a forked
+  // it; unloads the kernels, notes what was used. The driver and the service are still needed for that. In a forked
   // child: leaves everything as it is.
   ~Engine();
   Engine(const Engine&) = delete;

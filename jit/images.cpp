@@ -9,7 +9,6 @@
 #include "jit/failure.h"
 #include "jit/key.h"
 #include "jit/seal.h"
-#include "jit/shared_images.h"
 
 namespace quern::jit {
 namespace {
@@ -19,20 +18,6 @@ constexpr std::size_t kUseBatch = 32;
 
 }  // namespace
 
-Slots::Taken::Taken(Slots& slots) : slots_(slots) {
-  std::unique_lock lock(slots_.mutex_);
-  slots_.freed_.wait(lock, [this] { return slots_.free_ > 0; });
-  slots_.free_--;
-}
-
-Slots::Taken::~Taken() {
-  {
-    std::lock_guard lock(slots_.mutex_);
-    slots_.free_++;
-  }
-  slots_.freed_.notify_one();
-}
-
 std::string Wanted::name() const {
   std::string name = unit.op;
   for (const Constant& constant : unit.constants) name += ' ' + constant.name + '=' + constant.value;
@@ -40,10 +25,13 @@ std::string Wanted::name() const {
 }
 
 Outbox::~Outbox() {
-  store_.deliver();
+  {
+    const Listening listening(options_.notice);
+    options_.service->store().deliver();
+  }
   for (const Event& event : events_) {
     try {
-      tell_(event);
+      options_.event(event);
     } catch (...) {
       // A callback's exception is its own affair; what it was told about has happened all the same.
     }
@@ -51,7 +39,7 @@ Outbox::~Outbox() {
 }
 
 void Outbox::note(int kind, const Wanted& wanted, std::string_view text, double milliseconds, int status) noexcept {
-  if (!tell_) return;
+  if (!options_.event) return;
   try {
     events_.push_back({kind, wanted.unit.op, wanted.unit.target.name(), cache::to_hex(wanted.key), std::string(text),
                        milliseconds, status});
@@ -59,8 +47,6 @@ void Outbox::note(int kind, const Wanted& wanted, std::string_view text, double 
     // No memory: the counters tell the same.
   }
 }
-
-Images::Images(const EngineOptions& options, unsigned compile_threads) : options_(options), slots_(compile_threads) {}
 
 Wanted Images::want(const Spec& spec) const {
   Wanted wanted;
@@ -76,37 +62,33 @@ Wanted Images::want(const Spec& spec) const {
 
 bool Images::cached(const Wanted& wanted, cache::Entry* entry) noexcept {
   const std::string& pin = options_.compiler_pin;
-  if (options_.store->get(wanted.plain_key, wanted.plain_text, pin, entry)) return true;
-  return !pin.empty() && options_.store->get(wanted.key, wanted.text, pin, entry);
+  cache::Store& store = options_.service->store();
+  if (store.get(wanted.plain_key, wanted.plain_text, pin, entry)) return true;
+  return !pin.empty() && store.get(wanted.key, wanted.text, pin, entry);
 }
 
 Images::Image Images::obtain(const Wanted& wanted, bool anew, Outbox& outbox) {
   Image image;
-  {
-    const cache::Flight flight = options_.store->flight(wanted.key, options_.flight_timeout);
-    if (flight.state() == cache::Flight::State::follower) counters.flight_waits++;
-    // The leader looks again too: another process may have stored it between our look and our flight.
-    if (!anew && cached(wanted, &image.entry)) {
+  Service& service = *options_.service;
+  const Service::Turn turn(service, wanted.key);
+  const cache::Flight flight = service.store().flight(wanted.key, options_.flight_timeout);
+  if (turn.waited() || flight.state() == cache::Flight::State::follower) counters.flight_waits++;
+  if (!anew) {
+    // The leader of a flight looks again too: another process may have stored it between our look and our flight.
+    if (cached(wanted, &image.entry)) {
       image.stored = true;
       return image;
     }
-    // Other contexts of this process may be at it too, or have it, where no file goes between them.
-    const Turn turn(wanted.key);
-    if (!anew && turn.waited() && cached(wanted, &image.entry)) {
-      image.stored = true;
+    // Another context of this process may have it, where no file goes between them.
+    if (const std::shared_ptr<const cache::Entry> kept = service.kept(wanted.key)) {
+      image.entry = *kept;
       return image;
     }
-    if (const auto shared = anew ? nullptr : shared_image(wanted.key)) {
-      counters.flight_waits += turn.waited() ? 1 : 0;
-      image.entry = *shared;
-      keep_for_others(wanted, image);
-      return image;
-    }
-    image.entry = compile(wanted, outbox);
-    image.fresh = true;
-    store(wanted, image);
-    if (!image.stored) keep_for_others(wanted, image);
   }
+  image.entry = compile(wanted, outbox);
+  image.fresh = true;
+  store(wanted, image);
+  if (!image.stored) service.keep(wanted.key, image.entry);
   return image;
 }
 
@@ -118,24 +100,13 @@ void Images::check_pin(const Wanted& wanted, const Compiled& compiled) const {
                                    " is not made with another one");
 }
 
-void Images::keep_for_others(const Wanted& wanted, const Image& image) noexcept {
-  try {
-    auto kept = std::make_shared<const cache::Entry>(image.entry);
-    share_image(wanted.key, kept);
-    const std::lock_guard lock(uses_mutex_);
-    kept_.push_back(std::move(kept));
-  } catch (...) {
-    // No memory: the others compile for themselves.
-  }
-}
-
 cache::Entry Images::compile(const Wanted& wanted, Outbox& outbox) {
   const CompileJob job{wanted.unit.target,  render(wanted.unit).text,  wanted.unit.entry,
                        wanted.unit.options, wanted.unit.keep_operands, &hurried_};
   Compiled compiled;
   try {
-    const Slots::Taken slot(slots_);
-    compiled = options_.compile ? options_.compile(job) : options_.compilers->compile(job);
+    const Service::Slot slot(*options_.service);
+    compiled = options_.compile ? options_.compile(job) : options_.service->compilers().compile(job);
     check_pin(wanted, compiled);
   } catch (...) {
     counters.compile_errors++;
@@ -167,7 +138,7 @@ cache::Entry Images::compile(const Wanted& wanted, Outbox& outbox) {
 }
 
 void Images::store(const Wanted& wanted, Image& image, bool patiently) noexcept {
-  cache::Store& store = *options_.store;
+  cache::Store& store = options_.service->store();
   const cache::Put put = patiently ? store.put_patiently(wanted.key, image.entry, &image.why_not, &hurried_)
                                    : store.put(wanted.key, image.entry, &image.why_not);
   image.stored = put == cache::Put::stored;
@@ -185,7 +156,7 @@ void Images::store(const Wanted& wanted, Image& image, bool patiently) noexcept 
 
 void Images::reject(const Wanted& wanted, const cache::Entry& entry, const std::string& reason, Outbox& outbox) {
   counters.rejected++;
-  options_.store->reject(wanted.key_of_row(entry), reason);
+  options_.service->store().reject(wanted.key_of_row(entry), reason);
   outbox.note(QUERN_EVENT_REJECTED, wanted, reason, 0, QUERN_UNSUPPORTED);
 }
 
@@ -205,7 +176,7 @@ void Images::flush_uses() noexcept {
     std::lock_guard lock(uses_mutex_);
     batch.swap(uses_);
   }
-  if (!batch.empty()) options_.store->touch(batch);
+  if (!batch.empty()) options_.service->store().touch(batch);
 }
 
 }  // namespace quern::jit

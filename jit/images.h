@@ -3,7 +3,6 @@
 #pragma once
 
 #include <atomic>
-#include <condition_variable>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -38,7 +37,8 @@ struct Wanted {
 // store has to tell: a callback may call us again. One for each call that comes from outside.
 class Outbox {
  public:
-  Outbox(const std::function<void(const Event&)>& tell, cache::Store& store) : tell_(tell), store_(store) {}
+  // `options` outlives this object.
+  explicit Outbox(const EngineOptions& options) : options_(options) {}
   ~Outbox();
   Outbox(const Outbox&) = delete;
   Outbox& operator=(const Outbox&) = delete;
@@ -46,8 +46,7 @@ class Outbox {
   void note(int kind, const Wanted& wanted, std::string_view text, double milliseconds, int status) noexcept;
 
  private:
-  const std::function<void(const Event&)>& tell_;
-  cache::Store& store_;
+  const EngineOptions& options_;
   std::vector<Event> events_;
 };
 
@@ -55,27 +54,6 @@ struct ImageCounters {
   std::atomic<std::uint64_t> hits{0}, misses{0}, compiled{0}, compile_errors{0}, rejected{0}, stored{0},
       store_errors{0}, flight_waits{0};
   std::atomic<double> compile_ms{0};
-};
-
-// Compilations at once, whoever's threads they run on.
-class Slots {
- public:
-  explicit Slots(unsigned count) : free_(count) {}
-  class Taken {
-   public:
-    explicit Taken(Slots& slots);
-    ~Taken();
-    Taken(const Taken&) = delete;
-    Taken& operator=(const Taken&) = delete;
-
-   private:
-    Slots& slots_;
-  };
-
- private:
-  std::mutex mutex_;
-  std::condition_variable freed_;
-  unsigned free_;
 };
 
 class Images {
@@ -89,13 +67,13 @@ class Images {
   };
 
   // `options` outlives this object.
-  explicit Images(const EngineOptions& options, unsigned compile_threads);
+  explicit Images(const EngineOptions& options) : options_(options) {}
 
   // Throws what describe() and used_files() throw.
   Wanted want(const Spec& spec) const;
   bool cached(const Wanted& wanted, cache::Entry* entry) noexcept;
-  // Under the store's single flight: looks again unless `anew`, then compiles and stores. Throws what the compiler
-  // throws.
+  // In this process's turn and under the machine's single flight: looks again unless `anew`, then compiles and stores.
+  // Throws what the compiler throws.
   Image obtain(const Wanted& wanted, bool anew, Outbox& outbox);
   // Stores what was compiled. Where others had the file for too long the image is `busy` then, and may be stored once
   // more, with patience, by a thread that nobody waits for.
@@ -106,7 +84,7 @@ class Images {
   void reject(const Wanted& wanted, const cache::Entry& entry, const std::string& reason, Outbox& outbox);
 
   // Why the store does not take anything, for messages.
-  std::string store_reason() const { return options_.store->stats().reason; }
+  std::string store_reason() const { return options_.service->store().stats().reason; }
 
   // Notes the use of a stored image; written in batches by flush_uses(), for which `true` says that it is time.
   bool note_use(const cache::Key& key) noexcept;
@@ -116,16 +94,12 @@ class Images {
 
  private:
   cache::Entry compile(const Wanted& wanted, Outbox& outbox);
-  // What no file holds is kept for the process's other contexts, while this one lives.
-  void keep_for_others(const Wanted& wanted, const Image& image) noexcept;
   void check_pin(const Wanted& wanted, const Compiled& compiled) const;
 
   const EngineOptions& options_;
-  Slots slots_;
   std::atomic<bool> hurried_{false};
   std::mutex uses_mutex_;
   std::vector<cache::Key> uses_;
-  std::vector<std::shared_ptr<const cache::Entry>> kept_;
 };
 
 }  // namespace quern::jit

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -19,8 +20,8 @@ namespace quern::ops {
 
 namespace gemm {
 class Tunings;
-// The store outlives it. Throws std::bad_alloc.
-std::shared_ptr<Tunings> make_tunings(cache::Store& store);
+// The service outlives it. Throws std::bad_alloc.
+std::shared_ptr<Tunings> make_tunings(jit::Service& service, std::function<void(std::string_view)> notice);
 }  // namespace gemm
 
 // The name and value of every constant of a specialisation, as in a manifest line and in the canonical text.

@@ -38,17 +38,17 @@ class Library {
  public:
   explicit Library(Schedule schedule)
       : machine_(schedule),
-        store_([] {
-          cache::StoreOptions options;
-          options.no_file = true;
+        service_([] {
+          jit::Service::Options options;
+          options.store.no_file = true;
           return options;
         }()),
         maps_(machine_.driver()),
-        tunings_(store_),
+        tunings_(service_),
         engine_([this] {
           jit::EngineOptions options;
           options.driver = &machine_.driver();
-          options.store = &store_;
+          options.service = &service_;
           options.compile = compiled_once;
           options.describe = ops::describe;
           return options;
@@ -58,7 +58,7 @@ class Library {
 
  private:
   Machine machine_;
-  cache::Store store_;
+  jit::Service service_;
   jit::TensorMaps maps_;
   ops::gemm::Tunings tunings_;
   jit::Engine engine_;

@@ -26,19 +26,19 @@ class Library {
   explicit Library(std::optional<std::uint64_t> seed = {})
       : driver_(on_cuda() ? jit::open_cuda(0, {})
                           : jit::open_host({.threads = 2, .seeded = seed.has_value(), .seed = seed.value_or(0)})),
-        store_([] {
-          cache::StoreOptions options;
+        service_([] {
+          jit::Service::Options options;
           const char* folder = std::getenv("QUERN_TEST_CACHE");
-          options.no_file = folder == nullptr;
-          if (folder != nullptr) options.folder = folder;
+          options.store.no_file = folder == nullptr;
+          if (folder != nullptr) options.store.folder = folder;
           return options;
         }()),
         maps_(*driver_),
-        tunings_(store_),
+        tunings_(service_),
         engine_([this] {
           jit::EngineOptions options;
           options.driver = driver_.get();
-          options.store = &store_;
+          options.service = &service_;
           options.compile = compiled_once;
           options.describe = ops::describe;
           return options;
@@ -73,7 +73,7 @@ class Library {
   }
 
   std::unique_ptr<jit::Driver> driver_;
-  cache::Store store_;
+  jit::Service service_;
   jit::TensorMaps maps_;
   ops::gemm::Tunings tunings_;
   jit::Engine engine_;

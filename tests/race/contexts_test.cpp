@@ -3,6 +3,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <thread>
 
@@ -15,11 +16,13 @@ using namespace std::chrono_literals;
 
 class ContextsTest : public EngineTest {
  protected:
-  // One of several contexts: a store and an engine of its own.
+  // One of several contexts: an engine of its own, and what the process has.
   struct Context {
     template <class MakeOptions>
-    Context(const cache::StoreOptions& in, const MakeOptions& make) : store(in), engine(make(store)) {}
-    cache::Store store;
+    Context(const cache::StoreOptions& in, const MakeOptions& make)
+        : service(Service::shared({in, {}, 2}, &found)), engine(make(*service)) {}
+    bool found = false;
+    std::shared_ptr<Service> service;
     Engine engine;
   };
   std::unique_ptr<Context> make(const cache::StoreOptions& in) {
@@ -28,7 +31,7 @@ class ContextsTest : public EngineTest {
       std::this_thread::sleep_for(20ms);
       return good_image(job);
     };
-    return std::make_unique<Context>(in, [&](cache::Store& store) { return options(store, compile); });
+    return std::make_unique<Context>(in, [&](Service& service) { return options(service, compile); });
   }
   void all_at_once(const cache::StoreOptions& in) {
     std::vector<std::unique_ptr<Context>> contexts;
@@ -60,9 +63,9 @@ TEST_F(ContextsTest, EightCompileAKernelOnceWithoutOne) {
 TEST_F(ContextsTest, AForkedChildWaitsForNobodysCompilation) {
   cache::StoreOptions none;
   none.no_file = true;
-  cache::Store store(none);
+  Service service({none, {}, 2});
   std::atomic<bool> begun{false}, go{false};
-  Engine engine(options(store, [&](const CompileJob& job) {
+  Engine engine(options(service, [&](const CompileJob& job) {
     begun = true;
     while (!go) std::this_thread::sleep_for(1ms);
     return good_image(job);
@@ -72,7 +75,7 @@ TEST_F(ContextsTest, AForkedChildWaitsForNobodysCompilation) {
   const pid_t child = fork();
   if (child == 0) {
     alarm(10);
-    cache::Store own(none);
+    Service own({none, {}, 2});
     Engine fresh(options(own, good_image));
     _exit(fresh.ready(toy(1), Miss::compile, nullptr) != nullptr ? 0 : 1);
   }
@@ -81,6 +84,69 @@ TEST_F(ContextsTest, AForkedChildWaitsForNobodysCompilation) {
   EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
   go = true;
   compiling.join();
+}
+
+TEST_F(ContextsTest, EqualOptionsAreOneServiceAndOthersAreNot) {
+  bool found = true;
+  const Service::Options first{in_folder(), {}, 2};
+  const std::shared_ptr<Service> one = Service::shared(first, &found);
+  EXPECT_FALSE(found);
+  // Who is told does not matter.
+  Service::Options same = first;
+  same.store.notice = [](std::string_view) {};
+  EXPECT_EQ(Service::shared(same, &found), one);
+  EXPECT_TRUE(found);
+  std::vector<Service::Options> others(8, first);
+  others[0].store.folder += "2";
+  others[1].store.read_only = true;
+  others[2].store.limit_bytes++;
+  others[3].store.bundles = {"/a.quern"};
+  others[4].store.mac_key.emplace();
+  others[5].compilers.nvrtc_in_helper = true;
+  others[6].compilers.search_dirs = {"/a"};
+  others[7].compile_threads = 3;
+  for (const Service::Options& other : others) {
+    EXPECT_NE(Service::shared(other, &found), one);
+    EXPECT_FALSE(found);
+  }
+}
+
+TEST_F(ContextsTest, ANoticeGoesToTheContextWhoseCallFoundItOut) {
+  cache::StoreOptions in = in_folder();
+  in.bundles = {folder.path + "/not-there.quern"};  // told of at the first look
+  bool found = false;
+  const std::shared_ptr<Service> service = Service::shared({in, {}, 2}, &found);
+  std::vector<std::string> told[2];
+  auto listening = [&](int who) {
+    EngineOptions mine = options(*service, good_image);
+    mine.notice = [&told, who](std::string_view text) { told[who].emplace_back(text); };
+    return mine;
+  };
+  Engine first(listening(0)), second(listening(1));
+  EXPECT_NE(second.ready(toy(1), Miss::compile, nullptr), nullptr);
+  EXPECT_NE(first.ready(toy(1), Miss::compile, nullptr), nullptr);
+  EXPECT_TRUE(told[0].empty());
+  ASSERT_EQ(told[1].size(), 1U);
+  EXPECT_TRUE(contains(told[1][0], "not-there.quern")) << told[1][0];
+}
+
+TEST_F(ContextsTest, CompilationsAtOnceAreCountedOverAllContexts) {
+  bool found = false;
+  const std::shared_ptr<Service> service = Service::shared({in_folder(), {}, 2}, &found);
+  std::atomic<int> now{0}, most{0};
+  const auto compile = [&](const CompileJob& job) {
+    most = std::max<int>(most, ++now);
+    std::this_thread::sleep_for(20ms);
+    --now;
+    return good_image(job);
+  };
+  std::vector<std::unique_ptr<Engine>> engines;
+  for (int i = 0; i < 4; ++i) engines.push_back(std::make_unique<Engine>(options(*service, compile)));
+  std::vector<std::thread> threads;
+  for (std::uint32_t i = 0; i < 8; ++i)
+    threads.emplace_back([&, i] { engines[i % 4]->ready(toy(i), Miss::compile, nullptr); });
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(most, 2);
 }
 
 }  // namespace

@@ -90,13 +90,12 @@ cache::StoreOptions EngineTest::in_folder() const {
   return store;
 }
 
-EngineOptions EngineTest::options(cache::Store& store, std::function<Compiled(const CompileJob&)> compile) {
+EngineOptions EngineTest::options(Service& service, std::function<Compiled(const CompileJob&)> compile) {
   EngineOptions options;
   options.driver = &driver;
-  options.store = &store;
+  options.service = &service;
   options.describe = describe_toy;
   options.compile = std::move(compile);
-  options.compile_threads = 2;
   options.event = [this](const Event& event) {
     std::lock_guard lock(mutex_);
     events_.push_back(event);

@@ -61,8 +61,8 @@ class Folder {
 class EngineTest : public testing::Test {
  protected:
   cache::StoreOptions in_folder() const;
-  // An engine on `store`, with the fixture's driver, that records its events.
-  EngineOptions options(cache::Store& store, std::function<Compiled(const CompileJob&)> compile);
+  // An engine on `service`, with the fixture's driver, that records its events.
+  EngineOptions options(Service& service, std::function<Compiled(const CompileJob&)> compile);
   std::vector<Event> events();
   int count_events(int kind);
 

@@ -33,8 +33,8 @@ bool says_forked(const std::function<void()>& call) {
 }
 
 TEST_F(EngineTest, AChildIsToldAndAbandonsTheEngine) {
-  cache::Store store(in_folder());
-  auto engine = std::make_unique<Engine>(options(store, good_image));
+  Service service({in_folder(), {}, 2});
+  auto engine = std::make_unique<Engine>(options(service, good_image));
   const Kernel* kernel = engine->ready(toy(1), Miss::compile, nullptr);
   ASSERT_NE(kernel, nullptr);
   EXPECT_EQ(forked([&] {
@@ -52,9 +52,9 @@ TEST_F(EngineTest, AChildIsToldAndAbandonsTheEngine) {
 
 // A fork in the middle of a background compilation: the child must not wait for the thread that it does not have.
 TEST_F(EngineTest, AForkWhileCompilingDoesNotHangTheChild) {
-  cache::Store store(in_folder());
+  Service service({in_folder(), {}, 2});
   std::atomic<bool> begun{false}, go{false};
-  auto engine = std::make_unique<Engine>(options(store, [&](const CompileJob& job) {
+  auto engine = std::make_unique<Engine>(options(service, [&](const CompileJob& job) {
     begun = true;
     while (!go) std::this_thread::sleep_for(1ms);
     return good_image(job);

@@ -43,8 +43,8 @@ namespace quern::jit::test {
 namespace {
 
 TEST_F(EngineTest, AHotCallAllocatesNothing) {
-  cache::Store store(in_folder());
-  Engine engine(options(store, good_image));
+  Service service({in_folder(), {}, 2});
+  Engine engine(options(service, good_image));
   const std::uint64_t before_compiling = allocations;
   for (std::uint32_t n = 0; n < 100; ++n) engine.ready(toy(n), Miss::compile, nullptr);
   EXPECT_GT(allocations, before_compiling) << "the count works";
@@ -65,8 +65,8 @@ TEST_F(EngineTest, AHotCallAllocatesNothing) {
 }
 
 TEST_F(EngineTest, LookUpsRunWhileOthersSpecialise) {
-  cache::Store store(in_folder());
-  Engine engine(options(store, good_image));
+  Service service({in_folder(), {}, 2});
+  Engine engine(options(service, good_image));
   constexpr std::uint32_t kCount = 300;
   std::atomic<std::uint32_t> known{0};
   std::atomic<std::uint64_t> wrong{0};

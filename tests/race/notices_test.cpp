@@ -31,12 +31,13 @@ TEST_F(EngineTest, ANoticeOfTheStoreMayAskForTheSameKernel) {
               int told = 0;
               cache::StoreOptions in = in_folder();
               in.bundles = {folder.path + "/not-there.quern"};  // told of at the first look
-              in.notice = [&](std::string_view) {
+              Service service({in, {}, 2});
+              EngineOptions mine = options(service, good_image);
+              mine.notice = [&](std::string_view) {
                 told++;
                 if (engine->ready(toy(1), Miss::compile, nullptr) == nullptr) _exit(2);
               };
-              cache::Store store(in);
-              Engine made(options(store, good_image));
+              Engine made(std::move(mine));
               engine = &made;
               if (made.ready(toy(1), Miss::compile, nullptr) == nullptr) return 3;
               return told > 0 ? 0 : 4;
@@ -48,8 +49,8 @@ TEST_F(EngineTest, AnEventMayAskForTheSameKernel) {
   EXPECT_EQ(in_time([&] {
               Engine* engine = nullptr;
               int told = 0;
-              cache::Store store(in_folder());
-              EngineOptions mine = options(store, good_image);
+              Service service({in_folder(), {}, 2});
+              EngineOptions mine = options(service, good_image);
               mine.event = [&](const Event&) {
                 told++;
                 if (engine->ready(toy(1), Miss::compile, nullptr) == nullptr) _exit(2);
@@ -71,14 +72,15 @@ TEST_F(EngineTest, ANoticeMayTakeAMutexThatIsHeldAroundPrepare) {
               std::atomic<bool> begun{false}, holding{false};
               cache::StoreOptions in = in_folder();
               in.bundles = {folder.path + "/not-there.quern"};
-              in.notice = [&](std::string_view) { const std::lock_guard lock(logger); };
-              cache::Store store(in);
-              Engine engine(options(store, [&](const CompileJob& job) {
+              Service service({in, {}, 2});
+              EngineOptions mine = options(service, [&](const CompileJob& job) {
                 begun = true;
                 while (!holding) std::this_thread::sleep_for(1ms);
                 std::this_thread::sleep_for(50ms);  // the other one is waiting for this by now
                 return good_image(job);
-              }));
+              });
+              mine.notice = [&](std::string_view) { const std::lock_guard lock(logger); };
+              Engine engine(std::move(mine));
               std::thread first([&] { engine.ready(toy(1), Miss::compile, nullptr); });
               while (!begun) std::this_thread::sleep_for(1ms);
               {

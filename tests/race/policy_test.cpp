@@ -13,8 +13,8 @@ using namespace std::chrono_literals;
 Compiled must_not_compile(const CompileJob&) { throw Error(QUERN_INTERNAL, "the compiler was called"); }
 
 TEST_F(EngineTest, CachedOnlyNamesWhatIsMissingAndTouchesNoCompiler) {
-  cache::Store store(in_folder());
-  Engine engine(options(store, must_not_compile));
+  Service service({in_folder(), {}, 2});
+  Engine engine(options(service, must_not_compile));
   const Error error = error_of([&] { engine.ready(toy(123), Miss::cached_only, nullptr); });
   EXPECT_EQ(error.status(), QUERN_MISS);
   const std::string key = cache::to_hex(engine.warm(toy(123), /*list_only=*/true).key);
@@ -26,8 +26,8 @@ TEST_F(EngineTest, CachedOnlyNamesWhatIsMissingAndTouchesNoCompiler) {
 
 TEST_F(EngineTest, WarmedKernelsLoadUnderEveryPolicyWithoutACompiler) {
   {
-    cache::Store store(in_folder());
-    Engine engine(options(store, good_image));
+    Service service({in_folder(), {}, 2});
+    Engine engine(options(service, good_image));
     EXPECT_EQ(engine.warm(toy(1), true).outcome, Outcome::absent);
     EXPECT_EQ(engine.warm(toy(1), false).outcome, Outcome::compiled);
     EXPECT_EQ(engine.warm(toy(1), false).outcome, Outcome::hit);
@@ -37,8 +37,8 @@ TEST_F(EngineTest, WarmedKernelsLoadUnderEveryPolicyWithoutACompiler) {
     EXPECT_EQ(driver.loads, 0);
   }
   for (const Miss miss : {Miss::compile, Miss::cached_only, Miss::background}) {
-    cache::Store store(in_folder());
-    Engine engine(options(store, must_not_compile));
+    Service service({in_folder(), {}, 2});
+    Engine engine(options(service, must_not_compile));
     const Kernel* kernel = engine.ready(toy(1), miss, nullptr);
     ASSERT_NE(kernel, nullptr);
     EXPECT_EQ(kernel->loaded.registers, 42) << "what the driver does not tell comes from the cache";
@@ -51,9 +51,9 @@ TEST_F(EngineTest, WarmedKernelsLoadUnderEveryPolicyWithoutACompiler) {
 }
 
 TEST_F(EngineTest, ACallThatMustNotCompileDoesNotWaitForOneThatDoes) {
-  cache::Store store(in_folder());
+  Service service({in_folder(), {}, 2});
   std::atomic<bool> begun{false}, go{false};
-  Engine engine(options(store, [&](const CompileJob& job) {
+  Engine engine(options(service, [&](const CompileJob& job) {
     begun = true;
     while (!go) std::this_thread::sleep_for(1ms);
     return good_image(job);
@@ -68,10 +68,10 @@ TEST_F(EngineTest, ACallThatMustNotCompileDoesNotWaitForOneThatDoes) {
 }
 
 TEST_F(EngineTest, BackgroundIsPendingAndThenReady) {
-  cache::Store store(in_folder());
+  Service service({in_folder(), {}, 2});
   std::atomic<int> compiled{0};
   std::atomic<bool> go{false};
-  Engine engine(options(store, [&](const CompileJob& job) {
+  Engine engine(options(service, [&](const CompileJob& job) {
     compiled++;
     while (!go) std::this_thread::sleep_for(1ms);
     return good_image(job);
@@ -94,9 +94,9 @@ TEST_F(EngineTest, BackgroundIsPendingAndThenReady) {
 }
 
 TEST_F(EngineTest, AFailureInTheBackgroundIsToldOnceAndTriedAgain) {
-  cache::Store store(in_folder());
+  Service service({in_folder(), {}, 2});
   std::atomic<bool> broken{true};
-  Engine engine(options(store, [&](const CompileJob& job) {
+  Engine engine(options(service, [&](const CompileJob& job) {
     if (broken) throw Error(QUERN_COMPILE, "broken template");
     return good_image(job);
   }));
@@ -116,14 +116,14 @@ TEST_F(EngineTest, AFailureInTheBackgroundIsToldOnceAndTriedAgain) {
 
 // One has compiled it, another finds it in the cache: both load, and one of the two has loaded for nothing.
 TEST_F(EngineTest, WhoComesSecondWithAKernelUnloadsIt) {
-  cache::Store store(in_folder());
+  Service service({in_folder(), {}, 2});
   std::atomic<int> loading{0};
   driver.while_loading = [&] {
     ++loading;
     for (int i = 0; i < 5'000 && loading < 2; ++i) std::this_thread::sleep_for(1ms);
   };
   {
-    Engine engine(options(store, good_image));
+    Engine engine(options(service, good_image));
     const Kernel* compiled = nullptr;
     std::thread compiling([&] { compiled = engine.ready(toy(1), Miss::compile, nullptr); });
     while (loading == 0) std::this_thread::sleep_for(1ms);
@@ -141,8 +141,8 @@ TEST_F(EngineTest, WhoComesSecondWithAKernelUnloadsIt) {
 TEST_F(EngineTest, AKernelIsPublishedWithItsNumbers) {
   cache::StoreOptions memory = in_folder();
   memory.no_file = true;
-  cache::Store store(memory);
-  Engine engine(options(store, good_image));
+  Service service({memory, {}, 2});
+  Engine engine(options(service, good_image));
   constexpr std::uint32_t kKernels = 200;
   std::atomic<std::uint32_t> next{0};
   std::thread reading([&] {
@@ -162,9 +162,9 @@ TEST_F(EngineTest, AKernelIsPublishedWithItsNumbers) {
 }
 
 TEST_F(EngineTest, WaitingEndsWithTheLastCompilationInTheBackground) {
-  cache::Store store(in_folder());
+  Service service({in_folder(), {}, 2});
   std::atomic<bool> go{false};
-  Engine engine(options(store, [&](const CompileJob& job) {
+  Engine engine(options(service, [&](const CompileJob& job) {
     while (!go) std::this_thread::sleep_for(1ms);
     if (job.source.find("N 2") != std::string::npos) throw Error(QUERN_COMPILE, "broken template");
     return good_image(job);
@@ -184,15 +184,14 @@ TEST_F(EngineTest, WaitingEndsWithTheLastCompilationInTheBackground) {
 }
 
 TEST_F(EngineTest, CancellingDropsWhatHasNotBegun) {
-  cache::Store store(in_folder());
+  Service service({in_folder(), {}, 1});
   std::atomic<bool> go{false};
   std::atomic<int> begun{0};
-  EngineOptions one = options(store, [&](const CompileJob& job) {
+  EngineOptions one = options(service, [&](const CompileJob& job) {
     ++begun;
     while (!go) std::this_thread::sleep_for(1ms);
     return good_image(job);
   });
-  one.compile_threads = 1;
   Engine engine(std::move(one));
   for (std::uint32_t n = 0; n < 6; ++n)
     EXPECT_EQ(error_of([&] { engine.ready(toy(n), Miss::background, nullptr); }).status(), QUERN_PENDING);
@@ -211,8 +210,8 @@ TEST_F(EngineTest, CancellingDropsWhatHasNotBegun) {
 }
 
 TEST_F(EngineTest, UnloadedKernelsAreLoadedAnew) {
-  cache::Store store(in_folder());
-  Engine engine(options(store, good_image));
+  Service service({in_folder(), {}, 2});
+  Engine engine(options(service, good_image));
   std::vector<const Kernel*> before;
   for (std::uint32_t n = 0; n < 100; ++n) before.push_back(engine.ready(toy(n), Miss::compile, nullptr));
   EXPECT_EQ(engine.unload([](const Kernel& kernel) { return kernel.spec.words[0] % 2 == 0; }), 50u);
@@ -229,8 +228,8 @@ TEST_F(EngineTest, UnloadedKernelsAreLoadedAnew) {
 }
 
 TEST_F(EngineTest, NoMoreKernelsAreLoadedThanAllowed) {
-  cache::Store store(in_folder());
-  EngineOptions few = options(store, good_image);
+  Service service({in_folder(), {}, 2});
+  EngineOptions few = options(service, good_image);
   few.max_kernels = 2;
   Engine engine(std::move(few));
   engine.ready(toy(1), Miss::compile, nullptr);
@@ -246,9 +245,9 @@ TEST_F(EngineTest, NoMoreKernelsAreLoadedThanAllowed) {
 
 // The second try may succeed where the first was the machine's fault; after that a failure is told without a compiler.
 TEST_F(EngineTest, WhatIsRefusedTwiceIsNotCompiledAtEveryCall) {
-  cache::Store store(in_folder());
+  Service service({in_folder(), {}, 2});
   std::atomic<int> compiled{0};
-  Engine engine(options(store, [&](const CompileJob&) -> Compiled {
+  Engine engine(options(service, [&](const CompileJob&) -> Compiled {
     ++compiled;
     throw Error(QUERN_COMPILE, "broken template");
   }));
@@ -261,10 +260,10 @@ TEST_F(EngineTest, WhatIsRefusedTwiceIsNotCompiledAtEveryCall) {
 }
 
 TEST_F(EngineTest, FailuresAreKeptWhole) {
-  cache::Store store(in_folder());
+  Service service({in_folder(), {}, 2});
   const std::string log = "error: " + std::string(100'000, 'x');
   std::atomic<bool> broken{true};
-  Engine engine(options(store, [&](const CompileJob& job) {
+  Engine engine(options(service, [&](const CompileJob& job) {
     if (broken) throw Error(QUERN_COMPILE, log);
     return good_image(job);
   }));
@@ -283,10 +282,10 @@ TEST_F(EngineTest, FailuresAreKeptWhole) {
 
 // A compiler that is asked to stop when its context goes: nobody waits for what it would make.
 TEST_F(EngineTest, DestructionEndsTheCompilersThatCanBeEnded) {
-  cache::Store store(in_folder());
+  Service service({in_folder(), {}, 2});
   std::atomic<int> begun{0}, ended{0};
   {
-    Engine engine(options(store, [&](const CompileJob& job) -> Compiled {
+    Engine engine(options(service, [&](const CompileJob& job) -> Compiled {
       ++begun;
       for (int i = 0; i < 10'000 && !*job.cancelled; ++i) std::this_thread::sleep_for(1ms);
       ended += *job.cancelled;
@@ -299,10 +298,10 @@ TEST_F(EngineTest, DestructionEndsTheCompilersThatCanBeEnded) {
 }
 
 TEST_F(EngineTest, DestructionWaitsForWhatRunsInTheBackground) {
-  cache::Store store(in_folder());
+  Service service({in_folder(), {}, 2});
   std::atomic<int> begun{0}, finished{0};
   {
-    Engine engine(options(store, [&](const CompileJob& job) {
+    Engine engine(options(service, [&](const CompileJob& job) {
       begun++;
       std::this_thread::sleep_for(50ms);
       finished++;
@@ -319,8 +318,8 @@ TEST_F(EngineTest, DestructionWaitsForWhatRunsInTheBackground) {
 }
 
 TEST_F(EngineTest, AMissUnderCaptureIsRefusedAndAHitIsNot) {
-  cache::Store store(in_folder());
-  Engine engine(options(store, good_image));
+  Service service({in_folder(), {}, 2});
+  Engine engine(options(service, good_image));
   const Error error = error_of([&] { engine.ready(toy(1), Miss::compile, driver.captured_stream); });
   EXPECT_EQ(error.status(), QUERN_CAPTURING);
   EXPECT_NE(error.text().find("N=1"), std::string::npos) << error.text();
@@ -330,8 +329,8 @@ TEST_F(EngineTest, AMissUnderCaptureIsRefusedAndAHitIsNot) {
 }
 
 TEST_F(EngineTest, WithoutADeviceItWarmsAndDoesNotLoad) {
-  cache::Store store(in_folder());
-  EngineOptions warming = options(store, good_image);
+  Service service({in_folder(), {}, 2});
+  EngineOptions warming = options(service, good_image);
   warming.driver = nullptr;
   Engine engine(std::move(warming));
   EXPECT_EQ(engine.warm(toy(1), false).outcome, Outcome::compiled);
@@ -339,8 +338,8 @@ TEST_F(EngineTest, WithoutADeviceItWarmsAndDoesNotLoad) {
 }
 
 TEST_F(EngineTest, AKernelForAnotherFamilyIsWarmedButNotLoaded) {
-  cache::Store store(in_folder());
-  Engine engine(options(store, good_image));
+  Service service({in_folder(), {}, 2});
+  Engine engine(options(service, good_image));
   Spec foreign = toy(1);
   foreign.target = Target::parse("sm_90a").tag();
   EXPECT_EQ(engine.warm(foreign, false).outcome, Outcome::compiled);
@@ -350,10 +349,10 @@ TEST_F(EngineTest, AKernelForAnotherFamilyIsWarmedButNotLoaded) {
 }
 
 TEST_F(EngineTest, ACallbackMayCallTheEngine) {
-  cache::Store store(in_folder());
+  Service service({in_folder(), {}, 2});
   Engine* self = nullptr;
   std::atomic<int> found{0};
-  EngineOptions mine = options(store, good_image);
+  EngineOptions mine = options(service, good_image);
   mine.event = [&](const Event& event) {
     if (event.kind != QUERN_EVENT_COMPILED) return;
     found += self->ready(toy(1), Miss::compile, nullptr) != nullptr;
@@ -366,8 +365,8 @@ TEST_F(EngineTest, ACallbackMayCallTheEngine) {
 }
 
 TEST_F(EngineTest, EventsSayWhatHappened) {
-  cache::Store store(in_folder());
-  Engine engine(options(store, good_image));
+  Service service({in_folder(), {}, 2});
+  Engine engine(options(service, good_image));
   engine.ready(toy(9), Miss::compile, nullptr);
   const std::vector<Event> told = events();
   ASSERT_EQ(told.size(), 1u);

@@ -12,8 +12,8 @@ namespace {
 TEST_F(EngineTest, AStoreThatTakesNothingLosesNoKernel) {
   cache::StoreOptions nothing;
   nothing.no_file = true;
-  cache::Store store(nothing);
-  Engine engine(options(store, good_image));
+  Service service({nothing, {}, 2});
+  Engine engine(options(service, good_image));
   EXPECT_NE(engine.ready(toy(1), Miss::compile, nullptr), nullptr);
   EXPECT_EQ(engine.stats().stored, 0u);
   EXPECT_EQ(engine.stats().store_errors, 0u) << "nothing was meant to be written";
@@ -24,8 +24,8 @@ TEST_F(EngineTest, AStoreThatTakesNothingLosesNoKernel) {
 TEST_F(EngineTest, AStoreThatCannotBeOpenedLosesNoKernel) {
   cache::StoreOptions bad;
   bad.folder = "/proc/quern-cannot-be-made";
-  cache::Store store(bad);
-  Engine engine(options(store, good_image));
+  Service service({bad, {}, 2});
+  Engine engine(options(service, good_image));
   EXPECT_NE(engine.ready(toy(1), Miss::compile, nullptr), nullptr);
   EXPECT_NE(engine.ready(toy(2), Miss::compile, nullptr), nullptr);
 }
@@ -33,8 +33,8 @@ TEST_F(EngineTest, AStoreThatCannotBeOpenedLosesNoKernel) {
 class RefusedImage : public EngineTest, public testing::WithParamInterface<const char*> {
  protected:
   void SetUp() override {
-    cache::Store store(in_folder());
-    Engine engine(options(store, [](const CompileJob& job) {
+    Service service({in_folder(), {}, 2});
+    Engine engine(options(service, [](const CompileJob& job) {
       Compiled compiled = good_image(job);
       compiled.image = GetParam();
       return compiled;
@@ -50,23 +50,23 @@ TEST_P(RefusedImage, IsRejectedAndCompiledAnewOnce) {
     return good_image(job);
   };
   {
-    cache::Store store(in_folder());
-    Engine engine(options(store, compile));
+    Service service({in_folder(), {}, 2});
+    Engine engine(options(service, compile));
     EXPECT_NE(engine.ready(toy(1), Miss::compile, nullptr), nullptr);
     EXPECT_EQ(compiled, 1);
     EXPECT_EQ(engine.stats().rejected, 1u);
     EXPECT_EQ(engine.stats().cache_hits, 0u);
     EXPECT_EQ(count_events(QUERN_EVENT_REJECTED), 1);
   }
-  cache::Store store(in_folder());
-  Engine engine(options(store, compile));
+  Service service({in_folder(), {}, 2});
+  Engine engine(options(service, compile));
   EXPECT_NE(engine.ready(toy(1), Miss::cached_only, nullptr), nullptr) << "the good image took its place";
   EXPECT_EQ(compiled, 1);
 }
 
 TEST_P(RefusedImage, IsAMissWhereCompilingIsForbidden) {
-  cache::Store store(in_folder());
-  Engine engine(options(store, good_image));
+  Service service({in_folder(), {}, 2});
+  Engine engine(options(service, good_image));
   EXPECT_EQ(error_of([&] { engine.ready(toy(1), Miss::cached_only, nullptr); }).status(), QUERN_MISS);
   EXPECT_EQ(engine.stats().rejected, 1u);
   EXPECT_EQ(engine.stats().compiled, 0u);
@@ -84,17 +84,17 @@ TEST_F(EngineTest, ASwappedRowIsRefusedWhateverItsChecksumSays) {
   };
   cache::Key keys[2];
   {
-    cache::Store store(in_folder());
-    Engine engine(options(store, compile));
+    Service service({in_folder(), {}, 2});
+    Engine engine(options(service, compile));
     for (std::uint32_t n = 0; n < 2; ++n) keys[n] = engine.warm(toy(n + 1), false).key;
     cache::Listed first, second;
-    ASSERT_EQ(store.inspect(keys[0], &first).what, cache::AdminError::What::none);
-    ASSERT_EQ(store.inspect(keys[1], &second).what, cache::AdminError::What::none);
+    ASSERT_EQ(service.store().inspect(keys[0], &first).what, cache::AdminError::What::none);
+    ASSERT_EQ(service.store().inspect(keys[1], &second).what, cache::AdminError::What::none);
     first.entry.image = second.entry.image;
-    ASSERT_EQ(store.put(keys[0], first.entry), cache::Put::stored);
+    ASSERT_EQ(service.store().put(keys[0], first.entry), cache::Put::stored);
   }
-  cache::Store store(in_folder());
-  Engine engine(options(store, compile));
+  Service service({in_folder(), {}, 2});
+  Engine engine(options(service, compile));
   EXPECT_EQ(error_of([&] { engine.ready(toy(1), Miss::cached_only, nullptr); }).status(), QUERN_MISS);
   EXPECT_EQ(engine.stats().rejected, 1u);
   EXPECT_EQ(count_events(QUERN_EVENT_REJECTED), 1);
@@ -110,12 +110,12 @@ TEST_F(EngineTest, ADeviceOutOfMemoryBlamesNoImage) {
     compiled++;
     return good_image(job);
   };
-  cache::Store store(in_folder());
+  Service service({in_folder(), {}, 2});
   {
-    Engine engine(options(store, compile));
+    Engine engine(options(service, compile));
     engine.warm(toy(1), false);
   }
-  Engine engine(options(store, compile));
+  Engine engine(options(service, compile));
   driver.poor = true;
   EXPECT_EQ(error_of([&] { engine.ready(toy(1), Miss::compile, nullptr); }).status(), QUERN_NO_MEMORY);
   driver.poor = false;
@@ -126,9 +126,9 @@ TEST_F(EngineTest, ADeviceOutOfMemoryBlamesNoImage) {
 }
 
 TEST_F(EngineTest, AFreshImageThatIsRefusedIsAnErrorNotALoop) {
-  cache::Store store(in_folder());
+  Service service({in_folder(), {}, 2});
   std::atomic<int> compiled{0};
-  Engine engine(options(store, [&](const CompileJob& job) {
+  Engine engine(options(service, [&](const CompileJob& job) {
     compiled++;
     Compiled bad = good_image(job);
     bad.image = "for sm_80";
@@ -141,9 +141,9 @@ TEST_F(EngineTest, AFreshImageThatIsRefusedIsAnErrorNotALoop) {
 }
 
 TEST_F(EngineTest, WhatCannotBeCompiledIsNotCompiledAtEveryCall) {
-  cache::Store store(in_folder());
+  Service service({in_folder(), {}, 2});
   std::atomic<int> compiled{0};
-  Engine engine(options(store, [&](const CompileJob& job) -> Compiled {
+  Engine engine(options(service, [&](const CompileJob& job) -> Compiled {
     compiled++;
     throw Error(QUERN_COMPILE, "no such type, said of " + job.entry, 6);
   }));
@@ -167,9 +167,9 @@ TEST_F(EngineTest, WarmingCompilesNothingThatCannotBeKept) {
       options.folder = folder.path + "/link";
       ASSERT_EQ(symlink("/tmp", options.folder.c_str()), 0);
     }
-    cache::Store store(options);
+    Service service({options, {}, 2});
     int compiled = 0;
-    Engine engine(this->options(store, [&](const CompileJob& job) {
+    Engine engine(this->options(service, [&](const CompileJob& job) {
       ++compiled;
       return good_image(job);
     }));
@@ -179,9 +179,9 @@ TEST_F(EngineTest, WarmingCompilesNothingThatCannotBeKept) {
 }
 
 TEST_F(EngineTest, OutOfMemoryWhileCompilingLeavesTheEngineUsable) {
-  cache::Store store(in_folder());
+  Service service({in_folder(), {}, 2});
   std::atomic<bool> poor{true};
-  Engine engine(options(store, [&](const CompileJob& job) {
+  Engine engine(options(service, [&](const CompileJob& job) {
     if (poor) throw std::bad_alloc();
     return good_image(job);
   }));
@@ -191,8 +191,8 @@ TEST_F(EngineTest, OutOfMemoryWhileCompilingLeavesTheEngineUsable) {
 }
 
 TEST_F(EngineTest, AnUnknownSpecIsItsOpsError) {
-  cache::Store store(in_folder());
-  EngineOptions mine = options(store, good_image);
+  Service service({in_folder(), {}, 2});
+  EngineOptions mine = options(service, good_image);
   mine.describe = [](const Spec&) -> Unit { throw Error(QUERN_INVALID, "no such op"); };
   Engine engine(std::move(mine));
   for (const Miss miss : {Miss::compile, Miss::cached_only, Miss::background}) {

@@ -17,9 +17,9 @@ namespace {
 using namespace std::chrono_literals;
 
 TEST_F(EngineTest, SixtyFourThreadsCompileOnce) {
-  cache::Store store(in_folder());
+  Service service({in_folder(), {}, 2});
   std::atomic<int> compiled{0};
-  Engine engine(options(store, [&](const CompileJob& job) {
+  Engine engine(options(service, [&](const CompileJob& job) {
     compiled++;
     std::this_thread::sleep_for(50ms);
     return good_image(job);
@@ -50,9 +50,9 @@ TEST_F(EngineTest, SixtyFourThreadsCompileOnce) {
 }
 
 TEST_F(EngineTest, DifferentSpecsCompileSideBySideUpToTheLimit) {
-  cache::Store store(in_folder());
+  Service service({in_folder(), {}, 2});
   std::atomic<int> running{0}, most{0};
-  Engine engine(options(store, [&](const CompileJob& job) {
+  Engine engine(options(service, [&](const CompileJob& job) {
     const int now = ++running;
     int seen = most.load();
     while (now > seen && !most.compare_exchange_weak(seen, now)) {
@@ -72,10 +72,10 @@ TEST_F(EngineTest, DifferentSpecsCompileSideBySideUpToTheLimit) {
 }
 
 TEST_F(EngineTest, AllWaitersHearOfAFailureAndALaterCallSucceeds) {
-  cache::Store store(in_folder());
+  Service service({in_folder(), {}, 2});
   std::atomic<int> compiled{0};
   std::atomic<bool> broken{true};
-  Engine engine(options(store, [&](const CompileJob& job) {
+  Engine engine(options(service, [&](const CompileJob& job) {
     compiled++;
     if (!broken) return good_image(job);
     std::this_thread::sleep_for(100ms);
@@ -121,8 +121,8 @@ TEST_F(EngineTest, SixteenProcessesCompileOnce) {
     char byte;
     int status = read(gate[0], &byte, 1) == 0 ? 0 : 1;  // the end of the pipe starts all at once
     try {
-      cache::Store store(in_folder());
-      EngineOptions here = options(store, [&](const CompileJob& job) {
+      Service service({in_folder(), {}, 2});
+      EngineOptions here = options(service, [&](const CompileJob& job) {
         const int file = open(log.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600);
         if (write(file, ".", 1) != 1) throw Error(QUERN_IO, "the log cannot be written");
         close(file);

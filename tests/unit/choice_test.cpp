@@ -30,12 +30,12 @@ double expected_microseconds(const Problem& p, const Choice& choice) {
 
 // What choices are made with: nothing has been measured, and nothing is kept.
 struct Untuned {
-  cache::Store store{[] {
-    cache::StoreOptions nowhere;
-    nowhere.no_file = true;
+  jit::Service service{[] {
+    jit::Service::Options nowhere;
+    nowhere.store.no_file = true;
     return nowhere;
   }()};
-  Tunings tunings{store};
+  Tunings tunings{service};
   Runtime runtime{nullptr, nullptr, jit::Miss::compile, nullptr, &tunings};
 };
 

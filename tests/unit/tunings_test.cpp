@@ -20,22 +20,22 @@ class TuningsTest : public testing::Test {
     device.limits = jit::limits_of(jit::Target::parse("sm_90a"));
     device.sm_count = 132;
     device.name = "A Hopper";
-    options_.folder = folder_.string();
-    store.emplace(options_);
-    tunings.emplace(*store);
+    options_.store.folder = folder_.string();
+    service.emplace(options_);
+    tunings.emplace(*service);
   }
   ~TuningsTest() override {
     tunings.reset();
-    store.reset();
+    service.reset();
     std::filesystem::remove_all(folder_);
   }
 
   // A process after the one before.
   void restart() {
     tunings.reset();
-    store.reset();
-    store.emplace(options_);
-    tunings.emplace(*store);
+    service.reset();
+    service.emplace(options_);
+    tunings.emplace(*service);
   }
 
   // bf16, a and b one line after the other.
@@ -53,14 +53,14 @@ class TuningsTest : public testing::Test {
   std::optional<Choice> found(const Problem& p) { return tunings->choice(p, p.params.m); }
 
   jit::DeviceInfo device;
-  std::optional<cache::Store> store;
+  std::optional<jit::Service> service;
   std::optional<Tunings> tunings;
   // What the model would not take: more blocks than are of use.
   const TunedRows kept{1, 16, {Variant::swap_ab_16, 7, 1}, 8.25, 9.5};
 
  private:
   std::filesystem::path folder_;
-  cache::StoreOptions options_;
+  jit::Service::Options options_;
 };
 
 TEST_F(TuningsTest, CallsTakeWhatWasKept) {
@@ -146,9 +146,9 @@ TEST_F(TuningsTest, RecordsThatDoNotHoldAreLeftOut) {
 }
 
 TEST_F(TuningsTest, WhatCannotBeStoredHoldsForTheProcess) {
-  cache::StoreOptions nowhere;
-  nowhere.no_file = true;
-  cache::Store none(nowhere);
+  jit::Service::Options nowhere;
+  nowhere.store.no_file = true;
+  jit::Service none(nowhere);
   Tunings own(none);
   try {
     own.keep(problem(16), kept);

@@ -75,9 +75,9 @@ std::optional<TunedRows> read_line(std::string_view line) {
 
 }  // namespace
 
-std::shared_ptr<Tunings> make_tunings(cache::Store& store) { return std::make_shared<Tunings>(store); }
-
-Tunings::~Tunings() { store_.touch(used_); }
+std::shared_ptr<Tunings> make_tunings(jit::Service& service, std::function<void(std::string_view)> notice) {
+  return std::make_shared<Tunings>(service, std::move(notice));
+}
 
 bool Tunings::covers(const Problem& problem) {
   const q::GemmParams& p = problem.params;
@@ -120,7 +120,7 @@ Tunings::Record& Tunings::record_of(const Problem& problem) {
   const Question question = question_of(problem);
   if (Record* known = records_.find(question)) return *known;
   Record& record = read_record(problem, question);
-  store_.deliver();  // where no lock is held
+  stored_.deliver();  // where no lock is held
   return record;
 }
 
@@ -128,12 +128,8 @@ Tunings::Record& Tunings::read_record(const Problem& problem, const Question& qu
   const std::lock_guard lock(mutex_);
   if (Record* known = records_.find(question)) return *known;
   Rows rows;
-  const std::string text = canonical_text(problem);
-  const cache::Key key = jit::key_of(text);
-  cache::Entry entry;
-  if (store_.get(key, text, "", &entry) && entry.kind == cache::Kind::tuning) {
-    used_.push_back(key);
-    std::string_view lines = entry.image;
+  if (const std::optional<std::string> record = stored_.find(canonical_text(problem))) {
+    std::string_view lines = *record;
     while (!lines.empty()) {
       const std::size_t end = std::min(lines.find('\n'), lines.size());
       const std::optional<TunedRows> tuned = read_line(lines.substr(0, end));
@@ -172,7 +168,7 @@ std::optional<Choice> Tunings::choice(const Problem& problem, std::int64_t rows)
 
 void Tunings::keep(const Problem& problem, const TunedRows& tuned) {
   store(problem, tuned);
-  store_.deliver();
+  stored_.deliver();
 }
 
 void Tunings::store(const Problem& problem, const TunedRows& tuned) {
@@ -186,18 +182,9 @@ void Tunings::store(const Problem& problem, const TunedRows& tuned) {
               tuned);
   const Rows& published = *publish(record, std::move(rows));
 
-  cache::Entry entry;
-  entry.kind = cache::Kind::tuning;
-  entry.text = canonical_text(problem);
-  entry.op = ops::all()[problem.op].name;
-  entry.target = problem.call.device->limits.target.name();
-  entry.entry_name = "tuning";
-  for (const TunedRows& each : published) entry.image += line_of(each);
-  std::string why_not;
-  if (store_.put_patiently(jit::key_of(entry.text), entry, &why_not) != cache::Put::stored) {
-    throw Error(QUERN_IO,
-                "what was measured could not be stored: " + (why_not.empty() ? store_.stats().reason : why_not));
-  }
+  std::string lines;
+  for (const TunedRows& each : published) lines += line_of(each);
+  stored_.keep(canonical_text(problem), ops::all()[problem.op].name, problem.call.device->limits.target.name(), lines);
 }
 
 }  // namespace quern::ops::gemm

@@ -8,6 +8,7 @@
 #include <bit>
 #include <cstdint>
 #include <cstring>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -16,8 +17,8 @@
 #include <string_view>
 #include <vector>
 
-#include "cache/store.h"
 #include "jit/lookup_table.h"
+#include "jit/records.h"
 #include "sources/gemm/plan/choose.h"
 
 namespace quern::ops::gemm {
@@ -42,10 +43,9 @@ struct TunedRows {
 // There is one record for each device, kind of product, N and K; it covers all batches and rows. Reading is wait-free.
 class Tunings {
  public:
-  // `store` must outlive this object.
-  explicit Tunings(cache::Store& store) : store_(store) {}
-  // Notes in the store which records were used.
-  ~Tunings();
+  // `service` must outlive this object.
+  explicit Tunings(jit::Service& service, std::function<void(std::string_view)> notice = {})
+      : stored_(service, std::move(notice)) {}
   Tunings(const Tunings&) = delete;
   Tunings& operator=(const Tunings&) = delete;
 
@@ -94,8 +94,7 @@ class Tunings {
   void store(const Problem& problem, const TunedRows& tuned);
   const Rows* publish(Record& record, Rows rows);
 
-  cache::Store& store_;
-  std::vector<cache::Key> used_;
+  jit::Records stored_;
   jit::LookupTable<Record, Question, &Record::question> records_;
   std::mutex mutex_;  // held by writers
   std::vector<std::unique_ptr<const Rows>>

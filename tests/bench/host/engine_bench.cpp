@@ -46,10 +46,10 @@ void engine_find(benchmark::State& state) {
   const auto driver = jit::open_cuda(0, {QUERN_BENCH_FAKE_CUDA});
   cache::StoreOptions memory;
   memory.no_file = true;
-  cache::Store store(memory);
+  jit::Service service({memory, {}, 0});
   jit::EngineOptions options;
   options.driver = driver.get();
-  options.store = &store;
+  options.service = &service;
   options.compile = compile_toy;
   options.describe = describe_toy;
   jit::Engine engine(options);

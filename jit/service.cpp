@@ -1,0 +1,124 @@
+// The services of a process, and taking turns in one of them.
+// SPDX-License-Identifier: Apache-2.0
+#include "jit/service.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "jit/process_mutex.h"
+
+namespace quern::jit {
+namespace {
+
+thread_local const std::function<void(std::string_view)>* listener = nullptr;
+
+cache::StoreOptions telling_the_listener(cache::StoreOptions options) {
+  options.notice = [](std::string_view text) {
+    if (listener != nullptr && *listener) (*listener)(text);
+  };
+  return options;
+}
+
+unsigned threads(unsigned asked_for) {
+  return asked_for != 0 ? asked_for : std::clamp(std::thread::hardware_concurrency(), 1U, 8U);
+}
+
+// Never destroyed: another thread may still be in a call when the process exits.
+struct Registry {
+  struct Known {
+    Service::Options options;
+    std::weak_ptr<Service> service;
+  };
+  ProcessMutex& mutex = *new ProcessMutex;
+  pid_t process = getpid();
+  std::vector<Known> known;
+};
+Registry& registry() {
+  static Registry* const kept = new Registry;
+  return *kept;
+}
+
+}  // namespace
+
+bool operator==(const Service::Options& a, const Service::Options& b) {
+  return a.store.same_but_notice(b.store) && a.compilers == b.compilers && a.compile_threads == b.compile_threads;
+}
+
+std::shared_ptr<Service> Service::shared(const Options& options, bool* found) {
+  Registry& all = registry();
+  const std::lock_guard lock(all.mutex);
+  // Contexts of the parent are of no use here, nor is what they hold.
+  if (all.process != getpid()) all.known.clear();
+  all.process = getpid();
+  std::erase_if(all.known, [](const Registry::Known& each) { return each.service.expired(); });
+  for (const Registry::Known& each : all.known) {
+    std::shared_ptr<Service> there = each.options == options ? each.service.lock() : nullptr;
+    if (there == nullptr) continue;
+    *found = true;
+    return there;
+  }
+  *found = false;
+  auto made = std::make_shared<Service>(options);
+  all.known.push_back({options, made});
+  return made;
+}
+
+Service::Service(Options options)
+    : store_(telling_the_listener(std::move(options.store))),
+      compilers_(std::move(options.compilers)),
+      compile_threads_(threads(options.compile_threads)) {}
+
+Service::Turn::Turn(Service& service, const cache::Key& key) : service_(service), key_(key) {
+  std::unique_lock lock(service_.mutex_);
+  waited_ = service_.compiling_.contains(key_);
+  service_.changed_.wait(lock, [this] { return !service_.compiling_.contains(key_); });
+  service_.compiling_.insert(key_);
+}
+
+Service::Turn::~Turn() {
+  {
+    const std::lock_guard lock(service_.mutex_);
+    service_.compiling_.erase(key_);
+  }
+  service_.changed_.notify_all();
+}
+
+Service::Slot::Slot(Service& service) : service_(service) {
+  std::unique_lock lock(service_.mutex_);
+  service_.changed_.wait(lock, [this] { return service_.running_ < service_.compile_threads_; });
+  ++service_.running_;
+}
+
+Service::Slot::~Slot() {
+  {
+    const std::lock_guard lock(service_.mutex_);
+    --service_.running_;
+  }
+  service_.changed_.notify_all();
+}
+
+std::shared_ptr<const cache::Entry> Service::kept(const cache::Key& key) {
+  const std::lock_guard lock(mutex_);
+  const auto found = kept_.find(key);
+  return found == kept_.end() ? nullptr : found->second;
+}
+
+void Service::keep(const cache::Key& key, const cache::Entry& image) noexcept {
+  try {
+    auto copy = std::make_shared<const cache::Entry>(image);
+    const std::lock_guard lock(mutex_);
+    kept_[key] = std::move(copy);
+  } catch (...) {
+    // No memory: the others compile for themselves.
+  }
+}
+
+Listening::Listening(const std::function<void(std::string_view)>& tell) noexcept
+    : before_(std::exchange(listener, &tell)) {}
+Listening::~Listening() { listener = before_; }
+
+}  // namespace quern::jit

@@ -1,0 +1,101 @@
+// What the contexts of one process have in common when they look into the same cache and compile in the same way: the
+// store, the compilers, and who is compiling what. A context is a device and a reference to one of these.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <condition_variable>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string_view>
+
+#include "cache/store.h"
+#include "jit/compiler.h"
+
+namespace quern::jit {
+
+class Service {
+ public:
+  struct Options {
+    cache::StoreOptions store;  // its `notice` is not used: see Listening
+    CompilerOptions compilers;
+    unsigned compile_threads = 0;  // compilations at once, whoever's threads they run on; 0: the cores, at most 8
+    friend bool operator==(const Options&, const Options&);
+  };
+
+  // The one that this process has for equal options; made where there is none, and ended with the last who holds it. A
+  // forked child gets one of its own. `found` says whether it was there.
+  static std::shared_ptr<Service> shared(const Options& options, bool* found);
+
+  explicit Service(Options options);
+  // In a forked child the parent's is abandoned: see ~Engine.
+  ~Service() = default;
+  Service(const Service&) = delete;
+  Service& operator=(const Service&) = delete;
+
+  cache::Store& store() noexcept { return store_; }
+  Compilers& compilers() noexcept { return compilers_; }
+  // At once.
+  unsigned compile_threads() const noexcept { return compile_threads_; }
+
+  // One compilation of a key at a time. Waits for whoever is at it.
+  class Turn {
+   public:
+    Turn(Service& service, const cache::Key& key);
+    ~Turn();
+    Turn(const Turn&) = delete;
+    Turn& operator=(const Turn&) = delete;
+    // Somebody else was at it: what they made may be in the store, or kept.
+    bool waited() const { return waited_; }
+
+   private:
+    Service& service_;
+    const cache::Key key_;
+    bool waited_ = false;
+  };
+
+  // A compilation may begin: so many run already, and one more is allowed.
+  class Slot {
+   public:
+    explicit Slot(Service& service);
+    ~Slot();
+    Slot(const Slot&) = delete;
+    Slot& operator=(const Slot&) = delete;
+
+   private:
+    Service& service_;
+  };
+
+  // What was compiled and is in no file; null where there is nothing. To be asked in one's turn.
+  std::shared_ptr<const cache::Entry> kept(const cache::Key& key);
+  // For the other contexts to find, as long as the service lives. Fails silently where there is no memory for it.
+  void keep(const cache::Key& key, const cache::Entry& image) noexcept;
+
+ private:
+  cache::Store store_;
+  Compilers compilers_;
+  const unsigned compile_threads_;
+
+  std::mutex mutex_;  // over what follows
+  std::condition_variable changed_;
+  std::set<cache::Key> compiling_;
+  std::map<cache::Key, std::shared_ptr<const cache::Entry>> kept_;
+  unsigned running_ = 0;
+};
+
+// While it lives, what this thread tells of the store (Store::deliver, administration) is told to `tell`: the store is
+// shared, but a notice belongs to the call that found it out.
+class Listening {
+ public:
+  explicit Listening(const std::function<void(std::string_view)>& tell) noexcept;
+  ~Listening();
+  Listening(const Listening&) = delete;
+  Listening& operator=(const Listening&) = delete;
+
+ private:
+  const std::function<void(std::string_view)>* before_;
+};
+
+}  // namespace quern::jit
