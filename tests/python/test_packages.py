@@ -12,7 +12,6 @@ import zipfile
 from pathlib import Path
 
 import pytest
-
 import quern
 from quern.library import library
 
