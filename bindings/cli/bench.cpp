@@ -52,14 +52,24 @@ struct Row {
   double teraflops() const { return measured.per_call() > 0 ? problem.flops / measured.per_call() / 1e6 : 0; }
   double share() const { return std::max(memory_share, product_share); }
   bool bound_by_products() const { return product_share > memory_share; }
-  std::string kernel() const { return measured.kernels.empty() ? "" : measured.kernels.front(); }
 };
 
-// What tells kernels of one op apart for people: its constants without op and target.
-std::string variant_of(const std::string& line) {
-  const std::size_t op = line.find(' ');
-  const std::size_t target = op == std::string::npos ? op : line.find(' ', op + 1);
-  return target == std::string::npos ? line : line.substr(target + 1);
+// What tells kernels of one op apart for people: constants without op and target. Of several kernels the one that is
+// most specialised, and of the others the first constant, which says what they are.
+std::string variants_of(const std::vector<std::string>& lines) {
+  std::vector<std::string> constants;
+  for (const std::string& line : lines) {
+    const std::size_t op = line.find(' ');
+    const std::size_t target = op == std::string::npos ? op : line.find(' ', op + 1);
+    constants.push_back(target == std::string::npos ? line : line.substr(target + 1));
+  }
+  if (constants.empty()) return "";
+  const auto longer = [](const std::string& a, const std::string& b) { return a.size() < b.size(); };
+  const auto most = std::max_element(constants.begin(), constants.end(), longer);
+  std::string text = *most;
+  constants.erase(most);
+  for (const std::string& other : constants) text = other.substr(0, other.find(' ')) + ", " + text;
+  return text;
 }
 
 class Bench : public Command {
@@ -281,8 +291,8 @@ class Bench : public Command {
       }
       if (!against_.empty())
         cells.push_back({row.against > 0 ? shown("%.2fx", row.against / row.measured.per_call()) : "-"});
-      cells.push_back(
-          {row.failure.empty() ? variant_of(row.kernel()) : "failed", row.failure.empty() ? Style::plain : Style::bad});
+      cells.push_back({row.failure.empty() ? variants_of(row.measured.kernels) : "failed",
+                       row.failure.empty() ? Style::plain : Style::bad});
       table.add(std::move(cells));
       problems.push_back(to_json(row));
     }

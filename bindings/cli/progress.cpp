@@ -38,10 +38,11 @@ void Progress::show(std::uint64_t done, std::uint64_t total, const Step& step) {
 }
 
 double Progress::remaining(std::uint64_t done, std::uint64_t total) const {
-  constexpr double kSoonest = 500;  // earlier the first of them would speak for all
+  constexpr double kSoonest = 150;
+  constexpr std::uint64_t kFewest = 2;  // the first of them does not speak for all
   const std::uint64_t slow = counts_.compiled;
   // What was there already says nothing of how long the rest takes.
-  if (slow == 0 || done >= total || milliseconds() < kSoonest) return 0;
+  if (slow < kFewest || done >= total || milliseconds() < kSoonest) return 0;
   return 1000 * std::ceil(milliseconds() / static_cast<double>(slow) * static_cast<double>(total - done) / 1000);
 }
 

@@ -36,8 +36,10 @@ foreach(header sqlite3.h sodium.h sodium mbedtls psa xxhash.h xxh3.h nlohmann CL
     endif()
   endforeach()
 endforeach()
-set(CMAKE_C_FLAGS_INIT "-isystem ${folder}/include")
-set(CMAKE_CXX_FLAGS_INIT "-isystem ${folder}/include")
+# Without debugging information, which this compiler makes unasked, and without paths: equal files in every folder.
+set(equal "-g0 -ffile-prefix-map=${CMAKE_SOURCE_DIR}=. -ffile-prefix-map=${CMAKE_BINARY_DIR}=build")
+set(CMAKE_C_FLAGS_INIT "-isystem ${folder}/include ${equal}")
+set(CMAKE_CXX_FLAGS_INIT "-isystem ${folder}/include ${equal}")
 # Packages of CMake's bring /usr/include along, which would hide the older glibc's headers: taken for the compiler's own it
 # is left out. What the compiler says of itself would undo this if it were set here.
 file(WRITE ${folder}/after_project.cmake

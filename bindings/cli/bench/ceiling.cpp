@@ -2,7 +2,7 @@
 #include "bindings/cli/bench/ceiling.h"
 
 #include <algorithm>
-#include <random>
+#include <utility>
 #include <vector>
 
 #include "bindings/cli/bench/ceiling_kernels.h"
@@ -57,6 +57,7 @@ const Ceiling& Ceilings::memory() {
   numbers.type = {kDLBfloat, 16, 1};
   numbers.shape = {static_cast<std::int64_t>(kBytes / 2)};
   fill(machine_, from.get(), kBytes, numbers, 1);
+  fill(machine_, to.get(), kBytes, numbers, 2);
   struct Way {
     const char* entry;
     const char* how;
@@ -66,12 +67,15 @@ const Ceiling& Ceilings::memory() {
     const quern_kernel* kernel = prepare(context_, way.entry, kMemoryKernels, 0);
     void *source = from.get(), *destination = to.get();
     std::size_t count = kBytes / 16;
-    for (const unsigned blocks : {4U, 8U, 16U}) {
+    for (const unsigned blocks : {4U, 8U, 16U, 32U}) {
       const auto run = [&] {
+        // In turns, so that nothing of what is read is left in the L2 from the run before, and nothing has to be
+        // written back as after a flush.
+        std::swap(source, destination);
         launch(context_, kernel, blocks * device_.sm_count, 0, machine_.stream(), {&source, &destination, &count});
       };
       run();
-      const double rate = way.bytes / median(machine_.time_runs(run, 9)) * 1e6;
+      const double rate = way.bytes / median(machine_.time_runs(run, 9, false)) * 1e6;
       if (rate > ceiling.per_second) ceiling = {std::string(way.how) + " of 1 GiB", rate};
     }
   }
@@ -100,8 +104,9 @@ const Ceiling& Ceilings::products(const std::string& type) {
     launch(context_, handle, blocks, kernel.shared_bytes, machine_.stream(), {&source, &sums, &steps});
   };
   run();
-  steps = static_cast<int>(std::clamp(steps * kLaunchMicroseconds / median(machine_.time_runs(run, 3)), 200.0, 1e7));
-  const double microseconds = median(machine_.time_runs(run, 7));
+  steps =
+      static_cast<int>(std::clamp(steps * kLaunchMicroseconds / median(machine_.time_runs(run, 3, false)), 200.0, 1e7));
+  const double microseconds = median(machine_.time_runs(run, 7, false));
   ceiling = {kernel.how + ' ' + type, kernel.operations_per_step * steps * blocks / microseconds * 1e6};
   return ceiling;
 }

@@ -24,8 +24,9 @@ class Machine {
   virtual void synchronise() = 0;
   virtual void* stream() const = 0;
 
-  // Microseconds of each of `count` runs. What a run reads comes from memory, as far as the machine has a say.
-  virtual std::vector<double> time_runs(const std::function<void()>& run, int count) = 0;
+  // Microseconds of each of `count` runs. With `flush` what a run reads comes from memory, as far as the machine has a
+  // say; what is then left in the caches has to be written back while it runs.
+  virtual std::vector<double> time_runs(const std::function<void()>& run, int count, bool flush) = 0;
   // Microseconds of each of `count` replays of a graph into which `record` has put work. Empty where there are no
   // graphs.
   virtual std::vector<double> time_graph(const std::function<void()>& record, int count) = 0;

@@ -129,8 +129,8 @@ Measured measure(const Problem& problem, const ContextOptions& given, Console& c
   if (measured.why.starts_with("; ")) measured.why.erase(0, 2);
 
   const auto run = [&] { calls.front()->run(); };
-  const double probe = median(machine.time_runs(run, device.device_type == kDLCPU ? 1 : 3));
-  measured.call = median(machine.time_runs(run, repetitions(options.milliseconds, probe, 3, 200)));
+  const double probe = median(machine.time_runs(run, device.device_type == kDLCPU ? 1 : 3, true));
+  measured.call = median(machine.time_runs(run, repetitions(options.milliseconds, probe, 3, 200), true));
   if (device.device_type == kDLCPU) return measured;
   const std::size_t copies = copies_for(calls.front()->bytes(), device);
   while (calls.size() < copies) {

@@ -180,6 +180,8 @@ std::vector<ModelStep> model_steps(const quern_model& model, const StepShape& sh
                                    std::vector<std::string>& left_out) {
   std::vector<ModelStep> steps = Steps(model, shape, left_out).take();
   if (model.tensor_parallel > 1) left_out.emplace_back("what the ranks send each other");
+  if (model.experts != 0)
+    left_out.emplace_back("layers without experts, where there are some: all are counted with them");
   if ((model.flags & QUERN_MODEL_QK_NORM) != 0) left_out.emplace_back("the norms of queries and keys");
   return steps;
 }
