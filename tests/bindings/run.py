@@ -206,19 +206,20 @@ def ggml(place: Place) -> str:
     if not source.exists():
         raise Missing(f"no {source}: `./dev bindings ggml` fetches it")
     made = source.parent / "made"
-    options = ["BUILD_SHARED_LIBS=ON", "GGML_BACKEND_DL=ON", "GGML_NATIVE=OFF", "GGML_OPENMP=OFF"]
-    options += [f"LLAMA_BUILD_{what}=OFF" for what in ("TOOLS", "SERVER", "EXAMPLES")]
     # Half the time of a build with -O3, and the tests take no longer.
-    options += ["CMAKE_C_FLAGS_RELEASE=-O2", "CMAKE_CXX_FLAGS_RELEASE=-O1"]
-    generator = ["-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release", "-DLLAMA_BUILD_TESTS=ON"]
-    place.run(tool("cmake"), "-S", source, "-B", made, *generator, *(f"-D{option}" for option in options))
+    options = ["CMAKE_BUILD_TYPE=Release", "CMAKE_C_FLAGS_RELEASE=-O2", "CMAKE_CXX_FLAGS_RELEASE=-O1"]
+    options.append(f"GGML_SOURCE={source}")
+    place.run(
+        tool("cmake"), "-S", ROOT / "tests" / "bindings" / "ggml", "-B", made, "-G", "Ninja",
+        *(f"-D{option}" for option in options),
+    )  # fmt: skip
     place.run("cmake", "--build", made, "--target", "ggml", "ggml-cpu", "test-backend-ops")
     backend = place.folder / "libggml-quern.so"
     flags = ["-std=c++20", "-O1", "-fPIC", "-shared", "-Wall", "-Wextra", "-Werror", "-fvisibility=hidden"]
     flags += [f"-DGGML_{what}" for what in ("BACKEND_DL", "BACKEND_SHARED", "SHARED")]
     flags += ["-isystem", str(source / "ggml" / "include"), "-isystem", str(source / "ggml" / "src")]
     sources = sorted((BINDINGS / "ggml").glob("*.cpp"))
-    libraries = [*place.link(), "-L", made / "bin", "-lggml-base"]
+    libraries = [*place.link(), "-L", str(made / "bin"), "-lggml-base"]
     place.run(tool("c++", "g++"), *flags, *sources, "-o", backend, *libraries)
     place.environment.update({"GGML_BACKEND_PATH": str(backend), "QUERN_GGML_DEVICE": "host"})
     for op, cases in GGML_TESTS.items():
