@@ -92,16 +92,53 @@ void run_soft_max(Run& run, const ggml_tensor* node) {
 
 enum RopeParameter { kDimensions = 1, kMode = 2, kBase = 5, kFrequencyScale = 6, kExtrapolation = 7, kAttention = 8 };
 
-// Pairs side by side and NeoX's; with factors of the frequencies, YaRN or several positions a token it is left.
+// Pairs side by side and NeoX's, with factors of the frequencies too; YaRN and several positions a token are left.
 bool is_rope_supported(const ggml_tensor* node) {
   const ggml_tensor* x = node->src[0];
   const int mode = node->op_params[kMode];
   return has_type(x, {GGML_TYPE_F32, GGML_TYPE_F16}) && node->type == x->type && is_even(x) && is_even(node) &&
-         x->nb[0] == type_of(x).bits / 8U && node->nb[0] == x->nb[0] && node->src[2] == nullptr &&
+         x->nb[0] == type_of(x).bits / 8U && node->nb[0] == x->nb[0] &&
+         (node->src[2] == nullptr || node->src[2]->type == GGML_TYPE_F32) &&
          (mode == GGML_ROPE_TYPE_NORMAL || mode == GGML_ROPE_TYPE_NEOX) && float_parameter(node, kExtrapolation) == 0 &&
          node->op_params[kDimensions] % 2 == 0 && node->op_params[kDimensions] <= x->ne[0] && x->ne[0] % 8 == 0 &&
          x->ne[0] <= kWidestHead && node->src[1]->ne[0] == x->ne[2];
 }
+// Cosines and sines of a graph's positions, each frequency divided by its factor (Llama 3.1's): quern_rope has no such
+// list, but takes a table. They are the same in all layers.
+const Run::Angles& angles_of(Run& run, const ggml_tensor* node) {
+  const ggml_tensor *positions = node->src[1], *factors = node->src[2];
+  const Run::Angles wanted = {
+      positions->data,
+      factors->data,
+      {float_parameter(node, kBase), float_parameter(node, kFrequencyScale), float_parameter(node, kAttention)},
+      node->op_params[kDimensions],
+      {},
+      {}};
+  for (const Run::Angles& known : run.angles()) {
+    if (known.positions == wanted.positions && known.factors == wanted.factors && known.numbers == wanted.numbers &&
+        known.dimensions == wanted.dimensions) {
+      return known;
+    }
+  }
+  const std::int64_t tokens = positions->ne[0], pairs = wanted.dimensions / 2;
+  Run::Angles made = wanted;
+  made.table = run.scratch(kF32, {tokens, wanted.dimensions});
+  made.places = run.scratch(kI32, {tokens});
+  const View at = {positions->data, type_of(positions), {tokens, 1}, {1, 1}};
+  const View by = {factors->data, kF32, {pairs}, {1}};
+  const auto [base, frequency, attention] = wanted.numbers;
+  const std::vector<float> scalars = {-std::log2(base) / static_cast<float>(pairs), frequency, attention};
+  View half = made.table;
+  half.shape[1] = pairs;
+  run.pointwise("cos(tensor0 * (exp2(index1 * scalar0) / tensor1) * scalar1) * scalar2", {at, by}, half, scalars);
+  half.data = static_cast<char*>(half.data) + pairs * static_cast<std::int64_t>(sizeof(float));
+  run.pointwise("sin(tensor0 * (exp2(index1 * scalar0) / tensor1) * scalar1) * scalar2", {at, by}, half, scalars);
+  run.pointwise("index0", {}, made.places);
+  run.keep_scratch();
+  run.angles().push_back(made);
+  return run.angles().back();
+}
+
 void run_rope(Run& run, const ggml_tensor* node) {
   const View x = view_of(node->src[0]), out = view_of(node), positions = view_of(node->src[1]);
   quern_rope_options options = {};
@@ -109,9 +146,11 @@ void run_rope(Run& run, const ggml_tensor* node) {
   options.flags = node->op_params[kMode] == GGML_ROPE_TYPE_NORMAL ? QUERN_ROPE_INTERLEAVED : 0;
   options.rotary_dim = node->op_params[kDimensions];
   options.theta = static_cast<double>(float_parameter(node, kBase));
-  options.attention_factor = static_cast<double>(float_parameter(node, kAttention));
   const float frequency = float_parameter(node, kFrequencyScale);
-  if (frequency != 1.0F) {
+  const Run::Angles* angles = node->src[2] == nullptr ? nullptr : &angles_of(run, node);
+  // A table has it in its numbers already.
+  if (angles == nullptr) options.attention_factor = static_cast<double>(float_parameter(node, kAttention));
+  if (angles == nullptr && frequency != 1.0F) {
     options.scaling = QUERN_ROPE_LINEAR;
     options.factor = 1 / static_cast<double>(frequency);
   }
@@ -119,7 +158,8 @@ void run_rope(Run& run, const ggml_tensor* node) {
     quern_rope_args args = {};
     args.q = run.tensor(x.at(batch));
     args.q_out = run.tensor(out.at(batch));
-    args.positions = run.tensor(positions.at(0).at(0).at(0));
+    args.positions = run.tensor(angles == nullptr ? positions.at(0).at(0).at(0) : angles->places);
+    options.table = angles == nullptr ? nullptr : run.tensor(angles->table);
     args.rope = &options;
     QUERN_LAUNCH(run, rope, args);
   }

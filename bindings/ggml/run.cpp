@@ -186,6 +186,7 @@ void Run::end_node() {
 void Run::end_graph() {
   memory_.synchronise();
   masks_.clear();
+  angles_.clear();
   kept_chunks_ = 0;
   end_node();
 }

@@ -79,6 +79,14 @@ class Run {
     bool is_binary;
   };
   std::vector<Mask>& masks() { return masks_; }
+  struct Angles {
+    const void* positions;
+    const void* factors;
+    std::array<float, 3> numbers;  // base, frequency scale, attention factor
+    std::int64_t dimensions;
+    View table, places;
+  };
+  std::vector<Angles>& angles() { return angles_; }
   // Keeps what the last node had in scratch for the rest of the graph.
   void keep_scratch();
 
@@ -128,6 +136,7 @@ class Run {
   std::vector<Chunk> chunks_;
   std::size_t kept_chunks_ = 0;  // these stay until the graph's end
   std::vector<Mask> masks_;
+  std::vector<Angles> angles_;
   void* workspace_ = nullptr;
   std::uint64_t workspace_bytes_ = 0;
 };

@@ -46,7 +46,7 @@ class Place:
 
     def run(self, *command: object, where: Path = ROOT) -> str:
         words = [str(word) for word in command]
-        run = subprocess.run(words, cwd=where, env=self.environment, capture_output=True, text=True, timeout=900)
+        run = subprocess.run(words, cwd=where, env=self.environment, capture_output=True, text=True, timeout=1800)
         if run.returncode != 0:
             raise RuntimeError(f"{' '.join(words)}: {run.returncode}\n{run.stdout}{run.stderr}")
         return run.stdout
@@ -206,17 +206,20 @@ def ggml(place: Place) -> str:
     if not source.exists():
         raise Missing(f"no {source}: `./dev bindings ggml` fetches it")
     made = source.parent / "made"
-    options = ["BUILD_SHARED_LIBS=ON", "GGML_BACKEND_DL=ON", "GGML_NATIVE=OFF", "GGML_OPENMP=OFF"]
-    options += [f"LLAMA_BUILD_{what}=OFF" for what in ("TOOLS", "SERVER", "EXAMPLES")]
-    generator = ["-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release", "-DLLAMA_BUILD_TESTS=ON"]
-    place.run(tool("cmake"), "-S", source, "-B", made, *generator, *(f"-D{option}" for option in options))
+    # Half the time of a build with -O3, and the tests take no longer.
+    options = ["CMAKE_BUILD_TYPE=Release", "CMAKE_C_FLAGS_RELEASE=-O2", "CMAKE_CXX_FLAGS_RELEASE=-O1"]
+    options.append(f"GGML_SOURCE={source}")
+    place.run(
+        tool("cmake"), "-S", ROOT / "tests" / "bindings" / "ggml", "-B", made, "-G", "Ninja",
+        *(f"-D{option}" for option in options),
+    )  # fmt: skip
     place.run("cmake", "--build", made, "--target", "ggml", "ggml-cpu", "test-backend-ops")
     backend = place.folder / "libggml-quern.so"
     flags = ["-std=c++20", "-O1", "-fPIC", "-shared", "-Wall", "-Wextra", "-Werror", "-fvisibility=hidden"]
     flags += [f"-DGGML_{what}" for what in ("BACKEND_DL", "BACKEND_SHARED", "SHARED")]
     flags += ["-isystem", str(source / "ggml" / "include"), "-isystem", str(source / "ggml" / "src")]
     sources = sorted((BINDINGS / "ggml").glob("*.cpp"))
-    libraries = [*place.link(), "-L", made / "bin", "-lggml-base"]
+    libraries = [*place.link(), "-L", str(made / "bin"), "-lggml-base"]
     place.run(tool("c++", "g++"), *flags, *sources, "-o", backend, *libraries)
     place.environment.update({"GGML_BACKEND_PATH": str(backend), "QUERN_GGML_DEVICE": "host"})
     for op, cases in GGML_TESTS.items():
