@@ -380,7 +380,7 @@ MlaCases unfair() {
   });
   list.add("unfair_gather64_without_its_pair", {{1, 200}}, [](MlaCase& c) {
     c.heads = 70, c.max_sms = 1;
-    c.cache = MlaCache::e4m3_tensor;
+    c.cache = MlaCache::rows656;
   });
   list.add("unfair_portable", {{1, 300}, {2, 65}, {1, 0}}, [](MlaCase& c) { c.heads = 40, c.d_latent = 64; });
   list.add("unfair_portable_rows656", {{1, 100}, {2, 65}},
