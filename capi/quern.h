@@ -135,6 +135,8 @@ const char *quern_version(void);
 const char *quern_status_name(int32_t status);
 
 /* ---- Context --------------------------------------------------------------------------------------------------- */
+/* Contexts of a process whose options for the cache, the compilers and compile_threads are equal share the open cache,
+ * and compile a kernel once, whatever devices they are for. */
 typedef struct quern_context quern_context;
 
 enum quern_miss_policy {
@@ -192,7 +194,7 @@ typedef struct quern_context_options {
                               and cache administration */
   int32_t device_id;       /* ordinal of the device */
   int32_t miss_policy;     /* enum quern_miss_policy */
-  int32_t compile_threads; /* compilations at once; 0: the number of cores, at most 8 */
+  int32_t compile_threads; /* compilations at once, of all contexts that share; 0: the number of cores, at most 8 */
   const char *target;      /* NULL: the device's own. "host64" gives the host a warp of 64. A CUDA device also takes a
                               target without a letter of its major version, no later than itself and with as much shared
                               memory ("sm_90" on an H200); others are refused */
@@ -1944,7 +1946,7 @@ typedef struct quern_conv1d_args {
   uint32_t size;
   uint32_t flags; /* enum quern_call_flags | enum quern_conv1d_flags */
   void *stream;
-  void *workspace; /* none is needed */
+  void *workspace; /* the general one may need some; the causal one none */
   uint64_t workspace_size;
   int32_t alignment; /* of data; rows may lie at any distance */
   int32_t max_sms;
