@@ -464,7 +464,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Maker{"index_scores", index_scores}, Maker{"kv_copy_pages", kv_copy_pages}, Maker{"rope", rope},
                     Maker{"scatter", scatter}, Maker{"sort", sort}, Maker{"top_k", top_k}, Maker{"nms", nms},
                     Maker{"grouped_fp8_gemm", grouped_fp8_gemm}),
-    [](const auto& info) { return std::string(info.param.name); });
+    [](const auto& maker) { return std::string(maker.param.name); });
 
 TEST(CheckedCalls, TheNextCallTellsAFaultOnce) {
   const Context own = make_context([](quern_context_options& options) { options.flags |= QUERN_CONTEXT_CHECKED; });
