@@ -70,7 +70,7 @@ bool Images::cached(const Wanted& wanted, cache::Entry* entry) noexcept {
 Images::Image Images::obtain(const Wanted& wanted, bool anew, Outbox& outbox) {
   Image image;
   Service& service = *options_.service;
-  const Service::Turn turn(service, wanted.key);
+  const Service::Turn turn(service, wanted.key, hurried_);
   const cache::Flight flight = service.store().flight(wanted.key, options_.flight_timeout);
   if (turn.waited() || flight.state() == cache::Flight::State::follower) counters.flight_waits++;
   if (!anew) {
@@ -82,6 +82,8 @@ Images::Image Images::obtain(const Wanted& wanted, bool anew, Outbox& outbox) {
     // Another context of this process may have it, where no file goes between them.
     if (const std::shared_ptr<const cache::Entry> kept = service.kept(wanted.key)) {
       image.entry = *kept;
+      // Whatever stood in the way may be gone.
+      store(wanted, image);
       return image;
     }
   }
@@ -105,7 +107,7 @@ cache::Entry Images::compile(const Wanted& wanted, Outbox& outbox) {
                        wanted.unit.options, wanted.unit.keep_operands, &hurried_};
   Compiled compiled;
   try {
-    const Service::Slot slot(*options_.service);
+    const Service::Slot slot(*options_.service, hurried_);
     compiled = options_.compile ? options_.compile(job) : options_.service->compilers().compile(job);
     check_pin(wanted, compiled);
   } catch (...) {
@@ -145,6 +147,7 @@ void Images::store(const Wanted& wanted, Image& image, bool patiently) noexcept 
   image.busy = put == cache::Put::busy;
   if (image.stored) {
     counters.stored++;
+    options_.service->forget(wanted.key);
     return;
   }
   if (image.busy && !patiently) return;  // it is about to be tried again

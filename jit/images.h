@@ -79,7 +79,10 @@ class Images {
   // more, with patience, by a thread that nobody waits for.
   void store(const Wanted& wanted, Image& image, bool patiently = false) noexcept;
   // Patience ends, with stores and with compilers.
-  void hurry() noexcept { hurried_ = true; }
+  void hurry() noexcept {
+    hurried_ = true;
+    options_.service->wake();
+  }
   // The driver refused a stored image.
   void reject(const Wanted& wanted, const cache::Entry& entry, const std::string& reason, Outbox& outbox);
 

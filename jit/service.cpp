@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "jit/error.h"
 #include "jit/process_mutex.h"
 
 namespace quern::jit {
@@ -72,10 +73,25 @@ Service::Service(Options options)
       compilers_(std::move(options.compilers)),
       compile_threads_(threads(options.compile_threads)) {}
 
-Service::Turn::Turn(Service& service, const cache::Key& key) : service_(service), key_(key) {
+template <class Free>
+void Service::wait(std::unique_lock<std::mutex>& lock, const std::atomic<bool>& cancelled, const Free& free) {
+  changed_.wait(lock, [&] { return cancelled || free(); });
+  if (cancelled) throw Error(QUERN_COMPILE, "cancelled: the context is being destroyed");
+}
+
+void Service::wake() noexcept {
+  // Under the mutex, so that nobody misses it between looking and waiting.
+  {
+    const std::lock_guard lock(mutex_);
+  }
+  changed_.notify_all();
+}
+
+Service::Turn::Turn(Service& service, const cache::Key& key, const std::atomic<bool>& cancelled)
+    : service_(service), key_(key) {
   std::unique_lock lock(service_.mutex_);
   waited_ = service_.compiling_.contains(key_);
-  service_.changed_.wait(lock, [this] { return !service_.compiling_.contains(key_); });
+  service_.wait(lock, cancelled, [this] { return !service_.compiling_.contains(key_); });
   service_.compiling_.insert(key_);
 }
 
@@ -87,9 +103,9 @@ Service::Turn::~Turn() {
   service_.changed_.notify_all();
 }
 
-Service::Slot::Slot(Service& service) : service_(service) {
+Service::Slot::Slot(Service& service, const std::atomic<bool>& cancelled) : service_(service) {
   std::unique_lock lock(service_.mutex_);
-  service_.changed_.wait(lock, [this] { return service_.running_ < service_.compile_threads_; });
+  service_.wait(lock, cancelled, [this] { return service_.running_ < service_.compile_threads_; });
   ++service_.running_;
 }
 
@@ -115,6 +131,11 @@ void Service::keep(const cache::Key& key, const cache::Entry& image) noexcept {
   } catch (...) {
     // No memory: the others compile for themselves.
   }
+}
+
+void Service::forget(const cache::Key& key) noexcept {
+  const std::lock_guard lock(mutex_);
+  kept_.erase(key);
 }
 
 Listening::Listening(const std::function<void(std::string_view)>& tell) noexcept

@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <functional>
 #include <map>
@@ -40,10 +41,11 @@ class Service {
   // At once.
   unsigned compile_threads() const noexcept { return compile_threads_; }
 
-  // One compilation of a key at a time. Waits for whoever is at it.
+  // One compilation of a key at a time. Waits for whoever is at it; throws Error(QUERN_COMPILE) when `cancelled`, of
+  // which wake() was told, becomes true meanwhile.
   class Turn {
    public:
-    Turn(Service& service, const cache::Key& key);
+    Turn(Service& service, const cache::Key& key, const std::atomic<bool>& cancelled);
     ~Turn();
     Turn(const Turn&) = delete;
     Turn& operator=(const Turn&) = delete;
@@ -56,10 +58,10 @@ class Service {
     bool waited_ = false;
   };
 
-  // A compilation may begin: so many run already, and one more is allowed.
+  // The right to begin a compilation: fewer run than are allowed at once. Waits and is cancelled as a turn is.
   class Slot {
    public:
-    explicit Slot(Service& service);
+    Slot(Service& service, const std::atomic<bool>& cancelled);
     ~Slot();
     Slot(const Slot&) = delete;
     Slot& operator=(const Slot&) = delete;
@@ -70,10 +72,18 @@ class Service {
 
   // What was compiled and is in no file; null where there is nothing. To be asked in one's turn.
   std::shared_ptr<const cache::Entry> kept(const cache::Key& key);
-  // For the other contexts to find, as long as the service lives. Fails silently where there is no memory for it.
+  // For the other contexts to find, as long as the service lives or until it is stored. Fails silently where there is
+  // no memory for it.
   void keep(const cache::Key& key, const cache::Entry& image) noexcept;
+  void forget(const cache::Key& key) noexcept;
+
+  // Has whoever waits for a turn or a slot look whether it was cancelled.
+  void wake() noexcept;
 
  private:
+  template <class Free>
+  void wait(std::unique_lock<std::mutex>& lock, const std::atomic<bool>& cancelled, const Free& free);
+
   cache::Store store_;
   Compilers compilers_;
   const unsigned compile_threads_;

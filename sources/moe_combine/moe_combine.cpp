@@ -116,7 +116,6 @@ Problem read_problem(const quern_moe_combine_args& args, const Runtime& runtime,
   return problem;
 }
 
-// On `host`: a kernel leaves out what is beyond the rows, and nobody wants that unnoticed.
 }  // namespace
 
 const Op op{"moe_combine", unit, parse, list, constants};

@@ -46,7 +46,7 @@ void list(const quern_model& model, const jit::TargetInfo& target, std::vector<j
     }
     return;
   }
-  // As plan() chooses.
+  // As choose() does.
   add({Dtype::f32, false, false, true});
   for (const bool edits : {false, true}) {
     for (const bool streams : {false, true}) add({Dtype::f32, edits, true, true, streams});
@@ -77,7 +77,13 @@ std::uint32_t room_of(const Problem& problem, int blocks) {
                     : q::cluster_room(p.chunks, own, shape.edits || shape.filters, shape.filters, p.slots).bytes);
 }
 // Rows that are many take less time if several of them are at once on a multiprocessor, and so are not kept there.
-bool streams(const Problem& problem) { return problem.shape.filters && problem.params.count > problem.sms / 2; }
+// Up to so many rows are kept by their clusters; more stream by.
+std::int64_t few_rows(std::int64_t sm_count) { return sm_count / 2; }
+
+// By the device's multiprocessors rather than the call's, so that max_sms does not change the kernel.
+bool streams(const Problem& problem, std::int64_t sm_count) {
+  return problem.shape.filters && problem.params.count > few_rows(sm_count);
+}
 
 // How many blocks share a row, if clusters can: as make for the fewest rounds of rows times the time that one takes.
 int blocks_of_row(const Problem& problem, const jit::TargetInfo& limits) {
@@ -203,20 +209,18 @@ const Op op{"sample", unit, parse, list, constants};
 
 namespace {
 
-// A call, and which kernel is for it. So that a model needs few, some serve more than they were made for: where there
+// Which kernel is for a call. So that a model needs few, some serve more than they were made for: where there
 // are clusters, edits alone take the kernel that filters too, and what few requests ask for takes the portable one that
 // edits.
-Problem plan(const quern_sample_args& args, const Runtime& runtime, bool may_lack_data) {
-  Problem problem = read_problem(args, runtime, may_lack_data);
-  const jit::TargetInfo& limits = runtime.driver->device().limits;
-  if (!limits.tensor_maps) return problem;
+void choose(Problem& problem, const jit::DeviceInfo& device) {
+  const jit::TargetInfo& limits = device.limits;
+  if (!limits.tensor_maps) return;
   const Shape asked = problem.shape;
   problem.shape.filters = asked.filters || asked.edits;
-  problem.shape.streams = streams(problem);
+  problem.shape.streams = streams(problem, device.sm_count);
   problem.blocks = blocks_of_row(problem, limits);
   problem.shape.clusters = problem.blocks != 0;
   if (problem.blocks == 0) problem.shape = asked, problem.shape.edits = asked.edits || asked.filters;
-  return problem;
 }
 
 }  // namespace
@@ -226,13 +230,21 @@ std::uint64_t workspace(const Runtime& runtime, const quern_sample_args& args) {
 }
 
 void prepare(const Runtime& runtime, const quern_sample_args& args) {
-  const Problem problem = plan(args, runtime, true);
-  kernel_for(runtime, kConstants.to_spec(problem.shape, runtime.driver->device().limits.target), args.flags,
-             args.stream);
+  const jit::DeviceInfo& device = runtime.driver->device();
+  const Problem read = read_problem(args, runtime, true);
+  // Calls of fewer rows may have another kernel.
+  for (const std::int64_t rows : {std::int64_t{read.params.count}, few_rows(device.sm_count)}) {
+    if (rows > read.params.count) continue;
+    Problem problem = read;
+    problem.params.count = static_cast<std::int32_t>(rows);
+    choose(problem, device);
+    kernel_for(runtime, kConstants.to_spec(problem.shape, device.limits.target), args.flags, args.stream);
+  }
 }
 
 void run(const Runtime& runtime, const quern_sample_args& args) {
-  Problem problem = plan(args, runtime, false);
+  Problem problem = read_problem(args, runtime, false);
+  choose(problem, runtime.driver->device());
   divide_rows(&problem);
   launch_problem(runtime, &problem, kConstants.to_spec(problem.shape, runtime.driver->device().limits.target),
                  args.workspace, args.workspace_size, args.flags, args.stream, "launching sample");

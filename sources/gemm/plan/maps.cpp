@@ -64,10 +64,12 @@ jit::TensorMap map_of_a(const Runtime& runtime, const Problem& problem, const Ti
     return map_of(runtime, {p.a, shape.a, p.m, p.k, groups_of_a(problem), p.a_k, p.a_group, t.block_k / peers,
                             lines_of_span(shape.a, t.tile_m)});
   }
-  const bool dense = shape.grouping == Grouping::dense;
-  const int rows = is_a(Family::cluster_k, shape.variant)           ? q::cluster_k_box_rows(p.m, t.tile_m)
-                   : is_a(Family::swap_ab, shape.variant) || !dense ? t.tile_m / peers
-                                                                    : q::box_rows(p.m, t.tile_m);
+  const bool leaves_out_rows = shape.grouping == Grouping::dense &&
+                               (is_a(Family::persistent, shape.variant) || is_a(Family::small_m, shape.variant) ||
+                                is_a(Family::split_k, shape.variant));
+  const int rows = is_a(Family::cluster_k, shape.variant) ? q::cluster_k_box_rows(p.m, t.tile_m)
+                   : leaves_out_rows                      ? q::box_rows(p.m, t.tile_m)
+                                                          : t.tile_m / peers;
   // Without rows of a nothing is copied, but the map needs an address.
   return map_of(runtime, {p.a != nullptr ? p.a : p.b, shape.a, p.k, contiguous(problem) ? p.a_rows : p.m,
                           groups_of_a(problem), p.a_row, p.a_group, rows, columns_of_span(shape.a)});
