@@ -25,6 +25,10 @@ quern_log_level level_of(int kind) {
 
 void Notify::log(quern_log_level level, std::string_view text) const noexcept {
   if (log_ == nullptr || (most_ != 0 && level > most_)) return;
+  tell(level, text);
+}
+
+void Notify::tell(quern_log_level level, std::string_view text) const noexcept {
   try {
     log_(log_user_, level, std::string(text).c_str());
   } catch (...) {  // the callback's own trouble, or no memory for the line: either way the call goes on
@@ -54,7 +58,7 @@ void Notify::event(const jit::Event& event) const noexcept {
 }
 
 void Notify::print(std::string_view line) const noexcept {
-  if (log_ != nullptr) return log(QUERN_LOG_INFO, line);
+  if (log_ != nullptr) return tell(QUERN_LOG_INFO, line);
   // One call, so that lines of several threads do not run into each other.
   try {
     const std::string text = std::string(line) + '\n';

@@ -25,12 +25,14 @@ class Notify {
   void log(quern_log_level level, std::string_view text) const noexcept;
   // What the engine tells: to the event callback, and as a line to the log.
   void event(const jit::Event& event) const noexcept;
-  // What a kernel printed: a line of the log, or of standard output where there is no log.
+  // What a kernel printed: a line of the log whatever its level, or of standard output where there is no log.
   void print(std::string_view line) const noexcept;
   // What the store tells: the cache is unavailable, read-only, damaged or full.
   void cache(std::string_view text) const noexcept;
 
  private:
+  void tell(quern_log_level level, std::string_view text) const noexcept;
+
   quern_log_callback log_ = nullptr;
   void* log_user_ = nullptr;
   std::int32_t most_ = 0;  // 0: all

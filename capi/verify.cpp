@@ -2,9 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <chrono>
-#include <cmath>
+#include <map>
+#include <optional>
 #include <random>
-#include <set>
 #include <tuple>
 
 #include "capi/context.h"
@@ -24,13 +24,16 @@ constexpr std::uint32_t kEnough = 2;
 
 // A device with an engine of its own, so that what is tried is what the store holds, and nothing that was made before.
 struct Bed {
-  Bed(jit::Driver& on, jit::Service& service, bool compiles, std::function<void(const jit::Event&)> event)
-      : driver(on), tensor_maps(driver), tunings(ops::gemm::make_tunings(service, {})) {
+  Bed(jit::Driver& on, jit::Service& service, bool compiles, const std::string& compiler_pin,
+      const std::function<void(std::string_view)>& notice, std::function<void(const jit::Event&)> event)
+      : driver(on), tensor_maps(driver), tunings(ops::gemm::make_tunings(service, notice)) {
     jit::EngineOptions options;
     options.driver = &driver;
     options.service = &service;
     options.describe = ops::describe;
+    options.compiler_pin = compiler_pin;
     options.event = std::move(event);
+    options.notice = notice;
     if (!compiles) {
       options.compile = [](const jit::CompileJob&) -> jit::Compiled {
         throw Error(QUERN_INTERNAL, "verifying compiles nothing for the device");
@@ -49,6 +52,12 @@ struct Bed {
   std::vector<const jit::Kernel*> launched;
 };
 
+// What a row is held against cannot be had, and so nothing can be said of any row.
+class NoReference : public Error {
+ public:
+  explicit NoReference(const Error& failure) : Error(failure) {}
+};
+
 class Verifier {
  public:
   Verifier(const quern_context& context, std::uint64_t seed)
@@ -61,26 +70,31 @@ class Verifier {
           return none;
         }()),
         host_driver_(jit::open_host({})),
-        host_(*host_driver_, host_service_, true, {}),
-        device_(*context.driver, *context.service, false, [this](const jit::Event& event) {
-          if (event.kind == QUERN_EVENT_REJECTED) rejected_ = event.text;
-        }) {}
+        host_(*host_driver_, host_service_, true, {}, context.notice, {}),
+        device_(*context.driver, *context.service, false, context.options.compiler_pin, context.notice,
+                [this](const jit::Event& event) {
+                  if (event.kind == QUERN_EVENT_REJECTED) rejected_[event.key] = event.text;
+                }) {}
 
+  // Throws NoReference, and Error where the row cannot be run.
   void verify(const cache::Listed& listed, VerifyRow* row);
 
  private:
+  std::string why_not_loaded(const cache::Listed& listed, const std::string& plain) const;
   void look_for_trials(const cache::Listed& listed, const ops::verify::OpTrials& trials,
-                       const ops::Constants& constants, const jit::Spec& spec, VerifyRow* row);
-  bool launched(const jit::Spec& spec) const {
+                       const ops::Constants& constants, const std::string& wanted, VerifyRow* row);
+  std::vector<std::vector<unsigned char>> reference_of(Trial& trial);
+  // By key: a kernel has a row of its own under a compiler pin.
+  bool launched(const cache::Key& key) const {
     return std::any_of(device_.launched.begin(), device_.launched.end(),
-                       [&](const jit::Kernel* kernel) { return kernel->spec == spec; });
+                       [&](const jit::Kernel* kernel) { return kernel->key == key; });
   }
 
   const quern_context& context_;
   const std::uint64_t seed_;
   jit::Service host_service_;
   const std::unique_ptr<jit::Driver> host_driver_;
-  std::string rejected_;
+  std::map<std::string, std::string> rejected_;  // by the key that its event told, why
   Bed host_, device_;
 };
 
@@ -89,6 +103,29 @@ std::string spec_line(const std::string& text) {
   if (at == std::string::npos) return {};
   const std::size_t from = at + 6;
   return text.substr(from, text.find('\n', from) - from);
+}
+
+// How a row's text ends that was made under a compiler pin: see jit/images.cpp.
+std::string pin_line(const std::string& pin) { return pin.empty() ? "" : "compiler " + pin + '\n'; }
+
+// Why the device's engine does not load this row, which is of the kernel with this plain text or claims to be; "" where
+// it does.
+std::string Verifier::why_not_loaded(const cache::Listed& listed, const std::string& plain) const {
+  const std::string& pin = context_.options.compiler_pin;
+  const std::string& text = listed.entry.text;
+  const std::string made = listed.entry.compiler_kind + ' ' + listed.entry.compiler_build;
+  const bool is_plain = jit::key_of(plain) == listed.key;
+  if (is_plain || (!pin.empty() && jit::key_of(plain + pin_line(pin)) == listed.key)) {
+    return pin.empty() || made == pin ? "" : "made by " + made + "; this context's compiler_pin is \"" + pin + '"';
+  }
+  if (text.starts_with(plain + "compiler ") && text.ends_with('\n')) {
+    const std::size_t from = plain.size() + 9;
+    return "made under the compiler_pin \"" + text.substr(from, text.size() - from - 1) + "\"; this context's is " +
+           (pin.empty() ? "not set" : '"' + pin + '"');
+  }
+  return text.find("\npass checked\n") != std::string::npos
+             ? "in the checked form: for finding mistakes, not for serving"
+             : "made of other sources than this library's, which never loads it";
 }
 
 void Verifier::verify(const cache::Listed& listed, VerifyRow* row) {
@@ -108,27 +145,37 @@ void Verifier::verify(const cache::Listed& listed, VerifyRow* row) {
   }
   const jit::Spec spec = ops::to_spec(*line, own);
   const jit::Unit unit = ops::describe(spec);
-  if (jit::key_of(jit::canonical_text(unit, jit::used_files(unit))) != listed.key) {
-    row->text = listed.entry.text.find("\npass checked\n") != std::string::npos
-                    ? "in the checked form: for finding mistakes, not for serving"
-                    : "made of other sources than this library's, which never loads it";
-    return;
-  }
+  const std::string plain = jit::canonical_text(unit, jit::used_files(unit));
+  row->text = why_not_loaded(listed, plain);
+  if (!row->text.empty()) return;
   const ops::verify::OpTrials* const trials = ops::verify::trials_of(listed.entry.op);
   if (trials == nullptr) {
     row->text = "no trial is made of this op";
     return;
   }
   row->text = trials->refusal(ops::verify::Given(line->constants));
-  if (row->text.empty()) look_for_trials(listed, *trials, line->constants, spec, row);
+  if (!row->text.empty()) return;
+  // The key that the engine's events tell is the one under its pin, whichever row they are of.
+  const cache::Key wanted = jit::key_of(plain + pin_line(context_.options.compiler_pin));
+  look_for_trials(listed, *trials, line->constants, cache::to_hex(wanted), row);
+}
+
+// The host's compiler is needed for every row: where it is missing or refuses what the library itself wrote, that ends
+// quern_verify with its error, since rows that were not run would look as if nothing were wrong.
+std::vector<std::vector<unsigned char>> Verifier::reference_of(Trial& trial) {
+  try {
+    return trial.run(host_.runtime(jit::Miss::compile), *host_.bench);
+  } catch (const Error& failure) {
+    if (failure.status() == QUERN_NOT_FOUND || failure.status() == QUERN_COMPILE) throw NoReference(failure);
+    throw;
+  }
 }
 
 void Verifier::look_for_trials(const cache::Listed& listed, const ops::verify::OpTrials& trials,
-                               const ops::Constants& constants, const jit::Spec& spec, VerifyRow* row) {
+                               const ops::Constants& constants, const std::string& wanted, VerifyRow* row) {
   const ops::verify::Given given(constants);
   ops::verify::Random random(seed_ ^ listed.key.high);
   std::string others;
-  rejected_.clear();
   for (int i = 0; i < trials.count(given) && row->trials < kEnough; ++i) {
     const std::unique_ptr<Trial> trial = trials.make(given, i, random);
     device_.launched.clear();
@@ -136,20 +183,19 @@ void Verifier::look_for_trials(const cache::Listed& listed, const ops::verify::O
     try {
       results = trial->run(device_.runtime(jit::Miss::cached_only), *device_.bench);
     } catch (const Error& failure) {
-      const bool ours = launched(spec) || !rejected_.empty();
-      if (!ours && (failure.status() == QUERN_MISS || failure.status() == QUERN_INVALID ||
-                    failure.status() == QUERN_UNSUPPORTED)) {
+      // What was not launched has not failed, and a miss is of another kernel of the same call. A refusal of this row
+      // by the driver is a miss too: it is looked for below.
+      if (!launched(listed.key) || failure.status() == QUERN_MISS) {
         others = failure.text();
         continue;
       }
       row->outcome = QUERN_VERIFY_FAILED;
-      row->status = rejected_.empty() ? failure.status() : QUERN_DAMAGED;
-      row->text = rejected_.empty() ? failure.text() : rejected_;
+      row->status = failure.status();
+      row->text = failure.text();
       return;
     }
-    if (!launched(spec)) continue;
-    const std::vector<std::vector<unsigned char>> reference =
-        trial->run(host_.runtime(jit::Miss::compile), *host_.bench);
+    if (!launched(listed.key)) continue;
+    const std::vector<std::vector<unsigned char>> reference = reference_of(*trial);
     host_.launched.clear();
     const Trial::Verdict verdict = trial->compare(results, reference);
     ++row->trials;
@@ -164,8 +210,14 @@ void Verifier::look_for_trials(const cache::Listed& listed, const ops::verify::O
   }
   row->text += " (seed " + std::to_string(seed_) + ")";
   if (row->trials != 0) return;
-  row->text = "none of the trials' calls chooses it here";
-  if (!others.empty()) row->text += "; the last asked for " + others;
+  if (const auto rejected = rejected_.find(wanted); rejected != rejected_.end()) {
+    row->outcome = QUERN_VERIFY_FAILED;
+    row->status = QUERN_DAMAGED;
+    row->text = rejected->second;
+    return;
+  }
+  row->text = "none of the trials' calls launches it here";
+  if (!others.empty()) row->text += "; the last that failed says: " + others;
 }
 
 }  // namespace
@@ -180,6 +232,7 @@ int32_t quern_verify(quern_context* context, const quern_verify_options* options
                      quern_error* error) {
   return guarded(error, [&] {
     const quern_context& alive = live_with_device(context);
+    const jit::Listening listening(alive.notice);
     quern_verify_options zeroed{};
     zeroed.size = sizeof(zeroed);
     const In<quern_verify_options> given(options != nullptr ? options : &zeroed, "quern_verify_options");
@@ -203,12 +256,16 @@ int32_t quern_verify(quern_context* context, const quern_verify_options* options
     Verifier verifier(alive, seed);
     bool cancelled = false;
     std::size_t bad = 0;
+    std::optional<NoReference> ended;
     for (const cache::Listed& listed : all) {
       VerifyRow row;
       row.op = listed.entry.op, row.target = listed.entry.target, row.key = cache::to_hex(listed.key);
       const auto start = std::chrono::steady_clock::now();
       try {
         verifier.verify(listed, &row);
+      } catch (const NoReference& failure) {
+        ended = failure;  // the rows before this one are told all the same
+        break;
       } catch (const Error& failure) {
         row.outcome = QUERN_VERIFY_NOT_RUN, row.status = failure.status(), row.text = failure.text();
       }
@@ -222,6 +279,7 @@ int32_t quern_verify(quern_context* context, const quern_verify_options* options
     }
     const std::size_t done = rows.size();
     if (results != nullptr) *results = make_list(std::move(rows)).release();
+    if (ended) throw *ended;
     if (bad != 0) {
       throw Error(QUERN_DAMAGED, std::to_string(bad) + " of " + std::to_string(done) +
                                      " kernels differ from what the host's execution of their source gives, or failed");

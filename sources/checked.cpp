@@ -17,6 +17,7 @@ constexpr std::uint32_t kLines = 4096, kFaults = 64;
 // captured calls.
 constexpr std::uint32_t kEager = 1u << 16, kVerdicts = 1u << 18;
 constexpr std::size_t kKept = 1024;
+constexpr std::size_t kNews = 4096;  // that wait for a callback
 constexpr auto kPause = std::chrono::milliseconds(5);
 // The host's part of a queue: how many it has taken, how many were lost, each in a line of its own.
 constexpr std::size_t kLine = 64, kHead = 2 * kLine;
@@ -137,7 +138,7 @@ void Checked::follow() {
   }
 }
 
-void Checked::read() {
+void Checked::read() noexcept {
   std::unique_lock lock(mutex_);
   read_lines();
   read_faults();
@@ -146,10 +147,23 @@ void Checked::read() {
   while (!lines_.empty() || !news_.empty()) {
     const std::vector<std::string> lines = std::exchange(lines_, {});
     const std::vector<Fault> faults = std::exchange(news_, {});
+    std::uint32_t lost = 0;
     lock.unlock();
-    for (const std::string& line : lines) tells_.line(line);
-    for (const Fault& fault : faults) tells_.fault(fault);
+    for (const std::string& line : lines) {
+      try {
+        tells_.line(line);
+      } catch (...) {  // no memory for it: the next reading tells that it is lost
+        ++lost;
+      }
+    }
+    for (const Fault& fault : faults) {
+      try {
+        tells_.fault(fault);
+      } catch (...) {  // no memory for the event: quern_faults and the next call tell it
+      }
+    }
     lock.lock();
+    unread_lines_ += lost;
   }
   telling_ = false;
 }
@@ -159,24 +173,42 @@ void Checked::read_lines() {
   for (std::uint32_t i = 0; i < kLines; ++i) {
     const auto* const message = next<q::PrintMessage>(prints_);
     if (message == nullptr) break;
-    lines_.push_back(line_of(*message));
+    try {
+      lines_.push_back(line_of(*message));
+    } catch (...) {  // no memory for it
+      ++unread_lines_;
+    }
     done_with_next(prints_);
   }
-  const std::uint32_t lost = load(prints_.lost_told);
+  const std::uint32_t lost = load(prints_.lost_told) + unread_lines_;
   if (lost == lost_lines_) return;
-  lines_.push_back("kernels printed faster than could be read: " + std::to_string(lost - lost_lines_) +
-                   " lines or more are lost");
-  lost_lines_ = lost;
+  try {
+    lines_.push_back("kernels printed faster than could be read, or memory was short: " +
+                     std::to_string(lost - lost_lines_) + " lines or more are lost");
+    lost_lines_ = lost;
+  } catch (...) {  // no memory for it either: the next reading tells it
+  }
 }
 
 void Checked::read_faults() {
   for (;;) {
     const auto* const message = next<q::FaultMessage>(faults_);
     if (message == nullptr) return;
-    if (kept_.size() < kKept) news_.push_back(kept_.emplace_back(fault_of(*message)));
+    try {
+      keep(fault_of(*message));
+    } catch (...) {  // no memory for it: it is counted, and the next call fails all the same
+    }
     done_with_next(faults_);
-    untold_ = told_ < kept_.size();
+    ++untold_faults_;
+    untold_ = true;
   }
+}
+
+void Checked::keep(Fault fault) {
+  if (first_untold_.empty())
+    first_untold_ = "call " + std::to_string(fault.call) + " of " + fault.op + ": " + fault.text;
+  if (news_.size() < kNews) news_.push_back(fault);
+  if (kept_.size() < kKept) kept_.push_back(std::move(fault));
 }
 
 void Checked::raise_untold() {
@@ -185,14 +217,11 @@ void Checked::raise_untold() {
   std::string text;
   {
     const std::lock_guard lock(mutex_);
-    if (told_ >= kept_.size()) return;
-    const Fault& first = kept_[told_];
-    text = "not this call, which has not run either: call " + std::to_string(first.call) + " of " + first.op + ": " +
-           first.text;
-    if (const std::size_t more = kept_.size() - told_ - 1; more != 0)
-      text += " (and " + std::to_string(more) + " faults more: quern_faults)";
-    told_ = kept_.size();
-    untold_ = false;
+    if (untold_faults_ == 0) return;
+    text = "not this call, which has not run either: " +
+           (first_untold_.empty() ? "an earlier one, of whose fault there was no memory to say more" : first_untold_);
+    if (untold_faults_ > 1) text += " (and " + std::to_string(untold_faults_ - 1) + " faults more: quern_faults)";
+    forget_untold();
   }
   throw Error(QUERN_FAULT, text);
 }
@@ -202,8 +231,7 @@ std::vector<Fault> Checked::take(std::uint64_t* total) {
   const std::lock_guard lock(mutex_);
   const std::uint32_t found = faults_.head + load(faults_.lost_told);
   *total = found - std::exchange(taken_, found);
-  told_ = 0;
-  untold_ = false;
+  forget_untold();
   return std::exchange(kept_, {});
 }
 

@@ -54,9 +54,11 @@ class Checked {
   std::vector<Fault> take(std::uint64_t* total);
 
  private:
-  void read();
+  void read() noexcept;
   void read_lines();
   void read_faults();
+  void keep(Fault fault);
+  void forget_untold() noexcept { untold_faults_ = 0, first_untold_.clear(), untold_ = false; }
   void follow();
 
   jit::Driver& driver_;
@@ -72,8 +74,10 @@ class Checked {
   std::mutex mutex_;                     // over what follows, and over reading
   q::MessageQueue prints_{}, faults_{};  // `head` is how far they are read
   std::uint32_t lost_lines_ = 0, taken_ = 0;
-  std::vector<Fault> kept_;
-  std::size_t told_ = 0;  // of kept_, by a call
+  std::uint32_t unread_lines_ = 0;   // lost here, for want of memory; lost_lines_ counts those that were told of
+  std::vector<Fault> kept_;          // for take(); no more than there is room for
+  std::uint64_t untold_faults_ = 0;  // that no call has told yet, kept or not
+  std::string first_untold_;
   // What the callbacks are still to hear. One thread at a time tells them, so that it comes in order.
   std::vector<std::string> lines_;
   std::vector<Fault> news_;

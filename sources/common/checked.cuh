@@ -65,6 +65,8 @@ QUERN_DEVICE PrintedValue printed(u32 v) { return printed(static_cast<i64>(v)); 
 QUERN_DEVICE PrintedValue printed(bool v) { return printed(static_cast<i64>(v)); }
 
 QUERN_CALLED void print_values(const char* format, const PrintedValue* values, u32 count) {
+  // A kernel without QUERN_ENTER, where no other has entered before it, knows nobody to tell.
+  if (load_volatile(&known_state) == 0) return;
   MessageQueue& queue = state().prints;
   u32 number = 0;
   auto* const to = reinterpret_cast<PrintMessage*>(begin_message(queue, number));

@@ -25,7 +25,7 @@ enum class CheckKind : i32 {
 enum CheckFlags : i32 {
   kLessAllowed = 1,    // below `least` is fine too: it means none
   kOtherNegative = 2,  // where others[row] is negative, values[row] is not looked at
-  kOneValueMore = 4,   // `size` is allowed as well
+  kOneValueMore = 4,   // `size` is allowed as well; distinct: as often as it likes
   kSaysKeys = 8        // pages: the text says which keys are meant
 };
 
@@ -179,6 +179,7 @@ QUERN_SHARED_CODE inline bool one_fault(const IndexCheck& c, i64 row, IndexFault
   // distinct
   const i64 value = integer_at(c.values, row);
   if (value < c.least || value > c.most || row >= kMostDistinct) return false;
+  if ((c.flags & kOneValueMore) && value == c.size) return false;
   for (i64 before = 0; before < row; ++before) {
     if (integer_at(c.values, before) != value) continue;
     fault = {row, -1, before, value, c.least, c.most, 0};

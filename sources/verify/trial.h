@@ -35,8 +35,7 @@ class Field {
   const Dtype dtype;
   std::vector<std::int64_t> shape;
   std::vector<unsigned char> bytes;
-  bool written = false;   // a result; else it is given
-  bool compared = false;  // of results: not what is free to differ
+  bool compared = false;  // a result, which is held against the other device's; else it is given
   // Beside the rounding of its dtype each number may err by so much of the tensor's root mean square.
   double slack = 0;
   std::vector<double> truth;  // NaN where it is not known; empty: nothing is
@@ -57,15 +56,14 @@ class Trial {
   void call(std::uint64_t (*workspace)(const Runtime&, const Args&), void (*launch)(const Runtime&, const Args&),
             Args args) {
     args.size = sizeof(Args);
-    call_ = [=](const Runtime& runtime, jit::Bench& bench) mutable {
+    call_ = [=](const Runtime& runtime, jit::Bench& bench, void** allocated) mutable {
       args.workspace_size = workspace(runtime, args);
-      args.workspace = bench.allocate(args.workspace_size);
+      // It is handed out before the launch, which may throw.
+      args.workspace = *allocated = bench.allocate(args.workspace_size);
       const std::vector<unsigned char> zeros(args.workspace_size);
       if (args.workspace != nullptr) bench.write(args.workspace, zeros.data(), zeros.size());
       args.stream = bench.stream();
       launch(runtime, args);
-      void* const used = args.workspace;
-      return used;
     };
   }
   // Kept as long as the trial: what args point to beside tensors.
@@ -94,7 +92,7 @@ class Trial {
   Random& random_;
   std::vector<std::unique_ptr<Field>> fields_;
   std::vector<std::shared_ptr<void>> kept_;
-  std::function<void*(const Runtime&, jit::Bench&)> call_;
+  std::function<void(const Runtime&, jit::Bench&, void** workspace)> call_;
 };
 
 // A kernel's constants by name, as its manifest line has them.
