@@ -21,7 +21,7 @@ TEST(ContextOptions, WrongOnesAreRefusedByName) {
   static const char* const hole[] = {nullptr};
   using O = quern_context_options&;
   const BadOption cases[] = {
-      {"flags", [](O o) { o.flags = 1U << 20; }, {"quern_context_options.flags", "0x100000", "0x3f"}},
+      {"flags", [](O o) { o.flags = 1U << 20; }, {"quern_context_options.flags", "0x100000", "0x7f"}},
       {"exclusive flags", [](O o) { o.flags = QUERN_CONTEXT_NO_CACHE | QUERN_CONTEXT_READ_ONLY_CACHE; }, {"exclude"}},
       {"device_type", [](O o) { o.device_type = 7; }, {"device_type is 7", "kDLCUDA"}},
       {"device_id", [](O o) { o.device_id = -1; }, {"device_id is -1"}},

@@ -69,7 +69,7 @@ TEST_F(Usage, NoCommand) { refused({}, {"COMMAND", "warm, tune, bench, manifest,
 TEST_F(Usage, UnknownCommand) { refused({"grind"}, {"COMMAND", "'grind' given", "allowed: warm, tune, bench"}); }
 TEST_F(Usage, UnknownOption) { refused({"list", "--frob"}, {"'--frob' given", "quern list"}); }
 TEST_F(Usage, UnknownGlobalOption) { refused({"--frob"}, {"'--frob' given", "quern"}); }
-TEST_F(Usage, TooManyArguments) { refused({"verify", "this"}, {"'this' given", "quern verify"}); }
+TEST_F(Usage, TooManyArguments) { refused({"stats", "this"}, {"'this' given", "quern stats"}); }
 TEST_F(Usage, MissingValue) { refused({"list", "--bundle"}, {"--bundle", "FILE"}); }
 TEST_F(Usage, EmptyValue) { refused({"--cache", "", "list"}, {"--cache", "''", "not empty"}); }
 TEST_F(Usage, MissingKey) { refused({"inspect"}, {"KEY"}); }
