@@ -72,7 +72,8 @@ namespace Quern {
   /// <summary>Element types: DLPack's code in the low byte, the bits above.</summary>
   public enum ElementType {
     F16 = 2 | 16 << 8, F32 = 2 | 32 << 8, Bf16 = 4 | 16 << 8, E4m3 = 10 | 8 << 8, E5m2 = 12 | 8 << 8,
-    I8 = 0 | 8 << 8, I32 = 0 | 32 << 8, I64 = 0 | 64 << 8, U8 = 1 | 8 << 8
+    I8 = 0 | 8 << 8, I32 = 0 | 32 << 8, I64 = 0 | 64 << 8, U8 = 1 | 8 << 8,
+    Bool = 6 | 8 << 8, I16 = 0 | 16 << 8, U32 = 1 | 32 << 8
   }
 
   /// <summary>A tensor: a DLTensor over memory of its own, or of a device's. It is disposed by hand, when no call uses
@@ -90,6 +91,8 @@ namespace Quern {
       internal IntPtr Strides;
       internal ulong ByteOffset;
     }
+    private readonly DeviceType device;
+    private readonly int ordinal;
     private IntPtr owned;
     private IntPtr block;
 
@@ -97,13 +100,13 @@ namespace Quern {
     public Tensor(ElementType type, params long[] shape) {
       Type = type;
       Shape = shape;
-      Count = 1;
-      foreach (var extent in shape) Count = checked(Count * extent);
+      Count = Product(shape);
+      device = DeviceType.Host;
       var bytes = checked((int)(Count * Bits(type) / 8 + Alignment));
       owned = Marshal.AllocHGlobal(bytes);
       Marshal.Copy(new byte[bytes], 0, owned, bytes);
       Data = new IntPtr((owned.ToInt64() + Alignment - 1) / Alignment * Alignment);
-      Describe(DeviceType.Host, 0, null);
+      Describe(null);
     }
 
     /// <summary>Memory of a device, which stays the caller's; strides in elements, or null: compact.</summary>
@@ -113,8 +116,11 @@ namespace Quern {
       }
       Type = type;
       Shape = shape;
+      Count = Product(shape);
       Data = data;
-      Describe(device, ordinal, strides);
+      this.device = device;
+      this.ordinal = ordinal;
+      Describe(strides);
     }
 
     public ElementType Type { get; }
@@ -124,7 +130,7 @@ namespace Quern {
 
     /// <summary>The same memory, which stays this one's, in another shape; it must be compact.</summary>
     public Tensor Reshape(params long[] shape) {
-      return new Tensor(Data, DeviceType.Host, 0, Type, shape, null);
+      return new Tensor(Data, device, ordinal, Type, shape, null);
     }
 
     public static implicit operator IntPtr(Tensor tensor) {
@@ -137,7 +143,13 @@ namespace Quern {
       return (int)type >> 8;
     }
 
-    private void Describe(DeviceType device, int ordinal, long[] strides) {
+    private static long Product(long[] shape) {
+      var count = 1L;
+      foreach (var extent in shape) count = checked(count * extent);
+      return count;
+    }
+
+    private void Describe(long[] strides) {
       var size = Marshal.SizeOf(typeof(DLTensor));
       block = Marshal.AllocHGlobal(size + 16 * Shape.Length);
       var extents = IntPtr.Add(block, size);

@@ -7,10 +7,12 @@
 #include <cstring>
 #include <map>
 #include <mutex>
+#include <stdexcept>
 #include <string>
 #include <utility>
 
 #include "described.h"
+#include "primary_context.h"
 
 namespace quern::described {
 namespace {
@@ -39,18 +41,24 @@ struct HostWorkspace {
 };
 thread_local HostWorkspace host;
 
-// The two functions of a GPU's driver that quern.h has no word for.
+// The functions of a GPU's driver that quern.h has no word for.
 struct Driver {
   using Zero = int (*)(std::uint64_t memory, unsigned char value, std::size_t bytes, void* stream);
   using Capturing = int (*)(void* stream, int* status);
   Zero zero = nullptr;
   Capturing capturing = nullptr;
 
+  // HIP's, which has a device for each thread where CUDA has contexts.
+  int (*get_device)(int* ordinal) = nullptr;
+  int (*set_device)(int ordinal) = nullptr;
+
   Driver(const char* library, const char* zero_name, const char* capturing_name) {
     void* opened = dlopen(library, RTLD_NOW | RTLD_LOCAL);
     if (opened == nullptr) return;
     zero = reinterpret_cast<Zero>(dlsym(opened, zero_name));
     capturing = reinterpret_cast<Capturing>(dlsym(opened, capturing_name));
+    get_device = reinterpret_cast<int (*)(int*)>(dlsym(opened, "hipGetDevice"));
+    set_device = reinterpret_cast<int (*)(int)>(dlsym(opened, "hipSetDevice"));
   }
 };
 
@@ -62,6 +70,33 @@ const Driver& driver_of(DLDevice device) {
     throw Refused(QUERN_NOT_FOUND, "workspace: the device's driver was not found, so give one (zeroed once)");
   }
   return driver;
+}
+
+const PrimaryContext& primary_of(int ordinal) {
+  static auto* mutex = new std::mutex;
+  static auto* made = new std::map<int, PrimaryContext>;
+  const std::lock_guard lock(*mutex);
+  return made->try_emplace(ordinal, ordinal).first->second;
+}
+
+// What a call of the driver returns, made with the device current in this thread; what was current is so again behind.
+template <typename Body>
+int on_device(DLDevice device, const Driver& driver, Body body) {
+  if (device.device_type == kDLROCM) {
+    int before = 0;
+    if (driver.get_device == nullptr || driver.set_device == nullptr) return body();
+    if (const int failed = driver.get_device(&before); failed != 0) return failed;
+    if (const int failed = driver.set_device(device.device_id); failed != 0) return failed;
+    const int returned = body();
+    const int failed = driver.set_device(before);
+    return returned != 0 ? returned : failed;
+  }
+  try {
+    const PrimaryContext::Current current(primary_of(device.device_id));
+    return body();
+  } catch (const std::runtime_error& error) {
+    throw Refused(QUERN_DRIVER, std::string("the device could not be made current: ") + error.what());
+  }
 }
 
 }  // namespace
@@ -108,14 +143,17 @@ void drop_host_workspace() {
 }
 
 void zero(DLDevice device, void* stream, void* memory, std::uint64_t bytes) {
-  const int failed = driver_of(device).zero(reinterpret_cast<std::uintptr_t>(memory), 0, bytes, stream);
+  const Driver& driver = driver_of(device);
+  const int failed = on_device(device, driver,
+                               [&] { return driver.zero(reinterpret_cast<std::uintptr_t>(memory), 0, bytes, stream); });
   if (failed != 0)
     throw Refused(QUERN_DRIVER, "workspace: the driver could not zero it, error " + std::to_string(failed));
 }
 
 bool is_capturing(DLDevice device, void* stream) {
   int status = 0;
-  const int failed = driver_of(device).capturing(stream, &status);
+  const Driver& driver = driver_of(device);
+  const int failed = on_device(device, driver, [&] { return driver.capturing(stream, &status); });
   if (failed != 0) throw Refused(QUERN_DRIVER, "stream: the driver refuses it, error " + std::to_string(failed));
   return status != 0;
 }

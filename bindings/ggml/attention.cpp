@@ -58,10 +58,11 @@ const Run::Mask& bits_of(Run& run, const ggml_tensor* tensor, std::int64_t seque
   const View all = view_of(tensor);
   View mask = all.at(all.shape[0] == 1 ? 0 : sequence).at(0);
   mask.shape[0] = tokens;  // rows beyond are padding
+  const Run::Origin origin = {tensor, mask};
   for (const Run::Mask& known : run.masks()) {
-    if (known.of == mask.data) return known;
+    if (known.of == origin) return known;
   }
-  Run::Mask made = {mask.data, {}, {}, {}, false};
+  Run::Mask made = {origin, {}, {}, {}, false};
   const std::int64_t keys = mask.shape[1];
   made.is_binary = keys % kMaskBits == 0 && is_binary(run, mask);
   if (made.is_binary) {

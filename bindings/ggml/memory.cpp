@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "memory.h"
 
-#include <dlfcn.h>
 #include <unistd.h>
 
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <stdexcept>
+
+#include "../described/primary_context.h"
 
 namespace quern::ggml {
 namespace {
@@ -38,98 +39,64 @@ class HostMemory final : public Memory {
 class CudaMemory final : public Memory {
  public:
   // Throws where the driver or the device is not there.
-  explicit CudaMemory(int ordinal) : ordinal_(ordinal), driver_(dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL)) {
-    if (driver_ == nullptr) throw std::runtime_error("libcuda.so.1 is not here");
-    find(allocate_, "cuMemAlloc_v2");
-    find(free_, "cuMemFree_v2");
-    find(put_, "cuMemcpyHtoD_v2");
-    find(get_, "cuMemcpyDtoH_v2");
-    find(copy_, "cuMemcpyDtoD_v2");
-    find(fill_, "cuMemsetD8_v2");
-    find(room_, "cuMemGetInfo_v2");
-    find(synchronise_, "cuStreamSynchronize");
-    find(push_, "cuCtxPushCurrent_v2");
-    find(pop_, "cuCtxPopCurrent_v2");
-    int (*init)(unsigned) = nullptr;
-    int (*get)(int*, int) = nullptr;
-    int (*retain)(void**, int) = nullptr;
-    find(init, "cuInit");
-    find(get, "cuDeviceGet");
-    find(retain, "cuDevicePrimaryCtxRetain");
-    int device = 0;
-    check("cuInit", init(0));
-    check("cuDeviceGet", get(&device, ordinal));
-    // Kept for as long as the process lives, as the CUDA runtime does.
-    check("cuDevicePrimaryCtxRetain", retain(&context_, device));
+  explicit CudaMemory(int ordinal) : ordinal_(ordinal), primary_(ordinal) {
+    primary_.find(allocate_, "cuMemAlloc_v2");
+    primary_.find(free_, "cuMemFree_v2");
+    primary_.find(put_, "cuMemcpyHtoD_v2");
+    primary_.find(get_, "cuMemcpyDtoH_v2");
+    primary_.find(copy_, "cuMemcpyDtoD_v2");
+    primary_.find(fill_, "cuMemsetD8_v2");
+    primary_.find(room_, "cuMemGetInfo_v2");
+    primary_.find(synchronise_, "cuStreamSynchronize");
   }
 
   [[nodiscard]] DLDevice device() const override { return {kDLCUDA, ordinal_}; }
   [[nodiscard]] void* allocate(std::size_t bytes) override {
-    const Current current(*this);
+    const Current current(primary_);
     std::uint64_t made = 0;
     return allocate_(&made, bytes == 0 ? 1 : bytes) == 0 ? reinterpret_cast<void*>(made) : nullptr;
   }
   void free(void* memory) override {
-    const Current current(*this);
+    const Current current(primary_);
     free_(address(memory));
   }
   void put(void* to, const void* from, std::size_t bytes) override {
-    const Current current(*this);
+    const Current current(primary_);
     check("cuMemcpyHtoD", put_(address(to), from, bytes));
     // From pageable memory the copy may still be under way to the device: the next launch waits, nobody else does.
     check("cuStreamSynchronize", synchronise_(nullptr));
   }
   void get(void* to, const void* from, std::size_t bytes) override {
-    const Current current(*this);
+    const Current current(primary_);
     check("cuMemcpyDtoH", get_(to, address(from), bytes));
   }
   void copy(void* to, const void* from, std::size_t bytes) override {
-    const Current current(*this);
+    const Current current(primary_);
     check("cuMemcpyDtoD", copy_(address(to), address(from), bytes));
     check("cuStreamSynchronize", synchronise_(nullptr));
   }
   void fill(void* to, unsigned char value, std::size_t bytes) override {
-    const Current current(*this);
+    const Current current(primary_);
     check("cuMemsetD8", fill_(address(to), value, bytes));
     check("cuStreamSynchronize", synchronise_(nullptr));
   }
   void synchronise() override {
-    const Current current(*this);
+    const Current current(primary_);
     check("cuStreamSynchronize", synchronise_(nullptr));
   }
   void room(std::size_t* free, std::size_t* total) override {
-    const Current current(*this);
+    const Current current(primary_);
     check("cuMemGetInfo", room_(free, total));
   }
 
  private:
-  // The device's primary context, for the time of a call.
-  struct Current {
-    explicit Current(const CudaMemory& memory) : pop(memory.pop_) {
-      check("cuCtxPushCurrent", memory.push_(memory.context_));
-    }
-    ~Current() {
-      void* popped = nullptr;
-      pop(&popped);
-    }
-    Current(const Current&) = delete;
-    Current& operator=(const Current&) = delete;
-    int (*pop)(void**);
-  };
+  using Current = PrimaryContext::Current;
 
-  template <typename Function>
-  void find(Function*& function, const char* name) {
-    function = reinterpret_cast<Function*>(dlsym(driver_, name));
-    if (function == nullptr) throw std::runtime_error(std::string("libcuda.so.1 has no ") + name);
-  }
-  static void check(const char* call, int failed) {
-    if (failed != 0) throw std::runtime_error(std::string(call) + " failed: " + std::to_string(failed));
-  }
+  static void check(const char* call, int failed) { PrimaryContext::check(call, failed); }
   static std::uint64_t address(const void* memory) { return reinterpret_cast<std::uint64_t>(memory); }
 
   int ordinal_;
-  void* driver_;
-  void* context_ = nullptr;
+  PrimaryContext primary_;
   int (*allocate_)(std::uint64_t*, std::size_t) = nullptr;
   int (*free_)(std::uint64_t) = nullptr;
   int (*put_)(std::uint64_t, const void*, std::size_t) = nullptr;
@@ -138,8 +105,6 @@ class CudaMemory final : public Memory {
   int (*fill_)(std::uint64_t, unsigned char, std::size_t) = nullptr;
   int (*room_)(std::size_t*, std::size_t*) = nullptr;
   int (*synchronise_)(void*) = nullptr;
-  int (*push_)(void*) = nullptr;
-  int (*pop_)(void**) = nullptr;
 };
 
 }  // namespace

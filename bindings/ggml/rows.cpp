@@ -13,7 +13,8 @@ bool are_rows(const ggml_tensor* tensor) {
   if (size == 0 || tensor->nb[0] != size || !is_even(tensor)) return false;
   // All dimensions above the first run through without a gap of their own.
   return (tensor->ne[2] == 1 || tensor->nb[2] == tensor->nb[1] * static_cast<std::size_t>(tensor->ne[1])) &&
-         (tensor->ne[3] == 1 || tensor->nb[3] == tensor->nb[2] * static_cast<std::size_t>(tensor->ne[2]));
+         (tensor->ne[3] == 1 ||
+          tensor->nb[3] == tensor->nb[1] * static_cast<std::size_t>(tensor->ne[1] * tensor->ne[2]));
 }
 View rows_of(const ggml_tensor* tensor) {
   const View whole = view_of(tensor);
@@ -108,8 +109,8 @@ bool is_rope_supported(const ggml_tensor* node) {
 const Run::Angles& angles_of(Run& run, const ggml_tensor* node) {
   const ggml_tensor *positions = node->src[1], *factors = node->src[2];
   const Run::Angles wanted = {
-      positions->data,
-      factors->data,
+      {positions, view_of(positions)},
+      {factors, view_of(factors)},
       {float_parameter(node, kBase), float_parameter(node, kFrequencyScale), float_parameter(node, kAttention)},
       node->op_params[kDimensions],
       {},

@@ -176,6 +176,12 @@ void* Run::workspace_of(std::uint64_t bytes) {
   return workspace_;
 }
 
+void Run::drop_workspace() {
+  if (workspace_ != nullptr) memory_.free(workspace_);
+  workspace_ = nullptr;
+  workspace_bytes_ = 0;
+}
+
 void Run::keep_scratch() { kept_chunks_ = chunks_.size(); }
 
 // Launches are on one stream: what a later node writes there is behind what an earlier one reads.

@@ -72,16 +72,24 @@ class Run {
   View numbers(const std::vector<std::int32_t>& values);
   [[nodiscard]] const quern_expression* expression(const char* formula);
   [[nodiscard]] Memory& memory() { return memory_; }
-  // What a graph's nodes share, keyed by who made it: forgotten with the graph.
+  // What a graph's nodes share, keyed by what it was made of: forgotten with the graph. A graph's tensors may take
+  // turns in the same memory, so that an address alone says too little.
+  struct Origin {
+    const ggml_tensor* tensor;
+    View view;
+    bool operator==(const Origin& other) const {
+      return tensor == other.tensor && view.data == other.view.data && view.shape == other.view.shape &&
+             view.strides == other.view.strides;
+    }
+  };
   struct Mask {
-    const void* of;
+    Origin of;
     View bits, indptr, keys;
     bool is_binary;
   };
   std::vector<Mask>& masks() { return masks_; }
   struct Angles {
-    const void* positions;
-    const void* factors;
+    Origin positions, factors;
     std::array<float, 3> numbers;  // base, frequency scale, attention factor
     std::int64_t dimensions;
     View table, places;
@@ -105,7 +113,11 @@ class Run {
     check(workspace(context_, &args, &bytes, &error), error);
     args.workspace = bytes == 0 ? nullptr : workspace_of(bytes);
     args.workspace_size = bytes;
-    check(call(context_, &args, &error), error);
+    const std::int32_t status = call(context_, &args, &error);
+    if (status != QUERN_OK && status != QUERN_MISS && status != QUERN_PENDING && status != QUERN_INVALID) {
+      drop_workspace();
+    }
+    check(status, error);
     forget_tensors();
   }
 #define QUERN_LAUNCH(run, op, args) (run).launch(args, quern_##op, quern_##op##_workspace)
@@ -128,6 +140,7 @@ class Run {
   [[nodiscard]] std::int32_t alignment() const;
   void forget_tensors();
   void* workspace_of(std::uint64_t bytes);
+  void drop_workspace();  // a failed launch may leave it half-written
 
   Memory& memory_;
   quern_context* context_;

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <exception>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -91,10 +92,14 @@ class Xla {
     check_xla(api_.XLA_FFI_DeviceMemory_Allocate(&asked));
     return asked.data;
   }
+  // A failure is left: the call's own result says more.
   void free_scratch(void* memory, std::size_t bytes) const {
     XLA_FFI_DeviceMemory_Free_Args asked = {XLA_FFI_DeviceMemory_Free_Args_STRUCT_SIZE, nullptr, context_, bytes,
                                             memory};
-    check_xla(api_.XLA_FFI_DeviceMemory_Free(&asked));
+    if (XLA_FFI_Error* error = api_.XLA_FFI_DeviceMemory_Free(&asked)) {
+      XLA_FFI_Error_Destroy_Args destroyed = {XLA_FFI_Error_Destroy_Args_STRUCT_SIZE, nullptr, error};
+      api_.XLA_FFI_Error_Destroy(&destroyed);
+    }
   }
   [[nodiscard]] XLA_FFI_Error* error(XLA_FFI_Error_Code code, const std::string& text) const {
     XLA_FFI_Error_Create_Args asked = {XLA_FFI_Error_Create_Args_STRUCT_SIZE, nullptr, text.c_str(), code};
@@ -104,6 +109,21 @@ class Xla {
  private:
   const XLA_FFI_Api& api_;
   XLA_FFI_ExecutionContext* context_;
+};
+
+// Scratch memory for as long as this lives.
+class Scratch {
+ public:
+  Scratch(const Xla& xla, std::size_t bytes) : xla_(xla), bytes_(bytes), memory_(xla.scratch(bytes)) {}
+  ~Scratch() { xla_.free_scratch(memory_, bytes_); }
+  Scratch(const Scratch&) = delete;
+  Scratch& operator=(const Scratch&) = delete;
+  [[nodiscard]] void* memory() const { return memory_; }
+
+ private:
+  const Xla& xla_;
+  std::size_t bytes_;
+  void* memory_;
 };
 
 constexpr std::size_t kWorkspaceAlignment = 256;
@@ -180,16 +200,14 @@ class Call {
     const bool on_host = device_.device_type == kDLCPU;
     if (bytes != 0 && on_host) common.workspace = host_workspace(bytes);
     // XLA promises no more than a few bytes of alignment.
-    const std::size_t room = bytes + kWorkspaceAlignment;
-    void* memory = nullptr;
+    std::optional<Scratch> scratch;
     if (bytes != 0 && !on_host) {
-      memory = xla_.scratch(room);
-      const auto start = reinterpret_cast<std::uintptr_t>(memory) + kWorkspaceAlignment - 1;
+      scratch.emplace(xla_, bytes + kWorkspaceAlignment);
+      const auto start = reinterpret_cast<std::uintptr_t>(scratch->memory()) + kWorkspaceAlignment - 1;
       common.workspace = reinterpret_cast<void*>(start / kWorkspaceAlignment * kWorkspaceAlignment);
       zero(device_, common.stream, common.workspace, bytes);
     }
     const std::int32_t status = arguments_.op().run(context_, arguments_.get(), &error);
-    if (memory != nullptr) xla_.free_scratch(memory, room);
     if (on_host && status != QUERN_OK && status != QUERN_INVALID) drop_host_workspace();
     check(status, error);
   }

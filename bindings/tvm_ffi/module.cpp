@@ -190,6 +190,11 @@ class Call {
     const bool capturing = is_capturing(device_, common.stream);
     Held& place = capturing ? captured_ : kept()[{device_.device_type, device_.device_id, common.stream}];
     if (!place || static_cast<std::uint64_t>(place.tensor()->shape[0]) < bytes) {
+      // The framework's memory is in the order of its own stream.
+      if (common.stream != TVMFFIEnvGetStream(device_.device_type, device_.device_id)) {
+        refuse("workspace: none given for a stream of the call's own; allowed is one of " + std::to_string(bytes) +
+               " bytes (uint8, zeroed once, 256-byte aligned)");
+      }
       place = Held(allocate(bytes));
       zero(device_, common.stream, place.tensor()->data, bytes);
     }

@@ -1,5 +1,5 @@
 # transformers with quern as its attention: the tokens of its own implementation, on `host`. Skipped without PyTorch and
-# transformers, which CI does not install for their size: `./dev bindings torch` does.
+# transformers, which CI does not install for their size: `./dev bindings transformers` does.
 # SPDX-License-Identifier: Apache-2.0
 import json
 from pathlib import Path

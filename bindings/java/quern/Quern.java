@@ -16,6 +16,7 @@ import java.lang.foreign.MemoryLayout;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.SymbolLookup;
 import java.lang.invoke.MethodHandle;
+import java.lang.ref.Reference;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
@@ -89,7 +90,8 @@ public final class Quern {
 
   /** Element types by their DLPack code and bits. */
   public enum Type {
-    F16(2, 16), F32(2, 32), BF16(4, 16), E4M3(10, 8), E5M2(12, 8), I8(0, 8), I32(0, 32), I64(0, 64), U8(1, 8);
+    F16(2, 16), F32(2, 32), BF16(4, 16), E4M3(10, 8), E5M2(12, 8), I8(0, 8), I32(0, 32), I64(0, 64), U8(1, 8),
+    BOOL(6, 8), I16(0, 16), U32(1, 32);
 
     final int code;
     final int bits;
@@ -289,7 +291,7 @@ public final class Quern {
       }
     }
 
-    /** Launches an op; on a GPU it returns once that is done. */
+    /** Launches an op; on a GPU it returns before the kernel has finished. */
     public void run(Op<?> op) {
       boolean own = device == CPU && !op.hasWorkspace();
       if (own) {
@@ -309,12 +311,17 @@ public final class Quern {
         if (own) {
           op.workspace(0, 0);
         }
+        Reference.reachabilityFence(op); // whose tensors the call reads
       }
     }
 
     /** Readies every kernel that calls with the same types and no larger maxima can reach. */
     public void prepare(Op<?> op) {
-      call("quern_" + op.name + "_prepare", open(), op.memory);
+      try {
+        call("quern_" + op.name + "_prepare", open(), op.memory);
+      } finally {
+        Reference.reachabilityFence(op);
+      }
     }
 
     /** The bytes of workspace that a call needs. */
@@ -323,6 +330,8 @@ public final class Quern {
         MemorySegment bytes = arena.allocate(JAVA_LONG);
         call("quern_" + op.name + "_workspace", open(), op.memory, bytes);
         return bytes.get(JAVA_LONG, 0);
+      } finally {
+        Reference.reachabilityFence(op);
       }
     }
 

@@ -9,7 +9,7 @@ from .errors import InvalidError
 
 
 def register(context: Context, name: str = "quern") -> None:
-    """Makes `context.attention` known to transformers (4.48 or newer): models that are loaded with
+    """Makes `context.attention` known to transformers (4.53 or newer; tried with 5.23): models that are loaded with
     attn_implementation=name use it from then on, in f16 or bf16, on the context's device, without gradients.
 
     Grouped heads, windows, soft caps, sinks and padding on either side are what they are in transformers; of masks
@@ -30,12 +30,15 @@ def register(context: Context, name: str = "quern") -> None:
         softcap: float | None = None,
         is_causal: bool | None = None,
         s_aux: Any = None,
-        **_: Any,
+        **others: Any,
     ) -> tuple[Any, None]:
         """query [batch, heads, queries, d], key and value [batch, kv_heads, keys, d]; what transformers' own functions
         of this kind return: [batch, queries, heads, d], and None in place of the weights."""
         if dropout != 0.0:
             raise InvalidError(f"dropout: {dropout} given; allowed is 0: quern has no gradients")
+        for packed in ("cu_seq_lens_q", "cu_seq_lens_k"):
+            if others.get(packed) is not None:
+                raise InvalidError(f"{packed}: packed sequences are not taken")
         causal = module.is_causal if is_causal is None else is_causal
         given = {
             "causal": causal, "scale": scaling, "logit_cap": softcap,

@@ -98,6 +98,12 @@ def call(
             raise InvalidError(f"results: {op} writes no {name!r}")
     attributes.update({name: np.int64(bits) for name, bits in flags.items()})
     order = list(results)
+    for result, given in (in_place or {}).items():
+        if result not in order:
+            raise InvalidError(f"in_place: result {result!r} given; allowed are {', '.join(order)}")
+        if given not in names:
+            allowed = ", ".join(dict.fromkeys(names))
+            raise InvalidError(f"in_place: argument {given!r} given for {result!r}; allowed are {allowed}")
     aliases = {names.index(given): order.index(result) for result, given in (in_place or {}).items()}
     shapes = [jax.ShapeDtypeStruct(one.shape, one.dtype) for one in results.values()]
     made = jax.ffi.ffi_call(f"quern_{op}", shapes, input_output_aliases=aliases, vmap_method=vmap_method)(

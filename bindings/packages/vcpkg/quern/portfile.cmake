@@ -9,6 +9,5 @@ vcpkg_cmake_install()
 vcpkg_cmake_config_fixup(CONFIG_PATH lib/cmake/quern)
 vcpkg_fixup_pkgconfig()
 file(REMOVE_RECURSE "${CURRENT_PACKAGES_DIR}/debug/include" "${CURRENT_PACKAGES_DIR}/debug/share")
-# libquern looks for its helper in ../libexec/quern, seen from where it is.
 set(VCPKG_POLICY_EMPTY_INCLUDE_FOLDER disabled)
 vcpkg_install_copyright(FILE_LIST "${SOURCE_PATH}/LICENSE" "${SOURCE_PATH}/capi/THIRD_PARTY_NOTICES.md")
