@@ -144,9 +144,7 @@ void choose_span(Problem& problem, std::size_t tensors) {
       if (along_of(walked, i) == Along::any && walked.strides[i][d] == 1) other = d;
     }
   }
-  // Tiles of short sides would leave most of a warp without work.
-  const std::int64_t side = other != 0 ? std::min(walked.shape[0], walked.shape[other]) : 0;
-  if (side >= q::kSpanSide / 2) {
+  if (other != 0) {
     std::swap(walked.shape[1], walked.shape[other]);
     for (std::size_t i = 0; i < tensors; ++i) std::swap(walked.strides[i][1], walked.strides[i][other]);
     shape.span = Span::tiles;

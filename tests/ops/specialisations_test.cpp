@@ -41,7 +41,7 @@ TEST(Specialisations, WhatAModelNeedsIsListedAndLittle) {
   const quern_model model = llama_70b();
   const std::set<std::string> listed = listed_by_warm(fresh.get(), model);
   std::printf("Llama-3.1-70B at tensor parallel 8, bf16: %zu kernels\n", listed.size());
-  EXPECT_LE(listed.size(), 60u);
+  EXPECT_LE(listed.size(), 61u);
   EXPECT_GE(listed.size(), 4u);
 
   // Requests of all kinds, as an engine makes them.
