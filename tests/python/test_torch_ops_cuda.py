@@ -4,16 +4,11 @@
 import pytest
 import quern
 
-try:
-    import torch
-
-    WHY_NOT = "" if torch.cuda.is_available() else "PyTorch finds no CUDA device"
-except ImportError:
-    WHY_NOT = "PyTorch is not installed"
-pytestmark = pytest.mark.skipif(bool(WHY_NOT), reason=WHY_NOT)
-if not WHY_NOT:
-    from quern import torch_ops
-    from quern.torch_ops import ops
+torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+if not torch.cuda.is_available():
+    pytest.skip("PyTorch finds no CUDA device", allow_module_level=True)
+from quern import torch_ops  # noqa: E402
+from quern.torch_ops import ops  # noqa: E402
 
 LONG = 200_000_000  # cycles that a stream is held up for: 100 ms, which no call takes
 
