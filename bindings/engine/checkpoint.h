@@ -12,7 +12,7 @@
 
 namespace quern::engine {
 
-// Every call throws std::runtime_error naming the file and what is wrong with it.
+// Every call throws std::runtime_error naming the file and what is wrong with it. Several threads may call.
 class Checkpoint {
  public:
   virtual ~Checkpoint() = default;

@@ -6,6 +6,7 @@
 #include <fstream>
 #include <iterator>
 #include <map>
+#include <mutex>
 #include <stdexcept>
 #include <utility>
 
@@ -104,6 +105,7 @@ class Folder final : public Checkpoint {
   const demo::Safetensors& file_of(const std::string& name) const {
     const auto shard = shards_.find(name);
     const std::string file = shard == shards_.end() ? kOneFile : shard->second;
+    const std::lock_guard lock(mutex_);  // ranks read side by side
     std::unique_ptr<demo::Safetensors>& opened = files_[file];
     if (opened == nullptr) opened = std::make_unique<demo::Safetensors>(folder_ + "/" + file);
     return *opened;
@@ -111,6 +113,7 @@ class Folder final : public Checkpoint {
 
   std::string folder_;
   std::map<std::string, std::string> shards_;  // by tensor; empty: one file
+  mutable std::mutex mutex_;                   // over files_
   mutable std::map<std::string, std::unique_ptr<demo::Safetensors>> files_;
 };
 
