@@ -47,15 +47,31 @@ struct Tables {
   }
 };
 
-float decode(const unsigned char* at, Number type) {
-  static const Tables tables;
-  if (type == Number::e4m3) return tables.e4m3[*at];
-  if (type == Number::e5m2) return tables.e5m2[*at];
-  std::uint16_t code;
-  std::memcpy(&code, at, sizeof(code));
-  if (type == Number::f16) return tables.f16[code];
-  return std::bit_cast<float>(static_cast<std::uint32_t>(code) << 16);
+const Tables& tables() {
+  static const Tables made;
+  return made;
 }
+
+// `bytes` of codes, side by side.
+void decode(const unsigned char* codes, std::uint32_t bytes, Number type, float* to) {
+  if (size_of(type) == 1) {
+    const float* const table = type == Number::e4m3 ? tables().e4m3 : tables().e5m2;
+    for (std::uint32_t e = 0; e < bytes; ++e) to[e] = table[codes[e]];
+    return;
+  }
+  std::uint16_t halves[8];
+  std::memcpy(halves, codes, bytes);
+  if (type == Number::f16) {
+    for (std::uint32_t e = 0; e < bytes / 2; ++e) to[e] = tables().f16[halves[e]];
+  } else {
+    for (std::uint32_t e = 0; e < bytes / 2; ++e) {
+      to[e] = std::bit_cast<float>(static_cast<std::uint32_t>(halves[e]) << 16);
+    }
+  }
+}
+
+// The elements that lie side by side in shared memory whatever the layout.
+constexpr std::uint32_t kPiece = 16;  // bytes
 
 // A matrix descriptor taken apart.
 struct Operand {
@@ -94,32 +110,81 @@ struct Operand {
     }
     return q::swizzled(start + offset, swizzle);
   }
-  std::string objection(std::uint32_t extent, std::uint32_t depth) const {
-    for (std::uint32_t i = 0; i < extent; ++i) {
-      for (std::uint32_t k = 0; k < depth; ++k) {
+  // All elements, piece after piece, as take(i, k, element). Empty, or what is wrong with the descriptor.
+  template <class Take>
+  std::string read(std::uint32_t extent, std::uint32_t depth, Take take) const {
+    const std::uint32_t several = kPiece / size_of(type);
+    const bool k_major = major == q::Major::k;
+    const std::uint32_t i_step = k_major ? 1 : several, k_step = k_major ? several : 1;
+    float elements[kPiece];
+    for (std::uint32_t i = 0; i < extent; i += i_step) {
+      for (std::uint32_t k = 0; k < depth; k += k_step) {
         const std::uint32_t at = address(i, k);
-        if (at + size_of(type) <= window_bytes) continue;
-        return "a matrix descriptor leads to shared address " + std::to_string(at) + ", the block has " +
-               std::to_string(window_bytes) + " bytes (start " + std::to_string(start) + ", leading " +
-               std::to_string(leading) + ", stride " + std::to_string(stride) + ", swizzle of " +
-               std::to_string(swizzle == q::Swizzle::none ? 0 : q::swizzle_span(swizzle)) + " bytes)";
+        if (at + kPiece > window_bytes) return objection(at);
+        decode(window + at, kPiece, type, elements);
+        for (std::uint32_t e = 0; e < several; ++e) take(k_major ? i : i + e, k_major ? k + e : k, elements[e]);
       }
     }
     return {};
   }
-  // 16 bytes at a time.
+  std::string objection(std::uint32_t at) const {
+    return "a matrix descriptor leads to shared address " + std::to_string(at) + ", the block has " +
+           std::to_string(window_bytes) + " bytes (start " + std::to_string(start) + ", leading " +
+           std::to_string(leading) + ", stride " + std::to_string(stride) + ", swizzle of " +
+           std::to_string(swizzle == q::Swizzle::none ? 0 : q::swizzle_span(swizzle)) + " bytes)";
+  }
   void watch(std::uint32_t extent, std::uint32_t depth) const {
-    const std::uint32_t several = 16 / size_of(type);
+    const std::uint32_t several = kPiece / size_of(type);
     const std::uint32_t i_step = major == q::Major::k ? 1 : several, k_step = major == q::Major::k ? several : 1;
     for (std::uint32_t i = 0; i < extent; i += i_step) {
-      for (std::uint32_t k = 0; k < depth; k += k_step) reads(window + address(i, k), 16);
+      for (std::uint32_t k = 0; k < depth; k += k_step) reads(window + address(i, k), kPiece);
     }
   }
-  float at(std::uint32_t i, std::uint32_t k) const { return decode(window + address(i, k), type); }
 };
 
 // Between the fields; and the base offset, for tiles that do not begin at a multiple of eight spans, which ours do.
 constexpr std::uint64_t kMustBeZero = 0x3fff'c000'c000'c000ULL;
+
+using Eight [[gnu::vector_size(32), gnu::may_alias]] = float;
+
+// d[j..] += a[k] * b[k][j..] for every k in turn, `several` vectors of eight columns at once, whose sums stay in
+// registers.
+template <int several>
+[[gnu::always_inline]] inline void add_products(const float* a, const float (*b)[256], std::uint32_t depth, float* d) {
+  Eight sums[several];
+  for (int v = 0; v < several; ++v) sums[v] = reinterpret_cast<const Eight*>(d)[v];
+  for (std::uint32_t k = 0; k < depth; ++k) {
+    for (int v = 0; v < several; ++v) sums[v] += a[k] * reinterpret_cast<const Eight*>(b[k])[v];
+  }
+  for (int v = 0; v < several; ++v) reinterpret_cast<Eight*>(d)[v] = sums[v];
+}
+
+[[gnu::always_inline]] inline void add_products(const float (*a)[32], const float (*b)[256], std::uint32_t n,
+                                                std::uint32_t depth, float (*d)[256]) {
+  for (std::uint32_t m = 0; m < 64; ++m) {
+    std::uint32_t j = 0;
+    for (; j + 64 <= n; j += 64)
+      add_products<8>(a[m], reinterpret_cast<const float (*)[256]>(b[0] + j), depth, d[m] + j);
+    for (; j < n; j += 8) add_products<1>(a[m], reinterpret_cast<const float (*)[256]>(b[0] + j), depth, d[m] + j);
+  }
+}
+
+void multiply_anywhere(const float (*a)[32], const float (*b)[256], std::uint32_t n, std::uint32_t depth,
+                       float (*d)[256]) {
+  add_products(a, b, n, depth, d);
+}
+
+#ifdef __x86_64__
+// A product of two operands' elements is exact in f32: fused or not, the sums are the same bits.
+[[gnu::target("avx2,fma")]] void multiply_avx2(const float (*a)[32], const float (*b)[256], std::uint32_t n,
+                                               std::uint32_t depth, float (*d)[256]) {
+  add_products(a, b, n, depth, d);
+}
+const auto multiply =
+    __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") ? multiply_avx2 : multiply_anywhere;
+#else
+const auto multiply = multiply_anywhere;
+#endif
 
 }  // namespace
 
@@ -141,16 +206,12 @@ std::string WgmmaUnit::run(const WarpgroupProduct& p, const unsigned char* windo
   }
 
   const Operand b(s.b, s.b_type, s.b_major, window, bytes);
-  if (std::string wrong = b.objection(n, depth); !wrong.empty()) return "B: " + wrong;
-  for (std::uint32_t k = 0; k < depth; ++k) {
-    for (std::uint32_t j = 0; j < n; ++j) b_[k][j] = b.at(j, k);
-  }
+  std::string wrong = b.read(n, depth, [this](std::uint32_t j, std::uint32_t k, float element) { b_[k][j] = element; });
+  if (!wrong.empty()) return "B: " + wrong;
   if (s.a_registers == nullptr) {
     const Operand a(s.a, s.a_type, s.a_major, window, bytes);
-    if (std::string wrong = a.objection(64, depth); !wrong.empty()) return "A: " + wrong;
-    for (std::uint32_t i = 0; i < 64; ++i) {
-      for (std::uint32_t k = 0; k < depth; ++k) a_[i][k] = a.at(i, k);
-    }
+    wrong = a.read(64, depth, [this](std::uint32_t i, std::uint32_t k, float element) { a_[i][k] = element; });
+    if (!wrong.empty()) return "A: " + wrong;
   } else {
     const std::uint32_t size = size_of(s.a_type);
     for (std::uint32_t t = 0; t < kWarpgroup; ++t) {
@@ -160,33 +221,27 @@ std::string WgmmaUnit::run(const WarpgroupProduct& p, const unsigned char* windo
             size == 2 ? q::wgmma_a_k<q::bf16>(static_cast<int>(t), r) : q::wgmma_a_k<q::e4m3>(static_cast<int>(t), r);
         unsigned char held[4];
         std::memcpy(held, &p.a_registers[t][r], sizeof(held));
-        for (std::uint32_t e = 0; e < 4 / size; ++e) {
-          a_[row][k + static_cast<int>(e)] = decode(held + e * size, s.a_type);
-        }
+        decode(held, sizeof(held), s.a_type, &a_[row][k]);
       }
     }
   }
 
-  for (std::uint32_t t = 0; t < kWarpgroup; ++t) {
-    for (std::uint32_t i = 0; i < s.count; ++i) {
-      d_[q::wgmma_row(static_cast<int>(t), static_cast<int>(i))]
-        [q::wgmma_column(static_cast<int>(t), static_cast<int>(i))] = s.accumulate != 0 ? p.d[t][i] : 0.0f;
-    }
-  }
-  for (std::uint32_t m = 0; m < 64; ++m) {
-    for (std::uint32_t k = 0; k < depth; ++k) {
-      const float a = a_[m][k];
-      for (std::uint32_t j = 0; j < n; j += 8) {
-        for (std::uint32_t l = 0; l < 8; ++l) d_[m][j + l] += a * b_[k][j + l];
+  // A thread's accumulators are pairs of columns, of two rows in turn.
+  const auto for_pairs = [&](auto visit) {
+    for (std::uint32_t t = 0; t < kWarpgroup; ++t) {
+      const int thread = static_cast<int>(t), rows[2] = {q::wgmma_row(thread, 0), q::wgmma_row(thread, 2)};
+      for (std::uint32_t i = 0; i < s.count; i += 2) {
+        visit(&p.d[t][i], &d_[rows[i >> 1 & 1]][q::wgmma_column(thread, static_cast<int>(i))]);
       }
     }
+  };
+  if (s.accumulate != 0) {
+    for_pairs([](const float* thread, float* tile) { std::memcpy(tile, thread, 2 * sizeof(float)); });
+  } else {
+    std::memset(d_, 0, sizeof(d_));
   }
-  for (std::uint32_t t = 0; t < kWarpgroup; ++t) {
-    for (std::uint32_t i = 0; i < s.count; ++i) {
-      p.d[t][i] = d_[q::wgmma_row(static_cast<int>(t), static_cast<int>(i))]
-                    [q::wgmma_column(static_cast<int>(t), static_cast<int>(i))];
-    }
-  }
+  multiply(a_, b_, n, depth, d_);
+  for_pairs([](float* thread, const float* tile) { std::memcpy(thread, tile, 2 * sizeof(float)); });
   return {};
 }
 

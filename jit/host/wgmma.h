@@ -28,9 +28,9 @@ class WgmmaUnit {
 
  private:
   // Held here rather than on the stack of a fiber.
-  float a_[64][32];
-  float b_[32][256];
-  float d_[64][256];
+  alignas(32) float a_[64][32];
+  alignas(32) float b_[32][256];
+  alignas(32) float d_[64][256];
 };
 
 }  // namespace quern::jit::host
