@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "bindings/demo/call.h"
-#include "bindings/engine/checkpoint.h"
+#include "bindings/engine/checkpoint/checkpoint.h"
 #include "bindings/engine/communicator.h"
 #include "bindings/engine/step.h"
 

@@ -12,11 +12,11 @@
 #include <vector>
 
 #include "bindings/demo/call.h"
-#include "bindings/engine/checkpoint.h"
+#include "bindings/engine/checkpoint/checkpoint.h"
 #include "bindings/engine/devices.h"
 #include "bindings/engine/engine.h"
-#include "bindings/engine/template.h"
-#include "bindings/engine/tokenizer.h"
+#include "bindings/engine/text/template.h"
+#include "bindings/engine/text/tokenizer.h"
 #include "bindings/json/json.h"
 
 namespace quern::engine {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "bindings/engine/calls.h"
-#include "bindings/engine/checkpoint.h"
+#include "bindings/engine/checkpoint/checkpoint.h"
 #include "bindings/engine/communicator.h"
 #include "bindings/engine/inputs.h"
 #include "bindings/engine/step.h"

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "bindings/engine/config.h"
+#include "bindings/engine/checkpoint/config.h"
 
 namespace quern::engine {
 

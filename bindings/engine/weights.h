@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "bindings/demo/memory.h"
-#include "bindings/engine/checkpoint.h"
+#include "bindings/engine/checkpoint/checkpoint.h"
 #include "quern.h"
 
 namespace quern::engine {

@@ -10,8 +10,8 @@
 #include <random>
 #include <stdexcept>
 
+#include "bindings/engine/checkpoint/numbers.h"
 #include "bindings/engine/model.h"
-#include "bindings/engine/numbers.h"
 #include "bindings/json/json.h"
 #include "tests/engine/golden.h"
 

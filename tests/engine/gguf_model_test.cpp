@@ -8,9 +8,9 @@
 #include <stdexcept>
 
 #include "bindings/demo/safetensors.h"
-#include "bindings/engine/checkpoint.h"
+#include "bindings/engine/checkpoint/checkpoint.h"
 #include "bindings/engine/model.h"
-#include "bindings/engine/tokenizer.h"
+#include "bindings/engine/text/tokenizer.h"
 #include "tests/engine/gguf_file.h"
 #include "tests/engine/golden.h"
 

@@ -1,7 +1,7 @@
 // GGUF files: the numbers of each element type by a formula of the test's own, and files that are not as they should
 // be.
 // SPDX-License-Identifier: Apache-2.0
-#include "bindings/engine/gguf.h"
+#include "bindings/engine/checkpoint/gguf.h"
 
 #include <gtest/gtest.h>
 

@@ -10,7 +10,7 @@
 
 #include "bindings/engine/engine.h"
 #include "bindings/engine/model.h"
-#include "bindings/engine/tokenizer.h"
+#include "bindings/engine/text/tokenizer.h"
 
 namespace quern::test {
 namespace {

@@ -10,8 +10,8 @@
 #include <bit>
 #include <stdexcept>
 
+#include "bindings/engine/checkpoint/numbers.h"
 #include "bindings/engine/engine.h"
-#include "bindings/engine/numbers.h"
 #include "bindings/json/json.h"
 #include "tests/engine/golden.h"
 

@@ -8,8 +8,8 @@
 #include <random>
 #include <stdexcept>
 
-#include "bindings/engine/checkpoint.h"
-#include "bindings/engine/tokenizer.h"
+#include "bindings/engine/checkpoint/checkpoint.h"
+#include "bindings/engine/text/tokenizer.h"
 #include "bindings/json/json.h"
 #include "tests/engine/gguf_file.h"
 #include "tests/engine/golden.h"

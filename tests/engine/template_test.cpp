@@ -1,6 +1,6 @@
 // Chat templates against what Jinja makes of them, and those that come from nobody to be trusted.
 // SPDX-License-Identifier: Apache-2.0
-#include "bindings/engine/template.h"
+#include "bindings/engine/text/template.h"
 
 #include <gtest/gtest.h>
 

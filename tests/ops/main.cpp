@@ -1,4 +1,5 @@
-// The tests of the ops on one device: QUERN_TEST_DEVICE=host|host64|cuda, QUERN_TEST_SEED=N, QUERN_TEST_CACHE=FOLDER.
+// The tests of the ops on one device: QUERN_TEST_DEVICE=host|host64|cuda, QUERN_TEST_SEED=N, QUERN_TEST_CACHE=FOLDER,
+// QUERN_TEST_LONG=1 (see targets_test.cpp).
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 

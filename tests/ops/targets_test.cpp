@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdio>
+#include <cstdlib>
 #include <iterator>
 
 #include "tests/ops/compiled.h"
@@ -158,6 +159,10 @@ void print_resources(quern_context* context, const std::string& target, const st
   });
 }
 
+// All of the lists for the target of the machines in use; what sets the others apart is the room they have, which the
+// first few show. QUERN_TEST_LONG=1 compiles all for every target, some five minutes of one processor more.
+bool takes_all(const std::string& target) { return target == "sm_90a" || std::getenv("QUERN_TEST_LONG") != nullptr; }
+
 class Targets : public testing::TestWithParam<const char*> {};
 INSTANTIATE_TEST_SUITE_P(Nvrtc, Targets, testing::Values("sm_80", "sm_86", "sm_89", "sm_90a", "sm_100a", "sm_120a"),
                          [](const testing::TestParamInfo<const char*>& target) { return std::string(target.param); });
@@ -170,8 +175,7 @@ TEST_P(Targets, TakeEveryTemplate) {
   const Context context = compiling_context();
   std::string why;
   if (!has_compiler(context.get(), target, &why)) GTEST_SKIP() << why;
-  // All of them for the targets of the machines in use; what sets the others apart is the room they have.
-  const bool all = target == "sm_90a" || target == "gfx90a";
+  const bool all = takes_all(target);
   const std::size_t count = all ? std::size(kShapes) : kFew,
                     quantisations = all ? std::size(kQuantisations) : kFewQuantisations;
   const std::vector<Warmed> warmed = warm(context.get(), {target}, manifest_of_shapes(count, quantisations));
@@ -186,7 +190,7 @@ TEST_P(Targets, TakeEveryProduct) {
   const Context context = compiling_context();
   std::string why;
   if (!has_compiler(context.get(), target, &why)) GTEST_SKIP() << why;
-  const bool all = target == "sm_90a" || target == "gfx90a";
+  const bool all = takes_all(target);
   const std::size_t count = all ? std::size(kProducts) : kFewProducts;
   std::string manifest;
   for (std::size_t i = 0; i < count; ++i) manifest += std::string(kProducts[i]) + "\n";

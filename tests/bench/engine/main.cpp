@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "bindings/demo/call.h"
-#include "bindings/engine/config.h"
+#include "bindings/engine/checkpoint/config.h"
 #include "bindings/engine/model.h"
 #include "bindings/json/json.h"
 #include "tests/bench/engine/random_weights.h"

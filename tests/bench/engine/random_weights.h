@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "bindings/engine/numbers.h"
+#include "bindings/engine/checkpoint/numbers.h"
 #include "bindings/engine/weights.h"
 
 namespace quern::bench {

@@ -7,8 +7,8 @@
 #include <stdexcept>
 #include <utility>
 
-#include "bindings/engine/checkpoint.h"
-#include "bindings/engine/gguf.h"
+#include "bindings/engine/checkpoint/checkpoint.h"
+#include "bindings/engine/checkpoint/gguf.h"
 
 namespace quern::engine {
 namespace {

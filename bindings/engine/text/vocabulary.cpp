@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "bindings/engine/vocabulary.h"
+#include "bindings/engine/text/vocabulary.h"
 
 #include "bindings/json/json.h"
 

@@ -11,8 +11,8 @@
 #include <utility>
 
 #include "bindings/demo/safetensors.h"
-#include "bindings/engine/checkpoint.h"
-#include "bindings/engine/numbers.h"
+#include "bindings/engine/checkpoint/checkpoint.h"
+#include "bindings/engine/checkpoint/numbers.h"
 #include "bindings/json/json.h"
 
 namespace quern::engine {

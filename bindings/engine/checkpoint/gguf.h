@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "bindings/engine/blocks.h"
+#include "bindings/engine/checkpoint/blocks.h"
 #include "bindings/json/json.h"
 
 namespace quern::engine {

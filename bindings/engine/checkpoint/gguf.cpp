@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "bindings/engine/gguf.h"
+#include "bindings/engine/checkpoint/gguf.h"
 
 #include <fcntl.h>
 #include <sys/mman.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "bindings/engine/template_expression.h"
+#include "bindings/engine/text/template_expression.h"
 
 #include <cctype>
 #include <charconv>

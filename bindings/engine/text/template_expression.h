@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "bindings/engine/template_value.h"
+#include "bindings/engine/text/template_value.h"
 
 namespace quern::engine {
 

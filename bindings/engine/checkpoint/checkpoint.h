@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "bindings/engine/config.h"
-#include "bindings/engine/vocabulary.h"
+#include "bindings/engine/checkpoint/config.h"
+#include "bindings/engine/text/vocabulary.h"
 
 namespace quern::engine {
 

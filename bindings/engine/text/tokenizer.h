@@ -12,8 +12,8 @@
 #include <unordered_map>
 #include <vector>
 
-#include "bindings/engine/merges.h"
-#include "bindings/engine/vocabulary.h"
+#include "bindings/engine/text/merges.h"
+#include "bindings/engine/text/vocabulary.h"
 
 namespace quern::engine {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "bindings/engine/merges.h"
+#include "bindings/engine/text/merges.h"
 
 #include <algorithm>
 #include <queue>

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "bindings/engine/blocks.h"
+#include "bindings/engine/checkpoint/blocks.h"
 
 #include <algorithm>
 #include <array>
 #include <cstring>
 
-#include "bindings/engine/numbers.h"
+#include "bindings/engine/checkpoint/numbers.h"
 
 namespace quern::engine {
 namespace {

@@ -5,7 +5,7 @@
 #include <ctime>
 #include <stdexcept>
 
-#include "bindings/engine/template_expression.h"
+#include "bindings/engine/text/template_expression.h"
 
 namespace quern::engine {
 namespace {

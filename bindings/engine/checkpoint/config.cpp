@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "bindings/engine/config.h"
+#include "bindings/engine/checkpoint/config.h"
 
 #include <cmath>
 #include <utility>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "bindings/engine/template_value.h"
+#include "bindings/engine/text/template_value.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "bindings/engine/template.h"
+#include "bindings/engine/text/template.h"
 
 #include <algorithm>
 #include <stdexcept>
 #include <utility>
 #include <vector>
 
-#include "bindings/engine/template_expression.h"
+#include "bindings/engine/text/template_expression.h"
 
 namespace quern::engine {
 namespace {
