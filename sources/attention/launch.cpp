@@ -8,6 +8,7 @@
 #include "sources/attention/maps.h"
 #include "sources/attention/plan.h"
 #include "sources/attention/read.h"
+#include "sources/clusters.h"
 #include "sources/index_data.h"
 #include "sources/ops.h"
 #include "sources/workspace.h"
@@ -19,7 +20,7 @@ constexpr std::int64_t kMediumRows = 64;
 
 // The variant for many rows, and for whatever comes where results must not depend on the batch.
 Variant variant_of_many_rows(const Problem& problem, const jit::TargetInfo& target) {
-  if (problem.shape.is_wide()) return Variant::wide;
+  if (problem.shape.is_wide()) return takes_wide_pairs(problem.shape, target) ? Variant::wide_pairs : Variant::wide;
   if (takes_warpgroups(problem.shape, target)) return Variant::warpgroups;
   return problem.invariant ? Variant::medium : Variant::large;
 }
@@ -31,10 +32,12 @@ Variant variant_of(const Problem& problem, const jit::TargetInfo& target) {
                                            : variant_of_many_rows(problem, target);
 }
 
-// Blocks of threads that are resident at once, and that the work is split over.
+// Blocks of threads, or clusters of them, that are resident at once, and that the work is split over. A cluster is the
+// least there can be, also where the caller gives it fewer multiprocessors.
 std::int64_t parts_of(const Tiling& t, const jit::DeviceInfo& device, std::int32_t max_sms) {
   const auto all = static_cast<std::int64_t>(device.sm_count);
   const std::int64_t sms = max_sms > 0 ? std::min<std::int64_t>(max_sms, all) : all;
+  if (t.cluster > 1) return std::max<std::int64_t>(most_clusters(t.cluster, static_cast<int>(sms)), 1);
   return std::max<std::int64_t>(sms, 1) * t.blocks_per_sm;
 }
 
@@ -58,7 +61,7 @@ Plan plan(const Problem& problem, Variant variant, const jit::DeviceInfo& device
   plan.slot_rows = std::min<std::int64_t>(t.rows, problem.max_rows);
   plan.slot_floats = q::slot_size(static_cast<std::int32_t>(plan.slot_rows), shape.dim_v);
   std::int64_t slots = 2 * plan.parts;
-  plan.grid = plan.parts;
+  plan.grid = plan.parts * t.cluster;
   const std::int64_t heads = static_cast<std::int64_t>(problem.params.batch) * problem.params.kv_heads;
   // The device counts an item's blocks of keys, and a few for its price, in 32 bits.
   const std::int64_t tiles = problem.total_q * shape.group / t.rows + problem.params.batch;
@@ -144,6 +147,7 @@ void list(const quern_model& model, const jit::TargetInfo& target, std::vector<j
   const auto add_all = [&] {
     for (const Variant variant : {decode_variant(shape, target), medium_variant(shape)}) add(variant);
     if (!shape.is_wide()) add(takes_warpgroups(shape, target) ? Variant::warpgroups : Variant::large);
+    if (takes_wide_pairs(shape, target)) add(Variant::wide_pairs);
   };
   if (latent) {
     // Latent attention decodes from its latent cache; its prefill is plain attention over ragged keys and values.
@@ -234,7 +238,8 @@ void run(const Runtime& runtime, const quern_attention_args& args) {
   launch.programmatic = (args.flags & QUERN_CALL_PROGRAMMATIC) != 0;
   launch.stream = args.stream;
   constexpr const char* kWhat = "launching attention";
-  if (variant != Variant::warpgroups) return ops::launch(runtime, *kernel, launch, kWhat, p);
+  launch.cluster[0] = static_cast<std::uint32_t>(how.tiling.cluster);
+  if (variant != Variant::warpgroups && variant != Variant::wide_pairs) return ops::launch(runtime, *kernel, launch, kWhat, p);
   jit::TensorMap keys = map_of_keys(runtime, problem, how.tiling), values = map_of_values(runtime, problem, how.tiling);
   ops::launch(runtime, *kernel, launch, kWhat, p, keys, values);
 }
