@@ -239,7 +239,8 @@ void run(const Runtime& runtime, const quern_attention_args& args) {
   launch.stream = args.stream;
   constexpr const char* kWhat = "launching attention";
   launch.cluster[0] = static_cast<std::uint32_t>(how.tiling.cluster);
-  if (variant != Variant::warpgroups && variant != Variant::wide_pairs) return ops::launch(runtime, *kernel, launch, kWhat, p);
+  if (variant != Variant::warpgroups && variant != Variant::wide_pairs)
+    return ops::launch(runtime, *kernel, launch, kWhat, p);
   jit::TensorMap keys = map_of_keys(runtime, problem, how.tiling), values = map_of_values(runtime, problem, how.tiling);
   ops::launch(runtime, *kernel, launch, kWhat, p, keys, values);
 }

@@ -62,11 +62,16 @@ Tiling tile_prefill(const Shape& shape, const jit::TargetInfo& target) {
           q::prefill_shared_bytes(shape.dim_k, shape.dim_v, height, pipe.block, pipe.stages, shape.cache_bytes()));
       if (!fits(bytes, 1, target)) continue;
       const int blocks = rows->warps * rows->row_tiles <= 8 && fits(bytes, 2, target) ? 2 : 1;
-      return {height,      rows->row_tiles,
-              rows->warps, pipe.block,
-              pipe.stages, 1,
-              blocks,      1,
-              rows->warps * static_cast<int>(target.warp_size), bytes};
+      return {height,
+              rows->row_tiles,
+              rows->warps,
+              pipe.block,
+              pipe.stages,
+              1,
+              blocks,
+              1,
+              rows->warps * static_cast<int>(target.warp_size),
+              bytes};
     }
   }
   return {};
@@ -132,8 +137,8 @@ Tiling tile_wide(const Shape& shape, const jit::TargetInfo& target) {
         const auto bytes = static_cast<std::uint32_t>(
             q::wide_shared_bytes(shape.dim_k, rows, row_tiles, kBlock, form.columns, form.stages, form.hold));
         if (!fits(bytes, blocks, target)) continue;
-        return {rows,   row_tiles,         warps, kBlock,       form.stages, 1,
-                blocks, 1, warps * warp_size, bytes, form.columns, form.hold};
+        return {rows, row_tiles,         warps, kBlock,       form.stages, 1, blocks,
+                1,    warps * warp_size, bytes, form.columns, form.hold};
       }
     }
   }

@@ -83,10 +83,12 @@ Shape from_constants(const Constants& constants) {
   if (bytes_of(shape.cache) != 1 && shape.cache != shape.element) refuse("cache must be dtype, e4m3, e5m2 or int8");
   if (bytes_of(shape.cache) != 1 && shape.token_scales) refuse("scales=token is for a cache of 8 bits");
   if (const char* refusal = refusal_of_wide(shape)) refuse(refusal);
-  const bool wide = shape.variant == Variant::wide || shape.variant == Variant::wide_few ||
-                    shape.variant == Variant::wide_pairs;
-  if (wide && !shape.is_wide()) refuse("variants wide, wide_few and wide_pairs are for a dim_k or dim_v larger than 256");
-  if (!wide && shape.is_wide()) refuse("dim_k and dim_v larger than 256 are for variants wide, wide_few and wide_pairs");
+  const bool wide =
+      shape.variant == Variant::wide || shape.variant == Variant::wide_few || shape.variant == Variant::wide_pairs;
+  if (wide && !shape.is_wide())
+    refuse("variants wide, wide_few and wide_pairs are for a dim_k or dim_v larger than 256");
+  if (!wide && shape.is_wide())
+    refuse("dim_k and dim_v larger than 256 are for variants wide, wide_few and wide_pairs");
   return shape;
 }
 

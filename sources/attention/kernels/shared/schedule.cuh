@@ -207,8 +207,7 @@ class Schedule {
 
   // The run of this thread block, of `total` units in all; of `given` units where that is not 0.
   QUERN_DEVICE void set_run(i32 total, i32 given, i32 longest) {
-    const u32 all = static_cast<u32>(total), parts = static_cast<u32>(p.parts),
-              block = static_cast<u32>(Team::block());
+    const u32 all = static_cast<u32>(total), parts = static_cast<u32>(p.parts), block = static_cast<u32>(Team::block());
     const u32 each = given > 0 ? static_cast<u32>(given) : (all + parts - 1) / parts;
     const u32 at = (block < parts ? block : parts) * each;
     scratch_->piece.begin = scratch_->piece.end = 0;  // shared memory holds whatever the launch before left there
@@ -281,8 +280,7 @@ class Schedule {
     if (Team::index() != 0) return;
     scratch_->piece.begin = scratch_->piece.end = 0;
     scratch_->piece.count = 0;
-    const u32 all = static_cast<u32>(total), parts = static_cast<u32>(p.parts),
-              block = static_cast<u32>(Team::block());
+    const u32 all = static_cast<u32>(total), parts = static_cast<u32>(p.parts), block = static_cast<u32>(Team::block());
     u32 at = block, end = all;
     if (scratch_->mode == Mode::split) {
       const u32 each = (all + parts - 1) / parts;

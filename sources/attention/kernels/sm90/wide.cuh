@@ -259,8 +259,7 @@ QUERN_KERNEL(quern_attention_wide_sm90, THREADS, 1, QUERN_PARAM q::AttentionPara
     if (w < kCopyWarps) {
       SpanCopies(p, map_k, map_v, shared, tiles, w).run(shared);
     } else if (w < kScheduleWarp) {
-      copy_queries<kQueryWarps * kWarp>(p, shared, tiles.queries,
-                                        thread_index() % kGroupThreads - kQueryWarp * kWarp);
+      copy_queries<kQueryWarps * kWarp>(p, shared, tiles.queries, thread_index() % kGroupThreads - kQueryWarp * kWarp);
     } else if (cluster_rank() == 0) {
       tell_tasks(p, shared);
     }
