@@ -20,7 +20,7 @@ constexpr std::int64_t kMediumRows = 64;
 
 // The variant for many rows, and for whatever comes where results must not depend on the batch.
 Variant variant_of_many_rows(const Problem& problem, const jit::TargetInfo& target) {
-  if (problem.shape.is_wide()) return takes_wide_pairs(problem.shape, target) ? Variant::wide_pairs : Variant::wide;
+  if (problem.shape.is_wide()) return medium_variant(problem.shape, target);
   if (takes_warpgroups(problem.shape, target)) return Variant::warpgroups;
   return problem.invariant ? Variant::medium : Variant::large;
 }
@@ -28,7 +28,7 @@ Variant variant_of_many_rows(const Problem& problem, const jit::TargetInfo& targ
 Variant variant_of(const Problem& problem, const jit::TargetInfo& target) {
   if (problem.invariant) return variant_of_many_rows(problem, target);
   return problem.max_rows <= 16            ? decode_variant(problem.shape, target)
-         : problem.max_rows <= kMediumRows ? medium_variant(problem.shape)
+         : problem.max_rows <= kMediumRows ? medium_variant(problem.shape, target)
                                            : variant_of_many_rows(problem, target);
 }
 
@@ -93,7 +93,7 @@ void for_each_reachable(const Problem& problem, const jit::TargetInfo& target, c
   least.max_rows = problem.shape.group;
   const Variant first = variant_of(least, target);
   bool reached = false;
-  for (const Variant variant : {decode_variant(problem.shape, target), medium_variant(problem.shape),
+  for (const Variant variant : {decode_variant(problem.shape, target), medium_variant(problem.shape, target),
                                 variant_of_many_rows(problem, target)}) {  // by the rows they take
     reached = reached || variant == first;
     if (reached) visit(variant);
@@ -145,9 +145,8 @@ void list(const quern_model& model, const jit::TargetInfo& target, std::vector<j
     specs->push_back(to_spec(shape, target.target));
   };
   const auto add_all = [&] {
-    for (const Variant variant : {decode_variant(shape, target), medium_variant(shape)}) add(variant);
+    for (const Variant variant : {decode_variant(shape, target), medium_variant(shape, target)}) add(variant);
     if (!shape.is_wide()) add(takes_warpgroups(shape, target) ? Variant::warpgroups : Variant::large);
-    if (takes_wide_pairs(shape, target)) add(Variant::wide_pairs);
   };
   if (latent) {
     // Latent attention decodes from its latent cache; its prefill is plain attention over ragged keys and values.

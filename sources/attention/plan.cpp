@@ -218,7 +218,9 @@ bool takes_streams(const Shape& shape, const jit::TargetInfo& target) {
 Variant decode_variant(const Shape& shape, const jit::TargetInfo& target) {
   return shape.is_wide() ? Variant::wide_few : takes_streams(shape, target) ? Variant::streams : Variant::decode;
 }
-Variant medium_variant(const Shape& shape) { return shape.is_wide() ? Variant::wide : Variant::medium; }
+Variant medium_variant(const Shape& shape, const jit::TargetInfo& target) {
+  return takes_wide_pairs(shape, target) ? Variant::wide_pairs : shape.is_wide() ? Variant::wide : Variant::medium;
+}
 
 Tiling tile(const Shape& shape, const jit::TargetInfo& target) {
   if (shape.variant == Variant::streams && !takes_streams(shape, target)) {

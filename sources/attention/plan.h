@@ -20,8 +20,8 @@ enum class Variant : std::uint8_t {
   warpgroups,  // on Hopper, instead of large and for batch-invariant calls, where it can be: takes_warpgroups()
   streams,     // on Hopper, instead of decode, where it can be: takes_streams()
   wide_few,    // instead of decode where a head dim is larger than kMaxNarrowDim
-  wide,        // instead of all the others there,
-  wide_pairs   // but on Hopper, instead of large and for batch-invariant calls, where it can be: takes_wide_pairs()
+  wide,        // instead of all the others there
+  wide_pairs   // on Hopper, instead of wide, where it can be: takes_wide_pairs()
 };
 inline constexpr int kVariants = 8;
 
@@ -81,7 +81,7 @@ bool takes_wide_pairs(const Shape& shape, const jit::TargetInfo& target);
 bool takes_streams(const Shape& shape, const jit::TargetInfo& target);
 // The variant for up to 16 rows a KV head, and the one for up to 64.
 Variant decode_variant(const Shape& shape, const jit::TargetInfo& target);
-Variant medium_variant(const Shape& shape);
+Variant medium_variant(const Shape& shape, const jit::TargetInfo& target);
 // Throws Error(QUERN_UNSUPPORTED) when the target has no room for the smallest tiles, or no warpgroups and is to have
 // them.
 Tiling tile(const Shape& shape, const jit::TargetInfo& target);

@@ -127,10 +127,12 @@ QUERN_DEVICE void tell_tasks(const AttentionParams& p, Shared* shared) {
   schedule.finish();
 }
 
-// Queries, by kThreads threads: a row of the tile is a query and one of its heads, wherever that lies.
+// Queries, by kThreads threads: a row of the tile is a query and one of its heads, wherever that lies. A thread has the
+// same 16 bytes of every span of a row.
 template <int kThreads, class Shared>
 QUERN_DEVICE void copy_queries(const AttentionParams& p, Shared* shared, u8* tiles, int thread) {
   constexpr int kChunks = 2 * kProductsK;  // of 16 bytes, those beyond kDimK zeros
+  const int own = thread % 8;
   ToldOf<Shared> told(shared);
   const SharedArray<Mbarrier> full(shared->queries.full), empty(shared->queries.empty);
   PipelineState<kQueryStages> state;
@@ -144,14 +146,18 @@ QUERN_DEVICE void copy_queries(const AttentionParams& p, Shared* shared, u8* til
     told.done();
     if (!any) continue;
     acquire(empty, state);
-    QUERN_FOUR_AT_ONCE for (int i = thread; i < kRows * kChunks; i += kThreads) {
-      const int row = i / kChunks, chunk = i % kChunks;
-      const bool take = row < rows && chunk * kChunkElements < kDimK;
+    QUERN_ROLLED for (int row = thread / 8; row < kRows; row += kThreads / 8) {
       const i32 r = first + row;
       const QueryElement* source =
-          queries + r / kGroup * p.q_stride_token + r % kGroup * p.q_stride_head + chunk * kChunkElements;
-      u8* to = tiles + state.stage * kQueryBytes + (chunk / 8 * kRows + row) * kSpanBytes + ((chunk ^ row) % 8) * 16;
-      copy_async_16(to, take ? source : queries, take);
+          row < rows ? queries + r / kGroup * p.q_stride_token + r % kGroup * p.q_stride_head + own * kChunkElements
+                     : queries;
+      u8* to = tiles + state.stage * kQueryBytes + row * kSpanBytes + ((own ^ row) % 8) * 16;
+      QUERN_UNROLL for (int span = 0; span < kSpansK; ++span) {
+        const int chunk = span * 8 + own;
+        if (chunk >= kChunks) continue;
+        const bool take = row < rows && chunk * kChunkElements < kDimK;
+        copy_async_16(to + span * kRows * kSpanBytes, take ? source + span * kSpanElements : queries, take);
+      }
     }
     copy_async_arrive(full, state.stage);
     state.next();

@@ -17,32 +17,42 @@ namespace q {
 
 using Sums = f32[kColumns / 2];
 
-// The stages as a consumer reads them. Products of one stage are under way while the next one's are issued.
+// The stages as a consumer reads them. Products of one stage are under way while those of the next, or of so many, are
+// issued.
 struct Reader {
+  static constexpr int kUnderWay = kTall ? 1 : 1;
   SharedArray<Mbarrier> full, empty;
   PipelineState<kStages> state;
-  i32 before = 0;
 
   QUERN_DEVICE Reader(Shared* shared, i32 ring)
       : full(shared->stages.full + ring * kStages), empty(shared->stages.empty + ring * kStages) {}
 
-  // The next stage, and that its products have been issued; `others` are under way beside them.
-  QUERN_DEVICE i32 next() {
+  // Where the next stage lies.
+  QUERN_DEVICE i32 next() const {
     await(full, state);
     return state.stage * kStageBytes;
   }
-  QUERN_DEVICE void issued(bool others) {
+  // Its products have been issued, behind those of `before` stages.
+  QUERN_DEVICE void issued(int before) {
     wgmma_commit();
-    if (others) {
-      wgmma_wait<1>();
-      release();
+    if (before >= kUnderWay) {
+      wgmma_wait<kUnderWay>();
+      release(kUnderWay);
     }
-    before = state.stage;
     state.next();
   }
-  // Once all products are done.
-  QUERN_DEVICE void release() const {
-    if (elect_one()) mbarrier_arrive(empty, before);
+  // All products of so many stages are done.
+  QUERN_DEVICE void done(int count) const {
+    QUERN_UNROLL for (int i = kUnderWay; i > 0; --i) {
+      if (i <= count) release(i);
+    }
+  }
+
+ private:
+  // The stage so many before the one at hand.
+  QUERN_DEVICE void release(int before) const {
+    const i32 at = state.stage - before;
+    if (elect_one()) mbarrier_arrive(empty, at < 0 ? at + kStages : at);
   }
 };
 
@@ -68,53 +78,59 @@ struct Consumer {
         reader(s, kTall ? 0 : group),
         handover(s, t.weights, group, thread, me) {}
 
+  // Products with a stage's columns of the keys, of which some spans are whole, and the next has some steps.
+  template <int kSpans, int kSteps>
+  QUERN_DEVICE void multiply_stage(Scores& x, int number) {
+    const i32 stage = reader.next(), first = number * kStageSpans * kRows * kSpanBytes;
+    wgmma_fence();
+    QUERN_UNROLL for (int span = 0; span < kSpans; ++span) {
+      const u64 a = queries.at<Major::k, kRows>(first + span * kRows * kSpanBytes);
+      wgmma_four<32, 32, Element>(x, a, keys.at<Major::k, kBlock>(stage + span * kSpanTile), number + span > 0);
+    }
+    QUERN_UNROLL for (int k = 0; k < kSteps; ++k) {
+      const u64 a = queries.at<Major::k, kRows>(first + kSpans * kRows * kSpanBytes + k * 32);
+      const u64 b = keys.at<Major::k, kBlock>(stage + kSpans * kSpanTile + k * 32);
+      wgmma<Element, Element>(x, a, b, number + kSpans + k > 0);
+    }
+    reader.issued(number);
+  }
   QUERN_DEVICE void multiply_keys(Scores& x) {
-    constexpr int kWhole = kProductsK / 4;  // spans; of the last one only some columns may be there
-    QUERN_ROLLED for (int span = 0; span < kWhole; ++span) {
-      const i32 stage = reader.next();
-      wgmma_fence();
-      const u64 a = queries.at<Major::k, kRows>(span * kRows * kSpanBytes), b = keys.at<Major::k, kBlock>(stage);
-      wgmma_four<32, 32, Element>(x, a, b, span > 0);
-      reader.issued(span > 0);
-    }
-    if constexpr (kWhole < kSpansK) {
-      const i32 stage = reader.next();
-      wgmma_fence();
-      QUERN_UNROLL for (int k = 0; k < kProductsK % 4; ++k) {
-        const u64 a = queries.at<Major::k, kRows>(kWhole * kRows * kSpanBytes + k * 32);
-        wgmma<Element, Element>(x, a, keys.at<Major::k, kBlock>(stage + k * 32), kWhole + k > 0);
-      }
-      reader.issued(kWhole > 0);
-    }
+    constexpr int kWhole = kProductsK / (4 * kStageSpans), kLeft = kProductsK % (4 * kStageSpans);
+    QUERN_ROLLED for (int i = 0; i < kWhole; ++i) multiply_stage<kStageSpans, 0>(x, i);
+    if constexpr (kLeft > 0) multiply_stage<kLeft / 4, kLeft % 4>(x, kWhole);
     wgmma_wait<0>(x);
-    reader.release();
+    reader.done(kWhole + (kLeft > 0));
   }
 
   // What lies behind the sequence's last key may be anything, and no weight of zero makes nothing of it.
+  template <int kSpans>
   QUERN_DEVICE void clear_behind(i32 stage, i32 valid) const {
     QUERN_ROLLED for (int i = thread; i < (kBlock - valid) * 8; i += kGroupThreads) {
-      store16(stages + stage + (valid + i / 8) * kSpanBytes + i % 8 * 16, {{0, 0, 0, 0}});
+      QUERN_UNROLL for (int span = 0; span < kSpans; ++span) {
+        store16(stages + stage + span * kSpanTile + (valid + i / 8) * kSpanBytes + i % 8 * 16, {{0, 0, 0, 0}});
+      }
     }
     fence_async();
     sync_named(kGroupBarrier + group, kGroupThreads);
   }
-  template <int span = 0>
+  // Products with the columns of the values, of which `valid` keys are there, a stage at a time.
+  template <int number = 0>
   QUERN_DEVICE void multiply_values(Sums& o, const Weights& weights, i32 valid) {
-    constexpr int kLeft = kColumns - span * 64, kCount = (kLeft < 64 ? kLeft : 64) / 2;
-    f32(&sums)[kCount] = *reinterpret_cast<f32(*)[kCount]>(o + span * 32);
+    constexpr int kMost = kStageSpans * 64, kLeft = kColumns - number * kMost, kCount = (kLeft < kMost ? kLeft : kMost) / 2;
+    f32(&sums)[kCount] = *reinterpret_cast<f32(*)[kCount]>(o + number * kMost / 2);
     const i32 stage = reader.next();
-    if (valid < kBlock) clear_behind(stage, valid);
+    if (valid < kBlock) clear_behind<div_up(kCount, 32)>(stage, valid);
     wgmma_fence();
     QUERN_UNROLL for (int k = 0; k < kProductsV; ++k) {
       const u64 b = values.at<Major::mn, kBlock>(stage + k * 16 * kSpanBytes);
       wgmma<Element, Element, Major::k, Major::mn>(sums, weights[k], b, true);
     }
-    reader.issued(span > 0);
-    if constexpr (span + 1 < kColumnSpans) {
-      multiply_values<span + 1>(o, weights, valid);
+    reader.issued(number);
+    if constexpr (kLeft > kMost) {
+      multiply_values<number + 1>(o, weights, valid);
     } else {
       wgmma_wait<0>(o);
-      reader.release();
+      reader.done(number + 1);
     }
   }
 

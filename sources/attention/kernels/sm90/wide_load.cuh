@@ -36,13 +36,17 @@ struct SpanCopies {
 
   // `spans` spans of a source's block, from a column on.
   QUERN_DEVICE void copy(const TensorMap& map, i32 of, i32 spans, i32 column, const Place& at, i32 head) {
-    QUERN_ROLLED for (i32 span = 0; span < spans; ++span) {
+    QUERN_ROLLED for (i32 span = 0; span < spans; span += kStageSpans) {
+      const i32 left = spans - span, count = left < kStageSpans ? left : kStageSpans;
       acquire(empty, state);
-      if (lane() == 0) mbarrier_arrive_expect(full, state.stage, kStageBytes);
+      if (lane() == 0) mbarrier_arrive_expect(full, state.stage, static_cast<u32>(count * kSpanTile));
       sync_warp();
       if (source == of) {
-        tma_load(stages, state.stage * kStageBytes + box * kBoxKeys * kSpanBytes, map, full, state.stage,
-                 CacheHint::normal, column + span * kSpanElements, at.token, head, at.page);
+        QUERN_UNROLL for (i32 i = 0; i < kStageSpans; ++i) {
+          if (i >= count) continue;
+          tma_load(stages, state.stage * kStageBytes + i * kSpanTile + box * kBoxKeys * kSpanBytes, map, full,
+                   state.stage, CacheHint::normal, column + (span + i) * kSpanElements, at.token, head, at.page);
+        }
       }
       state.next();
     }

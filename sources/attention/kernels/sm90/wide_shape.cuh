@@ -28,10 +28,10 @@ inline constexpr int kColumns = div_up(div_up(kDimV, kSources), 8) * 8;  // of a
 inline constexpr int kColumnSpans = div_up(kColumns, 64);
 static_assert(kColumns <= 256, "an owner's sums have room in its registers");
 
-// Stages of one span of a block of keys or values. Tall tiles have one ring, which both consumers read; else each
-// consumer has its own.
-inline constexpr int kRings = kTall ? 1 : 2, kStages = STAGES;
-inline constexpr int kStageBytes = kBlock * kSpanBytes;
+// Stages of so many spans of a block of keys or values. Tall tiles have one ring, which both consumers read; else each
+// consumer has its own, of smaller stages.
+inline constexpr int kRings = kTall ? 1 : 2, kStageSpans = kTall ? 2 : 1, kStages = STAGES / kStageSpans;
+inline constexpr int kSpanTile = kBlock * kSpanBytes, kStageBytes = kStageSpans * kSpanTile;
 inline constexpr int kProducerRegisters = 40, kConsumerRegisters = 232;
 static_assert(kConsumers * kConsumerRegisters + kProducerRegisters <= 3 * (65536 / THREADS / 8 * 8));
 

@@ -41,6 +41,7 @@ struct Handover {
   QUERN_DEVICE void begin() {
     mbarrier_wait_cluster(taken, group, given ^ 1);
     given ^= 1;
+    sync_warp();  // what only some lanes give may be taken before the others have looked
   }
   QUERN_DEVICE void give_rows(const f32 (&x)[2]) const {
     if (thread % 4 != 0) return;
