@@ -35,6 +35,13 @@ std::vector<AttentionCase> wide() {
   list.add("512_speculative", {{5, 75}, {1, 17}, {0, 4}, {8, 8}, {3, 140}}, [](AttentionCase& c) { c.max_q_len = 8; });
   list.add("512_prefill", kPrefill);
   list.add("512_not_causal", kPrefill, [](AttentionCase& c) { c.causal = false, c.layout = Layout::hnd; });
+  // Pages of no constant size are for the portable kernel, also where there are warpgroups.
+  list.add("512_page24", kPrefill, [](AttentionCase& c) { c.page_size = 24; });
+  list.add("512_page24_few_sms", {{40, 130}, {1, 500}, {64, 64}}, [](AttentionCase& c) {
+    c.page_size = 24;
+    c.kv_heads = 1, c.max_sms = 2;
+    c.growth = 100.0;
+  });
   list.add("512_left_and_right", {{40, 175}, {7, 3}, {64, 64}, {2, 250}}, [](AttentionCase& c) {
     c.causal = false;
     c.left = 29, c.right = 4;
@@ -114,8 +121,10 @@ TEST(WideAttention, unfair) {
     prefill.name = "wide_prefill";
     prefill.sequences = {{20, 150}, {1, 64}, {9, 9}};
     prefill.max_sms = 1;
+    prefill.page_size = 24;
     AttentionCase pairs = prefill;  // by pairs of blocks, whose consumers have rows of their own
     pairs.name = "wide_pairs";
+    pairs.page_size = 16;
     pairs.sequences = {{80, 300}, {1, 64}, {35, 35}};
     pairs.max_sms = 4;
     AttentionCase quarters = pairs;  // or the same rows
