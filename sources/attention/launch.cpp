@@ -8,6 +8,7 @@
 #include "sources/attention/maps.h"
 #include "sources/attention/plan.h"
 #include "sources/attention/read.h"
+#include "sources/clusters.h"
 #include "sources/index_data.h"
 #include "sources/ops.h"
 #include "sources/workspace.h"
@@ -19,7 +20,7 @@ constexpr std::int64_t kMediumRows = 64;
 
 // The variant for many rows, and for whatever comes where results must not depend on the batch.
 Variant variant_of_many_rows(const Problem& problem, const jit::TargetInfo& target) {
-  if (problem.shape.is_wide()) return Variant::wide;
+  if (problem.shape.is_wide()) return medium_variant(problem.shape, target);
   if (takes_warpgroups(problem.shape, target)) return Variant::warpgroups;
   return problem.invariant ? Variant::medium : Variant::large;
 }
@@ -27,14 +28,16 @@ Variant variant_of_many_rows(const Problem& problem, const jit::TargetInfo& targ
 Variant variant_of(const Problem& problem, const jit::TargetInfo& target) {
   if (problem.invariant) return variant_of_many_rows(problem, target);
   return problem.max_rows <= 16            ? decode_variant(problem.shape, target)
-         : problem.max_rows <= kMediumRows ? medium_variant(problem.shape)
+         : problem.max_rows <= kMediumRows ? medium_variant(problem.shape, target)
                                            : variant_of_many_rows(problem, target);
 }
 
-// Blocks of threads that are resident at once, and that the work is split over.
+// Blocks of threads, or clusters of them, that are resident at once, and that the work is split over. A cluster is the
+// least there can be, also where the caller gives it fewer multiprocessors.
 std::int64_t parts_of(const Tiling& t, const jit::DeviceInfo& device, std::int32_t max_sms) {
   const auto all = static_cast<std::int64_t>(device.sm_count);
   const std::int64_t sms = max_sms > 0 ? std::min<std::int64_t>(max_sms, all) : all;
+  if (t.cluster > 1) return std::max<std::int64_t>(most_clusters(t.cluster, static_cast<int>(sms)), 1);
   return std::max<std::int64_t>(sms, 1) * t.blocks_per_sm;
 }
 
@@ -58,7 +61,7 @@ Plan plan(const Problem& problem, Variant variant, const jit::DeviceInfo& device
   plan.slot_rows = std::min<std::int64_t>(t.rows, problem.max_rows);
   plan.slot_floats = q::slot_size(static_cast<std::int32_t>(plan.slot_rows), shape.dim_v);
   std::int64_t slots = 2 * plan.parts;
-  plan.grid = plan.parts;
+  plan.grid = plan.parts * t.cluster;
   const std::int64_t heads = static_cast<std::int64_t>(problem.params.batch) * problem.params.kv_heads;
   // The device counts an item's blocks of keys, and a few for its price, in 32 bits.
   const std::int64_t tiles = problem.total_q * shape.group / t.rows + problem.params.batch;
@@ -90,7 +93,7 @@ void for_each_reachable(const Problem& problem, const jit::TargetInfo& target, c
   least.max_rows = problem.shape.group;
   const Variant first = variant_of(least, target);
   bool reached = false;
-  for (const Variant variant : {decode_variant(problem.shape, target), medium_variant(problem.shape),
+  for (const Variant variant : {decode_variant(problem.shape, target), medium_variant(problem.shape, target),
                                 variant_of_many_rows(problem, target)}) {  // by the rows they take
     reached = reached || variant == first;
     if (reached) visit(variant);
@@ -142,7 +145,7 @@ void list(const quern_model& model, const jit::TargetInfo& target, std::vector<j
     specs->push_back(to_spec(shape, target.target));
   };
   const auto add_all = [&] {
-    for (const Variant variant : {decode_variant(shape, target), medium_variant(shape)}) add(variant);
+    for (const Variant variant : {decode_variant(shape, target), medium_variant(shape, target)}) add(variant);
     if (!shape.is_wide()) add(takes_warpgroups(shape, target) ? Variant::warpgroups : Variant::large);
   };
   if (latent) {
@@ -234,7 +237,9 @@ void run(const Runtime& runtime, const quern_attention_args& args) {
   launch.programmatic = (args.flags & QUERN_CALL_PROGRAMMATIC) != 0;
   launch.stream = args.stream;
   constexpr const char* kWhat = "launching attention";
-  if (variant != Variant::warpgroups) return ops::launch(runtime, *kernel, launch, kWhat, p);
+  launch.cluster[0] = static_cast<std::uint32_t>(how.tiling.cluster);
+  if (variant != Variant::warpgroups && variant != Variant::wide_pairs)
+    return ops::launch(runtime, *kernel, launch, kWhat, p);
   jit::TensorMap keys = map_of_keys(runtime, problem, how.tiling), values = map_of_values(runtime, problem, how.tiling);
   ops::launch(runtime, *kernel, launch, kWhat, p, keys, values);
 }

@@ -30,7 +30,7 @@ Tiling tile_decode(const Shape& shape, const jit::TargetInfo& target) {
         if (!fits(bytes, blocks, target)) continue;
         // At two blocks of threads an SM, a third stage is enough; a fourth only costs set-up.
         if (blocks == 2 && stages > 3 && shape.dim_k + shape.dim_v > 128) continue;
-        return {16, 1, warps, 16 * warps, stages, 1, blocks, warps * static_cast<int>(target.warp_size), bytes};
+        return {16, 1, warps, 16 * warps, stages, 1, blocks, 1, warps * static_cast<int>(target.warp_size), bytes};
       }
     }
   }
@@ -62,10 +62,15 @@ Tiling tile_prefill(const Shape& shape, const jit::TargetInfo& target) {
           q::prefill_shared_bytes(shape.dim_k, shape.dim_v, height, pipe.block, pipe.stages, shape.cache_bytes()));
       if (!fits(bytes, 1, target)) continue;
       const int blocks = rows->warps * rows->row_tiles <= 8 && fits(bytes, 2, target) ? 2 : 1;
-      return {height,      rows->row_tiles,
-              rows->warps, pipe.block,
-              pipe.stages, 1,
-              blocks,      rows->warps * static_cast<int>(target.warp_size),
+      return {height,
+              rows->row_tiles,
+              rows->warps,
+              pipe.block,
+              pipe.stages,
+              1,
+              blocks,
+              1,
+              rows->warps * static_cast<int>(target.warp_size),
               bytes};
     }
   }
@@ -90,7 +95,7 @@ Tiling tile_warpgroups(const Shape& shape, const jit::TargetInfo& target) {
           q::sm90_shared_bytes(shape.dim_k, shape.dim_v, rows, tiles, block, stages, bytes_each));
       if (bytes + q::kStaticBytes > target.shared_per_block) continue;
       const int threads = (consumers + 1 + turners) * 128;
-      return {rows, 1, threads / static_cast<int>(target.warp_size), block, stages, tiles, 1, threads, bytes};
+      return {rows, 1, threads / static_cast<int>(target.warp_size), block, stages, tiles, 1, 1, threads, bytes};
     }
   }
   return {};
@@ -102,7 +107,7 @@ Tiling tile_streams(const Shape& shape, const jit::TargetInfo& target) {
     const auto bytes = static_cast<std::uint32_t>(
         q::stream_shared_bytes(shape.dim_k, shape.dim_v, stages, shape.cache_bytes(), shape.token_scales));
     if (bytes + q::kStreamStaticBytes > target.shared_per_block) continue;
-    return {16, 1, q::kPipes * (q::kReaders + 1), q::kPipes * q::kPipeKeys, stages, 1, 1, q::kStreamThreads, bytes};
+    return {16, 1, q::kPipes * (q::kReaders + 1), q::kPipes * q::kPipeKeys, stages, 1, 1, 1, q::kStreamThreads, bytes};
   }
   return {};
 }
@@ -132,12 +137,41 @@ Tiling tile_wide(const Shape& shape, const jit::TargetInfo& target) {
         const auto bytes = static_cast<std::uint32_t>(
             q::wide_shared_bytes(shape.dim_k, rows, row_tiles, kBlock, form.columns, form.stages, form.hold));
         if (!fits(bytes, blocks, target)) continue;
-        return {rows,   row_tiles,         warps, kBlock,       form.stages, 1,
-                blocks, warps * warp_size, bytes, form.columns, form.hold};
+        return {rows, row_tiles,         warps, kBlock,       form.stages, 1, blocks,
+                1,    warps * warp_size, bytes, form.columns, form.hold};
       }
     }
   }
   return {};
+}
+
+// Tall tiles where an owner's half of the columns has room in its registers, and so many queries beside enough stages
+// in shared memory.
+Tiling tile_wide_pairs(const Shape& shape, const jit::TargetInfo& target) {
+  constexpr int kMostTallDim = 512, kMostStages = 12, kLeastStages = 4, kThreads = 384;
+  for (const int rows : {128, 64}) {
+    if (rows == 128 && shape.dim_v > kMostTallDim) continue;
+    const int rings = rows == 128 ? 1 : 2;
+    for (int stages = kMostStages; stages >= kLeastStages * rings; stages -= rings) {
+      const auto bytes = static_cast<std::uint32_t>(q::wide_sm90_shared_bytes(shape.dim_k, rows, stages));
+      if (bytes + q::kWideStaticBytes > target.shared_per_block) continue;
+      Tiling t = {rows, 1, kThreads / static_cast<int>(target.warp_size), q::kWideKeys, stages / rings};
+      t.cluster = 2;
+      t.threads = kThreads;
+      t.shared_bytes = bytes;
+      return t;
+    }
+  }
+  return {};
+}
+
+bool is_plain(const Shape& shape) { return shape.q == shape.element && shape.cache == shape.element; }
+
+// What every kernel of warpgroups for many rows asks for.
+bool suits_warpgroups(const Shape& shape, const jit::TargetInfo& target) {
+  constexpr int kLeastDim = 64;
+  return target.warpgroups && shape.cache_copy_bytes() == 16 && std::min(shape.dim_k, shape.dim_v) >= kLeastDim &&
+         (!shape.paged || shape.page_size != 0);
 }
 
 }  // namespace
@@ -165,13 +199,15 @@ int constant_page_size(std::int64_t page_size) {
 }
 
 bool takes_warpgroups(const Shape& shape, const jit::TargetInfo& target) {
-  constexpr int kLeastDim = 64;
-  const bool plain = shape.q == shape.element && shape.cache == shape.element;
   const auto is_fp8 = [](Dtype dtype) { return dtype == Dtype::e4m3 || dtype == Dtype::e5m2; };
   const bool eights = is_fp8(shape.q) && is_fp8(shape.cache) && !shape.token_scales;
-  return target.warpgroups && !shape.is_wide() && (plain || eights) && shape.cache_copy_bytes() == 16 &&
-         std::min(shape.dim_k, shape.dim_v) >= kLeastDim && (!shape.paged || shape.page_size != 0) &&
+  return !shape.is_wide() && suits_warpgroups(shape, target) && (is_plain(shape) || eights) &&
          tile_warpgroups(shape, target).warps != 0;
+}
+
+bool takes_wide_pairs(const Shape& shape, const jit::TargetInfo& target) {
+  return shape.is_wide() && suits_warpgroups(shape, target) && is_plain(shape) &&
+         tile_wide_pairs(shape, target).warps != 0;
 }
 
 bool takes_streams(const Shape& shape, const jit::TargetInfo& target) {
@@ -182,7 +218,9 @@ bool takes_streams(const Shape& shape, const jit::TargetInfo& target) {
 Variant decode_variant(const Shape& shape, const jit::TargetInfo& target) {
   return shape.is_wide() ? Variant::wide_few : takes_streams(shape, target) ? Variant::streams : Variant::decode;
 }
-Variant medium_variant(const Shape& shape) { return shape.is_wide() ? Variant::wide : Variant::medium; }
+Variant medium_variant(const Shape& shape, const jit::TargetInfo& target) {
+  return takes_wide_pairs(shape, target) ? Variant::wide_pairs : shape.is_wide() ? Variant::wide : Variant::medium;
+}
 
 Tiling tile(const Shape& shape, const jit::TargetInfo& target) {
   if (shape.variant == Variant::streams && !takes_streams(shape, target)) {
@@ -199,11 +237,18 @@ Tiling tile(const Shape& shape, const jit::TargetInfo& target) {
         "without scales a token; the target is " +
             target.target.name());
   }
-  const Tiling t = shape.variant == Variant::warpgroups ? tile_warpgroups(shape, target)
-                   : shape.variant == Variant::streams  ? tile_streams(shape, target)
-                   : shape.variant == Variant::decode   ? tile_decode(shape, target)
-                   : shape.is_wide()                    ? tile_wide(shape, target)
-                                                        : tile_prefill(shape, target);
+  if (shape.variant == Variant::wide_pairs && !takes_wide_pairs(shape, target)) {
+    throw Error(QUERN_UNSUPPORTED,
+                "attention with wide heads by pairs of blocks is for targets that have warpgroups, head dims from 64, "
+                "an alignment of 16, and ragged caches or pages of 16, 32, 64, 128 or 256 tokens; the target is " +
+                    target.target.name());
+  }
+  const Tiling t = shape.variant == Variant::warpgroups   ? tile_warpgroups(shape, target)
+                   : shape.variant == Variant::streams    ? tile_streams(shape, target)
+                   : shape.variant == Variant::decode     ? tile_decode(shape, target)
+                   : shape.variant == Variant::wide_pairs ? tile_wide_pairs(shape, target)
+                   : shape.is_wide()                      ? tile_wide(shape, target)
+                                                          : tile_prefill(shape, target);
   if (t.warps == 0) {
     throw Error(QUERN_UNSUPPORTED, "attention with head dims " + std::to_string(shape.dim_k) + " and " +
                                        std::to_string(shape.dim_v) + " does not fit the shared memory of " +

@@ -20,9 +20,10 @@ enum class Variant : std::uint8_t {
   warpgroups,  // on Hopper, instead of large and for batch-invariant calls, where it can be: takes_warpgroups()
   streams,     // on Hopper, instead of decode, where it can be: takes_streams()
   wide_few,    // instead of decode where a head dim is larger than kMaxNarrowDim
-  wide         // instead of all the others there
+  wide,        // instead of all the others there
+  wide_pairs   // on Hopper, instead of wide, where it can be: takes_wide_pairs()
 };
-inline constexpr int kVariants = 7;
+inline constexpr int kVariants = 8;
 
 // Everything that is a constant of a kernel.
 struct Shape {
@@ -66,6 +67,7 @@ struct Tiling {
   int stages = 0;
   int query_stages = 1;  // tiles of queries in shared memory
   int blocks_per_sm = 1;
+  int cluster = 1;  // blocks of threads that have a tile together
   int threads = 0;
   std::uint32_t shared_bytes = 0;  // dynamic
   int columns = 0;                 // of wide heads: at once
@@ -73,11 +75,13 @@ struct Tiling {
 };
 // Whether the target has warpgroups, and they can copy and multiply what the shape says, whatever its variant.
 bool takes_warpgroups(const Shape& shape, const jit::TargetInfo& target);
+// Whether it has these, and pairs of blocks of them can have wide heads such as the shape's, whatever its variant.
+bool takes_wide_pairs(const Shape& shape, const jit::TargetInfo& target);
 // Whether the target has Hopper's decode kernel, and that can copy what the shape says, whatever its variant.
 bool takes_streams(const Shape& shape, const jit::TargetInfo& target);
 // The variant for up to 16 rows a KV head, and the one for up to 64.
 Variant decode_variant(const Shape& shape, const jit::TargetInfo& target);
-Variant medium_variant(const Shape& shape);
+Variant medium_variant(const Shape& shape, const jit::TargetInfo& target);
 // Throws Error(QUERN_UNSUPPORTED) when the target has no room for the smallest tiles, or no warpgroups and is to have
 // them.
 Tiling tile(const Shape& shape, const jit::TargetInfo& target);

@@ -17,7 +17,8 @@ constexpr Names<Variant, kVariants> kVariantNames = {{{"decode", Variant::decode
                                                       {"warpgroups", Variant::warpgroups},
                                                       {"streams", Variant::streams},
                                                       {"wide_few", Variant::wide_few},
-                                                      {"wide", Variant::wide}}};
+                                                      {"wide", Variant::wide},
+                                                      {"wide_pairs", Variant::wide_pairs}}};
 constexpr Names<Dtype, 2> kElements = {{{"f16", Dtype::f16}, {"bf16", Dtype::bf16}}};
 constexpr Names<Dtype, 4> kQueries = {
     {{"f16", Dtype::f16}, {"bf16", Dtype::bf16}, {"e4m3", Dtype::e4m3}, {"e5m2", Dtype::e5m2}}};
@@ -82,9 +83,12 @@ Shape from_constants(const Constants& constants) {
   if (bytes_of(shape.cache) != 1 && shape.cache != shape.element) refuse("cache must be dtype, e4m3, e5m2 or int8");
   if (bytes_of(shape.cache) != 1 && shape.token_scales) refuse("scales=token is for a cache of 8 bits");
   if (const char* refusal = refusal_of_wide(shape)) refuse(refusal);
-  const bool wide = shape.variant == Variant::wide || shape.variant == Variant::wide_few;
-  if (wide && !shape.is_wide()) refuse("variants wide and wide_few are for a dim_k or dim_v larger than 256");
-  if (!wide && shape.is_wide()) refuse("dim_k and dim_v larger than 256 are for variants wide and wide_few");
+  const bool wide =
+      shape.variant == Variant::wide || shape.variant == Variant::wide_few || shape.variant == Variant::wide_pairs;
+  if (wide && !shape.is_wide())
+    refuse("variants wide, wide_few and wide_pairs are for a dim_k or dim_v larger than 256");
+  if (!wide && shape.is_wide())
+    refuse("dim_k and dim_v larger than 256 are for variants wide, wide_few and wide_pairs");
   return shape;
 }
 
@@ -92,13 +96,15 @@ jit::Unit to_unit(const Shape& shape, jit::Target target) {
   const jit::TargetInfo limits = jit::limits_of(target);
   const Tiling t = tile(shape, limits);
   const bool decode = shape.variant == Variant::decode, warpgroups = shape.variant == Variant::warpgroups;
-  const bool streams = shape.variant == Variant::streams, wide = shape.is_wide();
+  const bool streams = shape.variant == Variant::streams, pairs = shape.variant == Variant::wide_pairs;
+  const bool wide = shape.is_wide() && !pairs;
   jit::Unit unit;
   unit.op = "attention";
   unit.target = target;
   unit.entry = decode       ? "quern_attention_decode"
                : streams    ? "quern_attention_streams"
                : wide       ? "quern_attention_wide"
+               : pairs      ? "quern_attention_wide_sm90"
                : warpgroups ? "quern_attention_sm90"
                             : "quern_attention_prefill";
   const auto define = [&](const char* name, auto value) {
@@ -119,9 +125,10 @@ jit::Unit to_unit(const Shape& shape, jit::Target target) {
   define("STAGES", t.stages);
   define("THREADS", t.threads);
   define("BLOCKS_PER_SM", t.blocks_per_sm);
-  if (warpgroups) {
-    define("CONSUMERS", t.rows / 64);
+  if (warpgroups || pairs) {
+    define("CONSUMERS", pairs ? 2 : t.rows / 64);
     define("QUERY_STAGES", t.query_stages);
+    define("WHOLE_MAXIMA", static_cast<int>(pairs));
     // Well below the L2 of the chips that have warpgroups, 50 MB: of one half data comes to the other by a longer way.
     define("SECTION_BYTES", 24 << 20);
   } else if (wide) {
@@ -140,6 +147,7 @@ jit::Unit to_unit(const Shape& shape, jit::Target target) {
   unit.source = embedded(decode       ? "attention/kernels/portable/decode.cuh"
                          : streams    ? "attention/kernels/sm90/decode.cuh"
                          : wide       ? "attention/kernels/portable/wide.cuh"
+                         : pairs      ? "attention/kernels/sm90/wide.cuh"
                          : warpgroups ? "attention/kernels/sm90/prefill.cuh"
                                       : "attention/kernels/portable/prefill.cuh");
   unit.headers = device_headers(target);

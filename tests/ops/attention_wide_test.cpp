@@ -35,6 +35,13 @@ std::vector<AttentionCase> wide() {
   list.add("512_speculative", {{5, 75}, {1, 17}, {0, 4}, {8, 8}, {3, 140}}, [](AttentionCase& c) { c.max_q_len = 8; });
   list.add("512_prefill", kPrefill);
   list.add("512_not_causal", kPrefill, [](AttentionCase& c) { c.causal = false, c.layout = Layout::hnd; });
+  // Pages of no constant size are for the portable kernel, also where there are warpgroups.
+  list.add("512_page24", kPrefill, [](AttentionCase& c) { c.page_size = 24; });
+  list.add("512_page24_few_sms", {{40, 130}, {1, 500}, {64, 64}}, [](AttentionCase& c) {
+    c.page_size = 24;
+    c.kv_heads = 1, c.max_sms = 2;
+    c.growth = 100.0;
+  });
   list.add("512_left_and_right", {{40, 175}, {7, 3}, {64, 64}, {2, 250}}, [](AttentionCase& c) {
     c.causal = false;
     c.left = 29, c.right = 4;
@@ -57,6 +64,19 @@ std::vector<AttentionCase> wide() {
   list.add("1024_page64", {{9, 70}, {1, 130}, {0, 5}, {2, 2}}, [](AttentionCase& c) {
     c.dim_k = 1024, c.page_size = 64;
     c.kv_heads = 1, c.group = 20;
+  });
+  // Maxima of the warpgroups that share out the keys differ at every step.
+  list.add("1024_page64_growth", {{8, 700}, {4, 90}}, [](AttentionCase& c) {
+    c.dim_k = 1024, c.page_size = 64;
+    c.kv_heads = 1, c.group = 20;
+    c.growth = 100.0, c.max_sms = 5;
+  });
+  // No owner's columns are whole spans, and the last one has fewer.
+  list.add("600x744_page32", {{70, 330}, {9, 97}, {0, 0}, {66, 66}}, [](AttentionCase& c) {
+    c.format = Format::f16, c.dim_k = 600, c.dim_v = 744, c.page_size = 32;
+    c.layout = Layout::hnd;
+    c.kv_heads = 2, c.group = 1;
+    c.cap = 5.0f, c.sinks = true, c.left = 150;
   });
   // So many columns of queries for so tall tiles come again with every block of keys.
   list.add("1024x320_everything", {{3, 100}, {1, 17}, {12, 30}, {0, 3}}, [](AttentionCase& c) {
@@ -101,7 +121,18 @@ TEST(WideAttention, unfair) {
     prefill.name = "wide_prefill";
     prefill.sequences = {{20, 150}, {1, 64}, {9, 9}};
     prefill.max_sms = 1;
-    for (const AttentionCase& c : {decode, prefill}) {
+    prefill.page_size = 24;
+    AttentionCase pairs = prefill;  // by pairs of blocks, whose consumers have rows of their own
+    pairs.name = "wide_pairs";
+    pairs.page_size = 16;
+    pairs.sequences = {{80, 300}, {1, 64}, {35, 35}};
+    pairs.max_sms = 4;
+    AttentionCase quarters = pairs;  // or the same rows
+    quarters.name = "wide_quarters";
+    quarters.sequences = {{5, 600}, {1, 64}};
+    quarters.dim_k = 1024, quarters.page_size = 64;
+    quarters.kv_heads = 1, quarters.group = 20;
+    for (const AttentionCase& c : {decode, prefill, pairs, quarters}) {
       SCOPED_TRACE(c.name);
       AttentionProblem problem(c, Random(c.name));
       ASSERT_NO_FATAL_FAILURE(problem.run(unfair.get()));

@@ -245,8 +245,10 @@ TEST(TargetsWithWarpgroups, TakeAttention) {
            "attention * variant=streams dtype=f16 q=e5m2 dim_k=96 dim_v=64 page_size=0\n"
            "attention * variant=streams dtype=bf16 dim_k=256 page_size=ragged alibi=1 sinks=1\n"
            "attention * variant=wide dtype=f16 dim_k=1024 page_size=ragged mask=1 cap=1 alibi=1 sinks=1\n"
-           "attention * variant=wide_few dtype=bf16 dim_k=512 dim_v=264 group=4 page_size=0\n");
-  EXPECT_EQ(warmed.size(), 12u);
+           "attention * variant=wide_few dtype=bf16 dim_k=512 dim_v=264 group=4 page_size=0\n"
+           "attention * variant=wide_pairs dtype=bf16 dim_k=512 group=4 page_size=64\n"
+           "attention * variant=wide_pairs dtype=f16 dim_k=1024 page_size=ragged mask=1 cap=1 alibi=1 sinks=1\n");
+  EXPECT_EQ(warmed.size(), 14u);
   expect_compiled(warmed);
   print_resources(context.get(), "sm_90a", warmed);
   each_entry(context.get(), "sm_90a", warmed, [](const quern_entry& entry) {

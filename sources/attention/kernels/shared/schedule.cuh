@@ -65,6 +65,8 @@ struct WholeBlock {
   QUERN_DEVICE static int index() { return thread_index(); }
   QUERN_DEVICE static int warp() { return q::warp(); }
   QUERN_DEVICE static void sync() { sync_block(); }
+  QUERN_DEVICE static i32 block() { return block_index(0); }
+  QUERN_DEVICE static i32 blocks() { return block_count(0); }
 };
 // One warp of it, for others to be told. Whole items are drawn: a block that is done sooner takes more of them.
 struct OneWarp {
@@ -140,7 +142,7 @@ class Schedule {
   // By a team that draws, once there is no further step: the last thread block to come leaves the counters at zero.
   QUERN_DEVICE void finish() {
     if (scratch_->mode != Mode::whole || Team::index() != 0) return;
-    if (atomic_add(p.counters + 1, 1u) + 1 != static_cast<u32>(block_count(0))) return;
+    if (atomic_add(p.counters + 1, 1u) + 1 != static_cast<u32>(Team::blocks())) return;
     p.counters[0] = 0;
     p.counters[1] = 0;
   }
@@ -205,8 +207,7 @@ class Schedule {
 
   // The run of this thread block, of `total` units in all; of `given` units where that is not 0.
   QUERN_DEVICE void set_run(i32 total, i32 given, i32 longest) {
-    const u32 all = static_cast<u32>(total), parts = static_cast<u32>(p.parts),
-              block = static_cast<u32>(block_index(0));
+    const u32 all = static_cast<u32>(total), parts = static_cast<u32>(p.parts), block = static_cast<u32>(Team::block());
     const u32 each = given > 0 ? static_cast<u32>(given) : (all + parts - 1) / parts;
     const u32 at = (block < parts ? block : parts) * each;
     scratch_->piece.begin = scratch_->piece.end = 0;  // shared memory holds whatever the launch before left there
@@ -225,7 +226,7 @@ class Schedule {
   QUERN_DEVICE void draw() {
     Team::sync();
     if (Team::index() == 0) {
-      const i32 item = block_count(0) + static_cast<i32>(atomic_add(p.counters, 1u));
+      const i32 item = Team::blocks() + static_cast<i32>(atomic_add(p.counters, 1u));
       scratch_->at = item < scratch_->end ? item : scratch_->end;
       scratch_->piece.begin = scratch_->piece.end = 0;
       scratch_->piece.count = 0;  // unless there is one
@@ -279,8 +280,7 @@ class Schedule {
     if (Team::index() != 0) return;
     scratch_->piece.begin = scratch_->piece.end = 0;
     scratch_->piece.count = 0;
-    const u32 all = static_cast<u32>(total), parts = static_cast<u32>(p.parts),
-              block = static_cast<u32>(block_index(0));
+    const u32 all = static_cast<u32>(total), parts = static_cast<u32>(p.parts), block = static_cast<u32>(Team::block());
     u32 at = block, end = all;
     if (scratch_->mode == Mode::split) {
       const u32 each = (all + parts - 1) / parts;
@@ -371,7 +371,7 @@ class Schedule {
         first = last;
         last = quotient(end == 0 ? start + kItemPrice : start + length - 1, scratch_->each);
       }
-      piece.index = block_index(0) - first;
+      piece.index = Team::block() - first;
       piece.count = last - first + 1;
       piece.slot = 2 * first;
       piece.counter = first;
@@ -384,7 +384,7 @@ class Schedule {
   QUERN_DEVICE i32 next_item(i32 at) const {
     return Team::kDraws && scratch_->mode == Mode::whole ? kToBeDrawn
            : Team::kSideBySide                           ? at + blocks_side_by_side()
-                                                         : at + block_count(0);
+                                                         : at + Team::blocks();
   }
 
   const AttentionParams& p;

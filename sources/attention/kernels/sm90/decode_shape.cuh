@@ -67,6 +67,8 @@ inline constexpr int kCopyBarrier = 1, kReadBarrier = 2, kStartBarrier = 3;
 struct Copiers {
   static constexpr int kThreads = kPipes * kWarp;
   static constexpr bool kDraws = false, kSideBySide = true;
+  QUERN_DEVICE static i32 block() { return block_index(0); }
+  QUERN_DEVICE static i32 blocks() { return block_count(0); }
   QUERN_DEVICE static int index() { return thread_index() - kPipes * kReaders * kWarp; }
   QUERN_DEVICE static int warp() { return q::warp() - kPipes * kReaders; }
   QUERN_DEVICE static void sync() { sync_named(kCopyBarrier, kThreads); }

@@ -26,13 +26,15 @@ QUERN_DEVICE f32x2 load_two(const void* from) {
 }
 
 // One row by a warp, each lane two columns of every 64; a row that sees a value which is not finite is NaN. It replaces
-// what stands in `out`, or where that is not null in the slot.
-QUERN_DEVICE void mend_row(const AttentionParams& p, const Sequence& s, const Piece& piece, i32 row, f32* slot) {
+// what stands in `out`, or where that is not null in the slot: kColumns columns from first_column on.
+template <int kColumns = kDimV>
+QUERN_DEVICE void mend_row(const AttentionParams& p, const Sequence& s, const Piece& piece, i32 row, f32* slot,
+                           i32 first_column = 0) {
   const Range seen = visible(p, s, row);
   const i32 begin = s.first + piece.begin * kBlock, end = s.first + piece.end * kBlock;
   const i32 first = seen.first > begin ? seen.first : begin, last = seen.last < end ? seen.last : end;
   const i32 q_head = piece.head * kGroup + row % kGroup, own = lane() * 2;
-  constexpr int kPartsK = div_up(kDimK, 64), kPartsV = div_up(kDimV, 64);
+  constexpr int kPartsK = div_up(kDimK, 64), kPartsV = div_up(kColumns, 64);
   const f32 scale = kEights ? row_factor(p, s, piece.head, row) : p.scale;
   const QueryElement* const query = static_cast<const QueryElement*>(p.queries) +
                                     (s.q_begin + row / kGroup) * p.q_stride_token + q_head * p.q_stride_head;
@@ -76,10 +78,16 @@ QUERN_DEVICE void mend_row(const AttentionParams& p, const Sequence& s, const Pi
     sum = fma(sum, before, weight);
     f32 zero = sum * 0.0f;
     QUERN_UNROLL for (int i = 0; i < kPartsV; ++i) {
-      if (own + 64 * i >= kDimV) continue;
-      const f32x2 v = load_two<CacheElement>(value + (own + 64 * i) * kOperandBytes);
+      if (own + 64 * i >= kColumns || first_column + own + 64 * i >= kDimV) continue;
+      const f32x2 v = load_two<CacheElement>(value + (first_column + own + 64 * i) * kOperandBytes);
       o[i][0] = fma(weight, v.x, o[i][0] * before), o[i][1] = fma(weight, v.y, o[i][1] * before);
       zero = fma(v.x, 0.0f, fma(v.y, 0.0f, zero));
+    }
+    if (kColumns < kDimV) {  // the other columns, which other warpgroups mend
+      QUERN_ROLLED for (i32 column = own; column < kDimV; column += 64) {
+        const f32x2 v = load_two<CacheElement>(value + column * kOperandBytes);
+        zero = fma(v.x, 0.0f, fma(v.y, 0.0f, zero));
+      }
     }
     bad = ballot(zero != 0.0f) != 0;
   }
@@ -88,8 +96,8 @@ QUERN_DEVICE void mend_row(const AttentionParams& p, const Sequence& s, const Pi
   const Finished done = finish(p, max, sum, q_head);
   const i32 in_tile = row - piece.tile * kRows;
   QUERN_UNROLL for (int i = 0; i < kPartsV; ++i) {
-    const i32 column = own + 64 * i;
-    if (column >= kDimV) continue;
+    const i32 column = first_column + own + 64 * i;
+    if (own + 64 * i >= kColumns || column >= kDimV) continue;
     if (slot) {
       *reinterpret_cast<f32x2*>(slot + in_tile * kSlotPitch + column) = f32x2{o[i][0], o[i][1]};
     } else {
@@ -97,7 +105,7 @@ QUERN_DEVICE void mend_row(const AttentionParams& p, const Sequence& s, const Pi
       *reinterpret_cast<u32*>(place.out + column) = pack<Element>(o[i][0] * inverse, o[i][1] * inverse);
     }
   }
-  if (lane() != 0) return;
+  if (lane() != 0 || first_column != 0) return;
   if (slot) {
     slot[p.slot_rows * kSlotPitch + in_tile] = max;
     slot[p.slot_rows * (kSlotPitch + 1) + in_tile] = sum;
@@ -106,17 +114,18 @@ QUERN_DEVICE void mend_row(const AttentionParams& p, const Sequence& s, const Pi
   }
 }
 
-// Those of a warp's rows that are spoilt, once all rows have been written.
-template <int count>
-QUERN_DEVICE void mend_rows(const AttentionParams& p, const Sequence& s, const Piece& piece, const Rows& rows,
-                            const f32 (&o)[count], f32* slot) {
+// Those of a warp's rows of which a thread says that they are spoilt, once all rows have been written.
+template <int kColumns = kDimV>
+QUERN_DEVICE void mend_spoilt(const AttentionParams& p, const Sequence& s, const Piece& piece, const Rows& rows,
+                              const bool (&own)[2], f32* slot, i32 first_column = 0) {
   u64 spoilt[2];
-  QUERN_UNROLL for (int h = 0; h < 2; ++h) spoilt[h] = ballot(rows.first + 8 * h < s.q_len * kGroup && is_spoilt(o, h));
+  QUERN_UNROLL for (int h = 0; h < 2; ++h) spoilt[h] = ballot(own[h] && rows.first + 8 * h < s.q_len * kGroup);
   if ((spoilt[0] | spoilt[1]) == 0) return;
   sync_warp();
   const i32 first = shuffle(rows.first, 0);
   QUERN_ROLLED for (int r = 0; r < 16; ++r) {
-    if (((r < 8 ? spoilt[0] : spoilt[1]) >> r % 8 * 4 & 15) != 0) mend_row(p, s, piece, first + r, slot);
+    if (((r < 8 ? spoilt[0] : spoilt[1]) >> r % 8 * 4 & 15) == 0) continue;
+    mend_row<kColumns>(p, s, piece, first + r, slot, first_column);
   }
 }
 

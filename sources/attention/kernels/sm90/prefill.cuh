@@ -10,23 +10,7 @@
 
 namespace q {
 
-// The part of a matrix descriptor that changes is its low word.
-struct Operand {
-  u32 low;
-  template <Major major, int kTileRows>
-  static QUERN_DEVICE constexpr u64 layout() {
-    return major == Major::k ? k_major_layout(Swizzle::bytes128) : mn_major_layout(Swizzle::bytes128, kTileRows);
-  }
-  template <Major major, int kTileRows>
-  static QUERN_DEVICE Operand of(const u8* tile) {
-    return {static_cast<u32>(matrix_descriptor(tile, layout<major, kTileRows>()))};
-  }
-  template <Major major, int kTileRows>
-  QUERN_DEVICE u64 at(i32 bytes) const {
-    constexpr u64 kHigh = layout<major, kTileRows>() >> 32 << 32;
-    return kHigh | (low + (static_cast<u32>(bytes) >> 4));
-  }
-};
+using Sums = f32[kDimV / 2];
 
 struct Consumer {
   const AttentionParams& p;
@@ -208,7 +192,7 @@ QUERN_KERNEL(quern_attention_sm90, THREADS, 1, QUERN_PARAM q::AttentionParams p,
     } else if (w == kScheduleWarp) {
       tell_tasks(p, shared);
     } else {
-      copy_queries(p, shared, tiles, thread_index() % kGroupThreads - kQueryWarp * kWarp);
+      copy_queries<kQueryWarps * kWarp>(p, shared, tiles.queries, thread_index() % kGroupThreads - kQueryWarp * kWarp);
     }
     sync_warp();
   } else if (kEights && shuffle(thread_index() / kGroupThreads, 0) > kConsumers) {

@@ -21,6 +21,13 @@ QUERN_SHARED_CODE constexpr i32 sm90_shared_bytes(i32 dim_k, i32 dim_v, i32 rows
   const i32 k = spans_of(dim_k, bytes), v = spans_of(dim_v, bytes);
   return (tiles * k * rows + stages * block * (k + v) + (bytes == 1 ? kTurnedStages * dim_v : 0)) * kSpanBytes;
 }
+// The kernel for wide heads, in blocks of 64 keys: a tile of queries, weights of 64 rows and keys that warpgroups hand
+// over, and stages of one span.
+inline constexpr i32 kWideStaticBytes = 2048, kWideKeys = 64;
+QUERN_SHARED_CODE constexpr i32 wide_sm90_shared_bytes(i32 dim_k, i32 rows, i32 stages) {
+  const i32 handovers = rows == 128 ? 2 : 4;
+  return (spans_of(dim_k, 2) * rows + handovers * 64 + stages * kWideKeys) * kSpanBytes;
+}
 // Keys of a block that one copy brings: of a page, or of part of one.
 QUERN_SHARED_CODE constexpr i32 box_keys(i32 page_size, i32 block) { return page_size < block ? page_size : block; }
 

@@ -4,7 +4,8 @@
 
 #include "attention/kernels/shared/custom_mask.cuh"
 #include "attention/kernels/shared/logit.cuh"
-#include "attention/kernels/sm90/shape.cuh"
+#include "attention/kernels/sm90/operands.cuh"
+#include "common/whole.cuh"
 
 namespace q {
 
@@ -13,6 +14,14 @@ using Scores = f32[kBlock / 2];
 // Weights of e4m3 have few binary orders of magnitude: they are taken up to 2^8, which leaves the maximum little to lag
 // behind by.
 inline constexpr f32 kLag = kEights ? 1.0f : kSlack, kLift = kEights ? 7.0f : 0.0f;
+
+// Where weights of some keys are made by one warpgroup and used by another, those that come from different ones are
+// relative to different maxima: whole numbers, so that what one has rounded is changed to the other's without a further
+// error.
+#ifndef WHOLE_MAXIMA
+#define WHOLE_MAXIMA 0
+#endif
+inline constexpr bool kWholeMaxima = WHOLE_MAXIMA != 0;
 
 // Of a thread's two rows: the maximum in units of log2, and sums of weights in two parts, each an independent chain.
 struct RowSoftmax {
@@ -112,7 +121,7 @@ QUERN_DEVICE bool weigh_scores(const AttentionParams& p, const Rows& rows, Score
   bool changed = false;
   QUERN_UNROLL for (int h = 0; h < 2; ++h) {
     const f32 before = softmax.max[h], now = quad_max(most[h]) * factor[h];
-    if (now > before + kLag) softmax.max[h] = now;
+    if (now > before + kLag) softmax.max[h] = kWholeMaxima ? ceil(now) : now;
     changed |= softmax.max[h] != before;
     base[h] = finite_max(softmax.max[h]) - kLift;
     rescale[h] = exp2(before - finite_max(softmax.max[h]));
