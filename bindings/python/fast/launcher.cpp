@@ -8,6 +8,7 @@
 
 #include "bindings/python/fast/bound.h"
 #include "bindings/python/fast/frame.h"
+#include "bindings/python/fast/outputs.h"
 
 namespace quern::python {
 namespace {
@@ -174,13 +175,14 @@ bool add_launcher(PyObject* module) {
 
 PyObject* set_up(PyObject*, PyObject* arguments) {
   PyObject* listed = nullptr;
-  PyObject *kind_of = nullptr, *dtype_of = nullptr, *grad_is_enabled = nullptr;
+  PyObject *kind_of = nullptr, *dtype_of = nullptr, *grad_is_enabled = nullptr, *code_of = nullptr;
   Package& told = functions();
-  if (!PyArg_ParseTuple(arguments, "O!(OOOOO)(OOO)", &PyList_Type, &listed, &told.error, &told.call, &told.expression,
-                        &told.stream, &told.capturing, &kind_of, &dtype_of, &grad_is_enabled)) {
+  if (!PyArg_ParseTuple(arguments, "O!(OOOOO)(OOOO)", &PyList_Type, &listed, &told.error, &told.call, &told.expression,
+                        &told.stream, &told.capturing, &kind_of, &dtype_of, &grad_is_enabled, &code_of)) {
     return nullptr;
   }
   for (PyObject* held : {told.error, told.call, told.expression, told.stream, told.capturing}) Py_INCREF(held);
+  set_dtypes(code_of);
   if (!set_readers(kind_of, dtype_of, grad_is_enabled)) return nullptr;
   ops().clear();
   for (Py_ssize_t i = 0; i < PyList_Size(listed); ++i) {

@@ -131,6 +131,13 @@ bool set_readers(PyObject* kind_of, PyObject* dtype_of, PyObject* grad_is_enable
   return known.array != nullptr && known.dtype != nullptr && known.requires_grad != nullptr;
 }
 
+bool read_torch(PyObject* array, DLTensor& tensor) {
+  const Kind* kind = kind_of(Py_TYPE(array));
+  if (kind == nullptr) return elsewhere();
+  if (kind->how != How::kTorch) return false;
+  return kind->api->tensor_from_object(array, &tensor) == 0 || elsewhere();
+}
+
 bool TensorReader::read(PyObject* array, View& view) {
   const Kind* kind = kind_of(Py_TYPE(array));
   if (kind == nullptr) return false;

@@ -15,6 +15,10 @@ from .tensor import Shape, Tensor
 
 WORKSPACE_ALIGNMENT = 256
 
+# The compiled module's way to a tensor of PyTorch's: (shape, like, dtype) -> the tensor, or None where it leaves it to
+# `empty`. None where there is no such module.
+fast_empty: Callable[[Sequence[int], Any, object], Any] | None = None
+
 
 def unwrap(array: Any) -> Any:
     return array.array if isinstance(array, Tensor) else array
@@ -69,9 +73,11 @@ def element(array: Any, argument: str) -> str:
 def empty(shape: Sequence[int], like: Any, argument: str, dtype: object | None = None) -> Any:
     """An uninitialised array of `like`'s framework and device, its elements of `dtype` or as `like`'s. Types that NumPy
     lacks are ml_dtypes' where that has been imported, else a quern.Tensor over their bits."""
+    if fast_empty is not None:
+        made = fast_empty(shape, like, dtype)
+        if made is not None:
+            return made
     torch = sys.modules.get("torch")
-    if dtype is None and torch is not None and isinstance(like, torch.Tensor):
-        return torch.empty(shape, dtype=like.dtype, device=like.device)  # the way of most calls
     array = unwrap(like)
     if torch is not None and isinstance(array, torch.Tensor):
         name = dtypes.LONG[_name_for(like, argument, dtype)]
