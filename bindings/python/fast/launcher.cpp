@@ -56,7 +56,7 @@ PyObject* call(PyObject* object, PyObject* const* values, Py_ssize_t positional,
     return call_elsewhere(self, values, positional, names);
   }
   const Py_ssize_t count = names == nullptr ? 0 : PyTuple_Size(names);
-  if (!frame.find_workspace(values + 1, count) || !frame.launch()) return nullptr;
+  if (!frame.run(values + 1, count)) return nullptr;
   Py_RETURN_NONE;
 }
 
@@ -158,14 +158,11 @@ quern_error blank() {
   return error;
 }
 
-bool launch(OpCall call, quern_context* context, const void* args, std::int32_t* status) {
-  quern_error error = blank();
+std::int32_t launch(OpCall call, quern_context* context, const void* args, quern_error* error) {
   PyThreadState* const thread = PyEval_SaveThread();
-  *status = call(context, args, &error);
+  const std::int32_t status = call(context, args, error);
   PyEval_RestoreThread(thread);
-  if (*status == QUERN_OK) return true;
-  raise(*status, error.native, error.text);
-  return false;
+  return status;
 }
 
 bool add_launcher(PyObject* module) {

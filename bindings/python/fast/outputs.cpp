@@ -70,9 +70,8 @@ Torch look_up() {
   Number cpu = nullptr, cuda = nullptr;
   // THPVariable_Wrap(const at::TensorBase &): the name is that of its parameter's type, too.
   if (!find(python, "_Z16THPVariable_WrapRKN2at10TensorBaseE", found.wrap) ||
-      !find(core, "aoti_torch_delete_tensor_object", found.remove) ||
-      !find(core, "aoti_torch_device_type_cpu", cpu) || !find(core, "aoti_torch_device_type_cuda", cuda) ||
-      !find(core, "aoti_torch_empty_strided", found.make_empty)) {
+      !find(core, "aoti_torch_delete_tensor_object", found.remove) || !find(core, "aoti_torch_device_type_cpu", cpu) ||
+      !find(core, "aoti_torch_device_type_cuda", cuda) || !find(core, "aoti_torch_empty_strided", found.make_empty)) {
     return {};
   }
   found.cpu = cpu();

@@ -57,7 +57,8 @@ class TensorReader {
   std::array<Owned, kMaxCapsules> capsules_;
 };
 
-// What a tensor of PyTorch's says through its exchange API. False without an exception where it is none, or of a subclass.
+// What a tensor of PyTorch's says through its exchange API. False without an exception where it is none, or of a
+// subclass.
 bool read_torch(PyObject* array, DLTensor& tensor);
 
 // The table in a capsule, of the version that is declared here; NULL where it has none, maybe with an exception.
