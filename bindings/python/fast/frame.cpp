@@ -106,14 +106,8 @@ bool Frame::put(const Argument& argument, PyObject* value) {
       return put_list(argument, value);
     case Field::kFloats:
       return put_floats(argument, value);
-    case Field::kExpression: {
-      const Owned context(PyObject_CallNoArgs(launcher_.owner));
-      const Owned address(context ? PyObject_CallFunctionObjArgs(package().expression, value, context.get(), nullptr)
-                                  : nullptr);
-      if (!address) return false;
-      store(part, argument.offset, PyLong_AsVoidPtr(address.get()));
-      return true;
-    }
+    case Field::kExpression:
+      return put_expression(argument, value);
     case Field::kFloat:
     case Field::kDouble:
       if (!is_number(value)) return false;
@@ -140,6 +134,23 @@ void Frame::raise_flag(const Argument& argument) {
   std::memcpy(&bits, flags, sizeof bits);
   bits |= argument.bit;
   std::memcpy(flags, &bits, sizeof bits);
+}
+
+// A text is read once: what was made of it stays with the context.
+bool Frame::put_expression(const Argument& argument, PyObject* value) {
+  const bool text = PyUnicode_Check(value);
+  PyObject* known = text ? PyDict_GetItemWithError(launcher_.expressions, value) : nullptr;
+  Owned address;
+  if (known == nullptr) {
+    if (PyErr_Occurred() != nullptr) return false;
+    const Owned context(PyObject_CallNoArgs(launcher_.owner));
+    if (!context) return false;
+    address = Owned(PyObject_CallFunctionObjArgs(package().expression, value, context.get(), nullptr));
+    if (!address || (text && PyDict_SetItem(launcher_.expressions, value, address.get()) != 0)) return false;
+    known = address.get();
+  }
+  store(argument.part, argument.offset, PyLong_AsVoidPtr(known));
+  return true;
 }
 
 bool Frame::put_integer(const Argument& argument, PyObject* value) {

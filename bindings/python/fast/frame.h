@@ -29,6 +29,7 @@ class Frame {
   bool put(const Argument& argument, PyObject* value);
   bool put_list(const Argument& argument, PyObject* value);
   bool put_floats(const Argument& argument, PyObject* value);
+  bool put_expression(const Argument& argument, PyObject* value);
   bool put_integer(const Argument& argument, PyObject* value);
   bool take_workspace(PyObject* value);
   void take_kept();

@@ -96,8 +96,9 @@ PyObject* make(PyTypeObject* type, PyObject* arguments, PyObject*) {
   self.take = take;
   self.drop = drop;
   for (PyObject* held : {device, owner, take, drop}) Py_INCREF(held);
+  self.expressions = PyDict_New();
   self.workspaces = new (std::nothrow) std::array<Workspace, 8>;
-  if (self.workspaces == nullptr) {
+  if (self.workspaces == nullptr || self.expressions == nullptr) {
     Py_DECREF(made);
     return PyErr_NoMemory();
   }
@@ -108,7 +109,7 @@ void destroy(PyObject* object) {
   Launcher& self = self_of(object);
   PyTypeObject* type = Py_TYPE(object);
   delete self.workspaces;
-  for (PyObject* held : {self.device_object, self.owner, self.take, self.drop}) Py_XDECREF(held);
+  for (PyObject* held : {self.device_object, self.owner, self.take, self.drop, self.expressions}) Py_XDECREF(held);
   reinterpret_cast<freefunc>(PyType_GetSlot(type, Py_tp_free))(object);
   Py_DECREF(type);
 }

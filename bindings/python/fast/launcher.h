@@ -53,6 +53,7 @@ struct Launcher {
   PyObject* owner;          // a weak reference to the Context
   PyObject* take;           // (bytes, stream, device, arrays) -> owner, address, bytes: a workspace
   PyObject* drop;           // (stream): forgets one
+  PyObject* expressions;    // a dict: a formula's text to the address of its handle, which lives as long as the Context
   std::array<Workspace, 8>* workspaces;
   std::size_t oldest;
 };

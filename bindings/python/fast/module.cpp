@@ -5,6 +5,7 @@
 #include "bindings/python/fast/launcher.h"
 #include "bindings/python/fast/limited.h"
 #include "bindings/python/fast/outputs.h"
+#include "bindings/python/fast/tensors.h"
 
 namespace {
 
@@ -14,6 +15,8 @@ PyMethodDef functions[] = {
      "list of (name, description, address of the call, address of the workspace's)"},
     {"empty", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(quern::python::empty)), METH_FASTCALL,
      "empty(shape, like, dtype): a tensor of PyTorch's on the device of one, or None where that is not for here"},
+    {"alignment", quern::python::alignment, METH_O,
+     "alignment(arrays): what the data of all in a list are aligned to, or None where one is not read here"},
     {nullptr, nullptr, 0, nullptr}};
 
 PyModuleDef definition = {

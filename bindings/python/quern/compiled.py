@@ -103,7 +103,7 @@ def _set_up(module: ModuleType, slow: Callable[..., Any]) -> None:
         (from_status, slow, _expression_address, stream_handle, capturing),
         (_kind_of, _dtype_of, _grad_is_enabled, dtypes.code_of),
     )
-    arrays.fast_empty = module.empty
+    arrays.fast_empty, arrays.fast_alignment = module.empty, module.alignment
 
 
 def describe(declared: Any) -> tuple[list[Any], list[Any]]:
