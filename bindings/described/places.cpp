@@ -10,6 +10,7 @@
 #include <stdexcept>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "described.h"
 #include "primary_context.h"
@@ -34,12 +35,20 @@ std::pair<std::int32_t, std::int32_t> place_of(DLDevice device) {
   return {device.device_type, device.device_type == kDLCPU ? 0 : device.device_id};
 }
 
-struct HostWorkspace {
-  void* memory = nullptr;
-  std::uint64_t bytes = 0;
-  ~HostWorkspace() { std::free(memory); }
+// Workspaces of the CPU that no call uses now.
+struct Spare {
+  static constexpr std::size_t kMost = 16;
+  struct Block {
+    void* memory;
+    std::uint64_t bytes;
+  };
+  std::mutex mutex;
+  std::vector<Block> blocks;
 };
-thread_local HostWorkspace host;
+Spare& spare() {
+  static auto* kept = new Spare;
+  return *kept;
+}
 
 // The functions of a GPU's driver that quern.h has no word for.
 struct Driver {
@@ -122,25 +131,46 @@ void use_context(DLDevice device, quern_context* context) {
   known.made[place_of(device)] = context;
 }
 
-void* host_workspace(std::uint64_t bytes) {
-  if (bytes == 0) return nullptr;
-  if (host.bytes < bytes) {
-    drop_host_workspace();
-    const std::uint64_t rounded = (bytes + kAlignment - 1) / kAlignment * kAlignment;
-    host.memory = std::aligned_alloc(kAlignment, rounded);
-    if (host.memory == nullptr) {
-      throw Refused(QUERN_NO_MEMORY, "workspace: no memory for " + std::to_string(bytes) + " bytes");
+HostWorkspace::HostWorkspace(std::uint64_t bytes) {
+  if (bytes == 0) return;
+  {
+    Spare& known = spare();
+    const std::lock_guard lock(known.mutex);
+    // The smallest that is large enough; else the last one makes room for a larger one.
+    auto best = known.blocks.end();
+    for (auto at = known.blocks.begin(); at != known.blocks.end(); ++at) {
+      if (at->bytes >= bytes && (best == known.blocks.end() || at->bytes < best->bytes)) best = at;
     }
-    std::memset(host.memory, 0, rounded);
-    host.bytes = rounded;
+    if (best == known.blocks.end() && !known.blocks.empty()) {
+      std::free(known.blocks.back().memory);
+      known.blocks.pop_back();
+    } else if (best != known.blocks.end()) {
+      memory_ = best->memory;
+      bytes_ = best->bytes;
+      known.blocks.erase(best);
+      return;
+    }
   }
-  return host.memory;
+  bytes_ = (bytes + kAlignment - 1) / kAlignment * kAlignment;
+  memory_ = std::aligned_alloc(kAlignment, bytes_);
+  if (memory_ == nullptr) {
+    throw Refused(QUERN_NO_MEMORY, "workspace: no memory for " + std::to_string(bytes) + " bytes");
+  }
+  std::memset(memory_, 0, bytes_);
 }
 
-void drop_host_workspace() {
-  std::free(std::exchange(host.memory, nullptr));
-  host.bytes = 0;
+HostWorkspace::~HostWorkspace() {
+  if (memory_ == nullptr) return;
+  Spare& known = spare();
+  const std::lock_guard lock(known.mutex);
+  if (known.blocks.size() < Spare::kMost) {
+    known.blocks.push_back({memory_, bytes_});
+  } else {
+    std::free(memory_);
+  }
 }
+
+void HostWorkspace::drop() { std::free(std::exchange(memory_, nullptr)); }
 
 void zero(DLDevice device, void* stream, void* memory, std::uint64_t bytes) {
   const Driver& driver = driver_of(device);

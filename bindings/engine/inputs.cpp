@@ -2,6 +2,7 @@
 #include "bindings/engine/inputs.h"
 
 #include <algorithm>
+#include <numeric>
 
 namespace quern::engine {
 namespace {
@@ -27,6 +28,9 @@ constexpr std::array<Number, 12> kNumbers{{
     {&Sampling::frequency, &quern_sample_args::frequencies, kEdits},
 }};
 
+// What is sent is sent in rows of so many words, which are shared by as many threads as there are.
+constexpr std::int64_t kWords = 64, kRowBytes = kWords * 4;
+
 }  // namespace
 
 Inputs::Inputs(const Limits& limits, std::int64_t columns, std::int64_t vocabulary, DLDevice device,
@@ -36,11 +40,14 @@ Inputs::Inputs(const Limits& limits, std::int64_t columns, std::int64_t vocabula
       vocabulary_(vocabulary),
       words_((vocabulary + 31) / 32),
       outputs_(std::min(limits.context, kMostPenalised)),
-      device_(device),
-      stream_(stream) {
+      device_(device) {
   lay_out({limits.tokens, limits.sequences, limits.tokens, limits.drafts + 1, kAllChoices - 1});
   host_data_ = stream.allocate_host(static_cast<std::size_t>(end_));
-  device_data_ = memory.allocate(static_cast<std::size_t>(end_));
+  device_data_ = memory.allocate(static_cast<std::size_t>(ids_));
+  std::vector<std::int32_t> counting(static_cast<std::size_t>(ids_ / kRowBytes));
+  std::iota(counting.begin(), counting.end(), 0);
+  counting_ = memory.allocate(counting.size() * sizeof counting[0]);
+  memory.upload(counting_, counting.data(), counting.size() * sizeof counting[0]);
 }
 
 void Inputs::lay_out(const Size& size) {
@@ -62,6 +69,7 @@ void Inputs::lay_out(const Size& size) {
   output_tokens_ = place(n * outputs_, 4, kEdits), output_lengths_ = place(n, 4, kEdits);
   bias_offsets_ = place(n + 1, 4, kEdits), bias_ids_ = place(n * kMostBiases, 4, kEdits);
   bias_values_ = place(n * kMostBiases, 4, kEdits), banned_ = place(n * kMostBanned, 4, kEdits);
+  end = (end + kRowBytes - 1) / kRowBytes * kRowBytes;  // so far what is sent
   ids_ = place(n, 4), accepted_ = place(n, 4), verified_ = place(rows, 4), logprobs_ = place(n, 4, kLogprobs);
   top_ids_ = place(n * kMostTop, 4, kLogprobs), top_logprobs_ = place(n * kMostTop, 4, kLogprobs), end_ = end;
 }
@@ -134,7 +142,7 @@ void Inputs::describe(Chooser* chooser) const {
   const auto give = [&](View& slot, const DLTensor* quern_sample_args::* to, std::int64_t place, DLDataType dtype,
                         std::initializer_list<std::int64_t> shape) {
     if (place < 0) return;
-    slot = view(place, dtype, shape);
+    slot = place < ids_ ? view(place, dtype, shape) : result(place, dtype, shape);
     args.*to = slot;
   };
   using Args = quern_sample_args;
@@ -159,10 +167,13 @@ void Inputs::describe(Chooser* chooser) const {
   give(c.top_logprobs, &Args::top_logprobs, top_logprobs_, kF32, {n, kMostTop});
 }
 
-void Inputs::send() { stream_.copy_in(device_data_, host_data_, static_cast<std::size_t>(ids_)); }
-
-void Inputs::receive() {
-  stream_.copy_out(host<char>(ids_), static_cast<char*>(device_data_) + ids_, static_cast<std::size_t>(end_ - ids_));
+void Inputs::send(Calls& calls) const {
+  const std::int64_t rows = ids_ / kRowBytes;
+  const View from(host_data_, device_, kI32, {rows, kWords}), ids(counting_, device_, kI32, {rows}),
+      to(device_data_, device_, kI32, {rows, kWords});
+  quern_gather_args args{};
+  args.table = from, args.ids = ids, args.out = to;
+  QUERN_MAKE(calls, gather, args);
 }
 
 Next Inputs::next(std::int64_t sequence, const Part& part) const {

@@ -1,5 +1,6 @@
 // What a step reads besides its layers' numbers, and the tokens that it gives: small arrays that lie one behind the
-// other, so that one copy takes all of them to the device and one brings the results back.
+// other in memory of the host that the device reaches. One launch takes all that is read to the device; results are
+// written where they are looked for. Between kernels a copy of the driver's would take longer than either.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -8,6 +9,7 @@
 #include <vector>
 
 #include "bindings/demo/memory.h"
+#include "bindings/engine/calls.h"
 #include "bindings/engine/step.h"
 #include "bindings/engine/stream.h"
 #include "bindings/engine/view.h"
@@ -24,8 +26,8 @@ class Inputs {
   void lay_out(const Size& size);
   // The host's copy. The stream must have been waited for.
   void fill(const std::vector<Part>& parts);
-  void send();  // in the stream's order, as all copies here
-  void receive();
+  // To the device, in the stream's order.
+  void send(Calls& calls) const;
 
   // What fill() wrote; T tokens, B sequences, `each` rows of logits of a sequence.
   View tokens() const { return view(tokens_, kI32, {size_.tokens}); }
@@ -46,14 +48,17 @@ class Inputs {
   };
   void describe(Chooser* chooser) const;
   // What the device writes.
-  View accepted() const { return view(accepted_, kI32, {size_.sequences}); }
-  View verified() const { return view(verified_, kI32, {size_.sequences, size_.each}); }
-  // Of what receive() brought.
+  View accepted() const { return result(accepted_, kI32, {size_.sequences}); }
+  View verified() const { return result(verified_, kI32, {size_.sequences, size_.each}); }
+  // Of the last step, which must have been waited for.
   Next next(std::int64_t sequence, const Part& part) const;
 
  private:
   View view(std::int64_t place, DLDataType dtype, std::initializer_list<std::int64_t> shape) const {
     return {static_cast<char*>(device_data_) + place, device_, dtype, shape};
+  }
+  View result(std::int64_t place, DLDataType dtype, std::initializer_list<std::int64_t> shape) const {
+    return {static_cast<char*>(host_data_) + place, device_, dtype, shape};
   }
   template <class T>
   T* host(std::int64_t place) const {
@@ -65,8 +70,7 @@ class Inputs {
   Limits limits_;
   std::int64_t columns_, vocabulary_, words_, outputs_;  // words_: of a mask; outputs_: tokens that penalties count
   DLDevice device_;
-  Stream& stream_;
-  void *host_data_ = nullptr, *device_data_ = nullptr;
+  void *host_data_ = nullptr, *device_data_ = nullptr, *counting_ = nullptr;  // counting_: 0, 1, 2, ... on the device
   Size size_{};
   // Bytes from the beginning; -1: not of this step.
   std::int64_t tokens_ = 0, positions_ = 0, cu_q_ = 0, lengths_ = 0, table_ = 0, last_ = 0, rows_ = 0, drafts_ = 0,

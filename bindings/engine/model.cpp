@@ -125,9 +125,11 @@ void Model::run_all_sizes() {
   for (const Size& size : sizes) {
     size_ = size;
     inputs_->lay_out(size_);
+    inputs_->send(calls_);
     run();
     for (size_.choice = 1; size_.choice < kAllChoices; ++size_.choice) {
       inputs_->lay_out(size_);
+      inputs_->send(calls_);
       choose();
     }
   }
@@ -193,10 +195,9 @@ void Model::repeat(std::int64_t times) {
 
 void Model::launch() {
   const auto all = [&] {
-    inputs_->send();
-    calls_.after_copies();
+    calls_.after_copies();  // of the step before, whose results the host has read
+    inputs_->send(calls_);
     run();
-    inputs_->receive();
   };
   if (!limits_.graph || size_.most_new > 1 || size_.each > 1) return all();
   stream_->replay((kAllChoices * size_.sequences + size_.choice) * 64 + measured_, all);

@@ -119,7 +119,6 @@ void by_attention(Run& run, const View& q, const View& k, const View& v, const R
 
 // Each head's factor of what its mask adds.
 View slopes_of(Run& run, std::int64_t heads, float max_bias) {
-  const View slopes = run.scratch(kF32, {heads, 1, 1});
   const auto power =
       static_cast<float>(std::int64_t{1} << static_cast<int>(std::floor(std::log2(static_cast<double>(heads)))));
   const float first = std::exp2(-max_bias / power), second = std::exp2(-max_bias / 2 / power);
@@ -128,8 +127,8 @@ View slopes_of(Run& run, std::int64_t heads, float max_bias) {
     const auto place = static_cast<float>(h);
     values.push_back(place < power ? std::pow(first, place + 1) : std::pow(second, 2 * (place - power) + 1));
   }
-  run.memory().put(slopes.data, values.data(), values.size() * sizeof(float));
-  return slopes;
+  const View slopes = run.factors(values);
+  return {slopes.data, kF32, {heads, 1, 1}, {1, 1, 1}};
 }
 
 // out = softmax(cap(q k^T) + mask) v, head by head of the cache, whose queries are one batch.

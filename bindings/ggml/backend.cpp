@@ -28,6 +28,7 @@ void say(const std::string& text) { std::fprintf(stderr, "quern: %s\n", text.c_s
 struct Device {
   std::string name, description;
   std::unique_ptr<Memory> memory;
+  std::unique_ptr<Widened> widened;
   quern_context* context = nullptr;
   ggml_backend_device device = {};
   ggml_backend_buffer_type buffer_type = {};
@@ -68,29 +69,42 @@ void must(const char* what, Body body) {
 // ---- Buffers: context is the memory's address
 
 void buffer_free(ggml_backend_buffer_t buffer) {
-  must("free", [&] { the_device().memory->free(buffer->context); });
+  must("free", [&] {
+    the_device().widened->forget(buffer->context, buffer->size);
+    the_device().memory->free(buffer->context);
+  });
+}
+// Where the bytes of a tensor are that are about to be written.
+void* written(const ggml_tensor* tensor, std::size_t offset, std::size_t size) {
+  char* begin = static_cast<char*>(tensor->data) + offset;
+  the_device().widened->forget(begin, size);
+  return begin;
 }
 void* buffer_base(ggml_backend_buffer_t buffer) { return buffer->context; }
 void buffer_memset(ggml_backend_buffer_t, ggml_tensor* tensor, std::uint8_t value, std::size_t offset,
                    std::size_t size) {
-  must("memset", [&] { the_device().memory->fill(static_cast<char*>(tensor->data) + offset, value, size); });
+  must("memset", [&] { the_device().memory->fill(written(tensor, offset, size), value, size); });
 }
 void buffer_set(ggml_backend_buffer_t, ggml_tensor* tensor, const void* data, std::size_t offset, std::size_t size) {
-  must("set", [&] { the_device().memory->put(static_cast<char*>(tensor->data) + offset, data, size); });
+  must("set", [&] { the_device().memory->put(written(tensor, offset, size), data, size); });
 }
 void buffer_get(ggml_backend_buffer_t, const ggml_tensor* tensor, void* data, std::size_t offset, std::size_t size) {
   must("get", [&] { the_device().memory->get(data, static_cast<const char*>(tensor->data) + offset, size); });
 }
 void buffer_clear(ggml_backend_buffer_t buffer, std::uint8_t value) {
-  must("clear", [&] { the_device().memory->fill(buffer->context, value, buffer->size); });
+  must("clear", [&] {
+    the_device().widened->forget(buffer->context, buffer->size);
+    the_device().memory->fill(buffer->context, value, buffer->size);
+  });
 }
 bool buffer_copy(ggml_backend_buffer_t, const ggml_tensor* from, ggml_tensor* to) {
   Memory& memory = *the_device().memory;
   const std::size_t bytes = ggml_nbytes(from);
   if (from->buffer->buft == &the_device().buffer_type) {
-    return guarded("copy", [&] { memory.copy(to->data, from->data, bytes); });
+    return guarded("copy", [&] { memory.copy(written(to, 0, bytes), from->data, bytes); });
   }
-  return ggml_backend_buffer_is_host(from->buffer) && guarded("copy", [&] { memory.put(to->data, from->data, bytes); });
+  return ggml_backend_buffer_is_host(from->buffer) &&
+         guarded("copy", [&] { memory.put(written(to, 0, bytes), from->data, bytes); });
 }
 
 const char* type_name(ggml_backend_buffer_type_t) { return the_device().name.c_str(); }
@@ -126,6 +140,9 @@ ggml_status backend_compute(ggml_backend_t backend, ggml_cgraph* graph) {
       if (is_view(at) || ggml_is_empty(at) || (at->flags & GGML_TENSOR_FLAG_COMPUTE) == 0) continue;
       const Op* op = op_of(at);
       if (op == nullptr) throw Failed("an op that this backend does not run");
+      if (at->buffer != nullptr && at->buffer->usage == GGML_BACKEND_BUFFER_USAGE_WEIGHTS) {
+        the_device().widened->forget(at->data, ggml_nbytes(at));
+      }
       op->run(run, at);
       run.end_node();
     }
@@ -162,7 +179,7 @@ ggml_backend_t device_init(ggml_backend_dev_t device, const char*) {
   backend->iface.free = backend_free;
   backend->iface.graph_compute = backend_compute;
   backend->device = device;
-  backend->context = new Run(*the_device().memory, the_device().context);
+  backend->context = new Run(*the_device().memory, *the_device().widened, the_device().context);
   return backend;
 }
 bool device_supports(ggml_backend_dev_t, const ggml_tensor* node) {
@@ -192,6 +209,7 @@ void open_device(ggml_backend_reg_t registry) {
     if (asked != nullptr) say(why);
     return;
   }
+  made.widened = std::make_unique<Widened>(*made.memory, &made.buffer_type);
   quern_context_options options = {};
   options.size = sizeof options;
   options.device_type = made.memory->device().device_type;

@@ -50,8 +50,13 @@ View matrix_of(Run& run, const ggml_tensor* matrix) {
   auto* data = static_cast<char*>(matrix->data);
   const View scales = {data, kF16, {rows, blocks, 1}, {blocks * kBlockBytes / 2, kBlockBytes / 2, 1}};
   const View numbers = {data + 2, kI8, {rows, blocks, kBlock}, {blocks * kBlockBytes, kBlockBytes, 1}};
-  const View wide = run.scratch(kF16, {rows, blocks, kBlock});
-  run.pointwise("tensor0 * tensor1", {numbers, scales}, wide);
+  bool held = false;
+  const auto bytes = static_cast<std::size_t>(rows * blocks * kBlock) * sizeof(std::uint16_t);
+  void* const kept = run.widened().of(matrix, bytes, &held);
+  View wide = {kept, kF16, {rows, blocks, kBlock}, {blocks * kBlock, kBlock, 1}};
+  if (kept == nullptr) wide = run.scratch(kF16, wide.shape);
+  if (!held) run.pointwise("tensor0 * tensor1", {numbers, scales}, wide);
+  if (kept != nullptr && !held) run.widened().keep(matrix);
   const std::int64_t k = matrix->ne[0], n = matrix->ne[1], outer = matrix->ne[2];
   return {wide.data, kF16, {matrix->ne[3], outer, n, k}, {outer * n * k, n * k, k, 1}};
 }

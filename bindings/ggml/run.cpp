@@ -6,6 +6,8 @@
 
 namespace quern::ggml {
 
+constexpr std::size_t kNumbersBytes = std::size_t{1} << 18;
+
 DLDataType type_of(const ggml_tensor* tensor) {
   switch (tensor->type) {
     case GGML_TYPE_F32:
@@ -68,6 +70,7 @@ View view_of(const ggml_tensor* tensor) {
 Run::~Run() {
   for (const Chunk& chunk : chunks_) memory_.free(chunk.memory);
   if (workspace_ != nullptr) memory_.free(workspace_);
+  if (numbers_memory_ != nullptr) memory_.free(numbers_memory_);
 }
 
 const DLTensor* Run::tensor(const View& view) {
@@ -112,9 +115,31 @@ View Run::scratch(DLDataType type, std::vector<std::int64_t> shape) {
   return view;
 }
 
+// Lengths and offsets that a graph's layers have alike, and the next graph too. To put them is to wait for the device.
 View Run::numbers(const std::vector<std::int32_t>& values) {
-  View view = scratch(kI32, {static_cast<std::int64_t>(values.size())});
-  memory_.put(view.data, values.data(), values.size() * sizeof(std::int32_t));
+  const std::size_t bytes = values.size() * sizeof values[0];
+  View view = {nullptr, kI32, {static_cast<std::int64_t>(values.size())}, {1}};
+  if (const auto found = numbers_.find(values); found != numbers_.end()) {
+    view.data = found->second;
+    return view;
+  }
+  if (numbers_memory_ == nullptr) numbers_memory_ = static_cast<char*>(memory_.allocate(kNumbersBytes));
+  if (numbers_memory_ == nullptr || bytes > kNumbersBytes - numbers_used_) {
+    view = scratch(kI32, view.shape);
+  } else {
+    view.data = numbers_memory_ + numbers_used_;
+    numbers_used_ += (bytes + 255) / 256 * 256;
+    numbers_.emplace(values, view.data);
+  }
+  memory_.put(view.data, values.data(), bytes);
+  return view;
+}
+
+View Run::factors(const std::vector<float>& values) {
+  std::vector<std::int32_t> bits(values.size());
+  std::memcpy(bits.data(), values.data(), values.size() * sizeof values[0]);
+  View view = numbers(bits);
+  view.type = kF32;
   return view;
 }
 
@@ -193,6 +218,11 @@ void Run::end_graph() {
   memory_.synchronise();
   masks_.clear();
   angles_.clear();
+  // Nothing reads them now.
+  if (numbers_used_ > kNumbersBytes / 2) {
+    numbers_.clear();
+    numbers_used_ = 0;
+  }
   kept_chunks_ = 0;
   end_node();
 }

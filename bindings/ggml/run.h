@@ -10,12 +10,14 @@
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
+#include <map>
 #include <memory>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
 #include "memory.h"
+#include "widened.h"
 
 namespace quern::ggml {
 
@@ -59,7 +61,8 @@ View view_of(const ggml_tensor* tensor);
 
 class Run {
  public:
-  Run(Memory& memory, quern_context* context) : memory_(memory), context_(context) {}
+  Run(Memory& memory, Widened& widened, quern_context* context)
+      : memory_(memory), widened_(widened), context_(context) {}
   ~Run();
   Run(const Run&) = delete;
   Run& operator=(const Run&) = delete;
@@ -68,10 +71,12 @@ class Run {
   const DLTensor* tensor(const View& view);
   // Memory of the device until the node's launches are done.
   View scratch(DLDataType type, std::vector<std::int64_t> shape);
-  // A few numbers, put onto the device.
+  // A few numbers on the device. They are put there once, and stay while graphs ask for them.
   View numbers(const std::vector<std::int32_t>& values);
+  View factors(const std::vector<float>& values);
   [[nodiscard]] const quern_expression* expression(const char* formula);
   [[nodiscard]] Memory& memory() { return memory_; }
+  [[nodiscard]] Widened& widened() { return widened_; }
   // What a graph's nodes share, keyed by what it was made of: forgotten with the graph. A graph's tensors may take
   // turns in the same memory, so that an address alone says too little.
   struct Origin {
@@ -143,6 +148,7 @@ class Run {
   void drop_workspace();  // a failed launch may leave it half-written
 
   Memory& memory_;
+  Widened& widened_;
   quern_context* context_;
   std::vector<std::unique_ptr<Held>> tensors_;
   std::uint64_t places_ = 16;  // addresses and strides, or-ed: what all are aligned to
@@ -150,6 +156,9 @@ class Run {
   std::size_t kept_chunks_ = 0;  // these stay until the graph's end
   std::vector<Mask> masks_;
   std::vector<Angles> angles_;
+  std::map<std::vector<std::int32_t>, void*> numbers_;
+  char* numbers_memory_ = nullptr;
+  std::size_t numbers_used_ = 0;
   void* workspace_ = nullptr;
   std::uint64_t workspace_bytes_ = 0;
 };

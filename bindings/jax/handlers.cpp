@@ -198,7 +198,8 @@ class Call {
     Common& common = arguments_.common();
     common.workspace_size = bytes;
     const bool on_host = device_.device_type == kDLCPU;
-    if (bytes != 0 && on_host) common.workspace = host_workspace(bytes);
+    std::optional<HostWorkspace> host;
+    if (bytes != 0 && on_host) common.workspace = host.emplace(bytes).memory();
     // XLA promises no more than a few bytes of alignment.
     std::optional<Scratch> scratch;
     if (bytes != 0 && !on_host) {
@@ -208,7 +209,7 @@ class Call {
       zero(device_, common.stream, common.workspace, bytes);
     }
     const std::int32_t status = arguments_.op().run(context_, arguments_.get(), &error);
-    if (on_host && status != QUERN_OK && status != QUERN_INVALID) drop_host_workspace();
+    if (host && status != QUERN_OK && status != QUERN_INVALID) host->drop();
     check(status, error);
   }
 

@@ -7,11 +7,12 @@
 
 #include <cstring>
 #include <exception>
-#include <map>
+#include <iterator>
+#include <list>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
-#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -56,6 +57,88 @@ std::optional<std::pair<const TVMFFIAny*, std::size_t>> list_of(const TVMFFIAny&
   return std::pair(static_cast<const TVMFFIAny*>(cell->data), static_cast<std::size_t>(cell->size));
 }
 
+// A tensor that TVM-FFI counts.
+class Held {
+ public:
+  Held() = default;
+  explicit Held(TVMFFIObjectHandle handle) : handle_(handle) {}
+  Held(const Held& other) : handle_(other.handle_) {
+    if (handle_ != nullptr) TVMFFIObjectIncRef(handle_);
+  }
+  Held(Held&& other) noexcept : handle_(std::exchange(other.handle_, nullptr)) {}
+  Held& operator=(Held other) noexcept {
+    std::swap(handle_, other.handle_);
+    return *this;
+  }
+  ~Held() {
+    if (handle_ != nullptr) TVMFFIObjectDecRef(handle_);
+  }
+  [[nodiscard]] const DLTensor* tensor() const {
+    return reinterpret_cast<const DLTensor*>(static_cast<const char*>(handle_) + sizeof(TVMFFIObject));
+  }
+  [[nodiscard]] std::uint64_t bytes() const {
+    return handle_ == nullptr ? 0 : static_cast<std::uint64_t>(tensor()->shape[0]);
+  }
+  explicit operator bool() const { return handle_ != nullptr; }
+
+ private:
+  TVMFFIObjectHandle handle_ = nullptr;
+};
+
+// Workspaces of GPUs, one a device and stream, for all threads: what is launched on a stream runs one behind the other.
+// A call holds what it is given, so that another's giving it up comes, in the stream's order, behind its launch. Those
+// of streams that were used longest ago go first.
+class Workspaces {
+ public:
+  static Workspaces& all() {
+    // Never destroyed: the framework that the memory belongs to may be gone by then.
+    static auto* made = new Workspaces;
+    return *made;
+  }
+  // What there is for the stream, empty where that is too small.
+  Held find(DLDevice device, void* stream, std::uint64_t bytes) {
+    const std::lock_guard lock(mutex_);
+    for (auto at = kept_.begin(); at != kept_.end(); ++at) {
+      if (!at->is_of(device, stream)) continue;
+      kept_.splice(kept_.begin(), kept_, at);
+      return at->memory.bytes() >= bytes ? at->memory : Held();
+    }
+    return {};
+  }
+  // Keeps it instead of what there is.
+  void keep(DLDevice device, void* stream, const Held& memory) {
+    std::list<Kept> gone;  // freed behind the lock: the framework may call back
+    const std::lock_guard lock(mutex_);
+    take_out(device, stream, gone);
+    if (kept_.size() == kMost) gone.splice(gone.begin(), kept_, std::prev(kept_.end()));
+    kept_.push_front({device, stream, memory});
+  }
+  void drop(DLDevice device, void* stream) {
+    std::list<Kept> gone;
+    const std::lock_guard lock(mutex_);
+    take_out(device, stream, gone);
+  }
+
+ private:
+  static constexpr std::size_t kMost = 32;
+  struct Kept {
+    DLDevice device;
+    void* stream;
+    Held memory;
+    [[nodiscard]] bool is_of(DLDevice other, void* on) const {
+      return device.device_type == other.device_type && device.device_id == other.device_id && stream == on;
+    }
+  };
+  void take_out(DLDevice device, void* stream, std::list<Kept>& gone) {
+    for (auto at = kept_.begin(); at != kept_.end(); ++at) {
+      if (at->is_of(device, stream)) return gone.splice(gone.begin(), kept_, at);
+    }
+  }
+
+  std::mutex mutex_;
+  std::list<Kept> kept_;  // what was used last in front
+};
+
 // One call's arguments as they came, and what they say of where it goes.
 class Call {
  public:
@@ -69,6 +152,9 @@ class Call {
       arguments_.common().stream = TVMFFIEnvGetStream(device_.device_type, device_.device_id);
     }
     for (std::int32_t i = 0; i < count; i += 2) put(given[i], given[i + 1]);
+    if (device_.device_type == kDLCPU && arguments_.common().stream != nullptr) {
+      refuse("stream: a handle given; tensors of the host have no streams, allowed is none");
+    }
   }
 
   void run() {
@@ -92,35 +178,6 @@ class Call {
   }
 
  private:
-  // A tensor that TVM-FFI counts.
-  class Held {
-   public:
-    Held() = default;
-    explicit Held(TVMFFIObjectHandle handle) : handle_(handle) {}
-    Held(Held&& other) noexcept : handle_(std::exchange(other.handle_, nullptr)) {}
-    Held& operator=(Held&& other) noexcept {
-      std::swap(handle_, other.handle_);
-      return *this;
-    }
-    ~Held() {
-      if (handle_ != nullptr) TVMFFIObjectDecRef(handle_);
-    }
-    [[nodiscard]] const DLTensor* tensor() const {
-      return reinterpret_cast<const DLTensor*>(static_cast<const char*>(handle_) + sizeof(TVMFFIObject));
-    }
-    explicit operator bool() const { return handle_ != nullptr; }
-
-   private:
-    TVMFFIObjectHandle handle_ = nullptr;
-  };
-  // One a device and stream, of this thread.
-  using Kept = std::map<std::tuple<std::int32_t, std::int32_t, void*>, Held>;
-  static Kept& kept() {
-    // Never destroyed: a thread may end after the framework that the memory belongs to.
-    thread_local auto* made = new Kept;
-    return *made;
-  }
-
   void find_device(const TVMFFIAny& value) {
     if (const DLTensor* tensor = tensor_of(value)) device_ = {tensor->device.device_type, tensor->device.device_id};
     if (const auto list = list_of(value); list && list->second > 0) find_device(list->first[0]);
@@ -183,23 +240,24 @@ class Call {
     Common& common = arguments_.common();
     common.workspace_size = bytes;
     if (device_.device_type == kDLCPU) {
-      common.workspace = host_workspace(bytes);
+      common.workspace = host_.emplace(bytes).memory();
       return;
     }
     // Into a graph goes one of its own, which is zeroed in it: the framework keeps a graph's memory for it.
     const bool capturing = is_capturing(device_, common.stream);
-    Held& place = capturing ? captured_ : kept()[{device_.device_type, device_.device_id, common.stream}];
-    if (!place || static_cast<std::uint64_t>(place.tensor()->shape[0]) < bytes) {
+    if (!capturing) workspace_ = Workspaces::all().find(device_, common.stream, bytes);
+    if (!workspace_) {
       // The framework's memory is in the order of its own stream.
       if (common.stream != TVMFFIEnvGetStream(device_.device_type, device_.device_id)) {
         refuse("workspace: none given for a stream of the call's own; allowed is one of " + std::to_string(bytes) +
                " bytes (uint8, zeroed once, 256-byte aligned)");
       }
-      place = Held(allocate(bytes));
-      zero(device_, common.stream, place.tensor()->data, bytes);
+      workspace_ = Held(allocate(bytes));
+      zero(device_, common.stream, workspace_.tensor()->data, bytes);
+      if (!capturing) Workspaces::all().keep(device_, common.stream, workspace_);
     }
-    common.workspace = place.tensor()->data;
-    common.workspace_size = static_cast<std::uint64_t>(place.tensor()->shape[0]);
+    common.workspace = workspace_.tensor()->data;
+    common.workspace_size = workspace_.bytes();
   }
 
   // From the framework whose tensors this call was given.
@@ -222,14 +280,15 @@ class Call {
   }
 
   void drop_workspace() {
-    if (device_.device_type == kDLCPU) return drop_host_workspace();
-    kept().erase({device_.device_type, device_.device_id, arguments_.common().stream});
+    if (host_) host_->drop();
+    if (workspace_) Workspaces::all().drop(device_, arguments_.common().stream);
   }
 
   Arguments arguments_;
   DLDevice device_ = {};
   quern_context* context_ = nullptr;
-  Held captured_;
+  Held workspace_;
+  std::optional<HostWorkspace> host_;
 };
 
 const Op& op_named(const char* name) {

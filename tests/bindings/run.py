@@ -213,7 +213,7 @@ def ggml(place: Place) -> str:
         tool("cmake"), "-S", ROOT / "tests" / "bindings" / "ggml", "-B", made, "-G", "Ninja",
         *(f"-D{option}" for option in options),
     )  # fmt: skip
-    place.run("cmake", "--build", made, "--target", "ggml", "ggml-cpu", "test-backend-ops")
+    place.run("cmake", "--build", made, "--target", "ggml", "ggml-cpu", "test-backend-ops", "quern-weights")
     backend = place.folder / "libggml-quern.so"
     flags = ["-std=c++20", "-O1", "-fPIC", "-shared", "-Wall", "-Wextra", "-Werror", "-fvisibility=hidden"]
     flags += [f"-DGGML_{what}" for what in ("BACKEND_DL", "BACKEND_SHARED", "SHARED")]
@@ -229,6 +229,9 @@ def ggml(place: Place) -> str:
         if counted is None or counted[1] != counted[2] or int(counted[1]) == 0:
             raise RuntimeError(f"{op}: not a test passed, or not all:\n{said[-3000:]}")
         print(f"  {op}: {counted[0]}", flush=True)
+    said = place.run(made / "bin" / "quern-weights")
+    if "weights: all products are right" not in said:
+        raise RuntimeError(f"weights that are kept:\n{said}")
     return EXPECTED
 
 

@@ -102,3 +102,60 @@ def test_errors_name_the_argument():
         gemm(a, b, activation="selu")
     with pytest.raises(quern.InvalidError, match="results: gemm writes no 'product'"):
         jax_ops.call("gemm", {"product": a}, a=a, b=b)
+
+
+def test_what_is_written_in_place_is_named():
+    x, weight = normal(1, 5, 64), normal(2, 64)
+    with pytest.raises(quern.InvalidError, match="in_place: result 'residual_out' given; allowed are out"):
+        jax_ops.call("rmsnorm", {"out": x}, x=x, weight=weight, in_place={"residual_out": "x"})
+    with pytest.raises(
+        quern.InvalidError, match="in_place: argument 'residual' given for 'out'; allowed are x, weight"
+    ):
+        jax_ops.call("rmsnorm", {"out": x}, x=x, weight=weight, in_place={"out": "residual"})
+    # XLA's memory goes on only as what it was.
+    with pytest.raises(Exception, match="alias|shape"):
+        jax.block_until_ready(
+            jax_ops.call("rmsnorm", {"out": Shape((5, 64), jnp.float16)}, x=x, in_place={"out": "x"})["out"]
+        )
+
+
+def copies_of(function, *given, donate=()):
+    """The copies of whole buffers in what XLA compiles."""
+    text = jax.jit(function, donate_argnums=donate).lower(*given).compile().as_text()
+    return [line.strip() for line in text.splitlines() if " copy(" in line or " copy-start(" in line]
+
+
+def test_several_results_are_not_copied():
+    """A custom call with several results writes each where it is handed on."""
+    x, residual, weight = normal(1, 128, 256), normal(2, 128, 256), normal(3, 256)
+
+    def block(x, residual, weight):
+        made = jax_ops.call("rmsnorm", {"out": x, "residual_out": x}, x=x, residual=residual, weight=weight)
+        return made["out"], made["residual_out"]
+
+    out, total = jax.jit(block)(x, residual, weight)
+    np.testing.assert_allclose(total, np.asarray(x) + np.asarray(residual), atol=1e-6)
+    scale = np.sqrt((np.asarray(total, np.float64) ** 2).mean(-1, keepdims=True) + 1e-6)
+    np.testing.assert_allclose(out, np.asarray(total) / scale * np.asarray(weight), atol=1e-4)
+    assert copies_of(block, x, residual, weight) == []
+
+    def in_place(x, residual, weight):
+        made = jax_ops.call(
+            "rmsnorm", {"out": x, "residual_out": x}, x=x, residual=residual, weight=weight,
+            in_place={"residual_out": "residual"},
+        )  # fmt: skip
+        return made["residual_out"], made["out"]
+
+    # JAX gives a donated buffer to the first result of its shape and type: returned in another order it is copied.
+    assert copies_of(in_place, x, residual, weight, donate=(1,)) == []
+    assert copies_of(lambda *given: in_place(*given)[::-1], x, residual, weight, donate=(1,)) != []
+    caches = [normal(seed, 4, 16, 2, 64, dtype=jnp.bfloat16) for seed in (4, 5)]
+    new, slots = normal(6, 2, 2, 64, dtype=jnp.bfloat16), jnp.asarray([3, 50], jnp.int32)
+
+    def append(k_cache, v_cache):
+        written = {"k_cache": k_cache, "v_cache": v_cache}
+        names = {name: name for name in written}
+        made = jax_ops.call("kv_append", written, k=new, v=new, slots=slots, **written, in_place=names)
+        return made["k_cache"], made["v_cache"]
+
+    assert copies_of(lambda k, v: append(*append(k, v)), *caches, donate=(0, 1)) == []

@@ -1,8 +1,10 @@
 # The TVM-FFI module: every op is there, calls are right on the CPU's tensors and, where there is a GPU, on its streams.
 #   QUERN_TVM_FFI=MODULE.so python3 -m pytest tests/bindings/test_tvm_ffi.py
 # SPDX-License-Identifier: Apache-2.0
+import concurrent.futures
 import itertools
 import os
+import resource
 
 import numpy as np
 import pytest
@@ -93,6 +95,34 @@ def test_errors_name_the_argument(module):
         module.constant("QUERN_NONE")
 
 
+def test_a_stream_of_the_host_is_refused(module):
+    x = np.zeros((3, 64), np.float32)
+    with pytest.raises(ValueError, match="QUERN_INVALID: stream: a handle given; tensors of the host have no streams"):
+        call(module.rmsnorm, x=x, out=x, stream=64)
+    for wrong in (1.5, "side", x):
+        with pytest.raises(ValueError, match="stream: a handle is wanted"):
+            call(module.rmsnorm, x=x, out=x, stream=wrong)
+
+
+def test_threads_share_the_workspaces(module):
+    """As many are held as calls were made at once, however many threads there were; a failed call's is right again."""
+    given, expected = decode_step()
+    x = np.zeros((3, 64), np.float32)
+
+    def run(_):
+        out = np.full((2, 4, 64), np.nan, np.float16)
+        call(module.attention, **given, out=out)
+        with pytest.raises(ValueError, match=r"b.shape\[1\] is 32"):
+            call(module.gemm, a=x, b=x[:, :32].copy(), out=x)
+        np.testing.assert_allclose(out, expected, atol=2e-3)
+
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    for _ in range(8):
+        with concurrent.futures.ThreadPoolExecutor(8) as threads:
+            list(threads.map(run, range(16)))
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 64 << 10  # KiB
+
+
 def test_another_context_can_be_used(module, tmp_path):
     quern = pytest.importorskip("quern")
     import ctypes
@@ -131,6 +161,15 @@ def test_streams_and_graphs_on_a_gpu(module):
         call(module.attention, **{**given, "q": late}, out=out.zero_())
     torch.cuda.synchronize()
     assert torch.allclose(out.double(), expected, atol=2e-3)
+    # A stream of the call's own, for which nothing is kept: the framework could not make a workspace in its order.
+    aside = torch.cuda.Stream()
+    with pytest.raises(ValueError, match="workspace: none given for a stream of the call's own"):
+        call(module.attention, **given, out=out, stream=aside.cuda_stream)
+    bytes_of = call(module.attention_workspace, **given, out=out)
+    workspace = torch.zeros(bytes_of, dtype=torch.uint8, device="cuda")
+    torch.cuda.synchronize()
+    call(module.attention, **given, out=out.zero_(), stream=aside.cuda_stream, workspace=workspace)
+    torch.cuda.synchronize()
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
         call(module.attention, **{**given, "q": late}, out=out)

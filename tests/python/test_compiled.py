@@ -11,7 +11,7 @@ import weakref
 import numpy as np
 import pytest
 import quern
-from quern import _abi, compiled, ops, structs
+from quern import _abi, compiled, dtypes, ops, structs
 
 pytestmark = pytest.mark.skipif(not compiled.used(), reason="quern._fast is not used")
 
@@ -81,7 +81,7 @@ def listener(monkeypatch, context):
 
 def set_up(listed, slow):
     functions = (compiled.from_status, slow, compiled._expression_address, compiled.stream_handle, compiled.capturing)
-    readers = (compiled._kind_of, compiled._dtype_of, compiled._grad_is_enabled)
+    readers = (compiled._kind_of, compiled._dtype_of, compiled._grad_is_enabled, dtypes.code_of)
     compiled._module.set_up(listed, functions, readers)
 
 
@@ -261,21 +261,28 @@ def test_descriptions_have_every_argument():
 
 
 def test_a_failed_launch_gives_up_its_workspace(listener, context):
-    needed = WORKSPACE(lambda context, args, size, error: size.__setitem__(0, 64) or 0)
-    seen = []
+    asked, seen, needed = [], [], 64
+
+    def workspace(context, args, size, error):
+        asked.append(needed)
+        size[0] = needed
+        return 0
 
     def run(context, args, error):
-        seen.append(_abi.quern_gemm_args.from_address(args).workspace)
+        given = _abi.quern_gemm_args.from_address(args)
+        if given.workspace_size < needed:
+            return int(_abi.QUERN_INVALID)
+        seen.append(given.workspace)
         return int(_abi.QUERN_DRIVER) if len(seen) == 2 else 0
 
-    calls = [RUN(run), needed]
+    calls = [RUN(run), WORKSPACE(workspace)]
     addresses = [ctypes.cast(call, ctypes.c_void_p).value for call in calls]
     set_up([("gemm", compiled.describe(_abi.OPS["gemm"]), *addresses)], ops.Ops.call)
     taken = []
 
     def take(*_):
-        taken.append(np.zeros(512, np.uint8))
-        return taken[-1], taken[-1].ctypes.data, 512
+        taken.append(np.zeros(max(512, needed), np.uint8))
+        return taken[-1], taken[-1].ctypes.data, taken[-1].size
 
     device = (_abi.kDLCPU, 0)
     launcher = compiled._module.Launcher(1, device, weakref.ref(context), take, lambda stream: None)
@@ -288,3 +295,11 @@ def test_a_failed_launch_gives_up_its_workspace(listener, context):
     launcher.forget()
     launcher.call("gemm")
     assert len(taken) == 3
+    # Nobody asks but for a call that is refused what it has; one that needs more gets it.
+    assert len(asked) == 3
+    needed = 1024
+    launcher.call("gemm")
+    assert len(asked) == len(taken) == 4 and seen[-1] != seen[-2]
+    needed = 64
+    launcher.call("gemm")
+    assert len(asked) == 4 and seen[-1] == seen[-2]

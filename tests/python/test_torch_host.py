@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import quern
-from quern import compiled, ops
+from quern import arrays, compiled, dtypes, ops
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 
@@ -74,6 +74,33 @@ def test_tensors_go_through_the_exchange_api(context):
     assert not entered(torch.Tensor.__dlpack__, lambda: context.gemm(a, b))
     # A subclass may mean something of its own.
     assert entered(ops.Ops.call, lambda: context.gemm(a, b.as_subclass(type("Other", (torch.Tensor,), {}))))
+
+
+@pytest.mark.skipif(not compiled.used(), reason="quern._fast is not used")
+def test_results_are_made_by_libtorch(context):
+    """As torch.empty makes them, without going there; what this cannot make is left to it."""
+    x = torch.ones(3, 32, dtype=torch.bfloat16)
+    context.rmsnorm(x)  # what the module is told it is told by the first context
+    if arrays.fast_empty((1,), x, None) is None:
+        pytest.skip("this PyTorch lacks what results are made by")
+    for dtype in ("f16", "bf16", "float32", torch.float64, "e4m3", "e5m2", "i32", np.int64, "uint8", "bool"):
+        made = arrays.fast_empty((2, 0, 5), x, dtype)
+        expected = torch.empty((2, 0, 5), dtype=getattr(torch, dtypes.LONG[dtypes.short_name(dtype)]))
+        assert (made.dtype, made.shape, made.stride()) == (expected.dtype, expected.shape, expected.stride())
+    made = arrays.fast_empty((3, 4), x, None)
+    assert (type(made), made.dtype, made.device, made.is_contiguous()) == (torch.Tensor, x.dtype, x.device, True)
+    references = sys.getrefcount(made)
+    assert made.untyped_storage().resizable() and not made.requires_grad and references == 2
+    with torch.inference_mode():
+        assert arrays.fast_empty((3,), x, None).is_inference() and not made.is_inference()
+    for given in (([3], x, None), ((-3,), x, None), ((3,), x, "f7"), ((3,), x.numpy, None), ((3,), x, [])):
+        assert arrays.fast_empty(*given) is None
+    assert arrays.fast_empty((3,), x.as_subclass(type("Other", (torch.Tensor,), {})), None) is None
+    # They are given back: 16 GB would stay otherwise.
+    before = int(Path("/proc/self/statm").read_text().split()[0])
+    for _ in range(64):
+        arrays.fast_empty((1 << 26,), x, "f32")
+    assert (int(Path("/proc/self/statm").read_text().split()[0]) - before) * 4096 < 1 << 30
 
 
 def test_names_of_torch_exist():

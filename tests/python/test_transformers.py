@@ -61,6 +61,18 @@ def test_tokens_are_those_of_its_own_attention(prompts):
         assert_same(found[0], expected[0], ahead[0])
 
 
+def test_packed_sequences_are_refused():
+    """Sequences one behind the other in a row, which only their offsets tell apart: attention would go across."""
+    model, ids = load("quern"), torch.tensor([[1, 2, 3, 4, 5]])
+    for packed in ("cu_seq_lens_q", "cu_seq_lens_k"):
+        with pytest.raises(quern.InvalidError, match=f"{packed}: packed sequences are not taken"):
+            model(ids, **{packed: torch.tensor([0, 3, 5], dtype=torch.int32)})
+    with pytest.raises(quern.InvalidError, match="dropout: 0.5 given; allowed is 0"):
+        transformers.AttentionInterface()["quern"](
+            model, *(torch.ones(1, 2, 3, 8) for _ in range(3)), None, dropout=0.5
+        )
+
+
 def test_padding_on_either_side_changes_nothing(prompts):
     model = load("quern")
     short, long = prompts[0][:3], prompts[1][:7]

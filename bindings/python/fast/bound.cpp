@@ -36,8 +36,9 @@ PyObject* run(PyObject* object, PyObject* arguments, PyObject* named) {
     const DLDevice device = self.launcher->device;
     if (self.exchange->current_stream(device.device_type, device.device_id, &self.args->stream) != 0) return nullptr;
   }
-  std::int32_t status = QUERN_OK;
-  if (!launch(self.call, self.launcher->context, self.args, &status)) return nullptr;
+  quern_error error = blank();
+  const std::int32_t status = launch(self.call, self.launcher->context, self.args, &error);
+  if (status != QUERN_OK) return raise(status, error.native, error.text);
   Py_INCREF(self.result);
   return self.result;
 }

@@ -106,14 +106,8 @@ bool Frame::put(const Argument& argument, PyObject* value) {
       return put_list(argument, value);
     case Field::kFloats:
       return put_floats(argument, value);
-    case Field::kExpression: {
-      const Owned context(PyObject_CallNoArgs(launcher_.owner));
-      const Owned address(context ? PyObject_CallFunctionObjArgs(package().expression, value, context.get(), nullptr)
-                                  : nullptr);
-      if (!address) return false;
-      store(part, argument.offset, PyLong_AsVoidPtr(address.get()));
-      return true;
-    }
+    case Field::kExpression:
+      return put_expression(argument, value);
     case Field::kFloat:
     case Field::kDouble:
       if (!is_number(value)) return false;
@@ -140,6 +134,23 @@ void Frame::raise_flag(const Argument& argument) {
   std::memcpy(&bits, flags, sizeof bits);
   bits |= argument.bit;
   std::memcpy(flags, &bits, sizeof bits);
+}
+
+// A text is read once: what was made of it stays with the context.
+bool Frame::put_expression(const Argument& argument, PyObject* value) {
+  const bool text = PyUnicode_Check(value);
+  PyObject* known = text ? PyDict_GetItemWithError(launcher_.expressions, value) : nullptr;
+  Owned address;
+  if (known == nullptr) {
+    if (PyErr_Occurred() != nullptr) return false;
+    const Owned context(PyObject_CallNoArgs(launcher_.owner));
+    if (!context) return false;
+    address = Owned(PyObject_CallFunctionObjArgs(package().expression, value, context.get(), nullptr));
+    if (!address || (text && PyDict_SetItem(launcher_.expressions, value, address.get()) != 0)) return false;
+    known = address.get();
+  }
+  store(argument.part, argument.offset, PyLong_AsVoidPtr(known));
+  return true;
 }
 
 bool Frame::put_integer(const Argument& argument, PyObject* value) {
@@ -225,8 +236,24 @@ bool Frame::choose_stream() {
   return true;
 }
 
-bool Frame::find_workspace(PyObject* const* values, Py_ssize_t count) {
-  if (own_workspace_) return true;
+// What this thread used last on the stream, unless that is being captured: a graph has one of its own.
+void Frame::take_kept() {
+  const unsigned long thread = PyThread_get_thread_ident();
+  for (const Workspace& kept : *launcher_.workspaces) {
+    if (kept.thread != thread || kept.stream != common().stream || !kept.owner) continue;
+    bool capturing = false;
+    if (launcher_.device.device_type != kDLCPU &&
+        (!ask_driver(launcher_.device, common().stream, &capturing) || capturing)) {
+      return;
+    }
+    common().workspace = kept.address;
+    common().workspace_size = kept.bytes;
+    return;
+  }
+}
+
+// Asks how much a call needs that was refused, and gets that where it is more than it had. False with an exception.
+bool Frame::find_workspace(PyObject* const* values, Py_ssize_t count, bool* larger) {
   std::uint64_t bytes = 0;
   quern_error error = blank();
   const std::int32_t status = op_.workspace(launcher_.context, parts_[0].data(), &bytes, &error);
@@ -234,22 +261,13 @@ bool Frame::find_workspace(PyObject* const* values, Py_ssize_t count) {
     raise(status, error.native, error.text);
     return false;
   }
-  if (bytes == 0) return true;
+  *larger = bytes > common().workspace_size;
+  if (!*larger) return true;
   bool capturing = false;
   if (launcher_.device.device_type != kDLCPU && !ask_driver(launcher_.device, common().stream, &capturing)) {
     const Owned told(PyObject_CallFunctionObjArgs(package().capturing, launcher_.device_object, nullptr));
     if (!told) return false;
     capturing = told.get() == Py_True;
-  }
-  if (!capturing) {
-    const unsigned long thread = PyThread_get_thread_ident();
-    for (const Workspace& kept : *launcher_.workspaces) {
-      if (kept.thread == thread && kept.stream == common().stream && kept.bytes >= bytes) {
-        common().workspace = kept.address;
-        common().workspace_size = kept.bytes;
-        return true;
-      }
-    }
   }
   return allocate(values, count, bytes, !capturing);
 }
@@ -289,9 +307,22 @@ bool Frame::allocate(PyObject* const* values, Py_ssize_t count, std::uint64_t by
   return true;
 }
 
-bool Frame::launch() {
-  std::int32_t status = QUERN_OK;
-  if (python::launch(op_.call, launcher_.context, parts_[0].data(), &status)) return true;
+// A call says itself that its workspace is too small, before it does anything: so nobody asks how much each needs,
+// which reads all arguments once more.
+bool Frame::run(PyObject* const* values, Py_ssize_t count) {
+  if (!own_workspace_) take_kept();
+  quern_error error = blank();
+  std::int32_t status = launch(op_.call, launcher_.context, parts_[0].data(), &error);
+  if (status == QUERN_INVALID && !own_workspace_) {
+    bool larger = false;
+    if (!find_workspace(values, count, &larger)) return false;
+    if (larger) {
+      error = blank();
+      status = launch(op_.call, launcher_.context, parts_[0].data(), &error);
+    }
+  }
+  if (status == QUERN_OK) return true;
+  raise(status, error.native, error.text);
   const bool untouched = status == QUERN_MISS || status == QUERN_PENDING || status == QUERN_INVALID;
   if (!own_workspace_ && !untouched) drop_workspace();  // it may be half-written
   return false;

@@ -20,9 +20,8 @@ class Frame {
   bool fill(PyObject* const* values, PyObject* names);
   // Chooses the stream; as above.
   bool choose_stream();
-  // Finds a workspace where the caller gave none. False with an exception.
-  bool find_workspace(PyObject* const* values, Py_ssize_t count);
-  bool launch();
+  // Launches, with a workspace of its own where the caller gave none. False with an exception.
+  bool run(PyObject* const* values, Py_ssize_t count);
 
  private:
   static constexpr std::size_t kMaxTensors = 64, kMaxListed = 48;
@@ -30,8 +29,11 @@ class Frame {
   bool put(const Argument& argument, PyObject* value);
   bool put_list(const Argument& argument, PyObject* value);
   bool put_floats(const Argument& argument, PyObject* value);
+  bool put_expression(const Argument& argument, PyObject* value);
   bool put_integer(const Argument& argument, PyObject* value);
   bool take_workspace(PyObject* value);
+  void take_kept();
+  bool find_workspace(PyObject* const* values, Py_ssize_t count, bool* larger);
   bool allocate(PyObject* const* values, Py_ssize_t count, std::uint64_t bytes, bool keep);
   void drop_workspace();
   void raise_flag(const Argument& argument);

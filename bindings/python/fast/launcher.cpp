@@ -8,6 +8,7 @@
 
 #include "bindings/python/fast/bound.h"
 #include "bindings/python/fast/frame.h"
+#include "bindings/python/fast/outputs.h"
 
 namespace quern::python {
 namespace {
@@ -55,7 +56,7 @@ PyObject* call(PyObject* object, PyObject* const* values, Py_ssize_t positional,
     return call_elsewhere(self, values, positional, names);
   }
   const Py_ssize_t count = names == nullptr ? 0 : PyTuple_Size(names);
-  if (!frame.find_workspace(values + 1, count) || !frame.launch()) return nullptr;
+  if (!frame.run(values + 1, count)) return nullptr;
   Py_RETURN_NONE;
 }
 
@@ -95,8 +96,9 @@ PyObject* make(PyTypeObject* type, PyObject* arguments, PyObject*) {
   self.take = take;
   self.drop = drop;
   for (PyObject* held : {device, owner, take, drop}) Py_INCREF(held);
+  self.expressions = PyDict_New();
   self.workspaces = new (std::nothrow) std::array<Workspace, 8>;
-  if (self.workspaces == nullptr) {
+  if (self.workspaces == nullptr || self.expressions == nullptr) {
     Py_DECREF(made);
     return PyErr_NoMemory();
   }
@@ -107,7 +109,7 @@ void destroy(PyObject* object) {
   Launcher& self = self_of(object);
   PyTypeObject* type = Py_TYPE(object);
   delete self.workspaces;
-  for (PyObject* held : {self.device_object, self.owner, self.take, self.drop}) Py_XDECREF(held);
+  for (PyObject* held : {self.device_object, self.owner, self.take, self.drop, self.expressions}) Py_XDECREF(held);
   reinterpret_cast<freefunc>(PyType_GetSlot(type, Py_tp_free))(object);
   Py_DECREF(type);
 }
@@ -157,14 +159,11 @@ quern_error blank() {
   return error;
 }
 
-bool launch(OpCall call, quern_context* context, const void* args, std::int32_t* status) {
-  quern_error error = blank();
+std::int32_t launch(OpCall call, quern_context* context, const void* args, quern_error* error) {
   PyThreadState* const thread = PyEval_SaveThread();
-  *status = call(context, args, &error);
+  const std::int32_t status = call(context, args, error);
   PyEval_RestoreThread(thread);
-  if (*status == QUERN_OK) return true;
-  raise(*status, error.native, error.text);
-  return false;
+  return status;
 }
 
 bool add_launcher(PyObject* module) {
@@ -174,13 +173,14 @@ bool add_launcher(PyObject* module) {
 
 PyObject* set_up(PyObject*, PyObject* arguments) {
   PyObject* listed = nullptr;
-  PyObject *kind_of = nullptr, *dtype_of = nullptr, *grad_is_enabled = nullptr;
+  PyObject *kind_of = nullptr, *dtype_of = nullptr, *grad_is_enabled = nullptr, *code_of = nullptr;
   Package& told = functions();
-  if (!PyArg_ParseTuple(arguments, "O!(OOOOO)(OOO)", &PyList_Type, &listed, &told.error, &told.call, &told.expression,
-                        &told.stream, &told.capturing, &kind_of, &dtype_of, &grad_is_enabled)) {
+  if (!PyArg_ParseTuple(arguments, "O!(OOOOO)(OOOO)", &PyList_Type, &listed, &told.error, &told.call, &told.expression,
+                        &told.stream, &told.capturing, &kind_of, &dtype_of, &grad_is_enabled, &code_of)) {
     return nullptr;
   }
   for (PyObject* held : {told.error, told.call, told.expression, told.stream, told.capturing}) Py_INCREF(held);
+  set_dtypes(code_of);
   if (!set_readers(kind_of, dtype_of, grad_is_enabled)) return nullptr;
   ops().clear();
   for (Py_ssize_t i = 0; i < PyList_Size(listed); ++i) {

@@ -53,6 +53,7 @@ struct Launcher {
   PyObject* owner;          // a weak reference to the Context
   PyObject* take;           // (bytes, stream, device, arrays) -> owner, address, bytes: a workspace
   PyObject* drop;           // (stream): forgets one
+  PyObject* expressions;    // a dict: a formula's text to the address of its handle, which lives as long as the Context
   std::array<Workspace, 8>* workspaces;
   std::size_t oldest;
 };
@@ -64,8 +65,8 @@ PyObject* set_up(PyObject* module, PyObject* arguments);
 
 // One that a call can write to; its text alone is 4 KiB, which nothing clears.
 quern_error blank();
-// Launches without the GIL; false with the exception of what the call returned.
-bool launch(OpCall call, quern_context* context, const void* args, std::int32_t* status);
+// Launches without the GIL; what the call returned.
+std::int32_t launch(OpCall call, quern_context* context, const void* args, quern_error* error);
 // Sets the exception of a status; NULL.
 PyObject* raise(std::int32_t status, std::int64_t native, const char* text);
 

@@ -4,13 +4,19 @@
 #include "bindings/python/fast/bound.h"
 #include "bindings/python/fast/launcher.h"
 #include "bindings/python/fast/limited.h"
+#include "bindings/python/fast/outputs.h"
+#include "bindings/python/fast/tensors.h"
 
 namespace {
 
 PyMethodDef functions[] = {
     {"set_up", quern::python::set_up, METH_VARARGS,
-     "set_up(ops, (error, call, expression, stream, capturing), (kind_of, dtype_of, grad_is_enabled)); ops a list of "
-     "(name, description, address of the call, address of the workspace's)"},
+     "set_up(ops, (error, call, expression, stream, capturing), (kind_of, dtype_of, grad_is_enabled, code_of)); ops a "
+     "list of (name, description, address of the call, address of the workspace's)"},
+    {"empty", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(quern::python::empty)), METH_FASTCALL,
+     "empty(shape, like, dtype): a tensor of PyTorch's on the device of one, or None where that is not for here"},
+    {"alignment", quern::python::alignment, METH_O,
+     "alignment(arrays): what the data of all in a list are aligned to, or None where one is not read here"},
     {nullptr, nullptr, 0, nullptr}};
 
 PyModuleDef definition = {

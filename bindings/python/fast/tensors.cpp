@@ -131,6 +131,43 @@ bool set_readers(PyObject* kind_of, PyObject* dtype_of, PyObject* grad_is_enable
   return known.array != nullptr && known.dtype != nullptr && known.requires_grad != nullptr;
 }
 
+bool read_torch(PyObject* array, DLTensor& tensor) {
+  const Kind* kind = kind_of(Py_TYPE(array));
+  if (kind == nullptr) return elsewhere();
+  if (kind->how != How::kTorch) return false;
+  return kind->api->tensor_from_object(array, &tensor) == 0 || elsewhere();
+}
+
+namespace {
+
+// Where an array's elements begin. False without an exception where it is not read here.
+bool address_of(PyObject* array, std::uintptr_t& address) {
+  const Kind* kind = kind_of(Py_TYPE(array));
+  if (kind == nullptr) return elsewhere();
+  if (kind->how == How::kNumpy) {
+    address = reinterpret_cast<std::uintptr_t>(reinterpret_cast<const NumpyArray*>(array)->data);
+    return true;
+  }
+  DLTensor tensor;
+  if (kind->how != How::kTorch && kind->how != How::kExchange) return false;
+  if (kind->api->tensor_from_object(array, &tensor) != 0) return elsewhere();
+  address = reinterpret_cast<std::uintptr_t>(tensor.data) + tensor.byte_offset;
+  return true;
+}
+
+}  // namespace
+
+PyObject* alignment(PyObject*, PyObject* arrays) {
+  if (!PyList_Check(arrays)) Py_RETURN_NONE;
+  std::uintptr_t places = 16;
+  for (Py_ssize_t i = 0; i < PyList_Size(arrays); ++i) {
+    std::uintptr_t address = 0;
+    if (!address_of(PyList_GetItem(arrays, i), address)) Py_RETURN_NONE;
+    places |= address;
+  }
+  return PyLong_FromLong(static_cast<long>(places & -places));
+}
+
 bool TensorReader::read(PyObject* array, View& view) {
   const Kind* kind = kind_of(Py_TYPE(array));
   if (kind == nullptr) return false;

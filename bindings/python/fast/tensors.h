@@ -57,6 +57,14 @@ class TensorReader {
   std::array<Owned, kMaxCapsules> capsules_;
 };
 
+// What a tensor of PyTorch's says through its exchange API. False without an exception where it is none, or of a
+// subclass.
+bool read_torch(PyObject* array, DLTensor& tensor);
+
+// alignment(arrays): the bytes, up to 16, that the data of all in a list are aligned to. None where one of them is not
+// read here.
+PyObject* alignment(PyObject* module, PyObject* arrays);
+
 // The table in a capsule, of the version that is declared here; NULL where it has none, maybe with an exception.
 const ExchangeApi* exchange_of(PyObject* capsule);
 

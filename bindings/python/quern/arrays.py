@@ -15,6 +15,18 @@ from .tensor import Shape, Tensor
 
 WORKSPACE_ALIGNMENT = 256
 
+# The compiled module's way to a tensor of PyTorch's: (shape, like, dtype) -> the tensor, or None where it leaves it to
+# `empty`. None where there is no such module.
+fast_empty: Callable[[Sequence[int], Any, object], Any] | None = None
+# And to what arrays are aligned to: (a list of them) -> bytes, or None where it leaves them to `alignment_of`.
+fast_alignment: Callable[[list[Any]], int | None] | None = None
+
+
+def compiling() -> bool:
+    """Whether torch.compile reads this code rather than runs it: torch_ops puts PyTorch's own in its place. It cannot
+    read the compiled module."""
+    return False
+
 
 def unwrap(array: Any) -> Any:
     return array.array if isinstance(array, Tensor) else array
@@ -69,9 +81,13 @@ def element(array: Any, argument: str) -> str:
 def empty(shape: Sequence[int], like: Any, argument: str, dtype: object | None = None) -> Any:
     """An uninitialised array of `like`'s framework and device, its elements of `dtype` or as `like`'s. Types that NumPy
     lacks are ml_dtypes' where that has been imported, else a quern.Tensor over their bits."""
+    if fast_empty is not None and not compiling():
+        made = fast_empty(shape, like, dtype)
+        if made is not None:
+            return made
     torch = sys.modules.get("torch")
     if dtype is None and torch is not None and isinstance(like, torch.Tensor):
-        return torch.empty(shape, dtype=like.dtype, device=like.device)  # the way of most calls
+        return torch.empty(shape, dtype=like.dtype, device=like.device)
     array = unwrap(like)
     if torch is not None and isinstance(array, torch.Tensor):
         name = dtypes.LONG[_name_for(like, argument, dtype)]
@@ -97,6 +113,11 @@ def _name_for(like: Any, argument: str, dtype: object | None) -> str:
 
 def alignment_of(arrays: Iterable[Any]) -> int:
     """The bytes, up to 16, that the data of all of these arrays are aligned to; 16 where an array does not say."""
+    arrays = list(arrays)
+    if fast_alignment is not None and not compiling():
+        found = fast_alignment(arrays)
+        if found is not None:
+            return found
     numpy = sys.modules.get("numpy")
     address = 16
     for array in map(unwrap, arrays):
@@ -111,11 +132,12 @@ def empty_rows(shape: tuple[int, int], like: Any, argument: str, dtype: object) 
     """[rows, n] whose rows each begin at a multiple of 16 bytes, as ops are promised: where n bytes are none, with room
     after each row that is not part of the array."""
     rows, n = shape
-    size = dtypes.code_of(dtype, f"{argument}'s dtype")[1] // 8
-    wide = empty((rows, -(-n * size // 16) * 16 // size), like, argument, dtype)
-    array = unwrap(wide)
-    if array.shape[1] == n:
+    size = dtypes.CODES[dtypes.short_name(dtype, f"{argument}'s dtype")][1] // 8
+    room = -(-n * size // 16) * 16 // size
+    wide = empty((rows, room), like, argument, dtype)
+    if room == n:
         return wide
+    array = unwrap(wide)
     # A quern.Tensor says what its bytes stand for.
     return Tensor(array[:, :n], dtype) if isinstance(wide, Tensor) else array[:, :n]
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from types import ModuleType
 from typing import Any
 
-from . import _abi, dtypes, structs
+from . import _abi, arrays, dtypes, structs
 from .arrays import capturing, stream_handle, unwrap
 from .errors import InvalidError, from_status
 from .expression import Expression, handle_of
@@ -101,8 +101,9 @@ def _set_up(module: ModuleType, slow: Callable[..., Any]) -> None:
     module.set_up(
         ops,
         (from_status, slow, _expression_address, stream_handle, capturing),
-        (_kind_of, _dtype_of, _grad_is_enabled),
+        (_kind_of, _dtype_of, _grad_is_enabled, dtypes.code_of),
     )
+    arrays.fast_empty, arrays.fast_alignment = module.empty, module.alignment
 
 
 def describe(declared: Any) -> tuple[list[Any], list[Any]]:

@@ -54,18 +54,23 @@ def parse(dtype: object, argument: str = "dtype") -> _abi.DLDataType:
     return _abi.DLDataType(*code_of(dtype, argument), 1)
 
 
-# Names by the dtypes that were asked for: objects that live as long as their framework, and strings.
+# Names by the dtypes that were asked for: objects that live as long as their framework, and strings. NumPy's are apart:
+# torch.compile cannot read a dict that has them for keys.
 _short_names: dict[object, str] = {}
+_numpy_names: dict[object, str] = {}
 
 
 def short_name(dtype: object, argument: str = "dtype") -> str:
     """The short name, "bf16", of what `code_of` takes."""
     try:
-        return _short_names[dtype]
-    except (KeyError, TypeError):  # of what cannot be a key either
+        known = _short_names.get(dtype) or _numpy_names.get(dtype)
+    except TypeError:  # of what cannot be a key
+        known = None
+    if known is None:
         known = NAMES[code_of(dtype, argument)]
-    if len(_short_names) < 100:
-        _short_names[dtype] = known
+        names = _short_names if isinstance(dtype, str) or type(dtype).__module__ == "torch" else _numpy_names
+        if len(names) < 100:
+            names[dtype] = known
     return known
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from . import dtypes
-from .arrays import alignment_of, element, empty, unwrap
+from .arrays import alignment_of, element, empty, is_torch, unwrap
 from .errors import InvalidError
 from .ops import Ops
 
@@ -70,23 +70,61 @@ _INTEGERS = frozenset(("bool", "i8", "u8", "i16", "i32", "i64"))
 
 
 def _shape(array: Any, argument: str) -> tuple[int, ...]:
-    inner = unwrap(array)
-    if not hasattr(inner, "shape"):
+    shape = getattr(unwrap(array), "shape", None)
+    if shape is None:
         raise InvalidError(f"{argument}: {type(array).__name__} given; allowed is an array with a shape")
-    return tuple(inner.shape)
+    return shape if isinstance(shape, tuple) else tuple(shape)
 
 
 def broadcast_shape(shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
     """What arrays of these shapes are stretched to, by NumPy's rules."""
+    if shapes and all(shape == shapes[0] for shape in shapes):
+        return shapes[0]
     rank = max(map(len, shapes), default=0)
     result = []
     for d in range(-rank, 0):
         extents = {shape[d] for shape in shapes if len(shape) >= -d} - {1}
         if len(extents) > 1:
-            given = ", ".join(map(str, shapes))
+            given = ", ".join(str(tuple(shape)) for shape in shapes)
             raise InvalidError(f"operands: shapes {given} given; dimension {d} must be the same, or 1, in all of them")
         result.append(extents.pop() if extents else 1)
     return tuple(result)
+
+
+def _common_shape(arrays: Sequence[Any], name: str) -> tuple[int, ...]:
+    shape = _shape(arrays[0], name)
+    for one in arrays:
+        if _shape(one, name) != shape:
+            return broadcast_shape([_shape(other, name) for other in arrays])
+    return shape
+
+
+# Formulas by the function's name, which of its operands are arrays, a bit each, and whether integers are computed with.
+_formulas: dict[tuple[str, int, bool], str] = {}
+
+
+def _formula(name: str, are_arrays: int, whole: bool) -> str:
+    leaves, counts = [], [0, 0]
+    for i in range(8):
+        is_array = are_arrays >> i & 1
+        leaf = f"{('integer' if whole else 'tensor') if is_array else 'scalar'}{counts[is_array]}"
+        leaves.append(f"int64({leaf})" if whole and not is_array else leaf)
+        counts[is_array] += 1
+    return (_RELU_OF_INTEGERS if whole and name == "relu" else _FORMULAS[name]).format(*leaves)
+
+
+def _is_whole(name: str, arrays: Sequence[Any], scalars: Sequence[Any], dtype: object | None) -> bool:
+    """Whether a function of these is computed in integers."""
+    if name not in _OF_INTEGERS or any(element(one, name) not in _INTEGERS for one in arrays):
+        return False
+    if dtype is not None and dtypes.short_name(dtype) not in _INTEGERS:
+        return False
+    if not all(isinstance(value, int) for value in scalars):
+        return False
+    for value in scalars:
+        if not -(2**24) <= value <= 2**24:
+            raise InvalidError(f"{name}: {value} given; allowed beside integers are -2^24 to 2^24, or an array")
+    return True
 
 
 class Elementwise(Ops):
@@ -147,32 +185,33 @@ class Elementwise(Ops):
         return tuple(outs) if several else outs[0]
 
     def _apply(self, name: str, values: Sequence[Any], out: Any, dtype: object | None, launch: dict[str, Any]) -> Any:
-        arrays = [value for value in values if hasattr(unwrap(value), "shape")]
-        if not arrays or arrays[0] is not values[0] and name != "where":
-            raise InvalidError(f"{name}: {values[0]!r} given first; allowed is an array")
-        kinds = {id(one): element(one, name) for one in arrays}
-        whole = name in _OF_INTEGERS and all(kind in _INTEGERS for kind in kinds.values())
-        whole = whole and all(isinstance(value, int) for value in values if not hasattr(unwrap(value), "shape"))
-        if whole and dtype is not None and dtypes.name_of(dtypes.parse(dtype)) not in _INTEGERS:
-            whole = False
-        leaves, operands, scalars = [], [], []
-        for value in values:
+        arrays: list[Any] = []
+        scalars: list[Any] = []
+        are_arrays = 0
+        for i, value in enumerate(values):
             if hasattr(unwrap(value), "shape"):
-                leaves.append(f"{'integer' if whole else 'tensor'}{len(operands)}")
-                operands.append(value)
-                continue
-            if whole and not -(2**24) <= value <= 2**24:
-                raise InvalidError(f"{name}: {value} given; allowed beside integers are -2^24 to 2^24, or an array")
-            leaves.append(f"int64(scalar{len(scalars)})" if whole else f"scalar{len(scalars)}")
-            scalars.append(float(value))
-        of = arrays[1] if name == "where" and len(arrays) > 1 else arrays[0]
-        if dtype is None and out is None:
-            kind = kinds[id(of)]
-            dtype = kind if whole or kind not in _INTEGERS else "f32"
-        formula = _RELU_OF_INTEGERS if whole and name == "relu" else _FORMULAS[name]
-        return self.pointwise(
-            formula.format(*leaves), operands, scalars=scalars or None, out=out, dtype=dtype, **launch
-        )
+                arrays.append(value)
+                are_arrays |= 1 << i
+            else:
+                scalars.append(value)
+        if not are_arrays & 1 and (name != "where" or not arrays):
+            raise InvalidError(f"{name}: {values[0]!r} given first; allowed is an array")
+        kind = element(arrays[0], name)
+        whole = kind in _INTEGERS and _is_whole(name, arrays, scalars, dtype)
+        if out is None:
+            if dtype is None:
+                if name == "where" and len(arrays) > 1:
+                    kind = element(arrays[1], name)
+                dtype = kind if whole or kind not in _INTEGERS else "f32"
+            out = empty(_common_shape(arrays, name), arrays[0], "out", dtype)
+        formula = _formulas.get((name, are_arrays, whole))
+        if formula is None:
+            formula = _formulas[name, are_arrays, whole] = _formula(name, are_arrays, whole)
+        if "alignment" not in launch:
+            launch["alignment"] = alignment_of([*arrays, out])
+        numbers = [float(value) for value in scalars] if scalars else None
+        self.call("pointwise", operands=arrays, scalars=numbers, out=out, expression=formula, **launch)
+        return out
 
     def elu(self, x: Any, alpha: float = 1.0, *, out: Any = None, dtype: object | None = None, **launch: Any) -> Any:
         """x above 0, else alpha (e^x - 1)."""
@@ -281,7 +320,8 @@ def _gated(name: str) -> Any:
 def _part(array: Any, of: slice) -> Any:
     from .tensor import Tensor
 
-    part = unwrap(array)[..., of]
+    whole = unwrap(array)
+    part = whole.narrow(-1, of.start, of.stop - of.start) if is_torch(whole) else whole[..., of]
     return Tensor(part, dtypes.name_of(array.dtype)) if isinstance(array, Tensor) and array.dtype is not None else part
 
 

@@ -23,10 +23,10 @@ def _view(array: Any, change: Callable[[Any], Any]) -> Any:
 
 
 def _shape(array: Any, argument: str) -> tuple[int, ...]:
-    inner = unwrap(array)
-    if not hasattr(inner, "shape"):
+    shape = getattr(unwrap(array), "shape", None)
+    if shape is None:
         raise InvalidError(f"{argument}: {type(array).__name__} given; allowed is an array with a shape")
-    return tuple(inner.shape)
+    return shape if isinstance(shape, tuple) else tuple(shape)
 
 
 def _axis(axis: int, rank: int, argument: str = "axis") -> int:
@@ -36,7 +36,12 @@ def _axis(axis: int, rank: int, argument: str = "axis") -> int:
 
 
 def _along(axis: int, begin: int, end: int) -> Callable[[Any], Any]:
-    return lambda array: array[(slice(None),) * axis + (slice(begin, end),)]
+    def part(array: Any) -> Any:
+        if is_torch(array):
+            return array.narrow(axis, begin, end - begin)
+        return array[(slice(None),) * axis + (slice(begin, end),)]
+
+    return part
 
 
 class Moves(Ops):
@@ -46,12 +51,16 @@ class Moves(Ops):
 
     def _copy(self, inputs: Sequence[Any], outputs: Sequence[Any], launch: dict[str, Any], fill: float = 0.0) -> None:
         """Each output of its input, filled where that is None; empty ones are left out."""
-        pairs = [(i, o) for i, o in zip(inputs, outputs, strict=True) if 0 not in _shape(o, "out")]
-        for at in range(0, len(pairs), _MOST_PARTS):
-            some = pairs[at : at + _MOST_PARTS]
-            given = [i for i, _ in some] + [o for _, o in some]
-            options = {"alignment": alignment_of(one for one in given if one is not None), **launch}
-            self.call("copy", inputs=[i for i, _ in some], outputs=[o for _, o in some], fill=fill, **options)
+        if any(0 in _shape(one, "out") for one in outputs):
+            pairs = [pair for pair in zip(inputs, outputs, strict=True) if 0 not in _shape(pair[1], "out")]
+            inputs, outputs = [one for one, _ in pairs], [one for _, one in pairs]
+        for at in range(0, len(outputs), _MOST_PARTS):
+            given, written = list(inputs[at : at + _MOST_PARTS]), list(outputs[at : at + _MOST_PARTS])
+            if "alignment" not in launch:
+                known = alignment_of([one for one in (*given, *written) if one is not None])
+                self.call("copy", inputs=given, outputs=written, fill=fill, alignment=known, **launch)
+            else:
+                self.call("copy", inputs=given, outputs=written, fill=fill, **launch)
 
     def copy(self, x: Any, *, out: Any = None, dtype: object | None = None, **launch: Any) -> Any:  # type: ignore
         """out = x, cast to out's element type; returns out. x is broadcast to out's shape."""
@@ -80,10 +89,8 @@ class Moves(Ops):
     ) -> Any:
         """x with two axes exchanged; returns out."""
         rank = len(_shape(x, "x"))
-        axes = list(range(rank))
         first, second = _axis(first, rank, "first"), _axis(second, rank, "second")
-        axes[first], axes[second] = axes[second], axes[first]
-        return self.permute(x, axes, out=out, dtype=dtype, **launch)
+        return self.copy(_view(x, lambda array: array.swapaxes(first, second)), out=out, dtype=dtype, **launch)
 
     def slice(self, x: Any, *index: Any, out: Any = None, dtype: object | None = None, **launch: Any) -> Any:
         """x[index] of slices, integers and ..., copied; returns out."""

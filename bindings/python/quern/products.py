@@ -124,12 +124,11 @@ class Products(Ops):
     def _product(
         self, op: str, a: Any, b: Any, out: Any, out_dtype: object, more: Any, rows: Any = None, **own: Any
     ) -> Any:
-        more = dict(more)
         if out is None:
             columns = shape_of(b, "b")[-2]
-            out = empty(
-                (*(rows or shape_of(a, "a")[:-1]), columns // 2 if more.get("gate") else columns), a, "out", out_dtype
-            )
+            if "gate" in more and more["gate"]:
+                columns //= 2
+            out = empty((*(rows or shape_of(a, "a")[:-1]), columns), a, "out", out_dtype)
         if more.get("out_scale") is True:
             if element(out, "out") not in _FP8:
                 raise InvalidError(f"out_scale: True given for out of {element(out, 'out')}; allowed are e4m3 and e5m2")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from .arrays import empty, shape_of, unwrap
+from .arrays import empty, is_torch, shape_of, unwrap
 from .errors import InvalidError
 from .ops import Ops
 
@@ -56,7 +56,10 @@ class Reductions(Ops):
         axes = _axes(axis, len(shape))
         if len(axes) == 0:
             raise InvalidError("axis: none given; allowed are None (all) and one or more")
-        kept = tuple(1 if d in axes else n for d, n in enumerate(shape) if keepdims or d not in axes)
+        if len(axes) == 1 and not keepdims:
+            kept = shape[: axes[0]] + shape[axes[0] + 1 :]
+        else:
+            kept = tuple(1 if d in axes else n for d, n in enumerate(shape) if keepdims or d not in axes)
         outs = [out] if one or out is None else list(out)
         afters = list(after) if isinstance(after, (list, tuple)) else [after] + [None] * (len(kinds) - 1)
         if len(afters) != len(kinds) or (out is not None and len(outs) != len(kinds)):
@@ -117,6 +120,8 @@ class Reductions(Ops):
 
 
 def _axes(axis: int | Sequence[int] | None, rank: int) -> tuple[int, ...]:
+    if type(axis) is int and -rank <= axis < rank:
+        return (axis % rank,)
     if axis is None:
         return tuple(range(rank))
     axes = (axis,) if isinstance(axis, int) else tuple(axis)
@@ -143,23 +148,34 @@ def _result(shape: tuple[int, ...], x: Any, kind: str, dtype: object | None) -> 
     return made.view(framework.bool)
 
 
+# Whether a dtype is that of truth values, by the dtypes that were asked for.
+_truths: dict[object, bool] = {}
+
+
+def _is_truth(array: Any) -> bool:
+    dtype = getattr(unwrap(array), "dtype", None)
+    known = _truths.get(dtype)
+    if known is None:
+        known = str(dtype) in ("bool", "torch.bool")
+        if len(_truths) < 100:
+            _truths[dtype] = known
+    return known
+
+
 def _numbers(array: Any) -> Any:
     """Truth values as 8-bit integers."""
-    whole = unwrap(array)
-    kind = str(getattr(whole, "dtype", ""))
-    if kind == "torch.bool":
-        import torch
-
-        return whole.view(torch.int8)
-    return whole.view("int8") if kind == "bool" else array
+    return _viewed(array, "int8") if array is not None and _is_truth(array) else array
 
 
 def _bytes(result: Any) -> Any:
     """Truth values as the bytes that they are."""
-    array = unwrap(result)
-    kind = str(getattr(array, "dtype", ""))
-    if kind == "torch.bool":
+    return _viewed(result, "uint8") if _is_truth(result) else result
+
+
+def _viewed(array: Any, name: str) -> Any:
+    whole = unwrap(array)
+    if is_torch(whole):
         import torch
 
-        return array.view(torch.uint8)
-    return array.view("uint8") if kind == "bool" else result
+        return whole.view(getattr(torch, name))
+    return whole.view(name)

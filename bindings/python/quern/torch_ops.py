@@ -25,7 +25,7 @@ from typing import Any
 
 import torch
 
-from . import _abi
+from . import _abi, arrays, dtypes
 from .arguments import IN_PLACE
 from .compiled import describe
 from .context import Context
@@ -47,6 +47,11 @@ _TYPES = {
     9: "float[]",
     10: "str",
 }
+arrays.compiling = torch.compiler.is_dynamo_compiling
+# What torch.compile may come across is known before.
+for _short, _long in dtypes.LONG.items():
+    for _dtype in (_short, _long, getattr(torch, _long, _long)):
+        dtypes.short_name(_dtype)
 _contexts: dict[tuple[str, int], Context] = {}
 _lock = threading.Lock()
 
