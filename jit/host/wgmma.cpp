@@ -107,13 +107,22 @@ struct Operand {
     }
     return {};
   }
-  // 16 bytes at a time.
-  void watch(std::uint32_t extent, std::uint32_t depth) const {
+  // The address of each 16 bytes, until one is refused.
+  template <class Take>
+  bool each(std::uint32_t extent, std::uint32_t depth, Take take) const {
     const std::uint32_t several = 16 / size_of(type);
     const std::uint32_t i_step = major == q::Major::k ? 1 : several, k_step = major == q::Major::k ? several : 1;
     for (std::uint32_t i = 0; i < extent; i += i_step) {
-      for (std::uint32_t k = 0; k < depth; k += k_step) reads(window + address(i, k), 16);
+      for (std::uint32_t k = 0; k < depth; k += k_step)
+        if (!take(address(i, k))) return false;
     }
+    return true;
+  }
+  void watch(std::uint32_t extent, std::uint32_t depth) const {
+    each(extent, depth, [&](std::uint32_t at) {
+      reads(window + at, 16);
+      return true;
+    });
   }
   float at(std::uint32_t i, std::uint32_t k) const { return decode(window + address(i, k), type); }
 };
@@ -130,6 +139,16 @@ void WgmmaUnit::watch([[maybe_unused]] const WarpgroupProduct& p, [[maybe_unused
   Operand(s.b, s.b_type, s.b_major, window, 0).watch(s.count * 2, depth);
   if (s.a_registers == nullptr) Operand(s.a, s.a_type, s.a_major, window, 0).watch(64, depth);
 #endif
+}
+
+const char* WgmmaUnit::unseen(const WarpgroupProduct& p, SharedView& view, std::uint32_t block, std::uint32_t bytes,
+                              std::uint32_t* where) {
+  const q::host::Product& s = p.shape;
+  const std::uint32_t depth = 32 / size_of(s.a_type);
+  // One that leads outside is run()'s to tell.
+  const auto seen = [&](std::uint32_t at) { return at + 16 > bytes || view.sees(block, at, 16, where); };
+  if (s.a_registers == nullptr && !Operand(s.a, s.a_type, s.a_major, nullptr, 0).each(64, depth, seen)) return "A";
+  return Operand(s.b, s.b_type, s.b_major, nullptr, 0).each(s.count * 2, depth, seen) ? nullptr : "B";
 }
 
 std::string WgmmaUnit::run(const WarpgroupProduct& p, const unsigned char* window, std::uint32_t bytes) {
