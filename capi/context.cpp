@@ -102,7 +102,8 @@ quern_context::quern_context(const quern_context_options& given)
       checked(make_checked(*this)),
       engine(std::make_unique<jit::Engine>(engine_options(*this))),
       tunings(ops::gemm::make_tunings(*service, notice)),
-      runtime{engine.get(), driver.get(), options.miss, tensor_maps.get(), tunings.get()} {
+      runtime{engine.get(), driver.get(), options.miss, tensor_maps.get(), tunings.get()},
+      plain(checked == nullptr && !(options.host.seeded && options.device_type == kDLCPU)) {
   // A device's context is about to look for kernels: the first is not to wait for the file to be opened.
   const jit::Listening listening(notice);
   if (driver != nullptr) service->store().open();

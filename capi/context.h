@@ -42,6 +42,7 @@ struct quern_context {
   quern::capi::Kernels kernels;
 
   const quern::ops::Runtime runtime;
+  const bool plain;  // neither in the checked form nor on `host` with a seed
 
   // The device's target, or the one that the options name; none in a context without either.
   std::optional<quern::jit::Target> target() const;

@@ -5,6 +5,7 @@
 #include "capi/context.h"
 #include "sources/checked.h"
 #include "sources/index_check/index_check.h"
+#include "sources/late.h"
 
 using namespace quern;
 using namespace quern::capi;
@@ -21,6 +22,27 @@ void run_checked(const quern_context& context, const char* op, void (*run)(const
   ops::Runtime runtime = context.runtime;
   runtime.call = &call;
   run(runtime, args);
+}
+
+// On `host` with a seed: as a programmatic launch, behind one that still writes all the tensors that it may.
+template <class Args>
+void run_late(const quern_context& context, void (*run)(const ops::Runtime&, const Args&), const Args& args) {
+  Args late = args;
+  late.flags |= QUERN_CALL_PROGRAMMATIC;
+  ops::LateTensors tensors(ops::constant_tensors(late));
+  ops::Runtime runtime = context.runtime;
+  runtime.late = &tensors;
+  run(runtime, late);
+}
+
+template <class Args>
+void run_otherwise(const quern_context& context, const char* op, void (*run)(const ops::Runtime&, const Args&),
+                   const Args& args) {
+  if (context.checked != nullptr) {
+    run_checked(context, op, run, args);
+  } else {
+    run_late(context, run, args);
+  }
 }
 
 }  // namespace
@@ -52,8 +74,8 @@ extern "C" {
     return guarded(error, [&] {                                                                                 \
       const quern_context& alive = live_with_device(context);                                                   \
       const In<quern_##name##_args> given(args, "quern_" #name "_args");                                        \
-      if (alive.checked != nullptr) [[unlikely]] {                                                              \
-        run_checked(alive, #name, ops::name::run, *given);                                                      \
+      if (!alive.plain) [[unlikely]] {                                                                          \
+        run_otherwise(alive, #name, ops::name::run, *given);                                                    \
       } else {                                                                                                  \
         ops::name::run(alive.runtime, *given);                                                                  \
       }                                                                                                         \

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -36,6 +37,13 @@ struct Loaded {
   std::int32_t parameters = -1;  // how many a launch must bring; -1: the driver does not say, or checks it itself
 };
 
+// Memory that the launch in front of a programmatic one may still be writing.
+struct LateMemory {
+  void* at;
+  std::size_t bytes;
+  bool indices;
+};
+
 struct Launch {
   std::uint32_t grid[3] = {1, 1, 1};
   std::uint32_t block[3] = {1, 1, 1};
@@ -43,6 +51,7 @@ struct Launch {
   std::uint32_t shared_bytes = 0;
   bool programmatic = false;
   void* stream = nullptr;
+  std::span<const LateMemory> late;  // what is known of it; `host` with a seed alone looks at it
 };
 
 // The 128-byte descriptor of cuTensorMapEncodeTiled, opaque here.

@@ -40,7 +40,7 @@ Call read_call(const Runtime& runtime, const Args& args, std::uint32_t flags, co
   if (args.max_sms < 0) refuse_value("max_sms", std::int64_t{args.max_sms}, "0 (all) and more");
   const int all = std::max(static_cast<int>(device.sm_count), 1);
   return {&device,
-          {device.device_type, device.device_id, may_lack_data},
+          {device.device_type, device.device_id, may_lack_data, runtime.late},
           alignment,
           args.max_sms > 0 ? std::min(args.max_sms, all) : all};
 }

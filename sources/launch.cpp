@@ -5,6 +5,7 @@
 
 #include "jit/error.h"
 #include "sources/checked.h"
+#include "sources/late.h"
 
 namespace quern::ops {
 
@@ -24,6 +25,7 @@ void launch_watched(const Runtime& runtime, const jit::Kernel& kernel, const jit
     arguments[count++] = &argument;
     ordered.programmatic = false;
   }
+  if (runtime.late != nullptr) ordered.late = runtime.late->memory();
   if (const int code = runtime.driver->launch(kernel.loaded, ordered, arguments, count))
     runtime.driver->fail(code, what);
 }

@@ -10,7 +10,7 @@ namespace quern::ops {
 // Throws Error(QUERN_INVALID) for a stream of another device, and the driver's Error when the launch fails.
 [[noreturn]] void refuse_stream(const jit::DeviceInfo& device, int mismatch);
 
-// In the checked form, or where somebody wants to know which kernels a call launches: `arguments` has room for one more
+// In the checked form, on `host` with a seed, or where somebody wants to know which kernels a call launches: `arguments` has room for one more
 // behind its `count`.
 void launch_watched(const Runtime& runtime, const jit::Kernel& kernel, const jit::Launch& how, const char* what,
                     void** arguments, std::size_t count);
@@ -21,7 +21,7 @@ void launch(const Runtime& runtime, const jit::Kernel& kernel, const jit::Launch
   if (const int mismatch = runtime.driver->stream_device_mismatch(how.stream)) [[unlikely]] {
     refuse_stream(runtime.driver->device(), mismatch);
   }
-  if (runtime.call != nullptr || runtime.launched != nullptr) [[unlikely]] {
+  if (runtime.call != nullptr || runtime.launched != nullptr || runtime.late != nullptr) [[unlikely]] {
     void* arguments[] = {&params..., nullptr};
     return launch_watched(runtime, kernel, how, what, arguments, sizeof...(Params));
   }

@@ -91,6 +91,7 @@ bool has_checked_form(const jit::Unit& unit);
 // What an op's calls work with. `driver` and `tensor_maps` are null in a context without a device: workspace and
 // prepare then throw Error(QUERN_INVALID).
 class CheckedCall;
+class LateTensors;
 
 struct Runtime {
   jit::Engine* engine;
@@ -100,6 +101,7 @@ struct Runtime {
   gemm::Tunings* tunings;                               // of matrix products
   std::vector<const jit::Kernel*>* launched = nullptr;  // where given: receives every kernel that is launched
   CheckedCall* call = nullptr;  // in the checked form: the call whose kernels are launched (sources/checked.h)
+  LateTensors* late = nullptr;  // on `host` with a seed: of the call at hand (sources/late.h)
 };
 
 // The kernel for a Spec: the lock-free look-up, and on a miss whatever the call's flags and the context's policy allow.

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "jit/error.h"
+#include "sources/late.h"
 
 namespace quern::ops {
 namespace {
@@ -102,6 +103,11 @@ View read_view(const DLTensor* given, const char* name, const Place& place, bool
     throw Error(QUERN_INVALID, std::string(name) + ": data is aligned to " + std::to_string(address & (~address + 1)) +
                                    " bytes; allowed: multiples of the " + std::to_string(view.bytes) +
                                    " that an element takes");
+  }
+  if (place.late != nullptr) {
+    const auto rank = static_cast<std::size_t>(view.rank);
+    place.late->note(name, view.data, view.bytes, counts(view.dtype), {view.shape.data(), rank},
+                     {view.strides.data(), rank});
   }
   return view;
 }

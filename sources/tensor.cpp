@@ -5,6 +5,7 @@
 #include <string>
 
 #include "jit/error.h"
+#include "sources/late.h"
 
 namespace quern::ops {
 namespace {
@@ -146,6 +147,12 @@ void refuse_value(const char* name, std::int64_t given, const char* allowed) {
 }
 void refuse_value(const char* name, double given, const char* allowed) {
   refuse(std::string(name) + " is " + std::to_string(given) + "; allowed: " + allowed);
+}
+
+void note_late(LateTensors& late, const char* name, const Tensor& tensor) {
+  const auto rank = static_cast<std::size_t>(tensor.rank);
+  late.note(name, tensor.data, bytes_of(tensor.dtype), counts(tensor.dtype), {tensor.shape, rank},
+            {tensor.strides, rank});
 }
 
 void expect_apart(const Tensor& t, const char* name) {

@@ -11,6 +11,8 @@
 
 namespace quern::ops {
 
+class LateTensors;
+
 enum class Dtype : std::uint8_t { f16, bf16, f32, i32, e4m3, e5m2, u8, i8, i64, i16, boolean, other };
 
 inline Dtype dtype_of(const DLDataType& t) {
@@ -59,7 +61,8 @@ constexpr std::int64_t bytes_of(Dtype dtype) {
 struct Place {
   std::int32_t device_type;
   std::int32_t device_id;
-  bool may_lack_data;  // workspace and prepare: shapes alone count
+  bool may_lack_data;           // workspace and prepare: shapes alone count
+  LateTensors* late = nullptr;  // where given: hears of every tensor that is read
 };
 
 // A tensor that has been read: its strides always present, in elements, and its byte offset applied.
@@ -71,6 +74,13 @@ struct Tensor {
   Dtype dtype = Dtype::other;
   int rank = 0;
 };
+
+void note_late(LateTensors& late, const char* name, const Tensor& tensor);
+// Whether these may be places or numbers of something.
+constexpr bool counts(Dtype dtype) {
+  return dtype == Dtype::i32 || dtype == Dtype::i64 || dtype == Dtype::i16 || dtype == Dtype::i8 ||
+         dtype == Dtype::boolean;
+}
 
 // Reads a required tensor of the given rank and one of the allowed dtypes, on the right device, with extents below
 // 2^31, strides that are not negative and data aligned to its elements.
@@ -109,6 +119,8 @@ inline Tensor read(const DLTensor* given, const char* name, int rank, std::initi
     const auto element = static_cast<std::uintptr_t>(bytes_of(t.dtype));
     if (count > 0 && (reinterpret_cast<std::uintptr_t>(t.data) & (element - 1)) != 0)
       refuse_elements(name, t.data, t.dtype);
+    if (place.late != nullptr) [[unlikely]]
+      note_late(*place.late, name, t);
   }
   return t;
 }

@@ -16,7 +16,10 @@ __thread Runner* runner = nullptr;
 struct Calls {
   // Constant over the life of a fiber, unlike everything else here.
   static const q::host::Thread* self() { return &runner->views_[runner->current_]; }
-  static void waited_for_grid() { runner->has_waited_ = true; }
+  static void waited_for_grid() {
+    runner->has_waited_ = true;
+    if (runner->grid_.late != nullptr) runner->grid_.late->arrive();
+  }
   static void sync_block() { runner->arrive(0, runner->threads_, true); }
   static void sync_named(unsigned id, unsigned threads) {
     runner->check_named("sync_named", id, threads);
@@ -120,6 +123,7 @@ void Runner::begin_grid(const Grid& grid) {
   stacks_.reserve(cluster_blocks_ * block_slots_);
   windows_.resize(cluster_blocks_);
   async_view_.begin_grid(grid.program->image, cluster_blocks_);
+  released_view_.begin_grid(grid.program->image, cluster_blocks_);
   for (std::uint32_t b = 0; b < cluster_blocks_; ++b) {
     if (arenas_[b] == nullptr) arenas_[b] = std::make_unique<Arena>();
     Arena& arena = *arenas_[b];
@@ -195,7 +199,11 @@ void Runner::start_cluster(std::uint32_t x, std::uint32_t y, std::uint32_t z) {
     transfers_.begin_block(cluster_blocks_ * block_slots_, delivery);
     elected_ = random_.below(warp_size_);
   }
-  for (std::uint32_t b = 0; b < cluster_blocks_; ++b) async_view_.begin_block(b, windows_[b].shared, windows_[b].bytes);
+  for (std::uint32_t b = 0; b < cluster_blocks_; ++b) {
+    async_view_.begin_block(b, windows_[b].shared, windows_[b].bytes);
+    if (cluster_blocks_ > 1) released_view_.begin_block(b, windows_[b].shared, windows_[b].bytes);
+    stored_to_[b] = 0;
+  }
   mbarriers_.begin();
   bulk_.begin(cluster_blocks_ * block_slots_, grid_.seeded, delivery, random_);
   remote_stores_.begin(grid_.seeded, delivery, random_);

@@ -14,9 +14,10 @@
 
 #include "jit/host/arena.h"
 #include "jit/host/async.h"
-#include "jit/host/async_view.h"
+#include "jit/host/shared_view.h"
 #include "jit/host/bulk.h"
 #include "jit/host/fiber.h"
+#include "jit/host/late.h"
 #include "jit/host/mbarriers.h"
 #include "jit/host/products.h"
 #include "jit/host/random.h"
@@ -55,6 +56,7 @@ struct Grid {
   bool seeded;
   std::uint64_t seed;
   bool programmatic;  // it may begin before the launch in front of it has ended
+  Late* late;         // what that may be writing; null: nothing is known of it
 };
 
 // What a fiber waits for; report.cpp has the words. From `warp` to `elect`: the other lanes of its warp.
@@ -216,10 +218,12 @@ class Runner {
   std::unique_ptr<Arena> arenas_[kMaxBlocks];
   Mbarriers mbarriers_;
   Transfers transfers_{mbarriers_};
-  AsyncView async_view_;
+  SharedView async_view_;     // what copies and products see
+  SharedView released_view_;  // what other blocks of the cluster see
+  std::uint32_t stored_to_[kMaxBlocks] = {};  // by each block since it last released: a bit for each rank
   BulkCopies bulk_{mbarriers_, async_view_};
   RemoteStores remote_stores_{mbarriers_, async_view_};
-  Products products_;
+  Products products_{async_view_};
   std::vector<Products::Window> windows_;
   RegisterFile registers_;
   std::uint32_t elected_ = 0;  // lane

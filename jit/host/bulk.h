@@ -9,7 +9,7 @@
 
 #include "jit/host/agent.h"
 #include "jit/host/async.h"
-#include "jit/host/async_view.h"
+#include "jit/host/shared_view.h"
 #include "jit/host/mbarriers.h"
 #include "jit/host/random.h"
 #include "jit/host/tensor_map.h"
@@ -27,7 +27,7 @@ struct Landing {
 
 class BulkCopies {
  public:
-  BulkCopies(Mbarriers& barriers, AsyncView& view) : barriers_(barriers), view_(view) {}
+  BulkCopies(Mbarriers& barriers, SharedView& view) : barriers_(barriers), view_(view) {}
 
   void begin(std::uint32_t threads, bool seeded, Delivery delivery, Random& random);
   // Null, or what is wrong.
@@ -66,7 +66,7 @@ class BulkCopies {
   char* order_of(std::uint32_t thread, bool read) { return reinterpret_cast<char*>(&groups_[thread]) + read; }
 
   Mbarriers& barriers_;
-  AsyncView& view_;
+  SharedView& view_;
   Agents agents_;
   std::vector<Copy> copies_;           // oldest first
   std::vector<std::uint32_t> groups_;  // committed so far, by thread

@@ -17,6 +17,7 @@
 
 #include "jit/error.h"
 #include "jit/host/image.h"
+#include "jit/host/late.h"
 #include "jit/host/pool.h"
 #include "jit/host/tensor_map.h"
 
@@ -125,7 +126,10 @@ class HostDriver final : public Driver {
                       launch.shared_bytes,
                       options_.seeded,
                       options_.seed,
-                      launch.programmatic};
+                      launch.programmatic,
+                      nullptr};
+      host::Late late(launch.late);
+      if (options_.seeded && launch.programmatic && !launch.late.empty()) grid.late = &late;
       std::string failure = run(grid);
       return failure.empty() ? 0 : remember(kFailed, std::move(failure));
     } catch (...) {

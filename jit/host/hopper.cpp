@@ -92,10 +92,33 @@ struct HopperCalls {
     }
     return {rank, there(rank, at)};
   }
-  static void* cluster_pointer(unsigned address, unsigned bytes) {
-    unsigned char* const at = place_of("a cluster address", address, bytes).at;
-    runner->reschedule();
-    return at;
+  // What this block has written to its own and others' shared memory, for the cluster to see.
+  static void release_block() {
+    Runner& r = *runner;
+    if (r.cluster_blocks_ == 1) return;
+    const std::uint32_t shown = std::exchange(r.stored_to_[block()], 0) | 1u << block();
+    for (std::uint32_t b = 0; b < r.cluster_blocks_; ++b)
+      if ((shown >> b & 1) != 0) r.released_view_.show(b);
+  }
+  static void* cluster_pointer(unsigned address, unsigned bytes, unsigned reads) {
+    constexpr const char* kWhat = "a cluster address";
+    Runner& r = *runner;
+    r.reschedule();
+    const Place place = place_of(kWhat, address, bytes);
+    if (place.rank == block()) return place.at;
+    const auto at = static_cast<std::uint32_t>(place.at - r.windows_[place.rank].shared);
+    std::uint32_t where = 0;
+    if (reads == 0) {
+      r.stored_to_[block()] |= 1u << place.rank;
+    } else if (!r.released_view_.sees(place.rank, at, bytes, &where)) {
+      r.fail([&] {
+        return std::string(kWhat) + ": it reads shared address " + hex(where) + " of rank " +
+               std::to_string(place.rank) +
+               ", which that block has written since it last released its memory to the cluster, by "
+               "mbarrier_arrive_remote or cluster_arrive, and need not see it";
+      });
+    }
+    return place.at;
   }
   static void store_async(unsigned address, const void* value, unsigned bytes, unsigned barrier) {
     constexpr const char* kWhat = "store_async";
@@ -135,8 +158,8 @@ struct HopperCalls {
     what.window = there(block(), 0);
     if (copy->form != CopyForm::load) {
       std::uint32_t where = 0;
-      if (const char* wrong = r.async_view_.read(block(), what.at, what.box.bytes(), &where)) {
-        r.fail([&] { return std::string(name) + " of shared address " + hex(where) + ": " + wrong; });
+      if (!r.async_view_.sees(block(), what.at, what.box.bytes(), &where)) {
+        r.fail([&] { return std::string(name) + " of shared address " + hex(where) + ": " + Products::kUnseen; });
       }
       r.bulk_.store(what, copy->form == CopyForm::add, r.current_, r.random_);
       return r.reschedule();
@@ -160,7 +183,7 @@ struct HopperCalls {
     r.reschedule();
   }
   static void fence_async() {
-    runner->async_view_.fence(block());
+    runner->async_view_.show(block());
     runner->reschedule();
   }
   static void bulk_commit() { runner->bulk_.commit(runner->current_); }
@@ -206,9 +229,10 @@ struct HopperCalls {
     offset_of(what, barrier, 8, 8);
     arrive(what, barrier, arrivals, bytes);
   }
-  static void mbarrier_arrive_remote(void* barrier, unsigned rank) {
+  static void mbarrier_arrive_remote(void* barrier, unsigned rank, unsigned relaxed) {
     constexpr const char* kWhat = "mbarrier_arrive_remote";
     const std::uint32_t at = offset_of(kWhat, barrier, 8, 8);
+    if (relaxed == 0) release_block();
     arrive(kWhat, there(live_block(kWhat, rank), at), 1, 0);
   }
   static std::uint32_t parity(const char* what, void* barrier, unsigned phase) {
@@ -336,7 +360,10 @@ struct HopperCalls {
     if (mine.arrived) r.fail("cluster_arrive twice without a cluster_wait between");
     mine.arrived = true;
     mine.phase = b.phase;
-    if (relaxed == 0) release(&b.order[b.phase]);
+    if (relaxed == 0) {
+      release(&b.order[b.phase]);
+      release_block();
+    }
     ++b.arrived;
     r.complete_cluster_barrier();
     r.reschedule();

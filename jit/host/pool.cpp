@@ -89,6 +89,7 @@ std::string Pool::run(const Grid& grid) {
                                  (grid.blocks[2] / grid.cluster[2]);
   const auto workers = static_cast<std::size_t>(std::min<std::uint64_t>(threads_, clusters) - 1);
   if (workers_.size() < workers) start(workers);
+  if (grid.late != nullptr) grid.late->hide();
   {
     std::lock_guard lock(mutex_);
     grid_ = grid;
@@ -114,6 +115,7 @@ std::string Pool::run(const Grid& grid) {
   run_blocks(*runners_[0]);
   std::unique_lock lock(mutex_);
   end_.wait(lock, [&] { return busy_ == 0; });
+  if (grid.late != nullptr) grid.late->arrive();
   if (failure_.empty() && grid.programmatic && !waited_.load(std::memory_order_relaxed)) {
     return "kernel " + grid.program->name +
            " was launched programmatically, and none of its threads called wait_for_previous_grid(): what the launch "

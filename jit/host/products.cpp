@@ -2,6 +2,7 @@
 #include "jit/host/products.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <limits>
 #include <utility>
 
@@ -72,7 +73,8 @@ std::string Products::issue(std::uint32_t g, std::uint32_t w, void* const* lanes
     const q::host::Product& mine = product_of(lanes, lane);
     if (std::string wrong = mismatch(mine, first); !wrong.empty()) return "the lanes of a warp disagree: " + wrong;
   }
-  if (!warp.fenced) return "there was no wgmma_fence before the first one";
+  if (!warp.registers.fenced()) return "there was no wgmma_fence before the first one";
+  if (const char* wrong = warp.registers.use(lanes, warp.issued)) return wrong;
 
   const std::uint32_t number = warp.issued++ - group.done;
   if (number == group.items.size()) {
@@ -100,10 +102,20 @@ std::string Products::issue(std::uint32_t g, std::uint32_t w, void* const* lanes
     item.product.d[t] = flight != nullptr ? flight->held.data() + lane * flight->count : mine.d;
     if (mine.a_registers != nullptr) std::copy_n(mine.a_registers, 4, item.product.a_registers[t]);
   }
-  if (seeded_) return {};
-  std::string wrong;
+  // What is written from now on is another matter: it is not waited for, which gives wrong numbers.
+  std::string wrong = item.issued == kAll ? unseen(group, item) : "";
+  if (seeded_) return wrong;
   while (wrong.empty() && !group.items.empty() && group.items.front().issued == kAll) wrong = complete_first(group);
   return wrong;
+}
+
+std::string Products::unseen(const Group& group, const Item& item) {
+  std::uint32_t where = 0;
+  const char* const operand = unit_.unseen(item.product, view_, group.block, windows_[group.block].bytes, &where);
+  if (operand == nullptr) return {};
+  char address[16];
+  std::snprintf(address, sizeof(address), "0x%x", where);
+  return std::string(operand) + " at shared address " + address + ": " + kUnseen;
 }
 
 std::string Products::complete_first(Group& group) {
@@ -135,7 +147,7 @@ std::string Products::complete_first(Group& group) {
 
 void Products::fence(std::uint32_t group, std::uint32_t warp) {
   used_ = true;
-  groups_[group].warps[warp].fenced = true;
+  groups_[group].warps[warp].registers.fence();
 }
 
 void Products::commit(std::uint32_t group, std::uint32_t warp) {
@@ -153,6 +165,7 @@ bool Products::wait(std::uint32_t g, std::uint32_t w, std::uint32_t groups_left,
   const std::uint32_t due = ends[ends.size() - groups_left - 1];
   while (group.done < due && group.items.front().issued == kAll && wrong->empty()) *wrong = complete_first(group);
   if (group.done < due && wrong->empty()) return false;
+  group.warps[w].registers.settle(due);
   acquire(&group.order);
   return true;
 }

@@ -12,7 +12,9 @@
 
 #include "jit/host/agent.h"
 #include "jit/host/async.h"
+#include "jit/host/held_registers.h"
 #include "jit/host/random.h"
+#include "jit/host/shared_view.h"
 #include "jit/host/wgmma.h"
 
 namespace quern::jit::host {
@@ -20,6 +22,11 @@ namespace quern::jit::host {
 class Products {
  public:
   static constexpr std::uint32_t kWarps = 4;  // of a warpgroup
+  // About a reader of shared memory that is not a thread.
+  static constexpr const char* kUnseen =
+      "it reads what was written there after the last fence_async(), and need not see it";
+
+  explicit Products(SharedView& view) : view_(view) {}
 
   // Forgets what was; the windows are the shared memory of each block, `groups_per_block` its warpgroups.
   struct Window {
@@ -59,9 +66,9 @@ class Products {
   };
   struct Warp {
     std::uint32_t issued = 0;               // products
+    HeldRegisters registers;
     std::vector<std::uint32_t> group_ends;  // products issued when each group was closed
     std::list<Flight> flights;
-    bool fenced = false;
   };
   struct Group {
     std::uint32_t block = 0;
@@ -75,6 +82,7 @@ class Products {
   static std::string mismatch(const q::host::Product& mine, const q::host::Product& others);
   Flight* take_off(Warp& warp, void* const* lanes);
   std::string complete_first(Group& group);
+  std::string unseen(const Group& group, const Item& item);
 
   std::vector<Window> windows_;
   std::vector<Group> groups_;
@@ -82,6 +90,7 @@ class Products {
   bool seeded_ = false, used_ = false;
   Delivery delivery_ = Delivery::random;
   WgmmaUnit unit_;
+  SharedView& view_;
   Agents agents_;
 };
 

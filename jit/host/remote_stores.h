@@ -9,7 +9,7 @@
 
 #include "jit/host/agent.h"
 #include "jit/host/async.h"
-#include "jit/host/async_view.h"
+#include "jit/host/shared_view.h"
 #include "jit/host/mbarriers.h"
 #include "jit/host/random.h"
 
@@ -19,7 +19,7 @@ class RemoteStores {
  public:
   static constexpr std::uint32_t kMostBytes = 16;  // each
 
-  RemoteStores(Mbarriers& barriers, AsyncView& view) : barriers_(barriers), view_(view) {}
+  RemoteStores(Mbarriers& barriers, SharedView& view) : barriers_(barriers), view_(view) {}
 
   void begin(bool seeded, Delivery delivery, Random& random);
   // By `thread`, from this place in the kernel's code. Null, or what is wrong.
@@ -56,7 +56,7 @@ class RemoteStores {
   const char* land_some(std::uint32_t count, Random& random);
 
   Mbarriers& barriers_;
-  AsyncView& view_;
+  SharedView& view_;
   Agents agents_;
   std::vector<Issuer> issuers_;
   std::vector<Store> stores_;

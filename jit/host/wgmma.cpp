@@ -110,22 +110,32 @@ struct Operand {
     }
     return q::swizzled(start + offset, swizzle);
   }
-  // All elements, piece after piece, as take(i, k, element). Empty, or what is wrong with the descriptor.
+  // Piece after piece, as take(i, k, address) with the first element's i and k, until one is refused.
   template <class Take>
-  std::string read(std::uint32_t extent, std::uint32_t depth, Take take) const {
+  bool each(std::uint32_t extent, std::uint32_t depth, Take take) const {
     const std::uint32_t several = kPiece / size_of(type);
-    const bool k_major = major == q::Major::k;
-    const std::uint32_t i_step = k_major ? 1 : several, k_step = k_major ? several : 1;
-    float elements[kPiece];
+    const std::uint32_t i_step = major == q::Major::k ? 1 : several, k_step = major == q::Major::k ? several : 1;
     for (std::uint32_t i = 0; i < extent; i += i_step) {
       for (std::uint32_t k = 0; k < depth; k += k_step) {
-        const std::uint32_t at = address(i, k);
-        if (at + kPiece > window_bytes) return objection(at);
-        decode(window + at, kPiece, type, elements);
-        for (std::uint32_t e = 0; e < several; ++e) take(k_major ? i : i + e, k_major ? k + e : k, elements[e]);
+        if (!take(i, k, address(i, k))) return false;
       }
     }
-    return {};
+    return true;
+  }
+  // All elements, as take(i, k, element). Empty, or what is wrong with the descriptor.
+  template <class Take>
+  std::string read(std::uint32_t extent, std::uint32_t depth, Take take) const {
+    const std::uint32_t several = kPiece / size_of(type), i_step = major == q::Major::k ? 0 : 1, k_step = 1 - i_step;
+    float elements[kPiece];
+    std::uint32_t last = 0;
+    const bool within = each(extent, depth, [&](std::uint32_t i, std::uint32_t k, std::uint32_t at) {
+      last = at;
+      if (at + kPiece > window_bytes) return false;
+      decode(window + at, kPiece, type, elements);
+      for (std::uint32_t e = 0; e < several; ++e) take(i + e * i_step, k + e * k_step, elements[e]);
+      return true;
+    });
+    return within ? std::string() : objection(last);
   }
   std::string objection(std::uint32_t at) const {
     return "a matrix descriptor leads to shared address " + std::to_string(at) + ", the block has " +
@@ -134,11 +144,10 @@ struct Operand {
            std::to_string(swizzle == q::Swizzle::none ? 0 : q::swizzle_span(swizzle)) + " bytes)";
   }
   void watch(std::uint32_t extent, std::uint32_t depth) const {
-    const std::uint32_t several = kPiece / size_of(type);
-    const std::uint32_t i_step = major == q::Major::k ? 1 : several, k_step = major == q::Major::k ? several : 1;
-    for (std::uint32_t i = 0; i < extent; i += i_step) {
-      for (std::uint32_t k = 0; k < depth; k += k_step) reads(window + address(i, k), kPiece);
-    }
+    each(extent, depth, [&](std::uint32_t, std::uint32_t, std::uint32_t at) {
+      reads(window + at, kPiece);
+      return true;
+    });
   }
 };
 
@@ -195,6 +204,18 @@ void WgmmaUnit::watch([[maybe_unused]] const WarpgroupProduct& p, [[maybe_unused
   Operand(s.b, s.b_type, s.b_major, window, 0).watch(s.count * 2, depth);
   if (s.a_registers == nullptr) Operand(s.a, s.a_type, s.a_major, window, 0).watch(64, depth);
 #endif
+}
+
+const char* WgmmaUnit::unseen(const WarpgroupProduct& p, SharedView& view, std::uint32_t block, std::uint32_t bytes,
+                              std::uint32_t* where) {
+  const q::host::Product& s = p.shape;
+  const std::uint32_t depth = 32 / size_of(s.a_type);
+  // One that leads outside is run()'s to tell.
+  const auto seen = [&](std::uint32_t, std::uint32_t, std::uint32_t at) {
+    return at + kPiece > bytes || view.sees(block, at, kPiece, where);
+  };
+  if (s.a_registers == nullptr && !Operand(s.a, s.a_type, s.a_major, nullptr, 0).each(64, depth, seen)) return "A";
+  return Operand(s.b, s.b_type, s.b_major, nullptr, 0).each(s.count * 2, depth, seen) ? nullptr : "B";
 }
 
 std::string WgmmaUnit::run(const WarpgroupProduct& p, const unsigned char* window, std::uint32_t bytes) {

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <string>
 
+#include "jit/host/shared_view.h"
 #include "sources/common/portable/host_abi.cuh"
 
 namespace quern::jit::host {
@@ -23,6 +24,9 @@ class WgmmaUnit {
  public:
   // `window` is the block's shared memory, of `bytes`. Empty, or what is wrong with a descriptor.
   std::string run(const WarpgroupProduct& product, const unsigned char* window, std::uint32_t bytes);
+  // "A" or "B", whose bytes at the shared address *where need not be seen as they are; null where all are.
+  static const char* unseen(const WarpgroupProduct& product, SharedView& view, std::uint32_t block, std::uint32_t bytes,
+                            std::uint32_t* where);
   // Tells a race detector what one without fault reads of shared memory.
   static void watch(const WarpgroupProduct& product, const unsigned char* window);
 

@@ -214,7 +214,7 @@ void prepare(const Runtime& runtime, const quern_attention_args& args) {
 
 void run(const Runtime& runtime, const quern_attention_args& args) {
   const jit::DeviceInfo& device = device_of(runtime);
-  Problem problem = read_problem(args, device, false);
+  Problem problem = read_problem(args, device, false, runtime.late);
   check_indices(runtime, args, [&](IndexList& list) { list_index_data(args, problem, &list); });
   const Variant variant = variant_of(problem, device.limits);
   const Plan how = plan(problem, variant, device, args.max_sms);

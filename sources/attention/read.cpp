@@ -212,13 +212,14 @@ void read_mask(const quern_attention_args& args, q::AttentionParams& p) {
 
 }  // namespace
 
-Problem read_problem(const quern_attention_args& args, const jit::DeviceInfo& device, bool may_lack_data) {
+Problem read_problem(const quern_attention_args& args, const jit::DeviceInfo& device, bool may_lack_data,
+                     LateTensors* late) {
   Problem problem{};
   Shape& shape = problem.shape;
   q::AttentionParams& p = problem.params;
   if (args.flags & ~kKnownFlags)
     refuse_value("flags", std::int64_t{args.flags}, "enum quern_call_flags and quern_attention_flags");
-  const Place place{device.device_type, device.device_id, may_lack_data};
+  const Place place{device.device_type, device.device_id, may_lack_data, late};
   const int alignment = read_alignment(args.alignment);
   shape.copy_bytes = alignment == 16 ? 16 : 4;
 

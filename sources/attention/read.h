@@ -26,7 +26,8 @@ struct Problem {
 
 // Throws Error(QUERN_INVALID) naming the argument, what was given and what is allowed. With `may_lack_data` (workspace,
 // prepare) data may be NULL: shapes and maxima count.
-Problem read_problem(const quern_attention_args& args, const jit::DeviceInfo& device, bool may_lack_data);
+Problem read_problem(const quern_attention_args& args, const jit::DeviceInfo& device, bool may_lack_data,
+                     LateTensors* late = nullptr);
 
 // What lengths, offsets and the pages that are followed are held against: the tensors and the maxima.
 void list_index_data(const quern_attention_args& args, const Problem& problem, IndexList* list);

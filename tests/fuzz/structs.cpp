@@ -31,13 +31,13 @@ constexpr Field kFields[] = {
 
 struct Op {
   std::string_view args;
-  std::size_t size;
+  std::size_t size, flags;
   std::int32_t (*workspace)(quern_context*, const void*, std::uint64_t*, quern_error*);
   std::int32_t (*prepare)(quern_context*, const void*, quern_error*);
 };
 constexpr Op kOps[] = {
 #define QUERN_OP(name, ...)                                                                                 \
-  {"quern_" #name "_args", sizeof(quern_##name##_args),                                                     \
+  {"quern_" #name "_args", sizeof(quern_##name##_args), offsetof(quern_##name##_args, flags),               \
    [](quern_context* context, const void* args, std::uint64_t* bytes, quern_error* error) {                 \
      return quern_##name##_workspace(context, static_cast<const quern_##name##_args*>(args), bytes, error); \
    },                                                                                                       \
@@ -121,6 +121,11 @@ void run(std::string_view input) {
       std::memcpy(at, &value, field.size);
     }
   }
+  // Threads that compile what was thought up here would outlive this input.
+  std::uint32_t flags = 0;
+  std::memcpy(&flags, args + op.flags, sizeof(flags));
+  flags &= ~static_cast<std::uint32_t>(QUERN_CALL_BACKGROUND);
+  std::memcpy(args + op.flags, &flags, sizeof(flags));
   const auto size = static_cast<std::uint32_t>(op.size);
   std::memcpy(args, &size, sizeof(size));
   quern_error error{};

@@ -86,6 +86,12 @@ Context make_context(const std::function<void(quern_context_options&)>& change) 
   if (device_kind() == Kind::host64) options.target = "host64";
   const char* target = std::getenv("QUERN_TEST_TARGET");
   if (on_cuda() && target != nullptr && *target != '\0') options.target = target;
+  // Every call out of order, late, and behind a launch that still writes its tensors.
+  const char* seed = std::getenv("QUERN_TEST_HOST_SEED");
+  if (!on_cuda() && seed != nullptr) {
+    options.flags |= QUERN_CONTEXT_HOST_SEED;
+    options.host_seed = std::strtoull(seed, nullptr, 10);
+  }
   options.cache_path = folder.path();
   if (change) change(options);
   quern_context* made = nullptr;

@@ -6,7 +6,7 @@
 namespace q::host {
 
 // Raised when anything in this file changes; an image of another version is refused and made again.
-inline constexpr unsigned kAbi = 5;
+inline constexpr unsigned kAbi = 6;
 
 // What the threads of a block share.
 struct Block {
@@ -89,7 +89,8 @@ struct Table {
   void (*mbarrier_invalidate)(void* barrier);
   // Expects `bytes`, then arrives `arrivals` times (0 or 1).
   void (*mbarrier_arrive)(void* barrier, unsigned arrivals, unsigned bytes);
-  void (*mbarrier_arrive_remote)(void* barrier, unsigned rank);
+  // Relaxed, it does not show the cluster what was written before.
+  void (*mbarrier_arrive_remote)(void* barrier, unsigned rank, unsigned relaxed);
   unsigned (*mbarrier_try_wait)(void* barrier, unsigned phase);
   void (*mbarrier_wait)(void* barrier, unsigned phase);
   void (*product)(const Product* mine);
@@ -102,11 +103,11 @@ struct Table {
   void (*cluster_arrive)(unsigned relaxed);
   void (*cluster_wait)();
   unsigned (*cluster_address)(const void* shared, unsigned rank);
-  // The memory at a cluster address, for so many bytes.
-  void* (*cluster_pointer)(unsigned address, unsigned bytes);
+  // The memory at a cluster address, for so many bytes, to be read or written at once.
+  void* (*cluster_pointer)(unsigned address, unsigned bytes, unsigned reads);
   // Both are cluster addresses: a store that is made later and then counts on the barrier.
   void (*store_async)(unsigned address, const void* value, unsigned bytes, unsigned barrier);
-  // What was written to shared memory before is seen by copies out of it.
+  // What was written to shared memory before is seen by copies out of it, and by products.
   void (*fence_async)();
   // Launches are synchronous: that somebody asks is all that there is to it.
   void (*waited_for_grid)();

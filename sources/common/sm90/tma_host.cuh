@@ -70,7 +70,7 @@ template <int n>
 QUERN_DEVICE void tma_wait() {
   host::table->bulk_wait(n, 0);
 }
-// There is one view of memory here. The executor keeps beside it what copies out of shared memory are sure to see; what
+// There is one view of memory here. The executor keeps beside it what copies out of shared memory and products are sure to see; what
 // lacks the other fence is not found out.
 QUERN_DEVICE void fence_async() { host::table->fence_async(); }
 QUERN_DEVICE void fence_async_global() {}
@@ -82,8 +82,10 @@ QUERN_DEVICE void mbarrier_invalidate(Mbarrier& b) { host::table->mbarrier_inval
 QUERN_DEVICE void mbarrier_arrive(Mbarrier& b) { host::table->mbarrier_arrive(&b, 1, 0); }
 QUERN_DEVICE void mbarrier_expect(Mbarrier& b, u32 bytes) { host::table->mbarrier_arrive(&b, 0, bytes); }
 QUERN_DEVICE void mbarrier_arrive_expect(Mbarrier& b, u32 bytes) { host::table->mbarrier_arrive(&b, 1, bytes); }
-QUERN_DEVICE void mbarrier_arrive_remote(Mbarrier& b, u32 rank) { host::table->mbarrier_arrive_remote(&b, rank); }
-QUERN_DEVICE void mbarrier_arrive_remote_relaxed(Mbarrier& b, u32 rank) { mbarrier_arrive_remote(b, rank); }
+QUERN_DEVICE void mbarrier_arrive_remote(Mbarrier& b, u32 rank) { host::table->mbarrier_arrive_remote(&b, rank, 0); }
+QUERN_DEVICE void mbarrier_arrive_remote_relaxed(Mbarrier& b, u32 rank) {
+  host::table->mbarrier_arrive_remote(&b, rank, 1);
+}
 QUERN_DEVICE void copy_async_arrive(Mbarrier& b) {
   if (host::seeded()) {
     host::table->copy_arrive(&b);
@@ -187,12 +189,12 @@ QUERN_DEVICE u32 cluster_address(const void* shared, u32 rank) { return host::ta
 template <class T>
 QUERN_DEVICE T load_cluster(u32 address) {
   static_assert(sizeof(T) == 4 || sizeof(T) == 8 || sizeof(T) == 16, "4, 8 or 16 bytes");
-  return *static_cast<const T*>(host::table->cluster_pointer(address, sizeof(T)));
+  return *static_cast<const T*>(host::table->cluster_pointer(address, sizeof(T), 1));
 }
 template <class T>
 QUERN_DEVICE void store_cluster(u32 address, T value) {
   static_assert(sizeof(T) == 4 || sizeof(T) == 8 || sizeof(T) == 16, "4, 8 or 16 bytes");
-  *static_cast<T*>(host::table->cluster_pointer(address, sizeof(T))) = value;
+  *static_cast<T*>(host::table->cluster_pointer(address, sizeof(T), 0)) = value;
 }
 template <class T>
 QUERN_DEVICE void store_async(u32 address, T value, u32 barrier) {
