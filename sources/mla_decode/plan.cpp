@@ -153,7 +153,7 @@ Tiling tile(const Shape& shape, const jit::TargetInfo& target) {
   t.rows = 64;
   t.block = q::kRows64Keys;
   t.stages = 2;
-  t.threads = q::kRows64Threads;
+  t.threads = shape.variant == Variant::gather64 ? q::kGather64Threads : q::kRows64Threads;
   t.side_by_side = 2;
   t.price = 2;
   t.shared_bytes = static_cast<std::uint32_t>(q::kRows64SharedBytes);
