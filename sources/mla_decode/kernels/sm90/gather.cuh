@@ -10,12 +10,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "mla_decode/kernels/sm90/gather_memory.cuh"
 #include "mla_decode/kernels/sm90/lookup.cuh"
-#include "mla_decode/kernels/sm90/rows64.cuh"
 
 namespace q {
 
-inline constexpr bool kGathered = true, kQueriesAhead = false, kJoinsPairs = false;
 inline constexpr int kBlockWarps = 4;  // that copy a block
 // Warps arrive once they have stored all; of copies under way each thread does besides.
 inline constexpr int kFullArrivals = kBlockWarps + (kPlain ? kBlockWarps * kWarp : 0);
@@ -79,7 +78,7 @@ class Gatherer {
     QUERN_DEVICE Target(const Memory& m, const Peers& peers, int block, u8* at) : own(at), other(0), full(0) {
       if (!kPaired || peers.count == 1) return;
       other = cluster_address(own, peers.rank ^ 1);
-      full = cluster_address(&m.barriers().full[block][0], peers.rank ^ 1);
+      full = cluster_address(&m.barriers().full[block], peers.rank ^ 1);
     }
     QUERN_DEVICE void put(u32 offset, const vec16& v) const {
       store16(own + offset, v);
@@ -172,7 +171,7 @@ class Gatherer {
       copy_async_16(keys + kRopeTile * kTileBytes + place_in_tile(to + row, piece), from + piece * 16,
                     is_there(rows, row));
     }
-    copy_async_arrive(m_.barriers().full[block_][0]);
+    copy_async_arrive(m_.barriers().full[block_]);
     filled(rows);
   }
 
@@ -202,9 +201,9 @@ class Gatherer {
     if (kListed) reinterpret_cast<u16*>(m_.told().there)[block_ * kBlockWarps + w_] = static_cast<u16>(rows.there);
     // The other block's same warp stores as much to this one's memory.
     if (kPaired && peers_.count > 1) {
-      mbarrier_arrive_expect(m_.barriers().full[block_][0], kShareBytes);
+      mbarrier_arrive_expect(m_.barriers().full[block_], kShareBytes);
     } else {
-      mbarrier_arrive(m_.barriers().full[block_][0]);
+      mbarrier_arrive(m_.barriers().full[block_]);
     }
   }
 
