@@ -108,8 +108,9 @@ QUERN_SHARED_CODE constexpr PortableLayout portable_layout(CacheKind kind, i32 c
   return l;
 }
 
-// What the kernels of 64 rows have in shared memory, in bytes. Blocks of 64 keys are nine tiles of 64 rows of 128 bytes,
-// swizzled, and so are the queries: there are these and two blocks. Behind them a few numbers a row, barriers, and what the warp that schedules tells the others.
+// What the kernels of 64 rows have in shared memory, in bytes. Blocks of 64 keys are nine tiles of 64 rows of 128
+// bytes, swizzled, and so are the queries: there are these and two blocks. Behind them a few numbers a row, barriers,
+// and what the warp that schedules tells the others.
 inline constexpr i32 kRows64Keys = 128;     // that an item's price and pieces are counted in
 inline constexpr i32 kRows64Threads = 512;  // four warpgroups; who does what their kernels say
 inline constexpr i32 kRows64Tile = 64 * 128, kRows64Matrix = 9 * kRows64Tile, kRows64Slots = 2;

@@ -3,7 +3,8 @@
 // them as tiles of numbers; plain rows are copied without passing through registers.
 //
 // Each warp has 16 rows. A row's latent part is read by all lanes at once, 16 bytes each, and its numbers so lie in one
-// tile for every four lanes. Eight rows are on their way to registers while products still read the block's rows before.
+// tile for every four lanes. Eight rows are on their way to registers while products still read the block's rows
+// before.
 //
 // Numbers of 8 bits cost more to widen than to multiply. Where two blocks of threads with tiles of one sequence are a
 // cluster (PAIRED), each reads and widens eight of the 16 rows and stores them to both.

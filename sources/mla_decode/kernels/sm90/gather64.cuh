@@ -1,5 +1,5 @@
-// MLA decode on Hopper where keys are gathered: d_latent 512 and d_rope 64, tiles of 64 rows, keys by pairs of blocks of
-// 64.
+// MLA decode on Hopper where keys are gathered: d_latent 512 and d_rope 64, tiles of 64 rows, keys by pairs of blocks
+// of 64.
 //
 // Two warpgroups multiply, two copy. Keys come in pairs of blocks: each warpgroup that multiplies makes the weights of
 // one of the two, and holds the sums of one half of the columns, to which it adds both blocks':
@@ -61,7 +61,8 @@ struct Multiplier : Weigher {
   }
   // sums += weights values of a block.
   QUERN_DEVICE void add(f32 (&sums)[128], int block, u32 round) const {
-    wait_for_keys(block, round);  // gathered for one warpgroup, which has seen them arrive; the other has to see it, too
+    wait_for_keys(block,
+                  round);  // gathered for one warpgroup, which has seen them arrive; the other has to see it, too
     add_values(sums, weights_of, values, static_cast<u32>(block * kBlockBytes));
   }
   // To all blocks of threads that fill it: only products have read it.

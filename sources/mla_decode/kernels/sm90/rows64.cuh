@@ -6,8 +6,8 @@
 //   logits        block 0 | weights 0 | block 1              | weights 1 | block 2 ...
 //   left, right                       | + weights 0 values 0             | + weights 1 values 1 ...
 //
-// So whoever multiplies never waits for a softmax but its own block's. Weights go where the block's rope part was, which
-// only logits need, and are relative to one maximum a row, which follows the logits; where it changes, sums are
+// So whoever multiplies never waits for a softmax but its own block's. Weights go where the block's rope part was,
+// which only logits need, and are relative to one maximum a row, which follows the logits; where it changes, sums are
 // multiplied with a factor. A block is nine tiles of 64 columns, copied two at a time with a barrier for each two, and
 // filled again by halves as soon as the half's columns have been multiplied.
 //

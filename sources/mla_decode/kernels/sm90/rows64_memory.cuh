@@ -20,15 +20,15 @@ enum Named { kEverybody = 1, kBoth = 2, kOwn = 3 };
 
 struct Barriers {
   Mbarrier full[kStages][kParts];
-  Mbarrier empty[kStages][2];  // left; right and rope
-  Mbarrier weights[kStages];   // of the block's keys are where its rope part was
-  Mbarrier finished[2];       // a task's rows, of every other task
+  Mbarrier empty[kStages][2];               // left; right and rope
+  Mbarrier weights[kStages];                // of the block's keys are where its rope part was
+  Mbarrier finished[2];                     // a task's rows, of every other task
   Mbarrier queries_full, queries_empty[2];  // what goes to registers is there no more; what stays in shared memory
 };
 struct Told {
   Barriers barriers;
   Mailbox mailbox;
-  u32 word;                // of pairs.cuh
+  u32 word;                 // of pairs.cuh
   u32 changed[kStages][4];  // of a warp's rows: whether some have a factor
 };
 static_assert(sizeof(Told) <= kRows64Told && kCountedChunks * 4 <= kRows64Numbers);

@@ -41,8 +41,8 @@ struct Logits : Weigher {
   }
 
   // Keys from `low` to `high` begin blocks of which every row sees all keys.
-  QUERN_DEVICE void take_block(const Task& t, i32 key, i32 low, i32 high, const PipelineState<kStages>& slot, Rows& rows,
-                               bool last) const {
+  QUERN_DEVICE void take_block(const Task& t, i32 key, i32 low, i32 high, const PipelineState<kStages>& slot,
+                               Rows& rows, bool last) const {
     Barriers& barriers = m.barriers();
     f32 logits[32], to[2], factor[2];
     u32 weights[4][4];
