@@ -6,30 +6,22 @@
 
 #include <cmath>
 #include <cstring>
-#include <numeric>
-#include <string>
 #include <vector>
 
-#include "tests/ops/array.h"
-#include "tests/ops/random.h"
+#include "tests/ops/append_places.h"
 #include "tests/ops/refusal.h"
 #include "tests/ops/rope_oracle.h"
 
 namespace quern::test {
 
-enum class By { slots, table, indices };
 enum class Cache { plain, tensor, token, rows656 };
 enum class LatentNorm { none, element, f32 };
 
-struct LatentCase {
-  std::string name;
+struct LatentCase : PlacedCase {
   Element element = Element::bf16;
   Cache cache = Cache::plain;
-  std::vector<int> q_lens = {1, 4, 0, 9, 1};
-  std::vector<int> lengths = {1, 33, 7, 9, 40};  // with the new tokens
-  std::int64_t heads = 6, d_latent = 128, d_rope = 64, page_size = 16;
-  By by = By::slots;
-  bool positions = true, wide = false, one_each = false, raw_bytes = false;
+  std::int64_t heads = 6, d_latent = 128, d_rope = 64;
+  bool raw_bytes = false;
   bool apart = false;      // k_rope beside kv
   bool two_pools = false;  // cache_rope beside cache
   LatentNorm norm = LatentNorm::element;
@@ -42,21 +34,13 @@ struct LatentCase {
 
   bool codes() const { return cache != Cache::plain; }
   Element stored() const { return codes() ? Element(Element::e4m3) : element; }
-  std::int64_t batch() const { return static_cast<std::int64_t>(q_lens.size()); }
-  std::int64_t tokens() const {
-    return std::accumulate(q_lens.begin(), q_lens.end(), 0) + (one_each ? 0 : 2);
-  }  // two belong to nobody
   std::int64_t columns() const { return d_latent + d_rope; }
 };
 
-inline constexpr std::int64_t kPages = 16;
-
-class Appending {
+class MlaAppending : public Appending<quern_mla_append_args, LatentCase> {
  public:
-  explicit Appending(const LatentCase& c)
-      : args(sized<quern_mla_append_args>()),
-        options(c.options),
-        c_(c),
+  explicit MlaAppending(const LatentCase& c)
+      : Appending(c),
         kv(c.element, {c.tokens(), c.apart ? c.d_latent : c.columns()}),
         k_rope(c.element, {c.tokens(), std::max<std::int64_t>(c.d_rope, 1)}),
         q(c.element, {c.tokens(), c.heads, std::max<std::int64_t>(c.d_rope, 1)}),
@@ -70,16 +54,8 @@ class Appending {
         cache_rope(c.stored(), {kPages, c.page_size, std::max<std::int64_t>(c.d_rope, 1)}),
         scale(c.cache == Cache::token ? Array(Element::f32, {kPages, c.page_size}) : Array(Element::f32, {1})),
         weight(c.norm == LatentNorm::f32 ? Element(Element::f32) : c.element, {c.d_latent}),
-        slots(IntegerBits{c.wide ? 64 : 32}, {c.tokens()}),
-        positions(IntegerBits{c.wide ? 64 : 32}, {c.tokens()}),
-        table(IntegerBits{32}, {c.batch(), 4}),
-        indptr(IntegerBits{32}, {c.batch() + 1}),
-        indices(IntegerBits{32}, {4 * c.batch()}),
-        cu_q(IntegerBits{32}, {c.batch() + 1}),
-        lengths(IntegerBits{32}, {c.batch()}),
         status(IntegerBits{32}, {1}) {
     Random random(c.name);
-    options.size = sizeof(options);
     for (std::int64_t t = 0; t < c.tokens(); ++t) {
       const double size = std::exp(random.normal());
       for (std::int64_t d = 0; d < c.columns(); ++d) {
@@ -97,20 +73,16 @@ class Appending {
     for (std::int64_t d = 0; d < c.d_latent; ++d) weight.set(1.0 + 0.3 * random.normal(), d);
     if (c.cache == Cache::tensor) scale.set((0.5 + random.uniform()) / 60.0, 0);
     status.set_integer(0, 0);
-    place_tokens(random);
+    place_tokens(c, random);
     set_args();
   }
 
   void run() {
-    for (Array* x : arrays()) x->upload();
-    auto error = sized<quern_error>();
-    std::uint64_t bytes = 5;
-    ASSERT_EQ(quern_mla_append_workspace(context(), &args, &bytes, &error), QUERN_OK) << error.text;
-    EXPECT_EQ(bytes, 0u);
-    ASSERT_EQ(quern_mla_append_prepare(context(), &args, &error), QUERN_OK) << error.text;
-    args.flags |= QUERN_CALL_CACHED_ONLY;
-    ASSERT_EQ(quern_mla_append(context(), &args, &error), QUERN_OK) << error.text;
-    synchronize();
+    for (Array* x : {&kv, &k_rope, &q, &q_out, &kv_out, &k_rope_out, &cache, &cache_rope, &scale, &weight, &status}) {
+      x->upload();
+    }
+    for (Array* x : told()) x->upload();
+    append_prepared(args, quern_mla_append_workspace, quern_mla_append_prepare, quern_mla_append);
   }
 
   void check() {
@@ -164,14 +136,7 @@ class Appending {
            scale_of(page, place, d);
   }
 
-  quern_mla_append_args args;
-  quern_rope_options options;
-
  private:
-  std::vector<Array*> arrays() {
-    return {&kv,     &k_rope, &q,         &q_out, &kv_out, &k_rope_out, &cache, &cache_rope, &scale,
-            &weight, &slots,  &positions, &table, &indptr, &indices,    &cu_q,  &lengths,    &status};
-  }
   const unsigned char* row656(std::int64_t page, std::int64_t place) const {
     return &cache.memory()[static_cast<std::size_t>((page * c_.page_size + place) * 656)];
   }
@@ -180,42 +145,6 @@ class Appending {
     if (c_.cache == Cache::tensor) return scale.get(0);
     if (c_.cache == Cache::token) return scale.get(page, place);
     return Element(Element::f32).load(row656(page, place) + 512 + 4 * (d / 128));
-  }
-
-  // Every sequence has pages of its own; some tokens are skipped.
-  void place_tokens(Random& random) {
-    std::vector<std::int64_t> free(kPages);
-    std::iota(free.begin(), free.end(), 0);
-    random.shuffle(free);
-    std::int64_t listed = 0, token = 0;
-    indptr.set_integer(0, 0), cu_q.set_integer(0, 0);
-    for (std::int64_t s = 0; s < c_.batch(); ++s) {
-      const int length = c_.lengths[static_cast<std::size_t>(s)], q_len = c_.q_lens[static_cast<std::size_t>(s)];
-      std::vector<std::int64_t> pages;
-      lengths.set_integer(length, s);
-      for (std::int64_t j = 0; j * c_.page_size < length; ++j) {
-        pages.push_back(free.back());
-        table.set_integer(free.back(), s, j), indices.set_integer(free.back(), listed++);
-        free.pop_back();
-      }
-      indptr.set_integer(listed, s + 1);
-      for (int i = 0; i < q_len; ++i, ++token) {
-        const std::int64_t position = length - q_len + i;
-        const bool skipped = c_.by == By::slots ? random.below(6) == 0 : c_.positions && random.below(6) == 0;
-        const std::int64_t page = pages[static_cast<std::size_t>(position / c_.page_size)];
-        page_.push_back(skipped ? -1 : page), place_.push_back(position % c_.page_size), position_.push_back(position);
-        slots.set_integer(
-            skipped ? -1 - static_cast<std::int64_t>(random.below(3)) : page * c_.page_size + position % c_.page_size,
-            token);
-        positions.set_integer(skipped && c_.by != By::slots ? -1 : position, token);
-      }
-      cu_q.set_integer(token, s + 1);
-    }
-    for (; listed < indices.extent(0); ++listed) indices.set_integer(0x7ffffff0, listed);
-    for (; token < c_.tokens(); ++token) {
-      page_.push_back(-1), place_.push_back(0), position_.push_back(0);
-      slots.set_integer(-1, token), positions.set_integer(3, token);
-    }
   }
 
   void set_args() {
@@ -234,15 +163,7 @@ class Appending {
     if (c_.raw_bytes || c_.cache == Cache::rows656) {
       for (Array* x : {&cache, &cache_rope}) x->box().tensor.dtype = {kDLUInt, 8, 1};
     }
-    if (c_.by == By::slots) {
-      args.slots = slots.tensor();
-    } else {
-      if (!c_.one_each) args.cu_q = cu_q.tensor();
-      if (!c_.positions) args.lengths = lengths.tensor();
-      if (c_.by == By::table) args.page_table = table.tensor();
-      if (c_.by == By::indices) args.page_indptr = indptr.tensor(), args.page_indices = indices.tensor();
-    }
-    if (c_.positions) args.positions = positions.tensor();
+    tell_places(c_, &args);
     if (c_.queries) {
       args.q_rope = q.tensor();
       if (!c_.q_in_place) args.q_rope_out = q_out.tensor();
@@ -334,13 +255,8 @@ class Appending {
     }
   }
 
-  LatentCase c_;
-  std::vector<std::int64_t> page_, place_, position_;
-  std::int64_t wrong_ = 0;
-
  public:
-  Array kv, k_rope, q, q_out, kv_out, k_rope_out, cache, cache_rope, scale, weight, slots, positions, table, indptr,
-      indices, cu_q, lengths, status;
+  Array kv, k_rope, q, q_out, kv_out, k_rope_out, cache, cache_rope, scale, weight, status;
 };
 
 }  // namespace quern::test

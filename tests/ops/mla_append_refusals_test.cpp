@@ -18,7 +18,7 @@ TEST(MlaAppendStatus, IndexDataOutOfBounds) {
     bool positions;
     std::int32_t bit;
     std::vector<std::string_view> words;
-    std::function<void(Appending&)> make;
+    std::function<void(MlaAppending&)> make;
   };
   const std::vector<Wrong> all = {
       {"a slot beyond the pool",
@@ -26,38 +26,38 @@ TEST(MlaAppendStatus, IndexDataOutOfBounds) {
        true,
        QUERN_MLA_STATUS_INDEX,
        {"slots[2]", "256", "cache's places"},
-       [](Appending& a) { a.slots.set_integer(kPages * 16, 2); }},
+       [](MlaAppending& a) { a.slots.set_integer(kPages * 16, 2); }},
       {"a page beyond the pool",
        By::table,
        false,
        QUERN_MLA_STATUS_PAGE,
        {"page_table[1][2]", "16", "cache's pages"},
-       [](Appending& a) { a.table.set_integer(kPages, 1, 2); }},
+       [](MlaAppending& a) { a.table.set_integer(kPages, 1, 2); }},
       {"a negative page",
        By::indices,
        false,
        QUERN_MLA_STATUS_PAGE,
        {"page_indices[3]", "-5", "cache's pages"},
-       [](Appending& a) { a.indices.set_integer(-5, 3); }},
+       [](MlaAppending& a) { a.indices.set_integer(-5, 3); }},
       {"a position beyond the table",
        By::table,
        true,
        QUERN_MLA_STATUS_LENGTH,
        {"positions[0]", "64", "sequence 0"},
-       [](Appending& a) { a.positions.set_integer(64, 0); }},
+       [](MlaAppending& a) { a.positions.set_integer(64, 0); }},
       {"a length beyond the table",
        By::table,
        false,
        QUERN_MLA_STATUS_LENGTH,
        {"lengths[4]", "sequence 4"},
-       [](Appending& a) { a.lengths.set_integer(99, 4); }},
+       [](MlaAppending& a) { a.lengths.set_integer(99, 4); }},
   };
   for (const Wrong& wrong : all) {
     SCOPED_TRACE(wrong.what);
     LatentCase c;
     c.name = "status";
     c.by = wrong.by, c.positions = wrong.positions;
-    Appending a(c);
+    MlaAppending a(c);
     wrong.make(a);
     if (on_cuda()) {
       ASSERT_NO_FATAL_FAILURE(a.run());
@@ -73,8 +73,8 @@ TEST(MlaAppendStatus, IndexDataOutOfBounds) {
 }
 
 TEST(MlaAppendRefuses, EveryWrongArgument) {
-  using A = Appending&;
-  const std::vector<Mistake<Appending>> mistakes = {
+  using A = MlaAppending&;
+  const std::vector<Mistake<MlaAppending>> mistakes = {
       {"kv NULL", {"kv", "NULL"}, [](A a) { a.args.kv = nullptr; }},
       {"cache NULL", {"cache", "NULL"}, [](A a) { a.args.cache = nullptr; }},
       {"cache_scale NULL", {"cache_scale", "NULL"}, [](A a) { a.args.cache_scale = nullptr; }},
@@ -128,8 +128,8 @@ TEST(MlaAppendRefuses, EveryWrongArgument) {
   expect_all_refused(
       mistakes,
       ThreeCalls<quern_mla_append_args>{quern_mla_append, quern_mla_append_workspace, quern_mla_append_prepare},
-      [&] { return std::make_unique<Appending>(c); },
-      [](Appending& a) {
+      [&] { return std::make_unique<MlaAppending>(c); },
+      [](MlaAppending& a) {
         return [&a] {
           a.cache.download(), a.q_out.download();
           return a.cache.is_untouched(0, 0, 0) && a.q_out.is_untouched(0, 0, 0);

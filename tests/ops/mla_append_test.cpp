@@ -71,7 +71,7 @@ INSTANTIATE_TEST_SUITE_P(Cases, MlaAppend, testing::ValuesIn(latent_cases()),
                          [](const testing::TestParamInfo<LatentCase>& test) { return test.param.name; });
 
 TEST_P(MlaAppend, MatchesItsFormula) {
-  Appending appending(GetParam());
+  MlaAppending appending(GetParam());
   ASSERT_NO_FATAL_FAILURE(appending.run());
   appending.check();
 }
@@ -89,11 +89,11 @@ TEST(MlaAppendTable, TurnsAsTheTableSays) {
     }
   }
   cosines.upload();
-  Appending by_table(c), computed(c);
+  MlaAppending by_table(c), computed(c);
   by_table.options.table = cosines.tensor();
   ASSERT_NO_FATAL_FAILURE(by_table.run());
   ASSERT_NO_FATAL_FAILURE(computed.run());
-  for (Appending* a : {&by_table, &computed}) a->q_out.download(), a->cache.download();
+  for (MlaAppending* a : {&by_table, &computed}) a->q_out.download(), a->cache.download();
   for (std::int64_t t = 0; t < c.tokens(); ++t) {
     if (by_table.slots.integer(t) < 0) continue;
     for (std::int64_t d = 0; d < c.d_rope; ++d)
@@ -107,7 +107,7 @@ TEST(MlaAppendNumbers, NanAndInfinity) {
   c.name = "numbers";
   c.cache = Cache::token, c.norm = LatentNorm::none, c.rope = c.queries = false;
   c.q_lens = {1, 1}, c.lengths = {1, 1}, c.by = By::table, c.positions = false, c.one_each = true;
-  Appending a(c);
+  MlaAppending a(c);
   a.kv.set(std::numeric_limits<double>::quiet_NaN(), 0, 3);
   a.kv.set(std::numeric_limits<double>::infinity(), 0, 4);
   a.kv.set(-std::numeric_limits<double>::infinity(), 0, 150);
@@ -128,13 +128,13 @@ TEST(MlaAppendInvariance, ARowAlone) {
   LatentCase all;
   all.name = "invariance";
   all.cache = Cache::token, all.by = By::table, all.positions = false, all.q_lens = {9}, all.lengths = {9};
-  Appending many(all);
+  MlaAppending many(all);
   ASSERT_NO_FATAL_FAILURE(many.run());
   many.cache.download(), many.scale.download();
   for (const std::int64_t t : {0, 5}) {
     LatentCase one = all;
     one.q_lens = {1}, one.lengths = {static_cast<int>(t) + 1}, one.one_each = true;
-    Appending alone(one);
+    MlaAppending alone(one);
     for (std::int64_t d = 0; d < one.columns(); ++d) alone.kv.set(many.kv.get(t, d), 0, d);
     for (std::int64_t d = 0; d < one.d_latent; ++d) alone.weight.set(many.weight.get(d), d);
     ASSERT_NO_FATAL_FAILURE(alone.run());
@@ -156,7 +156,7 @@ TEST_P(MlaAppendThenDecode, EqualsDecodeOfPlainTensors) {
   c.cache = GetParam();
   c.d_latent = 512, c.heads = 16, c.by = By::table, c.positions = false, c.results = true;
   c.q_lens = {33, 20}, c.lengths = {33, 20}, c.options.flags = QUERN_ROPE_INTERLEAVED;
-  Appending appended(c);
+  MlaAppending appended(c);
   ASSERT_NO_FATAL_FAILURE(appended.run());
   appended.kv_out.download(), appended.q_out.download(), appended.cache.download(), appended.scale.download();
 

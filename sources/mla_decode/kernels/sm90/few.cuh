@@ -299,7 +299,7 @@ QUERN_DEVICE void copy_all(const MlaParams& p, Memory m, int w) {
     const Task& t = listener.next();
     if (shuffle(t.rows, 0) < 0) break;
     prefetch_queries(p, t, w);
-    Lookup lookup(p, t, w);
+    Lookup lookup(p, t, (lane() / kOwnRows) * kPartKeys + w * kOwnRows + lane() % kOwnRows);
     const i32 end = shuffle(t.end_key, 0);
     QUERN_ROLLED for (i32 key = shuffle(t.key, 0); key < end; key += kBlock) {
       const FoundRows rows = lookup.next(key);

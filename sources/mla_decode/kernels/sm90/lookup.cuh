@@ -12,7 +12,7 @@ inline constexpr int kPartKeys = kRows == 16 && kPlain ? kBlock / 4 : kBlock / 2
 inline constexpr int kOwnRows = kPartKeys / 4;                                     // of a warp, of each part of a block
 static_assert(kWarp == kBlock / kPartKeys * kOwnRows, "a lane looks one key up");
 
-// Of a block's rows that a warp has, each lane's own: lanes 0 to kOwnRows - 1 those of the first part, and so on.
+// Of a block's rows that a warp has, each lane's own.
 struct FoundRows {
   const u8 *latent, *rope;
   u32 there;         // a bit a lane
@@ -31,8 +31,8 @@ QUERN_DEVICE const u8* address_of(const u8* own, int source) {
 // The blocks of a task one after the other: pages are looked up a block ahead, and listed indices two.
 class Lookup {
  public:
-  QUERN_DEVICE Lookup(const MlaParams& params, const Task& task, int w) : p(params), t(task) {
-    place_ = (lane() / kOwnRows) * kPartKeys + w * kOwnRows + lane() % kOwnRows;
+  // `place`: the lane's own key, of those of a block.
+  QUERN_DEVICE Lookup(const MlaParams& params, const Task& task, i32 place) : p(params), t(task), place_(place) {
     index_ = index_of(t.key);
     find(t.key);
     index_ = index_of(t.key + kBlock);
