@@ -104,15 +104,17 @@ inline constexpr i32 kSegment = 256;          // tokens that are ranked at once
 inline constexpr i32 kCandidates = 4096;      // that a block has room for,
 inline constexpr i32 kFewCandidates = 1792;   // and where there are lists, too
 inline constexpr i32 kAside = 512;            // tokens that lists name and that may stay
+inline constexpr i32 kDesk = 4480;            // bytes of what a block tells the others, which comes first
 struct FilterRoom {
-  i32 work, stats, aside, marks, before, named, values, bytes;  // candidates come first
-  i32 candidates, most_named;                                   // how many
+  i32 held, work, stats, aside, marks, before, named, values, bytes;
+  i32 candidates, most_named;  // how many
 };
 QUERN_SHARED_CODE constexpr FilterRoom filter_room(i32 chunks, i32 own, i32 slots) {
   FilterRoom room{};
   room.candidates = slots != 0 ? kFewCandidates : kCandidates;
   room.most_named = slots / 2 < own * kChunk ? slots / 2 : own * kChunk;
-  room.work = room.candidates * 8;
+  room.held = kDesk;
+  room.work = room.held + room.candidates * 8;
   const i32 search = kBinWords * 4 + kSegment * 8;
   room.stats = room.work + (search > chunks * 8 ? search : chunks * 8);
   room.aside = room.stats + chunks * 8;

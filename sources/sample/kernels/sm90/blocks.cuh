@@ -23,6 +23,11 @@ QUERN_DEVICE void each_block(i32 blocks, const T* place, F f) {
   const T own = of_block(place, lane() < blocks ? lane() : 0);
   QUERN_ROLLED for (i32 r = 0; r < blocks; ++r) f(r, shuffle(own, r));
 }
+// The largest of what the first `blocks` blocks have there.
+template <class T>
+QUERN_DEVICE T largest_of_blocks(i32 blocks, const T* place) {
+  return warp_max(of_block(place, lane() < blocks ? lane() : 0));
+}
 QUERN_DEVICE void sync_blocks(i32 blocks) {
   if (blocks == 1) {
     sync_block();
@@ -72,9 +77,16 @@ QUERN_DEVICE Choice draw_of_chunk(u64* scratch, u64* told, i32 chunk, f32 top, f
                                   F logit) {
   constexpr i32 kOwn = kChunk / kThreads;
   u64 weight[kOwn], own = 0;
-  f32 x[kOwn];
+  f32 x[kOwn]{};
   const i32 from = chunk * kChunk + thread_index() * kOwn;
-  QUERN_UNROLL for (int j = 0; j < kOwn; ++j) x[j] = logit(from + j);
+  if constexpr (kEdits) {
+    QUERN_ROLLED for (int j = 0; j < kOwn; ++j) {
+      QUERN_UNROLL for (int m = 1; m < kOwn; ++m) x[m - 1] = x[m];
+      x[kOwn - 1] = logit(from + j);
+    }
+  } else {
+    QUERN_UNROLL for (int j = 0; j < kOwn; ++j) x[j] = logit(from + j);
+  }
   QUERN_UNROLL for (int j = 0; j < kOwn; ++j) own += weight[j] = to_units(share_of_largest(top, x[j], scale));
   if (thread_index() == 0) *told = 0;
   u64 before = sum_before(scratch, own);

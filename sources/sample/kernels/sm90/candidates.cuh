@@ -19,7 +19,7 @@ namespace q {
 inline constexpr i32 kPairs = kThreads / 2, kPairTokens = 2 * kEach;
 inline constexpr u32 kOfVector = (1u << kVector) - 1, kAllLoads = (1u << kLoads) - 1;
 
-// What a block has in static shared memory, at the same place in each of the cluster.
+// What a block has at the beginning of its shared memory.
 struct Desk {
   u64 scratch[kWarps + 2];
   u64 few[kSegment], weights[kSegment];
@@ -60,7 +60,9 @@ struct Part {
   }
 };
 
-QUERN_DEVICE Part part_of(const SampleParams& p, Desk* desk) {
+static_assert(sizeof(Desk) <= kDesk);
+
+QUERN_DEVICE Part part_of(const SampleParams& p) {
   Part part{};
   part.rank = static_cast<i32>(cluster_rank()), part.blocks = static_cast<i32>(cluster_size());
   part.all = p.chunks;
@@ -70,7 +72,7 @@ QUERN_DEVICE Part part_of(const SampleParams& p, Desk* desk) {
   const FilterRoom room = filter_room(p.chunks, p.chunks_per_block, p.slots);
   u8* const shared = dynamic_shared();
   part.most = room.candidates;
-  part.candidates = reinterpret_cast<Place*>(shared);
+  part.candidates = reinterpret_cast<Place*>(shared + room.held);
   part.work = shared + room.work;
   part.stats = reinterpret_cast<u64*>(shared + room.stats);
   part.aside = reinterpret_cast<i32*>(shared + room.aside);
@@ -80,7 +82,7 @@ QUERN_DEVICE Part part_of(const SampleParams& p, Desk* desk) {
   part.named.values = reinterpret_cast<f32*>(shared + room.values);
   part.named.begin = part.begin(), part.named.chunks = part.chunks;
   part.has_names = p.slots != 0;
-  part.desk = desk;
+  part.desk = reinterpret_cast<Desk*>(shared);
   return part;
 }
 
@@ -112,10 +114,17 @@ QUERN_DEVICE u32 edit_alone(const SampleParams& p, const Row& row, const Part& p
   const u32 named = part.names() ? part.named.bits_at(token - part.begin()) & kOfVector : 0u;
   const u32 in = row.allowed ? row.allowed[word] >> bit | named : ~0u;
   const u32 repeated = row.prompt_mask ? row.prompt_mask[word] >> bit & ~named : 0u;
-  QUERN_UNROLL for (int e = 0; e < kVector; ++e) {
-    const bool counts = row.counts && token + e < p.vocab && (named >> e & 1) == 0;
-    x[e] = penalise(row, x[e], (repeated >> e & 1) != 0, counts ? row.counts[token + e] : 0);
-    if ((in >> e & 1) == 0) x[e] = -infinity();
+  const u32 skipped = ~in | named;
+  if (row.counts || (repeated & kOfVector) != 0 || (~in & kOfVector) != 0) {
+    // The first one is edited and the others move up, so that each is in a register.
+    QUERN_ROLLED for (int e = 0; e < kVector; ++e) {
+      f32 own = x[0];
+      const bool counts = row.counts && token + e < p.vocab && (skipped >> e & 1) == 0;
+      own = penalise(row, own, (repeated >> e & 1) != 0, counts ? row.counts[token + e] : 0);
+      if ((in >> e & 1) == 0) own = -infinity();
+      QUERN_UNROLL for (int m = 1; m < kVector; ++m) x[m - 1] = x[m];
+      x[kVector - 1] = own;
+    }
   }
   return named;
 }
@@ -276,17 +285,29 @@ QUERN_DEVICE void load_edited(const SampleParams& p, const Row& row, const Part&
   QUERN_UNROLL for (int i = 0; i < kEach; ++i) x[i] = chunk.x[i];
 }
 
-// Streams the part. prepare() tells the plan while the first chunk comes; all threads, and it ends with a barrier.
-// Candidates are on the desk then, and what the chunks come to. True in a lane that met a NaN.
-template <class F>
-QUERN_DEVICE bool stream_part(const SampleParams& p, const Row& row, const Part& part, F prepare) {
-  Desk& desk = *part.desk;
-  // Each warp has a run of chunks.
+// The chunks of a part that a warp has: a run.
+struct Run {
+  i32 begin, end;
+};
+QUERN_DEVICE Run run_of_warp(const Row& row, const Part& part) {
   const i32 chunks = row.logits ? part.chunks : 0;
-  const i32 begin = warp() * chunks / kWarps, end = (warp() + 1) * chunks / kWarps;
-  constexpr i32 kAhead = 2;  // chunks that are asked for
-  QUERN_ROLLED for (i32 c = begin; c < begin + kAhead && c < end; ++c) ask_for_chunk(p, row, (part.first + c) * kChunk);
-  const Plan plan = prepare();
+  return {warp() * chunks / kWarps, (warp() + 1) * chunks / kWarps};
+}
+inline constexpr i32 kAhead = 2;  // chunks that are asked for
+QUERN_DEVICE void ask_for_first(const SampleParams& p, const Row& row, const Part& part) {
+  const Run run = run_of_warp(row, part);
+  QUERN_ROLLED for (i32 c = run.begin; c < run.begin + kAhead && c < run.end; ++c) {
+    ask_for_chunk(p, row, (part.first + c) * kChunk);
+  }
+}
+
+// Streams the part. Candidates are on the desk then, and what the chunks come to. True in a lane that met a NaN. All
+// threads, behind a barrier.
+QUERN_CALLED bool stream_part(const SampleParams& p, const Row& row, const Plan& plan) {
+  const Part part = part_of(p);
+  Desk& desk = *part.desk;
+  const Run run = run_of_warp(row, part);
+  const i32 begin = run.begin, end = run.end;
   const Wanted& wanted = plan.wanted;
   bool any_nan = false;
   Bar bar{};

@@ -108,8 +108,7 @@ QUERN_DEVICE void sample_row(const SampleParams& p, Part& part, i32 i) {
 
   u32 status = mistakes_of(part.room(), p, row, settings);
   const bool valid = status == 0;
-  if (valid && p.status != nullptr)
-    each_block(part.blocks, &desk.nan, [&](i32, u32 its) { status |= its != 0 ? static_cast<u32>(kNan) : 0u; });
+  if (valid && p.status != nullptr && largest_of_blocks(part.blocks, &desk.nan) != 0) status |= kNan;
   release();
   if (valid) {
     f32 max = -infinity();

@@ -119,13 +119,13 @@ QUERN_DEVICE void each_named(const Part& part, i32 chunks_each, F f) {
 struct Weights {
   u64 of_chunks, of_named, race;
 };
-QUERN_DEVICE Weights weigh_row(const Part& part, i32 chunks_each, f32 max, const Request& request,
-                               const Stream& stream) {
+QUERN_CALLED Weights weigh_row(const SampleParams& p, f32 max, const Request& request, const Stream& stream) {
+  const Part part = part_of(p);
   const Room room = part.room();
   const f32 scale = request.inverse_temperature * kLog2OfE;
   Weights sums{0, 0, ~u64{0}};
   if (part.names()) {
-    each_named(part, chunks_each, [&](i32 token, f32 x) {
+    each_named(part, p.chunks_per_block, [&](i32 token, f32 x) {
       const f32 share = share_of_largest(max, x, scale);
       sums.of_named += to_units(share);
       if (!request.whole || share == 0.0f) return;
@@ -135,15 +135,16 @@ QUERN_DEVICE Weights weigh_row(const Part& part, i32 chunks_each, f32 max, const
     });
     sums.of_named = reduce_sum(room, sums.of_named), sums.race = reduce_min(room, sums.race);
   }
-  learn_stats(part.stats, part.all, chunks_each, part.rank);
+  learn_stats(part.stats, part.all, p.chunks_per_block, part.rank);
   sums.of_chunks = weigh_stats(room.scratch, part.stats, part.all, max, request.inverse_temperature,
                                reinterpret_cast<u64*>(part.work));
   return sums;
 }
 
 // Of the whole row, by the sums over its chunks: the chunk, then the token, whose logits are read again.
-QUERN_DEVICE Choice choose_of_row(const SampleParams& p, const Row& row, const Part& part, const Weights& sums,
-                                  f32 scale, const Stream& stream) {
+QUERN_CALLED Choice choose_of_row(const SampleParams& p, const Row& row, const Weights& sums, f32 scale,
+                                  const Stream& stream) {
+  const Part part = part_of(p);
   Desk& desk = *part.desk;
   const u64 target = scale_to(wide(stream.of_row()), sums.of_chunks + sums.of_named);
   if (kEdits && target >= sums.of_chunks) {
@@ -175,7 +176,8 @@ QUERN_DEVICE void announce(const Part& part, Verdict verdict) {
 }
 
 // Settles what lists name: all of it, or what has been set aside alone.
-QUERN_DEVICE bool settle_part(const SampleParams& p, const Row& row, Part& part, bool all, bool keep) {
+QUERN_CALLED bool settle_part(const SampleParams& p, const Row& row, bool all, bool keep) {
+  Part part = part_of(p);
   Desk& desk = *part.desk;
   Named& named = part.named;
   sync_block();
@@ -204,7 +206,7 @@ QUERN_DEVICE bool settle_part(const SampleParams& p, const Row& row, Part& part,
   return nan;
 }
 
-QUERN_DEVICE void sample_row(const SampleParams& p, Part& part, i32 i) {
+QUERN_DEVICE void sample_row(const SampleParams& p, const Part& part, i32 i) {
   Desk& desk = *part.desk;
   const Row row = row_of_call(p, i);
   Request request{};
@@ -220,34 +222,32 @@ QUERN_DEVICE void sample_row(const SampleParams& p, Part& part, i32 i) {
     Verdict verdict = Verdict::done;
     bool searches = source.whole;
     if (!source.whole) {
-      bool nan = stream_part(p, row, part, [&]() -> Plan {
-        request = request_of(p, part.room(), row);
-        stream = {p.seeds ? static_cast<u64>(p.seeds[i]) : p.seed,
-                  p.offsets ? static_cast<u64>(p.offsets[i]) : p.offset, p.seeds ? u64{0} : static_cast<u64>(i) + 1};
-        wanted = wanted_of(p, part, request);
-        edits = kEdits && (edits || wanted.none || !request.waits);
-        if (thread_index() == 0) {
-          desk.held = desk.more = desk.reaching = desk.aside = desk.nan = desk.top = desk.low = desk.named = 0;
-          desk.bound = 0;
-        }
-        if (part.names()) {
-          mark_listed(p, i, part.first, part.chunks, part.named.marks);
-        } else {
-          sync_block();
-        }
-        const bool first = edits || row.allowed || wanted.drop > -infinity();
-        return {wanted, request.weigh, edits, first, request.inverse_temperature * kLog2OfE};
-      });
-      if (part.names() && row.logits) nan |= settle_part(p, row, part, edits, !wanted.none);
+      ask_for_first(p, row, part);
+      // While they come:
+      request = request_of(p, part.room(), row);
+      stream = {p.seeds ? static_cast<u64>(p.seeds[i]) : p.seed,
+                p.offsets ? static_cast<u64>(p.offsets[i]) : p.offset, p.seeds ? u64{0} : static_cast<u64>(i) + 1};
+      wanted = wanted_of(p, part, request);
+      edits = kEdits && (edits || wanted.none || !request.waits);
+      if (thread_index() == 0) {
+        desk.held = desk.more = desk.reaching = desk.aside = desk.nan = desk.top = desk.low = desk.named = 0;
+        desk.bound = 0;
+      }
+      if (part.names()) {
+        mark_listed(p, i, part.first, part.chunks, part.named.marks);
+      } else {
+        sync_block();
+      }
+      const bool first = edits || row.allowed || wanted.drop > -infinity();
+      const Plan plan{wanted, request.weigh, edits, first, request.inverse_temperature * kLog2OfE};
+      bool nan = stream_part(p, row, plan);
+      if (part.names() && row.logits) nan |= settle_part(p, row, edits, !wanted.none);
       if (p.status != nullptr && nan) desk.nan = 1;
       sync_blocks(part.blocks);
       sums = {-infinity(), request.inverse_temperature * kLog2OfE, 0};
       if (part.rank == 0 && request.wrong == 0) {
-        u32 key = 0, lowest = 0;
-        status = 0;
-        each_block(part.blocks, &desk.nan, [&](i32, u32 its) { status |= its != 0 ? static_cast<u32>(kNan) : 0u; });
-        each_block(part.blocks, &desk.top, [&](i32, u32 its) { key = its > key ? its : key; });
-        each_block(part.blocks, &desk.low, [&](i32, u32 its) { lowest = its > lowest ? its : lowest; });
+        status = largest_of_blocks(part.blocks, &desk.nan) != 0 ? static_cast<u32>(kNan) : 0u;
+        const u32 key = largest_of_blocks(part.blocks, &desk.top), lowest = largest_of_blocks(part.blocks, &desk.low);
         if (key > kDead) {
           sums.max = value_of(key);
         } else if (kEdits && !edits) {
@@ -257,11 +257,11 @@ QUERN_DEVICE void sample_row(const SampleParams& p, Part& part, i32 i) {
         }
         if (sums.max > -infinity()) {
           Weights weights{};
-          if (request.weigh) weights = weigh_row(part, p.chunks_per_block, sums.max, request, stream);
+          if (request.weigh) weights = weigh_row(p, sums.max, request, stream);
           sums.total = weights.of_chunks + weights.of_named;
           low = wanted.none ? -infinity() : value_of(~lowest);
           if (request.whole) {
-            choice = choose_of_row(p, row, part, weights, sums.scale, stream);
+            choice = choose_of_row(p, row, weights, sums.scale, stream);
           } else {
             Place bound = 0;
             if (request.settings.min_p > 0.0f) least = fmin(sums.max + drop_of(request), sums.max);
@@ -278,7 +278,7 @@ QUERN_DEVICE void sample_row(const SampleParams& p, Part& part, i32 i) {
     const bool early = searches && !source.whole && !request.alone;
     if (early) announce(part, Verdict::done);
     bool enough = true;
-    if (searches) choice = search(source, part, sums, request.settings, least, low, request.alone, stream, &enough);
+    if (searches) choice = search(source, sums, request.settings, least, low, request.alone, stream, &enough);
     if (source.whole || early) break;
     if (!enough) verdict = Verdict::search;
     if (part.rank == 0) {
@@ -306,8 +306,7 @@ QUERN_DEVICE void sample_row(const SampleParams& p, Part& part, i32 i) {
 }
 
 QUERN_DEVICE void sample_filtered(const SampleParams& p) {
-  QUERN_SHARED(Desk, desk, 1);
-  Part part = part_of(p, desk);
+  const Part part = part_of(p);
   const i32 clusters = block_count(0) / part.blocks;
   QUERN_ROLLED for (i32 i = block_index(0) / part.blocks; i < p.count; i += clusters) {
     sample_row(p, part, i);

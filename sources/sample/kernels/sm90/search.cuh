@@ -163,48 +163,46 @@ struct LastKinds {
     }
   }
 };
-// The stretch into bins: those of the scope, or of 2^shift ranks each.
-QUERN_DEVICE void fill_bins(const Source& source, const Part& part, const Scope& scope, const Stretch& stretch,
-                            bool by_ranks, const Bins& bins) {
+// What is done with the tokens of a stretch.
+enum class Doing : i32 {
+  level,   // into the bins of the scope
+  divide,  // into bins of so many ranks each
+  list,    // onto this block's list; `listed` counts them, beyond its end, too
+  few      // likewise, and they are all that is left to look at
+};
+QUERN_DEVICE void scan(const Source& source, const Part& part, const Scope& scope, const Stretch& stretch, Doing doing,
+                       const Bins& bins, Place* list) {
   const int shift = stretch.shift();
+  u32* const listed = &part.desk->listed;
   LastKinds last{};
   const auto flush = [&](u32 key, u32 bin, u32 count) {
     if (count == 0) return;
     const f32 exponent = exponent_of(scope.max, value_of(key), scope.scale);
-    if (!by_ranks) bin = scope.bin_at(exponent);
+    const bool level = doing == Doing::level;
+    if (level) bin = scope.bin_at(exponent);
     bins.add(bin, scope.weigh(exponent) * count, count);
-    if (!by_ranks && source.whole) atomic_max(bins.highest + bin, key), atomic_max(bins.lowest + bin, ~key);
+    if (level && source.whole) atomic_max(bins.highest + bin, key), atomic_max(bins.lowest + bin, ~key);
   };
   each_token(source, part, stretch, [&](f32 x, i32 token) {
     const u32 key = key_of(x);
     u32 bin = 0;
-    if (by_ranks) {
+    if (doing != Doing::level) {
       const u64 rank = stretch.rank_of(key, token);
-      if (rank < stretch.first || rank > stretch.last) return;
-      if (scope.bin_at(exponent_of(scope.max, x, scope.scale)) != stretch.first_bin) return;
+      bin = scope.bin_at(exponent_of(scope.max, x, scope.scale));
+      if (bin < stretch.first_bin || bin > stretch.last_bin || rank < stretch.first || rank > stretch.last) return;
+      if (doing != Doing::divide) {
+        const u32 number = atomic_add(listed, 1u);
+        if (number < static_cast<u32>(kSegment)) list[number] = place_of(x, token);
+        return;
+      }
       bin = static_cast<u32>((rank - stretch.first) >> shift);
     }
-    if (source.whole) {
-      last.take(key, bin, flush);
-    } else {
-      flush(key, bin, 1);
-    }
+    last.take(key, bin, flush);
   });
-  if (!source.whole) return;
-  QUERN_ROLLED for (int i = 0; i < 2; ++i) flush(last.key[0], last.bin[0], last.count[0]),
-      last.key[0] = last.key[1], last.bin[0] = last.bin[1], last.count[0] = last.count[1];
-}
-// The stretch onto this block's list; what there is no room for is counted alone.
-QUERN_DEVICE void fill_list(const Source& source, const Part& part, const Scope& scope, const Stretch& stretch,
-                            Place* list) {
-  u32* const listed = &part.desk->listed;
-  each_token(source, part, stretch, [&](f32 x, i32 token) {
-    const u32 key = key_of(x), bin = scope.bin_at(exponent_of(scope.max, x, scope.scale));
-    const u64 rank = stretch.rank_of(key, token);
-    if (bin < stretch.first_bin || bin > stretch.last_bin || rank < stretch.first || rank > stretch.last) return;
-    const u32 number = atomic_add(listed, 1u);
-    if (number < static_cast<u32>(kSegment)) list[number] = place_of(x, token);
-  });
+  QUERN_ROLLED for (int i = 0; i < 2; ++i) {
+    flush(last.key[1], last.bin[1], last.count[1]);
+    last.key[1] = last.key[0], last.bin[1] = last.bin[0], last.count[1] = last.count[0];
+  }
 }
 
 // A thread's bins, added up over the blocks; and what comes before them.
@@ -331,9 +329,11 @@ QUERN_DEVICE Choice choose_of_few(const Part& part, const Ranked& own, const Set
 // has left. All threads of the source's blocks; the first block's result counts. `least`: smaller logits are not there;
 // `low`: hardly any of the others are smaller. *ok = false: the candidates do not reach as far as top_p does.
 enum class Step : i32 { top_k, top_p, draw };
-QUERN_DEVICE Choice search(const Source& source, const Part& part, const RowSums& sums, const Settings& s, f32 least,
+QUERN_CALLED Choice search(const Source& source, const RowSums& sums, const Settings& s, f32 least,
                            f32 low, bool alone, const Stream& stream, bool* ok) {
   const SampleParams& p = *source.p;
+  Part part = part_of(p);
+  part.named.count = part.desk->named;
   Desk& desk = *part.desk;
   const bool counts = s.top_k > 0 && s.top_k < p.vocab, joint = p.joint && counts && s.top_p < 1.0f;
   const bool apart = alone && !source.whole;
@@ -351,7 +351,7 @@ QUERN_DEVICE Choice search(const Source& source, const Part& part, const RowSums
   const Bins divided = source.whole ? Bins::at(part.candidates) : level;
   Place* const list = reinterpret_cast<Place*>(part.work + kBinWords * 4);
   constexpr u32 kLast = static_cast<u32>(kSpots) - 1;
-  enum class Doing : i32 { level, divide, list, few } doing = Doing::level;
+  Doing doing = Doing::level;
   Stretch stretch = Stretch::up_to(scope, kLast);
   if (!source.whole && source.count <= kSegment && !joint) doing = Doing::few;
   OwnBins whole{};
@@ -369,11 +369,7 @@ QUERN_DEVICE Choice search(const Source& source, const Part& part, const RowSums
       bins_zero<kThreads>(bins.weights, doing == Doing::level && source.whole ? 5 * kSpots : 3 * kSpots);
     }
     sync_block();
-    if (lists) {
-      fill_list(source, part, scope, stretch, list);
-    } else {
-      fill_bins(source, part, scope, stretch, doing == Doing::divide, bins);
-    }
+    scan(source, part, scope, stretch, doing, bins, list);
     sync_blocks(source.blocks);
     bool next = true;  // step begins
     if (lists) {
@@ -430,10 +426,8 @@ QUERN_DEVICE Choice search(const Source& source, const Part& part, const RowSums
       }
       stretch = Stretch::of_bin(scope, found.bin);
       if (source.whole) {
-        u32 high = 0, lowest = 0;
-        each_block(source.blocks, level.highest + found.bin, [&](i32, u32 its) { high = its > high ? its : high; });
-        each_block(source.blocks, level.lowest + found.bin,
-                   [&](i32, u32 its) { lowest = its > lowest ? its : lowest; });
+        const u32 high = largest_of_blocks(source.blocks, level.highest + found.bin);
+        const u32 lowest = largest_of_blocks(source.blocks, level.lowest + found.bin);
         stretch.cut_to_keys(high, ~lowest);
         if (high == ~lowest && step != Step::draw) {
           // All are equal, so that it is known what those that are wanted weigh.
