@@ -225,8 +225,8 @@ QUERN_DEVICE void sample_row(const SampleParams& p, const Part& part, i32 i) {
       ask_for_first(p, row, part);
       // While they come:
       request = request_of(p, part.room(), row);
-      stream = {p.seeds ? static_cast<u64>(p.seeds[i]) : p.seed,
-                p.offsets ? static_cast<u64>(p.offsets[i]) : p.offset, p.seeds ? u64{0} : static_cast<u64>(i) + 1};
+      stream = {p.seeds ? static_cast<u64>(p.seeds[i]) : p.seed, p.offsets ? static_cast<u64>(p.offsets[i]) : p.offset,
+                p.seeds ? u64{0} : static_cast<u64>(i) + 1};
       wanted = wanted_of(p, part, request);
       edits = kEdits && (edits || wanted.none || !request.waits);
       if (thread_index() == 0) {
