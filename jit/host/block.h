@@ -14,7 +14,6 @@
 
 #include "jit/host/arena.h"
 #include "jit/host/async.h"
-#include "jit/host/shared_view.h"
 #include "jit/host/bulk.h"
 #include "jit/host/fiber.h"
 #include "jit/host/late.h"
@@ -24,6 +23,7 @@
 #include "jit/host/registers.h"
 #include "jit/host/remote_stores.h"
 #include "jit/host/sanitizer.h"
+#include "jit/host/shared_view.h"
 #include "sources/common/portable/host_abi.cuh"
 
 namespace quern::jit::host {
@@ -218,8 +218,8 @@ class Runner {
   std::unique_ptr<Arena> arenas_[kMaxBlocks];
   Mbarriers mbarriers_;
   Transfers transfers_{mbarriers_};
-  SharedView async_view_;     // what copies and products see
-  SharedView released_view_;  // what other blocks of the cluster see
+  SharedView async_view_;                     // what copies and products see
+  SharedView released_view_;                  // what other blocks of the cluster see
   std::uint32_t stored_to_[kMaxBlocks] = {};  // by each block since it last released: a bit for each rank
   BulkCopies bulk_{mbarriers_, async_view_};
   RemoteStores remote_stores_{mbarriers_, async_view_};

@@ -68,15 +68,14 @@ TEST_P(HopperMistake, IsNamed) {
   "if (t == 0) { " how "(map, tile_shared(), CacheHint::normal, " at "); tma_commit(); tma_wait<0>(); }"
 #define FILL "reinterpret_cast<volatile u32*>(tile_shared())[t] = static_cast<u32>(t + round); "
 #define STORE "sync_block(); " WRITE("tma_store", "0, 0") " sync_block(); "
-#define PRODUCT \
-  "f32 d[4] = {}; const u64 x = matrix_descriptor(tile_shared(), k_major_layout(Swizzle::bytes128)); "
+#define PRODUCT "f32 d[4] = {}; const u64 x = matrix_descriptor(tile_shared(), k_major_layout(Swizzle::bytes128)); "
 #define MULTIPLY "wgmma<bf16>(d, x, x, round > 0); wgmma_commit(); wgmma_wait<0>(d); "
 // Each block writes a tile and tells the other, which reads it.
-#define EXCHANGE(arrive)                                                                                     \
-  "if (t == 0) mbarrier_init(b[0], 1); sync_cluster(); const u32 to = cluster_rank() ^ 1; "                  \
-  "for (u32 round = 0; round < 3; ++round) { " FILL "sync_block(); if (t == 0) " arrive                      \
-  "(b[0], to); mbarrier_wait_cluster(b[0], round & 1);"                                                      \
-  "[[maybe_unused]] const u32 v = load_cluster<u32>(cluster_address(tile_shared() + 4 * t, to)); "           \
+#define EXCHANGE(arrive)                                                                           \
+  "if (t == 0) mbarrier_init(b[0], 1); sync_cluster(); const u32 to = cluster_rank() ^ 1; "        \
+  "for (u32 round = 0; round < 3; ++round) { " FILL "sync_block(); if (t == 0) " arrive            \
+  "(b[0], to); mbarrier_wait_cluster(b[0], round & 1);"                                            \
+  "[[maybe_unused]] const u32 v = load_cluster<u32>(cluster_address(tile_shared() + 4 * t, to)); " \
   "cluster_arrive_relaxed(); cluster_wait(); }"
 const Mistake kMistakes[] = {
     {"StoreWithoutAFence",
@@ -91,12 +90,12 @@ const Mistake kMistakes[] = {
      "fence_async(); } sync_block(); if (t >= 64) { " FILL "} " STORE "}",
      {"after the last fence_async()"}},
     {"ProductWithoutAFence",
-     PRODUCT "for (int round = 0; round < 2; ++round) { " FILL "sync_block(); wgmma_fence(); " MULTIPLY "sync_block(); }",
+     PRODUCT "for (int round = 0; round < 2; ++round) { " FILL "sync_block(); wgmma_fence(); " MULTIPLY
+             "sync_block(); }",
      {"wgmma: A at shared address 0x", "after the last fence_async()"}},
     {"ProductWithAFenceBeforeTheWrites",
      PRODUCT "for (int round = 0; round < 2; ++round) { fence_async(); sync_block(); " FILL
-             "sync_block(); wgmma_fence(); " MULTIPLY
-             "sync_block(); }",
+             "sync_block(); wgmma_fence(); " MULTIPLY "sync_block(); }",
      {"wgmma: A at shared address 0x", "after the last fence_async()"}},
     {"AccumulatorsChangedWithoutAFence",
      PRODUCT "wgmma_fence(); for (int round = 0; round < 2; ++round) { " MULTIPLY "d[1] = 3; }",
@@ -248,8 +247,8 @@ INSTANTIATE_TEST_SUITE_P(Mistakes, HopperMistake, testing::ValuesIn(kMistakes),
 // The same, done right.
 TEST(HopperMistakes, NoneWhereFencesAreInPlace) {
   const char* const right[][2] = {
-      {PRODUCT "for (int round = 0; round < 3; ++round) { " FILL
-               "fence_async(); sync_block(); wgmma_fence(); " MULTIPLY "sync_block(); }",
+      {PRODUCT "for (int round = 0; round < 3; ++round) { " FILL "fence_async(); sync_block(); wgmma_fence(); " MULTIPLY
+               "sync_block(); }",
        "1"},
       {PRODUCT "for (int round = 0; round < 3; ++round) { wgmma_fence(); " MULTIPLY "d[1] = 3; }", "1"},
       {PRODUCT "wgmma_fence(); for (int round = 0; round < 3; ++round) { " MULTIPLY "}", "1"},
