@@ -8,6 +8,7 @@
 
 #include "tests/ops/checked_cases.h"
 #include "tests/ops/cuda.h"
+#include "tests/ops/manifest.h"
 
 namespace quern::test {
 namespace {
@@ -141,6 +142,21 @@ TEST(CheckedCalls, MoreFaultsThanAreKeptAreCounted) {
   EXPECT_EQ(told.front().text.find("ids[1] is 77"), 0u) << told.front().text;
   EXPECT_EQ(faults(own.get(), &total).size(), 0u);
   EXPECT_EQ(total, 0u);
+}
+
+// What prepare needs in such a context, warm makes.
+TEST(CheckedCalls, WarmingMakesTheKernelThatWalks) {
+  const std::string line = "gather * table=f16 out=f16 width=8\ngather * table=bf16 out=bf16 width=8\n";
+  const auto walks = [&](quern_context* in) {
+    int count = 0;
+    for (const Warmed& made : warm(in, {}, line)) {
+      EXPECT_NE(made.outcome, QUERN_WARM_FAILED) << made.text;
+      count += made.op == "index_check";
+    }
+    return count;
+  };
+  EXPECT_EQ(walks(checked()), 1);
+  EXPECT_EQ(walks(context()), 0);
 }
 
 // A captured call is checked in each replay, by what the tensors hold then.
