@@ -79,22 +79,27 @@ AdminError Store::import_bundle(const std::string& path, std::uint64_t* count) {
     std::uint64_t added = 0;
     const std::vector<Bundle::Slot>& slots = bundle.slots();
     for (std::size_t next = 0; next < slots.size() && outcome.done();) {
-      std::size_t end = next;
+      // Read and verified before the file is taken: who wants it, or forks, waits for the writing alone.
+      std::vector<Entry> batch;
+      for (std::size_t bytes = 0; next + batch.size() < slots.size() && batch.size() < kBatch && bytes < kBatchBytes;) {
+        const Bundle::Slot& slot = slots[next + batch.size()];
+        batch.push_back(normalised(bundle.read_verified(slot)));
+        bytes += slot.length;
+      }
       std::uint64_t fresh = 0;
       outcome = impl_->admin.run(Access::write, [&](Connection& connection) {
         Transaction transaction(connection);
         fresh = 0;
-        std::size_t bytes = 0;
-        for (end = next; end < slots.size() && end - next < kBatch && bytes < kBatchBytes; ++end) {
+        for (std::size_t i = 0; i < batch.size(); ++i) {
+          const Key& key = slots[next + i].key;
           // What stands there already may be damaged, so it is replaced all the same.
-          if (!has_entry(connection, slots[end].key)) ++fresh;
-          insert_entry(connection, slots[end].key, normalised(bundle.read_verified(slots[end])), today());
-          bytes += slots[end].length;
+          if (!has_entry(connection, key)) ++fresh;
+          insert_entry(connection, key, batch[i], today());
         }
         transaction.commit();
       });
       if (!outcome.done()) break;
-      next = end;
+      next += batch.size();
       added += fresh;
     }
     if (AdminError error = error_of(outcome, impl_->admin); error.what != AdminError::What::none) return error;

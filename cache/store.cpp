@@ -193,6 +193,13 @@ State Store::state() noexcept {
   return survive(impl_.get(), State::off, [&] { return impl_->database.status().state; });
 }
 
+std::string Store::trouble() noexcept {
+  return survive(impl_.get(), std::string(), [&] {
+    Database::Status status = impl_->database.status();
+    return status.state == State::ready ? std::string() : std::move(status.reason);
+  });
+}
+
 void Store::reject(const Key& key, std::string_view reason) noexcept {
   survive(impl_.get(), false, [&] {
     {

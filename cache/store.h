@@ -160,8 +160,9 @@ class Store {
   Flight flight(const Key& key, std::chrono::milliseconds deadline) noexcept;
   // Tells what there is to tell. To be called with no lock held and no flight open.
   void deliver() noexcept;
-  // How the file is as far as is known, without looking into it.
+  // How the file is as far as is known, without looking into it; and why it is not ready, "" where it is.
   State state() noexcept;
+  std::string trouble() noexcept;
 
   // ---- administration. Thread-safe, does not throw but bad_alloc.
   StoreStats stats();

@@ -46,8 +46,8 @@ std::shared_ptr<jit::Service> open_service(const quern_context& context) {
   std::shared_ptr<jit::Service> service =
       jit::Service::shared({context.options.store, context.options.compilers, context.options.compile_threads}, &found);
   if (!found || context.options.store.no_file) return service;
-  const cache::StoreStats stats = service->store().stats();
-  if (stats.state != cache::State::ready && !stats.reason.empty()) context.notify.cache("cache: " + stats.reason);
+  const std::string trouble = service->store().trouble();
+  if (!trouble.empty()) context.notify.cache("cache: " + trouble);
   return service;
 }
 

@@ -107,7 +107,7 @@ jit::Warmed load(jit::Engine& engine, jit::Miss miss, const jit::Spec& spec) {
 std::vector<WarmItem> planned(const quern_context& context, const quern_warm_options& given,
                               const std::vector<jit::Target>& targets) {
   const ops::kernel::Interning interning;
-  std::vector<WarmItem> items = plan_warm(given, targets);
+  std::vector<WarmItem> items = plan_warm(given, targets, context.options.checked);
   for (const WarmItem& item : items)
     if (item.spec) context.texts.keep(*item.spec);
   return items;

@@ -8,6 +8,7 @@
 
 #include "capi/abi.h"
 #include "capi/requests.h"
+#include "sources/index_check/index_check.h"
 #include "sources/manifest.h"
 #include "sources/needs.h"
 #include "sources/op.h"
@@ -52,6 +53,12 @@ class Plan {
     item.row.target = std::move(target);
     item.row.text = std::move(need.text);
     items_.push_back(std::move(item));
+  }
+  void add_index_checks() {
+    std::vector<jit::Spec> walks;
+    for (const WarmItem& item : items_)
+      if (item.spec) walks.push_back(ops::index_check::spec_for(jit::Target::from_tag(item.spec->target)));
+    for (const jit::Spec& spec : walks) add(spec, 0);
   }
   std::vector<WarmItem> take() { return std::move(items_); }
 
@@ -131,7 +138,8 @@ std::vector<jit::Target> read_targets(const quern_warm_options& options, std::op
   return targets;
 }
 
-std::vector<WarmItem> plan_warm(const quern_warm_options& options, const std::vector<jit::Target>& targets) {
+std::vector<WarmItem> plan_warm(const quern_warm_options& options, const std::vector<jit::Target>& targets,
+                                bool checked) {
   Plan plan;
   if (options.manifest != nullptr) {
     for_each_line({options.manifest, options.manifest_length},
@@ -141,6 +149,7 @@ std::vector<WarmItem> plan_warm(const quern_warm_options& options, const std::ve
     const In<quern_model> model(options.model, "quern_model");
     add_model(*model, targets, &plan);
   }
+  if (checked) plan.add_index_checks();
   return plan.take();
 }
 

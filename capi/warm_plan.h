@@ -23,7 +23,9 @@ struct WarmItem {
 std::vector<jit::Target> read_targets(const quern_warm_options& options, std::optional<jit::Target> own);
 
 // The manifest's lines in order, then what the model needs; each specialisation once. A bad line, or an op that refuses
-// the model, becomes an item that has failed. Throws Error(QUERN_INVALID) when the model itself is no model.
-std::vector<WarmItem> plan_warm(const quern_warm_options& options, const std::vector<jit::Target>& targets);
+// the model, becomes an item that has failed. In the checked form the kernel that walks index tensors comes after them,
+// for each target once. Throws Error(QUERN_INVALID) when the model itself is no model.
+std::vector<WarmItem> plan_warm(const quern_warm_options& options, const std::vector<jit::Target>& targets,
+                                bool checked);
 
 }  // namespace quern::capi

@@ -1,6 +1,6 @@
 // The tensors of a call on `host` with a seed, which runs as with QUERN_CALL_PROGRAMMATIC: the launch before it may be
-// writing all of them, but for what the call's flags say is constant. The executor keeps them from kernels that have not
-// waited for that launch.
+// writing all of them, but for what the call's flags say is constant. The executor keeps them from kernels that have
+// not waited for that launch.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

@@ -10,8 +10,8 @@ namespace quern::ops {
 // Throws Error(QUERN_INVALID) for a stream of another device, and the driver's Error when the launch fails.
 [[noreturn]] void refuse_stream(const jit::DeviceInfo& device, int mismatch);
 
-// In the checked form, on `host` with a seed, or where somebody wants to know which kernels a call launches: `arguments` has room for one more
-// behind its `count`.
+// In the checked form, on `host` with a seed, or where somebody wants to know which kernels a call launches:
+// `arguments` has room for one more behind its `count`.
 void launch_watched(const Runtime& runtime, const jit::Kernel& kernel, const jit::Launch& how, const char* what,
                     void** arguments, std::size_t count);
 

@@ -106,8 +106,10 @@ Foreign to_foreign(const Json& given) {
   if (given.is_unsigned()) return given.whole();
   if (given.is_number()) {
     const double number = given.number();
+    // What an integer cannot hold must not be made one.
+    if (!(number < 0 && number >= -0x1p63)) return Foreign(number);
     const auto whole = static_cast<std::int64_t>(number);
-    return number < 0 && static_cast<double>(whole) == number ? Foreign(whole) : Foreign(number);
+    return static_cast<double>(whole) == number ? Foreign(whole) : Foreign(number);
   }
   if (given.is_array()) {
     Foreign array = Foreign::array();

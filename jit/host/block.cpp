@@ -168,6 +168,7 @@ void Runner::start_cluster(std::uint32_t x, std::uint32_t y, std::uint32_t z) {
     watch_fiber(f.watched, stacks_.bottom(slot), stacks_.bytes());
     f.suspended = make_fiber(stacks_.top(slot), &Runner::fiber_main);
   });
+  fenced_ = kNone;
   ready_ = 0;
   const std::uint32_t warps = cluster_blocks_ * warps_;
   for (std::uint32_t w = 0; w < warps; ++w) {
@@ -201,7 +202,7 @@ void Runner::start_cluster(std::uint32_t x, std::uint32_t y, std::uint32_t z) {
   }
   for (std::uint32_t b = 0; b < cluster_blocks_; ++b) {
     async_view_.begin_block(b, windows_[b].shared, windows_[b].bytes);
-    if (cluster_blocks_ > 1) released_view_.begin_block(b, windows_[b].shared, windows_[b].bytes);
+    if (cluster_blocks_ > 1 && grid_.seeded) released_view_.begin_block(b, windows_[b].shared, windows_[b].bytes);
     stored_to_[b] = 0;
   }
   mbarriers_.begin();
@@ -254,6 +255,7 @@ void Runner::fiber_main() {
 }
 
 void Runner::finish_fiber() {
+  show_fenced();
   Fiber& f = fibers_[current_];
   if (!stacks_.intact(current_)) {
     failure_ = name_of(current_) + " has overflowed its stack";
@@ -335,6 +337,7 @@ std::uint32_t Runner::pick() { return grid_.seeded ? pick_seeded(false) : pick_f
 
 void Runner::switch_to(std::uint32_t next) {
   if (next == current_) return;
+  if (fibers_[next].warp != fenced_) show_fenced();
   Fiber& from = fibers_[std::exchange(current_, next)];
   before_switch(from.watched, fibers_[next].watched, false);
   quern_switch_fiber(&from.suspended, fibers_[next].suspended);
@@ -410,6 +413,7 @@ void Runner::arrive(std::uint32_t id, std::uint32_t expected, bool waits) {
   const std::uint32_t first = f.block * warps_;
   if (waits) b.arrived[f.warp - first] |= 1ULL << views_[current_].lane;
   if (++b.count == expected) {
+    show_fenced();
     b.count = 0;
     b.parity ^= 1;
     for (std::uint32_t w = 0; w < warps_; ++w) {

@@ -10,11 +10,11 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "jit/host/arena.h"
 #include "jit/host/async.h"
-#include "jit/host/shared_view.h"
 #include "jit/host/bulk.h"
 #include "jit/host/fiber.h"
 #include "jit/host/late.h"
@@ -24,6 +24,7 @@
 #include "jit/host/registers.h"
 #include "jit/host/remote_stores.h"
 #include "jit/host/sanitizer.h"
+#include "jit/host/shared_view.h"
 #include "sources/common/portable/host_abi.cuh"
 
 namespace quern::jit::host {
@@ -160,6 +161,11 @@ class Runner {
       for (std::uint32_t t = 0; t < threads_; ++t) visit(b * block_slots_ + t, b, t);
     }
   }
+  // What was written before a fence is seen from then on. It is shown once for the lanes of a warp, before any other
+  // warp goes on, a barrier opens or somebody looks.
+  void show_fenced() {
+    if (fenced_ != kNone) async_view_.show(std::exchange(fenced_, kNone) / warps_);
+  }
   void switch_to(std::uint32_t next);
   void leave_for_thread(bool for_ever);
   void make_runnable(std::uint32_t warp, std::uint64_t lanes);
@@ -218,8 +224,9 @@ class Runner {
   std::unique_ptr<Arena> arenas_[kMaxBlocks];
   Mbarriers mbarriers_;
   Transfers transfers_{mbarriers_};
-  SharedView async_view_;     // what copies and products see
-  SharedView released_view_;  // what other blocks of the cluster see
+  SharedView async_view_;         // what copies and products see
+  SharedView released_view_;      // what other blocks of the cluster see
+  std::uint32_t fenced_ = kNone;  // the warp whose fence_async() has not been shown yet: all its lanes call it
   std::uint32_t stored_to_[kMaxBlocks] = {};  // by each block since it last released: a bit for each rank
   BulkCopies bulk_{mbarriers_, async_view_};
   RemoteStores remote_stores_{mbarriers_, async_view_};

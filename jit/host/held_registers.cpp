@@ -23,8 +23,7 @@ const char* HeldRegisters::use(void* const* lanes, std::uint32_t number) {
 
 const char* HeldRegisters::use_sums(void* const* lanes, std::uint32_t number) {
   const q::host::Product& first = product_of(lanes, 0);
-  const auto known =
-      std::find_if(sums_.begin(), sums_.end(), [&](const Sums& sums) { return sums.of[0] == first.d; });
+  const auto known = std::find_if(sums_.begin(), sums_.end(), [&](const Sums& sums) { return sums.of[0] == first.d; });
   if (known != sums_.end()) {
     // Those of a product that is under way are nobody's to change: they hold what a seeded run puts there.
     const bool may_differ = !known->settled || known->fences != fences_ || first.accumulate == 0;

@@ -95,7 +95,7 @@ struct HopperCalls {
   // What this block has written to its own and others' shared memory, for the cluster to see.
   static void release_block() {
     Runner& r = *runner;
-    if (r.cluster_blocks_ == 1) return;
+    if (r.cluster_blocks_ == 1 || !r.grid_.seeded) return;
     const std::uint32_t shown = std::exchange(r.stored_to_[block()], 0) | 1u << block();
     for (std::uint32_t b = 0; b < r.cluster_blocks_; ++b)
       if ((shown >> b & 1) != 0) r.released_view_.show(b);
@@ -105,7 +105,7 @@ struct HopperCalls {
     Runner& r = *runner;
     r.reschedule();
     const Place place = place_of(kWhat, address, bytes);
-    if (place.rank == block()) return place.at;
+    if (place.rank == block() || !r.grid_.seeded) return place.at;
     const auto at = static_cast<std::uint32_t>(place.at - r.windows_[place.rank].shared);
     std::uint32_t where = 0;
     if (reads == 0) {
@@ -158,6 +158,7 @@ struct HopperCalls {
     what.window = there(block(), 0);
     if (copy->form != CopyForm::load) {
       std::uint32_t where = 0;
+      r.show_fenced();
       if (!r.async_view_.sees(block(), what.at, what.box.bytes(), &where)) {
         r.fail([&] { return std::string(name) + " of shared address " + hex(where) + ": " + Products::kUnseen; });
       }
@@ -183,7 +184,8 @@ struct HopperCalls {
     r.reschedule();
   }
   static void fence_async() {
-    runner->async_view_.show(block());
+    if (runner->fenced_ != fiber().warp) runner->show_fenced();
+    runner->fenced_ = fiber().warp;
     runner->reschedule();
   }
   static void bulk_commit() { runner->bulk_.commit(runner->current_); }
@@ -299,6 +301,7 @@ struct HopperCalls {
     release(order);
     r.join(Wait::wgmma, [&](Runner::Warp& all) {
       acquire(order);
+      r.show_fenced();
       std::string wrong = r.products_.issue(group, warp, all.brought, issued_at);
       if (!wrong.empty()) r.fail([&] { return "wgmma: " + std::exchange(wrong, {}); });
       r.wake_warpgroup(group);

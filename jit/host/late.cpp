@@ -32,14 +32,18 @@ void Late::hide() {
   // Numbers become NaN; indices 0, at which there is something whatever they count.
   const std::vector<unsigned char> ones(most, 0xff), zeros(most, 0);
   kept_ = std::move(kept);
+  hidden_.store(true, std::memory_order_relaxed);
   for (const LateMemory& each : memory_) write(each.at, each.indices ? zeros.data() : ones.data(), each.bytes);
 }
 
 void Late::arrive() noexcept {
+  // Whoever finds it back has no need of the lock, which would order threads that their kernel does not.
+  if (!hidden_.load(std::memory_order_acquire)) return;
   const Unwatched own;
   const std::lock_guard lock(mutex_);
   for (std::size_t i = 0; i < kept_.size(); ++i) write(memory_[i].at, kept_[i].data(), kept_[i].size());
   kept_.clear();
+  hidden_.store(false, std::memory_order_release);
 }
 
 }  // namespace quern::jit::host

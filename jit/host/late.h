@@ -6,6 +6,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <atomic>
 #include <mutex>
 #include <span>
 #include <vector>
@@ -27,6 +28,7 @@ class Late {
 
  private:
   std::span<const LateMemory> memory_;
+  std::atomic<bool> hidden_{false};
   std::mutex mutex_;
   std::vector<std::vector<unsigned char>> kept_;  // as memory_; empty once it is back
 };

@@ -65,7 +65,7 @@ class Products {
     const void* issued_at;
   };
   struct Warp {
-    std::uint32_t issued = 0;               // products
+    std::uint32_t issued = 0;  // products
     HeldRegisters registers;
     std::vector<std::uint32_t> group_ends;  // products issued when each group was closed
     std::list<Flight> flights;

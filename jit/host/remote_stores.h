@@ -9,9 +9,9 @@
 
 #include "jit/host/agent.h"
 #include "jit/host/async.h"
-#include "jit/host/shared_view.h"
 #include "jit/host/mbarriers.h"
 #include "jit/host/random.h"
+#include "jit/host/shared_view.h"
 
 namespace quern::jit::host {
 

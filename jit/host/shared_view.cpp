@@ -76,9 +76,8 @@ bool SharedView::sees(std::uint32_t block, std::uint32_t at, std::uint32_t bytes
     // Neighbours in a piece may be another's business.
     const std::uint32_t from = std::max(at, piece * kPiece), end = std::min(at + bytes, (piece + 1) * kPiece);
     const unsigned char* const now = b.window + from;
-    const unsigned char* const differ = std::mismatch(now, b.window + end, b.seen.data() + from).first;
-    if (differ == b.window + end) continue;
-    *where = static_cast<std::uint32_t>(differ - b.window);
+    if (std::memcmp(now, b.seen.data() + from, end - from) == 0) continue;
+    *where = static_cast<std::uint32_t>(std::mismatch(now, b.window + end, b.seen.data() + from).first - b.window);
     return false;
   }
   return true;

@@ -6,7 +6,6 @@
 #include "sources/embedded.h"
 
 namespace quern::ops::index_check {
-namespace {
 
 jit::Spec spec_for(jit::Target target) {
   jit::Spec spec;
@@ -14,6 +13,8 @@ jit::Spec spec_for(jit::Target target) {
   spec.target = target.tag();
   return spec;
 }
+
+namespace {
 
 jit::Unit unit(const jit::Spec& spec) {
   jit::Unit unit;
@@ -33,7 +34,7 @@ jit::Spec parse(const Constants& given, const jit::TargetInfo& target) {
   return spec_for(target.target);
 }
 
-// No model asks for it: preparing an op in a checked context does.
+// No model asks for it: preparing an op in a checked context does, and warming in one.
 void list(const quern_model&, const jit::TargetInfo&, std::vector<jit::Spec>*) {}
 
 }  // namespace

@@ -10,6 +10,8 @@ extern const Op op;
 
 inline constexpr int kWarps = 8;
 
+jit::Spec spec_for(jit::Target target);
+
 // The kernel, as kernel_for readies it.
 const jit::Kernel* ready(const Runtime& runtime, std::uint32_t call_flags, void* stream);
 

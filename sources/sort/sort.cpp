@@ -235,7 +235,7 @@ Problem read_problem(const quern_sort_args& args, const Runtime& runtime, bool m
     return problem;
   }
   p.tile = tile_of(problem.shape);
-  const std::int64_t each = (p.n + p.tile - 1) / p.tile;
+  const std::int64_t each = (std::int64_t{p.n} + p.tile - 1) / p.tile;
   const std::int64_t tiles = args.offsets != nullptr ? p.n / p.tile + std::int64_t{p.segments} : each * p.segments;
   if (tiles > INT32_MAX / q::kDigits) refuse_extent("keys", 0, keys.shape[0], "fewer keys at once: split the call");
   p.tiles = static_cast<q::i32>(tiles);

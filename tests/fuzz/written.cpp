@@ -83,6 +83,7 @@ std::vector<std::string> config_seeds() {
       R"("n_routed_experts":256,"num_experts_per_tok":8,"moe_intermediate_size":2048,"n_shared_experts":1,)"
       R"("quantization_config":{"quant_method":"fp8","weight_block_size":[128,128]},"hidden_act":"silu"})",
       R"({"text_config":{"model_type":"qwen3","num_hidden_layers":2,"num_attention_heads":2,"head_dim":64}})",
+      R"({"model_type":"llama","hidden_size":1e30,"rope_theta":-1e300,"vocab_size":-4,"num_hidden_layers":-0.5})",
       "[[[[]]]]",
   };
 }

@@ -170,6 +170,37 @@ TEST(HostLaunch, AProgrammaticOneMustWait) {
   EXPECT_EQ(kernel.launch(launch, {&waits}), "");
 }
 
+// With a seed, memory that the launch before may still be writing holds something else until a thread has waited.
+TEST(HostLaunch, WhatIsLateIsThereAfterTheWait) {
+  Kernel kernel(compile_body("QUERN_KERNEL(k, 64, 1, const float* x, const int* ids, float* early, float* late) {"
+                             "  const int t = thread_index();"
+                             "  early[t] = x[t] + (ids[t] == t);"
+                             "  wait_for_previous_grid();"
+                             "  late[t] = x[t] + (ids[t] == t);"
+                             "}"),
+                "k", 0, {.seeded = true, .seed = 3});
+  std::vector<float> x(64, 1.5f), early(64), late(64);
+  std::vector<int> ids(64);
+  for (int i = 0; i < 64; ++i) ids[static_cast<std::size_t>(i)] = i;
+  const jit::LateMemory memory[] = {{x.data(), x.size() * sizeof(float), false},
+                                    {ids.data(), ids.size() * sizeof(int), true}};
+  const float* x_at = x.data();
+  const int* ids_at = ids.data();
+  float *early_at = early.data(), *late_at = late.data();
+  jit::Launch launch;
+  launch.block[0] = 64, launch.late = memory;
+  for (const bool programmatic : {false, true}) {
+    launch.programmatic = programmatic;
+    EXPECT_EQ(kernel.launch(launch, {&x_at, &ids_at, &early_at, &late_at}), "");
+    for (std::size_t i = 0; i < 64; ++i) {
+      EXPECT_EQ(late[i], 2.5f) << i;
+      EXPECT_EQ(x[i], 1.5f) << i;
+    }
+    // The first thread alone is sure to have come before the wait of any.
+    EXPECT_EQ(std::count(early.begin(), early.end(), 2.5f) == 64, !programmatic);
+  }
+}
+
 TEST(HostLaunch, FailureHasAStatus) {
   Kernel kernel(compile_body("QUERN_KERNEL(k, 64, 1) { if (lane()) sync_block(); }"), "k", 0, {});
   jit::Launch launch;

@@ -331,5 +331,19 @@ TEST(SortRefuses, EveryWrongArgument) {
   if (!on_cuda()) expect_all_refused(by_value, kSort, [&] { return std::make_unique<Sorting>(good); }, watch);
 }
 
+// As many keys as an extent can be.
+TEST(SortWorkspace, IsRightForTheLongestRow) {
+  std::int64_t shape[] = {1, INT32_MAX};
+  DLTensor keys{};
+  keys.device = dl_device(), keys.ndim = 2, keys.dtype = {kDLInt, 32, 1}, keys.shape = shape;
+  auto args = sized<quern_sort_args>();
+  args.keys = &keys, args.keys_out = &keys;
+  auto error = sized<quern_error>();
+  std::uint64_t bytes = 0;
+  ASSERT_EQ(quern_sort_workspace(context(), &args, &bytes, &error), QUERN_OK) << error.text;
+  EXPECT_GT(bytes, std::uint64_t{4} * INT32_MAX);
+  EXPECT_LT(bytes, std::uint64_t{16} * INT32_MAX);
+}
+
 }  // namespace
 }  // namespace quern::test

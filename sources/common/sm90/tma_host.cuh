@@ -70,8 +70,8 @@ template <int n>
 QUERN_DEVICE void tma_wait() {
   host::table->bulk_wait(n, 0);
 }
-// There is one view of memory here. The executor keeps beside it what copies out of shared memory and products are sure to see; what
-// lacks the other fence is not found out.
+// There is one view of memory here. The executor keeps beside it what copies out of shared memory and products are sure
+// to see; what lacks the other fence is not found out.
 QUERN_DEVICE void fence_async() { host::table->fence_async(); }
 QUERN_DEVICE void fence_async_global() {}
 

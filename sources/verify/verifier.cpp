@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sources/verify/verifier.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "jit/key.h"
+#include "sources/manifest.h"
+
+namespace quern::ops::verify {
+namespace {
+
+// So many of the calls that launch a kernel are compared.
+constexpr std::uint32_t kEnough = 2;
+
+jit::Service::Options without_file(const jit::CompilerOptions& compilers) {
+  jit::Service::Options none;
+  none.store.no_file = true;
+  none.compilers = compilers;
+  return none;
+}
+
+std::string spec_line(const std::string& text) {
+  const std::size_t at = text.find("\nspec ");
+  if (at == std::string::npos) return {};
+  const std::size_t from = at + 6;
+  return text.substr(from, text.find('\n', from) - from);
+}
+
+// How a row's text ends that was made under a compiler pin: see jit/images.cpp.
+std::string pin_line(const std::string& pin) { return pin.empty() ? "" : "compiler " + pin + '\n'; }
+
+}  // namespace
+
+Bed::Bed(jit::Driver& on, jit::Service& service, bool compiles, const std::string& compiler_pin,
+         const std::function<void(std::string_view)>& notice, std::function<void(const jit::Event&)> event)
+    : driver_(on), tensor_maps_(driver_), tunings_(gemm::make_tunings(service, notice)) {
+  jit::EngineOptions options;
+  options.driver = &driver_;
+  options.service = &service;
+  options.describe = describe;
+  options.compiler_pin = compiler_pin;
+  options.event = std::move(event);
+  options.notice = notice;
+  if (!compiles) {
+    options.compile = [](const jit::CompileJob&) -> jit::Compiled {
+      throw Error(QUERN_INTERNAL, "verifying compiles nothing for the device");
+    };
+  }
+  engine_ = std::make_unique<jit::Engine>(std::move(options));
+  bench_ = driver_.bench();
+}
+
+std::vector<std::vector<unsigned char>> Bed::run(Trial& trial, jit::Miss miss) {
+  launched_.clear();
+  return trial.run({engine_.get(), &driver_, miss, &tensor_maps_, tunings_.get(), &launched_}, *bench_);
+}
+
+bool Bed::launched(const cache::Key& key) const {
+  return std::any_of(launched_.begin(), launched_.end(), [&](const jit::Kernel* kernel) { return kernel->key == key; });
+}
+
+Verifier::Verifier(jit::Driver& driver, jit::Service& service, const jit::CompilerOptions& compilers,
+                   const std::string& compiler_pin, const std::function<void(std::string_view)>& notice,
+                   std::uint64_t seed)
+    : driver_(driver),
+      compiler_pin_(compiler_pin),
+      seed_(seed),
+      host_service_(without_file(compilers)),
+      host_driver_(jit::open_host({})),
+      host_(*host_driver_, host_service_, true, {}, notice, {}),
+      device_(driver, service, false, compiler_pin, notice, [this](const jit::Event& event) {
+        if (event.kind == QUERN_EVENT_REJECTED) rejected_[event.key] = event.text;
+      }) {}
+
+// Why the device's engine does not load this row, which is of the kernel with this plain text or claims to be; "" where
+// it does.
+std::string Verifier::why_not_loaded(const Cached& cached, const std::string& plain) const {
+  const std::string& pin = compiler_pin_;
+  const std::string& text = cached.text;
+  const bool is_plain = jit::key_of(plain) == cached.key;
+  if (is_plain || (!pin.empty() && jit::key_of(plain + pin_line(pin)) == cached.key)) {
+    return pin.empty() || cached.compiler == pin
+               ? ""
+               : "made by " + cached.compiler + "; this context's compiler_pin is \"" + pin + '"';
+  }
+  if (text.starts_with(plain + "compiler ") && text.ends_with('\n')) {
+    const std::size_t from = plain.size() + 9;
+    return "made under the compiler_pin \"" + text.substr(from, text.size() - from - 1) + "\"; this context's is " +
+           (pin.empty() ? "not set" : '"' + pin + '"');
+  }
+  return text.find("\npass checked\n") != std::string::npos
+             ? "in the checked form: for finding mistakes, not for serving"
+             : "made of other sources than this library's, which never loads it";
+}
+
+Finding Verifier::verify(const Cached& cached) {
+  const jit::Target own = driver_.device().limits.target;
+  Finding found;
+  found.spec = spec_line(cached.text);
+  if (cached.target != own.name()) {
+    found.text = "for " + cached.target + "; this device runs " + own.name();
+    return found;
+  }
+  const std::optional<ManifestLine> line =
+      found.spec.empty() ? std::nullopt : parse_line(cached.op + ' ' + cached.target + ' ' + found.spec);
+  if (!line) {
+    found.text = cached.op == "kernel" ? "a host's own kernel: what it computes is not known here"
+                                       : "its key's text holds no constants";
+    return found;
+  }
+  const jit::Spec spec = to_spec(*line, own);
+  const jit::Unit unit = describe(spec);
+  const std::string plain = jit::canonical_text(unit, jit::used_files(unit));
+  found.text = why_not_loaded(cached, plain);
+  if (!found.text.empty()) return found;
+  const OpTrials* const trials = trials_of(cached.op);
+  if (trials == nullptr) {
+    found.text = "no trial is made of this op";
+    return found;
+  }
+  found.text = trials->refusal(Given(line->constants));
+  if (!found.text.empty()) return found;
+  // The key that the engine's events tell is the one under its pin, whichever row they are of.
+  const cache::Key wanted = jit::key_of(plain + pin_line(compiler_pin_));
+  look_for_trials(cached, *trials, line->constants, cache::to_hex(wanted), &found);
+  return found;
+}
+
+// The host's compiler is needed for every row: where it is missing or refuses what the library itself wrote, that ends
+// all, since rows that were not run would look as if nothing were wrong.
+std::vector<std::vector<unsigned char>> Verifier::reference_of(Trial& trial) {
+  try {
+    return host_.run(trial, jit::Miss::compile);
+  } catch (const Error& failure) {
+    if (failure.status() == QUERN_NOT_FOUND || failure.status() == QUERN_COMPILE) throw NoReference(failure);
+    throw;
+  }
+}
+
+void Verifier::look_for_trials(const Cached& cached, const OpTrials& trials, const Constants& constants,
+                               const std::string& wanted, Finding* found) {
+  const Given given(constants);
+  Random random(seed_ ^ cached.key.high);
+  std::string others;
+  for (int i = 0; i < trials.count(given) && found->trials < kEnough; ++i) {
+    const std::unique_ptr<Trial> trial = trials.make(given, i, random);
+    std::vector<std::vector<unsigned char>> results;
+    try {
+      results = device_.run(*trial, jit::Miss::cached_only);
+    } catch (const Error& failure) {
+      // What was not launched has not failed, and a miss is of another kernel of the same call. A refusal of this row
+      // by the driver is a miss too: it is looked for below.
+      if (!device_.launched(cached.key) || failure.status() == QUERN_MISS) {
+        others = failure.text();
+        continue;
+      }
+      found->outcome = QUERN_VERIFY_FAILED;
+      found->status = failure.status();
+      found->text = failure.text();
+      return;
+    }
+    if (!device_.launched(cached.key)) continue;
+    const Trial::Verdict verdict = trial->compare(results, reference_of(*trial));
+    ++found->trials;
+    found->error = std::max(found->error, verdict.error);
+    found->truth_error = std::max(found->truth_error, verdict.truth_error);
+    const bool agrees = verdict.error <= 1 && verdict.truth_error <= 1;
+    if (!agrees || found->text.empty())
+      found->text = verdict.where.empty() ? "equal to the bit; " + trial->what : verdict.where;
+    found->outcome = agrees ? QUERN_VERIFY_AGREES : QUERN_VERIFY_DIFFERS;
+    found->status = agrees ? QUERN_OK : QUERN_DAMAGED;
+    if (!agrees) break;
+  }
+  found->text += " (seed " + std::to_string(seed_) + ")";
+  if (found->trials != 0) return;
+  if (const auto rejected = rejected_.find(wanted); rejected != rejected_.end()) {
+    found->outcome = QUERN_VERIFY_FAILED;
+    found->status = QUERN_DAMAGED;
+    found->text = rejected->second;
+    return;
+  }
+  found->text = "none of the trials' calls launches it here";
+  if (!others.empty()) found->text += "; the last that failed says: " + others;
+}
+
+}  // namespace quern::ops::verify
