@@ -184,11 +184,12 @@ struct Consumer {
     const Piece& piece = task.piece;
     f32* const slot = piece.count == 1 ? nullptr : slot_at(p, piece, piece.index);
     const i32 column = me * kColumns;
+    constexpr bool kCut = kColumns * kSources != kDimV;
     if (column < kDimV) {
       if (!slot) {
-        write_out(p, task.sequence, piece.head, rows, thread, softmax, sum, o, column);
+        write_out<kCut>(p, task.sequence, piece.head, rows, thread, softmax, sum, o, column);
       } else {
-        write_slot(p, task.sequence, rows, piece.tile * kRows, thread, softmax, sum, o, slot, column);
+        write_slot<kCut>(p, task.sequence, rows, piece.tile * kRows, thread, softmax, sum, o, slot, column);
       }
       const bool spoilt[2] = {sum[0] != sum[0], sum[1] != sum[1]};
       mend_spoilt<kColumns>(p, task.sequence, piece, rows, spoilt, slot, column);
