@@ -54,7 +54,9 @@ QUERN_DEVICE void write_slot(const AttentionParams& p, const Sequence& s, const 
   }
 }
 
-// Joins an item's pieces, once the last of all who write them is done: `writers` teams of consumers each.
+// Joins an item's pieces, kAtOnce at once, when the last of all who write them is done: `writers` teams of consumers
+// each.
+template <int kAtOnce>
 QUERN_DEVICE void join_last(const AttentionParams& p, const Sequence& s, const Piece& piece, i32 writers,
                             i32* scratch) {
   Piece written = piece;
@@ -62,7 +64,7 @@ QUERN_DEVICE void join_last(const AttentionParams& p, const Sequence& s, const P
   if (!arrived_last<Consumers>(p, written, scratch)) return;
   const Parts slots{slot_at(p, piece, 0), slot_at(p, piece, 1), static_cast<i64>(piece.slot_step) * p.slot_floats,
                     piece.count, p.slot_rows};
-  join<8, 2, Consumers>(p, s, piece, slots, nullptr);
+  join<8, kAtOnce, Consumers>(p, s, piece, slots, nullptr);
 }
 
 template <int count>
@@ -79,7 +81,7 @@ QUERN_DEVICE void write_results(const AttentionParams& p, const Sequence& s, con
   }
   const bool spoilt[2] = {is_spoilt(o, 0), is_spoilt(o, 1)};
   mend_spoilt(p, s, piece, rows, spoilt, slot);
-  if (slot) join_last(p, s, piece, 1, scratch);
+  if (slot) join_last<2>(p, s, piece, 1, scratch);
 }
 
 }  // namespace q

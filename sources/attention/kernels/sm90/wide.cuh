@@ -116,7 +116,8 @@ struct Consumer {
   // Products with the columns of the values, of which `valid` keys are there, a stage at a time.
   template <int number = 0>
   QUERN_DEVICE void multiply_values(Sums& o, const Weights& weights, i32 valid) {
-    constexpr int kMost = kStageSpans * 64, kLeft = kColumns - number * kMost, kCount = (kLeft < kMost ? kLeft : kMost) / 2;
+    constexpr int kMost = kStageSpans * 64, kLeft = kColumns - number * kMost,
+                  kCount = (kLeft < kMost ? kLeft : kMost) / 2;
     f32(&sums)[kCount] = *reinterpret_cast<f32(*)[kCount]>(o + number * kMost / 2);
     const i32 stage = reader.next();
     if (valid < kBlock) clear_behind<div_up(kCount, 32)>(stage, valid);
@@ -194,7 +195,7 @@ struct Consumer {
       const bool spoilt[2] = {sum[0] != sum[0], sum[1] != sum[1]};
       mend_spoilt<kColumns>(p, task.sequence, piece, rows, spoilt, slot, column);
     }
-    if (slot) join_last(p, task.sequence, piece, 2, &shared->flag);
+    if (slot) join_last<4>(p, task.sequence, piece, 2, &shared->flag);
   }
 
   QUERN_DEVICE void run() {
