@@ -20,7 +20,8 @@ using Sums = f32[kColumns / 2];
 // The stages as a consumer reads them. Products of one stage are under way while those of the next, or of so many, are
 // issued.
 struct Reader {
-  static constexpr int kUnderWay = kTall ? 1 : 1;
+  static constexpr int kUnderWay = kTall && kStages > 3 ? 2 : 1;
+  static_assert(kUnderWay < kStages, "the next products' stage is another one");
   SharedArray<Mbarrier> full, empty;
   PipelineState<kStages> state;
 
