@@ -146,13 +146,13 @@ Tiling tile_wide(const Shape& shape, const jit::TargetInfo& target) {
 }
 
 // Tall tiles where an owner's half of the columns has room in its registers, and so many queries beside enough stages
-// in shared memory.
+// in shared memory: of two spans each, else of one, in two rings.
 Tiling tile_wide_pairs(const Shape& shape, const jit::TargetInfo& target) {
-  constexpr int kMostTallDim = 512, kMostStages = 12, kLeastStages = 4, kThreads = 384;
+  constexpr int kMostTallDim = 512, kMostStages = 12, kThreads = 384;
   for (const int rows : {128, 64}) {
     if (rows == 128 && shape.dim_v > kMostTallDim) continue;
-    const int rings = rows == 128 ? 1 : 2;
-    for (int stages = kMostStages; stages >= kLeastStages * rings; stages -= rings) {
+    const int rings = rows == 128 ? 1 : 2, least = rows == 128 ? 6 : 8;
+    for (int stages = kMostStages; stages >= least; stages -= 2) {
       const auto bytes = static_cast<std::uint32_t>(q::wide_sm90_shared_bytes(shape.dim_k, rows, stages));
       if (bytes + q::kWideStaticBytes > target.shared_per_block) continue;
       Tiling t = {rows, 1, kThreads / static_cast<int>(target.warp_size), q::kWideKeys, stages / rings};

@@ -143,7 +143,7 @@ jit::Unit to_unit(const Shape& shape, jit::Target target) {
     define("KEYS_AT_ONCE", t.row_tiles == 2 && t.block == 64 ? 32 : t.block);
   }
   // Filling a pipeline and writing a result take about as long as this many blocks of keys. Streams go on.
-  define("ITEM_PRICE", decode || shape.variant == Variant::wide_few ? 4 : streams ? 1 : 2);
+  define("ITEM_PRICE", decode || pairs || shape.variant == Variant::wide_few ? 4 : streams ? 1 : 2);
   unit.source = embedded(decode       ? "attention/kernels/portable/decode.cuh"
                          : streams    ? "attention/kernels/sm90/decode.cuh"
                          : wide       ? "attention/kernels/portable/wide.cuh"

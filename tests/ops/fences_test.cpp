@@ -35,6 +35,8 @@ const std::vector<Expected>& expected() {
       {medium.c_str(), {{"ACQBULK", 1}, {"PREEXIT", 1}, {"MEMBAR.SC.GPU", 2}}},
       {streams.c_str(), {{"ACQBULK", 2}, {"PREEXIT", 1}, {"MEMBAR.SC.GPU", 2}, {"FENCE.VIEW.ASYNC", 3}}},
       {warpgroups.c_str(), {{"ACQBULK", 1}, {"PREEXIT", 1}, {"MEMBAR.SC.GPU", 2}, {"FENCE.VIEW.ASYNC", 4}}},
+      {"attention sm_90a variant=wide_pairs dtype=bf16 dim_k=512 group=4 page_size=64",
+       {{"ACQBULK", 1}, {"PREEXIT", 1}, {"MEMBAR.SC.GPU", 2}, {"FENCE.VIEW.ASYNC", 3}}},
       // Results that leave by bulk copies, and partial sums that other blocks read.
       {"gemm sm_90a variant=persistent_128x128 dtype=bf16",
        {{"ACQBULK", 2}, {"PREEXIT", 1}, {"FENCE.VIEW.ASYNC", 3}, {"MEMBAR.ALL.GPU", 2}, {"UTMASTG", 1}}},

@@ -255,7 +255,9 @@ TEST(TargetsWithWarpgroups, TakeAttention) {
     const bool streams = std::string(entry.entry_name) == "quern_attention_streams";
     const bool portable = std::string(entry.entry_name) == "quern_attention_wide";
     const bool large = constants_of(entry).find("HEAD_DIM_K=256 ") != std::string::npos;
-    EXPECT_LE(entry.local_bytes, large ? 160 : streams || portable ? 0 : 48) << constants_of(entry);
+    // By pairs what is kept from one item to the next may be spilled.
+    const bool pairs = std::string(entry.entry_name) == "quern_attention_wide_sm90";
+    EXPECT_LE(entry.local_bytes, large ? 160 : pairs ? 96 : streams || portable ? 0 : 48) << constants_of(entry);
   });
 }
 

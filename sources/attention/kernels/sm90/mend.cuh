@@ -63,7 +63,7 @@ QUERN_DEVICE void mend_row(const AttentionParams& p, const Sequence& s, const Pi
     const u8* const key = keys + (page * p.k_page_bytes + token * p.k_token_bytes);
     const u8* const value = values + (page * p.v_page_bytes + token * p.v_token_bytes);
     f32 product = 0.0f;
-    QUERN_UNROLL for (int i = 0; i < kPartsK; ++i) {
+    QUERN_ROLLED for (int i = 0; i < kPartsK; ++i) {
       if (own + 64 * i >= kDimK) continue;
       const f32x2 a = load_two<QueryElement>(query + own + 64 * i);
       const f32x2 b = load_two<CacheElement>(key + (own + 64 * i) * kOperandBytes);

@@ -7,13 +7,13 @@
 
 namespace q {
 
-// 16 bytes a thread: the threads of a quad exchange their columns. Sums of a tile's columns from first_column on.
-template <int count>
+// 16 bytes a thread: the threads of a quad exchange their columns. Sums of a tile's columns from first_column on; where
+// these are cut there may be fewer.
+template <bool kCut = false, int count>
 QUERN_DEVICE void write_out(const AttentionParams& p, const Sequence& s, i32 head, const Rows& rows, int thread,
                             const RowSoftmax& softmax, const f32 (&sum)[2], const f32 (&o)[count],
                             i32 first_column = 0) {
   constexpr int kEights = count / 4;
-  constexpr bool kAll = 2 * count == kDimV;
   QUERN_UNROLL for (int h = 0; h < 2; ++h) {
     const i32 row = rows.first + 8 * h;
     const bool inside = row < s.q_len * kGroup;
@@ -28,14 +28,14 @@ QUERN_DEVICE void write_out(const AttentionParams& p, const Sequence& s, i32 hea
       transpose_quad(v, thread);
       const int eight = first + thread % 4;
       const i32 column = first_column + eight * 8;
-      if (inside && (kEights % 4 == 0 || eight < kEights) && (kAll || column < kDimV))
+      if (inside && (kEights % 4 == 0 || eight < kEights) && (!kCut || column < kDimV))
         store16_global(place.out + column, {{v[0], v[1], v[2], v[3]}});
     }
     if (inside && thread % 4 == 0 && place.lse && first_column == 0) *place.lse = done.lse;
   }
 }
 
-template <int count>
+template <bool kCut = false, int count>
 QUERN_DEVICE void write_slot(const AttentionParams& p, const Sequence& s, const Rows& rows, i32 first_of_tile,
                              int thread, const RowSoftmax& softmax, const f32 (&sum)[2], const f32 (&o)[count],
                              f32* slot, i32 first_column = 0) {
@@ -45,7 +45,7 @@ QUERN_DEVICE void write_slot(const AttentionParams& p, const Sequence& s, const 
     const i32 in_tile = row - first_of_tile;
     f32* const to = slot + in_tile * kSlotPitch + first_column + accumulator_column(thread, 0);
     QUERN_UNROLL for (int i = 2 * h; i < count; i += 4) {
-      if (2 * count != kDimV && first_column + accumulator_column(thread, i) >= kDimV) continue;
+      if (kCut && first_column + accumulator_column(thread, i) >= kDimV) continue;
       *reinterpret_cast<f32x2*>(to + accumulator_column(0, i)) = f32x2{o[i], o[i + 1]};
     }
     if (thread % 4 != 0 || first_column != 0) continue;
@@ -54,7 +54,9 @@ QUERN_DEVICE void write_slot(const AttentionParams& p, const Sequence& s, const 
   }
 }
 
-// Joins an item's pieces, once the last of all who write them is done: `writers` teams of consumers each.
+// Joins an item's pieces, kAtOnce at once, when the last of all who write them is done: `writers` teams of consumers
+// each.
+template <int kAtOnce>
 QUERN_DEVICE void join_last(const AttentionParams& p, const Sequence& s, const Piece& piece, i32 writers,
                             i32* scratch) {
   Piece written = piece;
@@ -62,7 +64,7 @@ QUERN_DEVICE void join_last(const AttentionParams& p, const Sequence& s, const P
   if (!arrived_last<Consumers>(p, written, scratch)) return;
   const Parts slots{slot_at(p, piece, 0), slot_at(p, piece, 1), static_cast<i64>(piece.slot_step) * p.slot_floats,
                     piece.count, p.slot_rows};
-  join<8, 2, Consumers>(p, s, piece, slots, nullptr);
+  join<8, kAtOnce, Consumers>(p, s, piece, slots, nullptr);
 }
 
 template <int count>
@@ -79,7 +81,7 @@ QUERN_DEVICE void write_results(const AttentionParams& p, const Sequence& s, con
   }
   const bool spoilt[2] = {is_spoilt(o, 0), is_spoilt(o, 1)};
   mend_spoilt(p, s, piece, rows, spoilt, slot);
-  if (slot) join_last(p, s, piece, 1, scratch);
+  if (slot) join_last<2>(p, s, piece, 1, scratch);
 }
 
 }  // namespace q

@@ -20,7 +20,8 @@ using Sums = f32[kColumns / 2];
 // The stages as a consumer reads them. Products of one stage are under way while those of the next, or of so many, are
 // issued.
 struct Reader {
-  static constexpr int kUnderWay = kTall ? 1 : 1;
+  static constexpr int kUnderWay = kTall && kStages > 3 ? 2 : 1;
+  static_assert(kUnderWay < kStages, "the next products' stage is another one");
   SharedArray<Mbarrier> full, empty;
   PipelineState<kStages> state;
 
@@ -116,7 +117,8 @@ struct Consumer {
   // Products with the columns of the values, of which `valid` keys are there, a stage at a time.
   template <int number = 0>
   QUERN_DEVICE void multiply_values(Sums& o, const Weights& weights, i32 valid) {
-    constexpr int kMost = kStageSpans * 64, kLeft = kColumns - number * kMost, kCount = (kLeft < kMost ? kLeft : kMost) / 2;
+    constexpr int kMost = kStageSpans * 64, kLeft = kColumns - number * kMost,
+                  kCount = (kLeft < kMost ? kLeft : kMost) / 2;
     f32(&sums)[kCount] = *reinterpret_cast<f32(*)[kCount]>(o + number * kMost / 2);
     const i32 stage = reader.next();
     if (valid < kBlock) clear_behind<div_up(kCount, 32)>(stage, valid);
@@ -184,16 +186,17 @@ struct Consumer {
     const Piece& piece = task.piece;
     f32* const slot = piece.count == 1 ? nullptr : slot_at(p, piece, piece.index);
     const i32 column = me * kColumns;
+    constexpr bool kCut = kColumns * kSources != kDimV;
     if (column < kDimV) {
       if (!slot) {
-        write_out(p, task.sequence, piece.head, rows, thread, softmax, sum, o, column);
+        write_out<kCut>(p, task.sequence, piece.head, rows, thread, softmax, sum, o, column);
       } else {
-        write_slot(p, task.sequence, rows, piece.tile * kRows, thread, softmax, sum, o, slot, column);
+        write_slot<kCut>(p, task.sequence, rows, piece.tile * kRows, thread, softmax, sum, o, slot, column);
       }
       const bool spoilt[2] = {sum[0] != sum[0], sum[1] != sum[1]};
       mend_spoilt<kColumns>(p, task.sequence, piece, rows, spoilt, slot, column);
     }
-    if (slot) join_last(p, task.sequence, piece, 2, &shared->flag);
+    if (slot) join_last<4>(p, task.sequence, piece, 2, &shared->flag);
   }
 
   QUERN_DEVICE void run() {
