@@ -64,10 +64,12 @@ static_assert(kBoxes * kSpansK <= kWarp && kBoxes * kSpansV <= kWarp, "each lane
 // who turn.
 inline constexpr int kTurnBarrier = 1, kGroupBarrier = kTurnBarrier + kConsumers,
                      kConsumersBarrier = kGroupBarrier + kConsumers;
-// Consumers take turns where softmax takes about as long as products, one multiplying while another does softmax, and
-// where keys and values come in small boxes.
-inline constexpr int kMostOfTurns = kBoxKeys < 64 ? 128 : 96;
-inline constexpr bool kTurns = !kEights && kConsumers > 1 && kDimK <= kMostOfTurns&& kDimV <= kMostOfTurns;
+// Where registers have room for two blocks of weights those of a block are made while those of the one before are
+// multiplied, and scores stay what they are until then.
+inline constexpr bool kTwoWeights = TWO_WEIGHTS != 0;
+static_assert(!kTwoWeights || (!kEights && kQueryStages == 2));
+// Three consumers take turns at issuing products.
+inline constexpr bool kTurns = kConsumers == 3;
 
 // The consumers as a team.
 struct Consumers {
