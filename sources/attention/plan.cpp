@@ -80,6 +80,7 @@ Tiling tile_prefill(const Shape& shape, const jit::TargetInfo& target) {
 // Warpgroups of 64 rows: three where their sums are small enough, else two. As many keys at once as there is room for,
 // in registers and for two stages in shared memory.
 Tiling tile_warpgroups(const Shape& shape, const jit::TargetInfo& target) {
+  constexpr int kRegistersOfTwo = 192;              // with weights of two blocks
   constexpr int kMostStages = 4, kRegisters = 190;  // f32 of a thread for sums of scores, for weights, and for results
   const int bytes_each = shape.cache_bytes(), turners = bytes_each == 1 ? 1 : 0;
   const int consumers = std::max(shape.dim_k, shape.dim_v) <= 64 && turners == 0 ? 3 : 2, rows = 64 * consumers;
@@ -90,12 +91,15 @@ Tiling tile_warpgroups(const Shape& shape, const jit::TargetInfo& target) {
     if (shape.paged && shape.page_size % q::box_keys(shape.page_size, block) != 0) continue;
     if (turners != 0 && block != q::kTurnedKeys) continue;
     if (shape.dim_v / 2 + block / 2 + block / 8 * bytes_each > kRegisters - 14 * turners) continue;
+    const bool two = consumers == 2 && turners == 0 && tiles == 2 && shape.dim_v / 2 + block <= kRegistersOfTwo;
     for (int stages = kMostStages; stages >= 2; --stages) {
       const auto bytes = static_cast<std::uint32_t>(
           q::sm90_shared_bytes(shape.dim_k, shape.dim_v, rows, tiles, block, stages, bytes_each));
       if (bytes + q::kStaticBytes > target.shared_per_block) continue;
       const int threads = (consumers + 1 + turners) * 128;
-      return {rows, 1, threads / static_cast<int>(target.warp_size), block, stages, tiles, 1, 1, threads, bytes};
+      Tiling tiling{rows, 1, threads / static_cast<int>(target.warp_size), block, stages, tiles, 1, 1, threads, bytes};
+      tiling.two_weights = two;
+      return tiling;
     }
   }
   return {};

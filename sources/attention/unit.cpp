@@ -129,6 +129,7 @@ jit::Unit to_unit(const Shape& shape, jit::Target target) {
     define("CONSUMERS", pairs ? 2 : t.rows / 64);
     define("QUERY_STAGES", t.query_stages);
     define("WHOLE_MAXIMA", static_cast<int>(pairs));
+    define("TWO_WEIGHTS", static_cast<int>(t.two_weights));
     // Well below the L2 of the chips that have warpgroups, 50 MB: of one half data comes to the other by a longer way.
     define("SECTION_BYTES", 24 << 20);
   } else if (wide) {

@@ -66,6 +66,8 @@ std::vector<AttentionCase> masks() {
   // Products of hundreds: one key takes all.
   list.add("large_scale", kMixed, [](AttentionCase& c) { c.scale = 40.0f; });
   list.add("growing_logits_mixed", {{40, 700}, {64, 300}}, [](AttentionCase& c) { c.growth = 200.0, c.causal = true; });
+  // Where the last keys come first, weights relative to the maximum of before leave the range of f32.
+  list.add("falling_logits_far", {{40, 700}, {64, 300}}, [](AttentionCase& c) { c.growth = -1500.0; });
   list.add("growing_logits_decode", decode_of({700, 64, 1500}),
            [](AttentionCase& c) { c.growth = 200.0, c.one_query = true; });
   list.add("shrinking_logits_mixed", {{40, 700}, {64, 300}},

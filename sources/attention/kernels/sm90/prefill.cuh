@@ -118,21 +118,31 @@ struct Consumer {
           await(full_v, of_v);
           clear_behind(of_v.stage, s.kv_len - key);
         }
-        QUERN_ROLLED for (i32 block = end - 1;; --block, key -= kBlock) {
+        // One block of keys: its weights, the scores of the next one, then the product of weights and values. True at
+        // the item's last one.
+        i32 block = end - 1;
+        const auto step = [&](u32(&own)[kProductsV][4]) {
           f32 rescale[2];
           const bool masked =
               key < seen.all.first || key + kBlock > seen.all.last || (kCustomMask && key + kBlock > rows.mask.first);
           mask_scores(p, s, rows, thread, key, masked, x);
-          const bool changed = weigh_scores(p, rows, x, softmax, rescale);
+          bool changed;
+          if constexpr (kTwoWeights) {
+            changed = weigh_into(p, x, softmax, rescale, own);
+          } else {
+            changed = weigh_scores(p, rows, x, softmax, rescale);
+          }
           settle((softmax.sum[0][0] + softmax.sum[0][1]) + (softmax.sum[1][0] + softmax.sum[1][1]));
           wgmma_wait<0>(o);
           if (block < end - 1) release(empty_v, of_v);
-          if (ballot(changed)) scale_rows(o, rescale);
-          to_operand<Weight>(x, weights);
+          if constexpr (!kTwoWeights) {
+            if (ballot(changed)) scale_rows(o, rescale);
+            to_operand<Weight>(x, own);
+          }
           const bool last = block == begin;
           if (last) {
             release(empty_q, of_q);
-            if constexpr (kQueryStages == 1) break;
+            if constexpr (kQueryStages == 1) return true;
             const Task& next = told.peek();
             under_way = next.piece.count != 0 && next.begin < next.end;
             if (under_way) {
@@ -145,13 +155,23 @@ struct Consumer {
           wgmma_fence();
           // Where no item follows these are scores of whatever lies there, which nobody looks at.
           multiply_keys(x, of_q.stage, of_k.stage);
+          if constexpr (kTwoWeights) {
+            if (ballot(changed)) scale_rows(o, rescale);
+          }
           await(full_v, of_v);
           wgmma_fence();
-          multiply_values(o, weights, of_v.stage);
+          multiply_values(o, own, of_v.stage);
           hand_over();
           wgmma_wait<1>(x);
-          if (last) break;
-          release(empty_k, of_k);
+          if (!last) release(empty_k, of_k);
+          --block, key -= kBlock;
+          return last;
+        };
+        if constexpr (kTwoWeights) {
+          u32 other[kProductsV][4];
+          QUERN_ROLLED while (!step(weights) && !step(other)) {}
+        } else {
+          QUERN_ROLLED while (!step(weights)) {}
         }
         if constexpr (kQueryStages == 1) {
           await(full_v, of_v);

@@ -30,10 +30,12 @@ inline constexpr int kKeyBytes = kSpansK * kBlock * kSpanBytes, kValueBytes = kS
 inline constexpr int kTurnedBytes = kEights ? kDimV * kSpanBytes : 0;
 static_assert(kBoxes * kSpansK <= kWarp && kBoxes * kSpansV <= kWarp, "each lane copies one box");
 
-// Consumers take turns where softmax takes about as long as products, one multiplying while another does softmax, and
-// where keys and values come in small boxes.
-inline constexpr int kMostOfTurns = kBoxKeys < 64 ? 128 : 96;
-inline constexpr bool kTurns = !kEights && kConsumers > 1 && kDimK <= kMostOfTurns&& kDimV <= kMostOfTurns;
+// Where registers have room for two blocks of weights those of a block are made while those of the one before are
+// multiplied, and scores stay what they are until then.
+inline constexpr bool kTwoWeights = TWO_WEIGHTS != 0;
+static_assert(!kTwoWeights || (!kEights && kQueryStages == 2));
+// Three consumers take turns at issuing products.
+inline constexpr bool kTurns = kConsumers == 3;
 
 // Each warp that is told of tasks arrives once when it has read one.
 inline constexpr u32 kToldWarps = 4 * kConsumers + 1 + kQueryWarps + 4 * kTurners;

@@ -14,6 +14,9 @@ using Scores = f32[kBlock / 2];
 // Weights of e4m3 have few binary orders of magnitude: they are taken up to 2^8, which leaves the maximum little to lag
 // behind by.
 inline constexpr f32 kLag = kEights ? 1.0f : kSlack, kLift = kEights ? 7.0f : 0.0f;
+// 2^kSlack: where weights come to no more, none of them is larger.
+inline constexpr f32 kLargestSum = 256.0f;
+static_assert(kSlack == 8.0f);
 
 // Where weights of some keys are made by one warpgroup and used by another, those that come from different ones are
 // relative to different maxima: whole numbers, so that what one has rounded is changed to the other's without a further
@@ -131,6 +134,48 @@ QUERN_DEVICE bool weigh_scores(const AttentionParams& p, const Rows& rows, Score
     const int h = half_of(i);
     x[i] = exp2(fma(x[i], factor[h], -base[h]));
     softmax.sum[h][i & 1] += x[i];
+  }
+  return changed;
+}
+
+// The same, with weights as operands of their own, so that logits stay what they are: weights are first taken relative
+// to the maximum of before, and the logits' maximum is looked for only where sums tell that it may have grown by more
+// than it may lag behind, or where there is none yet. What comes is the same as if it were always looked for.
+QUERN_DEVICE bool weigh_into(const AttentionParams& p, const Scores& x, RowSoftmax& softmax, f32 (&rescale)[2],
+                             u32 (&weights)[kProductsV][4]) {
+  const f32 factor = kPlainScale ? p.scale : 1.0f;
+  bool changed = false, sought = ballot(softmax.max[0] == -infinity() || softmax.max[1] == -infinity()) != 0;
+  rescale[0] = rescale[1] = 1.0f;
+  f32 sum[2][2];
+  QUERN_ROLLED for (;;) {
+    f32 base[2];
+    if (sought) {
+      f32 most[2] = {-infinity(), -infinity()};
+      maximum(x, most);
+      QUERN_UNROLL for (int h = 0; h < 2; ++h) {
+        const f32 before = softmax.max[h], now = quad_max(most[h]) * factor;
+        if (now > before + kLag) softmax.max[h] = now;
+        changed |= softmax.max[h] != before;
+        rescale[h] = exp2(before - finite_max(softmax.max[h]));
+      }
+    }
+    QUERN_UNROLL for (int h = 0; h < 2; ++h) base[h] = finite_max(softmax.max[h]);
+    QUERN_UNROLL for (int i = 0; i < kBlock / 2; i += 2) {
+      const int h = half_of(i);
+      const f32 first = exp2(fma(x[i], factor, -base[h])), second = exp2(fma(x[i + 1], factor, -base[h]));
+      sum[h][0] = i < 4 ? first : sum[h][0] + first;
+      sum[h][1] = i < 4 ? second : sum[h][1] + second;
+      weights[i / 8][i / 2 % 4] = pack<Weight>(first, second);
+    }
+    if (sought) break;
+    // No weight is larger than their sum; a NaN is looked at again, too.
+    const bool few = sum[0][0] + sum[0][1] <= kLargestSum && sum[1][0] + sum[1][1] <= kLargestSum;
+    if (ballot(!few) == 0) break;
+    sought = true;
+  }
+  QUERN_UNROLL for (int h = 0; h < 2; ++h) {
+    QUERN_UNROLL for (int part = 0; part < 2; ++part) softmax.sum[h][part] =
+        fma(softmax.sum[h][part], rescale[h], sum[h][part]);
   }
   return changed;
 }
