@@ -153,7 +153,7 @@ Tiling tile(const Shape& shape, const jit::TargetInfo& target) {
   t.rows = 64;
   t.block = q::kRows64Keys;
   t.stages = 2;
-  t.threads = q::kRows64Threads;
+  t.threads = shape.variant == Variant::gather64 ? q::kGather64Threads : q::kRows64Threads;
   t.side_by_side = 2;
   t.price = 2;
   t.shared_bytes = static_cast<std::uint32_t>(q::kRows64SharedBytes);
@@ -202,8 +202,7 @@ jit::Unit to_unit(const Shape& shape, jit::Target target) {
   const bool combine = shape.variant == Variant::combine, few = shape.variant == Variant::few16;
   const Source source = combine            ? Source{"quern_mla_combine", "mla_decode/kernels/portable/combine.cuh"}
                         : few              ? Source{"quern_mla_few16", "mla_decode/kernels/sm90/few.cuh"}
-                        : is_rows64(shape) ? Source{"quern_mla_rows64", "mla_decode/kernels/sm90/rows64.cuh"}
-                        : is_hopper(shape) ? Source{"quern_mla_gather64", "mla_decode/kernels/sm90/gather64.cuh"}
+                        : is_hopper(shape) ? Source{"quern_mla_rows64", "mla_decode/kernels/sm90/decode.cuh"}
                                            : Source{"quern_mla_decode", "mla_decode/kernels/portable/decode.cuh"};
   unit.entry = source.entry;
   const auto define = [&](const char* name, int value) { unit.constants.push_back({name, std::to_string(value)}); };
@@ -218,6 +217,7 @@ jit::Unit to_unit(const Shape& shape, jit::Target target) {
   define("ITEM_PRICE", t.price);
   if (has_kinds(shape)) define("CACHE_KIND", static_cast<int>(shape.kind));
   if (is_portable(shape)) define("STAGES", t.stages);
+  if (is_hopper(shape) && !few) define("GATHERED", static_cast<int>(shape.variant == Variant::gather64));
   unit.source = embedded(source.file);
   unit.headers = device_headers(target);
   unit.max_shared_bytes = t.shared_bytes;

@@ -2,41 +2,38 @@
 // pages of any size. Each of the two blocks of a pair has four warps that look its keys up, read their rows and store
 // them as tiles of numbers; plain rows are copied without passing through registers.
 //
-// Each warp has 16 rows. A row's latent part is read by all lanes at once, 16 bytes each, and its numbers so lie in one
-// tile for every four lanes. Eight rows are on their way to registers while products still read the block's rows
-// before.
+// Each warp has 16 rows, of which it reads eight at a time: four lanes have a row, and of every 64 columns 16 each. So a
+// lane has one address only; all it reads is under way at once, while products still read the block's rows before.
 //
 // Numbers of 8 bits cost more to widen than to multiply. Where two blocks of threads with tiles of one sequence are a
 // cluster (PAIRED), each reads and widens eight of the 16 rows and stores them to both.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "mla_decode/kernels/sm90/gather_memory.cuh"
 #include "mla_decode/kernels/sm90/lookup.cuh"
+#include "mla_decode/kernels/sm90/rows64.cuh"
 
 namespace q {
 
+inline constexpr bool kGathered = true, kQueriesAhead = false, kJoinsPairs = false;
 inline constexpr int kBlockWarps = 4;  // that copy a block
 // Warps arrive once they have stored all; of copies under way each thread does besides.
 inline constexpr int kFullArrivals = kBlockWarps + (kPlain ? kBlockWarps * kWarp : 0);
 inline constexpr int kListeners = kConsumers / kWarp + 2 * kBlockWarps;
-inline constexpr int kRopePieces = kPlain || kKind == CacheKind::rows656 ? 8 : 4;  // of 16 bytes, as they are read
-inline constexpr int kRopeRows = kWarp / kRopePieces;
 inline constexpr int kShare = kOwnRows / 2;  // rows of a block that a warp widens in one go
-inline constexpr int kRopeReads = kShare / kRopeRows;
-inline constexpr u32 kShareBytes = kShare * kTiles * 128;  // as they are stored
-static_assert(kWarp == 32, "a lane has 16 bytes of 512");
-static_assert(kWarp == 4 * kShare, "a lane has one of four scales of a row");
+inline constexpr int kRopeReads = kKind == CacheKind::rows656 ? 2 : 1;  // of 16 bytes, of a lane
+inline constexpr u32 kShareBytes = kShare * kTiles * 128;               // as they are stored
+static_assert(kWarp == 4 * kShare, "four lanes have a row");
 
 template <class T>
 inline constexpr bool kIsBf16 = false;
 template <>
 inline constexpr bool kIsBf16<bf16> = true;
 
-// What a warp has under way: the rows' latent parts, and the rope parts of as many rows as it reads at once.
-struct RawRows {
-  vec16 latent[kShare], rope[kRopeReads];
-  f32 scale;  // of rows656 lane 4 r + g that of row r's numbers 128 g and on, of tokens lane r that of row r
+// What a lane has under way of its row: 16 bytes of each tile's.
+struct RawRow {
+  vec16 latent[kRopeTile], rope[kRopeReads];
+  vec16 scales;  // rows656: of 128 numbers each; of a token: the first
 };
 
 class Gatherer {
@@ -79,7 +76,7 @@ class Gatherer {
     QUERN_DEVICE Target(const Memory& m, const Peers& peers, int block, u8* at) : own(at), other(0), full(0) {
       if (!kPaired || peers.count == 1) return;
       other = cluster_address(own, peers.rank ^ 1);
-      full = cluster_address(&m.barriers().full[block], peers.rank ^ 1);
+      full = cluster_address(&m.barriers().full[block][0], peers.rank ^ 1);
     }
     QUERN_DEVICE void put(u32 offset, const vec16& v) const {
       store16(own + offset, v);
@@ -88,66 +85,56 @@ class Gatherer {
   };
 
   QUERN_DEVICE static bool is_there(const FoundRows& rows, int row) { return (rows.there >> row & 1) != 0; }
-  QUERN_DEVICE RawRows read(const FoundRows& rows, int first) const {
-    RawRows raw = {};
-    QUERN_UNROLL for (int i = 0; i < kShare; ++i) {
-      const u8* from = address_of(rows.latent, first + i);
-      if (is_there(rows, first + i)) raw.latent[i] = load16_once(from + lane() * 16);
-    }
-    // Of the rope part a lane has 16 bytes of row lane / kRopePieces of as many rows as a warp reads at once.
-    QUERN_UNROLL for (int i = 0; i < kRopeReads; ++i) {
-      const int row = first + i * kRopeRows + lane() / kRopePieces;
-      const u8* from = address_of(rope_of(rows), row);
-      if (is_there(rows, row)) raw.rope[i] = load16_once(from + lane() % kRopePieces * 16);
-    }
-    if (kKind == CacheKind::rows656) {
-      const int row = first + lane() / 4;
-      const u8* from = address_of(rows.latent, row);
-      if (is_there(rows, row)) raw.scale = *reinterpret_cast<const f32*>(from + kLatent + lane() % 4 * 4);
-    } else if (kKind == CacheKind::e4m3_token) {
-      const int row = first + lane() % kShare;
-      const u8* from = address_of(reinterpret_cast<const u8*>(rows.scale), row);
-      if (is_there(rows, row)) raw.scale = *reinterpret_cast<const f32*>(from);
-    }
+  // Lanes 8 i to 8 i + 7 have the i-th quarter of each tile's columns, of a row each.
+  QUERN_DEVICE RawRow read(const FoundRows& rows, int first) const {
+    const int row = first + lane() % kShare, quarter = lane() / kShare;
+    const u8* latent = address_of(rows.latent, row) + quarter * 16;
+    const u8* rope = address_of(rope_of(rows), row) + quarter * 16;
+    const u8* scales = kKind == CacheKind::rows656
+                           ? latent + (kLatent - quarter * 16)
+                           : address_of(reinterpret_cast<const u8*>(rows.scale), row);
+    RawRow raw = {};
+    if (!is_there(rows, row)) return raw;
+    QUERN_UNROLL for (int i = 0; i < kRopeTile; ++i) raw.latent[i] = load16_once(latent + i * 64);
+    QUERN_UNROLL for (int i = 0; i < kRopeReads; ++i) raw.rope[i] = load16_once(rope + i * 64);
+    if (kKind == CacheKind::rows656) raw.scales = load16_once(scales);
+    if (kKind == CacheKind::e4m3_token) raw.scales.x[0] = *reinterpret_cast<const u32*>(scales);
     return raw;
   }
-  QUERN_DEVICE f32 scale_of(const RawRows& raw, int row) const {
+  // Of a tile's numbers.
+  QUERN_DEVICE f32 scale_of(const RawRow& raw, int tile) const {
     if (kKind == CacheKind::e4m3_tensor) return tensor_scale_;
-    return shuffle(raw.scale, kKind == CacheKind::rows656 ? row * 4 + (lane() >> 3) : row);
+    return f32_of(raw.scales.x[kKind == CacheKind::rows656 ? tile / 2 : 0]);
   }
 
-  // 16 numbers as two pieces of 8, to a row of a tile. Neighbouring groups of lanes store the two in different orders,
-  // so that no two of eight lanes meet in a bank.
-  QUERN_DEVICE void store_wide(const Target& to, int row, int piece, const vec16& bytes, f32 scale) const {
-    const bool swap = (lane() & 4) != 0;
-    vec16 two[2];
+  // A quarter of a row of a tile, 16 numbers as two pieces of 8.
+  QUERN_DEVICE void store_wide(const Target& to, int tile, const vec16& bytes, f32 scale) const {
     QUERN_UNROLL for (int i = 0; i < 2; ++i) {
+      vec16 v;
       QUERN_UNROLL for (int x = 0; x < 2; ++x) {
         const u32 four = bytes.x[2 * i + x];
         const f32x2 low = unpack_fp8<e4m3>(static_cast<u16>(four)),
                     high = unpack_fp8<e4m3>(static_cast<u16>(four >> 16));
-        two[i].x[2 * x] = pack<Element>(low.x * scale, low.y * scale);
-        two[i].x[2 * x + 1] = pack<Element>(high.x * scale, high.y * scale);
+        v.x[2 * x] = pack<Element>(low.x * scale, low.y * scale);
+        v.x[2 * x + 1] = pack<Element>(high.x * scale, high.y * scale);
       }
-    }
-    QUERN_UNROLL for (int i = 0; i < 2; ++i) {
-      vec16 v;
-      QUERN_UNROLL for (int x = 0; x < 4; ++x) v.x[x] = swap ? two[1 - i].x[x] : two[i].x[x];
-      to.put(place_in_tile(row, piece + (i ^ static_cast<int>(swap))), v);
+      to.put(static_cast<u32>(tile * kTileBytes) + place_in_tile(lane() % kShare, lane() / kShare * 2 + i), v);
     }
   }
-  QUERN_DEVICE void store_rope(const Target& to, int row, const RawRows& raw, int i) const {
+  QUERN_DEVICE void store_rope(const Target& to, const RawRow& raw) const {
     if (kKind == CacheKind::rows656) {
-      vec16 v = raw.rope[i];
-      if constexpr (!kIsBf16<Element>) {
-        QUERN_UNROLL for (int x = 0; x < 4; ++x) {
-          const f32x2 two = unpack<bf16>(v.x[x]);
-          v.x[x] = pack<Element>(two.x, two.y);
+      QUERN_UNROLL for (int i = 0; i < kRopeReads; ++i) {
+        vec16 v = raw.rope[i];
+        if constexpr (!kIsBf16<Element>) {
+          QUERN_UNROLL for (int x = 0; x < 4; ++x) {
+            const f32x2 two = unpack<bf16>(v.x[x]);
+            v.x[x] = pack<Element>(two.x, two.y);
+          }
         }
+        to.put(static_cast<u32>(kRopeTile * kTileBytes) + place_in_tile(lane() % kShare, lane() / kShare + i * 4), v);
       }
-      to.put(place_in_tile(row, lane() % kRopePieces), v);
     } else {
-      store_wide(to, row, lane() % kRopePieces * 2, raw.rope[i], scale_of(raw, row));
+      store_wide(to, kRopeTile, raw.rope[0], scale_of(raw, kRopeTile));
     }
   }
 
@@ -166,13 +153,14 @@ class Gatherer {
                       is_there(rows, row));
       }
     }
-    QUERN_UNROLL for (int i = 0; i < kOwnRows / kRopeRows; ++i) {
-      const int row = i * kRopeRows + lane() / kRopePieces, piece = lane() % kRopePieces;
+    constexpr int kPieces = 8, kAtOnce = kWarp / kPieces;  // of the rope part
+    QUERN_UNROLL for (int i = 0; i < kOwnRows / kAtOnce; ++i) {
+      const int row = i * kAtOnce + lane() / kPieces, piece = lane() % kPieces;
       const u8* from = address_of(rope_of(rows), row);
       copy_async_16(keys + kRopeTile * kTileBytes + place_in_tile(to + row, piece), from + piece * 16,
                     is_there(rows, row));
     }
-    copy_async_arrive(m_.barriers().full[block_]);
+    copy_async_arrive(m_.barriers().full[block_][0]);
     filled(rows);
   }
 
@@ -186,25 +174,21 @@ class Gatherer {
     filled(rows);
   }
   QUERN_DEVICE void widen(const FoundRows& rows, int first, bool waits) {
-    const RawRows raw = read(rows, first);
+    const RawRow raw = read(rows, first);
     if (waits) wait_empty();
     // Eight rows are all that swizzling concerns.
-    u8* to = m_.keys(block_) + (w_ * kOwnRows + first) * 128;
-    const Target rope_to(m_, peers_, block_, to + kRopeTile * kTileBytes);
-    QUERN_UNROLL for (int i = 0; i < kRopeReads; ++i) store_rope(rope_to, i * kRopeRows + lane() / kRopePieces, raw, i);
-    const Target latent_to(m_, peers_, block_, to + (lane() >> 2) * kTileBytes);
-    QUERN_UNROLL for (int row = 0; row < kShare; ++row) {
-      store_wide(latent_to, row, (lane() & 3) * 2, raw.latent[row], scale_of(raw, row));
-    }
+    const Target to(m_, peers_, block_, m_.keys(block_) + (w_ * kOwnRows + first) * 128);
+    store_rope(to, raw);
+    QUERN_UNROLL for (int i = 0; i < kRopeTile; ++i) store_wide(to, i, raw.latent[i], scale_of(raw, i));
   }
   QUERN_DEVICE void filled(const FoundRows& rows) {
     if (lane() != 0) return;
     if (kListed) reinterpret_cast<u16*>(m_.told().there)[block_ * kBlockWarps + w_] = static_cast<u16>(rows.there);
     // The other block's same warp stores as much to this one's memory.
     if (kPaired && peers_.count > 1) {
-      mbarrier_arrive_expect(m_.barriers().full[block_], kShareBytes);
+      mbarrier_arrive_expect(m_.barriers().full[block_][0], kShareBytes);
     } else {
-      mbarrier_arrive(m_.barriers().full[block_]);
+      mbarrier_arrive(m_.barriers().full[block_][0]);
     }
   }
 
