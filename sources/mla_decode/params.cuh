@@ -111,9 +111,10 @@ QUERN_SHARED_CODE constexpr PortableLayout portable_layout(CacheKind kind, i32 c
 // What the kernel of 64 rows has in shared memory, in bytes: the queries, and two blocks of 64 keys; each is nine tiles
 // of 64 rows of 128 bytes, swizzled. Behind them a few numbers a row, barriers, and what the warp that schedules tells
 // the others.
-inline constexpr i32 kRows64Keys = 128;     // that an item's price and pieces are counted in
-inline constexpr i32 kRows64Threads = 384;  // two warpgroups that multiply, one that copies and schedules,
-inline constexpr i32 kGather64Threads = 512;  // two where keys are gathered
+inline constexpr i32 kRows64Keys = 128;       // that an item's price and pieces are counted in
+inline constexpr i32 kRows64Threads = 384;    // two warpgroups that multiply, one that copies and schedules,
+inline constexpr i32 kGather64Threads = 512;  // two where keys are gathered, with four numbers a thread of their own
+inline constexpr i32 kGather64Lookups = 256 * 4 * 4;
 inline constexpr i32 kRows64Tile = 64 * 128, kRows64Matrix = 9 * kRows64Tile;
 inline constexpr i32 kRows64Numbers = 4 * 64 * 4, kRows64Told = 512;
 inline constexpr i32 kRows64SharedBytes = 3 * kRows64Matrix + kRows64Numbers + kRows64Told;

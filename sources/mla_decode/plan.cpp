@@ -108,7 +108,8 @@ int page_rows_of(std::int64_t page_size) {
 
 Variant variant_of(const Shape& shape, std::int64_t heads, std::int64_t most_rows, std::int64_t page_size,
                    const jit::TargetInfo& target) {
-  constexpr auto kMost = static_cast<std::uint32_t>(std::max(q::kRows64SharedBytes, q::kFewSharedBytes));
+  constexpr auto kMost =
+      static_cast<std::uint32_t>(std::max(q::kRows64SharedBytes + q::kGather64Lookups, q::kFewSharedBytes));
   const bool fits = target.warpgroups && target.shared_per_block >= kMost;
   if (fits && shape.d_latent == 512 && shape.d_rope == 64 && shape.copy_bytes == 16) {
     // Tiles of 16 rows read a cache of 16 bits no faster than those of 64 do: worth while where they are all.
@@ -156,7 +157,8 @@ Tiling tile(const Shape& shape, const jit::TargetInfo& target) {
   t.threads = shape.variant == Variant::gather64 ? q::kGather64Threads : q::kRows64Threads;
   t.side_by_side = 2;
   t.price = 2;
-  t.shared_bytes = static_cast<std::uint32_t>(q::kRows64SharedBytes);
+  t.shared_bytes = static_cast<std::uint32_t>(q::kRows64SharedBytes +
+                                              (shape.variant == Variant::gather64 ? q::kGather64Lookups : 0));
   return t;
 }
 

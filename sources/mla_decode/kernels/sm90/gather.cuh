@@ -2,8 +2,8 @@
 // pages of any size. Each of the two blocks of a pair has four warps that look its keys up, read their rows and store
 // them as tiles of numbers; plain rows are copied without passing through registers.
 //
-// Each warp has 16 rows, of which it reads eight at a time: four lanes have a row, and of every 64 columns 16 each. So a
-// lane has one address only; all it reads is under way at once, while products still read the block's rows before.
+// Each warp has 16 rows, of which it reads eight at a time: four lanes have a row, and of every 64 columns 16 each. So
+// a lane has one address only; all it reads is under way at once, while products still read the block's rows before.
 //
 // Numbers of 8 bits cost more to widen than to multiply. Where two blocks of threads with tiles of one sequence are a
 // cluster (PAIRED), each reads and widens eight of the 16 rows and stores them to both.
@@ -20,7 +20,7 @@ inline constexpr int kBlockWarps = 4;  // that copy a block
 // Warps arrive once they have stored all; of copies under way each thread does besides.
 inline constexpr int kFullArrivals = kBlockWarps + (kPlain ? kBlockWarps * kWarp : 0);
 inline constexpr int kListeners = kConsumers / kWarp + 2 * kBlockWarps;
-inline constexpr int kShare = kOwnRows / 2;  // rows of a block that a warp widens in one go
+inline constexpr int kShare = kOwnRows / 2;                             // rows of a block that a warp widens in one go
 inline constexpr int kRopeReads = kKind == CacheKind::rows656 ? 2 : 1;  // of 16 bytes, of a lane
 inline constexpr u32 kShareBytes = kShare * kTiles * 128;               // as they are stored
 static_assert(kWarp == 4 * kShare, "four lanes have a row");
@@ -34,6 +34,15 @@ inline constexpr bool kIsBf16<bf16> = true;
 struct RawRow {
   vec16 latent[kRopeTile], rope[kRopeReads];
   vec16 scales;  // rows656: of 128 numbers each; of a token: the first
+};
+
+template <bool plain>
+struct FinderOf {
+  using Type = LookupInMemory;
+};
+template <>
+struct FinderOf<true> {
+  using Type = Lookup;
 };
 
 class Gatherer {
@@ -52,7 +61,7 @@ class Gatherer {
       if (shuffle(t.rows, 0) < 0) break;
       const i32 end = shuffle(t.end_key, 0);
       // Both halves of the warp look up the same.
-      Lookup lookup(p, t, block_ * kKeys + w_ * kOwnRows + lane() % kOwnRows);
+      Finder lookup = find(t);
       const i32 begin = shuffle(t.key, 0);
       FoundRows rows = lookup.next(begin);
       QUERN_ROLLED for (i32 key = begin; key < end; key += kBlock) {
@@ -69,20 +78,11 @@ class Gatherer {
   }
 
  private:
-  // A place in this block of threads, and the same in the cluster's other.
-  struct Target {
-    u8* own;
-    u32 other, full;  // 0: there is no other
-    QUERN_DEVICE Target(const Memory& m, const Peers& peers, int block, u8* at) : own(at), other(0), full(0) {
-      if (!kPaired || peers.count == 1) return;
-      other = cluster_address(own, peers.rank ^ 1);
-      full = cluster_address(&m.barriers().full[block][0], peers.rank ^ 1);
-    }
-    QUERN_DEVICE void put(u32 offset, const vec16& v) const {
-      store16(own + offset, v);
-      if (kPaired && full != 0) store_async(other + offset, v, full);
-    }
-  };
+  using Finder = typename FinderOf<kPlain>::Type;
+  QUERN_DEVICE Finder find(const Task& t) const {
+    const i32 warp = block_ * kBlockWarps + w_, place = warp * kOwnRows + lane() % kOwnRows;
+    return Finder(p, t, place, kPlain ? nullptr : m_.lookups(warp * kWarp + lane()));
+  }
 
   QUERN_DEVICE static bool is_there(const FoundRows& rows, int row) { return (rows.there >> row & 1) != 0; }
   // Lanes 8 i to 8 i + 7 have the i-th quarter of each tile's columns, of a row each.
@@ -90,9 +90,8 @@ class Gatherer {
     const int row = first + lane() % kShare, quarter = lane() / kShare;
     const u8* latent = address_of(rows.latent, row) + quarter * 16;
     const u8* rope = address_of(rope_of(rows), row) + quarter * 16;
-    const u8* scales = kKind == CacheKind::rows656
-                           ? latent + (kLatent - quarter * 16)
-                           : address_of(reinterpret_cast<const u8*>(rows.scale), row);
+    const u8* scales = kKind == CacheKind::rows656 ? latent + (kLatent - quarter * 16)
+                                                   : address_of(reinterpret_cast<const u8*>(rows.scale), row);
     RawRow raw = {};
     if (!is_there(rows, row)) return raw;
     QUERN_UNROLL for (int i = 0; i < kRopeTile; ++i) raw.latent[i] = load16_once(latent + i * 64);
@@ -108,7 +107,7 @@ class Gatherer {
   }
 
   // A quarter of a row of a tile, 16 numbers as two pieces of 8.
-  QUERN_DEVICE void store_wide(const Target& to, int tile, const vec16& bytes, f32 scale) const {
+  QUERN_DEVICE void store_wide(u8* to, int tile, const vec16& bytes, f32 scale) const {
     QUERN_UNROLL for (int i = 0; i < 2; ++i) {
       vec16 v;
       QUERN_UNROLL for (int x = 0; x < 2; ++x) {
@@ -118,10 +117,10 @@ class Gatherer {
         v.x[2 * x] = pack<Element>(low.x * scale, low.y * scale);
         v.x[2 * x + 1] = pack<Element>(high.x * scale, high.y * scale);
       }
-      to.put(static_cast<u32>(tile * kTileBytes) + place_in_tile(lane() % kShare, lane() / kShare * 2 + i), v);
+      store16(to + (static_cast<u32>(tile * kTileBytes) + place_in_tile(lane() % kShare, lane() / kShare * 2 + i)), v);
     }
   }
-  QUERN_DEVICE void store_rope(const Target& to, const RawRow& raw) const {
+  QUERN_DEVICE void store_rope(u8* to, const RawRow& raw) const {
     if (kKind == CacheKind::rows656) {
       QUERN_UNROLL for (int i = 0; i < kRopeReads; ++i) {
         vec16 v = raw.rope[i];
@@ -131,7 +130,9 @@ class Gatherer {
             v.x[x] = pack<Element>(two.x, two.y);
           }
         }
-        to.put(static_cast<u32>(kRopeTile * kTileBytes) + place_in_tile(lane() % kShare, lane() / kShare + i * 4), v);
+        store16(
+            to + (static_cast<u32>(kRopeTile * kTileBytes) + place_in_tile(lane() % kShare, lane() / kShare + i * 4)),
+            v);
       }
     } else {
       store_wide(to, kRopeTile, raw.rope[0], scale_of(raw, kRopeTile));
@@ -169,15 +170,13 @@ class Gatherer {
     const bool alone = !kPaired || peers_.count == 1;
     const int begin = alone ? 0 : static_cast<int>(peers_.rank) * kShare, end = alone ? kOwnRows : begin + kShare;
     QUERN_ROLLED for (int share = begin; share < end; share += kShare) widen(rows, share, share == begin);
-    fence_async();
-    sync_warp();
     filled(rows);
   }
   QUERN_DEVICE void widen(const FoundRows& rows, int first, bool waits) {
     const RawRow raw = read(rows, first);
     if (waits) wait_empty();
     // Eight rows are all that swizzling concerns.
-    const Target to(m_, peers_, block_, m_.keys(block_) + (w_ * kOwnRows + first) * 128);
+    u8* to = m_.keys(block_) + (w_ * kOwnRows + first) * 128;
     store_rope(to, raw);
     QUERN_UNROLL for (int i = 0; i < kRopeTile; ++i) store_wide(to, i, raw.latent[i], scale_of(raw, i));
   }

@@ -50,6 +50,10 @@ struct Memory {
   QUERN_DEVICE i32* chunks() const { return reinterpret_cast<i32*>(numbers(0)); }
   QUERN_DEVICE Told& told() const { return *reinterpret_cast<Told*>(at + 3 * kBlockBytes + kRows64Numbers); }
   QUERN_DEVICE Barriers& barriers() const { return told().barriers; }
+  // Where keys are gathered: four numbers of a thread that looks them up.
+  QUERN_DEVICE i32* lookups(i32 thread) const {
+    return reinterpret_cast<i32*>(at + 3 * kBlockBytes + kRows64Numbers + kRows64Told) + 4 * thread;
+  }
 };
 
 // The blocks of threads of a cluster, which take the same keys: two, or one where the launch has no cluster.
