@@ -179,6 +179,18 @@ class Gatherer {
     u8* to = m_.keys(block_) + (w_ * kOwnRows + first) * 128;
     store_rope(to, raw);
     QUERN_UNROLL for (int i = 0; i < kRopeTile; ++i) store_wide(to, i, raw.latent[i], scale_of(raw, i));
+    fence_async();
+    sync_warp();
+    if (kPaired && peers_.count > 1) give(to);
+  }
+  // The eight rows of each tile to the cluster's other block.
+  QUERN_DEVICE void give(const u8* rows) const {
+    const u32 to = cluster_address(rows, peers_.other()),
+              full = cluster_address(&m_.barriers().full[block_][0], peers_.other());
+    if (!elect_one()) return;
+    QUERN_UNROLL for (int i = 0; i < kTiles; ++i) {
+      bulk_store_cluster(to + static_cast<u32>(i * kTileBytes), rows + i * kTileBytes, kShare * 128, full);
+    }
   }
   QUERN_DEVICE void filled(const FoundRows& rows) {
     if (lane() != 0) return;
