@@ -79,6 +79,20 @@ class Gatherer {
 
  private:
   using Finder = typename FinderOf<kPlain>::Type;
+  // What a warp writes goes to the same place of the cluster's other block, too: latent parts in bulk, once they are
+  // there. The rope part goes as it is, since weights take its place while bulk copies may still be reading.
+  struct Given {
+    u32 to, full;  // 0: there is no other
+    QUERN_DEVICE Given(const Memory& m, const Peers& peers, int block, const u8* from) : to(0), full(0) {
+      if (!kPaired || peers.count == 1) return;
+      to = cluster_address(from, peers.other());
+      full = cluster_address(&m.barriers().full[block][0], peers.other());
+    }
+    QUERN_DEVICE void put(u32 offset, const vec16& v) const {
+      if (kPaired && full != 0) store_async(to + offset, v, full);
+    }
+  };
+
   QUERN_DEVICE Finder find(const Task& t) const {
     const i32 warp = block_ * kBlockWarps + w_, place = warp * kOwnRows + lane() % kOwnRows;
     return Finder(p, t, place, kPlain ? nullptr : m_.lookups(warp * kWarp + lane()));
@@ -106,36 +120,45 @@ class Gatherer {
     return f32_of(raw.scales.x[kKind == CacheKind::rows656 ? tile / 2 : 0]);
   }
 
+  // Eight of 16 numbers of 8 bits.
+  QUERN_DEVICE static vec16 widened(const vec16& bytes, int half, f32 scale) {
+    vec16 v;
+    QUERN_UNROLL for (int x = 0; x < 2; ++x) {
+      const u32 four = bytes.x[2 * half + x];
+      const f32x2 low = unpack_fp8<e4m3>(static_cast<u16>(four)),
+                  high = unpack_fp8<e4m3>(static_cast<u16>(four >> 16));
+      v.x[2 * x] = pack<Element>(low.x * scale, low.y * scale);
+      v.x[2 * x + 1] = pack<Element>(high.x * scale, high.y * scale);
+    }
+    return v;
+  }
   // A quarter of a row of a tile, 16 numbers as two pieces of 8.
-  QUERN_DEVICE void store_wide(u8* to, int tile, const vec16& bytes, f32 scale) const {
+  QUERN_DEVICE void store_latent(u8* to, int tile, const vec16& bytes, f32 scale) const {
     QUERN_UNROLL for (int i = 0; i < 2; ++i) {
-      vec16 v;
-      QUERN_UNROLL for (int x = 0; x < 2; ++x) {
-        const u32 four = bytes.x[2 * i + x];
-        const f32x2 low = unpack_fp8<e4m3>(static_cast<u16>(four)),
-                    high = unpack_fp8<e4m3>(static_cast<u16>(four >> 16));
-        v.x[2 * x] = pack<Element>(low.x * scale, low.y * scale);
-        v.x[2 * x + 1] = pack<Element>(high.x * scale, high.y * scale);
-      }
-      store16(to + (static_cast<u32>(tile * kTileBytes) + place_in_tile(lane() % kShare, lane() / kShare * 2 + i)), v);
+      store16(to + (static_cast<u32>(tile * kTileBytes) + place_in_tile(lane() % kShare, lane() / kShare * 2 + i)),
+              widened(bytes, i, scale));
     }
   }
-  QUERN_DEVICE void store_rope(u8* to, const RawRow& raw) const {
-    if (kKind == CacheKind::rows656) {
-      QUERN_UNROLL for (int i = 0; i < kRopeReads; ++i) {
-        vec16 v = raw.rope[i];
+  QUERN_DEVICE void store_rope(u8* to, const RawRow& raw, const Given& given) const {
+    QUERN_UNROLL for (int i = 0; i < 2; ++i) {
+      vec16 v;
+      int piece = lane() / kShare;
+      if constexpr (kKind == CacheKind::rows656) {
+        v = raw.rope[i];
+        piece += i * 4;
         if constexpr (!kIsBf16<Element>) {
           QUERN_UNROLL for (int x = 0; x < 4; ++x) {
             const f32x2 two = unpack<bf16>(v.x[x]);
             v.x[x] = pack<Element>(two.x, two.y);
           }
         }
-        store16(
-            to + (static_cast<u32>(kRopeTile * kTileBytes) + place_in_tile(lane() % kShare, lane() / kShare + i * 4)),
-            v);
+      } else {
+        v = widened(raw.rope[0], i, scale_of(raw, kRopeTile));
+        piece = piece * 2 + i;
       }
-    } else {
-      store_wide(to, kRopeTile, raw.rope[0], scale_of(raw, kRopeTile));
+      const u32 at = static_cast<u32>(kRopeTile * kTileBytes) + place_in_tile(lane() % kShare, piece);
+      store16(to + at, v);
+      given.put(at, v);
     }
   }
 
@@ -177,19 +200,15 @@ class Gatherer {
     if (waits) wait_empty();
     // Eight rows are all that swizzling concerns.
     u8* to = m_.keys(block_) + (w_ * kOwnRows + first) * 128;
-    store_rope(to, raw);
-    QUERN_UNROLL for (int i = 0; i < kRopeTile; ++i) store_wide(to, i, raw.latent[i], scale_of(raw, i));
+    const Given given(m_, peers_, block_, to);
+    store_rope(to, raw, given);
+    QUERN_UNROLL for (int i = 0; i < kRopeTile; ++i) store_latent(to, i, raw.latent[i], scale_of(raw, i));
     fence_async();
     sync_warp();
-    if (kPaired && peers_.count > 1) give(to);
-  }
-  // The eight rows of each tile to the cluster's other block.
-  QUERN_DEVICE void give(const u8* rows) const {
-    const u32 to = cluster_address(rows, peers_.other()),
-              full = cluster_address(&m_.barriers().full[block_][0], peers_.other());
-    if (!elect_one()) return;
-    QUERN_UNROLL for (int i = 0; i < kTiles; ++i) {
-      bulk_store_cluster(to + static_cast<u32>(i * kTileBytes), rows + i * kTileBytes, kShare * 128, full);
+    if (kPaired && given.full != 0 && elect_one()) {
+      QUERN_UNROLL for (int i = 0; i < kRopeTile; ++i) {
+        bulk_store_cluster(given.to + static_cast<u32>(i * kTileBytes), to + i * kTileBytes, kShare * 128, given.full);
+      }
     }
   }
   QUERN_DEVICE void filled(const FoundRows& rows) {
