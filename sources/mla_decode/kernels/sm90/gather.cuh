@@ -125,8 +125,7 @@ class Gatherer {
     vec16 v;
     QUERN_UNROLL for (int x = 0; x < 2; ++x) {
       const u32 four = bytes.x[2 * half + x];
-      const f32x2 low = unpack_fp8<e4m3>(static_cast<u16>(four)),
-                  high = unpack_fp8<e4m3>(static_cast<u16>(four >> 16));
+      const f32x2 low = unpack_fp8<e4m3>(static_cast<u16>(four)), high = unpack_fp8<e4m3>(static_cast<u16>(four >> 16));
       v.x[2 * x] = pack<Element>(low.x * scale, low.y * scale);
       v.x[2 * x + 1] = pack<Element>(high.x * scale, high.y * scale);
     }
