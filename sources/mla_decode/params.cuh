@@ -113,7 +113,7 @@ QUERN_SHARED_CODE constexpr PortableLayout portable_layout(CacheKind kind, i32 c
 // the others.
 inline constexpr i32 kRows64Keys = 128;       // that an item's price and pieces are counted in
 inline constexpr i32 kRows64Threads = 384;    // two warpgroups that multiply, one that copies and schedules,
-inline constexpr i32 kGather64Threads = 512;  // two where keys are gathered, with four numbers a thread of their own
+inline constexpr i32 kGather64Threads = 512;  // two where keys are widened, with four numbers a thread of their own
 inline constexpr i32 kGather64Lookups = 256 * 4 * 4;
 inline constexpr i32 kRows64Tile = 64 * 128, kRows64Matrix = 9 * kRows64Tile;
 inline constexpr i32 kRows64Numbers = 4 * 64 * 4, kRows64Told = 512;

@@ -35,10 +35,10 @@ constexpr bool combines(const Shape& shape) { return shape.variant == Variant::c
 constexpr bool multiplies(const Shape& shape) { return shape.variant != Variant::combine; }
 constexpr bool is_rows64(const Shape& shape) { return shape.variant == Variant::rows64; }
 constexpr bool may_be_listed(const Shape& shape) { return shape.variant != Variant::rows64; }
-// What numbers of 8 bits become is stored to both blocks; what cp.async copies goes to the block's own memory alone.
-// Rows of plain e4m3 were measured to gain nothing.
-constexpr bool may_be_paired(const Shape& shape) {
-  return shape.variant == Variant::gather64 && shape.kind == q::CacheKind::rows656;
+// Keys of 8 bits become numbers of 16. What they become goes to both blocks of a cluster; what cp.async copies goes to
+// the block's own memory alone.
+constexpr bool widens(const Shape& shape) {
+  return shape.variant == Variant::gather64 && shape.kind != q::CacheKind::plain;
 }
 constexpr bool is_portable(const Shape& shape) {
   return shape.variant == Variant::rows16 || shape.variant == Variant::rows32;
@@ -57,7 +57,7 @@ constexpr auto kConstants =
                     number<&Shape::d_latent>("d_latent", "D_LATENT", {16, kMaxLatent, 16}).optional(),
                     number<&Shape::d_rope>("d_rope", nullptr, {0, kMaxRope, 16}).optional().when(multiplies),
                     flag<&Shape::cap>("cap", nullptr).optional().when(multiplies),
-                    flag<&Shape::paired>("paired", nullptr).optional().when(may_be_paired),
+                    flag<&Shape::paired>("paired", nullptr).optional().when(widens),
                     choice<&Shape::page_rows>("page_rows", "PAGE_ROWS", kPageRows).optional().when(is_rows64),
                     number<&Shape::copy_bytes>("alignment", "COPY_BYTES", {4, 16, 12}).optional().when(is_portable),
                     choice<&Shape::rows>("rows", nullptr, kRows).optional().when(combines),
@@ -120,7 +120,7 @@ Variant variant_of(const Shape& shape, std::int64_t heads, std::int64_t most_row
   return heads <= 16 ? Variant::rows16 : Variant::rows32;
 }
 
-bool is_paired(const Shape& shape, std::int64_t heads) { return may_be_paired(shape) && heads > 64; }
+bool is_paired(const Shape& shape, std::int64_t heads) { return widens(shape) && heads > 64; }
 
 bool joins_pairs(const Shape& shape) { return is_rows64(shape); }
 
@@ -154,11 +154,10 @@ Tiling tile(const Shape& shape, const jit::TargetInfo& target) {
   t.rows = 64;
   t.block = q::kRows64Keys;
   t.stages = 2;
-  t.threads = shape.variant == Variant::gather64 ? q::kGather64Threads : q::kRows64Threads;
+  t.threads = widens(shape) ? q::kGather64Threads : q::kRows64Threads;
   t.side_by_side = 2;
   t.price = 2;
-  t.shared_bytes = static_cast<std::uint32_t>(q::kRows64SharedBytes +
-                                              (shape.variant == Variant::gather64 ? q::kGather64Lookups : 0));
+  t.shared_bytes = static_cast<std::uint32_t>(q::kRows64SharedBytes + (widens(shape) ? q::kGather64Lookups : 0));
   return t;
 }
 

@@ -109,7 +109,7 @@ struct Multiplier {
     QUERN_UNROLL for (int i = 0; i < (kGathered ? 1 : 2); ++i) wait_for_keys(block, group * 2 + i, round);
     wgmma_fence();
     // One product of all columns needs more registers than the threads of three other warpgroups leave at the start.
-    constexpr int kColumns = kGathered ? 128 : 256;
+    constexpr int kColumns = THREADS == kGather64Threads ? 128 : 256;
     QUERN_UNROLL for (int column = 0; column < 256; column += kColumns) {
       wgmma_four<32, 16 * 128, Element, Element, Major::k, Major::mn>(
           *reinterpret_cast<f32(*)[kColumns / 2]>(sums + column / 2),
@@ -393,7 +393,7 @@ QUERN_KERNEL(quern_mla_rows64, THREADS, 1, QUERN_PARAM q::MlaParams p, QUERN_PAR
   }
   const int group = shuffle(thread_index() / kGroupThreads, 0);
   if (group >= 2) {
-    registers_shrink<kGathered ? 64 : 88>();
+    registers_shrink<THREADS == kGather64Threads ? 64 : kGathered ? 120 : 88>();
     const int w = shuffle(warp() - 2 * kGroupThreads / kWarp, 0);
 #if GATHERED
     supply(p, memory, w);

@@ -1,6 +1,6 @@
 // Keys for the kernel of 64 rows that no tensor map can copy: of 8 bits, in rows of 656 bytes, listed one by one, or in
 // pages of any size. Each of the two blocks of a pair has four warps that look its keys up, read their rows and store
-// them as tiles of numbers; plain rows are copied without passing through registers.
+// them as tiles of numbers; or two, where plain rows are copied without passing through registers.
 //
 // Each warp has 16 rows, of which it reads eight at a time: four lanes have a row, and of every 64 columns 16 each. So
 // a lane has one address only; all it reads is under way at once, while products still read the block's rows before.
@@ -16,14 +16,15 @@
 namespace q {
 
 inline constexpr bool kGathered = true, kQueriesAhead = false, kJoinsPairs = false;
-inline constexpr int kBlockWarps = 4;  // that copy a block
+inline constexpr int kBlockWarps = kPlain ? 2 : 4;  // that copy a block, so many rows each
+inline constexpr int kWarpRows = kKeys / kBlockWarps;
 // Warps arrive once they have stored all; of copies under way each thread does besides.
 inline constexpr int kFullArrivals = kBlockWarps + (kPlain ? kBlockWarps * kWarp : 0);
 inline constexpr int kListeners = kConsumers / kWarp + 2 * kBlockWarps;
-inline constexpr int kShare = kOwnRows / 2;                             // rows of a block that a warp widens in one go
+inline constexpr int kShare = 8;                                        // rows of a block that a warp widens in one go
 inline constexpr int kRopeReads = kKind == CacheKind::rows656 ? 2 : 1;  // of 16 bytes, of a lane
 inline constexpr u32 kShareBytes = kShare * kTiles * 128;               // as they are stored
-static_assert(kWarp == 4 * kShare, "four lanes have a row");
+static_assert(kWarp == 4 * kShare && (kPlain || kWarpRows == 2 * kShare), "four lanes have a row");
 
 template <class T>
 inline constexpr bool kIsBf16 = false;
@@ -36,14 +37,20 @@ struct RawRow {
   vec16 scales;  // rows656: of 128 numbers each; of a token: the first
 };
 
+// By kind of cache: how keys are looked up, and a bit for each of a warp's rows.
 template <bool plain>
-struct FinderOf {
-  using Type = LookupInMemory;
+struct Ways {
+  using Finder = LookupInMemory;
+  using Bits = u16;
 };
 template <>
-struct FinderOf<true> {
-  using Type = Lookup;
+struct Ways<true> {
+  using Finder = Lookup;
+  using Bits = u32;
 };
+using Finder = Ways<kPlain>::Finder;
+using RowBits = Ways<kPlain>::Bits;
+static_assert(sizeof(RowBits) * 8 == kWarpRows);
 
 class Gatherer {
  public:
@@ -78,7 +85,6 @@ class Gatherer {
   }
 
  private:
-  using Finder = typename FinderOf<kPlain>::Type;
   // What a warp writes goes to the same place of the cluster's other block, too: latent parts in bulk, once they are
   // there. The rope part goes as it is, since weights take its place while bulk copies may still be reading.
   struct Given {
@@ -94,7 +100,7 @@ class Gatherer {
   };
 
   QUERN_DEVICE Finder find(const Task& t) const {
-    const i32 warp = block_ * kBlockWarps + w_, place = warp * kOwnRows + lane() % kOwnRows;
+    const i32 warp = block_ * kBlockWarps + w_, place = warp * kWarpRows + lane() % kWarpRows;
     return Finder(p, t, place, kPlain ? nullptr : m_.lookups(warp * kWarp + lane()));
   }
 
@@ -165,10 +171,10 @@ class Gatherer {
     QUERN_UNROLL for (int half = 0; half < 2; ++half) mbarrier_wait(m_.barriers().empty[block_][half], round_ ^ 1);
   }
   QUERN_DEVICE void copy(const FoundRows& rows) {
-    const int to = w_ * kOwnRows;
+    const int to = w_ * kWarpRows;
     u8* keys = m_.keys(block_);
     wait_empty();
-    QUERN_FOUR_AT_ONCE for (int row = 0; row < kOwnRows; ++row) {
+    QUERN_FOUR_AT_ONCE for (int row = 0; row < kWarpRows; ++row) {
       const u8* from = address_of(rows.latent, row);
       QUERN_UNROLL for (int i = 0; i < 2; ++i) {
         const int piece = i * kWarp + lane();
@@ -177,7 +183,7 @@ class Gatherer {
       }
     }
     constexpr int kPieces = 8, kAtOnce = kWarp / kPieces;  // of the rope part
-    QUERN_UNROLL for (int i = 0; i < kOwnRows / kAtOnce; ++i) {
+    QUERN_UNROLL for (int i = 0; i < kWarpRows / kAtOnce; ++i) {
       const int row = i * kAtOnce + lane() / kPieces, piece = lane() % kPieces;
       const u8* from = address_of(rope_of(rows), row);
       copy_async_16(keys + kRopeTile * kTileBytes + place_in_tile(to + row, piece), from + piece * 16,
@@ -190,7 +196,7 @@ class Gatherer {
   // A warp's rows of a block: all, or of a cluster's two blocks one half each.
   QUERN_DEVICE void widen_shares(const FoundRows& rows) {
     const bool alone = !kPaired || peers_.count == 1;
-    const int begin = alone ? 0 : static_cast<int>(peers_.rank) * kShare, end = alone ? kOwnRows : begin + kShare;
+    const int begin = alone ? 0 : static_cast<int>(peers_.rank) * kShare, end = alone ? kWarpRows : begin + kShare;
     QUERN_ROLLED for (int share = begin; share < end; share += kShare) widen(rows, share, share == begin);
     filled(rows);
   }
@@ -198,7 +204,7 @@ class Gatherer {
     const RawRow raw = read(rows, first);
     if (waits) wait_empty();
     // Eight rows are all that swizzling concerns.
-    u8* to = m_.keys(block_) + (w_ * kOwnRows + first) * 128;
+    u8* to = m_.keys(block_) + (w_ * kWarpRows + first) * 128;
     const Given given(m_, peers_, block_, to);
     store_rope(to, raw, given);
     QUERN_UNROLL for (int i = 0; i < kRopeTile; ++i) store_latent(to, i, raw.latent[i], scale_of(raw, i));
@@ -212,7 +218,9 @@ class Gatherer {
   }
   QUERN_DEVICE void filled(const FoundRows& rows) {
     if (lane() != 0) return;
-    if (kListed) reinterpret_cast<u16*>(m_.told().there)[block_ * kBlockWarps + w_] = static_cast<u16>(rows.there);
+    if (kListed) {
+      reinterpret_cast<RowBits*>(m_.told().there)[block_ * kBlockWarps + w_] = static_cast<RowBits>(rows.there);
+    }
     // The other block's same warp stores as much to this one's memory.
     if (kPaired && peers_.count > 1) {
       mbarrier_arrive_expect(m_.barriers().full[block_][0], kShareBytes);

@@ -12,8 +12,8 @@ inline constexpr int kTileBytes = kRows64Tile, kBlockBytes = kRows64Matrix;
 inline constexpr int kGroupThreads = 128, kConsumers = 2 * kGroupThreads;
 inline constexpr int kKeys = 64;     // of a block; the schedule counts pairs
 inline constexpr f32 kSlack = 8.0f;  // by how much a maximum may be left behind, in powers of two: see raise()
-static_assert(kRows == 64 && kBlock == 2 * kKeys && kLatent == 512 && kRope == 64 &&
-              THREADS == (GATHERED ? kGather64Threads : kRows64Threads));
+static_assert(kRows == 64 && kBlock == 2 * kKeys && kLatent == 512 && kRope == 64);
+static_assert(THREADS == kRows64Threads || THREADS == kGather64Threads);
 
 // Named barriers: the weights of block 0 and of block 1 are there; one of each warpgroup; one of both; block 0's maxima
 // are there; a warpgroup's own weights are there.
