@@ -30,16 +30,6 @@
 
 namespace q {
 
-// The part of a matrix descriptor that changes is its low word.
-template <Major major>
-struct Operand {
-  static constexpr u64 kLayout =
-      major == Major::k ? k_major_layout(Swizzle::bytes128) : mn_major_layout(Swizzle::bytes128, kKeys);
-  u32 low;
-  QUERN_DEVICE explicit Operand(const u8* tile) : low(static_cast<u32>(matrix_descriptor(tile, kLayout))) {}
-  QUERN_DEVICE u64 at(u32 bytes) const { return (kLayout >> 32 << 32) | (low + (bytes >> 4)); }
-};
-
 struct Rows {
   f32 base[2];  // what weights are relative to, in powers of two
   f32 sum[2];   // of this thread's own weights

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "common/sm90/warpgroup.cuh"
 #include "mla_decode/kernels/sm90/tasks.cuh"
 
 namespace q {
@@ -54,6 +55,16 @@ struct Memory {
   QUERN_DEVICE i32* lookups(i32 thread) const {
     return reinterpret_cast<i32*>(at + 3 * kBlockBytes + kRows64Numbers + kRows64Told) + 4 * thread;
   }
+};
+
+// The part of a matrix descriptor that changes is its low word.
+template <Major major>
+struct Operand {
+  static constexpr u64 kLayout =
+      major == Major::k ? k_major_layout(Swizzle::bytes128) : mn_major_layout(Swizzle::bytes128, kKeys);
+  u32 low;
+  QUERN_DEVICE explicit Operand(const u8* tile) : low(static_cast<u32>(matrix_descriptor(tile, kLayout))) {}
+  QUERN_DEVICE u64 at(u32 bytes) const { return (kLayout >> 32 << 32) | (low + (bytes >> 4)); }
 };
 
 // The blocks of threads of a cluster, which take the same keys: two, or one where the launch has no cluster.
