@@ -86,7 +86,7 @@ jit::Unit to_unit(const Shape& shape, jit::Target target) {
   define("WIDTH", std::to_string(shape.rope_width()));
   define("LANES", std::to_string(shape.rope_lanes()));
   define("THREADS", std::to_string(kThreads));
-  define("BLOCKS_PER_SM", std::to_string(kBlocksPerSm));
+  define("BLOCKS_PER_SM", std::to_string(shape.blocks_per_sm()));
   unit.source = embedded("mla_append/mla_append.cuh");
   unit.headers = device_headers(target);
   return unit;

@@ -14,7 +14,6 @@ namespace quern::ops::mla_append {
 
 inline constexpr int kMostLatent = 512, kMostRope = 128;
 inline constexpr int kThreads = 128;
-inline constexpr int kBlocksPerSm = 7;
 
 struct Shape : rope::RopeShape {
   Dtype element = Dtype::bf16;
@@ -24,6 +23,8 @@ struct Shape : rope::RopeShape {
   bool queries = false;
   int alignment = 16;  // bytes that all rows are aligned to: 16, 8 or 4
 
+  // Of threads at once: as many as have registers for what a kind of cache asks for.
+  int blocks_per_sm() const { return kind == q::CacheKind::plain ? 8 : 7; }
   // Elements of a vector of the rope part, and lanes that share it.
   int rope_width() const;
   int rope_lanes() const;

@@ -133,7 +133,7 @@ class Reader {
     q::RopeHeads& heads = p_.queries;
     if (tokens_ * heads.heads > INT32_MAX)
       refuse_extent("q_rope", 0, tokens_, "less than 2^31 heads of tokens in all: split the call");
-    const std::int64_t teams = std::int64_t{call_.sms} * kBlocksPerSm * kThreads / shape_.rope_lanes();
+    const std::int64_t teams = std::int64_t{call_.sms} * shape_.blocks_per_sm() * kThreads / shape_.rope_lanes();
     heads.strips = rope::strips_of(heads.heads, heads.heads, tokens_, teams);
     p_.strips = divisor(std::max(heads.strips, 1));
   }
@@ -215,7 +215,7 @@ Problem read_problem(const quern_mla_append_args& args, const Runtime& runtime, 
   reader.read_cache();
   reader.read_queries();
   reader.read_rest();
-  problem.most_blocks = std::int64_t{call.sms} * kBlocksPerSm;
+  problem.most_blocks = std::int64_t{call.sms} * problem.shape.blocks_per_sm();
   return problem;
 }
 

@@ -108,14 +108,16 @@ QUERN_SHARED_CODE constexpr PortableLayout portable_layout(CacheKind kind, i32 c
   return l;
 }
 
-// What the kernels of 64 rows have in shared memory, in bytes. Blocks of 64 keys are nine tiles of 64 rows of 128
-// bytes, swizzled, and so are the queries: there are these and two blocks. Behind them a few numbers a row, barriers,
-// and what the warp that schedules tells the others.
-inline constexpr i32 kRows64Keys = 128;     // that an item's price and pieces are counted in
-inline constexpr i32 kRows64Threads = 512;  // four warpgroups; who does what their kernels say
-inline constexpr i32 kRows64Tile = 64 * 128, kRows64Matrix = 9 * kRows64Tile, kRows64Slots = 2;
-inline constexpr i32 kRows64Numbers = 6 * 64 * 4, kRows64Told = 640;
-inline constexpr i32 kRows64SharedBytes = (kRows64Slots + 1) * kRows64Matrix + kRows64Numbers + kRows64Told;
+// What the kernel of 64 rows has in shared memory, in bytes: the queries, and two blocks of 64 keys; each is nine tiles
+// of 64 rows of 128 bytes, swizzled. Behind them a few numbers a row, barriers, and what the warp that schedules tells
+// the others.
+inline constexpr i32 kRows64Keys = 128;       // that an item's price and pieces are counted in
+inline constexpr i32 kRows64Threads = 384;    // two warpgroups that multiply, one that copies and schedules,
+inline constexpr i32 kGather64Threads = 512;  // two where keys are widened, with four numbers a thread of their own
+inline constexpr i32 kGather64Lookups = 256 * 4 * 4;
+inline constexpr i32 kRows64Tile = 64 * 128, kRows64Matrix = 9 * kRows64Tile;
+inline constexpr i32 kRows64Numbers = 4 * 64 * 4, kRows64Told = 512;
+inline constexpr i32 kRows64SharedBytes = 3 * kRows64Matrix + kRows64Numbers + kRows64Told;
 
 // What the kernel for few rows has in shared memory: slots of half a block of keys as they lie in the cache, queries of
 // 8 bits, weights, numbers, and what the others are told.

@@ -35,10 +35,10 @@ constexpr bool combines(const Shape& shape) { return shape.variant == Variant::c
 constexpr bool multiplies(const Shape& shape) { return shape.variant != Variant::combine; }
 constexpr bool is_rows64(const Shape& shape) { return shape.variant == Variant::rows64; }
 constexpr bool may_be_listed(const Shape& shape) { return shape.variant != Variant::rows64; }
-// What numbers of 8 bits become is stored to both blocks; what cp.async copies goes to the block's own memory alone.
-// Rows of plain e4m3 were measured to gain nothing.
-constexpr bool may_be_paired(const Shape& shape) {
-  return shape.variant == Variant::gather64 && shape.kind == q::CacheKind::rows656;
+// Keys of 8 bits become numbers of 16. What they become goes to both blocks of a cluster; what cp.async copies goes to
+// the block's own memory alone.
+constexpr bool widens(const Shape& shape) {
+  return shape.variant == Variant::gather64 && shape.kind != q::CacheKind::plain;
 }
 constexpr bool is_portable(const Shape& shape) {
   return shape.variant == Variant::rows16 || shape.variant == Variant::rows32;
@@ -57,7 +57,7 @@ constexpr auto kConstants =
                     number<&Shape::d_latent>("d_latent", "D_LATENT", {16, kMaxLatent, 16}).optional(),
                     number<&Shape::d_rope>("d_rope", nullptr, {0, kMaxRope, 16}).optional().when(multiplies),
                     flag<&Shape::cap>("cap", nullptr).optional().when(multiplies),
-                    flag<&Shape::paired>("paired", nullptr).optional().when(may_be_paired),
+                    flag<&Shape::paired>("paired", nullptr).optional().when(widens),
                     choice<&Shape::page_rows>("page_rows", "PAGE_ROWS", kPageRows).optional().when(is_rows64),
                     number<&Shape::copy_bytes>("alignment", "COPY_BYTES", {4, 16, 12}).optional().when(is_portable),
                     choice<&Shape::rows>("rows", nullptr, kRows).optional().when(combines),
@@ -108,7 +108,8 @@ int page_rows_of(std::int64_t page_size) {
 
 Variant variant_of(const Shape& shape, std::int64_t heads, std::int64_t most_rows, std::int64_t page_size,
                    const jit::TargetInfo& target) {
-  constexpr auto kMost = static_cast<std::uint32_t>(std::max(q::kRows64SharedBytes, q::kFewSharedBytes));
+  constexpr auto kMost =
+      static_cast<std::uint32_t>(std::max(q::kRows64SharedBytes + q::kGather64Lookups, q::kFewSharedBytes));
   const bool fits = target.warpgroups && target.shared_per_block >= kMost;
   if (fits && shape.d_latent == 512 && shape.d_rope == 64 && shape.copy_bytes == 16) {
     // Tiles of 16 rows read a cache of 16 bits no faster than those of 64 do: worth while where they are all.
@@ -119,7 +120,7 @@ Variant variant_of(const Shape& shape, std::int64_t heads, std::int64_t most_row
   return heads <= 16 ? Variant::rows16 : Variant::rows32;
 }
 
-bool is_paired(const Shape& shape, std::int64_t heads) { return may_be_paired(shape) && heads > 64; }
+bool is_paired(const Shape& shape, std::int64_t heads) { return widens(shape) && heads > 64; }
 
 bool joins_pairs(const Shape& shape) { return is_rows64(shape); }
 
@@ -153,10 +154,10 @@ Tiling tile(const Shape& shape, const jit::TargetInfo& target) {
   t.rows = 64;
   t.block = q::kRows64Keys;
   t.stages = 2;
-  t.threads = q::kRows64Threads;
+  t.threads = widens(shape) ? q::kGather64Threads : q::kRows64Threads;
   t.side_by_side = 2;
   t.price = 2;
-  t.shared_bytes = static_cast<std::uint32_t>(q::kRows64SharedBytes);
+  t.shared_bytes = static_cast<std::uint32_t>(q::kRows64SharedBytes + (widens(shape) ? q::kGather64Lookups : 0));
   return t;
 }
 
@@ -202,8 +203,7 @@ jit::Unit to_unit(const Shape& shape, jit::Target target) {
   const bool combine = shape.variant == Variant::combine, few = shape.variant == Variant::few16;
   const Source source = combine            ? Source{"quern_mla_combine", "mla_decode/kernels/portable/combine.cuh"}
                         : few              ? Source{"quern_mla_few16", "mla_decode/kernels/sm90/few.cuh"}
-                        : is_rows64(shape) ? Source{"quern_mla_rows64", "mla_decode/kernels/sm90/rows64.cuh"}
-                        : is_hopper(shape) ? Source{"quern_mla_gather64", "mla_decode/kernels/sm90/gather64.cuh"}
+                        : is_hopper(shape) ? Source{"quern_mla_rows64", "mla_decode/kernels/sm90/decode.cuh"}
                                            : Source{"quern_mla_decode", "mla_decode/kernels/portable/decode.cuh"};
   unit.entry = source.entry;
   const auto define = [&](const char* name, int value) { unit.constants.push_back({name, std::to_string(value)}); };
@@ -218,6 +218,7 @@ jit::Unit to_unit(const Shape& shape, jit::Target target) {
   define("ITEM_PRICE", t.price);
   if (has_kinds(shape)) define("CACHE_KIND", static_cast<int>(shape.kind));
   if (is_portable(shape)) define("STAGES", t.stages);
+  if (is_hopper(shape) && !few) define("GATHERED", static_cast<int>(shape.variant == Variant::gather64));
   unit.source = embedded(source.file);
   unit.headers = device_headers(target);
   unit.max_shared_bytes = t.shared_bytes;

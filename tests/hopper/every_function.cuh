@@ -107,6 +107,7 @@ QUERN_KERNEL(k, 256, 1, QUERN_PARAM q::hopper::Params p, QUERN_PARAM q::TensorMa
   store_async(there, load_cluster<u32>(there + 16), counted);
   store_async(there + 16, load_cluster<u64>(there + 32), counted);
   store_async(there + 32, load_cluster<vec16>(there + 48), counted);
+  bulk_store_cluster(there + 64, shared, 64, counted);
   if (warp() < 4) {
     registers_shrink<40>();
   } else {

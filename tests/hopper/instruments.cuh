@@ -184,16 +184,18 @@ QUERN_DEVICE void multicast(const Params& p, const TensorMap& map) {
   sync_cluster();
 }
 
-// Twice each block sends every other words of three widths, counted by the receiver's barrier; before the second time
-// all have read the first.
+// Twice each block sends every other words of three widths and a piece of its memory, counted by the receiver's
+// barrier; before the second time all have read the first.
 QUERN_DEVICE void asynchronous_stores(const Params& p) {
   struct alignas(16) Received {
     vec16 fours[kThreads];
     u64 twos[kThreads];
     u32 ones[kThreads];
+    vec16 piece[kThreads / 4];
   };
-  constexpr u32 kBytes = kThreads * (16 + 8 + 4), kMost = 4;
+  constexpr u32 kBytes = kThreads * (16 + 8 + 4 + 4), kMost = 4;
   QUERN_SHARED(Received, received, kMost);
+  QUERN_SHARED(vec16, piece, kThreads / 4);
   QUERN_SHARED(Mbarrier, b, 1);
   const u32 t = static_cast<u32>(thread_index()), rank = cluster_rank(), size = cluster_size();
   if (t == 0) {
@@ -206,6 +208,9 @@ QUERN_DEVICE void asynchronous_stores(const Params& p) {
   for (u32 round = 0; round < 2; ++round) {
     // Every thread's words land where those of another would lie.
     const u32 value = 1000000 * round + 10000 * rank + t, at = (t + 77 * (rank + 1)) % kThreads;
+    piece[t / 4].x[t % 4] = value + 7;
+    fence_async();
+    sync_block();
     for (u32 other = 1; other < size; ++other) {
       const u32 to = (rank + other) % size, barrier = cluster_address(&b[0], to);
       const u32 sent = value + 1000 * to;
@@ -213,6 +218,7 @@ QUERN_DEVICE void asynchronous_stores(const Params& p) {
       store_async(cluster_address(&there.fours[at], to), vec16{sent, sent + 1, sent + 2, sent + 3}, barrier);
       store_async(cluster_address(&there.twos[at], to), static_cast<u64>(sent + 5) << 32 | (sent + 4), barrier);
       store_async(cluster_address(&there.ones[at], to), sent + 6, barrier);
+      if (t == 0) bulk_store_cluster(cluster_address(there.piece, to), piece, sizeof(there.piece), barrier);
     }
     mbarrier_wait_cluster(b[0], round);
     for (u32 other = 1; other < size; ++other) {
@@ -224,6 +230,7 @@ QUERN_DEVICE void asynchronous_stores(const Params& p) {
       for (u32 e = 0; e < 4; ++e) right += here.fours[slot].x[e] == expected + e;
       right += here.twos[slot] == (static_cast<u64>(expected + 5) << 32 | (expected + 4));
       right += here.ones[slot] == expected + 6;
+      right += here.piece[t / 4].x[t % 4] == 1000000 * round + 10000 * from + t + 7;
       put(p, static_cast<int>(round * kMost + other), right);
     }
     sync_block();

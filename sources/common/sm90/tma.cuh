@@ -89,6 +89,10 @@
 //                                       barrier of that block, whose cluster address `barrier` is. A thread that has
 //                                       waited for it (by mbarrier_wait_cluster) sees v; no block may return while such
 //                                       stores to it are in flight
+//     bulk_store_cluster(address, shared, bytes, barrier)
+//                                       the same of as many bytes of this block's shared memory, a multiple of 16,
+//                                       aligned to 16: a bulk copy, before which comes a fence_async() in the threads
+//                                       that wrote them
 //
 // griddepcontrol is wait_for_previous_grid and launch_next_grid of kernel.cuh.
 //

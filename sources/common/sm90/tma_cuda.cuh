@@ -117,6 +117,12 @@ QUERN_DEVICE void bulk_add(f32* global, const void* shared, u32 bytes) {
                "r"(shared_address(shared)), "r"(bytes)
                : "memory");
 }
+QUERN_DEVICE void bulk_store_cluster(u32 address, const void* shared, u32 bytes, u32 barrier) {
+  asm volatile(
+      "cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(address),
+      "r"(shared_address(shared)), "r"(bytes), "r"(barrier)
+      : "memory");
+}
 QUERN_DEVICE void tma_commit() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
 template <int n>
 QUERN_DEVICE void tma_wait_read() {

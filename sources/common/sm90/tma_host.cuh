@@ -201,5 +201,11 @@ QUERN_DEVICE void store_async(u32 address, T value, u32 barrier) {
   static_assert(sizeof(T) == 4 || sizeof(T) == 8 || sizeof(T) == 16, "4, 8 or 16 bytes");
   host::table->store_async(address, &value, sizeof(T), barrier);
 }
+// What lies there is taken at once: a source that is written too early is not found out.
+QUERN_DEVICE void bulk_store_cluster(u32 address, const void* shared, u32 bytes, u32 barrier) {
+  for (u32 i = 0; i < bytes; i += 16) {
+    host::table->store_async(address + i, static_cast<const u8*>(shared) + i, 16, barrier);
+  }
+}
 
 }  // namespace q

@@ -1,43 +1,56 @@
 // Keys for the kernel of 64 rows that no tensor map can copy: of 8 bits, in rows of 656 bytes, listed one by one, or in
 // pages of any size. Each of the two blocks of a pair has four warps that look its keys up, read their rows and store
-// them as tiles of numbers; plain rows are copied without passing through registers.
+// them as tiles of numbers; or two, where plain rows are copied without passing through registers.
 //
-// Each warp has 16 rows. A row's latent part is read by all lanes at once, 16 bytes each, and its numbers so lie in one
-// tile for every four lanes. Eight rows are on their way to registers while products still read the block's rows
-// before.
+// Each warp has 16 rows, of which it reads eight at a time: four lanes have a row, and of every 64 columns 16 each. So
+// a lane has one address only; all it reads is under way at once, while products still read the block's rows before.
 //
 // Numbers of 8 bits cost more to widen than to multiply. Where two blocks of threads with tiles of one sequence are a
 // cluster (PAIRED), each reads and widens eight of the 16 rows and stores them to both.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "mla_decode/kernels/sm90/gather_memory.cuh"
 #include "mla_decode/kernels/sm90/lookup.cuh"
+#include "mla_decode/kernels/sm90/rows64.cuh"
 
 namespace q {
 
-inline constexpr int kBlockWarps = 4;  // that copy a block
+inline constexpr bool kGathered = true, kQueriesAhead = false, kJoinsPairs = false;
+inline constexpr int kBlockWarps = kPlain ? 2 : 4;  // that copy a block, so many rows each
+inline constexpr int kWarpRows = kKeys / kBlockWarps;
 // Warps arrive once they have stored all; of copies under way each thread does besides.
 inline constexpr int kFullArrivals = kBlockWarps + (kPlain ? kBlockWarps * kWarp : 0);
 inline constexpr int kListeners = kConsumers / kWarp + 2 * kBlockWarps;
-inline constexpr int kRopePieces = kPlain || kKind == CacheKind::rows656 ? 8 : 4;  // of 16 bytes, as they are read
-inline constexpr int kRopeRows = kWarp / kRopePieces;
-inline constexpr int kShare = kOwnRows / 2;  // rows of a block that a warp widens in one go
-inline constexpr int kRopeReads = kShare / kRopeRows;
-inline constexpr u32 kShareBytes = kShare * kTiles * 128;  // as they are stored
-static_assert(kWarp == 32, "a lane has 16 bytes of 512");
-static_assert(kWarp == 4 * kShare, "a lane has one of four scales of a row");
+inline constexpr int kShare = 8;                                        // rows of a block that a warp widens in one go
+inline constexpr int kRopeReads = kKind == CacheKind::rows656 ? 2 : 1;  // of 16 bytes, of a lane
+inline constexpr u32 kShareBytes = kShare * kTiles * 128;               // as they are stored
+static_assert(kWarp == 4 * kShare && (kPlain || kWarpRows == 2 * kShare), "four lanes have a row");
 
 template <class T>
 inline constexpr bool kIsBf16 = false;
 template <>
 inline constexpr bool kIsBf16<bf16> = true;
 
-// What a warp has under way: the rows' latent parts, and the rope parts of as many rows as it reads at once.
-struct RawRows {
-  vec16 latent[kShare], rope[kRopeReads];
-  f32 scale;  // of rows656 lane 4 r + g that of row r's numbers 128 g and on, of tokens lane r that of row r
+// What a lane has under way of its row: 16 bytes of each tile's.
+struct RawRow {
+  vec16 latent[kRopeTile], rope[kRopeReads];
+  vec16 scales;  // rows656: of 128 numbers each; of a token: the first
 };
+
+// By kind of cache: how keys are looked up, and a bit for each of a warp's rows.
+template <bool plain>
+struct Ways {
+  using Finder = LookupInMemory;
+  using Bits = u16;
+};
+template <>
+struct Ways<true> {
+  using Finder = Lookup;
+  using Bits = u32;
+};
+using Finder = Ways<kPlain>::Finder;
+using RowBits = Ways<kPlain>::Bits;
+static_assert(sizeof(RowBits) * 8 == kWarpRows);
 
 class Gatherer {
  public:
@@ -55,7 +68,7 @@ class Gatherer {
       if (shuffle(t.rows, 0) < 0) break;
       const i32 end = shuffle(t.end_key, 0);
       // Both halves of the warp look up the same.
-      Lookup lookup(p, t, block_ * kKeys + w_ * kOwnRows + lane() % kOwnRows);
+      Finder lookup = find(t);
       const i32 begin = shuffle(t.key, 0);
       FoundRows rows = lookup.next(begin);
       QUERN_ROLLED for (i32 key = begin; key < end; key += kBlock) {
@@ -72,82 +85,85 @@ class Gatherer {
   }
 
  private:
-  // A place in this block of threads, and the same in the cluster's other.
-  struct Target {
-    u8* own;
-    u32 other, full;  // 0: there is no other
-    QUERN_DEVICE Target(const Memory& m, const Peers& peers, int block, u8* at) : own(at), other(0), full(0) {
+  // What a warp writes goes to the same place of the cluster's other block, too: latent parts in bulk, once they are
+  // there. The rope part goes as it is, since weights take its place while bulk copies may still be reading.
+  struct Given {
+    u32 to, full;  // 0: there is no other
+    QUERN_DEVICE Given(const Memory& m, const Peers& peers, int block, const u8* from) : to(0), full(0) {
       if (!kPaired || peers.count == 1) return;
-      other = cluster_address(own, peers.rank ^ 1);
-      full = cluster_address(&m.barriers().full[block], peers.rank ^ 1);
+      to = cluster_address(from, peers.other());
+      full = cluster_address(&m.barriers().full[block][0], peers.other());
     }
     QUERN_DEVICE void put(u32 offset, const vec16& v) const {
-      store16(own + offset, v);
-      if (kPaired && full != 0) store_async(other + offset, v, full);
+      if (kPaired && full != 0) store_async(to + offset, v, full);
     }
   };
 
-  QUERN_DEVICE static bool is_there(const FoundRows& rows, int row) { return (rows.there >> row & 1) != 0; }
-  QUERN_DEVICE RawRows read(const FoundRows& rows, int first) const {
-    RawRows raw = {};
-    QUERN_UNROLL for (int i = 0; i < kShare; ++i) {
-      const u8* from = address_of(rows.latent, first + i);
-      if (is_there(rows, first + i)) raw.latent[i] = load16_once(from + lane() * 16);
-    }
-    // Of the rope part a lane has 16 bytes of row lane / kRopePieces of as many rows as a warp reads at once.
-    QUERN_UNROLL for (int i = 0; i < kRopeReads; ++i) {
-      const int row = first + i * kRopeRows + lane() / kRopePieces;
-      const u8* from = address_of(rope_of(rows), row);
-      if (is_there(rows, row)) raw.rope[i] = load16_once(from + lane() % kRopePieces * 16);
-    }
-    if (kKind == CacheKind::rows656) {
-      const int row = first + lane() / 4;
-      const u8* from = address_of(rows.latent, row);
-      if (is_there(rows, row)) raw.scale = *reinterpret_cast<const f32*>(from + kLatent + lane() % 4 * 4);
-    } else if (kKind == CacheKind::e4m3_token) {
-      const int row = first + lane() % kShare;
-      const u8* from = address_of(reinterpret_cast<const u8*>(rows.scale), row);
-      if (is_there(rows, row)) raw.scale = *reinterpret_cast<const f32*>(from);
-    }
-    return raw;
-  }
-  QUERN_DEVICE f32 scale_of(const RawRows& raw, int row) const {
-    if (kKind == CacheKind::e4m3_tensor) return tensor_scale_;
-    return shuffle(raw.scale, kKind == CacheKind::rows656 ? row * 4 + (lane() >> 3) : row);
+  QUERN_DEVICE Finder find(const Task& t) const {
+    const i32 warp = block_ * kBlockWarps + w_, place = warp * kWarpRows + lane() % kWarpRows;
+    return Finder(p, t, place, kPlain ? nullptr : m_.lookups(warp * kWarp + lane()));
   }
 
-  // 16 numbers as two pieces of 8, to a row of a tile. Neighbouring groups of lanes store the two in different orders,
-  // so that no two of eight lanes meet in a bank.
-  QUERN_DEVICE void store_wide(const Target& to, int row, int piece, const vec16& bytes, f32 scale) const {
-    const bool swap = (lane() & 4) != 0;
-    vec16 two[2];
-    QUERN_UNROLL for (int i = 0; i < 2; ++i) {
-      QUERN_UNROLL for (int x = 0; x < 2; ++x) {
-        const u32 four = bytes.x[2 * i + x];
-        const f32x2 low = unpack_fp8<e4m3>(static_cast<u16>(four)),
-                    high = unpack_fp8<e4m3>(static_cast<u16>(four >> 16));
-        two[i].x[2 * x] = pack<Element>(low.x * scale, low.y * scale);
-        two[i].x[2 * x + 1] = pack<Element>(high.x * scale, high.y * scale);
-      }
+  QUERN_DEVICE static bool is_there(const FoundRows& rows, int row) { return (rows.there >> row & 1) != 0; }
+  // Lanes 8 i to 8 i + 7 have the i-th quarter of each tile's columns, of a row each.
+  QUERN_DEVICE RawRow read(const FoundRows& rows, int first) const {
+    const int row = first + lane() % kShare, quarter = lane() / kShare;
+    const u8* latent = address_of(rows.latent, row) + quarter * 16;
+    const u8* rope = address_of(rope_of(rows), row) + quarter * 16;
+    const u8* scales = kKind == CacheKind::rows656 ? latent + (kLatent - quarter * 16)
+                                                   : address_of(reinterpret_cast<const u8*>(rows.scale), row);
+    RawRow raw = {};
+    if (!is_there(rows, row)) return raw;
+    QUERN_UNROLL for (int i = 0; i < kRopeTile; ++i) raw.latent[i] = load16_once(latent + i * 64);
+    QUERN_UNROLL for (int i = 0; i < kRopeReads; ++i) raw.rope[i] = load16_once(rope + i * 64);
+    if (kKind == CacheKind::rows656) raw.scales = load16_once(scales);
+    if (kKind == CacheKind::e4m3_token) raw.scales.x[0] = *reinterpret_cast<const u32*>(scales);
+    return raw;
+  }
+  // Of a tile's numbers.
+  QUERN_DEVICE f32 scale_of(const RawRow& raw, int tile) const {
+    if (kKind == CacheKind::e4m3_tensor) return tensor_scale_;
+    return f32_of(raw.scales.x[kKind == CacheKind::rows656 ? tile / 2 : 0]);
+  }
+
+  // Eight of 16 numbers of 8 bits.
+  QUERN_DEVICE static vec16 widened(const vec16& bytes, int half, f32 scale) {
+    vec16 v;
+    QUERN_UNROLL for (int x = 0; x < 2; ++x) {
+      const u32 four = bytes.x[2 * half + x];
+      const f32x2 low = unpack_fp8<e4m3>(static_cast<u16>(four)), high = unpack_fp8<e4m3>(static_cast<u16>(four >> 16));
+      v.x[2 * x] = pack<Element>(low.x * scale, low.y * scale);
+      v.x[2 * x + 1] = pack<Element>(high.x * scale, high.y * scale);
     }
+    return v;
+  }
+  // A quarter of a row of a tile, 16 numbers as two pieces of 8.
+  QUERN_DEVICE void store_latent(u8* to, int tile, const vec16& bytes, f32 scale) const {
     QUERN_UNROLL for (int i = 0; i < 2; ++i) {
-      vec16 v;
-      QUERN_UNROLL for (int x = 0; x < 4; ++x) v.x[x] = swap ? two[1 - i].x[x] : two[i].x[x];
-      to.put(place_in_tile(row, piece + (i ^ static_cast<int>(swap))), v);
+      store16(to + (static_cast<u32>(tile * kTileBytes) + place_in_tile(lane() % kShare, lane() / kShare * 2 + i)),
+              widened(bytes, i, scale));
     }
   }
-  QUERN_DEVICE void store_rope(const Target& to, int row, const RawRows& raw, int i) const {
-    if (kKind == CacheKind::rows656) {
-      vec16 v = raw.rope[i];
-      if constexpr (!kIsBf16<Element>) {
-        QUERN_UNROLL for (int x = 0; x < 4; ++x) {
-          const f32x2 two = unpack<bf16>(v.x[x]);
-          v.x[x] = pack<Element>(two.x, two.y);
+  QUERN_DEVICE void store_rope(u8* to, const RawRow& raw, const Given& given) const {
+    QUERN_UNROLL for (int i = 0; i < 2; ++i) {
+      vec16 v;
+      int piece = lane() / kShare;
+      if constexpr (kKind == CacheKind::rows656) {
+        v = raw.rope[i];
+        piece += i * 4;
+        if constexpr (!kIsBf16<Element>) {
+          QUERN_UNROLL for (int x = 0; x < 4; ++x) {
+            const f32x2 two = unpack<bf16>(v.x[x]);
+            v.x[x] = pack<Element>(two.x, two.y);
+          }
         }
+      } else {
+        v = widened(raw.rope[0], i, scale_of(raw, kRopeTile));
+        piece = piece * 2 + i;
       }
-      to.put(place_in_tile(row, lane() % kRopePieces), v);
-    } else {
-      store_wide(to, row, lane() % kRopePieces * 2, raw.rope[i], scale_of(raw, row));
+      const u32 at = static_cast<u32>(kRopeTile * kTileBytes) + place_in_tile(lane() % kShare, piece);
+      store16(to + at, v);
+      given.put(at, v);
     }
   }
 
@@ -155,10 +171,10 @@ class Gatherer {
     QUERN_UNROLL for (int half = 0; half < 2; ++half) mbarrier_wait(m_.barriers().empty[block_][half], round_ ^ 1);
   }
   QUERN_DEVICE void copy(const FoundRows& rows) {
-    const int to = w_ * kOwnRows;
+    const int to = w_ * kWarpRows;
     u8* keys = m_.keys(block_);
     wait_empty();
-    QUERN_FOUR_AT_ONCE for (int row = 0; row < kOwnRows; ++row) {
+    QUERN_FOUR_AT_ONCE for (int row = 0; row < kWarpRows; ++row) {
       const u8* from = address_of(rows.latent, row);
       QUERN_UNROLL for (int i = 0; i < 2; ++i) {
         const int piece = i * kWarp + lane();
@@ -166,45 +182,50 @@ class Gatherer {
                       is_there(rows, row));
       }
     }
-    QUERN_UNROLL for (int i = 0; i < kOwnRows / kRopeRows; ++i) {
-      const int row = i * kRopeRows + lane() / kRopePieces, piece = lane() % kRopePieces;
+    constexpr int kPieces = 8, kAtOnce = kWarp / kPieces;  // of the rope part
+    QUERN_UNROLL for (int i = 0; i < kWarpRows / kAtOnce; ++i) {
+      const int row = i * kAtOnce + lane() / kPieces, piece = lane() % kPieces;
       const u8* from = address_of(rope_of(rows), row);
       copy_async_16(keys + kRopeTile * kTileBytes + place_in_tile(to + row, piece), from + piece * 16,
                     is_there(rows, row));
     }
-    copy_async_arrive(m_.barriers().full[block_]);
+    copy_async_arrive(m_.barriers().full[block_][0]);
     filled(rows);
   }
 
   // A warp's rows of a block: all, or of a cluster's two blocks one half each.
   QUERN_DEVICE void widen_shares(const FoundRows& rows) {
     const bool alone = !kPaired || peers_.count == 1;
-    const int begin = alone ? 0 : static_cast<int>(peers_.rank) * kShare, end = alone ? kOwnRows : begin + kShare;
+    const int begin = alone ? 0 : static_cast<int>(peers_.rank) * kShare, end = alone ? kWarpRows : begin + kShare;
     QUERN_ROLLED for (int share = begin; share < end; share += kShare) widen(rows, share, share == begin);
-    fence_async();
-    sync_warp();
     filled(rows);
   }
   QUERN_DEVICE void widen(const FoundRows& rows, int first, bool waits) {
-    const RawRows raw = read(rows, first);
+    const RawRow raw = read(rows, first);
     if (waits) wait_empty();
     // Eight rows are all that swizzling concerns.
-    u8* to = m_.keys(block_) + (w_ * kOwnRows + first) * 128;
-    const Target rope_to(m_, peers_, block_, to + kRopeTile * kTileBytes);
-    QUERN_UNROLL for (int i = 0; i < kRopeReads; ++i) store_rope(rope_to, i * kRopeRows + lane() / kRopePieces, raw, i);
-    const Target latent_to(m_, peers_, block_, to + (lane() >> 2) * kTileBytes);
-    QUERN_UNROLL for (int row = 0; row < kShare; ++row) {
-      store_wide(latent_to, row, (lane() & 3) * 2, raw.latent[row], scale_of(raw, row));
+    u8* to = m_.keys(block_) + (w_ * kWarpRows + first) * 128;
+    const Given given(m_, peers_, block_, to);
+    store_rope(to, raw, given);
+    QUERN_UNROLL for (int i = 0; i < kRopeTile; ++i) store_latent(to, i, raw.latent[i], scale_of(raw, i));
+    fence_async();
+    sync_warp();
+    if (kPaired && given.full != 0 && elect_one()) {
+      QUERN_UNROLL for (int i = 0; i < kRopeTile; ++i) {
+        bulk_store_cluster(given.to + static_cast<u32>(i * kTileBytes), to + i * kTileBytes, kShare * 128, given.full);
+      }
     }
   }
   QUERN_DEVICE void filled(const FoundRows& rows) {
     if (lane() != 0) return;
-    if (kListed) reinterpret_cast<u16*>(m_.told().there)[block_ * kBlockWarps + w_] = static_cast<u16>(rows.there);
+    if (kListed) {
+      reinterpret_cast<RowBits*>(m_.told().there)[block_ * kBlockWarps + w_] = static_cast<RowBits>(rows.there);
+    }
     // The other block's same warp stores as much to this one's memory.
     if (kPaired && peers_.count > 1) {
-      mbarrier_arrive_expect(m_.barriers().full[block_], kShareBytes);
+      mbarrier_arrive_expect(m_.barriers().full[block_][0], kShareBytes);
     } else {
-      mbarrier_arrive(m_.barriers().full[block_]);
+      mbarrier_arrive(m_.barriers().full[block_][0]);
     }
   }
 

@@ -28,56 +28,37 @@ QUERN_DEVICE const u8* address_of(const u8* own, int source) {
   return reinterpret_cast<const u8*>(shuffle(reinterpret_cast<u64>(own), source));
 }
 
-// The blocks of a task one after the other: pages are looked up a block ahead, and listed indices two.
-class Lookup {
+// What a lane looks up: one key of each block of a task, the one at `place` of the block's.
+class LookedUp {
  public:
-  // `place`: the lane's own key, of those of a block.
-  QUERN_DEVICE Lookup(const MlaParams& params, const Task& task, i32 place) : p(params), t(task), place_(place) {
-    index_ = index_of(t.key);
-    find(t.key);
-    index_ = index_of(t.key + kBlock);
-  }
+  QUERN_DEVICE LookedUp(const MlaParams& params, const Task& task, i32 place) : p(params), t(task), place_(place) {}
 
-  // The rows of the block at `key`, which follows the one before.
-  QUERN_DEVICE FoundRows next(i32 key) {
-    const FoundRows rows = settle_rows();
-    find(key + kBlock);
-    index_ = index_of(key + 2 * kBlock);
-    return rows;
-  }
-
- private:
-  // This lane's place among the sequence's keys, or what stands there in its list.
-  QUERN_DEVICE i32 index_of(i32 key) const {
-    const i32 at = key + place_;
-    if (!kListed) return at;
-    return key < t.end_key && at < p.top_k ? p.indices[t.q_begin * p.indices_stride + at] : -1;
-  }
-  QUERN_DEVICE void find(i32 key) {
-    const i32 position = index_;
-    there_ = key < t.end_key && position >= 0;
+ protected:
+  // Whether the lane's key of the block at `key` is listed.
+  QUERN_DEVICE bool is_listed(i32 key) const { return key < t.end_key && key + place_ < p.top_k; }
+  QUERN_DEVICE const i32* index_at(i32 key) const { return p.indices + (t.q_begin * p.indices_stride + key + place_); }
+  // Whether `position`, of the block at `key`, is to be read.
+  QUERN_DEVICE bool is_seen(i32 position, i32 key) const {
+    bool there = key < t.end_key && position >= 0;
     if (kListed) {
       const i64 pool = static_cast<i64>(p.pool_pages) * p.page_size;
-      if (there_ && (kSlots ? position >= pool : position >= t.kv_len)) {
-        there_ = false;
+      if (there && (kSlots ? position >= pool : position >= t.kv_len)) {
+        there = false;
         tell(p, kBadIndex);
       }
     }
-    if (!kSlots) there_ = there_ && position >= t.any.first && position < t.any.last;
-    if (!there_) return;
-    page_ = quotient(position, p.page_size);
-    slot_ = position - page_ * p.page_size;
-    if (!kSlots) page_ = p.pages[t.pages + page_];
+    if (!kSlots) there = there && position >= t.any.first && position < t.any.last;
+    return there;
   }
-  QUERN_DEVICE FoundRows settle_rows() const {
-    bool there = there_;
-    if (there && static_cast<u32>(page_) >= static_cast<u32>(p.pool_pages)) {
+  // By all lanes together.
+  QUERN_DEVICE FoundRows rows_at(bool there, i32 own_page, i32 own_slot) const {
+    if (there && static_cast<u32>(own_page) >= static_cast<u32>(p.pool_pages)) {
       there = false;
       tell(p, kBadPage);
     }
     FoundRows rows;
     rows.there = static_cast<u32>(ballot(there));
-    const i64 page = there ? page_ : 0, slot = there ? slot_ : 0;
+    const i64 page = there ? own_page : 0, slot = there ? own_slot : 0;
     rows.latent = p.latent + page * p.latent_page_bytes + slot * p.latent_token_bytes;
     rows.rope = p.rope + page * p.rope_page_bytes + slot * p.rope_token_bytes;
     rows.scale = nullptr;
@@ -90,9 +71,89 @@ class Lookup {
   const MlaParams& p;
   const Task& t;
   i32 place_;
+};
+
+// The blocks of a task one after the other: pages are looked up a block ahead, and listed indices two.
+class Lookup : LookedUp {
+ public:
+  QUERN_DEVICE Lookup(const MlaParams& params, const Task& task, i32 place, i32* = nullptr)
+      : LookedUp(params, task, place) {
+    index_ = index_of(t.key);
+    find(t.key);
+    index_ = index_of(t.key + kBlock);
+  }
+
+  // The rows of the block at `key`, which follows the one before.
+  QUERN_DEVICE FoundRows next(i32 key) {
+    const FoundRows rows = rows_at(there_, page_, slot_);
+    find(key + kBlock);
+    index_ = index_of(key + 2 * kBlock);
+    return rows;
+  }
+
+ private:
+  // This lane's place among the sequence's keys, or what stands there in its list.
+  QUERN_DEVICE i32 index_of(i32 key) const {
+    if (!kListed) return key + place_;
+    return is_listed(key) ? *index_at(key) : -1;
+  }
+  QUERN_DEVICE void find(i32 key) {
+    there_ = is_seen(index_, key);
+    if (!there_) return;
+    page_ = quotient(index_, p.page_size);
+    slot_ = index_ - page_ * p.page_size;
+    if (!kSlots) page_ = p.pages[t.pages + page_];
+  }
+
   i32 index_;
   i32 page_, slot_;
   bool there_;
+};
+
+// The same without registers that would have to be kept while rows are on their way to all others: what was asked for
+// is copied to four numbers of shared memory that the lane has for itself, indices and pages of two blocks.
+class LookupInMemory : LookedUp {
+ public:
+  QUERN_DEVICE LookupInMemory(const MlaParams& params, const Task& task, i32 place, i32* own)
+      : LookedUp(params, task, place), own_(own), turn_(0) {
+    ask_index(t.key, 0);
+    copy_async_commit();
+    copy_async_wait<0>();
+    ask_page(t.key, 0);
+    ask_index(t.key + kBlock, 1);
+    copy_async_commit();
+  }
+
+  // The rows of the block at `key`, which follows the one before.
+  QUERN_DEVICE FoundRows next(i32 key) {
+    copy_async_wait<0>();
+    const i32 position = position_of(key, turn_), page = quotient(position, p.page_size);
+    const FoundRows rows =
+        rows_at(is_read(position, key), kSlots ? page : own_[2 + turn_], position - page * p.page_size);
+    ask_page(key + kBlock, turn_ ^ 1);
+    ask_index(key + 2 * kBlock, turn_);
+    copy_async_commit();
+    turn_ ^= 1;
+    return rows;
+  }
+
+ private:
+  QUERN_DEVICE i32 position_of(i32 key, i32 turn) const { return kListed ? own_[turn] : key + place_; }
+  QUERN_DEVICE bool is_read(i32 position, i32 key) const {
+    return (!kListed || is_listed(key)) && is_seen(position, key);
+  }
+  QUERN_DEVICE void ask_index(i32 key, i32 turn) const {
+    if (kListed && is_listed(key)) copy_async_4(own_ + turn, index_at(key), true);
+  }
+  QUERN_DEVICE void ask_page(i32 key, i32 turn) const {
+    const i32 position = position_of(key, turn);
+    if (!kSlots && is_read(position, key)) {
+      copy_async_4(own_ + 2 + turn, p.pages + (t.pages + quotient(position, p.page_size)), true);
+    }
+  }
+
+  i32* own_;
+  i32 turn_;
 };
 
 }  // namespace q

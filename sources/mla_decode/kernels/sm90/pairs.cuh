@@ -8,15 +8,15 @@
 
 namespace q {
 
-// Called by all `threads` of the threads that have sums, which meet at barrier `id`; `own` is the number of this one.
-// `word` is shared memory of their own.
+// Called by all `threads` of the threads that multiply, of which thread 0 is one; they meet at barrier `id`. `word` is
+// shared memory of their own.
 struct Meeting {
-  int id, threads, own;
+  int id, threads;
   u32* word;
 
   // Whether the other piece's partial result is there.
   QUERN_DEVICE bool is_there(const MlaParams& p, const Task& t) const {
-    if (own == 0) {
+    if (thread_index() == 0) {
       *word = load_volatile(p.counters + t.counter);
       fence();
     }
@@ -26,7 +26,7 @@ struct Meeting {
   // Tells that this piece's is, and returns whether the other's is by now.
   QUERN_DEVICE bool hand_in(const MlaParams& p, const Task& t) const {
     sync_named(id, threads);
-    if (own == 0) {
+    if (thread_index() == 0) {
       fence();  // of all threads' stores, which the barrier has made known to this one
       *word = atomic_add(p.counters + t.counter, 1u);
       fence();
@@ -35,8 +35,8 @@ struct Meeting {
     return *word != 0;
   }
   // Nobody counts any more.
-  QUERN_DEVICE void leave(const MlaParams& p, const Task& t) const {
-    if (own == 0) p.counters[t.counter] = 0;
+  QUERN_DEVICE static void leave(const MlaParams& p, const Task& t) {
+    if (thread_index() == 0) p.counters[t.counter] = 0;
   }
 };
 
@@ -63,9 +63,9 @@ struct Pair {
 // each. (Two or four at once would ask for registers in twos or fours, which those that products add to are not free to
 // be.)
 template <int count>
-QUERN_DEVICE void store_sums(f32* slot, int own, const f32 (&sums)[count]) {
-  QUERN_UNROLL for (int i = 0; i < count; ++i) slot[i * kConsumers + own] = sums[i];
+QUERN_DEVICE void store_sums(f32* slot, const f32 (&sums)[count]) {
+  QUERN_UNROLL for (int i = 0; i < count; ++i) slot[i * kConsumers + thread_index()] = sums[i];
 }
-QUERN_DEVICE f32 load_sum(const f32* slot, int own, int i) { return slot[i * kConsumers + own]; }
+QUERN_DEVICE f32 load_sum(const f32* slot, int i) { return slot[i * kConsumers + thread_index()]; }
 
 }  // namespace q

@@ -1,54 +1,81 @@
-// MLA decode on Hopper: d_latent 512 and d_rope 64, tiles of 64 rows, keys by blocks of 64 that tensor maps copy.
-//
-// One warpgroup makes weights of one block after the other; two others add up one half each of the columns of the
-// values. Two warps copy keys, one queries, one schedules:
-//
-//   logits        block 0 | weights 0 | block 1              | weights 1 | block 2 ...
-//   left, right                       | + weights 0 values 0             | + weights 1 values 1 ...
-//
-// So whoever multiplies never waits for a softmax but its own block's. Weights go where the block's rope part was,
-// which only logits need, and are relative to one maximum a row, which follows the logits; where it changes, sums are
-// multiplied with a factor. A block is nine tiles of 64 columns, copied two at a time with a barrier for each two, and
-// filled again by halves as soon as the half's columns have been multiplied.
-//
+// Shared memory of the kernels of 64 rows.
 // SPDX-License-Identifier: Apache-2.0
-#include "mla_decode/kernels/sm90/rows64_copies.cuh"
-#include "mla_decode/kernels/sm90/rows64_multiply.cuh"
+#pragma once
 
-QUERN_KERNEL(quern_mla_rows64, THREADS, 1, QUERN_PARAM q::MlaParams p, QUERN_PARAM q::TensorMap latent,
-             QUERN_PARAM q::TensorMap rope) {
-  using namespace q;
-  const Memory memory = {tile_shared()};
-  if (thread_index() == 0) {
-    Barriers& b = memory.barriers();
-    QUERN_ROLLED for (int i = 0; i < kStages * kParts; ++i) mbarrier_init(b.full[0][i], 1);
-    QUERN_ROLLED for (int i = 0; i < kStages * 2; ++i) mbarrier_init(b.empty[0][i], kGroupThreads / kWarp);
-    QUERN_ROLLED for (int i = 0; i < kStages; ++i) mbarrier_init(b.weights[i], kGroupThreads / kWarp);
-    QUERN_ROLLED for (int i = 0; i < 2; ++i) mbarrier_init(b.finished[i], kGroupThreads / kWarp);
-    mbarrier_init(b.queries_full, kWarp);
-    QUERN_ROLLED for (int i = 0; i < 2; ++i) mbarrier_init(b.queries_empty[i], kGroupThreads / kWarp);
-    memory.told().mailbox.init(kListeners);
-    fence_mbarrier_init();
-    if (p.pool_pages > 0) {
-      prefetch_tensor_map(latent);
-      prefetch_tensor_map(rope);
-    }
+#include "common/sm90/warpgroup.cuh"
+#include "mla_decode/kernels/sm90/tasks.cuh"
+
+namespace q {
+
+inline constexpr int kTiles = 9, kRopeTile = 8, kHalf = 4;  // of 64 columns; those of a half of the values
+inline constexpr int kParts = 5, kRopePart = 4;             // two tiles each, but for the rope part
+inline constexpr int kTileBytes = kRows64Tile, kBlockBytes = kRows64Matrix;
+inline constexpr int kGroupThreads = 128, kConsumers = 2 * kGroupThreads;
+inline constexpr int kKeys = 64;     // of a block; the schedule counts pairs
+inline constexpr f32 kSlack = 8.0f;  // by how much a maximum may be left behind, in powers of two: see raise()
+static_assert(kRows == 64 && kBlock == 2 * kKeys && kLatent == 512 && kRope == 64);
+static_assert(THREADS == kRows64Threads || THREADS == kGather64Threads);
+
+// Named barriers: the weights of block 0 and of block 1 are there; one of each warpgroup; one of both; block 0's maxima
+// are there; a warpgroup's own weights are there.
+enum Named { kWeights0 = 1, kWeights1 = 2, kOwn = 3, kBoth = 5, kBase = 6, kStored = 7 };
+
+struct Barriers {
+  Mbarrier full[2][kParts];
+  Mbarrier queries_full, queries_empty;
+  // Of block 0: left; right and rope. Of block 1: left and rope; right. All blocks of a cluster arrive.
+  Mbarrier empty[2][2];
+};
+
+struct Told {
+  Barriers barriers;
+  Mailbox mailbox;
+  u32 word;      // of pairs.cuh
+  u64 there[2];  // a bit for each key of a block that its rows see; where keys are listed
+};
+static_assert(sizeof(Told) <= kRows64Told && kCountedChunks * 4 <= kRows64Numbers);
+
+// Piece `piece` (of 16 bytes) of row `row` of a swizzled tile.
+QUERN_DEVICE u32 place_in_tile(i32 row, i32 piece) { return static_cast<u32>(row * 128 + ((piece ^ (row & 7)) << 4)); }
+
+// Shared memory, by where it begins.
+struct Memory {
+  u8* at;
+  QUERN_DEVICE u8* queries() const { return at; }
+  QUERN_DEVICE u8* keys(int block) const { return at + (1 + block) * kBlockBytes; }
+  QUERN_DEVICE f32* numbers(int i) const { return reinterpret_cast<f32*>(at + 3 * kBlockBytes) + i * kRows; }
+  // The rows' maxima as block 0's and as block 1's logits left them; the sums of each warpgroup's weights.
+  QUERN_DEVICE f32* base(int block) const { return numbers(block); }
+  QUERN_DEVICE f32* sum(int group) const { return numbers(2 + group); }
+  // Before there are any: the units of the sequences, for who schedules.
+  QUERN_DEVICE i32* chunks() const { return reinterpret_cast<i32*>(numbers(0)); }
+  QUERN_DEVICE Told& told() const { return *reinterpret_cast<Told*>(at + 3 * kBlockBytes + kRows64Numbers); }
+  QUERN_DEVICE Barriers& barriers() const { return told().barriers; }
+  // Where keys are gathered: four numbers of a thread that looks them up.
+  QUERN_DEVICE i32* lookups(i32 thread) const {
+    return reinterpret_cast<i32*>(at + 3 * kBlockBytes + kRows64Numbers + kRows64Told) + 4 * thread;
   }
-  sync_block();
-  launch_next_grid();
-  wait_for_previous_grid();
-  note_no_cut(p, quotient(block_index(0), p.side_by_side), thread_index() == 0);
-  count_together(p, THREADS / kWarp, memory.chunks());
-  sync_block();
-  const int group = shuffle(thread_index() / kGroupThreads, 0);
-  if (group == 0) {
-    registers_grow<160>();
-    Logits(p, memory).run();
-  } else if (group < 3) {
-    registers_grow<160>();
-    Sums(p, memory, group - 1).run();
-  } else {
-    registers_shrink<32>();
-    supply(p, {latent, rope}, memory, shuffle(warp() - kAll / kWarp, 0));
-  }
-}
+};
+
+// The part of a matrix descriptor that changes is its low word.
+template <Major major>
+struct Operand {
+  static constexpr u64 kLayout =
+      major == Major::k ? k_major_layout(Swizzle::bytes128) : mn_major_layout(Swizzle::bytes128, kKeys);
+  u32 low;
+  QUERN_DEVICE explicit Operand(const u8* tile) : low(static_cast<u32>(matrix_descriptor(tile, kLayout))) {}
+  QUERN_DEVICE u64 at(u32 bytes) const { return (kLayout >> 32 << 32) | (low + (bytes >> 4)); }
+};
+
+// The blocks of threads of a cluster, which take the same keys: two, or one where the launch has no cluster.
+struct Peers {
+  u32 count, rank;
+  QUERN_DEVICE Peers() : count(kPaired ? cluster_size() : 1), rank(kPaired ? cluster_rank() : 0) {}
+  // The other's rank; its own where there is none.
+  QUERN_DEVICE u32 other() const { return count == 1 ? 0 : rank ^ 1; }
+};
+// Warps that release a half of a block of keys: this block's and the other's. Where there is no other, this one's
+// twice.
+inline constexpr u32 kReleases = (kPaired ? 2 : 1) * kGroupThreads / kWarp;
+
+}  // namespace q
