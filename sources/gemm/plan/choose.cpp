@@ -42,7 +42,7 @@ bool is_legal(const Problem& problem, Variant variant, const Tiling& t) {
     case Family::tma_mma:
       return target.tensor_maps && !target.warpgroups && takes_tensor_maps(problem);
     case Family::persistent:
-    case Family::cluster_k:
+    case Family::fitted:
     case Family::swap_ab:
     case Family::small_m:
     case Family::split_k:
@@ -218,14 +218,15 @@ class Options {
       if (tuning && may_pair(problem_, variant)) visit(Choice{variant, 1, 2}, t);
       return;
     }
+    if (family == Family::fitted) return for_each_height(variant, t, sizes, limits, visit);
     const Tiles tiles = tiles_to_split(problem_, t, sizes);
     if (!suits(variant, sizes.rows, tiles)) return;
     if (family == Family::small_m) return visit(Choice{variant, 1, 1}, t);
-    const bool one_tile = family == Family::split_k || family == Family::cluster_k;
+    const bool one_tile = family == Family::split_k;
     if (one_tile && !limits.split_k) return;
     const Machine machine{all_sms(problem_), limits.usable, most_blocks(problem_, t)};
     const int least_parts = family == Family::split_k ? 2 : 1,
-              most_peers = family == Family::split_k || (family == Family::cluster_k && !tuning) ? 1 : kMostColumnPeers;
+              most_peers = family == Family::split_k ? 1 : kMostColumnPeers;
     for (int peers = 1; peers <= most_peers; ++peers) {
       for (int parts = least_parts; parts * peers <= machine.most_blocks; ++parts) {
         const std::optional<Split> split = split_into(parts, peers, tiles, machine);
@@ -236,12 +237,40 @@ class Options {
       }
     }
   }
+  // fitted: every number of tiles that makes other rows, each also with pairs and, where tiles are few, with split-K.
+  template <class Visit>
+  void for_each_height(Variant variant, const Tiling& t, const Sizes& sizes, const Limits& limits, Visit visit) const {
+    constexpr std::int64_t kFewestRows = 33;
+    if (sizes.rows < kFewestRows) return;
+    int before = 0;
+    for (std::int32_t rows = t.tile_m; rows >= q::fitted_least(t.tile_n, t.tile_m); rows -= 8) {
+      Choice choice{variant, 1, 1, static_cast<int>(div_up(sizes.rows, rows))};
+      const Tiling fitted = fitted_to(t, choice, sizes.rows);
+      if (fitted.tile_m == before || fitted.tile_m > rows) continue;
+      before = fitted.tile_m;
+      const Tiles tiles = tiles_to_split(problem_, fitted, sizes);
+      const Machine machine{all_sms(problem_), limits.usable, most_blocks(problem_, fitted)};
+      for (choice.twins = 1; choice.twins <= 2 && choice.twins <= tiles.rows; ++choice.twins) {
+        for (choice.peers = 1; choice.peers <= 4 && choice.peers <= tiles.columns; choice.peers *= 2) {
+          const int shared = choice.peers * choice.twins;
+          for (choice.parts = 1; choice.parts * shared <= machine.most_blocks; ++choice.parts) {
+            const std::int64_t clusters = div_up(tiles.rows, choice.twins) * div_up(tiles.columns, choice.peers),
+                               room = most_clusters_of(choice.parts * shared, machine);
+            if (room == 0) break;
+            // Split-K is for few tiles, of which each has a cluster of its own.
+            if (choice.parts > 1 && (!limits.split_k || shared > 2 || clusters > room ||
+                                     tiles.k_blocks < 2 * choice.parts))
+              break;
+            visit(choice, fitted);
+          }
+        }
+      }
+    }
+  }
   // Tiles with far fewer rows than the product read b once for each row of tiles, which few columns allow; those with
   // far more compute rows that do not exist.
   bool suits(Variant variant, std::int64_t rows, const Tiles& tiles) const {
     const std::int64_t high = facts_of(variant).rows;
-    if (is_a(Family::cluster_k, variant))
-      return rows > 128 && 2 * tiles.rows * high <= 3 * std::max(rows, high / 2 + 17);
     const bool of_split_k = is_a(Family::split_k, variant), of_small_m = is_a(Family::small_m, variant);
     const std::int64_t most_tiles = of_small_m ? 4 : !of_split_k && high < 128 ? 2 : 8;
     if (tiles.rows > most_tiles && tiles.rows * tiles.columns > all_sms(problem_)) return false;
@@ -293,6 +322,14 @@ std::optional<Tiling> offered(const Shape& kind, Variant variant, const jit::Tar
 
 bool may_pair(const Problem& problem, Variant variant) {
   return variant == Variant::persistent_128x128 && problem.shape.scales != Scales::blocks && problem.call.sms >= 2;
+}
+
+Tiling fitted_to(Tiling t, const Choice& choice, std::int64_t rows) {
+  if (!is_a(Family::fitted, choice.variant)) return t;
+  const std::int64_t each = div_up(rows, std::max(choice.tiles, 1));
+  t.tile_m = q::fitted_rows(static_cast<std::int32_t>(std::min<std::int64_t>(each, t.tile_m)), t.tile_n, t.tile_m);
+  t.stages = t.stages_of(t.tile_m);
+  return t;
 }
 
 bool takes_tensor_maps(const Problem& problem) {
@@ -392,8 +429,22 @@ std::vector<Variant> reachable(const Runtime& runtime, const Problem& problem) {
 
 std::vector<Choice> candidates(const Problem& problem, const Sizes& sizes) {
   std::vector<Choice> all;
-  Options(problem).for_each(sizes, limits_of(problem, sizes), true,
-                            [&](const Choice& choice, const Tiling&) { all.push_back(choice); });
+  // Of tiles of so many heights those are left out that are expected to take much longer than the best of them.
+  constexpr double kWorthTiming = 1.2;
+  const Sizes alike{row_class(sizes.rows), Options::group_class(sizes.groups)};
+  std::vector<double> costs;
+  double least = -1.0;
+  Options(problem).for_each(sizes, limits_of(problem, sizes), true, [&](const Choice& choice, const Tiling& t) {
+    const bool fitted = is_a(Family::fitted, choice.variant);
+    const double cost = fitted ? cost_of(problem, t, choice, alike, all_sms(problem)) : 0.0;
+    if (fitted && (least < 0.0 || cost < least)) least = cost;
+    all.push_back(choice), costs.push_back(cost);
+  });
+  std::size_t kept = 0;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    if (costs[i] <= kWorthTiming * least || costs[i] == 0.0) all[kept++] = all[i];
+  }
+  all.resize(kept);
   return all;
 }
 
