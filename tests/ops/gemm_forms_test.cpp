@@ -192,23 +192,22 @@ std::vector<Forced> fitted() {
     if (!change) one(65, 520, 2064), one(128, 256, 1024);
     all.push_back(std::move(forced));
   };
-  add(Variant::fitted_176x128, 3, 1, 2, "bf16", gemm_of(Element::bf16));
+  add(Variant::fitted_192x128, 3, 1, 2, "bf16", gemm_of(Element::bf16));
   add(Variant::fitted_96x128, 1, 1, 3, "f16", gemm_of(Element::f16));
-  add(Variant::fitted_176x128, 1, 2, 2, "bf16", gemm_of(Element::bf16));
-  add(Variant::fitted_176x128, 2, 2, 2, "vectors", fp8_vectors());
+  add(Variant::fitted_192x128, 1, 2, 2, "bf16", gemm_of(Element::bf16));
+  add(Variant::fitted_192x128, 2, 2, 2, "vectors", fp8_vectors());
   add(Variant::fitted_96x128, 1, 2, 3, "bf16", gemm_of(Element::bf16), {}, 2);
   add(Variant::fitted_96x128, 1, 4, 3, "bf16", gemm_of(Element::bf16));
   add(Variant::fitted_96x128, 1, 1, 3, "vectors", fp8_vectors(), {}, 2);
-  add(Variant::fitted_176x128, 1, 1, 2, "vectors", fp8_vectors());
-  add(Variant::fitted_176x64, 1, 4, 2, "vectors", fp8_vectors());
-  add(Variant::fitted_176x64, 1, 2, 2, "bf16", gemm_of(Element::bf16), {}, 2);
-  add(Variant::fitted_176x64, 3, 1, 2, "bf16", gemm_of(Element::bf16));
-  add(Variant::fitted_176x64, 1, 1, 3, "bias_c", fp8_vectors(), bias_and_c);
+  add(Variant::fitted_192x128, 1, 1, 2, "vectors", fp8_vectors());
+  add(Variant::fitted_160x64, 1, 4, 2, "vectors", fp8_vectors());
+  add(Variant::fitted_160x64, 1, 2, 2, "bf16", gemm_of(Element::bf16), {}, 2);
+  add(Variant::fitted_160x64, 1, 1, 3, "bias_c", fp8_vectors(), bias_and_c);
   add(Variant::fitted_96x128, 1, 2, 4, "bias_c", fp8_vectors(), bias_and_c);
-  add(Variant::fitted_176x128, 3, 1, 1, "bias_c", fp8_vectors(), bias_and_c);
+  add(Variant::fitted_192x128, 3, 1, 1, "bias_c", fp8_vectors(), bias_and_c);
   add(Variant::fitted_96x128, 1, 1, 3, "padded", gemm_of(Element::bf16), [](GemmCase& c) { c.out_padding = 3, c.padding = 16; });
   add(Variant::fitted_256x128, 1, 2, 3, "batched", gemm_of(Element::bf16), [](GemmCase& c) { c.batch = 3; });
-  add(Variant::fitted_176x128, 2, 1, 2, "other_codes", fp8_vectors(),
+  add(Variant::fitted_192x128, 2, 1, 2, "other_codes", fp8_vectors(),
       [](GemmCase& c) { c.scale_a = c.scale_b = Scaling::tensor, c.b = Element::e5m2, c.out = Element::f32; });
   return all;
 }

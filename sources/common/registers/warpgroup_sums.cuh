@@ -8,7 +8,7 @@
 //
 //   multiply<A, B, a_major, b_major, count>(a, b, accumulate)
 //                             wgmma of these matrix descriptors, of n = 2 count, to the first `count` elements (kCount
-//                             where it is left out), asynchronous. `count` is 8 to 64 by 4 or 72 to 128 by 8
+//                             where it is left out), asynchronous. `count` is 8 to 128 by 4
 //
 // Each thread by itself, while no product of these accumulators is in flight:
 //
@@ -56,7 +56,7 @@ class WarpgroupSums {
 
   template <class A, class B, Major a_major, Major b_major, int kUsed = kCount>
   QUERN_DEVICE void multiply(u64 a, u64 b, bool accumulate) {
-    static_assert(kUsed <= kCount && kUsed >= 8 && kUsed % (kUsed < 64 ? 4 : 8) == 0);
+    static_assert(kUsed <= kCount && kUsed >= 8 && kUsed % 4 == 0);
     wgmma<A, B, a_major, b_major>(reinterpret_cast<f32(&)[kUsed]>(x_), a, b, accumulate);
   }
   QUERN_DEVICE void clear() {

@@ -18,10 +18,13 @@ constexpr std::int64_t kMostTiny = 16, kMostSmall = 64;
 std::int64_t div_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
 // Blocks in a cluster, at most: 8 on a GPU; the emulation on the host takes 64 warps.
-int most_blocks(const Problem& problem, const Tiling& t) {
+int most_blocks(const Problem& problem, int threads) {
   constexpr int kMost = 8, kEmulatedThreads = 64 * 32;
   const bool emulated = problem.call.device->limits.target.family() == jit::Family::host;
-  return std::min(t.most_parts, emulated ? std::min(kMost, kEmulatedThreads / t.threads) : kMost);
+  return emulated ? std::min(kMost, kEmulatedThreads / threads) : kMost;
+}
+int most_blocks(const Problem& problem, const Tiling& t) {
+  return std::min(t.most_parts, most_blocks(problem, t.threads));
 }
 
 bool invariant(const Problem& problem) { return (problem.flags & QUERN_CALL_BATCH_INVARIANT) != 0; }
@@ -249,7 +252,7 @@ class Options {
       if (fitted.tile_m == before || fitted.tile_m > rows) continue;
       before = fitted.tile_m;
       const Tiles tiles = tiles_to_split(problem_, fitted, sizes);
-      const Machine machine{all_sms(problem_), limits.usable, most_blocks(problem_, fitted)};
+      const Machine machine{all_sms(problem_), limits.usable, most_blocks(problem_, fitted.threads)};
       for (choice.twins = 1; choice.twins <= 2 && choice.twins <= tiles.rows; ++choice.twins) {
         for (choice.peers = 1; choice.peers <= 4 && choice.peers <= tiles.columns; choice.peers *= 2) {
           const int shared = choice.peers * choice.twins;
@@ -258,7 +261,7 @@ class Options {
                                room = most_clusters_of(choice.parts * shared, machine);
             if (room == 0) break;
             // Split-K is for few tiles, of which each has a cluster of its own.
-            if (choice.parts > 1 && (!limits.split_k || shared > 2 || clusters > room ||
+            if (choice.parts > 1 && (choice.parts > t.most_parts || !limits.split_k || shared > 2 || clusters > room ||
                                      tiles.k_blocks < 2 * choice.parts))
               break;
             visit(choice, fitted);

@@ -122,10 +122,11 @@ std::optional<Tiling> tile_fitted(const Shape& shape, const jit::TargetInfo& tar
   t.blocks_per_sm = 1;
   t.threads = (kConsumers + 1) * 128;
   t.stages = kMostStages;
+  if (t.tile_n == 64) t.most_parts = 1;
   // The sizes of what lies behind the stages are those of sources/gemm/kernels/sm90/fitted_epilogue.cuh. Tiles begin at
   // multiples of 1024 bytes, behind static shared memory.
   constexpr int kStaged = kConsumers * 2 * 32 * kRow, kReserved = 1024;
-  const int scales = shape.scales == Scales::vectors ? kConsumers * t.tile_m * 4 : 0;
+  const int scales = shape.scales == Scales::vectors ? kConsumers * (t.tile_m + 16) * 4 : 0;
   const int room = static_cast<int>(std::min<std::uint32_t>(target.shared_per_block, INT32_MAX)) - kReserved - kStaged -
                    scales;
   t.stage_room = room / 1024 * 1024;

@@ -5,8 +5,9 @@
 //
 // A producer warpgroup copies tiles of both by TMA, two consumer warpgroups multiply them as they arrive. Blocks of threads
 // may form clusters of one or two rows and up to four columns of tiles, of which each copies a part into the shared memory
-// of all that need it (cluster multicast). Tiles are whole, and a block takes one after the other; or there are few,
-// and the blocks of a cluster divide the k blocks of one (fitted_split_k.cuh).
+// of all that need it (cluster multicast). Tiles are whole, and a block takes one after the other, those of 64
+// rows of b by its warpgroups in turn; or there are few, and the blocks of a cluster divide the k blocks of one
+// (fitted_split_k.cuh).
 // SPDX-License-Identifier: Apache-2.0
 #include "gemm/kernels/sm90/fitted_split_k.cuh"
 
@@ -22,20 +23,35 @@ inline constexpr i32 kProducerRegisters = 40, kConsumerRegisters = 232;
 // The loop of a consumer warpgroup over its tiles, or over the part that it has of one.
 QUERN_DEVICE void multiply_fitted_tiles(const GemmParams& p, FittedTiles tiles, const FittedConsumer& c,
                                         FittedStaging& staging, u8* shared, i32 parts, Mbarrier& received) {
+  // With ping-pong a warpgroup begins a tile when the other has seen all stages of the tile before: a barrier tells phases
+  // apart by their parity alone.
+  constexpr bool kTurns = kPromoted || kPingPong;
   FittedWork work;
-  if (kPromoted && c.number == 1) c.hand_over();
+  i32 turn = 0;
+  if (kTurns && c.number == 1) c.hand_over();
   QUERN_ROLLED while (tiles.next(work)) {
+    if constexpr (kPingPong) {
+      const bool own = turn == c.number;
+      turn ^= 1;
+      if (!own) {
+        c.state.skip(work.end_k_block, c.fit.stages);
+        continue;
+      }
+    }
     [[maybe_unused]] FittedScales scales{};
     if constexpr (kScaled && kPlainResults) scales.load(p, work, c.column);
     if constexpr (kPromoted) c.sums.clear();
+    if constexpr (kPingPong) c.take_turn();
     multiply_fitted(work.end_k_block - work.first_k_block, c);
-    if (parts > 1) {
-      finish_part(p, work, c, shared, received);
-      break;
+    if constexpr (!kPingPong) {
+      if (parts > 1) {
+        finish_part(p, work, c, shared, received);
+        break;
+      }
     }
     if constexpr (kPlainResults) {
       if constexpr (kScaled) scales.share(staging.second_scales, kStoreBarrier + c.number);
-      store_slices(p, work, c, scales.first, staging.second_scales + c.line + (lane() & 3) * 2, staging);
+      store_slices(p, work, c, scales.first, staging.second_scales + (lane() & 3) * 2, staging);
     } else {
       store_pieces(p, work, c, staging.results);
     }
@@ -44,7 +60,7 @@ QUERN_DEVICE void multiply_fitted_tiles(const GemmParams& p, FittedTiles tiles, 
     sync_warp();
     c.state.stage = shuffle(c.state.stage, 0);
   }
-  if (kPromoted && c.number == 0) c.take_turn();  // the other warpgroup handed over last
+  if (kTurns && c.number == turn) c.take_turn();  // the other warpgroup handed over last
 }
 
 // Runs this warp's role until all tiles are done.
@@ -74,23 +90,20 @@ QUERN_DEVICE void run_fitted_roles(const GemmParams& p, const TensorMap& map_fir
     const auto low = [](const u8* tile) {
       return static_cast<u32>(matrix_descriptor(tile, k_major_layout(Swizzle::bytes128)));
     };
-    const i32 rows = kSameFirst ? fit.rows / 2 : fit.rows, line = kSameFirst ? group * rows : 0,
-              column = kSameFirst ? 0 : group * 64;
+    const i32 column = kPingPong ? 0 : group * 64;
     const FittedConsumer consumer{SharedArray<Mbarrier>(reinterpret_cast<Mbarrier*>(&barriers)),
                                   low(shared + column * 128),
-                                  low(shared + kFirstBytes + line * 128),
+                                  low(shared + kFirstBytes),
                                   state,
                                   fit,
                                   block.shared_by() == 1,
                                   block.rank_of_sharer(lane()),
                                   group,
-                                  rows,
-                                  line,
                                   column,
                                   sums,
                                   products};
     FittedStaging staging{shared + STAGE_ROOM + group * kStagedBytes,
-                          reinterpret_cast<f32*>(shared + STAGE_ROOM + kConsumers * kStagedBytes) + group * kTileN};
+                          reinterpret_cast<f32*>(shared + STAGE_ROOM + kConsumers * kStagedBytes) + group * kSecondScales};
     wait_for_previous_grid();
     meet_named(kBegun, kBegunThreads);
     multiply_fitted_tiles(p, tiles, consumer, staging, shared, block.parts, barriers.received);
@@ -114,7 +127,7 @@ QUERN_KERNEL(quern_gemm_fitted, THREADS, 1, QUERN_PARAM q::GemmParams p, QUERN_P
     if (elect_one()) {
       QUERN_UNROLL for (i32 i = 0; i < kStages; ++i) {
         mbarrier_init(barriers[0].full[i], 1);
-        mbarrier_init(barriers[0].empty[i], static_cast<u32>(kConsumers * 4 * sharers));
+        mbarrier_init(barriers[0].empty[i], static_cast<u32>((kPingPong ? 1 : kConsumers) * 4 * sharers));
       }
       mbarrier_init(barriers[0].received, 1);
       fence_mbarrier_init();

@@ -13,8 +13,11 @@ namespace q {
 inline constexpr bool kPlainResults = sizeof(Out) == 2 && kPlainFormula && USES_OPERANDS == 0;
 inline constexpr i32 kSliceRows = 32, kSliceBytes = kSliceRows * 128;
 inline constexpr i32 kStagedBytes = 2 * kSliceBytes;  // of a warpgroup
-inline constexpr i32 kPieceRows = 16, kPieces = div_up(kOwnRows, kPieceRows);
+inline constexpr i32 kPieceRows = 16, kPieces = div_up(kTileN, kPieceRows);
 inline constexpr i32 kStoreBarrier = 3;
+
+// Places for a tile's scales of rows of a: threads read up to those of the last 16 rows that a warpgroup begins.
+inline constexpr i32 kSecondScales = kTileN + kPieceRows;
 
 // A consumer's shared memory beside the stages, and which of the two slices is next.
 struct FittedStaging {
@@ -74,8 +77,8 @@ QUERN_DEVICE void store_slice(const GemmParams& p, const FittedWork& work, const
   const i32 t = thread_index() % kGroupThreads, column = work.first + c.column + t % 8 * kEight;
   if (column < work.own_first || column >= p.n) return;
   QUERN_UNROLL for (i32 i = 0; i < kSliceRows / kAtOnce; ++i) {
-    const i32 line = i * kAtOnce + t / 8, row = work.second + c.line + first_row + line;
-    if (first_row + line >= c.rows || row < work.own_second || row >= p.m) continue;
+    const i32 line = i * kAtOnce + t / 8, row = work.second + first_row + line;
+    if (first_row + line >= c.fit.rows || row < work.own_second || row >= p.m) continue;
     const u8* from = slice + line * 128 + ((t % 8 ^ line % 8) << 4);
     Out* to = static_cast<Out*>(p.out) + work.group * p.out_group + row * p.out_row + column;
     if (p.out_vectors != 0 && column + kEight <= p.n) {
@@ -89,7 +92,7 @@ QUERN_DEVICE void store_slice(const GemmParams& p, const FittedWork& work, const
 template <i32 slice = 0>
 QUERN_DEVICE void store_slices(const GemmParams& p, const FittedWork& work, const FittedConsumer& c,
                                const f32 (&first)[2], const f32* second_scales, FittedStaging& staging) {
-  if (slice * kSliceRows >= c.rows) return;
+  if (slice * kSliceRows >= c.fit.rows) return;
   u8* to = staging.results + staging.next * kSliceBytes;
   staging.next ^= 1;
   stage_turned<slice * 2>(c.sums, first, second_scales, to);
@@ -97,7 +100,7 @@ QUERN_DEVICE void store_slices(const GemmParams& p, const FittedWork& work, cons
   // A slice is written again two slices later, behind the barrier of the one in between, and so after it was read.
   sync_named(kStoreBarrier + c.number, kGroupThreads);
   store_slice(p, work, c, slice * kSliceRows, to);
-  if constexpr ((slice + 1) * kSliceRows < kOwnRows)
+  if constexpr ((slice + 1) * kSliceRows < kTileN)
     store_slices<slice + 1>(p, work, c, first, second_scales, staging);
 }
 
@@ -153,13 +156,13 @@ QUERN_DEVICE void store_pieces(const GemmParams& p, const FittedWork& work, cons
   const i32 l = lane(), w = warp() % 4, column = c.column + w * 16 + l % 2 * kEight;
   auto* own = reinterpret_cast<f32*>(staged + w * (kStagedBytes / 4));
   const ColumnScales scales(p, work, column);
-  QUERN_ROLLED for (i32 piece = 0; piece * kPieceRows < c.rows; ++piece) {
+  QUERN_ROLLED for (i32 piece = 0; piece * kPieceRows < c.fit.rows; ++piece) {
     f32 x[8];
     read_piece(piece, c.sums, x);
     QUERN_UNROLL for (i32 i = 0; i < 8; ++i) own[turned_place(i)] = x[i];
     sync_warp();
     const i32 line = piece * kPieceRows + l / 2;
-    finish_turned(p, work, line < c.rows, c.line + line, column, scales, own + l / 2 * 16 + l % 2 * kEight);
+    finish_turned(p, work, line < c.fit.rows, line, column, scales, own + l / 2 * 16 + l % 2 * kEight);
     sync_warp();
   }
 }

@@ -12,11 +12,9 @@
 namespace q {
 
 inline constexpr bool kPromoted = sizeof(ElementA) == 1;
-// A warpgroup's rows of a at most.
-inline constexpr i32 kOwnRows = kSameFirst ? kTileN / 2 : kTileN;
 // Products that are to be promoted take as many registers as the accumulators.
-static_assert(!kPromoted || kOwnRows <= 192);
-using Sums = WarpgroupSums<0, round_up(kOwnRows / 2, 8)>;  // the accumulators of a tile
+static_assert(!kPromoted || kTileN <= 192);
+using Sums = WarpgroupSums<0, round_up(kTileN / 2, 8)>;  // the accumulators of a tile
 
 // Named barriers: see fitted.cuh.
 inline constexpr i32 kOrderBarrier = 5;
@@ -27,14 +25,14 @@ QUERN_DEVICE constexpr i32 heights_below(i32 rows) {
   while (count < kFittedHeights && fitted_height(count) < rows) ++count;
   return count;
 }
-inline constexpr i32 kFirstHeight = heights_below(fitted_least(kTileM, kTileN) / (kSameFirst ? 2 : 1)),
-                     kHeights = heights_below(kOwnRows + 1) - kFirstHeight;
+inline constexpr i32 kFirstHeight = heights_below(fitted_least(kTileM, kTileN)),
+                     kHeights = heights_below(kTileN + 1) - kFirstHeight;
 
 // The products to be promoted, for each height registers with names of their own: with one set of names for all of them ptxas
 // does not find neighbouring registers for each height's products, and waits for every one of them.
-inline constexpr i32 kGroupsOfSums = div_up(kOwnRows, 64);
+inline constexpr i32 kGroupsOfSums = div_up(kTileN, 64);
 template <i32 height>
-using ProductsOf = WarpgroupSums<div_up(kOwnRows, 64) + (height - kFirstHeight) * kGroupsOfSums, round_up(kOwnRows / 2, 8)>;
+using ProductsOf = WarpgroupSums<div_up(kTileN, 64) + (height - kFirstHeight) * kGroupsOfSums, round_up(kTileN / 2, 8)>;
 template <i32 height = kFirstHeight + kHeights - 1>
 struct PassProducts : PassProducts<height - 1> {
   ProductsOf<height> own;
@@ -57,8 +55,7 @@ struct FittedConsumer {
   bool alone;   // no other block copies for this one
   i32 sharer;   // the rank of a block that does and that this lane tells of stages that are free; -1: of none
   i32 number;
-  i32 rows;           // of a that this warpgroup has
-  i32 line, column;   // the first of them in the tile, and its first row of b
+  i32 column;  // its first row of b in the tile
   Sums& sums;
   Products& products;
 
@@ -102,6 +99,7 @@ QUERN_DEVICE void accumulate_fitted(i32 k_blocks, const AnyConsumer& c) {
     before = at.stage;
     at.next(c.fit.stages);
   }
+  if constexpr (kPingPong) c.hand_over();
   wgmma_wait<0>();
   c.release(before);
   c.state = at;
@@ -120,7 +118,7 @@ QUERN_DEVICE void promote_fitted(i32 k_blocks, const AnyConsumer& c) {
     FittedState next = at;
     next.next(c.fit.stages);
     c.await(at);
-    c.take_turn();
+    if constexpr (!kPingPong) c.take_turn();
     wgmma_fence();
     c.template multiply<rows>(products, at, false);
     if (two) {
@@ -131,7 +129,7 @@ QUERN_DEVICE void promote_fitted(i32 k_blocks, const AnyConsumer& c) {
       c.release(at.stage);
     }
     wgmma_wait<1>();
-    c.hand_over();
+    if (!kPingPong || k_block + 2 >= k_blocks) c.hand_over();
     wgmma_wait<0>();
     c.release(two ? next.stage : at.stage);
     c.sums.template add_some<0, rows / 2>(products);
@@ -141,19 +139,24 @@ QUERN_DEVICE void promote_fitted(i32 k_blocks, const AnyConsumer& c) {
   c.state = at;
 }
 
+// Whether tiles have this height.
+QUERN_DEVICE constexpr bool is_offered(i32 height) {
+  return fitted_rows(fitted_height(height), kTileM, kTileN) == fitted_height(height);
+}
+
 // All k blocks of a tile, or of a part of it, by the loop for its number of rows.
 template <i32 first = kFirstHeight, i32 count = kHeights, class AnyConsumer>
 QUERN_DEVICE void multiply_fitted(i32 k_blocks, const AnyConsumer& c) {
   if constexpr (count > 1) {
     constexpr i32 kMiddle = first + count / 2;
-    if (c.rows < fitted_height(kMiddle)) {
+    if (c.fit.rows < fitted_height(kMiddle)) {
       multiply_fitted<first, count / 2>(k_blocks, c);
     } else {
       multiply_fitted<kMiddle, count - count / 2>(k_blocks, c);
     }
-  } else if constexpr (!kPromoted) {
+  } else if constexpr (!kPromoted && is_offered(first)) {
     accumulate_fitted<fitted_height(first)>(k_blocks, c);
-  } else {
+  } else if constexpr (is_offered(first)) {
     promote_fitted<first>(k_blocks, c);
   }
 }

@@ -11,7 +11,7 @@
 namespace q {
 
 // Sums are exchanged in groups: 8 of a consumer's rows of a and its 64 rows of b, of which each thread has four sums.
-inline constexpr i32 kGroupRows = 8, kGroupSums = 4, kGroups = kOwnRows / kGroupRows;
+inline constexpr i32 kGroupRows = 8, kGroupSums = 4, kGroups = kTileN / kGroupRows;
 inline constexpr i32 kGroupBytes = kGroupThreads * kGroupSums * 4, kWarpBytes = kGroupBytes / 4;
 // A group that a block finishes has a slot for each block and consumer.
 inline constexpr i32 kMostParts = 8;
@@ -72,7 +72,7 @@ QUERN_DEVICE void send_groups(const Sums& sums, const FittedPart& part, GroupOwn
       }
     }
   }
-  if constexpr (first + 8 < kOwnRows / 2) send_groups<first + 8>(sums, part, owner, consumer, shared, received);
+  if constexpr (first + 8 < kTileN / 2) send_groups<first + 8>(sums, part, owner, consumer, shared, received);
 }
 
 // Adds up and finishes this block's groups, two at a time: of each a warp has 16 columns of out and 8 rows.
@@ -105,7 +105,7 @@ QUERN_DEVICE void finish_groups(const GemmParams& p, const FittedWork& work, con
     const bool there = group + which < part.end;
     const f32* from = reinterpret_cast<const f32*>(which != 0 ? places[1] : places[0]) + row * 16 + half * kEight;
     const i32 line = (there ? group + which : group) * kGroupRows + row;
-    finish_turned(p, work, there, c.line + line, c.column + w * 16 + half * kEight, scales, from);
+    finish_turned(p, work, there, line, c.column + w * 16 + half * kEight, scales, from);
   }
 }
 
@@ -113,7 +113,7 @@ QUERN_DEVICE void finish_groups(const GemmParams& p, const FittedWork& work, con
 // are free.
 QUERN_DEVICE void finish_part(const GemmParams& p, const FittedWork& work, const FittedConsumer& c, u8* shared,
                               Mbarrier& received) {
-  const FittedPart part(p, c.rows);
+  const FittedPart part(p, c.fit.rows);
   const ColumnScales scales(p, work, c.column + warp() % 4 * 16 + lane() % 2 * kEight);
   if (thread_index() == 0) {
     mbarrier_arrive_expect(received,

@@ -15,8 +15,8 @@ namespace q {
 
 inline constexpr i32 kGroupThreads = 128;
 inline constexpr i32 kConsumers = 2;  // consumer warpgroups
-// Each has 64 rows of b; those of a tile of 64 have half of the rows of a each.
-inline constexpr bool kSameFirst = kTileM == 64;
+// Each has 64 rows of b of every tile; or, where tiles have no more, every other tile (ping-pong).
+inline constexpr bool kPingPong = kTileM == 64;
 inline constexpr i32 kFirstBytes = kTileM * 128;
 static_assert((kTileM == 64 || kTileM == 128) && kThreads == (kConsumers + 1) * kGroupThreads &&
               kBlockK * sizeof(ElementA) == 128 && !kTransposedA && !kTransposedB && kGrouping == kDense && !kGate &&
@@ -39,6 +39,10 @@ struct FittedState {
 
   QUERN_DEVICE void next(i32 stages) {
     if (++stage == stages) stage = 0, phase ^= 1;
+  }
+  QUERN_DEVICE void skip(i32 count, i32 stages) {
+    const i32 to = stage + count, rounds = to / stages;
+    stage = to - rounds * stages, phase ^= static_cast<u32>(rounds & 1);
   }
 };
 
