@@ -101,7 +101,8 @@ QUERN_SHARED_CODE constexpr i32 copied_rows(i32 left, i32 box, i32 tile_m) {
   const i32 rows = (left + (kLowBox - 1)) / kLowBox * kLowBox;
   return rows < tile_m ? rows : tile_m;
 }
-// Tiles of sm90/fitted.cuh have 128 or 64 rows of b and any multiple of 8 rows of a; those of 64 above 96 any multiple of
+// Tiles of sm90/fitted.cuh have 128 or 64 rows of b and any multiple of 8 rows of a; those of 64 above 96 any multiple
+// of
 // 16. These heights are divided among kernels, since the main loop exists once for each. `first`
 // is a tile's rows of b, `most` its rows of a at most.
 inline constexpr i32 kFittedHeights = 30;
@@ -114,8 +115,8 @@ QUERN_SHARED_CODE constexpr i32 fitted_rows(i32 rows, i32 first, i32 most) {
   if (rows > most) return most;
   return first == 64 && rows > 96 ? (rows + 15) / 16 * 16 : (rows + 7) / 8 * 8;
 }
-// The launch says in GemmParams::flags how many rows and stages there are, and how many blocks of a cluster share copies
-// of a (peers: 1, 2 or 4) and of b (twins: 1 or 2).
+// The launch says in GemmParams::flags how many rows and stages there are, and how many blocks of a cluster share
+// copies of a (peers: 1, 2 or 4) and of b (twins: 1 or 2).
 inline constexpr i32 kFittedShift = 8;
 QUERN_SHARED_CODE constexpr u32 fitted_flags(i32 rows, i32 stages, i32 peers, i32 twins) {
   return static_cast<u32>(rows | stages << 12 | peers / 2 << 16 | (twins - 1) << 18) << kFittedShift;
@@ -125,8 +126,12 @@ QUERN_SHARED_CODE constexpr i32 fitted_stages_of(u32 flags) {
   return static_cast<i32>(flags >> (kFittedShift + 12) & 0xf);
 }
 // Of both the logarithm to base 2.
-QUERN_SHARED_CODE constexpr i32 fitted_peers_of(u32 flags) { return static_cast<i32>(flags >> (kFittedShift + 16) & 3); }
-QUERN_SHARED_CODE constexpr i32 fitted_twins_of(u32 flags) { return static_cast<i32>(flags >> (kFittedShift + 18) & 1); }
+QUERN_SHARED_CODE constexpr i32 fitted_peers_of(u32 flags) {
+  return static_cast<i32>(flags >> (kFittedShift + 16) & 3);
+}
+QUERN_SHARED_CODE constexpr i32 fitted_twins_of(u32 flags) {
+  return static_cast<i32>(flags >> (kFittedShift + 18) & 1);
+}
 // Rows of b that its copies bring.
 QUERN_SHARED_CODE constexpr i32 fitted_first_rows(i32 n, i32 first) { return n < first ? (n + 7) / 8 * 8 : first; }
 

@@ -177,8 +177,8 @@ std::vector<Forced> split_k() {
 // rows and columns of tiles, of which the last overlap with those before; and what may follow the sums.
 std::vector<Forced> fitted() {
   std::vector<Forced> all;
-  const auto add = [&](Variant variant, int parts, int peers, int tiles, const std::string& name, const GemmCase& common,
-                       const Change& change = {}, int twins = 1) {
+  const auto add = [&](Variant variant, int parts, int peers, int tiles, const std::string& name,
+                       const GemmCase& common, const Change& change = {}, int twins = 1) {
     std::string numbers;
     for (const int number : {parts, peers, tiles, twins}) numbers += '_' + std::to_string(number);
     Forced forced{{variant, parts, peers, tiles, twins}, {}, name_of(variant) + numbers + '_' + name};
@@ -205,7 +205,8 @@ std::vector<Forced> fitted() {
   add(Variant::fitted_160x64, 1, 1, 3, "bias_c", fp8_vectors(), bias_and_c);
   add(Variant::fitted_96x128, 1, 2, 4, "bias_c", fp8_vectors(), bias_and_c);
   add(Variant::fitted_192x128, 3, 1, 1, "bias_c", fp8_vectors(), bias_and_c);
-  add(Variant::fitted_96x128, 1, 1, 3, "padded", gemm_of(Element::bf16), [](GemmCase& c) { c.out_padding = 3, c.padding = 16; });
+  add(Variant::fitted_96x128, 1, 1, 3, "padded", gemm_of(Element::bf16),
+      [](GemmCase& c) { c.out_padding = 3, c.padding = 16; });
   add(Variant::fitted_256x128, 1, 2, 3, "batched", gemm_of(Element::bf16), [](GemmCase& c) { c.batch = 3; });
   add(Variant::fitted_192x128, 2, 1, 2, "other_codes", fp8_vectors(),
       [](GemmCase& c) { c.scale_a = c.scale_b = Scaling::tensor, c.b = Element::e5m2, c.out = Element::f32; });

@@ -19,32 +19,32 @@
 #define QUERN_FIRST_32(group) QUERN_FIRST_28(group) "," QUERN_FOUR(group, 28, 29, 30, 31)
 // For each count of elements: the n of wgmma, and the text of all registers, of the groups whose numbers are operands 5
 // to 8.
-#define QUERN_EACH_COUNT(DO) \
-  DO(8, "16", QUERN_FIRST_8("5")) \
-  DO(12, "24", QUERN_FIRST_12("5")) \
-  DO(16, "32", QUERN_FIRST_16("5")) \
-  DO(20, "40", QUERN_FIRST_20("5")) \
-  DO(24, "48", QUERN_FIRST_24("5")) \
-  DO(28, "56", QUERN_FIRST_28("5")) \
-  DO(32, "64", QUERN_FIRST_32("5")) \
-  DO(36, "72", QUERN_FIRST_32("5") "," QUERN_FIRST_4("6")) \
-  DO(40, "80", QUERN_FIRST_32("5") "," QUERN_FIRST_8("6")) \
-  DO(44, "88", QUERN_FIRST_32("5") "," QUERN_FIRST_12("6")) \
-  DO(48, "96", QUERN_FIRST_32("5") "," QUERN_FIRST_16("6")) \
-  DO(52, "104", QUERN_FIRST_32("5") "," QUERN_FIRST_20("6")) \
-  DO(56, "112", QUERN_FIRST_32("5") "," QUERN_FIRST_24("6")) \
-  DO(60, "120", QUERN_FIRST_32("5") "," QUERN_FIRST_28("6")) \
-  DO(64, "128", QUERN_FIRST_32("5") "," QUERN_FIRST_32("6")) \
-  DO(68, "136", QUERN_FIRST_32("5") "," QUERN_FIRST_32("6") "," QUERN_FIRST_4("7")) \
-  DO(72, "144", QUERN_FIRST_32("5") "," QUERN_FIRST_32("6") "," QUERN_FIRST_8("7")) \
-  DO(76, "152", QUERN_FIRST_32("5") "," QUERN_FIRST_32("6") "," QUERN_FIRST_12("7")) \
-  DO(80, "160", QUERN_FIRST_32("5") "," QUERN_FIRST_32("6") "," QUERN_FIRST_16("7")) \
-  DO(84, "168", QUERN_FIRST_32("5") "," QUERN_FIRST_32("6") "," QUERN_FIRST_20("7")) \
-  DO(88, "176", QUERN_FIRST_32("5") "," QUERN_FIRST_32("6") "," QUERN_FIRST_24("7")) \
-  DO(92, "184", QUERN_FIRST_32("5") "," QUERN_FIRST_32("6") "," QUERN_FIRST_28("7")) \
-  DO(96, "192", QUERN_FIRST_32("5") "," QUERN_FIRST_32("6") "," QUERN_FIRST_32("7")) \
-  DO(100, "200", QUERN_FIRST_32("5") "," QUERN_FIRST_32("6") "," QUERN_FIRST_32("7") "," QUERN_FIRST_4("8")) \
-  DO(104, "208", QUERN_FIRST_32("5") "," QUERN_FIRST_32("6") "," QUERN_FIRST_32("7") "," QUERN_FIRST_8("8")) \
+#define QUERN_EACH_COUNT(DO)                                                                                  \
+  DO(8, "16", QUERN_FIRST_8("5"))                                                                             \
+  DO(12, "24", QUERN_FIRST_12("5"))                                                                           \
+  DO(16, "32", QUERN_FIRST_16("5"))                                                                           \
+  DO(20, "40", QUERN_FIRST_20("5"))                                                                           \
+  DO(24, "48", QUERN_FIRST_24("5"))                                                                           \
+  DO(28, "56", QUERN_FIRST_28("5"))                                                                           \
+  DO(32, "64", QUERN_FIRST_32("5"))                                                                           \
+  DO(36, "72", QUERN_FIRST_32("5") "," QUERN_FIRST_4("6"))                                                    \
+  DO(40, "80", QUERN_FIRST_32("5") "," QUERN_FIRST_8("6"))                                                    \
+  DO(44, "88", QUERN_FIRST_32("5") "," QUERN_FIRST_12("6"))                                                   \
+  DO(48, "96", QUERN_FIRST_32("5") "," QUERN_FIRST_16("6"))                                                   \
+  DO(52, "104", QUERN_FIRST_32("5") "," QUERN_FIRST_20("6"))                                                  \
+  DO(56, "112", QUERN_FIRST_32("5") "," QUERN_FIRST_24("6"))                                                  \
+  DO(60, "120", QUERN_FIRST_32("5") "," QUERN_FIRST_28("6"))                                                  \
+  DO(64, "128", QUERN_FIRST_32("5") "," QUERN_FIRST_32("6"))                                                  \
+  DO(68, "136", QUERN_FIRST_32("5") "," QUERN_FIRST_32("6") "," QUERN_FIRST_4("7"))                           \
+  DO(72, "144", QUERN_FIRST_32("5") "," QUERN_FIRST_32("6") "," QUERN_FIRST_8("7"))                           \
+  DO(76, "152", QUERN_FIRST_32("5") "," QUERN_FIRST_32("6") "," QUERN_FIRST_12("7"))                          \
+  DO(80, "160", QUERN_FIRST_32("5") "," QUERN_FIRST_32("6") "," QUERN_FIRST_16("7"))                          \
+  DO(84, "168", QUERN_FIRST_32("5") "," QUERN_FIRST_32("6") "," QUERN_FIRST_20("7"))                          \
+  DO(88, "176", QUERN_FIRST_32("5") "," QUERN_FIRST_32("6") "," QUERN_FIRST_24("7"))                          \
+  DO(92, "184", QUERN_FIRST_32("5") "," QUERN_FIRST_32("6") "," QUERN_FIRST_28("7"))                          \
+  DO(96, "192", QUERN_FIRST_32("5") "," QUERN_FIRST_32("6") "," QUERN_FIRST_32("7"))                          \
+  DO(100, "200", QUERN_FIRST_32("5") "," QUERN_FIRST_32("6") "," QUERN_FIRST_32("7") "," QUERN_FIRST_4("8"))  \
+  DO(104, "208", QUERN_FIRST_32("5") "," QUERN_FIRST_32("6") "," QUERN_FIRST_32("7") "," QUERN_FIRST_8("8"))  \
   DO(108, "216", QUERN_FIRST_32("5") "," QUERN_FIRST_32("6") "," QUERN_FIRST_32("7") "," QUERN_FIRST_12("8")) \
   DO(112, "224", QUERN_FIRST_32("5") "," QUERN_FIRST_32("6") "," QUERN_FIRST_32("7") "," QUERN_FIRST_16("8")) \
   DO(116, "232", QUERN_FIRST_32("5") "," QUERN_FIRST_32("6") "," QUERN_FIRST_32("7") "," QUERN_FIRST_20("8")) \

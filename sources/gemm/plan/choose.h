@@ -34,6 +34,9 @@ bool may_pair(const Problem& problem, Variant variant);
 // The tiles of a variant, and the device, as split_into() takes them.
 Tiles tiles_to_split(const Problem& problem, const Tiling& tiling, const Sizes& sizes);
 Machine machine_of(const Problem& problem, const Tiling& tiling);
+// Blocks in a cluster, at most: of so many threads, or of a tiling that divides k.
+int most_blocks(const Problem& problem, int threads);
+int most_blocks(const Problem& problem, const Tiling& tiling);
 
 // How many blocks divide a tile of sliced_k on `sms` multiprocessors: more than one where tiles are few.
 int parts_of_sliced(const Tiling& tiling, std::int64_t tiles, std::int64_t k_blocks, int sms);

@@ -198,7 +198,8 @@ void launch_as(const Runtime& runtime, Problem& problem, const Choice& choice, v
   p.whole_tiles = how.stream_k ? 0 : 1;
   p.parts = divisor(how.split.parts);
   p.flags = ((problem.flags & QUERN_GEMM_CONSTANT_B) != 0 ? q::kConstantB : 0) | (p.a_group != 0 ? q::kGroupsOfA : 0) |
-            (p.b_group != 0 ? q::kGroupsOfB : 0) | (fitted ? q::fitted_flags(t.tile_m, t.stages, how.split.peers, choice.twins) : 0);
+            (p.b_group != 0 ? q::kGroupsOfB : 0) |
+            (fitted ? q::fitted_flags(t.tile_m, t.stages, how.split.peers, choice.twins) : 0);
   jit::Launch launch;
   launch.grid[0] = static_cast<std::uint32_t>(how.grid);
   const bool clustered =
@@ -219,8 +220,8 @@ void launch_as(const Runtime& runtime, Problem& problem, const Choice& choice, v
   launch.programmatic = (problem.flags & QUERN_CALL_PROGRAMMATIC) != 0;
   launch.stream = problem.stream;
   constexpr const char* kWhat = "launching a matrix product";
-  const bool two_maps = is_a(Family::small_m, problem.shape.variant) || is_a(Family::tma_mma, problem.shape.variant) ||
-                        clustered;
+  const bool two_maps =
+      is_a(Family::small_m, problem.shape.variant) || is_a(Family::tma_mma, problem.shape.variant) || clustered;
   if (!is_a(Family::persistent, problem.shape.variant) && !two_maps)
     return ops::launch(runtime, *kernel, launch, kWhat, p);
   jit::TensorMap a = map_of_a(runtime, problem, t, how.split.peers), b = map_of_b(runtime, problem, t, choice.twins);

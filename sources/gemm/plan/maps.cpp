@@ -80,7 +80,7 @@ jit::TensorMap map_of_b(const Runtime& runtime, const Problem& problem, const Ti
     return map_of(runtime, {p.b, shape.b, p.n, p.k, groups_of_b(problem), p.b_k, p.b_group, t.block_k,
                             lines_of_span(shape.b, t.tile_n)});
   }
-  const int lines = is_a(Family::fitted, shape.variant)      ? q::fitted_first_rows(p.n, t.tile_n) / twins
+  const int lines = is_a(Family::fitted, shape.variant)       ? q::fitted_first_rows(p.n, t.tile_n) / twins
                     : is_a(Family::persistent, shape.variant) ? t.tile_n / 2
                                                               : t.out_tile_n(shape.gate);
   return map_of(runtime,

@@ -107,7 +107,8 @@ std::optional<Tiling> tile_persistent(const Shape& shape, const jit::TargetInfo&
   return {};
 }
 
-// The fitted kernel: the same warpgroups. Its tiles have at most so many rows; how many stages there are depends on that.
+// The fitted kernel: the same warpgroups. Its tiles have at most so many rows; how many stages there are depends on
+// that.
 std::optional<Tiling> tile_fitted(const Shape& shape, const jit::TargetInfo& target) {
   constexpr int kMostStages = 12, kConsumers = 2, kRow = 128;
   if (!takes_warpgroup_products(shape, target) || shape.grouping != Grouping::dense || shape.scales == Scales::blocks)
@@ -127,8 +128,8 @@ std::optional<Tiling> tile_fitted(const Shape& shape, const jit::TargetInfo& tar
   // multiples of 1024 bytes, behind static shared memory.
   constexpr int kStaged = kConsumers * 2 * 32 * kRow, kReserved = 1024;
   const int scales = shape.scales == Scales::vectors ? kConsumers * (t.tile_m + 16) * 4 : 0;
-  const int room = static_cast<int>(std::min<std::uint32_t>(target.shared_per_block, INT32_MAX)) - kReserved - kStaged -
-                   scales;
+  const int room =
+      static_cast<int>(std::min<std::uint32_t>(target.shared_per_block, INT32_MAX)) - kReserved - kStaged - scales;
   t.stage_room = room / 1024 * 1024;
   if (t.stage_room < kPipeline * (t.tile_m + t.tile_n) * kRow) return {};
   t.shared_bytes = static_cast<std::uint32_t>(t.stage_room + kStaged + scales);

@@ -92,9 +92,8 @@ bool Tunings::covers(const Problem& problem) {
 std::string Tunings::text_of(const Choice& choice) {
   return std::string(name_of(choice.variant)) + " parts=" + std::to_string(choice.parts) +
          " peers=" + std::to_string(choice.peers) +
-         (choice.tiles > 0
-              ? " tiles=" + std::to_string(choice.tiles) + " twins=" + std::to_string(choice.twins)
-              : std::string());
+         (choice.tiles > 0 ? " tiles=" + std::to_string(choice.tiles) + " twins=" + std::to_string(choice.twins)
+                           : std::string());
 }
 
 Tunings::Question Tunings::question_of(const Problem& problem) {

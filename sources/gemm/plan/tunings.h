@@ -110,9 +110,8 @@ Choice Tunings::choice_or(const Problem& problem, std::int64_t rows, Model model
   const Choice choice = model();
   if (choice.tiles > 0x7fff) return choice;
   answer.store(question << 32 | static_cast<std::uint64_t>(choice.twins - 1) << 31 |
-                   static_cast<std::uint64_t>(choice.tiles) << 16 |
-                   static_cast<std::uint64_t>(choice.peers) << 12 | static_cast<std::uint64_t>(choice.parts) << 8 |
-                   (static_cast<std::uint64_t>(choice.variant) + 1),
+                   static_cast<std::uint64_t>(choice.tiles) << 16 | static_cast<std::uint64_t>(choice.peers) << 12 |
+                   static_cast<std::uint64_t>(choice.parts) << 8 | (static_cast<std::uint64_t>(choice.variant) + 1),
                std::memory_order_relaxed);
   return choice;
 }

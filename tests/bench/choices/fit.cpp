@@ -3,9 +3,9 @@
 //   quern_gemm_fit [--write FILE] [--check] DATA
 //
 // DATA has a line "KIND M N K [US]" for each product, US being the time of another library, and behind it lines
-// "  VARIANT PARTS PEERS US", of fitted "VARIANT:TILES:TWINS". Tells how much longer the chosen take than the fastest: of all products, and of each half
-// of them by constants that were fitted on the other half. --write writes costs.def. --check tells it of the constants
-// as compiled, and fails where the chosen take more than 3% longer on the mean.
+// "  VARIANT PARTS PEERS US", of fitted "VARIANT:TILES:TWINS". Tells how much longer the chosen take than the fastest:
+// of all products, and of each half of them by constants that were fitted on the other half. --write writes costs.def.
+// --check tells it of the constants as compiled, and fails where the chosen take more than 3% longer on the mean.
 //
 // Constants are fitted in two steps: by least squares of logarithms (Levenberg and Marquardt), where choices count more
 // the closer they are to their product's fastest; then by random steps that make the chosen ones faster.

@@ -1,12 +1,12 @@
-// Matrix products on Hopper in tiles that are fitted to the rows of a: 128 or 64 rows of b by any of the numbers of rows
-// that wgmma multiplies, as the launch says. So tiles waste few rows and fill the device, with one kernel for all of them. b
-// is the first operand and a the second; results are turned in the epilogue. It takes operands that are aligned and
-// k-major.
+// Matrix products on Hopper in tiles that are fitted to the rows of a: 128 or 64 rows of b by any of the numbers of
+// rows that wgmma multiplies, as the launch says. So tiles waste few rows and fill the device, with one kernel for all
+// of them. b is the first operand and a the second; results are turned in the epilogue. It takes operands that are
+// aligned and k-major.
 //
-// A producer warpgroup copies tiles of both by TMA, two consumer warpgroups multiply them as they arrive. Blocks of threads
-// may form clusters of one or two rows and up to four columns of tiles, of which each copies a part into the shared memory
-// of all that need it (cluster multicast). Tiles are whole, and a block takes one after the other, those of 64
-// rows of b by its warpgroups in turn; or there are few, and the blocks of a cluster divide the k blocks of one
+// A producer warpgroup copies tiles of both by TMA, two consumer warpgroups multiply them as they arrive. Blocks of
+// threads may form clusters of one or two rows and up to four columns of tiles, of which each copies a part into the
+// shared memory of all that need it (cluster multicast). Tiles are whole, and a block takes one after the other, those
+// of 64 rows of b by its warpgroups in turn; or there are few, and the blocks of a cluster divide the k blocks of one
 // (fitted_split_k.cuh).
 // SPDX-License-Identifier: Apache-2.0
 #include "gemm/kernels/sm90/fitted_split_k.cuh"
@@ -14,8 +14,8 @@
 namespace q {
 
 // The first copies are issued as early as possible: one producer warp initialises the mbarriers while the copying warp
-// computes the first tile. Named barriers: kMade tells the copying warp that the mbarriers are initialised, kBegun tells
-// the consumers. Numbers 3 to 6 are each consumer's barriers for its results and for its turn.
+// computes the first tile. Named barriers: kMade tells the copying warp that the mbarriers are initialised, kBegun
+// tells the consumers. Numbers 3 to 6 are each consumer's barriers for its results and for its turn.
 inline constexpr i32 kCopyWarp = 4 * kConsumers, kBeginWarp = kCopyWarp + 3;
 inline constexpr i32 kMade = 1, kBegun = 2, kMadeThreads = 2 * kWarp, kBegunThreads = kThreads - kWarp;
 inline constexpr i32 kProducerRegisters = 40, kConsumerRegisters = 232;
@@ -23,8 +23,8 @@ inline constexpr i32 kProducerRegisters = 40, kConsumerRegisters = 232;
 // The loop of a consumer warpgroup over its tiles, or over the part that it has of one.
 QUERN_DEVICE void multiply_fitted_tiles(const GemmParams& p, FittedTiles tiles, const FittedConsumer& c,
                                         FittedStaging& staging, u8* shared, i32 parts, Mbarrier& received) {
-  // With ping-pong a warpgroup begins a tile when the other has seen all stages of the tile before: a barrier tells phases
-  // apart by their parity alone.
+  // With ping-pong a warpgroup begins a tile when the other has seen all stages of the tile before: a barrier tells
+  // phases apart by their parity alone.
   constexpr bool kTurns = kPromoted || kPingPong;
   FittedWork work;
   i32 turn = 0;
@@ -102,8 +102,9 @@ QUERN_DEVICE void run_fitted_roles(const GemmParams& p, const TensorMap& map_fir
                                   column,
                                   sums,
                                   products};
-    FittedStaging staging{shared + STAGE_ROOM + group * kStagedBytes,
-                          reinterpret_cast<f32*>(shared + STAGE_ROOM + kConsumers * kStagedBytes) + group * kSecondScales};
+    FittedStaging staging{
+        shared + STAGE_ROOM + group * kStagedBytes,
+        reinterpret_cast<f32*>(shared + STAGE_ROOM + kConsumers * kStagedBytes) + group * kSecondScales};
     wait_for_previous_grid();
     meet_named(kBegun, kBegunThreads);
     multiply_fitted_tiles(p, tiles, consumer, staging, shared, block.parts, barriers.received);

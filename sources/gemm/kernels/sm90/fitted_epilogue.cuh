@@ -1,5 +1,5 @@
-// The epilogue of fitted.cuh. A warpgroup has the sums of 64 columns of out, transposed: in an accumulator tile rows are
-// rows of b. They are turned on their way through shared memory.
+// The epilogue of fitted.cuh. A warpgroup has the sums of 64 columns of out, transposed: in an accumulator tile rows
+// are rows of b. They are turned on their way through shared memory.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -100,8 +100,7 @@ QUERN_DEVICE void store_slices(const GemmParams& p, const FittedWork& work, cons
   // A slice is written again two slices later, behind the barrier of the one in between, and so after it was read.
   sync_named(kStoreBarrier + c.number, kGroupThreads);
   store_slice(p, work, c, slice * kSliceRows, to);
-  if constexpr ((slice + 1) * kSliceRows < kTileN)
-    store_slices<slice + 1>(p, work, c, first, second_scales, staging);
+  if constexpr ((slice + 1) * kSliceRows < kTileN) store_slices<slice + 1>(p, work, c, first, second_scales, staging);
 }
 
 // The scales of the eight columns of out that a lane finishes.

@@ -1,8 +1,8 @@
 // How a consumer warpgroup of fitted.cuh multiplies the k blocks of a tile. The instruction has the tile's rows in its
 // name, so the loop exists once for each number of rows that tiles may have (fitted_rows in params.cuh).
 //
-// The tensor cores keep about 14 bits of sums of 8-bit products: they are promoted, that is added to f32 accumulators in
-// registers, after every 256 of k.
+// The tensor cores keep about 14 bits of sums of 8-bit products: they are promoted, that is added to f32 accumulators
+// in registers, after every 256 of k.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -28,8 +28,8 @@ QUERN_DEVICE constexpr i32 heights_below(i32 rows) {
 inline constexpr i32 kFirstHeight = heights_below(fitted_least(kTileM, kTileN)),
                      kHeights = heights_below(kTileN + 1) - kFirstHeight;
 
-// The products to be promoted, for each height registers with names of their own: with one set of names for all of them ptxas
-// does not find neighbouring registers for each height's products, and waits for every one of them.
+// The products to be promoted, for each height registers with names of their own: with one set of names for all of them
+// ptxas does not find neighbouring registers for each height's products, and waits for every one of them.
 inline constexpr i32 kGroupsOfSums = div_up(kTileN, 64);
 template <i32 height>
 using ProductsOf = WarpgroupSums<div_up(kTileN, 64) + (height - kFirstHeight) * kGroupsOfSums, round_up(kTileN / 2, 8)>;
@@ -52,8 +52,8 @@ struct FittedConsumer {
   u32 first, second;  // the lower words of the first stage's descriptors
   FittedState& state;
   Fit fit;
-  bool alone;   // no other block copies for this one
-  i32 sharer;   // the rank of a block that does and that this lane tells of stages that are free; -1: of none
+  bool alone;  // no other block copies for this one
+  i32 sharer;  // the rank of a block that does and that this lane tells of stages that are free; -1: of none
   i32 number;
   i32 column;  // its first row of b in the tile
   Sums& sums;

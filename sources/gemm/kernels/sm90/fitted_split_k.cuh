@@ -109,8 +109,8 @@ QUERN_DEVICE void finish_groups(const GemmParams& p, const FittedWork& work, con
   }
 }
 
-// Exchanges and finishes the sums of a tile. All warps of all blocks of the cluster meet once, when every block's stages
-// are free.
+// Exchanges and finishes the sums of a tile. All warps of all blocks of the cluster meet once, when every block's
+// stages are free.
 QUERN_DEVICE void finish_part(const GemmParams& p, const FittedWork& work, const FittedConsumer& c, u8* shared,
                               Mbarrier& received) {
   const FittedPart part(p, c.fit.rows);

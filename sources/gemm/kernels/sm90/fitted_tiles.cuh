@@ -1,9 +1,9 @@
 // The tiles of fitted.cuh, which block has which of them, and the warp that copies them.
 //
 // To this kernel b is the first operand and a the second. A tile is kTileM rows of b by as many rows of a as the launch
-// says (`rows` below), at most kTileN. A tile that would reach beyond the last row of a or of b begins earlier, so that it
-// reads rows that exist: TMA takes longer to fill rows outside of a matrix with zeros than to copy rows. What lies in
-// the tile before it as well is not stored twice.
+// says (`rows` below), at most kTileN. A tile that would reach beyond the last row of a or of b begins earlier, so that
+// it reads rows that exist: TMA takes longer to fill rows outside of a matrix with zeros than to copy rows. What lies
+// in the tile before it as well is not stored twice.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -46,9 +46,10 @@ struct FittedState {
   }
 };
 
-// The position of a block in its cluster, which is the first dimension of the grid: rank = (part * twins + twin) * peers +
-// peer. Peers have the same rows of a and neighbouring rows of b, twins the same rows of b and neighbouring rows of a;
-// they share copies of what is the same by cluster multicast. Blocks that differ in `part` alone share a tile by split-K.
+// The position of a block in its cluster, which is the first dimension of the grid: rank = (part * twins + twin) *
+// peers + peer. Peers have the same rows of a and neighbouring rows of b, twins the same rows of b and neighbouring
+// rows of a; they share copies of what is the same by cluster multicast. Blocks that differ in `part` alone share a
+// tile by split-K.
 struct FittedBlock {
   i32 peer_bits, twin_bits;  // logarithms of their numbers
   i32 part, parts, twin, peer;
@@ -73,15 +74,13 @@ struct FittedBlock {
   }
   // Ranks as bits: of all peers, and of all twins.
   QUERN_DEVICE u32 all_peers() const { return ((1u << peers()) - 1) << rank_of(part, twin, 0); }
-  QUERN_DEVICE u32 all_twins() const {
-    return 1u << rank_of(part, 0, peer) | 1u << rank_of(part, twins() - 1, peer);
-  }
+  QUERN_DEVICE u32 all_twins() const { return 1u << rank_of(part, 0, peer) | 1u << rank_of(part, twins() - 1, peer); }
 };
 
 struct FittedWork {
   i32 group;
-  i32 first;                // row of b that the tile begins with: a column of out
-  i32 second;               // row of a
+  i32 first;                  // row of b that the tile begins with: a column of out
+  i32 second;                 // row of a
   i32 own_first, own_second;  // the first of those whose results the tile before does not have
   i32 first_k_block, end_k_block;
 };
@@ -126,8 +125,8 @@ struct FittedBarriers {
 inline constexpr i32 kFull = 0, kEmpty = kStages;
 
 // Copies all tiles, `work` first if there is one (`more`). Called by one thread. Each of the peers copies a part of the
-// rows of a for all of them, each of the twins of the rows of b. A block whose tile lies beyond the last copies rows that
-// exist: what it waits for keeps its releases in step with the others' stages.
+// rows of a for all of them, each of the twins of the rows of b. A block whose tile lies beyond the last copies rows
+// that exist: what it waits for keeps its releases in step with the others' stages.
 QUERN_DEVICE void copy_fitted_tiles(const GemmParams& p, const TensorMap& map_first, const TensorMap& map_second,
                                     FittedTiles& tiles, FittedWork& work, bool more, const Fit& fit,
                                     const FittedBlock& block, u8* shared, FittedBarriers& barriers) {
