@@ -244,7 +244,7 @@ class Options {
       const Tiles tiles = tiles_to_split(problem_, fitted, sizes);
       const Machine machine{all_sms(problem_), limits.usable, most_blocks(problem_, fitted.threads)};
       for (choice.twins = 1; choice.twins <= 2 && choice.twins <= tiles.rows; ++choice.twins) {
-        for (choice.peers = 1; choice.peers <= 4 && choice.peers <= tiles.columns; choice.peers *= 2) {
+        for (choice.peers = 1; choice.peers * choice.twins <= 2 && choice.peers <= tiles.columns; choice.peers *= 2) {
           const int shared = choice.peers * choice.twins;
           for (choice.parts = 1; choice.parts * shared <= machine.most_blocks; ++choice.parts) {
             const std::int64_t clusters = div_up(tiles.rows, choice.twins) * div_up(tiles.columns, choice.peers),

@@ -69,7 +69,7 @@ const Costs& costs_of(Variant variant, Scales scales) {
 double microseconds(const Costs& c, const Work& w) {
   const double area = w.rows * w.columns;
   const double k_block = both(c.k_block + c.products * area / (128 * 128), w.copied / c.copies);
-  const double multiplied = w.rounds * w.k_blocks * k_block;
+  const double multiplied = w.rounds * w.k_blocks * (k_block + c.cluster * w.sharing);
   const double exchanged = w.parts > 1 ? c.share + c.part * (w.parts - 2) + c.sums * w.sums / 1024 : 0.0;
   const double read = both(w.read / (c.memory * w.sms), w.from_l2 / (c.l2 * w.sms));
   return c.launch + both(multiplied, read) + w.rounds * (c.round + c.results * area / 1024 + exchanged);
@@ -100,6 +100,7 @@ Work work_of(const Problem& problem, const Tiling& t, const Choice& choice, cons
   w.read = (m * k + static_cast<double>(p.b_group == 0 && p.groups > 1 ? 1 : sizes.groups) * n * k) * bytes +
            m * static_cast<double>(columns_of(problem)) * static_cast<double>(bytes_of(shape.out));
   w.parts = choice.parts;
+  w.sharing = family == Family::fitted ? choice.peers + choice.twins - 2 : 0;
   w.k_blocks = static_cast<double>(div_up(k_blocks, choice.parts));
   const std::int64_t shared = std::int64_t{choice.twins} * choice.peers, blocks = choice.parts * shared;
   const std::int64_t room = blocks > 1 ? most_clusters(static_cast<int>(blocks), sms) * shared

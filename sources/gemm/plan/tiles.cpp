@@ -38,10 +38,19 @@ std::optional<Tiling> offered(const Shape& kind, Variant variant, const jit::Tar
       if (!blocks) return {};  // tiles of 112 columns
       break;
     case Variant::persistent_128x64:
-    case Variant::persistent_128x160:
     case Variant::persistent_128x224:
-      if (grouped) return {};
+      // Where tiles can be fitted to the rows these hardly ever are the faster, in 16 bits nor the next.
+      if (grouped || tiling(Variant::fitted_96x128)) return {};
       break;
+    case Variant::persistent_128x160:
+      if (grouped) return {};
+      [[fallthrough]];
+    case Variant::persistent_128x176:
+    case Variant::persistent_128x192:
+      if (bytes_of(kind.a) == 2 && tiling(Variant::fitted_96x128)) return {};
+      break;
+    case Variant::fitted_160x64:
+      return {};
     default:
       // Where small_m takes the operands swap_ab is hardly ever the faster.
       if (is_a(Family::swap_ab, variant) && tiling(Variant::small_m_64x64)) return {};

@@ -113,6 +113,10 @@ std::vector<Product> read(const char* path, const jit::DeviceInfo& device) {
     t = fitted_to(*t, timed.choice, row_class(product.m));
     product.best = std::min(product.best, timed.us);
     if (!offered(problem.shape, *known, device.limits)) continue;
+    // Tuning looks at these clusters, the model does not.
+    const int shared = timed.choice.peers * timed.choice.twins;
+    if (is_a(Family::fitted, *known) ? shared > kMostColumnPeers : is_a(Family::persistent, *known) && shared > 1)
+      continue;
     timed.work = work_of(problem, *t, timed.choice, {row_class(product.m), 1}, kSms);
     product.timed.push_back(timed);
   }
