@@ -45,10 +45,10 @@ std::optional<Tiling> offered(const Shape& kind, Variant variant, const jit::Tar
     case Variant::persistent_128x160:
       if (grouped) return {};
       [[fallthrough]];
-    case Variant::persistent_128x176:
     case Variant::persistent_128x192:
       if (bytes_of(kind.a) == 2 && tiling(Variant::fitted_96x128)) return {};
       break;
+    // The fastest of all for some bf16 products of 129 to 512 rows, 0.4% on their mean.
     case Variant::fitted_160x64:
       return {};
     default:
