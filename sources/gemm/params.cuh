@@ -40,7 +40,7 @@ struct GemmParams {
               // tiles_n
   i32 tiles_m;
   i32 groups;
-  u32 flags;  // kConstantB and others
+  u32 flags;  // kConstantB and others; what fitted_flags() makes
   // Tiles are numbered in panels of panel_height rows of tiles, so that a and b of blocks that run at the same time
   // stay in L2. The last panel may be lower.
   Divisor panel_height;
@@ -101,13 +101,38 @@ QUERN_SHARED_CODE constexpr i32 copied_rows(i32 left, i32 box, i32 tile_m) {
   const i32 rows = (left + (kLowBox - 1)) / kLowBox * kLowBox;
   return rows < tile_m ? rows : tile_m;
 }
-// The same for sm90/cluster_k.cuh, whose tiles are copied by at least two boxes.
-QUERN_SHARED_CODE constexpr i32 cluster_k_box_rows(i32 m, i32 tile_m) {
-  if (m <= tile_m) return static_cast<i32>((static_cast<u32>(m) + 15) / 16 * 8);
-  return m % tile_m == 0 ? tile_m / 2 : kLowBox;
+// Tiles of sm90/fitted.cuh have 128 or 64 rows of b and any multiple of 8 rows of a; those of 64 above 96 any multiple
+// of
+// 16. These heights are divided among kernels, since the main loop exists once for each. `first`
+// is a tile's rows of b, `most` its rows of a at most.
+inline constexpr i32 kFittedHeights = 30;
+QUERN_SHARED_CODE constexpr i32 fitted_height(i32 i) { return 24 + 8 * i; }
+QUERN_SHARED_CODE constexpr i32 fitted_least(i32 first, i32 most) {
+  return first == 64 || most <= 96 ? 48 : most <= 144 ? 104 : most <= 192 ? 152 : 200;
 }
-QUERN_SHARED_CODE constexpr i32 cluster_k_rows(i32 left, i32 box, i32 tile_m) {
-  return left <= 2 * box ? 2 * box : copied_rows(left, box, tile_m);
+QUERN_SHARED_CODE constexpr i32 fitted_rows(i32 rows, i32 first, i32 most) {
+  if (rows < fitted_least(first, most)) return fitted_least(first, most);
+  if (rows > most) return most;
+  return first == 64 && rows > 96 ? (rows + 15) / 16 * 16 : (rows + 7) / 8 * 8;
 }
+// The launch says in GemmParams::flags how many rows and stages there are, and how many blocks of a cluster share
+// copies of a (peers: 1, 2 or 4) and of b (twins: 1 or 2).
+inline constexpr i32 kFittedShift = 8;
+QUERN_SHARED_CODE constexpr u32 fitted_flags(i32 rows, i32 stages, i32 peers, i32 twins) {
+  return static_cast<u32>(rows | stages << 12 | peers / 2 << 16 | (twins - 1) << 18) << kFittedShift;
+}
+QUERN_SHARED_CODE constexpr i32 fitted_rows_of(u32 flags) { return static_cast<i32>(flags >> kFittedShift & 0xfff); }
+QUERN_SHARED_CODE constexpr i32 fitted_stages_of(u32 flags) {
+  return static_cast<i32>(flags >> (kFittedShift + 12) & 0xf);
+}
+// Of both the logarithm to base 2.
+QUERN_SHARED_CODE constexpr i32 fitted_peers_of(u32 flags) {
+  return static_cast<i32>(flags >> (kFittedShift + 16) & 3);
+}
+QUERN_SHARED_CODE constexpr i32 fitted_twins_of(u32 flags) {
+  return static_cast<i32>(flags >> (kFittedShift + 18) & 1);
+}
+// Rows of b that its copies bring.
+QUERN_SHARED_CODE constexpr i32 fitted_first_rows(i32 n, i32 first) { return n < first ? (n + 7) / 8 * 8 : first; }
 
 }  // namespace q

@@ -173,15 +173,15 @@ std::vector<Forced> split_k() {
   return all;
 }
 
-// Swapped operands, tiles divided by two blocks and by more, or whole; several rows and columns of tiles, and what may
-// follow the sums.
-std::vector<Forced> cluster_k() {
+// Tiles of other numbers of rows in each case, in pairs or alone, whole or divided by the blocks of a cluster; several
+// rows and columns of tiles, of which the last overlap with those before; and what may follow the sums.
+std::vector<Forced> fitted() {
   std::vector<Forced> all;
-  const auto add = [&](Variant variant, int parts, const std::string& name, const GemmCase& common,
-                       const Change& change = {}) {
-    // Peers are the hundreds of `parts`.
-    Forced forced{
-        {variant, parts % 100, 1 + parts / 100}, {}, name_of(variant) + ("_by_" + std::to_string(parts) + '_' + name)};
+  const auto add = [&](Variant variant, int parts, int peers, int tiles, const std::string& name,
+                       const GemmCase& common, const Change& change = {}, int twins = 1) {
+    std::string numbers;
+    for (const int number : {parts, peers, tiles, twins}) numbers += '_' + std::to_string(number);
+    Forced forced{{variant, parts, peers, tiles, twins}, {}, name_of(variant) + numbers + '_' + name};
     const auto one = [&](int m, int n, int k) {
       GemmCase c = of_shape(common, m, n, k);
       if (change) change(c);
@@ -192,12 +192,23 @@ std::vector<Forced> cluster_k() {
     if (!change) one(65, 520, 2064), one(128, 256, 1024);
     all.push_back(std::move(forced));
   };
-  add(Variant::cluster_k_256x128, 3, "bf16", gemm_of(Element::bf16));
-  add(Variant::cluster_k_160x128, 1, "f16", gemm_of(Element::f16));
-  add(Variant::cluster_k_224x128, 101, "bf16", gemm_of(Element::bf16));
-  add(Variant::cluster_k_160x128, 102, "vectors", fp8_vectors());
-  add(Variant::cluster_k_192x128, 3, "bias_c", fp8_vectors(), bias_and_c);
-  add(Variant::cluster_k_256x128, 2, "other_codes", fp8_vectors(),
+  add(Variant::fitted_192x128, 3, 1, 2, "bf16", gemm_of(Element::bf16));
+  add(Variant::fitted_96x128, 1, 1, 3, "f16", gemm_of(Element::f16));
+  add(Variant::fitted_192x128, 1, 2, 2, "bf16", gemm_of(Element::bf16));
+  add(Variant::fitted_192x128, 2, 2, 2, "vectors", fp8_vectors());
+  add(Variant::fitted_96x128, 1, 2, 3, "bf16", gemm_of(Element::bf16), {}, 2);
+  add(Variant::fitted_96x128, 1, 4, 3, "bf16", gemm_of(Element::bf16));
+  add(Variant::fitted_96x128, 1, 1, 3, "vectors", fp8_vectors(), {}, 2);
+  add(Variant::fitted_192x128, 1, 1, 2, "vectors", fp8_vectors());
+  add(Variant::fitted_160x64, 1, 4, 2, "vectors", fp8_vectors());
+  add(Variant::fitted_160x64, 1, 2, 2, "bf16", gemm_of(Element::bf16), {}, 2);
+  add(Variant::fitted_160x64, 1, 1, 3, "bias_c", fp8_vectors(), bias_and_c);
+  add(Variant::fitted_96x128, 1, 2, 4, "bias_c", fp8_vectors(), bias_and_c);
+  add(Variant::fitted_192x128, 3, 1, 1, "bias_c", fp8_vectors(), bias_and_c);
+  add(Variant::fitted_96x128, 1, 1, 3, "padded", gemm_of(Element::bf16),
+      [](GemmCase& c) { c.out_padding = 3, c.padding = 16; });
+  add(Variant::fitted_256x128, 1, 2, 3, "batched", gemm_of(Element::bf16), [](GemmCase& c) { c.batch = 3; });
+  add(Variant::fitted_192x128, 2, 1, 2, "other_codes", fp8_vectors(),
       [](GemmCase& c) { c.scale_a = c.scale_b = Scaling::tensor, c.b = Element::e5m2, c.out = Element::f32; });
   return all;
 }
@@ -388,7 +399,7 @@ INSTANTIATE_TEST_SUITE_P(Narrow, GemmForms, testing::ValuesIn(narrow()), name_of
 INSTANTIATE_TEST_SUITE_P(Wide, GemmForms, testing::ValuesIn(wide()), name_of_forced);
 INSTANTIATE_TEST_SUITE_P(Mapped, GemmForms, testing::ValuesIn(mapped()), name_of_forced);
 INSTANTIATE_TEST_SUITE_P(SlicedK, GemmForms, testing::ValuesIn(sliced()), name_of_forced);
-INSTANTIATE_TEST_SUITE_P(ClusterK, GemmForms, testing::ValuesIn(cluster_k()), name_of_forced);
+INSTANTIATE_TEST_SUITE_P(Fitted, GemmForms, testing::ValuesIn(fitted()), name_of_forced);
 INSTANTIATE_TEST_SUITE_P(SplitK, GemmForms, testing::ValuesIn(split_k()), name_of_forced);
 
 }  // namespace

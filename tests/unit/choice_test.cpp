@@ -15,7 +15,8 @@ namespace quern::ops::gemm {
 namespace {
 
 double expected_microseconds(const Problem& p, const Choice& choice) {
-  return cost_of(p, *tiling_of(p, choice.variant), choice, sizes_of(p), all_sms(p));
+  const Tiling tiling = fitted_to(*tiling_of(p, choice.variant), choice, row_class(sizes_of(p).rows));
+  return cost_of(p, tiling, choice, sizes_of(p), all_sms(p));
 }
 // Of the variant's best split.
 double expected_microseconds(const Problem& p, Variant variant) {

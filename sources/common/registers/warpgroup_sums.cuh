@@ -6,14 +6,15 @@
 // the numbers of a kernel's accumulators must differ. Initially they are undefined. All threads of the warpgroup must
 // call:
 //
-//   multiply<A, B, a_major, b_major>(a, b, accumulate)
-//                             wgmma of these matrix descriptors, asynchronous. kCount is 8, 16, 32, 48, 56, 64, 80,
-//                             88, 96, 112 or 128
+//   multiply<A, B, a_major, b_major, count>(a, b, accumulate)
+//                             wgmma of these matrix descriptors, of n = 2 count, to the first `count` elements (kCount
+//                             where it is left out), asynchronous. `count` is 8 to 128 by 4
 //
 // Each thread by itself, while no product of these accumulators is in flight:
 //
 //   clear()                   sets all to zero
 //   add<first>(part)          element first + i += element i of `part`; first is a multiple of 32
+//   add_some<first, count>(part)  the same of the first `count` elements of `part`, a multiple of 4
 //   add_scaled<first>(part, scale_of)
 //                             the same times scale_of(i, h) in row h of the thread's two; called once for each half of
 //                             a group and each row, i being the half's first element; not if the last group has 24
@@ -53,19 +54,22 @@ class WarpgroupSums {
   WarpgroupSums(const WarpgroupSums&) = delete;
   WarpgroupSums& operator=(const WarpgroupSums&) = delete;
 
-  template <class A, class B, Major a_major, Major b_major>
+  template <class A, class B, Major a_major, Major b_major, int kUsed = kCount>
   QUERN_DEVICE void multiply(u64 a, u64 b, bool accumulate) {
-    static_assert(kCount == 8 || kCount == 16 || kCount == 32 || kCount == 48 || kCount == 56 || kCount == 64 ||
-                  kCount == 80 || kCount == 88 || kCount == 96 || kCount == 112 || kCount == 128);
-    wgmma<A, B, a_major, b_major>(x_, a, b, accumulate);
+    static_assert(kUsed <= kCount && kUsed >= 8 && kUsed % 4 == 0);
+    wgmma<A, B, a_major, b_major>(reinterpret_cast<f32(&)[kUsed]>(x_), a, b, accumulate);
   }
   QUERN_DEVICE void clear() {
     for (f32& x : x_) x = 0.0f;
   }
   template <int first, class Part>
   QUERN_DEVICE void add(const Part& part) {
-    static_assert(first % 32 == 0 && first + Part::kElements <= kCount);
-    for (int i = 0; i < Part::kElements; ++i) x_[first + i] += part.x_[i];
+    add_some<first, Part::kElements>(part);
+  }
+  template <int first, int count, class Part>
+  QUERN_DEVICE void add_some(const Part& part) {
+    static_assert(first % 32 == 0 && first + count <= kCount && count <= Part::kElements && count % 4 == 0);
+    for (int i = 0; i < count; ++i) x_[first + i] += part.x_[i];
   }
   template <int first, class Part, class ScaleOf>
   QUERN_DEVICE void add_scaled(const Part& part, const ScaleOf& scale_of) {

@@ -9,31 +9,56 @@
 #define QUERN_ELEMENT(group, i) "quern_warpgroup%" group "_" #i
 #define QUERN_FOUR(group, i, j, k, l) \
   QUERN_ELEMENT(group, i) "," QUERN_ELEMENT(group, j) "," QUERN_ELEMENT(group, k) "," QUERN_ELEMENT(group, l)
-#define QUERN_FIRST_8(group) QUERN_FOUR(group, 0, 1, 2, 3) "," QUERN_FOUR(group, 4, 5, 6, 7)
-#define QUERN_FIRST_16(group) \
-  QUERN_FIRST_8(group) "," QUERN_FOUR(group, 8, 9, 10, 11) "," QUERN_FOUR(group, 12, 13, 14, 15)
-#define QUERN_FIRST_24(group) \
-  QUERN_FIRST_16(group) "," QUERN_FOUR(group, 16, 17, 18, 19) "," QUERN_FOUR(group, 20, 21, 22, 23)
-#define QUERN_FIRST_32(group) \
-  QUERN_FIRST_24(group) "," QUERN_FOUR(group, 24, 25, 26, 27) "," QUERN_FOUR(group, 28, 29, 30, 31)
+#define QUERN_FIRST_4(group) QUERN_FOUR(group, 0, 1, 2, 3)
+#define QUERN_FIRST_8(group) QUERN_FIRST_4(group) "," QUERN_FOUR(group, 4, 5, 6, 7)
+#define QUERN_FIRST_12(group) QUERN_FIRST_8(group) "," QUERN_FOUR(group, 8, 9, 10, 11)
+#define QUERN_FIRST_16(group) QUERN_FIRST_12(group) "," QUERN_FOUR(group, 12, 13, 14, 15)
+#define QUERN_FIRST_20(group) QUERN_FIRST_16(group) "," QUERN_FOUR(group, 16, 17, 18, 19)
+#define QUERN_FIRST_24(group) QUERN_FIRST_20(group) "," QUERN_FOUR(group, 20, 21, 22, 23)
+#define QUERN_FIRST_28(group) QUERN_FIRST_24(group) "," QUERN_FOUR(group, 24, 25, 26, 27)
+#define QUERN_FIRST_32(group) QUERN_FIRST_28(group) "," QUERN_FOUR(group, 28, 29, 30, 31)
 // For each count of elements: the n of wgmma, and the text of all registers, of the groups whose numbers are operands 5
 // to 8.
 #define QUERN_EACH_COUNT(DO)                                                                                  \
   DO(8, "16", QUERN_FIRST_8("5"))                                                                             \
+  DO(12, "24", QUERN_FIRST_12("5"))                                                                           \
   DO(16, "32", QUERN_FIRST_16("5"))                                                                           \
+  DO(20, "40", QUERN_FIRST_20("5"))                                                                           \
+  DO(24, "48", QUERN_FIRST_24("5"))                                                                           \
+  DO(28, "56", QUERN_FIRST_28("5"))                                                                           \
   DO(32, "64", QUERN_FIRST_32("5"))                                                                           \
+  DO(36, "72", QUERN_FIRST_32("5") "," QUERN_FIRST_4("6"))                                                    \
+  DO(40, "80", QUERN_FIRST_32("5") "," QUERN_FIRST_8("6"))                                                    \
+  DO(44, "88", QUERN_FIRST_32("5") "," QUERN_FIRST_12("6"))                                                   \
   DO(48, "96", QUERN_FIRST_32("5") "," QUERN_FIRST_16("6"))                                                   \
+  DO(52, "104", QUERN_FIRST_32("5") "," QUERN_FIRST_20("6"))                                                  \
   DO(56, "112", QUERN_FIRST_32("5") "," QUERN_FIRST_24("6"))                                                  \
+  DO(60, "120", QUERN_FIRST_32("5") "," QUERN_FIRST_28("6"))                                                  \
   DO(64, "128", QUERN_FIRST_32("5") "," QUERN_FIRST_32("6"))                                                  \
+  DO(68, "136", QUERN_FIRST_32("5") "," QUERN_FIRST_32("6") "," QUERN_FIRST_4("7"))                           \
+  DO(72, "144", QUERN_FIRST_32("5") "," QUERN_FIRST_32("6") "," QUERN_FIRST_8("7"))                           \
+  DO(76, "152", QUERN_FIRST_32("5") "," QUERN_FIRST_32("6") "," QUERN_FIRST_12("7"))                          \
   DO(80, "160", QUERN_FIRST_32("5") "," QUERN_FIRST_32("6") "," QUERN_FIRST_16("7"))                          \
+  DO(84, "168", QUERN_FIRST_32("5") "," QUERN_FIRST_32("6") "," QUERN_FIRST_20("7"))                          \
   DO(88, "176", QUERN_FIRST_32("5") "," QUERN_FIRST_32("6") "," QUERN_FIRST_24("7"))                          \
+  DO(92, "184", QUERN_FIRST_32("5") "," QUERN_FIRST_32("6") "," QUERN_FIRST_28("7"))                          \
   DO(96, "192", QUERN_FIRST_32("5") "," QUERN_FIRST_32("6") "," QUERN_FIRST_32("7"))                          \
+  DO(100, "200", QUERN_FIRST_32("5") "," QUERN_FIRST_32("6") "," QUERN_FIRST_32("7") "," QUERN_FIRST_4("8"))  \
+  DO(104, "208", QUERN_FIRST_32("5") "," QUERN_FIRST_32("6") "," QUERN_FIRST_32("7") "," QUERN_FIRST_8("8"))  \
+  DO(108, "216", QUERN_FIRST_32("5") "," QUERN_FIRST_32("6") "," QUERN_FIRST_32("7") "," QUERN_FIRST_12("8")) \
   DO(112, "224", QUERN_FIRST_32("5") "," QUERN_FIRST_32("6") "," QUERN_FIRST_32("7") "," QUERN_FIRST_16("8")) \
+  DO(116, "232", QUERN_FIRST_32("5") "," QUERN_FIRST_32("6") "," QUERN_FIRST_32("7") "," QUERN_FIRST_20("8")) \
+  DO(120, "240", QUERN_FIRST_32("5") "," QUERN_FIRST_32("6") "," QUERN_FIRST_32("7") "," QUERN_FIRST_24("8")) \
+  DO(124, "248", QUERN_FIRST_32("5") "," QUERN_FIRST_32("6") "," QUERN_FIRST_32("7") "," QUERN_FIRST_28("8")) \
   DO(128, "256", QUERN_FIRST_32("5") "," QUERN_FIRST_32("6") "," QUERN_FIRST_32("7") "," QUERN_FIRST_32("8"))
-#define QUERN_DO_8(DO) DO(0) DO(1) DO(2) DO(3) DO(4) DO(5) DO(6) DO(7)
-#define QUERN_DO_16(DO) QUERN_DO_8(DO) DO(8) DO(9) DO(10) DO(11) DO(12) DO(13) DO(14) DO(15)
-#define QUERN_DO_24(DO) QUERN_DO_16(DO) DO(16) DO(17) DO(18) DO(19) DO(20) DO(21) DO(22) DO(23)
-#define QUERN_DO_32(DO) QUERN_DO_24(DO) DO(24) DO(25) DO(26) DO(27) DO(28) DO(29) DO(30) DO(31)
+#define QUERN_DO_4(DO) DO(0) DO(1) DO(2) DO(3)
+#define QUERN_DO_8(DO) QUERN_DO_4(DO) DO(4) DO(5) DO(6) DO(7)
+#define QUERN_DO_12(DO) QUERN_DO_8(DO) DO(8) DO(9) DO(10) DO(11)
+#define QUERN_DO_16(DO) QUERN_DO_12(DO) DO(12) DO(13) DO(14) DO(15)
+#define QUERN_DO_20(DO) QUERN_DO_16(DO) DO(16) DO(17) DO(18) DO(19)
+#define QUERN_DO_24(DO) QUERN_DO_20(DO) DO(20) DO(21) DO(22) DO(23)
+#define QUERN_DO_28(DO) QUERN_DO_24(DO) DO(24) DO(25) DO(26) DO(27)
+#define QUERN_DO_32(DO) QUERN_DO_28(DO) DO(28) DO(29) DO(30) DO(31)
 // Of a group of so many elements, those of a thread's upper row and of its lower row, first half and second half.
 #define QUERN_UPPER_8(DO, first, second) DO(0, first) DO(1, first) DO(4, second) DO(5, second)
 #define QUERN_LOWER_8(DO, first, second) DO(2, first) DO(3, first) DO(6, second) DO(7, second)
@@ -107,11 +132,12 @@ class WarpgroupSums {
   WarpgroupSums(const WarpgroupSums&) = delete;
   WarpgroupSums& operator=(const WarpgroupSums&) = delete;
 
-  template <class A, class B, Major a_major, Major b_major>
+  template <class A, class B, Major a_major, Major b_major, int kUsed = kCount>
   QUERN_DEVICE void multiply(u64 a, u64 b, bool accumulate) {
-    check_wgmma<A, B, a_major, b_major, kCount>();
+    static_assert(kUsed <= kCount);
+    check_wgmma<A, B, a_major, b_major, kUsed>();
 #define QUERN_PRODUCT(count, n, registers)                                                                  \
-  if constexpr (kCount == count) {                                                                          \
+  if constexpr (kUsed == count) {                                                                           \
     asm volatile(                                                                                           \
         "{.reg .pred p;\nsetp.ne.b32 p, %2, 0;\n"                                                           \
         "wgmma.mma_async.sync.aligned.m64n" n "%3 {" registers "}, %0, %1, p, 1, 1%4;}" ::"l"(a),           \
@@ -119,14 +145,18 @@ class WarpgroupSums {
         "C"(WgmmaMajors<sizeof(A), a_major, b_major>::both), "n"(kFirst), "n"(kFirst + 1), "n"(kFirst + 2), \
         "n"(kFirst + 3));                                                                                   \
   } else
-    QUERN_EACH_COUNT(QUERN_PRODUCT) static_assert(kCount < 0, "there is no such product");
+    QUERN_EACH_COUNT(QUERN_PRODUCT) static_assert(kUsed < 0, "there is no such product");
 #undef QUERN_PRODUCT
   }
   QUERN_DEVICE void clear() { clear_from<0>(); }
   template <int first, class Part>
-  QUERN_DEVICE void add(const Part&) {
-    static_assert(first % 32 == 0 && first + Part::kElements <= kCount);
-    add_from<first / 32, 0, Part>();
+  QUERN_DEVICE void add(const Part& part) {
+    add_some<first, Part::kElements>(part);
+  }
+  template <int first, int count, class Part>
+  QUERN_DEVICE void add_some(const Part&) {
+    static_assert(first % 32 == 0 && first + count <= kCount && count <= Part::kElements);
+    add_from<first / 32, 0, count, Part>();
   }
   template <int first, class Part, class ScaleOf>
   QUERN_DEVICE void add_scaled(const Part&, const ScaleOf& scale_of) {
@@ -248,13 +278,21 @@ class WarpgroupSums {
 #define QUERN_STATEMENTS(count, DO, ...)        \
   if constexpr (count >= 32) {                  \
     asm volatile(QUERN_DO_32(DO)::__VA_ARGS__); \
+  } else if constexpr (count == 28) {           \
+    asm volatile(QUERN_DO_28(DO)::__VA_ARGS__); \
   } else if constexpr (count == 24) {           \
     asm volatile(QUERN_DO_24(DO)::__VA_ARGS__); \
+  } else if constexpr (count == 20) {           \
+    asm volatile(QUERN_DO_20(DO)::__VA_ARGS__); \
   } else if constexpr (count == 16) {           \
     asm volatile(QUERN_DO_16(DO)::__VA_ARGS__); \
-  } else {                                      \
-    static_assert(count == 8);                  \
+  } else if constexpr (count == 12) {           \
+    asm volatile(QUERN_DO_12(DO)::__VA_ARGS__); \
+  } else if constexpr (count == 8) {            \
     asm volatile(QUERN_DO_8(DO)::__VA_ARGS__);  \
+  } else {                                      \
+    static_assert(count == 4);                  \
+    asm volatile(QUERN_DO_4(DO)::__VA_ARGS__);  \
   }
   template <int first>
   static QUERN_DEVICE void clear_from() {
@@ -263,12 +301,12 @@ class WarpgroupSums {
 #undef QUERN_ZERO
     if constexpr (first + 32 < kCount) clear_from<first + 32>();
   }
-  template <int group, int first, class Part>
+  template <int group, int first, int count, class Part>
   static QUERN_DEVICE void add_from() {
 #define QUERN_ADD(i) "add.f32 " QUERN_ELEMENT("0", i) ", " QUERN_ELEMENT("0", i) ", " QUERN_ELEMENT("1", i) ";\n"
-    QUERN_STATEMENTS(Part::kElements - first, QUERN_ADD, "n"(kFirst + group), "n"(Part::kNumber + first / 32))
+    QUERN_STATEMENTS(count - first, QUERN_ADD, "n"(kFirst + group), "n"(Part::kNumber + first / 32))
 #undef QUERN_ADD
-    if constexpr (first + 32 < Part::kElements) add_from<group + 1, first + 32, Part>();
+    if constexpr (first + 32 < count) add_from<group + 1, first + 32, count, Part>();
   }
 #undef QUERN_STATEMENTS
   // Elements with the same scale follow one another, and instructions keep that order (jit/operand_reuse.h).
@@ -299,14 +337,22 @@ class WarpgroupSums {
 
 #undef QUERN_ELEMENT
 #undef QUERN_FOUR
+#undef QUERN_FIRST_4
 #undef QUERN_FIRST_8
+#undef QUERN_FIRST_12
 #undef QUERN_FIRST_16
+#undef QUERN_FIRST_20
 #undef QUERN_FIRST_24
+#undef QUERN_FIRST_28
 #undef QUERN_FIRST_32
 #undef QUERN_EACH_COUNT
+#undef QUERN_DO_4
 #undef QUERN_DO_8
+#undef QUERN_DO_12
 #undef QUERN_DO_16
+#undef QUERN_DO_20
 #undef QUERN_DO_24
+#undef QUERN_DO_28
 #undef QUERN_DO_32
 #undef QUERN_UPPER_8
 #undef QUERN_LOWER_8

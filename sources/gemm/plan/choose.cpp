@@ -17,13 +17,6 @@ constexpr std::int64_t kMostTiny = 16, kMostSmall = 64;
 
 std::int64_t div_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
-// Blocks in a cluster, at most: 8 on a GPU; the emulation on the host takes 64 warps.
-int most_blocks(const Problem& problem, const Tiling& t) {
-  constexpr int kMost = 8, kEmulatedThreads = 64 * 32;
-  const bool emulated = problem.call.device->limits.target.family() == jit::Family::host;
-  return std::min(t.most_parts, emulated ? std::min(kMost, kEmulatedThreads / t.threads) : kMost);
-}
-
 bool invariant(const Problem& problem) { return (problem.flags & QUERN_CALL_BATCH_INVARIANT) != 0; }
 
 // With block scales and a gate a tile of `columns` columns of out must have one scale of b in each half.
@@ -42,7 +35,7 @@ bool is_legal(const Problem& problem, Variant variant, const Tiling& t) {
     case Family::tma_mma:
       return target.tensor_maps && !target.warpgroups && takes_tensor_maps(problem);
     case Family::persistent:
-    case Family::cluster_k:
+    case Family::fitted:
     case Family::swap_ab:
     case Family::small_m:
     case Family::split_k:
@@ -218,14 +211,15 @@ class Options {
       if (tuning && may_pair(problem_, variant)) visit(Choice{variant, 1, 2}, t);
       return;
     }
+    if (family == Family::fitted) return for_each_height(variant, t, sizes, limits, visit);
     const Tiles tiles = tiles_to_split(problem_, t, sizes);
     if (!suits(variant, sizes.rows, tiles)) return;
     if (family == Family::small_m) return visit(Choice{variant, 1, 1}, t);
-    const bool one_tile = family == Family::split_k || family == Family::cluster_k;
+    const bool one_tile = family == Family::split_k;
     if (one_tile && !limits.split_k) return;
     const Machine machine{all_sms(problem_), limits.usable, most_blocks(problem_, t)};
     const int least_parts = family == Family::split_k ? 2 : 1,
-              most_peers = family == Family::split_k || (family == Family::cluster_k && !tuning) ? 1 : kMostColumnPeers;
+              most_peers = family == Family::split_k ? 1 : kMostColumnPeers;
     for (int peers = 1; peers <= most_peers; ++peers) {
       for (int parts = least_parts; parts * peers <= machine.most_blocks; ++parts) {
         const std::optional<Split> split = split_into(parts, peers, tiles, machine);
@@ -236,12 +230,40 @@ class Options {
       }
     }
   }
+  // fitted: every number of tiles that makes other rows, each also with pairs and, where tiles are few, with split-K.
+  template <class Visit>
+  void for_each_height(Variant variant, const Tiling& t, const Sizes& sizes, const Limits& limits, Visit visit) const {
+    constexpr std::int64_t kFewestRows = 33;
+    if (sizes.rows < kFewestRows) return;
+    int before = 0;
+    for (std::int32_t rows = t.tile_m; rows >= q::fitted_least(t.tile_n, t.tile_m); rows -= 8) {
+      Choice choice{variant, 1, 1, static_cast<int>(div_up(sizes.rows, rows))};
+      const Tiling fitted = fitted_to(t, choice, sizes.rows);
+      if (fitted.tile_m == before || fitted.tile_m > rows) continue;
+      before = fitted.tile_m;
+      const Tiles tiles = tiles_to_split(problem_, fitted, sizes);
+      const Machine machine{all_sms(problem_), limits.usable, most_blocks(problem_, fitted.threads)};
+      for (choice.twins = 1; choice.twins <= 2 && choice.twins <= tiles.rows; ++choice.twins) {
+        for (choice.peers = 1; choice.peers * choice.twins <= 2 && choice.peers <= tiles.columns; choice.peers *= 2) {
+          const int shared = choice.peers * choice.twins;
+          for (choice.parts = 1; choice.parts * shared <= machine.most_blocks; ++choice.parts) {
+            const std::int64_t clusters = div_up(tiles.rows, choice.twins) * div_up(tiles.columns, choice.peers),
+                               room = most_clusters_of(choice.parts * shared, machine);
+            if (room == 0) break;
+            // Split-K is for few tiles, of which each has a cluster of its own.
+            if (choice.parts > 1 && (choice.parts > t.most_parts || !limits.split_k || shared > 2 || clusters > room ||
+                                     tiles.k_blocks < 2 * choice.parts))
+              break;
+            visit(choice, fitted);
+          }
+        }
+      }
+    }
+  }
   // Tiles with far fewer rows than the product read b once for each row of tiles, which few columns allow; those with
   // far more compute rows that do not exist.
   bool suits(Variant variant, std::int64_t rows, const Tiles& tiles) const {
     const std::int64_t high = facts_of(variant).rows;
-    if (is_a(Family::cluster_k, variant))
-      return rows > 128 && 2 * tiles.rows * high <= 3 * std::max(rows, high / 2 + 17);
     const bool of_split_k = is_a(Family::split_k, variant), of_small_m = is_a(Family::small_m, variant);
     const std::int64_t most_tiles = of_small_m ? 4 : !of_split_k && high < 128 ? 2 : 8;
     if (tiles.rows > most_tiles && tiles.rows * tiles.columns > all_sms(problem_)) return false;
@@ -262,82 +284,6 @@ Choice for_this_out(const Problem& problem, Choice choice) {
 }
 
 }  // namespace
-
-std::optional<Tiling> offered(const Shape& kind, Variant variant, const jit::TargetInfo& target) {
-  const auto tiling = [&](Variant of) {
-    Shape shape = kind;
-    shape.variant = of;
-    return tile(shape, target);
-  };
-  const bool grouped = kind.grouping != Grouping::dense, blocks = kind.scales == Scales::blocks;
-  switch (variant) {
-    // The fastest of all for few products on an H200, and then by little; each kernel that a model must have costs room
-    // and time.
-    case Variant::small_m_128x64:
-      return {};
-    case Variant::split_k_128x128:
-      if (!blocks) return {};  // tiles of 112 columns
-      break;
-    case Variant::persistent_128x64:
-    case Variant::persistent_128x160:
-    case Variant::persistent_128x224:
-      if (grouped) return {};
-      break;
-    default:
-      // Where small_m takes the operands swap_ab is hardly ever the faster.
-      if (is_a(Family::swap_ab, variant) && tiling(Variant::small_m_64x64)) return {};
-      break;
-  }
-  return tiling(variant);
-}
-
-bool may_pair(const Problem& problem, Variant variant) {
-  return variant == Variant::persistent_128x128 && problem.shape.scales != Scales::blocks && problem.call.sms >= 2;
-}
-
-bool takes_tensor_maps(const Problem& problem) {
-  const q::GemmParams& p = problem.params;
-  // Tensor maps take no stride of 0, except that a matrix that all groups share is the only one in its map.
-  const bool a_leads = problem.shape.grouping != Grouping::contiguous;
-  if ((p.a_row == 0 && (a_leads ? p.m : p.a_rows) > 1) || (p.b_row == 0 && p.n > 1)) return false;
-  if ((problem.shape.transposed_a && p.a_k == 0) || (problem.shape.transposed_b && p.b_k == 0)) return false;
-  return p.groups <= 1 || (p.b_group >= 0 && (!a_leads || p.a_group >= 0));
-}
-
-Sizes sizes_of(const Problem& problem) {
-  const q::GemmParams& p = problem.params;
-  if (problem.shape.grouping == Grouping::contiguous) return {div_up(p.out_rows, std::max(p.groups, 1)), p.groups};
-  return {p.m, p.groups};
-}
-
-std::int64_t columns_of(const Problem& problem) { return problem.shape.gate ? problem.params.n / 2 : problem.params.n; }
-
-int all_sms(const Problem& problem) { return std::max(static_cast<int>(problem.call.device->sm_count), 1); }
-
-std::optional<Tiling> tiling_of(const Problem& problem, Variant variant) {
-  Shape shape = problem.shape;
-  shape.variant = variant;
-  return tile(shape, problem.call.device->limits);
-}
-
-std::int64_t tiles_of(const Problem& problem, const Tiling& t, const Sizes& sizes) {
-  return sizes.groups * div_up(sizes.rows, t.tile_m) * div_up(columns_of(problem), t.out_tile_n(problem.shape.gate));
-}
-
-int parts_of_sliced(const Tiling& t, std::int64_t tiles, std::int64_t k_blocks, int sms) {
-  constexpr int kFewestKBlocks = 2;  // of each team
-  const std::int64_t room = sms / std::max<std::int64_t>(tiles, 1), most = k_blocks / (kFewestKBlocks * t.teams);
-  return static_cast<int>(std::max<std::int64_t>(std::min(room, most), 1));
-}
-
-Tiles tiles_to_split(const Problem& problem, const Tiling& t, const Sizes& sizes) {
-  return {sizes.groups * div_up(sizes.rows, t.tile_m), div_up(columns_of(problem), t.out_tile_n(problem.shape.gate)),
-          div_up(problem.params.k, t.block_k)};
-}
-
-Machine machine_of(const Problem& problem, const Tiling& t) {
-  return {all_sms(problem), problem.call.sms, most_blocks(problem, t)};
-}
 
 Choice by_model(const Problem& problem, const Sizes& sizes) {
   const Options options(problem);
@@ -392,8 +338,22 @@ std::vector<Variant> reachable(const Runtime& runtime, const Problem& problem) {
 
 std::vector<Choice> candidates(const Problem& problem, const Sizes& sizes) {
   std::vector<Choice> all;
-  Options(problem).for_each(sizes, limits_of(problem, sizes), true,
-                            [&](const Choice& choice, const Tiling&) { all.push_back(choice); });
+  // Of tiles of so many heights those are left out that are expected to take much longer than the best of them.
+  constexpr double kWorthTiming = 1.2;
+  const Sizes alike{row_class(sizes.rows), Options::group_class(sizes.groups)};
+  std::vector<double> costs;
+  double least = -1.0;
+  Options(problem).for_each(sizes, limits_of(problem, sizes), true, [&](const Choice& choice, const Tiling& t) {
+    const bool fitted = is_a(Family::fitted, choice.variant);
+    const double cost = fitted ? cost_of(problem, t, choice, alike, all_sms(problem)) : 0.0;
+    if (fitted && (least < 0.0 || cost < least)) least = cost;
+    all.push_back(choice), costs.push_back(cost);
+  });
+  std::size_t kept = 0;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    if (costs[i] <= kWorthTiming * least || costs[i] == 0.0) all[kept++] = all[i];
+  }
+  all.resize(kept);
   return all;
 }
 

@@ -34,6 +34,9 @@ bool may_pair(const Problem& problem, Variant variant);
 // The tiles of a variant, and the device, as split_into() takes them.
 Tiles tiles_to_split(const Problem& problem, const Tiling& tiling, const Sizes& sizes);
 Machine machine_of(const Problem& problem, const Tiling& tiling);
+// Blocks in a cluster, at most: of so many threads, or of a tiling that divides k.
+int most_blocks(const Problem& problem, int threads);
+int most_blocks(const Problem& problem, const Tiling& tiling);
 
 // How many blocks divide a tile of sliced_k on `sms` multiprocessors: more than one where tiles are few.
 int parts_of_sliced(const Tiling& tiling, std::int64_t tiles, std::int64_t k_blocks, int sms);
@@ -42,7 +45,9 @@ struct Choice {
   Variant variant = Variant::tiny;
   // Split-K of swap_ab and split_k: blocks that divide a tile's k blocks. tma_mma: kLastWave, or 1 for whole tiles.
   int parts = 1;
-  int peers = 1;  // cluster multicast: blocks that share copies of a (swap_ab) or of b (persistent)
+  int peers = 1;  // cluster multicast: blocks that share copies of a (swap_ab, fitted) or of b (persistent)
+  int tiles = 0;  // fitted: tiles that divide the rows, which makes the number of rows of each
+  int twins = 1;  // fitted: blocks that share copies of b
   friend bool operator==(const Choice&, const Choice&) = default;
 };
 
@@ -59,6 +64,9 @@ constexpr std::int64_t row_class(std::int64_t rows) {
   const std::int64_t step = rows <= 32 ? 32 : rows <= 64 ? 64 : rows <= 2048 ? 32 : rows <= 8192 ? 64 : 1024;
   return (rows + step - 1) / step * step;
 }
+
+// The tiling of a choice for so many rows: those of the variant's, or of fewer rows.
+Tiling fitted_to(Tiling tiling, const Choice& choice, std::int64_t rows);
 
 // The choice of least cost.
 Choice by_model(const Problem& problem, const Sizes& sizes);

@@ -69,7 +69,7 @@ const Costs& costs_of(Variant variant, Scales scales) {
 double microseconds(const Costs& c, const Work& w) {
   const double area = w.rows * w.columns;
   const double k_block = both(c.k_block + c.products * area / (128 * 128), w.copied / c.copies);
-  const double multiplied = w.rounds * w.k_blocks * k_block;
+  const double multiplied = w.rounds * w.k_blocks * (k_block + c.cluster * w.sharing);
   const double exchanged = w.parts > 1 ? c.share + c.part * (w.parts - 2) + c.sums * w.sums / 1024 : 0.0;
   const double read = both(w.read / (c.memory * w.sms), w.from_l2 / (c.l2 * w.sms));
   return c.launch + both(multiplied, read) + w.rounds * (c.round + c.results * area / 1024 + exchanged);
@@ -79,8 +79,11 @@ Work work_of(const Problem& problem, const Tiling& t, const Choice& choice, cons
   const q::GemmParams& p = problem.params;
   const Shape& shape = problem.shape;
   const Family family = facts_of(choice.variant).family;
-  const std::int64_t row_tiles = std::max<std::int64_t>(div_up(sizes.rows, t.tile_m), 1);
-  const std::int64_t tiles = sizes.groups * row_tiles * div_up(columns_of(problem), t.out_tile_n(shape.gate));
+  const std::int64_t row_tiles =
+      std::max<std::int64_t>(div_up(sizes.rows, std::int64_t{t.tile_m} * choice.twins) * choice.twins, 1);
+  std::int64_t columns = div_up(columns_of(problem), t.out_tile_n(shape.gate));
+  if (family == Family::fitted) columns = div_up(columns, choice.peers) * choice.peers;
+  const std::int64_t tiles = sizes.groups * row_tiles * columns;
   const std::int64_t k_blocks = div_up(p.k, t.block_k);
   const auto bytes = static_cast<double>(bytes_of(shape.a));
   const auto m = static_cast<double>(sizes.groups * sizes.rows), n = static_cast<double>(p.n),
@@ -91,15 +94,16 @@ Work work_of(const Problem& problem, const Tiling& t, const Choice& choice, cons
   const bool copies_rows = family == Family::small_m || family == Family::split_k;
   const double rows = copies_rows ? static_cast<double>(std::min<std::int64_t>(sizes.rows, t.tile_m)) : t.tile_m;
   w.rows = t.tile_m, w.columns = t.tile_n;
-  const double of_a = family == Family::swap_ab || family == Family::cluster_k ? rows / choice.peers : rows;
-  const double of_b = family == Family::persistent ? static_cast<double>(t.tile_n) / choice.peers : t.tile_n;
+  const double of_a = family == Family::swap_ab || family == Family::fitted ? rows / choice.peers : rows;
+  const double of_b = static_cast<double>(t.tile_n) / (family == Family::persistent ? choice.peers : choice.twins);
   w.copied = (of_a + of_b) * kKBlockBytes;
   w.read = (m * k + static_cast<double>(p.b_group == 0 && p.groups > 1 ? 1 : sizes.groups) * n * k) * bytes +
            m * static_cast<double>(columns_of(problem)) * static_cast<double>(bytes_of(shape.out));
   w.parts = choice.parts;
+  w.sharing = family == Family::fitted ? choice.peers + choice.twins - 2 : 0;
   w.k_blocks = static_cast<double>(div_up(k_blocks, choice.parts));
-  const std::int64_t blocks = std::int64_t{choice.parts} * choice.peers;
-  const std::int64_t room = blocks > 1 ? most_clusters(static_cast<int>(blocks), sms) * choice.peers
+  const std::int64_t shared = std::int64_t{choice.twins} * choice.peers, blocks = choice.parts * shared;
+  const std::int64_t room = blocks > 1 ? most_clusters(static_cast<int>(blocks), sms) * shared
                                        : std::int64_t{sms} * (family == Family::swap_ab ? 1 : t.blocks_per_sm);
   w.rounds = static_cast<double>(div_up(tiles, std::max<std::int64_t>(room, 1)));
   w.from_l2 = static_cast<double>(tiles * k_blocks) * w.copied;

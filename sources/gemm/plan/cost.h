@@ -27,6 +27,7 @@ struct Costs {
   double sums;      // of 1024 partial sums that a block receives
   double part;      // of each further block that takes part in an exchange
   double l2;        // bytes in a microsecond that each multiprocessor's share of the L2 gives
+  double cluster;   // of a k block whose copies are shared, for each block that shares them
 };
 inline constexpr std::size_t kCostNumbers = sizeof(Costs) / sizeof(double);
 
@@ -43,6 +44,7 @@ struct Work {
   double from_l2;        // bytes that all multiprocessors copy
   double read;           // bytes of the operands, read once, and of the results
   double parts;          // blocks that divide a tile
+  double sharing;        // blocks beside this one that share its copies
   double sums;           // partial sums that a block receives at the end of a tile
   double sms;
 };

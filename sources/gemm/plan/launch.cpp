@@ -61,8 +61,9 @@ std::uint64_t workspace_for(const Problem& problem, const Tiling& t, std::int64_
 
 Plan plan(const Problem& problem, const Choice& choice, const Sizes& sizes) {
   const Variant variant = choice.variant;
-  const std::optional<Tiling> t = tiling_of(problem, variant);
+  std::optional<Tiling> t = tiling_of(problem, variant);
   if (!t) refuse_room(problem);
+  t = fitted_to(*t, choice, sizes.rows);
   const int peers = may_pair(problem, variant) ? choice.peers : 1;
   Plan plan{*t, peers, 0, false, 0, {}};
   const std::int64_t tiles = tiles_of(problem, *t, sizes);
@@ -83,9 +84,13 @@ Plan plan(const Problem& problem, const Choice& choice, const Sizes& sizes) {
     plan.grid = is_a(Family::swap_ab, variant) ? problem.call.sms : slots / peers * peers;
     return plan;
   }
-  if (is_a(Family::cluster_k, variant)) {
+  if (is_a(Family::fitted, variant)) {
+    // With split-K a cluster for each tile, otherwise as many as there is room for.
     const Tiles of = tiles_to_split(problem, *t, sizes);
-    plan.split = {choice.parts, choice.peers, of.rows * div_up(of.columns, choice.peers)};
+    const std::int64_t all = div_up(of.rows, choice.twins) * div_up(of.columns, choice.peers);
+    const std::int64_t room =
+        std::max<std::int64_t>(most_clusters_of(choice.peers * choice.twins, machine_of(problem, *t)), 1);
+    plan.split = {choice.parts, choice.peers, choice.parts > 1 ? all : std::min(all, room)};
     plan.grid = plan.split.clusters;
     return plan;
   }
@@ -187,42 +192,41 @@ void launch_as(const Runtime& runtime, Problem& problem, const Choice& choice, v
 
   p.tiles_m = static_cast<std::int32_t>(div_up(sizes.rows, t.tile_m * how.peers));
   p.tiles_n = static_cast<std::int32_t>(div_up(columns_of(problem), t.out_tile_n(problem.shape.gate)));
-  // To the kernel of cluster_k b is the first operand.
-  const bool cluster_k = is_a(Family::cluster_k, problem.shape.variant);
-  if (cluster_k) std::swap(p.tiles_m, p.tiles_n);
+  // To the kernel of fitted b is the first operand.
+  const bool fitted = is_a(Family::fitted, problem.shape.variant);
+  if (fitted) std::swap(p.tiles_m, p.tiles_n);
   p.whole_tiles = how.stream_k ? 0 : 1;
   p.parts = divisor(how.split.parts);
   p.flags = ((problem.flags & QUERN_GEMM_CONSTANT_B) != 0 ? q::kConstantB : 0) | (p.a_group != 0 ? q::kGroupsOfA : 0) |
-            (p.b_group != 0 ? q::kGroupsOfB : 0);
+            (p.b_group != 0 ? q::kGroupsOfB : 0) |
+            (fitted ? q::fitted_flags(t.tile_m, t.stages, how.split.peers, choice.twins) : 0);
   jit::Launch launch;
   launch.grid[0] = static_cast<std::uint32_t>(how.grid);
   const bool clustered =
-      is_a(Family::swap_ab, problem.shape.variant) || is_a(Family::split_k, problem.shape.variant) || cluster_k;
+      is_a(Family::swap_ab, problem.shape.variant) || is_a(Family::split_k, problem.shape.variant) || fitted;
   p.peers = clustered ? how.split.peers : how.peers;
   if (clustered) {
-    std::int32_t& columns = cluster_k ? p.tiles_m : p.tiles_n;
+    std::int32_t& columns = fitted ? p.tiles_m : p.tiles_n;
     columns = static_cast<std::int32_t>(div_up(columns, how.split.peers));
-    launch.grid[0] = launch.cluster[0] = static_cast<std::uint32_t>(how.split.parts * how.split.peers);
+    if (fitted) p.tiles_n = static_cast<std::int32_t>(div_up(p.tiles_n, choice.twins));
+    launch.grid[0] = launch.cluster[0] = static_cast<std::uint32_t>(how.split.parts * how.split.peers * choice.twins);
     launch.grid[1] = static_cast<std::uint32_t>(how.grid);
   }
   p.tiles = static_cast<std::int32_t>(std::int64_t{p.groups} * p.tiles_m * p.tiles_n);
-  const double shape = cluster_k ? static_cast<double>(t.tile_m) / t.tile_n : static_cast<double>(t.tile_n) / t.tile_m;
-  set_panels(p, all_sms(problem) * t.blocks_per_sm * shape, how.peers);
+  const double shape = fitted ? static_cast<double>(t.tile_m) / t.tile_n : static_cast<double>(t.tile_n) / t.tile_m;
+  set_panels(p, all_sms(problem) * t.blocks_per_sm * shape, fitted ? how.split.peers : how.peers);
   launch.block[0] = static_cast<std::uint32_t>(t.threads);
   launch.shared_bytes = t.shared_bytes;
   launch.programmatic = (problem.flags & QUERN_CALL_PROGRAMMATIC) != 0;
   launch.stream = problem.stream;
   constexpr const char* kWhat = "launching a matrix product";
-  const bool two_maps = is_a(Family::small_m, problem.shape.variant) || is_a(Family::tma_mma, problem.shape.variant) ||
-                        (clustered && !cluster_k);
-  if (!is_a(Family::persistent, problem.shape.variant) && !cluster_k && !two_maps)
+  const bool two_maps =
+      is_a(Family::small_m, problem.shape.variant) || is_a(Family::tma_mma, problem.shape.variant) || clustered;
+  if (!is_a(Family::persistent, problem.shape.variant) && !two_maps)
     return ops::launch(runtime, *kernel, launch, kWhat, p);
-  jit::TensorMap a = map_of_a(runtime, problem, t, cluster_k ? 1 : how.split.peers), b = map_of_b(runtime, problem, t);
+  jit::TensorMap a = map_of_a(runtime, problem, t, how.split.peers), b = map_of_b(runtime, problem, t, choice.twins);
+  if (fitted) return ops::launch(runtime, *kernel, launch, kWhat, p, b, a);
   if (two_maps) return ops::launch(runtime, *kernel, launch, kWhat, p, a, b);
-  if (cluster_k) {
-    p.out_mapped = 0;
-    return ops::launch(runtime, *kernel, launch, kWhat, p, b, a, a);
-  }
   launch.cluster[0] = static_cast<std::uint32_t>(how.peers);
   p.out_mapped = takes_map_of_out(problem);
   // The overlapped epilogue can store by TMA only; choose() does not take it without a tensor map of out.

@@ -67,25 +67,22 @@ jit::TensorMap map_of_a(const Runtime& runtime, const Problem& problem, const Ti
   const bool leaves_out_rows = shape.grouping == Grouping::dense &&
                                (is_a(Family::persistent, shape.variant) || is_a(Family::small_m, shape.variant) ||
                                 is_a(Family::split_k, shape.variant));
-  const int rows = is_a(Family::cluster_k, shape.variant) ? q::cluster_k_box_rows(p.m, t.tile_m)
-                   : leaves_out_rows                      ? q::box_rows(p.m, t.tile_m)
-                                                          : t.tile_m / peers;
+  const int rows = leaves_out_rows ? q::box_rows(p.m, t.tile_m) : t.tile_m / peers;
   // Without rows of a nothing is copied, but the map needs an address.
   return map_of(runtime, {p.a != nullptr ? p.a : p.b, shape.a, p.k, contiguous(problem) ? p.a_rows : p.m,
                           groups_of_a(problem), p.a_row, p.a_group, rows, columns_of_span(shape.a)});
 }
 
-jit::TensorMap map_of_b(const Runtime& runtime, const Problem& problem, const Tiling& t) {
+jit::TensorMap map_of_b(const Runtime& runtime, const Problem& problem, const Tiling& t, int twins) {
   const q::GemmParams& p = problem.params;
   const Shape& shape = problem.shape;
   if (shape.transposed_b) {
     return map_of(runtime, {p.b, shape.b, p.n, p.k, groups_of_b(problem), p.b_k, p.b_group, t.block_k,
                             lines_of_span(shape.b, t.tile_n)});
   }
-  const int lines = is_a(Family::cluster_k, shape.variant) || is_a(Family::swap_ab, shape.variant) ||
-                            is_a(Family::small_m, shape.variant) || is_a(Family::split_k, shape.variant)
-                        ? t.out_tile_n(shape.gate)
-                        : t.tile_n / 2;
+  const int lines = is_a(Family::fitted, shape.variant)       ? q::fitted_first_rows(p.n, t.tile_n) / twins
+                    : is_a(Family::persistent, shape.variant) ? t.tile_n / 2
+                                                              : t.out_tile_n(shape.gate);
   return map_of(runtime,
                 {p.b, shape.b, p.k, p.n, groups_of_b(problem), p.b_row, p.b_group, lines, columns_of_span(shape.b)});
 }

@@ -96,7 +96,6 @@ bool may_take(const Wanted& wanted, Variant variant, const jit::TargetInfo& targ
     case Family::tma_mma:
       return !hopper;
     case Family::split_k:
-    case Family::cluster_k:
       // Batches of heads have tiles enough without split-K.
       return wanted.use != Use::absorbed && wanted.use != Use::absorbed_as_stored;
     default:

@@ -173,8 +173,8 @@ jit::Unit to_unit(const Shape& shape, Tag op, jit::Target target) {
   const auto define = [&](const std::string& name, int value) {
     unit.constants.push_back({name, std::to_string(value)});
   };
-  // To the kernel of cluster_k b is the first operand.
-  const bool swapped = family == Family::cluster_k;
+  // To the kernel of fitted b is the first operand.
+  const bool swapped = family == Family::fitted;
   unit.constants = {{"ELEMENT_A", name_of(swapped ? shape.b : shape.a)},
                     {"ELEMENT_B", name_of(swapped ? shape.a : shape.b)},
                     {"OUT", name_of(shape.out)}};
@@ -183,6 +183,7 @@ jit::Unit to_unit(const Shape& shape, Tag op, jit::Target target) {
   define("TILE_N", swapped ? t.tile_m : t.tile_n);
   define("BLOCK_K", t.block_k);
   define("STAGES", t.stages);
+  if (family == Family::fitted) define("STAGE_ROOM", t.stage_room);
   if (family == Family::small_m || family == Family::split_k) {
     define("STAGES_OF_A", t.stages_of_a);
     define("COLUMN_GROUPS", t.column_groups);
@@ -195,7 +196,6 @@ jit::Unit to_unit(const Shape& shape, Tag op, jit::Target target) {
   define("STREAM_K", t.stream_k);
   define("CONTINUOUS", t.continuous);
   define("OVERLAPPED_EPILOGUE", shape.variant == Variant::overlapped_128x256);
-  define("CLUSTER_K", swapped);
   define("COPY_BYTES", shape.copy_bytes);
   define("TRANSPOSED_A", shape.transposed_a);
   define("TRANSPOSED_B", shape.transposed_b);

@@ -78,14 +78,12 @@ std::optional<Tiling> tile_persistent(const Shape& shape, const jit::TargetInfo&
   // So must blocks of scales, and the boxes of an mn-major b.
   if (t.tile_n % 64 != 0 && (shape.scales == Scales::blocks || shape.transposed_b)) return {};
   // 8-bit products of wide tiles are multiplied in two halves of whole groups of 64 columns.
-  const bool swapped = is_a(Family::cluster_k, shape.variant);
-  const int wide = swapped ? t.tile_m : t.tile_n;  // wgmma's n
-  if (bytes == 1 && wide > 192 && wide % 128 != 0) return {};
+  if (bytes == 1 && t.tile_n > 192 && t.tile_n % 128 != 0) return {};
   t.block_k = kRow / bytes;
   t.warps_m = t.warps_n = 1;
   t.blocks_per_sm = 1;
   t.threads = 3 * 128;
-  const int most_stages = wide < 128 ? 8 : 6;
+  const int most_stages = t.tile_n < 128 ? 8 : 6;
   const bool operands =
       std::any_of(shape.epilogue->operands.begin(), shape.epilogue->operands.end(),
                   [](expression::OperandKind kind) { return kind != expression::OperandKind::unused; });
@@ -93,14 +91,11 @@ std::optional<Tiling> tile_persistent(const Shape& shape, const jit::TargetInfo&
   const bool blocks = shape.scales == Scales::blocks, overlapped = shape.variant == Variant::overlapped_128x256;
   if (overlapped && (!plain || shape.scales == Scales::none || shape.grouping != Grouping::dense)) return {};
   const bool dense = shape.grouping == Grouping::dense;
-  if (swapped && (!dense || blocks || shape.gate || shape.out_scale || shape.transposed_a || shape.transposed_b))
-    return {};
   const int boxes = overlapped ? t.tile_n / 64 : dense && !blocks ? 2 : 1;
   const int slice = shape.out_scale ? 128 : !shape.gate ? 64 : dense ? 32 : shape.scales == Scales::vectors ? 16 : 64;
-  // Sums of cluster_k take the place of the stages.
-  const int staged = swapped ? 0 : kWarps * (plain ? boxes * 16 * 128 : 8 * (slice + 8) * 4 * (shape.gate ? 2 : 1));
+  const int staged = kWarps * (plain ? boxes * 16 * 128 : 8 * (slice + 8) * 4 * (shape.gate ? 2 : 1));
   const int column_scales =
-      shape.scales == Scales::vectors && !shape.out_scale && !swapped ? (overlapped ? 4 : 2) * t.tile_n * 4 : 0;
+      shape.scales == Scales::vectors && !shape.out_scale ? (overlapped ? 4 : 2) * t.tile_n * 4 : 0;
   const int stage = (t.tile_m + t.tile_n) * kRow + (blocks ? t.tile_m * (shape.gate || t.tile_n > 128 ? 2 : 1) * 4 : 0);
   // Tiles begin at multiples of 1024 bytes, behind static shared memory.
   const std::uint32_t reserve = 1024 + (shape.grouping == Grouping::dense ? 0 : (kExpertBytes + 1023) / 1024 * 1024);
@@ -110,6 +105,35 @@ std::optional<Tiling> tile_persistent(const Shape& shape, const jit::TargetInfo&
     if (t.shared_bytes + reserve <= target.shared_per_block) return t;
   }
   return {};
+}
+
+// The fitted kernel: the same warpgroups. Its tiles have at most so many rows; how many stages there are depends on
+// that.
+std::optional<Tiling> tile_fitted(const Shape& shape, const jit::TargetInfo& target) {
+  constexpr int kMostStages = 12, kConsumers = 2, kRow = 128;
+  if (!takes_warpgroup_products(shape, target) || shape.grouping != Grouping::dense || shape.scales == Scales::blocks)
+    return {};
+  if (shape.gate || shape.out_scale || shape.transposed_a || shape.transposed_b) return {};
+  Tiling t{};
+  t.tile_m = facts_of(shape.variant).rows, t.tile_n = facts_of(shape.variant).columns;
+  // Products of 8 bits that are to be promoted leave no registers for more.
+  if (bytes_of(shape.a) == 1 && t.tile_m > 192) return {};
+  t.block_k = kRow / static_cast<int>(bytes_of(shape.a));
+  t.warps_m = t.warps_n = 1;
+  t.blocks_per_sm = 1;
+  t.threads = (kConsumers + 1) * 128;
+  t.stages = kMostStages;
+  if (t.tile_n == 64) t.most_parts = 1;
+  // The sizes of what lies behind the stages are those of sources/gemm/kernels/sm90/fitted_epilogue.cuh. Tiles begin at
+  // multiples of 1024 bytes, behind static shared memory.
+  constexpr int kStaged = kConsumers * 2 * 32 * kRow, kReserved = 1024;
+  const int scales = shape.scales == Scales::vectors ? kConsumers * (t.tile_m + 16) * 4 : 0;
+  const int room =
+      static_cast<int>(std::min<std::uint32_t>(target.shared_per_block, INT32_MAX)) - kReserved - kStaged - scales;
+  t.stage_room = room / 1024 * 1024;
+  if (t.stage_room < kPipeline * (t.tile_m + t.tile_n) * kRow) return {};
+  t.shared_bytes = static_cast<std::uint32_t>(t.stage_room + kStaged + scales);
+  return t;
 }
 
 // The swap_ab kernel: two consumer warpgroups of 64 rows of b each, a producer warp and a warp that loads scales.
@@ -260,8 +284,9 @@ std::optional<Tiling> tile_tma_mma(const Shape& shape, const jit::TargetInfo& ta
 std::optional<Tiling> tile(const Shape& shape, const jit::TargetInfo& target) {
   switch (facts_of(shape.variant).family) {
     case Family::persistent:
-    case Family::cluster_k:
       return tile_persistent(shape, target);
+    case Family::fitted:
+      return tile_fitted(shape, target);
     case Family::swap_ab:
       return tile_swap_ab(shape, target);
     case Family::small_m:

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 
@@ -24,7 +25,10 @@ struct Tiling {
   int threads;
   std::uint32_t shared_bytes;
   int most_parts = 8;  // split-K parts of a tile, at most, by the room for received sums
+  int stage_room = 0;  // fitted: bytes that stages have, whose number depends on a tile's rows
 
+  // The stages of a tile of fewer rows.
+  int stages_of(int rows) const { return std::min(stages, stage_room / ((rows + tile_n) * 128)); }
   int out_tile_n(bool gate) const { return gate ? tile_n / 2 : tile_n; }
   std::uint64_t sums_bytes() const {
     return std::uint64_t{4} * static_cast<unsigned>(tile_m) * static_cast<unsigned>(tile_n);

@@ -15,7 +15,7 @@ namespace quern::ops::gemm {
 namespace {
 
 // Raised when older records would be misread.
-constexpr int kFormat = 1;
+constexpr int kFormat = 2;
 
 Shape without_variant(Shape shape) {
   shape.variant = Variant::tiny;
@@ -66,6 +66,9 @@ std::optional<TunedRows> read_line(std::string_view line) {
   const std::optional<Variant> known = variant ? variant_named(*variant) : std::nullopt;
   if (!known || !take_number(&line, "parts", &tuned.choice.parts) || !take_number(&line, "peers", &tuned.choice.peers))
     return {};
+  if (line.starts_with("tiles=") &&
+      (!take_number(&line, "tiles", &tuned.choice.tiles) || !take_number(&line, "twins", &tuned.choice.twins)))
+    return {};
   tuned.choice.variant = *known;
   if (!take_number(&line, "us", &tuned.microseconds) || !take_number(&line, "model_us", &tuned.model_microseconds) ||
       !line.empty())
@@ -88,7 +91,9 @@ bool Tunings::covers(const Problem& problem) {
 
 std::string Tunings::text_of(const Choice& choice) {
   return std::string(name_of(choice.variant)) + " parts=" + std::to_string(choice.parts) +
-         " peers=" + std::to_string(choice.peers);
+         " peers=" + std::to_string(choice.peers) +
+         (choice.tiles > 0 ? " tiles=" + std::to_string(choice.tiles) + " twins=" + std::to_string(choice.twins)
+                           : std::string());
 }
 
 Tunings::Question Tunings::question_of(const Problem& problem) {

@@ -104,10 +104,13 @@ Choice Tunings::choice_or(const Problem& problem, std::int64_t rows, Model model
   std::atomic<std::uint64_t>& answer = record.by_model[(question * 0x9e3779b97f4a7c15u) >> 58];
   // Two threads may compute it at the same time; both store the same.
   if (const std::uint64_t packed = answer.load(std::memory_order_relaxed); packed != 0 && packed >> 32 == question)
-    return {static_cast<Variant>((packed & 0xff) - 1), static_cast<int>(packed >> 8 & 0xff),
-            static_cast<int>(packed >> 16 & 0xff)};
+    return {static_cast<Variant>((packed & 0xff) - 1), static_cast<int>(packed >> 8 & 0xf),
+            static_cast<int>(packed >> 12 & 0xf), static_cast<int>(packed >> 16 & 0x7fff),
+            static_cast<int>(1 + (packed >> 31 & 1))};
   const Choice choice = model();
-  answer.store(question << 32 | static_cast<std::uint64_t>(choice.peers) << 16 |
+  if (choice.tiles > 0x7fff) return choice;
+  answer.store(question << 32 | static_cast<std::uint64_t>(choice.twins - 1) << 31 |
+                   static_cast<std::uint64_t>(choice.tiles) << 16 | static_cast<std::uint64_t>(choice.peers) << 12 |
                    static_cast<std::uint64_t>(choice.parts) << 8 | (static_cast<std::uint64_t>(choice.variant) + 1),
                std::memory_order_relaxed);
   return choice;

@@ -3,9 +3,9 @@
 //   quern_gemm_fit [--write FILE] [--check] DATA
 //
 // DATA has a line "KIND M N K [US]" for each product, US being the time of another library, and behind it lines
-// "  VARIANT PARTS PEERS US". Tells how much longer the chosen take than the fastest: of all products, and of each half
-// of them by constants that were fitted on the other half. --write writes costs.def. --check tells it of the constants
-// as compiled, and fails where the chosen take more than 3% longer on the mean.
+// "  VARIANT PARTS PEERS US", of fitted "VARIANT:TILES:TWINS". Tells how much longer the chosen take than the fastest:
+// of all products, and of each half of them by constants that were fitted on the other half. --write writes costs.def.
+// --check tells it of the constants as compiled, and fails where the chosen take more than 3% longer on the mean.
 //
 // Constants are fitted in two steps: by least squares of logarithms (Levenberg and Marquardt), where choices count more
 // the closer they are to their product's fastest; then by random steps that make the chosen ones faster.
@@ -32,9 +32,9 @@ using namespace ops::gemm;
 constexpr int kSms = 132;
 std::size_t kWorst = 10;           // that are told
 constexpr std::size_t kLines = 8;  // of costs.def: the families, and the overlapped epilogue
-constexpr const char* kLineNames[kLines] = {"portable", "tma_mma", "persistent", "cluster_k",
+constexpr const char* kLineNames[kLines] = {"portable", "tma_mma", "persistent", "fitted",
                                             "swap_ab",  "small_m", "split_k",    "overlapped"};
-constexpr const char* kLineOrder[kLines] = {"portable", "tma_mma", "persistent", "cluster_k",
+constexpr const char* kLineOrder[kLines] = {"portable", "tma_mma", "persistent", "fitted",
                                             "swap_ab",  "small_m", "split_k",    "overlapped"};
 using Table = std::array<std::array<Costs, kCostKinds>, kLines>;
 
@@ -99,15 +99,24 @@ std::vector<Product> read(const char* path, const jit::DeviceInfo& device) {
     }
     Timed timed{};
     words >> name >> timed.choice.parts >> timed.choice.peers >> timed.us;
+    if (const std::size_t colon = name.find(':'); colon != std::string::npos) {
+      std::sscanf(name.c_str() + colon, ":%d:%d", &timed.choice.tiles, &timed.choice.twins);
+      name.resize(colon);
+    }
     const std::optional<Variant> known = variant_named(name);
     if (!known || all.empty() || words >> wrong) continue;
     timed.choice.variant = *known;
     Product& product = all.back();
     const Problem problem = problem_of(product, device);
-    const std::optional<Tiling> t = tiling_of(problem, *known);
+    std::optional<Tiling> t = tiling_of(problem, *known);
     if (!t) continue;
+    t = fitted_to(*t, timed.choice, row_class(product.m));
     product.best = std::min(product.best, timed.us);
     if (!offered(problem.shape, *known, device.limits)) continue;
+    // Tuning looks at these clusters, the model does not.
+    const int shared = timed.choice.peers * timed.choice.twins;
+    if (is_a(Family::fitted, *known) ? shared > kMostColumnPeers : is_a(Family::persistent, *known) && shared > 1)
+      continue;
     timed.work = work_of(problem, *t, timed.choice, {row_class(product.m), 1}, kSms);
     product.timed.push_back(timed);
   }

@@ -4,9 +4,9 @@
 //   quern_gemm_choices [--compile] [--cache FOLDER] [--seconds N] [--without VARIANTS] FILE
 //
 // Each line of FILE is a product, "KIND M N K" with KIND bf16, tensor, row or block. Writes that line and behind it one
-// for each choice, "  VARIANT PARTS PEERS US". Each choice is checked against the product's first choice and then timed
-// as a CUDA graph of launches on operands that come from memory. With --compile kernels are compiled into the cache and
-// nothing is run.
+// for each choice, "  VARIANT PARTS PEERS US", of fitted "VARIANT:TILES:TWINS PARTS PEERS US". Each choice is checked
+// against the product's first choice and then timed as a CUDA graph of launches on operands that come from memory. With
+// --compile kernels are compiled into the cache and nothing is run.
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <chrono>
@@ -241,8 +241,8 @@ void Machine::run(const Product& p, bool compile_only, const std::string& withou
   std::vector<double> expected_us;
   for (const Choice& choice : choices) {
     const ops::gemm::Sizes alike{ops::gemm::row_class(p.m), 1};
-    expected_us.push_back(
-        cost_of(problems[0], *tiling_of(problems[0], choice.variant), choice, alike, ops::gemm::all_sms(problems[0])));
+    expected_us.push_back(cost_of(problems[0], fitted_to(*tiling_of(problems[0], choice.variant), choice, alike.rows),
+                                  choice, alike, ops::gemm::all_sms(problems[0])));
   }
   const double most = kWorthTiming * *std::min_element(expected_us.begin(), expected_us.end());
   for (std::size_t i = choices.size(); i-- > 0;) {
@@ -299,8 +299,11 @@ void Machine::run(const Product& p, bool compile_only, const std::string& withou
   std::printf("%s %lld %lld %lld\n", p.kind.c_str(), static_cast<long long>(p.m), static_cast<long long>(p.n),
               static_cast<long long>(p.k));
   for (const Timed& timed : all) {
-    std::printf("  %s %d %d %.2f%s\n", name_of(timed.choice.variant), timed.choice.parts, timed.choice.peers,
-                median(timed.times), timed.wrong ? " WRONG" : "");
+    const std::string tiles = timed.choice.tiles > 0
+                                  ? ":" + std::to_string(timed.choice.tiles) + ":" + std::to_string(timed.choice.twins)
+                                  : "";
+    std::printf("  %s%s %d %d %.2f%s\n", name_of(timed.choice.variant), tiles.c_str(), timed.choice.parts,
+                timed.choice.peers, median(timed.times), timed.wrong ? " WRONG" : "");
   }
   std::fflush(stdout);
 }

@@ -47,9 +47,6 @@ inline constexpr bool kContinuous = CONTINUOUS != 0;
 // multiplied.
 inline constexpr bool kOverlappedEpilogue = OVERLAPPED_EPILOGUE != 0;
 
-// The operands are swapped, and the blocks of a cluster divide the k blocks of a tile (sm90/cluster_k.cuh).
-inline constexpr bool kClusterK = CLUSTER_K != 0;
-
 // Few rows are bound by memory: copies are spread over the products of a k block. Otherwise they are issued at once and
 // products hide them.
 inline constexpr bool kSpread = kTileM <= 16;
@@ -81,9 +78,5 @@ struct Work {
   i32 first_k_block, end_k_block;
   i32 tile;  // the tile's number
 };
-
-// Where a tile's k blocks begin, for kernels that divide tiles by split-K alone, and how many there are.
-QUERN_DEVICE i32 first_k_block_of(const Work& work) { return kClusterK ? work.first_k_block : 0; }
-QUERN_DEVICE i32 k_blocks_of(const Work& work) { return work.end_k_block - first_k_block_of(work); }
 
 }  // namespace q

@@ -6,7 +6,6 @@
 // half of b's tile into the shared memory of both (cluster multicast).
 // SPDX-License-Identifier: Apache-2.0
 #include "gemm/kernels/shared/dense_tiles.cuh"
-#include "gemm/kernels/sm90/cluster_k.cuh"
 #include "gemm/kernels/sm90/overlapped_epilogue.cuh"
 #include "gemm/kernels/sm90/persistent_k_loop.cuh"
 
@@ -20,7 +19,7 @@ static_assert((kConsumerRegisters * 2 + kProducerRegisters) * kGroupThreads == 1
               kConsumerRegisters % 8 == 0);
 static_assert(kConsumers == 2);
 // Whether two blocks may be a cluster (may_pair() in plan/choose.cpp).
-inline constexpr bool kMayPair = (kTileN == 128 && !kBlockScale) || kClusterK;
+inline constexpr bool kMayPair = kTileN == 128 && !kBlockScale;
 
 // A consumer's shared memory beside the stages.
 struct Staging {
@@ -174,7 +173,7 @@ QUERN_DEVICE void run_roles(const GemmParams& p, const TensorMap& map_a, const T
   // The shuffle tells the compiler that the value is equal in all threads of a warp, so that it uses uniform registers.
   const i32 group = shuffle(thread_index() / kGroupThreads, 0);
   u8* staged = shared + kStages * (kABytes + kBBytes);
-  auto* scales = reinterpret_cast<f32*>(staged + (kClusterK ? 0 : kConsumers * 4 * kStagedBytes));
+  auto* scales = reinterpret_cast<f32*>(staged + kConsumers * 4 * kStagedBytes);
   if (laid_first(group == kConsumers)) {
     registers_shrink<kProducerRegisters>();
     const i32 number = shuffle(warp() % 4, 0) - 1;
@@ -213,9 +212,7 @@ QUERN_DEVICE void run_roles(const GemmParams& p, const TensorMap& map_a, const T
     const Staging staging{staged + warp() * kStagedBytes, scales + group * kTileN};
     wait_for_previous_grid();
     meet_named(kBegun, kBegunThreads);
-    if constexpr (kClusterK) {
-      multiply_cluster_tile(p, tiles, consumer, shared, barriers.spare);
-    } else if constexpr (kAhead) {
+    if constexpr (kAhead) {
       multiply_tiles_ahead(p, map_out, tiles, consumer, staging);
     } else {
       multiply_tiles(p, map_out, tiles, consumer, staging);
@@ -237,7 +234,7 @@ QUERN_KERNEL(quern_gemm_persistent, THREADS, 1, QUERN_PARAM q::GemmParams p, QUE
   // Even where blocks are never a cluster the count comes from the parameters: with the branch on it in
   // Consumer::release the compiler keeps descriptors in uniform registers.
   const i32 rank = kMayPair && p.peers > 1 ? static_cast<i32>(cluster_rank()) : 0;
-  const Peers peers{p.peers, kClusterK ? rank & 1 : rank, kClusterK ? rank & ~1 : 0};
+  const Peers peers{p.peers, rank};
   const i32 count = kMayPair ? peers.count : 1, shift = count == 2 ? 1 : 0, cluster = block_index(0) >> shift,
             clusters = block_count(0) >> shift;
   const u32 releases = kConsumers * 4 * count;
@@ -247,7 +244,7 @@ QUERN_KERNEL(quern_gemm_persistent, THREADS, 1, QUERN_PARAM q::GemmParams p, QUE
         mbarrier_init(barriers[0].stages.full[i], 1 + kScaleWarps);
         mbarrier_init(barriers[0].stages.empty[i], releases);
       }
-      mbarrier_init(barriers[0].spare, kClusterK ? 1 : releases);
+      mbarrier_init(barriers[0].spare, releases);
       fence_mbarrier_init();
     }
     sync_warp();
@@ -269,10 +266,6 @@ QUERN_KERNEL(quern_gemm_persistent, THREADS, 1, QUERN_PARAM q::GemmParams p, QUE
     list_experts(p, experts[0], kTileM * count);
     run_roles(p, map_a, map_b, map_out, ExpertTiles(p, experts[0], cluster, clusters, count, peers.rank), peers, shared,
               barriers[0], sums, products);
-  } else if constexpr (kClusterK) {
-    run_roles(p, map_a, map_b, map_out, ClusterKTiles(p, ClusterKBlock(p)), peers, shared, barriers[0], sums, products);
-    if (w >= kCopyWarp && ClusterKBlock(p).parts > 1)
-      sync_cluster_shared();  // with the consumers, before sums are sent
   } else {
     run_roles(p, map_a, map_b, map_out, DenseTiles(p, cluster, clusters, count, peers.rank), peers, shared, barriers[0],
               sums, products);

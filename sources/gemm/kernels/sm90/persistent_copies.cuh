@@ -23,15 +23,15 @@ inline constexpr i32 kCopyWarp = 4 * kConsumers, kBeginWarp = kCopyWarp + 3;
 inline constexpr i32 kMade = 1, kBegun = 2, kMadeThreads = 2 * kWarp, kBegunThreads = kThreads - kWarp;
 inline constexpr i32 kScaleBarrier = 3, kOrderBarrier = kScaleBarrier + kConsumers;
 
-// The blocks that share copies of b, this block's number among them, and the rank in the cluster of the first.
+// The blocks that share copies of b, and this block's number among them.
 struct Peers {
-  i32 count, rank, first;
+  i32 count, rank;
 };
 
 // How many boxes a tile is copied in, and the lines of each. b's come in two halves: those of a gate, or those that
-// each block of a cluster copies. Rows of a (the second operand of cluster_k) come in lower boxes where there are few.
+// each block of a cluster copies. Rows of a come in lower boxes where there are few.
 inline constexpr i32 kBoxesA = kTransposedA ? TmaTileA::kSpans : 1, kBoxLinesA = kTileM / kBoxesA;
-inline constexpr bool kLowBoxesA = !kTransposedA && !kClusterK && kGrouping == kDense;
+inline constexpr bool kLowBoxesA = !kTransposedA && kGrouping == kDense;
 inline constexpr i32 kBoxesB = kTransposedB ? TmaTileB::kSpans : 2, kBoxLinesB = kTileN / kBoxesB;
 
 // Copies all tiles, `work` first if there is one (`more`). Called by one thread.
@@ -39,18 +39,16 @@ template <class Tiles>
 QUERN_DEVICE void copy_tiles(const GemmParams& p, const TensorMap& map_a, const TensorMap& map_b, Tiles& tiles,
                              Work& work, bool more, Peers peers, u8* shared, Stages& stages) {
   StageState state;
-  const i32 box_lines = kClusterK ? cluster_k_box_rows(p.m, kTileN) : kLowBoxesA ? box_rows(p.m, kTileM) : kBoxLinesA;
+  const i32 box_lines = kLowBoxesA ? box_rows(p.m, kTileM) : kBoxLinesA;
   QUERN_ROLLED for (; more; more = tiles.next(work)) {
     // Lines of a that are copied.
-    const i32 lines = kClusterK    ? cluster_k_rows(p.m - work.column, box_lines, kTileN)
-                      : kLowBoxesA ? copied_rows(work.rows - work.row, box_lines, kTileM)
-                                   : kTileM;
+    const i32 lines = kLowBoxesA ? copied_rows(work.rows - work.row, box_lines, kTileM) : kTileM;
     const i32 row = static_cast<i32>(kGrouping == kContiguous ? work.first_row : 0) + work.row;
     const i32 of_a = group_of_a(p, work), of_b = group_of_b(p, work);
-    QUERN_ROLLED for (i32 k_block = first_k_block_of(work); k_block < work.end_k_block; ++k_block) {
+    QUERN_ROLLED for (i32 k_block = 0; k_block < work.end_k_block; ++k_block) {
       mbarrier_wait(stages.empty[state.stage], state.phase ^ 1);
       Mbarrier& full = stages.full[state.stage];
-      mbarrier_arrive_expect(full, static_cast<u32>(kClusterK ? kABytes + lines * 128 : lines * 128 + kBBytes));
+      mbarrier_arrive_expect(full, static_cast<u32>(lines * 128 + kBBytes));
       u8* to = shared + state.stage * (kABytes + kBBytes);
       const i32 k = k_block * kBlockK;
       if constexpr (kLowBoxesA) {
@@ -63,25 +61,13 @@ QUERN_DEVICE void copy_tiles(const GemmParams& p, const TensorMap& map_a, const 
         }
       }
       to += kABytes;
-      if constexpr (kClusterK) {
-        // Peers copy every other box, for both of them.
-        QUERN_ROLLED for (i32 line = 0, turn = 0; line < lines; line += box_lines, turn ^= 1) {
-          if (peers.count == 1) {
-            TmaTileB::load(to + line * 128, map_b, full, CacheHint::normal, k, work.column + line, of_b);
-          } else if (peers.rank == turn) {
-            TmaTileB::load_multicast(to + line * 128, map_b, full, 3u << peers.first, CacheHint::normal, k,
-                                     work.column + line, of_b);
-          }
-        }
-      } else {
-        QUERN_UNROLL for (i32 box = 0; box < kBoxesB; ++box, to += kBoxLinesB * 128) {
-          const i32 half = box * 2 / kBoxesB,
-                    column = work.column + box * kBoxLinesB + (kGate && half == 1 ? p.n / 2 - kOutTileN : 0);
-          if (peers.count == 1) {
-            TmaTileB::load(to, map_b, full, CacheHint::normal, k, column, of_b);
-          } else if (peers.rank == half) {
-            TmaTileB::load_multicast(to, map_b, full, 3u, CacheHint::normal, k, column, of_b);
-          }
+      QUERN_UNROLL for (i32 box = 0; box < kBoxesB; ++box, to += kBoxLinesB * 128) {
+        const i32 half = box * 2 / kBoxesB,
+                  column = work.column + box * kBoxLinesB + (kGate && half == 1 ? p.n / 2 - kOutTileN : 0);
+        if (peers.count == 1) {
+          TmaTileB::load(to, map_b, full, CacheHint::normal, k, column, of_b);
+        } else if (peers.rank == half) {
+          TmaTileB::load_multicast(to, map_b, full, 3u, CacheHint::normal, k, column, of_b);
         }
       }
       state.next();
@@ -129,19 +115,18 @@ QUERN_DEVICE void copy_scales(const GemmParams& p, Tiles tiles, i32 number, f32*
     QUERN_UNROLL for (i32 r = 0; r < kRows; ++r) {
       const i32 source = source_row(p, work, line + r * kWarp);
       of_row[r] = p.scale_a + (kGrouping == kContiguous ? 0 : work.group) * p.scale_a_group +
-                  (source < 0 ? 0 : source) * p.scale_a_row + first_k_block_of(work) * p.scale_a_k;
+                  (source < 0 ? 0 : source) * p.scale_a_row;
     }
     const f32* of_column[kColumnScales];
     const i32 last = (p.n - 1) / 128;
     QUERN_UNROLL for (i32 c = 0; c < kColumnScales; ++c) {
       const i32 block = kGate ? (c * (p.n / 2) + work.column) / 128 : work.column / 128 + c;
-      of_column[c] = p.scale_b + work.group * p.scale_b_group + (block < last ? block : last) * p.scale_b_row +
-                     first_k_block_of(work) * p.scale_b_k;
+      of_column[c] = p.scale_b + work.group * p.scale_b_group + (block < last ? block : last) * p.scale_b_row;
     }
     // The round with first < 0 only loads; each later round hands over the factors that it has and loads the next ones,
     // by the same code.
     ScalesOfKBlock ahead[kReadAhead];
-    const i32 k_blocks = k_blocks_of(work);
+    const i32 k_blocks = work.end_k_block;
     QUERN_ROLLED for (i32 first = -kReadAhead; first < k_blocks; first += kReadAhead) {
       QUERN_UNROLL for (i32 i = 0; i < kReadAhead; ++i) {
         ScalesOfKBlock& k_block = ahead[i];

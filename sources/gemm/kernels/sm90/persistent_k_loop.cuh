@@ -20,7 +20,7 @@ inline constexpr i32 kPasses = kTileN / kPassN;
 // With block scales and with the overlapped epilogue the next tile's first products are in flight while plain results
 // are stored (multiply_tiles_ahead). Results that need operands beside their sums are stored first, since the
 // accumulators hold the registers.
-inline constexpr bool kAhead = kPlainResults && (kBlockScale || kOverlappedEpilogue) && !kClusterK;
+inline constexpr bool kAhead = kPlainResults && (kBlockScale || kOverlappedEpilogue);
 static_assert(!kOverlappedEpilogue ||
               (kAhead && kPromoted && (kBlockScale || kTileScales) && kGrouping == kDense && kPasses == 2));
 
@@ -111,7 +111,7 @@ struct Consumer {
     if (kAhead || peers.count == 1) {
       if (lane() == 0) mbarrier_arrive(barriers, barrier);
     } else if (lane() < peers.count) {
-      mbarrier_arrive_remote_relaxed(barriers, barrier, (kClusterK ? peers.first : 0) + lane());
+      mbarrier_arrive_remote_relaxed(barriers, barrier, static_cast<u32>(lane()));
     }
   }
   QUERN_DEVICE void release(const StageState& of) const { release(kEmpty + of.stage); }
@@ -185,7 +185,7 @@ QUERN_DEVICE void promote_scaled_k_blocks(const Work& work, const AnyConsumer& c
   KBlockScales scales = c.scales_of(at);
   scales.settle(middle_is_second);
   i32 before = kSpare;
-  const i32 k_blocks = k_blocks_of(work);
+  const i32 k_blocks = work.end_k_block;
   QUERN_ROLLED for (i32 k_block = 0; k_block < k_blocks; ++k_block) {
     StageState next = at;
     next.next();
